@@ -1,0 +1,98 @@
+# The front door. CMake does the work, in build/<preset>; this file only names the ways in.
+#   V=1 shows commands; J=n sets the number of jobs; see `make help`.
+
+J ?= $(shell nproc)
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := build
+.PHONY: build setup demo test check bench bench-peers asan tsan clang debug lint tidy size fuzz \
+  exports install docs clean help
+# Each target drives its own parallel build.
+.NOTPARALLEL:
+
+ifeq ($(V),1)
+quiet = VERBOSE=1
+else
+quiet = -s
+endif
+
+# $(call configure,preset) and $(call build,preset[,target])
+configure = @[ -f build/$(1)/Makefile ] || cmake --preset $(1) $(if $(V),,--log-level=WARNING >/dev/null)
+build = @echo "building build/$(1)$(if $(2), ($(2)))"; \
+  cmake --build build/$(1) -j $(J) $(if $(2),--target $(2)) -- $(quiet)
+run_tests = @ctest --preset $(1) -j $(J) $(2)
+
+build: ## build everything (build/release)
+	@scripts/setup build
+	$(call configure,release)
+	$(call build,release)
+
+setup: ## see that the needed packages are there (installs them when root)
+	@scripts/setup build test
+
+demo: build ## the main job on real data, then on 100 million rows
+	@scripts/demo.sh
+
+test: ## build, then run every test
+	@scripts/setup test
+	$(call configure,release)
+	$(call build,release)
+	$(call run_tests,release)
+
+check: ## the fast tests, in under two minutes
+	@scripts/setup test
+	$(call configure,release)
+	$(call build,release)
+	@TEST_QUICK=1 ctest --preset release -j $(J) -L fast
+
+bench: build ## measure; ONLY=name runs one line
+	@build/release/bench/bench $(ONLY)
+
+bench-peers: build ## measure against the peers that are installed; ONLY=name
+	@bench/peers.sh $(ONLY)
+
+asan tsan clang debug: ## build and test under that preset
+	@scripts/setup test $(filter clang,$@)
+	$(call configure,$@)
+	$(call build,$@)
+	$(call run_tests,$@)
+
+lint: ## formatting, layers, documentation of the API, banned things
+	@scripts/setup lint
+	$(call configure,release)
+	$(call build,release,tessera_static)
+	@scripts/lint.py build/release
+
+size: ## lengths of functions and files against the bars
+	@scripts/setup docs
+	@scripts/size.py
+
+tidy: ## clang-tidy
+	@scripts/setup tidy
+	$(call configure,release)
+	@scripts/tidy.sh build/release $(J)
+
+fuzz: ## each fuzz target for FUZZ_SECONDS (60); ONLY=name runs one
+	@scripts/setup fuzz
+	@scripts/fuzz.sh $(FUZZ_SECONDS) $(ONLY)
+
+exports: ## rewrite tests/exports.txt from the library
+	@scripts/setup build
+	$(call configure,release)
+	$(call build,release,tessera)
+	@tests/exports.sh write build/release/lib/libtessera.so tests/exports.txt
+
+install: build ## into PREFIX (/usr/local), under DESTDIR if set
+	@cmake --install build/release --prefix $(PREFIX) $(if $(V),,>/dev/null)
+
+docs: ## docs/reference.md from the public headers
+	@scripts/setup docs
+	@scripts/docs.py docs/reference.md
+
+clean: ## remove build/
+	@rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
+	  while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done

@@ -1,0 +1,46 @@
+# The library: every object is compiled once, position-independent, for both forms. Kernel
+# files named *_tile.c are compiled once for each instruction set, which they find in TSR__ISA.
+
+tessera_sources(library_sources src/*.c)
+set(tile_sources ${library_sources})
+list(FILTER tile_sources INCLUDE REGEX "/src/kernel/[^/]*_tile\\.c$")
+if(tile_sources)
+  list(REMOVE_ITEM library_sources ${tile_sources})
+endif()
+
+function(tessera_objects name)
+  add_library(${name} OBJECT ${ARGN})
+  target_link_libraries(${name} PRIVATE tessera_options)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+endfunction()
+
+tessera_objects(tessera_objects ${library_sources})
+set(library_objects $<TARGET_OBJECTS:tessera_objects>)
+if(tile_sources)
+  foreach(isa IN LISTS TESSERA_ISAS)
+    tessera_objects(tessera_tile_${isa} ${tile_sources})
+    target_compile_definitions(tessera_tile_${isa} PRIVATE TSR__ISA=${isa})
+    target_compile_options(tessera_tile_${isa} PRIVATE ${TESSERA_FLAGS_${isa}}
+      $<$<CONFIG:Release>:-O3>)
+    list(APPEND library_objects $<TARGET_OBJECTS:tessera_tile_${isa}>)
+  endforeach()
+endif()
+
+add_library(tessera SHARED ${library_objects})
+set_target_properties(tessera PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+if(NOT TESSERA_SANITIZE AND NOT TESSERA_FUZZ)
+  target_link_options(tessera PRIVATE -Wl,-z,defs)
+endif()
+add_library(tessera_static STATIC ${library_objects})
+set_target_properties(tessera_static PROPERTIES OUTPUT_NAME tessera EXPORT_NAME static)
+
+foreach(form IN ITEMS tessera tessera_static)
+  set_target_properties(${form} PROPERTIES LINKER_LANGUAGE C)
+  target_link_libraries(${form} PRIVATE Threads::Threads m)
+  target_include_directories(${form} INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endforeach()
+add_library(tessera::tessera ALIAS tessera)
+add_library(tessera::static ALIAS tessera_static)

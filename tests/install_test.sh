@@ -1,0 +1,57 @@
+#!/bin/sh
+# Installs into a folder of its own and builds a small program against it, found by pkg-config
+# (shared and static) and by CMake, and runs the installed tool.
+#   tests/install_test.sh CMAKE BUILD_FOLDER C_COMPILER
+set -eu
+cmake=$1 build=$2 cc=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+
+"$cmake" --install "$build" --prefix "$prefix" >/dev/null
+
+cat >"$work/main.c" <<'END'
+#include <stdio.h>
+#include <tessera.h>
+
+int main(void)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  int bad = tsr_runtime_status(rt) != TSR_OK || tsr_device_count(rt) != 2;
+  if (bad) fprintf(stderr, "%s\n", tsr_runtime_message(rt));
+  tsr_runtime_close(rt);
+  return bad;
+}
+END
+cat >"$work/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(user C)
+find_package(tessera 0.1 REQUIRED)
+add_executable(by_shared main.c)
+target_link_libraries(by_shared PRIVATE tessera::tessera)
+add_executable(by_static main.c)
+target_link_libraries(by_static PRIVATE tessera::static)
+END
+
+echo "# by find_package"
+"$cmake" -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >/dev/null
+"$cmake" --build "$work/build" >/dev/null
+"$work/build/by_shared"
+"$work/build/by_static"
+
+echo "# by pkg-config"
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tessera.pc)")
+export PKG_CONFIG_PATH
+libdir=$(pkg-config --variable=libdir tessera)
+# shellcheck disable=SC2046 # words are wanted
+"$cc" -std=c11 "$work/main.c" -o "$work/by_pc" $(pkg-config --cflags --libs tessera)
+LD_LIBRARY_PATH=$libdir "$work/by_pc"
+# shellcheck disable=SC2046
+"$cc" -std=c11 "$work/main.c" -o "$work/by_pc_static" $(pkg-config --cflags tessera) \
+  "$libdir/libtessera.a" -lm -pthread
+"$work/by_pc_static"
+
+if [ -x "$prefix/bin/tessera" ]; then
+  echo "# the tool"
+  "$prefix/bin/tessera" info >/dev/null
+fi
