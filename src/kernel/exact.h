@@ -1,0 +1,108 @@
+/* Exact sums: the one way Tessera adds floating-point numbers (docs/NUMERICS.md).
+ *
+ * An accumulator holds the mathematically exact sum of what was added, as a long fixed-point
+ * number, and is rounded once, ties to even, when it is read. So neither the order of the
+ * additions nor how they were split over accumulators can show. Accumulators are plain data:
+ * memcpy moves them, tsr__acc_merge joins them. One thread writes an accumulator at a time.
+ * How many values were added is not part of it: callers know and pass `n`. */
+#ifndef TSR_KERNEL_EXACT_H
+#define TSR_KERNEL_EXACT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+__extension__ typedef __int128 tsr__i128;
+__extension__ typedef unsigned __int128 tsr__u128;
+
+/* What was seen beside the finite part. The sum of nothing is +0, that of -0.0 alone is -0. */
+enum {
+  TSR__SAW_NAN = 1,
+  TSR__SAW_PINF = 2,
+  TSR__SAW_NINF = 4,
+  TSR__SAW_NEG_ZERO = 8, /* at least one -0.0 */
+  TSR__SAW_OTHER = 16    /* at least one value that is not -0.0 */
+};
+
+/* Word i of an accumulator weighs 2^(32 i + base): 32 bits of value and room for carries.
+ * 68 words hold the sum of 2^63 f64 of any size; 134 words that of 2^63 squares of f64. */
+enum {
+  TSR__ACC_WORDS = 68,
+  TSR__ACC_BASE = -1074,
+  TSR__ACC2_WORDS = 134,
+  TSR__ACC2_BASE = -2148
+};
+
+/* Between two normalisations a word changes by less than 2^32 an addition, and `adds` counts
+ * those (merging adds the counts), so that |word| <= adds * 2^32 stays below 2^62. */
+typedef struct tsr__acc {
+  int64_t word[TSR__ACC_WORDS];
+  uint32_t flags, adds;
+} tsr__acc;
+
+/* Sums of x * x, exact also where the square overflows or lies below 2^-1074. */
+typedef struct tsr__acc2 {
+  int64_t word[TSR__ACC2_WORDS];
+  uint32_t flags, adds;
+} tsr__acc2;
+
+/* Sum of squares of integers: 192 bits, low word first. */
+typedef struct tsr__isq {
+  uint64_t word[3];
+} tsr__isq;
+
+/* Zeroed memory is the accumulator of no value; these zero it. */
+void tsr__acc_zero(tsr__acc *acc);
+void tsr__acc2_zero(tsr__acc2 *acc);
+
+void tsr__acc_add(tsr__acc *acc, double value);
+void tsr__acc_add_n(tsr__acc *acc, const double *value, int64_t n);
+void tsr__acc_add_n_f32(tsr__acc *acc, const float *value, int64_t n);
+void tsr__acc_add_i128(tsr__acc *acc, tsr__i128 value); /* an integer total joins a float sum */
+void tsr__acc_merge(tsr__acc *into, const tsr__acc *from);
+
+void tsr__acc2_add(tsr__acc2 *acc, double value);        /* value itself */
+void tsr__acc2_add_square(tsr__acc2 *acc, double value); /* value * value, exactly */
+void tsr__acc2_merge(tsr__acc2 *into, const tsr__acc2 *from);
+
+void tsr__isq_add(tsr__isq *acc, int64_t value); /* value * value */
+void tsr__isq_merge(tsr__isq *into, const tsr__isq *from);
+
+/* The wire form: a fixed number of bytes, little-endian: 32-bit words of the two's complement
+ * total, low word first, then the flags. Equal sums of equal flags have equal bytes. */
+enum { TSR__ACC_WIRE = 4 * (TSR__ACC_WORDS + 1), TSR__ACC2_WIRE = 4 * (TSR__ACC2_WORDS + 1) };
+
+void tsr__acc_pack(const tsr__acc *acc, void *wire);
+void tsr__acc_unpack(tsr__acc *acc, const void *wire);
+void tsr__acc2_pack(const tsr__acc2 *acc, void *wire);
+void tsr__acc2_unpack(tsr__acc2 *acc, const void *wire);
+
+/* ---- reading: each value is the exact one, rounded once to the result (exact_round.c) ---- */
+
+/* The sum. NaN was seen, or infinities of both signs: NaN; of one sign: that infinity. A
+ * finite sum gives an infinity only if the exact sum rounds to one. */
+double tsr__acc_f64(const tsr__acc *acc);
+float tsr__acc_f32(const tsr__acc *acc);
+
+/* sum / n; n <= 0: NaN. */
+double tsr__acc_mean_f64(const tsr__acc *acc, int64_t n);
+float tsr__acc_mean_f32(const tsr__acc *acc, int64_t n);
+
+/* (S2 - S1 * S1 / n) / (n - ddof), and its square root. NaN where n - ddof <= 0, n <= 0 or
+ * anything special was seen. */
+double tsr__acc_var_f64(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof);
+float tsr__acc_var_f32(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof);
+double tsr__acc_std_f64(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof);
+float tsr__acc_std_f32(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof);
+
+/* The same for integers, whose sums are kept in 128 bits. */
+double tsr__i128_f64(tsr__i128 value);
+float tsr__i128_f32(tsr__i128 value);
+double tsr__mean_i128_f64(tsr__i128 sum, int64_t n);
+float tsr__mean_i128_f32(tsr__i128 sum, int64_t n);
+double tsr__var_i128_f64(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof);
+float tsr__var_i128_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof);
+double tsr__std_i128_f64(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof);
+float tsr__std_i128_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof);
+
+#endif

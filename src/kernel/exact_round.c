@@ -1,0 +1,394 @@
+/* From exact sums to results: each is one quotient of whole numbers, rounded once.
+ *
+ *     sum  = N                             mean = N / n
+ *     var  = (n S2 - S1 S1) / (n (n - ddof))           std = its square root
+ *
+ * N, S1, S2 are long whole numbers times a power of two. The quotient is cut after at least 64
+ * bits and a sticky bit tells whether anything was cut off; that is all that rounding to the
+ * nearest, ties to even, needs to know. Invariant: no step between the accumulator and
+ * `round_to` loses anything but what the sticky bit remembers. */
+#include "kernel/exact.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BIG_WORDS = 160 };
+
+/* A whole number of 32-bit words, low word first, times 2^exponent. */
+typedef struct big {
+  uint32_t word[BIG_WORDS];
+  int count; /* words in use; the top one is not 0; 0 words: the number 0 */
+  int exponent;
+  bool negative;
+} big;
+
+/* precision: bits of the mantissa; lowest: weight of the lowest bit of a denormal. */
+typedef struct format {
+  int precision, lowest;
+} format;
+
+static const format format_f64 = { 53, -1074 };
+static const format format_f32 = { 24, -149 };
+
+static void trim(big *a)
+{
+  while (a->count && !a->word[a->count - 1]) a->count--;
+  int low = 0;
+  while (low < a->count && !a->word[low]) low++;
+  if (!low) return;
+  a->count -= low;
+  a->exponent += 32 * low;
+  memmove(a->word, a->word + low, (size_t)a->count * sizeof a->word[0]);
+}
+
+/* A carried copy of an accumulator's words, as sign and size. */
+static void big_from_words(big *out, const int64_t *word, int count, int exponent)
+{
+  int64_t up = 0;
+  for (int i = 0; i < count; i++) {
+    int64_t now = word[i] + up;
+    out->word[i] = (uint32_t)(now & 0xffffffff);
+    up = now >> 32;
+  }
+  out->negative = up < 0;
+  uint64_t carry = out->negative;
+  for (int i = 0; i < count && out->negative; i++) {
+    carry += (uint32_t)~out->word[i];
+    out->word[i] = (uint32_t)carry;
+    carry >>= 32;
+  }
+  out->count = count;
+  out->exponent = exponent;
+  trim(out);
+}
+
+static void big_from_u64s(big *out, const uint64_t *word, int count)
+{
+  for (int i = 0; i < count; i++) {
+    out->word[2 * i] = (uint32_t)word[i];
+    out->word[2 * i + 1] = (uint32_t)(word[i] >> 32);
+  }
+  out->count = 2 * count;
+  out->exponent = 0;
+  out->negative = false;
+  trim(out);
+}
+
+static void big_from_i128(big *out, tsr__i128 value)
+{
+  tsr__u128 size = value < 0 ? -(tsr__u128)value : (tsr__u128)value;
+  uint64_t word[2] = { (uint64_t)size, (uint64_t)(size >> 64) };
+  big_from_u64s(out, word, 2);
+  out->negative = value < 0;
+}
+
+static void big_multiply_u64(big *a, uint64_t by)
+{
+  tsr__u128 up = 0;
+  for (int i = 0; i < a->count; i++) {
+    up += (tsr__u128)a->word[i] * by;
+    a->word[i] = (uint32_t)up;
+    up >>= 32;
+  }
+  for (; up; up >>= 32) a->word[a->count++] = (uint32_t)up;
+}
+
+static void big_square(big *out, const big *a)
+{
+  memset(out, 0, sizeof *out);
+  out->count = 2 * a->count;
+  out->exponent = 2 * a->exponent;
+  for (int i = 0; i < a->count; i++) {
+    uint64_t up = 0;
+    for (int k = 0; k < a->count; k++) {
+      up += (uint64_t)a->word[i] * a->word[k] + out->word[i + k];
+      out->word[i + k] = (uint32_t)up;
+      up >>= 32;
+    }
+    out->word[i + a->count] = (uint32_t)up;
+  }
+  trim(out);
+}
+
+/* Puts zero words below: the same number with a lower exponent. */
+static void big_extend(big *a, int words)
+{
+  memmove(a->word + words, a->word, (size_t)a->count * sizeof a->word[0]);
+  memset(a->word, 0, (size_t)words * sizeof a->word[0]);
+  a->count += words;
+  a->exponent -= 32 * words;
+}
+
+/* a -= b for numbers that are not negative. Returns false if the result would be. */
+static bool big_subtract(big *a, big *b)
+{
+  if (!b->count) return true;
+  if (!a->count) return false;
+  if (a->exponent > b->exponent) big_extend(a, (a->exponent - b->exponent) / 32);
+  if (b->exponent > a->exponent) big_extend(b, (b->exponent - a->exponent) / 32);
+  int64_t up = 0;
+  int count = a->count > b->count ? a->count : b->count;
+  for (int i = 0; i < count; i++) {
+    up += i < a->count ? (int64_t)a->word[i] : 0;
+    up -= i < b->count ? (int64_t)b->word[i] : 0;
+    a->word[i] = (uint32_t)(up & 0xffffffff);
+    up >>= 32;
+  }
+  a->count = count;
+  trim(a);
+  return up == 0;
+}
+
+/* a = floor(a / by); returns whether something was left over. */
+static bool big_divide_u64(big *a, uint64_t by)
+{
+  tsr__u128 rest = 0;
+  for (int i = a->count - 1; i >= 0; i--) {
+    rest = rest << 32 | a->word[i];
+    a->word[i] = (uint32_t)(rest / by);
+    rest %= by;
+  }
+  while (a->count && !a->word[a->count - 1]) a->count--;
+  return rest != 0;
+}
+
+/* The top 128 bits of a number (its highest bit is the result's), the rest as a sticky bit. */
+typedef struct top128 {
+  tsr__u128 bits;
+  int exponent; /* weight of the lowest bit */
+  bool sticky;
+} top128;
+
+static top128 big_top(const big *a)
+{
+  top128 top = { 0, a->exponent + 32 * (a->count - 4), false };
+  for (int i = a->count - 1; i >= a->count - 4; i--)
+    top.bits = top.bits << 32 | (i >= 0 ? a->word[i] : 0);
+  int shift = __builtin_clz(a->word[a->count - 1]);
+  uint32_t next = a->count > 4 ? a->word[a->count - 5] : 0;
+  if (shift) {
+    top.bits = top.bits << shift | next >> (32 - shift);
+    next <<= shift;
+    top.exponent -= shift;
+  }
+  top.sticky = next != 0;
+  for (int i = a->count - 6; i >= 0 && !top.sticky; i--) top.sticky = a->word[i] != 0;
+  return top;
+}
+
+/* Rounds bits * 2^exponent (highest of the 64 bits set) plus a little if sticky. Every f32 is
+ * a double, so the double returned is exact in either format; beyond the largest f32 the
+ * caller's cast gives the infinity, as rounding does. */
+static double round_to(uint64_t bits, int exponent, bool sticky, format to)
+{
+  int cut = 64 - to.precision;
+  if (exponent + cut < to.lowest) cut = to.lowest - exponent;
+  if (cut > 64) return 0; /* below half of the smallest denormal */
+  uint64_t keep = cut == 64 ? 0 : bits >> cut;
+  uint64_t half = (uint64_t)1 << (cut - 1);
+  uint64_t rest = bits & (half | (half - 1));
+  if (rest > half || (rest == half && (sticky || (keep & 1)))) keep++;
+  return ldexp((double)keep, exponent + cut);
+}
+
+static double round_big(const big *a, bool sticky, format to)
+{
+  if (!a->count) return a->negative ? -0.0 : 0.0;
+  top128 top = big_top(a);
+  sticky = sticky || top.sticky || (uint64_t)top.bits;
+  double size = round_to((uint64_t)(top.bits >> 64), top.exponent + 64, sticky, to);
+  return a->negative ? -size : size;
+}
+
+static double quotient(big *a, uint64_t by, format to)
+{
+  big_extend(a, 4); /* at least 64 bits of quotient for any divisor */
+  bool sticky = big_divide_u64(a, by);
+  return round_big(a, sticky, to);
+}
+
+/* floor(sqrt(value)) for a value of 127 or 128 bits: 64 bits. */
+static uint64_t root128(tsr__u128 value)
+{
+  uint64_t root = 0;
+  for (int bit = 63; bit >= 0; bit--) {
+    uint64_t next = root | (uint64_t)1 << bit;
+    if ((tsr__u128)next * next <= value) root = next;
+  }
+  return root;
+}
+
+/* The root of a quotient that was cut after 128 bits or more: cutting below the root's last
+ * bit does not change the root's whole part. */
+static double round_root(const big *a, bool sticky, format to)
+{
+  if (!a->count) return 0;
+  top128 top = big_top(a);
+  sticky = sticky || top.sticky;
+  if (top.exponent & 1) {
+    sticky = sticky || (top.bits & 1);
+    top.bits >>= 1;
+    top.exponent++;
+  }
+  uint64_t root = root128(top.bits);
+  sticky = sticky || (tsr__u128)root * root != top.bits;
+  return round_to(root, top.exponent / 2, sticky, to);
+}
+
+typedef struct moments {
+  big sum, squares;
+  int64_t n, ddof;
+  bool root;
+} moments;
+
+/* (n S2 - S1 S1) / (n (n - ddof)), or its root. */
+static double spread(moments *m, format to)
+{
+  if (m->n <= 0 || m->n <= m->ddof) return NAN;
+  big product;
+  big_square(&product, &m->sum);
+  big_multiply_u64(&m->squares, (uint64_t)m->n);
+  if (!big_subtract(&m->squares, &product)) return NAN; /* sums of different values */
+  if (!m->squares.count) return 0;
+  big_extend(&m->squares, 8); /* 256 bits, less 128 of divisors, leave the root its 128 */
+  bool sticky = big_divide_u64(&m->squares, (uint64_t)m->n);
+  sticky |= big_divide_u64(&m->squares, (uint64_t)m->n - (uint64_t)m->ddof);
+  return m->root ? round_root(&m->squares, sticky, to) : round_big(&m->squares, sticky, to);
+}
+
+/* ---- sums of floats ---------------------------------------------------------------------- */
+
+static bool special(uint32_t flags, double *out)
+{
+  bool up = flags & TSR__SAW_PINF, down = flags & TSR__SAW_NINF;
+  if (!(flags & TSR__SAW_NAN) && !up && !down) return false;
+  if ((flags & TSR__SAW_NAN) || (up && down))
+    *out = NAN;
+  else
+    *out = up ? INFINITY : -INFINITY;
+  return true;
+}
+
+static double acc_quotient(const tsr__acc *acc, uint64_t by, format to)
+{
+  double out;
+  if (special(acc->flags, &out)) return out;
+  big sum;
+  big_from_words(&sum, acc->word, TSR__ACC_WORDS, TSR__ACC_BASE);
+  if (!sum.count) return acc->flags == TSR__SAW_NEG_ZERO ? -0.0 : 0.0;
+  return by == 1 ? round_big(&sum, false, to) : quotient(&sum, by, to);
+}
+
+double tsr__acc_f64(const tsr__acc *acc)
+{
+  return acc_quotient(acc, 1, format_f64);
+}
+
+float tsr__acc_f32(const tsr__acc *acc)
+{
+  return (float)acc_quotient(acc, 1, format_f32);
+}
+
+double tsr__acc_mean_f64(const tsr__acc *acc, int64_t n)
+{
+  return n > 0 ? acc_quotient(acc, (uint64_t)n, format_f64) : NAN;
+}
+
+float tsr__acc_mean_f32(const tsr__acc *acc, int64_t n)
+{
+  return n > 0 ? (float)acc_quotient(acc, (uint64_t)n, format_f32) : NAN;
+}
+
+static double acc_spread(const tsr__acc *sum, const tsr__acc2 *squares, moments *m, format to)
+{
+  double out;
+  if (special(sum->flags | squares->flags, &out)) return NAN;
+  big_from_words(&m->sum, sum->word, TSR__ACC_WORDS, TSR__ACC_BASE);
+  big_from_words(&m->squares, squares->word, TSR__ACC2_WORDS, TSR__ACC2_BASE);
+  return spread(m, to);
+}
+
+double tsr__acc_var_f64(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof)
+{
+  moments m = { .n = n, .ddof = ddof };
+  return acc_spread(sum, squares, &m, format_f64);
+}
+
+float tsr__acc_var_f32(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof)
+{
+  moments m = { .n = n, .ddof = ddof };
+  return (float)acc_spread(sum, squares, &m, format_f32);
+}
+
+double tsr__acc_std_f64(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof)
+{
+  moments m = { .n = n, .ddof = ddof, .root = true };
+  return acc_spread(sum, squares, &m, format_f64);
+}
+
+float tsr__acc_std_f32(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof)
+{
+  moments m = { .n = n, .ddof = ddof, .root = true };
+  return (float)acc_spread(sum, squares, &m, format_f32);
+}
+
+/* ---- sums of integers -------------------------------------------------------------------- */
+
+static double int_quotient(tsr__i128 sum, uint64_t by, format to)
+{
+  big a;
+  big_from_i128(&a, sum);
+  return a.count ? quotient(&a, by, to) : 0;
+}
+
+double tsr__i128_f64(tsr__i128 value)
+{
+  return int_quotient(value, 1, format_f64);
+}
+
+float tsr__i128_f32(tsr__i128 value)
+{
+  return (float)int_quotient(value, 1, format_f32);
+}
+
+double tsr__mean_i128_f64(tsr__i128 sum, int64_t n)
+{
+  return n > 0 ? int_quotient(sum, (uint64_t)n, format_f64) : NAN;
+}
+
+float tsr__mean_i128_f32(tsr__i128 sum, int64_t n)
+{
+  return n > 0 ? (float)int_quotient(sum, (uint64_t)n, format_f32) : NAN;
+}
+
+static double int_spread(tsr__i128 sum, const tsr__isq *squares, moments *m, format to)
+{
+  big_from_i128(&m->sum, sum);
+  m->sum.negative = false;
+  big_from_u64s(&m->squares, squares->word, 3);
+  return spread(m, to);
+}
+
+double tsr__var_i128_f64(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof)
+{
+  moments m = { .n = n, .ddof = ddof };
+  return int_spread(sum, squares, &m, format_f64);
+}
+
+float tsr__var_i128_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof)
+{
+  moments m = { .n = n, .ddof = ddof };
+  return (float)int_spread(sum, squares, &m, format_f32);
+}
+
+double tsr__std_i128_f64(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof)
+{
+  moments m = { .n = n, .ddof = ddof, .root = true };
+  return int_spread(sum, squares, &m, format_f64);
+}
+
+float tsr__std_i128_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof)
+{
+  moments m = { .n = n, .ddof = ddof, .root = true };
+  return (float)int_spread(sum, squares, &m, format_f32);
+}

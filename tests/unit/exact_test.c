@@ -1,0 +1,248 @@
+/* The accumulators against tests/golden/exact.txt, which rational arithmetic wrote, and against
+ * each other: in any order and split, through the wire form, past normalisation. */
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/exact.h"
+
+enum { MAX_VALUES = 64 };
+
+/* One case of the golden file. Results: f64 and f32 bits of sum, mean, var and std by ddof. */
+typedef struct golden {
+  int line, count;
+  bool integers;
+  double value[MAX_VALUES];
+  int64_t whole[MAX_VALUES];
+  double sum64, mean64, var64[2], std64[2];
+  float sum32, mean32, var32[2], std32[2];
+} golden;
+
+static double read_f64(const char *text)
+{
+  if (!strcmp(text, "nan")) return NAN;
+  uint64_t bits = strtoull(text, NULL, 16);
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static float read_f32(const char *text)
+{
+  if (!strcmp(text, "nan")) return NAN;
+  uint32_t bits = (uint32_t)strtoul(text, NULL, 16);
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static void read_values(golden *out, char *rest)
+{
+  for (char *save, *word = strtok_r(rest, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+    CHECK(out->count < MAX_VALUES);
+    if (out->integers)
+      out->whole[out->count++] = strtoll(word, NULL, 10);
+    else
+      out->value[out->count++] = read_f64(word);
+  }
+}
+
+static void read_result(golden *out, const char *key, char *rest)
+{
+  char wide[32], narrow[32];
+  CHECK(sscanf(rest, "%31s %31s", wide, narrow) == 2);
+  double f64 = read_f64(wide);
+  float f32 = read_f32(narrow);
+  int ddof = key[3] == '1';
+  if (!strcmp(key, "sum")) {
+    out->sum64 = f64;
+    out->sum32 = f32;
+  } else if (!strcmp(key, "mean")) {
+    out->mean64 = f64;
+    out->mean32 = f32;
+  } else if (!strncmp(key, "var", 3)) {
+    out->var64[ddof] = f64;
+    out->var32[ddof] = f32;
+  } else {
+    CHECK(!strncmp(key, "std", 3));
+    out->std64[ddof] = f64;
+    out->std32[ddof] = f32;
+  }
+}
+
+/* Calls `check` with every case; fails when there is none. */
+static void each_golden(void (*check)(const golden *))
+{
+  char *text = test_read(test_file("golden/exact.txt"), NULL);
+  golden now = { 0 };
+  int line = 0, cases = 0;
+  for (char *save, *at = strtok_r(text, "\n", &save); at; at = strtok_r(NULL, "\n", &save)) {
+    line++;
+    char *rest = strchr(at, ' ');
+    if (rest) *rest++ = '\0';
+    if (!strcmp(at, "v") || !strcmp(at, "i")) {
+      now.integers = *at == 'i';
+      read_values(&now, rest);
+    } else if (!strcmp(at, "end")) {
+      now.line = line;
+      check(&now);
+      memset(&now, 0, sizeof now);
+      cases++;
+    } else if (*at != '#') {
+      read_result(&now, at, rest);
+    }
+  }
+  free(text);
+  CHECK(cases > 300);
+}
+
+static void check_sums(const golden *g, const tsr__acc *sum, const tsr__acc2 *squares)
+{
+  CHECK_F64_BITS(tsr__acc_f64(sum), g->sum64);
+  CHECK_F32_BITS(tsr__acc_f32(sum), g->sum32);
+  CHECK_F64_BITS(tsr__acc_mean_f64(sum, g->count), g->mean64);
+  CHECK_F32_BITS(tsr__acc_mean_f32(sum, g->count), g->mean32);
+  for (int ddof = 0; ddof < 2; ddof++) {
+    CHECK_F64_BITS(tsr__acc_var_f64(sum, squares, g->count, ddof), g->var64[ddof]);
+    CHECK_F32_BITS(tsr__acc_var_f32(sum, squares, g->count, ddof), g->var32[ddof]);
+    CHECK_F64_BITS(tsr__acc_std_f64(sum, squares, g->count, ddof), g->std64[ddof]);
+    CHECK_F32_BITS(tsr__acc_std_f32(sum, squares, g->count, ddof), g->std32[ddof]);
+  }
+}
+
+static void golden_floats(const golden *g)
+{
+  if (g->integers) return;
+  tsr__acc sum = { 0 };
+  tsr__acc2 squares = { 0 };
+  tsr__acc_add_n(&sum, g->value, g->count);
+  for (int i = 0; i < g->count; i++) tsr__acc2_add_square(&squares, g->value[i]);
+  check_sums(g, &sum, &squares);
+}
+
+TEST(floats_equal_rational_arithmetic)
+{
+  each_golden(golden_floats);
+}
+
+static void golden_integers(const golden *g)
+{
+  if (!g->integers && g->count) return;
+  tsr__i128 sum = 0;
+  tsr__isq squares = { 0 };
+  for (int i = 0; i < g->count; i++) {
+    sum += g->whole[i];
+    tsr__isq_add(&squares, g->whole[i]);
+  }
+  CHECK_F64_BITS(tsr__mean_i128_f64(sum, g->count), g->mean64);
+  CHECK_F32_BITS(tsr__mean_i128_f32(sum, g->count), g->mean32);
+  for (int ddof = 0; ddof < 2; ddof++) {
+    CHECK_F64_BITS(tsr__var_i128_f64(sum, &squares, g->count, ddof), g->var64[ddof]);
+    CHECK_F32_BITS(tsr__var_i128_f32(sum, &squares, g->count, ddof), g->var32[ddof]);
+    CHECK_F64_BITS(tsr__std_i128_f64(sum, &squares, g->count, ddof), g->std64[ddof]);
+    CHECK_F32_BITS(tsr__std_i128_f32(sum, &squares, g->count, ddof), g->std32[ddof]);
+  }
+}
+
+TEST(integers_equal_rational_arithmetic)
+{
+  each_golden(golden_integers);
+}
+
+/* The values in random order over three accumulators, each sent over the wire and merged in
+ * random order. */
+static void golden_split(const golden *g)
+{
+  if (g->integers) return;
+  test_rng rng = test_seeded((uint64_t)g->line);
+  tsr__acc sum[3] = { 0 };
+  tsr__acc2 squares[3] = { 0 };
+  int order[MAX_VALUES];
+  for (int i = 0; i < g->count; i++) {
+    int k = (int)test_range(&rng, 0, i);
+    order[i] = order[k];
+    order[k] = i;
+  }
+  for (int i = 0; i < g->count; i++) {
+    int64_t to = test_range(&rng, 0, 2);
+    tsr__acc_add(&sum[to], g->value[order[i]]);
+    tsr__acc2_add_square(&squares[to], g->value[order[i]]);
+  }
+  tsr__acc total = { 0 };
+  tsr__acc2 total2 = { 0 };
+  int64_t first = test_range(&rng, 0, 2);
+  for (int i = 0; i < 3; i++) {
+    unsigned char wire[TSR__ACC_WIRE], wire2[TSR__ACC2_WIRE];
+    tsr__acc_pack(&sum[(first + i) % 3], wire);
+    tsr__acc2_pack(&squares[(first + i) % 3], wire2);
+    tsr__acc one;
+    tsr__acc2 one2;
+    tsr__acc_unpack(&one, wire);
+    tsr__acc2_unpack(&one2, wire2);
+    tsr__acc_merge(&total, &one);
+    tsr__acc2_merge(&total2, &one2);
+  }
+  check_sums(g, &total, &total2);
+}
+
+TEST(order_split_and_wire_do_not_show)
+{
+  each_golden(golden_split);
+}
+
+TEST(equal_sums_have_equal_wire_bytes)
+{
+  const double one[] = { 3.5, -2.25, 1e300, 0x1p-1074, -1e300 };
+  const double two[] = { 0x1p-1074, 1.25 };
+  unsigned char a[TSR__ACC_WIRE], b[TSR__ACC_WIRE];
+  tsr__acc left = { 0 }, right = { 0 };
+  tsr__acc_add_n(&left, one, 5);
+  tsr__acc_add_n(&right, two, 2);
+  tsr__acc_pack(&left, a);
+  tsr__acc_pack(&right, b);
+  CHECK_BYTES(a, b, sizeof a);
+}
+
+/* Carries are moved up in the middle of a run, and merging alone reaches the bound too. */
+TEST(words_never_overflow)
+{
+  tsr__acc acc = { 0 };
+  tsr__acc_add(&acc, 0x1.fffffffffffffp+1023);
+  tsr__acc one = acc;
+  for (int i = 0; i < 62; i++) { /* 2^62 of the largest value */
+    tsr__acc_merge(&acc, &acc);
+    CHECK(acc.adds < (uint32_t)1 << 30);
+  }
+  CHECK_F64_BITS(tsr__acc_mean_f64(&acc, (int64_t)1 << 62), 0x1.fffffffffffffp+1023);
+  CHECK_F64_BITS(tsr__acc_f64(&acc), INFINITY);
+  tsr__acc sink = { 0 };
+  sink.adds = ((uint32_t)1 << 29) - 3;
+  for (int i = 0; i < 8; i++) tsr__acc_add(&sink, i % 2 ? 1.5 : -0x1p-1074);
+  CHECK_F64_BITS(tsr__acc_f64(&sink), 6.0);
+  CHECK(sink.adds < 10);
+  CHECK_F64_BITS(tsr__acc_f64(&one), 0x1.fffffffffffffp+1023);
+}
+
+TEST(squares_and_integers_join)
+{
+  tsr__acc2 wide = { 0 }, direct = { 0 };
+  tsr__acc2_add(&wide, 0x1p-1074);
+  tsr__acc2_add(&wide, 9.0);
+  tsr__acc2_add_square(&direct, 3.0);
+  tsr__acc2_add_square(&direct, 0x1p-537);
+  unsigned char a[TSR__ACC2_WIRE], b[TSR__ACC2_WIRE];
+  tsr__acc2_pack(&wide, a);
+  tsr__acc2_pack(&direct, b);
+  CHECK_BYTES(a, b, sizeof a);
+
+  tsr__acc acc = { 0 };
+  tsr__acc_add(&acc, 0.5);
+  tsr__acc_add_i128(&acc, -((tsr__i128)1 << 90));
+  tsr__acc_add_i128(&acc, ((tsr__i128)1 << 90) + 7);
+  CHECK_F64_BITS(tsr__acc_f64(&acc), 7.5);
+  CHECK_F64_BITS(tsr__i128_f64(-((tsr__i128)1 << 100) - 1), -0x1p100);
+  CHECK_F32_BITS(tsr__i128_f32(((tsr__i128)1 << 64) + ((tsr__i128)1 << 40) + 1), 0x1.000002p64f);
+}
