@@ -1,0 +1,156 @@
+/* Element types, shapes, devices, meshes and shardings. Pure arithmetic: nothing here moves data.
+ *
+ *   mesh      data=4,model=2     axis names and sizes, row-major over the devices
+ *   spec      data,-             dim 0 over axis data, dim 1 replicated
+ *             -,data+model       dim 1 over both axes, data is the major one
+ *   type      f32[1024,32]@(data,-)
+ *
+ * Shards have their true size: a dim of 10 over 4 devices has shards 3,3,2,2; over two axes
+ * it is split axis by axis, so that dropping an axis never moves a border. */
+#ifndef TESSERA_TOPOLOGY_H
+#define TESSERA_TOPOLOGY_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TSR_MAX_RANK 8
+#define TSR_MAX_AXES 8
+
+/* Element types. Bool arrays are kept one bit an element on the devices; put and read take
+ * and give one byte an element. */
+typedef enum tsr_dtype { TSR_BOOL = 1, TSR_I32, TSR_I64, TSR_F32, TSR_F64 } tsr_dtype;
+
+/* Returns "bool", "i32", "i64", "f32" or "f64"; "?" for anything else; static. Local. */
+TSR_API const char *tsr_dtype_name(tsr_dtype dtype);
+
+/* Returns the bytes an element takes in put and read (bool: 1); 0 for no type. Local. */
+TSR_API size_t tsr_dtype_size(tsr_dtype dtype);
+
+/* A shape: `rank` dims, in elements. A plain value. */
+typedef struct tsr_shape {
+  int rank;
+  int64_t dims[TSR_MAX_RANK];
+} tsr_shape;
+
+/* A mesh: a grid of a runtime's devices with named axes. Owned by the runtime, immutable. */
+typedef struct tsr_mesh tsr_mesh;
+
+/* Options of tsr_mesh_make_with: the typed form of a mesh. Zero means default. */
+typedef struct tsr_mesh_opts {
+  size_t size;
+  int axis_count;                  /* 1..TSR_MAX_AXES */
+  const char *names[TSR_MAX_AXES]; /* axis names: letters, digits, '_' */
+  int64_t sizes[TSR_MAX_AXES];     /* at least 1 each */
+  const int *devices;              /* device ids, row-major; NULL = 0, 1, 2, ... */
+} tsr_mesh_opts;
+
+/* Makes a mesh from text such as "data=4,model=2", over the first 8 devices in order. Never
+ * returns NULL unless `rt` is; a bad text gives an inert mesh whose error every use reports
+ * and tsr_mesh_status returns. The text is copied; the mesh is owned by the runtime. Local. */
+TSR_API tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text);
+
+/* Makes a mesh from options; as tsr_mesh_make. Local. */
+TSR_API tsr_mesh *tsr_mesh_make_with(tsr_runtime *rt, const tsr_mesh_opts *opts);
+
+/* Makes the default mesh: all devices on one axis `axis` ("data" if NULL). Local. */
+TSR_API tsr_mesh *tsr_mesh_default(tsr_runtime *rt, const char *axis);
+
+/* Returns TSR_OK or why the mesh is inert. Local. */
+TSR_API tsr_status tsr_mesh_status(const tsr_mesh *mesh);
+
+/* Returns the message of an inert mesh, "" otherwise; owned by the mesh. Local. */
+TSR_API const char *tsr_mesh_message(const tsr_mesh *mesh);
+
+/* Returns the mesh as text, "data=4,model=2"; owned by the mesh. Local. */
+TSR_API const char *tsr_mesh_text(const tsr_mesh *mesh);
+
+/* Returns the number of axes; 0 for an inert mesh. Local. */
+TSR_API int tsr_mesh_axis_count(const tsr_mesh *mesh);
+
+/* Returns the name of an axis, owned by the mesh, or NULL. Local. */
+TSR_API const char *tsr_mesh_axis_name(const tsr_mesh *mesh, int axis);
+
+/* Returns the size of an axis by its name, 0 if there is none of that name. Local. */
+TSR_API int64_t tsr_mesh_axis_size(const tsr_mesh *mesh, const char *name);
+
+/* Returns the number of devices of the mesh. Local. */
+TSR_API int tsr_mesh_device_count(const tsr_mesh *mesh);
+
+/* Returns the id of the device at a row-major position of the mesh, -1 outside. Local. */
+TSR_API int tsr_mesh_device(const tsr_mesh *mesh, int position);
+
+/* How an array lies on a mesh: a plain value. Zero-initialised it means "unplaced": on one
+ * device, free to follow its neighbours. Read it with the functions below. */
+typedef struct tsr_sharding {
+  const tsr_mesh *mesh;             /* NULL = unplaced */
+  uint8_t first[TSR_MAX_RANK + 1];  /* the axes of dim d are axis[first[d] .. first[d + 1]) */
+  uint8_t axis[TSR_MAX_AXES];       /* axis numbers of the mesh, the major one first */
+  uint8_t rank;                     /* dims named by the spec; later ones are replicated */
+  bool strict;                      /* an uneven dim is an error */
+  uint8_t error;                    /* 0 = none; else what is wrong with the spec's text */
+  uint8_t at, span;                 /* where in `word` the offending part stands */
+  char word[50];                    /* a bad spec, or the part of it around the offence */
+} tsr_sharding;
+
+/* Options of tsr_on. */
+typedef struct tsr_on_opts {
+  size_t size;
+  bool strict; /* true: a dim that its axes do not divide is an error */
+} tsr_on_opts;
+
+/* Returns the sharding of a spec's text on a mesh. A bad text is kept in the value and reported
+ * by the call that uses it. "", "-" and NULL mean replicated; on a NULL mesh they mean unplaced,
+ * and any other text is bad. Spaces between words and one pair of parentheses around all are
+ * allowed, so that what is printed can be typed. The text is copied. Local. */
+TSR_API tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const tsr_on_opts *opts);
+
+/* Returns a sharding from one text a dim: "x", "x+y" or NULL for replicated. Local. */
+TSR_API tsr_sharding tsr_on_dims(const tsr_mesh *mesh, int rank, const char *const *axes);
+
+/* Returns the sharding that keeps everything on one device of the runtime. Local. */
+TSR_API tsr_sharding tsr_on_device(tsr_runtime *rt, int device);
+
+/* Writes the spec as text, "(data,-)" for rank 2, NUL-terminated and cut to `capacity`;
+ * "unplaced" without a mesh, "(?)" for a bad spec. Returns the length it would have. Local. */
+TSR_API int tsr_sharding_text(const tsr_sharding *sharding, int rank, char *out, size_t capacity);
+
+/* Writes a type as text, such as "f32[1024,32]@(data,-)"; no "@(...)" when unplaced. Returns the
+ * length it would have. Local. */
+TSR_API int tsr_type_text(tsr_dtype dtype, tsr_shape shape, const tsr_sharding *sharding,
+                          char *out, size_t capacity);
+
+/* Tells whether two shardings put the same elements of a shape on the same devices. Local. */
+TSR_API bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape shape);
+
+/* Which part of a global array one device holds: start and size of each dim. */
+typedef struct tsr_box {
+  int64_t start[TSR_MAX_RANK];
+  int64_t size[TSR_MAX_RANK];
+} tsr_box;
+
+/* Writes the part of `shape` that the device at a position of the sharding's mesh holds.
+ * Unplaced: position 0 holds all. Errors: TSR_EAXIS for a bad spec, the mesh's own status when
+ * that is inert, TSR_ESHAPE for a bad shape, one with fewer dims than the spec names, or an
+ * uneven one when the sharding is strict, TSR_EARG for a bad position or NULL. Local. */
+TSR_API tsr_status tsr_shard_box(const tsr_sharding *sharding, tsr_shape shape, int position,
+                                 tsr_box *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef __cplusplus
+/* TSR_SHAPE(8, 8); TSR_SCALAR is the shape of one value. */
+#define TSR_SHAPE(...)                                                              \
+  ((tsr_shape){ .rank = (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), \
+                .dims = { __VA_ARGS__ } })
+#define TSR_SCALAR ((tsr_shape){ .rank = 0 })
+/* tsr_on(mesh, "x,y"), tsr_on(mesh, "x,y", .strict = true). */
+#define tsr_on(...) TSR_ON_(__VA_ARGS__, .size = sizeof(tsr_on_opts))
+#define TSR_ON_(mesh, spec, ...) tsr_on_with((mesh), (spec), &(tsr_on_opts){ __VA_ARGS__ })
+#endif
+
+#endif

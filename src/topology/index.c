@@ -1,0 +1,192 @@
+/* Who holds which part of an array: boxes of true size, by arithmetic alone.
+ *
+ * A dim is cut axis by axis, the major axis first, and each cut gives the first (size mod
+ * parts) parts one element more:
+ *
+ *     10 over data=4            3     3     2   2
+ *     10 over data=2,model=2    5         5          dropping model leaves the border of
+ *                               3    2    3    2     data where it was
+ *
+ * Invariant of a sharding: first[] never falls, and dims past its rank have no axes, so a dim's
+ * axes can be read without a look at the rank. A bad spec has no axes at all. */
+#include "topology/topology.h"
+
+int64_t tsr__border(int64_t size, int64_t parts, int64_t index)
+{
+  int64_t quotient = size / parts, rest = size % parts;
+
+  return index * quotient + (index < rest ? index : rest);
+}
+
+int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis)
+{
+  return (uint32_t)position / mesh->strides[axis] % (uint32_t)mesh->sizes[axis];
+}
+
+int64_t tsr__dim_parts(const tsr_sharding *sharding, int dim)
+{
+  int64_t parts = 1;
+
+  for (int i = sharding->first[dim]; i < sharding->first[dim + 1]; i++)
+    parts *= sharding->mesh->sizes[sharding->axis[i]];
+  return parts;
+}
+
+void tsr__dim_part(const tsr_sharding *sharding, int dim, int64_t size, int position,
+                   int64_t *start, int64_t *length)
+{
+  int64_t at = 0, left = size;
+
+  for (int i = sharding->first[dim]; i < sharding->first[dim + 1] && left > 0; i++) {
+    int axis = sharding->axis[i];
+    int64_t parts = sharding->mesh->sizes[axis];
+    int64_t index = tsr__mesh_coord(sharding->mesh, position, axis);
+    int64_t quotient = left / parts, rest = left % parts;
+    at += index * quotient + (index < rest ? index : rest);
+    left = quotient + (index < rest);
+  }
+  *start = at;
+  *length = left;
+}
+
+void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position, tsr_box *out)
+{
+  memset(out, 0, sizeof *out);
+  for (int d = 0; d < shape->rank; d++)
+    tsr__dim_part(sharding, d, shape->dims[d], position, &out->start[d], &out->size[d]);
+}
+
+unsigned tsr__dim_axes(const tsr_sharding *sharding, int dim)
+{
+  unsigned mask = 0;
+
+  for (int i = sharding->first[dim]; i < sharding->first[dim + 1]; i++)
+    mask |= 1u << sharding->axis[i];
+  return mask;
+}
+
+unsigned tsr__used_axes(const tsr_sharding *sharding)
+{
+  unsigned mask = 0;
+
+  for (int i = 0; i < sharding->first[TSR_MAX_RANK]; i++) mask |= 1u << sharding->axis[i];
+  return mask;
+}
+
+int tsr__positions(const tsr_sharding *sharding)
+{
+  return sharding->mesh ? sharding->mesh->device_count : 1;
+}
+
+int tsr__position_device(const tsr_sharding *sharding, int position)
+{
+  if (position < 0 || position >= tsr__positions(sharding)) return -1;
+  return sharding->mesh ? sharding->mesh->devices[position] : 0;
+}
+
+int tsr__replica_leader(const tsr_sharding *sharding, int position)
+{
+  const tsr_mesh *mesh = sharding->mesh;
+  unsigned used = tsr__used_axes(sharding);
+  int leader = position;
+
+  for (int a = 0; mesh && a < mesh->axis_count; a++)
+    if (!(used >> a & 1))
+      leader -= (int)tsr__mesh_coord(mesh, position, a) * (int)mesh->strides[a];
+  return leader;
+}
+
+tsr_status tsr_shard_box(const tsr_sharding *sharding, tsr_shape shape, int position,
+                         tsr_box *out)
+{
+  const tsr_sharding unplaced = { .mesh = NULL };
+  tsr__error error = { .status = TSR_OK };
+
+  if (!out) return TSR_EARG;
+  if (!sharding) sharding = &unplaced;
+  if (tsr__shape_check(&shape, &error) || tsr__sharding_check(sharding, &shape, &error))
+    return error.status;
+  if (position < 0 || position >= tsr__positions(sharding)) return TSR_EARG;
+  tsr__box(sharding, &shape, position, out);
+  return TSR_OK;
+}
+
+/* ---- equality of placements -------------------------------------------------------------- */
+
+tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding)
+{
+  tsr_sharding out;
+  uint8_t used = 0;
+
+  memset(&out, 0, sizeof out); /* equal bytes: no field is left to chance */
+  out.mesh = sharding->mesh;
+  out.rank = TSR_MAX_RANK;
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    for (int i = sharding->first[d]; i < sharding->first[d + 1]; i++)
+      if (sharding->mesh->sizes[sharding->axis[i]] > 1) out.axis[used++] = sharding->axis[i];
+    out.first[d + 1] = used;
+  }
+  return out;
+}
+
+bool tsr__sharding_equal(const tsr_sharding *a, const tsr_sharding *b)
+{
+  tsr_sharding left = tsr__sharding_canon(a), right = tsr__sharding_canon(b);
+
+  return memcmp(&left, &right, sizeof left) == 0;
+}
+
+/* Two boxes without elements are the same wherever they start. */
+static bool same_box(const tsr_box *a, const tsr_box *b, int rank)
+{
+  bool empty_a = false, empty_b = false, same = true;
+
+  for (int d = 0; d < rank; d++) {
+    empty_a |= a->size[d] == 0;
+    empty_b |= b->size[d] == 0;
+    same &= a->start[d] == b->start[d] && a->size[d] == b->size[d];
+  }
+  return same || (empty_a && empty_b);
+}
+
+/* The position of a device in a sharding, tried first at `hint`; -1 if it has no part. */
+static int position_of(const tsr_sharding *sharding, int device, int hint)
+{
+  int count = tsr__positions(sharding);
+
+  if (tsr__position_device(sharding, hint) == device) return hint;
+  for (int p = 0; p < count; p++)
+    if (tsr__position_device(sharding, p) == device) return p;
+  return -1;
+}
+
+static bool sharding_fits(const tsr_sharding *sharding, const tsr_shape *shape)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr_sharding loose = *sharding;
+
+  loose.strict = false;
+  return tsr__sharding_check(&loose, shape, &error) == TSR_OK;
+}
+
+bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape shape)
+{
+  const tsr_sharding unplaced = { .mesh = NULL };
+  tsr__error error = { .status = TSR_OK };
+
+  if (!a) a = &unplaced;
+  if (!b) b = &unplaced;
+  if (tsr__shape_check(&shape, &error) || !sharding_fits(a, &shape) || !sharding_fits(b, &shape))
+    return false;
+  if (tsr__sharding_equal(a, b)) return true;
+  if (tsr__positions(a) != tsr__positions(b)) return false;
+  for (int p = 0; p < tsr__positions(a); p++) {
+    tsr_box left, right;
+    int q = position_of(b, tsr__position_device(a, p), p);
+    if (q < 0) return false;
+    tsr__box(a, &shape, p, &left);
+    tsr__box(b, &shape, q, &right);
+    if (!same_box(&left, &right, shape.rank)) return false;
+  }
+  return true;
+}

@@ -1,0 +1,460 @@
+/* Meshes: a grid of devices with named axes, read from "data=4,model=2" or from options.
+ *
+ *     x=2,y=4      position   0 1 2 3      coordinate of x 0, of y 0..3
+ *                             4 5 6 7      coordinate of x 1
+ *
+ * Meshes are immutable and kept by the runtime; equal ones are one object, so that shardings
+ * compare by pointer. Good meshes are numbered in order of making: since all processes run the
+ * same program, a number means the same mesh everywhere. A bad mesh is an object too, whose
+ * error every use reports; equal errors are kept once. */
+#include <stdio.h>
+
+#include "topology/topology.h"
+
+/* A mesh that is being read: names and sizes not yet over devices. */
+struct draft {
+  char text[TSR__QUOTE]; /* what the user wrote, fit for a message */
+  int axis_count;
+  const char *names[TSR_MAX_AXES]; /* not NUL-terminated */
+  size_t lengths[TSR_MAX_AXES];
+  int64_t sizes[TSR_MAX_AXES];
+  const int *devices; /* NULL: 0, 1, 2, ... */
+  int device_count;
+};
+
+/* Returned when not even an inert mesh can be made; never written to. */
+static const tsr__error memory_error = { TSR_ENOMEM, "out of memory for a mesh" };
+static const tsr_mesh memory_mesh = { .text = (char *)"", .error = (tsr__error *)&memory_error };
+static const tsr__error closed_error = {
+  TSR_ESTATE, "the runtime has no devices, as it could not be opened; tsr_runtime_message says why"
+};
+static const tsr_mesh closed_mesh = { .text = (char *)"", .error = (tsr__error *)&closed_error };
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static const char *skip_blanks(const char *at)
+{
+  while (*at == ' ' || *at == '\t') at++;
+  return at;
+}
+
+/* Reads a decimal size; false when there is no digit. Too large a size becomes INT64_MAX. */
+static bool read_size(const char **at, int64_t *out)
+{
+  const char *p = *at;
+  int64_t value = 0;
+
+  if (*p < '0' || *p > '9') return false;
+  for (; *p >= '0' && *p <= '9'; p++)
+    value = value > (INT64_MAX - 9) / 10 ? INT64_MAX : value * 10 + (*p - '0');
+  *at = p;
+  *out = value;
+  return true;
+}
+
+static tsr_status expected(const struct draft *draft, const char *at, const char *what,
+                           tsr__error *error)
+{
+  char found[TSR__QUOTE];
+
+  if (!*at)
+    return tsr__error_set(error, TSR_EPARSE, "mesh \"%s\": expected %s at the end; write axes as "
+                          "\"data=4,model=2\"", draft->text, what);
+  return tsr__error_set(error, TSR_EPARSE, "mesh \"%s\": expected %s, found '%s'; write axes as "
+                        "\"data=4,model=2\"", draft->text, what,
+                        tsr__quote(at, strlen(at), found));
+}
+
+static tsr_status too_many_axes(const struct draft *draft, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_EARG, "mesh \"%s\": more than %d axes; a mesh has 1 to %d",
+                        draft->text, TSR_MAX_AXES, TSR_MAX_AXES);
+}
+
+static tsr_status read_mesh(const char *text, struct draft *draft, tsr__error *error)
+{
+  const char *at = skip_blanks(text);
+
+  if (!*at)
+    return tsr__error_set(error, TSR_EPARSE, "mesh \"%s\": no axes; write them as "
+                          "\"data=4,model=2\"", draft->text);
+  for (int a = 0;; a++) {
+    if (a == TSR_MAX_AXES) return too_many_axes(draft, error);
+    at = skip_blanks(at);
+    draft->names[a] = at;
+    while (tsr__axis_byte((unsigned char)*at)) at++;
+    draft->lengths[a] = (size_t)(at - draft->names[a]);
+    if (!draft->lengths[a]) return expected(draft, at, "an axis name", error);
+    at = skip_blanks(at);
+    if (*at != '=') return expected(draft, at, "'=' and a size", error);
+    at = skip_blanks(at + 1);
+    if (!read_size(&at, &draft->sizes[a])) return expected(draft, at, "a size", error);
+    draft->axis_count = a + 1;
+    at = skip_blanks(at);
+    if (!*at) return TSR_OK;
+    if (*at != ',') return expected(draft, at, "',' or the end", error);
+    at++;
+  }
+}
+
+/* The typed form as text for messages; the axes are still unchecked. */
+static void write_draft(struct draft *draft)
+{
+  char text[TSR_MAX_AXES * 64];
+  size_t n = 0;
+
+  for (int a = 0; a < draft->axis_count; a++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%.*s=%lld", a ? "," : "",
+                          draft->lengths[a] > 40 ? 40 : (int)draft->lengths[a], draft->names[a],
+                          (long long)draft->sizes[a]);
+  tsr__quote(text, n, draft->text);
+}
+
+static tsr_status take_opts(const tsr_mesh_opts *opts, struct draft *draft, tsr__error *error)
+{
+  if (!opts)
+    return tsr__error_set(error, TSR_EARG, "a mesh needs its axes, but the options are NULL");
+  if (opts->axis_count < 1 || opts->axis_count > TSR_MAX_AXES)
+    return tsr__error_set(error, TSR_EARG, "a mesh has 1 to %d axes, not %d", TSR_MAX_AXES,
+                          opts->axis_count);
+  draft->axis_count = opts->axis_count;
+  draft->devices = opts->devices;
+  for (int a = 0; a < opts->axis_count; a++) {
+    if (!opts->names[a])
+      return tsr__error_set(error, TSR_EARG, "axis %d of %d of a mesh has no name (NULL)", a,
+                            opts->axis_count);
+    draft->names[a] = opts->names[a];
+    draft->lengths[a] = strlen(opts->names[a]);
+    draft->sizes[a] = opts->sizes[a];
+  }
+  write_draft(draft);
+  return TSR_OK;
+}
+
+/* ---- checking ---------------------------------------------------------------------------- */
+
+static tsr_status check_name(const struct draft *draft, int axis, tsr__error *error)
+{
+  const char *name = draft->names[axis];
+  size_t length = draft->lengths[axis];
+  char quote[TSR__QUOTE];
+
+  tsr__quote(name, length, quote);
+  if (length == 0)
+    return tsr__error_set(error, TSR_EARG, "mesh \"%s\": axis %d has an empty name", draft->text,
+                          axis);
+  for (size_t i = 0; i < length; i++)
+    if (!tsr__axis_byte((unsigned char)name[i]))
+      return tsr__error_set(error, TSR_EARG, "mesh \"%s\": axis name '%s' has other characters "
+                            "than letters, digits and '_'", draft->text, quote);
+  if (length >= sizeof((tsr_mesh *)0)->names[0])
+    return tsr__error_set(error, TSR_EARG, "mesh \"%s\": axis name '%s' has %zu characters; at "
+                          "most %zu fit", draft->text, quote, length,
+                          sizeof((tsr_mesh *)0)->names[0] - 1);
+  for (int a = 0; a < axis; a++)
+    if (draft->lengths[a] == length && memcmp(draft->names[a], name, length) == 0)
+      return tsr__error_set(error, TSR_EARG, "mesh \"%s\": two axes are called '%s'; give each "
+                            "its own name", draft->text, quote);
+  return TSR_OK;
+}
+
+static tsr_status check_size(const struct draft *draft, int axis, tsr__error *error)
+{
+  char quote[TSR__QUOTE];
+
+  if (draft->sizes[axis] >= 1) return TSR_OK;
+  return tsr__error_set(error, TSR_EARG, "mesh \"%s\": axis '%s' has size %lld; sizes are 1 or "
+                        "more", draft->text,
+                        tsr__quote(draft->names[axis], draft->lengths[axis], quote),
+                        (long long)draft->sizes[axis]);
+}
+
+/* Sets the device count: the product of the sizes, which the runtime must have. */
+static tsr_status check_count(const tsr__topology *topology, struct draft *draft,
+                              tsr__error *error)
+{
+  int64_t count = 1;
+  bool overflow = false;
+
+  for (int a = 0; a < draft->axis_count; a++)
+    overflow |= __builtin_mul_overflow(count, draft->sizes[a], &count);
+  if (overflow || count == INT64_MAX)
+    return tsr__error_set(error, TSR_EARG, "mesh \"%s\" has more devices than 63 bits can count; "
+                          "the runtime has %d", draft->text, topology->device_count);
+  if (count > topology->device_count)
+    return tsr__error_set(error, TSR_EARG, "mesh \"%s\" needs %lld devices; the runtime has %d: "
+                          "make the mesh smaller or open the runtime with more", draft->text,
+                          (long long)count, topology->device_count);
+  draft->device_count = (int)count;
+  return TSR_OK;
+}
+
+static tsr_status check_devices(const tsr__topology *topology, const struct draft *draft,
+                                tsr__error *error)
+{
+  for (int p = 0; draft->devices && p < draft->device_count; p++) {
+    int id = draft->devices[p];
+    if (id < 0 || id >= topology->device_count)
+      return tsr__error_set(error, TSR_EARG, "mesh \"%s\": no device %d at position %d; the "
+                            "runtime's devices are 0 to %d", draft->text, id, p,
+                            topology->device_count - 1);
+    for (int q = 0; q < p; q++)
+      if (draft->devices[q] == id)
+        return tsr__error_set(error, TSR_EARG, "mesh \"%s\": device %d stands at positions %d "
+                              "and %d; each device holds one part", draft->text, id, q, p);
+  }
+  return TSR_OK;
+}
+
+static tsr_status check_draft(const tsr__topology *topology, struct draft *draft,
+                              tsr__error *error)
+{
+  for (int a = 0; a < draft->axis_count; a++)
+    if (check_name(draft, a, error) || check_size(draft, a, error)) return error->status;
+  if (check_count(topology, draft, error)) return error->status;
+  return check_devices(topology, draft, error);
+}
+
+/* ---- making ------------------------------------------------------------------------------ */
+
+static uint64_t draft_hash(const struct draft *draft)
+{
+  uint64_t hash = (uint64_t)draft->axis_count;
+
+  for (int a = 0; a < draft->axis_count; a++) {
+    hash = tsr__hash(draft->names[a], draft->lengths[a], hash);
+    hash = tsr__hash(&draft->sizes[a], sizeof draft->sizes[a], hash);
+  }
+  for (int p = 0; p < draft->device_count; p++) {
+    int id = draft->devices ? draft->devices[p] : p;
+    hash = tsr__hash(&id, sizeof id, hash);
+  }
+  return hash;
+}
+
+static bool draft_equals(const struct draft *draft, const tsr_mesh *mesh)
+{
+  if (mesh->axis_count != draft->axis_count || mesh->device_count != draft->device_count)
+    return false;
+  for (int a = 0; a < draft->axis_count; a++)
+    if (mesh->sizes[a] != draft->sizes[a] || mesh->lengths[a] != draft->lengths[a] ||
+        memcmp(mesh->names[a], draft->names[a], draft->lengths[a]) != 0)
+      return false;
+  for (int p = 0; p < draft->device_count; p++)
+    if (mesh->devices[p] != (draft->devices ? draft->devices[p] : p)) return false;
+  return true;
+}
+
+static char *mesh_text_new(tsr__heap *heap, const tsr_mesh *mesh)
+{
+  char text[TSR_MAX_AXES * 56];
+  size_t n = 0;
+
+  text[0] = '\0';
+  for (int a = 0; a < mesh->axis_count; a++)
+    n += (size_t)sprintf(text + n, "%s%s=%lld", a ? "," : "", mesh->names[a],
+                         (long long)mesh->sizes[a]);
+  char *out = tsr__new(heap, n + 1);
+  if (out) memcpy(out, text, n + 1);
+  return out;
+}
+
+static void mesh_fill(tsr_mesh *mesh, const struct draft *draft)
+{
+  uint32_t stride = 1;
+
+  mesh->axis_count = draft->axis_count;
+  for (int a = draft->axis_count - 1; a >= 0; a--) {
+    memcpy(mesh->names[a], draft->names[a], draft->lengths[a]);
+    mesh->lengths[a] = (uint8_t)draft->lengths[a];
+    mesh->sizes[a] = draft->sizes[a];
+    mesh->strides[a] = stride;
+    stride *= (uint32_t)draft->sizes[a];
+  }
+  for (int p = 0; p < draft->device_count; p++)
+    mesh->devices[p] = draft->devices ? draft->devices[p] : p;
+}
+
+/* Makes the object, not yet in the list; NULL out of memory. */
+static tsr_mesh *mesh_new(tsr_runtime *rt, const struct draft *draft, uint64_t hash)
+{
+  tsr__heap *heap = &rt->heap;
+  size_t bytes = (size_t)draft->device_count * sizeof(int);
+  tsr_mesh *mesh = tsr__new(heap, sizeof *mesh);
+
+  if (!mesh) return NULL;
+  mesh->rt = rt;
+  mesh->hash = hash;
+  mesh->device_count = draft->device_count;
+  mesh->devices = tsr__new(heap, bytes);
+  if (!mesh->devices) goto no_devices;
+  mesh_fill(mesh, draft);
+  mesh->text = mesh_text_new(heap, mesh);
+  if (!mesh->text) goto no_text;
+  return mesh;
+no_text:
+  tsr__del(heap, mesh->devices, bytes);
+no_devices:
+  tsr__del(heap, mesh, sizeof *mesh);
+  return NULL;
+}
+
+/* An inert mesh with a copy of the error; NULL out of memory. */
+static tsr_mesh *inert_new(tsr_runtime *rt, const tsr__error *error, uint64_t hash)
+{
+  tsr_mesh *mesh = tsr__new(&rt->heap, sizeof *mesh);
+
+  if (!mesh) return NULL;
+  mesh->rt = rt;
+  mesh->hash = hash;
+  mesh->error = tsr__new(&rt->heap, sizeof *mesh->error);
+  if (!mesh->error) {
+    tsr__del(&rt->heap, mesh, sizeof *mesh);
+    return NULL;
+  }
+  *mesh->error = *error;
+  return mesh;
+}
+
+/* Adds at the end: the order in the list is the order of making. */
+static void mesh_append(tsr__topology *topology, tsr_mesh *mesh)
+{
+  tsr_mesh **end = &topology->meshes;
+
+  while (*end) end = &(*end)->next;
+  *end = mesh;
+  if (!mesh->error) mesh->id = ++topology->mesh_count;
+}
+
+static tsr_mesh *find_or_make(tsr_runtime *rt, const struct draft *draft)
+{
+  tsr__topology *topology = tsr__topology_of(rt);
+  uint64_t hash = draft_hash(draft);
+
+  for (tsr_mesh *mesh = topology->meshes; mesh; mesh = mesh->next)
+    if (!mesh->error && mesh->hash == hash && draft_equals(draft, mesh)) return mesh;
+  tsr_mesh *mesh = mesh_new(rt, draft, hash);
+  if (mesh) mesh_append(topology, mesh);
+  return mesh;
+}
+
+static tsr_mesh *find_or_make_inert(tsr_runtime *rt, const tsr__error *error)
+{
+  tsr__topology *topology = tsr__topology_of(rt);
+  uint64_t hash = tsr__hash(error->text, strlen(error->text), (uint64_t)error->status);
+
+  for (tsr_mesh *mesh = topology->meshes; mesh; mesh = mesh->next)
+    if (mesh->error && mesh->hash == hash && mesh->error->status == error->status &&
+        strcmp(mesh->error->text, error->text) == 0)
+      return mesh;
+  tsr_mesh *mesh = inert_new(rt, error, hash);
+  if (mesh) mesh_append(topology, mesh);
+  return mesh;
+}
+
+/* The mesh of a draft read so far with `error`; both kinds of mesh are kept by the runtime. */
+static tsr_mesh *mesh_of(tsr_runtime *rt, struct draft *draft, tsr__error *error)
+{
+  if (!error->status) check_draft(tsr__topology_of(rt), draft, error);
+  pthread_mutex_lock(&rt->lock);
+  tsr_mesh *mesh = error->status ? find_or_make_inert(rt, error) : find_or_make(rt, draft);
+  pthread_mutex_unlock(&rt->lock);
+  return mesh ? mesh : (tsr_mesh *)&memory_mesh;
+}
+
+tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text)
+{
+  struct draft draft = { .axis_count = 0 };
+  tsr__error error = { .status = TSR_OK };
+
+  if (!rt) return NULL;
+  if (!tsr__topology_of(rt)) return (tsr_mesh *)&closed_mesh;
+  if (text) {
+    tsr__quote(text, strlen(text), draft.text);
+    read_mesh(text, &draft, &error);
+  } else {
+    tsr__error_set(&error, TSR_EARG, "the text of a mesh is NULL; write axes as "
+                   "\"data=4,model=2\"");
+  }
+  return mesh_of(rt, &draft, &error);
+}
+
+tsr_mesh *tsr_mesh_make_with(tsr_runtime *rt, const tsr_mesh_opts *opts)
+{
+  struct draft draft = { .axis_count = 0 };
+  tsr__error error = { .status = TSR_OK };
+
+  if (!rt) return NULL;
+  if (!tsr__topology_of(rt)) return (tsr_mesh *)&closed_mesh;
+  take_opts(opts, &draft, &error);
+  return mesh_of(rt, &draft, &error);
+}
+
+tsr_mesh *tsr_mesh_default(tsr_runtime *rt, const char *axis)
+{
+  const tsr__topology *topology = tsr__topology_of(rt);
+  tsr_mesh_opts opts = { .size = sizeof opts, .axis_count = 1 };
+
+  opts.names[0] = axis ? axis : "data";
+  opts.sizes[0] = topology ? topology->device_count : 1;
+  return tsr_mesh_make_with(rt, &opts);
+}
+
+tsr_sharding tsr_on_device(tsr_runtime *rt, int device)
+{
+  const tsr__topology *topology = tsr__topology_of(rt);
+  struct draft draft = { .axis_count = 1, .names = { "device" }, .lengths = { 6 },
+                         .sizes = { 1 }, .devices = &device, .device_count = 1 };
+  tsr__error error = { .status = TSR_OK };
+
+  if (!rt) return tsr_on_with(NULL, "device", NULL);
+  if (!topology) return tsr_on_with(&closed_mesh, NULL, NULL);
+  if (device < 0 || device >= topology->device_count)
+    tsr__error_set(&error, TSR_EARG, "no device %d; the runtime's devices are 0 to %d", device,
+                   topology->device_count - 1);
+  return tsr_on_with(mesh_of(rt, &draft, &error), NULL, NULL);
+}
+
+/* ---- queries ----------------------------------------------------------------------------- */
+
+tsr_status tsr_mesh_status(const tsr_mesh *mesh)
+{
+  return !mesh ? TSR_EARG : mesh->error ? mesh->error->status : TSR_OK;
+}
+
+const char *tsr_mesh_message(const tsr_mesh *mesh)
+{
+  return !mesh ? "no mesh (NULL)" : mesh->error ? mesh->error->text : "";
+}
+
+const char *tsr_mesh_text(const tsr_mesh *mesh)
+{
+  return mesh && mesh->text ? mesh->text : "";
+}
+
+int tsr_mesh_axis_count(const tsr_mesh *mesh)
+{
+  return mesh ? mesh->axis_count : 0;
+}
+
+const char *tsr_mesh_axis_name(const tsr_mesh *mesh, int axis)
+{
+  return mesh && axis >= 0 && axis < mesh->axis_count ? mesh->names[axis] : NULL;
+}
+
+int64_t tsr_mesh_axis_size(const tsr_mesh *mesh, const char *name)
+{
+  for (int a = 0; mesh && name && a < mesh->axis_count; a++)
+    if (strcmp(mesh->names[a], name) == 0) return mesh->sizes[a];
+  return 0;
+}
+
+int tsr_mesh_device_count(const tsr_mesh *mesh)
+{
+  return mesh ? mesh->device_count : 0;
+}
+
+int tsr_mesh_device(const tsr_mesh *mesh, int position)
+{
+  return mesh && position >= 0 && position < mesh->device_count ? mesh->devices[position] : -1;
+}

@@ -1,0 +1,98 @@
+/* Shapes: element counts and the one notation for types, "f32[1024,32]@(data,-)". */
+#include <stdio.h>
+
+#include "topology/topology.h"
+
+int64_t tsr__shape_count(const tsr_shape *shape)
+{
+  int64_t count = 1;
+  bool empty = false, overflow = false;
+
+  for (int d = 0; d < shape->rank; d++) {
+    if (shape->dims[d] < 0) return -1;
+    empty |= shape->dims[d] == 0;
+    overflow |= __builtin_mul_overflow(count, shape->dims[d], &count);
+  }
+  return empty ? 0 : overflow ? -1 : count;
+}
+
+/* Writes "[1024,32]"; a size known only at run time is "?". `out` holds 256 bytes. */
+static size_t shape_write(const tsr_shape *shape, char *out)
+{
+  int rank = shape->rank < 0 ? 0 : shape->rank > TSR_MAX_RANK ? TSR_MAX_RANK : shape->rank;
+  size_t n = 0;
+
+  out[n++] = '[';
+  for (int d = 0; d < rank; d++) {
+    if (d) out[n++] = ',';
+    if (shape->dims[d] == -1)
+      out[n++] = '?';
+    else
+      n += (size_t)sprintf(out + n, "%lld", (long long)shape->dims[d]);
+  }
+  out[n++] = ']';
+  out[n] = '\0';
+  return n;
+}
+
+tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error)
+{
+  char text[256];
+
+  if (shape->rank < 0 || shape->rank > TSR_MAX_RANK)
+    return tsr__error_set(error, TSR_ESHAPE, "a shape has 0 to %d dims, not %d", TSR_MAX_RANK,
+                          shape->rank);
+  shape_write(shape, text);
+  for (int d = 0; d < shape->rank; d++)
+    if (shape->dims[d] < 0)
+      return tsr__error_set(error, TSR_ESHAPE, "dim %d of shape %s is negative; sizes are 0 or "
+                            "more", d, text);
+  if (tsr__shape_count(shape) < 0)
+    return tsr__error_set(error, TSR_ESHAPE, "shape %s has more elements than 63 bits can count",
+                          text);
+  return TSR_OK;
+}
+
+/* Writes a whole type; 8 axis names of 31 bytes and 8 sizes of 20 digits fit `out`. */
+enum { TYPE_ROOM = 1024 };
+
+static size_t type_write(tsr_dtype dtype, const tsr_shape *shape, const tsr_sharding *sharding,
+                         char out[TYPE_ROOM])
+{
+  size_t n = 0;
+
+  if (dtype) n = (size_t)sprintf(out, "%s", tsr_dtype_name(dtype));
+  n += shape_write(shape, out + n);
+  if (sharding && (sharding->mesh || sharding->error)) {
+    out[n++] = '@';
+    n += (size_t)tsr_sharding_text(sharding, shape->rank, out + n, TYPE_ROOM - n);
+  }
+  return n;
+}
+
+void tsr__type_add(tsr__text *text, tsr_dtype dtype, const tsr_shape *shape,
+                   const tsr_sharding *sharding)
+{
+  char type[TYPE_ROOM];
+
+  tsr__text_put(text, type, type_write(dtype, shape, sharding, type));
+}
+
+int tsr_type_text(tsr_dtype dtype, tsr_shape shape, const tsr_sharding *sharding, char *out,
+                  size_t capacity)
+{
+  char type[TYPE_ROOM];
+  size_t n = type_write(dtype, &shape, sharding, type);
+
+  if (!dtype) {
+    memmove(type + 1, type, n + 1);
+    type[0] = '?';
+    n++;
+  }
+  if (out && capacity) {
+    size_t copy = n < capacity ? n : capacity - 1;
+    memcpy(out, type, copy);
+    out[copy] = '\0';
+  }
+  return (int)n;
+}

@@ -1,0 +1,363 @@
+/* Specs: the text that says how an array's dims lie over the axes of a mesh.
+ *
+ *     spec    dim (',' dim)*        at most 8 dims; "" has none
+ *     dim     '-' | axis ('+' axis)*      the first axis is the major one
+ *
+ * A sharding is a plain value of 80 bytes, read in one pass without memory: tsr_on stands in
+ * every formula. A bad text is kept in the value, with the place of the offence, and worded
+ * only when a call uses it. */
+#include <stdio.h>
+
+#include "topology/topology.h"
+
+_Static_assert(sizeof(tsr_sharding) == 80, "no padding: shardings are compared by bytes");
+
+struct reader {
+  const char *text, *at;
+  const tsr_mesh *mesh;
+  tsr_sharding *out;
+  int used;      /* axes read */
+  unsigned mask; /* of the axes read */
+};
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static void skip_blanks(struct reader *reader)
+{
+  while (*reader->at == ' ' || *reader->at == '\t') reader->at++;
+}
+
+/* Keeps the text, or the part of it around the offence when it is too long for `word`. */
+static void keep_words(tsr_sharding *out, const char *text, size_t offset, size_t length)
+{
+  const size_t room = sizeof out->word - 1, kept = room - 6; /* "..." at either end */
+  size_t whole = strlen(text), start = 0, n = 0, count = whole;
+
+  if (whole > room) {
+    count = kept;
+    if (offset + length > kept) start = length < kept ? offset + length - kept : offset;
+    if (start + count > whole) count = whole - start;
+  }
+  if (length > start + count - offset) length = start + count - offset;
+  if (start) {
+    memcpy(out->word, "...", 3);
+    n = 3;
+  }
+  memcpy(out->word + n, text + start, count);
+  if (start + count < whole) memcpy(out->word + n + count, "...", 3);
+  out->at = (uint8_t)(offset - start + n);
+  out->span = (uint8_t)length;
+}
+
+static bool offence(struct reader *reader, enum tsr__spec_error error, const char *at,
+                    size_t length)
+{
+  tsr_sharding *out = reader->out;
+  bool strict = out->strict;
+
+  memset(out, 0, sizeof *out); /* no axes: whoever forgets to check sees a replicated array */
+  out->mesh = reader->mesh;
+  out->strict = strict;
+  out->error = (uint8_t)error;
+  keep_words(out, reader->text, (size_t)(at - reader->text), length);
+  return false;
+}
+
+static int find_axis(const tsr_mesh *mesh, const char *name, size_t length)
+{
+  for (int a = 0; a < mesh->axis_count; a++)
+    if (mesh->lengths[a] == length && memcmp(mesh->names[a], name, length) == 0) return a;
+  return -1;
+}
+
+/* What stands where a name is due: nothing, or something foreign. */
+static bool nameless(struct reader *reader)
+{
+  char c = *reader->at;
+  bool end = c == '\0' || c == ',' || c == '+' || c == ')';
+
+  return offence(reader, end ? TSR__SPEC_EMPTY : TSR__SPEC_CHARACTER, reader->at, c != '\0');
+}
+
+static bool read_axis(struct reader *reader)
+{
+  const char *name = reader->at;
+
+  while (tsr__axis_byte((unsigned char)*reader->at)) reader->at++;
+  size_t length = (size_t)(reader->at - name);
+  if (!length) return nameless(reader);
+  if (!reader->mesh) return offence(reader, TSR__SPEC_NO_MESH, name, length);
+  int axis = find_axis(reader->mesh, name, length);
+  if (axis < 0) return offence(reader, TSR__SPEC_UNKNOWN, name, length);
+  if (reader->mask >> axis & 1) return offence(reader, TSR__SPEC_TWICE, name, length);
+  reader->mask |= 1u << axis;
+  reader->out->axis[reader->used++] = (uint8_t)axis;
+  return true;
+}
+
+/* Reads '-' or axes joined by '+', and the blanks around them. */
+static bool read_dim(struct reader *reader)
+{
+  skip_blanks(reader);
+  if (*reader->at == '-') {
+    reader->at++;
+    skip_blanks(reader);
+    return true;
+  }
+  for (;;) {
+    if (!read_axis(reader)) return false;
+    skip_blanks(reader);
+    if (*reader->at != '+') return true;
+    reader->at++;
+    skip_blanks(reader);
+  }
+}
+
+/* Reads dims up to the end or a ')'; true with none at all. */
+static bool read_dims(struct reader *reader)
+{
+  tsr_sharding *out = reader->out;
+
+  skip_blanks(reader);
+  if (*reader->at == '\0' || *reader->at == ')') return true;
+  for (int dim = 0;; dim++) {
+    if (dim == TSR_MAX_RANK)
+      return offence(reader, TSR__SPEC_DIMS, reader->at, strlen(reader->at));
+    if (!read_dim(reader)) return false;
+    out->first[dim + 1] = (uint8_t)reader->used;
+    out->rank = (uint8_t)(dim + 1);
+    if (*reader->at != ',') return true;
+    reader->at++;
+  }
+}
+
+static bool read_spec(struct reader *reader)
+{
+  skip_blanks(reader);
+  bool open = *reader->at == '(';
+  reader->at += open;
+  if (!read_dims(reader)) return false;
+  if (open) {
+    if (*reader->at != ')')
+      return offence(reader, TSR__SPEC_CHARACTER, reader->at, *reader->at != '\0');
+    reader->at++;
+    skip_blanks(reader);
+  }
+  if (*reader->at) return offence(reader, TSR__SPEC_CHARACTER, reader->at, 1);
+  return true;
+}
+
+/* Dims past the last one named have no axes; "-" alone names none, as it fits any rank. */
+static void finish(tsr_sharding *out, int used)
+{
+  for (int d = out->rank; d < TSR_MAX_RANK; d++) out->first[d + 1] = (uint8_t)used;
+  if (out->rank == 1 && !used) out->rank = 0;
+}
+
+tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const tsr_on_opts *opts)
+{
+  tsr_sharding out = { .mesh = mesh, .strict = opts && opts->strict };
+  struct reader reader = { .text = spec, .at = spec, .mesh = mesh, .out = &out };
+
+  if (mesh && mesh->error)
+    out.error = TSR__SPEC_BAD_MESH;
+  else if (spec && read_spec(&reader))
+    finish(&out, reader.used);
+  return out;
+}
+
+tsr_sharding tsr_on_dims(const tsr_mesh *mesh, int rank, const char *const *axes)
+{
+  tsr_sharding out = { .mesh = mesh };
+  struct reader reader = { .text = "", .at = "", .mesh = mesh, .out = &out };
+
+  if (mesh && mesh->error) {
+    out.error = TSR__SPEC_BAD_MESH;
+    return out;
+  }
+  if (rank < 0 || rank > TSR_MAX_RANK) {
+    offence(&reader, TSR__SPEC_DIMS, reader.at, 0);
+    return out;
+  }
+  for (int d = 0; axes && d < rank; d++) {
+    reader.text = reader.at = axes[d] ? axes[d] : "-";
+    skip_blanks(&reader);
+    if (*reader.at && !read_dim(&reader)) return out;
+    if (*reader.at) {
+      offence(&reader, TSR__SPEC_CHARACTER, reader.at, 1);
+      return out;
+    }
+    out.first[d + 1] = (uint8_t)reader.used;
+  }
+  out.rank = (uint8_t)rank;
+  for (int d = rank; d < TSR_MAX_RANK; d++) out.first[d + 1] = (uint8_t)reader.used;
+  return out;
+}
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+/* Writes the axes of a dim, "data+model" or "-"; `out` holds what 8 names take. */
+static size_t dim_write(const tsr_sharding *sharding, int dim, char *out)
+{
+  int first = sharding->first[dim], last = sharding->first[dim + 1];
+  size_t n = 0;
+
+  if (first == last) out[n++] = '-';
+  for (int i = first; i < last; i++) {
+    int axis = sharding->axis[i];
+    if (i > first) out[n++] = '+';
+    memcpy(out + n, sharding->mesh->names[axis], sharding->mesh->lengths[axis]);
+    n += sharding->mesh->lengths[axis];
+  }
+  out[n] = '\0';
+  return n;
+}
+
+/* Writes at least `rank` dims, and all that have axes. `out` holds 8 names and 8 commas. */
+static size_t spec_write(const tsr_sharding *sharding, int rank, char *out)
+{
+  size_t n = 0;
+
+  if (sharding->error) return (size_t)sprintf(out, "(?)");
+  if (!sharding->mesh) return (size_t)sprintf(out, "unplaced");
+  while (rank < TSR_MAX_RANK && sharding->first[rank] < sharding->first[TSR_MAX_RANK]) rank++;
+  out[n++] = '(';
+  for (int d = 0; d < rank; d++) {
+    if (d) out[n++] = ',';
+    n += dim_write(sharding, d, out + n);
+  }
+  out[n++] = ')';
+  out[n] = '\0';
+  return n;
+}
+
+int tsr_sharding_text(const tsr_sharding *sharding, int rank, char *out, size_t capacity)
+{
+  const tsr_sharding unplaced = { .mesh = NULL };
+  char text[TSR_MAX_AXES * 33 + 2 * TSR_MAX_RANK + 16];
+  int dims = rank < 0 ? 0 : rank > TSR_MAX_RANK ? TSR_MAX_RANK : rank;
+  size_t n = spec_write(sharding ? sharding : &unplaced, dims, text);
+
+  if (out && capacity) {
+    size_t copy = n < capacity ? n : capacity - 1;
+    memcpy(out, text, copy);
+    out[copy] = '\0';
+  }
+  return (int)n;
+}
+
+/* ---- checking ---------------------------------------------------------------------------- */
+
+/* "; did you mean 'data'?" for a word near to an axis name, else "". */
+static const char *near_name(const tsr_mesh *mesh, const char *word, size_t length, char out[64])
+{
+  const char *names[TSR_MAX_AXES];
+  char copy[sizeof(tsr_sharding)];
+
+  out[0] = '\0';
+  if (length >= sizeof copy) return out;
+  memcpy(copy, word, length);
+  copy[length] = '\0';
+  for (int a = 0; a < mesh->axis_count; a++) names[a] = mesh->names[a];
+  int nearest = tsr__text_nearest(copy, names, mesh->axis_count);
+  if (nearest >= 0) snprintf(out, 64, "; did you mean '%s'?", names[nearest]);
+  return out;
+}
+
+static tsr_status spec_fail(const tsr_sharding *sharding, tsr__error *error)
+{
+  const tsr_mesh *mesh = sharding->mesh;
+  const char *axes = mesh ? tsr_mesh_text(mesh) : "no mesh", *at = sharding->word + sharding->at;
+  char spec[TSR__QUOTE], word[TSR__QUOTE], hint[64];
+  char of[320];
+
+  tsr__quote(sharding->word, strlen(sharding->word), spec);
+  tsr__quote(at, sharding->span, word);
+  snprintf(of, sizeof of, mesh ? "mesh %s" : "%s", axes);
+  switch ((enum tsr__spec_error)sharding->error) {
+  case TSR__SPEC_GOOD:
+    return TSR_OK;
+  case TSR__SPEC_BAD_MESH:
+    return tsr__error_set(error, tsr_mesh_status(mesh), "%s", tsr_mesh_message(mesh));
+  case TSR__SPEC_NO_MESH:
+    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": no axis '%s', as there is no mesh "
+                          "(NULL); make one with tsr_mesh_make", spec, word);
+  case TSR__SPEC_UNKNOWN:
+    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": no axis '%s'; the mesh has %s%s", spec,
+                          word, axes, near_name(mesh, at, sharding->span, hint));
+  case TSR__SPEC_TWICE:
+    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": axis '%s' is used twice; an axis of "
+                          "mesh %s cuts one dim, once", spec, word, axes);
+  case TSR__SPEC_EMPTY:
+    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": an axis name is missing %s%s%s; write "
+                          "'-' for a dim that is not cut (%s)", spec,
+                          sharding->span ? "before '" : "at the end", word,
+                          sharding->span ? "'" : "", of);
+  case TSR__SPEC_CHARACTER:
+    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": found %s%s%s, expected dims such as "
+                          "'-', 'x' or 'x+y' with ',' between them (%s)", spec,
+                          sharding->span ? "'" : "the end", word, sharding->span ? "'" : "", of);
+  case TSR__SPEC_DIMS:
+    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": dims beyond the %d an array can have "
+                          "(%s)", spec, TSR_MAX_RANK, of);
+  }
+  return tsr__error_set(error, TSR_EAXIS, "a sharding that no function of the library made");
+}
+
+/* Words the failure of a strict sharding: the nearest sizes that divide, on either side. */
+static tsr_status uneven_fail(const tsr_sharding *sharding, int dim, const char *type,
+                              int64_t size, tsr__error *error)
+{
+  char axes[TSR_MAX_AXES * 33 + 1];
+  int64_t parts = tsr__dim_parts(sharding, dim), below = size - size % parts;
+  int count = sharding->first[dim + 1] - sharding->first[dim];
+  const char *mesh = tsr_mesh_text(sharding->mesh);
+
+  dim_write(sharding, dim, axes);
+  if (below == 0)
+    return tsr__error_set(error, TSR_ESHAPE, "dim %d of %s is %lld, not a multiple of ax%s %s = "
+                          "%lld of mesh %s; the nearest size that divides is %lld, or leave "
+                          "strict out", dim, type, (long long)size, count > 1 ? "es" : "is", axes,
+                          (long long)parts, mesh, (long long)parts);
+  if (below > INT64_MAX - parts)
+    return tsr__error_set(error, TSR_ESHAPE, "dim %d of %s is %lld, not a multiple of ax%s %s = "
+                          "%lld of mesh %s; the nearest size that divides is %lld, or leave "
+                          "strict out", dim, type, (long long)size, count > 1 ? "es" : "is", axes,
+                          (long long)parts, mesh, (long long)below);
+  return tsr__error_set(error, TSR_ESHAPE, "dim %d of %s is %lld, not a multiple of ax%s %s = "
+                        "%lld of mesh %s; nearest sizes that divide are %lld and %lld, or leave "
+                        "strict out", dim, type, (long long)size, count > 1 ? "es" : "is", axes,
+                        (long long)parts, mesh, (long long)below, (long long)(below + parts));
+}
+
+tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtype,
+                                    const tsr_shape *shape, tsr__error *error)
+{
+  char type[1024];
+
+  if (sharding->error) return spec_fail(sharding, error);
+  if (!sharding->mesh) return TSR_OK;
+  if (sharding->mesh->error)
+    return tsr__error_set(error, tsr_mesh_status(sharding->mesh), "%s",
+                          tsr_mesh_message(sharding->mesh));
+  if (sharding->rank > shape->rank) {
+    tsr_type_text(dtype, *shape, NULL, type, sizeof type);
+    char spec[512];
+    tsr_sharding_text(sharding, sharding->rank, spec, sizeof spec);
+    return tsr__error_set(error, TSR_ESHAPE, "spec %s names %d dims, but %s has %d; leave out the "
+                          "last %d (mesh %s)", spec, sharding->rank, type + !dtype, shape->rank,
+                          sharding->rank - shape->rank, tsr_mesh_text(sharding->mesh));
+  }
+  for (int d = 0; sharding->strict && d < shape->rank; d++) {
+    if (shape->dims[d] <= 0 || shape->dims[d] % tsr__dim_parts(sharding, d) == 0) continue;
+    tsr_type_text(dtype, *shape, sharding, type, sizeof type);
+    return uneven_fail(sharding, d, type + !dtype, shape->dims[d], error);
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr__sharding_check(const tsr_sharding *sharding, const tsr_shape *shape,
+                               tsr__error *error)
+{
+  return tsr__sharding_check_type(sharding, (tsr_dtype)0, shape, error);
+}

@@ -1,0 +1,162 @@
+/* What devices there are, and the runtime's slot that remembers it.
+ *
+ * Device ids run over the processes in order, so that a device's process is known without
+ * asking anyone:
+ *
+ *     process      0               1
+ *     devices   0 1 2 3         4 5 6 7        2 processes of "cpu:4"
+ *
+ * The topology owns the meshes: a list in order of making, good and inert ones alike. */
+#include "topology/topology.h"
+
+enum { MAX_DEVICES = 4096 };
+
+/* ---- user text in messages --------------------------------------------------------------- */
+
+/* Bytes of the well-formed UTF-8 sequence at `text`, or 0; control characters count as bad. */
+static size_t utf8_sequence(const unsigned char *text, size_t length)
+{
+  unsigned lead = text[0];
+  size_t need = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+
+  if (!need || lead > 0xf4 || need > length) return 0;
+  if (need == 1) return lead >= 0x20 && lead != 0x7f;
+  for (size_t i = 1; i < need; i++)
+    if ((text[i] & 0xc0) != 0x80) return 0;
+  if (lead == 0xc2 && text[1] < 0xa0) return 0; /* C1 controls */
+  if (lead == 0xe0 && text[1] < 0xa0) return 0; /* overlong */
+  if (lead == 0xed && text[1] > 0x9f) return 0; /* surrogates */
+  if (lead == 0xf0 && text[1] < 0x90) return 0;
+  return lead == 0xf4 && text[1] > 0x8f ? 0 : need;
+}
+
+const char *tsr__quote(const char *text, size_t length, char out[TSR__QUOTE])
+{
+  const size_t room = TSR__QUOTE - 1 - 3; /* the end of line and "..." */
+  size_t n = 0, i = 0;
+
+  while (i < length) {
+    size_t bytes = utf8_sequence((const unsigned char *)text + i, length - i);
+    size_t add = bytes ? bytes : 1;
+    if (n + add > room) {
+      memcpy(out + n, "...", 3);
+      n += 3;
+      break;
+    }
+    if (bytes)
+      memcpy(out + n, text + i, bytes);
+    else
+      out[n] = '?';
+    n += add;
+    i += add;
+  }
+  out[n] = '\0';
+  return out;
+}
+
+/* ---- devices ----------------------------------------------------------------------------- */
+
+/* Reads a count of 1..MAX_DEVICES that fills the text; 0 if it is none. */
+static int device_number(const char *text)
+{
+  int value = 0;
+
+  if (!*text) return 0;
+  for (; *text; text++) {
+    if (*text < '0' || *text > '9') return 0;
+    value = value * 10 + (*text - '0');
+    if (value > MAX_DEVICES) return 0;
+  }
+  return value;
+}
+
+tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error *error)
+{
+  char quote[TSR__QUOTE], kind[TSR__QUOTE];
+  const char *colon = text ? strchr(text, ':') : NULL;
+  size_t kind_length = !text ? 0 : colon ? (size_t)(colon - text) : strlen(text);
+
+  if (!text)
+    return tsr__error_set(error, TSR_EARG, "no devices are named (NULL); write \"cpu:8\" for "
+                          "8 virtual devices");
+  tsr__quote(text, strlen(text), quote);
+  if (kind_length != 3 || memcmp(text, "cpu", 3) != 0)
+    return tsr__error_set(error, TSR_EPARSE, "devices \"%s\": no device kind '%s'; there is cpu: "
+                          "write \"cpu:8\" for 8 virtual devices", quote,
+                          tsr__quote(text, kind_length, kind));
+  int count = colon ? device_number(colon + 1) : 1;
+  if (!count)
+    return tsr__error_set(error, TSR_EPARSE, "devices \"%s\": '%s' is no device count; write a "
+                          "number from 1 to %d after \"cpu:\"", quote,
+                          tsr__quote(colon + 1, strlen(colon + 1), kind), (int)MAX_DEVICES);
+  *out = (tsr__topology){ .kind = "cpu", .device_count = count, .process_count = 1,
+                          .per_process = count };
+  return TSR_OK;
+}
+
+static void mesh_free(tsr__heap *heap, tsr_mesh *mesh)
+{
+  if (mesh->devices)
+    tsr__del(heap, mesh->devices, (size_t)mesh->device_count * sizeof(int));
+  if (mesh->text) tsr__del(heap, mesh->text, strlen(mesh->text) + 1);
+  if (mesh->error) tsr__del(heap, mesh->error, sizeof *mesh->error);
+  tsr__del(heap, mesh, sizeof *mesh);
+}
+
+static void topology_free(tsr_runtime *rt, void *slot)
+{
+  tsr__topology *topology = slot;
+
+  for (tsr_mesh *mesh = topology->meshes, *next; mesh; mesh = next) {
+    next = mesh->next;
+    mesh_free(&rt->heap, mesh);
+  }
+  tsr__del(&rt->heap, topology, sizeof *topology);
+}
+
+tsr__topology *tsr__topology_of(const tsr_runtime *rt)
+{
+  return rt ? rt->slots[TSR__SLOT_TOPOLOGY] : NULL;
+}
+
+tsr_status tsr__topology_install(tsr_runtime *rt, const char *devices)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr__topology parsed;
+
+  if (!rt) return TSR_EARG;
+  if (rt->slots[TSR__SLOT_TOPOLOGY])
+    return tsr__runtime_fail(rt, TSR_ESTATE, "the runtime has its devices already");
+  if (tsr__topology_parse(devices, &parsed, &error))
+    return tsr__runtime_fail(rt, error.status, "%s", error.text);
+  tsr__topology *topology = tsr__new(&rt->heap, sizeof *topology);
+  if (!topology)
+    return tsr__runtime_fail(rt, TSR_ENOMEM, "out of memory for the list of devices");
+  *topology = parsed;
+  rt->slots[TSR__SLOT_TOPOLOGY] = topology;
+  rt->slot_free[TSR__SLOT_TOPOLOGY] = topology_free;
+  return TSR_OK;
+}
+
+bool tsr__topology_pretend(tsr_runtime *rt, int count, int index)
+{
+  tsr__topology *topology = tsr__topology_of(rt);
+
+  if (!topology || topology->meshes || index < 0 || index >= count) return false;
+  if (count > MAX_DEVICES / topology->per_process) return false;
+  topology->process_count = count;
+  topology->process_index = index;
+  topology->device_count = count * topology->per_process;
+  return true;
+}
+
+int tsr__device_process(const tsr__topology *topology, int device)
+{
+  if (!topology || device < 0 || device >= topology->device_count) return -1;
+  return device / topology->per_process;
+}
+
+bool tsr__device_local(const tsr__topology *topology, int device)
+{
+  return topology && tsr__device_process(topology, device) == topology->process_index;
+}

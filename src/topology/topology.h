@@ -1,0 +1,128 @@
+/* Level 1: what devices there are, meshes over them and who holds which part of an array.
+ * Pure arithmetic: no I/O, no threads, no memory of devices. */
+#ifndef TSR_TOPOLOGY_TOPOLOGY_H
+#define TSR_TOPOLOGY_TOPOLOGY_H
+
+#include "base/base.h"
+#include "tessera/topology.h"
+
+/* The devices of all processes. Device ids run over the processes in order: process p of n
+ * holds ids p * per_process .. (p + 1) * per_process - 1. A pretend topology (tests) says it
+ * has several processes although only one runs. */
+typedef struct tsr__topology {
+  char kind[16];       /* "cpu" */
+  int device_count;    /* over all processes */
+  int process_count, process_index, per_process;
+  tsr_mesh *meshes;    /* owned; meshes of equal content are one object */
+  int mesh_count;
+} tsr__topology;
+
+/* Parses "cpu:8" ("cpu" = one device) into `out`; at most 4096 devices. */
+tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error *error);
+tsr__topology *tsr__topology_of(const tsr_runtime *rt);        /* the runtime's slot */
+/* Fills the slot; a bad text becomes the runtime's error and leaves the slot empty. */
+tsr_status tsr__topology_install(tsr_runtime *rt, const char *devices);
+/* Tests: says that the runtime is process `index` of `count`, each with as many devices as this
+ * one. Only before the first mesh is made; false otherwise. */
+bool tsr__topology_pretend(tsr_runtime *rt, int count, int index);
+/* The process that holds a device, and whether it is this one. */
+int tsr__device_process(const tsr__topology *topology, int device);
+bool tsr__device_local(const tsr__topology *topology, int device);
+
+struct tsr_mesh {
+  tsr_mesh *next;
+  tsr_runtime *rt;
+  int id;                          /* 1, 2, ... in order of making: equal on all processes */
+  int axis_count;
+  char names[TSR_MAX_AXES][32];
+  int64_t sizes[TSR_MAX_AXES];
+  uint32_t strides[TSR_MAX_AXES];  /* positions between neighbours along an axis */
+  uint8_t lengths[TSR_MAX_AXES];   /* of the names */
+  uint64_t hash;                   /* of names, sizes and devices; of the error when inert */
+  int device_count;
+  int *devices;                    /* row-major */
+  char *text;
+  tsr__error *error;               /* non-NULL: inert, and without axes or devices */
+};
+
+/* Whether a byte may stand in an axis name: letters, digits and '_' of ASCII. */
+static inline bool tsr__axis_byte(unsigned char c)
+{
+  return (unsigned)(c | 0x20) - 'a' < 26u || (unsigned)c - '0' < 10u || c == '_';
+}
+
+/* The first element of part `index` when `size` elements are split into `parts`: the first
+ * size mod parts parts are one longer. `index == parts` gives `size`. */
+int64_t tsr__border(int64_t size, int64_t parts, int64_t index);
+
+/* Coordinate of a row-major position along an axis. */
+int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis);
+
+/* The number of parts a dim is cut into: the product of its axes' sizes. */
+int64_t tsr__dim_parts(const tsr_sharding *sharding, int dim);
+
+/* The part of one dim that a position holds, split axis by axis, major first. */
+void tsr__dim_part(const tsr_sharding *sharding, int dim, int64_t size, int position,
+                   int64_t *start, int64_t *length);
+
+/* As tsr_shard_box for a sharding already checked. */
+void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position, tsr_box *out);
+
+/* Bit mask of the mesh axes that a dim (or any dim) of the sharding uses. */
+unsigned tsr__dim_axes(const tsr_sharding *sharding, int dim);
+unsigned tsr__used_axes(const tsr_sharding *sharding);
+
+/* Checks a sharding for an array of `shape`: a good mesh, a good spec, rank, strictness. The
+ * error names dim, axis and, when strict, the nearest sizes that divide. */
+tsr_status tsr__sharding_check(const tsr_sharding *sharding, const tsr_shape *shape,
+                               tsr__error *error);
+
+/* As tsr__sharding_check; the message also names the element type (0: left out). */
+tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtype,
+                                    const tsr_shape *shape, tsr__error *error);
+
+/* Whether two shardings place every array alike: equal canonical forms. */
+bool tsr__sharding_equal(const tsr_sharding *a, const tsr_sharding *b);
+
+/* Canonical form: axes of size 1 removed, rank 8; equal placements become equal bytes
+ * (strict, word and error cleared). */
+tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding);
+
+/* Number of devices (positions) of a sharding: 1 when unplaced. */
+int tsr__positions(const tsr_sharding *sharding);
+int tsr__position_device(const tsr_sharding *sharding, int position);
+
+/* The lowest position that holds the same part as `position`: replicas have equal leaders. */
+int tsr__replica_leader(const tsr_sharding *sharding, int position);
+
+/* Checks the rank, that no dim is negative (-1 included) and that the element count fits 63
+ * bits. */
+tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error);
+
+/* Element count; -1 on overflow of 63 bits. A dim of size -1 (known at run time) gives -1. */
+int64_t tsr__shape_count(const tsr_shape *shape);
+
+/* The element type of a name such as "f32", 0 if there is none. */
+tsr_dtype tsr__dtype_of(const char *name);
+
+/* What can be wrong with a spec (tsr_sharding.error). */
+enum tsr__spec_error {
+  TSR__SPEC_GOOD,
+  TSR__SPEC_NO_MESH,   /* names axes, but there is no mesh */
+  TSR__SPEC_BAD_MESH,  /* the mesh is inert: its error is the error */
+  TSR__SPEC_UNKNOWN,   /* no axis of that name */
+  TSR__SPEC_TWICE,     /* an axis used twice */
+  TSR__SPEC_EMPTY,     /* a dim, or a side of '+', without a name */
+  TSR__SPEC_CHARACTER, /* a character that does not belong there */
+  TSR__SPEC_DIMS       /* more dims than an array can have */
+};
+
+/* Copies user text into a message-sized buffer: bytes that are no printable UTF-8 become '?',
+ * and what does not fit ends in "...". Returns `out`. */
+#define TSR__QUOTE 72
+const char *tsr__quote(const char *text, size_t length, char out[TSR__QUOTE]);
+
+void tsr__type_add(tsr__text *text, tsr_dtype dtype, const tsr_shape *shape,
+                   const tsr_sharding *sharding);
+
+#endif
