@@ -1,0 +1,12 @@
+/* Tessera: sharded arrays, data frames and data pipelines. This header includes the others. */
+#ifndef TESSERA_H
+#define TESSERA_H
+
+#include "tessera/base.h"
+#include "tessera/topology.h"
+#include "tessera/array.h"
+#include "tessera/io.h"
+#include "tessera/frame.h"
+#include "tessera/inspect.h"
+
+#endif

@@ -1,0 +1,363 @@
+/* Arrays: immutable nodes over global data, owned by a scope.
+ *
+ * Calls that make nodes return an array and never NULL; when something is wrong the array is
+ * inert, so is all that is computed from it, and the scope keeps the first error with the line
+ * that caused it. A result belongs to the innermost scope among its operands' scopes. Values are
+ * computed at terminals (tsr_read, tsr_eval, ...), which return a status.
+ *
+ * In C use the macros (tsr_add(x, 2)); they fill in file and line and let the right operand be
+ * an array or a number. From C++ and other languages call the functions ending in _at. */
+#ifndef TESSERA_ARRAY_H
+#define TESSERA_ARRAY_H
+
+#include "base.h"
+#include "topology.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tsr_array tsr_array;
+
+/* ---- making arrays --------------------------------------------------------------------- */
+
+/* Copies `data` (C order, dense, `shape` elements, bool as bytes) to the devices of `sharding`.
+ * Errors: TSR_ESHAPE, TSR_EDTYPE, TSR_EAXIS, TSR_ENOMEM. Returns an array owned by the scope.
+ * Collective, same arguments. */
+TSR_API tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype,
+                              tsr_shape shape, tsr_sharding sharding, const char *site);
+
+/* Called when the library no longer needs an adopted buffer. */
+typedef void (*tsr_release_fn)(void *data, void *user);
+
+/* Borrows `data` until `release` is called (maybe from tsr_scope_close, maybe later): no copy
+ * where one device holds all of it and it is 64-byte aligned, else it is copied and released at
+ * once. `release` may be NULL. Errors as tsr_put. Returns an array owned by the scope.
+ * Collective, same arguments. */
+typedef struct tsr_adopt_args {
+  void *data;
+  tsr_dtype dtype;
+  tsr_shape shape;
+  tsr_sharding sharding;
+  tsr_release_fn release;
+  void *user;
+} tsr_adopt_args;
+TSR_API tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char *site);
+
+/* Makes a global array from one buffer a device, in order of the sharding's mesh positions,
+ * copying each (its shape is tsr_shard_box's size; bool as bytes). `count` must be the number of
+ * addressable devices. Returns an array owned by the scope. Collective. */
+TSR_API tsr_array *tsr_from_shards_at(tsr_scope *scope, const void *const *shards, int count,
+                                      tsr_dtype dtype, tsr_shape shape, tsr_sharding sharding,
+                                      const char *site);
+
+/* A number operand, tagged so that large integers keep their bits. */
+typedef struct tsr_operand {
+  int kind; /* 0 array, 1 integer, 2 float, 3 bool */
+  tsr_array *array;
+  int64_t i;
+  double f;
+} tsr_operand;
+
+/* Wrap an operand; the macros call them. The array is borrowed. Local. */
+TSR_API tsr_operand tsr_operand_array(tsr_array *array);
+/* As tsr_operand_array for an integer. Local. */
+TSR_API tsr_operand tsr_operand_int(long long value);
+/* As tsr_operand_array for an unsigned integer; above INT64_MAX it becomes a float. Local. */
+TSR_API tsr_operand tsr_operand_uint(unsigned long long value);
+/* As tsr_operand_array for a float. Local. */
+TSR_API tsr_operand tsr_operand_float(double value);
+/* As tsr_operand_array for a bool. Local. */
+TSR_API tsr_operand tsr_operand_bool(bool value);
+
+/* Makes a rank-0 array of a number: i64, f64 or bool. Returns it owned by the scope. Local. */
+TSR_API tsr_array *tsr_num_at(tsr_scope *scope, tsr_operand value, const char *site);
+
+/* Makes an array full of one number, cast to `dtype`. Returns it owned by the scope. Local. */
+TSR_API tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dtype,
+                               tsr_shape shape, tsr_sharding sharding, const char *site);
+
+/* Makes an array whose elements are their index along `dim`. Returns it owned by the scope.
+ * Errors: TSR_EARG for a dim that is not there, TSR_EDTYPE for bool. Local. */
+TSR_API tsr_array *tsr_iota_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int dim,
+                               tsr_sharding sharding, const char *site);
+
+/* What random draws need beside their shape. The same key and stream give the same numbers on any
+ * mesh: element i is a pure function of (key, stream, i) by Philox4x32-10 (Salmon et al. 2011). */
+typedef struct tsr_random_args {
+  uint64_t key;      /* the seed */
+  uint64_t stream;   /* different streams of one seed are independent */
+  tsr_dtype dtype;   /* TSR_F32 or TSR_F64; poisson: TSR_I32 or TSR_I64; 0 = f64, i64 */
+  tsr_shape shape;
+  tsr_sharding sharding;
+} tsr_random_args;
+
+/* Draws uniform numbers in [0, 1): multiples of 2^-53 (f64) or 2^-24 (f32). Local. */
+TSR_API tsr_array *tsr_uniform_at(tsr_scope *scope, const tsr_random_args *args, const char *site);
+/* Draws exponential numbers of mean `scale` > 0: -scale * log1p(-u), one uniform draw each. Local. */
+TSR_API tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_args *args,
+                                      const char *site);
+/* Draws Poisson numbers of mean 0 <= `rate` <= 10,000 by inversion of one uniform draw each.
+ * Local. */
+TSR_API tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *args,
+                                  const char *site);
+
+/* ---- arithmetic ------------------------------------------------------------------------ */
+
+/* Elementwise operations, NumPy's broadcasting, each rounded once. Dtypes meet as in JAX with
+ * 64-bit types on (i64 with f32 is f32); a number takes the array's dtype where it can. div is
+ * true division (integers give f64). Integers wrap. Each returns an array owned by the inner
+ * scope of its operands. Errors: TSR_ESHAPE, TSR_EDTYPE. Local. */
+TSR_API tsr_array *tsr_add_at(tsr_array *a, tsr_operand b, const char *site);
+/* a - b; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_sub_at(tsr_array *a, tsr_operand b, const char *site);
+/* a * b; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_mul_at(tsr_array *a, tsr_operand b, const char *site);
+/* a / b, true division; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_div_at(tsr_array *a, tsr_operand b, const char *site);
+/* floor(a / b); integers: floor division, 0 for a zero divisor; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_floordiv_at(tsr_array *a, tsr_operand b, const char *site);
+/* a - floor(a / b) * b with the sign of b; integers: 0 for a zero divisor. Local. */
+TSR_API tsr_array *tsr_mod_at(tsr_array *a, tsr_operand b, const char *site);
+/* The smaller one; NaN wins, -0 < +0; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_minimum_at(tsr_array *a, tsr_operand b, const char *site);
+/* The larger one; NaN wins, -0 < +0; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_maximum_at(tsr_array *a, tsr_operand b, const char *site);
+/* a == b, as bool; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_eq_at(tsr_array *a, tsr_operand b, const char *site);
+/* a != b, as bool; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_ne_at(tsr_array *a, tsr_operand b, const char *site);
+/* a < b, as bool; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_lt_at(tsr_array *a, tsr_operand b, const char *site);
+/* a <= b, as bool; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_le_at(tsr_array *a, tsr_operand b, const char *site);
+/* a > b, as bool; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_gt_at(tsr_array *a, tsr_operand b, const char *site);
+/* a >= b, as bool; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_ge_at(tsr_array *a, tsr_operand b, const char *site);
+/* Logical and of bools; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_and_at(tsr_array *a, tsr_operand b, const char *site);
+/* Logical or of bools; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_or_at(tsr_array *a, tsr_operand b, const char *site);
+/* Exclusive or of bools; see tsr_add_at. Local. */
+TSR_API tsr_array *tsr_xor_at(tsr_array *a, tsr_operand b, const char *site);
+
+/* -a. Integers wrap. Error: TSR_EDTYPE for bool. Local. */
+TSR_API tsr_array *tsr_neg_at(tsr_array *a, const char *site);
+/* |a|. Integers wrap. Local. */
+TSR_API tsr_array *tsr_abs_at(tsr_array *a, const char *site);
+/* Square root, correctly rounded; integers become f64. Local. */
+TSR_API tsr_array *tsr_sqrt_at(tsr_array *a, const char *site);
+/* e to the a, within 1 ULP; integers become f64. Local. */
+TSR_API tsr_array *tsr_exp_at(tsr_array *a, const char *site);
+/* Natural logarithm, within 1 ULP; integers become f64. Local. */
+TSR_API tsr_array *tsr_log_at(tsr_array *a, const char *site);
+/* log(1 + a), within 2 ULP; integers become f64. Local. */
+TSR_API tsr_array *tsr_log1p_at(tsr_array *a, const char *site);
+/* Rounds to the nearest integer, ties to even. Local. */
+TSR_API tsr_array *tsr_rint_at(tsr_array *a, const char *site);
+/* Rounds down to an integer. Local. */
+TSR_API tsr_array *tsr_floor_at(tsr_array *a, const char *site);
+/* Logical not of bools. Local. */
+TSR_API tsr_array *tsr_not_at(tsr_array *a, const char *site);
+/* Whether each element is NaN. Local. */
+TSR_API tsr_array *tsr_isnan_at(tsr_array *a, const char *site);
+
+/* Converts to another dtype: float to integer truncates and saturates (NaN gives 0), wide to narrow
+ * integer wraps, to bool is != 0. Local. */
+TSR_API tsr_array *tsr_cast_at(tsr_array *a, tsr_dtype dtype, const char *site);
+
+/* Elements of `a` where the bool `condition` is true, else of `b`; all broadcast. Local. */
+TSR_API tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b,
+                                const char *site);
+
+/* Elements of `a` along `dim` at the integer `indices`: shape a.dims[..dim] + indices.dims +
+ * a.dims[dim+1..]. Negative indices count from the end; one out of range fails the terminal with
+ * TSR_EVALUE. Local. */
+TSR_API tsr_array *tsr_take_at(tsr_array *a, tsr_array *indices, int dim, const char *site);
+
+/* ---- reductions ------------------------------------------------------------------------ */
+
+/* Dims to reduce: a set. TSR_DIMS(0, 2); none named = all. */
+typedef struct tsr_dims {
+  uint32_t bits;     /* bit d = dim d */
+  uint32_t negative; /* bit d = dim rank - 1 - d */
+  bool invalid;      /* a dim out of range was named */
+} tsr_dims;
+
+/* Options of a reduction; `x` is the array itself, so that tsr_sum(x, .dims = ...) works. */
+typedef struct tsr_reduce_args {
+  tsr_array *x;
+  const char *site;
+  tsr_dims dims;     /* none = all */
+  bool keep_dims;    /* reduced dims stay with size 1 */
+  tsr_array *where;  /* bool, broadcast to x: only true elements count; NULL = all */
+  int64_t ddof;      /* var, std: divisor is count - ddof; default 0 as in NumPy and JAX */
+} tsr_reduce_args;
+
+/* Builds the set of `count` dims; the macro TSR_DIMS calls it. Local. */
+TSR_API tsr_dims tsr_dims_of(const int *dims, int count);
+
+/* Exact sum, rounded once; bool and i32 sum in i64; integers wrap at the end. Sum of none: 0.
+ * Returns an array owned by x's scope. Local. */
+TSR_API tsr_array *tsr_sum_at(tsr_reduce_args args);
+/* Product; float products may depend on the mesh (docs/NUMERICS.md). Of none: 1. Local. */
+TSR_API tsr_array *tsr_prod_at(tsr_reduce_args args);
+/* Exact sum over count, rounded once; of none: NaN. Local. */
+TSR_API tsr_array *tsr_mean_at(tsr_reduce_args args);
+/* Variance from exact sums, rounded once; count <= ddof: NaN. Local. */
+TSR_API tsr_array *tsr_var_at(tsr_reduce_args args);
+/* Square root of the exact variance, rounded once. Local. */
+TSR_API tsr_array *tsr_std_at(tsr_reduce_args args);
+/* Smallest; NaN wins, -0 < +0. Of none: an error at the call, or, with `where`, the largest value
+ * of the dtype (+inf for floats). Local. */
+TSR_API tsr_array *tsr_min_at(tsr_reduce_args args);
+/* Largest; see tsr_min_at. Local. */
+TSR_API tsr_array *tsr_max_at(tsr_reduce_args args);
+/* Whether any element is nonzero. Local. */
+TSR_API tsr_array *tsr_any_at(tsr_reduce_args args);
+/* Whether all elements are nonzero. Local. */
+TSR_API tsr_array *tsr_all_at(tsr_reduce_args args);
+/* Number of nonzero elements, i64. Local. */
+TSR_API tsr_array *tsr_count_at(tsr_reduce_args args);
+
+/* ---- placing --------------------------------------------------------------------------- */
+
+/* Moves an array to another sharding (same devices, or from unplaced); values do not change.
+ * Returns an array owned by a's scope. Local. */
+TSR_API tsr_array *tsr_reshard_at(tsr_array *a, tsr_sharding sharding, const char *site);
+/* States how the array lies at this point; the planner may use it for what comes before. Local. */
+TSR_API tsr_array *tsr_constrain_at(tsr_array *a, tsr_sharding sharding, const char *site);
+
+/* ---- terminals ------------------------------------------------------------------------- */
+
+/* Evaluates `count` arrays as one program: what they share is computed once. Returns the status;
+ * the text is the scope's message. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_eval(tsr_array *const *arrays, int count);
+/* Evaluates and copies all elements in C order to `out` (bool as bytes), which holds `bytes` bytes:
+ * exactly elements times tsr_dtype_size. `out` is untouched on failure. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_read(tsr_array *a, void *out, size_t bytes);
+/* Evaluates and reads a one-element array as a double (i64 beyond 2^53 rounds). Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_read_scalar(tsr_array *a, double *out);
+/* As tsr_read_scalar for an integer or bool array; TSR_EDTYPE for floats. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_read_i64(tsr_array *a, int64_t *out);
+/* Evaluates and moves a value to an outer scope: returns a leaf owned by `outer`, inert on error
+ * (the error is recorded in both scopes). Collective. */
+TSR_API tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site);
+/* Blocks until asynchronous work on the array is done. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_wait(tsr_array *a);
+/* Gives up an array's value now: later uses are TSR_ESTATE, but nodes already made from it keep
+ * theirs. Local. */
+TSR_API void tsr_delete(tsr_array *a);
+
+/* One device's part of an evaluated array. */
+typedef struct tsr_shard {
+  int device;        /* device id */
+  tsr_box box;       /* which part of the global array */
+  int replica;       /* how many earlier devices hold the same part */
+  const void *data;  /* dense, C order; bool: one bit an element, LSB first */
+} tsr_shard;
+
+/* Evaluates and views one addressable shard by mesh position; the view is borrowed and lives as
+ * long as the array. Errors: TSR_EARG. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_shard_view(tsr_array *a, int position, tsr_shard *out);
+
+/* ---- asking ---------------------------------------------------------------------------- */
+
+/* Returns the shape; rank 0 for an inert array. Local. */
+TSR_API tsr_shape tsr_shape_of(const tsr_array *a);
+/* Returns the dtype; 0 for an inert array. Local. */
+TSR_API tsr_dtype tsr_dtype_of(const tsr_array *a);
+/* Returns the sharding of a placed or evaluated array, else the unplaced one. Local. */
+TSR_API tsr_sharding tsr_sharding_of(const tsr_array *a);
+/* Tells whether a failed call made the array. Local. */
+TSR_API bool tsr_is_inert(const tsr_array *a);
+/* Returns the type as text, "f32[8,8]@(x,y)", owned by the array's scope. Local. */
+TSR_API const char *tsr_type_of(tsr_array *a);
+/* Evaluates and returns the values as text as NumPy prints them (at most 1,000 elements in full,
+ * else the ends), owned by the array's scope; on error the message. Collective. */
+TSR_API const char *tsr_text_of(tsr_array *a);
+/* Evaluates and returns one line a device: id, index range, shape, bytes; owned by the array's
+ * scope. Collective. */
+TSR_API const char *tsr_devices_of(tsr_array *a);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef __cplusplus
+#define TSR_OPERAND(x)                                                                       \
+  _Generic((x),                                                                              \
+      tsr_array *: tsr_operand_array,                                                        \
+      bool: tsr_operand_bool,                                                                \
+      float: tsr_operand_float, double: tsr_operand_float,                                   \
+      unsigned long: tsr_operand_uint, unsigned long long: tsr_operand_uint,                 \
+      default: tsr_operand_int)(x)
+#define TSR_DIMS(...) \
+  tsr_dims_of((int[]){ __VA_ARGS__ }, (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)))
+
+#define tsr_put(scope, data, dtype, shape, sharding) \
+  tsr_put_at((scope), (data), (dtype), (shape), (sharding), TSR_HERE)
+#define tsr_adopt(scope, ...) tsr_adopt_at((scope), &(tsr_adopt_args){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_from_shards(scope, shards, count, dtype, shape, sharding) \
+  tsr_from_shards_at((scope), (shards), (count), (dtype), (shape), (sharding), TSR_HERE)
+#define tsr_num(scope, value) tsr_num_at((scope), TSR_OPERAND(value), TSR_HERE)
+#define tsr_full(scope, value, dtype, shape, sharding) \
+  tsr_full_at((scope), TSR_OPERAND(value), (dtype), (shape), (sharding), TSR_HERE)
+#define tsr_iota(scope, dtype, shape, dim, sharding) \
+  tsr_iota_at((scope), (dtype), (shape), (dim), (sharding), TSR_HERE)
+#define tsr_uniform(scope, ...) tsr_uniform_at((scope), &(tsr_random_args){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_exponential(scope, scale, ...) \
+  tsr_exponential_at((scope), (scale), &(tsr_random_args){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_poisson(scope, rate, ...) \
+  tsr_poisson_at((scope), (rate), &(tsr_random_args){ __VA_ARGS__ }, TSR_HERE)
+
+#define tsr_add(a, b) tsr_add_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_sub(a, b) tsr_sub_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_mul(a, b) tsr_mul_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_div(a, b) tsr_div_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_floordiv(a, b) tsr_floordiv_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_mod(a, b) tsr_mod_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_minimum(a, b) tsr_minimum_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_maximum(a, b) tsr_maximum_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_eq(a, b) tsr_eq_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_ne(a, b) tsr_ne_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_lt(a, b) tsr_lt_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_le(a, b) tsr_le_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_gt(a, b) tsr_gt_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_ge(a, b) tsr_ge_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_and(a, b) tsr_and_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_or(a, b) tsr_or_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_xor(a, b) tsr_xor_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_neg(a) tsr_neg_at((a), TSR_HERE)
+#define tsr_abs(a) tsr_abs_at((a), TSR_HERE)
+#define tsr_sqrt(a) tsr_sqrt_at((a), TSR_HERE)
+#define tsr_exp(a) tsr_exp_at((a), TSR_HERE)
+#define tsr_log(a) tsr_log_at((a), TSR_HERE)
+#define tsr_log1p(a) tsr_log1p_at((a), TSR_HERE)
+#define tsr_rint(a) tsr_rint_at((a), TSR_HERE)
+#define tsr_floor(a) tsr_floor_at((a), TSR_HERE)
+#define tsr_not(a) tsr_not_at((a), TSR_HERE)
+#define tsr_isnan(a) tsr_isnan_at((a), TSR_HERE)
+#define tsr_cast(a, dtype) tsr_cast_at((a), (dtype), TSR_HERE)
+#define tsr_where(condition, a, b) \
+  tsr_where_at((condition), TSR_OPERAND(a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_take(a, indices, dim) tsr_take_at((a), (indices), (dim), TSR_HERE)
+
+#define TSR_REDUCE_(...) ((tsr_reduce_args){ .site = TSR_HERE, .x = __VA_ARGS__ })
+#define tsr_sum(...) tsr_sum_at(TSR_REDUCE_(__VA_ARGS__))
+#define tsr_prod(...) tsr_prod_at(TSR_REDUCE_(__VA_ARGS__))
+#define tsr_mean(...) tsr_mean_at(TSR_REDUCE_(__VA_ARGS__))
+#define tsr_var(...) tsr_var_at(TSR_REDUCE_(__VA_ARGS__))
+#define tsr_std(...) tsr_std_at(TSR_REDUCE_(__VA_ARGS__))
+#define tsr_min(...) tsr_min_at(TSR_REDUCE_(__VA_ARGS__))
+#define tsr_max(...) tsr_max_at(TSR_REDUCE_(__VA_ARGS__))
+#define tsr_any(...) tsr_any_at(TSR_REDUCE_(__VA_ARGS__))
+#define tsr_all(...) tsr_all_at(TSR_REDUCE_(__VA_ARGS__))
+#define tsr_count(...) tsr_count_at(TSR_REDUCE_(__VA_ARGS__))
+#define tsr_reshard(a, sharding) tsr_reshard_at((a), (sharding), TSR_HERE)
+#define tsr_constrain(a, sharding) tsr_constrain_at((a), (sharding), TSR_HERE)
+#define tsr_keep(outer, a) tsr_keep_at((outer), (a), TSR_HERE)
+#endif
+
+#endif

@@ -1,0 +1,184 @@
+/* Statuses, runtimes, scopes, logging and memory: what every other room stands on.
+ *
+ * A runtime holds devices and everything that lives longer than one formula. A scope owns
+ * the nodes (arrays, frames) made in it and keeps the first error of its formulas. Calls
+ * that make nodes never fail visibly; terminals return a tsr_status. */
+#ifndef TESSERA_BASE_H
+#define TESSERA_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define TSR_API __attribute__((visibility("default")))
+#define TSR_MUST_USE __attribute__((warn_unused_result))
+#define TSR_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define TSR_API
+#define TSR_MUST_USE
+#define TSR_PRINTF(fmt, args)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TSR_VERSION_MAJOR 0
+#define TSR_VERSION_MINOR 1
+#define TSR_VERSION_PATCH 0
+
+/* Every status: name, value, text. Values are ABI and never change meaning. */
+#define TSR_STATUS_MAP(X)                                              \
+  X(OK, 0, "success")                                                  \
+  X(ESHAPE, 1, "shapes do not fit")                                    \
+  X(EDTYPE, 2, "element types do not fit")                             \
+  X(EAXIS, 3, "no such mesh axis, or the spec does not fit")           \
+  X(ECOLUMN, 4, "no such column, or a duplicate one")                  \
+  X(EPARSE, 5, "text cannot be read")                                  \
+  X(EARG, 6, "invalid argument")                                       \
+  X(ESTATE, 7, "not possible in this state")                           \
+  X(ENOMEM, 8, "out of memory")                                        \
+  X(EIO, 9, "input or output failed")                                  \
+  X(EVALUE, 10, "a value is out of range")                             \
+  X(EPEER, 11, "another process failed")                               \
+  X(EUNSUPPORTED, 12, "not supported")
+
+/* The outcome of a terminal. Zero is success. */
+typedef enum tsr_status {
+#define TSR_STATUS_ENUM(name, value, text) TSR_##name = value,
+  TSR_STATUS_MAP(TSR_STATUS_ENUM)
+#undef TSR_STATUS_ENUM
+} tsr_status;
+
+/* Where a node was made: "file.c:12". Filled in by the macros; NULL is allowed. */
+#define TSR_STRINGIZE_(x) #x
+#define TSR_STRINGIZE(x) TSR_STRINGIZE_(x)
+#define TSR_HERE (__FILE__ ":" TSR_STRINGIZE(__LINE__))
+
+typedef struct tsr_runtime tsr_runtime;
+typedef struct tsr_scope tsr_scope;
+
+/* Returns the name of a status, such as "TSR_ESHAPE"; never NULL, static. Local. */
+TSR_API const char *tsr_status_name(tsr_status status);
+
+/* Returns one line of text for a status; never NULL, static. Local. */
+TSR_API const char *tsr_status_text(tsr_status status);
+
+/* Returns the version of the loaded library as "major.minor.patch", static. Local. */
+TSR_API const char *tsr_version(void);
+
+/* Opens a scope in a runtime, or nested in another scope (the macro tsr_scope_open takes
+ * either). Closing the outer one closes it too. Never returns NULL: when memory is short the
+ * scope is inert and its terminals return TSR_ENOMEM. Returns a scope owned by the caller
+ * until tsr_scope_close. Local. */
+TSR_API tsr_scope *tsr_scope_open_at(tsr_runtime *rt, const char *site);
+
+/* As tsr_scope_open_at, nested in `outer`, which owns the result. Local. */
+TSR_API tsr_scope *tsr_scope_nest_at(tsr_scope *outer, const char *site);
+
+/* Closes a scope: frees its nodes and its nested scopes. Buffers that nodes of other scopes
+ * still need stay. NULL is allowed. Local. */
+TSR_API void tsr_scope_close(tsr_scope *scope);
+
+/* Returns the message of the scope's first error, or "" if there is none. The text is owned
+ * by the scope and valid until it is closed or cleared. Local. */
+TSR_API const char *tsr_message(const tsr_scope *scope);
+
+/* Returns the status of the scope's first error, TSR_OK if there is none. Local. */
+TSR_API tsr_status tsr_scope_status(const tsr_scope *scope);
+
+/* Forgets the scope's first error. Inert nodes stay inert. Local. */
+TSR_API void tsr_scope_clear(tsr_scope *scope);
+
+/* Records an error of the user's own in a scope, as a callback does before it returns
+ * `status`. The first error wins. Returns `status`. Local. */
+TSR_API tsr_status tsr_fail(tsr_scope *scope, tsr_status status, const char *format, ...)
+    TSR_PRINTF(3, 4);
+
+/* Returns the number of live nodes of a scope, nested scopes not counted. Local. */
+TSR_API int64_t tsr_scope_nodes(const tsr_scope *scope);
+
+/* Log levels, from silent to chatty. */
+typedef enum tsr_log_level {
+  TSR_LOG_ERROR = 1,
+  TSR_LOG_WARN,
+  TSR_LOG_INFO,
+  TSR_LOG_DEBUG,
+  TSR_LOG_TRACE
+} tsr_log_level;
+
+/* Receives one log line without a newline. `line` is borrowed for the call. May be called
+ * from any thread that uses the runtime. */
+typedef void (*tsr_log_fn)(tsr_log_level level, const char *area, const char *line, void *user);
+
+/* Allocates, or frees when size is 0: as realloc without the resize. Must be thread-safe.
+ * Returning NULL for a nonzero size means out of memory. Used by tests and embedders. */
+typedef struct tsr_allocator {
+  void *(*allocate)(size_t size, size_t alignment, void *user);
+  void (*release)(void *pointer, size_t size, void *user);
+  void *user;
+} tsr_allocator;
+
+/* Options of tsr_runtime_open. Zero means the default everywhere. */
+typedef struct tsr_runtime_opts {
+  size_t size;                 /* sizeof(tsr_runtime_opts), set by the macro */
+  int threads;                 /* workers; 0 = one per core this process may use */
+  int64_t memory_limit;        /* bytes per device; 0 = no limit */
+  tsr_log_fn log;              /* NULL = nothing is printed unless TSR_LOG is set (stderr) */
+  void *log_user;
+  const tsr_allocator *allocator; /* NULL = the C library's; copied */
+  int plan_cache;              /* plans kept; 0 = 256 */
+  const char *isa;             /* "baseline", "avx2", "avx512"; NULL = $TSR_ISA, else the best */
+} tsr_runtime_opts;
+
+/* Opens a runtime over the devices named in `devices`, such as "cpu:8" (8 virtual devices).
+ * Never returns NULL: what is wrong is kept, and tsr_runtime_status and every scope opened on
+ * it report it. Returns a runtime owned by the caller until tsr_runtime_close. Local. */
+TSR_API tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *opts);
+
+/* Closes a runtime: closes scopes still open, stops its workers, frees everything. NULL is
+ * allowed. Local. */
+TSR_API void tsr_runtime_close(tsr_runtime *rt);
+
+/* Returns TSR_OK, or why the runtime could not be opened; the text is tsr_runtime_message.
+ * Local. */
+TSR_API tsr_status tsr_runtime_status(const tsr_runtime *rt);
+
+/* Returns the message of a failed open, "" otherwise; owned by the runtime. Local. */
+TSR_API const char *tsr_runtime_message(const tsr_runtime *rt);
+
+/* Bytes held by one device's pool. */
+typedef struct tsr_memory {
+  int64_t now;    /* bytes in live buffers */
+  int64_t peak;   /* the most that `now` has been */
+  int64_t limit;  /* 0 = none */
+  int64_t cached; /* bytes kept for reuse */
+} tsr_memory;
+
+/* Returns the memory figures of one device; zeros for a device that is not there. Local. */
+TSR_API tsr_memory tsr_device_memory(const tsr_runtime *rt, int device);
+
+/* Returns the number of devices of a runtime. Local. */
+TSR_API int tsr_device_count(const tsr_runtime *rt);
+
+/* Returns the instruction set in use: "baseline", "avx2" or "avx512"; static. Local. */
+TSR_API const char *tsr_isa(const tsr_runtime *rt);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef __cplusplus
+/* tsr_scope_open(rt) or tsr_scope_open(outer_scope). */
+#define tsr_scope_open(parent)                  \
+  _Generic((parent),                            \
+      tsr_runtime *: tsr_scope_open_at,         \
+      tsr_scope *: tsr_scope_nest_at)((parent), TSR_HERE)
+/* tsr_runtime_open("cpu:8"), tsr_runtime_open("cpu:8", .threads = 2). */
+#define tsr_runtime_open(...) TSR_RUNTIME_OPEN_(__VA_ARGS__, .size = sizeof(tsr_runtime_opts))
+#define TSR_RUNTIME_OPEN_(devices, ...) \
+  tsr_runtime_open_with((devices), &(tsr_runtime_opts){ __VA_ARGS__ })
+#endif
+
+#endif

@@ -1,0 +1,37 @@
+/* Looking inside: what a program is, what it will move between devices and why. */
+#ifndef TESSERA_INSPECT_H
+#define TESSERA_INSPECT_H
+
+#include "array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Returns the program that evaluating `array` would run: one line a node with type, sharding and
+ * the line that made it. Owned by the array's scope; on error the message. Local. */
+TSR_API const char *tsr_dump(tsr_array *array);
+
+/* Returns what evaluating `count` arrays as one program moves between devices: each collective with its
+ * cause, mesh axes, bytes, and a cheaper alternative where one is known; then the kernels and what
+ * they read. Nothing is run. Owned by the first array's scope; on error the message. Local. */
+TSR_API const char *tsr_explain(tsr_array *const *arrays, int count);
+
+/* Figures of the last program a scope ran. */
+typedef struct tsr_run_stats {
+  int kernels;             /* fused kernels run */
+  int collectives;         /* communications that crossed devices */
+  int64_t bytes_explained; /* what tsr_explain says: the fixed part */
+  int64_t bytes_counted;   /* what the copy routine counted between devices' pools */
+  int64_t bytes_escaped;   /* of them: parts of exact sums that did not fit their fixed size */
+  bool cached;             /* the plan came from the cache */
+} tsr_run_stats;
+
+/* Returns the figures of the last program run by a terminal of this scope; zeros if none. Local. */
+TSR_API tsr_run_stats tsr_last_run(const tsr_scope *scope);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

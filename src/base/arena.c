@@ -1,0 +1,108 @@
+/* Many small things that die together: a bump pointer over a chain of blocks.
+ *
+ *   first (borrowed, inside a scope)      blocks: newest -> ... -> oldest
+ *   [used used used | at ..... end]       [header | used ..... ]
+ *
+ * Invariant: [at, end) is the free rest of the newest block; blocks come uncleared from the heap
+ * and only what is handed out is zeroed. */
+#include "base/base.h"
+
+#define ALIGN ((size_t)16)
+#define SMALLEST ((size_t)4096)
+#define LARGEST ((size_t)1 << 20)
+#define KEEP ((size_t)1 << 16)
+
+typedef struct tsr__arena_block {
+  struct tsr__arena_block *next;
+  size_t size; /* with this header */
+} block;
+
+void tsr__arena_init(tsr__arena *arena, tsr__heap *heap)
+{
+  *arena = (tsr__arena){ .heap = heap };
+}
+
+static void free_chain(tsr__arena *arena, block *chain)
+{
+  while (chain) {
+    block *next = chain->next;
+    tsr__del(arena->heap, chain, chain->size);
+    chain = next;
+  }
+}
+
+void tsr__arena_free(tsr__arena *arena)
+{
+  free_chain(arena, arena->blocks);
+  free_chain(arena, arena->kept);
+  *arena = (tsr__arena){ .heap = arena->heap };
+}
+
+void tsr__arena_reset(tsr__arena *arena, void *first, size_t length)
+{
+  block *kept = arena->kept;
+  if (!kept && arena->blocks && arena->blocks->size <= KEEP) {
+    kept = arena->blocks;
+    arena->blocks = kept->next;
+    kept->next = NULL;
+  }
+  free_chain(arena, arena->blocks);
+  char *start = first;
+  *arena = (tsr__arena){ arena->heap, NULL, kept, start, start ? start + length : NULL };
+}
+
+/* Takes a block with room for `size` bytes; a request too big for the usual block gets its own
+ * and leaves the current one in use. */
+static block *add_block(tsr__arena *arena, size_t size)
+{
+  block *fresh = arena->kept;
+  if (fresh && fresh->size - sizeof(block) >= size) {
+    arena->kept = NULL;
+  } else {
+    size_t usual = arena->blocks ? arena->blocks->size * 2 : SMALLEST;
+    if (usual > LARGEST) usual = LARGEST;
+    if (usual - sizeof(block) < size) usual = size + sizeof(block);
+    fresh = tsr__new_raw(arena->heap, usual);
+    if (!fresh) return NULL;
+    fresh->size = usual;
+  }
+  fresh->next = arena->blocks;
+  arena->blocks = fresh;
+  return fresh;
+}
+
+static char *take(tsr__arena *arena, size_t size)
+{
+  size_t rounded = (size + ALIGN - 1) & ~(ALIGN - 1);
+  if (rounded < size || rounded > PTRDIFF_MAX / 2) return NULL;
+  size_t skew = (size_t)(-(uintptr_t)arena->at & (ALIGN - 1));
+  if ((size_t)(arena->end - arena->at) >= rounded + skew && arena->at) {
+    char *result = arena->at + skew;
+    arena->at = result + rounded;
+    return result;
+  }
+  block *fresh = add_block(arena, rounded);
+  if (!fresh) return NULL;
+  char *result = (char *)(fresh + 1), *end = (char *)fresh + fresh->size;
+  if ((size_t)(end - result) - rounded >= (size_t)(arena->end - arena->at)) {
+    arena->at = result + rounded;
+    arena->end = end;
+  }
+  return result;
+}
+
+void *tsr__arena_new(tsr__arena *arena, size_t size)
+{
+  char *result = take(arena, size);
+  if (result) memset(result, 0, size);
+  return result;
+}
+
+char *tsr__arena_text(tsr__arena *arena, const char *text, size_t length)
+{
+  char *copy = length < SIZE_MAX ? take(arena, length + 1) : NULL;
+  if (!copy) return NULL;
+  if (length) memcpy(copy, text, length);
+  copy[length] = '\0';
+  return copy;
+}

@@ -1,0 +1,217 @@
+/* Level 0: memory, scopes, errors, text, hashing, logging and workers.
+ *
+ * No mutable globals live anywhere in the library: all state hangs on a runtime. base/ owns
+ * the runtime's struct but not what it is made of: the rooms above put their parts into its
+ * slots, and each slot carries its own destructor.
+ *
+ * Lock order: runtime lock, then pool lock, then heap lock. No callback runs under a lock. */
+#ifndef TSR_BASE_BASE_H
+#define TSR_BASE_BASE_H
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "tessera/base.h"
+
+/* ---- memory of the library itself (heap.c) ------------------------------------------- */
+
+/* A counted front of the user's allocator: 64-byte aligned, zeroed, may return NULL. */
+typedef struct tsr__heap {
+  tsr_allocator fn;
+  _Atomic int64_t live; /* blocks not yet freed: 0 after a clean close */
+} tsr__heap;
+
+void tsr__heap_init(tsr__heap *heap, const tsr_allocator *user);
+bool tsr__heap_is_default(const tsr__heap *heap); /* false: all memory comes from the user's */
+void *tsr__new(tsr__heap *heap, size_t size);                /* zeroed; NULL when refused */
+void *tsr__new_raw(tsr__heap *heap, size_t size);            /* not zeroed */
+void tsr__del(tsr__heap *heap, void *block, size_t size);    /* NULL is allowed */
+/* Grows an array of `*capacity` elements to hold `need`; false when refused, nothing changed. */
+bool tsr__grow(tsr__heap *heap, void **array, size_t *capacity, size_t need, size_t element);
+
+/* ---- device memory (pool.c) ------------------------------------------------------------ */
+
+/* A caching pool: 64-byte aligned blocks, size classes, blocks of 2 MB and more in huge
+ * pages; freed blocks are kept and reused newest first. One pool a device; thread-safe. */
+typedef struct tsr__pool tsr__pool;
+
+tsr__pool *tsr__pool_open(tsr__heap *heap, int64_t limit);
+void tsr__pool_close(tsr__pool *pool);
+void *tsr__pool_take(tsr__pool *pool, size_t bytes);     /* NULL: limit or memory (see which) */
+bool tsr__pool_would_fit(tsr__pool *pool, size_t bytes); /* false: the limit is what refuses */
+void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes);
+tsr_memory tsr__pool_memory(tsr__pool *pool);
+/* Tests: fill every free and every new block with 0xCB so that reads of strangers show. */
+void tsr__pool_poison(tsr__pool *pool, bool on);
+
+/* ---- arenas: many small things freed together (arena.c) -------------------------------- */
+
+/* The first block lives inside the struct, so that a small scope allocates nothing. */
+typedef struct tsr__arena {
+  tsr__heap *heap;
+  struct tsr__arena_block *blocks;
+  struct tsr__arena_block *kept; /* an empty block left by tsr__arena_reset, or NULL */
+  char *at, *end;
+} tsr__arena;
+
+void tsr__arena_init(tsr__arena *arena, tsr__heap *heap);
+void tsr__arena_free(tsr__arena *arena);
+/* Empties an arena for another use of `first` (borrowed); keeps one small block at hand. */
+void tsr__arena_reset(tsr__arena *arena, void *first, size_t length);
+void *tsr__arena_new(tsr__arena *arena, size_t size);              /* zeroed, 16-aligned, or NULL */
+char *tsr__arena_text(tsr__arena *arena, const char *text, size_t length); /* copy + NUL */
+
+/* ---- text (text.c) --------------------------------------------------------------------- */
+
+/* A text builder that never fails visibly: out of memory, it drops text and sets `failed`. */
+typedef struct tsr__text {
+  tsr__heap *heap; /* NULL: malloc */
+  char *data;      /* NUL-terminated once anything was added; may be NULL while empty */
+  size_t length, capacity;
+  bool failed;
+} tsr__text;
+
+void tsr__text_init(tsr__text *text, tsr__heap *heap);
+void tsr__text_free(tsr__text *text);
+void tsr__text_add(tsr__text *text, const char *format, ...) TSR_PRINTF(2, 3);
+void tsr__text_vadd(tsr__text *text, const char *format, va_list args);
+void tsr__text_put(tsr__text *text, const char *bytes, size_t length);
+void tsr__text_pad(tsr__text *text, char fill, int count);
+const char *tsr__text_get(const tsr__text *text); /* never NULL */
+/* Shortest text of a double that reads back to the same bits; "nan", "inf", "-inf"; an
+ * integer value prints without ".0". `out` holds 32 bytes. Locale-independent. */
+int tsr__text_f64(char *out, double value);
+int tsr__text_f32(char *out, float value);
+/* Columns a UTF-8 text takes on a terminal; bytes that are no UTF-8 count one each. */
+int tsr__text_width(const char *text, size_t length);
+/* The name in `names` nearest to `word` by edit distance (case-insensitive), or -1 if none
+ * is near enough to be worth suggesting. */
+int tsr__text_nearest(const char *word, const char *const *names, int count);
+
+/* ---- hashing (hash.c) ------------------------------------------------------------------ */
+
+uint64_t tsr__hash(const void *data, size_t length, uint64_t seed);
+
+/* ---- errors ---------------------------------------------------------------------------- */
+
+/* An error being carried up from a room that knows no scope: fixed size, no allocation. */
+typedef struct tsr__error {
+  tsr_status status;
+  char text[1000];
+} tsr__error;
+
+/* Writes an error once; later ones are dropped. Returns the status (breakpoint here). */
+tsr_status tsr__error_set(tsr__error *error, tsr_status status, const char *format, ...)
+    TSR_PRINTF(3, 4);
+tsr_status tsr__error_vset(tsr__error *error, tsr_status status, const char *format,
+                           va_list args);
+
+/* ---- scopes (scope.c) ------------------------------------------------------------------ */
+
+/* What a scope owns. Each node struct (array, frame, row...) begins with this header, so that
+ * closing a scope can release what its nodes hold. */
+typedef struct tsr__node {
+  struct tsr__node *next;                  /* in the scope's list, newest first */
+  tsr_scope *scope;
+  const char *site;                        /* "file.c:12" or NULL */
+  void (*release)(struct tsr__node *node); /* NULL: nothing to release */
+} tsr__node;
+
+struct tsr_scope {
+  tsr_runtime *rt;
+  tsr_scope *outer, *first_child, *next_sibling, *prev_sibling;
+  tsr__arena arena;
+  tsr__node *nodes;
+  int64_t node_count;
+  int depth;
+  bool inert;     /* could not be allocated properly: every call makes inert nodes */
+  bool warned;    /* the 100,000-node warning was given */
+  const char *site;
+  tsr_status status;
+  char *message;  /* in message_room, or a static text */
+  char *message_room; /* in the arena; kept when the error is cleared, for the next one */
+  size_t message_size;
+  char inline_block[1536];
+};
+
+/* Makes a zeroed node of `size` bytes in a scope; NULL out of memory (recorded). */
+void *tsr__node_new(tsr_scope *scope, size_t size, const char *site,
+                    void (*release)(tsr__node *));
+
+/* The one way to fail: records the first error of a scope. The text should be the four parts
+ * of the house: what, found against expected, way out; the site is put in front:
+ * "file.c:12: TSR_ESHAPE: ...". Returns `status`. */
+tsr_status tsr__fail(tsr_scope *scope, const char *site, tsr_status status,
+                     const char *format, ...) TSR_PRINTF(4, 5);
+tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error *error);
+
+/* The shortest-lived of two scopes: the deeper one. NULL is allowed for either. */
+tsr_scope *tsr__scope_inner(tsr_scope *a, tsr_scope *b);
+
+/* ---- the runtime ----------------------------------------------------------------------- */
+
+/* What the rooms above hang on a runtime; destroyed in reverse order at close. */
+enum tsr__slot { TSR__SLOT_TOPOLOGY, TSR__SLOT_DEVICES, TSR__SLOT_PLANS, TSR__SLOT_IO, TSR__SLOTS };
+
+typedef struct tsr__workers tsr__workers;
+
+struct tsr_runtime {
+  tsr__heap heap;
+  tsr_runtime_opts opts;    /* a copy; threads is resolved, isa points to isa_name */
+  char isa_name[32];
+  char isa[16];             /* opts.isa or $TSR_ISA resolved by kernel/; "" until then */
+  tsr__error error;         /* why open failed */
+  pthread_mutex_t lock;     /* guards scopes list and slots' creation */
+  tsr_scope *scopes;        /* open root scopes */
+  tsr_scope *spare;         /* a few closed scopes kept for reuse (a 3 us call path) */
+  _Atomic(tsr__workers *) workers; /* started at first use */
+  void *slots[TSR__SLOTS];
+  void (*slot_free[TSR__SLOTS])(tsr_runtime *rt, void *slot);
+  struct tsr__log *log;
+};
+
+/* Never NULL; tsr_runtime_status tells whether it can be filled. The caller may only add slots
+ * to a runtime whose status is TSR_OK: the inert one is read-only memory. */
+tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts);
+/* The one used when memory is short: constant, shared, every allocation on its heap refused. */
+tsr_runtime *tsr__runtime_inert(void);
+/* Records why a runtime could not be opened; the first reason is kept. Returns `status`. */
+tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *format, ...)
+    TSR_PRINTF(3, 4);
+
+/* ---- logging (log.c) ------------------------------------------------------------------- */
+
+/* Areas are room names: "base", "graph", "partition", "execute", "io", ... TSR_LOG is
+ * "debug", or "execute:debug,io". Silent by default. */
+void tsr__log_open(tsr_runtime *rt);  /* reads TSR_LOG; runtime.c only */
+void tsr__log_close(tsr_runtime *rt);
+bool tsr__log_on(const tsr_runtime *rt, tsr_log_level level, const char *area);
+void tsr__log(tsr_runtime *rt, tsr_log_level level, const char *area, const char *format, ...)
+    TSR_PRINTF(4, 5);
+
+/* ---- workers (workers.c) ---------------------------------------------------------------- */
+
+/* One pool of as many threads as cores (the caller is worker 0). Idle workers spin, then
+ * yield, then sleep, so an idle library costs no CPU. */
+typedef void (*tsr__task_fn)(void *user, int64_t task, int worker);
+
+int tsr__worker_count(tsr_runtime *rt);
+/* Runs task 0..count-1 over the workers and returns when all are done. Tasks are handed out in
+ * order; which worker gets which is not defined. Not reentrant from inside a task. Concurrent
+ * callers are served one after the other. */
+void tsr__parallel(tsr_runtime *rt, int64_t count, tsr__task_fn fn, void *user);
+
+/* Cores this process may use, by its affinity mask and its control group's quota; at least 1. */
+int tsr__core_count(void);
+void tsr__workers_stop(tsr_runtime *rt); /* joins all threads; runtime.c and tests only */
+
+/* ---- invariants -------------------------------------------------------------------------- */
+
+/* A broken promise of our own code (never of the user's): says where and aborts. */
+#define TSR_INVARIANT(condition) \
+  ((condition) ? (void)0 : tsr__invariant_broken(#condition, __FILE__, __LINE__))
+_Noreturn void tsr__invariant_broken(const char *what, const char *file, int line);
+
+#endif

@@ -1,0 +1,77 @@
+/* The library's own memory: one counted front of whatever allocator the user chose.
+ *
+ * Invariant: `live` is the number of blocks handed out and not yet given back, whatever their
+ * origin, so a clean close leaves 0. A heap without functions (that of the inert runtime, which
+ * is constant) refuses everything and is never written. */
+#include "base/base.h"
+
+#include <stdlib.h>
+
+#define ALIGNMENT ((size_t)64)
+#define LARGEST ((size_t)PTRDIFF_MAX - 4096)
+
+static void *default_allocate(size_t size, size_t alignment, void *user)
+{
+  (void)user;
+  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void default_release(void *pointer, size_t size, void *user)
+{
+  (void)size;
+  (void)user;
+  free(pointer);
+}
+
+void tsr__heap_init(tsr__heap *heap, const tsr_allocator *user)
+{
+  bool whole = user && user->allocate && user->release;
+  heap->fn = whole ? *user : (tsr_allocator){ default_allocate, default_release, NULL };
+  atomic_init(&heap->live, 0);
+}
+
+bool tsr__heap_is_default(const tsr__heap *heap)
+{
+  return heap->fn.allocate == default_allocate;
+}
+
+void *tsr__new_raw(tsr__heap *heap, size_t size)
+{
+  if (!heap->fn.allocate || size > LARGEST) return NULL;
+  /* An allocator may read size 0 as "free", so nothing is asked for as one byte. */
+  void *block = heap->fn.allocate(size ? size : 1, ALIGNMENT, heap->fn.user);
+  if (block) atomic_fetch_add_explicit(&heap->live, 1, memory_order_relaxed);
+  return block;
+}
+
+void *tsr__new(tsr__heap *heap, size_t size)
+{
+  void *block = tsr__new_raw(heap, size);
+  if (block) memset(block, 0, size);
+  return block;
+}
+
+void tsr__del(tsr__heap *heap, void *block, size_t size)
+{
+  if (!block) return;
+  heap->fn.release(block, size ? size : 1, heap->fn.user);
+  atomic_fetch_sub_explicit(&heap->live, 1, memory_order_relaxed);
+}
+
+bool tsr__grow(tsr__heap *heap, void **array, size_t *capacity, size_t need, size_t element)
+{
+  if (need <= *capacity) return true;
+  size_t wanted = *capacity < 4 ? 8 : *capacity > SIZE_MAX / 2 ? need : *capacity * 2;
+  if (wanted < need) wanted = need;
+  if (element && wanted > LARGEST / element) wanted = need;
+  if (element && wanted > LARGEST / element) return false;
+  void *grown = tsr__new_raw(heap, wanted * element);
+  if (!grown) return false;
+  size_t used = *capacity * element;
+  if (*array && used) memcpy(grown, *array, used);
+  memset((char *)grown + used, 0, wanted * element - used);
+  tsr__del(heap, *array, used);
+  *array = grown;
+  *capacity = wanted;
+  return true;
+}

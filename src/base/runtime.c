@@ -1,0 +1,144 @@
+/* The runtime: what lives longer than one formula. base/ owns the struct, the rooms above fill
+ * its slots and leave a destructor with each.
+ *
+ * Invariants: a runtime is never NULL for the user; one that could not be allocated is a
+ * constant that refuses everything. Closing goes from the outside in: scopes, slots in reverse
+ * order, workers, log, the struct. */
+#include "base/base.h"
+
+#include <stdio.h>
+
+#define MOST_THREADS 4096
+
+static const tsr_runtime inert_runtime = {
+  .error = { TSR_ENOMEM, "no memory was left to open a runtime" },
+  .lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+tsr_runtime *tsr__runtime_inert(void)
+{
+  return (tsr_runtime *)&inert_runtime;
+}
+
+/* Copies options of a caller compiled against an older or newer header: what it does not know is
+ * zero, what we do not know must be zero. */
+static bool copy_options(tsr_runtime_opts *out, const tsr_runtime_opts *opts)
+{
+  memset(out, 0, sizeof *out);
+  if (!opts) return true;
+  size_t size = opts->size ? opts->size : sizeof *out;
+  const unsigned char *bytes = (const unsigned char *)opts;
+  for (size_t i = sizeof *out; i < size; i++)
+    if (bytes[i]) return false;
+  memcpy(out, opts, size < sizeof *out ? size : sizeof *out);
+  out->size = sizeof *out;
+  return true;
+}
+
+static void check_options(tsr_runtime *rt, bool known)
+{
+  const tsr_runtime_opts *o = &rt->opts;
+  if (!known)
+    tsr__runtime_fail(rt, TSR_EUNSUPPORTED,
+                      "tsr_runtime_open: an option is set that version %s does not know; "
+                      "load the library the program was compiled for", tsr_version());
+  if (o->threads < 0 || o->threads > MOST_THREADS)
+    tsr__runtime_fail(rt, TSR_EARG, "tsr_runtime_open: .threads is %d, expected 1 to %d, "
+                      "or 0 for one a core", o->threads, MOST_THREADS);
+  if (o->memory_limit < 0)
+    tsr__runtime_fail(rt, TSR_EARG, "tsr_runtime_open: .memory_limit is %lld bytes, expected "
+                      "a positive number, or 0 for no limit", (long long)o->memory_limit);
+  if (o->plan_cache < 0)
+    tsr__runtime_fail(rt, TSR_EARG, "tsr_runtime_open: .plan_cache is %d plans, expected a "
+                      "positive number, or 0 for 256", o->plan_cache);
+  if (o->allocator && (!o->allocator->allocate || !o->allocator->release))
+    tsr__runtime_fail(rt, TSR_EARG, "tsr_runtime_open: .allocator lacks %s; set both functions",
+                      o->allocator->allocate ? "release" : "allocate");
+}
+
+/* The user's pointers are borrowed for the call only, so what stays points to our copies. */
+static void keep_options(tsr_runtime *rt)
+{
+  if (rt->opts.isa) {
+    snprintf(rt->isa_name, sizeof rt->isa_name, "%s", rt->opts.isa);
+    rt->opts.isa = rt->isa_name;
+  }
+  if (rt->opts.allocator) rt->opts.allocator = &rt->heap.fn;
+  if (rt->opts.threads <= 0 || rt->opts.threads > MOST_THREADS) rt->opts.threads = 0;
+  if (!rt->opts.threads) rt->opts.threads = tsr__core_count();
+  if (!rt->opts.plan_cache) rt->opts.plan_cache = 256;
+}
+
+tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts)
+{
+  tsr_runtime_opts options;
+  bool known = copy_options(&options, opts);
+  tsr__heap heap;
+  tsr__heap_init(&heap, options.allocator);
+  tsr_runtime *rt = tsr__new(&heap, sizeof *rt);
+  if (!rt) return tsr__runtime_inert();
+  tsr__heap_init(&rt->heap, options.allocator);
+  atomic_store_explicit(&rt->heap.live, 1, memory_order_relaxed); /* the runtime itself */
+  rt->opts = options;
+  atomic_init(&rt->workers, NULL);
+  if (pthread_mutex_init(&rt->lock, NULL)) {
+    tsr__del(&rt->heap, rt, sizeof *rt);
+    return tsr__runtime_inert();
+  }
+  check_options(rt, known);
+  keep_options(rt);
+  tsr__log_open(rt);
+  return rt;
+}
+
+tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *format, ...)
+{
+  if (!rt || rt == &inert_runtime) return status;
+  va_list args;
+  va_start(args, format);
+  tsr__error_vset(&rt->error, status, format, args);
+  va_end(args);
+  return status;
+}
+
+static void free_slots(tsr_runtime *rt)
+{
+  for (int i = TSR__SLOTS - 1; i >= 0; i--) {
+    void *slot = rt->slots[i];
+    rt->slots[i] = NULL;
+    if (slot && rt->slot_free[i]) rt->slot_free[i](rt, slot);
+  }
+}
+
+void tsr_runtime_close(tsr_runtime *rt)
+{
+  if (!rt || rt == &inert_runtime) return;
+  while (rt->scopes) tsr_scope_close(rt->scopes);
+  free_slots(rt);
+  tsr__workers_stop(rt);
+  for (tsr_scope *spare = rt->spare, *next; spare; spare = next) {
+    next = spare->next_sibling;
+    tsr__arena_free(&spare->arena);
+    tsr__del(&rt->heap, spare, sizeof *spare);
+  }
+  long long live = (long long)atomic_load(&rt->heap.live) - 1 - (rt->log != NULL);
+  if (live)
+    tsr__log(rt, TSR_LOG_ERROR, "base", "%lld blocks were still held when the runtime closed",
+             live);
+  tsr__log_close(rt);
+  pthread_mutex_destroy(&rt->lock);
+  tsr__heap heap;
+  tsr__heap_init(&heap, &rt->heap.fn);
+  tsr__del(&heap, rt, sizeof *rt);
+}
+
+tsr_status tsr_runtime_status(const tsr_runtime *rt)
+{
+  return rt ? rt->error.status : TSR_EARG;
+}
+
+const char *tsr_runtime_message(const tsr_runtime *rt)
+{
+  if (!rt) return "the runtime is NULL";
+  return rt->error.status != TSR_OK ? rt->error.text : "";
+}

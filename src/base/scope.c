@@ -1,0 +1,344 @@
+/* Scopes: they own nodes and nested scopes, and keep the first error of their formulas.
+ *
+ *   runtime.scopes -> root scope -> root scope ...      (list under the runtime's lock)
+ *                       | first_child
+ *                       v
+ *                     nested -> nested ...              (list of the one thread that uses it)
+ *
+ * Invariants: a scope is used by one thread at a time; everything it holds lies in its arena, so
+ * closing it is: nested scopes, release hooks newest first, the arena. Closed scopes are kept by
+ * the runtime (at most SPARES) so that a small formula allocates nothing.
+ *
+ * A scope that cannot be had is one of two constants. They are in read-only memory and shared by
+ * all threads: every function here looks at `inert` before it writes. */
+#include "base/base.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#define SPARES 4
+#define CROWD 100000
+#define CANDIDATES 16
+
+static const tsr_scope no_memory_scope = {
+  .depth = INT_MAX,
+  .inert = true,
+  .status = TSR_ENOMEM,
+  .message = (char *)"TSR_ENOMEM: no memory was left to open a scope; close scopes that are done",
+};
+
+static const tsr_scope no_parent_scope = {
+  .depth = INT_MAX,
+  .inert = true,
+  .status = TSR_EARG,
+  .message = (char *)"TSR_EARG: a scope was opened on NULL; open it on a runtime or on a scope",
+};
+
+/* ---- errors ---- */
+
+static char *message_room(tsr_scope *scope, size_t size)
+{
+  if (size <= scope->message_size) return scope->message_room;
+  char *room = tsr__arena_new(&scope->arena, size);
+  if (!room) return NULL;
+  scope->message_room = room;
+  scope->message_size = size;
+  return room;
+}
+
+/* What is said when there is no memory for the message itself. */
+static const char *bare_message(tsr_status status)
+{
+  switch (status) {
+#define STATUS_LINE(name, value, text) \
+  case TSR_##name: return "TSR_" #name ": " text;
+    TSR_STATUS_MAP(STATUS_LINE)
+#undef STATUS_LINE
+  }
+  return "TSR_EUNKNOWN: a status this library does not know";
+}
+
+static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status,
+                        const char *format, va_list args)
+{
+  if (!scope || scope->inert || scope->status != TSR_OK || status == TSR_OK) return status;
+  scope->status = status;
+  scope->message = (char *)bare_message(status);
+  va_list again;
+  va_copy(again, args);
+  int length = vsnprintf(NULL, 0, format, again);
+  va_end(again);
+  if (length < 0) return status;
+  const char *name = tsr_status_name(status);
+  size_t front = (site ? strlen(site) + 2 : 0) + strlen(name) + 2;
+  char *room = message_room(scope, front + (size_t)length + 1);
+  if (!room) return status;
+  snprintf(room, front + 1, "%s%s%s: ", site ? site : "", site ? ": " : "", name);
+  vsnprintf(room + front, (size_t)length + 1, format, args);
+  scope->message = room;
+  return status;
+}
+
+tsr_status tsr__fail(tsr_scope *scope, const char *site, tsr_status status,
+                     const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  vfail(scope, site, status, format, args);
+  va_end(args);
+  return status;
+}
+
+tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error *error)
+{
+  if (!error || error->status == TSR_OK) return TSR_OK;
+  return tsr__fail(scope, site, error->status, "%s", error->text);
+}
+
+tsr_status tsr_fail(tsr_scope *scope, tsr_status status, const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  vfail(scope, NULL, status, format, args);
+  va_end(args);
+  return status;
+}
+
+const char *tsr_message(const tsr_scope *scope)
+{
+  return scope && scope->status != TSR_OK && scope->message ? scope->message : "";
+}
+
+tsr_status tsr_scope_status(const tsr_scope *scope)
+{
+  return scope ? scope->status : TSR_OK;
+}
+
+void tsr_scope_clear(tsr_scope *scope)
+{
+  if (!scope || scope->inert) return;
+  scope->status = TSR_OK;
+  scope->message = NULL;
+}
+
+/* ---- nodes ---- */
+
+/* The site that made most nodes of a scope, by the Misra-Gries method: any site that made more
+ * than 1/(CANDIDATES + 1) of them survives the first walk; the second walk counts exactly. */
+static const char *busiest_site(const tsr_scope *scope, int64_t *out_count)
+{
+  const char *site[CANDIDATES] = { 0 };
+  int64_t count[CANDIDATES] = { 0 };
+  for (const tsr__node *node = scope->nodes; node; node = node->next) {
+    int at = -1, empty = -1;
+    for (int i = 0; i < CANDIDATES && at < 0; i++) {
+      if (count[i] && site[i] == node->site) at = i;
+      if (!count[i]) empty = i;
+    }
+    if (at < 0) at = empty;
+    if (at >= 0) {
+      site[at] = node->site;
+      count[at]++;
+    } else {
+      for (int i = 0; i < CANDIDATES; i++) count[i]--;
+    }
+  }
+  int best = 0;
+  for (int i = 0; i < CANDIDATES; i++) {
+    bool survived = count[i] > 0;
+    count[i] = 0;
+    if (!survived) continue;
+    for (const tsr__node *node = scope->nodes; node; node = node->next)
+      count[i] += node->site == site[i];
+    if (count[i] > count[best]) best = i;
+  }
+  *out_count = count[best];
+  return count[best] ? site[best] : NULL;
+}
+
+static void warn_crowd(tsr_scope *scope)
+{
+  scope->warned = true;
+  if (!tsr__log_on(scope->rt, TSR_LOG_WARN, "base")) return;
+  int64_t made = 0;
+  const char *site = busiest_site(scope, &made);
+  tsr__log(scope->rt, TSR_LOG_WARN, "base",
+           "the scope opened at %s holds %lld nodes, %lld of them made at %s; "
+           "open a scope for each step of a loop and move results out with tsr_keep",
+           scope->site ? scope->site : "an unknown line", (long long)scope->node_count,
+           (long long)made, site ? site : "many lines");
+}
+
+void *tsr__node_new(tsr_scope *scope, size_t size, const char *site, void (*release)(tsr__node *))
+{
+  if (!scope || scope->inert) return NULL;
+  TSR_INVARIANT(size >= sizeof(tsr__node));
+  tsr__node *node = tsr__arena_new(&scope->arena, size);
+  if (!node) {
+    tsr__fail(scope, site, TSR_ENOMEM,
+              "no memory for a node of %zu bytes, the scope holds %lld nodes; close scopes that "
+              "are done",
+              size, (long long)scope->node_count);
+    return NULL;
+  }
+  node->scope = scope;
+  node->site = site;
+  node->release = release;
+  node->next = scope->nodes;
+  scope->nodes = node;
+  if (++scope->node_count > CROWD && !scope->warned) warn_crowd(scope);
+  return node;
+}
+
+int64_t tsr_scope_nodes(const tsr_scope *scope)
+{
+  return scope ? scope->node_count : 0;
+}
+
+tsr_scope *tsr__scope_inner(tsr_scope *a, tsr_scope *b)
+{
+  if (!a || !b) return a ? a : b;
+  return b->depth > a->depth ? b : a;
+}
+
+/* ---- opening ---- */
+
+/* Takes a kept scope or a new one, with nothing but the arena in order. */
+static tsr_scope *take_scope(tsr_runtime *rt, tsr_scope *spare)
+{
+  tsr_scope *scope = spare;
+  if (!scope) {
+    scope = tsr__new_raw(&rt->heap, sizeof *scope);
+    if (!scope) return NULL;
+    tsr__arena_init(&scope->arena, &rt->heap);
+    tsr__arena_reset(&scope->arena, scope->inline_block, sizeof scope->inline_block);
+  }
+  return scope;
+}
+
+static void start_scope(tsr_scope *scope, tsr_runtime *rt, tsr_scope *outer, const char *site)
+{
+  scope->rt = rt;
+  scope->outer = outer;
+  scope->first_child = scope->prev_sibling = scope->next_sibling = NULL;
+  scope->nodes = NULL;
+  scope->node_count = 0;
+  scope->depth = outer ? outer->depth + 1 : 0;
+  scope->inert = scope->warned = false;
+  scope->site = site;
+  scope->status = TSR_OK;
+  scope->message = scope->message_room = NULL;
+  scope->message_size = 0;
+}
+
+/* Puts a scope at the head of the list it belongs to. */
+static void link_scope(tsr_scope *scope, tsr_scope **head)
+{
+  scope->next_sibling = *head;
+  if (*head) (*head)->prev_sibling = scope;
+  *head = scope;
+}
+
+static void unlink_scope(tsr_scope *scope, tsr_scope **head)
+{
+  if (scope->prev_sibling) scope->prev_sibling->next_sibling = scope->next_sibling;
+  else *head = scope->next_sibling;
+  if (scope->next_sibling) scope->next_sibling->prev_sibling = scope->prev_sibling;
+}
+
+/* Kept scopes form a list through next_sibling; the head's depth is the length of the list. */
+static tsr_scope *pop_spare(tsr_runtime *rt)
+{
+  tsr_scope *scope = rt->spare;
+  if (scope) rt->spare = scope->next_sibling;
+  return scope;
+}
+
+tsr_scope *tsr_scope_open_at(tsr_runtime *rt, const char *site)
+{
+  if (!rt) return (tsr_scope *)&no_parent_scope;
+  if (rt == tsr__runtime_inert()) return (tsr_scope *)&no_memory_scope;
+  pthread_mutex_lock(&rt->lock);
+  tsr_scope *spare = pop_spare(rt);
+  if (spare) {
+    start_scope(spare, rt, NULL, site);
+    link_scope(spare, &rt->scopes);
+  }
+  pthread_mutex_unlock(&rt->lock);
+  tsr_scope *scope = take_scope(rt, spare);
+  if (!scope) return (tsr_scope *)&no_memory_scope;
+  if (!spare) {
+    start_scope(scope, rt, NULL, site);
+    pthread_mutex_lock(&rt->lock);
+    link_scope(scope, &rt->scopes);
+    pthread_mutex_unlock(&rt->lock);
+  }
+  if (rt->error.status != TSR_OK) tsr__fail_error(scope, site, &rt->error);
+  return scope;
+}
+
+tsr_scope *tsr_scope_nest_at(tsr_scope *outer, const char *site)
+{
+  if (!outer) return (tsr_scope *)&no_parent_scope;
+  if (outer->inert) return outer;
+  tsr_runtime *rt = outer->rt;
+  pthread_mutex_lock(&rt->lock);
+  tsr_scope *spare = pop_spare(rt);
+  pthread_mutex_unlock(&rt->lock);
+  tsr_scope *scope = take_scope(rt, spare);
+  if (!scope) return (tsr_scope *)&no_memory_scope;
+  start_scope(scope, rt, outer, site);
+  link_scope(scope, &outer->first_child);
+  if (rt->error.status != TSR_OK) tsr__fail_error(scope, site, &rt->error);
+  return scope;
+}
+
+/* ---- closing ---- */
+
+static void free_scope(tsr_runtime *rt, tsr_scope *scope)
+{
+  tsr__arena_free(&scope->arena);
+  tsr__del(&rt->heap, scope, sizeof *scope);
+}
+
+/* Keeps an emptied scope for reuse, or hands it back when there are enough (not kept: true). */
+static bool push_spare(tsr_runtime *rt, tsr_scope *scope)
+{
+  int kept = rt->spare ? rt->spare->depth : 0;
+  if (kept >= SPARES) return false;
+  scope->depth = kept + 1;
+  scope->next_sibling = rt->spare;
+  rt->spare = scope;
+  return true;
+}
+
+/* Closes a scope that has no nested scopes left. */
+static void close_leaf(tsr_scope *scope)
+{
+  tsr_runtime *rt = scope->rt;
+  for (tsr__node *node = scope->nodes, *next; node; node = next) {
+    next = node->next;
+    if (node->release) node->release(node);
+  }
+  tsr__arena_reset(&scope->arena, scope->inline_block, sizeof scope->inline_block);
+  if (scope->outer) unlink_scope(scope, &scope->outer->first_child);
+  pthread_mutex_lock(&rt->lock);
+  if (!scope->outer) unlink_scope(scope, &rt->scopes);
+  bool kept = push_spare(rt, scope);
+  pthread_mutex_unlock(&rt->lock);
+  if (!kept) free_scope(rt, scope);
+}
+
+/* Innermost first, without recursion: nesting may be deeper than the stack. */
+void tsr_scope_close(tsr_scope *scope)
+{
+  if (!scope || scope->inert) return;
+  for (tsr_scope *leaf = scope;;) {
+    while (leaf->first_child) leaf = leaf->first_child;
+    tsr_scope *outer = leaf->outer;
+    bool last = leaf == scope;
+    close_leaf(leaf);
+    if (last) return;
+    leaf = outer;
+  }
+}

@@ -1,0 +1,67 @@
+/* Statuses as text, errors carried without a scope, and the end of a broken promise. */
+#include "base/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *tsr_status_name(tsr_status status)
+{
+  switch (status) {
+#define STATUS_NAME(name, value, text) \
+  case TSR_##name: return "TSR_" #name;
+    TSR_STATUS_MAP(STATUS_NAME)
+#undef STATUS_NAME
+  }
+  return "TSR_EUNKNOWN";
+}
+
+const char *tsr_status_text(tsr_status status)
+{
+  switch (status) {
+#define STATUS_TEXT(name, value, text) \
+  case TSR_##name: return text;
+    TSR_STATUS_MAP(STATUS_TEXT)
+#undef STATUS_TEXT
+  }
+  return "a status this library does not know";
+}
+
+const char *tsr_version(void)
+{
+  return TSR_STRINGIZE(TSR_VERSION_MAJOR) "." TSR_STRINGIZE(TSR_VERSION_MINOR) "."
+      TSR_STRINGIZE(TSR_VERSION_PATCH);
+}
+
+/* Ends a text that did not fit with "...", never in the middle of a UTF-8 character. */
+static void mark_cut(char *text, size_t size)
+{
+  size_t at = size - 4;
+  while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80) at--;
+  memcpy(text + at, "...", 4);
+}
+
+tsr_status tsr__error_vset(tsr__error *error, tsr_status status, const char *format,
+                           va_list args)
+{
+  if (!error || error->status != TSR_OK || status == TSR_OK) return status;
+  error->status = status;
+  int length = vsnprintf(error->text, sizeof error->text, format, args);
+  if (length < 0) error->text[0] = '\0';
+  if (length >= (int)sizeof error->text) mark_cut(error->text, sizeof error->text);
+  return status;
+}
+
+tsr_status tsr__error_set(tsr__error *error, tsr_status status, const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  tsr__error_vset(error, status, format, args);
+  va_end(args);
+  return status;
+}
+
+_Noreturn void tsr__invariant_broken(const char *what, const char *file, int line)
+{
+  fprintf(stderr, "tessera: %s:%d: a promise of the library is broken: %s\n", file, line, what);
+  abort();
+}

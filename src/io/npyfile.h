@@ -1,0 +1,26 @@
+/* The .npy format: header parsing (hostile sizes refused), mapping, writing. Bool, i32, i64,
+ * f32, f64, little-endian, C order (Fortran order is accepted when rank <= 1 or refused
+ * clearly). */
+#ifndef TSR_IO_NPYFILE_H
+#define TSR_IO_NPYFILE_H
+
+#include "base/base.h"
+#include "tessera/topology.h"
+
+typedef struct tsr__npy {
+  tsr_dtype dtype;
+  tsr_shape shape;
+  const void *data;    /* inside the mapping; as in NumPy (bool = bytes) */
+  void *map;
+  size_t map_size;
+} tsr__npy;
+
+tsr_status tsr__npy_map(const char *path, tsr__npy *out, tsr__error *error);
+void tsr__npy_unmap(tsr__npy *npy);
+
+/* Writes to a temporary file beside `path` and renames it: never half a file. `data` is C order,
+ * bool as bytes. */
+tsr_status tsr__npy_write(const char *path, tsr_dtype dtype, const tsr_shape *shape,
+                          const void *data, tsr__error *error);
+
+#endif

@@ -1,0 +1,65 @@
+/* Level 3: from a global program to the program of each device.
+ *
+ * Shardings flow along the factors of the op table from leaves, sources and constraints; where an
+ * operand lies differently from what its user chose, a RESHARD node is put between, and reductions
+ * over sharded dims get the mesh axes over which their partials are combined. The result is again
+ * a program (all nodes placed) plus one note for each thing that moves data. A pure function of
+ * the program's bytes: no pointers, timings or probed sizes decide anything. */
+#ifndef TSR_PARTITION_PARTITION_H
+#define TSR_PARTITION_PARTITION_H
+
+#include "base/base.h"
+#include "graph/graph.h"
+
+/* What a note's communication is, by the reshard ladder. */
+enum tsr__move {
+  TSR__MOVE_SLICE,        /* replicated -> sharded: each device keeps its part; no bytes */
+  TSR__MOVE_PERMUTE,      /* same parts on other devices */
+  TSR__MOVE_ALL_TO_ALL,   /* sharding moves between dims */
+  TSR__MOVE_ALL_GATHER,   /* an axis is dropped */
+  TSR__MOVE_BROADCAST,    /* from one device (unplaced data) to others */
+  TSR__MOVE_REMATERIALISE,/* gather all, then slice: legal, always reported as a warning */
+  TSR__MOVE_ALL_REDUCE,   /* partials of reductions */
+  TSR__MOVE_ROWS          /* rows with run-time sizes: rebalance; bytes known after the run only */
+};
+
+/* Why. */
+enum tsr__cause {
+  TSR__CAUSE_NONE,
+  TSR__CAUSE_ASKED,       /* tsr_reshard, tsr_constrain */
+  TSR__CAUSE_OPERAND,     /* an operand lies differently from the operation that uses it */
+  TSR__CAUSE_UNPLACED,    /* an unplaced operand joins placed ones */
+  TSR__CAUSE_TABLE,       /* a table must be whole where it is looked into */
+  TSR__CAUSE_REDUCED,     /* reduced dims are sharded */
+  TSR__CAUSE_MESH,        /* operands on two meshes */
+  TSR__CAUSE_ROWS         /* even borders after a filter */
+};
+
+typedef struct tsr__note {
+  uint8_t move, cause;
+  uint8_t axes;            /* mesh axes the data crosses */
+  const tsr_mesh *mesh;
+  int32_t node;            /* in the partitioned program: RESHARD, or the (first) reduction */
+  int32_t user;            /* the node on whose account; -1 */
+  int32_t accums;          /* all-reduce: number of accumulators that travel together */
+  int64_t bytes;           /* all devices together; the fixed part */
+  int64_t cheaper_bytes;   /* what the alternative would move; -1 = no cheaper way is known */
+  char cheaper[120];       /* that alternative in words: "put b with spec x,-", "" = none */
+} tsr__note;
+
+typedef struct tsr__partitioned {
+  tsr__program program;
+  tsr__note *notes;
+  int note_count;
+} tsr__partitioned;
+
+tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__partitioned *out,
+                          tsr__error *error);
+void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap);
+
+/* Text for people: each collective with cause, axis, bytes, alternative, and who asked (site).
+ * `counted` (one a note, or NULL) are the bytes of the last run: {bytes, escapes}. */
+void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*counted)[2],
+                        tsr__text *out);
+
+#endif
