@@ -51,8 +51,13 @@ typedef struct tsr__partitioned {
   tsr__program program;
   tsr__note *notes;
   int note_count;
+  int32_t *origin;         /* [program.node_count]: the input program's node it stands for; -1: inserted */
+  int32_t *home;           /* [input node_count]: the node of `program` that holds the input node */
+  int home_count;
 } tsr__partitioned;
 
+/* The result's numbers (`param`) index the input's params; its params and arrays stay empty, so that a
+ * cached result can be bound to any later program of equal bytes. */
 tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__partitioned *out,
                           tsr__error *error);
 void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap);

@@ -1,0 +1,68 @@
+/* Level 4: values on devices, plans and their cache, and running a plan.
+ *
+ * tsr__execute is what every terminal comes down to: trace the nodes into a program, find its plan
+ * (or make one: partition, fuse, liveness), run the steps on the addressable devices, and hang
+ * the roots' values on their nodes. One program runs at a time in a runtime. */
+#ifndef TSR_EXECUTE_EXECUTE_H
+#define TSR_EXECUTE_EXECUTE_H
+
+#include "base/base.h"
+#include "graph/graph.h"
+#include "kernel/kernel.h"
+#include "partition/partition.h"
+#include "tessera/inspect.h"
+
+/* ---- values ---------------------------------------------------------------------------- */
+
+/* The elements of a global array: one buffer a mesh position, replicas included, NULL where the
+ * device belongs to another process. Immutable once filled; shared by reference. */
+struct tsr__value {
+  _Atomic int refs;
+  tsr_runtime *rt;
+  uint8_t dtype;
+  tsr_shape shape;        /* global */
+  tsr_sharding sharding;  /* canonical */
+  int part_count;         /* positions of the sharding */
+  int64_t *rows;          /* ragged: each position's size of dim 0; NULL = the usual borders */
+  tsr__buffer **parts;
+};
+
+/* Makes a value with buffers for all addressable positions, contents undefined. `rows` (copied)
+ * makes it ragged. NULL with the error set on failure; refs is 1. */
+tsr__value *tsr__value_new(tsr_runtime *rt, tsr_dtype dtype, const tsr_shape *shape,
+                           const tsr_sharding *sharding, const int64_t *rows, tsr__error *error);
+/* As tsr__value_new but without buffers: the caller sets them. */
+tsr__value *tsr__value_frame(tsr_runtime *rt, tsr_dtype dtype, const tsr_shape *shape,
+                             const tsr_sharding *sharding, const int64_t *rows, tsr__error *error);
+void tsr__value_hold(tsr__value *value);
+/* The part of the global array that a position holds. */
+void tsr__value_box(const tsr__value *value, int position, tsr_box *out);
+/* Copies to and from host memory: dense C order, bool as bytes. */
+void tsr__value_from_host(tsr__value *value, const void *data);
+void tsr__value_to_host(const tsr__value *value, void *out);
+/* The memory of a position's buffer for a reader that fills it (CPU devices); NULL where it is not
+ * addressable. Positions with the same part (replicas) each need filling. */
+void *tsr__value_data(const tsr__value *value, int position);
+
+/* ---- running --------------------------------------------------------------------------- */
+
+/* Evaluates roots as one program; their nodes hold their values afterwards. The error is not
+ * yet recorded in any scope: callers pass it to tsr__fail_error, or use tsr_eval. */
+tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error);
+
+/* The text of tsr_explain for roots, appended; nothing is run. */
+tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, tsr__text *out,
+                        tsr__error *error);
+
+/* Counts for tests and explain: how many kernels and steps of each kind a program of these roots
+ * takes. */
+typedef struct tsr__plan_shape {
+  int kernels, combines, reshards, operators;
+} tsr__plan_shape;
+tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int count,
+                              tsr__plan_shape *out, tsr__error *error);
+
+/* Fills the slot TSR__SLOT_PLANS. */
+tsr_status tsr__engine_install(tsr_runtime *rt);
+
+#endif
