@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test check bench bench-peers asan tsan clang debug lint tidy size fuzz \
+.PHONY: build setup demo test check bench bench-peers asan tsan clang debug lint format tidy size fuzz \
   exports install docs clean help
 # Each target drives its own parallel build.
 .NOTPARALLEL:
@@ -20,7 +20,7 @@ endif
 # $(call configure,preset) and $(call build,preset[,target])
 configure = @[ -f build/$(1)/Makefile ] || cmake --preset $(1) $(if $(V),,--log-level=WARNING >/dev/null)
 build = @echo "building build/$(1)$(if $(2), ($(2)))"; \
-  cmake --build build/$(1) -j $(J) $(if $(2),--target $(2)) -- $(quiet)
+  cmake --build build/$(1) -j $(J) $(if $(2),--target $(2)) -- $(quiet) $(if $(V),,>/dev/null)
 run_tests = @ctest --preset $(1) -j $(J) $(2)
 
 build: ## build everything (build/release)
@@ -63,6 +63,10 @@ lint: ## formatting, layers, documentation of the API, banned things
 	$(call configure,release)
 	$(call build,release,tessera_static)
 	@scripts/lint.py build/release
+
+format: ## rewrite the sources as clang-format would
+	@scripts/setup lint
+	@git ls-files -co --exclude-standard '*.c' '*.h' '*.cc' | xargs -r clang-format -i --style=file
 
 size: ## lengths of functions and files against the bars
 	@scripts/setup docs

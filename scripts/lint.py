@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""The house's checks. Prints one line a finding and fails if there is any.
+
+  scripts/lint.py [BUILD_FOLDER]    the folder holds lib/libtessera.a; without it the check for
+                                    mutable globals is left out
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import ctext
+
+# A room includes itself and rooms of a lower level only.
+LEVELS = {
+    "base": 0,
+    "topology": 1, "comm": 1,
+    "graph": 2,
+    "kernel": 3, "partition": 3,
+    "execute": 4,
+    "array": 5,
+    "transform": 6, "io": 6,
+    "frame": 7, "checkpoint": 7, "inspect": 7,
+    "pipeline": 8,
+}
+CLIENTS = ("tools", "examples", "bench")  # of the public API only
+COLLECTIVITY = ("Local.", "Collective.", "Collective, same arguments.")
+
+findings = []
+
+
+def find(path, line, text):
+    findings.append(f"{path}:{line}: {text}" if line else f"{path}: {text}")
+
+
+def line_of(text, at):
+    return text.count("\n", 0, at) + 1
+
+
+def sources(files, *folders, suffixes=ctext.SOURCE_SUFFIXES):
+    return [f for f in files if f.suffix in suffixes and (not folders or f.parts[0] in folders)]
+
+
+# ---- formatting ------------------------------------------------------------------------------
+
+
+def check_format(files):
+    """clang-format with .clang-format; what it prints is cut down to the places."""
+    paths = [str(f) for f in sources(files, suffixes={".c", ".h", ".cc"})]
+    places = {}
+    for start in range(0, len(paths), 50):
+        done = subprocess.run(
+            ["clang-format", "--dry-run", "--style=file", *paths[start : start + 50]],
+            cwd=ctext.ROOT, capture_output=True, text=True, check=False)
+        for match in re.finditer(r"^(.+?):(\d+):\d+: (warning|error): (.*)$", done.stderr, re.M):
+            places.setdefault(match.group(1), []).append(int(match.group(2)))
+    for path, lines in sorted(places.items()):
+        distinct = sorted(set(lines))
+        shown = ", ".join(map(str, distinct[:8])) + (", ..." if len(distinct) > 8 else "")
+        find(path, 0, f"formatting differs at line {shown}; run: make format")
+
+
+# ---- who includes whom --------------------------------------------------------------------------
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def is_public(name):
+    return name == "tessera.h" or name.startswith("tessera/")
+
+
+def check_room_include(path, line, name, quoted):
+    room = path.parts[1] if len(path.parts) > 2 else None
+    if room not in LEVELS:
+        find(path, line, f"'{room}' is no room; the rooms are {', '.join(LEVELS)}")
+    elif is_public(name):
+        if not (ctext.ROOT / "include" / name).is_file():
+            find(path, line, f"there is no public header {name}")
+    elif quoted and not (ctext.ROOT / "src" / name).is_file():
+        find(path, line, f'"{name}" is not there; includes are written from src/, as "base/base.h"')
+    elif quoted:
+        other = name.split("/")[0]
+        if other != room and LEVELS.get(other, 99) >= LEVELS[room]:
+            find(path, line, f"{room}/ (level {LEVELS[room]}) includes {name} "
+                             f"(level {LEVELS.get(other, '?')}); only lower rooms are allowed")
+
+
+def check_client_include(path, line, name, quoted):
+    """Clients see the public face, and headers of their own folder."""
+    own = (ctext.ROOT / path).parent / name
+    if quoted and not is_public(name) and not own.is_file():
+        find(path, line, f'"{name}": {path.parts[0]}/ may include only tessera.h and tessera/*.h')
+
+
+def check_includes(files):
+    for path in sources(files, "src", "include", *CLIENTS):
+        text = ctext.read(path)
+        for match in _INCLUDE.finditer(text):
+            quoted, name, line = match.group(1) == '"', match.group(2), line_of(text, match.start())
+            if path.parts[0] == "src":
+                check_room_include(path, line, name, quoted)
+            elif path.parts[0] == "include":
+                sibling = ctext.ROOT / "include" / "tessera" / name
+                if quoted and not is_public(name) and not sibling.is_file():
+                    find(path, line, f'"{name}": a public header includes public ones only')
+            else:
+                check_client_include(path, line, name, quoted)
+
+
+def check_unique_names(files):
+    seen = {}
+    for path in sources(files, "src", "include", "tools", "tests"):
+        # A room's public header may share its name with the internal one.
+        key = (path.name, path.parts[0] == "include")
+        if key in seen:
+            find(path, 0, f"has the name of {seen[key]}; file names are unique")
+        seen[key] = path
+
+
+# ---- the public face -------------------------------------------------------------------------------
+
+
+def comment_above(text, at):
+    """The text of the comment that ends on the line directly above, or None."""
+    above = text[:at].rstrip(" \t")
+    if not above.endswith("*/\n"):
+        return None
+    comment = above[above.rfind("/*") + 2 : -3]
+    return " ".join(line.strip().lstrip("*").strip() for line in comment.split("\n")).strip()
+
+
+def check_documented(files):
+    for path in sources(files, "include", "src"):
+        text = ctext.read(path)
+        for match in re.finditer(r"^[ \t]*TSR_API\b[^;{]*", ctext.code_only(text), re.MULTILINE):
+            line = line_of(text, match.start() + len(match.group()) - len(match.group().lstrip()))
+            name = re.search(r"(\w+)\s*\(", match.group())
+            name = name.group(1) if name else "?"
+            if path.parts[0] == "src":
+                find(path, line, f"{name}: TSR_API belongs in a public header only")
+                continue
+            comment = comment_above(text, text.rfind("\n", 0, text.find("TSR_API", match.start())) + 1)
+            if not comment:
+                find(path, line, f"{name} is not documented: no comment directly above")
+            elif not comment.endswith(COLLECTIVITY):
+                find(path, line, f"{name}: its comment must end with one of "
+                                 + ", ".join(f"'{word}'" for word in COLLECTIVITY))
+
+
+# ---- operations ---------------------------------------------------------------------------------------
+
+_SWITCHES = re.compile(r"\bcase\s+TSR__OP_\w+")
+_COMPARES = re.compile(r"[!=]=\s*(TSR__OP_\w+)|(TSR__OP_\w+)\s*[!=]=")
+_NAMES = re.compile(r"\bTSR__OP_(?!COUNT\b)\w+")
+
+
+def check_operations(files):
+    """Only kernel/ switches over operations; graph/, kernel/ and partition/ may ask which one a
+    node is; array/ and frame/ may name the one they make. Everybody else goes by the table."""
+    for path in sources(files, "src"):
+        room, code = path.parts[1], ctext.without_comments(ctext.read(path))
+        if room != "kernel":
+            for match in _SWITCHES.finditer(code):
+                find(path, line_of(code, match.start()),
+                     f"'{match.group()}': only ops.def and kernel/ switch over operations")
+        if room not in ("graph", "kernel", "partition"):
+            for match in _COMPARES.finditer(code):
+                find(path, line_of(code, match.start()),
+                     f"'{match.group()}': ask the operation's row of the table")
+        if room not in ("graph", "kernel", "partition", "array", "frame"):
+            for match in _NAMES.finditer(code):
+                find(path, line_of(code, match.start()), f"{match.group()} is named outside its home")
+
+
+# ---- what may not be ----------------------------------------------------------------------------------
+
+BANNED = {
+    "strcpy": "its length is unbounded", "strcat": "its length is unbounded",
+    "sprintf": "its length is unbounded", "vsprintf": "its length is unbounded",
+    "gets": "its length is unbounded", "strtok": "it has hidden state",
+    "atoi": "it does not see errors", "atof": "it does not see errors",
+    "rand": "it has hidden state", "srand": "it has hidden state",
+    "exit": "a library does not end its process", "abort": "a library does not end its process",
+    "printf": "the library prints nothing", "fprintf": "the library prints nothing",
+    "puts": "the library prints nothing", "putchar": "the library prints nothing",
+    "perror": "the library prints nothing",
+}
+_BANNED = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
+# The functions that may: the end of a broken invariant, and where TSR_LOG sends its lines.
+EXEMPT = {"tsr__invariant_broken", "to_stderr"}
+
+
+def check_banned(files):
+    for path in sources(files, "src"):
+        code = ctext.code_only(ctext.read(path))
+        free = [f for f in ctext.functions(path) if f.name in EXEMPT]
+        for match in _BANNED.finditer(code):
+            line = line_of(code, match.start())
+            if not any(f.first <= line <= f.last for f in free):
+                find(path, line, f"{match.group(1)}: {BANNED[match.group(1)]}")
+
+
+_SECTION = re.compile(r"^\S+\s+(.{7})\s+(\S+)\s+(\S+)\s+(.*)$")
+
+
+def check_globals(build):
+    """No object of the library has writable data: state hangs on a runtime."""
+    archive = Path(build) / "lib" / "libtessera.a"
+    if not archive.is_file():
+        find(archive, 0, "is not built, so mutable globals cannot be looked for")
+        return
+    done = subprocess.run(["objdump", "-t", str(archive)], capture_output=True, text=True,
+                          check=True)
+    member = "?"
+    for text in done.stdout.splitlines():
+        if ":     file format" in text:
+            member = text.split(":")[0]
+            continue
+        match = _SECTION.match(text)
+        if not match or "d" in match.group(1) or int(match.group(3), 16) == 0:
+            continue
+        section, name = match.group(2), match.group(4).split()[-1]
+        # .data.rel.ro is constant: addresses in const tables, fixed once by the loader.
+        writable = re.match(r"\.(data|bss|tdata|tbss)\b|\*COM\*", section)
+        if writable and not section.startswith(".data.rel.ro"):
+            find(member, 0, f"{name} is a mutable global (section {section})")
+
+
+# Names of the place where the project was made have no business in it.
+FOREIGN = [
+    (re.compile(r"/wo" r"rk/"), "a machine's path"),
+    (re.compile(r"\bsess" r"ion\b", re.I), "a working sess" "ion"),
+    (re.compile(r"\biss" r"ue\s*#|\biss" r"ue \d", re.I), "an iss" "ue"),
+    (re.compile(r"py" r"pi\.org|deb" r"ian\.org|npm" r"js\.org|crates" r"\.io|anaconda" r"\.org"),
+     "a registry's host"),
+]
+
+
+def check_foreign(files):
+    for path in files:
+        if path.name == "LICENSE" or b"\0" in (ctext.ROOT / path).read_bytes()[:4096]:
+            continue
+        if path.suffix in (".csv", ".npy", ".npz"):
+            continue
+        for number, text in enumerate(ctext.read(path).splitlines(), 1):
+            for pattern, what in FOREIGN:
+                match = pattern.search(text)
+                if match:
+                    find(path, number, f"'{match.group()}' names {what}")
+
+
+def main():
+    files = ctext.tree_files()
+    check_format(files)
+    check_includes(files)
+    check_unique_names(files)
+    check_documented(files)
+    check_operations(files)
+    check_banned(files)
+    check_foreign(files)
+    if len(sys.argv) > 1:
+        check_globals(sys.argv[1])
+    for finding in findings:
+        print(finding)
+    print(f"lint: {len(findings)} findings in {len(files)} files" if findings
+          else f"lint: {len(files)} files are clean")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
