@@ -83,8 +83,7 @@ void test_skip(const char *format, ...)
 
 void test_check_i64(const struct test_site *site, int64_t found, int64_t expected)
 {
-  if (found != expected)
-    test_fail(site, "is %" PRId64 ", expected %" PRId64, found, expected);
+  if (found != expected) test_fail(site, "is %" PRId64 ", expected %" PRId64, found, expected);
 }
 
 void test_check_u64(const struct test_site *site, uint64_t found, uint64_t expected)
@@ -269,7 +268,7 @@ static const char *kept_path(const char *folder, const char *name)
   static struct kept {
     struct kept *next;
     char text[];
-  } *kept;
+  } * kept;
   size_t size = strlen(folder) + strlen(name) + 2;
   struct kept *path = malloc(sizeof *path + size);
   if (!path) FAIL("out of memory");

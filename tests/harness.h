@@ -34,13 +34,13 @@ struct test_case {
 
 void test_register(struct test_case *test);
 
-#define TEST_DEFINE_(id, limit, count)                                                 \
-  static void test_run_##id(void);                                                     \
+#define TEST_DEFINE_(id, limit, count)                                                  \
+  static void test_run_##id(void);                                                      \
   static struct test_case test_case_##id = { #id, test_run_##id, (limit), (count), 0 }; \
-  __attribute__((constructor)) static void test_register_##id(void)                    \
-  {                                                                                    \
-    test_register(&test_case_##id);                                                    \
-  }                                                                                    \
+  __attribute__((constructor)) static void test_register_##id(void)                     \
+  {                                                                                     \
+    test_register(&test_case_##id);                                                     \
+  }                                                                                     \
   static void test_run_##id(void)
 
 /* TEST(name) { body } with the usual limit of 60 s. */
@@ -68,8 +68,7 @@ struct test_site {
 
 #define TEST_SITE_(text) (&(struct test_site){ __FILE__, __LINE__, text })
 
-#define CHECK(condition) \
-  ((condition) ? (void)0 : test_fail(TEST_SITE_(#condition), "is false"))
+#define CHECK(condition) ((condition) ? (void)0 : test_fail(TEST_SITE_(#condition), "is false"))
 #define CHECK_I64(found, expected) test_check_i64(TEST_SITE_(#found), (found), (expected))
 #define CHECK_U64(found, expected) test_check_u64(TEST_SITE_(#found), (found), (expected))
 /* Equal bits; any two NaNs are equal, since payloads are unspecified. */
@@ -85,10 +84,10 @@ struct test_site {
 #define CHECK_BYTES(found, expected, n) \
   test_check_bytes(TEST_SITE_(#found), (found), (expected), (n))
 /* `scope` (a tsr_scope * or NULL) supplies the message printed when the statuses differ. */
-#define CHECK_STATUS(found, expected, scope)                                                   \
-  do {                                                                                         \
-    tsr_status test_found_ = (found);                                                          \
-    test_check_status(TEST_SITE_(#found), test_found_, (expected), test_message_of(scope));    \
+#define CHECK_STATUS(found, expected, scope)                                                \
+  do {                                                                                      \
+    tsr_status test_found_ = (found);                                                       \
+    test_check_status(TEST_SITE_(#found), test_found_, (expected), test_message_of(scope)); \
   } while (0)
 
 /* Ends the test as failed, or as skipped with a reason. */
