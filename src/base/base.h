@@ -131,6 +131,7 @@ struct tsr_scope {
   const char *site;
   tsr_status status;
   char *message;  /* in message_room, or a static text */
+  void *run_stats; /* execute/: figures of the last program, in the arena; NULL = none yet */
   char *message_room; /* in the arena; kept when the error is cleared, for the next one */
   size_t message_size;
   char inline_block[1536];
@@ -176,7 +177,7 @@ struct tsr_runtime {
  * to a runtime whose status is TSR_OK: the inert one is read-only memory. */
 tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts);
 /* The one used when memory is short: constant, shared, every allocation on its heap refused. */
-tsr_runtime *tsr__runtime_inert(void);
+extern const tsr_runtime tsr__inert_runtime;
 /* Records why a runtime could not be opened; the first reason is kept. Returns `status`. */
 tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *format, ...)
     TSR_PRINTF(3, 4);

@@ -61,3 +61,102 @@ static void complain(tsr_runtime *rt, const char *what, const char *word, size_t
            near >= 0 ? "'?" : "");
   log->fn(TSR_LOG_WARN, "base", line, log->user);
 }
+
+/* Reads one "area[:level]" or "level". */
+static void read_entry(tsr_runtime *rt, const char *entry, size_t length)
+{
+  logger *log = rt->log;
+  int level = find_name(entry, length, level_names, LEVELS);
+  if (level >= 0) {
+    log->level = level;
+    return;
+  }
+  const char *colon = memchr(entry, ':', length);
+  size_t name = colon ? (size_t)(colon - entry) : length;
+  level = TSR_LOG_DEBUG;
+  if (colon) {
+    size_t rest = length - name - 1;
+    level = find_name(colon + 1, rest, level_names, LEVELS);
+    if (level < 0) {
+      complain(rt, "level", colon + 1, rest, level_names, LEVELS);
+      return;
+    }
+  }
+  if (find_name(entry, name, area_names, AREA_NAMES) < 0) {
+    complain(rt, "area", entry, name, area_names, AREA_NAMES);
+    return;
+  }
+  if (log->count == AREAS) return;
+  memcpy(log->area[log->count].name, entry, name); /* known areas fit, the rest is zero */
+  log->area[log->count++].level = level;
+}
+
+static void read_entries(tsr_runtime *rt, const char *text)
+{
+  while (*text) {
+    while (*text == ' ' || *text == ',') text++;
+    size_t length = strcspn(text, " ,");
+    if (length) read_entry(rt, text, length);
+    text += length;
+  }
+}
+
+void tsr__log_open(tsr_runtime *rt)
+{
+  const char *wanted = getenv("TSR_LOG");
+  if (wanted && !*wanted) wanted = NULL;
+  if (!rt->opts.log && !wanted) return;
+  logger *log = tsr__new(&rt->heap, sizeof *log);
+  if (!log) return;
+  rt->log = log;
+  log->fn = rt->opts.log ? rt->opts.log : to_stderr;
+  log->user = rt->opts.log_user;
+  log->level = rt->opts.log ? TSR_LOG_INFO : 0;
+  if (wanted) read_entries(rt, wanted);
+  log->most = log->level;
+  for (int i = 0; i < log->count; i++)
+    if (log->area[i].level > log->most) log->most = log->area[i].level;
+}
+
+void tsr__log_close(tsr_runtime *rt)
+{
+  tsr__del(&rt->heap, rt->log, sizeof *rt->log);
+  rt->log = NULL;
+}
+
+bool tsr__log_on(const tsr_runtime *rt, tsr_log_level level, const char *area)
+{
+  if (!rt || !rt->log || (int)level > rt->log->most) return false;
+  const logger *log = rt->log;
+  for (int i = log->count - 1; i >= 0; i--) /* the last entry of an area wins */
+    if (!strcmp(log->area[i].name, area)) return (int)level <= log->area[i].level;
+  return (int)level <= log->level;
+}
+
+/* Hands out a text line by line, so that one call of the user's function is one line. */
+static void emit(const logger *log, tsr_log_level level, const char *area, char *text)
+{
+  while (text) {
+    char *end = strchr(text, '\n');
+    if (end) *end = '\0';
+    if (!end || end[1] || text != end) log->fn(level, area, text, log->user);
+    text = end && end[1] ? end + 1 : NULL;
+  }
+}
+
+void tsr__log(tsr_runtime *rt, tsr_log_level level, const char *area, const char *format, ...)
+{
+  if (!tsr__log_on(rt, level, area)) return;
+  char brief[512];
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  int length = vsnprintf(brief, sizeof brief, format, args);
+  va_end(args);
+  size_t size = length < 0 ? 0 : (size_t)length + 1;
+  char *whole = size > sizeof brief ? tsr__new_raw(&rt->heap, size) : NULL;
+  if (whole) vsnprintf(whole, size, format, again);
+  va_end(again);
+  if (size) emit(rt->log, level, area, whole ? whole : brief);
+  tsr__del(&rt->heap, whole, size);
+}

@@ -10,15 +10,10 @@
 
 #define MOST_THREADS 4096
 
-static const tsr_runtime inert_runtime = {
+const tsr_runtime tsr__inert_runtime = {
   .error = { TSR_ENOMEM, "no memory was left to open a runtime" },
   .lock = PTHREAD_MUTEX_INITIALIZER,
 };
-
-tsr_runtime *tsr__runtime_inert(void)
-{
-  return (tsr_runtime *)&inert_runtime;
-}
 
 /* Copies options of a caller compiled against an older or newer header: what it does not know is
  * zero, what we do not know must be zero. */
@@ -76,14 +71,14 @@ tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts)
   tsr__heap heap;
   tsr__heap_init(&heap, options.allocator);
   tsr_runtime *rt = tsr__new(&heap, sizeof *rt);
-  if (!rt) return tsr__runtime_inert();
+  if (!rt) return (tsr_runtime *)&tsr__inert_runtime;
   tsr__heap_init(&rt->heap, options.allocator);
   atomic_store_explicit(&rt->heap.live, 1, memory_order_relaxed); /* the runtime itself */
   rt->opts = options;
   atomic_init(&rt->workers, NULL);
   if (pthread_mutex_init(&rt->lock, NULL)) {
     tsr__del(&rt->heap, rt, sizeof *rt);
-    return tsr__runtime_inert();
+    return (tsr_runtime *)&tsr__inert_runtime;
   }
   check_options(rt, known);
   keep_options(rt);
@@ -93,7 +88,7 @@ tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts)
 
 tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *format, ...)
 {
-  if (!rt || rt == &inert_runtime) return status;
+  if (!rt || rt == &tsr__inert_runtime) return status;
   va_list args;
   va_start(args, format);
   tsr__error_vset(&rt->error, status, format, args);
@@ -112,7 +107,7 @@ static void free_slots(tsr_runtime *rt)
 
 void tsr_runtime_close(tsr_runtime *rt)
 {
-  if (!rt || rt == &inert_runtime) return;
+  if (!rt || rt == &tsr__inert_runtime) return;
   while (rt->scopes) tsr_scope_close(rt->scopes);
   free_slots(rt);
   tsr__workers_stop(rt);

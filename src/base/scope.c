@@ -21,6 +21,7 @@
 #define CANDIDATES 16
 
 static const tsr_scope no_memory_scope = {
+  .rt = (tsr_runtime *)&tsr__inert_runtime,
   .depth = INT_MAX,
   .inert = true,
   .status = TSR_ENOMEM,
@@ -28,6 +29,7 @@ static const tsr_scope no_memory_scope = {
 };
 
 static const tsr_scope no_parent_scope = {
+  .rt = (tsr_runtime *)&tsr__inert_runtime,
   .depth = INT_MAX,
   .inert = true,
   .status = TSR_EARG,
@@ -203,16 +205,13 @@ tsr_scope *tsr__scope_inner(tsr_scope *a, tsr_scope *b)
 
 /* ---- opening ---- */
 
-/* Takes a kept scope or a new one, with nothing but the arena in order. */
-static tsr_scope *take_scope(tsr_runtime *rt, tsr_scope *spare)
+/* A new scope with nothing but the arena in order. */
+static tsr_scope *new_scope(tsr_runtime *rt)
 {
-  tsr_scope *scope = spare;
-  if (!scope) {
-    scope = tsr__new_raw(&rt->heap, sizeof *scope);
-    if (!scope) return NULL;
-    tsr__arena_init(&scope->arena, &rt->heap);
-    tsr__arena_reset(&scope->arena, scope->inline_block, sizeof scope->inline_block);
-  }
+  tsr_scope *scope = tsr__new_raw(&rt->heap, sizeof *scope);
+  if (!scope) return NULL;
+  tsr__arena_init(&scope->arena, &rt->heap);
+  tsr__arena_reset(&scope->arena, scope->inline_block, sizeof scope->inline_block);
   return scope;
 }
 
@@ -257,7 +256,7 @@ static tsr_scope *pop_spare(tsr_runtime *rt)
 tsr_scope *tsr_scope_open_at(tsr_runtime *rt, const char *site)
 {
   if (!rt) return (tsr_scope *)&no_parent_scope;
-  if (rt == tsr__runtime_inert()) return (tsr_scope *)&no_memory_scope;
+  if (rt == &tsr__inert_runtime) return (tsr_scope *)&no_memory_scope;
   pthread_mutex_lock(&rt->lock);
   tsr_scope *spare = pop_spare(rt);
   if (spare) {
@@ -265,7 +264,7 @@ tsr_scope *tsr_scope_open_at(tsr_runtime *rt, const char *site)
     link_scope(spare, &rt->scopes);
   }
   pthread_mutex_unlock(&rt->lock);
-  tsr_scope *scope = take_scope(rt, spare);
+  tsr_scope *scope = spare ? spare : new_scope(rt);
   if (!scope) return (tsr_scope *)&no_memory_scope;
   if (!spare) {
     start_scope(scope, rt, NULL, site);
@@ -285,7 +284,7 @@ tsr_scope *tsr_scope_nest_at(tsr_scope *outer, const char *site)
   pthread_mutex_lock(&rt->lock);
   tsr_scope *spare = pop_spare(rt);
   pthread_mutex_unlock(&rt->lock);
-  tsr_scope *scope = take_scope(rt, spare);
+  tsr_scope *scope = spare ? spare : new_scope(rt);
   if (!scope) return (tsr_scope *)&no_memory_scope;
   start_scope(scope, rt, outer, site);
   link_scope(scope, &outer->first_child);
@@ -301,7 +300,7 @@ static void free_scope(tsr_runtime *rt, tsr_scope *scope)
   tsr__del(&rt->heap, scope, sizeof *scope);
 }
 
-/* Keeps an emptied scope for reuse, or hands it back when there are enough (not kept: true). */
+/* Keeps an emptied scope for reuse unless there are enough. Called under the lock. */
 static bool push_spare(tsr_runtime *rt, tsr_scope *scope)
 {
   int kept = rt->spare ? rt->spare->depth : 0;

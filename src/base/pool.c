@@ -1,0 +1,276 @@
+/* Device memory: a cache of blocks by size class in front of the heap or of huge pages.
+ *
+ *   class sizes  64 128 192 256 | 320 384 448 512 | 640 768 896 1024 | ...   (4 steps a power)
+ *   one block    [ class size | slack ]     kernels may read a full vector past the last element
+ *   free blocks  class -> newest -> ... -> oldest, linked through their own first bytes
+ *
+ * Invariants: `now` is the sum of the bytes asked for in live blocks and never exceeds `limit`;
+ * `held` and `cached` count whole blocks, live and kept. A freed block is reused as it is, so in
+ * steady state no page is touched for the first time. The user's allocator is never called
+ * under the lock. */
+#define _GNU_SOURCE /* madvise, MAP_ANONYMOUS */
+#include "base/base.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WATCHED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WATCHED 1
+#endif
+#endif
+#ifdef WATCHED
+#include <sanitizer/asan_interface.h>
+#define HIDE(p, n) ASAN_POISON_MEMORY_REGION(p, n)
+#define SHOW(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+#else
+#define HIDE(p, n) ((void)0)
+#define SHOW(p, n) ((void)0)
+#endif
+
+#define SLACK ((size_t)64)
+#define HUGE_PAGE ((size_t)2 << 20)
+#define LARGEST ((size_t)1 << 46)
+#define CLASSES (4 + (46 - 8) * 4)
+#define POISON 0xCB
+#define SPARE_ROOM ((int64_t)64 << 20)
+
+typedef struct free_block {
+  struct free_block *next;
+} free_block;
+
+struct tsr__pool {
+  tsr__heap *heap;
+  size_t page;
+  bool mapped; /* big blocks come from mmap; false when the user brought an allocator */
+  bool poison;
+  pthread_mutex_t lock;
+  int64_t limit, now, peak;
+  int64_t held, most_held, cached;
+  free_block *free[CLASSES];
+};
+
+static int class_of(size_t bytes, size_t *out_size)
+{
+  size_t size = bytes < 64 ? 64 : bytes;
+  if (size <= 256) {
+    size_t steps = (size + 63) / 64;
+    *out_size = steps * 64;
+    return (int)steps - 1;
+  }
+  int power = 63 - __builtin_clzll((unsigned long long)size - 1);
+  size_t base = (size_t)1 << power, step = base / 4;
+  size_t steps = (size - base + step - 1) / step;
+  *out_size = base + steps * step;
+  return 4 + (power - 8) * 4 + (int)steps - 1;
+}
+
+static size_t size_of_class(int index)
+{
+  if (index < 4) return ((size_t)index + 1) * 64;
+  size_t base = (size_t)1 << (8 + (index - 4) / 4);
+  return base + base / 4 * ((size_t)((index - 4) % 4) + 1);
+}
+
+static bool is_mapped(const tsr__pool *pool, size_t size)
+{
+  return pool->mapped && size >= HUGE_PAGE;
+}
+
+/* The slack of a mapped block is a page, so that a class that is a whole number of huge pages
+ * stays one. */
+static size_t whole_size(const tsr__pool *pool, size_t size)
+{
+  return is_mapped(pool, size) ? size + pool->page : size + SLACK;
+}
+
+/* Maps too much and gives back both ends, because mmap only aligns to small pages. */
+static void *map_block(tsr__pool *pool, size_t whole)
+{
+  char *raw = mmap(NULL, whole + HUGE_PAGE, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (raw == MAP_FAILED) return NULL;
+  size_t front = (size_t)(-(uintptr_t)raw & (HUGE_PAGE - 1));
+  if (front) munmap(raw, front);
+  if (front < HUGE_PAGE) munmap(raw + front + whole, HUGE_PAGE - front);
+#ifdef MADV_HUGEPAGE
+  madvise(raw + front, whole, MADV_HUGEPAGE); /* advice only: small pages work as well */
+#endif
+  atomic_fetch_add_explicit(&pool->heap->live, 1, memory_order_relaxed);
+  return raw + front;
+}
+
+static void *make_block(tsr__pool *pool, size_t size)
+{
+  size_t whole = whole_size(pool, size);
+  return is_mapped(pool, size) ? map_block(pool, whole) : tsr__new_raw(pool->heap, whole);
+}
+
+static void drop_block(tsr__pool *pool, void *block, size_t size)
+{
+  size_t whole = whole_size(pool, size);
+  SHOW(block, whole);
+  if (!is_mapped(pool, size)) {
+    tsr__del(pool->heap, block, whole);
+    return;
+  }
+  munmap(block, whole);
+  atomic_fetch_sub_explicit(&pool->heap->live, 1, memory_order_relaxed);
+}
+
+tsr__pool *tsr__pool_open(tsr__heap *heap, int64_t limit)
+{
+  tsr__pool *pool = tsr__new(heap, sizeof *pool);
+  if (!pool) return NULL;
+  long page = sysconf(_SC_PAGESIZE);
+  pool->heap = heap;
+  pool->page = page > 0 ? (size_t)page : 4096;
+  pool->mapped = tsr__heap_is_default(heap);
+  pool->limit = limit > 0 ? limit : 0;
+  if (!pthread_mutex_init(&pool->lock, NULL)) return pool;
+  tsr__del(heap, pool, sizeof *pool);
+  return NULL;
+}
+
+/* Frees every kept block. The lists are taken under the lock and freed outside of it. */
+static void drop_cache(tsr__pool *pool)
+{
+  free_block *taken[CLASSES];
+  pthread_mutex_lock(&pool->lock);
+  memcpy(taken, pool->free, sizeof taken);
+  memset(pool->free, 0, sizeof pool->free);
+  pool->cached = 0;
+  pthread_mutex_unlock(&pool->lock);
+  for (int i = 0; i < CLASSES; i++) {
+    for (free_block *block = taken[i], *next; block; block = next) {
+      next = block->next;
+      drop_block(pool, block, size_of_class(i));
+    }
+  }
+}
+
+void tsr__pool_close(tsr__pool *pool)
+{
+  if (!pool) return;
+  drop_cache(pool);
+  pthread_mutex_destroy(&pool->lock);
+  tsr__del(pool->heap, pool, sizeof *pool);
+}
+
+/* Called under the lock. */
+static bool limit_allows(const tsr__pool *pool, size_t bytes)
+{
+  return !pool->limit || (int64_t)bytes <= pool->limit - pool->now;
+}
+
+bool tsr__pool_would_fit(tsr__pool *pool, size_t bytes)
+{
+  if (bytes > LARGEST) return !pool->limit;
+  pthread_mutex_lock(&pool->lock);
+  bool fits = limit_allows(pool, bytes);
+  pthread_mutex_unlock(&pool->lock);
+  return fits;
+}
+
+/* Called under the lock: books a block as live. */
+static void book(tsr__pool *pool, size_t bytes, size_t size)
+{
+  pool->now += (int64_t)bytes;
+  pool->held += (int64_t)size;
+  if (pool->now > pool->peak) pool->peak = pool->now;
+  if (pool->held > pool->most_held) pool->most_held = pool->held;
+}
+
+/* Would one more block make the cache a burden? The limit is the user's word; without one, live
+ * and kept blocks together may be twice the most that ever lived, and some. */
+static bool crowded(const tsr__pool *pool, size_t size)
+{
+  int64_t total = pool->held + pool->cached + (int64_t)size;
+  if (pool->limit && total > pool->limit) return true;
+  return total > 2 * pool->most_held + (int64_t)size + SPARE_ROOM;
+}
+
+/* The slow path: no kept block fits. The bytes are reserved before the lock is left, so two
+ * threads cannot both fill the last place under the limit. */
+static void *take_new(tsr__pool *pool, size_t bytes, size_t size)
+{
+  bool drop = pool->cached && crowded(pool, size);
+  int64_t peak = pool->peak, most_held = pool->most_held;
+  book(pool, bytes, size);
+  bool poison = pool->poison;
+  pthread_mutex_unlock(&pool->lock);
+  if (drop) drop_cache(pool);
+  void *block = make_block(pool, size);
+  if (!block && !drop) {
+    drop_cache(pool);
+    block = make_block(pool, size);
+  }
+  if (block) {
+    if (poison) memset(block, POISON, whole_size(pool, size));
+    return block;
+  }
+  pthread_mutex_lock(&pool->lock);
+  pool->now -= (int64_t)bytes;
+  pool->held -= (int64_t)size;
+  pool->peak = pool->now > peak ? pool->now : peak;
+  pool->most_held = pool->held > most_held ? pool->held : most_held;
+  pthread_mutex_unlock(&pool->lock);
+  return NULL;
+}
+
+void *tsr__pool_take(tsr__pool *pool, size_t bytes)
+{
+  if (bytes > LARGEST) return NULL;
+  size_t size;
+  int index = class_of(bytes, &size);
+  pthread_mutex_lock(&pool->lock);
+  if (!limit_allows(pool, bytes)) {
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+  }
+  free_block *block = pool->free[index];
+  if (!block) return take_new(pool, bytes, size); /* leaves the lock */
+  pool->free[index] = block->next;
+  pool->cached -= (int64_t)size;
+  book(pool, bytes, size);
+  bool poison = pool->poison;
+  pthread_mutex_unlock(&pool->lock);
+  SHOW(block, whole_size(pool, size));
+  if (poison) memset(block, POISON, sizeof *block);
+  return block;
+}
+
+void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
+{
+  if (!block) return;
+  size_t size;
+  int index = class_of(bytes, &size);
+  pthread_mutex_lock(&pool->lock);
+  if (pool->poison) memset(block, POISON, whole_size(pool, size));
+  free_block *kept = block;
+  kept->next = pool->free[index];
+  HIDE((char *)block + SLACK, whole_size(pool, size) - SLACK);
+  pool->free[index] = kept;
+  pool->now -= (int64_t)bytes;
+  pool->held -= (int64_t)size;
+  pool->cached += (int64_t)size;
+  pthread_mutex_unlock(&pool->lock);
+}
+
+tsr_memory tsr__pool_memory(tsr__pool *pool)
+{
+  pthread_mutex_lock(&pool->lock);
+  tsr_memory memory = { pool->now, pool->peak, pool->limit, pool->cached };
+  pthread_mutex_unlock(&pool->lock);
+  return memory;
+}
+
+void tsr__pool_poison(tsr__pool *pool, bool on)
+{
+  pthread_mutex_lock(&pool->lock);
+  pool->poison = on;
+  pthread_mutex_unlock(&pool->lock);
+  if (on) drop_cache(pool); /* what is taken from now on is filled, whatever its history */
+}

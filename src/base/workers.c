@@ -1,0 +1,366 @@
+/* The one pool of threads. A job is an array of tasks; the caller runs tasks as worker 0 and the
+ * threads join it when they notice it.
+ *
+ *   gate (64 bits):  [ job number | quit | open | workers inside (16 bits) ]
+ *
+ * Invariants: a thread reads the job only between joining (a compare-and-swap that needs `open`)
+ * and leaving; the caller changes the job only when `open` is off and nobody is inside. So a
+ * thread that sleeps or is not scheduled never holds up a job: the caller does its share.
+ *
+ * Waiting is the same everywhere: spin, then yield, then sleep. Sleepers announce themselves in
+ * a counter, look at the gate once more and only then sleep, so no wake-up is lost. */
+#define _GNU_SOURCE /* affinity */
+#include "base/base.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define INSIDE UINT64_C(0xFFFF)
+#define OPEN UINT64_C(0x10000)
+#define QUIT UINT64_C(0x20000)
+#define JOB UINT64_C(0x40000)
+#define JOB_MASK (~(JOB - 1))
+
+#define SPINS 4000
+#define YIELD_NS 50000
+#define NO_CPU ((size_t)CPU_SETSIZE)
+
+struct tsr__workers {
+  _Alignas(64) _Atomic uint64_t gate;
+  _Alignas(64) _Atomic int64_t next; /* the next task to hand out */
+  _Alignas(64) tsr__task_fn fn;      /* the job; see the invariant */
+  void *user;
+  int64_t count;
+  _Alignas(64) pthread_mutex_t submit; /* one job at a time */
+  _Atomic uintptr_t caller; /* its pthread_t; 0 between jobs */
+  pthread_mutex_t sleep_lock;
+  pthread_cond_t wake; /* a job was opened, or quit */
+  pthread_cond_t done; /* the last worker left a closed job */
+  _Atomic int sleepers;
+  _Atomic int caller_sleeps;
+  int spins; /* 0 when there are more threads than cores: spinning would steal a core */
+  int started;
+  size_t size;
+  pid_t process;
+  struct member {
+    tsr__workers *workers;
+    pthread_t thread;
+    int worker;
+    size_t cpu; /* where it is pinned, or NO_CPU */
+  } member[];
+};
+
+/* ---- cores ---- */
+
+/* A container's CPU quota counts as well: threads beyond it only get throttled. */
+static int quota_cores(void)
+{
+  FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
+  if (!file) return 0;
+  long long quota = 0, period = 0;
+  int read = fscanf(file, "%lld %lld", &quota, &period); /* "max 100000" reads no number */
+  fclose(file);
+  if (read != 2 || quota <= 0 || period <= 0) return 0;
+  long long cores = (quota + period - 1) / period;
+  return cores < 4096 ? (int)cores : 0;
+}
+
+static int allowed_cpus(cpu_set_t *set)
+{
+  CPU_ZERO(set);
+  if (!sched_getaffinity(0, sizeof *set, set) && CPU_COUNT(set) > 0) return CPU_COUNT(set);
+  CPU_ZERO(set);
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 && online < 4096 ? (int)online : 1;
+}
+
+int tsr__core_count(void)
+{
+  cpu_set_t set;
+  int cores = allowed_cpus(&set), quota = quota_cores();
+  return quota && quota < cores ? quota : cores;
+}
+
+/* The n-th CPU this process may run on, or NO_CPU. */
+static size_t nth_cpu(const cpu_set_t *set, int n)
+{
+  size_t cpu = 0;
+  for (; cpu < NO_CPU; cpu++)
+    if (CPU_ISSET(cpu, set) && n-- == 0) break;
+  return cpu;
+}
+
+/* ---- waiting ---- */
+
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static int64_t now_ns(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+typedef bool (*ready_fn)(uint64_t gate, uint64_t seen);
+
+/* Spins, then yields. True as soon as the gate is ready, false when it is time to sleep. */
+static bool wait_awake(tsr__workers *w, ready_fn ready, uint64_t seen)
+{
+  for (int i = 0; i < w->spins; i++) {
+    if (ready(atomic_load_explicit(&w->gate, memory_order_acquire), seen)) return true;
+    pause_cpu();
+  }
+  int64_t until = now_ns() + YIELD_NS;
+  do {
+    if (ready(atomic_load_explicit(&w->gate, memory_order_acquire), seen)) return true;
+    sched_yield();
+  } while (now_ns() < until);
+  return false;
+}
+
+/* ---- the threads ---- */
+
+static bool work_ready(uint64_t gate, uint64_t seen)
+{
+  return (gate & QUIT) || ((gate & OPEN) && (gate & JOB_MASK) != seen);
+}
+
+static void wait_for_work(tsr__workers *w, uint64_t seen)
+{
+  if (wait_awake(w, work_ready, seen)) return;
+  pthread_mutex_lock(&w->sleep_lock);
+  atomic_fetch_add(&w->sleepers, 1);
+  while (!work_ready(atomic_load(&w->gate), seen)) pthread_cond_wait(&w->wake, &w->sleep_lock);
+  atomic_fetch_sub(&w->sleepers, 1);
+  pthread_mutex_unlock(&w->sleep_lock);
+}
+
+static void run_tasks(tsr__workers *w, int worker)
+{
+  tsr__task_fn fn = w->fn;
+  void *user = w->user;
+  int64_t count = w->count;
+  for (;;) {
+    int64_t task = atomic_fetch_add_explicit(&w->next, 1, memory_order_relaxed);
+    if (task >= count) return;
+    fn(user, task, worker);
+  }
+}
+
+/* Joins the open job, if it is one this thread has not seen. */
+static bool join_job(tsr__workers *w, uint64_t *seen)
+{
+  uint64_t gate = atomic_load_explicit(&w->gate, memory_order_acquire);
+  while ((gate & OPEN) && (gate & JOB_MASK) != *seen) {
+    if (atomic_compare_exchange_weak_explicit(&w->gate, &gate, gate + 1, memory_order_acq_rel,
+                                              memory_order_acquire)) {
+      *seen = gate & JOB_MASK;
+      return true;
+    }
+  }
+  return false;
+}
+
+static void leave_job(tsr__workers *w)
+{
+  uint64_t gate = atomic_fetch_sub(&w->gate, 1);
+  if ((gate & OPEN) || (gate & INSIDE) != 1 || !atomic_load(&w->caller_sleeps)) return;
+  pthread_mutex_lock(&w->sleep_lock);
+  pthread_cond_signal(&w->done);
+  pthread_mutex_unlock(&w->sleep_lock);
+}
+
+static void *thread_main(void *argument)
+{
+  struct member *member = argument;
+  tsr__workers *w = member->workers;
+  if (member->cpu < NO_CPU) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(member->cpu, &one);
+    pthread_setaffinity_np(pthread_self(), sizeof one, &one); /* advice: a refusal is no harm */
+  }
+  uint64_t seen = 0;
+  for (;;) {
+    wait_for_work(w, seen);
+    if (atomic_load(&w->gate) & QUIT) return NULL;
+    if (!join_job(w, &seen)) continue;
+    run_tasks(w, member->worker);
+    leave_job(w);
+  }
+}
+
+/* ---- starting and stopping ---- */
+
+static bool init_locks(tsr__workers *w)
+{
+  if (pthread_mutex_init(&w->submit, NULL)) return false;
+  if (!pthread_mutex_init(&w->sleep_lock, NULL)) {
+    if (!pthread_cond_init(&w->wake, NULL)) {
+      if (!pthread_cond_init(&w->done, NULL)) return true;
+      pthread_cond_destroy(&w->wake);
+    }
+    pthread_mutex_destroy(&w->sleep_lock);
+  }
+  pthread_mutex_destroy(&w->submit);
+  return false;
+}
+
+/* Signals are the program's: our threads take none. */
+static void start_threads(tsr__workers *w, int wanted)
+{
+  const char *pin = getenv("TSR_PIN");
+  cpu_set_t set;
+  int cpus = allowed_cpus(&set);
+  bool pinned = wanted <= cpus && !(pin && !strcmp(pin, "0"));
+  w->spins = wanted <= tsr__core_count() ? SPINS : 0;
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  for (int i = 1; i < wanted; i++) {
+    struct member *member = &w->member[w->started];
+    *member = (struct member){ .workers = w, .worker = i, .cpu = pinned ? nth_cpu(&set, i) : NO_CPU };
+    if (pthread_create(&member->thread, NULL, thread_main, member)) break;
+    w->started++;
+  }
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* Everything but the threads. The allocator is the user's, so no lock is held here. */
+static tsr__workers *new_workers(tsr_runtime *rt)
+{
+  size_t size = sizeof(tsr__workers) + (size_t)rt->opts.threads * sizeof(struct member);
+  tsr__workers *w = tsr__new(&rt->heap, size);
+  if (!w) return NULL;
+  w->size = size;
+  w->process = getpid();
+  if (init_locks(w)) return w;
+  tsr__del(&rt->heap, w, size);
+  return NULL;
+}
+
+static void free_workers(tsr_runtime *rt, tsr__workers *w)
+{
+  pthread_cond_destroy(&w->done);
+  pthread_cond_destroy(&w->wake);
+  pthread_mutex_destroy(&w->sleep_lock);
+  pthread_mutex_destroy(&w->submit);
+  tsr__del(&rt->heap, w, w->size);
+}
+
+/* NULL when memory is short: the job then runs on the caller alone. */
+static tsr__workers *open_workers(tsr_runtime *rt)
+{
+  tsr__workers *w = atomic_load_explicit(&rt->workers, memory_order_acquire);
+  if (w) return w;
+  tsr__workers *fresh = new_workers(rt);
+  if (!fresh) return NULL;
+  pthread_mutex_lock(&rt->lock);
+  w = atomic_load_explicit(&rt->workers, memory_order_relaxed);
+  if (!w) {
+    start_threads(fresh, rt->opts.threads);
+    atomic_store_explicit(&rt->workers, fresh, memory_order_release);
+  }
+  pthread_mutex_unlock(&rt->lock);
+  if (!w) return fresh;
+  free_workers(rt, fresh); /* another caller was sooner */
+  return w;
+}
+
+void tsr__workers_stop(tsr_runtime *rt)
+{
+  tsr__workers *w = atomic_exchange(&rt->workers, NULL);
+  if (!w) return;
+  /* In a child of fork the threads do not exist, and its copies of their locks are in any state:
+   * waiting for them, or destroying the locks, would hang. */
+  if (w->process != getpid()) {
+    tsr__del(&rt->heap, w, w->size);
+    return;
+  }
+  pthread_mutex_lock(&w->sleep_lock);
+  atomic_fetch_or(&w->gate, QUIT);
+  pthread_cond_broadcast(&w->wake);
+  pthread_mutex_unlock(&w->sleep_lock);
+  for (int i = 0; i < w->started; i++) pthread_join(w->member[i].thread, NULL);
+  free_workers(rt, w);
+}
+
+int tsr__worker_count(tsr_runtime *rt)
+{
+  return rt && rt->opts.threads > 0 ? rt->opts.threads : 1;
+}
+
+/* ---- a job ---- */
+
+/* A task that starts a job waits for itself: better to say so than to hang. */
+static void lock_submit(tsr__workers *w)
+{
+  if (pthread_mutex_trylock(&w->submit)) {
+    pthread_t self = pthread_self();
+    TSR_INVARIANT(atomic_load(&w->caller) != (uintptr_t)self);
+    for (int i = 0; i < w->started; i++)
+      TSR_INVARIANT(!pthread_equal(w->member[i].thread, self));
+    pthread_mutex_lock(&w->submit);
+  }
+  atomic_store_explicit(&w->caller, (uintptr_t)pthread_self(), memory_order_relaxed);
+}
+
+static void wake_sleepers(tsr__workers *w, int64_t wanted)
+{
+  int sleepers = atomic_load(&w->sleepers);
+  if (!sleepers) return;
+  pthread_mutex_lock(&w->sleep_lock);
+  if (wanted >= sleepers) pthread_cond_broadcast(&w->wake);
+  else
+    for (int64_t i = 0; i < wanted; i++) pthread_cond_signal(&w->wake);
+  pthread_mutex_unlock(&w->sleep_lock);
+}
+
+static bool all_left(uint64_t gate, uint64_t seen)
+{
+  (void)seen;
+  return !(gate & INSIDE);
+}
+
+static void close_job(tsr__workers *w)
+{
+  uint64_t gate = atomic_fetch_and(&w->gate, ~OPEN);
+  if (!(gate & INSIDE) || wait_awake(w, all_left, 0)) return;
+  pthread_mutex_lock(&w->sleep_lock);
+  atomic_store(&w->caller_sleeps, 1);
+  while (atomic_load(&w->gate) & INSIDE) pthread_cond_wait(&w->done, &w->sleep_lock);
+  atomic_store(&w->caller_sleeps, 0);
+  pthread_mutex_unlock(&w->sleep_lock);
+}
+
+void tsr__parallel(tsr_runtime *rt, int64_t count, tsr__task_fn fn, void *user)
+{
+  tsr__workers *w = count > 1 && tsr__worker_count(rt) > 1 ? open_workers(rt) : NULL;
+  if (!w) {
+    for (int64_t task = 0; task < count; task++) fn(user, task, 0);
+    return;
+  }
+  lock_submit(w);
+  w->fn = fn;
+  w->user = user;
+  w->count = count;
+  atomic_store_explicit(&w->next, 0, memory_order_relaxed);
+  uint64_t gate = atomic_load_explicit(&w->gate, memory_order_relaxed);
+  atomic_store(&w->gate, ((gate & JOB_MASK) + JOB) | OPEN);
+  wake_sleepers(w, count - 1);
+  run_tasks(w, 0);
+  close_job(w);
+  atomic_store_explicit(&w->caller, 0, memory_order_relaxed);
+  pthread_mutex_unlock(&w->submit);
+}
