@@ -62,6 +62,15 @@ tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__par
                           tsr__error *error);
 void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap);
 
+/* The pieces that position `to_position` of a resharded array is put together from: disjoint boxes
+ * (global indices) that cover its part, each with the position of `from` that gives it: the own
+ * device where it holds the elements already, else the lowest position. */
+typedef void (*tsr__piece_fn)(void *user, int from_position, const tsr_box *box);
+void tsr__reshard_pieces(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
+                         int to_position, tsr__piece_fn piece, void *user);
+/* Bytes of one piece when it crosses between devices: what the copy routine counts. */
+int64_t tsr__piece_bytes(tsr_dtype dtype, const tsr_box *box, int rank);
+
 /* Text for people: each collective with cause, axis, bytes, alternative, and who asked (site).
  * `counted` (one a note, or NULL) are the bytes of the last run: {bytes, escapes}. */
 void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*counted)[2],

@@ -1,0 +1,63 @@
+/* Inside execute/: plans, their cache, and one run. */
+#ifndef TSR_EXECUTE_ENGINE_H
+#define TSR_EXECUTE_ENGINE_H
+
+#include "execute/execute.h"
+
+/* A plan: all that can be known of a program before it runs. Immutable but for the list links and
+ * the figures of its last run. */
+typedef struct tsr__plan {
+  struct tsr__plan *next;      /* in its bucket */
+  uint64_t hash, used;         /* `used`: the engine's clock at the last use */
+  tsr__program key;
+  tsr__partitioned parts;
+  tsr__schedule schedule;
+  int *last_use;               /* by node of parts.program: the last step that reads it; -1 */
+  int64_t explained;           /* bytes of all notes */
+  int kernels, collectives;    /* for tsr_run_stats */
+} tsr__plan;
+
+#define TSR__PLAN_BUCKETS 256
+
+/* The slot TSR__SLOT_PLANS. The lock is held while a program is traced, planned and run. */
+typedef struct tsr__engine {
+  pthread_mutex_t lock;
+  tsr__program trace;          /* reused from run to run */
+  tsr__arena scratch;          /* one run's small arrays */
+  char scratch_room[16384];
+  tsr__plan *buckets[TSR__PLAN_BUCKETS];
+  int plan_count, plan_limit;
+  uint64_t clock;
+  int64_t hits, misses;
+} tsr__engine;
+
+tsr__engine *tsr__engine_of(const tsr_runtime *rt);
+
+/* Finds or makes the plan of engine->trace; owned by the cache. */
+tsr_status tsr__plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, bool *cached,
+                         tsr__error *error);
+void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan);
+
+/* One run of a plan: values by node of the partitioned program. */
+typedef struct tsr__exec {
+  tsr_runtime *rt;
+  const tsr__plan *plan;
+  tsr__program *program;       /* the plan's, with this run's numbers bound */
+  tsr__arena *scratch;
+  tsr__value **values;         /* by node */
+  tsr__partial ***partials;    /* [accum][position] */
+  tsr__traffic traffic;
+  tsr__error *error;
+} tsr__exec;
+
+/* Runs all steps; values of the roots are left in exec->values. */
+tsr_status tsr__exec_run(tsr__exec *exec);
+void tsr__exec_free(tsr__exec *exec);
+
+/* The steps that move rows and elements (move.c). */
+tsr_status tsr__exec_reshard(tsr__exec *exec, int node);
+tsr_status tsr__exec_compact(tsr__exec *exec, int node);
+tsr_status tsr__exec_firstn(tsr__exec *exec, int node);
+tsr_status tsr__exec_rebalance(tsr__exec *exec, int node);
+
+#endif

@@ -1,0 +1,220 @@
+/* Steps that move elements between devices, and those whose sizes are known only at run time.
+ *
+ * Every copy goes through the device's copy routine, which counts the bytes that cross from one
+ * pool to another: what tsr_last_run reports is what was copied, not what was planned. */
+#include "execute/engine.h"
+
+static const tsr_sharding *sharding_of(const tsr__exec *exec, int node)
+{
+  return &exec->program->shardings[exec->program->nodes[node].sharding];
+}
+
+static bool addressable(const tsr__exec *exec, const tsr__value *value, int position)
+{
+  return value->parts[position] && exec->rt;
+}
+
+/* ---- resharding ---- */
+
+typedef struct pieces {
+  tsr__exec *exec;
+  const tsr__value *from;
+  tsr__value *to;
+  int to_position;
+} pieces;
+
+static void copy_piece(void *user, int from_position, const tsr_box *box)
+{
+  pieces *p = user;
+  tsr_box from, to;
+  int64_t from_start[TSR_MAX_RANK] = { 0 }, to_start[TSR_MAX_RANK] = { 0 };
+  tsr__value_box(p->from, from_position, &from);
+  tsr__value_box(p->to, p->to_position, &to);
+  for (int d = 0; d < p->from->shape.rank; d++) {
+    from_start[d] = box->start[d] - from.start[d];
+    to_start[d] = box->start[d] - to.start[d];
+  }
+  tsr__box_copy copy = { .dtype = (tsr_dtype)p->from->dtype, .rank = p->from->shape.rank,
+                         .from_dims = from.size, .from_start = from_start,
+                         .to_dims = to.size, .to_start = to_start, .size = box->size };
+  tsr__devices_of(p->exec->rt)->ops->copy(&copy, p->from->parts[from_position],
+                                          p->to->parts[p->to_position], &p->exec->traffic);
+}
+
+tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
+{
+  const tsr__value *from = exec->values[exec->program->nodes[node].in[0]];
+  const tsr_sharding *sharding = sharding_of(exec, node);
+  tsr__value *to = tsr__value_new(exec->rt, (tsr_dtype)from->dtype, &from->shape, sharding, NULL,
+                                  exec->error);
+  if (!to) return exec->error->status;
+  exec->values[node] = to;
+  for (int p = 0; p < to->part_count; p++) {
+    if (!addressable(exec, to, p)) continue;
+    pieces job = { exec, from, to, p };
+    tsr__reshard_pieces(&from->sharding, sharding, &from->shape, p, copy_piece, &job);
+  }
+  return TSR_OK;
+}
+
+/* ---- rows ---- */
+
+static int64_t row_elements(const tsr__value *value)
+{
+  int64_t count = 1;
+  for (int d = 1; d < value->shape.rank; d++) count *= value->shape.dims[d];
+  return count;
+}
+
+typedef struct row_job {
+  tsr__exec *exec;
+  const tsr__value *from, *mask;
+  tsr__value *to;
+  int64_t *rows;
+  const int64_t *keep;
+} row_job;
+
+static void count_task(void *user, int64_t position, int worker)
+{
+  (void)worker;
+  row_job *job = user;
+  tsr_box box;
+  tsr__value_box(job->mask, (int)position, &box);
+  if (job->mask->parts[position])
+    job->rows[position] = tsr__devices_of(job->exec->rt)
+                              ->ops->mask_count(job->mask->parts[position], box.size[0]);
+}
+
+static void compact_task(void *user, int64_t position, int worker)
+{
+  (void)worker;
+  row_job *job = user;
+  tsr_box box;
+  tsr__value_box(job->from, (int)position, &box);
+  if (job->to->parts[position])
+    tsr__devices_of(job->exec->rt)
+        ->ops->compact((tsr_dtype)job->from->dtype, row_elements(job->from), box.size[0],
+                       job->mask->parts[position], job->from->parts[position],
+                       job->to->parts[position]);
+}
+
+/* Rows over all devices, replicas counted once; `start` gets each position's first row. */
+static int64_t number_rows(const tsr__value *mask, const int64_t *rows, int64_t *start)
+{
+  int64_t total = 0, parts = tsr__dim_parts(&mask->sharding, 0), at, unused;
+  for (int64_t part = 0; part < parts; part++) {
+    int64_t here = 0;
+    for (int p = 0; p < mask->part_count; p++) {
+      tsr__dim_part(&mask->sharding, 0, parts, p, &at, &unused);
+      if (parts > 1 && at != part) continue;
+      start[p] = total;
+      here = rows[p];
+    }
+    total += here;
+  }
+  return total;
+}
+
+static int64_t *row_room(tsr__exec *exec, int positions)
+{
+  int64_t *room = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(int64_t));
+  if (!room) tsr__error_set(exec->error, TSR_ENOMEM, "no memory for the row counts of %d devices",
+                            positions);
+  return room;
+}
+
+tsr_status tsr__exec_compact(tsr__exec *exec, int node)
+{
+  const tsr__gnode *g = &exec->program->nodes[node];
+  row_job job = { .exec = exec, .from = exec->values[g->in[0]], .mask = exec->values[g->in[1]] };
+  int positions = job.from->part_count;
+  job.rows = row_room(exec, positions);
+  int64_t *start = row_room(exec, positions);
+  if (!job.rows || !start) return exec->error->status;
+  tsr__parallel(exec->rt, positions, count_task, &job);
+  tsr_shape shape = job.from->shape;
+  shape.dims[0] = number_rows(job.mask, job.rows, start);
+  job.to = tsr__value_new(exec->rt, (tsr_dtype)job.from->dtype, &shape, &job.from->sharding,
+                          job.rows, exec->error);
+  if (!job.to) return exec->error->status;
+  exec->values[node] = job.to;
+  tsr__parallel(exec->rt, positions, compact_task, &job);
+  return TSR_OK;
+}
+
+static void first_task(void *user, int64_t position, int worker)
+{
+  (void)worker;
+  row_job *job = user;
+  tsr_box box;
+  tsr__value_box(job->mask, (int)position, &box);
+  if (job->to->parts[position])
+    tsr__devices_of(job->exec->rt)
+        ->ops->mask_first(job->mask->parts[position], box.size[0], job->keep[position],
+                          job->to->parts[position]);
+}
+
+tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
+{
+  const tsr__gnode *g = &exec->program->nodes[node];
+  row_job job = { .exec = exec, .mask = exec->values[g->in[0]] };
+  int positions = job.mask->part_count;
+  job.rows = row_room(exec, positions);
+  int64_t *keep = row_room(exec, positions);
+  if (!job.rows || !keep) return exec->error->status;
+  tsr__parallel(exec->rt, positions, count_task, &job);
+  number_rows(job.mask, job.rows, keep);
+  int64_t wanted = exec->program->params[g->param].i;
+  for (int p = 0; p < positions; p++) {
+    int64_t left = wanted - keep[p];
+    keep[p] = left < 0 ? 0 : left < job.rows[p] ? left : job.rows[p];
+  }
+  job.keep = keep;
+  job.to = tsr__value_new(exec->rt, TSR_BOOL, &job.mask->shape, &job.mask->sharding, NULL,
+                          exec->error);
+  if (!job.to) return exec->error->status;
+  exec->values[node] = job.to;
+  tsr__parallel(exec->rt, positions, first_task, &job);
+  return TSR_OK;
+}
+
+/* The rows that position `to` of the result needs from every position of a ragged value: the own
+ * device first, then the lowest position among replicas. */
+static void gather_rows(tsr__exec *exec, const tsr__value *from, tsr__value *to, int position)
+{
+  tsr_box want;
+  tsr__value_box(to, position, &want);
+  int64_t at = want.start[0], end = at + want.size[0];
+  while (at < end) {
+    int source = -1;
+    tsr_box have = { 0 };
+    for (int p = 0; p < from->part_count; p++) {
+      tsr_box box;
+      tsr__value_box(from, p, &box);
+      bool holds = at >= box.start[0] && at < box.start[0] + box.size[0];
+      if (!holds || (source >= 0 && p != position)) continue;
+      source = p;
+      have = box;
+    }
+    TSR_INVARIANT(source >= 0);
+    int64_t last = have.start[0] + have.size[0] < end ? have.start[0] + have.size[0] : end;
+    tsr_box piece = want;
+    piece.start[0] = at;
+    piece.size[0] = last - at;
+    pieces job = { exec, from, to, position };
+    copy_piece(&job, source, &piece);
+    at = last;
+  }
+}
+
+tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
+{
+  const tsr__value *from = exec->values[exec->program->nodes[node].in[0]];
+  tsr__value *to = tsr__value_new(exec->rt, (tsr_dtype)from->dtype, &from->shape,
+                                  sharding_of(exec, node), NULL, exec->error);
+  if (!to) return exec->error->status;
+  exec->values[node] = to;
+  for (int p = 0; p < to->part_count; p++)
+    if (addressable(exec, to, p)) gather_rows(exec, from, to, p);
+  return TSR_OK;
+}

@@ -1,0 +1,333 @@
+/* Running a plan: its steps in order on all addressable devices.
+ *
+ *   values[node]              set by the step that makes the node, released after its last use
+ *   partials[accum][position] made by a KERNEL, eaten by the COMBINE of the same stage
+ *
+ * Everything a run needs beside device memory comes from the engine's scratch arena. */
+#include "execute/engine.h"
+
+static const tsr_sharding *sharding_of(const tsr__exec *exec, int node)
+{
+  return &exec->program->shardings[exec->program->nodes[node].sharding];
+}
+
+static tsr_status out_of_scratch(tsr__exec *exec)
+{
+  return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
+}
+
+/* ---- kernels ---- */
+
+/* The run-time row counts of a kernel's domain, from the first ragged input; NULL if it has none. */
+static const int64_t *domain_rows(const tsr__exec *exec, const tsr__kernel_io *io)
+{
+  if (exec->program->nodes[io->domain].dims[0] >= 0) return NULL;
+  for (int i = 0; i < io->input_count; i++)
+    if (exec->values[io->inputs[i]]->rows) return exec->values[io->inputs[i]]->rows;
+  return NULL;
+}
+
+static int64_t total_rows(const tsr_sharding *sharding, const int64_t *rows)
+{
+  int64_t total = 0, parts = tsr__dim_parts(sharding, 0), at, unused;
+  int positions = tsr__positions(sharding);
+  for (int64_t part = 0; part < parts; part++) {
+    for (int p = 0; p < positions; p++) {
+      tsr__dim_part(sharding, 0, parts, p, &at, &unused);
+      if (at != part) continue;
+      total += rows[p];
+      break;
+    }
+  }
+  return total;
+}
+
+static tsr_shape run_shape(const tsr__exec *exec, int node, const int64_t *rows)
+{
+  tsr_shape shape = tsr__gnode_shape(&exec->program->nodes[node]);
+  if (rows && shape.rank > 0 && shape.dims[0] < 0)
+    shape.dims[0] = total_rows(sharding_of(exec, node), rows);
+  return shape;
+}
+
+static tsr_status make_value(tsr__exec *exec, int node, const int64_t *rows)
+{
+  const tsr__gnode *g = &exec->program->nodes[node];
+  tsr_shape shape = run_shape(exec, node, rows);
+  bool ragged = rows && g->rank > 0 && g->dims[0] < 0;
+  exec->values[node] = tsr__value_new(exec->rt, (tsr_dtype)g->dtype, &shape,
+                                      sharding_of(exec, node), ragged ? rows : NULL, exec->error);
+  return exec->values[node] ? TSR_OK : exec->error->status;
+}
+
+static int64_t local_count(const tsr__exec *exec, int node, int position)
+{
+  tsr_shape shape = tsr__gnode_shape(&exec->program->nodes[node]);
+  tsr_box box;
+  tsr__box(sharding_of(exec, node), &shape, position, &box);
+  int64_t count = 1;
+  for (int d = 0; d < shape.rank; d++) count *= box.size[d];
+  return count;
+}
+
+static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *domain)
+{
+  const tsr__accum *acc = &exec->plan->schedule.accums[accum];
+  const tsr__devices *devices = tsr__devices_of(exec->rt);
+  size_t size = (size_t)domain->part_count * sizeof(tsr__partial *);
+  exec->partials[accum] = tsr__arena_new(exec->scratch, size);
+  if (!exec->partials[accum]) return out_of_scratch(exec);
+  for (int p = 0; p < domain->part_count; p++) {
+    int device = tsr__position_device(&domain->sharding, p);
+    if (device < devices->first || device >= devices->first + devices->count) continue;
+    exec->partials[accum][p] =
+        devices->ops->partial(exec->rt, device, exec->program, acc,
+                              local_count(exec, acc->node, p), exec->error);
+    if (!exec->partials[accum][p]) return exec->error->status;
+  }
+  return TSR_OK;
+}
+
+/* What one device reads and writes in a kernel run. */
+static tsr_status fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr__value *domain,
+                            int position, tsr__run_part *part)
+{
+  int total = io->input_count + io->output_count + io->accum_count;
+  void **room = tsr__arena_new(exec->scratch, (size_t)(total + 1) * sizeof(void *));
+  if (!room) return out_of_scratch(exec);
+  tsr__buffer **inputs = (tsr__buffer **)room;
+  tsr__buffer **outputs = inputs + io->input_count;
+  tsr__partial **partials = (tsr__partial **)(outputs + io->output_count);
+  for (int i = 0; i < io->input_count; i++)
+    inputs[i] = exec->values[io->inputs[i]]->parts[position];
+  for (int i = 0; i < io->output_count; i++)
+    outputs[i] = exec->values[io->outputs[i]]->parts[position];
+  for (int i = 0; i < io->accum_count; i++)
+    partials[i] = exec->partials[io->accums[i]][position];
+  part->device = tsr__position_device(&domain->sharding, position);
+  part->position = position;
+  tsr__value_box(domain, position, &part->box);
+  part->inputs = inputs;
+  part->outputs = outputs;
+  part->partials = partials;
+  return TSR_OK;
+}
+
+static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
+{
+  const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
+  const tsr__devices *devices = tsr__devices_of(exec->rt);
+  const int64_t *rows = domain_rows(exec, io);
+  /* A value's frame without buffers stands for the domain: its boxes are the local shapes. */
+  tsr_shape shape = run_shape(exec, io->domain, rows);
+  const tsr_sharding *sharding = sharding_of(exec, io->domain);
+  int positions = tsr__positions(sharding);
+  tsr__value domain = { .rt = exec->rt, .shape = shape, .sharding = *sharding,
+                        .part_count = positions, .rows = (int64_t *)rows };
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < io->output_count && !status; i++)
+    status = make_value(exec, io->outputs[i], rows);
+  for (int i = 0; i < io->accum_count && !status; i++)
+    status = make_partials(exec, io->accums[i], &domain);
+  tsr__run_part *parts =
+      tsr__arena_new(exec->scratch, (size_t)positions * sizeof(tsr__run_part));
+  if (!status && !parts) status = out_of_scratch(exec);
+  int count = 0;
+  for (int p = 0; p < positions && !status; p++) {
+    int device = tsr__position_device(sharding, p);
+    if (device < devices->first || device >= devices->first + devices->count) continue;
+    status = fill_part(exec, io, &domain, p, &parts[count++]);
+  }
+  if (status) return status;
+  tsr__run run = { .rt = exec->rt, .program = exec->program, .schedule = &exec->plan->schedule,
+                   .kernel = step->kernel, .part_count = count, .parts = parts };
+  return devices->ops->run(&run, exec->error);
+}
+
+/* ---- reductions over devices ---- */
+
+/* Reductions that are finalised together: one collective. */
+typedef struct crossing {
+  unsigned axes;
+  const tsr_sharding *sharding;  /* of a result; its mesh is the operands' */
+  int accum_count, final_count;
+  int *accums, *finals;
+  int64_t *populations;
+  int *members;                  /* positions of the group at hand */
+} crossing;
+
+static bool same_crossing(const tsr__exec *exec, const tsr__accum *a, const tsr__accum *b)
+{
+  return a->axes == b->axes && sharding_of(exec, a->node)->mesh == sharding_of(exec, b->node)->mesh;
+}
+
+/* How many elements meet in each output of a reduction that has no mask and no groups. */
+static int64_t population(const tsr__exec *exec, int node)
+{
+  const tsr__gnode *g = &exec->program->nodes[node];
+  const tsr__gnode *x = &exec->program->nodes[g->in[0]];
+  int64_t count = 1;
+  for (int d = 0; d < x->rank; d++) {
+    if (!(g->attr.dims >> d & 1)) continue;
+    const tsr__value *value = exec->values[g->in[0]];
+    count *= x->dims[d] >= 0 ? x->dims[d] : value ? value->shape.dims[d] : 0;
+  }
+  return count;
+}
+
+/* Position `p` belongs to the group of `leader` if they differ in combined axes only. */
+static bool same_group(const crossing *c, int p, int leader)
+{
+  const tsr_mesh *mesh = c->sharding->mesh;
+  if (!mesh) return p == leader;
+  for (int a = 0; a < mesh->axis_count; a++)
+    if (!(c->axes >> a & 1) && tsr__mesh_coord(mesh, p, a) != tsr__mesh_coord(mesh, leader, a))
+      return false;
+  return true;
+}
+
+static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
+{
+  tsr__arena *scratch = exec->scratch;
+  size_t cells = (size_t)members * (size_t)(c->accum_count + c->final_count + 2);
+  void **room = tsr__arena_new(scratch, cells * sizeof(void *));
+  int *devices = tsr__arena_new(scratch, (size_t)members * sizeof(int));
+  int64_t *counts = tsr__arena_new(scratch, (size_t)(c->final_count + 1) * sizeof(int64_t));
+  if (!room || !devices || !counts) return out_of_scratch(exec);
+  tsr__partial ***partials = (tsr__partial ***)room;
+  tsr__buffer ***outputs = (tsr__buffer ***)(partials + members);
+  void **next = (void **)(outputs + members);
+  for (int m = 0; m < members; m++) {
+    int p = c->members[m];
+    devices[m] = tsr__position_device(c->sharding, p);
+    partials[m] = (tsr__partial **)next;
+    outputs[m] = (tsr__buffer **)(partials[m] + c->accum_count);
+    next = (void **)(outputs[m] + c->final_count);
+    for (int a = 0; a < c->accum_count; a++) partials[m][a] = exec->partials[c->accums[a]][p];
+    for (int f = 0; f < c->final_count; f++) outputs[m][f] = exec->values[c->finals[f]]->parts[p];
+  }
+  for (int f = 0; f < c->final_count; f++)
+    counts[f] = local_count(exec, c->finals[f], c->members[0]);
+  tsr__combine combine = {
+    .rt = exec->rt, .program = exec->program, .schedule = &exec->plan->schedule,
+    .member_count = members, .devices = devices,
+    .accum_count = c->accum_count, .accums = c->accums,
+    .partials = (tsr__partial *const *const *)partials,
+    .final_count = c->final_count, .finals = c->finals,
+    .outputs = (tsr__buffer *const *const *)outputs,
+    .out_counts = counts, .populations = c->populations,
+  };
+  return tsr__devices_of(exec->rt)->ops->combine(&combine, &exec->traffic, exec->error);
+}
+
+static tsr_status combine_groups(tsr__exec *exec, crossing *c)
+{
+  int positions = tsr__positions(c->sharding);
+  c->members = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(int));
+  if (!c->members) return out_of_scratch(exec);
+  for (int leader = 0; leader < positions; leader++) {
+    int members = 0;
+    bool first = true;
+    for (int p = 0; p < positions && first; p++) {
+      if (!same_group(c, p, leader)) continue;
+      if (p < leader) first = false;
+      else c->members[members++] = p;
+    }
+    if (!first) continue;
+    tsr_status status = combine_group(exec, c, members);
+    if (status) return status;
+  }
+  return TSR_OK;
+}
+
+/* Collects the accumulators that travel with `accum` and the nodes they finalise, then combines. */
+static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
+{
+  const tsr__schedule *schedule = &exec->plan->schedule;
+  int nodes = exec->program->node_count;
+  crossing c = { .axes = schedule->accums[accum].axes,
+                 .sharding = sharding_of(exec, schedule->accums[accum].node) };
+  c.accums = tsr__arena_new(exec->scratch, (size_t)step->count * sizeof(int));
+  c.finals = tsr__arena_new(exec->scratch, (size_t)nodes * sizeof(int));
+  c.populations = tsr__arena_new(exec->scratch, (size_t)nodes * sizeof(int64_t));
+  if (!c.accums || !c.finals || !c.populations) return out_of_scratch(exec);
+  for (int a = step->first; a < step->first + step->count; a++)
+    if (same_crossing(exec, &schedule->accums[a], &schedule->accums[accum]))
+      c.accums[c.accum_count++] = a;
+  for (int n = 0; n < nodes; n++) {
+    int main = schedule->final_main[n];
+    if (main < step->first || main >= step->first + step->count) continue;
+    if (!same_crossing(exec, &schedule->accums[main], &schedule->accums[accum])) continue;
+    tsr_status status = make_value(exec, n, NULL);
+    if (status) return status;
+    c.populations[c.final_count] = population(exec, n);
+    c.finals[c.final_count++] = n;
+  }
+  return combine_groups(exec, &c);
+}
+
+static void drop_partials(tsr__exec *exec, int accum)
+{
+  if (!exec->partials[accum]) return;
+  int positions = tsr__positions(sharding_of(exec, exec->plan->schedule.accums[accum].node));
+  for (int p = 0; p < positions; p++)
+    if (exec->partials[accum][p])
+      tsr__devices_of(exec->rt)->ops->partial_free(exec->partials[accum][p]);
+  exec->partials[accum] = NULL;
+}
+
+static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
+{
+  const tsr__accum *accums = exec->plan->schedule.accums;
+  tsr_status status = TSR_OK;
+  for (int a = step->first; a < step->first + step->count && !status; a++) {
+    bool done = false;
+    for (int b = step->first; b < a && !done; b++) done = same_crossing(exec, &accums[a], &accums[b]);
+    if (!done) status = cross(exec, step, a);
+  }
+  for (int a = step->first; a < step->first + step->count; a++) drop_partials(exec, a);
+  return status;
+}
+
+/* ---- all steps ---- */
+
+static tsr_status run_step(tsr__exec *exec, const tsr__step *step)
+{
+  switch (step->kind) {
+  case TSR__STEP_KERNEL: return run_kernel(exec, step);
+  case TSR__STEP_COMBINE: return run_combine(exec, step);
+  case TSR__STEP_RESHARD: return tsr__exec_reshard(exec, step->node);
+  case TSR__STEP_COMPACT: return tsr__exec_compact(exec, step->node);
+  case TSR__STEP_FIRSTN: return tsr__exec_firstn(exec, step->node);
+  default: return tsr__exec_rebalance(exec, step->node);
+  }
+}
+
+/* Lets go of values that no later step reads; roots live until the end. */
+static void drop_used(tsr__exec *exec, int step)
+{
+  for (int n = 0; n < exec->program->node_count; n++) {
+    if (exec->plan->last_use[n] != step || !exec->values[n]) continue;
+    tsr__value_release(exec->values[n]);
+    exec->values[n] = NULL;
+  }
+}
+
+tsr_status tsr__exec_run(tsr__exec *exec)
+{
+  const tsr__schedule *schedule = &exec->plan->schedule;
+  for (int i = 0; i < schedule->step_count; i++) {
+    tsr_status status = run_step(exec, &schedule->steps[i]);
+    if (status) return status;
+    drop_used(exec, i);
+  }
+  return TSR_OK;
+}
+
+void tsr__exec_free(tsr__exec *exec)
+{
+  for (int a = 0; exec->partials && a < exec->plan->schedule.accum_count; a++)
+    drop_partials(exec, a);
+  for (int n = 0; exec->values && n < exec->program->node_count; n++)
+    tsr__value_release(exec->values[n]);
+}

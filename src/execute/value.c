@@ -1,0 +1,175 @@
+/* Values: the elements of a global array as one buffer a mesh position.
+ *
+ *   f32[10]@(x) on x=4        position   0      1      2      3
+ *                             elements   0..2   3..5   6..7   8..9
+ *
+ * A ragged value has run-time row counts instead of the usual borders: `rows[p]` rows lie at
+ * position p, and positions with equal coordinates on the axes of dim 0 hold the same rows. */
+#include "execute/execute.h"
+
+static bool addressable(const tsr__devices *devices, int device)
+{
+  return device >= devices->first && device < devices->first + devices->count;
+}
+
+tsr__value *tsr__value_frame(tsr_runtime *rt, tsr_dtype dtype, const tsr_shape *shape,
+                             const tsr_sharding *sharding, const int64_t *rows, tsr__error *error)
+{
+  int parts = tsr__positions(sharding);
+  size_t size = sizeof(tsr__value) + (size_t)parts * (sizeof(tsr__buffer *) + sizeof(int64_t));
+  tsr__value *value = tsr__new(&rt->heap, size);
+  if (!value) {
+    tsr__error_set(error, TSR_ENOMEM, "no memory for the description of an array; free some arrays");
+    return NULL;
+  }
+  atomic_init(&value->refs, 1);
+  value->rt = rt;
+  value->dtype = (uint8_t)dtype;
+  value->shape = *shape;
+  value->sharding = *sharding;
+  value->part_count = parts;
+  value->parts = (tsr__buffer **)(value + 1);
+  if (rows) {
+    value->rows = (int64_t *)(value->parts + parts);
+    memcpy(value->rows, rows, (size_t)parts * sizeof(int64_t));
+  }
+  return value;
+}
+
+tsr__value *tsr__value_new(tsr_runtime *rt, tsr_dtype dtype, const tsr_shape *shape,
+                           const tsr_sharding *sharding, const int64_t *rows, tsr__error *error)
+{
+  tsr__value *value = tsr__value_frame(rt, dtype, shape, sharding, rows, error);
+  if (!value) return NULL;
+  const tsr__devices *devices = tsr__devices_of(rt);
+  for (int p = 0; p < value->part_count; p++) {
+    int device = tsr__position_device(sharding, p);
+    if (!addressable(devices, device)) continue;
+    tsr_box box;
+    tsr__value_box(value, p, &box);
+    int64_t count = 1;
+    for (int d = 0; d < shape->rank; d++) count *= box.size[d];
+    value->parts[p] = devices->ops->buffer(rt, device, tsr__device_bytes(dtype, count), error);
+    if (!value->parts[p]) {
+      tsr__value_release(value);
+      return NULL;
+    }
+  }
+  return value;
+}
+
+void tsr__value_hold(tsr__value *value)
+{
+  if (value) atomic_fetch_add_explicit(&value->refs, 1, memory_order_relaxed);
+}
+
+void tsr__value_release(tsr__value *value)
+{
+  if (!value || atomic_fetch_sub_explicit(&value->refs, 1, memory_order_acq_rel) != 1) return;
+  for (int p = 0; p < value->part_count; p++) tsr__buffer_release(value->parts[p]);
+  size_t size = sizeof(tsr__value) +
+                (size_t)value->part_count * (sizeof(tsr__buffer *) + sizeof(int64_t));
+  tsr__del(&value->rt->heap, value, size);
+}
+
+/* Where a ragged position's rows start: the rows of the positions with smaller coordinates on the
+ * axes of dim 0 come first. Only one position of each set of replicas counts. */
+static int64_t ragged_start(const tsr__value *value, int position)
+{
+  int64_t parts = tsr__dim_parts(&value->sharding, 0), mine = 0, start = 0, unused;
+  if (parts <= 1) return 0;
+  tsr__dim_part(&value->sharding, 0, parts, position, &mine, &unused);
+  for (int64_t part = 0; part < mine; part++) {
+    for (int p = 0; p < value->part_count; p++) {
+      int64_t at;
+      tsr__dim_part(&value->sharding, 0, parts, p, &at, &unused);
+      if (at != part) continue;
+      start += value->rows[p];
+      break;
+    }
+  }
+  return start;
+}
+
+void tsr__value_box(const tsr__value *value, int position, tsr_box *out)
+{
+  tsr__box(&value->sharding, &value->shape, position, out);
+  if (!value->rows) return;
+  out->start[0] = ragged_start(value, position);
+  out->size[0] = value->rows[position];
+}
+
+/* A copy between the whole global array (host) and one position's box. */
+static void host_copy(const tsr__value *value, const tsr_box *box, bool to_device, tsr__box_copy *out)
+{
+  static const int64_t zero[TSR_MAX_RANK];
+  out->dtype = (tsr_dtype)value->dtype;
+  out->rank = value->shape.rank;
+  out->size = box->size;
+  out->from_dims = to_device ? value->shape.dims : box->size;
+  out->from_start = to_device ? box->start : zero;
+  out->to_dims = to_device ? box->size : value->shape.dims;
+  out->to_start = to_device ? zero : box->start;
+}
+
+typedef struct host_job {
+  tsr__value *value;
+  const void *from;
+  void *to;
+} host_job;
+
+static void from_host_task(void *user, int64_t position, int worker)
+{
+  (void)worker;
+  host_job *job = user;
+  tsr__value *value = job->value;
+  if (!value->parts[position]) return;
+  tsr_box box;
+  tsr__box_copy copy;
+  tsr__value_box(value, (int)position, &box);
+  host_copy(value, &box, true, &copy);
+  tsr__devices_of(value->rt)->ops->from_host(&copy, job->from, value->parts[position]);
+}
+
+static void to_host_task(void *user, int64_t position, int worker)
+{
+  (void)worker;
+  host_job *job = user;
+  tsr__value *value = job->value;
+  if (!value->parts[position]) return;
+  if (tsr__replica_leader(&value->sharding, (int)position) != position) return;
+  tsr_box box;
+  tsr__box_copy copy;
+  tsr__value_box(value, (int)position, &box);
+  host_copy(value, &box, false, &copy);
+  tsr__devices_of(value->rt)->ops->to_host(&copy, value->parts[position], job->to);
+}
+
+/* Runs one task a position, over the workers when there is enough to do. */
+static void each_position(host_job *job, tsr__task_fn fn)
+{
+  int64_t count = tsr__shape_count(&job->value->shape);
+  if (count > 65536) {
+    tsr__parallel(job->value->rt, job->value->part_count, fn, job);
+    return;
+  }
+  for (int p = 0; p < job->value->part_count; p++) fn(job, p, 0);
+}
+
+void tsr__value_from_host(tsr__value *value, const void *data)
+{
+  host_job job = { .value = value, .from = data };
+  each_position(&job, from_host_task);
+}
+
+void tsr__value_to_host(const tsr__value *value, void *out)
+{
+  host_job job = { .value = (tsr__value *)value, .to = out };
+  each_position(&job, to_host_task);
+}
+
+void *tsr__value_data(const tsr__value *value, int position)
+{
+  if (position < 0 || position >= value->part_count || !value->parts[position]) return NULL;
+  return value->parts[position]->data;
+}
