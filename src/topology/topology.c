@@ -125,13 +125,16 @@ tsr_status tsr__topology_install(tsr_runtime *rt, const char *devices)
   tsr__topology parsed;
 
   if (!rt) return TSR_EARG;
+  if (rt->error.status) return rt->error.status; /* inert: nothing may be hung on it */
   if (rt->slots[TSR__SLOT_TOPOLOGY])
-    return tsr__runtime_fail(rt, TSR_ESTATE, "the runtime has its devices already");
+    return tsr__runtime_fail(rt, TSR_ESTATE, "tsr_runtime_open: the runtime has its devices "
+                             "already");
   if (tsr__topology_parse(devices, &parsed, &error))
-    return tsr__runtime_fail(rt, error.status, "%s", error.text);
+    return tsr__runtime_fail(rt, error.status, "tsr_runtime_open: %s", error.text);
   tsr__topology *topology = tsr__new(&rt->heap, sizeof *topology);
   if (!topology)
-    return tsr__runtime_fail(rt, TSR_ENOMEM, "out of memory for the list of devices");
+    return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: out of memory for the list of "
+                             "devices");
   *topology = parsed;
   rt->slots[TSR__SLOT_TOPOLOGY] = topology;
   rt->slot_free[TSR__SLOT_TOPOLOGY] = topology_free;
@@ -148,6 +151,13 @@ bool tsr__topology_pretend(tsr_runtime *rt, int count, int index)
   topology->process_index = index;
   topology->device_count = count * topology->per_process;
   return true;
+}
+
+int tsr_device_count(const tsr_runtime *rt)
+{
+  const tsr__topology *topology = tsr__topology_of(rt);
+
+  return topology ? topology->device_count : 0;
 }
 
 int tsr__device_process(const tsr__topology *topology, int device)

@@ -1,0 +1,16 @@
+/* A runtime that has devices and nothing else, for tests of the lower rooms. */
+#ifndef TESTS_SUPPORT_TOPOLOGY_FIXTURE_H
+#define TESTS_SUPPORT_TOPOLOGY_FIXTURE_H
+
+#include "harness.h"
+#include "topology/topology.h"
+
+static inline tsr_runtime *fixture_devices(const char *devices)
+{
+  tsr_runtime *rt = tsr__runtime_new(NULL);
+
+  CHECK_STATUS(tsr__topology_install(rt, devices), TSR_OK, NULL);
+  return rt;
+}
+
+#endif
