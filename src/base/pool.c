@@ -8,7 +8,6 @@
  * `held` and `cached` count whole blocks, live and kept. A freed block is reused as it is, so in
  * steady state no page is touched for the first time. The user's allocator is never called
  * under the lock. */
-#define _GNU_SOURCE /* madvise, MAP_ANONYMOUS */
 #include "base/base.h"
 
 #include <sys/mman.h>

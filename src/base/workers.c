@@ -9,7 +9,6 @@
  *
  * Waiting is the same everywhere: spin, then yield, then sleep. Sleepers announce themselves in
  * a counter, look at the gate once more and only then sleep, so no wake-up is lost. */
-#define _GNU_SOURCE /* affinity */
 #include "base/base.h"
 
 #include <sched.h>

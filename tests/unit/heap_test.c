@@ -1,0 +1,118 @@
+/* The counted front of the allocator: alignment, zeroing, counting, refusals. */
+#include "harness.h"
+
+#include <string.h>
+
+#include "base/base.h"
+
+static bool is_zero(const void *block, size_t size)
+{
+  const char *bytes = block;
+  for (size_t i = 0; i < size; i++)
+    if (bytes[i]) return false;
+  return true;
+}
+
+TEST(blocks_are_aligned_zeroed_and_counted)
+{
+  tsr__heap heap;
+  tsr__heap_init(&heap, NULL);
+  CHECK(tsr__heap_is_default(&heap));
+  static const size_t sizes[] = { 0, 1, 7, 64, 65, 4096, 100001 };
+  enum { COUNT = sizeof sizes / sizeof *sizes };
+  void *block[COUNT];
+  for (int round = 0; round < 2; round++) { /* the second round reuses dirty memory */
+    for (int i = 0; i < COUNT; i++) {
+      block[i] = tsr__new(&heap, sizes[i]);
+      CHECK(block[i]);
+      CHECK_U64((uintptr_t)block[i] % 64, 0);
+      CHECK(is_zero(block[i], sizes[i]));
+      memset(block[i], 0xFF, sizes[i]);
+      CHECK_I64(heap.live, i + 1);
+    }
+    for (int i = 0; i < COUNT; i++) tsr__del(&heap, block[i], sizes[i]);
+    CHECK_I64(heap.live, 0);
+  }
+  tsr__del(&heap, NULL, 10);
+  CHECK_I64(heap.live, 0);
+}
+
+TEST(absurd_sizes_are_refused)
+{
+  tsr__heap heap;
+  tsr__heap_init(&heap, NULL);
+  CHECK(!tsr__new(&heap, SIZE_MAX));
+  CHECK(!tsr__new_raw(&heap, SIZE_MAX - 63));
+  CHECK(!tsr__new_raw(&heap, (size_t)PTRDIFF_MAX));
+  CHECK_I64(heap.live, 0);
+}
+
+TEST(the_users_allocator_gets_every_call)
+{
+  struct test_alloc state = { .fail_at = 3 };
+  tsr_allocator user = test_allocator(&state);
+  tsr__heap heap;
+  tsr__heap_init(&heap, &user);
+  CHECK(!tsr__heap_is_default(&heap));
+  void *a = tsr__new(&heap, 100), *b = tsr__new_raw(&heap, 0);
+  CHECK(a && b);
+  CHECK(!tsr__new(&heap, 8));
+  CHECK_I64(heap.live, 2);
+  CHECK_I64(state.live, 2);
+  void *c = tsr__new(&heap, 8);
+  CHECK(c);
+  CHECK_I64(state.count, 4);
+  tsr__del(&heap, a, 100);
+  tsr__del(&heap, b, 0);
+  tsr__del(&heap, c, 8);
+  CHECK_I64(state.live, 0);
+  CHECK_I64(state.bytes, 0); /* sizes at release are those asked for */
+}
+
+TEST(a_heap_without_functions_refuses)
+{
+  tsr__heap heap = { 0 };
+  CHECK(!tsr__new(&heap, 8));
+  CHECK_I64(heap.live, 0);
+}
+
+TEST(arrays_grow_and_keep_their_contents)
+{
+  tsr__heap heap;
+  tsr__heap_init(&heap, NULL);
+  void *array = NULL;
+  size_t capacity = 0;
+  CHECK(tsr__grow(&heap, &array, &capacity, 0, sizeof(int)));
+  CHECK(!array);
+  for (int i = 0; i < 5000; i++) {
+    CHECK(tsr__grow(&heap, &array, &capacity, (size_t)i + 1, sizeof(int)));
+    CHECK(capacity > (size_t)i);
+    int *numbers = array;
+    CHECK_I64(numbers[i], 0);
+    numbers[i] = i;
+  }
+  for (int i = 0; i < 5000; i++) CHECK_I64(((int *)array)[i], i);
+  CHECK_I64(heap.live, 1);
+  tsr__del(&heap, array, capacity * sizeof(int));
+  CHECK_I64(heap.live, 0);
+}
+
+TEST(a_refused_growth_changes_nothing)
+{
+  struct test_alloc state = { .fail_at = 2 };
+  tsr_allocator user = test_allocator(&state);
+  tsr__heap heap;
+  tsr__heap_init(&heap, &user);
+  void *array = NULL;
+  size_t capacity = 0;
+  CHECK(tsr__grow(&heap, &array, &capacity, 3, 8));
+  void *before = array;
+  size_t old = capacity;
+  CHECK(!tsr__grow(&heap, &array, &capacity, old + 1, 8));
+  CHECK(array == before && capacity == old);
+  CHECK(!tsr__grow(&heap, &array, &capacity, SIZE_MAX / 4, 8)); /* the product overflows */
+  CHECK(!tsr__grow(&heap, &array, &capacity, SIZE_MAX, 1));
+  CHECK(array == before && capacity == old);
+  tsr__del(&heap, array, capacity * 8);
+  CHECK_I64(state.live, 0);
+}
