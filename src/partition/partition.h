@@ -62,14 +62,26 @@ tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__par
                           tsr__error *error);
 void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap);
 
-/* The pieces that position `to_position` of a resharded array is put together from: disjoint boxes
- * (global indices) that cover its part, each with the position of `from` that gives it: the own
- * device where it holds the elements already, else the lowest position. */
+/* ---- moving elements between two shardings (reshard.c) ----------------------------------- */
+
 typedef void (*tsr__piece_fn)(void *user, int from_position, const tsr_box *box);
+
+/* Calls `fn` with disjoint boxes (global coordinates) that together are what the device at
+ * `to_position` of `to` holds, each with the position of `from` it is copied from: a position on
+ * the same device where one holds it, else the lowest that does. The planner counts bytes and the
+ * executor copies by this one rule. Both shardings need the usual borders. */
 void tsr__reshard_pieces(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
-                         int to_position, tsr__piece_fn piece, void *user);
-/* Bytes of one piece when it crosses between devices: what the copy routine counts. */
-int64_t tsr__piece_bytes(tsr_dtype dtype, const tsr_box *box, int rank);
+                         int to_position, tsr__piece_fn fn, void *user);
+/* Bytes that a box of elements counts when it crosses from one device to another; bools are bits,
+ * rounded up to whole bytes a piece. */
+int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box);
+/* Bytes that cross between devices in all: the sum over the pieces whose devices differ. */
+int64_t tsr__reshard_bytes(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
+                           const tsr_shape *shape);
+/* The ladder's rung (tsr__move), and the mesh axes of `to` (of `from` where `to` is unplaced) that
+ * the data crosses. */
+int tsr__reshard_move(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
+                      unsigned *out_axes);
 
 /* Text for people: each collective with cause, axis, bytes, alternative, and who asked (site).
  * `counted` (one a note, or NULL) are the bytes of the last run: {bytes, escapes}. */

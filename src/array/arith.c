@@ -1,0 +1,197 @@
+/* The elementwise calls: each is one row of the op table with its operands. */
+#include "array/array_room.h"
+
+#include <math.h>
+
+/* ---- numbers ---- */
+
+tsr_operand tsr_operand_array(tsr_array *array)
+{
+  return (tsr_operand){ .kind = 0, .array = array };
+}
+
+tsr_operand tsr_operand_int(long long value)
+{
+  return (tsr_operand){ .kind = 1, .i = value, .f = (double)value };
+}
+
+tsr_operand tsr_operand_uint(unsigned long long value)
+{
+  if (value > INT64_MAX) return tsr_operand_float((double)value);
+  return tsr_operand_int((long long)value);
+}
+
+tsr_operand tsr_operand_float(double value)
+{
+  return (tsr_operand){ .kind = 2, .f = value };
+}
+
+tsr_operand tsr_operand_bool(bool value)
+{
+  return (tsr_operand){ .kind = 3, .i = value, .f = value };
+}
+
+static const char *const kind_names[] = { "array", "integer", "float", "bool" };
+
+tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtype,
+                            const char *what, const char *site)
+{
+  bool to_int = dtype == TSR_I32 || dtype == TSR_I64;
+  bool bad = number.kind < 1 || number.kind > 3;
+  if (to_int && number.kind == 2) bad = number.f != trunc(number.f) || fabs(number.f) > 0x1p62;
+  int64_t i = number.kind == 2 && !bad && to_int ? (int64_t)number.f : number.i;
+  if (dtype == TSR_I32) bad = bad || i < INT32_MIN || i > INT32_MAX;
+  if (bad) {
+    tsr__fail(scope, site, TSR_EDTYPE, "%s: the %s %g does not fit %s; cast the array first", what,
+              kind_names[number.kind & 3], number.f, tsr_dtype_name(dtype));
+    return tsr__make_inert(scope, site);
+  }
+  tsr__num value;
+  if (to_int) value.i = i;
+  else if (dtype == TSR_BOOL) value.i = number.kind == 2 ? number.f != 0 : number.i != 0;
+  else value.f = number.kind == 2 ? number.f : (double)number.i;
+  return tsr__make_const(scope, dtype, value, site);
+}
+
+/* The dtype a number takes beside an array: integers follow every number dtype; a float makes
+ * integers f64; a bool follows everything; an integer or float beside bools is i64 or f64. */
+static tsr_dtype weak_dtype(int kind, tsr_dtype beside)
+{
+  if (kind == 3) return beside;
+  if (kind == 1) return beside == TSR_BOOL ? TSR_I64 : beside;
+  return beside == TSR_F32 ? TSR_F32 : TSR_F64;
+}
+
+tsr_array *tsr__operand_node(tsr_array *beside, tsr_operand operand, const char *site)
+{
+  if (operand.kind == 0) return operand.array;
+  if (!beside || beside->inert) return beside;
+  tsr_scope *scope = beside->node.scope;
+  tsr_dtype dtype = weak_dtype(operand.kind, (tsr_dtype)beside->dtype);
+  return tsr__number_node(scope, operand, dtype, "a number", site);
+}
+
+tsr_array *tsr_num_at(tsr_scope *scope, tsr_operand value, const char *site)
+{
+  static const tsr_dtype dtypes[] = { TSR_F64, TSR_I64, TSR_F64, TSR_BOOL };
+  if (value.kind == 0) return value.array ? value.array : tsr__make_inert(scope, site);
+  return tsr__number_node(scope, value, dtypes[value.kind & 3], "tsr_num", site);
+}
+
+/* ---- one, two and three operands ---- */
+
+static tsr_array *unary(tsr__op op, tsr_array *a, const char *site)
+{
+  return tsr__make(a ? a->node.scope : NULL, op, (tsr_array *[3]){ a }, &(tsr__ask){ 0 }, site);
+}
+
+static tsr_array *binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site)
+{
+  tsr_array *right = tsr__operand_node(a, b, site);
+  return tsr__make(a ? a->node.scope : NULL, op, (tsr_array *[3]){ a, right }, &(tsr__ask){ 0 },
+                   site);
+}
+
+#define BINARY(name, OP)                                                              \
+  tsr_array *tsr_##name##_at(tsr_array *a, tsr_operand b, const char *site)           \
+  {                                                                                   \
+    return binary(TSR__OP_##OP, a, b, site);                                          \
+  }
+BINARY(add, ADD)
+BINARY(sub, SUB)
+BINARY(mul, MUL)
+BINARY(div, DIV)
+BINARY(floordiv, FLOORDIV)
+BINARY(mod, MOD)
+BINARY(minimum, MINIMUM)
+BINARY(maximum, MAXIMUM)
+BINARY(eq, EQ)
+BINARY(ne, NE)
+BINARY(lt, LT)
+BINARY(le, LE)
+BINARY(gt, GT)
+BINARY(ge, GE)
+BINARY(and, AND)
+BINARY(or, OR)
+BINARY(xor, XOR)
+#undef BINARY
+
+#define UNARY(name, OP)                                     \
+  tsr_array *tsr_##name##_at(tsr_array *a, const char *site) \
+  {                                                         \
+    return unary(TSR__OP_##OP, a, site);                    \
+  }
+UNARY(neg, NEG)
+UNARY(abs, ABS)
+UNARY(sqrt, SQRT)
+UNARY(exp, EXP)
+UNARY(log, LOG)
+UNARY(log1p, LOG1P)
+UNARY(rint, RINT)
+UNARY(floor, FLOOR)
+UNARY(not, NOT)
+UNARY(isnan, ISNAN)
+#undef UNARY
+
+tsr_array *tsr_cast_at(tsr_array *a, tsr_dtype dtype, const char *site)
+{
+  if (a && !a->inert && a->dtype == dtype) return a;
+  return tsr__make(a ? a->node.scope : NULL, TSR__OP_CAST, (tsr_array *[3]){ a },
+                   &(tsr__ask){ .dtype = dtype }, site);
+}
+
+tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b, const char *site)
+{
+  tsr_scope *scope = condition ? condition->node.scope : NULL;
+  tsr_array *left = NULL, *right = NULL;
+  if (a.kind == 0) {
+    left = a.array;
+    right = tsr__operand_node(left, b, site);
+  } else if (b.kind == 0) {
+    right = b.array;
+    left = tsr__operand_node(right, a, site);
+  } else {
+    left = tsr_num_at(scope, a, site);
+    right = tsr_num_at(scope, b, site);
+  }
+  return tsr__make(scope, TSR__OP_WHERE, (tsr_array *[3]){ condition, left, right },
+                   &(tsr__ask){ 0 }, site);
+}
+
+tsr_array *tsr_take_at(tsr_array *a, tsr_array *indices, int dim, const char *site)
+{
+  tsr_scope *scope = a ? a->node.scope : NULL;
+  if (a && !a->inert) {
+    int rank = a->shape.rank;
+    if (dim < 0) dim += rank;
+    if (dim < 0 || dim >= rank) {
+      tsr__fail(scope, site, TSR_EARG, "tsr_take: dim %d of an array of rank %d; dims are -%d..%d",
+                dim < 0 ? dim - rank : dim, rank, rank, rank - 1);
+      return tsr__make_inert(scope, site);
+    }
+  }
+  return tsr__make(scope, TSR__OP_TAKE, (tsr_array *[3]){ a, indices },
+                   &(tsr__ask){ .attr = { .dims = (uint32_t)dim } }, site);
+}
+
+/* ---- placing ---- */
+
+static tsr_array *placed(tsr__op op, const char *what, tsr_array *a, tsr_sharding sharding,
+                         const char *site)
+{
+  tsr_scope *scope = a ? a->node.scope : NULL;
+  if (a && !a->inert &&
+      tsr__check_placement(scope, what, (tsr_dtype)a->dtype, &a->shape, &sharding, site))
+    return tsr__make_inert(scope, site);
+  return tsr__make(scope, op, (tsr_array *[3]){ a }, &(tsr__ask){ .sharding = &sharding }, site);
+}
+
+tsr_array *tsr_reshard_at(tsr_array *a, tsr_sharding sharding, const char *site)
+{
+  return placed(TSR__OP_RESHARD, "tsr_reshard", a, sharding, site);
+}
+
+tsr_array *tsr_constrain_at(tsr_array *a, tsr_sharding sharding, const char *site)
+{
+  return placed(TSR__OP_CONSTRAIN, "tsr_constrain", a, sharding, site);
+}

@@ -1,0 +1,28 @@
+/* Inside array/: small things its files share. */
+#ifndef TSR_ARRAY_ARRAY_ROOM_H
+#define TSR_ARRAY_ARRAY_ROOM_H
+
+#include "execute/execute.h"
+#include "tessera/array.h"
+#include "tessera/inspect.h"
+
+/* The operand as a node in `beside`'s scope; a number takes the dtype it has beside an array of
+ * `beside`'s dtype (a weak type: an integer follows any number dtype, a float any float). */
+tsr_array *tsr__operand_node(tsr_array *beside, tsr_operand operand, const char *site);
+
+/* A number as a constant of a dtype, range-checked: an integer that does not fit is an error. */
+tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtype,
+                            const char *what, const char *site);
+
+/* Evaluates one array; on error records it in the array's scope. */
+tsr_status tsr__array_ready(tsr_array *a);
+
+/* Checks shape and sharding of a new array; records the error. */
+tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dtype,
+                                const tsr_shape *shape, const tsr_sharding *sharding,
+                                const char *site);
+
+/* Values of host memory (bool as bytes) as NumPy prints them (print_values.c). */
+void tsr__print_values(tsr__text *out, tsr_dtype dtype, const tsr_shape *shape, const void *data);
+
+#endif

@@ -1,0 +1,32 @@
+/* Opening a runtime: the parts of all rooms, put together in the order of their levels. */
+#include "array/array_room.h"
+
+tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *opts)
+{
+  tsr_runtime *rt = tsr__runtime_new(opts);
+  if (tsr_runtime_status(rt) != TSR_OK) return rt;
+  tsr_status status = tsr__topology_install(rt, devices);
+  if (!status) status = tsr__isa_resolve(rt);
+  if (!status) status = tsr__devices_install(rt);
+  if (!status) status = tsr__engine_install(rt);
+  return rt;
+}
+
+tsr_memory tsr_device_memory(const tsr_runtime *rt, int device)
+{
+  tsr__devices *devices = rt && !rt->error.status ? tsr__devices_of(rt) : NULL;
+  int at = devices ? device - devices->first : -1;
+  if (at < 0 || at >= devices->count) return (tsr_memory){ 0 };
+  return tsr__pool_memory(devices->pools[at]);
+}
+
+int tsr_device_count(const tsr_runtime *rt)
+{
+  tsr__topology *topology = rt && !rt->error.status ? tsr__topology_of(rt) : NULL;
+  return topology ? topology->device_count : 0;
+}
+
+const char *tsr_isa(const tsr_runtime *rt)
+{
+  return rt ? rt->isa : "";
+}

@@ -1,0 +1,252 @@
+/* Values as NumPy prints them: one width for all elements, brackets by dim, lines of at most 75
+ * columns, and only the ends of arrays of more than 1,000 elements.
+ *
+ * Floats print with the fewest digits that tell them apart, at most 8 after the point, in
+ * columns aligned at the point; all in exponent form if one is >= 1e8 or < 1e-4, or their
+ * ratio is over 1,000 while the smallest ... as NumPy decides. */
+#include "array/array_room.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { THRESHOLD = 1000, EDGE = 3, LINE = 75, DIGITS = 8 };
+
+/* How one element is laid out. */
+typedef struct layout {
+  tsr_dtype dtype;
+  const tsr_shape *shape;
+  const void *data;
+  bool summarise, exponent;
+  int left, right;     /* floats: columns before and after the point (or of the mantissa) */
+  int exp_digits;
+  int width;           /* columns of every element */
+} layout;
+
+static double element(const layout *l, int64_t i)
+{
+  switch (l->dtype) {
+  case TSR_F32: return (double)((const float *)l->data)[i];
+  case TSR_F64: return ((const double *)l->data)[i];
+  case TSR_I32: return ((const int32_t *)l->data)[i];
+  case TSR_I64: return (double)((const int64_t *)l->data)[i];
+  default: return ((const uint8_t *)l->data)[i];
+  }
+}
+
+static long long integer(const layout *l, int64_t i)
+{
+  return l->dtype == TSR_I64 ? ((const int64_t *)l->data)[i] : ((const int32_t *)l->data)[i];
+}
+
+/* The fewest significant digits (at least 1) that read back to the same value of the dtype. */
+static int shortest_digits(const layout *l, double value)
+{
+  char text[48];
+  int most = l->dtype == TSR_F32 ? 9 : 17;
+  for (int n = 1; n < most; n++) {
+    snprintf(text, sizeof text, "%.*e", n - 1, value);
+    double back = strtod(text, NULL);
+    if (l->dtype == TSR_F32 ? (float)back == (float)value : back == value) return n;
+  }
+  return most;
+}
+
+/* Writes a finite value in positional or exponent form, trailing zeros dropped, and gives the
+ * columns before and after the point. "12." has none after. */
+static void format_float(const layout *l, double value, char *out, size_t size, int *left,
+                         int *right)
+{
+  int digits = shortest_digits(l, value);
+  if (l->exponent) {
+    int after = digits - 1 < DIGITS ? digits - 1 : DIGITS;
+    snprintf(out, size, "%.*e", after, value);
+    *right = after;
+    *left = (int)strcspn(out, ".e");
+    return;
+  }
+  int power = value == 0 ? 0 : (int)floor(log10(fabs(value)));
+  int after = digits - 1 - power;
+  after = after < 0 ? 0 : after > DIGITS ? DIGITS : after;
+  snprintf(out, size, "%.*f", after, value);
+  int length = (int)strlen(out);
+  int point = (int)strcspn(out, ".");
+  while (after > 0 && out[length - 1] == '0') {
+    out[--length] = 0;
+    after--;
+  }
+  *left = point;
+  *right = after;
+}
+
+/* Visits the elements that will be shown. */
+static void visit(const layout *l, int dim, int64_t base, void (*fn)(layout *, int64_t, void *),
+                  layout *measured, void *user)
+{
+  if (dim == l->shape->rank) {
+    fn(measured, base, user);
+    return;
+  }
+  int64_t size = l->shape->dims[dim], stride = 1;
+  for (int d = dim + 1; d < l->shape->rank; d++) stride *= l->shape->dims[d];
+  for (int64_t i = 0; i < size; i++) {
+    if (l->summarise && size > 2 * EDGE && i == EDGE) i = size - EDGE;
+    visit(l, dim + 1, base + i * stride, fn, measured, user);
+  }
+}
+
+typedef struct range {
+  double most, least;
+} range;
+
+static void find_range(layout *l, int64_t i, void *user)
+{
+  range *r = user;
+  double v = fabs(element(l, i));
+  if (!(v > 0) || isinf(v)) return;
+  if (v > r->most) r->most = v;
+  if (v < r->least) r->least = v;
+}
+
+static void measure(layout *l, int64_t i, void *user)
+{
+  (void)user;
+  char text[400];
+  int left = 0, right = 0, width = 0;
+  if (l->dtype == TSR_BOOL) {
+    width = 5;
+  } else if (l->dtype == TSR_I32 || l->dtype == TSR_I64) {
+    width = snprintf(text, sizeof text, "%lld", integer(l, i));
+  } else {
+    double v = element(l, i);
+    if (!isfinite(v)) return;
+    format_float(l, v, text, sizeof text, &left, &right);
+    if (l->exponent) {
+      int e = (int)strlen(strchr(text, 'e')) - 2;
+      if (e > l->exp_digits) l->exp_digits = e;
+    }
+  }
+  if (left > l->left) l->left = left;
+  if (right > l->right) l->right = right;
+  if (width > l->width) l->width = width;
+}
+
+static void measure_special(layout *l, int64_t i, void *user)
+{
+  (void)user;
+  double v = element(l, i);
+  int width = isnan(v) ? 3 : isinf(v) ? (v < 0 ? 4 : 3) : 0;
+  if (width > l->width) l->width = width;
+}
+
+static void plan_layout(layout *l)
+{
+  range r = { 0, INFINITY };
+  bool is_float = l->dtype == TSR_F32 || l->dtype == TSR_F64;
+  if (is_float) {
+    visit(l, 0, 0, find_range, l, &r);
+    if (r.most > 0)
+      l->exponent = r.most >= 1e8 || r.least < 1e-4 || r.most / r.least > 1000;
+    /* NumPy leaves whole numbers below 1e8 out of the ratio rule only when they have no fraction
+     * to align; the rule as it stands is the ratio alone. */
+  }
+  visit(l, 0, 0, measure, l, NULL);
+  if (!is_float) return;
+  l->width = l->left + 1 + l->right + (l->exponent ? l->exp_digits + 2 : 0);
+  visit(l, 0, 0, measure_special, l, NULL);
+}
+
+static void add_element(tsr__text *out, const layout *l, int64_t i)
+{
+  char text[400], shown[440];
+  int left, right;
+  double v = element(l, i);
+  if (l->dtype == TSR_BOOL) {
+    snprintf(shown, sizeof shown, "%s", v != 0 ? "True" : "False");
+  } else if (l->dtype == TSR_I32 || l->dtype == TSR_I64) {
+    snprintf(shown, sizeof shown, "%lld", integer(l, i));
+  } else if (isnan(v)) {
+    snprintf(shown, sizeof shown, "nan");
+  } else if (isinf(v)) {
+    snprintf(shown, sizeof shown, "%s", v < 0 ? "-inf" : "inf");
+  } else if (l->exponent) {
+    snprintf(text, sizeof text, "%.*e", l->right, v);
+    int mantissa = (int)strcspn(text, "e");
+    snprintf(shown, sizeof shown, "%.*s%s%s", mantissa, text, l->right ? "" : ".", text + mantissa);
+  } else {
+    format_float(l, v, text, sizeof text, &left, &right);
+    snprintf(shown, sizeof shown, "%s%s%*s", text, right ? "" : ".", l->right - right, "");
+  }
+  int width = (int)strlen(shown);
+  tsr__text_pad(out, ' ', l->width - width);
+  tsr__text_add(out, "%s", shown);
+}
+
+/* A row of the last dim, wrapped at LINE columns; `column` is where it starts. */
+static void add_row(tsr__text *out, const layout *l, int64_t base, int depth)
+{
+  int64_t size = l->shape->dims[l->shape->rank - 1];
+  int column = depth, limit = LINE - depth;
+  for (int64_t i = 0; i < size; i++) {
+    if (l->summarise && size > 2 * EDGE && i == EDGE) {
+      tsr__text_add(out, " ...");
+      column += 4;
+      i = size - EDGE;
+    }
+    if (i > 0 && column + 1 + l->width > limit + depth - 0) {
+      tsr__text_add(out, "\n");
+      tsr__text_pad(out, ' ', depth);
+      column = depth;
+    } else if (i > 0) {
+      tsr__text_add(out, " ");
+      column++;
+    }
+    add_element(out, l, base + i);
+    column += l->width;
+  }
+}
+
+static void add_dim(tsr__text *out, const layout *l, int dim, int64_t base)
+{
+  int rank = l->shape->rank;
+  tsr__text_add(out, "[");
+  if (dim == rank - 1) {
+    add_row(out, l, base, dim + 1);
+    tsr__text_add(out, "]");
+    return;
+  }
+  int64_t size = l->shape->dims[dim], stride = 1;
+  for (int d = dim + 1; d < rank; d++) stride *= l->shape->dims[d];
+  for (int64_t i = 0; i < size; i++) {
+    if (i > 0) {
+      tsr__text_pad(out, '\n', rank - 1 - dim);
+      tsr__text_pad(out, ' ', dim + 1);
+    }
+    if (l->summarise && size > 2 * EDGE && i == EDGE) {
+      tsr__text_add(out, "...");
+      tsr__text_pad(out, '\n', rank - 1 - dim);
+      tsr__text_pad(out, ' ', dim + 1);
+      i = size - EDGE;
+    }
+    add_dim(out, l, dim + 1, base + i * stride);
+  }
+  tsr__text_add(out, "]");
+}
+
+void tsr__print_values(tsr__text *out, tsr_dtype dtype, const tsr_shape *shape, const void *data)
+{
+  layout l = { .dtype = dtype, .shape = shape, .data = data };
+  int64_t count = tsr__shape_count(shape);
+  l.summarise = count > THRESHOLD;
+  if (count == 0) {
+    tsr__text_add(out, "[]");
+    return;
+  }
+  plan_layout(&l);
+  if (shape->rank == 0) {
+    l.width = 0;
+    add_element(out, &l, 0);
+    return;
+  }
+  add_dim(out, &l, 0, 0);
+}

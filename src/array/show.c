@@ -1,0 +1,101 @@
+/* Arrays, their types and their programs as text. */
+#include "array/array_room.h"
+
+#include <stdio.h>
+
+/* Text lives in the array's scope; out of memory it is a static text. */
+static const char *settle_text(tsr_scope *scope, tsr__text *text)
+{
+  char *copy = scope && !scope->inert && !text->failed
+                   ? tsr__arena_text(&scope->arena, tsr__text_get(text), text->length)
+                   : NULL;
+  tsr__text_free(text);
+  return copy ? copy : "(no memory for this text)";
+}
+
+static tsr__text text_for(tsr_array *a)
+{
+  tsr__text text;
+  tsr__text_init(&text, &a->node.scope->rt->heap);
+  return text;
+}
+
+const char *tsr_type_of(tsr_array *a)
+{
+  if (!a || a->inert) return "(inert array)";
+  tsr__text text = text_for(a);
+  tsr__type_add(&text, (tsr_dtype)a->dtype, &a->shape, &a->sharding);
+  return settle_text(a->node.scope, &text);
+}
+
+const char *tsr_text_of(tsr_array *a)
+{
+  if (!a) return "(NULL)";
+  if (tsr__array_ready(a)) return tsr_message(a->node.scope);
+  tsr__text text = text_for(a);
+  size_t bytes = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
+  void *data = tsr__new_raw(text.heap, bytes + 1);
+  if (data) {
+    tsr__value_to_host(a->value, data);
+    tsr__print_values(&text, (tsr_dtype)a->dtype, &a->shape, data);
+    tsr__del(text.heap, data, bytes + 1);
+  } else {
+    text.failed = true;
+  }
+  return settle_text(a->node.scope, &text);
+}
+
+/* One line a device: "device 3: [3:6, 0:8] f32[3,8] 96 bytes". */
+const char *tsr_devices_of(tsr_array *a)
+{
+  if (!a) return "(NULL)";
+  if (tsr__array_ready(a)) return tsr_message(a->node.scope);
+  tsr__text text = text_for(a);
+  for (int p = 0; p < a->value->part_count; p++) {
+    tsr__buffer *buffer = a->value->parts[p];
+    if (!buffer) continue;
+    tsr_box box;
+    tsr__value_box(a->value, p, &box);
+    tsr__text_add(&text, "device %d: [", buffer->device);
+    int64_t count = 1;
+    for (int d = 0; d < a->shape.rank; d++) {
+      tsr__text_add(&text, "%s%lld:%lld", d ? ", " : "", (long long)box.start[d],
+                    (long long)(box.start[d] + box.size[d]));
+      count *= box.size[d];
+    }
+    tsr__text_add(&text, "] %lld element%s, %zu bytes\n", (long long)count, count == 1 ? "" : "s",
+                  tsr__device_bytes((tsr_dtype)a->dtype, count));
+  }
+  return settle_text(a->node.scope, &text);
+}
+
+/* ---- programs ---- */
+
+const char *tsr_dump(tsr_array *a)
+{
+  if (!a || a->inert) return a ? tsr_message(a->node.scope) : "(NULL)";
+  tsr__text text = text_for(a);
+  tsr__program program;
+  tsr__error error = { 0 };
+  tsr__program_init(&program, text.heap);
+  if (tsr__program_trace(&program, &a, 1, &error)) tsr__text_add(&text, "%s", error.text);
+  else tsr__program_print(&program, &text);
+  tsr__program_free(&program);
+  return settle_text(a->node.scope, &text);
+}
+
+const char *tsr_explain(tsr_array *const *arrays, int count)
+{
+  if (!arrays || count < 1 || !arrays[0]) return "(NULL)";
+  tsr_scope *scope = arrays[0]->node.scope;
+  for (int i = 0; i < count; i++)
+    if (!arrays[i] || arrays[i]->inert) return tsr_message(arrays[i] ? arrays[i]->node.scope : scope);
+  tsr__text text = text_for(arrays[0]);
+  tsr__error error = { 0 };
+  if (tsr__explain(scope, arrays, count, &text, &error)) {
+    tsr__text_free(&text);
+    text = text_for(arrays[0]);
+    tsr__text_add(&text, "%s: %s", tsr_status_name(error.status), error.text);
+  }
+  return settle_text(scope, &text);
+}

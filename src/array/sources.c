@@ -1,0 +1,267 @@
+/* Arrays that come from somewhere: host memory, numbers, indices, random draws. */
+#include "array/array_room.h"
+
+#include <math.h>
+
+tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dtype,
+                                const tsr_shape *shape, const tsr_sharding *sharding,
+                                const char *site)
+{
+  if (!tsr_dtype_size(dtype))
+    return tsr__fail(scope, site, TSR_EDTYPE, "%s: %d is no dtype; use TSR_BOOL, TSR_I32, TSR_I64, "
+                     "TSR_F32 or TSR_F64", what, (int)dtype);
+  if (shape->rank < 0 || shape->rank > TSR_MAX_RANK)
+    return tsr__fail(scope, site, TSR_ESHAPE, "%s: rank %d, expected 0..%d", what, shape->rank,
+                     TSR_MAX_RANK);
+  for (int d = 0; d < shape->rank; d++)
+    if (shape->dims[d] < 0)
+      return tsr__fail(scope, site, TSR_ESHAPE, "%s: dim %d is %lld, expected 0 or more", what, d,
+                       (long long)shape->dims[d]);
+  int64_t count = tsr__shape_count(shape);
+  if (count < 0 || count > INT64_MAX / 16)
+    return tsr__fail(scope, site, TSR_ESHAPE, "%s: a shape of rank %d has more elements than 63 bits "
+                     "can count", what, shape->rank);
+  tsr__error error = { 0 };
+  if (tsr__sharding_check(sharding, shape, &error))
+    return tsr__fail(scope, site, error.status, "%s: %s", what, error.text);
+  if (scope && sharding->mesh && sharding->mesh->rt != scope->rt)
+    return tsr__fail(scope, site, TSR_EAXIS, "%s: the mesh %s belongs to another runtime; make it with "
+                     "the scope's", what, tsr_mesh_text(sharding->mesh));
+  return TSR_OK;
+}
+
+/* ---- from host memory ---- */
+
+/* A leaf that takes over `value`; NULL stands for an error already in `error`. */
+static tsr_array *leaf_of(tsr_scope *scope, tsr__value *value, const tsr__error *error,
+                          const char *what, const char *site)
+{
+  if (!value) {
+    tsr__fail(scope, site, error->status, "%s: %s", what, error->text);
+    return tsr__make_inert(scope, site);
+  }
+  return tsr__make_leaf(scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding, value,
+                        site);
+}
+
+static tsr_status check_source(tsr_scope *scope, const char *what, const void *data,
+                               tsr_dtype dtype, const tsr_shape *shape,
+                               const tsr_sharding *sharding, const char *site)
+{
+  if (!scope || scope->inert) return TSR_ENOMEM;
+  tsr_status status = tsr__check_placement(scope, what, dtype, shape, sharding, site);
+  if (status) return status;
+  if (!data && tsr__shape_count(shape) > 0)
+    return tsr__fail(scope, site, TSR_EARG, "%s: data is NULL for %lld elements", what,
+                     (long long)tsr__shape_count(shape));
+  return TSR_OK;
+}
+
+tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_shape shape,
+                      tsr_sharding sharding, const char *site)
+{
+  if (check_source(scope, "tsr_put", data, dtype, &shape, &sharding, site))
+    return tsr__make_inert(scope, site);
+  tsr__error error = { 0 };
+  tsr_sharding canon = tsr__sharding_canon(&sharding);
+  tsr__value *value = tsr__value_new(scope->rt, dtype, &shape, &canon, NULL, &error);
+  if (value) tsr__value_from_host(value, data);
+  return leaf_of(scope, value, &error, "tsr_put", site);
+}
+
+tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char *site)
+{
+  if (check_source(scope, "tsr_adopt", args->data, args->dtype, &args->shape, &args->sharding,
+                   site))
+    return tsr__make_inert(scope, site);
+  tsr__error error = { 0 };
+  tsr_sharding canon = tsr__sharding_canon(&args->sharding);
+  bool whole = tsr__positions(&canon) == 1 && args->dtype != TSR_BOOL &&
+               ((uintptr_t)args->data & 63) == 0;
+  if (!whole) {
+    tsr_array *copy = tsr_put_at(scope, args->data, args->dtype, args->shape, args->sharding, site);
+    if (!copy->inert && args->release) args->release(args->data, args->user);
+    return copy;
+  }
+  tsr__value *value = tsr__value_frame(scope->rt, args->dtype, &args->shape, &canon, NULL, &error);
+  if (value) {
+    size_t bytes = tsr_dtype_size(args->dtype) * (size_t)tsr__shape_count(&args->shape);
+    value->parts[0] = tsr__buffer_adopt(scope->rt, tsr__position_device(&canon, 0), args->data,
+                                        bytes, args->release, args->user);
+    if (!value->parts[0]) {
+      tsr__value_release(value);
+      value = NULL;
+      tsr__error_set(&error, TSR_ENOMEM, "no memory for the description of a buffer");
+    }
+  }
+  return leaf_of(scope, value, &error, "tsr_adopt", site);
+}
+
+/* Copies one caller's buffer a position into a fresh value. */
+static void fill_shards(tsr__value *value, const void *const *shards)
+{
+  static const int64_t zero[TSR_MAX_RANK];
+  int next = 0;
+  for (int p = 0; p < value->part_count; p++) {
+    if (!value->parts[p]) continue;
+    tsr_box box;
+    tsr__value_box(value, p, &box);
+    tsr__box_copy copy = { .dtype = (tsr_dtype)value->dtype, .rank = value->shape.rank,
+                           .from_dims = box.size, .from_start = zero, .to_dims = box.size,
+                           .to_start = zero, .size = box.size };
+    tsr__devices_of(value->rt)->ops->from_host(&copy, shards[next++], value->parts[p]);
+  }
+}
+
+tsr_array *tsr_from_shards_at(tsr_scope *scope, const void *const *shards, int count,
+                              tsr_dtype dtype, tsr_shape shape, tsr_sharding sharding,
+                              const char *site)
+{
+  if (check_source(scope, "tsr_from_shards", shards, dtype, &shape, &sharding, site))
+    return tsr__make_inert(scope, site);
+  tsr__error error = { 0 };
+  tsr_sharding canon = tsr__sharding_canon(&sharding);
+  tsr__value *value = tsr__value_new(scope->rt, dtype, &shape, &canon, NULL, &error);
+  if (!value) return leaf_of(scope, value, &error, "tsr_from_shards", site);
+  int expected = 0, missing = -1;
+  for (int p = 0; p < value->part_count; p++) expected += value->parts[p] != NULL;
+  for (int i = 0; i < count && i < expected; i++)
+    if (!shards[i]) missing = i;
+  if (count != expected || missing >= 0) {
+    tsr__value_release(value);
+    if (count != expected)
+      tsr__fail(scope, site, TSR_EARG, "tsr_from_shards: %d shards, expected %d: one for each "
+                "addressable device of the sharding", count, expected);
+    else
+      tsr__fail(scope, site, TSR_EARG, "tsr_from_shards: shard %d is NULL", missing);
+    return tsr__make_inert(scope, site);
+  }
+  fill_shards(value, shards);
+  return leaf_of(scope, value, &error, "tsr_from_shards", site);
+}
+
+/* ---- from numbers ---- */
+
+tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dtype, tsr_shape shape,
+                       tsr_sharding sharding, const char *site)
+{
+  if (tsr__check_placement(scope, "tsr_full", dtype, &shape, &sharding, site))
+    return tsr__make_inert(scope, site);
+  tsr_array *number = value.kind == 0 ? value.array
+                                      : tsr__number_node(scope, value, dtype, "tsr_full", site);
+  return tsr__make(scope, TSR__OP_FULL, (tsr_array *[3]){ number },
+                   &(tsr__ask){ .dtype = dtype, .shape = shape, .sharding = &sharding }, site);
+}
+
+tsr_array *tsr_iota_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int dim,
+                       tsr_sharding sharding, const char *site)
+{
+  if (tsr__check_placement(scope, "tsr_iota", dtype, &shape, &sharding, site))
+    return tsr__make_inert(scope, site);
+  if (dtype == TSR_BOOL || dim < 0 || dim >= shape.rank) {
+    if (dtype == TSR_BOOL)
+      tsr__fail(scope, site, TSR_EDTYPE, "tsr_iota: dtype bool, expected a number dtype");
+    else
+      tsr__fail(scope, site, TSR_EARG, "tsr_iota: dim %d of a shape of rank %d", dim, shape.rank);
+    return tsr__make_inert(scope, site);
+  }
+  tsr__ask ask = { .dtype = dtype, .shape = shape, .attr = { .dims = (uint32_t)dim },
+                   .sharding = &sharding };
+  return tsr__make(scope, TSR__OP_IOTA, (tsr_array *[3]){ NULL }, &ask, site);
+}
+
+/* ---- random draws ---- */
+
+static tsr_array *uniform(tsr_scope *scope, const tsr_random_args *args, tsr_dtype dtype,
+                          const char *what, const char *site)
+{
+  if (tsr__check_placement(scope, what, dtype, &args->shape, &args->sharding, site))
+    return tsr__make_inert(scope, site);
+  tsr__ask ask = { .dtype = dtype, .shape = args->shape, .attr = { .param_count = 2 },
+                   .param = { { .i = (int64_t)args->key }, { .i = (int64_t)args->stream } },
+                   .sharding = &args->sharding };
+  return tsr__make(scope, TSR__OP_UNIFORM, (tsr_array *[3]){ NULL }, &ask, site);
+}
+
+/* The dtype of a draw; records an error and returns 0 when it is neither of the two. */
+static tsr_dtype draw_dtype(tsr_scope *scope, const tsr_random_args *args, const tsr_dtype two[2],
+                            const char *what, const char *site)
+{
+  if (args->dtype == 0) return two[1];
+  if (args->dtype == two[0] || args->dtype == two[1]) return args->dtype;
+  tsr__fail(scope, site, TSR_EDTYPE, "%s: dtype %s, expected %s or %s", what,
+            tsr_dtype_name(args->dtype), tsr_dtype_name(two[0]), tsr_dtype_name(two[1]));
+  return 0;
+}
+
+static const tsr_dtype floats[2] = { TSR_F32, TSR_F64 }, integers[2] = { TSR_I32, TSR_I64 };
+
+tsr_array *tsr_uniform_at(tsr_scope *scope, const tsr_random_args *args, const char *site)
+{
+  tsr_dtype dtype = draw_dtype(scope, args, floats, "tsr_uniform", site);
+  return dtype ? uniform(scope, args, dtype, "tsr_uniform", site) : tsr__make_inert(scope, site);
+}
+
+tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_args *args,
+                              const char *site)
+{
+  tsr_dtype dtype = draw_dtype(scope, args, floats, "tsr_exponential", site);
+  if (!dtype) return tsr__make_inert(scope, site);
+  if (!(scale > 0) || isinf(scale)) {
+    tsr__fail(scope, site, TSR_EARG, "tsr_exponential: scale %g, expected a positive number", scale);
+    return tsr__make_inert(scope, site);
+  }
+  tsr_array *u = uniform(scope, args, dtype, "tsr_exponential", site);
+  tsr_array *minus = tsr_log1p_at(tsr_neg_at(u, site), site);
+  return tsr_mul_at(minus, tsr_operand_float(-scale), site);
+}
+
+/* The cumulative probabilities of a Poisson distribution, up to where they round to 1. The weights
+ * go out from the mode by ratios, so only IEEE's basic operations are used and the table has the
+ * same bits everywhere. Returns the number of entries, at most `capacity`. */
+static int poisson_table(double rate, double *table, int capacity)
+{
+  int mode = (int)rate, low = mode, count = 0;
+  double weight = 1, total = 1;
+  for (; low > 0 && weight > 0x1p-80; low--) total += weight *= low / rate;
+  weight = 1;
+  int high = mode;
+  for (; high < capacity - 1 && weight > 0x1p-80; high++) total += weight *= rate / (high + 1);
+  weight = 1;
+  for (int k = mode; k > low; k--) weight *= k / rate;
+  double sum = 0;
+  for (int k = 0; k <= high; k++) {
+    if (k > low) weight *= rate / k;
+    if (k >= low) sum += weight;
+    double p = sum / total;
+    if (p >= 1) break;
+    table[count++] = p;
+  }
+  return count;
+}
+
+tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *args,
+                          const char *site)
+{
+  enum { CAPACITY = 16384 };
+  tsr_dtype dtype = draw_dtype(scope, args, integers, "tsr_poisson", site);
+  if (!dtype) return tsr__make_inert(scope, site);
+  if (!(rate >= 0 && rate <= 10000)) {
+    tsr__fail(scope, site, TSR_EARG, "tsr_poisson: rate %g, expected 0..10,000", rate);
+    return tsr__make_inert(scope, site);
+  }
+  tsr_array *u = uniform(scope, args, TSR_F64, "tsr_poisson", site);
+  if (u->inert) return u;
+  double *table = tsr__new(&scope->rt->heap, CAPACITY * sizeof(double));
+  if (!table) {
+    tsr__fail(scope, site, TSR_ENOMEM, "tsr_poisson: no memory for its table");
+    return tsr__make_inert(scope, site);
+  }
+  int count = rate > 0 ? poisson_table(rate, table, CAPACITY) : 0;
+  tsr_sharding whole = { .mesh = args->sharding.mesh };
+  tsr_array *leaf = tsr_put_at(scope, table, TSR_F64, (tsr_shape){ .rank = 1, .dims = { count } },
+                               whole, site);
+  tsr__del(&scope->rt->heap, table, CAPACITY * sizeof(double));
+  return tsr__make(scope, TSR__OP_SEARCH, (tsr_array *[3]){ leaf, u }, &(tsr__ask){ .dtype = dtype },
+                   site);
+}

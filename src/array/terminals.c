@@ -1,0 +1,173 @@
+/* The calls that compute: everything comes down to tsr__execute. */
+#include "array/array_room.h"
+
+static tsr_status no_array(void)
+{
+  return TSR_EARG;
+}
+
+tsr_status tsr_eval(tsr_array *const *arrays, int count)
+{
+  if (!arrays || count <= 0 || !arrays[0]) return count == 0 ? TSR_OK : no_array();
+  tsr_scope *scope = arrays[0]->node.scope;
+  for (int i = 0; i < count; i++) {
+    if (!arrays[i]) return tsr__fail(scope, NULL, TSR_EARG, "tsr_eval: array %d is NULL", i);
+    if (arrays[i]->inert) {
+      tsr_status status = tsr_scope_status(arrays[i]->node.scope);
+      return status ? status : TSR_ESTATE;
+    }
+    scope = tsr__scope_inner(scope, arrays[i]->node.scope);
+  }
+  tsr__error error = { 0 };
+  tsr_status status = tsr__execute(scope, arrays, count, &error);
+  if (!status) return TSR_OK;
+  tsr__fail_error(scope, arrays[0]->node.site, &error);
+  if (scope != arrays[0]->node.scope)
+    tsr__fail_error(arrays[0]->node.scope, arrays[0]->node.site, &error);
+  return status;
+}
+
+tsr_status tsr__array_ready(tsr_array *a)
+{
+  if (!a) return no_array();
+  if (a->deleted)
+    return tsr__fail(a->node.scope, a->node.site, TSR_ESTATE,
+                     "%s[%d dims] was deleted by tsr_delete; keep it until its last use",
+                     tsr_dtype_name((tsr_dtype)a->dtype), a->shape.rank);
+  return a->value && !a->inert ? TSR_OK : tsr_eval(&a, 1);
+}
+
+tsr_status tsr_wait(tsr_array *a)
+{
+  return tsr__array_ready(a);
+}
+
+tsr_status tsr_read(tsr_array *a, void *out, size_t bytes)
+{
+  tsr_status status = tsr__array_ready(a);
+  if (status) return status;
+  size_t need = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
+  if (bytes != need || (!out && need))
+    return tsr__fail(a->node.scope, a->node.site, TSR_EARG,
+                     "tsr_read: %zu bytes for %s, expected exactly %zu", out ? bytes : 0,
+                     tsr_type_of(a), need);
+  tsr__value_to_host(a->value, out);
+  return TSR_OK;
+}
+
+/* One element as it lies in host memory. */
+typedef union element {
+  uint8_t b;
+  int32_t i32;
+  int64_t i64;
+  float f32;
+  double f64;
+} element;
+
+static tsr_status read_one(tsr_array *a, const char *what, element *out)
+{
+  tsr_status status = tsr__array_ready(a);
+  if (status) return status;
+  if (tsr__shape_count(&a->shape) != 1)
+    return tsr__fail(a->node.scope, a->node.site, TSR_ESHAPE, "%s: %s, expected one element", what,
+                     tsr_type_of(a));
+  tsr__value_to_host(a->value, out);
+  return TSR_OK;
+}
+
+tsr_status tsr_read_scalar(tsr_array *a, double *out)
+{
+  element e = { 0 };
+  tsr_status status = read_one(a, "tsr_read_scalar", &e);
+  if (status) return status;
+  switch ((tsr_dtype)a->dtype) {
+  case TSR_BOOL: *out = e.b; break;
+  case TSR_I32: *out = e.i32; break;
+  case TSR_I64: *out = (double)e.i64; break;
+  case TSR_F32: *out = (double)e.f32; break;
+  case TSR_F64: *out = e.f64; break;
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr_read_i64(tsr_array *a, int64_t *out)
+{
+  element e = { 0 };
+  if (a && !a->inert && (a->dtype == TSR_F32 || a->dtype == TSR_F64))
+    return tsr__fail(a->node.scope, a->node.site, TSR_EDTYPE,
+                     "tsr_read_i64: %s, expected an integer or bool; cast it first", tsr_type_of(a));
+  tsr_status status = read_one(a, "tsr_read_i64", &e);
+  if (status) return status;
+  *out = a->dtype == TSR_BOOL ? e.b : a->dtype == TSR_I32 ? e.i32 : e.i64;
+  return TSR_OK;
+}
+
+tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
+{
+  if (tsr__array_ready(a)) {
+    if (a) tsr__fail(outer, site, tsr_scope_status(a->node.scope), "tsr_keep: %s",
+                     tsr_message(a->node.scope));
+    return tsr__make_inert(outer, site);
+  }
+  if (!outer || outer->rt != a->node.scope->rt) {
+    tsr__fail(a->node.scope, site, TSR_EARG, "tsr_keep: the outer scope is of another runtime");
+    return tsr__make_inert(outer, site);
+  }
+  tsr__value_hold(a->value);
+  return tsr__make_leaf(outer, (tsr_dtype)a->dtype, &a->shape, &a->sharding, a->value, site);
+}
+
+void tsr_delete(tsr_array *a)
+{
+  if (!a || a->inert || a->deleted) return;
+  a->deleted = true;
+}
+
+tsr_status tsr_shard_view(tsr_array *a, int position, tsr_shard *out)
+{
+  tsr_status status = tsr__array_ready(a);
+  if (status) return status;
+  const tsr__value *value = a->value;
+  if (position < 0 || position >= value->part_count || !value->parts[position])
+    return tsr__fail(a->node.scope, a->node.site, TSR_EARG,
+                     "tsr_shard_view: position %d of %s, expected 0..%d", position, tsr_type_of(a),
+                     value->part_count - 1);
+  tsr_shard shard = { .device = value->parts[position]->device,
+                      .data = value->parts[position]->data };
+  tsr__value_box(value, position, &shard.box);
+  for (int p = 0; p < position; p++) {
+    tsr_box box;
+    tsr__value_box(value, p, &box);
+    shard.replica += memcmp(&box, &shard.box, sizeof box) == 0;
+  }
+  *out = shard;
+  return TSR_OK;
+}
+
+/* ---- asking ---- */
+
+tsr_shape tsr_shape_of(const tsr_array *a)
+{
+  return a && !a->inert ? a->shape : (tsr_shape){ 0 };
+}
+
+tsr_dtype tsr_dtype_of(const tsr_array *a)
+{
+  return a && !a->inert ? (tsr_dtype)a->dtype : 0;
+}
+
+tsr_sharding tsr_sharding_of(const tsr_array *a)
+{
+  return a && !a->inert ? a->sharding : (tsr_sharding){ 0 };
+}
+
+bool tsr_is_inert(const tsr_array *a)
+{
+  return !a || a->inert;
+}
+
+tsr_run_stats tsr_last_run(const tsr_scope *scope)
+{
+  return scope && scope->run_stats ? *(const tsr_run_stats *)scope->run_stats
+                                   : (tsr_run_stats){ 0 };
+}
