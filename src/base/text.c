@@ -111,20 +111,24 @@ static bool reads_back(const char *text, double value, enum precision precision)
                              : (double)strtof(text, NULL) == value;
 }
 
-/* Writes `precision` digits as "d.ddde+xx" in the current locale, so that strtod of the same
- * locale reads them, and takes the digits out of it, whatever stands between them. */
+/* Takes the digits out of "d.ddde+xx", whatever stands between them. */
+static void take_digits(const char *p, decimal *out)
+{
+  int used = 0;
+  for (; *p && *p != 'e'; p++)
+    if (*p >= '0' && *p <= '9' && used < (int)sizeof out->digits) out->digits[used++] = *p;
+  while (used > 1 && out->digits[used - 1] == '0') used--;
+  out->count = used;
+  out->point = (*p ? atoi(p + 1) : 0) + 1;
+}
+
+/* Text is written and read back in the current locale, so the two agree on the decimal point. */
 static bool try_digits(double value, int count, enum precision precision, decimal *out)
 {
   char text[64];
   snprintf(text, sizeof text, "%.*e", count - 1, value);
   if (!reads_back(text, value, precision)) return false;
-  int used = 0;
-  const char *p = text;
-  for (; *p && *p != 'e'; p++)
-    if (*p >= '0' && *p <= '9' && used < 20) out->digits[used++] = *p;
-  out->point = (*p ? atoi(p + 1) : 0) + 1;
-  while (used > 1 && out->digits[used - 1] == '0') used--;
-  out->count = used;
+  take_digits(text, out);
   return true;
 }
 
@@ -143,7 +147,8 @@ static bool try_above(double value, int count, enum precision precision, decimal
   if (*last == '9') return false; /* a carry would mean fewer digits do; they did not */
   ++*last;
   if (!reads_back(text, value, precision)) return false;
-  return try_digits(strtod(text, NULL), count, DOUBLE, out);
+  take_digits(text, out);
+  return true;
 }
 
 /* The fewest digits that read back. Formats promise that any decimal of `sure` digits survives
