@@ -1,0 +1,175 @@
+/* The runtime: options, errors of opening, closing, and the one that stands in for no memory. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+TEST(defaults_are_resolved)
+{
+  tsr_runtime *rt = tsr__runtime_new(NULL);
+  CHECK_STATUS(tsr_runtime_status(rt), TSR_OK, NULL);
+  CHECK_STR(tsr_runtime_message(rt), "");
+  CHECK(rt->opts.threads >= 1);
+  CHECK_I64(rt->opts.threads, tsr__core_count());
+  CHECK_I64(rt->opts.plan_cache, 256);
+  CHECK(!rt->opts.isa && !rt->opts.allocator);
+  tsr_runtime_close(rt);
+  tsr_runtime_close(NULL);
+}
+
+TEST(borrowed_options_are_copied)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator user = test_allocator(&state);
+  char isa[] = "avx2";
+  tsr_runtime_opts opts = { .size = sizeof opts, .threads = 3, .allocator = &user, .isa = isa };
+  tsr_runtime *rt = tsr__runtime_new(&opts);
+  memset(isa, 'x', 4);
+  memset(&user, 0, sizeof user);
+  CHECK_I64(rt->opts.threads, 3);
+  CHECK_STR(rt->opts.isa, "avx2");
+  CHECK(rt->opts.allocator->allocate == rt->heap.fn.allocate);
+  tsr_scope_close(tsr_scope_open(rt));
+  tsr_runtime_close(rt);
+  CHECK_I64(state.live, 0);
+  CHECK_I64(state.bytes, 0);
+}
+
+static void check_refused(tsr_runtime_opts opts, const char *part)
+{
+  tsr_runtime *rt = tsr__runtime_new(&opts);
+  CHECK_STATUS(tsr_runtime_status(rt), TSR_EARG, NULL);
+  CHECK_STR_HAS(tsr_runtime_message(rt), part);
+  tsr_runtime_close(rt);
+}
+
+TEST(bad_options_are_named)
+{
+  size_t size = sizeof(tsr_runtime_opts);
+  check_refused((tsr_runtime_opts){ .size = size, .threads = -1 }, ".threads is -1");
+  check_refused((tsr_runtime_opts){ .size = size, .threads = 1 << 20 }, ".threads is 1048576");
+  check_refused((tsr_runtime_opts){ .size = size, .memory_limit = -5 }, "-5 bytes");
+  check_refused((tsr_runtime_opts){ .size = size, .plan_cache = -2 }, "-2 plans");
+  struct test_alloc state = { 0 };
+  tsr_allocator half = test_allocator(&state);
+  half.release = NULL;
+  check_refused((tsr_runtime_opts){ .size = size, .allocator = &half }, "lacks release");
+}
+
+/* What a program compiled for a newer header passes. */
+struct newer {
+  tsr_runtime_opts opts;
+  int64_t extra;
+};
+
+TEST(older_and_newer_callers_are_understood)
+{
+  tsr_runtime_opts old = { .size = offsetof(tsr_runtime_opts, log), .threads = 2 };
+  memset((char *)&old + old.size, 0x5A, sizeof old - old.size); /* beyond what the caller knows */
+  tsr_runtime *rt = tsr__runtime_new(&old);
+  CHECK_STATUS(tsr_runtime_status(rt), TSR_OK, NULL);
+  CHECK_I64(rt->opts.threads, 2);
+  CHECK(!rt->opts.log && !rt->opts.isa);
+  tsr_runtime_close(rt);
+
+  struct newer new = { .opts = { .size = sizeof new, .threads = 2 } };
+  rt = tsr__runtime_new(&new.opts);
+  CHECK_STATUS(tsr_runtime_status(rt), TSR_OK, NULL);
+  tsr_runtime_close(rt);
+  new.extra = 1;
+  rt = tsr__runtime_new(&new.opts);
+  CHECK_STATUS(tsr_runtime_status(rt), TSR_EUNSUPPORTED, NULL);
+  tsr_runtime_close(rt);
+}
+
+TEST(a_failed_open_shows_in_its_scopes)
+{
+  tsr_runtime *rt = tsr__runtime_new(NULL);
+  CHECK_I64(tsr__runtime_fail(rt, TSR_EARG, "no device '%s'", "gpu"), TSR_EARG);
+  tsr__runtime_fail(rt, TSR_EIO, "later");
+  CHECK_STATUS(tsr_runtime_status(rt), TSR_EARG, NULL);
+  CHECK_STR(tsr_runtime_message(rt), "no device 'gpu'");
+  tsr_scope *scope = tsr_scope_open_at(rt, "main.c:5"), *inner = tsr_scope_nest_at(scope, NULL);
+  CHECK_STR(tsr_message(scope), "main.c:5: TSR_EARG: no device 'gpu'");
+  CHECK_STR(tsr_message(inner), "TSR_EARG: no device 'gpu'");
+  tsr_runtime_close(rt);
+}
+
+/* Slots note the order in which they are freed. */
+static char freed[8];
+
+static void free_slot(tsr_runtime *rt, void *slot)
+{
+  CHECK(!rt->scopes); /* scopes go first */
+  strcat(freed, slot);
+}
+
+TEST(closing_goes_from_the_outside_in)
+{
+  tsr_runtime *rt = tsr__runtime_new(NULL);
+  static char names[TSR__SLOTS][2];
+  for (int i = 0; i < TSR__SLOTS; i++) {
+    names[i][0] = (char)('0' + i);
+    rt->slots[i] = names[i];
+    rt->slot_free[i] = free_slot;
+  }
+  tsr_scope *a = tsr_scope_open(rt);
+  tsr_scope_nest_at(a, NULL);
+  tsr_scope_open(rt);
+  tsr_runtime_close(rt);
+  CHECK_STR(freed, "3210");
+}
+
+static void count_line(tsr_log_level level, const char *area, const char *line, void *user)
+{
+  (void)area;
+  CHECK_I64(level, TSR_LOG_ERROR);
+  CHECK_STR_HAS(line, "1 blocks were still held");
+  ++*(int *)user;
+}
+
+TEST(a_leak_of_a_room_is_logged_at_close)
+{
+  int lines = 0;
+  tsr_runtime *rt = tsr__runtime_new(&(tsr_runtime_opts){ .log = count_line, .log_user = &lines });
+  tsr__heap heap;
+  tsr__heap_init(&heap, NULL);
+  void *lost = tsr__new(&rt->heap, 10);
+  tsr_runtime_close(rt);
+  CHECK_I64(lines, 1);
+  free(lost);
+  rt = tsr__runtime_new(&(tsr_runtime_opts){ .log = count_line, .log_user = &lines });
+  tsr_scope_close(tsr_scope_open(rt));
+  tsr_runtime_close(rt);
+  CHECK_I64(lines, 1);
+}
+
+TEST(without_memory_a_runtime_is_inert_but_usable)
+{
+  struct test_alloc state = { .fail_at = 1, .stay = true };
+  tsr_allocator user = test_allocator(&state);
+  tsr_runtime *rt = tsr__runtime_new(&(tsr_runtime_opts){ .allocator = &user });
+  CHECK(rt);
+  CHECK_STATUS(tsr_runtime_status(rt), TSR_ENOMEM, NULL);
+  CHECK(*tsr_runtime_message(rt));
+  CHECK_I64(tsr__runtime_fail(rt, TSR_EARG, "ignored"), TSR_EARG);
+  CHECK_STATUS(tsr_runtime_status(rt), TSR_ENOMEM, NULL);
+  CHECK(!tsr__new(&rt->heap, 8));
+  CHECK_I64(tsr__worker_count(rt), 1);
+  CHECK(!tsr__log_on(rt, TSR_LOG_ERROR, "base"));
+  tsr_scope *scope = tsr_scope_open(rt);
+  CHECK_STATUS(tsr_scope_status(scope), TSR_ENOMEM, NULL);
+  CHECK(scope->rt == rt);
+  tsr_scope_close(scope);
+  tsr_runtime_close(rt);
+  CHECK_I64(state.live, 0);
+}
+
+TEST(null_is_allowed)
+{
+  CHECK_STATUS(tsr_runtime_status(NULL), TSR_EARG, NULL);
+  CHECK(*tsr_runtime_message(NULL));
+  CHECK_I64(tsr__runtime_fail(NULL, TSR_EIO, "x"), TSR_EIO);
+}
