@@ -95,6 +95,19 @@ float tsr__acc_var_f32(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n,
 double tsr__acc_std_f64(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof);
 float tsr__acc_std_f32(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof);
 
+/* The same where a plain sum, too, is kept in the wide accumulator. */
+typedef struct tsr__spread_read {
+  int64_t n, ddof;
+  bool root; /* std instead of var */
+} tsr__spread_read;
+
+double tsr__acc2_mean_f64(const tsr__acc2 *acc, int64_t n); /* n = 1: the sum */
+float tsr__acc2_mean_f32(const tsr__acc2 *acc, int64_t n);
+double tsr__acc2_spread_f64(const tsr__acc2 *sum, const tsr__acc2 *squares,
+                            const tsr__spread_read *how);
+float tsr__acc2_spread_f32(const tsr__acc2 *sum, const tsr__acc2 *squares,
+                           const tsr__spread_read *how);
+
 /* The same for integers, whose sums are kept in 128 bits. */
 double tsr__i128_f64(tsr__i128 value);
 float tsr__i128_f32(tsr__i128 value);

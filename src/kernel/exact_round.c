@@ -269,67 +269,109 @@ static bool special(uint32_t flags, double *out)
   return true;
 }
 
-static double acc_quotient(const tsr__acc *acc, uint64_t by, format to)
+/* An accumulator of either width. */
+typedef struct view {
+  const int64_t *word;
+  int count, base;
+  uint32_t flags;
+} view;
+
+static view view_of(const tsr__acc *acc)
+{
+  return (view){ acc->word, TSR__ACC_WORDS, TSR__ACC_BASE, acc->flags };
+}
+
+static view view2_of(const tsr__acc2 *acc)
+{
+  return (view){ acc->word, TSR__ACC2_WORDS, TSR__ACC2_BASE, acc->flags };
+}
+
+static double view_quotient(view acc, int64_t by, format to)
 {
   double out;
-  if (special(acc->flags, &out)) return out;
+  if (by <= 0) return NAN;
+  if (special(acc.flags, &out)) return out;
   big sum;
-  big_from_words(&sum, acc->word, TSR__ACC_WORDS, TSR__ACC_BASE);
-  if (!sum.count) return acc->flags == TSR__SAW_NEG_ZERO ? -0.0 : 0.0;
-  return by == 1 ? round_big(&sum, false, to) : quotient(&sum, by, to);
+  big_from_words(&sum, acc.word, acc.count, acc.base);
+  if (!sum.count) return acc.flags == TSR__SAW_NEG_ZERO ? -0.0 : 0.0;
+  return by == 1 ? round_big(&sum, false, to) : quotient(&sum, (uint64_t)by, to);
+}
+
+static double view_spread(view sum, view squares, moments *m, format to)
+{
+  double out;
+  if (special(sum.flags | squares.flags, &out)) return NAN;
+  big_from_words(&m->sum, sum.word, sum.count, sum.base);
+  big_from_words(&m->squares, squares.word, squares.count, squares.base);
+  return spread(m, to);
 }
 
 double tsr__acc_f64(const tsr__acc *acc)
 {
-  return acc_quotient(acc, 1, format_f64);
+  return view_quotient(view_of(acc), 1, format_f64);
 }
 
 float tsr__acc_f32(const tsr__acc *acc)
 {
-  return (float)acc_quotient(acc, 1, format_f32);
+  return (float)view_quotient(view_of(acc), 1, format_f32);
 }
 
 double tsr__acc_mean_f64(const tsr__acc *acc, int64_t n)
 {
-  return n > 0 ? acc_quotient(acc, (uint64_t)n, format_f64) : NAN;
+  return view_quotient(view_of(acc), n, format_f64);
 }
 
 float tsr__acc_mean_f32(const tsr__acc *acc, int64_t n)
 {
-  return n > 0 ? (float)acc_quotient(acc, (uint64_t)n, format_f32) : NAN;
-}
-
-static double acc_spread(const tsr__acc *sum, const tsr__acc2 *squares, moments *m, format to)
-{
-  double out;
-  if (special(sum->flags | squares->flags, &out)) return NAN;
-  big_from_words(&m->sum, sum->word, TSR__ACC_WORDS, TSR__ACC_BASE);
-  big_from_words(&m->squares, squares->word, TSR__ACC2_WORDS, TSR__ACC2_BASE);
-  return spread(m, to);
+  return (float)view_quotient(view_of(acc), n, format_f32);
 }
 
 double tsr__acc_var_f64(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof)
 {
   moments m = { .n = n, .ddof = ddof };
-  return acc_spread(sum, squares, &m, format_f64);
+  return view_spread(view_of(sum), view2_of(squares), &m, format_f64);
 }
 
 float tsr__acc_var_f32(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof)
 {
   moments m = { .n = n, .ddof = ddof };
-  return (float)acc_spread(sum, squares, &m, format_f32);
+  return (float)view_spread(view_of(sum), view2_of(squares), &m, format_f32);
 }
 
 double tsr__acc_std_f64(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof)
 {
   moments m = { .n = n, .ddof = ddof, .root = true };
-  return acc_spread(sum, squares, &m, format_f64);
+  return view_spread(view_of(sum), view2_of(squares), &m, format_f64);
 }
 
 float tsr__acc_std_f32(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof)
 {
   moments m = { .n = n, .ddof = ddof, .root = true };
-  return (float)acc_spread(sum, squares, &m, format_f32);
+  return (float)view_spread(view_of(sum), view2_of(squares), &m, format_f32);
+}
+
+double tsr__acc2_mean_f64(const tsr__acc2 *acc, int64_t n)
+{
+  return view_quotient(view2_of(acc), n, format_f64);
+}
+
+float tsr__acc2_mean_f32(const tsr__acc2 *acc, int64_t n)
+{
+  return (float)view_quotient(view2_of(acc), n, format_f32);
+}
+
+double tsr__acc2_spread_f64(const tsr__acc2 *sum, const tsr__acc2 *squares,
+                            const tsr__spread_read *how)
+{
+  moments m = { .n = how->n, .ddof = how->ddof, .root = how->root };
+  return view_spread(view2_of(sum), view2_of(squares), &m, format_f64);
+}
+
+float tsr__acc2_spread_f32(const tsr__acc2 *sum, const tsr__acc2 *squares,
+                           const tsr__spread_read *how)
+{
+  moments m = { .n = how->n, .ddof = how->ddof, .root = how->root };
+  return (float)view_spread(view2_of(sum), view2_of(squares), &m, format_f32);
 }
 
 /* ---- sums of integers -------------------------------------------------------------------- */

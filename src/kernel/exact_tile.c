@@ -1,0 +1,592 @@
+/* Exact sums of tiles, compiled once for each instruction set.
+ *
+ * Values in a window of 32 binades, 2^(G-32) <= |v| < 2^G, are added without any rounding:
+ *
+ *     2^(G+10)    2^G                2^(G-32)   2^(G-41)              2^(G-84)
+ *     | room for  |<------ values: first bit ----->|                       |
+ *     | 1,024 of  |      |<------------------------- 53 bits of a value -->|
+ *     |<---------- high: multiples of 2^(G-41) --->|<---- low: the rest -->|
+ *
+ * `high` starts at 1.5 * 2^(G+11), so that its last place is 2^(G-41) whatever is added, and what
+ * an addition rounds away goes to `low`, where it is exact too: at most 2^(G-42) each, 1,024 of
+ * them, multiples of 2^(G-84). Invariant: what a loop reports as done, it added exactly; the
+ * window (tsr__grid) is only a guess, and values outside it are added one by one.
+ *
+ * The quick loops assume that all values lie in the window and find out at the end. The
+ * careful loop tests each value, and leaves out those that do not. */
+#include "kernel/exact_tile.h"
+
+#include "kernel/exact_lanes.h"
+
+enum {
+  STEP = 4 * LANES, /* four chains hide the latency of additions */
+  FEW = 16,         /* more values outside the window than this: guess again */
+  LONG_STREAK = 128
+};
+
+/* bits(|v|) - bits(first value of the window) has these bits clear exactly for the values in a
+ * window of 32 or 16 binades; the sign bit does not matter. */
+#define FAR32 INT64_C(0x7e00000000000000)
+#define FAR16 INT64_C(0x7f00000000000000)
+#define FAR16_F32 0x78000000
+#define EXPONENT_BITS INT64_C(0x7ff0000000000000)
+
+/* Which exponents a grid may take, so that no border or product leaves the range of f64. */
+typedef struct limits {
+  int lowest, highest;
+  int window; /* binades */
+  int room;   /* binades to leave free above the values, for larger ones to come */
+} limits;
+
+static const limits limits_f64 = { -980, 1000, 32, 1 };
+static const limits limits_f32 = { -100, 130, 16, 0 };
+static const limits limits_spread = { -460, 500, 16, 0 };
+
+/* An operand: f64 or f32, the other one is NULL. */
+typedef struct operand {
+  const double *f64;
+  const float *f32;
+  const uint64_t *mask;
+  int n;
+} operand;
+
+/* What was added exactly, and which elements remain to be added one by one. */
+typedef struct tile {
+  double part[2];   /* of x */
+  double square[4]; /* of x * x */
+  uint32_t flags;
+  int rest_count;
+  uint8_t rest[TSR__TILE / 8];
+} tile;
+
+typedef struct chain {
+  vd high, low;
+} chain;
+
+INLINE double power(int exponent)
+{
+  uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+  double out;
+  memcpy(&out, &bits, sizeof out);
+  return out;
+}
+
+INLINE vd magic_of(int exponent)
+{
+  return all(1.5 * power(exponent + 11));
+}
+
+INLINE vi border_of(int exponent)
+{
+  return all_bits((int64_t)(exponent + 1023) << 52);
+}
+
+INLINE chain chain_begin(int exponent)
+{
+  return (chain){ magic_of(exponent), all(0) };
+}
+
+INLINE void chain_add(chain *c, vd value)
+{
+  vd next = c->high + value;
+  c->low += value - (next - c->high);
+  c->high = next;
+}
+
+INLINE void chains_begin(chain c[4], int exponent)
+{
+  for (int k = 0; k < 4; k++) c[k] = chain_begin(exponent);
+}
+
+/* None of these additions rounds: the sums of 1,024 values fit the same grids. */
+INLINE void chains_end(const chain c[4], int exponent, double part[2])
+{
+  vd magic = magic_of(exponent);
+  part[0] = across(((c[0].high - magic) + (c[1].high - magic)) +
+                   ((c[2].high - magic) + (c[3].high - magic)));
+  part[1] = across((c[0].low + c[1].low) + (c[2].low + c[3].low));
+}
+
+INLINE void chain_end(const chain *c, int exponent, double part[2])
+{
+  part[0] = across(c->high - magic_of(exponent));
+  part[1] = across(c->low);
+}
+
+INLINE unsigned bits_at(const uint64_t *mask, int i)
+{
+  return (unsigned)(mask[i >> 6] >> (i & 63));
+}
+
+INLINE unsigned below(int count)
+{
+  return (1u << count) - 1;
+}
+
+/* LANES values from i on, of which `left` exist. */
+INLINE vd load_at(const operand *in, int i, int left, bool narrow)
+{
+  if (narrow) return left < LANES ? load_some_f32(in->f32 + i, left) : load_f32(in->f32 + i);
+  return left < LANES ? load_some(in->f64 + i, left) : load(in->f64 + i);
+}
+
+INLINE bool any_bits(vi bits, int64_t test)
+{
+  int64_t seen = 0;
+  for (int i = 0; i < LANES; i++) seen |= bits[i];
+  return (seen & test) != 0;
+}
+
+/* ---- the quick loop over f64 --------------------------------------------------------------- */
+
+typedef struct quick {
+  chain c[4];
+  vi first, far; /* the window's border; differences to it, or-ed */
+} quick;
+
+INLINE void quick_all(quick *q, int k, vd value)
+{
+  q->far |= (vi)value - q->first;
+  chain_add(&q->c[k], value);
+}
+
+INLINE void quick_some(quick *q, int k, vd value, vm mask)
+{
+  q->far |= keep_bits(mask, (vi)value - q->first);
+  chain_add(&q->c[k], keep(mask, value));
+}
+
+INLINE void quick_step(quick *q, const double *x, int i, const uint64_t *mask)
+{
+  if (!mask) {
+    quick_all(q, 0, load(x + i));
+    quick_all(q, 1, load(x + i + LANES));
+    quick_all(q, 2, load(x + i + 2 * LANES));
+    quick_all(q, 3, load(x + i + 3 * LANES));
+    return;
+  }
+  unsigned bits = bits_at(mask, i);
+  quick_some(q, 0, load(x + i), choose(bits));
+  quick_some(q, 1, load(x + i + LANES), choose(bits >> LANES));
+  quick_some(q, 2, load(x + i + 2 * LANES), choose(bits >> 2 * LANES));
+  quick_some(q, 3, load(x + i + 3 * LANES), choose(bits >> 3 * LANES));
+}
+
+INLINE bool quick_f64(double part[2], int exponent, const operand *in, const uint64_t *mask)
+{
+  quick q = { .first = border_of(exponent - 32) };
+  chains_begin(q.c, exponent);
+  int i = 0;
+  for (; i + STEP <= in->n; i += STEP) quick_step(&q, in->f64, i, mask);
+  for (; i < in->n; i += LANES) {
+    int left = in->n - i < LANES ? in->n - i : LANES;
+    unsigned bits = mask ? bits_at(mask, i) : ~0u;
+    quick_some(&q, 0, load_at(in, i, left, false), choose(bits & below(left)));
+  }
+  chains_end(q.c, exponent, part);
+  return !any_bits(q.far, FAR32);
+}
+
+/* ---- the quick loop over f32 --------------------------------------------------------------- */
+
+/* In f64 a tile of f32 of one window of 16 binades adds up without rounding at all: 24 bits, 16
+ * of the window and 10 of the count make 50. Without a mask the test reads the values once
+ * more, as twice as many 32-bit words. */
+typedef struct quick32 {
+  vd sum[4];
+  vw first_word, far_word;
+  vi first, far;
+} quick32;
+
+INLINE void quick32_all(quick32 *q, int k, const float *x)
+{
+  vw word;
+  memcpy(&word, x, sizeof word);
+  q->far_word |= word - q->first_word;
+  q->sum[k] += load_f32(x);
+  q->sum[k + 1] += load_f32(x + LANES);
+}
+
+INLINE void quick32_some(quick32 *q, int k, vd value, vm mask)
+{
+  q->far |= keep_bits(mask, (vi)value - q->first);
+  q->sum[k] += keep(mask, value);
+}
+
+INLINE void quick32_step(quick32 *q, const float *x, int i, const uint64_t *mask)
+{
+  if (!mask) {
+    quick32_all(q, 0, x + i);
+    quick32_all(q, 2, x + i + 2 * LANES);
+    return;
+  }
+  unsigned bits = bits_at(mask, i);
+  quick32_some(q, 0, load_f32(x + i), choose(bits));
+  quick32_some(q, 1, load_f32(x + i + LANES), choose(bits >> LANES));
+  quick32_some(q, 2, load_f32(x + i + 2 * LANES), choose(bits >> 2 * LANES));
+  quick32_some(q, 3, load_f32(x + i + 3 * LANES), choose(bits >> 3 * LANES));
+}
+
+INLINE bool quick_f32(double part[2], int exponent, const operand *in, const uint64_t *mask)
+{
+  quick32 q = { .first = border_of(exponent - 16) };
+  q.first_word = (vw){ 0 } + ((exponent - 16 + 127) << 23);
+  int i = 0;
+  for (; i + STEP <= in->n; i += STEP) quick32_step(&q, in->f32, i, mask);
+  for (; i < in->n; i += LANES) {
+    int left = in->n - i < LANES ? in->n - i : LANES;
+    unsigned bits = mask ? bits_at(mask, i) : ~0u;
+    quick32_some(&q, 0, load_at(in, i, left, true), choose(bits & below(left)));
+  }
+  part[0] = across((q.sum[0] + q.sum[1]) + (q.sum[2] + q.sum[3]));
+  part[1] = 0;
+  int64_t both = FAR16_F32 | (int64_t)FAR16_F32 << 32;
+  return !any_bits(q.far, FAR16) && !any_bits((vi)q.far_word, both);
+}
+
+/* ---- the careful loops --------------------------------------------------------------------- */
+
+/* Eight elements from i on, the values outside the window replaced by 0: calls for each vector
+ * of them and returns the bits of those left out. */
+typedef struct window {
+  vi first, far;
+} window;
+
+INLINE unsigned windowed(const window *w, vd *value, unsigned bits)
+{
+  unsigned in = chosen(none_of((vi)*value - w->first, w->far)) & bits;
+  *value = keep(choose(in), *value);
+  return bits & below(LANES) & ~in;
+}
+
+INLINE unsigned careful_eight(chain *c, const window *w, const operand *in, int at, bool narrow)
+{
+  unsigned out = 0, bits = in->mask ? bits_at(in->mask, at) : ~0u;
+  if (at + 8 > in->n) bits &= below(in->n - at);
+  for (int k = 0; k < 8 / LANES && at + k * LANES < in->n; k++) {
+    vd value = load_at(in, at + k * LANES, in->n - at - k * LANES, narrow);
+    out |= windowed(w, &value, bits >> k * LANES) << k * LANES;
+    chain_add(&c[k & 3], value);
+  }
+  return out;
+}
+
+INLINE bool careful_sum(tile *t, int exponent, const operand *in, bool narrow)
+{
+  window w = { border_of(exponent - 32), all_bits(FAR32) };
+  chain c[4];
+  chains_begin(c, exponent);
+  unsigned any = 0;
+  for (int i = 0; i < in->n; i += 8) {
+    /* Vectors of eight take turns, so that each eight has its own chain. */
+    unsigned out = careful_eight(LANES == 8 ? &c[i >> 3 & 3] : c, &w, in, i, narrow);
+    t->rest[i >> 3] = (uint8_t)out;
+    any |= out;
+  }
+  chains_end(c, exponent, t->part);
+  return any != 0;
+}
+
+/* x, the rounded square and what that lacks: each on its own grid. The squares of a window of
+ * 16 binades fill one of 32; what they lack is below 2^-53 of them. */
+INLINE bool careful_spread(tile *t, int exponent, const operand *in, bool narrow)
+{
+  window w = { border_of(exponent - 16), all_bits(FAR16) };
+  const int high = 2 * exponent, low = 2 * exponent - 53;
+  chain x = chain_begin(exponent), p = chain_begin(high), e = chain_begin(low);
+  unsigned any = 0;
+  for (int i = 0; i < in->n; i += LANES) {
+    int left = in->n - i < LANES ? in->n - i : LANES;
+    unsigned bits = (in->mask ? bits_at(in->mask, i) : ~0u) & below(left);
+    vd value = load_at(in, i, left, narrow), product;
+    unsigned out = windowed(&w, &value, bits);
+    chain_add(&x, value);
+    vd lacks = square(value, &product);
+    chain_add(&p, product);
+    if (!narrow) chain_add(&e, lacks);
+    if ((i & 7) == 0) t->rest[i >> 3] = 0;
+    t->rest[i >> 3] |= (uint8_t)(out << (i & 7));
+    any |= out;
+  }
+  chain_end(&x, exponent, t->part);
+  chain_end(&p, high, t->square);
+  chain_end(&e, low, t->square + 2);
+  return any != 0;
+}
+
+/* ---- values outside the window -------------------------------------------------------------- */
+
+INLINE double value_at(const operand *in, int i)
+{
+  return in->f64 ? in->f64[i] : (double)in->f32[i];
+}
+
+INLINE uint32_t flag_of(double value)
+{
+  uint32_t infinity = value > 0 ? TSR__SAW_PINF : TSR__SAW_NINF;
+  return TSR__SAW_OTHER | (value != value ? (uint32_t)TSR__SAW_NAN : infinity);
+}
+
+/* Takes zeros and specials out of the rest of eight elements, specials as flags. */
+static unsigned settle_eight(tile *t, const operand *in, int at, unsigned rest)
+{
+  unsigned zero = 0, special = 0;
+  for (int k = 0; k < 8 / LANES && at + k * LANES < in->n; k++) {
+    vd value = load_at(in, at + k * LANES, in->n - at - k * LANES, in->f32 != NULL);
+    zero |= chosen(none_of((vi)value, all_bits(INT64_MAX))) << k * LANES;
+    special |= chosen(none_of(~(vi)value, all_bits(EXPONENT_BITS))) << k * LANES;
+  }
+  special &= rest;
+  rest &= ~(zero | special);
+  for (; special; special &= special - 1)
+    t->flags |= flag_of(value_at(in, at + __builtin_ctz(special)));
+  return rest;
+}
+
+/* After a careful loop that left something out. */
+static void settle(tile *t, const operand *in)
+{
+  t->flags = 0;
+  t->rest_count = 0;
+  for (int at = 0; at < in->n; at += 8) {
+    unsigned rest = t->rest[at >> 3];
+    if (!rest) continue;
+    rest = settle_eight(t, in, at, rest);
+    t->rest[at >> 3] = (uint8_t)rest;
+    t->rest_count += __builtin_popcount(rest);
+  }
+}
+
+/* The flags of a tile whose sum is zero: which zeros were in it, or anything else. */
+static uint32_t flags_of_zero(const operand *in)
+{
+  uint32_t flags = 0;
+  for (int i = 0; i < in->n && !(flags & TSR__SAW_OTHER); i += LANES) {
+    int left = in->n - i < LANES ? in->n - i : LANES;
+    unsigned bits = (in->mask ? bits_at(in->mask, i) : ~0u) & below(left);
+    vd value = load_at(in, i, left, in->f32 != NULL);
+    unsigned negative = chosen(none_of((vi)value ^ INT64_MIN, all_bits(-1))) & bits;
+    if (negative) flags |= TSR__SAW_NEG_ZERO;
+    if (bits != negative) flags |= TSR__SAW_OTHER;
+  }
+  return flags;
+}
+
+/* ---- the guess --------------------------------------------------------------------------------- */
+
+/* Counts the chosen finite values by exponent. */
+static void histogram(uint16_t seen[2048], const operand *in)
+{
+  memset(seen, 0, 2048 * sizeof seen[0]);
+  for (int i = 0; i < in->n; i++) {
+    if (in->mask && !(bits_at(in->mask, i) & 1)) continue;
+    double value = value_at(in, i);
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    seen[bits >> 52 & 0x7ff]++;
+  }
+}
+
+/* Moves the window to where it holds most of the values, with some room above them. Returns
+ * whether it moved. */
+static bool guess(tsr__grid *grid, const operand *in, limits to)
+{
+  uint16_t seen[2048];
+  histogram(seen, in);
+  const uint16_t *top = seen + 1022; /* top[g]: values in [2^(g-1), 2^g) */
+  int inside = 0, best = 0, first = grid->exponent, last = first;
+  for (int g = to.lowest - to.window + 1; g <= to.highest; g++) {
+    inside += top[g];
+    if (g < to.lowest) continue;
+    if (inside > best) {
+      best = inside;
+      first = last = g;
+    } else if (inside == best && last == g - 1) {
+      last = g;
+    }
+    inside -= top[g - to.window + 1];
+  }
+  int exponent = first + to.room < last ? first + to.room : last;
+  bool moved = exponent != grid->exponent;
+  grid->exponent = (int16_t)exponent;
+  return moved;
+}
+
+/* Whether to try the quick loop: not for a while after it failed twice in a row. */
+INLINE bool hopeful(tsr__grid *grid)
+{
+  if (!grid->careful) return true;
+  grid->careful--;
+  return false;
+}
+
+static void quick_worked(tsr__grid *grid)
+{
+  grid->streak = 0;
+}
+
+static void quick_failed(tsr__grid *grid, const operand *in, limits to)
+{
+  if (!grid->streak) {
+    grid->streak = 1;
+    return;
+  }
+  guess(grid, in, to);
+  grid->streak = grid->streak < 16 ? 16 : LONG_STREAK;
+  grid->careful = grid->streak;
+}
+
+/* ---- one tile ------------------------------------------------------------------------------------ */
+
+INLINE bool quick_loop(tile *t, int exponent, const operand *in, bool narrow)
+{
+  if (narrow)
+    return in->mask ? quick_f32(t->part, exponent, in, in->mask)
+                    : quick_f32(t->part, exponent, in, NULL);
+  return in->mask ? quick_f64(t->part, exponent, in, in->mask)
+                  : quick_f64(t->part, exponent, in, NULL);
+}
+
+/* The sum of a tile: what is not in t->part is in t->flags or waits in t->rest. */
+INLINE void sum_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow)
+{
+  limits to = narrow ? limits_f32 : limits_f64;
+  t->flags = 0;
+  t->rest_count = 0;
+  if (hopeful(grid)) {
+    if (quick_loop(t, grid->exponent, in, narrow)) {
+      quick_worked(grid);
+      if (t->part[0] == 0 && t->part[1] == 0) t->flags = flags_of_zero(in);
+      return;
+    }
+    quick_failed(grid, in, to);
+  }
+  for (int tries = 0; tries < 2; tries++) {
+    if (careful_sum(t, grid->exponent, in, narrow)) settle(t, in);
+    else t->rest_count = 0;
+    if (t->rest_count <= FEW || !guess(grid, in, to)) break;
+  }
+  if (t->part[0] == 0 && t->part[1] == 0) t->flags |= flags_of_zero(in);
+}
+
+INLINE void spread_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow)
+{
+  t->flags = 0;
+  t->rest_count = 0;
+  for (int tries = 0; tries < 2; tries++) {
+    if (careful_spread(t, grid->exponent, in, narrow)) settle(t, in);
+    else t->rest_count = 0;
+    if (t->rest_count <= FEW || !guess(grid, in, limits_spread)) break;
+  }
+  if (t->part[0] == 0 && t->part[1] == 0) t->flags |= flags_of_zero(in);
+}
+
+/* ---- where the sums go ----------------------------------------------------------------------------- */
+
+/* Calls for each element that waits: `i` is its index. */
+#define EACH_REST(i, t, n)                                                          \
+  for (int byte_ = 0; (t)->rest_count && byte_ < (n); byte_ += 8)                   \
+    for (unsigned left_ = (t)->rest[byte_ >> 3], i;                                 \
+         left_ && (i = (unsigned)byte_ + (unsigned)__builtin_ctz(left_), 1); left_ &= left_ - 1)
+
+INLINE void add_parts(tsr__acc *acc, const tile *t)
+{
+  acc->flags |= t->flags;
+  if (t->part[0] != 0) tsr__acc_add(acc, t->part[0]);
+  if (t->part[1] != 0) tsr__acc_add(acc, t->part[1]);
+}
+
+INLINE void sum_to_acc(tsr__acc *acc, tsr__grid *grid, const operand *in, bool narrow)
+{
+  tile t;
+  sum_tile(&t, grid, in, narrow);
+  add_parts(acc, &t);
+  EACH_REST(i, &t, in->n) tsr__acc_add(acc, value_at(in, (int)i));
+}
+
+static void sum_f64(tsr__acc *acc, tsr__grid *grid, const double *x, int n, const uint64_t *mask)
+{
+  operand in = { .f64 = x, .mask = mask, .n = n };
+  sum_to_acc(acc, grid, &in, false);
+}
+
+static void sum_f32(tsr__acc *acc, tsr__grid *grid, const float *x, int n, const uint64_t *mask)
+{
+  operand in = { .f32 = x, .mask = mask, .n = n };
+  sum_to_acc(acc, grid, &in, true);
+}
+
+INLINE void spread_to_acc(tsr__spread *out, tsr__grid *grid, const operand *in, bool narrow)
+{
+  tile t;
+  spread_tile(&t, grid, in, narrow);
+  add_parts(&out->sum, &t);
+  for (int k = 0; k < 4; k++)
+    if (t.square[k] != 0) tsr__acc2_add(&out->squares, t.square[k]);
+  EACH_REST(i, &t, in->n)
+  {
+    tsr__acc_add(&out->sum, value_at(in, (int)i));
+    tsr__acc2_add_square(&out->squares, value_at(in, (int)i));
+  }
+}
+
+static void spread_f64(tsr__spread *out, tsr__grid *grid, const double *x, int n,
+                       const uint64_t *mask)
+{
+  operand in = { .f64 = x, .mask = mask, .n = n };
+  spread_to_acc(out, grid, &in, false);
+}
+
+static void spread_f32(tsr__spread *out, tsr__grid *grid, const float *x, int n,
+                       const uint64_t *mask)
+{
+  operand in = { .f32 = x, .mask = mask, .n = n };
+  spread_to_acc(out, grid, &in, true);
+}
+
+INLINE void sum_to_rows(tsr__rows_at at, tsr__grid *grid, const operand *in, bool narrow)
+{
+  tile t;
+  sum_tile(&t, grid, in, narrow);
+  for (int k = 0; k < 2; k++)
+    if (t.part[k] != 0) tsr__rows_add(at.rows, at.element, t.part[k]);
+  EACH_REST(i, &t, in->n) tsr__rows_add(at.rows, at.element, value_at(in, (int)i));
+  if (t.flags & TSR__SAW_NEG_ZERO) tsr__rows_add(at.rows, at.element, -0.0);
+  if (t.flags & TSR__SAW_OTHER) tsr__rows_add(at.rows, at.element, 0.0);
+  if (t.flags & TSR__SAW_NAN) tsr__rows_add(at.rows, at.element, NAN);
+  if (t.flags & TSR__SAW_PINF) tsr__rows_add(at.rows, at.element, INFINITY);
+  if (t.flags & TSR__SAW_NINF) tsr__rows_add(at.rows, at.element, -INFINITY);
+}
+
+static void rows_run_f64(tsr__rows_at at, tsr__grid *grid, const double *x, int n,
+                         const uint64_t *mask)
+{
+  operand in = { .f64 = x, .mask = mask, .n = n };
+  sum_to_rows(at, grid, &in, false);
+}
+
+static void rows_run_f32(tsr__rows_at at, tsr__grid *grid, const float *x, int n,
+                         const uint64_t *mask)
+{
+  operand in = { .f32 = x, .mask = mask, .n = n };
+  sum_to_rows(at, grid, &in, true);
+}
+
+const tsr__exact_ops TSR__ISA_NAME(tsr__exact_ops) = {
+  .isa = TSR__ISA_TEXT(TSR__ISA),
+  .sum_f64 = sum_f64,
+  .sum_f32 = sum_f32,
+  .spread_f64 = spread_f64,
+  .spread_f32 = spread_f32,
+  .sum_i64 = TSR__ISA_NAME(tsr__sum_i64),
+  .sum_i32 = TSR__ISA_NAME(tsr__sum_i32),
+  .spread_i64 = TSR__ISA_NAME(tsr__spread_i64),
+  .spread_i32 = TSR__ISA_NAME(tsr__spread_i32),
+  .rows_add_f64 = TSR__ISA_NAME(tsr__rows_add_f64),
+  .rows_add_f32 = TSR__ISA_NAME(tsr__rows_add_f32),
+  .rows_square_f64 = TSR__ISA_NAME(tsr__rows_square_f64),
+  .rows_square_f32 = TSR__ISA_NAME(tsr__rows_square_f32),
+  .rows_merge = TSR__ISA_NAME(tsr__rows_merge),
+  .rows_run_f64 = rows_run_f64,
+  .rows_run_f32 = rows_run_f32,
+};
