@@ -85,14 +85,14 @@ TSR_API int tsr_mesh_device(const tsr_mesh *mesh, int position);
 /* How an array lies on a mesh: a plain value. Zero-initialised it means "unplaced": on one
  * device, free to follow its neighbours. Read it with the functions below. */
 typedef struct tsr_sharding {
-  const tsr_mesh *mesh;             /* NULL = unplaced */
-  uint8_t first[TSR_MAX_RANK + 1];  /* the axes of dim d are axis[first[d] .. first[d + 1]) */
-  uint8_t axis[TSR_MAX_AXES];       /* axis numbers of the mesh, the major one first */
-  uint8_t rank;                     /* dims named by the spec; later ones are replicated */
-  bool strict;                      /* an uneven dim is an error */
-  uint8_t error;                    /* 0 = none; else what is wrong with the spec's text */
-  uint8_t at, span;                 /* where in `word` the offending part stands */
-  char word[50];                    /* a bad spec, or the part of it around the offence */
+  const tsr_mesh *mesh;            /* NULL = unplaced */
+  uint8_t first[TSR_MAX_RANK + 1]; /* the axes of dim d are axis[first[d] .. first[d + 1]) */
+  uint8_t axis[TSR_MAX_AXES];      /* axis numbers of the mesh, the major one first */
+  uint8_t rank;                    /* dims named by the spec; later ones are replicated */
+  bool strict;                     /* an uneven dim is an error */
+  uint8_t error;                   /* 0 = none; else what is wrong with the spec's text */
+  uint8_t at, span;                /* where in `word` the offending part stands */
+  char word[50];                   /* a bad spec, or the part of it around the offence */
 } tsr_sharding;
 
 /* Options of tsr_on. */
@@ -119,8 +119,8 @@ TSR_API int tsr_sharding_text(const tsr_sharding *sharding, int rank, char *out,
 
 /* Writes a type as text, such as "f32[1024,32]@(data,-)"; no "@(...)" when unplaced. Returns the
  * length it would have. Local. */
-TSR_API int tsr_type_text(tsr_dtype dtype, tsr_shape shape, const tsr_sharding *sharding,
-                          char *out, size_t capacity);
+TSR_API int tsr_type_text(tsr_dtype dtype, tsr_shape shape, const tsr_sharding *sharding, char *out,
+                          size_t capacity);
 
 /* Tells whether two shardings put the same elements of a shape on the same devices. Local. */
 TSR_API bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape shape);
@@ -144,7 +144,7 @@ TSR_API tsr_status tsr_shard_box(const tsr_sharding *sharding, tsr_shape shape, 
 
 #ifndef __cplusplus
 /* TSR_SHAPE(8, 8); TSR_SCALAR is the shape of one value. */
-#define TSR_SHAPE(...)                                                              \
+#define TSR_SHAPE(...)                                                               \
   ((tsr_shape){ .rank = (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), \
                 .dims = { __VA_ARGS__ } })
 #define TSR_SCALAR ((tsr_shape){ .rank = 0 })

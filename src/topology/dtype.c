@@ -5,12 +5,8 @@ static const struct dtype_row {
   char name[8];
   size_t size;
 } dtype_rows[] = {
-  [0] = { "?", 0 },
-  [TSR_BOOL] = { "bool", 1 },
-  [TSR_I32] = { "i32", 4 },
-  [TSR_I64] = { "i64", 8 },
-  [TSR_F32] = { "f32", 4 },
-  [TSR_F64] = { "f64", 8 },
+  [0] = { "?", 0 },         [TSR_BOOL] = { "bool", 1 }, [TSR_I32] = { "i32", 4 },
+  [TSR_I64] = { "i64", 8 }, [TSR_F32] = { "f32", 4 },   [TSR_F64] = { "f64", 8 },
 };
 
 enum { DTYPE_ROWS = sizeof dtype_rows / sizeof dtype_rows[0] };

@@ -32,28 +32,39 @@ int64_t tsr__dim_parts(const tsr_sharding *sharding, int dim)
   return parts;
 }
 
-void tsr__dim_part(const tsr_sharding *sharding, int dim, int64_t size, int position,
-                   int64_t *start, int64_t *length)
+tsr__span tsr__dim_span(const tsr_sharding *sharding, int dim, int64_t size, int position)
 {
-  int64_t at = 0, left = size;
+  tsr__span span = { 0, size };
 
-  for (int i = sharding->first[dim]; i < sharding->first[dim + 1] && left > 0; i++) {
+  for (int i = sharding->first[dim]; i < sharding->first[dim + 1] && span.length > 0; i++) {
     int axis = sharding->axis[i];
     int64_t parts = sharding->mesh->sizes[axis];
     int64_t index = tsr__mesh_coord(sharding->mesh, position, axis);
-    int64_t quotient = left / parts, rest = left % parts;
-    at += index * quotient + (index < rest ? index : rest);
-    left = quotient + (index < rest);
+    int64_t quotient = span.length / parts, rest = span.length % parts;
+    span.start += index * quotient + (index < rest ? index : rest);
+    span.length = quotient + (index < rest);
   }
-  *start = at;
-  *length = left;
+  return span;
+}
+
+int64_t tsr__dim_index(const tsr_sharding *sharding, int dim, int position)
+{
+  int64_t index = 0;
+
+  for (int i = sharding->first[dim]; i < sharding->first[dim + 1]; i++)
+    index = index * sharding->mesh->sizes[sharding->axis[i]] +
+            tsr__mesh_coord(sharding->mesh, position, sharding->axis[i]);
+  return index;
 }
 
 void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position, tsr_box *out)
 {
   memset(out, 0, sizeof *out);
-  for (int d = 0; d < shape->rank; d++)
-    tsr__dim_part(sharding, d, shape->dims[d], position, &out->start[d], &out->size[d]);
+  for (int d = 0; d < shape->rank; d++) {
+    tsr__span span = tsr__dim_span(sharding, d, shape->dims[d], position);
+    out->start[d] = span.start;
+    out->size[d] = span.length;
+  }
 }
 
 unsigned tsr__dim_axes(const tsr_sharding *sharding, int dim)
@@ -91,13 +102,11 @@ int tsr__replica_leader(const tsr_sharding *sharding, int position)
   int leader = position;
 
   for (int a = 0; mesh && a < mesh->axis_count; a++)
-    if (!(used >> a & 1))
-      leader -= (int)tsr__mesh_coord(mesh, position, a) * (int)mesh->strides[a];
+    if (!(used >> a & 1)) leader -= (int)tsr__mesh_coord(mesh, position, a) * (int)mesh->strides[a];
   return leader;
 }
 
-tsr_status tsr_shard_box(const tsr_sharding *sharding, tsr_shape shape, int position,
-                         tsr_box *out)
+tsr_status tsr_shard_box(const tsr_sharding *sharding, tsr_shape shape, int position, tsr_box *out)
 {
   const tsr_sharding unplaced = { .mesh = NULL };
   tsr__error error = { .status = TSR_OK };

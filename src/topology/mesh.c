@@ -58,11 +58,14 @@ static tsr_status expected(const struct draft *draft, const char *at, const char
   char found[TSR__QUOTE];
 
   if (!*at)
-    return tsr__error_set(error, TSR_EPARSE, "mesh \"%s\": expected %s at the end; write axes as "
-                          "\"data=4,model=2\"", draft->text, what);
-  return tsr__error_set(error, TSR_EPARSE, "mesh \"%s\": expected %s, found '%s'; write axes as "
-                        "\"data=4,model=2\"", draft->text, what,
-                        tsr__quote(at, strlen(at), found));
+    return tsr__error_set(error, TSR_EPARSE,
+                          "mesh \"%s\": expected %s at the end; write axes as "
+                          "\"data=4,model=2\"",
+                          draft->text, what);
+  return tsr__error_set(error, TSR_EPARSE,
+                        "mesh \"%s\": expected %s, found '%s'; write axes as "
+                        "\"data=4,model=2\"",
+                        draft->text, what, tsr__quote(at, strlen(at), found));
 }
 
 static tsr_status too_many_axes(const struct draft *draft, tsr__error *error)
@@ -76,8 +79,10 @@ static tsr_status read_mesh(const char *text, struct draft *draft, tsr__error *e
   const char *at = skip_blanks(text);
 
   if (!*at)
-    return tsr__error_set(error, TSR_EPARSE, "mesh \"%s\": no axes; write them as "
-                          "\"data=4,model=2\"", draft->text);
+    return tsr__error_set(error, TSR_EPARSE,
+                          "mesh \"%s\": no axes; write them as "
+                          "\"data=4,model=2\"",
+                          draft->text);
   for (int a = 0;; a++) {
     if (a == TSR_MAX_AXES) return too_many_axes(draft, error);
     at = skip_blanks(at);
@@ -145,16 +150,21 @@ static tsr_status check_name(const struct draft *draft, int axis, tsr__error *er
                           axis);
   for (size_t i = 0; i < length; i++)
     if (!tsr__axis_byte((unsigned char)name[i]))
-      return tsr__error_set(error, TSR_EARG, "mesh \"%s\": axis name '%s' has other characters "
-                            "than letters, digits and '_'", draft->text, quote);
+      return tsr__error_set(error, TSR_EARG,
+                            "mesh \"%s\": axis name '%s' has other characters "
+                            "than letters, digits and '_'",
+                            draft->text, quote);
   if (length >= sizeof((tsr_mesh *)0)->names[0])
-    return tsr__error_set(error, TSR_EARG, "mesh \"%s\": axis name '%s' has %zu characters; at "
-                          "most %zu fit", draft->text, quote, length,
-                          sizeof((tsr_mesh *)0)->names[0] - 1);
+    return tsr__error_set(error, TSR_EARG,
+                          "mesh \"%s\": axis name '%s' has %zu characters; at "
+                          "most %zu fit",
+                          draft->text, quote, length, sizeof((tsr_mesh *)0)->names[0] - 1);
   for (int a = 0; a < axis; a++)
     if (draft->lengths[a] == length && memcmp(draft->names[a], name, length) == 0)
-      return tsr__error_set(error, TSR_EARG, "mesh \"%s\": two axes are called '%s'; give each "
-                            "its own name", draft->text, quote);
+      return tsr__error_set(error, TSR_EARG,
+                            "mesh \"%s\": two axes are called '%s'; give each "
+                            "its own name",
+                            draft->text, quote);
   return TSR_OK;
 }
 
@@ -163,15 +173,15 @@ static tsr_status check_size(const struct draft *draft, int axis, tsr__error *er
   char quote[TSR__QUOTE];
 
   if (draft->sizes[axis] >= 1) return TSR_OK;
-  return tsr__error_set(error, TSR_EARG, "mesh \"%s\": axis '%s' has size %lld; sizes are 1 or "
-                        "more", draft->text,
-                        tsr__quote(draft->names[axis], draft->lengths[axis], quote),
+  return tsr__error_set(error, TSR_EARG,
+                        "mesh \"%s\": axis '%s' has size %lld; sizes are 1 or "
+                        "more",
+                        draft->text, tsr__quote(draft->names[axis], draft->lengths[axis], quote),
                         (long long)draft->sizes[axis]);
 }
 
 /* Sets the device count: the product of the sizes, which the runtime must have. */
-static tsr_status check_count(const tsr__topology *topology, struct draft *draft,
-                              tsr__error *error)
+static tsr_status check_count(const tsr__topology *topology, struct draft *draft, tsr__error *error)
 {
   int64_t count = 1;
   bool overflow = false;
@@ -179,12 +189,15 @@ static tsr_status check_count(const tsr__topology *topology, struct draft *draft
   for (int a = 0; a < draft->axis_count; a++)
     overflow |= __builtin_mul_overflow(count, draft->sizes[a], &count);
   if (overflow || count == INT64_MAX)
-    return tsr__error_set(error, TSR_EARG, "mesh \"%s\" has more devices than 63 bits can count; "
-                          "the runtime has %d", draft->text, topology->device_count);
+    return tsr__error_set(error, TSR_EARG,
+                          "mesh \"%s\" has more devices than 63 bits can count; "
+                          "the runtime has %d",
+                          draft->text, topology->device_count);
   if (count > topology->device_count)
-    return tsr__error_set(error, TSR_EARG, "mesh \"%s\" needs %lld devices; the runtime has %d: "
-                          "make the mesh smaller or open the runtime with more", draft->text,
-                          (long long)count, topology->device_count);
+    return tsr__error_set(error, TSR_EARG,
+                          "mesh \"%s\" needs %lld devices; the runtime has %d: "
+                          "make the mesh smaller or open the runtime with more",
+                          draft->text, (long long)count, topology->device_count);
   draft->device_count = (int)count;
   return TSR_OK;
 }
@@ -195,19 +208,21 @@ static tsr_status check_devices(const tsr__topology *topology, const struct draf
   for (int p = 0; draft->devices && p < draft->device_count; p++) {
     int id = draft->devices[p];
     if (id < 0 || id >= topology->device_count)
-      return tsr__error_set(error, TSR_EARG, "mesh \"%s\": no device %d at position %d; the "
-                            "runtime's devices are 0 to %d", draft->text, id, p,
-                            topology->device_count - 1);
+      return tsr__error_set(error, TSR_EARG,
+                            "mesh \"%s\": no device %d at position %d; the "
+                            "runtime's devices are 0 to %d",
+                            draft->text, id, p, topology->device_count - 1);
     for (int q = 0; q < p; q++)
       if (draft->devices[q] == id)
-        return tsr__error_set(error, TSR_EARG, "mesh \"%s\": device %d stands at positions %d "
-                              "and %d; each device holds one part", draft->text, id, q, p);
+        return tsr__error_set(error, TSR_EARG,
+                              "mesh \"%s\": device %d stands at positions %d "
+                              "and %d; each device holds one part",
+                              draft->text, id, q, p);
   }
   return TSR_OK;
 }
 
-static tsr_status check_draft(const tsr__topology *topology, struct draft *draft,
-                              tsr__error *error)
+static tsr_status check_draft(const tsr__topology *topology, struct draft *draft, tsr__error *error)
 {
   for (int a = 0; a < draft->axis_count; a++)
     if (check_name(draft, a, error) || check_size(draft, a, error)) return error->status;
@@ -252,8 +267,8 @@ static char *mesh_text_new(tsr__heap *heap, const tsr_mesh *mesh)
 
   text[0] = '\0';
   for (int a = 0; a < mesh->axis_count; a++)
-    n += (size_t)sprintf(text + n, "%s%s=%lld", a ? "," : "", mesh->names[a],
-                         (long long)mesh->sizes[a]);
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%lld", a ? "," : "", mesh->names[a],
+                          (long long)mesh->sizes[a]);
   char *out = tsr__new(heap, n + 1);
   if (out) memcpy(out, text, n + 1);
   return out;
@@ -373,7 +388,8 @@ tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text)
     tsr__quote(text, strlen(text), draft.text);
     read_mesh(text, &draft, &error);
   } else {
-    tsr__error_set(&error, TSR_EARG, "the text of a mesh is NULL; write axes as "
+    tsr__error_set(&error, TSR_EARG,
+                   "the text of a mesh is NULL; write axes as "
                    "\"data=4,model=2\"");
   }
   return mesh_of(rt, &draft, &error);
@@ -403,8 +419,12 @@ tsr_mesh *tsr_mesh_default(tsr_runtime *rt, const char *axis)
 tsr_sharding tsr_on_device(tsr_runtime *rt, int device)
 {
   const tsr__topology *topology = tsr__topology_of(rt);
-  struct draft draft = { .axis_count = 1, .names = { "device" }, .lengths = { 6 },
-                         .sizes = { 1 }, .devices = &device, .device_count = 1 };
+  struct draft draft = { .axis_count = 1,
+                         .names = { "device" },
+                         .lengths = { 6 },
+                         .sizes = { 1 },
+                         .devices = &device,
+                         .device_count = 1 };
   tsr__error error = { .status = TSR_OK };
 
   if (!rt) return tsr_on_with(NULL, "device", NULL);

@@ -16,8 +16,10 @@ int64_t tsr__shape_count(const tsr_shape *shape)
   return empty ? 0 : overflow ? -1 : count;
 }
 
-/* Writes "[1024,32]"; a size known only at run time is "?". `out` holds 256 bytes. */
-static size_t shape_write(const tsr_shape *shape, char *out)
+enum { SHAPE_ROOM = 256 }; /* 8 sizes of 20 characters fit */
+
+/* Writes "[1024,32]"; a size known only at run time is "?". */
+static size_t shape_write(const tsr_shape *shape, char out[SHAPE_ROOM])
 {
   int rank = shape->rank < 0 ? 0 : shape->rank > TSR_MAX_RANK ? TSR_MAX_RANK : shape->rank;
   size_t n = 0;
@@ -25,10 +27,8 @@ static size_t shape_write(const tsr_shape *shape, char *out)
   out[n++] = '[';
   for (int d = 0; d < rank; d++) {
     if (d) out[n++] = ',';
-    if (shape->dims[d] == -1)
-      out[n++] = '?';
-    else
-      n += (size_t)sprintf(out + n, "%lld", (long long)shape->dims[d]);
+    if (shape->dims[d] == -1) out[n++] = '?';
+    else n += (size_t)snprintf(out + n, SHAPE_ROOM - n, "%lld", (long long)shape->dims[d]);
   }
   out[n++] = ']';
   out[n] = '\0';
@@ -37,7 +37,7 @@ static size_t shape_write(const tsr_shape *shape, char *out)
 
 tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error)
 {
-  char text[256];
+  char text[SHAPE_ROOM];
 
   if (shape->rank < 0 || shape->rank > TSR_MAX_RANK)
     return tsr__error_set(error, TSR_ESHAPE, "a shape has 0 to %d dims, not %d", TSR_MAX_RANK,
@@ -45,8 +45,10 @@ tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error)
   shape_write(shape, text);
   for (int d = 0; d < shape->rank; d++)
     if (shape->dims[d] < 0)
-      return tsr__error_set(error, TSR_ESHAPE, "dim %d of shape %s is negative; sizes are 0 or "
-                            "more", d, text);
+      return tsr__error_set(error, TSR_ESHAPE,
+                            "dim %d of shape %s is negative; sizes are 0 or "
+                            "more",
+                            d, text);
   if (tsr__shape_count(shape) < 0)
     return tsr__error_set(error, TSR_ESHAPE, "shape %s has more elements than 63 bits can count",
                           text);
@@ -61,7 +63,7 @@ static size_t type_write(tsr_dtype dtype, const tsr_shape *shape, const tsr_shar
 {
   size_t n = 0;
 
-  if (dtype) n = (size_t)sprintf(out, "%s", tsr_dtype_name(dtype));
+  if (dtype) n = (size_t)snprintf(out, TYPE_ROOM, "%s", tsr_dtype_name(dtype));
   n += shape_write(shape, out + n);
   if (sharding && (sharding->mesh || sharding->error)) {
     out[n++] = '@';

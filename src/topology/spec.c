@@ -121,8 +121,7 @@ static bool read_dims(struct reader *reader)
   skip_blanks(reader);
   if (*reader->at == '\0' || *reader->at == ')') return true;
   for (int dim = 0;; dim++) {
-    if (dim == TSR_MAX_RANK)
-      return offence(reader, TSR__SPEC_DIMS, reader->at, strlen(reader->at));
+    if (dim == TSR_MAX_RANK) return offence(reader, TSR__SPEC_DIMS, reader->at, strlen(reader->at));
     if (!read_dim(reader)) return false;
     out->first[dim + 1] = (uint8_t)reader->used;
     out->rank = (uint8_t)(dim + 1);
@@ -159,10 +158,8 @@ tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const tsr_on_op
   tsr_sharding out = { .mesh = mesh, .strict = opts && opts->strict };
   struct reader reader = { .text = spec, .at = spec, .mesh = mesh, .out = &out };
 
-  if (mesh && mesh->error)
-    out.error = TSR__SPEC_BAD_MESH;
-  else if (spec && read_spec(&reader))
-    finish(&out, reader.used);
+  if (mesh && mesh->error) out.error = TSR__SPEC_BAD_MESH;
+  else if (spec && read_spec(&reader)) finish(&out, reader.used);
   return out;
 }
 
@@ -213,13 +210,15 @@ static size_t dim_write(const tsr_sharding *sharding, int dim, char *out)
   return n;
 }
 
-/* Writes at least `rank` dims, and all that have axes. `out` holds 8 names and 8 commas. */
-static size_t spec_write(const tsr_sharding *sharding, int rank, char *out)
+enum { SPEC_ROOM = TSR_MAX_AXES * 32 + 2 * TSR_MAX_RANK + 16 }; /* 8 names, 8 commas fit */
+
+/* Writes at least `rank` dims, and all that have axes. */
+static size_t spec_write(const tsr_sharding *sharding, int rank, char out[SPEC_ROOM])
 {
   size_t n = 0;
 
-  if (sharding->error) return (size_t)sprintf(out, "(?)");
-  if (!sharding->mesh) return (size_t)sprintf(out, "unplaced");
+  if (sharding->error) return (size_t)snprintf(out, SPEC_ROOM, "(?)");
+  if (!sharding->mesh) return (size_t)snprintf(out, SPEC_ROOM, "unplaced");
   while (rank < TSR_MAX_RANK && sharding->first[rank] < sharding->first[TSR_MAX_RANK]) rank++;
   out[n++] = '(';
   for (int d = 0; d < rank; d++) {
@@ -234,7 +233,7 @@ static size_t spec_write(const tsr_sharding *sharding, int rank, char *out)
 int tsr_sharding_text(const tsr_sharding *sharding, int rank, char *out, size_t capacity)
 {
   const tsr_sharding unplaced = { .mesh = NULL };
-  char text[TSR_MAX_AXES * 33 + 2 * TSR_MAX_RANK + 16];
+  char text[SPEC_ROOM];
   int dims = rank < 0 ? 0 : rank > TSR_MAX_RANK ? TSR_MAX_RANK : rank;
   size_t n = spec_write(sharding ? sharding : &unplaced, dims, text);
 
@@ -275,38 +274,46 @@ static tsr_status spec_fail(const tsr_sharding *sharding, tsr__error *error)
   tsr__quote(at, sharding->span, word);
   snprintf(of, sizeof of, mesh ? "mesh %s" : "%s", axes);
   switch ((enum tsr__spec_error)sharding->error) {
-  case TSR__SPEC_GOOD:
-    return TSR_OK;
+  case TSR__SPEC_GOOD: return TSR_OK;
   case TSR__SPEC_BAD_MESH:
     return tsr__error_set(error, tsr_mesh_status(mesh), "%s", tsr_mesh_message(mesh));
   case TSR__SPEC_NO_MESH:
-    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": no axis '%s', as there is no mesh "
-                          "(NULL); make one with tsr_mesh_make", spec, word);
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec \"%s\": no axis '%s', as there is no mesh "
+                          "(NULL); make one with tsr_mesh_make",
+                          spec, word);
   case TSR__SPEC_UNKNOWN:
     return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": no axis '%s'; the mesh has %s%s", spec,
                           word, axes, near_name(mesh, at, sharding->span, hint));
   case TSR__SPEC_TWICE:
-    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": axis '%s' is used twice; an axis of "
-                          "mesh %s cuts one dim, once", spec, word, axes);
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec \"%s\": axis '%s' is used twice; an axis of "
+                          "mesh %s cuts one dim, once",
+                          spec, word, axes);
   case TSR__SPEC_EMPTY:
-    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": an axis name is missing %s%s%s; write "
-                          "'-' for a dim that is not cut (%s)", spec,
-                          sharding->span ? "before '" : "at the end", word,
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec \"%s\": an axis name is missing %s%s%s; write "
+                          "'-' for a dim that is not cut (%s)",
+                          spec, sharding->span ? "before '" : "at the end", word,
                           sharding->span ? "'" : "", of);
   case TSR__SPEC_CHARACTER:
-    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": found %s%s%s, expected dims such as "
-                          "'-', 'x' or 'x+y' with ',' between them (%s)", spec,
-                          sharding->span ? "'" : "the end", word, sharding->span ? "'" : "", of);
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec \"%s\": found %s%s%s, expected dims such as "
+                          "'-', 'x' or 'x+y' with ',' between them (%s)",
+                          spec, sharding->span ? "'" : "the end", word, sharding->span ? "'" : "",
+                          of);
   case TSR__SPEC_DIMS:
-    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": dims beyond the %d an array can have "
-                          "(%s)", spec, TSR_MAX_RANK, of);
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec \"%s\": dims beyond the %d an array can have "
+                          "(%s)",
+                          spec, TSR_MAX_RANK, of);
   }
   return tsr__error_set(error, TSR_EAXIS, "a sharding that no function of the library made");
 }
 
 /* Words the failure of a strict sharding: the nearest sizes that divide, on either side. */
-static tsr_status uneven_fail(const tsr_sharding *sharding, int dim, const char *type,
-                              int64_t size, tsr__error *error)
+static tsr_status uneven_fail(const tsr_sharding *sharding, int dim, const char *type, int64_t size,
+                              tsr__error *error)
 {
   char axes[TSR_MAX_AXES * 33 + 1];
   int64_t parts = tsr__dim_parts(sharding, dim), below = size - size % parts;
@@ -315,19 +322,25 @@ static tsr_status uneven_fail(const tsr_sharding *sharding, int dim, const char 
 
   dim_write(sharding, dim, axes);
   if (below == 0)
-    return tsr__error_set(error, TSR_ESHAPE, "dim %d of %s is %lld, not a multiple of ax%s %s = "
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "dim %d of %s is %lld, not a multiple of ax%s %s = "
                           "%lld of mesh %s; the nearest size that divides is %lld, or leave "
-                          "strict out", dim, type, (long long)size, count > 1 ? "es" : "is", axes,
+                          "strict out",
+                          dim, type, (long long)size, count > 1 ? "es" : "is", axes,
                           (long long)parts, mesh, (long long)parts);
   if (below > INT64_MAX - parts)
-    return tsr__error_set(error, TSR_ESHAPE, "dim %d of %s is %lld, not a multiple of ax%s %s = "
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "dim %d of %s is %lld, not a multiple of ax%s %s = "
                           "%lld of mesh %s; the nearest size that divides is %lld, or leave "
-                          "strict out", dim, type, (long long)size, count > 1 ? "es" : "is", axes,
+                          "strict out",
+                          dim, type, (long long)size, count > 1 ? "es" : "is", axes,
                           (long long)parts, mesh, (long long)below);
-  return tsr__error_set(error, TSR_ESHAPE, "dim %d of %s is %lld, not a multiple of ax%s %s = "
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "dim %d of %s is %lld, not a multiple of ax%s %s = "
                         "%lld of mesh %s; nearest sizes that divide are %lld and %lld, or leave "
-                        "strict out", dim, type, (long long)size, count > 1 ? "es" : "is", axes,
-                        (long long)parts, mesh, (long long)below, (long long)(below + parts));
+                        "strict out",
+                        dim, type, (long long)size, count > 1 ? "es" : "is", axes, (long long)parts,
+                        mesh, (long long)below, (long long)(below + parts));
 }
 
 tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtype,
@@ -344,8 +357,10 @@ tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtyp
     tsr_type_text(dtype, *shape, NULL, type, sizeof type);
     char spec[512];
     tsr_sharding_text(sharding, sharding->rank, spec, sizeof spec);
-    return tsr__error_set(error, TSR_ESHAPE, "spec %s names %d dims, but %s has %d; leave out the "
-                          "last %d (mesh %s)", spec, sharding->rank, type + !dtype, shape->rank,
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "spec %s names %d dims, but %s has %d; leave out the "
+                          "last %d (mesh %s)",
+                          spec, sharding->rank, type + !dtype, shape->rank,
                           sharding->rank - shape->rank, tsr_mesh_text(sharding->mesh));
   }
   for (int d = 0; sharding->strict && d < shape->rank; d++) {

@@ -43,10 +43,8 @@ const char *tsr__quote(const char *text, size_t length, char out[TSR__QUOTE])
       n += 3;
       break;
     }
-    if (bytes)
-      memcpy(out + n, text + i, bytes);
-    else
-      out[n] = '?';
+    if (bytes) memcpy(out + n, text + i, bytes);
+    else out[n] = '?';
     n += add;
     i += add;
   }
@@ -77,27 +75,30 @@ tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error 
   size_t kind_length = !text ? 0 : colon ? (size_t)(colon - text) : strlen(text);
 
   if (!text)
-    return tsr__error_set(error, TSR_EARG, "no devices are named (NULL); write \"cpu:8\" for "
+    return tsr__error_set(error, TSR_EARG,
+                          "no devices are named (NULL); write \"cpu:8\" for "
                           "8 virtual devices");
   tsr__quote(text, strlen(text), quote);
   if (kind_length != 3 || memcmp(text, "cpu", 3) != 0)
-    return tsr__error_set(error, TSR_EPARSE, "devices \"%s\": no device kind '%s'; there is cpu: "
-                          "write \"cpu:8\" for 8 virtual devices", quote,
-                          tsr__quote(text, kind_length, kind));
+    return tsr__error_set(error, TSR_EPARSE,
+                          "devices \"%s\": no device kind '%s'; there is cpu: "
+                          "write \"cpu:8\" for 8 virtual devices",
+                          quote, tsr__quote(text, kind_length, kind));
   int count = colon ? device_number(colon + 1) : 1;
   if (!count)
-    return tsr__error_set(error, TSR_EPARSE, "devices \"%s\": '%s' is no device count; write a "
-                          "number from 1 to %d after \"cpu:\"", quote,
-                          tsr__quote(colon + 1, strlen(colon + 1), kind), (int)MAX_DEVICES);
-  *out = (tsr__topology){ .kind = "cpu", .device_count = count, .process_count = 1,
-                          .per_process = count };
+    return tsr__error_set(error, TSR_EPARSE,
+                          "devices \"%s\": '%s' is no device count; write a "
+                          "number from 1 to %d after \"cpu:\"",
+                          quote, tsr__quote(colon + 1, strlen(colon + 1), kind), (int)MAX_DEVICES);
+  *out = (tsr__topology){
+    .kind = "cpu", .device_count = count, .process_count = 1, .per_process = count
+  };
   return TSR_OK;
 }
 
 static void mesh_free(tsr__heap *heap, tsr_mesh *mesh)
 {
-  if (mesh->devices)
-    tsr__del(heap, mesh->devices, (size_t)mesh->device_count * sizeof(int));
+  if (mesh->devices) tsr__del(heap, mesh->devices, (size_t)mesh->device_count * sizeof(int));
   if (mesh->text) tsr__del(heap, mesh->text, strlen(mesh->text) + 1);
   if (mesh->error) tsr__del(heap, mesh->error, sizeof *mesh->error);
   tsr__del(heap, mesh, sizeof *mesh);
@@ -127,13 +128,15 @@ tsr_status tsr__topology_install(tsr_runtime *rt, const char *devices)
   if (!rt) return TSR_EARG;
   if (rt->error.status) return rt->error.status; /* inert: nothing may be hung on it */
   if (rt->slots[TSR__SLOT_TOPOLOGY])
-    return tsr__runtime_fail(rt, TSR_ESTATE, "tsr_runtime_open: the runtime has its devices "
+    return tsr__runtime_fail(rt, TSR_ESTATE,
+                             "tsr_runtime_open: the runtime has its devices "
                              "already");
   if (tsr__topology_parse(devices, &parsed, &error))
     return tsr__runtime_fail(rt, error.status, "tsr_runtime_open: %s", error.text);
   tsr__topology *topology = tsr__new(&rt->heap, sizeof *topology);
   if (!topology)
-    return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: out of memory for the list of "
+    return tsr__runtime_fail(rt, TSR_ENOMEM,
+                             "tsr_runtime_open: out of memory for the list of "
                              "devices");
   *topology = parsed;
   rt->slots[TSR__SLOT_TOPOLOGY] = topology;

@@ -10,16 +10,16 @@
  * holds ids p * per_process .. (p + 1) * per_process - 1. A pretend topology (tests) says it
  * has several processes although only one runs. */
 typedef struct tsr__topology {
-  char kind[16];       /* "cpu" */
-  int device_count;    /* over all processes */
+  char kind[16];    /* "cpu" */
+  int device_count; /* over all processes */
   int process_count, process_index, per_process;
-  tsr_mesh *meshes;    /* owned; meshes of equal content are one object */
+  tsr_mesh *meshes; /* owned; meshes of equal content are one object */
   int mesh_count;
 } tsr__topology;
 
 /* Parses "cpu:8" ("cpu" = one device) into `out`; at most 4096 devices. */
 tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error *error);
-tsr__topology *tsr__topology_of(const tsr_runtime *rt);        /* the runtime's slot */
+tsr__topology *tsr__topology_of(const tsr_runtime *rt); /* the runtime's slot */
 /* Fills the slot; a bad text becomes the runtime's error and leaves the slot empty. */
 tsr_status tsr__topology_install(tsr_runtime *rt, const char *devices);
 /* Tests: says that the runtime is process `index` of `count`, each with as many devices as this
@@ -32,17 +32,17 @@ bool tsr__device_local(const tsr__topology *topology, int device);
 struct tsr_mesh {
   tsr_mesh *next;
   tsr_runtime *rt;
-  int id;                          /* 1, 2, ... in order of making: equal on all processes */
+  int id; /* 1, 2, ... in order of making: equal on all processes */
   int axis_count;
   char names[TSR_MAX_AXES][32];
   int64_t sizes[TSR_MAX_AXES];
-  uint32_t strides[TSR_MAX_AXES];  /* positions between neighbours along an axis */
-  uint8_t lengths[TSR_MAX_AXES];   /* of the names */
-  uint64_t hash;                   /* of names, sizes and devices; of the error when inert */
+  uint32_t strides[TSR_MAX_AXES]; /* positions between neighbours along an axis */
+  uint8_t lengths[TSR_MAX_AXES];  /* of the names */
+  uint64_t hash;                  /* of names, sizes and devices; of the error when inert */
   int device_count;
-  int *devices;                    /* row-major */
+  int *devices; /* row-major */
   char *text;
-  tsr__error *error;               /* non-NULL: inert, and without axes or devices */
+  tsr__error *error; /* non-NULL: inert, and without axes or devices */
 };
 
 /* Whether a byte may stand in an axis name: letters, digits and '_' of ASCII. */
@@ -61,9 +61,25 @@ int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis);
 /* The number of parts a dim is cut into: the product of its axes' sizes. */
 int64_t tsr__dim_parts(const tsr_sharding *sharding, int dim);
 
-/* The part of one dim that a position holds, split axis by axis, major first. */
-void tsr__dim_part(const tsr_sharding *sharding, int dim, int64_t size, int position,
-                   int64_t *start, int64_t *length);
+/* The part of one dim that a position holds, split axis by axis, major first. A size of -1 (known
+ * at run time) has the span 0, -1. */
+typedef struct tsr__span {
+  int64_t start, length;
+} tsr__span;
+
+tsr__span tsr__dim_span(const tsr_sharding *sharding, int dim, int64_t size, int position);
+
+/* Which of the parts of a dim a position holds, in the order of the parts' starts. */
+int64_t tsr__dim_index(const tsr_sharding *sharding, int dim, int position);
+
+/* As tsr__dim_span, into two variables. */
+#define tsr__dim_part(sharding, dim, size, position, start, length) \
+  tsr__span_put(tsr__dim_span(sharding, dim, size, position), start, length)
+static inline void tsr__span_put(tsr__span span, int64_t *start, int64_t *length)
+{
+  *start = span.start;
+  *length = span.length;
+}
 
 /* As tsr_shard_box for a sharding already checked. */
 void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position, tsr_box *out);

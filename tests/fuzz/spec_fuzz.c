@@ -8,8 +8,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define REQUIRE(condition) \
-  do {                     \
+#define REQUIRE(condition)     \
+  do {                         \
     if (!(condition)) abort(); \
   } while (0)
 
@@ -48,8 +48,7 @@ static void check_good(const tsr_mesh *mesh, const tsr_sharding *sharding)
   for (int p = 0; p < tsr__positions(sharding); p += 1 + p / 7) {
     REQUIRE(tsr_shard_box(sharding, shape, p, &box) == TSR_OK);
     for (int d = 0; d < 8; d++)
-      REQUIRE(box.start[d] >= 0 && box.size[d] >= 0 &&
-              box.start[d] + box.size[d] <= shape.dims[d]);
+      REQUIRE(box.start[d] >= 0 && box.size[d] >= 0 && box.start[d] + box.size[d] <= shape.dims[d]);
     REQUIRE(tsr__replica_leader(sharding, p) <= p);
   }
 }
@@ -82,10 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   if (!good) check_message(error.text);
   REQUIRE(tsr__topology_install(rt, good ? devices : "cpu:64") == TSR_OK);
   tsr_mesh *mesh = tsr_mesh_make(rt, axes);
-  if (tsr_mesh_status(mesh))
-    check_message(tsr_mesh_message(mesh));
-  else
-    REQUIRE(tsr_mesh_make(rt, tsr_mesh_text(mesh)) == mesh);
+  if (tsr_mesh_status(mesh)) check_message(tsr_mesh_message(mesh));
+  else REQUIRE(tsr_mesh_make(rt, tsr_mesh_text(mesh)) == mesh);
   while (text < end) {
     char *spec = next_line(&text, end);
     check_spec(mesh, spec);

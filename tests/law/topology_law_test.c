@@ -12,8 +12,22 @@
 enum { DEVICES = 24 };
 
 static const char *const mesh_texts[] = {
-  "a=1", "a=2", "a=3", "a=4", "a=8", "a=2,b=2", "a=4,b=2", "a=2,b=3", "a=2,b=2,c=2", "a=2,b=1,c=3",
-  "a=1,b=1", "a=3,b=2,c=4", "a=2,b=2,c=2,d=3", "a=1,b=2,c=1,d=2", "a=24", "a=5,b=4",
+  "a=1",
+  "a=2",
+  "a=3",
+  "a=4",
+  "a=8",
+  "a=2,b=2",
+  "a=4,b=2",
+  "a=2,b=3",
+  "a=2,b=2,c=2",
+  "a=2,b=1,c=3",
+  "a=1,b=1",
+  "a=3,b=2,c=4",
+  "a=2,b=2,c=2,d=3",
+  "a=1,b=2,c=1,d=2",
+  "a=24",
+  "a=5,b=4",
 };
 enum { MESHES = sizeof mesh_texts / sizeof *mesh_texts };
 
@@ -137,7 +151,10 @@ TEST(parts_are_what_dealing_gives)
         int64_t start = 0, size = p.shape.dims[d];
         for (const int *axis = p.axes[d]; *axis >= 0; axis++)
           deal(&start, &size, mesh->sizes[*axis], coords[*axis]);
-        if (size) CHECK_I64(box.start[d], start);
+        int64_t parts = tsr__dim_parts(&p.sharding, d);
+        CHECK_I64(tsr__dim_span(&p.sharding, d, parts, at).start,
+                  tsr__dim_index(&p.sharding, d, at));
+        CHECK_I64(box.start[d], start);
         CHECK_I64(box.size[d], size);
       }
       for (int a = mesh->axis_count - 1; a >= 0; a--) { /* count on, the last axis fastest */
@@ -251,7 +268,8 @@ TEST(same_means_the_same_elements_on_each_device)
   for (int i = 0; i < rounds(50000); i++) {
     tsr_mesh *mesh = random_mesh(&rng, rt), *other = random_mesh(&rng, rt);
     int rank = (int)test_range(&rng, 1, 2);
-    struct placement p = random_placement(&rng, mesh, rank), q = random_placement(&rng, other, rank);
+    struct placement p = random_placement(&rng, mesh, rank),
+                     q = random_placement(&rng, other, rank);
     bool same = mesh->device_count == other->device_count;
     for (int at = 0; same && at < mesh->device_count; at++) {
       tsr_box a, b;

@@ -76,9 +76,12 @@ TEST(starts_are_global)
     tsr__dim_part(&major, 0, 10, p, &start, &length);
     CHECK_I64(start, major_first[p]);
     CHECK_I64(length, major_size[p]);
+    CHECK_I64(tsr__dim_index(&major, 0, p), p);
+    CHECK_I64(tsr__dim_index(&major, 1, p), 0);
     tsr__dim_part(&minor, 0, 10, p, &start, &length);
     CHECK_I64(start, minor_first[p]);
     CHECK_I64(length, minor_size[p]);
+    CHECK_I64(tsr__dim_index(&minor, 0, p), p % 2 * 2 + p / 2);
   }
   tsr_runtime_close(rt);
 }
@@ -102,22 +105,37 @@ TEST(run_time_sizes_stay_unknown)
 
 struct table {
   const char *spec;
-  int64_t rows, columns;      /* of a shard */
+  int64_t rows, columns; /* of a shard */
   int64_t start[8][2];
-  int replica[8];             /* how many earlier positions hold the same part */
+  int replica[8]; /* how many earlier positions hold the same part */
 };
 
 /* float32[8,2] over a mesh of 4 by 2. */
 static const struct table tables[] = {
-  { "x,y", 2, 1, { { 0, 0 }, { 0, 1 }, { 2, 0 }, { 2, 1 }, { 4, 0 }, { 4, 1 }, { 6, 0 }, { 6, 1 } },
+  { "x,y",
+    2,
+    1,
+    { { 0, 0 }, { 0, 1 }, { 2, 0 }, { 2, 1 }, { 4, 0 }, { 4, 1 }, { 6, 0 }, { 6, 1 } },
     { 0, 0, 0, 0, 0, 0, 0, 0 } },
-  { "x", 2, 2, { { 0, 0 }, { 0, 0 }, { 2, 0 }, { 2, 0 }, { 4, 0 }, { 4, 0 }, { 6, 0 }, { 6, 0 } },
+  { "x",
+    2,
+    2,
+    { { 0, 0 }, { 0, 0 }, { 2, 0 }, { 2, 0 }, { 4, 0 }, { 4, 0 }, { 6, 0 }, { 6, 0 } },
     { 0, 1, 0, 1, 0, 1, 0, 1 } },
-  { "y", 4, 2, { { 0, 0 }, { 4, 0 }, { 0, 0 }, { 4, 0 }, { 0, 0 }, { 4, 0 }, { 0, 0 }, { 4, 0 } },
+  { "y",
+    4,
+    2,
+    { { 0, 0 }, { 4, 0 }, { 0, 0 }, { 4, 0 }, { 0, 0 }, { 4, 0 }, { 0, 0 }, { 4, 0 } },
     { 0, 0, 1, 1, 2, 2, 3, 3 } },
-  { "-,y", 8, 1, { { 0, 0 }, { 0, 1 }, { 0, 0 }, { 0, 1 }, { 0, 0 }, { 0, 1 }, { 0, 0 }, { 0, 1 } },
+  { "-,y",
+    8,
+    1,
+    { { 0, 0 }, { 0, 1 }, { 0, 0 }, { 0, 1 }, { 0, 0 }, { 0, 1 }, { 0, 0 }, { 0, 1 } },
     { 0, 0, 1, 1, 2, 2, 3, 3 } },
-  { "x+y", 1, 2, { { 0, 0 }, { 1, 0 }, { 2, 0 }, { 3, 0 }, { 4, 0 }, { 5, 0 }, { 6, 0 }, { 7, 0 } },
+  { "x+y",
+    1,
+    2,
+    { { 0, 0 }, { 1, 0 }, { 2, 0 }, { 3, 0 }, { 4, 0 }, { 5, 0 }, { 6, 0 }, { 7, 0 } },
     { 0, 0, 0, 0, 0, 0, 0, 0 } },
   { "", 8, 2, { { 0, 0 } }, { 0, 1, 2, 3, 4, 5, 6, 7 } },
 };
@@ -150,8 +168,8 @@ TEST(shard_shapes_of_a_wider_array)
   static const struct {
     const char *spec;
     int64_t rows, columns;
-  } rows[] = { { "x,y", 2, 2 }, { "x", 2, 4 }, { "y", 4, 4 }, { "-,y", 8, 2 }, { "-,x", 8, 1 },
-               { "x+y", 1, 4 }, { "", 8, 4 } };
+  } rows[] = { { "x,y", 2, 2 }, { "x", 2, 4 },   { "y", 4, 4 }, { "-,y", 8, 2 },
+               { "-,x", 8, 1 }, { "x+y", 1, 4 }, { "", 8, 4 } };
   tsr_runtime *rt = fixture_devices("cpu:8");
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=4,y=2");
 
@@ -208,10 +226,12 @@ TEST(replication_is_seen_through_axes_of_size_one)
     const char *mesh, *spec;
     bool replicated;
   } rows[] = {
-    { "x=1,y=1", "x,y", true }, { "x=2,y=1", "", true }, { "x=2,y=1", "-", true },
-    { "x=2,y=1", "-,-", true }, { "x=1,y=2,z=4", "x,-,-", true }, { "x=1,y=1,z=4", "x,y,-", true },
-    { "x=1,y=1,z=4", "x+y,-", true }, { "x=4,y=2", "x,y", false }, { "x=2,y=1", "x,-", false },
-    { "x=2,y=1", "x+y,-", false }, { "x=2,y=1", "x,-,-,-", false },
+    { "x=1,y=1", "x,y", true },       { "x=2,y=1", "", true },
+    { "x=2,y=1", "-", true },         { "x=2,y=1", "-,-", true },
+    { "x=1,y=2,z=4", "x,-,-", true }, { "x=1,y=1,z=4", "x,y,-", true },
+    { "x=1,y=1,z=4", "x+y,-", true }, { "x=4,y=2", "x,y", false },
+    { "x=2,y=1", "x,-", false },      { "x=2,y=1", "x+y,-", false },
+    { "x=2,y=1", "x,-,-,-", false },
   };
   tsr_runtime *rt = fixture_devices("cpu:8");
 
@@ -228,8 +248,9 @@ TEST(replication_is_seen_through_axes_of_size_one)
 static tsr_mesh *reversed(tsr_runtime *rt, const char *axis, int count)
 {
   int ids[8];
-  tsr_mesh_opts opts = { .size = sizeof opts, .axis_count = 1, .names = { axis },
-                         .sizes = { count }, .devices = ids };
+  tsr_mesh_opts opts = {
+    .size = sizeof opts, .axis_count = 1, .names = { axis }, .sizes = { count }, .devices = ids
+  };
 
   for (int i = 0; i < count; i++) ids[i] = count - 1 - i;
   return tsr_mesh_make_with(rt, &opts);
@@ -247,7 +268,8 @@ TEST(placements_are_compared_by_what_lies_where)
 
   CHECK(tsr_sharding_same(&grid, &line, TSR_SHAPE(16)));
   CHECK(tsr_sharding_same(&grid, &line, TSR_SHAPE(8, 3)));
-  CHECK(!tsr_sharding_same(&grid, &line, TSR_SHAPE(10))); /* 2,1,1,1 twice against 2,2,1,1,1,1,1,1 */
+  CHECK(
+      !tsr_sharding_same(&grid, &line, TSR_SHAPE(10))); /* 2,1,1,1 twice against 2,2,1,1,1,1,1,1 */
   CHECK(tsr_sharding_same(&grid, &line, TSR_SHAPE(10, 0)));
   CHECK(!tsr_sharding_same(&line, &back, TSR_SHAPE(8)));
   CHECK(tsr_sharding_same(&all, &spread, TSR_SHAPE(8)));

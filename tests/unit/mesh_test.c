@@ -12,8 +12,9 @@ TEST(devices_are_read)
   static const struct {
     const char *text;
     int count;
-  } rows[] = { { "cpu", 1 }, { "cpu:1", 1 }, { "cpu:8", 8 }, { "cpu:008", 8 },
-               { "cpu:4096", 4096 } };
+  } rows[] = {
+    { "cpu", 1 }, { "cpu:1", 1 }, { "cpu:8", 8 }, { "cpu:008", 8 }, { "cpu:4096", 4096 }
+  };
 
   for (int i = 0; i < 5; i++) {
     tsr__error error = { .status = TSR_OK };
@@ -37,15 +38,18 @@ TEST(bad_devices_say_what_is_wrong)
     { "", "devices \"\": no device kind ''; there is cpu: write \"cpu:8\" for 8 virtual devices",
       TSR_EPARSE },
     { "gpu:2",
-      "devices \"gpu:2\": no device kind 'gpu'; there is cpu: write \"cpu:8\" for 8 virtual devices",
+      "devices \"gpu:2\": no device kind 'gpu'; there is cpu: write \"cpu:8\" for 8 virtual "
+      "devices",
       TSR_EPARSE },
-    { "cpu:", "devices \"cpu:\": '' is no device count; write a number from 1 to 4096 after \"cpu:\"",
+    { "cpu:",
+      "devices \"cpu:\": '' is no device count; write a number from 1 to 4096 after \"cpu:\"",
       TSR_EPARSE },
     { "cpu:0",
       "devices \"cpu:0\": '0' is no device count; write a number from 1 to 4096 after \"cpu:\"",
       TSR_EPARSE },
     { "cpu:4097",
-      "devices \"cpu:4097\": '4097' is no device count; write a number from 1 to 4096 after \"cpu:\"",
+      "devices \"cpu:4097\": '4097' is no device count; write a number from 1 to 4096 after "
+      "\"cpu:\"",
       TSR_EPARSE },
   };
 
@@ -61,9 +65,12 @@ TEST(bad_devices_say_what_is_wrong)
 TEST(malformed_devices_are_errors)
 {
   static const char *const texts[] = {
-    ":", "8", "CPU:8", "cpu:-1", "cpu:+1", "cpu: 8", "cpu:8 ", " cpu:8", "cpu:8:8", "cpu:8,cpu:8",
-    "cpux:8", "cp:8", "cpu;8", "cpu:1e3", "cpu:0x8", "cpu:99999999999999999999999999", "cpu:8.0",
-    "\xff\xfe", "cpu:\xff", "cpu::8", "cpu8", "cpu:eight", "\n", "cpu:8\n",
+    ":",       "8",           "CPU:8",    "cpu:-1",
+    "cpu:+1",  "cpu: 8",      "cpu:8 ",   " cpu:8",
+    "cpu:8:8", "cpu:8,cpu:8", "cpux:8",   "cp:8",
+    "cpu;8",   "cpu:1e3",     "cpu:0x8",  "cpu:99999999999999999999999999",
+    "cpu:8.0", "\xff\xfe",    "cpu:\xff", "cpu::8",
+    "cpu8",    "cpu:eight",   "\n",       "cpu:8\n",
   };
 
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -81,13 +88,14 @@ TEST(a_runtime_is_told_of_bad_devices)
   CHECK_STATUS(tsr__topology_install(rt, "tpu"), TSR_EPARSE, NULL);
   CHECK_STATUS(tsr_runtime_status(rt), TSR_EPARSE, NULL);
   CHECK_STR(tsr_runtime_message(rt), "tsr_runtime_open: devices \"tpu\": no device kind 'tpu'; "
-            "there is cpu: write \"cpu:8\" for 8 virtual devices");
+                                     "there is cpu: write \"cpu:8\" for 8 virtual devices");
   CHECK(tsr__topology_of(rt) == NULL);
   CHECK_I64(tsr_device_count(rt), 0);
   /* A runtime that failed stays as it is. */
   CHECK_STATUS(tsr__topology_install(rt, "cpu:2"), TSR_EPARSE, NULL);
   CHECK_STATUS(tsr_mesh_status(tsr_mesh_make(rt, "x=1")), TSR_ESTATE, NULL);
-  CHECK_STR(tsr_mesh_message(tsr_mesh_default(rt, "x")), "the runtime has no devices, as it could "
+  CHECK_STR(tsr_mesh_message(tsr_mesh_default(rt, "x")),
+            "the runtime has no devices, as it could "
             "not be opened; tsr_runtime_message says why");
   tsr_runtime_close(rt);
 }
@@ -146,8 +154,9 @@ TEST(equal_meshes_are_one_object)
 {
   tsr_runtime *rt = fixture_devices("cpu:8");
   static const int same[] = { 0, 1, 2, 3 }, other[] = { 3, 2, 1, 0 };
-  tsr_mesh_opts opts = { .size = sizeof opts, .axis_count = 2, .names = { "x", "y" },
-                         .sizes = { 2, 2 } };
+  tsr_mesh_opts opts = {
+    .size = sizeof opts, .axis_count = 2, .names = { "x", "y" }, .sizes = { 2, 2 }
+  };
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=2");
 
   CHECK_I64(mesh->id, 1);
@@ -241,26 +250,42 @@ TEST(bad_meshes_say_what_is_wrong)
       TSR_EPARSE },
     { "x=2,", "mesh \"x=2,\": expected an axis name at the end; write axes as \"data=4,model=2\"",
       TSR_EPARSE },
-    { "x=2;y=2", "mesh \"x=2;y=2\": expected ',' or the end, found ';y=2'; write axes as "
-      "\"data=4,model=2\"", TSR_EPARSE },
+    { "x=2;y=2",
+      "mesh \"x=2;y=2\": expected ',' or the end, found ';y=2'; write axes as "
+      "\"data=4,model=2\"",
+      TSR_EPARSE },
     { "x=-2", "mesh \"x=-2\": expected a size, found '-2'; write axes as \"data=4,model=2\"",
       TSR_EPARSE },
     { "x=0", "mesh \"x=0\": axis 'x' has size 0; sizes are 1 or more", TSR_EARG },
     { "x=2,x=2", "mesh \"x=2,x=2\": two axes are called 'x'; give each its own name", TSR_EARG },
-    { "x=4,y=4", "mesh \"x=4,y=4\" needs 16 devices; the runtime has 8: make the mesh smaller or "
-      "open the runtime with more", TSR_EARG },
-    { "x=9223372036854775807,y=2", "mesh \"x=9223372036854775807,y=2\" has more devices than 63 "
-      "bits can count; the runtime has 8", TSR_EARG },
-    { "x=99999999999999999999999", "mesh \"x=99999999999999999999999\" has more devices than 63 "
-      "bits can count; the runtime has 8", TSR_EARG },
-    { "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1", "mesh \"a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1\": more "
-      "than 8 axes; a mesh has 1 to 8", TSR_EARG },
-    { "abcdefghijklmnopqrstuvwxyz_01234=2", "mesh \"abcdefghijklmnopqrstuvwxyz_01234=2\": axis name "
-      "'abcdefghijklmnopqrstuvwxyz_01234' has 32 characters; at most 31 fit", TSR_EARG },
-    { "größe=2", "mesh \"größe=2\": expected '=' and a size, found 'öße=2'; write axes as "
-      "\"data=4,model=2\"", TSR_EPARSE },
-    { "x\xff=2\n", "mesh \"x?=2?\": expected '=' and a size, found '?=2?'; write axes as "
-      "\"data=4,model=2\"", TSR_EPARSE },
+    { "x=4,y=4",
+      "mesh \"x=4,y=4\" needs 16 devices; the runtime has 8: make the mesh smaller or "
+      "open the runtime with more",
+      TSR_EARG },
+    { "x=9223372036854775807,y=2",
+      "mesh \"x=9223372036854775807,y=2\" has more devices than 63 "
+      "bits can count; the runtime has 8",
+      TSR_EARG },
+    { "x=99999999999999999999999",
+      "mesh \"x=99999999999999999999999\" has more devices than 63 "
+      "bits can count; the runtime has 8",
+      TSR_EARG },
+    { "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1",
+      "mesh \"a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1\": more "
+      "than 8 axes; a mesh has 1 to 8",
+      TSR_EARG },
+    { "abcdefghijklmnopqrstuvwxyz_01234=2",
+      "mesh \"abcdefghijklmnopqrstuvwxyz_01234=2\": axis name "
+      "'abcdefghijklmnopqrstuvwxyz_01234' has 32 characters; at most 31 fit",
+      TSR_EARG },
+    { "größe=2",
+      "mesh \"größe=2\": expected '=' and a size, found 'öße=2'; write axes as "
+      "\"data=4,model=2\"",
+      TSR_EPARSE },
+    { "x\xff=2\n",
+      "mesh \"x?=2?\": expected '=' and a size, found '?=2?'; write axes as "
+      "\"data=4,model=2\"",
+      TSR_EPARSE },
   };
   tsr_runtime *rt = fixture_devices("cpu:8");
 
@@ -333,21 +358,129 @@ TEST(equal_errors_are_kept_once)
 TEST(malformed_meshes_are_errors)
 {
   static const char *const texts[] = {
-    " ", "\t", "\n", ",", ",,", "=", "==", "=2", "2", "x y", "x y=2", "x=y", "x=2 2", "x=2,,y=2",
-    ",x=2", "x=2,y", "x=2,y=", "x=2,=2", "x=2,y=2,", "x==2", "x=2=2", "x=+2", "x=2.0", "x=2e0",
-    "x=0x2", "x=2u", "x=two", "x:2", "x:2,y:2", "x=2/y=2", "x=2+y=2", "x=2|y=2", "x=2&y=2",
-    "x=2 y=2", "x=2\ny=2", "x=2\r\n", "x=2\n", "x =2,y= 2;", "(x=2)", "{x=2}", "[x=2]", "'x'=2",
-    "\"x\"=2", "x=(2)", "x=\"2\"", "x-y=2", "-x=2", "-=2", "+=2", "x+y=4", "x.y=2", "x/y=2", "x*=2",
-    "*=2", "x?=2", "x#=2", "x$=2", "x%=2", "x@=2", "x!=2", "x~=2", "x`=2", "x^=2", "x\\=2", "x|=2",
-    "x<=2", "x>=2", "<x>=2", "x=\0012", "\001x=2", "x=2\177", "\177", "\xff", "\xff=2", "x\xc3=2",
-    "\xc3\xa4=2", "x=\xc2\xb2", "\xe2\x82\xac=2", "\xef\xbb\xbfx=2", "x=\xd9\xa2", "x=2\xc2\xa0",
-    "x=0", "x=00", "x=0,y=0", "x=8,y=0", "x=0,y=8", "x=9", "x=2,y=5", "x=4097", "x=-1", "x=-0",
-    "x=8,x=1", "x=1,y=1,x=1", "x=2147483648", "x=4294967296", "x=4294967297", "x=4294967296,y=2",
-    "x=9223372036854775807", "x=9223372036854775808", "x=18446744073709551615",
-    "x=18446744073709551617", "x=3037000500,y=3037000500", "x=4611686018427387904,y=4",
-    "a=2,b=2,c=2,d=2", "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=", "cpu:8", "data,-", "data=4;model=2",
-    "x=1e1", "x=1 000", "x=1_000", "x=1,000", "x = = 2", "x\v=2", "x\f=2", "None", "null=null",
-    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa=1", "x={2}", "%s=%s", "%n", "%s%s%s%n=2", "x=%d",
+    " ",
+    "\t",
+    "\n",
+    ",",
+    ",,",
+    "=",
+    "==",
+    "=2",
+    "2",
+    "x y",
+    "x y=2",
+    "x=y",
+    "x=2 2",
+    "x=2,,y=2",
+    ",x=2",
+    "x=2,y",
+    "x=2,y=",
+    "x=2,=2",
+    "x=2,y=2,",
+    "x==2",
+    "x=2=2",
+    "x=+2",
+    "x=2.0",
+    "x=2e0",
+    "x=0x2",
+    "x=2u",
+    "x=two",
+    "x:2",
+    "x:2,y:2",
+    "x=2/y=2",
+    "x=2+y=2",
+    "x=2|y=2",
+    "x=2&y=2",
+    "x=2 y=2",
+    "x=2\ny=2",
+    "x=2\r\n",
+    "x=2\n",
+    "x =2,y= 2;",
+    "(x=2)",
+    "{x=2}",
+    "[x=2]",
+    "'x'=2",
+    "\"x\"=2",
+    "x=(2)",
+    "x=\"2\"",
+    "x-y=2",
+    "-x=2",
+    "-=2",
+    "+=2",
+    "x+y=4",
+    "x.y=2",
+    "x/y=2",
+    "x*=2",
+    "*=2",
+    "x?=2",
+    "x#=2",
+    "x$=2",
+    "x%=2",
+    "x@=2",
+    "x!=2",
+    "x~=2",
+    "x`=2",
+    "x^=2",
+    "x\\=2",
+    "x|=2",
+    "x<=2",
+    "x>=2",
+    "<x>=2",
+    "x=\0012",
+    "\001x=2",
+    "x=2\177",
+    "\177",
+    "\xff",
+    "\xff=2",
+    "x\xc3=2",
+    "\xc3\xa4=2",
+    "x=\xc2\xb2",
+    "\xe2\x82\xac=2",
+    "\xef\xbb\xbfx=2",
+    "x=\xd9\xa2",
+    "x=2\xc2\xa0",
+    "x=0",
+    "x=00",
+    "x=0,y=0",
+    "x=8,y=0",
+    "x=0,y=8",
+    "x=9",
+    "x=2,y=5",
+    "x=4097",
+    "x=-1",
+    "x=-0",
+    "x=8,x=1",
+    "x=1,y=1,x=1",
+    "x=2147483648",
+    "x=4294967296",
+    "x=4294967297",
+    "x=4294967296,y=2",
+    "x=9223372036854775807",
+    "x=9223372036854775808",
+    "x=18446744073709551615",
+    "x=18446744073709551617",
+    "x=3037000500,y=3037000500",
+    "x=4611686018427387904,y=4",
+    "a=2,b=2,c=2,d=2",
+    "a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=",
+    "cpu:8",
+    "data,-",
+    "data=4;model=2",
+    "x=1e1",
+    "x=1 000",
+    "x=1_000",
+    "x=1,000",
+    "x = = 2",
+    "x\v=2",
+    "x\f=2",
+    "None",
+    "null=null",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa=1",
+    "x={2}",
+    "%s=%s",
+    "%n",
+    "%s%s%s%n=2",
+    "x=%d",
   };
   tsr_runtime *rt = fixture_devices("cpu:8");
 
@@ -385,11 +518,21 @@ TEST(quoted_text_is_always_printable)
   static const struct {
     const char *text, *quoted;
   } rows[] = {
-    { "", "" }, { "plain", "plain" }, { "\xc3\xa9t\xc3\xa9", "\xc3\xa9t\xc3\xa9" },
-    { "\xe2\x82\xac\xf0\x9f\x98\x80", "\xe2\x82\xac\xf0\x9f\x98\x80" }, { "a\tb\nc\177", "a?b?c?" },
-    { "\xc0\xaf", "??" }, { "\xe0\x80\xaf", "???" }, { "\xed\xa0\x80", "???" },
-    { "\xf0\x80\x80\x80", "????" }, { "\xf4\x90\x80\x80", "????" }, { "\xf8\x88", "??" },
-    { "\xe2\x82", "??" }, { "\xc3", "?" }, { "\xc2\x9b", "??" }, { "\x1b[31m", "?[31m" },
+    { "", "" },
+    { "plain", "plain" },
+    { "\xc3\xa9t\xc3\xa9", "\xc3\xa9t\xc3\xa9" },
+    { "\xe2\x82\xac\xf0\x9f\x98\x80", "\xe2\x82\xac\xf0\x9f\x98\x80" },
+    { "a\tb\nc\177", "a?b?c?" },
+    { "\xc0\xaf", "??" },
+    { "\xe0\x80\xaf", "???" },
+    { "\xed\xa0\x80", "???" },
+    { "\xf0\x80\x80\x80", "????" },
+    { "\xf4\x90\x80\x80", "????" },
+    { "\xf8\x88", "??" },
+    { "\xe2\x82", "??" },
+    { "\xc3", "?" },
+    { "\xc2\x9b", "??" },
+    { "\x1b[31m", "?[31m" },
   };
   char out[TSR__QUOTE];
 

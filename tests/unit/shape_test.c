@@ -18,8 +18,11 @@ TEST(dtypes_have_names_and_sizes)
     tsr_dtype dtype;
     const char *name;
     int size;
-  } rows[] = { { TSR_BOOL, "bool", 1 }, { TSR_I32, "i32", 4 }, { TSR_I64, "i64", 8 },
-               { TSR_F32, "f32", 4 }, { TSR_F64, "f64", 8 } };
+  } rows[] = { { TSR_BOOL, "bool", 1 },
+               { TSR_I32, "i32", 4 },
+               { TSR_I64, "i64", 8 },
+               { TSR_F32, "f32", 4 },
+               { TSR_F64, "f64", 8 } };
 
   for (int i = 0; i < 5; i++) {
     CHECK_STR(tsr_dtype_name(rows[i].dtype), rows[i].name);
@@ -157,8 +160,7 @@ TEST(the_longest_type_fits)
   n += (size_t)sprintf(expected + n, "]@(");
   for (int a = 0; a < 8; a++) n += (size_t)sprintf(expected + n, "%s%s", a ? "," : "", names[a]);
   sprintf(expected + n, ")");
-  CHECK_I64(tsr_type_text(TSR_BOOL, shape, &sharding, out, sizeof out),
-            (int64_t)strlen(expected));
+  CHECK_I64(tsr_type_text(TSR_BOOL, shape, &sharding, out, sizeof out), (int64_t)strlen(expected));
   CHECK_STR(out, expected);
   tsr_runtime_close(rt);
 }

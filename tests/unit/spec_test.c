@@ -24,13 +24,29 @@ TEST(specs_are_read_and_written)
     int rank;
     const char *written;
   } rows[] = {
-    { "x,y", 2, "(x,y)" }, { "x", 2, "(x,-)" }, { "x,-", 2, "(x,-)" }, { "-,x", 2, "(-,x)" },
-    { "-,x+y", 2, "(-,x+y)" }, { "y+x", 1, "(y+x)" }, { "x+y+z", 3, "(x+y+z,-,-)" },
-    { "", 0, "()" }, { "", 3, "(-,-,-)" }, { "-", 0, "()" }, { "-", 2, "(-,-)" },
-    { "-,-", 2, "(-,-)" }, { "-,-,-,-,-,-,-,x", 8, "(-,-,-,-,-,-,-,x)" },
-    { "z,y,x", 3, "(z,y,x)" }, { " x , y ", 2, "(x,y)" }, { "\tx\t+ y,z", 2, "(x+y,z)" },
-    { "(x,y)", 2, "(x,y)" }, { "( x , - )", 2, "(x,-)" }, { "()", 2, "(-,-)" }, { "  ", 1, "(-)" },
-    { "(-)", 1, "(-)" }, { "(x+y,-,z)", 3, "(x+y,-,z)" }, { " ( ) ", 0, "()" },
+    { "x,y", 2, "(x,y)" },
+    { "x", 2, "(x,-)" },
+    { "x,-", 2, "(x,-)" },
+    { "-,x", 2, "(-,x)" },
+    { "-,x+y", 2, "(-,x+y)" },
+    { "y+x", 1, "(y+x)" },
+    { "x+y+z", 3, "(x+y+z,-,-)" },
+    { "", 0, "()" },
+    { "", 3, "(-,-,-)" },
+    { "-", 0, "()" },
+    { "-", 2, "(-,-)" },
+    { "-,-", 2, "(-,-)" },
+    { "-,-,-,-,-,-,-,x", 8, "(-,-,-,-,-,-,-,x)" },
+    { "z,y,x", 3, "(z,y,x)" },
+    { " x , y ", 2, "(x,y)" },
+    { "\tx\t+ y,z", 2, "(x+y,z)" },
+    { "(x,y)", 2, "(x,y)" },
+    { "( x , - )", 2, "(x,-)" },
+    { "()", 2, "(-,-)" },
+    { "  ", 1, "(-)" },
+    { "(-)", 1, "(-)" },
+    { "(x+y,-,z)", 3, "(x+y,-,z)" },
+    { " ( ) ", 0, "()" },
   };
   tsr_runtime *rt = fixture_devices("cpu:8");
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=2,z=2");
@@ -80,7 +96,7 @@ TEST(typed_specs_are_the_same_as_text)
   tsr_runtime *rt = fixture_devices("cpu:8");
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=2,z=2");
   static const char *const axes[] = { "x+z", NULL, "y" }, *const loose[] = { " x + z ", "", "y " },
-                    *const dashes[] = { "x+z", "-", "y" };
+                           *const dashes[] = { "x+z", "-", "y" };
   tsr_sharding text = tsr_on(mesh, "x+z,-,y"), none = tsr_on(mesh, "-,-");
   tsr_sharding typed = tsr_on_dims(mesh, 3, axes), blanks = tsr_on_dims(mesh, 3, loose);
   tsr_sharding dashed = tsr_on_dims(mesh, 3, dashes), nothing = tsr_on_dims(mesh, 2, NULL);
@@ -138,7 +154,8 @@ TEST(without_a_mesh_a_spec_names_nothing)
   CHECK_STATUS(tsr__sharding_check(&none, &TSR_SHAPE(3, 3), &error), TSR_OK, NULL);
   CHECK(dims.error);
   CHECK_STATUS(tsr__sharding_check(&bad, &TSR_SHAPE(3, 3), &error), TSR_EAXIS, NULL);
-  CHECK_STR(error.text, "spec \"-,data\": no axis 'data', as there is no mesh (NULL); make one with "
+  CHECK_STR(error.text,
+            "spec \"-,data\": no axis 'data', as there is no mesh (NULL); make one with "
             "tsr_mesh_make");
 }
 
@@ -167,38 +184,74 @@ static void check_golden(const tsr_mesh *mesh, const struct golden *row)
 TEST(bad_specs_say_what_is_wrong)
 {
   static const struct golden rows[] = {
-    { "x,z", { 2, { 8, 8 } }, false, TSR_EAXIS,
-      "spec \"x,z\": no axis 'z'; the mesh has x=2,y=4" },
-    { "x,y,x", { 3, { 8, 8, 8 } }, false, TSR_EAXIS,
+    { "x,z", { 2, { 8, 8 } }, false, TSR_EAXIS, "spec \"x,z\": no axis 'z'; the mesh has x=2,y=4" },
+    { "x,y,x",
+      { 3, { 8, 8, 8 } },
+      false,
+      TSR_EAXIS,
       "spec \"x,y,x\": axis 'x' is used twice; an axis of mesh x=2,y=4 cuts one dim, once" },
-    { "x+x", { 1, { 8 } }, false, TSR_EAXIS,
+    { "x+x",
+      { 1, { 8 } },
+      false,
+      TSR_EAXIS,
       "spec \"x+x\": axis 'x' is used twice; an axis of mesh x=2,y=4 cuts one dim, once" },
-    { "x,,y", { 3, { 8, 8, 8 } }, false, TSR_EAXIS,
+    { "x,,y",
+      { 3, { 8, 8, 8 } },
+      false,
+      TSR_EAXIS,
       "spec \"x,,y\": an axis name is missing before ','; write '-' for a dim that is not cut "
       "(mesh x=2,y=4)" },
-    { "x,", { 2, { 8, 8 } }, false, TSR_EAXIS,
+    { "x,",
+      { 2, { 8, 8 } },
+      false,
+      TSR_EAXIS,
       "spec \"x,\": an axis name is missing at the end; write '-' for a dim that is not cut "
       "(mesh x=2,y=4)" },
-    { "x+", { 1, { 8 } }, false, TSR_EAXIS,
+    { "x+",
+      { 1, { 8 } },
+      false,
+      TSR_EAXIS,
       "spec \"x+\": an axis name is missing at the end; write '-' for a dim that is not cut "
       "(mesh x=2,y=4)" },
-    { "x;y", { 2, { 8, 8 } }, false, TSR_EAXIS,
+    { "x;y",
+      { 2, { 8, 8 } },
+      false,
+      TSR_EAXIS,
       "spec \"x;y\": found ';', expected dims such as '-', 'x' or 'x+y' with ',' between them "
       "(mesh x=2,y=4)" },
-    { "x y", { 2, { 8, 8 } }, false, TSR_EAXIS,
+    { "x y",
+      { 2, { 8, 8 } },
+      false,
+      TSR_EAXIS,
       "spec \"x y\": found 'y', expected dims such as '-', 'x' or 'x+y' with ',' between them "
       "(mesh x=2,y=4)" },
-    { "(x,y", { 2, { 8, 8 } }, false, TSR_EAXIS,
+    { "(x,y",
+      { 2, { 8, 8 } },
+      false,
+      TSR_EAXIS,
       "spec \"(x,y\": found the end, expected dims such as '-', 'x' or 'x+y' with ',' between them "
       "(mesh x=2,y=4)" },
-    { "x\xc3\xa4", { 1, { 8 } }, false, TSR_EAXIS,
-      "spec \"x\xc3\xa4\": found '?', expected dims such as '-', 'x' or 'x+y' with ',' between them "
+    { "x\xc3\xa4",
+      { 1, { 8 } },
+      false,
+      TSR_EAXIS,
+      "spec \"x\xc3\xa4\": found '?', expected dims such as '-', 'x' or 'x+y' with ',' between "
+      "them "
       "(mesh x=2,y=4)" },
-    { "-,-,-,-,-,-,-,-,x", { 1, { 8 } }, false, TSR_EAXIS,
+    { "-,-,-,-,-,-,-,-,x",
+      { 1, { 8 } },
+      false,
+      TSR_EAXIS,
       "spec \"-,-,-,-,-,-,-,-,x\": dims beyond the 8 an array can have (mesh x=2,y=4)" },
-    { "x,y", { 1, { 8 } }, false, TSR_ESHAPE,
+    { "x,y",
+      { 1, { 8 } },
+      false,
+      TSR_ESHAPE,
       "spec (x,y) names 2 dims, but f32[8] has 1; leave out the last 1 (mesh x=2,y=4)" },
-    { "-,-,x", { 0, { 0 } }, false, TSR_ESHAPE,
+    { "-,-,x",
+      { 0, { 0 } },
+      false,
+      TSR_ESHAPE,
       "spec (-,-,x) names 3 dims, but f32[] has 0; leave out the last 3 (mesh x=2,y=4)" },
   };
   tsr_runtime *rt = fixture_devices("cpu:8");
@@ -211,16 +264,28 @@ TEST(bad_specs_say_what_is_wrong)
 TEST(strict_specs_name_the_sizes_that_divide)
 {
   static const struct golden rows[] = {
-    { "x", { 2, { 7, 8 } }, true, TSR_ESHAPE,
+    { "x",
+      { 2, { 7, 8 } },
+      true,
+      TSR_ESHAPE,
       "dim 0 of f32[7,8]@(x,-) is 7, not a multiple of axis x = 2 of mesh x=2,y=4; nearest sizes "
       "that divide are 6 and 8, or leave strict out" },
-    { "-,x+y", { 2, { 7, 12 } }, true, TSR_ESHAPE,
+    { "-,x+y",
+      { 2, { 7, 12 } },
+      true,
+      TSR_ESHAPE,
       "dim 1 of f32[7,12]@(-,x+y) is 12, not a multiple of axes x+y = 8 of mesh x=2,y=4; nearest "
       "sizes that divide are 8 and 16, or leave strict out" },
-    { "y,x", { 2, { 3, 8 } }, true, TSR_ESHAPE,
+    { "y,x",
+      { 2, { 3, 8 } },
+      true,
+      TSR_ESHAPE,
       "dim 0 of f32[3,8]@(y,x) is 3, not a multiple of axis y = 4 of mesh x=2,y=4; the nearest "
       "size that divides is 4, or leave strict out" },
-    { "y", { 1, { INT64_MAX } }, true, TSR_ESHAPE,
+    { "y",
+      { 1, { INT64_MAX } },
+      true,
+      TSR_ESHAPE,
       "dim 0 of f32[9223372036854775807]@(y) is 9223372036854775807, not a multiple of axis y = 4 "
       "of mesh x=2,y=4; the nearest size that divides is 9223372036854775804, or leave strict "
       "out" },
@@ -238,8 +303,13 @@ TEST(strict_specs_name_the_sizes_that_divide)
 
 TEST(a_near_axis_name_is_suggested)
 {
-  static const struct golden row = { "dat,-", { 2, { 8, 8 } }, false, TSR_EAXIS,
-    "spec \"dat,-\": no axis 'dat'; the mesh has data=4,model=2; did you mean 'data'?" };
+  static const struct golden row = {
+    "dat,-",
+    { 2, { 8, 8 } },
+    false,
+    TSR_EAXIS,
+    "spec \"dat,-\": no axis 'dat'; the mesh has data=4,model=2; did you mean 'data'?"
+  };
   tsr_runtime *rt = fixture_devices("cpu:8");
 
   check_golden(tsr_mesh_make(rt, "data=4,model=2"), &row);
@@ -254,7 +324,7 @@ TEST(a_check_without_type_leaves_it_out)
 
   CHECK_STATUS(tsr__sharding_check(&strict, &TSR_SHAPE(7), &error), TSR_ESHAPE, NULL);
   CHECK_STR(error.text, "dim 0 of [7]@(x) is 7, not a multiple of axis x = 2 of mesh x=2,y=4; "
-            "nearest sizes that divide are 6 and 8, or leave strict out");
+                        "nearest sizes that divide are 6 and 8, or leave strict out");
   tsr_runtime_close(rt);
 }
 
@@ -308,20 +378,161 @@ static void check_bad(tsr_sharding sharding, const char *spec)
 TEST(malformed_specs_are_errors)
 {
   static const char *const specs[] = {
-    ",", ",,", "x,", ",x", "x,,y", "x,y,", ",x,y", "+", "++", "x+", "+x", "x++y", "x+y+", "+x+y",
-    "x+,y", "x,+y", "x,y+", "-,", ",-", "--", "-x", "x-", "-+x", "x+-", "-+-", "- -", "-,-,", "x -",
-    "- x", "x y", "x  y", "x\ty", "x\ny", "x\n", "\nx", "x\r", "z", "xy", "xx", "X", "Y", "x1", "1x",
-    "1", "0", "_", "x_", "_x", "x,z", "z,x", "x+z", "z+x", "x,x", "x+x", "x,y,x", "x+y,x", "y,x+y",
-    "x,-,x", "x;y", "x/y", "x|y", "x&y", "x*y", "x.y", "x:y", "x=y", "x=2", "x=2,y=4", "x!", "!x",
-    "#x", "x#", "$x", "%x", "%s", "%n", "%s%s%s%s%n", "x@y", "~x", "x~", "`x`", "'x'", "\"x\"",
-    "\"x\",\"y\"", "[x]", "[x,y]", "{x}", "<x>", "(x", "x)", "(x))", "((x))", "((x)", "(x)(y)",
-    "(x),y", "x,(y)", "(x,y)z", "(x,y),", "(,)", "(x,)", "(,x)", "(-", "-)", ")", "(", ")(", "()()",
-    "() x", "x ()", "None", "None,x", "null", "x,None", "P(x)", "P('x')", "*", "x,*", "?", "x,?",
-    "...", "x,...", "x\001", "\001", "x\177", "\177x", "\x80", "x\x80", "\xff", "\xff\xfe\xfd",
-    "\xc3\xa4", "x\xc3", "\xc3,x", "x,\xe2\x82\xac", "\xef\xbb\xbfx", "x\xc2\xa0,y", "x\xef\xbc\x8cy",
-    "\xe2\x88\x92", "x\xe2\x80\x8b", "x\vy", "\fx", "x\\", "\\x", "x\\,y", "data", "data,-",
-    "x+y+z", "x+y,z", "x,y,z", "-,-,-,-,-,-,-,-,-", "-,-,-,-,-,-,-,-,x", "x,y,-,-,-,-,-,-,-",
-    "-,-,-,-,-,-,-,-,", "-,-,-,-,-,-,-,-)", "x,y,x,y,x,y,x,y", "x+y+x+y+x+y+x+y+x",
+    ",",
+    ",,",
+    "x,",
+    ",x",
+    "x,,y",
+    "x,y,",
+    ",x,y",
+    "+",
+    "++",
+    "x+",
+    "+x",
+    "x++y",
+    "x+y+",
+    "+x+y",
+    "x+,y",
+    "x,+y",
+    "x,y+",
+    "-,",
+    ",-",
+    "--",
+    "-x",
+    "x-",
+    "-+x",
+    "x+-",
+    "-+-",
+    "- -",
+    "-,-,",
+    "x -",
+    "- x",
+    "x y",
+    "x  y",
+    "x\ty",
+    "x\ny",
+    "x\n",
+    "\nx",
+    "x\r",
+    "z",
+    "xy",
+    "xx",
+    "X",
+    "Y",
+    "x1",
+    "1x",
+    "1",
+    "0",
+    "_",
+    "x_",
+    "_x",
+    "x,z",
+    "z,x",
+    "x+z",
+    "z+x",
+    "x,x",
+    "x+x",
+    "x,y,x",
+    "x+y,x",
+    "y,x+y",
+    "x,-,x",
+    "x;y",
+    "x/y",
+    "x|y",
+    "x&y",
+    "x*y",
+    "x.y",
+    "x:y",
+    "x=y",
+    "x=2",
+    "x=2,y=4",
+    "x!",
+    "!x",
+    "#x",
+    "x#",
+    "$x",
+    "%x",
+    "%s",
+    "%n",
+    "%s%s%s%s%n",
+    "x@y",
+    "~x",
+    "x~",
+    "`x`",
+    "'x'",
+    "\"x\"",
+    "\"x\",\"y\"",
+    "[x]",
+    "[x,y]",
+    "{x}",
+    "<x>",
+    "(x",
+    "x)",
+    "(x))",
+    "((x))",
+    "((x)",
+    "(x)(y)",
+    "(x),y",
+    "x,(y)",
+    "(x,y)z",
+    "(x,y),",
+    "(,)",
+    "(x,)",
+    "(,x)",
+    "(-",
+    "-)",
+    ")",
+    "(",
+    ")(",
+    "()()",
+    "() x",
+    "x ()",
+    "None",
+    "None,x",
+    "null",
+    "x,None",
+    "P(x)",
+    "P('x')",
+    "*",
+    "x,*",
+    "?",
+    "x,?",
+    "...",
+    "x,...",
+    "x\001",
+    "\001",
+    "x\177",
+    "\177x",
+    "\x80",
+    "x\x80",
+    "\xff",
+    "\xff\xfe\xfd",
+    "\xc3\xa4",
+    "x\xc3",
+    "\xc3,x",
+    "x,\xe2\x82\xac",
+    "\xef\xbb\xbfx",
+    "x\xc2\xa0,y",
+    "x\xef\xbc\x8cy",
+    "\xe2\x88\x92",
+    "x\xe2\x80\x8b",
+    "x\vy",
+    "\fx",
+    "x\\",
+    "\\x",
+    "x\\,y",
+    "data",
+    "data,-",
+    "x+y+z",
+    "x+y,z",
+    "x,y,z",
+    "-,-,-,-,-,-,-,-,-",
+    "-,-,-,-,-,-,-,-,x",
+    "x,y,-,-,-,-,-,-,-",
+    "-,-,-,-,-,-,-,-,",
+    "-,-,-,-,-,-,-,-)",
+    "x,y,x,y,x,y,x,y",
+    "x+y+x+y+x+y+x+y+x",
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     "x,aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     "-,-,-,-,-,-,-,                                                                       z",
@@ -341,8 +552,8 @@ TEST(malformed_specs_are_errors)
 
 TEST(malformed_typed_specs_are_errors)
 {
-  static const char *const dims[] = { "x,y", "x,", "z", "x+", "+x", "x x", "(x)", ")", "x)", ",",
-                                      "--", "x+x", "\xff", "x+z", "x;", "x\n" };
+  static const char *const dims[] = { "x,y", "x,", "z",  "x+",  "+x",   "x x", "(x)", ")",
+                                      "x)",  ",",  "--", "x+x", "\xff", "x+z", "x;",  "x\n" };
   static const char *const twice[] = { "x", "y", "x" };
   tsr_runtime *rt = fixture_devices("cpu:8");
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=4");
@@ -435,10 +646,20 @@ TEST(canon_forgets_what_places_nothing)
     const char *left, *right;
     bool equal;
   } rows[] = {
-    { "x", "x,-", true }, { "x", "x,-,-,-", true }, { "x", "x+one", true }, { "x", "one+x", true },
-    { "x+y", "x+one+y+uno", true }, { "one", "", true }, { "one,uno", "-,-", true },
-    { "one,x", "-,x", true }, { "x+y", "y+x", false }, { "x,y", "y,x", false }, { "x", "y", false },
-    { "x", "-,x", false }, { "x", "", false }, { "x+y", "x,y", false },
+    { "x", "x,-", true },
+    { "x", "x,-,-,-", true },
+    { "x", "x+one", true },
+    { "x", "one+x", true },
+    { "x+y", "x+one+y+uno", true },
+    { "one", "", true },
+    { "one,uno", "-,-", true },
+    { "one,x", "-,x", true },
+    { "x+y", "y+x", false },
+    { "x,y", "y,x", false },
+    { "x", "y", false },
+    { "x", "-,x", false },
+    { "x", "", false },
+    { "x+y", "x,y", false },
   };
 
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
