@@ -1,10 +1,41 @@
 /* Reading CSV: sample a schema, count rows, read chosen columns of chosen rows in parallel.
  *
- * A source is one file mapped into memory. Sampling happens at open: names and types from
- * rows at the start, middle and end. Counting finds where the rows of each block begin (quotes
- * may hold newlines), so that borders over devices are the usual ones and every part can be
- * read by itself. Reading writes straight into the buffers it is given (the devices' shards):
- * this room knows nothing of devices, frames or arrays. */
+ * A source is one file. Sampling happens at open: names and types from rows at the start,
+ * middle and end. Counting reads the file into memory (not mapped: a file that shrinks is an
+ * error, not a signal) and finds where rows begin (quotes may hold newlines), so that borders
+ * over devices are the usual ones and every part can be read by itself. Reading writes straight
+ * into the buffers it is given (the devices' shards): this room knows nothing of devices,
+ * frames or arrays. One thread at a time uses a source; it uses the runtime's workers.
+ *
+ * Rows. Fields are separated by commas. The first line is the header; a column without a name
+ * is called column_3 by its place, two of one name are an error. Rows end with LF or CRLF, in any
+ * mixture, or with CR in a file without LF; the last one may lack it. Empty lines are skipped,
+ * but in a file of one column they are rows with an empty field. A row with more or fewer fields
+ * than the header is an error. A field that begins with a quote ends at the closing one, which a
+ * separator or the row's end must follow, and a doubled quote inside stands for one; a quote
+ * elsewhere is a character like others. A UTF-8 mark at the start is skipped; UTF-16,
+ * compressed files and other formats are TSR_EUNSUPPORTED with their name.
+ *
+ * Values. In all columns but text, spaces and tabs around a value do not count, quotes around it
+ * make no difference, and the empty field and NA are null. In text columns every field is text
+ * as it stands (empty text, NA; NUL bytes and spaces kept), must be UTF-8, and nothing is null.
+ *   bool   true True TRUE false False FALSE
+ *   i64    [+-] digits; leading zeros do not count (007 is 7, as in the peers)
+ *   f64    with a point or an exponent, and inf, infinity, nan in any case with [+-]; correctly
+ *          rounded; overflow gives an infinity
+ *   date   YYYY-MM-DD, a real day
+ *   time   YYYY-MM-DD[T ]HH:MM[:SS[.f]][Z|+hh:mm], UTC where no offset is given; up to nine
+ *          digits of a fraction, but those past the sixth must be zeros
+ *
+ * Types. A column's type follows from the set of what it holds, in any order:
+ *   nothing but nulls               f64 (only after the whole file was looked at)
+ *   bool only                       bool
+ *   integers that fit i64           i64
+ *   those and longer integers       text (f64 would lose digits)
+ *   any integers and some f64       f64 (an integer past 2^53 is rounded as any decimal text is)
+ *   dates                           date
+ *   time stamps, or both            time (a date is its first microsecond)
+ *   any other mixture               text */
 #ifndef TSR_IO_CSV_H
 #define TSR_IO_CSV_H
 
@@ -12,6 +43,17 @@
 #include "tessera/topology.h"
 
 typedef struct tsr__csv tsr__csv;
+
+/* Knobs for tests; zero means default. */
+typedef struct tsr__csv_opts {
+  int64_t granule;     /* bytes an entry of the row index covers (16 KiB) */
+  int64_t sample;      /* bytes sampled; smaller files are sampled whole (512 KiB) */
+  int stripes;         /* pieces of rows that are parsed in parallel (four a worker) */
+  int batch_rows;      /* rows split at a time, a multiple of 64 (by the number of columns) */
+  /* Reads as pread does: returns bytes, 0 at the end, -1 with errno. NULL: pread. */
+  int64_t (*read)(void *user, int fd, void *to, size_t length, int64_t offset);
+  void *user;
+} tsr__csv_opts;
 
 /* What a column holds. Dates are i32 days, time stamps i64 microseconds, both since
  * 1970-01-01 UTC; text is i32 codes into the column's dictionary. */
@@ -42,6 +84,8 @@ void tsr__dict_release(tsr__dict *dict);
  * with file:line:column where that makes sense. Detected: UTF-8 BOM, CRLF, a header row, RFC 4180
  * quotes. An empty file is an error; a header alone is a frame of 0 rows. */
 tsr__csv *tsr__csv_open(tsr_runtime *rt, const char *path, tsr__error *error);
+tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_opts *opts,
+                             tsr__error *error);
 void tsr__csv_close(tsr__csv *csv);
 int tsr__csv_columns(const tsr__csv *csv, const tsr__csv_column **out);
 const char *tsr__csv_path(const tsr__csv *csv);
@@ -50,7 +94,8 @@ const char *tsr__csv_path(const tsr__csv *csv);
 tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
 
 /* Where one column's part goes: values of `rows[part+1]-rows[part]` elements each, bool as one
- * bit an element LSB first, validity one bit an element (always written: 1 = valid). */
+ * bit an element LSB first, validity one bit an element (always written: 1 = valid). Bits are
+ * written in whole 64-bit words, those behind the last element 0; a null's value is 0. */
 typedef struct tsr__csv_target {
   int column;
   void **values;          /* one pointer a part */
@@ -68,13 +113,13 @@ typedef struct tsr__csv_read {
 } tsr__csv_read;
 
 /* Reads. When a value contradicts its column's sampled type, nothing is lost: the column's
- * type is widened in the schema (i64 -> f64 -> text, anything else -> text), `retyped` says how
- * many, TSR_OK is returned and the targets' contents are undefined: the caller allocates
+ * type is widened in the schema by the table above, `retyped` says how many, TSR_OK is returned and the targets' contents are undefined: the caller allocates
  * anew by the new types and calls again. A row with too many or too few fields is an error
  * that names file, line and the counts. */
 tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *error);
 
-/* The first row (0-based) and text that widened a column, for messages; row -1: none. */
+/* The first row (0-based) and text (cut to 79 bytes) that widened a column, for messages; row -1:
+ * none, then `text` is untouched. The text is owned by the source. */
 int64_t tsr__csv_widened(const tsr__csv *csv, int column, const char **text);
 
 #endif

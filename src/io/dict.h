@@ -1,0 +1,47 @@
+/* Building dictionaries in parallel: each stripe of rows collects its own, then they are unified
+ * in the order of the stripes, so that codes follow the first appearance in the file. */
+#ifndef TSR_IO_DICT_H
+#define TSR_IO_DICT_H
+
+#include "io/csv.h"
+
+typedef struct tsr__dict_entry {
+  const char *text;  /* in the file's bytes, or in the arena */
+  uint64_t hash;
+  uint32_t length;
+  int32_t code;      /* after tsr__dict_unify: the code in the dictionary */
+} tsr__dict_entry;
+
+typedef struct tsr__dict_slot {
+  uint32_t tag;      /* upper half of the hash */
+  int32_t entry;     /* -1: free */
+} tsr__dict_slot;
+
+typedef struct tsr__dict_local {
+  tsr__heap *heap;
+  tsr__arena arena;
+  tsr__dict_entry *entries;
+  size_t capacity;
+  int32_t count;
+  tsr__dict_slot *slots;
+  size_t slot_count; /* a power of two, or 0 */
+  char *scratch;     /* for text without its doubled quotes */
+  size_t scratch_size;
+  bool failed;       /* out of memory, or 2^31 entries */
+} tsr__dict_local;
+
+void tsr__dict_local_init(tsr__dict_local *local, tsr__heap *heap);
+void tsr__dict_local_free(tsr__dict_local *local);
+
+/* The code of a text, added if new; `*added` says so. The bytes are borrowed until unify unless
+ * `copy`. Returns -1 and sets `failed` out of memory. */
+int32_t tsr__dict_code(tsr__dict_local *local, const char *text, size_t length, bool copy,
+                       bool *added);
+
+/* Unifies `count` local dictionaries in order; fills their entries' codes. NULL: out of memory,
+ * or more than 2^31 - 1 texts. Returns a dictionary with one reference, owned by the caller. */
+tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count);
+
+bool tsr__utf8_valid(const char *text, size_t length);
+
+#endif
