@@ -119,6 +119,11 @@ static tsr_status take_opts(const tsr_mesh_opts *opts, struct draft *draft, tsr_
 {
   if (!opts)
     return tsr__error_set(error, TSR_EARG, "a mesh needs its axes, but the options are NULL");
+  if (tsr__opts_beyond(opts, opts->size, sizeof *opts))
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "tsr_mesh_make_with has an option set that version %s does not know; "
+                          "load the library the program was compiled for",
+                          tsr_version());
   if (opts->axis_count < 1 || opts->axis_count > TSR_MAX_AXES)
     return tsr__error_set(error, TSR_EARG, "a mesh has 1 to %d axes, not %d", TSR_MAX_AXES,
                           opts->axis_count);

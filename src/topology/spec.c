@@ -159,6 +159,7 @@ tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const tsr_on_op
   struct reader reader = { .text = spec, .at = spec, .mesh = mesh, .out = &out };
 
   if (mesh && mesh->error) out.error = TSR__SPEC_BAD_MESH;
+  else if (opts && tsr__opts_beyond(opts, opts->size, sizeof *opts)) out.error = TSR__SPEC_OPTIONS;
   else if (spec && read_spec(&reader)) finish(&out, reader.used);
   return out;
 }
@@ -302,6 +303,11 @@ static tsr_status spec_fail(const tsr_sharding *sharding, tsr__error *error)
                           "'-', 'x' or 'x+y' with ',' between them (%s)",
                           spec, sharding->span ? "'" : "the end", word, sharding->span ? "'" : "",
                           of);
+  case TSR__SPEC_OPTIONS:
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "tsr_on has an option set that version %s does not know; load the "
+                          "library the program was compiled for",
+                          tsr_version());
   case TSR__SPEC_DIMS:
     return tsr__error_set(error, TSR_EAXIS,
                           "spec \"%s\": dims beyond the %d an array can have "

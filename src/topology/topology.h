@@ -130,8 +130,13 @@ enum tsr__spec_error {
   TSR__SPEC_TWICE,     /* an axis used twice */
   TSR__SPEC_EMPTY,     /* a dim, or a side of '+', without a name */
   TSR__SPEC_CHARACTER, /* a character that does not belong there */
+  TSR__SPEC_OPTIONS,   /* an option that this version does not know */
   TSR__SPEC_DIMS       /* more dims than an array can have */
 };
+
+/* Whether options of `size` bytes, from a caller with a newer header, set a field beyond the
+ * `known` bytes of ours. */
+bool tsr__opts_beyond(const void *opts, size_t size, size_t known);
 
 /* Copies user text into a message-sized buffer: bytes that are no printable UTF-8 become '?',
  * and what does not fit ends in "...". Returns `out`. */

@@ -539,14 +539,39 @@ TEST(malformed_specs_are_errors)
     "                                                                                     z",
     "x                                                                                    y",
     "x,                                                                                    ",
-    "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"
-    "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+    "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+    "x,\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
   };
   tsr_runtime *rt = fixture_devices("cpu:8");
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=4");
 
   for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
     check_bad(tsr_on(mesh, specs[i], .strict = true), specs[i]);
+  tsr_runtime_close(rt);
+}
+
+/* Options of a caller with a newer header: zeros are defaults, anything else is unknown. */
+TEST(options_of_later_versions)
+{
+  struct {
+    tsr_on_opts opts;
+    int64_t later;
+  } on = { .opts = { .size = sizeof on, .strict = true } };
+  struct {
+    tsr_mesh_opts opts;
+    int64_t later;
+  } mesh = { .opts = { .size = sizeof mesh, .axis_count = 1, .names = { "x" }, .sizes = { 2 } } };
+  tsr_runtime *rt = fixture_devices("cpu:8");
+  tsr_mesh *good = tsr_mesh_make_with(rt, &mesh.opts);
+  tsr__error error = { .status = TSR_OK };
+
+  CHECK_STATUS(tsr_mesh_status(good), TSR_OK, NULL);
+  CHECK_I64(tsr_on_with(good, "x", &on.opts).error, 0);
+  mesh.later = on.later = 1;
+  CHECK_STATUS(tsr_mesh_status(tsr_mesh_make_with(rt, &mesh.opts)), TSR_EUNSUPPORTED, NULL);
+  tsr_sharding sharding = tsr_on_with(good, "x", &on.opts);
+  CHECK_STATUS(tsr__sharding_check(&sharding, &TSR_SHAPE(2), &error), TSR_EUNSUPPORTED, NULL);
+  CHECK_STR_HAS(error.text, "tsr_on has an option set that version");
   tsr_runtime_close(rt);
 }
 
