@@ -25,9 +25,9 @@ typedef struct tsr__heap {
 
 void tsr__heap_init(tsr__heap *heap, const tsr_allocator *user);
 bool tsr__heap_is_default(const tsr__heap *heap); /* false: all memory comes from the user's */
-void *tsr__new(tsr__heap *heap, size_t size);                /* zeroed; NULL when refused */
-void *tsr__new_raw(tsr__heap *heap, size_t size);            /* not zeroed */
-void tsr__del(tsr__heap *heap, void *block, size_t size);    /* NULL is allowed */
+void *tsr__new(tsr__heap *heap, size_t size);     /* zeroed; NULL when refused */
+void *tsr__new_raw(tsr__heap *heap, size_t size); /* not zeroed */
+void tsr__del(tsr__heap *heap, void *block, size_t size); /* NULL is allowed */
 /* Grows an array of `*capacity` elements to hold `need`; false when refused, nothing changed. */
 bool tsr__grow(tsr__heap *heap, void **array, size_t *capacity, size_t need, size_t element);
 
@@ -60,7 +60,7 @@ void tsr__arena_init(tsr__arena *arena, tsr__heap *heap);
 void tsr__arena_free(tsr__arena *arena);
 /* Empties an arena for another use of `first` (borrowed); keeps one small block at hand. */
 void tsr__arena_reset(tsr__arena *arena, void *first, size_t length);
-void *tsr__arena_new(tsr__arena *arena, size_t size);              /* zeroed, 16-aligned, or NULL */
+void *tsr__arena_new(tsr__arena *arena, size_t size); /* zeroed, 16-aligned, or NULL */
 char *tsr__arena_text(tsr__arena *arena, const char *text, size_t length); /* copy + NUL */
 
 /* ---- text (text.c) --------------------------------------------------------------------- */
@@ -105,15 +105,14 @@ typedef struct tsr__error {
 /* Writes an error once; later ones are dropped. Returns the status (breakpoint here). */
 tsr_status tsr__error_set(tsr__error *error, tsr_status status, const char *format, ...)
     TSR_PRINTF(3, 4);
-tsr_status tsr__error_vset(tsr__error *error, tsr_status status, const char *format,
-                           va_list args);
+tsr_status tsr__error_vset(tsr__error *error, tsr_status status, const char *format, va_list args);
 
 /* ---- scopes (scope.c) ------------------------------------------------------------------ */
 
 /* What a scope owns. Each node struct (array, frame, row...) begins with this header, so that
  * closing a scope can release what its nodes hold. */
 typedef struct tsr__node {
-  struct tsr__node *next;                  /* in the scope's list, newest first */
+  struct tsr__node *next; /* in the scope's list, newest first */
   tsr_scope *scope;
   const char *site;                        /* "file.c:12" or NULL */
   void (*release)(struct tsr__node *node); /* NULL: nothing to release */
@@ -126,26 +125,25 @@ struct tsr_scope {
   tsr__node *nodes;
   int64_t node_count;
   int depth;
-  bool inert;     /* could not be allocated properly: every call makes inert nodes */
-  bool warned;    /* the 100,000-node warning was given */
+  bool inert;  /* could not be allocated properly: every call makes inert nodes */
+  bool warned; /* the 100,000-node warning was given */
   const char *site;
   tsr_status status;
-  char *message;  /* in message_room, or a static text */
-  void *run_stats; /* execute/: figures of the last program, in the arena; NULL = none yet */
+  char *message;      /* in message_room, or a static text */
+  void *run_stats;    /* execute/: figures of the last program, in the arena; NULL = none yet */
   char *message_room; /* in the arena; kept when the error is cleared, for the next one */
   size_t message_size;
   char inline_block[1536];
 };
 
 /* Makes a zeroed node of `size` bytes in a scope; NULL out of memory (recorded). */
-void *tsr__node_new(tsr_scope *scope, size_t size, const char *site,
-                    void (*release)(tsr__node *));
+void *tsr__node_new(tsr_scope *scope, size_t size, const char *site, void (*release)(tsr__node *));
 
 /* The one way to fail: records the first error of a scope. The text should be the four parts
  * of the house: what, found against expected, way out; the site is put in front:
  * "file.c:12: TSR_ESHAPE: ...". Returns `status`. */
-tsr_status tsr__fail(tsr_scope *scope, const char *site, tsr_status status,
-                     const char *format, ...) TSR_PRINTF(4, 5);
+tsr_status tsr__fail(tsr_scope *scope, const char *site, tsr_status status, const char *format, ...)
+    TSR_PRINTF(4, 5);
 tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error *error);
 
 /* The shortest-lived of two scopes: the deeper one. NULL is allowed for either. */
@@ -160,13 +158,13 @@ typedef struct tsr__workers tsr__workers;
 
 struct tsr_runtime {
   tsr__heap heap;
-  tsr_runtime_opts opts;    /* a copy; threads is resolved, isa points to isa_name */
+  tsr_runtime_opts opts; /* a copy; threads is resolved, isa points to isa_name */
   char isa_name[32];
-  char isa[16];             /* opts.isa or $TSR_ISA resolved by kernel/; "" until then */
-  tsr__error error;         /* why open failed */
-  pthread_mutex_t lock;     /* guards scopes list and slots' creation */
-  tsr_scope *scopes;        /* open root scopes */
-  tsr_scope *spare;         /* a few closed scopes kept for reuse (a 3 us call path) */
+  char isa[16];                    /* opts.isa or $TSR_ISA resolved by kernel/; "" until then */
+  tsr__error error;                /* why open failed */
+  pthread_mutex_t lock;            /* guards scopes list and slots' creation */
+  tsr_scope *scopes;               /* open root scopes */
+  tsr_scope *spare;                /* a few closed scopes kept for reuse (a 3 us call path) */
   _Atomic(tsr__workers *) workers; /* started at first use */
   void *slots[TSR__SLOTS];
   void (*slot_free[TSR__SLOTS])(tsr_runtime *rt, void *slot);
@@ -186,7 +184,7 @@ tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *for
 
 /* Areas are room names: "base", "graph", "partition", "execute", "io", ... TSR_LOG is
  * "debug", or "execute:debug,io". Silent by default. */
-void tsr__log_open(tsr_runtime *rt);  /* reads TSR_LOG; runtime.c only */
+void tsr__log_open(tsr_runtime *rt); /* reads TSR_LOG; runtime.c only */
 void tsr__log_close(tsr_runtime *rt);
 bool tsr__log_on(const tsr_runtime *rt, tsr_log_level level, const char *area);
 void tsr__log(tsr_runtime *rt, tsr_log_level level, const char *area, const char *format, ...)

@@ -25,14 +25,26 @@ typedef struct tsr__log {
   } area[AREAS];
 } logger;
 
-static const char *const level_names[] = { "off", "error", "warn", "info", "debug", "trace" };
-#define LEVELS ((int)(sizeof level_names / sizeof *level_names))
+/* Words that may stand in TSR_LOG. */
+typedef struct vocabulary {
+  const char *what;
+  int count;
+  const char *names[14];
+} vocabulary;
+
+static const vocabulary levels = {
+  "level",
+  6,
+  { "off", "error", "warn", "info", "debug", "trace" },
+};
 
 /* Rooms by name, to tell a misspelt area; base/ knows nothing else of them. */
-static const char *const area_names[] = { "base", "topology", "comm", "graph", "kernel",
-                                          "partition", "execute", "array", "transform", "io",
-                                          "frame", "checkpoint", "inspect", "pipeline" };
-#define AREA_NAMES ((int)(sizeof area_names / sizeof *area_names))
+static const vocabulary areas = {
+  "area",
+  14,
+  { "base", "topology", "comm", "graph", "kernel", "partition", "execute", "array", "transform",
+    "io", "frame", "checkpoint", "inspect", "pipeline" },
+};
 
 static void to_stderr(tsr_log_level level, const char *area, const char *line, void *user)
 {
@@ -41,32 +53,29 @@ static void to_stderr(tsr_log_level level, const char *area, const char *line, v
   fprintf(stderr, "tsr %s: %s\n", area, line);
 }
 
-static int find_name(const char *word, size_t length, const char *const *names, int count)
+static int find_word(const vocabulary *words, const char *word, size_t length)
 {
-  for (int i = 0; i < count; i++)
-    if (strlen(names[i]) == length && !memcmp(names[i], word, length)) return i;
+  for (int i = 0; i < words->count; i++)
+    if (strlen(words->names[i]) == length && !memcmp(words->names[i], word, length)) return i;
   return -1;
 }
 
-static void complain(tsr_runtime *rt, const char *what, const char *word, size_t length,
-                     const char *const *names, int count)
+static void complain(tsr_runtime *rt, const vocabulary *words, const char *word, size_t length)
 {
-  char copy[AREA_SIZE];
+  char copy[AREA_SIZE], line[160];
   snprintf(copy, sizeof copy, "%.*s", (int)(length < AREA_SIZE ? length : AREA_SIZE), word);
-  int near = tsr__text_nearest(copy, names, count);
-  logger *log = rt->log;
-  char line[160];
-  snprintf(line, sizeof line, "TSR_LOG: no %s '%s'%s%s%s", what, copy,
-           near >= 0 ? "; did you mean '" : "", near >= 0 ? names[near] : "",
-           near >= 0 ? "'?" : "");
-  log->fn(TSR_LOG_WARN, "base", line, log->user);
+  int near = tsr__text_nearest(copy, words->names, words->count);
+  int used = snprintf(line, sizeof line, "TSR_LOG: no %s '%s'", words->what, copy);
+  if (near >= 0)
+    snprintf(line + used, sizeof line - (size_t)used, "; did you mean '%s'?", words->names[near]);
+  rt->log->fn(TSR_LOG_WARN, "base", line, rt->log->user);
 }
 
 /* Reads one "area[:level]" or "level". */
 static void read_entry(tsr_runtime *rt, const char *entry, size_t length)
 {
   logger *log = rt->log;
-  int level = find_name(entry, length, level_names, LEVELS);
+  int level = find_word(&levels, entry, length);
   if (level >= 0) {
     log->level = level;
     return;
@@ -76,14 +85,14 @@ static void read_entry(tsr_runtime *rt, const char *entry, size_t length)
   level = TSR_LOG_DEBUG;
   if (colon) {
     size_t rest = length - name - 1;
-    level = find_name(colon + 1, rest, level_names, LEVELS);
+    level = find_word(&levels, colon + 1, rest);
     if (level < 0) {
-      complain(rt, "level", colon + 1, rest, level_names, LEVELS);
+      complain(rt, &levels, colon + 1, rest);
       return;
     }
   }
-  if (find_name(entry, name, area_names, AREA_NAMES) < 0) {
-    complain(rt, "area", entry, name, area_names, AREA_NAMES);
+  if (find_word(&areas, entry, name) < 0) {
+    complain(rt, &areas, entry, name);
     return;
   }
   if (log->count == AREAS) return;

@@ -88,8 +88,8 @@ static size_t whole_size(const tsr__pool *pool, size_t size)
 /* Maps too much and gives back both ends, because mmap only aligns to small pages. */
 static void *map_block(tsr__pool *pool, size_t whole)
 {
-  char *raw = mmap(NULL, whole + HUGE_PAGE, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char *raw =
+      mmap(NULL, whole + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) return NULL;
   size_t front = (size_t)(-(uintptr_t)raw & (HUGE_PAGE - 1));
   if (front) munmap(raw, front);

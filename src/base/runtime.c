@@ -36,16 +36,23 @@ static void check_options(tsr_runtime *rt, bool known)
   if (!known)
     tsr__runtime_fail(rt, TSR_EUNSUPPORTED,
                       "tsr_runtime_open: an option is set that version %s does not know; "
-                      "load the library the program was compiled for", tsr_version());
+                      "load the library the program was compiled for",
+                      tsr_version());
   if (o->threads < 0 || o->threads > MOST_THREADS)
-    tsr__runtime_fail(rt, TSR_EARG, "tsr_runtime_open: .threads is %d, expected 1 to %d, "
-                      "or 0 for one a core", o->threads, MOST_THREADS);
+    tsr__runtime_fail(rt, TSR_EARG,
+                      "tsr_runtime_open: .threads is %d, expected 1 to %d, "
+                      "or 0 for one a core",
+                      o->threads, MOST_THREADS);
   if (o->memory_limit < 0)
-    tsr__runtime_fail(rt, TSR_EARG, "tsr_runtime_open: .memory_limit is %lld bytes, expected "
-                      "a positive number, or 0 for no limit", (long long)o->memory_limit);
+    tsr__runtime_fail(rt, TSR_EARG,
+                      "tsr_runtime_open: .memory_limit is %lld bytes, expected "
+                      "a positive number, or 0 for no limit",
+                      (long long)o->memory_limit);
   if (o->plan_cache < 0)
-    tsr__runtime_fail(rt, TSR_EARG, "tsr_runtime_open: .plan_cache is %d plans, expected a "
-                      "positive number, or 0 for 256", o->plan_cache);
+    tsr__runtime_fail(rt, TSR_EARG,
+                      "tsr_runtime_open: .plan_cache is %d plans, expected a "
+                      "positive number, or 0 for 256",
+                      o->plan_cache);
   if (o->allocator && (!o->allocator->allocate || !o->allocator->release))
     tsr__runtime_fail(rt, TSR_EARG, "tsr_runtime_open: .allocator lacks %s; set both functions",
                       o->allocator->allocate ? "release" : "allocate");

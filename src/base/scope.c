@@ -22,6 +22,7 @@
 
 static const tsr_scope no_memory_scope = {
   .rt = (tsr_runtime *)&tsr__inert_runtime,
+  .arena.heap = (tsr__heap *)&tsr__inert_runtime.heap,
   .depth = INT_MAX,
   .inert = true,
   .status = TSR_ENOMEM,
@@ -30,6 +31,7 @@ static const tsr_scope no_memory_scope = {
 
 static const tsr_scope no_parent_scope = {
   .rt = (tsr_runtime *)&tsr__inert_runtime,
+  .arena.heap = (tsr__heap *)&tsr__inert_runtime.heap,
   .depth = INT_MAX,
   .inert = true,
   .status = TSR_EARG,
@@ -60,8 +62,8 @@ static const char *bare_message(tsr_status status)
   return "TSR_EUNKNOWN: a status this library does not know";
 }
 
-static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status,
-                        const char *format, va_list args)
+static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status, const char *format,
+                        va_list args)
 {
   if (!scope || scope->inert || scope->status != TSR_OK || status == TSR_OK) return status;
   scope->status = status;
@@ -81,8 +83,7 @@ static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status,
   return status;
 }
 
-tsr_status tsr__fail(tsr_scope *scope, const char *site, tsr_status status,
-                     const char *format, ...)
+tsr_status tsr__fail(tsr_scope *scope, const char *site, tsr_status status, const char *format, ...)
 {
   va_list args;
   va_start(args, format);
@@ -228,6 +229,7 @@ static void start_scope(tsr_scope *scope, tsr_runtime *rt, tsr_scope *outer, con
   scope->status = TSR_OK;
   scope->message = scope->message_room = NULL;
   scope->message_size = 0;
+  scope->run_stats = NULL;
 }
 
 /* Puts a scope at the head of the list it belongs to. */

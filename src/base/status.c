@@ -26,10 +26,11 @@ const char *tsr_status_text(tsr_status status)
   return "a status this library does not know";
 }
 
+#define DOTTED(a, b, c) TSR_STRINGIZE(a) "." TSR_STRINGIZE(b) "." TSR_STRINGIZE(c)
+
 const char *tsr_version(void)
 {
-  return TSR_STRINGIZE(TSR_VERSION_MAJOR) "." TSR_STRINGIZE(TSR_VERSION_MINOR) "."
-      TSR_STRINGIZE(TSR_VERSION_PATCH);
+  return DOTTED(TSR_VERSION_MAJOR, TSR_VERSION_MINOR, TSR_VERSION_PATCH);
 }
 
 /* Ends a text that did not fit with "...", never in the middle of a UTF-8 character. */
@@ -40,8 +41,7 @@ static void mark_cut(char *text, size_t size)
   memcpy(text + at, "...", 4);
 }
 
-tsr_status tsr__error_vset(tsr__error *error, tsr_status status, const char *format,
-                           va_list args)
+tsr_status tsr__error_vset(tsr__error *error, tsr_status status, const char *format, va_list args)
 {
   if (!error || error->status != TSR_OK || status == TSR_OK) return status;
   error->status = status;

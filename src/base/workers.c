@@ -35,7 +35,7 @@ struct tsr__workers {
   void *user;
   int64_t count;
   _Alignas(64) pthread_mutex_t submit; /* one job at a time */
-  _Atomic uintptr_t caller; /* its pthread_t; 0 between jobs */
+  _Atomic uintptr_t caller;            /* its pthread_t; 0 between jobs */
   pthread_mutex_t sleep_lock;
   pthread_cond_t wake; /* a job was opened, or quit */
   pthread_cond_t done; /* the last worker left a closed job */
@@ -229,7 +229,8 @@ static void start_threads(tsr__workers *w, int wanted)
   pthread_sigmask(SIG_SETMASK, &all, &old);
   for (int i = 1; i < wanted; i++) {
     struct member *member = &w->member[w->started];
-    *member = (struct member){ .workers = w, .worker = i, .cpu = pinned ? nth_cpu(&set, i) : NO_CPU };
+    *member =
+        (struct member){ .workers = w, .worker = i, .cpu = pinned ? nth_cpu(&set, i) : NO_CPU };
     if (pthread_create(&member->thread, NULL, thread_main, member)) break;
     w->started++;
   }
@@ -308,8 +309,7 @@ static void lock_submit(tsr__workers *w)
   if (pthread_mutex_trylock(&w->submit)) {
     pthread_t self = pthread_self();
     TSR_INVARIANT(atomic_load(&w->caller) != (uintptr_t)self);
-    for (int i = 0; i < w->started; i++)
-      TSR_INVARIANT(!pthread_equal(w->member[i].thread, self));
+    for (int i = 0; i < w->started; i++) TSR_INVARIANT(!pthread_equal(w->member[i].thread, self));
     pthread_mutex_lock(&w->submit);
   }
   atomic_store_explicit(&w->caller, (uintptr_t)pthread_self(), memory_order_relaxed);

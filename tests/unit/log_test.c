@@ -141,8 +141,8 @@ TEST(no_memory_means_no_log)
 {
   struct test_alloc state = { .fail_at = 2 };
   tsr_allocator user = test_allocator(&state);
-  tsr_runtime *rt = tsr__runtime_new(
-      &(tsr_runtime_opts){ .log = record, .log_user = seen, .allocator = &user });
+  tsr_runtime *rt =
+      tsr__runtime_new(&(tsr_runtime_opts){ .log = record, .log_user = seen, .allocator = &user });
   CHECK_STATUS(tsr_runtime_status(rt), TSR_OK, NULL);
   say_all(rt);
   CHECK_STR(seen, "");
@@ -150,8 +150,7 @@ TEST(no_memory_means_no_log)
 
   state = (struct test_alloc){ .fail_at = 3 }; /* a long line without memory is cut, not lost */
   user = test_allocator(&state);
-  rt = tsr__runtime_new(
-      &(tsr_runtime_opts){ .log = record, .log_user = seen, .allocator = &user });
+  rt = tsr__runtime_new(&(tsr_runtime_opts){ .log = record, .log_user = seen, .allocator = &user });
   tsr__log(rt, TSR_LOG_INFO, "io", "%3000d", 5);
   CHECK_U64(strlen(seen), 511 + strlen("3 io ;"));
   tsr_runtime_close(rt);

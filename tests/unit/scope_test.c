@@ -124,6 +124,8 @@ TEST(a_closed_scope_is_reused)
     tsr_scope *outer = tsr_scope_open(rt), *inner = tsr_scope_open(outer);
     CHECK_I64(tsr_scope_nodes(outer), 0);
     CHECK_STR(tsr_message(inner), "");
+    CHECK(!outer->run_stats && !inner->run_stats);
+    outer->run_stats = inner->run_stats = rt;
     for (int k = 0; k < 8; k++) CHECK(tsr__node_new(inner, 300, NULL, NULL));
     tsr__fail(inner, NULL, TSR_EARG, "round %d", i);
     tsr_scope_close(outer);
@@ -270,6 +272,7 @@ TEST(an_inert_scope_takes_everything_and_changes_nothing)
   CHECK_STATUS(tsr_scope_status(scope), TSR_ENOMEM, NULL);
   CHECK_STR_HAS(tsr_message(scope), "TSR_ENOMEM: ");
   CHECK(!tsr__node_new(scope, 64, NULL, NULL));
+  CHECK(!tsr__arena_new(&scope->arena, 64));
   CHECK_STATUS(tsr_fail(scope, TSR_EARG, "x"), TSR_EARG, NULL);
   tsr_scope_clear(scope);
   CHECK_STATUS(tsr_scope_status(scope), TSR_ENOMEM, NULL);
@@ -302,7 +305,7 @@ TEST(a_crowded_scope_names_the_busiest_line_once)
   unsetenv("TSR_LOG");
   tsr_runtime *rt = tsr__runtime_new(&(tsr_runtime_opts){ .log = keep_line, .log_user = &lines });
   tsr_scope *scope = tsr_scope_open_at(rt, "main.c:10");
-  static char rare[100][16];
+  static char rare[100][24];
   for (int i = 0; i < 100; i++) snprintf(rare[i], sizeof rare[i], "rare.c:%d", i);
   for (int i = 0; i < 130000; i++) {
     const char *site = i % 3 == 0 ? "loop.c:14" : i % 7 == 0 ? "loop.c:15" : rare[i % 100];

@@ -23,8 +23,7 @@ TEST(every_status_has_a_name_and_a_text)
 TEST(the_version_is_the_headers)
 {
   char text[32];
-  snprintf(text, sizeof text, "%d.%d.%d", TSR_VERSION_MAJOR, TSR_VERSION_MINOR,
-           TSR_VERSION_PATCH);
+  snprintf(text, sizeof text, "%d.%d.%d", TSR_VERSION_MAJOR, TSR_VERSION_MINOR, TSR_VERSION_PATCH);
   CHECK_STR(tsr_version(), text);
 }
 

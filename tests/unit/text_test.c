@@ -217,10 +217,18 @@ TEST(floats_print_as_elsewhere)
     float value;
     const char *text;
   } floats[] = {
-    { 0.1f, "0.1" },         { 16777216.0f, "16777216" }, { 1e10f, "10000000000" },
-    { 1e16f, "1e+16" },      { 3.4028235e38f, "3.4028235e+38" }, { 1e-45f, "1e-45" },
-    { 1.1754944e-38f, "1.1754944e-38" }, { 0.33333334f, "0.33333334" }, { -2.5f, "-2.5" },
-    { 1e-4f, "0.0001" },     { 1e-5f, "1e-05" },          { 65504.5f, "65504.5" },
+    { 0.1f, "0.1" },
+    { 16777216.0f, "16777216" },
+    { 1e10f, "10000000000" },
+    { 1e16f, "1e+16" },
+    { 3.4028235e38f, "3.4028235e+38" },
+    { 1e-45f, "1e-45" },
+    { 1.1754944e-38f, "1.1754944e-38" },
+    { 0.33333334f, "0.33333334" },
+    { -2.5f, "-2.5" },
+    { 1e-4f, "0.0001" },
+    { 1e-5f, "1e-05" },
+    { 65504.5f, "65504.5" },
   };
   char out[32];
   for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
@@ -241,7 +249,7 @@ static bool fewer_digits_do(double value, int count, bool single)
 {
   char text[64];
   snprintf(text, sizeof text, "%.*e", count - 1, value);
-  int exponent = atoi(strchr(text, 'e') + 1) - (count - 1);
+  int exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10) - (count - 1);
   long long digits = 0;
   for (const char *p = text; *p != 'e'; p++)
     if (*p >= '0' && *p <= '9') digits = digits * 10 + (*p - '0');
@@ -320,24 +328,28 @@ TEST(widths_count_terminal_columns)
   CHECK_I64(width(""), 0);
   CHECK_I64(width("plain"), 5);
   CHECK_I64(width("caf\xC3\xA9"), 4);
-  CHECK_I64(width("cafe\xCC\x81"), 4);                 /* e + combining acute */
-  CHECK_I64(width("\xE6\x9D\xB1\xE4\xBA\xAC"), 4);     /* two ideographs */
-  CHECK_I64(width("\xED\x95\x9C"), 2);                 /* a Hangul syllable */
-  CHECK_I64(width("\xF0\x9F\x98\x80"), 2);             /* an emoji */
-  CHECK_I64(width("\xE2\x94\x80\xE2\x94\x82"), 2);     /* box drawing */
-  CHECK_I64(width("a\xE2\x80\x8B" "b"), 2);            /* zero-width space */
-  CHECK_I64(width("\xEF\xBC\xA1"), 2);                 /* full-width A */
-  CHECK_I64(width("\xEF\xBD\xB1"), 1);                 /* half-width katakana */
+  CHECK_I64(width("cafe\xCC\x81"), 4);             /* e + combining acute */
+  CHECK_I64(width("\xE6\x9D\xB1\xE4\xBA\xAC"), 4); /* two ideographs */
+  CHECK_I64(width("\xED\x95\x9C"), 2);             /* a Hangul syllable */
+  CHECK_I64(width("\xF0\x9F\x98\x80"), 2);         /* an emoji */
+  CHECK_I64(width("\xE2\x94\x80\xE2\x94\x82"), 2); /* box drawing */
+  CHECK_I64(width("a\xE2\x80\x8B"
+                  "b"),
+            2);                        /* zero-width space */
+  CHECK_I64(width("\xEF\xBC\xA1"), 2); /* full-width A */
+  CHECK_I64(width("\xEF\xBD\xB1"), 1); /* half-width katakana */
 }
 
 TEST(bytes_that_are_no_utf8_count_one_each)
 {
   CHECK_I64(width("\xFF\xFE"), 2);
-  CHECK_I64(width("a\xC3"), 2);              /* cut short */
-  CHECK_I64(width("\xC0\x80"), 2);           /* overlong */
-  CHECK_I64(width("\xED\xA0\x80"), 3);       /* a surrogate */
-  CHECK_I64(width("\xF4\x90\x80\x80"), 4);   /* past the last character */
-  CHECK_I64(width("\xE6\x9D" "ab"), 4);
+  CHECK_I64(width("a\xC3"), 2);            /* cut short */
+  CHECK_I64(width("\xC0\x80"), 2);         /* overlong */
+  CHECK_I64(width("\xED\xA0\x80"), 3);     /* a surrogate */
+  CHECK_I64(width("\xF4\x90\x80\x80"), 4); /* past the last character */
+  CHECK_I64(width("\xE6\x9D"
+                  "ab"),
+            4);
   CHECK_I64(tsr__text_width("a\0b", 3), 3);
   for (size_t length = 1; length < 5; length++) { /* reads nothing past the end */
     char *cut = test_guarded(length);
