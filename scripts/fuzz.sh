@@ -18,7 +18,8 @@ if [ -z "$targets" ]; then
 fi
 
 [ -f build/fuzz/Makefile ] || cmake --preset fuzz --log-level=WARNING >/dev/null
-cmake --build build/fuzz -j "$(nproc)" -- -s
+# shellcheck disable=SC2086 # words are wanted
+cmake --build build/fuzz -j "$(nproc)" --target $targets -- -s >/dev/null
 for name in $targets; do
   learnt=build/fuzz/corpus/$name seeds=tests/fuzz/corpus/$name log=build/fuzz/$name.log
   mkdir -p "$learnt"
