@@ -41,7 +41,8 @@ extern const tsr__opinfo tsr__ops[TSR__OPS];
 
 /* ---- attributes ------------------------------------------------------------------------ */
 
-/* A number given in a formula, or a seed: a parameter of the run, not of the plan. */
+/* A number given in a formula, or a seed: a parameter of the run, not of the plan. Integers and
+ * bools (0 or 1) lie in `i`, f64 and f32 (to be rounded to f32 when used) in `f`. */
 typedef union tsr__num {
   int64_t i;
   double f;
@@ -49,7 +50,7 @@ typedef union tsr__num {
 
 /* What a node is beside its operands. Part of the plan's key, unlike tsr__num. */
 typedef struct tsr__attr {
-  uint32_t dims;   /* reductions: bit d = dim d is reduced; iota, take: the dim */
+  uint32_t dims;   /* reductions: bit d = dim d is reduced; iota, take: the dim's number */
   uint8_t keep;    /* reductions: reduced dims stay with size 1 */
   uint8_t checked; /* sum: leaving the range of i64 is an error (frames) */
   uint8_t param_count; /* numbers the node takes at run time: const 1, uniform 2, firstn 1 */
@@ -72,8 +73,8 @@ struct tsr_array {
   uint8_t inert;          /* made by a failed call, or of one: computes nothing */
   uint8_t deleted;        /* tsr_delete was called */
   uint8_t placed;         /* `sharding` was asked for (leaf, source, constrain, reshard) */
-  uint32_t mark;          /* index + 1 in the program being traced, valid while `epoch` agrees */
-  uint64_t epoch;
+  uint32_t mark;          /* index + 1 of its node in the program traced last */
+  uint32_t visit;         /* its place in that program's `visited`, which proves `mark` */
   tsr_array *in[3];       /* NULL: operand left out (a reduction's mask or code) */
   tsr_shape shape;
   tsr__attr attr;
@@ -106,8 +107,30 @@ tsr_array *tsr__make_const(tsr_scope *scope, tsr_dtype dtype, tsr__num value, co
 /* The dtype two operands meet in (JAX's table with 64-bit types on; i64 + f32 is f32). */
 tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b);
 
-/* Hook for values: how graph/ lets go of them when a node dies. execute/ provides it. */
+/* Hooks for values, provided by execute/: how graph/ lets go of them when a node dies, and whether
+ * the rows lie as a filter left them (run-time counts) instead of at the usual borders. */
 void tsr__value_release(tsr__value *value);
+bool tsr__value_ragged(const tsr__value *value);
+
+/* ---- inference (infer.c) ---------------------------------------------------------------- */
+
+/* The type of an operand; `sharding` serves messages and may be NULL. */
+typedef struct tsr__type {
+  tsr_dtype dtype; /* 0: the operand is left out */
+  tsr_shape shape;
+  const tsr_sharding *sharding;
+} tsr__type;
+
+typedef struct tsr__inferred {
+  tsr_dtype dtype;
+  tsr_shape shape;
+  tsr_dtype operand[3]; /* the dtype each operand must have: cast it when it has another */
+} tsr__inferred;
+
+/* Applies the dtype and shape rules of an op's row. `ask` carries what rules ATTR and SOURCE
+ * need and the attributes. Errors: TSR_ESHAPE, TSR_EDTYPE, TSR_EARG, in our wording. */
+tsr_status tsr__infer(tsr__op op, const tsr__type in[3], const tsr__ask *ask, tsr__inferred *out,
+                      tsr__error *error);
 
 /* ---- factors: the sharding rule of a node, expanded ------------------------------------- */
 
@@ -159,15 +182,22 @@ typedef struct tsr__program {
   tsr_array **arrays;       /* one a node: leaves and roots to be bound; NULL after partition adds */
   size_t capacity, sharding_capacity, param_capacity, site_capacity, array_capacity;
   bool failed;              /* out of memory while building */
+  /* how tracing finds its way; empty otherwise */
+  tsr_array **visited;      /* every array met, in the order of their `visit` */
+  struct tsr__todo *todo;   /* arrays waiting for their operands */
+  struct tsr__slot_of *table; /* nodes by hash, to merge equal ones */
+  uint32_t visited_count, stamp;
+  size_t visited_capacity, todo_capacity, table_size;
 } tsr__program;
 
 void tsr__program_init(tsr__program *program, tsr__heap *heap);
 void tsr__program_free(tsr__program *program);
 /* Empties it but keeps its memory: a runtime keeps one for the fast path. */
 void tsr__program_clear(tsr__program *program);
-/* Collects `roots` and what they need. Evaluated nodes become leaves. Nodes of equal op, operands
- * and attributes are one (constants by value too: see the .c). Fails on inert or deleted nodes
- * (the scope that has the error is named in `error`). */
+/* Collects `roots` and what they need, operands first. Evaluated nodes become leaves. Nodes of
+ * equal op, operands and attributes are one; those that take numbers never are, since a plan may
+ * not depend on values. Afterwards `roots[i]->mark - 1` is a root's node. Fails on inert nodes
+ * (with the error of the scope that has it), on deleted roots, and on deleted leaves. */
 tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, int count,
                               tsr__error *error);
 int tsr__program_add(tsr__program *program, const tsr__gnode *node, const char *site);
@@ -177,11 +207,27 @@ tsr_shape tsr__gnode_shape(const tsr__gnode *node);
 tsr_status tsr__program_copy(tsr__program *out, const tsr__program *in, tsr__heap *heap);
 bool tsr__program_same(const tsr__program *a, const tsr__program *b);
 uint64_t tsr__program_hash(const tsr__program *program);
-/* Text of a program, one line a node with dtype, shape, sharding and site. */
+/* Text of a program, one line a node with dtype, shape, sharding and site. Constants stand where
+ * they are used, so that the other nodes are numbered without gaps. */
 void tsr__program_print(const tsr__program *program, tsr__text *out);
+/* The number that a node has in that text: how many nodes but constants come before it. */
+int tsr__program_number(const tsr__program *program, int node);
 /* Checks every promise of a program (order, arity, dtypes, shapes by the table's rules); tests and
  * debug builds run it after trace and after partition. */
 tsr_status tsr__program_verify(const tsr__program *program, tsr__error *error);
+
+/* When each node is done. A program runs in slots: kernels of stage s, then the combining of their
+ * reductions, then steps of stage s, for s = -1, 0, 1, ... (-1: steps that need no kernel).
+ *
+ *   LEAF             -1: there from the start
+ *   TILE, FORMULA    0 or more: computed in a kernel of this stage. It is the maximum over the
+ *   REDUCE           operands of: stage of a TILE or FORMULA; stage + 1 of a LEAF, REDUCE or STEP.
+ *                    A REDUCE accumulates there and is combined right after
+ *   STEP             runs after the combining of this stage, in order of nodes: the maximum over
+ *                    the operands' stages
+ *
+ * Fills `stage` (one a node) and returns the number of kernel stages: the largest + 1. */
+int tsr__stages(const tsr__program *program, int *stage);
 
 /* ---- accumulators: what a reduction keeps while it runs, and what of it travels ------------- */
 
@@ -194,7 +240,8 @@ enum tsr__acc_class {
 };
 
 /* The accumulator of one or more reduction nodes: those with equal class, operands, dims and groups
- * share it. For a COUNT over (mask, codes) alone, `operand` is -1. */
+ * share it. A COUNT has no operand (-1): it counts where the mask (if any) is true. COUNT, ANY and
+ * ALL nodes have bool operands; a COUNT node of a bool without a mask counts that bool as its mask. */
 typedef struct tsr__accum {
   uint8_t cls;      /* tsr__acc_class */
   uint8_t dtype;    /* of the operand; of COUNT: i64 */
@@ -212,7 +259,19 @@ bool tsr__acc_needs_count(const tsr__gnode *node);
  * its main and its COUNT accumulator, -1 for none. */
 int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node);
 /* Bytes that the partial of an accumulator takes on the way between devices, escapes not counted:
- * `count` output elements; `scalar`: reduced to one element (fixed words). */
+ * `count` output elements; `scalar`: reduced to one element (fixed words).
+ *
+ *                         scalar                              an element of an array
+ *   SUM      of floats    276: 68 words of 32 bits, flags     24: three f64
+ *            of integers  16                                  16
+ *   SQUARES  of floats    816: 276, and 134 words, flags      48
+ *            of integers  40: 16, and 192 bits                40
+ *   COUNT                 8                                   8
+ *   PROD, MIN, MAX        that of the dtype (bool: 1)         the same
+ *   ANY, ALL              1                                   1 */
+enum { TSR__WIRE_SUM = 276, TSR__WIRE_SQUARES = 816 };
+/* Whether a reduction node gives one element: not grouped, and every dim of the result is 1. */
+bool tsr__reduces_to_one(const tsr__gnode *node);
 int64_t tsr__wire_bytes(int cls, int dtype, int64_t count, bool scalar);
 
 #endif

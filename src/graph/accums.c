@@ -1,0 +1,164 @@
+/* Accumulators: what the reductions of a program keep while they run, shared where equal, what of
+ * them travels between devices, and in which stage each node is computed. */
+#include "graph/graph.h"
+
+/* ---- stages ---- */
+
+static bool computed_in_kernel(const tsr__gnode *node)
+{
+  int lowering = tsr__ops[node->op].lowering;
+  return lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
+}
+
+int tsr__stages(const tsr__program *program, int *stage)
+{
+  int last = -1;
+  for (int n = 0; n < program->node_count; n++) {
+    const tsr__gnode *node = &program->nodes[n];
+    int lowering = tsr__ops[node->op].lowering;
+    bool in_kernel = computed_in_kernel(node) || lowering == TSR__LOW_REDUCE;
+    stage[n] = in_kernel ? 0 : -1;
+    for (int i = 0; i < 3; i++) {
+      if (node->in[i] < 0) continue;
+      int ready = stage[node->in[i]];
+      if (in_kernel && !computed_in_kernel(&program->nodes[node->in[i]])) ready++;
+      if (ready > stage[n]) stage[n] = ready;
+    }
+    if (in_kernel && stage[n] > last) last = stage[n];
+  }
+  return last + 1;
+}
+
+/* ---- classes ---- */
+
+int tsr__acc_class_of(int op)
+{
+  switch (op) {
+  case TSR__OP_SUM: case TSR__OP_MEAN: return TSR__ACC_SUM;
+  case TSR__OP_VAR: case TSR__OP_STD: return TSR__ACC_SQUARES;
+  case TSR__OP_PROD: return TSR__ACC_PROD;
+  case TSR__OP_MIN: return TSR__ACC_MIN;
+  case TSR__OP_MAX: return TSR__ACC_MAX;
+  case TSR__OP_ANY: return TSR__ACC_ANY;
+  case TSR__OP_ALL: return TSR__ACC_ALL;
+  case TSR__OP_COUNT: return TSR__ACC_COUNT;
+  default: return TSR__ACC_NONE;
+  }
+}
+
+bool tsr__acc_needs_count(const tsr__gnode *node)
+{
+  bool divides = node->op == TSR__OP_MEAN || node->op == TSR__OP_VAR || node->op == TSR__OP_STD;
+  return divides && (node->in[1] >= 0 || node->in[2] >= 0);
+}
+
+static tsr__accum main_accum(const tsr__program *program, int n)
+{
+  const tsr__gnode *node = &program->nodes[n];
+  tsr__accum accum = {
+    .cls = (uint8_t)tsr__acc_class_of(node->op), .dtype = program->nodes[node->in[0]].dtype,
+    .axes = node->reduce_axes, .node = n,
+    .operand = node->in[0], .mask = node->in[1], .codes = node->in[2],
+  };
+  if (accum.cls == TSR__ACC_COUNT && accum.mask < 0) {
+    accum.mask = accum.operand;
+    accum.operand = -1;
+  }
+  if (accum.cls == TSR__ACC_COUNT) accum.dtype = TSR_I64;
+  return accum;
+}
+
+static tsr__accum count_accum(const tsr__program *program, int n)
+{
+  const tsr__gnode *node = &program->nodes[n];
+  return (tsr__accum){ .cls = TSR__ACC_COUNT, .dtype = TSR_I64, .axes = node->reduce_axes,
+                       .node = n, .operand = -1, .mask = node->in[1], .codes = node->in[2] };
+}
+
+/* Which elements of what meet: reductions that differ only in keep, ddof or op may share. */
+static bool shares(const tsr__program *program, const tsr__accum *a, const tsr__accum *b)
+{
+  const tsr__gnode *left = &program->nodes[a->node], *right = &program->nodes[b->node];
+  return a->cls == b->cls && a->dtype == b->dtype && a->axes == b->axes &&
+         a->operand == b->operand && a->mask == b->mask && a->codes == b->codes &&
+         left->attr.dims == right->attr.dims && left->attr.groups == right->attr.groups;
+}
+
+static int accums_of(const tsr__program *program, int n, tsr__accum out[2])
+{
+  const tsr__gnode *node = &program->nodes[n];
+  if (tsr__acc_class_of(node->op) == TSR__ACC_NONE) return 0;
+  out[0] = main_accum(program, n);
+  if (!tsr__acc_needs_count(node)) return 1;
+  out[1] = count_accum(program, n);
+  return 2;
+}
+
+/* Whether an earlier node already has such an accumulator. */
+static bool had_before(const tsr__program *program, int n, const tsr__accum *accum)
+{
+  tsr__accum before[2];
+  for (int m = 0; m < n; m++) {
+    int count = accums_of(program, m, before);
+    for (int k = 0; k < count; k++)
+      if (shares(program, &before[k], accum)) return true;
+  }
+  return false;
+}
+
+static int place_of(const tsr__program *program, const tsr__accum *list, int count,
+                    const tsr__accum *accum)
+{
+  for (int i = 0; i < count; i++)
+    if (shares(program, &list[i], accum)) return i;
+  return -1;
+}
+
+int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node)
+{
+  int count = 0;
+  for (int n = 0; n < program->node_count; n++) {
+    tsr__accum mine[2];
+    int found[2] = { -1, -1 };
+    int wanted = accums_of(program, n, mine);
+    for (int k = 0; k < wanted; k++) {
+      if (!out) {
+        count += !had_before(program, n, &mine[k]);
+        continue;
+      }
+      found[k] = place_of(program, out, count, &mine[k]);
+      if (found[k] >= 0) continue;
+      found[k] = count;
+      out[count++] = mine[k];
+    }
+    if (of_node) memcpy(&of_node[2 * n], found, sizeof found);
+  }
+  return count;
+}
+
+/* ---- bytes on the way ---- */
+
+bool tsr__reduces_to_one(const tsr__gnode *node)
+{
+  if (node->attr.groups > 0) return false;
+  for (int d = 0; d < node->rank; d++)
+    if (node->dims[d] != 1) return false;
+  return true;
+}
+
+int64_t tsr__wire_bytes(int cls, int dtype, int64_t count, bool scalar)
+{
+  bool real = dtype == TSR_F32 || dtype == TSR_F64;
+  switch (cls) {
+  case TSR__ACC_SUM:
+    if (!real) return 16 * count;
+    return scalar ? TSR__WIRE_SUM : 24 * count;
+  case TSR__ACC_SQUARES:
+    if (!real) return 40 * count;
+    return scalar ? TSR__WIRE_SQUARES : 48 * count;
+  case TSR__ACC_COUNT: return 8 * count;
+  case TSR__ACC_ANY: case TSR__ACC_ALL: return count;
+  case TSR__ACC_NONE: return 0;
+  default: return (int64_t)tsr_dtype_size((tsr_dtype)dtype) * count;
+  }
+}

@@ -1,0 +1,394 @@
+/* What an operation makes of its operands' types: the dtype and shape rules of the op table.
+ *
+ * Dtypes meet in the larger one of  bool < i32 < i64 < f32 < f64  (JAX's table with 64-bit types
+ * on: a float of any width wins over an integer). Shapes meet as in NumPy, aligned at the
+ * last dim:
+ *
+ *     [8, 1, 5]
+ *        [3, 1]   ->  [8, 3, 5]
+ *
+ * A dim known at run time (TSR__DYNAMIC) meets another such dim or a 1; whether two of them are
+ * the same rows is checked when the program runs. Outputs are untouched on failure. */
+#include "graph/graph.h"
+
+#include <stdio.h>
+
+tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b)
+{
+  return a > b ? a : b;
+}
+
+/* ---- words for messages ---- */
+
+typedef struct type_text {
+  char text[160];
+} type_text;
+
+static type_text text_of(const tsr__type *type)
+{
+  type_text out;
+  tsr_type_text(type->dtype, type->shape, type->sharding, out.text, sizeof out.text);
+  return out;
+}
+
+static bool is_integer(tsr_dtype dtype)
+{
+  return dtype == TSR_I32 || dtype == TSR_I64;
+}
+
+static bool is_float(tsr_dtype dtype)
+{
+  return dtype == TSR_F32 || dtype == TSR_F64;
+}
+
+/* ---- dtypes ---- */
+
+/* What an operation asks of its operands' dtypes. */
+enum wants {
+  WANTS_ANY,      /* each as it is */
+  WANTS_COMMON,   /* all in one, any */
+  WANTS_NUMBER,   /* all in one, not bool */
+  WANTS_FLOAT,    /* all in one, integers and bools as f64 */
+  WANTS_BOOL,     /* bools, nothing is converted */
+  WANTS_INTEGER,  /* all in one integer dtype */
+  WANTS_TRUTH,    /* operand 0 as bool: is it nonzero */
+  WANTS_SUMMAND,  /* operand 0 as i64 unless a float */
+  WANTS_SPECIAL   /* see special_dtypes */
+};
+
+static enum wants wants_of(tsr__op op)
+{
+  switch (op) {
+  case TSR__OP_NEG: case TSR__OP_ABS: case TSR__OP_RINT: case TSR__OP_FLOOR:
+  case TSR__OP_ADD: case TSR__OP_SUB: case TSR__OP_MUL: case TSR__OP_FLOORDIV:
+  case TSR__OP_MOD: case TSR__OP_POW: case TSR__OP_MINIMUM: case TSR__OP_MAXIMUM:
+  case TSR__OP_LT: case TSR__OP_LE: case TSR__OP_GT: case TSR__OP_GE:
+  case TSR__OP_EQ: case TSR__OP_NE: case TSR__OP_MIN: case TSR__OP_MAX:
+    return WANTS_NUMBER;
+  case TSR__OP_SQRT: case TSR__OP_EXP: case TSR__OP_LOG: case TSR__OP_LOG1P:
+  case TSR__OP_DIV: case TSR__OP_ISNAN:
+    return WANTS_FLOAT;
+  case TSR__OP_NOT: case TSR__OP_AND: case TSR__OP_OR: case TSR__OP_XOR: case TSR__OP_FIRSTN:
+    return WANTS_BOOL;
+  case TSR__OP_ADDOVF: case TSR__OP_SUBOVF: case TSR__OP_MULOVF: return WANTS_INTEGER;
+  case TSR__OP_ANY: case TSR__OP_ALL: case TSR__OP_COUNT: return WANTS_TRUTH;
+  case TSR__OP_SUM: case TSR__OP_PROD: case TSR__OP_MEAN: case TSR__OP_VAR: case TSR__OP_STD:
+    return WANTS_SUMMAND;
+  case TSR__OP_SEARCH: return WANTS_COMMON;
+  case TSR__OP_FULL: case TSR__OP_WHERE: case TSR__OP_TAKE: case TSR__OP_COMPACT:
+    return WANTS_SPECIAL;
+  default: return WANTS_ANY;
+  }
+}
+
+static tsr_status dtype_error(tsr__op op, const tsr__type *type, const char *which,
+                              const char *expected, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_EDTYPE, "tsr_%s: %sis %s, expected %s; convert it with tsr_cast",
+                        tsr__ops[op].name, which, text_of(type).text, expected);
+}
+
+static const char *const ordinals[3] = { "the operand ", "the second operand ",
+                                         "the third operand " };
+
+static tsr_status all_bool(tsr__op op, const tsr__type in[3], tsr__error *error)
+{
+  for (int i = 0; i < 3; i++)
+    if (in[i].dtype && in[i].dtype != TSR_BOOL)
+      return dtype_error(op, &in[i], i || !in[1].dtype ? ordinals[i] : "the first operand ", "bool",
+                         error);
+  return TSR_OK;
+}
+
+/* The one dtype of operands that must share one; 0 with the error set. */
+static tsr_dtype common_dtype(tsr__op op, enum wants wants, const tsr__type in[3],
+                              tsr__error *error)
+{
+  tsr_dtype meet = 0;
+  for (int i = 0; i < tsr__ops[op].most && i < 2; i++)
+    if (in[i].dtype) meet = tsr__promote(meet, in[i].dtype);
+  if (wants == WANTS_FLOAT && !is_float(meet)) return TSR_F64;
+  if (wants == WANTS_NUMBER && meet == TSR_BOOL) {
+    dtype_error(op, &in[0], "the operand ", "a number", error);
+    return 0;
+  }
+  if (wants == WANTS_INTEGER && !is_integer(meet)) {
+    dtype_error(op, is_integer(in[0].dtype) ? &in[1] : &in[0], "an operand ", "an integer", error);
+    return 0;
+  }
+  return meet;
+}
+
+/* A reduction's mask must be bool, its group codes integers. */
+static tsr_status beside_reduction(tsr__op op, const tsr__type in[3], tsr__error *error)
+{
+  if (in[1].dtype && in[1].dtype != TSR_BOOL) return dtype_error(op, &in[1], "the mask ", "bool", error);
+  if (in[2].dtype && !is_integer(in[2].dtype))
+    return dtype_error(op, &in[2], "the group code ", "an integer", error);
+  return TSR_OK;
+}
+
+static tsr_status special_dtypes(tsr__op op, const tsr__type in[3], const tsr__ask *ask,
+                                 tsr_dtype want[3], tsr__error *error)
+{
+  for (int i = 0; i < 3; i++) want[i] = in[i].dtype;
+  if (op == TSR__OP_FULL) want[0] = ask->dtype ? ask->dtype : in[0].dtype;
+  if (op == TSR__OP_TAKE) {
+    if (!is_integer(in[1].dtype)) return dtype_error(op, &in[1], "the index ", "an integer", error);
+    want[1] = TSR_I64;
+  }
+  if (op == TSR__OP_COMPACT && in[1].dtype != TSR_BOOL)
+    return dtype_error(op, &in[1], "the mask ", "bool", error);
+  if (op == TSR__OP_WHERE) {
+    if (in[0].dtype != TSR_BOOL) return dtype_error(op, &in[0], "the condition ", "bool", error);
+    want[1] = want[2] = tsr__promote(in[1].dtype, in[2].dtype);
+  }
+  return TSR_OK;
+}
+
+static tsr_status operand_dtypes(tsr__op op, const tsr__type in[3], const tsr__ask *ask,
+                                 tsr_dtype want[3], tsr__error *error)
+{
+  enum wants wants = wants_of(op);
+  tsr_status status = TSR_OK;
+  tsr_dtype meet;
+  for (int i = 0; i < 3; i++) want[i] = in[i].dtype;
+  if (tsr__ops[op].lowering == TSR__LOW_REDUCE) status = beside_reduction(op, in, error);
+  if (status) return status;
+  switch (wants) {
+  case WANTS_ANY: return TSR_OK;
+  case WANTS_BOOL: return all_bool(op, in, error);
+  case WANTS_SPECIAL: return special_dtypes(op, in, ask, want, error);
+  case WANTS_TRUTH: want[0] = TSR_BOOL; return TSR_OK;
+  case WANTS_SUMMAND: want[0] = is_float(in[0].dtype) ? in[0].dtype : TSR_I64; return TSR_OK;
+  default: break;
+  }
+  bool reduce = tsr__ops[op].lowering == TSR__LOW_REDUCE;
+  const tsr__type alone[3] = { in[0] };
+  meet = common_dtype(op, wants, reduce ? alone : in, error);
+  if (!meet) return error->status;
+  want[0] = meet;
+  if (!reduce && in[1].dtype) want[1] = meet;
+  return TSR_OK;
+}
+
+static tsr_dtype result_dtype(tsr__op op, const tsr_dtype want[3], const tsr__ask *ask)
+{
+  switch (tsr__ops[op].dtype_rule) {
+  case TSR__DT_BOOL: return TSR_BOOL;
+  case TSR__DT_ATTR: return ask->dtype || op != TSR__OP_COUNT ? ask->dtype : TSR_I64;
+  case TSR__DT_FLOAT: return is_float(want[0]) ? want[0] : TSR_F64;
+  default: return op == TSR__OP_WHERE ? want[1] : want[0];
+  }
+}
+
+/* Dtypes given at the call. */
+static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
+{
+  bool known = dtype >= TSR_BOOL && dtype <= TSR_F64;
+  const char *expected = NULL;
+  if (!known) expected = "bool, i32, i64, f32 or f64";
+  else if (op == TSR__OP_UNIFORM && !is_float(dtype)) expected = "f32 or f64";
+  else if (op == TSR__OP_IOTA && dtype == TSR_BOOL) expected = "a number's dtype";
+  else if ((op == TSR__OP_SEARCH || op == TSR__OP_COUNT) && dtype != TSR_I64) expected = "i64";
+  if (!expected) return TSR_OK;
+  return tsr__error_set(error, TSR_EDTYPE, "tsr_%s: the dtype asked for is %s, expected %s",
+                        tsr__ops[op].name, known ? tsr_dtype_name(dtype) : "none", expected);
+}
+
+/* ---- shapes ---- */
+
+static tsr_status broadcast_error(tsr__op op, const tsr__type in[3], const int pair[2], int back,
+                                  tsr__error *error)
+{
+  const tsr__type *a = &in[pair[0]], *b = &in[pair[1]];
+  char size[2][24];
+  for (int i = 0; i < 2; i++) {
+    const tsr_shape *shape = &in[pair[i]].shape;
+    int64_t dim = shape->dims[shape->rank - back];
+    if (dim == TSR__DYNAMIC) snprintf(size[i], sizeof size[i], "only known at run time");
+    else snprintf(size[i], sizeof size[i], "%lld", (long long)dim);
+  }
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "tsr_%s: cannot broadcast %s with %s: dim -%d is %s against %s; they must "
+                        "be equal, or one of them 1",
+                        tsr__ops[op].name, text_of(a).text, text_of(b).text, back, size[0],
+                        size[1]);
+}
+
+/* The operand whose dim, `back` from the end, is what the others must meet: not 1 and not
+ * missing. Writes its size; -1 if there is none and all are 1. */
+static int ruling_operand(const tsr__type in[3], int first, int back, int64_t *size)
+{
+  int ruler = -1;
+  *size = 1;
+  for (int i = first; i < 3; i++) {
+    if (!in[i].dtype || in[i].shape.rank < back) continue;
+    int64_t dim = in[i].shape.dims[in[i].shape.rank - back];
+    if (dim == 1 || ruler >= 0) continue;
+    ruler = i;
+    *size = dim;
+  }
+  return ruler;
+}
+
+static tsr_status element_shape(tsr__op op, const tsr__type in[3], tsr_shape *out,
+                                tsr__error *error)
+{
+  int first = op == TSR__OP_SEARCH; /* the table's size is its own */
+  tsr_shape shape = { .rank = 0 };
+  for (int i = first; i < 3; i++)
+    if (in[i].dtype && in[i].shape.rank > shape.rank) shape.rank = in[i].shape.rank;
+  for (int back = 1; back <= shape.rank; back++) {
+    int64_t size;
+    int ruler = ruling_operand(in, first, back, &size);
+    for (int i = first; i < 3; i++) {
+      if (!in[i].dtype || in[i].shape.rank < back) continue;
+      int64_t dim = in[i].shape.dims[in[i].shape.rank - back];
+      if (dim != 1 && dim != size) return broadcast_error(op, in, (int[2]){ ruler, i }, back, error);
+    }
+    shape.dims[shape.rank - back] = size;
+  }
+  if (op == TSR__OP_SEARCH && in[0].shape.rank != 1)
+    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the table is %s, expected one dim",
+                          tsr__ops[op].name, text_of(&in[0]).text);
+  *out = shape;
+  return TSR_OK;
+}
+
+static bool same_shape(const tsr_shape *a, const tsr_shape *b)
+{
+  if (a->rank != b->rank) return false;
+  for (int d = 0; d < a->rank; d++)
+    if (a->dims[d] != b->dims[d]) return false;
+  return true;
+}
+
+/* The smallest or largest of no element does not exist. */
+static tsr_status check_extremum(tsr__op op, const tsr__type in[3], uint32_t dims,
+                                 tsr__error *error)
+{
+  if ((op != TSR__OP_MIN && op != TSR__OP_MAX) || in[1].dtype || in[2].dtype) return TSR_OK;
+  const tsr_shape *shape = &in[0].shape;
+  for (int d = 0; d < shape->rank; d++)
+    if (!(dims >> d & 1) && shape->dims[d] == 0) return TSR_OK;
+  for (int d = 0; d < shape->rank; d++)
+    if (shape->dims[d] == 0)
+      return tsr__error_set(error, TSR_ESHAPE,
+                            "tsr_%s: %s has no elements along dim %d, so there is no %s; give "
+                            ".where to have the dtype's limit instead",
+                            tsr__ops[op].name, text_of(&in[0]).text, d, tsr__ops[op].name);
+  return TSR_OK;
+}
+
+static tsr_status reduce_shape(tsr__op op, const tsr__type in[3], const tsr__attr *attr,
+                               tsr_shape *out, tsr__error *error)
+{
+  const tsr_shape *shape = &in[0].shape;
+  for (int i = 1; i < 3; i++)
+    if (in[i].dtype && !same_shape(&in[i].shape, shape))
+      return tsr__error_set(error, TSR_ESHAPE,
+                            "tsr_%s: the %s is %s, expected the shape of the operand %s",
+                            tsr__ops[op].name, i == 1 ? "mask" : "group code", text_of(&in[i]).text,
+                            text_of(&in[0]).text);
+  if (attr->dims >> shape->rank)
+    return tsr__error_set(error, TSR_EARG, "tsr_%s: a dim is out of range for %s; dims are -%d..%d",
+                          tsr__ops[op].name, text_of(&in[0]).text, shape->rank, shape->rank - 1);
+  if ((attr->groups > 0) != (in[2].dtype != 0) || attr->groups < 0)
+    return tsr__error_set(error, TSR_EARG, "tsr_%s: %lld groups %s group codes; give both or none",
+                          tsr__ops[op].name, (long long)attr->groups,
+                          in[2].dtype ? "with" : "without");
+  if (check_extremum(op, in, attr->dims, error)) return error->status;
+  tsr_shape left = { .rank = 0 };
+  if (attr->groups > 0) left.dims[left.rank++] = attr->groups;
+  else
+    for (int d = 0; d < shape->rank; d++) {
+      bool gone = attr->dims >> d & 1;
+      if (!gone || attr->keep) left.dims[left.rank++] = gone ? 1 : shape->dims[d];
+    }
+  *out = left;
+  return TSR_OK;
+}
+
+static tsr_status take_shape(const tsr__type in[3], const tsr__attr *attr, tsr_shape *out,
+                             tsr__error *error)
+{
+  const tsr_shape *table = &in[0].shape, *index = &in[1].shape;
+  int dim = (int)attr->dims, rank = table->rank - 1 + index->rank;
+  if (attr->dims >= (uint32_t)table->rank)
+    return tsr__error_set(error, TSR_EARG, "tsr_take: dim %u of %s; its dims are 0..%d", attr->dims,
+                          text_of(&in[0]).text, table->rank - 1);
+  if (rank > TSR_MAX_RANK)
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "tsr_take: %s at indices %s would have %d dims, the most is %d",
+                          text_of(&in[0]).text, text_of(&in[1]).text, rank, TSR_MAX_RANK);
+  tsr_shape shape = { .rank = rank };
+  int at = 0;
+  for (int d = 0; d < dim; d++) shape.dims[at++] = table->dims[d];
+  for (int d = 0; d < index->rank; d++) shape.dims[at++] = index->dims[d];
+  for (int d = dim + 1; d < table->rank; d++) shape.dims[at++] = table->dims[d];
+  *out = shape;
+  return TSR_OK;
+}
+
+static tsr_status rows_shape(tsr__op op, const tsr__type in[3], tsr_shape *out, tsr__error *error)
+{
+  const tsr_shape *rows = &in[0].shape, *mask = &in[1].shape;
+  if (rows->rank < 1)
+    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: %s has no rows; it needs at least one dim",
+                          tsr__ops[op].name, text_of(&in[0]).text);
+  if (op == TSR__OP_COMPACT && (mask->rank != 1 || mask->dims[0] != rows->dims[0]))
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "tsr_compact: the mask is %s, expected one element for each row of %s",
+                          text_of(&in[1]).text, text_of(&in[0]).text);
+  if (op == TSR__OP_FIRSTN && rows->rank != 1)
+    return tsr__error_set(error, TSR_ESHAPE, "tsr_firstn: the mask is %s, expected one dim",
+                          text_of(&in[0]).text);
+  *out = *rows;
+  if (op != TSR__OP_FIRSTN) out->dims[0] = TSR__DYNAMIC;
+  return TSR_OK;
+}
+
+static tsr_status source_shape(tsr__op op, const tsr__type in[3], const tsr__ask *ask,
+                               tsr_shape *out, tsr__error *error)
+{
+  if (tsr__shape_check(&ask->shape, error)) return error->status;
+  if (op == TSR__OP_FULL && in[0].shape.rank != 0)
+    return tsr__error_set(error, TSR_ESHAPE, "tsr_full: the number is %s, expected rank 0",
+                          text_of(&in[0]).text);
+  if (op == TSR__OP_IOTA && ask->attr.dims >= (uint32_t)ask->shape.rank)
+    return tsr__error_set(error, TSR_EARG, "tsr_iota: dim %u of a shape of rank %d",
+                          ask->attr.dims, ask->shape.rank);
+  *out = ask->shape;
+  return TSR_OK;
+}
+
+static tsr_status result_shape(tsr__op op, const tsr__type in[3], const tsr__ask *ask,
+                               tsr_shape *out, tsr__error *error)
+{
+  switch (tsr__ops[op].shape_rule) {
+  case TSR__SH_ELEMENT: return element_shape(op, in, out, error);
+  case TSR__SH_REDUCE: return reduce_shape(op, in, &ask->attr, out, error);
+  case TSR__SH_TAKE: return take_shape(in, &ask->attr, out, error);
+  case TSR__SH_DYNAMIC: return rows_shape(op, in, out, error);
+  case TSR__SH_SOURCE: return source_shape(op, in, ask, out, error);
+  default:
+    if (op == TSR__OP_FIRSTN) return rows_shape(op, in, out, error);
+    *out = in[0].shape;
+    return TSR_OK;
+  }
+}
+
+tsr_status tsr__infer(tsr__op op, const tsr__type in[3], const tsr__ask *ask, tsr__inferred *out,
+                      tsr__error *error)
+{
+  tsr__inferred found;
+  memset(&found, 0, sizeof found);
+  if (operand_dtypes(op, in, ask, found.operand, error)) return error->status;
+  found.dtype = result_dtype(op, found.operand, ask);
+  if (tsr__ops[op].dtype_rule == TSR__DT_ATTR && check_asked(op, found.dtype, error))
+    return error->status;
+  if (result_shape(op, in, ask, &found.shape, error)) return error->status;
+  *out = found;
+  return TSR_OK;
+}

@@ -1,0 +1,176 @@
+/* Programs as text, one line a node:
+ *
+ *   %0 = put                  f64[8,8]@(x,y)     normalise.c:12
+ *   %1 = %0 * 2               f64[8,8]@(x,y)     normalise.c:13
+ *   %2 = mean(%0)             f64[]              normalise.c:13
+ *
+ * Constants stand where they are used. Columns are as wide as their widest entry, up to a limit. */
+#include "graph/graph.h"
+
+#include <stdio.h>
+
+#define FORMULA_LIMIT 44
+#define TYPE_LIMIT 40
+
+int tsr__program_number(const tsr__program *program, int node)
+{
+  int number = 0;
+  for (int n = 0; n < node; n++) number += program->nodes[n].op != TSR__OP_CONST;
+  return number;
+}
+
+/* The operation as an infix sign, NULL for those written as calls. */
+static const char *sign_of(int op)
+{
+  switch (op) {
+  case TSR__OP_ADD: return "+";
+  case TSR__OP_SUB: return "-";
+  case TSR__OP_MUL: return "*";
+  case TSR__OP_DIV: return "/";
+  case TSR__OP_FLOORDIV: return "//";
+  case TSR__OP_MOD: return "%";
+  case TSR__OP_POW: return "**";
+  case TSR__OP_EQ: return "==";
+  case TSR__OP_NE: return "!=";
+  case TSR__OP_LT: return "<";
+  case TSR__OP_LE: return "<=";
+  case TSR__OP_GT: return ">";
+  case TSR__OP_GE: return ">=";
+  case TSR__OP_AND: return "and";
+  case TSR__OP_OR: return "or";
+  case TSR__OP_XOR: return "xor";
+  default: return NULL;
+  }
+}
+
+static void add_const(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  char number[32];
+  if (!program->params || node->param < 0 || node->param >= program->param_count) {
+    tsr__text_add(out, "?");
+    return;
+  }
+  tsr__num value = program->params[node->param];
+  if (node->dtype == TSR_F64) tsr__text_f64(number, value.f);
+  else if (node->dtype == TSR_F32) tsr__text_f32(number, (float)value.f);
+  else if (node->dtype == TSR_BOOL) snprintf(number, sizeof number, value.i ? "true" : "false");
+  else snprintf(number, sizeof number, "%lld", (long long)value.i);
+  tsr__text_add(out, "%s", number);
+}
+
+static void add_operand(const tsr__program *program, const int *numbers, int node, tsr__text *out)
+{
+  if (program->nodes[node].op == TSR__OP_CONST) add_const(program, &program->nodes[node], out);
+  else tsr__text_add(out, "%%%d", numbers ? numbers[node] : tsr__program_number(program, node));
+}
+
+static void add_dims(const tsr__gnode *node, uint32_t all, tsr__text *out)
+{
+  if (node->attr.groups > 0) tsr__text_add(out, ", %lld groups", (long long)node->attr.groups);
+  else if (node->attr.dims != all) {
+    tsr__text_add(out, ", dims ");
+    for (int d = 0, many = 0; d < TSR_MAX_RANK; d++)
+      if (node->attr.dims >> d & 1) tsr__text_add(out, "%s%d", many++ ? "," : "", d);
+  }
+  if (node->attr.keep) tsr__text_add(out, ", keep");
+  if (node->attr.ddof) tsr__text_add(out, ", ddof %lld", (long long)node->attr.ddof);
+}
+
+static void add_call(const tsr__program *program, const int *numbers, const tsr__gnode *node,
+                     tsr__text *out)
+{
+  bool reduce = tsr__ops[node->op].lowering == TSR__LOW_REDUCE;
+  static const char *const roles[3] = { "", "where ", "by " };
+  tsr__text_add(out, "%s", tsr__ops[node->op].name);
+  if (node->in[0] < 0) {
+    if (node->op == TSR__OP_IOTA) tsr__text_add(out, "(dim %u)", node->attr.dims);
+    return;
+  }
+  tsr__text_add(out, "(");
+  for (int i = 0; i < 3; i++) {
+    if (node->in[i] < 0) continue;
+    tsr__text_add(out, "%s%s", i ? ", " : "", reduce ? roles[i] : "");
+    add_operand(program, numbers, node->in[i], out);
+  }
+  if (reduce) add_dims(node, (1u << program->nodes[node->in[0]].rank) - 1, out);
+  if (node->op == TSR__OP_TAKE) tsr__text_add(out, ", dim %u", node->attr.dims);
+  tsr__text_add(out, ")");
+}
+
+static void add_formula(const tsr__program *program, const int *numbers, int n, tsr__text *out)
+{
+  const tsr__gnode *node = &program->nodes[n];
+  const char *sign = sign_of(node->op);
+  tsr__text_add(out, "  %%%d = ", numbers ? numbers[n] : tsr__program_number(program, n));
+  if (!sign) {
+    add_call(program, numbers, node, out);
+    return;
+  }
+  add_operand(program, numbers, node->in[0], out);
+  tsr__text_add(out, " %s ", sign);
+  add_operand(program, numbers, node->in[1], out);
+}
+
+static void add_type(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  tsr_shape shape = tsr__gnode_shape(node);
+  tsr__type_add(out, (tsr_dtype)node->dtype, &shape, &program->shardings[node->sharding]);
+}
+
+static const char *file_of(const char *site)
+{
+  const char *slash = site ? strrchr(site, '/') : NULL;
+  return slash ? slash + 1 : site ? site : "";
+}
+
+/* The width of a column: its widest entry within the limit. */
+static void measure(const tsr__program *program, const int *numbers, size_t width[2])
+{
+  tsr__text line;
+  width[0] = 20;
+  width[1] = 14;
+  for (int n = 0; n < program->node_count; n++) {
+    if (program->nodes[n].op == TSR__OP_CONST) continue;
+    for (int column = 0; column < 2; column++) {
+      size_t limit = column ? TYPE_LIMIT : FORMULA_LIMIT;
+      tsr__text_init(&line, program->heap);
+      if (column) add_type(program, &program->nodes[n], &line);
+      else add_formula(program, numbers, n, &line);
+      if (line.length > width[column] && line.length <= limit) width[column] = line.length;
+      tsr__text_free(&line);
+    }
+  }
+}
+
+static void pad_to(tsr__text *out, size_t start, size_t width)
+{
+  size_t used = out->length - start;
+  tsr__text_pad(out, ' ', used < width ? (int)(width - used) : 0);
+}
+
+void tsr__program_print(const tsr__program *program, tsr__text *out)
+{
+  size_t width[2], room = ((size_t)program->node_count + 1) * sizeof(int);
+  int *numbers = tsr__new(program->heap, room);
+  for (int n = 0, number = 0; numbers && n < program->node_count; n++) {
+    numbers[n] = number;
+    number += program->nodes[n].op != TSR__OP_CONST;
+  }
+  measure(program, numbers, width);
+  for (int n = 0; n < program->node_count; n++) {
+    if (program->nodes[n].op == TSR__OP_CONST) continue;
+    const char *site = program->sites ? file_of(program->sites[n]) : "";
+    size_t start = out->length;
+    add_formula(program, numbers, n, out);
+    pad_to(out, start, width[0]);
+    tsr__text_add(out, "  ");
+    start = out->length;
+    add_type(program, &program->nodes[n], out);
+    if (*site) {
+      pad_to(out, start, width[1]);
+      tsr__text_add(out, "  %s", site);
+    }
+    tsr__text_add(out, "\n");
+  }
+  tsr__del(program->heap, numbers, room);
+}

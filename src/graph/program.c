@@ -1,0 +1,379 @@
+/* Programs: the nodes that a terminal needs, flat and in order, as plain bytes.
+ *
+ *   arrays (pointers, scopes)   --trace-->   nodes[]     op, dtype, dims, attributes, in: indices
+ *                                            shardings[] [0] = unplaced
+ *
+ * Invariants: operands stand before their users; all padding is zero, so that equal programs have
+ * equal bytes; numbers lie apart in params[], so that they are no part of a plan. Tracing walks
+ * with a stack of its own (a chain of 100,000 nodes is fine) and, once the arrays have grown,
+ * allocates nothing. An array knows its node by `mark`, and the program proves it by
+ * visited[visit]: no hash table, and marks left by other programs do no harm. */
+#include "graph/graph.h"
+
+typedef struct tsr__todo {
+  tsr_array *array;
+  int next; /* the operand to look at */
+} todo;
+
+/* A bucket of the table that merges equal nodes; valid while the stamp is the program's. */
+typedef struct tsr__slot_of {
+  uint32_t stamp;
+  int32_t node;
+} slot_of;
+
+/* ---- memory ---- */
+
+void tsr__program_init(tsr__program *program, tsr__heap *heap)
+{
+  memset(program, 0, sizeof *program);
+  program->heap = heap;
+}
+
+void tsr__program_free(tsr__program *program)
+{
+  tsr__heap *heap = program->heap;
+  if (!heap) return;
+  tsr__del(heap, program->nodes, program->capacity * sizeof *program->nodes);
+  tsr__del(heap, program->shardings, program->sharding_capacity * sizeof *program->shardings);
+  if (program->param_capacity)
+    tsr__del(heap, program->params, program->param_capacity * sizeof *program->params);
+  tsr__del(heap, program->sites, program->site_capacity * sizeof *program->sites);
+  tsr__del(heap, program->arrays, program->array_capacity * sizeof *program->arrays);
+  tsr__del(heap, program->visited, program->visited_capacity * sizeof *program->visited);
+  tsr__del(heap, program->todo, program->todo_capacity * sizeof *program->todo);
+  tsr__del(heap, program->table, program->table_size * sizeof *program->table);
+  tsr__program_init(program, heap);
+}
+
+void tsr__program_clear(tsr__program *program)
+{
+  program->node_count = program->sharding_count = program->param_count = 0;
+  program->visited_count = 0;
+  program->failed = false;
+}
+
+static bool grow(tsr__program *program, void **array, size_t *capacity, size_t need, size_t element)
+{
+  if (need <= *capacity) return true;
+  if (tsr__grow(program->heap, array, capacity, need, element)) return true;
+  program->failed = true;
+  return false;
+}
+
+#define GROW(program, field, capacity, need) \
+  grow((program), (void **)&(program)->field, &(program)->capacity, (need), \
+       sizeof *(program)->field)
+
+/* ---- parts ---- */
+
+tsr_shape tsr__gnode_shape(const tsr__gnode *node)
+{
+  tsr_shape shape = { .rank = node->rank };
+  memcpy(shape.dims, node->dims, sizeof shape.dims);
+  return shape;
+}
+
+int tsr__program_sharding(tsr__program *program, const tsr_sharding *sharding)
+{
+  if (!GROW(program, shardings, sharding_capacity, (size_t)program->sharding_count + 2)) return 0;
+  if (!program->sharding_count)
+    memset(&program->shardings[program->sharding_count++], 0, sizeof(tsr_sharding));
+  if (!sharding || !sharding->mesh) return 0;
+  for (int i = 1; i < program->sharding_count; i++)
+    if (!memcmp(&program->shardings[i], sharding, sizeof *sharding)) return i;
+  if (program->sharding_count > UINT16_MAX) {
+    program->failed = true;
+    return 0;
+  }
+  memcpy(&program->shardings[program->sharding_count], sharding, sizeof *sharding);
+  return program->sharding_count++;
+}
+
+/* Index of a new node, its bytes not yet set; -1 out of memory. */
+static int new_node(tsr__program *program, const char *site, tsr_array *array)
+{
+  size_t need = (size_t)program->node_count + 1;
+  if (!program->sharding_count) tsr__program_sharding(program, NULL);
+  if (need > INT32_MAX || program->failed || !GROW(program, nodes, capacity, need) ||
+      !GROW(program, sites, site_capacity, need) || !GROW(program, arrays, array_capacity, need)) {
+    program->failed = true;
+    return -1;
+  }
+  program->sites[program->node_count] = site;
+  program->arrays[program->node_count] = array;
+  return program->node_count++;
+}
+
+int tsr__program_add(tsr__program *program, const tsr__gnode *node, const char *site)
+{
+  int index = new_node(program, site, NULL);
+  if (index >= 0) memcpy(&program->nodes[index], node, sizeof *node);
+  return index;
+}
+
+/* ---- tracing ---- */
+
+/* The node of an array already met, -1 for a new one. */
+static int node_of(const tsr__program *program, const tsr_array *array)
+{
+  bool met = array->visit < program->visited_count && program->visited[array->visit] == array;
+  return met ? (int)array->mark - 1 : -1;
+}
+
+static bool is_leaf(const tsr_array *array)
+{
+  return array->value || array->op == TSR__OP_LEAF;
+}
+
+static void fill_leaf(tsr__program *program, const tsr_array *array, tsr__gnode *node)
+{
+  node->op = TSR__OP_LEAF;
+  node->flags = array->sharding.mesh ? TSR__PLACED : 0;
+  node->sharding = (uint16_t)tsr__program_sharding(program, &array->sharding);
+  if (!array->value || !array->shape.rank || !tsr__value_ragged(array->value)) return;
+  node->flags |= TSR__RAGGED;
+  node->dims[0] = TSR__DYNAMIC;
+}
+
+/* Operands evaluated since a node was made may have sizes now that were unknown then, and
+ * the other way round: shapes with run-time sizes are inferred again. */
+static void refresh_shape(const tsr__program *program, tsr__gnode *node)
+{
+  tsr__type in[3] = { { .dtype = 0 } };
+  bool unknown = node->rank > 0 && node->dims[0] == TSR__DYNAMIC;
+  for (int i = 0; i < 3; i++) {
+    if (node->in[i] < 0) continue;
+    const tsr__gnode *operand = &program->nodes[node->in[i]];
+    in[i] = (tsr__type){ .dtype = (tsr_dtype)operand->dtype, .shape = tsr__gnode_shape(operand) };
+    for (int d = 0; d < operand->rank; d++) unknown |= operand->dims[d] == TSR__DYNAMIC;
+  }
+  if (!unknown && node->rank > 0)
+    for (int d = 1; d < node->rank; d++) unknown |= node->dims[d] == TSR__DYNAMIC;
+  if (!unknown) return;
+  tsr__ask ask = { .dtype = (tsr_dtype)node->dtype, .attr = node->attr };
+  tsr__inferred type;
+  tsr__error error = { .status = TSR_OK };
+  /* A mismatch that only shows now is left as it is: verify and the run report it. */
+  if (tsr__infer((tsr__op)node->op, in, &ask, &type, &error)) return;
+  memcpy(node->dims, type.shape.dims, sizeof node->dims);
+}
+
+static void fill_inner(tsr__program *program, const tsr_array *array, tsr__gnode *node)
+{
+  node->op = array->op;
+  node->attr = array->attr;
+  for (int i = 0; i < array->in_count; i++)
+    if (array->in[i]) node->in[i] = node_of(program, array->in[i]);
+  if (array->placed) {
+    node->flags = TSR__PLACED;
+    node->sharding = (uint16_t)tsr__program_sharding(program, &array->sharding);
+  }
+  if (tsr__ops[node->op].shape_rule != TSR__SH_SOURCE) refresh_shape(program, node);
+}
+
+static uint32_t hash_node(const tsr__gnode *node)
+{
+  uint64_t head, in, last;
+  memcpy(&head, node, sizeof head);
+  memcpy(&in, node->in, sizeof in);
+  memcpy(&last, &node->in[2], sizeof last);
+  uint64_t hash = (head + in * UINT64_C(0x9e3779b97f4a7c15)) ^ (last << 17);
+  hash += (uint64_t)node->attr.dims * 977 + (uint64_t)node->dims[0] * 31;
+  hash *= UINT64_C(0xd6e8feb86659fd93);
+  return (uint32_t)(hash >> 32);
+}
+
+/* Makes room in the table for one more node than there are. */
+static bool grow_table(tsr__program *program)
+{
+  size_t need = 2 * ((size_t)program->node_count + 1);
+  if (need <= program->table_size) return true;
+  size_t size = program->table_size ? program->table_size : 64;
+  while (size < need * 2) size *= 2;
+  slot_of *table = tsr__new(program->heap, size * sizeof *table);
+  if (!table) {
+    program->failed = true;
+    return false;
+  }
+  for (size_t i = 0; i < program->table_size; i++) {
+    const slot_of *slot = &program->table[i];
+    if (slot->stamp != program->stamp) continue;
+    size_t at = hash_node(&program->nodes[slot->node]) & (size - 1);
+    while (table[at].stamp == program->stamp) at = (at + 1) & (size - 1);
+    table[at] = *slot;
+  }
+  tsr__del(program->heap, program->table, program->table_size * sizeof *table);
+  program->table = table;
+  program->table_size = size;
+  return true;
+}
+
+static bool same_but_root(const tsr__gnode *a, const tsr__gnode *b)
+{
+  uint8_t flags = (uint8_t)(a->flags ^ b->flags);
+  if (flags & (uint8_t)~TSR__ROOT) return false;
+  return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank &&
+         !memcmp(&a->sharding, &b->sharding, sizeof *a - offsetof(tsr__gnode, sharding));
+}
+
+/* The node equal to the newest one, which is then dropped; else the newest, now in the table. */
+static int merge_newest(tsr__program *program)
+{
+  int newest = program->node_count - 1;
+  const tsr__gnode *node = &program->nodes[newest];
+  if (!grow_table(program)) return newest;
+  size_t at = hash_node(node) & (program->table_size - 1);
+  for (; program->table[at].stamp == program->stamp; at = (at + 1) & (program->table_size - 1)) {
+    int other = program->table[at].node;
+    if (!same_but_root(&program->nodes[other], node)) continue;
+    program->node_count--;
+    return other;
+  }
+  program->table[at] = (slot_of){ program->stamp, newest };
+  return newest;
+}
+
+static void bind_params(tsr__program *program, const tsr_array *array, tsr__gnode *node)
+{
+  int count = array->attr.param_count;
+  if (!GROW(program, params, param_capacity, (size_t)program->param_count + (size_t)count)) return;
+  node->param = program->param_count;
+  for (int i = 0; i < count; i++) program->params[program->param_count++] = array->param[i];
+}
+
+/* Adds the node of an array whose operands have theirs. */
+static void emit(tsr__program *program, tsr_array *array)
+{
+  int index = new_node(program, array->node.site, array);
+  if (index < 0 || !GROW(program, visited, visited_capacity, (size_t)program->visited_count + 1)) return;
+  tsr__gnode *node = &program->nodes[index];
+  memset(node, 0, sizeof *node);
+  node->dtype = array->dtype;
+  node->rank = (uint8_t)array->shape.rank;
+  node->param = -1;
+  for (int i = 0; i < 3; i++) node->in[i] = -1;
+  for (int d = 0; d < array->shape.rank; d++) node->dims[d] = array->shape.dims[d];
+  if (is_leaf(array)) {
+    fill_leaf(program, array, node);
+  } else {
+    fill_inner(program, array, node);
+    if (array->attr.param_count) bind_params(program, array, node);
+    else index = merge_newest(program);
+  }
+  array->mark = (uint32_t)index + 1;
+  array->visit = program->visited_count;
+  program->visited[program->visited_count++] = array;
+}
+
+static tsr_status refuse_inert(const tsr_array *array, tsr__error *error)
+{
+  const tsr_scope *scope = array->node.scope;
+  if (!scope && array->param[0].i == TSR_ENOMEM)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory was left to make an array");
+  if (!scope)
+    return tsr__error_set(error, TSR_EARG, "an array was made in a scope that is NULL or was never opened");
+  if (scope->status != TSR_OK)
+    return tsr__error_set(error, scope->status, "a call before failed: %s", tsr_message(scope));
+  return tsr__error_set(error, TSR_ESTATE,
+                        "the array made at %s comes of a failed call whose error was cleared",
+                        array->node.site ? array->node.site : "an unknown line");
+}
+
+static tsr_status refuse(const tsr_array *array, bool root, tsr__error *error)
+{
+  if (array->inert) return refuse_inert(array, error);
+  bool gone = array->deleted && (root || (is_leaf(array) && !array->value));
+  if (gone || (array->op == TSR__OP_LEAF && !array->value))
+    return tsr__error_set(error, TSR_ESTATE, "the array made at %s was deleted; use it before tsr_delete",
+                          array->node.site ? array->node.site : "an unknown line");
+  return TSR_OK;
+}
+
+static bool push(tsr__program *program, size_t depth, tsr_array *array)
+{
+  if (!GROW(program, todo, todo_capacity, depth + 1)) return false;
+  program->todo[depth] = (todo){ array, 0 };
+  return true;
+}
+
+/* Adds everything below one root, deepest first. */
+static tsr_status trace_root(tsr__program *program, tsr_array *root, tsr__error *error)
+{
+  size_t depth = 0;
+  if (refuse(root, true, error)) return error->status;
+  if (node_of(program, root) >= 0) return TSR_OK;
+  if (push(program, depth, root)) depth++;
+  while (depth > 0 && !program->failed) {
+    todo *top = &program->todo[depth - 1];
+    tsr_array *array = top->array, *operand = NULL;
+    int count = is_leaf(array) ? 0 : array->in_count;
+    while (top->next < count && !operand) {
+      operand = array->in[top->next++];
+      if (operand && node_of(program, operand) >= 0) operand = NULL;
+    }
+    if (operand) {
+      if (refuse(operand, false, error)) return error->status;
+      if (push(program, depth, operand)) depth++;
+    } else {
+      depth--;
+      emit(program, array);
+    }
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, int count,
+                              tsr__error *error)
+{
+  if (++program->stamp == 0) {
+    memset(program->table, 0, program->table_size * sizeof *program->table);
+    program->stamp = 1;
+  }
+  for (int i = 0; i < count && !program->failed; i++) {
+    if (!roots[i]) return tsr__error_set(error, TSR_EARG, "array %d is NULL; give an array", i + 1);
+    if (trace_root(program, roots[i], error)) return error->status;
+  }
+  if (program->failed)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory to trace a program; close scopes that are done");
+  for (int i = 0; i < count; i++) program->nodes[roots[i]->mark - 1].flags |= TSR__ROOT;
+  return TSR_OK;
+}
+
+/* ---- as a key ---- */
+
+uint64_t tsr__program_hash(const tsr__program *program)
+{
+  size_t nodes = (size_t)program->node_count * sizeof *program->nodes;
+  uint64_t hash = tsr__hash(program->nodes, nodes, (uint64_t)program->node_count);
+  for (int i = 1; i < program->sharding_count; i++) {
+    const tsr_sharding *sharding = &program->shardings[i];
+    uint64_t seed = hash + (uint64_t)sharding->mesh->id;
+    hash = tsr__hash(sharding->first, sizeof sharding->first + sizeof sharding->axis, seed);
+  }
+  return hash;
+}
+
+bool tsr__program_same(const tsr__program *a, const tsr__program *b)
+{
+  return a->node_count == b->node_count && a->sharding_count == b->sharding_count &&
+         !memcmp(a->nodes, b->nodes, (size_t)a->node_count * sizeof *a->nodes) &&
+         !memcmp(a->shardings, b->shardings, (size_t)a->sharding_count * sizeof *a->shardings);
+}
+
+tsr_status tsr__program_copy(tsr__program *out, const tsr__program *in, tsr__heap *heap)
+{
+  tsr__program copy;
+  tsr__program_init(&copy, heap);
+  size_t nodes = (size_t)in->node_count, shardings = (size_t)in->sharding_count;
+  if ((nodes && !GROW(&copy, nodes, capacity, nodes)) ||
+      (shardings && !GROW(&copy, shardings, sharding_capacity, shardings))) {
+    tsr__program_free(&copy);
+    return TSR_ENOMEM;
+  }
+  if (nodes) memcpy(copy.nodes, in->nodes, nodes * sizeof *in->nodes);
+  if (shardings) memcpy(copy.shardings, in->shardings, shardings * sizeof *in->shardings);
+  copy.node_count = in->node_count;
+  copy.sharding_count = in->sharding_count;
+  *out = copy;
+  return TSR_OK;
+}
