@@ -167,13 +167,6 @@ bool tsr__topology_pretend(tsr_runtime *rt, int count, int index)
   return true;
 }
 
-int tsr_device_count(const tsr_runtime *rt)
-{
-  const tsr__topology *topology = tsr__topology_of(rt);
-
-  return topology ? topology->device_count : 0;
-}
-
 int tsr__device_process(const tsr__topology *topology, int device)
 {
   if (!topology || device < 0 || device >= topology->device_count) return -1;

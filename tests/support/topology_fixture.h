@@ -13,4 +13,12 @@ static inline tsr_runtime *fixture_devices(const char *devices)
   return rt;
 }
 
+/* The number of its devices; 0 when it has no topology. */
+static inline int fixture_count(const tsr_runtime *rt)
+{
+  const tsr__topology *topology = tsr__topology_of(rt);
+
+  return topology ? topology->device_count : 0;
+}
+
 #endif

@@ -19,7 +19,7 @@ TEST(ids_run_over_the_processes_in_order)
   for (int index = 0; index < PROCESSES; index++) {
     tsr_runtime *rt = pretend(index);
     const tsr__topology *topology = tsr__topology_of(rt);
-    CHECK_I64(tsr_device_count(rt), ALL);
+    CHECK_I64(fixture_count(rt), ALL);
     CHECK_I64(topology->per_process, EACH);
     CHECK_I64(topology->process_count, PROCESSES);
     CHECK_I64(topology->process_index, index);
@@ -134,9 +134,9 @@ TEST(pretending_has_limits)
   CHECK(!tsr__topology_pretend(rt, 2, 2));
   CHECK(!tsr__topology_pretend(rt, 2, -1));
   CHECK(!tsr__topology_pretend(rt, 1025, 0)); /* 4100 devices */
-  CHECK_I64(tsr_device_count(rt), 4);
+  CHECK_I64(fixture_count(rt), 4);
   CHECK(tsr__topology_pretend(rt, 1024, 1023));
-  CHECK_I64(tsr_device_count(rt), 4096);
+  CHECK_I64(fixture_count(rt), 4096);
   tsr_mesh_make(rt, "x=2");
   CHECK(!tsr__topology_pretend(rt, 2, 0)); /* meshes are not made anew */
   tsr_runtime_close(rt);
