@@ -516,11 +516,18 @@ static void sum_f32(tsr__acc *acc, tsr__grid *grid, const float *x, int n, const
   sum_to_acc(acc, grid, &in, true);
 }
 
+static uint32_t flags_squared(uint32_t flags)
+{
+  bool infinite = flags & (TSR__SAW_PINF | TSR__SAW_NINF);
+  return TSR__SAW_OTHER | (flags & TSR__SAW_NAN) | (infinite ? (uint32_t)TSR__SAW_PINF : 0);
+}
+
 INLINE void spread_to_acc(tsr__spread *out, tsr__grid *grid, const operand *in, bool narrow)
 {
   tile t;
   spread_tile(&t, grid, in, narrow);
   add_parts(&out->sum, &t);
+  if (t.flags) out->squares.flags |= flags_squared(t.flags);
   for (int k = 0; k < 4; k++)
     if (t.square[k] != 0) tsr__acc2_add(&out->squares, t.square[k]);
   EACH_REST(i, &t, in->n)

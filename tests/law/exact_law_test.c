@@ -1,0 +1,647 @@
+/* The law of sums: whatever the order, split, mask, alignment or tile length, and however hostile
+ * the values, every reducer gives the bits of exact arithmetic. Runs at each ISA.
+ *
+ * The oracle is a naive fixed-point adder of single bytes, written here for its slowness: two
+ * long numbers (of the positive and of the negative values), schoolbook products, and rounding by
+ * trying the neighbours of a first guess. It shares nothing with the library. */
+#include "harness.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/exact_tile.h"
+
+/* ---- the oracle ------------------------------------------------------------------------------ */
+
+/* A whole number of base-256 digits, low first; its unit is 2^-2400 (so that squares, and halves
+ * of squares, are whole). */
+enum { DIGITS = 700, UNIT = 2400 };
+
+typedef struct digits {
+  uint8_t d[DIGITS];
+} digits;
+
+static void digits_add(digits *to, const digits *x)
+{
+  unsigned up = 0;
+  for (int i = 0; i < DIGITS; i++) {
+    up += (unsigned)to->d[i] + x->d[i];
+    to->d[i] = (uint8_t)up;
+    up >>= 8;
+  }
+  CHECK(up == 0);
+}
+
+static int digits_compare(const digits *a, const digits *b)
+{
+  for (int i = DIGITS - 1; i >= 0; i--)
+    if (a->d[i] != b->d[i]) return a->d[i] < b->d[i] ? -1 : 1;
+  return 0;
+}
+
+static void digits_subtract(digits *to, const digits *x)
+{
+  int up = 0;
+  for (int i = 0; i < DIGITS; i++) {
+    up += (int)to->d[i] - x->d[i];
+    to->d[i] = (uint8_t)(up & 255);
+    up = up < 0 ? -1 : 0;
+  }
+  CHECK(up == 0);
+}
+
+/* whole * 2^exponent, digit by digit. */
+static digits digits_of(uint64_t whole, int exponent)
+{
+  digits out = { { 0 } };
+  for (int bit = 0; bit < 64; bit++) {
+    if (!(whole >> bit & 1)) continue;
+    int at = bit + exponent + UNIT;
+    CHECK(at >= 0 && at < 8 * DIGITS);
+    out.d[at / 8] |= (uint8_t)(1 << (at % 8));
+  }
+  return out;
+}
+
+static digits digits_of_f64(double size)
+{
+  int exponent;
+  double fraction = frexp(size, &exponent);
+  return digits_of((uint64_t)ldexp(fraction, 53), exponent - 53);
+}
+
+static digits digits_times(const digits *x, uint64_t by)
+{
+  digits out = { { 0 } };
+  tsr__u128 up = 0;
+  for (int i = 0; i < DIGITS; i++) {
+    up += (tsr__u128)x->d[i] * by;
+    out.d[i] = (uint8_t)up;
+    up >>= 8;
+  }
+  CHECK(up == 0);
+  return out;
+}
+
+/* What a sum remembers. */
+typedef struct oracle {
+  digits up, down, squares;
+  int64_t n, nan, pinf, ninf, negative_zeros;
+} oracle;
+
+static digits square_of(double value)
+{
+  int exponent;
+  uint64_t whole = (uint64_t)ldexp(frexp(fabs(value), &exponent), 53);
+  exponent -= 53;
+  uint64_t high = whole >> 32, low = whole & 0xffffffff;
+  digits out = digits_of(high * high, 2 * exponent + 64);
+  digits cross = digits_of(high * low, 2 * exponent + 33);
+  digits last = digits_of(low * low, 2 * exponent);
+  digits_add(&out, &cross);
+  digits_add(&out, &last);
+  return out;
+}
+
+static void oracle_add(oracle *o, double value, bool squares)
+{
+  o->n++;
+  if (isnan(value)) {
+    o->nan++;
+  } else if (isinf(value)) {
+    *(value > 0 ? &o->pinf : &o->ninf) += 1;
+  } else if (value == 0) {
+    o->negative_zeros += signbit(value) != 0;
+  } else {
+    digits size = digits_of_f64(fabs(value));
+    digits_add(value > 0 ? &o->up : &o->down, &size);
+    if (squares) {
+      digits square = square_of(value);
+      digits_add(&o->squares, &square);
+    }
+  }
+}
+
+/* The f64 or f32 nearest to a size: the one whose neighbours are both farther, by comparing the
+ * size with the midpoints around a candidate, which bisection finds among the bits. */
+static digits candidate(uint64_t bits, bool narrow)
+{
+  int width = narrow ? 23 : 52, bias = narrow ? 149 : 1074;
+  uint64_t fraction = bits & (((uint64_t)1 << width) - 1);
+  int field = (int)(bits >> width);
+  if (field) fraction |= (uint64_t)1 << width;
+  return digits_of(fraction, (field ? field - 1 : 0) - bias);
+}
+
+/* size * 2 * n against the sum of two neighbours, times n: no division, no rounding. */
+static int against_middle(const digits *size, uint64_t n, uint64_t bits, bool narrow)
+{
+  digits a = candidate(bits, narrow), b = candidate(bits + 1, narrow);
+  digits_add(&a, &b);
+  digits left = digits_times(size, 2), right = digits_times(&a, n);
+  return digits_compare(&left, &right);
+}
+
+/* size / n, rounded: the first bits whose upper midpoint is not below it. */
+static double nearest(const digits *size, uint64_t n, bool narrow)
+{
+  uint64_t first = 0, last = narrow ? 0x7f800000u : UINT64_C(0x7ff0000000000000);
+  while (first < last) {
+    uint64_t middle = first + (last - first) / 2;
+    int order = against_middle(size, n, middle, narrow);
+    bool enough = order < 0 || (order == 0 && (middle & 1) == 0);
+    if (enough) last = middle;
+    else first = middle + 1;
+  }
+  if (narrow) {
+    uint32_t bits = (uint32_t)first;
+    float out;
+    memcpy(&out, &bits, sizeof out);
+    return (double)out;
+  }
+  double out;
+  memcpy(&out, &first, sizeof out);
+  return out;
+}
+
+static double oracle_mean(const oracle *o, int64_t n, bool narrow)
+{
+  if (n <= 0 || o->nan || (o->pinf && o->ninf)) return NAN;
+  if (o->pinf) return INFINITY;
+  if (o->ninf) return -INFINITY;
+  int order = digits_compare(&o->up, &o->down);
+  if (!order) return o->n && o->negative_zeros == o->n ? -0.0 : 0.0;
+  digits size = order > 0 ? o->up : o->down;
+  digits_subtract(&size, order > 0 ? &o->down : &o->up);
+  double out = nearest(&size, (uint64_t)n, narrow);
+  return order > 0 ? out : -out;
+}
+
+/* ---- values ------------------------------------------------------------------------------------- */
+
+enum kind {
+  UNIFORM, SPAN, WIDE, CANCEL, DENORMAL, ZEROS, SPECIALS, HUGE_ONES, OUTLIERS, INTEGERS, ANYTHING,
+  KINDS
+};
+
+static double one_value(test_rng *rng, enum kind kind, int64_t i, int span)
+{
+  double u = test_uniform(rng) - 0.25;
+  switch (kind) {
+  case UNIFORM: return u * 100;
+  case SPAN: return ldexp(1 + fabs(u), (int)test_range(rng, 0, span)) * (u < 0 ? -1 : 1);
+  case WIDE: return ldexp(u, (int)test_range(rng, -40, 40));
+  case CANCEL: return i % 2 ? u * 1e18 : ldexp(u, -60);
+  case DENORMAL: return ldexp(u, -1040 - (int)test_range(rng, 0, 40));
+  case ZEROS: return test_range(rng, 0, 3) ? (test_range(rng, 0, 1) ? 0.0 : -0.0) : u;
+  case SPECIALS: {
+    const double special[] = { INFINITY, -INFINITY, NAN, 0.0, -0.0, DBL_MAX };
+    int64_t which = test_range(rng, 0, 60);
+    return which < 6 ? special[which] : u;
+  }
+  case HUGE_ONES: return copysign(ldexp(1 + fabs(u), 1023 - (int)test_range(rng, 0, 2)), u);
+  case OUTLIERS: return test_range(rng, 0, 99) ? u : ldexp(u, (int)test_range(rng, -900, 900));
+  case INTEGERS: return (double)test_range(rng, -1000, 1000);
+  default: return test_any_f64(rng);
+  }
+}
+
+/* n values of a kind, with a switch of scale in the middle so that a grid must follow. */
+static void fill(test_rng *rng, enum kind kind, double *x, int64_t n)
+{
+  bool even = kind == HUGE_ONES || kind == DENORMAL || kind == SPAN || kind == ANYTHING;
+  int scale = (int)test_range(rng, -30, 30), span = (int)test_range(rng, 10, 40);
+  for (int64_t i = 0; i < n; i++) {
+    x[i] = one_value(rng, kind, i, span);
+    if (i > n / 2 && !even) x[i] = ldexp(x[i], scale);
+  }
+}
+
+static void fill_mask(test_rng *rng, uint64_t *mask, int64_t n)
+{
+  int64_t density = test_range(rng, 0, 3);
+  for (int64_t i = 0; i < (n + 63) / 64; i++) {
+    uint64_t bits = test_random(rng);
+    if (density == 0) bits &= test_random(rng) & test_random(rng) & test_random(rng);
+    if (density == 1) bits |= test_random(rng) | test_random(rng) | test_random(rng);
+    if (density == 2 && i % 2) bits = 0;
+    mask[i] = bits;
+  }
+}
+
+static bool taken(const uint64_t *mask, int64_t i)
+{
+  return !mask || (mask[i >> 6] >> (i & 63) & 1);
+}
+
+static const tsr__exact_ops *reducers(void)
+{
+  const char *isa = getenv("TSR_ISA");
+  const tsr__exact_ops *ops = tsr__exact_ops_of(isa ? isa : "baseline");
+  CHECK(ops != NULL);
+  return ops;
+}
+
+/* ---- tiles -------------------------------------------------------------------------------------- */
+
+/* The same values as f64 and as f32 (rounded), against guard pages, at an odd start. */
+typedef struct input {
+  int n;
+  double *f64;
+  float *f32;
+  uint64_t *mask; /* or NULL */
+} input;
+
+static input make_input(test_rng *rng, enum kind kind, int n)
+{
+  input in = { .n = n };
+  in.f64 = test_guarded((size_t)n * sizeof(double));
+  in.f32 = test_guarded((size_t)n * sizeof(float));
+  fill(rng, kind, in.f64, n);
+  for (int i = 0; i < n; i++) in.f32[i] = (float)in.f64[i];
+  if (test_range(rng, 0, 1)) {
+    in.mask = test_guarded((size_t)(n + 63) / 64 * 8);
+    fill_mask(rng, in.mask, n);
+  }
+  return in;
+}
+
+static void check_sum(const tsr__acc *acc, const oracle *want, const char *what, const input *in)
+{
+  double sum = tsr__acc_f64(acc), exact = oracle_mean(want, 1, false);
+  float sum32 = tsr__acc_f32(acc), exact32 = (float)oracle_mean(want, 1, true);
+  if (memcmp(&sum, &exact, sizeof sum) && !(isnan(sum) && isnan(exact)))
+    FAIL("%s of %d values: %a, exactly %a", what, in->n, sum, exact);
+  if (memcmp(&sum32, &exact32, sizeof sum32) && !(isnan(sum32) && isnan(exact32)))
+    FAIL("%s of %d values to f32: %a, exactly %a", what, in->n, (double)sum32, (double)exact32);
+  CHECK_F64_BITS(tsr__acc_mean_f64(acc, want->n), oracle_mean(want, want->n, false));
+  CHECK_F32_BITS(tsr__acc_mean_f32(acc, want->n), (float)oracle_mean(want, want->n, true));
+}
+
+/* The squares, as wire bytes: equal exact values have equal bytes. */
+static void check_squares(const tsr__acc2 *acc, const oracle *want)
+{
+  if (want->nan || want->pinf || want->ninf) {
+    CHECK(acc->flags & (TSR__SAW_NAN | TSR__SAW_PINF | TSR__SAW_NINF));
+    return;
+  }
+  unsigned char wire[TSR__ACC2_WIRE];
+  tsr__acc2_pack(acc, wire);
+  digits got = { { 0 } };
+  for (int i = 0; i < 4 * TSR__ACC2_WORDS; i++) {
+    int at = 8 * i + UNIT + TSR__ACC2_BASE;
+    CHECK(at % 4 == 0);
+    got.d[at / 8] |= (uint8_t)(wire[i] << (at % 8));
+    if (at % 8) got.d[at / 8 + 1] |= (uint8_t)(wire[i] >> (8 - at % 8));
+  }
+  CHECK(digits_compare(&got, &want->squares) == 0);
+}
+
+/* The tile again, the grid as other data left it. */
+static tsr__grid any_grid(test_rng *rng)
+{
+  tsr__grid grid = { 0 };
+  grid.exponent = (int16_t)test_range(rng, -90, 100);
+  grid.careful = (uint8_t)test_range(rng, 0, 1);
+  grid.streak = (uint8_t)test_range(rng, 0, 20);
+  return grid;
+}
+
+static void check_tile(test_rng *rng, const input *in)
+{
+  const tsr__exact_ops *ops = reducers();
+  oracle want = { 0 }, want32 = { 0 };
+  for (int i = 0; i < in->n; i++) {
+    if (!taken(in->mask, i)) continue;
+    oracle_add(&want, in->f64[i], true);
+    oracle_add(&want32, (double)in->f32[i], true);
+  }
+  tsr__grid grid = any_grid(rng), grid32 = grid;
+  for (int again = 0; again < 3; again++) {
+    tsr__acc sum = { 0 }, sum32 = { 0 };
+    ops->sum_f64(&sum, &grid, in->f64, in->n, in->mask);
+    ops->sum_f32(&sum32, &grid32, in->f32, in->n, in->mask);
+    check_sum(&sum, &want, "sum_f64", in);
+    check_sum(&sum32, &want32, "sum_f32", in);
+  }
+  grid = grid32 = any_grid(rng);
+  tsr__spread both = { 0 }, both32 = { 0 };
+  ops->spread_f64(&both, &grid, in->f64, in->n, in->mask);
+  ops->spread_f32(&both32, &grid32, in->f32, in->n, in->mask);
+  check_sum(&both.sum, &want, "spread_f64", in);
+  check_sum(&both32.sum, &want32, "spread_f32", in);
+  check_squares(&both.squares, &want);
+  check_squares(&both32.squares, &want32);
+}
+
+TEST_TIMEOUT(tiles_of_every_short_length, 300)
+{
+  test_rng rng = test_seeded(1);
+  for (int n = 0; n <= 70; n++)
+    for (int kind = 0; kind < KINDS; kind++) {
+      if (test_quick() && (n + kind) % 3) continue;
+      input in = make_input(&rng, (enum kind)kind, n);
+      check_tile(&rng, &in);
+    }
+}
+
+TEST_TIMEOUT(tiles_of_full_length, 300)
+{
+  test_rng rng = test_seeded(2);
+  for (int round = 0; round < (test_quick() ? 1 : 6); round++)
+    for (int kind = 0; kind < KINDS; kind++) {
+      int n = TSR__TILE - (int)test_range(&rng, 0, 1) * (int)test_range(&rng, 0, 40);
+      input in = make_input(&rng, (enum kind)kind, n);
+      check_tile(&rng, &in);
+    }
+}
+
+/* ---- many tiles, in any order, over several accumulators --------------------------------------- */
+
+static void check_split(test_rng *rng, enum kind kind, int64_t n)
+{
+  const tsr__exact_ops *ops = reducers();
+  double *x = test_guarded((size_t)n * sizeof *x);
+  fill(rng, kind, x, n);
+  oracle want = { 0 };
+  for (int64_t i = 0; i < n; i++) oracle_add(&want, x[i], false);
+  for (int64_t i = n - 1; i > 0; i--) { /* any order */
+    int64_t k = test_range(rng, 0, i);
+    double swap = x[i];
+    x[i] = x[k];
+    x[k] = swap;
+  }
+  enum { PARTS = 5 };
+  tsr__acc part[PARTS] = { 0 }, total = { 0 };
+  tsr__grid grid[PARTS] = { 0 };
+  for (int64_t i = 0; i < n;) {
+    int64_t to = test_range(rng, 0, PARTS - 1);
+    int64_t most = n - i < TSR__TILE ? n - i : TSR__TILE;
+    int64_t count = test_range(rng, 0, 2) ? most : test_range(rng, 0, most);
+    ops->sum_f64(&part[to], &grid[to], x + i, (int)count, NULL);
+    i += count;
+  }
+  int64_t first = test_range(rng, 0, PARTS - 1);
+  for (int64_t i = 0; i < PARTS; i++) tsr__acc_merge(&total, &part[(first + 2 * i) % PARTS]);
+  input in = { .n = (int)n };
+  check_sum(&total, &want, "split", &in);
+}
+
+TEST_TIMEOUT(orders_and_splits_do_not_show, 300)
+{
+  test_rng rng = test_seeded(3);
+  for (int round = 0; round < (test_quick() ? 1 : 4); round++)
+    for (int kind = 0; kind < KINDS; kind++)
+      check_split(&rng, (enum kind)kind, test_range(&rng, 0, 9000));
+}
+
+/* ---- integers ------------------------------------------------------------------------------------ */
+
+static void check_integers(test_rng *rng, int n)
+{
+  const tsr__exact_ops *ops = reducers();
+  int64_t *wide = test_guarded((size_t)n * sizeof *wide);
+  int32_t *narrow = test_guarded((size_t)n * sizeof *narrow);
+  uint64_t *mask = test_range(rng, 0, 1) ? test_guarded((size_t)(n + 63) / 64 * 8) : NULL;
+  int extreme = (int)test_range(rng, 0, 3);
+  if (mask) fill_mask(rng, mask, n);
+  oracle want[2] = { 0 };
+  for (int i = 0; i < n; i++) {
+    wide[i] = (int64_t)test_random(rng) >> test_range(rng, 0, 60);
+    if (extreme == 0) wide[i] = INT64_MIN;
+    if (extreme == 1) wide[i] = INT64_MAX - (int64_t)test_range(rng, 0, 1);
+    narrow[i] = extreme == 0 ? INT32_MIN : (int32_t)wide[i];
+    if (!taken(mask, i)) continue;
+    for (int k = 0; k < 2; k++) {
+      int64_t value = k ? narrow[i] : wide[i];
+      uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value;
+      digits one = digits_of(size, 0), square = digits_times(&one, size);
+      digits_add(value < 0 ? &want[k].down : &want[k].up, &one);
+      digits_add(&want[k].squares, &square);
+      want[k].n++;
+    }
+  }
+  tsr__int_spread got[2] = { 0 };
+  tsr__i128 sum[2] = { 0, 0 };
+  ops->sum_i64(&sum[0], wide, n, mask);
+  ops->sum_i32(&sum[1], narrow, n, mask);
+  ops->spread_i64(&got[0], wide, n, mask);
+  ops->spread_i32(&got[1], narrow, n, mask);
+  for (int k = 0; k < 2; k++) {
+    CHECK(got[k].sum == sum[k]);
+    bool negative = sum[k] < 0;
+    tsr__u128 size = negative ? -(tsr__u128)sum[k] : (tsr__u128)sum[k];
+    digits total = digits_of((uint64_t)size, 0), high = digits_of((uint64_t)(size >> 64), 64);
+    digits_add(&total, &high);
+    digits_add(&total, negative ? &want[k].up : &want[k].down);
+    CHECK(digits_compare(&total, negative ? &want[k].down : &want[k].up) == 0);
+    digits squares = { { 0 } };
+    for (int i = 0; i < 3; i++) {
+      digits word = digits_of(got[k].squares.word[i], 64 * i);
+      digits_add(&squares, &word);
+    }
+    CHECK(digits_compare(&squares, &want[k].squares) == 0);
+  }
+}
+
+TEST(integers_in_128_bits)
+{
+  test_rng rng = test_seeded(4);
+  for (int n = 0; n <= 70; n++) check_integers(&rng, n);
+  for (int round = 0; round < 8; round++) check_integers(&rng, TSR__TILE);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------- */
+
+enum { ROWS = 21 };
+
+/* Rows of `width` values are added, masked or not, to three sets of sums that are then merged. */
+typedef struct grid_case {
+  enum kind kind;
+  int width, height;
+  double *x; /* height rows of width */
+  oracle want[ROWS], want32[ROWS];
+} grid_case;
+
+typedef struct row_sums {
+  tsr__rows sum, squares;
+} row_sums;
+
+static void open_sums(row_sums *s, tsr__heap *heap, int width)
+{
+  tsr__rows_init(&s->sum, heap, test_guarded(tsr__rows_bytes(width)), width);
+  tsr__rows_init(&s->squares, heap, test_guarded(tsr__rows_bytes(width)), width);
+}
+
+static void close_sums(row_sums *s)
+{
+  CHECK(!s->sum.failed && !s->squares.failed);
+  tsr__rows_free(&s->sum);
+  tsr__rows_free(&s->squares);
+}
+
+static void add_row(test_rng *rng, grid_case *g, int row, row_sums *to, row_sums *to32)
+{
+  const tsr__exact_ops *ops = reducers();
+  uint64_t bits = test_range(rng, 0, 1) ? test_random(rng) : UINT64_MAX;
+  const uint64_t *mask = bits == UINT64_MAX ? NULL : &bits;
+  double *x = g->x + row * g->width;
+  float *x32 = test_guarded((size_t)g->width * sizeof *x32);
+  for (int i = 0; i < g->width; i++) {
+    x32[i] = (float)x[i];
+    if (!taken(mask, i)) continue;
+    oracle_add(&g->want[i], x[i], true);
+    oracle_add(&g->want32[i], (double)x32[i], true);
+  }
+  ops->rows_add_f64(&to->sum, 0, x, g->width, mask);
+  ops->rows_square_f64(&to->squares, 0, x, g->width, mask);
+  ops->rows_add_f32(&to32->sum, 0, x32, g->width, mask);
+  ops->rows_square_f32(&to32->squares, 0, x32, g->width, mask);
+}
+
+static void check_rows(const row_sums *got, const oracle *want, int width)
+{
+  double sum[ROWS], mean[ROWS];
+  float sum32[ROWS], mean32[ROWS];
+  int64_t counts[ROWS];
+  for (int i = 0; i < width; i++) counts[i] = want[i].n;
+  tsr__rows_read read = { .counts = counts, .ddof = 1 };
+  tsr__rows_sum_f64(&got->sum, sum);
+  tsr__rows_sum_f32(&got->sum, sum32);
+  tsr__rows_mean_f64(&got->sum, &read, mean);
+  tsr__rows_mean_f32(&got->sum, &read, mean32);
+  for (int i = 0; i < width; i++) {
+    CHECK_F64_BITS(sum[i], oracle_mean(&want[i], 1, false));
+    CHECK_F32_BITS(sum32[i], (float)oracle_mean(&want[i], 1, true));
+    CHECK_F64_BITS(mean[i], oracle_mean(&want[i], want[i].n, false));
+    CHECK_F32_BITS(mean32[i], (float)oracle_mean(&want[i], want[i].n, true));
+    tsr__acc2 squares;
+    tsr__rows_get(&got->squares, i, &squares);
+    check_squares(&squares, &want[i]);
+  }
+}
+
+/* var of rows equals var of the accumulators, which the golden file has checked. */
+static void check_row_spreads(const row_sums *got, int width)
+{
+  for (int root = 0; root < 2; root++) {
+    tsr__rows_read read = { .n = 9, .ddof = 1, .root = root };
+    tsr__spread_read one = { .n = 9, .ddof = 1, .root = root };
+    double wide[ROWS];
+    float narrow[ROWS];
+    tsr__rows_spread_f64(&got->sum, &got->squares, &read, wide);
+    tsr__rows_spread_f32(&got->sum, &got->squares, &read, narrow);
+    for (int i = 0; i < width; i++) {
+      tsr__acc2 sum, squares;
+      tsr__rows_get(&got->sum, i, &sum);
+      tsr__rows_get(&got->squares, i, &squares);
+      CHECK_F64_BITS(wide[i], tsr__acc2_spread_f64(&sum, &squares, &one));
+      CHECK_F32_BITS(narrow[i], tsr__acc2_spread_f32(&sum, &squares, &one));
+    }
+  }
+}
+
+static void check_grid(test_rng *rng, enum kind kind, int width, int height)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator = test_allocator(&state);
+  tsr__heap heap;
+  tsr__heap_init(&heap, &allocator);
+  grid_case *g = calloc(1, sizeof *g);
+  g->kind = kind;
+  g->width = width;
+  g->height = height;
+  g->x = malloc((size_t)(width * height + 1) * sizeof *g->x);
+  fill(rng, kind, g->x, width * height);
+  row_sums part[3], part32[3];
+  for (int k = 0; k < 3; k++) {
+    open_sums(&part[k], &heap, width);
+    open_sums(&part32[k], &heap, width);
+  }
+  for (int row = 0; row < height; row++) {
+    int64_t to = test_range(rng, 0, 2);
+    add_row(rng, g, row, &part[to], &part32[to]);
+  }
+  for (int k = 1; k < 3; k++) {
+    reducers()->rows_merge(&part[0].sum, 0, &part[k].sum);
+    reducers()->rows_merge(&part[0].squares, 0, &part[k].squares);
+    reducers()->rows_merge(&part32[0].sum, 0, &part32[k].sum);
+    reducers()->rows_merge(&part32[0].squares, 0, &part32[k].squares);
+  }
+  check_rows(&part[0], g->want, width);
+  check_rows(&part32[0], g->want32, width);
+  check_row_spreads(&part[0], width);
+  for (int k = 0; k < 3; k++) {
+    close_sums(&part[k]);
+    close_sums(&part32[k]);
+  }
+  CHECK_I64(state.live, 0);
+  free(g->x);
+  free(g);
+}
+
+TEST_TIMEOUT(rows_of_every_kind, 300)
+{
+  test_rng rng = test_seeded(5);
+  for (int round = 0; round < (test_quick() ? 1 : 5); round++)
+    for (int kind = 0; kind < KINDS; kind++)
+      check_grid(&rng, (enum kind)kind, (int)test_range(&rng, 1, ROWS),
+                 (int)test_range(&rng, 0, 40));
+}
+
+/* By group, and by runs: the same sums of the same values. */
+static void check_groups(test_rng *rng, enum kind kind, int n)
+{
+  tsr__heap heap;
+  tsr__heap_init(&heap, NULL);
+  row_sums s, run;
+  open_sums(&s, &heap, ROWS);
+  open_sums(&run, &heap, 1);
+  input in = make_input(rng, kind, n);
+  int32_t *group = test_guarded((size_t)n * sizeof *group);
+  oracle *want = calloc(ROWS + 1, sizeof *want);
+  for (int i = 0; i < n; i++) {
+    group[i] = (int32_t)test_range(rng, -1, ROWS - 1);
+    if (taken(in.mask, i)) oracle_add(&want[ROWS], in.f64[i], true);
+    if (taken(in.mask, i) && group[i] >= 0) oracle_add(&want[group[i]], in.f64[i], true);
+  }
+  tsr__scatter how = { .group = group, .mask = in.mask, .n = n };
+  tsr__rows_scatter_f64(&s.sum, in.f64, &how);
+  how.squares = true;
+  tsr__rows_scatter_f64(&s.squares, in.f64, &how);
+  check_rows(&s, want, ROWS);
+  tsr__grid grid = any_grid(rng);
+  reducers()->rows_run_f64((tsr__rows_at){ &run.sum, 0 }, &grid, in.f64, n, in.mask);
+  double sum;
+  tsr__rows_sum_f64(&run.sum, &sum);
+  CHECK_F64_BITS(sum, oracle_mean(&want[ROWS], 1, false));
+  free(want);
+  close_sums(&s);
+  close_sums(&run);
+}
+
+TEST_TIMEOUT(groups_and_runs, 300)
+{
+  test_rng rng = test_seeded(6);
+  for (int round = 0; round < (test_quick() ? 1 : 5); round++)
+    for (int kind = 0; kind < KINDS; kind++)
+      check_groups(&rng, (enum kind)kind, (int)test_range(&rng, 0, TSR__TILE));
+}
+
+TEST(an_escape_without_memory_is_reported)
+{
+  struct test_alloc state = { .fail_at = 1, .stay = true };
+  tsr_allocator allocator = test_allocator(&state);
+  tsr__heap heap;
+  tsr__heap_init(&heap, &allocator);
+  double memory[3];
+  tsr__rows rows;
+  tsr__rows_init(&rows, &heap, memory, 1);
+  tsr__rows_add(&rows, 0, 1.0);
+  CHECK(!rows.failed);
+  tsr__rows_add(&rows, 0, 0x1p1020);
+  CHECK(rows.failed);
+  tsr__rows_free(&rows);
+}
