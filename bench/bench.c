@@ -1,0 +1,162 @@
+/* make bench: runs the lines of bench/README.md and prints one line a figure. */
+#include "bench.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+double bench_now(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double bench_median(double *times, int count)
+{
+  if (count < 1) return -1;
+  qsort(times, (size_t)count, sizeof *times, by_value);
+  return count % 2 ? times[count / 2] : (times[count / 2 - 1] + times[count / 2]) / 2;
+}
+
+void bench_line(const char *name, double ours, const char *peer_name, double peer, double limit,
+                const char *unit)
+{
+  char peer_text[32] = "n/a", ratio[32] = "n/a", limit_text[32] = "n/a";
+  if (peer > 0) {
+    snprintf(peer_text, sizeof peer_text, "%.4g", peer);
+    snprintf(ratio, sizeof ratio, "%.2f", peer / ours);
+  }
+  if (limit > 0) snprintf(limit_text, sizeof limit_text, "%.2f", limit / ours);
+  printf("%-16s %10.4g %-4s %-18s %10s %8s %8s\n", name, ours, unit, peer_name, peer_text, ratio,
+         limit_text);
+  fflush(stdout);
+}
+
+const char *bench_data_dir(void)
+{
+  const char *dir = getenv("BENCH_DATA");
+  if (!dir) dir = "build/bench-data";
+  mkdir("build", 0777);
+  mkdir(dir, 0777);
+  return dir;
+}
+
+/* ---- peers ---- */
+
+struct bench_peer {
+  pid_t pid;
+  FILE *to, *from;
+};
+
+bench_peer *bench_peer_open(const char *script, const char *arguments)
+{
+  const char *python = getenv("BENCH_PYTHON");
+  int down[2], up[2];
+  if (!python || !*python || pipe(down) || pipe(up)) return NULL;
+  pid_t pid = fork();
+  if (pid == 0) {
+    char command[2048];
+    snprintf(command, sizeof command, "exec '%s' bench/peers/%s %s", python, script, arguments);
+    dup2(down[0], 0);
+    dup2(up[1], 1);
+    close(down[1]);
+    close(up[0]);
+    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    _exit(127);
+  }
+  close(down[0]);
+  close(up[1]);
+  bench_peer *peer = malloc(sizeof *peer);
+  *peer = (bench_peer){ pid, fdopen(down[1], "w"), fdopen(up[0], "r") };
+  char line[256];
+  if (!fgets(line, sizeof line, peer->from) || strncmp(line, "ready", 5) != 0) {
+    bench_peer_close(peer);
+    return NULL;
+  }
+  return peer;
+}
+
+double bench_peer_run(bench_peer *peer, char *result, int size)
+{
+  char line[1024];
+  if (!peer) return -1;
+  fputs("run\n", peer->to);
+  fflush(peer->to);
+  if (!fgets(line, sizeof line, peer->from)) return -1;
+  char *rest;
+  double seconds = strtod(line, &rest);
+  rest[strcspn(rest, "\n")] = 0;
+  snprintf(result, (size_t)size, "%s", *rest == ' ' ? rest + 1 : rest);
+  return seconds;
+}
+
+void bench_peer_close(bench_peer *peer)
+{
+  if (!peer) return;
+  fclose(peer->to);
+  fclose(peer->from);
+  waitpid(peer->pid, NULL, 0);
+  free(peer);
+}
+
+/* ---- lines ---- */
+
+static int run_line(const char *name, const char *self)
+{
+  char library[1024];
+  snprintf(library, sizeof library, "%.*s../libtessera.so", (int)(strrchr(self, '/') - self + 1),
+           self);
+  if (strcmp(name, "main_job") == 0) return bench_main_job(false);
+  if (strcmp(name, "main_job.finite") == 0) return bench_main_job(true);
+  if (strcmp(name, "call.3") == 0) return bench_call(1);
+  if (strcmp(name, "call.3.8dev") == 0) return bench_call(8);
+  if (strcmp(name, "start") == 0) return bench_start(self);
+  if (strcmp(name, "size") == 0) return bench_size(library);
+  if (strcmp(name, "sum.f64.memory") == 0) return bench_sum(TSR_F64);
+  if (strcmp(name, "sum.f32.memory") == 0) return bench_sum(TSR_F32);
+  fprintf(stderr, "bench: no line is named %s\n", name);
+  return 2;
+}
+
+/* What the `start` line times. */
+static int start_child(void)
+{
+  float x[1024];
+  double total = 0;
+  for (int i = 0; i < 1024; i++) x[i] = (float)i;
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *a = tsr_put(s, x, TSR_F32, TSR_SHAPE(1024), (tsr_sharding){ 0 });
+  tsr_status status = tsr_read_scalar(tsr_sum(a), &total);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  printf("%g\n", total);
+  return status != TSR_OK;
+}
+
+int main(int argc, char **argv)
+{
+  static const char *const names[] = { "call.3", "call.3.8dev", "start", "size", "sum.f64.memory",
+                                       "sum.f32.memory", "main_job", "main_job.finite" };
+  if (argc > 1 && strcmp(argv[1], "--start") == 0) return start_child();
+  signal(SIGPIPE, SIG_IGN);
+  printf("%-16s %10s %-4s %-18s %10s %8s %8s\n", "name", "ours", "", "peer-name", "peer", "ratio",
+         "limit");
+  int failed = 0;
+  if (argc > 1) return run_line(argv[1], argv[0]);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) failed |= run_line(names[i], argv[0]);
+  return failed;
+}

@@ -1,0 +1,49 @@
+/* The bench driver: lines, rounds, medians, peers as co-processes. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tessera.h>
+
+enum { BENCH_ROUNDS = 16 };
+
+double bench_now(void); /* seconds */
+
+/* A peer script that answers one line "seconds result..." to every line "run" it is sent. */
+typedef struct bench_peer bench_peer;
+
+/* Starts bench/peers/<script> with arguments; NULL when there is no Python or the script says that
+ * its library is missing. */
+bench_peer *bench_peer_open(const char *script, const char *arguments);
+/* One round: seconds, and the rest of the answer in `result`. Negative: it failed. */
+double bench_peer_run(bench_peer *peer, char *result, int size);
+void bench_peer_close(bench_peer *peer);
+
+double bench_median(double *times, int count);
+
+/* Prints one line; negative figures print as n/a. `scale` multiplies seconds for display. */
+void bench_line(const char *name, double ours, const char *peer_name, double peer, double limit,
+                const char *unit);
+
+/* Hand-written loops over raw buffers with `threads` threads (limits.c). Each returns seconds. */
+typedef struct bench_span {
+  const void *data;
+  int64_t bytes;
+} bench_span;
+double bench_read_spans(const bench_span *spans, int count, int threads);
+double bench_plain_sum_f64(const double *data, int64_t count, int threads, double *out);
+double bench_plain_sum_f32(const float *data, int64_t count, int threads, double *out);
+
+/* Where generated files go (made on demand). */
+const char *bench_data_dir(void);
+
+/* The lines. */
+int bench_main_job(bool finite);
+int bench_call(int devices);
+int bench_start(const char *self);
+int bench_size(const char *library);
+int bench_sum(tsr_dtype dtype);
+
+#endif

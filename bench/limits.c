@@ -1,0 +1,136 @@
+/* The machine's limits, by hand: loops that move the bytes a figure names and do nothing else. */
+#include "bench.h"
+
+#include <pthread.h>
+#include <string.h>
+
+typedef double v8d __attribute__((vector_size(64), aligned(8)));
+typedef float v16f __attribute__((vector_size(64), aligned(4)));
+typedef int64_t v8i __attribute__((vector_size(64), aligned(8)));
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FAST __attribute__((target_clones("avx512f", "avx2", "default"), noinline))
+#else
+#define FAST __attribute__((noinline))
+#endif
+
+FAST static int64_t read_words(const int64_t *p, int64_t count)
+{
+  v8i a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
+  int64_t i = 0;
+  for (; i + 32 <= count; i += 32) {
+    __builtin_prefetch(p + i + 512);
+    __builtin_prefetch(p + i + 520);
+    __builtin_prefetch(p + i + 528);
+    __builtin_prefetch(p + i + 536);
+    a += *(const v8i *)(p + i);
+    b += *(const v8i *)(p + i + 8);
+    c += *(const v8i *)(p + i + 16);
+    d += *(const v8i *)(p + i + 24);
+  }
+  a += b + c + d;
+  int64_t sum = 0;
+  for (int k = 0; k < 8; k++) sum += a[k];
+  return sum;
+}
+
+FAST static double sum_f64(const double *p, int64_t count)
+{
+  v8d a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
+  for (int64_t i = 0; i + 32 <= count; i += 32) {
+    __builtin_prefetch(p + i + 512);
+    __builtin_prefetch(p + i + 520);
+    __builtin_prefetch(p + i + 528);
+    __builtin_prefetch(p + i + 536);
+    a += *(const v8d *)(p + i);
+    b += *(const v8d *)(p + i + 8);
+    c += *(const v8d *)(p + i + 16);
+    d += *(const v8d *)(p + i + 24);
+  }
+  a += b + c + d;
+  double sum = 0;
+  for (int k = 0; k < 8; k++) sum += a[k];
+  return sum;
+}
+
+FAST static double sum_f32(const float *p, int64_t count)
+{
+  v16f a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
+  for (int64_t i = 0; i + 64 <= count; i += 64) {
+    __builtin_prefetch(p + i + 1024);
+    __builtin_prefetch(p + i + 1040);
+    __builtin_prefetch(p + i + 1056);
+    __builtin_prefetch(p + i + 1072);
+    a += *(const v16f *)(p + i);
+    b += *(const v16f *)(p + i + 16);
+    c += *(const v16f *)(p + i + 32);
+    d += *(const v16f *)(p + i + 48);
+  }
+  a += b + c + d;
+  float sum = 0;
+  for (int k = 0; k < 16; k++) sum += a[k];
+  return (double)sum;
+}
+
+enum { MOST_THREADS = 64 };
+
+typedef struct job {
+  int kind; /* 0 read, 1 f64, 2 f32 */
+  const bench_span *spans;
+  int span_count, index, threads;
+  double sum;
+  int64_t words;
+} job;
+
+static void *work(void *user)
+{
+  job *j = user;
+  for (int s = 0; s < j->span_count; s++) {
+    int64_t blocks = j->spans[s].bytes / 4096, first = blocks * j->index / j->threads;
+    int64_t last = blocks * (j->index + 1) / j->threads;
+    const char *p = (const char *)j->spans[s].data + first * 4096;
+    int64_t bytes = (last - first) * 4096;
+    if (j->kind == 0) j->words += read_words((const int64_t *)(const void *)p, bytes / 8);
+    if (j->kind == 1) j->sum += sum_f64((const double *)(const void *)p, bytes / 8);
+    if (j->kind == 2) j->sum += sum_f32((const float *)(const void *)p, bytes / 4);
+  }
+  return NULL;
+}
+
+static double timed(int kind, const bench_span *spans, int count, int threads, double *out)
+{
+  job jobs[MOST_THREADS];
+  pthread_t handles[MOST_THREADS];
+  if (threads > MOST_THREADS) threads = MOST_THREADS;
+  double start = bench_now();
+  for (int t = 0; t < threads; t++) {
+    jobs[t] = (job){ .kind = kind, .spans = spans, .span_count = count, .index = t, .threads = threads };
+    pthread_create(&handles[t], NULL, work, &jobs[t]);
+  }
+  double sum = 0;
+  volatile int64_t sink = 0;
+  for (int t = 0; t < threads; t++) {
+    pthread_join(handles[t], NULL);
+    sum += jobs[t].sum;
+    sink += jobs[t].words;
+  }
+  if (out) *out = sum;
+  return bench_now() - start;
+}
+
+double bench_read_spans(const bench_span *spans, int count, int threads)
+{
+  return timed(0, spans, count, threads, NULL);
+}
+
+double bench_plain_sum_f64(const double *data, int64_t count, int threads, double *out)
+{
+  bench_span span = { data, count * 8 };
+  return timed(1, &span, 1, threads, out);
+}
+
+double bench_plain_sum_f32(const float *data, int64_t count, int threads, double *out)
+{
+  bench_span span = { data, count * 4 };
+  return timed(2, &span, 1, threads, out);
+}

@@ -1,0 +1,260 @@
+/* The lines of bench/README.md. */
+#include "bench.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int report_failure(const char *name, const char *message)
+{
+  fprintf(stderr, "%s: %s\n", name, message);
+  return 1;
+}
+
+static bool close_to(double a, double b)
+{
+  return a == b || fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
+}
+
+/* ---- main_job ---- */
+
+static int64_t job_rows(void)
+{
+  const char *text = getenv("BENCH_ROWS");
+  return text ? strtoll(text, NULL, 10) : 100000000;
+}
+
+/* Draws the two columns once and saves them for both sides. */
+static tsr_status make_columns(tsr_scope *outer, int64_t rows, const char *revenue,
+                               const char *sessions)
+{
+  struct stat info;
+  if (stat(revenue, &info) == 0 && info.st_size > rows * 8 && info.st_size < rows * 8 + 4096 &&
+      stat(sessions, &info) == 0)
+    return TSR_OK;
+  tsr_scope *s = tsr_scope_open(outer);
+  tsr_array *r = tsr_exponential(s, 100, .key = 1, .shape = TSR_SHAPE(rows));
+  tsr_array *c = tsr_poisson(s, 5, .key = 2, .shape = TSR_SHAPE(rows));
+  tsr_status status = tsr_save_npy(r, revenue);
+  if (!status) status = tsr_save_npy(c, sessions);
+  if (status) fprintf(stderr, "main_job: %s\n", tsr_message(s));
+  tsr_scope_close(s);
+  return status;
+}
+
+static tsr_status job_once(tsr_scope *outer, tsr_array *revenue, tsr_array *sessions, bool finite,
+                           double out[3])
+{
+  tsr_scope *s = tsr_scope_open(outer);
+  tsr_frame *df = tsr_frame_new(s, { "revenue", revenue }, { "sessions", sessions });
+  df = tsr_frame_filter(df, finite ? "revenue > ? and sessions > 0" : "revenue > ?", 50);
+  df = tsr_frame_assign(df, "rps", "revenue / sessions");
+  df = tsr_frame_agg(df, finite ? "a = sum(revenue), b = sum(sessions), c = mean(rps)"
+                                : "a = sum(revenue), b = sum(sessions), c = max(rps)");
+  tsr_table *t = NULL;
+  tsr_status status = tsr_frame_collect(df, &t);
+  if (status) fprintf(stderr, "main_job: %s\n", tsr_message(s));
+  for (int i = 0; i < 3 && !status; i++) out[i] = tsr_table_f64(t, 0, i);
+  tsr_scope_close(s);
+  return status;
+}
+
+static int main_job_rounds(tsr_scope *s, tsr_array *const columns[2], bool finite, bench_peer *peer)
+{
+  double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS], limits[BENCH_ROUNDS], out[3];
+  bench_span spans[2];
+  const char *name = finite ? "main_job.finite" : "main_job";
+  int64_t rows = tsr_shape_of(columns[0]).dims[0];
+  for (int i = 0; i < 2; i++) {
+    tsr_shard shard;
+    if (tsr_shard_view(columns[i], 0, &shard)) return report_failure(name, tsr_message(s));
+    spans[i] = (bench_span){ shard.data, rows * 8 };
+  }
+  int rounds = 7;
+  if (job_once(s, columns[0], columns[1], finite, out)) return 1;
+  for (int r = 0; r < rounds; r++) {
+    double start = bench_now();
+    if (job_once(s, columns[0], columns[1], finite, out)) return 1;
+    ours[r] = bench_now() - start;
+    limits[r] = bench_read_spans(spans, 2, 2);
+    char result[256] = "";
+    theirs[r] = bench_peer_run(peer, result, sizeof result);
+    double p[3];
+    if (peer && (sscanf(result, "%lf %lf %lf", &p[0], &p[1], &p[2]) != 3 ||
+                 !close_to(p[0], out[0]) || p[1] != out[1] || !close_to(p[2], out[2]))) {
+      fprintf(stderr, "%s: ours %.17g %.17g %.17g, the peer's %s\n", name, out[0], out[1], out[2],
+              result);
+      return 1;
+    }
+  }
+  char full[64];
+  snprintf(full, sizeof full, rows == 100000000 ? "%s" : "%s[%.2g rows]", name, (double)rows);
+  double mine = bench_median(ours, rounds);
+  bench_line(full, mine, "polars streaming", peer ? bench_median(theirs, rounds) : -1,
+             bench_median(limits, rounds), "s");
+  return 0;
+}
+
+int bench_main_job(bool finite)
+{
+  char revenue[600], sessions[600], arguments[700];
+  snprintf(revenue, sizeof revenue, "%s/revenue.npy", bench_data_dir());
+  snprintf(sessions, sizeof sessions, "%s/sessions.npy", bench_data_dir());
+  snprintf(arguments, sizeof arguments, "%s %s 2", bench_data_dir(), finite ? "finite" : "max");
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  int failed = make_columns(s, job_rows(), revenue, sessions) != TSR_OK;
+  if (!failed) {
+    tsr_array *columns[2] = { tsr_read_npy(s, revenue, (tsr_sharding){ 0 }),
+                              tsr_read_npy(s, sessions, (tsr_sharding){ 0 }) };
+    if (tsr_eval(columns, 2)) {
+      failed = report_failure("main_job", tsr_message(s));
+    } else {
+      bench_peer *peer = bench_peer_open("main_job.py", arguments);
+      failed = main_job_rounds(s, columns, finite, peer);
+      bench_peer_close(peer);
+    }
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return failed;
+}
+
+/* ---- call.3 ---- */
+
+static double call_once(tsr_runtime *rt, tsr_array *x)
+{
+  double total = 0;
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *inner = tsr_keep(s, x);
+  tsr_status status = tsr_read_scalar(tsr_sum(tsr_add(tsr_mul(inner, 2), 1)), &total);
+  tsr_scope_close(s);
+  return status ? (double)NAN : total;
+}
+
+int bench_call(int devices)
+{
+  const char *name = devices == 1 ? "call.3" : "call.3.8dev";
+  char device_text[16], arguments[16], result[256] = "";
+  float x[1024];
+  for (int i = 0; i < 1024; i++) x[i] = (float)i;
+  snprintf(device_text, sizeof device_text, "cpu:%d", devices);
+  snprintf(arguments, sizeof arguments, "%d", devices);
+  tsr_runtime *rt = tsr_runtime_open(device_text, .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *a = tsr_put(s, x, TSR_F32, TSR_SHAPE(1024), tsr_on(tsr_mesh_default(rt, "data"), "data"));
+  bench_peer *peer = bench_peer_open("call.py", arguments);
+  double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS], total = 0;
+  int rounds = 9, failed = 0;
+  for (int r = -1; r < rounds && !failed; r++) {
+    double start = bench_now();
+    for (int k = 0; k < 1000; k++) total = call_once(rt, a);
+    if (r < 0) continue;
+    ours[r] = (bench_now() - start) / 1000;
+    theirs[r] = bench_peer_run(peer, result, sizeof result);
+    if (total != 1048576 || (peer && strtod(result, NULL) != total))
+      failed = report_failure(name, "the sums differ");
+  }
+  if (!failed)
+    bench_line(name, bench_median(ours, rounds) * 1e6, "jax jit",
+               peer ? bench_median(theirs, rounds) * 1e6 : -1, -1, "us");
+  bench_peer_close(peer);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return failed;
+}
+
+/* ---- start, size ---- */
+
+static double run_command(const char *command)
+{
+  double start = bench_now();
+  return system(command) == 0 ? bench_now() - start : -1;
+}
+
+int bench_start(const char *self)
+{
+  char ours_command[1200], peer_command[1200] = "";
+  const char *python = getenv("BENCH_PYTHON");
+  snprintf(ours_command, sizeof ours_command, "exec '%s' --start >/dev/null", self);
+  if (python)
+    snprintf(peer_command, sizeof peer_command,
+             "exec '%s' -c 'import numpy; print(numpy.arange(1024, dtype=\"f4\").sum())' >/dev/null",
+             python);
+  double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS];
+  int rounds = 9;
+  for (int r = -1; r < rounds; r++) {
+    double mine = run_command(ours_command), peer = python ? run_command(peer_command) : -1;
+    if (mine < 0) return report_failure("start", "the child failed");
+    if (r >= 0) ours[r] = mine, theirs[r] = peer;
+  }
+  double peer = bench_median(theirs, rounds);
+  bench_line("start", bench_median(ours, rounds) * 1e3, "python + numpy", peer > 0 ? peer * 1e3 : -1,
+             -1, "ms");
+  return 0;
+}
+
+static double file_megabytes(const char *path)
+{
+  struct stat info;
+  return stat(path, &info) == 0 ? (double)info.st_size / 1e6 : -1;
+}
+
+int bench_size(const char *library)
+{
+  char command[2400], stripped[600], path[1024] = "";
+  snprintf(stripped, sizeof stripped, "%s/libtessera.stripped", bench_data_dir());
+  snprintf(command, sizeof command, "strip -s -o '%s' '%s'", stripped, library);
+  if (system(command) != 0) return report_failure("size", "strip failed");
+  const char *python = getenv("BENCH_PYTHON");
+  if (python) {
+    snprintf(command, sizeof command,
+             "'%s' -c 'import _duckdb; print(_duckdb.__file__)' 2>/dev/null || "
+             "'%s' -c 'import duckdb.duckdb as d; print(d.__file__)' 2>/dev/null", python, python);
+    FILE *pipe = popen(command, "r");
+    if (pipe && fgets(path, sizeof path, pipe)) path[strcspn(path, "\n")] = 0;
+    if (pipe) pclose(pipe);
+  }
+  bench_line("size", file_megabytes(stripped), "duckdb module", *path ? file_megabytes(path) : -1, -1,
+             "MB");
+  return 0;
+}
+
+/* ---- sums ---- */
+
+int bench_sum(tsr_dtype dtype)
+{
+  bool wide = dtype == TSR_F64;
+  const char *name = wide ? "sum.f64.memory" : "sum.f32.memory";
+  int64_t count = wide ? (int64_t)1 << 27 : (int64_t)1 << 28;
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *x = tsr_uniform(s, .key = 3, .dtype = dtype, .shape = TSR_SHAPE(count));
+  tsr_shard shard;
+  double ours[BENCH_ROUNDS], plain[BENCH_ROUNDS], limits[BENCH_ROUNDS], exact = 0, rounded = 0;
+  int rounds = 7;
+  if (tsr_shard_view(x, 0, &shard)) return report_failure(name, tsr_message(s));
+  for (int r = -1; r < rounds; r++) {
+    tsr_scope *inner = tsr_scope_open(s);
+    double start = bench_now();
+    tsr_status status = tsr_read_scalar(tsr_sum(tsr_keep(inner, x)), &exact);
+    double mine = bench_now() - start;
+    tsr_scope_close(inner);
+    if (status) return report_failure(name, "the sum failed");
+    double theirs = wide ? bench_plain_sum_f64(shard.data, count, 2, &rounded)
+                         : bench_plain_sum_f32(shard.data, count, 2, &rounded);
+    bench_span span = { shard.data, 1 << 30 };
+    double limit = bench_read_spans(&span, 1, 2);
+    if (r >= 0) ours[r] = mine, plain[r] = theirs, limits[r] = limit;
+  }
+  bench_line(name, bench_median(ours, rounds), "plain vector sum", bench_median(plain, rounds),
+             bench_median(limits, rounds), "s");
+  if (!wide) printf("  exact %.2f, the plain sum says %.2f\n", exact, rounded);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return 0;
+}
