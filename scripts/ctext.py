@@ -82,19 +82,27 @@ def split_parameters(text):
 
 
 def _signature(head):
-    """Name and parameters if what stands before a brace is a function's head, else None."""
-    head = re.sub(r"__attribute__\s*\(\(.*?\)\)", "", head, flags=re.DOTALL).strip()
-    if not head.endswith(")") or "=" in head.split("(")[0]:
+    """Where the function's head begins, its name and parameters; None if it is no function's.
+
+    The head reaches back from the name over words and stars only, so that macros used as
+    declarations before it (without a semicolon) are not taken for a part of it.
+    """
+    head = re.sub(r"__attribute__\s*\(\(.*?\)\)", lambda m: _blank(m.group()), head, flags=re.DOTALL)
+    end = len(head.rstrip())
+    if not head[:end].endswith(")"):
         return None
     depth = 0
-    for at in range(len(head) - 1, -1, -1):
+    for at in range(end - 1, -1, -1):
         depth += (head[at] == ")") - (head[at] == "(")
         if depth == 0:
             break
-    name = re.search(r"([A-Za-z_]\w*)\s*$", head[:at])
-    if not name:
+    # A name may be made by a macro: MADE(name)(parameters).
+    before = re.search(r"[\w\s*]*(\b\w+\(\s*\w+\s*\)\s*)?$", head[:at]).group()
+    name = re.search(r"(\w+)(\s*\))?\s*$", before)
+    if not name or not before[: name.start()].strip():
         return None
-    return name.group(1), split_parameters(head[at + 1 : -1])
+    start = at - len(before.lstrip())
+    return start, name.group(1), split_parameters(head[at + 1 : end - 1])
 
 
 def _marker(lines, first, body):
@@ -123,15 +131,13 @@ def functions(path):
                 continue
             if depth == 0:
                 signature = _signature(head)
-                open_at = (start + len(head) - len(head.lstrip()), at, signature)
+                open_at = signature and (start + signature[0], at, *signature[1:])
             depth += 1
         elif char == "}":
             depth = max(0, depth - 1)
-            if depth == 0 and open_at and open_at[2]:
-                first = code.count("\n", 0, open_at[0]) + 1
-                body = code.count("\n", 0, open_at[1]) + 1
-                last = code.count("\n", 0, at) + 1
-                name, parameters = open_at[2]
+            if depth == 0 and open_at:
+                begin, brace, name, parameters = open_at
+                first, body, last = (code.count("\n", 0, i) + 1 for i in (begin, brace, at))
                 mark = _marker(lines, first, body)
                 found.append(Function(path, name, first, last, parameters, mark))
             if depth == 0:
