@@ -1,0 +1,382 @@
+/* Names and types of a tree against a schema.
+ *
+ * Rules, in short: arithmetic needs numbers (bool counts as i64); integers stay integers, but `/` gives a
+ * float; i32 and i64 meet in i64, an integer and f32 in f64, and a literal takes the width of the
+ * column it meets. Text compares with text, dates with dates and times, and a text literal beside a
+ * date or time is read as one. `null` takes any type. docs/EXPRESSIONS.md has the table.
+ *
+ * Invariant: a tree that was checked can be lowered without looking for errors again. */
+#include "frame/expr.h"
+
+#include "io/datetime.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct checker {
+  const tsr__formula *formula;
+  const tsr__schema *schema;
+  tsr__error *error;
+  int context;
+  bool in_agg;
+} checker;
+
+bool tsr__is_integer(int type)
+{
+  return type == TSR_COL_I32 || type == TSR_COL_I64;
+}
+
+bool tsr__is_float(int type)
+{
+  return type == TSR_COL_F32 || type == TSR_COL_F64;
+}
+
+bool tsr__is_number(int type)
+{
+  return tsr__is_integer(type) || tsr__is_float(type);
+}
+
+bool tsr__is_temporal(int type)
+{
+  return type == TSR_COL_DATE || type == TSR_COL_TIME;
+}
+
+const char *tsr_coltype_name(tsr_coltype type)
+{
+  static const char *const names[] = { "?",   "bool", "i32",  "i64", "f32",
+                                       "f64", "date", "time", "text" };
+  return type >= TSR_COL_BOOL && type <= TSR_COL_TEXT ? names[type] : names[0];
+}
+
+static const char *type_name(int type)
+{
+  return type == TSR__COL_NULL ? "null" : tsr_coltype_name((tsr_coltype)type);
+}
+
+int tsr__schema_find(const tsr__schema *schema, const char *name)
+{
+  for (int i = 0; i < schema->count; i++)
+    if (!strcmp(schema->field[i].name, name)) return i;
+  return -1;
+}
+
+void tsr__schema_hint(const tsr__schema *schema, const char *name, tsr__text *out)
+{
+  const char *names[256];
+  int count = schema->count < 256 ? schema->count : 256, shown = 0;
+  for (int i = 0; i < count; i++) names[i] = schema->field[i].name;
+  int near = tsr__text_nearest(name, names, count);
+  if (near >= 0) tsr__text_add(out, "; did you mean '%.60s'?", names[near]);
+  tsr__text_add(out, "%s", schema->count ? "; columns: " : "; the frame has no columns");
+  for (; shown < count && shown < 12; shown++)
+    tsr__text_add(out, "%s%.40s", shown ? ", " : "", names[shown]);
+  if (schema->count > shown) tsr__text_add(out, " and %d more", schema->count - shown);
+}
+
+/* ---- errors ------------------------------------------------------------------------------ */
+
+#define WRONG(c, expr, ...) \
+  (tsr__caret((c)->error, (c)->formula, TSR_EDTYPE, (expr)->at, (expr)->span, __VA_ARGS__) == TSR_OK)
+
+static bool no_column(checker *c, const tsr__expr *expr)
+{
+  tsr__text hint;
+  tsr__text_init(&hint, NULL);
+  tsr__schema_hint(c->schema, expr->text, &hint);
+  tsr__caret(c->error, c->formula, TSR_ECOLUMN, expr->at, expr->span, "no column '%.60s'%.500s",
+             expr->text, tsr__text_get(&hint));
+  tsr__text_free(&hint);
+  return false;
+}
+
+/* Checks that an operand is of a kind: `words` says which. */
+static bool need(checker *c, const tsr__expr *arg, bool fits, const char *who, const char *words)
+{
+  if (fits) return true;
+  const char *hint = arg->type == TSR__COL_NULL ? "; to ask for nulls write 'is null'" : "";
+  return WRONG(c, arg, "%s needs %s, found %s%s", who, words, type_name(arg->type), hint);
+}
+
+/* ---- literals beside other types ------------------------------------------------------------ */
+
+/* Reads a text literal as a date or time because of what it stands beside. */
+static bool temporal_literal(checker *c, tsr__expr *text, int type)
+{
+  int32_t days = 0;
+  int64_t micros = 0;
+  size_t length = (size_t)text->length;
+  if (type == TSR_COL_DATE && tsr__date_read(text->text, length, &days)) {
+    text->i = days;
+    text->type = TSR_COL_DATE;
+    return true;
+  }
+  bool is_date = tsr__date_read(text->text, length, &days);
+  if (!is_date && !tsr__time_read(text->text, length, &micros))
+    return WRONG(c, text, "'%.40s' is no %s; write %s", text->text,
+                 type == TSR_COL_DATE ? "date" : "time",
+                 type == TSR_COL_DATE ? "'2013-01-31'" : "'2013-01-31' or '2013-01-31T06:00:00Z'");
+  text->i = is_date ? days * INT64_C(86400000000) : micros;
+  text->type = TSR_COL_TIME;
+  return true;
+}
+
+static bool align_literals(checker *c, tsr__expr *a, tsr__expr *b)
+{
+  if (tsr__is_temporal(a->type) && b->kind == TSR__E_TEXT) return temporal_literal(c, b, a->type);
+  if (tsr__is_temporal(b->type) && a->kind == TSR__E_TEXT) return temporal_literal(c, a, b->type);
+  return true;
+}
+
+static bool fits_i32(const tsr__expr *expr)
+{
+  return expr->kind == TSR__E_INT && expr->i >= INT32_MIN && expr->i <= INT32_MAX;
+}
+
+/* Types of numbers and bool (which counts as i64 beside a number). */
+static int meet_numbers(const tsr__expr *a, const tsr__expr *b)
+{
+  int x = a->type == TSR_COL_BOOL ? TSR_COL_I64 : a->type;
+  int y = b->type == TSR_COL_BOOL ? TSR_COL_I64 : b->type;
+  if (a->weak && !b->weak && (tsr__is_float(y) || (y == TSR_COL_I32 && fits_i32(a)))) return y;
+  if (b->weak && !a->weak && (tsr__is_float(x) || (x == TSR_COL_I32 && fits_i32(b)))) return x;
+  if (x == y) return x;
+  return tsr__is_integer(x) && tsr__is_integer(y) ? TSR_COL_I64 : TSR_COL_F64;
+}
+
+int tsr__meet(const tsr__expr *a, const tsr__expr *b)
+{
+  bool number_a = tsr__is_number(a->type), number_b = tsr__is_number(b->type);
+  if (a->type == TSR__COL_NULL) return b->type;
+  if (b->type == TSR__COL_NULL || (a->type == b->type && !number_a)) return a->type;
+  if (number_a && number_b) return meet_numbers(a, b);
+  if (number_a && b->type == TSR_COL_BOOL) return meet_numbers(a, b);
+  if (number_b && a->type == TSR_COL_BOOL) return meet_numbers(a, b);
+  if (tsr__is_temporal(a->type) && tsr__is_temporal(b->type)) return TSR_COL_TIME;
+  return -1;
+}
+
+/* ---- operations -------------------------------------------------------------------------- */
+
+static bool counts_as_number(const tsr__expr *expr)
+{
+  return tsr__is_number(expr->type) || expr->type == TSR_COL_BOOL || expr->type == TSR__COL_NULL;
+}
+
+/* The float type of a result computed from numbers: f32 only where nothing wider is among them. */
+static int float_type(int type)
+{
+  return type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64;
+}
+
+static bool check_arithmetic(checker *c, tsr__expr *expr)
+{
+  tsr__expr *a = expr->arg[0], *b = expr->arg[1];
+  const char *name = tsr__binary_name(expr->op);
+  for (int i = 0; i < 2; i++) {
+    const tsr__expr *arg = expr->arg[i];
+    if (tsr__is_temporal(arg->type) || arg->type == TSR_COL_TEXT)
+      return WRONG(c, arg, "'%s' needs numbers, found %s", name, type_name(arg->type));
+    if (!need(c, arg, counts_as_number(arg), name, "numbers")) return false;
+  }
+  int type = meet_numbers(a, b);
+  if (a->type == TSR__COL_NULL) type = b->type;
+  if (b->type == TSR__COL_NULL) type = a->type;
+  if (type == TSR_COL_BOOL || type == TSR__COL_NULL) type = TSR_COL_I64;
+  bool whole_power = tsr__is_integer(type) && b->kind == TSR__E_INT && b->i >= 0 && b->i < 64;
+  if (expr->op == TSR__B_DIV || (expr->op == TSR__B_POW && !whole_power)) type = float_type(type);
+  expr->type = (uint8_t)type;
+  return true;
+}
+
+static bool check_comparison(checker *c, tsr__expr *expr)
+{
+  tsr__expr *a = expr->arg[0], *b = expr->arg[1];
+  const char *name = tsr__binary_name(expr->op);
+  for (int i = 0; i < 2; i++)
+    if (expr->arg[i]->kind == TSR__E_NULL)
+      return WRONG(c, expr->arg[i], "comparing with null is always null; write 'is null' or "
+                   "'is not null'");
+  if (!align_literals(c, a, b)) return false;
+  int type = tsr__meet(a, b);
+  bool mixed = (a->type == TSR_COL_BOOL) != (b->type == TSR_COL_BOOL);
+  if (type < 0 || (mixed && a->type != TSR__COL_NULL && b->type != TSR__COL_NULL))
+    return WRONG(c, expr, "'%s' cannot compare %s with %s", name, type_name(a->type),
+                 type_name(b->type));
+  if (type == TSR_COL_BOOL && expr->op > TSR__B_NE)
+    return WRONG(c, expr, "'%s' has no meaning for bool; use == or !=", name);
+  expr->type = TSR_COL_BOOL;
+  return true;
+}
+
+static bool check_in(checker *c, tsr__expr *expr)
+{
+  tsr__expr *a = expr->arg[0];
+  for (int i = 1; i < expr->count; i++) {
+    tsr__expr *b = expr->arg[i];
+    if (b->kind == TSR__E_NULL)
+      return WRONG(c, b, "null in a list matches nothing; write 'or ... is null'");
+    if (!b->weak)
+      return WRONG(c, b, "the list after 'in' takes values, not columns; write == and or");
+    if (!align_literals(c, a, b)) return false;
+    bool mixed = (a->type == TSR_COL_BOOL) != (b->type == TSR_COL_BOOL);
+    if (tsr__meet(a, b) < 0 || (mixed && a->type != TSR__COL_NULL))
+      return WRONG(c, b, "'in' cannot compare %s with %s", type_name(a->type), type_name(b->type));
+  }
+  expr->type = TSR_COL_BOOL;
+  return true;
+}
+
+static bool check_logic(checker *c, tsr__expr *expr)
+{
+  const char *name = expr->kind == TSR__E_NOT ? "'not'" : expr->kind == TSR__E_AND ? "'and'" : "'or'";
+  for (int i = 0; i < expr->count; i++) {
+    const tsr__expr *arg = expr->arg[i];
+    bool fits = arg->type == TSR_COL_BOOL || arg->type == TSR__COL_NULL;
+    if (!need(c, arg, fits, name, "bool")) return false;
+  }
+  expr->type = TSR_COL_BOOL;
+  return true;
+}
+
+/* if(c, a, b) and coalesce(a, b, ...): the choices from `first` on meet in one type. */
+static bool check_choices(checker *c, tsr__expr *expr, int first)
+{
+  tsr__expr all = { .type = TSR__COL_NULL, .weak = true };
+  for (int i = first; i < expr->count; i++) {
+    tsr__expr *arg = expr->arg[i];
+    for (int k = first; k < expr->count; k++)
+      if (!align_literals(c, arg, expr->arg[k])) return false;
+  }
+  for (int i = first; i < expr->count; i++) {
+    tsr__expr *arg = expr->arg[i];
+    int type = i == first ? arg->type : tsr__meet(&all, arg);
+    if (type < 0 || ((arg->type == TSR_COL_BOOL) != (all.type == TSR_COL_BOOL) && i > first &&
+                     arg->type != TSR__COL_NULL && all.type != TSR__COL_NULL))
+      return WRONG(c, arg, "%s cannot choose between %s and %s", tsr__fn_name(expr->op),
+                   type_name(all.type), type_name(arg->type));
+    bool weak = all.weak && arg->weak;
+    if (i == first || all.type == TSR__COL_NULL) all = *arg;
+    all.type = (uint8_t)type;
+    all.weak = weak;
+  }
+  expr->type = all.type;
+  return true;
+}
+
+static bool check_call(checker *c, tsr__expr *expr)
+{
+  tsr__expr *a = expr->arg[0];
+  const char *name = tsr__fn_name(expr->op);
+  switch (expr->op) {
+  case TSR__F_IF:
+    if (!need(c, a, a->type == TSR_COL_BOOL || a->type == TSR__COL_NULL, name,
+              "a bool as its first argument"))
+      return false;
+    return check_choices(c, expr, 1);
+  case TSR__F_COALESCE: return check_choices(c, expr, 0);
+  case TSR__F_ISNAN:
+    if (!need(c, a, counts_as_number(a), name, "a number")) return false;
+    expr->type = TSR_COL_BOOL;
+    return true;
+  default: break;
+  }
+  if (!need(c, a, tsr__is_number(a->type) || a->type == TSR__COL_NULL, name, "a number"))
+    return false;
+  bool keeps = expr->op == TSR__F_ABS || expr->op == TSR__F_ROUND || expr->op == TSR__F_FLOOR;
+  expr->type = (uint8_t)(keeps && a->type != TSR__COL_NULL ? a->type : float_type(a->type));
+  return true;
+}
+
+static bool check_agg(checker *c, tsr__expr *expr)
+{
+  const char *name = tsr__agg_name(expr->op);
+  int type = expr->count ? expr->arg[0]->type : TSR_COL_I64;
+  bool fits;
+  switch (expr->op) {
+  case TSR__A_COUNT: expr->type = TSR_COL_I64; return true;
+  case TSR__A_ANY:
+  case TSR__A_ALL:
+    expr->type = TSR_COL_BOOL;
+    fits = type == TSR_COL_BOOL || type == TSR__COL_NULL;
+    return need(c, expr->arg[0], fits, name, "a bool");
+  case TSR__A_MIN:
+  case TSR__A_MAX:
+    expr->type = (uint8_t)type;
+    fits = type != TSR_COL_TEXT && type != TSR__COL_NULL;
+    return need(c, expr->arg[0], fits, name, "a number, bool, date or time");
+  case TSR__A_SUM: expr->type = tsr__is_float(type) ? (uint8_t)type : TSR_COL_I64; break;
+  default: expr->type = (uint8_t)float_type(type);
+  }
+  return need(c, expr->arg[0], counts_as_number(expr->arg[0]), name, "a number");
+}
+
+/* ---- the walk ------------------------------------------------------------------------------ */
+
+static bool check_column(checker *c, tsr__expr *expr)
+{
+  expr->column = tsr__schema_find(c->schema, expr->text);
+  if (expr->column < 0) return no_column(c, expr);
+  expr->type = c->schema->field[expr->column].type;
+  expr->weak = false;
+  expr->bare = !c->in_agg;
+  if (c->context == TSR__IN_AGG && !c->in_agg)
+    return WRONG(c, expr, "column '%.60s' stands outside an aggregate; write for instance "
+                 "sum(%.60s)", expr->text, expr->text);
+  return true;
+}
+
+static bool check(checker *c, tsr__expr *expr);
+
+static bool check_args(checker *c, tsr__expr *expr)
+{
+  bool agg = expr->kind == TSR__E_AGG;
+  expr->weak = !agg;
+  expr->bare = false;
+  expr->aggregated = agg;
+  if (agg && c->in_agg)
+    return WRONG(c, expr, "an aggregate cannot hold another one");
+  if (agg && c->context == TSR__IN_ROW)
+    return WRONG(c, expr, "%s(...) reduces rows and cannot stand here; aggregate with "
+                 "tsr_frame_agg", tsr__agg_name(expr->op));
+  c->in_agg = c->in_agg || agg;
+  for (int i = 0; i < expr->count; i++) {
+    tsr__expr *arg = expr->arg[i];
+    if (!check(c, arg)) return false;
+    expr->weak = expr->weak && arg->weak;
+    expr->bare = expr->bare || arg->bare;
+    expr->aggregated = expr->aggregated || arg->aggregated;
+  }
+  if (agg) c->in_agg = false;
+  return true;
+}
+
+static bool check(checker *c, tsr__expr *expr)
+{
+  if (expr->kind == TSR__E_COLUMN) return check_column(c, expr);
+  if (!check_args(c, expr)) return false;
+  switch (expr->kind) {
+  case TSR__E_INT: expr->type = TSR_COL_I64; return true;
+  case TSR__E_FLOAT: expr->type = TSR_COL_F64; return true;
+  case TSR__E_BOOL: expr->type = TSR_COL_BOOL; return true;
+  case TSR__E_NULL: expr->type = TSR__COL_NULL; return true;
+  case TSR__E_TEXT: expr->type = TSR_COL_TEXT; return true;
+  case TSR__E_NEG:
+    if (!need(c, expr->arg[0], tsr__is_number(expr->arg[0]->type), "'-'", "a number")) return false;
+    expr->type = expr->arg[0]->type;
+    return true;
+  case TSR__E_BINARY:
+    return expr->op >= TSR__B_EQ ? check_comparison(c, expr) : check_arithmetic(c, expr);
+  case TSR__E_ISNULL: expr->type = TSR_COL_BOOL; return true;
+  case TSR__E_IN: return check_in(c, expr);
+  case TSR__E_CALL: return check_call(c, expr);
+  case TSR__E_AGG: return check_agg(c, expr);
+  default: return check_logic(c, expr);
+  }
+}
+
+tsr_status tsr__check(const tsr__formula *formula, tsr__expr *expr, const tsr__schema *schema,
+                      int context, tsr__error *error)
+{
+  checker c = { formula, schema, error, context, false };
+  return check(&c, expr) ? TSR_OK : error->status;
+}

@@ -1,0 +1,177 @@
+/* Column expressions: text -> tokens -> tree -> typed tree. Lowering to array nodes is lower.c's.
+ *
+ *   "revenue / sessions > ?", 2        BINARY >
+ *                                     /        \
+ *                              BINARY /         INT 2 (was ?)
+ *                              /      \
+ *                     COLUMN revenue  COLUMN sessions
+ *
+ * A tree lives in an arena and keeps, for each node, where in the text it stands, so that errors
+ * found later (types, a column gone) still point there. Nothing here knows arrays or devices. */
+#ifndef TSR_FRAME_EXPR_H
+#define TSR_FRAME_EXPR_H
+
+#include "base/base.h"
+#include "tessera/frame.h"
+
+/* The type of a bare `null`, before it meets another operand. */
+enum { TSR__COL_NULL = 0 };
+
+enum tsr__kind {
+  TSR__E_INT, TSR__E_FLOAT, TSR__E_BOOL, TSR__E_NULL, TSR__E_TEXT, /* literals */
+  TSR__E_COLUMN,
+  TSR__E_NEG, TSR__E_NOT,
+  TSR__E_BINARY,  /* arithmetic and comparisons: `op` */
+  TSR__E_AND, TSR__E_OR,
+  TSR__E_ISNULL,  /* `negated`: is not null */
+  TSR__E_IN,      /* arg[0] in (arg[1], ...); `negated`: not in */
+  TSR__E_CALL,    /* `op` is a tsr__fn */
+  TSR__E_AGG      /* `op` is a tsr__agg; no argument: count() */
+};
+
+enum tsr__binary {
+  TSR__B_ADD, TSR__B_SUB, TSR__B_MUL, TSR__B_DIV, TSR__B_FLOORDIV, TSR__B_MOD, TSR__B_POW,
+  TSR__B_EQ, TSR__B_NE, TSR__B_LT, TSR__B_LE, TSR__B_GT, TSR__B_GE
+};
+
+enum tsr__fn {
+  TSR__F_ABS, TSR__F_SQRT, TSR__F_EXP, TSR__F_LOG, TSR__F_ROUND, TSR__F_FLOOR, TSR__F_ISNAN,
+  TSR__F_IF, TSR__F_COALESCE, TSR__FNS
+};
+
+enum tsr__agg {
+  TSR__A_SUM, TSR__A_MEAN, TSR__A_MIN, TSR__A_MAX, TSR__A_COUNT, TSR__A_VAR, TSR__A_STD,
+  TSR__A_ANY, TSR__A_ALL, TSR__AGGS
+};
+
+typedef struct tsr__expr tsr__expr;
+
+struct tsr__expr {
+  uint8_t kind, op;
+  bool negated;
+  bool param;        /* a literal that came in by `?` */
+  int at, span;      /* where in the text */
+  int depth;         /* 1 + that of the deepest argument */
+  int64_t i;         /* INT, BOOL; TEXT that became a date or time: its days, microseconds */
+  double f;          /* FLOAT */
+  const char *text;  /* TEXT, COLUMN: unquoted, NUL-terminated */
+  int length;        /* of text, which may hold NULs */
+  int count;
+  tsr__expr **arg;
+  /* filled in by tsr__check */
+  uint8_t type;      /* tsr_coltype, or TSR__COL_NULL */
+  bool weak;         /* made of literals only: takes the width of what it meets */
+  bool aggregated;   /* holds an aggregate */
+  bool bare;         /* reads a column outside any aggregate */
+  int column;        /* COLUMN: its number in the schema */
+};
+
+/* One item of a list: `name = expression` or an expression alone. */
+typedef struct tsr__item {
+  const char *name;  /* given, or made of the text: never NULL */
+  bool named;        /* given */
+  int at, span;      /* of the name, or of the expression */
+  tsr__expr *expr;
+} tsr__item;
+
+/* A parsed text. `what` is the call it was given to: "tsr_frame_filter". */
+typedef struct tsr__formula {
+  const char *what;
+  const char *source; /* NUL-terminated */
+  int length;
+  int count;
+  tsr__item *item;
+} tsr__formula;
+
+typedef struct tsr__field {
+  const char *name;
+  uint8_t type;      /* tsr_coltype */
+} tsr__field;
+
+typedef struct tsr__schema {
+  int count;
+  const tsr__field *field;
+} tsr__schema;
+
+/* ---- tokens (lex.c) -------------------------------------------------------------------- */
+
+enum tsr__token_kind {
+  TSR__T_END, TSR__T_INT, TSR__T_FLOAT, TSR__T_TEXT, TSR__T_NAME, TSR__T_QUOTED /* "name" */,
+  TSR__T_WORD /* a keyword */, TSR__T_SYMBOL
+};
+
+typedef struct tsr__token {
+  uint8_t kind;
+  int at, span;
+  uint64_t i;        /* INT: at most 2^63 */
+  double f;          /* FLOAT */
+  const char *text;  /* unquoted TEXT, NAME, QUOTED (arena); else in the source, not ended */
+  int length;
+} tsr__token;
+
+typedef struct tsr__lexer {
+  const tsr__formula *formula;
+  tsr__arena *arena;
+  tsr__error *error;
+  int at;
+  tsr__token token;  /* the current one */
+} tsr__lexer;
+
+/* Reads the next token into `lexer->token`; false on an error, which it records. */
+bool tsr__lex(tsr__lexer *lexer);
+/* Whether a name can be written without quotes. */
+bool tsr__plain_name(const char *name);
+/* Whether bytes are UTF-8 without NULs or other control characters. */
+bool tsr__good_text(const char *text, size_t length);
+
+/* Records an error with the line of the text and a caret under [at, at + span). Returns the status. */
+tsr_status tsr__caret(tsr__error *error, const tsr__formula *formula, tsr_status status, int at,
+                      int span, const char *format, ...) TSR_PRINTF(6, 7);
+
+/* ---- parsing (parse.c) ------------------------------------------------------------------- */
+
+/* Parses one expression (`list` false) or a list of items. The text is copied to the arena. */
+typedef struct tsr__parse_ask {
+  const char *what;
+  const tsr_formula *formula;
+  bool list;
+} tsr__parse_ask;
+tsr_status tsr__parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula *out,
+                      tsr__error *error);
+
+const char *tsr__fn_name(int fn);
+const char *tsr__agg_name(int agg);
+const char *tsr__binary_name(int op);
+
+/* Adds an expression as text: one spelling for equal trees, `?` replaced by its value. */
+void tsr__expr_print(const tsr__expr *expr, tsr__text *out);
+
+/* ---- types (check.c) --------------------------------------------------------------------- */
+
+enum tsr__context { TSR__IN_ROW, TSR__IN_AGG };
+
+/* Resolves names against a schema and gives every node its type. IN_ROW: aggregates are an error;
+ * IN_AGG: columns outside aggregates are. May be called again with another schema. */
+tsr_status tsr__check(const tsr__formula *formula, tsr__expr *expr, const tsr__schema *schema,
+                      int context, tsr__error *error);
+/* The number of a column, -1 if there is none. */
+int tsr__schema_find(const tsr__schema *schema, const char *name);
+/* Words about a name that is not there: "; did you mean 'x'?" and the columns there are. */
+void tsr__schema_hint(const tsr__schema *schema, const char *name, tsr__text *out);
+
+bool tsr__is_integer(int type); /* i32, i64 */
+bool tsr__is_float(int type);
+bool tsr__is_number(int type);
+bool tsr__is_temporal(int type);
+/* The type two columns meet in, or -1: numbers widen (with f32 integers become f64), a date becomes a
+ * time, null becomes the other. */
+int tsr__meet(const tsr__expr *a, const tsr__expr *b);
+
+/* ---- dates (temporal.c; io/datetime.h reads) -------------------------------------------------------------------- */
+
+/* Write days and microseconds since 1970-01-01 UTC as 2013-01-31 and 2013-01-31T06:00:00Z (with a
+ * fraction where there is one); `out` holds 40 bytes. Return the length. */
+int tsr__date_write(int64_t days, char *out);
+int tsr__time_write(int64_t micros, char *out);
+
+#endif

@@ -1,0 +1,616 @@
+/* From text to trees, by recursive descent: one function a level of precedence.
+ *
+ *   or  <  and  <  not  <  comparisons, in, is  <  + -  <  * / // %  <  unary -  <  **
+ *
+ * as in Python: `**` groups to the right and binds tighter than the minus before it, comparisons
+ * chain (0 < x <= 9 is 0 < x and x <= 9). Invariant: a tree is at most MAX_DEPTH deep, so that
+ * nothing that walks it later can run out of stack. */
+#include "frame/expr.h"
+
+#include <stdio.h>
+
+#define MAX_DEPTH 200
+#define MAX_LENGTH 65536
+#define MAX_LIST 1000
+
+typedef struct parser {
+  tsr__lexer lexer;
+  const tsr_formula *given;
+  int params;  /* `?` seen */
+  int depth;   /* of the recursion */
+} parser;
+
+static const char *const fn_names[TSR__FNS] = { "abs",   "sqrt",   "exp", "log",     "round",
+                                                "floor", "is_nan", "if",  "coalesce" };
+static const uint8_t fn_least[TSR__FNS] = { 1, 1, 1, 1, 1, 1, 1, 3, 2 };
+static const uint8_t fn_most[TSR__FNS] = { 1, 1, 1, 1, 1, 1, 1, 3, 16 };
+static const char *const agg_names[TSR__AGGS] = { "sum", "mean", "min", "max", "count",
+                                                  "var", "std",  "any", "all" };
+static const char *const binary_names[] = { "+",  "-", "*",  "/", "//", "%", "**",
+                                            "==", "!=", "<", "<=", ">", ">=" };
+
+const char *tsr__fn_name(int fn)
+{
+  return fn_names[fn];
+}
+
+const char *tsr__agg_name(int agg)
+{
+  return agg_names[agg];
+}
+
+const char *tsr__binary_name(int op)
+{
+  return binary_names[op];
+}
+
+/* ---- small things ------------------------------------------------------------------------ */
+
+static tsr__expr *parse_or(parser *p);
+static tsr__expr *parse_sum(parser *p);
+static tsr__expr *parse_unary(parser *p);
+
+/* Records an error that points at [at, at + span); returns NULL. */
+static void *refuse(parser *p, int at, int span, const char *format, ...) TSR_PRINTF(4, 5);
+
+static void *refuse(parser *p, int at, int span, const char *format, ...)
+{
+  char said[400];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(said, sizeof said, format, args);
+  va_end(args);
+  tsr__caret(p->lexer.error, p->lexer.formula, TSR_EPARSE, at, span, "%s", said);
+  return NULL;
+}
+
+static void *too_deep(parser *p, int at, int span)
+{
+  return refuse(p, at, span, "the expression is nested more than %d deep", MAX_DEPTH);
+}
+
+static void *no_memory(parser *p)
+{
+  tsr__error_set(p->lexer.error, TSR_ENOMEM, "%s: out of memory", p->lexer.formula->what);
+  return NULL;
+}
+
+static bool at_symbol(const parser *p, const char *symbol)
+{
+  const tsr__token *t = &p->lexer.token;
+  return t->kind == TSR__T_SYMBOL && t->length == (int)strlen(symbol) &&
+         !memcmp(t->text, symbol, (size_t)t->length);
+}
+
+static bool at_word(const parser *p, const char *word)
+{
+  const tsr__token *t = &p->lexer.token;
+  return t->kind == TSR__T_WORD && t->length == (int)strlen(word) &&
+         !memcmp(t->text, word, (size_t)t->length);
+}
+
+/* Makes a node that stands at [at, the end of what has been read). */
+static tsr__expr *node(parser *p, int kind, int at, int count)
+{
+  tsr__arena *arena = p->lexer.arena;
+  tsr__expr *expr = tsr__arena_new(arena, sizeof *expr);
+  if (expr && count) expr->arg = tsr__arena_new(arena, (size_t)count * sizeof *expr->arg);
+  if (!expr || (count && !expr->arg)) return no_memory(p);
+  expr->kind = (uint8_t)kind;
+  expr->count = count;
+  expr->at = at;
+  expr->depth = 1;
+  return expr;
+}
+
+/* Puts arguments in; false if there is none (an error is recorded) or the tree gets too deep. */
+static bool adopt(parser *p, tsr__expr *expr, int index, tsr__expr *arg)
+{
+  if (!expr || !arg) return false;
+  expr->arg[index] = arg;
+  int end = arg->at + arg->span;
+  if (end > expr->at + expr->span) expr->span = end - expr->at;
+  if (arg->depth >= expr->depth) expr->depth = arg->depth + 1;
+  if (expr->depth > MAX_DEPTH)
+    too_deep(p, arg->at, arg->span);
+  return expr->depth <= MAX_DEPTH;
+}
+
+static tsr__expr *pair(parser *p, int kind, int op, tsr__expr *a, tsr__expr *b)
+{
+  if (!a || !b) return NULL;
+  tsr__expr *expr = node(p, kind, a->at, 2);
+  if (!adopt(p, expr, 0, a) || !adopt(p, expr, 1, b)) return NULL;
+  expr->op = (uint8_t)op;
+  return expr;
+}
+
+static tsr__expr *unexpected(parser *p, const char *expected)
+{
+  const tsr__token *t = &p->lexer.token;
+  char found[TSR_MAX_RANK * 8];
+  if (t->kind == TSR__T_END)
+    return refuse(p, t->at, 1, "the expression ends where %s was expected", expected);
+  snprintf(found, sizeof found, "%.*s", t->span < 40 ? t->span : 40,
+           p->lexer.formula->source + t->at);
+  const char *hint = at_symbol(p, "=") ? "; to compare write '=='" : "";
+  if (t->kind == TSR__T_NAME && !strcmp(t->text, "AND")) hint = "; write 'and'";
+  if (t->kind == TSR__T_NAME && !strcmp(t->text, "OR")) hint = "; write 'or'";
+  return refuse(p, t->at, t->span, "found %s where %s was expected%s", found, expected, hint);
+}
+
+static bool expect(parser *p, const char *symbol, const char *words)
+{
+  if (!at_symbol(p, symbol)) {
+    unexpected(p, words);
+    return false;
+  }
+  return tsr__lex(&p->lexer);
+}
+
+/* ---- primaries --------------------------------------------------------------------------- */
+
+/* The value of the next `?`, which stands where the token is. */
+static tsr__expr *parameter(parser *p, tsr__expr *expr)
+{
+  if (p->params >= p->given->count)
+    return refuse(p, expr->at, 1, "this is '?' number %d, but %d value%s given", p->params + 1,
+                  p->given->count, p->given->count == 1 ? " was" : "s were");
+  const tsr_param *param = &p->given->param[p->params++];
+  expr->param = true;
+  expr->i = param->i;
+  expr->f = param->f;
+  switch (param->kind) {
+  case 1: expr->kind = TSR__E_INT; return expr;
+  case 2: expr->kind = TSR__E_FLOAT; return expr;
+  case 3: expr->kind = TSR__E_BOOL; return expr;
+  case 4: break;
+  default: return refuse(p, expr->at, 1, "the value of this '?' has no kind");
+  }
+  expr->kind = param->text ? TSR__E_TEXT : TSR__E_NULL;
+  if (!param->text) return expr;
+  size_t length = strlen(param->text);
+  if (length > MAX_LENGTH || !tsr__good_text(param->text, length))
+    return refuse(p, expr->at, 1, "the text given for this '?' is no UTF-8 or too long");
+  expr->text = tsr__arena_text(p->lexer.arena, param->text, length);
+  expr->length = (int)length;
+  return expr->text ? expr : no_memory(p);
+}
+
+static tsr__expr *literal(parser *p)
+{
+  tsr__token t = p->lexer.token;
+  tsr__expr *expr = node(p, TSR__E_NULL, t.at, 0);
+  if (!expr) return NULL;
+  expr->span = t.span;
+  expr->text = t.text;
+  expr->length = t.length;
+  expr->f = t.f;
+  if (t.kind == TSR__T_INT) {
+    expr->kind = TSR__E_INT;
+    if (t.i >> 63) /* 2^63 may only follow a minus: see parse_unary */
+      return refuse(p, t.at, t.span, "the integer does not fit 64 bits; write it with a point "
+                    "for a float");
+    expr->i = (int64_t)t.i;
+  } else if (t.kind == TSR__T_FLOAT) {
+    expr->kind = TSR__E_FLOAT;
+  } else if (t.kind == TSR__T_TEXT) {
+    expr->kind = TSR__E_TEXT;
+  } else if (at_word(p, "true") || at_word(p, "false")) {
+    expr->kind = TSR__E_BOOL;
+    expr->i = at_word(p, "true");
+  } else if (at_symbol(p, "?") && !parameter(p, expr)) {
+    return NULL;
+  }
+  return tsr__lex(&p->lexer) ? expr : NULL;
+}
+
+static int name_in(const char *const *names, int count, const char *name)
+{
+  for (int i = 0; i < count; i++)
+    if (!strcmp(names[i], name)) return i;
+  return -1;
+}
+
+static tsr__expr *unknown_call(parser *p, const tsr__token *name)
+{
+  const char *all[TSR__FNS + TSR__AGGS];
+  for (int i = 0; i < TSR__FNS; i++) all[i] = fn_names[i];
+  for (int i = 0; i < TSR__AGGS; i++) all[TSR__FNS + i] = agg_names[i];
+  int near = tsr__text_nearest(name->text, all, TSR__FNS + TSR__AGGS);
+  return refuse(p, name->at, name->span,
+                "there is no function '%.60s'%s%s%s; there are: abs sqrt exp log round floor is_nan "
+                "if coalesce, and sum mean min max count var std any all", name->text,
+                near < 0 ? "" : "; did you mean '", near < 0 ? "" : all[near],
+                near < 0 ? "" : "'?");
+}
+
+/* Reads "a, b)" into an array of the arena; the count, or -1. */
+static int arguments(parser *p, tsr__expr ***out, int most, const tsr__token *name)
+{
+  tsr__expr **list = NULL;
+  int count = 0, room = 0;
+  if (at_symbol(p, ")")) return tsr__lex(&p->lexer) ? 0 : -1;
+  for (;;) {
+    if (count == most) {
+      refuse(p, name->at, name->span, "%.*s takes at most %d argument%s", name->span,
+             p->lexer.formula->source + name->at, most, most == 1 ? "" : "s");
+      return -1;
+    }
+    if (count == room) {
+      room = room ? 2 * room : 4;
+      tsr__expr **more = tsr__arena_new(p->lexer.arena, (size_t)room * sizeof *more);
+      if (!more) {
+        no_memory(p);
+        return -1;
+      }
+      if (count) memcpy(more, list, (size_t)count * sizeof *more);
+      *out = list = more;
+    }
+    if (!(list[count++] = parse_or(p))) return -1;
+    if (at_symbol(p, ")")) return tsr__lex(&p->lexer) ? count : -1;
+    if (!expect(p, ",", "',' or ')'")) return -1;
+  }
+}
+
+static tsr__expr *call(parser *p, const tsr__token *name)
+{
+  int fn = name_in(fn_names, TSR__FNS, name->text), agg = name_in(agg_names, TSR__AGGS, name->text);
+  tsr__expr **arg = NULL;
+  if (fn < 0 && agg < 0) return unknown_call(p, name);
+  if (!tsr__lex(&p->lexer)) return NULL; /* past '(' */
+  int least = fn >= 0 ? fn_least[fn] : agg != TSR__A_COUNT;
+  int count = arguments(p, &arg, fn >= 0 ? fn_most[fn] : 1, name);
+  if (count < 0) return NULL;
+  if (count < least)
+    return refuse(p, name->at, name->span, "%s takes %d argument%s, not %d", name->text, least,
+                  least == 1 ? "" : "s", count);
+  tsr__expr *expr = node(p, fn >= 0 ? TSR__E_CALL : TSR__E_AGG, name->at, count);
+  for (int i = 0; i < count; i++)
+    if (!adopt(p, expr, i, arg[i])) return NULL;
+  if (!expr) return NULL;
+  expr->op = (uint8_t)(fn >= 0 ? fn : agg);
+  int end = p->lexer.token.at; /* the ')' is the last thing before it that is no blank */
+  while (end > name->at && p->lexer.formula->source[end - 1] != ')') end--;
+  expr->span = end - name->at;
+  return expr;
+}
+
+static tsr__expr *column(parser *p)
+{
+  tsr__token name = p->lexer.token;
+  if (!tsr__lex(&p->lexer)) return NULL;
+  if (name.kind == TSR__T_NAME && at_symbol(p, "(")) return call(p, &name);
+  if ((int)strlen(name.text) != name.length || !name.length)
+    return refuse(p, name.at, name.span, "this name is empty");
+  tsr__expr *expr = node(p, TSR__E_COLUMN, name.at, 0);
+  if (!expr) return NULL;
+  expr->span = name.span;
+  expr->text = name.text;
+  expr->length = name.length;
+  return expr;
+}
+
+static tsr__expr *parenthesis(parser *p)
+{
+  int at = p->lexer.token.at;
+  if (!tsr__lex(&p->lexer)) return NULL;
+  tsr__expr *expr = parse_or(p);
+  if (!expr) return NULL;
+  if (at_symbol(p, ","))
+    return refuse(p, at, 1, "a list in parentheses is only possible after 'in'");
+  return expect(p, ")", "')'") ? expr : NULL;
+}
+
+static tsr__expr *parse_primary(parser *p)
+{
+  const tsr__token *t = &p->lexer.token;
+  if (t->kind == TSR__T_NAME || t->kind == TSR__T_QUOTED) return column(p);
+  bool value = t->kind == TSR__T_INT || t->kind == TSR__T_FLOAT || t->kind == TSR__T_TEXT ||
+               at_symbol(p, "?") || at_word(p, "true") || at_word(p, "false") ||
+               at_word(p, "null");
+  if (value) return literal(p);
+  if (at_symbol(p, "(")) return parenthesis(p);
+  return unexpected(p, "a column, a value or '('");
+}
+
+/* ---- operators --------------------------------------------------------------------------- */
+
+static tsr__expr *parse_power(parser *p)
+{
+  tsr__expr *base = parse_primary(p);
+  if (!base || !at_symbol(p, "**")) return base;
+  if (++p->depth > MAX_DEPTH) return too_deep(p, base->at, base->span);
+  if (!tsr__lex(&p->lexer)) return NULL;
+  tsr__expr *expr = pair(p, TSR__E_BINARY, TSR__B_POW, base, parse_unary(p));
+  p->depth--;
+  return expr;
+}
+
+/* -9223372036854775808 has no positive twin: the minus is read together with its number. */
+static tsr__expr *least_integer(parser *p, int at)
+{
+  tsr__expr *expr = node(p, TSR__E_INT, at, 0);
+  if (!expr) return NULL;
+  expr->i = INT64_MIN;
+  expr->span = p->lexer.token.at + p->lexer.token.span - at;
+  return tsr__lex(&p->lexer) ? expr : NULL;
+}
+
+static tsr__expr *negate(parser *p, int at, tsr__expr *arg)
+{
+  if (!arg) return NULL;
+  bool number = (arg->kind == TSR__E_INT && arg->i != INT64_MIN) || arg->kind == TSR__E_FLOAT;
+  if (number) {
+    arg->i = arg->kind == TSR__E_INT ? -arg->i : 0;
+    arg->f = -arg->f;
+    arg->span += arg->at - at;
+    arg->at = at;
+    return arg;
+  }
+  tsr__expr *expr = node(p, TSR__E_NEG, at, 1);
+  return adopt(p, expr, 0, arg) ? expr : NULL;
+}
+
+static tsr__expr *parse_unary(parser *p)
+{
+  int at = p->lexer.token.at;
+  bool minus = at_symbol(p, "-");
+  if (!minus && !at_symbol(p, "+")) return parse_power(p);
+  if (++p->depth > MAX_DEPTH) return too_deep(p, at, 1);
+  if (!tsr__lex(&p->lexer)) return NULL;
+  tsr__expr *expr;
+  if (minus && p->lexer.token.kind == TSR__T_INT && p->lexer.token.i >> 63)
+    expr = least_integer(p, at);
+  else
+    expr = minus ? negate(p, at, parse_unary(p)) : parse_unary(p);
+  p->depth--;
+  return expr;
+}
+
+static tsr__expr *parse_product(parser *p)
+{
+  static const char *const symbol[] = { "*", "/", "//", "%" };
+  static const uint8_t op[] = { TSR__B_MUL, TSR__B_DIV, TSR__B_FLOORDIV, TSR__B_MOD };
+  tsr__expr *expr = parse_unary(p);
+  while (expr) {
+    int found = -1;
+    for (int i = 0; i < 4; i++)
+      if (at_symbol(p, symbol[i])) found = i;
+    if (found < 0) return expr;
+    if (!tsr__lex(&p->lexer)) return NULL;
+    expr = pair(p, TSR__E_BINARY, op[found], expr, parse_unary(p));
+  }
+  return NULL;
+}
+
+static tsr__expr *parse_sum(parser *p)
+{
+  tsr__expr *expr = parse_product(p);
+  while (expr && (at_symbol(p, "+") || at_symbol(p, "-"))) {
+    int op = at_symbol(p, "+") ? TSR__B_ADD : TSR__B_SUB;
+    if (!tsr__lex(&p->lexer)) return NULL;
+    expr = pair(p, TSR__E_BINARY, op, expr, parse_product(p));
+  }
+  return expr;
+}
+
+/* "(1, 2, 3)" after in. */
+static tsr__expr *parse_in(parser *p, tsr__expr *left, bool negated)
+{
+  tsr__expr **list = NULL;
+  if (!tsr__lex(&p->lexer)) return NULL; /* past 'in' */
+  tsr__token open = p->lexer.token;
+  if (!expect(p, "(", "'(' and a list")) return NULL;
+  int count = arguments(p, &list, MAX_LIST, &open);
+  if (count < 0) return NULL;
+  if (!count) return refuse(p, open.at, 1, "the list after 'in' is empty");
+  tsr__expr *expr = node(p, TSR__E_IN, left->at, count + 1);
+  if (!adopt(p, expr, 0, left)) return NULL;
+  for (int i = 0; i < count; i++)
+    if (!adopt(p, expr, i + 1, list[i])) return NULL;
+  expr->negated = negated;
+  return expr;
+}
+
+static tsr__expr *parse_is(parser *p, tsr__expr *left)
+{
+  if (!tsr__lex(&p->lexer)) return NULL; /* past 'is' */
+  bool negated = at_word(p, "not");
+  if (negated && !tsr__lex(&p->lexer)) return NULL;
+  if (!at_word(p, "null")) return unexpected(p, negated ? "'null'" : "'null' or 'not null'");
+  tsr__expr *expr = node(p, TSR__E_ISNULL, left->at, 1);
+  if (!adopt(p, expr, 0, left)) return NULL;
+  expr->span = p->lexer.token.at + p->lexer.token.span - left->at;
+  expr->negated = negated;
+  return tsr__lex(&p->lexer) ? expr : NULL;
+}
+
+static int comparison(const parser *p)
+{
+  for (int op = TSR__B_EQ; op <= TSR__B_GE; op++)
+    if (at_symbol(p, binary_names[op])) return op;
+  return -1;
+}
+
+static tsr__expr *parse_compare(parser *p)
+{
+  tsr__expr *left = parse_sum(p), *all = NULL;
+  while (left) {
+    int op = comparison(p);
+    tsr__expr *one, *next = NULL;
+    if (op >= 0) {
+      if (!tsr__lex(&p->lexer)) return NULL;
+      next = parse_sum(p);
+      one = pair(p, TSR__E_BINARY, op, left, next);
+    } else if (at_word(p, "is")) {
+      one = parse_is(p, left);
+    } else if (at_word(p, "in")) {
+      one = parse_in(p, left, false);
+    } else if (at_word(p, "not")) {
+      if (!tsr__lex(&p->lexer)) return NULL;
+      if (!at_word(p, "in")) return unexpected(p, "'in' after 'not'");
+      one = parse_in(p, left, true);
+    } else {
+      return all ? all : left;
+    }
+    if (!one) return NULL;
+    all = all ? pair(p, TSR__E_AND, 0, all, one) : one;
+    if (!all) return NULL;
+    left = next ? next : one;
+    if (!next) all = left;
+  }
+  return NULL;
+}
+
+static tsr__expr *parse_not(parser *p)
+{
+  int at = p->lexer.token.at;
+  if (!at_word(p, "not")) return parse_compare(p);
+  if (++p->depth > MAX_DEPTH) return too_deep(p, at, 3);
+  if (!tsr__lex(&p->lexer)) return NULL;
+  tsr__expr *arg = parse_not(p);
+  p->depth--;
+  if (!arg) return NULL;
+  tsr__expr *expr = node(p, TSR__E_NOT, at, 1);
+  return adopt(p, expr, 0, arg) ? expr : NULL;
+}
+
+static tsr__expr *parse_and(parser *p)
+{
+  tsr__expr *expr = parse_not(p);
+  while (expr && at_word(p, "and")) {
+    if (!tsr__lex(&p->lexer)) return NULL;
+    expr = pair(p, TSR__E_AND, 0, expr, parse_not(p));
+  }
+  return expr;
+}
+
+static tsr__expr *parse_or(parser *p)
+{
+  if (++p->depth > MAX_DEPTH) return too_deep(p, p->lexer.token.at, 1);
+  tsr__expr *expr = parse_and(p);
+  while (expr && at_word(p, "or")) {
+    if (!tsr__lex(&p->lexer)) return NULL;
+    expr = pair(p, TSR__E_OR, 0, expr, parse_and(p));
+  }
+  p->depth--;
+  return expr;
+}
+
+/* ---- items ------------------------------------------------------------------------------- */
+
+/* "name =" before an expression; false on an error. A name alone is put back by reading again. */
+static bool item_name(parser *p, tsr__item *item)
+{
+  tsr__lexer before = p->lexer;
+  tsr__token name = before.token;
+  if (name.kind != TSR__T_NAME && name.kind != TSR__T_QUOTED) return true;
+  if (!tsr__lex(&p->lexer)) return false;
+  if (!at_symbol(p, "=")) {
+    p->lexer = before;
+    return true;
+  }
+  if (!name.length || (int)strlen(name.text) != name.length) {
+    refuse(p, name.at, name.span, "this name is empty");
+    return false;
+  }
+  *item = (tsr__item){ name.text, true, name.at, name.span, NULL };
+  return tsr__lex(&p->lexer);
+}
+
+/* The name of an unnamed item: a column's own, else its text. */
+static bool default_name(parser *p, tsr__item *item)
+{
+  if (item->expr->kind == TSR__E_COLUMN) {
+    item->name = item->expr->text;
+    return true;
+  }
+  tsr__text text;
+  tsr__text_init(&text, p->lexer.arena->heap);
+  tsr__expr_print(item->expr, &text);
+  if (!text.failed) item->name = tsr__arena_text(p->lexer.arena, tsr__text_get(&text), text.length);
+  tsr__text_free(&text);
+  if (!item->name) no_memory(p);
+  return item->name != NULL;
+}
+
+static bool parse_item(parser *p, tsr__item *item, bool list)
+{
+  *item = (tsr__item){ 0 };
+  if (list && !item_name(p, item)) return false;
+  item->expr = parse_or(p);
+  if (!item->expr) return false;
+  if (!item->named) {
+    item->at = item->expr->at;
+    item->span = item->expr->span;
+  }
+  return item->named || default_name(p, item);
+}
+
+static bool parse_items(parser *p, bool list, tsr__formula *out)
+{
+  tsr__item items[256];
+  int count = 0;
+  do {
+    if (count && !tsr__lex(&p->lexer)) return false;
+    if (count == 256) {
+      refuse(p, p->lexer.token.at, 1, "the list has more than 256 items");
+      return false;
+    }
+    if (!parse_item(p, &items[count++], list)) return false;
+  } while (list && at_symbol(p, ","));
+  if (p->lexer.token.kind != TSR__T_END) {
+    unexpected(p, list ? "an operator, ',' or the end" : "an operator or the end");
+    return false;
+  }
+  out->item = tsr__arena_new(p->lexer.arena, (size_t)count * sizeof *items);
+  if (!out->item) return no_memory(p);
+  memcpy(out->item, items, (size_t)count * sizeof *items);
+  out->count = count;
+  return true;
+}
+
+static tsr_status take_text(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula *out,
+                            tsr__error *error)
+{
+  const char *text = ask->formula ? ask->formula->text : NULL;
+  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the expression is NULL", ask->what);
+  if (ask->formula->count < 0 || ask->formula->count > TSR_MAX_PARAMS)
+    return tsr__error_set(error, TSR_EARG, "%s: an expression takes 0 to %d values, not %d",
+                          ask->what, TSR_MAX_PARAMS, ask->formula->count);
+  size_t length = strlen(text);
+  if (length > MAX_LENGTH)
+    return tsr__error_set(error, TSR_EPARSE, "%s: the expression has %zu bytes; at most %d are "
+                          "allowed", ask->what, length, MAX_LENGTH);
+  if (!tsr__good_text(text, length))
+    return tsr__error_set(error, TSR_EPARSE, "%s: the expression is no UTF-8 text or holds control "
+                          "characters", ask->what);
+  out->source = tsr__arena_text(arena, text, length);
+  out->length = (int)length;
+  out->what = ask->what;
+  if (!out->source) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", ask->what);
+  return TSR_OK;
+}
+
+tsr_status tsr__parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula *out,
+                      tsr__error *error)
+{
+  tsr__formula formula = { 0 };
+  if (take_text(ask, arena, &formula, error)) return error->status;
+  parser p = { .lexer = { &formula, arena, error, 0, { 0 } }, .given = ask->formula };
+  bool fine = tsr__lex(&p.lexer);
+  if (fine && p.lexer.token.kind == TSR__T_END)
+    return tsr__error_set(error, TSR_EPARSE, "%s: the expression is empty", ask->what);
+  fine = fine && parse_items(&p, ask->list, &formula);
+  if (fine && p.params < ask->formula->count)
+    return tsr__caret(error, &formula, TSR_EPARSE, 0, formula.length,
+                      "%d value%s given, but the expression has %d '?'", ask->formula->count,
+                      ask->formula->count == 1 ? " was" : "s were", p.params);
+  if (!fine) {
+    tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", ask->what);
+    return error->status;
+  }
+  *out = formula;
+  return TSR_OK;
+}
