@@ -145,6 +145,7 @@ TEST(a_refusing_allocator_costs_the_cache_first)
   state.fail_at = state.count + 1;
   state.stay = true;
   CHECK(!tsr__pool_take(pool, 200));
+  CHECK(!tsr__pool_take(pool, 5 * MB));
   CHECK(tsr__pool_would_fit(pool, 200));
   CHECK_I64(tsr__pool_memory(pool).now, 100);
   CHECK_I64(tsr__pool_memory(pool).peak, (int64_t)(3 * MB));

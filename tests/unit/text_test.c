@@ -367,6 +367,9 @@ TEST(near_names_are_found)
   CHECK_I64(tsr__text_nearest("REVENUE", names, 5), 0);
   CHECK_I64(tsr__text_nearest("temp", names, 5), 4);
   CHECK_I64(tsr__text_nearest("orgiin", names, 5), 2); /* a swap costs one */
+  CHECK_I64(tsr__text_nearest("teh", &(const char *){ "the" }, 1), 0);
+  CHECK_I64(tsr__text_nearest("tea", &(const char *){ "eta" }, 1), 0);
+  CHECK_I64(tsr__text_nearest("tea", &(const char *){ "ate" }, 1), -1);
   CHECK_I64(tsr__text_nearest("price", names, 5), -1);
   CHECK_I64(tsr__text_nearest("y", names, 5), -1);
   CHECK_I64(tsr__text_nearest("", names, 5), -1);

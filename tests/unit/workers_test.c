@@ -117,6 +117,7 @@ TEST(workers_run_at_the_same_time)
   tsr_runtime *rt = open_threads(3);
   for (int i = 0; i < 20; i++) {
     _Atomic int here = 0;
+    if (i % 2) usleep(2000); /* long enough to fall asleep: sleepers must be woken for this */
     tsr__parallel(rt, 3, meet, &here);
     CHECK_I64(here, 3);
   }
