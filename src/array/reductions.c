@@ -27,28 +27,6 @@ static bool resolve_dims(tsr_dims dims, int rank, uint32_t *out)
   return true;
 }
 
-/* The mask as a bool array of exactly x's shape. */
-static tsr_array *mask_like(const tsr_reduce_args *args, const char *what)
-{
-  tsr_array *mask = args->where, *x = args->x;
-  if (mask->inert) return mask;
-  bool fits = mask->dtype == TSR_BOOL && mask->shape.rank <= x->shape.rank;
-  int skip = x->shape.rank - mask->shape.rank;
-  for (int d = 0; fits && d < mask->shape.rank; d++)
-    fits = mask->shape.dims[d] == x->shape.dims[d + skip] || mask->shape.dims[d] == 1;
-  tsr_scope *scope = tsr__scope_inner(x->node.scope, mask->node.scope);
-  if (!fits) {
-    tsr__fail(scope, args->site, mask->dtype == TSR_BOOL ? TSR_ESHAPE : TSR_EDTYPE,
-              "%s: .where is %s, expected bool that broadcasts to %s", what, tsr_type_of(mask),
-              tsr_type_of(x));
-    return tsr__make_inert(scope, args->site);
-  }
-  if (memcmp(&mask->shape, &x->shape, sizeof mask->shape) == 0) return mask;
-  tsr_array *yes = tsr_full_at(scope, tsr_operand_bool(true), TSR_BOOL, x->shape,
-                               (tsr_sharding){ 0 }, args->site);
-  return tsr_and_at(yes, tsr_operand_array(mask), args->site);
-}
-
 static tsr_array *reduce(tsr__op op, const tsr_reduce_args *args, bool needs_one)
 {
   tsr_array *x = args->x;
@@ -68,10 +46,9 @@ static tsr_array *reduce(tsr__op op, const tsr_reduce_args *args, bool needs_one
               d, tsr_type_of(x), tsr__ops[op].name);
     return tsr__make_inert(scope, args->site);
   }
-  tsr_array *mask = args->where ? mask_like(args, what) : NULL;
   tsr__ask ask = { .dtype = TSR_I64,
                    .attr = { .dims = bits, .keep = args->keep_dims, .ddof = args->ddof } };
-  return tsr__make(scope, op, (tsr_array *[3]){ x, mask }, &ask, args->site);
+  return tsr__make(scope, op, (tsr_array *[3]){ x, args->where }, &ask, args->site);
 }
 
 #define REDUCTION(name, OP, needs_one)             \

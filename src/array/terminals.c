@@ -13,7 +13,8 @@ tsr_status tsr_eval(tsr_array *const *arrays, int count)
   for (int i = 0; i < count; i++) {
     if (!arrays[i]) return tsr__fail(scope, NULL, TSR_EARG, "tsr_eval: array %d is NULL", i);
     if (arrays[i]->inert) {
-      tsr_status status = tsr_scope_status(arrays[i]->node.scope);
+      tsr_scope *own = arrays[i]->node.scope;
+      tsr_status status = own ? tsr_scope_status(own) : (tsr_status)arrays[i]->param[0].i;
       return status ? status : TSR_ESTATE;
     }
     scope = tsr__scope_inner(scope, arrays[i]->node.scope);
@@ -119,8 +120,7 @@ tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
 
 void tsr_delete(tsr_array *a)
 {
-  if (!a || a->inert || a->deleted) return;
-  a->deleted = true;
+  if (a && !a->inert && !a->deleted) tsr__array_delete(a);
 }
 
 tsr_status tsr_shard_view(tsr_array *a, int position, tsr_shard *out)

@@ -194,6 +194,7 @@ static void settle(tsr__exec *exec, tsr_array *root)
   root->value = value;
   root->shape = value->shape;
   root->sharding = value->sharding;
+  tsr__array_drop_operands(root);
 }
 
 static void note_stats(tsr_scope *scope, const tsr__plan *plan, const tsr__traffic *traffic,

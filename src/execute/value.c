@@ -58,6 +58,11 @@ tsr__value *tsr__value_new(tsr_runtime *rt, tsr_dtype dtype, const tsr_shape *sh
   return value;
 }
 
+bool tsr__value_ragged(const tsr__value *value)
+{
+  return value->rows != NULL;
+}
+
 void tsr__value_hold(tsr__value *value)
 {
   if (value) atomic_fetch_add_explicit(&value->refs, 1, memory_order_relaxed);

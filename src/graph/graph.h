@@ -71,11 +71,12 @@ struct tsr_array {
   uint8_t dtype;          /* tsr_dtype */
   uint8_t in_count;
   uint8_t inert;          /* made by a failed call, or of one: computes nothing */
-  uint8_t deleted;        /* tsr_delete was called */
+  uint8_t deleted;        /* tsr_delete was called: `value` goes with the last of `users` */
   uint8_t placed;         /* `sharding` was asked for (leaf, source, constrain, reshard) */
   uint32_t mark;          /* index + 1 of its node in the program traced last */
   uint32_t visit;         /* its place in that program's `visited`, which proves `mark` */
   tsr_array *in[3];       /* NULL: operand left out (a reduction's mask or code) */
+  uint32_t users;         /* nodes not yet evaluated that have it as an operand */
   tsr_shape shape;
   tsr__attr attr;
   tsr__num param[2];
@@ -103,6 +104,11 @@ tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *sh
 tsr_array *tsr__make_inert(tsr_scope *scope, const char *site);
 /* A number as a rank-0 constant of a dtype. */
 tsr_array *tsr__make_const(tsr_scope *scope, tsr_dtype dtype, tsr__num value, const char *site);
+
+/* Lets go of a node's operands once it has its value, or for good. */
+void tsr__array_drop_operands(tsr_array *a);
+/* tsr_delete: later uses fail; the value goes when no unevaluated node needs it. */
+void tsr__array_delete(tsr_array *a);
 
 /* The dtype two operands meet in (JAX's table with 64-bit types on; i64 + f32 is f32). */
 tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b);

@@ -19,11 +19,34 @@
 static const tsr_array no_memory_array = { .inert = 1, .param = { { .i = TSR_ENOMEM } } };
 static const tsr_array no_scope_array = { .inert = 1, .param = { { .i = TSR_EARG } } };
 
+static void drop_value(tsr_array *array)
+{
+  if (array->value) tsr__value_release(array->value);
+  array->value = NULL;
+}
+
+void tsr__array_drop_operands(tsr_array *a)
+{
+  for (int i = 0; i < a->in_count; i++) {
+    tsr_array *operand = a->in[i];
+    if (operand && --operand->users == 0 && operand->deleted) drop_value(operand);
+    a->in[i] = NULL;
+  }
+  a->in_count = 0;
+}
+
+void tsr__array_delete(tsr_array *a)
+{
+  a->deleted = 1;
+  if (a->users == 0) drop_value(a);
+}
+
+/* Scopes close from the inside and from the newest node, so operands are still there. */
 static void release_node(tsr__node *node)
 {
   tsr_array *array = (tsr_array *)node;
-  if (array->value) tsr__value_release(array->value);
-  array->value = NULL;
+  tsr__array_drop_operands(array);
+  drop_value(array);
 }
 
 static tsr_array *inert_constant(const tsr_scope *scope)
@@ -263,7 +286,9 @@ static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr_array *const in[3],
   array->op = (uint8_t)op;
   for (int i = 0; i < 3; i++) {
     array->in[i] = in[i];
-    if (in[i]) array->in_count = (uint8_t)(i + 1);
+    if (!in[i]) continue;
+    array->in_count = (uint8_t)(i + 1);
+    in[i]->users++;
   }
   array->attr = ask->attr;
   array->attr.pad = 0;
