@@ -126,7 +126,9 @@ static tsr_status read_header(tsr__csv *csv, struct window *head, tsr__error *er
   tsr__csv_found found = tsr__csv_next_row(&csv->dialect, begin + csv->head, end, &row);
   if (found != TSR__CSV_ROW && !csv->data) {
     tsr_status status = tsr__csv_load(csv, error);
-    return status ? status : read_header(csv, head, error);
+    if (status) return status;
+    tsr__csv_end_rows_with(csv, find_newline(csv->data, (size_t)csv->size));
+    return read_header(csv, head, error);
   }
   if (found == TSR__CSV_END)
     return tsr__error_set(error, TSR_EPARSE,
@@ -274,7 +276,7 @@ static tsr_status open_file(tsr__csv *csv, tsr__error *error)
 {
   tsr_status status = tsr__csv_file_open(csv, error);
   if (status) return status;
-  int64_t length = sample_size(csv) / 2 + 1;
+  int64_t length = sample_size(csv) / 2 + 16; /* 16: byte order marks and magic numbers */
   if (length > csv->size) length = csv->size;
   char *head = tsr__new_raw(csv->heap, (size_t)length);
   if (!head) return no_memory(csv, error);

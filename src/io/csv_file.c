@@ -174,7 +174,6 @@ static tsr_status allocate(tsr__csv *csv, tsr__error *error)
     return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for its %" PRId64 " bytes", csv->path,
                           csv->size);
   advise_huge(csv->data, csv->data_size);
-  memset(csv->data + csv->size, csv->dialect.newline, TSR__CSV_PAD);
   return TSR_OK;
 }
 
@@ -192,6 +191,13 @@ static tsr_status check_loaded(tsr__csv *csv, struct load *load, tsr__error *err
   return TSR_OK;
 }
 
+void tsr__csv_end_rows_with(tsr__csv *csv, char newline)
+{
+  csv->dialect.newline = newline;
+  memset(csv->data + csv->size, newline, TSR__CSV_PAD);
+  csv->end = csv->size + (csv->data[csv->size - 1] != newline);
+}
+
 tsr_status tsr__csv_load(tsr__csv *csv, tsr__error *error)
 {
   if (csv->data) return TSR_OK;
@@ -207,6 +213,6 @@ tsr_status tsr__csv_load(tsr__csv *csv, tsr__error *error)
   }
   close(csv->fd);
   csv->fd = -1;
-  csv->end = csv->size + (csv->data[csv->size - 1] != csv->dialect.newline);
+  tsr__csv_end_rows_with(csv, csv->dialect.newline);
   return TSR_OK;
 }

@@ -122,6 +122,8 @@ tsr_status tsr__csv_file_open(tsr__csv *csv, tsr__error *error);
 tsr_status tsr__csv_file_read(tsr__csv *csv, char *to, int64_t offset, int64_t length,
                               tsr__error *error);
 tsr_status tsr__csv_load(tsr__csv *csv, tsr__error *error);  /* whole file, once */
+/* Sets the byte that ends rows, in the padding of loaded text too. */
+void tsr__csv_end_rows_with(tsr__csv *csv, char newline);
 /* Refuses what is plainly another format, by its first bytes. */
 tsr_status tsr__csv_magic(const tsr__csv *csv, const char *bytes, size_t length,
                           tsr__error *error);
