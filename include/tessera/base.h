@@ -29,19 +29,19 @@ extern "C" {
 #define TSR_VERSION_PATCH 0
 
 /* Every status: name, value, text. Values are ABI and never change meaning. */
-#define TSR_STATUS_MAP(X)                                              \
-  X(OK, 0, "success")                                                  \
-  X(ESHAPE, 1, "shapes do not fit")                                    \
-  X(EDTYPE, 2, "element types do not fit")                             \
-  X(EAXIS, 3, "no such mesh axis, or the spec does not fit")           \
-  X(ECOLUMN, 4, "no such column, or a duplicate one")                  \
-  X(EPARSE, 5, "text cannot be read")                                  \
-  X(EARG, 6, "invalid argument")                                       \
-  X(ESTATE, 7, "not possible in this state")                           \
-  X(ENOMEM, 8, "out of memory")                                        \
-  X(EIO, 9, "input or output failed")                                  \
-  X(EVALUE, 10, "a value is out of range")                             \
-  X(EPEER, 11, "another process failed")                               \
+#define TSR_STATUS_MAP(X)                                    \
+  X(OK, 0, "success")                                        \
+  X(ESHAPE, 1, "shapes do not fit")                          \
+  X(EDTYPE, 2, "element types do not fit")                   \
+  X(EAXIS, 3, "no such mesh axis, or the spec does not fit") \
+  X(ECOLUMN, 4, "no such column, or a duplicate one")        \
+  X(EPARSE, 5, "text cannot be read")                        \
+  X(EARG, 6, "invalid argument")                             \
+  X(ESTATE, 7, "not possible in this state")                 \
+  X(ENOMEM, 8, "out of memory")                              \
+  X(EIO, 9, "input or output failed")                        \
+  X(EVALUE, 10, "a value is out of range")                   \
+  X(EPEER, 11, "another process failed")                     \
   X(EUNSUPPORTED, 12, "not supported")
 
 /* The outcome of a terminal. Zero is success. */
@@ -122,14 +122,14 @@ typedef struct tsr_allocator {
 
 /* Options of tsr_runtime_open. Zero means the default everywhere. */
 typedef struct tsr_runtime_opts {
-  size_t size;                 /* sizeof(tsr_runtime_opts), set by the macro */
-  int threads;                 /* workers; 0 = one per core this process may use */
-  int64_t memory_limit;        /* bytes per device; 0 = no limit */
-  tsr_log_fn log;              /* NULL = nothing is printed unless TSR_LOG is set (stderr) */
+  size_t size;          /* sizeof(tsr_runtime_opts), set by the macro */
+  int threads;          /* workers; 0 = one per core this process may use */
+  int64_t memory_limit; /* bytes per device; 0 = no limit */
+  tsr_log_fn log;       /* NULL = nothing is printed unless TSR_LOG is set (stderr) */
   void *log_user;
   const tsr_allocator *allocator; /* NULL = the C library's; copied */
-  int plan_cache;              /* plans kept; 0 = 256 */
-  const char *isa;             /* "baseline", "avx2", "avx512"; NULL = $TSR_ISA, else the best */
+  int plan_cache;                 /* plans kept; 0 = 256 */
+  const char *isa;                /* "baseline", "avx2", "avx512"; NULL = $TSR_ISA, else the best */
 } tsr_runtime_opts;
 
 /* Opens a runtime over the devices named in `devices`, such as "cpu:8" (8 virtual devices).
@@ -171,10 +171,12 @@ TSR_API const char *tsr_isa(const tsr_runtime *rt);
 
 #ifndef __cplusplus
 /* tsr_scope_open(rt) or tsr_scope_open(outer_scope). */
+/* clang-format off */
 #define tsr_scope_open(parent)                  \
   _Generic((parent),                            \
       tsr_runtime *: tsr_scope_open_at,         \
       tsr_scope *: tsr_scope_nest_at)((parent), TSR_HERE)
+/* clang-format on */
 /* tsr_runtime_open("cpu:8"), tsr_runtime_open("cpu:8", .threads = 2). */
 #define tsr_runtime_open(...) TSR_RUNTIME_OPEN_(__VA_ARGS__, .size = sizeof(tsr_runtime_opts))
 #define TSR_RUNTIME_OPEN_(devices, ...) \
