@@ -117,7 +117,7 @@ void bench_peer_close(bench_peer *peer)
 static int run_line(const char *name, const char *self)
 {
   char library[1024];
-  snprintf(library, sizeof library, "%.*s../libtessera.so", (int)(strrchr(self, '/') - self + 1),
+  snprintf(library, sizeof library, "%.*s../lib/libtessera.so", (int)(strrchr(self, '/') - self + 1),
            self);
   if (strcmp(name, "main_job") == 0) return bench_main_job(false);
   if (strcmp(name, "main_job.finite") == 0) return bench_main_job(true);
