@@ -11,8 +11,6 @@ INLINE int64_t across_bits(vi value)
   return (int64_t)sum;
 }
 
-typedef uint64_t vu __attribute__((vector_size(8 * LANES)));
-
 /* Unsigned, because the wrapped sum is meant to wrap. */
 typedef struct halves {
   vu wrapped;

@@ -29,8 +29,9 @@
 
 typedef double vd __attribute__((vector_size(8 * LANES)));
 typedef int64_t vi __attribute__((vector_size(8 * LANES)));
+typedef uint64_t vu __attribute__((vector_size(8 * LANES)));
 typedef float vf __attribute__((vector_size(4 * LANES)));    /* as many floats: half as wide */
-typedef int32_t vw __attribute__((vector_size(8 * LANES)));  /* as wide: twice as many */
+typedef uint32_t vw __attribute__((vector_size(8 * LANES))); /* as wide: twice as many */
 typedef int32_t vh __attribute__((vector_size(4 * LANES)));  /* as many ints: half as wide */
 
 /* A choice of lanes. */
@@ -59,9 +60,15 @@ INLINE vd load(const double *from)
 
 INLINE vd load_f32(const float *from)
 {
+#if defined(LANES_AVX512)
+  return _mm512_cvtps_pd(_mm256_loadu_ps(from));
+#elif defined(LANES_AVX2)
+  return _mm256_cvtps_pd(_mm_loadu_ps(from));
+#else
   vf out;
   memcpy(&out, from, sizeof out);
   return __builtin_convertvector(out, vd);
+#endif
 }
 
 INLINE vi load_i64(const int64_t *from)
@@ -73,9 +80,15 @@ INLINE vi load_i64(const int64_t *from)
 
 INLINE vi load_i32(const int32_t *from)
 {
+#if defined(LANES_AVX512)
+  return (vi)_mm512_cvtepi32_epi64(_mm256_loadu_si256((const void *)from));
+#elif defined(LANES_AVX2)
+  return (vi)_mm256_cvtepi32_epi64(_mm_loadu_si128((const void *)from));
+#else
   vh out;
   memcpy(&out, from, sizeof out);
   return __builtin_convertvector(out, vi);
+#endif
 }
 
 /* The first `count` < LANES integers, the other lanes 0. */
@@ -131,10 +144,27 @@ INLINE vm choose(unsigned bits)
 #if defined(LANES_AVX512)
   return (__mmask8)bits;
 #elif defined(LANES_AVX2)
-  const vi one = { 1, 2, 4, 8 };
-  return (all_bits((int64_t)bits) & one) == one;
+  static const int64_t lanes[16][4] __attribute__((aligned(32))) = {
+    { 0, 0, 0, 0 },  { -1, 0, 0, 0 },  { 0, -1, 0, 0 },  { -1, -1, 0, 0 },
+    { 0, 0, -1, 0 }, { -1, 0, -1, 0 }, { 0, -1, -1, 0 }, { -1, -1, -1, 0 },
+    { 0, 0, 0, -1 }, { -1, 0, 0, -1 }, { 0, -1, 0, -1 }, { -1, -1, 0, -1 },
+    { 0, 0, -1, -1 }, { -1, 0, -1, -1 }, { 0, -1, -1, -1 }, { -1, -1, -1, -1 },
+  };
+  return load_i64(lanes[bits & 15]);
 #else
-  return (vi){ -(int64_t)(bits & 1), -(int64_t)(bits >> 1 & 1) };
+  static const int64_t lanes[4][2] __attribute__((aligned(16))) = {
+    { 0, 0 }, { -1, 0 }, { 0, -1 }, { -1, -1 }
+  };
+  return load_i64(lanes[bits & 3]);
+#endif
+}
+
+INLINE vm both(vm a, vm b)
+{
+#ifdef LANES_AVX512
+  return _kand_mask8(a, b);
+#else
+  return a & b;
 #endif
 }
 
@@ -158,6 +188,31 @@ INLINE vm none_of(vi bits, vi test)
   return _mm512_testn_epi64_mask((__m512i)bits, (__m512i)test);
 #else
   return (bits & test) == 0;
+#endif
+}
+
+/* bits(value) - first, as wrapping whole numbers. */
+INLINE vi distance(vd value, vi first)
+{
+  return (vi)((vu)value - (vu)first);
+}
+
+INLINE vi or3(vi a, vi b, vi c)
+{
+#ifdef LANES_AVX512
+  return (vi)_mm512_ternarylogic_epi64((__m512i)a, (__m512i)b, (__m512i)c, 0xfe);
+#else
+  return a | b | c;
+#endif
+}
+
+/* a + b in the chosen lanes, a in the others. */
+INLINE vd add_some(vm mask, vd a, vd b)
+{
+#ifdef LANES_AVX512
+  return _mm512_mask_add_pd(a, mask, a, b);
+#else
+  return a + (vd)((vi)b & mask); /* adding +0 could only turn -0 into +0: no sum starts so */
 #endif
 }
 

@@ -28,7 +28,7 @@ enum {
  * window of 32 or 16 binades; the sign bit does not matter. */
 #define FAR32 INT64_C(0x7e00000000000000)
 #define FAR16 INT64_C(0x7f00000000000000)
-#define FAR16_F32 0x78000000
+#define FAR16_F32 INT64_C(0x7800000078000000) /* two f32 at a time */
 #define EXPONENT_BITS INT64_C(0x7ff0000000000000)
 
 /* Which exponents a grid may take, so that no border or product leaves the range of f64. */
@@ -56,7 +56,7 @@ typedef struct tile {
   double square[4]; /* of x * x */
   uint32_t flags;
   int rest_count;
-  uint8_t rest[TSR__TILE / 8];
+  uint32_t rest[TSR__TILE / 32]; /* bits */
 } tile;
 
 typedef struct chain {
@@ -91,6 +91,18 @@ INLINE void chain_add(chain *c, vd value)
   vd next = c->high + value;
   c->low += value - (next - c->high);
   c->high = next;
+}
+
+/* Lanes not chosen may hold anything, NaN too. */
+INLINE void chain_add_some(chain *c, vd value, vm mask)
+{
+#ifdef LANES_AVX512
+  vd next = add_some(mask, c->high, value);
+  c->low = add_some(mask, c->low, value - (next - c->high));
+  c->high = next;
+#else
+  chain_add(c, keep(mask, value));
+#endif
 }
 
 INLINE void chains_begin(chain c[4], int exponent)
@@ -144,32 +156,40 @@ typedef struct quick {
   vi first, far; /* the window's border; differences to it, or-ed */
 } quick;
 
-INLINE void quick_all(quick *q, int k, vd value)
+/* Two vectors, on chains k and k + 1. */
+INLINE void quick_two(quick *q, int k, vd one, vd two)
 {
-  q->far |= (vi)value - q->first;
-  chain_add(&q->c[k], value);
+  q->far = or3(q->far, distance(one, q->first), distance(two, q->first));
+  chain_add(&q->c[k], one);
+  chain_add(&q->c[k + 1], two);
 }
 
-INLINE void quick_some(quick *q, int k, vd value, vm mask)
+INLINE void quick_two_some(quick *q, int k, const double *x, unsigned bits)
 {
-  q->far |= keep_bits(mask, (vi)value - q->first);
-  chain_add(&q->c[k], keep(mask, value));
+  vm mask = choose(bits), mask2 = choose(bits >> LANES);
+  vd one = load(x), two = load(x + LANES);
+  q->far = or3(q->far, keep_bits(mask, distance(one, q->first)),
+               keep_bits(mask2, distance(two, q->first)));
+  chain_add_some(&q->c[k], one, mask);
+  chain_add_some(&q->c[k + 1], two, mask2);
+}
+
+INLINE void quick_some(quick *q, vd value, vm mask)
+{
+  q->far |= keep_bits(mask, distance(value, q->first));
+  chain_add_some(&q->c[0], value, mask);
 }
 
 INLINE void quick_step(quick *q, const double *x, int i, const uint64_t *mask)
 {
   if (!mask) {
-    quick_all(q, 0, load(x + i));
-    quick_all(q, 1, load(x + i + LANES));
-    quick_all(q, 2, load(x + i + 2 * LANES));
-    quick_all(q, 3, load(x + i + 3 * LANES));
+    quick_two(q, 0, load(x + i), load(x + i + LANES));
+    quick_two(q, 2, load(x + i + 2 * LANES), load(x + i + 3 * LANES));
     return;
   }
   unsigned bits = bits_at(mask, i);
-  quick_some(q, 0, load(x + i), choose(bits));
-  quick_some(q, 1, load(x + i + LANES), choose(bits >> LANES));
-  quick_some(q, 2, load(x + i + 2 * LANES), choose(bits >> 2 * LANES));
-  quick_some(q, 3, load(x + i + 3 * LANES), choose(bits >> 3 * LANES));
+  quick_two_some(q, 0, x + i, bits);
+  quick_two_some(q, 2, x + i + 2 * LANES, bits >> 2 * LANES);
 }
 
 INLINE bool quick_f64(double part[2], int exponent, const operand *in, const uint64_t *mask)
@@ -181,7 +201,7 @@ INLINE bool quick_f64(double part[2], int exponent, const operand *in, const uin
   for (; i < in->n; i += LANES) {
     int left = in->n - i < LANES ? in->n - i : LANES;
     unsigned bits = mask ? bits_at(mask, i) : ~0u;
-    quick_some(&q, 0, load_at(in, i, left, false), choose(bits & below(left)));
+    quick_some(&q, load_at(in, i, left, false), choose(bits & below(left)));
   }
   chains_end(q.c, exponent, part);
   return !any_bits(q.far, FAR32);
@@ -198,41 +218,50 @@ typedef struct quick32 {
   vi first, far;
 } quick32;
 
-INLINE void quick32_all(quick32 *q, int k, const float *x)
+/* 4 LANES values. */
+INLINE void quick32_all(quick32 *q, const float *x)
 {
-  vw word;
-  memcpy(&word, x, sizeof word);
-  q->far_word |= word - q->first_word;
-  q->sum[k] += load_f32(x);
-  q->sum[k + 1] += load_f32(x + LANES);
+  vw one, two;
+  memcpy(&one, x, sizeof one);
+  memcpy(&two, x + 2 * LANES, sizeof two);
+  q->far_word = (vw)or3((vi)q->far_word, (vi)(one - q->first_word), (vi)(two - q->first_word));
+  for (int k = 0; k < 4; k++) q->sum[k] += load_f32(x + k * LANES);
 }
 
 INLINE void quick32_some(quick32 *q, int k, vd value, vm mask)
 {
-  q->far |= keep_bits(mask, (vi)value - q->first);
-  q->sum[k] += keep(mask, value);
+  q->far |= keep_bits(mask, distance(value, q->first));
+  q->sum[k] = add_some(mask, q->sum[k], value);
 }
 
-INLINE void quick32_step(quick32 *q, const float *x, int i, const uint64_t *mask)
+#ifdef LANES_AVX512
+/* 32 values, tested as words. */
+INLINE void quick32_chosen(quick32 *q, const float *x, unsigned bits)
 {
-  if (!mask) {
-    quick32_all(q, 0, x + i);
-    quick32_all(q, 2, x + i + 2 * LANES);
-    return;
-  }
-  unsigned bits = bits_at(mask, i);
-  quick32_some(q, 0, load_f32(x + i), choose(bits));
-  quick32_some(q, 1, load_f32(x + i + LANES), choose(bits >> LANES));
-  quick32_some(q, 2, load_f32(x + i + 2 * LANES), choose(bits >> 2 * LANES));
-  quick32_some(q, 3, load_f32(x + i + 3 * LANES), choose(bits >> 3 * LANES));
+  __m512i one = _mm512_loadu_si512(x), two = _mm512_loadu_si512(x + 16);
+  one = _mm512_maskz_sub_epi32((__mmask16)bits, one, (__m512i)q->first_word);
+  two = _mm512_maskz_sub_epi32((__mmask16)(bits >> 16), two, (__m512i)q->first_word);
+  q->far_word = (vw)or3((vi)q->far_word, (vi)one, (vi)two);
+  for (int k = 0; k < 4; k++)
+    q->sum[k] = add_some(choose(bits >> k * LANES), q->sum[k], load_f32(x + k * LANES));
 }
+#else
+INLINE void quick32_chosen(quick32 *q, const float *x, unsigned bits)
+{
+  for (int k = 0; k < 4; k++)
+    quick32_some(q, k, load_f32(x + k * LANES), choose(bits >> k * LANES));
+}
+#endif
 
 INLINE bool quick_f32(double part[2], int exponent, const operand *in, const uint64_t *mask)
 {
   quick32 q = { .first = border_of(exponent - 16) };
-  q.first_word = (vw){ 0 } + ((exponent - 16 + 127) << 23);
+  q.first_word = (vw){ 0 } + ((unsigned)(exponent - 16 + 127) << 23);
   int i = 0;
-  for (; i + STEP <= in->n; i += STEP) quick32_step(&q, in->f32, i, mask);
+  for (; i + STEP <= in->n; i += STEP) {
+    if (mask) quick32_chosen(&q, in->f32 + i, bits_at(mask, i));
+    else quick32_all(&q, in->f32 + i);
+  }
   for (; i < in->n; i += LANES) {
     int left = in->n - i < LANES ? in->n - i : LANES;
     unsigned bits = mask ? bits_at(mask, i) : ~0u;
@@ -240,58 +269,102 @@ INLINE bool quick_f32(double part[2], int exponent, const operand *in, const uin
   }
   part[0] = across((q.sum[0] + q.sum[1]) + (q.sum[2] + q.sum[3]));
   part[1] = 0;
-  int64_t both = FAR16_F32 | (int64_t)FAR16_F32 << 32;
-  return !any_bits(q.far, FAR16) && !any_bits((vi)q.far_word, both);
+  return !any_bits(q.far, FAR16) && !any_bits((vi)q.far_word, FAR16_F32);
 }
 
 /* ---- the careful loops --------------------------------------------------------------------- */
 
-/* Eight elements from i on, the values outside the window replaced by 0: calls for each vector
- * of them and returns the bits of those left out. */
 typedef struct window {
   vi first, far;
+  bool plain;
 } window;
 
-INLINE unsigned windowed(const window *w, vd *value, unsigned bits)
+INLINE vm in_window(const window *w, vd value)
 {
-  unsigned in = chosen(none_of((vi)*value - w->first, w->far)) & bits;
-  *value = keep(choose(in), *value);
-  return bits & below(LANES) & ~in;
+  return none_of(distance(value, w->first), w->far);
 }
 
+/* Adds the values of the window; returns the bits of the others. In a plain window additions
+ * do not round, and `high` alone takes the sum. */
+INLINE unsigned careful_add(chain *c, const window *w, vd value, vm mask)
+{
+  vm in = in_window(w, value), take = both(in, mask);
+  if (w->plain) c->high = add_some(take, c->high, value);
+  else chain_add_some(c, value, take);
+  return below(LANES) & ~chosen(in);
+}
+
+/* Eight elements that exist; returns the bits of those left out, chosen or not. */
 INLINE unsigned careful_eight(chain *c, const window *w, const operand *in, int at, bool narrow)
 {
   unsigned out = 0, bits = in->mask ? bits_at(in->mask, at) : ~0u;
-  if (at + 8 > in->n) bits &= below(in->n - at);
-  for (int k = 0; k < 8 / LANES && at + k * LANES < in->n; k++) {
-    vd value = load_at(in, at + k * LANES, in->n - at - k * LANES, narrow);
-    out |= windowed(w, &value, bits >> k * LANES) << k * LANES;
-    chain_add(&c[k & 3], value);
+  for (int k = 0; k < 8 / LANES; k++) {
+    vd value = load_at(in, at + k * LANES, LANES, narrow);
+    out |= careful_add(&c[k], w, value, choose(bits >> k * LANES)) << k * LANES;
   }
   return out;
 }
 
-INLINE bool careful_sum(tile *t, int exponent, const operand *in, bool narrow)
+/* The last elements, fewer than 32. */
+INLINE unsigned careful_tail(chain *c, const window *w, const operand *in, int from)
 {
-  window w = { border_of(exponent - 32), all_bits(FAR32) };
-  chain c[4];
-  chains_begin(c, exponent);
-  unsigned any = 0;
-  for (int i = 0; i < in->n; i += 8) {
-    /* Vectors of eight take turns, so that each eight has its own chain. */
-    unsigned out = careful_eight(LANES == 8 ? &c[i >> 3 & 3] : c, &w, in, i, narrow);
-    t->rest[i >> 3] = (uint8_t)out;
+  unsigned out = 0;
+  for (int at = from; at < in->n; at += LANES) {
+    int left = in->n - at < LANES ? in->n - at : LANES;
+    unsigned bits = (in->mask ? bits_at(in->mask, at) : ~0u) & below(left);
+    vd value = load_at(in, at, left, in->f32 != NULL);
+    out |= (bits & careful_add(c, w, value, choose(bits))) << (at - from);
+  }
+  return out;
+}
+
+INLINE bool careful_sum(tile *t, chain c[4], const window *w, const operand *in, bool narrow)
+{
+  uint32_t any = 0;
+  int i = 0;
+  for (; i + 32 <= in->n; i += 32) {
+    /* One, two or four vectors make eight elements: give each its own chain. */
+    uint32_t out = careful_eight(c, w, in, i, narrow);
+    out |= careful_eight(c + (8 / LANES & 3), w, in, i + 8, narrow) << 8;
+    out |= careful_eight(c + (16 / LANES & 3), w, in, i + 16, narrow) << 16;
+    out |= careful_eight(c + (24 / LANES & 3), w, in, i + 24, narrow) << 24;
+    if (in->mask) out &= bits_at(in->mask, i);
+    t->rest[i / 32] = out;
     any |= out;
   }
-  chains_end(c, exponent, t->part);
+  if (i < in->n) any |= t->rest[i / 32] = careful_tail(c, w, in, i);
   return any != 0;
+}
+
+/* Any values: two chains of 32 binades. */
+INLINE bool careful_wide(tile *t, int exponent, const operand *in, bool narrow)
+{
+  window w = { border_of(exponent - 32), all_bits(FAR32), false };
+  chain c[4];
+  chains_begin(c, exponent);
+  bool any = in->mask ? careful_sum(t, c, &w, in, narrow)
+                      : careful_sum(t, c, &w, &(operand){ in->f64, in->f32, NULL, in->n }, narrow);
+  chains_end(c, exponent, t->part);
+  return any;
+}
+
+/* f32 of 16 binades, as in quick_f32. */
+static bool careful_f32(tile *t, int exponent, const operand *in)
+{
+  window w = { border_of(exponent - 16), all_bits(FAR16), true };
+  chain c[4] = { { all(0), all(0) }, { all(0), all(0) }, { all(0), all(0) }, { all(0), all(0) } };
+  bool any = in->mask ? careful_sum(t, c, &w, in, true)
+                      : careful_sum(t, c, &w, &(operand){ NULL, in->f32, NULL, in->n }, true);
+  t->part[0] = across((c[0].high + c[1].high) + (c[2].high + c[3].high));
+  t->part[1] = 0;
+  return any;
 }
 
 /* x, the rounded square and what that lacks: each on its own grid. The squares of a window of
  * 16 binades fill one of 32; what they lack is below 2^-53 of them. */
 INLINE bool careful_spread(tile *t, int exponent, const operand *in, bool narrow)
 {
-  window w = { border_of(exponent - 16), all_bits(FAR16) };
+  window w = { border_of(exponent - 16), all_bits(FAR16), true };
   const int high = 2 * exponent, low = 2 * exponent - 53;
   chain x = chain_begin(exponent), p = chain_begin(high), e = chain_begin(low);
   unsigned any = 0;
@@ -299,13 +372,15 @@ INLINE bool careful_spread(tile *t, int exponent, const operand *in, bool narrow
     int left = in->n - i < LANES ? in->n - i : LANES;
     unsigned bits = (in->mask ? bits_at(in->mask, i) : ~0u) & below(left);
     vd value = load_at(in, i, left, narrow), product;
-    unsigned out = windowed(&w, &value, bits);
+    vm inside = in_window(&w, value);
+    unsigned out = bits & ~chosen(inside);
+    value = keep(both(inside, choose(bits)), value);
     chain_add(&x, value);
     vd lacks = square(value, &product);
     chain_add(&p, product);
     if (!narrow) chain_add(&e, lacks);
-    if ((i & 7) == 0) t->rest[i >> 3] = 0;
-    t->rest[i >> 3] |= (uint8_t)(out << (i & 7));
+    if ((i & 31) == 0) t->rest[i >> 5] = 0;
+    t->rest[i >> 5] |= out << (i & 31);
     any |= out;
   }
   chain_end(&x, exponent, t->part);
@@ -327,20 +402,38 @@ INLINE uint32_t flag_of(double value)
   return TSR__SAW_OTHER | (value != value ? (uint32_t)TSR__SAW_NAN : infinity);
 }
 
-/* Takes zeros and specials out of the rest of eight elements, specials as flags. */
-static unsigned settle_eight(tile *t, const operand *in, int at, unsigned rest)
+/* Which of 32 elements are zeros, or specials: `test` bits all clear, of the value or of its
+ * complement. */
+INLINE uint32_t all_clear(const operand *in, int at, int64_t test, int64_t flip)
 {
-  unsigned zero = 0, special = 0;
-  for (int k = 0; k < 8 / LANES && at + k * LANES < in->n; k++) {
-    vd value = load_at(in, at + k * LANES, in->n - at - k * LANES, in->f32 != NULL);
-    zero |= chosen(none_of((vi)value, all_bits(INT64_MAX))) << k * LANES;
-    special |= chosen(none_of(~(vi)value, all_bits(EXPONENT_BITS))) << k * LANES;
+  uint32_t out = 0;
+  for (int i = 0; i < 32 && at + i < in->n; i += LANES) {
+    vd value = load_at(in, at + i, in->n - at - i, in->f32 != NULL);
+    out |= (uint32_t)chosen(none_of((vi)value ^ all_bits(flip), all_bits(test))) << i;
   }
-  special &= rest;
-  rest &= ~(zero | special);
-  for (; special; special &= special - 1)
-    t->flags |= flag_of(value_at(in, at + __builtin_ctz(special)));
-  return rest;
+  return out;
+}
+
+/* Takes zeros and specials out of the rest of 32 elements, specials as flags. Few are looked at
+ * one by one, many together. */
+static uint32_t settle_word(tile *t, const operand *in, int at, uint32_t rest)
+{
+  if (__builtin_popcount(rest) > 3) {
+    rest &= ~all_clear(in, at, INT64_MAX, 0);
+    if (__builtin_popcount(rest) <= 3) return settle_word(t, in, at, rest);
+    uint32_t special = all_clear(in, at, EXPONENT_BITS, -1) & rest;
+    rest &= ~special;
+    for (; special; special &= special - 1)
+      t->flags |= flag_of(value_at(in, at + __builtin_ctz(special)));
+    return rest;
+  }
+  uint32_t keep_rest = 0;
+  for (; rest; rest &= rest - 1) {
+    double value = value_at(in, at + __builtin_ctz(rest));
+    if (value - value != 0) t->flags |= flag_of(value);
+    else if (value != 0) keep_rest |= rest & -rest;
+  }
+  return keep_rest;
 }
 
 /* After a careful loop that left something out. */
@@ -348,11 +441,11 @@ static void settle(tile *t, const operand *in)
 {
   t->flags = 0;
   t->rest_count = 0;
-  for (int at = 0; at < in->n; at += 8) {
-    unsigned rest = t->rest[at >> 3];
+  for (int at = 0; at < in->n; at += 32) {
+    uint32_t rest = t->rest[at >> 5];
     if (!rest) continue;
-    rest = settle_eight(t, in, at, rest);
-    t->rest[at >> 3] = (uint8_t)rest;
+    rest = settle_word(t, in, at, rest);
+    t->rest[at >> 5] = rest;
     t->rest_count += __builtin_popcount(rest);
   }
 }
@@ -447,6 +540,26 @@ INLINE bool quick_loop(tile *t, int exponent, const operand *in, bool narrow)
                   : quick_f64(t->part, exponent, in, NULL);
 }
 
+static void settle_if(bool any, tile *t, const operand *in)
+{
+  t->rest_count = 0;
+  if (any) settle(t, in);
+}
+
+/* Tries the window as it is, then a better one; of f32 that still do not fit, a wide one. */
+INLINE void careful_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow)
+{
+  limits to = narrow ? limits_f32 : limits_f64;
+  for (int tries = 0; tries < 2; tries++) {
+    settle_if(narrow ? careful_f32(t, grid->exponent, in)
+                     : careful_wide(t, grid->exponent, in, false), t, in);
+    if (t->rest_count <= FEW) return;
+    if (!guess(grid, in, to)) break;
+  }
+  if (narrow && t->rest_count > FEW)
+    settle_if(careful_wide(t, grid->exponent, in, true), t, in);
+}
+
 /* The sum of a tile: what is not in t->part is in t->flags or waits in t->rest. */
 INLINE void sum_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow)
 {
@@ -461,11 +574,7 @@ INLINE void sum_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow)
     }
     quick_failed(grid, in, to);
   }
-  for (int tries = 0; tries < 2; tries++) {
-    if (careful_sum(t, grid->exponent, in, narrow)) settle(t, in);
-    else t->rest_count = 0;
-    if (t->rest_count <= FEW || !guess(grid, in, to)) break;
-  }
+  careful_tile(t, grid, in, narrow);
   if (t->part[0] == 0 && t->part[1] == 0) t->flags |= flags_of_zero(in);
 }
 
@@ -474,8 +583,7 @@ INLINE void spread_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow
   t->flags = 0;
   t->rest_count = 0;
   for (int tries = 0; tries < 2; tries++) {
-    if (careful_spread(t, grid->exponent, in, narrow)) settle(t, in);
-    else t->rest_count = 0;
+    settle_if(careful_spread(t, grid->exponent, in, narrow), t, in);
     if (t->rest_count <= FEW || !guess(grid, in, limits_spread)) break;
   }
   if (t->part[0] == 0 && t->part[1] == 0) t->flags |= flags_of_zero(in);
@@ -484,10 +592,10 @@ INLINE void spread_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow
 /* ---- where the sums go ----------------------------------------------------------------------------- */
 
 /* Calls for each element that waits: `i` is its index. */
-#define EACH_REST(i, t, n)                                                          \
-  for (int byte_ = 0; (t)->rest_count && byte_ < (n); byte_ += 8)                   \
-    for (unsigned left_ = (t)->rest[byte_ >> 3], i;                                 \
-         left_ && (i = (unsigned)byte_ + (unsigned)__builtin_ctz(left_), 1); left_ &= left_ - 1)
+#define EACH_REST(i, t, n)                                                        \
+  for (int at_ = 0; (t)->rest_count && at_ < (n); at_ += 32)                      \
+    for (uint32_t left_ = (t)->rest[at_ >> 5], i = 0;                             \
+         left_ && (i = (uint32_t)(at_ + __builtin_ctz(left_)), 1); left_ &= left_ - 1)
 
 INLINE void add_parts(tsr__acc *acc, const tile *t)
 {
