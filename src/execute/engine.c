@@ -144,7 +144,7 @@ tsr_status tsr__plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, 
     *out = plan;
     return TSR_OK;
   }
-  tsr__plan *plan;
+  tsr__plan *plan = NULL;
   tsr_status status = make_plan(rt, &engine->trace, &plan, error);
   if (status) return status;
   if (engine->plan_count >= engine->plan_limit) evict_oldest(rt, engine);
@@ -261,7 +261,7 @@ tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int cou
                               tsr__plan_shape *out, tsr__error *error)
 {
   tsr__engine *engine = tsr__engine_of(scope->rt);
-  tsr__plan *plan;
+  tsr__plan *plan = NULL;
   pthread_mutex_lock(&engine->lock);
   tsr_status status = plan_of(scope, roots, count, &plan, error);
   tsr__plan_shape shape = { 0 };
@@ -301,7 +301,7 @@ tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, ts
                         tsr__error *error)
 {
   tsr__engine *engine = tsr__engine_of(scope->rt);
-  tsr__plan *plan;
+  tsr__plan *plan = NULL;
   pthread_mutex_lock(&engine->lock);
   tsr_status status = plan_of(scope, roots, count, &plan, error);
   if (!status) {
