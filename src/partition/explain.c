@@ -1,0 +1,120 @@
+/* The plan's communication as text for people:
+ *
+ *   1 all-reduce over x,y (2x4 devices): 276 bytes
+ *     sum at file.c:32 reduces dims that are sharded; 1 accumulator
+ *     cheaper: ... */
+#include "partition/partition.h"
+
+#include <stdio.h>
+
+static const char *const move_names[] = {
+  [TSR__MOVE_SLICE] = "slice",
+  [TSR__MOVE_PERMUTE] = "permute",
+  [TSR__MOVE_ALL_TO_ALL] = "all-to-all",
+  [TSR__MOVE_ALL_GATHER] = "all-gather",
+  [TSR__MOVE_BROADCAST] = "broadcast",
+  [TSR__MOVE_REMATERIALISE] = "rematerialise",
+  [TSR__MOVE_ALL_REDUCE] = "all-reduce",
+  [TSR__MOVE_ROWS] = "rebalance",
+};
+
+static const char *file_of(const char *site)
+{
+  const char *slash = site ? strrchr(site, '/') : NULL;
+  return slash ? slash + 1 : site;
+}
+
+static void add_axes(const tsr__note *note, tsr__text *out)
+{
+  int many = 0;
+  if (!note->mesh || !note->axes) return;
+  tsr__text_add(out, " over ");
+  for (int a = 0; a < note->mesh->axis_count; a++)
+    if (note->axes >> a & 1)
+      tsr__text_add(out, "%s%s=%lld", many++ ? "," : "", note->mesh->names[a],
+                    (long long)note->mesh->sizes[a]);
+}
+
+static void add_type(const tsr__program *program, int node, tsr__text *out)
+{
+  const tsr__gnode *g = &program->nodes[node];
+  tsr_shape shape = tsr__gnode_shape(g);
+  tsr__text_add(out, "%%%d ", tsr__program_number(program, node));
+  tsr__type_add(out, (tsr_dtype)g->dtype, &shape, &program->shardings[g->sharding]);
+}
+
+static void add_who(const tsr__program *program, int node, tsr__text *out)
+{
+  const char *site = program->sites ? file_of(program->sites[node]) : NULL;
+  tsr__text_add(out, "%s", tsr__ops[program->nodes[node].op].name);
+  if (site) tsr__text_add(out, " at %s", site);
+}
+
+static void add_reduced(const tsr__program *program, const tsr__note *note, tsr__text *out)
+{
+  const tsr__gnode *node = &program->nodes[note->node];
+  tsr__text_add(out, "    because ");
+  add_who(program, note->node, out);
+  tsr__text_add(out, " reduces sharded dims of ");
+  add_type(program, node->in[0], out);
+  if (note->accums > 1) tsr__text_add(out, "; %d partial results travel together", note->accums);
+  tsr__text_add(out, "\n");
+}
+
+static void add_moved(const tsr__program *program, const tsr__note *note, tsr__text *out)
+{
+  static const char *const causes[] = {
+    [TSR__CAUSE_NONE] = "",
+    [TSR__CAUSE_ASKED] = "was asked for",
+    [TSR__CAUSE_OPERAND] = "needs its operand so",
+    [TSR__CAUSE_UNPLACED] = "joins unplaced data with placed",
+    [TSR__CAUSE_TABLE] = "needs the whole table on every device",
+    [TSR__CAUSE_REDUCED] = "",
+    [TSR__CAUSE_MESH] = "has operands on two meshes",
+    [TSR__CAUSE_ROWS] = "makes even borders after a filter",
+  };
+  const tsr__gnode *node = &program->nodes[note->node];
+  bool own = note->cause == TSR__CAUSE_ASKED || note->cause == TSR__CAUSE_ROWS || note->user < 0;
+  tsr__text_add(out, "    ");
+  add_type(program, node->in[0], out);
+  tsr__text_add(out, " -> ");
+  add_type(program, note->node, out);
+  tsr__text_add(out, ", because ");
+  add_who(program, own ? note->node : note->user, out);
+  tsr__text_add(out, " %s\n", causes[note->cause]);
+  if (note->move == TSR__MOVE_REMATERIALISE)
+    tsr__text_add(out, "    warning: the two tilings have nothing in common, so nearly all of it moves\n");
+}
+
+static void add_bytes(const tsr__note *note, const int64_t (*counted)[2], tsr__text *out)
+{
+  if (note->move == TSR__MOVE_ROWS && !counted) tsr__text_add(out, "bytes known after the run");
+  else if (note->move == TSR__MOVE_ROWS)
+    tsr__text_add(out, "%lld bytes counted", (long long)(*counted)[0]);
+  else tsr__text_add(out, "%lld bytes", (long long)note->bytes);
+  if (!counted || note->move == TSR__MOVE_ROWS) return;
+  tsr__text_add(out, ", %lld counted", (long long)(*counted)[0]);
+  if ((*counted)[1])
+    tsr__text_add(out, " of which %lld of sums too wide for their fixed part",
+                  (long long)(*counted)[1]);
+}
+
+void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*counted)[2],
+                        tsr__text *out)
+{
+  const tsr__program *program = &partitioned->program;
+  if (!partitioned->note_count) tsr__text_add(out, "nothing moves between devices\n");
+  for (int i = 0; i < partitioned->note_count; i++) {
+    const tsr__note *note = &partitioned->notes[i];
+    tsr__text_add(out, "%s", move_names[note->move]);
+    add_axes(note, out);
+    tsr__text_add(out, ": ");
+    add_bytes(note, counted ? &counted[i] : NULL, out);
+    tsr__text_add(out, "\n");
+    if (note->move == TSR__MOVE_ALL_REDUCE) add_reduced(program, note, out);
+    else add_moved(program, note, out);
+    if (note->cheaper[0])
+      tsr__text_add(out, "    cheaper: %s (%lld bytes)\n", note->cheaper,
+                    (long long)note->cheaper_bytes);
+  }
+}

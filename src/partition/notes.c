@@ -1,0 +1,285 @@
+/* Notes: one for each communication of a partitioned program, with its bytes, its cause and a
+ * cheaper way where one is known.
+ *
+ * Reductions that are combined in the same stage over the same axes of the same mesh travel
+ * together: one note. Its bytes: in each group of p devices, p - 1 partials go to the leader and
+ * p - 1 copies of the results come back. */
+#include "partition/flow.h"
+
+#include <stdio.h>
+
+typedef struct maker {
+  tsr__partitioned *out;
+  tsr__error *error;
+  size_t capacity;
+  int *stage;            /* by node */
+  int *users;            /* by node: how many others read it */
+  tsr__accum *accums;
+  int *of_node;
+  int accum_count;
+} maker;
+
+static const tsr_sharding *sharding_of(const maker *m, int node)
+{
+  return &m->out->program.shardings[m->out->program.nodes[node].sharding];
+}
+
+/* ---- reshards ---- */
+
+static bool has_unknown_size(const tsr__gnode *node)
+{
+  for (int d = 0; d < node->rank; d++)
+    if (node->dims[d] < 0) return true;
+  return false;
+}
+
+/* Data that was put could have been put where it is needed, if nobody needs it elsewhere. */
+static void suggest_put(const maker *m, int node, const tsr_sharding *want, tsr__note *note)
+{
+  const tsr__gnode *leaf = &m->out->program.nodes[node];
+  char spec[64];
+  if (leaf->op != TSR__OP_LEAF || m->users[node] != 1) return;
+  int length = tsr_sharding_text(want, leaf->rank, spec, sizeof spec);
+  if (length >= (int)sizeof spec || length < 2) return;
+  spec[length - 1] = '\0'; /* without the parentheses: as it is typed */
+  note->cheaper_bytes = 0;
+  snprintf(note->cheaper, sizeof note->cheaper, "put %%%d with spec %s",
+           tsr__program_number(&m->out->program, node), length > 2 ? spec + 1 : "-");
+}
+
+static int first_user(const tsr__program *program, int node)
+{
+  for (int n = node + 1; n < program->node_count; n++)
+    for (int i = 0; i < 3; i++)
+      if (program->nodes[n].in[i] == node) return n;
+  return -1;
+}
+
+static void note_move(const maker *m, int n, tsr__note *note)
+{
+  const tsr__program *program = &m->out->program;
+  const tsr__gnode *node = &program->nodes[n];
+  const tsr_sharding *from = sharding_of(m, node->in[0]), *to = sharding_of(m, n);
+  tsr_shape shape = tsr__gnode_shape(node);
+  unsigned axes;
+  note->move = (uint8_t)tsr__reshard_move(from, to, &shape, &axes);
+  note->axes = (uint8_t)axes;
+  note->cause = node->cause;
+  note->mesh = to->mesh ? to->mesh : from->mesh;
+  note->node = n;
+  note->user = first_user(program, n);
+  note->cheaper_bytes = -1;
+  if (has_unknown_size(node)) return;
+  note->bytes = tsr__reshard_bytes(from, to, (tsr_dtype)node->dtype, &shape);
+  if (note->bytes > 0) suggest_put(m, node->in[0], to, note);
+}
+
+/* Even borders after a filter: how much moves depends on how many rows were left. */
+static void note_rows(const maker *m, int n, tsr__note *note)
+{
+  const tsr_sharding *at = sharding_of(m, n);
+  note->move = TSR__MOVE_ROWS;
+  note->cause = TSR__CAUSE_ROWS;
+  note->axes = (uint8_t)tsr__dim_axes(at, 0);
+  note->mesh = at->mesh;
+  note->node = n;
+  note->user = first_user(&m->out->program, n);
+  note->cheaper_bytes = -1;
+}
+
+/* ---- reductions ---- */
+
+static int64_t local_count(const maker *m, int n, int position)
+{
+  tsr_shape shape = tsr__gnode_shape(&m->out->program.nodes[n]);
+  int64_t count = 1, start, size;
+  for (int d = 0; d < shape.rank; d++) {
+    tsr__dim_part(sharding_of(m, n), d, shape.dims[d] < 0 ? 0 : shape.dims[d], position, &start,
+                  &size);
+    count *= size;
+  }
+  return count;
+}
+
+/* Whether a position is the first of those that differ from it in the combined axes only. */
+static bool leads(const tsr_mesh *mesh, unsigned axes, int position)
+{
+  for (int a = 0; a < mesh->axis_count; a++)
+    if (axes >> a & 1 && tsr__mesh_coord(mesh, position, a) != 0) return false;
+  return true;
+}
+
+/* Bytes of one partial and one copy of the result, over the leaders of all groups. */
+static int64_t bytes_over_groups(const maker *m, int n, const tsr__accum *accum)
+{
+  const tsr_mesh *mesh = sharding_of(m, n)->mesh;
+  const tsr__gnode *node = &m->out->program.nodes[n];
+  bool one = tsr__reduces_to_one(node);
+  int64_t bytes = 0;
+  for (int p = 0; p < mesh->device_count; p++) {
+    if (!leads(mesh, node->reduce_axes, p)) continue;
+    int64_t count = local_count(m, n, p);
+    tsr_box box = { .size = { count } };
+    bytes += accum ? tsr__wire_bytes(accum->cls, accum->dtype, count, one)
+                   : tsr__piece_bytes((tsr_dtype)node->dtype, 1, &box);
+  }
+  return bytes;
+}
+
+static int64_t members_of(const tsr_mesh *mesh, unsigned axes)
+{
+  int64_t members = 1;
+  for (int a = 0; a < mesh->axis_count; a++)
+    if (axes >> a & 1) members *= mesh->sizes[a];
+  return members;
+}
+
+/* A reduction of put data along a sharded dim crosses nothing if a kept dim were sharded instead. */
+static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
+{
+  const tsr__program *program = &m->out->program;
+  const tsr__gnode *node = &program->nodes[n], *x = &program->nodes[node->in[0]];
+  const tsr_sharding *at = sharding_of(m, node->in[0]);
+  int kept = -1;
+  if (x->op != TSR__OP_LEAF || m->users[node->in[0]] != 1 || note->accums != 1) return;
+  for (int d = x->rank - 1; d >= 0; d--)
+    if (!(node->attr.dims >> d & 1) && x->dims[d] >= members_of(note->mesh, note->axes)) kept = d;
+  if (kept < 0) return;
+  tsr_sharding want;
+  memset(&want, 0, sizeof want);
+  want.mesh = at->mesh;
+  want.rank = TSR_MAX_RANK;
+  uint8_t used = 0;
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    for (int i = at->first[d]; i < at->first[d + 1]; i++)
+      if (!(note->axes >> at->axis[i] & 1)) want.axis[used++] = at->axis[i];
+    for (int a = 0; d == kept && a < TSR_MAX_AXES; a++)
+      if (note->axes >> a & 1) want.axis[used++] = (uint8_t)a;
+    want.first[d + 1] = used;
+  }
+  suggest_put(m, node->in[0], &want, note);
+}
+
+static bool together(const maker *m, int a, int b)
+{
+  return m->stage[a] == m->stage[b] &&
+         m->out->program.nodes[a].reduce_axes == m->out->program.nodes[b].reduce_axes &&
+         sharding_of(m, a)->mesh == sharding_of(m, b)->mesh;
+}
+
+/* The note that a reduction's partials belong to, if one was made already. */
+static tsr__note *note_of(const maker *m, int n)
+{
+  for (int i = 0; i < m->out->note_count; i++) {
+    tsr__note *note = &m->out->notes[i];
+    if (note->move == TSR__MOVE_ALL_REDUCE && together(m, note->node, n)) return note;
+  }
+  return NULL;
+}
+
+static void start_all_reduce(const maker *m, int n, tsr__note *note)
+{
+  note->move = TSR__MOVE_ALL_REDUCE;
+  note->cause = TSR__CAUSE_REDUCED;
+  note->axes = m->out->program.nodes[n].reduce_axes;
+  note->mesh = sharding_of(m, n)->mesh;
+  note->node = n;
+  note->user = first_user(&m->out->program, n);
+  note->cheaper_bytes = -1;
+}
+
+/* Adds what reduction `n` makes travel: accumulators of which it is the first user, and its result. */
+static void add_reduction(const maker *m, int n, tsr__note *note)
+{
+  int64_t others = members_of(note->mesh, note->axes) - 1;
+  for (int k = 0; k < 2; k++) {
+    int accum = m->of_node[2 * n + k];
+    if (accum < 0 || m->accums[accum].node != n) continue;
+    note->accums++;
+    note->bytes += others * bytes_over_groups(m, n, &m->accums[accum]);
+  }
+  note->bytes += others * bytes_over_groups(m, n, NULL);
+}
+
+/* ---- all ---- */
+
+static tsr__note *new_note(maker *m)
+{
+  tsr__partitioned *out = m->out;
+  if (!tsr__grow(out->program.heap, (void **)&out->notes, &m->capacity, (size_t)out->note_count + 1,
+                 sizeof *out->notes)) {
+    tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program");
+    return NULL;
+  }
+  tsr__note *note = &out->notes[out->note_count++];
+  memset(note, 0, sizeof *note);
+  return note;
+}
+
+static tsr_status note_node(maker *m, int n)
+{
+  const tsr__gnode *node = &m->out->program.nodes[n];
+  bool reduces = node->reduce_axes != 0;
+  tsr__note *note = reduces ? note_of(m, n) : NULL;
+  if (node->op != TSR__OP_RESHARD && node->op != TSR__OP_REBALANCE && !reduces) return TSR_OK;
+  if (node->op == TSR__OP_REBALANCE && !sharding_of(m, n)->mesh) return TSR_OK;
+  if (!note) {
+    note = new_note(m);
+    if (!note) return m->error->status;
+    if (reduces) start_all_reduce(m, n, note);
+  }
+  if (reduces) add_reduction(m, n, note);
+  else if (node->op == TSR__OP_RESHARD) note_move(m, n, note);
+  else note_rows(m, n, note);
+  return TSR_OK;
+}
+
+static tsr_status prepare(maker *m, tsr__arena *arena)
+{
+  const tsr__program *program = &m->out->program;
+  size_t nodes = (size_t)program->node_count + 1;
+  m->stage = tsr__arena_new(arena, nodes * sizeof *m->stage);
+  m->users = tsr__arena_new(arena, nodes * sizeof *m->users);
+  m->of_node = tsr__arena_new(arena, 2 * nodes * sizeof *m->of_node);
+  int most = 0;
+  for (int n = 0; n < program->node_count; n++)
+    most += tsr__acc_class_of(program->nodes[n].op) == TSR__ACC_NONE ? 0 : 2;
+  m->accums = tsr__arena_new(arena, ((size_t)most + 1) * sizeof *m->accums);
+  if (!m->stage || !m->users || !m->of_node || !m->accums)
+    return tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program");
+  tsr__stages(program, m->stage);
+  m->accum_count = tsr__accums(program, m->accums, m->of_node);
+  for (int n = 0; n < program->node_count; n++)
+    for (int i = 0; i < 3; i++)
+      if (program->nodes[n].in[i] >= 0) m->users[program->nodes[n].in[i]]++;
+  return TSR_OK;
+}
+
+/* Gives the list its exact length, by which it is freed. */
+static tsr_status trim(maker *m)
+{
+  tsr__partitioned *out = m->out;
+  size_t size = (size_t)out->note_count * sizeof *out->notes;
+  tsr__note *exact = size ? tsr__new(out->program.heap, size) : NULL;
+  bool failed = size && !exact;
+  if (exact) memcpy(exact, out->notes, size);
+  tsr__del(out->program.heap, out->notes, m->capacity * sizeof *out->notes);
+  out->notes = exact;
+  if (failed) out->note_count = 0;
+  return failed ? tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program") : TSR_OK;
+}
+
+tsr_status tsr__notes_make(tsr__heap *heap, tsr__partitioned *out, tsr__error *error)
+{
+  maker m = { .out = out, .error = error };
+  tsr__arena arena;
+  tsr__arena_init(&arena, heap);
+  tsr_status status = prepare(&m, &arena);
+  for (int n = 0; n < out->program.node_count && !status; n++) status = note_node(&m, n);
+  for (int i = 0; i < out->note_count && !status; i++)
+    if (out->notes[i].move == TSR__MOVE_ALL_REDUCE)
+      suggest_kept_dim(&m, out->notes[i].node, &out->notes[i]);
+  tsr__arena_free(&arena);
+  tsr_status trimmed = trim(&m);
+  return status ? status : trimmed;
+}

@@ -1,0 +1,227 @@
+/* From a global program to the program of each device.
+ *
+ *   propagate (propagate.c) -> rewrite (here) -> notes (notes.c)
+ *
+ *   %2 = %0 + %1                       %2 = reshard(%1)      operand
+ *   %0 @(x,-)  %1 @(-,x)       -->     %3 = %0 + %2
+ *
+ * Invariants of the result: operands of a node lie as the node cuts its factors, or are constants,
+ * which have no place; reductions name the mesh axes over which their partials meet; CONSTRAIN nodes
+ * and reshards that would move nothing are gone. `home` and `origin` tie it to the traced program. */
+#include "partition/flow.h"
+
+#include <stdio.h>
+
+typedef struct rewrite {
+  const tsr__program *in;
+  const tsr__flow *flow;
+  tsr__partitioned *out;
+  int32_t *first_move;  /* by node of the result: its newest RESHARD, -1 = none */
+  int32_t *next_move;   /* by RESHARD node: the one before it of the same operand */
+  tsr__error *error;
+} rewrite;
+
+static tsr_status no_memory(tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM, "no memory to plan a program; close scopes that are done");
+}
+
+/* ---- adding nodes ---- */
+
+static int add_node(rewrite *r, const tsr__gnode *node, int origin, const char *site)
+{
+  int index = tsr__program_add(&r->out->program, node, site);
+  if (index < 0) {
+    no_memory(r->error);
+    return -1;
+  }
+  r->out->origin[index] = origin;
+  r->first_move[index] = r->next_move[index] = -1;
+  return index;
+}
+
+static const char *site_of(const rewrite *r, int node)
+{
+  return r->in->sites ? r->in->sites[node] : NULL;
+}
+
+typedef struct place_text {
+  char text[200];
+} place_text;
+
+/* "f64[8]@(x) on mesh (x=4)" */
+static place_text say_place(const tsr__gnode *node, const tsr_sharding *at)
+{
+  place_text out;
+  char type[140];
+  tsr_type_text((tsr_dtype)node->dtype, tsr__gnode_shape(node), at, type, sizeof type);
+  if (at->mesh) snprintf(out.text, sizeof out.text, "%s on mesh (%s)", type, tsr_mesh_text(at->mesh));
+  else snprintf(out.text, sizeof out.text, "%s, unplaced", type);
+  return out;
+}
+
+static tsr_status check_move(rewrite *r, int user, const tsr__gnode *operand,
+                             const tsr_sharding *from, const tsr_sharding *to)
+{
+  const char *name = tsr__ops[r->in->nodes[user].op].name, *site = site_of(r, user);
+  if (from->mesh && to->mesh && !tsr__same_devices(from->mesh, to->mesh))
+    return tsr__error_set(r->error, TSR_EAXIS,
+                          "tsr_%s: %s is needed as %s: the meshes are over different devices; put one "
+                          "of them on the other's devices%s%s",
+                          name, say_place(operand, from).text, say_place(operand, to).text,
+                          site ? "\n    used at " : "", site ? site : "");
+  return TSR_OK;
+}
+
+static tsr_status check_rows(rewrite *r, int user, int operand, const tsr_sharding *from,
+                             const tsr_sharding *to)
+{
+  const tsr__gnode *node = &r->in->nodes[operand];
+  if (!r->flow->ragged[operand]) return TSR_OK;
+  return tsr__error_set(r->error, TSR_EUNSUPPORTED,
+                        "tsr_%s: %s, whose rows lie as a filter left them, is needed as %s; rebalance "
+                        "it first",
+                        tsr__ops[r->in->nodes[user].op].name, say_place(node, from).text,
+                        say_place(node, to).text);
+}
+
+static int cause_of(const tsr__gnode *user, int i, const tsr_sharding *from, const tsr_sharding *to)
+{
+  if (user->op == TSR__OP_RESHARD || user->op == TSR__OP_CONSTRAIN) return TSR__CAUSE_ASKED;
+  if (!from->mesh) return TSR__CAUSE_UNPLACED;
+  if (from->mesh != to->mesh) return TSR__CAUSE_MESH;
+  bool table = (user->op == TSR__OP_TAKE || user->op == TSR__OP_SEARCH) && i == 0;
+  return table ? TSR__CAUSE_TABLE : TSR__CAUSE_OPERAND;
+}
+
+/* The node of the result that holds traced node `operand` in the sharding that its user needs. */
+static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
+{
+  tsr__program *program = &r->out->program;
+  int operand = r->in->nodes[user].in[i], at = r->out->home[operand];
+  tsr__gnode node = program->nodes[at];
+  tsr_sharding from = program->shardings[node.sharding];
+  tsr_shape shape = tsr__gnode_shape(&node);
+  bool asked = r->in->nodes[user].op == TSR__OP_RESHARD || r->in->nodes[user].op == TSR__OP_CONSTRAIN;
+  if (node.op == TSR__OP_CONST && !asked) return at;
+  if (tsr__same_places(&from, to, &shape)) return at;
+  if (check_move(r, user, &node, &from, to) || check_rows(r, user, operand, &from, to)) return -1;
+  int sharding = tsr__program_sharding(program, to);
+  for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
+    if (program->nodes[m].sharding == sharding) return m;
+  tsr__gnode move = { .op = TSR__OP_RESHARD, .dtype = node.dtype, .rank = node.rank,
+                      .flags = TSR__PLACED, .sharding = (uint16_t)sharding,
+                      .cause = (uint8_t)cause_of(&r->in->nodes[user], i, &from, to),
+                      .in = { at, -1, -1 }, .param = -1 };
+  memcpy(move.dims, node.dims, sizeof move.dims);
+  int index = add_node(r, &move, -1, site_of(r, user));
+  if (index < 0) return -1;
+  r->next_move[index] = r->first_move[at];
+  r->first_move[at] = index;
+  return index;
+}
+
+/* ---- nodes ---- */
+
+/* A place that was asked for: a move, or nothing where it lies there already. */
+static tsr_status place(rewrite *r, int n)
+{
+  const tsr__gnode *node = &r->in->nodes[n];
+  int at = moved(r, n, 0, &r->flow->at[n]);
+  if (at < 0) return r->error->status;
+  r->out->home[n] = at;
+  r->out->program.nodes[at].flags |= node->flags & TSR__ROOT;
+  if (r->out->origin[at] < 0) r->out->origin[at] = n;
+  return TSR_OK;
+}
+
+static tsr_status copy(rewrite *r, int n)
+{
+  tsr__gnode node = r->in->nodes[n];
+  tsr__choice choice;
+  tsr__flow_choose(r->flow, n, &choice);
+  for (int i = 0; i < 3; i++) {
+    if (node.in[i] < 0) continue;
+    tsr_sharding need = tsr__choice_operand(&choice, i, r->in->nodes[node.in[i]].rank);
+    node.in[i] = moved(r, n, i, &need);
+    if (node.in[i] < 0) return r->error->status;
+  }
+  bool reduces = tsr__ops[node.op].lowering == TSR__LOW_REDUCE;
+  if (reduces) node.reduce_axes = (uint8_t)tsr__choice_reduced(&choice);
+  node.sharding = (uint16_t)tsr__program_sharding(&r->out->program, &r->flow->at[n]);
+  int index = add_node(r, &node, n, site_of(r, n));
+  if (index < 0) return r->error->status;
+  r->out->home[n] = index;
+  return TSR_OK;
+}
+
+static tsr_status rewrite_all(rewrite *r)
+{
+  for (int n = 0; n < r->in->node_count; n++) {
+    int op = r->in->nodes[n].op;
+    bool placing = op == TSR__OP_CONSTRAIN || op == TSR__OP_RESHARD;
+    tsr_status status = placing ? place(r, n) : copy(r, n);
+    if (status) return status;
+  }
+  return r->out->program.failed ? no_memory(r->error) : TSR_OK;
+}
+
+/* ---- the whole ---- */
+
+/* At most one reshard an operand is added. */
+static size_t most_nodes(const tsr__program *program)
+{
+  return 4 * (size_t)program->node_count + 1;
+}
+
+static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr__arena *arena,
+                        tsr__partitioned *out, tsr__error *error)
+{
+  size_t most = most_nodes(program);
+  rewrite r = { .in = program, .flow = flow, .out = out, .error = error };
+  int32_t *origin = tsr__arena_new(arena, most * sizeof *origin);
+  r.first_move = tsr__arena_new(arena, most * sizeof *r.first_move);
+  r.next_move = tsr__arena_new(arena, most * sizeof *r.next_move);
+  tsr__heap *heap = out->program.heap;
+  out->home_count = program->node_count;
+  out->home = tsr__new(heap, ((size_t)program->node_count + 1) * sizeof *out->home);
+  if (!origin || !r.first_move || !r.next_move || !out->home) return no_memory(error);
+  out->origin = origin;
+  tsr_status status = rewrite_all(&r);
+  size_t bytes = ((size_t)out->program.node_count + 1) * sizeof *origin;
+  out->origin = status ? NULL : tsr__new(heap, bytes);
+  if (status) return status;
+  if (!out->origin) return no_memory(error);
+  memcpy(out->origin, origin, bytes - sizeof *origin);
+  return TSR_OK;
+}
+
+tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__partitioned *out,
+                          tsr__error *error)
+{
+  tsr__partitioned made;
+  tsr__arena arena;
+  tsr__flow flow;
+  memset(&made, 0, sizeof made);
+  tsr__program_init(&made.program, heap);
+  tsr__arena_init(&arena, heap);
+  tsr_status status = tsr__flow_run(program, &arena, &flow, error);
+  if (!status) status = build(program, &flow, &arena, &made, error);
+  if (!status) status = tsr__notes_make(heap, &made, error);
+  tsr__arena_free(&arena);
+  if (status) tsr__partitioned_free(&made, heap);
+  else *out = made;
+  return status;
+}
+
+void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap)
+{
+  size_t nodes = (size_t)partitioned->program.node_count + 1;
+  tsr__del(heap, partitioned->origin, nodes * sizeof *partitioned->origin);
+  size_t traced = (size_t)partitioned->home_count + 1;
+  tsr__del(heap, partitioned->home, traced * sizeof *partitioned->home);
+  size_t notes = (size_t)partitioned->note_count * sizeof *partitioned->notes;
+  tsr__del(heap, partitioned->notes, notes);
+  tsr__program_free(&partitioned->program);
+  memset(partitioned, 0, sizeof *partitioned);
+}

@@ -1,0 +1,257 @@
+/* Propagation: where every node lies.
+ *
+ *   forward    a node follows its operands: each factor is cut like the largest operand cuts it,
+ *              ties go to the first; an axis is used once
+ *   backward   what is computed from numbers alone (iota, full, random draws and elementwise
+ *              operations on them) lies where its users need it
+ *
+ * Both are repeated until nothing changes; a node's place, once known, stays, so this ends. Nodes that
+ * depend on unplaced data only stay unplaced, on one device. */
+#include "partition/flow.h"
+
+#define ROUNDS 16
+#define MANY ((int64_t)1 << 40) /* stands for a size known at run time */
+
+/* ---- axes and shardings ---- */
+
+static tsr__axes axes_of_dim(const tsr_sharding *s, int dim)
+{
+  tsr__axes out = { .count = (uint8_t)(s->first[dim + 1] - s->first[dim]) };
+  memcpy(out.axis, &s->axis[s->first[dim]], out.count);
+  return out;
+}
+
+/* The sharding whose dim d is cut like factor map[d]; canonical. */
+static tsr_sharding sharding_of(const tsr__choice *choice, const int8_t *map, int rank)
+{
+  tsr_sharding out;
+  memset(&out, 0, sizeof out);
+  if (!choice->mesh) return out;
+  out.mesh = choice->mesh;
+  out.rank = TSR_MAX_RANK;
+  uint8_t used = 0;
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    const tsr__axes *axes = d < rank && map[d] >= 0 ? &choice->axes[map[d]] : NULL;
+    for (int i = 0; axes && i < axes->count; i++) out.axis[used++] = axes->axis[i];
+    out.first[d + 1] = used;
+  }
+  return out;
+}
+
+tsr_sharding tsr__choice_operand(const tsr__choice *choice, int i, int rank)
+{
+  return sharding_of(choice, choice->factors.in[i], rank);
+}
+
+tsr_sharding tsr__choice_result(const tsr__choice *choice, int rank)
+{
+  return sharding_of(choice, choice->factors.out, rank);
+}
+
+unsigned tsr__choice_reduced(const tsr__choice *choice)
+{
+  unsigned mask = 0;
+  for (int f = 0; f < choice->factors.count; f++)
+    for (int i = 0; choice->factors.kind[f] == TSR__FACTOR_REDUCE && i < choice->axes[f].count; i++)
+      mask |= 1u << choice->axes[f].axis[i];
+  return mask;
+}
+
+/* ---- choosing ---- */
+
+static int64_t weight_of(const tsr__gnode *node)
+{
+  int64_t count = 1;
+  for (int d = 0; d < node->rank; d++) {
+    int64_t size = node->dims[d] < 0 ? MANY : node->dims[d];
+    if (size > 0 && count > INT64_MAX / size) return INT64_MAX;
+    count *= size;
+  }
+  return count;
+}
+
+/* Operand numbers that lie somewhere, the largest first. */
+static int by_weight(const tsr__flow *flow, int n, int order[3])
+{
+  const tsr__gnode *node = &flow->program->nodes[n];
+  int64_t weight[3];
+  int count = 0;
+  for (int i = 0; i < 3; i++) {
+    if (node->in[i] < 0 || !flow->at[node->in[i]].mesh) continue;
+    int64_t mine = weight_of(&flow->program->nodes[node->in[i]]);
+    int at = count++;
+    for (; at > 0 && weight[at - 1] < mine; at--) {
+      weight[at] = weight[at - 1];
+      order[at] = order[at - 1];
+    }
+    weight[at] = mine;
+    order[at] = i;
+  }
+  return count;
+}
+
+/* Takes for a factor as many leading axes as no other factor uses. */
+static void take_axes(tsr__choice *choice, int factor, tsr__axes axes, unsigned *used)
+{
+  tsr__axes *mine = &choice->axes[factor];
+  for (int i = 0; i < axes.count && !(*used >> axes.axis[i] & 1); i++) {
+    mine->axis[mine->count++] = axes.axis[i];
+    *used |= 1u << axes.axis[i];
+  }
+}
+
+void tsr__flow_choose(const tsr__flow *flow, int n, tsr__choice *out)
+{
+  const tsr__gnode *node = &flow->program->nodes[n];
+  bool settled[TSR__MAX_FACTORS] = { false };
+  unsigned used = 0;
+  int order[3], count = by_weight(flow, n, order);
+  memset(out, 0, sizeof *out);
+  tsr__factors_of(flow->program, n, &out->factors);
+  const tsr__factors *factors = &out->factors;
+  out->mesh = flow->at[n].mesh;
+  if (!out->mesh && count) out->mesh = flow->at[node->in[order[0]]].mesh;
+  for (int f = 0; f < factors->count; f++) settled[f] = factors->kind[f] == TSR__FACTOR_REPLICATE;
+  for (int d = 0; flow->at[n].mesh && d < node->rank; d++) {
+    if (factors->out[d] < 0 || settled[factors->out[d]]) continue;
+    take_axes(out, factors->out[d], axes_of_dim(&flow->at[n], d), &used);
+    settled[factors->out[d]] = true;
+  }
+  for (int k = 0; k < count; k++) {
+    const tsr__gnode *operand = &flow->program->nodes[node->in[order[k]]];
+    const tsr_sharding *place = &flow->at[node->in[order[k]]];
+    if (place->mesh != out->mesh) continue;
+    for (int d = 0; d < operand->rank; d++) {
+      int f = factors->in[order[k]][d];
+      tsr__axes axes = axes_of_dim(place, d);
+      if (f < 0 || settled[f] || !axes.count) continue;
+      take_axes(out, f, axes, &used);
+      settled[f] = out->axes[f].count > 0;
+    }
+  }
+}
+
+/* ---- the two directions ---- */
+
+static bool is_source(const tsr__gnode *node)
+{
+  return node->op == TSR__OP_IOTA || node->op == TSR__OP_FULL || node->op == TSR__OP_UNIFORM;
+}
+
+
+static bool forward(tsr__flow *flow)
+{
+  bool changed = false;
+  tsr__choice choice;
+  for (int n = 0; n < flow->program->node_count; n++) {
+    const tsr__gnode *node = &flow->program->nodes[n];
+    if (flow->at[n].mesh || is_source(node) || tsr__ops[node->op].lowering == TSR__LOW_LEAF)
+      continue;
+    bool known = false;
+    for (int i = 0; i < 3; i++) known |= node->in[i] >= 0 && flow->at[node->in[i]].mesh;
+    if (!known) continue;
+    tsr__flow_choose(flow, n, &choice);
+    flow->at[n] = tsr__choice_result(&choice, node->rank);
+    changed = true;
+  }
+  return changed;
+}
+
+static bool backward(tsr__flow *flow)
+{
+  bool changed = false;
+  tsr__choice choice;
+  for (int n = flow->program->node_count - 1; n >= 0; n--) {
+    const tsr__gnode *node = &flow->program->nodes[n];
+    bool asks = false;
+    for (int i = 0; i < 3; i++) {
+      int in = node->in[i];
+      asks |= in >= 0 && flow->free[in] && !flow->at[in].mesh &&
+              flow->program->nodes[in].op != TSR__OP_CONST;
+    }
+    if (!asks || !flow->at[n].mesh) continue;
+    tsr__flow_choose(flow, n, &choice);
+    for (int i = 0; i < 3; i++) {
+      int in = node->in[i];
+      if (in < 0 || !flow->free[in] || flow->at[in].mesh) continue;
+      if (flow->program->nodes[in].op == TSR__OP_CONST) continue;
+      flow->at[in] = tsr__choice_operand(&choice, i, flow->program->nodes[in].rank);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+/* A full array of a computed number follows that number when nobody else places it. */
+static bool settle_fulls(tsr__flow *flow)
+{
+  bool changed = false;
+  for (int n = 0; n < flow->program->node_count; n++) {
+    const tsr__gnode *node = &flow->program->nodes[n];
+    if (node->op != TSR__OP_FULL || flow->at[n].mesh || !flow->at[node->in[0]].mesh) continue;
+    flow->at[n] = flow->at[node->in[0]];
+    changed = true;
+  }
+  return changed;
+}
+
+/* ---- the start ---- */
+
+static void start_node(tsr__flow *flow, int n)
+{
+  const tsr__program *program = flow->program;
+  const tsr__gnode *node = &program->nodes[n];
+  int lowering = tsr__ops[node->op].lowering;
+  bool all_free = node->op == TSR__OP_CONST || lowering == TSR__LOW_TILE ||
+                  lowering == TSR__LOW_FORMULA;
+  bool ragged = node->flags & TSR__RAGGED || node->op == TSR__OP_COMPACT;
+  for (int i = 0; i < 3; i++) {
+    if (node->in[i] < 0) continue;
+    all_free &= flow->free[node->in[i]] || node->op == TSR__OP_FULL;
+    ragged |= flow->ragged[node->in[i]] && node->rank > 0 && node->dims[0] == TSR__DYNAMIC;
+  }
+  flow->free[n] = all_free;
+  flow->ragged[n] = ragged && node->op != TSR__OP_REBALANCE;
+  if (node->flags & TSR__PLACED) flow->at[n] = program->shardings[node->sharding];
+}
+
+/* Rows that a filter left in place line up only with rows that the same devices filtered. */
+static tsr_status check_rows(const tsr__flow *flow, int n, tsr__error *error)
+{
+  const tsr__gnode *node = &flow->program->nodes[n];
+  if (tsr__ops[node->op].lowering == TSR__LOW_STEP || !node->rank) return TSR_OK;
+  int seen[2] = { -1, -1 };
+  for (int i = 0; i < 3; i++) {
+    int in = node->in[i];
+    const tsr__gnode *operand = in >= 0 ? &flow->program->nodes[in] : NULL;
+    if (operand && operand->rank && operand->dims[0] == TSR__DYNAMIC) seen[flow->ragged[in]] = in;
+  }
+  if (seen[0] < 0 || seen[1] < 0) return TSR_OK;
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "tsr_%s: one operand's rows lie as a filter left them and the other's at even "
+                        "borders; rebalance the filtered one",
+                        tsr__ops[node->op].name);
+}
+
+tsr_status tsr__flow_run(const tsr__program *program, tsr__arena *arena, tsr__flow *out,
+                         tsr__error *error)
+{
+  size_t count = (size_t)program->node_count;
+  tsr__flow flow = { .program = program };
+  flow.at = tsr__arena_new(arena, (count + 1) * sizeof *flow.at);
+  flow.free = tsr__arena_new(arena, count + 1);
+  flow.ragged = tsr__arena_new(arena, count + 1);
+  if (!flow.at || !flow.free || !flow.ragged)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory to plan a program; close scopes that are done");
+  for (int n = 0; n < program->node_count; n++) {
+    start_node(&flow, n);
+    if (check_rows(&flow, n, error)) return error->status;
+  }
+  for (int round = 0; round < ROUNDS; round++) {
+    bool changed = forward(&flow);
+    changed |= backward(&flow);
+    if (!changed && !settle_fulls(&flow)) break;
+  }
+  *out = flow;
+  return TSR_OK;
+}

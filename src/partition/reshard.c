@@ -1,0 +1,199 @@
+/* Moving an array from one sharding to another: who copies which box from whom, how many bytes
+ * cross between devices, and what to call it.
+ *
+ *   to position 2:  [....####]        parts of `from` are disjoint and cover the array, so the
+ *   from parts:     [aaa][bbb][cc]    pieces of a box are its intersections with them; of the
+ *   pieces:             [b ][cc]      replicas of a part, the own device's is taken, else the
+ *                                     lowest position's
+ *
+ * Nothing is ever gathered in full to be cut again: each device gets the elements that it lacks, once. */
+#include "partition/flow.h"
+
+/* ---- pieces ---- */
+
+static bool intersect(const tsr_box *a, const tsr_box *b, int rank, tsr_box *out)
+{
+  memset(out, 0, sizeof *out);
+  for (int d = 0; d < rank; d++) {
+    int64_t end_a = a->start[d] + a->size[d], end_b = b->start[d] + b->size[d];
+    int64_t start = a->start[d] > b->start[d] ? a->start[d] : b->start[d];
+    int64_t end = end_a < end_b ? end_a : end_b;
+    if (start >= end) return false;
+    out->start[d] = start;
+    out->size[d] = end - start;
+  }
+  return true;
+}
+
+/* The position of `from` that lies on a device, -1 for none; `hint` is tried first. */
+static int position_on(const tsr_sharding *from, int device, int hint)
+{
+  int count = tsr__positions(from);
+  if (hint < count && tsr__position_device(from, hint) == device) return hint;
+  for (int p = 0; p < count; p++)
+    if (tsr__position_device(from, p) == device) return p;
+  return -1;
+}
+
+void tsr__reshard_pieces(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
+                         int to_position, tsr__piece_fn fn, void *user)
+{
+  tsr_box want, part, piece;
+  int count = tsr__positions(from);
+  int own = position_on(from, tsr__position_device(to, to_position), to_position);
+  int own_leader = own < 0 ? -1 : tsr__replica_leader(from, own);
+  tsr__box(to, shape, to_position, &want);
+  for (int p = 0; p < count; p++) {
+    if (tsr__replica_leader(from, p) != p) continue;
+    tsr__box(from, shape, p, &part);
+    if (intersect(&want, &part, shape->rank, &piece)) fn(user, p == own_leader ? own : p, &piece);
+  }
+}
+
+int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box)
+{
+  int64_t count = 1;
+  for (int d = 0; d < rank; d++) count *= box->size[d];
+  return dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
+}
+
+typedef struct tally {
+  const tsr_sharding *from;
+  int device, rank;
+  tsr_dtype dtype;
+  int64_t bytes;
+} tally;
+
+static void add_piece(void *user, int from_position, const tsr_box *box)
+{
+  tally *t = user;
+  if (tsr__position_device(t->from, from_position) != t->device)
+    t->bytes += tsr__piece_bytes(t->dtype, t->rank, box);
+}
+
+int64_t tsr__reshard_bytes(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
+                           const tsr_shape *shape)
+{
+  tally t = { .from = from, .rank = shape->rank, .dtype = dtype };
+  for (int p = 0; p < tsr__positions(to); p++) {
+    t.device = tsr__position_device(to, p);
+    tsr__reshard_pieces(from, to, shape, p, add_piece, &t);
+  }
+  return t.bytes;
+}
+
+/* ---- comparing ---- */
+
+bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b)
+{
+  if (a == b) return true;
+  if (!a || !b || a->device_count != b->device_count) return false;
+  for (int i = 0; i < a->device_count; i++) {
+    bool found = a->devices[i] == b->devices[i];
+    for (int j = 0; j < b->device_count && !found; j++) found = a->devices[i] == b->devices[j];
+    if (!found) return false;
+  }
+  return true;
+}
+
+bool tsr__same_places(const tsr_sharding *a, const tsr_sharding *b, const tsr_shape *shape)
+{
+  if (!memcmp(a, b, sizeof *a)) return true;
+  if (tsr__positions(a) != tsr__positions(b)) return false;
+  for (int p = 0; p < tsr__positions(a); p++) {
+    tsr_box left, right;
+    if (tsr__position_device(a, p) != tsr__position_device(b, p)) return false;
+    for (int d = 0; d < shape->rank; d++) {
+      int64_t size = shape->dims[d];
+      if (size < 0) { /* known at run time: only the same cut is sure to be the same */
+        if (tsr__dim_axes(a, d) || tsr__dim_axes(b, d)) return false;
+        continue;
+      }
+      tsr__dim_part(a, d, size, p, &left.start[d], &left.size[d]);
+      tsr__dim_part(b, d, size, p, &right.start[d], &right.size[d]);
+      if (left.start[d] != right.start[d] || left.size[d] != right.size[d]) return false;
+    }
+  }
+  return true;
+}
+
+/* ---- the ladder ---- */
+
+/* Per axis of one mesh: the dim it cuts, -1 for none. */
+static void axis_dims(const tsr_sharding *s, int8_t dim[TSR_MAX_AXES])
+{
+  memset(dim, -1, TSR_MAX_AXES);
+  for (int d = 0; d < TSR_MAX_RANK; d++)
+    for (int i = s->first[d]; i < s->first[d + 1]; i++) dim[s->axis[i]] = (int8_t)d;
+}
+
+/* Whether dropping axes never moves a border: each dim's shorter list begins the longer one. */
+static bool is_prefix(const tsr_sharding *shorter, const tsr_sharding *longer)
+{
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    int count = shorter->first[d + 1] - shorter->first[d];
+    if (count > longer->first[d + 1] - longer->first[d]) return false;
+    if (memcmp(&shorter->axis[shorter->first[d]], &longer->axis[longer->first[d]], (size_t)count))
+      return false;
+  }
+  return true;
+}
+
+/* Whether both cut every dim into the same parts, maybe at other positions. */
+static bool same_cuts(const tsr_sharding *a, const tsr_sharding *b, const tsr_shape *shape)
+{
+  for (int d = 0; d < shape->rank; d++) {
+    int64_t parts = tsr__dim_parts(a, d);
+    if (parts != tsr__dim_parts(b, d)) return false;
+    int axes = a->first[d + 1] - a->first[d], others = b->first[d + 1] - b->first[d];
+    if ((axes > 1 || others > 1) && shape->dims[d] % parts) return false;
+  }
+  return true;
+}
+
+static unsigned all_axes(const tsr_mesh *mesh)
+{
+  unsigned mask = 0;
+  for (int a = 0; mesh && a < mesh->axis_count; a++)
+    if (mesh->sizes[a] > 1) mask |= 1u << a;
+  return mask;
+}
+
+static int move_on_mesh(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
+                        unsigned *axes)
+{
+  unsigned dropped = tsr__used_axes(from) & ~tsr__used_axes(to), shifted = 0;
+  int8_t before[TSR_MAX_AXES], after[TSR_MAX_AXES];
+  axis_dims(from, before);
+  axis_dims(to, after);
+  for (int a = 0; a < TSR_MAX_AXES; a++)
+    if (before[a] >= 0 && after[a] >= 0 && before[a] != after[a]) shifted |= 1u << a;
+  *axes = dropped | shifted;
+  if (is_prefix(from, to)) return TSR__MOVE_SLICE;
+  if (is_prefix(to, from)) return TSR__MOVE_ALL_GATHER;
+  if (*axes == 0) *axes = tsr__used_axes(from) & tsr__used_axes(to); /* another order on a dim */
+  if (same_cuts(from, to, shape)) {
+    *axes = tsr__used_axes(from) | tsr__used_axes(to);
+    return TSR__MOVE_PERMUTE;
+  }
+  if (!shifted && dropped) return TSR__MOVE_ALL_GATHER;
+  return TSR__MOVE_ALL_TO_ALL;
+}
+
+int tsr__reshard_move(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
+                      unsigned *out_axes)
+{
+  if (from->mesh && from->mesh == to->mesh) return move_on_mesh(from, to, shape, out_axes);
+  if (!from->mesh) {
+    *out_axes = all_axes(to->mesh);
+    return TSR__MOVE_BROADCAST;
+  }
+  if (!to->mesh) {
+    *out_axes = tsr__used_axes(from);
+    return TSR__MOVE_ALL_GATHER;
+  }
+  *out_axes = all_axes(to->mesh);
+  if (!tsr__used_axes(from)) return TSR__MOVE_SLICE;
+  if (!tsr__used_axes(to)) return TSR__MOVE_ALL_GATHER;
+  return same_cuts(from, to, shape) ? TSR__MOVE_PERMUTE : TSR__MOVE_REMATERIALISE;
+}
