@@ -1,0 +1,63 @@
+/* The inputs of the blocks: integer formulas, so that every language makes the same bits.
+ *
+ *   r(i) = (i * 7919) mod 1009       0 .. 1008
+ *   N(i) = (r(i) - 504) / 256        about -2 .. 2, stands for a normal draw */
+#ifndef EXAMPLES_INPUTS_H
+#define EXAMPLES_INPUTS_H
+
+#include <stdlib.h>
+
+#include <tessera.h>
+
+static inline int64_t input_r(int64_t i)
+{
+  return i * 7919 % 1009;
+}
+
+static inline double input_n(int64_t i)
+{
+  return (double)(input_r(i) - 504) / 256;
+}
+
+/* Puts the values of f(0), f(1), ... on the devices of `rows`. */
+static inline tsr_array *input_f64(tsr_scope *s, int64_t count, double (*f)(int64_t),
+                                   tsr_sharding rows)
+{
+  double *data = malloc((size_t)count * sizeof *data + 1);
+  for (int64_t i = 0; data && i < count; i++) data[i] = f(i);
+  tsr_array *a = tsr_put(s, data, TSR_F64, TSR_SHAPE(count), rows);
+  free(data);
+  return a;
+}
+
+/* As input_f64 for integers. */
+static inline tsr_array *input_i64(tsr_scope *s, int64_t count, int64_t (*f)(int64_t),
+                                   tsr_sharding rows)
+{
+  int64_t *data = malloc((size_t)count * sizeof *data + 1);
+  for (int64_t i = 0; data && i < count; i++) data[i] = f(i);
+  tsr_array *a = tsr_put(s, data, TSR_I64, TSR_SHAPE(count), rows);
+  free(data);
+  return a;
+}
+
+static inline int64_t input_index(int64_t i)
+{
+  return i;
+}
+
+/* The frame a[i] = i, b[i] = N(i). */
+static inline tsr_frame *input_ab(tsr_scope *s, int64_t count, tsr_sharding rows)
+{
+  return tsr_frame_new(s, { "a", input_i64(s, count, input_index, rows) },
+                       { "b", input_f64(s, count, input_n, rows) });
+}
+
+/* The frame x[i] = y[i] = i of 100 rows. */
+static inline tsr_frame *input_xy(tsr_scope *s, tsr_sharding rows)
+{
+  return tsr_frame_new(s, { "x", input_i64(s, 100, input_index, rows) },
+                       { "y", input_i64(s, 100, input_index, rows) });
+}
+
+#endif
