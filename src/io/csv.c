@@ -1,14 +1,17 @@
 /* Opening a CSV file: recognise it, read the header, guess each column's type from a sample.
  *
  *   small file   loaded at once, sampled whole
- *   large file   three windows: its start, middle and end; a window that lies inside a quoted
- *                text gives itself away by rows of the wrong length and is left out
+ *   large file   three windows: its start, middle and end. Of the latter two it is not known
+ *                whether they begin inside quotes: both are tried, and a window counts only if
+ *                one of the two gives rows of the right length with quotes in the right places
  *
  * A column of nothing but nulls in the sample is looked up in the whole file, so that no type
  * is ever made up. A wrong guess costs time, never data: see tsr__csv_read_parts. */
 #include "io/csv_inner.h"
 
 #include <unistd.h>
+
+enum { WINDOW_MIN = 4 << 10 };
 
 /* A run of the file's bytes, borrowed from csv->data or a buffer of its own. */
 struct window {
@@ -22,15 +25,15 @@ static bool has_mark(const char *bytes, size_t length)
   return length >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0;
 }
 
-/* CR ends rows only where no LF does. */
-static char find_newline(const char *bytes, size_t length)
+/* CR ends rows only where no LF does. The LF behind a last CR may have been cut off. */
+static char find_newline(const char *bytes, size_t length, bool whole)
 {
   bool quoted = false, returns = false;
   for (size_t i = 0; i < length; i++) {
     if (bytes[i] == '"') quoted = !quoted;
     if (quoted) continue;
     if (bytes[i] == '\n') return '\n';
-    returns |= bytes[i] == '\r';
+    returns |= bytes[i] == '\r' && (whole || i + 1 < length);
   }
   return returns ? '\r' : '\n';
 }
@@ -127,7 +130,7 @@ static tsr_status read_header(tsr__csv *csv, struct window *head, tsr__error *er
   if (found != TSR__CSV_ROW && !csv->data) {
     tsr_status status = tsr__csv_load(csv, error);
     if (status) return status;
-    tsr__csv_end_rows_with(csv, find_newline(csv->data, (size_t)csv->size));
+    tsr__csv_end_rows_with(csv, find_newline(csv->data, (size_t)csv->size, true));
     return read_header(csv, head, error);
   }
   if (found == TSR__CSV_END)
@@ -142,24 +145,42 @@ static tsr_status read_header(tsr__csv *csv, struct window *head, tsr__error *er
 
 /* ---- sampling ------------------------------------------------------------------------------- */
 
-/* Adds the classes of a window's rows to seen[]; false if a row has not as many fields as the
- * header. Stops at a row that the window cuts. */
-static bool sample_rows(const tsr__csv *csv, struct window window, tsr__csv_batch *batch,
-                        unsigned *seen)
+static bool is_plain(const char *at, const char *end)
+{
+  return !memchr(at, '"', (size_t)(end - at));
+}
+
+/* Quotes only around whole fields. */
+static bool quotes_in_place(const tsr__csv *csv, const tsr__csv_batch *batch)
+{
+  for (int c = 0; c < csv->column_count; c++) {
+    tsr__csv_field f = tsr__csv_field_of(batch, 0, c);
+    if (f.length && f.at[0] != '"' && !is_plain(f.at, f.at + f.length)) return false;
+  }
+  return true;
+}
+
+/* Adds the classes of a window's rows to seen[] up to a row that the window cuts; returns how
+ * many rows, or -1 when one is not as rows should be. `sure`: it begins with a row. */
+static int64_t sample_rows(const tsr__csv *csv, struct window window, tsr__csv_batch *batch,
+                           unsigned *seen, bool sure)
 {
   tsr__csv_row row;
   tsr__csv_value value;
+  tsr__csv_found found;
+  int64_t rows = 0;
   const char *at = window.at;
-  while (tsr__csv_next_row(&csv->dialect, at, window.end, &row) == TSR__CSV_ROW) {
-    if (row.fields != csv->column_count) return false;
+  for (; (found = tsr__csv_next_row(&csv->dialect, at, window.end, &row)) == TSR__CSV_ROW; rows++) {
+    if (row.fields != csv->column_count) return -1;
     batch->base = row.begin;
     tsr__csv_split_row(&csv->dialect, &row, row.begin, batch->ends, (size_t)batch->columns);
     tsr__csv_trim_returns(csv, batch);
+    if (!sure && !quotes_in_place(csv, batch)) return -1;
     for (int c = 0; c < csv->column_count; c++)
       seen[c] |= tsr__csv_classify(csv->decimal, tsr__csv_field_of(batch, 0, c), &value);
     at = row.next;
   }
-  return at > window.at;
+  return found == TSR__CSV_JUNK ? -1 : rows;
 }
 
 /* Behind the first row end of a window that begins somewhere in the file, assuming that it
@@ -174,19 +195,21 @@ static const char *first_row(const tsr__csv *csv, struct window window, bool ins
   return at;
 }
 
+/* `seen` has room for two answers. Rows of one field have no wrong length that would give the
+ * wrong answer away. */
 static void sample_window(tsr__csv *csv, struct window window, tsr__csv_batch *batch,
                           unsigned *seen)
 {
-  size_t length = (size_t)(window.end - window.at);
-  /* Rows of one field have no wrong length that would give quotes away. */
-  if (csv->column_count == 1 && memchr(window.at, '"', length)) return;
+  size_t columns = (size_t)csv->column_count;
+  if (columns == 1 && !is_plain(window.at, window.end)) return;
+  memset(seen, 0, 2 * columns * sizeof *seen);
+  int64_t rows[2];
   for (int inside = 0; inside < 2; inside++) {
-    struct window rows = { first_row(csv, window, inside), window.end };
-    memset(seen, 0, (size_t)csv->column_count * sizeof *seen);
-    if (!sample_rows(csv, rows, batch, seen)) continue;
-    for (int c = 0; c < csv->column_count; c++) csv->info[c].seen |= seen[c];
-    return;
+    struct window from = { first_row(csv, window, inside), window.end };
+    rows[inside] = sample_rows(csv, from, batch, seen + (inside ? columns : 0), false);
   }
+  if ((rows[0] > 0) == (rows[1] > 0)) return;
+  for (size_t c = 0; c < columns; c++) csv->info[c].seen |= seen[rows[0] > 0 ? c : columns + c];
 }
 
 static int64_t sample_size(const tsr__csv *csv)
@@ -199,6 +222,7 @@ static tsr_status sample_rest(tsr__csv *csv, struct window head, tsr__csv_batch 
                               unsigned *seen, tsr__error *error)
 {
   int64_t length = (head.end - head.at) / 2;
+  if (length < WINDOW_MIN) return TSR_OK;
   int64_t offsets[2] = { csv->size / 2, csv->size - length };
   char *buffer = tsr__new_raw(csv->heap, (size_t)length + 1);
   if (!buffer) return no_memory(csv, error);
@@ -220,7 +244,7 @@ static tsr_status sample(tsr__csv *csv, struct window head, tsr__csv_batch *batc
     int64_t left = csv->end - body;
     rows = (struct window){ csv->data + body, csv->data + body + (left < most ? left : most) };
   }
-  (void)sample_rows(csv, rows, batch, seen);
+  (void)sample_rows(csv, rows, batch, seen, true);
   for (int c = 0; c < csv->column_count; c++) csv->info[c].seen |= seen[c];
   return csv->data ? TSR_OK : sample_rest(csv, head, batch, seen, error);
 }
@@ -240,7 +264,7 @@ static tsr_status settle_unknown(tsr__csv *csv, tsr__error *error)
 
 static tsr_status find_types(tsr__csv *csv, struct window head, tsr__error *error)
 {
-  size_t columns = (size_t)csv->column_count, size = (2 * columns + 2) * sizeof(uint32_t);
+  size_t columns = (size_t)csv->column_count, size = (3 * columns + 2) * sizeof(uint32_t);
   uint32_t *buffer = tsr__new(csv->heap, size);
   if (!buffer) return no_memory(csv, error);
   tsr__csv_batch batch = { .rows = 1, .columns = csv->column_count, .ends = buffer,
@@ -266,7 +290,7 @@ static tsr_status open_head(tsr__csv *csv, struct window head, tsr__error *error
   tsr_status status = tsr__csv_magic(csv, head.at, length, error);
   if (status) return status;
   csv->head = has_mark(head.at, length) ? 3 : 0;
-  csv->dialect.newline = find_newline(head.at, length);
+  csv->dialect.newline = find_newline(head.at, length, (int64_t)length == csv->size);
   if (csv->size <= sample_size(csv)) status = tsr__csv_load(csv, error);
   if (!status) status = read_header(csv, &head, error);
   return status ? status : find_types(csv, head, error);
