@@ -216,6 +216,18 @@ INLINE vd add_some(vm mask, vd a, vd b)
 #endif
 }
 
+/* Which lanes are smaller in size than `limit`: NaN is not. Positive doubles are in the order of
+ * their bits. */
+INLINE vm smaller(vd value, double limit)
+{
+  vi bits = (vi)value & INT64_MAX, border = (vi)all(limit);
+#ifdef LANES_AVX512
+  return _mm512_cmplt_epi64_mask((__m512i)bits, (__m512i)border);
+#else
+  return bits < border;
+#endif
+}
+
 /* The chosen lanes, 0 in the others. */
 INLINE vd keep(vm mask, vd value)
 {
@@ -248,9 +260,13 @@ INLINE vd pick(vm mask, vd yes, vd no)
 /* The sum of the lanes; callers see to it that no addition rounds. */
 INLINE double across(vd value)
 {
-  double sum = value[0];
-  for (int i = 1; i < LANES; i++) sum += value[i];
-  return sum;
+#if defined(LANES_AVX512)
+  return _mm512_reduce_add_pd(value);
+#elif defined(LANES_AVX2)
+  return (value[0] + value[1]) + (value[2] + value[3]);
+#else
+  return value[0] + value[1];
+#endif
 }
 
 /* x * x as two terms: *product is the rounded one, the result what it lacks. Exact while

@@ -19,13 +19,6 @@ INLINE vd two_sum(vd a, vd b, vd *low)
   return sum;
 }
 
-/* Exponents from 2^960 and 2^1000 on, as bits of the magnitude. */
-INLINE vi too_large(vd value, double limit)
-{
-  vi bits = (vi)value & INT64_MAX, border = (vi)all(limit);
-  return bits >= border;
-}
-
 /* Adds one value a lane; returns the lanes that must go the hard way, unchanged here. */
 INLINE unsigned lanes_add(row_lanes *at, vd value, unsigned bits)
 {
@@ -34,14 +27,20 @@ INLINE unsigned lanes_add(row_lanes *at, vd value, unsigned bits)
   next.a = two_sum(at->a, value, &low0);
   next.b = two_sum(at->b, low0, &low1);
   next.c = two_sum(at->c, low1, &low2);
-  vi bad = too_large(value, TSR__ROWS_VALUE_LIMIT) | too_large(next.a, TSR__ROWS_PART_LIMIT) |
-           ((vi)low2 & INT64_MAX);
-  unsigned good = chosen(none_of(bad, all_bits(-1))) & bits;
+  vm fits = both(both(smaller(value, TSR__ROWS_VALUE_LIMIT), smaller(next.a, TSR__ROWS_PART_LIMIT)),
+                 none_of((vi)low2, all_bits(INT64_MAX)));
+  unsigned good = chosen(fits) & bits;
+  if (good == (1u << LANES) - 1) {
+    *at = next;
+    return 0;
+  }
   vm take = choose(good);
   at->a = pick(take, next.a, at->a);
   at->b = pick(take, next.b, at->b);
   at->c = pick(take, next.c, at->c);
-  return bits & ~good;
+  /* Where the sum is special already, finite values change nothing. */
+  unsigned special = ~chosen(smaller(at->a, INFINITY)) & chosen(smaller(value, INFINITY));
+  return bits & ~good & ~special;
 }
 
 INLINE row_lanes lanes_load(const tsr__rows *rows, int64_t at, int left)
@@ -126,9 +125,8 @@ void TSR__ISA_NAME(tsr__rows_add_f32)(tsr__rows *rows, int64_t first, const floa
 /* Squares are exact as two terms where |x| lies in [2^-400, 2^480), or x is 0. */
 INLINE unsigned square_fits(vd value)
 {
-  vi bits = (vi)value & INT64_MAX;
-  vi small = (bits < (vi)all(0x1p-400)) & (bits != 0);
-  return chosen(none_of(small | (bits >= (vi)all(0x1p480)), all_bits(-1)));
+  unsigned zero = chosen(none_of((vi)value, all_bits(INT64_MAX)));
+  return (zero | ~chosen(smaller(value, 0x1p-400))) & chosen(smaller(value, 0x1p480));
 }
 
 INLINE void square_rows(tsr__rows *rows, int64_t first, const vertical *in, bool narrow)
@@ -174,8 +172,8 @@ void TSR__ISA_NAME(tsr__rows_merge)(tsr__rows *into, int64_t first, const tsr__r
   for (int64_t i = 0; i < from->count; i += LANES) {
     int left = from->count - i < LANES ? (int)(from->count - i) : LANES;
     row_lanes add = lanes_load(from, i, left), at = lanes_load(into, first + i, left);
-    unsigned some = chosen(none_of((vi)add.b ^ INT64_MIN, all_bits(-1)));
-    unsigned bits = ((1u << left) - 1) & ~some;
+    unsigned empty = chosen(none_of((vi)add.b ^ INT64_MIN, all_bits(-1)));
+    unsigned bits = ((1u << left) - 1) & ~empty;
     vd value[3] = { add.a, add.b, add.c };
     unsigned hard[3];
     for (int k = 0; k < 3; k++) {

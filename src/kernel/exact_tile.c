@@ -20,6 +20,7 @@
 
 enum {
   STEP = 4 * LANES, /* four chains hide the latency of additions */
+  AHEAD = 2048,     /* bytes; a prefetch behind the end of the operand does nothing */
   FEW = 16,         /* more values outside the window than this: guess again */
   LONG_STREAK = 128
 };
@@ -119,12 +120,6 @@ INLINE void chains_end(const chain c[4], int exponent, double part[2])
   part[1] = across((c[0].low + c[1].low) + (c[2].low + c[3].low));
 }
 
-INLINE void chain_end(const chain *c, int exponent, double part[2])
-{
-  part[0] = across(c->high - magic_of(exponent));
-  part[1] = across(c->low);
-}
-
 INLINE unsigned bits_at(const uint64_t *mask, int i)
 {
   return (unsigned)(mask[i >> 6] >> (i & 63));
@@ -142,11 +137,17 @@ INLINE vd load_at(const operand *in, int i, int left, bool narrow)
   return left < LANES ? load_some(in->f64 + i, left) : load(in->f64 + i);
 }
 
+/* Asks for what the next tile is likely to read: the hardware alone is late where memory, not
+ * arithmetic, is the limit. */
+INLINE void fetch_ahead(const void *at, size_t bytes)
+{
+  for (size_t i = 0; i < bytes; i += 64)
+    __builtin_prefetch((const void *)((uintptr_t)at + AHEAD + i));
+}
+
 INLINE bool any_bits(vi bits, int64_t test)
 {
-  int64_t seen = 0;
-  for (int i = 0; i < LANES; i++) seen |= bits[i];
-  return (seen & test) != 0;
+  return chosen(none_of(bits, all_bits(test))) != below(LANES);
 }
 
 /* ---- the quick loop over f64 --------------------------------------------------------------- */
@@ -182,6 +183,7 @@ INLINE void quick_some(quick *q, vd value, vm mask)
 
 INLINE void quick_step(quick *q, const double *x, int i, const uint64_t *mask)
 {
+  fetch_ahead(x + i, STEP * sizeof *x);
   if (!mask) {
     quick_two(q, 0, load(x + i), load(x + i + LANES));
     quick_two(q, 2, load(x + i + 2 * LANES), load(x + i + 3 * LANES));
@@ -259,6 +261,7 @@ INLINE bool quick_f32(double part[2], int exponent, const operand *in, const uin
   q.first_word = (vw){ 0 } + ((unsigned)(exponent - 16 + 127) << 23);
   int i = 0;
   for (; i + STEP <= in->n; i += STEP) {
+    fetch_ahead(in->f32 + i, STEP * sizeof *in->f32);
     if (mask) quick32_chosen(&q, in->f32 + i, bits_at(mask, i));
     else quick32_all(&q, in->f32 + i);
   }
@@ -362,30 +365,68 @@ static bool careful_f32(tile *t, int exponent, const operand *in)
 
 /* x, the rounded square and what that lacks: each on its own grid. The squares of a window of
  * 16 binades fill one of 32; what they lack is below 2^-53 of them. */
+typedef struct squarer {
+  window w;
+  chain x[2], p[2], e[2];
+} squarer;
+
+/* LANES elements; returns the bits of those left out. */
+INLINE unsigned square_add(squarer *s, int k, vd value, unsigned bits, bool narrow)
+{
+  vd product;
+  vm inside = in_window(&s->w, value);
+  value = keep(both(inside, choose(bits)), value);
+  vd lacks = square(value, &product);
+  chain_add(&s->x[k], value);
+  chain_add(&s->p[k], product);
+  if (!narrow) chain_add(&s->e[k], lacks);
+  return bits & below(LANES) & ~chosen(inside);
+}
+
+/* Two chains as one. */
+INLINE void pair_end(const chain c[2], int exponent, double part[2])
+{
+  vd magic = magic_of(exponent);
+  part[0] = across((c[0].high - magic) + (c[1].high - magic));
+  part[1] = across(c[0].low + c[1].low);
+}
+
+INLINE uint32_t square_tail(squarer *s, const operand *in, int from, bool narrow)
+{
+  uint32_t out = 0;
+  for (int at = from; at < in->n; at += LANES) {
+    int left = in->n - at < LANES ? in->n - at : LANES;
+    unsigned bits = (in->mask ? bits_at(in->mask, at) : ~0u) & below(left);
+    out |= square_add(s, 0, load_at(in, at, left, narrow), bits, narrow) << (at - from);
+  }
+  return out;
+}
+
 INLINE bool careful_spread(tile *t, int exponent, const operand *in, bool narrow)
 {
-  window w = { border_of(exponent - 16), all_bits(FAR16), true };
   const int high = 2 * exponent, low = 2 * exponent - 53;
-  chain x = chain_begin(exponent), p = chain_begin(high), e = chain_begin(low);
-  unsigned any = 0;
-  for (int i = 0; i < in->n; i += LANES) {
-    int left = in->n - i < LANES ? in->n - i : LANES;
-    unsigned bits = (in->mask ? bits_at(in->mask, i) : ~0u) & below(left);
-    vd value = load_at(in, i, left, narrow), product;
-    vm inside = in_window(&w, value);
-    unsigned out = bits & ~chosen(inside);
-    value = keep(both(inside, choose(bits)), value);
-    chain_add(&x, value);
-    vd lacks = square(value, &product);
-    chain_add(&p, product);
-    if (!narrow) chain_add(&e, lacks);
-    if ((i & 31) == 0) t->rest[i >> 5] = 0;
-    t->rest[i >> 5] |= out << (i & 31);
+  squarer s = { .w = { border_of(exponent - 16), all_bits(FAR16), true } };
+  for (int k = 0; k < 2; k++) {
+    s.x[k] = chain_begin(exponent);
+    s.p[k] = chain_begin(high);
+    s.e[k] = chain_begin(low);
+  }
+  uint32_t any = 0;
+  int i = 0;
+  for (; i + 32 <= in->n; i += 32) {
+    uint32_t out = 0, bits = in->mask ? bits_at(in->mask, i) : ~0u;
+    for (int k = 0; k < 32; k += 2 * LANES) {
+      vd one = load_at(in, i + k, LANES, narrow), two = load_at(in, i + k + LANES, LANES, narrow);
+      out |= square_add(&s, 0, one, bits >> k, narrow) << k;
+      out |= square_add(&s, 1, two, bits >> (k + LANES), narrow) << (k + LANES);
+    }
+    t->rest[i / 32] = out;
     any |= out;
   }
-  chain_end(&x, exponent, t->part);
-  chain_end(&p, high, t->square);
-  chain_end(&e, low, t->square + 2);
+  if (i < in->n) any |= t->rest[i / 32] = square_tail(&s, in, i, narrow);
+  pair_end(s.x, exponent, t->part);
+  pair_end(s.p, high, t->square);
+  pair_end(s.e, low, t->square + 2);
   return any != 0;
 }
 
