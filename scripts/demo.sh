@@ -1,0 +1,45 @@
+#!/bin/sh
+# The main job, shown: a sharded frame on real data, then on 100 million rows.
+#   scripts/demo.sh [BUILD_FOLDER]      TESSERA_DEMO_ROWS=n makes the second part smaller
+set -eu
+cd "$(dirname "$0")/.."
+build=${1:-build/release}
+tessera=$build/bin/tessera
+weather=examples/data/weather.csv
+
+bold=""
+plain=""
+if [ -t 1 ]; then
+  bold=$(printf '\033[1m') plain=$(printf '\033[0m')
+fi
+
+title() {
+  printf '\n%s%s%s\n\n' "$bold" "$1" "$plain"
+}
+
+# Shows a command as it would be typed (from the top folder, the tool in the PATH) and runs it.
+shell() {
+  printf '$ tessera'
+  for word in "$@"; do
+    case $word in
+      *[!A-Za-z0-9_./:,=-]*) printf " '%s'" "$word" ;;
+      *) printf ' %s' "$word" ;;
+    esac
+  done
+  printf '\n'
+  "$tessera" "$@"
+  printf '\n'
+}
+
+title "1. Real data, from the shell: a year of weather at New York's airports"
+shell info --devices cpu:8
+shell schema "$weather"
+shell query "$weather" --devices cpu:8 --where 'temp > 90' \
+  --with 'celsius = (temp - 32) * 5 / 9' --by origin \
+  --agg 'hours = count(), hottest = max(celsius), mean_wind = mean(wind_speed)'
+
+title "2. The same data from C, sharded over 8 devices"
+"$build/examples/weather" "$weather"
+
+title "3. The large example, drawn on the devices"
+"$build/examples/large" "${TESSERA_DEMO_ROWS:-100000000}"

@@ -1,0 +1,170 @@
+/* The command-line tool from outside: what it prints, where, and how it exits. */
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct outcome {
+  int code;
+  char *out, *err;
+};
+
+/* build/<preset>/bin/tessera, found from build/<preset>/tests/unit/tool_test. */
+static void tool_path(char *path, size_t size)
+{
+  ssize_t length = readlink("/proc/self/exe", path, size - 1);
+  CHECK(length > 0);
+  path[length] = 0;
+  for (int i = 0; i < 3; i++) *strrchr(path, '/') = 0;
+  size_t end = strlen(path);
+  snprintf(path + end, size - end, "/bin/tessera");
+  if (access(path, X_OK) != 0) SKIP("the tool is not built");
+}
+
+/* Runs "tessera ARGUMENTS" by the shell, in a folder of its own. */
+static struct outcome run(const char *arguments)
+{
+  char tool[1024], command[4096];
+  struct outcome o;
+  tool_path(tool, sizeof tool);
+  int length = snprintf(command, sizeof command, "cd '%s' && '%s' %s >out.txt 2>err.txt",
+                        test_tmp("."), tool, arguments);
+  CHECK(length < (int)sizeof command);
+  int status = system(command);
+  CHECK(WIFEXITED(status));
+  o.code = WEXITSTATUS(status);
+  o.out = test_read(test_tmp("out.txt"), NULL);
+  o.err = test_read(test_tmp("err.txt"), NULL);
+  return o;
+}
+
+/* Runs it and checks the exit code, and that parts stand in stdout and stderr; "" means empty. */
+static void expect(const char *arguments, int code, const char *out, const char *err)
+{
+  struct outcome o = run(arguments);
+  if (o.code != code)
+    FAIL("tessera %s: exit status %d, expected %d; stdout: %s; stderr: %s", arguments, o.code, code,
+         o.out, o.err);
+  if (*out) CHECK_STR_HAS(o.out, out);
+  else CHECK_STR(o.out, "");
+  if (*err) CHECK_STR_HAS(o.err, err);
+  else CHECK_STR(o.err, "");
+  free(o.out);
+  free(o.err);
+}
+
+static void write_table(void)
+{
+  static const char text[] = "city,day,temp\n"
+                             "Oslo,2013-01-01,-4.5\n"
+                             "Rome,2013-01-01,12\n"
+                             "Oslo,2013-01-02,NA\n"
+                             "Rome,2013-01-02,14.5\n";
+  test_write(test_tmp("t.csv"), text, sizeof text - 1);
+}
+
+TEST(help_goes_to_stdout)
+{
+  expect("--help", 0, "usage: tessera COMMAND", "");
+  expect("query --help", 0, "examples:", "");
+  expect("schema --help", 0, "usage: tessera schema", "");
+  expect("info --help", 0, "usage: tessera info", "");
+  expect("--version", 0, "tessera 0.", "");
+}
+
+TEST(wrong_command_lines_exit_with_2)
+{
+  expect("", 2, "", "usage: tessera COMMAND");
+  expect("guess", 2, "", "there is no command 'guess'");
+  expect("query", 2, "", "which file?");
+  expect("query t.csv --wear 'a > 1'", 2, "", "there is no option '--wear'");
+  expect("query t.csv --where", 2, "", "a value is missing after '--where'");
+  expect("query t.csv --explain=yes", 2, "", "takes no value");
+  expect("query t.csv --limit=-3", 2, "", "--limit takes a number of rows, not '-3'");
+  expect("query t.csv --limit 99999999999999999999", 2, "", "--limit takes a number of rows");
+  expect("query t.csv --agg 'count()' --agg 'sum(a)'", 2, "", "--agg");
+  expect("query t.csv --by city", 2, "", "--by needs --agg");
+  expect("query t.csv --with '= 2'", 2, "", "--with takes 'NAME = E'");
+  expect("query t.csv --with 'a == 2'", 2, "", "--with takes 'NAME = E'");
+  expect("schema t.csv --agg 'count()'", 2, "", "there is no option '--agg'");
+  expect("info t.csv", 2, "", "takes no file, found 't.csv'");
+}
+
+TEST(failures_exit_with_1)
+{
+  write_table();
+  expect("query none.csv", 1, "", "none.csv");
+  expect("schema none.csv", 1, "", "none.csv");
+  expect("info --devices gpu:x", 1, "", "gpu:x");
+  expect("query t.csv --devices cpu:0", 1, "", "cpu:0");
+  expect("query t.csv --where 'tmp > 1'", 1, "", "did you mean 'temp'");
+  expect("query t.csv --where 'temp >'", 1, "", "^");
+  expect("query t.csv --agg 'sum(city)'", 1, "", "tessera: ");
+  expect("query t.csv --by town --agg 'count()'", 1, "", "town");
+}
+
+TEST(messages_leave_out_the_source_line)
+{
+  write_table();
+  struct outcome o = run("query t.csv --where 'tmp > 1'");
+  CHECK(strncmp(o.err, "tessera: ", 9) == 0);
+  CHECK(!strstr(o.err, "commands.c"));
+  free(o.out);
+  free(o.err);
+}
+
+TEST(a_full_disk_is_a_failure)
+{
+  write_table();
+  struct outcome o = run("query t.csv >/dev/full; code=$?; [ $code = 1 ] ");
+  CHECK_I64(o.code, 0);
+  free(o.out);
+  free(o.err);
+}
+
+TEST(schema_and_info)
+{
+  write_table();
+  expect("schema t.csv", 0, "temp", "");
+  expect("schema t.csv", 0, "date", "");
+  expect("info --devices cpu:3", 0, "devices   3 (cpu:3)", "");
+}
+
+TEST(query_prints_tables)
+{
+  write_table();
+  expect("query t.csv", 0, "-4.5", "");
+  expect("query t.csv --where 'temp > 0' --agg 'n = count(), total = sum(temp)'", 0, "26.5", "");
+  expect("query t.csv --with 'k = temp + 273.15' --select 'city, k' --limit 1", 0, "268.65", "");
+  expect("query t.csv t.csv --limit 0", 0, "t.csv\n", "");
+  expect("query --limit 1 -- t.csv", 0, "Oslo", "");
+}
+
+/* Everything printed but the plan is the same on any number of devices. */
+TEST(devices_do_not_show_in_results)
+{
+  write_table();
+  const char *query = "query t.csv --by city --agg 'n = count(), mean(temp)' --devices cpu:%d";
+  char arguments[256];
+  char *first = NULL;
+  for (int devices = 1; devices <= 8; devices += devices < 3 ? 1 : 5) {
+    snprintf(arguments, sizeof arguments, query, devices);
+    struct outcome o = run(arguments);
+    CHECK_I64(o.code, 0);
+    CHECK_STR_HAS(o.out, "Rome");
+    if (first) CHECK_STR(o.out, first);
+    free(o.err);
+    if (first) free(o.out);
+    else first = o.out;
+  }
+  free(first);
+}
+
+TEST(explain_runs_nothing)
+{
+  write_table();
+  expect("query t.csv --agg 'sum(temp)' --devices cpu:2 --explain", 0, "all-reduce", "");
+}
