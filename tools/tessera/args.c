@@ -1,4 +1,6 @@
 /* The command line: long options with a value, "--name value" or "--name=value". */
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +15,8 @@ typedef struct option_row {
 } option_row;
 
 static const option_row rows[] = {
-  { "--where", true, "q" },  { "--with", true, "q" },     { "--select", true, "q" },
-  { "--agg", true, "q" },    { "--by", true, "q" },       { "--limit", true, "q" },
+  { "--where", true, "q" },     { "--with", true, "q" },     { "--select", true, "q" },
+  { "--agg", true, "q" },       { "--by", true, "q" },       { "--limit", true, "q" },
   { "--devices", true, "qsi" }, { "--explain", false, "q" }, { "--help", false, "qsi" },
 };
 
@@ -38,8 +40,9 @@ static const option_row *find_option(const char *command, const char *word, size
 static bool parse_limit(const char *value, long *out)
 {
   char *end;
+  errno = 0;
   long n = strtol(value, &end, 10);
-  if (end == value || *end || n < 0) return false;
+  if (end == value || *end || n < 0 || errno) return false;
   *out = n;
   return true;
 }
@@ -72,7 +75,22 @@ static bool take(const char *command, const option_row *row, const char *value, 
   else if (strcmp(name, "--devices") == 0) fits = set_once(&out->devices, value);
   else if (!parse_limit(value, &out->limit))
     return mistake(command, "--limit takes a number of rows, not", value);
-  return fits || mistake(command, "too many options", name);
+  return fits || mistake(command, "given too often:", name);
+}
+
+bool tool_split_with(const char *text, char *name, size_t size, const char **out_expression)
+{
+  const char *at = strchr(text, '=');
+  if (!at || at == text || at[1] == '=' || strchr("<>!", at[-1])) return false;
+  const char *first = text, *last = at;
+  while (first < last && isspace((unsigned char)*first)) first++;
+  while (last > first && isspace((unsigned char)last[-1])) last--;
+  if (last - first >= 2 && *first == '"' && last[-1] == '"') first++, last--;
+  if (first == last || (size_t)(last - first) >= size) return false;
+  memcpy(name, first, (size_t)(last - first));
+  name[last - first] = 0;
+  *out_expression = at + 1;
+  return true;
 }
 
 static bool check(const char *command, const tool_args *args)
@@ -81,6 +99,12 @@ static bool check(const char *command, const tool_args *args)
   if (command[0] != 'i' && args->file_count == 0) return mistake(command, "which file?", NULL);
   if (command[0] == 'i' && args->file_count > 0)
     return mistake(command, "takes no file, found", args->files[0]);
+  for (int i = 0; i < args->with_count; i++) {
+    char name[256];
+    const char *expression;
+    if (!tool_split_with(args->with[i], name, sizeof name, &expression))
+      return mistake(command, "--with takes 'NAME = E', not", args->with[i]);
+  }
   if (args->by && !args->agg) return mistake(command, "--by needs --agg", NULL);
   return true;
 }

@@ -1,5 +1,4 @@
 /* The commands: each builds a chain of frames as the options say and ends in one terminal. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,23 +21,6 @@ int tool_info(const tool_args *args)
   return TOOL_OK;
 }
 
-/* Splits "name = expression" at the first '=' that is no part of ==, <=, >= or !=. The name is
- * copied without blanks around it. */
-static bool split_with(const char *text, char *name, size_t size, const char **expression)
-{
-  const char *at = strchr(text, '=');
-  if (!at || at == text || at[1] == '=' || strchr("<>!", at[-1])) return false;
-  const char *first = text, *last = at;
-  while (first < last && isspace((unsigned char)*first)) first++;
-  while (last > first && isspace((unsigned char)last[-1])) last--;
-  if (last - first >= 2 && *first == '"' && last[-1] == '"') first++, last--;
-  if (first == last || (size_t)(last - first) >= size) return false;
-  memcpy(name, first, (size_t)(last - first));
-  name[last - first] = 0;
-  *expression = at + 1;
-  return true;
-}
-
 static tsr_frame *build(tsr_scope *s, const tool_args *args, const char *file)
 {
   tsr_frame *df = tsr_frame_read_csv(s, file);
@@ -46,11 +28,8 @@ static tsr_frame *build(tsr_scope *s, const tool_args *args, const char *file)
   for (int i = 0; i < args->with_count; i++) {
     char name[256];
     const char *expression;
-    if (!split_with(args->with[i], name, sizeof name, &expression)) {
-      tsr_fail(s, TSR_EPARSE, "--with takes 'name = expression', found '%s'", args->with[i]);
-      return df;
-    }
-    df = tsr_frame_assign(df, name, expression);
+    if (tool_split_with(args->with[i], name, sizeof name, &expression))
+      df = tsr_frame_assign(df, name, expression);
   }
   if (args->select) df = tsr_frame_select(df, args->select);
   if (args->agg && args->by) df = tsr_frame_group_agg(df, args->by, args->agg);

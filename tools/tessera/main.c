@@ -26,7 +26,8 @@ static const char query_help[] =
     "  --devices cpu:N      split the rows over N virtual devices (default cpu:1)\n"
     "  --explain            show the plan and what it moves between devices; run nothing\n"
     "\n"
-    "Filters come first, then derived columns, then --select, --agg and --limit. Each file is a query of\n"
+    "Filters come first, then derived columns, then --select, --agg and --limit. Each file is a "
+    "query of\n"
     "its own. Sums are exact: the result does not depend on the number of devices.\n"
     "\n"
     "examples:\n"
@@ -68,12 +69,6 @@ tsr_runtime *tool_open(const char *devices)
   fprintf(stderr, "tessera: %s\n", tsr_runtime_message(rt));
   tsr_runtime_close(rt);
   return NULL;
-}
-
-int tool_fail(const tsr_scope *scope)
-{
-  fprintf(stderr, "tessera: %s\n", tsr_message(scope));
-  return TOOL_FAILED;
 }
 
 /* What was asked for is lost if it cannot be written: a full disk is a failure. */

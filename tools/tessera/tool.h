@@ -3,6 +3,7 @@
 #define TOOL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <tessera.h>
 
@@ -29,9 +30,11 @@ int tool_info(const tool_args *args);
 int tool_query(const tool_args *args);
 int tool_schema(const tool_args *args);
 
+/* Splits "name = expression" at the first '=' that is no part of ==, <=, >= or !=. The name is
+ * copied without blanks (and quotes) around it; the expression is borrowed. */
+bool tool_split_with(const char *text, char *name, size_t size, const char **out_expression);
+
 /* Opens a runtime and prints why when that fails (NULL). */
 tsr_runtime *tool_open(const char *devices);
-/* Prints the scope's error as "tessera: message" and returns TOOL_FAILED. */
-int tool_fail(const tsr_scope *scope);
 
 #endif
