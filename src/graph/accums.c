@@ -75,10 +75,13 @@ static tsr__accum count_accum(const tsr__program *program, int n)
                        .node = n, .operand = -1, .mask = node->in[1], .codes = node->in[2] };
 }
 
-/* Which elements of what meet: reductions that differ only in keep, ddof or op may share. */
-static bool shares(const tsr__program *program, const tsr__accum *a, const tsr__accum *b)
+/* Which elements of what meet: reductions that differ only in keep, ddof or op may share. A count
+ * that is needed in two stages is made in each, since it is combined and gone in between. */
+static bool shares(const tsr__program *program, const int *stage, const tsr__accum *a,
+                   const tsr__accum *b)
 {
   const tsr__gnode *left = &program->nodes[a->node], *right = &program->nodes[b->node];
+  if (!stage || stage[a->node] != stage[b->node]) return false;
   return a->cls == b->cls && a->dtype == b->dtype && a->axes == b->axes &&
          a->operand == b->operand && a->mask == b->mask && a->codes == b->codes &&
          left->attr.dims == right->attr.dims && left->attr.groups == right->attr.groups;
@@ -95,45 +98,51 @@ static int accums_of(const tsr__program *program, int n, tsr__accum out[2])
 }
 
 /* Whether an earlier node already has such an accumulator. */
-static bool had_before(const tsr__program *program, int n, const tsr__accum *accum)
+static bool had_before(const tsr__program *program, const int *stage, int n, const tsr__accum *accum)
 {
   tsr__accum before[2];
   for (int m = 0; m < n; m++) {
     int count = accums_of(program, m, before);
     for (int k = 0; k < count; k++)
-      if (shares(program, &before[k], accum)) return true;
+      if (shares(program, stage, &before[k], accum)) return true;
   }
   return false;
 }
 
-static int place_of(const tsr__program *program, const tsr__accum *list, int count,
-                    const tsr__accum *accum)
+typedef struct listing {
+  const tsr__program *program;
+  const int *stage;   /* NULL out of memory: nothing is shared then */
+  tsr__accum *out;
+  int count;
+} listing;
+
+static int list_accum(listing *l, int n, const tsr__accum *accum)
 {
-  for (int i = 0; i < count; i++)
-    if (shares(program, &list[i], accum)) return i;
-  return -1;
+  if (!l->out) {
+    l->count += !had_before(l->program, l->stage, n, accum);
+    return -1;
+  }
+  for (int i = 0; i < l->count; i++)
+    if (shares(l->program, l->stage, &l->out[i], accum)) return i;
+  l->out[l->count] = *accum;
+  return l->count++;
 }
 
 int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node)
 {
-  int count = 0;
+  size_t room = ((size_t)program->node_count + 1) * sizeof(int);
+  int *stage = tsr__new_raw(program->heap, room);
+  listing l = { .program = program, .stage = stage, .out = out };
+  if (stage) tsr__stages(program, stage);
   for (int n = 0; n < program->node_count; n++) {
     tsr__accum mine[2];
     int found[2] = { -1, -1 };
     int wanted = accums_of(program, n, mine);
-    for (int k = 0; k < wanted; k++) {
-      if (!out) {
-        count += !had_before(program, n, &mine[k]);
-        continue;
-      }
-      found[k] = place_of(program, out, count, &mine[k]);
-      if (found[k] >= 0) continue;
-      found[k] = count;
-      out[count++] = mine[k];
-    }
+    for (int k = 0; k < wanted; k++) found[k] = list_accum(&l, n, &mine[k]);
     if (of_node) memcpy(&of_node[2 * n], found, sizeof found);
   }
-  return count;
+  tsr__del(program->heap, stage, room);
+  return l.count;
 }
 
 /* ---- bytes on the way ---- */

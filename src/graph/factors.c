@@ -46,6 +46,7 @@ typedef struct expansion {
   const tsr__gnode *node;
   tsr__factors *out;
   int8_t first[128]; /* by letter: its first factor, -1 = none yet */
+  int8_t span[128];  /* and how many dims it stood for where it was met first */
 } expansion;
 
 static int add_factor(tsr__factors *out, uint8_t kind, int64_t size)
@@ -74,11 +75,12 @@ static void expand_letters(expansion *e, const char *term, const int64_t *dims, 
   while (!ends_term(*term)) {
     symbol s;
     term = next_symbol(term, &s);
-    int span = s.letter == '.' ? rank - d : span_of(e, s.letter, rank);
-    int first = e->first[(unsigned char)s.letter];
+    int first = e->first[(unsigned char)s.letter], span = e->span[(unsigned char)s.letter];
     if (first < 0) {
       first = e->out->count;
+      span = s.letter == '.' ? rank - d : span_of(e, s.letter, rank);
       e->first[(unsigned char)s.letter] = (int8_t)first;
+      e->span[(unsigned char)s.letter] = (int8_t)span;
       for (int i = 0; i < span; i++) add_factor(e->out, s.kind, dims[d + i]);
     }
     for (int i = 0; i < span; i++) map[d++] = (int8_t)(first + i);

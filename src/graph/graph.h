@@ -202,7 +202,8 @@ void tsr__program_free(tsr__program *program);
 void tsr__program_clear(tsr__program *program);
 /* Collects `roots` and what they need, operands first. Evaluated nodes become leaves. Nodes of
  * equal op, operands and attributes are one; those that take numbers never are, since a plan may
- * not depend on values. Afterwards `roots[i]->mark - 1` is a root's node. Fails on inert nodes
+ * not depend on values. A root that is a constant gets a FULL node of rank 0. Afterwards
+ * `roots[i]->mark - 1` is a root's node. Fails on inert nodes
  * (with the error of the scope that has it), on deleted roots, and on deleted leaves. */
 tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, int count,
                               tsr__error *error);
@@ -260,7 +261,8 @@ typedef struct tsr__accum {
 int tsr__acc_class_of(int op);
 /* Whether the node's finalisation also needs a COUNT accumulator. */
 bool tsr__acc_needs_count(const tsr__gnode *node);
-/* Lists the distinct accumulators of a program in order of their first node; returns how many.
+/* Lists the distinct accumulators of a program in order of their first node; returns how many. One
+ * serves nodes of one stage only (tsr__stages).
  * `out` may be NULL to count. `of_node[2*node]`, `[2*node+1]` (if not NULL) get the indices of
  * its main and its COUNT accumulator, -1 for none. */
 int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node);

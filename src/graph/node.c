@@ -129,6 +129,14 @@ static tsr_array *cast_to(tsr_array *a, tsr_dtype dtype, const char *site)
                    site);
 }
 
+/* A reduction runs over something: a number becomes an array of rank 0. */
+static tsr_array *hold_const(tsr_array *a, const char *site)
+{
+  if (!a || a->op != TSR__OP_CONST || a->value) return a;
+  return tsr__make(a->node.scope, TSR__OP_FULL, (tsr_array *[3]){ a },
+                   &(tsr__ask){ .dtype = (tsr_dtype)a->dtype }, site);
+}
+
 /* A mask that broadcasts to its operand, spread to exactly its shape (nothing is stored: it fuses). */
 static tsr_array *spread_mask(tsr_array *mask, const tsr_array *x, const char *site)
 {
@@ -200,7 +208,7 @@ static bool usable(tsr_scope **scope, tsr__op op, tsr_array *const in[3], const 
   bool inert = false;
   for (int i = 0; i < 3; i++) {
     if (!in[i]) continue;
-    *scope = tsr__scope_inner(in[i]->node.scope, *scope);
+    *scope = tsr__scope_inner(*scope, in[i]->node.scope);
     inert |= in[i]->inert;
   }
   if (inert) return false;
@@ -332,7 +340,10 @@ tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr_array *const in[3], const
   tsr_array *use[3] = { in[0], in[1], in[2] };
   bool reduce = tsr__ops[op].lowering == TSR__LOW_REDUCE;
   if (reduce && use[1]) use[1] = spread_mask(use[1], use[0], site);
-  if (use[1] && use[1]->inert) return tsr__make_inert(scope, site);
+  for (int i = 0; i < 3; i++) {
+    if (reduce) use[i] = hold_const(use[i], site);
+    if (use[i] && use[i]->inert) return tsr__make_inert(scope, site);
+  }
   const tsr__type types[3] = { type_of(use[0]), type_of(use[1]), type_of(use[2]) };
   tsr__ask asked = with_all_dims(op, ask, in[0]);
   tsr__inferred type;

@@ -10,6 +10,9 @@
  * visited[visit]: no hash table, and marks left by other programs do no harm. */
 #include "graph/graph.h"
 
+_Static_assert(sizeof(tsr__gnode) == 24 + 8 * TSR_MAX_RANK + sizeof(tsr__attr) &&
+                   sizeof(tsr__attr) == 24, "no padding: nodes are compared as bytes");
+
 typedef struct tsr__todo {
   tsr_array *array;
   int next; /* the operand to look at */
@@ -322,6 +325,17 @@ static tsr_status trace_root(tsr__program *program, tsr_array *root, tsr__error 
   return TSR_OK;
 }
 
+/* A number to be read: something must hold it. */
+static void hold_const(tsr__program *program, tsr_array *root)
+{
+  const tsr__gnode *number = &program->nodes[root->mark - 1];
+  if (number->op != TSR__OP_CONST) return;
+  tsr__gnode full = { .op = TSR__OP_FULL, .dtype = number->dtype, .param = -1,
+                      .in = { (int32_t)root->mark - 1, -1, -1 } };
+  int index = tsr__program_add(program, &full, root->node.site);
+  if (index >= 0) root->mark = (uint32_t)index + 1;
+}
+
 tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, int count,
                               tsr__error *error)
 {
@@ -333,6 +347,7 @@ tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, in
     if (!roots[i]) return tsr__error_set(error, TSR_EARG, "array %d is NULL; give an array", i + 1);
     if (trace_root(program, roots[i], error)) return error->status;
   }
+  for (int i = 0; i < count && !program->failed; i++) hold_const(program, roots[i]);
   if (program->failed)
     return tsr__error_set(error, TSR_ENOMEM, "no memory to trace a program; close scopes that are done");
   for (int i = 0; i < count; i++) program->nodes[roots[i]->mark - 1].flags |= TSR__ROOT;

@@ -102,8 +102,7 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
   tsr__gnode node = program->nodes[at];
   tsr_sharding from = program->shardings[node.sharding];
   tsr_shape shape = tsr__gnode_shape(&node);
-  bool asked = r->in->nodes[user].op == TSR__OP_RESHARD || r->in->nodes[user].op == TSR__OP_CONSTRAIN;
-  if (node.op == TSR__OP_CONST && !asked) return at;
+  if (node.op == TSR__OP_CONST) return at;
   if (tsr__same_places(&from, to, &shape)) return at;
   if (check_move(r, user, &node, &from, to) || check_rows(r, user, operand, &from, to)) return -1;
   int sharding = tsr__program_sharding(program, to);
@@ -123,11 +122,22 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
 
 /* ---- nodes ---- */
 
+/* A number that was given a place is made there. */
+static int place_const(rewrite *r, int n)
+{
+  tsr__gnode full = r->in->nodes[n];
+  full.op = TSR__OP_FULL;
+  full.in[0] = r->out->home[full.in[0]];
+  full.sharding = (uint16_t)tsr__program_sharding(&r->out->program, &r->flow->at[n]);
+  return add_node(r, &full, n, site_of(r, n));
+}
+
 /* A place that was asked for: a move, or nothing where it lies there already. */
 static tsr_status place(rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
-  int at = moved(r, n, 0, &r->flow->at[n]);
+  bool number = r->out->program.nodes[r->out->home[node->in[0]]].op == TSR__OP_CONST;
+  int at = number ? place_const(r, n) : moved(r, n, 0, &r->flow->at[n]);
   if (at < 0) return r->error->status;
   r->out->home[n] = at;
   r->out->program.nodes[at].flags |= node->flags & TSR__ROOT;

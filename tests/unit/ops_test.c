@@ -1,0 +1,67 @@
+/* The table of operations: every row is complete and says what its columns may say. */
+#include <string.h>
+
+#include "graph/graph.h"
+#include "harness.h"
+
+TEST(every_row_is_filled)
+{
+  CHECK(TSR__OPS > 50);
+  for (int op = 0; op < TSR__OPS; op++) {
+    const tsr__opinfo *row = &tsr__ops[op];
+    CHECK(row->name && row->name[0]);
+    CHECK(row->least <= row->most && row->most <= 3);
+    CHECK(row->dtype_rule <= TSR__DT_SUM);
+    CHECK(row->shape_rule <= TSR__SH_DYNAMIC);
+    CHECK(row->lowering <= TSR__LOW_STEP);
+    CHECK(strstr(row->factors, "->"));
+  }
+}
+
+TEST(names_are_unique)
+{
+  for (int a = 0; a < TSR__OPS; a++)
+    for (int b = 0; b < a; b++) CHECK(strcmp(tsr__ops[a].name, tsr__ops[b].name) != 0);
+}
+
+/* A sharding rule has one term an operand (operands past the last term follow it) and is made of
+ * known symbols. */
+TEST(sharding_rules_are_well_formed)
+{
+  for (int op = 0; op < TSR__OPS; op++) {
+    const char *rule = tsr__ops[op].factors;
+    const char *arrow = strstr(rule, "->");
+    int terms = arrow > rule;
+    for (const char *at = rule; at < arrow; at++) terms += *at == ',';
+    CHECK(terms <= tsr__ops[op].most);
+    if (tsr__ops[op].shape_rule != TSR__SH_SOURCE)
+      CHECK(terms >= (tsr__ops[op].least > 2 ? 2 : tsr__ops[op].least));
+    CHECK_I64((int64_t)strspn(rule, ".,->!~abirst"), (int64_t)strlen(rule));
+  }
+}
+
+/* Rows that no rule of differentiation or batching serves yet. When the first is written, this
+ * count goes down and never up again. */
+TEST(missing_gradient_and_batching_rules_are_counted)
+{
+  int gradient = 0, batching = 0;
+  for (int op = 0; op < TSR__OPS; op++) {
+    gradient += tsr__ops[op].gradient == TSR__RULE_NONE;
+    batching += tsr__ops[op].batching == TSR__RULE_NONE;
+  }
+  CHECK_I64(gradient, 55);
+  CHECK_I64(batching, 55);
+  CHECK_I64(TSR__OPS, 55);
+}
+
+TEST(reductions_take_a_mask_and_codes)
+{
+  int reductions = 0;
+  for (int op = 0; op < TSR__OPS; op++) {
+    if (tsr__ops[op].lowering != TSR__LOW_REDUCE) continue;
+    reductions++;
+    CHECK_I64(tsr__ops[op].most, 3);
+    CHECK(tsr__acc_class_of(op) != TSR__ACC_NONE);
+  }
+  CHECK_I64(reductions, 10);
+}
