@@ -26,12 +26,7 @@ enum {
 
 /* Word i of an accumulator weighs 2^(32 i + base): 32 bits of value and room for carries.
  * 68 words hold the sum of 2^63 f64 of any size; 134 words that of 2^63 squares of f64. */
-enum {
-  TSR__ACC_WORDS = 68,
-  TSR__ACC_BASE = -1074,
-  TSR__ACC2_WORDS = 134,
-  TSR__ACC2_BASE = -2148
-};
+enum { TSR__ACC_WORDS = 68, TSR__ACC_BASE = -1074, TSR__ACC2_WORDS = 134, TSR__ACC2_BASE = -2148 };
 
 /* Between two normalisations a word changes by less than 2^32 an addition, and `adds` counts
  * those (merging adds the counts), so that |word| <= adds * 2^32 stays below 2^62. */

@@ -145,16 +145,15 @@ INLINE vm choose(unsigned bits)
   return (__mmask8)bits;
 #elif defined(LANES_AVX2)
   static const int64_t lanes[16][4] __attribute__((aligned(32))) = {
-    { 0, 0, 0, 0 },  { -1, 0, 0, 0 },  { 0, -1, 0, 0 },  { -1, -1, 0, 0 },
-    { 0, 0, -1, 0 }, { -1, 0, -1, 0 }, { 0, -1, -1, 0 }, { -1, -1, -1, 0 },
-    { 0, 0, 0, -1 }, { -1, 0, 0, -1 }, { 0, -1, 0, -1 }, { -1, -1, 0, -1 },
+    { 0, 0, 0, 0 },   { -1, 0, 0, 0 },   { 0, -1, 0, 0 },   { -1, -1, 0, 0 },
+    { 0, 0, -1, 0 },  { -1, 0, -1, 0 },  { 0, -1, -1, 0 },  { -1, -1, -1, 0 },
+    { 0, 0, 0, -1 },  { -1, 0, 0, -1 },  { 0, -1, 0, -1 },  { -1, -1, 0, -1 },
     { 0, 0, -1, -1 }, { -1, 0, -1, -1 }, { 0, -1, -1, -1 }, { -1, -1, -1, -1 },
   };
   return load_i64(lanes[bits & 15]);
 #else
-  static const int64_t lanes[4][2] __attribute__((aligned(16))) = {
-    { 0, 0 }, { -1, 0 }, { 0, -1 }, { -1, -1 }
-  };
+  static const int64_t lanes[4][2]
+      __attribute__((aligned(16))) = { { 0, 0 }, { -1, 0 }, { 0, -1 }, { -1, -1 } };
   return load_i64(lanes[bits & 3]);
 #endif
 }
@@ -298,10 +297,10 @@ void TSR__ISA_NAME(tsr__rows_add_f64)(tsr__rows *rows, int64_t first, const doub
                                       const uint64_t *mask);
 void TSR__ISA_NAME(tsr__rows_add_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
                                       const uint64_t *mask);
-void TSR__ISA_NAME(tsr__rows_square_f64)(tsr__rows *rows, int64_t first, const double *x,
-                                         int64_t n, const uint64_t *mask);
-void TSR__ISA_NAME(tsr__rows_square_f32)(tsr__rows *rows, int64_t first, const float *x,
-                                         int64_t n, const uint64_t *mask);
+void TSR__ISA_NAME(tsr__rows_square_f64)(tsr__rows *rows, int64_t first, const double *x, int64_t n,
+                                         const uint64_t *mask);
+void TSR__ISA_NAME(tsr__rows_square_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
+                                         const uint64_t *mask);
 void TSR__ISA_NAME(tsr__rows_merge)(tsr__rows *into, int64_t first, const tsr__rows *from);
 
 #endif

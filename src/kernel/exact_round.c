@@ -262,10 +262,8 @@ static bool special(uint32_t flags, double *out)
 {
   bool up = flags & TSR__SAW_PINF, down = flags & TSR__SAW_NINF;
   if (!(flags & TSR__SAW_NAN) && !up && !down) return false;
-  if ((flags & TSR__SAW_NAN) || (up && down))
-    *out = NAN;
-  else
-    *out = up ? INFINITY : -INFINITY;
+  if ((flags & TSR__SAW_NAN) || (up && down)) *out = NAN;
+  else *out = up ? INFINITY : -INFINITY;
   return true;
 }
 

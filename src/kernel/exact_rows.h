@@ -23,8 +23,8 @@ typedef struct tsr__escape {
 typedef struct tsr__rows {
   int64_t count;
   double *part[3];
-  tsr__heap *heap;     /* for what follows, which is usually nothing */
-  uint32_t *slot;      /* of each element's escape, from 1; NULL while there is none */
+  tsr__heap *heap; /* for what follows, which is usually nothing */
+  uint32_t *slot;  /* of each element's escape, from 1; NULL while there is none */
   tsr__escape *escape;
   size_t escape_count, escape_capacity;
   bool failed; /* out of memory: the sums are worthless */

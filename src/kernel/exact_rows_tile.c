@@ -86,8 +86,7 @@ INLINE unsigned mask_bits(const vertical *in, int64_t i)
 INLINE vd value_lanes(const vertical *in, int64_t i, bool narrow)
 {
   int64_t left = in->n - i;
-  if (narrow)
-    return left < LANES ? load_some_f32(in->f32 + i, (int)left) : load_f32(in->f32 + i);
+  if (narrow) return left < LANES ? load_some_f32(in->f32 + i, (int)left) : load_f32(in->f32 + i);
   return left < LANES ? load_some(in->f64 + i, (int)left) : load(in->f64 + i);
 }
 
@@ -151,15 +150,15 @@ INLINE void square_rows(tsr__rows *rows, int64_t first, const vertical *in, bool
   }
 }
 
-void TSR__ISA_NAME(tsr__rows_square_f64)(tsr__rows *rows, int64_t first, const double *x,
-                                         int64_t n, const uint64_t *mask)
+void TSR__ISA_NAME(tsr__rows_square_f64)(tsr__rows *rows, int64_t first, const double *x, int64_t n,
+                                         const uint64_t *mask)
 {
   vertical in = { .f64 = x, .mask = mask, .n = n };
   square_rows(rows, first, &in, false);
 }
 
-void TSR__ISA_NAME(tsr__rows_square_f32)(tsr__rows *rows, int64_t first, const float *x,
-                                         int64_t n, const uint64_t *mask)
+void TSR__ISA_NAME(tsr__rows_square_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
+                                         const uint64_t *mask)
 {
   vertical in = { .f32 = x, .mask = mask, .n = n };
   square_rows(rows, first, &in, true);

@@ -593,12 +593,12 @@ INLINE void careful_tile(tile *t, tsr__grid *grid, const operand *in, bool narro
   limits to = narrow ? limits_f32 : limits_f64;
   for (int tries = 0; tries < 2; tries++) {
     settle_if(narrow ? careful_f32(t, grid->exponent, in)
-                     : careful_wide(t, grid->exponent, in, false), t, in);
+                     : careful_wide(t, grid->exponent, in, false),
+              t, in);
     if (t->rest_count <= FEW) return;
     if (!guess(grid, in, to)) break;
   }
-  if (narrow && t->rest_count > FEW)
-    settle_if(careful_wide(t, grid->exponent, in, true), t, in);
+  if (narrow && t->rest_count > FEW) settle_if(careful_wide(t, grid->exponent, in, true), t, in);
 }
 
 /* The sum of a tile: what is not in t->part is in t->flags or waits in t->rest. */
@@ -633,9 +633,9 @@ INLINE void spread_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow
 /* ---- where the sums go ----------------------------------------------------------------------------- */
 
 /* Calls for each element that waits: `i` is its index. */
-#define EACH_REST(i, t, n)                                                        \
-  for (int at_ = 0; (t)->rest_count && at_ < (n); at_ += 32)                      \
-    for (uint32_t left_ = (t)->rest[at_ >> 5], i = 0;                             \
+#define EACH_REST(i, t, n)                                   \
+  for (int at_ = 0; (t)->rest_count && at_ < (n); at_ += 32) \
+    for (uint32_t left_ = (t)->rest[at_ >> 5], i = 0;        \
          left_ && (i = (uint32_t)(at_ + __builtin_ctz(left_)), 1); left_ &= left_ - 1)
 
 INLINE void add_parts(tsr__acc *acc, const tile *t)

@@ -182,7 +182,17 @@ static double oracle_mean(const oracle *o, int64_t n, bool narrow)
 /* ---- values ------------------------------------------------------------------------------------- */
 
 enum kind {
-  UNIFORM, SPAN, WIDE, CANCEL, DENORMAL, ZEROS, SPECIALS, HUGE_ONES, OUTLIERS, INTEGERS, ANYTHING,
+  UNIFORM,
+  SPAN,
+  WIDE,
+  CANCEL,
+  DENORMAL,
+  ZEROS,
+  SPECIALS,
+  HUGE_ONES,
+  OUTLIERS,
+  INTEGERS,
+  ANYTHING,
   KINDS
 };
 

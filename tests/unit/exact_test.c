@@ -43,10 +43,8 @@ static void read_values(golden *out, char *rest)
 {
   for (char *save, *word = strtok_r(rest, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
     CHECK(out->count < MAX_VALUES);
-    if (out->integers)
-      out->whole[out->count++] = strtoll(word, NULL, 10);
-    else
-      out->value[out->count++] = read_f64(word);
+    if (out->integers) out->whole[out->count++] = strtoll(word, NULL, 10);
+    else out->value[out->count++] = read_f64(word);
   }
 }
 
