@@ -23,6 +23,7 @@ typedef struct tsr__buffer {
   tsr_release_fn release; /* adopted memory: called instead of giving back to the pool */
   void *user;
   tsr_runtime *rt;
+  bool adopted;           /* the memory is not the pool's, whether or not `release` is set */
 } tsr__buffer;
 
 /* Bytes that `count` elements take on a device. */
@@ -78,6 +79,7 @@ typedef struct tsr__schedule {
   tsr__accum *accums;      /* as tsr__accums, ordered so that each COMBINE's are together */
   int accum_count;
   int *final_main, *final_count; /* a reduction node's accums, by node; -1 = none */
+  int node_count, step_room, accum_room; /* of the program; sizes of the lists above */
 } tsr__schedule;
 
 /* Fuses: elementwise chains, casts, masks, broadcasts and reductions over one domain become one

@@ -1,0 +1,134 @@
+/* Copies of boxes between dense arrays: host and device, device and device.
+ *
+ * A box is copied run by run: a run is what lies without gaps in both arrays. Bools are bytes on
+ * the host and bits on devices, so their runs start and end anywhere in a word; words at the
+ * ends are read, changed and written back, hence one copy at a time into a buffer of bools. */
+#include "kernel/cpu.h"
+
+typedef struct runs {
+  int rank;                     /* of the outer dims, which are walked */
+  int64_t size[TSR_MAX_RANK], from_step[TSR_MAX_RANK], to_step[TSR_MAX_RANK];
+  int64_t length, from, to;     /* elements of a run; where the first starts */
+} runs;
+
+/* Joins the inner dims that are whole in both arrays into one run. False: nothing to copy. */
+static bool plan(const tsr__box_copy *copy, runs *out)
+{
+  int64_t from_step = 1, to_step = 1;
+  *out = (runs){ .length = 1 };
+  bool joined = true;
+  int64_t from_steps[TSR_MAX_RANK], to_steps[TSR_MAX_RANK];
+  for (int d = copy->rank - 1; d >= 0; d--) {
+    if (copy->size[d] <= 0) return false;
+    from_steps[d] = from_step;
+    to_steps[d] = to_step;
+    out->from += copy->from_start[d] * from_step;
+    out->to += copy->to_start[d] * to_step;
+    from_step *= copy->from_dims[d];
+    to_step *= copy->to_dims[d];
+  }
+  int d = copy->rank - 1;
+  for (; d >= 0 && joined; d--) {
+    out->length *= copy->size[d];
+    joined = copy->size[d] == copy->from_dims[d] && copy->size[d] == copy->to_dims[d];
+  }
+  out->rank = d + 1;
+  for (int k = 0; k < out->rank; k++) {
+    out->size[k] = copy->size[k];
+    out->from_step[k] = from_steps[k];
+    out->to_step[k] = to_steps[k];
+  }
+  return true;
+}
+
+typedef void run_fn(void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n,
+                    size_t size);
+
+static void run_plain(void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n,
+                      size_t size)
+{
+  memcpy((char *)to + (size_t)to_at * size, (const char *)from + (size_t)from_at * size,
+         (size_t)n * size);
+}
+
+static void run_bits(void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n,
+                     size_t size)
+{
+  (void)size;
+  tsr__bits_copy(to, to_at, from, from_at, n);
+}
+
+static void run_bytes_to_bits(void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n,
+                              size_t size)
+{
+  const unsigned char *byte = (const unsigned char *)from + from_at;
+  (void)size;
+  for (int64_t i = 0; i < n; i += 64) {
+    int some = n - i < 64 ? (int)(n - i) : 64;
+    uint64_t bits = 0;
+    for (int k = 0; k < some; k++) bits |= (uint64_t)(byte[i + k] != 0) << k;
+    tsr__bits_put(to, to_at + i, some, bits);
+  }
+}
+
+static void run_bits_to_bytes(void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n,
+                              size_t size)
+{
+  unsigned char *byte = (unsigned char *)to + to_at;
+  (void)size;
+  for (int64_t i = 0; i < n; i += 64) {
+    int some = n - i < 64 ? (int)(n - i) : 64;
+    uint64_t bits = tsr__bits_get(from, from_at + i, some);
+    for (int k = 0; k < some; k++) byte[i + k] = bits >> k & 1;
+  }
+}
+
+/* Returns the number of elements copied. */
+static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, run_fn *run)
+{
+  runs r;
+  if (!plan(copy, &r)) return 0;
+  size_t size = tsr_dtype_size(copy->dtype);
+  int64_t at[TSR_MAX_RANK] = { 0 }, total = 0;
+  for (;;) {
+    run(to, r.to, from, r.from, r.length, size);
+    total += r.length;
+    int d = r.rank - 1;
+    for (; d >= 0; d--) {
+      r.from += r.from_step[d];
+      r.to += r.to_step[d];
+      if (++at[d] < r.size[d]) break;
+      r.from -= r.size[d] * r.from_step[d];
+      r.to -= r.size[d] * r.to_step[d];
+      at[d] = 0;
+    }
+    if (d < 0) return total;
+  }
+}
+
+void tsr__cpu_from_host(const tsr__box_copy *copy, const void *host, tsr__buffer *to)
+{
+  copy_box(copy, host, to->data, copy->dtype == TSR_BOOL ? run_bytes_to_bits : run_plain);
+}
+
+void tsr__cpu_to_host(const tsr__box_copy *copy, const tsr__buffer *from, void *host)
+{
+  copy_box(copy, from->data, host, copy->dtype == TSR_BOOL ? run_bits_to_bytes : run_plain);
+}
+
+/* Bools are counted as what their bits take, in whole bytes. */
+void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
+                   tsr__traffic *traffic)
+{
+  bool bits = copy->dtype == TSR_BOOL;
+  int64_t count = copy_box(copy, from->data, to->data, bits ? run_bits : run_plain);
+  if (from->device == to->device || !traffic) return;
+  traffic->bytes += bits ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);
+}
+
+void tsr__cpu_move(void *to, int to_device, const void *from, int from_device, size_t bytes,
+                   tsr__traffic *traffic)
+{
+  memcpy(to, from, bytes);
+  if (to_device != from_device && traffic) traffic->bytes += (int64_t)bytes;
+}

@@ -1,0 +1,392 @@
+/* From a partitioned program to steps: which nodes share a kernel, in which order kernels run, and
+ * what has to be stored between them.
+ *
+ * A kernel is a loop over a domain: a shape, its sharding and, where rows are only known at run
+ * time, whose rows. Everything of a stage over one domain shares a pass over memory:
+ *
+ *   stage 0   kernel(s) by level: what one broadcasts or looks up is stored by one before it
+ *             combine: all reductions of the stage
+ *             steps: reshard, compact, ... of the stage
+ *   stage 1   ...
+ *
+ * Levels are as late as they can be, so that a chain is not torn apart. What has one value for all
+ * elements (numbers, full, arithmetic of those and of single elements) is computed anew in each
+ * kernel that needs it. */
+#include "kernel/fuse.h"
+
+/* ---- facts ------------------------------------------------------------------------------------------ */
+
+static bool single(const tsr__gnode *g)
+{
+  for (int d = 0; d < g->rank; d++)
+    if (g->dims[d] != 1) return false;
+  return true;
+}
+
+static bool same_dims(const tsr__gnode *a, const tsr__gnode *b)
+{
+  return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
+}
+
+static bool dynamic(const tsr__gnode *g)
+{
+  return g->rank > 0 && g->dims[0] == TSR__DYNAMIC;
+}
+
+static bool is_reduction(const tsr__gnode *g)
+{
+  return tsr__ops[g->op].lowering == TSR__LOW_REDUCE;
+}
+
+static bool has_table(const tsr__gnode *g)
+{
+  return g->op == TSR__OP_TAKE || g->op == TSR__OP_SEARCH;
+}
+
+/* Whether a node gives one value for all elements without a loop. */
+static bool uniform(const tsr__fusion *f, int n)
+{
+  const tsr__gnode *g = &f->program->nodes[n];
+  if (g->op == TSR__OP_CONST || g->op == TSR__OP_FULL) return true;
+  if (!f->fact[n].tile) return single(g);
+  if (has_table(g) || g->op == TSR__OP_IOTA || g->op == TSR__OP_UNIFORM) return false;
+  for (int i = 0; i < 3; i++)
+    if (g->in[i] >= 0 && !f->fact[g->in[i]].uniform) return false;
+  return true;
+}
+
+int tsr__reach(const tsr__fusion *f, int node, int i)
+{
+  const tsr__gnode *g = &f->program->nodes[node];
+  if (g->in[i] < 0) return TSR__REACH_NONE;
+  if (has_table(g) && i == 0) return TSR__REACH_MEMORY;
+  if (f->fact[g->in[i]].uniform) return TSR__REACH_UNIFORM;
+  const tsr__gnode *o = &f->program->nodes[g->in[i]];
+  if (g->op == TSR__OP_TAKE && f->program->nodes[g->in[0]].rank != 1) return TSR__REACH_MEMORY;
+  /* The domain of a reduction is that of what it reduces. */
+  const tsr__gnode *domain = is_reduction(g) ? &f->program->nodes[g->in[0]] : g;
+  return same_dims(o, domain) ? TSR__REACH_ELEMENT : TSR__REACH_MEMORY;
+}
+
+/* ---- rows known at run time -------------------------------------------------------------------------- */
+
+static int origin_of(const tsr__fusion *f, int n)
+{
+  while (f->fact[n].origin != n) n = f->fact[n].origin;
+  return n;
+}
+
+static void same_rows(tsr__fusion *f, int a, int b)
+{
+  if (a < 0 || b < 0 || !dynamic(&f->program->nodes[a]) || !dynamic(&f->program->nodes[b])) return;
+  int x = origin_of(f, a), y = origin_of(f, b);
+  if (x < y) f->fact[y].origin = x;
+  else f->fact[x].origin = y;
+}
+
+/* Operands of an elementwise node, a reduction or a filter have the same rows; what two filters
+ * with one mask leave, too. */
+static void unite_rows(tsr__fusion *f, int n)
+{
+  const tsr__gnode *g = &f->program->nodes[n];
+  bool moves = g->op == TSR__OP_COMPACT || g->op == TSR__OP_REBALANCE;
+  int first = has_table(g) ? 1 : 0;
+  for (int i = first; i < 3 && g->in[i] >= 0; i++) {
+    same_rows(f, g->in[first], g->in[i]);
+    if (!moves && !is_reduction(g)) same_rows(f, n, g->in[i]);
+  }
+  for (int m = 0; moves && m < n; m++) {
+    const tsr__gnode *other = &f->program->nodes[m];
+    if (other->op != g->op || other->sharding != g->sharding) continue;
+    bool alike = g->op == TSR__OP_COMPACT ? other->in[1] == g->in[1]
+                                          : origin_of(f, other->in[0]) == origin_of(f, g->in[0]);
+    if (alike) same_rows(f, m, n);
+  }
+}
+
+/* ---- domains and levels ------------------------------------------------------------------------------ */
+
+static int domain_of(tsr__fusion *f, int n)
+{
+  const tsr__gnode *g = &f->program->nodes[n];
+  for (int i = 0; i < f->domain_count; i++) {
+    const tsr__gnode *other = &f->program->nodes[f->domains[i]];
+    if (same_dims(g, other) && g->sharding == other->sharding &&
+        (!dynamic(g) || origin_of(f, n) == origin_of(f, f->domains[i])))
+      return i;
+  }
+  f->domains[f->domain_count] = n;
+  return f->domain_count++;
+}
+
+static void find_facts(tsr__fusion *f, const int *stage)
+{
+  int count = f->program->node_count;
+  for (int n = 0; n < count; n++) {
+    const tsr__gnode *g = &f->program->nodes[n];
+    int lowering = tsr__ops[g->op].lowering;
+    f->fact[n] = (tsr__fact){ .stage = stage[n], .level = -1, .domain = -1, .kernel = -1,
+                              .origin = n };
+    f->fact[n].tile = lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
+    f->fact[n].uniform = uniform(f, n);
+  }
+  for (int n = 0; n < count; n++) unite_rows(f, n);
+  for (int n = 0; n < count; n++) {
+    const tsr__gnode *g = &f->program->nodes[n];
+    if (f->fact[n].tile) f->fact[n].domain = domain_of(f, n);
+    else if (is_reduction(g)) f->fact[n].domain = domain_of(f, g->in[0]);
+  }
+}
+
+/* The earliest level: one more than that of what must be stored first. */
+static void early_levels(tsr__fusion *f)
+{
+  for (int n = 0; n < f->program->node_count; n++) {
+    tsr__fact *fact = &f->fact[n];
+    if (fact->domain < 0) continue;
+    fact->level = 0;
+    for (int i = 0; i < 3; i++) {
+      int o = f->program->nodes[n].in[i], reach = tsr__reach(f, n, i);
+      if (reach == TSR__REACH_NONE || !f->fact[o].tile || f->fact[o].stage != fact->stage) continue;
+      int least = f->fact[o].level + (reach == TSR__REACH_MEMORY);
+      if (least > fact->level) fact->level = least;
+    }
+  }
+}
+
+/* Moves every node to the last level it can have: that of its users, or the last of its domain. */
+static void late_levels(tsr__fusion *f, int *last)
+{
+  int count = f->program->node_count, domains = f->domain_count;
+  for (int n = 0; n < count; n++) {
+    const tsr__fact *fact = &f->fact[n];
+    if (fact->level < 0) continue;
+    int *most = &last[fact->stage * domains + fact->domain];
+    if (fact->level > *most) *most = fact->level;
+  }
+  for (int n = 0; n < count; n++)
+    if (f->fact[n].level >= 0) f->fact[n].level = last[f->fact[n].stage * domains + f->fact[n].domain];
+  for (int n = count - 1; n >= 0; n--) {
+    const tsr__fact *fact = &f->fact[n];
+    if (fact->level < 0) continue;
+    for (int i = 0; i < 3; i++) {
+      int o = f->program->nodes[n].in[i], reach = tsr__reach(f, n, i);
+      if (reach == TSR__REACH_NONE || !f->fact[o].tile || f->fact[o].stage != fact->stage) continue;
+      int most = fact->level - (reach == TSR__REACH_MEMORY);
+      if (most < f->fact[o].level) f->fact[o].level = most;
+    }
+  }
+}
+
+/* ---- accumulators ------------------------------------------------------------------------------------- */
+
+/* The accumulators by stage. A count that reductions of two stages share is kept twice: a stage's
+ * accumulators are combined together and then gone. */
+static bool find_accums(tsr__fusion *f)
+{
+  const tsr__program *p = f->program;
+  tsr__schedule *out = f->out;
+  int count = tsr__accums(p, NULL, NULL), room = 3 * p->node_count + 1, used = 0;
+  size_t list_bytes = (size_t)room * sizeof(tsr__accum), node_bytes = 2 * (size_t)p->node_count * sizeof(int);
+  tsr__accum *all = tsr__new(f->heap, list_bytes);
+  int *of_node = tsr__new(f->heap, node_bytes);
+  out->accums = tsr__new(f->heap, list_bytes);
+  bool good = all && of_node && out->accums;
+  if (good) count = tsr__accums(p, all, of_node);
+  for (int n = 0; good && n < p->node_count; n++) {
+    int c = of_node[2 * n + 1];
+    if (c < 0 || f->fact[all[c].node].stage == f->fact[n].stage) continue;
+    int again = -1;
+    for (int m = 0; m < n; m++)
+      if (of_node[2 * m + 1] >= 0 && all[of_node[2 * m + 1]].mask == all[c].mask &&
+          all[of_node[2 * m + 1]].codes == all[c].codes &&
+          all[of_node[2 * m + 1]].axes == all[c].axes &&
+          p->nodes[m].attr.dims == p->nodes[n].attr.dims &&
+          f->fact[all[of_node[2 * m + 1]].node].stage == f->fact[n].stage)
+        again = of_node[2 * m + 1];
+    if (again < 0) {
+      again = count++;
+      all[again] = all[c];
+      all[again].node = n;
+    }
+    of_node[2 * n + 1] = again;
+  }
+  int *place = good ? tsr__new(f->heap, (size_t)room * sizeof(int)) : NULL;
+  good = good && place;
+  for (int stage = 0, left = count; good && left > 0; stage++)
+    for (int a = 0; a < count; a++) {
+      if (f->fact[all[a].node].stage != stage) continue;
+      place[a] = used;
+      out->accums[used++] = all[a];
+      left--;
+    }
+  for (int n = 0; good && n < p->node_count; n++) {
+    out->final_main[n] = of_node[2 * n] < 0 ? -1 : place[of_node[2 * n]];
+    out->final_count[n] = of_node[2 * n + 1] < 0 ? -1 : place[of_node[2 * n + 1]];
+  }
+  out->accum_count = used;
+  out->accum_room = room;
+  tsr__del(f->heap, place, (size_t)room * sizeof(int));
+  tsr__del(f->heap, of_node, node_bytes);
+  tsr__del(f->heap, all, list_bytes);
+  return good;
+}
+
+/* ---- kernels -------------------------------------------------------------------------------------------- */
+
+/* What must be in memory: roots, and operands that are read from there. */
+static void find_stores(tsr__fusion *f)
+{
+  const tsr__program *p = f->program;
+  for (int n = 0; n < p->node_count; n++) {
+    const tsr__gnode *g = &p->nodes[n];
+    if (f->fact[n].tile && (g->flags & TSR__ROOT)) f->fact[n].store = true;
+    bool in_kernel = f->fact[n].domain >= 0;
+    for (int i = 0; i < 3; i++) {
+      int o = g->in[i], reach = tsr__reach(f, n, i);
+      if (reach == TSR__REACH_NONE || !f->fact[o].tile) continue;
+      if (!in_kernel || reach == TSR__REACH_MEMORY) f->fact[o].store = true;
+      else if (reach == TSR__REACH_ELEMENT && f->fact[o].kernel != f->fact[n].kernel)
+        f->fact[o].store = true;
+    }
+  }
+}
+
+/* Numbers the kernels by stage, level and domain. Nodes that nothing stores and no reduction uses
+ * still get a number; a kernel without results is dropped later. */
+static int number_kernels(tsr__fusion *f, int stages)
+{
+  int kernels = 0, most = 0;
+  for (int n = 0; n < f->program->node_count; n++)
+    if (f->fact[n].level > most) most = f->fact[n].level;
+  for (int s = 0; s < stages; s++)
+    for (int l = 0; l <= most; l++)
+      for (int d = 0; d < f->domain_count; d++) {
+        bool any = false;
+        for (int n = 0; n < f->program->node_count; n++) {
+          tsr__fact *fact = &f->fact[n];
+          if (fact->stage != s || fact->level != l || fact->domain != d) continue;
+          fact->kernel = kernels;
+          any = true;
+        }
+        kernels += any;
+      }
+  return kernels;
+}
+
+static bool kernel_works(const tsr__fusion *f, int kernel)
+{
+  for (int a = 0; a < f->out->accum_count; a++)
+    if (f->fact[f->out->accums[a].node].kernel == kernel) return true;
+  for (int n = 0; n < f->program->node_count; n++)
+    if (f->fact[n].kernel == kernel && f->fact[n].store) return true;
+  return false;
+}
+
+static int stage_of_kernel(const tsr__fusion *f, int kernel)
+{
+  for (int n = 0; n < f->program->node_count; n++)
+    if (f->fact[n].kernel == kernel) return f->fact[n].stage;
+  return -2;
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------- */
+
+static int step_kind(int op)
+{
+  switch (op) {
+  case TSR__OP_COMPACT: return TSR__STEP_COMPACT;
+  case TSR__OP_FIRSTN: return TSR__STEP_FIRSTN;
+  case TSR__OP_REBALANCE: return TSR__STEP_REBALANCE;
+  default: return TSR__STEP_RESHARD;
+  }
+}
+
+static void add_step(tsr__schedule *out, tsr__step step)
+{
+  out->steps[out->step_count++] = step;
+}
+
+static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels)
+{
+  tsr__schedule *out = f->out;
+  for (int k = 0; k < kernels; k++) {
+    if (stage_of_kernel(f, k) != stage || !kernel_works(f, k)) continue;
+    tsr__kernel *kernel;
+    tsr_status status = tsr__emit(f, k, &kernel);
+    if (status) return status;
+    add_step(out, (tsr__step){ .kind = TSR__STEP_KERNEL, .node = kernel->io.domain,
+                               .kernel = kernel });
+  }
+  int first = 0, count = 0;
+  for (int a = 0; a < out->accum_count; a++) {
+    if (f->fact[out->accums[a].node].stage != stage) continue;
+    if (!count++) first = a;
+  }
+  if (count)
+    add_step(out, (tsr__step){ .kind = TSR__STEP_COMBINE, .node = out->accums[first].node,
+                               .first = first, .count = count });
+  for (int n = 0; n < f->program->node_count; n++) {
+    const tsr__gnode *g = &f->program->nodes[n];
+    if (tsr__ops[g->op].lowering != TSR__LOW_STEP || f->fact[n].stage != stage) continue;
+    add_step(out, (tsr__step){ .kind = (uint8_t)step_kind(g->op), .node = n });
+  }
+  return TSR_OK;
+}
+
+static tsr_status schedule(tsr__fusion *f, const int *stage, int stages)
+{
+  int count = f->program->node_count;
+  tsr__schedule *out = f->out;
+  find_facts(f, stage);
+  early_levels(f);
+  size_t last_bytes = (size_t)(stages + 1) * (size_t)(f->domain_count + 1) * sizeof(int);
+  int *last = tsr__new(f->heap, last_bytes);
+  if (!last) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
+  late_levels(f, last);
+  tsr__del(f->heap, last, last_bytes);
+  int kernels = number_kernels(f, stages);
+  if (!find_accums(f)) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
+  find_stores(f);
+  out->step_room = kernels + count + stages + 2;
+  out->steps = tsr__new(f->heap, (size_t)out->step_room * sizeof *out->steps);
+  if (!out->steps) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
+  tsr_status status = TSR_OK;
+  for (int s = -1; s < stages && !status; s++) status = stage_steps(f, s, kernels);
+  return status;
+}
+
+tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule *out,
+                     tsr__error *error)
+{
+  size_t count = (size_t)program->node_count;
+  tsr__schedule made = { .heap = heap, .node_count = program->node_count };
+  tsr__fusion f = { .program = program, .heap = heap, .out = &made, .error = error };
+  int *stage = tsr__new(heap, count * sizeof *stage);
+  f.fact = tsr__new(heap, count * sizeof *f.fact);
+  f.domains = tsr__new(heap, count * sizeof *f.domains);
+  made.final_main = tsr__new(heap, count * sizeof(int));
+  made.final_count = tsr__new(heap, count * sizeof(int));
+  tsr_status status;
+  if (!stage || !f.fact || !f.domains || !made.final_main || !made.final_count)
+    status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
+  else
+    status = schedule(&f, stage, tsr__stages(program, stage));
+  tsr__del(heap, stage, count * sizeof *stage);
+  tsr__del(heap, f.fact, count * sizeof *f.fact);
+  tsr__del(heap, f.domains, count * sizeof *f.domains);
+  if (status) tsr__schedule_free(&made);
+  else *out = made;
+  return status;
+}
+
+void tsr__schedule_free(tsr__schedule *s)
+{
+  size_t count = (size_t)s->node_count;
+  for (int i = 0; i < s->step_count; i++) tsr__kernel_free(s->steps[i].kernel);
+  tsr__del(s->heap, s->steps, (size_t)s->step_room * sizeof *s->steps);
+  tsr__del(s->heap, s->accums, (size_t)s->accum_room * sizeof *s->accums);
+  tsr__del(s->heap, s->final_main, count * sizeof(int));
+  tsr__del(s->heap, s->final_count, count * sizeof(int));
+  memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,247 @@
+/* Reductions of a tile: into one element, run by run into elements of an array, or by group.
+ *
+ *   across   a run along a reduced dim goes into one element
+ *   along    a run along a kept dim goes into neighbouring elements, one each
+ *   scatter  each element goes where its group code says
+ *
+ * All ways of one class keep the same accumulators (partial.h), and all but products of floats are
+ * exact, so how a domain was cut into runs cannot show. */
+#include "kernel/interp.h"
+
+/* The part of a tile that one run covers. */
+typedef struct run {
+  const tsr__redinfo *info;
+  tsr__reducing *red;
+  const tsr__tiles *tiles;
+  const void *x;          /* of bools: bits of the run */
+  const uint64_t *mask;   /* bits of the run, or NULL */
+  int64_t element;        /* of the outputs: the first */
+  int64_t n;
+} run;
+
+static bool taken(const uint64_t *mask, int64_t i)
+{
+  return !mask || (mask[i / 64] >> (i % 64) & 1);
+}
+
+/* How many elements of a bool run are true and taken. */
+static int64_t count_true(const run *r)
+{
+  const uint64_t *x = r->x;
+  if (!x) return r->mask ? tsr__bits_count(r->mask, r->n) : r->n;
+  if (!r->mask) return tsr__bits_count(x, r->n);
+  int64_t count = 0;
+  for (int64_t i = 0; i < r->n; i += 64) {
+    int some = r->n - i < 64 ? (int)(r->n - i) : 64;
+    count += __builtin_popcountll(tsr__bits_get(x, i, some) & tsr__bits_get(r->mask, i, some));
+  }
+  return count;
+}
+
+/* ---- across ------------------------------------------------------------------------------------------- */
+
+static void across_float(const run *r)
+{
+  const tsr__exact_ops *ops = r->tiles->exact;
+  tsr__partial *to = r->red->to;
+  tsr__grid *grid = &r->red->grid;
+  bool wide = r->info->dtype == TSR_F64;
+  int n = (int)r->n;
+  if (to->form == TSR__FORM_ACC) {
+    if (wide) ops->sum_f64(to->data, grid, r->x, n, r->mask);
+    else ops->sum_f32(to->data, grid, r->x, n, r->mask);
+  } else if (to->form == TSR__FORM_SPREAD) {
+    if (wide) ops->spread_f64(to->data, grid, r->x, n, r->mask);
+    else ops->spread_f32(to->data, grid, r->x, n, r->mask);
+  } else {
+    tsr__rows_at at = { &to->rows[0], r->element };
+    if (wide) ops->rows_run_f64(at, grid, r->x, n, r->mask);
+    else ops->rows_run_f32(at, grid, r->x, n, r->mask);
+  }
+  if (to->form != TSR__FORM_ROWS2) return;
+  for (int i = 0; i < n; i++)
+    if (taken(r->mask, i))
+      tsr__rows_add_square(&to->rows[1], r->element,
+                           wide ? ((const double *)r->x)[i] : (double)((const float *)r->x)[i]);
+}
+
+static void across_i128(const run *r)
+{
+  tsr__i128 *sum = (tsr__i128 *)r->red->to->data + r->element;
+  if (r->info->dtype == TSR_BOOL) *sum += count_true(r);
+  else if (r->info->dtype == TSR_I32) r->tiles->exact->sum_i32(sum, r->x, (int)r->n, r->mask);
+  else r->tiles->exact->sum_i64(sum, r->x, (int)r->n, r->mask);
+}
+
+static void across_prod(const run *r)
+{
+  if (r->info->dtype == TSR_F64) {
+    double product = ((double *)r->red->to->data)[r->element];
+    for (int64_t i = 0; i < r->n; i++)
+      if (taken(r->mask, i)) product *= ((const double *)r->x)[i];
+    ((double *)r->red->to->data)[r->element] = product;
+    return;
+  }
+  uint64_t product = ((uint64_t *)r->red->to->data)[r->element];
+  for (int64_t i = 0; i < r->n; i++)
+    if (taken(r->mask, i)) product *= ((const uint64_t *)r->x)[i];
+  ((uint64_t *)r->red->to->data)[r->element] = product;
+}
+
+static void across(const run *r)
+{
+  tsr__partial *to = r->red->to;
+  int64_t *word = (int64_t *)to->data + r->element;
+  switch (to->cls) {
+  case TSR__ACC_SUM:
+    if (to->form == TSR__FORM_I128) across_i128(r);
+    else across_float(r);
+    break;
+  case TSR__ACC_SQUARES:
+    if (to->form != TSR__FORM_ISPREAD) across_float(r);
+    else if (r->info->dtype == TSR_I32)
+      r->tiles->exact->spread_i32((tsr__int_spread *)to->data + r->element, r->x, (int)r->n, r->mask);
+    else
+      r->tiles->exact->spread_i64((tsr__int_spread *)to->data + r->element, r->x, (int)r->n, r->mask);
+    break;
+  case TSR__ACC_PROD: across_prod(r); break;
+  case TSR__ACC_MIN:
+  case TSR__ACC_MAX:
+    r->tiles->extreme[r->info->dtype](
+        (tsr__extreme){ word, true, to->cls == TSR__ACC_MAX }, r->x, r->n, r->mask);
+    break;
+  case TSR__ACC_ANY: *word |= count_true(r) > 0; break;
+  case TSR__ACC_ALL:
+    *word &= count_true(r) == (r->mask ? tsr__bits_count(r->mask, r->n) : r->n);
+    break;
+  default: *word += count_true(r);
+  }
+}
+
+/* ---- element by element: along and scatter ------------------------------------------------------------- */
+
+/* Adds element i of the run to output `e`; floats' sums have their own ways. */
+static void add_one(const run *r, int64_t e, int64_t i)
+{
+  tsr__partial *to = r->red->to;
+  int64_t *word = (int64_t *)to->data + e;
+  int dtype = r->info->dtype;
+  int64_t whole = dtype == TSR_BOOL  ? r->x && taken(r->x, i)
+                  : dtype == TSR_I32 ? ((const int32_t *)r->x)[i]
+                  : dtype == TSR_I64 ? ((const int64_t *)r->x)[i]
+                                     : 0;
+  switch (to->form) {
+  case TSR__FORM_I128: ((tsr__i128 *)to->data)[e] += whole; break;
+  case TSR__FORM_ISPREAD: {
+    tsr__int_spread *spread = (tsr__int_spread *)to->data + e;
+    spread->sum += whole;
+    tsr__isq_add(&spread->squares, whole);
+    break;
+  }
+  case TSR__FORM_F64: ((double *)to->data)[e] *= ((const double *)r->x)[i]; break;
+  default:
+    if (to->cls == TSR__ACC_PROD) *word = (int64_t)((uint64_t)*word * (uint64_t)whole);
+    else if (to->cls == TSR__ACC_ANY) *word |= whole;
+    else if (to->cls == TSR__ACC_ALL) *word &= whole;
+    else *word += r->x ? whole : 1; /* count */
+  }
+}
+
+static void along_float(const run *r)
+{
+  const tsr__exact_ops *ops = r->tiles->exact;
+  tsr__rows *rows = r->red->to->rows;
+  bool wide = r->info->dtype == TSR_F64;
+  if (wide) ops->rows_add_f64(&rows[0], r->element, r->x, r->n, r->mask);
+  else ops->rows_add_f32(&rows[0], r->element, r->x, r->n, r->mask);
+  if (r->red->to->form != TSR__FORM_ROWS2) return;
+  if (wide) ops->rows_square_f64(&rows[1], r->element, r->x, r->n, r->mask);
+  else ops->rows_square_f32(&rows[1], r->element, r->x, r->n, r->mask);
+}
+
+static void along(const run *r)
+{
+  tsr__partial *to = r->red->to;
+  if (to->form == TSR__FORM_ROWS || to->form == TSR__FORM_ROWS2) {
+    along_float(r);
+  } else if (to->form == TSR__FORM_KEY) {
+    r->tiles->extreme[r->info->dtype](
+        (tsr__extreme){ (int64_t *)to->data + r->element, false, to->cls == TSR__ACC_MAX }, r->x,
+        r->n, r->mask);
+  } else {
+    for (int64_t i = 0; i < r->n; i++)
+      if (taken(r->mask, i)) add_one(r, r->element + i, i);
+  }
+}
+
+static void scatter_key(const run *r, const int32_t *codes)
+{
+  tsr__partial *to = r->red->to;
+  size_t size = tsr_dtype_size((tsr_dtype)r->info->dtype);
+  for (int64_t i = 0; i < r->n; i++) {
+    if (codes[i] < 0 || !taken(r->mask, i)) continue;
+    tsr__extreme one = { (int64_t *)to->data + codes[i], true, to->cls == TSR__ACC_MAX };
+    r->tiles->extreme[r->info->dtype](one, (const char *)r->x + (size_t)i * size, 1, NULL);
+  }
+}
+
+static void scatter(const run *r, const int32_t *codes)
+{
+  tsr__partial *to = r->red->to;
+  if (to->form == TSR__FORM_ROWS || to->form == TSR__FORM_ROWS2) {
+    for (int k = 0; k < (to->form == TSR__FORM_ROWS2 ? 2 : 1); k++) {
+      tsr__scatter how = { .group = codes, .mask = r->mask, .n = r->n, .squares = k == 1 };
+      if (r->info->dtype == TSR_F64) tsr__rows_scatter_f64(&to->rows[k], r->x, &how);
+      else tsr__rows_scatter_f32(&to->rows[k], r->x, &how);
+    }
+  } else if (to->form == TSR__FORM_KEY) {
+    scatter_key(r, codes);
+  } else {
+    for (int64_t i = 0; i < r->n; i++)
+      if (codes[i] >= 0 && taken(r->mask, i)) add_one(r, codes[i], i);
+  }
+}
+
+/* ---- tiles --------------------------------------------------------------------------------------------- */
+
+/* `n` bits from bit `at` on, moved to the start of `room` if they do not start a word. */
+static const uint64_t *bits_from(const uint64_t *bits, int64_t at, int64_t n, uint64_t *room)
+{
+  if (!bits) return NULL;
+  if (at % 64 == 0) return bits + at / 64;
+  for (int64_t i = 0; i < n; i += 64)
+    room[i / 64] = tsr__bits_get(bits, at + i, n - i < 64 ? (int)(n - i) : 64);
+  return room;
+}
+
+void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
+{
+  const tsr__redinfo *info = &task->kernel->reds[inst->extra];
+  tsr__reducing *red = &task->reds[inst->extra];
+  const void *x = task->slot[info->value];
+  const uint64_t *mask = task->slot[info->mask];
+  run r = { .info = info, .red = red, .tiles = task->tiles, .x = x, .mask = mask, .n = n };
+  if (info->codes >= 0) {
+    const int32_t *codes = task->slot[info->codes];
+    for (int64_t i = 0; i < n; i++)
+      task->codes[i] = codes[i] >= 0 && codes[i] < info->groups ? codes[i] : -1;
+    scatter(&r, task->codes);
+    return;
+  }
+  const tsr__walk *walk = &red->walk;
+  if (walk->rank == 1 && walk->step[0] == 0) {
+    across(&r);
+    return;
+  }
+  uint64_t x_room[TSR__TILE / 64], mask_room[TSR__TILE / 64];
+  bool inner_kept = walk->step[walk->rank - 1] != 0, bits = info->dtype == TSR_BOOL;
+  size_t size = tsr_dtype_size((tsr_dtype)info->dtype);
+  for (int64_t i = 0; i < n; i += r.n) {
+    r.element = tsr__walk_at(walk, at + i, &r.n);
+    if (r.n > n - i) r.n = n - i;
+    r.mask = bits_from(mask, i, r.n, mask_room);
+    if (x) r.x = bits ? (const void *)bits_from(x, i, r.n, x_room) : (const char *)x + (size_t)i * size;
+    if (inner_kept) along(&r);
+    else across(&r);
+  }
+}

@@ -1,0 +1,66 @@
+/* The tile functions: what one instruction does to one tile of at most 1,024 elements.
+ *
+ * Compiled once for each instruction set, with the same results to the last bit: every operation
+ * rounds as IEEE says, nothing is contracted or reassociated, and what has no exact vector form
+ * goes element by element. Operands may lie against unmapped pages: nothing outside elements
+ * 0 .. n - 1 is read or written, except that the last 64-bit word of a bool is written whole. */
+#ifndef TSR_KERNEL_INTERP_TILE_H
+#define TSR_KERNEL_INTERP_TILE_H
+
+#include "kernel/exact_tile.h"
+#include "kernel/kir.h"
+
+/* out[i] = op(a[i], b[i], c[i]) for i < n. Bit k of `scalar`: operand k is one element, used for
+ * all. Bools are bits and never scalar. `out` overlaps no operand. */
+typedef void tsr__tile_fn(void *restrict out, const void *a, const void *b, const void *c, int64_t n,
+                          unsigned scalar);
+
+enum { TSR__DTYPES = TSR_F64 + 1 };
+
+/* Smallest and largest as order keys: integers in the order of the values, -0 before +0, NaN
+ * beyond everything on the side that wins. `key[first + i]` meets x[i]; or, `flat`, key[0] meets all. */
+typedef struct tsr__extreme {
+  int64_t *key;
+  bool flat, largest;
+} tsr__extreme;
+
+typedef struct tsr__tiles {
+  const char *isa;
+  const tsr__exact_ops *exact;
+  tsr__tile_fn *const (*fn)[TSR__DTYPES]; /* [op][dtype]; NULL: no such instruction */
+  /* x[i] of a numeric dtype, mask bits or NULL */
+  void (*extreme[TSR__DTYPES])(tsr__extreme to, const void *x, int64_t n, const uint64_t *mask);
+  /* Draws element first + i of a stream into out[i]. */
+  void (*uniform_f64)(double *out, int64_t first, int64_t n, const int64_t key[2]);
+  void (*uniform_f32)(float *out, int64_t first, int64_t n, const int64_t key[2]);
+  /* out[i] = number of table entries <= x[i]; `table` ascending. */
+  void (*search[TSR__DTYPES])(int64_t *out, const void *x, int64_t n, const void *table,
+                              int64_t count);
+} tsr__tiles;
+
+extern const tsr__tiles tsr__tiles_baseline;
+#if defined(__x86_64__)
+extern const tsr__tiles tsr__tiles_avx2, tsr__tiles_avx512;
+#endif
+
+/* The order key of a float: ascending with the value, -0 before +0. Of a NaN: meaningless. */
+static inline int64_t tsr__key_of_f64(double value)
+{
+  int64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits ^ (int64_t)((uint64_t)(bits >> 63) >> 1);
+}
+
+static inline double tsr__f64_of_key(int64_t key)
+{
+  double value;
+  key ^= (int64_t)((uint64_t)(key >> 63) >> 1);
+  memcpy(&value, &key, sizeof value);
+  return value;
+}
+
+/* Keys that stand for NaN: no number has them. */
+#define TSR__KEY_NAN_MIN INT64_MIN
+#define TSR__KEY_NAN_MAX INT64_MAX
+
+#endif

@@ -1,0 +1,334 @@
+/* Accumulators: their memory, how two of them join, and what of one travels.
+ *
+ * Invariant: joining is exact and commutative for every class but the product of floats, so
+ * neither tasks nor devices nor their order can show in a result. */
+#include "kernel/partial.h"
+
+#include <math.h>
+
+static bool is_float(int dtype)
+{
+  return dtype == TSR_F32 || dtype == TSR_F64;
+}
+
+static int form_of(int cls, int dtype, bool scalar)
+{
+  switch (cls) {
+  case TSR__ACC_SUM:
+    return is_float(dtype) ? scalar ? TSR__FORM_ACC : TSR__FORM_ROWS : TSR__FORM_I128;
+  case TSR__ACC_SQUARES:
+    return is_float(dtype) ? scalar ? TSR__FORM_SPREAD : TSR__FORM_ROWS2 : TSR__FORM_ISPREAD;
+  case TSR__ACC_MIN:
+  case TSR__ACC_MAX: return TSR__FORM_KEY;
+  case TSR__ACC_PROD: return is_float(dtype) ? TSR__FORM_F64 : TSR__FORM_I64;
+  default: return TSR__FORM_I64;
+  }
+}
+
+static size_t form_size(int form)
+{
+  static const size_t size[] = {
+    [TSR__FORM_ACC] = sizeof(tsr__acc), [TSR__FORM_SPREAD] = sizeof(tsr__spread),
+    [TSR__FORM_ROWS] = 24, [TSR__FORM_ROWS2] = 48, [TSR__FORM_I128] = sizeof(tsr__i128),
+    [TSR__FORM_ISPREAD] = sizeof(tsr__int_spread), [TSR__FORM_KEY] = 8, [TSR__FORM_F64] = 8,
+    [TSR__FORM_I64] = 8
+  };
+  return size[form];
+}
+
+int64_t tsr__key_of_none(int dtype, bool largest)
+{
+  if (is_float(dtype)) return tsr__key_of_f64(largest ? -(double)INFINITY : (double)INFINITY);
+  if (dtype == TSR_I32) return largest ? INT32_MIN : INT32_MAX;
+  if (dtype == TSR_BOOL) return largest ? 0 : 1;
+  return largest ? INT64_MIN : INT64_MAX;
+}
+
+void tsr__partial_plan(tsr__partial *partial, int cls, int dtype, bool scalar, int64_t count)
+{
+  partial->cls = (uint8_t)cls;
+  partial->dtype = (uint8_t)dtype;
+  partial->scalar = scalar;
+  partial->form = (uint8_t)form_of(cls, dtype, scalar);
+  partial->count = count;
+  partial->bytes = form_size(partial->form) * (size_t)count;
+}
+
+void tsr__partial_start(tsr__partial *p, tsr__heap *heap)
+{
+  if (p->form == TSR__FORM_ROWS || p->form == TSR__FORM_ROWS2) {
+    for (int i = 0; i < (p->form == TSR__FORM_ROWS2 ? 2 : 1); i++)
+      tsr__rows_init(&p->rows[i], heap, (char *)p->data + (size_t)i * tsr__rows_bytes(p->count),
+                     p->count);
+    return;
+  }
+  int64_t *word = p->data;
+  double *real = p->data;
+  if (p->form == TSR__FORM_KEY) {
+    int64_t none = tsr__key_of_none(p->dtype, p->cls == TSR__ACC_MAX);
+    for (int64_t i = 0; i < p->count; i++) word[i] = none;
+  } else if (p->form == TSR__FORM_F64) {
+    for (int64_t i = 0; i < p->count; i++) real[i] = 1;
+  } else if (p->cls == TSR__ACC_PROD || p->cls == TSR__ACC_ALL) {
+    for (int64_t i = 0; i < p->count; i++) word[i] = 1;
+  } else {
+    memset(p->data, 0, p->bytes);
+  }
+}
+
+void tsr__partial_stop(tsr__partial *p)
+{
+  if (p->form != TSR__FORM_ROWS && p->form != TSR__FORM_ROWS2) return;
+  tsr__rows_free(&p->rows[0]);
+  if (p->form == TSR__FORM_ROWS2) tsr__rows_free(&p->rows[1]);
+}
+
+/* ---- joining -------------------------------------------------------------------------------------- */
+
+static void merge_words(int cls, int64_t *into, const int64_t *from, int64_t count)
+{
+  switch (cls) {
+  case TSR__ACC_MIN:
+    for (int64_t i = 0; i < count; i++) into[i] = from[i] < into[i] ? from[i] : into[i];
+    break;
+  case TSR__ACC_MAX:
+    for (int64_t i = 0; i < count; i++) into[i] = from[i] > into[i] ? from[i] : into[i];
+    break;
+  case TSR__ACC_PROD:
+    for (int64_t i = 0; i < count; i++) into[i] = (int64_t)((uint64_t)into[i] * (uint64_t)from[i]);
+    break;
+  case TSR__ACC_ANY:
+    for (int64_t i = 0; i < count; i++) into[i] |= from[i];
+    break;
+  case TSR__ACC_ALL:
+    for (int64_t i = 0; i < count; i++) into[i] &= from[i];
+    break;
+  default:
+    for (int64_t i = 0; i < count; i++) into[i] += from[i];
+  }
+}
+
+/* Joins elements in the form they have in memory; rows are joined by the caller. */
+static void merge_data(const tsr__partial *p, void *into, const void *from)
+{
+  if (p->form == TSR__FORM_ACC) {
+    tsr__acc_merge(into, from);
+  } else if (p->form == TSR__FORM_SPREAD) {
+    tsr__spread *to = into;
+    const tsr__spread *of = from;
+    tsr__acc_merge(&to->sum, &of->sum);
+    tsr__acc2_merge(&to->squares, &of->squares);
+  } else if (p->form == TSR__FORM_I128) {
+    tsr__i128 *to = into;
+    const tsr__i128 *of = from;
+    for (int64_t i = 0; i < p->count; i++) to[i] = (tsr__i128)((tsr__u128)to[i] + (tsr__u128)of[i]);
+  } else if (p->form == TSR__FORM_ISPREAD) {
+    tsr__int_spread *to = into;
+    const tsr__int_spread *of = from;
+    for (int64_t i = 0; i < p->count; i++) {
+      to[i].sum = (tsr__i128)((tsr__u128)to[i].sum + (tsr__u128)of[i].sum);
+      tsr__isq_merge(&to[i].squares, &of[i].squares);
+    }
+  } else if (p->form == TSR__FORM_F64) {
+    double *to = into;
+    const double *of = from;
+    for (int64_t i = 0; i < p->count; i++) to[i] *= of[i];
+  } else {
+    merge_words(p->cls, into, from, p->count);
+  }
+}
+
+static int rows_of(const tsr__partial *p)
+{
+  return p->form == TSR__FORM_ROWS ? 1 : p->form == TSR__FORM_ROWS2 ? 2 : 0;
+}
+
+bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles)
+{
+  bool good = true;
+  for (int i = 0; i < rows_of(into); i++) {
+    tiles->exact->rows_merge(&into->rows[i], 0, &from->rows[i]);
+    good = good && !into->rows[i].failed && !from->rows[i].failed;
+  }
+  if (!rows_of(into)) merge_data(into, into->data, from->data);
+  return good;
+}
+
+/* ---- travelling ------------------------------------------------------------------------------------ */
+
+static void put_bytes(unsigned char *to, uint64_t value, size_t size)
+{
+  for (size_t i = 0; i < size; i++) to[i] = (unsigned char)(value >> (8 * i));
+}
+
+static uint64_t get_bytes(const unsigned char *from, size_t size)
+{
+  uint64_t value = 0;
+  for (size_t i = 0; i < size; i++) value |= (uint64_t)from[i] << (8 * i);
+  return value;
+}
+
+/* A min or max travels as a value of its dtype. */
+static uint64_t value_of_key(int dtype, int64_t key)
+{
+  if (!is_float(dtype)) return (uint64_t)key;
+  bool none = key == TSR__KEY_NAN_MIN || key == TSR__KEY_NAN_MAX;
+  double value = none ? (double)NAN : tsr__f64_of_key(key);
+  float narrow = (float)value;
+  uint64_t bits = 0;
+  if (dtype == TSR_F64) memcpy(&bits, &value, sizeof value);
+  else memcpy(&bits, &narrow, sizeof narrow);
+  return bits;
+}
+
+static int64_t key_of_value(int dtype, uint64_t bits, bool largest)
+{
+  if (dtype == TSR_I32) return (int32_t)(uint32_t)bits;
+  if (!is_float(dtype)) return (int64_t)bits;
+  double value;
+  float narrow;
+  memcpy(&narrow, &bits, sizeof narrow);
+  memcpy(&value, &bits, sizeof value);
+  if (dtype == TSR_F32) value = (double)narrow;
+  if (value != value) return largest ? TSR__KEY_NAN_MAX : TSR__KEY_NAN_MIN;
+  return tsr__key_of_f64(value);
+}
+
+/* One element of a form that is not its own wire form: packs into `wire` and unpacks to memory. */
+static void pack(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
+{
+  const int64_t *word = p->data;
+  if (p->form == TSR__FORM_ACC) {
+    tsr__acc_pack(p->data, wire);
+  } else if (p->form == TSR__FORM_SPREAD) {
+    const tsr__spread *spread = p->data;
+    tsr__acc_pack(&spread->sum, wire);
+    tsr__acc2_pack(&spread->squares, wire + TSR__ACC_WIRE);
+  } else if (p->form == TSR__FORM_ISPREAD) {
+    const tsr__int_spread *spread = (const tsr__int_spread *)p->data + i;
+    memcpy(wire, &spread->sum, 16);
+    memcpy(wire + 16, &spread->squares, 24);
+  } else if (p->form == TSR__FORM_KEY) {
+    put_bytes(wire, value_of_key(p->dtype, word[i]), size);
+  } else {
+    put_bytes(wire, (uint64_t)word[i], size);
+  }
+}
+
+static void unpack(const tsr__partial *p, const unsigned char *wire, size_t size, void *memory)
+{
+  int64_t *word = memory;
+  if (p->form == TSR__FORM_ACC) {
+    tsr__acc_unpack(memory, wire);
+  } else if (p->form == TSR__FORM_SPREAD) {
+    tsr__spread *spread = memory;
+    tsr__acc_unpack(&spread->sum, wire);
+    tsr__acc2_unpack(&spread->squares, wire + TSR__ACC_WIRE);
+  } else if (p->form == TSR__FORM_ISPREAD) {
+    tsr__int_spread *spread = memory;
+    memcpy(&spread->sum, wire, 16);
+    memcpy(&spread->squares, wire + 16, 24);
+  } else if (p->form == TSR__FORM_KEY) {
+    *word = key_of_value(p->dtype, get_bytes(wire, size), p->cls == TSR__ACC_MAX);
+  } else {
+    uint64_t value = get_bytes(wire, size);
+    *word = size == 4 ? (int32_t)(uint32_t)value : (int64_t)value;
+  }
+}
+
+/* Escapes travel after the fixed part, each with its element's number. */
+static bool send_escapes(tsr__rows *into, int to, const tsr__rows *from, int from_device,
+                         tsr__traffic *traffic)
+{
+  for (size_t i = 0; i < from->escape_count; i++) {
+    unsigned char out[TSR__ESCAPE_WIRE], in[TSR__ESCAPE_WIRE];
+    put_bytes(out, (uint64_t)from->escape[i].element, 8);
+    tsr__acc2_pack(&from->escape[i].sum, out + 8);
+    tsr__cpu_move(in, to, out, from_device, sizeof in, traffic);
+    if (to != from_device && traffic) traffic->escapes += (int64_t)sizeof in;
+    tsr__acc2 sum;
+    tsr__acc2_unpack(&sum, in + 8);
+    tsr__rows_escape(into, (int64_t)get_bytes(in, 8), &sum);
+  }
+  return !into->failed && !from->failed;
+}
+
+static bool send_rows(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles,
+                      tsr__traffic *traffic)
+{
+  tsr__pool *pool = tsr__devices_of(into->rt)->pools[into->device -
+                                                     tsr__devices_of(into->rt)->first];
+  size_t bytes = tsr__rows_bytes(from->count);
+  void *stage = tsr__pool_take(pool, bytes ? bytes : 1);
+  if (!stage) return false;
+  bool good = true;
+  for (int k = 0; k < rows_of(from); k++) {
+    tsr__rows copy;
+    tsr__rows_init(&copy, from->rows[k].heap, stage, from->count);
+    for (int i = 0; i < 3; i++)
+      tsr__cpu_move(copy.part[i], into->device, from->rows[k].part[i], from->device, bytes / 3,
+                    traffic);
+    tiles->exact->rows_merge(&into->rows[k], 0, &copy);
+    good = send_escapes(&into->rows[k], into->device, &from->rows[k], from->device, traffic) && good;
+  }
+  tsr__pool_give(pool, stage, bytes ? bytes : 1);
+  return good;
+}
+
+bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles,
+                       tsr__traffic *traffic)
+{
+  if (rows_of(into)) return send_rows(into, from, tiles, traffic);
+  unsigned char out[TSR__WIRE_SQUARES], in[TSR__WIRE_SQUARES];
+  size_t size = (size_t)tsr__wire_bytes(from->cls, from->dtype, 1, from->scalar);
+  tsr__partial one = *into;
+  union { tsr__spread spread; tsr__int_spread whole; int64_t word; } memory;
+  one.count = 1;
+  for (int64_t i = 0; i < from->count; i++) {
+    if (from->form == TSR__FORM_I128) {
+      memcpy(out, (const tsr__i128 *)from->data + i, size);
+      tsr__cpu_move(in, into->device, out, from->device, size, traffic);
+      memcpy(&memory, in, size);
+    } else {
+      pack(from, i, out, size);
+      tsr__cpu_move(in, into->device, out, from->device, size, traffic);
+      unpack(from, in, size, &memory);
+    }
+    merge_data(&one, (char *)into->data + (size_t)i * form_size(into->form), &memory);
+  }
+  return true;
+}
+
+/* ---- a device's ----------------------------------------------------------------------------------- */
+
+tsr__partial *tsr__partial_new(tsr_runtime *rt, int device, const tsr__program *program,
+                               const tsr__accum *accum, int64_t count, tsr__error *error)
+{
+  const tsr__devices *devices = tsr__devices_of(rt);
+  tsr__partial *p = tsr__new(&rt->heap, sizeof *p);
+  if (p) {
+    p->rt = rt;
+    p->device = device;
+    bool scalar = tsr__reduces_to_one(&program->nodes[accum->node]);
+    tsr__partial_plan(p, accum->cls, accum->dtype, scalar, count);
+    p->data = tsr__pool_take(devices->pools[device - devices->first], p->bytes ? p->bytes : 1);
+    if (p->data) {
+      tsr__partial_start(p, &rt->heap);
+      return p;
+    }
+  }
+  tsr__error_set(error, TSR_ENOMEM, "device %d has no memory for the %lld partial results of a "
+                 "reduction; free arrays or raise .memory_limit", device, (long long)count);
+  tsr__del(&rt->heap, p, sizeof *p);
+  return NULL;
+}
+
+void tsr__partial_free(tsr__partial *p)
+{
+  if (!p) return;
+  tsr_runtime *rt = p->rt;
+  const tsr__devices *devices = tsr__devices_of(rt);
+  tsr__partial_stop(p);
+  tsr__pool_give(devices->pools[p->device - devices->first], p->data, p->bytes ? p->bytes : 1);
+  tsr__del(&rt->heap, p, sizeof *p);
+}

@@ -1,0 +1,277 @@
+/* See kernel_fixture.h: a minimal stand-in for what runs plans. */
+#include "support/kernel_fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "topology/topology.h"
+
+void kernel_open(kernel_fixture *k, int devices, const char *isa, int threads)
+{
+  char text[32] = "cpu:1";
+  memset(k, 0, sizeof *k);
+  text[4] = (char)('0' + devices);
+  tsr_runtime_opts opts = { .size = sizeof opts, .isa = isa, .threads = threads };
+  k->rt = tsr__runtime_new(&opts);
+  CHECK_STATUS(tsr__topology_install(k->rt, text), TSR_OK, NULL);
+  CHECK_STATUS(tsr__devices_install(k->rt), TSR_OK, NULL);
+  k->positions = devices;
+  if (devices > 1) k->mesh = tsr_mesh_default(k->rt, "x");
+  tsr__program_init(&k->program, &k->rt->heap);
+}
+
+void kernel_close(kernel_fixture *k)
+{
+  tsr__schedule_free(&k->schedule);
+  for (int n = 0; n < k->program.node_count; n++)
+    for (int p = 0; p < k->positions; p++) tsr__buffer_release(k->buffer[n][p]);
+  tsr__program_free(&k->program);
+  tsr_runtime_close(k->rt);
+}
+
+bool kernel_has(const char *isa)
+{
+  tsr_runtime_opts opts = { .size = sizeof opts, .isa = isa };
+  tsr_runtime *rt = tsr__runtime_new(&opts);
+  CHECK_STATUS(tsr__topology_install(rt, "cpu:1"), TSR_OK, NULL);
+  bool has = tsr__devices_install(rt) == TSR_OK;
+  tsr_runtime_close(rt);
+  return has;
+}
+
+/* ---- nodes ---- */
+
+static tsr_sharding sharding_at(kernel_fixture *k, bool sharded)
+{
+  if (!k->mesh) return (tsr_sharding){ .mesh = NULL };
+  tsr_sharding asked = tsr_on(k->mesh, sharded ? "x" : "-");
+  return tsr__sharding_canon(&asked);
+}
+
+static void part_box(kernel_fixture *k, int node, int position, tsr_box *box)
+{
+  tsr_shape shape = tsr__gnode_shape(&k->program.nodes[node]);
+  tsr__box(&k->program.shardings[k->program.nodes[node].sharding], &shape, position, box);
+}
+
+static int64_t box_count(const tsr_box *box, int rank)
+{
+  int64_t count = 1;
+  for (int d = 0; d < rank; d++) count *= box->size[d];
+  return count;
+}
+
+static void make_buffers(kernel_fixture *k, int node)
+{
+  const tsr__gnode *g = &k->program.nodes[node];
+  for (int p = 0; p < k->positions; p++) {
+    tsr_box box;
+    part_box(k, node, p, &box);
+    size_t bytes = tsr__device_bytes((tsr_dtype)g->dtype, box_count(&box, g->rank));
+    void *memory = (node + p) % 2 ? test_guarded(bytes) : test_guarded_before(bytes);
+    memset(memory, 0xA5, bytes);
+    k->buffer[node][p] = tsr__buffer_adopt(k->rt, p, memory, bytes, NULL, NULL);
+  }
+}
+
+int kernel_leaf(kernel_fixture *k, tsr_dtype dtype, tsr_shape shape, bool sharded, const void *host)
+{
+  tsr_sharding at = sharding_at(k, sharded);
+  tsr__gnode g = { .op = TSR__OP_LEAF, .dtype = (uint8_t)dtype, .rank = (uint8_t)shape.rank,
+                   .in = { -1, -1, -1 }, .param = -1 };
+  for (int d = 0; d < shape.rank; d++) g.dims[d] = shape.dims[d];
+  g.sharding = (uint16_t)tsr__program_sharding(&k->program, &at);
+  int node = tsr__program_add(&k->program, &g, NULL);
+  CHECK(node < FIXTURE_NODES);
+  make_buffers(k, node);
+  for (int p = 0; p < k->positions; p++) {
+    tsr_box box;
+    int64_t zero[TSR_MAX_RANK] = { 0 };
+    part_box(k, node, p, &box);
+    tsr__box_copy copy = { dtype, shape.rank, shape.dims, box.start, box.size, zero, box.size };
+    tsr__devices_of(k->rt)->ops->from_host(&copy, host, k->buffer[node][p]);
+  }
+  return node;
+}
+
+static int number(kernel_fixture *k, tsr_dtype dtype, tsr__num value)
+{
+  CHECK(tsr__grow(k->program.heap, (void **)&k->program.params, &k->program.param_capacity,
+                  (size_t)k->program.param_count + 1, sizeof value));
+  k->program.params[k->program.param_count] = value;
+  tsr__gnode g = { .op = TSR__OP_CONST, .dtype = (uint8_t)dtype, .in = { -1, -1, -1 },
+                   .param = k->program.param_count++, .attr = { .param_count = 1 } };
+  return tsr__program_add(&k->program, &g, NULL);
+}
+
+int kernel_number(kernel_fixture *k, tsr_dtype dtype, double value)
+{
+  return number(k, dtype, (tsr__num){ .f = value });
+}
+
+int kernel_integer(kernel_fixture *k, tsr_dtype dtype, int64_t value)
+{
+  return number(k, dtype, (tsr__num){ .i = value });
+}
+
+int kernel_node(kernel_fixture *k, tsr__op op, const int in[3], const tsr__ask *ask, bool sharded)
+{
+  tsr__type type[3] = { { .dtype = 0 } };
+  tsr__inferred found;
+  tsr__error error = { .status = TSR_OK };
+  tsr__gnode g = { .op = (uint8_t)op, .param = -1, .attr = ask->attr };
+  for (int i = 0; i < 3; i++) {
+    g.in[i] = in[i];
+    if (in[i] < 0) continue;
+    type[i].dtype = (tsr_dtype)k->program.nodes[in[i]].dtype;
+    type[i].shape = tsr__gnode_shape(&k->program.nodes[in[i]]);
+  }
+  if (tsr__infer(op, type, ask, &found, &error)) FAIL("%s", error.text);
+  for (int i = 0; i < 3; i++) CHECK_I64(found.operand[i], type[i].dtype); /* casts are by hand */
+  if (op == TSR__OP_UNIFORM) {
+    int first = number(k, TSR_I64, ask->param[0]);
+    number(k, TSR_I64, ask->param[1]);
+    g.param = k->program.nodes[first].param;
+    g.attr.param_count = 2;
+  }
+  g.dtype = (uint8_t)found.dtype;
+  g.rank = (uint8_t)found.shape.rank;
+  for (int d = 0; d < g.rank; d++) g.dims[d] = found.shape.dims[d];
+  bool reduces = tsr__ops[op].lowering == TSR__LOW_REDUCE;
+  bool crosses = k->mesh && reduces && (ask->attr.dims & 1) &&
+                 tsr__dim_axes(&k->program.shardings[k->program.nodes[in[0]].sharding], 0);
+  tsr_sharding at = sharding_at(k, sharded && !crosses && g.rank > 0);
+  g.sharding = (uint16_t)tsr__program_sharding(&k->program, &at);
+  g.reduce_axes = crosses;
+  int node = tsr__program_add(&k->program, &g, NULL);
+  CHECK(node < FIXTURE_NODES);
+  return node;
+}
+
+int kernel_op(kernel_fixture *k, tsr__op op, int a, int b, int c)
+{
+  bool sharded = false;
+  const int in[3] = { a, b, c };
+  tsr__ask ask = { .dtype = op == TSR__OP_SEARCH || op == TSR__OP_COUNT ? TSR_I64 : 0 };
+  for (int i = op == TSR__OP_TAKE || op == TSR__OP_SEARCH; i < 3 && in[i] >= 0; i++)
+    if (tsr__dim_axes(&k->program.shardings[k->program.nodes[in[i]].sharding], 0)) sharded = true;
+  if (tsr__ops[op].lowering == TSR__LOW_REDUCE)
+    ask.attr.dims = (1u << k->program.nodes[a].rank) - 1;
+  return kernel_node(k, op, in, &ask, sharded);
+}
+
+void kernel_root(kernel_fixture *k, int node)
+{
+  k->program.nodes[node].flags |= TSR__ROOT;
+}
+
+/* ---- running ---- */
+
+static tsr_status run_kernel(kernel_fixture *k, const tsr__step *step, tsr__partial ***partials)
+{
+  const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
+  const tsr__device_ops *ops = tsr__devices_of(k->rt)->ops;
+  tsr__run_part parts[FIXTURE_DEVICES];
+  tsr__buffer *buffers[FIXTURE_DEVICES][FIXTURE_NODES];
+  tsr__partial *accums[FIXTURE_DEVICES][FIXTURE_NODES];
+  int outputs = io->input_count;
+  for (int i = 0; i < io->output_count; i++) make_buffers(k, io->outputs[i]);
+  for (int p = 0; p < k->positions; p++) {
+    parts[p] = (tsr__run_part){ .device = p, .position = p, .inputs = buffers[p],
+                                .outputs = buffers[p] + outputs, .partials = accums[p] };
+    part_box(k, io->domain, p, &parts[p].box);
+    for (int i = 0; i < io->input_count; i++) buffers[p][i] = k->buffer[io->inputs[i]][p];
+    for (int i = 0; i < io->output_count; i++)
+      buffers[p][outputs + i] = k->buffer[io->outputs[i]][p];
+    for (int i = 0; i < io->accum_count; i++) {
+      const tsr__accum *accum = &k->schedule.accums[io->accums[i]];
+      tsr_box box;
+      part_box(k, accum->node, p, &box);
+      accums[p][i] = ops->partial(k->rt, p, &k->program, accum,
+                                  box_count(&box, k->program.nodes[accum->node].rank), &k->error);
+      CHECK(accums[p][i]);
+      partials[io->accums[i]][p] = accums[p][i];
+    }
+  }
+  tsr__run run = { k->rt, &k->program, &k->schedule, step->kernel, k->positions, parts };
+  k->kernels++;
+  return ops->run(&run, &k->error);
+}
+
+/* One group of all devices, or one a device. */
+static tsr_status combine_group(kernel_fixture *k, const tsr__step *step, tsr__partial ***partials,
+                                int first, int members, bool crossing)
+{
+  int accums[FIXTURE_NODES], finals[FIXTURE_NODES], devices[FIXTURE_DEVICES];
+  int accum_count = 0, final_count = 0;
+  int64_t counts[FIXTURE_NODES], populations[FIXTURE_NODES];
+  tsr__partial *mine[FIXTURE_DEVICES][FIXTURE_NODES], *const *partial_list[FIXTURE_DEVICES];
+  tsr__buffer *outs[FIXTURE_DEVICES][FIXTURE_NODES], *const *out_list[FIXTURE_DEVICES];
+  for (int a = step->first; a < step->first + step->count; a++)
+    if ((k->schedule.accums[a].axes != 0) == crossing) accums[accum_count++] = a;
+  for (int n = 0; n < k->program.node_count; n++) {
+    int main = k->schedule.final_main[n];
+    const tsr__gnode *g = &k->program.nodes[n];
+    if (main < step->first || main >= step->first + step->count) continue;
+    if ((g->reduce_axes != 0) != crossing) continue;
+    if (!k->buffer[n][first]) make_buffers(k, n);
+    tsr_box box;
+    part_box(k, n, first, &box);
+    counts[final_count] = box_count(&box, g->rank);
+    populations[final_count] = 1;
+    for (int d = 0; d < k->program.nodes[g->in[0]].rank; d++)
+      if (g->attr.dims >> d & 1) populations[final_count] *= k->program.nodes[g->in[0]].dims[d];
+    finals[final_count++] = n;
+  }
+  for (int m = 0; m < members; m++) {
+    devices[m] = first + m;
+    partial_list[m] = mine[m];
+    out_list[m] = outs[m];
+    for (int a = 0; a < accum_count; a++) mine[m][a] = partials[accums[a]][first + m];
+    for (int f = 0; f < final_count; f++) outs[m][f] = k->buffer[finals[f]][first + m];
+  }
+  tsr__combine combine = { k->rt, &k->program, &k->schedule, members, devices, accum_count, accums,
+                           partial_list, final_count, finals, out_list, counts, populations };
+  return tsr__devices_of(k->rt)->ops->combine(&combine, &k->traffic, &k->error);
+}
+
+static tsr_status run_combine(kernel_fixture *k, const tsr__step *step, tsr__partial ***partials)
+{
+  tsr_status status = TSR_OK;
+  if (k->positions > 1) status = combine_group(k, step, partials, 0, k->positions, true);
+  for (int p = 0; p < k->positions && !status; p++)
+    status = combine_group(k, step, partials, p, 1, false);
+  for (int a = step->first; a < step->first + step->count; a++)
+    for (int p = 0; p < k->positions; p++)
+      tsr__devices_of(k->rt)->ops->partial_free(partials[a][p]);
+  return status;
+}
+
+tsr_status kernel_run(kernel_fixture *k)
+{
+  tsr__partial *room[FIXTURE_NODES][FIXTURE_DEVICES], **partials[FIXTURE_NODES];
+  for (int i = 0; i < FIXTURE_NODES; i++) partials[i] = room[i];
+  if (tsr__fuse(&k->program, &k->rt->heap, &k->schedule, &k->error)) return k->error.status;
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < k->schedule.step_count && !status; i++) {
+    const tsr__step *step = &k->schedule.steps[i];
+    if (step->kind == TSR__STEP_KERNEL) status = run_kernel(k, step, partials);
+    else if (step->kind == TSR__STEP_COMBINE) status = run_combine(k, step, partials);
+    else FAIL("step kind %d", step->kind);
+  }
+  return status;
+}
+
+void kernel_read(kernel_fixture *k, int node, void *out)
+{
+  const tsr__gnode *g = &k->program.nodes[node];
+  for (int p = 0; p < k->positions; p++) {
+    tsr_box box;
+    int64_t zero[TSR_MAX_RANK] = { 0 };
+    part_box(k, node, p, &box);
+    tsr__box_copy copy = { (tsr_dtype)g->dtype, g->rank, box.size, zero, g->dims, box.start,
+                           box.size };
+    CHECK(k->buffer[node][p]);
+    tsr__devices_of(k->rt)->ops->to_host(&copy, k->buffer[node][p], out);
+  }
+}
