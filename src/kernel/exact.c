@@ -173,7 +173,10 @@ void tsr__isq_merge(tsr__isq *into, const tsr__isq *from)
 
 static void put32(unsigned char *at, uint32_t value)
 {
-  for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> (8 * i));
+  at[0] = (unsigned char)value; /* spelled out: compilers make one store of it */
+  at[1] = (unsigned char)(value >> 8);
+  at[2] = (unsigned char)(value >> 16);
+  at[3] = (unsigned char)(value >> 24);
 }
 
 static uint32_t get32(const unsigned char *at)
