@@ -11,7 +11,7 @@
 
 #include <unistd.h>
 
-enum { WINDOW_MIN = 4 << 10 };
+enum { WINDOW_MIN = 4 << 10, MAGIC_LOOK = 512 };
 
 /* A run of the file's bytes, borrowed from csv->data or a buffer of its own. */
 struct window {
@@ -25,7 +25,7 @@ static bool has_mark(const char *bytes, size_t length)
   return length >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0;
 }
 
-/* CR ends rows only where no LF does. The LF behind a last CR may have been cut off. */
+/* LF if there is one outside quotes; else, in a whole file, CR if there is one; 0: not known. */
 static char find_newline(const char *bytes, size_t length, bool whole)
 {
   bool quoted = false, returns = false;
@@ -33,8 +33,9 @@ static char find_newline(const char *bytes, size_t length, bool whole)
     if (bytes[i] == '"') quoted = !quoted;
     if (quoted) continue;
     if (bytes[i] == '\n') return '\n';
-    returns |= bytes[i] == '\r' && (whole || i + 1 < length);
+    returns |= bytes[i] == '\r';
   }
+  if (!whole) return 0;
   return returns ? '\r' : '\n';
 }
 
@@ -129,9 +130,7 @@ static tsr_status read_header(tsr__csv *csv, struct window *head, tsr__error *er
   tsr__csv_found found = tsr__csv_next_row(&csv->dialect, begin + csv->head, end, &row);
   if (found != TSR__CSV_ROW && !csv->data) {
     tsr_status status = tsr__csv_load(csv, error);
-    if (status) return status;
-    tsr__csv_end_rows_with(csv, find_newline(csv->data, (size_t)csv->size, true));
-    return read_header(csv, head, error);
+    return status ? status : read_header(csv, head, error);
   }
   if (found == TSR__CSV_END)
     return tsr__error_set(error, TSR_EPARSE,
@@ -290,8 +289,10 @@ static tsr_status open_head(tsr__csv *csv, struct window head, tsr__error *error
   tsr_status status = tsr__csv_magic(csv, head.at, length, error);
   if (status) return status;
   csv->head = has_mark(head.at, length) ? 3 : 0;
-  csv->dialect.newline = find_newline(head.at, length, (int64_t)length == csv->size);
-  if (csv->size <= sample_size(csv)) status = tsr__csv_load(csv, error);
+  char newline = find_newline(head.at, length, false);
+  if (!newline || csv->size <= sample_size(csv)) status = tsr__csv_load(csv, error);
+  if (!status && !newline) newline = find_newline(csv->data, (size_t)csv->size, true);
+  if (!status) tsr__csv_end_rows_with(csv, newline);
   if (!status) status = read_header(csv, &head, error);
   return status ? status : find_types(csv, head, error);
 }
@@ -300,7 +301,7 @@ static tsr_status open_file(tsr__csv *csv, tsr__error *error)
 {
   tsr_status status = tsr__csv_file_open(csv, error);
   if (status) return status;
-  int64_t length = sample_size(csv) / 2 + 16; /* 16: byte order marks and magic numbers */
+  int64_t length = sample_size(csv) / 2 + MAGIC_LOOK;
   if (length > csv->size) length = csv->size;
   char *head = tsr__new_raw(csv->heap, (size_t)length);
   if (!head) return no_memory(csv, error);

@@ -194,6 +194,7 @@ static tsr_status check_loaded(tsr__csv *csv, struct load *load, tsr__error *err
 void tsr__csv_end_rows_with(tsr__csv *csv, char newline)
 {
   csv->dialect.newline = newline;
+  if (!csv->data) return;
   memset(csv->data + csv->size, newline, TSR__CSV_PAD);
   csv->end = csv->size + (csv->data[csv->size - 1] != newline);
 }

@@ -245,7 +245,7 @@ static tsr_status read_prefix(const struct file *file, int64_t *at, int64_t *len
   if (have < 6 || memcmp(p, "\x93NUMPY", 6) != 0)
     return tsr__error_set(error, TSR_EPARSE, "%s: is no .npy file, it does not begin with \\x93NUMPY",
                           file->path);
-  if (p[6] < 1 || p[6] > 3)
+  if (have > 6 && (p[6] < 1 || p[6] > 3))
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "%s: is of .npy version %d, expected 1, 2 or 3", file->path, p[6]);
   *at = p[6] == 1 ? 10 : 12;
