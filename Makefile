@@ -19,7 +19,7 @@ endif
 
 # $(call configure,preset) and $(call build,preset[,target])
 configure = @[ -f build/$(1)/Makefile ] || cmake --preset $(1) $(if $(V),,--log-level=WARNING >/dev/null)
-build = @echo "building build/$(1)$(if $(2), ($(2)))"; \
+build = @echo "building build/$(1)$(if $(2),: $(2))"; \
   cmake --build build/$(1) -j $(J) $(if $(2),--target $(2)) -- $(quiet) $(if $(V),,>/dev/null)
 run_tests = @ctest --preset $(1) -j $(J) $(2)
 
@@ -31,8 +31,11 @@ build: ## build everything (build/release)
 setup: ## see that the needed packages are there (installs them when root)
 	@scripts/setup build test
 
-demo: build ## the main job on real data, then on 100 million rows
-	@scripts/demo.sh
+demo: ## the main job on real data, then on 100 million rows
+	@scripts/setup build
+	$(call configure,release)
+	$(call build,release,tessera_tool example_weather example_large)
+	@scripts/demo.sh build/release
 
 test: ## build, then run every test
 	@scripts/setup test

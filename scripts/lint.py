@@ -231,7 +231,8 @@ def check_globals(build):
 # Names of the place where the project was made have no business in it.
 FOREIGN = [
     (re.compile(r"/wo" r"rk/"), "a machine's path"),
-    (re.compile(r"\bsess" r"ion\b", re.I), "a working sess" "ion"),
+    # Money a visit, "revenue/sess" "ion", is not one.
+    (re.compile(r"(?<![/\w])sess" r"ion\b", re.I), "a working sess" "ion"),
     (re.compile(r"\biss" r"ue\s*#|\biss" r"ue \d", re.I), "an iss" "ue"),
     (re.compile(r"py" r"pi\.org|deb" r"ian\.org|npm" r"js\.org|crates" r"\.io|anaconda" r"\.org"),
      "a registry's host"),
