@@ -49,10 +49,16 @@ check: ## the fast tests, in under two minutes
 	$(call build,release)
 	@TEST_QUICK=1 ctest --preset release -j $(J) -L fast
 
-bench: build ## measure; ONLY=name runs one line
+bench: ## measure; ONLY=name runs one line
+	@scripts/setup build
+	$(call configure,release)
+	$(call build,release,bench)
 	@build/release/bench/bench $(ONLY)
 
-bench-peers: build ## measure against the peers that are installed; ONLY=name
+bench-peers: ## measure against the peers that are installed; ONLY=name
+	@scripts/setup build
+	$(call configure,release)
+	$(call build,release,bench)
 	@bench/peers.sh $(ONLY)
 
 asan tsan clang debug: ## build and test under that preset
