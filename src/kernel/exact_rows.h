@@ -33,6 +33,7 @@ typedef struct tsr__rows {
 typedef struct tsr__rows_at {
   tsr__rows *rows;
   int64_t element;
+  tsr__rows *squares; /* where both sums are wanted */
 } tsr__rows_at;
 
 /* Bytes of the fixed part, and of one escape, as they are counted when they travel. */

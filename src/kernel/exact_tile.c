@@ -700,18 +700,44 @@ static void spread_f32(tsr__spread *out, tsr__grid *grid, const float *x, int n,
   spread_to_acc(out, grid, &in, true);
 }
 
+static void flags_to_row(tsr__rows *rows, int64_t element, uint32_t flags)
+{
+  if (flags & TSR__SAW_NEG_ZERO) tsr__rows_add(rows, element, -0.0);
+  if (flags & TSR__SAW_OTHER) tsr__rows_add(rows, element, 0.0);
+  if (flags & TSR__SAW_NAN) tsr__rows_add(rows, element, NAN);
+  if (flags & TSR__SAW_PINF) tsr__rows_add(rows, element, INFINITY);
+  if (flags & TSR__SAW_NINF) tsr__rows_add(rows, element, -INFINITY);
+}
+
+INLINE void parts_to_row(tsr__rows *rows, int64_t element, const double *part, int count)
+{
+  for (int k = 0; k < count; k++)
+    if (part[k] != 0) tsr__rows_add(rows, element, part[k]);
+}
+
 INLINE void sum_to_rows(tsr__rows_at at, tsr__grid *grid, const operand *in, bool narrow)
 {
   tile t;
   sum_tile(&t, grid, in, narrow);
-  for (int k = 0; k < 2; k++)
-    if (t.part[k] != 0) tsr__rows_add(at.rows, at.element, t.part[k]);
+  parts_to_row(at.rows, at.element, t.part, 2);
   EACH_REST(i, &t, in->n) tsr__rows_add(at.rows, at.element, value_at(in, (int)i));
-  if (t.flags & TSR__SAW_NEG_ZERO) tsr__rows_add(at.rows, at.element, -0.0);
-  if (t.flags & TSR__SAW_OTHER) tsr__rows_add(at.rows, at.element, 0.0);
-  if (t.flags & TSR__SAW_NAN) tsr__rows_add(at.rows, at.element, NAN);
-  if (t.flags & TSR__SAW_PINF) tsr__rows_add(at.rows, at.element, INFINITY);
-  if (t.flags & TSR__SAW_NINF) tsr__rows_add(at.rows, at.element, -INFINITY);
+  if (t.flags) flags_to_row(at.rows, at.element, t.flags);
+}
+
+INLINE void spread_to_rows(tsr__rows_at at, tsr__grid *grid, const operand *in, bool narrow)
+{
+  tile t;
+  spread_tile(&t, grid, in, narrow);
+  parts_to_row(at.rows, at.element, t.part, 2);
+  parts_to_row(at.squares, at.element, t.square, 4);
+  EACH_REST(i, &t, in->n)
+  {
+    tsr__rows_add(at.rows, at.element, value_at(in, (int)i));
+    tsr__rows_add_square(at.squares, at.element, value_at(in, (int)i));
+  }
+  if (!t.flags) return;
+  flags_to_row(at.rows, at.element, t.flags);
+  flags_to_row(at.squares, at.element, flags_squared(t.flags));
 }
 
 static void rows_run_f64(tsr__rows_at at, tsr__grid *grid, const double *x, int n,
@@ -726,6 +752,20 @@ static void rows_run_f32(tsr__rows_at at, tsr__grid *grid, const float *x, int n
 {
   operand in = { .f32 = x, .mask = mask, .n = n };
   sum_to_rows(at, grid, &in, true);
+}
+
+static void rows_spread_f64(tsr__rows_at at, tsr__grid *grid, const double *x, int n,
+                            const uint64_t *mask)
+{
+  operand in = { .f64 = x, .mask = mask, .n = n };
+  spread_to_rows(at, grid, &in, false);
+}
+
+static void rows_spread_f32(tsr__rows_at at, tsr__grid *grid, const float *x, int n,
+                            const uint64_t *mask)
+{
+  operand in = { .f32 = x, .mask = mask, .n = n };
+  spread_to_rows(at, grid, &in, true);
 }
 
 const tsr__exact_ops TSR__ISA_NAME(tsr__exact_ops) = {
@@ -745,4 +785,6 @@ const tsr__exact_ops TSR__ISA_NAME(tsr__exact_ops) = {
   .rows_merge = TSR__ISA_NAME(tsr__rows_merge),
   .rows_run_f64 = rows_run_f64,
   .rows_run_f32 = rows_run_f32,
+  .rows_spread_f64 = rows_spread_f64,
+  .rows_spread_f32 = rows_spread_f32,
 };

@@ -62,6 +62,11 @@ typedef struct tsr__exact_ops {
                        const uint64_t *mask);
   void (*rows_run_f32)(tsr__rows_at at, tsr__grid *grid, const float *x, int n,
                        const uint64_t *mask);
+  /* The same with at.squares taking the sum of x[i] * x[i]; a grid of its own, as for spreads. */
+  void (*rows_spread_f64)(tsr__rows_at at, tsr__grid *grid, const double *x, int n,
+                          const uint64_t *mask);
+  void (*rows_spread_f32)(tsr__rows_at at, tsr__grid *grid, const float *x, int n,
+                          const uint64_t *mask);
 } tsr__exact_ops;
 
 /* The table of an instruction set, or NULL if this build has none of that name. Whether the

@@ -54,15 +54,11 @@ static void across_float(const run *r)
     if (wide) ops->spread_f64(to->data, grid, r->x, n, r->mask);
     else ops->spread_f32(to->data, grid, r->x, n, r->mask);
   } else {
-    tsr__rows_at at = { &to->rows[0], r->element };
-    if (wide) ops->rows_run_f64(at, grid, r->x, n, r->mask);
-    else ops->rows_run_f32(at, grid, r->x, n, r->mask);
+    bool both = to->form == TSR__FORM_ROWS2;
+    tsr__rows_at at = { &to->rows[0], r->element, both ? &to->rows[1] : NULL };
+    if (wide) (both ? ops->rows_spread_f64 : ops->rows_run_f64)(at, grid, r->x, n, r->mask);
+    else (both ? ops->rows_spread_f32 : ops->rows_run_f32)(at, grid, r->x, n, r->mask);
   }
-  if (to->form != TSR__FORM_ROWS2) return;
-  for (int i = 0; i < n; i++)
-    if (taken(r->mask, i))
-      tsr__rows_add_square(&to->rows[1], r->element,
-                           wide ? ((const double *)r->x)[i] : (double)((const float *)r->x)[i]);
 }
 
 static void across_i128(const run *r)

@@ -601,20 +601,18 @@ TEST_TIMEOUT(rows_of_every_kind, 300)
                  (int)test_range(&rng, 0, 40));
 }
 
-/* By group, and by runs: the same sums of the same values. */
+/* By group: the same sums of the same values. */
 static void check_groups(test_rng *rng, enum kind kind, int n)
 {
   tsr__heap heap;
   tsr__heap_init(&heap, NULL);
-  row_sums s, run;
+  row_sums s;
   open_sums(&s, &heap, ROWS);
-  open_sums(&run, &heap, 1);
   input in = make_input(rng, kind, n);
   int32_t *group = test_guarded((size_t)n * sizeof *group);
-  oracle *want = calloc(ROWS + 1, sizeof *want);
+  oracle *want = calloc(ROWS, sizeof *want);
   for (int i = 0; i < n; i++) {
     group[i] = (int32_t)test_range(rng, -1, ROWS - 1);
-    if (taken(in.mask, i)) oracle_add(&want[ROWS], in.f64[i], true);
     if (taken(in.mask, i) && group[i] >= 0) oracle_add(&want[group[i]], in.f64[i], true);
   }
   tsr__scatter how = { .group = group, .mask = in.mask, .n = n };
@@ -622,22 +620,56 @@ static void check_groups(test_rng *rng, enum kind kind, int n)
   how.squares = true;
   tsr__rows_scatter_f64(&s.squares, in.f64, &how);
   check_rows(&s, want, ROWS);
-  tsr__grid grid = any_grid(rng);
-  reducers()->rows_run_f64((tsr__rows_at){ &run.sum, 0 }, &grid, in.f64, n, in.mask);
-  double sum;
-  tsr__rows_sum_f64(&run.sum, &sum);
-  CHECK_F64_BITS(sum, oracle_mean(&want[ROWS], 1, false));
   free(want);
   close_sums(&s);
-  close_sums(&run);
+}
+
+/* A tile into one element: first its sum, then both sums. */
+static void check_run(test_rng *rng, enum kind kind, int n)
+{
+  tsr__heap heap;
+  tsr__heap_init(&heap, NULL);
+  row_sums wide, narrow;
+  open_sums(&wide, &heap, 2);
+  open_sums(&narrow, &heap, 2);
+  input in = make_input(rng, kind, n);
+  oracle *want = calloc(2, sizeof *want), *want32 = calloc(2, sizeof *want32);
+  for (int i = 0; i < n; i++) {
+    if (!taken(in.mask, i)) continue;
+    oracle_add(&want[1], in.f64[i], true);
+    oracle_add(&want32[1], (double)in.f32[i], true);
+  }
+  const tsr__exact_ops *ops = reducers();
+  tsr__grid grid = any_grid(rng), grid32 = any_grid(rng);
+  double sum[2];
+  float sum32[2];
+  ops->rows_run_f64((tsr__rows_at){ &wide.sum, 1, NULL }, &grid, in.f64, n, in.mask);
+  ops->rows_run_f32((tsr__rows_at){ &narrow.sum, 1, NULL }, &grid32, in.f32, n, in.mask);
+  tsr__rows_sum_f64(&wide.sum, sum);
+  tsr__rows_sum_f32(&narrow.sum, sum32);
+  CHECK_F64_BITS(sum[1], oracle_mean(&want[1], 1, false));
+  CHECK_F32_BITS(sum32[1], (float)oracle_mean(&want32[1], 1, true));
+  tsr__rows_clear(&wide.sum);
+  tsr__rows_clear(&narrow.sum);
+  ops->rows_spread_f64((tsr__rows_at){ &wide.sum, 1, &wide.squares }, &grid, in.f64, n, in.mask);
+  ops->rows_spread_f32((tsr__rows_at){ &narrow.sum, 1, &narrow.squares }, &grid32, in.f32, n,
+                       in.mask);
+  check_rows(&wide, want, 2);
+  check_rows(&narrow, want32, 2);
+  free(want);
+  free(want32);
+  close_sums(&wide);
+  close_sums(&narrow);
 }
 
 TEST_TIMEOUT(groups_and_runs, 300)
 {
   test_rng rng = test_seeded(6);
   for (int round = 0; round < (test_quick() ? 1 : 5); round++)
-    for (int kind = 0; kind < KINDS; kind++)
+    for (int kind = 0; kind < KINDS; kind++) {
       check_groups(&rng, (enum kind)kind, (int)test_range(&rng, 0, TSR__TILE));
+      check_run(&rng, (enum kind)kind, (int)test_range(&rng, 0, TSR__TILE));
+    }
 }
 
 TEST(an_escape_without_memory_is_reported)
