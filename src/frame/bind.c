@@ -1,0 +1,351 @@
+/* A terminal at work: from a chain of frames to arrays that can be run.
+ *
+ *   visit    every frame the result stands on, parents first; rows that must be made by a
+ *            terminal of their own (groups, what follows an aggregate) are made here
+ *   need     from the result back: which columns of each frame are used at all
+ *   read     files give those columns; a late contrary value retypes one, and types are checked anew
+ *   bind     each frame once, parents first: columns and selection as arrays
+ *
+ * All nodes live in a scope of the terminal's own, closed at its end; what stays is what was
+ * asked for. */
+#include "frame/plan.h"
+
+#include <stdio.h>
+
+/* ---- opening and closing ------------------------------------------------------------------ */
+
+tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what)
+{
+  *bind = (tsr__bind){ .top = df, .what = what };
+  bind->last = &bind->visits;
+  if (!df) return TSR_EARG;
+  if (df->inert) {
+    tsr_status status = tsr_scope_status(df->node.scope);
+    return status ? status : df->node.scope ? TSR_ESTATE : TSR_ENOMEM;
+  }
+  bind->site = df->node.site;
+  bind->scope = tsr_scope_nest_at(df->node.scope, df->node.site);
+  if (bind->scope->inert)
+    return tsr__fail(df->node.scope, bind->site, TSR_ENOMEM, "%s: out of memory", what);
+  return TSR_OK;
+}
+
+/* The message of the terminal's scope without its site and status, which are put in front again. */
+static const char *bare_message(const tsr_scope *scope)
+{
+  const char *message = tsr_message(scope);
+  const char *name = tsr_status_name(tsr_scope_status(scope));
+  const char *at = strstr(message, name);
+  return at ? at + strlen(name) + 2 : message;
+}
+
+tsr_status tsr__bind_close(tsr__bind *bind)
+{
+  tsr_scope *outer = bind->top->node.scope;
+  tsr_status status = bind->error.status;
+  if (status) {
+    tsr__fail_error(outer, bind->site, &bind->error);
+  } else if ((status = tsr_scope_status(bind->scope)) != TSR_OK) {
+    tsr__fail(outer, bind->site, status, "%s", bare_message(bind->scope));
+  }
+  tsr_scope_close(bind->scope);
+  bind->scope = NULL;
+  return status;
+}
+
+static void *room(tsr__bind *bind, int count, size_t element)
+{
+  void *out = tsr__arena_new(&bind->scope->arena, (size_t)(count > 0 ? count : 1) * element);
+  if (!out) tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  return out;
+}
+
+/* ---- visiting ---------------------------------------------------------------------------- */
+
+static bool wants_rows(int kind)
+{
+  return kind != TSR__FRAME_ASSIGN && kind != TSR__FRAME_SELECT && kind != TSR__FRAME_ARITH;
+}
+
+static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows)
+{
+  bool must = df->kind == TSR__FRAME_GROUP || (df->one_row && rows);
+  for (tsr__visit *v = bind->visits; v; v = v->next)
+    if (v->df == df && v->made == must) return v;
+  tsr__visit *v = room(bind, 1, sizeof *v);
+  if (!v) return NULL;
+  *v = (tsr__visit){ .df = df, .made = must };
+  if (must) {
+    tsr_status status = tsr__make_rows(df);
+    if (status && !bind->error.status) {
+      /* Its message is already in the frame's scope. */
+      tsr__error_set(&bind->error, status, "%s: the rows before could not be made", bind->what);
+      return NULL;
+    }
+  } else {
+    if (df->parent && !(v->parent = visit(bind, df->parent, wants_rows(df->kind)))) return NULL;
+    if (df->other && !(v->other = visit(bind, df->other, false))) return NULL;
+    if (tsr__frame_refresh(df, &bind->error)) return NULL;
+  }
+  v->need = room(bind, df->schema.count, sizeof(bool));
+  if (!v->need) return NULL;
+  *bind->last = v;
+  bind->last = &v->next;
+  return v;
+}
+
+/* Marks needs from the last visit to the first. The list is singly linked: its order is put in an
+ * array. */
+static tsr_status mark_needs(tsr__bind *bind)
+{
+  int count = 0, n = 0;
+  for (tsr__visit *v = bind->visits; v; v = v->next) count++;
+  tsr__visit **order = room(bind, count, sizeof(tsr__visit *));
+  if (!order) return bind->error.status;
+  for (tsr__visit *v = bind->visits; v; v = v->next) order[n++] = v;
+  while (n--) {
+    const tsr__visit *v = order[n];
+    if (v->parent) tsr__frame_needs(v->df, v->need, v->parent->need,
+                                    v->other ? v->other->need : NULL);
+  }
+  return TSR_OK;
+}
+
+/* Reads what files must give; types are checked anew where a column changed its type. */
+static tsr_status read_files(tsr__bind *bind)
+{
+  bool changed;
+  do {
+    changed = false;
+    for (tsr__visit *v = bind->visits; v; v = v->next) {
+      if (v->df->kind != TSR__FRAME_CSV) continue;
+      int before = v->df->version;
+      if (tsr__scan_read(v->df, v->need, &bind->error)) return bind->error.status;
+      changed = changed || v->df->version != before;
+    }
+    for (tsr__visit *v = bind->visits; v && changed; v = v->next)
+      if (!v->made && tsr__frame_refresh(v->df, &bind->error)) return bind->error.status;
+  } while (changed);
+  return TSR_OK;
+}
+
+/* ---- binding ----------------------------------------------------------------------------- */
+
+static tsr__lower lower_for(tsr__bind *bind, tsr__visit *v)
+{
+  return (tsr__lower){ .bind = bind, .scope = bind->scope, .site = v->df->node.site,
+                       .frame = v->df, .in = v->parent ? &v->parent->bound : &v->bound };
+}
+
+/* Columns of the parent by place; the one named by the frame is left out. */
+static void keep_columns(tsr__visit *v)
+{
+  const tsr__bound *from = &v->parent->bound;
+  for (int i = 0; i < v->df->parent->schema.count; i++) v->bound.col[i] = from->col[i];
+}
+
+static void bind_filter(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  const tsr__expr *expr = v->df->formula.item[0].expr;
+  keep_columns(v);
+  tsr_array *keep = tsr__spread(&low, tsr__lower_known(&low, expr, true));
+  tsr__lower_finish(&low, expr);
+  v->bound.mask = tsr__both(&low, v->bound.mask, keep);
+}
+
+static tsr__col lower_item(tsr__lower *low, const tsr__expr *expr, int type)
+{
+  tsr__col out = tsr__lower_as(low, expr, type);
+  tsr__lower_finish(low, expr);
+  return out;
+}
+
+static void bind_assign(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  int at = tsr__schema_find(&v->df->schema, v->df->name);
+  keep_columns(v);
+  if (v->need[at])
+    v->bound.col[at] = lower_item(&low, v->df->formula.item[0].expr, v->df->schema.field[at].type);
+}
+
+static void bind_select(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  for (int i = 0; i < v->df->formula.count; i++)
+    if (v->need[i])
+      v->bound.col[i] = lower_item(&low, v->df->formula.item[i].expr, v->df->schema.field[i].type);
+}
+
+static void bind_head(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  keep_columns(v);
+  if (v->df->count >= v->bound.rows) return;
+  if (v->bound.mask) {
+    tsr__ask ask = { .param = { { .i = v->df->count } } };
+    v->bound.mask = tsr__make(bind->scope, TSR__OP_FIRSTN, (tsr_array *[3]){ v->bound.mask }, &ask,
+                              low.site);
+    return;
+  }
+  tsr__ask ask = { .dtype = TSR_I64, .shape = { 1, { v->bound.rows } },
+                   .sharding = v->bound.sharding };
+  tsr_array *index = tsr__make(bind->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low.site);
+  v->bound.mask = tsr__op2(&low, TSR__OP_LT, index, tsr__const_i(&low, TSR_I64, v->df->count));
+}
+
+static void bind_aggregate(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  tsr__bind_aggregates(&low, v->df, v->need, v->bound.col);
+  v->bound.scalar = true;
+  v->bound.rows = 1;
+  v->bound.mask = NULL;
+  v->bound.sharding = NULL;
+}
+
+/* Column by column; where one side is one row it is broadcast and the other gives the rows. */
+static void bind_arith(tsr__bind *bind, tsr__visit *v)
+{
+  tsr_frame *df = v->df;
+  bool turned = v->other && v->parent->bound.scalar && !v->other->bound.scalar;
+  const tsr__bound *a = &v->parent->bound, *b = v->other ? &v->other->bound : NULL;
+  tsr__col *col = v->bound.col;
+  if (turned) {
+    v->bound = *b;
+    v->bound.col = col;
+  }
+  v->bound.count = df->schema.count;
+  tsr__lower low = lower_for(bind, v);
+  low.in = &v->bound;
+  for (int i = 0; i < df->schema.count; i++) {
+    if (!v->need[i]) continue;
+    int type = df->schema.field[i].type;
+    const char *name = df->schema.field[i].name;
+    tsr__col left = tsr__convert(&low, a->col[i], type), right;
+    if (b) right = tsr__convert(&low, b->col[tsr__schema_find(&df->other->schema, name)], type);
+    else right = tsr__lower_as(&low, df->number, type);
+    col[i] = tsr__lower_pair(&low, df->op, left, right);
+    tsr__lower_finish(&low, NULL);
+  }
+}
+
+/* A source's columns; TEXT adds its own to those of its parent. */
+static void bind_source(tsr__visit *v)
+{
+  const tsr__source *source = v->df->source;
+  int count = v->df->schema.count;
+  if (v->df->kind == TSR__FRAME_TEXT && !v->made) {
+    keep_columns(v);
+    v->bound.col[tsr__schema_find(&v->df->schema, v->df->name)] = source->col[0];
+    return;
+  }
+  v->bound.rows = source->rows;
+  v->bound.sharding = source->sharding.mesh ? &source->sharding : NULL;
+  for (int i = 0; i < count; i++)
+    if (v->need[i]) v->bound.col[i] = source->col[i];
+}
+
+static tsr_status bind_one(tsr__bind *bind, tsr__visit *v)
+{
+  if (v->parent) v->bound = v->parent->bound;
+  v->bound.count = v->df->schema.count;
+  v->bound.col = room(bind, v->bound.count, sizeof(tsr__col));
+  if (!v->bound.col) return bind->error.status;
+  switch (v->made ? TSR__FRAME_ARRAYS : v->df->kind) {
+  case TSR__FRAME_FILTER: bind_filter(bind, v); break;
+  case TSR__FRAME_ASSIGN: bind_assign(bind, v); break;
+  case TSR__FRAME_SELECT: bind_select(bind, v); break;
+  case TSR__FRAME_HEAD: bind_head(bind, v); break;
+  case TSR__FRAME_AGG:
+  case TSR__FRAME_REDUCE: bind_aggregate(bind, v); break;
+  case TSR__FRAME_ARITH: bind_arith(bind, v); break;
+  default: bind_source(v);
+  }
+  return tsr_scope_status(bind->scope);
+}
+
+tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool *need,
+                           tsr__bound *out)
+{
+  tsr__visit *top = visit(bind, df, rows);
+  if (!top) return bind->error.status;
+  for (int i = 0; i < df->schema.count; i++) top->need[i] = !need || need[i];
+  if (mark_needs(bind)) return bind->error.status;
+  if (read_files(bind)) return bind->error.status;
+  for (tsr__visit *v = bind->visits; v; v = v->next) {
+    tsr_status status = bind_one(bind, v);
+    if (status) return status;
+  }
+  *out = top->bound;
+  return TSR_OK;
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+static int64_t read_first(const tsr_array *array)
+{
+  int64_t out = 0;
+  if (array->dtype == TSR_BOOL) {
+    uint8_t byte = 0;
+    tsr__value_to_host(array->value, &byte);
+    out = byte;
+  } else {
+    tsr__value_to_host(array->value, &out);
+  }
+  return out;
+}
+
+/* Where a check failed: the row as the user knows it. */
+static tsr_status report(tsr__bind *bind, const tsr__watch *watch, int64_t row)
+{
+  const tsr_frame *source = watch->frame;
+  tsr__text text;
+  tsr__text_init(&text, NULL);
+  if (watch->expr) tsr__expr_print(watch->expr, &text);
+  while (source->parent && !source->source) source = source->parent;
+  bool file = source->kind == TSR__FRAME_CSV;
+  bool grouped = watch->row->dtype != TSR_BOOL && watch->frame->kind == TSR__FRAME_GROUP &&
+                 watch->rows != source->source->rows;
+  char place[64] = "";
+  if (watch->row->dtype != TSR_BOOL && !grouped)
+    snprintf(place, sizeof place, " in row %lld", (long long)row);
+  tsr__error_set(&bind->error, TSR_EVALUE, "%s: %.300s%san integer leaves its range%s%s%.200s; "
+                 "convert to float, for instance by * 1.0", watch->frame->what,
+                 tsr__text_get(&text), watch->expr ? ": " : "", place, file ? " of " : "",
+                 file ? source->source->path : "");
+  tsr__text_free(&text);
+  return bind->error.status;
+}
+
+static tsr_status look_at_watches(tsr__bind *bind)
+{
+  const tsr__watch *worst = NULL;
+  int64_t first = 0;
+  for (const tsr__watch *w = bind->watches; w; w = w->next) {
+    int64_t row = read_first(w->row);
+    bool seen = w->row->dtype == TSR_BOOL ? row != 0 : row < w->rows;
+    if (!seen || (worst && row > first)) continue;
+    worst = w;
+    first = row;
+  }
+  return worst ? report(bind, worst, first) : TSR_OK;
+}
+
+tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count)
+{
+  tsr_array **all = room(bind, count + bind->watch_count, sizeof(tsr_array *));
+  int n = 0;
+  if (!all) return bind->error.status;
+  if (tsr_scope_status(bind->scope)) return tsr_scope_status(bind->scope);
+  for (int i = 0; i < count; i++)
+    if (roots[i] && !roots[i]->value) all[n++] = roots[i];
+  for (tsr__watch *w = bind->watches; w; w = w->next)
+    if (!w->row->value) all[n++] = w->row;
+  for (int i = 0; i < n; i++)
+    if (all[i]->inert)
+      return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  if (n && tsr__execute(bind->scope, all, n, &bind->error)) return bind->error.status;
+  return look_at_watches(bind);
+}

@@ -1,0 +1,256 @@
+/* Tables for the eye:
+ *
+ *   ┌────────┬────────────┐
+ *   │ origin │ mean(temp) │
+ *   │ text   │ f64        │
+ *   ├────────┼────────────┤
+ *   │ EWR    │  55.557895 │
+ *   │ …      │          … │    rows left out
+ *   └────────┴────────────┘
+ *   3 rows, 2 columns
+ *
+ * Numbers stand at the right with at most six decimals, all else at the left. Columns that do not fit
+ * WIDTH are left out in the middle, and texts are cut at CELL. */
+#include "frame/plan.h"
+
+#include <math.h>
+
+enum { WIDTH = 120, CELL = 32, MOST_COLUMNS = 64 };
+
+typedef struct layout {
+  const tsr_table *table;
+  int64_t total;         /* rows of the frame */
+  int64_t split;         /* rows before the gap; -1: no gap */
+  int shown[MOST_COLUMNS + 1]; /* columns by number; -1: those left out */
+  int width[MOST_COLUMNS + 1];
+  int count;
+  tsr__text *out;
+} layout;
+
+static bool right(const tsr_table *table, int column)
+{
+  return column >= 0 && tsr__is_number(table->column[column].type);
+}
+
+/* Six decimals are enough to look at; small numbers keep nine digits. The power of ten is exact, so the
+ * quotient is the double nearest to the decimal and its shortest text has no more digits. */
+static double shorten(double value)
+{
+  double size = fabs(value), power = 1e6;
+  if (!(size > 0) || size >= 9e15 || size < 1e-12) return value;
+  if (size >= 9e9) power = size < 9e12 ? 1e3 : 1;
+  for (double least = 1e-3; size < least && power < 1e21; least /= 10) power *= 10;
+  return rint(value * power) / power;
+}
+
+/* A cell's text: one line, cut to CELL. */
+static void cell(const tsr_table *table, int64_t row, int column, tsr__text *out)
+{
+  tsr__text whole;
+  tsr__text_init(&whole, out->heap);
+  const tsr__table_column *c = &table->column[column];
+  if (c->type == TSR_COL_F64 && !tsr_table_is_null(table, row, column)) {
+    char number[32];
+    int length = tsr__text_f64(number, shorten(((const double *)c->values)[row]));
+    tsr__text_put(&whole, number, (size_t)length);
+  } else {
+    tsr__table_print(table, row, column, &whole);
+  }
+  tsr__text_clip(out, tsr__text_get(&whole), whole.length, CELL);
+  tsr__text_free(&whole);
+}
+
+void tsr__text_clip(tsr__text *out, const char *text, size_t length, int width)
+{
+  bool cut = tsr__text_width(text, length) > width;
+  size_t at = 0;
+  int used = 0;
+  while (at < length) {
+    size_t step = 1;
+    while (at + step < length && ((unsigned char)text[at + step] & 0xc0) == 0x80) step++;
+    int columns = tsr__text_width(text + at, step);
+    if (cut && used + columns > width - 1) break;
+    unsigned char c = (unsigned char)text[at];
+    if (c < ' ' || c == 0x7f) tsr__text_put(out, " ", 1);
+    else tsr__text_put(out, text + at, step);
+    used += columns;
+    at += step;
+  }
+  if (cut) tsr__text_add(out, "…");
+}
+
+/* ---- layout ------------------------------------------------------------------------------ */
+
+static int wider(int width, const tsr__text *text)
+{
+  int found = tsr__text_width(tsr__text_get(text), text->length);
+  return found > width ? found : width;
+}
+
+static int column_width(const layout *l, int column)
+{
+  tsr__text text;
+  tsr__text_init(&text, l->out->heap);
+  const char *name = l->table->column[column].name;
+  tsr__text_clip(&text, name, strlen(name), CELL);
+  int width = wider(4, &text);
+  for (int64_t row = 0; row < l->table->rows; row++) {
+    text.length = 0;
+    cell(l->table, row, column, &text);
+    width = wider(width, &text);
+  }
+  tsr__text_free(&text);
+  return width;
+}
+
+/* Takes columns from both ends as long as they fit. */
+static void choose_columns(layout *l)
+{
+  int columns = l->table->count, left = 0, last = columns, used = 1, before = 0;
+  int widths[MOST_COLUMNS];
+  int ends[MOST_COLUMNS];
+  while (left < last && l->count < MOST_COLUMNS) {
+    bool front = left <= columns - last;
+    int column = front ? left : last - 1;
+    int width = column_width(l, column), gap = left + 1 < last ? 6 : 0;
+    if (l->count && used + width + 3 + gap > WIDTH) break;
+    used += width + 3;
+    ends[l->count] = column;
+    widths[l->count++] = width;
+    if (front) left++;
+    else last--;
+  }
+  bool gap = left < last;
+  int taken = l->count;
+  for (int i = 0; i < taken; i++) {
+    bool front = ends[i] < left;
+    int place = front ? ends[i] : taken + gap - (columns - ends[i]);
+    l->shown[place] = ends[i];
+    l->width[place] = widths[i];
+    before += front;
+  }
+  if (!gap) return;
+  l->shown[before] = -1;
+  l->width[before] = 1;
+  l->count++;
+}
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+static void rule(const layout *l, const char *left, const char *middle, const char *end)
+{
+  for (int i = 0; i < l->count; i++) {
+    tsr__text_add(l->out, "%s", i ? middle : left);
+    for (int k = 0; k < l->width[i] + 2; k++) tsr__text_add(l->out, "─");
+  }
+  tsr__text_add(l->out, "%s\n", end);
+}
+
+static void put_cell(const layout *l, int place, const tsr__text *text, bool at_right)
+{
+  int gap = l->width[place] - tsr__text_width(tsr__text_get(text), text->length);
+  tsr__text_add(l->out, "│ ");
+  if (at_right) tsr__text_pad(l->out, ' ', gap);
+  tsr__text_put(l->out, tsr__text_get(text), text->length);
+  if (!at_right) tsr__text_pad(l->out, ' ', gap);
+  tsr__text_add(l->out, " ");
+}
+
+enum { NAMES = -1, TYPES = -2, GAP = -3 };
+
+/* One line: a row, or the names, types or gap. */
+static void line(const layout *l, int64_t row)
+{
+  tsr__text text;
+  tsr__text_init(&text, l->out->heap);
+  for (int i = 0; i < l->count; i++) {
+    int column = l->shown[i];
+    const tsr__table_column *c = column < 0 ? NULL : &l->table->column[column];
+    text.length = 0;
+    if (!c || row == GAP) tsr__text_add(&text, "…");
+    else if (row == NAMES) tsr__text_clip(&text, c->name, strlen(c->name), CELL);
+    else if (row == TYPES) tsr__text_add(&text, "%s", tsr_coltype_name((tsr_coltype)c->type));
+    else cell(l->table, row, column, &text);
+    put_cell(l, i, &text, right(l->table, column));
+  }
+  tsr__text_add(l->out, "│\n");
+  tsr__text_free(&text);
+}
+
+/* 26115 as "26,115". */
+static void put_count(tsr__text *out, int64_t value)
+{
+  if (value >= 1000) {
+    put_count(out, value / 1000);
+    tsr__text_add(out, ",%03d", (int)(value % 1000));
+  } else {
+    tsr__text_add(out, "%d", (int)value);
+  }
+}
+
+void tsr__boxtable(const tsr_table *table, const tsr__window *window, tsr__text *out)
+{
+  layout l = { .table = table, .total = window->total, .split = -1, .out = out };
+  if (window->head >= 0 && window->total > table->rows) l.split = window->head;
+  choose_columns(&l);
+  rule(&l, "┌", "┬", "┐");
+  line(&l, NAMES);
+  line(&l, TYPES);
+  rule(&l, "├", "┼", "┤");
+  for (int64_t row = 0; row < table->rows; row++) {
+    if (row == l.split) line(&l, GAP);
+    line(&l, row);
+  }
+  rule(&l, "└", "┴", "┘");
+  put_count(out, window->total);
+  tsr__text_add(out, " row%s, %d column%s\n", window->total == 1 ? "" : "s", table->count,
+                table->count == 1 ? "" : "s");
+}
+
+/* ---- terminals --------------------------------------------------------------------------- */
+
+/* Rows kept for the eye. */
+enum { SHOW = 10 };
+
+/* Makes a text owned by the frame's scope. */
+const char *tsr__frame_say(tsr_frame *df, tsr__text *text)
+{
+  tsr_scope *scope = df->node.scope;
+  char *out = text->failed ? NULL
+                           : tsr__arena_text(&scope->arena, tsr__text_get(text), text->length);
+  tsr__text_free(text);
+  if (out) return out;
+  tsr__fail(scope, df->node.site, TSR_ENOMEM, "%s: out of memory", df->what);
+  return tsr_message(scope);
+}
+
+const char *tsr_frame_text(tsr_frame *df)
+{
+  tsr_scope *scope = df ? df->node.scope : NULL;
+  tsr__window window = { SHOW, SHOW, 0 };
+  tsr_table *table = NULL;
+  tsr__text text;
+  if (tsr__collect(df, &window, &table)) return scope ? tsr_message(scope) : "the frame is NULL";
+  /* Groups come whole: cut them here. */
+  tsr_table *cut = table;
+  if (window.head < 0 && table->rows > 2 * SHOW) {
+    cut = tsr__table_ends(table, SHOW, SHOW);
+    window.head = window.tail = SHOW;
+  }
+  tsr__text_init(&text, &scope->rt->heap);
+  if (cut) tsr__boxtable(cut, &window, &text);
+  else text.failed = true;
+  return tsr__frame_say(df, &text);
+}
+
+tsr_status tsr_frame_print(tsr_frame *df, FILE *out)
+{
+  tsr_scope *scope = df ? df->node.scope : NULL;
+  if (!df || df->inert) return scope && tsr_scope_status(scope) ? tsr_scope_status(scope) : TSR_EARG;
+  tsr_status before = tsr_scope_status(scope);
+  const char *text = tsr_frame_text(df);
+  if (!before && tsr_scope_status(scope)) return tsr_scope_status(scope);
+  if (!out || fputs(text, out) < 0)
+    return tsr__fail(scope, df->node.site, TSR_EIO, "tsr_frame_print: the text could not be written");
+  return TSR_OK;
+}

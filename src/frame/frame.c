@@ -1,0 +1,376 @@
+/* The calls that make frames.
+ *
+ *   usable parent? -> parse -> node -> schema and types -> the frame, or an inert one
+ *
+ * Invariant of a frame that is not inert: its expressions were checked against the parent's schema,
+ * and its own schema has no name twice. Nothing is read or computed here but what a file says
+ * of its columns. */
+#include "frame/plan.h"
+
+static const tsr_frame no_memory_frame = { .inert = true };
+
+static void release_frame(tsr__node *node)
+{
+  tsr_frame *df = (tsr_frame *)node;
+  if (!df->source) return;
+  for (int i = 0; i < df->source->dict_count; i++) tsr__dict_release(df->source->dicts[i]);
+  tsr__csv_close(df->source->csv);
+  df->source = NULL;
+}
+
+tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const char *site)
+{
+  if (!scope || scope->inert) return (tsr_frame *)&no_memory_frame;
+  tsr_frame *df = tsr__node_new(scope, sizeof *df, site, release_frame);
+  if (!df) return (tsr_frame *)&no_memory_frame;
+  df->kind = (uint8_t)kind;
+  df->what = what;
+  df->version = 1;
+  return df;
+}
+
+tsr_frame *tsr__frame_inert(tsr_scope *scope, const char *site)
+{
+  tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARRAYS, "frame", site);
+  if (!df->inert) df->inert = true;
+  return df;
+}
+
+tsr_frame *tsr__frame_fail(tsr_frame *df, const tsr__error *error)
+{
+  if (df->inert) return df;
+  tsr__fail_error(df->node.scope, df->node.site, error);
+  df->inert = true;
+  df->schema = (tsr__schema){ 0 };
+  return df;
+}
+
+bool tsr__frame_usable(const tsr_frame *df)
+{
+  return df && !df->inert;
+}
+
+/* The scope of what is made of a frame; NULL for NULL. */
+static tsr_scope *scope_of(const tsr_frame *df)
+{
+  return df ? df->node.scope : NULL;
+}
+
+tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error)
+{
+  if (!name || !*name)
+    return tsr__error_set(error, TSR_ECOLUMN, "%s: a column's name is %s; give every column a name",
+                          what, name ? "empty" : "NULL");
+  size_t length = strlen(name);
+  if (length > 1000 || !tsr__good_text(name, length))
+    return tsr__error_set(error, TSR_ECOLUMN, "%s: a column's name is longer than 1,000 bytes or no "
+                          "UTF-8 text", what);
+  return TSR_OK;
+}
+
+/* ---- sources ----------------------------------------------------------------------------- */
+
+tsr__source *tsr__source_new(tsr_scope *scope, int columns)
+{
+  size_t count = columns > 0 ? (size_t)columns : 1;
+  tsr__source *source = tsr__arena_new(&scope->arena, sizeof *source);
+  if (!source) return NULL;
+  source->col = tsr__arena_new(&scope->arena, count * sizeof *source->col);
+  source->dicts = tsr__arena_new(&scope->arena, count * sizeof *source->dicts);
+  source->rows = -1;
+  return source->col && source->dicts ? source : NULL;
+}
+
+static uint8_t type_of_array(const tsr_array *array)
+{
+  static const uint8_t types[] = { 0, TSR_COL_BOOL, TSR_COL_I32, TSR_COL_I64, TSR_COL_F32,
+                                   TSR_COL_F64 };
+  return types[array->dtype];
+}
+
+static tsr_status check_columns(const tsr_column *columns, int count, tsr__error *error)
+{
+  const char *what = "tsr_frame_new";
+  if (!columns || count < 1)
+    return tsr__error_set(error, TSR_ECOLUMN, "%s: no columns; a frame has at least one", what);
+  const tsr_array *first = columns[0].array;
+  for (int i = 0; i < count; i++) {
+    const tsr_array *array = columns[i].array;
+    if (tsr__check_name(what, columns[i].name, error)) return error->status;
+    if (!array)
+      return tsr__error_set(error, TSR_EARG, "%s: the array of column '%.60s' is NULL", what,
+                            columns[i].name);
+    if (array->shape.rank != 1 || array->shape.dims[0] < 0)
+      return tsr__error_set(error, TSR_ESHAPE, "%s: column '%.60s' has rank %d%s, expected 1", what,
+                            columns[i].name, array->shape.rank,
+                            array->shape.rank == 1 ? " and a size known only at run time" : "");
+    if (array->shape.dims[0] != first->shape.dims[0])
+      return tsr__error_set(error, TSR_ESHAPE, "%s: column '%.60s' has %lld rows, expected %lld as "
+                            "in '%.60s'", what, columns[i].name, (long long)array->shape.dims[0],
+                            (long long)first->shape.dims[0], columns[0].name);
+  }
+  return TSR_OK;
+}
+
+/* The innermost scope among those of the columns; NULL if an array is inert. */
+static bool columns_scope(const tsr_column *columns, int count, tsr_scope **scope)
+{
+  bool fine = true;
+  for (int i = 0; i < count; i++) {
+    if (!columns || !columns[i].array) continue;
+    fine = fine && !columns[i].array->inert;
+    if (columns[i].array->node.scope)
+      *scope = tsr__scope_inner(*scope, columns[i].array->node.scope);
+  }
+  return fine;
+}
+
+static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int count,
+                               tsr__error *error)
+{
+  tsr__arena *arena = &df->node.scope->arena;
+  tsr__field *field = NULL;
+  if (check_columns(columns, count, error)) return error->status;
+  df->source = tsr__source_new(df->node.scope, count);
+  field = tsr__arena_new(arena, (size_t)count * sizeof *field);
+  if (!df->source || !field) goto no_memory;
+  df->source->rows = columns[0].array->shape.dims[0];
+  for (int i = 0; i < count; i++) {
+    tsr_array *array = columns[i].array;
+    field[i].name = tsr__arena_text(arena, columns[i].name, strlen(columns[i].name));
+    field[i].type = type_of_array(array);
+    if (!field[i].name) goto no_memory;
+    for (int k = 0; k < i; k++)
+      if (!strcmp(field[k].name, field[i].name))
+        return tsr__error_set(error, TSR_ECOLUMN, "tsr_frame_new: two columns are named '%.60s'",
+                              field[i].name);
+    df->source->col[i] = (tsr__col){ .values = array, .type = field[i].type };
+    bool placed = array->placed || (array->value && array->sharding.mesh);
+    if (placed && !df->source->sharding.mesh) df->source->sharding = array->sharding;
+  }
+  df->schema = (tsr__schema){ count, field };
+  return TSR_OK;
+no_memory:
+  return tsr__error_set(error, TSR_ENOMEM, "tsr_frame_new: out of memory");
+}
+
+tsr_frame *tsr_frame_new_at(tsr_scope *scope, const tsr_column *columns, int count,
+                            const char *site)
+{
+  if (!columns_scope(columns, count, &scope)) return tsr__frame_inert(scope, site);
+  tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARRAYS, "tsr_frame_new", site);
+  tsr__error error = { 0 };
+  if (df->inert || !take_columns(df, columns, count, &error)) return df;
+  return tsr__frame_fail(df, &error);
+}
+
+/* ---- chains ------------------------------------------------------------------------------ */
+
+/* Types a fresh frame; inert on an error. */
+static tsr_frame *typed(tsr_frame *df)
+{
+  tsr__error error = { 0 };
+  if (df->inert || !tsr__frame_type(df, &error)) return df;
+  return tsr__frame_fail(df, &error);
+}
+
+static tsr_frame *begin(tsr_frame *parent, int kind, const char *what, const char *site)
+{
+  if (!tsr__frame_usable(parent)) return tsr__frame_inert(scope_of(parent), site);
+  tsr_frame *df = tsr__frame_make(parent->node.scope, kind, what, site);
+  if (!df->inert) df->parent = parent;
+  return df;
+}
+
+static tsr_frame *with_formula(tsr_frame *df, const tsr_formula *formula, bool list)
+{
+  tsr__error error = { 0 };
+  if (df->inert) return df;
+  tsr__parse_ask ask = { df->what, formula, list };
+  if (tsr__parse(&ask, &df->node.scope->arena, &df->formula, &error))
+    return tsr__frame_fail(df, &error);
+  return df;
+}
+
+tsr_frame *tsr_frame_filter_at(tsr_frame *df, const tsr_formula *predicate, const char *site)
+{
+  tsr_frame *out = begin(df, TSR__FRAME_FILTER, "tsr_frame_filter", site);
+  return typed(with_formula(out, predicate, false));
+}
+
+tsr_frame *tsr_frame_assign_at(tsr_frame *df, const char *name, const tsr_formula *value,
+                               const char *site)
+{
+  tsr_frame *out = begin(df, TSR__FRAME_ASSIGN, "tsr_frame_assign", site);
+  tsr__error error = { 0 };
+  if (out->inert) return out;
+  if (tsr__check_name(out->what, name, &error)) return tsr__frame_fail(out, &error);
+  out->name = tsr__arena_text(&out->node.scope->arena, name, strlen(name));
+  if (!out->name) {
+    tsr__error_set(&error, TSR_ENOMEM, "tsr_frame_assign: out of memory");
+    return tsr__frame_fail(out, &error);
+  }
+  return typed(with_formula(out, value, false));
+}
+
+tsr_frame *tsr_frame_select_at(tsr_frame *df, const tsr_formula *columns, const char *site)
+{
+  tsr_frame *out = begin(df, TSR__FRAME_SELECT, "tsr_frame_select", site);
+  return typed(with_formula(out, columns, true));
+}
+
+tsr_frame *tsr_frame_head_at(tsr_frame *df, int64_t count, const char *site)
+{
+  tsr_frame *out = begin(df, TSR__FRAME_HEAD, "tsr_frame_head", site);
+  tsr__error error = { 0 };
+  if (out->inert) return out;
+  out->count = count;
+  if (count < 0) {
+    tsr__error_set(&error, TSR_EARG, "tsr_frame_head: %lld rows, expected 0 or more",
+                   (long long)count);
+    return tsr__frame_fail(out, &error);
+  }
+  return typed(out);
+}
+
+tsr_frame *tsr_frame_agg_at(tsr_frame *df, const tsr_formula *aggregates, const char *site)
+{
+  tsr_frame *out = begin(df, TSR__FRAME_AGG, "tsr_frame_agg", site);
+  if (!out->inert) out->one_row = true;
+  return typed(with_formula(out, aggregates, true));
+}
+
+/* Keys are a list of plain columns. */
+static tsr_status take_keys(tsr_frame *df, const char *keys, tsr__error *error)
+{
+  tsr_formula formula = { .text = keys };
+  tsr__parse_ask ask = { "tsr_frame_group_agg, keys", &formula, true };
+  tsr__formula parsed;
+  tsr__arena *arena = &df->node.scope->arena;
+  if (!keys) return tsr__error_set(error, TSR_EARG, "tsr_frame_group_agg: the keys are NULL");
+  if (tsr__parse(&ask, arena, &parsed, error)) return error->status;
+  df->keys = tsr__arena_new(arena, (size_t)parsed.count * sizeof *df->keys);
+  df->key_columns = tsr__arena_new(arena, (size_t)parsed.count * sizeof *df->key_columns);
+  if (!df->keys || !df->key_columns)
+    return tsr__error_set(error, TSR_ENOMEM, "tsr_frame_group_agg: out of memory");
+  for (int i = 0; i < parsed.count; i++) {
+    const tsr__item *item = &parsed.item[i];
+    if (item->named || item->expr->kind != TSR__E_COLUMN)
+      return tsr__caret(error, &parsed, TSR_EPARSE, item->at, item->span,
+                        "a key must be a column; make one with tsr_frame_assign first");
+    if (tsr__schema_find(&df->parent->schema, item->expr->text) < 0)
+      return tsr__check(&parsed, item->expr, &df->parent->schema, TSR__IN_ROW, error);
+    df->keys[i] = item->expr->text;
+  }
+  df->key_count = parsed.count;
+  return TSR_OK;
+}
+
+tsr_frame *tsr_frame_group_agg_at(tsr_frame *df, const char *keys, const tsr_formula *aggregates,
+                                  const char *site)
+{
+  tsr_frame *out = begin(df, TSR__FRAME_GROUP, "tsr_frame_group_agg", site);
+  tsr__error error = { 0 };
+  if (out->inert) return out;
+  if (take_keys(out, keys, &error)) return tsr__frame_fail(out, &error);
+  return typed(with_formula(out, aggregates, true));
+}
+
+/* ---- whole frames ------------------------------------------------------------------------ */
+
+static tsr_status take_operand(tsr_frame *df, const tsr_frame_operand *b, tsr__error *error)
+{
+  if (b->kind == 0) {
+    df->other = b->frame;
+    return TSR_OK;
+  }
+  df->number = tsr__arena_new(&df->node.scope->arena, sizeof *df->number);
+  if (!df->number) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  bool whole = b->kind == 1;
+  *df->number = (tsr__expr){ .kind = whole ? TSR__E_INT : TSR__E_FLOAT, .depth = 1, .i = b->i,
+                             .f = b->f, .weak = true,
+                             .type = whole ? TSR_COL_I64 : TSR_COL_F64 };
+  return TSR_OK;
+}
+
+static tsr_frame *arith(tsr_frame *a, int op, tsr_frame_operand b, const char *site)
+{
+  static const char *const whats[] = { "tsr_frame_add", "tsr_frame_sub", "tsr_frame_mul",
+                                       "tsr_frame_div" };
+  tsr__error error = { 0 };
+  if (b.kind == 0 && tsr__frame_usable(a) && !tsr__frame_usable(b.frame))
+    return tsr__frame_inert(scope_of(a), site);
+  tsr_scope *scope = scope_of(a);
+  if (b.kind == 0 && tsr__frame_usable(a)) scope = tsr__scope_inner(scope, scope_of(b.frame));
+  if (!tsr__frame_usable(a)) return tsr__frame_inert(scope, site);
+  tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARITH, whats[op], site);
+  if (df->inert) return df;
+  df->op = (uint8_t)op;
+  df->parent = a;
+  if (take_operand(df, &b, &error)) return tsr__frame_fail(df, &error);
+  return typed(df);
+}
+
+tsr_frame *tsr_frame_add_at(tsr_frame *df, tsr_frame_operand b, const char *site)
+{
+  return arith(df, TSR__B_ADD, b, site);
+}
+
+tsr_frame *tsr_frame_sub_at(tsr_frame *df, tsr_frame_operand b, const char *site)
+{
+  return arith(df, TSR__B_SUB, b, site);
+}
+
+tsr_frame *tsr_frame_mul_at(tsr_frame *df, tsr_frame_operand b, const char *site)
+{
+  return arith(df, TSR__B_MUL, b, site);
+}
+
+tsr_frame *tsr_frame_div_at(tsr_frame *df, tsr_frame_operand b, const char *site)
+{
+  return arith(df, TSR__B_DIV, b, site);
+}
+
+static tsr_frame *reduce(tsr_frame *df, int op, const char *what, const char *site)
+{
+  tsr_frame *out = begin(df, TSR__FRAME_REDUCE, what, site);
+  if (out->inert) return out;
+  out->op = (uint8_t)op;
+  out->one_row = true;
+  return typed(out);
+}
+
+tsr_frame *tsr_frame_sum_at(tsr_frame *df, const char *site)
+{
+  return reduce(df, TSR__A_SUM, "tsr_frame_sum", site);
+}
+
+tsr_frame *tsr_frame_mean_at(tsr_frame *df, const char *site)
+{
+  return reduce(df, TSR__A_MEAN, "tsr_frame_mean", site);
+}
+
+tsr_frame *tsr_frame_min_at(tsr_frame *df, const char *site)
+{
+  return reduce(df, TSR__A_MIN, "tsr_frame_min", site);
+}
+
+tsr_frame *tsr_frame_max_at(tsr_frame *df, const char *site)
+{
+  return reduce(df, TSR__A_MAX, "tsr_frame_max", site);
+}
+
+tsr_frame *tsr_frame_count_at(tsr_frame *df, const char *site)
+{
+  return reduce(df, TSR__A_COUNT, "tsr_frame_count", site);
+}
+
+tsr_frame *tsr_frame_var_at(tsr_frame *df, const char *site)
+{
+  return reduce(df, TSR__A_VAR, "tsr_frame_var", site);
+}
+
+tsr_frame *tsr_frame_std_at(tsr_frame *df, const char *site)
+{
+  return reduce(df, TSR__A_STD, "tsr_frame_std", site);
+}

@@ -1,0 +1,272 @@
+/* Level 7: frames as chains of what was asked, and what a terminal makes of them.
+ *
+ *   read_csv -> filter -> assign -> agg        nodes of this room (tsr_frame), made at the calls
+ *                                   |
+ *                               terminal: which columns are needed? read them, then bind:
+ *                                   v
+ *   leaf, leaf -> gt -> div -> sum(.., mask)   nodes of graph/ (tsr_array) in a scope of its own
+ *
+ * A selection is a bool array beside the columns; filters are joined by `and` and rows stay where
+ * they are, so filter + assign + agg is one program of one kernel. Nothing is compacted before
+ * rows themselves are asked for. */
+#ifndef TSR_FRAME_PLAN_H
+#define TSR_FRAME_PLAN_H
+
+#include "execute/execute.h"
+#include "frame/expr.h"
+#include "io/csv.h"
+
+/* ---- frames ------------------------------------------------------------------------------ */
+
+enum tsr__frame_kind {
+  TSR__FRAME_ARRAYS, TSR__FRAME_CSV, TSR__FRAME_TEXT, /* sources; TEXT adds a column to its parent */
+  TSR__FRAME_FILTER, TSR__FRAME_ASSIGN, TSR__FRAME_SELECT, TSR__FRAME_HEAD,
+  TSR__FRAME_AGG, TSR__FRAME_GROUP,
+  TSR__FRAME_ARITH,   /* `op` (tsr__binary) with `other` or `number` */
+  TSR__FRAME_REDUCE   /* every column by `op` (tsr__agg) */
+};
+
+/* A column as arrays. `valid` NULL: no nulls. `dict`: text, borrowed from its source. An aggregate
+ * may instead say that it is null where `count` < `least`, and NaN where `real` (the count of
+ * values that are no NaN) is 0: the host looks, and the program stays one kernel. */
+typedef struct tsr__col {
+  tsr_array *values, *valid;
+  tsr_array *count, *real;
+  int64_t least;
+  const tsr__dict *dict;
+  uint8_t type; /* tsr_coltype, or TSR__COL_NULL for a bare null */
+} tsr__col;
+
+/* Where rows come from: arrays, a file, or what an earlier terminal made. */
+typedef struct tsr__source {
+  int64_t rows;            /* -1: not counted yet */
+  tsr_sharding sharding;
+  tsr__col *col;           /* values NULL: not read yet */
+  tsr__dict **dicts;       /* owned references */
+  int dict_count;
+  tsr__csv *csv;           /* NULL: arrays */
+  const char *path;
+} tsr__source;
+
+struct tsr_frame {
+  tsr__node node;
+  uint8_t kind, op;
+  bool inert;
+  bool one_row;            /* made by agg or a whole-frame reduction, or of such a frame */
+  int depth;               /* frames it stands on */
+  int version, parent_version, other_version; /* schemas change when a file retypes a column */
+  const char *what;        /* the call: "tsr_frame_filter" */
+  tsr_frame *parent, *other;
+  tsr__schema schema;
+  tsr__formula formula;    /* FILTER, ASSIGN, SELECT, AGG, GROUP */
+  const char *name;        /* ASSIGN, TEXT: the column made */
+  tsr__expr *number;       /* ARITH with a number */
+  int64_t count;           /* HEAD */
+  int key_count;           /* GROUP */
+  const char **keys;
+  int *key_columns;        /* in the parent's schema */
+  tsr__source *source;     /* sources; others: rows that a terminal made, for what follows */
+};
+
+/* Makes a frame node; an inert one where that fails. Never NULL. */
+tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const char *site);
+tsr_frame *tsr__frame_inert(tsr_scope *scope, const char *site);
+/* Records an error and returns an inert frame. */
+tsr_frame *tsr__frame_fail(tsr_frame *df, const tsr__error *error);
+bool tsr__frame_usable(const tsr_frame *df);
+tsr__source *tsr__source_new(tsr_scope *scope, int columns);
+
+/* Computes the schema of a frame from those of its parents, and checks its expressions. */
+tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error);
+/* Does so again if a parent's schema changed since. */
+tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error);
+/* Marks the parents' columns that a frame's own needed columns are made of; NULL where there is no
+ * such parent. */
+void tsr__frame_needs(const tsr_frame *df, const bool *need, bool *parent, bool *other);
+/* Checks a new column's name: no NULL, not empty, UTF-8. */
+tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error);
+
+/* ---- terminals (bind.c) ------------------------------------------------------------------ */
+
+/* A frame bound to arrays. */
+typedef struct tsr__bound {
+  int64_t rows;            /* of the source, before any selection; 1 for a scalar */
+  bool scalar;             /* columns are rank 0 */
+  const tsr_sharding *sharding;
+  tsr_array *mask;         /* NULL: all rows */
+  int count;
+  tsr__col *col;           /* values NULL: not needed */
+} tsr__bound;
+
+/* Something that must not have happened: the first row where it did, checked after the run. */
+typedef struct tsr__watch {
+  struct tsr__watch *next;
+  tsr_array *row;          /* i64: the row, beyond the last if there is none; bool: whether */
+  int64_t rows;
+  const tsr_frame *frame;
+  const tsr__expr *expr;
+} tsr__watch;
+
+/* One frame of a terminal. Visits are in an order in which parents come first. */
+typedef struct tsr__visit {
+  struct tsr__visit *next;
+  tsr_frame *df;
+  bool made;               /* its rows were made by a terminal of their own */
+  bool *need;
+  struct tsr__visit *parent, *other;
+  tsr__bound bound;
+} tsr__visit;
+
+/* One terminal at work. `scope` is its own and closed at its end. */
+typedef struct tsr__bind {
+  tsr_frame *top;
+  tsr_scope *scope;
+  const char *what, *site;
+  tsr__error error;
+  tsr__visit *visits, **last;
+  tsr__watch *watches;
+  int watch_count;
+} tsr__bind;
+
+/* Opens a terminal on a frame; on failure the error is recorded in the frame's scope. */
+tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what);
+/* Closes it: hands its error over to the frame's scope and returns the status. */
+tsr_status tsr__bind_close(tsr__bind *bind);
+/* Binds a frame's needed columns (all for NULL), reading files first; as `rows`, or as it is:
+ * one row then is rank 0. */
+tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool *need,
+                           tsr__bound *out);
+/* Runs roots (NULLs are skipped) and the checks. */
+tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count);
+/* Makes a frame's rows now and keeps them as its source; errors are in its scope. */
+tsr_status tsr__make_rows(tsr_frame *df);
+
+/* Reads the columns `need` of a file that are not read yet (scan.c). A column whose values contradict its
+ * type changes the frame's schema and version instead; then nothing was read. */
+tsr_status tsr__scan_read(tsr_frame *df, const bool *need, tsr__error *error);
+
+/* ---- lowering (lower.c, lower_text.c, aggregate.c) ------------------------------------------ */
+
+typedef struct tsr__lower {
+  tsr__bind *bind;
+  tsr_scope *scope;
+  const char *site;
+  const tsr_frame *frame;  /* whose expression it is */
+  const tsr__bound *in;    /* columns by the frame's parent's schema */
+  tsr_array *codes;        /* group codes, with `groups`; NULL: not grouped */
+  int64_t groups;
+  bool in_agg;             /* inside an aggregate: rows; else what the context says */
+  tsr_array *guard;        /* rows for which the branch being lowered counts; NULL: all */
+  tsr_array *overflow;     /* where an integer left its range, in rows ... */
+  tsr_array *late;         /* ... and among aggregates */
+} tsr__lower;
+
+/* An expression as a column. Never fails visibly: errors are in the scope. */
+tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr);
+/* As tsr__lower_expr, converted to a type, with `count` and `real` settled. */
+tsr__col tsr__lower_as(tsr__lower *low, const tsr__expr *expr, int type);
+/* Where a bool expression is known to be `truth`. */
+tsr_array *tsr__lower_known(tsr__lower *low, const tsr__expr *expr, bool truth);
+/* Makes the checks for what the expression of an item could break. */
+void tsr__lower_finish(tsr__lower *low, const tsr__expr *expr);
+tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr);
+/* One aggregate `op` of a lowered column; `column.values` NULL: count(). */
+tsr__col tsr__aggregate(tsr__lower *low, int op, tsr__col column);
+tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type);
+/* An aggregate's `count` and `real` turned into `valid` and values. */
+tsr__col tsr__settle(tsr__lower *low, tsr__col column);
+/* Adds a place where an integer may leave its range. */
+void tsr__note_overflow(tsr__lower *low, tsr_array *where, tsr_array *valid);
+/* The overflow-checked + - * of integers of one type. */
+tsr__col tsr__lower_integer(tsr__lower *low, int op, tsr__col a, tsr__col b);
+/* A whole-frame arithmetic of two columns. */
+tsr__col tsr__lower_pair(tsr__lower *low, int op, tsr__col a, tsr__col b);
+
+tsr__col tsr__text_literal(tsr__lower *low, const tsr__expr *expr);
+tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr);
+tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr);
+/* Gives two text columns one dictionary. */
+bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b);
+
+tsr_dtype tsr__dtype_of_type(int type);
+tsr_array *tsr__op1(tsr__lower *low, tsr__op op, tsr_array *a);
+tsr_array *tsr__op2(tsr__lower *low, tsr__op op, tsr_array *a, tsr_array *b);
+tsr_array *tsr__const_i(tsr__lower *low, tsr_dtype dtype, int64_t value);
+tsr_array *tsr__const_f(tsr__lower *low, tsr_dtype dtype, double value);
+/* `and` where NULL stands for true. */
+tsr_array *tsr__both(tsr__lower *low, tsr_array *a, tsr_array *b);
+/* An array spread over all rows of the bound frame. */
+tsr_array *tsr__spread(tsr__lower *low, tsr_array *a);
+/* A host array as a leaf, whole on every device of the frame's mesh. */
+tsr_array *tsr__table_leaf(tsr__lower *low, tsr_dtype dtype, const void *data, int64_t count);
+
+/* ---- dictionaries -------------------------------------------------------------------------- */
+
+const char *tsr__dict_get(const tsr__dict *dict, int64_t code, int64_t *length);
+/* A copy in an arena; NULL out of memory. */
+const tsr__dict *tsr__dict_copy(tsr__arena *arena, const tsr__dict *dict);
+int32_t tsr__dict_find(const tsr__dict *dict, const char *text, int64_t length);
+/* Compares by bytes, as strcmp. */
+int tsr__text_order(const char *a, int64_t a_length, const char *b, int64_t b_length);
+
+/* ---- host tables (table.c) ------------------------------------------------------------------ */
+
+typedef struct tsr__table_column {
+  const char *name;
+  uint8_t type;
+  const tsr__dict *dict;
+  void *values;        /* by dtype, bool as bytes */
+  uint8_t *valid;      /* bytes; NULL: no nulls */
+  size_t bytes, valid_bytes;
+} tsr__table_column;
+
+struct tsr_table {
+  tsr__node node;
+  int64_t rows;
+  int count;
+  tsr__table_column *column;
+};
+
+/* A table of a frame's columns with room for `rows`; NULL out of memory. Owned by the scope. */
+tsr_table *tsr__table_new(tsr_scope *scope, const tsr_frame *df, int64_t rows);
+/* Copies an evaluated column in. */
+void tsr__table_fill(tsr_table *table, int column, const tsr__col *col);
+/* A table of the first and last rows of another, sharing its texts. */
+tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail);
+/* Adds a value as text; "null" for a null. */
+void tsr__table_print(const tsr_table *table, int64_t row, int column, tsr__text *out);
+
+/* Which rows a table takes: the first `head` and the last `tail`; -1 both: all. */
+typedef struct tsr__window {
+  int64_t head, tail;
+  int64_t total;       /* out: rows there are */
+} tsr__window;
+tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out);
+/* Draws a table (boxtable.c). */
+void tsr__boxtable(const tsr_table *table, const tsr__window *window, tsr__text *out);
+/* Adds text on one line, cut to `width` columns. */
+void tsr__text_clip(tsr__text *out, const char *text, size_t length, int width);
+/* True bits of a mask at one position, and the shape of the plan of a frame's columns (tests). */
+int64_t tsr__mask_rows(const tsr__value *mask, int position);
+tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out);
+/* Hands a text over to the frame's scope and frees it; on failure the scope's message. */
+const char *tsr__frame_say(tsr_frame *df, tsr__text *text);
+
+/* Runs all arrays of columns as one program, and one more array unless NULL. */
+tsr_status tsr__run_columns(tsr__bind *bind, const tsr__col *col, int count, tsr_array *more);
+
+/* Groups (group.c): evaluates a frame of kind GROUP into a table. */
+tsr_status tsr__collect_groups(tsr__bind *bind, tsr_table **out);
+/* The arrays of a grouped frame: aggregates by code, and the first row of each code. */
+typedef struct tsr__groups {
+  const struct key *keys;
+  bool *need;
+  tsr__col *col;
+  tsr_array *first;
+} tsr__groups;
+tsr_status tsr__bind_groups(tsr__bind *bind, tsr__lower *low, tsr__groups *out);
+/* The lowered items of an AGG or REDUCE frame over rows. */
+tsr_status tsr__bind_aggregates(tsr__lower *low, const tsr_frame *df, const bool *need,
+                                tsr__col *out);
+
+#endif

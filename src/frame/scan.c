@@ -1,0 +1,317 @@
+/* Sources that hold text: files of CSV, read at a terminal straight into the devices' shards, and
+ * columns of text given from memory.
+ *
+ *   file rows    0 .. 3264 | 3265 .. 6529 | ...      the usual borders over the mesh
+ *                    v              v
+ *                device 0       device 1             one buffer a column and a device
+ *
+ * What was read stays with the frame, so a second terminal on it reads only columns that are new. */
+#include "frame/plan.h"
+
+#include "io/dict.h"
+
+#include <stdlib.h>
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+static uint8_t type_of_file(tsr__coltype type)
+{
+  static const uint8_t types[] = { TSR_COL_BOOL, TSR_COL_I64,  TSR_COL_F64,
+                                   TSR_COL_DATE, TSR_COL_TIME, TSR_COL_TEXT };
+  return types[type];
+}
+
+/* The frame's schema by what the file's says now. */
+static tsr_status take_schema(tsr_frame *df, tsr__error *error)
+{
+  const tsr__csv_column *column;
+  int count = tsr__csv_columns(df->source->csv, &column);
+  tsr__arena *arena = &df->node.scope->arena;
+  tsr__field *field = tsr__arena_new(arena, (size_t)(count ? count : 1) * sizeof *field);
+  if (!field) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  for (int i = 0; i < count; i++) {
+    field[i].name = tsr__arena_text(arena, column[i].name, strlen(column[i].name));
+    field[i].type = type_of_file(column[i].type);
+    if (!field[i].name) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  }
+  df->schema = (tsr__schema){ count, field };
+  return TSR_OK;
+}
+
+static tsr_status open_file(tsr_frame *df, const char *path, const tsr_csv_opts *opts,
+                            tsr__error *error)
+{
+  tsr_scope *scope = df->node.scope;
+  if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
+  const tsr_mesh *mesh = opts ? opts->mesh : NULL;
+  if (!mesh) mesh = tsr_mesh_default(scope->rt, NULL);
+  const char *rows = opts && opts->rows ? opts->rows : tsr_mesh_axis_name(mesh, 0);
+  tsr_sharding sharding = tsr_on_dims(mesh, 1, &rows);
+  tsr_shape none = { 1, { 0 } };
+  if (tsr__sharding_check(&sharding, &none, error)) return error->status;
+  if (mesh->rt != scope->rt)
+    return tsr__error_set(error, TSR_EARG, "%s: the mesh belongs to another runtime", df->what);
+  tsr__csv *csv = tsr__csv_open(scope->rt, path, error);
+  if (!csv) return error->status;
+  const tsr__csv_column *column;
+  df->source = tsr__source_new(scope, tsr__csv_columns(csv, &column));
+  if (!df->source) {
+    tsr__csv_close(csv);
+    return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  }
+  df->source->csv = csv;
+  df->source->sharding = tsr__sharding_canon(&sharding);
+  df->source->path = tsr__csv_path(csv);
+  return take_schema(df, error);
+}
+
+tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path, const tsr_csv_opts *opts,
+                                   const char *site)
+{
+  tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_CSV, "tsr_frame_read_csv", site);
+  tsr__error error = { 0 };
+  if (df->inert || !open_file(df, path, opts, &error)) return df;
+  return tsr__frame_fail(df, &error);
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+/* One reading: values and validity of each column, and which positions hold which part. */
+typedef struct reading {
+  tsr_frame *df;
+  tsr__error *error;
+  int parts;
+  int *position;         /* by part: the position that is read into */
+  int64_t *rows;
+  int count;
+  tsr__csv_target *target;
+  tsr__value **values, **valid;
+} reading;
+
+static void *room(reading *r, tsr_scope *scope, int count, size_t element)
+{
+  void *out = tsr__arena_new(&scope->arena, (size_t)(count > 0 ? count : 1) * element);
+  if (!out) tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
+  return out;
+}
+
+/* Parts in order of their rows; replicas are filled later. */
+static tsr_status find_parts(reading *r, tsr_scope *scope)
+{
+  const tsr_sharding *sharding = &r->df->source->sharding;
+  int positions = tsr__positions(sharding);
+  tsr_shape shape = { 1, { r->df->source->rows } };
+  r->position = room(r, scope, positions, sizeof *r->position);
+  r->rows = room(r, scope, positions + 1, sizeof *r->rows);
+  if (!r->position || !r->rows) return r->error->status;
+  int64_t parts = tsr__dim_parts(sharding, 0);
+  for (int64_t part = 0; part < parts; part++) {
+    for (int p = 0; p < positions; p++) {
+      int64_t at, unused;
+      tsr__dim_part(sharding, 0, parts, p, &at, &unused);
+      if (at != part || tsr__replica_leader(sharding, p) != p) continue;
+      tsr_box box;
+      tsr__box(sharding, &shape, p, &box);
+      r->position[r->parts] = p;
+      r->rows[r->parts++] = box.start[0];
+    }
+  }
+  r->rows[r->parts] = shape.dims[0];
+  return TSR_OK;
+}
+
+static tsr_status add_target(reading *r, tsr_scope *scope, int column)
+{
+  tsr_runtime *rt = scope->rt;
+  tsr_shape shape = { 1, { r->df->source->rows } };
+  const tsr_sharding *sharding = &r->df->source->sharding;
+  tsr_dtype dtype = tsr__dtype_of_type(r->df->schema.field[column].type);
+  tsr__csv_target *target = &r->target[r->count];
+  tsr__value *values = tsr__value_new(rt, dtype, &shape, sharding, NULL, r->error);
+  tsr__value *valid = values ? tsr__value_new(rt, TSR_BOOL, &shape, sharding, NULL, r->error) : NULL;
+  r->values[r->count] = values;
+  r->valid[r->count] = valid;
+  target->column = column;
+  target->values = room(r, scope, r->parts, sizeof *target->values);
+  target->validity = room(r, scope, r->parts, sizeof *target->validity);
+  r->count++;
+  if (!valid || !target->values || !target->validity) return r->error->status;
+  for (int i = 0; i < r->parts; i++) {
+    target->values[i] = tsr__value_data(values, r->position[i]);
+    target->validity[i] = tsr__value_data(valid, r->position[i]);
+  }
+  return TSR_OK;
+}
+
+/* Replicas get what their leader was read. */
+static void fill_replicas(const tsr__value *value)
+{
+  for (int p = 0; p < value->part_count; p++) {
+    int leader = tsr__replica_leader(&value->sharding, p);
+    tsr_box box;
+    if (leader == p) continue;
+    tsr__value_box(value, p, &box);
+    void *to = tsr__value_data(value, p);
+    size_t bytes = tsr__device_bytes((tsr_dtype)value->dtype, box.size[0]);
+    if (to && bytes) memcpy(to, tsr__value_data(value, leader), bytes);
+  }
+}
+
+static tsr_array *leaf(tsr_frame *df, tsr__value *value)
+{
+  fill_replicas(value);
+  return tsr__make_leaf(df->node.scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding,
+                        value, df->node.site);
+}
+
+/* Keeps what was read with the frame; the reading's references go over. */
+static tsr_status keep(reading *r)
+{
+  tsr__source *source = r->df->source;
+  for (int i = 0; i < r->count; i++) {
+    tsr__csv_target *target = &r->target[i];
+    tsr__col col = { .type = r->df->schema.field[target->column].type, .dict = target->dict };
+    if (target->dict) source->dicts[source->dict_count++] = target->dict;
+    col.values = leaf(r->df, r->values[i]);
+    r->values[i] = NULL;
+    if (target->nulls) {
+      col.valid = leaf(r->df, r->valid[i]);
+      r->valid[i] = NULL;
+    }
+    if (col.values->inert || (col.valid && col.valid->inert))
+      return tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
+    source->col[target->column] = col;
+  }
+  return TSR_OK;
+}
+
+static void drop(reading *r, bool dicts)
+{
+  for (int i = 0; i < r->count; i++) {
+    tsr__value_release(r->values[i]);
+    tsr__value_release(r->valid[i]);
+    if (dicts && r->target[i].dict) tsr__dict_release(r->target[i].dict);
+  }
+}
+
+/* Reads into fresh buffers; `scope` holds the reading's small arrays. */
+static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
+{
+  tsr_frame *df = r->df;
+  int columns = df->schema.count;
+  if (find_parts(r, scope)) return r->error->status;
+  r->target = room(r, scope, columns, sizeof *r->target);
+  r->values = room(r, scope, columns, sizeof(tsr__value *));
+  r->valid = room(r, scope, columns, sizeof(tsr__value *));
+  if (!r->target || !r->values || !r->valid) return r->error->status;
+  for (int i = 0; i < columns; i++)
+    if (need[i] && !df->source->col[i].values && add_target(r, scope, i)) return r->error->status;
+  if (!r->count) return TSR_OK;
+  tsr__csv_read read = { .parts = r->parts, .rows = r->rows, .target_count = r->count,
+                         .targets = r->target };
+  if (tsr__csv_read_parts(df->source->csv, &read, r->error)) return r->error->status;
+  if (!read.retyped) return keep(r);
+  df->version++;
+  return take_schema(df, r->error);
+}
+
+tsr_status tsr__scan_read(tsr_frame *df, const bool *need, tsr__error *error)
+{
+  tsr_scope *scope = tsr_scope_nest_at(df->node.scope, df->node.site);
+  reading r = { .df = df, .error = error };
+  int before = df->version;
+  tsr_status status = TSR_OK;
+  if (scope->inert) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  if (df->source->rows < 0) status = tsr__csv_count(df->source->csv, &df->source->rows, error);
+  if (!status) status = read_columns(&r, scope, need);
+  drop(&r, status != TSR_OK || df->version != before);
+  tsr_scope_close(scope);
+  return status;
+}
+
+/* ---- text from memory ---------------------------------------------------------------------- */
+
+/* Codes and validity of texts; the dictionary is by first appearance. */
+static tsr__dict *encode(tsr_runtime *rt, const char *const *texts, int64_t count, int32_t *codes,
+                         uint8_t *valid)
+{
+  tsr__dict_local local;
+  tsr__dict_local_init(&local, &rt->heap);
+  for (int64_t i = 0; i < count; i++) {
+    bool added;
+    valid[i] = texts[i] != NULL;
+    codes[i] = texts[i] ? tsr__dict_code(&local, texts[i], strlen(texts[i]), false, &added) : 0;
+  }
+  tsr__dict_local *all[] = { &local };
+  tsr__dict *dict = local.failed ? NULL : tsr__dict_unify(&rt->heap, all, 1);
+  tsr__dict_local_free(&local);
+  return dict;
+}
+
+static tsr_status check_texts(const tsr_frame *df, const char *const *texts, int64_t count,
+                              tsr__error *error)
+{
+  const tsr_frame *source = df->parent;
+  while (source->kind == TSR__FRAME_TEXT) source = source->parent;
+  if (source->kind != TSR__FRAME_ARRAYS)
+    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: only frames made by tsr_frame_new take text "
+                          "columns", df->what);
+  if (count != source->source->rows || (count && !texts))
+    return tsr__error_set(error, TSR_ESHAPE, "%s: %lld texts, expected %lld as the frame has rows",
+                          df->what, (long long)(texts ? count : 0),
+                          (long long)source->source->rows);
+  for (int64_t i = 0; i < count; i++)
+    if (texts[i] && !tsr__utf8_valid(texts[i], strlen(texts[i])))
+      return tsr__error_set(error, TSR_EPARSE, "%s: text %lld is no UTF-8", df->what, (long long)i);
+  return TSR_OK;
+}
+
+static tsr_status put_texts(tsr_frame *df, const char *const *texts, int64_t count,
+                            tsr__error *error)
+{
+  tsr_scope *scope = df->node.scope;
+  const tsr_frame *source = df->parent;
+  while (source->kind == TSR__FRAME_TEXT) source = source->parent;
+  size_t bytes = (size_t)(count ? count : 1);
+  int32_t *codes = tsr__new_raw(&scope->rt->heap, bytes * sizeof *codes);
+  uint8_t *valid = tsr__new_raw(&scope->rt->heap, bytes);
+  tsr__dict *dict = codes && valid ? encode(scope->rt, texts, count, codes, valid) : NULL;
+  df->source = tsr__source_new(scope, 1);
+  if (dict && df->source) {
+    tsr_sharding rows = source->source->sharding;
+    tsr_shape shape = { 1, { count } };
+    df->source->dicts[df->source->dict_count++] = dict;
+    df->source->rows = count;
+    df->source->sharding = rows;
+    tsr__col *col = &df->source->col[0];
+    *col = (tsr__col){ .type = TSR_COL_TEXT, .dict = dict };
+    col->values = tsr_put_at(scope, codes, TSR_I32, shape, rows, df->node.site);
+    if (count && memchr(valid, 0, (size_t)count))
+      col->valid = tsr_put_at(scope, valid, TSR_BOOL, shape, rows, df->node.site);
+    if (col->values->inert) tsr__error_set(error, tsr_scope_status(scope), "%s", df->what);
+  } else {
+    if (dict) tsr__dict_release(dict);
+    tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  }
+  tsr__del(&scope->rt->heap, codes, bytes * sizeof *codes);
+  tsr__del(&scope->rt->heap, valid, bytes);
+  return error->status;
+}
+
+tsr_frame *tsr_frame_text_column_at(tsr_frame *df, const char *name, const char *const *texts,
+                                    int64_t count, const char *site)
+{
+  const char *what = "tsr_frame_text_column";
+  tsr__error error = { 0 };
+  if (!tsr__frame_usable(df)) return tsr__frame_inert(df ? df->node.scope : NULL, site);
+  tsr_frame *out = tsr__frame_make(df->node.scope, TSR__FRAME_TEXT, what, site);
+  if (out->inert) return out;
+  out->parent = df;
+  if (tsr__check_name(what, name, &error) || check_texts(out, texts, count, &error))
+    return tsr__frame_fail(out, &error);
+  out->name = tsr__arena_text(&df->node.scope->arena, name, strlen(name));
+  if (!out->name) tsr__error_set(&error, TSR_ENOMEM, "%s: out of memory", what);
+  if (error.status || put_texts(out, texts, count, &error) || tsr__frame_type(out, &error))
+    return tsr__frame_fail(out, &error);
+  return out;
+}

@@ -1,0 +1,271 @@
+/* What columns a frame has, and which of its parents' columns it needs: one rule for each kind. */
+#include "frame/plan.h"
+
+#define MAX_CHAIN 2000 /* frames on each other; bounds the recursion of a terminal */
+
+/* ---- small things ------------------------------------------------------------------------ */
+
+static tsr__field *new_fields(tsr_frame *df, int count, tsr__error *error)
+{
+  size_t room = (size_t)(count ? count : 1) * sizeof(tsr__field);
+  tsr__field *field = tsr__arena_new(&df->node.scope->arena, room);
+  if (!field) tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  return field;
+}
+
+static uint8_t column_type(const tsr__expr *expr)
+{
+  return expr->type == TSR__COL_NULL ? (uint8_t)TSR_COL_I64 : expr->type;
+}
+
+static tsr_status same_schema(tsr_frame *df)
+{
+  df->schema = df->parent->schema;
+  return TSR_OK;
+}
+
+/* ---- types ------------------------------------------------------------------------------- */
+
+static tsr_status type_filter(tsr_frame *df, tsr__error *error)
+{
+  tsr__expr *expr = df->formula.item[0].expr;
+  if (tsr__check(&df->formula, expr, &df->parent->schema, TSR__IN_ROW, error)) return error->status;
+  if (expr->type != TSR_COL_BOOL && expr->type != TSR__COL_NULL)
+    return tsr__caret(error, &df->formula, TSR_EDTYPE, expr->at, expr->span,
+                      "a filter needs bool, found %s; compare it with something",
+                      tsr_coltype_name((tsr_coltype)expr->type));
+  return same_schema(df);
+}
+
+/* The parent's columns and one more, or one replaced. */
+static tsr_status add_column(tsr_frame *df, uint8_t type, tsr__error *error)
+{
+  const tsr__schema *from = &df->parent->schema;
+  int at = tsr__schema_find(from, df->name);
+  tsr__field *field = new_fields(df, from->count + 1, error);
+  if (!field) return error->status;
+  memcpy(field, from->field, (size_t)from->count * sizeof *field);
+  if (at < 0) at = from->count;
+  field[at] = (tsr__field){ df->name, type };
+  df->schema = (tsr__schema){ at == from->count ? at + 1 : from->count, field };
+  return TSR_OK;
+}
+
+static tsr_status type_assign(tsr_frame *df, tsr__error *error)
+{
+  tsr__expr *expr = df->formula.item[0].expr;
+  if (tsr__check(&df->formula, expr, &df->parent->schema, TSR__IN_ROW, error)) return error->status;
+  return add_column(df, column_type(expr), error);
+}
+
+/* The items of a select or agg, after `keys` columns of a group. */
+static tsr_status type_items(tsr_frame *df, int context, tsr__error *error)
+{
+  const tsr__formula *formula = &df->formula;
+  const tsr__schema *from = &df->parent->schema;
+  int keys = df->key_count, count = keys + formula->count;
+  tsr__field *field = new_fields(df, count, error);
+  if (!field) return error->status;
+  for (int i = 0; i < keys; i++) {
+    df->key_columns[i] = tsr__schema_find(from, df->keys[i]);
+    field[i] = from->field[df->key_columns[i]];
+    for (int k = 0; k < i; k++)
+      if (!strcmp(field[k].name, field[i].name))
+        return tsr__error_set(error, TSR_ECOLUMN, "%s: key '%.60s' is named twice", df->what,
+                              field[i].name);
+  }
+  for (int i = 0; i < formula->count; i++) {
+    const tsr__item *item = &formula->item[i];
+    if (tsr__check_name(df->what, item->name, error)) return error->status;
+    if (tsr__check(formula, item->expr, from, context, error)) return error->status;
+    for (int k = 0; k < keys + i; k++)
+      if (!strcmp(field[k].name, item->name))
+        return tsr__caret(error, formula, TSR_ECOLUMN, item->at, item->span,
+                          "the name '%.60s' is taken; name one 'other = ...'", item->name);
+    field[keys + i] = (tsr__field){ item->name, column_type(item->expr) };
+  }
+  df->schema = (tsr__schema){ count, field };
+  return TSR_OK;
+}
+
+/* Group keys can be looked up directly. */
+static tsr_status type_group(tsr_frame *df, tsr__error *error)
+{
+  if (type_items(df, TSR__IN_AGG, error)) return error->status;
+  for (int i = 0; i < df->key_count; i++)
+    if (tsr__is_float(df->schema.field[i].type))
+      return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: key '%.60s' is %s; group by text, bool, "
+                            "integers, dates or times", df->what, df->keys[i],
+                            tsr_coltype_name((tsr_coltype)df->schema.field[i].type));
+  return TSR_OK;
+}
+
+static tsr_status not_a_number(const tsr_frame *df, const tsr__field *field, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_EDTYPE, "%s: column '%.60s' is %s, expected a number or bool; "
+                        "leave it out with tsr_frame_select", df->what, field->name,
+                        tsr_coltype_name((tsr_coltype)field->type));
+}
+
+static bool reducible(int op, int type)
+{
+  if (op == TSR__A_COUNT) return true;
+  if (op == TSR__A_MIN || op == TSR__A_MAX) return type != TSR_COL_TEXT;
+  return tsr__is_number(type) || type == TSR_COL_BOOL;
+}
+
+static tsr_status type_reduce(tsr_frame *df, tsr__error *error)
+{
+  const tsr__schema *from = &df->parent->schema;
+  tsr__field *field = new_fields(df, from->count, error);
+  if (!field) return error->status;
+  for (int i = 0; i < from->count; i++) {
+    int type = from->field[i].type;
+    if (!reducible(df->op, type)) return not_a_number(df, &from->field[i], error);
+    field[i] = from->field[i];
+    if (df->op == TSR__A_COUNT) field[i].type = TSR_COL_I64;
+    else if (df->op == TSR__A_SUM) field[i].type = tsr__is_float(type) ? (uint8_t)type : TSR_COL_I64;
+    else if (df->op != TSR__A_MIN && df->op != TSR__A_MAX)
+      field[i].type = type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64;
+  }
+  df->schema = (tsr__schema){ from->count, field };
+  return TSR_OK;
+}
+
+/* The frame that chose the rows of a frame: frames with the same one have the same rows. */
+static const tsr_frame *row_owner(const tsr_frame *df)
+{
+  for (;;) {
+    bool keeps = df->kind == TSR__FRAME_ASSIGN || df->kind == TSR__FRAME_SELECT ||
+                 df->kind == TSR__FRAME_TEXT || df->kind == TSR__FRAME_ARITH;
+    if (!keeps) return df;
+    bool broadcast = df->kind == TSR__FRAME_ARITH && df->other && df->parent->one_row;
+    df = broadcast ? df->other : df->parent;
+  }
+}
+
+static tsr_status check_rows(const tsr_frame *df, tsr__error *error)
+{
+  if (df->parent->one_row || df->other->one_row) return TSR_OK;
+  const tsr_frame *a = row_owner(df->parent), *b = row_owner(df->other);
+  bool sources = a->kind == TSR__FRAME_ARRAYS && b->kind == TSR__FRAME_ARRAYS;
+  if (a == b || (sources && a->source->rows == b->source->rows)) return TSR_OK;
+  if (sources)
+    return tsr__error_set(error, TSR_ESHAPE, "%s: the left frame has %lld rows, the right one %lld; "
+                          "they must have the same", df->what, (long long)a->source->rows,
+                          (long long)b->source->rows);
+  return tsr__error_set(error, TSR_ESHAPE, "%s: the frames' rows come from different filters or "
+                        "files, so they may not match; compute both columns in one frame", df->what);
+}
+
+static tsr_status type_arith(tsr_frame *df, tsr__error *error)
+{
+  const tsr__schema *from = &df->parent->schema;
+  const tsr__schema *other = df->other ? &df->other->schema : NULL;
+  tsr__field *field = new_fields(df, from->count, error);
+  if (!field) return error->status;
+  if (other && check_rows(df, error)) return error->status;
+  if (other && other->count != from->count)
+    return tsr__error_set(error, TSR_ECOLUMN, "%s: the left frame has %d columns, the right one %d",
+                          df->what, from->count, other->count);
+  for (int i = 0; i < from->count; i++) {
+    int at = other ? tsr__schema_find(other, from->field[i].name) : -1;
+    if (other && at < 0)
+      return tsr__error_set(error, TSR_ECOLUMN, "%s: the right frame has no column '%.60s'", df->what,
+                            from->field[i].name);
+    tsr__expr a = { .type = from->field[i].type };
+    tsr__expr b = { .type = other ? other->field[at].type : 0 };
+    if (!other) b = *df->number;
+    if (!reducible(TSR__A_SUM, a.type)) return not_a_number(df, &from->field[i], error);
+    if (other && !reducible(TSR__A_SUM, b.type)) return not_a_number(df, &other->field[at], error);
+    int type = tsr__meet(&a, &b);
+    if (type == TSR_COL_BOOL) type = TSR_COL_I64;
+    if (df->op == TSR__B_DIV && type != TSR_COL_F32) type = TSR_COL_F64;
+    field[i] = (tsr__field){ from->field[i].name, (uint8_t)type };
+  }
+  df->schema = (tsr__schema){ from->count, field };
+  return TSR_OK;
+}
+
+static tsr_status type_by_kind(tsr_frame *df, tsr__error *error)
+{
+  switch (df->kind) {
+  case TSR__FRAME_TEXT: return add_column(df, TSR_COL_TEXT, error);
+  case TSR__FRAME_FILTER: return type_filter(df, error);
+  case TSR__FRAME_ASSIGN: return type_assign(df, error);
+  case TSR__FRAME_SELECT: return type_items(df, TSR__IN_ROW, error);
+  case TSR__FRAME_HEAD: return same_schema(df);
+  case TSR__FRAME_AGG: return type_items(df, TSR__IN_AGG, error);
+  case TSR__FRAME_GROUP: return type_group(df, error);
+  case TSR__FRAME_ARITH: return type_arith(df, error);
+  case TSR__FRAME_REDUCE: return type_reduce(df, error);
+  default: return TSR_OK;
+  }
+}
+
+tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
+{
+  bool mapped = df->kind == TSR__FRAME_ASSIGN || df->kind == TSR__FRAME_SELECT;
+  if (df->parent) {
+    int under = df->parent->depth;
+    if (df->other && df->other->depth > under) under = df->other->depth;
+    df->depth = under + 1;
+    df->parent_version = df->parent->version;
+    if (mapped) df->one_row = df->parent->one_row;
+  }
+  if (df->other) df->other_version = df->other->version;
+  if (df->kind == TSR__FRAME_ARITH)
+    df->one_row = df->parent->one_row && (!df->other || df->other->one_row);
+  if (df->depth > MAX_CHAIN)
+    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: more than %d calls in one chain; collect and "
+                          "start a new frame", df->what, MAX_CHAIN);
+  return type_by_kind(df, error);
+}
+
+tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error)
+{
+  bool parent = df->parent && df->parent->version != df->parent_version;
+  bool other = df->other && df->other->version != df->other_version;
+  if (!parent && !other) return TSR_OK;
+  df->version++;
+  return tsr__frame_type(df, error);
+}
+
+/* ---- needs ------------------------------------------------------------------------------- */
+
+static void mark(const tsr__expr *expr, bool *need)
+{
+  if (expr->kind == TSR__E_COLUMN) need[expr->column] = true;
+  for (int i = 0; i < expr->count; i++) mark(expr->arg[i], need);
+}
+
+static void needs_by_place(const tsr_frame *df, const bool *need, bool *parent)
+{
+  int made = -1;
+  if (df->name) made = tsr__schema_find(&df->schema, df->name);
+  for (int i = 0; i < df->schema.count; i++)
+    if (need[i] && i != made) parent[i] = true;
+  if (df->kind == TSR__FRAME_ASSIGN && need[made]) mark(df->formula.item[0].expr, parent);
+  if (df->kind == TSR__FRAME_FILTER) mark(df->formula.item[0].expr, parent);
+}
+
+void tsr__frame_needs(const tsr_frame *df, const bool *need, bool *parent, bool *other)
+{
+  switch (df->kind) {
+  case TSR__FRAME_SELECT:
+  case TSR__FRAME_AGG:
+  case TSR__FRAME_GROUP:
+    for (int i = 0; i < df->key_count; i++) parent[df->key_columns[i]] = true;
+    for (int i = 0; i < df->formula.count; i++)
+      if (need[df->key_count + i]) mark(df->formula.item[i].expr, parent);
+    break;
+  case TSR__FRAME_ARITH:
+    for (int i = 0; i < df->schema.count; i++) {
+      if (!need[i]) continue;
+      parent[i] = true;
+      if (other) other[tsr__schema_find(&df->other->schema, df->schema.field[i].name)] = true;
+    }
+    break;
+  default: needs_by_place(df, need, parent);
+  }
+}
