@@ -37,8 +37,6 @@ tsr_sharding tsr__choice_result(const tsr__choice *choice, int rank);
 /* The mesh axes over which the choice combines partials. */
 unsigned tsr__choice_reduced(const tsr__choice *choice);
 
-/* Whether two shardings put the same parts at the same positions on the same devices. */
-bool tsr__same_places(const tsr_sharding *a, const tsr_sharding *b, const tsr_shape *shape);
 bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b);
 
 /* Fills out->notes from the finished program. */

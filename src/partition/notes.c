@@ -38,7 +38,7 @@ static void suggest_put(const maker *m, int node, const tsr_sharding *want, tsr_
 {
   const tsr__gnode *leaf = &m->out->program.nodes[node];
   char spec[64];
-  if (leaf->op != TSR__OP_LEAF || m->users[node] != 1) return;
+  if (leaf->op != TSR__OP_LEAF || m->users[node] != 1 || note->bytes <= 0) return;
   int length = tsr_sharding_text(want, leaf->rank, spec, sizeof spec);
   if (length >= (int)sizeof spec || length < 2) return;
   spec[length - 1] = '\0'; /* without the parentheses: as it is typed */
@@ -71,7 +71,7 @@ static void note_move(const maker *m, int n, tsr__note *note)
   note->cheaper_bytes = -1;
   if (has_unknown_size(node)) return;
   note->bytes = tsr__reshard_bytes(from, to, (tsr_dtype)node->dtype, &shape);
-  if (note->bytes > 0) suggest_put(m, node->in[0], to, note);
+  suggest_put(m, node->in[0], to, note);
 }
 
 /* Even borders after a filter: how much moves depends on how many rows were left. */

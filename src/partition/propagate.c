@@ -157,6 +157,15 @@ static bool forward(tsr__flow *flow)
   return changed;
 }
 
+/* Puts a free node where a user needs it, as far as its own factors can be cut. */
+static void adopt(tsr__flow *flow, int n, const tsr_sharding *need)
+{
+  tsr__choice choice;
+  flow->at[n] = *need;
+  tsr__flow_choose(flow, n, &choice);
+  flow->at[n] = tsr__choice_result(&choice, flow->program->nodes[n].rank);
+}
+
 static bool backward(tsr__flow *flow)
 {
   bool changed = false;
@@ -175,7 +184,8 @@ static bool backward(tsr__flow *flow)
       int in = node->in[i];
       if (in < 0 || !flow->free[in] || flow->at[in].mesh) continue;
       if (flow->program->nodes[in].op == TSR__OP_CONST) continue;
-      flow->at[in] = tsr__choice_operand(&choice, i, flow->program->nodes[in].rank);
+      tsr_sharding need = tsr__choice_operand(&choice, i, flow->program->nodes[in].rank);
+      adopt(flow, in, &need);
       changed = true;
     }
   }

@@ -1,0 +1,293 @@
+/* Laws of partitioning, on random programs, shapes, specs and meshes: the result verifies, operands
+ * lie aligned with their users, reductions cover every element once, pieces of a reshard tile
+ * their boxes exactly and come from where they must, and the bytes are those of the elements that cross. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/partition_check.h"
+
+static const char *const mesh_texts[] = { "x=1", "x=2", "x=3", "x=4", "x=8",
+                                          "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
+enum { MESHES = sizeof mesh_texts / sizeof *mesh_texts };
+
+/* A spec for `rank` dims that uses each axis at most once. */
+static const char *random_spec(test_rng *rng, const tsr_mesh *mesh, int rank, char out[64])
+{
+  int at = 0;
+  unsigned used = 0;
+  for (int d = 0; d < rank; d++) {
+    int many = 0;
+    if (d) out[at++] = ',';
+    for (int a = 0; a < tsr_mesh_axis_count(mesh); a++) {
+      int axis = (int)test_range(rng, 0, tsr_mesh_axis_count(mesh) - 1);
+      if (used >> axis & 1 || test_range(rng, 0, 2) == 0) continue;
+      if (many++) out[at++] = '+';
+      out[at++] = tsr_mesh_axis_name(mesh, axis)[0];
+      used |= 1u << axis;
+    }
+    if (!many) out[at++] = '-';
+  }
+  out[at] = '\0';
+  return out;
+}
+
+static tsr_shape random_shape(test_rng *rng)
+{
+  static const int64_t sizes[] = { 0, 1, 1, 2, 3, 5, 7, 8, 8, 10 };
+  tsr_shape shape = { .rank = (int)test_range(rng, 0, 3) };
+  for (int d = 0; d < shape.rank; d++) shape.dims[d] = sizes[test_range(rng, 0, 9)];
+  return shape;
+}
+
+/* ---- reshards ---- */
+
+TEST_TIMEOUT(pieces_tile_and_bytes_are_exact, 120)
+{
+  test_rng rng = test_seeded(11);
+  tsr_runtime *rt = fixture_devices("cpu:8");
+  int cases = test_quick() ? 300 : 3000;
+  for (int i = 0; i < cases; i++) {
+    tsr_mesh *mesh = tsr_mesh_make(rt, mesh_texts[test_range(&rng, 0, MESHES - 1)]);
+    tsr_mesh *other = mesh;
+    char spec[64];
+    for (int k = 0; k < 4; k++) {
+      tsr_mesh *guess = tsr_mesh_make(rt, mesh_texts[test_range(&rng, 0, MESHES - 1)]);
+      if (tsr_mesh_device_count(guess) == tsr_mesh_device_count(mesh)) other = guess;
+    }
+    tsr_shape shape = random_shape(&rng);
+    tsr_sharding from = tsr_on(mesh, random_spec(&rng, mesh, shape.rank, spec));
+    tsr_sharding to = tsr_on(other, random_spec(&rng, other, shape.rank, spec));
+    if (test_range(&rng, 0, 9) == 0) from = (tsr_sharding){ .mesh = NULL };
+    if (test_range(&rng, 0, 19) == 0) to = (tsr_sharding){ .mesh = NULL };
+    from = tsr__sharding_canon(&from);
+    to = tsr__sharding_canon(&to);
+    int64_t crossing = check_reshard(&from, &to, &shape);
+    CHECK_I64(tsr__reshard_bytes(&from, &to, TSR_F64, &shape), 8 * crossing);
+    CHECK_I64(tsr__reshard_bytes(&from, &to, TSR_I32, &shape), 4 * crossing);
+    int64_t bits = tsr__reshard_bytes(&from, &to, TSR_BOOL, &shape);
+    CHECK(bits >= (crossing + 7) / 8 && bits <= crossing);
+    unsigned axes;
+    int move = tsr__reshard_move(&from, &to, &shape, &axes);
+    if (move == TSR__MOVE_SLICE) CHECK_I64(crossing, 0);
+  }
+}
+
+/* ---- programs ---- */
+
+typedef struct maker {
+  test_rng *rng;
+  tsr_scope *s;
+  tsr_mesh *mesh, *other;
+  tsr_array *made[64];
+  int count;
+} maker;
+
+static tsr_array *pick(maker *m)
+{
+  return m->made[test_range(m->rng, 0, m->count - 1)];
+}
+
+/* One that broadcasts with `a`, or `a` itself. */
+static tsr_array *partner(maker *m, tsr_array *a)
+{
+  for (int k = 0; k < 8; k++) {
+    tsr_array *b = pick(m);
+    bool fits = true;
+    for (int back = 1; back <= a->shape.rank && back <= b->shape.rank; back++) {
+      int64_t x = a->shape.dims[a->shape.rank - back], y = b->shape.dims[b->shape.rank - back];
+      fits &= x == y || x == 1 || y == 1;
+    }
+    if (fits) return b;
+  }
+  return a;
+}
+
+static tsr_array *random_leaf(maker *m)
+{
+  static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I32, TSR_I64, TSR_F32, TSR_F64 };
+  tsr_mesh *mesh = test_range(m->rng, 0, 3) ? m->mesh : m->other;
+  tsr_shape shape = random_shape(m->rng);
+  char spec[64];
+  if (m->count && test_range(m->rng, 0, 1)) shape = pick(m)->shape;
+  if (test_range(m->rng, 0, 5) == 0) mesh = NULL;
+  if (mesh) random_spec(m->rng, mesh, shape.rank, spec);
+  return fixture_leaf(m->s, dtypes[test_range(m->rng, 0, 4)], shape, mesh, spec);
+}
+
+static tsr_array *random_source(maker *m)
+{
+  tsr_array *none[3] = { 0 };
+  tsr__ask ask = { .dtype = TSR_F64, .shape = pick(m)->shape };
+  if (test_range(m->rng, 0, 1)) {
+    tsr_array *in[3] = { fixture_number(m->s, TSR_F64, 2) };
+    return tsr__make(m->s, TSR__OP_FULL, in, &ask, NULL);
+  }
+  return tsr__make(m->s, TSR__OP_UNIFORM, none, &ask, NULL);
+}
+
+static tsr_array *random_element(maker *m)
+{
+  static const tsr__op unary[] = { TSR__OP_NEG, TSR__OP_EXP, TSR__OP_ISNAN, TSR__OP_SQRT };
+  static const tsr__op pairs[] = { TSR__OP_ADD, TSR__OP_DIV, TSR__OP_LT, TSR__OP_EQ, TSR__OP_MAXIMUM };
+  tsr_array *a = pick(m);
+  if (test_range(m->rng, 0, 3) == 0) {
+    if (a->dtype == TSR_BOOL) return fixture_make(TSR__OP_NOT, a, NULL, NULL, NULL);
+    return fixture_make(unary[test_range(m->rng, 0, 3)], a, NULL, NULL, NULL);
+  }
+  if (test_range(m->rng, 0, 4) == 0)
+    return fixture_make(TSR__OP_MUL, a, fixture_number(m->s, TSR_F64, 3), NULL, NULL);
+  if (a->dtype == TSR_BOOL && test_range(m->rng, 0, 1))
+    return fixture_make(TSR__OP_WHERE, a, partner(m, a), fixture_number(m->s, TSR_I64, 0), NULL);
+  return fixture_make(pairs[test_range(m->rng, 0, 4)], a, partner(m, a), NULL, NULL);
+}
+
+static tsr_array *random_reduction(maker *m)
+{
+  static const tsr__op ops[] = { TSR__OP_SUM, TSR__OP_MEAN, TSR__OP_VAR, TSR__OP_PROD,
+                                 TSR__OP_ANY, TSR__OP_ALL,  TSR__OP_COUNT };
+  tsr_array *a = pick(m), *mask = NULL;
+  uint32_t dims = a->shape.rank ? (uint32_t)test_range(m->rng, 0, (1 << a->shape.rank) - 1) : 0;
+  tsr__op op = ops[test_range(m->rng, 0, 6)];
+  if (test_range(m->rng, 0, 2) == 0) mask = fixture_make(TSR__OP_EQ, a, a, NULL, NULL);
+  tsr_array *in[3] = { a, mask };
+  tsr__ask ask = { .attr = { .dims = dims, .keep = (uint8_t)test_range(m->rng, 0, 1) } };
+  if (test_range(m->rng, 0, 5) == 0 && a->shape.rank) {
+    tsr__ask iota = { .dtype = TSR_I32, .shape = a->shape };
+    tsr_array *none[3] = { 0 };
+    in[2] = tsr__make(m->s, TSR__OP_IOTA, none, &iota, NULL);
+    ask.attr.groups = 10;
+  }
+  return tsr__make(m->s, op, in, &ask, NULL);
+}
+
+static tsr_array *random_place(maker *m)
+{
+  tsr_array *a = pick(m);
+  tsr_mesh *mesh = test_range(m->rng, 0, 2) ? m->mesh : m->other;
+  char spec[64];
+  tsr_sharding at = tsr_on(mesh, random_spec(m->rng, mesh, a->shape.rank, spec));
+  tsr_array *in[3] = { a };
+  tsr__op op = test_range(m->rng, 0, 1) ? TSR__OP_RESHARD : TSR__OP_CONSTRAIN;
+  return tsr__make(m->s, op, in, &(tsr__ask){ .sharding = &at }, NULL);
+}
+
+static tsr_array *random_take(maker *m)
+{
+  tsr_array *table = pick(m), *index = pick(m);
+  if (table->shape.rank == 0 || index->shape.rank + table->shape.rank > 5) return random_element(m);
+  if (index->dtype != TSR_I64) {
+    tsr_array *in[3] = { index };
+    index = tsr__make(m->s, TSR__OP_CAST, in, &(tsr__ask){ .dtype = TSR_I64 }, NULL);
+  }
+  tsr_array *in[3] = { table, index };
+  tsr__ask ask = { .attr = { .dims = (uint32_t)test_range(m->rng, 0, table->shape.rank - 1) } };
+  return tsr__make(m->s, TSR__OP_TAKE, in, &ask, NULL);
+}
+
+static void add_random(maker *m)
+{
+  tsr_array *a;
+  switch (m->count ? test_range(m->rng, 0, 9) : 0) {
+  case 0: case 1: a = random_leaf(m); break;
+  case 2: a = random_source(m); break;
+  case 3: case 4: a = random_reduction(m); break;
+  case 5: a = random_place(m); break;
+  case 6: a = random_take(m); break;
+  default: a = random_element(m); break;
+  }
+  if (a->inert) FAIL("%s", tsr_message(m->s));
+  m->made[m->count++] = a;
+}
+
+static void check_notes(const tsr__partitioned *parts)
+{
+  const tsr__program *p = &parts->program;
+  for (int i = 0; i < parts->note_count; i++) {
+    const tsr__note *note = &parts->notes[i];
+    const tsr__gnode *g = &p->nodes[note->node];
+    CHECK(note->bytes >= 0);
+    CHECK((note->cheaper_bytes >= 0) == (note->cheaper[0] != '\0'));
+    if (note->cheaper_bytes >= 0) CHECK(note->cheaper_bytes < note->bytes);
+    if (g->op != TSR__OP_RESHARD) continue;
+    tsr_shape shape = tsr__gnode_shape(g);
+    int64_t crossing = check_reshard(check_place(p, g->in[0]), check_place(p, note->node), &shape);
+    if (g->dtype != TSR_BOOL)
+      CHECK_I64(note->bytes, crossing * (int64_t)tsr_dtype_size((tsr_dtype)g->dtype));
+  }
+}
+
+/* The same calls on two pretend processes, or twice on one, give equal plans. */
+static void check_pure(const tsr__program *p, const tsr__partitioned *first, tsr__heap *heap)
+{
+  tsr__partitioned again;
+  tsr__error error = { .status = TSR_OK };
+  CHECK_STATUS(tsr__partition(p, heap, &again, &error), TSR_OK, NULL);
+  CHECK(tsr__program_same(&again.program, &first->program));
+  CHECK_I64(again.note_count, first->note_count);
+  for (int i = 0; i < again.note_count; i++) CHECK_I64(again.notes[i].bytes, first->notes[i].bytes);
+  tsr__partitioned_free(&again, heap);
+}
+
+/* Once partitioned, a program needs no more moves: partitioning it again adds none. */
+static void check_settled(const tsr__partitioned *first, tsr__heap *heap)
+{
+  tsr__partitioned again;
+  tsr__error error = { .status = TSR_OK };
+  tsr__program placed;
+  CHECK_STATUS(tsr__program_copy(&placed, &first->program, heap), TSR_OK, NULL);
+  for (int n = 0; n < placed.node_count; n++)
+    if (placed.nodes[n].sharding) placed.nodes[n].flags |= TSR__PLACED;
+  tsr_status status = tsr__partition(&placed, heap, &again, &error);
+  if (status) FAIL("%s", error.text);
+  CHECK_I64(again.program.node_count, placed.node_count);
+  tsr__partitioned_free(&again, heap);
+  tsr__program_free(&placed);
+}
+
+static void one_program(test_rng *rng, tsr_runtime *rt)
+{
+  maker m = { .rng = rng, .s = tsr_scope_open(rt) };
+  m.mesh = m.other = tsr_mesh_make(rt, mesh_texts[test_range(rng, 0, MESHES - 1)]);
+  for (int k = 0; k < 4; k++) {
+    tsr_mesh *guess = tsr_mesh_make(rt, mesh_texts[test_range(rng, 0, MESHES - 1)]);
+    if (tsr_mesh_device_count(guess) == tsr_mesh_device_count(m.mesh)) m.other = guess;
+  }
+  int64_t nodes = test_range(rng, 2, 14);
+  while (m.count < nodes) add_random(&m);
+  tsr_array *roots[3];
+  int root_count = (int)test_range(rng, 1, 3);
+  for (int i = 0; i < root_count; i++) roots[i] = m.made[test_range(rng, m.count / 2, m.count - 1)];
+  tsr__program p;
+  tsr__partitioned parts;
+  tsr__error error = { .status = TSR_OK };
+  tsr__program_init(&p, &rt->heap);
+  if (tsr__program_trace(&p, roots, root_count, &error)) FAIL("%s", error.text);
+  if (tsr__program_verify(&p, &error)) FAIL("%s", error.text);
+  if (tsr__partition(&p, &rt->heap, &parts, &error)) FAIL("%s", error.text);
+  if (getenv("PARTITION_SHOW")) {
+    tsr__text text;
+    tsr__text_init(&text, NULL);
+    tsr__program_print(&p, &text);
+    tsr__text_add(&text, "--\n");
+    tsr__program_print(&parts.program, &text);
+    fprintf(stderr, "==== %s\n%s", tsr_mesh_text(m.mesh), tsr__text_get(&text));
+  }
+  check_partitioned(&p, &parts);
+  check_notes(&parts);
+  check_pure(&p, &parts, &rt->heap);
+  check_settled(&parts, &rt->heap);
+  tsr__partitioned_free(&parts, &rt->heap);
+  tsr__program_free(&p);
+  tsr_scope_close(m.s);
+}
+
+TEST_TIMEOUT(random_programs_are_sound, 120)
+{
+  tsr_runtime *rt = fixture_devices("cpu:8");
+  int cases = test_quick() ? 500 : 10000;
+  for (int i = 0; i < cases; i++) {
+    test_rng rng = test_seeded(1000 + (uint64_t)i);
+    one_program(&rng, rt);
+  }
+}

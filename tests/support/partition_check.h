@@ -1,0 +1,200 @@
+/* What must hold of any partitioned program, checked from the boxes of every device; and who must
+ * send what to whom in a reshard, element by element. Neither uses the planner's own helpers. */
+#ifndef TESTS_SUPPORT_PARTITION_CHECK_H
+#define TESTS_SUPPORT_PARTITION_CHECK_H
+
+#include <stdlib.h>
+
+#include "partition/partition.h"
+#include "support/leaf_fixture.h"
+
+static inline const tsr_sharding *check_place(const tsr__program *p, int n)
+{
+  return &p->shardings[p->nodes[n].sharding];
+}
+
+/* The part of dim `d` of node `n` at a position. Next to a size known at run time any size does: it
+ * shows the cut. */
+static inline void check_part(const tsr__program *p, int n, int d, int position, bool unknown,
+                              int64_t part[2])
+{
+  int64_t size = unknown ? 1000 : p->nodes[n].dims[d];
+  tsr__dim_part(check_place(p, n), d, size, position, &part[0], &part[1]);
+}
+
+/* Operands lie at the same positions on the same devices as the result (or, for reductions, as
+ * operand 0), cut alike along every dim they share; dims that broadcast are whole. */
+static inline void check_alignment(const tsr__program *p, int n)
+{
+  const tsr__gnode *g = &p->nodes[n];
+  tsr__factors factors;
+  if (g->op == TSR__OP_RESHARD || tsr__ops[g->op].most == 0) return;
+  tsr__factors_of(p, n, &factors);
+  for (int i = 0; i < 3; i++) {
+    int in = g->in[i];
+    if (in < 0 || p->nodes[in].op == TSR__OP_CONST) continue;
+    int positions = tsr__positions(check_place(p, n));
+    CHECK_I64(tsr__positions(check_place(p, in)), positions);
+    for (int position = 0; position < positions; position++) {
+      CHECK_I64(tsr__position_device(check_place(p, in), position),
+                tsr__position_device(check_place(p, n), position));
+      for (int d = 0; d < p->nodes[in].rank; d++) {
+        int f = factors.in[i][d], at = -1, first = -1;
+        for (int k = 0; k < g->rank && f >= 0; k++)
+          if (factors.out[k] == f) at = k;
+        for (int k = 0; g->in[0] >= 0 && k < p->nodes[g->in[0]].rank && f >= 0; k++)
+          if (factors.in[0][k] == f) first = k;
+        bool unknown = p->nodes[in].dims[d] < 0 || (at >= 0 && g->dims[at] < 0);
+        int64_t mine[2], other[2] = { 0, unknown ? 1000 : p->nodes[in].dims[d] };
+        check_part(p, in, d, position, unknown, mine);
+        if (at >= 0) check_part(p, n, at, position, unknown, other);
+        else if (f >= 0 && factors.kind[f] == TSR__FACTOR_REDUCE)
+          check_part(p, g->in[0], first, position, unknown, other);
+        CHECK_I64(mine[0], other[0]);
+        CHECK_I64(mine[1], other[1]);
+      }
+    }
+  }
+}
+
+/* Positions whose partials meet cover the reduced dims exactly once: counted in elements. */
+static inline void check_reduction(const tsr__program *p, int n)
+{
+  const tsr__gnode *g = &p->nodes[n];
+  const tsr_sharding *at = check_place(p, n);
+  if (tsr__ops[g->op].lowering != TSR__LOW_REDUCE) return;
+  const tsr__gnode *x = &p->nodes[g->in[0]];
+  int64_t expected = 1, found = 0, share[2];
+  for (int d = 0; d < x->rank; d++) {
+    if (x->dims[d] < 0) return;
+    if (g->attr.dims >> d & 1) expected *= x->dims[d];
+  }
+  for (int q = 0; q < tsr__positions(at); q++) {
+    bool with_first = true;
+    for (int a = 0; at->mesh && a < at->mesh->axis_count; a++)
+      with_first &= g->reduce_axes >> a & 1 || tsr__mesh_coord(at->mesh, q, a) == 0;
+    if (!with_first) continue;
+    int64_t count = 1;
+    for (int d = 0; d < x->rank; d++) {
+      if (!(g->attr.dims >> d & 1)) continue;
+      check_part(p, g->in[0], d, q, false, share);
+      count *= share[1];
+    }
+    found += count;
+  }
+  CHECK_I64(found, expected);
+}
+
+static inline void check_partitioned(const tsr__program *traced, const tsr__partitioned *parts)
+{
+  const tsr__program *p = &parts->program;
+  tsr__error error = { .status = TSR_OK };
+  if (tsr__program_verify(p, &error)) FAIL("verify: %s", error.text);
+  CHECK_I64(parts->home_count, traced->node_count);
+  for (int n = 0; n < p->node_count; n++) {
+    check_alignment(p, n);
+    check_reduction(p, n);
+    int origin = parts->origin[n];
+    CHECK(origin < traced->node_count);
+    if (origin < 0) CHECK_I64(p->nodes[n].op, TSR__OP_RESHARD);
+    CHECK(p->nodes[n].op != TSR__OP_CONSTRAIN);
+  }
+  for (int n = 0; n < traced->node_count; n++) {
+    int home = parts->home[n];
+    CHECK(home >= 0 && home < p->node_count);
+    CHECK_I64(p->nodes[home].dtype, traced->nodes[n].dtype);
+    CHECK_BYTES(p->nodes[home].dims, traced->nodes[n].dims, sizeof p->nodes[home].dims);
+    if (traced->nodes[n].flags & TSR__ROOT) CHECK(p->nodes[home].flags & TSR__ROOT);
+  }
+}
+
+/* ---- reshards, element by element ---- */
+
+typedef struct piece_map {
+  const tsr_shape *shape;
+  int64_t *source; /* by element: position it comes from, -1 = not covered, -2 = twice */
+  int calls;
+} piece_map;
+
+static inline int64_t check_element(const tsr_shape *shape, const int64_t at[TSR_MAX_RANK])
+{
+  int64_t index = 0;
+  for (int d = 0; d < shape->rank; d++) index = index * shape->dims[d] + at[d];
+  return index;
+}
+
+static inline bool check_inside(const tsr_box *box, int rank, const int64_t at[TSR_MAX_RANK])
+{
+  for (int d = 0; d < rank; d++)
+    if (at[d] < box->start[d] || at[d] >= box->start[d] + box->size[d]) return false;
+  return true;
+}
+
+/* Steps `at` through a box in C order; false past the end. */
+static inline bool check_next(const tsr_box *box, int rank, int64_t at[TSR_MAX_RANK])
+{
+  for (int d = rank - 1; d >= 0; d--) {
+    if (++at[d] < box->start[d] + box->size[d]) return true;
+    at[d] = box->start[d];
+  }
+  return false;
+}
+
+static inline void check_piece(void *user, int from_position, const tsr_box *box)
+{
+  piece_map *map = user;
+  int64_t at[TSR_MAX_RANK];
+  memcpy(at, box->start, sizeof at);
+  map->calls++;
+  do {
+    int64_t *source = &map->source[check_element(map->shape, at)];
+    *source = *source == -1 ? from_position : -2;
+  } while (check_next(box, map->shape->rank, at));
+}
+
+/* A position's box by the public function, which does not take the canonical rank. */
+static inline tsr_box check_box(const tsr_sharding *sharding, const tsr_shape *shape, int position)
+{
+  tsr_sharding fitting = *sharding;
+  tsr_box box;
+  fitting.rank = (uint8_t)shape->rank;
+  CHECK_I64(tsr_shard_box(&fitting, *shape, position, &box), TSR_OK);
+  return box;
+}
+
+/* Checks the pieces of a reshard and returns how many elements cross devices. */
+static inline int64_t check_reshard(const tsr_sharding *from, const tsr_sharding *to,
+                                    const tsr_shape *shape)
+{
+  int64_t count = tsr__shape_count(shape), crossing = 0;
+  int64_t *source = malloc(((size_t)count + 1) * sizeof *source);
+  CHECK(source);
+  for (int q = 0; q < tsr__positions(to); q++) {
+    tsr_box want = check_box(to, shape, q);
+    int64_t at[TSR_MAX_RANK] = { 0 };
+    for (int64_t e = 0; e < count; e++) source[e] = -1;
+    tsr__reshard_pieces(from, to, shape, q, check_piece, &(piece_map){ shape, source, 0 });
+    int device = tsr__position_device(to, q);
+    for (int64_t e = 0; e < count; e++) {
+      int64_t rest = e;
+      for (int d = shape->rank - 1; d >= 0; d--) {
+        at[d] = rest % shape->dims[d];
+        rest /= shape->dims[d];
+      }
+      int local = -1, lowest = -1;
+      for (int p = tsr__positions(from) - 1; p >= 0; p--) {
+        tsr_box part = check_box(from, shape, p);
+        if (!check_inside(&part, shape->rank, at)) continue;
+        lowest = p;
+        if (tsr__position_device(from, p) == device) local = p;
+      }
+      bool wanted = check_inside(&want, shape->rank, at);
+      CHECK_I64(source[e], !wanted ? -1 : local >= 0 ? local : lowest);
+      crossing += wanted && local < 0;
+    }
+  }
+  free(source);
+  return crossing;
+}
+
+#endif
