@@ -280,9 +280,10 @@ static tsr_status put_texts(tsr_frame *df, const char *const *texts, int64_t cou
   if (dict && df->source) {
     tsr_sharding rows = source->source->sharding;
     tsr_shape shape = { 1, { count } };
+    df->source->sharding = rows;
+    rows.rank = rows.rank ? 1 : 0; /* the canonical form names dims that there are not */
     df->source->dicts[df->source->dict_count++] = dict;
     df->source->rows = count;
-    df->source->sharding = rows;
     tsr__col *col = &df->source->col[0];
     *col = (tsr__col){ .type = TSR_COL_TEXT, .dict = dict };
     col->values = tsr_put_at(scope, codes, TSR_I32, shape, rows, df->node.site);
