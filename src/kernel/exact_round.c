@@ -119,7 +119,22 @@ static void big_extend(big *a, int words)
   a->exponent -= 32 * words;
 }
 
-/* a -= b for numbers that are not negative. Returns false if the result would be. */
+/* The same number with an exponent that is a multiple of 32, as big_subtract needs it. */
+static void big_align(big *a)
+{
+  int shift = (int)((unsigned)a->exponent & 31);
+  if (!shift) return;
+  uint32_t up = 0;
+  for (int i = 0; i < a->count; i++) {
+    uint32_t word = a->word[i];
+    a->word[i] = word << shift | up;
+    up = word >> (32 - shift);
+  }
+  if (up) a->word[a->count++] = up;
+  a->exponent -= shift;
+}
+
+/* a -= b for numbers that are not negative, their exponents a multiple of 32 apart. Returns false if the result would be. */
 static bool big_subtract(big *a, big *b)
 {
   if (!b->count) return true;
@@ -301,6 +316,8 @@ static double view_spread(view sum, view squares, moments *m, format to)
   if (special(sum.flags | squares.flags, &out)) return NAN;
   big_from_words(&m->sum, sum.word, sum.count, sum.base);
   big_from_words(&m->squares, squares.word, squares.count, squares.base);
+  big_align(&m->sum);
+  big_align(&m->squares);
   return spread(m, to);
 }
 

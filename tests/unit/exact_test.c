@@ -224,6 +224,21 @@ TEST(words_never_overflow)
   CHECK_F64_BITS(tsr__acc_f64(&one), 0x1.fffffffffffffp+1023);
 }
 
+TEST(a_sum_in_a_wide_accumulator_gives_the_same_spread)
+{
+  const double x[] = { -0.4921875, 0.3564453125, 0.181640625 };
+  tsr__acc sum = { 0 };
+  tsr__acc2 wide = { 0 }, squares = { 0 };
+  for (int i = 0; i < 3; i++) {
+    tsr__acc_add(&sum, x[i]);
+    tsr__acc2_add(&wide, x[i]);
+    tsr__acc2_add_square(&squares, x[i]);
+  }
+  tsr__spread_read how = { .n = 3 };
+  CHECK_F64_BITS(tsr__acc2_spread_f64(&wide, &squares, &how),
+                 tsr__acc_var_f64(&sum, &squares, 3, 0));
+}
+
 TEST(squares_and_integers_join)
 {
   tsr__acc2 wide = { 0 }, direct = { 0 };
