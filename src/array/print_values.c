@@ -2,8 +2,8 @@
  * columns, and only the ends of arrays of more than 1,000 elements.
  *
  * Floats print with the fewest digits that tell them apart, at most 8 after the point, in
- * columns aligned at the point; all in exponent form if one is >= 1e8 or < 1e-4, or their
- * ratio is over 1,000 while the smallest ... as NumPy decides. */
+ * columns aligned at the point; all in exponent form if one is >= 1e8 or < 1e-4, or if the
+ * largest is more than 1,000 times the smallest. */
 #include "array/array_room.h"
 
 #include <math.h>
@@ -147,8 +147,6 @@ static void plan_layout(layout *l)
     visit(l, 0, 0, find_range, l, &r);
     if (r.most > 0)
       l->exponent = r.most >= 1e8 || r.least < 1e-4 || r.most / r.least > 1000;
-    /* NumPy leaves whole numbers below 1e8 out of the ratio rule only when they have no fraction
-     * to align; the rule as it stands is the ratio alone. */
   }
   visit(l, 0, 0, measure, l, NULL);
   if (!is_float) return;
@@ -172,7 +170,9 @@ static void add_element(tsr__text *out, const layout *l, int64_t i)
   } else if (l->exponent) {
     snprintf(text, sizeof text, "%.*e", l->right, v);
     int mantissa = (int)strcspn(text, "e");
-    snprintf(shown, sizeof shown, "%.*s%s%s", mantissa, text, l->right ? "" : ".", text + mantissa);
+    const char *digits = text + mantissa + 2;
+    snprintf(shown, sizeof shown, "%.*s%s%.2s%0*d", mantissa, text, l->right ? "" : ".",
+             text + mantissa, l->exp_digits, (int)strtol(digits, NULL, 10));
   } else {
     format_float(l, v, text, sizeof text, &left, &right);
     snprintf(shown, sizeof shown, "%s%s%*s", text, right ? "" : ".", l->right - right, "");
@@ -182,18 +182,19 @@ static void add_element(tsr__text *out, const layout *l, int64_t i)
   tsr__text_add(out, "%s", shown);
 }
 
-/* A row of the last dim, wrapped at LINE columns; `column` is where it starts. */
+/* A row of the last dim, wrapped at LINE columns without blanks at a line's end. */
 static void add_row(tsr__text *out, const layout *l, int64_t base, int depth)
 {
   int64_t size = l->shape->dims[l->shape->rank - 1];
-  int column = depth, limit = LINE - depth;
+  int column = depth;
   for (int64_t i = 0; i < size; i++) {
     if (l->summarise && size > 2 * EDGE && i == EDGE) {
       tsr__text_add(out, " ...");
       column += 4;
       i = size - EDGE;
     }
-    if (i > 0 && column + 1 + l->width > limit + depth - 0) {
+    if (i > 0 && column + 1 + l->width > LINE) {
+      while (out->length && out->data[out->length - 1] == ' ') out->data[--out->length] = 0;
       tsr__text_add(out, "\n");
       tsr__text_pad(out, ' ', depth);
       column = depth;

@@ -7,6 +7,8 @@ tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dt
                                 const tsr_shape *shape, const tsr_sharding *sharding,
                                 const char *site)
 {
+  if (!scope || scope->inert) return TSR_ENOMEM;
+  if (scope->rt->error.status) return scope->rt->error.status; /* the scope has said why */
   if (!tsr_dtype_size(dtype))
     return tsr__fail(scope, site, TSR_EDTYPE, "%s: %d is no dtype; use TSR_BOOL, TSR_I32, TSR_I64, "
                      "TSR_F32 or TSR_F64", what, (int)dtype);
@@ -24,7 +26,7 @@ tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dt
   tsr__error error = { 0 };
   if (tsr__sharding_check(sharding, shape, &error))
     return tsr__fail(scope, site, error.status, "%s: %s", what, error.text);
-  if (scope && sharding->mesh && sharding->mesh->rt != scope->rt)
+  if (sharding->mesh && sharding->mesh->rt != scope->rt)
     return tsr__fail(scope, site, TSR_EAXIS, "%s: the mesh %s belongs to another runtime; make it with "
                      "the scope's", what, tsr_mesh_text(sharding->mesh));
   return TSR_OK;
@@ -48,7 +50,6 @@ static tsr_status check_source(tsr_scope *scope, const char *what, const void *d
                                tsr_dtype dtype, const tsr_shape *shape,
                                const tsr_sharding *sharding, const char *site)
 {
-  if (!scope || scope->inert) return TSR_ENOMEM;
   tsr_status status = tsr__check_placement(scope, what, dtype, shape, sharding, site);
   if (status) return status;
   if (!data && tsr__shape_count(shape) > 0)

@@ -96,6 +96,30 @@ static tsr_status find_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *e
   return TSR_OK;
 }
 
+/* At level trace, the whole plan: the program of each device and its kernels' instructions. */
+static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
+{
+  static const char *const kinds[] = { "kernel", "combine", "reshard", "compact", "firstn",
+                                       "rebalance" };
+  if (!tsr__log_on(rt, TSR_LOG_TRACE, "execute")) return;
+  tsr__text text;
+  tsr__text_init(&text, &rt->heap);
+  tsr__program_print(&plan->parts.program, &text);
+  for (int s = 0; s < plan->schedule.step_count; s++) {
+    const tsr__step *step = &plan->schedule.steps[s];
+    tsr__text_add(&text, "step %d: %s", s, kinds[step->kind]);
+    if (step->kind == TSR__STEP_COMBINE)
+      tsr__text_add(&text, " of accumulators %d to %d\n", step->first, step->first + step->count - 1);
+    else if (step->kind != TSR__STEP_KERNEL)
+      tsr__text_add(&text, " %%%d\n", step->node);
+    else
+      tsr__text_add(&text, "\n");
+    if (step->kind == TSR__STEP_KERNEL) tsr__kernel_print(step->kernel, &text);
+  }
+  tsr__log(rt, TSR_LOG_TRACE, "execute", "new plan:\n%s", tsr__text_get(&text));
+  tsr__text_free(&text);
+}
+
 static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__plan **out,
                             tsr__error *error)
 {
@@ -158,6 +182,7 @@ tsr_status tsr__plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, 
   *out = plan;
   tsr__log(rt, TSR_LOG_DEBUG, "execute", "new plan: %d nodes, %d kernels, %lld bytes between devices",
            plan->parts.program.node_count, plan->kernels, (long long)plan->explained);
+  log_plan(rt, plan);
   return TSR_OK;
 }
 

@@ -106,12 +106,20 @@ static void unite_rows(tsr__fusion *f, int n)
 
 /* ---- domains and levels ------------------------------------------------------------------------------ */
 
+/* Two shardings that put the same parts on the same devices make one domain. */
+static bool same_sharding(const tsr__program *p, const tsr__gnode *a, const tsr__gnode *b)
+{
+  tsr_shape shape = tsr__gnode_shape(a);
+  return a->sharding == b->sharding ||
+         tsr__same_places(&p->shardings[a->sharding], &p->shardings[b->sharding], &shape);
+}
+
 static int domain_of(tsr__fusion *f, int n)
 {
   const tsr__gnode *g = &f->program->nodes[n];
   for (int i = 0; i < f->domain_count; i++) {
     const tsr__gnode *other = &f->program->nodes[f->domains[i]];
-    if (same_dims(g, other) && g->sharding == other->sharding &&
+    if (same_dims(g, other) && same_sharding(f->program, g, other) &&
         (!dynamic(g) || origin_of(f, n) == origin_of(f, f->domains[i])))
       return i;
   }

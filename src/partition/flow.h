@@ -21,9 +21,9 @@ typedef struct tsr__choice {
 /* By node of the traced program. */
 typedef struct tsr__flow {
   const tsr__program *program;
-  tsr_sharding *at;     /* where it lies; no mesh: not known, or unplaced */
-  uint8_t *free;        /* computed from numbers alone, so it can be made anywhere */
-  uint8_t *ragged;      /* its rows lie as a filter left them */
+  tsr_sharding *at; /* where it lies; no mesh: not known, or unplaced */
+  uint8_t *free;    /* computed from numbers alone, so it can be made anywhere */
+  uint8_t *ragged;  /* its rows lie as a filter left them */
 } tsr__flow;
 
 tsr_status tsr__flow_run(const tsr__program *program, tsr__arena *arena, tsr__flow *out,

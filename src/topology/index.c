@@ -199,3 +199,24 @@ bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape s
   }
   return true;
 }
+
+bool tsr__same_places(const tsr_sharding *a, const tsr_sharding *b, const tsr_shape *shape)
+{
+  if (!memcmp(a, b, sizeof *a)) return true;
+  if (tsr__positions(a) != tsr__positions(b)) return false;
+  for (int p = 0; p < tsr__positions(a); p++) {
+    tsr_box left, right;
+    if (tsr__position_device(a, p) != tsr__position_device(b, p)) return false;
+    for (int d = 0; d < shape->rank; d++) {
+      int64_t size = shape->dims[d];
+      if (size < 0) { /* known at run time: only the same cut is sure to be the same */
+        if (tsr__dim_axes(a, d) || tsr__dim_axes(b, d)) return false;
+        continue;
+      }
+      tsr__dim_part(a, d, size, p, &left.start[d], &left.size[d]);
+      tsr__dim_part(b, d, size, p, &right.start[d], &right.size[d]);
+      if (left.start[d] != right.start[d] || left.size[d] != right.size[d]) return false;
+    }
+  }
+  return true;
+}

@@ -146,4 +146,8 @@ const char *tsr__quote(const char *text, size_t length, char out[TSR__QUOTE]);
 void tsr__type_add(tsr__text *text, tsr_dtype dtype, const tsr_shape *shape,
                    const tsr_sharding *sharding);
 
+/* Whether every position of both shardings is the same device with the same part of the shape, so
+ * that data in one is data in the other. A dim known at run time (-1) must be cut by neither. */
+bool tsr__same_places(const tsr_sharding *a, const tsr_sharding *b, const tsr_shape *shape);
+
 #endif
