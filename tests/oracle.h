@@ -11,6 +11,10 @@
 #include "harness.h"
 #include "tessera/topology.h"
 
+/* Wider than ISO C has; the extension is meant. */
+__extension__ typedef __int128 big_int;
+__extension__ typedef unsigned __int128 big_unsigned;
+
 /* Elements of any dtype: f holds floats (f32 values exactly), i integers and bools. */
 typedef struct dense {
   tsr_dtype dtype;
@@ -254,7 +258,7 @@ static inline double big_round(big b, uint64_t n, int bits, int low)
     b.limb[k] = (uint32_t)carry;
     carry >>= 32;
   }
-  unsigned __int128 rest = 0;
+  big_unsigned rest = 0;
   for (int k = LIMBS - 1; k >= 0; k--) {
     rest = rest << 32 | b.limb[k];
     b.limb[k] = (uint32_t)(rest / n);
@@ -279,7 +283,7 @@ static inline double big_round(big b, uint64_t n, int bits, int low)
 typedef struct tally {
   big sum;
   bool nan, plus, minus, other_than_minus_zero;
-  __int128 isum, isquares;
+  big_int isum, isquares;
   int64_t n;
   double fmin, fmax;
   int64_t imin, imax;
@@ -302,12 +306,12 @@ static inline void tally_add(tally *t, const dense *x, int64_t k)
     double scaled = v * 1024;
     if (fabs(scaled) < 0x1p30 && scaled == floor(scaled)) {
       t->isum += (int64_t)scaled;
-      t->isquares += (__int128)(int64_t)scaled * (int64_t)scaled;
+      t->isquares += (big_int)(int64_t)scaled * (int64_t)scaled;
     }
   } else {
     int64_t v = x->i[k];
     t->isum += v;
-    t->isquares += (__int128)v * v;
+    t->isquares += (big_int)v * v;
     t->imin = t->n && t->imin < v ? t->imin : v;
     t->imax = t->n && t->imax > v ? t->imax : v;
     t->product *= (uint64_t)v;
@@ -342,7 +346,7 @@ static inline double int_mean(const tally *t)
 static inline double tally_var(const tally *t, bool floats, int64_t ddof, bool root, tsr_dtype to)
 {
   if (t->nan || t->plus || t->minus || t->n - ddof <= 0) return (double)NAN;
-  __float128 top = (__float128)((__int128)t->n * t->isquares - t->isum * t->isum);
+  __float128 top = (__float128)((big_int)t->n * t->isquares - t->isum * t->isum);
   __float128 v = top / ((__float128)t->n * (__float128)(t->n - ddof));
   if (floats) v /= 1048576;
   if (!root) return to == TSR_F32 ? (double)(float)v : (double)v;
