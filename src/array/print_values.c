@@ -182,7 +182,7 @@ static void add_element(tsr__text *out, const layout *l, int64_t i)
   tsr__text_add(out, "%s", shown);
 }
 
-/* A row of the last dim, wrapped at LINE columns without blanks at a line's end. */
+/* A row of the last dim, wrapped at LINE columns, closing brackets included, no blank at a line end. */
 static void add_row(tsr__text *out, const layout *l, int64_t base, int depth)
 {
   int64_t size = l->shape->dims[l->shape->rank - 1];
@@ -193,7 +193,7 @@ static void add_row(tsr__text *out, const layout *l, int64_t base, int depth)
       column += 4;
       i = size - EDGE;
     }
-    if (i > 0 && column + 1 + l->width > LINE) {
+    if (i > 0 && column + 1 + l->width > LINE - depth) {
       while (out->length && out->data[out->length - 1] == ' ') out->data[--out->length] = 0;
       tsr__text_add(out, "\n");
       tsr__text_pad(out, ' ', depth);

@@ -31,19 +31,17 @@ int tsr__stages(const tsr__program *program, int *stage)
 
 /* ---- classes ---- */
 
+static const uint8_t classes[TSR__OPS] = {
+  [TSR__OP_SUM] = TSR__ACC_SUM,     [TSR__OP_MEAN] = TSR__ACC_SUM,
+  [TSR__OP_VAR] = TSR__ACC_SQUARES, [TSR__OP_STD] = TSR__ACC_SQUARES,
+  [TSR__OP_PROD] = TSR__ACC_PROD,   [TSR__OP_MIN] = TSR__ACC_MIN,
+  [TSR__OP_MAX] = TSR__ACC_MAX,     [TSR__OP_ANY] = TSR__ACC_ANY,
+  [TSR__OP_ALL] = TSR__ACC_ALL,     [TSR__OP_COUNT] = TSR__ACC_COUNT,
+};
+
 int tsr__acc_class_of(int op)
 {
-  switch (op) {
-  case TSR__OP_SUM: case TSR__OP_MEAN: return TSR__ACC_SUM;
-  case TSR__OP_VAR: case TSR__OP_STD: return TSR__ACC_SQUARES;
-  case TSR__OP_PROD: return TSR__ACC_PROD;
-  case TSR__OP_MIN: return TSR__ACC_MIN;
-  case TSR__OP_MAX: return TSR__ACC_MAX;
-  case TSR__OP_ANY: return TSR__ACC_ANY;
-  case TSR__OP_ALL: return TSR__ACC_ALL;
-  case TSR__OP_COUNT: return TSR__ACC_COUNT;
-  default: return TSR__ACC_NONE;
-  }
+  return classes[op];
 }
 
 bool tsr__acc_needs_count(const tsr__gnode *node)
@@ -56,9 +54,13 @@ static tsr__accum main_accum(const tsr__program *program, int n)
 {
   const tsr__gnode *node = &program->nodes[n];
   tsr__accum accum = {
-    .cls = (uint8_t)tsr__acc_class_of(node->op), .dtype = program->nodes[node->in[0]].dtype,
-    .axes = node->reduce_axes, .node = n,
-    .operand = node->in[0], .mask = node->in[1], .codes = node->in[2],
+    .cls = (uint8_t)tsr__acc_class_of(node->op),
+    .dtype = program->nodes[node->in[0]].dtype,
+    .axes = node->reduce_axes,
+    .node = n,
+    .operand = node->in[0],
+    .mask = node->in[1],
+    .codes = node->in[2],
   };
   if (accum.cls == TSR__ACC_COUNT && accum.mask < 0) {
     accum.mask = accum.operand;
@@ -71,8 +73,13 @@ static tsr__accum main_accum(const tsr__program *program, int n)
 static tsr__accum count_accum(const tsr__program *program, int n)
 {
   const tsr__gnode *node = &program->nodes[n];
-  return (tsr__accum){ .cls = TSR__ACC_COUNT, .dtype = TSR_I64, .axes = node->reduce_axes,
-                       .node = n, .operand = -1, .mask = node->in[1], .codes = node->in[2] };
+  return (tsr__accum){ .cls = TSR__ACC_COUNT,
+                       .dtype = TSR_I64,
+                       .axes = node->reduce_axes,
+                       .node = n,
+                       .operand = -1,
+                       .mask = node->in[1],
+                       .codes = node->in[2] };
 }
 
 /* Which elements of what meet: reductions that differ only in keep, ddof or op may share. A count
@@ -98,7 +105,8 @@ static int accums_of(const tsr__program *program, int n, tsr__accum out[2])
 }
 
 /* Whether an earlier node already has such an accumulator. */
-static bool had_before(const tsr__program *program, const int *stage, int n, const tsr__accum *accum)
+static bool had_before(const tsr__program *program, const int *stage, int n,
+                       const tsr__accum *accum)
 {
   tsr__accum before[2];
   for (int m = 0; m < n; m++) {
@@ -111,7 +119,7 @@ static bool had_before(const tsr__program *program, const int *stage, int n, con
 
 typedef struct listing {
   const tsr__program *program;
-  const int *stage;   /* NULL out of memory: nothing is shared then */
+  const int *stage; /* NULL out of memory: nothing is shared then */
   tsr__accum *out;
   int count;
 } listing;
@@ -161,12 +169,13 @@ int64_t tsr__wire_bytes(int cls, int dtype, int64_t count, bool scalar)
   switch (cls) {
   case TSR__ACC_SUM:
     if (!real) return 16 * count;
-    return scalar ? TSR__WIRE_SUM : 24 * count;
+    return (scalar ? TSR__WIRE_SUM : 24) * count; /* a device may hold none of one element */
   case TSR__ACC_SQUARES:
     if (!real) return 40 * count;
-    return scalar ? TSR__WIRE_SQUARES : 48 * count;
+    return (scalar ? TSR__WIRE_SQUARES : 48) * count;
   case TSR__ACC_COUNT: return 8 * count;
-  case TSR__ACC_ANY: case TSR__ACC_ALL: return count;
+  case TSR__ACC_ANY:
+  case TSR__ACC_ALL: return count;
   case TSR__ACC_NONE: return 0;
   default: return (int64_t)tsr_dtype_size((tsr_dtype)dtype) * count;
   }

@@ -69,7 +69,8 @@ static int span_of(const expansion *e, char letter, int rank)
 
 /* The dims of a term that are not letters: "..." alone is all of an elementwise operation's, else
  * what the letters leave. Reductions are apart: their "..." and "r" interleave. */
-static void expand_letters(expansion *e, const char *term, const int64_t *dims, int rank, int8_t *map)
+static void expand_letters(expansion *e, const char *term, const int64_t *dims, int rank,
+                           int8_t *map)
 {
   int d = 0;
   while (!ends_term(*term)) {

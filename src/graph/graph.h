@@ -7,8 +7,8 @@
 #define TSR_GRAPH_GRAPH_H
 
 #include "base/base.h"
-#include "topology/topology.h"
 #include "tessera/array.h"
+#include "topology/topology.h"
 
 /* ---- the table ------------------------------------------------------------------------- */
 
@@ -19,19 +19,40 @@ typedef enum tsr__op {
   TSR__OPS /* how many */
 } tsr__op;
 
+enum tsr__want {
+  TSR__WANT_ANY,
+  TSR__WANT_COMMON,
+  TSR__WANT_NUMBER,
+  TSR__WANT_FLOAT,
+  TSR__WANT_BOOL,
+  TSR__WANT_INTEGER,
+  TSR__WANT_TRUTH,
+  TSR__WANT_SUMMAND,
+  TSR__WANT_SPECIAL
+};
 enum tsr__dtype_rule { TSR__DT_SAME, TSR__DT_BOOL, TSR__DT_ATTR, TSR__DT_FLOAT, TSR__DT_SUM };
 enum tsr__shape_rule {
-  TSR__SH_ELEMENT, TSR__SH_REDUCE, TSR__SH_SOURCE, TSR__SH_FIRST, TSR__SH_TAKE, TSR__SH_DYNAMIC
+  TSR__SH_ELEMENT,
+  TSR__SH_REDUCE,
+  TSR__SH_SOURCE,
+  TSR__SH_FIRST,
+  TSR__SH_TAKE,
+  TSR__SH_DYNAMIC
 };
 enum tsr__lowering {
-  TSR__LOW_LEAF, TSR__LOW_TILE, TSR__LOW_FORMULA, TSR__LOW_REDUCE, TSR__LOW_STEP
+  TSR__LOW_LEAF,
+  TSR__LOW_TILE,
+  TSR__LOW_FORMULA,
+  TSR__LOW_REDUCE,
+  TSR__LOW_STEP
 };
 enum tsr__rule { TSR__RULE_NONE }; /* gradient and batching: none yet */
 
 typedef struct tsr__opinfo {
   const char *name;
-  uint8_t least, most;            /* operands */
-  uint8_t dtype_rule, shape_rule;
+  uint8_t least, most; /* operands */
+  uint8_t wants, dtype_rule, shape_rule;
+  uint8_t numbers; /* how many it takes at run time */
   const char *factors;
   uint8_t gradient, batching;
   uint8_t lowering;
@@ -50,13 +71,13 @@ typedef union tsr__num {
 
 /* What a node is beside its operands. Part of the plan's key, unlike tsr__num. */
 typedef struct tsr__attr {
-  uint32_t dims;   /* reductions: bit d = dim d is reduced; iota, take: the dim's number */
-  uint8_t keep;    /* reductions: reduced dims stay with size 1 */
-  uint8_t checked; /* sum: leaving the range of i64 is an error (frames) */
+  uint32_t dims;       /* reductions: bit d = dim d is reduced; iota, take: the dim's number */
+  uint8_t keep;        /* reductions: reduced dims stay with size 1 */
+  uint8_t checked;     /* sum: leaving the range of i64 is an error (frames) */
   uint8_t param_count; /* numbers the node takes at run time: const 1, uniform 2, firstn 1 */
   uint8_t pad;
-  int64_t ddof;    /* var, std */
-  int64_t groups;  /* reductions by group: number of groups; 0 = not grouped */
+  int64_t ddof;   /* var, std */
+  int64_t groups; /* reductions by group: number of groups; 0 = not grouped */
 } tsr__attr;
 
 /* ---- nodes ----------------------------------------------------------------------------- */
@@ -67,29 +88,29 @@ typedef struct tsr__value tsr__value; /* execute/: buffers on devices */
 
 struct tsr_array {
   tsr__node node;
-  uint8_t op;             /* tsr__op */
-  uint8_t dtype;          /* tsr_dtype */
+  uint8_t op;    /* tsr__op */
+  uint8_t dtype; /* tsr_dtype */
   uint8_t in_count;
-  uint8_t inert;          /* made by a failed call, or of one: computes nothing */
-  uint8_t deleted;        /* tsr_delete was called: `value` goes with the last of `users` */
-  uint8_t placed;         /* `sharding` was asked for (leaf, source, constrain, reshard) */
-  uint32_t mark;          /* index + 1 of its node in the program traced last */
-  uint32_t visit;         /* its place in that program's `visited`, which proves `mark` */
-  tsr_array *in[3];       /* NULL: operand left out (a reduction's mask or code) */
-  uint32_t users;         /* nodes not yet evaluated that have it as an operand */
+  uint8_t inert;    /* made by a failed call, or of one: computes nothing */
+  uint8_t deleted;  /* tsr_delete was called: `value` goes with the last of `users` */
+  uint8_t placed;   /* `sharding` was asked for (leaf, source, constrain, reshard) */
+  uint32_t mark;    /* index + 1 of its node in the program traced last */
+  uint32_t visit;   /* its place in that program's `visited`, which proves `mark` */
+  tsr_array *in[3]; /* NULL: operand left out (a reduction's mask or code) */
+  uint32_t users;   /* nodes not yet evaluated that have it as an operand */
   tsr_shape shape;
   tsr__attr attr;
   tsr__num param[2];
-  tsr_sharding sharding;  /* canonical; meaningful if placed or value */
-  tsr__value *value;      /* not NULL: evaluated, held by reference */
+  tsr_sharding sharding; /* canonical; meaningful if placed or value */
+  tsr__value *value;     /* not NULL: evaluated, held by reference */
 };
 
 /* Makes a node of `op` on operands: promotes and casts them, infers dtype and shape, checks, and
  * on any error (or inert operand) records it and returns the scope's inert node. `ask` carries
  * what the op's ATTR or SOURCE rules need. Never NULL. */
 typedef struct tsr__ask {
-  tsr_dtype dtype;        /* rule ATTR */
-  tsr_shape shape;        /* rule SOURCE */
+  tsr_dtype dtype; /* rule ATTR */
+  tsr_shape shape; /* rule SOURCE */
   tsr__attr attr;
   tsr__num param[2];
   const tsr_sharding *sharding; /* NULL or unplaced: free */
@@ -140,8 +161,12 @@ tsr_status tsr__infer(tsr__op op, const tsr__type in[3], const tsr__ask *ask, ts
 
 /* ---- factors: the sharding rule of a node, expanded ------------------------------------- */
 
-enum tsr__factor_kind { TSR__FACTOR_PASS, TSR__FACTOR_REDUCE, TSR__FACTOR_REPLICATE,
-                        TSR__FACTOR_PERMUTE };
+enum tsr__factor_kind {
+  TSR__FACTOR_PASS,
+  TSR__FACTOR_REDUCE,
+  TSR__FACTOR_REPLICATE,
+  TSR__FACTOR_PERMUTE
+};
 
 #define TSR__MAX_FACTORS (2 * TSR_MAX_RANK)
 
@@ -149,7 +174,7 @@ typedef struct tsr__factors {
   int count;
   uint8_t kind[TSR__MAX_FACTORS];
   int64_t size[TSR__MAX_FACTORS];
-  int8_t in[3][TSR_MAX_RANK];  /* factor of each operand's dim; -1: size 1, broadcast */
+  int8_t in[3][TSR_MAX_RANK]; /* factor of each operand's dim; -1: size 1, broadcast */
   int8_t out[TSR_MAX_RANK];
 } tsr__factors;
 
@@ -162,12 +187,12 @@ void tsr__factors_of(const struct tsr__program *program, int node, tsr__factors 
 /* One node of a program: plain bytes, no pointers, all padding zero. */
 typedef struct tsr__gnode {
   uint8_t op, dtype, rank;
-  uint8_t flags;           /* TSR__ROOT, TSR__PLACED */
-  uint16_t sharding;       /* index into `shardings`; 0 = unplaced */
-  uint8_t reduce_axes;     /* set by partition: mesh axes over which partials are combined */
-  uint8_t cause;           /* set by partition on RESHARD nodes: tsr__cause */
-  int32_t in[3];           /* earlier nodes; -1 = none */
-  int32_t param;           /* first of its numbers in `params`; -1 = none */
+  uint8_t flags;       /* TSR__ROOT, TSR__PLACED */
+  uint16_t sharding;   /* index into `shardings`; 0 = unplaced */
+  uint8_t reduce_axes; /* set by partition: mesh axes over which partials are combined */
+  uint8_t cause;       /* set by partition on RESHARD nodes: tsr__cause */
+  int32_t in[3];       /* earlier nodes; -1 = none */
+  int32_t param;       /* first of its numbers in `params`; -1 = none */
   int64_t dims[TSR_MAX_RANK];
   tsr__attr attr;
 } tsr__gnode;
@@ -179,18 +204,18 @@ enum { TSR__ROOT = 1, TSR__PLACED = 2, TSR__RAGGED = 4 /* leaf with its own row 
 typedef struct tsr__program {
   tsr__heap *heap;
   tsr__gnode *nodes;
-  tsr_sharding *shardings;  /* [0] is unplaced; canonical */
+  tsr_sharding *shardings; /* [0] is unplaced; canonical */
   int node_count, sharding_count;
   /* not part of the key */
   tsr__num *params;
   int param_count;
-  const char **sites;       /* one a node; may be NULL */
-  tsr_array **arrays;       /* one a node: leaves and roots to be bound; NULL after partition adds */
+  const char **sites; /* one a node; may be NULL */
+  tsr_array **arrays; /* one a node: leaves and roots to be bound; NULL after partition adds */
   size_t capacity, sharding_capacity, param_capacity, site_capacity, array_capacity;
-  bool failed;              /* out of memory while building */
+  bool failed; /* out of memory while building */
   /* how tracing finds its way; empty otherwise */
-  tsr_array **visited;      /* every array met, in the order of their `visit` */
-  struct tsr__todo *todo;   /* arrays waiting for their operands */
+  tsr_array **visited;        /* every array met, in the order of their `visit` */
+  struct tsr__todo *todo;     /* arrays waiting for their operands */
   struct tsr__slot_of *table; /* nodes by hash, to merge equal ones */
   uint32_t visited_count, stamp;
   size_t visited_capacity, todo_capacity, table_size;
@@ -242,18 +267,25 @@ int tsr__stages(const tsr__program *program, int *stage);
  * a masked or grouped operand use a COUNT of the same mask and codes beside it; unmasked ones
  * know their count. */
 enum tsr__acc_class {
-  TSR__ACC_NONE, TSR__ACC_SUM, TSR__ACC_SQUARES, TSR__ACC_PROD, TSR__ACC_MIN, TSR__ACC_MAX,
-  TSR__ACC_ANY, TSR__ACC_ALL, TSR__ACC_COUNT
+  TSR__ACC_NONE,
+  TSR__ACC_SUM,
+  TSR__ACC_SQUARES,
+  TSR__ACC_PROD,
+  TSR__ACC_MIN,
+  TSR__ACC_MAX,
+  TSR__ACC_ANY,
+  TSR__ACC_ALL,
+  TSR__ACC_COUNT
 };
 
 /* The accumulator of one or more reduction nodes: those with equal class, operands, dims and groups
  * share it. A COUNT has no operand (-1): it counts where the mask (if any) is true. COUNT, ANY and
  * ALL nodes have bool operands; a COUNT node of a bool without a mask counts that bool as its mask. */
 typedef struct tsr__accum {
-  uint8_t cls;      /* tsr__acc_class */
-  uint8_t dtype;    /* of the operand; of COUNT: i64 */
-  uint8_t axes;     /* mesh axes over which partials are combined */
-  int32_t node;     /* the first reduction node that uses it: gives dims, groups, shape */
+  uint8_t cls;   /* tsr__acc_class */
+  uint8_t dtype; /* of the operand; of COUNT: i64 */
+  uint8_t axes;  /* mesh axes over which partials are combined */
+  int32_t node;  /* the first reduction node that uses it: gives dims, groups, shape */
   int32_t operand, mask, codes;
 } tsr__accum;
 

@@ -43,44 +43,6 @@ static bool is_float(tsr_dtype dtype)
 
 /* ---- dtypes ---- */
 
-/* What an operation asks of its operands' dtypes. */
-enum wants {
-  WANTS_ANY,      /* each as it is */
-  WANTS_COMMON,   /* all in one, any */
-  WANTS_NUMBER,   /* all in one, not bool */
-  WANTS_FLOAT,    /* all in one, integers and bools as f64 */
-  WANTS_BOOL,     /* bools, nothing is converted */
-  WANTS_INTEGER,  /* all in one integer dtype */
-  WANTS_TRUTH,    /* operand 0 as bool: is it nonzero */
-  WANTS_SUMMAND,  /* operand 0 as i64 unless a float */
-  WANTS_SPECIAL   /* see special_dtypes */
-};
-
-static enum wants wants_of(tsr__op op)
-{
-  switch (op) {
-  case TSR__OP_NEG: case TSR__OP_ABS: case TSR__OP_RINT: case TSR__OP_FLOOR:
-  case TSR__OP_ADD: case TSR__OP_SUB: case TSR__OP_MUL: case TSR__OP_FLOORDIV:
-  case TSR__OP_MOD: case TSR__OP_POW: case TSR__OP_MINIMUM: case TSR__OP_MAXIMUM:
-  case TSR__OP_LT: case TSR__OP_LE: case TSR__OP_GT: case TSR__OP_GE:
-  case TSR__OP_EQ: case TSR__OP_NE: case TSR__OP_MIN: case TSR__OP_MAX:
-    return WANTS_NUMBER;
-  case TSR__OP_SQRT: case TSR__OP_EXP: case TSR__OP_LOG: case TSR__OP_LOG1P:
-  case TSR__OP_DIV: case TSR__OP_ISNAN:
-    return WANTS_FLOAT;
-  case TSR__OP_NOT: case TSR__OP_AND: case TSR__OP_OR: case TSR__OP_XOR: case TSR__OP_FIRSTN:
-    return WANTS_BOOL;
-  case TSR__OP_ADDOVF: case TSR__OP_SUBOVF: case TSR__OP_MULOVF: return WANTS_INTEGER;
-  case TSR__OP_ANY: case TSR__OP_ALL: case TSR__OP_COUNT: return WANTS_TRUTH;
-  case TSR__OP_SUM: case TSR__OP_PROD: case TSR__OP_MEAN: case TSR__OP_VAR: case TSR__OP_STD:
-    return WANTS_SUMMAND;
-  case TSR__OP_SEARCH: return WANTS_COMMON;
-  case TSR__OP_FULL: case TSR__OP_WHERE: case TSR__OP_TAKE: case TSR__OP_COMPACT:
-    return WANTS_SPECIAL;
-  default: return WANTS_ANY;
-  }
-}
-
 static tsr_status dtype_error(tsr__op op, const tsr__type *type, const char *which,
                               const char *expected, tsr__error *error)
 {
@@ -101,18 +63,18 @@ static tsr_status all_bool(tsr__op op, const tsr__type in[3], tsr__error *error)
 }
 
 /* The one dtype of operands that must share one; 0 with the error set. */
-static tsr_dtype common_dtype(tsr__op op, enum wants wants, const tsr__type in[3],
+static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, const tsr__type in[3],
                               tsr__error *error)
 {
   tsr_dtype meet = 0;
   for (int i = 0; i < tsr__ops[op].most && i < 2; i++)
     if (in[i].dtype) meet = tsr__promote(meet, in[i].dtype);
-  if (wants == WANTS_FLOAT && !is_float(meet)) return TSR_F64;
-  if (wants == WANTS_NUMBER && meet == TSR_BOOL) {
+  if (wants == TSR__WANT_FLOAT && !is_float(meet)) return TSR_F64;
+  if (wants == TSR__WANT_NUMBER && meet == TSR_BOOL) {
     dtype_error(op, &in[0], "the operand ", "a number", error);
     return 0;
   }
-  if (wants == WANTS_INTEGER && !is_integer(meet)) {
+  if (wants == TSR__WANT_INTEGER && !is_integer(meet)) {
     dtype_error(op, is_integer(in[0].dtype) ? &in[1] : &in[0], "an operand ", "an integer", error);
     return 0;
   }
@@ -122,7 +84,8 @@ static tsr_dtype common_dtype(tsr__op op, enum wants wants, const tsr__type in[3
 /* A reduction's mask must be bool, its group codes integers. */
 static tsr_status beside_reduction(tsr__op op, const tsr__type in[3], tsr__error *error)
 {
-  if (in[1].dtype && in[1].dtype != TSR_BOOL) return dtype_error(op, &in[1], "the mask ", "bool", error);
+  if (in[1].dtype && in[1].dtype != TSR_BOOL)
+    return dtype_error(op, &in[1], "the mask ", "bool", error);
   if (in[2].dtype && !is_integer(in[2].dtype))
     return dtype_error(op, &in[2], "the group code ", "an integer", error);
   return TSR_OK;
@@ -149,18 +112,18 @@ static tsr_status special_dtypes(tsr__op op, const tsr__type in[3], const tsr__a
 static tsr_status operand_dtypes(tsr__op op, const tsr__type in[3], const tsr__ask *ask,
                                  tsr_dtype want[3], tsr__error *error)
 {
-  enum wants wants = wants_of(op);
+  enum tsr__want wants = (enum tsr__want)tsr__ops[op].wants;
   tsr_status status = TSR_OK;
   tsr_dtype meet;
   for (int i = 0; i < 3; i++) want[i] = in[i].dtype;
   if (tsr__ops[op].lowering == TSR__LOW_REDUCE) status = beside_reduction(op, in, error);
   if (status) return status;
   switch (wants) {
-  case WANTS_ANY: return TSR_OK;
-  case WANTS_BOOL: return all_bool(op, in, error);
-  case WANTS_SPECIAL: return special_dtypes(op, in, ask, want, error);
-  case WANTS_TRUTH: want[0] = TSR_BOOL; return TSR_OK;
-  case WANTS_SUMMAND: want[0] = is_float(in[0].dtype) ? in[0].dtype : TSR_I64; return TSR_OK;
+  case TSR__WANT_ANY: return TSR_OK;
+  case TSR__WANT_BOOL: return all_bool(op, in, error);
+  case TSR__WANT_SPECIAL: return special_dtypes(op, in, ask, want, error);
+  case TSR__WANT_TRUTH: want[0] = TSR_BOOL; return TSR_OK;
+  case TSR__WANT_SUMMAND: want[0] = is_float(in[0].dtype) ? in[0].dtype : TSR_I64; return TSR_OK;
   default: break;
   }
   bool reduce = tsr__ops[op].lowering == TSR__LOW_REDUCE;
@@ -245,7 +208,8 @@ static tsr_status element_shape(tsr__op op, const tsr__type in[3], tsr_shape *ou
     for (int i = first; i < 3; i++) {
       if (!in[i].dtype || in[i].shape.rank < back) continue;
       int64_t dim = in[i].shape.dims[in[i].shape.rank - back];
-      if (dim != 1 && dim != size) return broadcast_error(op, in, (int[2]){ ruler, i }, back, error);
+      if (dim != 1 && dim != size)
+        return broadcast_error(op, in, (int[2]){ ruler, i }, back, error);
     }
     shape.dims[shape.rank - back] = size;
   }
@@ -357,8 +321,8 @@ static tsr_status source_shape(tsr__op op, const tsr__type in[3], const tsr__ask
     return tsr__error_set(error, TSR_ESHAPE, "tsr_full: the number is %s, expected rank 0",
                           text_of(&in[0]).text);
   if (op == TSR__OP_IOTA && ask->attr.dims >= (uint32_t)ask->shape.rank)
-    return tsr__error_set(error, TSR_EARG, "tsr_iota: dim %u of a shape of rank %d",
-                          ask->attr.dims, ask->shape.rank);
+    return tsr__error_set(error, TSR_EARG, "tsr_iota: dim %u of a shape of rank %d", ask->attr.dims,
+                          ask->shape.rank);
   *out = ask->shape;
   return TSR_OK;
 }

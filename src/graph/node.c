@@ -125,8 +125,8 @@ static tsr_array *cast_to(tsr_array *a, tsr_dtype dtype, const char *site)
   if (a->op == TSR__OP_CONST && !a->value)
     return tsr__make_const(a->node.scope, dtype, convert(a->param[0], (tsr_dtype)a->dtype, dtype),
                            site);
-  return tsr__make(a->node.scope, TSR__OP_CAST, (tsr_array *[3]){ a }, &(tsr__ask){ .dtype = dtype },
-                   site);
+  return tsr__make(a->node.scope, TSR__OP_CAST, (tsr_array *[3]){ a },
+                   &(tsr__ask){ .dtype = dtype }, site);
 }
 
 /* A reduction runs over something: a number becomes an array of rank 0. */
@@ -166,12 +166,12 @@ static const struct logic {
   uint8_t op, as;
   enum { AS_IS, NOT_LEFT, NOT_RIGHT, NOT_RESULT } negated;
 } logic[] = {
-  { TSR__OP_ADD, TSR__OP_OR, AS_IS },       { TSR__OP_MUL, TSR__OP_AND, AS_IS },
-  { TSR__OP_MAXIMUM, TSR__OP_OR, AS_IS },   { TSR__OP_MINIMUM, TSR__OP_AND, AS_IS },
-  { TSR__OP_NE, TSR__OP_XOR, AS_IS },       { TSR__OP_EQ, TSR__OP_XOR, NOT_RESULT },
-  { TSR__OP_LT, TSR__OP_AND, NOT_LEFT },    { TSR__OP_LE, TSR__OP_OR, NOT_LEFT },
-  { TSR__OP_GT, TSR__OP_AND, NOT_RIGHT },   { TSR__OP_GE, TSR__OP_OR, NOT_RIGHT },
-  { TSR__OP_MIN, TSR__OP_ALL, AS_IS },      { TSR__OP_MAX, TSR__OP_ANY, AS_IS },
+  { TSR__OP_ADD, TSR__OP_OR, AS_IS },     { TSR__OP_MUL, TSR__OP_AND, AS_IS },
+  { TSR__OP_MAXIMUM, TSR__OP_OR, AS_IS }, { TSR__OP_MINIMUM, TSR__OP_AND, AS_IS },
+  { TSR__OP_NE, TSR__OP_XOR, AS_IS },     { TSR__OP_EQ, TSR__OP_XOR, NOT_RESULT },
+  { TSR__OP_LT, TSR__OP_AND, NOT_LEFT },  { TSR__OP_LE, TSR__OP_OR, NOT_LEFT },
+  { TSR__OP_GT, TSR__OP_AND, NOT_RIGHT }, { TSR__OP_GE, TSR__OP_OR, NOT_RIGHT },
+  { TSR__OP_MIN, TSR__OP_ALL, AS_IS },    { TSR__OP_MAX, TSR__OP_ANY, AS_IS },
 };
 
 static const struct logic *logic_of(tsr__op op, tsr_array *const in[3])
@@ -220,8 +220,8 @@ static bool usable(tsr_scope **scope, tsr__op op, tsr_array *const in[3], const 
     }
     if (in[i]->deleted) {
       tsr__fail(*scope, site, TSR_ESTATE,
-                "tsr_%s: operand %d, made at %s, was deleted; use it before tsr_delete", name, i + 1,
-                in[i]->node.site ? in[i]->node.site : "an unknown line");
+                "tsr_%s: operand %d, made at %s, was deleted; use it before tsr_delete", name,
+                i + 1, in[i]->node.site ? in[i]->node.site : "an unknown line");
       return false;
     }
     if (in[i]->node.scope->rt != (*scope)->rt) {
@@ -287,8 +287,6 @@ static tsr__type type_of(const tsr_array *a)
 static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr_array *const in[3],
                            const tsr__ask *ask, const char *site)
 {
-  static const uint8_t params[TSR__OPS] = { [TSR__OP_CONST] = 1, [TSR__OP_UNIFORM] = 2,
-                                            [TSR__OP_FIRSTN] = 1 };
   tsr_array *array = tsr__node_new(scope, sizeof *array, site, release_node);
   if (!array) return (tsr_array *)&no_memory_array;
   array->op = (uint8_t)op;
@@ -300,8 +298,8 @@ static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr_array *const in[3],
   }
   array->attr = ask->attr;
   array->attr.pad = 0;
-  array->attr.param_count = params[op];
-  for (int i = 0; i < params[op]; i++) array->param[i] = ask->param[i];
+  array->attr.param_count = tsr__ops[op].numbers;
+  for (int i = 0; i < tsr__ops[op].numbers; i++) array->param[i] = ask->param[i];
   if (ask->sharding && ask->sharding->mesh) {
     array->sharding = tsr__sharding_canon(ask->sharding);
     array->placed = 1;
@@ -309,8 +307,8 @@ static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr_array *const in[3],
   return array;
 }
 
-static tsr_array *fail_node(tsr_scope *scope, tsr__op op, tsr_array *const in[3],
-                            tsr__error *error, const char *site)
+static tsr_array *fail_node(tsr_scope *scope, tsr__op op, tsr_array *const in[3], tsr__error *error,
+                            const char *site)
 {
   say_where(error, op, in);
   tsr__fail_error(scope, site, error);

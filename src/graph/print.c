@@ -19,29 +19,13 @@ int tsr__program_number(const tsr__program *program, int node)
   return number;
 }
 
-/* The operation as an infix sign, NULL for those written as calls. */
-static const char *sign_of(int op)
-{
-  switch (op) {
-  case TSR__OP_ADD: return "+";
-  case TSR__OP_SUB: return "-";
-  case TSR__OP_MUL: return "*";
-  case TSR__OP_DIV: return "/";
-  case TSR__OP_FLOORDIV: return "//";
-  case TSR__OP_MOD: return "%";
-  case TSR__OP_POW: return "**";
-  case TSR__OP_EQ: return "==";
-  case TSR__OP_NE: return "!=";
-  case TSR__OP_LT: return "<";
-  case TSR__OP_LE: return "<=";
-  case TSR__OP_GT: return ">";
-  case TSR__OP_GE: return ">=";
-  case TSR__OP_AND: return "and";
-  case TSR__OP_OR: return "or";
-  case TSR__OP_XOR: return "xor";
-  default: return NULL;
-  }
-}
+/* Operations written between their operands. */
+static const char *const signs[TSR__OPS] = {
+  [TSR__OP_ADD] = "+", [TSR__OP_SUB] = "-",   [TSR__OP_MUL] = "*",       [TSR__OP_DIV] = "/",
+  [TSR__OP_MOD] = "%", [TSR__OP_POW] = "**",  [TSR__OP_FLOORDIV] = "//", [TSR__OP_EQ] = "==",
+  [TSR__OP_NE] = "!=", [TSR__OP_LT] = "<",    [TSR__OP_LE] = "<=",       [TSR__OP_GT] = ">",
+  [TSR__OP_GE] = ">=", [TSR__OP_AND] = "and", [TSR__OP_OR] = "or",       [TSR__OP_XOR] = "xor",
+};
 
 static void add_const(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
@@ -100,7 +84,7 @@ static void add_call(const tsr__program *program, const int *numbers, const tsr_
 static void add_formula(const tsr__program *program, const int *numbers, int n, tsr__text *out)
 {
   const tsr__gnode *node = &program->nodes[n];
-  const char *sign = sign_of(node->op);
+  const char *sign = signs[node->op];
   tsr__text_add(out, "  %%%d = ", numbers ? numbers[n] : tsr__program_number(program, n));
   if (!sign) {
     add_call(program, numbers, node, out);

@@ -11,7 +11,8 @@
 #include "graph/graph.h"
 
 _Static_assert(sizeof(tsr__gnode) == 24 + 8 * TSR_MAX_RANK + sizeof(tsr__attr) &&
-                   sizeof(tsr__attr) == 24, "no padding: nodes are compared as bytes");
+                   sizeof(tsr__attr) == 24,
+               "no padding: nodes are compared as bytes");
 
 typedef struct tsr__todo {
   tsr_array *array;
@@ -63,7 +64,7 @@ static bool grow(tsr__program *program, void **array, size_t *capacity, size_t n
   return false;
 }
 
-#define GROW(program, field, capacity, need) \
+#define GROW(program, field, capacity, need)                                \
   grow((program), (void **)&(program)->field, &(program)->capacity, (need), \
        sizeof *(program)->field)
 
@@ -248,7 +249,8 @@ static void bind_params(tsr__program *program, const tsr_array *array, tsr__gnod
 static void emit(tsr__program *program, tsr_array *array)
 {
   int index = new_node(program, array->node.site, array);
-  if (index < 0 || !GROW(program, visited, visited_capacity, (size_t)program->visited_count + 1)) return;
+  if (index < 0 || !GROW(program, visited, visited_capacity, (size_t)program->visited_count + 1))
+    return;
   tsr__gnode *node = &program->nodes[index];
   memset(node, 0, sizeof *node);
   node->dtype = array->dtype;
@@ -274,7 +276,8 @@ static tsr_status refuse_inert(const tsr_array *array, tsr__error *error)
   if (!scope && array->param[0].i == TSR_ENOMEM)
     return tsr__error_set(error, TSR_ENOMEM, "no memory was left to make an array");
   if (!scope)
-    return tsr__error_set(error, TSR_EARG, "an array was made in a scope that is NULL or was never opened");
+    return tsr__error_set(error, TSR_EARG,
+                          "an array was made in a scope that is NULL or was never opened");
   if (scope->status != TSR_OK)
     return tsr__error_set(error, scope->status, "a call before failed: %s", tsr_message(scope));
   return tsr__error_set(error, TSR_ESTATE,
@@ -287,7 +290,8 @@ static tsr_status refuse(const tsr_array *array, bool root, tsr__error *error)
   if (array->inert) return refuse_inert(array, error);
   bool gone = array->deleted && (root || (is_leaf(array) && !array->value));
   if (gone || (array->op == TSR__OP_LEAF && !array->value))
-    return tsr__error_set(error, TSR_ESTATE, "the array made at %s was deleted; use it before tsr_delete",
+    return tsr__error_set(error, TSR_ESTATE,
+                          "the array made at %s was deleted; use it before tsr_delete",
                           array->node.site ? array->node.site : "an unknown line");
   return TSR_OK;
 }
@@ -330,7 +334,9 @@ static void hold_const(tsr__program *program, tsr_array *root)
 {
   const tsr__gnode *number = &program->nodes[root->mark - 1];
   if (number->op != TSR__OP_CONST) return;
-  tsr__gnode full = { .op = TSR__OP_FULL, .dtype = number->dtype, .param = -1,
+  tsr__gnode full = { .op = TSR__OP_FULL,
+                      .dtype = number->dtype,
+                      .param = -1,
                       .in = { (int32_t)root->mark - 1, -1, -1 } };
   int index = tsr__program_add(program, &full, root->node.site);
   if (index >= 0) root->mark = (uint32_t)index + 1;
@@ -349,7 +355,8 @@ tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, in
   }
   for (int i = 0; i < count && !program->failed; i++) hold_const(program, roots[i]);
   if (program->failed)
-    return tsr__error_set(error, TSR_ENOMEM, "no memory to trace a program; close scopes that are done");
+    return tsr__error_set(error, TSR_ENOMEM,
+                          "no memory to trace a program; close scopes that are done");
   for (int i = 0; i < count; i++) program->nodes[roots[i]->mark - 1].flags |= TSR__ROOT;
   return TSR_OK;
 }

@@ -20,11 +20,15 @@ static tsr_status check_node(const tsr__program *program, int n, tsr__error *err
     return broken(error, n, g, "no such sharding");
   if (!g->sharding && g->reduce_axes) return broken(error, n, g, "combines axes but is unplaced");
   for (int i = 0; i < 3; i++) {
-    if (g->in[i] >= n || g->in[i] < -1) return broken(error, n, g, "an operand stands after its user");
-    if (i < tsr__ops[g->op].least && g->in[i] < 0) return broken(error, n, g, "an operand is missing");
-    if (i >= tsr__ops[g->op].most && g->in[i] >= 0) return broken(error, n, g, "an operand too many");
+    if (g->in[i] >= n || g->in[i] < -1)
+      return broken(error, n, g, "an operand stands after its user");
+    if (i < tsr__ops[g->op].least && g->in[i] < 0)
+      return broken(error, n, g, "an operand is missing");
+    if (i >= tsr__ops[g->op].most && g->in[i] >= 0)
+      return broken(error, n, g, "an operand too many");
   }
-  if ((g->attr.param_count > 0) != (g->param >= 0)) return broken(error, n, g, "numbers are missing");
+  if ((g->attr.param_count > 0) != (g->param >= 0))
+    return broken(error, n, g, "numbers are missing");
   return TSR_OK;
 }
 

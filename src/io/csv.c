@@ -69,7 +69,8 @@ static tsr_status name_column(tsr__csv *csv, int column, tsr__csv_field f, tsr__
   if (good) return TSR_OK;
   return tsr__error_set(error, TSR_EPARSE,
                         "%s: the name of column %d in the header is not UTF-8 text; convert the "
-                        "file (iconv -f LATIN1 -t UTF-8)", csv->path, column + 1);
+                        "file (iconv -f LATIN1 -t UTF-8)",
+                        csv->path, column + 1);
 }
 
 static tsr_status check_names(tsr__csv *csv, tsr__error *error)
@@ -85,7 +86,8 @@ static tsr_status check_names(tsr__csv *csv, tsr__error *error)
     else if (!added)
       status = tsr__error_set(error, TSR_ECOLUMN,
                               "%s: columns %d and %d of the header are both called \"%s\"; rename "
-                              "one, names must be unique", csv->path, first + 1, c + 1, name);
+                              "one, names must be unique",
+                              csv->path, first + 1, c + 1, name);
   }
   tsr__dict_local_free(&names);
   return status;
@@ -106,8 +108,12 @@ static tsr_status make_columns(tsr__csv *csv, const tsr__csv_row *row, tsr__erro
     tsr__del(csv->heap, ends, size);
     return no_memory(csv, error);
   }
-  tsr__csv_batch batch = { .base = row->begin, .rows = 1, .columns = (int)count, .ends = ends,
-                           .begins = ends + count, .lasts = ends + count + 1 };
+  tsr__csv_batch batch = { .base = row->begin,
+                           .rows = 1,
+                           .columns = (int)count,
+                           .ends = ends,
+                           .begins = ends + count,
+                           .lasts = ends + count + 1 };
   tsr__csv_split_row(&csv->dialect, row, row->begin, ends, count);
   batch.begins[0] = UINT32_MAX;
   tsr__csv_trim_returns(csv, &batch);
@@ -266,8 +272,11 @@ static tsr_status find_types(tsr__csv *csv, struct window head, tsr__error *erro
   size_t columns = (size_t)csv->column_count, size = (3 * columns + 2) * sizeof(uint32_t);
   uint32_t *buffer = tsr__new(csv->heap, size);
   if (!buffer) return no_memory(csv, error);
-  tsr__csv_batch batch = { .rows = 1, .columns = csv->column_count, .ends = buffer,
-                           .begins = buffer + columns, .lasts = buffer + columns + 1 };
+  tsr__csv_batch batch = { .rows = 1,
+                           .columns = csv->column_count,
+                           .ends = buffer,
+                           .begins = buffer + columns,
+                           .lasts = buffer + columns + 1 };
   batch.begins[0] = UINT32_MAX;
   tsr_status status = sample(csv, head, &batch, buffer + columns + 2, error);
   tsr__del(csv->heap, buffer, size);
@@ -326,8 +335,13 @@ tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_o
     return NULL;
   }
   memcpy(copy, path, path_size);
-  *csv = (tsr__csv){ .rt = rt, .heap = &rt->heap, .path = copy, .path_size = path_size, .fd = -1,
-                     .decimal = decimal, .scan = tsr__csv_scan_for(rt),
+  *csv = (tsr__csv){ .rt = rt,
+                     .heap = &rt->heap,
+                     .path = copy,
+                     .path_size = path_size,
+                     .fd = -1,
+                     .decimal = decimal,
+                     .scan = tsr__csv_scan_for(rt),
                      .dialect = { .separator = ',', .newline = '\n' } };
   if (opts) csv->opts = *opts;
   if (open_file(csv, error)) {

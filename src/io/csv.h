@@ -46,10 +46,10 @@ typedef struct tsr__csv tsr__csv;
 
 /* Knobs for tests; zero means default. */
 typedef struct tsr__csv_opts {
-  int64_t granule;     /* bytes an entry of the row index covers (16 KiB) */
-  int64_t sample;      /* bytes sampled; smaller files are sampled whole (512 KiB) */
-  int stripes;         /* pieces of rows that are parsed in parallel (four a worker) */
-  int batch_rows;      /* rows split at a time, a multiple of 64 (by the number of columns) */
+  int64_t granule; /* bytes an entry of the row index covers (16 KiB) */
+  int64_t sample;  /* bytes sampled; smaller files are sampled whole (512 KiB) */
+  int stripes;     /* pieces of rows that are parsed in parallel (four a worker) */
+  int batch_rows;  /* rows split at a time, a multiple of 64 (by the number of columns) */
   /* Reads as pread does: returns bytes, 0 at the end, -1 with errno. NULL: pread. */
   int64_t (*read)(void *user, int fd, void *to, size_t length, int64_t offset);
   void *user;
@@ -58,13 +58,18 @@ typedef struct tsr__csv_opts {
 /* What a column holds. Dates are i32 days, time stamps i64 microseconds, both since
  * 1970-01-01 UTC; text is i32 codes into the column's dictionary. */
 typedef enum tsr__coltype {
-  TSR__COL_BOOL, TSR__COL_I64, TSR__COL_F64, TSR__COL_DATE, TSR__COL_TIME, TSR__COL_TEXT
+  TSR__COL_BOOL,
+  TSR__COL_I64,
+  TSR__COL_F64,
+  TSR__COL_DATE,
+  TSR__COL_TIME,
+  TSR__COL_TEXT
 } tsr__coltype;
 
 typedef struct tsr__csv_column {
-  char *name;          /* UTF-8, unique */
+  char *name; /* UTF-8, unique */
   tsr__coltype type;
-  bool nullable;       /* a null was seen in what has been read so far */
+  bool nullable; /* a null was seen in what has been read so far */
 } tsr__csv_column;
 
 /* A dictionary: distinct texts in order of first appearance in the FILE (rows, not threads),
@@ -73,7 +78,7 @@ typedef struct tsr__dict {
   tsr__heap *heap;
   _Atomic int refs;
   int32_t count;
-  int64_t *offsets;    /* count + 1 */
+  int64_t *offsets; /* count + 1 */
   char *bytes;
   size_t offsets_size, bytes_size; /* allocated sizes, for release */
 } tsr__dict;
@@ -98,18 +103,18 @@ tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
  * written in whole 64-bit words, those behind the last element 0; a null's value is 0. */
 typedef struct tsr__csv_target {
   int column;
-  void **values;          /* one pointer a part */
-  uint64_t **validity;    /* one pointer a part */
-  int64_t nulls;          /* out: nulls written over all parts */
-  tsr__dict *dict;        /* out, text columns only: owned by the caller */
+  void **values;       /* one pointer a part */
+  uint64_t **validity; /* one pointer a part */
+  int64_t nulls;       /* out: nulls written over all parts */
+  tsr__dict *dict;     /* out, text columns only: owned by the caller */
 } tsr__csv_target;
 
 typedef struct tsr__csv_read {
   int parts;
-  const int64_t *rows;    /* parts + 1 borders, rows[0] .. rows[parts] */
+  const int64_t *rows; /* parts + 1 borders, rows[0] .. rows[parts] */
   int target_count;
   tsr__csv_target *targets;
-  int retyped;            /* out: number of columns whose type changed (see below) */
+  int retyped; /* out: number of columns whose type changed (see below) */
 } tsr__csv_read;
 
 /* Reads. When a value contradicts its column's sampled type, nothing is lost: the column's

@@ -43,7 +43,8 @@ tsr_status tsr__csv_file_open(tsr__csv *csv, tsr__error *error)
   if (!S_ISREG(info.st_mode))
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "%s: is no regular file; pipes and devices cannot be read in parts, "
-                          "save them to a file first", csv->path);
+                          "save them to a file first",
+                          csv->path);
   csv->size = (int64_t)info.st_size;
   csv->changed = changed_at(&info);
   if (csv->size == 0)
@@ -105,7 +106,9 @@ static const struct magic magics[] = {
   { "\x1f\x8b", 2, "gzip", "decompress it first (gunzip)" },
   { "\x28\xb5\x2f\xfd", 4, "zstd", "decompress it first (unzstd)" },
   { "\x04\x22\x4d\x18", 4, "lz4", "decompress it first (unlz4)" },
-  { "\xfd" "7zXZ", 5, "xz", "decompress it first (unxz)" },
+  { "\xfd"
+    "7zXZ",
+    5, "xz", "decompress it first (unxz)" },
   { "BZh", 3, "bzip2", "decompress it first (bunzip2)" },
   { "PK\x03\x04", 4, "a zip archive (or a spreadsheet)", "unpack it, or save it as CSV" },
   { "\xff\xfe", 2, "UTF-16 text", "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
@@ -120,8 +123,7 @@ static bool is_letters(const struct magic *magic)
   return true;
 }
 
-tsr_status tsr__csv_magic(const tsr__csv *csv, const char *bytes, size_t length,
-                          tsr__error *error)
+tsr_status tsr__csv_magic(const tsr__csv *csv, const char *bytes, size_t length, tsr__error *error)
 {
   for (size_t m = 0; m < sizeof magics / sizeof *magics; m++) {
     const struct magic *magic = &magics[m];
@@ -131,8 +133,8 @@ tsr_status tsr__csv_magic(const tsr__csv *csv, const char *bytes, size_t length,
       for (size_t i = 0; i < look; i++) control += (unsigned char)bytes[i] < 9;
       if (control == 0) continue;
     }
-    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is %s, not CSV; %s", csv->path,
-                          magic->name, magic->advice);
+    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is %s, not CSV; %s", csv->path, magic->name,
+                          magic->advice);
   }
   return TSR_OK;
 }
@@ -141,8 +143,8 @@ tsr_status tsr__csv_magic(const tsr__csv *csv, const char *bytes, size_t length,
 
 struct load {
   tsr__csv *csv;
-  _Atomic int code;     /* the first failure: errno, or -1 for a short file */
-  _Atomic int64_t end;  /* where a short file ended */
+  _Atomic int code;    /* the first failure: errno, or -1 for a short file */
+  _Atomic int64_t end; /* where a short file ended */
 };
 
 static void load_piece(void *user, int64_t task, int worker)
@@ -186,8 +188,7 @@ static tsr_status check_loaded(tsr__csv *csv, struct load *load, tsr__error *err
   if (fstat(csv->fd, &info)) return io_error(csv, "examine", errno, error);
   if ((int64_t)info.st_size != csv->size || changed_at(&info) != csv->changed)
     return tsr__error_set(error, TSR_EIO,
-                          "%s: changed since it was opened; is it still being written?",
-                          csv->path);
+                          "%s: changed since it was opened; is it still being written?", csv->path);
   return TSR_OK;
 }
 

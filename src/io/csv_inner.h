@@ -25,7 +25,8 @@ enum {
   TSR__CSV_GRANULE = 16 << 10, /* bytes an entry of the row index covers */
   TSR__CSV_SAMPLE = 512 << 10, /* files up to this size are sampled whole */
   TSR__CSV_WORDS = 32,         /* 64-byte words whose masks are made at a time */
-  TSR__CSV_KINDS = 4
+  TSR__CSV_KINDS = 4,
+  TSR__CSV_SLACK = 64 /* offsets that flattening may write behind the last one */
 };
 
 /* What a field can be. A column's type is a function of the set of classes it holds. */
@@ -43,23 +44,23 @@ enum {
 /* One entry of the row index: what lies in some bytes, for both answers to the question whether
  * they begin inside quotes ([0]: outside). */
 typedef struct tsr__csv_granule {
-  uint32_t ends[2];      /* row ends */
-  uint8_t flips;         /* an odd number of quotes */
-  uint8_t stray[2];      /* quotes that stand where RFC 4180 has none */
-  uint8_t inside;        /* resolved: begins inside quotes */
-  int64_t ends_before;   /* resolved: row ends before this granule */
-  int64_t anchor;        /* careful reading: offset of the row after `ends_before` ends */
+  uint32_t ends[2];    /* row ends */
+  uint8_t flips;       /* an odd number of quotes */
+  uint8_t stray[2];    /* quotes that stand where RFC 4180 has none */
+  uint8_t inside;      /* resolved: begins inside quotes */
+  int64_t ends_before; /* resolved: row ends before this granule */
+  int64_t anchor;      /* careful reading: offset of the row after `ends_before` ends */
 } tsr__csv_granule;
 
 typedef struct tsr__csv_dialect {
   char separator, newline;
-  bool skip_blank;       /* more than one column: empty lines are no rows */
+  bool skip_blank; /* more than one column: empty lines are no rows */
 } tsr__csv_dialect;
 
 typedef struct tsr__csv_flat {
-  uint32_t *ends;    /* in: room for `want` offsets */
-  size_t want;       /* in */
-  size_t newlines;   /* out: row ends among the offsets */
+  uint32_t *ends;  /* in: room for `want` + TSR__CSV_SLACK offsets */
+  size_t want;     /* in */
+  size_t newlines; /* out: row ends among the offsets */
 } tsr__csv_flat;
 
 /* The instruction-set dependent part. */
@@ -77,8 +78,8 @@ typedef struct tsr__csv_scan {
 } tsr__csv_scan;
 
 typedef struct tsr__csv_info {
-  unsigned seen;         /* classes seen so far */
-  int64_t widened_row;   /* -1: none */
+  unsigned seen;       /* classes seen so far */
+  int64_t widened_row; /* -1: none */
   char widened_text[80];
 } tsr__csv_info;
 
@@ -102,7 +103,7 @@ struct tsr__csv {
   tsr__csv_granule *granules; /* NULL until counted */
   int64_t granule_count, granule_bytes;
   int64_t rows;
-  bool careful;          /* quotes stand in odd places: rows are found byte by byte */
+  bool careful; /* quotes stand in odd places: rows are found byte by byte */
 };
 
 /* A few rows, split. Field c of row r lies between the byte before it and the byte that ends it:
@@ -121,12 +122,11 @@ tsr_status tsr__csv_file_open(tsr__csv *csv, tsr__error *error);
 /* Reads length bytes at an offset into `to`, all of them or fails. */
 tsr_status tsr__csv_file_read(tsr__csv *csv, char *to, int64_t offset, int64_t length,
                               tsr__error *error);
-tsr_status tsr__csv_load(tsr__csv *csv, tsr__error *error);  /* whole file, once */
+tsr_status tsr__csv_load(tsr__csv *csv, tsr__error *error); /* whole file, once */
 /* Sets the byte that ends rows, in the padding of loaded text too. */
 void tsr__csv_end_rows_with(tsr__csv *csv, char newline);
 /* Refuses what is plainly another format, by its first bytes. */
-tsr_status tsr__csv_magic(const tsr__csv *csv, const char *bytes, size_t length,
-                          tsr__error *error);
+tsr_status tsr__csv_magic(const tsr__csv *csv, const char *bytes, size_t length, tsr__error *error);
 
 /* ---- csv_scan.c ---- */
 
@@ -139,16 +139,16 @@ int64_t tsr__csv_nth_end(const tsr__csv *csv, const tsr__csv_granule *granule, i
 
 typedef enum tsr__csv_found {
   TSR__CSV_ROW,
-  TSR__CSV_END,   /* no more rows */
-  TSR__CSV_CUT,   /* the text ends inside a row: an open quote, or no newline */
-  TSR__CSV_JUNK   /* text after a closing quote */
+  TSR__CSV_END, /* no more rows */
+  TSR__CSV_CUT, /* the text ends inside a row: an open quote, or no newline */
+  TSR__CSV_JUNK /* text after a closing quote */
 } tsr__csv_found;
 
 typedef struct tsr__csv_row {
-  const char *begin;  /* the first field's first byte */
-  const char *next;   /* behind the row's newline */
-  const char *fault;  /* CUT: where the unfinished field begins; JUNK: the junk */
-  int64_t fields;     /* how many there are, also beyond the capacity */
+  const char *begin; /* the first field's first byte */
+  const char *next;  /* behind the row's newline */
+  const char *fault; /* CUT: where the unfinished field begins; JUNK: the junk */
+  int64_t fields;    /* how many there are, also beyond the capacity */
 } tsr__csv_row;
 
 /* Reads one row byte by byte: the reference for csv_scan.c. `ends` receives offsets from `base`
@@ -169,14 +169,9 @@ tsr_status tsr__csv_row_error(const tsr__csv *csv, tsr__csv_found found, const t
 /* ---- csv_parse.c ---- */
 
 typedef struct tsr__csv_value {
-  int64_t integer;    /* INT, DATE (days), TIME (microseconds), BOOL */
-  double real;        /* INT, BIG, FLOAT */
+  int64_t integer; /* INT, DATE (days), TIME (microseconds), BOOL */
+  double real;     /* INT, BIG, FLOAT */
 } tsr__csv_value;
-
-typedef struct tsr__csv_field {
-  const char *at;
-  size_t length;
-} tsr__csv_field;
 
 tsr__csv_field tsr__csv_field_of(const tsr__csv_batch *batch, int row, int column);
 /* The class of a field as it stands in the file (quotes and all), and its value. */
@@ -186,20 +181,26 @@ tsr__coltype tsr__csv_type_of(unsigned seen);
 
 /* What one stripe knows of one target. */
 typedef struct tsr__csv_lane {
-  bool classify;        /* a value did not fit: only classes are collected from here on */
+  bool classify; /* a value did not fit: only classes are collected from here on */
   unsigned seen;
   int64_t nulls;
   int64_t contrary_row; /* -1: none */
   char contrary_text[80];
   tsr__dict_local dict;
-  int64_t bad_row;      /* first row of invalid UTF-8, -1: none */
+  int64_t bad_row; /* first row of invalid UTF-8, -1: none */
   bool no_memory;
 } tsr__csv_lane;
 
-/* Parses a column of a batch into values and validity words from element `at` (a multiple of
- * 64), or classifies. `values` and `validity` may be NULL when classifying. */
+/* Where a batch's values go; all unused when classifying. */
+typedef struct tsr__csv_sink {
+  void *values;
+  uint64_t *validity;
+  int64_t at;           /* the element of the batch's first row, a multiple of 64 */
+} tsr__csv_sink;
+
+/* Parses a column of a batch into values and validity words, or classifies. */
 void tsr__csv_parse(const tsr__csv *csv, int column, const tsr__csv_batch *batch,
-                    tsr__csv_lane *lane, void *values, uint64_t *validity, int64_t at);
+                    tsr__csv_lane *lane, const tsr__csv_sink *sink);
 
 /* ---- csv_read.c ---- */
 

@@ -80,8 +80,7 @@ static unsigned accepted(tsr__coltype type)
   switch (type) {
   case TSR__COL_BOOL: return TSR__CLASS_NULL | TSR__CLASS_BOOL;
   case TSR__COL_I64: return TSR__CLASS_NULL | TSR__CLASS_INT;
-  case TSR__COL_F64:
-    return TSR__CLASS_NULL | TSR__CLASS_INT | TSR__CLASS_BIG | TSR__CLASS_FLOAT;
+  case TSR__COL_F64: return TSR__CLASS_NULL | TSR__CLASS_INT | TSR__CLASS_BIG | TSR__CLASS_FLOAT;
   case TSR__COL_DATE: return TSR__CLASS_NULL | TSR__CLASS_DATE;
   case TSR__COL_TIME: return TSR__CLASS_NULL | TSR__CLASS_DATE | TSR__CLASS_TIME;
   case TSR__COL_TEXT: break;
@@ -91,17 +90,34 @@ static unsigned accepted(tsr__coltype type)
 
 /* ---- fields --------------------------------------------------------------------------------- */
 
-static inline tsr__csv_field field_of(const tsr__csv_batch *b, int row, int column)
+/* The fields of one column of a batch: the choices that its place makes, made once. */
+struct fields {
+  const char *base;
+  const uint32_t *before, *end; /* of row 0 */
+  size_t before_step, end_step;
+};
+
+static inline struct fields fields_of(const tsr__csv_batch *b, int column)
 {
-  size_t at = (size_t)row * (size_t)b->columns + (size_t)column;
-  uint32_t from = (column ? b->ends[at - 1] : b->begins[row]) + 1;
-  uint32_t to = column + 1 == b->columns ? b->lasts[row] : b->ends[at];
-  return (tsr__csv_field){ b->base + from, to - from };
+  size_t step = (size_t)b->columns;
+  bool last = column + 1 == b->columns;
+  return (struct fields){ .base = b->base,
+                          .before = column ? b->ends + column - 1 : b->begins,
+                          .before_step = column ? step : 1,
+                          .end = last ? b->lasts : b->ends + column,
+                          .end_step = last ? 1 : step };
+}
+
+static inline tsr__csv_field field_at(const struct fields *f, int row)
+{
+  uint32_t from = f->before[(size_t)row * f->before_step] + 1;
+  return (tsr__csv_field){ f->base + from, f->end[(size_t)row * f->end_step] - from };
 }
 
 tsr__csv_field tsr__csv_field_of(const tsr__csv_batch *batch, int row, int column)
 {
-  return field_of(batch, row, column);
+  struct fields fields = fields_of(batch, column);
+  return field_at(&fields, row);
 }
 
 /* ---- contrary values ------------------------------------------------------------------------ */
@@ -110,8 +126,8 @@ static void keep_contrary(tsr__csv_lane *lane, const tsr__csv_batch *batch, int 
                           tsr__csv_field field)
 {
   if (lane->contrary_row >= 0) return;
-  size_t length = field.length < sizeof lane->contrary_text ? field.length
-                                                            : sizeof lane->contrary_text - 1;
+  size_t length =
+      field.length < sizeof lane->contrary_text ? field.length : sizeof lane->contrary_text - 1;
   lane->contrary_row = batch->first_row + row;
   memcpy(lane->contrary_text, field.at, length);
   lane->contrary_text[length] = 0;
@@ -121,8 +137,9 @@ static void classify_from(const tsr__csv *csv, int column, const tsr__csv_batch 
                           tsr__csv_lane *lane, int row)
 {
   tsr__csv_value value;
+  struct fields fields = fields_of(batch, column);
   for (; row < batch->rows; row++)
-    lane->seen |= tsr__csv_classify(csv->decimal, field_of(batch, row, column), &value);
+    lane->seen |= tsr__csv_classify(csv->decimal, field_at(&fields, row), &value);
 }
 
 /* ---- typed columns --------------------------------------------------------------------------- */
@@ -132,14 +149,14 @@ struct job {
   const tsr__csv *csv;
   const tsr__csv_batch *batch;
   tsr__csv_lane *lane;
-  int column;
+  struct fields fields;
   tsr__coltype type;
 };
 
 /* The class of a value that no inline path took; 0 if it does not fit the column. */
 static unsigned slow_value(const struct job *job, int row, tsr__csv_value *value)
 {
-  tsr__csv_field field = field_of(job->batch, row, job->column);
+  tsr__csv_field field = field_at(&job->fields, row);
   unsigned class = tsr__csv_classify(job->csv->decimal, field, value);
   job->lane->seen |= class;
   if (!(class & accepted(job->type))) {
@@ -154,15 +171,22 @@ static unsigned slow_value(const struct job *job, int row, tsr__csv_value *value
 typedef bool fast_fn(const struct job *job, tsr__csv_field field, tsr__csv_value *value);
 typedef void store_fn(void *out, int i, const tsr__csv_value *value);
 
+/* How a type is parsed and stored; constants, so that both are inlined into the loop. */
+struct codec {
+  fast_fn *fast;
+  store_fn *store;
+};
+
 /* Parses up to 64 rows from `row` into out[0..]; returns the validity word. */
 ALWAYS_INLINE uint64_t parse_word(const struct job *job, int row, int count, void *out,
-                                  fast_fn *fast, store_fn *store)
+                                  struct codec codec)
 {
+  const struct fields fields = job->fields;
   uint64_t valid = 0;
   for (int i = 0; i < count; i++) {
     tsr__csv_value value;
     bool is_valid = true;
-    if (!fast(job, field_of(job->batch, row + i, job->column), &value)) {
+    if (!codec.fast(job, field_at(&fields, row + i), &value)) {
       unsigned class = slow_value(job, row + i, &value);
       if (class == 0) {
         job->lane->classify = true;
@@ -170,10 +194,44 @@ ALWAYS_INLINE uint64_t parse_word(const struct job *job, int row, int count, voi
       }
       is_valid = class != TSR__CLASS_NULL;
     }
-    store(out, i, &value);
+    codec.store(out, i, &value);
     valid |= (uint64_t)is_valid << i;
   }
   return valid;
+}
+
+/* Which bytes of eight are no digits, as their top bits. */
+static inline uint64_t no_digits(uint64_t x)
+{
+  uint64_t low = x - UINT64_C(0x3030303030303030), high = x + UINT64_C(0x4646464646464646);
+  return (low | high) & UINT64_C(0x8080808080808080);
+}
+
+/* How many digits, at most eight, stand here. Exact up to the first byte that is none, though
+ * borrows spoil the bytes behind it. */
+static inline size_t leading_digits(const char *at)
+{
+  uint64_t x, other;
+  memcpy(&x, at, 8);
+  other = no_digits(x);
+  return other ? (size_t)__builtin_ctzll(other) / 8 : 8;
+}
+
+/* One to eight digits as a number. Reads eight bytes. */
+static inline bool digits_of(const char *at, size_t length, uint32_t *out)
+{
+  uint64_t x;
+  memcpy(&x, at, 8);
+  unsigned shift = 64 - 8 * (unsigned)length;
+  x = (x << shift) | (shift ? UINT64_C(0x3030303030303030) >> (64 - shift) : 0);
+  if (no_digits(x)) return false;
+  x -= UINT64_C(0x3030303030303030);
+  x = x * 10 + (x >> 8);
+  x = ((x & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
+       ((x >> 16) & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001)) >>
+      32;
+  *out = (uint32_t)x;
+  return true;
 }
 
 /* One to eight digits and an optional minus. Reads past the field, into the padding at most. */
@@ -181,26 +239,38 @@ static inline bool fast_i64(const struct job *job, tsr__csv_field f, tsr__csv_va
 {
   (void)job;
   bool negative = f.length && f.at[0] == '-';
-  const char *at = f.at + negative;
-  size_t length = f.length - negative;
-  if (length - 1 >= 8) return false;
-  uint64_t x;
-  memcpy(&x, at, 8);
-  unsigned shift = 64 - 8 * (unsigned)length;
-  x = (x << shift) | (shift ? UINT64_C(0x3030303030303030) >> (64 - shift) : 0);
-  uint64_t low = x - UINT64_C(0x3030303030303030);
-  uint64_t high = x + UINT64_C(0x4646464646464646);
-  if ((low | high) & UINT64_C(0x8080808080808080)) return false;
-  x = low * 10 + (low >> 8);
-  x = ((x & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
-       ((x >> 16) & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001)) >> 32;
-  int64_t integer = (int64_t)(x & UINT32_MAX);
-  value->integer = negative ? -integer : integer;
+  uint32_t digits;
+  if (f.length - negative - 1 >= 8) return false;
+  if (!digits_of(f.at + negative, f.length - negative, &digits)) return false;
+  value->integer = negative ? -(int64_t)digits : (int64_t)digits;
+  return true;
+}
+
+/* Up to eight digits, a point and up to eight more: the digits make an integer below 2^53, so one
+ * division rounds correctly. Reads past the field, into the padding at most. */
+static inline bool short_f64(tsr__csv_field f, double *out)
+{
+  static const double tens[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8 };
+  static const uint32_t scale[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000 };
+  bool negative = f.length && f.at[0] == '-';
+  const char *at = f.at + negative, *end = f.at + f.length;
+  size_t before = leading_digits(at);
+  if (before > (size_t)(end - at) || before == 8) return false;
+  const char *point = at + before;
+  size_t after = point < end ? (size_t)(end - point) - 1 : 0;
+  if (point < end && *point != '.') return false;
+  if (before + after == 0 || after > 8) return false;
+  uint32_t whole = 0, fraction = 0;
+  if (before && !digits_of(at, before, &whole)) return false;
+  if (after && !digits_of(point + 1, after, &fraction)) return false;
+  double value = (double)((int64_t)whole * scale[after] + fraction) / tens[after];
+  *out = negative ? -value : value;
   return true;
 }
 
 static inline bool fast_f64(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
 {
+  if (short_f64(f, &value->real)) return true;
   if (f.length == 0 || f.at[0] < '+' || f.at[0] > '9') return false;
   return tsr__decimal_read(job->csv->decimal, f.at, f.length, &value->integer, &value->real) !=
          TSR__NUMBER_NONE;
@@ -256,8 +326,10 @@ static const char *unquote(tsr__dict_local *dict, tsr__csv_field *f)
   const char *at = f->at + 1, *end = f->at + f->length - 1;
   f->length = (size_t)(end - at);
   if (!memchr(at, '"', f->length)) return at;
-  if (!tsr__grow(dict->heap, (void **)&dict->scratch, &dict->scratch_size, f->length, 1))
+  if (!tsr__grow(dict->heap, (void **)&dict->scratch, &dict->scratch_size, f->length, 1)) {
+    dict->failed = true;
     return NULL;
+  }
   size_t count = 0;
   for (; at < end; at++) {
     dict->scratch[count++] = *at;
@@ -267,61 +339,96 @@ static const char *unquote(tsr__dict_local *dict, tsr__csv_field *f)
   return dict->scratch;
 }
 
-static uint64_t text_word(const struct job *job, int row, int count, void *out)
+/* Takes the quotes off where that needs no copy. */
+static inline bool plain_text(tsr__csv_field *f)
+{
+  if (f->length < 2 || f->at[0] != '"') return true;
+  f->at++;
+  f->length -= 2;
+  return !memchr(f->at, '"', f->length);
+}
+
+static bool text_one(const struct job *job, int row, int32_t *out, bool *added)
+{
+  tsr__dict_local *dict = &job->lane->dict;
+  tsr__csv_field f = field_at(&job->fields, row);
+  const char *text = f.at;
+  if (f.length >= 2 && text[0] == '"' && !(text = unquote(dict, &f))) return false;
+  *out = tsr__dict_code(dict, text, f.length, text == dict->scratch, added);
+  return *out >= 0;
+}
+
+/* Some text of the word has doubled quotes: one at a time, so that codes keep the rows' order. */
+static bool text_slow(const struct job *job, int row, int count, int32_t *out, uint64_t *added)
+{
+  for (int i = 0; i < count; i++) {
+    bool is_new = false;
+    if (!text_one(job, row + i, &out[i], &is_new)) return false;
+    *added |= (uint64_t)is_new << i;
+  }
+  return true;
+}
+
+static void check_utf8(const struct job *job, int row, const int32_t *codes, uint64_t added)
 {
   tsr__csv_lane *lane = job->lane;
-  for (int i = 0; i < count; i++) {
-    tsr__csv_field f = field_of(job->batch, row + i, job->column);
-    const char *text = f.at;
-    bool added, quoted = f.length >= 2 && text[0] == '"';
-    if (quoted && !(text = unquote(&lane->dict, &f))) {
-      lane->no_memory = true;
-      return 0;
-    }
-    int32_t code = tsr__dict_code(&lane->dict, text, f.length, text == lane->dict.scratch, &added);
-    if (code < 0) {
-      lane->no_memory = true;
-      return 0;
-    }
-    if (added && lane->bad_row < 0 && !tsr__utf8_valid(text, f.length))
+  for (; added && lane->bad_row < 0; added &= added - 1) {
+    int i = __builtin_ctzll(added);
+    const tsr__dict_entry *entry = &lane->dict.entries[codes[i]];
+    if (!tsr__utf8_valid(entry->text, entry->key.length))
       lane->bad_row = job->batch->first_row + row + i;
-    ((int32_t *)out)[i] = code;
   }
+}
+
+static uint64_t text_word(const struct job *job, int row, int count, int32_t *out)
+{
+  tsr__csv_field texts[64];
+  bool plain = true;
+  uint64_t added = 0;
+  for (int i = 0; i < count; i++) {
+    texts[i] = field_at(&job->fields, row + i);
+    plain &= plain_text(&texts[i]);
+  }
+  if (plain) added = tsr__dict_codes(&job->lane->dict, texts, count, out);
+  if (!plain) (void)text_slow(job, row, count, out, &added);
+  if (job->lane->dict.failed) {
+    job->lane->no_memory = true;
+    return 0;
+  }
+  if (added) check_utf8(job, row, out, added);
   return count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
 }
 
 /* ---- a column of a batch -------------------------------------------------------------------------- */
 
-static uint64_t any_word(const struct job *job, int row, int count, char *values, int64_t at)
+static uint64_t any_word(const struct job *job, int row, int count,
+                         const tsr__csv_sink *sink)
 {
+  char *values = sink->values;
+  int64_t at = sink->at + row;
   switch (job->type) {
-  case TSR__COL_BOOL:
-    return parse_word(job, row, count, values + at / 8, fast_bool, store_bit);
-  case TSR__COL_I64:
-    return parse_word(job, row, count, values + at * 8, fast_i64, store_i64);
-  case TSR__COL_F64:
-    return parse_word(job, row, count, values + at * 8, fast_f64, store_f64);
-  case TSR__COL_DATE:
-    return parse_word(job, row, count, values + at * 4, fast_date, store_i32);
-  case TSR__COL_TIME:
-    return parse_word(job, row, count, values + at * 8, fast_time, store_i64);
+  case TSR__COL_BOOL: return parse_word(job, row, count, values + at / 8, (struct codec){ fast_bool, store_bit });
+  case TSR__COL_I64: return parse_word(job, row, count, values + at * 8, (struct codec){ fast_i64, store_i64 });
+  case TSR__COL_F64: return parse_word(job, row, count, values + at * 8, (struct codec){ fast_f64, store_f64 });
+  case TSR__COL_DATE: return parse_word(job, row, count, values + at * 4, (struct codec){ fast_date, store_i32 });
+  case TSR__COL_TIME: return parse_word(job, row, count, values + at * 8, (struct codec){ fast_time, store_i64 });
   case TSR__COL_TEXT: break;
   }
-  return text_word(job, row, count, values + at * 4);
+  return text_word(job, row, count, (int32_t *)(void *)values + at);
 }
 
 void tsr__csv_parse(const tsr__csv *csv, int column, const tsr__csv_batch *batch,
-                    tsr__csv_lane *lane, void *values, uint64_t *validity, int64_t at)
+                    tsr__csv_lane *lane, const tsr__csv_sink *sink)
 {
-  struct job job = { csv, batch, lane, column, csv->columns[column].type };
+  struct job job = { csv, batch, lane, fields_of(batch, column), csv->columns[column].type };
   if (lane->classify) {
     classify_from(csv, column, batch, lane, 0);
     return;
   }
   for (int row = 0; row < batch->rows && !lane->no_memory; row += 64) {
     int count = batch->rows - row < 64 ? batch->rows - row : 64;
-    uint64_t word = any_word(&job, row, count, values, at + row);
-    validity[(at + row) / 64] = word;
+    uint64_t word = any_word(&job, row, count, sink);
+    sink->validity[(sink->at + row) / 64] = word;
     lane->nulls += count - __builtin_popcountll(word);
     if (lane->classify) {
       classify_from(csv, column, batch, lane, row);

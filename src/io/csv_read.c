@@ -17,21 +17,21 @@
 enum fault { FAULT_NONE, FAULT_MEMORY, FAULT_FIELDS, FAULT_JUNK, FAULT_SPAN };
 
 struct stripe {
-  int64_t first, last;       /* rows */
+  int64_t first, last; /* rows */
   enum fault fault;
   int64_t fault_row, fault_offset, fault_fields;
-  tsr__csv_lane *lanes;      /* one a target */
+  tsr__csv_lane *lanes; /* one a target */
 };
 
 struct reading {
   tsr__csv *csv;
   tsr__csv_read *read;
-  const int *columns;        /* of the targets */
+  const int *columns; /* of the targets */
   int target_count;
   int batch_rows;
   struct stripe *stripes;
   int stripe_count;
-  tsr__csv_lane *lanes;      /* stripe_count * target_count */
+  tsr__csv_lane *lanes; /* stripe_count * target_count */
 };
 
 /* ---- splitting rows into fields --------------------------------------------------------------- */
@@ -108,11 +108,12 @@ static void parse_batch(const struct reading *reading, struct stripe *stripe,
 {
   const tsr__csv_read *read = reading->read;
   for (int t = 0; t < reading->target_count; t++) {
-    void *values = read ? read->targets[t].values[part] : NULL;
-    uint64_t *validity = read ? read->targets[t].validity[part] : NULL;
-    int64_t at = read ? batch->first_row - read->rows[part] : 0;
-    tsr__csv_parse(reading->csv, reading->columns[t], batch, &stripe->lanes[t], values, validity,
-                   at);
+    tsr__csv_sink sink = { 0 };
+    if (read)
+      sink = (tsr__csv_sink){ .values = read->targets[t].values[part],
+                              .validity = read->targets[t].validity[part],
+                              .at = batch->first_row - read->rows[part] };
+    tsr__csv_parse(reading->csv, reading->columns[t], batch, &stripe->lanes[t], &sink);
     if (stripe->lanes[t].no_memory) fail_at(stripe, FAULT_MEMORY, batch->first_row, 0);
   }
 }
@@ -146,15 +147,15 @@ static void stripe_task(void *user, int64_t task, int worker)
   struct stripe *stripe = &reading->stripes[task];
   tsr__heap *heap = reading->csv->heap;
   size_t rows = (size_t)reading->batch_rows, columns = (size_t)reading->csv->column_count;
-  size_t size = rows * (columns + 2) * sizeof(uint32_t);
+  size_t most = rows * columns + TSR__CSV_SLACK, size = (most + 2 * rows) * sizeof(uint32_t);
   uint32_t *buffer = tsr__new_raw(heap, size);
   if (!buffer) {
     fail_at(stripe, FAULT_MEMORY, stripe->first, 0);
     return;
   }
-  tsr__csv_batch batch = { .columns = (int)columns, .ends = buffer,
-                           .begins = buffer + rows * columns,
-                           .lasts = buffer + rows * (columns + 1) };
+  tsr__csv_batch batch = {
+    .columns = (int)columns, .ends = buffer, .begins = buffer + most, .lasts = buffer + most + rows
+  };
   parse_stripe(reading, stripe, &batch);
   tsr__del(heap, buffer, size);
 }
@@ -240,8 +241,7 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
 
 /* ---- what went wrong ------------------------------------------------------------------------------ */
 
-static tsr_status fields_error(const tsr__csv *csv, const struct stripe *stripe,
-                               tsr__error *error)
+static tsr_status fields_error(const tsr__csv *csv, const struct stripe *stripe, tsr__error *error)
 {
   int64_t line, column;
   tsr__csv_place(csv, stripe->fault_offset, &line, &column);
@@ -253,8 +253,7 @@ static tsr_status fields_error(const tsr__csv *csv, const struct stripe *stripe,
                         csv->dialect.separator);
 }
 
-static tsr_status fault_error(const tsr__csv *csv, const struct stripe *stripe,
-                              tsr__error *error)
+static tsr_status fault_error(const tsr__csv *csv, const struct stripe *stripe, tsr__error *error)
 {
   tsr__csv_row row;
   tsr__csv_found found;
@@ -265,8 +264,8 @@ static tsr_status fault_error(const tsr__csv *csv, const struct stripe *stripe,
                           "%s: the rows around row %" PRId64 " take more than 4 GiB together",
                           csv->path, stripe->fault_row);
   case FAULT_JUNK:
-    found = tsr__csv_next_row(&csv->dialect, csv->data + stripe->fault_offset,
-                              csv->data + csv->end, &row);
+    found = tsr__csv_next_row(&csv->dialect, csv->data + stripe->fault_offset, csv->data + csv->end,
+                              &row);
     return tsr__csv_row_error(csv, found, &row, error);
   case FAULT_MEMORY:
   case FAULT_NONE: break;
@@ -322,8 +321,8 @@ static bool merge_types(const struct reading *reading, int t)
   info->widened_row = first->contrary_row;
   memcpy(info->widened_text, first->contrary_text, sizeof info->widened_text);
   tsr__log(reading->csv->rt, TSR_LOG_INFO, "io",
-           "%s: column \"%s\" is retyped because of row %" PRId64, reading->csv->path,
-           schema->name, first->contrary_row);
+           "%s: column \"%s\" is retyped because of row %" PRId64, reading->csv->path, schema->name,
+           first->contrary_row);
   return true;
 }
 
@@ -331,8 +330,8 @@ static bool merge_types(const struct reading *reading, int t)
 
 struct unify {
   struct reading *reading;
-  tsr__dict **dicts;          /* one a target */
-  tsr__dict_local **locals;   /* stripe_count a target */
+  tsr__dict **dicts;        /* one a target */
+  tsr__dict_local **locals; /* stripe_count a target */
 };
 
 static void unify_task(void *user, int64_t task, int worker)
@@ -429,8 +428,9 @@ static tsr_status check_read(const tsr__csv *csv, const tsr__csv_read *read, int
   bool good = read->parts >= 1 && read->rows[0] >= 0 && read->rows[read->parts] <= rows;
   for (int p = 0; good && p < read->parts; p++) good = read->rows[p] <= read->rows[p + 1];
   if (!good)
-    return tsr__error_set(error, TSR_EARG, "%s: the borders of the parts do not rise within its %"
-                          PRId64 " rows", csv->path, rows);
+    return tsr__error_set(error, TSR_EARG,
+                          "%s: the borders of the parts do not rise within its %" PRId64 " rows",
+                          csv->path, rows);
   for (int t = 0; t < read->target_count; t++)
     if (read->targets[t].column < 0 || read->targets[t].column >= csv->column_count)
       return tsr__error_set(error, TSR_ECOLUMN, "%s: has no column %d, only 0 to %d", csv->path,
@@ -450,8 +450,9 @@ tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *e
   if (!dicts) return no_memory(csv, error);
   int *columns = (int *)(dicts + targets);
   for (int t = 0; t < read->target_count; t++) columns[t] = read->targets[t].column;
-  struct reading reading = { .csv = csv, .read = read, .columns = columns,
-                             .target_count = read->target_count };
+  struct reading reading = {
+    .csv = csv, .read = read, .columns = columns, .target_count = read->target_count
+  };
   status = run(&reading, read->rows[0], read->rows[read->parts], error);
   if (!status) status = finish(&reading, dicts, error);
   free_reading(&reading);

@@ -85,8 +85,8 @@ void tsr__csv_trim_returns(const tsr__csv *csv, tsr__csv_batch *batch)
   size_t columns = (size_t)batch->columns;
   for (int r = 0; r < batch->rows; r++) {
     uint32_t last = batch->ends[((size_t)r + 1) * columns - 1];
-    uint32_t begin = (columns > 1 ? batch->ends[((size_t)r + 1) * columns - 2]
-                                  : batch->begins[r]) + 1;
+    uint32_t begin =
+        (columns > 1 ? batch->ends[((size_t)r + 1) * columns - 2] : batch->begins[r]) + 1;
     bool trim = csv->dialect.newline == '\n' && last > begin && batch->base[last - 1] == '\r';
     batch->lasts[r] = last - trim;
   }

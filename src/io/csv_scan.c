@@ -17,7 +17,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define TARGET_AVX2 __attribute__((target("avx2,bmi,popcnt")))
-#define TARGET_AVX512 __attribute__((target("avx512bw,bmi,popcnt")))
+#define TARGET_AVX512 __attribute__((target("avx512bw,avx512vbmi2,bmi,popcnt")))
 #endif
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -169,7 +169,8 @@ ALWAYS_INLINE void count_body(const tsr__csv_dialect *d, const char *from, const
       carry = (struct carry){ newline, returns, begins };
     }
   }
-  *out = (tsr__csv_granule){ .ends = { (uint32_t)ends0, (uint32_t)ends1 }, .flips = flip & 1,
+  *out = (tsr__csv_granule){ .ends = { (uint32_t)ends0, (uint32_t)ends1 },
+                             .flips = flip & 1,
                              .stray = { stray0 != 0, stray1 != 0 } };
 }
 
@@ -181,18 +182,56 @@ ALWAYS_INLINE uint64_t lowest(uint64_t mask, size_t n)
   return mask & ~rest;
 }
 
+/* Writes base + i for each bit i of the marks, and up to TSR__CSV_SLACK values behind them. */
+typedef void spread_fn(uint64_t marks, uint32_t base, uint32_t *out);
+
+struct flattener {
+  mask_fn *masks;
+  spread_fn *spread;
+};
+
+ALWAYS_INLINE void spread_bits(uint64_t marks, uint32_t base, uint32_t *out)
+{
+  /* Four at a time: where fewer are left, what is written is overwritten by the next word. */
+  for (; marks; out += 4)
+    for (int i = 0; i < 4; i++, marks &= marks - 1)
+      out[i] = base + (uint32_t)(marks ? __builtin_ctzll(marks) : 0);
+}
+
+#if defined(__x86_64__)
+TARGET_AVX512 static inline void spread_avx512(uint64_t marks, uint32_t base, uint32_t *out)
+{
+  static const uint8_t count[64] = {
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+    22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
+    44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
+  };
+  __m512i bits = _mm512_maskz_compress_epi8(marks, _mm512_loadu_si512(count));
+  __m512i first = _mm512_set1_epi32((int)base);
+  int n = __builtin_popcountll(marks);
+  _mm512_storeu_si512(out,
+                      _mm512_add_epi32(first, _mm512_cvtepu8_epi32(_mm512_castsi512_si128(bits))));
+  if (n <= 16) return;
+  __m128i second = _mm512_extracti32x4_epi32(bits, 1);
+  _mm512_storeu_si512(out + 16, _mm512_add_epi32(first, _mm512_cvtepu8_epi32(second)));
+  if (n <= 32) return;
+  __m128i third = _mm512_extracti32x4_epi32(bits, 2), last = _mm512_extracti32x4_epi32(bits, 3);
+  _mm512_storeu_si512(out + 32, _mm512_add_epi32(first, _mm512_cvtepu8_epi32(third)));
+  _mm512_storeu_si512(out + 48, _mm512_add_epi32(first, _mm512_cvtepu8_epi32(last)));
+}
+#endif
+
 ALWAYS_INLINE size_t flatten_body(const tsr__csv_dialect *d, const char *from, const char *to,
-                                  tsr__csv_flat *flat, mask_fn *masks)
+                                  tsr__csv_flat *flat, struct flattener with)
 {
   char bytes[KINDS];
   mask_rows m;
   uint64_t flip = 0;
   size_t count = 0, newlines = 0;
   kinds_of(d, bytes);
-  for (const char *piece = from; piece < to && count < flat->want;
-       piece += 64 * TSR__CSV_WORDS) {
+  for (const char *piece = from; piece < to && count < flat->want; piece += 64 * TSR__CSV_WORDS) {
     int words = words_of(piece, to);
-    masks(piece, words, bytes, SEPARATOR + 1, m);
+    with.masks(piece, words, bytes, SEPARATOR + 1, m);
     for (int w = 0; w < words && count < flat->want; w++) {
       const char *at = piece + 64 * w;
       uint64_t quote = m[QUOTE][w], inside = flip;
@@ -207,8 +246,7 @@ ALWAYS_INLINE size_t flatten_body(const tsr__csv_dialect *d, const char *from, c
         here = flat->want - count;
       }
       newlines += (size_t)__builtin_popcountll(marks & m[NEWLINE][w]);
-      uint32_t base = (uint32_t)(at - from), *next = flat->ends + count;
-      for (; marks; marks &= marks - 1) *next++ = base + (uint32_t)__builtin_ctzll(marks);
+      with.spread(marks, (uint32_t)(at - from), flat->ends + count);
       count += here;
     }
   }
@@ -227,10 +265,11 @@ static void count_baseline(const tsr__csv_dialect *d, const char *from, const ch
 static size_t flatten_baseline(const tsr__csv_dialect *d, const char *from, const char *to,
                                tsr__csv_flat *flat)
 {
-  return flatten_body(d, from, to, flat, masks_baseline);
+  return flatten_body(d, from, to, flat, (struct flattener){ masks_baseline, spread_bits });
 }
 
-static const tsr__csv_scan scan_baseline = { "baseline", masks_baseline, count_baseline, flatten_baseline };
+static const tsr__csv_scan scan_baseline = { "baseline", masks_baseline, count_baseline,
+                                             flatten_baseline };
 
 #if defined(__x86_64__)
 TARGET_AVX2 static void count_avx2(const tsr__csv_dialect *d, const char *from, const char *to,
@@ -239,14 +278,14 @@ TARGET_AVX2 static void count_avx2(const tsr__csv_dialect *d, const char *from, 
   count_body(d, from, to, out, masks_avx2);
 }
 
-TARGET_AVX2 static size_t flatten_avx2(const tsr__csv_dialect *d, const char *from,
-                                       const char *to, tsr__csv_flat *flat)
+TARGET_AVX2 static size_t flatten_avx2(const tsr__csv_dialect *d, const char *from, const char *to,
+                                       tsr__csv_flat *flat)
 {
-  return flatten_body(d, from, to, flat, masks_avx2);
+  return flatten_body(d, from, to, flat, (struct flattener){ masks_avx2, spread_bits });
 }
 
-TARGET_AVX512 static void count_avx512(const tsr__csv_dialect *d, const char *from,
-                                       const char *to, tsr__csv_granule *out)
+TARGET_AVX512 static void count_avx512(const tsr__csv_dialect *d, const char *from, const char *to,
+                                       tsr__csv_granule *out)
 {
   count_body(d, from, to, out, masks_avx512);
 }
@@ -254,7 +293,7 @@ TARGET_AVX512 static void count_avx512(const tsr__csv_dialect *d, const char *fr
 TARGET_AVX512 static size_t flatten_avx512(const tsr__csv_dialect *d, const char *from,
                                            const char *to, tsr__csv_flat *flat)
 {
-  return flatten_body(d, from, to, flat, masks_avx512);
+  return flatten_body(d, from, to, flat, (struct flattener){ masks_avx512, spread_avx512 });
 }
 
 static const tsr__csv_scan scan_avx2 = { "avx2", masks_avx2, count_avx2, flatten_avx2 };
@@ -267,7 +306,7 @@ const tsr__csv_scan *tsr__csv_scan_for(const tsr_runtime *rt)
 #if defined(__x86_64__)
   const char *isa = rt->isa[0] ? rt->isa : rt->opts.isa;
   bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi");
-  bool avx512 = avx2 && __builtin_cpu_supports("avx512bw");
+  bool avx512 = avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi2");
   if (isa && strcmp(isa, "baseline") == 0) return &scan_baseline;
   if (avx512 && !(isa && strcmp(isa, "avx2") == 0)) return &scan_avx512;
   if (avx2) return &scan_avx2;

@@ -96,12 +96,12 @@ void tsr__decimal_close(tsr__decimal *decimal)
 /* ---- reading the text ------------------------------------------------------------------- */
 
 struct scanned {
-  uint64_t w;            /* the first 19 significant digits */
-  int64_t q;             /* value = w * 10^q (more when `cut`) */
-  const char *digits;    /* the first significant digit */
-  const char *stop;      /* behind the last digit */
-  bool negative, cut;    /* cut: digits were left out of w */
-  bool integer;          /* neither point nor exponent */
+  uint64_t w;         /* the first 19 significant digits */
+  int64_t q;          /* value = w * 10^q (more when `cut`) */
+  const char *digits; /* the first significant digit */
+  const char *stop;   /* behind the last digit */
+  bool negative, cut; /* cut: digits were left out of w */
+  bool integer;       /* neither point nor exponent */
 };
 
 static inline bool is_digit(char c)
@@ -119,7 +119,8 @@ static inline bool eight_digits(const char *at, uint64_t *out)
   if ((low | high) & UINT64_C(0x8080808080808080)) return false;
   x = low * 10 + (low >> 8);
   x = ((x & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
-       ((x >> 16) & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001)) >> 32;
+       ((x >> 16) & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001)) >>
+      32;
   *out = x & UINT32_MAX;
   return true;
 }
@@ -130,7 +131,8 @@ static const char *take_digits(const char *at, const char *end, uint64_t *w, int
   uint64_t eight;
   while (end - at >= 8 && *count <= 11 && eight_digits(at, &eight)) {
     if (*w) *count += 8;
-    else for (uint64_t rest = eight; rest; rest /= 10) *count += 1;
+    else
+      for (uint64_t rest = eight; rest; rest /= 10) *count += 1;
     *w = *w * 100000000 + eight;
     at += 8;
   }

@@ -15,10 +15,10 @@ tsr__decimal *tsr__decimal_open(tsr__heap *heap);
 void tsr__decimal_close(tsr__decimal *decimal);
 
 typedef enum tsr__number {
-  TSR__NUMBER_NONE,  /* no number */
-  TSR__NUMBER_INT,   /* digits only, fits i64 */
-  TSR__NUMBER_BIG,   /* digits only, does not fit i64 */
-  TSR__NUMBER_FLOAT  /* has a point or an exponent, or is inf or nan */
+  TSR__NUMBER_NONE, /* no number */
+  TSR__NUMBER_INT,  /* digits only, fits i64 */
+  TSR__NUMBER_BIG,  /* digits only, does not fit i64 */
+  TSR__NUMBER_FLOAT /* has a point or an exponent, or is inf or nan */
 } tsr__number;
 
 /* Reads all of at[0..length) as a number: [+-] digits [. digits] [e [+-] digits] with a digit on

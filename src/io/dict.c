@@ -24,14 +24,16 @@ void tsr__dict_local_free(tsr__dict_local *local)
   *local = (tsr__dict_local){ 0 };
 }
 
-/* ---- hashing short texts ------------------------------------------------------------------ */
+/* ---- keys --------------------------------------------------------------------------------- */
 
 __extension__ typedef unsigned __int128 wide;
 
-static inline uint64_t load(const char *at, size_t count)
+static const uint64_t k1 = UINT64_C(0x9e3779b97f4a7c15), k2 = UINT64_C(0xd6e8feb86659fd93);
+
+static inline uint64_t load(const char *at)
 {
-  uint64_t x = 0;
-  memcpy(&x, at, count);
+  uint64_t x;
+  memcpy(&x, at, 8);
   return x;
 }
 
@@ -41,22 +43,47 @@ static inline uint64_t fold(uint64_t a, uint64_t b)
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Inlined here because most texts of a table are shorter than a call: two overlapping loads
- * cover 8 to 16 bytes. */
-static inline uint64_t hash_text(const char *at, size_t length)
+/* Two hashes for a key of more than 16 bytes; the last two loads may overlap the others. */
+static void hash_long(const char *at, size_t length, tsr__dict_key *key)
 {
-  const uint64_t k1 = UINT64_C(0x9e3779b97f4a7c15), k2 = UINT64_C(0xd6e8feb86659fd93);
-  uint64_t seed = length * k2;
-  while (length > 16) {
-    seed = fold(load(at, 8) ^ k1 ^ seed, load(at + 8, 8) ^ k2);
-    at += 16;
-    length -= 16;
+  const char *last = at + length - 16;
+  uint64_t a = length * k2, b = k1;
+  for (; at < last; at += 16) {
+    a = fold(a ^ load(at) ^ k1, load(at + 8) ^ k2);
+    b = (b ^ load(at)) * k2 + load(at + 8);
   }
-  uint64_t a, b = 0;
-  if (length >= 8) a = load(at, 8), b = load(at + length - 8, 8);
-  else if (length >= 4) a = load(at, 4), b = load(at + length - 4, 4);
-  else a = length ? load(at, 1) | load(at + length / 2, 1) << 8 | load(at + length - 1, 1) << 16 : 0;
-  return fold(a ^ k1 ^ seed, b ^ k2);
+  key->a = fold(a ^ load(last) ^ k1, load(last + 8) ^ k2);
+  key->b = (b ^ load(last)) * k2 + load(last + 8);
+}
+
+static inline uint64_t low_bytes(uint64_t x, size_t count)
+{
+  return count ? x & UINT64_MAX >> (64 - 8 * count) : 0;
+}
+
+/* 16 bytes behind the text are readable. Made here rather than by tsr__hash because most texts
+ * of a table are shorter than a call takes. */
+static inline tsr__dict_key key_of_padded(const char *at, size_t length)
+{
+  tsr__dict_key key = { .length = (uint32_t)length };
+  if (length <= 8) {
+    key.a = low_bytes(load(at), length);
+  } else if (length <= 16) {
+    key.a = load(at);
+    key.b = low_bytes(load(at + 8), length - 8);
+  } else {
+    hash_long(at, length, &key);
+  }
+  key.hash = fold(key.a ^ k1, key.b ^ k2 ^ length);
+  return key;
+}
+
+static tsr__dict_key key_of(const char *at, size_t length)
+{
+  char padded[32] = { 0 };
+  if (length > 16) return key_of_padded(at, length);
+  if (length) memcpy(padded, at, length);
+  return key_of_padded(padded, length);
 }
 
 /* ---- local dictionaries ------------------------------------------------------------------- */
@@ -66,10 +93,12 @@ static bool rehash(tsr__dict_local *local, size_t slot_count)
   tsr__dict_slot *slots = tsr__new_raw(local->heap, slot_count * sizeof *slots);
   if (!slots) return false;
   for (size_t i = 0; i < slot_count; i++) slots[i].entry = -1;
-  for (int32_t e = 0; e < local->count; e++) {
-    size_t at = local->entries[e].hash & (slot_count - 1);
+  for (size_t i = 0; i < local->slot_count; i++) {
+    const tsr__dict_slot *slot = &local->slots[i];
+    if (slot->entry < 0) continue;
+    size_t at = slot->hash & (slot_count - 1);
     while (slots[at].entry >= 0) at = (at + 1) & (slot_count - 1);
-    slots[at] = (tsr__dict_slot){ (uint32_t)(local->entries[e].hash >> 32), e };
+    slots[at] = *slot;
   }
   tsr__del(local->heap, local->slots, local->slot_count * sizeof *local->slots);
   local->slots = slots;
@@ -83,10 +112,10 @@ static int32_t fail(tsr__dict_local *local)
   return -1;
 }
 
-/* Adds an entry whose slot is not there yet. */
-static int32_t add(tsr__dict_local *local, const char *text, size_t length, uint64_t hash)
+/* Adds a text that is not there yet. */
+static int32_t add(tsr__dict_local *local, const char *text, const tsr__dict_key *key)
 {
-  if (local->count == INT32_MAX || length > UINT32_MAX) return fail(local);
+  if (local->count == INT32_MAX) return fail(local);
   size_t need = (size_t)local->count + 1;
   if (need * 2 > local->slot_count) {
     size_t slots = local->slot_count ? local->slot_count * 2 : 64;
@@ -95,37 +124,57 @@ static int32_t add(tsr__dict_local *local, const char *text, size_t length, uint
   if (!tsr__grow(local->heap, (void **)&local->entries, &local->capacity, need,
                  sizeof *local->entries))
     return fail(local);
-  size_t at = hash & (local->slot_count - 1);
+  size_t at = key->hash & (local->slot_count - 1);
   while (local->slots[at].entry >= 0) at = (at + 1) & (local->slot_count - 1);
-  local->slots[at] = (tsr__dict_slot){ (uint32_t)(hash >> 32), local->count };
-  local->entries[local->count] =
-      (tsr__dict_entry){ .text = text, .hash = hash, .length = (uint32_t)length, .code = -1 };
+  local->slots[at] = (tsr__dict_slot){ key->a, key->b, key->hash, key->length, local->count };
+  local->entries[local->count] = (tsr__dict_entry){ .key = *key, .code = -1, .text = text };
   return local->count++;
 }
 
-static inline int32_t find(const tsr__dict_local *local, const char *text, size_t length,
-                           uint64_t hash)
+static inline int32_t find(const tsr__dict_local *local, const char *text, const tsr__dict_key *key)
 {
   if (!local->slot_count) return -1;
   size_t mask = local->slot_count - 1;
-  for (size_t at = hash & mask; local->slots[at].entry >= 0; at = (at + 1) & mask) {
-    if (local->slots[at].tag != (uint32_t)(hash >> 32)) continue;
-    const tsr__dict_entry *entry = &local->entries[local->slots[at].entry];
-    if (entry->length == length && memcmp(entry->text, text, length) == 0)
-      return local->slots[at].entry;
+  for (size_t at = key->hash & mask;; at = (at + 1) & mask) {
+    const tsr__dict_slot *slot = &local->slots[at];
+    if (slot->entry < 0) return -1;
+    if (slot->a != key->a || slot->b != key->b || slot->length != key->length) continue;
+    if (key->length <= 16 || memcmp(local->entries[slot->entry].text, text, key->length) == 0)
+      return slot->entry;
   }
-  return -1;
 }
 
 int32_t tsr__dict_code(tsr__dict_local *local, const char *text, size_t length, bool copy,
                        bool *added)
 {
-  uint64_t hash = hash_text(text, length);
-  int32_t code = find(local, text, length, hash);
-  *added = code < 0;
+  *added = false;
+  if (length > UINT32_MAX) return fail(local);
+  tsr__dict_key key = key_of(text, length);
+  int32_t code = find(local, text, &key);
   if (code >= 0) return code;
+  *added = true;
   if (copy && !(text = tsr__arena_text(&local->arena, text, length))) return fail(local);
-  return add(local, text, length, hash);
+  return add(local, text, &key);
+}
+
+uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__csv_field *texts, int count,
+                         int32_t *codes)
+{
+  tsr__dict_key keys[64];
+  uint64_t added = 0;
+  size_t mask = local->slot_count - 1;
+  for (int i = 0; i < count; i++) {
+    keys[i] = key_of_padded(texts[i].at, texts[i].length);
+    if (local->slot_count) __builtin_prefetch(&local->slots[keys[i].hash & mask]);
+  }
+  for (int i = 0; i < count; i++) {
+    codes[i] = find(local, texts[i].at, &keys[i]);
+    if (codes[i] >= 0) continue;
+    codes[i] = add(local, texts[i].at, &keys[i]);
+    added |= UINT64_C(1) << i;
+    if (codes[i] < 0) break;
+  }
+  return added;
 }
 
 /* ---- unifying ------------------------------------------------------------------------------ */
@@ -142,7 +191,7 @@ void tsr__dict_release(tsr__dict *dict)
 static tsr__dict *freeze(tsr__heap *heap, const tsr__dict_local *all)
 {
   size_t bytes = 0;
-  for (int32_t e = 0; e < all->count; e++) bytes += all->entries[e].length;
+  for (int32_t e = 0; e < all->count; e++) bytes += all->entries[e].key.length;
   tsr__dict *dict = tsr__new(heap, sizeof *dict);
   if (!dict) return NULL;
   dict->heap = heap;
@@ -158,9 +207,12 @@ static tsr__dict *freeze(tsr__heap *heap, const tsr__dict_local *all)
   }
   int64_t at = 0;
   for (int32_t e = 0; e < all->count; e++) {
+    const tsr__dict_entry *entry = &all->entries[e];
     dict->offsets[e] = at;
-    memcpy(dict->bytes + at, all->entries[e].text, all->entries[e].length);
-    at += all->entries[e].length;
+    /* Short texts stand in their keys: the file's bytes are far away by now. */
+    memcpy(dict->bytes + at, entry->key.length <= 16 ? (const char *)&entry->key : entry->text,
+           entry->key.length);
+    at += entry->key.length;
   }
   dict->offsets[all->count] = at;
   dict->bytes[at] = 0;
@@ -169,13 +221,16 @@ static tsr__dict *freeze(tsr__heap *heap, const tsr__dict_local *all)
 
 tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
 {
+  enum { AHEAD = 16 };
   tsr__dict_local all;
   tsr__dict_local_init(&all, heap);
   for (int l = 0; l < count; l++)
     for (int32_t e = 0; e < locals[l]->count; e++) {
       tsr__dict_entry *entry = &locals[l]->entries[e];
-      entry->code = find(&all, entry->text, entry->length, entry->hash);
-      if (entry->code < 0) entry->code = add(&all, entry->text, entry->length, entry->hash);
+      if (all.slot_count && e + AHEAD < locals[l]->count)
+        __builtin_prefetch(&all.slots[entry[AHEAD].key.hash & (all.slot_count - 1)]);
+      entry->code = find(&all, entry->text, &entry->key);
+      if (entry->code < 0) entry->code = add(&all, entry->text, &entry->key);
       if (entry->code < 0) {
         tsr__dict_local_free(&all);
         return NULL;
@@ -208,7 +263,7 @@ bool tsr__utf8_valid(const char *text, size_t length)
 {
   size_t at = 0;
   while (at < length) {
-    if (length - at >= 8 && !(load(text + at, 8) & UINT64_C(0x8080808080808080))) {
+    if (length - at >= 8 && !(load(text + at) & UINT64_C(0x8080808080808080))) {
       at += 8;
       continue;
     }

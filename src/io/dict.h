@@ -5,16 +5,30 @@
 
 #include "io/csv.h"
 
-typedef struct tsr__dict_entry {
-  const char *text;  /* in the file's bytes, or in the arena */
-  uint64_t hash;
+/* A run of bytes in a file's text. */
+typedef struct tsr__csv_field {
+  const char *at;
+  size_t length;
+} tsr__csv_field;
+
+/* What texts are compared by: up to 16 bytes themselves, padded with zeros; of longer ones two
+ * hashes, and then the bytes. */
+typedef struct tsr__dict_key {
+  uint64_t a, b, hash;
   uint32_t length;
-  int32_t code;      /* after tsr__dict_unify: the code in the dictionary */
+} tsr__dict_key;
+
+typedef struct tsr__dict_entry {
+  tsr__dict_key key;
+  int32_t code;     /* after tsr__dict_unify: the code in the dictionary */
+  const char *text; /* in the file's bytes, or in the arena */
 } tsr__dict_entry;
 
+/* Half a cache line, so that a look-up in a large dictionary misses once. */
 typedef struct tsr__dict_slot {
-  uint32_t tag;      /* upper half of the hash */
-  int32_t entry;     /* -1: free */
+  uint64_t a, b, hash;
+  uint32_t length;
+  int32_t entry; /* -1: free */
 } tsr__dict_slot;
 
 typedef struct tsr__dict_local {
@@ -27,7 +41,7 @@ typedef struct tsr__dict_local {
   size_t slot_count; /* a power of two, or 0 */
   char *scratch;     /* for text without its doubled quotes */
   size_t scratch_size;
-  bool failed;       /* out of memory, or 2^31 entries */
+  bool failed; /* out of memory, or 2^31 entries */
 } tsr__dict_local;
 
 void tsr__dict_local_init(tsr__dict_local *local, tsr__heap *heap);
@@ -37,6 +51,11 @@ void tsr__dict_local_free(tsr__dict_local *local);
  * `copy`. Returns -1 and sets `failed` out of memory. */
 int32_t tsr__dict_code(tsr__dict_local *local, const char *text, size_t length, bool copy,
                        bool *added);
+
+/* The codes of up to 64 texts in their order; bit i of the result: text i was added. The bytes are
+ * borrowed until unify, and 16 bytes behind each text must be readable. */
+uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__csv_field *texts, int count,
+                         int32_t *codes);
 
 /* Unifies `count` local dictionaries in order; fills their entries' codes. NULL: out of memory,
  * or more than 2^31 - 1 texts. Returns a dictionary with one reference, owned by the caller. */

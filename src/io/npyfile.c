@@ -82,7 +82,10 @@ static bool take_text(struct header *h, char *out, size_t size)
 
 static tsr_status read_descr(struct header *h)
 {
-  static const struct { const char *descr; tsr_dtype dtype; } known[] = {
+  static const struct {
+    const char *descr;
+    tsr_dtype dtype;
+  } known[] = {
     { "|b1", TSR_BOOL }, { "?", TSR_BOOL },  { "b1", TSR_BOOL }, { "<i4", TSR_I32 },
     { "<i8", TSR_I64 },  { "<f4", TSR_F32 }, { "<f8", TSR_F64 },
   };
@@ -191,7 +194,8 @@ struct file {
   const char *path;
   int fd;
   int64_t size;
-  int64_t data_at;   /* offset of the data */
+  int64_t header_at, header_size;
+  int64_t data_at; /* offset of the data */
   int64_t data_size;
 };
 
@@ -232,8 +236,7 @@ static tsr_status open_file(struct file *file, tsr__error *error)
 }
 
 /* Where the header's text lies. */
-static tsr_status read_prefix(const struct file *file, int64_t *at, int64_t *length,
-                              tsr__error *error)
+static tsr_status read_prefix(struct file *file, tsr__error *error)
 {
   unsigned char p[12] = { 0 };
   size_t have = file->size < 12 ? (size_t)file->size : 12;
@@ -243,21 +246,24 @@ static tsr_status read_prefix(const struct file *file, int64_t *at, int64_t *len
                           "%s: is a .npz archive; unpack it, each member is a .npy file",
                           file->path);
   if (have < 6 || memcmp(p, "\x93NUMPY", 6) != 0)
-    return tsr__error_set(error, TSR_EPARSE, "%s: is no .npy file, it does not begin with \\x93NUMPY",
-                          file->path);
-  if (have > 6 && (p[6] < 1 || p[6] > 3))
-    return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: is of .npy version %d, expected 1, 2 or 3", file->path, p[6]);
-  *at = p[6] == 1 ? 10 : 12;
-  *length = p[8] | p[9] << 8;
-  if (p[6] > 1) *length |= (int64_t)p[10] << 16 | (int64_t)p[11] << 24;
-  if (file->size < *at || *length > file->size - *at)
     return tsr__error_set(error, TSR_EPARSE,
-                          "%s: is cut off: its header is to end at byte %" PRId64 ", the file has %"
-                          PRId64, file->path, *at + *length, file->size);
-  if (*length > HEADER_MAX)
-    return tsr__error_set(error, TSR_EPARSE, "%s: its header is to take %" PRId64
-                          " bytes, more than any array needs", file->path, *length);
+                          "%s: is no .npy file, it does not begin with \\x93NUMPY", file->path);
+  if (have > 6 && (p[6] < 1 || p[6] > 3))
+    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is of .npy version %d, expected 1, 2 or 3",
+                          file->path, p[6]);
+  int64_t at = p[6] == 1 ? 10 : 12, length = p[8] | p[9] << 8;
+  if (p[6] > 1) length |= (int64_t)p[10] << 16 | (int64_t)p[11] << 24;
+  if (file->size < at || length > file->size - at)
+    return tsr__error_set(error, TSR_EPARSE,
+                          "%s: is cut off: its header is to end at byte %" PRId64
+                          ", the file has %" PRId64,
+                          file->path, at + length, file->size);
+  if (length > HEADER_MAX)
+    return tsr__error_set(error, TSR_EPARSE,
+                          "%s: its header is to take %" PRId64 " bytes, more than any array needs",
+                          file->path, length);
+  file->header_at = at;
+  file->header_size = length;
   return TSR_OK;
 }
 
@@ -274,8 +280,9 @@ static tsr_status check_size(struct file *file, const struct header *h, tsr__err
                           file->path);
   if (bytes > file->size - file->data_at)
     return tsr__error_set(error, TSR_EPARSE,
-                          "%s: is cut off: its shape takes %" PRId64 " bytes of data, the file has %"
-                          PRId64, file->path, bytes, file->size - file->data_at);
+                          "%s: is cut off: its shape takes %" PRId64
+                          " bytes of data, the file has %" PRId64,
+                          file->path, bytes, file->size - file->data_at);
   file->data_size = bytes;
   return TSR_OK;
 }
@@ -306,8 +313,7 @@ static tsr_status map_data(const struct file *file, tsr__npy *out, tsr__error *e
 {
   bool aligned = file->data_at % (int64_t)tsr_dtype_size(out->dtype) == 0;
   size_t size = (size_t)(aligned ? file->data_at + file->data_size : file->data_size + 1);
-  void *map = aligned ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, file->fd, 0)
-                      : map_anonymous(size);
+  void *map = aligned ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, file->fd, 0) : map_anonymous(size);
   if (map == MAP_FAILED) return io_error(file->path, "map", error);
   if (!aligned && read_at(file, map, (size_t)file->data_size, file->data_at)) {
     tsr_status status = read_error(file, error);

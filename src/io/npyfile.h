@@ -10,7 +10,7 @@
 typedef struct tsr__npy {
   tsr_dtype dtype;
   tsr_shape shape;
-  const void *data;    /* inside the mapping; as in NumPy (bool = bytes) */
+  const void *data; /* inside the mapping; as in NumPy (bool = bytes) */
   void *map;
   size_t map_size;
 } tsr__npy;

@@ -8,14 +8,10 @@
 #include <stdio.h>
 
 static const char *const move_names[] = {
-  [TSR__MOVE_SLICE] = "slice",
-  [TSR__MOVE_PERMUTE] = "permute",
-  [TSR__MOVE_ALL_TO_ALL] = "all-to-all",
-  [TSR__MOVE_ALL_GATHER] = "all-gather",
-  [TSR__MOVE_BROADCAST] = "broadcast",
-  [TSR__MOVE_REMATERIALISE] = "rematerialise",
-  [TSR__MOVE_ALL_REDUCE] = "all-reduce",
-  [TSR__MOVE_ROWS] = "rebalance",
+  [TSR__MOVE_SLICE] = "slice",           [TSR__MOVE_PERMUTE] = "permute",
+  [TSR__MOVE_ALL_TO_ALL] = "all-to-all", [TSR__MOVE_ALL_GATHER] = "all-gather",
+  [TSR__MOVE_BROADCAST] = "broadcast",   [TSR__MOVE_REMATERIALISE] = "rematerialise",
+  [TSR__MOVE_ALL_REDUCE] = "all-reduce", [TSR__MOVE_ROWS] = "rebalance",
 };
 
 static const char *file_of(const char *site)
@@ -83,7 +79,8 @@ static void add_moved(const tsr__program *program, const tsr__note *note, tsr__t
   add_who(program, own ? note->node : note->user, out);
   tsr__text_add(out, " %s\n", causes[note->cause]);
   if (note->move == TSR__MOVE_REMATERIALISE)
-    tsr__text_add(out, "    warning: the two tilings have nothing in common, so nearly all of it moves\n");
+    tsr__text_add(
+        out, "    warning: the two tilings have nothing in common, so nearly all of it moves\n");
 }
 
 static void add_bytes(const tsr__note *note, const int64_t (*counted)[2], tsr__text *out)

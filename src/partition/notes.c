@@ -12,8 +12,8 @@ typedef struct maker {
   tsr__partitioned *out;
   tsr__error *error;
   size_t capacity;
-  int *stage;            /* by node */
-  int *users;            /* by node: how many others read it */
+  int *stage; /* by node */
+  int *users; /* by node: how many others read it */
   tsr__accum *accums;
   int *of_node;
   int accum_count;

@@ -16,14 +16,15 @@ typedef struct rewrite {
   const tsr__program *in;
   const tsr__flow *flow;
   tsr__partitioned *out;
-  int32_t *first_move;  /* by node of the result: its newest RESHARD, -1 = none */
-  int32_t *next_move;   /* by RESHARD node: the one before it of the same operand */
+  int32_t *first_move; /* by node of the result: its newest RESHARD, -1 = none */
+  int32_t *next_move;  /* by RESHARD node: the one before it of the same operand */
   tsr__error *error;
 } rewrite;
 
 static tsr_status no_memory(tsr__error *error)
 {
-  return tsr__error_set(error, TSR_ENOMEM, "no memory to plan a program; close scopes that are done");
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "no memory to plan a program; close scopes that are done");
 }
 
 /* ---- adding nodes ---- */
@@ -55,7 +56,8 @@ static place_text say_place(const tsr__gnode *node, const tsr_sharding *at)
   place_text out;
   char type[140];
   tsr_type_text((tsr_dtype)node->dtype, tsr__gnode_shape(node), at, type, sizeof type);
-  if (at->mesh) snprintf(out.text, sizeof out.text, "%s on mesh (%s)", type, tsr_mesh_text(at->mesh));
+  if (at->mesh)
+    snprintf(out.text, sizeof out.text, "%s on mesh (%s)", type, tsr_mesh_text(at->mesh));
   else snprintf(out.text, sizeof out.text, "%s, unplaced", type);
   return out;
 }
@@ -65,11 +67,12 @@ static tsr_status check_move(rewrite *r, int user, const tsr__gnode *operand,
 {
   const char *name = tsr__ops[r->in->nodes[user].op].name, *site = site_of(r, user);
   if (from->mesh && to->mesh && !tsr__same_devices(from->mesh, to->mesh))
-    return tsr__error_set(r->error, TSR_EAXIS,
-                          "tsr_%s: %s is needed as %s: the meshes are over different devices; put one "
-                          "of them on the other's devices%s%s",
-                          name, say_place(operand, from).text, say_place(operand, to).text,
-                          site ? "\n    used at " : "", site ? site : "");
+    return tsr__error_set(
+        r->error, TSR_EAXIS,
+        "tsr_%s: %s is needed as %s: the meshes are over different devices; put one "
+        "of them on the other's devices%s%s",
+        name, say_place(operand, from).text, say_place(operand, to).text,
+        site ? "\n    used at " : "", site ? site : "");
   return TSR_OK;
 }
 
@@ -78,11 +81,11 @@ static tsr_status check_rows(rewrite *r, int user, int operand, const tsr_shardi
 {
   const tsr__gnode *node = &r->in->nodes[operand];
   if (!r->flow->ragged[operand]) return TSR_OK;
-  return tsr__error_set(r->error, TSR_EUNSUPPORTED,
-                        "tsr_%s: %s, whose rows lie as a filter left them, is needed as %s; rebalance "
-                        "it first",
-                        tsr__ops[r->in->nodes[user].op].name, say_place(node, from).text,
-                        say_place(node, to).text);
+  return tsr__error_set(
+      r->error, TSR_EUNSUPPORTED,
+      "tsr_%s: %s, whose rows lie as a filter left them, is needed as %s; rebalance "
+      "it first",
+      tsr__ops[r->in->nodes[user].op].name, say_place(node, from).text, say_place(node, to).text);
 }
 
 static int cause_of(const tsr__gnode *user, int i, const tsr_sharding *from, const tsr_sharding *to)
@@ -108,10 +111,14 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
   int sharding = tsr__program_sharding(program, to);
   for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
     if (program->nodes[m].sharding == sharding) return m;
-  tsr__gnode move = { .op = TSR__OP_RESHARD, .dtype = node.dtype, .rank = node.rank,
-                      .flags = TSR__PLACED, .sharding = (uint16_t)sharding,
+  tsr__gnode move = { .op = TSR__OP_RESHARD,
+                      .dtype = node.dtype,
+                      .rank = node.rank,
+                      .flags = TSR__PLACED,
+                      .sharding = (uint16_t)sharding,
                       .cause = (uint8_t)cause_of(&r->in->nodes[user], i, &from, to),
-                      .in = { at, -1, -1 }, .param = -1 };
+                      .in = { at, -1, -1 },
+                      .param = -1 };
   memcpy(move.dims, node.dims, sizeof move.dims);
   int index = add_node(r, &move, -1, site_of(r, user));
   if (index < 0) return -1;

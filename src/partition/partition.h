@@ -13,46 +13,46 @@
 
 /* What a note's communication is, by the reshard ladder. */
 enum tsr__move {
-  TSR__MOVE_SLICE,        /* replicated -> sharded: each device keeps its part; no bytes */
-  TSR__MOVE_PERMUTE,      /* same parts on other devices */
-  TSR__MOVE_ALL_TO_ALL,   /* sharding moves between dims */
-  TSR__MOVE_ALL_GATHER,   /* an axis is dropped */
-  TSR__MOVE_BROADCAST,    /* from one device (unplaced data) to others */
-  TSR__MOVE_REMATERIALISE,/* gather all, then slice: legal, always reported as a warning */
-  TSR__MOVE_ALL_REDUCE,   /* partials of reductions */
-  TSR__MOVE_ROWS          /* rows with run-time sizes: rebalance; bytes known after the run only */
+  TSR__MOVE_SLICE,         /* replicated -> sharded: each device keeps its part; no bytes */
+  TSR__MOVE_PERMUTE,       /* same parts on other devices */
+  TSR__MOVE_ALL_TO_ALL,    /* sharding moves between dims */
+  TSR__MOVE_ALL_GATHER,    /* an axis is dropped */
+  TSR__MOVE_BROADCAST,     /* from one device (unplaced data) to others */
+  TSR__MOVE_REMATERIALISE, /* gather all, then slice: legal, always reported as a warning */
+  TSR__MOVE_ALL_REDUCE,    /* partials of reductions */
+  TSR__MOVE_ROWS           /* rows with run-time sizes: rebalance; bytes known after the run only */
 };
 
 /* Why. */
 enum tsr__cause {
   TSR__CAUSE_NONE,
-  TSR__CAUSE_ASKED,       /* tsr_reshard, tsr_constrain */
-  TSR__CAUSE_OPERAND,     /* an operand lies differently from the operation that uses it */
-  TSR__CAUSE_UNPLACED,    /* an unplaced operand joins placed ones */
-  TSR__CAUSE_TABLE,       /* a table must be whole where it is looked into */
-  TSR__CAUSE_REDUCED,     /* reduced dims are sharded */
-  TSR__CAUSE_MESH,        /* operands on two meshes */
-  TSR__CAUSE_ROWS         /* even borders after a filter */
+  TSR__CAUSE_ASKED,    /* tsr_reshard, tsr_constrain */
+  TSR__CAUSE_OPERAND,  /* an operand lies differently from the operation that uses it */
+  TSR__CAUSE_UNPLACED, /* an unplaced operand joins placed ones */
+  TSR__CAUSE_TABLE,    /* a table must be whole where it is looked into */
+  TSR__CAUSE_REDUCED,  /* reduced dims are sharded */
+  TSR__CAUSE_MESH,     /* operands on two meshes */
+  TSR__CAUSE_ROWS      /* even borders after a filter */
 };
 
 typedef struct tsr__note {
   uint8_t move, cause;
-  uint8_t axes;            /* mesh axes the data crosses */
+  uint8_t axes; /* mesh axes the data crosses */
   const tsr_mesh *mesh;
-  int32_t node;            /* in the partitioned program: RESHARD, or the (first) reduction */
-  int32_t user;            /* the node on whose account; -1 */
-  int32_t accums;          /* all-reduce: number of accumulators that travel together */
-  int64_t bytes;           /* all devices together; the fixed part */
-  int64_t cheaper_bytes;   /* what the alternative would move; -1 = no cheaper way is known */
-  char cheaper[120];       /* that alternative in words: "put b with spec x,-", "" = none */
+  int32_t node;          /* in the partitioned program: RESHARD, or the (first) reduction */
+  int32_t user;          /* the node on whose account; -1 */
+  int32_t accums;        /* all-reduce: number of accumulators that travel together */
+  int64_t bytes;         /* all devices together; the fixed part */
+  int64_t cheaper_bytes; /* what the alternative would move; -1 = no cheaper way is known */
+  char cheaper[120];     /* that alternative in words: "put b with spec x,-", "" = none */
 } tsr__note;
 
 typedef struct tsr__partitioned {
   tsr__program program;
   tsr__note *notes;
   int note_count;
-  int32_t *origin;         /* [program.node_count]: the input program's node it stands for; -1: inserted */
-  int32_t *home;           /* [input node_count]: the node of `program` that holds the input node */
+  int32_t *origin; /* [program.node_count]: the input program's node it stands for; -1: inserted */
+  int32_t *home;   /* [input node_count]: the node of `program` that holds the input node */
   int home_count;
 } tsr__partitioned;
 

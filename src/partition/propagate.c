@@ -138,7 +138,6 @@ static bool is_source(const tsr__gnode *node)
   return node->op == TSR__OP_IOTA || node->op == TSR__OP_FULL || node->op == TSR__OP_UNIFORM;
 }
 
-
 static bool forward(tsr__flow *flow)
 {
   bool changed = false;
@@ -212,8 +211,8 @@ static void start_node(tsr__flow *flow, int n)
   const tsr__program *program = flow->program;
   const tsr__gnode *node = &program->nodes[n];
   int lowering = tsr__ops[node->op].lowering;
-  bool all_free = node->op == TSR__OP_CONST || lowering == TSR__LOW_TILE ||
-                  lowering == TSR__LOW_FORMULA;
+  bool all_free =
+      node->op == TSR__OP_CONST || lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
   bool ragged = node->flags & TSR__RAGGED || node->op == TSR__OP_COMPACT;
   for (int i = 0; i < 3; i++) {
     if (node->in[i] < 0) continue;
@@ -237,10 +236,11 @@ static tsr_status check_rows(const tsr__flow *flow, int n, tsr__error *error)
     if (operand && operand->rank && operand->dims[0] == TSR__DYNAMIC) seen[flow->ragged[in]] = in;
   }
   if (seen[0] < 0 || seen[1] < 0) return TSR_OK;
-  return tsr__error_set(error, TSR_ESHAPE,
-                        "tsr_%s: one operand's rows lie as a filter left them and the other's at even "
-                        "borders; rebalance the filtered one",
-                        tsr__ops[node->op].name);
+  return tsr__error_set(
+      error, TSR_ESHAPE,
+      "tsr_%s: one operand's rows lie as a filter left them and the other's at even "
+      "borders; rebalance the filtered one",
+      tsr__ops[node->op].name);
 }
 
 tsr_status tsr__flow_run(const tsr__program *program, tsr__arena *arena, tsr__flow *out,
@@ -252,7 +252,8 @@ tsr_status tsr__flow_run(const tsr__program *program, tsr__arena *arena, tsr__fl
   flow.free = tsr__arena_new(arena, count + 1);
   flow.ragged = tsr__arena_new(arena, count + 1);
   if (!flow.at || !flow.free || !flow.ragged)
-    return tsr__error_set(error, TSR_ENOMEM, "no memory to plan a program; close scopes that are done");
+    return tsr__error_set(error, TSR_ENOMEM,
+                          "no memory to plan a program; close scopes that are done");
   for (int n = 0; n < program->node_count; n++) {
     start_node(&flow, n);
     if (check_rows(&flow, n, error)) return error->status;

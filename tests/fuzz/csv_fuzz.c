@@ -88,8 +88,7 @@ static struct result read_file(const char *path, const char *isa, const tsr__csv
   } else {
     const tsr__csv_column *columns;
     r.columns = tsr__csv_columns(csv, &columns);
-    for (int c = 0; c < r.columns && !r.status; c++)
-      read_column(csv, c, r.rows * part / 4, &r);
+    for (int c = 0; c < r.columns && !r.status; c++) read_column(csv, c, r.rows * part / 4, &r);
   }
   tsr__csv_close(csv);
   tsr_runtime_close(rt);

@@ -7,8 +7,8 @@
 
 #include "support/partition_check.h"
 
-static const char *const mesh_texts[] = { "x=1", "x=2", "x=3", "x=4", "x=8",
-                                          "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
+static const char *const mesh_texts[] = { "x=1", "x=2",     "x=3",     "x=4",
+                                          "x=8", "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
 enum { MESHES = sizeof mesh_texts / sizeof *mesh_texts };
 
 /* A spec for `rank` dims that uses each axis at most once. */
@@ -129,7 +129,8 @@ static tsr_array *random_source(maker *m)
 static tsr_array *random_element(maker *m)
 {
   static const tsr__op unary[] = { TSR__OP_NEG, TSR__OP_EXP, TSR__OP_ISNAN, TSR__OP_SQRT };
-  static const tsr__op pairs[] = { TSR__OP_ADD, TSR__OP_DIV, TSR__OP_LT, TSR__OP_EQ, TSR__OP_MAXIMUM };
+  static const tsr__op pairs[] = { TSR__OP_ADD, TSR__OP_DIV, TSR__OP_LT, TSR__OP_EQ,
+                                   TSR__OP_MAXIMUM };
   tsr_array *a = pick(m);
   if (test_range(m->rng, 0, 3) == 0) {
     if (a->dtype == TSR_BOOL) return fixture_make(TSR__OP_NOT, a, NULL, NULL, NULL);
@@ -144,7 +145,7 @@ static tsr_array *random_element(maker *m)
 
 static tsr_array *random_reduction(maker *m)
 {
-  static const tsr__op ops[] = { TSR__OP_SUM, TSR__OP_MEAN, TSR__OP_VAR, TSR__OP_PROD,
+  static const tsr__op ops[] = { TSR__OP_SUM, TSR__OP_MEAN, TSR__OP_VAR,  TSR__OP_PROD,
                                  TSR__OP_ANY, TSR__OP_ALL,  TSR__OP_COUNT };
   tsr_array *a = pick(m), *mask = NULL;
   uint32_t dims = a->shape.rank ? (uint32_t)test_range(m->rng, 0, (1 << a->shape.rank) - 1) : 0;
@@ -189,9 +190,11 @@ static void add_random(maker *m)
 {
   tsr_array *a;
   switch (m->count ? test_range(m->rng, 0, 9) : 0) {
-  case 0: case 1: a = random_leaf(m); break;
+  case 0:
+  case 1: a = random_leaf(m); break;
   case 2: a = random_source(m); break;
-  case 3: case 4: a = random_reduction(m); break;
+  case 3:
+  case 4: a = random_reduction(m); break;
   case 5: a = random_place(m); break;
   case 6: a = random_take(m); break;
   default: a = random_element(m); break;

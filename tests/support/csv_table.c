@@ -101,7 +101,8 @@ static void gather(struct table *t, const tsr__csv_read *read)
     t->nulls[c] = target->nulls;
     for (int p = 0; p < read->parts; p++) {
       int64_t rows = read->rows[p + 1] - read->rows[p];
-      for (int64_t i = 0; i < rows; i++) nulls += (*cell++ = cell_at(target, t->schema[c].type, p, i)).null;
+      for (int64_t i = 0; i < rows; i++)
+        nulls += (*cell++ = cell_at(target, t->schema[c].type, p, i)).null;
       check_tail(target, t->schema[c].type, p, rows);
     }
     CHECK_I64(target->nulls, nulls);
@@ -203,9 +204,10 @@ const char *table_differs(const struct table *a, const struct table *b)
     for (int64_t r = 0; r < a->rows; r++) {
       const struct table_cell *x = &a->cells[c * a->rows + r], *y = &b->cells[c * a->rows + r];
       if (same_cell(x, y)) continue;
-      snprintf(what, sizeof what, "column %s, row %" PRId64 ": %d %" PRIx64 " '%.*s', %d %" PRIx64
-               " '%.*s'", name, r, x->null, x->bits, (int)x->length, x->text ? x->text : "",
-               y->null, y->bits, (int)y->length, y->text ? y->text : "");
+      snprintf(what, sizeof what,
+               "column %s, row %" PRId64 ": %d %" PRIx64 " '%.*s', %d %" PRIx64 " '%.*s'", name, r,
+               x->null, x->bits, (int)x->length, x->text ? x->text : "", y->null, y->bits,
+               (int)y->length, y->text ? y->text : "");
       return what;
     }
   }

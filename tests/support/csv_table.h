@@ -6,8 +6,8 @@
 
 struct table_cell {
   bool null;
-  uint64_t bits;      /* f64 bits, or the integer */
-  const char *text;   /* text columns; in the dictionary */
+  uint64_t bits;    /* f64 bits, or the integer */
+  const char *text; /* text columns; in the dictionary */
   size_t length;
 };
 
@@ -18,13 +18,13 @@ struct table {
   int64_t *nulls;
   struct table_cell *cells; /* column after column */
   tsr__dict **dicts;
-  int retypes;              /* how often a read ended with another type */
+  int retypes; /* how often a read ended with another type */
 };
 
 struct table_how {
   tsr__csv_opts opts;
-  int parts;           /* 0 = 1 */
-  uint64_t seed;       /* 0: even parts; else random borders, empty parts too */
+  int parts;     /* 0 = 1 */
+  uint64_t seed; /* 0: even parts; else random borders, empty parts too */
 };
 
 /* Everything is malloced and freed by table_free; on error `out` is zeroed. */

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "topology/topology.h"
 
@@ -61,6 +63,35 @@ static int64_t box_count(const tsr_box *box, int rank)
   return count;
 }
 
+/* As test_guarded, but given back with the buffer: a test makes thousands. */
+typedef struct guard {
+  void *pages;
+  size_t bytes;
+} guard;
+
+static void drop_guard(void *data, void *user)
+{
+  guard *g = user;
+  (void)data;
+  munmap(g->pages, g->bytes);
+  free(g);
+}
+
+static tsr__buffer *guarded_buffer(tsr_runtime *rt, int device, size_t bytes, bool before)
+{
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (bytes + page - 1) / page * page;
+  guard *g = malloc(sizeof *g);
+  CHECK(g);
+  g->bytes = room + page;
+  g->pages = mmap(NULL, g->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(g->pages != MAP_FAILED);
+  char *start = (char *)g->pages + (before ? page : 0);
+  CHECK(!mprotect((char *)g->pages + (before ? 0 : room), page, PROT_NONE));
+  void *data = before ? start : start + room - bytes;
+  memset(data, 0xA5, bytes);
+  return tsr__buffer_adopt(rt, device, data, bytes, drop_guard, g);
+}
+
 static void make_buffers(kernel_fixture *k, int node)
 {
   const tsr__gnode *g = &k->program.nodes[node];
@@ -68,9 +99,7 @@ static void make_buffers(kernel_fixture *k, int node)
     tsr_box box;
     part_box(k, node, p, &box);
     size_t bytes = tsr__device_bytes((tsr_dtype)g->dtype, box_count(&box, g->rank));
-    void *memory = (node + p) % 2 ? test_guarded(bytes) : test_guarded_before(bytes);
-    memset(memory, 0xA5, bytes);
-    k->buffer[node][p] = tsr__buffer_adopt(k->rt, p, memory, bytes, NULL, NULL);
+    k->buffer[node][p] = guarded_buffer(k->rt, p, bytes, (node + p) % 2);
   }
 }
 

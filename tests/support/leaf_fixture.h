@@ -20,8 +20,7 @@ static inline tsr_array *fixture_leaf(tsr_scope *s, tsr_dtype dtype, tsr_shape s
 
 /* A leaf whose rows lie as a filter left them: `rows` at each position. */
 static inline tsr_array *fixture_ragged(tsr_scope *s, tsr_dtype dtype, tsr_shape shape,
-                                        const tsr_mesh *mesh, const char *spec,
-                                        const int64_t *rows)
+                                        const tsr_mesh *mesh, const char *spec, const int64_t *rows)
 {
   tsr_sharding asked = tsr_on(mesh, spec), at = tsr__sharding_canon(&asked);
   tsr__error error = { .status = TSR_OK };

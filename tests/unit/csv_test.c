@@ -196,7 +196,8 @@ static void check_weather(const struct table *t)
     uint64_t sum;
     line = next_line(&at);
     CHECK_I64(sscanf(line, "%63s %7s %" SCNd64 " %63s %63s %" SCNx64, name, type, &nulls, first,
-                     last, &sum), 6);
+                     last, &sum),
+              6);
     CHECK_STR(t->schema[c].name, name);
     CHECK_STR(table_type_name(t->schema[c].type), type);
     CHECK_I64(t->nulls[c], nulls);

@@ -281,15 +281,17 @@ TEST(errors_in_rows)
   check_error("a,b\n1,2\n3\n", TSR_EPARSE,
               "bad.csv:3: row 1 has 1 field, expected 2 as in the header; a field that holds a ',' "
               "needs quotes around it");
-  check_error("a,b\n\"\n\",2\n\n\n3,4,5\n6\n", TSR_EPARSE,
-              "bad.csv:6: row 1 has 3 fields, expected 2 as in the header; a field that holds a ',' "
-              "needs quotes around it");
+  check_error(
+      "a,b\n\"\n\",2\n\n\n3,4,5\n6\n", TSR_EPARSE,
+      "bad.csv:6: row 1 has 3 fields, expected 2 as in the header; a field that holds a ',' "
+      "needs quotes around it");
   check_error("a,b\n1,2\n  \n", TSR_EPARSE,
               "bad.csv:3: row 1 has 1 field, expected 2 as in the header; a field that holds a ',' "
               "needs quotes around it");
-  check_error("a,b\n1,\"x\n2,y\n3,z\n", TSR_EPARSE,
-              "bad.csv:2:3: the quote that opens here is never closed; a quote inside a quoted field "
-              "is written twice");
+  check_error(
+      "a,b\n1,\"x\n2,y\n3,z\n", TSR_EPARSE,
+      "bad.csv:2:3: the quote that opens here is never closed; a quote inside a quoted field "
+      "is written twice");
   check_error("a,b\n1,x\n2,\"y\" z\n", TSR_EPARSE,
               "bad.csv:3:6: text follows a closing quote, expected ',' or the end of the line; a "
               "quote inside a quoted field is written twice");
@@ -306,18 +308,20 @@ TEST(errors_in_rows)
 
 TEST(errors_in_the_header)
 {
-  check_error("a,b,a\n1,2,3\n", TSR_ECOLUMN,
-              "bad.csv: columns 1 and 3 of the header are both called \"a\"; rename one, names must "
-              "be unique");
+  check_error(
+      "a,b,a\n1,2,3\n", TSR_ECOLUMN,
+      "bad.csv: columns 1 and 3 of the header are both called \"a\"; rename one, names must "
+      "be unique");
   check_error("a,column_3,\n1,2,3\n", TSR_ECOLUMN,
               "bad.csv: columns 2 and 3 of the header are both called \"column_3\"; rename one, "
               "names must be unique");
   check_error("a,caf\xe9\n1,2\n", TSR_EPARSE,
               "bad.csv: the name of column 2 in the header is not UTF-8 text; convert the file "
               "(iconv -f LATIN1 -t UTF-8)");
-  check_error("\"a,b\n1,2\n", TSR_EPARSE,
-              "bad.csv:1:1: the quote that opens here is never closed; a quote inside a quoted field "
-              "is written twice");
+  check_error(
+      "\"a,b\n1,2\n", TSR_EPARSE,
+      "bad.csv:1:1: the quote that opens here is never closed; a quote inside a quoted field "
+      "is written twice");
   check_error("a,\"b\"c\n1,2\n", TSR_EPARSE,
               "bad.csv:1:6: text follows a closing quote, expected ',' or the end of the line; a "
               "quote inside a quoted field is written twice");
@@ -333,14 +337,19 @@ TEST(errors_in_the_header)
 
 TEST(other_formats)
 {
-  static const struct { const char *bytes; size_t length; const char *message; } cases[] = {
+  static const struct {
+    const char *bytes;
+    size_t length;
+    const char *message;
+  } cases[] = {
     { "PAR1\x15\x04\x15\x00", 8, "bad.csv: is Parquet, not CSV; this reader takes CSV only" },
     { "ARROW1\0\0\xff\xff", 10,
       "bad.csv: is Arrow IPC (Feather), not CSV; this reader takes CSV only" },
     { "\x1f\x8b\x08\x00", 4, "bad.csv: is gzip, not CSV; decompress it first (gunzip)" },
     { "\x28\xb5\x2f\xfd\x24", 5, "bad.csv: is zstd, not CSV; decompress it first (unzstd)" },
-    { "\xff\xfe" "a\0,\0b\0\n\0", 10,
-      "bad.csv: is UTF-16 text, not CSV; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
+    { "\xff\xfe"
+      "a\0,\0b\0\n\0",
+      10, "bad.csv: is UTF-16 text, not CSV; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
     { "\xfe\xff\0a", 4,
       "bad.csv: is UTF-16 text, not CSV; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
     { "PK\x03\x04", 4,

@@ -60,7 +60,8 @@ TEST(the_example_of_the_guide)
 {
   fixture f = open_fixture();
   tsr_array *x = on(&f, TSR_SHAPE(8, 8), "x,y", "dir/normalise.c:12");
-  tsr_array *a = fixture_make(TSR__OP_MUL, x, fixture_number(f.s, TSR_F64, 2), NULL, "normalise.c:13");
+  tsr_array *a =
+      fixture_make(TSR__OP_MUL, x, fixture_number(f.s, TSR_F64, 2), NULL, "normalise.c:13");
   tsr_array *mean = fixture_reduce(TSR__OP_MEAN, x, NULL, 0, "normalise.c:13");
   tsr_array *z = fixture_make(TSR__OP_DIV, a, mean, NULL, "normalise.c:13");
   tsr_array *sum = fixture_reduce(TSR__OP_SUM, z, NULL, 0, "normalise.c:14");
@@ -79,31 +80,35 @@ TEST(what_travels_together_is_counted)
                       fixture_reduce(TSR__OP_MIN, x, NULL, 0, "agg.c:3"),
                       fixture_reduce(TSR__OP_STD, x, NULL, 0, "agg.c:3") };
   static const int64_t counted[1][2] = { { 7924 + 3 * 552, 3 * 552 } };
-  check_explained(&f, r, 3, NULL,
-                  "all-reduce over x=2,y=4: 7868 bytes\n"
-                  "    because sum at agg.c:3 reduces sharded dims of %0 f64[8]@(x+y); 3 partial results "
-                  "travel together\n");
-  check_explained(&f, r, 3, counted,
-                  "all-reduce over x=2,y=4: 7868 bytes, 9580 counted of which 1656 of sums too wide for "
-                  "their fixed part\n"
-                  "    because sum at agg.c:3 reduces sharded dims of %0 f64[8]@(x+y); 3 partial results "
-                  "travel together\n");
+  check_explained(
+      &f, r, 3, NULL,
+      "all-reduce over x=2,y=4: 7868 bytes\n"
+      "    because sum at agg.c:3 reduces sharded dims of %0 f64[8]@(x+y); 3 partial results "
+      "travel together\n");
+  check_explained(
+      &f, r, 3, counted,
+      "all-reduce over x=2,y=4: 7868 bytes, 9580 counted of which 1656 of sums too wide for "
+      "their fixed part\n"
+      "    because sum at agg.c:3 reduces sharded dims of %0 f64[8]@(x+y); 3 partial results "
+      "travel together\n");
 }
 
 TEST(operands_that_lie_differently)
 {
   fixture f = open_fixture();
-  tsr_array *x = on(&f, TSR_SHAPE(8, 8), "x,y", "a.c:1"), *y = on(&f, TSR_SHAPE(8, 8), "y", "a.c:2");
+  tsr_array *x = on(&f, TSR_SHAPE(8, 8), "x,y", "a.c:1"),
+            *y = on(&f, TSR_SHAPE(8, 8), "y", "a.c:2");
   tsr_array *u = on(&f, TSR_SHAPE(8), NULL, "a.c:3");
   tsr_array *r = fixture_make(TSR__OP_ADD, x, y, NULL, "a.c:4");
   r = fixture_make(TSR__OP_MUL, r, u, NULL, "a.c:5");
-  check_explained(&f, &r, 1, NULL,
-                  "all-to-all over y=4: 384 bytes\n"
-                  "    %1 f64[8,8]@(y,-) -> %2 f64[8,8]@(x,y), because add at a.c:4 needs its operand so\n"
-                  "    cheaper: put %1 with spec x,y (0 bytes)\n"
-                  "broadcast over x=2,y=4: 112 bytes\n"
-                  "    %4 f64[8] -> %5 f64[8]@(y), because mul at a.c:5 joins unplaced data with placed\n"
-                  "    cheaper: put %4 with spec y (0 bytes)\n");
+  check_explained(
+      &f, &r, 1, NULL,
+      "all-to-all over y=4: 384 bytes\n"
+      "    %1 f64[8,8]@(y,-) -> %2 f64[8,8]@(x,y), because add at a.c:4 needs its operand so\n"
+      "    cheaper: put %1 with spec x,y (0 bytes)\n"
+      "broadcast over x=2,y=4: 112 bytes\n"
+      "    %4 f64[8] -> %5 f64[8]@(y), because mul at a.c:5 joins unplaced data with placed\n"
+      "    cheaper: put %4 with spec y (0 bytes)\n");
 }
 
 TEST(moves_that_were_asked_for)
@@ -111,13 +116,14 @@ TEST(moves_that_were_asked_for)
   fixture f = open_fixture();
   tsr_array *x = on(&f, TSR_SHAPE(8, 8), "-", "a.c:1");
   tsr_array *sliced = moved(&f, TSR__OP_CONSTRAIN, x, "x,y", "a.c:2");
-  tsr_array *r = moved(&f, TSR__OP_RESHARD, fixture_make(TSR__OP_NEG, sliced, NULL, NULL, "a.c:3"), "x+y",
-                       "a.c:4");
-  check_explained(&f, &r, 1, NULL,
-                  "slice: 0 bytes\n"
-                  "    %0 f64[8,8]@(-,-) -> %1 f64[8,8]@(x,y), because reshard at a.c:2 was asked for\n"
-                  "all-to-all over y=4: 384 bytes\n"
-                  "    %2 f64[8,8]@(x,y) -> %3 f64[8,8]@(x+y,-), because reshard at a.c:4 was asked for\n");
+  tsr_array *r = moved(&f, TSR__OP_RESHARD, fixture_make(TSR__OP_NEG, sliced, NULL, NULL, "a.c:3"),
+                       "x+y", "a.c:4");
+  check_explained(
+      &f, &r, 1, NULL,
+      "slice: 0 bytes\n"
+      "    %0 f64[8,8]@(-,-) -> %1 f64[8,8]@(x,y), because reshard at a.c:2 was asked for\n"
+      "all-to-all over y=4: 384 bytes\n"
+      "    %2 f64[8,8]@(x,y) -> %3 f64[8,8]@(x+y,-), because reshard at a.c:4 was asked for\n");
 }
 
 TEST(tables_meshes_and_rows)
@@ -132,16 +138,17 @@ TEST(tables_meshes_and_rows)
   tsr_array *kept = fixture_make(TSR__OP_COMPACT, i, m, NULL, "a.c:4");
   tsr_array *r[2] = { fixture_make(TSR__OP_ADD, take, big, NULL, "a.c:3"),
                       fixture_make(TSR__OP_REBALANCE, kept, NULL, NULL, "a.c:5") };
-  check_explained(&f, r, 2, NULL,
-                  "all-gather over x=2: 128 bytes\n"
-                  "    %0 f64[4]@(x) -> %2 f64[4]@(-), because take at a.c:2 needs the whole table on every "
-                  "device\n"
-                  "    cheaper: put %0 with spec - (0 bytes)\n"
-                  "permute over a=4,b=2: 192 bytes\n"
-                  "    %3 f64[16]@(y) -> %5 f64[16]@(a), because add at a.c:3 has operands on two meshes\n"
-                  "rebalance over y=4: bytes known after the run\n"
-                  "    %8 i64[?]@(y) -> %9 i64[?]@(y), because rebalance at a.c:5 makes even borders after "
-                  "a filter\n");
+  check_explained(
+      &f, r, 2, NULL,
+      "all-gather over x=2: 128 bytes\n"
+      "    %0 f64[4]@(x) -> %2 f64[4]@(-), because take at a.c:2 needs the whole table on every "
+      "device\n"
+      "    cheaper: put %0 with spec - (0 bytes)\n"
+      "permute over a=4,b=2: 192 bytes\n"
+      "    %3 f64[16]@(y) -> %5 f64[16]@(a), because add at a.c:3 has operands on two meshes\n"
+      "rebalance over y=4: bytes known after the run\n"
+      "    %8 i64[?]@(y) -> %9 i64[?]@(y), because rebalance at a.c:5 makes even borders after "
+      "a filter\n");
 }
 
 TEST(tilings_with_nothing_in_common_are_warned_about)
@@ -153,17 +160,19 @@ TEST(tilings_with_nothing_in_common_are_warned_about)
   tsr_array *in[3] = { fixture_make(TSR__OP_NEG, x, NULL, NULL, NULL) };
   tsr_array *r = tsr__make(f.s, TSR__OP_RESHARD, in, &(tsr__ask){ .sharding = &at }, "a.c:2");
   /* each device gets a column of 8; devices 0 and 7 hold 4 elements of theirs */
-  check_explained(&f, &r, 1, NULL,
-                  "rematerialise over a=8: 448 bytes\n"
-                  "    %1 f64[8,8]@(x,y) -> %2 f64[8,8]@(-,a), because reshard at a.c:2 was asked for\n"
-                  "    warning: the two tilings have nothing in common, so nearly all of it moves\n");
+  check_explained(
+      &f, &r, 1, NULL,
+      "rematerialise over a=8: 448 bytes\n"
+      "    %1 f64[8,8]@(x,y) -> %2 f64[8,8]@(-,a), because reshard at a.c:2 was asked for\n"
+      "    warning: the two tilings have nothing in common, so nearly all of it moves\n");
 }
 
 /* Another dim could have been cut instead. */
 TEST(a_cheaper_cut_for_a_reduction)
 {
   fixture f = open_fixture();
-  tsr_array *r = fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(8, 8), "-,y", NULL), NULL, 2, "a.c:2");
+  tsr_array *r =
+      fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(8, 8), "-,y", NULL), NULL, 2, "a.c:2");
   check_explained(&f, &r, 1, NULL,
                   "all-reduce over y=4: 1536 bytes\n"
                   "    because sum at a.c:2 reduces sharded dims of %0 f64[8,8]@(-,y)\n"

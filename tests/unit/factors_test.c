@@ -71,7 +71,8 @@ TEST(reduced_dims_are_reduction_factors)
 {
   fixture f = open_fixture();
   char text[96];
-  tsr_array *x = plain(&f, TSR_F64, TSR_SHAPE(2, 3, 4)), *m = plain(&f, TSR_BOOL, TSR_SHAPE(2, 3, 4));
+  tsr_array *x = plain(&f, TSR_F64, TSR_SHAPE(2, 3, 4)),
+            *m = plain(&f, TSR_BOOL, TSR_SHAPE(2, 3, 4));
   CHECK_STR(factors_text(&f, fixture_reduce(TSR__OP_SUM, x, m, 2, NULL), text), "012;012;>02|PRP");
   tsr__ask keep = { .attr = { .dims = 5, .keep = 1 } };
   tsr_array *in[3] = { x };
@@ -88,12 +89,14 @@ TEST(tables_need_to_be_whole)
   char text[96];
   tsr_array *t = plain(&f, TSR_F32, TSR_SHAPE(5, 6, 7)), *i = plain(&f, TSR_I64, TSR_SHAPE(2, 9));
   tsr_array *in[3] = { t, i };
-  CHECK_STR(factors_text(&f, tsr__make(f.s, TSR__OP_TAKE, in, &(tsr__ask){ .attr = { .dims = 1 } }, NULL),
-                         text),
-            "012;34;>0342|NNNPP");
+  CHECK_STR(
+      factors_text(&f, tsr__make(f.s, TSR__OP_TAKE, in, &(tsr__ask){ .attr = { .dims = 1 } }, NULL),
+                   text),
+      "012;34;>0342|NNNPP");
   tsr_array *sorted[3] = { plain(&f, TSR_F32, TSR_SHAPE(5)), plain(&f, TSR_F32, TSR_SHAPE(2, 3)) };
-  CHECK_STR(factors_text(&f, tsr__make(f.s, TSR__OP_SEARCH, sorted, &(tsr__ask){ .dtype = TSR_I64 }, NULL),
-                         text),
+  CHECK_STR(factors_text(
+                &f, tsr__make(f.s, TSR__OP_SEARCH, sorted, &(tsr__ask){ .dtype = TSR_I64 }, NULL),
+                text),
             "2;01;>01|PPN");
 }
 
@@ -116,18 +119,21 @@ TEST(stages_count_combinations_on_the_way)
   fixture f = open_fixture();
   tsr_mesh *mesh = tsr_mesh_make(f.rt, "x=8");
   tsr_array *x = plain(&f, TSR_F64, TSR_SHAPE(8));
-  tsr_array *mean = fixture_reduce(TSR__OP_MEAN, x, NULL, 0, NULL);      /* 0 */
-  tsr_array *centred = fixture_make(TSR__OP_SUB, x, mean, NULL, NULL);   /* 1 */
-  tsr_array *sum = fixture_reduce(TSR__OP_SUM, centred, NULL, 0, NULL);  /* 1 */
-  tsr_array *last = fixture_make(TSR__OP_NEG, sum, NULL, NULL, NULL);    /* 2 */
+  tsr_array *mean = fixture_reduce(TSR__OP_MEAN, x, NULL, 0, NULL);     /* 0 */
+  tsr_array *centred = fixture_make(TSR__OP_SUB, x, mean, NULL, NULL);  /* 1 */
+  tsr_array *sum = fixture_reduce(TSR__OP_SUM, centred, NULL, 0, NULL); /* 1 */
+  tsr_array *last = fixture_make(TSR__OP_NEG, sum, NULL, NULL, NULL);   /* 2 */
   tsr_sharding at = tsr_on(mesh, "x");
   tsr_array *in[3] = { x };
-  tsr_array *moved = tsr__make(f.s, TSR__OP_RESHARD, in, &(tsr__ask){ .sharding = &at }, NULL); /* -1 */
-  tsr_array *near = fixture_make(TSR__OP_NEG, moved, NULL, NULL, NULL);  /* 0 */
+  tsr_array *moved =
+      tsr__make(f.s, TSR__OP_RESHARD, in, &(tsr__ask){ .sharding = &at }, NULL); /* -1 */
+  tsr_array *near = fixture_make(TSR__OP_NEG, moved, NULL, NULL, NULL);          /* 0 */
   tsr_array *from[3] = { near };
-  tsr_array *late = tsr__make(f.s, TSR__OP_RESHARD, from, &(tsr__ask){ .sharding = &at }, NULL); /* 0 */
-  tsr_array *far = fixture_make(TSR__OP_ADD, late, mean, NULL, NULL);    /* 1 */
-  tsr_array *roots[2] = { last, far }, *nodes[9] = { x, mean, centred, sum, last, moved, near, late, far };
+  tsr_array *late =
+      tsr__make(f.s, TSR__OP_RESHARD, from, &(tsr__ask){ .sharding = &at }, NULL); /* 0 */
+  tsr_array *far = fixture_make(TSR__OP_ADD, late, mean, NULL, NULL);              /* 1 */
+  tsr_array *roots[2] = { last, far },
+            *nodes[9] = { x, mean, centred, sum, last, moved, near, late, far };
   static const int expected[9] = { -1, 0, 1, 1, 2, -1, 0, 0, 1 };
   int stage[16];
   trace(&f, roots, 2);
@@ -142,12 +148,12 @@ TEST(reductions_share_what_they_can)
   fixture f = open_fixture();
   tsr_array *x = plain(&f, TSR_F64, TSR_SHAPE(8)), *m = plain(&f, TSR_BOOL, TSR_SHAPE(8));
   tsr_array *r[8] = {
-    fixture_reduce(TSR__OP_SUM, x, m, 0, NULL),     fixture_reduce(TSR__OP_MEAN, x, m, 0, NULL),
-    fixture_reduce(TSR__OP_VAR, x, m, 0, NULL),     fixture_reduce(TSR__OP_STD, x, m, 0, NULL),
+    fixture_reduce(TSR__OP_SUM, x, m, 0, NULL),      fixture_reduce(TSR__OP_MEAN, x, m, 0, NULL),
+    fixture_reduce(TSR__OP_VAR, x, m, 0, NULL),      fixture_reduce(TSR__OP_STD, x, m, 0, NULL),
     fixture_reduce(TSR__OP_COUNT, m, NULL, 0, NULL), fixture_reduce(TSR__OP_SUM, x, NULL, 0, NULL),
-    fixture_reduce(TSR__OP_MEAN, x, NULL, 0, NULL), fixture_reduce(TSR__OP_MIN, x, NULL, 0, NULL),
+    fixture_reduce(TSR__OP_MEAN, x, NULL, 0, NULL),  fixture_reduce(TSR__OP_MIN, x, NULL, 0, NULL),
   };
-  static const int expected[8][2] = { { 0, -1 }, { 0, 1 }, { 2, 1 }, { 2, 1 },
+  static const int expected[8][2] = { { 0, -1 }, { 0, 1 },  { 2, 1 },  { 2, 1 },
                                       { 1, -1 }, { 3, -1 }, { 3, -1 }, { 4, -1 } };
   static const int classes[5] = { TSR__ACC_SUM, TSR__ACC_COUNT, TSR__ACC_SQUARES, TSR__ACC_SUM,
                                   TSR__ACC_MIN };
@@ -172,8 +178,8 @@ TEST(accumulators_belong_to_one_stage)
 {
   fixture f = open_fixture();
   tsr_array *x = plain(&f, TSR_F64, TSR_SHAPE(8)), *m = plain(&f, TSR_BOOL, TSR_SHAPE(8));
-  tsr_array *share = fixture_make(TSR__OP_DIV, x, fixture_reduce(TSR__OP_SUM, x, NULL, 0, NULL), NULL,
-                                  NULL);
+  tsr_array *share =
+      fixture_make(TSR__OP_DIV, x, fixture_reduce(TSR__OP_SUM, x, NULL, 0, NULL), NULL, NULL);
   tsr_array *r[2] = { fixture_reduce(TSR__OP_MEAN, share, m, 0, NULL),
                       fixture_reduce(TSR__OP_COUNT, m, NULL, 0, NULL) };
   tsr__accum list[16];
@@ -189,12 +195,12 @@ TEST(bytes_on_the_way)
     int cls, dtype;
     int64_t scalar, element;
   } cases[] = {
-    { TSR__ACC_SUM, TSR_F64, 276, 24 },     { TSR__ACC_SUM, TSR_F32, 276, 24 },
-    { TSR__ACC_SUM, TSR_I64, 16, 16 },      { TSR__ACC_SQUARES, TSR_F64, 816, 48 },
-    { TSR__ACC_SQUARES, TSR_I64, 40, 40 },  { TSR__ACC_COUNT, TSR_I64, 8, 8 },
-    { TSR__ACC_MIN, TSR_F64, 8, 8 },        { TSR__ACC_MAX, TSR_F32, 4, 4 },
-    { TSR__ACC_MIN, TSR_I32, 4, 4 },        { TSR__ACC_PROD, TSR_F64, 8, 8 },
-    { TSR__ACC_ANY, TSR_BOOL, 1, 1 },       { TSR__ACC_ALL, TSR_BOOL, 1, 1 },
+    { TSR__ACC_SUM, TSR_F64, 276, 24 },    { TSR__ACC_SUM, TSR_F32, 276, 24 },
+    { TSR__ACC_SUM, TSR_I64, 16, 16 },     { TSR__ACC_SQUARES, TSR_F64, 816, 48 },
+    { TSR__ACC_SQUARES, TSR_I64, 40, 40 }, { TSR__ACC_COUNT, TSR_I64, 8, 8 },
+    { TSR__ACC_MIN, TSR_F64, 8, 8 },       { TSR__ACC_MAX, TSR_F32, 4, 4 },
+    { TSR__ACC_MIN, TSR_I32, 4, 4 },       { TSR__ACC_PROD, TSR_F64, 8, 8 },
+    { TSR__ACC_ANY, TSR_BOOL, 1, 1 },      { TSR__ACC_ALL, TSR_BOOL, 1, 1 },
     { TSR__ACC_NONE, TSR_F64, 0, 0 },
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

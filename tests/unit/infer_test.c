@@ -37,15 +37,15 @@ static const struct {
   tsr__op op;
   tsr_dtype result[5]; /* of bool, i32, i64, f32, f64 */
 } unary[] = {
-  { TSR__OP_NEG, { 0, I, L, F, D } },   { TSR__OP_ABS, { 0, I, L, F, D } },
-  { TSR__OP_SQRT, { D, D, D, F, D } },  { TSR__OP_EXP, { D, D, D, F, D } },
-  { TSR__OP_RINT, { 0, I, L, F, D } },  { TSR__OP_FLOOR, { 0, I, L, F, D } },
-  { TSR__OP_NOT, { B, 0, 0, 0, 0 } },   { TSR__OP_ISNAN, { B, B, B, B, B } },
-  { TSR__OP_SUM, { L, L, L, F, D } },   { TSR__OP_PROD, { L, L, L, F, D } },
-  { TSR__OP_MEAN, { D, D, D, F, D } },  { TSR__OP_VAR, { D, D, D, F, D } },
-  { TSR__OP_STD, { D, D, D, F, D } },   { TSR__OP_MIN, { B, I, L, F, D } },
-  { TSR__OP_MAX, { B, I, L, F, D } },   { TSR__OP_ANY, { B, B, B, B, B } },
-  { TSR__OP_ALL, { B, B, B, B, B } },   { TSR__OP_COUNT, { L, L, L, L, L } },
+  { TSR__OP_NEG, { 0, I, L, F, D } },  { TSR__OP_ABS, { 0, I, L, F, D } },
+  { TSR__OP_SQRT, { D, D, D, F, D } }, { TSR__OP_EXP, { D, D, D, F, D } },
+  { TSR__OP_RINT, { 0, I, L, F, D } }, { TSR__OP_FLOOR, { 0, I, L, F, D } },
+  { TSR__OP_NOT, { B, 0, 0, 0, 0 } },  { TSR__OP_ISNAN, { B, B, B, B, B } },
+  { TSR__OP_SUM, { L, L, L, F, D } },  { TSR__OP_PROD, { L, L, L, F, D } },
+  { TSR__OP_MEAN, { D, D, D, F, D } }, { TSR__OP_VAR, { D, D, D, F, D } },
+  { TSR__OP_STD, { D, D, D, F, D } },  { TSR__OP_MIN, { B, I, L, F, D } },
+  { TSR__OP_MAX, { B, I, L, F, D } },  { TSR__OP_ANY, { B, B, B, B, B } },
+  { TSR__OP_ALL, { B, B, B, B, B } },  { TSR__OP_COUNT, { L, L, L, L, L } },
 };
 
 TEST(results_of_one_operand)
@@ -63,21 +63,22 @@ static const struct {
   tsr__op op;
   tsr_dtype left, right, result;
 } binary[] = {
-  { TSR__OP_ADD, L, F, F },      { TSR__OP_ADD, I, D, D },      { TSR__OP_ADD, B, I, I },
-  { TSR__OP_ADD, B, B, B },      { TSR__OP_SUB, B, B, 0 },      { TSR__OP_DIV, I, I, D },
-  { TSR__OP_DIV, I, F, F },      { TSR__OP_DIV, B, B, D },      { TSR__OP_FLOORDIV, L, I, L },
-  { TSR__OP_MOD, F, D, D },      { TSR__OP_POW, B, B, 0 },      { TSR__OP_MINIMUM, B, B, B },
-  { TSR__OP_MAXIMUM, F, L, F },  { TSR__OP_LT, I, D, B },       { TSR__OP_EQ, B, B, B },
-  { TSR__OP_EQ, B, F, B },       { TSR__OP_AND, B, B, B },      { TSR__OP_AND, B, I, 0 },
-  { TSR__OP_OR, F, B, 0 },       { TSR__OP_XOR, B, B, B },      { TSR__OP_ADDOVF, I, L, B },
-  { TSR__OP_MULOVF, I, F, 0 },   { TSR__OP_SUBOVF, B, B, 0 },
+  { TSR__OP_ADD, L, F, F },     { TSR__OP_ADD, I, D, D },    { TSR__OP_ADD, B, I, I },
+  { TSR__OP_ADD, B, B, B },     { TSR__OP_SUB, B, B, 0 },    { TSR__OP_DIV, I, I, D },
+  { TSR__OP_DIV, I, F, F },     { TSR__OP_DIV, B, B, D },    { TSR__OP_FLOORDIV, L, I, L },
+  { TSR__OP_MOD, F, D, D },     { TSR__OP_POW, B, B, 0 },    { TSR__OP_MINIMUM, B, B, B },
+  { TSR__OP_MAXIMUM, F, L, F }, { TSR__OP_LT, I, D, B },     { TSR__OP_EQ, B, B, B },
+  { TSR__OP_EQ, B, F, B },      { TSR__OP_AND, B, B, B },    { TSR__OP_AND, B, I, 0 },
+  { TSR__OP_OR, F, B, 0 },      { TSR__OP_XOR, B, B, B },    { TSR__OP_ADDOVF, I, L, B },
+  { TSR__OP_MULOVF, I, F, 0 },  { TSR__OP_SUBOVF, B, B, 0 },
 };
 
 TEST(results_of_two_operands)
 {
   for (size_t i = 0; i < sizeof binary / sizeof *binary; i++) {
     tsr_scope *s = open_scope();
-    tsr_array *a = plain(s, binary[i].left, TSR_SHAPE(3)), *b = plain(s, binary[i].right, TSR_SHAPE(3));
+    tsr_array *a = plain(s, binary[i].left, TSR_SHAPE(3)),
+              *b = plain(s, binary[i].right, TSR_SHAPE(3));
     tsr_array *r = fixture_make(binary[i].op, a, b, NULL, "a.c:1");
     CHECK_I64(r->inert ? 0 : r->dtype, binary[i].result);
   }
@@ -112,11 +113,16 @@ TEST(numbers_are_converted_at_once)
     tsr_dtype to;
     double expected;
   } cases[] = {
-    { TSR_F64, 2.9, TSR_I32, 2 },          { TSR_F64, -2.9, TSR_I64, -2 },
-    { TSR_F64, 1e300, TSR_I32, 2147483647 }, { TSR_F64, -1e300, TSR_I32, -2147483648.0 },
-    { TSR_F64, 0.5, TSR_BOOL, 1 },         { TSR_I64, 4294967297.0, TSR_I32, 1 },
-    { TSR_I64, 16777217, TSR_F32, 16777216 }, { TSR_F64, 0.1, TSR_F32, (double)0.1f },
-    { TSR_BOOL, 1, TSR_F64, 1 },           { TSR_F64, 0.0 / 0.0, TSR_I64, 0 },
+    { TSR_F64, 2.9, TSR_I32, 2 },
+    { TSR_F64, -2.9, TSR_I64, -2 },
+    { TSR_F64, 1e300, TSR_I32, 2147483647 },
+    { TSR_F64, -1e300, TSR_I32, -2147483648.0 },
+    { TSR_F64, 0.5, TSR_BOOL, 1 },
+    { TSR_I64, 4294967297.0, TSR_I32, 1 },
+    { TSR_I64, 16777217, TSR_F32, 16777216 },
+    { TSR_F64, 0.1, TSR_F32, (double)0.1f },
+    { TSR_BOOL, 1, TSR_F64, 1 },
+    { TSR_F64, 0.0 / 0.0, TSR_I64, 0 },
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     tsr_scope *s = open_scope();
@@ -218,8 +224,8 @@ TEST(takes_replace_a_dim)
 {
   tsr_scope *s = open_scope();
   tsr_array *t = plain(s, TSR_F32, TSR_SHAPE(5, 6, 7)), *i = plain(s, TSR_I32, TSR_SHAPE(2, 9));
-  tsr_array *r = tsr__make(s, TSR__OP_TAKE, (tsr_array *[3]){ t, i }, &(tsr__ask){ .attr = { .dims = 1 } },
-                           "a.c:1");
+  tsr_array *r = tsr__make(s, TSR__OP_TAKE, (tsr_array *[3]){ t, i },
+                           &(tsr__ask){ .attr = { .dims = 1 } }, "a.c:1");
   check_shape(r, TSR_SHAPE(5, 2, 9, 7));
   CHECK_I64(r->dtype, TSR_F32);
   CHECK_I64(r->in[1]->dtype, TSR_I64);
@@ -249,11 +255,12 @@ TEST(broadcast_errors_name_types_and_lines)
   b->node.site = "fail.c:23";
   CHECK(fixture_make(TSR__OP_ADD, a, b, NULL, "fail.c:24")->inert);
   CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
-  CHECK_STR(tsr_message(s),
-            "fail.c:24: TSR_ESHAPE: tsr_add: cannot broadcast f64[8,8]@(x,y) with f64[7]: dim -1 is 8 "
-            "against 7; they must be equal, or one of them 1\n"
-            "    left  made at fail.c:22\n"
-            "    right made at fail.c:23");
+  CHECK_STR(
+      tsr_message(s),
+      "fail.c:24: TSR_ESHAPE: tsr_add: cannot broadcast f64[8,8]@(x,y) with f64[7]: dim -1 is 8 "
+      "against 7; they must be equal, or one of them 1\n"
+      "    left  made at fail.c:22\n"
+      "    right made at fail.c:23");
 }
 
 static void check_message(tsr_scope *s, const char *expected)
@@ -268,26 +275,32 @@ TEST(dtype_errors_say_what_is_expected)
   tsr_array *f = plain(s, TSR_F64, TSR_SHAPE(2)), *b = plain(s, TSR_BOOL, TSR_SHAPE(2));
   f->node.site = b->node.site = NULL;
   fixture_make(TSR__OP_NOT, f, NULL, NULL, "a.c:1");
-  check_message(s, "a.c:1: TSR_EDTYPE: tsr_not: the operand is f64[2], expected bool; convert it with "
-                   "tsr_cast");
+  check_message(s,
+                "a.c:1: TSR_EDTYPE: tsr_not: the operand is f64[2], expected bool; convert it with "
+                "tsr_cast");
   fixture_make(TSR__OP_NEG, b, NULL, NULL, "a.c:1");
-  check_message(s, "a.c:1: TSR_EDTYPE: tsr_neg: the operand is bool[2], expected a number; convert it "
-                   "with tsr_cast");
+  check_message(s,
+                "a.c:1: TSR_EDTYPE: tsr_neg: the operand is bool[2], expected a number; convert it "
+                "with tsr_cast");
   fixture_make(TSR__OP_AND, b, f, NULL, "a.c:1");
-  check_message(s, "a.c:1: TSR_EDTYPE: tsr_and: the second operand is f64[2], expected bool; convert it "
-                   "with tsr_cast");
+  check_message(
+      s, "a.c:1: TSR_EDTYPE: tsr_and: the second operand is f64[2], expected bool; convert it "
+         "with tsr_cast");
   fixture_make(TSR__OP_WHERE, f, f, f, "a.c:1");
-  check_message(s, "a.c:1: TSR_EDTYPE: tsr_where: the condition is f64[2], expected bool; convert it "
-                   "with tsr_cast");
+  check_message(s,
+                "a.c:1: TSR_EDTYPE: tsr_where: the condition is f64[2], expected bool; convert it "
+                "with tsr_cast");
   fixture_reduce(TSR__OP_SUM, f, f, 0, "a.c:1");
   check_message(s, "a.c:1: TSR_EDTYPE: tsr_sum: the mask is f64[2], expected bool; convert it with "
                    "tsr_cast");
   fixture_make(TSR__OP_TAKE, f, f, NULL, "a.c:1");
-  check_message(s, "a.c:1: TSR_EDTYPE: tsr_take: the index is f64[2], expected an integer; convert it "
-                   "with tsr_cast");
-  tsr__make(s, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &(tsr__ask){ .dtype = B, .shape = TSR_SHAPE(2) },
-            "a.c:1");
-  check_message(s, "a.c:1: TSR_EDTYPE: tsr_iota: the dtype asked for is bool, expected a number's dtype");
+  check_message(s,
+                "a.c:1: TSR_EDTYPE: tsr_take: the index is f64[2], expected an integer; convert it "
+                "with tsr_cast");
+  tsr__make(s, TSR__OP_IOTA, (tsr_array *[3]){ 0 },
+            &(tsr__ask){ .dtype = B, .shape = TSR_SHAPE(2) }, "a.c:1");
+  check_message(
+      s, "a.c:1: TSR_EDTYPE: tsr_iota: the dtype asked for is bool, expected a number's dtype");
 }
 
 TEST(the_extremum_of_nothing_is_an_error)
@@ -296,8 +309,9 @@ TEST(the_extremum_of_nothing_is_an_error)
   tsr_array *x = plain(s, TSR_F64, TSR_SHAPE(3, 0)), *m = plain(s, TSR_BOOL, TSR_SHAPE(3, 0));
   x->node.site = NULL;
   CHECK(fixture_reduce(TSR__OP_MIN, x, NULL, 0, "a.c:1")->inert);
-  check_message(s, "a.c:1: TSR_ESHAPE: tsr_min: f64[3,0] has no elements along dim 1, so there is no min; "
-                   "give .where to have the dtype's limit instead");
+  check_message(
+      s, "a.c:1: TSR_ESHAPE: tsr_min: f64[3,0] has no elements along dim 1, so there is no min; "
+         "give .where to have the dtype's limit instead");
   CHECK(!fixture_reduce(TSR__OP_MIN, x, m, 0, "a.c:1")->inert);
   CHECK(!fixture_reduce(TSR__OP_MIN, x, NULL, 1, "a.c:1")->inert); /* no result either */
   CHECK(!fixture_reduce(TSR__OP_SUM, x, NULL, 0, "a.c:1")->inert);
@@ -307,19 +321,23 @@ TEST(other_shape_errors)
 {
   tsr_scope *s = open_scope();
   tsr_array *x = plain(s, TSR_F64, TSR_SHAPE(3)), *m = plain(s, TSR_BOOL, TSR_SHAPE(2));
-  tsr_array *wide = plain(s, TSR_F64, TSR_SHAPE(1, 1, 1, 1, 1)), *i = plain(s, TSR_I64, TSR_SHAPE(1, 1, 1, 1, 1));
+  tsr_array *wide = plain(s, TSR_F64, TSR_SHAPE(1, 1, 1, 1, 1)),
+            *i = plain(s, TSR_I64, TSR_SHAPE(1, 1, 1, 1, 1));
   x->node.site = m->node.site = wide->node.site = i->node.site = NULL;
   fixture_reduce(TSR__OP_SUM, x, m, 0, "a.c:1");
-  check_message(s, "a.c:1: TSR_ESHAPE: tsr_sum: the mask is bool[2], expected the shape of the operand "
-                   "f64[3]");
+  check_message(
+      s, "a.c:1: TSR_ESHAPE: tsr_sum: the mask is bool[2], expected the shape of the operand "
+         "f64[3]");
   fixture_reduce(TSR__OP_SUM, x, NULL, 2, "a.c:1");
   check_message(s, "a.c:1: TSR_EARG: tsr_sum: a dim is out of range for f64[3]; dims are -1..0");
   fixture_make(TSR__OP_TAKE, wide, i, NULL, "a.c:1");
-  check_message(s, "a.c:1: TSR_ESHAPE: tsr_take: f64[1,1,1,1,1] at indices i64[1,1,1,1,1] would have 9 "
-                   "dims, the most is 8");
+  check_message(
+      s, "a.c:1: TSR_ESHAPE: tsr_take: f64[1,1,1,1,1] at indices i64[1,1,1,1,1] would have 9 "
+         "dims, the most is 8");
   fixture_make(TSR__OP_COMPACT, x, m, NULL, "a.c:1");
-  check_message(s, "a.c:1: TSR_ESHAPE: tsr_compact: the mask is bool[2], expected one element for each "
-                   "row of f64[3]");
+  check_message(
+      s, "a.c:1: TSR_ESHAPE: tsr_compact: the mask is bool[2], expected one element for each "
+         "row of f64[3]");
 }
 
 TEST(bad_specs_are_the_calls_error)
@@ -328,19 +346,21 @@ TEST(bad_specs_are_the_calls_error)
   tsr_mesh *mesh = tsr_mesh_make(s->rt, "x=2,y=4");
   tsr_sharding bad = tsr_on(mesh, "z");
   tsr_array *x = plain(s, TSR_F64, TSR_SHAPE(3));
-  tsr_array *r = tsr__make(s, TSR__OP_RESHARD, (tsr_array *[3]){ x }, &(tsr__ask){ .sharding = &bad },
-                           "a.c:1");
+  tsr_array *r = tsr__make(s, TSR__OP_RESHARD, (tsr_array *[3]){ x },
+                           &(tsr__ask){ .sharding = &bad }, "a.c:1");
   CHECK(r->inert);
   CHECK_STATUS(tsr_scope_status(s), TSR_EAXIS, s);
   tsr_scope_clear(s);
   tsr_sharding long_one = tsr_on(mesh, "x,y");
-  tsr__make(s, TSR__OP_RESHARD, (tsr_array *[3]){ x }, &(tsr__ask){ .sharding = &long_one }, "a.c:1");
+  tsr__make(s, TSR__OP_RESHARD, (tsr_array *[3]){ x }, &(tsr__ask){ .sharding = &long_one },
+            "a.c:1");
   CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
   tsr_scope_clear(s);
   tsr_sharding again = tsr_on(mesh, "x");
   again = tsr__sharding_canon(&again); /* the canonical form is as good */
   CHECK(!tsr__make(s, TSR__OP_RESHARD, (tsr_array *[3]){ x }, &(tsr__ask){ .sharding = &again },
-                   "a.c:1")->inert);
+                   "a.c:1")
+             ->inert);
 }
 
 /* ---- nodes ---- */
@@ -365,8 +385,9 @@ TEST(null_and_deleted_operands_are_errors)
   x->deleted = 1;
   x->node.site = "a.c:7";
   CHECK(fixture_make(TSR__OP_NEG, x, NULL, NULL, "a.c:8")->inert);
-  check_message(s, "a.c:8: TSR_ESTATE: tsr_neg: operand 1, made at a.c:7, was deleted; use it before "
-                   "tsr_delete");
+  check_message(s,
+                "a.c:8: TSR_ESTATE: tsr_neg: operand 1, made at a.c:7, was deleted; use it before "
+                "tsr_delete");
   CHECK(tsr__make(NULL, TSR__OP_NEG, (tsr_array *[3]){ 0 }, &(tsr__ask){ 0 }, "a.c:9")->inert);
 }
 
@@ -384,8 +405,9 @@ TEST(runtimes_do_not_mix)
   tsr_scope *s = open_scope(), *other = open_scope();
   tsr_array *a = plain(s, TSR_F64, TSR_SHAPE(3)), *b = plain(other, TSR_F64, TSR_SHAPE(3));
   CHECK(fixture_make(TSR__OP_ADD, a, b, NULL, "a.c:1")->inert);
-  check_message(s, "a.c:1: TSR_EARG: tsr_add: operand 2 belongs to another runtime; read it there and put "
-                   "it here");
+  check_message(
+      s, "a.c:1: TSR_EARG: tsr_add: operand 2 belongs to another runtime; read it there and put "
+         "it here");
 }
 
 TEST(integers_are_their_own_rounding)

@@ -68,8 +68,8 @@ TEST(all_versions_and_odd_offsets)
   char header[128];
   for (int version = 1; version <= 3; version++)
     for (int pad = 0; pad < 16; pad++) {
-      snprintf(header, sizeof header, "{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}%*s\n",
-               pad, "");
+      snprintf(header, sizeof header,
+               "{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}%*s\n", pad, "");
       tsr__npy npy;
       tsr__error error = { 0 };
       CHECK_STATUS(tsr__npy_map(make(version, header, data, sizeof data), &npy, &error), TSR_OK,
@@ -125,7 +125,11 @@ TEST(damaged_headers)
 TEST(shapes_that_lie)
 {
   static const char head[] = "{'descr': '<f8', 'fortran_order': False, 'shape': ";
-  static const struct { const char *shape; tsr_status status; const char *part; } cases[] = {
+  static const struct {
+    const char *shape;
+    tsr_status status;
+    const char *part;
+  } cases[] = {
     { "(2,)}", TSR_EPARSE, "is cut off: its shape takes 16 bytes of data, the file has 8" },
     { "(1000000000000,)}", TSR_EPARSE, "its shape takes 8000000000000 bytes of data" },
     { "(9223372036854775807,)}", TSR_ESHAPE, "the bytes of its shape overflow 64 bits" },

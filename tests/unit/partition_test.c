@@ -68,7 +68,8 @@ static tsr_array *moved(tsr__op op, tsr_array *a, const tsr_mesh *mesh, const ch
 static tsr_array *iota(fixture *f, tsr_shape shape)
 {
   tsr_array *none[3] = { 0 };
-  return tsr__make(f->s, TSR__OP_IOTA, none, &(tsr__ask){ .dtype = TSR_F64, .shape = shape }, "a.c:3");
+  return tsr__make(f->s, TSR__OP_IOTA, none, &(tsr__ask){ .dtype = TSR_F64, .shape = shape },
+                   "a.c:3");
 }
 
 /* ---- propagation ---- */
@@ -132,9 +133,9 @@ TEST(sources_lie_where_they_are_needed)
 TEST(constraints_reach_back_to_free_producers)
 {
   fixture f = open_fixture();
-  tsr_array *r = moved(TSR__OP_CONSTRAIN, fixture_make(TSR__OP_NEG, iota(&f, TSR_SHAPE(8)), NULL, NULL,
-                                                       NULL),
-                       f.mesh, "x+y");
+  tsr_array *r =
+      moved(TSR__OP_CONSTRAIN, fixture_make(TSR__OP_NEG, iota(&f, TSR_SHAPE(8)), NULL, NULL, NULL),
+            f.mesh, "x+y");
   partition(&f, &r, 1);
   check_text(&f, "  %0 = iota(dim 0)    f64[8]@(x+y)\n"
                  "  %1 = neg(%0)        f64[8]@(x+y)\n");
@@ -145,8 +146,9 @@ TEST(constraints_reach_back_to_free_producers)
 TEST(programs_without_a_mesh_stay_unplaced)
 {
   fixture f = open_fixture();
-  tsr_array *r = fixture_reduce(TSR__OP_SUM, binary(on(&f, TSR_SHAPE(8), NULL), iota(&f, TSR_SHAPE(8))),
-                                NULL, 0, NULL);
+  tsr_array *r =
+      fixture_reduce(TSR__OP_SUM, binary(on(&f, TSR_SHAPE(8), NULL), iota(&f, TSR_SHAPE(8))), NULL,
+                     0, NULL);
   partition(&f, &r, 1);
   check_text(&f, "  %0 = put            f64[8]\n"
                  "  %1 = iota(dim 0)    f64[8]\n"
@@ -160,8 +162,8 @@ TEST(unplaced_operands_join_placed_ones_late)
 {
   fixture f = open_fixture();
   tsr_array *u = on(&f, TSR_SHAPE(8), NULL), *x = on(&f, TSR_SHAPE(8), "x");
-  tsr_array *mean = fixture_reduce(TSR__OP_MEAN, fixture_make(TSR__OP_NEG, u, NULL, NULL, NULL), NULL, 0,
-                                   NULL);
+  tsr_array *mean =
+      fixture_reduce(TSR__OP_MEAN, fixture_make(TSR__OP_NEG, u, NULL, NULL, NULL), NULL, 0, NULL);
   tsr_array *r = binary(x, mean);
   partition(&f, &r, 1);
   check_text(&f, "  %0 = put            f64[8]@(x)\n"
@@ -245,7 +247,8 @@ TEST(reduced_dims_give_the_axes_to_combine)
 TEST(masks_and_codes_lie_like_what_they_select)
 {
   fixture f = open_fixture();
-  tsr_array *x = on(&f, TSR_SHAPE(8), "x"), *m = fixture_leaf(f.s, TSR_BOOL, TSR_SHAPE(8), f.mesh, "y");
+  tsr_array *x = on(&f, TSR_SHAPE(8), "x"),
+            *m = fixture_leaf(f.s, TSR_BOOL, TSR_SHAPE(8), f.mesh, "y");
   tsr_array *codes = fixture_leaf(f.s, TSR_I32, TSR_SHAPE(8), NULL, NULL);
   tsr_array *in[3] = { x, m, codes };
   tsr_array *r = tsr__make(f.s, TSR__OP_SUM, in, &(tsr__ask){ .attr = { .groups = 3 } }, NULL);
@@ -264,7 +267,8 @@ TEST(masks_and_codes_lie_like_what_they_select)
 TEST(tables_are_whole_where_they_are_looked_into)
 {
   fixture f = open_fixture();
-  tsr_array *t = on(&f, TSR_SHAPE(6, 5), "x,y"), *i = fixture_leaf(f.s, TSR_I64, TSR_SHAPE(16), f.mesh, "y");
+  tsr_array *t = on(&f, TSR_SHAPE(6, 5), "x,y"),
+            *i = fixture_leaf(f.s, TSR_I64, TSR_SHAPE(16), f.mesh, "y");
   tsr_array *in[3] = { t, i };
   tsr_array *r = tsr__make(f.s, TSR__OP_TAKE, in, &(tsr__ask){ .attr = { .dims = 0 } }, NULL);
   partition(&f, &r, 1);
@@ -307,7 +311,8 @@ TEST(operands_on_two_meshes_meet_on_the_larger_ones)
 {
   fixture f = open_fixture();
   tsr_mesh *other = tsr_mesh_make(f.rt, "d=8");
-  tsr_array *a = on(&f, TSR_SHAPE(8), "x"), *b = fixture_leaf(f.s, TSR_F64, TSR_SHAPE(4, 8), other, "-,d");
+  tsr_array *a = on(&f, TSR_SHAPE(8), "x"),
+            *b = fixture_leaf(f.s, TSR_F64, TSR_SHAPE(4, 8), other, "-,d");
   tsr_array *r = binary(a, b);
   partition(&f, &r, 1);
   check_text(&f, "  %0 = put            f64[8]@(x)\n"
@@ -322,11 +327,15 @@ TEST(equal_places_on_two_meshes_are_one_place)
 {
   fixture f = open_fixture();
   tsr_mesh *other = tsr_mesh_make(f.rt, "d=8");
-  tsr_array *a = on(&f, TSR_SHAPE(8), "x+y"), *b = fixture_leaf(f.s, TSR_F64, TSR_SHAPE(8), other, "d");
+  tsr_array *a = on(&f, TSR_SHAPE(8), "x+y"),
+            *b = fixture_leaf(f.s, TSR_F64, TSR_SHAPE(8), other, "d");
   tsr_array *r = binary(a, b);
   partition(&f, &r, 1);
   CHECK_I64(f.parts.note_count, 0);
-  tsr_mesh_opts opts = { .size = sizeof opts, .axis_count = 1, .names = { "d" }, .sizes = { 8 },
+  tsr_mesh_opts opts = { .size = sizeof opts,
+                         .axis_count = 1,
+                         .names = { "d" },
+                         .sizes = { 8 },
                          .devices = (const int[]){ 1, 0, 2, 3, 4, 5, 6, 7 } };
   tsr_mesh *turned = tsr_mesh_make_with(f.rt, &opts);
   r = binary(a, fixture_leaf(f.s, TSR_F64, TSR_SHAPE(8), turned, "d"));
@@ -339,11 +348,13 @@ TEST(different_devices_are_an_error)
 {
   fixture f = open_fixture();
   tsr_mesh *half = tsr_mesh_make(f.rt, "h=4");
-  tsr_array *r = binary(on(&f, TSR_SHAPE(8), "x"), fixture_leaf(f.s, TSR_F64, TSR_SHAPE(8), half, "h"));
+  tsr_array *r =
+      binary(on(&f, TSR_SHAPE(8), "x"), fixture_leaf(f.s, TSR_F64, TSR_SHAPE(8), half, "h"));
   CHECK_I64(try_partition(&f, &r, 1), TSR_EAXIS);
-  CHECK_STR(f.error.text,
-            "tsr_add: f64[8]@(h) on mesh (h=4) is needed as f64[8]@(x) on mesh (x=2,y=4): the meshes are "
-            "over different devices; put one of them on the other's devices\n    used at a.c:1");
+  CHECK_STR(
+      f.error.text,
+      "tsr_add: f64[8]@(h) on mesh (h=4) is needed as f64[8]@(x) on mesh (x=2,y=4): the meshes are "
+      "over different devices; put one of them on the other's devices\n    used at a.c:1");
 }
 
 /* ---- rows ---- */
@@ -351,7 +362,8 @@ TEST(different_devices_are_an_error)
 TEST(filters_keep_rows_where_they_are)
 {
   fixture f = open_fixture();
-  tsr_array *x = on(&f, TSR_SHAPE(16, 4), "y"), *m = fixture_leaf(f.s, TSR_BOOL, TSR_SHAPE(16), f.mesh, "y");
+  tsr_array *x = on(&f, TSR_SHAPE(16, 4), "y"),
+            *m = fixture_leaf(f.s, TSR_BOOL, TSR_SHAPE(16), f.mesh, "y");
   tsr_array *kept = fixture_make(TSR__OP_COMPACT, x, m, NULL, NULL);
   tsr_array *r[2] = { fixture_reduce(TSR__OP_SUM, kept, NULL, 0, NULL),
                       fixture_make(TSR__OP_REBALANCE, kept, NULL, NULL, NULL) };
@@ -368,7 +380,8 @@ TEST(filters_keep_rows_where_they_are)
 TEST(filtered_rows_cannot_be_moved_as_they_are)
 {
   fixture f = open_fixture();
-  tsr_array *x = on(&f, TSR_SHAPE(16), "y"), *m = fixture_leaf(f.s, TSR_BOOL, TSR_SHAPE(16), f.mesh, "y");
+  tsr_array *x = on(&f, TSR_SHAPE(16), "y"),
+            *m = fixture_leaf(f.s, TSR_BOOL, TSR_SHAPE(16), f.mesh, "y");
   tsr_array *kept = fixture_make(TSR__OP_COMPACT, x, m, NULL, NULL);
   tsr_array *r = moved(TSR__OP_RESHARD, kept, f.mesh, "x");
   CHECK_I64(try_partition(&f, &r, 1), TSR_EUNSUPPORTED);
@@ -476,8 +489,8 @@ TEST(plans_are_the_same_in_every_process)
     f.s = tsr_scope_open(f.rt);
     tsr__program_init(&f.p, &f.rt->heap);
     tsr_array *x = on(&f, TSR_SHAPE(10, 9), "x,y"), *y = on(&f, TSR_SHAPE(10, 9), "y");
-    tsr_array *r = fixture_reduce(TSR__OP_SUM, binary(binary(x, y), on(&f, TSR_SHAPE(9), NULL)), NULL, 2,
-                                  NULL);
+    tsr_array *r = fixture_reduce(TSR__OP_SUM, binary(binary(x, y), on(&f, TSR_SHAPE(9), NULL)),
+                                  NULL, 2, NULL);
     partition(&f, &r, 1);
     plans[index] = f.parts;
   }

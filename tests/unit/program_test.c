@@ -73,7 +73,8 @@ TEST(operands_stand_before_users)
 TEST(equal_nodes_are_one)
 {
   fixture f = open_fixture();
-  tsr_array *x = fixture_leaf(f.s, TSR_F64, TSR_SHAPE(8), NULL, NULL), *two = fixture_number(f.s, TSR_F64, 2);
+  tsr_array *x = fixture_leaf(f.s, TSR_F64, TSR_SHAPE(8), NULL, NULL),
+            *two = fixture_number(f.s, TSR_F64, 2);
   tsr_array *a = fixture_make(TSR__OP_MUL, x, two, NULL, "a.c:1");
   tsr_array *b = fixture_make(TSR__OP_MUL, x, two, NULL, "a.c:2");
   tsr_array *r[3] = { fixture_make(TSR__OP_ADD, a, b, NULL, "a.c:3"),
@@ -222,9 +223,10 @@ TEST(inert_roots_report_their_scopes_error)
   tsr_array *x = fixture_leaf(f.s, TSR_F64, TSR_SHAPE(8), NULL, NULL);
   x->node.site = NULL;
   tsr_array *bad = fixture_make(TSR__OP_NOT, x, NULL, NULL, "bad.c:1");
-  check_refused(&f, bad, TSR_EDTYPE,
-                "a call before failed: bad.c:1: TSR_EDTYPE: tsr_not: the operand is f64[8], expected "
-                "bool; convert it with tsr_cast");
+  check_refused(
+      &f, bad, TSR_EDTYPE,
+      "a call before failed: bad.c:1: TSR_EDTYPE: tsr_not: the operand is f64[8], expected "
+      "bool; convert it with tsr_cast");
   tsr_scope_clear(f.s);
   check_refused(&f, bad, TSR_ESTATE,
                 "the array made at bad.c:1 comes of a failed call whose error was cleared");
@@ -291,12 +293,16 @@ TEST(keys_depend_on_structure_and_not_on_values)
     bool other_mesh;
     const char *spec;
     bool same;
-  } cases[] = { { 2, false, "x,y", true }, { 3, false, "x,y", true }, { 2, false, "y,x", false },
-                { 2, false, "x", false },  { 2, true, "a,b", false } };
+  } cases[] = { { 2, false, "x,y", true },
+                { 3, false, "x,y", true },
+                { 2, false, "y,x", false },
+                { 2, false, "x", false },
+                { 2, true, "a,b", false } };
   tsr_array *first = formula(&f, 2, f.mesh, "x,y");
   CHECK_STATUS(tsr__program_trace(&q, &first, 1, &f.error), TSR_OK, NULL);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    tsr_array *r = formula(&f, cases[i].number, cases[i].other_mesh ? other : f.mesh, cases[i].spec);
+    tsr_array *r =
+        formula(&f, cases[i].number, cases[i].other_mesh ? other : f.mesh, cases[i].spec);
     trace(&f, &r, 1);
     CHECK(tsr__program_same(&f.p, &q) == cases[i].same);
     CHECK((tsr__program_hash(&f.p) == tsr__program_hash(&q)) == cases[i].same);
@@ -338,7 +344,8 @@ TEST(programs_print_one_line_a_node)
   tsr_array *x = fixture_leaf(f.s, TSR_F64, TSR_SHAPE(8, 8), f.mesh, "x,y");
   x->node.site = "/home/me/normalise.c:12";
   tsr_array *one = fixture_number(f.s, TSR_F64, 1);
-  tsr_array *a = fixture_make(TSR__OP_MUL, x, fixture_number(f.s, TSR_F64, 2), NULL, "normalise.c:13");
+  tsr_array *a =
+      fixture_make(TSR__OP_MUL, x, fixture_number(f.s, TSR_F64, 2), NULL, "normalise.c:13");
   a = fixture_make(TSR__OP_ADD, a, one, NULL, "normalise.c:13");
   tsr_array *mean = fixture_reduce(TSR__OP_MEAN, x, NULL, 0, "normalise.c:13");
   tsr_array *z = fixture_make(TSR__OP_DIV, a, mean, NULL, "normalise.c:13");
@@ -371,14 +378,14 @@ TEST(verify_finds_broken_promises)
   tsr__gnode *nodes = f.p.nodes, good[8];
   int count = f.p.node_count;
   memcpy(good, nodes, (size_t)count * sizeof *nodes);
-#define BROKEN(change)                                              \
-  do {                                                              \
-    tsr__error error = { .status = TSR_OK };                        \
-    change;                                                         \
-    CHECK(tsr__program_verify(&f.p, &error) == TSR_ESTATE);         \
-    memcpy(nodes, good, (size_t)count * sizeof *nodes);             \
-    error.status = TSR_OK;                                          \
-    CHECK(tsr__program_verify(&f.p, &error) == TSR_OK);             \
+#define BROKEN(change)                                      \
+  do {                                                      \
+    tsr__error error = { .status = TSR_OK };                \
+    change;                                                 \
+    CHECK(tsr__program_verify(&f.p, &error) == TSR_ESTATE); \
+    memcpy(nodes, good, (size_t)count * sizeof *nodes);     \
+    error.status = TSR_OK;                                  \
+    CHECK(tsr__program_verify(&f.p, &error) == TSR_OK);     \
   } while (0)
   BROKEN(nodes[2].in[0] = 3);
   BROKEN(nodes[2].in[1] = -1);
