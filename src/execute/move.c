@@ -52,7 +52,8 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
   for (int p = 0; p < to->part_count; p++) {
     if (!addressable(exec, to, p)) continue;
     pieces job = { exec, from, to, p };
-    tsr__reshard_pieces(&from->sharding, sharding, &from->shape, p, copy_piece, &job);
+    tsr__reshard move = { &from->sharding, sharding, &from->shape };
+    tsr__reshard_pieces(&move, p, copy_piece, &job);
   }
   return TSR_OK;
 }

@@ -66,12 +66,17 @@ void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap);
 
 typedef void (*tsr__piece_fn)(void *user, int from_position, const tsr_box *box);
 
+/* What is moved: an array of a shape from one sharding to another; both need the usual borders. */
+typedef struct tsr__reshard {
+  const tsr_sharding *from, *to;
+  const tsr_shape *shape;
+} tsr__reshard;
+
 /* Calls `fn` with disjoint boxes (global coordinates) that together are what the device at
  * `to_position` of `to` holds, each with the position of `from` it is copied from: a position on
  * the same device where one holds it, else the lowest that does. The planner counts bytes and the
- * executor copies by this one rule. Both shardings need the usual borders. */
-void tsr__reshard_pieces(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
-                         int to_position, tsr__piece_fn fn, void *user);
+ * executor copies by this one rule. */
+void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_fn fn, void *user);
 /* Bytes that a box of elements counts when it crosses from one device to another; bools are bits,
  * rounded up to whole bytes a piece. */
 int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box);

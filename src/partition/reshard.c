@@ -35,9 +35,10 @@ static int position_on(const tsr_sharding *from, int device, int hint)
   return -1;
 }
 
-void tsr__reshard_pieces(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
-                         int to_position, tsr__piece_fn fn, void *user)
+void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_fn fn, void *user)
 {
+  const tsr_sharding *from = move->from, *to = move->to;
+  const tsr_shape *shape = move->shape;
   tsr_box want, part, piece;
   int count = tsr__positions(from);
   int own = position_on(from, tsr__position_device(to, to_position), to_position);
@@ -77,7 +78,7 @@ int64_t tsr__reshard_bytes(const tsr_sharding *from, const tsr_sharding *to, tsr
   tally t = { .from = from, .rank = shape->rank, .dtype = dtype };
   for (int p = 0; p < tsr__positions(to); p++) {
     t.device = tsr__position_device(to, p);
-    tsr__reshard_pieces(from, to, shape, p, add_piece, &t);
+    tsr__reshard_pieces(&(tsr__reshard){ from, to, shape }, p, add_piece, &t);
   }
   return t.bytes;
 }
