@@ -195,7 +195,7 @@ typedef struct tsr__csv_lane {
 typedef struct tsr__csv_sink {
   void *values;
   uint64_t *validity;
-  int64_t at;           /* the element of the batch's first row, a multiple of 64 */
+  int64_t at; /* the element of the batch's first row, a multiple of 64 */
 } tsr__csv_sink;
 
 /* Parses a column of a batch into values and validity words, or classifies. */

@@ -401,17 +401,21 @@ static uint64_t text_word(const struct job *job, int row, int count, int32_t *ou
 
 /* ---- a column of a batch -------------------------------------------------------------------------- */
 
-static uint64_t any_word(const struct job *job, int row, int count,
-                         const tsr__csv_sink *sink)
+static uint64_t any_word(const struct job *job, int row, int count, const tsr__csv_sink *sink)
 {
   char *values = sink->values;
   int64_t at = sink->at + row;
   switch (job->type) {
-  case TSR__COL_BOOL: return parse_word(job, row, count, values + at / 8, (struct codec){ fast_bool, store_bit });
-  case TSR__COL_I64: return parse_word(job, row, count, values + at * 8, (struct codec){ fast_i64, store_i64 });
-  case TSR__COL_F64: return parse_word(job, row, count, values + at * 8, (struct codec){ fast_f64, store_f64 });
-  case TSR__COL_DATE: return parse_word(job, row, count, values + at * 4, (struct codec){ fast_date, store_i32 });
-  case TSR__COL_TIME: return parse_word(job, row, count, values + at * 8, (struct codec){ fast_time, store_i64 });
+  case TSR__COL_BOOL:
+    return parse_word(job, row, count, values + at / 8, (struct codec){ fast_bool, store_bit });
+  case TSR__COL_I64:
+    return parse_word(job, row, count, values + at * 8, (struct codec){ fast_i64, store_i64 });
+  case TSR__COL_F64:
+    return parse_word(job, row, count, values + at * 8, (struct codec){ fast_f64, store_f64 });
+  case TSR__COL_DATE:
+    return parse_word(job, row, count, values + at * 4, (struct codec){ fast_date, store_i32 });
+  case TSR__COL_TIME:
+    return parse_word(job, row, count, values + at * 8, (struct codec){ fast_time, store_i64 });
   case TSR__COL_TEXT: break;
   }
   return text_word(job, row, count, (int32_t *)(void *)values + at);

@@ -289,15 +289,15 @@ static tsr_status check_size(struct file *file, const struct header *h, tsr__err
 
 /* ---- mapping ----------------------------------------------------------------------------------- */
 
-static tsr_status parse(struct file *file, void *text, int64_t at, int64_t length, tsr__npy *out,
-                        tsr__error *error)
+static tsr_status parse(struct file *file, void *text, tsr__npy *out, tsr__error *error)
 {
-  if (read_at(file, text, (size_t)length, at)) return read_error(file, error);
+  size_t length = (size_t)file->header_size;
+  if (read_at(file, text, length, file->header_at)) return read_error(file, error);
   struct header h = { .path = file->path, .at = text, .error = error };
   h.end = h.at + length;
   tsr_status status = read_header(&h);
   if (status) return status;
-  file->data_at = at + length;
+  file->data_at = file->header_at + file->header_size;
   out->dtype = h.dtype;
   out->shape = h.shape;
   return check_size(file, &h, error);
@@ -326,22 +326,23 @@ static tsr_status map_data(const struct file *file, tsr__npy *out, tsr__error *e
   return TSR_OK;
 }
 
+static tsr_status map_header(struct file *file, tsr__npy *out, tsr__error *error)
+{
+  size_t size = (size_t)file->header_size + 1;
+  void *text = map_anonymous(size);
+  if (text == MAP_FAILED) return io_error(file->path, "read the header of", error);
+  tsr_status status = parse(file, text, out, error);
+  munmap(text, size);
+  return status;
+}
+
 tsr_status tsr__npy_map(const char *path, tsr__npy *out, tsr__error *error)
 {
   struct file file = { .path = path, .fd = -1 };
   tsr__npy npy = { 0 };
-  int64_t at = 0, length = 0;
   tsr_status status = open_file(&file, error);
-  if (!status) status = read_prefix(&file, &at, &length, error);
-  if (!status) {
-    size_t size = (size_t)length + 1;
-    void *text = map_anonymous(size);
-    if (text == MAP_FAILED) status = io_error(path, "read the header of", error);
-    else {
-      status = parse(&file, text, at, length, &npy, error);
-      munmap(text, size);
-    }
-  }
+  if (!status) status = read_prefix(&file, error);
+  if (!status) status = map_header(&file, &npy, error);
   if (!status) status = map_data(&file, &npy, error);
   if (file.fd >= 0) close(file.fd);
   if (!status) *out = npy;
