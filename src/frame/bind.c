@@ -39,6 +39,14 @@ static const char *bare_message(const tsr_scope *scope)
   return at ? at + strlen(name) + 2 : message;
 }
 
+/* The figures of what ran are asked of the frame's scope. */
+static void hand_over_stats(const tsr_scope *from, tsr_scope *to)
+{
+  if (!from->run_stats || !to || to->inert) return;
+  if (!to->run_stats) to->run_stats = tsr__arena_new(&to->arena, sizeof(tsr_run_stats));
+  if (to->run_stats) *(tsr_run_stats *)to->run_stats = *(const tsr_run_stats *)from->run_stats;
+}
+
 tsr_status tsr__bind_close(tsr__bind *bind)
 {
   tsr_scope *outer = bind->top->node.scope;
@@ -48,6 +56,7 @@ tsr_status tsr__bind_close(tsr__bind *bind)
   } else if ((status = tsr_scope_status(bind->scope)) != TSR_OK) {
     tsr__fail(outer, bind->site, status, "%s", bare_message(bind->scope));
   }
+  hand_over_stats(bind->scope, outer);
   tsr_scope_close(bind->scope);
   bind->scope = NULL;
   return status;
@@ -284,9 +293,35 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
 
 /* ---- running ----------------------------------------------------------------------------- */
 
+/* The first row that the devices marked, or a number beyond all rows. */
+static int64_t first_marked(tsr__value *value)
+{
+  int64_t first = INT64_MAX;
+  for (int p = 0; p < value->part_count; p++) {
+    const uint64_t *bits = tsr__value_data(value, p);
+    tsr_box box;
+    tsr__value_box(value, p, &box);
+    for (int64_t i = 0; bits && i < box.size[0]; i += 64) {
+      int64_t left = box.size[0] - i;
+      uint64_t word = bits[i / 64] & (left < 64 ? (UINT64_C(1) << left) - 1 : UINT64_MAX);
+      int64_t row = box.start[0] + i + (word ? __builtin_ctzll(word) : 0);
+      if (word && row < first) first = row;
+      if (word) break;
+    }
+  }
+  return first;
+}
+
+/* Whether a check knows the row: it does not among aggregates. */
+static bool knows_row(const tsr__watch *watch)
+{
+  return watch->row->dtype != TSR_BOOL || watch->row->shape.rank > 0;
+}
+
 static int64_t read_first(const tsr_array *array)
 {
   int64_t out = 0;
+  if (array->shape.rank > 0) return first_marked(array->value);
   if (array->dtype == TSR_BOOL) {
     uint8_t byte = 0;
     tsr__value_to_host(array->value, &byte);
@@ -306,10 +341,10 @@ static tsr_status report(tsr__bind *bind, const tsr__watch *watch, int64_t row)
   if (watch->expr) tsr__expr_print(watch->expr, &text);
   while (source->parent && !source->source) source = source->parent;
   bool file = source->kind == TSR__FRAME_CSV;
-  bool grouped = watch->row->dtype != TSR_BOOL && watch->frame->kind == TSR__FRAME_GROUP &&
+  bool grouped = knows_row(watch) && watch->frame->kind == TSR__FRAME_GROUP &&
                  watch->rows != source->source->rows;
   char place[64] = "";
-  if (watch->row->dtype != TSR_BOOL && !grouped)
+  if (knows_row(watch) && !grouped)
     snprintf(place, sizeof place, " in row %lld", (long long)row);
   tsr__error_set(&bind->error, TSR_EVALUE, "%s: %.300s%san integer leaves its range%s%s%.200s; "
                  "convert to float, for instance by * 1.0", watch->frame->what,
@@ -325,7 +360,7 @@ static tsr_status look_at_watches(tsr__bind *bind)
   int64_t first = 0;
   for (const tsr__watch *w = bind->watches; w; w = w->next) {
     int64_t row = read_first(w->row);
-    bool seen = w->row->dtype == TSR_BOOL ? row != 0 : row < w->rows;
+    bool seen = knows_row(w) ? row < w->rows : row != 0;
     if (!seen || (worst && row > first)) continue;
     worst = w;
     first = row;

@@ -97,7 +97,8 @@ void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
   *all = *all ? tsr__op2(low, TSR__OP_OR, *all, seen) : seen;
 }
 
-/* The first of `rows` rows where `at` holds, or a number beyond them. */
+/* The first of `rows` rows where `at` holds, or a number beyond them. A terminal that gives rows keeps
+ * the marks instead, one bit a row, and the host looks: the devices need not talk. */
 static void watch(tsr__lower *low, tsr_array *at, tsr_array *mask, int64_t rows,
                   const tsr__expr *expr)
 {
@@ -110,7 +111,10 @@ static void watch(tsr__lower *low, tsr_array *at, tsr_array *mask, int64_t rows,
   watch->frame = low->frame;
   watch->expr = expr;
   watch->row = at;
-  if (!at->inert && at->shape.rank > 0) {
+  bool gives_rows = !low->bind->top->one_row && low->bind->top->kind != TSR__FRAME_GROUP;
+  if (!at->inert && at->shape.rank > 0 && gives_rows) {
+    watch->row = tsr__both(low, at, mask);
+  } else if (!at->inert && at->shape.rank > 0) {
     tsr__ask ask = { .dtype = TSR_I64, .shape = at->shape,
                      .sharding = at->shape.dims[0] == low->in->rows ? low->in->sharding : NULL };
     tsr_array *index = tsr__make(low->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low->site);
