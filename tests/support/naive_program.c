@@ -1,0 +1,426 @@
+/* See naive_program.h. */
+#include "support/naive_program.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/exact.h"
+
+/* ---- elements ---- */
+
+
+__extension__ typedef __int128 wide;
+__extension__ typedef unsigned __int128 uwide;
+
+bool naive_is_real(int dtype)
+{
+  return dtype == TSR_F32 || dtype == TSR_F64;
+}
+
+static cell real(int dtype, double value)
+{
+  cell c;
+  c.f = dtype == TSR_F32 ? (double)(float)value : value;
+  return c;
+}
+
+static cell whole(int dtype, wide value)
+{
+  cell c;
+  c.i = dtype == TSR_I32 ? (int32_t)(uint32_t)(uwide)value
+                         : (int64_t)(uint64_t)(uwide)value;
+  return c;
+}
+
+static cell truth(bool value)
+{
+  cell c;
+  c.i = value;
+  return c;
+}
+
+static double less_of(double a, double b)
+{
+  if (isnan(a) || isnan(b)) return NAN;
+  if (a == b) return signbit(a) ? a : b;
+  return a < b ? a : b;
+}
+
+static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
+{
+  wide x = a, y = b, q = 0, least = dtype == TSR_I32 ? INT32_MIN : INT64_MIN;
+  wide most = dtype == TSR_I32 ? INT32_MAX : INT64_MAX;
+  if (b) {
+    q = x / y;
+    if (x % y != 0 && (x % y < 0) != (y < 0)) q--;
+  }
+  switch (op) {
+  case TSR__OP_ADD: return whole(dtype, x + y);
+  case TSR__OP_SUB: return whole(dtype, x - y);
+  case TSR__OP_MUL: return whole(dtype, x * y);
+  case TSR__OP_FLOORDIV: return whole(dtype, q);
+  case TSR__OP_MOD: return whole(dtype, b ? x - q * y : 0);
+  case TSR__OP_MINIMUM: return whole(dtype, a < b ? a : b);
+  case TSR__OP_MAXIMUM: return whole(dtype, a > b ? a : b);
+  case TSR__OP_ADDOVF: return truth(x + y < least || x + y > most);
+  case TSR__OP_SUBOVF: return truth(x - y < least || x - y > most);
+  case TSR__OP_MULOVF: return truth(x * y < least || x * y > most);
+  case TSR__OP_EQ: return truth(a == b);
+  case TSR__OP_NE: return truth(a != b);
+  case TSR__OP_LT: return truth(a < b);
+  case TSR__OP_LE: return truth(a <= b);
+  case TSR__OP_GT: return truth(a > b);
+  case TSR__OP_GE: return truth(a >= b);
+  case TSR__OP_AND: return truth(a && b);
+  case TSR__OP_OR: return truth(a || b);
+  case TSR__OP_XOR: return truth(!a != !b);
+  case TSR__OP_NEG: return whole(dtype, -x);
+  case TSR__OP_ABS: return whole(dtype, x < 0 ? -x : x);
+  case TSR__OP_NOT: return truth(!a);
+  case TSR__OP_POW: {
+    uint64_t p = 1;
+    for (int64_t i = 0; i < b; i++) p *= (uint64_t)a;
+    return whole(dtype, (wide)(int64_t)p);
+  }
+  default: FAIL("int op %d", op);
+  }
+}
+
+static double float_rest(double a, double b)
+{
+  double r = fmod(a, b);
+  if (r == 0) return copysign(0, b);
+  return (r < 0) != (b < 0) ? r + b : r;
+}
+
+static cell float_op(tsr__op op, int dtype, double a, double b)
+{
+  bool narrow = dtype == TSR_F32;
+  switch (op) {
+  case TSR__OP_ADD: return real(dtype, narrow ? (double)((float)a + (float)b) : a + b);
+  case TSR__OP_SUB: return real(dtype, narrow ? (double)((float)a - (float)b) : a - b);
+  case TSR__OP_MUL: return real(dtype, narrow ? (double)((float)a * (float)b) : a * b);
+  case TSR__OP_DIV: return real(dtype, narrow ? (double)((float)a / (float)b) : a / b);
+  case TSR__OP_FLOORDIV:
+    return real(dtype, narrow ? (double)floorf((float)a / (float)b) : floor(a / b));
+  case TSR__OP_MOD:
+    if (!narrow) return real(dtype, float_rest(a, b));
+    float r = fmodf((float)a, (float)b);
+    if (r == 0) return real(dtype, copysign(0, b));
+    return real(dtype, (r < 0) != (b < 0) ? (double)(r + (float)b) : (double)r);
+  case TSR__OP_POW: return real(dtype, pow(a, b));
+  case TSR__OP_MINIMUM: return real(dtype, less_of(a, b));
+  case TSR__OP_MAXIMUM: return real(dtype, -less_of(-a, -b));
+  case TSR__OP_EQ: return truth(a == b);
+  case TSR__OP_NE: return truth(a != b);
+  case TSR__OP_LT: return truth(a < b);
+  case TSR__OP_LE: return truth(a <= b);
+  case TSR__OP_GT: return truth(a > b);
+  case TSR__OP_GE: return truth(a >= b);
+  case TSR__OP_NEG: return real(dtype, -a);
+  case TSR__OP_ABS: return real(dtype, fabs(a));
+  case TSR__OP_SQRT: return real(dtype, narrow ? (double)sqrtf((float)a) : sqrt(a));
+  case TSR__OP_RINT: return real(dtype, rint(a));
+  case TSR__OP_FLOOR: return real(dtype, floor(a));
+  case TSR__OP_ISNAN: return truth(isnan(a));
+  default: FAIL("float op %d", op);
+  }
+}
+
+cell naive_cast(int from, int to, cell x)
+{
+  if (!naive_is_real(from)) {
+    if (to == TSR_BOOL) return truth(x.i != 0);
+    if (!naive_is_real(to)) return whole(to, x.i);
+    return to == TSR_F32 ? real(TSR_F32, (double)(float)x.i) : real(TSR_F64, (double)x.i);
+  }
+  if (to == TSR_BOOL) return truth(x.f != 0);
+  if (naive_is_real(to)) return real(to, x.f);
+  if (isnan(x.f)) return whole(to, 0);
+  double edge = to == TSR_I32 ? 0x1p31 : 0x1p63;
+  if (x.f >= edge) return whole(to, to == TSR_I32 ? INT32_MAX : INT64_MAX);
+  if (x.f <= -edge) return whole(to, to == TSR_I32 ? INT32_MIN : INT64_MIN);
+  return whole(to, (int64_t)x.f);
+}
+
+/* ---- arrays of cells ---- */
+
+void naive_put(void *array, int dtype, int64_t at, cell c)
+{
+  switch (dtype) {
+  case TSR_BOOL: ((uint8_t *)array)[at] = (uint8_t)c.i; break;
+  case TSR_I32: ((int32_t *)array)[at] = (int32_t)c.i; break;
+  case TSR_I64: ((int64_t *)array)[at] = c.i; break;
+  case TSR_F32: ((float *)array)[at] = (float)c.f; break;
+  default: ((double *)array)[at] = c.f;
+  }
+}
+
+cell naive_get(const void *array, int dtype, int64_t at)
+{
+  cell c = { .i = 0 };
+  switch (dtype) {
+  case TSR_BOOL: c.i = ((const uint8_t *)array)[at]; break;
+  case TSR_I32: c.i = ((const int32_t *)array)[at]; break;
+  case TSR_I64: c.i = ((const int64_t *)array)[at]; break;
+  case TSR_F32: c.f = (double)((const float *)array)[at]; break;
+  default: c.f = ((const double *)array)[at];
+  }
+  return c;
+}
+
+cell naive_random(test_rng *rng, int dtype)
+{
+  static const double odd[] = { 0, -0.0, 1, -1, 0.5, 1.5, 2.5, -2.5, INFINITY, -INFINITY, NAN,
+                                0x1p31, -0x1p31, 0x1p63, -0x1p63, 2147483647.5, -2147483648.5,
+                                1e300, -1e300, 5e-324, 0x1p-126, 1e30, 3, 7, -7, 9007199254740993.0 };
+  static const int64_t odd_int[] = { 0, 1, -1, 2, -2, 3, 7, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN,
+                                     (1LL << 53) + 1, -(1LL << 60) + 77, 46341 };
+  cell c;
+  int64_t kind = test_range(rng, 0, 3);
+  if (dtype == TSR_BOOL) return truth(test_range(rng, 0, 1));
+  if (naive_is_real(dtype)) {
+    double v = kind == 0 ? odd[test_range(rng, 0, (int64_t)(sizeof odd / sizeof *odd) - 1)]
+               : kind == 1 ? test_any_f64(rng)
+                           : (test_uniform(rng) - 0.5) * 1000;
+    return real(dtype, v);
+  }
+  c.i = kind == 0 ? odd_int[test_range(rng, 0, (int64_t)(sizeof odd_int / sizeof *odd_int) - 1)]
+        : kind == 1 ? (int64_t)test_random(rng)
+                    : test_range(rng, -100, 100);
+  return whole(dtype, c.i);
+}
+
+void naive_check(const char *what, int64_t at, int dtype, cell found, cell expected)
+{
+  bool same = naive_is_real(dtype) ? (isnan(found.f) && isnan(expected.f)) ||
+                                   !memcmp(&found.f, &expected.f, sizeof found.f)
+                             : found.i == expected.i;
+  if (same) return;
+  if (naive_is_real(dtype)) FAIL("%s at %lld: %a, expected %a", what, (long long)at, found.f, expected.f);
+  FAIL("%s at %lld: %lld, expected %lld", what, (long long)at, (long long)found.i,
+       (long long)expected.i);
+}
+
+cell naive_element(tsr__op op, int dtype, int count, const cell *in)
+{
+  if (op == TSR__OP_WHERE) return in[0].i ? in[1] : in[2];
+  if (naive_is_real(dtype)) return float_op(op, dtype, in[0].f, count > 1 ? in[1].f : 0);
+  return int_op(op, dtype, in[0].i, count > 1 ? in[1].i : 0);
+}
+
+/* ---- shapes ---- */
+
+static int64_t count_of(const tsr__gnode *g)
+{
+  int64_t count = 1;
+  for (int d = 0; d < g->rank; d++) count *= g->dims[d];
+  return count;
+}
+
+static void unravel(const tsr__gnode *g, int64_t at, int64_t index[TSR_MAX_RANK])
+{
+  for (int d = g->rank - 1; d >= 0; d--) {
+    index[d] = at % g->dims[d];
+    at /= g->dims[d];
+  }
+}
+
+/* The element of `o` that meets index `index` of `g` when broadcast. */
+static int64_t met(const tsr__gnode *g, const tsr__gnode *o, const int64_t *index)
+{
+  int64_t at = 0;
+  for (int d = 0; d < o->rank; d++)
+    at = at * o->dims[d] + (o->dims[d] == 1 ? 0 : index[d + g->rank - o->rank]);
+  return at;
+}
+
+/* ---- reductions ---- */
+
+typedef struct pile {
+  tsr__acc sum;
+  tsr__acc2 squares;
+  wide whole;
+  tsr__isq whole_squares;
+  int64_t n, trues;
+  cell best;
+  double product;
+  uint64_t int_product;
+} pile;
+
+static void pile_add(pile *p, int op, int dtype, cell x)
+{
+  bool real_type = naive_is_real(dtype);
+  cell two[2] = { p->best, x };
+  if (real_type) {
+    tsr__acc_add(&p->sum, x.f);
+    tsr__acc2_add_square(&p->squares, x.f);
+    p->product *= x.f;
+  } else {
+    p->whole += x.i;
+    tsr__isq_add(&p->whole_squares, x.i);
+    p->int_product *= (uint64_t)x.i;
+    p->trues += x.i != 0;
+  }
+  if ((op == TSR__OP_MIN || op == TSR__OP_MAX) && p->n)
+    x = naive_element(op == TSR__OP_MIN ? TSR__OP_MINIMUM : TSR__OP_MAXIMUM, dtype, 2, two);
+  p->best = x;
+  p->n++;
+}
+
+static cell nothing(int op, int dtype)
+{
+  bool low = op == TSR__OP_MAX;
+  cell c;
+  if (naive_is_real(dtype)) c.f = low ? -(double)INFINITY : (double)INFINITY;
+  else if (dtype == TSR_I32) c.i = low ? INT32_MIN : INT32_MAX;
+  else c.i = low ? INT64_MIN : INT64_MAX;
+  return c;
+}
+
+static cell spread_of(const pile *p, const tsr__gnode *g, bool real_type)
+{
+  cell c;
+  int64_t ddof = g->attr.ddof;
+  bool narrow = g->dtype == TSR_F32;
+  if (real_type && g->op == TSR__OP_VAR)
+    c.f = narrow ? (double)tsr__acc_var_f32(&p->sum, &p->squares, p->n, ddof)
+                 : tsr__acc_var_f64(&p->sum, &p->squares, p->n, ddof);
+  else if (real_type)
+    c.f = narrow ? (double)tsr__acc_std_f32(&p->sum, &p->squares, p->n, ddof)
+                 : tsr__acc_std_f64(&p->sum, &p->squares, p->n, ddof);
+  else if (g->op == TSR__OP_VAR)
+    c.f = tsr__var_i128_f64(p->whole, &p->whole_squares, p->n, ddof);
+  else
+    c.f = tsr__std_i128_f64(p->whole, &p->whole_squares, p->n, ddof);
+  return c;
+}
+
+static cell pile_result(const pile *p, const tsr__gnode *g, int dtype)
+{
+  bool real_type = naive_is_real(dtype), narrow = g->dtype == TSR_F32;
+  cell c;
+  switch (g->op) {
+  case TSR__OP_SUM:
+    if (!real_type) return whole(g->dtype, p->whole);
+    c.f = narrow ? (double)tsr__acc_f32(&p->sum) : tsr__acc_f64(&p->sum);
+    return c;
+  case TSR__OP_MEAN:
+    c.f = !real_type ? tsr__mean_i128_f64(p->whole, p->n)
+          : narrow   ? (double)tsr__acc_mean_f32(&p->sum, p->n)
+                     : tsr__acc_mean_f64(&p->sum, p->n);
+    return c;
+  case TSR__OP_VAR: case TSR__OP_STD: return spread_of(p, g, real_type);
+  case TSR__OP_PROD:
+    if (real_type) return real(g->dtype, p->product);
+    return whole(g->dtype, (wide)(int64_t)p->int_product);
+  case TSR__OP_MIN: case TSR__OP_MAX: return p->n ? p->best : nothing(g->op, dtype);
+  case TSR__OP_ANY: return truth(p->trues > 0);
+  case TSR__OP_ALL: return truth(p->trues == p->n);
+  default: c.i = p->trues; return c;
+  }
+}
+
+static void reduce(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n], *x = &program->nodes[g->in[0]];
+  int64_t outputs = count_of(g), index[TSR_MAX_RANK];
+  pile *piles = calloc((size_t)outputs + 1, sizeof *piles);
+  CHECK(piles);
+  for (int64_t i = 0; i < outputs; i++) {
+    piles[i].product = 1;
+    piles[i].int_product = 1;
+  }
+  for (int64_t i = 0; i < count_of(x); i++) {
+    unravel(x, i, index);
+    if (g->in[1] >= 0 && !value[g->in[1]][met(x, &program->nodes[g->in[1]], index)].i) continue;
+    int64_t at = 0;
+    for (int d = 0; d < x->rank; d++)
+      if (!(g->attr.dims >> d & 1)) at = at * x->dims[d] + index[d];
+    if (g->in[2] >= 0) at = value[g->in[2]][i].i;
+    pile_add(&piles[at], g->op, x->dtype, value[g->in[0]][i]);
+  }
+  for (int64_t i = 0; i < outputs; i++) value[n][i] = pile_result(&piles[i], g, x->dtype);
+  free(piles);
+}
+
+/* ---- programs ---- */
+
+static void take(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n], *table = &program->nodes[g->in[0]];
+  const tsr__gnode *at = &program->nodes[g->in[1]];
+  int dim = (int)g->attr.dims;
+  int64_t index[TSR_MAX_RANK];
+  for (int64_t i = 0; i < count_of(g); i++) {
+    unravel(g, i, index);
+    int64_t place = 0, from = 0;
+    for (int d = 0; d < at->rank; d++) place = place * at->dims[d] + index[dim + d];
+    int64_t entry = value[g->in[1]][place].i;
+    if (entry < 0) entry += table->dims[dim];
+    for (int d = 0; d < table->rank; d++)
+      from = from * table->dims[d] +
+             (d < dim ? index[d] : d == dim ? entry : index[d - 1 + at->rank]);
+    value[n][i] = value[g->in[0]][from];
+  }
+}
+
+static void element(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n];
+  int64_t index[TSR_MAX_RANK] = { 0 };
+  int count = 0;
+  while (count < 3 && g->in[count] >= 0) count++;
+  int dtype = program->nodes[g->in[g->op == TSR__OP_WHERE]].dtype;
+  for (int64_t i = 0; i < count_of(g); i++) {
+    cell in[3];
+    unravel(g, i, index);
+    for (int o = 0; o < count; o++) {
+      if (g->op == TSR__OP_SEARCH && !o) continue;
+      in[o] = value[g->in[o]][met(g, &program->nodes[g->in[o]], index)];
+    }
+    if (g->op == TSR__OP_FULL || g->op == TSR__OP_CAST) {
+      value[n][i] = naive_cast(dtype, g->dtype, in[0]);
+    } else if (g->op == TSR__OP_SEARCH) {
+      value[n][i].i = 0;
+      for (int64_t k = 0; k < count_of(&program->nodes[g->in[0]]); k++)
+        value[n][i].i += naive_is_real(dtype) ? value[g->in[0]][k].f <= in[1].f
+                                              : value[g->in[0]][k].i <= in[1].i;
+    } else {
+      value[n][i] = naive_element((tsr__op)g->op, dtype, count, in);
+    }
+  }
+}
+
+static void iota(const tsr__gnode *g, cell *out)
+{
+  int64_t index[TSR_MAX_RANK];
+  for (int64_t i = 0; i < count_of(g); i++) {
+    unravel(g, i, index);
+    cell at = { .i = index[g->attr.dims] };
+    out[i] = naive_cast(TSR_I64, g->dtype, at);
+  }
+}
+
+void naive_program(const tsr__program *program, cell **value)
+{
+  for (int n = 0; n < program->node_count; n++) {
+    const tsr__gnode *g = &program->nodes[n];
+    int lowering = tsr__ops[g->op].lowering;
+    bool known = lowering != TSR__LOW_STEP && lowering != TSR__LOW_FORMULA &&
+                 g->op != TSR__OP_UNIFORM;
+    for (int i = 0; i < 3; i++)
+      if (g->in[i] >= 0 && !value[g->in[i]]) known = false;
+    if (value[n] || !known) continue;
+    value[n] = calloc((size_t)count_of(g) + 1, sizeof(cell));
+    CHECK(value[n]);
+    if (g->op == TSR__OP_CONST && naive_is_real(g->dtype))
+      value[n][0] = real(g->dtype, program->params[g->param].f);
+    else if (g->op == TSR__OP_CONST) value[n][0].i = program->params[g->param].i;
+    else if (g->op == TSR__OP_IOTA) iota(g, value[n]);
+    else if (g->op == TSR__OP_TAKE) take(program, n, value);
+    else if (lowering == TSR__LOW_REDUCE) reduce(program, n, value);
+    else element(program, n, value);
+  }
+}

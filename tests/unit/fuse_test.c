@@ -1,0 +1,380 @@
+/* Fusion: what shares a kernel, and random programs of all shapes against the evaluator by the book,
+ * on 1 to 8 devices, with several threads. Runs at each ISA. */
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/kernel_fixture.h"
+#include "support/naive_program.h"
+
+/* ---- what shares a kernel ---- */
+
+static int number_of_kernels(kernel_fixture *k)
+{
+  CHECK_STATUS(kernel_run(k), TSR_OK, NULL);
+  return k->kernels;
+}
+
+static int masked(kernel_fixture *k, tsr__op op, int x, int mask)
+{
+  return kernel_op(k, op, x, mask, -1);
+}
+
+TEST(filter_and_aggregates_are_one_pass)
+{
+  enum { N = 5000 };
+  static double revenue[N];
+  static int64_t sessions[N];
+  kernel_fixture k;
+  test_rng rng = test_seeded(1);
+  for (int i = 0; i < N; i++) {
+    revenue[i] = test_uniform(&rng) * 100;
+    sessions[i] = test_range(&rng, 0, 9);
+  }
+  kernel_open(&k, 4, NULL, 2);
+  int r = kernel_leaf(&k, TSR_F64, TSR_SHAPE(N), true, revenue);
+  int s = kernel_leaf(&k, TSR_I64, TSR_SHAPE(N), true, sessions);
+  int mask = kernel_op(&k, TSR__OP_GT, r, kernel_number(&k, TSR_F64, 50), -1);
+  int wide = kernel_node(&k, TSR__OP_CAST, (int[]){ s, -1, -1 }, &(tsr__ask){ .dtype = TSR_F64 }, true);
+  int each = kernel_op(&k, TSR__OP_DIV, r, wide, -1);
+  kernel_root(&k, masked(&k, TSR__OP_SUM, r, mask));
+  kernel_root(&k, masked(&k, TSR__OP_SUM, s, mask));
+  kernel_root(&k, masked(&k, TSR__OP_MEAN, each, mask));
+  kernel_root(&k, masked(&k, TSR__OP_MAX, each, mask));
+  CHECK_I64(number_of_kernels(&k), 1);
+  const tsr__kernel_io *io = tsr__kernel_io_of(k.schedule.steps[0].kernel);
+  CHECK_I64(io->input_count, 2);
+  CHECK_I64(io->output_count, 0);
+  CHECK_I64(io->accum_count, 5); /* the mean has a count */
+  CHECK_I64(k.schedule.step_count, 2);
+  kernel_close(&k);
+}
+
+TEST(a_reduction_inside_takes_two_passes)
+{
+  double x[300] = { 1, 2, 3 };
+  kernel_fixture k;
+  kernel_open(&k, 2, NULL, 1);
+  int leaf = kernel_leaf(&k, TSR_F64, TSR_SHAPE(300), true, x);
+  int mean = kernel_op(&k, TSR__OP_MEAN, leaf, -1, -1);
+  int shifted = kernel_op(&k, TSR__OP_ADD, mean, kernel_number(&k, TSR_F64, 1), -1);
+  kernel_root(&k, kernel_op(&k, TSR__OP_DIV, leaf, shifted, -1));
+  CHECK_I64(number_of_kernels(&k), 2); /* mean + 1 is computed inside the second */
+  kernel_close(&k);
+}
+
+TEST(a_broadcast_operand_is_stored_first_and_its_partner_is_not)
+{
+  double x[64] = { 1 }, row[8] = { 2 };
+  kernel_fixture k;
+  kernel_open(&k, 1, NULL, 1);
+  int a = kernel_leaf(&k, TSR_F64, TSR_SHAPE(8, 8), false, x);
+  int b = kernel_leaf(&k, TSR_F64, TSR_SHAPE(8), false, row);
+  int one = kernel_number(&k, TSR_F64, 1);
+  int twice = kernel_op(&k, TSR__OP_ADD, a, a, -1);
+  int bias = kernel_op(&k, TSR__OP_ADD, b, one, -1);
+  kernel_root(&k, kernel_op(&k, TSR__OP_MUL, twice, bias, -1));
+  CHECK_I64(number_of_kernels(&k), 2);
+  CHECK(k.buffer[bias][0]);
+  CHECK(!k.buffer[twice][0]);
+  kernel_close(&k);
+}
+
+/* ---- random programs ---- */
+
+enum { SHAPES = 7, NODES = 60 };
+
+typedef struct maker {
+  kernel_fixture k;
+  test_rng rng;
+  tsr_shape base;
+  int shape_of[FIXTURE_NODES];  /* which of the shapes below */
+  cell *value[FIXTURE_NODES];
+  int nodes[NODES], count;
+} maker;
+
+/* 0: all dims; 1: the first is 1; 2: the last is 1; 3: without the first; 4: all 1; 5: scalar;
+ * 6: something else, which only reductions may use. */
+static tsr_shape shape_at(const maker *m, int which)
+{
+  tsr_shape s = m->base;
+  if (which == 1) s.dims[0] = 1;
+  if (which == 2) s.dims[s.rank - 1] = 1;
+  if (which == 4)
+    for (int d = 0; d < s.rank; d++) s.dims[d] = 1;
+  if (which == 3) {
+    for (int d = 1; d < s.rank; d++) s.dims[d - 1] = s.dims[d];
+    s.dims[--s.rank] = 0;
+  }
+  if (which == 5) s = TSR_SCALAR;
+  return s;
+}
+
+static int which_shape(const maker *m, const tsr__gnode *g)
+{
+  for (int w = 0; w < 6; w++) {
+    tsr_shape s = shape_at(m, w);
+    if (s.rank == g->rank && !memcmp(s.dims, g->dims, (size_t)g->rank * sizeof g->dims[0])) return w;
+  }
+  return 6;
+}
+
+/* Sharded: the first dim is the base's. */
+static bool sharded(int which, int rank)
+{
+  return which == 0 || (which == 2 && rank > 1);
+}
+
+static bool node_sharded(const maker *m, int node)
+{
+  const tsr__gnode *g = &m->k.program.nodes[node];
+  return tsr__dim_axes(&m->k.program.shardings[g->sharding], 0) != 0;
+}
+
+static int keep(maker *m, int node)
+{
+  int which = which_shape(m, &m->k.program.nodes[node]);
+  /* What is sharded, or is not, where others of its shape are otherwise cannot meet them. */
+  if (m->k.mesh && node_sharded(m, node) != sharded(which, m->base.rank)) which = 6;
+  m->shape_of[node] = which;
+  if (m->count < NODES) m->nodes[m->count++] = node;
+  return node;
+}
+
+static void random_leaf(maker *m)
+{
+  int which = (int)test_range(&m->rng, 0, 5);
+  if (test_range(&m->rng, 0, 1)) which = 0;
+  tsr_dtype dtype = (tsr_dtype)test_range(&m->rng, TSR_BOOL, TSR_F64);
+  tsr_shape shape = shape_at(m, which);
+  int64_t count = tsr__shape_count(&shape);
+  char *host = malloc((size_t)count * 8 + 8);
+  cell *value = malloc(((size_t)count + 1) * sizeof *value);
+  CHECK(host && value);
+  bool tame = test_range(&m->rng, 0, 2) > 0;
+  for (int64_t i = 0; i < count; i++) {
+    value[i] = naive_random(&m->rng, dtype);
+    if (tame && naive_is_real(dtype)) value[i].f = (double)test_range(&m->rng, -5000, 5000) / 16;
+    naive_put(host, dtype, i, value[i]);
+  }
+  int node = kernel_leaf(&m->k, dtype, shape, sharded(which, m->base.rank), host);
+  free(host);
+  m->value[node] = value;
+  keep(m, node);
+}
+
+static int pick(maker *m)
+{
+  return m->nodes[test_range(&m->rng, 0, m->count - 1)];
+}
+
+static int dtype_at(const maker *m, int node)
+{
+  return m->k.program.nodes[node].dtype;
+}
+
+static int cast_to(maker *m, int node, int dtype)
+{
+  if (dtype_at(m, node) == dtype) return node;
+  int in[3] = { node, -1, -1 };
+  return kernel_node(&m->k, TSR__OP_CAST, in, &(tsr__ask){ .dtype = (tsr_dtype)dtype },
+                     node_sharded(m, node));
+}
+
+static void random_binary(maker *m)
+{
+  static const tsr__op ops[] = { TSR__OP_ADD, TSR__OP_SUB, TSR__OP_MUL, TSR__OP_MINIMUM,
+                                 TSR__OP_MAXIMUM, TSR__OP_LT, TSR__OP_GE, TSR__OP_EQ };
+  int a = pick(m), b = pick(m), dtype = dtype_at(m, a);
+  if (m->shape_of[a] == 6 || m->shape_of[b] == 6) return;
+  if (dtype == TSR_BOOL) {
+    static const tsr__op logic[] = { TSR__OP_AND, TSR__OP_OR, TSR__OP_XOR };
+    keep(m, kernel_op(&m->k, logic[test_range(&m->rng, 0, 2)], a, cast_to(m, b, TSR_BOOL), -1));
+    return;
+  }
+  b = test_range(&m->rng, 0, 3) ? cast_to(m, b, dtype)
+      : naive_is_real(dtype) ? kernel_number(&m->k, (tsr_dtype)dtype, 1.5)
+                             : kernel_integer(&m->k, (tsr_dtype)dtype, 3);
+  if (test_range(&m->rng, 0, 3) == 0) {
+    int swap = a;
+    a = b;
+    b = swap;
+  }
+  keep(m, kernel_op(&m->k, ops[test_range(&m->rng, 0, 7)], a, b, -1));
+}
+
+static void random_unary(maker *m)
+{
+  int a = pick(m);
+  int dtype = (int)test_range(&m->rng, TSR_BOOL, TSR_F64);
+  if (m->shape_of[a] == 6) return;
+  if (test_range(&m->rng, 0, 1)) keep(m, cast_to(m, a, dtype));
+  else if (dtype_at(m, a) == TSR_BOOL) keep(m, kernel_op(&m->k, TSR__OP_NOT, a, -1, -1));
+  else keep(m, kernel_op(&m->k, TSR__OP_NEG, a, -1, -1));
+}
+
+static void random_where(maker *m)
+{
+  int a = pick(m), b = pick(m), c = pick(m);
+  if (m->shape_of[a] == 6 || m->shape_of[b] == 6 || m->shape_of[c] == 6) return;
+  keep(m, kernel_op(&m->k, TSR__OP_WHERE, cast_to(m, c, TSR_BOOL), a, cast_to(m, b, dtype_at(m, a))));
+}
+
+static void random_source(maker *m)
+{
+  int which = (int)test_range(&m->rng, 0, 5), rank = shape_at(m, which).rank;
+  tsr_dtype dtype = (tsr_dtype)test_range(&m->rng, TSR_I32, TSR_F64);
+  tsr__ask ask = { .dtype = dtype, .shape = shape_at(m, which) };
+  if (rank > 0 && test_range(&m->rng, 0, 1)) {
+    ask.attr.dims = (uint32_t)test_range(&m->rng, 0, rank - 1);
+    keep(m, kernel_node(&m->k, TSR__OP_IOTA, (int[]){ -1, -1, -1 }, &ask,
+                        sharded(which, m->base.rank)));
+    return;
+  }
+  int number = naive_is_real(dtype) ? kernel_number(&m->k, dtype, -2.25)
+                                    : kernel_integer(&m->k, dtype, 7);
+  keep(m, kernel_node(&m->k, TSR__OP_FULL, (int[]){ number, -1, -1 }, &ask,
+                      sharded(which, m->base.rank)));
+}
+
+static void random_reduction(maker *m)
+{
+  static const tsr__op ops[] = { TSR__OP_SUM, TSR__OP_MEAN, TSR__OP_VAR, TSR__OP_STD, TSR__OP_MIN,
+                                 TSR__OP_MAX, TSR__OP_PROD, TSR__OP_ANY, TSR__OP_ALL, TSR__OP_COUNT };
+  int a = pick(m), mask = -1, codes = -1;
+  tsr__op op = ops[test_range(&m->rng, 0, 9)];
+  const tsr__gnode *g = &m->k.program.nodes[a];
+  tsr__ask ask = { .dtype = op == TSR__OP_COUNT ? TSR_I64 : 0 };
+  if (g->rank == 0) return;
+  bool real = naive_is_real(g->dtype), in_order = op == TSR__OP_PROD && real;
+  if (in_order && m->k.positions > 1) return; /* may depend on the mesh */
+  if (op == TSR__OP_ANY || op == TSR__OP_ALL || op == TSR__OP_COUNT) a = cast_to(m, a, TSR_BOOL);
+  else if (op == TSR__OP_MIN || op == TSR__OP_MAX) a = g->dtype == TSR_BOOL ? cast_to(m, a, TSR_I32) : a;
+  else if (!real) a = cast_to(m, a, TSR_I64);
+  g = &m->k.program.nodes[a];
+  int rank = g->rank;
+  ask.attr.dims = (uint32_t)test_range(&m->rng, 1, (1 << rank) - 1);
+  ask.attr.keep = (uint8_t)test_range(&m->rng, 0, 1);
+  ask.attr.ddof = test_range(&m->rng, 0, 1);
+  if (test_range(&m->rng, 0, 1)) {
+    int other = pick(m);
+    const tsr__gnode *o = &m->k.program.nodes[other];
+    if (o->rank == g->rank && !memcmp(o->dims, g->dims, sizeof g->dims))
+      mask = cast_to(m, other, TSR_BOOL);
+  }
+  if (which_shape(m, &m->k.program.nodes[a]) == 0 && test_range(&m->rng, 0, 3) == 0) {
+    int at = kernel_node(&m->k, TSR__OP_IOTA, (int[]){ -1, -1, -1 },
+                         &(tsr__ask){ .dtype = TSR_I64, .shape = m->base,
+                                      .attr = { .dims = (uint32_t)m->base.rank - 1 } }, true);
+    codes = kernel_op(&m->k, TSR__OP_MOD, at, kernel_integer(&m->k, TSR_I64, 5), -1);
+    ask.attr.groups = 5;
+    ask.attr.keep = 0;
+    ask.attr.dims = (1u << rank) - 1;
+  }
+  bool split = node_sharded(m, a);
+  int node = kernel_node(&m->k, op, (int[]){ a, mask, codes }, &ask, split);
+  if (!in_order) keep(m, node);
+}
+
+static void random_lookup(maker *m)
+{
+  double table[40];
+  cell *value = malloc(41 * sizeof *value);
+  int count = test_range(&m->rng, 0, 1) ? 5 : 40, a = pick(m);
+  if (m->shape_of[a] == 6) {
+    free(value);
+    return;
+  }
+  for (int i = 0; i < count; i++) value[i].f = table[i] = i * 3 - 20;
+  int t = kernel_leaf(&m->k, TSR_F64, TSR_SHAPE(count), false, table);
+  m->value[t] = value;
+  int found = kernel_op(&m->k, TSR__OP_SEARCH, t, cast_to(m, a, TSR_F64), -1);
+  int at = kernel_op(&m->k, TSR__OP_MOD, found, kernel_integer(&m->k, TSR_I64, count), -1);
+  if (test_range(&m->rng, 0, 1)) at = kernel_op(&m->k, TSR__OP_SUB, at, kernel_integer(&m->k, TSR_I64, count), -1);
+  keep(m, found);
+  keep(m, kernel_op(&m->k, TSR__OP_TAKE, t, at, -1));
+}
+
+static void make_program(maker *m, int size)
+{
+  for (int i = 0; i < 3; i++) random_leaf(m);
+  for (int i = 0; i < size; i++) {
+    switch (test_range(&m->rng, 0, 9)) {
+    case 0: random_leaf(m); break;
+    case 1: random_unary(m); break;
+    case 2: random_where(m); break;
+    case 3: random_source(m); break;
+    case 4: random_lookup(m); break;
+    case 5: case 6: random_reduction(m); break;
+    default: random_binary(m);
+    }
+  }
+  for (int i = 0; i < m->count; i++)
+    if (i == m->count - 1 || test_range(&m->rng, 0, 2) == 0) kernel_root(&m->k, m->nodes[i]);
+}
+
+static void check_roots(maker *m)
+{
+  for (int n = 0; n < m->k.program.node_count; n++) {
+    const tsr__gnode *g = &m->k.program.nodes[n];
+    if (!(g->flags & TSR__ROOT) || !m->value[n]) continue;
+    int64_t count = 1;
+    for (int d = 0; d < g->rank; d++) count *= g->dims[d];
+    char *found = malloc((size_t)count * 8 + 8);
+    CHECK(found);
+    kernel_read(&m->k, n, found);
+    for (int64_t i = 0; i < count; i++)
+      naive_check(tsr__ops[g->op].name, i, g->dtype, naive_get(found, g->dtype, i), m->value[n][i]);
+    free(found);
+  }
+}
+
+static void print_program(const maker *m)
+{
+  tsr__text text;
+  tsr__text_init(&text, NULL);
+  tsr__program_print(&m->k.program, &text);
+  for (int i = 0; i < m->k.schedule.step_count; i++) {
+    tsr__text_add(&text, "step %d\n", m->k.schedule.steps[i].kind);
+    if (m->k.schedule.steps[i].kernel) tsr__kernel_print(m->k.schedule.steps[i].kernel, &text);
+  }
+  fprintf(stderr, "%s\n", tsr__text_get(&text));
+  tsr__text_free(&text);
+}
+
+static void random_program(uint64_t seed, const char *isa)
+{
+  static const int64_t firsts[] = { 2, 3, 7, 64, 129, 1000, 1025, 3000, 20000 };
+  static const int64_t inners[] = { 1, 2, 3, 5, 8, 63, 130 };
+  static maker m;
+  memset(&m, 0, sizeof m);
+  m.rng = test_seeded(seed);
+  m.base.rank = (int)test_range(&m.rng, 1, 3);
+  m.base.dims[0] = firsts[test_range(&m.rng, 0, m.base.rank > 2 ? 4 : m.base.rank > 1 ? 6 : 8)];
+  for (int d = 1; d < m.base.rank; d++) m.base.dims[d] = inners[test_range(&m.rng, 0, 6)];
+  int devices = (int)test_range(&m.rng, 1, 8);
+  kernel_open(&m.k, devices, isa, (int)test_range(&m.rng, 1, 3));
+  make_program(&m, (int)test_range(&m.rng, 1, 14));
+  naive_program(&m.k.program, m.value);
+  if (getenv("SHOW")) {
+    tsr__fuse(&m.k.program, &m.k.rt->heap, &m.k.schedule, &m.k.error);
+    print_program(&m);
+    tsr__schedule_free(&m.k.schedule);
+  }
+  CHECK_STATUS(kernel_run(&m.k), TSR_OK, NULL);
+  check_roots(&m);
+  for (int n = 0; n < FIXTURE_NODES; n++) free(m.value[n]);
+  kernel_close(&m.k);
+}
+
+TEST_TIMEOUT(random_programs, 300)
+{
+  const char *one = getenv("SEED");
+  uint64_t first = one ? strtoull(one, NULL, 10) : 0, last = one ? first + 1 : test_quick() ? 300 : 1500;
+  for (uint64_t seed = first; seed < last; seed++) {
+    if (getenv("VERBOSE")) fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+    random_program(seed, NULL);
+  }
+}

@@ -1,0 +1,158 @@
+/* Every operation and dtype against a scalar evaluator of its own: each length 0 to 300, operands
+ * and results against unmapped pages, every instruction set. Runs at each ISA. */
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/kernel_fixture.h"
+#include "support/naive_program.h"
+
+static const char *const isas[] = { "baseline", "avx2", "avx512" };
+
+/* ---- one operation ---- */
+
+enum { MOST = 1400 };
+
+typedef struct form {
+  tsr__op op;
+  int dtype;
+  int count;       /* operands */
+  unsigned scalar; /* bit i: operand i is a number */
+} form;
+
+static void check_form(const form *f, int64_t n, const char *isa, test_rng *rng)
+{
+  static char host[3][MOST * 8], found[MOST * 8];
+  kernel_fixture k;
+  int node[3] = { -1, -1, -1 };
+  cell number[3];
+  kernel_open(&k, 1, isa, 1);
+  for (int o = 0; o < f->count; o++) {
+    int dtype = f->op == TSR__OP_WHERE && o == 0 ? TSR_BOOL : f->dtype;
+    for (int64_t i = 0; i < n; i++) {
+      cell c = naive_random(rng, dtype);
+      if (f->op == TSR__OP_POW && o == 1 && !naive_is_real(dtype)) c.i = test_range(rng, 0, 40);
+      naive_put(host[o], dtype, i, c);
+    }
+    number[o] = naive_random(rng, dtype);
+    if (f->op == TSR__OP_POW && !naive_is_real(dtype)) number[o].i = test_range(rng, 0, 20);
+    if (!(f->scalar >> o & 1)) node[o] = kernel_leaf(&k, dtype, TSR_SHAPE(n), false, host[o]);
+    else if (naive_is_real(dtype)) node[o] = kernel_number(&k, dtype, number[o].f);
+    else node[o] = kernel_integer(&k, dtype, number[o].i);
+  }
+  int result = kernel_op(&k, f->op, node[0], node[1], node[2]);
+  kernel_root(&k, result);
+  CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
+  kernel_read(&k, result, found);
+  int dtype = k.program.nodes[result].dtype;
+  for (int64_t i = 0; i < n; i++) {
+    cell in[3];
+    for (int o = 0; o < f->count; o++)
+      in[o] = f->scalar >> o & 1 ? number[o]
+                                 : naive_get(host[o], f->op == TSR__OP_WHERE && o == 0 ? TSR_BOOL
+                                                                                      : f->dtype, i);
+    naive_check(tsr__ops[f->op].name, i, dtype, naive_get(found, dtype, i), naive_element(f->op, f->dtype, f->count, in));
+  }
+  kernel_close(&k);
+}
+
+static void check_lengths(const form *f)
+{
+  test_rng rng = test_seeded((uint64_t)f->op * 100 + (uint64_t)f->dtype * 10 + f->scalar);
+  static const int64_t odd[] = { 1023, 1024, 1025, 1399 };
+  for (int i = 0; i < 3; i++) {
+    if (!kernel_has(isas[i])) continue;
+    for (int64_t n = 1; n <= 300; n += f->scalar ? 7 : 1) check_form(f, n, isas[i], &rng);
+    for (int l = 0; l < 4; l++) check_form(f, odd[l], isas[i], &rng);
+  }
+}
+
+static const tsr__op arithmetic[] = { TSR__OP_ADD, TSR__OP_SUB, TSR__OP_MUL, TSR__OP_FLOORDIV,
+                                      TSR__OP_MOD, TSR__OP_MINIMUM, TSR__OP_MAXIMUM, TSR__OP_POW };
+static const tsr__op comparisons[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT, TSR__OP_LE, TSR__OP_GT,
+                                       TSR__OP_GE };
+static const tsr__op overflows[] = { TSR__OP_ADDOVF, TSR__OP_SUBOVF, TSR__OP_MULOVF };
+static const tsr__op logic[] = { TSR__OP_AND, TSR__OP_OR, TSR__OP_XOR };
+
+static void check_all(const tsr__op *ops, size_t count, int first, int last)
+{
+  for (size_t o = 0; o < count; o++)
+    for (int dtype = first; dtype <= last; dtype++)
+      for (unsigned scalar = 0; scalar < 3; scalar++)
+        check_lengths(&(form){ ops[o], dtype, 2, scalar });
+}
+
+TEST_TIMEOUT(arithmetic_of_integers, 200)
+{
+  check_all(arithmetic, 8, TSR_I32, TSR_I64);
+}
+
+TEST_TIMEOUT(arithmetic_of_floats, 200)
+{
+  const tsr__op divide[] = { TSR__OP_DIV };
+  check_all(arithmetic, 8, TSR_F32, TSR_F64);
+  check_all(divide, 1, TSR_F32, TSR_F64);
+}
+
+TEST_TIMEOUT(comparisons_give_bits, 200)
+{
+  check_all(comparisons, 6, TSR_I32, TSR_F64);
+}
+
+TEST_TIMEOUT(overflow_is_seen, 200)
+{
+  check_all(overflows, 3, TSR_I32, TSR_I64);
+}
+
+TEST_TIMEOUT(logic_of_bits, 200)
+{
+  check_all(logic, 3, TSR_BOOL, TSR_BOOL);
+  check_lengths(&(form){ TSR__OP_NOT, TSR_BOOL, 1, 0 });
+}
+
+TEST_TIMEOUT(operations_of_one_operand, 200)
+{
+  const tsr__op floats[] = { TSR__OP_SQRT, TSR__OP_RINT, TSR__OP_FLOOR, TSR__OP_ISNAN };
+  for (int dtype = TSR_I32; dtype <= TSR_F64; dtype++) {
+    check_lengths(&(form){ TSR__OP_NEG, dtype, 1, 0 });
+    check_lengths(&(form){ TSR__OP_ABS, dtype, 1, 0 });
+    for (int o = 0; o < 4 && naive_is_real(dtype); o++) check_lengths(&(form){ floats[o], dtype, 1, 0 });
+  }
+}
+
+TEST_TIMEOUT(where_chooses, 200)
+{
+  for (int dtype = TSR_BOOL; dtype <= TSR_F64; dtype++)
+    for (unsigned scalar = 0; scalar < 8; scalar += scalar ? 2 : 2)
+      check_lengths(&(form){ TSR__OP_WHERE, dtype, 3, scalar & 6 });
+}
+
+static void check_cast(int from, int to, int64_t n, const char *isa, test_rng *rng)
+{
+  static char host[MOST * 8], found[MOST * 8];
+  kernel_fixture k;
+  kernel_open(&k, 1, isa, 1);
+  for (int64_t i = 0; i < n; i++) naive_put(host, from, i, naive_random(rng, from));
+  int x = kernel_leaf(&k, (tsr_dtype)from, TSR_SHAPE(n), false, host);
+  int y = kernel_node(&k, TSR__OP_CAST, (int[]){ x, -1, -1 }, &(tsr__ask){ .dtype = (tsr_dtype)to },
+                      false);
+  kernel_root(&k, y);
+  CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
+  kernel_read(&k, y, found);
+  for (int64_t i = 0; i < n; i++)
+    naive_check("cast", i, to, naive_get(found, to, i), naive_cast(from, to, naive_get(host, from, i)));
+  kernel_close(&k);
+}
+
+TEST_TIMEOUT(casts_between_all_dtypes, 200)
+{
+  test_rng rng = test_seeded(17);
+  for (int from = TSR_BOOL; from <= TSR_F64; from++)
+    for (int to = TSR_BOOL; to <= TSR_F64; to++)
+      for (int i = 0; i < 3; i++)
+        for (int64_t n = 1; n <= 300 && kernel_has(isas[i]); n += n < 70 ? 1 : 19)
+          check_cast(from, to, n, isas[i], &rng);
+}
