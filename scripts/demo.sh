@@ -17,16 +17,25 @@ title() {
   printf '\n%s%s%s\n\n' "$bold" "$1" "$plain"
 }
 
-# Shows a command as it would be typed (from the top folder, the tool in the PATH) and runs it.
+# Shows a command as it would be typed with the tool in the PATH, long lines broken before an option,
+# and runs it. Every option has a value.
 shell() {
-  printf '$ tessera'
+  line='$ tessera'
+  option=
   for word in "$@"; do
     case $word in
-      *[!A-Za-z0-9_./:,=-]*) printf " '%s'" "$word" ;;
-      *) printf ' %s' "$word" ;;
+      --*) option="$word "; continue ;;
+      *[!A-Za-z0-9_./:,=-]*) word="'$word'" ;;
     esac
+    word=$option$word
+    option=
+    if [ $((${#line} + ${#word})) -gt 76 ]; then
+      printf '%s \\\n' "$line"
+      line='   '
+    fi
+    line="$line $word"
   done
-  printf '\n'
+  printf '%s\n' "$line"
   "$tessera" "$@"
   printf '\n'
 }

@@ -201,12 +201,12 @@ static void print_bits(const int *devices, const result *results, int count)
 static void print_speed(const int *devices, const result *results, int count, int64_t rows)
 {
   printf("\n%7s  %10s  %14s  %10s  %12s  %s\n", "devices", "one pass", "rows/s", "read",
-         "reading only", "share");
+         "reading only", "of the limit");
   for (int i = 0; i < count; i++) {
     const result *r = &results[i];
     double bytes = (double)rows * ROW_BYTES;
     char speed[64];
-    printf("%7d  %8.2f ms  %14s  %5.1f GB/s  %7.1f GB/s  %4.0f %%\n", devices[i], r->pass * 1e3,
+    printf("%7d  %8.2f ms  %14s  %5.1f GB/s  %7.1f GB/s  %8.0f %%\n", devices[i], r->pass * 1e3,
            grouped((double)rows / r->pass, 0, speed), bytes / r->pass / 1e9, bytes / r->read / 1e9,
            100 * r->read / r->pass);
   }

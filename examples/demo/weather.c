@@ -3,6 +3,7 @@
  *
  *   weather [FILE]     a CSV file with the columns of examples/data/weather.csv */
 #include <stdio.h>
+#include <string.h>
 
 #include <tessera.h>
 
@@ -19,6 +20,28 @@ static void print_devices(const char *title, tsr_frame *df)
   putchar('\n');
 }
 
+/* Prints a text with its long lines broken at blanks, what continues a line indented deeper. */
+static void print_wrapped(const char *text)
+{
+  enum { WIDTH = 78 };
+  for (int column = 0, indent = 0; *text; text++) {
+    if (*text == '\n') {
+      putchar('\n');
+      column = 0;
+      continue;
+    }
+    if (column == 0) indent = (int)strspn(text, " ") + 4;
+    int word = (int)strcspn(text + 1, " \n");
+    if (*text == ' ' && column > indent && column + 1 + word > WIDTH) {
+      printf("\n%*s", indent, "");
+      column = indent;
+      continue;
+    }
+    putchar(*text);
+    column++;
+  }
+}
+
 static tsr_status report(tsr_runtime *rt, const char *path)
 {
   tsr_scope *s = tsr_scope_open(rt);
@@ -27,15 +50,17 @@ static tsr_status report(tsr_runtime *rt, const char *path)
   print_devices("as read:", df);
 
   df = tsr_frame_filter(df, "temp > ? and wind_dir is not null", 85);
-  print_devices("hours above 85 F with a wind:", df);
+  print_devices("hours above 85 F with a wind: rows stay on their device", df);
 
-  df = tsr_frame_assign(df, "felt", "(temp - 32) * 5 / 9 - 0.2 * wind_speed");
-  df = tsr_frame_group_agg(df, "origin", "hours = count(), felt = mean(felt), spread = std(felt)");
+  df = tsr_frame_assign(df, "celsius", "(temp - 32) * 5 / 9");
+  df = tsr_frame_group_agg(df, "origin",
+                           "hours = count(), mean(celsius), std(celsius), wind = max(wind_speed)");
   tsr_status status = tsr_frame_print(df, stdout);
-  if (!status) printf("\nwhat ran:\n\n%s", tsr_frame_explain(df));
+  if (!status) printf("\nwhat was read, moved and run:\n\n");
+  if (!status) print_wrapped(tsr_frame_explain(df));
   tsr_run_stats ran = tsr_last_run(s);
   if (!status)
-    printf("\n%d kernels, %d collectives, %lld bytes between devices\n", ran.kernels,
+    printf("\ncounted: %d kernel, %d collective, %lld bytes between devices\n", ran.kernels,
            ran.collectives, (long long)ran.bytes_counted);
   if (tsr_scope_status(s)) fprintf(stderr, "%s\n", tsr_message(s));
   status = tsr_scope_status(s);

@@ -11,12 +11,9 @@ int tool_info(const tool_args *args)
   printf("tessera   %s\n", tsr_version());
   printf("isa       %s\n", tsr_isa(rt));
   printf("devices   %d (%s)\n", tsr_device_count(rt), args->devices ? args->devices : "cpu:1");
-  for (int d = 0; d < tsr_device_count(rt); d++) {
-    tsr_memory memory = tsr_device_memory(rt, d);
-    printf("  cpu %d   %lld bytes in use, ", d, (long long)memory.now);
-    if (memory.limit) printf("limit %lld\n", (long long)memory.limit);
-    else printf("no limit\n");
-  }
+  tsr_memory memory = tsr_device_memory(rt, 0);
+  if (memory.limit) printf("memory    %lld bytes a device\n", (long long)memory.limit);
+  else printf("memory    no limit a device\n");
   tsr_runtime_close(rt);
   return TOOL_OK;
 }
@@ -38,14 +35,27 @@ static tsr_frame *build(tsr_scope *s, const tool_args *args, const char *file)
   return df;
 }
 
-/* The library's messages begin with where in the C source a call stands; in a shell that says
- * nothing, so it is left out. */
+/* The library's messages begin with where in the C source a call stands and which it is; in a shell that
+ * says nothing, so it is left out. */
 static int fail_without_site(const tsr_scope *s)
 {
   const char *message = tsr_message(s), *status = strstr(message, "TSR_E");
   const char *text = status ? strstr(status, ": ") : NULL;
-  fprintf(stderr, "tessera: %s\n", text ? text + 2 : message);
+  const char *bare = text ? text + 2 : message;
+  if (strncmp(bare, "tsr_", 4) == 0 && strstr(bare, ": ")) bare = strstr(bare, ": ") + 2;
+  fprintf(stderr, "tessera: %s\n", bare);
   return TOOL_FAILED;
+}
+
+/* As fputs, but for " at commands.c:12": where a node was made is in this file, not the user's. */
+static void print_without_sites(const char *text)
+{
+  static const char site[] = " at commands.c:";
+  for (const char *at; (at = strstr(text, site)); text = at + strspn(at, "0123456789")) {
+    fwrite(text, 1, (size_t)(at - text), stdout);
+    at += sizeof site - 1;
+  }
+  fputs(text, stdout);
 }
 
 static int query_file(tsr_runtime *rt, const tool_args *args, const char *file)
@@ -58,7 +68,7 @@ static int query_file(tsr_runtime *rt, const tool_args *args, const char *file)
   } else if (args->explain) {
     const char *text = tsr_frame_explain(df);
     if (tsr_scope_status(s)) code = fail_without_site(s);
-    else fputs(text, stdout);
+    else print_without_sites(text);
   } else if (tsr_frame_print(df, stdout)) {
     code = fail_without_site(s);
   }
