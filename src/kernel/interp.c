@@ -143,7 +143,8 @@ static void place_reductions(tsr__task *task, bump *memory, bool in_place)
     tsr__reducing *red = &task->reds[i];
     tsr__partial *device = task->part->partials[i];
     red->to = device;
-    red->grid = (tsr__grid){ 0 };
+    red->grid = (tsr__grid){ .exponent =
+                                 atomic_load_explicit(&k->reds[i].guess, memory_order_relaxed) };
     uint32_t all = (1u << k->rank) - 1;
     tsr__walk_make(&red->walk, k->rank, task->size, info->codes >= 0 ? all : info->dims);
     bool rows = device->form == TSR__FORM_ROWS || device->form == TSR__FORM_ROWS2;
@@ -170,6 +171,14 @@ static bool join_escapes(tsr__partial *into, const tsr__partial *from)
     good = good && !from->rows[k].failed && !into->rows[k].failed;
   }
   return good;
+}
+
+/* Leaves to the next run what this one learnt about the size of the values. */
+static void keep_guesses(const tsr__task *task)
+{
+  const tsr__kernel *k = task->kernel;
+  for (int i = 0; i < k->red_count; i++)
+    atomic_store_explicit(&k->reds[i].guess, task->reds[i].grid.exponent, memory_order_relaxed);
 }
 
 /* Joins a task's own accumulators to the device's. */
@@ -289,6 +298,7 @@ static bool run_stretch(tsr__job *job, int part, int64_t from, int64_t to, size_
     tsr__walk_make(&task.loads[i], k->rank, task.size, k->loads[i].flat);
   place_reductions(&task, &memory, own == 0);
   run_tiles(&task, from, to);
+  keep_guesses(&task);
   if (own || task.fault.set) {
     pthread_mutex_lock(&job->lock);
     bool good = join_reductions(&task);
