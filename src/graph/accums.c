@@ -173,7 +173,8 @@ int64_t tsr__wire_bytes(int cls, int dtype, int64_t count, bool scalar)
   case TSR__ACC_SQUARES:
     if (!real) return 40 * count;
     return (scalar ? TSR__WIRE_SQUARES : 48) * count;
-  case TSR__ACC_COUNT: return 8 * count;
+  case TSR__ACC_COUNT:
+  case TSR__ACC_PROD: return 8 * count; /* products of f32 are kept in f64 */
   case TSR__ACC_ANY:
   case TSR__ACC_ALL: return count;
   case TSR__ACC_NONE: return 0;

@@ -306,8 +306,8 @@ int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node);
  *            of integers  16                                  16
  *   SQUARES  of floats    816: 276, and 134 words, flags      48
  *            of integers  40: 16, and 192 bits                40
- *   COUNT                 8                                   8
- *   PROD, MIN, MAX        that of the dtype (bool: 1)         the same
+ *   COUNT, PROD           8                                   8
+ *   MIN, MAX              that of the dtype (bool: 1)         the same
  *   ANY, ALL              1                                   1 */
 enum { TSR__WIRE_SUM = 276, TSR__WIRE_SQUARES = 816 };
 /* Whether a reduction node gives one element: not grouped, and every dim of the result is 1. */
