@@ -3,21 +3,6 @@
 #include "check.h"
 #include "inputs.h"
 
-/* How many rows each device has after a filter, from the text that says so. */
-static bool rows_by_device(tsr_frame *df, int64_t rows[8])
-{
-  const char *line = tsr_frame_devices(df);
-  for (int d = 0; d < 8; d++) {
-    int id;
-    long long kept;
-    if (!line || sscanf(line, "device %d: %lld", &id, &kept) != 2 || id != d) return false;
-    rows[d] = kept;
-    line = strchr(line, '\n');
-    if (line) line++;
-  }
-  return true;
-}
-
 static tsr_frame *large(tsr_scope *s, tsr_sharding rows)
 {
   return tsr_frame_new(s, { "id", input_i64(s, 1000000, input_index, rows) },
@@ -35,14 +20,15 @@ static void row_sharding(check *c, tsr_runtime *rt)
 
   check_frame(c, "filtered", filtered);
   check_frame(c, "transformed", transformed);
-  if (!rows_by_device(filtered, rows))
+  if (!check_rows_by_device(filtered, rows))
     check_fail(c, "rows a device: %s", tsr_frame_devices(filtered));
   /* Devices 0 to 3 hold the first half of the rows, each the same; 4 to 7 the other one. */
   check_ints(c, "filtered.rows_per_data_index", (int64_t[]){ rows[0], rows[4] }, 2);
   if (rows[3] != rows[0] || rows[7] != rows[4]) check_fail(c, "replicas differ in their rows");
 
   df = large(s, tsr_on(tsr_mesh_default(rt, "data"), "data"));
-  if (!rows_by_device(tsr_frame_filter(df, "value > 0"), rows)) check_fail(c, "rows on data=8");
+  if (!check_rows_by_device(tsr_frame_filter(df, "value > 0"), rows))
+    check_fail(c, "rows on data=8");
   check_ints(c, "filtered.rows_on_data8", rows, 8);
   if (tsr_scope_status(s)) check_fail(c, "%s", tsr_message(s));
   tsr_scope_close(s);

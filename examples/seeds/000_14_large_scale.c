@@ -67,11 +67,13 @@ static void print_finite(check *c, tsr_frame *df, const tsr_row *sums)
 
 static void check_kept(check *c, tsr_frame *df)
 {
-  int64_t rows = 0, empty = 0;
+  int64_t rows = 0, empty = 0, by_device[8];
   if (tsr_frame_rows(df, &rows) || tsr_frame_rows(tsr_frame_filter(df, "sessions == 0"), &empty))
     check_fail(c, "the rows cannot be counted");
   check_ints(c, "kept.rows", &rows, 1);
   check_ints(c, "kept.rows_with_no_session", &empty, 1);
+  if (!check_rows_by_device(df, by_device)) check_fail(c, "%s", tsr_frame_devices(df));
+  check_ints(c, "kept.rows_on_data8", by_device, 8);
   check_array(c, "kept.revenue_per_session", tsr_frame_column(df, "revenue_per_session"));
 }
 

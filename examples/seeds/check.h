@@ -274,6 +274,21 @@ static inline bool check_row(check *c, const char *name, tsr_frame *df)
   return true;
 }
 
+/* How many rows each device has after a filter, from the text that says so. */
+static inline bool check_rows_by_device(tsr_frame *df, int64_t rows[8])
+{
+  const char *line = tsr_frame_devices(df);
+  for (int d = 0; d < 8; d++) {
+    int id;
+    long long kept;
+    if (!line || sscanf(line, "device %d: %lld", &id, &kept) != 2 || id != d) return false;
+    rows[d] = kept;
+    line = strchr(line, '\n');
+    if (line) line++;
+  }
+  return true;
+}
+
 /* ---- communication ------------------------------------------------------------------------------ */
 
 /* What the golden lists for NAME: how many collectives, and "KIND over AXIS=" of them, as they begin
