@@ -200,7 +200,9 @@ static tsr_status bind(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan, ts
   exec->values = tsr__arena_new(exec->scratch, (size_t)program->node_count * sizeof(tsr__value *));
   exec->partials = tsr__arena_new(exec->scratch, (size_t)(plan->schedule.accum_count + 1) *
                                                      sizeof(tsr__partial **));
-  if (!exec->values || !exec->partials)
+  exec->extents = tsr__arena_new(exec->scratch, (size_t)(plan->schedule.accum_count + 1) *
+                                                    sizeof(tsr__extent));
+  if (!exec->values || !exec->partials || !exec->extents)
     return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program; free some arrays");
   for (int n = 0; n < program->node_count; n++) {
     if (!holds_value(&program->nodes[n])) continue;

@@ -38,6 +38,13 @@ tsr_status tsr__plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, 
                          tsr__error *error);
 void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan);
 
+/* The rows of a domain whose first dim is known at run time only: in all, and, where a filter left
+ * them in place, at each position. */
+typedef struct tsr__extent {
+  int64_t total;
+  const int64_t *rows;         /* NULL: the usual borders */
+} tsr__extent;
+
 /* One run of a plan: values by node of the partitioned program. */
 typedef struct tsr__exec {
   tsr_runtime *rt;
@@ -46,6 +53,7 @@ typedef struct tsr__exec {
   tsr__arena *scratch;
   tsr__value **values;         /* by node */
   tsr__partial ***partials;    /* [accum][position] */
+  tsr__extent *extents;        /* by accum: of the domain its kernel ran over */
   tsr__traffic traffic;
   tsr__error *error;
 } tsr__exec;

@@ -18,60 +18,89 @@ static tsr_status out_of_scratch(tsr__exec *exec)
 
 /* ---- kernels ---- */
 
-/* The run-time row counts of a kernel's domain, from the first ragged input; NULL if it has none. */
-static const int64_t *domain_rows(const tsr__exec *exec, const tsr__kernel_io *io)
+/* Whether an operand brings run-time rows to a domain. */
+static bool brings_rows(const tsr__exec *exec, int domain, int input)
 {
-  if (exec->program->nodes[io->domain].dims[0] >= 0) return NULL;
-  for (int i = 0; i < io->input_count; i++)
-    if (exec->values[io->inputs[i]]->rows) return exec->values[io->inputs[i]]->rows;
-  return NULL;
+  const tsr__gnode *d = &exec->program->nodes[domain], *g = &exec->program->nodes[input];
+  return g->rank == d->rank && g->rank > 0 && g->dims[0] < 0;
 }
 
-static int64_t total_rows(const tsr_sharding *sharding, const int64_t *rows)
+/* The rows of a kernel's domain where they are known at run time only: those of its operands, which
+ * must agree. */
+static tsr_status find_extent(const tsr__exec *exec, const tsr__kernel_io *io, tsr__extent *out)
 {
-  int64_t total = 0, parts = tsr__dim_parts(sharding, 0), at, unused;
-  int positions = tsr__positions(sharding);
-  for (int64_t part = 0; part < parts; part++) {
-    for (int p = 0; p < positions; p++) {
-      tsr__dim_part(sharding, 0, parts, p, &at, &unused);
-      if (at != part) continue;
-      total += rows[p];
-      break;
-    }
+  const tsr__value *first = NULL;
+  *out = (tsr__extent){ .total = -1 };
+  if (exec->program->nodes[io->domain].dims[0] >= 0) return TSR_OK;
+  for (int i = 0; i < io->input_count; i++) {
+    if (!brings_rows(exec, io->domain, io->inputs[i])) continue;
+    const tsr__value *value = exec->values[io->inputs[i]];
+    if (!first) first = value;
+    bool same = value->shape.dims[0] == first->shape.dims[0] && !value->rows == !first->rows;
+    if (same && value->rows && value->part_count == first->part_count)
+      same = !memcmp(value->rows, first->rows, (size_t)value->part_count * sizeof *value->rows);
+    if (!same)
+      return tsr__error_set(exec->error, TSR_ESHAPE,
+                            "two filtered arrays of %lld and %lld rows do not line up; filter them "
+                            "together, or rebalance both",
+                            (long long)first->shape.dims[0], (long long)value->shape.dims[0]);
   }
-  return total;
+  if (first) *out = (tsr__extent){ .total = first->shape.dims[0], .rows = first->rows };
+  return TSR_OK;
 }
 
-static tsr_shape run_shape(const tsr__exec *exec, int node, const int64_t *rows)
+static bool has_run_time_rows(const tsr__exec *exec, int node)
+{
+  const tsr__gnode *g = &exec->program->nodes[node];
+  return g->rank > 0 && g->dims[0] < 0;
+}
+
+static tsr_shape run_shape(const tsr__exec *exec, int node, const tsr__extent *extent)
 {
   tsr_shape shape = tsr__gnode_shape(&exec->program->nodes[node]);
-  if (rows && shape.rank > 0 && shape.dims[0] < 0)
-    shape.dims[0] = total_rows(sharding_of(exec, node), rows);
+  if (has_run_time_rows(exec, node)) shape.dims[0] = extent->total;
   return shape;
 }
 
-static tsr_status make_value(tsr__exec *exec, int node, const int64_t *rows)
+static tsr_status make_value(tsr__exec *exec, int node, const tsr__extent *extent)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
-  tsr_shape shape = run_shape(exec, node, rows);
-  bool ragged = rows && g->rank > 0 && g->dims[0] < 0;
+  tsr_shape shape = run_shape(exec, node, extent);
+  const int64_t *rows = has_run_time_rows(exec, node) ? extent->rows : NULL;
   exec->values[node] = tsr__value_new(exec->rt, (tsr_dtype)g->dtype, &shape,
-                                      sharding_of(exec, node), ragged ? rows : NULL, exec->error);
+                                      sharding_of(exec, node), rows, exec->error);
   return exec->values[node] ? TSR_OK : exec->error->status;
 }
 
-static int64_t local_count(const tsr__exec *exec, int node, int position)
+static int64_t local_count(const tsr__exec *exec, int node, int position,
+                           const tsr__extent *extent)
 {
-  tsr_shape shape = tsr__gnode_shape(&exec->program->nodes[node]);
+  tsr_shape shape = run_shape(exec, node, extent);
   tsr_box box;
   tsr__box(sharding_of(exec, node), &shape, position, &box);
+  if (extent->rows && has_run_time_rows(exec, node)) box.size[0] = extent->rows[position];
   int64_t count = 1;
   for (int d = 0; d < shape.rank; d++) count *= box.size[d];
   return count;
 }
 
+/* Keeps what the combining must know of the domain, whose values may be gone by then. */
+static tsr_status keep_extent(tsr__exec *exec, int accum, const tsr__value *domain)
+{
+  tsr__extent *extent = &exec->extents[accum];
+  *extent = (tsr__extent){ .total = domain->shape.rank ? domain->shape.dims[0] : 0 };
+  if (!domain->rows) return TSR_OK;
+  size_t size = (size_t)domain->part_count * sizeof(int64_t);
+  int64_t *rows = tsr__arena_new(exec->scratch, size);
+  if (!rows) return out_of_scratch(exec);
+  memcpy(rows, domain->rows, size);
+  extent->rows = rows;
+  return TSR_OK;
+}
+
 static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *domain)
 {
+  if (keep_extent(exec, accum, domain)) return exec->error->status;
   const tsr__accum *acc = &exec->plan->schedule.accums[accum];
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   size_t size = (size_t)domain->part_count * sizeof(tsr__partial *);
@@ -82,7 +111,7 @@ static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *do
     if (device < devices->first || device >= devices->first + devices->count) continue;
     exec->partials[accum][p] =
         devices->ops->partial(exec->rt, device, exec->program, acc,
-                              local_count(exec, acc->node, p), exec->error);
+                              local_count(exec, acc->node, p, &exec->extents[accum]), exec->error);
     if (!exec->partials[accum][p]) return exec->error->status;
   }
   return TSR_OK;
@@ -117,16 +146,17 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 {
   const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
   const tsr__devices *devices = tsr__devices_of(exec->rt);
-  const int64_t *rows = domain_rows(exec, io);
+  tsr__extent extent;
+  if (find_extent(exec, io, &extent)) return exec->error->status;
   /* A value's frame without buffers stands for the domain: its boxes are the local shapes. */
-  tsr_shape shape = run_shape(exec, io->domain, rows);
+  tsr_shape shape = run_shape(exec, io->domain, &extent);
   const tsr_sharding *sharding = sharding_of(exec, io->domain);
   int positions = tsr__positions(sharding);
   tsr__value domain = { .rt = exec->rt, .shape = shape, .sharding = *sharding,
-                        .part_count = positions, .rows = (int64_t *)rows };
+                        .part_count = positions, .rows = (int64_t *)extent.rows };
   tsr_status status = TSR_OK;
   for (int i = 0; i < io->output_count && !status; i++)
-    status = make_value(exec, io->outputs[i], rows);
+    status = make_value(exec, io->outputs[i], &extent);
   for (int i = 0; i < io->accum_count && !status; i++)
     status = make_partials(exec, io->accums[i], &domain);
   tsr__run_part *parts =
@@ -162,15 +192,14 @@ static bool same_crossing(const tsr__exec *exec, const tsr__accum *a, const tsr_
 }
 
 /* How many elements meet in each output of a reduction that has no mask and no groups. */
-static int64_t population(const tsr__exec *exec, int node)
+static int64_t population(const tsr__exec *exec, int node, const tsr__extent *extent)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
   const tsr__gnode *x = &exec->program->nodes[g->in[0]];
   int64_t count = 1;
   for (int d = 0; d < x->rank; d++) {
     if (!(g->attr.dims >> d & 1)) continue;
-    const tsr__value *value = exec->values[g->in[0]];
-    count *= x->dims[d] >= 0 ? x->dims[d] : value ? value->shape.dims[d] : 0;
+    count *= x->dims[d] >= 0 ? x->dims[d] : extent->total;
   }
   return count;
 }
@@ -206,8 +235,10 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
     for (int a = 0; a < c->accum_count; a++) partials[m][a] = exec->partials[c->accums[a]][p];
     for (int f = 0; f < c->final_count; f++) outputs[m][f] = exec->values[c->finals[f]]->parts[p];
   }
-  for (int f = 0; f < c->final_count; f++)
-    counts[f] = local_count(exec, c->finals[f], c->members[0]);
+  for (int f = 0; f < c->final_count; f++) {
+    int accum = exec->plan->schedule.final_main[c->finals[f]];
+    counts[f] = local_count(exec, c->finals[f], c->members[0], &exec->extents[accum]);
+  }
   tsr__combine combine = {
     .rt = exec->rt, .program = exec->program, .schedule = &exec->plan->schedule,
     .member_count = members, .devices = devices,
@@ -258,9 +289,9 @@ static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
     int main = schedule->final_main[n];
     if (main < step->first || main >= step->first + step->count) continue;
     if (!same_crossing(exec, &schedule->accums[main], &schedule->accums[accum])) continue;
-    tsr_status status = make_value(exec, n, NULL);
+    tsr_status status = make_value(exec, n, &exec->extents[main]);
     if (status) return status;
-    c.populations[c.final_count] = population(exec, n);
+    c.populations[c.final_count] = population(exec, n, &exec->extents[main]);
     c.finals[c.final_count++] = n;
   }
   return combine_groups(exec, &c);
