@@ -286,6 +286,11 @@ static tsr_status take_shape(const tsr__type in[3], const tsr__attr *attr, tsr_s
     return tsr__error_set(error, TSR_ESHAPE,
                           "tsr_take: %s at indices %s would have %d dims, the most is %d",
                           text_of(&in[0]).text, text_of(&in[1]).text, rank, TSR_MAX_RANK);
+  if (dim > 0 && index->rank > 0 && index->dims[0] == TSR__DYNAMIC)
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "tsr_take: %s along dim %d at indices whose number is known only at run "
+                          "time; take along dim 0",
+                          text_of(&in[0]).text, dim);
   tsr_shape shape = { .rank = rank };
   int at = 0;
   for (int d = 0; d < dim; d++) shape.dims[at++] = table->dims[d];

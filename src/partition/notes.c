@@ -33,18 +33,44 @@ static bool has_unknown_size(const tsr__gnode *node)
   return false;
 }
 
+/* The one operand of an elementwise node that is no number, if it has the node's shape; else -1. */
+static int only_operand(const tsr__program *program, int node)
+{
+  const tsr__gnode *g = &program->nodes[node];
+  int lowering = tsr__ops[g->op].lowering, found = -1;
+  if (lowering != TSR__LOW_TILE && lowering != TSR__LOW_FORMULA) return -1;
+  for (int i = 0; i < 3; i++) {
+    if (g->in[i] < 0 || program->nodes[g->in[i]].op == TSR__OP_CONST) continue;
+    if (found >= 0) return -1;
+    found = g->in[i];
+  }
+  if (found < 0 || program->nodes[found].rank != g->rank) return -1;
+  return memcmp(program->nodes[found].dims, g->dims, sizeof g->dims) ? -1 : found;
+}
+
+/* The put that a node comes of by elementwise steps alone, if nobody else needs what is on the way;
+ * else -1. */
+static int put_behind(const maker *m, int node)
+{
+  while (node >= 0 && m->users[node] == 1) {
+    if (m->out->program.nodes[node].op == TSR__OP_LEAF) return node;
+    node = only_operand(&m->out->program, node);
+  }
+  return -1;
+}
+
 /* Data that was put could have been put where it is needed, if nobody needs it elsewhere. */
 static void suggest_put(const maker *m, int node, const tsr_sharding *want, tsr__note *note)
 {
-  const tsr__gnode *leaf = &m->out->program.nodes[node];
   char spec[64];
-  if (leaf->op != TSR__OP_LEAF || m->users[node] != 1 || note->bytes <= 0) return;
-  int length = tsr_sharding_text(want, leaf->rank, spec, sizeof spec);
+  int put = put_behind(m, node);
+  if (put < 0 || note->bytes <= 0) return;
+  int length = tsr_sharding_text(want, m->out->program.nodes[put].rank, spec, sizeof spec);
   if (length >= (int)sizeof spec || length < 2) return;
   spec[length - 1] = '\0'; /* without the parentheses: as it is typed */
   note->cheaper_bytes = 0;
   snprintf(note->cheaper, sizeof note->cheaper, "put %%%d with spec %s",
-           tsr__program_number(&m->out->program, node), length > 2 ? spec + 1 : "-");
+           tsr__program_number(&m->out->program, put), length > 2 ? spec + 1 : "-");
 }
 
 static int first_user(const tsr__program *program, int node)
@@ -141,7 +167,7 @@ static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
   const tsr__gnode *node = &program->nodes[n], *x = &program->nodes[node->in[0]];
   const tsr_sharding *at = sharding_of(m, node->in[0]);
   int kept = -1;
-  if (x->op != TSR__OP_LEAF || m->users[node->in[0]] != 1 || note->accums != 1) return;
+  if (note->accums != 1) return;
   for (int d = x->rank - 1; d >= 0; d--)
     if (!(node->attr.dims >> d & 1) && x->dims[d] >= members_of(note->mesh, note->axes)) kept = d;
   if (kept < 0) return;

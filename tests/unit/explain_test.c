@@ -164,7 +164,8 @@ TEST(tilings_with_nothing_in_common_are_warned_about)
       &f, &r, 1, NULL,
       "rematerialise over a=8: 448 bytes\n"
       "    %1 f64[8,8]@(x,y) -> %2 f64[8,8]@(-,a), because reshard at a.c:2 was asked for\n"
-      "    warning: the two tilings have nothing in common, so nearly all of it moves\n");
+      "    warning: the two tilings have nothing in common, so nearly all of it moves\n"
+      "    cheaper: put %0 with spec -,a (0 bytes)\n");
 }
 
 /* Another dim could have been cut instead. */
@@ -177,4 +178,23 @@ TEST(a_cheaper_cut_for_a_reduction)
                   "all-reduce over y=4: 1536 bytes\n"
                   "    because sum at a.c:2 reduces sharded dims of %0 f64[8,8]@(-,y)\n"
                   "    cheaper: put %0 with spec y,- (0 bytes)\n");
+}
+
+/* Elementwise steps on the way do not hide the put; a second user of it does. */
+TEST(the_put_behind_elementwise_steps_is_named)
+{
+  fixture f = open_fixture();
+  tsr_array *x = on(&f, TSR_SHAPE(8), "x", NULL), *y = on(&f, TSR_SHAPE(8), "y", NULL);
+  tsr_array *step = fixture_make(TSR__OP_MUL, y, fixture_number(f.s, TSR_F64, 2), NULL, NULL);
+  step = fixture_make(TSR__OP_NEG, step, NULL, NULL, NULL);
+  tsr_array *r[2] = { fixture_make(TSR__OP_ADD, x, step, NULL, "a.c:1"),
+                      fixture_make(TSR__OP_NEG, y, NULL, NULL, NULL) };
+  check_explained(&f, r, 1, NULL,
+                  "all-gather over y=4: 192 bytes\n"
+                  "    %3 f64[8]@(y) -> %4 f64[8]@(x), because add at a.c:1 needs its operand so\n"
+                  "    cheaper: put %1 with spec x (0 bytes)\n");
+  check_explained(
+      &f, r, 2, NULL,
+      "all-gather over y=4: 192 bytes\n"
+      "    %3 f64[8]@(y) -> %4 f64[8]@(x), because add at a.c:1 needs its operand so\n");
 }
