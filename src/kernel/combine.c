@@ -174,6 +174,7 @@ static tsr_status finish(const tsr__combine *c, int k, tsr__traffic *traffic, ts
               .count = count < 0 ? NULL : leaders(c, count), .population = c->populations[k],
               .elements = c->out_counts[k], .out = c->outputs[0][k]->data };
   TSR_INVARIANT(f.main && (count < 0 || f.count));
+  if (!f.elements) return TSR_OK;
   tsr_status status = read_final(&f, error);
   if (status) return status;
   size_t bytes = travel_bytes(f.node->dtype, f.elements);
