@@ -1,4 +1,4 @@
-/* An array over eight devices: put, a formula, a sum, and what it took. */
+/* An array over eight devices: put, a formula, what its sum will move, and the sum. */
 #include <stdio.h>
 
 #include <tessera.h>
@@ -17,9 +17,10 @@ int main(void)
   tsr_array *z = tsr_div(tsr_add(tsr_mul(x, 2), 1), tsr_mean(x));
   tsr_array *sum = tsr_sum(z);
 
+  printf("%s\n\n%s\n", tsr_type_of(z), tsr_explain(&sum, 1));
   tsr_status status = tsr_read_scalar(sum, &total);
   if (status) fprintf(stderr, "%s\n", tsr_message(s));
-  else printf("%s sums to %g\n\n%s", tsr_type_of(z), total, tsr_explain(&sum, 1));
+  else printf("sums to %g\n", total);
 
   tsr_scope_close(s);
   tsr_runtime_close(rt);
