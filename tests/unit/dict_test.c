@@ -1,0 +1,175 @@
+/* Dictionaries of text: codes by first appearance, whatever the lengths and the bytes; UTF-8. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness.h"
+#include "io/dict.h"
+
+static tsr__heap heap;
+
+enum { PAD = 16, TEXTS = 3000 };
+
+/* Bytes of few kinds, NULs among them, so that many texts begin alike. */
+static size_t random_text(test_rng *rng, char *out)
+{
+  size_t length = (size_t)test_range(rng, 0, test_range(rng, 0, 3) ? 3 : 40);
+  for (size_t i = 0; i < length; i++) out[i] = "ab\0"[test_range(rng, 0, 2)];
+  return length;
+}
+
+struct texts {
+  char bytes[TEXTS][40 + PAD];
+  tsr__csv_field fields[TEXTS];
+  int32_t codes[TEXTS]; /* by a plain search */
+  int32_t first[TEXTS]; /* of a code: the text */
+  int32_t count;
+};
+
+static void make_texts(struct texts *t, uint64_t seed)
+{
+  test_rng rng = test_seeded(seed);
+  t->count = 0;
+  for (int i = 0; i < TEXTS; i++) {
+    memset(t->bytes[i], 0xee, sizeof t->bytes[i]);
+    t->fields[i] = (tsr__csv_field){ t->bytes[i], random_text(&rng, t->bytes[i]) };
+    int32_t c = 0;
+    for (; c < t->count; c++) {
+      const tsr__csv_field *other = &t->fields[t->first[c]];
+      if (other->length == t->fields[i].length &&
+          memcmp(other->at, t->fields[i].at, other->length) == 0)
+        break;
+    }
+    if (c == t->count) t->first[t->count++] = i;
+    t->codes[i] = c;
+  }
+}
+
+static void check_dict(const struct texts *t, const tsr__dict *dict)
+{
+  CHECK_I64(dict->count, t->count);
+  for (int32_t c = 0; c < t->count; c++) {
+    const tsr__csv_field *text = &t->fields[t->first[c]];
+    CHECK_I64(dict->offsets[c + 1] - dict->offsets[c], (int64_t)text->length);
+    CHECK_BYTES(dict->bytes + dict->offsets[c], text->at, text->length);
+  }
+}
+
+/* The texts cut into pieces, each with its own dictionary, some of them empty. */
+static void check_pieces(const struct texts *t, int pieces, uint64_t seed)
+{
+  test_rng rng = test_seeded(seed);
+  tsr__dict_local locals[8], *list[8];
+  int begin[9] = { 0 };
+  for (int p = 0; p < pieces; p++) {
+    begin[p + 1] = p + 1 == pieces ? TEXTS : (int)test_range(&rng, begin[p], TEXTS);
+    tsr__dict_local_init(&locals[p], &heap);
+    list[p] = &locals[p];
+  }
+  int32_t *codes = malloc(TEXTS * sizeof *codes);
+  for (int p = 0; p < pieces; p++)
+    for (int i = begin[p], n; i < begin[p + 1]; i += n) {
+      n = begin[p + 1] - i < 64 ? begin[p + 1] - i : 64;
+      bool added;
+      if (i % 3) tsr__dict_codes(&locals[p], &t->fields[i], n, &codes[i]);
+      else
+        codes[i] = tsr__dict_code(&locals[p], t->fields[i].at, t->fields[i].length, true, &added);
+      if (i % 3 == 0) n = 1;
+    }
+  tsr__dict *dict = tsr__dict_unify(&heap, list, pieces);
+  check_dict(t, dict);
+  for (int p = 0; p < pieces; p++) {
+    for (int i = begin[p]; i < begin[p + 1]; i++)
+      CHECK_I64(locals[p].entries[codes[i]].code, t->codes[i]);
+    tsr__dict_local_free(&locals[p]);
+  }
+  free(codes);
+  tsr__dict_release(dict);
+}
+
+TEST(codes_follow_the_first_appearance)
+{
+  struct texts *t = malloc(sizeof *t);
+  tsr__heap_init(&heap, NULL);
+  for (uint64_t seed = 1; seed <= 5; seed++) {
+    make_texts(t, seed);
+    CHECK(t->count > 300);
+    for (int pieces = 1; pieces <= 8; pieces++) check_pieces(t, pieces, seed);
+  }
+  free(t);
+  CHECK_I64(heap.live, 0);
+}
+
+/* Texts that differ in nothing but how many NULs they end with. */
+TEST(nuls_at_the_end_count)
+{
+  static const char bytes[64 + PAD] = { 0 };
+  tsr__dict_local local;
+  tsr__heap_init(&heap, NULL);
+  tsr__dict_local_init(&local, &heap);
+  for (int round = 0; round < 2; round++)
+    for (size_t length = 0; length < 64; length++) {
+      bool added;
+      CHECK_I64(tsr__dict_code(&local, bytes, length, false, &added), (int64_t)length);
+      CHECK_I64(added, round == 0);
+    }
+  tsr__dict_local_free(&local);
+  CHECK_I64(heap.live, 0);
+}
+
+TEST(no_texts_make_an_empty_dictionary)
+{
+  tsr__heap_init(&heap, NULL);
+  tsr__dict *dict = tsr__dict_unify(&heap, NULL, 0);
+  CHECK_I64(dict->count, 0);
+  CHECK_I64(dict->offsets[0], 0);
+  tsr__dict_release(dict);
+  tsr__dict_release(NULL);
+  CHECK_I64(heap.live, 0);
+}
+
+/* Encodes a code point; the length, 0 for what UTF-8 does not have. */
+static int encode(uint32_t c, char *out)
+{
+  if (c < 0x80) return out[0] = (char)c, 1;
+  if (c < 0x800) return out[0] = (char)(0xc0 | c >> 6), out[1] = (char)(0x80 | (c & 63)), 2;
+  if (c >= 0xd800 && c < 0xe000) return 0;
+  int count = c < 0x10000 ? 3 : 4;
+  out[0] = (char)(count == 3 ? 0xe0 | c >> 12 : 0xf0 | c >> 18);
+  for (int i = 1; i < count; i++) out[i] = (char)(0x80 | (c >> (6 * (count - 1 - i)) & 63));
+  return count;
+}
+
+/* What is valid is exactly what encoding can give: all code points pass, and of all first and
+ * second bytes, followed by bytes that could follow, as many as there are code points. */
+TEST(utf8_is_exactly_what_encoding_gives)
+{
+  char text[16];
+  for (uint32_t c = 0; c < 0x110000; c++) {
+    int length = encode(c, text);
+    if (length && !tsr__utf8_valid(text, (size_t)length)) FAIL("U+%04X is refused", c);
+    if (length > 1) CHECK(!tsr__utf8_valid(text, (size_t)length - 1));
+  }
+  int64_t three = 0, four = 0;
+  for (int a = 0x80; a < 256; a++)
+    for (int b = 0; b < 256; b++) {
+      memcpy(text, (char[]){ (char)a, (char)b, (char)0x80, (char)0x80 }, 4);
+      three += tsr__utf8_valid(text, 3);
+      four += tsr__utf8_valid(text, 4);
+    }
+  CHECK_I64(three, (0x10000 - 0x800 - 0x800) / 64);
+  CHECK_I64(four, 0x100000 / 4096);
+}
+
+TEST(utf8_in_long_texts)
+{
+  char text[40];
+  for (size_t at = 0; at < 39; at++) {
+    memset(text, 'x', sizeof text);
+    CHECK(tsr__utf8_valid(text, 40));
+    memcpy(text + at, "\xc3\xa9", 2);
+    CHECK(tsr__utf8_valid(text, 40));
+    text[at] = 'x';
+    CHECK(!tsr__utf8_valid(text, 40));
+    CHECK(tsr__utf8_valid(text, at + 1));
+  }
+}
