@@ -198,17 +198,19 @@ static void print_bits(const int *devices, const result *results, int count)
            (long long)results[i].of.sessions, results[i].of.mean_positive);
 }
 
+/* Columns that caches can hold say nothing about the memory's limit, so their share is left out. */
 static void print_speed(const int *devices, const result *results, int count, int64_t rows)
 {
-  printf("\n%7s  %10s  %14s  %10s  %12s  %s\n", "devices", "one pass", "rows/s", "read",
+  double bytes = (double)rows * ROW_BYTES;
+  printf("\n%7s  %10s  %14s  %10s  %12s  %s\n", "devices", "one pass", "rows/s", "reads at",
          "reading only", "of the limit");
   for (int i = 0; i < count; i++) {
     const result *r = &results[i];
-    double bytes = (double)rows * ROW_BYTES;
-    char speed[64];
-    printf("%7d  %8.2f ms  %14s  %5.1f GB/s  %7.1f GB/s  %8.0f %%\n", devices[i], r->pass * 1e3,
+    char speed[64], share[16] = "-";
+    if (bytes >= 256e6) snprintf(share, sizeof share, "%.0f %%", 100 * r->read / r->pass);
+    printf("%7d  %7.2f ms  %14s  %5.1f GB/s  %7.1f GB/s  %12s\n", devices[i], r->pass * 1e3,
            grouped((double)rows / r->pass, 0, speed), bytes / r->pass / 1e9, bytes / r->read / 1e9,
-           100 * r->read / r->pass);
+           share);
   }
 }
 

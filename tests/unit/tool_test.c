@@ -12,13 +12,18 @@ struct outcome {
   char *out, *err;
 };
 
-/* build/<preset>/bin/tessera, found from build/<preset>/tests/unit/tool_test. */
-static void tool_path(char *path, size_t size)
+/* build/<preset>, found from build/<preset>/tests/unit/tool_test. */
+static void build_path(char *path, size_t size)
 {
   ssize_t length = readlink("/proc/self/exe", path, size - 1);
   CHECK(length > 0);
   path[length] = 0;
   for (int i = 0; i < 3; i++) *strrchr(path, '/') = 0;
+}
+
+static void tool_path(char *path, size_t size)
+{
+  build_path(path, size);
   size_t end = strlen(path);
   snprintf(path + end, size - end, "/bin/tessera");
   if (access(path, X_OK) != 0) SKIP("the tool is not built");
@@ -173,4 +178,19 @@ TEST(explain_runs_nothing)
   CHECK(!strstr(o.out, "commands.c"));
   free(o.out);
   free(o.err);
+}
+
+/* `make demo`, made small; not on a terminal, so there are no bars and no colours. */
+TEST(demo_runs)
+{
+  char build[1024], command[4096];
+  build_path(build, sizeof build);
+  snprintf(command, sizeof command, "TESSERA_DEMO_ROWS=100000 '%s' '%s' >'%s' 2>&1",
+           test_file("../scripts/demo.sh"), build, test_tmp("out.txt"));
+  CHECK_I64(system(command), 0);
+  char *out = test_read(test_tmp("out.txt"), NULL);
+  CHECK_STR_HAS(out, "counted: 1 kernel, 1 collective");
+  CHECK_STR_HAS(out, "the same bits on 8, 2 and 1 devices");
+  CHECK(!strchr(out, '\r') && !strchr(out, '\033'));
+  free(out);
 }
