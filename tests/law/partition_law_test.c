@@ -248,6 +248,19 @@ static void check_settled(const tsr__partitioned *first, tsr__heap *heap)
   tsr__program_free(&placed);
 }
 
+/* PARTITION_SHOW=1 prints every program: the last one before a failure is the culprit. */
+static void show(const tsr__program *p, const tsr__partitioned *parts)
+{
+  tsr__text text;
+  if (!getenv("PARTITION_SHOW")) return;
+  tsr__text_init(&text, NULL);
+  tsr__program_print(p, &text);
+  tsr__text_add(&text, "  becomes\n");
+  tsr__program_print(&parts->program, &text);
+  fprintf(stderr, "----\n%s", tsr__text_get(&text));
+  tsr__text_free(&text);
+}
+
 static void one_program(test_rng *rng, tsr_runtime *rt)
 {
   maker m = { .rng = rng, .s = tsr_scope_open(rt) };
@@ -268,14 +281,7 @@ static void one_program(test_rng *rng, tsr_runtime *rt)
   if (tsr__program_trace(&p, roots, root_count, &error)) FAIL("%s", error.text);
   if (tsr__program_verify(&p, &error)) FAIL("%s", error.text);
   if (tsr__partition(&p, &rt->heap, &parts, &error)) FAIL("%s", error.text);
-  if (getenv("PARTITION_SHOW")) {
-    tsr__text text;
-    tsr__text_init(&text, NULL);
-    tsr__program_print(&p, &text);
-    tsr__text_add(&text, "--\n");
-    tsr__program_print(&parts.program, &text);
-    fprintf(stderr, "==== %s\n%s", tsr_mesh_text(m.mesh), tsr__text_get(&text));
-  }
+  show(&p, &parts);
   check_partitioned(&p, &parts);
   check_notes(&parts);
   check_pure(&p, &parts, &rt->heap);
@@ -292,5 +298,76 @@ TEST_TIMEOUT(random_programs_are_sound, 120)
   for (int i = 0; i < cases; i++) {
     test_rng rng = test_seeded(1000 + (uint64_t)i);
     one_program(&rng, rt);
+  }
+}
+
+/* ---- rows whose number is known at run time ---- */
+
+static tsr_array *random_kept(maker *m, bool even)
+{
+  tsr_array *a = m->made[test_range(m->rng, 0, m->count - 1)];
+  switch (test_range(m->rng, 0, 4)) {
+  case 0: return fixture_make(TSR__OP_NEG, a, NULL, NULL, NULL);
+  case 1: return fixture_make(TSR__OP_MUL, a, fixture_number(m->s, TSR_F64, 2), NULL, NULL);
+  case 2: return even ? a : fixture_make(TSR__OP_FLOOR, a, NULL, NULL, NULL);
+  default:
+    return fixture_make(TSR__OP_ADD, a, m->made[test_range(m->rng, 0, m->count - 1)], NULL, NULL);
+  }
+}
+
+/* A table is filtered by one mask; its columns are computed with and reduced, filtered in place or
+ * rebalanced. */
+static void one_table(test_rng *rng, tsr_runtime *rt)
+{
+  maker m = { .rng = rng, .s = tsr_scope_open(rt) };
+  m.mesh = m.other = tsr_mesh_make(rt, mesh_texts[test_range(rng, 0, MESHES - 1)]);
+  char spec[64];
+  bool even = test_range(rng, 0, 1), wide = test_range(rng, 0, 1);
+  int64_t rows = test_range(rng, 0, 20);
+  tsr_array *mask =
+      fixture_leaf(m.s, TSR_BOOL, TSR_SHAPE(rows), m.mesh, random_spec(rng, m.mesh, 1, spec));
+  tsr_shape shape = wide ? TSR_SHAPE(rows, 3) : TSR_SHAPE(rows);
+  const tsr_array *first = NULL;
+  for (int i = 0; i < 3; i++) {
+    tsr_array *x = fixture_leaf(m.s, TSR_F64, shape, m.mesh, random_spec(rng, m.mesh, 1, spec));
+    if (first) { /* columns of one table lie alike */
+      tsr_sharding at = first->sharding;
+      tsr_array *in[3] = { x };
+      x = tsr__make(m.s, TSR__OP_RESHARD, in, &(tsr__ask){ .sharding = &at }, NULL);
+    } else {
+      first = x;
+    }
+    x = fixture_make(TSR__OP_COMPACT, x, mask, NULL, NULL);
+    m.made[m.count++] = even ? fixture_make(TSR__OP_REBALANCE, x, NULL, NULL, NULL) : x;
+  }
+  for (int i = 0; i < 6; i++) {
+    tsr_array *next = random_kept(&m, even);
+    m.made[m.count++] = next;
+  }
+  tsr_array *last = m.made[m.count - 1];
+  tsr_array *roots[3] = { last, fixture_reduce(TSR__OP_MEAN, last, NULL, 0, NULL),
+                          fixture_reduce(TSR__OP_SUM, m.made[m.count - 2], NULL, 1, NULL) };
+  tsr__program p;
+  tsr__partitioned parts;
+  tsr__error error = { .status = TSR_OK };
+  tsr__program_init(&p, &rt->heap);
+  if (tsr__program_trace(&p, roots, 3, &error)) FAIL("%s", error.text);
+  if (tsr__program_verify(&p, &error)) FAIL("%s", error.text);
+  if (tsr__partition(&p, &rt->heap, &parts, &error)) FAIL("%s", error.text);
+  show(&p, &parts);
+  check_partitioned(&p, &parts);
+  check_pure(&p, &parts, &rt->heap);
+  tsr__partitioned_free(&parts, &rt->heap);
+  tsr__program_free(&p);
+  tsr_scope_close(m.s);
+}
+
+TEST_TIMEOUT(filtered_tables_are_sound, 60)
+{
+  tsr_runtime *rt = fixture_devices("cpu:8");
+  int cases = test_quick() ? 200 : 2000;
+  for (int i = 0; i < cases; i++) {
+    test_rng rng = test_seeded(5000 + (uint64_t)i);
+    one_table(&rng, rt);
   }
 }

@@ -13,12 +13,10 @@ static inline const tsr_sharding *check_place(const tsr__program *p, int n)
   return &p->shardings[p->nodes[n].sharding];
 }
 
-/* The part of dim `d` of node `n` at a position. Next to a size known at run time any size does: it
- * shows the cut. */
-static inline void check_part(const tsr__program *p, int n, int d, int position, bool unknown,
+/* The part of dim `d` of node `n`, if it had `size` elements, at a position. */
+static inline void check_part(const tsr__program *p, int n, int d, int64_t size, int position,
                               int64_t part[2])
 {
-  int64_t size = unknown ? 1000 : p->nodes[n].dims[d];
   tsr__dim_part(check_place(p, n), d, size, position, &part[0], &part[1]);
 }
 
@@ -44,12 +42,13 @@ static inline void check_alignment(const tsr__program *p, int n)
           if (factors.out[k] == f) at = k;
         for (int k = 0; g->in[0] >= 0 && k < p->nodes[g->in[0]].rank && f >= 0; k++)
           if (factors.in[0][k] == f) first = k;
-        bool unknown = p->nodes[in].dims[d] < 0 || (at >= 0 && g->dims[at] < 0);
-        int64_t mine[2], other[2] = { 0, unknown ? 1000 : p->nodes[in].dims[d] };
-        check_part(p, in, d, position, unknown, mine);
-        if (at >= 0) check_part(p, n, at, position, unknown, other);
+        /* Of rows whose number is not known any number shows how they are cut. */
+        int64_t size = p->nodes[in].dims[d] < 0 ? 1000 : p->nodes[in].dims[d];
+        int64_t mine[2], other[2] = { 0, size };
+        check_part(p, in, d, size, position, mine);
+        if (at >= 0) check_part(p, n, at, size, position, other);
         else if (f >= 0 && factors.kind[f] == TSR__FACTOR_REDUCE)
-          check_part(p, g->in[0], first, position, unknown, other);
+          check_part(p, g->in[0], first, size, position, other);
         CHECK_I64(mine[0], other[0]);
         CHECK_I64(mine[1], other[1]);
       }
@@ -77,7 +76,7 @@ static inline void check_reduction(const tsr__program *p, int n)
     int64_t count = 1;
     for (int d = 0; d < x->rank; d++) {
       if (!(g->attr.dims >> d & 1)) continue;
-      check_part(p, g->in[0], d, q, false, share);
+      check_part(p, g->in[0], d, x->dims[d], q, share);
       count *= share[1];
     }
     found += count;
