@@ -72,7 +72,7 @@ static int64_t rows_that_fit(int64_t rows)
   int64_t most = memory_available() / 4 * 3 / ROW_BYTES;
   if (rows <= most) return rows;
   most = most < 1000 ? 1000 : most - most % 1000;
-  printf("only %s rows instead of %s: the memory that is free allows no more\n",
+  printf("only %s rows instead of %s,\nbecause the memory that is free allows no more\n\n",
          grouped((double)most, 0, fitting), grouped((double)rows, 0, asked));
   return most;
 }
@@ -223,7 +223,7 @@ static int64_t rows_asked(int argc, char **argv)
 {
   const char *text = argc > 1 ? argv[1] : getenv("TESSERA_DEMO_ROWS");
   char *end = NULL;
-  if (!text) return 1000000;
+  if (!text || !*text) return 1000000;
   long long rows = strtoll(text, &end, 10);
   return *end || rows < 1 || rows > 1000000000000 ? -1 : rows;
 }
