@@ -106,8 +106,8 @@ struct tsr_array {
 };
 
 /* Makes a node of `op` on operands: promotes and casts them, infers dtype and shape, checks, and
- * on any error (or inert operand) records it and returns the scope's inert node. `ask` carries
- * what the op's ATTR or SOURCE rules need. Never NULL. */
+ * on any error records it and returns an inert node. An inert operand is returned itself: its scope
+ * knows why. `ask` carries what the op's ATTR or SOURCE rules need. Never NULL. */
 typedef struct tsr__ask {
   tsr_dtype dtype; /* rule ATTR */
   tsr_shape shape; /* rule SOURCE */
@@ -244,8 +244,8 @@ uint64_t tsr__program_hash(const tsr__program *program);
 void tsr__program_print(const tsr__program *program, tsr__text *out);
 /* The number that a node has in that text: how many nodes but constants come before it. */
 int tsr__program_number(const tsr__program *program, int node);
-/* Checks every promise of a program (order, arity, dtypes, shapes by the table's rules); tests and
- * debug builds run it after trace and after partition. */
+/* Checks every promise of a program (order, arity, dtypes, shapes by the table's rules).
+ * tsr__partition does so with what it is given and with what it makes. */
 tsr_status tsr__program_verify(const tsr__program *program, tsr__error *error);
 
 /* When each node is done. A program runs in slots: kernels of stage s, then the combining of their

@@ -201,17 +201,20 @@ static tsr_array *make_logic(tsr_scope *scope, const struct logic *rule, tsr_arr
 
 /* ---- checks ---- */
 
+/* The first inert operand: what is made of it is it, so that its scope tells why. */
+static tsr_array *inert_among(tsr_array *const in[3])
+{
+  for (int i = 0; i < 3; i++)
+    if (in[i] && in[i]->inert) return in[i];
+  return NULL;
+}
+
 /* The scope of the result, and whether the operands can be used at all. */
 static bool usable(tsr_scope **scope, tsr__op op, tsr_array *const in[3], const char *site)
 {
   const char *name = tsr__ops[op].name;
-  bool inert = false;
-  for (int i = 0; i < 3; i++) {
-    if (!in[i]) continue;
-    *scope = tsr__scope_inner(*scope, in[i]->node.scope);
-    inert |= in[i]->inert;
-  }
-  if (inert) return false;
+  for (int i = 0; i < 3; i++)
+    if (in[i]) *scope = tsr__scope_inner(*scope, in[i]->node.scope);
   for (int i = 0; i < 3; i++) {
     if (!in[i]) {
       if (i >= tsr__ops[op].least) continue;
@@ -328,6 +331,8 @@ static tsr__ask with_all_dims(tsr__op op, const tsr__ask *ask, const tsr_array *
 tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr_array *const in[3], const tsr__ask *ask,
                      const char *site)
 {
+  tsr_array *inert = inert_among(in);
+  if (inert) return inert;
   if (!usable(&scope, op, in, site)) return tsr__make_inert(scope, site);
   const struct logic *rule = logic_of(op, in);
   if (rule) return make_logic(scope, rule, in, ask, site);

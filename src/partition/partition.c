@@ -222,8 +222,10 @@ tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__par
   memset(&made, 0, sizeof made);
   tsr__program_init(&made.program, heap);
   tsr__arena_init(&arena, heap);
-  tsr_status status = tsr__flow_run(program, &arena, &flow, error);
+  tsr_status status = tsr__program_verify(program, error);
+  if (!status) status = tsr__flow_run(program, &arena, &flow, error);
   if (!status) status = build(program, &flow, &arena, &made, error);
+  if (!status) status = tsr__program_verify(&made.program, error);
   if (!status) status = tsr__notes_make(heap, &made, error);
   tsr__arena_free(&arena);
   if (status) tsr__partitioned_free(&made, heap);

@@ -373,6 +373,7 @@ TEST(inert_operands_make_inert_results_silently)
   tsr_array *worse = fixture_make(TSR__OP_ADD, x, bad, NULL, "second.c:2");
   CHECK(bad->inert && worse->inert);
   CHECK_STR_HAS(tsr_message(s), "first.c:1");
+  CHECK(worse == bad); /* whose scope has the reason, wherever the result would have lived */
   CHECK(!fixture_make(TSR__OP_ADD, x, x, NULL, "third.c:3")->inert);
 }
 
