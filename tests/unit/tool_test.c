@@ -104,7 +104,7 @@ TEST(failures_exit_with_1)
   expect("query none.csv", 1, "", "none.csv");
   expect("schema none.csv", 1, "", "none.csv");
   expect("info --devices gpu:x", 1, "", "gpu:x");
-  expect("query t.csv --devices cpu:0", 1, "", "cpu:0");
+  expect("query t.csv --devices cpu:0", 1, "", "tessera: devices \"cpu:0\"");
   expect("query t.csv --where 'tmp > 1'", 1, "", "did you mean 'temp'");
   expect("query t.csv --where 'temp >'", 1, "", "^");
   expect("query t.csv --agg 'sum(city)'", 1, "", "tessera: ");

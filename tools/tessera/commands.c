@@ -41,9 +41,7 @@ static int fail_without_site(const tsr_scope *s)
 {
   const char *message = tsr_message(s), *status = strstr(message, "TSR_E");
   const char *text = status ? strstr(status, ": ") : NULL;
-  const char *bare = text ? text + 2 : message;
-  if (strncmp(bare, "tsr_", 4) == 0 && strstr(bare, ": ")) bare = strstr(bare, ": ") + 2;
-  fprintf(stderr, "tessera: %s\n", bare);
+  fprintf(stderr, "tessera: %s\n", tool_bare(text ? text + 2 : message));
   return TOOL_FAILED;
 }
 

@@ -62,11 +62,17 @@ static const command commands[] = {
   { "info", info_help, tool_info },
 };
 
+const char *tool_bare(const char *message)
+{
+  const char *end = strstr(message, ": ");
+  return strncmp(message, "tsr_", 4) == 0 && end ? end + 2 : message;
+}
+
 tsr_runtime *tool_open(const char *devices)
 {
   tsr_runtime *rt = tsr_runtime_open(devices ? devices : "cpu:1");
   if (tsr_runtime_status(rt) == TSR_OK) return rt;
-  fprintf(stderr, "tessera: %s\n", tsr_runtime_message(rt));
+  fprintf(stderr, "tessera: %s\n", tool_bare(tsr_runtime_message(rt)));
   tsr_runtime_close(rt);
   return NULL;
 }

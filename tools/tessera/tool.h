@@ -34,6 +34,9 @@ int tool_schema(const tool_args *args);
  * copied without blanks (and quotes) around it; the expression is borrowed. */
 bool tool_split_with(const char *text, char *name, size_t size, const char **out_expression);
 
+/* A message without the C call that it names first, "tsr_frame_filter: ". */
+const char *tool_bare(const char *message);
+
 /* Opens a runtime and prints why when that fails (NULL). */
 tsr_runtime *tool_open(const char *devices);
 
