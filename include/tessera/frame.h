@@ -97,7 +97,7 @@ TSR_API tsr_frame *tsr_frame_text_column_at(tsr_frame *df, const char *name,
 typedef struct tsr_csv_opts {
   size_t size;
   const tsr_mesh *mesh; /* NULL = all devices of the runtime on one axis */
-  const char *rows;     /* the axis or axes ("x+y") that rows are split over; NULL = the first axis */
+  const char *rows; /* the axis or axes ("x+y") that rows are split over; NULL = the first axis */
 } tsr_csv_opts;
 
 /* Opens a CSV file (RFC 4180, header row, UTF-8) and samples its schema; rows are read at a
@@ -123,8 +123,7 @@ TSR_API tsr_frame *tsr_frame_assign_at(tsr_frame *df, const char *name, const ts
 
 /* Makes a frame of the listed columns: "a, b, c = a + b". Returns a frame owned by df's scope.
  * Errors as tsr_frame_filter_at; a name twice there is TSR_ECOLUMN. Local. */
-TSR_API tsr_frame *tsr_frame_select_at(tsr_frame *df, const tsr_formula *columns,
-                                       const char *site);
+TSR_API tsr_frame *tsr_frame_select_at(tsr_frame *df, const tsr_formula *columns, const char *site);
 
 /* Keeps the first `count` rows (all if there are fewer). Returns a frame owned by df's scope.
  * Error: TSR_EARG for a negative count. Local. */
@@ -135,8 +134,7 @@ TSR_API tsr_frame *tsr_frame_head_at(tsr_frame *df, int64_t count, const char *s
  * skipped; the sum of none is 0, mean, min, max, var and std of none are null. A result is named
  * `name = ...` or by its text, "sum(revenue)". Returns a frame owned by df's scope. Errors as
  * tsr_frame_filter_at. Local. */
-TSR_API tsr_frame *tsr_frame_agg_at(tsr_frame *df, const tsr_formula *aggregates,
-                                    const char *site);
+TSR_API tsr_frame *tsr_frame_agg_at(tsr_frame *df, const tsr_formula *aggregates, const char *site);
 
 /* As tsr_frame_agg_at for each group of rows with equal `keys`, a list of columns: "origin, month".
  * Keys are text, bool, date or integer columns whose combinations number at most 65,536
@@ -203,8 +201,9 @@ TSR_API tsr_coltype tsr_frame_column_type(const tsr_frame *df, int column);
 /* Returns the schema as text, one "name  type" a line, owned by the scope. Local. */
 TSR_API const char *tsr_frame_schema(tsr_frame *df);
 /* Returns what a terminal on the frame would do: columns read, filters, derived columns and
- * aggregates, then the kernels and each collective with its bytes. May read the file that the
- * frame is made of, but runs none of it. Owned by the scope; on error the message. Collective. */
+ * aggregates, then the kernels and each collective with its bytes. Reads the file that the frame is
+ * made of and finds the range of integer group keys, but runs nothing else. Owned by the scope; on
+ * error the message. Collective. */
 TSR_API const char *tsr_frame_explain(tsr_frame *df);
 
 /* ---- terminals ------------------------------------------------------------------------- */
@@ -221,14 +220,16 @@ TSR_API TSR_MUST_USE tsr_status tsr_frame_collect(tsr_frame *df, tsr_table **out
  * Collective. */
 TSR_API tsr_row *tsr_frame_row_at(tsr_frame *df, const char *site);
 
-/* Evaluates one column as an array. Rows left by a filter are spread evenly over the devices again.
- * Dates are i32 days, times i64 microseconds; text has no array. Nulls are an error that counts
- * them, unless `null_value` names what takes their place. Returns an array owned by df's scope.
- * Collective. */
+/* Options of tsr_frame_column. Zero means default. */
 typedef struct tsr_frame_column_opts {
   size_t size;
   const tsr_operand *null_value; /* NULL = nulls are an error */
 } tsr_frame_column_opts;
+
+/* Evaluates one column as an array. Rows left by a filter are spread evenly over the devices again.
+ * Dates are i32 days, times i64 microseconds; text has no array. Nulls are an error that counts
+ * them, unless `null_value` names what takes their place. Returns an array owned by df's scope.
+ * Errors: TSR_ECOLUMN, TSR_EDTYPE, TSR_EVALUE. Collective. */
 TSR_API tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name,
                                          const tsr_frame_column_opts *opts, const char *site);
 
@@ -281,6 +282,7 @@ TSR_API const char *tsr_row_text(const tsr_row *row, const char *name);
 #endif
 
 #ifndef __cplusplus
+/* clang-format off */
 #define TSR_PARAM(x)                                                                         \
   _Generic((x),                                                                              \
       char *: tsr_param_text, const char *: tsr_param_text,                                  \
@@ -352,6 +354,7 @@ TSR_API const char *tsr_row_text(const tsr_row *row, const char *name);
   TSR_FRAME_COLUMN_(__VA_ARGS__, .size = sizeof(tsr_frame_column_opts))
 #define TSR_FRAME_COLUMN_(df, name, ...) \
   tsr_frame_column_with((df), (name), &(tsr_frame_column_opts){ __VA_ARGS__ }, TSR_HERE)
+/* clang-format on */
 #endif
 
 #endif

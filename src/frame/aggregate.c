@@ -64,8 +64,9 @@ static tsr__col sum(tsr__lower *low, tsr__col x, tsr_array *mask)
 
 static tsr__col moment(tsr__lower *low, int op, tsr__col x, tsr_array *mask)
 {
-  static const uint8_t ops[TSR__AGGS] = { [TSR__A_MEAN] = TSR__OP_MEAN, [TSR__A_VAR] = TSR__OP_VAR,
-                                          [TSR__A_STD] = TSR__OP_STD };
+  static const uint8_t ops[TSR__AGGS] = {
+    [TSR__A_MEAN] = TSR__OP_MEAN, [TSR__A_VAR] = TSR__OP_VAR, [TSR__A_STD] = TSR__OP_STD
+  };
   tsr__attr attr = { .ddof = op == TSR__A_MEAN ? 0 : 1 };
   tsr__col out = { .type = x.type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64 };
   out.values = reduce(low, (tsr__op)ops[op], x.values, mask, &attr);

@@ -114,8 +114,8 @@ static tsr_status mark_needs(tsr__bind *bind)
   for (tsr__visit *v = bind->visits; v; v = v->next) order[n++] = v;
   while (n--) {
     const tsr__visit *v = order[n];
-    if (v->parent) tsr__frame_needs(v->df, v->need, v->parent->need,
-                                    v->other ? v->other->need : NULL);
+    if (v->parent)
+      tsr__frame_needs(v->df, v->need, v->parent->need, v->other ? v->other->need : NULL);
   }
   return TSR_OK;
 }
@@ -142,8 +142,11 @@ static tsr_status read_files(tsr__bind *bind)
 
 static tsr__lower lower_for(tsr__bind *bind, tsr__visit *v)
 {
-  return (tsr__lower){ .bind = bind, .scope = bind->scope, .site = v->df->node.site,
-                       .frame = v->df, .in = v->parent ? &v->parent->bound : &v->bound };
+  return (tsr__lower){ .bind = bind,
+                       .scope = bind->scope,
+                       .site = v->df->node.site,
+                       .frame = v->df,
+                       .in = v->parent ? &v->parent->bound : &v->bound };
 }
 
 /* Columns of the parent by place; the one named by the frame is left out. */
@@ -194,11 +197,12 @@ static void bind_head(tsr__bind *bind, tsr__visit *v)
   if (v->df->count >= v->bound.rows) return;
   if (v->bound.mask) {
     tsr__ask ask = { .param = { { .i = v->df->count } } };
-    v->bound.mask = tsr__make(bind->scope, TSR__OP_FIRSTN, (tsr_array *[3]){ v->bound.mask }, &ask,
-                              low.site);
+    v->bound.mask =
+        tsr__make(bind->scope, TSR__OP_FIRSTN, (tsr_array *[3]){ v->bound.mask }, &ask, low.site);
     return;
   }
-  tsr__ask ask = { .dtype = TSR_I64, .shape = { 1, { v->bound.rows } },
+  tsr__ask ask = { .dtype = TSR_I64,
+                   .shape = { 1, { v->bound.rows } },
                    .sharding = v->bound.sharding };
   tsr_array *index = tsr__make(bind->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low.site);
   v->bound.mask = tsr__op2(&low, TSR__OP_LT, index, tsr__const_i(&low, TSR_I64, v->df->count));
@@ -344,12 +348,12 @@ static tsr_status report(tsr__bind *bind, const tsr__watch *watch, int64_t row)
   bool grouped = knows_row(watch) && watch->frame->kind == TSR__FRAME_GROUP &&
                  watch->rows != source->source->rows;
   char place[64] = "";
-  if (knows_row(watch) && !grouped)
-    snprintf(place, sizeof place, " in row %lld", (long long)row);
-  tsr__error_set(&bind->error, TSR_EVALUE, "%s: %.300s%san integer leaves its range%s%s%.200s; "
-                 "convert to float, for instance by * 1.0", watch->frame->what,
-                 tsr__text_get(&text), watch->expr ? ": " : "", place, file ? " of " : "",
-                 file ? source->source->path : "");
+  if (knows_row(watch) && !grouped) snprintf(place, sizeof place, " in row %lld", (long long)row);
+  tsr__error_set(&bind->error, TSR_EVALUE,
+                 "%s: %.300s%san integer leaves its range%s%s%.200s; "
+                 "convert to float, for instance by * 1.0",
+                 watch->frame->what, tsr__text_get(&text), watch->expr ? ": " : "", place,
+                 file ? " of " : "", file ? source->source->path : "");
   tsr__text_free(&text);
   return bind->error.status;
 }

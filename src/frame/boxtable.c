@@ -19,8 +19,8 @@ enum { WIDTH = 120, CELL = 32, MOST_COLUMNS = 64 };
 
 typedef struct layout {
   const tsr_table *table;
-  int64_t total;         /* rows of the frame */
-  int64_t split;         /* rows before the gap; -1: no gap */
+  int64_t total;               /* rows of the frame */
+  int64_t split;               /* rows before the gap; -1: no gap */
   int shown[MOST_COLUMNS + 1]; /* columns by number; -1: those left out */
   int width[MOST_COLUMNS + 1];
   int count;
@@ -216,8 +216,8 @@ enum { SHOW = 10 };
 const char *tsr__frame_say(tsr_frame *df, tsr__text *text)
 {
   tsr_scope *scope = df->node.scope;
-  char *out = text->failed ? NULL
-                           : tsr__arena_text(&scope->arena, tsr__text_get(text), text->length);
+  char *out =
+      text->failed ? NULL : tsr__arena_text(&scope->arena, tsr__text_get(text), text->length);
   tsr__text_free(text);
   if (out) return out;
   tsr__fail(scope, df->node.site, TSR_ENOMEM, "%s: out of memory", df->what);
@@ -246,11 +246,13 @@ const char *tsr_frame_text(tsr_frame *df)
 tsr_status tsr_frame_print(tsr_frame *df, FILE *out)
 {
   tsr_scope *scope = df ? df->node.scope : NULL;
-  if (!df || df->inert) return scope && tsr_scope_status(scope) ? tsr_scope_status(scope) : TSR_EARG;
+  if (!df || df->inert)
+    return scope && tsr_scope_status(scope) ? tsr_scope_status(scope) : TSR_EARG;
   tsr_status before = tsr_scope_status(scope);
   const char *text = tsr_frame_text(df);
   if (!before && tsr_scope_status(scope)) return tsr_scope_status(scope);
   if (!out || fputs(text, out) < 0)
-    return tsr__fail(scope, df->node.site, TSR_EIO, "tsr_frame_print: the text could not be written");
+    return tsr__fail(scope, df->node.site, TSR_EIO,
+                     "tsr_frame_print: the text could not be written");
   return TSR_OK;
 }

@@ -75,16 +75,21 @@ void tsr__schema_hint(const tsr__schema *schema, const char *name, tsr__text *ou
 
 /* ---- errors ------------------------------------------------------------------------------ */
 
+static tsr__place place_of(const checker *c, const tsr__expr *expr)
+{
+  return (tsr__place){ c->formula, expr->at, expr->span };
+}
+
 #define WRONG(c, expr, ...) \
-  (tsr__caret((c)->error, (c)->formula, TSR_EDTYPE, (expr)->at, (expr)->span, __VA_ARGS__) == TSR_OK)
+  (tsr__caret((c)->error, TSR_EDTYPE, place_of((c), (expr)), __VA_ARGS__) == TSR_OK)
 
 static bool no_column(checker *c, const tsr__expr *expr)
 {
   tsr__text hint;
   tsr__text_init(&hint, NULL);
   tsr__schema_hint(c->schema, expr->text, &hint);
-  tsr__caret(c->error, c->formula, TSR_ECOLUMN, expr->at, expr->span, "no column '%.60s'%.500s",
-             expr->text, tsr__text_get(&hint));
+  tsr__caret(c->error, TSR_ECOLUMN, place_of(c, expr), "no column '%.60s'%.500s", expr->text,
+             tsr__text_get(&hint));
   tsr__text_free(&hint);
   return false;
 }
@@ -194,7 +199,8 @@ static bool check_comparison(checker *c, tsr__expr *expr)
   const char *name = tsr__binary_name(expr->op);
   for (int i = 0; i < 2; i++)
     if (expr->arg[i]->kind == TSR__E_NULL)
-      return WRONG(c, expr->arg[i], "comparing with null is always null; write 'is null' or "
+      return WRONG(c, expr->arg[i],
+                   "comparing with null is always null; write 'is null' or "
                    "'is not null'");
   if (!align_literals(c, a, b)) return false;
   int type = tsr__meet(a, b);
@@ -228,7 +234,9 @@ static bool check_in(checker *c, tsr__expr *expr)
 
 static bool check_logic(checker *c, tsr__expr *expr)
 {
-  const char *name = expr->kind == TSR__E_NOT ? "'not'" : expr->kind == TSR__E_AND ? "'and'" : "'or'";
+  const char *name = expr->kind == TSR__E_NOT   ? "'not'"
+                     : expr->kind == TSR__E_AND ? "'and'"
+                                                : "'or'";
   for (int i = 0; i < expr->count; i++) {
     const tsr__expr *arg = expr->arg[i];
     bool fits = arg->type == TSR_COL_BOOL || arg->type == TSR__COL_NULL;
@@ -320,8 +328,10 @@ static bool check_column(checker *c, tsr__expr *expr)
   expr->weak = false;
   expr->bare = !c->in_agg;
   if (c->context == TSR__IN_AGG && !c->in_agg)
-    return WRONG(c, expr, "column '%.60s' stands outside an aggregate; write for instance "
-                 "sum(%.60s)", expr->text, expr->text);
+    return WRONG(c, expr,
+                 "column '%.60s' stands outside an aggregate; write for instance "
+                 "sum(%.60s)",
+                 expr->text, expr->text);
   return true;
 }
 
@@ -333,11 +343,12 @@ static bool check_args(checker *c, tsr__expr *expr)
   expr->weak = !agg;
   expr->bare = false;
   expr->aggregated = agg;
-  if (agg && c->in_agg)
-    return WRONG(c, expr, "an aggregate cannot hold another one");
+  if (agg && c->in_agg) return WRONG(c, expr, "an aggregate cannot hold another one");
   if (agg && c->context == TSR__IN_ROW)
-    return WRONG(c, expr, "%s(...) reduces rows and cannot stand here; aggregate with "
-                 "tsr_frame_agg", tsr__agg_name(expr->op));
+    return WRONG(c, expr,
+                 "%s(...) reduces rows and cannot stand here; aggregate with "
+                 "tsr_frame_agg",
+                 tsr__agg_name(expr->op));
   c->in_agg = c->in_agg || agg;
   for (int i = 0; i < expr->count; i++) {
     tsr__expr *arg = expr->arg[i];

@@ -32,8 +32,9 @@ tsr_status tsr__run_columns(tsr__bind *bind, const tsr__col *col, int count, tsr
 
 static tsr__lower lower_on(tsr__bind *bind, const tsr__bound *bound)
 {
-  return (tsr__lower){ .bind = bind, .scope = bind->scope, .site = bind->site,
-                       .frame = bind->top, .in = bound };
+  return (tsr__lower){
+    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = bind->top, .in = bound
+  };
 }
 
 /* ---- which rows ---------------------------------------------------------------------------- */
@@ -135,8 +136,9 @@ static tsr_status fill_table(tsr__bind *bind, const tsr__bound *bound, int64_t r
 {
   tsr_scope *scope = bind->top->node.scope;
   tsr_table *table = tsr__table_new(scope, bind->top, rows);
-  if (!table) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: no memory for %lld rows",
-                                    bind->what, (long long)rows);
+  if (!table)
+    return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: no memory for %lld rows", bind->what,
+                          (long long)rows);
   for (int i = 0; i < bound->count; i++) {
     tsr__table_fill(table, i, &bound->col[i]);
     const tsr__dict *dict = lasting_dict(scope, table->column[i].dict);
@@ -219,7 +221,8 @@ tsr_row *tsr_frame_row_at(tsr_frame *df, const char *site)
   if (!row->status && window.total != 1) {
     row->status = tsr__fail(df->node.scope, site, TSR_ESHAPE,
                             "tsr_frame_row: the frame has %lld rows, expected 1; use "
-                            "tsr_frame_collect", (long long)window.total);
+                            "tsr_frame_collect",
+                            (long long)window.total);
     row->table = NULL;
   }
   return row;
@@ -237,8 +240,8 @@ static int find(const tsr_row *row, const char *name)
   int at = tsr_table_find(row->table, name);
   if (at >= 0) return at;
   tsr_scope *scope = row->node.scope;
-  tsr__field *field = tsr__arena_new(&scope->arena,
-                                     (size_t)(row->table->count + 1) * sizeof *field);
+  tsr__field *field =
+      tsr__arena_new(&scope->arena, (size_t)(row->table->count + 1) * sizeof *field);
   tsr__text hint;
   tsr__text_init(&hint, &scope->rt->heap);
   for (int i = 0; field && i < row->table->count; i++) field[i].name = row->table->column[i].name;
@@ -319,25 +322,29 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
     if (status) return status;
     tsr__value_to_host(total->value, &found);
     if (found)
-      return tsr__error_set(&bind->error, TSR_EVALUE, "tsr_frame_column: column '%.60s' has %lld "
-                            "nulls, which an array cannot hold; give .null_value or filter them out",
-                            name, (long long)found);
+      return tsr__error_set(
+          &bind->error, TSR_EVALUE,
+          "tsr_frame_column: column '%.60s' has %lld "
+          "nulls, which an array cannot hold; give .null_value or filter them out",
+          name, (long long)found);
     col->valid = NULL;
     return TSR_OK;
   }
   tsr_dtype dtype = (tsr_dtype)col->values->dtype;
   bool real = dtype == TSR_F32 || dtype == TSR_F64;
   if (null_value->kind == 0 || (null_value->kind == 2 && !real))
-    return tsr__error_set(&bind->error, TSR_EDTYPE, "tsr_frame_column: .null_value must be a number "
-                          "that fits %s", tsr_dtype_name(dtype));
-  tsr_array *other = real ? tsr__const_f(low, dtype, null_value->kind == 2 ? null_value->f
-                                                                           : (double)null_value->i)
-                          : tsr__const_i(low, dtype, null_value->i);
+    return tsr__error_set(&bind->error, TSR_EDTYPE,
+                          "tsr_frame_column: .null_value must be a number "
+                          "that fits %s",
+                          tsr_dtype_name(dtype));
+  tsr_array *other =
+      real ? tsr__const_f(low, dtype, null_value->kind == 2 ? null_value->f : (double)null_value->i)
+           : tsr__const_i(low, dtype, null_value->i);
   tsr_array *have = col->valid;
   if (dtype == TSR_BOOL)
-    col->values = null_value->i ? tsr__op2(low, TSR__OP_OR, col->values,
-                                           tsr__op1(low, TSR__OP_NOT, have))
-                                : tsr__both(low, col->values, have);
+    col->values = null_value->i
+                      ? tsr__op2(low, TSR__OP_OR, col->values, tsr__op1(low, TSR__OP_NOT, have))
+                      : tsr__both(low, col->values, have);
   else
     col->values = tsr__make(low->scope, TSR__OP_WHERE, (tsr_array *[3]){ have, col->values, other },
                             &(tsr__ask){ 0 }, low->site);
@@ -357,8 +364,10 @@ static tsr_status column(tsr__bind *bind, int at, const tsr_operand *null_value,
   tsr__lower low = lower_on(bind, &bound);
   tsr__col col = tsr__settle(&low, bound.col[at]);
   if (col.type == TSR_COL_TEXT)
-    return tsr__error_set(&bind->error, TSR_EDTYPE, "tsr_frame_column: column '%.60s' is text, which "
-                          "has no array", name);
+    return tsr__error_set(&bind->error, TSR_EDTYPE,
+                          "tsr_frame_column: column '%.60s' is text, which "
+                          "has no array",
+                          name);
   status = fill_nulls(&low, &col, name, null_value);
   if (status) return status;
   compact(&low, &col, bound.mask);
@@ -415,7 +424,8 @@ tsr_status tsr__make_rows(tsr_frame *df)
   tsr_status status = tsr__collect(df, &window, &table);
   if (status) return status;
   tsr__source *source = tsr__source_new(df->node.scope, df->schema.count);
-  if (!source) return tsr__fail(df->node.scope, df->node.site, TSR_ENOMEM, "%s: out of memory", df->what);
+  if (!source)
+    return tsr__fail(df->node.scope, df->node.site, TSR_ENOMEM, "%s: out of memory", df->what);
   source->rows = table->rows;
   for (int i = 0; i < table->count; i++) {
     const tsr__table_column *column_i = &table->column[i];

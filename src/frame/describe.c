@@ -60,8 +60,7 @@ static void device_lines(const tsr__value *mask, const tsr__bound *bound, tsr__t
     tsr_box box;
     tsr__box(sharding, &shape, p, &box);
     tsr__text_add(text, "device %d: ", tsr__position_device(sharding, p));
-    if (mask)
-      tsr__text_add(text, "%lld of ", (long long)tsr__mask_rows(mask, p));
+    if (mask) tsr__text_add(text, "%lld of ", (long long)tsr__mask_rows(mask, p));
     tsr__text_add(text, "%lld row%s\n", (long long)box.size[0], box.size[0] == 1 ? "" : "s");
   }
 }
@@ -75,8 +74,8 @@ static tsr_status count_devices(tsr__bind *bind, tsr__text *text)
   if (status) return status;
   if (bound.mask && bound.sharding) {
     tsr__ask ask = { .sharding = bound.sharding };
-    bound.mask = tsr__make(bind->scope, TSR__OP_CONSTRAIN, (tsr_array *[3]){ bound.mask }, &ask,
-                           bind->site);
+    bound.mask =
+        tsr__make(bind->scope, TSR__OP_CONSTRAIN, (tsr_array *[3]){ bound.mask }, &ask, bind->site);
   }
   if (bound.mask) status = tsr__bind_run(bind, &bound.mask, 1);
   if (!status) device_lines(bound.mask ? bound.mask->value : NULL, &bound, text);
@@ -113,9 +112,9 @@ static void print_scan(const tsr__visit *v, tsr__text *text)
   const tsr__source *source = v->df->source;
   int used = 0;
   char spec[100];
-  tsr__text_add(text, "%s", v->df->kind == TSR__FRAME_CSV ? "read csv " : "rows of ");
+  tsr__text_add(text, "%s", v->df->kind == TSR__FRAME_CSV ? "read csv " : "");
   if (v->df->kind == TSR__FRAME_CSV) tsr__text_add(text, "%s", source->path);
-  else tsr__text_add(text, "%s", v->made ? "what was made before" : "arrays");
+  else tsr__text_add(text, "%s", v->made ? "rows made before" : "arrays");
   tsr_sharding_text(&source->sharding, 1, spec, sizeof spec);
   tsr__text_add(text, ": %lld rows@%s, columns", (long long)source->rows, spec);
   for (int i = 0; i < v->df->schema.count; i++) {
@@ -128,19 +127,25 @@ static void print_scan(const tsr__visit *v, tsr__text *text)
 static void print_visit(const tsr__visit *v, tsr__text *text)
 {
   static const char *const verbs[] = {
-    [TSR__FRAME_FILTER] = "filter", [TSR__FRAME_ASSIGN] = "assign",  [TSR__FRAME_SELECT] = "select",
-    [TSR__FRAME_HEAD] = "head",     [TSR__FRAME_AGG] = "aggregate",  [TSR__FRAME_GROUP] = "group",
-    [TSR__FRAME_ARITH] = "arith",   [TSR__FRAME_REDUCE] = "reduce",  [TSR__FRAME_TEXT] = "text column",
+    [TSR__FRAME_FILTER] = "filter",    [TSR__FRAME_ASSIGN] = "assign",
+    [TSR__FRAME_SELECT] = "select",    [TSR__FRAME_HEAD] = "head",
+    [TSR__FRAME_AGG] = "aggregate",    [TSR__FRAME_GROUP] = "group",
+    [TSR__FRAME_ARITH] = "arith",      [TSR__FRAME_REDUCE] = "reduce",
+    [TSR__FRAME_TEXT] = "text column",
   };
   const tsr_frame *df = v->df;
   if (v->made || df->kind == TSR__FRAME_ARRAYS || df->kind == TSR__FRAME_CSV) {
     print_scan(v, text);
     return;
   }
+  bool made = df->kind == TSR__FRAME_ASSIGN || df->kind == TSR__FRAME_TEXT;
+  if (made && !v->need[tsr__schema_find(&df->schema, df->name)]) return;
   tsr__text_add(text, "%s ", verbs[df->kind]);
   switch (df->kind) {
   case TSR__FRAME_ASSIGN:
-  case TSR__FRAME_TEXT: tsr__text_add(text, "%s%s", df->name, df->formula.count ? " = " : ""); break;
+  case TSR__FRAME_TEXT:
+    tsr__text_add(text, "%s%s", df->name, df->formula.count ? " = " : "");
+    break;
   case TSR__FRAME_HEAD: tsr__text_add(text, "%lld", (long long)df->count); break;
   case TSR__FRAME_REDUCE: tsr__text_add(text, "every column by %s", tsr__agg_name(df->op)); break;
   case TSR__FRAME_ARITH:

@@ -18,30 +18,63 @@
 enum { TSR__COL_NULL = 0 };
 
 enum tsr__kind {
-  TSR__E_INT, TSR__E_FLOAT, TSR__E_BOOL, TSR__E_NULL, TSR__E_TEXT, /* literals */
+  TSR__E_INT,
+  TSR__E_FLOAT,
+  TSR__E_BOOL,
+  TSR__E_NULL,
+  TSR__E_TEXT, /* literals */
   TSR__E_COLUMN,
-  TSR__E_NEG, TSR__E_NOT,
-  TSR__E_BINARY,  /* arithmetic and comparisons: `op` */
-  TSR__E_AND, TSR__E_OR,
-  TSR__E_ISNULL,  /* `negated`: is not null */
-  TSR__E_IN,      /* arg[0] in (arg[1], ...); `negated`: not in */
-  TSR__E_CALL,    /* `op` is a tsr__fn */
-  TSR__E_AGG      /* `op` is a tsr__agg; no argument: count() */
+  TSR__E_NEG,
+  TSR__E_NOT,
+  TSR__E_BINARY, /* arithmetic and comparisons: `op` */
+  TSR__E_AND,
+  TSR__E_OR,
+  TSR__E_ISNULL, /* `negated`: is not null */
+  TSR__E_IN,     /* arg[0] in (arg[1], ...); `negated`: not in */
+  TSR__E_CALL,   /* `op` is a tsr__fn */
+  TSR__E_AGG     /* `op` is a tsr__agg; no argument: count() */
 };
 
 enum tsr__binary {
-  TSR__B_ADD, TSR__B_SUB, TSR__B_MUL, TSR__B_DIV, TSR__B_FLOORDIV, TSR__B_MOD, TSR__B_POW,
-  TSR__B_EQ, TSR__B_NE, TSR__B_LT, TSR__B_LE, TSR__B_GT, TSR__B_GE
+  TSR__B_ADD,
+  TSR__B_SUB,
+  TSR__B_MUL,
+  TSR__B_DIV,
+  TSR__B_FLOORDIV,
+  TSR__B_MOD,
+  TSR__B_POW,
+  TSR__B_EQ,
+  TSR__B_NE,
+  TSR__B_LT,
+  TSR__B_LE,
+  TSR__B_GT,
+  TSR__B_GE
 };
 
 enum tsr__fn {
-  TSR__F_ABS, TSR__F_SQRT, TSR__F_EXP, TSR__F_LOG, TSR__F_ROUND, TSR__F_FLOOR, TSR__F_ISNAN,
-  TSR__F_IF, TSR__F_COALESCE, TSR__FNS
+  TSR__F_ABS,
+  TSR__F_SQRT,
+  TSR__F_EXP,
+  TSR__F_LOG,
+  TSR__F_ROUND,
+  TSR__F_FLOOR,
+  TSR__F_ISNAN,
+  TSR__F_IF,
+  TSR__F_COALESCE,
+  TSR__FNS
 };
 
 enum tsr__agg {
-  TSR__A_SUM, TSR__A_MEAN, TSR__A_MIN, TSR__A_MAX, TSR__A_COUNT, TSR__A_VAR, TSR__A_STD,
-  TSR__A_ANY, TSR__A_ALL, TSR__AGGS
+  TSR__A_SUM,
+  TSR__A_MEAN,
+  TSR__A_MIN,
+  TSR__A_MAX,
+  TSR__A_COUNT,
+  TSR__A_VAR,
+  TSR__A_STD,
+  TSR__A_ANY,
+  TSR__A_ALL,
+  TSR__AGGS
 };
 
 typedef struct tsr__expr tsr__expr;
@@ -49,28 +82,28 @@ typedef struct tsr__expr tsr__expr;
 struct tsr__expr {
   uint8_t kind, op;
   bool negated;
-  bool param;        /* a literal that came in by `?` */
-  int at, span;      /* where in the text */
-  int depth;         /* 1 + that of the deepest argument */
-  int64_t i;         /* INT, BOOL; TEXT that became a date or time: its days, microseconds */
-  double f;          /* FLOAT */
-  const char *text;  /* TEXT, COLUMN: unquoted, NUL-terminated */
-  int length;        /* of text, which may hold NULs */
+  bool param;       /* a literal that came in by `?` */
+  int at, span;     /* where in the text */
+  int depth;        /* 1 + that of the deepest argument */
+  int64_t i;        /* INT, BOOL; TEXT that became a date or time: its days, microseconds */
+  double f;         /* FLOAT */
+  const char *text; /* TEXT, COLUMN: unquoted, NUL-terminated */
+  int length;       /* of text, which may hold NULs */
   int count;
   tsr__expr **arg;
   /* filled in by tsr__check */
-  uint8_t type;      /* tsr_coltype, or TSR__COL_NULL */
-  bool weak;         /* made of literals only: takes the width of what it meets */
-  bool aggregated;   /* holds an aggregate */
-  bool bare;         /* reads a column outside any aggregate */
-  int column;        /* COLUMN: its number in the schema */
+  uint8_t type;    /* tsr_coltype, or TSR__COL_NULL */
+  bool weak;       /* made of literals only: takes the width of what it meets */
+  bool aggregated; /* holds an aggregate */
+  bool bare;       /* reads a column outside any aggregate */
+  int column;      /* COLUMN: its number in the schema */
 };
 
 /* One item of a list: `name = expression` or an expression alone. */
 typedef struct tsr__item {
-  const char *name;  /* given, or made of the text: never NULL */
-  bool named;        /* given */
-  int at, span;      /* of the name, or of the expression */
+  const char *name; /* given, or made of the text: never NULL */
+  bool named;       /* given */
+  int at, span;     /* of the name, or of the expression */
   tsr__expr *expr;
 } tsr__item;
 
@@ -85,7 +118,7 @@ typedef struct tsr__formula {
 
 typedef struct tsr__field {
   const char *name;
-  uint8_t type;      /* tsr_coltype */
+  uint8_t type; /* tsr_coltype */
 } tsr__field;
 
 typedef struct tsr__schema {
@@ -96,16 +129,22 @@ typedef struct tsr__schema {
 /* ---- tokens (lex.c) -------------------------------------------------------------------- */
 
 enum tsr__token_kind {
-  TSR__T_END, TSR__T_INT, TSR__T_FLOAT, TSR__T_TEXT, TSR__T_NAME, TSR__T_QUOTED /* "name" */,
-  TSR__T_WORD /* a keyword */, TSR__T_SYMBOL
+  TSR__T_END,
+  TSR__T_INT,
+  TSR__T_FLOAT,
+  TSR__T_TEXT,
+  TSR__T_NAME,
+  TSR__T_QUOTED /* "name" */,
+  TSR__T_WORD /* a keyword */,
+  TSR__T_SYMBOL
 };
 
 typedef struct tsr__token {
   uint8_t kind;
   int at, span;
-  uint64_t i;        /* INT: at most 2^63 */
-  double f;          /* FLOAT */
-  const char *text;  /* unquoted TEXT, NAME, QUOTED (arena); else in the source, not ended */
+  uint64_t i;       /* INT: at most 2^63 */
+  double f;         /* FLOAT */
+  const char *text; /* unquoted TEXT, NAME, QUOTED (arena); else in the source, not ended */
   int length;
 } tsr__token;
 
@@ -114,7 +153,7 @@ typedef struct tsr__lexer {
   tsr__arena *arena;
   tsr__error *error;
   int at;
-  tsr__token token;  /* the current one */
+  tsr__token token; /* the current one */
 } tsr__lexer;
 
 /* Reads the next token into `lexer->token`; false on an error, which it records. */
@@ -124,9 +163,15 @@ bool tsr__plain_name(const char *name);
 /* Whether bytes are UTF-8 without NULs or other control characters. */
 bool tsr__good_text(const char *text, size_t length);
 
-/* Records an error with the line of the text and a caret under [at, at + span). Returns the status. */
-tsr_status tsr__caret(tsr__error *error, const tsr__formula *formula, tsr_status status, int at,
-                      int span, const char *format, ...) TSR_PRINTF(6, 7);
+/* A part of a text: [at, at + span). */
+typedef struct tsr__place {
+  const tsr__formula *formula;
+  int at, span;
+} tsr__place;
+
+/* Records an error with the line of the text and a caret under the place. Returns the status. */
+tsr_status tsr__caret(tsr__error *error, tsr_status status, tsr__place place, const char *format,
+                      ...) TSR_PRINTF(4, 5);
 
 /* ---- parsing (parse.c) ------------------------------------------------------------------- */
 

@@ -63,8 +63,10 @@ tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error
                           what, name ? "empty" : "NULL");
   size_t length = strlen(name);
   if (length > 1000 || !tsr__good_text(name, length))
-    return tsr__error_set(error, TSR_ECOLUMN, "%s: a column's name is longer than 1,000 bytes or no "
-                          "UTF-8 text", what);
+    return tsr__error_set(error, TSR_ECOLUMN,
+                          "%s: a column's name is longer than 1,000 bytes or no "
+                          "UTF-8 text",
+                          what);
   return TSR_OK;
 }
 
@@ -83,8 +85,8 @@ tsr__source *tsr__source_new(tsr_scope *scope, int columns)
 
 static uint8_t type_of_array(const tsr_array *array)
 {
-  static const uint8_t types[] = { 0, TSR_COL_BOOL, TSR_COL_I32, TSR_COL_I64, TSR_COL_F32,
-                                   TSR_COL_F64 };
+  static const uint8_t types[] = { 0,           TSR_COL_BOOL, TSR_COL_I32,
+                                   TSR_COL_I64, TSR_COL_F32,  TSR_COL_F64 };
   return types[array->dtype];
 }
 
@@ -105,8 +107,10 @@ static tsr_status check_columns(const tsr_column *columns, int count, tsr__error
                             columns[i].name, array->shape.rank,
                             array->shape.rank == 1 ? " and a size known only at run time" : "");
     if (array->shape.dims[0] != first->shape.dims[0])
-      return tsr__error_set(error, TSR_ESHAPE, "%s: column '%.60s' has %lld rows, expected %lld as "
-                            "in '%.60s'", what, columns[i].name, (long long)array->shape.dims[0],
+      return tsr__error_set(error, TSR_ESHAPE,
+                            "%s: column '%.60s' has %lld rows, expected %lld as "
+                            "in '%.60s'",
+                            what, columns[i].name, (long long)array->shape.dims[0],
                             (long long)first->shape.dims[0], columns[0].name);
   }
   return TSR_OK;
@@ -256,7 +260,7 @@ static tsr_status take_keys(tsr_frame *df, const char *keys, tsr__error *error)
   for (int i = 0; i < parsed.count; i++) {
     const tsr__item *item = &parsed.item[i];
     if (item->named || item->expr->kind != TSR__E_COLUMN)
-      return tsr__caret(error, &parsed, TSR_EPARSE, item->at, item->span,
+      return tsr__caret(error, TSR_EPARSE, (tsr__place){ &parsed, item->at, item->span },
                         "a key must be a column; make one with tsr_frame_assign first");
     if (tsr__schema_find(&df->parent->schema, item->expr->text) < 0)
       return tsr__check(&parsed, item->expr, &df->parent->schema, TSR__IN_ROW, error);
@@ -287,8 +291,11 @@ static tsr_status take_operand(tsr_frame *df, const tsr_frame_operand *b, tsr__e
   df->number = tsr__arena_new(&df->node.scope->arena, sizeof *df->number);
   if (!df->number) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   bool whole = b->kind == 1;
-  *df->number = (tsr__expr){ .kind = whole ? TSR__E_INT : TSR__E_FLOAT, .depth = 1, .i = b->i,
-                             .f = b->f, .weak = true,
+  *df->number = (tsr__expr){ .kind = whole ? TSR__E_INT : TSR__E_FLOAT,
+                             .depth = 1,
+                             .i = b->i,
+                             .f = b->f,
+                             .weak = true,
                              .type = whole ? TSR_COL_I64 : TSR_COL_F64 };
   return TSR_OK;
 }

@@ -16,9 +16,9 @@
 typedef struct key {
   const char *name;
   tsr__col col;
-  int64_t base;          /* the smallest value: code 0 */
-  int64_t count;         /* values, without the null */
-  tsr_array *use;        /* rows that count; NULL: all */
+  int64_t base;   /* the smallest value: code 0 */
+  int64_t count;  /* values, without the null */
+  tsr_array *use; /* rows that count; NULL: all */
   tsr_array *least, *most, *rows;
 } key;
 
@@ -50,9 +50,10 @@ static tsr_status too_many(tsr__bind *bind, const key *k)
     snprintf(low, sizeof low, "%lld", (long long)least);
     snprintf(high, sizeof high, "%lld", (long long)most);
   }
-  return tsr__error_set(&bind->error, TSR_EUNSUPPORTED, "tsr_frame_group_agg: key '%.60s' goes from "
-                        "%s to %s; groups by more than %d values are not supported yet", k->name,
-                        low, high, MAX_GROUPS);
+  return tsr__error_set(&bind->error, TSR_EUNSUPPORTED,
+                        "tsr_frame_group_agg: key '%.60s' goes from "
+                        "%s to %s; groups by more than %d values are not supported yet",
+                        k->name, low, high, MAX_GROUPS);
 }
 
 /* Finds smallest and largest values of the keys that need them, in one program. */
@@ -65,12 +66,19 @@ static tsr_status find_ranges(tsr__lower *low, key *keys, int count)
   for (int i = 0; i < count; i++) {
     key *k = &keys[i];
     if (!by_range(k)) continue;
-    tsr__col bare = { .values = tsr__spread(low, k->col.values), .type = k->col.type,
+    tsr__col bare = { .values = tsr__spread(low, k->col.values),
+                      .type = k->col.type,
                       .valid = k->col.valid };
-    k->least = tsr__convert(low, (tsr__col){ .values = tsr__aggregate(low, TSR__A_MIN, bare).values,
-                                             .type = TSR_COL_I32 }, TSR_COL_I64).values;
-    k->most = tsr__convert(low, (tsr__col){ .values = tsr__aggregate(low, TSR__A_MAX, bare).values,
-                                            .type = TSR_COL_I32 }, TSR_COL_I64).values;
+    k->least = tsr__convert(low,
+                            (tsr__col){ .values = tsr__aggregate(low, TSR__A_MIN, bare).values,
+                                        .type = TSR_COL_I32 },
+                            TSR_COL_I64)
+                   .values;
+    k->most = tsr__convert(low,
+                           (tsr__col){ .values = tsr__aggregate(low, TSR__A_MAX, bare).values,
+                                       .type = TSR_COL_I32 },
+                           TSR_COL_I64)
+                  .values;
     k->rows = tsr__aggregate(low, TSR__A_COUNT, bare).values;
     roots[n++] = k->least;
     roots[n++] = k->most;
@@ -134,13 +142,15 @@ static tsr_status make_codes(tsr__lower *low, const key *keys, int count)
   for (int i = 0; i < count; i++) {
     int64_t values = values_of(&keys[i]) ? values_of(&keys[i]) : 1;
     if (values > MAX_GROUPS || groups * values > MAX_GROUPS)
-      return tsr__error_set(&bind->error, TSR_EUNSUPPORTED, "tsr_frame_group_agg: the keys up to "
+      return tsr__error_set(&bind->error, TSR_EUNSUPPORTED,
+                            "tsr_frame_group_agg: the keys up to "
                             "'%.60s' have %lld combinations; more than %d are not supported yet",
                             keys[i].name, (long long)(groups * values), MAX_GROUPS);
     groups *= values;
     tsr_array *code = code_of(low, &keys[i]);
     if (low->codes) {
-      tsr_array *scaled = tsr__op2(low, TSR__OP_MUL, low->codes, tsr__const_i(low, TSR_I32, values));
+      tsr_array *scaled =
+          tsr__op2(low, TSR__OP_MUL, low->codes, tsr__const_i(low, TSR_I32, values));
       code = tsr__op2(low, TSR__OP_ADD, scaled, code);
     }
     low->codes = code;
@@ -276,7 +286,8 @@ static tsr_status make_table(tsr__lower *low, const key *keys, const tsr__col *c
 /* The first row of each group. */
 static tsr_array *first_rows(tsr__lower *low)
 {
-  tsr__ask ask = { .dtype = TSR_I64, .shape = { 1, { low->in->rows } },
+  tsr__ask ask = { .dtype = TSR_I64,
+                   .shape = { 1, { low->in->rows } },
                    .sharding = low->in->sharding };
   tsr_array *index = tsr__make(low->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low->site);
   return tsr__aggregate(low, TSR__A_MIN, (tsr__col){ .values = index, .type = TSR_COL_I64 }).values;
@@ -297,8 +308,9 @@ tsr_status tsr__bind_groups(tsr__bind *bind, tsr__lower *low, tsr__groups *out)
   tsr_status status = tsr__bind_frame(bind, df->parent, true, parent_need, bound);
   if (!status) status = tsr__frame_refresh(df, &bind->error);
   if (status) return status;
-  *low = (tsr__lower){ .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df,
-                       .in = bound };
+  *low = (tsr__lower){
+    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = bound
+  };
   status = take_keys(low, keys);
   if (status) return status;
   out->keys = keys;

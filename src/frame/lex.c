@@ -45,9 +45,11 @@ static void window(const tsr__formula *formula, int at, int *from, int *to)
   *to = end;
 }
 
-tsr_status tsr__caret(tsr__error *error, const tsr__formula *formula, tsr_status status, int at,
-                      int span, const char *format, ...)
+tsr_status tsr__caret(tsr__error *error, tsr_status status, tsr__place place, const char *format,
+                      ...)
 {
+  const tsr__formula *formula = place.formula;
+  int at = place.at, span = place.span;
   char said[700], line[WINDOW + 8], marks[WINDOW + 8];
   int from, to;
   va_list args;
@@ -123,7 +125,7 @@ static bool no_memory(tsr__lexer *lexer)
 
 static bool refuse(tsr__lexer *lexer, int at, int span, const char *message)
 {
-  tsr__caret(lexer->error, lexer->formula, TSR_EPARSE, at, span, "%s", message);
+  tsr__caret(lexer->error, TSR_EPARSE, (tsr__place){ lexer->formula, at, span }, "%s", message);
   return false;
 }
 
@@ -261,8 +263,8 @@ static const char *const strangers[][2] = {
   { "~", "write 'not'" },
 };
 
-static const char *const symbols[] = { "**", "//", "==", "!=", "<=", ">=", "<", ">", "+", "-",
-                                       "*",  "/",  "%",  "(",  ")",  ",",  "=", "?" };
+static const char *const symbols[] = { "**", "//", "==", "!=", "<=", ">=", "<", ">", "+",
+                                       "-",  "*",  "/",  "%",  "(",  ")",  ",", "=", "?" };
 
 static bool lex_symbol(tsr__lexer *lexer)
 {

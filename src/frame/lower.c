@@ -44,6 +44,12 @@ tsr_array *tsr__const_f(tsr__lower *low, tsr_dtype dtype, double value)
   return tsr__make_const(low->scope, dtype, (tsr__num){ .f = value }, low->site);
 }
 
+/* Whether an array is a number of the formula. */
+static bool is_number(const tsr_array *a)
+{
+  return !a->inert && tsr__ops[a->op].lowering == TSR__LOW_LEAF && !a->value;
+}
+
 static tsr_array *cast(tsr__lower *low, tsr_array *a, tsr_dtype dtype)
 {
   if (a->inert || a->dtype == (uint8_t)dtype) return a;
@@ -57,7 +63,7 @@ static tsr_array *where(tsr__lower *low, tsr_array *c, tsr_array *a, tsr_array *
                    low->site);
 }
 
-static tsr_array *not(tsr__lower *low, tsr_array *a)
+static tsr_array * not(tsr__lower * low, tsr_array *a)
 {
   return tsr__op1(low, TSR__OP_NOT, a);
 }
@@ -71,9 +77,10 @@ tsr_array *tsr__both(tsr__lower *low, tsr_array *a, tsr_array *b)
 tsr_array *tsr__spread(tsr__lower *low, tsr_array *a)
 {
   if (a->inert || a->shape.rank > 0 || low->in->scalar) return a;
-  tsr__ask ask = { .dtype = (tsr_dtype)a->dtype, .shape = { 1, { low->in->rows } },
+  tsr__ask ask = { .dtype = (tsr_dtype)a->dtype,
+                   .shape = { 1, { low->in->rows } },
                    .sharding = low->in->sharding };
-  if (a->op == TSR__OP_CONST && !a->value)
+  if (is_number(a))
     return tsr__make(low->scope, TSR__OP_FULL, (tsr_array *[3]){ a }, &ask, low->site);
   /* FULL takes numbers only where they are known; a computed scalar broadcasts. */
   tsr_array *zero = a->dtype == TSR_F32 || a->dtype == TSR_F64
@@ -115,7 +122,8 @@ static void watch(tsr__lower *low, tsr_array *at, tsr_array *mask, int64_t rows,
   if (!at->inert && at->shape.rank > 0 && gives_rows) {
     watch->row = tsr__both(low, at, mask);
   } else if (!at->inert && at->shape.rank > 0) {
-    tsr__ask ask = { .dtype = TSR_I64, .shape = at->shape,
+    tsr__ask ask = { .dtype = TSR_I64,
+                     .shape = at->shape,
                      .sharding = at->shape.dims[0] == low->in->rows ? low->in->sharding : NULL };
     tsr_array *index = tsr__make(low->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low->site);
     ask = (tsr__ask){ .attr.dims = 1 };
@@ -145,8 +153,8 @@ tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type)
     column.values = real ? tsr__const_f(low, dtype, 0) : tsr__const_i(low, dtype, 0);
   } else if (column.type == TSR_COL_DATE && type == TSR_COL_TIME) {
     tsr_array *days = cast(low, column.values, TSR_I64);
-    column.values = tsr__op2(low, TSR__OP_MUL, days,
-                             tsr__const_i(low, TSR_I64, INT64_C(86400000000)));
+    column.values =
+        tsr__op2(low, TSR__OP_MUL, days, tsr__const_i(low, TSR_I64, INT64_C(86400000000)));
   } else if (column.type != type) {
     column.values = cast(low, column.values, dtype);
   }
@@ -157,8 +165,8 @@ tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type)
 tsr__col tsr__settle(tsr__lower *low, tsr__col column)
 {
   if (column.count) {
-    tsr_array *enough = tsr__op2(low, TSR__OP_GE, column.count,
-                                 tsr__const_i(low, TSR_I64, column.least));
+    tsr_array *enough =
+        tsr__op2(low, TSR__OP_GE, column.count, tsr__const_i(low, TSR_I64, column.least));
     column.valid = tsr__both(low, column.valid, enough);
   }
   if (column.real) {
@@ -180,8 +188,7 @@ static tsr__col literal(tsr__lower *low, const tsr__expr *expr, int type)
     out.values = tsr__const_i(low, dtype, expr->i * INT64_C(86400000000));
   else if (dtype == TSR_F32 || dtype == TSR_F64)
     out.values = tsr__const_f(low, dtype, whole ? (double)expr->i : expr->f);
-  else
-    out.values = tsr__const_i(low, dtype, expr->i);
+  else out.values = tsr__const_i(low, dtype, expr->i);
   return out;
 }
 
@@ -212,7 +219,7 @@ static tsr__col divide(tsr__lower *low, int op, tsr__col a, tsr__col b)
   tsr_dtype dtype = tsr__dtype_of_type(a.type);
   tsr__col out = { .type = a.type, .valid = tsr__both(low, a.valid, b.valid) };
   tsr_array *zero = tsr__const_i(low, dtype, 0);
-  bool known = b.values->op == TSR__OP_CONST && !b.values->value;
+  bool known = is_number(b.values);
   if (!known || b.values->param[0].i == 0)
     out.valid = tsr__both(low, out.valid, tsr__op2(low, TSR__OP_NE, b.values, zero));
   out.values = tsr__op2(low, op == TSR__B_MOD ? TSR__OP_MOD : TSR__OP_FLOORDIV, a.values, b.values);
@@ -242,12 +249,13 @@ static tsr__col whole_power(tsr__lower *low, tsr__col base, int64_t exponent)
 
 tsr__col tsr__lower_pair(tsr__lower *low, int op, tsr__col a, tsr__col b)
 {
-  static const uint8_t ops[] = { TSR__OP_ADD, TSR__OP_SUB, TSR__OP_MUL, TSR__OP_DIV,
+  static const uint8_t ops[] = { TSR__OP_ADD,      TSR__OP_SUB, TSR__OP_MUL, TSR__OP_DIV,
                                  TSR__OP_FLOORDIV, TSR__OP_MOD, TSR__OP_POW };
   if (tsr__is_integer(a.type) && op <= TSR__B_MUL) return tsr__lower_integer(low, op, a, b);
   if (tsr__is_integer(a.type) && (op == TSR__B_FLOORDIV || op == TSR__B_MOD))
     return divide(low, op, a, b);
-  return (tsr__col){ .type = a.type, .valid = tsr__both(low, a.valid, b.valid),
+  return (tsr__col){ .type = a.type,
+                     .valid = tsr__both(low, a.valid, b.valid),
                      .values = tsr__op2(low, (tsr__op)ops[op], a.values, b.values) };
 }
 
@@ -267,7 +275,8 @@ static tsr__col compare(tsr__lower *low, const tsr__expr *expr)
   if (a->type == TSR_COL_TEXT && b->type == TSR_COL_TEXT) return tsr__text_compare(low, expr);
   int type = tsr__meet(a, b);
   tsr__col left = tsr__lower_as(low, a, type), right = tsr__lower_as(low, b, type);
-  return (tsr__col){ .type = TSR_COL_BOOL, .valid = tsr__both(low, left.valid, right.valid),
+  return (tsr__col){ .type = TSR_COL_BOOL,
+                     .valid = tsr__both(low, left.valid, right.valid),
                      .values = tsr__op2(low, (tsr__op)ops[expr->op - TSR__B_EQ], left.values,
                                         right.values) };
 }
@@ -354,13 +363,12 @@ static tsr__col choose(tsr__lower *low, tsr_array *c, tsr__col a, tsr__col b)
   tsr__col out = { .type = a.type, .dict = a.dict };
   tsr_array *other = a.valid || b.valid || a.type == TSR_COL_BOOL ? not(low, c) : NULL;
   if (a.type == TSR_COL_BOOL)
-    out.values = tsr__op2(low, TSR__OP_OR, tsr__both(low, c, a.values),
-                          tsr__both(low, other, b.values));
-  else
-    out.values = where(low, c, a.values, b.values);
+    out.values =
+        tsr__op2(low, TSR__OP_OR, tsr__both(low, c, a.values), tsr__both(low, other, b.values));
+  else out.values = where(low, c, a.values, b.values);
   if (a.valid || b.valid)
-    out.valid = tsr__op2(low, TSR__OP_OR, tsr__both(low, c, a.valid),
-                         tsr__both(low, other, b.valid));
+    out.valid =
+        tsr__op2(low, TSR__OP_OR, tsr__both(low, c, a.valid), tsr__both(low, other, b.valid));
   return out;
 }
 
@@ -414,15 +422,16 @@ static tsr__col is_nan(tsr__lower *low, const tsr__expr *arg)
 {
   tsr__col a = tsr__settle(low, tsr__lower_expr(low, arg));
   bool real = tsr__is_float(a.type);
-  return (tsr__col){ .type = TSR_COL_BOOL, .valid = a.valid,
+  return (tsr__col){ .type = TSR_COL_BOOL,
+                     .valid = a.valid,
                      .values = real ? tsr__op1(low, TSR__OP_ISNAN, a.values)
                                     : tsr__const_i(low, TSR_BOOL, 0) };
 }
 
 static tsr__col call(tsr__lower *low, const tsr__expr *expr)
 {
-  static const uint8_t ops[TSR__FNS] = { TSR__OP_ABS, TSR__OP_SQRT, TSR__OP_EXP, TSR__OP_LOG,
-                                         TSR__OP_RINT, TSR__OP_FLOOR };
+  static const uint8_t ops[TSR__FNS] = { TSR__OP_ABS, TSR__OP_SQRT, TSR__OP_EXP,
+                                         TSR__OP_LOG, TSR__OP_RINT, TSR__OP_FLOOR };
   if (expr->op == TSR__F_IF) return if_else(low, expr);
   if (expr->op == TSR__F_COALESCE) return coalesce(low, expr);
   if (expr->op == TSR__F_ISNAN) return is_nan(low, expr->arg[0]);
@@ -440,7 +449,8 @@ tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr)
   switch (expr->kind) {
   case TSR__E_COLUMN: return low->in->col[expr->column];
   case TSR__E_NULL:
-    return (tsr__col){ .type = TSR__COL_NULL, .values = tsr__const_i(low, TSR_I64, 0),
+    return (tsr__col){ .type = TSR__COL_NULL,
+                       .values = tsr__const_i(low, TSR_I64, 0),
                        .valid = tsr__const_i(low, TSR_BOOL, 0) };
   case TSR__E_TEXT:
     if (expr->type == TSR_COL_TEXT) return tsr__text_literal(low, expr);

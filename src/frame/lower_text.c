@@ -95,7 +95,7 @@ tsr__col tsr__text_literal(tsr__lower *low, const tsr__expr *expr)
 typedef struct entry {
   const char *text;
   int64_t length;
-  int32_t code;  /* in a: code; in b: a's count + code */
+  int32_t code; /* in a: code; in b: a's count + code */
   int32_t rank;
 } entry;
 
@@ -121,8 +121,8 @@ static entry *sorted(tsr__lower *low, const tsr__dict *a, const tsr__dict *b)
   qsort(all, (size_t)count, sizeof *all, by_text);
   int32_t rank = 0;
   for (int64_t i = 0; i < count; i++) {
-    bool same = i && !tsr__text_order(all[i].text, all[i].length, all[i - 1].text,
-                                      all[i - 1].length);
+    bool same =
+        i && !tsr__text_order(all[i].text, all[i].length, all[i - 1].text, all[i - 1].length);
     if (i && !same) rank++;
     all[i].rank = rank;
   }
@@ -177,8 +177,8 @@ bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b)
 
 /* ---- predicates ---------------------------------------------------------------------------- */
 
-static const uint8_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT, TSR__OP_LE, TSR__OP_GT,
-                               TSR__OP_GE };
+static const uint8_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
+                               TSR__OP_LE, TSR__OP_GT, TSR__OP_GE };
 
 static bool holds(int op, int order)
 {
@@ -213,8 +213,9 @@ static tsr_array *against(tsr__lower *low, tsr__col column, int op, const tsr__e
 /* a < b is b > a. */
 static int turned(int op)
 {
-  static const uint8_t other[] = { TSR__B_EQ, TSR__B_NE, TSR__B_GT, TSR__B_GE, TSR__B_LT,
-                                   TSR__B_LE };
+  static const uint8_t other[] = {
+    TSR__B_EQ, TSR__B_NE, TSR__B_GT, TSR__B_GE, TSR__B_LT, TSR__B_LE
+  };
   return other[op - TSR__B_EQ];
 }
 

@@ -16,8 +16,8 @@
 typedef struct parser {
   tsr__lexer lexer;
   const tsr_formula *given;
-  int params;  /* `?` seen */
-  int depth;   /* of the recursion */
+  int params; /* `?` seen */
+  int depth;  /* of the recursion */
 } parser;
 
 static const char *const fn_names[TSR__FNS] = { "abs",   "sqrt",   "exp", "log",     "round",
@@ -26,8 +26,8 @@ static const uint8_t fn_least[TSR__FNS] = { 1, 1, 1, 1, 1, 1, 1, 3, 2 };
 static const uint8_t fn_most[TSR__FNS] = { 1, 1, 1, 1, 1, 1, 1, 3, 16 };
 static const char *const agg_names[TSR__AGGS] = { "sum", "mean", "min", "max", "count",
                                                   "var", "std",  "any", "all" };
-static const char *const binary_names[] = { "+",  "-", "*",  "/", "//", "%", "**",
-                                            "==", "!=", "<", "<=", ">", ">=" };
+static const char *const binary_names[] = { "+",  "-",  "*", "/",  "//", "%", "**",
+                                            "==", "!=", "<", "<=", ">",  ">=" };
 
 const char *tsr__fn_name(int fn)
 {
@@ -60,7 +60,8 @@ static void *refuse(parser *p, int at, int span, const char *format, ...)
   va_start(args, format);
   vsnprintf(said, sizeof said, format, args);
   va_end(args);
-  tsr__caret(p->lexer.error, p->lexer.formula, TSR_EPARSE, at, span, "%s", said);
+  tsr__place place = { p->lexer.formula, at, span };
+  tsr__caret(p->lexer.error, TSR_EPARSE, place, "%s", said);
   return NULL;
 }
 
@@ -111,8 +112,7 @@ static bool adopt(parser *p, tsr__expr *expr, int index, tsr__expr *arg)
   int end = arg->at + arg->span;
   if (end > expr->at + expr->span) expr->span = end - expr->at;
   if (arg->depth >= expr->depth) expr->depth = arg->depth + 1;
-  if (expr->depth > MAX_DEPTH)
-    too_deep(p, arg->at, arg->span);
+  if (expr->depth > MAX_DEPTH) too_deep(p, arg->at, arg->span);
   return expr->depth <= MAX_DEPTH;
 }
 
@@ -189,7 +189,8 @@ static tsr__expr *literal(parser *p)
   if (t.kind == TSR__T_INT) {
     expr->kind = TSR__E_INT;
     if (t.i >> 63) /* 2^63 may only follow a minus: see parse_unary */
-      return refuse(p, t.at, t.span, "the integer does not fit 64 bits; write it with a point "
+      return refuse(p, t.at, t.span,
+                    "the integer does not fit 64 bits; write it with a point "
                     "for a float");
     expr->i = (int64_t)t.i;
   } else if (t.kind == TSR__T_FLOAT) {
@@ -218,11 +219,12 @@ static tsr__expr *unknown_call(parser *p, const tsr__token *name)
   for (int i = 0; i < TSR__FNS; i++) all[i] = fn_names[i];
   for (int i = 0; i < TSR__AGGS; i++) all[TSR__FNS + i] = agg_names[i];
   int near = tsr__text_nearest(name->text, all, TSR__FNS + TSR__AGGS);
-  return refuse(p, name->at, name->span,
-                "there is no function '%.60s'%s%s%s; there are: abs sqrt exp log round floor is_nan "
-                "if coalesce, and sum mean min max count var std any all", name->text,
-                near < 0 ? "" : "; did you mean '", near < 0 ? "" : all[near],
-                near < 0 ? "" : "'?");
+  return refuse(
+      p, name->at, name->span,
+      "there is no function '%.60s'%s%s%s; there are: abs sqrt exp log round floor is_nan "
+      "if coalesce, and sum mean min max count var std any all",
+      name->text, near < 0 ? "" : "; did you mean '", near < 0 ? "" : all[near],
+      near < 0 ? "" : "'?");
 }
 
 /* Reads "a, b)" into an array of the arena; the count, or -1. */
@@ -307,8 +309,7 @@ static tsr__expr *parse_primary(parser *p)
   const tsr__token *t = &p->lexer.token;
   if (t->kind == TSR__T_NAME || t->kind == TSR__T_QUOTED) return column(p);
   bool value = t->kind == TSR__T_INT || t->kind == TSR__T_FLOAT || t->kind == TSR__T_TEXT ||
-               at_symbol(p, "?") || at_word(p, "true") || at_word(p, "false") ||
-               at_word(p, "null");
+               at_symbol(p, "?") || at_word(p, "true") || at_word(p, "false") || at_word(p, "null");
   if (value) return literal(p);
   if (at_symbol(p, "(")) return parenthesis(p);
   return unexpected(p, "a column, a value or '('");
@@ -362,8 +363,7 @@ static tsr__expr *parse_unary(parser *p)
   tsr__expr *expr;
   if (minus && p->lexer.token.kind == TSR__T_INT && p->lexer.token.i >> 63)
     expr = least_integer(p, at);
-  else
-    expr = minus ? negate(p, at, parse_unary(p)) : parse_unary(p);
+  else expr = minus ? negate(p, at, parse_unary(p)) : parse_unary(p);
   p->depth--;
   return expr;
 }
@@ -581,11 +581,15 @@ static tsr_status take_text(const tsr__parse_ask *ask, tsr__arena *arena, tsr__f
                           ask->what, TSR_MAX_PARAMS, ask->formula->count);
   size_t length = strlen(text);
   if (length > MAX_LENGTH)
-    return tsr__error_set(error, TSR_EPARSE, "%s: the expression has %zu bytes; at most %d are "
-                          "allowed", ask->what, length, MAX_LENGTH);
+    return tsr__error_set(error, TSR_EPARSE,
+                          "%s: the expression has %zu bytes; at most %d are "
+                          "allowed",
+                          ask->what, length, MAX_LENGTH);
   if (!tsr__good_text(text, length))
-    return tsr__error_set(error, TSR_EPARSE, "%s: the expression is no UTF-8 text or holds control "
-                          "characters", ask->what);
+    return tsr__error_set(error, TSR_EPARSE,
+                          "%s: the expression is no UTF-8 text or holds control "
+                          "characters",
+                          ask->what);
   out->source = tsr__arena_text(arena, text, length);
   out->length = (int)length;
   out->what = ask->what;
@@ -604,7 +608,7 @@ tsr_status tsr__parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula
     return tsr__error_set(error, TSR_EPARSE, "%s: the expression is empty", ask->what);
   fine = fine && parse_items(&p, ask->list, &formula);
   if (fine && p.params < ask->formula->count)
-    return tsr__caret(error, &formula, TSR_EPARSE, 0, formula.length,
+    return tsr__caret(error, TSR_EPARSE, (tsr__place){ &formula, 0, formula.length },
                       "%d value%s given, but the expression has %d '?'", ask->formula->count,
                       ask->formula->count == 1 ? " was" : "s were", p.params);
   if (!fine) {

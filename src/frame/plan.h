@@ -19,11 +19,17 @@
 /* ---- frames ------------------------------------------------------------------------------ */
 
 enum tsr__frame_kind {
-  TSR__FRAME_ARRAYS, TSR__FRAME_CSV, TSR__FRAME_TEXT, /* sources; TEXT adds a column to its parent */
-  TSR__FRAME_FILTER, TSR__FRAME_ASSIGN, TSR__FRAME_SELECT, TSR__FRAME_HEAD,
-  TSR__FRAME_AGG, TSR__FRAME_GROUP,
-  TSR__FRAME_ARITH,   /* `op` (tsr__binary) with `other` or `number` */
-  TSR__FRAME_REDUCE   /* every column by `op` (tsr__agg) */
+  TSR__FRAME_ARRAYS,
+  TSR__FRAME_CSV,
+  TSR__FRAME_TEXT, /* sources; TEXT adds a column to its parent */
+  TSR__FRAME_FILTER,
+  TSR__FRAME_ASSIGN,
+  TSR__FRAME_SELECT,
+  TSR__FRAME_HEAD,
+  TSR__FRAME_AGG,
+  TSR__FRAME_GROUP,
+  TSR__FRAME_ARITH, /* `op` (tsr__binary) with `other` or `number` */
+  TSR__FRAME_REDUCE /* every column by `op` (tsr__agg) */
 };
 
 /* A column as arrays. `valid` NULL: no nulls. `dict`: text, borrowed from its source. An aggregate
@@ -39,12 +45,12 @@ typedef struct tsr__col {
 
 /* Where rows come from: arrays, a file, or what an earlier terminal made. */
 typedef struct tsr__source {
-  int64_t rows;            /* -1: not counted yet */
+  int64_t rows; /* -1: not counted yet */
   tsr_sharding sharding;
-  tsr__col *col;           /* values NULL: not read yet */
-  tsr__dict **dicts;       /* owned references */
+  tsr__col *col;     /* values NULL: not read yet */
+  tsr__dict **dicts; /* owned references */
   int dict_count;
-  tsr__csv *csv;           /* NULL: arrays */
+  tsr__csv *csv; /* NULL: arrays */
   const char *path;
 } tsr__source;
 
@@ -52,20 +58,20 @@ struct tsr_frame {
   tsr__node node;
   uint8_t kind, op;
   bool inert;
-  bool one_row;            /* made by agg or a whole-frame reduction, or of such a frame */
-  int depth;               /* frames it stands on */
+  bool one_row; /* made by agg or a whole-frame reduction, or of such a frame */
+  int depth;    /* frames it stands on */
   int version, parent_version, other_version; /* schemas change when a file retypes a column */
-  const char *what;        /* the call: "tsr_frame_filter" */
+  const char *what;                           /* the call: "tsr_frame_filter" */
   tsr_frame *parent, *other;
   tsr__schema schema;
-  tsr__formula formula;    /* FILTER, ASSIGN, SELECT, AGG, GROUP */
-  const char *name;        /* ASSIGN, TEXT: the column made */
-  tsr__expr *number;       /* ARITH with a number */
-  int64_t count;           /* HEAD */
-  int key_count;           /* GROUP */
+  tsr__formula formula; /* FILTER, ASSIGN, SELECT, AGG, GROUP */
+  const char *name;     /* ASSIGN, TEXT: the column made */
+  tsr__expr *number;    /* ARITH with a number */
+  int64_t count;        /* HEAD */
+  int key_count;        /* GROUP */
   const char **keys;
-  int *key_columns;        /* in the parent's schema */
-  tsr__source *source;     /* sources; others: rows that a terminal made, for what follows */
+  int *key_columns;    /* in the parent's schema */
+  tsr__source *source; /* sources; others: rows that a terminal made, for what follows */
 };
 
 /* Makes a frame node; an inert one where that fails. Never NULL. */
@@ -90,18 +96,18 @@ tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error
 
 /* A frame bound to arrays. */
 typedef struct tsr__bound {
-  int64_t rows;            /* of the source, before any selection; 1 for a scalar */
-  bool scalar;             /* columns are rank 0 */
+  int64_t rows; /* of the source, before any selection; 1 for a scalar */
+  bool scalar;  /* columns are rank 0 */
   const tsr_sharding *sharding;
-  tsr_array *mask;         /* NULL: all rows */
+  tsr_array *mask; /* NULL: all rows */
   int count;
-  tsr__col *col;           /* values NULL: not needed */
+  tsr__col *col; /* values NULL: not needed */
 } tsr__bound;
 
 /* Something that must not have happened: the first row where it did, checked after the run. */
 typedef struct tsr__watch {
   struct tsr__watch *next;
-  tsr_array *row;          /* i64: the row, beyond the last if there is none; bool: whether */
+  tsr_array *row; /* i64: the row, beyond the last if there is none; bool: whether */
   int64_t rows;
   const tsr_frame *frame;
   const tsr__expr *expr;
@@ -111,7 +117,7 @@ typedef struct tsr__watch {
 typedef struct tsr__visit {
   struct tsr__visit *next;
   tsr_frame *df;
-  bool made;               /* its rows were made by a terminal of their own */
+  bool made; /* its rows were made by a terminal of their own */
   bool *need;
   struct tsr__visit *parent, *other;
   tsr__bound bound;
@@ -151,14 +157,14 @@ typedef struct tsr__lower {
   tsr__bind *bind;
   tsr_scope *scope;
   const char *site;
-  const tsr_frame *frame;  /* whose expression it is */
-  const tsr__bound *in;    /* columns by the frame's parent's schema */
-  tsr_array *codes;        /* group codes, with `groups`; NULL: not grouped */
+  const tsr_frame *frame; /* whose expression it is */
+  const tsr__bound *in;   /* columns by the frame's parent's schema */
+  tsr_array *codes;       /* group codes, with `groups`; NULL: not grouped */
   int64_t groups;
-  bool in_agg;             /* inside an aggregate: rows; else what the context says */
-  tsr_array *guard;        /* rows for which the branch being lowered counts; NULL: all */
-  tsr_array *overflow;     /* where an integer left its range, in rows ... */
-  tsr_array *late;         /* ... and among aggregates */
+  bool in_agg;         /* inside an aggregate: rows; else what the context says */
+  tsr_array *guard;    /* rows for which the branch being lowered counts; NULL: all */
+  tsr_array *overflow; /* where an integer left its range, in rows ... */
+  tsr_array *late;     /* ... and among aggregates */
 } tsr__lower;
 
 /* An expression as a column. Never fails visibly: errors are in the scope. */
@@ -215,8 +221,8 @@ typedef struct tsr__table_column {
   const char *name;
   uint8_t type;
   const tsr__dict *dict;
-  void *values;        /* by dtype, bool as bytes */
-  uint8_t *valid;      /* bytes; NULL: no nulls */
+  void *values;   /* by dtype, bool as bytes */
+  uint8_t *valid; /* bytes; NULL: no nulls */
   size_t bytes, valid_bytes;
 } tsr__table_column;
 
@@ -239,7 +245,7 @@ void tsr__table_print(const tsr_table *table, int64_t row, int column, tsr__text
 /* Which rows a table takes: the first `head` and the last `tail`; -1 both: all. */
 typedef struct tsr__window {
   int64_t head, tail;
-  int64_t total;       /* out: rows there are */
+  int64_t total; /* out: rows there are */
 } tsr__window;
 tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out);
 /* Draws a table (boxtable.c). */

@@ -111,9 +111,7 @@ static void print(const tsr__expr *expr, tsr__text *out)
     tsr__text_add(out, "%s", tsr__fn_name(expr->op));
     print_list(expr, 0, out);
     break;
-  default:
-    tsr__text_add(out, "%s", tsr__agg_name(expr->op));
-    print_list(expr, 0, out);
+  default: tsr__text_add(out, "%s", tsr__agg_name(expr->op)); print_list(expr, 0, out);
   }
 }
 

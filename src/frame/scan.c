@@ -81,7 +81,7 @@ typedef struct reading {
   tsr_frame *df;
   tsr__error *error;
   int parts;
-  int *position;         /* by part: the position that is read into */
+  int *position; /* by part: the position that is read into */
   int64_t *rows;
   int count;
   tsr__csv_target *target;
@@ -128,7 +128,8 @@ static tsr_status add_target(reading *r, tsr_scope *scope, int column)
   tsr_dtype dtype = tsr__dtype_of_type(r->df->schema.field[column].type);
   tsr__csv_target *target = &r->target[r->count];
   tsr__value *values = tsr__value_new(rt, dtype, &shape, sharding, NULL, r->error);
-  tsr__value *valid = values ? tsr__value_new(rt, TSR_BOOL, &shape, sharding, NULL, r->error) : NULL;
+  tsr__value *valid =
+      values ? tsr__value_new(rt, TSR_BOOL, &shape, sharding, NULL, r->error) : NULL;
   r->values[r->count] = values;
   r->valid[r->count] = valid;
   target->column = column;
@@ -207,8 +208,9 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   for (int i = 0; i < columns; i++)
     if (need[i] && !df->source->col[i].values && add_target(r, scope, i)) return r->error->status;
   if (!r->count) return TSR_OK;
-  tsr__csv_read read = { .parts = r->parts, .rows = r->rows, .target_count = r->count,
-                         .targets = r->target };
+  tsr__csv_read read = {
+    .parts = r->parts, .rows = r->rows, .target_count = r->count, .targets = r->target
+  };
   if (tsr__csv_read_parts(df->source->csv, &read, r->error)) return r->error->status;
   if (!read.retyped) return keep(r);
   df->version++;
@@ -254,8 +256,10 @@ static tsr_status check_texts(const tsr_frame *df, const char *const *texts, int
   const tsr_frame *source = df->parent;
   while (source->kind == TSR__FRAME_TEXT) source = source->parent;
   if (source->kind != TSR__FRAME_ARRAYS)
-    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: only frames made by tsr_frame_new take text "
-                          "columns", df->what);
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "%s: only frames made by tsr_frame_new take text "
+                          "columns",
+                          df->what);
   if (count != source->source->rows || (count && !texts))
     return tsr__error_set(error, TSR_ESHAPE, "%s: %lld texts, expected %lld as the frame has rows",
                           df->what, (long long)(texts ? count : 0),

@@ -31,7 +31,7 @@ static tsr_status type_filter(tsr_frame *df, tsr__error *error)
   tsr__expr *expr = df->formula.item[0].expr;
   if (tsr__check(&df->formula, expr, &df->parent->schema, TSR__IN_ROW, error)) return error->status;
   if (expr->type != TSR_COL_BOOL && expr->type != TSR__COL_NULL)
-    return tsr__caret(error, &df->formula, TSR_EDTYPE, expr->at, expr->span,
+    return tsr__caret(error, TSR_EDTYPE, (tsr__place){ &df->formula, expr->at, expr->span },
                       "a filter needs bool, found %s; compare it with something",
                       tsr_coltype_name((tsr_coltype)expr->type));
   return same_schema(df);
@@ -80,7 +80,7 @@ static tsr_status type_items(tsr_frame *df, int context, tsr__error *error)
     if (tsr__check(formula, item->expr, from, context, error)) return error->status;
     for (int k = 0; k < keys + i; k++)
       if (!strcmp(field[k].name, item->name))
-        return tsr__caret(error, formula, TSR_ECOLUMN, item->at, item->span,
+        return tsr__caret(error, TSR_ECOLUMN, (tsr__place){ formula, item->at, item->span },
                           "the name '%.60s' is taken; name one 'other = ...'", item->name);
     field[keys + i] = (tsr__field){ item->name, column_type(item->expr) };
   }
@@ -94,17 +94,20 @@ static tsr_status type_group(tsr_frame *df, tsr__error *error)
   if (type_items(df, TSR__IN_AGG, error)) return error->status;
   for (int i = 0; i < df->key_count; i++)
     if (tsr__is_float(df->schema.field[i].type))
-      return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: key '%.60s' is %s; group by text, bool, "
-                            "integers, dates or times", df->what, df->keys[i],
+      return tsr__error_set(error, TSR_EUNSUPPORTED,
+                            "%s: key '%.60s' is %s; group by text, bool, "
+                            "integers, dates or times",
+                            df->what, df->keys[i],
                             tsr_coltype_name((tsr_coltype)df->schema.field[i].type));
   return TSR_OK;
 }
 
 static tsr_status not_a_number(const tsr_frame *df, const tsr__field *field, tsr__error *error)
 {
-  return tsr__error_set(error, TSR_EDTYPE, "%s: column '%.60s' is %s, expected a number or bool; "
-                        "leave it out with tsr_frame_select", df->what, field->name,
-                        tsr_coltype_name((tsr_coltype)field->type));
+  return tsr__error_set(error, TSR_EDTYPE,
+                        "%s: column '%.60s' is %s, expected a number or bool; "
+                        "leave it out with tsr_frame_select",
+                        df->what, field->name, tsr_coltype_name((tsr_coltype)field->type));
 }
 
 static bool reducible(int op, int type)
@@ -124,7 +127,8 @@ static tsr_status type_reduce(tsr_frame *df, tsr__error *error)
     if (!reducible(df->op, type)) return not_a_number(df, &from->field[i], error);
     field[i] = from->field[i];
     if (df->op == TSR__A_COUNT) field[i].type = TSR_COL_I64;
-    else if (df->op == TSR__A_SUM) field[i].type = tsr__is_float(type) ? (uint8_t)type : TSR_COL_I64;
+    else if (df->op == TSR__A_SUM)
+      field[i].type = tsr__is_float(type) ? (uint8_t)type : TSR_COL_I64;
     else if (df->op != TSR__A_MIN && df->op != TSR__A_MAX)
       field[i].type = type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64;
   }
@@ -151,11 +155,14 @@ static tsr_status check_rows(const tsr_frame *df, tsr__error *error)
   bool sources = a->kind == TSR__FRAME_ARRAYS && b->kind == TSR__FRAME_ARRAYS;
   if (a == b || (sources && a->source->rows == b->source->rows)) return TSR_OK;
   if (sources)
-    return tsr__error_set(error, TSR_ESHAPE, "%s: the left frame has %lld rows, the right one %lld; "
-                          "they must have the same", df->what, (long long)a->source->rows,
-                          (long long)b->source->rows);
-  return tsr__error_set(error, TSR_ESHAPE, "%s: the frames' rows come from different filters or "
-                        "files, so they may not match; compute both columns in one frame", df->what);
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "%s: the left frame has %lld rows, the right one %lld; "
+                          "they must have the same",
+                          df->what, (long long)a->source->rows, (long long)b->source->rows);
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "%s: the frames' rows come from different filters or "
+                        "files, so they may not match; compute both columns in one frame",
+                        df->what);
 }
 
 static tsr_status type_arith(tsr_frame *df, tsr__error *error)
@@ -171,8 +178,8 @@ static tsr_status type_arith(tsr_frame *df, tsr__error *error)
   for (int i = 0; i < from->count; i++) {
     int at = other ? tsr__schema_find(other, from->field[i].name) : -1;
     if (other && at < 0)
-      return tsr__error_set(error, TSR_ECOLUMN, "%s: the right frame has no column '%.60s'", df->what,
-                            from->field[i].name);
+      return tsr__error_set(error, TSR_ECOLUMN, "%s: the right frame has no column '%.60s'",
+                            df->what, from->field[i].name);
     tsr__expr a = { .type = from->field[i].type };
     tsr__expr b = { .type = other ? other->field[at].type : 0 };
     if (!other) b = *df->number;
@@ -217,8 +224,10 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
   if (df->kind == TSR__FRAME_ARITH)
     df->one_row = df->parent->one_row && (!df->other || df->other->one_row);
   if (df->depth > MAX_CHAIN)
-    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: more than %d calls in one chain; collect and "
-                          "start a new frame", df->what, MAX_CHAIN);
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "%s: more than %d calls in one chain; collect and "
+                          "start a new frame",
+                          df->what, MAX_CHAIN);
   return type_by_kind(df, error);
 }
 

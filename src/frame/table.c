@@ -27,8 +27,8 @@ tsr_table *tsr__table_new(tsr_scope *scope, const tsr_frame *df, int64_t rows)
   tsr_table *table = tsr__node_new(scope, sizeof *table, df->node.site, release_table);
   int count = df->schema.count;
   if (!table) return NULL;
-  table->column = tsr__arena_new(&scope->arena,
-                                 (size_t)(count ? count : 1) * sizeof *table->column);
+  table->column =
+      tsr__arena_new(&scope->arena, (size_t)(count ? count : 1) * sizeof *table->column);
   if (!table->column) return NULL;
   table->rows = rows;
   for (int i = 0; i < count; i++) {
@@ -77,7 +77,8 @@ static void apply_count(tsr_table *table, tsr__table_column *column, const tsr_a
   if (counts) read_rows(count, table->rows, counts);
   for (int64_t i = 0; counts && i < table->rows; i++) {
     if (!nan && valid) valid[i] = (uint8_t)(valid[i] && counts[i] >= least);
-    if (nan && counts[i] == 0 && column->type == TSR_COL_F64) ((double *)column->values)[i] = (double)NAN;
+    if (nan && counts[i] == 0 && column->type == TSR_COL_F64)
+      ((double *)column->values)[i] = (double)NAN;
     if (nan && counts[i] == 0 && column->type == TSR_COL_F32) ((float *)column->values)[i] = NAN;
   }
   tsr__del(heap, counts, bytes);
@@ -111,7 +112,8 @@ tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail)
     out->count = i + 1;
     if (!add_room(&scope->rt->heap, to, out->rows)) return NULL;
     memcpy(to->values, from->values, first * size);
-    memcpy((char *)to->values + first * size, (const char *)from->values + skip * size, last * size);
+    memcpy((char *)to->values + first * size, (const char *)from->values + skip * size,
+           last * size);
     uint8_t *valid = from->valid ? valid_bytes(out, to) : NULL;
     if (!valid) continue;
     memcpy(valid, from->valid, first);

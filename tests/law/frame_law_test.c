@@ -14,26 +14,28 @@ enum { MOST_ROWS = 3000, MOST_COLUMNS = 16, MOST_STEPS = 6 };
 
 typedef struct cell {
   bool null;
-  double f;      /* floats */
-  int64_t i;     /* integers, bools, text: number of the word */
+  double f;  /* floats */
+  int64_t i; /* integers, bools, text: number of the word */
 } cell;
 
-static const char *const words[] = { "", "Ann", "ann", "ann'a", "bob", "zo\xc3\xa9" }; /* in order */
+static const char *const words[] = {
+  "", "Ann", "ann", "ann'a", "bob", "zo\xc3\xa9"
+}; /* in order */
 enum { WORDS = 6 };
 
 typedef struct tree {
-  char kind;     /* c(olumn) l(iteral) N(ull) + - * / D(//) % n(eg) a(bs) i(f) C(oalesce) = ! < { > }
+  char kind; /* c(olumn) l(iteral) N(ull) + - * / D(//) % n(eg) a(bs) i(f) C(oalesce) = ! < { > }
                     & | ~ z(is null) Z(is not null) I(n) and L(floor) */
   int type;
   int column;
-  cell value;    /* literal */
+  cell value; /* literal */
   struct tree *arg[3];
   int count;
-  int word[3];   /* in: words or numbers */
+  int word[3]; /* in: words or numbers */
 } tree;
 
 typedef struct step {
-  char kind;     /* f(ilter) a(ssign) h(ead) */
+  char kind; /* f(ilter) a(ssign) h(ead) */
   tree *expr;
   int column;
   int64_t head;
@@ -42,15 +44,15 @@ typedef struct step {
 typedef struct trial {
   test_rng rng;
   int64_t rows;
-  int columns;                       /* base columns, then made ones */
+  int columns; /* base columns, then made ones */
   int type[MOST_COLUMNS];
   char name[MOST_COLUMNS][12];
-  cell *data;                        /* current values: [row * MOST_COLUMNS + column] */
-  bool *in;                          /* current selection */
+  cell *data; /* current values: [row * MOST_COLUMNS + column] */
+  bool *in;   /* current selection */
   step steps[MOST_STEPS];
   int step_count;
   bool overflow;
-  const char *asked;                 /* the query being checked */
+  const char *asked; /* the query being checked */
   tree *pool;
   int used;
 } trial;
@@ -248,14 +250,17 @@ static void put_tree(writer *w, const trial *t, const tree *n)
     char kind;
     const char *before, *between, *after;
   } shapes[] = {
-    { '+', "(", " + ", ")" },   { '-', "(", " - ", ")" },  { '*', "(", " * ", ")" },
-    { '/', "(", " / ", ")" },   { 'D', "(", " // ", ")" }, { '%', "(", " % ", ")" },
-    { '=', "(", " == ", ")" },  { '!', "(", " != ", ")" }, { '<', "(", " < ", ")" },
-    { '{', "(", " <= ", ")" },  { '>', "(", " > ", ")" },  { '}', "(", " >= ", ")" },
-    { '&', "(", " and ", ")" }, { '|', "(", " or ", ")" }, { '~', "(not ", "", ")" },
-    { 'n', "(-", "", ")" },     { 'a', "abs(", "", ")" },  { 'i', "if(", ", ", ")" },
-    { 'L', "floor(", "", ")" }, { 'z', "(", "", " is null)" }, { 'Z', "(", "", " is not null)" },
-    { 'C', "coalesce(", ", ", ")" },
+    { '+', "(", " + ", ")" },          { '-', "(", " - ", ")" },
+    { '*', "(", " * ", ")" },          { '/', "(", " / ", ")" },
+    { 'D', "(", " // ", ")" },         { '%', "(", " % ", ")" },
+    { '=', "(", " == ", ")" },         { '!', "(", " != ", ")" },
+    { '<', "(", " < ", ")" },          { '{', "(", " <= ", ")" },
+    { '>', "(", " > ", ")" },          { '}', "(", " >= ", ")" },
+    { '&', "(", " and ", ")" },        { '|', "(", " or ", ")" },
+    { '~', "(not ", "", ")" },         { 'n', "(-", "", ")" },
+    { 'a', "abs(", "", ")" },          { 'i', "if(", ", ", ")" },
+    { 'L', "floor(", "", ")" },        { 'z', "(", "", " is null)" },
+    { 'Z', "(", "", " is not null)" }, { 'C', "coalesce(", ", ", ")" },
   };
   if (n->kind == 'c') put(w, "%s", t->name[n->column]);
   else if (n->kind == 'N') put(w, "null");
@@ -308,8 +313,10 @@ static cell arithmetic(trial *t, const tree *n, int64_t row)
   cell r = { .null = a.null || b.null };
   if (r.null) return r;
   if (!whole(n->type)) {
-    double v = n->kind == '+' ? a.f + b.f : n->kind == '-' ? a.f - b.f : n->kind == '*' ? a.f * b.f
-                                                                                        : a.f / b.f;
+    double v = n->kind == '+'   ? a.f + b.f
+               : n->kind == '-' ? a.f - b.f
+               : n->kind == '*' ? a.f * b.f
+                                : a.f / b.f;
     r.f = n->type == TSR_COL_F32 ? (double)(float)v : v;
     return r;
   }
@@ -372,8 +379,14 @@ static cell unary(trial *t, const tree *n, int64_t row)
   case 'z': return (cell){ .i = a.null };
   case 'Z': return (cell){ .i = !a.null };
   case '~': a.i = !a.i; return a;
-  case 'n': a.i = -a.i; a.f = -a.f; return a;
-  case 'a': a.i = a.i < 0 ? -a.i : a.i; a.f = fabs(a.f); return a;
+  case 'n':
+    a.i = -a.i;
+    a.f = -a.f;
+    return a;
+  case 'a':
+    a.i = a.i < 0 ? -a.i : a.i;
+    a.f = fabs(a.f);
+    return a;
   case 'L': a.f = floor(a.f); return a;
   default: break;
   }
@@ -390,9 +403,20 @@ static cell evaluate(trial *t, const tree *n, int64_t row)
   case 'c': return t->data[row * MOST_COLUMNS + n->column];
   case 'l': return n->value;
   case 'N': return (cell){ .null = true };
-  case '+': case '-': case '*': case '/': case 'D': case '%': return arithmetic(t, n, row);
-  case '=': case '!': case '<': case '{': case '>': case '}': return compare(t, n, row);
-  case '&': case '|': return logic(t, n, row);
+  case '+':
+  case '-':
+  case '*':
+  case '/':
+  case 'D':
+  case '%': return arithmetic(t, n, row);
+  case '=':
+  case '!':
+  case '<':
+  case '{':
+  case '>':
+  case '}': return compare(t, n, row);
+  case '&':
+  case '|': return logic(t, n, row);
   case 'i': {
     int k = truth(evaluate(t, n->arg[0], row)) == 1 ? 1 : 2;
     return to_type(evaluate(t, n->arg[k], row), n->arg[k]->type, n->type);
@@ -421,7 +445,7 @@ static double hostile(trial *t)
 static void fill(trial *t, bool tame)
 {
   static const char *const names[BASE] = { "a", "i", "x", "h", "d", "ok", "who" };
-  static const int types[BASE] = { TSR_COL_I64, TSR_COL_I32, TSR_COL_F64, TSR_COL_F32,
+  static const int types[BASE] = { TSR_COL_I64, TSR_COL_I32,  TSR_COL_F64, TSR_COL_F32,
                                    TSR_COL_F64, TSR_COL_BOOL, TSR_COL_TEXT };
   t->columns = BASE;
   for (int c = 0; c < BASE; c++) {
@@ -657,11 +681,11 @@ TEST_TIMEOUT(frame_rows_are_those_of_the_evaluator, 600)
 
 /* ---- aggregates ------------------------------------------------------------------------------ */
 
-static const char *const agg_names[] = { "sum", "mean", "min", "max", "var", "std", "count",
-                                         "any", "all" };
+static const char *const agg_names[] = { "sum", "mean",  "min", "max", "var",
+                                         "std", "count", "any", "all" };
 
 typedef struct query {
-  int op;        /* in agg_names; 9: count() */
+  int op; /* in agg_names; 9: count() */
   tree *expr;
 } query;
 
@@ -703,7 +727,7 @@ typedef struct answer {
   tally sums;
   int64_t rows, values, nans;
   bool any, all;
-  double low, high;    /* of those that are no NaN */
+  double low, high; /* of those that are no NaN */
 } answer;
 
 static void take(answer *a, trial *t, const query *q, int64_t row)
@@ -713,7 +737,10 @@ static void take(answer *a, trial *t, const query *q, int64_t row)
   if (!a->rows++) a->all = true;
   if (v.null) return;
   bool real = !whole(type) && type != TSR_COL_BOOL;
-  dense one = { .dtype = type == TSR_COL_F32 ? TSR_F32 : real ? TSR_F64 : TSR_I64, .f = &v.f,
+  dense one = { .dtype = type == TSR_COL_F32 ? TSR_F32
+                         : real              ? TSR_F64
+                                             : TSR_I64,
+                .f = &v.f,
                 .i = &v.i };
   tally_add(&a->sums, &one, 0);
   a->any = a->any || v.i;
@@ -739,7 +766,8 @@ static cell finish(const answer *a, const query *q)
     break;
   case 1:
     r.null = !a->values;
-    if (!r.null) r.f = real ? tally_float_sum(&a->sums, to, (uint64_t)a->values) : int_mean(&a->sums);
+    if (!r.null)
+      r.f = real ? tally_float_sum(&a->sums, to, (uint64_t)a->values) : int_mean(&a->sums);
     break;
   case 2:
     r = (cell){ !a->values, a->values == a->nans ? (double)NAN : a->low, a->sums.imin };
@@ -824,8 +852,9 @@ static int random_keys(trial *t, int keys[3], writer *w)
   int count = (int)pick(t, 1, 2);
   for (int k = 0; k < count; k++) {
     do keys[k] = (int)pick(t, 0, t->columns - 1);
-    while (!can_key(t, keys[k]) || !(whole(t->type[keys[k]]) || t->type[keys[k]] == TSR_COL_BOOL ||
-                                     t->type[keys[k]] == TSR_COL_TEXT) ||
+    while (!can_key(t, keys[k]) ||
+           !(whole(t->type[keys[k]]) || t->type[keys[k]] == TSR_COL_BOOL ||
+             t->type[keys[k]] == TSR_COL_TEXT) ||
            (k && keys[k] == keys[0]));
     put(w, "%s%s", k ? ", " : "", t->name[keys[k]]);
   }
@@ -878,7 +907,8 @@ static void check_groups(tsr_frame *df, trial *t)
   if (!skip) CHECK_I64(tsr_table_rows(table), groups);
   for (int64_t g = 0; g < groups; g++) {
     for (int k = 0; k < count && !skip; k++)
-      check_cell(t, table, g, k, t->type[keys[k]], (cell){ .null = all[g].null[k], .i = all[g].key[k] });
+      check_cell(t, table, g, k, t->type[keys[k]],
+                 (cell){ .null = all[g].null[k], .i = all[g].key[k] });
     for (int k = 0; k < QUERIES && !skip; k++)
       check_cell(t, table, g, count + k, query_type(&q[k]), finish(&all[g].answers[k], &q[k]));
     free(all[g].answers);

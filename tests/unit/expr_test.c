@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 static const tsr__field fields[] = {
-  { "a", TSR_COL_I64 },        { "b", TSR_COL_I64 },      { "i", TSR_COL_I32 },
-  { "x", TSR_COL_F64 },        { "h", TSR_COL_F32 },      { "ok", TSR_COL_BOOL },
-  { "day", TSR_COL_DATE },     { "at", TSR_COL_TIME },    { "who", TSR_COL_TEXT },
+  { "a", TSR_COL_I64 },        { "b", TSR_COL_I64 },       { "i", TSR_COL_I32 },
+  { "x", TSR_COL_F64 },        { "h", TSR_COL_F32 },       { "ok", TSR_COL_BOOL },
+  { "day", TSR_COL_DATE },     { "at", TSR_COL_TIME },     { "who", TSR_COL_TEXT },
   { "odd name", TSR_COL_F64 }, { "revenue", TSR_COL_F64 }, { "sessions", TSR_COL_I64 },
   { "sum", TSR_COL_I64 },      { "größe", TSR_COL_F64 },
 };
@@ -120,7 +120,8 @@ TEST(expr_items_have_names)
 {
   struct fixture f;
   open_fixture(&f);
-  tsr_formula given = { .text = "sum( revenue ), n=count() , \"a b\" = max(a)-min( b ),\"odd name\"" };
+  tsr_formula given = { .text =
+                            "sum( revenue ), n=count() , \"a b\" = max(a)-min( b ),\"odd name\"" };
   tsr__parse_ask ask = { "tsr_frame_agg", &given, true };
   CHECK_STATUS(tsr__parse(&ask, &f.arena, &f.formula, &f.error), TSR_OK, NULL);
   CHECK_I64(f.formula.count, 4);
@@ -135,8 +136,10 @@ TEST(expr_parameters)
 {
   struct fixture f;
   open_fixture(&f);
-  tsr_formula given = { "a > ? and who == ? and x < ? and ok == ?", 4,
-                        { TSR_PARAM(INT64_MAX), TSR_PARAM("o'k"), TSR_PARAM(0.1), TSR_PARAM((bool)1) } };
+  tsr_formula given = { "a > ? and who == ? and x < ? and ok == ?",
+                        4,
+                        { TSR_PARAM(INT64_MAX), TSR_PARAM("o'k"), TSR_PARAM(0.1),
+                          TSR_PARAM((bool)1) } };
   CHECK_STATUS(read_formula(&f, &given, false, TSR__IN_ROW), TSR_OK, NULL);
   tsr__text text;
   tsr__text_init(&text, NULL);
@@ -161,6 +164,7 @@ TEST(expr_parameters)
 
 /* ---- types ------------------------------------------------------------------------------- */
 
+/* clang-format off */
 static const struct {
   const char *text;
   int type;
@@ -197,6 +201,7 @@ static const struct {
   { "max(i) - min(i)", TSR_COL_I32 }, { "sum(a) / count()", TSR_COL_F64 },
   { "sum(a * x)", TSR_COL_F64 }, { "mean(a > 1)", TSR_COL_F64 },
 };
+/* clang-format on */
 
 TEST(expr_types)
 {
@@ -305,6 +310,7 @@ TEST(expr_messages)
 }
 
 /* Each is refused, by one of the statuses of expressions. */
+/* clang-format off */
 static const char *const malformed[] = {
   "+", "-", "*", "a +", "+ +", "* a", "a b", "a 1", "1 a", "1a", "1.2.3", "1e", "1e+", "a +- ", "()",
   "(", ")", "(a", "a)", "((a)", "(a))", "a,", ",a", "a,,b", "(a, b)", "a ==", "== a", "a == == b",
@@ -346,6 +352,7 @@ static const char *const malformed[] = {
   "1 .5", "1. 5", "a .5", ".5.", "+-*/", "a + b - ", "a * / b", "a / / b", "a < > b", "a < = b",
   "a = = b", "a ! = b", "a ! b", "a !", "((a)", "(a + ) b", "(a + b))(", ")(", "() + 1", "( )", "( , )",
 };
+/* clang-format on */
 
 TEST(expr_malformed)
 {
@@ -366,9 +373,11 @@ TEST(expr_malformed)
 
 TEST(expr_aggregate_context)
 {
-  static const char *const bad[] = { "a", "sum(a) + b", "sum(mean(a))", "count(), a", "if(ok, a, b)",
-                                     "sum(who)", "mean(day)", "any(a)", "min(who)", "sum(null) + who",
-                                     "sum()", "mean()", "count(count())", "n = a", "all(x)" };
+  static const char *const bad[] = {
+    "a",        "sum(a) + b", "sum(mean(a))",   "count(), a", "if(ok, a, b)",
+    "sum(who)", "mean(day)",  "any(a)",         "min(who)",   "sum(null) + who",
+    "sum()",    "mean()",     "count(count())", "n = a",      "all(x)"
+  };
   struct fixture f;
   open_fixture(&f);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -399,10 +408,17 @@ TEST(expr_depth_and_length)
     const char *before, *part, *after;
     int fine, bad;
   } cases[] = {
-    { "", "(", "a", 0, 1000 },      { "", "-", "a", 150, 1000 },   { "ok", " and ok", "", 150, 5000 },
-    { "a", " + a", "", 150, 5000 }, { "", "not ", "ok", 150, 2000 }, { "", "abs(", "a", 0, 3000 },
-    { "a", " ** a", "", 60, 3000 }, { "a < b", " < a", "", 150, 3000 }, { "", "+", "a", 150, 60000 },
-    { "a in (1", ",1", ")", 900, 1100 }, { "'", "x", "' == who", 60000, 70000 },
+    { "", "(", "a", 0, 1000 },
+    { "", "-", "a", 150, 1000 },
+    { "ok", " and ok", "", 150, 5000 },
+    { "a", " + a", "", 150, 5000 },
+    { "", "not ", "ok", 150, 2000 },
+    { "", "abs(", "a", 0, 3000 },
+    { "a", " ** a", "", 60, 3000 },
+    { "a < b", " < a", "", 150, 3000 },
+    { "", "+", "a", 150, 60000 },
+    { "a in (1", ",1", ")", 900, 1100 },
+    { "'", "x", "' == who", 60000, 70000 },
   };
   struct fixture f;
   open_fixture(&f);
@@ -423,9 +439,11 @@ TEST(expr_depth_and_length)
 /* Random bytes and random words: never a crash, and what reads fine prints and reads back. */
 TEST(expr_random)
 {
-  static const char *const words[] = { "a", "x", "who", "ok", "1", "2.5", "'t'", "+", "-", "*", "/",
-                                       "//", "**", "(", ")", ",", "==", "<", "and", "or", "not", "in",
-                                       "is", "null", "if(", "abs(", "sum(", "\"odd name\"", "day", "?" };
+  static const char *const words[] = { "a",   "x",  "who",  "ok",  "1",    "2.5",  "'t'",
+                                       "+",   "-",  "*",    "/",   "//",   "**",   "(",
+                                       ")",   ",",  "==",   "<",   "and",  "or",   "not",
+                                       "in",  "is", "null", "if(", "abs(", "sum(", "\"odd name\"",
+                                       "day", "?" };
   test_rng rng = test_seeded(7);
   struct fixture f;
   open_fixture(&f);
@@ -436,10 +454,8 @@ TEST(expr_random)
     int64_t parts = test_range(&rng, 0, 12);
     for (int64_t i = 0; i < parts; i++) {
       int64_t w = test_range(&rng, 0, 31);
-      if (w < 30)
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s ", words[w]);
-      else
-        text[length++] = (char)test_range(&rng, 1, 255);
+      if (w < 30) length += (size_t)snprintf(text + length, sizeof text - length, "%s ", words[w]);
+      else text[length++] = (char)test_range(&rng, 1, 255);
     }
     text[length] = 0;
     tsr_formula given = { .text = text };
@@ -470,8 +486,11 @@ TEST(expr_dates_write)
   static const struct {
     int64_t value;
     const char *text;
-  } days[] = { { 0, "1970-01-01" }, { -1, "1969-12-31" }, { 11016, "2000-02-29" },
-               { -719162, "0001-01-01" }, { 2932896, "9999-12-31" } };
+  } days[] = { { 0, "1970-01-01" },
+               { -1, "1969-12-31" },
+               { 11016, "2000-02-29" },
+               { -719162, "0001-01-01" },
+               { 2932896, "9999-12-31" } };
   char out[40];
   for (size_t i = 0; i < sizeof days / sizeof *days; i++) {
     tsr__date_write(days[i].value, out);
