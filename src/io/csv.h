@@ -95,7 +95,8 @@ void tsr__csv_close(tsr__csv *csv);
 int tsr__csv_columns(const tsr__csv *csv, const tsr__csv_column **out);
 const char *tsr__csv_path(const tsr__csv *csv);
 
-/* Finds the rows (in parallel, once; cached). */
+/* Finds the rows (in parallel, once; cached). From here on the file's bytes are held in memory until
+ * the source is closed. */
 tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
 
 /* Where one column's part goes: values of `rows[part+1]-rows[part]` elements each, bool as one

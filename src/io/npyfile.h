@@ -15,6 +15,11 @@ typedef struct tsr__npy {
   size_t map_size;
 } tsr__npy;
 
+/* Maps a file of version 1, 2 or 3 for reading; bytes behind the array are ignored. Data that is
+ * not aligned in the file is copied into memory of its own. As with any mapping, a file that is
+ * shortened while it is mapped ends the process when it is read there: copy soon. Errors:
+ * TSR_EIO, TSR_EPARSE (damaged or cut off), TSR_EDTYPE, TSR_ESHAPE (overflow), TSR_EUNSUPPORTED
+ * (Fortran order, more than TSR_MAX_RANK dims, .npz); `out` is untouched then. */
 tsr_status tsr__npy_map(const char *path, tsr__npy *out, tsr__error *error);
 void tsr__npy_unmap(tsr__npy *npy);
 
