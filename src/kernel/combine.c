@@ -57,8 +57,10 @@ static void read_rows(const final *f)
 {
   bool wide = f->node->dtype == TSR_F64;
   const tsr__rows *rows = f->main->rows;
-  tsr__rows_read how = { .n = f->population, .counts = f->count ? f->count->data : NULL,
-                         .ddof = f->node->attr.ddof, .root = is_root(f) };
+  tsr__rows_read how = { .n = f->population,
+                         .counts = f->count ? f->count->data : NULL,
+                         .ddof = f->node->attr.ddof,
+                         .root = is_root(f) };
   if (f->main->form == TSR__FORM_ROWS2) {
     if (wide) tsr__rows_spread_f64(&rows[0], &rows[1], &how, f->out);
     else tsr__rows_spread_f32(&rows[0], &rows[1], &how, f->out);
@@ -92,11 +94,14 @@ static tsr_status read_i128(const final *f, tsr__error *error)
   for (int64_t i = 0; i < f->elements; i++) {
     bool outside = sum[i] > INT64_MAX || sum[i] < INT64_MIN;
     if (f->node->op == TSR__OP_MEAN) {
-      if (f->node->dtype == TSR_F32) ((float *)f->out)[i] = tsr__mean_i128_f32(sum[i], count_at(f, i));
+      if (f->node->dtype == TSR_F32)
+        ((float *)f->out)[i] = tsr__mean_i128_f32(sum[i], count_at(f, i));
       else ((double *)f->out)[i] = tsr__mean_i128_f64(sum[i], count_at(f, i));
     } else if (outside && f->node->attr.checked) {
-      return tsr__error_set(error, TSR_EVALUE, "a sum of integers is %.17g, which does not fit i64; "
-                            "cast the column to f64 first", tsr__i128_f64(sum[i]));
+      return tsr__error_set(error, TSR_EVALUE,
+                            "a sum of integers is %.17g, which does not fit i64; "
+                            "cast the column to f64 first",
+                            tsr__i128_f64(sum[i]));
     } else {
       put_whole(f, i, (int64_t)(uint64_t)(tsr__u128)sum[i]);
     }
@@ -141,12 +146,10 @@ static tsr_status read_final(const final *f, tsr__error *error)
   case TSR__FORM_ISPREAD: read_spread(f); return TSR_OK;
   case TSR__FORM_KEY: read_keys(f); return TSR_OK;
   case TSR__FORM_F64:
-    for (int64_t i = 0; i < f->elements; i++)
-      put_real(f, i, ((const double *)f->main->data)[i]);
+    for (int64_t i = 0; i < f->elements; i++) put_real(f, i, ((const double *)f->main->data)[i]);
     return TSR_OK;
   default:
-    for (int64_t i = 0; i < f->elements; i++)
-      put_whole(f, i, ((const int64_t *)f->main->data)[i]);
+    for (int64_t i = 0; i < f->elements; i++) put_whole(f, i, ((const int64_t *)f->main->data)[i]);
     return TSR_OK;
   }
 }
@@ -163,23 +166,29 @@ static const tsr__partial *leaders(const tsr__combine *c, int accum)
 /* Bytes of a result as they travel: of bools, whole bytes. */
 static size_t travel_bytes(int dtype, int64_t count)
 {
-  return dtype == TSR_BOOL ? (size_t)(count + 7) / 8 : (size_t)count * tsr_dtype_size((tsr_dtype)dtype);
+  return dtype == TSR_BOOL ? (size_t)(count + 7) / 8
+                           : (size_t)count * tsr_dtype_size((tsr_dtype)dtype);
 }
 
 static tsr_status finish(const tsr__combine *c, int k, tsr__traffic *traffic, tsr__error *error)
 {
   int n = c->finals[k];
   int count = c->schedule->final_count[n];
-  final f = { .node = &c->program->nodes[n], .main = leaders(c, c->schedule->final_main[n]),
-              .count = count < 0 ? NULL : leaders(c, count), .population = c->populations[k],
-              .elements = c->out_counts[k], .out = c->outputs[0][k]->data };
+  final f = { .node = &c->program->nodes[n],
+              .main = leaders(c, c->schedule->final_main[n]),
+              .count = count < 0 ? NULL : leaders(c, count),
+              .population = c->populations[k],
+              .elements = c->out_counts[k],
+              .out = c->outputs[0][k]->data };
   TSR_INVARIANT(f.main && (count < 0 || f.count));
   if (!f.elements) return TSR_OK;
   tsr_status status = read_final(&f, error);
   if (status) return status;
   size_t bytes = travel_bytes(f.node->dtype, f.elements);
   for (int m = 1; m < c->member_count; m++)
-    tsr__cpu_move(c->outputs[m][k]->data, c->devices[m], f.out, c->devices[0], bytes, traffic);
+    tsr__cpu_move(&(tsr__carry){ c->outputs[m][k]->data, f.out, bytes, c->devices[m],
+                                 c->devices[0] },
+                  traffic);
   return TSR_OK;
 }
 
@@ -189,8 +198,10 @@ tsr_status tsr__cpu_combine(const tsr__combine *c, tsr__traffic *traffic, tsr__e
   for (int a = 0; a < c->accum_count; a++)
     for (int m = 1; m < c->member_count; m++)
       if (!tsr__partial_send(c->partials[0][a], c->partials[m][a], tiles, traffic))
-        return tsr__error_set(error, TSR_ENOMEM, "device %d has no memory to combine the partial "
-                              "results of a reduction; free arrays", c->devices[0]);
+        return tsr__error_set(error, TSR_ENOMEM,
+                              "device %d has no memory to combine the partial "
+                              "results of a reduction; free arrays",
+                              c->devices[0]);
   for (int k = 0; k < c->final_count; k++) {
     tsr_status status = finish(c, k, traffic, error);
     if (status) return status;

@@ -7,11 +7,11 @@ int64_t tsr__cpu_mask_count(const tsr__buffer *mask, int64_t rows)
 }
 
 /* Each set bit of `bits` moves one row of `size` bytes. A word of ones moves 64 rows at once. */
-#define COMPACT(name, T)                                                       \
-  static T *name(T *to, const T *from, uint64_t bits)                          \
-  {                                                                            \
-    for (; bits; bits &= bits - 1) *to++ = from[__builtin_ctzll(bits)];        \
-    return to;                                                                 \
+#define COMPACT(name, T)                                                \
+  static T *name(T *to, const T *from, uint64_t bits)                   \
+  {                                                                     \
+    for (; bits; bits &= bits - 1) *to++ = from[__builtin_ctzll(bits)]; \
+    return to;                                                          \
   }
 
 COMPACT(compact_32, uint32_t)
@@ -58,8 +58,7 @@ void tsr__cpu_compact(tsr_dtype dtype, int64_t row_elements, int64_t rows, const
                       const tsr__buffer *from, tsr__buffer *to)
 {
   if (row_elements <= 0) return;
-  if (dtype == TSR_BOOL)
-    compact_bits(row_elements, rows, mask->data, from->data, to->data);
+  if (dtype == TSR_BOOL) compact_bits(row_elements, rows, mask->data, from->data, to->data);
   else
     compact_plain((size_t)row_elements * tsr_dtype_size(dtype), rows, mask->data, from->data,
                   to->data);

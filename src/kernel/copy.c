@@ -6,9 +6,9 @@
 #include "kernel/cpu.h"
 
 typedef struct runs {
-  int rank;                     /* of the outer dims, which are walked */
+  int rank; /* of the outer dims, which are walked */
   int64_t size[TSR_MAX_RANK], from_step[TSR_MAX_RANK], to_step[TSR_MAX_RANK];
-  int64_t length, from, to;     /* elements of a run; where the first starts */
+  int64_t length, from, to; /* elements of a run; where the first starts */
 } runs;
 
 /* Joins the inner dims that are whole in both arrays into one run. False: nothing to copy. */
@@ -41,57 +41,57 @@ static bool plan(const tsr__box_copy *copy, runs *out)
   return true;
 }
 
-typedef void run_fn(void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n,
-                    size_t size);
+/* One run: where it starts in both arrays, its elements, bytes of an element. */
+typedef struct run {
+  void *to;
+  const void *from;
+  int64_t to_at, from_at, n;
+  size_t size;
+} run;
 
-static void run_plain(void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n,
-                      size_t size)
+typedef void run_fn(const run *r);
+
+static void run_plain(const run *r)
 {
-  memcpy((char *)to + (size_t)to_at * size, (const char *)from + (size_t)from_at * size,
-         (size_t)n * size);
+  memcpy((char *)r->to + (size_t)r->to_at * r->size,
+         (const char *)r->from + (size_t)r->from_at * r->size, (size_t)r->n * r->size);
 }
 
-static void run_bits(void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n,
-                     size_t size)
+static void run_bits(const run *r)
 {
-  (void)size;
-  tsr__bits_copy(to, to_at, from, from_at, n);
+  tsr__bits_copy(r->to, r->to_at, r->from, r->from_at, r->n);
 }
 
-static void run_bytes_to_bits(void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n,
-                              size_t size)
+static void run_bytes_to_bits(const run *r)
 {
-  const unsigned char *byte = (const unsigned char *)from + from_at;
-  (void)size;
-  for (int64_t i = 0; i < n; i += 64) {
-    int some = n - i < 64 ? (int)(n - i) : 64;
+  const unsigned char *byte = (const unsigned char *)r->from + r->from_at;
+  for (int64_t i = 0; i < r->n; i += 64) {
+    int some = r->n - i < 64 ? (int)(r->n - i) : 64;
     uint64_t bits = 0;
     for (int k = 0; k < some; k++) bits |= (uint64_t)(byte[i + k] != 0) << k;
-    tsr__bits_put(to, to_at + i, some, bits);
+    tsr__bits_put(r->to, r->to_at + i, some, bits);
   }
 }
 
-static void run_bits_to_bytes(void *to, int64_t to_at, const void *from, int64_t from_at, int64_t n,
-                              size_t size)
+static void run_bits_to_bytes(const run *r)
 {
-  unsigned char *byte = (unsigned char *)to + to_at;
-  (void)size;
-  for (int64_t i = 0; i < n; i += 64) {
-    int some = n - i < 64 ? (int)(n - i) : 64;
-    uint64_t bits = tsr__bits_get(from, from_at + i, some);
+  unsigned char *byte = (unsigned char *)r->to + r->to_at;
+  for (int64_t i = 0; i < r->n; i += 64) {
+    int some = r->n - i < 64 ? (int)(r->n - i) : 64;
+    uint64_t bits = tsr__bits_get(r->from, r->from_at + i, some);
     for (int k = 0; k < some; k++) byte[i + k] = bits >> k & 1;
   }
 }
 
 /* Returns the number of elements copied. */
-static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, run_fn *run)
+static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, run_fn *fn)
 {
   runs r;
   if (!plan(copy, &r)) return 0;
   size_t size = tsr_dtype_size(copy->dtype);
   int64_t at[TSR_MAX_RANK] = { 0 }, total = 0;
   for (;;) {
-    run(to, r.to, from, r.from, r.length, size);
+    fn(&(run){ to, from, r.to, r.from, r.length, size });
     total += r.length;
     int d = r.rank - 1;
     for (; d >= 0; d--) {
@@ -126,9 +126,8 @@ void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buff
   traffic->bytes += bits ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);
 }
 
-void tsr__cpu_move(void *to, int to_device, const void *from, int from_device, size_t bytes,
-                   tsr__traffic *traffic)
+void tsr__cpu_move(const tsr__carry *carry, tsr__traffic *traffic)
 {
-  memcpy(to, from, bytes);
-  if (to_device != from_device && traffic) traffic->bytes += (int64_t)bytes;
+  memcpy(carry->to, carry->from, carry->bytes);
+  if (carry->to_device != carry->from_device && traffic) traffic->bytes += (int64_t)carry->bytes;
 }

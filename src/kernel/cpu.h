@@ -9,7 +9,7 @@
  * it stays in the cache. */
 typedef struct tsr__scratch {
   struct tsr__scratch *next;
-  size_t size;          /* of `memory` */
+  size_t size; /* of `memory` */
   unsigned char *memory;
 } tsr__scratch;
 
@@ -32,8 +32,13 @@ void tsr__cpu_to_host(const tsr__box_copy *copy, const tsr__buffer *from, void *
 void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
                    tsr__traffic *traffic);
 /* The one routine that moves bytes from one device's pool to another's, and counts them. */
-void tsr__cpu_move(void *to, int to_device, const void *from, int from_device, size_t bytes,
-                   tsr__traffic *traffic);
+typedef struct tsr__carry {
+  void *to;
+  const void *from;
+  size_t bytes;
+  int to_device, from_device;
+} tsr__carry;
+void tsr__cpu_move(const tsr__carry *carry, tsr__traffic *traffic);
 
 /* compact.c */
 int64_t tsr__cpu_mask_count(const tsr__buffer *mask, int64_t rows);
@@ -66,8 +71,8 @@ static inline void tsr__bits_put(uint64_t *bits, int64_t at, int n, uint64_t val
     word[1] = (word[1] & ~(mask >> (64 - shift))) | (value & mask) >> (64 - shift);
 }
 
-static inline void tsr__bits_copy(uint64_t *to, int64_t to_at, const uint64_t *from, int64_t from_at,
-                                  int64_t n)
+static inline void tsr__bits_copy(uint64_t *to, int64_t to_at, const uint64_t *from,
+                                  int64_t from_at, int64_t n)
 {
   for (int64_t i = 0; i < n; i += 64) {
     int some = n - i < 64 ? (int)(n - i) : 64;

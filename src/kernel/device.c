@@ -41,7 +41,8 @@ static tsr_status refuse(tsr__pool *pool, int device, size_t bytes, tsr__error *
                           device, bytes, (long long)memory.now, (long long)memory.limit);
   return tsr__error_set(error, TSR_ENOMEM,
                         "the machine has no memory for %zu bytes on device %d, which holds %lld; "
-                        "free arrays or use more machines", bytes, device, (long long)memory.now);
+                        "free arrays or use more machines",
+                        bytes, device, (long long)memory.now);
 }
 
 static tsr__buffer *cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
@@ -68,8 +69,13 @@ tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, void *data, size_t b
 {
   tsr__buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);
   if (!buffer) return NULL;
-  *buffer = (tsr__buffer){ .device = device, .bytes = bytes, .data = data, .release = release,
-                           .user = user, .rt = rt, .adopted = true };
+  *buffer = (tsr__buffer){ .device = device,
+                           .bytes = bytes,
+                           .data = data,
+                           .release = release,
+                           .user = user,
+                           .rt = rt,
+                           .adopted = true };
   atomic_init(&buffer->refs, 1);
   return buffer;
 }
@@ -85,8 +91,7 @@ void tsr__buffer_release(tsr__buffer *buffer)
   if (!buffer->adopted)
     tsr__pool_give(pool_of(buffer->rt, buffer->device), buffer->data,
                    buffer->bytes ? buffer->bytes : 1);
-  else if (buffer->release)
-    buffer->release(buffer->data, buffer->user);
+  else if (buffer->release) buffer->release(buffer->data, buffer->user);
   tsr__del(&buffer->rt->heap, buffer, sizeof *buffer);
 }
 

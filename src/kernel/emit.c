@@ -8,9 +8,9 @@ typedef struct emit {
   const tsr__fusion *fusion;
   const tsr__program *program;
   tsr__kbuild build;
-  tsr__kval *value;   /* by node; slot -1: not yet */
+  tsr__kval *value; /* by node; slot -1: not yet */
   int kernel;
-  int domain;         /* a node of the domain */
+  int domain; /* a node of the domain */
   bool ordered;
 } emit;
 
@@ -71,7 +71,7 @@ static tsr__kval cast(emit *e, tsr__kval x, int dtype)
 {
   if (x.dtype == dtype) return x;
   return tsr__kbuild_op(&e->build, (tsr__kop)cast_kop(dtype), (tsr_dtype)x.dtype, (tsr_dtype)dtype,
-                        &x, 1);
+                        &x);
 }
 
 /* ---- operands in memory -------------------------------------------------------------------------------- */
@@ -98,11 +98,14 @@ static tsr__kval load(emit *e, int n, uint32_t flat)
   int extra = (int)b->load_count;
   if (!tsr__grow(b->heap, (void **)&b->loads, &b->load_cap, b->load_count + 1, sizeof *b->loads))
     b->failed = true;
-  else
-    b->loads[b->load_count++] = (tsr__loadinfo){ .input = input, .flat = flat };
+  else b->loads[b->load_count++] = (tsr__loadinfo){ .input = input, .flat = flat };
   int slot = tsr__kbuild_slot(b, TSR__SLOT_REG, (tsr_dtype)g->dtype, 0);
-  tsr__kbuild_inst(b, false, (tsr__inst){ .op = TSR__K_LOAD, .dtype = g->dtype, .out = slot,
-                                          .in = { -1, -1, -1 }, .extra = extra });
+  tsr__kbuild_inst(b, false,
+                   (tsr__inst){ .op = TSR__K_LOAD,
+                                .dtype = g->dtype,
+                                .out = slot,
+                                .in = { -1, -1, -1 },
+                                .extra = extra });
   return (tsr__kval){ slot, false, g->dtype };
 }
 
@@ -114,7 +117,7 @@ static tsr__kval load_one(emit *e, int n)
   int slot = tsr__kbuild_slot(b, TSR__SLOT_ONE, (tsr_dtype)g->dtype, tsr__kbuild_input(b, n));
   tsr__kval value = { slot, true, g->dtype };
   if (g->dtype != TSR_BOOL) return value;
-  return tsr__kbuild_op(b, TSR__K_SPREAD, TSR_BOOL, TSR_BOOL, &value, 1);
+  return tsr__kbuild_op(b, TSR__K_SPREAD, TSR_BOOL, TSR_BOOL, &value);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------------------- */
@@ -151,9 +154,14 @@ static tsr__kval spread_out(emit *e, tsr__kval x)
   if (!x.uniform) return x;
   tsr__kbuild *b = &e->build;
   int slot = tsr__kbuild_slot(b, TSR__SLOT_REG, (tsr_dtype)x.dtype, 0);
-  tsr__kbuild_inst(b, false, (tsr__inst){ .op = TSR__K_COPY, .dtype = x.dtype, .count = 1,
-                                          .scalar = x.dtype != TSR_BOOL, .out = slot,
-                                          .in = { x.slot, -1, -1 }, .extra = -1 });
+  tsr__kbuild_inst(b, false,
+                   (tsr__inst){ .op = TSR__K_COPY,
+                                .dtype = x.dtype,
+                                .count = 1,
+                                .scalar = x.dtype != TSR_BOOL,
+                                .out = slot,
+                                .in = { x.slot, -1, -1 },
+                                .extra = -1 });
   return (tsr__kval){ slot, false, x.dtype };
 }
 
@@ -166,11 +174,15 @@ static tsr__kval source(emit *e, int n, tsr__kop op, tsr__sourceinfo info, int i
   if (!tsr__grow(b->heap, (void **)&b->sources, &b->source_cap, b->source_count + 1,
                  sizeof *b->sources))
     b->failed = true;
-  else
-    b->sources[b->source_count++] = info;
+  else b->sources[b->source_count++] = info;
   int slot = tsr__kbuild_slot(b, TSR__SLOT_REG, (tsr_dtype)g->dtype, 0);
-  tsr__kbuild_inst(b, false, (tsr__inst){ .op = (uint8_t)op, .dtype = g->dtype, .out = slot,
-                                          .count = in >= 0, .in = { in, -1, -1 }, .extra = extra });
+  tsr__kbuild_inst(b, false,
+                   (tsr__inst){ .op = (uint8_t)op,
+                                .dtype = g->dtype,
+                                .out = slot,
+                                .count = in >= 0,
+                                .in = { in, -1, -1 },
+                                .extra = extra });
   return (tsr__kval){ slot, false, g->dtype };
 }
 
@@ -216,7 +228,7 @@ static tsr__kval compute(emit *e, int n)
   for (; count < 3 && g->in[count] >= 0; count++) in[count] = operand(e, n, count);
   int dtype = g->op == TSR__OP_WHERE ? in[1].dtype : in[0].dtype;
   return tsr__kbuild_op(&e->build, (tsr__kop)kop_of(g->op), (tsr_dtype)dtype, (tsr_dtype)g->dtype,
-                        in, count);
+                        in);
 }
 
 /* Makes the slot of a value a result in memory, or copies it there if the slot is something else. */
@@ -246,8 +258,9 @@ static int uncast(const emit *e, const tsr__accum *accum, int n)
   const tsr__gnode *g = node_of(e, n);
   if (accum->cls != TSR__ACC_SUM || g->op != TSR__OP_CAST || g->dtype != TSR_I64) return n;
   int from = node_of(e, g->in[0])->dtype;
-  bool same = e->fusion->fact[g->in[0]].kernel == e->kernel ||
-              (!e->fusion->fact[g->in[0]].tile && tsr__reach(e->fusion, n, 0) == TSR__REACH_ELEMENT);
+  bool same =
+      e->fusion->fact[g->in[0]].kernel == e->kernel ||
+      (!e->fusion->fact[g->in[0]].tile && tsr__reach(e->fusion, n, 0) == TSR__REACH_ELEMENT);
   return same && (from == TSR_BOOL || from == TSR_I32) ? g->in[0] : n;
 }
 
@@ -278,7 +291,7 @@ static void reduce(emit *e, int a)
     x = cast(e, x, TSR_I64);
   if (accum->cls == TSR__ACC_COUNT && x.slot >= 0 && mask.slot >= 0) {
     tsr__kval both[2] = { x, mask };
-    mask = tsr__kbuild_op(b, TSR__K_AND, TSR_BOOL, TSR_BOOL, both, 2);
+    mask = tsr__kbuild_op(b, TSR__K_AND, TSR_BOOL, TSR_BOOL, both);
     x.slot = -1;
   }
   if (codes.slot >= 0) codes = cast(e, codes, TSR_I32);
@@ -289,14 +302,25 @@ static void reduce(emit *e, int a)
     return;
   }
   b->reds[b->red_count++] = (tsr__redinfo){
-    .accum = a, .value = x.slot, .mask = mask.slot, .codes = codes.slot, .cls = accum->cls,
-    .dtype = x.dtype, .code_dtype = TSR_I32, .scalar = tsr__reduces_to_one(g),
+    .accum = a,
+    .value = x.slot,
+    .mask = mask.slot,
+    .codes = codes.slot,
+    .cls = accum->cls,
+    .dtype = x.dtype,
+    .code_dtype = TSR_I32,
+    .scalar = tsr__reduces_to_one(g),
     .acc_dtype = accum->dtype,
-    .dims = g->attr.dims, .groups = codes.slot >= 0 ? g->attr.groups : 0,
+    .dims = g->attr.dims,
+    .groups = codes.slot >= 0 ? g->attr.groups : 0,
   };
-  tsr__kbuild_inst(b, false, (tsr__inst){ .op = TSR__K_REDUCE, .dtype = x.dtype, .count = 3,
-                                          .out = -1, .in = { x.slot, mask.slot, codes.slot },
-                                          .extra = extra });
+  tsr__kbuild_inst(b, false,
+                   (tsr__inst){ .op = TSR__K_REDUCE,
+                                .dtype = x.dtype,
+                                .count = 3,
+                                .out = -1,
+                                .in = { x.slot, mask.slot, codes.slot },
+                                .extra = extra });
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------------------- */
@@ -358,7 +382,9 @@ static int domain_node(const tsr__fusion *f, int kernel)
 tsr_status tsr__emit(const tsr__fusion *fusion, int kernel, tsr__kernel **out)
 {
   size_t count = (size_t)fusion->program->node_count;
-  emit e = { .fusion = fusion, .program = fusion->program, .kernel = kernel,
+  emit e = { .fusion = fusion,
+             .program = fusion->program,
+             .kernel = kernel,
              .domain = domain_node(fusion, kernel) };
   tsr__kbuild_init(&e.build, fusion->heap);
   e.value = tsr__new(fusion->heap, count * sizeof *e.value);

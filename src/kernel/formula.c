@@ -28,28 +28,28 @@ static val whole(tsr__kbuild *b, int64_t value)
 
 static val op2(tsr__kbuild *b, tsr__kop op, val x, val y)
 {
-  return tsr__kbuild_op(b, op, TSR_F64, TSR_F64, (val[]){ x, y }, 2);
+  return tsr__kbuild_op(b, op, TSR_F64, TSR_F64, (val[]){ x, y });
 }
 
 /* On the bits of numbers. */
 static val bit2(tsr__kbuild *b, tsr__kop op, val x, val y)
 {
-  return tsr__kbuild_op(b, op, TSR_I64, TSR_I64, (val[]){ x, y }, 2);
+  return tsr__kbuild_op(b, op, TSR_I64, TSR_I64, (val[]){ x, y });
 }
 
 static val test2(tsr__kbuild *b, tsr__kop op, val x, val y)
 {
-  return tsr__kbuild_op(b, op, TSR_F64, TSR_BOOL, (val[]){ x, y }, 2);
+  return tsr__kbuild_op(b, op, TSR_F64, TSR_BOOL, (val[]){ x, y });
 }
 
 static val fused(tsr__kbuild *b, val x, val y, val z)
 {
-  return tsr__kbuild_op(b, TSR__K_FMA, TSR_F64, TSR_F64, (val[]){ x, y, z }, 3);
+  return tsr__kbuild_op(b, TSR__K_FMA, TSR_F64, TSR_F64, (val[]){ x, y, z });
 }
 
 static val where(tsr__kbuild *b, val condition, val x, val y)
 {
-  return tsr__kbuild_op(b, TSR__K_WHERE, TSR_F64, TSR_F64, (val[]){ condition, x, y }, 3);
+  return tsr__kbuild_op(b, TSR__K_WHERE, TSR_F64, TSR_F64, (val[]){ condition, x, y });
 }
 
 /* A polynomial, highest coefficient first. */
@@ -71,9 +71,17 @@ static val power_of_two(tsr__kbuild *b, val k)
 val tsr__formula_exp(tsr__kbuild *b, val x)
 {
   static const double q[] = { /* (exp r - 1 - r) / r^2 */
-    0x1.1f731ea5352cap-29, 0x1.af4e196027428p-26, 0x1.27e4db57442fbp-22, 0x1.71de021a90822p-19,
-    0x1.a01a01a6dcaffp-16, 0x1.a01a01abef415p-13, 0x1.6c16c16c162ccp-10, 0x1.11111111100cep-7,
-    0x1.5555555555556p-5, 0x1.5555555555557p-3, 0x1.0p-1
+                              0x1.1f731ea5352cap-29,
+                              0x1.af4e196027428p-26,
+                              0x1.27e4db57442fbp-22,
+                              0x1.71de021a90822p-19,
+                              0x1.a01a01a6dcaffp-16,
+                              0x1.a01a01abef415p-13,
+                              0x1.6c16c16c162ccp-10,
+                              0x1.11111111100cep-7,
+                              0x1.5555555555556p-5,
+                              0x1.5555555555557p-3,
+                              0x1.0p-1
   };
   val near = op2(b, TSR__K_MIN, op2(b, TSR__K_MAX, x, real(b, -746)), real(b, 710));
   val tagged = fused(b, near, real(b, LOG2_E), real(b, WHOLE));
@@ -88,9 +96,9 @@ val tsr__formula_exp(tsr__kbuild *b, val x)
   val second = op2(b, TSR__K_ADD, op2(b, TSR__K_SUB, one, first), r);
   val y = op2(b, TSR__K_ADD, first, op2(b, TSR__K_ADD, second, rest));
   val half = bit2(b, TSR__K_SAR, bit2(b, TSR__K_SHL, tagged, whole(b, 13)), whole(b, 14));
-  val other = bit2(b, TSR__K_SUB,
-                   bit2(b, TSR__K_SAR, bit2(b, TSR__K_SHL, tagged, whole(b, 13)), whole(b, 13)),
-                   half);
+  val other =
+      bit2(b, TSR__K_SUB,
+           bit2(b, TSR__K_SAR, bit2(b, TSR__K_SHL, tagged, whole(b, 13)), whole(b, 13)), half);
   return op2(b, TSR__K_MUL, op2(b, TSR__K_MUL, y, power_of_two(b, half)), power_of_two(b, other));
 }
 
@@ -104,7 +112,7 @@ static split split_number(tsr__kbuild *b, val x)
   val root = whole(b, 0x3fe6a09e667f3bcd); /* bits of sqrt 1/2 */
   val k = bit2(b, TSR__K_SAR, bit2(b, TSR__K_SUB, x, root), whole(b, 52));
   val m = bit2(b, TSR__K_SUB, x, bit2(b, TSR__K_SHL, k, whole(b, 52)));
-  return (split){ tsr__kbuild_op(b, TSR__K_TO_F64, TSR_I64, TSR_F64, &k, 1), m };
+  return (split){ tsr__kbuild_op(b, TSR__K_TO_F64, TSR_I64, TSR_F64, &k), m };
 }
 
 /* k ln 2 + log(1 + f) + c for f in [sqrt 1/2 - 1, sqrt 2 - 1) and a small c. With s = f / (2 + f):
@@ -112,8 +120,9 @@ static split split_number(tsr__kbuild *b, val x)
 static val log_sum(tsr__kbuild *b, val k, val f, val c)
 {
   static const double l[] = { /* (2 atanh s - 2 s) / (s z) */
-    0x1.2b5f68a50d903p-3, 0x1.39fdcceb4bb45p-3, 0x1.7462b91b8df65p-3, 0x1.c71c62d5e53e0p-3,
-    0x1.2492492dfd86cp-2, 0x1.9999999995273p-2, 0x1.5555555555558p-1
+                              0x1.2b5f68a50d903p-3, 0x1.39fdcceb4bb45p-3, 0x1.7462b91b8df65p-3,
+                              0x1.c71c62d5e53e0p-3, 0x1.2492492dfd86cp-2, 0x1.9999999995273p-2,
+                              0x1.5555555555558p-1
   };
   val half_square = op2(b, TSR__K_MUL, op2(b, TSR__K_MUL, f, real(b, 0.5)), f);
   val s = op2(b, TSR__K_DIV, f, op2(b, TSR__K_ADD, f, real(b, 2)));
@@ -157,7 +166,7 @@ val tsr__formula_log1p(tsr__kbuild *b, val x)
   val c = op2(b, TSR__K_DIV, where(b, large, lost_large, lost_small), u);
   val near = tsr__kbuild_op(b, TSR__K_AND, TSR_BOOL, TSR_BOOL,
                             (val[]){ test2(b, TSR__K_GT, x, real(b, -0.29)),
-                                     test2(b, TSR__K_LT, x, real(b, 0.41)) }, 2);
+                                     test2(b, TSR__K_LT, x, real(b, 0.41)) });
   val f = where(b, near, x, op2(b, TSR__K_SUB, parts.m, one));
   val k = where(b, near, zero, parts.k);
   val result = log_sum(b, k, f, where(b, near, zero, c));

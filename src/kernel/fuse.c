@@ -133,8 +133,8 @@ static void find_facts(tsr__fusion *f, const int *stage)
   for (int n = 0; n < count; n++) {
     const tsr__gnode *g = &f->program->nodes[n];
     int lowering = tsr__ops[g->op].lowering;
-    f->fact[n] = (tsr__fact){ .stage = stage[n], .level = -1, .domain = -1, .kernel = -1,
-                              .origin = n };
+    f->fact[n] =
+        (tsr__fact){ .stage = stage[n], .level = -1, .domain = -1, .kernel = -1, .origin = n };
     f->fact[n].tile = lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
     f->fact[n].uniform = uniform(f, n);
   }
@@ -173,7 +173,8 @@ static void late_levels(tsr__fusion *f, int *last)
     if (fact->level > *most) *most = fact->level;
   }
   for (int n = 0; n < count; n++)
-    if (f->fact[n].level >= 0) f->fact[n].level = last[f->fact[n].stage * domains + f->fact[n].domain];
+    if (f->fact[n].level >= 0)
+      f->fact[n].level = last[f->fact[n].stage * domains + f->fact[n].domain];
   for (int n = count - 1; n >= 0; n--) {
     const tsr__fact *fact = &f->fact[n];
     if (fact->level < 0) continue;
@@ -195,7 +196,8 @@ static bool find_accums(tsr__fusion *f)
   const tsr__program *p = f->program;
   tsr__schedule *out = f->out;
   int count = tsr__accums(p, NULL, NULL), room = 3 * p->node_count + 1, used = 0;
-  size_t list_bytes = (size_t)room * sizeof(tsr__accum), node_bytes = 2 * (size_t)p->node_count * sizeof(int);
+  size_t list_bytes = (size_t)room * sizeof(tsr__accum),
+         node_bytes = 2 * (size_t)p->node_count * sizeof(int);
   tsr__accum *all = tsr__new(f->heap, list_bytes);
   int *of_node = tsr__new(f->heap, node_bytes);
   out->accums = tsr__new(f->heap, list_bytes);
@@ -323,8 +325,8 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels)
     tsr__kernel *kernel;
     tsr_status status = tsr__emit(f, k, &kernel);
     if (status) return status;
-    add_step(out, (tsr__step){ .kind = TSR__STEP_KERNEL, .node = kernel->io.domain,
-                               .kernel = kernel });
+    add_step(out,
+             (tsr__step){ .kind = TSR__STEP_KERNEL, .node = kernel->io.domain, .kernel = kernel });
   }
   int first = 0, count = 0;
   for (int a = 0; a < out->accum_count; a++) {
@@ -332,8 +334,10 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels)
     if (!count++) first = a;
   }
   if (count)
-    add_step(out, (tsr__step){ .kind = TSR__STEP_COMBINE, .node = out->accums[first].node,
-                               .first = first, .count = count });
+    add_step(out, (tsr__step){ .kind = TSR__STEP_COMBINE,
+                               .node = out->accums[first].node,
+                               .first = first,
+                               .count = count });
   for (int n = 0; n < f->program->node_count; n++) {
     const tsr__gnode *g = &f->program->nodes[n];
     if (tsr__ops[g->op].lowering != TSR__LOW_STEP || f->fact[n].stage != stage) continue;
@@ -378,8 +382,7 @@ tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule
   tsr_status status;
   if (!stage || !f.fact || !f.domains || !made.final_main || !made.final_count)
     status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
-  else
-    status = schedule(&f, stage, tsr__stages(program, stage));
+  else status = schedule(&f, stage, tsr__stages(program, stage));
   tsr__del(heap, stage, count * sizeof *stage);
   tsr__del(heap, f.fact, count * sizeof *f.fact);
   tsr__del(heap, f.domains, count * sizeof *f.domains);

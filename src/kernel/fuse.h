@@ -6,33 +6,33 @@
 
 /* Facts about each node of the program being fused. */
 typedef struct tsr__fact {
-  int stage;       /* as tsr__stages */
-  int level;       /* order of kernels within a stage; -1: not computed in a kernel */
-  int domain;      /* number of the domain its kernel would loop over */
-  int kernel;      /* which kernel computes it; -1 = none */
-  int origin;      /* nodes with dynamic rows: representative of those with the same rows */
-  bool tile;       /* a pure function of elements, computed in kernels */
-  bool uniform;    /* one value for all elements: recomputed wherever it is needed */
-  bool store;      /* its elements are needed in memory */
-  bool needed;     /* by the kernel being emitted */
+  int stage;    /* as tsr__stages */
+  int level;    /* order of kernels within a stage; -1: not computed in a kernel */
+  int domain;   /* number of the domain its kernel would loop over */
+  int kernel;   /* which kernel computes it; -1 = none */
+  int origin;   /* nodes with dynamic rows: representative of those with the same rows */
+  bool tile;    /* a pure function of elements, computed in kernels */
+  bool uniform; /* one value for all elements: recomputed wherever it is needed */
+  bool store;   /* its elements are needed in memory */
+  bool needed;  /* by the kernel being emitted */
 } tsr__fact;
 
 typedef struct tsr__fusion {
   const tsr__program *program;
   tsr__heap *heap;
   tsr__schedule *out;
-  tsr__fact *fact;      /* by node */
-  int *domains;         /* a node of each domain */
+  tsr__fact *fact; /* by node */
+  int *domains;    /* a node of each domain */
   int domain_count;
-  int *accum_kernel;    /* by accum of `out` */
+  int *accum_kernel; /* by accum of `out` */
   tsr__error *error;
 } tsr__fusion;
 
 /* How operand `i` of a node reaches the kernel of the node. */
 enum tsr__reach {
-  TSR__REACH_NONE,      /* no such operand */
-  TSR__REACH_ELEMENT,   /* element by element, in the same kernel if it is computed in the stage */
-  TSR__REACH_MEMORY,    /* from memory: other shapes, tables */
+  TSR__REACH_NONE,    /* no such operand */
+  TSR__REACH_ELEMENT, /* element by element, in the same kernel if it is computed in the stage */
+  TSR__REACH_MEMORY,  /* from memory: other shapes, tables */
   TSR__REACH_UNIFORM
 };
 int tsr__reach(const tsr__fusion *fusion, int node, int i);

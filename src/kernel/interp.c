@@ -13,7 +13,7 @@ enum {
   SMALL_RUN = 32768,   /* elements that are not worth waking a worker for */
   LEAST_CHUNK = 16384, /* elements of a task */
   MOST_CHUNK = 131072,
-  CELL = 128           /* bytes of a uniform: a bool is spread over a tile */
+  CELL = 128 /* bytes of a uniform: a bool is spread over a tile */
 };
 
 #define REGISTER_BYTES ((size_t)TSR__TILE * 8)
@@ -28,10 +28,10 @@ struct tsr__job {
   const tsr__run *run;
   const tsr__tiles *tiles;
   cut *cuts;
-  bool alone;          /* the caller does everything: accumulators are written in place */
+  bool alone; /* the caller does everything: accumulators are written in place */
   pthread_mutex_t lock;
   tsr__fault fault;
-  bool failed;         /* out of memory */
+  bool failed; /* out of memory */
 };
 
 static int64_t part_size(const tsr__run_part *part, int rank)
@@ -105,7 +105,9 @@ static void place_slots(tsr__task *task, unsigned char *cells, unsigned char *re
     case TSR__SLOT_OUTPUT:
       memory = input ? part->inputs[info->index]->data : part->outputs[info->index]->data;
       task->moving[task->moving_count++] = (tsr__moving){
-        .base = memory, .slot = s, .input = input,
+        .base = memory,
+        .slot = s,
+        .input = input,
         .size = info->dtype == TSR_BOOL ? 0 : (int32_t)tsr_dtype_size((tsr_dtype)info->dtype)
       };
       break;
@@ -143,8 +145,8 @@ static void place_reductions(tsr__task *task, bump *memory, bool in_place)
     tsr__reducing *red = &task->reds[i];
     tsr__partial *device = task->part->partials[i];
     red->to = device;
-    red->grid = (tsr__grid){ .exponent =
-                                 atomic_load_explicit(&k->reds[i].guess, memory_order_relaxed) };
+    red->grid =
+        (tsr__grid){ .exponent = atomic_load_explicit(&k->reds[i].guess, memory_order_relaxed) };
     uint32_t all = (1u << k->rank) - 1;
     tsr__walk_make(&red->walk, k->rank, task->size, info->codes >= 0 ? all : info->dims);
     bool rows = device->form == TSR__FORM_ROWS || device->form == TSR__FORM_ROWS2;
@@ -167,7 +169,8 @@ static bool join_escapes(tsr__partial *into, const tsr__partial *from)
   bool good = true;
   for (int k = 0; k < 2; k++) {
     for (size_t i = 0; i < from->rows[k].escape_count; i++)
-      tsr__rows_escape(&into->rows[k], from->rows[k].escape[i].element, &from->rows[k].escape[i].sum);
+      tsr__rows_escape(&into->rows[k], from->rows[k].escape[i].element,
+                       &from->rows[k].escape[i].sum);
     good = good && !from->rows[k].failed && !into->rows[k].failed;
   }
   return good;
@@ -247,11 +250,13 @@ static inline void fetch_some(fetch *f)
 static inline void step(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   void **slot = task->slot;
-  if (inst->op < TSR__K_LOAD)
-    task->tiles->fn[inst->op][inst->dtype](slot[inst->out], slot[inst->in[0]], slot[inst->in[1]],
-                                           slot[inst->in[2]], n, inst->scalar);
-  else
+  if (inst->op >= TSR__K_LOAD) {
     special(task, inst, at, n);
+    return;
+  }
+  const tsr__stretch span = { (int32_t)n, inst->scalar };
+  task->tiles->fn[inst->op][inst->dtype](slot[inst->out], slot[inst->in[0]], slot[inst->in[1]],
+                                         slot[inst->in[2]], span);
 }
 
 static void run_tiles(tsr__task *task, int64_t from, int64_t to)
@@ -283,8 +288,9 @@ static bool run_stretch(tsr__job *job, int part, int64_t from, int64_t to, size_
   tsr__scratch *scratch = tsr__scratch_take(run->rt, scratch_bytes(k, own));
   if (!scratch) return false;
   bump memory = { scratch->memory };
-  tsr__task task = { .job = job, .kernel = k, .program = run->program, .tiles = job->tiles,
-                     .part = &run->parts[part] };
+  tsr__task task = {
+    .job = job, .kernel = k, .program = run->program, .tiles = job->tiles, .part = &run->parts[part]
+  };
   memcpy(task.size, task.part->box.size, sizeof task.size);
   task.slot = (void **)carve(&memory, ((size_t)k->slot_count + 1) * sizeof(void *)) + 1;
   task.slot[-1] = NULL;
@@ -375,10 +381,11 @@ static tsr_status outcome(const tsr__job *job, tsr__error *error)
   if (job->failed)
     return tsr__error_set(error, TSR_ENOMEM, "no memory left for the working set of a kernel");
   if (!fault->set) return TSR_OK;
-  return tsr__error_set(error, TSR_EVALUE, "tsr_take: index %lld at position %lld of the result is "
-                        "out of range, expected %lld to %lld", (long long)fault->value,
-                        (long long)fault->position, (long long)-fault->limit,
-                        (long long)fault->limit - 1);
+  return tsr__error_set(error, TSR_EVALUE,
+                        "tsr_take: index %lld at position %lld of the result is "
+                        "out of range, expected %lld to %lld",
+                        (long long)fault->value, (long long)fault->position,
+                        (long long)-fault->limit, (long long)fault->limit - 1);
 }
 
 static void run_parallel(tsr__job *job, int64_t total)
@@ -400,8 +407,9 @@ tsr_status tsr__cpu_run(const tsr__run *run, tsr__error *error)
 {
   enum { FEW = 64 };
   cut few[FEW];
-  tsr__job job = { .run = run, .tiles = tsr__cpu_of(run->rt)->tiles, .cuts = few,
-                   .lock = PTHREAD_MUTEX_INITIALIZER };
+  tsr__job job = {
+    .run = run, .tiles = tsr__cpu_of(run->rt)->tiles, .cuts = few, .lock = PTHREAD_MUTEX_INITIALIZER
+  };
   size_t bytes = (size_t)run->part_count * sizeof(cut);
   if (run->part_count > FEW) job.cuts = tsr__new(&run->rt->heap, bytes);
   if (!job.cuts) return tsr__error_set(error, TSR_ENOMEM, "no memory left to run a kernel");

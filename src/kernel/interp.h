@@ -22,14 +22,14 @@ int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left);
 typedef struct tsr__moving {
   char *base;
   int32_t slot;
-  int32_t size;      /* bytes of an element; 0: bits */
-  bool input;        /* worth fetching ahead */
+  int32_t size; /* bytes of an element; 0: bits */
+  bool input;   /* worth fetching ahead */
 } tsr__moving;
 
 typedef struct tsr__reducing {
-  tsr__partial *to;  /* the device's, or `own` */
+  tsr__partial *to; /* the device's, or `own` */
   tsr__partial own;
-  tsr__walk walk;    /* steps: in outputs */
+  tsr__walk walk; /* steps: in outputs */
   tsr__grid grid;
 } tsr__reducing;
 
@@ -47,13 +47,13 @@ typedef struct tsr__task {
   const tsr__program *program;
   const tsr__tiles *tiles;
   const tsr__run_part *part;
-  void **slot;               /* slot[-1] is NULL */
+  void **slot;                /* slot[-1] is NULL */
   int64_t size[TSR_MAX_RANK]; /* local dims */
   tsr__moving *moving;
   int moving_count;
-  tsr__walk *loads;          /* by load */
-  tsr__reducing *reds;       /* by reduction */
-  int32_t *codes;            /* a tile of group codes */
+  tsr__walk *loads;    /* by load */
+  tsr__reducing *reds; /* by reduction */
+  int32_t *codes;      /* a tile of group codes */
   tsr__fault fault;
 } tsr__task;
 

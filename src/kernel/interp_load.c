@@ -46,33 +46,45 @@ int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left)
 
 /* ---- broadcast operands ------------------------------------------------------------------------------- */
 
-static void load_bits(uint64_t *to, int64_t at, const uint64_t *from, int64_t offset, int64_t n,
-                      bool still)
+/* A run on its way into a tile; `still`: one element, repeated. */
+typedef struct piece {
+  void *to;
+  const void *from;
+  int64_t at, offset, n; /* elements: where in the tile, where in the operand, how many */
+  int dtype;
+  bool still;
+} piece;
+
+static void load_bits(const piece *p)
 {
-  if (!still) {
-    tsr__bits_copy(to, at, from, offset, n);
+  if (!p->still) {
+    tsr__bits_copy(p->to, p->at, p->from, p->offset, p->n);
     return;
   }
-  uint64_t all = 0 - tsr__bits_get(from, offset, 1);
-  for (int64_t i = 0; i < n; i += 64)
-    tsr__bits_put(to, at + i, n - i < 64 ? (int)(n - i) : 64, all);
+  uint64_t all = 0 - tsr__bits_get(p->from, p->offset, 1);
+  for (int64_t i = 0; i < p->n; i += 64)
+    tsr__bits_put(p->to, p->at + i, p->n - i < 64 ? (int)(p->n - i) : 64, all);
 }
 
-static void load_run(void *to, int64_t at, const void *from, int64_t offset, int64_t n,
-                     size_t size, bool still)
+static void load_run(const piece *p)
 {
-  char *out = (char *)to + (size_t)at * size;
-  const char *in = (const char *)from + (size_t)offset * size;
-  if (!still) {
-    memcpy(out, in, (size_t)n * size);
+  if (p->dtype == TSR_BOOL) {
+    load_bits(p);
+    return;
+  }
+  size_t size = tsr_dtype_size((tsr_dtype)p->dtype);
+  char *out = (char *)p->to + (size_t)p->at * size;
+  const char *in = (const char *)p->from + (size_t)p->offset * size;
+  if (!p->still) {
+    memcpy(out, in, (size_t)p->n * size);
   } else if (size == 8) {
     int64_t value;
     memcpy(&value, in, 8);
-    for (int64_t i = 0; i < n; i++) memcpy(out + 8 * i, &value, 8);
+    for (int64_t i = 0; i < p->n; i++) memcpy(out + 8 * i, &value, 8);
   } else {
     int32_t value;
     memcpy(&value, in, 4);
-    for (int64_t i = 0; i < n; i++) memcpy(out + 4 * i, &value, 4);
+    for (int64_t i = 0; i < p->n; i++) memcpy(out + 4 * i, &value, 4);
   }
 }
 
@@ -80,15 +92,14 @@ void tsr__do_load(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   const tsr__loadinfo *info = &task->kernel->loads[inst->extra];
   const tsr__walk *walk = &task->loads[inst->extra];
-  const void *from = task->part->inputs[info->input]->data;
-  void *to = task->slot[inst->out];
-  bool still = walk->step[walk->rank - 1] == 0;
-  size_t size = tsr_dtype_size((tsr_dtype)inst->dtype);
-  for (int64_t i = 0, left; i < n; i += left) {
-    int64_t offset = tsr__walk_at(walk, at + i, &left);
-    if (left > n - i) left = n - i;
-    if (inst->dtype == TSR_BOOL) load_bits(to, i, from, offset, left, still);
-    else load_run(to, i, from, offset, left, size, still);
+  piece p = { .to = task->slot[inst->out],
+              .from = task->part->inputs[info->input]->data,
+              .dtype = inst->dtype,
+              .still = walk->step[walk->rank - 1] == 0 };
+  for (p.at = 0; p.at < n; p.at += p.n) {
+    p.offset = tsr__walk_at(walk, at + p.at, &p.n);
+    if (p.n > n - p.at) p.n = n - p.at;
+    load_run(&p);
   }
 }
 
@@ -117,7 +128,7 @@ static int64_t global_at(const tsr__task *task, const tsr__gnode *g, int64_t at,
   return place;
 }
 
-#define IOTA(T)                                                                            \
+#define IOTA(T) \
   for (int64_t i = 0; i < count; i++) ((T *)to)[done + i] = (T)(first + (inner == 1 ? i : 0))
 
 void tsr__do_iota(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
@@ -163,7 +174,8 @@ static int64_t table_size(const tsr__task *task, const tsr__gnode *table, int di
 }
 
 /* Wraps a negative index; one out of range is noted (the first of the run counts) and becomes 0. */
-static int64_t checked(tsr__task *task, const tsr__gnode *g, int64_t index, int64_t limit, int64_t at)
+static int64_t checked(tsr__task *task, const tsr__gnode *g, int64_t index, int64_t limit,
+                       int64_t at)
 {
   if (index >= 0 && index < limit) return index;
   if (index < 0 && index + limit >= 0) return index + limit;
@@ -173,16 +185,12 @@ static int64_t checked(tsr__task *task, const tsr__gnode *g, int64_t index, int6
   return 0;
 }
 
-static void take_elements(void *to, int64_t at, const void *table, int64_t offset, int64_t n,
-                          int dtype)
+static void take_piece(const piece *p)
 {
-  if (dtype == TSR_BOOL) load_bits(to, at, table, offset, n, false);
-  else if (n == 1 && tsr_dtype_size((tsr_dtype)dtype) == 8)
-    ((int64_t *)to)[at] = ((const int64_t *)table)[offset];
-  else if (n == 1)
-    ((int32_t *)to)[at] = ((const int32_t *)table)[offset];
-  else
-    load_run(to, at, table, offset, n, tsr_dtype_size((tsr_dtype)dtype), false);
+  size_t size = tsr_dtype_size((tsr_dtype)p->dtype);
+  if (p->n > 1 || p->dtype == TSR_BOOL) load_run(p);
+  else if (size == 8) ((int64_t *)p->to)[p->at] = ((const int64_t *)p->from)[p->offset];
+  else ((int32_t *)p->to)[p->at] = ((const int32_t *)p->from)[p->offset];
 }
 
 /* out[a, i, b] = table[a, index[i], b]: runs along b. */
@@ -208,7 +216,12 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
     int64_t b = (at + i) % inner, a = (at + i) / (inner * middle);
     left = inner - b < n - i ? inner - b : n - i;
     int64_t entry = checked(task, g, index[i], entries, at + i);
-    take_elements(to, i, from, (a * entries + entry) * inner + b, left, inst->dtype);
+    take_piece(&(piece){ .to = to,
+                         .from = from,
+                         .at = i,
+                         .n = left,
+                         .dtype = inst->dtype,
+                         .offset = (a * entries + entry) * inner + b });
   }
 }
 

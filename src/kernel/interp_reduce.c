@@ -13,9 +13,9 @@ typedef struct run {
   const tsr__redinfo *info;
   tsr__reducing *red;
   const tsr__tiles *tiles;
-  const void *x;          /* of bools: bits of the run */
-  const uint64_t *mask;   /* bits of the run, or NULL */
-  int64_t element;        /* of the outputs: the first */
+  const void *x;        /* of bools: bits of the run */
+  const uint64_t *mask; /* bits of the run, or NULL */
+  int64_t element;      /* of the outputs: the first */
   int64_t n;
 } run;
 
@@ -96,15 +96,17 @@ static void across(const run *r)
   case TSR__ACC_SQUARES:
     if (to->form != TSR__FORM_ISPREAD) across_float(r);
     else if (r->info->dtype == TSR_I32)
-      r->tiles->exact->spread_i32((tsr__int_spread *)to->data + r->element, r->x, (int)r->n, r->mask);
+      r->tiles->exact->spread_i32((tsr__int_spread *)to->data + r->element, r->x, (int)r->n,
+                                  r->mask);
     else
-      r->tiles->exact->spread_i64((tsr__int_spread *)to->data + r->element, r->x, (int)r->n, r->mask);
+      r->tiles->exact->spread_i64((tsr__int_spread *)to->data + r->element, r->x, (int)r->n,
+                                  r->mask);
     break;
   case TSR__ACC_PROD: across_prod(r); break;
   case TSR__ACC_MIN:
   case TSR__ACC_MAX:
-    r->tiles->extreme[r->info->dtype](
-        (tsr__extreme){ word, true, to->cls == TSR__ACC_MAX }, r->x, r->n, r->mask);
+    r->tiles->extreme[r->info->dtype]((tsr__extreme){ word, true, to->cls == TSR__ACC_MAX }, r->x,
+                                      r->n, r->mask);
     break;
   case TSR__ACC_ANY: *word |= count_true(r) > 0; break;
   case TSR__ACC_ALL:
@@ -161,9 +163,9 @@ static void along(const run *r)
   if (to->form == TSR__FORM_ROWS || to->form == TSR__FORM_ROWS2) {
     along_float(r);
   } else if (to->form == TSR__FORM_KEY) {
-    r->tiles->extreme[r->info->dtype](
-        (tsr__extreme){ (int64_t *)to->data + r->element, false, to->cls == TSR__ACC_MAX }, r->x,
-        r->n, r->mask);
+    r->tiles->extreme[r->info->dtype]((tsr__extreme){ (int64_t *)to->data + r->element, false,
+                                                      to->cls == TSR__ACC_MAX },
+                                      r->x, r->n, r->mask);
   } else {
     for (int64_t i = 0; i < r->n; i++)
       if (taken(r->mask, i)) add_one(r, r->element + i, i);
@@ -236,7 +238,8 @@ void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
     r.element = tsr__walk_at(walk, at + i, &r.n);
     if (r.n > n - i) r.n = n - i;
     r.mask = bits_from(mask, i, r.n, mask_room);
-    if (x) r.x = bits ? (const void *)bits_from(x, i, r.n, x_room) : (const char *)x + (size_t)i * size;
+    if (x)
+      r.x = bits ? (const void *)bits_from(x, i, r.n, x_room) : (const char *)x + (size_t)i * size;
     if (inner_kept) along(&r);
     else across(&r);
   }

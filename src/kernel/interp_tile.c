@@ -8,33 +8,38 @@
 
 #define UNUSED_3(a, b, c) ((void)(a), (void)(b), (void)(c))
 
+#define OPERANDS void *restrict out, const void *a, const void *b, const void *c, tsr__stretch span
+#define SPAN                           \
+  const int64_t n = span.n;            \
+  const unsigned scalar = span.scalar; \
+  (void)scalar
+
 /* ---- one operand ---------------------------------------------------------------------------- */
 
-#define UNARY(name, T, R, EXPRESSION)                                                         \
-  static void name(void *restrict out, const void *a, const void *b, const void *c, int64_t n, \
-                   unsigned scalar)                                                           \
-  {                                                                                           \
-    R *to = out;                                                                              \
-    const T *from = a;                                                                        \
-    UNUSED_3(b, c, scalar);                                                                   \
-    ANY_ORDER for (int64_t i = 0; i < n; i++)                                                 \
-    {                                                                                         \
-      T v = from[i];                                                                          \
-      to[i] = EXPRESSION;                                                                     \
-    }                                                                                         \
+#define UNARY(name, T, R, EXPRESSION)         \
+  static void name(OPERANDS)                  \
+  {                                           \
+    SPAN;                                     \
+    R *to = out;                              \
+    const T *from = a;                        \
+    UNUSED_3(b, c, scalar);                   \
+    ANY_ORDER for (int64_t i = 0; i < n; i++) \
+    {                                         \
+      T v = from[i];                          \
+      to[i] = EXPRESSION;                     \
+    }                                         \
   }
 
-#define COPY(name, T)                                                                         \
-  static void name(void *restrict out, const void *a, const void *b, const void *c, int64_t n, \
-                   unsigned scalar)                                                           \
-  {                                                                                           \
-    T *to = out;                                                                              \
-    const T *from = a, v = *from;                                                             \
-    UNUSED_3(b, c, scalar);                                                                   \
-    if (!scalar)                                                                              \
-      memcpy(to, from, (size_t)n * sizeof(T));                                                \
-    else                                                                                      \
-      for (int64_t i = 0; i < n; i++) to[i] = v;                                              \
+#define COPY(name, T)                                     \
+  static void name(OPERANDS)                              \
+  {                                                       \
+    SPAN;                                                 \
+    T *to = out;                                          \
+    const T *from = a, v = *from;                         \
+    UNUSED_3(b, c, scalar);                               \
+    if (!scalar) memcpy(to, from, (size_t)n * sizeof(T)); \
+    else                                                  \
+      for (int64_t i = 0; i < n; i++) to[i] = v;          \
   }
 
 COPY(copy_32, int32_t)
@@ -59,12 +64,12 @@ UNARY(floor_f64, double, double, floor(v))
 
 /* Towards zero; beyond the range the nearest end; NaN gives 0. The conversion itself only ever
  * sees values in range. `limit` is 2^31 or 2^63 as a float. */
-#define TO_INT(name, T, I, limit, least, most)             \
-  INLINE I name(T v)                                       \
-  {                                                        \
-    I whole = (I)(v >= -(limit) && v < (limit) ? v : 0);   \
-    whole = v >= (limit) ? (most) : whole;                 \
-    return v < -(limit) ? (least) : whole;                 \
+#define TO_INT(name, T, I, limit, least, most)           \
+  INLINE I name(T v)                                     \
+  {                                                      \
+    I whole = (I)(v >= -(limit) && v < (limit) ? v : 0); \
+    whole = v >= (limit) ? (most) : whole;               \
+    return v < -(limit) ? (least) : whole;               \
   }
 
 TO_INT(i32_of_f32, float, int32_t, 0x1p31f, INT32_MIN, INT32_MAX)
@@ -86,9 +91,9 @@ UNARY(to_f64_i64, int64_t, double, (double)v)
 UNARY(to_f64_f32, float, double, (double)v)
 
 #define FROM_BITS(name, T)                                                                    \
-  static void name(void *restrict out, const void *a, const void *b, const void *c, int64_t n, \
-                   unsigned scalar)                                                           \
+  static void name(OPERANDS)                                                                  \
   {                                                                                           \
+    SPAN;                                                                                     \
     T *to = out;                                                                              \
     const uint64_t *from = a;                                                                 \
     UNUSED_3(b, c, scalar);                                                                   \
@@ -106,38 +111,38 @@ FROM_BITS(to_f64_bool, double)
 
 /* ---- two operands --------------------------------------------------------------------------- */
 
-#define BINARY(name, T, R, EXPRESSION)                                                        \
-  static void name(void *restrict out, const void *a, const void *b, const void *c, int64_t n, \
-                   unsigned scalar)                                                           \
-  {                                                                                           \
-    R *to = out;                                                                              \
-    const T *x = a, *y = b;                                                                   \
-    (void)c;                                                                                  \
-    if (scalar == 2) {                                                                        \
-      const T r = *y;                                                                         \
-      ANY_ORDER for (int64_t i = 0; i < n; i++)                                               \
-      {                                                                                       \
-        T l = x[i];                                                                           \
-        to[i] = EXPRESSION;                                                                   \
-      }                                                                                       \
-    } else if (scalar == 1) {                                                                 \
-      const T l = *x;                                                                         \
-      ANY_ORDER for (int64_t i = 0; i < n; i++)                                               \
-      {                                                                                       \
-        T r = y[i];                                                                           \
-        to[i] = EXPRESSION;                                                                   \
-      }                                                                                       \
-    } else {                                                                                  \
-      ANY_ORDER for (int64_t i = 0; i < n; i++)                                               \
-      {                                                                                       \
-        T l = x[i], r = y[i];                                                                 \
-        to[i] = EXPRESSION;                                                                   \
-      }                                                                                       \
-    }                                                                                         \
+#define BINARY(name, T, R, EXPRESSION)          \
+  static void name(OPERANDS)                    \
+  {                                             \
+    SPAN;                                       \
+    R *to = out;                                \
+    const T *x = a, *y = b;                     \
+    (void)c;                                    \
+    if (scalar == 2) {                          \
+      const T r = *y;                           \
+      ANY_ORDER for (int64_t i = 0; i < n; i++) \
+      {                                         \
+        T l = x[i];                             \
+        to[i] = EXPRESSION;                     \
+      }                                         \
+    } else if (scalar == 1) {                   \
+      const T l = *x;                           \
+      ANY_ORDER for (int64_t i = 0; i < n; i++) \
+      {                                         \
+        T r = y[i];                             \
+        to[i] = EXPRESSION;                     \
+      }                                         \
+    } else {                                    \
+      ANY_ORDER for (int64_t i = 0; i < n; i++) \
+      {                                         \
+        T l = x[i], r = y[i];                   \
+        to[i] = EXPRESSION;                     \
+      }                                         \
+    }                                           \
   }
 
-#define WRAP32(l, op, r) ((int32_t)((uint32_t)(l) op (uint32_t)(r)))
-#define WRAP64(l, op, r) ((int64_t)((uint64_t)(l) op (uint64_t)(r)))
+#define WRAP32(l, op, r) ((int32_t)((uint32_t)(l)op(uint32_t)(r)))
+#define WRAP64(l, op, r) ((int64_t)((uint64_t)(l)op(uint64_t)(r)))
 
 BINARY(add_i32, int32_t, int32_t, WRAP32(l, +, r))
 BINARY(add_i64, int64_t, int64_t, WRAP64(l, +, r))
@@ -149,38 +154,38 @@ BINARY(sub_f32, float, float, l - r)
 BINARY(sub_f64, double, double, l - r)
 BINARY(mul_i32, int32_t, int32_t, WRAP32(l, *, r))
 BINARY(mul_i64, int64_t, int64_t, WRAP64(l, *, r))
-BINARY(mul_f32, float, float, l * r)
-BINARY(mul_f64, double, double, l * r)
+BINARY(mul_f32, float, float, l *r)
+BINARY(mul_f64, double, double, l *r)
 BINARY(div_f32, float, float, l / r)
 BINARY(div_f64, double, double, l / r)
 
 /* Divisors 0 and -1 take part as 1, so that nothing traps; -1 is a negation, which wraps. */
-#define INT_DIVISION(I, U, suffix)                          \
-  INLINE I floordiv_##suffix(I l, I r)                      \
-  {                                                         \
-    I by = r == 0 || r == -1 ? 1 : r;                       \
-    I whole = l / by, rest = l % by;                        \
-    if (rest != 0 && (rest < 0) != (by < 0)) whole--;       \
-    if (r == -1) whole = (I)(0 - (U)l);                     \
-    return r == 0 ? 0 : whole;                              \
-  }                                                         \
-  INLINE I mod_##suffix(I l, I r)                           \
-  {                                                         \
-    I by = r == 0 || r == -1 ? 1 : r;                       \
-    I rest = l % by;                                        \
-    if (rest != 0 && (rest < 0) != (by < 0)) rest += by;    \
-    return rest;                                            \
-  }                                                         \
+#define INT_DIVISION(I, U, suffix)                                                    \
+  INLINE I floordiv_##suffix(I l, I r)                                                \
+  {                                                                                   \
+    I by = r == 0 || r == -1 ? 1 : r;                                                 \
+    I whole = l / by, rest = l % by;                                                  \
+    if (rest != 0 && (rest < 0) != (by < 0)) whole--;                                 \
+    if (r == -1) whole = (I)(0 - (U)l);                                               \
+    return r == 0 ? 0 : whole;                                                        \
+  }                                                                                   \
+  INLINE I mod_##suffix(I l, I r)                                                     \
+  {                                                                                   \
+    I by = r == 0 || r == -1 ? 1 : r;                                                 \
+    I rest = l % by;                                                                  \
+    if (rest != 0 && (rest < 0) != (by < 0)) rest += by;                              \
+    return rest;                                                                      \
+  }                                                                                   \
   /* Wraps; a negative power is the whole part of the quotient, 0 for a base of 0. */ \
-  INLINE I pow_##suffix(I l, I r)                           \
-  {                                                         \
-    if (r < 0) return l == 1 ? 1 : l == -1 ? (r & 1 ? -1 : 1) : 0; \
-    U result = 1, base = (U)l;                              \
-    for (; r; r >>= 1) {                                    \
-      if (r & 1) result *= base;                            \
-      base *= base;                                         \
-    }                                                       \
-    return (I)result;                                       \
+  INLINE I pow_##suffix(I l, I r)                                                     \
+  {                                                                                   \
+    if (r < 0) return l == 1 ? 1 : l == -1 ? (r & 1 ? -1 : 1) : 0;                    \
+    U result = 1, base = (U)l;                                                        \
+    for (; r; r >>= 1) {                                                              \
+      if (r & 1) result *= base;                                                      \
+      base *= base;                                                                   \
+    }                                                                                 \
+    return (I)result;                                                                 \
   }
 
 INT_DIVISION(int32_t, uint32_t, whole32)
@@ -217,24 +222,24 @@ BINARY(pow_f64, double, double, pow(l, r))
 
 /* Of equal values: the bits in common tell +0 from -0. Of unordered ones: all bits of a NaN
  * joined by others are still a NaN. */
-#define FLOAT_ENDS(T, I, suffix)                                        \
-  INLINE T joined_##suffix(T l, T r)                                    \
-  {                                                                     \
-    I a, b;                                                             \
-    memcpy(&a, &l, sizeof a);                                           \
-    memcpy(&b, &r, sizeof b);                                           \
-    a |= b;                                                             \
-    memcpy(&l, &a, sizeof l);                                           \
-    return l;                                                           \
-  }                                                                     \
-  INLINE T common_##suffix(T l, T r)                                    \
-  {                                                                     \
-    I a, b;                                                             \
-    memcpy(&a, &l, sizeof a);                                           \
-    memcpy(&b, &r, sizeof b);                                           \
-    a &= b;                                                             \
-    memcpy(&l, &a, sizeof l);                                           \
-    return l;                                                           \
+#define FLOAT_ENDS(T, I, suffix)     \
+  INLINE T joined_##suffix(T l, T r) \
+  {                                  \
+    I a, b;                          \
+    memcpy(&a, &l, sizeof a);        \
+    memcpy(&b, &r, sizeof b);        \
+    a |= b;                          \
+    memcpy(&l, &a, sizeof l);        \
+    return l;                        \
+  }                                  \
+  INLINE T common_##suffix(T l, T r) \
+  {                                  \
+    I a, b;                          \
+    memcpy(&a, &l, sizeof a);        \
+    memcpy(&b, &r, sizeof b);        \
+    a &= b;                          \
+    memcpy(&l, &a, sizeof l);        \
+    return l;                        \
   }
 
 FLOAT_ENDS(float, uint32_t, f32)
@@ -246,13 +251,15 @@ BINARY(min_f32, float, float, l < r ? l : r < l ? r : joined_f32(l, r))
 BINARY(min_f64, double, double, l < r ? l : r < l ? r : joined_f64(l, r))
 BINARY(max_i32, int32_t, int32_t, l > r ? l : r)
 BINARY(max_i64, int64_t, int64_t, l > r ? l : r)
-BINARY(max_f32, float, float,
-       l > r ? l : r > l ? r : l == r ? common_f32(l, r) : joined_f32(l, r))
+BINARY(max_f32, float, float, l > r ? l : r > l ? r : l == r ? common_f32(l, r) : joined_f32(l, r))
 BINARY(max_f64, double, double,
-       l > r ? l : r > l ? r : l == r ? common_f64(l, r) : joined_f64(l, r))
+       l > r    ? l
+       : r > l  ? r
+       : l == r ? common_f64(l, r)
+                : joined_f64(l, r))
 
 /* Bits of floats, for formulas. */
-BINARY(and_i64, uint64_t, uint64_t, l & r)
+BINARY(and_i64, uint64_t, uint64_t, l &r)
 BINARY(or_i64, uint64_t, uint64_t, l | r)
 BINARY(xor_i64, uint64_t, uint64_t, l ^ r)
 BINARY(shl_i64, uint64_t, uint64_t, l << (r & 63))
@@ -261,39 +268,39 @@ BINARY(sar_i64, int64_t, int64_t, l >> (r & 63))
 
 /* ---- comparisons: bits out -------------------------------------------------------------------- */
 
-#define TO_BITS(name, T, EXPRESSION)                                                          \
-  static void name(void *restrict out, const void *a, const void *b, const void *c, int64_t n, \
-                   unsigned scalar)                                                           \
-  {                                                                                           \
-    uint64_t *to = out;                                                                       \
-    const T *x = a, *y = b;                                                                   \
-    (void)c;                                                                                  \
-    for (int64_t at = 0; at < n; at += 64) {                                                  \
-      uint8_t byte[64] = { 0 };                                                               \
-      int64_t count = n - at < 64 ? n - at : 64;                                              \
-      if (scalar == 2) {                                                                      \
-        const T r = *y;                                                                       \
-        ANY_ORDER for (int64_t i = 0; i < count; i++)                                         \
-        {                                                                                     \
-          T l = x[at + i];                                                                    \
-          byte[i] = EXPRESSION;                                                               \
-        }                                                                                     \
-      } else if (scalar == 1) {                                                               \
-        const T l = *x;                                                                       \
-        ANY_ORDER for (int64_t i = 0; i < count; i++)                                         \
-        {                                                                                     \
-          T r = y[at + i];                                                                    \
-          byte[i] = EXPRESSION;                                                               \
-        }                                                                                     \
-      } else {                                                                                \
-        ANY_ORDER for (int64_t i = 0; i < count; i++)                                         \
-        {                                                                                     \
-          T l = x[at + i], r = y[at + i];                                                     \
-          byte[i] = EXPRESSION;                                                               \
-        }                                                                                     \
-      }                                                                                       \
-      to[at / 64] = pack64(byte);                                                             \
-    }                                                                                         \
+#define TO_BITS(name, T, EXPRESSION)                  \
+  static void name(OPERANDS)                          \
+  {                                                   \
+    SPAN;                                             \
+    uint64_t *to = out;                               \
+    const T *x = a, *y = b;                           \
+    (void)c;                                          \
+    for (int64_t at = 0; at < n; at += 64) {          \
+      uint8_t byte[64] = { 0 };                       \
+      int64_t count = n - at < 64 ? n - at : 64;      \
+      if (scalar == 2) {                              \
+        const T r = *y;                               \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) \
+        {                                             \
+          T l = x[at + i];                            \
+          byte[i] = EXPRESSION;                       \
+        }                                             \
+      } else if (scalar == 1) {                       \
+        const T l = *x;                               \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) \
+        {                                             \
+          T r = y[at + i];                            \
+          byte[i] = EXPRESSION;                       \
+        }                                             \
+      } else {                                        \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) \
+        {                                             \
+          T l = x[at + i], r = y[at + i];             \
+          byte[i] = EXPRESSION;                       \
+        }                                             \
+      }                                               \
+      to[at / 64] = pack64(byte);                     \
+    }                                                 \
   }
 
 #ifdef TILE_AVX512
@@ -315,37 +322,37 @@ BINARY(sar_i64, int64_t, int64_t, l >> (r & 63))
 #define CMP512_i32(l, r, float_p, int_p) _mm512_cmp_epi32_mask(l, r, int_p)
 
 /* A vector's answers are one or two bytes of the result. */
-#define COMPARE_ONE(name, T, s, M, float_p, int_p)                                            \
-  static void name##_##s(void *restrict out, const void *a, const void *b, const void *c,     \
-                         int64_t n, unsigned scalar)                                          \
-  {                                                                                           \
-    enum { LANES = 64 / sizeof(T) };                                                          \
-    const T *x = a, *y = b;                                                                   \
-    M *to = out;                                                                              \
-    (void)c;                                                                                  \
-    V512_##s l = ONE_##s(*x), r = ONE_##s(*y);                                                \
-    int64_t whole = n - n % LANES;                                                            \
-    for (int64_t i = 0; i < whole; i += LANES) {                                              \
-      if (scalar != 1) l = M512_##s(x + i, ~0u);                                              \
-      if (scalar != 2) r = M512_##s(y + i, ~0u);                                              \
-      to[i / LANES] = (M)CMP512_##s(l, r, float_p, int_p);                                    \
-    }                                                                                         \
-    if (whole == n) return;                                                                   \
-    unsigned some = (1u << (n - whole)) - 1;                                                  \
-    if (scalar != 1) l = M512_##s(x + whole, some);                                           \
-    if (scalar != 2) r = M512_##s(y + whole, some);                                           \
-    to[whole / LANES] = (M)CMP512_##s(l, r, float_p, int_p);                                  \
+#define COMPARE_ONE(name, T, s, M, float_p, int_p)           \
+  static void name##_##s(OPERANDS)                           \
+  {                                                          \
+    SPAN;                                                    \
+    enum { LANES = 64 / sizeof(T) };                         \
+    const T *x = a, *y = b;                                  \
+    M *to = out;                                             \
+    (void)c;                                                 \
+    V512_##s l = ONE_##s(*x), r = ONE_##s(*y);               \
+    int64_t whole = n - n % LANES;                           \
+    for (int64_t i = 0; i < whole; i += LANES) {             \
+      if (scalar != 1) l = M512_##s(x + i, ~0u);             \
+      if (scalar != 2) r = M512_##s(y + i, ~0u);             \
+      to[i / LANES] = (M)CMP512_##s(l, r, float_p, int_p);   \
+    }                                                        \
+    if (whole == n) return;                                  \
+    unsigned some = (1u << (n - whole)) - 1;                 \
+    if (scalar != 1) l = M512_##s(x + whole, some);          \
+    if (scalar != 2) r = M512_##s(y + whole, some);          \
+    to[whole / LANES] = (M)CMP512_##s(l, r, float_p, int_p); \
   }
-#define COMPARE(name, OP, float_p, int_p)                    \
-  COMPARE_ONE(name, int32_t, i32, uint16_t, float_p, int_p)  \
-  COMPARE_ONE(name, int64_t, i64, uint8_t, float_p, int_p)   \
-  COMPARE_ONE(name, float, f32, uint16_t, float_p, int_p)    \
+#define COMPARE(name, OP, float_p, int_p)                   \
+  COMPARE_ONE(name, int32_t, i32, uint16_t, float_p, int_p) \
+  COMPARE_ONE(name, int64_t, i64, uint8_t, float_p, int_p)  \
+  COMPARE_ONE(name, float, f32, uint16_t, float_p, int_p)   \
   COMPARE_ONE(name, double, f64, uint8_t, float_p, int_p)
 #else
-#define COMPARE(name, OP, float_p, int_p)   \
-  TO_BITS(name##_i32, int32_t, (l OP r))      \
-  TO_BITS(name##_i64, int64_t, (l OP r))      \
-  TO_BITS(name##_f32, float, (l OP r))        \
+#define COMPARE(name, OP, float_p, int_p) \
+  TO_BITS(name##_i32, int32_t, (l OP r))  \
+  TO_BITS(name##_i64, int64_t, (l OP r))  \
+  TO_BITS(name##_f32, float, (l OP r))    \
   TO_BITS(name##_f64, double, (l OP r))
 #endif
 
@@ -366,14 +373,14 @@ OVERFLOWS(mulovf_i32, int32_t, __builtin_mul_overflow)
 OVERFLOWS(mulovf_i64, int64_t, __builtin_mul_overflow)
 
 /* Tests of one operand are comparisons with itself or with zero. */
-#define TEST_ONE(name, T, by, other, s)                                                       \
-  static void name(void *restrict out, const void *a, const void *b, const void *c, int64_t n, \
-                   unsigned scalar)                                                           \
-  {                                                                                           \
-    const T zero = 0;                                                                         \
-    UNUSED_3(b, c, scalar);                                                                   \
-    (void)zero;                                                                               \
-    by(out, a, other, NULL, n, s);                                                            \
+#define TEST_ONE(name, T, by, other, s)                       \
+  static void name(OPERANDS)                                  \
+  {                                                           \
+    SPAN;                                                     \
+    const T zero = 0;                                         \
+    UNUSED_3(b, c, scalar);                                   \
+    (void)zero;                                               \
+    by(out, a, other, NULL, (tsr__stretch){ (int32_t)n, s }); \
   }
 
 TEST_ONE(isnan_f32, float, ne_f32, a, 0)
@@ -385,14 +392,14 @@ TEST_ONE(to_bool_f64, double, ne_f64, &zero, 2)
 
 /* ---- bits ------------------------------------------------------------------------------------- */
 
-#define LOGIC(name, EXPRESSION)                                                               \
-  static void name(void *restrict out, const void *a, const void *b, const void *c, int64_t n, \
-                   unsigned scalar)                                                           \
-  {                                                                                           \
-    uint64_t *to = out;                                                                       \
-    const uint64_t *x = a, *y = b;                                                            \
-    UNUSED_3(c, scalar, y);                                                                   \
-    ANY_ORDER for (int64_t i = 0; i < (n + 63) / 64; i++) to[i] = EXPRESSION;                 \
+#define LOGIC(name, EXPRESSION)                                               \
+  static void name(OPERANDS)                                                  \
+  {                                                                           \
+    SPAN;                                                                     \
+    uint64_t *to = out;                                                       \
+    const uint64_t *x = a, *y = b;                                            \
+    UNUSED_3(c, scalar, y);                                                   \
+    ANY_ORDER for (int64_t i = 0; i < (n + 63) / 64; i++) to[i] = EXPRESSION; \
   }
 
 LOGIC(copy_bool, x[i])
@@ -407,9 +414,9 @@ LOGIC(gt_bool, x[i] & ~y[i])
 LOGIC(ge_bool, x[i] | ~y[i])
 
 /* One bool for a whole tile. */
-static void spread_bool(void *restrict out, const void *a, const void *b, const void *c, int64_t n,
-                        unsigned scalar)
+static void spread_bool(OPERANDS)
 {
+  SPAN;
   uint64_t *to = out, all = 0 - (*(const uint64_t *)a & 1);
   (void)n;
   UNUSED_3(b, c, scalar);
@@ -418,66 +425,65 @@ static void spread_bool(void *restrict out, const void *a, const void *b, const 
 
 /* ---- three operands ------------------------------------------------------------------------------ */
 
-static void where_bool(void *restrict out, const void *a, const void *b, const void *c, int64_t n,
-                       unsigned scalar)
+static void where_bool(OPERANDS)
 {
+  SPAN;
   uint64_t *to = out;
   const uint64_t *bits = a, *x = b, *y = c;
   (void)scalar;
-  ANY_ORDER for (int64_t i = 0; i < (n + 63) / 64; i++) to[i] = (bits[i] & x[i]) | (~bits[i] & y[i]);
+  ANY_ORDER for (int64_t i = 0; i < (n + 63) / 64; i++) to[i] =
+      (bits[i] & x[i]) | (~bits[i] & y[i]);
 }
 
 /* Elements are chosen as integers of their size: 32 or 64 bits. */
 #ifdef TILE_AVX512
-#define WHERE(name, T, s, M)                                                                  \
-  static void name(void *restrict out, const void *a, const void *b, const void *c, int64_t n, \
-                   unsigned scalar)                                                           \
-  {                                                                                           \
-    enum { LANES = 64 / sizeof(T) };                                                          \
-    T *to = out;                                                                              \
-    const T *x = b, *y = c;                                                                   \
-    const M *bits = a;                                                                        \
-    __m512i l = ONE_##s(*x), r = ONE_##s(*y);                                                 \
-    int64_t whole = n - n % LANES;                                                            \
-    for (int64_t i = 0; i < whole; i += LANES) {                                              \
-      if (!(scalar & 2)) l = M512_##s(x + i, ~0u);                                            \
-      if (!(scalar & 4)) r = M512_##s(y + i, ~0u);                                            \
-      _mm512_storeu_si512(to + i, _mm512_mask_blend_ep##s(bits[i / LANES], r, l));            \
-    }                                                                                         \
-    if (whole == n) return;                                                                   \
-    unsigned some = (1u << (n - whole)) - 1;                                                  \
-    if (!(scalar & 2)) l = M512_##s(x + whole, some);                                         \
-    if (!(scalar & 4)) r = M512_##s(y + whole, some);                                         \
-    _mm512_mask_storeu_ep##s(to + whole, (M)some,                                             \
-                             _mm512_mask_blend_ep##s(bits[whole / LANES], r, l));             \
+#define WHERE(name, T, s, M)                                                       \
+  static void name(OPERANDS)                                                       \
+  {                                                                                \
+    SPAN;                                                                          \
+    enum { LANES = 64 / sizeof(T) };                                               \
+    T *to = out;                                                                   \
+    const T *x = b, *y = c;                                                        \
+    const M *bits = a;                                                             \
+    __m512i l = ONE_##s(*x), r = ONE_##s(*y);                                      \
+    int64_t whole = n - n % LANES;                                                 \
+    for (int64_t i = 0; i < whole; i += LANES) {                                   \
+      if (!(scalar & 2)) l = M512_##s(x + i, ~0u);                                 \
+      if (!(scalar & 4)) r = M512_##s(y + i, ~0u);                                 \
+      _mm512_storeu_si512(to + i, _mm512_mask_blend_ep##s(bits[i / LANES], r, l)); \
+    }                                                                              \
+    if (whole == n) return;                                                        \
+    unsigned some = (1u << (n - whole)) - 1;                                       \
+    if (!(scalar & 2)) l = M512_##s(x + whole, some);                              \
+    if (!(scalar & 4)) r = M512_##s(y + whole, some);                              \
+    _mm512_mask_storeu_ep##s(to + whole, (M)some,                                  \
+                             _mm512_mask_blend_ep##s(bits[whole / LANES], r, l));  \
   }
 #else
-#define WHERE(name, T, s, M)                                                                  \
-  static void name(void *restrict out, const void *a, const void *b, const void *c, int64_t n, \
-                   unsigned scalar)                                                           \
-  {                                                                                           \
-    T *to = out;                                                                              \
-    const T *x = b, *y = c;                                                                   \
-    const uint64_t *words = a;                                                                \
-    for (int64_t at = 0; at < n; at += 64) {                                                  \
-      const uint64_t bits = words[at / 64];                                                   \
-      int64_t count = n - at < 64 ? n - at : 64;                                              \
-      if (scalar & 2 && scalar & 4) {                                                         \
-        const T l = *x, r = *y;                                                               \
-        ANY_ORDER for (int64_t i = 0; i < count; i++) to[at + i] = bits >> i & 1 ? l : r;     \
-      } else if (scalar & 2) {                                                                \
-        const T l = *x;                                                                       \
-        ANY_ORDER for (int64_t i = 0; i < count; i++)                                         \
-          to[at + i] = bits >> i & 1 ? l : y[at + i];                                         \
-      } else if (scalar & 4) {                                                                \
-        const T r = *y;                                                                       \
-        ANY_ORDER for (int64_t i = 0; i < count; i++)                                         \
-          to[at + i] = bits >> i & 1 ? x[at + i] : r;                                         \
-      } else {                                                                                \
-        ANY_ORDER for (int64_t i = 0; i < count; i++)                                         \
-          to[at + i] = bits >> i & 1 ? x[at + i] : y[at + i];                                 \
-      }                                                                                       \
-    }                                                                                         \
+#define WHERE(name, T, s, M)                                                                      \
+  static void name(OPERANDS)                                                                      \
+  {                                                                                               \
+    SPAN;                                                                                         \
+    T *to = out;                                                                                  \
+    const T *x = b, *y = c;                                                                       \
+    const uint64_t *words = a;                                                                    \
+    for (int64_t at = 0; at < n; at += 64) {                                                      \
+      const uint64_t bits = words[at / 64];                                                       \
+      int64_t count = n - at < 64 ? n - at : 64;                                                  \
+      if (scalar & 2 && scalar & 4) {                                                             \
+        const T l = *x, r = *y;                                                                   \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) to[at + i] = bits >> i & 1 ? l : r;         \
+      } else if (scalar & 2) {                                                                    \
+        const T l = *x;                                                                           \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) to[at + i] = bits >> i & 1 ? l : y[at + i]; \
+      } else if (scalar & 4) {                                                                    \
+        const T r = *y;                                                                           \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) to[at + i] = bits >> i & 1 ? x[at + i] : r; \
+      } else {                                                                                    \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) to[at + i] =                                \
+            bits >> i & 1 ? x[at + i] : y[at + i];                                                \
+      }                                                                                           \
+    }                                                                                             \
   }
 #endif
 
@@ -486,9 +492,9 @@ WHERE(where_64, int64_t, i64, uint8_t)
 
 /* The product of the first two may be taken in any order; without hardware libm's is exact. */
 #define FMA(name, T, fused)                                                                   \
-  static void name(void *restrict out, const void *a, const void *b, const void *c, int64_t n, \
-                   unsigned scalar)                                                           \
+  static void name(OPERANDS)                                                                  \
   {                                                                                           \
+    SPAN;                                                                                     \
     const T *x = a, *y = b, *z = c;                                                           \
     T *to = out;                                                                              \
     const T x0 = *x, y0 = *y, z0 = *z;                                                        \
@@ -524,13 +530,21 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_ISNAN] = { REAL(isnan) },
   [TSR__K_NOT] = { [TSR_BOOL] = not_bool },
   [TSR__K_TO_BOOL] = { [TSR_BOOL] = copy_bool, WHOLE(to_bool), REAL(to_bool) },
-  [TSR__K_TO_I32] = { [TSR_BOOL] = to_i32_bool, [TSR_I32] = copy_32, [TSR_I64] = to_i32_i64,
+  [TSR__K_TO_I32] = { [TSR_BOOL] = to_i32_bool,
+                      [TSR_I32] = copy_32,
+                      [TSR_I64] = to_i32_i64,
                       REAL(to_i32) },
-  [TSR__K_TO_I64] = { [TSR_BOOL] = to_i64_bool, [TSR_I32] = to_i64_i32, [TSR_I64] = copy_64,
+  [TSR__K_TO_I64] = { [TSR_BOOL] = to_i64_bool,
+                      [TSR_I32] = to_i64_i32,
+                      [TSR_I64] = copy_64,
                       REAL(to_i64) },
-  [TSR__K_TO_F32] = { [TSR_BOOL] = to_f32_bool, WHOLE(to_f32), [TSR_F32] = copy_32,
+  [TSR__K_TO_F32] = { [TSR_BOOL] = to_f32_bool,
+                      WHOLE(to_f32),
+                      [TSR_F32] = copy_32,
                       [TSR_F64] = to_f32_f64 },
-  [TSR__K_TO_F64] = { [TSR_BOOL] = to_f64_bool, WHOLE(to_f64), [TSR_F32] = to_f64_f32,
+  [TSR__K_TO_F64] = { [TSR_BOOL] = to_f64_bool,
+                      WHOLE(to_f64),
+                      [TSR_F32] = to_f64_f32,
                       [TSR_F64] = copy_64 },
   [TSR__K_ADD] = { [TSR_BOOL] = or_bool, WHOLE(add), REAL(add) },
   [TSR__K_SUB] = { [TSR_BOOL] = xor_bool, WHOLE(sub), REAL(sub) },
@@ -567,10 +581,14 @@ const tsr__tiles TILES(tiles) = {
   .isa = TSR__ISA_TEXT(TSR__ISA),
   .exact = &TILES(exact_ops),
   .fn = functions,
-  .extreme = { [TSR_I32] = TILES(extreme_i32), [TSR_I64] = TILES(extreme_i64),
-               [TSR_F32] = TILES(extreme_f32), [TSR_F64] = TILES(extreme_f64) },
+  .extreme = { [TSR_I32] = TILES(extreme_i32),
+               [TSR_I64] = TILES(extreme_i64),
+               [TSR_F32] = TILES(extreme_f32),
+               [TSR_F64] = TILES(extreme_f64) },
   .uniform_f64 = TILES(uniform_f64),
   .uniform_f32 = TILES(uniform_f32),
-  .search = { [TSR_I32] = TILES(search_i32), [TSR_I64] = TILES(search_i64),
-              [TSR_F32] = TILES(search_f32), [TSR_F64] = TILES(search_f64) },
+  .search = { [TSR_I32] = TILES(search_i32),
+              [TSR_I64] = TILES(search_i64),
+              [TSR_F32] = TILES(search_f32),
+              [TSR_F64] = TILES(search_f64) },
 };

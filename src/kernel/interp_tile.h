@@ -10,10 +10,15 @@
 #include "kernel/exact_tile.h"
 #include "kernel/kir.h"
 
-/* out[i] = op(a[i], b[i], c[i]) for i < n. Bit k of `scalar`: operand k is one element, used for
- * all. Bools are bits and never scalar. `out` overlaps no operand. */
-typedef void tsr__tile_fn(void *restrict out, const void *a, const void *b, const void *c, int64_t n,
-                          unsigned scalar);
+/* How many elements; bit k of `scalar`: operand k is one element, used for all. */
+typedef struct tsr__stretch {
+  int32_t n;
+  uint32_t scalar;
+} tsr__stretch;
+
+/* out[i] = op(a[i], b[i], c[i]). Bools are bits and never scalar. `out` overlaps no operand. */
+typedef void tsr__tile_fn(void *restrict out, const void *a, const void *b, const void *c,
+                          tsr__stretch span);
 
 enum { TSR__DTYPES = TSR_F64 + 1 };
 

@@ -52,7 +52,8 @@ int tsr__kbuild_slot(tsr__kbuild *b, int kind, tsr_dtype dtype, int index)
 {
   if (!room(b, &b->slots, &b->slot_cap, b->slot_count, sizeof *b->slots)) return 0;
   bool cell = kind == TSR__SLOT_CONST || kind == TSR__SLOT_PARAM || kind == TSR__SLOT_TEMP;
-  b->slots[b->slot_count] = (tsr__slotinfo){ .kind = (uint8_t)kind, .dtype = (uint8_t)dtype,
+  b->slots[b->slot_count] = (tsr__slotinfo){ .kind = (uint8_t)kind,
+                                             .dtype = (uint8_t)dtype,
                                              .index = index,
                                              .uniform = cell ? b->uniform_count++ : -1 };
   return (int)b->slot_count++;
@@ -110,10 +111,14 @@ void tsr__kbuild_inst(tsr__kbuild *b, bool uniform, tsr__inst inst)
 }
 
 tsr__kval tsr__kbuild_op(tsr__kbuild *b, tsr__kop op, tsr_dtype dtype, tsr_dtype result,
-                         const tsr__kval *in, int count)
+                         const tsr__kval *in)
 {
-  tsr__inst inst = { .op = (uint8_t)op, .dtype = (uint8_t)dtype, .count = (uint8_t)count,
-                     .in = { -1, -1, -1 }, .extra = -1 };
+  int count = tsr__kop_counts[op];
+  tsr__inst inst = { .op = (uint8_t)op,
+                     .dtype = (uint8_t)dtype,
+                     .count = (uint8_t)count,
+                     .in = { -1, -1, -1 },
+                     .extra = -1 };
   bool uniform = true;
   for (int i = 0; i < count; i++) {
     inst.in[i] = in[i].slot;
@@ -125,7 +130,7 @@ tsr__kval tsr__kbuild_op(tsr__kbuild *b, tsr__kop op, tsr_dtype dtype, tsr_dtype
   tsr__kbuild_inst(b, uniform, inst);
   tsr__kval value = { inst.out, uniform, (uint8_t)result };
   if (uniform && result == TSR_BOOL && op != TSR__K_SPREAD)
-    return tsr__kbuild_op(b, TSR__K_SPREAD, TSR_BOOL, TSR_BOOL, &value, 1);
+    return tsr__kbuild_op(b, TSR__K_SPREAD, TSR_BOOL, TSR_BOOL, &value);
   return value;
 }
 

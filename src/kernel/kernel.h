@@ -23,7 +23,7 @@ typedef struct tsr__buffer {
   tsr_release_fn release; /* adopted memory: called instead of giving back to the pool */
   void *user;
   tsr_runtime *rt;
-  bool adopted;           /* the memory is not the pool's, whether or not `release` is set */
+  bool adopted; /* the memory is not the pool's, whether or not `release` is set */
 } tsr__buffer;
 
 /* Bytes that `count` elements take on a device. */
@@ -31,8 +31,8 @@ size_t tsr__device_bytes(tsr_dtype dtype, int64_t count);
 
 /* What moved between the pools of different devices. */
 typedef struct tsr__traffic {
-  int64_t bytes;    /* all, escapes included; counted by the copy routine itself */
-  int64_t escapes;  /* of them: bytes of sums that did not fit their fixed part */
+  int64_t bytes;   /* all, escapes included; counted by the copy routine itself */
+  int64_t escapes; /* of them: bytes of sums that did not fit their fixed part */
 } tsr__traffic;
 
 /* A strided box of elements to copy: `size` of each dim from `from_start` of a dense array of
@@ -49,19 +49,21 @@ typedef struct tsr__kernel tsr__kernel; /* immutable once built */
 
 /* What execute/ must know of a kernel: which nodes of the program it reads and makes. */
 typedef struct tsr__kernel_io {
-  int domain;                /* the node whose shape and sharding the loop runs over */
+  int domain; /* the node whose shape and sharding the loop runs over */
   int input_count, output_count, accum_count, program_insts;
-  const int *inputs;         /* nodes whose values it loads */
-  const int *outputs;        /* nodes it stores */
-  const int *accums;         /* indices into the schedule's accums */
+  const int *inputs;  /* nodes whose values it loads */
+  const int *outputs; /* nodes it stores */
+  const int *accums;  /* indices into the schedule's accums */
 } tsr__kernel_io;
 
 enum tsr__step_kind {
-  TSR__STEP_KERNEL,   /* run `kernel` on all local devices */
-  TSR__STEP_COMBINE,  /* combine the accums of `first .. first + count - 1` over their mesh axes and
+  TSR__STEP_KERNEL,  /* run `kernel` on all local devices */
+  TSR__STEP_COMBINE, /* combine the accums of `first .. first + count - 1` over their mesh axes and
                          finalise the reduction nodes that use them; one collective an axes mask */
-  TSR__STEP_RESHARD,  /* `node` gets its operand's elements in its own sharding */
-  TSR__STEP_COMPACT, TSR__STEP_FIRSTN, TSR__STEP_REBALANCE /* run-time sizes: `node` */
+  TSR__STEP_RESHARD, /* `node` gets its operand's elements in its own sharding */
+  TSR__STEP_COMPACT,
+  TSR__STEP_FIRSTN,
+  TSR__STEP_REBALANCE /* run-time sizes: `node` */
 };
 
 typedef struct tsr__step {
@@ -76,9 +78,9 @@ typedef struct tsr__schedule {
   tsr__heap *heap;
   tsr__step *steps;
   int step_count;
-  tsr__accum *accums;      /* as tsr__accums, ordered so that each COMBINE's are together */
+  tsr__accum *accums; /* as tsr__accums, ordered so that each COMBINE's are together */
   int accum_count;
-  int *final_main, *final_count; /* a reduction node's accums, by node; -1 = none */
+  int *final_main, *final_count;         /* a reduction node's accums, by node; -1 = none */
   int node_count, step_room, accum_room; /* of the program; sizes of the lists above */
 } tsr__schedule;
 
@@ -101,18 +103,18 @@ typedef struct tsr__partial tsr__partial;
 /* One device's share of a kernel run. */
 typedef struct tsr__run_part {
   int device, position;
-  tsr_box box;               /* the device's part of the domain; ragged: start of dim 0 is its offset */
-  tsr__buffer *const *inputs;     /* as io.inputs */
-  tsr__buffer *const *outputs;    /* as io.outputs; bytes allocated by execute/ */
-  tsr__partial *const *partials;  /* as io.accums */
+  tsr_box box; /* the device's part of the domain; ragged: start of dim 0 is its offset */
+  tsr__buffer *const *inputs;    /* as io.inputs */
+  tsr__buffer *const *outputs;   /* as io.outputs; bytes allocated by execute/ */
+  tsr__partial *const *partials; /* as io.accums */
 } tsr__run_part;
 
 typedef struct tsr__run {
   tsr_runtime *rt;
-  const tsr__program *program;   /* partitioned; params bound */
+  const tsr__program *program; /* partitioned; params bound */
   const tsr__schedule *schedule;
   const tsr__kernel *kernel;
-  int part_count;                /* addressable devices */
+  int part_count; /* addressable devices */
   const tsr__run_part *parts;
 } tsr__run;
 
@@ -122,15 +124,15 @@ typedef struct tsr__combine {
   const tsr__program *program;
   const tsr__schedule *schedule;
   int member_count;
-  const int *devices;                    /* a device a member */
+  const int *devices; /* a device a member */
   int accum_count;
-  const int *accums;                     /* accums that travel together */
-  tsr__partial *const *const *partials;  /* [member][accum] */
+  const int *accums;                    /* accums that travel together */
+  tsr__partial *const *const *partials; /* [member][accum] */
   int final_count;
-  const int *finals;                     /* reduction nodes to finalise */
-  tsr__buffer *const *const *outputs;    /* [member][final] */
-  const int64_t *out_counts;             /* [final]: local output elements */
-  const int64_t *populations;            /* [final]: number of elements reduced into each output when no
+  const int *finals;                  /* reduction nodes to finalise */
+  tsr__buffer *const *const *outputs; /* [member][final] */
+  const int64_t *out_counts;          /* [final]: local output elements */
+  const int64_t *populations; /* [final]: number of elements reduced into each output when no
                                             mask or group says otherwise */
 } tsr__combine;
 
@@ -169,12 +171,12 @@ tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, void *data, size_t b
 /* The devices of a runtime (slot TSR__SLOT_DEVICES). */
 typedef struct tsr__devices {
   const tsr__device_ops *ops;
-  int count;           /* addressable devices */
-  int first;           /* id of the first of them */
-  tsr__pool **pools;   /* one each */
+  int count;         /* addressable devices */
+  int first;         /* id of the first of them */
+  tsr__pool **pools; /* one each */
 } tsr__devices;
 
-tsr_status tsr__devices_install(tsr_runtime *rt);   /* after the topology's */
+tsr_status tsr__devices_install(tsr_runtime *rt); /* after the topology's */
 tsr__devices *tsr__devices_of(const tsr_runtime *rt);
 
 #endif

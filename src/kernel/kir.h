@@ -14,52 +14,57 @@
 
 /* Instructions: X(enumerator, name, operands). Those before LOAD are pure functions of their
  * operands' elements and have a tile function for each dtype they make sense for. */
-#define TSR__KOP_MAP(X)                                                                   \
-  X(COPY, "copy", 1) X(SPREAD, "spread", 1) X(NEG, "neg", 1) X(ABS, "abs", 1)             \
-  X(SQRT, "sqrt", 1) X(RINT, "rint", 1) X(FLOOR, "floor", 1) X(ISNAN, "isnan", 1)         \
-  X(NOT, "not", 1) X(TO_BOOL, "to_bool", 1) X(TO_I32, "to_i32", 1)                        \
-  X(TO_I64, "to_i64", 1) X(TO_F32, "to_f32", 1) X(TO_F64, "to_f64", 1)                    \
-  X(ADD, "add", 2) X(SUB, "sub", 2) X(MUL, "mul", 2) X(DIV, "div", 2)                     \
-  X(FLOORDIV, "floordiv", 2) X(MOD, "mod", 2) X(POW, "pow", 2) X(MIN, "min", 2)           \
-  X(MAX, "max", 2) X(EQ, "eq", 2) X(NE, "ne", 2) X(LT, "lt", 2) X(LE, "le", 2)            \
-  X(GT, "gt", 2) X(GE, "ge", 2) X(AND, "and", 2) X(OR, "or", 2) X(XOR, "xor", 2)          \
-  X(ANDNOT, "andnot", 2) X(ADDOVF, "addovf", 2) X(SUBOVF, "subovf", 2)                    \
-  X(MULOVF, "mulovf", 2) X(SHL, "shl", 2) X(SHR, "shr", 2) X(SAR, "sar", 2)               \
-  X(WHERE, "where", 3) X(FMA, "fma", 3)                                                   \
-  X(LOAD, "load", 0) X(IOTA, "iota", 0) X(UNIFORM, "uniform", 0) X(TAKE, "take", 1)       \
-  X(SEARCH, "search", 1) X(REDUCE, "reduce", 3)
+/* clang-format off */
+#define TSR__KOP_MAP(X)                                                                            \
+  X(COPY, "copy", 1)                                                                               \
+  X(SPREAD, "spread", 1)                                                                           \
+  X(NEG, "neg", 1)                                                                                 \
+  X(ABS, "abs", 1) X(SQRT, "sqrt", 1) X(RINT, "rint", 1) X(FLOOR, "floor", 1) X(ISNAN, "isnan", 1) \
+      X(NOT, "not", 1) X(TO_BOOL, "to_bool", 1) X(TO_I32, "to_i32", 1) X(TO_I64, "to_i64", 1)      \
+          X(TO_F32, "to_f32", 1) X(TO_F64, "to_f64", 1) X(ADD, "add", 2) X(SUB, "sub", 2)          \
+              X(MUL, "mul", 2) X(DIV, "div", 2) X(FLOORDIV, "floordiv", 2) X(MOD, "mod", 2)        \
+                  X(POW, "pow", 2) X(MIN, "min", 2) X(MAX, "max", 2) X(EQ, "eq", 2) X(NE, "ne", 2) \
+                      X(LT, "lt", 2) X(LE, "le", 2) X(GT, "gt", 2) X(GE, "ge", 2) X(AND, "and", 2) \
+                          X(OR, "or", 2) X(XOR, "xor", 2) X(ANDNOT, "andnot", 2)                   \
+                              X(ADDOVF, "addovf", 2) X(SUBOVF, "subovf", 2) X(MULOVF, "mulovf", 2) \
+                                  X(SHL, "shl", 2) X(SHR, "shr", 2) X(SAR, "sar", 2)               \
+                                      X(WHERE, "where", 3) X(FMA, "fma", 3) X(LOAD, "load", 0)     \
+                                          X(IOTA, "iota", 0) X(UNIFORM, "uniform", 0)              \
+                                              X(TAKE, "take", 1) X(SEARCH, "search", 1)            \
+                                                  X(REDUCE, "reduce", 3)
+/* clang-format on */
 
 typedef enum tsr__kop {
 #define TSR__KOP_ENUM(id, name, count) TSR__K_##id,
   TSR__KOP_MAP(TSR__KOP_ENUM)
 #undef TSR__KOP_ENUM
-  TSR__K_COUNT
+      TSR__K_COUNT
 } tsr__kop;
 
 typedef struct tsr__inst {
-  uint8_t op;      /* tsr__kop */
-  uint8_t dtype;   /* of the operands (where: of the values; iota, uniform, load: of the result) */
-  uint8_t scalar;  /* bit i: operand i is one value for all elements (never for bools) */
-  uint8_t count;   /* operands */
-  int32_t out;     /* slot; -1 = none */
-  int32_t in[3];   /* slots; -1 = none */
-  int32_t extra;   /* load, iota, uniform, take, search, reduce: index into its list */
+  uint8_t op;     /* tsr__kop */
+  uint8_t dtype;  /* of the operands (where: of the values; iota, uniform, load: of the result) */
+  uint8_t scalar; /* bit i: operand i is one value for all elements (never for bools) */
+  uint8_t count;  /* operands */
+  int32_t out;    /* slot; -1 = none */
+  int32_t in[3];  /* slots; -1 = none */
+  int32_t extra;  /* load, iota, uniform, take, search, reduce: index into its list */
 } tsr__inst;
 
 enum tsr__slot_kind {
-  TSR__SLOT_REG,       /* index: which register */
-  TSR__SLOT_INPUT,     /* index: into io.inputs; as many elements as the domain */
-  TSR__SLOT_OUTPUT,    /* index: into io.outputs */
-  TSR__SLOT_ONE,       /* index: into io.inputs; one element */
-  TSR__SLOT_PARAM,     /* index: into program->params, converted to the slot's dtype */
-  TSR__SLOT_CONST,     /* index: into consts */
-  TSR__SLOT_TEMP       /* uniform computed by the prologue */
+  TSR__SLOT_REG,    /* index: which register */
+  TSR__SLOT_INPUT,  /* index: into io.inputs; as many elements as the domain */
+  TSR__SLOT_OUTPUT, /* index: into io.outputs */
+  TSR__SLOT_ONE,    /* index: into io.inputs; one element */
+  TSR__SLOT_PARAM,  /* index: into program->params, converted to the slot's dtype */
+  TSR__SLOT_CONST,  /* index: into consts */
+  TSR__SLOT_TEMP    /* uniform computed by the prologue */
 };
 
 typedef struct tsr__slotinfo {
   uint8_t kind, dtype;
   int32_t index;
-  int32_t uniform;     /* PARAM, CONST, TEMP: which uniform cell holds it */
+  int32_t uniform; /* PARAM, CONST, TEMP: which uniform cell holds it */
 } tsr__slotinfo;
 
 /* An operand that does not lie like the domain: bit d of `flat` = it does not vary along dim d. */
@@ -70,21 +75,21 @@ typedef struct tsr__loadinfo {
 
 /* What the instructions with more than operands need beside them. */
 typedef struct tsr__sourceinfo {
-  int32_t node;     /* of the program: iota, uniform, take, search */
-  int32_t input;    /* take, search: the table */
-  int32_t dim;      /* iota; take: the table's dim = first dim of the indices in the result */
-  int32_t span;     /* take: number of dims of the indices */
+  int32_t node;  /* of the program: iota, uniform, take, search */
+  int32_t input; /* take, search: the table */
+  int32_t dim;   /* iota; take: the table's dim = first dim of the indices in the result */
+  int32_t span;  /* take: number of dims of the indices */
 } tsr__sourceinfo;
 
 /* One reduction of the kernel. */
 typedef struct tsr__redinfo {
-  int32_t accum;         /* index into the schedule's accums */
+  int32_t accum;              /* index into the schedule's accums */
   int32_t value, mask, codes; /* slots; -1 = none */
-  uint8_t cls, dtype;    /* dtype: of the value slot; codes' dtype is `code_dtype` */
+  uint8_t cls, dtype;         /* dtype: of the value slot; codes' dtype is `code_dtype` */
   uint8_t code_dtype;
-  uint8_t acc_dtype;     /* as tsr__accum's */
-  bool scalar;           /* one output element over all devices */
-  uint32_t dims;         /* reduced dims of the domain */
+  uint8_t acc_dtype; /* as tsr__accum's */
+  bool scalar;       /* one output element over all devices */
+  uint32_t dims;     /* reduced dims of the domain */
   int64_t groups;
   /* How large the last run's values were: the next run's first guess. Speed only, never a value. */
   _Atomic int16_t guess;
@@ -92,14 +97,14 @@ typedef struct tsr__redinfo {
 
 typedef struct tsr__const {
   uint8_t dtype;
-  tsr__num value;        /* f32 is kept as the double of equal value */
+  tsr__num value; /* f32 is kept as the double of equal value */
 } tsr__const;
 
 struct tsr__kernel {
   tsr__heap *heap;
   tsr__kernel_io io;
-  int rank;                    /* of the domain */
-  tsr__inst *insts;            /* prologue, then body */
+  int rank;         /* of the domain */
+  tsr__inst *insts; /* prologue, then body */
   int inst_count, prologue_count;
   tsr__slotinfo *slots;
   int slot_count, reg_count, uniform_count;
@@ -111,10 +116,10 @@ struct tsr__kernel {
   int red_count;
   tsr__const *consts;
   int const_count;
-  int *lists;                  /* memory of io.inputs, io.outputs, io.accums */
+  int *lists; /* memory of io.inputs, io.outputs, io.accums */
   int list_count;
-  int64_t body_cost;           /* rough cost of the body an element; decides chunk sizes */
-  bool ordered;                /* each device's elements must be met in order by one task */
+  int64_t body_cost; /* rough cost of the body an element; decides chunk sizes */
+  bool ordered;      /* each device's elements must be met in order by one task */
 };
 
 /* ---- building (kbuild.c) ------------------------------------------------------------------ */
@@ -122,7 +127,7 @@ struct tsr__kernel {
 /* A kernel being written: code over virtual slots; `failed` when memory ran out. */
 typedef struct tsr__kbuild {
   tsr__heap *heap;
-  tsr__inst *insts[2];      /* prologue, body */
+  tsr__inst *insts[2]; /* prologue, body */
   size_t inst_count[2], inst_cap[2];
   tsr__slotinfo *slots;
   size_t slot_count, slot_cap;
@@ -150,14 +155,14 @@ typedef struct tsr__kval {
 void tsr__kbuild_init(tsr__kbuild *build, tsr__heap *heap);
 void tsr__kbuild_free(tsr__kbuild *build);
 int tsr__kbuild_slot(tsr__kbuild *build, int kind, tsr_dtype dtype, int index);
-int tsr__kbuild_input(tsr__kbuild *build, int node);   /* index into inputs; no duplicates */
+int tsr__kbuild_input(tsr__kbuild *build, int node); /* index into inputs; no duplicates */
 int tsr__kbuild_output(tsr__kbuild *build, int node);
 tsr__kval tsr__kbuild_const_f(tsr__kbuild *build, tsr_dtype dtype, double value);
 tsr__kval tsr__kbuild_const_i(tsr__kbuild *build, tsr_dtype dtype, int64_t value);
 /* Emits an instruction; uniform operands only: into the prologue. `dtype`: of the operands;
  * `result`: of the value made. */
 tsr__kval tsr__kbuild_op(tsr__kbuild *build, tsr__kop op, tsr_dtype dtype, tsr_dtype result,
-                         const tsr__kval *in, int count);
+                         const tsr__kval *in);
 void tsr__kbuild_inst(tsr__kbuild *build, bool uniform, tsr__inst inst);
 /* Assigns registers and moves everything into a kernel. */
 tsr_status tsr__kbuild_finish(tsr__kbuild *build, tsr__kernel **out, tsr__error *error);

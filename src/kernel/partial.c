@@ -27,12 +27,15 @@ static int form_of(int cls, int dtype, bool scalar)
 
 static size_t form_size(int form)
 {
-  static const size_t size[] = {
-    [TSR__FORM_ACC] = sizeof(tsr__acc), [TSR__FORM_SPREAD] = sizeof(tsr__spread),
-    [TSR__FORM_ROWS] = 24, [TSR__FORM_ROWS2] = 48, [TSR__FORM_I128] = sizeof(tsr__i128),
-    [TSR__FORM_ISPREAD] = sizeof(tsr__int_spread), [TSR__FORM_KEY] = 8, [TSR__FORM_F64] = 8,
-    [TSR__FORM_I64] = 8
-  };
+  static const size_t size[] = { [TSR__FORM_ACC] = sizeof(tsr__acc),
+                                 [TSR__FORM_SPREAD] = sizeof(tsr__spread),
+                                 [TSR__FORM_ROWS] = 24,
+                                 [TSR__FORM_ROWS2] = 48,
+                                 [TSR__FORM_I128] = sizeof(tsr__i128),
+                                 [TSR__FORM_ISPREAD] = sizeof(tsr__int_spread),
+                                 [TSR__FORM_KEY] = 8,
+                                 [TSR__FORM_F64] = 8,
+                                 [TSR__FORM_I64] = 8 };
   return size[form];
 }
 
@@ -237,14 +240,17 @@ static void unpack(const tsr__partial *p, const unsigned char *wire, size_t size
 }
 
 /* Escapes travel after the fixed part, each with its element's number. */
-static bool send_escapes(tsr__rows *into, int to, const tsr__rows *from, int from_device,
+static bool send_escapes(tsr__partial *to_partial, const tsr__partial *from_partial, int k,
                          tsr__traffic *traffic)
 {
+  tsr__rows *into = &to_partial->rows[k];
+  const tsr__rows *from = &from_partial->rows[k];
+  int to = to_partial->device, from_device = from_partial->device;
   for (size_t i = 0; i < from->escape_count; i++) {
     unsigned char out[TSR__ESCAPE_WIRE], in[TSR__ESCAPE_WIRE];
     put_bytes(out, (uint64_t)from->escape[i].element, 8);
     tsr__acc2_pack(&from->escape[i].sum, out + 8);
-    tsr__cpu_move(in, to, out, from_device, sizeof in, traffic);
+    tsr__cpu_move(&(tsr__carry){ in, out, sizeof in, to, from_device }, traffic);
     if (to != from_device && traffic) traffic->escapes += (int64_t)sizeof in;
     tsr__acc2 sum;
     tsr__acc2_unpack(&sum, in + 8);
@@ -256,8 +262,8 @@ static bool send_escapes(tsr__rows *into, int to, const tsr__rows *from, int fro
 static bool send_rows(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles,
                       tsr__traffic *traffic)
 {
-  tsr__pool *pool = tsr__devices_of(into->rt)->pools[into->device -
-                                                     tsr__devices_of(into->rt)->first];
+  tsr__pool *pool =
+      tsr__devices_of(into->rt)->pools[into->device - tsr__devices_of(into->rt)->first];
   size_t bytes = tsr__rows_bytes(from->count);
   void *stage = tsr__pool_take(pool, bytes ? bytes : 1);
   if (!stage) return false;
@@ -266,10 +272,11 @@ static bool send_rows(tsr__partial *into, const tsr__partial *from, const tsr__t
     tsr__rows copy;
     tsr__rows_init(&copy, from->rows[k].heap, stage, from->count);
     for (int i = 0; i < 3; i++)
-      tsr__cpu_move(copy.part[i], into->device, from->rows[k].part[i], from->device, bytes / 3,
+      tsr__cpu_move(&(tsr__carry){ copy.part[i], from->rows[k].part[i], bytes / 3, into->device,
+                                   from->device },
                     traffic);
     tiles->exact->rows_merge(&into->rows[k], 0, &copy);
-    good = send_escapes(&into->rows[k], into->device, &from->rows[k], from->device, traffic) && good;
+    good = send_escapes(into, from, k, traffic) && good;
   }
   tsr__pool_give(pool, stage, bytes ? bytes : 1);
   return good;
@@ -281,17 +288,22 @@ bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__
   if (rows_of(into)) return send_rows(into, from, tiles, traffic);
   unsigned char out[TSR__WIRE_SQUARES], in[TSR__WIRE_SQUARES];
   size_t size = (size_t)tsr__wire_bytes(from->cls, from->dtype, 1, from->scalar);
+  const tsr__carry carry = { in, out, size, into->device, from->device };
   tsr__partial one = *into;
-  union { tsr__spread spread; tsr__int_spread whole; int64_t word; } memory;
+  union {
+    tsr__spread spread;
+    tsr__int_spread whole;
+    int64_t word;
+  } memory;
   one.count = 1;
   for (int64_t i = 0; i < from->count; i++) {
     if (from->form == TSR__FORM_I128) {
       memcpy(out, (const tsr__i128 *)from->data + i, size);
-      tsr__cpu_move(in, into->device, out, from->device, size, traffic);
+      tsr__cpu_move(&carry, traffic);
       memcpy(&memory, in, size);
     } else {
       pack(from, i, out, size);
-      tsr__cpu_move(in, into->device, out, from->device, size, traffic);
+      tsr__cpu_move(&carry, traffic);
       unpack(from, in, size, &memory);
     }
     merge_data(&one, (char *)into->data + (size_t)i * form_size(into->form), &memory);
@@ -317,8 +329,10 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, int device, const tsr__program *
       return p;
     }
   }
-  tsr__error_set(error, TSR_ENOMEM, "device %d has no memory for the %lld partial results of a "
-                 "reduction; free arrays or raise .memory_limit", device, (long long)count);
+  tsr__error_set(error, TSR_ENOMEM,
+                 "device %d has no memory for the %lld partial results of a "
+                 "reduction; free arrays or raise .memory_limit",
+                 device, (long long)count);
   tsr__del(&rt->heap, p, sizeof *p);
   return NULL;
 }

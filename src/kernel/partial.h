@@ -15,18 +15,25 @@
 #include "kernel/cpu.h"
 
 enum tsr__partial_form {
-  TSR__FORM_ACC, TSR__FORM_SPREAD, TSR__FORM_ROWS, TSR__FORM_ROWS2, TSR__FORM_I128,
-  TSR__FORM_ISPREAD, TSR__FORM_KEY, TSR__FORM_F64, TSR__FORM_I64
+  TSR__FORM_ACC,
+  TSR__FORM_SPREAD,
+  TSR__FORM_ROWS,
+  TSR__FORM_ROWS2,
+  TSR__FORM_I128,
+  TSR__FORM_ISPREAD,
+  TSR__FORM_KEY,
+  TSR__FORM_F64,
+  TSR__FORM_I64
 };
 
 struct tsr__partial {
   tsr_runtime *rt;
-  int device;          /* -1: private to a task */
-  uint8_t cls, dtype;  /* as tsr__accum */
-  uint8_t form;        /* tsr__partial_form */
+  int device;         /* -1: private to a task */
+  uint8_t cls, dtype; /* as tsr__accum */
+  uint8_t form;       /* tsr__partial_form */
   bool scalar;
-  int64_t count;       /* output elements */
-  size_t bytes;        /* of `data` */
+  int64_t count; /* output elements */
+  size_t bytes;  /* of `data` */
   void *data;
   tsr__rows rows[2];
 };

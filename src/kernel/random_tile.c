@@ -39,8 +39,8 @@ void TSR__ISA_NAME(tsr__uniform_f64)(double *out, int64_t first, int64_t n, cons
   for (int64_t at = 0; at < n; at += BLOCK) {
     philox(word, first + at, key);
     int64_t count = n - at < BLOCK ? n - at : BLOCK;
-    ANY_ORDER for (int64_t i = 0; i < count; i++)
-      out[at + i] = (double)(int64_t)((word[1][i] << 32 | word[0][i]) >> 11) * 0x1p-53;
+    ANY_ORDER for (int64_t i = 0; i < count; i++) out[at + i] =
+        (double)(int64_t)((word[1][i] << 32 | word[0][i]) >> 11) * 0x1p-53;
   }
 }
 
@@ -51,7 +51,7 @@ void TSR__ISA_NAME(tsr__uniform_f32)(float *out, int64_t first, int64_t n, const
   for (int64_t at = 0; at < n; at += BLOCK) {
     philox(word, first + at, key);
     int64_t count = n - at < BLOCK ? n - at : BLOCK;
-    ANY_ORDER for (int64_t i = 0; i < count; i++)
-      out[at + i] = (float)(int32_t)(word[0][i] >> 8) * 0x1p-24f;
+    ANY_ORDER for (int64_t i = 0; i < count; i++) out[at + i] =
+        (float)(int32_t)(word[0][i] >> 8) * 0x1p-24f;
   }
 }

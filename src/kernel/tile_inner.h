@@ -56,7 +56,7 @@ INLINE uint64_t pack64(const uint8_t *byte)
 #define TILE_EXTREME(dtype)                                                           \
   void TSR__ISA_NAME(tsr__extreme_##dtype)(tsr__extreme to, const void *x, int64_t n, \
                                            const uint64_t *mask);                     \
-  void TSR__ISA_NAME(tsr__search_##dtype)(int64_t *out, const void *x, int64_t n,     \
+  void TSR__ISA_NAME(tsr__search_##dtype)(int64_t * out, const void *x, int64_t n,    \
                                           const void *table, int64_t count);
 TILE_EXTREME(i32)
 TILE_EXTREME(i64)

@@ -106,8 +106,11 @@ static void make_buffers(kernel_fixture *k, int node)
 int kernel_leaf(kernel_fixture *k, tsr_dtype dtype, tsr_shape shape, bool sharded, const void *host)
 {
   tsr_sharding at = sharding_at(k, sharded);
-  tsr__gnode g = { .op = TSR__OP_LEAF, .dtype = (uint8_t)dtype, .rank = (uint8_t)shape.rank,
-                   .in = { -1, -1, -1 }, .param = -1 };
+  tsr__gnode g = { .op = TSR__OP_LEAF,
+                   .dtype = (uint8_t)dtype,
+                   .rank = (uint8_t)shape.rank,
+                   .in = { -1, -1, -1 },
+                   .param = -1 };
   for (int d = 0; d < shape.rank; d++) g.dims[d] = shape.dims[d];
   g.sharding = (uint16_t)tsr__program_sharding(&k->program, &at);
   int node = tsr__program_add(&k->program, &g, NULL);
@@ -128,8 +131,11 @@ static int number(kernel_fixture *k, tsr_dtype dtype, tsr__num value)
   CHECK(tsr__grow(k->program.heap, (void **)&k->program.params, &k->program.param_capacity,
                   (size_t)k->program.param_count + 1, sizeof value));
   k->program.params[k->program.param_count] = value;
-  tsr__gnode g = { .op = TSR__OP_CONST, .dtype = (uint8_t)dtype, .in = { -1, -1, -1 },
-                   .param = k->program.param_count++, .attr = { .param_count = 1 } };
+  tsr__gnode g = { .op = TSR__OP_CONST,
+                   .dtype = (uint8_t)dtype,
+                   .in = { -1, -1, -1 },
+                   .param = k->program.param_count++,
+                   .attr = { .param_count = 1 } };
   return tsr__program_add(&k->program, &g, NULL);
 }
 
@@ -206,8 +212,11 @@ static tsr_status run_kernel(kernel_fixture *k, const tsr__step *step, tsr__part
   int outputs = io->input_count;
   for (int i = 0; i < io->output_count; i++) make_buffers(k, io->outputs[i]);
   for (int p = 0; p < k->positions; p++) {
-    parts[p] = (tsr__run_part){ .device = p, .position = p, .inputs = buffers[p],
-                                .outputs = buffers[p] + outputs, .partials = accums[p] };
+    parts[p] = (tsr__run_part){ .device = p,
+                                .position = p,
+                                .inputs = buffers[p],
+                                .outputs = buffers[p] + outputs,
+                                .partials = accums[p] };
     part_box(k, io->domain, p, &parts[p].box);
     for (int i = 0; i < io->input_count; i++) buffers[p][i] = k->buffer[io->inputs[i]][p];
     for (int i = 0; i < io->output_count; i++)
@@ -259,8 +268,9 @@ static tsr_status combine_group(kernel_fixture *k, const tsr__step *step, tsr__p
     for (int a = 0; a < accum_count; a++) mine[m][a] = partials[accums[a]][first + m];
     for (int f = 0; f < final_count; f++) outs[m][f] = k->buffer[finals[f]][first + m];
   }
-  tsr__combine combine = { k->rt, &k->program, &k->schedule, members, devices, accum_count, accums,
-                           partial_list, final_count, finals, out_list, counts, populations };
+  tsr__combine combine = { k->rt,       &k->program, &k->schedule, members,     devices,
+                           accum_count, accums,      partial_list, final_count, finals,
+                           out_list,    counts,      populations };
   return tsr__devices_of(k->rt)->ops->combine(&combine, &k->traffic, &k->error);
 }
 
@@ -298,8 +308,8 @@ void kernel_read(kernel_fixture *k, int node, void *out)
     tsr_box box;
     int64_t zero[TSR_MAX_RANK] = { 0 };
     part_box(k, node, p, &box);
-    tsr__box_copy copy = { (tsr_dtype)g->dtype, g->rank, box.size, zero, g->dims, box.start,
-                           box.size };
+    tsr__box_copy copy = { (tsr_dtype)g->dtype, g->rank, box.size, zero, g->dims,
+                           box.start,           box.size };
     CHECK(k->buffer[node][p]);
     tsr__devices_of(k->rt)->ops->to_host(&copy, k->buffer[node][p], out);
   }

@@ -10,14 +10,14 @@ enum { FIXTURE_NODES = 512, FIXTURE_DEVICES = 8 };
 
 typedef struct kernel_fixture {
   tsr_runtime *rt;
-  tsr_mesh *mesh;                /* NULL: one device, everything unplaced */
+  tsr_mesh *mesh; /* NULL: one device, everything unplaced */
   int positions;
   tsr__program program;
   tsr__schedule schedule;
   tsr__buffer *buffer[FIXTURE_NODES][FIXTURE_DEVICES];
   tsr__traffic traffic;
   tsr__error error;
-  int kernels;                   /* of the last run */
+  int kernels; /* of the last run */
 } kernel_fixture;
 
 /* `devices` > 1: a mesh "x=devices". Instruction set NULL: the best, or $TSR_ISA. */
@@ -27,7 +27,8 @@ void kernel_close(kernel_fixture *k);
 bool kernel_has(const char *isa);
 
 /* Nodes; each returns its number. On a mesh, dim 0 is sharded over x if `sharded`. */
-int kernel_leaf(kernel_fixture *k, tsr_dtype dtype, tsr_shape shape, bool sharded, const void *host);
+int kernel_leaf(kernel_fixture *k, tsr_dtype dtype, tsr_shape shape, bool sharded,
+                const void *host);
 int kernel_number(kernel_fixture *k, tsr_dtype dtype, double value);
 int kernel_integer(kernel_fixture *k, tsr_dtype dtype, int64_t value);
 int kernel_op(kernel_fixture *k, tsr__op op, int a, int b, int c);

@@ -9,7 +9,6 @@
 
 /* ---- elements ---- */
 
-
 __extension__ typedef __int128 wide;
 __extension__ typedef unsigned __int128 uwide;
 
@@ -28,8 +27,7 @@ static cell real(int dtype, double value)
 static cell whole(int dtype, wide value)
 {
   cell c;
-  c.i = dtype == TSR_I32 ? (int32_t)(uint32_t)(uwide)value
-                         : (int64_t)(uint64_t)(uwide)value;
+  c.i = dtype == TSR_I32 ? (int32_t)(uint32_t)(uwide)value : (int64_t)(uint64_t)(uwide)value;
   return c;
 }
 
@@ -172,21 +170,56 @@ cell naive_get(const void *array, int dtype, int64_t at)
 
 cell naive_random(test_rng *rng, int dtype)
 {
-  static const double odd[] = { 0, -0.0, 1, -1, 0.5, 1.5, 2.5, -2.5, INFINITY, -INFINITY, NAN,
-                                0x1p31, -0x1p31, 0x1p63, -0x1p63, 2147483647.5, -2147483648.5,
-                                1e300, -1e300, 5e-324, 0x1p-126, 1e30, 3, 7, -7, 9007199254740993.0 };
-  static const int64_t odd_int[] = { 0, 1, -1, 2, -2, 3, 7, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN,
-                                     (1LL << 53) + 1, -(1LL << 60) + 77, 46341 };
+  static const double odd[] = { 0,
+                                -0.0,
+                                1,
+                                -1,
+                                0.5,
+                                1.5,
+                                2.5,
+                                -2.5,
+                                INFINITY,
+                                -INFINITY,
+                                NAN,
+                                0x1p31,
+                                -0x1p31,
+                                0x1p63,
+                                -0x1p63,
+                                2147483647.5,
+                                -2147483648.5,
+                                1e300,
+                                -1e300,
+                                5e-324,
+                                0x1p-126,
+                                1e30,
+                                3,
+                                7,
+                                -7,
+                                9007199254740993.0 };
+  static const int64_t odd_int[] = { 0,
+                                     1,
+                                     -1,
+                                     2,
+                                     -2,
+                                     3,
+                                     7,
+                                     INT32_MAX,
+                                     INT32_MIN,
+                                     INT64_MAX,
+                                     INT64_MIN,
+                                     (1LL << 53) + 1,
+                                     -(1LL << 60) + 77,
+                                     46341 };
   cell c;
   int64_t kind = test_range(rng, 0, 3);
   if (dtype == TSR_BOOL) return truth(test_range(rng, 0, 1));
   if (naive_is_real(dtype)) {
-    double v = kind == 0 ? odd[test_range(rng, 0, (int64_t)(sizeof odd / sizeof *odd) - 1)]
+    double v = kind == 0   ? odd[test_range(rng, 0, (int64_t)(sizeof odd / sizeof *odd) - 1)]
                : kind == 1 ? test_any_f64(rng)
                            : (test_uniform(rng) - 0.5) * 1000;
     return real(dtype, v);
   }
-  c.i = kind == 0 ? odd_int[test_range(rng, 0, (int64_t)(sizeof odd_int / sizeof *odd_int) - 1)]
+  c.i = kind == 0   ? odd_int[test_range(rng, 0, (int64_t)(sizeof odd_int / sizeof *odd_int) - 1)]
         : kind == 1 ? (int64_t)test_random(rng)
                     : test_range(rng, -100, 100);
   return whole(dtype, c.i);
@@ -195,10 +228,11 @@ cell naive_random(test_rng *rng, int dtype)
 void naive_check(const char *what, int64_t at, int dtype, cell found, cell expected)
 {
   bool same = naive_is_real(dtype) ? (isnan(found.f) && isnan(expected.f)) ||
-                                   !memcmp(&found.f, &expected.f, sizeof found.f)
-                             : found.i == expected.i;
+                                         !memcmp(&found.f, &expected.f, sizeof found.f)
+                                   : found.i == expected.i;
   if (same) return;
-  if (naive_is_real(dtype)) FAIL("%s at %lld: %a, expected %a", what, (long long)at, found.f, expected.f);
+  if (naive_is_real(dtype))
+    FAIL("%s at %lld: %a, expected %a", what, (long long)at, found.f, expected.f);
   FAIL("%s at %lld: %lld, expected %lld", what, (long long)at, (long long)found.i,
        (long long)expected.i);
 }
@@ -290,10 +324,8 @@ static cell spread_of(const pile *p, const tsr__gnode *g, bool real_type)
   else if (real_type)
     c.f = narrow ? (double)tsr__acc_std_f32(&p->sum, &p->squares, p->n, ddof)
                  : tsr__acc_std_f64(&p->sum, &p->squares, p->n, ddof);
-  else if (g->op == TSR__OP_VAR)
-    c.f = tsr__var_i128_f64(p->whole, &p->whole_squares, p->n, ddof);
-  else
-    c.f = tsr__std_i128_f64(p->whole, &p->whole_squares, p->n, ddof);
+  else if (g->op == TSR__OP_VAR) c.f = tsr__var_i128_f64(p->whole, &p->whole_squares, p->n, ddof);
+  else c.f = tsr__std_i128_f64(p->whole, &p->whole_squares, p->n, ddof);
   return c;
 }
 
@@ -311,11 +343,13 @@ static cell pile_result(const pile *p, const tsr__gnode *g, int dtype)
           : narrow   ? (double)tsr__acc_mean_f32(&p->sum, p->n)
                      : tsr__acc_mean_f64(&p->sum, p->n);
     return c;
-  case TSR__OP_VAR: case TSR__OP_STD: return spread_of(p, g, real_type);
+  case TSR__OP_VAR:
+  case TSR__OP_STD: return spread_of(p, g, real_type);
   case TSR__OP_PROD:
     if (real_type) return real(g->dtype, p->product);
     return whole(g->dtype, (wide)(int64_t)p->int_product);
-  case TSR__OP_MIN: case TSR__OP_MAX: return p->n ? p->best : nothing(g->op, dtype);
+  case TSR__OP_MIN:
+  case TSR__OP_MAX: return p->n ? p->best : nothing(g->op, dtype);
   case TSR__OP_ANY: return truth(p->trues > 0);
   case TSR__OP_ALL: return truth(p->trues == p->n);
   default: c.i = p->trues; return c;
@@ -360,8 +394,9 @@ static void take(const tsr__program *program, int n, cell **value)
     int64_t entry = value[g->in[1]][place].i;
     if (entry < 0) entry += table->dims[dim];
     for (int d = 0; d < table->rank; d++)
-      from = from * table->dims[d] +
-             (d < dim ? index[d] : d == dim ? entry : index[d - 1 + at->rank]);
+      from = from * table->dims[d] + (d < dim    ? index[d]
+                                      : d == dim ? entry
+                                                 : index[d - 1 + at->rank]);
     value[n][i] = value[g->in[0]][from];
   }
 }
@@ -408,8 +443,8 @@ void naive_program(const tsr__program *program, cell **value)
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *g = &program->nodes[n];
     int lowering = tsr__ops[g->op].lowering;
-    bool known = lowering != TSR__LOW_STEP && lowering != TSR__LOW_FORMULA &&
-                 g->op != TSR__OP_UNIFORM;
+    bool known =
+        lowering != TSR__LOW_STEP && lowering != TSR__LOW_FORMULA && g->op != TSR__OP_UNIFORM;
     for (int i = 0; i < 3; i++)
       if (g->in[i] >= 0 && !value[g->in[i]]) known = false;
     if (value[n] || !known) continue;

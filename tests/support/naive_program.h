@@ -3,8 +3,8 @@
 #ifndef TESTS_SUPPORT_NAIVE_PROGRAM_H
 #define TESTS_SUPPORT_NAIVE_PROGRAM_H
 
-#include "harness.h"
 #include "graph/graph.h"
+#include "harness.h"
 
 typedef union cell {
   int64_t i; /* bool, i32, i64 */

@@ -14,8 +14,8 @@ static int64_t said(const kernel_fixture *k, const int *finals, int count)
     const tsr__accum *accum = &k->schedule.accums[a];
     const tsr__gnode *g = &k->program.nodes[accum->node];
     tsr_shape shape = tsr__gnode_shape(g);
-    bytes += tsr__wire_bytes(accum->cls, accum->dtype, tsr__shape_count(&shape),
-                             tsr__reduces_to_one(g));
+    bytes +=
+        tsr__wire_bytes(accum->cls, accum->dtype, tsr__shape_count(&shape), tsr__reduces_to_one(g));
   }
   for (int f = 0; f < count; f++) {
     const tsr__gnode *g = &k->program.nodes[finals[f]];
@@ -29,14 +29,17 @@ static int64_t said(const kernel_fixture *k, const int *finals, int count)
 
 TEST(counted_bytes_are_the_wire_bytes)
 {
-  static const tsr__op ops[] = { TSR__OP_SUM, TSR__OP_MEAN, TSR__OP_VAR, TSR__OP_STD, TSR__OP_PROD,
-                                 TSR__OP_MIN, TSR__OP_MAX, TSR__OP_ANY, TSR__OP_ALL, TSR__OP_COUNT };
+  static const tsr__op ops[] = {
+    TSR__OP_SUM, TSR__OP_MEAN, TSR__OP_VAR, TSR__OP_STD, TSR__OP_PROD,
+    TSR__OP_MIN, TSR__OP_MAX,  TSR__OP_ANY, TSR__OP_ALL, TSR__OP_COUNT
+  };
   static char data[60 * 8 + 8];
   for (int dtype = TSR_BOOL; dtype <= TSR_F64; dtype++)
     for (int o = 0; o < 10; o++)
       for (int shape = 0; shape < 2; shape++)
         for (int devices = 2; devices <= 8; devices += 3) {
-          bool wants_bool = o >= 7, number = dtype == TSR_I64 || dtype == TSR_F32 || dtype == TSR_F64;
+          bool wants_bool = o >= 7,
+               number = dtype == TSR_I64 || dtype == TSR_F32 || dtype == TSR_F64;
           bool extreme = o == 5 || o == 6;
           if (wants_bool ? dtype != TSR_BOOL : !number && !(extreme && dtype == TSR_I32)) continue;
           kernel_fixture k;
@@ -149,8 +152,11 @@ TEST(a_checked_sum_past_i64_is_an_error)
 TEST(specials_meet)
 {
   const double inf = INFINITY;
-  const double in[5][4] = { { inf, 1, inf, 2 }, { inf, 1, -inf, 2 }, { NAN, 1, 2, 3 },
-                            { -0.0, -0.0, -0.0, -0.0 }, { -0.0, 0.0, -0.0, -0.0 } };
+  const double in[5][4] = { { inf, 1, inf, 2 },
+                            { inf, 1, -inf, 2 },
+                            { NAN, 1, 2, 3 },
+                            { -0.0, -0.0, -0.0, -0.0 },
+                            { -0.0, 0.0, -0.0, -0.0 } };
   const double sums[5] = { inf, NAN, NAN, -0.0, 0.0 };
   const double mins[5] = { 1, -inf, NAN, -0.0, -0.0 }, maxs[5] = { inf, inf, NAN, -0.0, 0.0 };
   for (int i = 0; i < 5; i++)
@@ -159,7 +165,8 @@ TEST(specials_meet)
       kernel_fixture k;
       kernel_open(&k, devices, NULL, 1);
       int leaf = kernel_leaf(&k, TSR_F64, TSR_SHAPE(4), true, in[i]);
-      int r[3] = { kernel_op(&k, TSR__OP_SUM, leaf, -1, -1), kernel_op(&k, TSR__OP_MIN, leaf, -1, -1),
+      int r[3] = { kernel_op(&k, TSR__OP_SUM, leaf, -1, -1),
+                   kernel_op(&k, TSR__OP_MIN, leaf, -1, -1),
                    kernel_op(&k, TSR__OP_MAX, leaf, -1, -1) };
       for (int j = 0; j < 3; j++) kernel_root(&k, r[j]);
       CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);

@@ -45,7 +45,8 @@ static void check_copy(kernel_fixture *k, test_rng *rng, tsr_dtype dtype)
   static unsigned char host[MOST * 8], back[MOST * 8];
   const tsr__device_ops *ops = tsr__devices_of(k->rt)->ops;
   int rank = (int)test_range(rng, 1, 3);
-  int64_t a[3] = { 1, 1, 1 }, b[3], at_a[3], at_b[3], size[3], zero[3] = { 0 }, count = 1, moved = 1;
+  int64_t a[3] = { 1, 1, 1 }, b[3], at_a[3], at_b[3], size[3], zero[3] = { 0 }, count = 1,
+          moved = 1;
   for (int d = 0; d < rank; d++) {
     a[d] = test_range(rng, 1, rank == 1 ? 300 : 13);
     b[d] = a[d] + test_range(rng, 0, 3);
@@ -63,13 +64,15 @@ static void check_copy(kernel_fixture *k, test_rng *rng, tsr_dtype dtype)
   tsr__buffer *two = ops->buffer(k->rt, 1, tsr__device_bytes(dtype, count), &k->error);
   CHECK(one && two);
   memset(two->data, 0, two->bytes);
-  tsr__box_copy in = box_copy(dtype, rank, (const int64_t *[]){ a, zero }, (const int64_t *[]){ a, zero }, a);
+  tsr__box_copy in =
+      box_copy(dtype, rank, (const int64_t *[]){ a, zero }, (const int64_t *[]){ a, zero }, a);
   ops->from_host(&in, host, one);
-  tsr__box_copy over = box_copy(dtype, rank, (const int64_t *[]){ a, at_a },
-                                (const int64_t *[]){ b, at_b }, size);
+  tsr__box_copy over =
+      box_copy(dtype, rank, (const int64_t *[]){ a, at_a }, (const int64_t *[]){ b, at_b }, size);
   ops->copy(&over, one, two, &traffic);
   CHECK_I64(traffic.bytes, dtype == TSR_BOOL ? (moved + 7) / 8 : moved * (int64_t)item);
-  tsr__box_copy out = box_copy(dtype, rank, (const int64_t *[]){ b, zero }, (const int64_t *[]){ b, zero }, b);
+  tsr__box_copy out =
+      box_copy(dtype, rank, (const int64_t *[]){ b, zero }, (const int64_t *[]){ b, zero }, b);
   memset(back, 0xEE, sizeof back);
   ops->to_host(&out, two, back);
   for (int64_t i = 0, rest; i < count; i++) {
@@ -101,7 +104,8 @@ TEST(boxes_are_copied_and_counted)
 
 /* ---- rows by mask ---- */
 
-static void check_rows(kernel_fixture *k, test_rng *rng, tsr_dtype dtype, int64_t rows, int64_t wide)
+static void check_rows(kernel_fixture *k, test_rng *rng, tsr_dtype dtype, int64_t rows,
+                       int64_t wide)
 {
   const tsr__device_ops *ops = tsr__devices_of(k->rt)->ops;
   static unsigned char host[20000], flags[1000], found[20000], expected[20000];
@@ -112,8 +116,9 @@ static void check_rows(kernel_fixture *k, test_rng *rng, tsr_dtype dtype, int64_
     host[i] = dtype == TSR_BOOL ? test_random(rng) & 1 : (unsigned char)test_random(rng);
   for (int64_t r = 0; r < rows; r++) {
     flags[r] = density == 4 || test_range(rng, 0, 3) < density;
-    if (flags[r]) memcpy(expected + (size_t)(kept++ * wide) * item, host + (size_t)(r * wide) * item,
-                         (size_t)wide * item);
+    if (flags[r])
+      memcpy(expected + (size_t)(kept++ * wide) * item, host + (size_t)(r * wide) * item,
+             (size_t)wide * item);
   }
   int64_t dims[2] = { rows, wide }, zero[2] = { 0 }, out_dims[2] = { kept, wide };
   tsr__buffer *mask = ops->buffer(k->rt, 0, tsr__device_bytes(TSR_BOOL, rows), &k->error);

@@ -33,7 +33,8 @@ static void read_cases(cases *c)
   for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
     char name[16], x[32], y[32];
     double cut;
-    if (sscanf(line, "%15s %31s %31s %lf", name, x, y, &cut) != 4 || strcmp(name, c->name)) continue;
+    if (sscanf(line, "%15s %31s %31s %lf", name, x, y, &cut) != 4 || strcmp(name, c->name))
+      continue;
     CHECK(c->count < MOST);
     c->x[c->count] = from_bits(x);
     c->near[c->count] = from_bits(y);
@@ -43,7 +44,8 @@ static void read_cases(cases *c)
   CHECK(c->count > 900);
 }
 
-static void compute(tsr__op op, tsr_dtype dtype, const char *isa, const void *x, int64_t n, void *out)
+static void compute(tsr__op op, tsr_dtype dtype, const char *isa, const void *x, int64_t n,
+                    void *out)
 {
   kernel_fixture k;
   kernel_open(&k, 1, isa, 1);
@@ -74,8 +76,8 @@ static void check_golden(cases *c)
       double ulp = ldexp(1, exponent - 53 < -1074 ? -1074 : exponent - 53);
       double error = fabs((y[k] - c->near[k]) / ulp - c->cut[k]);
       if (error > worst) worst = error;
-      if (error > c->limit) FAIL("%s(%a) is %a, expected %a: %.2f ULP", c->name, c->x[k], y[k],
-                                 c->near[k], error);
+      if (error > c->limit)
+        FAIL("%s(%a) is %a, expected %a: %.2f ULP", c->name, c->x[k], y[k], c->near[k], error);
     }
   }
   if (getenv("SHOW_ULP")) fprintf(stderr, "%s: %.3f ULP\n", c->name, worst);
@@ -102,17 +104,19 @@ TEST(log1p_is_within_2_ulp)
 TEST(functions_at_their_ends)
 {
   const double inf = INFINITY, nan = NAN;
-  const struct { tsr__op op; double x, y; } end[] = {
-    { TSR__OP_EXP, 0, 1 }, { TSR__OP_EXP, -0.0, 1 }, { TSR__OP_EXP, inf, inf },
-    { TSR__OP_EXP, -inf, 0 }, { TSR__OP_EXP, nan, nan }, { TSR__OP_EXP, 710, inf },
-    { TSR__OP_EXP, 1e300, inf }, { TSR__OP_EXP, -1e300, 0 }, { TSR__OP_EXP, -746, 0 },
-    { TSR__OP_EXP, 709.79, inf }, { TSR__OP_EXP, 5e-324, 1 },
-    { TSR__OP_LOG, 1, 0 }, { TSR__OP_LOG, 0, -inf }, { TSR__OP_LOG, -0.0, -inf },
-    { TSR__OP_LOG, -1, nan }, { TSR__OP_LOG, -inf, nan }, { TSR__OP_LOG, inf, inf },
-    { TSR__OP_LOG, nan, nan }, { TSR__OP_LOG, -5e-324, nan },
-    { TSR__OP_LOG1P, 0, 0 }, { TSR__OP_LOG1P, -0.0, -0.0 }, { TSR__OP_LOG1P, -1, -inf },
-    { TSR__OP_LOG1P, -1.5, nan }, { TSR__OP_LOG1P, inf, inf }, { TSR__OP_LOG1P, -inf, nan },
-    { TSR__OP_LOG1P, nan, nan }, { TSR__OP_LOG1P, 5e-324, 5e-324 },
+  const struct {
+    tsr__op op;
+    double x, y;
+  } end[] = {
+    { TSR__OP_EXP, 0, 1 },         { TSR__OP_EXP, -0.0, 1 },     { TSR__OP_EXP, inf, inf },
+    { TSR__OP_EXP, -inf, 0 },      { TSR__OP_EXP, nan, nan },    { TSR__OP_EXP, 710, inf },
+    { TSR__OP_EXP, 1e300, inf },   { TSR__OP_EXP, -1e300, 0 },   { TSR__OP_EXP, -746, 0 },
+    { TSR__OP_EXP, 709.79, inf },  { TSR__OP_EXP, 5e-324, 1 },   { TSR__OP_LOG, 1, 0 },
+    { TSR__OP_LOG, 0, -inf },      { TSR__OP_LOG, -0.0, -inf },  { TSR__OP_LOG, -1, nan },
+    { TSR__OP_LOG, -inf, nan },    { TSR__OP_LOG, inf, inf },    { TSR__OP_LOG, nan, nan },
+    { TSR__OP_LOG, -5e-324, nan }, { TSR__OP_LOG1P, 0, 0 },      { TSR__OP_LOG1P, -0.0, -0.0 },
+    { TSR__OP_LOG1P, -1, -inf },   { TSR__OP_LOG1P, -1.5, nan }, { TSR__OP_LOG1P, inf, inf },
+    { TSR__OP_LOG1P, -inf, nan },  { TSR__OP_LOG1P, nan, nan },  { TSR__OP_LOG1P, 5e-324, 5e-324 },
   };
   for (size_t i = 0; i < sizeof end / sizeof end[0]; i++) {
     double y;

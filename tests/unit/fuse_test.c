@@ -37,7 +37,8 @@ TEST(filter_and_aggregates_are_one_pass)
   int r = kernel_leaf(&k, TSR_F64, TSR_SHAPE(N), true, revenue);
   int s = kernel_leaf(&k, TSR_I64, TSR_SHAPE(N), true, sessions);
   int mask = kernel_op(&k, TSR__OP_GT, r, kernel_number(&k, TSR_F64, 50), -1);
-  int wide = kernel_node(&k, TSR__OP_CAST, (int[]){ s, -1, -1 }, &(tsr__ask){ .dtype = TSR_F64 }, true);
+  int wide =
+      kernel_node(&k, TSR__OP_CAST, (int[]){ s, -1, -1 }, &(tsr__ask){ .dtype = TSR_F64 }, true);
   int each = kernel_op(&k, TSR__OP_DIV, r, wide, -1);
   kernel_root(&k, masked(&k, TSR__OP_SUM, r, mask));
   kernel_root(&k, masked(&k, TSR__OP_SUM, s, mask));
@@ -90,7 +91,7 @@ typedef struct maker {
   kernel_fixture k;
   test_rng rng;
   tsr_shape base;
-  int shape_of[FIXTURE_NODES];  /* which of the shapes below */
+  int shape_of[FIXTURE_NODES]; /* which of the shapes below */
   cell *value[FIXTURE_NODES];
   int nodes[NODES], count;
 } maker;
@@ -116,7 +117,8 @@ static int which_shape(const maker *m, const tsr__gnode *g)
 {
   for (int w = 0; w < 6; w++) {
     tsr_shape s = shape_at(m, w);
-    if (s.rank == g->rank && !memcmp(s.dims, g->dims, (size_t)g->rank * sizeof g->dims[0])) return w;
+    if (s.rank == g->rank && !memcmp(s.dims, g->dims, (size_t)g->rank * sizeof g->dims[0]))
+      return w;
   }
   return 6;
 }
@@ -185,8 +187,8 @@ static int cast_to(maker *m, int node, int dtype)
 
 static void random_binary(maker *m)
 {
-  static const tsr__op ops[] = { TSR__OP_ADD, TSR__OP_SUB, TSR__OP_MUL, TSR__OP_MINIMUM,
-                                 TSR__OP_MAXIMUM, TSR__OP_LT, TSR__OP_GE, TSR__OP_EQ };
+  static const tsr__op ops[] = { TSR__OP_ADD,     TSR__OP_SUB, TSR__OP_MUL, TSR__OP_MINIMUM,
+                                 TSR__OP_MAXIMUM, TSR__OP_LT,  TSR__OP_GE,  TSR__OP_EQ };
   int a = pick(m), b = pick(m), dtype = dtype_at(m, a);
   if (m->shape_of[a] == 6 || m->shape_of[b] == 6) return;
   if (dtype == TSR_BOOL) {
@@ -195,8 +197,8 @@ static void random_binary(maker *m)
     return;
   }
   b = test_range(&m->rng, 0, 3) ? cast_to(m, b, dtype)
-      : naive_is_real(dtype) ? kernel_number(&m->k, (tsr_dtype)dtype, 1.5)
-                             : kernel_integer(&m->k, (tsr_dtype)dtype, 3);
+      : naive_is_real(dtype)    ? kernel_number(&m->k, (tsr_dtype)dtype, 1.5)
+                                : kernel_integer(&m->k, (tsr_dtype)dtype, 3);
   if (test_range(&m->rng, 0, 3) == 0) {
     int swap = a;
     a = b;
@@ -219,7 +221,8 @@ static void random_where(maker *m)
 {
   int a = pick(m), b = pick(m), c = pick(m);
   if (m->shape_of[a] == 6 || m->shape_of[b] == 6 || m->shape_of[c] == 6) return;
-  keep(m, kernel_op(&m->k, TSR__OP_WHERE, cast_to(m, c, TSR_BOOL), a, cast_to(m, b, dtype_at(m, a))));
+  keep(m,
+       kernel_op(&m->k, TSR__OP_WHERE, cast_to(m, c, TSR_BOOL), a, cast_to(m, b, dtype_at(m, a))));
 }
 
 static void random_source(maker *m)
@@ -233,16 +236,18 @@ static void random_source(maker *m)
                         sharded(which, m->base.rank)));
     return;
   }
-  int number = naive_is_real(dtype) ? kernel_number(&m->k, dtype, -2.25)
-                                    : kernel_integer(&m->k, dtype, 7);
+  int number =
+      naive_is_real(dtype) ? kernel_number(&m->k, dtype, -2.25) : kernel_integer(&m->k, dtype, 7);
   keep(m, kernel_node(&m->k, TSR__OP_FULL, (int[]){ number, -1, -1 }, &ask,
                       sharded(which, m->base.rank)));
 }
 
 static void random_reduction(maker *m)
 {
-  static const tsr__op ops[] = { TSR__OP_SUM, TSR__OP_MEAN, TSR__OP_VAR, TSR__OP_STD, TSR__OP_MIN,
-                                 TSR__OP_MAX, TSR__OP_PROD, TSR__OP_ANY, TSR__OP_ALL, TSR__OP_COUNT };
+  static const tsr__op ops[] = {
+    TSR__OP_SUM, TSR__OP_MEAN, TSR__OP_VAR, TSR__OP_STD, TSR__OP_MIN,
+    TSR__OP_MAX, TSR__OP_PROD, TSR__OP_ANY, TSR__OP_ALL, TSR__OP_COUNT
+  };
   int a = pick(m), mask = -1, codes = -1;
   tsr__op op = ops[test_range(&m->rng, 0, 9)];
   const tsr__gnode *g = &m->k.program.nodes[a];
@@ -251,7 +256,8 @@ static void random_reduction(maker *m)
   bool real = naive_is_real(g->dtype), in_order = op == TSR__OP_PROD && real;
   if (in_order && m->k.positions > 1) return; /* may depend on the mesh */
   if (op == TSR__OP_ANY || op == TSR__OP_ALL || op == TSR__OP_COUNT) a = cast_to(m, a, TSR_BOOL);
-  else if (op == TSR__OP_MIN || op == TSR__OP_MAX) a = g->dtype == TSR_BOOL ? cast_to(m, a, TSR_I32) : a;
+  else if (op == TSR__OP_MIN || op == TSR__OP_MAX)
+    a = g->dtype == TSR_BOOL ? cast_to(m, a, TSR_I32) : a;
   else if (!real) a = cast_to(m, a, TSR_I64);
   g = &m->k.program.nodes[a];
   int rank = g->rank;
@@ -266,8 +272,10 @@ static void random_reduction(maker *m)
   }
   if (which_shape(m, &m->k.program.nodes[a]) == 0 && test_range(&m->rng, 0, 3) == 0) {
     int at = kernel_node(&m->k, TSR__OP_IOTA, (int[]){ -1, -1, -1 },
-                         &(tsr__ask){ .dtype = TSR_I64, .shape = m->base,
-                                      .attr = { .dims = (uint32_t)m->base.rank - 1 } }, true);
+                         &(tsr__ask){ .dtype = TSR_I64,
+                                      .shape = m->base,
+                                      .attr = { .dims = (uint32_t)m->base.rank - 1 } },
+                         true);
     codes = kernel_op(&m->k, TSR__OP_MOD, at, kernel_integer(&m->k, TSR_I64, 5), -1);
     ask.attr.groups = 5;
     ask.attr.keep = 0;
@@ -292,7 +300,8 @@ static void random_lookup(maker *m)
   m->value[t] = value;
   int found = kernel_op(&m->k, TSR__OP_SEARCH, t, cast_to(m, a, TSR_F64), -1);
   int at = kernel_op(&m->k, TSR__OP_MOD, found, kernel_integer(&m->k, TSR_I64, count), -1);
-  if (test_range(&m->rng, 0, 1)) at = kernel_op(&m->k, TSR__OP_SUB, at, kernel_integer(&m->k, TSR_I64, count), -1);
+  if (test_range(&m->rng, 0, 1))
+    at = kernel_op(&m->k, TSR__OP_SUB, at, kernel_integer(&m->k, TSR_I64, count), -1);
   keep(m, found);
   keep(m, kernel_op(&m->k, TSR__OP_TAKE, t, at, -1));
 }
@@ -307,7 +316,8 @@ static void make_program(maker *m, int size)
     case 2: random_where(m); break;
     case 3: random_source(m); break;
     case 4: random_lookup(m); break;
-    case 5: case 6: random_reduction(m); break;
+    case 5:
+    case 6: random_reduction(m); break;
     default: random_binary(m);
     }
   }
@@ -372,7 +382,9 @@ static void random_program(uint64_t seed, const char *isa)
 TEST_TIMEOUT(random_programs, 300)
 {
   const char *one = getenv("SEED");
-  uint64_t first = one ? strtoull(one, NULL, 10) : 0, last = one ? first + 1 : test_quick() ? 300 : 1500;
+  uint64_t first = one ? strtoull(one, NULL, 10) : 0, last = one            ? first + 1
+                                                             : test_quick() ? 300
+                                                                            : 1500;
   for (uint64_t seed = first; seed < last; seed++) {
     if (getenv("VERBOSE")) fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
     random_program(seed, NULL);

@@ -51,10 +51,11 @@ static void check_form(const form *f, int64_t n, const char *isa, test_rng *rng)
   for (int64_t i = 0; i < n; i++) {
     cell in[3];
     for (int o = 0; o < f->count; o++)
-      in[o] = f->scalar >> o & 1 ? number[o]
-                                 : naive_get(host[o], f->op == TSR__OP_WHERE && o == 0 ? TSR_BOOL
-                                                                                      : f->dtype, i);
-    naive_check(tsr__ops[f->op].name, i, dtype, naive_get(found, dtype, i), naive_element(f->op, f->dtype, f->count, in));
+      in[o] = f->scalar >> o & 1
+                  ? number[o]
+                  : naive_get(host[o], f->op == TSR__OP_WHERE && o == 0 ? TSR_BOOL : f->dtype, i);
+    naive_check(tsr__ops[f->op].name, i, dtype, naive_get(found, dtype, i),
+                naive_element(f->op, f->dtype, f->count, in));
   }
   kernel_close(&k);
 }
@@ -70,10 +71,11 @@ static void check_lengths(const form *f)
   }
 }
 
-static const tsr__op arithmetic[] = { TSR__OP_ADD, TSR__OP_SUB, TSR__OP_MUL, TSR__OP_FLOORDIV,
-                                      TSR__OP_MOD, TSR__OP_MINIMUM, TSR__OP_MAXIMUM, TSR__OP_POW };
-static const tsr__op comparisons[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT, TSR__OP_LE, TSR__OP_GT,
-                                       TSR__OP_GE };
+static const tsr__op arithmetic[] = { TSR__OP_ADD,      TSR__OP_SUB, TSR__OP_MUL,
+                                      TSR__OP_FLOORDIV, TSR__OP_MOD, TSR__OP_MINIMUM,
+                                      TSR__OP_MAXIMUM,  TSR__OP_POW };
+static const tsr__op comparisons[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
+                                       TSR__OP_LE, TSR__OP_GT, TSR__OP_GE };
 static const tsr__op overflows[] = { TSR__OP_ADDOVF, TSR__OP_SUBOVF, TSR__OP_MULOVF };
 static const tsr__op logic[] = { TSR__OP_AND, TSR__OP_OR, TSR__OP_XOR };
 
@@ -119,7 +121,8 @@ TEST_TIMEOUT(operations_of_one_operand, 200)
   for (int dtype = TSR_I32; dtype <= TSR_F64; dtype++) {
     check_lengths(&(form){ TSR__OP_NEG, dtype, 1, 0 });
     check_lengths(&(form){ TSR__OP_ABS, dtype, 1, 0 });
-    for (int o = 0; o < 4 && naive_is_real(dtype); o++) check_lengths(&(form){ floats[o], dtype, 1, 0 });
+    for (int o = 0; o < 4 && naive_is_real(dtype); o++)
+      check_lengths(&(form){ floats[o], dtype, 1, 0 });
   }
 }
 
@@ -143,7 +146,8 @@ static void check_cast(int from, int to, int64_t n, const char *isa, test_rng *r
   CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
   kernel_read(&k, y, found);
   for (int64_t i = 0; i < n; i++)
-    naive_check("cast", i, to, naive_get(found, to, i), naive_cast(from, to, naive_get(host, from, i)));
+    naive_check("cast", i, to, naive_get(found, to, i),
+                naive_cast(from, to, naive_get(host, from, i)));
   kernel_close(&k);
 }
 

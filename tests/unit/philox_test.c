@@ -52,7 +52,9 @@ static void draw(int devices, tsr_shape shape, tsr_dtype dtype, void *out)
 {
   kernel_fixture k;
   kernel_open(&k, devices, NULL, 2);
-  tsr__ask ask = { .dtype = dtype, .shape = shape, .param = { { .i = 42 }, { .i = 3 } },
+  tsr__ask ask = { .dtype = dtype,
+                   .shape = shape,
+                   .param = { { .i = 42 }, { .i = 3 } },
                    .attr = { .param_count = 2 } };
   int u = kernel_node(&k, TSR__OP_UNIFORM, (int[]){ -1, -1, -1 }, &ask, true);
   kernel_root(&k, u);
@@ -64,7 +66,8 @@ static void draw(int devices, tsr_shape shape, tsr_dtype dtype, void *out)
 TEST(no_mesh_shows_in_the_draws)
 {
   static double one[50000], other[50000];
-  const tsr_shape shapes[] = { TSR_SHAPE(50000), TSR_SHAPE(7), TSR_SHAPE(100, 77), TSR_SHAPE(5, 30, 3) };
+  const tsr_shape shapes[] = { TSR_SHAPE(50000), TSR_SHAPE(7), TSR_SHAPE(100, 77),
+                               TSR_SHAPE(5, 30, 3) };
   for (int s = 0; s < 4; s++) {
     int64_t count = tsr__shape_count(&shapes[s]);
     draw(1, shapes[s], TSR_F64, one);
