@@ -117,8 +117,8 @@ void bench_peer_close(bench_peer *peer)
 static int run_line(const char *name, const char *self)
 {
   char library[1024];
-  snprintf(library, sizeof library, "%.*s../lib/libtessera.so", (int)(strrchr(self, '/') - self + 1),
-           self);
+  snprintf(library, sizeof library, "%.*s../lib/libtessera.so",
+           (int)(strrchr(self, '/') - self + 1), self);
   if (strcmp(name, "main_job") == 0) return bench_main_job(false);
   if (strcmp(name, "main_job.finite") == 0) return bench_main_job(true);
   if (strcmp(name, "call.3") == 0) return bench_call(1);
@@ -149,8 +149,9 @@ static int start_child(void)
 
 int main(int argc, char **argv)
 {
-  static const char *const names[] = { "call.3", "call.3.8dev", "start", "size", "sum.f64.memory",
-                                       "sum.f32.memory", "main_job", "main_job.finite" };
+  static const char *const names[] = { "call.3",   "call.3.8dev",    "start",
+                                       "size",     "sum.f64.memory", "sum.f32.memory",
+                                       "main_job", "main_job.finite" };
   if (argc > 1 && strcmp(argv[1], "--start") == 0) return start_child();
   signal(SIGPIPE, SIG_IGN);
   printf("%-16s %10s %-4s %-18s %10s %8s %8s\n", "name", "ours", "", "peer-name", "peer", "ratio",

@@ -104,7 +104,8 @@ static double timed(int kind, const bench_span *spans, int count, int threads, d
   if (threads > MOST_THREADS) threads = MOST_THREADS;
   double start = bench_now();
   for (int t = 0; t < threads; t++) {
-    jobs[t] = (job){ .kind = kind, .spans = spans, .span_count = count, .index = t, .threads = threads };
+    jobs[t] =
+        (job){ .kind = kind, .spans = spans, .span_count = count, .index = t, .threads = threads };
     pthread_create(&handles[t], NULL, work, &jobs[t]);
   }
   double sum = 0;

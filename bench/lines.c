@@ -146,7 +146,8 @@ int bench_call(int devices)
   snprintf(arguments, sizeof arguments, "%d", devices);
   tsr_runtime *rt = tsr_runtime_open(device_text, .threads = 2);
   tsr_scope *s = tsr_scope_open(rt);
-  tsr_array *a = tsr_put(s, x, TSR_F32, TSR_SHAPE(1024), tsr_on(tsr_mesh_default(rt, "data"), "data"));
+  tsr_array *a =
+      tsr_put(s, x, TSR_F32, TSR_SHAPE(1024), tsr_on(tsr_mesh_default(rt, "data"), "data"));
   bench_peer *peer = bench_peer_open("call.py", arguments);
   double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS], total = 0;
   int rounds = 9, failed = 0;
@@ -182,9 +183,10 @@ int bench_start(const char *self)
   const char *python = getenv("BENCH_PYTHON");
   snprintf(ours_command, sizeof ours_command, "exec '%s' --start >/dev/null", self);
   if (python)
-    snprintf(peer_command, sizeof peer_command,
-             "exec '%s' -c 'import numpy; print(numpy.arange(1024, dtype=\"f4\").sum())' >/dev/null",
-             python);
+    snprintf(
+        peer_command, sizeof peer_command,
+        "exec '%s' -c 'import numpy; print(numpy.arange(1024, dtype=\"f4\").sum())' >/dev/null",
+        python);
   double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS];
   int rounds = 9;
   for (int r = -1; r < rounds; r++) {
@@ -193,8 +195,8 @@ int bench_start(const char *self)
     if (r >= 0) ours[r] = mine, theirs[r] = peer;
   }
   double peer = bench_median(theirs, rounds);
-  bench_line("start", bench_median(ours, rounds) * 1e3, "python + numpy", peer > 0 ? peer * 1e3 : -1,
-             -1, "ms");
+  bench_line("start", bench_median(ours, rounds) * 1e3, "python + numpy",
+             peer > 0 ? peer * 1e3 : -1, -1, "ms");
   return 0;
 }
 
@@ -214,13 +216,14 @@ int bench_size(const char *library)
   if (python) {
     snprintf(command, sizeof command,
              "'%s' -c 'import _duckdb; print(_duckdb.__file__)' 2>/dev/null || "
-             "'%s' -c 'import duckdb.duckdb as d; print(d.__file__)' 2>/dev/null", python, python);
+             "'%s' -c 'import duckdb.duckdb as d; print(d.__file__)' 2>/dev/null",
+             python, python);
     FILE *pipe = popen(command, "r");
     if (pipe && fgets(path, sizeof path, pipe)) path[strcspn(path, "\n")] = 0;
     if (pipe) pclose(pipe);
   }
-  bench_line("size", file_megabytes(stripped), "duckdb module", *path ? file_megabytes(path) : -1, -1,
-             "MB");
+  bench_line("size", file_megabytes(stripped), "duckdb module", *path ? file_megabytes(path) : -1,
+             -1, "MB");
   return 0;
 }
 

@@ -2,11 +2,11 @@
 #ifndef TESSERA_H
 #define TESSERA_H
 
-#include "tessera/base.h"
-#include "tessera/topology.h"
 #include "tessera/array.h"
-#include "tessera/io.h"
+#include "tessera/base.h"
 #include "tessera/frame.h"
 #include "tessera/inspect.h"
+#include "tessera/io.h"
+#include "tessera/topology.h"
 
 #endif

@@ -60,7 +60,8 @@ static inline tsr_dtype dense_promote(tsr_dtype a, tsr_dtype b)
 static inline int64_t to_integer(double v, tsr_dtype dtype)
 {
   if (isnan(v)) return 0;
-  if (dtype == TSR_I32) return v >= 2147483647.0 ? INT32_MAX : v <= -2147483648.0 ? INT32_MIN : (int32_t)v;
+  if (dtype == TSR_I32)
+    return v >= 2147483647.0 ? INT32_MAX : v <= -2147483648.0 ? INT32_MIN : (int32_t)v;
   return v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : (int64_t)v;
 }
 
@@ -405,7 +406,9 @@ static inline dense dense_reduce(char op, dense x, uint32_t dims, bool keep, int
     switch (op) {
     case 'S': dense_set(&r, k, floats ? tally_float_sum(y, t, 1) : 0, (int64_t)y->isum); break;
     case 'P': dense_set(&r, k, 0, (int64_t)y->product); break;
-    case 'A': dense_set(&r, k, floats ? tally_float_sum(y, t, (uint64_t)y->n) : int_mean(y), 0); break;
+    case 'A':
+      dense_set(&r, k, floats ? tally_float_sum(y, t, (uint64_t)y->n) : int_mean(y), 0);
+      break;
     case 'V': r.f[k] = tally_var(y, floats, ddof, false, t); break;
     case 'D': r.f[k] = tally_var(y, floats, ddof, true, t); break;
     case 'm': dense_set(&r, k, y->fmin, y->imin); break;

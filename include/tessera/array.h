@@ -24,16 +24,13 @@ typedef struct tsr_array tsr_array;
 /* Copies `data` (C order, dense, `shape` elements, bool as bytes) to the devices of `sharding`.
  * Errors: TSR_ESHAPE, TSR_EDTYPE, TSR_EAXIS, TSR_ENOMEM. Returns an array owned by the scope.
  * Collective, same arguments. */
-TSR_API tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype,
-                              tsr_shape shape, tsr_sharding sharding, const char *site);
+TSR_API tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_shape shape,
+                              tsr_sharding sharding, const char *site);
 
 /* Called when the library no longer needs an adopted buffer. */
 typedef void (*tsr_release_fn)(void *data, void *user);
 
-/* Borrows `data` until `release` is called (maybe from tsr_scope_close, maybe later): no copy
- * where one device holds all of it and it is 64-byte aligned, else it is copied and released at
- * once. `release` may be NULL. Errors as tsr_put. Returns an array owned by the scope.
- * Collective, same arguments. */
+/* What tsr_adopt takes over: memory, what lies in it, and how to give it back. */
 typedef struct tsr_adopt_args {
   void *data;
   tsr_dtype dtype;
@@ -42,13 +39,25 @@ typedef struct tsr_adopt_args {
   tsr_release_fn release;
   void *user;
 } tsr_adopt_args;
+
+/* Borrows `data` until `release` is called (maybe from tsr_scope_close, maybe later): no copy
+ * where one device holds all of it and it is 64-byte aligned, else it is copied and released at
+ * once. `release` may be NULL. Errors as tsr_put. Returns an array owned by the scope.
+ * Collective, same arguments. */
 TSR_API tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char *site);
 
-/* Makes a global array from one buffer a device, in order of the sharding's mesh positions,
- * copying each (its shape is tsr_shard_box's size; bool as bytes). `count` must be the number of
- * addressable devices. Returns an array owned by the scope. Collective. */
-TSR_API tsr_array *tsr_from_shards_at(tsr_scope *scope, const void *const *shards, int count,
-                                      tsr_dtype dtype, tsr_shape shape, tsr_sharding sharding,
+/* One buffer a device, in order of the sharding's mesh positions, borrowed for the call. */
+typedef struct tsr_shards_args {
+  const void *const *shards; /* C order each, of tsr_shard_box's size; bool as bytes */
+  int count;                 /* must be the number of addressable devices */
+  tsr_dtype dtype;
+  tsr_shape shape; /* of the whole */
+  tsr_sharding sharding;
+} tsr_shards_args;
+
+/* Makes a global array of its parts, copying each. Errors as tsr_put, and TSR_EARG for a wrong
+ * count. Returns an array owned by the scope. Collective. */
+TSR_API tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *args,
                                       const char *site);
 
 /* A number operand, tagged so that large integers keep their bits. */
@@ -85,9 +94,9 @@ TSR_API tsr_array *tsr_iota_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shap
 /* What random draws need beside their shape. The same key and stream give the same numbers on any
  * mesh: element i is a pure function of (key, stream, i) by Philox4x32-10 (Salmon et al. 2011). */
 typedef struct tsr_random_args {
-  uint64_t key;      /* the seed */
-  uint64_t stream;   /* different streams of one seed are independent */
-  tsr_dtype dtype;   /* TSR_F32 or TSR_F64; poisson: TSR_I32 or TSR_I64; 0 = f64, i64 */
+  uint64_t key;    /* the seed */
+  uint64_t stream; /* different streams of one seed are independent */
+  tsr_dtype dtype; /* TSR_F32 or TSR_F64; poisson: TSR_I32 or TSR_I64; 0 = f64, i64 */
   tsr_shape shape;
   tsr_sharding sharding;
 } tsr_random_args;
@@ -189,10 +198,10 @@ typedef struct tsr_dims {
 typedef struct tsr_reduce_args {
   tsr_array *x;
   const char *site;
-  tsr_dims dims;     /* none = all */
-  bool keep_dims;    /* reduced dims stay with size 1 */
-  tsr_array *where;  /* bool, broadcast to x: only true elements count; NULL = all */
-  int64_t ddof;      /* var, std: divisor is count - ddof; default 0 as in NumPy and JAX */
+  tsr_dims dims;    /* none = all */
+  bool keep_dims;   /* reduced dims stay with size 1 */
+  tsr_array *where; /* bool, broadcast to x: only true elements count; NULL = all */
+  int64_t ddof;     /* var, std: divisor is count - ddof; default 0 as in NumPy and JAX */
 } tsr_reduce_args;
 
 /* Builds the set of `count` dims; the macro TSR_DIMS calls it. Local. */
@@ -252,10 +261,10 @@ TSR_API void tsr_delete(tsr_array *a);
 
 /* One device's part of an evaluated array. */
 typedef struct tsr_shard {
-  int device;        /* device id */
-  tsr_box box;       /* which part of the global array */
-  int replica;       /* how many earlier devices hold the same part */
-  const void *data;  /* dense, C order; bool: one bit an element, LSB first */
+  int device;       /* device id */
+  tsr_box box;      /* which part of the global array */
+  int replica;      /* how many earlier devices hold the same part */
+  const void *data; /* dense, C order; bool: one bit an element, LSB first */
 } tsr_shard;
 
 /* Evaluates and views one addressable shard by mesh position; the view is borrowed and lives as
@@ -286,21 +295,23 @@ TSR_API const char *tsr_devices_of(tsr_array *a);
 #endif
 
 #ifndef __cplusplus
-#define TSR_OPERAND(x)                                                                       \
-  _Generic((x),                                                                              \
-      tsr_array *: tsr_operand_array,                                                        \
-      bool: tsr_operand_bool,                                                                \
-      float: tsr_operand_float, double: tsr_operand_float,                                   \
-      unsigned long: tsr_operand_uint, unsigned long long: tsr_operand_uint,                 \
-      default: tsr_operand_int)(x)
+#define TSR_OPERAND(x)                            \
+  _Generic((x), tsr_array *                       \
+           : tsr_operand_array, bool              \
+           : tsr_operand_bool, float              \
+           : tsr_operand_float, double            \
+           : tsr_operand_float, unsigned long     \
+           : tsr_operand_uint, unsigned long long \
+           : tsr_operand_uint, default            \
+           : tsr_operand_int)(x)
 #define TSR_DIMS(...) \
   tsr_dims_of((int[]){ __VA_ARGS__ }, (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)))
 
 #define tsr_put(scope, data, dtype, shape, sharding) \
   tsr_put_at((scope), (data), (dtype), (shape), (sharding), TSR_HERE)
 #define tsr_adopt(scope, ...) tsr_adopt_at((scope), &(tsr_adopt_args){ __VA_ARGS__ }, TSR_HERE)
-#define tsr_from_shards(scope, shards, count, dtype, shape, sharding) \
-  tsr_from_shards_at((scope), (shards), (count), (dtype), (shape), (sharding), TSR_HERE)
+#define tsr_from_shards(scope, ...) \
+  tsr_from_shards_at((scope), &(tsr_shards_args){ __VA_ARGS__ }, TSR_HERE)
 #define tsr_num(scope, value) tsr_num_at((scope), TSR_OPERAND(value), TSR_HERE)
 #define tsr_full(scope, value, dtype, shape, sharding) \
   tsr_full_at((scope), TSR_OPERAND(value), (dtype), (shape), (sharding), TSR_HERE)

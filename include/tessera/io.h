@@ -23,8 +23,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_save_npy(tsr_array *array, const char *path)
 #endif
 
 #ifndef __cplusplus
-#define tsr_read_npy(scope, path, sharding) \
-  tsr_read_npy_at((scope), (path), (sharding), TSR_HERE)
+#define tsr_read_npy(scope, path, sharding) tsr_read_npy_at((scope), (path), (sharding), TSR_HERE)
 #endif
 
 #endif

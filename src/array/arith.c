@@ -33,8 +33,8 @@ tsr_operand tsr_operand_bool(bool value)
 
 static const char *const kind_names[] = { "array", "integer", "float", "bool" };
 
-tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtype,
-                            const char *what, const char *site)
+tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtype, const char *what,
+                            const char *site)
 {
   bool to_int = dtype == TSR_I32 || dtype == TSR_I64;
   bool bad = number.kind < 1 || number.kind > 3;
@@ -92,10 +92,10 @@ static tsr_array *binary(tsr__op op, tsr_array *a, tsr_operand b, const char *si
                    site);
 }
 
-#define BINARY(name, OP)                                                              \
-  tsr_array *tsr_##name##_at(tsr_array *a, tsr_operand b, const char *site)           \
-  {                                                                                   \
-    return binary(TSR__OP_##OP, a, b, site);                                          \
+#define BINARY(name, OP)                                                    \
+  tsr_array *tsr_##name##_at(tsr_array *a, tsr_operand b, const char *site) \
+  {                                                                         \
+    return binary(TSR__OP_##OP, a, b, site);                                \
   }
 BINARY(add, ADD)
 BINARY(sub, SUB)
@@ -116,10 +116,10 @@ BINARY(or, OR)
 BINARY(xor, XOR)
 #undef BINARY
 
-#define UNARY(name, OP)                                     \
+#define UNARY(name, OP)                                      \
   tsr_array *tsr_##name##_at(tsr_array *a, const char *site) \
-  {                                                         \
-    return unary(TSR__OP_##OP, a, site);                    \
+  {                                                          \
+    return unary(TSR__OP_##OP, a, site);                     \
   }
 UNARY(neg, NEG)
 UNARY(abs, ABS)

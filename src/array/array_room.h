@@ -11,8 +11,8 @@
 tsr_array *tsr__operand_node(tsr_array *beside, tsr_operand operand, const char *site);
 
 /* A number as a constant of a dtype, range-checked: an integer that does not fit is an error. */
-tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtype,
-                            const char *what, const char *site);
+tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtype, const char *what,
+                            const char *site);
 
 /* Evaluates one array; on error records it in the array's scope. */
 tsr_status tsr__array_ready(tsr_array *a);

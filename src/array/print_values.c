@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { THRESHOLD = 1000, EDGE = 3, LINE = 75, DIGITS = 8 };
+enum { THRESHOLD = 1000, EDGE = 3, LINE = 75, DIGITS = 8, FLOAT_ROOM = 400 };
 
 /* How one element is laid out. */
 typedef struct layout {
@@ -18,9 +18,9 @@ typedef struct layout {
   const tsr_shape *shape;
   const void *data;
   bool summarise, exponent;
-  int left, right;     /* floats: columns before and after the point (or of the mantissa) */
+  int left, right; /* floats: columns before and after the point (or of the mantissa) */
   int exp_digits;
-  int width;           /* columns of every element */
+  int width; /* columns of every element */
 } layout;
 
 static double element(const layout *l, int64_t i)
@@ -54,9 +54,9 @@ static int shortest_digits(const layout *l, double value)
 
 /* Writes a finite value in positional or exponent form, trailing zeros dropped, and gives the
  * columns before and after the point. "12." has none after. */
-static void format_float(const layout *l, double value, char *out, size_t size, int *left,
-                         int *right)
+static void format_float(const layout *l, double value, char out[FLOAT_ROOM], int *left, int *right)
 {
+  const size_t size = FLOAT_ROOM;
   int digits = shortest_digits(l, value);
   if (l->exponent) {
     int after = digits - 1 < DIGITS ? digits - 1 : DIGITS;
@@ -79,19 +79,23 @@ static void format_float(const layout *l, double value, char *out, size_t size, 
   *right = after;
 }
 
-/* Visits the elements that will be shown. */
-static void visit(const layout *l, int dim, int64_t base, void (*fn)(layout *, int64_t, void *),
-                  layout *measured, void *user)
+/* What is done with each element that will be shown. */
+typedef struct visitor {
+  void (*fn)(layout *l, int64_t i, void *user);
+  void *user;
+} visitor;
+
+static void visit(layout *l, int dim, int64_t base, const visitor *v)
 {
   if (dim == l->shape->rank) {
-    fn(measured, base, user);
+    v->fn(l, base, v->user);
     return;
   }
   int64_t size = l->shape->dims[dim], stride = 1;
   for (int d = dim + 1; d < l->shape->rank; d++) stride *= l->shape->dims[d];
   for (int64_t i = 0; i < size; i++) {
     if (l->summarise && size > 2 * EDGE && i == EDGE) i = size - EDGE;
-    visit(l, dim + 1, base + i * stride, fn, measured, user);
+    visit(l, dim + 1, base + i * stride, v);
   }
 }
 
@@ -111,7 +115,7 @@ static void find_range(layout *l, int64_t i, void *user)
 static void measure(layout *l, int64_t i, void *user)
 {
   (void)user;
-  char text[400];
+  char text[FLOAT_ROOM];
   int left = 0, right = 0, width = 0;
   if (l->dtype == TSR_BOOL) {
     width = 5;
@@ -120,7 +124,7 @@ static void measure(layout *l, int64_t i, void *user)
   } else {
     double v = element(l, i);
     if (!isfinite(v)) return;
-    format_float(l, v, text, sizeof text, &left, &right);
+    format_float(l, v, text, &left, &right);
     if (l->exponent) {
       int e = (int)strlen(strchr(text, 'e')) - 2;
       if (e > l->exp_digits) l->exp_digits = e;
@@ -144,19 +148,18 @@ static void plan_layout(layout *l)
   range r = { 0, INFINITY };
   bool is_float = l->dtype == TSR_F32 || l->dtype == TSR_F64;
   if (is_float) {
-    visit(l, 0, 0, find_range, l, &r);
-    if (r.most > 0)
-      l->exponent = r.most >= 1e8 || r.least < 1e-4 || r.most / r.least > 1000;
+    visit(l, 0, 0, &(visitor){ find_range, &r });
+    if (r.most > 0) l->exponent = r.most >= 1e8 || r.least < 1e-4 || r.most / r.least > 1000;
   }
-  visit(l, 0, 0, measure, l, NULL);
+  visit(l, 0, 0, &(visitor){ measure, NULL });
   if (!is_float) return;
   l->width = l->left + 1 + l->right + (l->exponent ? l->exp_digits + 2 : 0);
-  visit(l, 0, 0, measure_special, l, NULL);
+  visit(l, 0, 0, &(visitor){ measure_special, NULL });
 }
 
 static void add_element(tsr__text *out, const layout *l, int64_t i)
 {
-  char text[400], shown[440];
+  char text[FLOAT_ROOM], shown[440];
   int left, right;
   double v = element(l, i);
   if (l->dtype == TSR_BOOL) {
@@ -174,7 +177,7 @@ static void add_element(tsr__text *out, const layout *l, int64_t i)
     snprintf(shown, sizeof shown, "%.*s%s%.2s%0*d", mantissa, text, l->right ? "" : ".",
              text + mantissa, l->exp_digits, (int)strtol(digits, NULL, 10));
   } else {
-    format_float(l, v, text, sizeof text, &left, &right);
+    format_float(l, v, text, &left, &right);
     snprintf(shown, sizeof shown, "%s%s%*s", text, right ? "" : ".", l->right - right, "");
   }
   int width = (int)strlen(shown);

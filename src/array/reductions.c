@@ -32,18 +32,20 @@ static tsr_array *reduce(tsr__op op, const tsr_reduce_args *args, bool needs_one
   tsr_array *x = args->x;
   char what[24] = "tsr_";
   strncat(what, tsr__ops[op].name, sizeof what - 5);
-  if (!x || x->inert) return tsr__make(NULL, op, (tsr_array *[3]){ x }, &(tsr__ask){ 0 }, args->site);
+  if (!x || x->inert)
+    return tsr__make(NULL, op, (tsr_array *[3]){ x }, &(tsr__ask){ 0 }, args->site);
   tsr_scope *scope = x->node.scope;
   uint32_t bits;
   if (!resolve_dims(args->dims, x->shape.rank, &bits)) {
-    tsr__fail(scope, args->site, TSR_EARG, "%s: .dims names a dim that %s has not; dims are -%d..%d",
-              what, tsr_type_of(x), x->shape.rank, x->shape.rank - 1);
+    tsr__fail(scope, args->site, TSR_EARG,
+              "%s: .dims names a dim that %s has not; dims are -%d..%d", what, tsr_type_of(x),
+              x->shape.rank, x->shape.rank - 1);
     return tsr__make_inert(scope, args->site);
   }
   for (int d = 0; needs_one && !args->where && d < x->shape.rank; d++) {
     if (!(bits >> d & 1) || x->shape.dims[d] != 0) continue;
-    tsr__fail(scope, args->site, TSR_ESHAPE, "%s: dim %d of %s is empty and has no %s element", what,
-              d, tsr_type_of(x), tsr__ops[op].name);
+    tsr__fail(scope, args->site, TSR_ESHAPE, "%s: dim %d of %s is empty and has no %s element",
+              what, d, tsr_type_of(x), tsr__ops[op].name);
     return tsr__make_inert(scope, args->site);
   }
   tsr__ask ask = { .dtype = TSR_I64,

@@ -89,7 +89,8 @@ const char *tsr_explain(tsr_array *const *arrays, int count)
   if (!arrays || count < 1 || !arrays[0]) return "(NULL)";
   tsr_scope *scope = arrays[0]->node.scope;
   for (int i = 0; i < count; i++)
-    if (!arrays[i] || arrays[i]->inert) return tsr_message(arrays[i] ? arrays[i]->node.scope : scope);
+    if (!arrays[i] || arrays[i]->inert)
+      return tsr_message(arrays[i] ? arrays[i]->node.scope : scope);
   tsr__text text = text_for(arrays[0]);
   tsr__error error = { 0 };
   if (tsr__explain(scope, arrays, count, &text, &error)) {

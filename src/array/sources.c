@@ -10,8 +10,10 @@ tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dt
   if (!scope || scope->inert) return TSR_ENOMEM;
   if (scope->rt->error.status) return scope->rt->error.status; /* the scope has said why */
   if (!tsr_dtype_size(dtype))
-    return tsr__fail(scope, site, TSR_EDTYPE, "%s: %d is no dtype; use TSR_BOOL, TSR_I32, TSR_I64, "
-                     "TSR_F32 or TSR_F64", what, (int)dtype);
+    return tsr__fail(scope, site, TSR_EDTYPE,
+                     "%s: %d is no dtype; use TSR_BOOL, TSR_I32, TSR_I64, "
+                     "TSR_F32 or TSR_F64",
+                     what, (int)dtype);
   if (shape->rank < 0 || shape->rank > TSR_MAX_RANK)
     return tsr__fail(scope, site, TSR_ESHAPE, "%s: rank %d, expected 0..%d", what, shape->rank,
                      TSR_MAX_RANK);
@@ -21,14 +23,18 @@ tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dt
                        (long long)shape->dims[d]);
   int64_t count = tsr__shape_count(shape);
   if (count < 0 || count > INT64_MAX / 16)
-    return tsr__fail(scope, site, TSR_ESHAPE, "%s: a shape of rank %d has more elements than 63 bits "
-                     "can count", what, shape->rank);
+    return tsr__fail(scope, site, TSR_ESHAPE,
+                     "%s: a shape of rank %d has more elements than 63 bits "
+                     "can count",
+                     what, shape->rank);
   tsr__error error = { 0 };
   if (tsr__sharding_check(sharding, shape, &error))
     return tsr__fail(scope, site, error.status, "%s: %s", what, error.text);
   if (sharding->mesh && sharding->mesh->rt != scope->rt)
-    return tsr__fail(scope, site, TSR_EAXIS, "%s: the mesh %s belongs to another runtime; make it with "
-                     "the scope's", what, tsr_mesh_text(sharding->mesh));
+    return tsr__fail(scope, site, TSR_EAXIS,
+                     "%s: the mesh %s belongs to another runtime; make it with "
+                     "the scope's",
+                     what, tsr_mesh_text(sharding->mesh));
   return TSR_OK;
 }
 
@@ -46,45 +52,55 @@ static tsr_array *leaf_of(tsr_scope *scope, tsr__value *value, const tsr__error 
                         site);
 }
 
-static tsr_status check_source(tsr_scope *scope, const char *what, const void *data,
-                               tsr_dtype dtype, const tsr_shape *shape,
-                               const tsr_sharding *sharding, const char *site)
+/* What is put, by which call. */
+typedef struct put_args {
+  const char *what;
+  const void *data;
+  tsr_dtype dtype;
+  const tsr_shape *shape;
+  const tsr_sharding *sharding;
+} put_args;
+
+static tsr_status check_source(tsr_scope *scope, const put_args *put, const char *site)
 {
-  tsr_status status = tsr__check_placement(scope, what, dtype, shape, sharding, site);
+  tsr_status status =
+      tsr__check_placement(scope, put->what, put->dtype, put->shape, put->sharding, site);
   if (status) return status;
-  if (!data && tsr__shape_count(shape) > 0)
-    return tsr__fail(scope, site, TSR_EARG, "%s: data is NULL for %lld elements", what,
-                     (long long)tsr__shape_count(shape));
+  if (!put->data && tsr__shape_count(put->shape) > 0)
+    return tsr__fail(scope, site, TSR_EARG, "%s: data is NULL for %lld elements", put->what,
+                     (long long)tsr__shape_count(put->shape));
   return TSR_OK;
 }
 
 tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_shape shape,
                       tsr_sharding sharding, const char *site)
 {
-  if (check_source(scope, "tsr_put", data, dtype, &shape, &sharding, site))
-    return tsr__make_inert(scope, site);
+  put_args put = { "tsr_put", data, dtype, &shape, &sharding };
+  if (check_source(scope, &put, site)) return tsr__make_inert(scope, site);
   tsr__error error = { 0 };
   tsr_sharding canon = tsr__sharding_canon(&sharding);
-  tsr__value *value = tsr__value_new(scope->rt, dtype, &shape, &canon, NULL, &error);
+  tsr__layout layout = { dtype, &shape, &canon, NULL };
+  tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
   if (value) tsr__value_from_host(value, data);
   return leaf_of(scope, value, &error, "tsr_put", site);
 }
 
 tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char *site)
 {
-  if (check_source(scope, "tsr_adopt", args->data, args->dtype, &args->shape, &args->sharding,
-                   site))
-    return tsr__make_inert(scope, site);
+  put_args put = { "tsr_adopt", args->data, args->dtype, &args->shape, &args->sharding };
+  if (check_source(scope, &put, site)) return tsr__make_inert(scope, site);
   tsr__error error = { 0 };
   tsr_sharding canon = tsr__sharding_canon(&args->sharding);
-  bool whole = tsr__positions(&canon) == 1 && args->dtype != TSR_BOOL &&
-               ((uintptr_t)args->data & 63) == 0;
+  bool whole =
+      tsr__positions(&canon) == 1 && args->dtype != TSR_BOOL && ((uintptr_t)args->data & 63) == 0;
   if (!whole) {
     tsr_array *copy = tsr_put_at(scope, args->data, args->dtype, args->shape, args->sharding, site);
     if (!copy->inert && args->release) args->release(args->data, args->user);
     return copy;
   }
-  tsr__value *value = tsr__value_frame(scope->rt, args->dtype, &args->shape, &canon, NULL, &error);
+  tsr__value *value =
+      tsr__value_frame(scope->rt, &(tsr__layout){ args->dtype, &args->shape, &canon, NULL },
+                       &error);
   if (value) {
     size_t bytes = tsr_dtype_size(args->dtype) * (size_t)tsr__shape_count(&args->shape);
     value->parts[0] = tsr__buffer_adopt(scope->rt, tsr__position_device(&canon, 0), args->data,
@@ -107,37 +123,41 @@ static void fill_shards(tsr__value *value, const void *const *shards)
     if (!value->parts[p]) continue;
     tsr_box box;
     tsr__value_box(value, p, &box);
-    tsr__box_copy copy = { .dtype = (tsr_dtype)value->dtype, .rank = value->shape.rank,
-                           .from_dims = box.size, .from_start = zero, .to_dims = box.size,
-                           .to_start = zero, .size = box.size };
+    tsr__box_copy copy = { .dtype = (tsr_dtype)value->dtype,
+                           .rank = value->shape.rank,
+                           .from_dims = box.size,
+                           .from_start = zero,
+                           .to_dims = box.size,
+                           .to_start = zero,
+                           .size = box.size };
     tsr__devices_of(value->rt)->ops->from_host(&copy, shards[next++], value->parts[p]);
   }
 }
 
-tsr_array *tsr_from_shards_at(tsr_scope *scope, const void *const *shards, int count,
-                              tsr_dtype dtype, tsr_shape shape, tsr_sharding sharding,
-                              const char *site)
+tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *args, const char *site)
 {
-  if (check_source(scope, "tsr_from_shards", shards, dtype, &shape, &sharding, site))
-    return tsr__make_inert(scope, site);
+  put_args put = { "tsr_from_shards", args->shards, args->dtype, &args->shape, &args->sharding };
+  if (check_source(scope, &put, site)) return tsr__make_inert(scope, site);
   tsr__error error = { 0 };
-  tsr_sharding canon = tsr__sharding_canon(&sharding);
-  tsr__value *value = tsr__value_new(scope->rt, dtype, &shape, &canon, NULL, &error);
+  tsr_sharding canon = tsr__sharding_canon(&args->sharding);
+  tsr__layout layout = { args->dtype, &args->shape, &canon, NULL };
+  tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
   if (!value) return leaf_of(scope, value, &error, "tsr_from_shards", site);
   int expected = 0, missing = -1;
   for (int p = 0; p < value->part_count; p++) expected += value->parts[p] != NULL;
-  for (int i = 0; i < count && i < expected; i++)
-    if (!shards[i]) missing = i;
-  if (count != expected || missing >= 0) {
+  for (int i = 0; i < args->count && i < expected; i++)
+    if (!args->shards[i]) missing = i;
+  if (args->count != expected || missing >= 0) {
     tsr__value_release(value);
-    if (count != expected)
-      tsr__fail(scope, site, TSR_EARG, "tsr_from_shards: %d shards, expected %d: one for each "
-                "addressable device of the sharding", count, expected);
-    else
-      tsr__fail(scope, site, TSR_EARG, "tsr_from_shards: shard %d is NULL", missing);
+    if (args->count != expected)
+      tsr__fail(scope, site, TSR_EARG,
+                "tsr_from_shards: %d shards, expected %d: one for each "
+                "addressable device of the sharding",
+                args->count, expected);
+    else tsr__fail(scope, site, TSR_EARG, "tsr_from_shards: shard %d is NULL", missing);
     return tsr__make_inert(scope, site);
   }
-  fill_shards(value, shards);
+  fill_shards(value, args->shards);
   return leaf_of(scope, value, &error, "tsr_from_shards", site);
 }
 
@@ -148,8 +168,8 @@ tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dtype, tsr
 {
   if (tsr__check_placement(scope, "tsr_full", dtype, &shape, &sharding, site))
     return tsr__make_inert(scope, site);
-  tsr_array *number = value.kind == 0 ? value.array
-                                      : tsr__number_node(scope, value, dtype, "tsr_full", site);
+  tsr_array *number =
+      value.kind == 0 ? value.array : tsr__number_node(scope, value, dtype, "tsr_full", site);
   return tsr__make(scope, TSR__OP_FULL, (tsr_array *[3]){ number },
                    &(tsr__ask){ .dtype = dtype, .shape = shape, .sharding = &sharding }, site);
 }
@@ -166,8 +186,9 @@ tsr_array *tsr_iota_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int d
       tsr__fail(scope, site, TSR_EARG, "tsr_iota: dim %d of a shape of rank %d", dim, shape.rank);
     return tsr__make_inert(scope, site);
   }
-  tsr__ask ask = { .dtype = dtype, .shape = shape, .attr = { .dims = (uint32_t)dim },
-                   .sharding = &sharding };
+  tsr__ask ask = {
+    .dtype = dtype, .shape = shape, .attr = { .dims = (uint32_t)dim }, .sharding = &sharding
+  };
   return tsr__make(scope, TSR__OP_IOTA, (tsr_array *[3]){ NULL }, &ask, site);
 }
 
@@ -178,7 +199,9 @@ static tsr_array *uniform(tsr_scope *scope, const tsr_random_args *args, tsr_dty
 {
   if (tsr__check_placement(scope, what, dtype, &args->shape, &args->sharding, site))
     return tsr__make_inert(scope, site);
-  tsr__ask ask = { .dtype = dtype, .shape = args->shape, .attr = { .param_count = 2 },
+  tsr__ask ask = { .dtype = dtype,
+                   .shape = args->shape,
+                   .attr = { .param_count = 2 },
                    .param = { { .i = (int64_t)args->key }, { .i = (int64_t)args->stream } },
                    .sharding = &args->sharding };
   return tsr__make(scope, TSR__OP_UNIFORM, (tsr_array *[3]){ NULL }, &ask, site);
@@ -209,7 +232,8 @@ tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_a
   tsr_dtype dtype = draw_dtype(scope, args, floats, "tsr_exponential", site);
   if (!dtype) return tsr__make_inert(scope, site);
   if (!(scale > 0) || isinf(scale)) {
-    tsr__fail(scope, site, TSR_EARG, "tsr_exponential: scale %g, expected a positive number", scale);
+    tsr__fail(scope, site, TSR_EARG, "tsr_exponential: scale %g, expected a positive number",
+              scale);
     return tsr__make_inert(scope, site);
   }
   tsr_array *u = uniform(scope, args, dtype, "tsr_exponential", site);
@@ -260,9 +284,9 @@ tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *
   }
   int count = rate > 0 ? poisson_table(rate, table, CAPACITY) : 0;
   tsr_sharding whole = { .mesh = args->sharding.mesh };
-  tsr_array *leaf = tsr_put_at(scope, table, TSR_F64, (tsr_shape){ .rank = 1, .dims = { count } },
-                               whole, site);
+  tsr_array *leaf =
+      tsr_put_at(scope, table, TSR_F64, (tsr_shape){ .rank = 1, .dims = { count } }, whole, site);
   tsr__del(&scope->rt->heap, table, CAPACITY * sizeof(double));
-  return tsr__make(scope, TSR__OP_SEARCH, (tsr_array *[3]){ leaf, u }, &(tsr__ask){ .dtype = dtype },
-                   site);
+  return tsr__make(scope, TSR__OP_SEARCH, (tsr_array *[3]){ leaf, u },
+                   &(tsr__ask){ .dtype = dtype }, site);
 }

@@ -96,7 +96,8 @@ tsr_status tsr_read_i64(tsr_array *a, int64_t *out)
   element e = { 0 };
   if (a && !a->inert && (a->dtype == TSR_F32 || a->dtype == TSR_F64))
     return tsr__fail(a->node.scope, a->node.site, TSR_EDTYPE,
-                     "tsr_read_i64: %s, expected an integer or bool; cast it first", tsr_type_of(a));
+                     "tsr_read_i64: %s, expected an integer or bool; cast it first",
+                     tsr_type_of(a));
   tsr_status status = read_one(a, "tsr_read_i64", &e);
   if (status) return status;
   *out = a->dtype == TSR_BOOL ? e.b : a->dtype == TSR_I32 ? e.i32 : e.i64;
@@ -106,8 +107,9 @@ tsr_status tsr_read_i64(tsr_array *a, int64_t *out)
 tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
 {
   if (tsr__array_ready(a)) {
-    if (a) tsr__fail(outer, site, tsr_scope_status(a->node.scope), "tsr_keep: %s",
-                     tsr_message(a->node.scope));
+    if (a)
+      tsr__fail(outer, site, tsr_scope_status(a->node.scope), "tsr_keep: %s",
+                tsr_message(a->node.scope));
     return tsr__make_inert(outer, site);
   }
   if (!outer || outer->rt != a->node.scope->rt) {

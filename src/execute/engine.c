@@ -99,8 +99,8 @@ static tsr_status find_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *e
 /* At level trace, the whole plan: the program of each device and its kernels' instructions. */
 static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
 {
-  static const char *const kinds[] = { "kernel", "combine", "reshard", "compact", "firstn",
-                                       "rebalance" };
+  static const char *const kinds[] = { "kernel",  "combine", "reshard",
+                                       "compact", "firstn",  "rebalance" };
   if (!tsr__log_on(rt, TSR_LOG_TRACE, "execute")) return;
   tsr__text text;
   tsr__text_init(&text, &rt->heap);
@@ -109,11 +109,10 @@ static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
     const tsr__step *step = &plan->schedule.steps[s];
     tsr__text_add(&text, "step %d: %s", s, kinds[step->kind]);
     if (step->kind == TSR__STEP_COMBINE)
-      tsr__text_add(&text, " of accumulators %d to %d\n", step->first, step->first + step->count - 1);
-    else if (step->kind != TSR__STEP_KERNEL)
-      tsr__text_add(&text, " %%%d\n", step->node);
-    else
-      tsr__text_add(&text, "\n");
+      tsr__text_add(&text, " of accumulators %d to %d\n", step->first,
+                    step->first + step->count - 1);
+    else if (step->kind != TSR__STEP_KERNEL) tsr__text_add(&text, " %%%d\n", step->node);
+    else tsr__text_add(&text, "\n");
     if (step->kind == TSR__STEP_KERNEL) tsr__kernel_print(step->kernel, &text);
   }
   tsr__log(rt, TSR_LOG_TRACE, "execute", "new plan:\n%s", tsr__text_get(&text));
@@ -180,7 +179,8 @@ tsr_status tsr__plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, 
   engine->misses++;
   *cached = false;
   *out = plan;
-  tsr__log(rt, TSR_LOG_DEBUG, "execute", "new plan: %d nodes, %d kernels, %lld bytes between devices",
+  tsr__log(rt, TSR_LOG_DEBUG, "execute",
+           "new plan: %d nodes, %d kernels, %lld bytes between devices",
            plan->parts.program.node_count, plan->kernels, (long long)plan->explained);
   log_plan(rt, plan);
   return TSR_OK;
@@ -193,15 +193,16 @@ static tsr_status bind(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan, ts
 {
   tsr__program *program = &plan->parts.program;
   tsr__arena_reset(&engine->scratch, engine->scratch_room, sizeof engine->scratch_room);
-  *exec = (tsr__exec){ .rt = rt, .plan = plan, .program = program, .scratch = &engine->scratch,
-                       .error = error };
+  *exec = (tsr__exec){
+    .rt = rt, .plan = plan, .program = program, .scratch = &engine->scratch, .error = error
+  };
   program->params = engine->trace.params;
   program->param_count = engine->trace.param_count;
   exec->values = tsr__arena_new(exec->scratch, (size_t)program->node_count * sizeof(tsr__value *));
   exec->partials = tsr__arena_new(exec->scratch, (size_t)(plan->schedule.accum_count + 1) *
                                                      sizeof(tsr__partial **));
-  exec->extents = tsr__arena_new(exec->scratch, (size_t)(plan->schedule.accum_count + 1) *
-                                                    sizeof(tsr__extent));
+  exec->extents =
+      tsr__arena_new(exec->scratch, (size_t)(plan->schedule.accum_count + 1) * sizeof(tsr__extent));
   if (!exec->values || !exec->partials || !exec->extents)
     return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program; free some arrays");
   for (int n = 0; n < program->node_count; n++) {

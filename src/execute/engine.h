@@ -7,14 +7,14 @@
 /* A plan: all that can be known of a program before it runs. Immutable but for the list links and
  * the figures of its last run. */
 typedef struct tsr__plan {
-  struct tsr__plan *next;      /* in its bucket */
-  uint64_t hash, used;         /* `used`: the engine's clock at the last use */
+  struct tsr__plan *next; /* in its bucket */
+  uint64_t hash, used;    /* `used`: the engine's clock at the last use */
   tsr__program key;
   tsr__partitioned parts;
   tsr__schedule schedule;
-  int *last_use;               /* by node of parts.program: the last step that reads it; -1 */
-  int64_t explained;           /* bytes of all notes */
-  int kernels, collectives;    /* for tsr_run_stats */
+  int *last_use;            /* by node of parts.program: the last step that reads it; -1 */
+  int64_t explained;        /* bytes of all notes */
+  int kernels, collectives; /* for tsr_run_stats */
 } tsr__plan;
 
 #define TSR__PLAN_BUCKETS 256
@@ -22,8 +22,8 @@ typedef struct tsr__plan {
 /* The slot TSR__SLOT_PLANS. The lock is held while a program is traced, planned and run. */
 typedef struct tsr__engine {
   pthread_mutex_t lock;
-  tsr__program trace;          /* reused from run to run */
-  tsr__arena scratch;          /* one run's small arrays */
+  tsr__program trace; /* reused from run to run */
+  tsr__arena scratch; /* one run's small arrays */
   char scratch_room[16384];
   tsr__plan *buckets[TSR__PLAN_BUCKETS];
   int plan_count, plan_limit;
@@ -42,18 +42,18 @@ void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan);
  * them in place, at each position. */
 typedef struct tsr__extent {
   int64_t total;
-  const int64_t *rows;         /* NULL: the usual borders */
+  const int64_t *rows; /* NULL: the usual borders */
 } tsr__extent;
 
 /* One run of a plan: values by node of the partitioned program. */
 typedef struct tsr__exec {
   tsr_runtime *rt;
   const tsr__plan *plan;
-  tsr__program *program;       /* the plan's, with this run's numbers bound */
+  tsr__program *program; /* the plan's, with this run's numbers bound */
   tsr__arena *scratch;
-  tsr__value **values;         /* by node */
-  tsr__partial ***partials;    /* [accum][position] */
-  tsr__extent *extents;        /* by accum: of the domain its kernel ran over */
+  tsr__value **values;      /* by node */
+  tsr__partial ***partials; /* [accum][position] */
+  tsr__extent *extents;     /* by accum: of the domain its kernel ran over */
   tsr__traffic traffic;
   tsr__error *error;
 } tsr__exec;

@@ -20,20 +20,26 @@ struct tsr__value {
   _Atomic int refs;
   tsr_runtime *rt;
   uint8_t dtype;
-  tsr_shape shape;        /* global */
-  tsr_sharding sharding;  /* canonical */
-  int part_count;         /* positions of the sharding */
-  int64_t *rows;          /* ragged: each position's size of dim 0; NULL = the usual borders */
+  tsr_shape shape;       /* global */
+  tsr_sharding sharding; /* canonical */
+  int part_count;        /* positions of the sharding */
+  int64_t *rows;         /* ragged: each position's size of dim 0; NULL = the usual borders */
   tsr__buffer **parts;
 };
 
-/* Makes a value with buffers for all addressable positions, contents undefined. `rows` (copied)
- * makes it ragged. NULL with the error set on failure; refs is 1. */
-tsr__value *tsr__value_new(tsr_runtime *rt, tsr_dtype dtype, const tsr_shape *shape,
-                           const tsr_sharding *sharding, const int64_t *rows, tsr__error *error);
+/* What a value is made of. `rows` (copied; NULL: the usual borders) makes it ragged. */
+typedef struct tsr__layout {
+  tsr_dtype dtype;
+  const tsr_shape *shape;
+  const tsr_sharding *sharding;
+  const int64_t *rows;
+} tsr__layout;
+
+/* Makes a value with buffers for all addressable positions, contents undefined. NULL with the
+ * error set on failure; refs is 1. */
+tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error);
 /* As tsr__value_new but without buffers: the caller sets them. */
-tsr__value *tsr__value_frame(tsr_runtime *rt, tsr_dtype dtype, const tsr_shape *shape,
-                             const tsr_sharding *sharding, const int64_t *rows, tsr__error *error);
+tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error);
 void tsr__value_hold(tsr__value *value);
 /* The part of the global array that a position holds. */
 void tsr__value_box(const tsr__value *value, int position, tsr_box *out);

@@ -34,19 +34,26 @@ static void copy_piece(void *user, int from_position, const tsr_box *box)
     from_start[d] = box->start[d] - from.start[d];
     to_start[d] = box->start[d] - to.start[d];
   }
-  tsr__box_copy copy = { .dtype = (tsr_dtype)p->from->dtype, .rank = p->from->shape.rank,
-                         .from_dims = from.size, .from_start = from_start,
-                         .to_dims = to.size, .to_start = to_start, .size = box->size };
-  tsr__devices_of(p->exec->rt)->ops->copy(&copy, p->from->parts[from_position],
-                                          p->to->parts[p->to_position], &p->exec->traffic);
+  tsr__box_copy copy = { .dtype = (tsr_dtype)p->from->dtype,
+                         .rank = p->from->shape.rank,
+                         .from_dims = from.size,
+                         .from_start = from_start,
+                         .to_dims = to.size,
+                         .to_start = to_start,
+                         .size = box->size };
+  tsr__devices_of(p->exec->rt)
+      ->ops->copy(&copy, p->from->parts[from_position], p->to->parts[p->to_position],
+                  &p->exec->traffic);
 }
 
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
 {
   const tsr__value *from = exec->values[exec->program->nodes[node].in[0]];
   const tsr_sharding *sharding = sharding_of(exec, node);
-  tsr__value *to = tsr__value_new(exec->rt, (tsr_dtype)from->dtype, &from->shape, sharding, NULL,
-                                  exec->error);
+  tsr__value *to =
+      tsr__value_new(exec->rt,
+                     &(tsr__layout){ (tsr_dtype)from->dtype, &from->shape, sharding, NULL },
+                     exec->error);
   if (!to) return exec->error->status;
   exec->values[node] = to;
   for (int p = 0; p < to->part_count; p++) {
@@ -82,8 +89,8 @@ static void count_task(void *user, int64_t position, int worker)
   tsr_box box;
   tsr__value_box(job->mask, (int)position, &box);
   if (job->mask->parts[position])
-    job->rows[position] = tsr__devices_of(job->exec->rt)
-                              ->ops->mask_count(job->mask->parts[position], box.size[0]);
+    job->rows[position] =
+        tsr__devices_of(job->exec->rt)->ops->mask_count(job->mask->parts[position], box.size[0]);
 }
 
 static void compact_task(void *user, int64_t position, int worker)
@@ -119,8 +126,9 @@ static int64_t number_rows(const tsr__value *mask, const int64_t *rows, int64_t 
 static int64_t *row_room(tsr__exec *exec, int positions)
 {
   int64_t *room = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(int64_t));
-  if (!room) tsr__error_set(exec->error, TSR_ENOMEM, "no memory for the row counts of %d devices",
-                            positions);
+  if (!room)
+    tsr__error_set(exec->error, TSR_ENOMEM, "no memory for the row counts of %d devices",
+                   positions);
   return room;
 }
 
@@ -135,8 +143,9 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node)
   tsr__parallel(exec->rt, positions, count_task, &job);
   tsr_shape shape = job.from->shape;
   shape.dims[0] = number_rows(job.mask, job.rows, start);
-  job.to = tsr__value_new(exec->rt, (tsr_dtype)job.from->dtype, &shape, &job.from->sharding,
-                          job.rows, exec->error);
+  job.to = tsr__value_new(
+      exec->rt, &(tsr__layout){ (tsr_dtype)job.from->dtype, &shape, &job.from->sharding, job.rows },
+      exec->error);
   if (!job.to) return exec->error->status;
   exec->values[node] = job.to;
   tsr__parallel(exec->rt, positions, compact_task, &job);
@@ -171,7 +180,8 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
     keep[p] = left < 0 ? 0 : left < job.rows[p] ? left : job.rows[p];
   }
   job.keep = keep;
-  job.to = tsr__value_new(exec->rt, TSR_BOOL, &job.mask->shape, &job.mask->sharding, NULL,
+  job.to = tsr__value_new(exec->rt,
+                          &(tsr__layout){ TSR_BOOL, &job.mask->shape, &job.mask->sharding, NULL },
                           exec->error);
   if (!job.to) return exec->error->status;
   exec->values[node] = job.to;
@@ -211,8 +221,10 @@ static void gather_rows(tsr__exec *exec, const tsr__value *from, tsr__value *to,
 tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
 {
   const tsr__value *from = exec->values[exec->program->nodes[node].in[0]];
-  tsr__value *to = tsr__value_new(exec->rt, (tsr_dtype)from->dtype, &from->shape,
-                                  sharding_of(exec, node), NULL, exec->error);
+  tsr__value *to = tsr__value_new(exec->rt,
+                                  &(tsr__layout){ (tsr_dtype)from->dtype, &from->shape,
+                                                  sharding_of(exec, node), NULL },
+                                  exec->error);
   if (!to) return exec->error->status;
   exec->values[node] = to;
   for (int p = 0; p < to->part_count; p++)

@@ -67,13 +67,14 @@ static tsr_status make_value(tsr__exec *exec, int node, const tsr__extent *exten
   const tsr__gnode *g = &exec->program->nodes[node];
   tsr_shape shape = run_shape(exec, node, extent);
   const int64_t *rows = has_run_time_rows(exec, node) ? extent->rows : NULL;
-  exec->values[node] = tsr__value_new(exec->rt, (tsr_dtype)g->dtype, &shape,
-                                      sharding_of(exec, node), rows, exec->error);
+  exec->values[node] =
+      tsr__value_new(exec->rt,
+                     &(tsr__layout){ (tsr_dtype)g->dtype, &shape, sharding_of(exec, node), rows },
+                     exec->error);
   return exec->values[node] ? TSR_OK : exec->error->status;
 }
 
-static int64_t local_count(const tsr__exec *exec, int node, int position,
-                           const tsr__extent *extent)
+static int64_t local_count(const tsr__exec *exec, int node, int position, const tsr__extent *extent)
 {
   tsr_shape shape = run_shape(exec, node, extent);
   tsr_box box;
@@ -131,8 +132,7 @@ static tsr_status fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr
     inputs[i] = exec->values[io->inputs[i]]->parts[position];
   for (int i = 0; i < io->output_count; i++)
     outputs[i] = exec->values[io->outputs[i]]->parts[position];
-  for (int i = 0; i < io->accum_count; i++)
-    partials[i] = exec->partials[io->accums[i]][position];
+  for (int i = 0; i < io->accum_count; i++) partials[i] = exec->partials[io->accums[i]][position];
   part->device = tsr__position_device(&domain->sharding, position);
   part->position = position;
   tsr__value_box(domain, position, &part->box);
@@ -152,15 +152,17 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   tsr_shape shape = run_shape(exec, io->domain, &extent);
   const tsr_sharding *sharding = sharding_of(exec, io->domain);
   int positions = tsr__positions(sharding);
-  tsr__value domain = { .rt = exec->rt, .shape = shape, .sharding = *sharding,
-                        .part_count = positions, .rows = (int64_t *)extent.rows };
+  tsr__value domain = { .rt = exec->rt,
+                        .shape = shape,
+                        .sharding = *sharding,
+                        .part_count = positions,
+                        .rows = (int64_t *)extent.rows };
   tsr_status status = TSR_OK;
   for (int i = 0; i < io->output_count && !status; i++)
     status = make_value(exec, io->outputs[i], &extent);
   for (int i = 0; i < io->accum_count && !status; i++)
     status = make_partials(exec, io->accums[i], &domain);
-  tsr__run_part *parts =
-      tsr__arena_new(exec->scratch, (size_t)positions * sizeof(tsr__run_part));
+  tsr__run_part *parts = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(tsr__run_part));
   if (!status && !parts) status = out_of_scratch(exec);
   int count = 0;
   for (int p = 0; p < positions && !status; p++) {
@@ -169,8 +171,12 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
     status = fill_part(exec, io, &domain, p, &parts[count++]);
   }
   if (status) return status;
-  tsr__run run = { .rt = exec->rt, .program = exec->program, .schedule = &exec->plan->schedule,
-                   .kernel = step->kernel, .part_count = count, .parts = parts };
+  tsr__run run = { .rt = exec->rt,
+                   .program = exec->program,
+                   .schedule = &exec->plan->schedule,
+                   .kernel = step->kernel,
+                   .part_count = count,
+                   .parts = parts };
   return devices->ops->run(&run, exec->error);
 }
 
@@ -179,11 +185,11 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 /* Reductions that are finalised together: one collective. */
 typedef struct crossing {
   unsigned axes;
-  const tsr_sharding *sharding;  /* of a result; its mesh is the operands' */
+  const tsr_sharding *sharding; /* of a result; its mesh is the operands' */
   int accum_count, final_count;
   int *accums, *finals;
   int64_t *populations;
-  int *members;                  /* positions of the group at hand */
+  int *members; /* positions of the group at hand */
 } crossing;
 
 static bool same_crossing(const tsr__exec *exec, const tsr__accum *a, const tsr__accum *b)
@@ -240,13 +246,19 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
     counts[f] = local_count(exec, c->finals[f], c->members[0], &exec->extents[accum]);
   }
   tsr__combine combine = {
-    .rt = exec->rt, .program = exec->program, .schedule = &exec->plan->schedule,
-    .member_count = members, .devices = devices,
-    .accum_count = c->accum_count, .accums = c->accums,
+    .rt = exec->rt,
+    .program = exec->program,
+    .schedule = &exec->plan->schedule,
+    .member_count = members,
+    .devices = devices,
+    .accum_count = c->accum_count,
+    .accums = c->accums,
     .partials = (tsr__partial *const *const *)partials,
-    .final_count = c->final_count, .finals = c->finals,
+    .final_count = c->final_count,
+    .finals = c->finals,
     .outputs = (tsr__buffer *const *const *)outputs,
-    .out_counts = counts, .populations = c->populations,
+    .out_counts = counts,
+    .populations = c->populations,
   };
   return tsr__devices_of(exec->rt)->ops->combine(&combine, &exec->traffic, exec->error);
 }
@@ -313,7 +325,8 @@ static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
   tsr_status status = TSR_OK;
   for (int a = step->first; a < step->first + step->count && !status; a++) {
     bool done = false;
-    for (int b = step->first; b < a && !done; b++) done = same_crossing(exec, &accums[a], &accums[b]);
+    for (int b = step->first; b < a && !done; b++)
+      done = same_crossing(exec, &accums[a], &accums[b]);
     if (!done) status = cross(exec, step, a);
   }
   for (int a = step->first; a < step->first + step->count; a++) drop_partials(exec, a);

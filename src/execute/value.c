@@ -12,44 +12,44 @@ static bool addressable(const tsr__devices *devices, int device)
   return device >= devices->first && device < devices->first + devices->count;
 }
 
-tsr__value *tsr__value_frame(tsr_runtime *rt, tsr_dtype dtype, const tsr_shape *shape,
-                             const tsr_sharding *sharding, const int64_t *rows, tsr__error *error)
+tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error)
 {
-  int parts = tsr__positions(sharding);
+  int parts = tsr__positions(layout->sharding);
   size_t size = sizeof(tsr__value) + (size_t)parts * (sizeof(tsr__buffer *) + sizeof(int64_t));
   tsr__value *value = tsr__new(&rt->heap, size);
   if (!value) {
-    tsr__error_set(error, TSR_ENOMEM, "no memory for the description of an array; free some arrays");
+    tsr__error_set(error, TSR_ENOMEM,
+                   "no memory for the description of an array; free some arrays");
     return NULL;
   }
   atomic_init(&value->refs, 1);
   value->rt = rt;
-  value->dtype = (uint8_t)dtype;
-  value->shape = *shape;
-  value->sharding = *sharding;
+  value->dtype = (uint8_t)layout->dtype;
+  value->shape = *layout->shape;
+  value->sharding = *layout->sharding;
   value->part_count = parts;
   value->parts = (tsr__buffer **)(value + 1);
-  if (rows) {
+  if (layout->rows) {
     value->rows = (int64_t *)(value->parts + parts);
-    memcpy(value->rows, rows, (size_t)parts * sizeof(int64_t));
+    memcpy(value->rows, layout->rows, (size_t)parts * sizeof(int64_t));
   }
   return value;
 }
 
-tsr__value *tsr__value_new(tsr_runtime *rt, tsr_dtype dtype, const tsr_shape *shape,
-                           const tsr_sharding *sharding, const int64_t *rows, tsr__error *error)
+tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error)
 {
-  tsr__value *value = tsr__value_frame(rt, dtype, shape, sharding, rows, error);
+  tsr__value *value = tsr__value_frame(rt, layout, error);
   if (!value) return NULL;
   const tsr__devices *devices = tsr__devices_of(rt);
   for (int p = 0; p < value->part_count; p++) {
-    int device = tsr__position_device(sharding, p);
+    int device = tsr__position_device(&value->sharding, p);
     if (!addressable(devices, device)) continue;
     tsr_box box;
     tsr__value_box(value, p, &box);
     int64_t count = 1;
-    for (int d = 0; d < shape->rank; d++) count *= box.size[d];
-    value->parts[p] = devices->ops->buffer(rt, device, tsr__device_bytes(dtype, count), error);
+    for (int d = 0; d < value->shape.rank; d++) count *= box.size[d];
+    size_t bytes = tsr__device_bytes(layout->dtype, count);
+    value->parts[p] = devices->ops->buffer(rt, device, bytes, error);
     if (!value->parts[p]) {
       tsr__value_release(value);
       return NULL;
@@ -72,8 +72,8 @@ void tsr__value_release(tsr__value *value)
 {
   if (!value || atomic_fetch_sub_explicit(&value->refs, 1, memory_order_acq_rel) != 1) return;
   for (int p = 0; p < value->part_count; p++) tsr__buffer_release(value->parts[p]);
-  size_t size = sizeof(tsr__value) +
-                (size_t)value->part_count * (sizeof(tsr__buffer *) + sizeof(int64_t));
+  size_t size =
+      sizeof(tsr__value) + (size_t)value->part_count * (sizeof(tsr__buffer *) + sizeof(int64_t));
   tsr__del(&value->rt->heap, value, size);
 }
 
@@ -105,7 +105,8 @@ void tsr__value_box(const tsr__value *value, int position, tsr_box *out)
 }
 
 /* A copy between the whole global array (host) and one position's box. */
-static void host_copy(const tsr__value *value, const tsr_box *box, bool to_device, tsr__box_copy *out)
+static void host_copy(const tsr__value *value, const tsr_box *box, bool to_device,
+                      tsr__box_copy *out)
 {
   static const int64_t zero[TSR_MAX_RANK];
   out->dtype = (tsr_dtype)value->dtype;

@@ -10,7 +10,7 @@
 
 #include "io/dict.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
@@ -127,9 +127,11 @@ static tsr_status add_target(reading *r, tsr_scope *scope, int column)
   const tsr_sharding *sharding = &r->df->source->sharding;
   tsr_dtype dtype = tsr__dtype_of_type(r->df->schema.field[column].type);
   tsr__csv_target *target = &r->target[r->count];
-  tsr__value *values = tsr__value_new(rt, dtype, &shape, sharding, NULL, r->error);
+  tsr__value *values =
+      tsr__value_new(rt, &(tsr__layout){ dtype, &shape, sharding, NULL }, r->error);
   tsr__value *valid =
-      values ? tsr__value_new(rt, TSR_BOOL, &shape, sharding, NULL, r->error) : NULL;
+      values ? tsr__value_new(rt, &(tsr__layout){ TSR_BOOL, &shape, sharding, NULL }, r->error)
+             : NULL;
   r->values[r->count] = values;
   r->valid[r->count] = valid;
   target->column = column;
@@ -229,6 +231,24 @@ tsr_status tsr__scan_read(tsr_frame *df, const bool *need, tsr__error *error)
   drop(&r, status != TSR_OK || df->version != before);
   tsr_scope_close(scope);
   return status;
+}
+
+void tsr__scan_blame(const tsr__visit *visits, tsr__error *error)
+{
+  for (const tsr__visit *v = visits; v; v = v->next) {
+    if (v->df->kind != TSR__FRAME_CSV) continue;
+    for (int i = 0; i < v->df->schema.count; i++) {
+      const char *text;
+      size_t used = strlen(error->text);
+      int64_t row = v->need[i] ? tsr__csv_widened(v->df->source->csv, i, &text) : -1;
+      if (row < 0) continue;
+      snprintf(error->text + used, sizeof error->text - used,
+               "\n    column '%.60s' is %s since row %lld of %.200s, which holds '%.79s'",
+               v->df->schema.field[i].name,
+               tsr_coltype_name((tsr_coltype)v->df->schema.field[i].type), (long long)row,
+               v->df->source->path, text);
+    }
+  }
 }
 
 /* ---- text from memory ---------------------------------------------------------------------- */

@@ -28,8 +28,7 @@ tsr_status tsr_save_npy(tsr_array *array, const char *path)
   tsr_scope *scope = array->node.scope;
   if (!path) return tsr__fail(scope, array->node.site, TSR_EARG, "tsr_save_npy: the path is NULL");
   tsr__heap *heap = &scope->rt->heap;
-  size_t bytes =
-      (size_t)tsr__shape_count(&array->shape) * tsr_dtype_size((tsr_dtype)array->dtype);
+  size_t bytes = (size_t)tsr__shape_count(&array->shape) * tsr_dtype_size((tsr_dtype)array->dtype);
   void *data = tsr__new_raw(heap, bytes + 1);
   if (!data)
     return tsr__fail(scope, array->node.site, TSR_ENOMEM, "tsr_save_npy: no memory for %zu bytes",

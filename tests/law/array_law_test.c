@@ -22,8 +22,8 @@ typedef struct world {
   tsr_shape base;
 } world;
 
-static const char *const meshes[] = { "x=1", "x=2", "x=3", "x=4", "x=8", "x=2,y=2", "x=4,y=2",
-                                      "x=2,y=2,z=2" };
+static const char *const meshes[] = { "x=1", "x=2",     "x=3",     "x=4",
+                                      "x=8", "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
 
 static int64_t draw(world *w, int64_t first, int64_t last)
 {
@@ -51,7 +51,9 @@ static tsr_sharding draw_sharding(world *w, int rank)
 
 static double draw_float(world *w, bool hostile)
 {
-  static const double odd[] = { 0.0, -0.0, INFINITY, -INFINITY, NAN, 1e308, -1e308, 5e-324, 1e-310 };
+  static const double odd[] = {
+    0.0, -0.0, INFINITY, -INFINITY, NAN, 1e308, -1e308, 5e-324, 1e-310
+  };
   if (hostile && draw(w, 0, 9) == 0) return odd[draw(w, 0, 8)];
   if (hostile && draw(w, 0, 3) == 0) return test_any_f64(&w->rng);
   return (double)draw(w, -4096, 4096) / 1024;
@@ -106,12 +108,21 @@ static bool add_binary(world *w)
   bool both_bool = a.value.dtype == TSR_BOOL && b.value.dtype == TSR_BOOL;
   if (both_bool && strchr("+-*mM", op)) return false;
   tsr_operand r = tsr_operand_array(b.node);
-  tsr_array *(*fn)(tsr_array *, tsr_operand, const char *) =
-      op == '+' ? tsr_add_at : op == '-' ? tsr_sub_at : op == '*' ? tsr_mul_at
-      : op == '/' ? tsr_div_at : op == 'm' ? tsr_minimum_at : op == 'M' ? tsr_maximum_at
-      : op == 'e' ? tsr_eq_at : op == 'n' ? tsr_ne_at : op == 'l' ? tsr_lt_at
-      : op == 'L' ? tsr_le_at : op == 'g' ? tsr_gt_at : op == 'G' ? tsr_ge_at
-      : op == '&' ? tsr_and_at : op == '|' ? tsr_or_at : tsr_xor_at;
+  tsr_array *(*fn)(tsr_array *, tsr_operand, const char *) = op == '+'   ? tsr_add_at
+                                                             : op == '-' ? tsr_sub_at
+                                                             : op == '*' ? tsr_mul_at
+                                                             : op == '/' ? tsr_div_at
+                                                             : op == 'm' ? tsr_minimum_at
+                                                             : op == 'M' ? tsr_maximum_at
+                                                             : op == 'e' ? tsr_eq_at
+                                                             : op == 'n' ? tsr_ne_at
+                                                             : op == 'l' ? tsr_lt_at
+                                                             : op == 'L' ? tsr_le_at
+                                                             : op == 'g' ? tsr_gt_at
+                                                             : op == 'G' ? tsr_ge_at
+                                                             : op == '&' ? tsr_and_at
+                                                             : op == '|' ? tsr_or_at
+                                                                         : tsr_xor_at;
   w->pairs[w->count++] = (pair){ fn(a.node, r, TSR_HERE), dense_binary(op, a.value, b.value) };
   return true;
 }
@@ -141,9 +152,7 @@ static bool add_unary(world *w)
     if (a.value.dtype == TSR_BOOL) return false;
     w->pairs[w->count++] = (pair){ tsr_abs(a.node), dense_unary('a', a.value) };
     return true;
-  case 2:
-    w->pairs[w->count++] = (pair){ tsr_sqrt(a.node), dense_unary('s', a.value) };
-    return true;
+  case 2: w->pairs[w->count++] = (pair){ tsr_sqrt(a.node), dense_unary('s', a.value) }; return true;
   case 3:
     a = as_bool(a);
     w->pairs[w->count++] = (pair){ tsr_not(a.node), dense_unary('!', a.value) };
@@ -163,8 +172,8 @@ static bool add_where(world *w)
   if (!broadcast_shape(a.value.shape, b.value.shape, &ab) ||
       !broadcast_shape(c.value.shape, ab, &shape))
     return false;
-  w->pairs[w->count++] = (pair){ tsr_where(c.node, a.node, b.node),
-                                 dense_where(c.value, a.value, b.value) };
+  w->pairs[w->count++] =
+      (pair){ tsr_where(c.node, a.node, b.node), dense_where(c.value, a.value, b.value) };
   return true;
 }
 
@@ -204,13 +213,22 @@ static bool add_reduction(world *w)
       masked = false;
   }
   if (strchr("mM", op) && !masked && a.value.count == 0) return false;
-  tsr_reduce_args args = { .x = a.node, .site = TSR_HERE, .dims = { .bits = dims },
-                           .keep_dims = draw(w, 0, 2) == 0, .where = masked ? m.node : NULL,
+  tsr_reduce_args args = { .x = a.node,
+                           .site = TSR_HERE,
+                           .dims = { .bits = dims },
+                           .keep_dims = draw(w, 0, 2) == 0,
+                           .where = masked ? m.node : NULL,
                            .ddof = draw(w, 0, 1) };
-  tsr_array *(*fn)(tsr_reduce_args) =
-      op == 'S' ? tsr_sum_at : op == 'P' ? tsr_prod_at : op == 'A' ? tsr_mean_at
-      : op == 'V' ? tsr_var_at : op == 'D' ? tsr_std_at : op == 'm' ? tsr_min_at
-      : op == 'M' ? tsr_max_at : op == 'y' ? tsr_any_at : op == 'Y' ? tsr_all_at : tsr_count_at;
+  tsr_array *(*fn)(tsr_reduce_args) = op == 'S'   ? tsr_sum_at
+                                      : op == 'P' ? tsr_prod_at
+                                      : op == 'A' ? tsr_mean_at
+                                      : op == 'V' ? tsr_var_at
+                                      : op == 'D' ? tsr_std_at
+                                      : op == 'm' ? tsr_min_at
+                                      : op == 'M' ? tsr_max_at
+                                      : op == 'y' ? tsr_any_at
+                                      : op == 'Y' ? tsr_all_at
+                                                  : tsr_count_at;
   dense v = dense_reduce(op, a.value, dims, args.keep_dims, args.ddof, masked ? &m.value : NULL);
   w->pairs[w->count++] = (pair){ fn(args), v };
   return true;
@@ -261,17 +279,16 @@ static bool add_iota(world *w)
   for (int d = dim + 1; d < w->base.rank; d++) stride *= w->base.dims[d];
   for (int64_t k = 0; k < v.count; k++)
     dense_set(&v, k, (double)(k / stride % w->base.dims[dim]), k / stride % w->base.dims[dim]);
-  w->pairs[w->count++] = (pair){
-    tsr_iota(w->scope, dtype, w->base, dim, draw_sharding(w, w->base.rank)), v
-  };
+  w->pairs[w->count++] =
+      (pair){ tsr_iota(w->scope, dtype, w->base, dim, draw_sharding(w, w->base.rank)), v };
   return true;
 }
 
 static void add_operation(world *w)
 {
-  bool (*const kinds[])(world *) = { add_binary, add_binary, add_binary, add_number, add_unary,
-                                     add_where, add_reduction, add_reduction, add_take,
-                                     add_placing, add_iota };
+  bool (*const kinds[])(world *) = { add_binary, add_binary,  add_binary,    add_number,
+                                     add_unary,  add_where,   add_reduction, add_reduction,
+                                     add_take,   add_placing, add_iota };
   for (int tries = 0; tries < 50; tries++)
     if (kinds[draw(w, 0, 10)](w)) return;
 }
@@ -285,10 +302,11 @@ static void check_pair(world *w, pair *p, uint64_t seed)
   CHECK(tsr_dtype_of(p->node) == p->value.dtype);
   int64_t at = dense_differs(&p->value, out);
   if (at >= 0) {
-    double found = p->value.dtype == TSR_F64 ? ((double *)out)[at]
+    double found = p->value.dtype == TSR_F64   ? ((double *)out)[at]
                    : p->value.dtype == TSR_F32 ? (double)((float *)out)[at]
                    : p->value.dtype == TSR_I64 ? (double)((int64_t *)out)[at]
-                   : p->value.dtype == TSR_I32 ? ((int32_t *)out)[at] : ((uint8_t *)out)[at];
+                   : p->value.dtype == TSR_I32 ? ((int32_t *)out)[at]
+                                               : ((uint8_t *)out)[at];
     FAIL("seed %llu: %s element %lld is %.17g, expected %.17g", (unsigned long long)seed,
          tsr_type_of(p->node), (long long)at, found,
          is_float(p->value.dtype) ? p->value.f[at] : (double)p->value.i[at]);
@@ -322,8 +340,10 @@ static void one_graph(tsr_runtime *rt, uint64_t seed)
     FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(w.scope));
   tsr_array *roots[3];
   int count = (int)draw(&w, 1, 3);
-  for (int r = 0; r < count; r++) roots[r] = w.pairs[r ? draw(&w, 0, w.count - 1) : w.count - 1].node;
-  if (getenv("LAW_SHOW")) fprintf(stderr, "seed %llu\n%s", (unsigned long long)seed, tsr_dump(roots[0]));
+  for (int r = 0; r < count; r++)
+    roots[r] = w.pairs[r ? draw(&w, 0, w.count - 1) : w.count - 1].node;
+  if (getenv("LAW_SHOW"))
+    fprintf(stderr, "seed %llu\n%s", (unsigned long long)seed, tsr_dump(roots[0]));
   tsr_status status = tsr_eval(roots, count);
   if (status) FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(w.scope));
   tsr_run_stats stats = tsr_last_run(w.scope);

@@ -13,7 +13,7 @@ static inline tsr_array *fixture_leaf(tsr_scope *s, tsr_dtype dtype, tsr_shape s
   tsr_sharding at = tsr__sharding_canon(&asked);
   tsr__error error = { .status = TSR_OK };
   CHECK_STATUS(tsr__sharding_check(&asked, &shape, &error), TSR_OK, NULL);
-  tsr__value *value = tsr__value_frame(s->rt, dtype, &shape, &at, NULL, &error);
+  tsr__value *value = tsr__value_frame(s->rt, &(tsr__layout){ dtype, &shape, &at, NULL }, &error);
   CHECK(value);
   return tsr__make_leaf(s, dtype, &shape, &at, value, TSR_HERE);
 }
@@ -24,7 +24,7 @@ static inline tsr_array *fixture_ragged(tsr_scope *s, tsr_dtype dtype, tsr_shape
 {
   tsr_sharding asked = tsr_on(mesh, spec), at = tsr__sharding_canon(&asked);
   tsr__error error = { .status = TSR_OK };
-  tsr__value *value = tsr__value_frame(s->rt, dtype, &shape, &at, rows, &error);
+  tsr__value *value = tsr__value_frame(s->rt, &(tsr__layout){ dtype, &shape, &at, rows }, &error);
   CHECK(value);
   return tsr__make_leaf(s, dtype, &shape, &at, value, TSR_HERE);
 }

@@ -48,8 +48,9 @@ static void fail_each(bool stay)
   for (int64_t n = 1; n <= total; n++) {
     state = (struct test_alloc){ .fail_at = n, .stay = stay };
     tsr_status status = main_job(&allocator, found);
-    if (state.live) FAIL("allocation %lld of %lld fails: %lld blocks leak", (long long)n,
-                         (long long)total, (long long)state.live);
+    if (state.live)
+      FAIL("allocation %lld of %lld fails: %lld blocks leak", (long long)n, (long long)total,
+           (long long)state.live);
     if (status == TSR_OK) {
       for (int i = 0; i < 3; i++) CHECK_F64_BITS(found[i], expected[i]);
       continue;

@@ -72,8 +72,10 @@ TEST(bad_puts_say_what_is_wrong)
   tsr_runtime *rt = tsr_runtime_open("cpu:8");
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=4");
   tsr_sharding none = { 0 };
-  CHECK_STATUS(put_with(rt, TSR_F64, TSR_SHAPE(8, 8), tsr_on(mesh, "x,z"), "x=2,y=4"), TSR_EAXIS, NULL);
-  CHECK_STATUS(put_with(rt, TSR_F64, TSR_SHAPE(8), tsr_on(mesh, "x,y"), "names 2 dims"), TSR_ESHAPE, NULL);
+  CHECK_STATUS(put_with(rt, TSR_F64, TSR_SHAPE(8, 8), tsr_on(mesh, "x,z"), "x=2,y=4"), TSR_EAXIS,
+               NULL);
+  CHECK_STATUS(put_with(rt, TSR_F64, TSR_SHAPE(8), tsr_on(mesh, "x,y"), "names 2 dims"), TSR_ESHAPE,
+               NULL);
   CHECK_STATUS(put_with(rt, TSR_F64, TSR_SHAPE(7), tsr_on(mesh, "x", .strict = true), "nearest"),
                TSR_ESHAPE, NULL);
   CHECK_STATUS(put_with(rt, (tsr_dtype)77, TSR_SHAPE(7), none, "77"), TSR_EDTYPE, NULL);
@@ -159,7 +161,8 @@ TEST(shards_have_true_sizes_and_views_show_them)
     CHECK_I64(shard.device, p);
     CHECK_I64(shard.replica, 0);
     CHECK_I64(shard.box.size[0], sizes[p]);
-    for (int64_t i = 0; i < shard.box.size[0]; i++) CHECK_I64(((const int32_t *)shard.data)[i], next++);
+    for (int64_t i = 0; i < shard.box.size[0]; i++)
+      CHECK_I64(((const int32_t *)shard.data)[i], next++);
   }
   CHECK_STR(tsr_devices_of(x), "device 0: [0:3] 3 elements, 12 bytes\n"
                                "device 1: [3:6] 3 elements, 12 bytes\n"
@@ -189,8 +192,10 @@ TEST(adopted_buffers_are_released_once_and_from_shards_puts_together)
   double *data = aligned_alloc(64, 64 * sizeof(double)), total = 0;
   int released = 0, copied = 0;
   for (int i = 0; i < 64; i++) data[i] = i;
-  tsr_array *a = tsr_adopt(s, data, TSR_F64, TSR_SHAPE(64), .release = count_release, .user = &released);
-  tsr_array *b = tsr_adopt(s, data, TSR_F64, TSR_SHAPE(64), tsr_on(mesh, "x"), count_release, &copied);
+  tsr_array *a =
+      tsr_adopt(s, data, TSR_F64, TSR_SHAPE(64), .release = count_release, .user = &released);
+  tsr_array *b =
+      tsr_adopt(s, data, TSR_F64, TSR_SHAPE(64), tsr_on(mesh, "x"), count_release, &copied);
   CHECK_I64(released, 0);
   CHECK_I64(copied, 1);
   CHECK_STATUS(tsr_read_scalar(tsr_sum(tsr_add(a, b)), &total), TSR_OK, s);
@@ -245,10 +250,12 @@ TEST(arrays_print_as_numpy_prints_them)
     values[-1] = expected[-1] = 0;
     sscanf(at + 4, "%7s %63s", name, dims);
     tsr_shape shape = { 0 };
-    for (char *d = strtok(dims, ","); d; d = strtok(NULL, ",")) shape.dims[shape.rank++] = strtoll(d, NULL, 10);
+    for (char *d = strtok(dims, ","); d; d = strtok(NULL, ","))
+      shape.dims[shape.rank++] = strtoll(d, NULL, 10);
     double *data = malloc(strlen(values) * 8 + 8);
     int64_t count = 0;
-    for (char *v = strtok(values, " "); v; v = strtok(NULL, " ")) store(data, dtype_named(name), count++, v);
+    for (char *v = strtok(values, " "); v; v = strtok(NULL, " "))
+      store(data, dtype_named(name), count++, v);
     size_t length = strlen(expected);
     if (length && expected[length - 1] == '\n') expected[length - 1] = 0;
     tsr_scope *s = tsr_scope_open(rt);
@@ -314,8 +321,8 @@ TEST(the_plan_of_equal_formulas_is_made_once)
 
 TEST(bad_devices_are_told_at_the_first_use)
 {
-  static const char *const bad[] = { "", "cpu:", "cpu:0", "cpu:-1", "cpu:8x", "gpu:1", "cpu:99999999999",
-                                     "cpu:4097" };
+  static const char *const bad[] = { "",       "cpu:",  "cpu:0",           "cpu:-1",
+                                     "cpu:8x", "gpu:1", "cpu:99999999999", "cpu:4097" };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     tsr_runtime *rt = tsr_runtime_open(bad[i]);
     CHECK(tsr_runtime_status(rt) != TSR_OK);
