@@ -133,7 +133,10 @@ static tsr_status read_files(tsr__bind *bind)
       changed = changed || v->df->version != before;
     }
     for (tsr__visit *v = bind->visits; v && changed; v = v->next)
-      if (!v->made && tsr__frame_refresh(v->df, &bind->error)) return bind->error.status;
+      if (!v->made && tsr__frame_refresh(v->df, &bind->error)) {
+        tsr__scan_blame(bind->visits, &bind->error);
+        return bind->error.status;
+      }
   } while (changed);
   return TSR_OK;
 }
