@@ -39,9 +39,10 @@ static void check_form(const form *f, int64_t n, const char *isa, test_rng *rng)
     }
     number[o] = naive_random(rng, dtype);
     if (f->op == TSR__OP_POW && !naive_is_real(dtype)) number[o].i = test_range(rng, 0, 20);
-    if (!(f->scalar >> o & 1)) node[o] = kernel_leaf(&k, dtype, TSR_SHAPE(n), false, host[o]);
-    else if (naive_is_real(dtype)) node[o] = kernel_number(&k, dtype, number[o].f);
-    else node[o] = kernel_integer(&k, dtype, number[o].i);
+    if (!(f->scalar >> o & 1))
+      node[o] = kernel_leaf(&k, (tsr_dtype)dtype, TSR_SHAPE(n), false, host[o]);
+    else if (naive_is_real(dtype)) node[o] = kernel_number(&k, (tsr_dtype)dtype, number[o].f);
+    else node[o] = kernel_integer(&k, (tsr_dtype)dtype, number[o].i);
   }
   int result = kernel_op(&k, f->op, node[0], node[1], node[2]);
   kernel_root(&k, result);
