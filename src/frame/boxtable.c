@@ -32,13 +32,14 @@ static bool right(const tsr_table *table, int column)
   return column >= 0 && tsr__is_number(table->column[column].type);
 }
 
-/* Six decimals are enough to look at; small numbers keep nine digits. The power of ten is exact, so the
+/* Six decimals are enough to look at; small numbers keep six digits. The power of ten is exact, so the
  * quotient is the double nearest to the decimal and its shortest text has no more digits. */
 static double shorten(double value)
 {
   double size = fabs(value), power = 1e6;
   if (!(size > 0) || size >= 9e15 || size < 1e-12) return value;
   if (size >= 9e9) power = size < 9e12 ? 1e3 : 1;
+  if (size < 1e-3) power = 1e8;
   for (double least = 1e-3; size < least && power < 1e21; least /= 10) power *= 10;
   return rint(value * power) / power;
 }

@@ -36,10 +36,10 @@ static bool by_range(const key *k)
   return tsr__is_integer(k->col.type) || tsr__is_temporal(k->col.type);
 }
 
-static tsr_status too_many(tsr__bind *bind, const key *k)
+static tsr_status too_many(tsr__bind *bind, const key *k, int64_t most)
 {
   char low[40], high[40];
-  int64_t least = k->base, most = (int64_t)((uint64_t)k->base + (uint64_t)k->count - 1);
+  int64_t least = k->base;
   if (k->col.type == TSR_COL_TIME) {
     tsr__time_write(least, low);
     tsr__time_write(most, high);
@@ -96,7 +96,7 @@ static tsr_status find_ranges(tsr__lower *low, key *keys, int count)
     tsr__value_to_host(k->most->value, &most);
     uint64_t span = (uint64_t)most - (uint64_t)k->base;
     k->count = span < INT64_MAX ? (int64_t)span + 1 : INT64_MAX;
-    if (k->count > MAX_GROUPS) status = too_many(bind, k);
+    if (k->count > MAX_GROUPS) status = too_many(bind, k, most);
   }
   return status;
 }
