@@ -172,31 +172,65 @@ static void along(const run *r)
   }
 }
 
-static void scatter_key(const run *r, const int32_t *codes)
+/* A key for each element, straight from its value; see interp_tile.h. */
+static int64_t key_at(const run *r, int64_t i, bool largest)
 {
-  tsr__partial *to = r->red->to;
-  size_t size = tsr_dtype_size((tsr_dtype)r->info->dtype);
+  double value;
+  switch (r->info->dtype) {
+  case TSR_I32: return ((const int32_t *)r->x)[i];
+  case TSR_I64: return ((const int64_t *)r->x)[i];
+  case TSR_F32: value = (double)((const float *)r->x)[i]; break;
+  default: value = ((const double *)r->x)[i];
+  }
+  if (value != value) return largest ? TSR__KEY_NAN_MAX : TSR__KEY_NAN_MIN;
+  return tsr__key_of_f64(value);
+}
+
+static void scatter_keys(const run *r, const int32_t *codes)
+{
+  int64_t *key = r->red->to->data;
+  bool largest = r->red->to->cls == TSR__ACC_MAX;
   for (int64_t i = 0; i < r->n; i++) {
-    if (codes[i] < 0 || !taken(r->mask, i)) continue;
-    tsr__extreme one = { (int64_t *)to->data + codes[i], true, to->cls == TSR__ACC_MAX };
-    r->tiles->extreme[r->info->dtype](one, (const char *)r->x + (size_t)i * size, 1, NULL);
+    if (codes[i] < 0) continue;
+    int64_t now = key_at(r, i, largest), *best = key + codes[i];
+    if (largest ? now > *best : now < *best) *best = now;
   }
 }
 
+static void scatter_counts(const run *r, const int32_t *codes)
+{
+  int64_t *count = r->red->to->data;
+  for (int64_t i = 0; i < r->n; i++)
+    if (codes[i] >= 0) count[codes[i]]++;
+}
+
+static void scatter_i64(const run *r, const int32_t *codes)
+{
+  tsr__i128 *sum = r->red->to->data;
+  const int64_t *x = r->x;
+  for (int64_t i = 0; i < r->n; i++)
+    if (codes[i] >= 0) sum[codes[i]] += x[i];
+}
+
+/* Codes below 0 are left out, the mask's choice included. */
 static void scatter(const run *r, const int32_t *codes)
 {
   tsr__partial *to = r->red->to;
   if (to->form == TSR__FORM_ROWS || to->form == TSR__FORM_ROWS2) {
     for (int k = 0; k < (to->form == TSR__FORM_ROWS2 ? 2 : 1); k++) {
-      tsr__scatter how = { .group = codes, .mask = r->mask, .n = r->n, .squares = k == 1 };
+      tsr__scatter how = { .group = codes, .n = r->n, .squares = k == 1 };
       if (r->info->dtype == TSR_F64) tsr__rows_scatter_f64(&to->rows[k], r->x, &how);
       else tsr__rows_scatter_f32(&to->rows[k], r->x, &how);
     }
   } else if (to->form == TSR__FORM_KEY) {
-    scatter_key(r, codes);
+    scatter_keys(r, codes);
+  } else if (to->cls == TSR__ACC_COUNT && !r->x) {
+    scatter_counts(r, codes);
+  } else if (to->form == TSR__FORM_I128 && r->info->dtype == TSR_I64) {
+    scatter_i64(r, codes);
   } else {
     for (int64_t i = 0; i < r->n; i++)
-      if (codes[i] >= 0 && taken(r->mask, i)) add_one(r, codes[i], i);
+      if (codes[i] >= 0) add_one(r, codes[i], i);
   }
 }
 
@@ -222,7 +256,7 @@ void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
   if (info->codes >= 0) {
     const int32_t *codes = task->slot[info->codes];
     for (int64_t i = 0; i < n; i++)
-      task->codes[i] = codes[i] >= 0 && codes[i] < info->groups ? codes[i] : -1;
+      task->codes[i] = codes[i] < info->groups && taken(mask, i) ? codes[i] : -1;
     scatter(&r, task->codes);
     return;
   }

@@ -149,7 +149,7 @@ static void random_leaf(maker *m)
 {
   int which = (int)test_range(&m->rng, 0, 5);
   if (test_range(&m->rng, 0, 1)) which = 0;
-  tsr_dtype dtype = (tsr_dtype)test_range(&m->rng, TSR_BOOL, TSR_F64);
+  int dtype = (int)test_range(&m->rng, TSR_BOOL, TSR_F64);
   tsr_shape shape = shape_at(m, which);
   int64_t count = tsr__shape_count(&shape);
   char *host = malloc((size_t)count * 8 + 8);
@@ -161,7 +161,7 @@ static void random_leaf(maker *m)
     if (tame && naive_is_real(dtype)) value[i].f = (double)test_range(&m->rng, -5000, 5000) / 16;
     naive_put(host, dtype, i, value[i]);
   }
-  int node = kernel_leaf(&m->k, dtype, shape, sharded(which, m->base.rank), host);
+  int node = kernel_leaf(&m->k, (tsr_dtype)dtype, shape, sharded(which, m->base.rank), host);
   free(host);
   m->value[node] = value;
   keep(m, node);
@@ -228,16 +228,16 @@ static void random_where(maker *m)
 static void random_source(maker *m)
 {
   int which = (int)test_range(&m->rng, 0, 5), rank = shape_at(m, which).rank;
-  tsr_dtype dtype = (tsr_dtype)test_range(&m->rng, TSR_I32, TSR_F64);
-  tsr__ask ask = { .dtype = dtype, .shape = shape_at(m, which) };
+  int dtype = (int)test_range(&m->rng, TSR_I32, TSR_F64);
+  tsr__ask ask = { .dtype = (tsr_dtype)dtype, .shape = shape_at(m, which) };
   if (rank > 0 && test_range(&m->rng, 0, 1)) {
     ask.attr.dims = (uint32_t)test_range(&m->rng, 0, rank - 1);
     keep(m, kernel_node(&m->k, TSR__OP_IOTA, (int[]){ -1, -1, -1 }, &ask,
                         sharded(which, m->base.rank)));
     return;
   }
-  int number =
-      naive_is_real(dtype) ? kernel_number(&m->k, dtype, -2.25) : kernel_integer(&m->k, dtype, 7);
+  int number = naive_is_real(dtype) ? kernel_number(&m->k, (tsr_dtype)dtype, -2.25)
+                                    : kernel_integer(&m->k, (tsr_dtype)dtype, 7);
   keep(m, kernel_node(&m->k, TSR__OP_FULL, (int[]){ number, -1, -1 }, &ask,
                       sharded(which, m->base.rank)));
 }
