@@ -367,8 +367,8 @@ static void write_nodes(emit *e)
       e->value[n] = compute(e, n);
       if (f->fact[n].store && f->fact[n].kernel == e->kernel) store(e, n);
     }
-    for (int a = 0; a < f->out->accum_count; a++)
-      if (f->out->accums[a].node == n && accum_here(e, a)) reduce(e, a);
+    for (int a = f->node_accum[n]; a >= 0; a = f->next_accum[a])
+      if (f->fact[n].kernel == e->kernel) reduce(e, a);
   }
 }
 

@@ -262,42 +262,65 @@ static void find_stores(tsr__fusion *f)
   }
 }
 
-/* Numbers the kernels by stage, level and domain. Nodes that nothing stores and no reduction uses
- * still get a number; a kernel without results is dropped later. */
-static int number_kernels(tsr__fusion *f, int stages)
+/* Nodes of kernels in the order in which their kernels run. */
+static int by_kernel(const tsr__fact *x, const tsr__fact *y)
 {
-  int kernels = 0, most = 0;
-  for (int n = 0; n < f->program->node_count; n++)
-    if (f->fact[n].level > most) most = f->fact[n].level;
-  for (int s = 0; s < stages; s++)
-    for (int l = 0; l <= most; l++)
-      for (int d = 0; d < f->domain_count; d++) {
-        bool any = false;
-        for (int n = 0; n < f->program->node_count; n++) {
-          tsr__fact *fact = &f->fact[n];
-          if (fact->stage != s || fact->level != l || fact->domain != d) continue;
-          fact->kernel = kernels;
-          any = true;
-        }
-        kernels += any;
+  if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
+  if (x->level != y->level) return x->level < y->level ? -1 : 1;
+  return (x->domain > y->domain) - (x->domain < y->domain);
+}
+
+/* Sorts node numbers by their kernels, merging runs of doubled length. */
+static void sort_nodes(const tsr__fusion *f, int *list, int *room, int count)
+{
+  for (int run = 1; run < count; run *= 2) {
+    for (int at = 0; at < count; at += 2 * run) {
+      int left = at, right = at + run < count ? at + run : count, out = at;
+      int middle = right, end = at + 2 * run < count ? at + 2 * run : count;
+      while (left < middle || right < end) {
+        bool take_left = right >= end || (left < middle && by_kernel(&f->fact[list[left]],
+                                                                     &f->fact[list[right]]) <= 0);
+        room[out++] = list[take_left ? left++ : right++];
       }
+    }
+    memcpy(list, room, (size_t)count * sizeof *list);
+  }
+}
+
+/* Numbers the kernels by stage, level and domain. Nodes that nothing stores and no reduction uses
+ * get a number, too; a kernel without results is never written. -1: out of memory. */
+static int number_kernels(tsr__fusion *f)
+{
+  size_t bytes = (size_t)f->program->node_count * sizeof(int);
+  int *list = tsr__new(f->heap, bytes), *room = tsr__new(f->heap, bytes);
+  int count = 0, kernels = list && room ? 0 : -1;
+  for (int n = 0; n < f->program->node_count && !kernels; n++)
+    if (f->fact[n].domain >= 0) list[count++] = n;
+  if (!kernels) sort_nodes(f, list, room, count);
+  for (int i = 0; i < count && kernels >= 0; i++) {
+    tsr__fact *fact = &f->fact[list[i]];
+    if (!i || by_kernel(&f->fact[list[i - 1]], fact)) kernels++;
+    fact->kernel = kernels - 1;
+    f->kernel_stage[kernels - 1] = fact->stage;
+  }
+  tsr__del(f->heap, list, bytes);
+  tsr__del(f->heap, room, bytes);
   return kernels;
 }
 
-static bool kernel_works(const tsr__fusion *f, int kernel)
+/* Which kernels have results, and whose the accumulators are. */
+static void find_work(tsr__fusion *f)
 {
-  for (int a = 0; a < f->out->accum_count; a++)
-    if (f->fact[f->out->accums[a].node].kernel == kernel) return true;
-  for (int n = 0; n < f->program->node_count; n++)
-    if (f->fact[n].kernel == kernel && f->fact[n].store) return true;
-  return false;
-}
-
-static int stage_of_kernel(const tsr__fusion *f, int kernel)
-{
-  for (int n = 0; n < f->program->node_count; n++)
-    if (f->fact[n].kernel == kernel) return f->fact[n].stage;
-  return -2;
+  for (int n = 0; n < f->program->node_count; n++) {
+    f->node_accum[n] = -1;
+    if (f->fact[n].kernel >= 0 && f->fact[n].store) f->kernel_works[f->fact[n].kernel] = true;
+  }
+  for (int a = f->out->accum_count - 1; a >= 0; a--) {
+    int n = f->out->accums[a].node;
+    f->next_accum[a] = f->node_accum[n];
+    f->node_accum[n] = a;
+    f->kernel_works[f->fact[n].kernel] = true;
+  }
 }
 
 /* ---- steps ---------------------------------------------------------------------------------------------- */
@@ -321,7 +344,7 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels)
 {
   tsr__schedule *out = f->out;
   for (int k = 0; k < kernels; k++) {
-    if (stage_of_kernel(f, k) != stage || !kernel_works(f, k)) continue;
+    if (f->kernel_stage[k] != stage || !f->kernel_works[k]) continue;
     tsr__kernel *kernel;
     tsr_status status = tsr__emit(f, k, &kernel);
     if (status) return status;
@@ -357,9 +380,11 @@ static tsr_status schedule(tsr__fusion *f, const int *stage, int stages)
   if (!last) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
   late_levels(f, last);
   tsr__del(f->heap, last, last_bytes);
-  int kernels = number_kernels(f, stages);
-  if (!find_accums(f)) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
+  int kernels = number_kernels(f);
+  if (kernels < 0 || !find_accums(f))
+    return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
   find_stores(f);
+  find_work(f);
   out->step_room = kernels + count + stages + 2;
   out->steps = tsr__new(f->heap, (size_t)out->step_room * sizeof *out->steps);
   if (!out->steps) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
@@ -374,18 +399,26 @@ tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule
   size_t count = (size_t)program->node_count;
   tsr__schedule made = { .heap = heap, .node_count = program->node_count };
   tsr__fusion f = { .program = program, .heap = heap, .out = &made, .error = error };
-  int *stage = tsr__new(heap, count * sizeof *stage);
+  /* stage, domains, kernel_stage, node_accum; next_accum has room for find_accums' most */
+  size_t ints = (4 * count + 3 * count + 1) * sizeof(int), bools = count * sizeof(bool);
+  int *numbers = tsr__new(heap, ints);
   f.fact = tsr__new(heap, count * sizeof *f.fact);
-  f.domains = tsr__new(heap, count * sizeof *f.domains);
+  f.kernel_works = tsr__new(heap, bools);
   made.final_main = tsr__new(heap, count * sizeof(int));
   made.final_count = tsr__new(heap, count * sizeof(int));
   tsr_status status;
-  if (!stage || !f.fact || !f.domains || !made.final_main || !made.final_count)
+  if (!numbers || !f.fact || !f.kernel_works || !made.final_main || !made.final_count) {
     status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
-  else status = schedule(&f, stage, tsr__stages(program, stage));
-  tsr__del(heap, stage, count * sizeof *stage);
+  } else {
+    f.domains = numbers + count;
+    f.kernel_stage = f.domains + count;
+    f.node_accum = f.kernel_stage + count;
+    f.next_accum = f.node_accum + count;
+    status = schedule(&f, numbers, tsr__stages(program, numbers));
+  }
+  tsr__del(heap, numbers, ints);
   tsr__del(heap, f.fact, count * sizeof *f.fact);
-  tsr__del(heap, f.domains, count * sizeof *f.domains);
+  tsr__del(heap, f.kernel_works, bools);
   if (status) tsr__schedule_free(&made);
   else *out = made;
   return status;

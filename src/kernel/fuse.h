@@ -24,7 +24,10 @@ typedef struct tsr__fusion {
   tsr__fact *fact; /* by node */
   int *domains;    /* a node of each domain */
   int domain_count;
-  int *accum_kernel; /* by accum of `out` */
+  int *kernel_stage;  /* by kernel */
+  bool *kernel_works; /* by kernel: it stores or reduces something */
+  int *node_accum;    /* by node: the first accum of `out` that is the node's; -1 = none */
+  int *next_accum;    /* by accum: the next one of the same node; -1 = none */
   tsr__error *error;
 } tsr__fusion;
 
