@@ -24,8 +24,11 @@ int tsr__date_write(int64_t days, char *out)
 
 int tsr__time_write(int64_t micros, char *out)
 {
-  int64_t days = micros / DAY_MICROS - (micros % DAY_MICROS < 0);
-  int64_t rest = micros - days * DAY_MICROS;
+  int64_t days = micros / DAY_MICROS, rest = micros % DAY_MICROS;
+  if (rest < 0) {
+    rest += DAY_MICROS;
+    days--;
+  }
   int length = tsr__date_write(days, out);
   int second = (int)(rest / 1000000), part = (int)(rest % 1000000);
   length += snprintf(out + length, 40 - (size_t)length, "T%02d:%02d:%02d", second / 3600,
