@@ -181,6 +181,9 @@ static tsr_status finish(const tsr__combine *c, int k, tsr__traffic *traffic, ts
               .elements = c->out_counts[k],
               .out = c->outputs[0][k]->data };
   TSR_INVARIANT(f.main && (count < 0 || f.count));
+  if (f.main->rows[0].failed || f.main->rows[1].failed)
+    return tsr__error_set(error, TSR_ENOMEM,
+                          "no memory left for sums that do not fit three doubles");
   if (!f.elements) return TSR_OK;
   tsr_status status = read_final(&f, error);
   if (status) return status;

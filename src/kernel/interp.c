@@ -239,7 +239,7 @@ static inline void fetch_some(fetch *f)
   for (int left = f->step; left > 0 && f->now < f->count;) {
     int64_t some = f->lines[f->now] < left ? f->lines[f->now] : left;
     const char *at = f->at[f->now];
-    for (int64_t i = 0; i < some; i++) __builtin_prefetch(at + 64 * i);
+    for (int64_t i = 0; i < some; i++) __builtin_prefetch(at + 64 * i, 0, 3);
     f->at[f->now] = at + 64 * some;
     f->lines[f->now] -= some;
     if (!f->lines[f->now]) f->now++;
@@ -272,6 +272,7 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
       task->slot[m->slot] = m->base + (m->size ? at * m->size : at / 8);
     }
     int64_t next = to - at - n < TSR__TILE ? to - at - n : TSR__TILE;
+    if (task->job->alone) next = 0; /* what is small is in the cache */
     if (next > 0) fetch_plan(&ahead, task, at + n, next, k->inst_count - k->prologue_count);
     for (const tsr__inst *inst = first; inst < end; inst++) {
       if (next > 0) fetch_some(&ahead);
