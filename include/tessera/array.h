@@ -42,7 +42,7 @@ typedef struct tsr_adopt_args {
 
 /* Borrows `data` until `release` is called (maybe from tsr_scope_close, maybe later): no copy
  * where one device holds all of it and it is 64-byte aligned, else it is copied and released at
- * once. `release` may be NULL. Errors as tsr_put. Returns an array owned by the scope.
+ * once. Released exactly once, after an error too. `release` may be NULL. Errors as tsr_put. Returns an array owned by the scope.
  * Collective, same arguments. */
 TSR_API tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char *site);
 

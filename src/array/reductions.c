@@ -5,7 +5,8 @@
 tsr_dims tsr_dims_of(const int *dims, int count)
 {
   tsr_dims set = { 0 };
-  for (int i = 0; i < count; i++) {
+  if (!dims || count < 0) set.invalid = true;
+  for (int i = 0; dims && i < count; i++) {
     if (dims[i] >= 0 && dims[i] < TSR_MAX_RANK) set.bits |= 1u << dims[i];
     else if (dims[i] < 0 && dims[i] >= -TSR_MAX_RANK) set.negative |= 1u << (-dims[i] - 1);
     else set.invalid = true;

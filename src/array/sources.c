@@ -85,19 +85,33 @@ tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_s
   return leaf_of(scope, value, &error, "tsr_put", site);
 }
 
+/* Calls that make nodes fail without a word, so the caller cannot know whether to free: what is
+ * adopted is released exactly once, whatever happens. */
+static tsr_array *give_back(tsr_array *array, const tsr_adopt_args *args)
+{
+  if (args->release) args->release(args->data, args->user);
+  return array;
+}
+
+/* Options structs that are not there. */
+static tsr_array *no_args(tsr_scope *scope, const char *what, const char *site)
+{
+  tsr__fail(scope, site, TSR_EARG, "%s: its arguments are NULL", what);
+  return tsr__make_inert(scope, site);
+}
+
 tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char *site)
 {
+  if (!args) return no_args(scope, "tsr_adopt", site);
   put_args put = { "tsr_adopt", args->data, args->dtype, &args->shape, &args->sharding };
-  if (check_source(scope, &put, site)) return tsr__make_inert(scope, site);
+  if (check_source(scope, &put, site)) return give_back(tsr__make_inert(scope, site), args);
   tsr__error error = { 0 };
   tsr_sharding canon = tsr__sharding_canon(&args->sharding);
   bool whole =
       tsr__positions(&canon) == 1 && args->dtype != TSR_BOOL && ((uintptr_t)args->data & 63) == 0;
-  if (!whole) {
-    tsr_array *copy = tsr_put_at(scope, args->data, args->dtype, args->shape, args->sharding, site);
-    if (!copy->inert && args->release) args->release(args->data, args->user);
-    return copy;
-  }
+  if (!whole)
+    return give_back(tsr_put_at(scope, args->data, args->dtype, args->shape, args->sharding, site),
+                     args);
   tsr__value *value =
       tsr__value_frame(scope->rt, &(tsr__layout){ args->dtype, &args->shape, &canon, NULL },
                        &error);
@@ -111,6 +125,7 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char
       tsr__error_set(&error, TSR_ENOMEM, "no memory for the description of a buffer");
     }
   }
+  if (!value) return give_back(leaf_of(scope, value, &error, "tsr_adopt", site), args);
   return leaf_of(scope, value, &error, "tsr_adopt", site);
 }
 
@@ -136,6 +151,7 @@ static void fill_shards(tsr__value *value, const void *const *shards)
 
 tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *args, const char *site)
 {
+  if (!args) return no_args(scope, "tsr_from_shards", site);
   put_args put = { "tsr_from_shards", args->shards, args->dtype, &args->shape, &args->sharding };
   if (check_source(scope, &put, site)) return tsr__make_inert(scope, site);
   tsr__error error = { 0 };
@@ -211,6 +227,10 @@ static tsr_array *uniform(tsr_scope *scope, const tsr_random_args *args, tsr_dty
 static tsr_dtype draw_dtype(tsr_scope *scope, const tsr_random_args *args, const tsr_dtype two[2],
                             const char *what, const char *site)
 {
+  if (!args) {
+    tsr__fail(scope, site, TSR_EARG, "%s: its arguments are NULL", what);
+    return 0;
+  }
   if (args->dtype == 0) return two[1];
   if (args->dtype == two[0] || args->dtype == two[1]) return args->dtype;
   tsr__fail(scope, site, TSR_EDTYPE, "%s: dtype %s, expected %s or %s", what,

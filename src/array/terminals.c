@@ -6,17 +6,34 @@ static tsr_status no_array(void)
   return TSR_EARG;
 }
 
+/* Where `what` is asked to write to must be somewhere. */
+static tsr_status check_out(tsr_array *a, const void *out, const char *what)
+{
+  if (out || !a || a->inert) return TSR_OK;
+  return tsr__fail(a->node.scope, a->node.site, TSR_EARG, "%s: the place for the result is NULL",
+                   what);
+}
+
+/* Why an array is inert: its scope knows, or, where there is none, the constant itself. */
+static tsr_status why_inert(const tsr_array *a)
+{
+  tsr_scope *scope = a->node.scope;
+  tsr_status status = scope ? tsr_scope_status(scope) : (tsr_status)a->param[0].i;
+  return status ? status : TSR_ESTATE;
+}
+
 tsr_status tsr_eval(tsr_array *const *arrays, int count)
 {
   if (!arrays || count <= 0 || !arrays[0]) return count == 0 ? TSR_OK : no_array();
   tsr_scope *scope = arrays[0]->node.scope;
   for (int i = 0; i < count; i++) {
     if (!arrays[i]) return tsr__fail(scope, NULL, TSR_EARG, "tsr_eval: array %d is NULL", i);
-    if (arrays[i]->inert) {
-      tsr_scope *own = arrays[i]->node.scope;
-      tsr_status status = own ? tsr_scope_status(own) : (tsr_status)arrays[i]->param[0].i;
-      return status ? status : TSR_ESTATE;
-    }
+    if (arrays[i]->inert) return why_inert(arrays[i]);
+    if (arrays[i]->node.scope->rt != arrays[0]->node.scope->rt)
+      return tsr__fail(arrays[0]->node.scope, NULL, TSR_EARG,
+                       "tsr_eval: array %d belongs to another runtime than array 0; evaluate each "
+                       "runtime's arrays by themselves",
+                       i);
     scope = tsr__scope_inner(scope, arrays[i]->node.scope);
   }
   tsr__error error = { 0 };
@@ -79,7 +96,8 @@ static tsr_status read_one(tsr_array *a, const char *what, element *out)
 tsr_status tsr_read_scalar(tsr_array *a, double *out)
 {
   element e = { 0 };
-  tsr_status status = read_one(a, "tsr_read_scalar", &e);
+  tsr_status status = check_out(a, out, "tsr_read_scalar");
+  if (!status) status = read_one(a, "tsr_read_scalar", &e);
   if (status) return status;
   switch ((tsr_dtype)a->dtype) {
   case TSR_BOOL: *out = e.b; break;
@@ -98,7 +116,8 @@ tsr_status tsr_read_i64(tsr_array *a, int64_t *out)
     return tsr__fail(a->node.scope, a->node.site, TSR_EDTYPE,
                      "tsr_read_i64: %s, expected an integer or bool; cast it first",
                      tsr_type_of(a));
-  tsr_status status = read_one(a, "tsr_read_i64", &e);
+  tsr_status status = check_out(a, out, "tsr_read_i64");
+  if (!status) status = read_one(a, "tsr_read_i64", &e);
   if (status) return status;
   *out = a->dtype == TSR_BOOL ? e.b : a->dtype == TSR_I32 ? e.i32 : e.i64;
   return TSR_OK;
@@ -106,10 +125,10 @@ tsr_status tsr_read_i64(tsr_array *a, int64_t *out)
 
 tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
 {
-  if (tsr__array_ready(a)) {
-    if (a)
-      tsr__fail(outer, site, tsr_scope_status(a->node.scope), "tsr_keep: %s",
-                tsr_message(a->node.scope));
+  tsr_status status = tsr__array_ready(a);
+  if (status) {
+    const char *message = a ? tsr_message(a->node.scope) : "the array is NULL";
+    tsr__fail(outer, site, status, "tsr_keep: %s", *message ? message : tsr_status_text(status));
     return tsr__make_inert(outer, site);
   }
   if (!outer || outer->rt != a->node.scope->rt) {
@@ -127,7 +146,8 @@ void tsr_delete(tsr_array *a)
 
 tsr_status tsr_shard_view(tsr_array *a, int position, tsr_shard *out)
 {
-  tsr_status status = tsr__array_ready(a);
+  tsr_status status = check_out(a, out, "tsr_shard_view");
+  if (!status) status = tsr__array_ready(a);
   if (status) return status;
   const tsr__value *value = a->value;
   if (position < 0 || position >= value->part_count || !value->parts[position])

@@ -148,6 +148,8 @@ tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error 
 
 /* The shortest-lived of two scopes: the deeper one. NULL is allowed for either. */
 tsr_scope *tsr__scope_inner(tsr_scope *a, tsr_scope *b);
+/* Whether `outer` is `scope` or around it, so that it closes no sooner. */
+bool tsr__scope_encloses(const tsr_scope *outer, const tsr_scope *scope);
 
 /* ---- the runtime ----------------------------------------------------------------------- */
 

@@ -204,6 +204,12 @@ tsr_scope *tsr__scope_inner(tsr_scope *a, tsr_scope *b)
   return b->depth > a->depth ? b : a;
 }
 
+bool tsr__scope_encloses(const tsr_scope *outer, const tsr_scope *scope)
+{
+  while (scope && scope->depth > outer->depth) scope = scope->outer;
+  return scope == outer;
+}
+
 /* ---- opening ---- */
 
 /* A new scope with nothing but the arena in order. */

@@ -129,6 +129,20 @@ static bool columns_scope(const tsr_column *columns, int count, tsr_scope **scop
   return fine;
 }
 
+/* What a frame is made of must live at least as long as the frame. */
+static tsr_status check_owner(const tsr_scope *part, const tsr_scope *scope, const char *what,
+                              const char *name, tsr__error *error)
+{
+  if (part->rt != scope->rt)
+    return tsr__error_set(error, TSR_EARG, "%s: %.60s belongs to another runtime", what, name);
+  if (!tsr__scope_encloses(part, scope))
+    return tsr__error_set(error, TSR_EARG,
+                          "%s: %.60s belongs to a scope that may close before this one; move it to "
+                          "a scope around both with tsr_keep",
+                          what, name);
+  return TSR_OK;
+}
+
 static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int count,
                                tsr__error *error)
 {
@@ -144,6 +158,8 @@ static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int cou
     field[i].name = tsr__arena_text(arena, columns[i].name, strlen(columns[i].name));
     field[i].type = type_of_array(array);
     if (!field[i].name) goto no_memory;
+    if (check_owner(array->node.scope, df->node.scope, df->what, field[i].name, error))
+      return error->status;
     for (int k = 0; k < i; k++)
       if (!strcmp(field[k].name, field[i].name))
         return tsr__error_set(error, TSR_ECOLUMN, "tsr_frame_new: two columns are named '%.60s'",
@@ -286,7 +302,9 @@ static tsr_status take_operand(tsr_frame *df, const tsr_frame_operand *b, tsr__e
 {
   if (b->kind == 0) {
     df->other = b->frame;
-    return TSR_OK;
+    if (check_owner(df->parent->node.scope, df->node.scope, df->what, "the left frame", error))
+      return error->status;
+    return check_owner(b->frame->node.scope, df->node.scope, df->what, "the right frame", error);
   }
   df->number = tsr__arena_new(&df->node.scope->arena, sizeof *df->number);
   if (!df->number) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);

@@ -49,6 +49,12 @@ static void release_node(tsr__node *node)
   drop_value(array);
 }
 
+/* Nodes can be made where there is a runtime to run them. */
+static bool alive(const tsr_scope *scope)
+{
+  return scope && !scope->inert && scope->rt->error.status == TSR_OK;
+}
+
 static tsr_array *inert_constant(const tsr_scope *scope)
 {
   bool misuse = !scope || scope->status == TSR_EARG;
@@ -68,7 +74,7 @@ tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *sh
                           const tsr_sharding *sharding, tsr__value *value, const char *site)
 {
   tsr_array *array = NULL;
-  if (scope && !scope->inert) array = tsr__node_new(scope, sizeof *array, site, release_node);
+  if (alive(scope)) array = tsr__node_new(scope, sizeof *array, site, release_node);
   if (!array) {
     if (value) tsr__value_release(value);
     return inert_constant(scope);
@@ -85,8 +91,8 @@ tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *sh
 tsr_array *tsr__make_const(tsr_scope *scope, tsr_dtype dtype, tsr__num value, const char *site)
 {
   tsr_array *array = NULL;
-  if (scope && !scope->inert) array = tsr__node_new(scope, sizeof *array, site, release_node);
-  if (!array) return inert_constant(scope);
+  if (alive(scope)) array = tsr__node_new(scope, sizeof *array, site, release_node);
+  if (!array) return alive(scope) ? inert_constant(scope) : tsr__make_inert(scope, site);
   array->op = TSR__OP_CONST;
   array->dtype = (uint8_t)dtype;
   array->attr.param_count = 1;
@@ -233,8 +239,15 @@ static bool usable(tsr_scope **scope, tsr__op op, tsr_array *const in[3], const 
                 name, i + 1);
       return false;
     }
+    if (!tsr__scope_encloses(in[i]->node.scope, *scope)) {
+      tsr__fail(*scope, site, TSR_EARG,
+                "tsr_%s: operand %d belongs to a scope that may close before this one; move it to "
+                "a scope around both with tsr_keep",
+                name, i + 1);
+      return false;
+    }
   }
-  return *scope && !(*scope)->inert;
+  return alive(*scope);
 }
 
 static void say_where(tsr__error *error, tsr__op op, tsr_array *const in[3])

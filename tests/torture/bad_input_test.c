@@ -1,0 +1,397 @@
+/* The library in hostile hands: missing pointers, shapes that overflow, texts that are nothing,
+ * files that lie. Never a crash, always a status where there is one, and not a byte printed. */
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+/* ---- NULL everywhere ---- */
+
+#define FAILS(call) CHECK((call) != TSR_OK)
+
+static void nothing_but_null(void)
+{
+  tsr_runtime *rt = tsr_runtime_open_with(NULL, NULL);
+  FAILS(tsr_runtime_status(rt));
+  CHECK(strlen(tsr_runtime_message(rt)) > 0);
+  tsr_scope *s = tsr_scope_open_at(rt, NULL);
+  FAILS(tsr_scope_status(s));
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  tsr_runtime_close(NULL);
+  FAILS(tsr_runtime_status(NULL));
+  CHECK(strlen(tsr_runtime_message(NULL)) > 0);
+  CHECK_I64(tsr_device_count(NULL), 0);
+  CHECK_I64(tsr_device_memory(NULL, 0).now, 0);
+  CHECK(tsr_isa(NULL));
+
+  s = tsr_scope_open_at(NULL, NULL);
+  CHECK(s);
+  FAILS(tsr_scope_status(s));
+  FAILS(tsr_fail(s, TSR_EARG, "%s", "x"));
+  tsr_scope_clear(s);
+  CHECK_I64(tsr_scope_nodes(s), 0);
+  tsr_scope_close(s);
+  s = tsr_scope_nest_at(NULL, NULL);
+  FAILS(tsr_scope_status(s));
+  tsr_scope_close(s);
+  tsr_scope_close(NULL);
+  CHECK(tsr_message(NULL));
+  tsr_scope_clear(NULL);
+  CHECK_I64(tsr_scope_nodes(NULL), 0);
+  FAILS(tsr_fail(NULL, TSR_EARG, "x"));
+  CHECK(tsr_status_name((tsr_status)99) && tsr_status_text((tsr_status)-1));
+
+  CHECK(!tsr_mesh_make(NULL, "x=1"));
+  CHECK(!tsr_mesh_make_with(NULL, NULL));
+  CHECK(!tsr_mesh_default(NULL, NULL));
+  FAILS(tsr_mesh_status(NULL));
+  CHECK(tsr_mesh_message(NULL) && tsr_mesh_text(NULL));
+  CHECK_I64(tsr_mesh_axis_count(NULL), 0);
+  CHECK(!tsr_mesh_axis_name(NULL, 0));
+  CHECK_I64(tsr_mesh_axis_size(NULL, NULL), 0);
+  CHECK_I64(tsr_mesh_device_count(NULL), 0);
+  CHECK_I64(tsr_mesh_device(NULL, 0), -1);
+
+  char text[64];
+  tsr_box box;
+  tsr_sharding none = tsr_on_with(NULL, NULL, NULL);
+  tsr_sharding bad[] = { tsr_on_with(NULL, "x", NULL), tsr_on_dims(NULL, 3, NULL),
+                         tsr_on_dims(NULL, -1, NULL), tsr_on_device(NULL, 0),
+                         tsr_on_dims(NULL, 1, (const char *const[]){ NULL }) };
+  CHECK(tsr_sharding_text(NULL, 1, text, sizeof text) >= 0);
+  CHECK(tsr_sharding_text(&none, 1, NULL, 0) >= 0);
+  CHECK(tsr_sharding_text(&none, -3, text, sizeof text) >= 0);
+  CHECK(tsr_type_text((tsr_dtype)77, (tsr_shape){ .rank = 99 }, NULL, text, sizeof text) >= 0);
+  CHECK(tsr_type_text(TSR_F32, TSR_SHAPE(1), NULL, NULL, 0) >= 0);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    tsr_sharding_text(&bad[i], 8, text, sizeof text);
+    tsr_sharding_text(&bad[i], 1000, text, 1);
+    tsr_status status = tsr_shard_box(&bad[i], TSR_SHAPE(4), 0, &box);
+    CHECK(status == TSR_OK || !bad[i].mesh || bad[i].error || tsr_mesh_status(bad[i].mesh));
+  }
+  tsr_shard_box(NULL, TSR_SHAPE(4), 0, &box);
+  FAILS(tsr_shard_box(&none, TSR_SHAPE(4), 0, NULL));
+  FAILS(tsr_shard_box(&none, TSR_SHAPE(4), -1, &box));
+  FAILS(tsr_shard_box(&none, (tsr_shape){ .rank = 9 }, 0, &box));
+  FAILS(tsr_shard_box(&none, (tsr_shape){ .rank = -1 }, 0, &box));
+  FAILS(tsr_shard_box(&none, TSR_SHAPE(-4), 0, &box));
+  tsr_sharding_same(NULL, NULL, TSR_SHAPE(4));
+  tsr_sharding_same(&none, NULL, TSR_SHAPE(4));
+  tsr_sharding_same(&none, &none, (tsr_shape){ .rank = 100 });
+  CHECK(tsr_dims_of(NULL, 3).invalid || !tsr_dims_of(NULL, 3).bits);
+  tsr_dims_of((int[]){ 99, -99 }, 2);
+  tsr_dims_of((int[]){ 1 }, -1);
+}
+
+/* Every call that makes arrays, with `a` and `b` for operands; what comes back goes to `check`. */
+static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
+                             void (*check)(tsr_array *array, const char *call))
+{
+#define MADE(...) check((__VA_ARGS__), #__VA_ARGS__)
+  tsr_array *(*const pairs[])(tsr_array *, tsr_operand, const char *) = {
+    tsr_add_at,     tsr_sub_at,     tsr_mul_at, tsr_div_at, tsr_floordiv_at, tsr_mod_at,
+    tsr_minimum_at, tsr_maximum_at, tsr_eq_at,  tsr_ne_at,  tsr_lt_at,       tsr_le_at,
+    tsr_gt_at,      tsr_ge_at,      tsr_and_at, tsr_or_at,  tsr_xor_at,
+  };
+  tsr_array *(*const ones[])(tsr_array *, const char *) = {
+    tsr_neg_at,   tsr_abs_at,  tsr_sqrt_at,  tsr_exp_at, tsr_log_at,
+    tsr_log1p_at, tsr_rint_at, tsr_floor_at, tsr_not_at, tsr_isnan_at,
+  };
+  tsr_array *(*const reductions[])(tsr_reduce_args) = {
+    tsr_sum_at, tsr_prod_at, tsr_mean_at, tsr_var_at, tsr_std_at,
+    tsr_min_at, tsr_max_at,  tsr_any_at,  tsr_all_at, tsr_count_at,
+  };
+  tsr_sharding none = { 0 };
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    MADE(pairs[i](a, tsr_operand_array(b), NULL));
+    MADE(pairs[i](b, tsr_operand_array(a), NULL));
+    if (!a) MADE(pairs[i](a, tsr_operand_int(1), NULL));
+  }
+  for (size_t i = 0; i < sizeof ones / sizeof *ones; i++) MADE(ones[i](a, NULL));
+  for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++) {
+    MADE(reductions[i]((tsr_reduce_args){ .x = a }));
+    MADE(reductions[i]((tsr_reduce_args){ .x = a, .where = b }));
+    MADE(reductions[i]((tsr_reduce_args){ .x = a, .dims = TSR_DIMS(0), .keep_dims = true }));
+  }
+  MADE(tsr_cast_at(a, TSR_F32, NULL));
+  MADE(tsr_where_at(a, tsr_operand_array(b), tsr_operand_int(1), NULL));
+  MADE(tsr_where_at(a, tsr_operand_array(a), tsr_operand_array(b), NULL));
+  MADE(tsr_where_at(b, tsr_operand_array(a), tsr_operand_array(a), NULL));
+  MADE(tsr_take_at(a, b, 0, NULL));
+  MADE(tsr_take_at(b, a, 0, NULL));
+  MADE(tsr_reshard_at(a, none, NULL));
+  MADE(tsr_constrain_at(a, none, NULL));
+  MADE(tsr_keep_at(s, a, NULL));
+  MADE(tsr_keep_at(NULL, a, NULL));
+#undef MADE
+}
+
+static void is_inert(tsr_array *array, const char *call)
+{
+  if (!array || !tsr_is_inert(array)) FAIL("%s is not inert", call);
+}
+
+/* Every terminal and question about an array without a value. */
+static void every_array_end_fails(tsr_array *a)
+{
+  double number = 7;
+  int64_t integer = 7;
+  tsr_shard shard = { .device = 7 };
+  FAILS(tsr_eval(&a, 1));
+  FAILS(tsr_eval((tsr_array *[]){ a, a, NULL }, 3));
+  FAILS(tsr_read(a, &number, sizeof number));
+  FAILS(tsr_read_scalar(a, &number));
+  FAILS(tsr_read_i64(a, &integer));
+  FAILS(tsr_shard_view(a, 0, &shard));
+  FAILS(tsr_wait(a));
+  FAILS(tsr_save_npy(a, test_tmp("never.npy")));
+  CHECK(number == 7 && integer == 7 && shard.device == 7);
+  CHECK(access(test_tmp("never.npy"), F_OK) != 0);
+  CHECK_I64(tsr_shape_of(a).rank, 0);
+  CHECK_I64(tsr_dtype_of(a), 0);
+  CHECK(!tsr_sharding_of(a).mesh);
+  CHECK(tsr_is_inert(a));
+  CHECK(tsr_type_of(a) && tsr_text_of(a) && tsr_devices_of(a) && tsr_dump(a));
+  CHECK(tsr_explain(&a, 1));
+  tsr_delete(a);
+}
+
+/* Every way to make an array of nothing, with one thing missing. */
+static void every_source_fails(tsr_scope *s)
+{
+  float data[4] = { 0 };
+  tsr_sharding none = { 0 };
+  tsr_random_args random = { .shape = TSR_SHAPE(4), .dtype = (tsr_dtype)99 };
+  is_inert(tsr_put_at(s, NULL, TSR_F32, TSR_SHAPE(4), none, NULL), "put NULL");
+  is_inert(tsr_put_at(s, data, (tsr_dtype)0, TSR_SHAPE(4), none, NULL), "put no dtype");
+  is_inert(tsr_put_at(s, data, (tsr_dtype)99, TSR_SHAPE(4), none, NULL), "put odd dtype");
+  is_inert(tsr_put_at(NULL, data, TSR_F32, TSR_SHAPE(4), none, NULL), "put nowhere");
+  is_inert(tsr_adopt_at(s, NULL, NULL), "adopt NULL");
+  is_inert(tsr_adopt_at(s, &(tsr_adopt_args){ 0 }, NULL), "adopt nothing");
+  is_inert(tsr_adopt_at(NULL, &(tsr_adopt_args){ 0 }, NULL), "adopt nowhere");
+  is_inert(tsr_from_shards_at(s, NULL, NULL), "from_shards NULL");
+  is_inert(tsr_from_shards_at(s, &(tsr_shards_args){ 0 }, NULL), "from_shards nothing");
+  is_inert(tsr_from_shards_at(s,
+                              &(tsr_shards_args){ .shards = (const void *const[]){ NULL },
+                                                  .count = 1,
+                                                  .dtype = TSR_F32,
+                                                  .shape = TSR_SHAPE(4) },
+                              NULL),
+           "from_shards of NULL");
+  is_inert(tsr_num_at(NULL, tsr_operand_int(1), NULL), "number nowhere");
+  is_inert(tsr_num_at(s, (tsr_operand){ .kind = 99 }, NULL), "number of no kind");
+  is_inert(tsr_full_at(NULL, tsr_operand_int(1), TSR_F32, TSR_SHAPE(4), none, NULL), "full");
+  is_inert(tsr_full_at(s, tsr_operand_int(1), (tsr_dtype)42, TSR_SHAPE(4), none, NULL), "full");
+  is_inert(tsr_full_at(s, tsr_operand_array(NULL), TSR_F32, TSR_SHAPE(4), none, NULL), "full");
+  is_inert(tsr_iota_at(NULL, TSR_F32, TSR_SHAPE(4), 0, none, NULL), "iota nowhere");
+  is_inert(tsr_iota_at(s, TSR_F32, TSR_SHAPE(4), 1, none, NULL), "iota of dim 1 of 1");
+  is_inert(tsr_iota_at(s, TSR_F32, TSR_SHAPE(4), -1, none, NULL), "iota of dim -1");
+  is_inert(tsr_iota_at(s, TSR_F32, TSR_SCALAR, 0, none, NULL), "iota of a scalar");
+  is_inert(tsr_iota_at(s, (tsr_dtype)-1, TSR_SHAPE(4), 0, none, NULL), "iota of no dtype");
+  is_inert(tsr_uniform_at(s, NULL, NULL), "uniform NULL");
+  is_inert(tsr_uniform_at(s, &random, NULL), "uniform of no dtype");
+  is_inert(tsr_uniform_at(NULL, &random, NULL), "uniform nowhere");
+  is_inert(tsr_exponential_at(s, 1, NULL, NULL), "exponential NULL");
+  is_inert(tsr_poisson_at(s, 1, NULL, NULL), "poisson NULL");
+  random.dtype = TSR_F64;
+  const double scales[] = { 0, -1, NAN, INFINITY, -INFINITY };
+  for (int i = 0; i < 5; i++)
+    is_inert(tsr_exponential_at(s, scales[i], &random, NULL), "exponential of a bad scale");
+  random.dtype = TSR_I64;
+  const double rates[] = { -1, -1e-9, NAN, INFINITY, 1e5 };
+  for (int i = 0; i < 5; i++)
+    is_inert(tsr_poisson_at(s, rates[i], &random, NULL), "poisson of a bad rate");
+  is_inert(tsr_read_npy_at(s, NULL, none, NULL), "npy NULL");
+  is_inert(tsr_read_npy_at(NULL, "x.npy", none, NULL), "npy nowhere");
+}
+
+static void arrays_of_null(void)
+{
+  float data[4] = { 1, 2, 3, 4 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *x = tsr_put(s, data, TSR_F32, TSR_SHAPE(4), tsr_on(tsr_mesh_default(rt, "d"), "d"));
+  every_array_call(s, NULL, x, is_inert);
+  every_array_call(s, NULL, NULL, is_inert);
+  every_array_call(NULL, NULL, NULL, is_inert);
+  every_array_end_fails(NULL);
+  FAILS(tsr_eval(NULL, 3));
+  FAILS(tsr_eval(&x, -1));
+  CHECK(tsr_explain(NULL, 1) && tsr_explain(&x, 0) && tsr_explain(&x, -1));
+  FAILS(tsr_read(x, NULL, 16));
+  FAILS(tsr_read(x, data, 15));
+  FAILS(tsr_read(x, data, 0));
+  FAILS(tsr_read_scalar(tsr_sum(x), NULL));
+  FAILS(tsr_read_i64(tsr_count(x), NULL));
+  FAILS(tsr_read_scalar(x, &(double){ 0 }));
+  FAILS(tsr_read_i64(tsr_sum(x), &(int64_t){ 0 }));
+  FAILS(tsr_shard_view(x, 0, NULL));
+  FAILS(tsr_shard_view(x, 3, &(tsr_shard){ 0 }));
+  FAILS(tsr_shard_view(x, -1, &(tsr_shard){ 0 }));
+  FAILS(tsr_save_npy(x, NULL));
+  FAILS(tsr_save_npy(x, ""));
+  tsr_last_run(NULL);
+  every_source_fails(s);
+  tsr_scope_clear(s);
+  every_source_fails(NULL);
+  CHECK_STATUS(tsr_read(tsr_add(x, 0), data, sizeof data), TSR_OK, s);
+  CHECK_F32_BITS(data[3], 4);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- after an error ---- */
+
+static void inert_arrays(void)
+{
+  float data[4] = { 1, 2, 3, 4 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt), *inner = tsr_scope_open(s);
+  tsr_array *x = tsr_put(s, data, TSR_F32, TSR_SHAPE(4), (tsr_sharding){ 0 });
+  tsr_array *bad = tsr_sub(x, tsr_put(inner, data, TSR_F32, TSR_SHAPE(3), (tsr_sharding){ 0 }));
+  CHECK(tsr_is_inert(bad));
+  CHECK_STATUS(tsr_scope_status(inner), TSR_ESHAPE, NULL);
+  char *first = strdup(tsr_message(inner));
+  every_array_call(inner, bad, x, is_inert);
+  every_array_call(s, bad, bad, is_inert);
+  every_array_end_fails(bad);
+  CHECK_STR(tsr_message(inner), first);
+  tsr_scope_close(inner);
+  free(first);
+
+  /* Runtimes that could not be opened, and scopes on nothing: inert from the start. */
+  tsr_runtime *shut = tsr_runtime_open("gpu:many");
+  tsr_scope *scopes[] = { tsr_scope_open(shut), tsr_scope_open((tsr_runtime *)NULL),
+                          tsr_scope_open((tsr_scope *)NULL) };
+  for (int i = 0; i < 3; i++) {
+    tsr_array *none = tsr_num(scopes[i], 1);
+    tsr_frame *df = tsr_frame_read_csv(scopes[i], "x.csv");
+    every_source_fails(scopes[i]);
+    every_array_call(scopes[i], none, none, is_inert);
+    every_array_call(scopes[i], none, x, is_inert);
+    every_array_end_fails(none);
+    CHECK(tsr_frame_is_inert(df));
+    tsr_scope_close(scopes[i]);
+  }
+  tsr_runtime_close(shut);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- strangers ---- */
+
+static void count_release(void *data, void *user)
+{
+  (void)data;
+  ++*(int *)user;
+}
+
+TEST(adopted_memory_is_released_once_whatever_happens)
+{
+  _Alignas(64) static float data[16];
+  int released = 0;
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_adopt_args args = { .data = data,
+                          .dtype = TSR_F32,
+                          .shape = TSR_SHAPE(-16),
+                          .release = count_release,
+                          .user = &released };
+  is_inert(tsr_adopt_at(s, &args, NULL), "adopt of a bad shape");
+  CHECK_I64(released, 1);
+  args.shape = TSR_SHAPE(15);
+  args.sharding = tsr_on(tsr_mesh_default(rt, "d"), "d", .strict = true);
+  is_inert(tsr_adopt_at(s, &args, NULL), "adopt of an uneven shape");
+  CHECK_I64(released, 2);
+  is_inert(tsr_adopt_at(NULL, &args, NULL), "adopt nowhere");
+  CHECK_I64(released, 3);
+  tsr_scope_clear(s);
+  args.sharding = (tsr_sharding){ 0 };
+  CHECK(!tsr_is_inert(tsr_adopt_at(s, &args, NULL)));
+  CHECK_I64(released, 3);
+  tsr_scope_close(s);
+  CHECK_I64(released, 4);
+  tsr_runtime_close(rt);
+}
+
+TEST(arrays_of_two_runtimes_do_not_mix)
+{
+  tsr_runtime *rt[2] = { tsr_runtime_open("cpu:2"), tsr_runtime_open("cpu:2") };
+  tsr_scope *s[2];
+  tsr_array *x[2];
+  for (int i = 0; i < 2; i++) {
+    s[i] = tsr_scope_open(rt[i]);
+    x[i] = tsr_iota(s[i], TSR_F64, TSR_SHAPE(4), 0, tsr_on(tsr_mesh_default(rt[i], "d"), "d"));
+  }
+  is_inert(tsr_add(x[0], x[1]), "add");
+  CHECK_STR_HAS(tsr_message(s[0]), "another runtime");
+  tsr_scope_clear(s[0]);
+  is_inert(tsr_sum(x[0], .where = tsr_gt(x[1], 1)), "sum where");
+  tsr_mesh *mesh = tsr_mesh_default(rt[1], "d");
+  is_inert(tsr_put(s[0], &(float){ 1 }, TSR_F32, TSR_SHAPE(1), tsr_on(mesh, "d")), "put");
+  is_inert(tsr_reshard(x[0], tsr_on(mesh, "-")), "reshard");
+  is_inert(tsr_constrain(x[0], tsr_on(mesh, "-")), "constrain");
+  is_inert(tsr_keep(s[1], x[0]), "keep");
+  CHECK_STATUS(tsr_eval((tsr_array *[]){ x[1], x[0] }, 2), TSR_EARG, NULL);
+  CHECK(strlen(tsr_explain((tsr_array *[]){ x[1], x[0] }, 2)) > 0);
+  tsr_frame *df = tsr_frame_new(s[0], { "a", x[0] }, { "b", x[1] });
+  CHECK(tsr_frame_is_inert(df));
+  df = tsr_frame_new(s[1], { "a", x[0] });
+  CHECK(tsr_frame_is_inert(df));
+  tsr_frame *one = tsr_frame_new(s[0], { "a", x[0] }), *two = tsr_frame_new(s[1], { "a", x[1] });
+  CHECK(tsr_frame_is_inert(tsr_frame_add(one, two)));
+  for (int i = 0; i < 2; i++) {
+    tsr_scope_close(s[i]);
+    tsr_runtime_close(rt[i]);
+  }
+}
+
+/* Neither scope lies in the other, so a result of both could outlive an operand. */
+TEST(arrays_of_scopes_apart_do_not_mix)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *outer = tsr_scope_open(rt), *s[2] = { tsr_scope_open(outer), tsr_scope_open(rt) };
+  tsr_sharding rows = tsr_on(tsr_mesh_default(rt, "d"), "d");
+  tsr_array *x = tsr_iota(s[0], TSR_F64, TSR_SHAPE(4), 0, rows);
+  tsr_array *y = tsr_iota(s[1], TSR_F64, TSR_SHAPE(4), 0, rows);
+  is_inert(tsr_add(x, y), "add");
+  is_inert(tsr_where(tsr_gt(x, 1), y, 0), "where");
+  is_inert(tsr_sum(x, .where = tsr_gt(y, 1)), "sum");
+  tsr_frame *a = tsr_frame_new(s[0], { "a", x }), *b = tsr_frame_new(s[1], { "a", y });
+  CHECK(tsr_frame_is_inert(tsr_frame_new(s[0], { "a", x }, { "b", y })));
+  CHECK(tsr_frame_is_inert(tsr_frame_add(a, b)));
+  CHECK(tsr_frame_is_inert(tsr_frame_new(outer, { "a", y })));
+  CHECK_STR_HAS(tsr_message(s[0]), "tsr_keep");
+  tsr_scope_clear(s[0]);
+  tsr_array *both = tsr_add(x, tsr_keep(outer, y));
+  tsr_scope_close(s[1]);
+  double out[4];
+  CHECK_STATUS(tsr_read(both, out, sizeof out), TSR_OK, s[0]);
+  CHECK_F64_BITS(out[3], 6);
+  tsr_scope_close(outer);
+  tsr_runtime_close(rt);
+}
+
+/* ---- the tests ---- */
+
+TEST(null_for_everything_of_base_and_topology)
+{
+  nothing_but_null();
+}
+
+TEST(null_for_everything_of_arrays)
+{
+  arrays_of_null();
+}
+
+TEST(inert_arrays_through_everything)
+{
+  inert_arrays();
+}
