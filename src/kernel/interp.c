@@ -13,11 +13,13 @@ enum {
   SMALL_RUN = 32768,   /* elements that are not worth waking a worker for */
   LEAST_CHUNK = 16384, /* elements of a task */
   MOST_CHUNK = 131072,
-  CELL = 128 /* bytes of a uniform: a bool is spread over a tile */
+  STREAM_BYTES = 2048, /* of an operand, fetched at a time */
+  STREAM_INSTS = 24,   /* bodies longer than this wait for arithmetic, not for memory */
+  CELL = 128           /* bytes of a uniform: a bool is spread over a tile */
 };
 
 #define REGISTER_BYTES ((size_t)TSR__TILE * 8)
-#define OWN_BYTES ((size_t)1 << 20) /* accumulators that a task may have of its own */
+#define OWN_BYTES ((size_t)8 << 20) /* accumulators that a task may have of its own */
 
 /* A part cut into tasks. */
 typedef struct cut {
@@ -259,23 +261,37 @@ static inline void step(tsr__task *task, const tsr__inst *inst, int64_t at, int6
                                          slot[inst->in[2]], span);
 }
 
+/* Elements of a tile. What streams from memory is taken in pieces of 2 KB an operand, so that what is
+ * fetched between two instructions fits the core's line buffers; what is in the cache, or is
+ * bound by computing, in whole tiles, which cost fewer calls. */
+static int64_t tile_step(const tsr__task *task, bool streams)
+{
+  const tsr__kernel *k = task->kernel;
+  int32_t widest = 0;
+  for (int i = 0; i < task->moving_count; i++)
+    if (task->moving[i].input && task->moving[i].size > widest) widest = task->moving[i].size;
+  bool computes = k->inst_count - k->prologue_count > STREAM_INSTS;
+  return streams && !computes && widest ? STREAM_BYTES / widest : TSR__TILE;
+}
+
 static void run_tiles(tsr__task *task, int64_t from, int64_t to)
 {
   const tsr__kernel *k = task->kernel;
   const tsr__inst *first = k->insts + k->prologue_count, *end = k->insts + k->inst_count;
   for (const tsr__inst *inst = k->insts; inst < first; inst++) step(task, inst, 0, 1);
   fetch ahead = { .count = 0 };
-  for (int64_t at = from; at < to; at += TSR__TILE) {
-    int64_t n = to - at < TSR__TILE ? to - at : TSR__TILE;
+  bool streams = !task->job->alone; /* what is small is in the cache */
+  int64_t tile = tile_step(task, streams);
+  for (int64_t at = from; at < to; at += tile) {
+    int64_t n = to - at < tile ? to - at : tile;
     for (int i = 0; i < task->moving_count; i++) {
       const tsr__moving *m = &task->moving[i];
       task->slot[m->slot] = m->base + (m->size ? at * m->size : at / 8);
     }
-    int64_t next = to - at - n < TSR__TILE ? to - at - n : TSR__TILE;
-    if (task->job->alone) next = 0; /* what is small is in the cache */
-    if (next > 0) fetch_plan(&ahead, task, at + n, next, k->inst_count - k->prologue_count);
+    int64_t next = to - at - n < tile ? to - at - n : tile;
+    if (streams) fetch_plan(&ahead, task, at + n, next, k->inst_count - k->prologue_count);
     for (const tsr__inst *inst = first; inst < end; inst++) {
-      if (next > 0) fetch_some(&ahead);
+      if (streams) fetch_some(&ahead);
       step(task, inst, at, n);
     }
   }
