@@ -38,7 +38,8 @@ static void null_below(tsr__lower *low, tsr__col *out, tsr_array *mask, int64_t 
  * nothing else. The array reductions let NaN win. */
 static tsr__col extreme(tsr__lower *low, int op, tsr__col x, tsr_array *mask)
 {
-  tsr__col out = { .type = x.type };
+  if (x.type == TSR_COL_TEXT) tsr__text_rank(low, &x);
+  tsr__col out = { .type = x.type, .dict = x.dict };
   tsr_array *use = mask;
   if (!mask && !low->codes && !low->in->rows) { /* the smallest of nothing does not exist */
     out.values = tsr__convert(low, (tsr__col){ 0 }, x.type).values;

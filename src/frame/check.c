@@ -310,8 +310,7 @@ static bool check_agg(checker *c, tsr__expr *expr)
   case TSR__A_MIN:
   case TSR__A_MAX:
     expr->type = (uint8_t)type;
-    fits = type != TSR_COL_TEXT && type != TSR__COL_NULL;
-    return need(c, expr->arg[0], fits, name, "a number, bool, date or time");
+    return need(c, expr->arg[0], type != TSR__COL_NULL, name, "a typed value");
   case TSR__A_SUM: expr->type = tsr__is_float(type) ? (uint8_t)type : TSR_COL_I64; break;
   default: expr->type = (uint8_t)float_type(type);
   }

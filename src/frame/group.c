@@ -256,6 +256,8 @@ static bool gather(tsr_table *to, const tsr_table *from, int first, const group 
     tsr__table_column *column = &to->column[i];
     size_t size = tsr_dtype_size(tsr__dtype_of_type(column->type));
     if (source->valid && !add_valid(to, column)) return false;
+    column->dict = own_dict(to, source->dict);
+    if (source->dict && !column->dict) return false;
     for (int64_t row = 0; row < to->rows; row++) {
       memcpy((char *)column->values + (size_t)row * size,
              (const char *)source->values + (size_t)list[row].code * size, size);

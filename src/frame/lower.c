@@ -174,6 +174,9 @@ tsr__col tsr__settle(tsr__lower *low, tsr__col column)
     tsr_array *nan = tsr__const_f(low, (tsr_dtype)column.values->dtype, (double)__builtin_nanf(""));
     column.values = where(low, some, column.values, nan);
   }
+  /* The smallest of no text is no code of the dictionary. */
+  if (column.count && column.type == TSR_COL_TEXT)
+    column.values = where(low, column.valid, column.values, tsr__const_i(low, TSR_I32, 0));
   column.count = column.real = NULL;
   return column;
 }

@@ -160,6 +160,16 @@ static tsr__dict *ranked_dict(tsr__lower *low, const entry *all, int64_t count)
   return dict;
 }
 
+void tsr__text_rank(tsr__lower *low, tsr__col *a)
+{
+  if (!a->dict) return;
+  entry *all = sorted(low, a->dict, a->dict);
+  if (!all) return;
+  tsr__dict *dict = ranked_dict(low, all, 2 * (int64_t)a->dict->count);
+  a->values = tsr__spread(low, ranks(low, all, a->dict, a->dict, *a));
+  a->dict = dict;
+}
+
 bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b)
 {
   if (!a->dict) a->dict = b->dict; /* a bare null has none */
@@ -225,21 +235,20 @@ tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr)
   tsr__col out = { .type = TSR_COL_BOOL };
   bool literal_left = a->kind == TSR__E_TEXT, literal_right = b->kind == TSR__E_TEXT;
   if (literal_left || literal_right) {
-    tsr__col column = tsr__lower_expr(low, literal_right ? a : b);
+    tsr__col column = tsr__settle(low, tsr__lower_expr(low, literal_right ? a : b));
     out.valid = column.valid;
     if (!column.dict) out.values = tsr__const_i(low, TSR_BOOL, 0);
     else if (literal_right) out.values = against(low, column, expr->op, b);
     else out.values = against(low, column, turned(expr->op), a);
     return out;
   }
-  tsr__col left = tsr__lower_expr(low, a), right = tsr__lower_expr(low, b);
+  tsr__col left = tsr__settle(low, tsr__lower_expr(low, a));
+  tsr__col right = tsr__settle(low, tsr__lower_expr(low, b));
   out.valid = tsr__both(low, left.valid, right.valid);
   if (left.dict && left.dict == right.dict) {
     /* Codes of one dictionary are equal when texts are, but in the order of appearance. */
-    entry *all = sorted(low, left.dict, left.dict);
-    if (!all) return out;
-    left.values = ranks(low, all, left.dict, left.dict, left);
-    right.values = ranks(low, all, left.dict, left.dict, right);
+    tsr__text_rank(low, &left);
+    tsr__text_rank(low, &right);
   } else {
     tsr__text_unify(low, &left, &right);
   }
@@ -249,7 +258,7 @@ tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr)
 
 tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr)
 {
-  tsr__col column = tsr__lower_expr(low, expr->arg[0]);
+  tsr__col column = tsr__settle(low, tsr__lower_expr(low, expr->arg[0]));
   tsr__col out = { .type = TSR_COL_BOOL, .valid = column.valid };
   int64_t count = column.dict ? column.dict->count : 0;
   bool *table = room(low, count, sizeof *table);

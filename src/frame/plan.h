@@ -193,6 +193,8 @@ tsr__col tsr__lower_pair(tsr__lower *low, int op, tsr__col a, tsr__col b);
 tsr__col tsr__text_literal(tsr__lower *low, const tsr__expr *expr);
 tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr);
 tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr);
+/* Puts a text column's dictionary in order, so that codes compare as texts do. */
+void tsr__text_rank(tsr__lower *low, tsr__col *a);
 /* Gives two text columns one dictionary. */
 bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b);
 

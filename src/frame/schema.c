@@ -112,8 +112,7 @@ static tsr_status not_a_number(const tsr_frame *df, const tsr__field *field, tsr
 
 static bool reducible(int op, int type)
 {
-  if (op == TSR__A_COUNT) return true;
-  if (op == TSR__A_MIN || op == TSR__A_MAX) return type != TSR_COL_TEXT;
+  if (op == TSR__A_COUNT || op == TSR__A_MIN || op == TSR__A_MAX) return true;
   return tsr__is_number(type) || type == TSR_COL_BOOL;
 }
 

@@ -77,6 +77,8 @@ static void apply_count(tsr_table *table, tsr__table_column *column, const tsr_a
   if (counts) read_rows(count, table->rows, counts);
   for (int64_t i = 0; counts && i < table->rows; i++) {
     if (!nan && valid) valid[i] = (uint8_t)(valid[i] && counts[i] >= least);
+    if (!nan && counts[i] < least && column->type == TSR_COL_TEXT)
+      ((int32_t *)column->values)[i] = 0;
     if (nan && counts[i] == 0 && column->type == TSR_COL_F64)
       ((double *)column->values)[i] = (double)NAN;
     if (nan && counts[i] == 0 && column->type == TSR_COL_F32) ((float *)column->values)[i] = NAN;

@@ -467,6 +467,37 @@ TEST(frame_text_predicates)
   close_fixture(&f);
 }
 
+TEST(frame_text_extremes)
+{
+  struct fixture f;
+  open_fixture(&f);
+  tsr_frame *df = tsr_frame_assign(f.df, "w", "if(k == 98, 'aa', if(k == 3, 'zoe', who))");
+  tsr_row *row = tsr_frame_row(tsr_frame_agg(
+      df, "min(w), max(w), a = max(w) == 'zoe', b = coalesce(max(if(k < 0, w, null)), 'none')"));
+  CHECK_STATUS(tsr_row_status(row), TSR_OK, f.s);
+  CHECK_STR(tsr_row_text(row, "min(w)"), "aa");
+  CHECK_STR(tsr_row_text(row, "max(w)"), "zoe");
+  CHECK_STR(tsr_row_text(row, "a"), "true");
+  CHECK_STR(tsr_row_text(row, "b"), "none");
+  tsr_frame *by = tsr_frame_group_agg(df, "g", "low = min(w), high = max(if(g == 3, w, null))");
+  tsr_table *table = NULL;
+  CHECK_STATUS(tsr_frame_collect(by, &table), TSR_OK, f.s);
+  CHECK_STR(tsr_table_text(table, 0, 1), "aa");
+  CHECK_STR(tsr_table_text(table, 1, 1), "ann");
+  CHECK_STR(tsr_table_text(table, 3, 2), "zoe");
+  CHECK(tsr_table_is_null(table, 0, 2));
+  int64_t rows = -1;
+  CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(by, "high > 'b'"), &rows), TSR_OK, f.s);
+  CHECK_I64(rows, 1);
+  CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(by, "high is null or high == 'x'"), &rows), TSR_OK,
+               f.s);
+  CHECK_I64(rows, 6);
+  row = tsr_frame_row(tsr_frame_max(tsr_frame_select(df, "w, k")));
+  CHECK_STR(tsr_row_text(row, "w"), "zoe");
+  CHECK_STR(tsr_message(f.s), "");
+  close_fixture(&f);
+}
+
 TEST(frame_text_without_any)
 {
   struct fixture f;
