@@ -117,8 +117,8 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char
                        &error);
   if (value) {
     size_t bytes = tsr_dtype_size(args->dtype) * (size_t)tsr__shape_count(&args->shape);
-    value->parts[0] = tsr__buffer_adopt(scope->rt, tsr__position_device(&canon, 0), args->data,
-                                        bytes, args->release, args->user);
+    tsr__foreign memory = { args->data, bytes, args->release, args->user };
+    value->parts[0] = tsr__buffer_adopt(scope->rt, tsr__position_device(&canon, 0), &memory);
     if (!value->parts[0]) {
       tsr__value_release(value);
       value = NULL;

@@ -99,11 +99,14 @@ static void compact_task(void *user, int64_t position, int worker)
   row_job *job = user;
   tsr_box box;
   tsr__value_box(job->from, (int)position, &box);
-  if (job->to->parts[position])
-    tsr__devices_of(job->exec->rt)
-        ->ops->compact((tsr_dtype)job->from->dtype, row_elements(job->from), box.size[0],
-                       job->mask->parts[position], job->from->parts[position],
-                       job->to->parts[position]);
+  if (!job->to->parts[position]) return;
+  tsr__compact rows = { .dtype = (tsr_dtype)job->from->dtype,
+                        .row_elements = row_elements(job->from),
+                        .rows = box.size[0],
+                        .mask = job->mask->parts[position],
+                        .from = job->from->parts[position],
+                        .to = job->to->parts[position] };
+  tsr__devices_of(job->exec->rt)->ops->compact(&rows);
 }
 
 /* Rows over all devices, replicas counted once; `start` gets each position's first row. */

@@ -110,9 +110,9 @@ static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *do
   for (int p = 0; p < domain->part_count; p++) {
     int device = tsr__position_device(&domain->sharding, p);
     if (device < devices->first || device >= devices->first + devices->count) continue;
-    exec->partials[accum][p] =
-        devices->ops->partial(exec->rt, device, exec->program, acc,
-                              local_count(exec, acc->node, p, &exec->extents[accum]), exec->error);
+    int64_t count = local_count(exec, acc->node, p, &exec->extents[accum]);
+    tsr__partial_ask ask = { device, exec->program, acc, count };
+    exec->partials[accum][p] = devices->ops->partial(exec->rt, &ask, exec->error);
     if (!exec->partials[accum][p]) return exec->error->status;
   }
   return TSR_OK;

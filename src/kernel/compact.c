@@ -54,14 +54,15 @@ static void compact_bits(int64_t row_elements, int64_t rows, const uint64_t *mas
   }
 }
 
-void tsr__cpu_compact(tsr_dtype dtype, int64_t row_elements, int64_t rows, const tsr__buffer *mask,
-                      const tsr__buffer *from, tsr__buffer *to)
+void tsr__cpu_compact(const tsr__compact *job)
 {
-  if (row_elements <= 0) return;
-  if (dtype == TSR_BOOL) compact_bits(row_elements, rows, mask->data, from->data, to->data);
+  const uint64_t *mask = job->mask->data;
+  if (job->row_elements <= 0) return;
+  if (job->dtype == TSR_BOOL)
+    compact_bits(job->row_elements, job->rows, mask, job->from->data, job->to->data);
   else
-    compact_plain((size_t)row_elements * tsr_dtype_size(dtype), rows, mask->data, from->data,
-                  to->data);
+    compact_plain((size_t)job->row_elements * tsr_dtype_size(job->dtype), job->rows, mask,
+                  job->from->data, job->to->data);
 }
 
 void tsr__cpu_mask_first(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to)

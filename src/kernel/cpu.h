@@ -42,8 +42,7 @@ void tsr__cpu_move(const tsr__carry *carry, tsr__traffic *traffic);
 
 /* compact.c */
 int64_t tsr__cpu_mask_count(const tsr__buffer *mask, int64_t rows);
-void tsr__cpu_compact(tsr_dtype dtype, int64_t row_elements, int64_t rows, const tsr__buffer *mask,
-                      const tsr__buffer *from, tsr__buffer *to);
+void tsr__cpu_compact(const tsr__compact *job);
 void tsr__cpu_mask_first(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to);
 
 /* interp.c, combine.c */

@@ -64,16 +64,15 @@ static tsr__buffer *cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__e
   return buffer;
 }
 
-tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, void *data, size_t bytes,
-                               tsr_release_fn release, void *user)
+tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, const tsr__foreign *memory)
 {
   tsr__buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);
   if (!buffer) return NULL;
   *buffer = (tsr__buffer){ .device = device,
-                           .bytes = bytes,
-                           .data = data,
-                           .release = release,
-                           .user = user,
+                           .bytes = memory->bytes,
+                           .data = memory->data,
+                           .release = memory->release,
+                           .user = memory->user,
                            .rt = rt,
                            .adopted = true };
   atomic_init(&buffer->refs, 1);

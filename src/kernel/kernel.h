@@ -136,6 +136,30 @@ typedef struct tsr__combine {
                                             mask or group says otherwise */
 } tsr__combine;
 
+/* An accumulator's place on one device, with `count` output elements. */
+typedef struct tsr__partial_ask {
+  int device;
+  const tsr__program *program;
+  const tsr__accum *accum;
+  int64_t count;
+} tsr__partial_ask;
+
+/* Rows of `from` (`rows` of `row_elements`) where bit r of `mask` is set, to `to` (exact size). */
+typedef struct tsr__compact {
+  tsr_dtype dtype;
+  int64_t row_elements, rows;
+  const tsr__buffer *mask, *from;
+  tsr__buffer *to;
+} tsr__compact;
+
+/* Memory that is not ours, and how it is given back (NULL: not at all). */
+typedef struct tsr__foreign {
+  void *data;
+  size_t bytes;
+  tsr_release_fn release;
+  void *user;
+} tsr__foreign;
+
 /* ---- one device kind ------------------------------------------------------------------------ */
 
 typedef struct tsr__device_ops {
@@ -149,15 +173,13 @@ typedef struct tsr__device_ops {
   void (*copy)(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
                tsr__traffic *traffic);
   /* A zeroed partial for an accumulator with `count` output elements; NULL with the error set. */
-  tsr__partial *(*partial)(tsr_runtime *rt, int device, const tsr__program *program,
-                           const tsr__accum *accum, int64_t count, tsr__error *error);
+  tsr__partial *(*partial)(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error);
   void (*partial_free)(tsr__partial *partial);
   tsr_status (*run)(const tsr__run *run, tsr__error *error);
   tsr_status (*combine)(const tsr__combine *combine, tsr__traffic *traffic, tsr__error *error);
   /* rows of `from` (rows x row_elements) where bit r of mask is set, to `to` (exact size). */
   int64_t (*mask_count)(const tsr__buffer *mask, int64_t rows);
-  void (*compact)(tsr_dtype dtype, int64_t row_elements, int64_t rows, const tsr__buffer *mask,
-                  const tsr__buffer *from, tsr__buffer *to);
+  void (*compact)(const tsr__compact *job);
   /* keeps the first `keep` true bits of `rows`, clears later ones. */
   void (*mask_first)(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to);
 } tsr__device_ops;
@@ -165,8 +187,7 @@ typedef struct tsr__device_ops {
 void tsr__buffer_hold(tsr__buffer *buffer);
 void tsr__buffer_release(tsr__buffer *buffer); /* NULL is allowed */
 /* A buffer over memory that is not ours. */
-tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, void *data, size_t bytes,
-                               tsr_release_fn release, void *user);
+tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, const tsr__foreign *memory);
 
 /* The devices of a runtime (slot TSR__SLOT_DEVICES). */
 typedef struct tsr__devices {

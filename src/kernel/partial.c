@@ -313,17 +313,17 @@ bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__
 
 /* ---- a device's ----------------------------------------------------------------------------------- */
 
-tsr__partial *tsr__partial_new(tsr_runtime *rt, int device, const tsr__program *program,
-                               const tsr__accum *accum, int64_t count, tsr__error *error)
+tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error)
 {
   const tsr__devices *devices = tsr__devices_of(rt);
+  const tsr__accum *accum = ask->accum;
   tsr__partial *p = tsr__new(&rt->heap, sizeof *p);
   if (p) {
     p->rt = rt;
-    p->device = device;
-    bool scalar = tsr__reduces_to_one(&program->nodes[accum->node]);
-    tsr__partial_plan(p, accum->cls, accum->dtype, scalar, count);
-    p->data = tsr__pool_take(devices->pools[device - devices->first], p->bytes ? p->bytes : 1);
+    p->device = ask->device;
+    bool scalar = tsr__reduces_to_one(&ask->program->nodes[accum->node]);
+    tsr__partial_plan(p, accum->cls, accum->dtype, scalar, ask->count);
+    p->data = tsr__pool_take(devices->pools[ask->device - devices->first], p->bytes ? p->bytes : 1);
     if (p->data) {
       tsr__partial_start(p, &rt->heap);
       return p;
@@ -332,7 +332,7 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, int device, const tsr__program *
   tsr__error_set(error, TSR_ENOMEM,
                  "device %d has no memory for the %lld partial results of a "
                  "reduction; free arrays or raise .memory_limit",
-                 device, (long long)count);
+                 ask->device, (long long)ask->count);
   tsr__del(&rt->heap, p, sizeof *p);
   return NULL;
 }

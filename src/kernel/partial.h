@@ -50,8 +50,7 @@ bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr_
 bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles,
                        tsr__traffic *traffic);
 
-tsr__partial *tsr__partial_new(tsr_runtime *rt, int device, const tsr__program *program,
-                               const tsr__accum *accum, int64_t count, tsr__error *error);
+tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error);
 void tsr__partial_free(tsr__partial *partial);
 
 /* The order key of no value: above (min) or below (max) all others; of the dtype's own range, so

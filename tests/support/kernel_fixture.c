@@ -89,7 +89,7 @@ static tsr__buffer *guarded_buffer(tsr_runtime *rt, int device, size_t bytes, bo
   CHECK(!mprotect((char *)g->pages + (before ? 0 : room), page, PROT_NONE));
   void *data = before ? start : start + room - bytes;
   memset(data, 0xA5, bytes);
-  return tsr__buffer_adopt(rt, device, data, bytes, drop_guard, g);
+  return tsr__buffer_adopt(rt, device, &(tsr__foreign){ data, bytes, drop_guard, g });
 }
 
 static void make_buffers(kernel_fixture *k, int node)
@@ -225,8 +225,9 @@ static tsr_status run_kernel(kernel_fixture *k, const tsr__step *step, tsr__part
       const tsr__accum *accum = &k->schedule.accums[io->accums[i]];
       tsr_box box;
       part_box(k, accum->node, p, &box);
-      accums[p][i] = ops->partial(k->rt, p, &k->program, accum,
-                                  box_count(&box, k->program.nodes[accum->node].rank), &k->error);
+      int64_t count = box_count(&box, k->program.nodes[accum->node].rank);
+      tsr__partial_ask ask = { p, &k->program, accum, count };
+      accums[p][i] = ops->partial(k->rt, &ask, &k->error);
       CHECK(accums[p][i]);
       partials[io->accums[i]][p] = accums[p][i];
     }

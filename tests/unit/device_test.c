@@ -132,7 +132,7 @@ static void check_rows(kernel_fixture *k, test_rng *rng, tsr_dtype dtype, int64_
   ops->from_host(&one, flags, mask);
   ops->from_host(&all, host, from);
   CHECK_I64(ops->mask_count(mask, rows), kept);
-  ops->compact(dtype, wide, rows, mask, from, to);
+  ops->compact(&(tsr__compact){ dtype, wide, rows, mask, from, to });
   ops->to_host(&out, to, found);
   CHECK_BYTES(found, expected, (size_t)(kept * wide) * item);
   ops->mask_first(mask, rows, first, some);
@@ -172,7 +172,8 @@ TEST(lent_memory_is_given_back_once)
   int released = 0;
   double data[4];
   kernel_open(&k, 1, NULL, 1);
-  tsr__buffer *buffer = tsr__buffer_adopt(k.rt, 0, data, sizeof data, count_release, &released);
+  tsr__buffer *buffer =
+      tsr__buffer_adopt(k.rt, 0, &(tsr__foreign){ data, sizeof data, count_release, &released });
   tsr__buffer_hold(buffer);
   tsr__buffer_release(buffer);
   CHECK_I64(released, 0);
