@@ -34,7 +34,7 @@ READ_FAST static uint64_t read_words(const uint64_t *p, int64_t count)
 {
   read_vector a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
   for (int64_t i = 0; i + 32 <= count; i += 32) {
-    for (int k = 0; k < 4; k++) __builtin_prefetch(p + i + 512 + 8 * k);
+    for (int k = 0; k < 4; k++) __builtin_prefetch(p + i + 128 + 8 * k);
     a += *(const read_vector *)(p + i);
     b += *(const read_vector *)(p + i + 8);
     c += *(const read_vector *)(p + i + 16);
