@@ -348,6 +348,19 @@ static tsr_status result_shape(tsr__op op, const tsr__type in[3], const tsr__ask
   }
 }
 
+/* Broadcasting and take make shapes larger than their operands'. */
+static tsr_status check_size(tsr__op op, const tsr__inferred *type, tsr__error *error)
+{
+  for (int d = 0; d < type->shape.rank; d++)
+    if (type->shape.dims[d] < 0) return TSR_OK;
+  int64_t count = tsr__shape_count(&type->shape);
+  if (count >= 0 && count <= INT64_MAX / 16) return TSR_OK;
+  tsr__type result = { .dtype = type->dtype, .shape = type->shape };
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "tsr_%s: the result %s has more elements than 63 bits can count",
+                        tsr__ops[op].name, text_of(&result).text);
+}
+
 tsr_status tsr__infer(tsr__op op, const tsr__type in[3], const tsr__ask *ask, tsr__inferred *out,
                       tsr__error *error)
 {
@@ -358,6 +371,7 @@ tsr_status tsr__infer(tsr__op op, const tsr__type in[3], const tsr__ask *ask, ts
   if (tsr__ops[op].dtype_rule == TSR__DT_ATTR && check_asked(op, found.dtype, error))
     return error->status;
   if (result_shape(op, in, ask, &found.shape, error)) return error->status;
+  if (check_size(op, &found, error)) return error->status;
   *out = found;
   return TSR_OK;
 }

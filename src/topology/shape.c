@@ -8,12 +8,14 @@ int64_t tsr__shape_count(const tsr_shape *shape)
   int64_t count = 1;
   bool empty = false, overflow = false;
 
+  /* Empty dims do not excuse the others: strides and parts of the shape are products of them. */
   for (int d = 0; d < shape->rank; d++) {
-    if (shape->dims[d] < 0) return -1;
-    empty |= shape->dims[d] == 0;
-    overflow |= __builtin_mul_overflow(count, shape->dims[d], &count);
+    int64_t dim = shape->dims[d];
+    if (dim < 0) return -1;
+    empty |= dim == 0;
+    overflow |= __builtin_mul_overflow(count, dim ? dim : 1, &count);
   }
-  return empty ? 0 : overflow ? -1 : count;
+  return overflow ? -1 : empty ? 0 : count;
 }
 
 enum { SHAPE_ROOM = 256 }; /* 8 sizes of 20 characters fit */

@@ -379,6 +379,227 @@ TEST(arrays_of_scopes_apart_do_not_mix)
   tsr_runtime_close(rt);
 }
 
+/* ---- shapes ---- */
+
+TEST(shapes_that_overflow_are_errors)
+{
+  const int64_t big = INT64_MAX, half = INT64_MAX / 2 + 1, root = (int64_t)1 << 32;
+  const tsr_shape shapes[] = {
+    TSR_SHAPE(big),
+    TSR_SHAPE(root, root),
+    TSR_SHAPE(half, 4),
+    TSR_SHAPE(-1),
+    TSR_SHAPE(2, INT64_MIN),
+    TSR_SHAPE(INT64_MIN, 0),
+    TSR_SHAPE(root, root, 0),
+    TSR_SHAPE(0, root, root),
+    TSR_SHAPE(root, root, root, root, root, root, root, root),
+    { .rank = -1 },
+    { .rank = 9 },
+    { .rank = INT32_MAX },
+  };
+  float data[4] = { 0 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  tsr_mesh *mesh = tsr_mesh_default(rt, "d");
+  const tsr_sharding places[] = { { 0 }, tsr_on(mesh, "d"), tsr_on(mesh, "-") };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int p = 0; p < 3; p++) {
+      tsr_scope *s = tsr_scope_open(rt);
+      tsr_sharding at = places[p];
+      tsr_random_args random = { .shape = shapes[i], .sharding = at };
+      is_inert(tsr_put(s, data, TSR_F32, shapes[i], at), "put");
+      CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
+      is_inert(tsr_full(s, 1, TSR_F32, shapes[i], at), "full");
+      is_inert(tsr_iota(s, TSR_F32, shapes[i], 0, at), "iota");
+      is_inert(tsr_uniform_at(s, &random, NULL), "uniform");
+      is_inert(tsr_exponential_at(s, 1, &random, NULL), "exponential");
+      is_inert(tsr_poisson_at(s, 1, &random, NULL), "poisson");
+      is_inert(tsr_adopt(s, data, TSR_F32, shapes[i], at), "adopt");
+      is_inert(tsr_from_shards(s, (const void *const[]){ data }, 1, TSR_F32, shapes[i], at),
+               "from_shards");
+      tsr_scope_close(s);
+    }
+  tsr_runtime_close(rt);
+}
+
+/* Broadcasting and take can make shapes that no operand has. */
+TEST(results_that_overflow_are_errors)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2", .memory_limit = 1 << 20);
+  tsr_scope *s = tsr_scope_open(rt);
+  int64_t many = (int64_t)1 << 40;
+  double out = 7;
+  tsr_array *row = tsr_full(s, 1, TSR_F64, TSR_SHAPE(1, many), (tsr_sharding){ 0 });
+  tsr_array *column = tsr_full(s, 1, TSR_F64, TSR_SHAPE(many, 1), (tsr_sharding){ 0 });
+  tsr_array *sum = tsr_sum(tsr_add(row, column));
+  CHECK(tsr_read_scalar(sum, &out) != TSR_OK && out == 7);
+  CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
+  tsr_scope_clear(s);
+
+  tsr_array *index = tsr_full(s, 0, TSR_I64, TSR_SHAPE(many), (tsr_sharding){ 0 });
+  is_inert(tsr_take(tsr_full(s, 1, TSR_F64, TSR_SHAPE(2, many), (tsr_sharding){ 0 }), index, 0),
+           "take of 2^80 elements");
+  CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
+  tsr_scope_clear(s);
+
+  /* Too much for the devices, not for arithmetic: a clear end at the terminal. */
+  tsr_array *large = tsr_full(s, 1, TSR_F64, TSR_SHAPE(many), (tsr_sharding){ 0 });
+  CHECK_STATUS(tsr_eval(&large, 1), TSR_ENOMEM, NULL);
+  CHECK_STR_HAS(tsr_message(s), "memory");
+  CHECK(!strstr(tsr_message(s), "(null)"));
+  tsr_scope_clear(s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Every operation, reduction and question on one shape and placing. */
+static void use_all(tsr_scope *s, tsr_shape shape, tsr_sharding at)
+{
+  int64_t count = 1;
+  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
+  size_t bytes = (size_t)count * sizeof(double);
+  double *data = calloc((size_t)count + 1, sizeof *data), *out = calloc((size_t)count + 1, 8);
+  for (int64_t i = 0; i < count; i++) data[i] = (double)i + 1;
+  tsr_array *x = tsr_put(s, data, TSR_F64, shape, at);
+  tsr_array *y = tsr_full(s, 2, TSR_I64, shape, at), *mask = tsr_gt(x, 1);
+  tsr_array *made[64];
+  int n = 0;
+  tsr_array *(*const pairs[])(tsr_array *, tsr_operand, const char *) = {
+    tsr_add_at,     tsr_sub_at,     tsr_mul_at, tsr_div_at, tsr_floordiv_at, tsr_mod_at,
+    tsr_minimum_at, tsr_maximum_at, tsr_eq_at,  tsr_ne_at,  tsr_lt_at,       tsr_ge_at,
+  };
+  tsr_array *(*const ones[])(tsr_array *,
+                             const char *) = { tsr_neg_at,  tsr_abs_at,   tsr_sqrt_at,
+                                               tsr_exp_at,  tsr_log_at,   tsr_log1p_at,
+                                               tsr_rint_at, tsr_floor_at, tsr_isnan_at };
+  tsr_array *(*const reductions[])(tsr_reduce_args) = {
+    tsr_sum_at, tsr_prod_at, tsr_mean_at,  tsr_var_at, tsr_std_at,
+    tsr_any_at, tsr_all_at,  tsr_count_at, tsr_min_at, tsr_max_at,
+  };
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    made[n++] = pairs[i](x, tsr_operand_array(y), NULL);
+  for (size_t i = 0; i < sizeof ones / sizeof *ones; i++) made[n++] = ones[i](x, NULL);
+  made[n++] = tsr_where(mask, x, y);
+  made[n++] = tsr_cast(x, TSR_BOOL);
+  made[n++] = tsr_reshard(x, (tsr_sharding){ .mesh = at.mesh });
+  made[n++] = tsr_uniform(s, .key = 1, .shape = shape, .sharding = at);
+  made[n++] = tsr_poisson(s, 3, .key = 1, .shape = shape, .sharding = at);
+  if (shape.rank && shape.dims[0]) {
+    made[n++] = tsr_take(x, tsr_full(s, 0, TSR_I64, TSR_SHAPE(0), (tsr_sharding){ 0 }), 0);
+    if (shape.rank < TSR_MAX_RANK) made[n++] = tsr_take(x, tsr_num(s, -1), 0);
+  }
+  for (int i = 0; i < n; i++)
+    if (tsr_is_inert(made[i])) FAIL("%d of rank %d: %s", i, shape.rank, tsr_message(s));
+  CHECK_STATUS(tsr_eval(made, n), TSR_OK, s);
+  CHECK_STATUS(tsr_read(made[0], out, bytes), TSR_OK, s);
+  for (int64_t i = 0; i < count; i++) CHECK_F64_BITS(out[i], (double)i + 3);
+  size_t kinds = sizeof reductions / sizeof *reductions;
+  for (size_t i = 0; i < kinds - (count ? 0 : 2); i++)
+    for (int how = 0; how < 4; how++) {
+      tsr_reduce_args args = { .x = x, .keep_dims = how & 1, .where = how & 2 ? mask : NULL };
+      tsr_array *all = reductions[i](args);
+      args.dims = TSR_DIMS(-1);
+      tsr_array *last = shape.rank ? reductions[i](args) : all;
+      CHECK_STATUS(tsr_eval((tsr_array *[]){ all, last }, 2), TSR_OK, s);
+      CHECK(strlen(tsr_text_of(last)) > 0 && strlen(tsr_text_of(all)) > 0);
+    }
+  for (int i = 0; i < n; i++) {
+    CHECK(strlen(tsr_text_of(made[i])) > 0);
+    CHECK(strlen(tsr_type_of(made[i])) > 0 && tsr_devices_of(made[i]) && tsr_dump(made[i]));
+  }
+  int64_t least = 7;
+  CHECK_STATUS(tsr_read_i64(tsr_count(x), &least), TSR_OK, s);
+  CHECK_I64(least, count);
+  CHECK_STATUS(tsr_save_npy(x, test_tmp("x.npy")), TSR_OK, s);
+  tsr_array *again = tsr_read_npy(s, test_tmp("x.npy"), at);
+  CHECK_STATUS(tsr_read(again, out, bytes), TSR_OK, s);
+  CHECK_BYTES(out, data, bytes);
+  free(data);
+  free(out);
+}
+
+TEST_TIMEOUT(ranks_from_0_to_8_and_dims_of_0, 300)
+{
+  static const tsr_shape shapes[] = {
+    { .rank = 0 },
+    { 1, { 0 } },
+    { 1, { 1 } },
+    { 2, { 0, 3 } },
+    { 2, { 3, 0 } },
+    { 2, { 0, 0 } },
+    { 3, { 2, 0, 5 } },
+    { 8, { 1, 2, 1, 3, 1, 2, 1, 2 } },
+    { 8, { 2, 1, 1, 0, 1, 2, 1, 2 } },
+    { 8, { 0, 0, 0, 0, 0, 0, 0, 0 } },
+    { 8, { 1, 1, 1, 1, 1, 1, 1, 1 } },
+  };
+  static const char *const specs[] = { "-", "a", "a+b", "b,a" };
+  tsr_runtime *rt = tsr_runtime_open("cpu:6");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "a=2,b=3");
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int p = -1; p < 4; p++) {
+      if (p > 0 && shapes[i].rank < (p == 3 ? 2 : 1)) continue;
+      tsr_scope *s = tsr_scope_open(rt);
+      use_all(s, shapes[i], p < 0 ? (tsr_sharding){ 0 } : tsr_on(mesh, specs[p]));
+      tsr_scope_close(s);
+    }
+  tsr_runtime_close(rt);
+}
+
+TEST(the_least_of_nothing_is_an_error)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *none = tsr_full(s, 1, TSR_F64, TSR_SHAPE(3, 0), (tsr_sharding){ 0 });
+  double out;
+  is_inert(tsr_min(none), "min");
+  CHECK_STR_HAS(tsr_message(s), "min");
+  tsr_scope_clear(s);
+  is_inert(tsr_max(none, .dims = TSR_DIMS(1)), "max");
+  tsr_scope_clear(s);
+  CHECK(!tsr_is_inert(tsr_max(none, .dims = TSR_DIMS(0))));
+  is_inert(tsr_sum(none, .dims = TSR_DIMS(2)), "sum of dim 2");
+  is_inert(tsr_sum(none, .dims = TSR_DIMS(-3)), "sum of dim -3");
+  is_inert(tsr_sum(none, .dims = TSR_DIMS(99)), "sum of dim 99");
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_read_scalar(tsr_min(none, .where = tsr_gt(none, 0)), &out), TSR_OK, s);
+  CHECK_F64_BITS(out, INFINITY);
+  CHECK_STATUS(tsr_read_scalar(tsr_mean(none), &out), TSR_OK, s);
+  CHECK(isnan(out));
+  CHECK_STATUS(tsr_read_scalar(none, &out), TSR_ESHAPE, NULL);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(deleted_arrays_through_everything)
+{
+  double out[4] = { 7 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *x = tsr_iota(s, TSR_F64, TSR_SHAPE(4), 0, tsr_on(tsr_mesh_default(rt, "d"), "d"));
+  tsr_array *y = tsr_add(x, 1), *kept = tsr_frame_column(tsr_frame_new(s, { "a", x }), "a");
+  tsr_frame *df = tsr_frame_new(s, { "a", x });
+  CHECK(!tsr_is_inert(kept));
+  tsr_delete(x);
+  tsr_delete(x);
+  every_array_call(s, x, y, is_inert);
+  CHECK_STATUS(tsr_scope_status(s), TSR_ESTATE, s);
+  CHECK_STATUS(tsr_read(x, out, sizeof out), TSR_ESTATE, NULL);
+  CHECK_STATUS(tsr_eval(&x, 1), TSR_ESTATE, NULL);
+  CHECK(out[0] == 7);
+  CHECK(tsr_type_of(x) && tsr_text_of(x) && tsr_devices_of(x) && tsr_dump(x) && tsr_explain(&x, 1));
+  tsr_table *table = NULL;
+  CHECK((tsr_frame_collect(df, &table) == TSR_OK) == !!table);
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_read(y, out, sizeof out), TSR_OK, s);
+  CHECK_F64_BITS(out[3], 4);
+  table = NULL;
+  CHECK((tsr_frame_collect(df, &table) == TSR_OK) == !!table);
+  CHECK_STATUS(tsr_read(kept, out, sizeof out), TSR_OK, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* ---- the tests ---- */
 
 TEST(null_for_everything_of_base_and_topology)

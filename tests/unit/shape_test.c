@@ -55,9 +55,10 @@ TEST(shapes_count_their_elements)
   CHECK_I64(tsr__shape_count(&TSR_SHAPE(INT64_C(1) << 32, INT64_C(1) << 31)), -1);
   CHECK_I64(tsr__shape_count(&TSR_SHAPE(INT64_C(1) << 32, (INT64_C(1) << 31) - 1)),
             INT64_MAX - (INT64_C(1) << 32) + 1);
-  /* No elements is no elements, however large the other dims. */
-  CHECK_I64(tsr__shape_count(&TSR_SHAPE(INT64_MAX, INT64_MAX, 0)), 0);
-  CHECK_I64(tsr__shape_count(&TSR_SHAPE(0, INT64_MAX, INT64_MAX)), 0);
+  /* An empty dim does not excuse the others (NumPy refuses such shapes too). */
+  CHECK_I64(tsr__shape_count(&TSR_SHAPE(INT64_MAX, INT64_MAX, 0)), -1);
+  CHECK_I64(tsr__shape_count(&TSR_SHAPE(0, INT64_MAX, INT64_MAX)), -1);
+  CHECK_I64(tsr__shape_count(&TSR_SHAPE(0, INT64_MAX)), 0);
   /* A size known only at run time. */
   CHECK_I64(tsr__shape_count(&TSR_SHAPE(-1)), -1);
   CHECK_I64(tsr__shape_count(&TSR_SHAPE(0, -1)), -1);
