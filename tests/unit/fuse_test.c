@@ -83,6 +83,41 @@ TEST(a_broadcast_operand_is_stored_first_and_its_partner_is_not)
   kernel_close(&k);
 }
 
+/* What one mask leaves of two columns has the same rows and shares a loop; what another mask leaves
+ * does not, though no shape tells them apart. */
+TEST(rows_known_at_run_time_share_a_loop_by_their_mask)
+{
+  double x[64] = { 1 };
+  bool flags[64] = { true };
+  kernel_fixture k;
+  kernel_open(&k, 2, NULL, 1);
+  int a = kernel_leaf(&k, TSR_F64, TSR_SHAPE(64), true, x);
+  int b = kernel_leaf(&k, TSR_F64, TSR_SHAPE(64), true, x);
+  int one = kernel_leaf(&k, TSR_BOOL, TSR_SHAPE(64), true, flags);
+  int two = kernel_leaf(&k, TSR_BOOL, TSR_SHAPE(64), true, flags);
+  const int pairs[3][2] = { { a, one }, { b, one }, { a, two } };
+  for (int i = 0; i < 3; i++) {
+    int in[3] = { pairs[i][0], pairs[i][1], -1 };
+    int rows = kernel_node(&k, TSR__OP_COMPACT, in, &(tsr__ask){ .dtype = 0 }, true);
+    CHECK_I64(k.program.nodes[rows].dims[0], TSR__DYNAMIC);
+    kernel_root(&k, kernel_op(&k, TSR__OP_NEG, rows, -1, -1));
+  }
+  CHECK_STATUS(tsr__fuse(&k.program, &k.rt->heap, &k.schedule, &k.error), TSR_OK, NULL);
+  int kernels = 0, compacts = 0, outputs = 0;
+  for (int i = 0; i < k.schedule.step_count; i++) {
+    const tsr__step *step = &k.schedule.steps[i];
+    compacts += step->kind == TSR__STEP_COMPACT;
+    if (step->kind != TSR__STEP_KERNEL) continue;
+    kernels++;
+    outputs += tsr__kernel_io_of(step->kernel)->output_count;
+    CHECK_I64(compacts, 3); /* all come first */
+  }
+  CHECK_I64(compacts, 3);
+  CHECK_I64(kernels, 2);
+  CHECK_I64(outputs, 3);
+  kernel_close(&k);
+}
+
 /* ---- random programs ---- */
 
 enum { SHAPES = 7, NODES = 60 };
