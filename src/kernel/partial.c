@@ -313,36 +313,35 @@ bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__
 
 /* ---- a device's ----------------------------------------------------------------------------------- */
 
+/* The header lies before the data, in one block of the device's pool. */
+enum { HEADER = (sizeof(tsr__partial) + 63) / 64 * 64 };
+
 tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error)
 {
   const tsr__devices *devices = tsr__devices_of(rt);
   const tsr__accum *accum = ask->accum;
-  tsr__partial *p = tsr__new(&rt->heap, sizeof *p);
-  if (p) {
-    p->rt = rt;
-    p->device = ask->device;
-    bool scalar = tsr__reduces_to_one(&ask->program->nodes[accum->node]);
-    tsr__partial_plan(p, accum->cls, accum->dtype, scalar, ask->count);
-    p->data = tsr__pool_take(devices->pools[ask->device - devices->first], p->bytes ? p->bytes : 1);
-    if (p->data) {
-      tsr__partial_start(p, &rt->heap);
-      return p;
-    }
+  tsr__partial plan = { .rt = rt, .device = ask->device };
+  bool scalar = tsr__reduces_to_one(&ask->program->nodes[accum->node]);
+  tsr__partial_plan(&plan, accum->cls, accum->dtype, scalar, ask->count);
+  tsr__partial *p =
+      tsr__pool_take(devices->pools[ask->device - devices->first], HEADER + plan.bytes);
+  if (!p) {
+    tsr__error_set(error, TSR_ENOMEM,
+                   "device %d has no memory for the %lld partial results of a "
+                   "reduction; free arrays or raise .memory_limit",
+                   ask->device, (long long)ask->count);
+    return NULL;
   }
-  tsr__error_set(error, TSR_ENOMEM,
-                 "device %d has no memory for the %lld partial results of a "
-                 "reduction; free arrays or raise .memory_limit",
-                 ask->device, (long long)ask->count);
-  tsr__del(&rt->heap, p, sizeof *p);
-  return NULL;
+  *p = plan;
+  p->data = (char *)p + HEADER;
+  tsr__partial_start(p, &rt->heap);
+  return p;
 }
 
 void tsr__partial_free(tsr__partial *p)
 {
   if (!p) return;
-  tsr_runtime *rt = p->rt;
-  const tsr__devices *devices = tsr__devices_of(rt);
+  const tsr__devices *devices = tsr__devices_of(p->rt);
   tsr__partial_stop(p);
-  tsr__pool_give(devices->pools[p->device - devices->first], p->data, p->bytes ? p->bytes : 1);
-  tsr__del(&rt->heap, p, sizeof *p);
+  tsr__pool_give(devices->pools[p->device - devices->first], p, HEADER + p->bytes);
 }
