@@ -3,6 +3,7 @@
  * nor columns: it walks rows one by one, with its own rules for nulls and its own exact sums. */
 #include "tessera.h"
 
+#include "base/base.h"
 #include "oracle.h"
 
 #include <stdarg.h>
@@ -442,7 +443,20 @@ static double hostile(trial *t)
   return (double)pick(t, -4000, 4000) / 16;
 }
 
-static void fill(trial *t, bool tame)
+/* A file has no narrow types; it has nulls everywhere but in text. */
+static void as_in_a_file(trial *t)
+{
+  t->type[I] = TSR_COL_I64;
+  t->type[H] = TSR_COL_F64;
+  for (int64_t row = 0; row < t->rows; row++) {
+    cell *v = &t->data[row * MOST_COLUMNS];
+    v[WHO].null = false;
+    for (int c = 0; c < WHO; c++)
+      if (row > 1 && pick(t, 0, 6) == 0) v[c] = (cell){ .null = true, .i = pick(t, 0, 1) };
+  }
+}
+
+static void fill(trial *t)
 {
   static const char *const names[BASE] = { "a", "i", "x", "h", "d", "ok", "who" };
   static const int types[BASE] = { TSR_COL_I64, TSR_COL_I32,  TSR_COL_F64, TSR_COL_F32,
@@ -457,8 +471,8 @@ static void fill(trial *t, bool tame)
     t->in[row] = true;
     v[A] = (cell){ .i = pick(t, -99, 99) };
     v[I] = (cell){ .i = pick(t, -9, 9) };
-    v[X] = (cell){ .f = tame ? (double)pick(t, -4000, 4000) / 16 : hostile(t) };
-    v[H] = (cell){ .f = (double)(float)(tame ? v[X].f : (double)pick(t, -400, 400) / 8) };
+    v[X] = (cell){ .f = hostile(t) };
+    v[H] = (cell){ .f = (double)pick(t, -400, 400) / 8 };
     v[D] = (cell){ .f = (double)pick(t, -9000, 9000) / 64 };
     v[OK] = (cell){ .i = pick(t, 0, 1) };
     v[WHO] = (cell){ .null = pick(t, 0, 4) == 0, .i = pick(t, 0, WORDS - 1) };
@@ -503,6 +517,15 @@ static void random_steps(trial *t)
   }
 }
 
+/* ---- meshes ---------------------------------------------------------------------------------- */
+
+static const char *const meshes[][2] = { { "", "" },           { "data=1", "data" },
+                                         { "data=2", "data" }, { "data=3", "data" },
+                                         { "data=8", "data" }, { "x=2,y=2", "x" },
+                                         { "x=2,y=2", "x+y" }, { "x=2,y=2", "-" },
+                                         { "x=4,y=2", "y+x" } };
+enum { MESHES = 9 };
+
 /* ---- the frame ------------------------------------------------------------------------------- */
 
 static tsr_array *put_column(tsr_scope *s, const trial *t, const cell *base, int c, tsr_sharding at)
@@ -540,6 +563,41 @@ static tsr_frame *base_frame(tsr_scope *s, const trial *t, const cell *base, tsr
   df = tsr_frame_text_column(df, "who", texts, t->rows);
   free(texts);
   return df;
+}
+
+static void put_csv_value(FILE *out, int type, cell v)
+{
+  char text[40];
+  if (v.null) {
+    fputs(v.i ? "" : "NA", out);
+  } else if (type == TSR_COL_TEXT) {
+    fputs(words[v.i], out);
+  } else if (type == TSR_COL_BOOL) {
+    fputs(v.i ? "true" : "false", out);
+  } else if (whole(type)) {
+    fprintf(out, "%lld", (long long)v.i);
+  } else {
+    snprintf(text, sizeof text, "%.17g", v.f);
+    fprintf(out, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
+  }
+}
+
+static tsr_frame *file_frame(tsr_scope *s, const trial *t, const cell *base, int mesh)
+{
+  const char *path = test_tmp("law.csv");
+  FILE *out = fopen(path, "w");
+  CHECK(out != NULL);
+  for (int c = 0; c < BASE; c++) fprintf(out, "%s%s", c ? "," : "", t->name[c]);
+  for (int64_t row = 0; row < t->rows; row++)
+    for (int c = 0; c < BASE; c++) {
+      static const int types[BASE] = { TSR_COL_I64, TSR_COL_I64,  TSR_COL_F64, TSR_COL_F64,
+                                       TSR_COL_F64, TSR_COL_BOOL, TSR_COL_TEXT };
+      fputs(c ? "," : "\n", out);
+      put_csv_value(out, types[c], base[row * MOST_COLUMNS + c]);
+    }
+  CHECK(fclose(out) == 0);
+  const tsr_mesh *on = tsr_mesh_make(s->rt, meshes[mesh][0]);
+  return tsr_frame_read_csv(s, path, .mesh = on, .rows = meshes[mesh][1]);
 }
 
 static tsr_frame *add_steps(tsr_frame *df, const trial *t)
@@ -585,15 +643,6 @@ static void check_cell(const trial *t, const tsr_table *table, int64_t row, int 
        (long long)expected.i);
 }
 
-/* ---- meshes ---------------------------------------------------------------------------------- */
-
-static const char *const meshes[][2] = { { "", "" },           { "data=1", "data" },
-                                         { "data=2", "data" }, { "data=3", "data" },
-                                         { "data=8", "data" }, { "x=2,y=2", "x" },
-                                         { "x=2,y=2", "x+y" }, { "x=2,y=2", "-" },
-                                         { "x=4,y=2", "y+x" } };
-enum { MESHES = 9 };
-
 static tsr_sharding placed(tsr_runtime *rt, int mesh)
 {
   if (!meshes[mesh][0][0]) return (tsr_sharding){ 0 };
@@ -606,17 +655,18 @@ typedef void (*check_fn)(tsr_frame *df, trial *t);
 static int skipped;
 
 /* One trial: the same chain on three meshes. */
-static void try_one(tsr_runtime *rt, uint64_t seed, bool tame, check_fn check)
+static void try_one(tsr_runtime *rt, uint64_t seed, bool file, check_fn check)
 {
   static const int64_t sizes[] = { 0, 1, 2, 7, 64, 65, 333, 1025, MOST_ROWS };
   trial *t = calloc(1, sizeof *t);
   t->rng = test_seeded(seed);
-  t->rows = sizes[pick(t, 0, 8)];
+  t->rows = sizes[pick(t, file ? 3 : 0, 8)];
   size_t cells = (size_t)(t->rows + 1) * MOST_COLUMNS;
   t->data = calloc(cells, sizeof(cell));
   t->in = calloc((size_t)t->rows + 1, sizeof(bool));
   t->pool = calloc(4000, sizeof(tree));
-  fill(t, tame);
+  fill(t);
+  if (file) as_in_a_file(t);
   cell *base = malloc(cells * sizeof(cell));
   memcpy(base, t->data, cells * sizeof(cell));
   random_steps(t);
@@ -625,7 +675,9 @@ static void try_one(tsr_runtime *rt, uint64_t seed, bool tame, check_fn check)
     tsr_scope *s = tsr_scope_open(rt);
     int mesh = (int)((seed + (uint64_t)k * 4) % MESHES);
     t->rng = rest; /* the same questions on each */
-    tsr_frame *df = add_steps(base_frame(s, t, base, placed(rt, mesh)), t);
+    tsr_frame *df =
+        file ? file_frame(s, t, base, mesh ? mesh : 4) : base_frame(s, t, base, placed(rt, mesh));
+    df = add_steps(df, t);
     if (tsr_scope_status(s)) {
       describe(t);
       FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(s));
@@ -641,11 +693,11 @@ static void try_one(tsr_runtime *rt, uint64_t seed, bool tame, check_fn check)
   free(t);
 }
 
-static void run_law(check_fn check, bool tame, uint64_t seed)
+static void run_law(check_fn check, bool file, uint64_t seed)
 {
   int rounds = test_quick() ? 150 : 1200;
   tsr_runtime *rt = tsr_runtime_open("cpu:8");
-  for (int k = 0; k < rounds; k++) try_one(rt, seed + (uint64_t)k, tame, check);
+  for (int k = 0; k < rounds; k++) try_one(rt, seed + (uint64_t)k, file, check);
   tsr_runtime_close(rt);
   CHECK(skipped < rounds / 5);
 }
@@ -677,6 +729,11 @@ static void check_rows(tsr_frame *df, trial *t)
 TEST_TIMEOUT(frame_rows_are_those_of_the_evaluator, 600)
 {
   run_law(check_rows, false, 1000);
+}
+
+TEST_TIMEOUT(frame_rows_of_files_are_those_of_the_evaluator, 600)
+{
+  run_law(check_rows, true, 200000);
 }
 
 /* ---- aggregates ------------------------------------------------------------------------------ */
@@ -825,6 +882,11 @@ TEST_TIMEOUT(frame_aggregates_are_those_of_the_evaluator, 600)
   run_law(check_aggregates, false, 50000);
 }
 
+TEST_TIMEOUT(frame_aggregates_of_files_are_those_of_the_evaluator, 600)
+{
+  run_law(check_aggregates, true, 250000);
+}
+
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 typedef struct bucket {
@@ -921,4 +983,9 @@ static void check_groups(tsr_frame *df, trial *t)
 TEST_TIMEOUT(frame_groups_are_those_of_the_evaluator, 600)
 {
   run_law(check_groups, false, 90000);
+}
+
+TEST_TIMEOUT(frame_groups_of_files_are_those_of_the_evaluator, 600)
+{
+  run_law(check_groups, true, 290000);
 }
