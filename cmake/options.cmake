@@ -20,11 +20,12 @@ target_compile_options(tessera_warnings INTERFACE
 # No contraction, and nothing that could change a value: the same bits on every machine.
 add_library(tessera_options INTERFACE)
 target_link_libraries(tessera_options INTERFACE tessera_warnings)
-target_compile_features(tessera_options INTERFACE c_std_11)
 # Empty, so that a file which defines it too says the same.
 target_compile_definitions(tessera_options INTERFACE _GNU_SOURCE=)
 target_compile_options(tessera_options INTERFACE -ffp-contract=off -fno-math-errno)
+set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_CXX_STANDARD 11)
 set(CMAKE_CXX_EXTENSIONS OFF)
 
 if(TESSERA_SANITIZE)
