@@ -41,7 +41,10 @@ enum { BLOCK = 64 };
           key[k] = k < n - at ? KEY : other;                                    \
         }                                                                       \
       }                                                                         \
-      for (int k = 0; k < BLOCK; k++) key[k] = bits >> k & 1 ? key[k] : other;  \
+      for (int k = 0; k < BLOCK; k++) {                                         \
+        const int64_t take = -(int64_t)(bits >> k & 1);                         \
+        key[k] = (key[k] & take) | (other & ~take);                             \
+      }                                                                         \
       for (int k = 0; k < BLOCK; k++) lane[k] = best(lane[k], key[k], largest); \
     }                                                                           \
     for (int k = 0; k < BLOCK; k++) *to.key = best(*to.key, lane[k], largest);  \
