@@ -13,9 +13,10 @@ enum {
   SMALL_RUN = 32768,   /* elements that are not worth waking a worker for */
   LEAST_CHUNK = 16384, /* elements of a task */
   MOST_CHUNK = 131072,
-  STREAM_BYTES = 2048, /* of an operand, fetched at a time */
-  STREAM_INSTS = 24,   /* bodies longer than this wait for arithmetic, not for memory */
-  CELL = 128           /* bytes of a uniform: a bool is spread over a tile */
+  STREAM_BYTES = 2048,       /* of an operand, fetched at a time */
+  STREAM_INSTS = 24,         /* bodies longer than this wait for arithmetic, not for memory */
+  STREAMED_BYTES = 16 << 20, /* results of so many bytes are not kept in the caches */
+  CELL = 128                 /* bytes of a uniform: a bool is spread over a tile */
 };
 
 #define REGISTER_BYTES ((size_t)TSR__TILE * 8)
@@ -30,7 +31,8 @@ struct tsr__job {
   const tsr__run *run;
   const tsr__tiles *tiles;
   cut *cuts;
-  bool alone; /* the caller does everything: accumulators are written in place */
+  int64_t total; /* elements of all parts */
+  bool alone;    /* the caller does everything: accumulators are written in place */
   pthread_mutex_t lock;
   tsr__fault fault;
   bool failed; /* out of memory */
@@ -68,7 +70,7 @@ static size_t scratch_bytes(const tsr__kernel *k, size_t own)
          aligned((size_t)k->load_count * sizeof(tsr__walk)) +
          aligned((size_t)k->red_count * sizeof(tsr__reducing)) +
          aligned(TSR__TILE * sizeof(int32_t)) + (size_t)k->uniform_count * CELL +
-         (size_t)k->reg_count * REGISTER_BYTES + own + 64;
+         ((size_t)k->reg_count + (size_t)k->io.output_count) * REGISTER_BYTES + own + 64;
 }
 
 /* ---- uniforms -------------------------------------------------------------------------------------------- */
@@ -88,9 +90,25 @@ static void fill_cell(void *cell, int dtype, tsr__num value)
   }
 }
 
-/* Points every slot to its memory; those that move get their base. */
+/* A slot that moves. Results of many bytes go past the caches, by way of a register at `*stages`:
+ * reading their lines only to overwrite them would cost half as much again. */
+static tsr__moving move_slot(const tsr__task *task, int slot, void *memory, unsigned char **stages)
+{
+  const tsr__slotinfo *info = &task->kernel->slots[slot];
+  tsr__moving m = { .base = memory, .slot = slot, .input = info->kind == TSR__SLOT_INPUT };
+  if (info->dtype != TSR_BOOL) m.size = (int32_t)tsr_dtype_size((tsr_dtype)info->dtype);
+  bool large = task->job->total * m.size >= STREAMED_BYTES && (uintptr_t)memory % 64 == 0;
+  if (m.input || !large) return m;
+  m.stage = (char *)*stages;
+  *stages += REGISTER_BYTES;
+  return m;
+}
+
+/* Points every slot to its memory; those that move get their base. `registers` are followed by
+ * one for each result. */
 static void place_slots(tsr__task *task, unsigned char *cells, unsigned char *registers)
 {
+  unsigned char *stages = registers + (size_t)task->kernel->reg_count * REGISTER_BYTES;
   const tsr__kernel *k = task->kernel;
   const tsr__run_part *part = task->part;
   for (int s = 0; s < k->slot_count; s++) {
@@ -106,12 +124,7 @@ static void place_slots(tsr__task *task, unsigned char *cells, unsigned char *re
     case TSR__SLOT_INPUT:
     case TSR__SLOT_OUTPUT:
       memory = input ? part->inputs[info->index]->data : part->outputs[info->index]->data;
-      task->moving[task->moving_count++] = (tsr__moving){
-        .base = memory,
-        .slot = s,
-        .input = input,
-        .size = info->dtype == TSR_BOOL ? 0 : (int32_t)tsr_dtype_size((tsr_dtype)info->dtype)
-      };
+      task->moving[task->moving_count++] = move_slot(task, s, memory, &stages);
       break;
     default: break;
     }
@@ -274,6 +287,14 @@ static int64_t tile_step(const tsr__task *task, bool streams)
   return streams && !computes && widest ? STREAM_BYTES / widest : TSR__TILE;
 }
 
+static void flush_stages(const tsr__task *task, int64_t at, int64_t n)
+{
+  for (int i = 0; i < task->moving_count; i++) {
+    const tsr__moving *m = &task->moving[i];
+    if (m->stage) task->tiles->stream(m->base + at * m->size, m->stage, (size_t)(n * m->size));
+  }
+}
+
 static void run_tiles(tsr__task *task, int64_t from, int64_t to)
 {
   const tsr__kernel *k = task->kernel;
@@ -286,7 +307,7 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
     int64_t n = to - at < tile ? to - at : tile;
     for (int i = 0; i < task->moving_count; i++) {
       const tsr__moving *m = &task->moving[i];
-      task->slot[m->slot] = m->base + (m->size ? at * m->size : at / 8);
+      task->slot[m->slot] = m->stage ? m->stage : m->base + (m->size ? at * m->size : at / 8);
     }
     int64_t next = to - at - n < tile ? to - at - n : tile;
     if (streams) fetch_plan(&ahead, task, at + n, next, k->inst_count - k->prologue_count);
@@ -294,7 +315,9 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
       if (streams) fetch_some(&ahead);
       step(task, inst, at, n);
     }
+    if (streams) flush_stages(task, at, n);
   }
+  task->tiles->drain();
 }
 
 /* Elements `from` .. `to` of a part. False: out of memory. */
@@ -316,7 +339,8 @@ static bool run_stretch(tsr__job *job, int part, int64_t from, int64_t to, size_
   task.reds = carve(&memory, (size_t)k->red_count * sizeof(tsr__reducing));
   task.codes = carve(&memory, TSR__TILE * sizeof(int32_t));
   unsigned char *cells = carve(&memory, (size_t)k->uniform_count * CELL);
-  place_slots(&task, cells, carve(&memory, (size_t)k->reg_count * REGISTER_BYTES));
+  place_slots(&task, cells,
+              carve(&memory, ((size_t)k->reg_count + (size_t)k->io.output_count) * REGISTER_BYTES));
   for (int i = 0; i < k->load_count; i++)
     tsr__walk_make(&task.loads[i], k->rank, task.size, k->loads[i].flat);
   place_reductions(&task, &memory, own == 0);
@@ -435,6 +459,7 @@ tsr_status tsr__cpu_run(const tsr__run *run, tsr__error *error)
     job.cuts[i].count = part_size(&run->parts[i], run->kernel->rank);
     total += job.cuts[i].count;
   }
+  job.total = total;
   job.alone = total <= SMALL_RUN;
   for (int i = 0; i < run->part_count && job.alone; i++)
     if (job.cuts[i].count && !run_stretch(&job, i, 0, job.cuts[i].count, 0)) job.failed = true;

@@ -24,6 +24,7 @@ typedef struct tsr__moving {
   int32_t slot;
   int32_t size; /* bytes of an element; 0: bits */
   bool input;   /* worth fetching ahead */
+  char *stage;  /* results larger than the caches: computed here, then streamed to `base` */
 } tsr__moving;
 
 typedef struct tsr__reducing {

@@ -512,6 +512,34 @@ WHERE(where_64, int64_t, i64, uint8_t)
 
 FMA(fma_f64, double, fma)
 
+/* ---- past the caches ----------------------------------------------------------------------------- */
+
+static void stream_bytes(void *to, const void *from, size_t bytes)
+{
+  size_t whole = 0;
+#if defined(TILE_AVX512)
+  for (; whole + 64 <= bytes; whole += 64)
+    _mm512_stream_si512((void *)((char *)to + whole),
+                        _mm512_loadu_si512((const char *)from + whole));
+#elif defined(TILE_AVX2)
+  for (; whole + 32 <= bytes; whole += 32)
+    _mm256_stream_si256((void *)((char *)to + whole),
+                        _mm256_loadu_si256((const void *)((const char *)from + whole)));
+#elif defined(TILE_SSE2)
+  for (; whole + 16 <= bytes; whole += 16)
+    _mm_stream_si128((void *)((char *)to + whole),
+                     _mm_loadu_si128((const void *)((const char *)from + whole)));
+#endif
+  memcpy((char *)to + whole, (const char *)from + whole, bytes - whole);
+}
+
+static void stream_drain(void)
+{
+#if defined(TILE_AVX512) || defined(TILE_AVX2) || defined(TILE_SSE2)
+  _mm_sfence();
+#endif
+}
+
 /* ---- the table ------------------------------------------------------------------------------------ */
 
 #define WHOLE(name) [TSR_I32] = name##_i32, [TSR_I64] = name##_i64
@@ -585,6 +613,8 @@ const tsr__tiles TILES(tiles) = {
                [TSR_I64] = TILES(extreme_i64),
                [TSR_F32] = TILES(extreme_f32),
                [TSR_F64] = TILES(extreme_f64) },
+  .stream = stream_bytes,
+  .drain = stream_drain,
   .uniform_f64 = TILES(uniform_f64),
   .uniform_f32 = TILES(uniform_f32),
   .search = { [TSR_I32] = TILES(search_i32),

@@ -38,6 +38,9 @@ typedef struct tsr__tiles {
   /* Draws element first + i of a stream into out[i]. */
   void (*uniform_f64)(double *out, int64_t first, int64_t n, const int64_t key[2]);
   void (*uniform_f32)(float *out, int64_t first, int64_t n, const int64_t key[2]);
+  /* Copies past the caches to memory that is 64-byte aligned; drain() once, after the last. */
+  void (*stream)(void *to, const void *from, size_t bytes);
+  void (*drain)(void);
   /* out[i] = number of table entries <= x[i]; `table` ascending. */
   void (*search[TSR__DTYPES])(int64_t *out, const void *x, int64_t n, const void *table,
                               int64_t count);

@@ -161,3 +161,34 @@ TEST_TIMEOUT(casts_between_all_dtypes, 200)
         for (int64_t n = 1; n <= 300 && kernel_has(isas[i]); n += n < 70 ? 1 : 19)
           check_cast(from, to, n, isas[i], &rng);
 }
+
+/* Results of many bytes take another way to memory: past the caches, where it is aligned. */
+TEST(large_results_arrive_whole)
+{
+  enum { N = 4500001 };
+  double *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+  float *z = malloc(N * sizeof *z);
+  CHECK(x && y && z);
+  for (int i = 0; i < N; i++) x[i] = i;
+  for (int devices = 1; devices <= 3; devices++) {
+    kernel_fixture k;
+    kernel_open(&k, devices, NULL, 2);
+    int leaf = kernel_leaf(&k, TSR_F64, TSR_SHAPE(N), true, x);
+    int twice = kernel_op(&k, TSR__OP_ADD, leaf, leaf, -1);
+    int more = kernel_op(&k, TSR__OP_ADD, twice, kernel_number(&k, TSR_F64, 1), -1);
+    int narrow = kernel_node(&k, TSR__OP_CAST, (int[]){ more, -1, -1 },
+                             &(tsr__ask){ .dtype = TSR_F32 }, devices > 1);
+    kernel_root(&k, twice);
+    kernel_root(&k, narrow);
+    CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
+    kernel_read(&k, twice, y);
+    kernel_read(&k, narrow, z);
+    for (int i = 0; i < N; i++)
+      if (y[i] != 2 * x[i] || z[i] != (float)(2 * x[i] + 1))
+        FAIL("element %d is %g, %g", i, y[i], (double)z[i]);
+    kernel_close(&k);
+  }
+  free(x);
+  free(y);
+  free(z);
+}
