@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -342,6 +343,59 @@ static void counted_release(void *pointer, size_t size, void *user)
 tsr_allocator test_allocator(struct test_alloc *state)
 {
   return (tsr_allocator){ counted_allocate, counted_release, state };
+}
+
+/* A kept block begins with its links; what the caller gets follows at the alignment. */
+struct kept_block {
+  struct kept_block *next, **link;
+};
+
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kept_block *kept_blocks;
+
+enum { KEPT_ALIGNMENT = 64 };
+
+static void *kept_allocate(size_t size, size_t alignment, void *user)
+{
+  (void)user;
+  if (alignment > KEPT_ALIGNMENT) FAIL("an alignment of %zu was asked for", alignment);
+  size_t whole = (size + 2 * KEPT_ALIGNMENT - 1) / KEPT_ALIGNMENT * KEPT_ALIGNMENT;
+  struct kept_block *block = aligned_alloc(KEPT_ALIGNMENT, whole);
+  if (!block) return NULL;
+  pthread_mutex_lock(&kept_lock);
+  *block = (struct kept_block){ kept_blocks, &kept_blocks };
+  if (block->next) block->next->link = &block->next;
+  kept_blocks = block;
+  pthread_mutex_unlock(&kept_lock);
+  return (char *)block + KEPT_ALIGNMENT;
+}
+
+static void kept_release(void *pointer, size_t size, void *user)
+{
+  (void)size, (void)user;
+  if (!pointer) return;
+  struct kept_block *block = (struct kept_block *)(void *)((char *)pointer - KEPT_ALIGNMENT);
+  pthread_mutex_lock(&kept_lock);
+  *block->link = block->next;
+  if (block->next) block->next->link = block->link;
+  pthread_mutex_unlock(&kept_lock);
+  free(block);
+}
+
+tsr_allocator test_kept(void)
+{
+  return (tsr_allocator){ kept_allocate, kept_release, NULL };
+}
+
+void test_kept_free(void)
+{
+  pthread_mutex_lock(&kept_lock);
+  for (struct kept_block *next, *block = kept_blocks; block; block = next) {
+    next = block->next;
+    free(block);
+  }
+  kept_blocks = NULL;
+  pthread_mutex_unlock(&kept_lock);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */

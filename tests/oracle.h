@@ -29,12 +29,21 @@ static inline bool is_float(tsr_dtype t)
   return t == TSR_F32 || t == TSR_F64;
 }
 
+/* Lives until test_kept_free: an evaluation leaves many small arrays behind. */
+static inline void *dense_zeros(size_t bytes)
+{
+  tsr_allocator kept = test_kept();
+  void *zeros = kept.allocate(bytes, 64, kept.user);
+  CHECK(zeros != NULL);
+  return memset(zeros, 0, bytes);
+}
+
 static inline dense dense_new(tsr_dtype dtype, tsr_shape shape)
 {
   dense d = { .dtype = dtype, .shape = shape, .count = 1 };
   for (int k = 0; k < shape.rank; k++) d.count *= shape.dims[k];
-  d.f = calloc((size_t)d.count + 1, sizeof(double));
-  d.i = calloc((size_t)d.count + 1, sizeof(int64_t));
+  d.f = dense_zeros(((size_t)d.count + 1) * sizeof(double));
+  d.i = dense_zeros(((size_t)d.count + 1) * sizeof(int64_t));
   return d;
 }
 
@@ -312,7 +321,8 @@ static inline void tally_add(tally *t, const dense *x, int64_t k)
   } else {
     int64_t v = x->i[k];
     t->isum += v;
-    t->isquares += (big_int)v * v;
+    /* Wraps for integers that only other results are asked of. */
+    t->isquares = (big_int)((big_unsigned)t->isquares + (big_unsigned)((big_int)v * v));
     t->imin = t->n && t->imin < v ? t->imin : v;
     t->imax = t->n && t->imax > v ? t->imax : v;
     t->product *= (uint64_t)v;

@@ -314,17 +314,6 @@ static void check_pair(world *w, pair *p, uint64_t seed)
   free(out);
 }
 
-static void free_pairs(world *w)
-{
-  for (int i = 0; i < w->count; i++) {
-    bool shared = false; /* placing shares its operand's values */
-    for (int j = 0; j < i; j++) shared |= w->pairs[j].value.f == w->pairs[i].value.f;
-    if (shared) continue;
-    free(w->pairs[i].value.f);
-    free(w->pairs[i].value.i);
-  }
-}
-
 static void one_graph(tsr_runtime *rt, uint64_t seed)
 {
   static const int64_t sizes[] = { 0, 1, 2, 3, 5, 7, 8, 13, 17, 40 };
@@ -353,7 +342,7 @@ static void one_graph(tsr_runtime *rt, uint64_t seed)
          (long long)stats.bytes_escaped);
   for (int i = 0; i < w.count; i++) check_pair(&w, &w.pairs[i], seed);
   tsr_scope_close(w.scope);
-  free_pairs(&w);
+  test_kept_free();
 }
 
 TEST_TIMEOUT(any_graph_on_any_mesh_equals_the_naive_evaluator, 600)

@@ -7,7 +7,9 @@
 
 static inline tsr_runtime *fixture_devices(const char *devices)
 {
-  tsr_runtime *rt = tsr__runtime_new(NULL);
+  tsr_allocator kept = test_kept(); /* most tests of plans take nothing down */
+  tsr_runtime *rt =
+      tsr__runtime_new(&(tsr_runtime_opts){ .size = sizeof(tsr_runtime_opts), .allocator = &kept });
 
   CHECK_STATUS(tsr__topology_install(rt, devices), TSR_OK, NULL);
   return rt;

@@ -234,6 +234,24 @@ TEST(allocator_fails_where_told)
   CHECK(!fn.allocate(8, 8, fn.user) && !fn.allocate(8, 8, fn.user));
 }
 
+TEST(kept_blocks_come_and_go_in_any_order)
+{
+  tsr_allocator fn = test_kept();
+  unsigned char *block[5];
+  for (int i = 0; i < 5; i++) {
+    block[i] = fn.allocate((size_t)i * 50 + 1, 64, fn.user);
+    CHECK(block[i] && (uintptr_t)block[i] % 64 == 0);
+    memset(block[i], i, (size_t)i * 50 + 1);
+  }
+  const int order[] = { 2, 0, 4 }; /* the others stay: no leak */
+  for (int i = 0; i < 3; i++) fn.release(block[order[i]], 1, fn.user);
+  CHECK_I64(block[1][50], 1);
+  CHECK_I64(block[3][150], 3);
+  test_kept_free();
+  test_kept_free();
+  CHECK(fn.allocate(1, 1, fn.user) != NULL);
+}
+
 TEST(files_come_back_as_written)
 {
   const char *path = test_tmp("file");
