@@ -65,12 +65,12 @@ void tsr__schema_hint(const tsr__schema *schema, const char *name, tsr__text *ou
   const char *names[256];
   int count = schema->count < 256 ? schema->count : 256, shown = 0;
   for (int i = 0; i < count; i++) names[i] = schema->field[i].name;
-  int near = tsr__text_nearest(name, names, count);
-  if (near >= 0) tsr__text_add(out, "; did you mean '%.60s'?", names[near]);
+  int near = count ? tsr__text_nearest(name, names, count) : -1;
   tsr__text_add(out, "%s", schema->count ? "; columns: " : "; the frame has no columns");
-  for (; shown < count && shown < 12; shown++)
+  for (; shown < count && shown < 12 && out->length < 350; shown++)
     tsr__text_add(out, "%s%.40s", shown ? ", " : "", names[shown]);
   if (schema->count > shown) tsr__text_add(out, " and %d more", schema->count - shown);
+  if (near >= 0) tsr__text_add(out, "; did you mean '%.60s'?", names[near]);
 }
 
 /* ---- errors ------------------------------------------------------------------------------ */

@@ -221,8 +221,8 @@ static tsr__expr *unknown_call(parser *p, const tsr__token *name)
   int near = tsr__text_nearest(name->text, all, TSR__FNS + TSR__AGGS);
   return refuse(
       p, name->at, name->span,
-      "there is no function '%.60s'%s%s%s; there are: abs sqrt exp log round floor is_nan "
-      "if coalesce, and sum mean min max count var std any all",
+      "there is no function '%.60s'; there are: abs sqrt exp log round floor is_nan if coalesce, "
+      "and sum mean min max count var std any all%s%s%s",
       name->text, near < 0 ? "" : "; did you mean '", near < 0 ? "" : all[near],
       near < 0 ? "" : "'?");
 }

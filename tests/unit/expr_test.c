@@ -249,8 +249,8 @@ static const struct {
   const char *message; /* the whole of it */
 } messages[] = {
   { "revenue / sesions > 1", TSR_ECOLUMN,
-    "tsr_frame_filter: no column 'sesions'; did you mean 'sessions'?; columns: a, b, i, x, h, ok, "
-    "day, at, who, odd name, revenue, sessions and 2 more\n"
+    "tsr_frame_filter: no column 'sesions'; columns: a, b, i, x, h, ok, day, at, who, odd name, "
+    "revenue, sessions and 2 more; did you mean 'sessions'?\n"
     "    revenue / sesions > 1\n"
     "              ^~~~~~~" },
   { "a = 3", TSR_EPARSE,
@@ -286,8 +286,9 @@ static const struct {
     "      b +* 2\n"
     "         ^" },
   { "squrt(x) > 1", TSR_EPARSE,
-    "tsr_frame_filter: there is no function 'squrt'; did you mean 'sqrt'?; there are: abs sqrt exp "
-    "log round floor is_nan if coalesce, and sum mean min max count var std any all\n"
+    "tsr_frame_filter: there is no function 'squrt'; there are: abs sqrt exp log round floor "
+    "is_nan "
+    "if coalesce, and sum mean min max count var std any all; did you mean 'sqrt'?\n"
     "    squrt(x) > 1\n"
     "    ^~~~~" },
   { "sum(a) > 1", TSR_EDTYPE,
@@ -373,11 +374,11 @@ TEST(expr_malformed)
 
 TEST(expr_aggregate_context)
 {
-  static const char *const bad[] = {
-    "a",        "sum(a) + b", "sum(mean(a))",   "count(), a", "if(ok, a, b)",
-    "sum(who)", "mean(day)",  "any(a)",           "sum(null) + who",
-    "sum()",    "mean()",     "count(count())", "n = a",      "all(x)"
-  };
+  static const char *const bad[] = { "a",          "sum(a) + b",   "sum(mean(a))",
+                                     "count(), a", "if(ok, a, b)", "sum(who)",
+                                     "mean(day)",  "any(a)",       "sum(null) + who",
+                                     "sum()",      "mean()",       "count(count())",
+                                     "n = a",      "all(x)" };
   struct fixture f;
   open_fixture(&f);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -219,7 +219,7 @@ TEST(frame_chains_refuse)
   expect(f.s, TSR_ESHAPE, "the frame has 100 rows, expected 1");
   tsr_row *row = tsr_frame_row(tsr_frame_agg(f.df, "sum(k)"));
   CHECK(isnan(tsr_row_f64(row, "sum(v)")));
-  expect(f.s, TSR_ECOLUMN, "no column 'sum(v)'; did you mean 'sum(k)'?");
+  expect(f.s, TSR_ECOLUMN, "no column 'sum(v)'; columns: sum(k); did you mean 'sum(k)'?");
   close_fixture(&f);
 }
 
