@@ -24,6 +24,7 @@ struct tsr__value {
   tsr_sharding sharding; /* canonical */
   int part_count;        /* positions of the sharding */
   int64_t *rows;         /* ragged: each position's size of dim 0; NULL = the usual borders */
+  int64_t *before;       /* ragged: rows before each part of dim 0 */
   tsr__buffer **parts;
 };
 
@@ -43,6 +44,12 @@ tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__er
 void tsr__value_hold(tsr__value *value);
 /* The part of the global array that a position holds. */
 void tsr__value_box(const tsr__value *value, int position, tsr_box *out);
+/* The rows before each part of dim 0, from the rows at each position: positions with equal
+ * coordinates on the axes of dim 0 hold the same rows, counted once. Returns the total. */
+int64_t tsr__number_rows(const tsr_sharding *sharding, int positions, const int64_t *rows,
+                         int64_t *before);
+/* Where a position's rows start. */
+int64_t tsr__rows_before(const tsr_sharding *sharding, const int64_t *before, int position);
 /* Copies to and from host memory: dense C order, bool as bytes. */
 void tsr__value_from_host(tsr__value *value, const void *data);
 void tsr__value_to_host(const tsr__value *value, void *out);

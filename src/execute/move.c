@@ -109,23 +109,6 @@ static void compact_task(void *user, int64_t position, int worker)
   tsr__devices_of(job->exec->rt)->ops->compact(&rows);
 }
 
-/* Rows over all devices, replicas counted once; `start` gets each position's first row. */
-static int64_t number_rows(const tsr__value *mask, const int64_t *rows, int64_t *start)
-{
-  int64_t total = 0, parts = tsr__dim_parts(&mask->sharding, 0), at, unused;
-  for (int64_t part = 0; part < parts; part++) {
-    int64_t here = 0;
-    for (int p = 0; p < mask->part_count; p++) {
-      tsr__dim_part(&mask->sharding, 0, parts, p, &at, &unused);
-      if (parts > 1 && at != part) continue;
-      start[p] = total;
-      here = rows[p];
-    }
-    total += here;
-  }
-  return total;
-}
-
 static int64_t *row_room(tsr__exec *exec, int positions)
 {
   int64_t *room = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(int64_t));
@@ -145,7 +128,7 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node)
   if (!job.rows || !start) return exec->error->status;
   tsr__parallel(exec->rt, positions, count_task, &job);
   tsr_shape shape = job.from->shape;
-  shape.dims[0] = number_rows(job.mask, job.rows, start);
+  shape.dims[0] = tsr__number_rows(&job.mask->sharding, positions, job.rows, start);
   job.to = tsr__value_new(
       exec->rt, &(tsr__layout){ (tsr_dtype)job.from->dtype, &shape, &job.from->sharding, job.rows },
       exec->error);
@@ -173,13 +156,13 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
   row_job job = { .exec = exec, .mask = exec->values[g->in[0]] };
   int positions = job.mask->part_count;
   job.rows = row_room(exec, positions);
-  int64_t *keep = row_room(exec, positions);
-  if (!job.rows || !keep) return exec->error->status;
+  int64_t *keep = row_room(exec, positions), *before = row_room(exec, positions);
+  if (!job.rows || !keep || !before) return exec->error->status;
   tsr__parallel(exec->rt, positions, count_task, &job);
-  number_rows(job.mask, job.rows, keep);
+  tsr__number_rows(&job.mask->sharding, positions, job.rows, before);
   int64_t wanted = exec->program->params[g->param].i;
   for (int p = 0; p < positions; p++) {
-    int64_t left = wanted - keep[p];
+    int64_t left = wanted - tsr__rows_before(&job.mask->sharding, before, p);
     keep[p] = left < 0 ? 0 : left < job.rows[p] ? left : job.rows[p];
   }
   job.keep = keep;

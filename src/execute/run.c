@@ -157,6 +157,11 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
                         .sharding = *sharding,
                         .part_count = positions,
                         .rows = (int64_t *)extent.rows };
+  if (extent.rows) {
+    domain.before = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(int64_t));
+    if (!domain.before) return out_of_scratch(exec);
+    tsr__number_rows(sharding, positions, extent.rows, domain.before);
+  }
   tsr_status status = TSR_OK;
   for (int i = 0; i < io->output_count && !status; i++)
     status = make_value(exec, io->outputs[i], &extent);

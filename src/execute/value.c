@@ -12,11 +12,15 @@ static bool addressable(const tsr__devices *devices, int device)
   return device >= devices->first && device < devices->first + devices->count;
 }
 
+static size_t value_size(int parts)
+{
+  return sizeof(tsr__value) + (size_t)parts * (sizeof(tsr__buffer *) + 2 * sizeof(int64_t));
+}
+
 tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error)
 {
   int parts = tsr__positions(layout->sharding);
-  size_t size = sizeof(tsr__value) + (size_t)parts * (sizeof(tsr__buffer *) + sizeof(int64_t));
-  tsr__value *value = tsr__new(&rt->heap, size);
+  tsr__value *value = tsr__new(&rt->heap, value_size(parts));
   if (!value) {
     tsr__error_set(error, TSR_ENOMEM,
                    "no memory for the description of an array; free some arrays");
@@ -31,7 +35,9 @@ tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__er
   value->parts = (tsr__buffer **)(value + 1);
   if (layout->rows) {
     value->rows = (int64_t *)(value->parts + parts);
+    value->before = value->rows + parts;
     memcpy(value->rows, layout->rows, (size_t)parts * sizeof(int64_t));
+    tsr__number_rows(layout->sharding, parts, layout->rows, value->before);
   }
   return value;
 }
@@ -72,35 +78,40 @@ void tsr__value_release(tsr__value *value)
 {
   if (!value || atomic_fetch_sub_explicit(&value->refs, 1, memory_order_acq_rel) != 1) return;
   for (int p = 0; p < value->part_count; p++) tsr__buffer_release(value->parts[p]);
-  size_t size =
-      sizeof(tsr__value) + (size_t)value->part_count * (sizeof(tsr__buffer *) + sizeof(int64_t));
-  tsr__del(&value->rt->heap, value, size);
+  tsr__del(&value->rt->heap, value, value_size(value->part_count));
 }
 
-/* Where a ragged position's rows start: the rows of the positions with smaller coordinates on the
- * axes of dim 0 come first. Only one position of each set of replicas counts. */
-static int64_t ragged_start(const tsr__value *value, int position)
+/* Which part of dim 0 a position holds. */
+static int64_t part_of(const tsr_sharding *sharding, int64_t parts, int position)
 {
-  int64_t parts = tsr__dim_parts(&value->sharding, 0), mine = 0, start = 0, unused;
-  if (parts <= 1) return 0;
-  tsr__dim_part(&value->sharding, 0, parts, position, &mine, &unused);
-  for (int64_t part = 0; part < mine; part++) {
-    for (int p = 0; p < value->part_count; p++) {
-      int64_t at;
-      tsr__dim_part(&value->sharding, 0, parts, p, &at, &unused);
-      if (at != part) continue;
-      start += value->rows[p];
-      break;
-    }
+  int64_t part = 0, unused;
+  if (parts > 1) tsr__dim_part(sharding, 0, parts, position, &part, &unused);
+  return part;
+}
+
+int64_t tsr__number_rows(const tsr_sharding *sharding, int positions, const int64_t *rows,
+                         int64_t *before)
+{
+  int64_t parts = tsr__dim_parts(sharding, 0), total = 0;
+  for (int p = positions - 1; p >= 0; p--) before[part_of(sharding, parts, p)] = rows[p];
+  for (int64_t part = 0; part < parts; part++) {
+    int64_t here = before[part];
+    before[part] = total;
+    total += here;
   }
-  return start;
+  return total;
+}
+
+int64_t tsr__rows_before(const tsr_sharding *sharding, const int64_t *before, int position)
+{
+  return before[part_of(sharding, tsr__dim_parts(sharding, 0), position)];
 }
 
 void tsr__value_box(const tsr__value *value, int position, tsr_box *out)
 {
   tsr__box(&value->sharding, &value->shape, position, out);
   if (!value->rows) return;
-  out->start[0] = ragged_start(value, position);
+  out->start[0] = tsr__rows_before(&value->sharding, value->before, position);
   out->size[0] = value->rows[position];
 }
 

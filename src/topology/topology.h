@@ -115,7 +115,8 @@ int tsr__replica_leader(const tsr_sharding *sharding, int position);
  * bits. */
 tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error);
 
-/* Element count; -1 on overflow of 63 bits, empty dims left out. A dim of size -1 (known at run time) gives -1. */
+/* Element count; -1 on overflow of 63 bits, empty dims left out. A dim of size -1 (known at run
+ * time) gives -1. */
 int64_t tsr__shape_count(const tsr_shape *shape);
 
 /* The element type of a name such as "f32", 0 if there is none. */
