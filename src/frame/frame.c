@@ -306,6 +306,9 @@ static tsr_status take_operand(tsr_frame *df, const tsr_frame_operand *b, tsr__e
       return error->status;
     return check_owner(b->frame->node.scope, df->node.scope, df->what, "the right frame", error);
   }
+  if (b->kind != 1 && b->kind != 2)
+    return tsr__error_set(error, TSR_EARG, "%s: an operand of kind %d, expected 0, 1 or 2",
+                          df->what, b->kind);
   df->number = tsr__arena_new(&df->node.scope->arena, sizeof *df->number);
   if (!df->number) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   bool whole = b->kind == 1;
