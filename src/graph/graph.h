@@ -91,13 +91,13 @@ struct tsr_array {
   uint8_t op;    /* tsr__op */
   uint8_t dtype; /* tsr_dtype */
   uint8_t in_count;
-  uint8_t inert;    /* made by a failed call, or of one: computes nothing */
-  uint8_t deleted;  /* tsr_delete was called: `value` goes with the last of `users` */
-  uint8_t placed;   /* `sharding` was asked for (leaf, source, constrain, reshard) */
-  uint32_t mark;    /* index + 1 of its node in the program traced last */
-  uint32_t visit;   /* its place in that program's `visited`, which proves `mark` */
-  tsr_array *in[3]; /* NULL: operand left out (a reduction's mask or code) */
-  uint32_t users;   /* nodes not yet evaluated that have it as an operand */
+  uint8_t inert;          /* made by a failed call, or of one: computes nothing */
+  uint8_t deleted;        /* tsr_delete was called: `value` goes with the last of `users` */
+  uint8_t placed;         /* `sharding` was asked for (leaf, source, constrain, reshard) */
+  uint32_t mark;          /* index + 1 of its node in the program traced last */
+  uint32_t visit;         /* its place in that program's `visited`, which proves `mark` */
+  tsr_array *in[3];       /* NULL: operand left out (a reduction's mask or code) */
+  _Atomic uint32_t users; /* nodes not yet evaluated that have it as an operand, of any thread */
   tsr_shape shape;
   tsr__attr attr;
   tsr__num param[2];

@@ -29,7 +29,8 @@ void tsr__array_drop_operands(tsr_array *a)
 {
   for (int i = 0; i < a->in_count; i++) {
     tsr_array *operand = a->in[i];
-    if (operand && --operand->users == 0 && operand->deleted) drop_value(operand);
+    if (operand && atomic_fetch_sub(&operand->users, 1) == 1 && operand->deleted)
+      drop_value(operand);
     a->in[i] = NULL;
   }
   a->in_count = 0;
@@ -38,7 +39,7 @@ void tsr__array_drop_operands(tsr_array *a)
 void tsr__array_delete(tsr_array *a)
 {
   a->deleted = 1;
-  if (a->users == 0) drop_value(a);
+  if (atomic_load(&a->users) == 0) drop_value(a);
 }
 
 /* Scopes close from the inside and from the newest node, so operands are still there. */
@@ -310,7 +311,7 @@ static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr_array *const in[3],
     array->in[i] = in[i];
     if (!in[i]) continue;
     array->in_count = (uint8_t)(i + 1);
-    in[i]->users++;
+    atomic_fetch_add_explicit(&in[i]->users, 1, memory_order_relaxed);
   }
   array->attr = ask->attr;
   array->attr.pad = 0;
