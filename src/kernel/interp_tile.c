@@ -87,7 +87,7 @@ UNARY(to_f32_i32, int32_t, float, (float)v)
 UNARY(to_f32_i64, int64_t, float, (float)v)
 UNARY(to_f32_f64, double, float, (float)v)
 UNARY(to_f64_i32, int32_t, double, (double)v)
-UNARY(to_f64_i64, int64_t, double, (double)v)
+UNARY(to_f64_i64, int64_t, double, f64_of_i64(v))
 UNARY(to_f64_f32, float, double, (double)v)
 
 #define FROM_BITS(name, T)                                                                    \

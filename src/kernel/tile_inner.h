@@ -52,6 +52,22 @@ INLINE uint64_t pack64(const uint8_t *byte)
   return bits;
 }
 
+/* An i64 as f64, rounded once. Without an instruction for it: both halves are placed in the
+ * mantissas of 2^84 and 2^52, which are taken off again; only the last addition rounds. */
+INLINE double f64_of_i64(int64_t value)
+{
+#if defined(TILE_AVX512)
+  return (double)value;
+#else
+  uint64_t high = ((uint64_t)value >> 32) ^ UINT64_C(0x4530000080000000);
+  uint64_t low = ((uint64_t)value & UINT64_C(0xffffffff)) | UINT64_C(0x4330000000000000);
+  double upper, lower;
+  memcpy(&upper, &high, sizeof upper);
+  memcpy(&lower, &low, sizeof lower);
+  return (upper - 0x1.00000801p84) + lower;
+#endif
+}
+
 /* The parts of tsr__tiles that have files of their own. */
 #define TILE_EXTREME(dtype)                                                           \
   void TSR__ISA_NAME(tsr__extreme_##dtype)(tsr__extreme to, const void *x, int64_t n, \
