@@ -1,6 +1,5 @@
 /* The library in hostile hands: missing pointers, shapes that overflow, texts that are nothing,
  * files that lie. Never a crash, always a status where there is one, and not a byte printed. */
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness.h"
-#include "tessera.h"
+#include "support/bad_input.h"
 
 /* ---- NULL everywhere ---- */
-
-#define FAILS(call) CHECK((call) != TSR_OK)
 
 static void nothing_but_null(void)
 {
@@ -131,36 +127,6 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
   MADE(tsr_keep_at(s, a, NULL));
   MADE(tsr_keep_at(NULL, a, NULL));
 #undef MADE
-}
-
-static void is_inert(tsr_array *array, const char *call)
-{
-  if (!array || !tsr_is_inert(array)) FAIL("%s is not inert", call);
-}
-
-/* Every terminal and question about an array without a value. */
-static void every_array_end_fails(tsr_array *a)
-{
-  double number = 7;
-  int64_t integer = 7;
-  tsr_shard shard = { .device = 7 };
-  FAILS(tsr_eval(&a, 1));
-  FAILS(tsr_eval((tsr_array *[]){ a, a, NULL }, 3));
-  FAILS(tsr_read(a, &number, sizeof number));
-  FAILS(tsr_read_scalar(a, &number));
-  FAILS(tsr_read_i64(a, &integer));
-  FAILS(tsr_shard_view(a, 0, &shard));
-  FAILS(tsr_wait(a));
-  FAILS(tsr_save_npy(a, test_tmp("never.npy")));
-  CHECK(number == 7 && integer == 7 && shard.device == 7);
-  CHECK(access(test_tmp("never.npy"), F_OK) != 0);
-  CHECK_I64(tsr_shape_of(a).rank, 0);
-  CHECK_I64(tsr_dtype_of(a), 0);
-  CHECK(!tsr_sharding_of(a).mesh);
-  CHECK(tsr_is_inert(a));
-  CHECK(tsr_type_of(a) && tsr_text_of(a) && tsr_devices_of(a) && tsr_dump(a));
-  CHECK(tsr_explain(&a, 1));
-  tsr_delete(a);
 }
 
 /* Every way to make an array of nothing, with one thing missing. */
@@ -600,295 +566,6 @@ TEST(deleted_arrays_through_everything)
   tsr_runtime_close(rt);
 }
 
-/* ---- frames ---- */
-
-static void is_inert_frame(tsr_frame *df, const char *call)
-{
-  if (!df || !tsr_frame_is_inert(df)) FAIL("%s is not inert", call);
-}
-
-/* Every call that makes a frame of `a`; `b` is another operand. All must be inert. */
-static void every_frame_call(tsr_frame *a, tsr_frame *b)
-{
-  const tsr_formula sum = { .text = "n = count()" }, none = { 0 };
-  tsr_frame *(*const pairs[])(tsr_frame *, tsr_frame_operand,
-                              const char *) = { tsr_frame_add_at, tsr_frame_sub_at,
-                                                tsr_frame_mul_at, tsr_frame_div_at };
-  tsr_frame *(*const ones[])(tsr_frame *, const char *) = { tsr_frame_sum_at,   tsr_frame_mean_at,
-                                                            tsr_frame_min_at,   tsr_frame_max_at,
-                                                            tsr_frame_count_at, tsr_frame_var_at,
-                                                            tsr_frame_std_at };
-  for (int i = 0; i < 4; i++) {
-    is_inert_frame(pairs[i](a, tsr_frame_operand_frame(b), NULL), "arithmetic");
-    is_inert_frame(pairs[i](b, tsr_frame_operand_frame(a), NULL), "arithmetic, turned round");
-    is_inert_frame(pairs[i](a, tsr_frame_operand_int(2), NULL), "arithmetic with a number");
-  }
-  for (int i = 0; i < 7; i++) is_inert_frame(ones[i](a, NULL), "reduction");
-  is_inert_frame(tsr_frame_text_column_at(a, "t", NULL, 0, NULL), "text column");
-  is_inert_frame(tsr_frame_text_column_at(a, NULL, (const char *const[]){ "x" }, 1, NULL), "text");
-  is_inert_frame(tsr_frame_filter_at(a, &sum, NULL), "filter");
-  is_inert_frame(tsr_frame_filter_at(a, NULL, NULL), "filter");
-  is_inert_frame(tsr_frame_filter_at(a, &none, NULL), "filter");
-  is_inert_frame(tsr_frame_assign_at(a, "x", &sum, NULL), "assign");
-  is_inert_frame(tsr_frame_assign_at(a, NULL, &none, NULL), "assign");
-  is_inert_frame(tsr_frame_assign_at(a, "x", NULL, NULL), "assign");
-  is_inert_frame(tsr_frame_select_at(a, NULL, NULL), "select");
-  is_inert_frame(tsr_frame_select_at(a, &none, NULL), "select");
-  is_inert_frame(tsr_frame_head_at(a, -1, NULL), "head");
-  is_inert_frame(tsr_frame_agg_at(a, NULL, NULL), "agg");
-  is_inert_frame(tsr_frame_agg_at(a, &none, NULL), "agg");
-  is_inert_frame(tsr_frame_group_agg_at(a, NULL, &sum, NULL), "group_agg");
-  is_inert_frame(tsr_frame_group_agg_at(a, "", &sum, NULL), "group_agg");
-  is_inert_frame(tsr_frame_group_agg_at(a, "x", NULL, NULL), "group_agg");
-}
-
-static void every_frame_end_fails(tsr_frame *df)
-{
-  int64_t rows = 7;
-  tsr_table *table = NULL;
-  FAILS(tsr_frame_rows(df, &rows));
-  FAILS(tsr_frame_collect(df, &table));
-  FAILS(tsr_frame_print(df, stdout));
-  CHECK(rows == 7 && !table);
-  CHECK(tsr_frame_is_inert(df));
-  CHECK_I64(tsr_frame_columns(df), 0);
-  CHECK(!tsr_frame_column_name(df, 0));
-  CHECK_I64(tsr_frame_column_type(df, 0), 0);
-  CHECK(tsr_frame_schema(df) && tsr_frame_explain(df) && tsr_frame_text(df));
-  CHECK(tsr_frame_devices(df));
-  is_inert(tsr_frame_column_with(df, "x", NULL, NULL), "column");
-  is_inert(tsr_frame_column_with(df, NULL, NULL, NULL), "column");
-  tsr_row *row = tsr_frame_row_at(df, NULL);
-  CHECK(row);
-  FAILS(tsr_row_status(row));
-  CHECK(tsr_row_is_null(row, "x") && isnan(tsr_row_f64(row, "x")) && !tsr_row_text(row, "x"));
-  CHECK_I64(tsr_row_i64(row, NULL), 0);
-}
-
-/* A good frame asked for what is not there. */
-static void ask_too_much(tsr_frame *df)
-{
-  int64_t rows;
-  tsr_table *table = NULL;
-  FAILS(tsr_frame_rows(df, NULL));
-  FAILS(tsr_frame_collect(df, NULL));
-  FAILS(tsr_frame_print(df, NULL));
-  CHECK(!tsr_frame_column_name(df, -1) && !tsr_frame_column_name(df, 99));
-  CHECK(!tsr_frame_column_type(df, -1) && !tsr_frame_column_type(df, 99));
-  is_inert(tsr_frame_column_with(df, NULL, NULL, NULL), "column NULL");
-  is_inert(tsr_frame_column_with(df, "", NULL, NULL), "column of no name");
-  is_inert(tsr_frame_column_with(df, "none", NULL, NULL), "a column that is not there");
-  FAILS(tsr_row_status(tsr_frame_row_at(df, NULL)));
-  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, NULL);
-  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, NULL);
-  const int columns[] = { -1, 0, 99 };
-  const int64_t places[] = { -1, INT64_MIN, INT64_MAX, rows };
-  for (int c = 0; c < 3; c++)
-    for (int r = 0; r < 4; r++) {
-      CHECK(tsr_table_is_null(table, places[r], columns[c]));
-      CHECK(isnan(tsr_table_f64(table, places[r], columns[c])));
-      CHECK_I64(tsr_table_i64(table, places[r], columns[c]), 0);
-      CHECK(!tsr_table_text(table, places[r], columns[c]));
-    }
-  CHECK(!tsr_table_name(table, -1) && !tsr_table_name(table, 99) && !tsr_table_type(table, 99));
-  CHECK_I64(tsr_table_find(table, NULL), -1);
-  CHECK_I64(tsr_table_find(table, "none"), -1);
-}
-
-static void null_tables(void)
-{
-  CHECK_I64(tsr_table_rows(NULL), 0);
-  CHECK_I64(tsr_table_columns(NULL), 0);
-  CHECK(!tsr_table_name(NULL, 0) && !tsr_table_type(NULL, 0) && !tsr_table_text(NULL, 0, 0));
-  CHECK_I64(tsr_table_find(NULL, "x"), -1);
-  CHECK(tsr_table_is_null(NULL, 0, 0) && isnan(tsr_table_f64(NULL, 0, 0)));
-  CHECK_I64(tsr_table_i64(NULL, 0, 0), 0);
-  FAILS(tsr_row_status(NULL));
-  CHECK(tsr_row_is_null(NULL, "x") && isnan(tsr_row_f64(NULL, "x")) && !tsr_row_text(NULL, "x"));
-  CHECK_I64(tsr_row_i64(NULL, "x"), 0);
-  CHECK_STR(tsr_coltype_name((tsr_coltype)99), "?");
-  CHECK_I64(tsr_param_text(NULL).kind, 4);
-}
-
-static void frames_of_null(void)
-{
-  tsr_runtime *rt = tsr_runtime_open("cpu:3");
-  tsr_scope *s = tsr_scope_open(rt);
-  tsr_array *x = tsr_iota(s, TSR_F64, TSR_SHAPE(5), 0, (tsr_sharding){ 0 });
-  tsr_frame *good = tsr_frame_new(s, { "x", x });
-  const tsr_column no_name[] = { { NULL, x } }, no_array[] = { { "x", NULL } };
-  const tsr_column scalar[] = { { "x", tsr_num(s, 1) } };
-  null_tables();
-  tsr_frame *bad[] = {
-    NULL,
-    tsr_frame_new_at(s, NULL, 3, NULL),
-    tsr_frame_new_at(s, no_name, 0, NULL),
-    tsr_frame_new_at(s, no_name, -1, NULL),
-    tsr_frame_new_at(s, no_name, 1, NULL),
-    tsr_frame_new_at(s, no_array, 1, NULL),
-    tsr_frame_new_at(s, scalar, 1, NULL),
-    tsr_frame_new_at(NULL, NULL, 1, NULL),
-    tsr_frame_read_csv_with(s, NULL, NULL, NULL),
-    tsr_frame_read_csv_with(NULL, NULL, NULL, NULL),
-    tsr_frame_read_csv_with(NULL, "x.csv", NULL, NULL),
-    tsr_frame_text_column(good, "t", NULL, 5),
-    tsr_frame_text_column(good, "t", NULL, -5),
-    tsr_frame_head(good, -1),
-  };
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    every_frame_call(bad[i], bad[i]);
-    every_frame_end_fails(bad[i]);
-    is_inert_frame(tsr_frame_add(good, bad[i]), "good + bad");
-  }
-  tsr_scope_clear(s);
-  is_inert_frame(tsr_frame_filter_at(good, NULL, NULL), "filter NULL");
-  is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ 0 }, NULL), "filter by no text");
-  is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > 1", -1, { { 0 } } }, NULL), "f");
-  is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > 1", 99, { { 0 } } }, NULL), "f");
-  is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > ?", 1, { { 0 } } }, NULL), "f");
-  is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > ?", 1, { { 77 } } }, NULL), "f");
-  is_inert_frame(tsr_frame_assign_at(good, NULL, &(tsr_formula){ .text = "x" }, NULL), "assign");
-  is_inert_frame(tsr_frame_assign_at(good, "y", NULL, NULL), "assign NULL");
-  is_inert_frame(tsr_frame_select_at(good, NULL, NULL), "select NULL");
-  is_inert_frame(tsr_frame_agg_at(good, NULL, NULL), "agg NULL");
-  is_inert_frame(tsr_frame_group_agg_at(good, NULL, NULL, NULL), "group NULL");
-  is_inert_frame(tsr_frame_group_agg_at(good, "x", NULL, NULL), "group NULL");
-  is_inert_frame(tsr_frame_add_at(good, (tsr_frame_operand){ .kind = 9 }, NULL), "add of a kind");
-  tsr_scope_clear(s);
-  ask_too_much(good);
-  tsr_scope_close(s);
-  tsr_runtime_close(rt);
-}
-
-TEST(null_for_everything_of_frames)
-{
-  frames_of_null();
-}
-
-/* ---- no rows ---- */
-
-static void check_rows(tsr_scope *s, tsr_frame *df, int64_t expected)
-{
-  int64_t rows = -1;
-  tsr_table *table = NULL;
-  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, s);
-  CHECK_I64(rows, expected);
-  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, s);
-  CHECK_I64(tsr_table_rows(table), expected);
-  CHECK(strlen(tsr_frame_text(df)) > 0 && strlen(tsr_frame_devices(df)) > 0);
-  CHECK(strlen(tsr_frame_schema(df)) > 0 && strlen(tsr_frame_explain(df)) > 0);
-}
-
-/* All that can be done with a frame of columns a (f64), b (i64) and t (text) and no rows. */
-static void use_no_rows(tsr_scope *s, tsr_frame *df)
-{
-  check_rows(s, df, 0);
-  check_rows(s, tsr_frame_filter(df, "a > 1 and t == 'x'"), 0);
-  check_rows(s, tsr_frame_assign(df, "c", "a / b + 1"), 0);
-  check_rows(s, tsr_frame_select(df, "t, b, z = t is null"), 0);
-  check_rows(s, tsr_frame_head(df, 5), 0);
-  check_rows(s, tsr_frame_head(df, 0), 0);
-  check_rows(s, tsr_frame_head(tsr_frame_filter(df, "b > 0"), INT64_MAX), 0);
-  check_rows(s, tsr_frame_group_agg(df, "t", "count(), sum(a), max(b)"), 0);
-  check_rows(s, tsr_frame_group_agg(df, "t, b", "n = count(a)"), 0);
-  check_rows(s, tsr_frame_group_agg(tsr_frame_filter(df, "a > 1"), "b", "mean(a)"), 0);
-  check_rows(s, tsr_frame_mul(tsr_frame_select(df, "a, b"), 2), 0);
-  check_rows(s, tsr_frame_count(df), 1);
-  tsr_frame *agg =
-      tsr_frame_agg(df, "n = count(), s = sum(b), f = sum(a), m = mean(a), lo = min(a),"
-                        " hi = max(b), v = var(a), d = std(b), c = count(t),"
-                        " y = any(a > 1), z = all(a > 1)");
-  check_rows(s, agg, 1);
-  tsr_row *row = tsr_frame_row(agg);
-  CHECK_STATUS(tsr_row_status(row), TSR_OK, s);
-  CHECK_I64(tsr_row_i64(row, "n"), 0);
-  CHECK_I64(tsr_row_i64(row, "s"), 0);
-  CHECK_F64_BITS(tsr_row_f64(row, "f"), 0);
-  CHECK(!tsr_row_is_null(row, "s") && tsr_row_is_null(row, "m") && tsr_row_is_null(row, "lo"));
-  CHECK(tsr_row_is_null(row, "hi") && tsr_row_is_null(row, "v") && tsr_row_is_null(row, "d"));
-  FAILS(tsr_row_status(tsr_frame_row(df)));
-  tsr_scope_clear(s);
-  tsr_array *a = tsr_frame_column(df, "a");
-  CHECK_STATUS(tsr_read(a, NULL, 0), TSR_OK, s);
-  CHECK_I64(tsr_shape_of(a).dims[0], 0);
-  check_rows(s, tsr_frame_new(s, { "again", a }), 0);
-}
-
-static tsr_frame *frame_of_arrays(tsr_scope *s, int64_t rows, tsr_sharding at)
-{
-  static const char *const texts[] = { "x", "y", NULL };
-  tsr_array *a = tsr_iota(s, TSR_F64, TSR_SHAPE(rows), 0, at);
-  tsr_frame *df = tsr_frame_new(s, { "a", a }, { "b", tsr_cast(a, TSR_I64) });
-  return tsr_frame_text_column(df, "t", texts, rows);
-}
-
-TEST_TIMEOUT(frames_without_rows, 300)
-{
-  static const char *const devices[] = { "cpu:1", "cpu:3", "cpu:64" };
-  static const char header[] = "a,b,t\n", typed[] = "a,b,t\n1.5,2,x\n2.5,3,\n";
-  test_write(test_tmp("none.csv"), header, sizeof header - 1);
-  test_write(test_tmp("two.csv"), typed, sizeof typed - 1);
-  for (int d = 0; d < 3; d++) {
-    tsr_runtime *rt = tsr_runtime_open_with(devices[d], NULL);
-    tsr_mesh *mesh = tsr_mesh_default(rt, "d");
-    tsr_scope *s = tsr_scope_open(rt);
-    use_no_rows(s, frame_of_arrays(s, 0, tsr_on(mesh, "d")));
-    use_no_rows(s, frame_of_arrays(s, 0, (tsr_sharding){ 0 }));
-    use_no_rows(s, tsr_frame_filter(frame_of_arrays(s, 3, tsr_on(mesh, "d")), "a > 99"));
-    use_no_rows(s, tsr_frame_head(frame_of_arrays(s, 3, tsr_on(mesh, "d")), 0));
-    use_no_rows(s, tsr_frame_filter(tsr_frame_read_csv(s, test_tmp("two.csv")), "a > 99"));
-    tsr_frame *none = tsr_frame_read_csv(s, test_tmp("none.csv"));
-    CHECK_I64(tsr_frame_columns(none), 3);
-    check_rows(s, none, 0);
-    check_rows(s, tsr_frame_head(none, 3), 0);
-    check_rows(s, tsr_frame_agg(none, "count(), n = count(a)"), 1);
-    check_rows(s, tsr_frame_group_agg(tsr_frame_assign(none, "t", "b is null"), "t", "count()"), 0);
-    tsr_scope_close(s);
-    tsr_runtime_close(rt);
-  }
-}
-
-TEST_TIMEOUT(more_devices_than_rows, 300)
-{
-  tsr_runtime *rt = tsr_runtime_open("cpu:4096");
-  tsr_mesh *mesh = tsr_mesh_default(rt, "d");
-  tsr_scope *s = tsr_scope_open(rt);
-  double out[3];
-  tsr_frame *df = frame_of_arrays(s, 3, tsr_on(mesh, "d"));
-  check_rows(s, df, 3);
-  check_rows(s, tsr_frame_filter(df, "a > 0"), 2);
-  check_rows(s, tsr_frame_head(df, 2), 2);
-  check_rows(s, tsr_frame_group_agg(df, "t", "sum(a), count()"), 3);
-  tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "s = sum(a), m = mean(b)"));
-  CHECK_F64_BITS(tsr_row_f64(row, "s"), 3);
-  CHECK_F64_BITS(tsr_row_f64(row, "m"), 1);
-  tsr_array *left = tsr_frame_column(tsr_frame_filter(df, "a != 1"), "a");
-  CHECK_STATUS(tsr_read(left, out, 2 * sizeof *out), TSR_OK, s);
-  CHECK_F64_BITS(out[1], 2);
-  tsr_scope_close(s);
-  tsr_runtime_close(rt);
-}
-
-TEST(devices_that_cannot_be)
-{
-  static const char *const texts[] = {
-    "",         "cpu",        "cpu:",   "cpu:0",  "cpu:-1", "cpu:4097000",
-    "cpu:1e3",  "cpu: 8",     "cpu:8,", "cpu:8x", "gpu:1",  "cpu:99999999999999999999",
-    "\xff\xfe", "cpu:8\ncpu", "CPU:8",  ":",      "cpu:+3", "cpu:0x10",
-  };
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-    tsr_runtime *rt = tsr_runtime_open_with(texts[i], NULL);
-    if (tsr_runtime_status(rt)) CHECK(strlen(tsr_runtime_message(rt)) > 0);
-    tsr_mesh *mesh = tsr_mesh_make(rt, "x=1");
-    tsr_scope *s = tsr_scope_open(rt);
-    CHECK_STATUS(tsr_scope_status(s), tsr_runtime_status(rt), s);
-    tsr_array *x = tsr_put(s, &(float){ 1 }, TSR_F32, TSR_SHAPE(1), tsr_on(mesh, "x"));
-    if (tsr_runtime_status(rt)) every_array_end_fails(x);
-    tsr_scope_close(s);
-    tsr_runtime_close(rt);
-  }
-}
-
 /* ---- the tests ---- */
 
 TEST(null_for_everything_of_base_and_topology)
@@ -904,4 +581,12 @@ TEST(null_for_everything_of_arrays)
 TEST(inert_arrays_through_everything)
 {
   inert_arrays();
+}
+
+/* The library prints nothing, whatever it is asked. */
+TEST_TIMEOUT(nothing_is_printed, 300)
+{
+  check_silent(nothing_but_null);
+  check_silent(arrays_of_null);
+  check_silent(inert_arrays);
 }
