@@ -234,6 +234,38 @@ static void scatter(const run *r, const int32_t *codes)
   }
 }
 
+static bool in_group(const run *r, int32_t code, int64_t i)
+{
+  return (code >= 0) & (code < r->info->groups) & taken(r->mask, i);
+}
+
+/* Scatters the elements that count. Under a mask they are put side by side first, without a jump:
+ * where it follows no pattern, every loop above would guess wrong at every other element. */
+static void scatter_taken(run *r, const int32_t *codes, int32_t *room)
+{
+  uint16_t place[TSR__TILE];
+  _Alignas(8) unsigned char values[TSR__TILE * 8];
+  const char *x = r->x;
+  int64_t count = 0, n = r->n;
+  if (!r->mask || (x && r->info->dtype == TSR_BOOL)) {
+    for (int64_t i = 0; i < n; i++) room[i] = in_group(r, codes[i], i) ? codes[i] : -1;
+    scatter(r, room);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    room[count] = codes[i];
+    place[count] = (uint16_t)i;
+    count += in_group(r, codes[i], i);
+  }
+  if (x && tsr_dtype_size((tsr_dtype)r->info->dtype) == 8)
+    for (int64_t k = 0; k < count; k++) memcpy(values + 8 * k, x + 8 * place[k], 8);
+  else if (x)
+    for (int64_t k = 0; k < count; k++) memcpy(values + 4 * k, x + 4 * place[k], 4);
+  if (x) r->x = values;
+  r->n = count;
+  scatter(r, room);
+}
+
 /* ---- tiles --------------------------------------------------------------------------------------------- */
 
 /* `n` bits from bit `at` on, moved to the start of `room` if they do not start a word. */
@@ -254,10 +286,7 @@ void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
   const uint64_t *mask = task->slot[info->mask];
   run r = { .info = info, .red = red, .tiles = task->tiles, .x = x, .mask = mask, .n = n };
   if (info->codes >= 0) {
-    const int32_t *codes = task->slot[info->codes];
-    for (int64_t i = 0; i < n; i++)
-      task->codes[i] = codes[i] < info->groups && taken(mask, i) ? codes[i] : -1;
-    scatter(&r, task->codes);
+    scatter_taken(&r, task->slot[info->codes], task->codes);
     return;
   }
   const tsr__walk *walk = &red->walk;
