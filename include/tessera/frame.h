@@ -82,8 +82,9 @@ typedef struct tsr_column {
 } tsr_column;
 
 /* Makes a frame of arrays of rank 1 and equal length. The rows lie as the first placed array does.
- * Returns a frame owned by the scope. Errors: TSR_ECOLUMN (a name that is missing, no UTF-8 or
- * twice there), TSR_ESHAPE. Local. */
+ * Arrays not yet evaluated are computed by every terminal that needs them; tsr_eval them first to
+ * compute them once. Returns a frame owned by the scope. Errors: TSR_ECOLUMN (a name that is
+ * missing, no UTF-8 or twice there), TSR_ESHAPE. Local. */
 TSR_API tsr_frame *tsr_frame_new_at(tsr_scope *scope, const tsr_column *columns, int count,
                                     const char *site);
 
