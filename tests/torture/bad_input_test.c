@@ -380,7 +380,7 @@ TEST(shapes_that_overflow_are_errors)
       is_inert(tsr_uniform_at(s, &random, NULL), "uniform");
       is_inert(tsr_exponential_at(s, 1, &random, NULL), "exponential");
       is_inert(tsr_poisson_at(s, 1, &random, NULL), "poisson");
-      is_inert(tsr_adopt(s, data, TSR_F32, shapes[i], at), "adopt");
+      is_inert(tsr_adopt(s, data, TSR_F32, shapes[i], at, .user = NULL), "adopt");
       is_inert(tsr_from_shards(s, (const void *const[]){ data }, 1, TSR_F32, shapes[i], at),
                "from_shards");
       tsr_scope_close(s);

@@ -155,7 +155,7 @@ static void frames_of_null(void)
   is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > 1", -1, { { 0 } } }, NULL), "f");
   is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > 1", 99, { { 0 } } }, NULL), "f");
   is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > ?", 1, { { 0 } } }, NULL), "f");
-  is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > ?", 1, { { 77 } } }, NULL), "f");
+  is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > ?", 1, { { .kind = 77 } } }, NULL), "f");
   is_inert_frame(tsr_frame_assign_at(good, NULL, &(tsr_formula){ .text = "x" }, NULL), "assign");
   is_inert_frame(tsr_frame_assign_at(good, "y", NULL, NULL), "assign NULL");
   is_inert_frame(tsr_frame_select_at(good, NULL, NULL), "select NULL");
