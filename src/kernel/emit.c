@@ -397,6 +397,9 @@ tsr_status tsr__emit(const tsr__fusion *fusion, int kernel, tsr__kernel **out)
     (*out)->io.domain = e.domain;
     (*out)->rank = node_of(&e, e.domain)->rank;
     (*out)->ordered = e.ordered;
+    int nodes = (*out)->io.input_count + (*out)->io.output_count;
+    for (int i = 0; i < nodes; i++)
+      (*out)->numbers[i] = tsr__program_number(e.program, (*out)->lists[i]);
   }
   tsr__del(fusion->heap, e.value, count * sizeof *e.value);
   tsr__kbuild_free(&e.build);

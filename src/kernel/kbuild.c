@@ -206,7 +206,8 @@ static void fill_kernel(tsr__kbuild *b, tsr__kernel *k)
   k->io.program_insts = k->inst_count;
   k->list_count = k->io.input_count + k->io.output_count + k->io.accum_count;
   k->lists = tsr__new(b->heap, (size_t)k->list_count * sizeof(int));
-  if (!k->lists) {
+  k->numbers = tsr__new(b->heap, (size_t)k->list_count * sizeof(int));
+  if (!k->lists || !k->numbers) {
     b->failed = true;
     return;
   }
@@ -249,6 +250,7 @@ void tsr__kernel_free(tsr__kernel *k)
   tsr__del(heap, k->reds, (size_t)k->red_count * sizeof *k->reds);
   tsr__del(heap, k->consts, (size_t)k->const_count * sizeof *k->consts);
   tsr__del(heap, k->lists, (size_t)k->list_count * sizeof *k->lists);
+  tsr__del(heap, k->numbers, (size_t)k->list_count * sizeof *k->numbers);
   tsr__del(heap, k, sizeof *k);
 }
 
@@ -264,9 +266,11 @@ static void print_slot(const tsr__kernel *k, int slot, tsr__text *out)
   const tsr__slotinfo *s = &k->slots[slot];
   switch (s->kind) {
   case TSR__SLOT_REG: tsr__text_add(out, "r%d", s->index); break;
-  case TSR__SLOT_INPUT: tsr__text_add(out, "%%%d", k->io.inputs[s->index]); break;
-  case TSR__SLOT_OUTPUT: tsr__text_add(out, "%%%d", k->io.outputs[s->index]); break;
-  case TSR__SLOT_ONE: tsr__text_add(out, "one(%%%d)", k->io.inputs[s->index]); break;
+  case TSR__SLOT_INPUT: tsr__text_add(out, "%%%d", k->numbers[s->index]); break;
+  case TSR__SLOT_OUTPUT:
+    tsr__text_add(out, "%%%d", k->numbers[k->io.input_count + s->index]);
+    break;
+  case TSR__SLOT_ONE: tsr__text_add(out, "one(%%%d)", k->numbers[s->index]); break;
   case TSR__SLOT_PARAM: tsr__text_add(out, "?%d", s->index); break;
   case TSR__SLOT_CONST: {
     char text[32];
@@ -287,10 +291,11 @@ void tsr__kernel_print(const tsr__kernel *k, tsr__text *out)
       print_slot(k, inst->out, out);
       tsr__text_add(out, " = ");
     }
-    tsr__text_add(out, "%s.%s", tsr__kop_names[inst->op], tsr_dtype_name((tsr_dtype)inst->dtype));
+    tsr__text_add(out, "%s", tsr__kop_names[inst->op]);
+    if (inst->dtype) tsr__text_add(out, ".%s", tsr_dtype_name((tsr_dtype)inst->dtype));
     if (inst->op == TSR__K_REDUCE) tsr__text_add(out, " #%d", k->reds[inst->extra].accum);
     if (inst->op == TSR__K_LOAD)
-      tsr__text_add(out, " %%%d", k->io.inputs[k->loads[inst->extra].input]);
+      tsr__text_add(out, " %%%d", k->numbers[k->loads[inst->extra].input]);
     for (int o = 0; o < 3; o++) {
       if (inst->in[o] < 0) continue;
       tsr__text_add(out, " ");

@@ -116,7 +116,8 @@ struct tsr__kernel {
   int red_count;
   tsr__const *consts;
   int const_count;
-  int *lists; /* memory of io.inputs, io.outputs, io.accums */
+  int *lists;   /* memory of io.inputs, io.outputs, io.accums */
+  int *numbers; /* of the listed nodes in the program's text */
   int list_count;
   int64_t body_cost; /* rough cost of the body an element; decides chunk sizes */
   bool ordered;      /* each device's elements must be met in order by one task */
