@@ -1,0 +1,171 @@
+/* Several threads on one runtime, each with scopes of its own: the same answers as one thread, and
+ * nothing for a race checker to say. Runs under `make tsan`. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+enum { THREADS = 4, ROWS = 3000 };
+
+/* What the threads share: a runtime, its meshes, a computed array and a file. */
+struct shared {
+  tsr_runtime *rt;
+  tsr_mesh *mesh;
+  tsr_array *data;
+  const char *path;
+  int rounds;
+  _Atomic int failed;
+};
+
+struct worker {
+  struct shared *shared;
+  int number;
+  double sum;
+  char message[500];
+};
+
+static void start(struct worker workers[THREADS], struct shared *shared, void *(*body)(void *))
+{
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    workers[i] = (struct worker){ .shared = shared, .number = i };
+    CHECK(pthread_create(&threads[i], NULL, body, &workers[i]) == 0);
+  }
+  for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < THREADS; i++)
+    if (*workers[i].message) FAIL("thread %d: %s", i, workers[i].message);
+  CHECK_I64(shared->failed, 0);
+}
+
+static void complain(struct worker *w, tsr_scope *s, const char *what)
+{
+  snprintf(w->message, sizeof w->message, "%s: %s", what, tsr_message(s));
+  w->shared->failed++;
+}
+
+static struct shared open_shared(const char *devices, int threads)
+{
+  struct shared shared = { .rt = tsr_runtime_open(devices, .threads = threads),
+                           .rounds = test_quick() ? 5 : 40 };
+  shared.mesh = tsr_mesh_default(shared.rt, "d");
+  CHECK_STATUS(tsr_runtime_status(shared.rt), TSR_OK, NULL);
+  return shared;
+}
+
+/* ---- arrays ---- */
+
+/* Each round: the shared array moved to the thread's own scope, a program of its own and one that all
+ * threads have in common, a draw, an error, a mesh. */
+static void *compute(void *user)
+{
+  struct worker *w = user;
+  struct shared *shared = w->shared;
+  for (int round = 0; round < shared->rounds; round++) {
+    tsr_scope *s = tsr_scope_open(shared->rt);
+    tsr_array *x = tsr_keep(s, shared->data);
+    tsr_array *own = tsr_sum(tsr_mul(tsr_add(x, w->number), round % 3 + 1));
+    tsr_array *common = tsr_mean(tsr_sqrt(tsr_add(tsr_mul(x, x), 1)));
+    tsr_array *drawn = tsr_count(tsr_gt(tsr_uniform(s, .key = 7, .shape = TSR_SHAPE(ROWS),
+                                                    .sharding = tsr_on(shared->mesh, "d")),
+                                        0.5));
+    double mean, sum;
+    int64_t count;
+    if (tsr_eval((tsr_array *[]){ own, common }, 2) || tsr_read_scalar(own, &sum) ||
+        tsr_read_scalar(common, &mean) || tsr_read_i64(drawn, &count))
+      complain(w, s, "a program");
+    double expected = (ROWS * (ROWS - 1) / 2.0 + (double)ROWS * w->number) * (round % 3 + 1);
+    if (sum != expected || count < ROWS / 3) complain(w, s, "a wrong sum");
+    if (round && mean != w->sum) complain(w, s, "a mean that changes");
+    w->sum = mean;
+    tsr_array *bad = tsr_add(x, tsr_full(s, 1, TSR_F64, TSR_SHAPE(7), (tsr_sharding){ 0 }));
+    if (!tsr_is_inert(bad) || tsr_scope_status(s) != TSR_ESHAPE) complain(w, s, "no error");
+    char text[16];
+    snprintf(text, sizeof text, "t%d=2,r=2", (w->number + round) % 3);
+    if (tsr_mesh_status(tsr_mesh_make(shared->rt, text))) complain(w, s, text);
+    tsr_scope_close(s);
+  }
+  return NULL;
+}
+
+TEST_TIMEOUT(threads_compute_side_by_side, 300)
+{
+  struct worker workers[THREADS];
+  for (int pool = 1; pool <= 4; pool += 3) {
+    struct shared shared = open_shared("cpu:4", pool);
+    tsr_scope *s = tsr_scope_open(shared.rt);
+    shared.data = tsr_iota(s, TSR_F64, TSR_SHAPE(ROWS), 0, tsr_on(shared.mesh, "d"));
+    CHECK_STATUS(tsr_eval(&shared.data, 1), TSR_OK, s);
+    start(workers, &shared, compute);
+    for (int i = 1; i < THREADS; i++) CHECK_F64_BITS(workers[i].sum, workers[0].sum);
+    tsr_scope_close(s);
+    tsr_runtime_close(shared.rt);
+  }
+}
+
+/* ---- frames ---- */
+
+static void *query(void *user)
+{
+  struct worker *w = user;
+  struct shared *shared = w->shared;
+  for (int round = 0; round < shared->rounds / 5; round++) {
+    tsr_scope *s = tsr_scope_open(shared->rt);
+    tsr_frame *df = tsr_frame_read_csv(s, shared->path, .mesh = shared->mesh);
+    df = tsr_frame_filter(df, "a >= ?", w->number);
+    tsr_table *table = NULL;
+    if (tsr_frame_collect(tsr_frame_group_agg(df, "t", "s = sum(a), n = count()"), &table))
+      complain(w, s, "groups");
+    else if (tsr_table_rows(table) != 3) complain(w, s, "not three groups");
+    tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "s = sum(a), m = mean(b)"));
+    double expected = ROWS * (ROWS - 1) / 2.0 - w->number * (w->number - 1) / 2.0;
+    if (tsr_row_status(row) || tsr_row_f64(row, "s") != expected) complain(w, s, "a wrong sum");
+    if (!strlen(tsr_frame_text(tsr_frame_head(df, 7)))) complain(w, s, "no text");
+    tsr_scope_close(s);
+  }
+  return NULL;
+}
+
+static void write_table(const char *path)
+{
+  char *text = malloc(ROWS * 64), *at = text + sprintf(text, "a,b,t\n");
+  for (int i = 0; i < ROWS; i++) {
+    const char *word = i % 3 == 0 ? "x" : i % 3 == 1 ? "\"y\nz\"" : "";
+    at += sprintf(at, "%d,%d.5,%s\n", i, i % 17, word);
+  }
+  test_write(path, text, (size_t)(at - text));
+  free(text);
+}
+
+TEST_TIMEOUT(threads_read_and_query_one_file, 300)
+{
+  struct worker workers[THREADS];
+  struct shared shared = open_shared("cpu:4", 4);
+  shared.path = test_tmp("t.csv");
+  write_table(shared.path);
+  start(workers, &shared, query);
+  tsr_runtime_close(shared.rt);
+}
+
+/* One thread and four read the same table. */
+TEST_TIMEOUT(four_workers_read_as_one_does, 300)
+{
+  char *text[2];
+  write_table(test_tmp("t.csv"));
+  for (int i = 0; i < 2; i++) {
+    struct shared shared = open_shared("cpu:4", i ? 4 : 1);
+    tsr_scope *s = tsr_scope_open(shared.rt);
+    tsr_frame *df = tsr_frame_read_csv(s, test_tmp("t.csv"));
+    tsr_frame *by = tsr_frame_group_agg(df, "t", "sum(a), var(b), min(b), count()");
+    const char *printed = tsr_frame_text(by);
+    text[i] = malloc(strlen(printed) + 1);
+    strcpy(text[i], printed);
+    CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+    tsr_scope_close(s);
+    tsr_runtime_close(shared.rt);
+  }
+  CHECK_STR(text[1], text[0]);
+  for (int i = 0; i < 2; i++) free(text[i]);
+}
