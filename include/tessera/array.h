@@ -6,7 +6,8 @@
  * computed at terminals (tsr_read, tsr_eval, ...), which return a status.
  *
  * In C use the macros (tsr_add(x, 2)); they fill in file and line and let the right operand be
- * an array or a number. From C++ and other languages call the functions ending in _at. */
+ * an array or a number. The left one is an array: write tsr_sub(tsr_num(s, 1), x) for 1 - x. C11's
+ * true and false are ints: beside a bool array 0 and 1 count as bools, elsewhere write (bool)true. From C++ and other languages call the functions ending in _at. */
 #ifndef TESSERA_ARRAY_H
 #define TESSERA_ARRAY_H
 
@@ -124,9 +125,11 @@ TSR_API tsr_array *tsr_sub_at(tsr_array *a, tsr_operand b, const char *site);
 TSR_API tsr_array *tsr_mul_at(tsr_array *a, tsr_operand b, const char *site);
 /* a / b, true division; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_div_at(tsr_array *a, tsr_operand b, const char *site);
-/* floor(a / b); integers: floor division, 0 for a zero divisor; see tsr_add_at. Local. */
+/* The whole quotient rounded down, as Python's // (1 // 0.1 is 9); integers: 0 for a zero divisor;
+ * see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_floordiv_at(tsr_array *a, tsr_operand b, const char *site);
-/* a - floor(a / b) * b with the sign of b; integers: 0 for a zero divisor. Local. */
+/* What floordiv leaves, exact and with the sign of b, as Python's %; integers: 0 for a zero divisor.
+ * Local. */
 TSR_API tsr_array *tsr_mod_at(tsr_array *a, tsr_operand b, const char *site);
 /* The smaller one; NaN wins, -0 < +0; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_minimum_at(tsr_array *a, tsr_operand b, const char *site);
@@ -307,8 +310,8 @@ TSR_API const char *tsr_devices_of(tsr_array *a);
 #define TSR_DIMS(...) \
   tsr_dims_of((int[]){ __VA_ARGS__ }, (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)))
 
-#define tsr_put(scope, data, dtype, shape, sharding) \
-  tsr_put_at((scope), (data), (dtype), (shape), (sharding), TSR_HERE)
+/* The last arguments are taken together, so that data may be a compound literal. */
+#define tsr_put(scope, ...) tsr_put_at((scope), __VA_ARGS__, TSR_HERE)
 #define tsr_adopt(scope, ...) tsr_adopt_at((scope), &(tsr_adopt_args){ __VA_ARGS__ }, TSR_HERE)
 #define tsr_from_shards(scope, ...) \
   tsr_from_shards_at((scope), &(tsr_shards_args){ __VA_ARGS__ }, TSR_HERE)

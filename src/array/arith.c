@@ -2,6 +2,7 @@
 #include "array/array_room.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* ---- numbers ---- */
 
@@ -42,8 +43,11 @@ tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtyp
   int64_t i = number.kind == 2 && !bad && to_int ? (int64_t)number.f : number.i;
   if (dtype == TSR_I32) bad = bad || i < INT32_MIN || i > INT32_MAX;
   if (bad) {
-    tsr__fail(scope, site, TSR_EDTYPE, "%s: the %s %g does not fit %s; cast the array first", what,
-              kind_names[number.kind & 3], number.f, tsr_dtype_name(dtype));
+    char text[48];
+    if (number.kind == 1) snprintf(text, sizeof text, "%lld", (long long)number.i);
+    else snprintf(text, sizeof text, "%.17g", number.f);
+    tsr__fail(scope, site, TSR_EDTYPE, "%s: the %s %s does not fit %s; cast the array first", what,
+              kind_names[number.kind & 3], text, tsr_dtype_name(dtype));
     return tsr__make_inert(scope, site);
   }
   tsr__num value;
@@ -85,8 +89,16 @@ static tsr_array *unary(tsr__op op, tsr_array *a, const char *site)
   return tsr__make(a ? a->node.scope : NULL, op, (tsr_array *[3]){ a }, &(tsr__ask){ 0 }, site);
 }
 
+/* 0 and 1 beside bools: C11's false and true are ints. */
+static bool means_bool(tsr__op op, const tsr_array *a, tsr_operand b)
+{
+  bool logic = tsr__ops[op].dtype_rule == TSR__DT_BOOL && a && !a->inert && a->dtype == TSR_BOOL;
+  return logic && b.kind == 1 && (b.i == 0 || b.i == 1);
+}
+
 static tsr_array *binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site)
 {
+  if (means_bool(op, a, b)) b = tsr_operand_bool(b.i);
   tsr_array *right = tsr__operand_node(a, b, site);
   return tsr__make(a ? a->node.scope : NULL, op, (tsr_array *[3]){ a, right }, &(tsr__ask){ 0 },
                    site);

@@ -2,7 +2,7 @@
  * columns, and only the ends of arrays of more than 1,000 elements.
  *
  * Floats print with the fewest digits that tell them apart, at most 8 after the point, in
- * columns aligned at the point; all in exponent form if one is >= 1e8 or < 1e-4, or if the
+ * columns aligned at the point; all in exponent form if one is >= 1e8 (f32: 1e6) or < 1e-4, or if the
  * largest is more than 1,000 times the smallest. */
 #include "array/array_room.h"
 
@@ -61,6 +61,7 @@ static void format_float(const layout *l, double value, char out[FLOAT_ROOM], in
   if (l->exponent) {
     int after = digits - 1 < DIGITS ? digits - 1 : DIGITS;
     snprintf(out, size, "%.*e", after, value);
+    for (int end = (int)strcspn(out, "e"); after > 0 && out[end - 1] == '0'; end--) after--;
     *right = after;
     *left = (int)strcspn(out, ".e");
     return;
@@ -149,7 +150,8 @@ static void plan_layout(layout *l)
   bool is_float = l->dtype == TSR_F32 || l->dtype == TSR_F64;
   if (is_float) {
     visit(l, 0, 0, &(visitor){ find_range, &r });
-    if (r.most > 0) l->exponent = r.most >= 1e8 || r.least < 1e-4 || r.most / r.least > 1000;
+    double large = l->dtype == TSR_F32 ? 1e6 : 1e8;
+    if (r.most > 0) l->exponent = r.most >= large || r.least < 1e-4 || r.most / r.least > 1000;
   }
   visit(l, 0, 0, &(visitor){ measure, NULL });
   if (!is_float) return;
@@ -237,6 +239,20 @@ static void add_dim(tsr__text *out, const layout *l, int dim, int64_t base)
   tsr__text_add(out, "]");
 }
 
+/* A single value prints in full, as Python prints a number: 0.3333333333333333, 60.0, 1e+16. */
+static void add_scalar(tsr__text *out, const layout *l)
+{
+  char text[32];
+  double v = element(l, 0);
+  if (l->dtype != TSR_F32 && l->dtype != TSR_F64) {
+    add_element(out, l, 0);
+    return;
+  }
+  if (l->dtype == TSR_F32) tsr__text_f32(text, (float)v);
+  else tsr__text_f64(text, v);
+  tsr__text_add(out, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
+}
+
 void tsr__print_values(tsr__text *out, tsr_dtype dtype, const tsr_shape *shape, const void *data)
 {
   layout l = { .dtype = dtype, .shape = shape, .data = data };
@@ -246,11 +262,10 @@ void tsr__print_values(tsr__text *out, tsr_dtype dtype, const tsr_shape *shape, 
     tsr__text_add(out, "[]");
     return;
   }
-  plan_layout(&l);
   if (shape->rank == 0) {
-    l.width = 0;
-    add_element(out, &l, 0);
+    add_scalar(out, &l);
     return;
   }
+  plan_layout(&l);
   add_dim(out, &l, 0, 0);
 }

@@ -307,6 +307,7 @@ tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *
   tsr_array *leaf =
       tsr_put_at(scope, table, TSR_F64, (tsr_shape){ .rank = 1, .dims = { count } }, whole, site);
   tsr__del(&scope->rt->heap, table, CAPACITY * sizeof(double));
-  return tsr__make(scope, TSR__OP_SEARCH, (tsr_array *[3]){ leaf, u },
-                   &(tsr__ask){ .dtype = dtype }, site);
+  tsr_array *draws = tsr__make(scope, TSR__OP_SEARCH, (tsr_array *[3]){ leaf, u },
+                               &(tsr__ask){ .dtype = TSR_I64 }, site);
+  return tsr_cast_at(draws, dtype, site);
 }

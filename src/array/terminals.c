@@ -18,8 +18,10 @@ static tsr_status check_out(tsr_array *a, const void *out, const char *what)
 static tsr_status why_inert(const tsr_array *a)
 {
   tsr_scope *scope = a->node.scope;
-  tsr_status status = scope ? tsr_scope_status(scope) : (tsr_status)a->param[0].i;
-  return status ? status : TSR_ESTATE;
+  if (!scope) return a->param[0].i ? (tsr_status)a->param[0].i : TSR_ESTATE;
+  if (tsr_scope_status(scope)) return tsr_scope_status(scope);
+  return tsr__fail(scope, a->node.site, TSR_ESTATE,
+                   "the array comes of a failed call whose error was cleared; make it again");
 }
 
 tsr_status tsr_eval(tsr_array *const *arrays, int count)
@@ -50,8 +52,7 @@ tsr_status tsr__array_ready(tsr_array *a)
   if (!a) return no_array();
   if (a->deleted)
     return tsr__fail(a->node.scope, a->node.site, TSR_ESTATE,
-                     "%s[%d dims] was deleted by tsr_delete; keep it until its last use",
-                     tsr_dtype_name((tsr_dtype)a->dtype), a->shape.rank);
+                     "%s was deleted by tsr_delete; keep it until its last use", tsr_type_of(a));
   return a->value && !a->inert ? TSR_OK : tsr_eval(&a, 1);
 }
 
@@ -67,8 +68,8 @@ tsr_status tsr_read(tsr_array *a, void *out, size_t bytes)
   size_t need = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
   if (bytes != need || (!out && need))
     return tsr__fail(a->node.scope, a->node.site, TSR_EARG,
-                     "tsr_read: %zu bytes for %s, expected exactly %zu", out ? bytes : 0,
-                     tsr_type_of(a), need);
+                     "tsr_read: %s%zu bytes for %s, expected exactly %zu", out ? "" : "NULL of ",
+                     bytes, tsr_type_of(a), need);
   tsr__value_to_host(a->value, out);
   return TSR_OK;
 }

@@ -207,10 +207,32 @@ INLINE float mod_real32(float l, float r)
   return (rest < 0) != (r < 0) ? rest + r : rest;
 }
 
+/* The whole quotient that goes with mod: l is floordiv * r + mod, up to rounding, which floor(l / r)
+ * is not where l / r rounds up to a whole number (1 // 0.1 is 9, with 0.1 left). */
+INLINE double floordiv_real(double l, double r)
+{
+  double rest = fmod(l, r), quotient = (l - rest) / r;
+  if (r == 0) return l / r;
+  if (rest != 0 && (r < 0) != (rest < 0)) quotient -= 1;
+  if (quotient == 0) return copysign(0, l / r);
+  double whole = floor(quotient);
+  return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+
+INLINE float floordiv_real32(float l, float r)
+{
+  float rest = fmodf(l, r), quotient = (l - rest) / r;
+  if (r == 0) return l / r;
+  if (rest != 0 && (r < 0) != (rest < 0)) quotient -= 1;
+  if (quotient == 0) return copysignf(0, l / r);
+  float whole = floorf(quotient);
+  return quotient - whole > 0.5f ? whole + 1 : whole;
+}
+
 BINARY(floordiv_i32, int32_t, int32_t, floordiv_whole32(l, r))
 BINARY(floordiv_i64, int64_t, int64_t, floordiv_whole64(l, r))
-BINARY(floordiv_f32, float, float, floorf(l / r))
-BINARY(floordiv_f64, double, double, floor(l / r))
+BINARY(floordiv_f32, float, float, floordiv_real32(l, r))
+BINARY(floordiv_f64, double, double, floordiv_real(l, r))
 BINARY(mod_i32, int32_t, int32_t, mod_whole32(l, r))
 BINARY(mod_i64, int64_t, int64_t, mod_whole64(l, r))
 BINARY(mod_f32, float, float, mod_real32(l, r))

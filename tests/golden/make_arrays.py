@@ -47,6 +47,12 @@ with np.errstate(all="ignore"):
         case("neg", -a, a)
         if dtype.startswith("f"):
             case("div", a / b, a, b)
+            case("floordiv", a // b, a, b)
+            case("mod", np.mod(a, b), a, b)
+            tenth = np.array([0.1, -0.1, 0.25, 3.0] * 4, dtype)
+            whole = np.arange(1, 17).astype(dtype)
+            case("floordiv", whole // tenth, whole, tenth)
+            case("mod", np.mod(whole, tenth), whole, tenth)
             case("sqrt", np.sqrt(a), a)
             case("floor", np.floor(a), a)
             case("rint", np.rint(a), a)

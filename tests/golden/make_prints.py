@@ -41,11 +41,19 @@ cases = [
     np.array([1000.0, 1.0]),
     np.array([10000.0, 1.0]),
     np.array([1234.5, 0.5]),
+    np.array([2.7200000000000002e-08]),
+    np.array(1 / 3),
+    np.array(0.0),
+    np.array(1e16),
+    np.array(1 / 3, dtype="f4"),
+    np.array([9455291.0], dtype="f4"),
+    np.array([945529.0, 2.5], dtype="f4"),
+    np.array([123456.789e-9, 1e-7]),
 ]
 names = {"int64": "i64", "int32": "i32", "float64": "f64", "float32": "f32", "bool": "bool"}
 out = []
 for a in cases:
     flat = a.ravel()
     text = " ".join(str(int(v)) if a.dtype.kind in "ib" else float(v).hex() for v in flat)
-    out.append(f"--- {names[a.dtype.name]} {','.join(map(str, a.shape))}\n{text}\n{a}\n")
+    out.append(f"--- {names[a.dtype.name]} {','.join(map(str, a.shape))}\n{text}\n{str(a)}\n")
 pathlib.Path(__file__).with_name("print_values.txt").write_text("".join(out))

@@ -92,6 +92,18 @@ static double float_rest(double a, double b)
   return (r < 0) != (b < 0) ? r + b : r;
 }
 
+/* Python's float // as CPython and NumPy define it. */
+static double naive_floordiv(double a, double b, bool narrow)
+{
+  double rest = narrow ? (double)fmodf((float)a, (float)b) : fmod(a, b);
+  if (b == 0) return a / b;
+  double q = narrow ? (double)((float)((float)a - (float)rest) / (float)b) : (a - rest) / b;
+  if (rest != 0 && (b < 0) != (rest < 0)) q = narrow ? (double)((float)q - 1) : q - 1;
+  if (q == 0) return copysign(0, narrow ? (double)((float)a / (float)b) : a / b);
+  double down = floor(q);
+  return q - down > 0.5 ? down + 1 : down;
+}
+
 static cell float_op(tsr__op op, int dtype, double a, double b)
 {
   bool narrow = dtype == TSR_F32;
@@ -100,8 +112,7 @@ static cell float_op(tsr__op op, int dtype, double a, double b)
   case TSR__OP_SUB: return real(dtype, narrow ? (double)((float)a - (float)b) : a - b);
   case TSR__OP_MUL: return real(dtype, narrow ? (double)((float)a * (float)b) : a * b);
   case TSR__OP_DIV: return real(dtype, narrow ? (double)((float)a / (float)b) : a / b);
-  case TSR__OP_FLOORDIV:
-    return real(dtype, narrow ? (double)floorf((float)a / (float)b) : floor(a / b));
+  case TSR__OP_FLOORDIV: return real(dtype, naive_floordiv(a, b, narrow));
   case TSR__OP_MOD:
     if (!narrow) return real(dtype, float_rest(a, b));
     float r = fmodf((float)a, (float)b);

@@ -265,7 +265,7 @@ TEST(arrays_print_as_numpy_prints_them)
     tsr_scope_close(s);
     free(data);
   }
-  CHECK_I64(cases, 33);
+  CHECK_I64(cases, 41);
   free(text);
   tsr_runtime_close(rt);
 }
