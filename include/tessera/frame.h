@@ -6,12 +6,12 @@
  * before a terminal (collect, print, row, rows, column) asks, and then only the columns that are
  * needed; filter, assign and agg of one chain run as one pass over memory.
  *
- * Expressions are text, bound to the frame at that point of the chain (docs/EXPRESSIONS.md): Python's
- * precedence, `and or not`, `== != < <= > >=`, `is null`, `in (...)`, 'text', "odd name" and `?` for
- * values given as arguments. Nulls propagate, aggregates skip them, `and`/`or` are Kleene's and
- * filter drops rows whose predicate is null. NaN is a value; in min and max it is greater than every
- * number. Integer overflow is an error that names the row. Sums are exact; no result depends on the
- * mesh. Rows are numbered from 0. */
+ * Expressions are text, bound to the frame at that point of the chain (docs/EXPRESSIONS.md):
+ * Python's precedence, `and or not`, `== != < <= > >=`, `is null`, `in (...)`, 'text', "odd name"
+ * and `?` for values given as arguments. Nulls propagate, aggregates skip them, `and`/`or` are
+ * Kleene's and filter drops rows whose predicate is null. NaN is a value; in min and max it is
+ * greater than every number. Integer overflow is an error that names the row. Sums are exact; no
+ * result depends on the mesh. Rows are numbered from 0. */
 #ifndef TESSERA_FRAME_H
 #define TESSERA_FRAME_H
 
@@ -75,7 +75,8 @@ typedef struct tsr_formula {
 
 /* ---- making frames --------------------------------------------------------------------- */
 
-/* One column of tsr_frame_new: its name, copied, and its values, borrowed for as long as the scope. */
+/* One column of tsr_frame_new: its name, copied, and its values, borrowed for as long as the
+ * scope. */
 typedef struct tsr_column {
   const char *name;
   tsr_array *array;
@@ -88,8 +89,8 @@ typedef struct tsr_column {
 TSR_API tsr_frame *tsr_frame_new_at(tsr_scope *scope, const tsr_column *columns, int count,
                                     const char *site);
 
-/* Adds a text column: `count` texts of UTF-8, copied; NULL is a null. Replaces a column of that name.
- * Returns a frame owned by df's scope. Errors: TSR_ESHAPE, TSR_ECOLUMN, TSR_EPARSE. Local. */
+/* Adds a text column: `count` texts of UTF-8, copied; NULL is a null. Replaces a column of that
+ * name. Returns a frame owned by df's scope. Errors: TSR_ESHAPE, TSR_ECOLUMN, TSR_EPARSE. Local. */
 TSR_API tsr_frame *tsr_frame_text_column_at(tsr_frame *df, const char *name,
                                             const char *const *texts, int64_t count,
                                             const char *site);
@@ -111,14 +112,14 @@ TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,
 
 /* ---- chains ---------------------------------------------------------------------------- */
 
-/* Keeps the rows where a bool expression is true: "revenue > ?", 50. Rows keep their order and their
- * device. Returns a frame owned by df's scope. Errors: TSR_EPARSE, TSR_ECOLUMN, TSR_EDTYPE.
+/* Keeps the rows where a bool expression is true: "revenue > ?", 50. Rows keep their order and
+ * their device. Returns a frame owned by df's scope. Errors: TSR_EPARSE, TSR_ECOLUMN, TSR_EDTYPE.
  * Local. */
 TSR_API tsr_frame *tsr_frame_filter_at(tsr_frame *df, const tsr_formula *predicate,
                                        const char *site);
 
-/* Adds a column computed from others, or replaces the one of that name in its place. Returns a frame
- * owned by df's scope. Errors as tsr_frame_filter_at. Local. */
+/* Adds a column computed from others, or replaces the one of that name in its place. Returns a
+ * frame owned by df's scope. Errors as tsr_frame_filter_at. Local. */
 TSR_API tsr_frame *tsr_frame_assign_at(tsr_frame *df, const char *name, const tsr_formula *value,
                                        const char *site);
 
@@ -130,10 +131,10 @@ TSR_API tsr_frame *tsr_frame_select_at(tsr_frame *df, const tsr_formula *columns
  * Error: TSR_EARG for a negative count. Local. */
 TSR_API tsr_frame *tsr_frame_head_at(tsr_frame *df, int64_t count, const char *site);
 
-/* Reduces to one row: "sum(revenue), n = count(), max(a) - min(a)". Functions: sum mean min max count
- * var std (ddof 1) any all; count() counts rows, count(x) those where x is not null. Nulls are
- * skipped; the sum of none is 0, mean, min, max, var and std of none are null. A result is named
- * `name = ...` or by its text, "sum(revenue)". Returns a frame owned by df's scope. Errors as
+/* Reduces to one row: "sum(revenue), n = count(), max(a) - min(a)". Functions: sum mean min max
+ * count var std (ddof 1) any all; count() counts rows, count(x) those where x is not null. Nulls
+ * are skipped; the sum of none is 0, mean, min, max, var and std of none are null. A result is
+ * named `name = ...` or by its text, "sum(revenue)". Returns a frame owned by df's scope. Errors as
  * tsr_frame_filter_at. Local. */
 TSR_API tsr_frame *tsr_frame_agg_at(tsr_frame *df, const tsr_formula *aggregates, const char *site);
 
@@ -161,10 +162,10 @@ TSR_API tsr_frame_operand tsr_frame_operand_int(long long value);
 /* As tsr_frame_operand_frame for a float. Local. */
 TSR_API tsr_frame_operand tsr_frame_operand_float(double value);
 
-/* Column by column arithmetic with a number, a frame of the same rows and column names, or a frame of
- * one row (an aggregate): df * 2, df + df, df / mean(df). Division is true division. Returns a
- * frame owned by df's scope. Errors: TSR_ECOLUMN where names differ, TSR_EDTYPE for a column that is no
- * number, TSR_ESHAPE where rows differ. Local. */
+/* Column by column arithmetic with a number, a frame of the same rows and column names, or a frame
+ * of one row (an aggregate): df * 2, df + df, df / mean(df). Division is true division. Returns a
+ * frame owned by df's scope. Errors: TSR_ECOLUMN where names differ, TSR_EDTYPE for a column that
+ * is no number, TSR_ESHAPE where rows differ. Local. */
 TSR_API tsr_frame *tsr_frame_add_at(tsr_frame *df, tsr_frame_operand b, const char *site);
 /* df - b; see tsr_frame_add_at. Local. */
 TSR_API tsr_frame *tsr_frame_sub_at(tsr_frame *df, tsr_frame_operand b, const char *site);
@@ -173,8 +174,8 @@ TSR_API tsr_frame *tsr_frame_mul_at(tsr_frame *df, tsr_frame_operand b, const ch
 /* df / b; see tsr_frame_add_at. Local. */
 TSR_API tsr_frame *tsr_frame_div_at(tsr_frame *df, tsr_frame_operand b, const char *site);
 
-/* Reduces each column to one value under its own name. Returns a frame of one row, owned by df's scope.
- * Error: TSR_EDTYPE for a column that is no number. Local. */
+/* Reduces each column to one value under its own name. Returns a frame of one row, owned by df's
+ * scope. Error: TSR_EDTYPE for a column that is no number. Local. */
 TSR_API tsr_frame *tsr_frame_sum_at(tsr_frame *df, const char *site);
 /* Means by column; see tsr_frame_sum_at. Local. */
 TSR_API tsr_frame *tsr_frame_mean_at(tsr_frame *df, const char *site);
@@ -212,12 +213,12 @@ TSR_API const char *tsr_frame_explain(tsr_frame *df);
 /* Evaluates and counts the rows. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_rows(tsr_frame *df, int64_t *out);
 
-/* Evaluates and copies all rows to the host. `*out` is a table owned by the frame's scope, untouched
- * on failure. Collective. */
+/* Evaluates and copies all rows to the host. `*out` is a table owned by the frame's scope,
+ * untouched on failure. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_collect(tsr_frame *df, tsr_table **out);
 
-/* Evaluates a frame of one row. Returns the row, owned by the frame's scope; never NULL: on error it
- * holds nothing and tsr_row_status tells. Error: TSR_ESHAPE if there is not exactly one row.
+/* Evaluates a frame of one row. Returns the row, owned by the frame's scope; never NULL: on error
+ * it holds nothing and tsr_row_status tells. Error: TSR_ESHAPE if there is not exactly one row.
  * Collective. */
 TSR_API tsr_row *tsr_frame_row_at(tsr_frame *df, const char *site);
 
@@ -234,14 +235,14 @@ typedef struct tsr_frame_column_opts {
 TSR_API tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name,
                                          const tsr_frame_column_opts *opts, const char *site);
 
-/* Evaluates and returns the frame as a table drawn with box characters, at most 20 rows (the first and
- * the last 10), nulls as "null", with types and the number of rows; owned by the scope; on error
- * the message. Collective. */
+/* Evaluates and returns the frame as a table drawn with box characters, at most 20 rows (the first
+ * and the last 10), nulls as "null", with types and the number of rows; owned by the scope; on
+ * error the message. Collective. */
 TSR_API const char *tsr_frame_text(tsr_frame *df);
 /* Evaluates and prints what tsr_frame_text returns. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_print(tsr_frame *df, FILE *out);
-/* Evaluates and returns one line a device: id, rows kept of rows held; owned by the scope; on error the
- * message. Collective. */
+/* Evaluates and returns one line a device: id, rows kept of rows held; owned by the scope; on
+ * error the message. Collective. */
 TSR_API const char *tsr_frame_devices(tsr_frame *df);
 
 /* ---- tables on the host ------------------------------------------------------------------ */
@@ -350,7 +351,8 @@ TSR_API const char *tsr_row_text(const tsr_row *row, const char *name);
 #define tsr_frame_var(df) tsr_frame_var_at((df), TSR_HERE)
 #define tsr_frame_std(df) tsr_frame_std_at((df), TSR_HERE)
 #define tsr_frame_row(df) tsr_frame_row_at((df), TSR_HERE)
-/* tsr_frame_column(df, "x"), tsr_frame_column(df, "x", .null_value = &(tsr_operand){ .kind = 1 }) */
+/* tsr_frame_column(df, "x"), tsr_frame_column(df, "x", .null_value = &(tsr_operand){ .kind = 1 })
+ * */
 #define tsr_frame_column(...) \
   TSR_FRAME_COLUMN_(__VA_ARGS__, .size = sizeof(tsr_frame_column_opts))
 #define TSR_FRAME_COLUMN_(df, name, ...) \

@@ -3,7 +3,8 @@
  *   mean(x) where s      reduce mean(x, mask = s and valid(x))     null where count(mask) is 0
  *
  * The counts that say whether a result is null are outputs beside it; the host compares (see
- * tsr__col), so that the whole is one kernel. Equal reductions and counts are shared by the graph. */
+ * tsr__col), so that the whole is one kernel. Equal reductions and counts are shared by the graph.
+ * */
 #include "frame/plan.h"
 
 static tsr_array *reduce(tsr__lower *low, tsr__op op, tsr_array *x, tsr_array *mask,
@@ -34,8 +35,8 @@ static void null_below(tsr__lower *low, tsr__col *out, tsr_array *mask, int64_t 
   out->least = least;
 }
 
-/* NaN is greater than every number: the largest is NaN if there is one, the smallest only if there is
- * nothing else. The array reductions let NaN win. */
+/* NaN is greater than every number: the largest is NaN if there is one, the smallest only if there
+ * is nothing else. The array reductions let NaN win. */
 static tsr__col extreme(tsr__lower *low, int op, tsr__col x, tsr_array *mask)
 {
   if (x.type == TSR_COL_TEXT) tsr__text_rank(low, &x);

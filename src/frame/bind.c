@@ -3,7 +3,8 @@
  *   visit    every frame the result stands on, parents first; rows that must be made by a
  *            terminal of their own (groups, what follows an aggregate) are made here
  *   need     from the result back: which columns of each frame are used at all
- *   read     files give those columns; a late contrary value retypes one, and types are checked anew
+ *   read     files give those columns; a late contrary value retypes one, and types are checked
+ * anew
  *   bind     each frame once, parents first: columns and selection as arrays
  *
  * All nodes live in a scope of the terminal's own, closed at its end; what stays is what was

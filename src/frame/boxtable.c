@@ -9,8 +9,8 @@
  *   └────────┴────────────┘
  *   3 rows, 2 columns
  *
- * Numbers stand at the right with at most six decimals, all else at the left. Columns that do not fit
- * WIDTH are left out in the middle, and texts are cut at CELL. */
+ * Numbers stand at the right with at most six decimals, all else at the left. Columns that do not
+ * fit WIDTH are left out in the middle, and texts are cut at CELL. */
 #include "frame/plan.h"
 
 #include <math.h>
@@ -32,8 +32,8 @@ static bool right(const tsr_table *table, int column)
   return column >= 0 && tsr__is_number(table->column[column].type);
 }
 
-/* Six decimals are enough to look at; small numbers keep six digits. The power of ten is exact, so the
- * quotient is the double nearest to the decimal and its shortest text has no more digits. */
+/* Six decimals are enough to look at; small numbers keep six digits. The power of ten is exact, so
+ * the quotient is the double nearest to the decimal and its shortest text has no more digits. */
 static double shorten(double value)
 {
   double size = fabs(value), power = 1e6;

@@ -1,9 +1,9 @@
 /* Names and types of a tree against a schema.
  *
- * Rules, in short: arithmetic needs numbers (bool counts as i64); integers stay integers, but `/` gives a
- * float; i32 and i64 meet in i64, an integer and f32 in f64, and a literal takes the width of the
- * column it meets. Text compares with text, dates with dates and times, and a text literal beside a
- * date or time is read as one. `null` takes any type. docs/EXPRESSIONS.md has the table.
+ * Rules, in short: arithmetic needs numbers (bool counts as i64); integers stay integers, but `/`
+ * gives a float; i32 and i64 meet in i64, an integer and f32 in f64, and a literal takes the width
+ * of the column it meets. Text compares with text, dates with dates and times, and a text literal
+ * beside a date or time is read as one. `null` takes any type. docs/EXPRESSIONS.md has the table.
  *
  * Invariant: a tree that was checked can be lowered without looking for errors again. */
 #include "frame/expr.h"

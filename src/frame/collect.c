@@ -48,7 +48,8 @@ static int64_t bits_in(const uint64_t *words, int64_t count)
   return total;
 }
 
-/* The global row of the `wanted`-th true bit, counted from 0 over the parts in order of their rows. */
+/* The global row of the `wanted`-th true bit, counted from 0 over the parts in order of their
+ * rows. */
 static int64_t find_bit(const tsr__value *mask, int64_t wanted)
 {
   int64_t at = 0, before = 0, rows = mask->shape.dims[0];

@@ -208,11 +208,12 @@ bool tsr__is_integer(int type); /* i32, i64 */
 bool tsr__is_float(int type);
 bool tsr__is_number(int type);
 bool tsr__is_temporal(int type);
-/* The type two columns meet in, or -1: numbers widen (with f32 integers become f64), a date becomes a
- * time, null becomes the other. */
+/* The type two columns meet in, or -1: numbers widen (with f32 integers become f64), a date
+ * becomes a time, null becomes the other. */
 int tsr__meet(const tsr__expr *a, const tsr__expr *b);
 
-/* ---- dates (temporal.c; io/datetime.h reads) -------------------------------------------------------------------- */
+/* ---- dates (temporal.c; io/datetime.h reads)
+ * -------------------------------------------------------------------- */
 
 /* Write days and microseconds since 1970-01-01 UTC as 2013-01-31 and 2013-01-31T06:00:00Z (with a
  * fraction where there is one); `out` holds 40 bytes. Return the length. */

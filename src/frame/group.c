@@ -117,7 +117,8 @@ static tsr_array *to_i32(tsr__lower *low, tsr_array *a)
                    low->site);
 }
 
-/* A key's code in 0 .. count, where `count` is the null. Rows that do not count get a code in range. */
+/* A key's code in 0 .. count, where `count` is the null. Rows that do not count get a code in
+ * range. */
 static tsr_array *code_of(tsr__lower *low, const key *k)
 {
   tsr_array *code = tsr__spread(low, k->col.values);

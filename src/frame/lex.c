@@ -1,7 +1,7 @@
 /* Tokens of an expression, and errors that point into its text.
  *
- * The text is read once from left to right; only quoted texts with a doubled quote are rewritten. Bytes
- * above 0x7f may stand in names and texts; they were checked to be UTF-8 before. */
+ * The text is read once from left to right; only quoted texts with a doubled quote are rewritten.
+ * Bytes above 0x7f may stand in names and texts; they were checked to be UTF-8 before. */
 #include "frame/expr.h"
 
 #include "io/decimal.h"
@@ -129,8 +129,8 @@ static bool refuse(tsr__lexer *lexer, int at, int span, const char *message)
   return false;
 }
 
-/* Up to 15 digits and a small exponent are exact in double arithmetic; other numbers take the reader
- * of io/, which builds tables. */
+/* Up to 15 digits and a small exponent are exact in double arithmetic; other numbers take the
+ * reader of io/, which builds tables. */
 static bool read_float(tsr__lexer *lexer, int start, int span, double *out)
 {
   const char *text = lexer->formula->source + start;

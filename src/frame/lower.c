@@ -104,8 +104,8 @@ void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
   *all = *all ? tsr__op2(low, TSR__OP_OR, *all, seen) : seen;
 }
 
-/* The first of `rows` rows where `at` holds, or a number beyond them. A terminal that gives rows keeps
- * the marks instead, one bit a row, and the host looks: the devices need not talk. */
+/* The first of `rows` rows where `at` holds, or a number beyond them. A terminal that gives rows
+ * keeps the marks instead, one bit a row, and the host looks: the devices need not talk. */
 static void watch(tsr__lower *low, tsr_array *at, tsr_array *mask, int64_t rows,
                   const tsr__expr *expr)
 {

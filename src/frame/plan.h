@@ -147,8 +147,8 @@ tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count);
 /* Makes a frame's rows now and keeps them as its source; errors are in its scope. */
 tsr_status tsr__make_rows(tsr_frame *df);
 
-/* Reads the columns `need` of a file that are not read yet (scan.c). A column whose values contradict its
- * type changes the frame's schema and version instead; then nothing was read. */
+/* Reads the columns `need` of a file that are not read yet (scan.c). A column whose values
+ * contradict its type changes the frame's schema and version instead; then nothing was read. */
 tsr_status tsr__scan_read(tsr_frame *df, const bool *need, tsr__error *error);
 /* Adds to an error which values of the visited files gave columns another type. */
 void tsr__scan_blame(const tsr__visit *visits, tsr__error *error);

@@ -5,7 +5,8 @@
  *                    v              v
  *                device 0       device 1             one buffer a column and a device
  *
- * What was read stays with the frame, so a second terminal on it reads only columns that are new. */
+ * What was read stays with the frame, so a second terminal on it reads only columns that are new.
+ * */
 #include "frame/plan.h"
 
 #include "io/dict.h"

@@ -1,6 +1,7 @@
-/* The law of frames: a random chain of filters, assignments, heads and selections, ended by rows, an
- * aggregate or groups, gives on every mesh what a naive evaluator gives that knows neither meshes
- * nor columns: it walks rows one by one, with its own rules for nulls and its own exact sums. */
+/* The law of frames: a random chain of filters, assignments, heads and selections, ended by rows,
+ * an aggregate or groups, gives on every mesh what a naive evaluator gives that knows neither
+ * meshes nor columns: it walks rows one by one, with its own rules for nulls and its own exact
+ * sums. */
 #include "tessera.h"
 
 #include "base/base.h"
@@ -219,7 +220,8 @@ static tree *random_bool(trial *t, int depth)
   return n;
 }
 
-/* ---- trees as text ----------------------------------------------------------------------------- */
+/* ---- trees as text -----------------------------------------------------------------------------
+ * */
 
 typedef struct writer {
   char text[8000];
@@ -290,7 +292,8 @@ static void put_tree(writer *w, const trial *t, const tree *n)
   }
 }
 
-/* ---- evaluation, one row at a time ----------------------------------------------------------------- */
+/* ---- evaluation, one row at a time
+ * ----------------------------------------------------------------- */
 
 static cell to_type(cell v, int from, int to)
 {
