@@ -107,6 +107,33 @@ TEST(numbers_take_the_dtype_of_their_array)
   tsr_runtime_close(rt);
 }
 
+TEST(zero_and_one_beside_bools_are_bools)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *bits = tsr_put(s, (uint8_t[]){ 1, 0, 1 }, TSR_BOOL, TSR_SHAPE(3), (tsr_sharding){ 0 });
+  CHECK_STR(tsr_text_of(tsr_xor(bits, true)), "[False  True False]");
+  CHECK_STR(tsr_text_of(tsr_and(bits, 0)), "[False False False]");
+  CHECK_STR(tsr_text_of(tsr_eq(bits, 1)), "[ True False  True]");
+  CHECK(tsr_is_inert(tsr_or(bits, 2)));
+  CHECK_STATUS(tsr_scope_status(s), TSR_EDTYPE, NULL);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(what_comes_of_a_cleared_error_says_so)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *bad = tsr_full(s, 1, TSR_F64, TSR_SHAPE(-1), (tsr_sharding){ 0 });
+  double x;
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_read_scalar(bad, &x), TSR_ESTATE, NULL);
+  CHECK_STR_HAS(tsr_message(s), "whose error was cleared");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 TEST(kept_values_outlive_their_scope)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:4");

@@ -125,6 +125,13 @@ TEST(edges_of_draws)
   CHECK_STATUS(tsr_read_scalar(tsr_mean(tsr_poisson(s, 10000, .shape = TSR_SHAPE(10000))), &most),
                TSR_OK, s);
   CHECK(fabs(most - 10000) < 5);
+  int32_t narrow[50];
+  int64_t wide[50];
+  tsr_array *small = tsr_poisson(s, 5, .key = 9, .dtype = TSR_I32, .shape = TSR_SHAPE(50));
+  CHECK_STATUS(tsr_read(small, narrow, sizeof narrow), TSR_OK, s);
+  tsr_array *large = tsr_poisson(s, 5, .key = 9, .shape = TSR_SHAPE(50));
+  CHECK_STATUS(tsr_read(large, wide, sizeof wide), TSR_OK, s);
+  for (int i = 0; i < 50; i++) CHECK_I64(narrow[i], wide[i]);
   tsr_array *none = tsr_uniform(s, .shape = TSR_SHAPE(0));
   CHECK_STATUS(tsr_eval(&none, 1), TSR_OK, s);
   CHECK(tsr_is_inert(tsr_poisson(s, -1, .shape = TSR_SHAPE(3))));

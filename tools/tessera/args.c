@@ -124,6 +124,10 @@ bool tool_parse(const char *command, int argc, char **argv, tool_args *out)
       continue;
     }
     size_t length = strcspn(word, "=");
+    if (strcmp(word, "-h") == 0) {
+      out->help = true;
+      continue;
+    }
     const option_row *row = find_option(command, word, length);
     if (!row) return mistake(command, "there is no option", word);
     const char *value = word[length] ? word + length + 1 : NULL;

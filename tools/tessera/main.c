@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     printf("tessera %s\n", tsr_version());
     return finish(TOOL_OK);
   }
-  if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
     fputs(general_help, stdout);
     return finish(TOOL_OK);
   }
