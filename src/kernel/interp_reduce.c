@@ -40,6 +40,28 @@ static int64_t count_true(const run *r)
 
 /* ---- across ------------------------------------------------------------------------------------------- */
 
+/* Runs so short that setting up vectors would cost more than adding one by one. */
+enum { SHORT_RUN = 12 };
+
+static double float_at(const run *r, int64_t i)
+{
+  return r->info->dtype == TSR_F64 ? ((const double *)r->x)[i] : (double)((const float *)r->x)[i];
+}
+
+/* Adds the run to one element, or to one each. */
+static void short_run(const run *r, bool each)
+{
+  tsr__rows *rows = r->red->to->rows;
+  bool both = r->red->to->form == TSR__FORM_ROWS2;
+  for (int64_t i = 0; i < r->n; i++) {
+    if (!taken(r->mask, i)) continue;
+    int64_t element = r->element + (each ? i : 0);
+    double value = float_at(r, i);
+    tsr__rows_add(&rows[0], element, value);
+    if (both) tsr__rows_add_square(&rows[1], element, value);
+  }
+}
+
 static void across_float(const run *r)
 {
   const tsr__exact_ops *ops = r->tiles->exact;
@@ -53,6 +75,8 @@ static void across_float(const run *r)
   } else if (to->form == TSR__FORM_SPREAD) {
     if (wide) ops->spread_f64(to->data, grid, r->x, n, r->mask);
     else ops->spread_f32(to->data, grid, r->x, n, r->mask);
+  } else if (n <= SHORT_RUN) {
+    short_run(r, false);
   } else {
     bool both = to->form == TSR__FORM_ROWS2;
     tsr__rows_at at = { &to->rows[0], r->element, both ? &to->rows[1] : NULL };
@@ -150,6 +174,10 @@ static void along_float(const run *r)
   const tsr__exact_ops *ops = r->tiles->exact;
   tsr__rows *rows = r->red->to->rows;
   bool wide = r->info->dtype == TSR_F64;
+  if (r->n <= SHORT_RUN) {
+    short_run(r, true);
+    return;
+  }
   if (wide) ops->rows_add_f64(&rows[0], r->element, r->x, r->n, r->mask);
   else ops->rows_add_f32(&rows[0], r->element, r->x, r->n, r->mask);
   if (r->red->to->form != TSR__FORM_ROWS2) return;
