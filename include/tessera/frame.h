@@ -104,8 +104,9 @@ typedef struct tsr_csv_opts {
 
 /* Opens a CSV file (RFC 4180, header row, UTF-8) and samples its schema; rows are read at a
  * terminal, in parallel, only the columns that the chain needs. `NA` and the empty field are null
- * in columns that are not text. Later values that contradict the sampled type widen the column and
- * lose nothing. Returns a frame owned by the scope. Errors: TSR_EIO, TSR_EPARSE, TSR_EAXIS.
+ * in columns that are not text. Later values that contradict the sampled type widen the column: a
+ * number becomes text as it stands in the file; only integers beyond 2^53 in a column that also holds
+ * fractions are rounded, to f64. Returns a frame owned by the scope. Errors: TSR_EIO, TSR_EPARSE, TSR_EAXIS.
  * Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,
                                            const tsr_csv_opts *opts, const char *site);

@@ -376,6 +376,22 @@ static tsr_status look_at_watches(tsr__bind *bind)
   return worst ? report(bind, worst, first) : TSR_OK;
 }
 
+/* A value out of range, told by the run: where a row is to blame (its product wrapped, and so the sum is
+ * nonsense), that row is what the user wants to know. */
+static tsr_status blame_row(tsr__bind *bind, tsr_array **all)
+{
+  tsr__error said = bind->error;
+  int n = 0;
+  for (tsr__watch *w = bind->watches; w; w = w->next)
+    if (!w->row->value) all[n++] = w->row;
+  bind->error = (tsr__error){ .status = TSR_OK };
+  if (!n || !tsr__execute(bind->scope, all, n, &bind->error)) {
+    if (look_at_watches(bind)) return bind->error.status;
+  }
+  bind->error = (tsr__error){ .status = TSR_OK };
+  return tsr__error_set(&bind->error, said.status, "%s: %.900s", bind->what, said.text);
+}
+
 tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count)
 {
   tsr_array **all = room(bind, count + bind->watch_count, sizeof(tsr_array *));
@@ -389,6 +405,7 @@ tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count)
   for (int i = 0; i < n; i++)
     if (all[i]->inert)
       return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-  if (n && tsr__execute(bind->scope, all, n, &bind->error)) return bind->error.status;
-  return look_at_watches(bind);
+  tsr_status status = n ? tsr__execute(bind->scope, all, n, &bind->error) : TSR_OK;
+  if (status == TSR_EVALUE) return blame_row(bind, all);
+  return status ? status : look_at_watches(bind);
 }
