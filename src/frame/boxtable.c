@@ -225,35 +225,43 @@ const char *tsr__frame_say(tsr_frame *df, tsr__text *text)
   return tsr_message(scope);
 }
 
-const char *tsr_frame_text(tsr_frame *df)
+/* Collects the rows that are shown and draws them; `text` is the caller's to free after success. */
+static tsr_status draw(tsr_frame *df, tsr__text *text)
 {
-  tsr_scope *scope = df ? df->node.scope : NULL;
   tsr__window window = { SHOW, SHOW, 0 };
   tsr_table *table = NULL;
-  tsr__text text;
-  if (tsr__collect(df, &window, &table)) return scope ? tsr_message(scope) : "the frame is NULL";
+  tsr_status status = tsr__collect(df, &window, &table);
+  if (status) return status;
   /* Groups come whole: cut them here. */
   tsr_table *cut = table;
   if (window.head < 0 && table->rows > 2 * SHOW) {
     cut = tsr__table_ends(table, SHOW, SHOW);
     window.head = window.tail = SHOW;
   }
-  tsr__text_init(&text, &scope->rt->heap);
-  if (cut) tsr__boxtable(cut, &window, &text);
-  else text.failed = true;
+  tsr__text_init(text, &df->node.scope->rt->heap);
+  if (cut) tsr__boxtable(cut, &window, text);
+  else text->failed = true;
+  return TSR_OK;
+}
+
+const char *tsr_frame_text(tsr_frame *df)
+{
+  tsr_scope *scope = df ? df->node.scope : NULL;
+  tsr__text text;
+  if (draw(df, &text)) return scope ? tsr_message(scope) : "the frame is NULL";
   return tsr__frame_say(df, &text);
 }
 
 tsr_status tsr_frame_print(tsr_frame *df, FILE *out)
 {
-  tsr_scope *scope = df ? df->node.scope : NULL;
-  if (!df || df->inert)
-    return scope && tsr_scope_status(scope) ? tsr_scope_status(scope) : TSR_EARG;
-  tsr_status before = tsr_scope_status(scope);
-  const char *text = tsr_frame_text(df);
-  if (!before && tsr_scope_status(scope)) return tsr_scope_status(scope);
-  if (!out || fputs(text, out) < 0)
-    return tsr__fail(scope, df->node.site, TSR_EIO,
-                     "tsr_frame_print: the text could not be written");
-  return TSR_OK;
+  tsr__text text;
+  tsr_status status = draw(df, &text);
+  if (status) return status;
+  if (text.failed)
+    status = tsr__fail(df->node.scope, df->node.site, TSR_ENOMEM, "tsr_frame_print: out of memory");
+  else if (!out || fputs(tsr__text_get(&text), out) < 0)
+    status = tsr__fail(df->node.scope, df->node.site, TSR_EIO,
+                       "tsr_frame_print: the text could not be written");
+  tsr__text_free(&text);
+  return status;
 }

@@ -155,7 +155,8 @@ static void frames_of_null(void)
   is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > 1", -1, { { 0 } } }, NULL), "f");
   is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > 1", 99, { { 0 } } }, NULL), "f");
   is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > ?", 1, { { 0 } } }, NULL), "f");
-  is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > ?", 1, { { .kind = 77 } } }, NULL), "f");
+  is_inert_frame(tsr_frame_filter_at(good, &(tsr_formula){ "x > ?", 1, { { .kind = 77 } } }, NULL),
+                 "f");
   is_inert_frame(tsr_frame_assign_at(good, NULL, &(tsr_formula){ .text = "x" }, NULL), "assign");
   is_inert_frame(tsr_frame_assign_at(good, "y", NULL, NULL), "assign NULL");
   is_inert_frame(tsr_frame_select_at(good, NULL, NULL), "select NULL");
@@ -730,6 +731,34 @@ TEST(overflow_names_the_row)
     CHECK(!table && *tsr_message(s));
     tsr_scope_close(s);
   }
+  tsr_runtime_close(rt);
+}
+
+/* A scope keeps its first error; a later one that fails is a failure all the same. */
+TEST(terminals_fail_after_an_earlier_error_too)
+{
+  int64_t data[2] = { INT64_MAX, 1 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *b = tsr_put(s, data, TSR_I64, TSR_SHAPE(2), (tsr_sharding){ 0 });
+  tsr_frame *df = tsr_frame_assign(tsr_frame_new(s, { "b", b }), "c", "b + 1");
+  is_inert_frame(tsr_frame_filter(df, "none > 1"), "filter");
+  CHECK_STATUS(tsr_scope_status(s), TSR_ECOLUMN, s);
+  int64_t rows;
+  tsr_table *table = NULL;
+  FILE *sink = tmpfile();
+  CHECK_STATUS(tsr_frame_print(df, sink), TSR_EVALUE, NULL);
+  CHECK_I64(ftell(sink), 0);
+  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_EVALUE, NULL);
+  CHECK_STATUS(tsr_row_status(tsr_frame_row(df)), TSR_EVALUE, NULL);
+  CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(df, "c > 1"), &rows), TSR_EVALUE, NULL);
+  is_inert(tsr_frame_column(df, "c"), "column");
+  /* What is well goes on. */
+  CHECK_STATUS(tsr_frame_print(tsr_frame_select(df, "b"), sink), TSR_OK, NULL);
+  CHECK(ftell(sink) > 0);
+  CHECK_STATUS(tsr_scope_status(s), TSR_ECOLUMN, s);
+  fclose(sink);
+  tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
 
