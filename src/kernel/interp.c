@@ -392,7 +392,7 @@ static void cut_part(tsr__job *job, int part, int64_t chunk, cut *out)
   out->tasks = out->count > 0;
   out->chunk = out->count;
   if (k->ordered || own > OWN_BYTES || unit > out->count / 2) return;
-  int64_t least = (int64_t)own * 4; /* joining must stay cheap against working */
+  int64_t least = (int64_t)own / 2; /* joining must stay cheap against working */
   if (chunk < least) chunk = least;
   if (chunk >= out->count) return;
   int64_t round = unit < TSR__TILE && TSR__TILE % unit == 0 ? TSR__TILE : unit;
