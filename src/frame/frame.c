@@ -23,6 +23,7 @@ tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const c
   if (!scope || scope->inert) return (tsr_frame *)&no_memory_frame;
   tsr_frame *df = tsr__node_new(scope, sizeof *df, site, release_frame);
   if (!df) return (tsr_frame *)&no_memory_frame;
+  df->inert = scope->rt->error.status != TSR_OK; /* no devices to compute on */
   df->kind = (uint8_t)kind;
   df->what = what;
   df->version = 1;

@@ -734,6 +734,19 @@ TEST(overflow_names_the_row)
   tsr_runtime_close(rt);
 }
 
+TEST(frames_on_a_runtime_that_failed)
+{
+  write_text("t.csv", "a\n1\n");
+  tsr_runtime *rt = tsr_runtime_open("gpu:many");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("t.csv"));
+  every_frame_end_fails(df);
+  every_frame_call(df, df);
+  CHECK_STATUS(tsr_scope_status(s), tsr_runtime_status(rt), s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* A scope keeps its first error; a later one that fails is a failure all the same. */
 TEST(terminals_fail_after_an_earlier_error_too)
 {
