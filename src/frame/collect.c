@@ -333,7 +333,9 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
   }
   tsr_dtype dtype = (tsr_dtype)col->values->dtype;
   bool real = dtype == TSR_F32 || dtype == TSR_F64;
-  if (null_value->kind == 0 || (null_value->kind == 2 && !real))
+  bool fits = null_value->kind >= 1 && null_value->kind <= 3 && (null_value->kind != 2 || real);
+  if (dtype == TSR_I32) fits = fits && null_value->i >= INT32_MIN && null_value->i <= INT32_MAX;
+  if (!fits)
     return tsr__error_set(&bind->error, TSR_EDTYPE,
                           "tsr_frame_column: .null_value must be a number "
                           "that fits %s",

@@ -747,6 +747,27 @@ TEST(frames_on_a_runtime_that_failed)
   tsr_runtime_close(rt);
 }
 
+TEST(nulls_take_only_numbers_that_fit)
+{
+  static const char text[] = "n,d\n1,2013-01-01\n,\n";
+  static const tsr_operand odd[] = { { .kind = 9 },           { .kind = -1 },
+                                     { .kind = 0 },           { .kind = 2, .f = 1.5 },
+                                     { .kind = 2, .f = NAN }, { .kind = 1, .i = INT64_MAX } };
+  write_text("t.csv", text);
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("t.csv"));
+  for (int i = 0; i < 6; i++) {
+    is_inert(tsr_frame_column(df, "d", .null_value = &odd[i]), "a date column");
+    CHECK_STATUS(tsr_scope_status(s), TSR_EDTYPE, s);
+    tsr_scope_clear(s);
+    if (i < 5) is_inert(tsr_frame_column(df, "n", .null_value = &odd[i]), "an integer column");
+    tsr_scope_clear(s);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* A scope keeps its first error; a later one that fails is a failure all the same. */
 TEST(terminals_fail_after_an_earlier_error_too)
 {
