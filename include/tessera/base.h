@@ -2,7 +2,11 @@
  *
  * A runtime holds devices and everything that lives longer than one formula. A scope owns
  * the nodes (arrays, frames) made in it and keeps the first error of its formulas. Calls
- * that make nodes never fail visibly; terminals return a tsr_status. */
+ * that make nodes never fail visibly; terminals return a tsr_status.
+ *
+ * Threads may share a runtime and its meshes, each with scopes of its own: a scope, those nested
+ * in it and their nodes are for one thread at a time. An array that was evaluated before goes to
+ * another thread's scope by tsr_keep. No scope may be in use while its runtime closes. */
 #ifndef TESSERA_BASE_H
 #define TESSERA_BASE_H
 
