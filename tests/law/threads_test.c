@@ -57,8 +57,8 @@ static struct shared open_shared(const char *devices, int threads)
 
 /* ---- arrays ---- */
 
-/* Each round: the shared array moved to the thread's own scope, a program of its own and one that all
- * threads have in common, a draw, an error, a mesh. */
+/* Each round: the shared array moved to the thread's own scope, a program of its own and one that
+ * all threads have in common, a draw, an error, a mesh. */
 static void *compute(void *user)
 {
   struct worker *w = user;

@@ -1,5 +1,5 @@
-/* Frames, files and texts in hostile hands: names, expressions, CSV and .npy files that lie, vanish or
- * are no such thing; tables without rows; more devices than rows. */
+/* Frames, files and texts in hostile hands: names, expressions, CSV and .npy files that lie, vanish
+ * or are no such thing; tables without rows; more devices than rows. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -468,7 +468,7 @@ TEST(saves_that_fail_leave_nothing)
 
 /* ---- texts ---- */
 
-/* A filter, an assign, a select, aggregates and keys of a text: each is inert with a word, or works. */
+/* A filter, an assign, a select, aggregates and keys of a text: each works, or says why not. */
 static void try_text(tsr_runtime *rt, const char *text)
 {
   tsr_scope *s = tsr_scope_open(rt);
