@@ -1,5 +1,5 @@
 /* Every allocation of the main job, of a job on a table and of one on arrays fails once, and once
- * for good: always a clear status, never a leak, and the right answer as soon as memory is there. */
+ * for good: always a clear status, never a leak, and the right answer once memory is there. */
 #include <stdio.h>
 #include <string.h>
 
