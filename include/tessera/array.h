@@ -298,23 +298,24 @@ TSR_API const char *tsr_devices_of(tsr_array *a);
 #endif
 
 #ifndef __cplusplus
-#define TSR_OPERAND(x)                            \
-  _Generic((x), tsr_array *                       \
-           : tsr_operand_array, bool              \
-           : tsr_operand_bool, float              \
-           : tsr_operand_float, double            \
-           : tsr_operand_float, unsigned long     \
-           : tsr_operand_uint, unsigned long long \
-           : tsr_operand_uint, default            \
-           : tsr_operand_int)(x)
+/* clang-format off */
+#define TSR_OPERAND(x)                                                        \
+  _Generic((x),                                                               \
+      tsr_array *: tsr_operand_array,                                         \
+      bool: tsr_operand_bool,                                                 \
+      float: tsr_operand_float, double: tsr_operand_float,                    \
+      unsigned long: tsr_operand_uint, unsigned long long: tsr_operand_uint,  \
+      default: tsr_operand_int)(x)
+/* clang-format on */
 #define TSR_DIMS(...) \
   tsr_dims_of((int[]){ __VA_ARGS__ }, (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)))
 
 /* The last arguments are taken together, so that data may be a compound literal. */
 #define tsr_put(scope, ...) tsr_put_at((scope), __VA_ARGS__, TSR_HERE)
-#define tsr_adopt(scope, ...) tsr_adopt_at((scope), &(tsr_adopt_args){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_adopt(scope, ...) \
+  tsr_adopt_at((scope), &(tsr_adopt_args){ .data = __VA_ARGS__ }, TSR_HERE)
 #define tsr_from_shards(scope, ...) \
-  tsr_from_shards_at((scope), &(tsr_shards_args){ __VA_ARGS__ }, TSR_HERE)
+  tsr_from_shards_at((scope), &(tsr_shards_args){ .shards = __VA_ARGS__ }, TSR_HERE)
 #define tsr_num(scope, value) tsr_num_at((scope), TSR_OPERAND(value), TSR_HERE)
 #define tsr_full(scope, value, dtype, shape, sharding) \
   tsr_full_at((scope), TSR_OPERAND(value), (dtype), (shape), (sharding), TSR_HERE)
