@@ -8,8 +8,9 @@
 extern "C" {
 #endif
 
-/* Returns the program that evaluating `array` would run: one line a node with type, sharding and
- * the line that made it. Owned by the array's scope; on error the message. Local. */
+/* Returns the program that evaluating `array` would run: one line a node with its type, its sharding
+ * where one was asked for, and the line that made it; what has a value already is a `put`. Owned
+ * by the array's scope; on error the message. Local. */
 TSR_API const char *tsr_dump(tsr_array *array);
 
 /* Returns what evaluating `count` arrays as one program moves between devices: each collective with its
