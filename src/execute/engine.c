@@ -162,7 +162,6 @@ tsr_status tsr__plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, 
   for (tsr__plan *plan = *bucket; plan; plan = plan->next) {
     if (plan->hash != hash || !tsr__program_same(&plan->key, &engine->trace)) continue;
     plan->used = ++engine->clock;
-    engine->hits++;
     *cached = true;
     *out = plan;
     return TSR_OK;
@@ -176,7 +175,6 @@ tsr_status tsr__plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, 
   plan->next = *bucket;
   *bucket = plan;
   engine->plan_count++;
-  engine->misses++;
   *cached = false;
   *out = plan;
   tsr__log(rt, TSR_LOG_DEBUG, "execute",

@@ -28,7 +28,6 @@ typedef struct tsr__engine {
   tsr__plan *buckets[TSR__PLAN_BUCKETS];
   int plan_count, plan_limit;
   uint64_t clock;
-  int64_t hits, misses;
 } tsr__engine;
 
 tsr__engine *tsr__engine_of(const tsr_runtime *rt);
@@ -57,6 +56,12 @@ typedef struct tsr__exec {
   tsr__traffic traffic;
   tsr__error *error;
 } tsr__exec;
+
+/* How a node of the program lies. */
+static inline const tsr_sharding *tsr__sharding_of(const tsr__exec *exec, int node)
+{
+  return &exec->program->shardings[exec->program->nodes[node].sharding];
+}
 
 /* Runs all steps; values of the roots are left in exec->values. */
 tsr_status tsr__exec_run(tsr__exec *exec);

@@ -4,16 +4,6 @@
  * pool to another: what tsr_last_run reports is what was copied, not what was planned. */
 #include "execute/engine.h"
 
-static const tsr_sharding *sharding_of(const tsr__exec *exec, int node)
-{
-  return &exec->program->shardings[exec->program->nodes[node].sharding];
-}
-
-static bool addressable(const tsr__exec *exec, const tsr__value *value, int position)
-{
-  return value->parts[position] && exec->rt;
-}
-
 /* ---- resharding ---- */
 
 typedef struct pieces {
@@ -49,7 +39,7 @@ static void copy_piece(void *user, int from_position, const tsr_box *box)
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
 {
   const tsr__value *from = exec->values[exec->program->nodes[node].in[0]];
-  const tsr_sharding *sharding = sharding_of(exec, node);
+  const tsr_sharding *sharding = tsr__sharding_of(exec, node);
   tsr__value *to =
       tsr__value_new(exec->rt,
                      &(tsr__layout){ (tsr_dtype)from->dtype, &from->shape, sharding, NULL },
@@ -57,7 +47,7 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
   if (!to) return exec->error->status;
   exec->values[node] = to;
   for (int p = 0; p < to->part_count; p++) {
-    if (!addressable(exec, to, p)) continue;
+    if (!to->parts[p]) continue;
     pieces job = { exec, from, to, p };
     tsr__reshard move = { &from->sharding, sharding, &from->shape };
     tsr__reshard_pieces(&move, p, copy_piece, &job);
@@ -209,11 +199,11 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
   const tsr__value *from = exec->values[exec->program->nodes[node].in[0]];
   tsr__value *to = tsr__value_new(exec->rt,
                                   &(tsr__layout){ (tsr_dtype)from->dtype, &from->shape,
-                                                  sharding_of(exec, node), NULL },
+                                                  tsr__sharding_of(exec, node), NULL },
                                   exec->error);
   if (!to) return exec->error->status;
   exec->values[node] = to;
   for (int p = 0; p < to->part_count; p++)
-    if (addressable(exec, to, p)) gather_rows(exec, from, to, p);
+    if (to->parts[p]) gather_rows(exec, from, to, p);
   return TSR_OK;
 }

@@ -6,11 +6,6 @@
  * Everything a run needs beside device memory comes from the engine's scratch arena. */
 #include "execute/engine.h"
 
-static const tsr_sharding *sharding_of(const tsr__exec *exec, int node)
-{
-  return &exec->program->shardings[exec->program->nodes[node].sharding];
-}
-
 static tsr_status out_of_scratch(tsr__exec *exec)
 {
   return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
@@ -67,10 +62,9 @@ static tsr_status make_value(tsr__exec *exec, int node, const tsr__extent *exten
   const tsr__gnode *g = &exec->program->nodes[node];
   tsr_shape shape = run_shape(exec, node, extent);
   const int64_t *rows = has_run_time_rows(exec, node) ? extent->rows : NULL;
-  exec->values[node] =
-      tsr__value_new(exec->rt,
-                     &(tsr__layout){ (tsr_dtype)g->dtype, &shape, sharding_of(exec, node), rows },
-                     exec->error);
+  exec->values[node] = tsr__value_new(
+      exec->rt, &(tsr__layout){ (tsr_dtype)g->dtype, &shape, tsr__sharding_of(exec, node), rows },
+      exec->error);
   return exec->values[node] ? TSR_OK : exec->error->status;
 }
 
@@ -78,7 +72,7 @@ static int64_t local_count(const tsr__exec *exec, int node, int position, const 
 {
   tsr_shape shape = run_shape(exec, node, extent);
   tsr_box box;
-  tsr__box(sharding_of(exec, node), &shape, position, &box);
+  tsr__box(tsr__sharding_of(exec, node), &shape, position, &box);
   if (extent->rows && has_run_time_rows(exec, node)) box.size[0] = extent->rows[position];
   int64_t count = 1;
   for (int d = 0; d < shape.rank; d++) count *= box.size[d];
@@ -103,13 +97,14 @@ static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *do
 {
   if (keep_extent(exec, accum, domain)) return exec->error->status;
   const tsr__accum *acc = &exec->plan->schedule.accums[accum];
+  const tsr__topology *topology = tsr__topology_of(exec->rt);
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   size_t size = (size_t)domain->part_count * sizeof(tsr__partial *);
   exec->partials[accum] = tsr__arena_new(exec->scratch, size);
   if (!exec->partials[accum]) return out_of_scratch(exec);
   for (int p = 0; p < domain->part_count; p++) {
     int device = tsr__position_device(&domain->sharding, p);
-    if (device < devices->first || device >= devices->first + devices->count) continue;
+    if (!tsr__device_local(topology, device)) continue;
     int64_t count = local_count(exec, acc->node, p, &exec->extents[accum]);
     tsr__partial_ask ask = { device, exec->program, acc, count };
     exec->partials[accum][p] = devices->ops->partial(exec->rt, &ask, exec->error);
@@ -145,12 +140,13 @@ static tsr_status fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr
 static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 {
   const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
+  const tsr__topology *topology = tsr__topology_of(exec->rt);
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   tsr__extent extent;
   if (find_extent(exec, io, &extent)) return exec->error->status;
   /* A value's frame without buffers stands for the domain: its boxes are the local shapes. */
   tsr_shape shape = run_shape(exec, io->domain, &extent);
-  const tsr_sharding *sharding = sharding_of(exec, io->domain);
+  const tsr_sharding *sharding = tsr__sharding_of(exec, io->domain);
   int positions = tsr__positions(sharding);
   tsr__value domain = { .rt = exec->rt,
                         .shape = shape,
@@ -172,7 +168,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   int count = 0;
   for (int p = 0; p < positions && !status; p++) {
     int device = tsr__position_device(sharding, p);
-    if (device < devices->first || device >= devices->first + devices->count) continue;
+    if (!tsr__device_local(topology, device)) continue;
     status = fill_part(exec, io, &domain, p, &parts[count++]);
   }
   if (status) return status;
@@ -199,7 +195,8 @@ typedef struct crossing {
 
 static bool same_crossing(const tsr__exec *exec, const tsr__accum *a, const tsr__accum *b)
 {
-  return a->axes == b->axes && sharding_of(exec, a->node)->mesh == sharding_of(exec, b->node)->mesh;
+  return a->axes == b->axes &&
+         tsr__sharding_of(exec, a->node)->mesh == tsr__sharding_of(exec, b->node)->mesh;
 }
 
 /* How many elements meet in each output of a reduction that has no mask and no groups. */
@@ -294,7 +291,7 @@ static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
   const tsr__schedule *schedule = &exec->plan->schedule;
   int nodes = exec->program->node_count;
   crossing c = { .axes = schedule->accums[accum].axes,
-                 .sharding = sharding_of(exec, schedule->accums[accum].node) };
+                 .sharding = tsr__sharding_of(exec, schedule->accums[accum].node) };
   c.accums = tsr__arena_new(exec->scratch, (size_t)step->count * sizeof(int));
   c.finals = tsr__arena_new(exec->scratch, (size_t)nodes * sizeof(int));
   c.populations = tsr__arena_new(exec->scratch, (size_t)nodes * sizeof(int64_t));
@@ -317,7 +314,7 @@ static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
 static void drop_partials(tsr__exec *exec, int accum)
 {
   if (!exec->partials[accum]) return;
-  int positions = tsr__positions(sharding_of(exec, exec->plan->schedule.accums[accum].node));
+  int positions = tsr__positions(tsr__sharding_of(exec, exec->plan->schedule.accums[accum].node));
   for (int p = 0; p < positions; p++)
     if (exec->partials[accum][p])
       tsr__devices_of(exec->rt)->ops->partial_free(exec->partials[accum][p]);

@@ -7,11 +7,6 @@
  * position p, and positions with equal coordinates on the axes of dim 0 hold the same rows. */
 #include "execute/execute.h"
 
-static bool addressable(const tsr__devices *devices, int device)
-{
-  return device >= devices->first && device < devices->first + devices->count;
-}
-
 static size_t value_size(int parts)
 {
   return sizeof(tsr__value) + (size_t)parts * (sizeof(tsr__buffer *) + 2 * sizeof(int64_t));
@@ -46,10 +41,11 @@ tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__erro
 {
   tsr__value *value = tsr__value_frame(rt, layout, error);
   if (!value) return NULL;
+  const tsr__topology *topology = tsr__topology_of(rt);
   const tsr__devices *devices = tsr__devices_of(rt);
   for (int p = 0; p < value->part_count; p++) {
     int device = tsr__position_device(&value->sharding, p);
-    if (!addressable(devices, device)) continue;
+    if (!tsr__device_local(topology, device)) continue;
     tsr_box box;
     tsr__value_box(value, p, &box);
     int64_t count = 1;
@@ -81,19 +77,11 @@ void tsr__value_release(tsr__value *value)
   tsr__del(&value->rt->heap, value, value_size(value->part_count));
 }
 
-/* Which part of dim 0 a position holds. */
-static int64_t part_of(const tsr_sharding *sharding, int64_t parts, int position)
-{
-  int64_t part = 0, unused;
-  if (parts > 1) tsr__dim_part(sharding, 0, parts, position, &part, &unused);
-  return part;
-}
-
 int64_t tsr__number_rows(const tsr_sharding *sharding, int positions, const int64_t *rows,
                          int64_t *before)
 {
   int64_t parts = tsr__dim_parts(sharding, 0), total = 0;
-  for (int p = positions - 1; p >= 0; p--) before[part_of(sharding, parts, p)] = rows[p];
+  for (int p = positions - 1; p >= 0; p--) before[tsr__dim_index(sharding, 0, p)] = rows[p];
   for (int64_t part = 0; part < parts; part++) {
     int64_t here = before[part];
     before[part] = total;
@@ -104,7 +92,7 @@ int64_t tsr__number_rows(const tsr_sharding *sharding, int positions, const int6
 
 int64_t tsr__rows_before(const tsr_sharding *sharding, const int64_t *before, int position)
 {
-  return before[part_of(sharding, tsr__dim_parts(sharding, 0), position)];
+  return before[tsr__dim_index(sharding, 0, position)];
 }
 
 void tsr__value_box(const tsr__value *value, int position, tsr_box *out)

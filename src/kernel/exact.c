@@ -71,11 +71,6 @@ static void count_add(int64_t *word, int count, uint32_t *adds)
   *adds = 1;
 }
 
-void tsr__acc_zero(tsr__acc *acc)
-{
-  memset(acc, 0, sizeof *acc);
-}
-
 void tsr__acc2_zero(tsr__acc2 *acc)
 {
   memset(acc, 0, sizeof *acc);
@@ -92,11 +87,6 @@ void tsr__acc_add(tsr__acc *acc, double value)
 void tsr__acc_add_n(tsr__acc *acc, const double *value, int64_t n)
 {
   for (int64_t i = 0; i < n; i++) tsr__acc_add(acc, value[i]);
-}
-
-void tsr__acc_add_n_f32(tsr__acc *acc, const float *value, int64_t n)
-{
-  for (int64_t i = 0; i < n; i++) tsr__acc_add(acc, (double)value[i]);
 }
 
 void tsr__acc_add_i128(tsr__acc *acc, tsr__i128 value)

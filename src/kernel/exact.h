@@ -46,13 +46,11 @@ typedef struct tsr__isq {
   uint64_t word[3];
 } tsr__isq;
 
-/* Zeroed memory is the accumulator of no value; these zero it. */
-void tsr__acc_zero(tsr__acc *acc);
+/* Zeroed memory is the accumulator of no value; this zeroes it. */
 void tsr__acc2_zero(tsr__acc2 *acc);
 
 void tsr__acc_add(tsr__acc *acc, double value);
 void tsr__acc_add_n(tsr__acc *acc, const double *value, int64_t n);
-void tsr__acc_add_n_f32(tsr__acc *acc, const float *value, int64_t n);
 void tsr__acc_add_i128(tsr__acc *acc, tsr__i128 value); /* an integer total joins a float sum */
 void tsr__acc_merge(tsr__acc *into, const tsr__acc *from);
 
