@@ -1,11 +1,6 @@
 /* The calls that compute: everything comes down to tsr__execute. */
 #include "array/array_room.h"
 
-static tsr_status no_array(void)
-{
-  return TSR_EARG;
-}
-
 /* Where `what` is asked to write to must be somewhere. */
 static tsr_status check_out(tsr_array *a, const void *out, const char *what)
 {
@@ -26,7 +21,7 @@ static tsr_status why_inert(const tsr_array *a)
 
 tsr_status tsr_eval(tsr_array *const *arrays, int count)
 {
-  if (!arrays || count <= 0 || !arrays[0]) return count == 0 ? TSR_OK : no_array();
+  if (!arrays || count <= 0 || !arrays[0]) return count == 0 ? TSR_OK : TSR_EARG;
   tsr_scope *scope = arrays[0]->node.scope;
   for (int i = 0; i < count; i++) {
     if (!arrays[i]) return tsr__fail(scope, NULL, TSR_EARG, "tsr_eval: array %d is NULL", i);
@@ -49,7 +44,7 @@ tsr_status tsr_eval(tsr_array *const *arrays, int count)
 
 tsr_status tsr__array_ready(tsr_array *a)
 {
-  if (!a) return no_array();
+  if (!a) return TSR_EARG;
   if (a->deleted)
     return tsr__fail(a->node.scope, a->node.site, TSR_ESTATE,
                      "%s was deleted by tsr_delete; keep it until its last use", tsr_type_of(a));

@@ -57,6 +57,10 @@ void tsr__value_to_host(const tsr__value *value, void *out);
  * addressable. Positions with the same part (replicas) each need filling. */
 void *tsr__value_data(const tsr__value *value, int position);
 
+/* How many elements of a bool array of rank 1 are true at a position; 0 where it is not
+ * addressable. */
+int64_t tsr__value_true(const tsr__value *value, int position);
+
 /* ---- running --------------------------------------------------------------------------- */
 
 /* Evaluates roots as one program; their nodes hold their values afterwards. The error is not

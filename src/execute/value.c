@@ -178,3 +178,11 @@ void *tsr__value_data(const tsr__value *value, int position)
   if (position < 0 || position >= value->part_count || !value->parts[position]) return NULL;
   return value->parts[position]->data;
 }
+
+int64_t tsr__value_true(const tsr__value *value, int position)
+{
+  tsr_box box;
+  if (!value->parts[position]) return 0;
+  tsr__value_box(value, position, &box);
+  return tsr__devices_of(value->rt)->ops->mask_count(value->parts[position], box.size[0]);
+}

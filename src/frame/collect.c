@@ -39,15 +39,6 @@ static tsr__lower lower_on(tsr__bind *bind, const tsr__bound *bound)
 
 /* ---- which rows ---------------------------------------------------------------------------- */
 
-static int64_t bits_in(const uint64_t *words, int64_t count)
-{
-  int64_t total = 0;
-  for (int64_t w = 0; w < count / 64; w++) total += __builtin_popcountll(words[w]);
-  if (count % 64)
-    total += __builtin_popcountll(words[count / 64] & ((UINT64_C(1) << (count % 64)) - 1));
-  return total;
-}
-
 /* The global row of the `wanted`-th true bit, counted from 0 over the parts in order of their
  * rows. */
 static int64_t find_bit(const tsr__value *mask, int64_t wanted)
@@ -61,7 +52,7 @@ static int64_t find_bit(const tsr__value *mask, int64_t wanted)
       if (box.start[0] == at && box.size[0]) break;
     }
     const uint64_t *words = tsr__value_data(mask, p);
-    int64_t here = bits_in(words, box.size[0]);
+    int64_t here = tsr__value_true(mask, p);
     if (wanted >= before + here) {
       before += here;
       at += box.size[0];
@@ -73,19 +64,11 @@ static int64_t find_bit(const tsr__value *mask, int64_t wanted)
   return rows;
 }
 
-int64_t tsr__mask_rows(const tsr__value *mask, int position)
-{
-  tsr_box box;
-  const uint64_t *words = tsr__value_data(mask, position);
-  tsr__value_box(mask, position, &box);
-  return words ? bits_in(words, box.size[0]) : 0;
-}
-
 static int64_t rows_of_mask(const tsr__value *mask)
 {
   int64_t total = 0;
   for (int p = 0; p < mask->part_count; p++)
-    if (tsr__replica_leader(&mask->sharding, p) == p) total += tsr__mask_rows(mask, p);
+    if (tsr__replica_leader(&mask->sharding, p) == p) total += tsr__value_true(mask, p);
   return total;
 }
 

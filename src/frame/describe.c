@@ -60,7 +60,7 @@ static void device_lines(const tsr__value *mask, const tsr__bound *bound, tsr__t
     tsr_box box;
     tsr__box(sharding, &shape, p, &box);
     tsr__text_add(text, "device %d: ", tsr__position_device(sharding, p));
-    if (mask) tsr__text_add(text, "%lld of ", (long long)tsr__mask_rows(mask, p));
+    if (mask) tsr__text_add(text, "%lld of ", (long long)tsr__value_true(mask, p));
     tsr__text_add(text, "%lld row%s\n", (long long)box.size[0], box.size[0] == 1 ? "" : "s");
   }
 }

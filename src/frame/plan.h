@@ -256,8 +256,7 @@ tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out);
 void tsr__boxtable(const tsr_table *table, const tsr__window *window, tsr__text *out);
 /* Adds text on one line, cut to `width` columns. */
 void tsr__text_clip(tsr__text *out, const char *text, size_t length, int width);
-/* True bits of a mask at one position, and the shape of the plan of a frame's columns (tests). */
-int64_t tsr__mask_rows(const tsr__value *mask, int position);
+/* The shape of the plan of a frame's columns (tests). */
 tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out);
 /* Hands a text over to the frame's scope and frees it; on failure the scope's message. */
 const char *tsr__frame_say(tsr_frame *df, tsr__text *text);
