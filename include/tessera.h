@@ -3,6 +3,7 @@
 #define TESSERA_H
 
 #include "tessera/array.h"
+#include "tessera/arrow.h"
 #include "tessera/base.h"
 #include "tessera/frame.h"
 #include "tessera/inspect.h"

@@ -19,7 +19,7 @@ LEVELS = {
     "graph": 2,
     "kernel": 3, "partition": 3,
     "execute": 4,
-    "array": 5,
+    "array": 5, "relate": 5,
     "transform": 6, "io": 6,
     "frame": 7, "checkpoint": 7, "inspect": 7,
     "pipeline": 8,

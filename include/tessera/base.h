@@ -46,7 +46,8 @@ extern "C" {
   X(EIO, 9, "input or output failed")                        \
   X(EVALUE, 10, "a value is out of range")                   \
   X(EPEER, 11, "another process failed")                     \
-  X(EUNSUPPORTED, 12, "not supported")
+  X(EUNSUPPORTED, 12, "not supported")                       \
+  X(ECANCELLED, 13, "cancelled by the progress callback")
 
 /* The outcome of a terminal. Zero is success. */
 typedef enum tsr_status {
@@ -124,6 +125,12 @@ typedef struct tsr_allocator {
   void *user;
 } tsr_allocator;
 
+/* Told now and then where long work stands: `what` it is ("csv", "sort"; borrowed), `done` of `total`
+ * parts (total 0: not known). Called at most every 20 ms or so, by the thread that called the terminal.
+ * Returning false cancels: the terminal returns TSR_ECANCELLED within 100 ms and leaves nothing
+ * behind. It must not call into the library. */
+typedef bool (*tsr_progress_fn)(const char *what, int64_t done, int64_t total, void *user);
+
 /* Options of tsr_runtime_open. Zero means the default everywhere. */
 typedef struct tsr_runtime_opts {
   size_t size;          /* sizeof(tsr_runtime_opts), set by the macro */
@@ -134,6 +141,8 @@ typedef struct tsr_runtime_opts {
   const tsr_allocator *allocator; /* NULL = the C library's; copied */
   int plan_cache;                 /* plans kept; 0 = 256 */
   const char *isa;                /* "baseline", "avx2", "avx512"; NULL = $TSR_ISA, else the best */
+  tsr_progress_fn progress;       /* NULL = none */
+  void *progress_user;
 } tsr_runtime_opts;
 
 /* Opens a runtime over the devices named in `devices`, such as "cpu:8" (8 virtual devices).

@@ -95,21 +95,61 @@ TSR_API tsr_frame *tsr_frame_text_column_at(tsr_frame *df, const char *name,
                                             const char *const *texts, int64_t count,
                                             const char *site);
 
+/* What to do with rows that a CSV or JSON-lines file has wrong: too many or too few fields, text that
+ * is no UTF-8, a value that a forced type cannot hold. */
+typedef enum tsr_bad_rows {
+  TSR_BAD_ROWS_ERROR = 0, /* TSR_EPARSE at the terminal, with file, line, column and text */
+  TSR_BAD_ROWS_SKIP,      /* leave the row out; `bad_rows_found` counts */
+  TSR_BAD_ROWS_NULL       /* the fields that are wrong or missing become null; counted too */
+} tsr_bad_rows;
+
 /* Options of tsr_frame_read_csv. Zero means default. */
 typedef struct tsr_csv_opts {
   size_t size;
   const tsr_mesh *mesh; /* NULL = all devices of the runtime on one axis */
-  const char *rows; /* the axis or axes ("x+y") that rows are split over; NULL = the first axis */
+  const char *rows;   /* the axis or axes ("x+y") that rows are split over; NULL = the first axis */
+  char separator;     /* 0 = ','; '\t', ';', '|', ... */
+  char comment;       /* lines that begin with it are left out; 0 = none */
+  bool no_header;     /* the first line is data; columns are column_1, column_2, ... */
+  bool decimal_comma; /* 1,5 is 1.5 (the separator must be another) */
+  bool text_nulls;    /* the empty unquoted field and the markers are null in text columns too */
+  int skip_rows;      /* lines left out before the header */
+  const char *names;  /* "a, b, c": in place of the header's names */
+  const char *columns; /* "a, c": the columns there are, in this order; NULL = all */
+  const char *types;   /* "a i64, day text": forced; a value that does not fit is a bad row */
+  const char *nulls;   /* "NA, -, none": null markers beside the empty field; NULL = "NA" */
+  tsr_bad_rows bad_rows;
+  int64_t *bad_rows_found; /* set when the file was read; NULL = not asked */
 } tsr_csv_opts;
 
-/* Opens a CSV file (RFC 4180, header row, UTF-8) and samples its schema; rows are read at a
- * terminal, in parallel, only the columns that the chain needs. `NA` and the empty field are null
- * in columns that are not text. Later values that contradict the sampled type widen the column: a
- * number becomes text as it stands in the file; only integers beyond 2^53 in a column that also holds
- * fractions are rounded, to f64. Returns a frame owned by the scope. Errors: TSR_EIO, TSR_EPARSE, TSR_EAXIS.
- * Collective, same arguments. */
+/* Opens CSV (RFC 4180, UTF-8) and samples its schema; rows are read at a terminal, in parallel, only
+ * the columns that the chain needs. `path` is a file, a pattern ("orders-*.csv": the files in order of
+ * their names are one frame; columns are matched by name) or "-" for standard input; gzip and zstd are
+ * seen by their first bytes. `NA` and the empty field are null in columns that are not text. Later values
+ * that contradict the sampled type widen the column: a number becomes text as it stands in the file;
+ * only integers beyond 2^53 in a column that also holds fractions are rounded, to f64. Other
+ * encodings and formats are refused by name. Returns a frame owned by the scope. Errors: TSR_EIO,
+ * TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EUNSUPPORTED. Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,
                                            const tsr_csv_opts *opts, const char *site);
+
+/* Options of tsr_frame_read_json. Zero means default. */
+typedef struct tsr_json_opts {
+  size_t size;
+  const tsr_mesh *mesh; /* as in tsr_csv_opts */
+  const char *rows;
+  const char *columns; /* "a, c"; NULL = all */
+  const char *types;   /* "a i64": forced */
+  tsr_bad_rows bad_rows;
+  int64_t *bad_rows_found;
+} tsr_json_opts;
+
+/* Reads JSON lines: an object a line, of numbers, texts, true, false and null; columns are the union
+ * of the names in order of appearance, missing ones null; a nested value is a text column of its JSON.
+ * Paths, compression and types as tsr_frame_read_csv. Returns a frame owned by the scope. Errors as
+ * there. Collective, same arguments. */
+TSR_API tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path,
+                                            const tsr_json_opts *opts, const char *site);
 
 /* ---- chains ---------------------------------------------------------------------------- */
 
@@ -133,18 +173,130 @@ TSR_API tsr_frame *tsr_frame_select_at(tsr_frame *df, const tsr_formula *columns
 TSR_API tsr_frame *tsr_frame_head_at(tsr_frame *df, int64_t count, const char *site);
 
 /* Reduces to one row: "sum(revenue), n = count(), max(a) - min(a)". Functions: sum mean min max
- * count var std (ddof 1) any all; count() counts rows, count(x) those where x is not null. Nulls
- * are skipped; the sum of none is 0, mean, min, max, var and std of none are null. A result is
+ * count var std (ddof 1) any all median quantile(x, q) nunique first last corr(x, y); count() counts
+ * rows, count(x) those where x is not null. Nulls are skipped (first and last take them); the sum of none is 0, mean, min, max, var and std of none are null. A result is
  * named `name = ...` or by its text, "sum(revenue)". Returns a frame owned by df's scope. Errors as
  * tsr_frame_filter_at. Local. */
 TSR_API tsr_frame *tsr_frame_agg_at(tsr_frame *df, const tsr_formula *aggregates, const char *site);
 
-/* As tsr_frame_agg_at for each group of rows with equal `keys`, a list of columns: "origin, month".
- * Keys are text, bool, date or integer columns whose combinations number at most 65,536
- * (else the terminal returns TSR_EUNSUPPORTED and names the range). Null keys form a group. Groups
- * come in order of their first row. Returns a frame, keys first, owned by df's scope. Local. */
+/* As tsr_frame_agg_at for each group of rows with equal `keys`: "origin, month", "year = year(day)".
+ * Keys are of any type; null is a group, NaN one, -0 is 0's. Groups come in order of their first row,
+ * or, where a key says `asc` or `desc` as in tsr_frame_sort, in order of those keys. Returns a frame,
+ * keys first, owned by df's scope. Local. */
 TSR_API tsr_frame *tsr_frame_group_agg_at(tsr_frame *df, const char *keys,
                                           const tsr_formula *aggregates, const char *site);
+
+/* Orders the rows by keys: "origin, delay desc, day nulls first". A key is an expression, then `asc`
+ * (default) or `desc`, then `nulls first` or `nulls last` (default). Stable; NaN is greater than every
+ * number, -0 equals 0, text is ordered by its bytes. Returns a frame owned by df's scope. Errors as
+ * tsr_frame_filter_at. Local. */
+TSR_API tsr_frame *tsr_frame_sort_at(tsr_frame *df, const char *keys, const char *site);
+
+/* Keeps `count` rows from row `first` on (fewer where the frame ends). Returns a frame owned by df's
+ * scope. Error: TSR_EARG for negative numbers. Local. */
+TSR_API tsr_frame *tsr_frame_limit_at(tsr_frame *df, int64_t first, int64_t count,
+                                      const char *site);
+/* Keeps the last `count` rows; see tsr_frame_limit_at. Local. */
+TSR_API tsr_frame *tsr_frame_tail_at(tsr_frame *df, int64_t count, const char *site);
+
+/* Options of tsr_frame_sample: one of `rows` and `fraction`. */
+typedef struct tsr_sample_opts {
+  size_t size;
+  int64_t rows;    /* exactly so many (all if there are fewer) */
+  double fraction; /* each row with this probability */
+  uint64_t seed;
+} tsr_sample_opts;
+
+/* Keeps a random sample of rows, without replacement and in order. Which rows are kept depends on the
+ * seed and their number in the source, not on the mesh. Returns a frame owned by df's scope.
+ * Error: TSR_EARG. Local. */
+TSR_API tsr_frame *tsr_frame_sample_with(tsr_frame *df, const tsr_sample_opts *opts,
+                                         const char *site);
+
+/* Keeps the first row of each set of rows that are equal in `columns` ("a, b"; NULL: all), in order;
+ * null equals null, NaN equals NaN. Returns a frame owned by df's scope. Local. */
+TSR_API tsr_frame *tsr_frame_distinct_at(tsr_frame *df, const char *columns, const char *site);
+
+/* Keeps the first `count` rows of each group of equal keys, in order; after a sort: the largest or
+ * smallest of each group. Returns a frame owned by df's scope. Local. */
+TSR_API tsr_frame *tsr_frame_group_head_at(tsr_frame *df, const char *keys, int64_t count,
+                                           const char *site);
+
+/* Drops the rows with a null in `columns` ("a, b"; NULL: any). Returns a frame owned by df's scope.
+ * Local. */
+TSR_API tsr_frame *tsr_frame_drop_nulls_at(tsr_frame *df, const char *columns, const char *site);
+/* Puts a value in the place of nulls of `columns` (NULL: all of its type): fill_null(df, "a, b",
+ * "0"). The value is an expression that meets the columns' types. Returns a frame owned by df's scope.
+ * Errors as tsr_frame_filter_at. Local. */
+TSR_API tsr_frame *tsr_frame_fill_null_at(tsr_frame *df, const char *columns,
+                                          const tsr_formula *value, const char *site);
+/* Makes a frame of bools that tell where df is null. Returns a frame owned by df's scope. Local. */
+TSR_API tsr_frame *tsr_frame_is_null_at(tsr_frame *df, const char *site);
+
+/* Leaves out the listed columns. Returns a frame owned by df's scope. Error: TSR_ECOLUMN. Local. */
+TSR_API tsr_frame *tsr_frame_drop_at(tsr_frame *df, const char *columns, const char *site);
+/* Renames columns in their places: "new = old, ...". Returns a frame owned by df's scope. Error:
+ * TSR_ECOLUMN. Local. */
+TSR_API tsr_frame *tsr_frame_rename_at(tsr_frame *df, const char *names, const char *site);
+/* Puts a column in front that numbers the rows from 0. Returns a frame owned by df's scope. Error:
+ * TSR_ECOLUMN. Local. */
+TSR_API tsr_frame *tsr_frame_with_row_index_at(tsr_frame *df, const char *name, const char *site);
+
+/* Counts the rows of each combination of values of `columns`: these and "count", most frequent
+ * first, equal ones by first appearance. Returns a frame owned by df's scope. Local. */
+TSR_API tsr_frame *tsr_frame_value_counts_at(tsr_frame *df, const char *columns, const char *site);
+/* Describes each column: rows "count", "nulls", "mean", "std", "min", "25%", "50%", "75%", "max" under
+ * the column "statistic". Numbers and bools as f64, other columns as text. Returns a frame owned by
+ * df's scope. Local. */
+TSR_API tsr_frame *tsr_frame_describe_at(tsr_frame *df, const char *site);
+
+/* ---- several frames -------------------------------------------------------------------- */
+
+/* Appends frames of the same column names (in any order): types meet as in expressions, rows lie as
+ * the first frame's. Returns a frame owned by the innermost scope. Errors: TSR_ECOLUMN, TSR_EDTYPE.
+ * Local. */
+TSR_API tsr_frame *tsr_frame_concat_at(tsr_frame *const *frames, int count, const char *site);
+
+typedef enum tsr_join_how {
+  TSR_JOIN_INNER = 0,
+  TSR_JOIN_LEFT, /* keeps left rows without a match, with nulls for the right columns */
+  TSR_JOIN_SEMI, /* left rows that have a match, left columns */
+  TSR_JOIN_ANTI  /* left rows that have none, left columns */
+} tsr_join_how;
+
+/* Options of tsr_frame_join. Zero means default. */
+typedef struct tsr_join_opts {
+  size_t size;
+  tsr_join_how how;
+  const char *suffix; /* added to right columns whose name is taken; NULL = "_right" */
+  bool unique;        /* a left row with two matches is TSR_EVALUE that names the key */
+} tsr_join_opts;
+
+/* Joins two frames on equal keys: "k", or "left = right" where names differ, or several, "a, b = c".
+ * Keys meet in their types; null equals nothing, NaN equals NaN, -0 equals 0. The result has the left
+ * columns, then the right ones but for its keys; rows in the order of the left ones, then of the right,
+ * lying where the left rows lie. A right frame that is whole on every device moves nothing. Returns a
+ * frame owned by the innermost scope. Errors: TSR_ECOLUMN, TSR_EDTYPE. Local. */
+TSR_API tsr_frame *tsr_frame_join_with(tsr_frame *left, tsr_frame *right, const char *on,
+                                       const tsr_join_opts *opts, const char *site);
+
+/* ---- where rows lie -------------------------------------------------------------------- */
+
+/* Moves the rows, in order, to where `to` says: one entry for rows and, if given, one for columns,
+ * which must be whole: tsr_on(mesh, "data") or "data,-"; "-" puts all rows on every device. Returns a
+ * frame owned by df's scope. Errors: TSR_EAXIS, TSR_EUNSUPPORTED (split columns). Local. */
+TSR_API tsr_frame *tsr_frame_scatter_at(tsr_frame *df, tsr_sharding to, const char *site);
+/* Moves all rows, in order, to the first device. Returns a frame owned by df's scope. Local. */
+TSR_API tsr_frame *tsr_frame_gather_at(tsr_frame *df, const char *site);
+/* Gives every device an even share of the rows again, in order. Returns a frame owned by df's scope.
+ * Local. */
+TSR_API tsr_frame *tsr_frame_rebalance_at(tsr_frame *df, const char *site);
+/* Returns how the rows lie (rank 1), as far as it is known before reading: unplaced for a frame of one
+ * row, and for an inert one. Local. */
+TSR_API tsr_sharding tsr_frame_sharding(const tsr_frame *df);
+/* Returns NULL where arithmetic of the two frames moves no rows, else a sentence that says what would
+ * have to move; owned by a's scope. Local. */
+TSR_API const char *tsr_frame_incompatible(tsr_frame *a, tsr_frame *b);
 
 /* ---- whole frames ---------------------------------------------------------------------- */
 
@@ -246,6 +398,23 @@ TSR_API TSR_MUST_USE tsr_status tsr_frame_print(tsr_frame *df, FILE *out);
  * error the message. Collective. */
 TSR_API const char *tsr_frame_devices(tsr_frame *df);
 
+/* Options of tsr_frame_write_csv. Zero means default. */
+typedef struct tsr_csv_write_opts {
+  size_t size;
+  char separator; /* 0 = ',' */
+  bool no_header;
+  const char *null; /* how a null is written; NULL = the empty field */
+} tsr_csv_write_opts;
+
+/* Evaluates and writes CSV: shortest numbers that read back the same, quotes where they are needed, LF
+ * line ends. Written to a temporary file beside `path`, then renamed; "-" is standard output; a name
+ * that ends in .gz or .zst is compressed. Errors: TSR_EIO. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path,
+                                                         const tsr_csv_write_opts *opts);
+/* Evaluates and writes JSON lines, as tsr_frame_write_csv; NaN and infinities are null there.
+ * Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_frame_write_json(tsr_frame *df, const char *path);
+
 /* ---- tables on the host ------------------------------------------------------------------ */
 
 /* Returns the number of rows. Local. */
@@ -336,6 +505,45 @@ TSR_API const char *tsr_row_text(const tsr_row *row, const char *name);
 #define tsr_frame_assign(df, name, ...) \
   tsr_frame_assign_at((df), (name), TSR_FORMULA(__VA_ARGS__), TSR_HERE)
 #define tsr_frame_select(df, ...) tsr_frame_select_at((df), TSR_FORMULA(__VA_ARGS__), TSR_HERE)
+/* tsr_frame_read_json(s, "a.jsonl"), as tsr_frame_read_csv */
+#define tsr_frame_read_json(...) TSR_READ_JSON_(__VA_ARGS__, .size = sizeof(tsr_json_opts))
+#define TSR_READ_JSON_(scope, path, ...) \
+  tsr_frame_read_json_with((scope), (path), &(tsr_json_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_frame_sort(df, keys) tsr_frame_sort_at((df), (keys), TSR_HERE)
+#define tsr_frame_limit(df, first, count) tsr_frame_limit_at((df), (first), (count), TSR_HERE)
+#define tsr_frame_tail(df, count) tsr_frame_tail_at((df), (count), TSR_HERE)
+/* tsr_frame_sample(df, .rows = 100, .seed = 7) */
+#define tsr_frame_sample(...) TSR_FRAME_SAMPLE_(__VA_ARGS__, .size = sizeof(tsr_sample_opts))
+#define TSR_FRAME_SAMPLE_(df, ...) \
+  tsr_frame_sample_with((df), &(tsr_sample_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_frame_distinct(df, columns) tsr_frame_distinct_at((df), (columns), TSR_HERE)
+#define tsr_frame_group_head(df, keys, count) \
+  tsr_frame_group_head_at((df), (keys), (count), TSR_HERE)
+#define tsr_frame_drop_nulls(df, columns) tsr_frame_drop_nulls_at((df), (columns), TSR_HERE)
+#define tsr_frame_fill_null(df, columns, ...) \
+  tsr_frame_fill_null_at((df), (columns), TSR_FORMULA(__VA_ARGS__), TSR_HERE)
+#define tsr_frame_is_null(df) tsr_frame_is_null_at((df), TSR_HERE)
+#define tsr_frame_drop(df, columns) tsr_frame_drop_at((df), (columns), TSR_HERE)
+#define tsr_frame_rename(df, names) tsr_frame_rename_at((df), (names), TSR_HERE)
+#define tsr_frame_with_row_index(df, name) tsr_frame_with_row_index_at((df), (name), TSR_HERE)
+#define tsr_frame_value_counts(df, columns) tsr_frame_value_counts_at((df), (columns), TSR_HERE)
+#define tsr_frame_describe(df) tsr_frame_describe_at((df), TSR_HERE)
+/* tsr_frame_concat(a, b, c) */
+#define tsr_frame_concat(...)                                                                  \
+  tsr_frame_concat_at((tsr_frame *const[]){ __VA_ARGS__ },                                      \
+                      (int)(sizeof((tsr_frame *const[]){ __VA_ARGS__ }) / sizeof(tsr_frame *)), \
+                      TSR_HERE)
+/* tsr_frame_join(a, b, "k"), tsr_frame_join(a, b, "k = id", .how = TSR_JOIN_LEFT) */
+#define tsr_frame_join(...) TSR_FRAME_JOIN_(__VA_ARGS__, .size = sizeof(tsr_join_opts))
+#define TSR_FRAME_JOIN_(left, right, on, ...) \
+  tsr_frame_join_with((left), (right), (on), &(tsr_join_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_frame_scatter(df, to) tsr_frame_scatter_at((df), (to), TSR_HERE)
+#define tsr_frame_gather(df) tsr_frame_gather_at((df), TSR_HERE)
+#define tsr_frame_rebalance(df) tsr_frame_rebalance_at((df), TSR_HERE)
+/* tsr_frame_write_csv(df, "out.csv"), tsr_frame_write_csv(df, "out.tsv", .separator = '\t') */
+#define tsr_frame_write_csv(...) TSR_WRITE_CSV_(__VA_ARGS__, .size = sizeof(tsr_csv_write_opts))
+#define TSR_WRITE_CSV_(df, path, ...) \
+  tsr_frame_write_csv_with((df), (path), &(tsr_csv_write_opts){ __VA_ARGS__ })
 #define tsr_frame_head(df, count) tsr_frame_head_at((df), (count), TSR_HERE)
 #define tsr_frame_agg(df, ...) tsr_frame_agg_at((df), TSR_FORMULA(__VA_ARGS__), TSR_HERE)
 #define tsr_frame_group_agg(df, keys, ...) \

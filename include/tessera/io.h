@@ -18,11 +18,43 @@ TSR_API tsr_array *tsr_read_npy_at(tsr_scope *scope, const char *path, tsr_shard
  * so that nobody ever sees half of it. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_save_npy(tsr_array *array, const char *path);
 
+/* An open .npz archive: named .npy arrays in a zip file, stored or deflated. */
+typedef struct tsr_npz tsr_npz;
+
+/* Opens an archive and reads its directory. Returns it, owned by the scope; never NULL, inert on an
+ * error. Errors: TSR_EIO, TSR_EPARSE, TSR_EUNSUPPORTED (encrypted or otherwise compressed members).
+ * Local. */
+TSR_API tsr_npz *tsr_npz_open_at(tsr_scope *scope, const char *path, const char *site);
+/* Returns the number of arrays; 0 for an inert archive. Local. */
+TSR_API int tsr_npz_count(const tsr_npz *npz);
+/* Returns the name of an array without ".npy", owned by the archive, or NULL. Local. */
+TSR_API const char *tsr_npz_name(const tsr_npz *npz, int index);
+/* Reads one array by name to the devices of a sharding, as tsr_read_npy. Returns an array owned by the
+ * archive's scope. Collective, same arguments. */
+TSR_API tsr_array *tsr_npz_read_at(tsr_npz *npz, const char *name, tsr_sharding sharding,
+                                   const char *site);
+
+/* One array of tsr_save_npz and its name; borrowed for the call. */
+typedef struct tsr_npz_item {
+  const char *name;
+  tsr_array *array;
+} tsr_npz_item;
+/* Evaluates arrays and writes them as a .npz file (stored, CRC-32 checked), atomically as tsr_save_npy.
+ * Errors: TSR_EARG (a name twice or missing), TSR_EIO. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path,
+                                                  const tsr_npz_item *items, int count);
+
 #ifdef __cplusplus
 }
 #endif
 
 #ifndef __cplusplus
+#define tsr_npz_open(scope, path) tsr_npz_open_at((scope), (path), TSR_HERE)
+#define tsr_npz_read(npz, name, sharding) tsr_npz_read_at((npz), (name), (sharding), TSR_HERE)
+/* tsr_save_npz(s, "a.npz", { "x", x }, { "y", y }) */
+#define tsr_save_npz(scope, path, ...)                                      \
+  tsr_save_npz_with((scope), (path), (const tsr_npz_item[]){ __VA_ARGS__ }, \
+                    (int)(sizeof((const tsr_npz_item[]){ __VA_ARGS__ }) / sizeof(tsr_npz_item)))
 #define tsr_read_npy(scope, path, sharding) tsr_read_npy_at((scope), (path), (sharding), TSR_HERE)
 #endif
 

@@ -170,6 +170,7 @@ struct tsr_runtime {
   _Atomic(tsr__workers *) workers; /* started at first use */
   void *slots[TSR__SLOTS];
   void (*slot_free[TSR__SLOTS])(tsr_runtime *rt, void *slot);
+  _Atomic int64_t progress_at; /* when the progress callback was called last, in nanoseconds */
   struct tsr__log *log;
 };
 
@@ -203,6 +204,14 @@ int tsr__worker_count(tsr_runtime *rt);
  * order; which worker gets which is not defined. Not reentrant from inside a task. Concurrent
  * callers are served one after the other. */
 void tsr__parallel(tsr_runtime *rt, int64_t count, tsr__task_fn fn, void *user);
+
+/* As tsr__parallel for work that may take long: `what` names it to the progress callback. Returns false
+ * when the callback cancelled: then some tasks were not run. Tasks should take 20 ms at most. The
+ * caller gives TSR_ECANCELLED by tsr__cancelled. */
+bool tsr__parallel_long(tsr_runtime *rt, const char *what, int64_t count, tsr__task_fn fn,
+                        void *user);
+/* Sets the error of cancelled work: "tsr_frame_collect: cancelled". Returns TSR_ECANCELLED. */
+tsr_status tsr__cancelled(tsr__error *error, const char *what);
 
 /* Cores this process may use, by its affinity mask and its control group's quota; at least 1. */
 int tsr__core_count(void);

@@ -363,3 +363,62 @@ void tsr__parallel(tsr_runtime *rt, int64_t count, tsr__task_fn fn, void *user)
   atomic_store_explicit(&w->caller, 0, memory_order_relaxed);
   pthread_mutex_unlock(&w->submit);
 }
+
+/* ---- long jobs: progress and cancelling ---- */
+
+#define PROGRESS_NS INT64_C(20000000)
+
+typedef struct long_job {
+  tsr_runtime *rt;
+  const char *what;
+  int64_t count;
+  tsr__task_fn fn;
+  void *user;
+  _Atomic int64_t done;
+  _Atomic bool stop;
+} long_job;
+
+static int64_t now_ns(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Asks the callback if the last time was long enough ago; on the caller's thread only. */
+static void ask(long_job *job)
+{
+  tsr_runtime *rt = job->rt;
+  int64_t now = now_ns();
+  if (now - atomic_load_explicit(&rt->progress_at, memory_order_relaxed) < PROGRESS_NS) return;
+  atomic_store_explicit(&rt->progress_at, now, memory_order_relaxed);
+  int64_t done = atomic_load_explicit(&job->done, memory_order_relaxed);
+  if (!rt->opts.progress(job->what, done, job->count, rt->opts.progress_user))
+    atomic_store_explicit(&job->stop, true, memory_order_relaxed);
+}
+
+static void long_task(void *user, int64_t task, int worker)
+{
+  long_job *job = user;
+  if (worker == 0) ask(job);
+  if (atomic_load_explicit(&job->stop, memory_order_relaxed)) return;
+  job->fn(job->user, task, worker);
+  atomic_fetch_add_explicit(&job->done, 1, memory_order_relaxed);
+}
+
+bool tsr__parallel_long(tsr_runtime *rt, const char *what, int64_t count, tsr__task_fn fn,
+                        void *user)
+{
+  if (!rt->opts.progress) {
+    tsr__parallel(rt, count, fn, user);
+    return true;
+  }
+  long_job job = { .rt = rt, .what = what, .count = count, .fn = fn, .user = user };
+  tsr__parallel(rt, count, long_task, &job);
+  return !atomic_load(&job.stop);
+}
+
+tsr_status tsr__cancelled(tsr__error *error, const char *what)
+{
+  return tsr__error_set(error, TSR_ECANCELLED, "%s: cancelled by the progress callback", what);
+}

@@ -1,0 +1,91 @@
+/* The Arrow C data and stream interfaces: frames to and from pandas, Polars, DuckDB and whatever else
+ * speaks them, without a file and, where layouts agree, without a copy.
+ *
+ * The structs are those of the published ABI (arrow.apache.org/docs/format/CDataInterface.html and
+ * CStreamInterface.html); they are guarded as it says, so that any number of headers may define
+ * them. */
+#ifndef TESSERA_ARROW_H
+#define TESSERA_ARROW_H
+
+#include "frame.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_MAP_KEYS_SORTED 4
+
+struct ArrowSchema {
+  const char *format;
+  const char *name;
+  const char *metadata;
+  int64_t flags;
+  int64_t n_children;
+  struct ArrowSchema **children;
+  struct ArrowSchema *dictionary;
+  void (*release)(struct ArrowSchema *);
+  void *private_data;
+};
+
+struct ArrowArray {
+  int64_t length;
+  int64_t null_count;
+  int64_t offset;
+  int64_t n_buffers;
+  int64_t n_children;
+  const void **buffers;
+  struct ArrowArray **children;
+  struct ArrowArray *dictionary;
+  void (*release)(struct ArrowArray *);
+  void *private_data;
+};
+#endif
+
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+struct ArrowArrayStream {
+  int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
+  int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
+  const char *(*get_last_error)(struct ArrowArrayStream *);
+  void (*release)(struct ArrowArrayStream *);
+  void *private_data;
+};
+#endif
+
+/* Options of tsr_frame_from_arrow. Zero means default. */
+typedef struct tsr_arrow_opts {
+  size_t size;
+  const tsr_mesh *mesh; /* NULL = one device for a stream of one batch (no copy), else all */
+  const char *rows;
+} tsr_arrow_opts;
+
+/* Takes all batches of a stream: it is moved from (its release is NULL afterwards, also on an error).
+ * Columns: bool, integers up to 32 bits as i32, wider as i64 (u64 beyond 2^63 - 1 is TSR_EVALUE), f32,
+ * f64, dates, time stamps as microseconds (nanoseconds must be whole ones), text (plain, large, view,
+ * dictionary), null. Others are TSR_EUNSUPPORTED by name and format. f64, i64, i32, f32, dates and
+ * microseconds of one batch on one device are borrowed until the scope closes. Returns a frame owned by
+ * the scope. Collective, same arguments. */
+TSR_API tsr_frame *tsr_frame_from_arrow_with(tsr_scope *scope, struct ArrowArrayStream *stream,
+                                             const tsr_arrow_opts *opts, const char *site);
+
+/* Evaluates and gives the frame as a stream, one batch a device's rows, in order. What it gives away
+ * is held by reference: it may outlive scope, but not the runtime. Text is dictionary-encoded. `*out`
+ * is untouched on failure; the caller releases it. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_frame_to_arrow(tsr_frame *df, struct ArrowArrayStream *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef __cplusplus
+/* tsr_frame_from_arrow(s, &stream), tsr_frame_from_arrow(s, &stream, .mesh = mesh) */
+#define tsr_frame_from_arrow(...) TSR_FROM_ARROW_(__VA_ARGS__, .size = sizeof(tsr_arrow_opts))
+#define TSR_FROM_ARROW_(scope, stream, ...) \
+  tsr_frame_from_arrow_with((scope), (stream), &(tsr_arrow_opts){ __VA_ARGS__ }, TSR_HERE)
+#endif
+
+#endif

@@ -1,0 +1,40 @@
+/* The ragged all-to-all: rows of columns from every device to every other, in counts known only
+ * when it happens. The one way in which relational operators move rows between devices.
+ *
+ *   device 0   |to 0 |to 1   |      order[0] lists its rows by destination, as they lie
+ *   device 1   |to 0  |to 1 |
+ *                v
+ *   device 0   |of 0 |of 1  |       what arrives lies in order of the senders: global order stays
+ */
+#ifndef TSR_EXECUTE_EXCHANGE_H
+#define TSR_EXECUTE_EXCHANGE_H
+
+#include "execute/execute.h"
+#include "kernel/columns.h"
+
+/* What an exchange moved between different devices: counted by the copy routine. */
+typedef struct tsr__moved {
+  int64_t rows, bytes;
+} tsr__moved;
+
+typedef struct tsr__exchange {
+  tsr_runtime *rt;
+  const tsr__parts *from;  /* senders and receivers are the same devices */
+  const int64_t *counts;   /* counts[from * parts + to] */
+  const tsr__index *order; /* by destination, stable; NULL: rows already lie so */
+  int column_count;
+  const tsr__colparts *columns;
+  /* out: [column * parts + to], fresh buffers of the receivers; valid NULL where no part has nulls */
+  tsr__buffer **values, **valid;
+  int64_t *rows;     /* out: [to] */
+  tsr__moved *moved; /* added to */
+} tsr__exchange;
+
+tsr_status tsr__exchange_rows(const tsr__exchange *ask, tsr__error *error);
+
+/* Stable partition of each part's rows by destination: fills order and counts from dest[p][r]. */
+tsr_status tsr__exchange_order(tsr_runtime *rt, const tsr__parts *parts,
+                               const uint16_t *const *dest, tsr__index *order, int64_t *counts,
+                               tsr__error *error);
+
+#endif
