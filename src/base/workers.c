@@ -378,13 +378,6 @@ typedef struct long_job {
   _Atomic bool stop;
 } long_job;
 
-static int64_t now_ns(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Asks the callback if the last time was long enough ago; on the caller's thread only. */
 static void ask(long_job *job)
 {
