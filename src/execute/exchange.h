@@ -32,9 +32,14 @@ typedef struct tsr__exchange {
 
 tsr_status tsr__exchange_rows(const tsr__exchange *ask, tsr__error *error);
 
-/* Stable partition of each part's rows by destination: fills order and counts from dest[p][r]. */
-tsr_status tsr__exchange_order(tsr_runtime *rt, const tsr__parts *parts,
-                               const uint16_t *const *dest, tsr__index *order, int64_t *counts,
-                               tsr__error *error);
+typedef struct tsr__routes {
+  const tsr__parts *parts;
+  const uint16_t *const *dest; /* dest[p][r]: the part that row r of part p goes to */
+  tsr__index *order;           /* out: freed by the caller */
+  int64_t *counts;             /* out: counts[from * parts + to] */
+} tsr__routes;
+
+/* Stable partition of each part's rows by destination: fills order and counts. */
+tsr_status tsr__exchange_order(tsr_runtime *rt, const tsr__routes *routes, tsr__error *error);
 
 #endif

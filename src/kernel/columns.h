@@ -46,10 +46,17 @@ typedef struct tsr__key {
   uint8_t bits;
 } tsr__key;
 
+/* The key columns of one table: a column a key. */
+typedef struct tsr__range_ask {
+  const tsr__parts *parts;
+  const tsr__colparts *columns;
+  tsr__key *keys; /* in and out */
+  int count;
+} tsr__range_ask;
+
 /* Widens the ranges of keys by what a table holds. Call it for each table whose keys must compare
  * (both sides of a join), then tsr__keys_settle once; then tsr__pack_keys for each table. */
-tsr_status tsr__keys_range(tsr_runtime *rt, const tsr__parts *parts, const tsr__colparts *columns,
-                           tsr__key *keys, int count, tsr__error *error);
+tsr_status tsr__keys_range(tsr_runtime *rt, const tsr__range_ask *ask, tsr__error *error);
 /* Fills `bits`; returns the number of words a key takes (1 where everything fits 64 bits). A key
  * packed in one word lies in its low bits: *bits (may be NULL) says how many in all. */
 int tsr__keys_settle(tsr__key *keys, int count, int *bits);

@@ -29,9 +29,10 @@ typedef struct tsr__rel {
   tsr__rel_column *column; /* heap */
 } tsr__rel;
 
-/* Makes a table of no columns yet; columns are added by the caller. TSR_ENOMEM. */
-tsr_status tsr__rel_new(tsr_runtime *rt, const tsr_sharding *sharding, int64_t total, int count,
-                        tsr__rel *out, tsr__error *error);
+/* Makes a table of `count` columns without values yet and total 0; the caller sets them.
+ * TSR_ENOMEM. */
+tsr_status tsr__rel_new(tsr_runtime *rt, const tsr_sharding *sharding, int count, tsr__rel *out,
+                        tsr__error *error);
 void tsr__rel_free(tsr__rel *rel); /* releases the values; an empty one is allowed */
 
 /* What an operator did, for explain. `method` is static text: "radix sort", "direct table", ... */
@@ -57,8 +58,13 @@ typedef struct tsr__rel_key {
 
 /* Rows in order of the keys, stable over all devices. Every column is carried along; devices hold
  * even shares afterwards or nearly so. */
-tsr_status tsr__rel_sort(const tsr__rel *in, const tsr__rel_key *keys, int key_count, tsr__rel *out,
-                         tsr__rel_stats *stats, tsr__error *error);
+typedef struct tsr__rel_sort_ask {
+  const tsr__rel *in;
+  const tsr__rel_key *keys;
+  int key_count;
+} tsr__rel_sort_ask;
+tsr_status tsr__rel_sort(const tsr__rel_sort_ask *ask, tsr__rel *out, tsr__rel_stats *stats,
+                         tsr__error *error);
 
 /* One row a group of equal keys (0 keys: one group, also of no rows): the keys of its first row in
  * order, then the aggregates. Groups come in order of their first row over all devices. */
