@@ -392,6 +392,15 @@ TSR_API tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name,
  * and the last 10), nulls as "null", with types and the number of rows; owned by the scope; on
  * error the message. Collective. */
 TSR_API const char *tsr_frame_text(tsr_frame *df);
+/* How a frame is drawn. Zero means default. */
+typedef struct tsr_show_opts {
+  size_t size;
+  int64_t rows; /* at most so many, half from each end; 0 = 20, negative = all */
+  int width;    /* characters a line may take; 0 = 120, negative = any number */
+  bool colour;  /* ANSI colours: names bold, types, nulls and frame dim */
+} tsr_show_opts;
+/* As tsr_frame_text with options; NULL = defaults. Collective. */
+TSR_API const char *tsr_frame_text_with(tsr_frame *df, const tsr_show_opts *opts);
 /* Evaluates and prints what tsr_frame_text returns. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_print(tsr_frame *df, FILE *out);
 /* Evaluates and returns one line a device: id, rows kept of rows held; owned by the scope; on

@@ -10,12 +10,14 @@
  *   3 rows, 2 columns
  *
  * Numbers stand at the right with at most six decimals, all else at the left. Columns that do not
- * fit WIDTH are left out in the middle, and texts are cut at CELL. */
+ * fit the width are left out in the middle, and texts are cut at CELL. Colours are put around whole
+ * pieces, after their widths are known. */
 #include "frame/plan.h"
 
+#include <limits.h>
 #include <math.h>
 
-enum { WIDTH = 120, CELL = 32, MOST_COLUMNS = 64 };
+enum { WIDTH = 120, CELL = 32, MOST_COLUMNS = 256 };
 
 typedef struct layout {
   const tsr_table *table;
@@ -24,6 +26,8 @@ typedef struct layout {
   int shown[MOST_COLUMNS + 1]; /* columns by number; -1: those left out */
   int width[MOST_COLUMNS + 1];
   int count;
+  int most; /* characters a line may take */
+  bool colour;
   tsr__text *out;
 } layout;
 
@@ -114,7 +118,7 @@ static void choose_columns(layout *l)
     bool front = left <= columns - last;
     int column = front ? left : last - 1;
     int width = column_width(l, column), gap = left + 1 < last ? 6 : 0;
-    if (l->count && used + width + 3 + gap > WIDTH) break;
+    if (l->count && used + width + 3 + gap > l->most) break;
     used += width + 3;
     ends[l->count] = column;
     widths[l->count++] = width;
@@ -138,21 +142,49 @@ static void choose_columns(layout *l)
 
 /* ---- lines ------------------------------------------------------------------------------- */
 
+#define DIM "\033[2m"
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+
+static void paint(const layout *l, const char *code)
+{
+  if (l->colour) tsr__text_add(l->out, "%s", code);
+}
+
 static void rule(const layout *l, const char *left, const char *middle, const char *end)
 {
+  paint(l, DIM);
   for (int i = 0; i < l->count; i++) {
     tsr__text_add(l->out, "%s", i ? middle : left);
     for (int k = 0; k < l->width[i] + 2; k++) tsr__text_add(l->out, "─");
   }
-  tsr__text_add(l->out, "%s\n", end);
+  tsr__text_add(l->out, "%s", end);
+  paint(l, PLAIN);
+  tsr__text_add(l->out, "\n");
 }
 
-static void put_cell(const layout *l, int place, const tsr__text *text, bool at_right)
+static void bar(const layout *l)
+{
+  paint(l, DIM);
+  tsr__text_add(l->out, "│");
+  paint(l, PLAIN);
+}
+
+typedef struct cell_style {
+  bool at_right;
+  const char *code; /* NULL: plain */
+} cell_style;
+
+static void put_cell(const layout *l, int place, const tsr__text *text, const cell_style *style)
 {
   int gap = l->width[place] - tsr__text_width(tsr__text_get(text), text->length);
-  tsr__text_add(l->out, "│ ");
+  bool at_right = style->at_right;
+  bar(l);
+  tsr__text_add(l->out, " ");
   if (at_right) tsr__text_pad(l->out, ' ', gap);
+  if (style->code) paint(l, style->code);
   tsr__text_put(l->out, tsr__text_get(text), text->length);
+  if (style->code) paint(l, PLAIN);
   if (!at_right) tsr__text_pad(l->out, ' ', gap);
   tsr__text_add(l->out, " ");
 }
@@ -172,9 +204,15 @@ static void line(const layout *l, int64_t row)
     else if (row == NAMES) tsr__text_clip(&text, c->name, strlen(c->name), CELL);
     else if (row == TYPES) tsr__text_add(&text, "%s", tsr_coltype_name((tsr_coltype)c->type));
     else cell(l->table, row, column, &text);
-    put_cell(l, i, &text, right(l->table, column));
+    bool dim =
+        !c || row == GAP || row == TYPES || (row >= 0 && tsr_table_is_null(l->table, row, column));
+    put_cell(l, i, &text,
+             &(cell_style){ right(l->table, column), row == NAMES ? BOLD
+                                                     : dim        ? DIM
+                                                                  : NULL });
   }
-  tsr__text_add(l->out, "│\n");
+  bar(l);
+  tsr__text_add(l->out, "\n");
   tsr__text_free(&text);
 }
 
@@ -189,9 +227,12 @@ static void put_count(tsr__text *out, int64_t value)
   }
 }
 
-void tsr__boxtable(const tsr_table *table, const tsr__window *window, tsr__text *out)
+void tsr__boxtable(const tsr_table *table, const tsr__window *window, const tsr_show_opts *opts,
+                   tsr__text *out)
 {
   layout l = { .table = table, .total = window->total, .split = -1, .out = out };
+  l.colour = opts->colour;
+  l.most = opts->width > 0 ? opts->width : opts->width < 0 ? INT_MAX / 2 : WIDTH;
   if (window->head >= 0 && window->total > table->rows) l.split = window->head;
   choose_columns(&l);
   rule(&l, "┌", "┬", "┐");
@@ -202,6 +243,7 @@ void tsr__boxtable(const tsr_table *table, const tsr__window *window, tsr__text 
     if (row == l.split) line(&l, GAP);
     line(&l, row);
   }
+  if (l.split == table->rows) line(&l, GAP);
   rule(&l, "└", "┴", "┘");
   put_count(out, window->total);
   tsr__text_add(out, " row%s, %d column%s\n", window->total == 1 ? "" : "s", table->count,
@@ -210,8 +252,8 @@ void tsr__boxtable(const tsr_table *table, const tsr__window *window, tsr__text 
 
 /* ---- terminals --------------------------------------------------------------------------- */
 
-/* Rows kept for the eye. */
-enum { SHOW = 10 };
+/* Rows shown where nobody says how many. */
+enum { SHOW = 20 };
 
 /* Makes a text owned by the frame's scope. */
 const char *tsr__frame_say(tsr_frame *df, tsr__text *text)
@@ -225,37 +267,57 @@ const char *tsr__frame_say(tsr_frame *df, tsr__text *text)
   return tsr_message(scope);
 }
 
-/* Collects the rows that are shown and draws them; `text` is the caller's to free after success. */
-static tsr_status draw(tsr_frame *df, tsr__text *text)
+/* The options of a caller compiled against an older or newer header. */
+static tsr_show_opts known(const tsr_show_opts *opts)
 {
-  tsr__window window = { SHOW, SHOW, 0 };
+  tsr_show_opts out = { 0 };
+  size_t size = opts ? opts->size : 0;
+  if (size) memcpy(&out, opts, size < sizeof out ? size : sizeof out);
+  return out;
+}
+
+/* Collects the rows that are shown and draws them; `text` is the caller's to free after success. */
+static tsr_status draw(tsr_frame *df, const tsr_show_opts *opts, tsr__text *text)
+{
+  int64_t most = opts->rows ? opts->rows : SHOW;
+  tsr__window window = { -1, -1, 0 };
+  if (most > 0) window = (tsr__window){ (most + 1) / 2, most / 2, 0 };
+  tsr__window ends = window;
   tsr_table *table = NULL;
   tsr_status status = tsr__collect(df, &window, &table);
   if (status) return status;
   /* Groups come whole: cut them here. */
   tsr_table *cut = table;
-  if (window.head < 0 && table->rows > 2 * SHOW) {
-    cut = tsr__table_ends(table, SHOW, SHOW);
-    window.head = window.tail = SHOW;
+  if (window.head < 0 && most > 0 && table->rows > most) {
+    cut = tsr__table_ends(table, ends.head, ends.tail);
+    window.head = ends.head;
+    window.tail = ends.tail;
   }
   tsr__text_init(text, &df->node.scope->rt->heap);
-  if (cut) tsr__boxtable(cut, &window, text);
+  if (cut) tsr__boxtable(cut, &window, opts, text);
   else text->failed = true;
   return TSR_OK;
 }
 
-const char *tsr_frame_text(tsr_frame *df)
+const char *tsr_frame_text_with(tsr_frame *df, const tsr_show_opts *opts)
 {
   tsr_scope *scope = df ? df->node.scope : NULL;
+  tsr_show_opts show = known(opts);
   tsr__text text;
-  if (draw(df, &text)) return scope ? tsr_message(scope) : "the frame is NULL";
+  if (draw(df, &show, &text)) return scope ? tsr_message(scope) : "the frame is NULL";
   return tsr__frame_say(df, &text);
+}
+
+const char *tsr_frame_text(tsr_frame *df)
+{
+  return tsr_frame_text_with(df, NULL);
 }
 
 tsr_status tsr_frame_print(tsr_frame *df, FILE *out)
 {
+  tsr_show_opts show = { 0 };
   tsr__text text;
-  tsr_status status = draw(df, &text);
+  tsr_status status = draw(df, &show, &text);
   if (status) return status;
   if (text.failed)
     status = tsr__fail(df->node.scope, df->node.site, TSR_ENOMEM, "tsr_frame_print: out of memory");

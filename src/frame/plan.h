@@ -253,7 +253,8 @@ typedef struct tsr__window {
 } tsr__window;
 tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out);
 /* Draws a table (boxtable.c). */
-void tsr__boxtable(const tsr_table *table, const tsr__window *window, tsr__text *out);
+void tsr__boxtable(const tsr_table *table, const tsr__window *window, const tsr_show_opts *opts,
+                   tsr__text *out);
 /* Adds text on one line, cut to `width` columns. */
 void tsr__text_clip(tsr__text *out, const char *text, size_t length, int width);
 /* The shape of the plan of a frame's columns (tests). */

@@ -110,3 +110,37 @@ TEST(boxtable_many_columns_and_rows)
   CHECK_STR_HAS(found, "25 rows, 100 columns\n");
   tsr_runtime_close(f.rt);
 }
+
+TEST(boxtable_options)
+{
+  struct fixture f;
+  open_fixture(&f);
+  tsr_frame *df = csv(&f, "k,x\na,1\nb,\nc,3\nd,4\ne,5\n");
+  CHECK_STR(tsr_frame_text_with(df, &(tsr_show_opts){ .size = sizeof(tsr_show_opts), .rows = 3 }),
+            "┌──────┬──────┐\n"
+            "│ k    │    x │\n"
+            "│ text │  i64 │\n"
+            "├──────┼──────┤\n"
+            "│ a    │    1 │\n"
+            "│ b    │ null │\n"
+            "│ …    │    … │\n"
+            "│ e    │    5 │\n"
+            "└──────┴──────┘\n"
+            "5 rows, 2 columns\n");
+  CHECK_STR(tsr_frame_text_with(
+                df, &(tsr_show_opts){ .size = sizeof(tsr_show_opts), .rows = 1, .width = 9 }),
+            "┌──────┬───┐\n"
+            "│ k    │ … │\n"
+            "│ text │ … │\n"
+            "├──────┼───┤\n"
+            "│ a    │ … │\n"
+            "│ …    │ … │\n"
+            "└──────┴───┘\n"
+            "5 rows, 2 columns\n");
+  const char *coloured = tsr_frame_text_with(
+      df, &(tsr_show_opts){ .size = sizeof(tsr_show_opts), .rows = -1, .colour = true });
+  CHECK_STR_HAS(coloured, "\033[1mk\033[0m");
+  CHECK_STR_HAS(coloured, "\033[2mnull\033[0m");
+  tsr_scope_close(f.s);
+  tsr_runtime_close(f.rt);
+}
