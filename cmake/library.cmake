@@ -8,6 +8,15 @@ if(tile_sources)
   list(REMOVE_ITEM library_sources ${tile_sources})
 endif()
 
+# Compressed files: zlib and zstd.
+foreach(header IN ITEMS zlib.h zstd.h)
+  string(MAKE_C_IDENTIFIER ${header} id)
+  find_path(TESSERA_HAS_${id} ${header})
+  if(NOT TESSERA_HAS_${id})
+    message(FATAL_ERROR "${header} was not found; run scripts/setup build")
+  endif()
+endforeach()
+
 function(tessera_objects name)
   add_library(${name} OBJECT ${ARGN})
   target_link_libraries(${name} PRIVATE tessera_options)
@@ -37,7 +46,7 @@ set_target_properties(tessera_static PROPERTIES OUTPUT_NAME tessera EXPORT_NAME 
 
 foreach(form IN ITEMS tessera tessera_static)
   set_target_properties(${form} PROPERTIES LINKER_LANGUAGE C)
-  target_link_libraries(${form} PRIVATE Threads::Threads m)
+  target_link_libraries(${form} PRIVATE Threads::Threads m z zstd)
   target_include_directories(${form} INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

@@ -12,6 +12,7 @@
 #define TSR_FRAME_EXPR_H
 
 #include "base/base.h"
+#include "io/datetime.h"
 #include "tessera/frame.h"
 
 /* The type of a bare `null`, before it meets another operand. */
@@ -211,13 +212,5 @@ bool tsr__is_temporal(int type);
 /* The type two columns meet in, or -1: numbers widen (with f32 integers become f64), a date
  * becomes a time, null becomes the other. */
 int tsr__meet(const tsr__expr *a, const tsr__expr *b);
-
-/* ---- dates (temporal.c; io/datetime.h reads)
- * -------------------------------------------------------------------- */
-
-/* Write days and microseconds since 1970-01-01 UTC as 2013-01-31 and 2013-01-31T06:00:00Z (with a
- * fraction where there is one); `out` holds 40 bytes. Return the length. */
-int tsr__date_write(int64_t days, char *out);
-int tsr__time_write(int64_t micros, char *out);
 
 #endif

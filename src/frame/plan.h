@@ -239,6 +239,8 @@ struct tsr_table {
 
 /* A table of a frame's columns with room for `rows`; NULL out of memory. Owned by the scope. */
 tsr_table *tsr__table_new(tsr_scope *scope, const tsr_frame *df, int64_t rows);
+/* Gives a table's rows back before its scope closes: it has none afterwards. */
+void tsr__table_empty(tsr_table *table);
 /* Copies an evaluated column in. */
 void tsr__table_fill(tsr_table *table, int column, const tsr__col *col);
 /* A table of the first and last rows of another, sharing its texts. */

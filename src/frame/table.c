@@ -5,12 +5,17 @@
 
 static void release_table(tsr__node *node)
 {
-  tsr_table *table = (tsr_table *)node;
+  tsr__table_empty((tsr_table *)node);
+}
+
+void tsr__table_empty(tsr_table *table)
+{
   tsr__heap *heap = &table->node.scope->rt->heap;
   for (int i = 0; i < table->count; i++) {
     tsr__del(heap, table->column[i].values, table->column[i].bytes);
     tsr__del(heap, table->column[i].valid, table->column[i].valid_bytes);
   }
+  table->rows = table->count = 0;
 }
 
 static bool add_room(tsr__heap *heap, tsr__table_column *column, int64_t rows)

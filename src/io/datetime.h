@@ -12,4 +12,9 @@ bool tsr__date_read(const char *at, size_t length, int32_t *out);
  * of a second's fraction; those past the sixth must be zeros, since nothing is cut off. */
 bool tsr__time_read(const char *at, size_t length, int64_t *out);
 
+/* Write days and microseconds since 1970-01-01 UTC as 2013-01-31 and 2013-01-31T06:00:00Z (with a
+ * fraction where there is one); `out` holds 40 bytes. Return the length. */
+int tsr__date_write(int64_t days, char *out);
+int tsr__time_write(int64_t micros, char *out);
+
 #endif

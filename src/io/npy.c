@@ -35,7 +35,8 @@ tsr_status tsr_save_npy(tsr_array *array, const char *path)
                      bytes);
   tsr__value_to_host(array->value, data);
   tsr__error error = { 0 };
-  status = tsr__npy_write(path, (tsr_dtype)array->dtype, &array->shape, data, &error);
+  tsr__npy file = { .dtype = (tsr_dtype)array->dtype, .shape = array->shape, .data = data };
+  status = tsr__npy_write(heap, path, &file, &error);
   if (status) tsr__fail(scope, array->node.site, status, "tsr_save_npy: %s", error.text);
   tsr__del(heap, data, bytes + 1);
   return status;

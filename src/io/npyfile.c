@@ -7,6 +7,8 @@
  * mapping never begins with less data than its shape says. */
 #include "io/npyfile.h"
 
+#include "io/outfile.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEADER_MAX = 1 << 20, ALIGN = 64, PATH_BYTES = 4096 };
+enum { HEADER_MAX = 1 << 20, ALIGN = 64 };
 
 static tsr_status io_error(const char *path, const char *what, tsr__error *error)
 {
@@ -376,33 +378,6 @@ static size_t write_header(char *out, size_t size, const char *descr, const tsr_
   return length;
 }
 
-static bool write_all(int fd, const char *data, size_t length)
-{
-  while (length) {
-    ssize_t n = write(fd, data, length < (1u << 30) ? length : 1u << 30);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    data += n;
-    length -= (size_t)n;
-  }
-  return true;
-}
-
-/* Creates a file beside `path` under a name that nobody has. */
-static int create_beside(const char *path, char *name)
-{
-  for (int attempt = 0; attempt < 1000; attempt++) {
-    int length = snprintf(name, PATH_BYTES, "%s.%d-%d.tmp", path, (int)getpid(), attempt);
-    if (length < 0 || length >= PATH_BYTES) {
-      errno = ENAMETOOLONG;
-      return -1;
-    }
-    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST) return fd;
-  }
-  return -1;
-}
-
 static const char *descr_of(tsr_dtype dtype)
 {
   switch (dtype) {
@@ -427,25 +402,17 @@ static tsr_status check_array(const char *path, tsr_dtype dtype, const tsr_shape
                         path);
 }
 
-tsr_status tsr__npy_write(const char *path, tsr_dtype dtype, const tsr_shape *shape,
-                          const void *data, tsr__error *error)
+tsr_status tsr__npy_write(tsr__heap *heap, const char *path, const tsr__npy *array,
+                          tsr__error *error)
 {
-  char name[PATH_BYTES], header[1024];
+  char header[1024];
   size_t bytes;
-  tsr_status status = check_array(path, dtype, shape, &bytes, error);
+  tsr_status status = check_array(path, array->dtype, &array->shape, &bytes, error);
   if (status) return status;
-  size_t length = write_header(header, sizeof header, descr_of(dtype), shape);
-  int fd = create_beside(path, name);
-  if (fd < 0) return io_error(path, "create", error);
-  bool written = write_all(fd, header, length) && write_all(fd, data, bytes);
-  int code = errno;
-  if (close(fd) && written) {
-    written = false;
-    code = errno;
-  }
-  if (written && rename(name, path) == 0) return TSR_OK;
-  if (written) code = errno;
-  unlink(name);
-  errno = code;
-  return io_error(path, "write", error);
+  size_t length = write_header(header, sizeof header, descr_of(array->dtype), &array->shape);
+  tsr__outfile *out = tsr__out_open(heap, path, &(tsr__out_opts){ .plain = true }, error);
+  if (!out) return error->status;
+  bool put =
+      !tsr__out_put(out, header, length, error) && !tsr__out_put(out, array->data, bytes, error);
+  return tsr__out_close(out, put, error);
 }

@@ -23,9 +23,9 @@ typedef struct tsr__npy {
 tsr_status tsr__npy_map(const char *path, tsr__npy *out, tsr__error *error);
 void tsr__npy_unmap(tsr__npy *npy);
 
-/* Writes to a temporary file beside `path` and renames it: never half a file. `data` is C order,
- * bool as bytes. */
-tsr_status tsr__npy_write(const char *path, tsr_dtype dtype, const tsr_shape *shape,
-                          const void *data, tsr__error *error);
+/* Writes an array's dtype, shape and data (C order, bool as bytes) to a temporary file beside `path`
+ * and renames it: never half a file. */
+tsr_status tsr__npy_write(tsr__heap *heap, const char *path, const tsr__npy *array,
+                          tsr__error *error);
 
 #endif

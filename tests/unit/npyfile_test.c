@@ -25,6 +25,17 @@ static const char *make(int version, const char *header, const void *data, size_
   return path;
 }
 
+static tsr_status save(const char *path, tsr_dtype dtype, const tsr_shape *shape, const void *data,
+                       tsr__error *error)
+{
+  tsr__heap heap;
+  tsr__heap_init(&heap, NULL);
+  tsr__npy array = { .dtype = dtype, .shape = *shape, .data = data };
+  tsr_status status = tsr__npy_write(&heap, path, &array, error);
+  CHECK_I64(heap.live, 0);
+  return status;
+}
+
 static void check_bad(const char *path, tsr_status status, const char *part)
 {
   tsr__npy npy = { .map_size = 42 };
@@ -217,7 +228,7 @@ static void check_written(tsr_dtype dtype, const tsr_shape *shape, const void *d
   const char *path = test_tmp("out.npy");
   tsr__npy npy;
   tsr__error error = { 0 };
-  if (tsr__npy_write(path, dtype, shape, data, &error)) FAIL("%s", error.text);
+  if (save(path, dtype, shape, data, &error)) FAIL("%s", error.text);
   if (tsr__npy_map(path, &npy, &error)) FAIL("%s", error.text);
   CHECK_I64(npy.dtype, dtype);
   CHECK_I64(npy.shape.rank, shape->rank);
@@ -246,7 +257,7 @@ TEST(writes_what_numpy_would)
   tsr__error error = { 0 };
   char expected[160];
   static const int64_t data[2] = { 1, 2 };
-  CHECK_STATUS(tsr__npy_write(path, TSR_I64, &TSR_SHAPE(2), data, &error), TSR_OK, NULL);
+  CHECK_STATUS(save(path, TSR_I64, &TSR_SHAPE(2), data, &error), TSR_OK, NULL);
   memcpy(expected, "\x93NUMPY\x01\x00\x76\x00", 10);
   snprintf(expected + 10, sizeof expected - 10, "%-117s\n",
            "{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }");
@@ -264,15 +275,14 @@ TEST(a_failed_write_leaves_nothing)
   tsr__error error = { 0 };
   static const double data[1] = { 1 };
   CHECK_I64(mkdir(path, 0777), 0);
-  CHECK_STATUS(tsr__npy_write(path, TSR_F64, &TSR_SHAPE(1), data, &error), TSR_EIO, NULL);
-  CHECK_STR_HAS(error.text, "busy: cannot write: ");
+  CHECK_STATUS(save(path, TSR_F64, &TSR_SHAPE(1), data, &error), TSR_EIO, NULL);
+  CHECK_STR_HAS(error.text, "busy: cannot create: ");
   char beside[1200];
   snprintf(beside, sizeof beside, "%s.%d-0.tmp", path, (int)getpid());
   CHECK(access(beside, F_OK) != 0);
   error = (tsr__error){ 0 };
-  CHECK_STATUS(tsr__npy_write(test_tmp("no/where.npy"), TSR_F64, &TSR_SHAPE(1), data, &error),
-               TSR_EIO, NULL);
+  CHECK_STATUS(save(test_tmp("no/where.npy"), TSR_F64, &TSR_SHAPE(1), data, &error), TSR_EIO, NULL);
   CHECK_STR_HAS(error.text, "where.npy: cannot create: No such file or directory");
   error = (tsr__error){ 0 };
-  CHECK_STATUS(tsr__npy_write(path, (tsr_dtype)99, &TSR_SHAPE(1), data, &error), TSR_EARG, NULL);
+  CHECK_STATUS(save(path, (tsr_dtype)99, &TSR_SHAPE(1), data, &error), TSR_EARG, NULL);
 }

@@ -1,9 +1,9 @@
-/* Writing dates and times, in the proleptic Gregorian calendar and UTC; io/datetime.c reads them.
+/* Writing dates and times, in the proleptic Gregorian calendar and UTC; datetime.c reads them.
  *
  * Days are counted from 1970-01-01. The arithmetic works in eras of 400 years (146,097 days) that
  * begin in March, so that the leap day comes last and month lengths follow a line (the method is
  * Howard Hinnant's, "chrono-compatible low-level date algorithms"). */
-#include "frame/expr.h"
+#include "io/datetime.h"
 
 #include <stdio.h>
 
