@@ -99,10 +99,63 @@ tsr__col tsr__aggregate(tsr__lower *low, int op, tsr__col x)
   }
 }
 
+/* What an aggregate of each row's group is, for each row. */
+static tsr_array *of_group(tsr__lower *low, tsr_array *by_group)
+{
+  return low->codes ? tsr__op2(low, TSR__OP_TAKE, by_group, low->codes) : by_group;
+}
+
+/* The sum of the products of two deviations, less what their means, which were rounded, are off. */
+static tsr_array *product_sum(tsr__lower *low, tsr_array *const d[2], tsr_array *count,
+                              tsr_array *mask)
+{
+  tsr_array *sum = reduce(low, TSR__OP_SUM, tsr__op2(low, TSR__OP_MUL, d[0], d[1]), mask, NULL);
+  tsr_array *off = tsr__op2(low, TSR__OP_MUL, reduce(low, TSR__OP_SUM, d[0], mask, NULL),
+                            reduce(low, TSR__OP_SUM, d[1], mask, NULL));
+  return tsr__op2(low, TSR__OP_SUB, sum, tsr__op2(low, TSR__OP_DIV, off, count));
+}
+
+/* sum dx dy / sqrt(sum dx^2 sum dy^2), dx and dy from the means of the group. In two passes: sums
+ * of products without the means would cancel. Each product rounds once and the sums are exact, so no
+ * order shows. Rounding may not carry the result beyond 1. */
+static tsr__col correlation(tsr__lower *low, tsr__col x, tsr__col y)
+{
+  tsr_array *mask = low->in->mask;
+  tsr_array *valid = tsr__both(low, x.valid, y.valid);
+  if (valid) mask = tsr__both(low, tsr__spread(low, valid), mask);
+  tsr_array *d[2] = { tsr__spread(low, x.values), tsr__spread(low, y.values) };
+  tsr_array *count = tsr__cast(low, count_rows(low, mask), TSR_F64);
+  for (int i = 0; i < 2; i++) {
+    tsr_array *mean = reduce(low, TSR__OP_MEAN, d[i], mask, NULL);
+    d[i] = tsr__op2(low, TSR__OP_SUB, d[i], of_group(low, mean));
+  }
+  tsr_array *xx = product_sum(low, (tsr_array *[2]){ d[0], d[0] }, count, mask);
+  tsr_array *yy = product_sum(low, (tsr_array *[2]){ d[1], d[1] }, count, mask);
+  tsr_array *xy = product_sum(low, d, count, mask);
+  tsr_array *scale =
+      tsr__op2(low, TSR__OP_MUL, tsr__op1(low, TSR__OP_SQRT, xx), tsr__op1(low, TSR__OP_SQRT, yy));
+  tsr__col out = { .type = TSR_COL_F64, .values = tsr__op2(low, TSR__OP_DIV, xy, scale) };
+  out.values = tsr__op2(low, TSR__OP_MINIMUM, out.values, tsr__const_f(low, TSR_F64, 1));
+  out.values = tsr__op2(low, TSR__OP_MAXIMUM, out.values, tsr__const_f(low, TSR_F64, -1));
+  null_below(low, &out, mask, 2);
+  return out;
+}
+
 tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__col x = { 0 };
+  if (tsr__agg_needs_rows(expr->op)) {
+    tsr__fail(low->scope, low->site, TSR_EUNSUPPORTED, "%s: %s(...) cannot be computed here",
+              low->bind->what, tsr__agg_name(expr->op));
+    return (tsr__col){ .type = expr->type, .values = tsr__make_inert(low->scope, low->site) };
+  }
   low->in_agg = true;
+  if (expr->op == TSR__A_CORR) {
+    x = tsr__lower_as(low, expr->arg[0], TSR_COL_F64);
+    tsr__col y = tsr__lower_as(low, expr->arg[1], TSR_COL_F64);
+    low->in_agg = false;
+    return correlation(low, x, y);
+  }
   if (expr->count) x = tsr__settle(low, tsr__lower_expr(low, expr->arg[0]));
   low->in_agg = false;
   if (expr->op == TSR__A_ANY || expr->op == TSR__A_ALL) x = tsr__convert(low, x, TSR_COL_BOOL);

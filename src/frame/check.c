@@ -295,6 +295,15 @@ static bool check_call(checker *c, tsr__expr *expr)
   return true;
 }
 
+/* The share of quantile(x, share). */
+static bool check_share(checker *c, const tsr__expr *share)
+{
+  double q = share->kind == TSR__E_INT ? (double)share->i : share->f;
+  bool number = share->kind == TSR__E_INT || share->kind == TSR__E_FLOAT;
+  if (number && q >= 0 && q <= 1) return true;
+  return WRONG(c, share, "quantile needs a number from 0 to 1 as its second argument");
+}
+
 static bool check_agg(checker *c, tsr__expr *expr)
 {
   const char *name = tsr__agg_name(expr->op);
@@ -307,10 +316,21 @@ static bool check_agg(checker *c, tsr__expr *expr)
     expr->type = TSR_COL_BOOL;
     fits = type == TSR_COL_BOOL || type == TSR__COL_NULL;
     return need(c, expr->arg[0], fits, name, "a bool");
+  case TSR__A_NUNIQUE:
+  case TSR__A_FIRST:
+  case TSR__A_LAST:
   case TSR__A_MIN:
   case TSR__A_MAX:
-    expr->type = (uint8_t)type;
+    expr->type = (uint8_t)(expr->op == TSR__A_NUNIQUE ? TSR_COL_I64 : type);
     return need(c, expr->arg[0], type != TSR__COL_NULL, name, "a typed value");
+  case TSR__A_CORR:
+    expr->type = TSR_COL_F64;
+    if (!need(c, expr->arg[1], counts_as_number(expr->arg[1]), name, "numbers")) return false;
+    break;
+  case TSR__A_QUANTILE:
+    if (!check_share(c, expr->arg[1])) return false;
+    expr->type = (uint8_t)float_type(type);
+    break;
   case TSR__A_SUM: expr->type = tsr__is_float(type) ? (uint8_t)type : TSR_COL_I64; break;
   default: expr->type = (uint8_t)float_type(type);
   }

@@ -53,28 +53,20 @@ enum tsr__binary {
 };
 
 enum tsr__fn {
-  TSR__F_ABS,
-  TSR__F_SQRT,
-  TSR__F_EXP,
-  TSR__F_LOG,
-  TSR__F_ROUND,
-  TSR__F_FLOOR,
-  TSR__F_ISNAN,
-  TSR__F_IF,
-  TSR__F_COALESCE,
+#define FN(id, name, least, most) TSR__F_##id,
+#define AGG(id, name, least, most)
+#include "frame/functions.def"
+#undef FN
+#undef AGG
   TSR__FNS
 };
 
 enum tsr__agg {
-  TSR__A_SUM,
-  TSR__A_MEAN,
-  TSR__A_MIN,
-  TSR__A_MAX,
-  TSR__A_COUNT,
-  TSR__A_VAR,
-  TSR__A_STD,
-  TSR__A_ANY,
-  TSR__A_ALL,
+#define FN(id, name, least, most)
+#define AGG(id, name, least, most) TSR__A_##id,
+#include "frame/functions.def"
+#undef FN
+#undef AGG
   TSR__AGGS
 };
 
@@ -86,6 +78,7 @@ struct tsr__expr {
   bool param;       /* a literal that came in by `?` */
   int at, span;     /* where in the text */
   int depth;        /* 1 + that of the deepest argument */
+  int size;         /* nodes to walk: those that two others share count twice */
   int64_t i;        /* INT, BOOL; TEXT that became a date or time: its days, microseconds */
   double f;         /* FLOAT */
   const char *text; /* TEXT, COLUMN: unquoted, NUL-terminated */
@@ -187,6 +180,8 @@ tsr_status tsr__parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula
 
 const char *tsr__fn_name(int fn);
 const char *tsr__agg_name(int agg);
+/* Whether an aggregate needs the rows of a group together (a median does, a sum does not). */
+bool tsr__agg_needs_rows(int agg);
 const char *tsr__binary_name(int op);
 
 /* Adds an expression as text: one spelling for equal trees, `?` replaced by its value. */

@@ -50,14 +50,14 @@ static bool is_number(const tsr_array *a)
   return !a->inert && tsr__ops[a->op].lowering == TSR__LOW_LEAF && !a->value;
 }
 
-static tsr_array *cast(tsr__lower *low, tsr_array *a, tsr_dtype dtype)
+tsr_array *tsr__cast(tsr__lower *low, tsr_array *a, tsr_dtype dtype)
 {
   if (a->inert || a->dtype == (uint8_t)dtype) return a;
   return tsr__make(low->scope, TSR__OP_CAST, (tsr_array *[3]){ a }, &(tsr__ask){ .dtype = dtype },
                    low->site);
 }
 
-static tsr_array *where(tsr__lower *low, tsr_array *c, tsr_array *a, tsr_array *b)
+tsr_array *tsr__where(tsr__lower *low, tsr_array *c, tsr_array *a, tsr_array *b)
 {
   return tsr__make(low->scope, TSR__OP_WHERE, (tsr_array *[3]){ c, a, b }, &(tsr__ask){ 0 },
                    low->site);
@@ -90,7 +90,7 @@ tsr_array *tsr__spread(tsr__lower *low, tsr_array *a)
   ask.dtype = TSR_BOOL;
   tsr_array *all = tsr__make(low->scope, TSR__OP_FULL, (tsr_array *[3]){ yes }, &ask, low->site);
   if (a->dtype == TSR_BOOL) return tsr__op2(low, TSR__OP_AND, a, all);
-  return where(low, all, a, zero);
+  return tsr__where(low, all, a, zero);
 }
 
 /* ---- overflow ---------------------------------------------------------------------------- */
@@ -152,11 +152,11 @@ tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type)
     bool real = dtype == TSR_F32 || dtype == TSR_F64;
     column.values = real ? tsr__const_f(low, dtype, 0) : tsr__const_i(low, dtype, 0);
   } else if (column.type == TSR_COL_DATE && type == TSR_COL_TIME) {
-    tsr_array *days = cast(low, column.values, TSR_I64);
+    tsr_array *days = tsr__cast(low, column.values, TSR_I64);
     column.values =
         tsr__op2(low, TSR__OP_MUL, days, tsr__const_i(low, TSR_I64, INT64_C(86400000000)));
   } else if (column.type != type) {
-    column.values = cast(low, column.values, dtype);
+    column.values = tsr__cast(low, column.values, dtype);
   }
   column.type = (uint8_t)type;
   return column;
@@ -172,11 +172,11 @@ tsr__col tsr__settle(tsr__lower *low, tsr__col column)
   if (column.real) {
     tsr_array *some = tsr__op2(low, TSR__OP_GT, column.real, tsr__const_i(low, TSR_I64, 0));
     tsr_array *nan = tsr__const_f(low, (tsr_dtype)column.values->dtype, (double)__builtin_nanf(""));
-    column.values = where(low, some, column.values, nan);
+    column.values = tsr__where(low, some, column.values, nan);
   }
   /* The smallest of no text is no code of the dictionary. */
   if (column.count && column.type == TSR_COL_TEXT)
-    column.values = where(low, column.valid, column.values, tsr__const_i(low, TSR_I32, 0));
+    column.values = tsr__where(low, column.valid, column.values, tsr__const_i(low, TSR_I32, 0));
   column.count = column.real = NULL;
   return column;
 }
@@ -368,7 +368,7 @@ static tsr__col choose(tsr__lower *low, tsr_array *c, tsr__col a, tsr__col b)
   if (a.type == TSR_COL_BOOL)
     out.values =
         tsr__op2(low, TSR__OP_OR, tsr__both(low, c, a.values), tsr__both(low, other, b.values));
-  else out.values = where(low, c, a.values, b.values);
+  else out.values = tsr__where(low, c, a.values, b.values);
   if (a.valid || b.valid)
     out.valid =
         tsr__op2(low, TSR__OP_OR, tsr__both(low, c, a.valid), tsr__both(low, other, b.valid));

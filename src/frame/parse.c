@@ -12,6 +12,7 @@
 #define MAX_DEPTH 200
 #define MAX_LENGTH 65536
 #define MAX_LIST 1000
+#define MAX_SIZE 200000 /* 0 < x < 9 has x twice, and that may be again such an expression */
 
 typedef struct parser {
   tsr__lexer lexer;
@@ -20,12 +21,32 @@ typedef struct parser {
   int depth;  /* of the recursion */
 } parser;
 
-static const char *const fn_names[TSR__FNS] = { "abs",   "sqrt",   "exp", "log",     "round",
-                                                "floor", "is_nan", "if",  "coalesce" };
-static const uint8_t fn_least[TSR__FNS] = { 1, 1, 1, 1, 1, 1, 1, 3, 2 };
-static const uint8_t fn_most[TSR__FNS] = { 1, 1, 1, 1, 1, 1, 1, 3, 16 };
-static const char *const agg_names[TSR__AGGS] = { "sum", "mean", "min", "max", "count",
-                                                  "var", "std",  "any", "all" };
+/* clang-format off */
+#define AGG(id, name, least, most)
+#define FN(id, name, least, most) name,
+static const char *const fn_names[TSR__FNS] = {
+#include "frame/functions.def"
+};
+#undef FN
+#define FN(id, name, least, most) { least, most },
+static const uint8_t fn_counts[TSR__FNS][2] = {
+#include "frame/functions.def"
+};
+#undef FN
+#undef AGG
+#define FN(id, name, least, most)
+#define AGG(id, name, least, most) name,
+static const char *const agg_names[TSR__AGGS] = {
+#include "frame/functions.def"
+};
+#undef AGG
+#define AGG(id, name, least, most) { least, most },
+static const uint8_t agg_counts[TSR__AGGS][2] = {
+#include "frame/functions.def"
+};
+#undef FN
+#undef AGG
+/* clang-format on */
 static const char *const binary_names[] = { "+",  "-",  "*", "/",  "//", "%", "**",
                                             "==", "!=", "<", "<=", ">",  ">=" };
 
@@ -37,6 +58,11 @@ const char *tsr__fn_name(int fn)
 const char *tsr__agg_name(int agg)
 {
   return agg_names[agg];
+}
+
+bool tsr__agg_needs_rows(int agg)
+{
+  return agg >= TSR__A_MEDIAN;
 }
 
 const char *tsr__binary_name(int op)
@@ -55,7 +81,7 @@ static void *refuse(parser *p, int at, int span, const char *format, ...) TSR_PR
 
 static void *refuse(parser *p, int at, int span, const char *format, ...)
 {
-  char said[400];
+  char said[900];
   va_list args;
   va_start(args, format);
   vsnprintf(said, sizeof said, format, args);
@@ -100,7 +126,7 @@ static tsr__expr *node(parser *p, int kind, int at, int count)
   expr->kind = (uint8_t)kind;
   expr->count = count;
   expr->at = at;
-  expr->depth = 1;
+  expr->depth = expr->size = 1;
   return expr;
 }
 
@@ -112,8 +138,10 @@ static bool adopt(parser *p, tsr__expr *expr, int index, tsr__expr *arg)
   int end = arg->at + arg->span;
   if (end > expr->at + expr->span) expr->span = end - expr->at;
   if (arg->depth >= expr->depth) expr->depth = arg->depth + 1;
+  expr->size += arg->size;
   if (expr->depth > MAX_DEPTH) too_deep(p, arg->at, arg->span);
-  return expr->depth <= MAX_DEPTH;
+  else if (expr->size > MAX_SIZE) refuse(p, arg->at, arg->span, "the expression is too large");
+  return expr->depth <= MAX_DEPTH && expr->size <= MAX_SIZE;
 }
 
 static tsr__expr *pair(parser *p, int kind, int op, tsr__expr *a, tsr__expr *b)
@@ -219,12 +247,17 @@ static tsr__expr *unknown_call(parser *p, const tsr__token *name)
   for (int i = 0; i < TSR__FNS; i++) all[i] = fn_names[i];
   for (int i = 0; i < TSR__AGGS; i++) all[TSR__FNS + i] = agg_names[i];
   int near = tsr__text_nearest(name->text, all, TSR__FNS + TSR__AGGS);
-  return refuse(
-      p, name->at, name->span,
-      "there is no function '%.60s'; there are: abs sqrt exp log round floor is_nan if coalesce, "
-      "and sum mean min max count var std any all%s%s%s",
-      name->text, near < 0 ? "" : "; did you mean '", near < 0 ? "" : all[near],
-      near < 0 ? "" : "'?");
+  if (near >= 0)
+    return refuse(p, name->at, name->span, "there is no function '%.60s'; did you mean '%s'?",
+                  name->text, all[near]);
+  tsr__text list;
+  tsr__text_init(&list, NULL);
+  for (int i = 0; i < TSR__FNS + TSR__AGGS; i++)
+    tsr__text_add(&list, "%s%s", i == TSR__FNS ? "; of rows: " : i ? " " : "", all[i]);
+  refuse(p, name->at, name->span, "there is no function '%.60s'; there are: %s", name->text,
+         tsr__text_get(&list));
+  tsr__text_free(&list);
+  return NULL;
 }
 
 /* Reads "a, b)" into an array of the arena; the count, or -1. */
@@ -261,8 +294,8 @@ static tsr__expr *call(parser *p, const tsr__token *name)
   tsr__expr **arg = NULL;
   if (fn < 0 && agg < 0) return unknown_call(p, name);
   if (!tsr__lex(&p->lexer)) return NULL; /* past '(' */
-  int least = fn >= 0 ? fn_least[fn] : agg != TSR__A_COUNT;
-  int count = arguments(p, &arg, fn >= 0 ? fn_most[fn] : 1, name);
+  const uint8_t *counts = fn >= 0 ? fn_counts[fn] : agg_counts[agg];
+  int least = counts[0], count = arguments(p, &arg, counts[1], name);
   if (count < 0) return NULL;
   if (count < least)
     return refuse(p, name->at, name->span, "%s takes %d argument%s, not %d", name->text, least,

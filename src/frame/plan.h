@@ -201,6 +201,8 @@ bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b);
 tsr_dtype tsr__dtype_of_type(int type);
 tsr_array *tsr__op1(tsr__lower *low, tsr__op op, tsr_array *a);
 tsr_array *tsr__op2(tsr__lower *low, tsr__op op, tsr_array *a, tsr_array *b);
+tsr_array *tsr__cast(tsr__lower *low, tsr_array *a, tsr_dtype dtype);
+tsr_array *tsr__where(tsr__lower *low, tsr_array *c, tsr_array *a, tsr_array *b);
 tsr_array *tsr__const_i(tsr__lower *low, tsr_dtype dtype, int64_t value);
 tsr_array *tsr__const_f(tsr__lower *low, tsr_dtype dtype, double value);
 /* `and` where NULL stands for true. */
