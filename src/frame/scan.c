@@ -176,6 +176,7 @@ static tsr_status keep(reading *r)
     tsr__csv_target *target = &r->target[i];
     tsr__col col = { .type = r->df->schema.field[target->column].type, .dict = target->dict };
     if (target->dict) source->dicts[source->dict_count++] = target->dict;
+    target->dict = NULL; /* the source's now, even if what follows fails */
     col.values = leaf(r->df, r->values[i]);
     r->values[i] = NULL;
     if (target->nulls) {
