@@ -1,0 +1,180 @@
+/* The pages of docs/guide: every C block was built (tests/CMakeLists.txt) and is run here, and prints
+ * what the plain block after it shows.
+ *
+ *   ```c         a block with a main is a program; the others of a page are one program together, in
+ *   ...          order, in which rt (cpu:8), mesh (data=8) and s are there; what each prints ends at
+ *   ```          a separator
+ *   ```          what the block before prints; or, where it begins with "$ tessera", a command and
+ *   ...          what that prints
+ *   ```
+ *   ```text      anything else: not looked at
+ *
+ * GUIDE_WRITE=1 writes what is printed into the pages instead of comparing. */
+#include "harness.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SEPARATOR "\036\n"
+
+struct page {
+  char name[64];
+  const char *build; /* the build folder */
+  int programs;      /* blocks with a main so far */
+  char *printed;     /* by the blocks without one */
+  char *rest;        /* of it: what the blocks ahead print */
+  char *shown;       /* what the last C block printed, until a plain block shows it; malloced */
+  char *out;         /* the page as it should be */
+  size_t length;
+};
+
+static void put(struct page *p, const char *text, size_t length)
+{
+  p->out = realloc(p->out, p->length + length + 1);
+  CHECK(p->out);
+  memcpy(p->out + p->length, text, length);
+  p->length += length;
+  p->out[p->length] = 0;
+}
+
+/* Runs a command in a folder of its own, where examples/ is, and returns what it prints. */
+static char *output_of(const struct page *p, const char *command)
+{
+  static const char frame[] =
+      "mkdir -p '%s' && cd '%s' && ln -sfn '%s' examples && PATH='%s/bin':\"$PATH\" && "
+      "COLUMNS=100 && export PATH COLUMNS && { %s\n} >../guide.out";
+  char *line = NULL;
+  const char *folder = test_tmp("guide");
+  CHECK(asprintf(&line, frame, folder, folder, test_file("../examples"), p->build, command) > 0);
+  if (system(line)) FAIL("%s.md: this fails: %s", p->name, command);
+  free(line);
+  return test_read(test_tmp("guide.out"), NULL);
+}
+
+/* What the next block without a main printed. */
+static char *next_part(struct page *p)
+{
+  char command[2048];
+  if (!p->printed) {
+    snprintf(command, sizeof command, "'%s/tests/guide/guide_%s'", p->build, p->name);
+    p->printed = p->rest = output_of(p, command);
+  }
+  char *end = strstr(p->rest, SEPARATOR);
+  if (!end) FAIL("%s.md: the page's program ended early", p->name);
+  char *part = strndup(p->rest, (size_t)(end - p->rest));
+  p->rest = end + strlen(SEPARATOR);
+  return part;
+}
+
+static void no_output_left(struct page *p)
+{
+  if (p->shown && *p->shown)
+    FAIL("%s.md: a block prints what is not shown:\n%s", p->name, p->shown);
+  free(p->shown);
+  p->shown = NULL;
+}
+
+static void code_block(struct page *p, const char *text)
+{
+  no_output_left(p);
+  if (!strstr(text, "int main(")) {
+    p->shown = next_part(p);
+    return;
+  }
+  char command[2048];
+  snprintf(command, sizeof command, "'%s/tests/guide/guide_%s_%d'", p->build, p->name,
+           ++p->programs);
+  p->shown = output_of(p, command);
+}
+
+/* "$ tessera ..." and what it prints, once or more often. */
+static void shell_block(struct page *p, const char *text)
+{
+  while (*text) {
+    const char *end = text;
+    do {
+      end = strchr(end, '\n');
+      CHECK(end);
+      end++;
+    } while (end[-2] == '\\');
+    put(p, text, (size_t)(end - text));
+    char *command = strndup(text + 2, (size_t)(end - text - 2));
+    char *printed = output_of(p, command);
+    put(p, printed, strlen(printed));
+    free(command);
+    free(printed);
+    text = strstr(end - 1, "\n$ ");
+    text = text ? text + 1 : "";
+  }
+}
+
+static void plain_block(struct page *p, const char *text)
+{
+  if (!strncmp(text, "$ tessera", 9)) {
+    no_output_left(p);
+    shell_block(p, text);
+    return;
+  }
+  if (!p->shown) FAIL("%s.md: no C block prints this; fence it as ```text:\n%s", p->name, text);
+  put(p, p->shown, strlen(p->shown));
+  free(p->shown);
+  p->shown = NULL;
+}
+
+/* Goes through a page and makes it anew, with what is printed now. */
+static void walk(struct page *p, const char *text)
+{
+  while (*text) {
+    const char *next = strchr(text, '\n');
+    CHECK(next);
+    next++;
+    bool code = !strncmp(text, "```c\n", 5), plain = !strncmp(text, "```\n", 4);
+    bool fence = !strncmp(text, "```", 3);
+    put(p, text, (size_t)(next - text));
+    text = next;
+    if (!fence) continue;
+    const char *end = !strncmp(text, "```", 3) ? text : strstr(text, "\n```\n");
+    if (!end) FAIL("%s.md: a block does not end", p->name);
+    if (end != text) end++;
+    char *block = strndup(text, (size_t)(end - text));
+    CHECK(block);
+    if (code) code_block(p, block);
+    if (plain) plain_block(p, block);
+    else put(p, block, strlen(block));
+    free(block);
+    put(p, "```\n", 4);
+    text = end + 4;
+  }
+  no_output_left(p);
+}
+
+static void check_page(const char *path, const char *build)
+{
+  struct page p = { .build = build };
+  const char *name = strrchr(path, '/') + 1;
+  snprintf(p.name, sizeof p.name, "%.*s", (int)strcspn(name, "."), name);
+  char *text = test_read(path, NULL);
+  walk(&p, text);
+  const char *write = getenv("GUIDE_WRITE");
+  if (write && *write == '1') test_write(path, p.out, p.length);
+  else CHECK_STR(text, p.out);
+  free(text);
+  free(p.printed);
+  free(p.out);
+}
+
+TEST_TIMEOUT(the_guide_runs_and_prints_what_it_says, 300)
+{
+  char build[1024];
+  ssize_t length = readlink("/proc/self/exe", build, sizeof build - 1);
+  CHECK(length > 0);
+  build[length] = 0;
+  for (int i = 0; i < 3; i++) *strrchr(build, '/') = 0;
+  glob_t pages;
+  CHECK_I64(glob(test_file("../docs/guide/*.md"), 0, NULL, &pages), 0);
+  for (size_t i = 0; i < pages.gl_pathc; i++) check_page(pages.gl_pathv[i], build);
+  globfree(&pages);
+}
