@@ -1,0 +1,97 @@
+/* Inside kernel/ and relate/: matching in steps, for callers that do not need every index vector.
+ *
+ *   right keys  ->  a table a part  ->  match[left row] = its first right row, and then its chain
+ *
+ * A left row's further matches hang on the first one's link in order of the right rows. */
+#ifndef TSR_KERNEL_MATCH_H
+#define TSR_KERNEL_MATCH_H
+
+#include "kernel/columns.h"
+
+/* A run of one part's rows: a task. What the passes find is kept with it. */
+typedef struct tsr__match_piece {
+  int part;
+  bool several; /* a left row with two matches or more */
+  int64_t begin, end;
+  uint64_t least, most; /* of right keys that are not null */
+  int64_t count;        /* left: result rows; right: keys that are null */
+  int64_t at;           /* where the first of the result rows lies in the part */
+} tsr__match_piece;
+
+/* One part's table of right rows. Direct: head[key - least]; otherwise slots by hash. */
+typedef struct tsr__match_slot {
+  uint64_t key; /* the word, or a hash of several */
+  uint32_t row, unused;
+} tsr__match_slot;
+
+/* A right row in the chain of its key: the next such row, and how many the chain has from here on. */
+typedef struct tsr__match_link {
+  uint32_t next, length;
+} tsr__match_link;
+
+typedef struct tsr__match_table {
+  int device, words, ranges;
+  bool direct;
+  int64_t left_rows, right_rows;
+  const uint64_t *left, *left_null, *right, *right_null;
+  uint64_t least, span; /* direct: keys least .. least + span - 1 */
+  uint32_t *head;       /* span + 1: the last is for keys outside */
+  tsr__match_slot *slot;
+  int slot_bits, range_bits; /* 2^slot_bits slots in 2^range_bits ranges that are filled apart */
+  tsr__match_link *link;     /* [right row] */
+  bool chained, full;
+  tsr__buffer *memory[3]; /* of head or slot, links, match */
+} tsr__match_table;
+
+typedef struct tsr__matched {
+  tsr_runtime *rt;
+  int parts, how;
+  bool direct;  /* every part's table is */
+  bool repeats; /* a left row met two right rows or more */
+  int64_t need; /* bytes of the device with most */
+  tsr__match_table *table;
+  uint32_t **match; /* [part][left row]: its first right row, or TSR__NO_ROW */
+  int64_t *rows;    /* [part]: rows of the result */
+  tsr__match_piece *left, *right;
+  int64_t left_count, right_count;
+} tsr__matched;
+
+/* Builds the tables and finds each left row's first match. On failure nothing is held. */
+tsr_status tsr__match_find(tsr_runtime *rt, const tsr__match_ask *ask, tsr__matched *out,
+                           tsr__error *error);
+/* The result's left rows; a part whose left rows stay as they are gets no vector (at NULL). */
+tsr_status tsr__match_left(const tsr__matched *matched, tsr__index *out, tsr__error *error);
+/* The result's right rows, of an inner or left join. May take matched->match over. */
+tsr_status tsr__match_right(tsr__matched *matched, tsr__index *out, tsr__error *error);
+void tsr__match_free(tsr__matched *matched);
+
+/* Fails with TSR_ENOMEM if a device's limit does not allow `bytes` more. */
+tsr_status tsr__match_room(tsr_runtime *rt, int device, int64_t bytes, tsr__error *error);
+
+/* ---- match_table.c ---- */
+
+/* Chooses each table's kind, from the ranges that a pass over right keys finds. */
+tsr_status tsr__match_choose(tsr__matched *matched, tsr__error *error);
+int64_t tsr__match_table_bytes(const tsr__match_table *table);
+/* Fills the tables, whose memory is there. */
+tsr_status tsr__match_build(tsr__matched *matched, tsr__error *error);
+/* match[] of the left rows begin .. end - 1. */
+void tsr__match_probe(const tsr__match_table *table, int64_t begin, int64_t end, uint32_t *match);
+
+/* Spreads a word's bits over all others. */
+static inline uint64_t tsr__mix(uint64_t x)
+{
+  x = (x ^ x >> 32) * UINT64_C(0xD1B54A32D192ED03);
+  x = (x ^ x >> 29) * UINT64_C(0xABC98388FB8FAC03);
+  return x ^ x >> 32;
+}
+
+/* A hash of a row's packed key of `words` words. */
+static inline uint64_t tsr__key_hash(const uint64_t *word, int words, int64_t rows, int64_t row)
+{
+  uint64_t hash = tsr__mix(word[row]);
+  for (int w = 1; w < words; w++) hash = tsr__mix(hash ^ word[w * rows + row]);
+  return hash;
+}
+
+#endif
