@@ -1,0 +1,38 @@
+/* Inside kernel/: what grouping and its aggregates share: working memory of devices, and the
+ * rank of a row among marked ones. */
+#ifndef TSR_KERNEL_GROUPS_INNER_H
+#define TSR_KERNEL_GROUPS_INNER_H
+
+#include "kernel/columns.h"
+#include "kernel/cpu.h"
+#include "kernel/pieces.h"
+
+/* ---- working memory ---------------------------------------------------------------------------- */
+
+/* Device memory that is given back all at once. */
+typedef struct tsr__loans {
+  tsr_runtime *rt;
+  tsr__error *error;
+  tsr__buffer **held;
+  size_t count, capacity;
+} tsr__loans;
+
+/* NULL with the error set. The memory is not cleared. */
+void *tsr__loan(tsr__loans *loans, int device, size_t bytes);
+void tsr__loans_return(tsr__loans *loans);
+
+/* ---- ranks ------------------------------------------------------------------------------------------ */
+
+/* Marked rows and, for each word of marks, how many come before it. */
+typedef struct tsr__marks {
+  uint64_t *bits;
+  uint32_t *before;
+} tsr__marks;
+
+static inline uint32_t tsr__rank(const tsr__marks *marks, uint32_t row)
+{
+  uint64_t lower = marks->bits[row / 64] & ((UINT64_C(1) << (row % 64)) - 1);
+  return marks->before[row / 64] + (uint32_t)__builtin_popcountll(lower);
+}
+
+#endif
