@@ -176,7 +176,12 @@ tsr_dtype tsr_dtype_of(const tsr_array *a)
 
 tsr_sharding tsr_sharding_of(const tsr_array *a)
 {
-  return a && !a->inert ? a->sharding : (tsr_sharding){ 0 };
+  tsr_sharding out = { 0 };
+  if (!a || a->inert) return out;
+  out = a->sharding;
+  if (out.rank > a->shape.rank)
+    out.rank = (uint8_t)a->shape.rank; /* canonical: dims without axes */
+  return out;
 }
 
 bool tsr_is_inert(const tsr_array *a)

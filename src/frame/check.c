@@ -125,8 +125,16 @@ static bool temporal_literal(checker *c, tsr__expr *text, int type)
   return true;
 }
 
+bool tsr__bool_value(const tsr__expr *expr)
+{
+  return expr->param && expr->kind == TSR__E_INT && (expr->i == 0 || expr->i == 1);
+}
+
+/* C's true and false arrive as the integers 1 and 0. */
 static bool align_literals(checker *c, tsr__expr *a, tsr__expr *b)
 {
+  if (a->type == TSR_COL_BOOL && tsr__bool_value(b)) b->type = TSR_COL_BOOL;
+  if (b->type == TSR_COL_BOOL && tsr__bool_value(a)) a->type = TSR_COL_BOOL;
   if (tsr__is_temporal(a->type) && b->kind == TSR__E_TEXT) return temporal_literal(c, b, a->type);
   if (tsr__is_temporal(b->type) && a->kind == TSR__E_TEXT) return temporal_literal(c, a, b->type);
   return true;

@@ -200,6 +200,8 @@ int tsr__schema_find(const tsr__schema *schema, const char *name);
 /* Words about a name that is not there: "; did you mean 'x'?" and the columns there are. */
 void tsr__schema_hint(const tsr__schema *schema, const char *name, tsr__text *out);
 
+/* Whether a `?` was given C's true or false, which are integers: beside a bool it is one. */
+bool tsr__bool_value(const tsr__expr *expr);
 bool tsr__is_integer(int type); /* i32, i64 */
 bool tsr__is_float(int type);
 bool tsr__is_number(int type);

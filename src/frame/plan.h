@@ -89,6 +89,11 @@ tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error);
 /* Marks the parents' columns that a frame's own needed columns are made of; NULL where there is no
  * such parent. */
 void tsr__frame_needs(const tsr_frame *df, const bool *need, bool *parent, bool *other);
+/* Checks that the rows of two frames are known to be the same, or that one of them is one row. */
+tsr_status tsr__same_rows(const char *what, const tsr_frame *left, const tsr_frame *right,
+                          tsr__error *error);
+/* Where the rows of a result lie whose operands lie so (place.c); NULL and unplaced are one. */
+const tsr_sharding *tsr__rows_meet(const tsr_sharding *a, const tsr_sharding *b);
 /* Checks a new column's name: no NULL, not empty, UTF-8. */
 tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error);
 

@@ -147,21 +147,22 @@ static const tsr_frame *row_owner(const tsr_frame *df)
   }
 }
 
-static tsr_status check_rows(const tsr_frame *df, tsr__error *error)
+tsr_status tsr__same_rows(const char *what, const tsr_frame *left, const tsr_frame *right,
+                          tsr__error *error)
 {
-  if (df->parent->one_row || df->other->one_row) return TSR_OK;
-  const tsr_frame *a = row_owner(df->parent), *b = row_owner(df->other);
+  if (left->one_row || right->one_row) return TSR_OK;
+  const tsr_frame *a = row_owner(left), *b = row_owner(right);
   bool sources = a->kind == TSR__FRAME_ARRAYS && b->kind == TSR__FRAME_ARRAYS;
   if (a == b || (sources && a->source->rows == b->source->rows)) return TSR_OK;
   if (sources)
     return tsr__error_set(error, TSR_ESHAPE,
                           "%s: the left frame has %lld rows, the right one %lld; "
                           "they must have the same",
-                          df->what, (long long)a->source->rows, (long long)b->source->rows);
+                          what, (long long)a->source->rows, (long long)b->source->rows);
   return tsr__error_set(error, TSR_ESHAPE,
                         "%s: the frames' rows come from different filters or "
                         "files, so they may not match; compute both columns in one frame",
-                        df->what);
+                        what);
 }
 
 static tsr_status type_arith(tsr_frame *df, tsr__error *error)
@@ -170,7 +171,7 @@ static tsr_status type_arith(tsr_frame *df, tsr__error *error)
   const tsr__schema *other = df->other ? &df->other->schema : NULL;
   tsr__field *field = new_fields(df, from->count, error);
   if (!field) return error->status;
-  if (other && check_rows(df, error)) return error->status;
+  if (other && tsr__same_rows(df->what, df->parent, df->other, error)) return error->status;
   if (other && other->count != from->count)
     return tsr__error_set(error, TSR_ECOLUMN, "%s: the left frame has %d columns, the right one %d",
                           df->what, from->count, other->count);
