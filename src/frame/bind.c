@@ -128,7 +128,7 @@ static tsr_status read_files(tsr__bind *bind)
   do {
     changed = false;
     for (tsr__visit *v = bind->visits; v; v = v->next) {
-      if (v->df->kind != TSR__FRAME_CSV) continue;
+      if (v->df->kind != TSR__FRAME_FILE) continue;
       int before = v->df->version;
       if (tsr__scan_read(v->df, v->need, &bind->error)) return bind->error.status;
       changed = changed || v->df->version != before;
@@ -348,7 +348,7 @@ static tsr_status report(tsr__bind *bind, const tsr__watch *watch, int64_t row)
   tsr__text_init(&text, NULL);
   if (watch->expr) tsr__expr_print(watch->expr, &text);
   while (source->parent && !source->source) source = source->parent;
-  bool file = source->kind == TSR__FRAME_CSV;
+  bool file = source->kind == TSR__FRAME_FILE;
   bool grouped = knows_row(watch) && watch->frame->kind == TSR__FRAME_GROUP &&
                  watch->rows != source->source->rows;
   char place[64] = "";

@@ -112,8 +112,8 @@ static void print_scan(const tsr__visit *v, tsr__text *text)
   const tsr__source *source = v->df->source;
   int used = 0;
   char spec[100];
-  tsr__text_add(text, "%s", v->df->kind == TSR__FRAME_CSV ? "read csv " : "");
-  if (v->df->kind == TSR__FRAME_CSV) tsr__text_add(text, "%s", source->path);
+  if (v->df->kind == TSR__FRAME_FILE)
+    tsr__text_add(text, "read %s %s", source->reader.ops->format, source->path);
   else tsr__text_add(text, "%s", v->made ? "rows made before" : "arrays");
   tsr_sharding_text(&source->sharding, 1, spec, sizeof spec);
   tsr__text_add(text, ": %lld rows@%s, columns", (long long)source->rows, spec);
@@ -134,7 +134,7 @@ static void print_visit(const tsr__visit *v, tsr__text *text)
     [TSR__FRAME_TEXT] = "text column",
   };
   const tsr_frame *df = v->df;
-  if (v->made || df->kind == TSR__FRAME_ARRAYS || df->kind == TSR__FRAME_CSV) {
+  if (v->made || df->kind == TSR__FRAME_ARRAYS || df->kind == TSR__FRAME_FILE) {
     print_scan(v, text);
     return;
   }

@@ -14,7 +14,7 @@ static void release_frame(tsr__node *node)
   tsr_frame *df = (tsr_frame *)node;
   if (!df->source) return;
   for (int i = 0; i < df->source->dict_count; i++) tsr__dict_release(df->source->dicts[i]);
-  tsr__csv_close(df->source->csv);
+  if (df->source->reader.ops) df->source->reader.ops->close(df->source->reader.file);
   df->source = NULL;
 }
 

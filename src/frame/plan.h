@@ -14,13 +14,13 @@
 
 #include "execute/execute.h"
 #include "frame/expr.h"
-#include "io/csv.h"
+#include "io/reader.h"
 
 /* ---- frames ------------------------------------------------------------------------------ */
 
 enum tsr__frame_kind {
   TSR__FRAME_ARRAYS,
-  TSR__FRAME_CSV,
+  TSR__FRAME_FILE,
   TSR__FRAME_TEXT, /* sources; TEXT adds a column to its parent */
   TSR__FRAME_FILTER,
   TSR__FRAME_ASSIGN,
@@ -50,7 +50,7 @@ typedef struct tsr__source {
   tsr__col *col;     /* values NULL: not read yet */
   tsr__dict **dicts; /* owned references */
   int dict_count;
-  tsr__csv *csv; /* NULL: arrays */
+  tsr__reader reader; /* none: arrays */
   const char *path;
 } tsr__source;
 

@@ -1,5 +1,5 @@
-/* Sources that hold text: files of CSV, read at a terminal straight into the devices' shards, and
- * columns of text given from memory.
+/* Sources that hold text: files of CSV or JSON lines, read at a terminal straight into the devices'
+ * shards, and columns of text given from memory.
  *
  *   file rows    0 .. 3264 | 3265 .. 6529 | ...      the usual borders over the mesh
  *                    v              v
@@ -10,6 +10,7 @@
 #include "frame/plan.h"
 
 #include "io/dict.h"
+#include "io/list.h"
 
 #include <stdio.h>
 
@@ -26,7 +27,8 @@ static uint8_t type_of_file(tsr__coltype type)
 static tsr_status take_schema(tsr_frame *df, tsr__error *error)
 {
   const tsr__csv_column *column;
-  int count = tsr__csv_columns(df->source->csv, &column);
+  const tsr__reader *reader = &df->source->reader;
+  int count = reader->ops->columns(reader->file, &column);
   tsr__arena *arena = &df->node.scope->arena;
   tsr__field *field = tsr__arena_new(arena, (size_t)(count ? count : 1) * sizeof *field);
   if (!field) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
@@ -39,39 +41,126 @@ static tsr_status take_schema(tsr_frame *df, tsr__error *error)
   return TSR_OK;
 }
 
-static tsr_status open_file(tsr_frame *df, const char *path, const tsr_csv_opts *opts,
-                            tsr__error *error)
+/* The rows of a file lie over the axes `rows` of a mesh. */
+static tsr_status find_sharding(const tsr_frame *df, const tsr_mesh *mesh, const char *rows,
+                                tsr_sharding *out, tsr__error *error)
 {
   tsr_scope *scope = df->node.scope;
-  if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
-  const tsr_mesh *mesh = opts ? opts->mesh : NULL;
   if (!mesh) mesh = tsr_mesh_default(scope->rt, NULL);
-  const char *rows = opts && opts->rows ? opts->rows : tsr_mesh_axis_name(mesh, 0);
+  if (!rows) rows = tsr_mesh_axis_name(mesh, 0);
   tsr_sharding sharding = tsr_on_dims(mesh, 1, &rows);
   tsr_shape none = { 1, { 0 } };
   if (tsr__sharding_check(&sharding, &none, error)) return error->status;
   if (mesh->rt != scope->rt)
     return tsr__error_set(error, TSR_EARG, "%s: the mesh belongs to another runtime", df->what);
-  tsr__csv *csv = tsr__csv_open(scope->rt, path, error);
-  if (!csv) return error->status;
+  *out = tsr__sharding_canon(&sharding);
+  return TSR_OK;
+}
+
+/* Makes an open file the frame's source, which closes it. */
+static tsr_status take_file(tsr_frame *df, tsr__reader reader, const tsr_sharding *sharding,
+                            tsr__error *error)
+{
   const tsr__csv_column *column;
-  df->source = tsr__source_new(scope, tsr__csv_columns(csv, &column));
+  if (!reader.file) return error->status;
+  df->source = tsr__source_new(df->node.scope, reader.ops->columns(reader.file, &column));
   if (!df->source) {
-    tsr__csv_close(csv);
+    reader.ops->close(reader.file);
     return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   }
-  df->source->csv = csv;
-  df->source->sharding = tsr__sharding_canon(&sharding);
-  df->source->path = tsr__csv_path(csv);
+  df->source->reader = reader;
+  df->source->sharding = *sharding;
+  df->source->path = reader.ops->path(reader.file);
   return take_schema(df, error);
+}
+
+static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *opts,
+                           tsr__error *error)
+{
+  tsr_sharding rows;
+  if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
+  if (find_sharding(df, opts ? opts->mesh : NULL, opts ? opts->rows : NULL, &rows, error))
+    return error->status;
+  tsr__csv *csv = tsr__csv_open(df->node.scope->rt, path, error);
+  return take_file(df, (tsr__reader){ &tsr__csv_reader, csv }, &rows, error);
 }
 
 tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path, const tsr_csv_opts *opts,
                                    const char *site)
 {
-  tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_CSV, "tsr_frame_read_csv", site);
+  tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_FILE, "tsr_frame_read_csv", site);
   tsr__error error = { 0 };
-  if (df->inert || !open_file(df, path, opts, &error)) return df;
+  if (df->inert || !open_csv(df, path, opts, &error)) return df;
+  return tsr__frame_fail(df, &error);
+}
+
+/* ---- JSON lines ---------------------------------------------------------------------------- */
+
+static tsr_status type_named(const char *what, const char *word, tsr__coltype *out,
+                             tsr__error *error)
+{
+  static const tsr__coltype types[] = { TSR__COL_BOOL, TSR__COL_I64,  TSR__COL_F64,
+                                        TSR__COL_DATE, TSR__COL_TIME, TSR__COL_TEXT };
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    *out = types[i];
+    if (!strcmp(word, tsr_coltype_name((tsr_coltype)type_of_file(*out)))) return TSR_OK;
+  }
+  return tsr__error_set(
+      error, TSR_EARG,
+      "%s, types: '%.40s' is no type of JSON; expected bool, i64, f64, date, time "
+      "or text",
+      what, word);
+}
+
+/* The lists of the options, in an arena. */
+static tsr_status json_lists(tsr__arena *arena, const tsr_json_opts *opts, tsr__json_opts *out,
+                             tsr__error *error)
+{
+  tsr__list columns, types;
+  if (tsr__list_read(arena, "columns", opts->columns, false, &columns, error) ||
+      tsr__list_read(arena, "types", opts->types, true, &types, error))
+    return error->status;
+  const char **names = tsr__arena_new(arena, (size_t)(columns.count + 1) * sizeof *names);
+  tsr__json_type *forced = tsr__arena_new(arena, (size_t)(types.count + 1) * sizeof *forced);
+  if (!names || !forced)
+    return tsr__error_set(error, TSR_ENOMEM, "tsr_frame_read_json: out of memory");
+  for (int i = 0; i < columns.count; i++) names[i] = columns.item[i].text;
+  for (int i = 0; i < types.count; i++) {
+    forced[i].name = types.item[i].text;
+    if (type_named("tsr_frame_read_json", types.item[i].word, &forced[i].type, error))
+      return error->status;
+  }
+  out->columns = names;
+  out->column_count = columns.count;
+  out->types = forced;
+  out->type_count = types.count;
+  return TSR_OK;
+}
+
+static tsr_status open_json(tsr_frame *df, const char *path, const tsr_json_opts *opts,
+                            tsr__error *error)
+{
+  tsr_sharding rows;
+  tsr_runtime *rt = df->node.scope->rt;
+  tsr__json_opts how = { .bad_rows = (tsr__json_bad)opts->bad_rows };
+  if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
+  if (find_sharding(df, opts->mesh, opts->rows, &rows, error)) return error->status;
+  tsr__arena arena;
+  tsr__arena_init(&arena, &rt->heap);
+  tsr__json *json = NULL;
+  if (!json_lists(&arena, opts, &how, error)) json = tsr__json_open(rt, path, &how, error);
+  tsr__arena_free(&arena);
+  if (json && opts->bad_rows_found) *opts->bad_rows_found = tsr__json_bad_rows(json);
+  return take_file(df, (tsr__reader){ &tsr__json_reader, json }, &rows, error);
+}
+
+tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path, const tsr_json_opts *opts,
+                                    const char *site)
+{
+  static const tsr_json_opts none = { 0 };
+  tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_FILE, "tsr_frame_read_json", site);
+  tsr__error error = { 0 };
+  if (df->inert || !open_json(df, path, opts ? opts : &none, &error)) return df;
   return tsr__frame_fail(df, &error);
 }
 
@@ -215,7 +304,8 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   tsr__csv_read read = {
     .parts = r->parts, .rows = r->rows, .target_count = r->count, .targets = r->target
   };
-  if (tsr__csv_read_parts(df->source->csv, &read, r->error)) return r->error->status;
+  const tsr__reader *reader = &df->source->reader;
+  if (reader->ops->read(reader->file, &read, r->error)) return r->error->status;
   if (!read.retyped) return keep(r);
   df->version++;
   return take_schema(df, r->error);
@@ -228,7 +318,8 @@ tsr_status tsr__scan_read(tsr_frame *df, const bool *need, tsr__error *error)
   int before = df->version;
   tsr_status status = TSR_OK;
   if (scope->inert) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
-  if (df->source->rows < 0) status = tsr__csv_count(df->source->csv, &df->source->rows, error);
+  const tsr__reader *reader = &df->source->reader;
+  if (df->source->rows < 0) status = reader->ops->count(reader->file, &df->source->rows, error);
   if (!status) status = read_columns(&r, scope, need);
   drop(&r, status != TSR_OK || df->version != before);
   tsr_scope_close(scope);
@@ -238,11 +329,12 @@ tsr_status tsr__scan_read(tsr_frame *df, const bool *need, tsr__error *error)
 void tsr__scan_blame(const tsr__visit *visits, tsr__error *error)
 {
   for (const tsr__visit *v = visits; v; v = v->next) {
-    if (v->df->kind != TSR__FRAME_CSV) continue;
+    if (v->df->kind != TSR__FRAME_FILE) continue;
     for (int i = 0; i < v->df->schema.count; i++) {
       const char *text;
       size_t used = strlen(error->text);
-      int64_t row = v->need[i] ? tsr__csv_widened(v->df->source->csv, i, &text) : -1;
+      const tsr__reader *reader = &v->df->source->reader;
+      int64_t row = v->need[i] ? reader->ops->widened(reader->file, i, &text) : -1;
       if (row < 0) continue;
       snprintf(error->text + used, sizeof error->text - used,
                "\n    column '%.60s' is %s since row %lld of %.200s, which holds '%.79s'",

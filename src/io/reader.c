@@ -1,0 +1,74 @@
+/* The readers of rows as tables of calls. */
+#include "io/reader.h"
+
+static void csv_close(void *file)
+{
+  tsr__csv_close(file);
+}
+
+static int csv_columns(const void *file, const tsr__csv_column **out)
+{
+  return tsr__csv_columns(file, out);
+}
+
+static const char *csv_path(const void *file)
+{
+  return tsr__csv_path(file);
+}
+
+static tsr_status csv_count(void *file, int64_t *rows, tsr__error *error)
+{
+  return tsr__csv_count(file, rows, error);
+}
+
+static tsr_status csv_read(void *file, tsr__csv_read *read, tsr__error *error)
+{
+  return tsr__csv_read_parts(file, read, error);
+}
+
+static int64_t csv_widened(const void *file, int column, const char **text)
+{
+  return tsr__csv_widened(file, column, text);
+}
+
+const tsr__reader_ops tsr__csv_reader = { "csv",     csv_close, csv_columns, csv_path,
+                                          csv_count, csv_read,  csv_widened };
+
+static void json_close(void *file)
+{
+  tsr__json_close(file);
+}
+
+static int json_columns(const void *file, const tsr__csv_column **out)
+{
+  return tsr__json_columns(file, out);
+}
+
+static const char *json_path(const void *file)
+{
+  return tsr__json_path(file);
+}
+
+static tsr_status json_count(void *file, int64_t *rows, tsr__error *error)
+{
+  (void)error;
+  *rows = tsr__json_rows(file);
+  return TSR_OK;
+}
+
+static tsr_status json_read(void *file, tsr__csv_read *read, tsr__error *error)
+{
+  return tsr__json_read_parts(file, read, error);
+}
+
+/* Types are final when the file is open. */
+static int64_t json_widened(const void *file, int column, const char **text)
+{
+  (void)file;
+  (void)column;
+  (void)text;
+  return -1;
+}
+
+const tsr__reader_ops tsr__json_reader = { "json",     json_close, json_columns, json_path,
+                                           json_count, json_read,  json_widened };

@@ -1,0 +1,26 @@
+/* What frames ask of a file of rows, whatever its format: csv.h and json.h say what each call does. */
+#ifndef TSR_IO_READER_H
+#define TSR_IO_READER_H
+
+#include "io/csv.h"
+#include "io/json.h"
+
+typedef struct tsr__reader_ops {
+  const char *format; /* "csv" */
+  void (*close)(void *file);
+  int (*columns)(const void *file, const tsr__csv_column **out);
+  const char *(*path)(const void *file);
+  tsr_status (*count)(void *file, int64_t *rows, tsr__error *error);
+  tsr_status (*read)(void *file, tsr__csv_read *read, tsr__error *error);
+  int64_t (*widened)(const void *file, int column, const char **text);
+} tsr__reader_ops;
+
+/* An open file; `ops` NULL: none. */
+typedef struct tsr__reader {
+  const tsr__reader_ops *ops;
+  void *file;
+} tsr__reader;
+
+extern const tsr__reader_ops tsr__csv_reader, tsr__json_reader;
+
+#endif
