@@ -116,6 +116,18 @@ tsr_status tsr__gather_column(tsr_runtime *rt, const tsr__gather *ask, tsr__buff
 tsr_status tsr__sort_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
                           tsr__index *out, tsr__error *error);
 
+/* Which part each row goes to so that parts hold nearly even runs of all parts' rows in order of key,
+ * part and row (split.c). */
+typedef struct tsr__split {
+  int parts;
+  uint16_t **dest; /* dest[p][r] */
+  tsr__buffer **buffers;
+} tsr__split;
+
+tsr_status tsr__split_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
+                           tsr__split *out, tsr__error *error);
+void tsr__split_free(tsr_runtime *rt, tsr__split *split);
+
 /* ---- grouping (groups.c, segments.c) ------------------------------------------------------------ */
 
 /* Groups of equal keys of each part. `group[p][r]` numbers the groups of part p from 0 in order of

@@ -40,7 +40,7 @@ typedef struct segment {
 typedef struct cut {
   segment from;
   bool steps;
-  int shift, buckets, depth; /* borders are padded to 2^depth - 1 of the highest word */
+  int shift, buckets, depth; /* of the padded borders */
   uint64_t least;
   int64_t first_piece; /* of all pieces of the round */
   uint32_t *tally;     /* [piece * buckets + b]: rows, then where in the segment they go */
@@ -151,9 +151,8 @@ static void cut_by_borders(cut *c, const uint64_t *sample, int count, int wanted
     last = word;
   }
   c->steps = false;
-  c->depth = bits_of((uint64_t)n);
   c->buckets = n + 1;
-  for (int i = n; i < (1 << c->depth) - 1; i++) c->border[i] = UINT64_MAX;
+  c->depth = tsr__pad_borders(c->border, n);
 }
 
 static bool constant_bucket(const cut *c, int b)
@@ -207,30 +206,6 @@ static void bucket_by_steps(const cut *c, const uint64_t *word, int64_t n, uint1
   }
 }
 
-/* A binary search of as many steps for every word; eight of them go side by side. */
-static void bucket_by_borders(const cut *c, const uint64_t *word, int64_t n, uint16_t *bucket)
-{
-  enum { ABREAST = 8 };
-  const uint64_t *border = c->border;
-  uint64_t last = (uint64_t)c->buckets - 1;
-  int64_t i = 0;
-  for (; i + ABREAST <= n; i += ABREAST) {
-    uint64_t b[ABREAST] = { 0 };
-    for (int step = 1 << c->depth >> 1; step; step >>= 1)
-      for (int k = 0; k < ABREAST; k++) {
-        uint64_t next = b[k] + (uint64_t)step;
-        b[k] = border[next - 1] <= word[i + k] ? next : b[k];
-      }
-    for (int k = 0; k < ABREAST; k++) bucket[i + k] = (uint16_t)(b[k] < last ? b[k] : last);
-  }
-  for (; i < n; i++) {
-    uint64_t b = 0;
-    for (uint64_t step = UINT64_C(1) << c->depth >> 1; step; step >>= 1)
-      if (border[b + step - 1] <= word[i]) b += step;
-    bucket[i] = (uint16_t)(b < last ? b : last);
-  }
-}
-
 static void bucket_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -239,7 +214,9 @@ static void bucket_task(void *user, int64_t task, int worker)
   const uint64_t *word = words_of(s, p.from) + p.start;
   uint16_t *bucket = s->lanes[p.from->part].bucket + p.from->start + p.start;
   if (p.cut->steps) bucket_by_steps(p.cut, word, p.count, bucket);
-  else bucket_by_borders(p.cut, word, p.count, bucket);
+  else
+    tsr__search_borders(&(tsr__borders){ p.cut->border, p.cut->buckets - 1, p.cut->depth }, word,
+                        p.count, bucket);
   memset(p.tally, 0, (size_t)p.cut->buckets * sizeof *p.tally);
   for (int64_t i = 0; i < p.count; i++) p.tally[bucket[i]]++;
 }

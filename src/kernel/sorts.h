@@ -38,6 +38,19 @@ typedef struct tsr__leaf {
 /* Puts the rows in order of their words, stable. */
 void tsr__leaf_sort(tsr__sort_room *room, const tsr__leaf *leaf);
 
+/* Words in order, padded by tsr__pad_borders: bucket b has the words from border[b - 1] up to,
+ * without, border[b]. An array of `count` borders needs room for TSR__BORDER_ROOM(count). */
+typedef struct tsr__borders {
+  const uint64_t *border;
+  int count, depth;
+} tsr__borders;
+
+#define TSR__BORDER_ROOM(count) (2 * (count) + 2)
+/* Returns the depth. */
+int tsr__pad_borders(uint64_t *border, int count);
+void tsr__search_borders(const tsr__borders *borders, const uint64_t *word, int64_t n,
+                         uint16_t *bucket);
+
 /* Rows of one piece go to their buckets. Bucket b's come to start + next[b], next[b] + 1, ... */
 typedef struct tsr__deal {
   const uint64_t *word;
