@@ -18,8 +18,8 @@
 
 static uint8_t type_of_file(tsr__coltype type)
 {
-  static const uint8_t types[] = { TSR_COL_BOOL, TSR_COL_I64,  TSR_COL_F64,
-                                   TSR_COL_DATE, TSR_COL_TIME, TSR_COL_TEXT };
+  static const uint8_t types[] = { TSR_COL_BOOL, TSR_COL_I64,  TSR_COL_F64, TSR_COL_DATE,
+                                   TSR_COL_TIME, TSR_COL_TEXT, TSR_COL_I32, TSR_COL_F32 };
   return types[type];
 }
 
@@ -74,15 +74,40 @@ static tsr_status take_file(tsr_frame *df, tsr__reader reader, const tsr_shardin
   return take_schema(df, error);
 }
 
+static tsr__csv_opts reading_of(const tsr_csv_opts *opts)
+{
+  return (tsr__csv_opts){ .separator = opts->separator,
+                          .comment = opts->comment,
+                          .no_header = opts->no_header,
+                          .decimal_comma = opts->decimal_comma,
+                          .text_nulls = opts->text_nulls,
+                          .skip_rows = opts->skip_rows,
+                          .names = opts->names,
+                          .columns = opts->columns,
+                          .types = opts->types,
+                          .nulls = opts->nulls,
+                          .bad_rows = (tsr__csv_bad)opts->bad_rows };
+}
+
 static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *opts,
                            tsr__error *error)
 {
   tsr_sharding rows;
+  tsr_csv_opts all = { 0 }; /* a caller built with an older header gives fewer */
+  size_t size = opts && opts->size && opts->size < sizeof all ? opts->size : sizeof all;
   if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
-  if (find_sharding(df, opts ? opts->mesh : NULL, opts ? opts->rows : NULL, &rows, error))
-    return error->status;
-  tsr__csv *csv = tsr__csv_open(df->node.scope->rt, path, error);
-  return take_file(df, (tsr__reader){ &tsr__csv_reader, csv }, &rows, error);
+  if (opts) memcpy(&all, opts, size);
+  if (opts && tsr__opts_beyond(opts, opts->size, sizeof all))
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "%s: an option is set that version %s does not know; load the library "
+                          "the program was compiled for",
+                          df->what, tsr_version());
+  if (find_sharding(df, all.mesh, all.rows, &rows, error)) return error->status;
+  tsr__csv_opts how = reading_of(&all);
+  tsr__csv *csv = tsr__csv_open_with(df->node.scope->rt, path, &how, error);
+  if (take_file(df, (tsr__reader){ &tsr__csv_reader, csv }, &rows, error)) return error->status;
+  if (all.bad_rows_found) *all.bad_rows_found = tsr__csv_bad_rows(csv);
+  return TSR_OK;
 }
 
 tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path, const tsr_csv_opts *opts,

@@ -1,24 +1,31 @@
 /* Reading CSV: sample a schema, count rows, read chosen columns of chosen rows in parallel.
  *
- * A source is one file. Sampling happens at open: names and types from rows at the start,
- * middle and end. Counting reads the file into memory (not mapped: a file that shrinks is an
- * error, not a signal) and finds where rows begin (quotes may hold newlines), so that borders
- * over devices are the usual ones and every part can be read by itself. Reading writes straight
- * into the buffers it is given (the devices' shards): this room knows nothing of devices,
- * frames or arrays. One thread at a time uses a source; it uses the runtime's workers.
+ * A source is one file, standard input, or several files whose rows follow each other. Sampling
+ * happens at open: names and types from rows at the start, middle and end. Counting reads the
+ * files into memory (not mapped: a file that shrinks is an error, not a signal) and finds where rows
+ * begin (quotes may hold newlines), so that borders over devices are the usual ones and every part
+ * can be read by itself. Reading writes straight into the buffers it is given (the devices'
+ * shards): this room knows nothing of devices, frames or arrays. One thread at a time uses a
+ * source; it uses the runtime's workers.
  *
- * Rows. Fields are separated by commas. The first line is the header; a column without a name
- * is called column_3 by its place, two of one name are an error. Rows end with LF or CRLF, in any
- * mixture, or with CR in a file without LF; the last one may lack it. Empty lines are skipped,
- * but in a file of one column they are rows with an empty field. A row with more or fewer fields
- * than the header is an error. A field that begins with a quote ends at the closing one, which a
- * separator or the row's end must follow, and a doubled quote inside stands for one; a quote
- * elsewhere is a character like others. A UTF-8 mark at the start is skipped; UTF-16,
- * compressed files and other formats are TSR_EUNSUPPORTED with their name.
+ * Paths. A name with * ? [ or { that is no file's is a pattern: its files in the order of their
+ * names (bytes), columns matched by name. gzip and zstd are seen by their first bytes. Standard
+ * input, and what must be looked at whole before anything is known of it (bad rows that are left
+ * out), are read at open.
+ *
+ * Rows. Fields are separated by commas, or by what the options say. The first line is the header; a
+ * column without a name is called column_3 by its place, two of one name are an error. Rows end
+ * with LF or CRLF, in any mixture, or with CR in a file without LF; the last one may lack it. Empty
+ * lines are skipped, but in a file of one column they are rows with an empty field. A row with more
+ * or fewer fields than the header is bad. A field that begins with a quote ends at the closing one,
+ * which a separator or the row's end must follow, and a doubled quote inside stands for one; a quote
+ * elsewhere is a character like others. A UTF-8 mark at the start is skipped; UTF-16 and other
+ * formats are TSR_EUNSUPPORTED with their name.
  *
  * Values. In all columns but text, spaces and tabs around a value do not count, quotes around it
  * make no difference, and the empty field and NA are null. In text columns every field is text
- * as it stands (empty text, NA; NUL bytes and spaces kept), must be UTF-8, and nothing is null.
+ * as it stands (empty text, NA; NUL bytes and spaces kept), must be UTF-8, and nothing is null
+ * (with text_nulls the markers and the empty field are, where they stand without quotes).
  *   bool   true True TRUE false False FALSE
  *   i64    [+-] digits; leading zeros do not count (007 is 7, as in the peers)
  *   f64    with a point or an exponent, and inf, infinity, nan in any case with [+-]; correctly
@@ -28,6 +35,7 @@
  *          digits of a fraction, but those past the sixth must be zeros
  *
  * Types. A column's type follows from the set of what it holds, in any order:
+ *   nothing, no rows                text
  *   nothing but nulls               f64 (only after the whole file was looked at)
  *   bool only                       bool
  *   integers that fit i64           i64
@@ -44,12 +52,24 @@
 
 typedef struct tsr__csv tsr__csv;
 
-/* Knobs for tests; zero means default. */
+/* What to do with rows that have too many or too few fields, text that is no UTF-8, or a value that a
+ * forced type cannot hold. */
+typedef enum tsr__csv_bad { TSR__CSV_BAD_ERROR, TSR__CSV_BAD_SKIP, TSR__CSV_BAD_NULL } tsr__csv_bad;
+
+/* How files are to be read, then knobs for tests; zero means default. Texts are borrowed for the
+ * call; lists are items separated by commas, in double quotes where they hold one. */
 typedef struct tsr__csv_opts {
+  char separator, comment;
+  bool no_header, decimal_comma, text_nulls;
+  int skip_rows;
+  const char *names, *columns, *types, *nulls; /* as in tsr_csv_opts */
+  tsr__csv_bad bad_rows;
+
   int64_t granule; /* bytes an entry of the row index covers (16 KiB) */
   int64_t sample;  /* bytes sampled; smaller files are sampled whole (512 KiB) */
-  int stripes;     /* pieces of rows that are parsed in parallel (four a worker) */
-  int batch_rows;  /* rows split at a time, a multiple of 64 (by the number of columns) */
+  int stripes;     /* pieces of rows that are parsed in parallel (of about 1 MiB) */
+  int batch_rows;  /* rows split at a time (by the number of columns) */
+  int64_t piece;   /* bytes loaded or unpacked at a time */
   /* Reads as pread does: returns bytes, 0 at the end, -1 with errno. NULL: pread. */
   int64_t (*read)(void *user, int fd, void *to, size_t length, int64_t offset);
   void *user;
@@ -63,7 +83,9 @@ typedef enum tsr__coltype {
   TSR__COL_F64,
   TSR__COL_DATE,
   TSR__COL_TIME,
-  TSR__COL_TEXT
+  TSR__COL_TEXT,
+  TSR__COL_I32, /* these two only where they are forced */
+  TSR__COL_F32
 } tsr__coltype;
 
 typedef struct tsr__csv_column {
@@ -86,18 +108,23 @@ typedef struct tsr__dict {
 void tsr__dict_release(tsr__dict *dict);
 
 /* Opens and samples. `rt` for heap, workers and log. On error returns NULL and fills error
- * with file:line:column where that makes sense. Detected: UTF-8 BOM, CRLF, a header row, RFC 4180
- * quotes. An empty file is an error; a header alone is a frame of 0 rows. */
+ * with file:line:column where that makes sense. An empty file is an error; a header alone is a
+ * frame of 0 rows. */
 tsr__csv *tsr__csv_open(tsr_runtime *rt, const char *path, tsr__error *error);
 tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_opts *opts,
                              tsr__error *error);
 void tsr__csv_close(tsr__csv *csv);
 int tsr__csv_columns(const tsr__csv *csv, const tsr__csv_column **out);
-const char *tsr__csv_path(const tsr__csv *csv);
+const char *tsr__csv_path(const tsr__csv *csv); /* as it was given */
+int tsr__csv_file_count(const tsr__csv *csv);
+/* Rows that were left out, or in which something was made null; known once rows are counted. */
+int64_t tsr__csv_bad_rows(const tsr__csv *csv);
 
-/* Finds the rows (in parallel, once; cached). From here on the file's bytes are held in memory until
+/* Finds the rows (in parallel, once; cached). From here on the files' bytes are held in memory until
  * the source is closed. */
 tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
+/* Gives the files' bytes back: nothing can be read any more, all else stays. */
+void tsr__csv_forget(tsr__csv *csv);
 
 /* Where one column's part goes: values of `rows[part+1]-rows[part]` elements each, bool as one
  * bit an element LSB first, validity one bit an element (always written: 1 = valid). Bits are

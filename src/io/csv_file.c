@@ -1,7 +1,9 @@
-/* The bytes of a CSV file: opened, recognised, read into memory by all workers.
+/* The bytes of a CSV file: opened, read in pieces, held with padding on both sides.
  *
- * Invariant: what is parsed is a copy that nobody else can change or shorten. A file that
- * changed between the opening and the end of the reading is refused. */
+ *   block   |\n\n..\n|a,b\n1,2\n        |\n\n..\n|
+ *            FRONT    data .. data+size  PAD
+ *
+ * Invariant: what is parsed is a copy that nobody else can change or shorten. */
 #include "io/csv_inner.h"
 
 #include <errno.h>
@@ -11,154 +13,102 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 4 << 20, HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20 };
 
-/* strerror may share a buffer among threads; this one does not. */
-static const char *why(int code, char *buffer, size_t size)
+tsr_status tsr__csv_io_error(const tsr__csv_file *file, const char *what, int code,
+                             tsr__error *error)
 {
-  return strerror_r(code, buffer, size);
+  char buffer[128]; /* strerror may share one among threads */
+  return tsr__error_set(error, TSR_EIO, "%s: cannot %s: %s", file->path, what,
+                        strerror_r(code, buffer, sizeof buffer));
 }
 
-static tsr_status io_error(const tsr__csv *csv, const char *what, int code, tsr__error *error)
-{
-  char buffer[128];
-  return tsr__error_set(error, TSR_EIO, "%s: cannot %s: %s", csv->path, what,
-                        why(code, buffer, sizeof buffer));
-}
+/* ---- opening ------------------------------------------------------------------------------ */
 
-static int64_t changed_at(const struct stat *info)
+/* Notes who the file is, or, where it was open before, sees that it is the same. */
+static tsr_status identify(tsr__csv_file *file, tsr__error *error)
 {
-  return (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec;
-}
-
-tsr_status tsr__csv_file_open(tsr__csv *csv, tsr__error *error)
-{
-  /* Without NONBLOCK a pipe without a writer would wait here for ever. */
-  csv->fd = open(csv->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (csv->fd < 0) return io_error(csv, "open", errno, error);
   struct stat info;
-  if (fstat(csv->fd, &info)) return io_error(csv, "examine", errno, error);
+  if (fstat(file->fd, &info)) return tsr__csv_io_error(file, "examine", errno, error);
   if (S_ISDIR(info.st_mode))
-    return tsr__error_set(error, TSR_EIO, "%s: is a directory; name a CSV file in it", csv->path);
+    return tsr__error_set(error, TSR_EIO, "%s: is a directory; name a CSV file in it", file->path);
   if (!S_ISREG(info.st_mode))
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: is no regular file; pipes and devices cannot be read in parts, "
-                          "save them to a file first",
-                          csv->path);
-  csv->size = (int64_t)info.st_size;
-  csv->changed = changed_at(&info);
-  if (csv->size == 0)
-    return tsr__error_set(error, TSR_EPARSE, "%s: is empty; a CSV file begins with a header line",
-                          csv->path);
+                          "%s: is no regular file; pipes and devices cannot be read in parts, give "
+                          "them as standard input (\"-\") or save them to a file first",
+                          file->path);
+  int64_t changed = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+  if (file->inode && (file->device != info.st_dev || file->inode != info.st_ino ||
+                      file->stored != info.st_size || file->changed != changed))
+    return tsr__error_set(error, TSR_EIO,
+                          "%s: changed since it was opened; is it still being written?",
+                          file->path);
+  file->device = info.st_dev;
+  file->inode = info.st_ino;
+  file->stored = info.st_size;
+  file->changed = changed;
   return TSR_OK;
 }
 
-static int64_t read_some(const tsr__csv *csv, char *to, size_t length, int64_t offset)
+tsr_status tsr__csv_file_open(tsr__csv_file *file, tsr__error *error)
 {
-  if (csv->opts.read) return csv->opts.read(csv->opts.user, csv->fd, to, length, offset);
-  return pread(csv->fd, to, length, (off_t)offset);
+  if (file->stream || file->fd >= 0) return TSR_OK;
+  /* Without NONBLOCK a pipe without a writer would wait here for ever. */
+  file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file->fd < 0) return tsr__csv_io_error(file, "open", errno, error);
+  return identify(file, error);
 }
 
-/* Reads all of it; returns 0, an errno, or -1 when the file ended early (`*got` tells where). */
-static int read_fully(const tsr__csv *csv, char *to, int64_t offset, int64_t length, int64_t *got)
+tsr_status tsr__csv_file_same(tsr__csv_file *file, tsr__error *error)
 {
-  for (*got = 0; *got < length;) {
-    int64_t n = read_some(csv, to + *got, (size_t)(length - *got), offset + *got);
+  return file->stream ? TSR_OK : identify(file, error);
+}
+
+void tsr__csv_file_close(tsr__csv_file *file)
+{
+  if (file->fd >= 0) close(file->fd);
+  file->fd = -1;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static int64_t read_some(const tsr__csv_file *file, char *to, size_t length, int64_t offset)
+{
+  const tsr__csv_opts *opts = &file->csv->opts;
+  if (opts->read) return opts->read(opts->user, file->fd, to, length, offset);
+  if (file->stream) return read(STDIN_FILENO, to, length);
+  return pread(file->fd, to, length, (off_t)offset);
+}
+
+int tsr__csv_file_read(const tsr__csv_file *file, char *to, int64_t offset, int64_t length,
+                       int64_t *got)
+{
+  *got = 0;
+  if (file->packed) {
+    int64_t left = file->stored - offset;
+    *got = left < length ? left : length;
+    memcpy(to, file->packed + offset, (size_t)*got);
+    return 0;
+  }
+  while (*got < length) {
+    int64_t n = read_some(file, to + *got, (size_t)(length - *got), offset + *got);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno;
-    if (n == 0) return -1;
+    if (n == 0) return 0;
     *got += n;
   }
   return 0;
 }
 
-static tsr_status shrunk(const tsr__csv *csv, int64_t found, tsr__error *error)
+tsr_status tsr__csv_shrunk(const tsr__csv_file *file, int64_t found, tsr__error *error)
 {
   return tsr__error_set(error, TSR_EIO,
                         "%s: ended at byte %" PRId64 " while it was read, it had %" PRId64
                         " bytes when it was opened; is it still being written?",
-                        csv->path, found, csv->size);
+                        file->path, found, file->stored);
 }
 
-tsr_status tsr__csv_file_read(tsr__csv *csv, char *to, int64_t offset, int64_t length,
-                              tsr__error *error)
-{
-  int64_t got;
-  int code = read_fully(csv, to, offset, length, &got);
-  if (code < 0) return shrunk(csv, offset + got, error);
-  return code ? io_error(csv, "read", code, error) : TSR_OK;
-}
-
-/* ---- other formats ------------------------------------------------------------------------ */
-
-struct magic {
-  const char *bytes;
-  uint8_t length;
-  const char *name, *advice;
-};
-
-static const struct magic magics[] = {
-  { "PAR1", 4, "Parquet", "this reader takes CSV only" },
-  { "ARROW1", 6, "Arrow IPC (Feather)", "this reader takes CSV only" },
-  { "ORC", 3, "ORC", "this reader takes CSV only" },
-  { "\x93NUMPY", 6, "NumPy .npy", "this reader takes CSV only" },
-  { "SQLite format 3", 15, "SQLite", "export a table as CSV" },
-  { "\x1f\x8b", 2, "gzip", "decompress it first (gunzip)" },
-  { "\x28\xb5\x2f\xfd", 4, "zstd", "decompress it first (unzstd)" },
-  { "\x04\x22\x4d\x18", 4, "lz4", "decompress it first (unlz4)" },
-  { "\xfd"
-    "7zXZ",
-    5, "xz", "decompress it first (unxz)" },
-  { "BZh", 3, "bzip2", "decompress it first (bunzip2)" },
-  { "PK\x03\x04", 4, "a zip archive (or a spreadsheet)", "unpack it, or save it as CSV" },
-  { "\xff\xfe", 2, "UTF-16 text", "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
-  { "\xfe\xff", 2, "UTF-16 text", "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
-};
-
-/* Letters alone may begin a CSV header; then only a file that goes on in binary is meant. */
-static bool is_letters(const struct magic *magic)
-{
-  for (int i = 0; i < magic->length; i++)
-    if ((unsigned char)magic->bytes[i] < ' ' || (unsigned char)magic->bytes[i] > '~') return false;
-  return true;
-}
-
-tsr_status tsr__csv_magic(const tsr__csv *csv, const char *bytes, size_t length, tsr__error *error)
-{
-  for (size_t m = 0; m < sizeof magics / sizeof *magics; m++) {
-    const struct magic *magic = &magics[m];
-    if (length < magic->length || memcmp(bytes, magic->bytes, magic->length) != 0) continue;
-    if (is_letters(magic)) {
-      size_t look = length < 512 ? length : 512, control = 0;
-      for (size_t i = 0; i < look; i++) control += (unsigned char)bytes[i] < 9;
-      if (control == 0) continue;
-    }
-    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is %s, not CSV; %s", csv->path, magic->name,
-                          magic->advice);
-  }
-  return TSR_OK;
-}
-
-/* ---- loading --------------------------------------------------------------------------------- */
-
-struct load {
-  tsr__csv *csv;
-  _Atomic int code;    /* the first failure: errno, or -1 for a short file */
-  _Atomic int64_t end; /* where a short file ended */
-};
-
-static void load_piece(void *user, int64_t task, int worker)
-{
-  (void)worker;
-  struct load *load = user;
-  tsr__csv *csv = load->csv;
-  int64_t from = task * PIECE, length = csv->size - from < PIECE ? csv->size - from : PIECE, got;
-  if (atomic_load(&load->code)) return;
-  int code = read_fully(csv, csv->data + from, from, length, &got);
-  int none = 0;
-  if (code && atomic_compare_exchange_strong(&load->code, &none, code))
-    atomic_store(&load->end, from + got);
-}
+/* ---- the text ---------------------------------------------------------------------------------- */
 
 /* Big blocks in huge pages: a page fault every 4 KiB would cost as much as the reading. */
 static void advise_huge(char *data, size_t size)
@@ -168,53 +118,52 @@ static void advise_huge(char *data, size_t size)
   if (last > first) (void)madvise((void *)first, last - first, MADV_HUGEPAGE);
 }
 
-static tsr_status allocate(tsr__csv *csv, tsr__error *error)
+static char *text_of(const tsr__csv_file *file)
 {
-  csv->data_size = (size_t)csv->size + TSR__CSV_PAD;
-  csv->data = tsr__new_raw(csv->heap, csv->data_size);
-  if (!csv->data)
-    return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for its %" PRId64 " bytes", csv->path,
-                          csv->size);
-  advise_huge(csv->data, csv->data_size);
-  return TSR_OK;
+  return file->block ? file->block + TSR__CSV_FRONT : NULL;
 }
 
-static tsr_status check_loaded(tsr__csv *csv, struct load *load, tsr__error *error)
+bool tsr__csv_file_room(tsr__csv_file *file, int64_t size, int64_t used)
 {
-  struct stat info;
-  int code = atomic_load(&load->code);
-  if (code < 0) return shrunk(csv, atomic_load(&load->end), error);
-  if (code) return io_error(csv, "read", code, error);
-  if (fstat(csv->fd, &info)) return io_error(csv, "examine", errno, error);
-  if ((int64_t)info.st_size != csv->size || changed_at(&info) != csv->changed)
-    return tsr__error_set(error, TSR_EIO,
-                          "%s: changed since it was opened; is it still being written?", csv->path);
-  return TSR_OK;
+  size_t need = (size_t)size + TSR__CSV_FRONT + TSR__CSV_PAD;
+  if (need <= file->block_size) return true;
+  char *block = tsr__new_raw(file->csv->heap, need);
+  if (!block) return false;
+  advise_huge(block, need);
+  if (used) memcpy(block + TSR__CSV_FRONT, text_of(file), (size_t)used);
+  tsr__del(file->csv->heap, file->block, file->block_size);
+  file->block = block;
+  file->block_size = need;
+  if (file->data) file->data = text_of(file);
+  return true;
 }
 
-void tsr__csv_end_rows_with(tsr__csv *csv, char newline)
+void tsr__csv_end_rows_with(tsr__csv_file *file, char newline)
 {
-  csv->dialect.newline = newline;
-  if (!csv->data) return;
-  memset(csv->data + csv->size, newline, TSR__CSV_PAD);
-  csv->end = csv->size + (csv->data[csv->size - 1] != newline);
+  file->dialect.newline = newline;
+  if (!file->data) return;
+  memset(file->block, newline, TSR__CSV_FRONT);
+  memset(file->data + file->size, newline, TSR__CSV_PAD);
+  file->end = file->size + (file->size && file->data[file->size - 1] != newline);
 }
 
-tsr_status tsr__csv_load(tsr__csv *csv, tsr__error *error)
+void tsr__csv_file_done(tsr__csv_file *file, int64_t size)
 {
-  if (csv->data) return TSR_OK;
-  tsr_status status = allocate(csv, error);
-  if (status) return status;
-  struct load load = { .csv = csv };
-  tsr__parallel(csv->rt, (csv->size + PIECE - 1) / PIECE, load_piece, &load);
-  status = check_loaded(csv, &load, error);
-  if (status) {
-    tsr__del(csv->heap, csv->data, csv->data_size);
-    csv->data = NULL;
-    return status;
-  }
-  close(csv->fd);
-  csv->fd = -1;
-  tsr__csv_end_rows_with(csv, csv->dialect.newline);
-  return TSR_OK;
+  file->data = text_of(file);
+  file->size = size;
+  tsr__csv_end_rows_with(file, file->dialect.newline);
+}
+
+void tsr__csv_file_drop(tsr__csv_file *file)
+{
+  tsr__heap *heap = file->csv->heap;
+  tsr__del(heap, file->block, file->block_size);
+  tsr__del(heap, file->packed, file->packed_size);
+  if (file->granules)
+    tsr__del(heap, file->granules, ((size_t)file->granule_count + 1) * sizeof *file->granules);
+  tsr__del(heap, file->cuts, file->cut_capacity * sizeof *file->cuts);
+  file->block = file->data = file->packed = NULL;
+  file->block_size = file->packed_size = file->cut_capacity = file->cut_count = 0;
+  file->granules = NULL;
+  file->cuts = NULL;
 }

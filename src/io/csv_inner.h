@@ -4,12 +4,20 @@
  *   |a,b,c\n       |1,2,3\n4,"x\ny",6\n                          |
  *                  |granule 0  |granule 1  |granule 2 ...
  *
- * csv_file.c   bytes: opening, magic numbers, loading in parallel
- * csv_scan.c   bit masks of quotes, newlines, separators (per instruction set), counting
- * csv_rows.c   the index of rows; careful reading of one row; where a row begins
- * csv_parse.c  fields to values; what class of value a text is
- * csv_read.c   stripes of rows in parallel, types that turn out wrong, dictionaries
- * csv.c        opening, names, sampling types
+ * csv.c         opening and closing a source
+ * csv_format.c  options, and lists given as text
+ * csv_paths.c   patterns to files
+ * csv_file.c    bytes: opening, loading in parallel
+ * csv_magic.c   other formats, refused by name
+ * csv_unpack.c  gzip and zstd
+ * csv_head.c    marks, headers, names, which field is which column
+ * csv_sample.c  types from a sample
+ * csv_clean.c   comments and bad rows, taken out of the text
+ * csv_scan.c    bit masks of quotes, newlines, separators (per instruction set), counting
+ * csv_rows.c    the index of rows; careful reading of one row; where a row begins
+ * csv_parse.c   fields to values; what class of value a text is
+ * csv_read.c    stripes of rows in parallel, types that turn out wrong, dictionaries
+ * csv_error.c   places in files, and what is wrong there
  *
  * Invariant: the text that is parsed ends with a row end: `end` is behind the last newline, or
  * behind the one that the padding supplies when the file's last row has none. */
@@ -19,11 +27,15 @@
 #include "io/csv.h"
 #include "io/decimal.h"
 #include "io/dict.h"
+#include "io/list.h"
 
 enum {
-  TSR__CSV_PAD = 128,          /* newlines behind the file's bytes: masks may look ahead */
+  TSR__CSV_FRONT = 64,         /* newlines before the file's bytes: masks may look back */
+  TSR__CSV_PAD = 128,          /* newlines behind them: masks may look ahead */
   TSR__CSV_GRANULE = 16 << 10, /* bytes an entry of the row index covers */
   TSR__CSV_SAMPLE = 512 << 10, /* files up to this size are sampled whole */
+  TSR__CSV_PIECE = 1 << 20,    /* bytes loaded, unpacked or looked through at a time */
+  TSR__CSV_NULL = 0xff,        /* the one byte of a field that cleaning made null */
   TSR__CSV_WORDS = 32,         /* 64-byte words whose masks are made at a time */
   TSR__CSV_KINDS = 4,
   TSR__CSV_SLACK = 64 /* offsets that flattening may write behind the last one */
@@ -78,61 +90,180 @@ typedef struct tsr__csv_scan {
 } tsr__csv_scan;
 
 typedef struct tsr__csv_info {
+  bool forced;         /* the type was given: other values are bad */
   unsigned seen;       /* classes seen so far */
   int64_t widened_row; /* -1: none */
   char widened_text[80];
 } tsr__csv_info;
 
+/* Lines that were taken out of the text before an offset of what is left. */
+typedef struct tsr__csv_cut {
+  int64_t at, lines;
+} tsr__csv_cut;
+
+enum tsr__csv_packing { TSR__CSV_PLAIN, TSR__CSV_GZIP, TSR__CSV_ZSTD };
+
+typedef struct tsr__csv_unpack tsr__csv_unpack;
+
+typedef struct tsr__csv_file {
+  struct tsr__csv *csv;
+  const char *path;        /* in the source's arena */
+  int fd;                  /* -1: not open */
+  bool stream;             /* standard input: can be read once */
+  uint8_t packing;         /* tsr__csv_packing */
+  uint64_t device, inode;  /* who it was when it was opened, */
+  int64_t stored, changed; /* its bytes, and the time of its last change */
+  int64_t size;            /* bytes of its text; -1: not known yet */
+  char *block;             /* what is allocated: data with padding on both sides */
+  size_t block_size;
+  char *data; /* its text, TSR__CSV_FRONT into the block; NULL until loaded */
+  bool bare;  /* comments were taken out */
+  tsr__csv_dialect dialect;
+  int64_t head, body, end;
+  int fields;                 /* of every row */
+  const int *at;              /* by column: its field */
+  tsr__csv_granule *granules; /* NULL until counted */
+  int64_t granule_count;
+  int64_t rows, first_row; /* of all files' rows, once counted */
+  bool careful;            /* quotes stand in odd places: rows are found byte by byte */
+  tsr__csv_cut *cuts;
+  size_t cut_count, cut_capacity;
+  tsr__csv_unpack *unpack; /* while it is being unpacked */
+  char *packed;            /* standard input: its stored bytes, where they are packed */
+  size_t packed_size;
+  int64_t task; /* the first of its tasks in a job over files */
+} tsr__csv_file;
+
 struct tsr__csv {
   tsr_runtime *rt;
   tsr__heap *heap;
-  tsr__csv_opts opts;
-  char *path;
-  size_t path_size;
-  int fd;                /* -1 once loaded */
-  int64_t size, changed; /* bytes and time of last change when opened */
-  char *data;            /* the file and TSR__CSV_PAD newlines; NULL until loaded */
-  size_t data_size;
-  tsr__csv_dialect dialect;
-  int64_t head, body, end;
+  tsr__arena arena;
+  tsr__csv_opts opts; /* the texts are not kept */
+  const char *path;
+  tsr__csv_file *files;
+  int file_count;
   int column_count;
   tsr__csv_column *columns;
   tsr__csv_info *info;
   tsr__decimal *decimal;
   const tsr__csv_scan *scan;
-  tsr__csv_granule *granules; /* NULL until counted */
-  int64_t granule_count, granule_bytes;
-  int64_t rows;
-  bool careful; /* quotes stand in odd places: rows are found byte by byte */
+  tsr__csv_field *marker; /* texts that are null, beside the empty one */
+  int marker_count;
+  bool odd_markers; /* one of them looks like a value: no value has a short way */
+  bool null_bytes;  /* fields of TSR__CSV_NULL are null */
+  char point;       /* of numbers */
+  tsr__list names, chosen, types;
+  int64_t granule_bytes;
+  int64_t rows; /* -1: not counted */
+  int64_t bad_rows;
 };
+
+/* A run of a file's text: its beginning while it is not loaded, or a part of it. */
+typedef struct tsr__csv_window {
+  const char *at, *end;
+} tsr__csv_window;
 
 /* A few rows, split. Field c of row r lies between the byte before it and the byte that ends it:
  * in the first column begins[r] + 1, in the others ends[r * columns + c - 1] + 1; up to
  * ends[r * columns + c], in the last column lasts[r] (a CR before the newline is no data). */
 typedef struct tsr__csv_batch {
   const char *base;
-  int64_t first_row;
-  int rows, columns;
+  int64_t first_row; /* of all files */
+  int rows, columns; /* columns of the file */
   uint32_t *ends, *begins, *lasts;
 } tsr__csv_batch;
 
+/* ---- csv_format.c ---- */
+
+/* Checks the options and keeps what they say. */
+tsr_status tsr__csv_take_options(tsr__csv *csv, const tsr__csv_opts *opts, tsr__error *error);
+/* The type of a name that was checked. */
+tsr__coltype tsr__csv_named_type(const char *name);
+
+/* ---- csv_paths.c ---- */
+
+/* Makes csv->files. */
+tsr_status tsr__csv_find_files(tsr__csv *csv, tsr__error *error);
+
 /* ---- csv_file.c ---- */
 
-tsr_status tsr__csv_file_open(tsr__csv *csv, tsr__error *error);
-/* Reads length bytes at an offset into `to`, all of them or fails. */
-tsr_status tsr__csv_file_read(tsr__csv *csv, char *to, int64_t offset, int64_t length,
-                              tsr__error *error);
-tsr_status tsr__csv_load(tsr__csv *csv, tsr__error *error); /* whole file, once */
+tsr_status tsr__csv_file_open(tsr__csv_file *file, tsr__error *error);
+void tsr__csv_file_close(tsr__csv_file *file);
+/* Reads `length` stored bytes at an offset, fewer only at the end; `*got` says how many. Returns
+ * an errno, or 0. */
+int tsr__csv_file_read(const tsr__csv_file *file, char *to, int64_t offset, int64_t length,
+                       int64_t *got);
+/* Makes room for a text of `size` bytes, keeping the first `used`; false: no memory. */
+bool tsr__csv_file_room(tsr__csv_file *file, int64_t size, int64_t used);
+/* The text stands: sets its size and what surrounds it. */
+void tsr__csv_file_done(tsr__csv_file *file, int64_t size);
+void tsr__csv_file_drop(tsr__csv_file *file); /* the text and all that is known of its rows */
 /* Sets the byte that ends rows, in the padding of loaded text too. */
-void tsr__csv_end_rows_with(tsr__csv *csv, char newline);
-/* Refuses what is plainly another format, by its first bytes. */
-tsr_status tsr__csv_magic(const tsr__csv *csv, const char *bytes, size_t length, tsr__error *error);
+void tsr__csv_end_rows_with(tsr__csv_file *file, char newline);
+/* Refuses a file that is not what it was when it was opened. */
+tsr_status tsr__csv_file_same(tsr__csv_file *file, tsr__error *error);
+tsr_status tsr__csv_io_error(const tsr__csv_file *file, const char *what, int code,
+                             tsr__error *error);
+tsr_status tsr__csv_shrunk(const tsr__csv_file *file, int64_t found, tsr__error *error);
+
+/* ---- csv_load.c ---- */
+
+/* Reads `want` bytes from the beginning of a file's text into its block; sets `*whole` when that is
+ * all, and then the file is loaded. Sets the packing. */
+tsr_status tsr__csv_load_head(tsr__csv_file *file, int64_t want, tsr__csv_window *head,
+                              tsr__error *error);
+/* Loads `count` files as far as they are not. */
+tsr_status tsr__csv_load(tsr__csv *csv, tsr__csv_file *from, int count, tsr__error *error);
+
+/* ---- csv_magic.c ---- */
+
+/* Refuses what is plainly another format, by its first bytes. `packing` NULL: unpacked text, else
+ * set. */
+tsr_status tsr__csv_magic(const tsr__csv_file *file, tsr__csv_window head, uint8_t *packing,
+                          tsr__error *error);
+
+/* ---- csv_unpack.c ---- */
+
+/* Starts over; NULL out of memory. */
+tsr__csv_unpack *tsr__csv_unpack_open(const tsr__csv_file *file);
+void tsr__csv_unpack_close(tsr__csv_unpack *unpack);
+/* Unpacks `most` bytes of text, fewer only at the end. */
+tsr_status tsr__csv_unpack_some(tsr__csv_unpack *unpack, char *to, int64_t most, int64_t *got,
+                                tsr__error *error);
+/* How long the text may be: told by the file, else a guess. */
+int64_t tsr__csv_unpack_guess(const tsr__csv_unpack *unpack);
+
+/* ---- csv_head.c ---- */
+
+/* Reads the beginning of a file, loading it where that does not suffice: marks, line ends, the
+ * header. The first file's names become the columns, those of others are matched with them. What
+ * is left of `head` without comments goes there. */
+tsr_status tsr__csv_read_head(tsr__csv_file *file, tsr__csv_window *head, tsr__error *error);
+
+/* ---- csv_sample.c ---- */
+
+int64_t tsr__csv_sample_size(const tsr__csv *csv);
+/* Adds to info[].seen what rows of a file hold: of its beginning, and, `far`, of its middle and
+ * end. `head` is looked at only while the file is not loaded. */
+tsr_status tsr__csv_sample(tsr__csv_file *file, tsr__csv_window head, bool far, tsr__error *error);
+/* Settles the columns' types. `whole`: all rows were seen. */
+tsr_status tsr__csv_settle_types(tsr__csv *csv, bool whole, tsr__error *error);
+
+/* ---- csv_clean.c ---- */
+
+/* Takes the lines that begin with the comment byte out of a file's beginning, which begins with a
+ * line; returns the length of what is left. */
+int64_t tsr__csv_uncomment_head(const tsr__csv_file *file, char *text, int64_t length);
+/* Takes them out of a loaded file, from its head on, once. */
+tsr_status tsr__csv_uncomment_file(tsr__csv_file *file, tsr__error *error);
+/* Takes bad rows out of a loaded file, or makes them good, by opts.bad_rows. */
+tsr_status tsr__csv_clean_rows(tsr__csv_file *file, tsr__error *error);
 
 /* ---- csv_scan.c ---- */
 
 const tsr__csv_scan *tsr__csv_scan_for(const tsr_runtime *rt);
 /* Offset behind the n-th (n >= 1) row end of a granule that is known to hold it. */
-int64_t tsr__csv_nth_end(const tsr__csv *csv, const tsr__csv_granule *granule, int64_t from,
+int64_t tsr__csv_nth_end(const tsr__csv_file *file, const tsr__csv_granule *granule, int64_t from,
                          int64_t n);
 
 /* ---- csv_rows.c ---- */
@@ -151,20 +282,45 @@ typedef struct tsr__csv_row {
   int64_t fields;    /* how many there are, also beyond the capacity */
 } tsr__csv_row;
 
-/* Reads one row byte by byte: the reference for csv_scan.c. `ends` receives offsets from `base`
- * of the bytes that end its first `capacity` fields; NULL with capacity 0 is allowed. */
+/* Reads one row byte by byte: the reference for csv_scan.c. */
 tsr__csv_found tsr__csv_next_row(const tsr__csv_dialect *dialect, const char *at, const char *end,
                                  tsr__csv_row *row);
+/* The byte that ends the field at `at`: a separator or a newline. NULL: the text ends inside the
+ * field, or `*junk` stands behind its closing quote. */
+const char *tsr__csv_field_end(const tsr__csv_dialect *d, const char *at, const char *end,
+                               const char **junk);
+/* Moves `*at` behind the field that begins there and returns it, without the CR before a newline;
+ * the row must be a good one up to there. */
+tsr__csv_field tsr__csv_next_field(const tsr__csv_dialect *dialect, const char **at,
+                                   const char *end);
 size_t tsr__csv_split_row(const tsr__csv_dialect *dialect, const tsr__csv_row *row,
                           const char *base, uint32_t *ends, size_t capacity);
 /* Fills batch->lasts: the ends of the last fields without the CR before a newline. */
-void tsr__csv_trim_returns(const tsr__csv *csv, tsr__csv_batch *batch);
-/* Offset at which data row `row` begins (0 <= row <= rows); empty lines may stand before it. */
-int64_t tsr__csv_locate(const tsr__csv *csv, int64_t row);
-/* 1-based line and column (in bytes) of an offset. */
-void tsr__csv_place(const tsr__csv *csv, int64_t offset, int64_t *line, int64_t *column);
-tsr_status tsr__csv_row_error(const tsr__csv *csv, tsr__csv_found found, const tsr__csv_row *row,
-                              tsr__error *error);
+void tsr__csv_trim_returns(const tsr__csv_dialect *dialect, tsr__csv_batch *batch);
+/* Offset at which the file's row `row` begins (0 <= row <= rows); empty lines may stand before. */
+int64_t tsr__csv_locate(const tsr__csv_file *file, int64_t row);
+/* The file that holds a row of all; the last one that has any for the row behind the last. */
+tsr__csv_file *tsr__csv_file_of(const tsr__csv *csv, int64_t row);
+
+/* ---- csv_error.c ---- */
+
+tsr_status tsr__csv_no_memory(const tsr__csv *csv, tsr__error *error);
+/* 1-based line and column (in bytes) of a place in a file's text, or in its beginning. */
+void tsr__csv_place(const tsr__csv_file *file, tsr__csv_window text, const char *at, int64_t *line,
+                    int64_t *column);
+/* Says that `at` is wrong: "path:line:column: " and the message. */
+tsr_status tsr__csv_error_at(const tsr__csv_file *file, const char *at, tsr__error *error,
+                             const char *format, ...) TSR_PRINTF(4, 5);
+/* Bytes as text for a message: cut, and what is not to be printed made visible. */
+const char *tsr__csv_quote(const char *at, size_t length, char out[96]);
+tsr_status tsr__csv_row_error(const tsr__csv_file *file, tsr__csv_found found,
+                              const tsr__csv_row *row, tsr__error *error);
+tsr_status tsr__csv_fields_error(const tsr__csv_file *file, const tsr__csv_row *row, int64_t number,
+                                 tsr__error *error);
+/* A field of a row of all files. */
+tsr__csv_field tsr__csv_field_in(const tsr__csv *csv, int64_t row, int column);
+/* What is bad in a field: its text is no UTF-8, or it does not fit its column's forced type. */
+tsr_status tsr__csv_value_error(const tsr__csv *csv, int64_t row, int column, tsr__error *error);
 
 /* ---- csv_parse.c ---- */
 
@@ -173,38 +329,42 @@ typedef struct tsr__csv_value {
   double real;     /* INT, BIG, FLOAT */
 } tsr__csv_value;
 
-tsr__csv_field tsr__csv_field_of(const tsr__csv_batch *batch, int row, int column);
+tsr__csv_field tsr__csv_field_of(const tsr__csv_batch *batch, int row, int field);
 /* The class of a field as it stands in the file (quotes and all), and its value. */
-unsigned tsr__csv_classify(const tsr__decimal *decimal, tsr__csv_field field,
-                           tsr__csv_value *value);
+unsigned tsr__csv_classify(const tsr__csv *csv, tsr__csv_field field, tsr__csv_value *value);
+/* Whether a value of that class is one of the column's type. */
+bool tsr__csv_fits(tsr__coltype type, unsigned class, const tsr__csv_value *value);
+/* Whether a field of a text column is null: see text_nulls. */
+bool tsr__csv_is_null_text(const tsr__csv *csv, tsr__csv_field field);
 tsr__coltype tsr__csv_type_of(unsigned seen);
 
-/* What one stripe knows of one target. */
+/* What one worker knows of one target. Workers are given stripes in the order of the rows, so what
+ * comes first here came first in the file, among that worker's rows. */
 typedef struct tsr__csv_lane {
   bool classify; /* a value did not fit: only classes are collected from here on */
+  bool no_memory;
   unsigned seen;
   int64_t nulls;
-  int64_t contrary_row; /* -1: none */
-  char contrary_text[80];
+  int64_t contrary_row; /* first row of another type, -1: none */
+  int64_t bad_row;      /* first row of invalid UTF-8 or against a forced type, -1: none */
   tsr__dict_local dict;
-  int64_t bad_row; /* first row of invalid UTF-8, -1: none */
-  bool no_memory;
 } tsr__csv_lane;
 
 /* Where a batch's values go; all unused when classifying. */
 typedef struct tsr__csv_sink {
   void *values;
   uint64_t *validity;
-  int64_t at; /* the element of the batch's first row, a multiple of 64 */
+  int64_t at; /* the element of the batch's first row */
 } tsr__csv_sink;
 
-/* Parses a column of a batch into values and validity words, or classifies. */
-void tsr__csv_parse(const tsr__csv *csv, int column, const tsr__csv_batch *batch,
+/* Parses a column of a batch into values and validity words, or classifies. Words that the batch
+ * shares with rows before it are added to. */
+void tsr__csv_parse(const tsr__csv_file *file, int column, const tsr__csv_batch *batch,
                     tsr__csv_lane *lane, const tsr__csv_sink *sink);
 
 /* ---- csv_read.c ---- */
 
-/* Adds to info[].seen what the whole file holds in the columns flagged in `which`. */
+/* Adds to info[].seen what all files hold in the columns flagged in `which`. */
 tsr_status tsr__csv_discover(tsr__csv *csv, const bool *which, tsr__error *error);
 
 #endif

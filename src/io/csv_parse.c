@@ -33,7 +33,20 @@ static bool read_bool(tsr__csv_field f, int64_t *value)
   return *value || is_word(f, "false", 5) || is_word(f, "False", 5) || is_word(f, "FALSE", 5);
 }
 
-unsigned tsr__csv_classify(const tsr__decimal *decimal, tsr__csv_field f, tsr__csv_value *value)
+static bool is_marker(const tsr__csv *csv, tsr__csv_field f)
+{
+  for (int m = 0; m < csv->marker_count; m++)
+    if (is_word(f, csv->marker[m].at, csv->marker[m].length)) return true;
+  return csv->null_bytes && f.length == 1 && (unsigned char)f.at[0] == TSR__CSV_NULL;
+}
+
+bool tsr__csv_is_null_text(const tsr__csv *csv, tsr__csv_field f)
+{
+  if (csv->opts.text_nulls) return f.length == 0 || is_marker(csv, f);
+  return csv->null_bytes && f.length == 1 && (unsigned char)f.at[0] == TSR__CSV_NULL;
+}
+
+unsigned tsr__csv_classify(const tsr__csv *csv, tsr__csv_field f, tsr__csv_value *value)
 {
   *value = (tsr__csv_value){ 0 };
   f = trim(f);
@@ -42,9 +55,9 @@ unsigned tsr__csv_classify(const tsr__decimal *decimal, tsr__csv_field f, tsr__c
     f.length -= 2;
     f = trim(f);
   }
-  if (f.length == 0 || is_word(f, "NA", 2)) return TSR__CLASS_NULL;
+  if (f.length == 0 || is_marker(csv, f)) return TSR__CLASS_NULL;
   if (f.length <= 5 && read_bool(f, &value->integer)) return TSR__CLASS_BOOL;
-  switch (tsr__decimal_read(decimal, f.at, f.length, &value->integer, &value->real)) {
+  switch (tsr__decimal_read(csv->decimal, f.at, f.length, &value->integer, &value->real)) {
   case TSR__NUMBER_INT: return TSR__CLASS_INT;
   case TSR__NUMBER_BIG: return TSR__CLASS_BIG;
   case TSR__NUMBER_FLOAT: return TSR__CLASS_FLOAT;
@@ -64,6 +77,7 @@ tsr__coltype tsr__csv_type_of(unsigned seen)
 {
   const unsigned ints = TSR__CLASS_INT | TSR__CLASS_BIG, reals = ints | TSR__CLASS_FLOAT;
   const unsigned times = TSR__CLASS_DATE | TSR__CLASS_TIME;
+  if (seen == 0) return TSR__COL_TEXT;
   seen &= ~(unsigned)TSR__CLASS_NULL;
   if (seen == 0) return TSR__COL_F64;
   if (seen == TSR__CLASS_BOOL) return TSR__COL_BOOL;
@@ -79,13 +93,22 @@ static unsigned accepted(tsr__coltype type)
 {
   switch (type) {
   case TSR__COL_BOOL: return TSR__CLASS_NULL | TSR__CLASS_BOOL;
+  case TSR__COL_I32:
   case TSR__COL_I64: return TSR__CLASS_NULL | TSR__CLASS_INT;
+  case TSR__COL_F32:
   case TSR__COL_F64: return TSR__CLASS_NULL | TSR__CLASS_INT | TSR__CLASS_BIG | TSR__CLASS_FLOAT;
   case TSR__COL_DATE: return TSR__CLASS_NULL | TSR__CLASS_DATE;
   case TSR__COL_TIME: return TSR__CLASS_NULL | TSR__CLASS_DATE | TSR__CLASS_TIME;
   case TSR__COL_TEXT: break;
   }
   return 0;
+}
+
+bool tsr__csv_fits(tsr__coltype type, unsigned class, const tsr__csv_value *value)
+{
+  if (!(class & accepted(type))) return false;
+  bool small = value->integer >= INT32_MIN && value->integer <= INT32_MAX;
+  return type != TSR__COL_I32 || small;
 }
 
 /* ---- fields --------------------------------------------------------------------------------- */
@@ -122,24 +145,12 @@ tsr__csv_field tsr__csv_field_of(const tsr__csv_batch *batch, int row, int colum
 
 /* ---- contrary values ------------------------------------------------------------------------ */
 
-static void keep_contrary(tsr__csv_lane *lane, const tsr__csv_batch *batch, int row,
-                          tsr__csv_field field)
-{
-  if (lane->contrary_row >= 0) return;
-  size_t length =
-      field.length < sizeof lane->contrary_text ? field.length : sizeof lane->contrary_text - 1;
-  lane->contrary_row = batch->first_row + row;
-  memcpy(lane->contrary_text, field.at, length);
-  lane->contrary_text[length] = 0;
-}
-
-static void classify_from(const tsr__csv *csv, int column, const tsr__csv_batch *batch,
-                          tsr__csv_lane *lane, int row)
+static void classify_from(const tsr__csv *csv, struct fields fields, int from, int to,
+                          tsr__csv_lane *lane)
 {
   tsr__csv_value value;
-  struct fields fields = fields_of(batch, column);
-  for (; row < batch->rows; row++)
-    lane->seen |= tsr__csv_classify(csv->decimal, field_at(&fields, row), &value);
+  for (int row = from; row < to; row++)
+    lane->seen |= tsr__csv_classify(csv, field_at(&fields, row), &value);
 }
 
 /* ---- typed columns --------------------------------------------------------------------------- */
@@ -151,17 +162,23 @@ struct job {
   tsr__csv_lane *lane;
   struct fields fields;
   tsr__coltype type;
+  bool forced, slow; /* slow: what looks like a value may be a null marker */
+  char point;
 };
 
-/* The class of a value that no inline path took; 0 if it does not fit the column. */
+/* The class of a value that no inline path took; 0 if it does not fit the column. What does not fit
+ * a forced type is bad, and null until the error is given. */
 static unsigned slow_value(const struct job *job, int row, tsr__csv_value *value)
 {
   tsr__csv_field field = field_at(&job->fields, row);
-  unsigned class = tsr__csv_classify(job->csv->decimal, field, value);
-  job->lane->seen |= class;
-  if (!(class & accepted(job->type))) {
-    keep_contrary(job->lane, job->batch, row, field);
-    return 0;
+  tsr__csv_lane *lane = job->lane;
+  unsigned class = tsr__csv_classify(job->csv, field, value);
+  lane->seen |= class;
+  if (!tsr__csv_fits(job->type, class, value)) {
+    int64_t *first = job->forced ? &lane->bad_row : &lane->contrary_row;
+    if (*first < 0) *first = job->batch->first_row + row;
+    *value = (tsr__csv_value){ 0 };
+    return job->forced ? TSR__CLASS_NULL : 0;
   }
   if (class == TSR__CLASS_DATE && job->type == TSR__COL_TIME)
     value->integer *= INT64_C(86400000000);
@@ -186,7 +203,7 @@ ALWAYS_INLINE uint64_t parse_word(const struct job *job, int row, int count, voi
   for (int i = 0; i < count; i++) {
     tsr__csv_value value;
     bool is_valid = true;
-    if (!codec.fast(job, field_at(&fields, row + i), &value)) {
+    if (job->slow || !codec.fast(job, field_at(&fields, row + i), &value)) {
       unsigned class = slow_value(job, row + i, &value);
       if (class == 0) {
         job->lane->classify = true;
@@ -248,7 +265,7 @@ static inline bool fast_i64(const struct job *job, tsr__csv_field f, tsr__csv_va
 
 /* Up to eight digits, a point and up to eight more: the digits make an integer below 2^53, so one
  * division rounds correctly. Reads past the field, into the padding at most. */
-static inline bool short_f64(tsr__csv_field f, double *out)
+static inline bool short_f64(tsr__csv_field f, char dot, double *out)
 {
   static const double tens[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8 };
   static const uint32_t scale[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000 };
@@ -258,7 +275,7 @@ static inline bool short_f64(tsr__csv_field f, double *out)
   if (before > (size_t)(end - at) || before == 8) return false;
   const char *point = at + before;
   size_t after = point < end ? (size_t)(end - point) - 1 : 0;
-  if (point < end && *point != '.') return false;
+  if (point < end && *point != dot) return false;
   if (before + after == 0 || after > 8) return false;
   uint32_t whole = 0, fraction = 0;
   if (before && !digits_of(at, before, &whole)) return false;
@@ -270,10 +287,15 @@ static inline bool short_f64(tsr__csv_field f, double *out)
 
 static inline bool fast_f64(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
 {
-  if (short_f64(f, &value->real)) return true;
+  if (short_f64(f, job->point, &value->real)) return true;
   if (f.length == 0 || f.at[0] < '+' || f.at[0] > '9') return false;
   return tsr__decimal_read(job->csv->decimal, f.at, f.length, &value->integer, &value->real) !=
          TSR__NUMBER_NONE;
+}
+
+static inline bool fast_i32(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
+{
+  return fast_i64(job, f, value); /* its eight digits fit */
 }
 
 static inline bool fast_date(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
@@ -305,6 +327,11 @@ static inline void store_i64(void *out, int i, const tsr__csv_value *value)
 static inline void store_f64(void *out, int i, const tsr__csv_value *value)
 {
   ((double *)out)[i] = value->real;
+}
+
+static inline void store_f32(void *out, int i, const tsr__csv_value *value)
+{
+  ((float *)out)[i] = (float)value->real;
 }
 
 static inline void store_i32(void *out, int i, const tsr__csv_value *value)
@@ -359,44 +386,66 @@ static bool text_one(const struct job *job, int row, int32_t *out, bool *added)
 }
 
 /* Some text of the word has doubled quotes: one at a time, so that codes keep the rows' order. */
-static bool text_slow(const struct job *job, int row, int count, int32_t *out, uint64_t *added)
+static bool text_slow(const struct job *job, int row, int count, uint64_t valid, int32_t *out,
+                      uint64_t *added)
 {
+  int n = 0;
   for (int i = 0; i < count; i++) {
     bool is_new = false;
-    if (!text_one(job, row + i, &out[i], &is_new)) return false;
-    *added |= (uint64_t)is_new << i;
+    if (!(valid >> i & 1)) continue;
+    if (!text_one(job, row + i, &out[n], &is_new)) return false;
+    *added |= (uint64_t)is_new << n++;
   }
   return true;
 }
 
-static void check_utf8(const struct job *job, int row, const int32_t *codes, uint64_t added)
+/* Looks at the texts that were added: bit n of `added` is for the n-th that is valid. */
+static void check_utf8(const struct job *job, int row, uint64_t valid, const int32_t *codes,
+                       uint64_t added)
 {
   tsr__csv_lane *lane = job->lane;
-  for (; added && lane->bad_row < 0; added &= added - 1) {
-    int i = __builtin_ctzll(added);
-    const tsr__dict_entry *entry = &lane->dict.entries[codes[i]];
-    if (!tsr__utf8_valid(entry->text, entry->key.length))
+  for (int i = 0; added && lane->bad_row < 0; i++) {
+    if (!(valid >> i & 1)) continue;
+    const tsr__dict_entry *entry = &lane->dict.entries[*codes++];
+    if ((added & 1) && !tsr__utf8_valid(entry->text, entry->key.length))
       lane->bad_row = job->batch->first_row + row + i;
+    added >>= 1;
   }
+}
+
+/* Codes of the texts that are not null, which `valid` says. */
+static void code_texts(const struct job *job, int row, int count, uint64_t valid, int32_t *out)
+{
+  tsr__dict_local *dict = &job->lane->dict;
+  tsr__csv_field texts[64];
+  int32_t codes[64];
+  bool plain = true;
+  int n = 0;
+  uint64_t added = 0, all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+  for (int i = 0; i < count; i++) {
+    texts[n] = field_at(&job->fields, row + i);
+    plain &= plain_text(&texts[n]);
+    n += (int)(valid >> i & 1);
+  }
+  dict->now = job->batch->first_row + row;
+  int32_t *to = valid == all ? out : codes;
+  if (plain) added = tsr__dict_codes(dict, texts, n, to);
+  else (void)text_slow(job, row, count, valid, to, &added);
+  if (added && !dict->failed) check_utf8(job, row, valid, to, added);
+  for (int i = 0, from = 0; to != out && i < count; i++)
+    out[i] = valid >> i & 1 ? codes[from++] : 0;
 }
 
 static uint64_t text_word(const struct job *job, int row, int count, int32_t *out)
 {
-  tsr__csv_field texts[64];
-  bool plain = true;
-  uint64_t added = 0;
-  for (int i = 0; i < count; i++) {
-    texts[i] = field_at(&job->fields, row + i);
-    plain &= plain_text(&texts[i]);
-  }
-  if (plain) added = tsr__dict_codes(&job->lane->dict, texts, count, out);
-  if (!plain) (void)text_slow(job, row, count, out, &added);
-  if (job->lane->dict.failed) {
-    job->lane->no_memory = true;
-    return 0;
-  }
-  if (added) check_utf8(job, row, out, added);
-  return count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+  uint64_t valid = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+  if (job->csv->opts.text_nulls || job->csv->null_bytes)
+    for (int i = 0; i < count; i++)
+      if (tsr__csv_is_null_text(job->csv, field_at(&job->fields, row + i)))
+        valid &= ~(UINT64_C(1) << i);
+  code_texts(job, row, count, valid, out);
+  if (job->lane->dict.failed) job->lane->no_memory = true;
+  return job->lane->dict.failed ? 0 : valid;
 }
 
 /* ---- a column of a batch -------------------------------------------------------------------------- */
@@ -406,8 +455,7 @@ static uint64_t any_word(const struct job *job, int row, int count, const tsr__c
   char *values = sink->values;
   int64_t at = sink->at + row;
   switch (job->type) {
-  case TSR__COL_BOOL:
-    return parse_word(job, row, count, values + at / 8, (struct codec){ fast_bool, store_bit });
+  case TSR__COL_BOOL: break;
   case TSR__COL_I64:
     return parse_word(job, row, count, values + at * 8, (struct codec){ fast_i64, store_i64 });
   case TSR__COL_F64:
@@ -416,27 +464,40 @@ static uint64_t any_word(const struct job *job, int row, int count, const tsr__c
     return parse_word(job, row, count, values + at * 4, (struct codec){ fast_date, store_i32 });
   case TSR__COL_TIME:
     return parse_word(job, row, count, values + at * 8, (struct codec){ fast_time, store_i64 });
-  case TSR__COL_TEXT: break;
+  case TSR__COL_I32:
+    return parse_word(job, row, count, values + at * 4, (struct codec){ fast_i32, store_i32 });
+  case TSR__COL_F32:
+    return parse_word(job, row, count, values + at * 4, (struct codec){ fast_f64, store_f32 });
+  case TSR__COL_TEXT: return text_word(job, row, count, (int32_t *)(void *)values + at);
   }
-  return text_word(job, row, count, (int32_t *)(void *)values + at);
+  uint64_t bits = 0;
+  uint64_t word = parse_word(job, row, count, &bits, (struct codec){ fast_bool, store_bit });
+  uint64_t *to = (uint64_t *)(void *)values + at / 64;
+  *to = at % 64 ? *to | bits << (at % 64) : bits;
+  return word;
 }
 
-void tsr__csv_parse(const tsr__csv *csv, int column, const tsr__csv_batch *batch,
+void tsr__csv_parse(const tsr__csv_file *file, int column, const tsr__csv_batch *batch,
                     tsr__csv_lane *lane, const tsr__csv_sink *sink)
 {
-  struct job job = { csv, batch, lane, fields_of(batch, column), csv->columns[column].type };
-  if (lane->classify) {
-    classify_from(csv, column, batch, lane, 0);
-    return;
-  }
-  for (int row = 0; row < batch->rows && !lane->no_memory; row += 64) {
-    int count = batch->rows - row < 64 ? batch->rows - row : 64;
+  const tsr__csv *csv = file->csv;
+  struct job job = { csv,
+                     batch,
+                     lane,
+                     fields_of(batch, file->at[column]),
+                     csv->columns[column].type,
+                     csv->info[column].forced,
+                     csv->odd_markers,
+                     csv->point };
+  int row = 0;
+  while (row < batch->rows && !lane->no_memory && !lane->classify) {
+    int64_t at = sink->at + row;
+    int left = batch->rows - row, count = 64 - (int)(at % 64);
+    if (count > left) count = left;
     uint64_t word = any_word(&job, row, count, sink);
-    sink->validity[(sink->at + row) / 64] = word;
+    sink->validity[at / 64] = at % 64 ? sink->validity[at / 64] | word << (at % 64) : word;
     lane->nulls += count - __builtin_popcountll(word);
-    if (lane->classify) {
-      classify_from(csv, column, batch, lane, row);
-      return;
-    }
+    if (!lane->classify) row += count;
   }
+  if (lane->classify) classify_from(csv, job.fields, row, batch->rows, lane);
 }

@@ -2,25 +2,26 @@
  *
  *   parts     |      0       |   1  |          2          |     where values go
  *   stripes   |    0   |      1     |       2     |   3   |     who parses
+ *   files     |           a               |       b       |
  *   batches   |..|..|..|..|..|.|....|
  *
  * A stripe is a run of rows parsed by one task; its borders lie at a part's border or a multiple
  * of 64 rows behind it, so that no two stripes write one word of bits. A batch is some rows of
- * one stripe in one part, split into fields, then parsed column by column while in cache.
+ * one stripe in one part and one file, split into fields, then parsed column by column while in
+ * cache. What is learnt on the way is kept by worker: workers get stripes in the order of the rows.
  *
- * Invariant: what comes out (values, codes, errors, types) is the same for any stripes. Errors
- * are those of the earliest row; types follow from the set of all values (csv_parse.c). */
+ * Invariant: what comes out (values, codes, errors, types) is the same for any stripes and any
+ * workers. Errors are those of the earliest row; types follow from the set of all values
+ * (csv_parse.c). */
 #include "io/csv_inner.h"
-
-#include <inttypes.h>
 
 enum fault { FAULT_NONE, FAULT_MEMORY, FAULT_FIELDS, FAULT_JUNK, FAULT_SPAN };
 
 struct stripe {
-  int64_t first, last; /* rows */
+  int64_t first, last; /* rows of all files */
+  int worker;          /* who parsed it */
   enum fault fault;
-  int64_t fault_row, fault_offset, fault_fields;
-  tsr__csv_lane *lanes; /* one a target */
+  int64_t fault_row;
 };
 
 struct reading {
@@ -29,42 +30,56 @@ struct reading {
   const int *columns; /* of the targets */
   int target_count;
   int batch_rows;
+  size_t offsets; /* fields of a batch, and room for what is written behind them */
   struct stripe *stripes;
   int stripe_count;
-  tsr__csv_lane *lanes; /* stripe_count * target_count */
+  _Atomic int64_t first_fault; /* no row behind it matters */
+  /* By worker: a lane a target, and room for a batch's offsets (NULL until it is used). */
+  tsr__csv_lane *lanes;
+  uint32_t **buffers;
+  int workers;
 };
+
+static tsr__csv_lane *lane_of(const struct reading *reading, int worker, int target)
+{
+  return &reading->lanes[(size_t)worker * (size_t)reading->target_count + (size_t)target];
+}
 
 /* ---- splitting rows into fields --------------------------------------------------------------- */
 
-static void fail_at(struct stripe *stripe, enum fault fault, int64_t row, int64_t offset)
+static void fail_at(struct reading *reading, struct stripe *stripe, enum fault fault, int64_t row)
 {
   stripe->fault = fault;
   stripe->fault_row = row;
-  stripe->fault_offset = offset;
+  int64_t first = atomic_load(&reading->first_fault);
+  while (row < first && !atomic_compare_exchange_weak(&reading->first_fault, &first, row)) {
+  }
 }
 
+/* What is split, and where that goes wrong. */
+struct splitting {
+  const tsr__csv_file *file;
+  int want;
+  enum fault fault;
+  int64_t fault_row;
+};
+
 /* One row at a time: for files with odd quotes, empty lines, and to find what is wrong. */
-static const char *split_careful(const tsr__csv *csv, tsr__csv_batch *batch, int want,
-                                 struct stripe *stripe)
+static const char *split_careful(struct splitting *s, tsr__csv_batch *batch)
 {
-  const char *at = batch->base, *end = csv->data + csv->end;
+  const tsr__csv_file *file = s->file;
+  const char *at = batch->base, *end = file->data + file->end;
   size_t columns = (size_t)batch->columns;
   tsr__csv_row row;
-  for (int r = 0; r < want; r++) {
-    tsr__csv_found found = tsr__csv_next_row(&csv->dialect, at, end, &row);
-    int64_t begin = row.begin - csv->data;
-    if (found != TSR__CSV_ROW || row.fields != (int64_t)columns) {
-      fail_at(stripe, found == TSR__CSV_ROW ? FAULT_FIELDS : FAULT_JUNK, batch->first_row + r,
-              begin);
-      stripe->fault_fields = row.fields;
-      return NULL;
-    }
-    if (row.next - batch->base > (int64_t)UINT32_MAX) {
-      fail_at(stripe, FAULT_SPAN, batch->first_row + r, begin);
-      return NULL;
-    }
+  for (int r = 0; r < s->want; r++) {
+    tsr__csv_found found = tsr__csv_next_row(&file->dialect, at, end, &row);
+    s->fault_row = batch->first_row + r;
+    if (found != TSR__CSV_ROW) s->fault = FAULT_JUNK;
+    else if (row.fields != (int64_t)columns) s->fault = FAULT_FIELDS;
+    else if (row.next - batch->base > (int64_t)UINT32_MAX) s->fault = FAULT_SPAN;
+    if (s->fault) return NULL;
     batch->begins[r] = (uint32_t)(row.begin - batch->base) - 1;
-    tsr__csv_split_row(&csv->dialect, &row, batch->base, batch->ends + (size_t)r * columns,
+    tsr__csv_split_row(&file->dialect, &row, batch->base, batch->ends + (size_t)r * columns,
                        columns);
     at = row.next;
   }
@@ -72,18 +87,19 @@ static const char *split_careful(const tsr__csv *csv, tsr__csv_batch *batch, int
 }
 
 /* By masks; NULL if the rows are not all plain, and nothing is known then. */
-static const char *split_fast(const tsr__csv *csv, tsr__csv_batch *batch, int want)
+static const char *split_fast(const struct splitting *s, tsr__csv_batch *batch)
 {
-  const char *from = batch->base, *to = csv->data + csv->end;
-  size_t columns = (size_t)batch->columns, need = (size_t)want * columns;
+  const tsr__csv_file *file = s->file;
+  const char *from = batch->base, *to = file->data + file->end;
+  size_t columns = (size_t)batch->columns, need = (size_t)s->want * columns;
   if (to - from > (int64_t)UINT32_MAX) to = from + UINT32_MAX;
   tsr__csv_flat flat = { .ends = batch->ends, .want = need };
-  size_t found = csv->scan->flatten(&csv->dialect, from, to, &flat);
-  if (found < need || flat.newlines != (size_t)want) return NULL;
+  size_t found = file->csv->scan->flatten(&file->dialect, from, to, &flat);
+  if (found < need || flat.newlines != (size_t)s->want) return NULL;
   uint32_t before = UINT32_MAX;
-  for (int r = 0; r < want; r++) {
+  for (int r = 0; r < s->want; r++) {
     uint32_t last = batch->ends[((size_t)r + 1) * columns - 1];
-    if (from[last] != csv->dialect.newline) return NULL;
+    if (from[last] != file->dialect.newline) return NULL;
     batch->begins[r] = before;
     before = last;
   }
@@ -91,73 +107,84 @@ static const char *split_fast(const tsr__csv *csv, tsr__csv_batch *batch, int wa
   return from + before + 1;
 }
 
-static const char *split(const tsr__csv *csv, tsr__csv_batch *batch, int want,
-                         struct stripe *stripe)
+static const char *split(struct splitting *s, tsr__csv_batch *batch)
 {
-  const char *next = csv->careful ? NULL : split_fast(csv, batch, want);
-  if (!next) next = split_careful(csv, batch, want, stripe);
-  batch->rows = next ? want : 0;
-  if (next) tsr__csv_trim_returns(csv, batch);
+  const char *next = s->file->careful ? NULL : split_fast(s, batch);
+  if (!next) next = split_careful(s, batch);
+  batch->rows = next ? s->want : 0;
+  if (next) tsr__csv_trim_returns(&s->file->dialect, batch);
   return next;
 }
 
 /* ---- a stripe ----------------------------------------------------------------------------------- */
 
-static void parse_batch(const struct reading *reading, struct stripe *stripe,
+static void parse_batch(struct reading *reading, struct stripe *stripe, const tsr__csv_file *file,
                         const tsr__csv_batch *batch, int part)
 {
   const tsr__csv_read *read = reading->read;
   for (int t = 0; t < reading->target_count; t++) {
+    tsr__csv_lane *lane = lane_of(reading, stripe->worker, t);
     tsr__csv_sink sink = { 0 };
     if (read)
       sink = (tsr__csv_sink){ .values = read->targets[t].values[part],
                               .validity = read->targets[t].validity[part],
                               .at = batch->first_row - read->rows[part] };
-    tsr__csv_parse(reading->csv, reading->columns[t], batch, &stripe->lanes[t], &sink);
-    if (stripe->lanes[t].no_memory) fail_at(stripe, FAULT_MEMORY, batch->first_row, 0);
+    tsr__csv_parse(file, reading->columns[t], batch, lane, &sink);
+    if (lane->no_memory) fail_at(reading, stripe, FAULT_MEMORY, batch->first_row);
   }
 }
 
-static void parse_stripe(const struct reading *reading, struct stripe *stripe,
-                         tsr__csv_batch *batch)
+static int64_t least(int64_t a, int64_t b)
 {
-  const tsr__csv *csv = reading->csv;
-  const char *at = csv->data + tsr__csv_locate(csv, stripe->first);
+  return a < b ? a : b;
+}
+
+static void parse_stripe(struct reading *reading, struct stripe *stripe, tsr__csv_batch *batch)
+{
+  const tsr__csv_file *file = NULL;
+  const char *at = NULL;
   int part = 0;
   for (int64_t row = stripe->first; row < stripe->last && !stripe->fault;) {
     int64_t stop = stripe->last;
     if (reading->read) {
       while (reading->read->rows[part + 1] <= row) part++;
-      if (reading->read->rows[part + 1] < stop) stop = reading->read->rows[part + 1];
+      stop = least(stop, reading->read->rows[part + 1]);
     }
-    int want = stop - row < reading->batch_rows ? (int)(stop - row) : reading->batch_rows;
+    if (!file || row >= file->first_row + file->rows) {
+      file = tsr__csv_file_of(reading->csv, row);
+      at = file->data + tsr__csv_locate(file, row - file->first_row);
+    }
+    stop = least(stop, file->first_row + file->rows);
+    /* As many rows as there is room for their offsets, but one at least. */
+    int64_t rows = least((int64_t)(reading->offsets / (size_t)file->fields), reading->batch_rows);
+    struct splitting s = { .file = file, .want = (int)least(stop - row, rows) };
+    batch->columns = file->fields;
     batch->base = at;
     batch->first_row = row;
-    at = split(csv, batch, want, stripe);
-    if (!at) return;
-    parse_batch(reading, stripe, batch, part);
-    row += want;
+    at = split(&s, batch);
+    if (!at) fail_at(reading, stripe, s.fault, s.fault_row);
+    else parse_batch(reading, stripe, file, batch, part);
+    row += s.want;
   }
 }
 
 static void stripe_task(void *user, int64_t task, int worker)
 {
-  (void)worker;
   struct reading *reading = user;
   struct stripe *stripe = &reading->stripes[task];
-  tsr__heap *heap = reading->csv->heap;
-  size_t rows = (size_t)reading->batch_rows, columns = (size_t)reading->csv->column_count;
-  size_t most = rows * columns + TSR__CSV_SLACK, size = (most + 2 * rows) * sizeof(uint32_t);
-  uint32_t *buffer = tsr__new_raw(heap, size);
-  if (!buffer) {
-    fail_at(stripe, FAULT_MEMORY, stripe->first, 0);
+  size_t rows = (size_t)reading->batch_rows, most = reading->offsets + TSR__CSV_SLACK;
+  uint32_t **buffer = &reading->buffers[worker];
+  if (stripe->first > atomic_load(&reading->first_fault)) return;
+  stripe->worker = worker;
+  if (!*buffer) *buffer = tsr__new_raw(reading->csv->heap, (most + 2 * rows) * sizeof(uint32_t));
+  if (!*buffer) {
+    fail_at(reading, stripe, FAULT_MEMORY, stripe->first);
     return;
   }
-  tsr__csv_batch batch = {
-    .columns = (int)columns, .ends = buffer, .begins = buffer + most, .lasts = buffer + most + rows
-  };
+  tsr__csv_batch batch = { .ends = *buffer,
+                           .begins = *buffer + most,
+                           .lasts = *buffer + most + rows };
   parse_stripe(reading, stripe, &batch);
-  tsr__del(heap, buffer, size);
 }
 
 /* ---- cutting rows into stripes ----------------------------------------------------------------- */
@@ -178,38 +205,42 @@ static int64_t border_before(const tsr__csv_read *read, int64_t first, int64_t r
   return origin + (row - origin) / 64 * 64;
 }
 
+enum { STRIPE_BYTES = 1 << 20 };
+
 static int stripes_for(const tsr__csv *csv, int64_t rows)
 {
-  int64_t want = csv->opts.stripes;
-  if (want <= 0) {
-    want = 4 * (int64_t)tsr__worker_count(csv->rt);
-    int64_t by_size = (csv->end - csv->body) / (256 << 10) + 1;
-    if (by_size < want) want = by_size;
-  }
-  int64_t most = rows / 64 + 1;
-  return (int)(want < most ? want : most);
+  int64_t want = csv->opts.stripes, most = rows / 64 + 1, bytes = 0;
+  for (int f = 0; f < csv->file_count; f++) bytes += csv->files[f].end - csv->files[f].body;
+  if (want <= 0) want = bytes / STRIPE_BYTES + 1;
+  want = least(want, INT32_MAX / 2);
+  return (int)least(want, most);
 }
 
-static int batch_rows_for(const tsr__csv *csv)
+/* Rows by the number of their fields, so that a batch stays in cache; one row at least. */
+static void size_batches(struct reading *reading)
 {
-  if (csv->opts.batch_rows > 0) return csv->opts.batch_rows;
-  int rows = 4096 / csv->column_count / 64 * 64;
-  return rows < 64 ? 64 : rows > 512 ? 512 : rows;
+  const tsr__csv *csv = reading->csv;
+  int64_t fields = 1, rows = csv->opts.batch_rows;
+  for (int f = 0; f < csv->file_count; f++)
+    if (csv->files[f].fields > fields) fields = csv->files[f].fields;
+  if (rows <= 0) rows = 4096 / fields / 64 * 64;
+  if (rows <= 0) rows = 4096 / fields ? 4096 / fields : 1;
+  reading->batch_rows = (int)least(rows, csv->opts.batch_rows > 0 ? rows : 512);
+  reading->offsets = (size_t)(reading->batch_rows * fields);
 }
 
 static void free_reading(struct reading *reading)
 {
   tsr__heap *heap = reading->csv->heap;
-  size_t lanes = (size_t)reading->stripe_count * (size_t)reading->target_count;
-  if (reading->lanes)
-    for (size_t l = 0; l < lanes; l++) tsr__dict_local_free(&reading->lanes[l].dict);
-  tsr__del(heap, reading->lanes, (lanes + 1) * sizeof *reading->lanes);
+  size_t workers = (size_t)reading->workers, targets = (size_t)reading->target_count;
+  size_t size = (reading->offsets + TSR__CSV_SLACK + 2 * (size_t)reading->batch_rows);
+  for (size_t l = 0; reading->lanes && l < workers * targets; l++)
+    tsr__dict_local_free(&reading->lanes[l].dict);
+  for (size_t w = 0; reading->buffers && w < workers; w++)
+    tsr__del(heap, reading->buffers[w], size * sizeof(uint32_t));
+  tsr__del(heap, reading->lanes, (workers * targets + 1) * sizeof *reading->lanes);
+  tsr__del(heap, reading->buffers, workers * sizeof *reading->buffers);
   tsr__del(heap, reading->stripes, (size_t)reading->stripe_count * sizeof *reading->stripes);
-}
-
-static tsr_status no_memory(const tsr__csv *csv, tsr__error *error)
-{
-  return tsr__error_set(error, TSR_ENOMEM, "%s: no memory to read it", csv->path);
 }
 
 static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t last,
@@ -217,121 +248,113 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
 {
   tsr__csv *csv = reading->csv;
   int count = stripes_for(csv, last - first);
-  size_t targets = (size_t)reading->target_count, lanes = (size_t)count * targets;
-  reading->batch_rows = batch_rows_for(csv);
+  size_t lanes = (size_t)reading->workers * (size_t)reading->target_count;
   reading->stripe_count = count;
+  atomic_init(&reading->first_fault, INT64_MAX);
+  size_batches(reading);
   reading->stripes = tsr__new(csv->heap, (size_t)count * sizeof *reading->stripes);
   reading->lanes = tsr__new(csv->heap, (lanes + 1) * sizeof *reading->lanes);
-  if (!reading->stripes || !reading->lanes) return no_memory(csv, error);
+  reading->buffers = tsr__new(csv->heap, (size_t)reading->workers * sizeof *reading->buffers);
+  if (!reading->stripes || !reading->lanes || !reading->buffers)
+    return tsr__csv_no_memory(csv, error);
   for (int s = 0; s < count; s++) {
     struct stripe *stripe = &reading->stripes[s];
     int64_t ideal = first + (int64_t)((double)(last - first) * (s + 1) / count);
     stripe->first = s ? stripe[-1].last : first;
     stripe->last = s + 1 == count ? last : border_before(reading->read, first, ideal);
     if (stripe->last < stripe->first) stripe->last = stripe->first;
-    stripe->lanes = reading->lanes + (size_t)s * targets;
-    for (size_t t = 0; t < targets; t++) {
-      stripe->lanes[t].contrary_row = stripe->lanes[t].bad_row = -1;
-      stripe->lanes[t].classify = !reading->read;
-      tsr__dict_local_init(&stripe->lanes[t].dict, csv->heap);
-    }
+  }
+  for (size_t l = 0; l < lanes; l++) {
+    tsr__csv_lane *lane = &reading->lanes[l];
+    lane->contrary_row = lane->bad_row = -1;
+    lane->classify = !reading->read;
+    tsr__dict_local_init(&lane->dict, csv->heap);
   }
   return TSR_OK;
 }
 
 /* ---- what went wrong ------------------------------------------------------------------------------ */
 
-static tsr_status fields_error(const tsr__csv *csv, const struct stripe *stripe, tsr__error *error)
-{
-  int64_t line, column;
-  tsr__csv_place(csv, stripe->fault_offset, &line, &column);
-  return tsr__error_set(error, TSR_EPARSE,
-                        "%s:%" PRId64 ": row %" PRId64 " has %" PRId64 " field%s, expected %d as "
-                        "in the header; a field that holds a '%c' needs quotes around it",
-                        csv->path, line, stripe->fault_row, stripe->fault_fields,
-                        stripe->fault_fields == 1 ? "" : "s", csv->column_count,
-                        csv->dialect.separator);
-}
-
 static tsr_status fault_error(const tsr__csv *csv, const struct stripe *stripe, tsr__error *error)
 {
-  tsr__csv_row row;
-  tsr__csv_found found;
-  switch (stripe->fault) {
-  case FAULT_FIELDS: return fields_error(csv, stripe, error);
-  case FAULT_SPAN:
+  if (stripe->fault == FAULT_MEMORY) return tsr__csv_no_memory(csv, error);
+  const tsr__csv_file *file = tsr__csv_file_of(csv, stripe->fault_row);
+  if (stripe->fault == FAULT_SPAN)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: the rows around row %" PRId64 " take more than 4 GiB together",
-                          csv->path, stripe->fault_row);
-  case FAULT_JUNK:
-    found = tsr__csv_next_row(&csv->dialect, csv->data + stripe->fault_offset, csv->data + csv->end,
-                              &row);
-    return tsr__csv_row_error(csv, found, &row, error);
-  case FAULT_MEMORY:
-  case FAULT_NONE: break;
-  }
-  return no_memory(csv, error);
+                          "%s: the rows around row %lld take more than 4 GiB together", file->path,
+                          (long long)stripe->fault_row);
+  const char *at = file->data + tsr__csv_locate(file, stripe->fault_row - file->first_row);
+  tsr__csv_row row;
+  tsr__csv_found found = tsr__csv_next_row(&file->dialect, at, file->data + file->end, &row);
+  if (stripe->fault == FAULT_JUNK) return tsr__csv_row_error(file, found, &row, error);
+  return tsr__csv_fields_error(file, &row, stripe->fault_row, error);
 }
 
-static tsr_status utf8_error(const tsr__csv *csv, int column, int64_t row, tsr__error *error)
-{
-  int64_t line, at;
-  tsr__csv_place(csv, tsr__csv_locate(csv, row), &line, &at);
-  return tsr__error_set(error, TSR_EPARSE,
-                        "%s:%" PRId64 ": row %" PRId64 ", column \"%s\": the text is not UTF-8; "
-                        "convert the file (iconv -f LATIN1 -t UTF-8)",
-                        csv->path, line, row, csv->columns[column].name);
-}
-
-/* The earliest error by row; stripes are in the order of rows, so the first that has one. */
+/* The earliest error by row. */
 static tsr_status first_error(const struct reading *reading, tsr__error *error)
 {
-  for (int s = 0; s < reading->stripe_count; s++) {
-    const struct stripe *stripe = &reading->stripes[s];
-    int64_t bad = -1;
-    int column = 0;
-    for (int t = 0; t < reading->target_count; t++) {
-      int64_t row = stripe->lanes[t].bad_row;
+  const struct stripe *stripe = NULL;
+  int64_t bad = -1;
+  int column = 0;
+  for (int s = 0; s < reading->stripe_count && !stripe; s++)
+    if (reading->stripes[s].fault) stripe = &reading->stripes[s];
+  for (int t = 0; t < reading->target_count; t++)
+    for (int w = 0; w < reading->workers; w++) {
+      int64_t row = lane_of(reading, w, t)->bad_row;
       if (row >= 0 && (bad < 0 || row < bad)) bad = row, column = reading->columns[t];
     }
-    if (stripe->fault && (bad < 0 || stripe->fault_row <= bad))
-      return fault_error(reading->csv, stripe, error);
-    if (bad >= 0) return utf8_error(reading->csv, column, bad, error);
-  }
-  return TSR_OK;
+  if (stripe && (bad < 0 || stripe->fault_row <= bad))
+    return fault_error(reading->csv, stripe, error);
+  return bad >= 0 ? tsr__csv_value_error(reading->csv, bad, column, error) : TSR_OK;
 }
 
 /* ---- types ------------------------------------------------------------------------------------------ */
 
-/* Adds what the stripes saw to the schema; true if the target's type changed. */
+static void keep_contrary(tsr__csv *csv, int column, int64_t row)
+{
+  tsr__csv_info *info = &csv->info[column];
+  tsr__csv_field field = tsr__csv_field_in(csv, row, column);
+  size_t most = sizeof info->widened_text - 1, length = field.length < most ? field.length : most;
+  memcpy(info->widened_text, field.at, length);
+  info->widened_text[length] = 0;
+  info->widened_row = row;
+  tsr__log(csv->rt, TSR_LOG_INFO, "io", "%s: column \"%s\" is retyped because of row %lld",
+           csv->path, csv->columns[column].name, (long long)row);
+}
+
+/* Adds what the workers saw to the schema; true if the target's type changed. */
 static bool merge_types(const struct reading *reading, int t)
 {
   int column = reading->columns[t];
-  tsr__csv_info *info = &reading->csv->info[column];
-  tsr__csv_column *schema = &reading->csv->columns[column];
-  const tsr__csv_lane *first = NULL;
-  for (int s = 0; s < reading->stripe_count; s++) {
-    const tsr__csv_lane *lane = &reading->stripes[s].lanes[t];
+  tsr__csv *csv = reading->csv;
+  tsr__csv_info *info = &csv->info[column];
+  tsr__csv_column *schema = &csv->columns[column];
+  int64_t first = -1, nulls = 0;
+  for (int w = 0; w < reading->workers; w++) {
+    const tsr__csv_lane *lane = lane_of(reading, w, t);
     info->seen |= lane->seen;
-    if (lane->contrary_row >= 0 && !first) first = lane;
+    nulls += lane->nulls;
+    if (lane->contrary_row >= 0 && (first < 0 || lane->contrary_row < first))
+      first = lane->contrary_row;
   }
-  if (first) schema->type = tsr__csv_type_of(info->seen);
-  schema->nullable = schema->type != TSR__COL_TEXT && (info->seen & TSR__CLASS_NULL);
-  if (!first) return false;
-  info->widened_row = first->contrary_row;
-  memcpy(info->widened_text, first->contrary_text, sizeof info->widened_text);
-  tsr__log(reading->csv->rt, TSR_LOG_INFO, "io",
-           "%s: column \"%s\" is retyped because of row %" PRId64, reading->csv->path, schema->name,
-           first->contrary_row);
-  return true;
+  if (first >= 0) schema->type = tsr__csv_type_of(info->seen);
+  schema->nullable =
+      schema->type == TSR__COL_TEXT ? first < 0 && nulls > 0 : (info->seen & TSR__CLASS_NULL) != 0;
+  if (first >= 0) keep_contrary(csv, column, first);
+  return first >= 0;
 }
 
 /* ---- dictionaries ------------------------------------------------------------------------------------ */
 
+static bool is_text(const struct reading *reading, int64_t t)
+{
+  return reading->csv->columns[reading->columns[t]].type == TSR__COL_TEXT;
+}
+
 struct unify {
   struct reading *reading;
   tsr__dict **dicts;        /* one a target */
-  tsr__dict_local **locals; /* stripe_count a target */
+  tsr__dict_local **locals; /* one a worker, for each target */
 };
 
 static void unify_task(void *user, int64_t task, int worker)
@@ -339,24 +362,30 @@ static void unify_task(void *user, int64_t task, int worker)
   (void)worker;
   struct unify *unify = user;
   struct reading *reading = unify->reading;
-  if (reading->csv->columns[reading->columns[task]].type != TSR__COL_TEXT) return;
-  tsr__dict_local **locals = unify->locals + task * reading->stripe_count;
-  for (int s = 0; s < reading->stripe_count; s++) locals[s] = &reading->stripes[s].lanes[task].dict;
-  unify->dicts[task] = tsr__dict_unify(reading->csv->heap, locals, reading->stripe_count);
+  if (!is_text(reading, task)) return;
+  tsr__dict_local **locals = unify->locals + task * reading->workers;
+  for (int w = 0; w < reading->workers; w++) locals[w] = &lane_of(reading, w, (int)task)->dict;
+  unify->dicts[task] = tsr__dict_unify(reading->csv->heap, locals, reading->workers);
 }
 
-/* Turns a stripe's own codes into those of the dictionary. */
+/* Turns a worker's own codes into those of the dictionary; nulls keep their 0. */
 static void recode(const struct reading *reading, const struct stripe *stripe, int t)
 {
   const tsr__csv_read *read = reading->read;
-  const tsr__dict_entry *entries = stripe->lanes[t].dict.entries;
+  const tsr__csv_lane *lane = lane_of(reading, stripe->worker, t);
+  const tsr__dict_entry *entries = lane->dict.entries;
+  if (!lane->dict.recoded) return;
   for (int part = 0; part < read->parts; part++) {
     int64_t begin = read->rows[part], end = read->rows[part + 1];
     int32_t *codes = read->targets[t].values[part];
-    int64_t first = stripe->first > begin ? stripe->first : begin;
-    int64_t last = stripe->last < end ? stripe->last : end;
-    for (int64_t row = first; row < last; row++)
-      codes[row - begin] = entries[codes[row - begin]].code;
+    const uint64_t *valid = read->targets[t].validity[part];
+    int64_t first = (stripe->first > begin ? stripe->first : begin) - begin;
+    int64_t last = least(stripe->last, end) - begin;
+    if (!lane->nulls)
+      for (int64_t i = first; i < last; i++) codes[i] = entries[codes[i]].code;
+    else
+      for (int64_t i = first; i < last; i++)
+        if (valid[i / 64] >> (i % 64) & 1) codes[i] = entries[codes[i]].code;
   }
 }
 
@@ -365,32 +394,24 @@ static void recode_task(void *user, int64_t task, int worker)
   (void)worker;
   struct reading *reading = user;
   for (int t = 0; t < reading->target_count; t++)
-    if (reading->csv->columns[reading->columns[t]].type == TSR__COL_TEXT)
-      recode(reading, &reading->stripes[task], t);
+    if (is_text(reading, t)) recode(reading, &reading->stripes[task], t);
 }
 
 static tsr_status make_dicts(struct reading *reading, tsr__dict **dicts, tsr__error *error)
 {
   tsr__csv *csv = reading->csv;
   size_t targets = (size_t)reading->target_count;
-  size_t size = (targets * (size_t)reading->stripe_count + 1) * sizeof(tsr__dict_local *);
+  size_t size = (targets * (size_t)reading->workers + 1) * sizeof(tsr__dict_local *);
   struct unify unify = { .reading = reading, .dicts = dicts };
   unify.locals = tsr__new(csv->heap, size);
-  if (!unify.locals) return no_memory(csv, error);
-  tsr__parallel(csv->rt, reading->target_count, unify_task, &unify);
+  if (!unify.locals) return tsr__csv_no_memory(csv, error);
+  bool whole = tsr__parallel_long(csv->rt, "csv", reading->target_count, unify_task, &unify);
   tsr__del(csv->heap, unify.locals, size);
-  bool whole = true;
+  if (!whole) return tsr__cancelled(error, csv->path);
   for (size_t t = 0; t < targets; t++)
-    whole &= dicts[t] || csv->columns[reading->columns[t]].type != TSR__COL_TEXT;
-  if (whole) {
-    tsr__parallel(csv->rt, reading->stripe_count, recode_task, reading);
-    return TSR_OK;
-  }
-  for (size_t t = 0; t < targets; t++) {
-    tsr__dict_release(dicts[t]);
-    dicts[t] = NULL;
-  }
-  return no_memory(csv, error);
+    if (!dicts[t] && is_text(reading, (int64_t)t)) return tsr__csv_no_memory(csv, error);
+  whole = tsr__parallel_long(csv->rt, "csv", reading->stripe_count, recode_task, reading);
+  return whole ? TSR_OK : tsr__cancelled(error, csv->path);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------ */
@@ -399,16 +420,16 @@ static tsr_status finish(struct reading *reading, tsr__dict **dicts, tsr__error 
 {
   int retyped = 0;
   for (int t = 0; t < reading->target_count; t++) retyped += merge_types(reading, t);
-  if (!retyped) {
-    tsr_status status = make_dicts(reading, dicts, error);
-    if (status) return status;
+  if (!retyped && make_dicts(reading, dicts, error)) {
+    for (int t = 0; t < reading->target_count; t++) tsr__dict_release(dicts[t]);
+    return error->status;
   }
   tsr__csv_read *read = reading->read;
   for (int t = 0; t < reading->target_count; t++) {
     read->targets[t].dict = dicts[t];
     read->targets[t].nulls = 0;
-    for (int s = 0; s < reading->stripe_count; s++)
-      read->targets[t].nulls += reading->stripes[s].lanes[t].nulls;
+    for (int w = 0; w < reading->workers; w++)
+      read->targets[t].nulls += lane_of(reading, w, t)->nulls;
   }
   read->retyped = retyped;
   return TSR_OK;
@@ -416,9 +437,11 @@ static tsr_status finish(struct reading *reading, tsr__dict **dicts, tsr__error 
 
 static tsr_status run(struct reading *reading, int64_t first, int64_t last, tsr__error *error)
 {
+  tsr__csv *csv = reading->csv;
   tsr_status status = make_stripes(reading, first, last, error);
   if (status) return status;
-  tsr__parallel(reading->csv->rt, reading->stripe_count, stripe_task, reading);
+  if (!tsr__parallel_long(csv->rt, "csv", reading->stripe_count, stripe_task, reading))
+    return tsr__cancelled(error, csv->path);
   return first_error(reading, error);
 }
 
@@ -429,8 +452,8 @@ static tsr_status check_read(const tsr__csv *csv, const tsr__csv_read *read, int
   for (int p = 0; good && p < read->parts; p++) good = read->rows[p] <= read->rows[p + 1];
   if (!good)
     return tsr__error_set(error, TSR_EARG,
-                          "%s: the borders of the parts do not rise within its %" PRId64 " rows",
-                          csv->path, rows);
+                          "%s: the borders of the parts do not rise within its %lld rows",
+                          csv->path, (long long)rows);
   for (int t = 0; t < read->target_count; t++)
     if (read->targets[t].column < 0 || read->targets[t].column >= csv->column_count)
       return tsr__error_set(error, TSR_ECOLUMN, "%s: has no column %d, only 0 to %d", csv->path,
@@ -447,12 +470,14 @@ tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *e
   size_t targets = (size_t)read->target_count + 1;
   size_t size = targets * (sizeof(tsr__dict *) + sizeof(int));
   tsr__dict **dicts = tsr__new(csv->heap, size);
-  if (!dicts) return no_memory(csv, error);
+  if (!dicts) return tsr__csv_no_memory(csv, error);
   int *columns = (int *)(dicts + targets);
   for (int t = 0; t < read->target_count; t++) columns[t] = read->targets[t].column;
-  struct reading reading = {
-    .csv = csv, .read = read, .columns = columns, .target_count = read->target_count
-  };
+  struct reading reading = { .csv = csv,
+                             .read = read,
+                             .columns = columns,
+                             .target_count = read->target_count,
+                             .workers = tsr__worker_count(csv->rt) };
   status = run(&reading, read->rows[0], read->rows[read->parts], error);
   if (!status) status = finish(&reading, dicts, error);
   free_reading(&reading);
@@ -467,14 +492,16 @@ tsr_status tsr__csv_discover(tsr__csv *csv, const bool *which, tsr__error *error
   if (status) return status;
   size_t size = ((size_t)csv->column_count + 1) * sizeof(int);
   int *columns = tsr__new(csv->heap, size), count = 0;
-  if (!columns) return no_memory(csv, error);
+  if (!columns) return tsr__csv_no_memory(csv, error);
   for (int c = 0; c < csv->column_count; c++)
     if (which[c]) columns[count++] = c;
-  struct reading reading = { .csv = csv, .columns = columns, .target_count = count };
+  struct reading reading = {
+    .csv = csv, .columns = columns, .target_count = count, .workers = tsr__worker_count(csv->rt)
+  };
   status = run(&reading, 0, rows, error);
   for (int t = 0; !status && t < count; t++)
-    for (int s = 0; s < reading.stripe_count; s++)
-      csv->info[columns[t]].seen |= reading.stripes[s].lanes[t].seen;
+    for (int w = 0; w < reading.workers; w++)
+      csv->info[columns[t]].seen |= lane_of(&reading, w, t)->seen;
   free_reading(&reading);
   tsr__del(csv->heap, columns, size);
   return status;

@@ -9,14 +9,10 @@
  * a file is counted byte by byte instead, and each granule remembers where the next row begins. */
 #include "io/csv_inner.h"
 
-#include <inttypes.h>
-
 /* ---- one row, byte by byte --------------------------------------------------------------- */
 
-/* The byte that ends the field at `at`: a separator or a newline. NULL: the text ends inside the
- * field, or `*junk` stands behind its closing quote. */
-static const char *field_end(const tsr__csv_dialect *d, const char *at, const char *end,
-                             const char **junk)
+const char *tsr__csv_field_end(const tsr__csv_dialect *d, const char *at, const char *end,
+                               const char **junk)
 {
   if (at < end && *at == '"') {
     at++;
@@ -54,7 +50,7 @@ tsr__csv_found tsr__csv_next_row(const tsr__csv_dialect *dialect, const char *at
   if (at == end) return TSR__CSV_END;
   *row = (tsr__csv_row){ .begin = at };
   for (;;) {
-    const char *junk = NULL, *stop = field_end(dialect, at, end, &junk);
+    const char *junk = NULL, *stop = tsr__csv_field_end(dialect, at, end, &junk);
     row->fields++;
     if (!stop) {
       row->fault = junk ? junk : at;
@@ -73,114 +69,164 @@ size_t tsr__csv_split_row(const tsr__csv_dialect *dialect, const tsr__csv_row *r
   const char *at = row->begin, *junk;
   size_t count = 0;
   while (at < row->next && count < capacity) {
-    const char *stop = field_end(dialect, at, row->next, &junk);
+    const char *stop = tsr__csv_field_end(dialect, at, row->next, &junk);
     ends[count++] = (uint32_t)(stop - base);
     at = stop + 1;
   }
   return count;
 }
 
-void tsr__csv_trim_returns(const tsr__csv *csv, tsr__csv_batch *batch)
+tsr__csv_field tsr__csv_next_field(const tsr__csv_dialect *dialect, const char **at,
+                                   const char *end)
+{
+  const char *junk = NULL, *from = *at, *stop = tsr__csv_field_end(dialect, from, end, &junk);
+  if (!stop) stop = end;
+  *at = stop < end ? stop + 1 : end;
+  bool returns = stop < end && *stop == dialect->newline && dialect->newline == '\n' &&
+                 stop > from && stop[-1] == '\r';
+  return (tsr__csv_field){ from, (size_t)(stop - from) - returns };
+}
+
+void tsr__csv_trim_returns(const tsr__csv_dialect *dialect, tsr__csv_batch *batch)
 {
   size_t columns = (size_t)batch->columns;
   for (int r = 0; r < batch->rows; r++) {
     uint32_t last = batch->ends[((size_t)r + 1) * columns - 1];
     uint32_t begin =
         (columns > 1 ? batch->ends[((size_t)r + 1) * columns - 2] : batch->begins[r]) + 1;
-    bool trim = csv->dialect.newline == '\n' && last > begin && batch->base[last - 1] == '\r';
+    bool trim = dialect->newline == '\n' && last > begin && batch->base[last - 1] == '\r';
     batch->lasts[r] = last - trim;
   }
 }
 
-/* ---- where things are, for messages ------------------------------------------------------- */
-
-void tsr__csv_place(const tsr__csv *csv, int64_t offset, int64_t *line, int64_t *column)
-{
-  const char *at = csv->data, *to = csv->data + offset, *found;
-  *line = 1;
-  while (at < to && (found = memchr(at, csv->dialect.newline, (size_t)(to - at)))) {
-    at = found + 1;
-    ++*line;
-  }
-  *column = to - at + 1;
-}
-
-tsr_status tsr__csv_row_error(const tsr__csv *csv, tsr__csv_found found, const tsr__csv_row *row,
-                              tsr__error *error)
-{
-  int64_t line, column;
-  tsr__csv_place(csv, row->fault - csv->data, &line, &column);
-  if (found == TSR__CSV_CUT)
-    return tsr__error_set(error, TSR_EPARSE,
-                          "%s:%" PRId64 ":%" PRId64 ": the quote that opens here is never closed; "
-                          "a quote inside a quoted field is written twice",
-                          csv->path, line, column);
-  return tsr__error_set(error, TSR_EPARSE,
-                        "%s:%" PRId64 ":%" PRId64 ": text follows a closing quote, expected '%c' "
-                        "or the end of the line; a quote inside a quoted field is written twice",
-                        csv->path, line, column, csv->dialect.separator);
-}
-
 /* ---- counting ------------------------------------------------------------------------------- */
 
-static void bounds_of(const tsr__csv *csv, int64_t granule, int64_t *from, int64_t *to)
+static void bounds_of(const tsr__csv_file *file, int64_t granule, int64_t *from, int64_t *to)
 {
-  *from = csv->body + granule * csv->granule_bytes;
-  *to = *from + csv->granule_bytes < csv->end ? *from + csv->granule_bytes : csv->end;
+  int64_t bytes = file->csv->granule_bytes;
+  *from = file->body + granule * bytes;
+  *to = *from + bytes < file->end ? *from + bytes : file->end;
 }
 
-enum { GRANULES_A_TASK = 64 };
+enum { GRANULES_A_TASK = 64, ROWS_A_STEP = 1 << 16 };
 
 static void count_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   tsr__csv *csv = user;
-  int64_t last = (task + 1) * GRANULES_A_TASK, from, to;
-  if (last > csv->granule_count) last = csv->granule_count;
-  for (int64_t g = task * GRANULES_A_TASK; g < last; g++) {
-    bounds_of(csv, g, &from, &to);
-    csv->scan->count(&csv->dialect, csv->data + from, csv->data + to, &csv->granules[g]);
+  int low = 0, high = csv->file_count;
+  while (high - low > 1) {
+    int middle = low + (high - low) / 2;
+    if (csv->files[middle].task <= task) low = middle;
+    else high = middle;
+  }
+  tsr__csv_file *file = &csv->files[low];
+  int64_t first = (task - file->task) * GRANULES_A_TASK, last = first + GRANULES_A_TASK, from, to;
+  if (last > file->granule_count) last = file->granule_count;
+  for (int64_t g = first; g < last; g++) {
+    bounds_of(file, g, &from, &to);
+    csv->scan->count(&file->dialect, file->data + from, file->data + to, &file->granules[g]);
   }
 }
 
 /* Settles which granules begin inside quotes; false if quotes stand where they should not. */
-static bool settle(tsr__csv *csv)
+static bool settle(tsr__csv_file *file)
 {
   int inside = 0;
   int64_t rows = 0;
-  for (int64_t g = 0; g < csv->granule_count; g++) {
-    tsr__csv_granule *granule = &csv->granules[g];
+  for (int64_t g = 0; g < file->granule_count; g++) {
+    tsr__csv_granule *granule = &file->granules[g];
     if (granule->stray[inside]) return false;
     granule->inside = (uint8_t)inside;
     granule->ends_before = rows;
     rows += granule->ends[inside];
     inside ^= granule->flips;
   }
-  csv->rows = rows;
+  file->rows = rows;
   return !inside;
 }
 
-static tsr_status count_careful(tsr__csv *csv, tsr__error *error)
-{
-  const char *at = csv->data + csv->body, *end = csv->data + csv->end;
-  int64_t rows = 0, g = 0, from, to;
-  tsr__csv_row row;
+/* Careful counting, some rows at a time so that it can be cancelled. */
+struct careful {
+  tsr__csv_file *file;
+  const char *at;
+  int64_t granule, rows;
   tsr__csv_found found;
-  csv->careful = true;
-  while ((found = tsr__csv_next_row(&csv->dialect, at, end, &row)) == TSR__CSV_ROW) {
-    for (; g < csv->granule_count; g++) {
-      bounds_of(csv, g, &from, &to);
-      if (at - csv->data < from) break;
-      csv->granules[g].ends_before = rows;
-      csv->granules[g].anchor = at - csv->data;
+  tsr__csv_row row;
+};
+
+static void careful_step(void *user, int64_t task, int worker)
+{
+  (void)task;
+  (void)worker;
+  struct careful *c = user;
+  tsr__csv_file *file = c->file;
+  const char *end = file->data + file->end;
+  int64_t from, to;
+  for (int i = 0; i < ROWS_A_STEP; i++) {
+    c->found = tsr__csv_next_row(&file->dialect, c->at, end, &c->row);
+    if (c->found != TSR__CSV_ROW) return;
+    for (; c->granule < file->granule_count; c->granule++) {
+      bounds_of(file, c->granule, &from, &to);
+      if (c->at - file->data < from) break;
+      file->granules[c->granule].ends_before = c->rows;
+      file->granules[c->granule].anchor = c->at - file->data;
     }
-    at = row.next;
-    rows++;
+    c->at = c->row.next;
+    c->rows++;
   }
-  if (found != TSR__CSV_END) return tsr__csv_row_error(csv, found, &row, error);
-  for (; g < csv->granule_count; g++) {
-    csv->granules[g].ends_before = rows;
-    csv->granules[g].anchor = csv->end;
+}
+
+static tsr_status count_careful(tsr__csv_file *file, tsr__error *error)
+{
+  struct careful c = { .file = file, .at = file->data + file->body, .found = TSR__CSV_ROW };
+  file->careful = true;
+  while (c.found == TSR__CSV_ROW)
+    if (!tsr__parallel_long(file->csv->rt, "csv", 1, careful_step, &c))
+      return tsr__cancelled(error, file->csv->path);
+  if (c.found != TSR__CSV_END) return tsr__csv_row_error(file, c.found, &c.row, error);
+  for (int64_t g = c.granule; g < file->granule_count; g++) {
+    file->granules[g].ends_before = c.rows;
+    file->granules[g].anchor = file->end;
+  }
+  file->rows = c.rows;
+  return TSR_OK;
+}
+
+static void forget_rows(tsr__csv *csv)
+{
+  for (int f = 0; f < csv->file_count; f++) {
+    tsr__csv_file *file = &csv->files[f];
+    if (file->granules)
+      tsr__del(csv->heap, file->granules,
+               ((size_t)file->granule_count + 1) * sizeof *file->granules);
+    file->granules = NULL;
+  }
+}
+
+static tsr_status count_files(tsr__csv *csv, tsr__error *error)
+{
+  int64_t tasks = 0;
+  csv->granule_bytes = csv->opts.granule > 0 ? csv->opts.granule : TSR__CSV_GRANULE;
+  for (int f = 0; f < csv->file_count; f++) {
+    tsr__csv_file *file = &csv->files[f];
+    file->granule_count = (file->end - file->body + csv->granule_bytes - 1) / csv->granule_bytes;
+    file->granules =
+        tsr__new(csv->heap, ((size_t)file->granule_count + 1) * sizeof *file->granules);
+    if (!file->granules)
+      return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the index of its rows",
+                            file->path);
+    file->task = tasks;
+    tasks += (file->granule_count + GRANULES_A_TASK - 1) / GRANULES_A_TASK;
+  }
+  if (!tsr__parallel_long(csv->rt, "csv", tasks, count_task, csv))
+    return tsr__cancelled(error, csv->path);
+  int64_t rows = 0;
+  for (int f = 0; f < csv->file_count; f++) {
+    tsr__csv_file *file = &csv->files[f];
+    if (!settle(file) && count_careful(file, error)) return error->status;
+    file->first_row = rows;
+    rows += file->rows;
   }
   csv->rows = rows;
   return TSR_OK;
@@ -188,22 +234,11 @@ static tsr_status count_careful(tsr__csv *csv, tsr__error *error)
 
 tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error)
 {
-  if (!csv->granules) {
-    tsr_status status = tsr__csv_load(csv, error);
-    if (status) return status;
-    int64_t bytes = csv->end - csv->body;
-    csv->granule_bytes = csv->opts.granule > 0 ? csv->opts.granule : TSR__CSV_GRANULE;
-    csv->granule_count = (bytes + csv->granule_bytes - 1) / csv->granule_bytes;
-    size_t size = ((size_t)csv->granule_count + 1) * sizeof *csv->granules;
-    csv->granules = tsr__new(csv->heap, size);
-    if (!csv->granules)
-      return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the index of its rows",
-                            csv->path);
-    int64_t tasks = (csv->granule_count + GRANULES_A_TASK - 1) / GRANULES_A_TASK;
-    tsr__parallel(csv->rt, tasks, count_task, csv);
-    if (!settle(csv) && (status = count_careful(csv, error))) {
-      tsr__del(csv->heap, csv->granules, size);
-      csv->granules = NULL;
+  if (csv->rows < 0) {
+    tsr_status status = tsr__csv_load(csv, csv->files, csv->file_count, error);
+    if (!status) status = count_files(csv, error);
+    if (status) {
+      forget_rows(csv);
       return status;
     }
   }
@@ -214,33 +249,44 @@ tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error)
 /* ---- finding --------------------------------------------------------------------------------- */
 
 /* The last granule before which fewer than `ends` rows end (or at most, when `equal`). */
-static int64_t granule_of(const tsr__csv *csv, int64_t ends, bool equal)
+static int64_t granule_of(const tsr__csv_file *file, int64_t ends, bool equal)
 {
-  int64_t low = 0, high = csv->granule_count;
+  int64_t low = 0, high = file->granule_count;
   while (high - low > 1) {
     int64_t middle = low + (high - low) / 2;
-    int64_t before = csv->granules[middle].ends_before;
+    int64_t before = file->granules[middle].ends_before;
     if (before < ends || (equal && before == ends)) low = middle;
     else high = middle;
   }
   return low;
 }
 
-int64_t tsr__csv_locate(const tsr__csv *csv, int64_t row)
+int64_t tsr__csv_locate(const tsr__csv_file *file, int64_t row)
 {
-  if (row <= 0 || csv->granule_count == 0) return csv->body;
+  if (row <= 0 || file->granule_count == 0) return file->body;
   int64_t from, to;
-  if (!csv->careful) {
-    int64_t g = granule_of(csv, row, false);
-    bounds_of(csv, g, &from, &to);
-    return tsr__csv_nth_end(csv, &csv->granules[g], from, row - csv->granules[g].ends_before);
+  if (!file->careful) {
+    int64_t g = granule_of(file, row, false);
+    bounds_of(file, g, &from, &to);
+    return tsr__csv_nth_end(file, &file->granules[g], from, row - file->granules[g].ends_before);
   }
-  const tsr__csv_granule *granule = &csv->granules[granule_of(csv, row, true)];
-  const char *at = csv->data + granule->anchor, *end = csv->data + csv->end;
+  const tsr__csv_granule *granule = &file->granules[granule_of(file, row, true)];
+  const char *at = file->data + granule->anchor, *end = file->data + file->end;
   tsr__csv_row found;
   for (int64_t r = granule->ends_before; r < row; r++) {
-    if (tsr__csv_next_row(&csv->dialect, at, end, &found) != TSR__CSV_ROW) break;
+    if (tsr__csv_next_row(&file->dialect, at, end, &found) != TSR__CSV_ROW) break;
     at = found.next;
   }
-  return at - csv->data;
+  return at - file->data;
+}
+
+tsr__csv_file *tsr__csv_file_of(const tsr__csv *csv, int64_t row)
+{
+  int low = 0, high = csv->file_count;
+  while (high - low > 1) {
+    int middle = low + (high - low) / 2;
+    if (csv->files[middle].first_row <= row) low = middle;
+    else high = middle;
+  }
+  return &csv->files[low];
 }

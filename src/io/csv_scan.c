@@ -318,18 +318,18 @@ const tsr__csv_scan *tsr__csv_scan_for(const tsr_runtime *rt)
 
 /* ---- finding one row ---------------------------------------------------------------------------- */
 
-int64_t tsr__csv_nth_end(const tsr__csv *csv, const tsr__csv_granule *granule, int64_t from,
+int64_t tsr__csv_nth_end(const tsr__csv_file *file, const tsr__csv_granule *granule, int64_t from,
                          int64_t n)
 {
-  const tsr__csv_dialect *d = &csv->dialect;
-  const char *at = csv->data + from, *to = csv->data + csv->end;
+  const tsr__csv_dialect *d = &file->dialect;
+  const char *at = file->data + from, *to = file->data + file->end;
   char bytes[KINDS];
   mask_rows m;
   struct carry carry = carry_from(d, at);
   uint64_t flip = granule->inside ? UINT64_MAX : 0;
   kinds_of(d, bytes);
   for (; at < to; at += 64) {
-    csv->scan->masks(at, 1, bytes, KINDS, m);
+    file->csv->scan->masks(at, 1, bytes, KINDS, m);
     uint64_t newline = m[NEWLINE][0], quote = m[QUOTE][0];
     uint64_t returns = d->newline == '\r' ? 0 : m[RETURN][0];
     uint64_t ends = newline & ~(flip ^ prefix_xor(quote)) & before_end(at, to);
@@ -337,11 +337,11 @@ int64_t tsr__csv_nth_end(const tsr__csv *csv, const tsr__csv_granule *granule, i
     int64_t here = __builtin_popcountll(ends);
     if (here >= n) {
       uint64_t rest = ends & ~lowest(ends, (size_t)n - 1);
-      return at - csv->data + __builtin_ctzll(rest) + 1;
+      return at - file->data + __builtin_ctzll(rest) + 1;
     }
     n -= here;
     flip ^= 0 - (uint64_t)(__builtin_popcountll(quote) & 1);
     carry = (struct carry){ newline, returns, 0 };
   }
-  return csv->end;
+  return file->end;
 }

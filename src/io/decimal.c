@@ -27,6 +27,7 @@ struct power {
 struct tsr__decimal {
   tsr__heap *heap;
   locale_t locale;
+  char point;
   struct power powers[POWER_MAX - POWER_MIN + 1];
 };
 
@@ -77,6 +78,7 @@ tsr__decimal *tsr__decimal_open(tsr__heap *heap)
   tsr__decimal *decimal = tsr__new(heap, sizeof *decimal);
   if (!decimal) return NULL;
   decimal->heap = heap;
+  decimal->point = '.';
   decimal->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (!decimal->locale) {
     tsr__del(heap, decimal, sizeof *decimal);
@@ -93,6 +95,11 @@ void tsr__decimal_close(tsr__decimal *decimal)
   tsr__del(decimal->heap, decimal, sizeof *decimal);
 }
 
+void tsr__decimal_set_point(tsr__decimal *decimal, char point)
+{
+  decimal->point = point;
+}
+
 /* ---- reading the text ------------------------------------------------------------------- */
 
 struct scanned {
@@ -102,6 +109,7 @@ struct scanned {
   const char *stop;   /* behind the last digit */
   bool negative, cut; /* cut: digits were left out of w */
   bool integer;       /* neither point nor exponent */
+  char point;
 };
 
 static inline bool is_digit(char c)
@@ -175,7 +183,7 @@ static bool scan_digits(struct scanned *s, const char **from, const char *end)
   s->cut = after > stop;
   s->q = after - stop;
   int64_t seen = after - at;
-  if (after < end && *after == '.') {
+  if (after < end && *after == s->point) {
     s->integer = false;
     const char *fraction = after + 1;
     stop = s->cut ? fraction : take_digits(fraction, end, &s->w, &count);
@@ -189,9 +197,9 @@ static bool scan_digits(struct scanned *s, const char **from, const char *end)
   return seen > 0;
 }
 
-static bool scan(struct scanned *s, const char *at, const char *end)
+static bool scan(struct scanned *s, const char *at, const char *end, char point)
 {
-  *s = (struct scanned){ .integer = true };
+  *s = (struct scanned){ .integer = true, .point = point };
   if (at < end && (*at == '-' || *at == '+')) s->negative = *at++ == '-';
   if (!scan_digits(s, &at, end)) return false;
   if (at == end) return true;
@@ -268,7 +276,7 @@ static double by_library(const tsr__decimal *decimal, const struct scanned *s)
   int64_t left_out = 0;
   bool more = false;
   for (const char *at = s->digits; at < s->stop; at++) {
-    if (*at == '.' || (count == 0 && *at == '0')) continue;
+    if (*at == s->point || (count == 0 && *at == '0')) continue;
     if (count < MAX_DIGITS) text[count++] = *at;
     else left_out++, more |= *at != '0';
   }
@@ -303,7 +311,7 @@ tsr__number tsr__decimal_read(const tsr__decimal *decimal, const char *at, size_
                               int64_t *integer, double *real)
 {
   struct scanned s;
-  if (!scan(&s, at, at + length))
+  if (!scan(&s, at, at + length, decimal->point))
     return read_word(at, length, real) ? TSR__NUMBER_FLOAT : TSR__NUMBER_NONE;
   double value = round_scanned(decimal, &s);
   *real = s.negative ? -value : value;

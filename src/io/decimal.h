@@ -13,6 +13,8 @@ typedef struct tsr__decimal tsr__decimal;
 /* Builds the table of powers (about 10 KB, some 50 microseconds). NULL: out of memory. */
 tsr__decimal *tsr__decimal_open(tsr__heap *heap);
 void tsr__decimal_close(tsr__decimal *decimal);
+/* Sets the byte between whole and fraction; it is '.' until then. */
+void tsr__decimal_set_point(tsr__decimal *decimal, char point);
 
 typedef enum tsr__number {
   TSR__NUMBER_NONE, /* no number */

@@ -1,11 +1,11 @@
 /* Dictionaries of text columns.
  *
- *   stripe 0: EWR JFK LGA    0 1 2
- *   stripe 1: LGA EWR BOS    2 0 3     unified: EWR JFK LGA BOS
+ *   worker 0: EWR row 0, JFK row 0, LGA row 256    0 1 3
+ *   worker 1: BOS row 64, EWR row 64               2 0       unified: EWR JFK BOS LGA
  *
- * Invariant: stripes follow each other in the file and entries in a stripe follow the first
- * appearance, so going through stripes in order gives the order of first appearance in the
- * file, however the file was cut. Hash values decide nothing but where to look. */
+ * Invariant: a worker's entries are in the order in which they first appeared among its rows, so
+ * merging them by those rows gives the order of first appearance in the file, however the rows
+ * were dealt out. Hash values decide nothing but where to look. */
 #include "io/dict.h"
 
 void tsr__dict_local_init(tsr__dict_local *local, tsr__heap *heap)
@@ -127,7 +127,8 @@ static int32_t add(tsr__dict_local *local, const char *text, const tsr__dict_key
   size_t at = key->hash & (local->slot_count - 1);
   while (local->slots[at].entry >= 0) at = (at + 1) & (local->slot_count - 1);
   local->slots[at] = (tsr__dict_slot){ key->a, key->b, key->hash, key->length, local->count };
-  local->entries[local->count] = (tsr__dict_entry){ .key = *key, .code = -1, .text = text };
+  local->entries[local->count] =
+      (tsr__dict_entry){ .key = *key, .code = -1, .first = local->now, .text = text };
   return local->count++;
 }
 
@@ -219,25 +220,62 @@ static tsr__dict *freeze(tsr__heap *heap, const tsr__dict_local *all)
   return dict;
 }
 
-tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
+/* The local dictionary whose next entry (at `next`) comes first; -1: there is none. `*until` is
+ * where that of another one follows. */
+static int earliest(tsr__dict_local *const *locals, const int32_t *next, int count, int64_t *until)
+{
+  int best = -1;
+  *until = INT64_MAX;
+  for (int l = 0; l < count; l++) {
+    if (next[l] == locals[l]->count) continue;
+    int64_t at = locals[l]->entries[next[l]].first;
+    if (best < 0 || at < locals[best]->entries[next[best]].first) {
+      if (best >= 0) *until = locals[best]->entries[next[best]].first;
+      best = l;
+    } else if (at < *until) {
+      *until = at;
+    }
+  }
+  return best;
+}
+
+/* Adds entries of one local dictionary from `at` on, as long as they come before `until`; returns
+ * where it stopped, -1 out of memory. */
+static int32_t take_run(tsr__dict_local *all, tsr__dict_local *local, int32_t at, int64_t until)
 {
   enum { AHEAD = 16 };
+  int32_t from = at;
+  for (; at < local->count; at++) {
+    tsr__dict_entry *entry = &local->entries[at];
+    if (at > from && entry->first >= until) break;
+    if (all->slot_count && at + AHEAD < local->count)
+      __builtin_prefetch(&all->slots[entry[AHEAD].key.hash & (all->slot_count - 1)]);
+    entry->code = find(all, entry->text, &entry->key);
+    if (entry->code < 0) entry->code = add(all, entry->text, &entry->key);
+    if (entry->code < 0) return -1;
+    local->recoded |= entry->code != at;
+  }
+  return at;
+}
+
+tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
+{
   tsr__dict_local all;
+  tsr__dict *dict = NULL;
+  int64_t until;
+  size_t size = ((size_t)count + 1) * sizeof(int32_t);
+  int32_t *next = tsr__new(heap, size);
+  if (!next) return NULL;
   tsr__dict_local_init(&all, heap);
-  for (int l = 0; l < count; l++)
-    for (int32_t e = 0; e < locals[l]->count; e++) {
-      tsr__dict_entry *entry = &locals[l]->entries[e];
-      if (all.slot_count && e + AHEAD < locals[l]->count)
-        __builtin_prefetch(&all.slots[entry[AHEAD].key.hash & (all.slot_count - 1)]);
-      entry->code = find(&all, entry->text, &entry->key);
-      if (entry->code < 0) entry->code = add(&all, entry->text, &entry->key);
-      if (entry->code < 0) {
-        tsr__dict_local_free(&all);
-        return NULL;
-      }
-    }
-  tsr__dict *dict = freeze(heap, &all);
+  int l = earliest(locals, next, count, &until);
+  while (l >= 0) {
+    next[l] = take_run(&all, locals[l], next[l], until);
+    if (next[l] < 0) break;
+    l = earliest(locals, next, count, &until);
+  }
+  if (l < 0) dict = freeze(heap, &all);
   tsr__dict_local_free(&all);
+  tsr__del(heap, next, size);
   return dict;
 }
 

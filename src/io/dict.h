@@ -1,5 +1,5 @@
-/* Building dictionaries in parallel: each stripe of rows collects its own, then they are unified
- * in the order of the stripes, so that codes follow the first appearance in the file. */
+/* Building dictionaries in parallel: each worker collects its own, then they are unified in the
+ * order of the rows in which texts were found, so that codes follow the first appearance. */
 #ifndef TSR_IO_DICT_H
 #define TSR_IO_DICT_H
 
@@ -21,6 +21,7 @@ typedef struct tsr__dict_key {
 typedef struct tsr__dict_entry {
   tsr__dict_key key;
   int32_t code;     /* after tsr__dict_unify: the code in the dictionary */
+  int64_t first;    /* tsr__dict_local.now when it was added */
   const char *text; /* in the file's bytes, or in the arena */
 } tsr__dict_entry;
 
@@ -41,7 +42,9 @@ typedef struct tsr__dict_local {
   size_t slot_count; /* a power of two, or 0 */
   char *scratch;     /* for text without its doubled quotes */
   size_t scratch_size;
-  bool failed; /* out of memory, or 2^31 entries */
+  int64_t now;  /* set by the user: where in the file it is; never falls */
+  bool recoded; /* after tsr__dict_unify: some code differs from the entry's place */
+  bool failed;  /* out of memory, or 2^31 entries */
 } tsr__dict_local;
 
 void tsr__dict_local_init(tsr__dict_local *local, tsr__heap *heap);
@@ -57,8 +60,9 @@ int32_t tsr__dict_code(tsr__dict_local *local, const char *text, size_t length, 
 uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__csv_field *texts, int count,
                          int32_t *codes);
 
-/* Unifies `count` local dictionaries in order; fills their entries' codes. NULL: out of memory,
- * or more than 2^31 - 1 texts. Returns a dictionary with one reference, owned by the caller. */
+/* Unifies `count` local dictionaries by where their entries were found first, equal places in the
+ * order of the locals; fills their entries' codes. NULL: out of memory, or more than 2^31 - 1
+ * texts. Returns a dictionary with one reference, owned by the caller. */
 tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count);
 
 bool tsr__utf8_valid(const char *text, size_t length);

@@ -18,7 +18,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { PIECE = 4 << 20, GZIP_WINDOW = 15 + 16, LOOK = 512 };
+enum { PIECE = 4 << 20, GZIP_WINDOW = 15 + 16 };
 
 static tsr_status io_error(const char *path, const char *what, int code, tsr__error *error)
 {
@@ -86,57 +86,6 @@ void tsr__paths_free(tsr__paths *paths)
 {
   if (paths->path) tsr__del(paths->heap, paths->path, paths->size);
   *paths = (tsr__paths){ 0 };
-}
-
-/* ---- other formats --------------------------------------------------------------------------- */
-
-struct magic {
-  const char *bytes;
-  uint8_t length;
-  const char *name, *advice;
-};
-
-static const struct magic magics[] = {
-  { "PAR1", 4, "Parquet", "which comes in a later version; convert it first" },
-  { "ARROW1", 6, "Arrow IPC (Feather)", "which comes in a later version; convert it first" },
-  { "\xff\xff\xff\xff", 4, "an Arrow IPC stream",
-    "which comes in a later version; convert it first" },
-  { "ORC", 3, "ORC", "which is not read; convert it first" },
-  { "\x93NUMPY", 6, "NumPy .npy", "read it with tsr_read_npy" },
-  { "SQLite format 3", 15, "SQLite", "which is not read; export a table first" },
-  { "\x04\x22\x4d\x18", 4, "lz4", "decompress it first (unlz4)" },
-  { "\xfd"
-    "7zXZ",
-    5, "xz", "decompress it first (unxz)" },
-  { "BZh", 3, "bzip2", "decompress it first (bunzip2)" },
-  { "PK\x03\x04", 4, "a zip archive (or a spreadsheet)", "unpack or convert it first" },
-  { "\xff\xfe", 2, "UTF-16 text", "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
-  { "\xfe\xff", 2, "UTF-16 text", "convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
-};
-
-/* Letters alone may begin a text; then only a file that goes on in binary is meant. */
-static bool is_letters(const struct magic *magic)
-{
-  for (int i = 0; i < magic->length; i++)
-    if ((unsigned char)magic->bytes[i] < ' ' || (unsigned char)magic->bytes[i] > '~') return false;
-  return true;
-}
-
-tsr_status tsr__file_magic(const char *path, const char *format, const char *bytes, size_t length,
-                           tsr__error *error)
-{
-  for (size_t m = 0; m < sizeof magics / sizeof *magics; m++) {
-    const struct magic *magic = &magics[m];
-    if (length < magic->length || memcmp(bytes, magic->bytes, magic->length) != 0) continue;
-    if (is_letters(magic)) {
-      size_t look = length < LOOK ? length : LOOK, control = 0;
-      for (size_t i = 0; i < look; i++) control += (unsigned char)bytes[i] < 9;
-      if (control == 0) continue;
-    }
-    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is %s, not %s; %s", path, magic->name,
-                          format, magic->advice);
-  }
-  return TSR_OK;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -329,6 +329,8 @@ bool tsr__json_fits(tsr__coltype type, unsigned class)
   case TSR__COL_F64: return (class & numbers) != 0;
   case TSR__COL_DATE: return class == TSR__CLASS_DATE;
   case TSR__COL_TIME: return class == TSR__CLASS_DATE || class == TSR__CLASS_TIME;
+  case TSR__COL_I32: /* not of JSON */
+  case TSR__COL_F32:
   case TSR__COL_TEXT: break;
   }
   return true;

@@ -75,6 +75,8 @@ def stamp(match):
 
 
 def column_type(classes):
+    if not classes:
+        return "text"
     classes = classes - {"null"}
     if not classes:
         return "f64"

@@ -11,7 +11,8 @@
 static size_t value_bytes(tsr__coltype type, int64_t rows)
 {
   if (type == TSR__COL_BOOL) return (size_t)(rows + 63) / 64 * 8;
-  return (size_t)rows * (type == TSR__COL_DATE || type == TSR__COL_TEXT ? 4 : 8);
+  bool small = type == TSR__COL_DATE || type == TSR__COL_TEXT || type == TSR__COL_I32;
+  return (size_t)rows * (small || type == TSR__COL_F32 ? 4 : 8);
 }
 
 static int64_t *borders(int parts, uint64_t seed, int64_t rows)
@@ -64,11 +65,18 @@ static struct table_cell cell_at(const tsr__csv_target *target, tsr__coltype typ
   void *values = target->values[part];
   switch (type) {
   case TSR__COL_BOOL: cell.bits = ((uint64_t *)values)[i / 64] >> (i % 64) & 1; break;
+  case TSR__COL_I32:
   case TSR__COL_DATE: cell.bits = (uint64_t)((int32_t *)values)[i]; break;
+  case TSR__COL_F32: {
+    double wide = (double)((float *)values)[i];
+    memcpy(&cell.bits, &wide, sizeof wide);
+    break;
+  }
   case TSR__COL_I64:
   case TSR__COL_TIME:
   case TSR__COL_F64: cell.bits = ((uint64_t *)values)[i]; break;
   case TSR__COL_TEXT: {
+    if (cell.null) break;
     int32_t code = ((int32_t *)values)[i];
     if (code < 0 || code >= target->dict->count) FAIL("code %d of %d", code, target->dict->count);
     cell.bits = (uint64_t)code;
@@ -181,6 +189,8 @@ const char *table_type_name(tsr__coltype type)
   case TSR__COL_DATE: return "date";
   case TSR__COL_TIME: return "time";
   case TSR__COL_TEXT: return "text";
+  case TSR__COL_I32: return "i32";
+  case TSR__COL_F32: return "f32";
   }
   return "?";
 }

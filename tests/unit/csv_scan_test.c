@@ -169,7 +169,7 @@ static bool reads_carefully(const char *text, int granule)
   int64_t rows;
   CHECK(csv != NULL);
   if (tsr__csv_count(csv, &rows, &error)) FAIL("%s", error.text);
-  bool careful = csv->careful;
+  bool careful = csv->files[0].careful;
   tsr__csv_close(csv);
   tsr_runtime_close(rt);
   return careful;

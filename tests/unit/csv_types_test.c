@@ -284,15 +284,15 @@ static void check_error(const char *text, tsr_status status, const char *message
 TEST(errors_in_rows)
 {
   check_error("a,b\n1,2\n3\n", TSR_EPARSE,
-              "bad.csv:3: row 1 has 1 field, expected 2 as in the header; a field that holds a ',' "
-              "needs quotes around it");
+              "bad.csv:3:1: row 1 has 1 field, expected 2 as in the header: \"3\"; a field that "
+              "holds a ',' needs quotes around it (or see the option bad_rows)");
   check_error(
       "a,b\n\"\n\",2\n\n\n3,4,5\n6\n", TSR_EPARSE,
-      "bad.csv:6: row 1 has 3 fields, expected 2 as in the header; a field that holds a ',' "
-      "needs quotes around it");
+      "bad.csv:6:5: row 1 has 3 fields, expected 2 as in the header: \"3,4,5\"; a field that holds "
+      "a ',' needs quotes around it (or see the option bad_rows)");
   check_error("a,b\n1,2\n  \n", TSR_EPARSE,
-              "bad.csv:3: row 1 has 1 field, expected 2 as in the header; a field that holds a ',' "
-              "needs quotes around it");
+              "bad.csv:3:1: row 1 has 1 field, expected 2 as in the header: \"  \"; a field that "
+              "holds a ',' needs quotes around it (or see the option bad_rows)");
   check_error(
       "a,b\n1,\"x\n2,y\n3,z\n", TSR_EPARSE,
       "bad.csv:2:3: the quote that opens here is never closed; a quote inside a quoted field "
@@ -307,8 +307,8 @@ TEST(errors_in_rows)
               "bad.csv:3:6: text follows a closing quote, expected ',' or the end of the line; a "
               "quote inside a quoted field is written twice");
   check_error("a,b\n1,x\n2,caf\xe9\n3,caf\xe9\n", TSR_EPARSE,
-              "bad.csv:3: row 1, column \"b\": the text is not UTF-8; convert the file (iconv -f "
-              "LATIN1 -t UTF-8)");
+              "bad.csv:3:6: row 1, column \"b\": the byte 0xe9 in \"caf\\xe9\" is not UTF-8, as in "
+              "Latin-1 or other old encodings; convert the file (iconv -f LATIN1 -t UTF-8)");
 }
 
 TEST(errors_in_the_header)
@@ -321,7 +321,7 @@ TEST(errors_in_the_header)
               "bad.csv: columns 2 and 3 of the header are both called \"column_3\"; rename one, "
               "names must be unique");
   check_error("a,caf\xe9\n1,2\n", TSR_EPARSE,
-              "bad.csv: the name of column 2 in the header is not UTF-8 text; convert the file "
+              "bad.csv:1:3: the name of column 2 in the header is not UTF-8 text; convert the file "
               "(iconv -f LATIN1 -t UTF-8)");
   check_error(
       "\"a,b\n1,2\n", TSR_EPARSE,
@@ -335,9 +335,10 @@ TEST(errors_in_the_header)
               "bad.csv: holds no header, only empty lines; a CSV file begins with one");
   check_error("\xef\xbb\xbf", TSR_EPARSE,
               "bad.csv: holds no header, only empty lines; a CSV file begins with one");
-  check_error_bytes("a\0b,c\n1,2\n", 10, TSR_EPARSE,
-                    "bad.csv: the name of column 1 in the header is not UTF-8 text; convert the "
-                    "file (iconv -f LATIN1 -t UTF-8)");
+  check_error_bytes(
+      "a\0b,c\n1,2\n", 10, TSR_EPARSE,
+      "bad.csv:1:1: the name of column 1 in the header is not UTF-8 text; convert the "
+      "file (iconv -f LATIN1 -t UTF-8)");
 }
 
 TEST(other_formats)
@@ -347,18 +348,19 @@ TEST(other_formats)
     size_t length;
     const char *message;
   } cases[] = {
-    { "PAR1\x15\x04\x15\x00", 8, "bad.csv: is Parquet, not CSV; this reader takes CSV only" },
+    { "PAR1\x15\x04\x15\x00", 8,
+      "bad.csv: is Parquet, not CSV; which comes in a later version; convert it first" },
     { "ARROW1\0\0\xff\xff", 10,
-      "bad.csv: is Arrow IPC (Feather), not CSV; this reader takes CSV only" },
-    { "\x1f\x8b\x08\x00", 4, "bad.csv: is gzip, not CSV; decompress it first (gunzip)" },
-    { "\x28\xb5\x2f\xfd\x24", 5, "bad.csv: is zstd, not CSV; decompress it first (unzstd)" },
+      "bad.csv: is Arrow IPC (Feather), not CSV; which comes in a later version; "
+      "convert it first" },
     { "\xff\xfe"
       "a\0,\0b\0\n\0",
       10, "bad.csv: is UTF-16 text, not CSV; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
     { "\xfe\xff\0a", 4,
       "bad.csv: is UTF-16 text, not CSV; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)" },
     { "PK\x03\x04", 4,
-      "bad.csv: is a zip archive (or a spreadsheet), not CSV; unpack it, or save it as CSV" },
+      "bad.csv: is an Excel workbook or another zip archive, not CSV; unpack it, or "
+      "export a sheet first" },
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     check_error_bytes(cases[i].bytes, cases[i].length, TSR_EUNSUPPORTED, cases[i].message);
