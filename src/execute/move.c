@@ -152,9 +152,9 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
     keep[p] = left < 0 ? 0 : left < job.rows[p] ? left : job.rows[p];
   }
   job.keep = keep;
-  job.to = tsr__value_new(exec->rt,
-                          &(tsr__layout){ TSR_BOOL, &job.mask->shape, &job.mask->sharding, NULL },
-                          exec->error);
+  job.to = tsr__value_new(
+      exec->rt, &(tsr__layout){ TSR_BOOL, &job.mask->shape, &job.mask->sharding, job.mask->rows },
+      exec->error);
   if (!job.to) return exec->error->status;
   exec->values[node] = job.to;
   tsr__parallel(exec->rt, positions, first_task, &job);

@@ -144,6 +144,7 @@ static tsr__col correlation(tsr__lower *low, tsr__col x, tsr__col y)
 tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__col x = { 0 };
+  if (low->leaves) return tsr__leaf_column(low, expr);
   if (tsr__agg_needs_rows(expr->op)) {
     tsr__fail(low->scope, low->site, TSR_EUNSUPPORTED, "%s: %s(...) cannot be computed here",
               low->bind->what, tsr__agg_name(expr->op));
@@ -170,13 +171,13 @@ tsr_status tsr__bind_aggregates(tsr__lower *low, const tsr_frame *df, const bool
       if (need[i]) out[i] = tsr__aggregate(low, df->op, low->in->col[i]);
     return tsr_scope_status(low->scope);
   }
+  int keys = df->kind == TSR__FRAME_GROUP ? df->keys.formula.count : 0;
   for (int i = 0; i < df->formula.count; i++) {
     const tsr__expr *expr = df->formula.item[i].expr;
-    if (!need[df->key_count + i]) continue;
-    tsr__col *col = &out[df->key_count + i];
+    if (!need[keys + i]) continue;
+    tsr__col *col = &out[keys + i];
     *col = tsr__lower_expr(low, expr);
-    if (expr->kind != TSR__E_AGG)
-      *col = tsr__convert(low, *col, df->schema.field[df->key_count + i].type);
+    if (expr->kind != TSR__E_AGG) *col = tsr__convert(low, *col, df->schema.field[keys + i].type);
     tsr__lower_finish(low, expr);
   }
   return tsr_scope_status(low->scope);

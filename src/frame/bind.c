@@ -1,11 +1,13 @@
 /* A terminal at work: from a chain of frames to arrays that can be run.
  *
- *   visit    every frame the result stands on, parents first; rows that must be made by a
- *            terminal of their own (groups, what follows an aggregate) are made here
- *   need     from the result back: which columns of each frame are used at all
- *   read     files give those columns; a late contrary value retypes one, and types are checked
- * anew
- *   bind     each frame once, parents first: columns and selection as arrays
+ *   visit    every frame the result stands on, parents first
+ *   need     from the result back: which columns of each frame are used at all. Beyond a breaker
+ *            whose rows are there already nothing is
+ *   read     files give those columns; a late contrary value retypes one, types are checked anew,
+ *            rows of other types are forgotten, and needs are marked again
+ *   make     the rows of breakers in order, each by a terminal of its own
+ *   bind     what stands between the nearest breakers and the result, each frame once, parents
+ *            first: columns and selection as arrays
  *
  * All nodes live in a scope of the terminal's own, closed at its end; what stays is what was
  * asked for. */
@@ -48,6 +50,30 @@ static void hand_over_stats(const tsr_scope *from, tsr_scope *to)
   if (to->run_stats) *(tsr_run_stats *)to->run_stats = *(const tsr_run_stats *)from->run_stats;
 }
 
+tsr_status tsr__bind_inner(tsr__bind *bind, tsr_frame *df, tsr__bind *outer)
+{
+  *bind = (tsr__bind){ .top = df, .what = outer->what, .site = df->node.site, .inner = true };
+  bind->last = &bind->visits;
+  bind->scope = tsr_scope_nest_at(outer->scope, df->node.site);
+  if (bind->scope->inert)
+    return tsr__error_set(&outer->error, TSR_ENOMEM, "%s: out of memory", outer->what);
+  return TSR_OK;
+}
+
+tsr_status tsr__bind_end(tsr__bind *bind, tsr__bind *outer)
+{
+  tsr_status status = bind->error.status;
+  if (status) {
+    tsr__error_set(&outer->error, status, "%s", bind->error.text);
+  } else if ((status = tsr_scope_status(bind->scope)) != TSR_OK) {
+    tsr__error_set(&outer->error, status, "%.990s", bare_message(bind->scope));
+  }
+  hand_over_stats(bind->scope, outer->scope);
+  tsr_scope_close(bind->scope);
+  bind->scope = NULL;
+  return status;
+}
+
 tsr_status tsr__bind_close(tsr__bind *bind)
 {
   tsr_scope *outer = bind->top->node.scope;
@@ -77,26 +103,35 @@ static bool wants_rows(int kind)
   return kind != TSR__FRAME_ASSIGN && kind != TSR__FRAME_SELECT && kind != TSR__FRAME_ARITH;
 }
 
+static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows);
+
+static bool visit_parents(tsr__bind *bind, tsr__visit *v)
+{
+  tsr_frame *df = v->df;
+  bool rows = wants_rows(df->kind);
+  if (df->parent && !(v->parent = visit(bind, df->parent, rows))) return false;
+  if (df->other && !(v->other = visit(bind, df->other, rows))) return false;
+  if (!df->part_count) return true;
+  v->part = room(bind, df->part_count, sizeof(tsr__visit *));
+  for (int i = 0; v->part && i < df->part_count; i++)
+    if (!(v->part[i] = visit(bind, df->part[i], rows))) return false;
+  return v->part != NULL;
+}
+
+/* Of a frame of one row there may be two visits: its row, and its values as scalars. */
 static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows)
 {
-  bool must = df->kind == TSR__FRAME_GROUP || (df->one_row && rows);
+  bool scalar = df->one_row && !rows;
   for (tsr__visit *v = bind->visits; v; v = v->next)
-    if (v->df == df && v->made == must) return v;
+    if (v->df == df && v->scalar == scalar) return v;
   tsr__visit *v = room(bind, 1, sizeof *v);
   if (!v) return NULL;
-  *v = (tsr__visit){ .df = df, .made = must };
-  if (must) {
-    tsr_status status = tsr__make_rows(df);
-    if (status && !bind->error.status) {
-      /* Its message is already in the frame's scope. */
-      tsr__error_set(&bind->error, status, "%s: the rows before could not be made", bind->what);
-      return NULL;
-    }
-  } else {
-    if (df->parent && !(v->parent = visit(bind, df->parent, wants_rows(df->kind)))) return NULL;
-    if (df->other && !(v->other = visit(bind, df->other, false))) return NULL;
-    if (tsr__frame_refresh(df, &bind->error)) return NULL;
-  }
+  *v = (tsr__visit){ .df = df, .scalar = scalar };
+  v->made = tsr__frame_breaks(df) || (df->one_row && rows);
+  bool deeper = !v->made || !bind->inner;
+  if (deeper && !visit_parents(bind, v)) return NULL;
+  if (deeper && tsr__frame_refresh(df, &bind->error)) return NULL;
+  if (v->made) tsr__rows_forget(df);
   v->need = room(bind, df->schema.count, sizeof(bool));
   if (!v->need) return NULL;
   *bind->last = v;
@@ -104,41 +139,82 @@ static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows)
   return v;
 }
 
-/* Marks needs from the last visit to the first. The list is singly linked: its order is put in an
+/* ---- needs ------------------------------------------------------------------------------- */
+
+/* What must be made of a frame whose rows are: one row is made whole, and some column always, since
+ * it tells how the rows lie. */
+static void need_of_made(tsr__visit *v)
+{
+  int count = v->df->schema.count, first = v->df->kind == TSR__FRAME_INDEX && count > 1;
+  bool whole = v->df->one_row && !tsr__frame_breaks(v->df), any = false;
+  for (int i = 0; i < count; i++) {
+    v->need[i] = v->need[i] || whole;
+    any = any || (v->need[i] && i >= first);
+  }
+  if (!any && count && !v->df->source) v->need[first] = true;
+}
+
+static void mark_parents(const tsr__bind *bind, tsr__visit *v)
+{
+  if (v->made) need_of_made(v);
+  if (v->made && (bind->inner || tsr__rows_ready(v->df, v->need))) return;
+  tsr__visit *const direct[] = { v->parent, v->other };
+  for (int i = 0; i < 2 + v->df->part_count; i++) {
+    tsr__visit *from = i < 2 ? direct[i] : v->part[i - 2];
+    if (!from) continue;
+    from->live = true;
+    from->here = from->here || (v->here && !v->made);
+    if (i >= 2) tsr__part_needs(v->df, i - 2, v->need, from->need);
+  }
+  if (v->parent)
+    tsr__frame_needs(v->df, v->need, v->parent->need, v->other ? v->other->need : NULL);
+}
+
+/* Marks needs from `top` to the first visit. The list is singly linked: its order is put in an
  * array. */
-static tsr_status mark_needs(tsr__bind *bind)
+static tsr_status mark_needs(tsr__bind *bind, tsr__visit *top, const bool *need)
 {
   int count = 0, n = 0;
   for (tsr__visit *v = bind->visits; v; v = v->next) count++;
   tsr__visit **order = room(bind, count, sizeof(tsr__visit *));
   if (!order) return bind->error.status;
-  for (tsr__visit *v = bind->visits; v; v = v->next) order[n++] = v;
-  while (n--) {
-    const tsr__visit *v = order[n];
-    if (v->parent)
-      tsr__frame_needs(v->df, v->need, v->parent->need, v->other ? v->other->need : NULL);
+  for (tsr__visit *v = bind->visits; v; v = v->next) {
+    order[n++] = v;
+    v->live = v->here = v == top;
+    for (int i = 0; i < v->df->schema.count; i++) v->need[i] = v == top && (!need || need[i]);
   }
+  while (n--)
+    if (order[n]->live) mark_parents(bind, order[n]);
   return TSR_OK;
 }
 
 /* Reads what files must give; types are checked anew where a column changed its type. */
-static tsr_status read_files(tsr__bind *bind)
+static tsr_status read_files(tsr__bind *bind, bool *changed)
 {
-  bool changed;
-  do {
-    changed = false;
-    for (tsr__visit *v = bind->visits; v; v = v->next) {
-      if (v->df->kind != TSR__FRAME_FILE) continue;
-      int before = v->df->version;
-      if (tsr__scan_read(v->df, v->need, &bind->error)) return bind->error.status;
-      changed = changed || v->df->version != before;
+  *changed = false;
+  for (tsr__visit *v = bind->visits; v; v = v->next) {
+    if (v->df->kind != TSR__FRAME_FILE || !v->live) continue;
+    int before = v->df->version;
+    if (tsr__scan_read(v->df, v->need, &bind->error)) return bind->error.status;
+    *changed = *changed || v->df->version != before;
+  }
+  for (tsr__visit *v = bind->visits; v && *changed; v = v->next) {
+    if (tsr__frame_refresh(v->df, &bind->error)) {
+      tsr__scan_blame(bind->visits, &bind->error);
+      return bind->error.status;
     }
-    for (tsr__visit *v = bind->visits; v && changed; v = v->next)
-      if (!v->made && tsr__frame_refresh(v->df, &bind->error)) {
-        tsr__scan_blame(bind->visits, &bind->error);
-        return bind->error.status;
-      }
-  } while (changed);
+    if (v->made) tsr__rows_forget(v->df);
+  }
+  return TSR_OK;
+}
+
+static tsr_status make_rows(tsr__bind *bind)
+{
+  for (tsr__visit *v = bind->visits; v && !bind->inner; v = v->next) {
+    if (!v->made || !v->live || tsr__rows_ready(v->df, v->need)) continue;
+    tsr_status status = tsr__make_rows(bind, v->df, v->need);
+    if (status) return status;
+  }
   return TSR_OK;
 }
 
@@ -170,6 +246,13 @@ static void bind_filter(tsr__bind *bind, tsr__visit *v)
   v->bound.mask = tsr__both(&low, v->bound.mask, keep);
 }
 
+/* The first `count` rows of a selection. */
+static tsr_array *first_rows(tsr__lower *low, tsr_array *mask, int64_t count)
+{
+  tsr__ask ask = { .param = { { .i = count } } };
+  return tsr__make(low->scope, TSR__OP_FIRSTN, (tsr_array *[3]){ mask }, &ask, low->site);
+}
+
 static tsr__col lower_item(tsr__lower *low, const tsr__expr *expr, int type)
 {
   tsr__col out = tsr__lower_as(low, expr, type);
@@ -194,22 +277,65 @@ static void bind_select(tsr__bind *bind, tsr__visit *v)
       v->bound.col[i] = lower_item(&low, v->df->formula.item[i].expr, v->df->schema.field[i].type);
 }
 
+/* Rows first .. first + count - 1 of those selected before. */
 static void bind_head(tsr__bind *bind, tsr__visit *v)
 {
   tsr__lower low = lower_for(bind, v);
+  int64_t first = v->df->first, count = v->df->count, end;
   keep_columns(v);
-  if (v->df->count >= v->bound.rows) return;
+  if (__builtin_add_overflow(first, count, &end)) end = INT64_MAX;
   if (v->bound.mask) {
-    tsr__ask ask = { .param = { { .i = v->df->count } } };
-    v->bound.mask =
-        tsr__make(bind->scope, TSR__OP_FIRSTN, (tsr_array *[3]){ v->bound.mask }, &ask, low.site);
+    tsr_array *before = v->bound.mask;
+    v->bound.mask = first_rows(&low, before, end);
+    if (first)
+      v->bound.mask = tsr__both(&low, v->bound.mask,
+                                tsr__op1(&low, TSR__OP_NOT, first_rows(&low, before, first)));
     return;
   }
-  tsr__ask ask = { .dtype = TSR_I64,
-                   .shape = { 1, { v->bound.rows } },
-                   .sharding = v->bound.sharding };
-  tsr_array *index = tsr__make(bind->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low.site);
-  v->bound.mask = tsr__op2(&low, TSR__OP_LT, index, tsr__const_i(&low, TSR_I64, v->df->count));
+  tsr_array *index = tsr__row_numbers(&low), *mask = NULL;
+  if (first) mask = tsr__op2(&low, TSR__OP_GE, index, tsr__const_i(&low, TSR_I64, first));
+  if (end < v->bound.rows)
+    mask =
+        tsr__both(&low, mask, tsr__op2(&low, TSR__OP_LT, index, tsr__const_i(&low, TSR_I64, end)));
+  v->bound.mask = mask;
+}
+
+/* The last rows: which they are is known once the selection before was counted. */
+static tsr_status bind_tail(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  int64_t rows = v->bound.rows;
+  keep_columns(v);
+  if (v->bound.mask) {
+    if (tsr__bind_run(bind, &v->bound.mask, 1)) return bind->error.status;
+    rows = tsr__mask_rows(v->bound.mask->value);
+  }
+  int64_t skip = rows - v->df->count;
+  if (skip <= 0) return TSR_OK;
+  tsr_array *keep;
+  if (v->bound.mask) keep = tsr__op1(&low, TSR__OP_NOT, first_rows(&low, v->bound.mask, skip));
+  else keep = tsr__op2(&low, TSR__OP_GE, tsr__row_numbers(&low), tsr__const_i(&low, TSR_I64, skip));
+  v->bound.mask = tsr__both(&low, v->bound.mask, keep);
+  return TSR_OK;
+}
+
+/* A column of row numbers in front; only where no mask leaves rows out. */
+static void bind_index(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  const tsr__bound *from = &v->parent->bound;
+  for (int i = 1; i < v->df->schema.count; i++) v->bound.col[i] = from->col[i - 1];
+  if (v->need[0])
+    v->bound.col[0] = (tsr__col){ .type = TSR_COL_I64, .values = tsr__row_numbers(&low) };
+}
+
+static void bind_mask(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  tsr_array *mask = v->df->kind == TSR__FRAME_FIRSTS ? tsr__firsts_mask(bind, v->df, low.in)
+                                                     : tsr__sample_mask(&low, v->df);
+  keep_columns(v);
+  if (mask) v->bound.mask = tsr__both(&low, v->bound.mask, mask);
 }
 
 static void bind_aggregate(tsr__bind *bind, tsr__visit *v)
@@ -220,6 +346,7 @@ static void bind_aggregate(tsr__bind *bind, tsr__visit *v)
   v->bound.rows = 1;
   v->bound.mask = NULL;
   v->bound.sharding = NULL;
+  v->bound.ragged = NULL;
 }
 
 /* Column by column; where one side is one row it is broadcast and the other gives the rows. */
@@ -248,25 +375,54 @@ static void bind_arith(tsr__bind *bind, tsr__visit *v)
   }
 }
 
-/* A source's columns; TEXT adds its own to those of its parent. */
-static void bind_source(tsr__visit *v)
+/* The one value of a row as a scalar. */
+static tsr_array *scalar_of(tsr__lower *low, tsr_array *a)
 {
-  const tsr__source *source = v->df->source;
-  int count = v->df->schema.count;
-  if (v->df->kind == TSR__FRAME_TEXT && !v->made) {
+  tsr__ask ask = { .attr.dims = 1 };
+  if (!a || a->inert) return a;
+  tsr__op op = a->dtype == TSR_BOOL ? TSR__OP_ANY : TSR__OP_MAX;
+  return tsr__make(low->scope, op, (tsr_array *[3]){ a }, &ask, low->site);
+}
+
+static void bind_scalars(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  for (int i = 0; i < v->df->schema.count; i++) {
+    tsr__col *col = &v->bound.col[i];
+    if (!v->need[i]) continue;
+    col->values = scalar_of(&low, col->values);
+    col->valid = scalar_of(&low, col->valid);
+  }
+  v->bound =
+      (tsr__bound){ .rows = 1, .scalar = true, .count = v->bound.count, .col = v->bound.col };
+}
+
+/* A source's columns; TEXT adds its own to those of its parent. */
+static void bind_source(tsr__bind *bind, tsr__visit *v)
+{
+  tsr_frame *df = v->df;
+  const tsr__source *source = df->source;
+  if (df->kind == TSR__FRAME_TEXT && !v->made) {
     keep_columns(v);
-    v->bound.col[tsr__schema_find(&v->df->schema, v->df->name)] = source->col[0];
+    v->bound.col[tsr__schema_find(&df->schema, df->name)] = source->col[0];
     return;
   }
   v->bound.rows = source->rows;
   v->bound.sharding = source->sharding.mesh ? &source->sharding : NULL;
-  for (int i = 0; i < count; i++)
+  v->bound.ragged = source->whole ? df : NULL;
+  for (int i = 0; i < df->schema.count; i++)
     if (v->need[i]) v->bound.col[i] = source->col[i];
+  if (v->made && df->kind == TSR__FRAME_INDEX && v->need[0]) {
+    tsr__lower low = lower_for(bind, v);
+    low.in = &v->bound;
+    v->bound.col[0] = (tsr__col){ .type = TSR_COL_I64, .values = tsr__row_numbers(&low) };
+  }
+  if (v->scalar) bind_scalars(bind, v);
 }
 
 static tsr_status bind_one(tsr__bind *bind, tsr__visit *v)
 {
-  if (v->parent) v->bound = v->parent->bound;
+  if (v->parent && !v->made) v->bound = v->parent->bound;
   v->bound.count = v->df->schema.count;
   v->bound.col = room(bind, v->bound.count, sizeof(tsr__col));
   if (!v->bound.col) return bind->error.status;
@@ -275,24 +431,33 @@ static tsr_status bind_one(tsr__bind *bind, tsr__visit *v)
   case TSR__FRAME_ASSIGN: bind_assign(bind, v); break;
   case TSR__FRAME_SELECT: bind_select(bind, v); break;
   case TSR__FRAME_HEAD: bind_head(bind, v); break;
+  case TSR__FRAME_TAIL:
+    if (bind_tail(bind, v)) return bind->error.status;
+    break;
+  case TSR__FRAME_SAMPLE:
+  case TSR__FRAME_FIRSTS: bind_mask(bind, v); break;
+  case TSR__FRAME_INDEX: bind_index(bind, v); break;
   case TSR__FRAME_AGG:
   case TSR__FRAME_REDUCE: bind_aggregate(bind, v); break;
   case TSR__FRAME_ARITH: bind_arith(bind, v); break;
-  default: bind_source(v);
+  default: bind_source(bind, v);
   }
-  return tsr_scope_status(bind->scope);
+  return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
 }
 
 tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool *need,
                            tsr__bound *out)
 {
   tsr__visit *top = visit(bind, df, rows);
+  bool changed = true;
   if (!top) return bind->error.status;
-  for (int i = 0; i < df->schema.count; i++) top->need[i] = !need || need[i];
-  if (mark_needs(bind)) return bind->error.status;
-  if (read_files(bind)) return bind->error.status;
+  while (changed) {
+    if (mark_needs(bind, top, need)) return bind->error.status;
+    if (read_files(bind, &changed)) return bind->error.status;
+  }
+  if (make_rows(bind)) return bind->error.status;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
-    tsr_status status = bind_one(bind, v);
+    tsr_status status = v->here ? bind_one(bind, v) : TSR_OK;
     if (status) return status;
   }
   *out = top->bound;
@@ -300,6 +465,81 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
 }
 
 /* ---- running ----------------------------------------------------------------------------- */
+
+/* The first row that the devices marked, or a number beyond all rows. */
+static int64_t first_marked(tsr__value *value)
+{
+  int64_t first = INT64_MAX;
+  for (int p = 0; p < value->part_count; p++) {
+    const uint64_t *bits = tsr__value_data(value, p);
+    tsr_box box;
+    tsr__value_box(value, p, &box);
+    for (int64_t i = 0; bits && i < box.size[0]; i += 64) {
+      int64_t left = box.size[0] - i;
+      uint64_t word = bits[i / 64] & (left < 64 ? (UINT64_C(1) << left) - 1 : UINT64_MAX);
+      int64_t row = box.start[0] + i + (word ? __builtin_ctzll(word) : 0);
+      if (word && row < first) first = row;
+      if (word) break;
+    }
+  }
+  return first;
+}
+
+/* Whether a check knows the row: it does not among aggregates. */
+static bool knows_row(const tsr__watch *watch)
+{
+  return watch->row->dtype != TSR_BOOL || watch->row->shape.rank > 0;
+}
+
+static int64_t read_first(const tsr_array *array)
+{
+  int64_t out = 0;
+  if (array->shape.rank > 0) return first_marked(array->value);
+  if (array->dtype == TSR_BOOL) {
+    uint8_t byte = 0;
+    tsr__value_to_host(array->value, &byte);
+    out = byte;
+  } else {
+    tsr__value_to_host(array->value, &out);
+  }
+  return out;
+}
+
+/* Where a check failed: the row as the user knows it. */
+static tsr_status report(tsr__bind *bind, const tsr__watch *watch, int64_t row)
+{
+  const tsr_frame *source = watch->frame;
+  tsr__text text;
+  tsr__text_init(&text, NULL);
+  if (watch->expr) tsr__expr_print(watch->expr, &text);
+  while (source->parent && !source->source) source = source->parent;
+  bool file = source->kind == TSR__FRAME_FILE;
+  bool grouped = knows_row(watch) && watch->frame->kind == TSR__FRAME_GROUP &&
+                 (!source->source || watch->rows != source->source->rows);
+  char place[64] = "";
+  if (knows_row(watch) && !grouped) snprintf(place, sizeof place, " in row %lld", (long long)row);
+  tsr__error_set(&bind->error, TSR_EVALUE,
+                 "%s: %.300s%san integer leaves its range%s%s%.200s; "
+                 "convert to float, for instance by * 1.0",
+                 watch->frame->what, tsr__text_get(&text), watch->expr ? ": " : "", place,
+                 file ? " of " : "", file ? source->source->path : "");
+  tsr__text_free(&text);
+  return bind->error.status;
+}
+
+static tsr_status look_at_watches(tsr__bind *bind)
+{
+  const tsr__watch *worst = NULL;
+  int64_t first = 0;
+  for (const tsr__watch *w = bind->watches; w; w = w->next) {
+    int64_t row = read_first(w->row);
+    bool seen = knows_row(w) ? row < w->rows : row != 0;
+    if (!seen || (worst && row > first)) continue;
+    worst = w;
+    first = row;
+  }
+  return worst ? report(bind, worst, first) : TSR_OK;
+}
 
 /* A value out of range, told by the run: where a row is to blame (its product wrapped, and so the sum is
  * nonsense), that row is what the user wants to know. */
@@ -311,7 +551,7 @@ static tsr_status blame_row(tsr__bind *bind, tsr_array **all)
     if (!w->row->value) all[n++] = w->row;
   bind->error = (tsr__error){ .status = TSR_OK };
   if (!n || !tsr__execute(bind->scope, all, n, &bind->error)) {
-    if (tsr__look_at_watches(bind)) return bind->error.status;
+    if (look_at_watches(bind)) return bind->error.status;
   }
   bind->error = (tsr__error){ .status = TSR_OK };
   return tsr__error_set(&bind->error, said.status, "%s: %.900s", bind->what, said.text);
@@ -332,5 +572,5 @@ tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count)
       return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
   tsr_status status = n ? tsr__execute(bind->scope, all, n, &bind->error) : TSR_OK;
   if (status == TSR_EVALUE) return blame_row(bind, all);
-  return status ? status : tsr__look_at_watches(bind);
+  return status ? status : look_at_watches(bind);
 }

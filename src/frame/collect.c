@@ -64,7 +64,7 @@ static int64_t find_bit(const tsr__value *mask, int64_t wanted)
   return rows;
 }
 
-static int64_t rows_of_mask(const tsr__value *mask)
+int64_t tsr__mask_rows(const tsr__value *mask)
 {
   int64_t total = 0;
   for (int p = 0; p < mask->part_count; p++)
@@ -80,7 +80,7 @@ static tsr_status narrow(tsr__bind *bind, tsr__bound *bound, tsr__window *window
   window->total = bound->rows;
   if (bound->mask) {
     if (tsr__bind_run(bind, &bound->mask, 1)) return tsr_scope_status(bind->scope);
-    window->total = rows_of_mask(bound->mask->value);
+    window->total = tsr__mask_rows(bound->mask->value);
   }
   if (window->head < 0 || window->total <= window->head + window->tail) return TSR_OK;
   int64_t first = window->head, last = window->total - window->tail;
@@ -88,8 +88,7 @@ static tsr_status narrow(tsr__bind *bind, tsr__bound *bound, tsr__window *window
     first = find_bit(bound->mask->value, first);
     last = find_bit(bound->mask->value, last);
   }
-  tsr__ask ask = { .dtype = TSR_I64, .shape = { 1, { bound->rows } }, .sharding = bound->sharding };
-  tsr_array *index = tsr__make(bind->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, bind->site);
+  tsr_array *index = tsr__row_numbers(&low);
   tsr_array *front = tsr__op2(&low, TSR__OP_LT, index, tsr__const_i(&low, TSR_I64, first));
   tsr_array *back = tsr__op2(&low, TSR__OP_GE, index, tsr__const_i(&low, TSR_I64, last));
   bound->mask = tsr__both(&low, bound->mask, tsr__op2(&low, TSR__OP_OR, front, back));
@@ -136,7 +135,7 @@ static tsr_status fill_table(tsr__bind *bind, const tsr__bound *bound, int64_t r
   return TSR_OK;
 }
 
-static tsr_status collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **out)
+tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **out)
 {
   tsr__bound bound;
   tsr_status status = tsr__bind_frame(bind, bind->top, false, NULL, &bound);
@@ -163,13 +162,7 @@ tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out)
   tsr_table *table = NULL;
   tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_collect");
   if (status) return status;
-  if (df->kind == TSR__FRAME_GROUP) {
-    status = tsr__collect_groups(&bind, &table);
-    if (!status) window->total = table->rows;
-    window->head = window->tail = -1;
-  } else {
-    status = collect_rows(&bind, window, &table);
-  }
+  status = tsr__collect_rows(&bind, window, &table);
   tsr_status closed = tsr__bind_close(&bind);
   if (closed) return closed;
   if (!status) *out = table;
@@ -357,7 +350,7 @@ static tsr_status column(tsr__bind *bind, int at, const tsr_operand *null_value,
   status = fill_nulls(&low, &col, name, null_value);
   if (status) return status;
   compact(&low, &col, bound.mask);
-  if (bound.mask) col.values = tsr__op1(&low, TSR__OP_REBALANCE, col.values);
+  if (bound.mask || bound.ragged) col.values = tsr__op1(&low, TSR__OP_REBALANCE, col.values);
   status = tsr__bind_run(bind, &col.values, 1);
   if (!status) *out = col.values;
   return status;
@@ -390,38 +383,4 @@ tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name, const tsr_fram
   }
   tsr__bind_close(&bind);
   return kept ? kept : tsr__make_inert(scope, site);
-}
-
-/* ---- rows for what follows ------------------------------------------------------------------- */
-
-static tsr_array *put_column(tsr_frame *df, const tsr_table *table, const tsr__table_column *column,
-                             bool valid)
-{
-  tsr_dtype dtype = valid ? TSR_BOOL : tsr__dtype_of_type(column->type);
-  return tsr_put_at(df->node.scope, valid ? column->valid : column->values, dtype,
-                    (tsr_shape){ 1, { table->rows } }, (tsr_sharding){ 0 }, df->node.site);
-}
-
-tsr_status tsr__make_rows(tsr_frame *df)
-{
-  tsr_table *table = NULL;
-  tsr__window window = { -1, -1, 0 };
-  if (df->source) return TSR_OK;
-  tsr_status status = tsr__collect(df, &window, &table);
-  if (status) return status;
-  tsr__source *source = tsr__source_new(df->node.scope, df->schema.count);
-  if (!source)
-    return tsr__fail(df->node.scope, df->node.site, TSR_ENOMEM, "%s: out of memory", df->what);
-  source->rows = table->rows;
-  for (int i = 0; i < table->count; i++) {
-    const tsr__table_column *column_i = &table->column[i];
-    tsr__col *col = &source->col[i];
-    *col = (tsr__col){ .type = column_i->type, .dict = column_i->dict };
-    col->values = put_column(df, table, column_i, false);
-    if (column_i->valid) col->valid = put_column(df, table, column_i, true);
-    if (col->values->inert || (col->valid && col->valid->inert))
-      return tsr_scope_status(df->node.scope);
-  }
-  df->source = source;
-  return TSR_OK;
 }

@@ -53,12 +53,14 @@ const char *tsr_frame_schema(tsr_frame *df)
 
 static void device_lines(const tsr__value *mask, const tsr__bound *bound, tsr__text *text)
 {
+  const tsr__value *whole = bound->ragged ? bound->ragged->source->whole->value : NULL;
   static const tsr_sharding unplaced;
   const tsr_sharding *sharding = bound->sharding ? bound->sharding : &unplaced;
   tsr_shape shape = { 1, { bound->rows } };
   for (int p = 0; p < tsr__positions(sharding); p++) {
     tsr_box box;
-    tsr__box(sharding, &shape, p, &box);
+    if (whole) tsr__value_box(whole, p, &box);
+    else tsr__box(sharding, &shape, p, &box);
     tsr__text_add(text, "device %d: ", tsr__position_device(sharding, p));
     if (mask) tsr__text_add(text, "%lld of ", (long long)tsr__value_true(mask, p));
     tsr__text_add(text, "%lld row%s\n", (long long)box.size[0], box.size[0] == 1 ? "" : "s");
@@ -131,7 +133,9 @@ static void print_visit(const tsr__visit *v, tsr__text *text)
     [TSR__FRAME_SELECT] = "select",    [TSR__FRAME_HEAD] = "head",
     [TSR__FRAME_AGG] = "aggregate",    [TSR__FRAME_GROUP] = "group",
     [TSR__FRAME_ARITH] = "arith",      [TSR__FRAME_REDUCE] = "reduce",
-    [TSR__FRAME_TEXT] = "text column",
+    [TSR__FRAME_TEXT] = "text column", [TSR__FRAME_TAIL] = "tail",
+    [TSR__FRAME_SAMPLE] = "sample",    [TSR__FRAME_FIRSTS] = "first of each group",
+    [TSR__FRAME_INDEX] = "row index",
   };
   const tsr_frame *df = v->df;
   if (v->made || df->kind == TSR__FRAME_ARRAYS || df->kind == TSR__FRAME_FILE) {
@@ -146,7 +150,12 @@ static void print_visit(const tsr__visit *v, tsr__text *text)
   case TSR__FRAME_TEXT:
     tsr__text_add(text, "%s%s", df->name, df->formula.count ? " = " : "");
     break;
-  case TSR__FRAME_HEAD: tsr__text_add(text, "%lld", (long long)df->count); break;
+  case TSR__FRAME_HEAD:
+    if (df->first)
+      tsr__text_add(text, "%lld from row %lld", (long long)df->count, (long long)df->first);
+    else tsr__text_add(text, "%lld", (long long)df->count);
+    break;
+  case TSR__FRAME_TAIL: tsr__text_add(text, "%lld", (long long)df->count); break;
   case TSR__FRAME_REDUCE: tsr__text_add(text, "every column by %s", tsr__agg_name(df->op)); break;
   case TSR__FRAME_ARITH:
     tsr__text_add(text, "every column %s ", tsr__binary_name(df->op));
@@ -166,14 +175,17 @@ static tsr_status bind_roots(tsr__bind *bind, tsr_array ***roots, int *count)
   tsr_frame *df = bind->top;
   const tsr__col *col;
   tsr_array *more;
-  tsr_status status;
-  if (df->kind == TSR__FRAME_GROUP) {
+  tsr_status status = TSR_OK;
+  bool by_codes = false;
+  if (df->kind == TSR__FRAME_GROUP && !df->source) {
     tsr__lower low;
     tsr__groups groups = { 0 };
-    status = tsr__bind_groups(bind, &low, &groups);
+    status = tsr__bind_groups(bind, NULL, &low, &groups);
     col = groups.col;
     more = groups.first;
-  } else {
+    by_codes = more != NULL;
+  }
+  if (!status && !by_codes) {
     status = tsr__bind_frame(bind, df, false, NULL, &bound);
     col = bound.col;
     more = bound.mask;
@@ -200,11 +212,13 @@ static tsr_status explain(tsr__bind *bind, tsr__text *text)
   int count = 0;
   tsr_status status = bind_roots(bind, &roots, &count);
   if (status) return status;
-  for (const tsr__visit *v = bind->visits; v; v = v->next) print_visit(v, text);
-  if (bind->top->kind == TSR__FRAME_GROUP) {
+  for (const tsr__visit *v = bind->visits; v; v = v->next)
+    if (v->live) print_visit(v, text);
+  if (bind->top->kind == TSR__FRAME_GROUP && !bind->top->source) {
+    const tsr__formula *keys = &bind->top->keys.formula;
     tsr__text_add(text, "group by ");
-    for (int i = 0; i < bind->top->key_count; i++)
-      tsr__text_add(text, "%s%s", i ? ", " : "", bind->top->keys[i]);
+    for (int i = 0; i < keys->count; i++)
+      tsr__text_add(text, "%s%s", i ? ", " : "", keys->item[i].name);
     tsr__text_add(text, ": ");
     print_formula(bind->top, text);
     tsr__text_add(text, "\n");

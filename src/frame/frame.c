@@ -130,9 +130,8 @@ static bool columns_scope(const tsr_column *columns, int count, tsr_scope **scop
   return fine;
 }
 
-/* What a frame is made of must live at least as long as the frame. */
-static tsr_status check_owner(const tsr_scope *part, const tsr_scope *scope, const char *what,
-                              const char *name, tsr__error *error)
+tsr_status tsr__check_owner(const tsr_scope *part, const tsr_scope *scope, const char *what,
+                            const char *name, tsr__error *error)
 {
   if (part->rt != scope->rt)
     return tsr__error_set(error, TSR_EARG, "%s: %.60s belongs to another runtime", what, name);
@@ -159,7 +158,7 @@ static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int cou
     field[i].name = tsr__arena_text(arena, columns[i].name, strlen(columns[i].name));
     field[i].type = type_of_array(array);
     if (!field[i].name) goto no_memory;
-    if (check_owner(array->node.scope, df->node.scope, df->what, field[i].name, error))
+    if (tsr__check_owner(array->node.scope, df->node.scope, df->what, field[i].name, error))
       return error->status;
     for (int k = 0; k < i; k++)
       if (!strcmp(field[k].name, field[i].name))
@@ -187,15 +186,14 @@ tsr_frame *tsr_frame_new_at(tsr_scope *scope, const tsr_column *columns, int cou
 
 /* ---- chains ------------------------------------------------------------------------------ */
 
-/* Types a fresh frame; inert on an error. */
-static tsr_frame *typed(tsr_frame *df)
+tsr_frame *tsr__frame_typed(tsr_frame *df)
 {
   tsr__error error = { 0 };
   if (df->inert || !tsr__frame_type(df, &error)) return df;
   return tsr__frame_fail(df, &error);
 }
 
-static tsr_frame *begin(tsr_frame *parent, int kind, const char *what, const char *site)
+tsr_frame *tsr__frame_begin(tsr_frame *parent, int kind, const char *what, const char *site)
 {
   if (!tsr__frame_usable(parent)) return tsr__frame_inert(scope_of(parent), site);
   tsr_frame *df = tsr__frame_make(parent->node.scope, kind, what, site);
@@ -215,14 +213,14 @@ static tsr_frame *with_formula(tsr_frame *df, const tsr_formula *formula, bool l
 
 tsr_frame *tsr_frame_filter_at(tsr_frame *df, const tsr_formula *predicate, const char *site)
 {
-  tsr_frame *out = begin(df, TSR__FRAME_FILTER, "tsr_frame_filter", site);
-  return typed(with_formula(out, predicate, false));
+  tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_FILTER, "tsr_frame_filter", site);
+  return tsr__frame_typed(with_formula(out, predicate, false));
 }
 
 tsr_frame *tsr_frame_assign_at(tsr_frame *df, const char *name, const tsr_formula *value,
                                const char *site)
 {
-  tsr_frame *out = begin(df, TSR__FRAME_ASSIGN, "tsr_frame_assign", site);
+  tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_ASSIGN, "tsr_frame_assign", site);
   tsr__error error = { 0 };
   if (out->inert) return out;
   if (tsr__check_name(out->what, name, &error)) return tsr__frame_fail(out, &error);
@@ -231,70 +229,68 @@ tsr_frame *tsr_frame_assign_at(tsr_frame *df, const char *name, const tsr_formul
     tsr__error_set(&error, TSR_ENOMEM, "tsr_frame_assign: out of memory");
     return tsr__frame_fail(out, &error);
   }
-  return typed(with_formula(out, value, false));
+  return tsr__frame_typed(with_formula(out, value, false));
 }
 
 tsr_frame *tsr_frame_select_at(tsr_frame *df, const tsr_formula *columns, const char *site)
 {
-  tsr_frame *out = begin(df, TSR__FRAME_SELECT, "tsr_frame_select", site);
-  return typed(with_formula(out, columns, true));
-}
-
-tsr_frame *tsr_frame_head_at(tsr_frame *df, int64_t count, const char *site)
-{
-  tsr_frame *out = begin(df, TSR__FRAME_HEAD, "tsr_frame_head", site);
-  tsr__error error = { 0 };
-  if (out->inert) return out;
-  out->count = count;
-  if (count < 0) {
-    tsr__error_set(&error, TSR_EARG, "tsr_frame_head: %lld rows, expected 0 or more",
-                   (long long)count);
-    return tsr__frame_fail(out, &error);
-  }
-  return typed(out);
+  tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_SELECT, "tsr_frame_select", site);
+  return tsr__frame_typed(with_formula(out, columns, true));
 }
 
 tsr_frame *tsr_frame_agg_at(tsr_frame *df, const tsr_formula *aggregates, const char *site)
 {
-  tsr_frame *out = begin(df, TSR__FRAME_AGG, "tsr_frame_agg", site);
+  tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_AGG, "tsr_frame_agg", site);
   if (!out->inert) out->one_row = true;
-  return typed(with_formula(out, aggregates, true));
+  return tsr__frame_typed(with_formula(out, aggregates, true));
 }
 
-/* Keys are a list of plain columns. */
-static tsr_status take_keys(tsr_frame *df, const char *keys, tsr__error *error)
+/* The groups in order of those keys that say how. */
+static tsr_frame *order_groups(tsr_frame *groups, const char *site)
 {
-  tsr_formula formula = { .text = keys };
-  tsr__parse_ask ask = { "tsr_frame_group_agg, keys", &formula, true };
-  tsr__formula parsed;
-  tsr__arena *arena = &df->node.scope->arena;
-  if (!keys) return tsr__error_set(error, TSR_EARG, "tsr_frame_group_agg: the keys are NULL");
-  if (tsr__parse(&ask, arena, &parsed, error)) return error->status;
-  df->keys = tsr__arena_new(arena, (size_t)parsed.count * sizeof *df->keys);
-  df->key_columns = tsr__arena_new(arena, (size_t)parsed.count * sizeof *df->key_columns);
-  if (!df->keys || !df->key_columns)
-    return tsr__error_set(error, TSR_ENOMEM, "tsr_frame_group_agg: out of memory");
-  for (int i = 0; i < parsed.count; i++) {
-    const tsr__item *item = &parsed.item[i];
-    if (item->named || item->expr->kind != TSR__E_COLUMN)
-      return tsr__caret(error, TSR_EPARSE, (tsr__place){ &parsed, item->at, item->span },
-                        "a key must be a column; make one with tsr_frame_assign first");
-    if (tsr__schema_find(&df->parent->schema, item->expr->text) < 0)
-      return tsr__check(&parsed, item->expr, &df->parent->schema, TSR__IN_ROW, error);
-    df->keys[i] = item->expr->text;
+  const tsr__keylist *keys = &groups->keys;
+  tsr__arena *arena = &groups->node.scope->arena;
+  int count = keys->formula.count, used = 0;
+  for (int i = 0; i < count; i++) used += keys->order[i].given;
+  if (groups->inert || !used) return groups;
+  tsr_frame *out = tsr__frame_begin(groups, TSR__FRAME_SORT, groups->what, site);
+  if (out->inert) return out;
+  tsr__error error = { 0 };
+  tsr__expr *expr = tsr__arena_new(arena, (size_t)used * sizeof *expr);
+  out->keys.formula = keys->formula; /* errors point into its text */
+  out->keys.formula.item = tsr__arena_new(arena, (size_t)used * sizeof(tsr__item));
+  out->keys.order = tsr__arena_new(arena, (size_t)used * sizeof(tsr__order));
+  if (!expr || !out->keys.formula.item || !out->keys.order) {
+    tsr__error_set(&error, TSR_ENOMEM, "%s: out of memory", out->what);
+    return tsr__frame_fail(out, &error);
   }
-  df->key_count = parsed.count;
-  return TSR_OK;
+  out->keys.formula.count = used;
+  for (int i = count - 1; i >= 0; i--) {
+    const tsr__item *item = &keys->formula.item[i];
+    if (!keys->order[i].given) continue;
+    expr[--used] = (tsr__expr){ .kind = TSR__E_COLUMN,
+                                .depth = 1,
+                                .at = item->at,
+                                .span = item->span,
+                                .text = item->name,
+                                .length = (int)strlen(item->name) };
+    out->keys.formula.item[used] =
+        (tsr__item){ .name = item->name, .at = item->at, .span = item->span, .expr = &expr[used] };
+    out->keys.order[used] = keys->order[i];
+  }
+  return tsr__frame_typed(out);
 }
 
 tsr_frame *tsr_frame_group_agg_at(tsr_frame *df, const char *keys, const tsr_formula *aggregates,
                                   const char *site)
 {
-  tsr_frame *out = begin(df, TSR__FRAME_GROUP, "tsr_frame_group_agg", site);
+  tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_GROUP, "tsr_frame_group_agg", site);
   tsr__error error = { 0 };
   if (out->inert) return out;
-  if (take_keys(out, keys, &error)) return tsr__frame_fail(out, &error);
-  return typed(with_formula(out, aggregates, true));
+  if (tsr__parse_keys("tsr_frame_group_agg, keys", keys, &out->node.scope->arena, &out->keys,
+                      &error))
+    return tsr__frame_fail(out, &error);
+  return order_groups(tsr__frame_typed(with_formula(out, aggregates, true)), site);
 }
 
 /* ---- whole frames ------------------------------------------------------------------------ */
@@ -303,9 +299,10 @@ static tsr_status take_operand(tsr_frame *df, const tsr_frame_operand *b, tsr__e
 {
   if (b->kind == 0) {
     df->other = b->frame;
-    if (check_owner(df->parent->node.scope, df->node.scope, df->what, "the left frame", error))
+    if (tsr__check_owner(df->parent->node.scope, df->node.scope, df->what, "the left frame", error))
       return error->status;
-    return check_owner(b->frame->node.scope, df->node.scope, df->what, "the right frame", error);
+    return tsr__check_owner(b->frame->node.scope, df->node.scope, df->what, "the right frame",
+                            error);
   }
   if (b->kind != 1 && b->kind != 2)
     return tsr__error_set(error, TSR_EARG, "%s: an operand of kind %d, expected 0, 1 or 2",
@@ -337,7 +334,7 @@ static tsr_frame *arith(tsr_frame *a, int op, tsr_frame_operand b, const char *s
   df->op = (uint8_t)op;
   df->parent = a;
   if (take_operand(df, &b, &error)) return tsr__frame_fail(df, &error);
-  return typed(df);
+  return tsr__frame_typed(df);
 }
 
 tsr_frame *tsr_frame_add_at(tsr_frame *df, tsr_frame_operand b, const char *site)
@@ -362,11 +359,11 @@ tsr_frame *tsr_frame_div_at(tsr_frame *df, tsr_frame_operand b, const char *site
 
 static tsr_frame *reduce(tsr_frame *df, int op, const char *what, const char *site)
 {
-  tsr_frame *out = begin(df, TSR__FRAME_REDUCE, what, site);
+  tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_REDUCE, what, site);
   if (out->inert) return out;
   out->op = (uint8_t)op;
   out->one_row = true;
-  return typed(out);
+  return tsr__frame_typed(out);
 }
 
 tsr_frame *tsr_frame_sum_at(tsr_frame *df, const char *site)

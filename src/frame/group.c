@@ -1,5 +1,6 @@
 /* Groups by direct codes: every combination of keys has a number, and the aggregates are reductions
- * by that number in the same pass as the rest.
+ * by that number in the same pass as the rest. Where keys have no numbers (floats), too many, or an
+ * aggregate is no plain reduction, relate/ groups rows instead (group_rows.c).
  *
  *   origin (text, 3)   month (1..12)      code = origin * 12 + (month - 1)       36 groups
  *
@@ -8,13 +9,11 @@
  * cannot show: sums are exact, and minima and counts do not depend on order. */
 #include "frame/plan.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define MAX_GROUPS 65536
 
 typedef struct key {
-  const char *name;
   tsr__col col;
   int64_t base;   /* the smallest value: code 0 */
   int64_t count;  /* values, without the null */
@@ -34,26 +33,6 @@ static void *room(tsr__bind *bind, int64_t count, size_t element)
 static bool by_range(const key *k)
 {
   return tsr__is_integer(k->col.type) || tsr__is_temporal(k->col.type);
-}
-
-static tsr_status too_many(tsr__bind *bind, const key *k, int64_t most)
-{
-  char low[40], high[40];
-  int64_t least = k->base;
-  if (k->col.type == TSR_COL_TIME) {
-    tsr__time_write(least, low);
-    tsr__time_write(most, high);
-  } else if (k->col.type == TSR_COL_DATE) {
-    tsr__date_write(least, low);
-    tsr__date_write(most, high);
-  } else {
-    snprintf(low, sizeof low, "%lld", (long long)least);
-    snprintf(high, sizeof high, "%lld", (long long)most);
-  }
-  return tsr__error_set(&bind->error, TSR_EUNSUPPORTED,
-                        "tsr_frame_group_agg: key '%.60s' goes from "
-                        "%s to %s; groups by more than %d values are not supported yet",
-                        k->name, low, high, MAX_GROUPS);
 }
 
 /* Finds smallest and largest values of the keys that need them, in one program. */
@@ -96,7 +75,6 @@ static tsr_status find_ranges(tsr__lower *low, key *keys, int count)
     tsr__value_to_host(k->most->value, &most);
     uint64_t span = (uint64_t)most - (uint64_t)k->base;
     k->count = span < INT64_MAX ? (int64_t)span + 1 : INT64_MAX;
-    if (k->count > MAX_GROUPS) status = too_many(bind, k, most);
   }
   return status;
 }
@@ -136,18 +114,22 @@ static int64_t values_of(const key *k)
   return k->count + (k->col.valid != NULL);
 }
 
-static tsr_status make_codes(tsr__lower *low, const key *keys, int count)
+/* How many codes the keys take together; -1: too many. */
+static int64_t count_codes(const key *keys, int count)
 {
-  tsr__bind *bind = low->bind;
   int64_t groups = 1;
   for (int i = 0; i < count; i++) {
     int64_t values = values_of(&keys[i]) ? values_of(&keys[i]) : 1;
-    if (values > MAX_GROUPS || groups * values > MAX_GROUPS)
-      return tsr__error_set(&bind->error, TSR_EUNSUPPORTED,
-                            "tsr_frame_group_agg: the keys up to "
-                            "'%.60s' have %lld combinations; more than %d are not supported yet",
-                            keys[i].name, (long long)(groups * values), MAX_GROUPS);
+    if (values > MAX_GROUPS || groups * values > MAX_GROUPS) return -1;
     groups *= values;
+  }
+  return groups;
+}
+
+static void make_codes(tsr__lower *low, const key *keys, int count)
+{
+  for (int i = 0; i < count; i++) {
+    int64_t values = values_of(&keys[i]) ? values_of(&keys[i]) : 1;
     tsr_array *code = code_of(low, &keys[i]);
     if (low->codes) {
       tsr_array *scaled =
@@ -156,25 +138,31 @@ static tsr_status make_codes(tsr__lower *low, const key *keys, int count)
     }
     low->codes = code;
   }
-  low->groups = groups;
   low->codes = choose(low, low->in->mask, low->codes, tsr__const_i(low, TSR_I32, 0));
-  return TSR_OK;
 }
 
+/* Lowers the keys and finds their codes; no codes (`groups` 0) where there are too many. */
 static tsr_status take_keys(tsr__lower *low, key *keys)
 {
-  const tsr_frame *df = low->bind->top;
-  for (int i = 0; i < df->key_count; i++) {
+  const tsr__formula *formula = &low->bind->top->keys.formula;
+  for (int i = 0; i < formula->count; i++) {
     key *k = &keys[i];
-    k->name = df->keys[i];
-    k->col = tsr__settle(low, low->in->col[df->key_columns[i]]);
+    const tsr__expr *expr = formula->item[i].expr;
+    k->col = tsr__lower_as(low, expr, expr->type);
+    tsr__lower_finish(low, expr);
     k->use = tsr__both(low, low->in->mask, k->col.valid);
     if (k->use) k->use = tsr__spread(low, k->use);
     if (k->col.type == TSR_COL_BOOL) k->count = 2;
     if (k->col.type == TSR_COL_TEXT && k->col.dict) k->count = k->col.dict->count;
   }
-  tsr_status status = find_ranges(low, keys, df->key_count);
-  return status ? status : make_codes(low, keys, df->key_count);
+  /* Codes of which there are too many anyway need no ranges. */
+  if (count_codes(keys, formula->count) < 0) return TSR_OK;
+  tsr_status status = find_ranges(low, keys, formula->count);
+  int64_t groups = status ? -1 : count_codes(keys, formula->count);
+  if (groups < 0) return status;
+  low->groups = groups;
+  make_codes(low, keys, formula->count);
+  return tsr_scope_status(low->scope);
 }
 
 /* ---- results ----------------------------------------------------------------------------- */
@@ -250,9 +238,11 @@ static bool fill_keys(tsr_table *table, const key *keys, int count, const group 
 }
 
 /* Takes the rows of the present groups out of a table of all groups. */
-static bool gather(tsr_table *to, const tsr_table *from, int first, const group *list)
+static bool gather(tsr_table *to, const tsr_table *from, const tsr__groups *groups,
+                   const group *list)
 {
-  for (int i = first; i < to->count; i++) {
+  for (int i = 0; i < to->count; i++) {
+    if (!groups->need[i] || !groups->col[i].values) continue;
     const tsr__table_column *source = &from->column[i];
     tsr__table_column *column = &to->column[i];
     size_t size = tsr_dtype_size(tsr__dtype_of_type(column->type));
@@ -268,19 +258,19 @@ static bool gather(tsr_table *to, const tsr_table *from, int first, const group 
   return true;
 }
 
-static tsr_status make_table(tsr__lower *low, const key *keys, const tsr__col *col,
-                             const tsr_array *first, tsr_table **out)
+static tsr_status make_table(tsr__lower *low, const tsr__groups *groups, tsr_table **out)
 {
   tsr__bind *bind = low->bind;
   const tsr_frame *df = bind->top;
   int64_t count = 0;
-  group *list = present(low, first, &count);
+  int keys = df->keys.formula.count;
+  group *list = present(low, groups->first, &count);
   tsr_table *all = tsr__table_new(bind->scope, df, low->groups);
-  tsr_table *table = tsr__table_new(df->node.scope, df, count);
+  tsr_table *table = tsr__table_new(bind->scope, df, count);
   bool fine = list && all && table;
-  for (int i = df->key_count; fine && i < df->schema.count; i++) tsr__table_fill(all, i, &col[i]);
-  fine = fine && fill_keys(table, keys, df->key_count, list) &&
-         gather(table, all, df->key_count, list);
+  for (int i = keys; fine && i < df->schema.count; i++)
+    if (groups->need[i]) tsr__table_fill(all, i, &groups->col[i]);
+  fine = fine && fill_keys(table, groups->keys, keys, list) && gather(table, all, groups, list);
   if (!fine) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
   *out = table;
   return TSR_OK;
@@ -289,44 +279,44 @@ static tsr_status make_table(tsr__lower *low, const key *keys, const tsr__col *c
 /* The first row of each group. */
 static tsr_array *first_rows(tsr__lower *low)
 {
-  tsr__ask ask = { .dtype = TSR_I64,
-                   .shape = { 1, { low->in->rows } },
-                   .sharding = low->in->sharding };
-  tsr_array *index = tsr__make(low->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low->site);
+  tsr_array *index = tsr__row_numbers(low);
   return tsr__aggregate(low, TSR__A_MIN, (tsr__col){ .values = index, .type = TSR_COL_I64 }).values;
 }
 
-tsr_status tsr__bind_groups(tsr__bind *bind, tsr__lower *low, tsr__groups *out)
+tsr_status tsr__bind_groups(tsr__bind *bind, const bool *need, tsr__lower *low, tsr__groups *out)
 {
   tsr_frame *df = bind->top;
   int columns = df->schema.count;
   tsr__bound *bound = room(bind, 1, sizeof *bound);
   bool *parent_need = room(bind, df->parent->schema.count, sizeof(bool));
-  out->need = room(bind, columns, sizeof(bool));
+  bool *all = room(bind, columns, sizeof(bool));
   out->col = room(bind, columns, sizeof(tsr__col));
-  key *keys = room(bind, df->key_count, sizeof(key));
-  if (!bound || !parent_need || !out->need || !out->col || !keys) return bind->error.status;
-  for (int i = 0; i < columns; i++) out->need[i] = true;
-  tsr__frame_needs(df, out->need, parent_need, NULL);
+  key *keys = room(bind, df->keys.formula.count, sizeof(key));
+  if (!bound || !parent_need || !all || !out->col || !keys) return bind->error.status;
+  for (int i = 0; i < columns; i++) all[i] = !need || need[i];
+  tsr__frame_needs(df, all, parent_need, NULL);
   tsr_status status = tsr__bind_frame(bind, df->parent, true, parent_need, bound);
   if (!status) status = tsr__frame_refresh(df, &bind->error);
   if (status) return status;
   *low = (tsr__lower){
     .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = bound
   };
-  status = take_keys(low, keys);
-  if (status) return status;
   out->keys = keys;
+  out->need = all;
+  if (tsr__frame_by_rows(df)) return TSR_OK;
+  for (int i = 0; i < df->keys.formula.count; i++)
+    if (tsr__is_float(df->keys.formula.item[i].expr->type)) return TSR_OK;
+  status = take_keys(low, keys);
+  if (status || !low->groups) return status;
   out->first = first_rows(low);
-  return tsr__bind_aggregates(low, df, out->need, out->col);
+  return tsr__bind_aggregates(low, df, all, out->col);
 }
 
-tsr_status tsr__collect_groups(tsr__bind *bind, tsr_table **out)
+tsr_status tsr__collect_groups(tsr__bind *bind, const bool *need, tsr__lower *low, tsr_table **out)
 {
-  tsr__lower low;
   tsr__groups groups = { 0 };
-  tsr_status status = tsr__bind_groups(bind, &low, &groups);
-  if (status) return status;
+  tsr_status status = tsr__bind_groups(bind, need, low, &groups);
+  if (status || !groups.first) return status;
   status = tsr__run_columns(bind, groups.col, bind->top->schema.count, groups.first);
-  return status ? status : make_table(&low, groups.keys, groups.col, groups.first, out);
+  return status ? status : make_table(low, &groups, out);
 }

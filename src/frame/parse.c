@@ -13,6 +13,7 @@
 #define MAX_LENGTH 65536
 #define MAX_LIST 1000
 #define MAX_SIZE 200000 /* 0 < x < 9 has x twice, and that may be again such an expression */
+#define MAX_ITEMS 256
 
 typedef struct parser {
   tsr__lexer lexer;
@@ -23,25 +24,25 @@ typedef struct parser {
 
 /* clang-format off */
 #define AGG(id, name, least, most)
-#define FN(id, name, least, most, sort) name,
+#define FN(id, name, least, most) name,
 static const char *const fn_names[TSR__FNS] = {
 #include "frame/functions.def"
 };
 #undef FN
-#define FN(id, name, least, most, sort) { least, most, TSR__FS_##sort },
-static const uint8_t fn_facts[TSR__FNS][3] = {
+#define FN(id, name, least, most) { least, most },
+static const uint8_t fn_counts[TSR__FNS][2] = {
 #include "frame/functions.def"
 };
 #undef FN
 #undef AGG
-#define FN(id, name, least, most, sort)
+#define FN(id, name, least, most)
 #define AGG(id, name, least, most) name,
 static const char *const agg_names[TSR__AGGS] = {
 #include "frame/functions.def"
 };
 #undef AGG
 #define AGG(id, name, least, most) { least, most },
-static const uint8_t agg_facts[TSR__AGGS][2] = {
+static const uint8_t agg_counts[TSR__AGGS][2] = {
 #include "frame/functions.def"
 };
 #undef FN
@@ -53,11 +54,6 @@ static const char *const binary_names[] = { "+",  "-",  "*", "/",  "//", "%", "*
 const char *tsr__fn_name(int fn)
 {
   return fn_names[fn];
-}
-
-int tsr__fn_sort(int fn)
-{
-  return fn_facts[fn][2];
 }
 
 const char *tsr__agg_name(int agg)
@@ -239,7 +235,7 @@ static tsr__expr *literal(parser *p)
   return tsr__lex(&p->lexer) ? expr : NULL;
 }
 
-int tsr__name_in(const char *const *names, int count, const char *name)
+static int name_in(const char *const *names, int count, const char *name)
 {
   for (int i = 0; i < count; i++)
     if (!strcmp(names[i], name)) return i;
@@ -293,42 +289,27 @@ static int arguments(parser *p, tsr__expr ***out, int most, const tsr__token *na
   }
 }
 
-/* Lets an expression span its call: the ')' is the last thing before the current token that is no
- * blank. */
-static tsr__expr *spanning(const parser *p, tsr__expr *expr, int at)
-{
-  int end = p->lexer.token.at;
-  if (!expr) return NULL;
-  while (end > at && p->lexer.formula->source[end - 1] != ')') end--;
-  expr->at = at;
-  expr->span = end - at;
-  return expr;
-}
-
 static tsr__expr *call(parser *p, const tsr__token *name)
 {
-  int fn = tsr__name_in(fn_names, TSR__FNS, name->text);
-  int agg = tsr__name_in(agg_names, TSR__AGGS, name->text);
+  int fn = name_in(fn_names, TSR__FNS, name->text), agg = name_in(agg_names, TSR__AGGS, name->text);
   tsr__expr **arg = NULL;
   if (fn < 0 && agg < 0) return unknown_call(p, name);
   if (!tsr__lex(&p->lexer)) return NULL; /* past '(' */
-  const uint8_t *counts = fn >= 0 ? fn_facts[fn] : agg_facts[agg];
+  const uint8_t *counts = fn >= 0 ? fn_counts[fn] : agg_counts[agg];
   int least = counts[0], count = arguments(p, &arg, counts[1], name);
   if (count < 0) return NULL;
   if (count < least)
     return refuse(p, name->at, name->span, "%s takes %d argument%s, not %d", name->text, least,
                   least == 1 ? "" : "s", count);
-  if (fn == TSR__F_BETWEEN) {
-    tsr__expr *low = pair(p, TSR__E_BINARY, TSR__B_GE, arg[0], arg[1]);
-    tsr__expr *high = pair(p, TSR__E_BINARY, TSR__B_LE, arg[0], arg[2]);
-    return spanning(p, pair(p, TSR__E_AND, 0, low, high), name->at);
-  }
   tsr__expr *expr = node(p, fn >= 0 ? TSR__E_CALL : TSR__E_AGG, name->at, count);
   for (int i = 0; i < count; i++)
     if (!adopt(p, expr, i, arg[i])) return NULL;
   if (!expr) return NULL;
   expr->op = (uint8_t)(fn >= 0 ? fn : agg);
-  return spanning(p, expr, name->at);
+  int end = p->lexer.token.at; /* the ')' is the last thing before it that is no blank */
+  while (end > name->at && p->lexer.formula->source[end - 1] != ')') end--;
+  expr->span = end - name->at;
+  return expr;
 }
 
 static tsr__expr *column(parser *p)
@@ -601,25 +582,52 @@ static bool parse_item(parser *p, tsr__item *item, bool list)
   return item->named || default_name(p, item);
 }
 
-static bool parse_items(parser *p, bool list, tsr__formula *out)
+/* Whether the token is a word that has a meaning only behind a key; then it is read. */
+static bool key_word(parser *p, const char *word)
 {
-  tsr__item items[256];
+  const tsr__token *t = &p->lexer.token;
+  return t->kind == TSR__T_NAME && !strcmp(t->text, word) && tsr__lex(&p->lexer);
+}
+
+/* "desc nulls first" behind a key. */
+static bool parse_order(parser *p, tsr__order *order)
+{
+  *order = (tsr__order){ 0 };
+  order->descending = key_word(p, "desc");
+  order->given = order->descending || key_word(p, "asc");
+  if (!key_word(p, "nulls")) return !p->lexer.error->status;
+  order->given = true;
+  order->nulls_first = key_word(p, "first");
+  if (order->nulls_first || key_word(p, "last")) return true;
+  return unexpected(p, "'first' or 'last' after 'nulls'") != NULL;
+}
+
+static bool parse_items(parser *p, bool list, tsr__formula *out, tsr__order **order)
+{
+  tsr__item items[MAX_ITEMS];
+  tsr__order orders[MAX_ITEMS];
   int count = 0;
   do {
     if (count && !tsr__lex(&p->lexer)) return false;
-    if (count == 256) {
-      refuse(p, p->lexer.token.at, 1, "the list has more than 256 items");
+    if (count == MAX_ITEMS) {
+      refuse(p, p->lexer.token.at, 1, "the list has more than %d items", MAX_ITEMS);
       return false;
     }
-    if (!parse_item(p, &items[count++], list)) return false;
+    if (!parse_item(p, &items[count], list)) return false;
+    if (order && !parse_order(p, &orders[count])) return false;
+    count++;
   } while (list && at_symbol(p, ","));
   if (p->lexer.token.kind != TSR__T_END) {
-    unexpected(p, list ? "an operator, ',' or the end" : "an operator or the end");
+    unexpected(p, order  ? "an operator, 'asc', 'desc', 'nulls', ',' or the end"
+                  : list ? "an operator, ',' or the end"
+                         : "an operator or the end");
     return false;
   }
   out->item = tsr__arena_new(p->lexer.arena, (size_t)count * sizeof *items);
-  if (!out->item) return no_memory(p);
+  if (order) *order = tsr__arena_new(p->lexer.arena, (size_t)count * sizeof *orders);
+  if (!out->item || (order && !*order)) return no_memory(p);
   memcpy(out->item, items, (size_t)count * sizeof *items);
+  if (order) memcpy(*order, orders, (size_t)count * sizeof *orders);
   out->count = count;
   return true;
 }
@@ -650,8 +658,8 @@ static tsr_status take_text(const tsr__parse_ask *ask, tsr__arena *arena, tsr__f
   return TSR_OK;
 }
 
-tsr_status tsr__parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula *out,
-                      tsr__error *error)
+static tsr_status parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__keylist *out, bool keys,
+                        tsr__error *error)
 {
   tsr__formula formula = { 0 };
   if (take_text(ask, arena, &formula, error)) return error->status;
@@ -659,7 +667,7 @@ tsr_status tsr__parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula
   bool fine = tsr__lex(&p.lexer);
   if (fine && p.lexer.token.kind == TSR__T_END)
     return tsr__error_set(error, TSR_EPARSE, "%s: the expression is empty", ask->what);
-  fine = fine && parse_items(&p, ask->list, &formula);
+  fine = fine && parse_items(&p, ask->list, &formula, keys ? &out->order : NULL);
   if (fine && p.params < ask->formula->count)
     return tsr__caret(error, TSR_EPARSE, (tsr__place){ &formula, 0, formula.length },
                       "%d value%s given, but the expression has %d '?'", ask->formula->count,
@@ -668,6 +676,24 @@ tsr_status tsr__parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula
     tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", ask->what);
     return error->status;
   }
-  *out = formula;
+  out->formula = formula;
   return TSR_OK;
+}
+
+tsr_status tsr__parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula *out,
+                      tsr__error *error)
+{
+  tsr__keylist list;
+  tsr_status status = parse(ask, arena, &list, false, error);
+  if (!status) *out = list.formula;
+  return status;
+}
+
+tsr_status tsr__parse_keys(const char *what, const char *text, tsr__arena *arena, tsr__keylist *out,
+                           tsr__error *error)
+{
+  tsr_formula formula = { .text = text };
+  tsr__parse_ask ask = { what, &formula, true };
+  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the keys are NULL", what);
+  return parse(&ask, arena, out, true, error);
 }

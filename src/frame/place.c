@@ -26,7 +26,12 @@ const tsr_sharding *tsr__rows_meet(const tsr_sharding *a, const tsr_sharding *b)
 static const tsr_sharding *rows_of(const tsr_frame *df)
 {
   while (df && !df->one_row) {
+    if (df->kind == TSR__FRAME_PLACE && !df->even) return &df->to;
     if (df->source && df->kind != TSR__FRAME_TEXT) return &df->source->sharding;
+    if (df->kind == TSR__FRAME_JOIN) { /* on no mesh, the left rows join the right ones */
+      const tsr_sharding *left = rows_of(df->parent);
+      return left && left->mesh ? left : rows_of(df->other);
+    }
     if (df->kind == TSR__FRAME_ARITH && df->other && !df->other->one_row)
       return tsr__rows_meet(rows_of(df->parent), rows_of(df->other));
     bool turned = df->kind == TSR__FRAME_ARITH && df->other && df->parent->one_row;

@@ -8,13 +8,21 @@
  *
  * A selection is a bool array beside the columns; filters are joined by `and` and rows stay where
  * they are, so filter + assign + agg is one program of one kernel. Nothing is compacted before
- * rows themselves are asked for. */
+ * rows themselves are asked for.
+ *
+ * Frames that change which rows there are in which order (sort, join, group, concat, place) cut a
+ * chain: they are *breakers*. A terminal makes a breaker's rows before it binds what follows: a
+ * terminal of its own evaluates the needed columns of the parents and the keys, relate/ makes new
+ * rows of them, and those stay with the breaker as a source (tsr__source), column by column: a later
+ * terminal that needs more columns makes only these. Distinct and group head are no breakers: they
+ * evaluate their keys and give a mask. */
 #ifndef TSR_FRAME_PLAN_H
 #define TSR_FRAME_PLAN_H
 
 #include "execute/execute.h"
 #include "frame/expr.h"
 #include "io/reader.h"
+#include "relate/relate.h"
 
 /* ---- frames ------------------------------------------------------------------------------ */
 
@@ -25,11 +33,20 @@ enum tsr__frame_kind {
   TSR__FRAME_FILTER,
   TSR__FRAME_ASSIGN,
   TSR__FRAME_SELECT,
-  TSR__FRAME_HEAD,
+  TSR__FRAME_HEAD,   /* rows `first` .. `first + count - 1` */
+  TSR__FRAME_TAIL,   /* the last `count` */
+  TSR__FRAME_SAMPLE, /* `sample` */
+  TSR__FRAME_FIRSTS, /* the first `count` rows of each group of `keys`: distinct, group_head */
   TSR__FRAME_AGG,
-  TSR__FRAME_GROUP,
+  TSR__FRAME_GROUP, /* `keys`, then the items of `formula` */
   TSR__FRAME_ARITH, /* `op` (tsr__binary) with `other` or `number` */
-  TSR__FRAME_REDUCE /* every column by `op` (tsr__agg) */
+  TSR__FRAME_REDUCE /* every column by `op` (tsr__agg) */,
+  TSR__FRAME_SORT,   /* by `keys` and `order` */
+  TSR__FRAME_INDEX,  /* column 0, `name`, numbers the rows */
+  TSR__FRAME_JOIN,   /* parent and `other`; `join` */
+  TSR__FRAME_CONCAT, /* `part` */
+  TSR__FRAME_PLACE,  /* rows where `to` says */
+  TSR__FRAME_KINDS
 };
 
 /* A column as arrays. `valid` NULL: no nulls. `dict`: text, borrowed from its source. An aggregate
@@ -43,16 +60,42 @@ typedef struct tsr__col {
   uint8_t type; /* tsr_coltype, or TSR__COL_NULL for a bare null */
 } tsr__col;
 
-/* Where rows come from: arrays, a file, or what an earlier terminal made. */
+/* Where rows come from: arrays, a file, or what an earlier terminal made. Rows that were made may
+ * lie ragged (run-time counts a device): then `whole` is a bool array of them, all true, that
+ * gives other arrays their layout, and `index` their numbers, made when first asked for. */
 typedef struct tsr__source {
   int64_t rows; /* -1: not counted yet */
   tsr_sharding sharding;
-  tsr__col *col;     /* values NULL: not read yet */
-  tsr__dict **dicts; /* owned references */
-  int dict_count;
-  tsr__reader reader; /* none: arrays */
+  tsr__col *col;             /* values NULL: not read or made yet */
+  tsr__dict **dicts;         /* owned references */
+  int dict_count, dict_room; /* room 0: one a column */
+  tsr__reader reader;        /* none: arrays */
   const char *path;
+  tsr_array *whole, *index; /* NULL: the usual borders */
+  int version;              /* the frame's when its rows were made */
 } tsr__source;
+
+/* What making a frame's rows took the last time: for explain. Bytes are those of the columns that
+ * were carried, summed over devices, replicas counted once. */
+typedef struct tsr__making {
+  bool done;
+  const char *path; /* static: how, "direct codes", "rows by key" */
+  int64_t rows_in, bytes_in, other_rows, other_bytes, rows_out, bytes_out;
+  tsr__rel_stats stats;
+} tsr__making;
+
+/* How a join was asked for. */
+typedef struct tsr__join {
+  uint8_t how; /* tsr_join_how */
+  bool unique;
+  const char *suffix;
+  int key_count;
+  const char **left, **right; /* names of key columns */
+  int *left_at, *right_at;    /* their numbers */
+  uint8_t *type;              /* what each pair of keys meets in */
+  int take_count;
+  int *take; /* columns of `other` behind the parent's */
+} tsr__join;
 
 struct tsr_frame {
   tsr__node node;
@@ -63,15 +106,22 @@ struct tsr_frame {
   int version, parent_version, other_version; /* schemas change when a file retypes a column */
   const char *what;                           /* the call: "tsr_frame_filter" */
   tsr_frame *parent, *other;
+  tsr_frame **part; /* CONCAT: all parents, `parent` among them */
+  int part_count;
   tsr__schema schema;
   tsr__formula formula; /* FILTER, ASSIGN, SELECT, AGG, GROUP */
-  const char *name;     /* ASSIGN, TEXT: the column made */
+  const char *name;     /* ASSIGN, TEXT, INDEX: the column made */
   tsr__expr *number;    /* ARITH with a number */
-  int64_t count;        /* HEAD */
-  int key_count;        /* GROUP */
-  const char **keys;
-  int *key_columns;    /* in the parent's schema */
+  int64_t first, count; /* HEAD; TAIL, FIRSTS: count */
+  tsr__keylist keys;    /* GROUP, FIRSTS, SORT */
+  tsr__join *join;
+  tsr_sharding to; /* PLACE; `even`: as they lie, at the usual borders */
+  bool even;
+  tsr_sample_opts sample;
   tsr__source *source; /* sources; others: rows that a terminal made, for what follows */
+  tsr_array *mask;     /* FIRSTS: the rows that are the first of their groups ... */
+  int mask_version;    /* ... in this version of the frame */
+  tsr__making making;
 };
 
 /* Makes a frame node; an inert one where that fails. Never NULL. */
@@ -94,8 +144,25 @@ tsr_status tsr__same_rows(const char *what, const tsr_frame *left, const tsr_fra
                           tsr__error *error);
 /* Where the rows of a result lie whose operands lie so (place.c); NULL and unplaced are one. */
 const tsr_sharding *tsr__rows_meet(const tsr_sharding *a, const tsr_sharding *b);
+/* The same for one part of a CONCAT. */
+void tsr__part_needs(const tsr_frame *df, int part, const bool *need, bool *out);
+/* The columns of a JOIN (join.c). */
+tsr_status tsr__type_join(tsr_frame *df, tsr__error *error);
 /* Checks a new column's name: no NULL, not empty, UTF-8. */
 tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error);
+/* Whether a terminal makes the frame's rows before it binds what follows. */
+bool tsr__frame_breaks(const tsr_frame *df);
+/* Whether an AGG or GROUP asks for aggregates that only relate/ computes: median, first, ... */
+bool tsr__frame_by_rows(const tsr_frame *df);
+/* Whether rows of the frame's source are left out, by a mask. */
+bool tsr__frame_masked(const tsr_frame *df);
+/* A frame on another, inert where that is or where memory is short. */
+tsr_frame *tsr__frame_begin(tsr_frame *parent, int kind, const char *what, const char *site);
+/* Types a fresh frame; inert on an error. */
+tsr_frame *tsr__frame_typed(tsr_frame *df);
+/* What a frame is made of must live at least as long as the frame: `name` says whose. */
+tsr_status tsr__check_owner(const tsr_scope *part, const tsr_scope *scope, const char *what,
+                            const char *name, tsr__error *error);
 
 /* ---- terminals (bind.c) ------------------------------------------------------------------ */
 
@@ -104,7 +171,8 @@ typedef struct tsr__bound {
   int64_t rows; /* of the source, before any selection; 1 for a scalar */
   bool scalar;  /* columns are rank 0 */
   const tsr_sharding *sharding;
-  tsr_array *mask; /* NULL: all rows */
+  tsr_frame *ragged; /* the frame whose made rows lie ragged; NULL: the usual borders */
+  tsr_array *mask;   /* NULL: all rows */
   int count;
   tsr__col *col; /* values NULL: not needed */
 } tsr__bound;
@@ -116,19 +184,18 @@ typedef struct tsr__watch {
   int64_t rows;
   const tsr_frame *frame;
   const tsr__expr *expr;
-  bool cast; /* a value that `expr`, a cast, cannot take: one of `shown`; else an overflow */
-  tsr_array *shown;
-  const tsr__dict *dict;
-  uint8_t shown_type;
 } tsr__watch;
 
 /* One frame of a terminal. Visits are in an order in which parents come first. */
 typedef struct tsr__visit {
   struct tsr__visit *next;
   tsr_frame *df;
-  bool made; /* its rows were made by a terminal of their own */
+  bool scalar; /* a frame of one row, wanted as scalars */
+  bool made;   /* its rows are made by a terminal of their own */
+  bool live;   /* something needs it */
+  bool here;   /* it is bound in this terminal, not in one that makes rows */
   bool *need;
-  struct tsr__visit *parent, *other;
+  struct tsr__visit *parent, *other, **part;
   tsr__bound bound;
 } tsr__visit;
 
@@ -141,20 +208,61 @@ typedef struct tsr__bind {
   tsr__visit *visits, **last;
   tsr__watch *watches;
   int watch_count;
+  bool inner; /* makes rows for another terminal, which made those of the breakers before */
 } tsr__bind;
+
+typedef struct tsr__lower tsr__lower;
 
 /* Opens a terminal on a frame; on failure the error is recorded in the frame's scope. */
 tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what);
 /* Closes it: hands its error over to the frame's scope and returns the status. */
 tsr_status tsr__bind_close(tsr__bind *bind);
+/* As both for a terminal inside another, whose error it hands over to. */
+tsr_status tsr__bind_inner(tsr__bind *bind, tsr_frame *df, tsr__bind *outer);
+tsr_status tsr__bind_end(tsr__bind *bind, tsr__bind *outer);
 /* Binds a frame's needed columns (all for NULL), reading files first; as `rows`, or as it is:
  * one row then is rank 0. */
 tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool *need,
                            tsr__bound *out);
 /* Runs roots (NULLs are skipped) and the checks. */
 tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count);
-/* Makes a frame's rows now and keeps them as its source; errors are in its scope. */
-tsr_status tsr__make_rows(tsr_frame *df);
+/* Makes the columns `need` of a breaker's rows, or of one row (rows.c), and keeps them as its source:
+ * those that are missing. The breakers before it were made. */
+tsr_status tsr__make_rows(tsr__bind *outer, tsr_frame *df, const bool *need);
+/* Whether all columns `need` are there. */
+bool tsr__rows_ready(const tsr_frame *df, const bool *need);
+/* The numbers of rows that lie ragged, kept with them. */
+tsr_array *tsr__rows_index(tsr_frame *df, tsr__lower *low);
+/* Lays a bound frame of values like `like` over `rows`, a frame of the terminal's own. */
+tsr_status tsr__lay_rows(tsr__bind *bind, tsr_frame *rows, const tsr__value *like,
+                         tsr__bound *bound);
+/* Forgets rows of another version of the frame's schema. */
+void tsr__rows_forget(tsr_frame *df);
+/* The mask of a frame of kind FIRSTS for the rows of its bound parent. */
+tsr_array *tsr__firsts_mask(tsr__bind *bind, tsr_frame *df, const tsr__bound *in);
+/* The rows that a frame of kind SAMPLE keeps, of its bound parent's. */
+tsr_array *tsr__sample_mask(tsr__lower *low, tsr_frame *df);
+/* How many rows an evaluated mask takes, replicas counted once. */
+int64_t tsr__mask_rows(const tsr__value *mask);
+
+/* Columns of a frame with its selection applied, as values: what relate/ takes. Column i is
+ * `ask[i]`: a column of the bound frame or a key. */
+typedef struct tsr__carry {
+  tsr__col *col; /* lowered */
+  int count;
+} tsr__carry;
+/* Evaluates columns of `low->in`, leaving out rows that its mask does. */
+tsr_status tsr__carry_rows(tsr__lower *low, const tsr__carry *carry, tsr__rel *out);
+/* What a breaker's rows were made into: column i of `rel` is column `at[i]` of the frame. */
+typedef struct tsr__made {
+  tsr__rel rel;
+  int *at;        /* -1: of no use any more */
+  tsr__col *meta; /* by frame column: type and dictionary */
+} tsr__made;
+tsr_status tsr__made_room(tsr__bind *bind, int columns, tsr__made *made);
+int64_t tsr__rel_bytes(const tsr__rel *rel);
+/* A key column: what relate/ must know to order or match it. `map` lives in the terminal's scope. */
+tsr_status tsr__rel_key_of(tsr__lower *low, const tsr__col *col, int column, tsr__rel_key *out);
 
 /* Reads the columns `need` of a file that are not read yet (scan.c). A column whose values
  * contradict its type changes the frame's schema and version instead; then nothing was read. */
@@ -164,7 +272,13 @@ void tsr__scan_blame(const tsr__visit *visits, tsr__error *error);
 
 /* ---- lowering (lower.c, lower_text.c, aggregate.c) ------------------------------------------ */
 
-typedef struct tsr__lower {
+/* Aggregates that relate/ computed, by what they say. */
+typedef struct tsr__leaves {
+  const struct tsr__leaf *leaf;
+  int count;
+} tsr__leaves;
+
+struct tsr__lower {
   tsr__bind *bind;
   tsr_scope *scope;
   const char *site;
@@ -172,12 +286,12 @@ typedef struct tsr__lower {
   const tsr__bound *in;   /* columns by the frame's parent's schema */
   tsr_array *codes;       /* group codes, with `groups`; NULL: not grouped */
   int64_t groups;
-  bool in_agg;            /* inside an aggregate: rows; else what the context says */
-  tsr_array *guard;       /* rows for which the branch being lowered counts; NULL: all */
-  tsr_array *overflow;    /* where an integer left its range, in rows ... */
-  tsr_array *late;        /* ... and among aggregates */
-  struct tsr__memo *memo; /* functions of text lowered before */
-} tsr__lower;
+  bool in_agg;               /* inside an aggregate: rows; else what the context says */
+  tsr_array *guard;          /* rows for which the branch being lowered counts; NULL: all */
+  tsr_array *overflow;       /* where an integer left its range, in rows ... */
+  tsr_array *late;           /* ... and among aggregates */
+  const tsr__leaves *leaves; /* aggregates that are columns of `in` already; NULL: none */
+};
 
 /* An expression as a column. Never fails visibly: errors are in the scope. */
 tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr);
@@ -195,10 +309,6 @@ tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type);
 tsr__col tsr__settle(tsr__lower *low, tsr__col column);
 /* Adds a place where an integer may leave its range. */
 void tsr__note_overflow(tsr__lower *low, tsr_array *where, tsr_array *valid);
-/* Adds a place where a cast cannot take what stands in `from`. */
-void tsr__note_cast(tsr__lower *low, const tsr__expr *expr, tsr_array *where, tsr__col from);
-/* After a run: TSR_EVALUE with the first row where something was noted. */
-tsr_status tsr__look_at_watches(tsr__bind *bind);
 /* The overflow-checked + - * of integers of one type. */
 tsr__col tsr__lower_integer(tsr__lower *low, int op, tsr__col a, tsr__col b);
 /* A whole-frame arithmetic of two columns. */
@@ -211,6 +321,13 @@ tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr);
 void tsr__text_rank(tsr__lower *low, tsr__col *a);
 /* Gives two text columns one dictionary. */
 bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b);
+/* The same for columns of several frames, each lowered by its own. */
+tsr_status tsr__text_unify_all(tsr__lower **low, tsr__col **col, int count);
+/* The rank of each code among the texts of a dictionary, in the terminal's scope; NULL out of memory,
+ * which is recorded. */
+const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict);
+/* For each code of `from` the code of the same text in `to`, or -1. */
+const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__dict *to);
 
 tsr_dtype tsr__dtype_of_type(int type);
 tsr_array *tsr__op1(tsr__lower *low, tsr__op op, tsr_array *a);
@@ -223,6 +340,8 @@ tsr_array *tsr__const_f(tsr__lower *low, tsr_dtype dtype, double value);
 tsr_array *tsr__both(tsr__lower *low, tsr_array *a, tsr_array *b);
 /* An array spread over all rows of the bound frame. */
 tsr_array *tsr__spread(tsr__lower *low, tsr_array *a);
+/* The numbers of the bound frame's rows, from 0. */
+tsr_array *tsr__row_numbers(tsr__lower *low);
 /* A host array as a leaf, whole on every device of the frame's mesh. */
 tsr_array *tsr__table_leaf(tsr__lower *low, tsr_dtype dtype, const void *data, int64_t count);
 
@@ -283,16 +402,27 @@ const char *tsr__frame_say(tsr_frame *df, tsr__text *text);
 /* Runs all arrays of columns as one program, and one more array unless NULL. */
 tsr_status tsr__run_columns(tsr__bind *bind, const tsr__col *col, int count, tsr_array *more);
 
-/* Groups (group.c): evaluates a frame of kind GROUP into a table. */
-tsr_status tsr__collect_groups(tsr__bind *bind, tsr_table **out);
-/* The arrays of a grouped frame: aggregates by code, and the first row of each code. */
+/* Collects the rows of a frame (collect.c) in a terminal that is open; the table is of the top's
+ * scope. */
+tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **out);
+
+/* Groups by direct codes (group.c), of the top frame of kind GROUP: the arrays of its columns by code,
+ * and the first row of each code; `first` NULL: its keys have no codes, or too many. */
 typedef struct tsr__groups {
   const struct key *keys;
-  bool *need;
+  const bool *need;
   tsr__col *col;
   tsr_array *first;
 } tsr__groups;
-tsr_status tsr__bind_groups(tsr__bind *bind, tsr__lower *low, tsr__groups *out);
+tsr_status tsr__bind_groups(tsr__bind *bind, const bool *need, tsr__lower *low, tsr__groups *out);
+/* Evaluates them into a table of the terminal's scope; `*out` stays NULL where there are no codes. */
+tsr_status tsr__collect_groups(tsr__bind *bind, const bool *need, tsr__lower *low, tsr_table **out);
+/* Makes the rows of a GROUP, or of an AGG by rows, through relate/ (group_rows.c). */
+tsr_status tsr__group_rows_of(tsr__bind *bind, const bool *need, tsr__made *out);
+/* The column of an aggregate that relate/ computed. */
+tsr__col tsr__leaf_column(tsr__lower *low, const tsr__expr *expr);
+/* Makes the rows of a JOIN (join.c). */
+tsr_status tsr__join_rows(tsr__bind *bind, const bool *need, tsr__made *out);
 /* The lowered items of an AGG or REDUCE frame over rows. */
 tsr_status tsr__bind_aggregates(tsr__lower *low, const tsr_frame *df, const bool *need,
                                 tsr__col *out);

@@ -58,47 +58,103 @@ static tsr_status type_assign(tsr_frame *df, tsr__error *error)
   return add_column(df, column_type(expr), error);
 }
 
-/* The items of a select or agg, after `keys` columns of a group. */
+static tsr_status check_name_free(const tsr_frame *df, const tsr__item *item, int place,
+                                  const tsr__field *field, tsr__error *error)
+{
+  const tsr__formula *formula = place < df->keys.formula.count ? &df->keys.formula : &df->formula;
+  for (int k = 0; k < place; k++)
+    if (!strcmp(field[k].name, item->name))
+      return tsr__caret(error, TSR_ECOLUMN, (tsr__place){ formula, item->at, item->span },
+                        "the name '%.60s' is taken; name one 'other = ...'", item->name);
+  return TSR_OK;
+}
+
+/* Keys are expressions of rows. */
+static tsr_status check_keys(tsr_frame *df, tsr__error *error)
+{
+  const tsr__formula *keys = &df->keys.formula;
+  for (int i = 0; i < keys->count; i++)
+    if (tsr__check(keys, keys->item[i].expr, &df->parent->schema, TSR__IN_ROW, error))
+      return error->status;
+  return TSR_OK;
+}
+
+/* The items of a select or agg, after the keys of a group. */
 static tsr_status type_items(tsr_frame *df, int context, tsr__error *error)
 {
   const tsr__formula *formula = &df->formula;
-  const tsr__schema *from = &df->parent->schema;
-  int keys = df->key_count, count = keys + formula->count;
+  int keys = df->kind == TSR__FRAME_GROUP ? df->keys.formula.count : 0;
+  int count = keys + formula->count;
   tsr__field *field = new_fields(df, count, error);
-  if (!field) return error->status;
-  for (int i = 0; i < keys; i++) {
-    df->key_columns[i] = tsr__schema_find(from, df->keys[i]);
-    field[i] = from->field[df->key_columns[i]];
-    for (int k = 0; k < i; k++)
-      if (!strcmp(field[k].name, field[i].name))
-        return tsr__error_set(error, TSR_ECOLUMN, "%s: key '%.60s' is named twice", df->what,
-                              field[i].name);
-  }
-  for (int i = 0; i < formula->count; i++) {
-    const tsr__item *item = &formula->item[i];
+  if (!field || check_keys(df, error)) return error->status;
+  for (int i = 0; i < count; i++) {
+    const tsr__item *item = i < keys ? &df->keys.formula.item[i] : &formula->item[i - keys];
     if (tsr__check_name(df->what, item->name, error)) return error->status;
-    if (tsr__check(formula, item->expr, from, context, error)) return error->status;
-    for (int k = 0; k < keys + i; k++)
-      if (!strcmp(field[k].name, item->name))
-        return tsr__caret(error, TSR_ECOLUMN, (tsr__place){ formula, item->at, item->span },
-                          "the name '%.60s' is taken; name one 'other = ...'", item->name);
-    field[keys + i] = (tsr__field){ item->name, column_type(item->expr) };
+    if (i >= keys && tsr__check(formula, item->expr, &df->parent->schema, context, error))
+      return error->status;
+    if (check_name_free(df, item, i, field, error)) return error->status;
+    field[i] = (tsr__field){ item->name, column_type(item->expr) };
   }
   df->schema = (tsr__schema){ count, field };
   return TSR_OK;
 }
 
-/* Group keys can be looked up directly. */
-static tsr_status type_group(tsr_frame *df, tsr__error *error)
+static tsr_status type_by_keys(tsr_frame *df, tsr__error *error)
 {
-  if (type_items(df, TSR__IN_AGG, error)) return error->status;
-  for (int i = 0; i < df->key_count; i++)
-    if (tsr__is_float(df->schema.field[i].type))
-      return tsr__error_set(error, TSR_EUNSUPPORTED,
-                            "%s: key '%.60s' is %s; group by text, bool, "
-                            "integers, dates or times",
-                            df->what, df->keys[i],
-                            tsr_coltype_name((tsr_coltype)df->schema.field[i].type));
+  return check_keys(df, error) ? error->status : same_schema(df);
+}
+
+/* A column of row numbers in front. */
+static tsr_status type_index(tsr_frame *df, tsr__error *error)
+{
+  const tsr__schema *from = &df->parent->schema;
+  tsr__field *field = new_fields(df, from->count + 1, error);
+  if (!field) return error->status;
+  if (tsr__schema_find(from, df->name) >= 0)
+    return tsr__error_set(error, TSR_ECOLUMN, "%s: there is a column '%.60s'; give another name",
+                          df->what, df->name);
+  field[0] = (tsr__field){ df->name, TSR_COL_I64 };
+  memcpy(field + 1, from->field, (size_t)from->count * sizeof *field);
+  df->schema = (tsr__schema){ from->count + 1, field };
+  return TSR_OK;
+}
+
+/* The type that columns of two frames meet in; -1: none. */
+static int meet_columns(int a, int b)
+{
+  tsr__expr left = { .type = (uint8_t)a }, right = { .type = (uint8_t)b };
+  bool mixed = (a == TSR_COL_BOOL) != (b == TSR_COL_BOOL);
+  return mixed ? -1 : tsr__meet(&left, &right);
+}
+
+static tsr_status type_concat(tsr_frame *df, tsr__error *error)
+{
+  const tsr__schema *from = &df->parent->schema;
+  tsr__field *field = new_fields(df, from->count, error);
+  if (!field) return error->status;
+  memcpy(field, from->field, (size_t)from->count * sizeof *field);
+  for (int p = 1; p < df->part_count; p++) {
+    const tsr__schema *other = &df->part[p]->schema;
+    for (int i = 0; i < from->count; i++) {
+      int at = tsr__schema_find(other, field[i].name);
+      int type = at < 0 ? 0 : meet_columns(field[i].type, other->field[at].type);
+      if (at < 0)
+        return tsr__error_set(error, TSR_ECOLUMN, "%s: frame %d has no column '%.60s'", df->what,
+                              p + 1, field[i].name);
+      if (type < 0)
+        return tsr__error_set(error, TSR_EDTYPE,
+                              "%s: column '%.60s' is %s in frame %d and %s before; make them one "
+                              "type with tsr_frame_assign",
+                              df->what, field[i].name,
+                              tsr_coltype_name((tsr_coltype)other->field[at].type), p + 1,
+                              tsr_coltype_name((tsr_coltype)field[i].type));
+      field[i].type = (uint8_t)type;
+    }
+    if (other->count != from->count)
+      return tsr__error_set(error, TSR_ECOLUMN, "%s: frame %d has %d columns, the first one %d",
+                            df->what, p + 1, other->count, from->count);
+  }
+  df->schema = (tsr__schema){ from->count, field };
   return TSR_OK;
 }
 
@@ -201,13 +257,29 @@ static tsr_status type_by_kind(tsr_frame *df, tsr__error *error)
   case TSR__FRAME_FILTER: return type_filter(df, error);
   case TSR__FRAME_ASSIGN: return type_assign(df, error);
   case TSR__FRAME_SELECT: return type_items(df, TSR__IN_ROW, error);
-  case TSR__FRAME_HEAD: return same_schema(df);
-  case TSR__FRAME_AGG: return type_items(df, TSR__IN_AGG, error);
-  case TSR__FRAME_GROUP: return type_group(df, error);
+  case TSR__FRAME_HEAD:
+  case TSR__FRAME_TAIL:
+  case TSR__FRAME_SAMPLE:
+  case TSR__FRAME_PLACE: return same_schema(df);
+  case TSR__FRAME_FIRSTS:
+  case TSR__FRAME_SORT: return type_by_keys(df, error);
+  case TSR__FRAME_INDEX: return type_index(df, error);
+  case TSR__FRAME_JOIN: return tsr__type_join(df, error);
+  case TSR__FRAME_CONCAT: return type_concat(df, error);
+  case TSR__FRAME_AGG:
+  case TSR__FRAME_GROUP: return type_items(df, TSR__IN_AGG, error);
   case TSR__FRAME_ARITH: return type_arith(df, error);
   case TSR__FRAME_REDUCE: return type_reduce(df, error);
   default: return TSR_OK;
   }
+}
+
+/* Grows whenever a schema beside the parent's changes. */
+static int others_version(const tsr_frame *df)
+{
+  int version = df->other ? df->other->version : 0;
+  for (int i = 1; i < df->part_count; i++) version += df->part[i]->version;
+  return version;
 }
 
 tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
@@ -216,11 +288,13 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
   if (df->parent) {
     int under = df->parent->depth;
     if (df->other && df->other->depth > under) under = df->other->depth;
+    for (int i = 0; i < df->part_count; i++)
+      if (df->part[i]->depth > under) under = df->part[i]->depth;
     df->depth = under + 1;
     df->parent_version = df->parent->version;
     if (mapped) df->one_row = df->parent->one_row;
   }
-  if (df->other) df->other_version = df->other->version;
+  df->other_version = others_version(df);
   if (df->kind == TSR__FRAME_ARITH)
     df->one_row = df->parent->one_row && (!df->other || df->other->one_row);
   if (df->depth > MAX_CHAIN)
@@ -234,10 +308,65 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
 tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error)
 {
   bool parent = df->parent && df->parent->version != df->parent_version;
-  bool other = df->other && df->other->version != df->other_version;
-  if (!parent && !other) return TSR_OK;
+  if (!parent && others_version(df) == df->other_version) return TSR_OK;
   df->version++;
   return tsr__frame_type(df, error);
+}
+
+/* ---- what kinds do ------------------------------------------------------------------------ */
+
+/* Whether an aggregate is no plain reduction. */
+static bool needs_rows(const tsr__expr *expr)
+{
+  if (expr->kind == TSR__E_AGG && tsr__agg_needs_rows(expr->op)) return true;
+  for (int i = 0; i < expr->count; i++)
+    if (needs_rows(expr->arg[i])) return true;
+  return false;
+}
+
+bool tsr__frame_by_rows(const tsr_frame *df)
+{
+  if (df->kind != TSR__FRAME_AGG && df->kind != TSR__FRAME_GROUP) return false;
+  for (int i = 0; i < df->formula.count; i++)
+    if (needs_rows(df->formula.item[i].expr)) return true;
+  return false;
+}
+
+bool tsr__frame_breaks(const tsr_frame *df)
+{
+  switch (df->kind) {
+  case TSR__FRAME_GROUP:
+  case TSR__FRAME_SORT:
+  case TSR__FRAME_JOIN:
+  case TSR__FRAME_CONCAT:
+  case TSR__FRAME_PLACE: return true;
+  case TSR__FRAME_INDEX: return tsr__frame_masked(df->parent);
+  case TSR__FRAME_AGG: return tsr__frame_by_rows(df);
+  default: return false;
+  }
+}
+
+bool tsr__frame_masked(const tsr_frame *df)
+{
+  for (; df && !df->one_row; df = df->parent) {
+    switch (df->kind) {
+    case TSR__FRAME_FILTER:
+    case TSR__FRAME_HEAD:
+    case TSR__FRAME_TAIL:
+    case TSR__FRAME_SAMPLE:
+    case TSR__FRAME_FIRSTS: return true;
+    case TSR__FRAME_GROUP:
+    case TSR__FRAME_SORT:
+    case TSR__FRAME_JOIN:
+    case TSR__FRAME_CONCAT:
+    case TSR__FRAME_PLACE: return false;
+    case TSR__FRAME_ARITH:
+      if (df->other && tsr__frame_masked(df->other)) return true;
+      break;
+    default: break;
+    }
+  }
+  return false;
 }
 
 /* ---- needs ------------------------------------------------------------------------------- */
@@ -252,21 +381,51 @@ static void needs_by_place(const tsr_frame *df, const bool *need, bool *parent)
 {
   int made = -1;
   if (df->name) made = tsr__schema_find(&df->schema, df->name);
+  if (df->kind == TSR__FRAME_INDEX) {
+    for (int i = 1; i < df->schema.count; i++) parent[i - 1] = parent[i - 1] || need[i];
+    return;
+  }
   for (int i = 0; i < df->schema.count; i++)
     if (need[i] && i != made) parent[i] = true;
   if (df->kind == TSR__FRAME_ASSIGN && need[made]) mark(df->formula.item[0].expr, parent);
   if (df->kind == TSR__FRAME_FILTER) mark(df->formula.item[0].expr, parent);
 }
 
+static void needs_of_keys(const tsr_frame *df, bool *parent)
+{
+  for (int i = 0; i < df->keys.formula.count; i++) mark(df->keys.formula.item[i].expr, parent);
+}
+
+static void needs_of_join(const tsr_frame *df, const bool *need, bool *parent, bool *other)
+{
+  int left = df->parent->schema.count;
+  for (int i = 0; i < df->join->key_count; i++) {
+    parent[df->join->left_at[i]] = true;
+    if (other) other[df->join->right_at[i]] = true;
+  }
+  for (int i = 0; i < df->schema.count; i++) {
+    if (need[i] && i < left) parent[i] = true;
+    if (need[i] && i >= left && other) other[df->join->take[i - left]] = true;
+  }
+}
+
+void tsr__part_needs(const tsr_frame *df, int part, const bool *need, bool *out)
+{
+  const tsr__schema *schema = &df->part[part]->schema;
+  for (int i = 0; i < df->schema.count; i++)
+    if (need[i]) out[tsr__schema_find(schema, df->schema.field[i].name)] = true;
+}
+
 void tsr__frame_needs(const tsr_frame *df, const bool *need, bool *parent, bool *other)
 {
+  int keys = df->kind == TSR__FRAME_GROUP ? df->keys.formula.count : 0;
+  needs_of_keys(df, parent);
   switch (df->kind) {
   case TSR__FRAME_SELECT:
   case TSR__FRAME_AGG:
   case TSR__FRAME_GROUP:
-    for (int i = 0; i < df->key_count; i++) parent[df->key_columns[i]] = true;
     for (int i = 0; i < df->formula.count; i++)
-      if (need[df->key_count + i]) mark(df->formula.item[i].expr, parent);
+      if (need[keys + i]) mark(df->formula.item[i].expr, parent);
     break;
   case TSR__FRAME_ARITH:
     for (int i = 0; i < df->schema.count; i++) {
@@ -275,6 +434,8 @@ void tsr__frame_needs(const tsr_frame *df, const bool *need, bool *parent, bool 
       if (other) other[tsr__schema_find(&df->other->schema, df->schema.field[i].name)] = true;
     }
     break;
+  case TSR__FRAME_JOIN: needs_of_join(df, need, parent, other); break;
+  case TSR__FRAME_CONCAT: tsr__part_needs(df, 0, need, parent); break;
   default: needs_by_place(df, need, parent);
   }
 }
