@@ -36,8 +36,8 @@ static tsr_status short_of_memory(tsr__error *error)
 
 /* ---- pieces ---- */
 
-static tsr_status cut(tsr_runtime *rt, const tsr__parts *parts, tsr__match_piece **out,
-                      int64_t *count, tsr__error *error)
+tsr_status tsr__match_cut(tsr_runtime *rt, const tsr__parts *parts, tsr__match_piece **out,
+                          int64_t *count, tsr__error *error)
 {
   int64_t pieces = 0;
   for (int p = 0; p < parts->count; p++) pieces += (parts->rows[p] + PIECE - 1) / PIECE;
@@ -66,29 +66,36 @@ static void count_chains(const tsr__matched *m, const tsr__match_table *t, tsr__
   }
 }
 
+void tsr__match_count(const tsr__matched *m, tsr__match_piece *piece)
+{
+  const tsr__match_table *t = &m->table[piece->part];
+  const uint32_t *match = m->match[piece->part];
+  int64_t rows = piece->end - piece->begin, hits = 0;
+  for (int64_t r = piece->begin; r < piece->end; r++) hits += match[r] != TSR__NO_ROW;
+  piece->misses = hits < rows;
+  if (m->how == TSR__MATCH_LEFT) piece->count = rows;
+  else piece->count = m->how == TSR__MATCH_ANTI ? rows - hits : hits;
+  if (t->chained && hits) count_chains(m, t, piece);
+}
+
 static void probe_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const tsr__matched *m = user;
   tsr__match_piece *piece = &m->left[task];
-  const tsr__match_table *t = &m->table[piece->part];
-  uint32_t *match = m->match[piece->part];
-  tsr__match_probe(t, piece->begin, piece->end, match);
-  int64_t hits = 0;
-  for (int64_t r = piece->begin; r < piece->end; r++) hits += match[r] != TSR__NO_ROW;
-  if (m->how == TSR__MATCH_LEFT) piece->count = piece->end - piece->begin;
-  else piece->count = m->how == TSR__MATCH_ANTI ? piece->end - piece->begin - hits : hits;
-  if (t->chained && hits) count_chains(m, t, piece);
+  tsr__match_probe(&m->table[piece->part], piece->begin, piece->end, m->match[piece->part]);
+  tsr__match_count(m, piece);
 }
 
 /* Where each piece's results lie; a part's rows are numbered by 32 bits. */
-static tsr_status number_results(tsr__matched *m, tsr__error *error)
+tsr_status tsr__match_number(tsr__matched *m, tsr__error *error)
 {
   for (int64_t i = 0; i < m->left_count; i++) {
     tsr__match_piece *piece = &m->left[i];
     piece->at = m->rows[piece->part];
     m->rows[piece->part] += piece->count;
     m->repeats |= piece->several;
+    m->misses |= piece->misses;
   }
   for (int p = 0; p < m->parts; p++)
     if (m->rows[p] >= (int64_t)TSR__NO_ROW)
@@ -101,7 +108,7 @@ static tsr_status number_results(tsr__matched *m, tsr__error *error)
   return TSR_OK;
 }
 
-static tsr_status take(tsr__matched *m, int p, int which, int64_t bytes, tsr__error *error)
+tsr_status tsr__match_take(tsr__matched *m, int p, int which, int64_t bytes, tsr__error *error)
 {
   tsr__match_table *t = &m->table[p];
   const tsr__device_ops *ops = tsr__devices_of(m->rt)->ops;
@@ -120,9 +127,10 @@ static tsr_status take_tables(tsr__matched *m, tsr__error *error)
   for (int p = 0; p < m->parts; p++) {
     tsr__match_table *t = &m->table[p];
     int64_t links = t->right_rows * (int64_t)sizeof(tsr__match_link);
-    if (take(m, p, 0, tsr__match_table_bytes(t) - links, error)) return error->status;
-    if (take(m, p, 1, links, error)) return error->status;
-    if (take(m, p, 2, t->left_rows * (int64_t)sizeof(uint32_t), error)) return error->status;
+    if (tsr__match_take(m, p, 0, tsr__match_table_bytes(t) - links, error)) return error->status;
+    if (tsr__match_take(m, p, 1, links, error)) return error->status;
+    if (tsr__match_take(m, p, 2, t->left_rows * (int64_t)sizeof(uint32_t), error))
+      return error->status;
     if (t->direct) t->head = t->memory[0]->data;
     else t->slot = t->memory[0]->data;
     t->link = t->memory[1]->data;
@@ -144,39 +152,47 @@ static void drop_tables(tsr__matched *m)
   }
 }
 
+tsr_status tsr__match_open(tsr_runtime *rt, const tsr__parts *left, int how, tsr__matched *out,
+                           tsr__error *error)
+{
+  tsr__matched *m = out;
+  size_t parts = (size_t)left->count;
+  *m = (tsr__matched){ .rt = rt, .parts = left->count, .how = how };
+  m->table = tsr__new(&rt->heap, (parts + 1) * sizeof *m->table);
+  m->match = tsr__new(&rt->heap, (parts + 1) * sizeof *m->match);
+  m->rows = tsr__new(&rt->heap, (parts + 1) * sizeof *m->rows);
+  if (!m->table || !m->match || !m->rows) return short_of_memory(error);
+  for (int p = 0; p < left->count; p++)
+    m->table[p] = (tsr__match_table){ .device = left->device[p], .left_rows = left->rows[p] };
+  return tsr__match_cut(rt, left, &m->left, &m->left_count, error);
+}
+
 static tsr_status open(tsr__matched *m, const tsr__match_ask *ask, tsr__error *error)
 {
-  tsr__heap *heap = &m->rt->heap;
-  size_t parts = (size_t)m->parts;
-  m->table = tsr__new(heap, (parts + 1) * sizeof *m->table);
-  m->match = tsr__new(heap, (parts + 1) * sizeof *m->match);
-  m->rows = tsr__new(heap, (parts + 1) * sizeof *m->rows);
-  if (!m->table || !m->match || !m->rows) return short_of_memory(error);
-  for (int p = 0; p < m->parts; p++)
-    m->table[p] = (tsr__match_table){ .device = ask->left_parts->device[p],
-                                      .words = ask->left->words,
-                                      .left_rows = ask->left_parts->rows[p],
-                                      .right_rows = ask->right_parts->rows[p],
-                                      .left = ask->left->word[p],
-                                      .left_null = ask->left->null ? ask->left->null[p] : NULL,
-                                      .right = ask->right->word[p],
-                                      .right_null = ask->right->null ? ask->right->null[p] : NULL };
-  if (cut(m->rt, ask->left_parts, &m->left, &m->left_count, error)) return error->status;
-  return cut(m->rt, ask->right_parts, &m->right, &m->right_count, error);
+  for (int p = 0; p < m->parts; p++) {
+    tsr__match_table *t = &m->table[p];
+    t->words = ask->left->words;
+    t->right_rows = ask->right_parts->rows[p];
+    t->left = ask->left->word[p];
+    t->left_null = ask->left->null ? ask->left->null[p] : NULL;
+    t->right = ask->right->word[p];
+    t->right_null = ask->right->null ? ask->right->null[p] : NULL;
+  }
+  return tsr__match_cut(m->rt, ask->right_parts, &m->right, &m->right_count, error);
 }
 
 tsr_status tsr__match_find(tsr_runtime *rt, const tsr__match_ask *ask, tsr__matched *out,
                            tsr__error *error)
 {
   tsr__matched *m = out;
-  *m = (tsr__matched){ .rt = rt, .parts = ask->left_parts->count, .how = ask->how };
-  tsr_status status = open(m, ask, error);
+  tsr_status status = tsr__match_open(rt, ask->left_parts, ask->how, m, error);
+  if (!status) status = open(m, ask, error);
   if (!status) status = tsr__match_choose(m, error);
   if (!status) status = take_tables(m, error);
   if (!status) status = tsr__match_build(m, error);
   if (!status && !tsr__parallel_long(rt, "join", m->left_count, probe_task, m))
     status = tsr__cancelled(error, "join");
-  if (!status) status = number_results(m, error);
+  if (!status) status = tsr__match_number(m, error);
   if (status) tsr__match_free(m);
   else drop_tables(m);
   return status;

@@ -11,7 +11,7 @@
 /* A run of one part's rows: a task. What the passes find is kept with it. */
 typedef struct tsr__match_piece {
   int part;
-  bool several; /* a left row with two matches or more */
+  bool several, misses; /* a left row with two matches or more; with none */
   int64_t begin, end;
   uint64_t least, most; /* of right keys that are not null */
   int64_t count;        /* left: result rows; right: keys that are null */
@@ -48,6 +48,7 @@ typedef struct tsr__matched {
   int parts, how;
   bool direct;  /* every part's table is */
   bool repeats; /* a left row met two right rows or more */
+  bool misses;  /* a left row met none */
   int64_t need; /* bytes of the device with most */
   tsr__match_table *table;
   uint32_t **match; /* [part][left row]: its first right row, or TSR__NO_ROW */
@@ -65,8 +66,57 @@ tsr_status tsr__match_left(const tsr__matched *matched, tsr__index *out, tsr__er
 tsr_status tsr__match_right(tsr__matched *matched, tsr__index *out, tsr__error *error);
 void tsr__match_free(tsr__matched *matched);
 
+/* ---- keys that meet on other devices (match_away.c) ---- */
+
+/* Which part each row's key is sent to: parts own shares of the keys' range where right keys lie close
+ * together, of their hashes otherwise. A row that can match nothing stays where it is. */
+typedef struct tsr__match_owners {
+  const tsr__parts *parts[2]; /* left, right */
+  const tsr__packed *packed[2];
+  uint16_t *const *dest[2]; /* out: [part][row] */
+} tsr__match_owners;
+tsr_status tsr__match_owners_of(tsr_runtime *rt, const tsr__match_owners *ask, tsr__error *error);
+
+/* What owners tell the left rows that came: TSR_BOOL, whether there is a match, or TSR_I32, how many
+ * right rows. `came[home * parts + owner]` rows lie in order of their homes; `counts[owner * parts +
+ * home]` gets the number of right rows that go back. */
+typedef struct tsr__match_answer {
+  const tsr__matched *matched;
+  const int64_t *came;
+  tsr_dtype dtype;
+  tsr__buffer *const *answers;
+  int64_t *counts;
+} tsr__match_answer;
+tsr_status tsr__match_answers(const tsr__match_answer *ask, tsr__error *error);
+
+/* Matches made of answers: answer i of a part is about its row order[i], and the right rows that came
+ * back lie in order of the answers. */
+typedef struct tsr__match_home {
+  const tsr__parts *parts;
+  const tsr__index *order;
+  tsr_dtype dtype;
+  tsr__buffer *const *answers;
+  int how;
+} tsr__match_home;
+tsr_status tsr__match_at_home(tsr_runtime *rt, const tsr__match_home *ask, tsr__matched *out,
+                              tsr__error *error);
+
 /* Fails with TSR_ENOMEM if a device's limit does not allow `bytes` more. */
 tsr_status tsr__match_room(tsr_runtime *rt, int device, int64_t bytes, tsr__error *error);
+
+/* ---- inside matching ---- */
+
+/* A matched without tables, its left rows cut into pieces. On failure tsr__match_free takes it. */
+tsr_status tsr__match_open(tsr_runtime *rt, const tsr__parts *left, int how, tsr__matched *out,
+                           tsr__error *error);
+tsr_status tsr__match_cut(tsr_runtime *rt, const tsr__parts *parts, tsr__match_piece **out,
+                          int64_t *count, tsr__error *error);
+/* Memory of a part: 0 table, 1 links, 2 match[]. */
+tsr_status tsr__match_take(tsr__matched *matched, int part, int which, int64_t bytes,
+                           tsr__error *error);
+/* Counts a piece's results from match[] and links; then numbers all. */
+void tsr__match_count(const tsr__matched *matched, tsr__match_piece *piece);
+tsr_status tsr__match_number(tsr__matched *matched, tsr__error *error);
 
 /* ---- match_table.c ---- */
 

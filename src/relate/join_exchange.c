@@ -1,0 +1,346 @@
+/* Joining one slice by keys that meet at owners.
+ *
+ *   left   keys  ----------------->  owner    match     answers  ------------------>  left
+ *   right  keys and taken columns -> of key             matched right rows --------->  rows' home
+ *
+ * Invariant: what an owner has lies in order of its senders and their rows, hence in order of all
+ * rows; so matches are in the order that they would have on one device. What comes back lies in the
+ * order in which keys were sent, which `order` at home still knows: no row number travels. */
+#include "relate/join_inner.h"
+
+/* One side on its way: by destination at its home, then what arrived, [column * parts + owner]. */
+typedef struct flow {
+  tsr__index order;
+  int64_t *counts; /* [home * parts + owner] */
+  int columns;     /* words of keys, nulls if there may be any, then what is taken */
+  tsr__colparts *column;
+  tsr__buffer **values, **valid, **alias; /* alias: one word of several, at home */
+  tsr__parts parts;                       /* arrived */
+  tsr__packed packed;
+  uint64_t **word, **null;
+  tsr__buffer **joined; /* several words, put together again */
+} flow;
+
+typedef struct slice {
+  tsr__join *join;
+  const tsr__view *view[2]; /* left, right */
+  int parts;
+  tsr__packed packed[2]; /* at home */
+  flow side[2];
+  int64_t *back; /* [owner * parts + home]: right rows */
+} slice;
+
+/* ---- memory ---- */
+
+static tsr_status flow_new(slice *s, int side)
+{
+  tsr__join *join = s->join;
+  flow *f = &s->side[side];
+  size_t parts = (size_t)s->parts;
+  int taken = side && join->pairs ? join->ask->take_count : 0;
+  f->columns = join->words + join->nulls + taken;
+  size_t columns = (size_t)f->columns;
+  f->counts = tsr__join_small(join, parts * parts * sizeof *f->counts);
+  f->column = tsr__join_small(join, columns * sizeof *f->column);
+  f->values = tsr__join_small(join, columns * parts * sizeof *f->values);
+  f->valid = tsr__join_small(join, columns * parts * sizeof *f->valid);
+  f->alias = tsr__join_small(join, columns * parts * sizeof *f->alias);
+  f->joined = tsr__join_small(join, parts * sizeof *f->joined);
+  f->word = tsr__join_small(join, 2 * parts * sizeof *f->word);
+  int64_t *rows = tsr__join_small(join, parts * sizeof *rows);
+  if (!f->counts || !f->column || !f->values || !f->valid || !f->alias || !f->joined || !f->word ||
+      !rows)
+    return join->error->status;
+  f->null = f->word + parts;
+  f->parts = (tsr__parts){ s->parts, s->view[0]->parts.device, rows };
+  return TSR_OK;
+}
+
+static void flow_free(slice *s, flow *f)
+{
+  tsr__index_free(s->join->rt, &f->order);
+  if (!f->word) return;
+  tsr__drop_buffers(f->values, (int64_t)f->columns * s->parts);
+  tsr__drop_buffers(f->valid, (int64_t)f->columns * s->parts);
+  tsr__drop_buffers(f->alias, (int64_t)f->columns * s->parts);
+  tsr__drop_buffers(f->joined, s->parts);
+}
+
+/* Keys at home, orders, and as much again at the owners if keys spread evenly. */
+static tsr_status check_room(slice *s)
+{
+  tsr__join *join = s->join;
+  int64_t most = 0, meet = 0, key = join->words * 8 + join->nulls;
+  int64_t taken = 0, all[2] = { 0, 0 };
+  for (int c = join->ask->key_count; c < join->right.count; c++)
+    taken += tsr__row_bits(&s->view[1]->columns[c], s->parts) / 8 + 1;
+  for (int side = 0; side < 2; side++)
+    for (int p = 0; p < s->parts; p++) all[side] += s->view[side]->parts.rows[p];
+  meet = (all[0] * (key + 4) + all[1] * (key + taken + 12)) / s->parts;
+  for (int p = 0; p < s->parts; p++) {
+    int64_t l = s->view[0]->parts.rows[p], r = s->view[1]->parts.rows[p];
+    int64_t send = l * (key + 4 + 2) + r * (key + 4 + 2) + (l > r ? l * key : r * key);
+    most = send + meet > most ? send + meet : most;
+    if (tsr__join_room(join, s->view[0]->parts.device[p], send + meet)) return join->error->status;
+  }
+  return TSR_OK;
+}
+
+/* ---- there ---- */
+
+/* A destination for each row of both sides, and the rows in order of them. */
+static tsr_status route(slice *s)
+{
+  tsr__join *join = s->join;
+  const tsr__device_ops *ops = tsr__devices_of(join->rt)->ops;
+  size_t parts = (size_t)s->parts;
+  tsr__buffer **room = tsr__join_small(join, 2 * parts * sizeof *room);
+  uint16_t **dest = tsr__join_small(join, 2 * parts * sizeof *dest);
+  if (!room || !dest) return join->error->status;
+  tsr__match_owners ask = { { &s->view[0]->parts, &s->view[1]->parts },
+                            { &s->packed[0], &s->packed[1] },
+                            { dest, dest + parts } };
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < 2 * s->parts && !status; i++) {
+    const tsr__parts *of = &s->view[i / s->parts]->parts;
+    int p = i % s->parts;
+    room[i] =
+        ops->buffer(join->rt, of->device[p], (size_t)of->rows[p] * sizeof **dest, join->error);
+    if (!room[i]) status = join->error->status;
+    else dest[i] = room[i]->data;
+  }
+  if (!status) status = tsr__match_owners_of(join->rt, &ask, join->error);
+  for (int side = 0; side < 2 && !status; side++) {
+    flow *f = &s->side[side];
+    tsr__routes routes = { ask.parts[side], (const uint16_t *const *)ask.dest[side], &f->order,
+                           f->counts };
+    status = tsr__exchange_order(join->rt, &routes, join->error);
+  }
+  tsr__drop_buffers(room, 2 * s->parts);
+  return status;
+}
+
+/* The columns that travel: each word of the keys, nulls, what is taken. */
+static tsr_status travelling(slice *s, int side)
+{
+  tsr__join *join = s->join;
+  flow *f = &s->side[side];
+  const tsr__packed *packed = &s->packed[side];
+  const tsr__view *view = s->view[side];
+  for (int w = 0; w < join->words + join->nulls; w++) {
+    tsr__buffer **buffers = f->alias + w * s->parts;
+    for (int p = 0; p < s->parts; p++) {
+      int64_t rows = view->parts.rows[p];
+      tsr__foreign memory = { .data =
+                                  w < join->words ? packed->word[p] + w * rows : packed->null[p],
+                              .bytes = (size_t)rows * sizeof(uint64_t) };
+      buffers[p] = tsr__buffer_adopt(join->rt, view->parts.device[p], &memory);
+      if (!buffers[p])
+        return tsr__error_set(join->error, TSR_ENOMEM, "no memory to join; free some frames");
+    }
+    f->column[w] =
+        (tsr__colparts){ .dtype = w < join->words ? TSR_I64 : TSR_BOOL, .values = buffers };
+  }
+  for (int c = join->words + join->nulls; c < f->columns; c++)
+    f->column[c] = view->columns[join->ask->key_count + c - join->words - join->nulls];
+  return TSR_OK;
+}
+
+/* Packed keys from the columns that arrived. */
+static tsr_status arrived(slice *s, int side)
+{
+  tsr__join *join = s->join;
+  flow *f = &s->side[side];
+  for (int p = 0; p < s->parts; p++) {
+    size_t bytes = (size_t)f->parts.rows[p] * sizeof(uint64_t);
+    f->word[p] = f->values[p]->data;
+    if (join->nulls) f->null[p] = f->values[join->words * s->parts + p]->data;
+    if (join->words == 1) continue;
+    int device = f->parts.device[p];
+    f->joined[p] = tsr__devices_of(join->rt)->ops->buffer(join->rt, device,
+                                                          bytes * (size_t)join->words, join->error);
+    if (!f->joined[p]) return join->error->status;
+    f->word[p] = f->joined[p]->data;
+    for (int w = 0; w < join->words; w++) {
+      tsr__buffer **from = &f->values[w * s->parts + p];
+      memcpy(f->word[p] + w * f->parts.rows[p], (*from)->data, bytes);
+      tsr__buffer_release(*from);
+      *from = NULL;
+    }
+  }
+  f->packed =
+      (tsr__packed){ .parts = s->parts, .words = join->words, .word = f->word, .null = f->null };
+  return TSR_OK;
+}
+
+static tsr_status send(slice *s, int side)
+{
+  tsr__join *join = s->join;
+  flow *f = &s->side[side];
+  tsr__moved moved = { 0, 0 };
+  tsr_status status = travelling(s, side);
+  if (status) return status;
+  tsr__exchange ask = { .rt = join->rt,
+                        .from = &s->view[side]->parts,
+                        .counts = f->counts,
+                        .order = &f->order,
+                        .column_count = f->columns,
+                        .columns = f->column,
+                        .values = f->values,
+                        .valid = f->valid,
+                        .rows = (int64_t *)f->parts.rows,
+                        .moved = &moved };
+  status = tsr__exchange_rows(&ask, join->error);
+  if (status) return status;
+  tsr__stats_add(join->stats, side ? "right rows to owners" : "left keys to owners", &moved);
+  tsr__drop_buffers(f->alias, (int64_t)f->columns * s->parts);
+  tsr__packed_free(join->rt, &s->packed[side]);
+  return arrived(s, side);
+}
+
+/* ---- and back ---- */
+
+/* What owners tell each left row, at home in the order in which keys were sent. */
+typedef struct answers {
+  tsr_dtype dtype;
+  tsr__buffer **values, **home, **valid; /* by owner; by home */
+  int64_t *counts, *rows;
+} answers;
+
+static tsr_status answer(slice *s, const tsr__matched *m, answers *a)
+{
+  tsr__join *join = s->join;
+  size_t parts = (size_t)s->parts;
+  const flow *left = &s->side[0];
+  for (int p = 0; p < s->parts; p++) {
+    size_t bytes = tsr__device_bytes(a->dtype, left->parts.rows[p]);
+    a->values[p] =
+        tsr__devices_of(join->rt)->ops->buffer(join->rt, left->parts.device[p], bytes, join->error);
+    if (!a->values[p]) return join->error->status;
+  }
+  tsr__match_answer ask = { m, left->counts, a->dtype, a->values, s->back };
+  tsr_status status = tsr__match_answers(&ask, join->error);
+  if (status) return status;
+  for (size_t i = 0; i < parts * parts; i++)
+    a->counts[i] = left->counts[(i % parts) * parts + i / parts];
+  tsr__moved moved = { 0, 0 };
+  tsr__exchange back = { .rt = join->rt,
+                         .from = &left->parts,
+                         .counts = a->counts,
+                         .column_count = 1,
+                         .columns = &(tsr__colparts){ .dtype = a->dtype, .values = a->values },
+                         .values = a->home,
+                         .valid = a->valid,
+                         .rows = a->rows,
+                         .moved = &moved };
+  status = tsr__exchange_rows(&back, join->error);
+  if (!status) tsr__stats_add(join->stats, "answers to left rows", &moved);
+  return status;
+}
+
+/* Right rows that matched, to the homes of the left rows; `out` [column * parts + home]. */
+static tsr_status send_back(slice *s, tsr__matched *m, tsr__buffer **out, int64_t *rows)
+{
+  tsr__join *join = s->join;
+  const flow *right = &s->side[1];
+  int taken = join->ask->take_count, first = right->columns - taken;
+  tsr__colparts *columns = tsr__join_small(join, (size_t)taken * sizeof *columns);
+  if (!columns) return join->error->status;
+  for (int c = 0; c < taken; c++)
+    columns[c] =
+        (tsr__colparts){ right->column[first + c].dtype, right->values + (first + c) * s->parts,
+                         right->valid + (first + c) * s->parts };
+  tsr__index index;
+  tsr_status status = tsr__match_right(m, &index, join->error);
+  if (status) return status;
+  tsr__moved moved = { 0, 0 };
+  tsr__parts from = { s->parts, right->parts.device, index.rows };
+  tsr__exchange ask = { .rt = join->rt,
+                        .from = &from,
+                        .counts = s->back,
+                        .order = &index,
+                        .column_count = taken,
+                        .columns = columns,
+                        .values = out,
+                        .valid = out + taken * s->parts,
+                        .rows = rows,
+                        .moved = &moved };
+  status = tsr__exchange_rows(&ask, join->error);
+  tsr__index_free(join->rt, &index);
+  if (!status) tsr__stats_add(join->stats, "right rows back", &moved);
+  return status;
+}
+
+/* The result's rows from answers and, for pairs, the right rows that came back. */
+static tsr_status finish(slice *s, const answers *a, tsr__buffer **back, const int64_t *rows)
+{
+  tsr__join *join = s->join;
+  int taken = join->pairs ? join->ask->take_count : 0;
+  tsr__colparts *columns = tsr__join_small(join, (size_t)taken * sizeof *columns);
+  if (!columns) return join->error->status;
+  for (int c = 0; c < taken; c++)
+    columns[c] = (tsr__colparts){ s->side[1].column[s->side[1].columns - taken + c].dtype,
+                                  back + c * s->parts, back + (taken + c) * s->parts };
+  tsr__matched m;
+  tsr__match_home ask = { &s->view[0]->parts, &s->side[0].order, a->dtype, a->home,
+                          join->ask->how };
+  tsr_status status = tsr__match_at_home(join->rt, &ask, &m, join->error);
+  if (status) return status;
+  tsr__parts parts = { s->parts, s->view[0]->parts.device, rows };
+  status = tsr__join_emit(join, s->view[0], &m, &(tsr__join_from){ &parts, columns });
+  tsr__match_free(&m);
+  return status;
+}
+
+static tsr_status match_and_return(slice *s, answers *a, tsr__buffer **back, int64_t *rows)
+{
+  tsr__join *join = s->join;
+  flow *left = &s->side[0], *right = &s->side[1];
+  tsr__matched m;
+  tsr__match_ask ask = { &left->parts, &right->parts, &left->packed, &right->packed,
+                         join->pairs ? TSR__MATCH_INNER : TSR__MATCH_SEMI };
+  tsr_status status = tsr__match_find(join->rt, &ask, &m, join->error);
+  if (status) return status;
+  join->repeats = join->repeats || m.repeats;
+  a->dtype = join->pairs && m.repeats ? TSR_I32 : TSR_BOOL;
+  status = answer(s, &m, a);
+  if (!status && join->pairs && join->ask->take_count) status = send_back(s, &m, back, rows);
+  tsr__match_free(&m);
+  flow_free(s, right);
+  tsr__drop_buffers(left->values, (int64_t)left->columns * s->parts);
+  tsr__drop_buffers(left->joined, s->parts);
+  return status ? status : finish(s, a, back, rows);
+}
+
+static tsr_status run(slice *s)
+{
+  tsr__join *join = s->join;
+  size_t parts = (size_t)s->parts;
+  int cells = 2 * join->ask->take_count * s->parts;
+  tsr__buffer **back = tsr__join_small(join, (size_t)cells * sizeof *back);
+  tsr__buffer **answered = tsr__join_small(join, 3 * parts * sizeof *answered);
+  int64_t *counts = tsr__join_small(join, 2 * (parts * parts + parts) * sizeof *counts);
+  if (!back || !answered || !counts) return join->error->status;
+  answers a = { TSR_BOOL,         answered,
+                answered + parts, answered + 2 * parts,
+                counts,           counts + 2 * parts * parts };
+  s->back = counts + parts * parts;
+  tsr_status status = tsr__join_pack(join, s->view[0], s->view[1], s->packed);
+  if (!status) status = route(s);
+  for (int side = 0; side < 2 && !status; side++) status = send(s, side);
+  if (!status) status = match_and_return(s, &a, back, counts + 2 * parts * parts + parts);
+  tsr__drop_buffers(back, cells);
+  tsr__drop_buffers(answered, 3 * s->parts);
+  for (int side = 0; side < 2; side++) tsr__packed_free(join->rt, &s->packed[side]);
+  return status;
+}
+
+tsr_status tsr__join_exchange(tsr__join *join, const tsr__view *left, const tsr__view *right)
+{
+  slice s = { .join = join, .view = { left, right }, .parts = left->parts.count };
+  tsr_status status = check_room(&s);
+  for (int side = 0; side < 2 && !status; side++) status = flow_new(&s, side);
+  if (!status) status = run(&s);
+  for (int side = 0; side < 2; side++) flow_free(&s, &s.side[side]);
+  return status;
+}

@@ -1,0 +1,135 @@
+/* Random joins on random meshes are what nested loops over the host's rows give, in order, and the
+ * bytes told are the bytes copied. Runs at each ISA. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness.h"
+#include "support/join_fixture.h"
+#include "tessera.h"
+
+enum { MOST_ROWS = 120, CODES = 12 };
+
+static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I32, TSR_I64, TSR_F32, TSR_F64 };
+
+static int64_t some_rows(test_rng *rng)
+{
+  return test_range(rng, 0, 4) ? test_range(rng, 0, MOST_ROWS) : test_range(rng, 0, 1);
+}
+
+static tsr_sharding some_sharding(test_rng *rng, const tsr_mesh *mesh, bool flat)
+{
+  static const char *const specs[] = { "x", "-", "x", "y", "x+y", "y+x" };
+  int64_t which = test_range(rng, -1, flat ? 2 : 5);
+  if (which < 0) return (tsr_sharding){ .mesh = NULL };
+  return tsr_on(mesh, specs[which]);
+}
+
+typedef struct law {
+  tsr__rel_key left_keys[3], right_keys[3];
+  int32_t map[CODES];
+  int take[HOST_COLUMNS];
+  host_table left, right;
+  tsr__rel_join_ask ask;
+} law;
+
+/* Keys of both tables, with other columns between them. */
+static void make(law *l, test_rng *rng)
+{
+  int keys = (int)test_range(rng, 1, 3), extra = (int)test_range(rng, 0, 2);
+  int64_t distinct = test_range(rng, 1, 40);
+  host_new(&l->left, some_rows(rng), keys + (int)test_range(rng, 0, 2));
+  host_new(&l->right, some_rows(rng), keys + extra);
+  for (int side = 0; side < 2; side++) {
+    host_table *t = side ? &l->right : &l->left;
+    for (int c = 0; c < t->count; c++) {
+      t->column[c].dtype = dtypes[test_range(rng, 0, 4)];
+      t->column[c].nullable = !test_range(rng, 0, 2);
+    }
+  }
+  bool text = !test_range(rng, 0, 3);
+  for (int k = 0; k < keys; k++) {
+    int lc = l->left.count - 1 - k, rc = k;
+    if (text && k == 0) l->left.column[lc].dtype = TSR_I32;
+    l->right.column[rc].dtype = l->left.column[lc].dtype;
+    l->left_keys[k] = (tsr__rel_key){ .column = lc };
+    l->right_keys[k] = (tsr__rel_key){ .column = rc };
+  }
+  for (int side = 0; side < 2; side++) {
+    host_table *t = side ? &l->right : &l->left;
+    for (int c = 0; c < t->count; c++) host_fill(t, c, rng, distinct);
+  }
+  if (text) {
+    host_column *a = &l->left.column[l->left_keys[0].column], *b = &l->right.column[0];
+    for (int64_t r = 0; r < l->left.rows; r++) a->value[r] = test_range(rng, 0, CODES - 1);
+    for (int64_t r = 0; r < l->right.rows; r++) b->value[r] = test_range(rng, 0, CODES - 1);
+    for (int i = 0; i < CODES; i++) l->map[i] = (int32_t)test_range(rng, -1, CODES - 1);
+    l->right_keys[0].map = l->map;
+    l->right_keys[0].map_count = CODES;
+  }
+  l->ask = (tsr__rel_join_ask){ .left_keys = l->left_keys,
+                                .right_keys = l->right_keys,
+                                .key_count = keys,
+                                .take = l->take,
+                                .take_count = (int)test_range(rng, 0, l->right.count) };
+  for (int i = 0; i < l->ask.take_count; i++) l->take[i] = l->right.count - 1 - i;
+}
+
+static void check_join(law *l, int how)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr__rel found;
+  tsr__rel_stats stats;
+  host_table expected;
+  bool repeats = false, want = false;
+  l->ask.how = how;
+  host_join(&l->ask, &l->left, &l->right, &expected, &want);
+  count_copies(l->ask.left->rt);
+  tsr_status status = tsr__rel_join(&l->ask, &found, &repeats, &stats, &error);
+  if (status) FAIL("%s", error.text);
+  int64_t told = 0;
+  for (int i = 0; i < stats.move_count; i++) told += stats.move[i].bytes;
+  CHECK_I64(told, copied_bytes());
+  CHECK(stats.method != NULL);
+  host_check(&expected, &found);
+  CHECK(repeats == want);
+  tsr__rel_free(&found);
+  host_free(&expected);
+}
+
+static void check_tables(uint64_t seed)
+{
+  test_rng rng = test_seeded(seed);
+  int devices = (int)test_range(&rng, 1, 8);
+  bool flat = devices % 2 || test_range(&rng, 0, 1);
+  char text[16], mesh_text[24];
+  snprintf(text, sizeof text, "cpu:%d", devices);
+  snprintf(mesh_text, sizeof mesh_text, flat ? "x=%d" : "x=%d,y=2", flat ? devices : devices / 2);
+  tsr_runtime *rt = tsr_runtime_open(text, .threads = (int)test_range(&rng, 1, 2));
+  const tsr_mesh *mesh = tsr_mesh_make(rt, mesh_text);
+  law l = { .left_keys = { { 0 } } };
+  make(&l, &rng);
+  tsr_sharding of_left = some_sharding(&rng, mesh, flat);
+  tsr_sharding of_right = test_range(&rng, 0, 1) ? of_left : some_sharding(&rng, mesh, flat);
+  tsr__rel left, right;
+  host_put(&l.left, rt, &of_left, test_range(&rng, 0, 1) ? &rng : NULL, &left);
+  host_put(&l.right, rt, &of_right, test_range(&rng, 0, 1) ? &rng : NULL, &right);
+  l.ask.left = &left;
+  l.ask.right = &right;
+  for (int how = TSR__MATCH_INNER; how <= TSR__MATCH_ANTI; how++) check_join(&l, how);
+  tsr__rel_free(&left);
+  tsr__rel_free(&right);
+  host_free(&l.left);
+  host_free(&l.right);
+  tsr_runtime_close(rt);
+}
+
+TEST_TIMEOUT(joins_are_nested_loops, 300)
+{
+  const char *given = getenv("LAW_SEED");
+  uint64_t first = given ? strtoull(given, NULL, 0) : 1;
+  int count = given ? 1 : test_quick() ? 150 : 2500;
+  for (int i = 0; i < count; i++) {
+    printf("# LAW_SEED=%llu\n", (unsigned long long)first + (unsigned long long)i);
+    check_tables(first + (uint64_t)i);
+  }
+}
