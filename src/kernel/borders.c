@@ -14,24 +14,34 @@ int tsr__pad_borders(uint64_t *border, int count)
   return depth;
 }
 
-/* Eight searches go side by side, as each step waits for the one before. */
+#define STEP(b, w) b += border[b + step - 1] <= (w) ? step : 0
+#define BUCKET(b) (uint16_t)((b) < last ? (b) : last)
+
+/* Eight searches go side by side, as each step waits for the one before; they are spelled out so that
+ * their places stay in registers. */
 void tsr__search_borders(const tsr__borders *borders, const uint64_t *word, int64_t n,
                          uint16_t *bucket)
 {
-  enum { ABREAST = 8 };
   const uint64_t *border = borders->border;
-  uint64_t last = (uint64_t)borders->count;
-  int64_t i = 0;
-  for (; i + ABREAST <= n; i += ABREAST) {
-    uint64_t b[ABREAST] = { 0 };
-    for (uint64_t step = UINT64_C(1) << borders->depth >> 1; step; step >>= 1)
-      for (int k = 0; k < ABREAST; k++) b[k] += border[b[k] + step - 1] <= word[i + k] ? step : 0;
-    for (int k = 0; k < ABREAST; k++) bucket[i + k] = (uint16_t)(b[k] < last ? b[k] : last);
+  uint64_t last = (uint64_t)borders->count, top = UINT64_C(1) << borders->depth >> 1;
+  for (; n >= 8; n -= 8, word += 8, bucket += 8) {
+    uint64_t a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0;
+    for (uint64_t step = top; step; step >>= 1) {
+      STEP(a, word[0]);
+      STEP(b, word[1]);
+      STEP(c, word[2]);
+      STEP(d, word[3]);
+      STEP(e, word[4]);
+      STEP(f, word[5]);
+      STEP(g, word[6]);
+      STEP(h, word[7]);
+    }
+    const uint64_t found[8] = { a, b, c, d, e, f, g, h };
+    for (int k = 0; k < 8; k++) bucket[k] = BUCKET(found[k]);
   }
-  for (; i < n; i++) {
-    uint64_t b = 0;
-    for (uint64_t step = UINT64_C(1) << borders->depth >> 1; step; step >>= 1)
-      b += border[b + step - 1] <= word[i] ? step : 0;
-    bucket[i] = (uint16_t)(b < last ? b : last);
+  for (; n; n--, word++, bucket++) {
+    uint64_t a = 0;
+    for (uint64_t step = top; step; step >>= 1) STEP(a, *word);
+    *bucket = BUCKET(a);
   }
 }

@@ -233,12 +233,17 @@ typedef struct target {
   int words, n;
 } target;
 
-/* Puts a field `at` bits above the lowest; it may reach into the next higher word. */
+/* Puts a field `at` bits above the lowest; it may reach into the next higher word. The lowest field is
+ * the first to come to its word. */
 static void put_field(const target *to, int at, int bits, const uint64_t *code)
 {
-  if (!bits) return;
   int shift = at % 64;
   uint64_t *low = to->word + (to->words - 1 - at / 64) * to->stride;
+  if (!at) {
+    memcpy(low, code, (size_t)to->n * sizeof *low);
+    return;
+  }
+  if (!bits) return;
   for (int i = 0; i < to->n; i++) low[i] |= code[i] << shift;
   if (shift + bits <= 64) return;
   uint64_t *next = low - to->stride;
@@ -255,7 +260,8 @@ static void pack_block(const pack_job *job, const tsr__piece *rows)
   uint64_t *null = ask->want_null ? out->null[rows->part] + rows->start / 64 : NULL;
   block b;
   uint64_t high[BLOCK];
-  for (int w = 0; w < out->words; w++) memset(to.word + w * stride, 0, (size_t)n * 8);
+  for (int w = 0; w < out->words - (ask->count > 0); w++)
+    memset(to.word + w * stride, 0, (size_t)n * 8);
   if (null) memset(null, 0, (size_t)(n + 63) / 64 * 8);
   for (int k = ask->count - 1; k >= 0; k--) {
     const tsr__key *key = &ask->keys[k];
