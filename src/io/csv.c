@@ -16,7 +16,7 @@ static int64_t head_size(const tsr__csv_file *file)
   bool first = file == file->csv->files;
   if (!first && sample > OTHER_HEAD) sample = OTHER_HEAD;
   if (!first && part > OTHER_HEAD) part = OTHER_HEAD;
-  return file->stored <= sample && !file->packing ? file->stored : part;
+  return file->stored <= sample && !file->stream ? file->stored : part;
 }
 
 /* Reads a file's beginning and samples it; `*whole`: there was no more of it. */

@@ -87,7 +87,7 @@ int tsr__csv_file_read(const tsr__csv_file *file, char *to, int64_t offset, int6
   if (file->packed) {
     int64_t left = file->stored - offset;
     *got = left < length ? left : length;
-    memcpy(to, file->packed + offset, (size_t)*got);
+    memcpy(to, file->packed + TSR__CSV_FRONT + offset, (size_t)*got);
     return 0;
   }
   while (*got < length) {

@@ -91,7 +91,7 @@ static bool fill(tsr__csv_unpack *u, int *code)
 
 static tsr_status broken(const tsr__csv_unpack *u, const char *why, tsr__error *error)
 {
-  return tsr__error_set(error, TSR_EIO,
+  return tsr__error_set(error, TSR_EPARSE,
                         "%s: its %s data is broken near byte %lld: %.80s; is the file complete?",
                         u->file->path, u->zstd ? "zstd" : "gzip",
                         (long long)(u->offset - (int64_t)(u->have - u->at)), why);

@@ -162,6 +162,7 @@ tsr_status table_read(tsr_runtime *rt, const char *path, const struct table_how 
   tsr__csv *csv = tsr__csv_open_with(rt, path, &how->opts, error);
   if (!csv) return error->status;
   tsr_status status = read_all(csv, how, out, error);
+  out->bad_rows = tsr__csv_bad_rows(csv);
   tsr__csv_close(csv);
   if (status) table_free(out);
   return status;

@@ -18,6 +18,7 @@ struct table {
   int64_t *nulls;
   struct table_cell *cells; /* column after column */
   tsr__dict **dicts;
+  int64_t bad_rows;
   int retypes; /* how often a read ended with another type */
 };
 

@@ -8,70 +8,21 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "support/csv_table.h"
+#include "support/csv_golden.h"
 
 /* ---- goldens ------------------------------------------------------------------------------- */
-
-/* Undoes hex in place; returns the length. */
-static size_t unhex(char *text)
-{
-  size_t n = 0;
-  unsigned byte;
-  for (const char *at = text; sscanf(at, "%2x", &byte) == 1; at += 2) text[n++] = (char)byte;
-  return n;
-}
-
-/* One line, without its newline, NUL-terminated in place; NULL at the end. */
-static char *next_line(char **at)
-{
-  char *line = *at, *stop = strchr(line, '\n');
-  if (!*line) return NULL;
-  if (stop) *stop = 0;
-  *at = stop ? stop + 1 : line + strlen(line);
-  return line;
-}
-
-static bool cell_is(const struct table_cell *cell, char *expected)
-{
-  if (expected[0] == '-') return cell->null;
-  if (cell->null) return false;
-  if (expected[0] == 'i') return (int64_t)cell->bits == strtoll(expected + 2, NULL, 10);
-  if (expected[0] == 't') {
-    size_t length = unhex(expected + 2);
-    return cell->length == length && memcmp(cell->text, expected + 2, length) == 0;
-  }
-  uint64_t bits = strtoull(expected + 2, NULL, 16);
-  double value, found;
-  memcpy(&value, &bits, 8);
-  memcpy(&found, &cell->bits, 8);
-  return bits == cell->bits || (value != value && found != found);
-}
-
-static void check_column(const struct table *t, int c, const char *name, char **at)
-{
-  char *line = next_line(at), *type = strrchr(line, ' ') + 1;
-  type[-1] = 0;
-  char *title = strchr(line, ' ') + 1;
-  title[unhex(title)] = 0;
-  CHECK_STR(t->schema[c].name, title);
-  if (strcmp(table_type_name(t->schema[c].type), type) != 0)
-    FAIL("%s: column %s is %s, expected %s", name, title, table_type_name(t->schema[c].type), type);
-  for (int64_t r = 0; r < t->rows; r++)
-    if (!cell_is(&t->cells[c * t->rows + r], next_line(at)))
-      FAIL("%s: column %s, row %" PRId64 " differs", name, title, r);
-}
 
 /* Calls `check` with each case of csv_cases.txt: its file, the golden columns at `*at`. */
 static void each_case(void (*check)(const char *name, const char *path, char *columns))
 {
   char *text = test_read(test_file("golden/csv_cases.txt"), NULL), *at = text, *line;
   int cases = 0;
-  while ((line = next_line(&at))) {
+  while ((line = golden_line(&at))) {
     char name[64];
     int used;
     if (strncmp(line, "case ", 5) != 0) continue;
     CHECK_I64(sscanf(line, "case %63s %*d %*d %n", name, &used), 1);
-    size_t length = unhex(line + used);
+    size_t length = golden_unhex(line + used);
     const char *path = test_tmp("case.csv");
     test_write(path, line + used, length);
     check(name, path, at);
@@ -89,7 +40,7 @@ static void check_golden(const char *name, const char *path, char *columns)
   if (table_read(rt, path, NULL, &t, &error)) FAIL("%s: %s", name, error.text);
   /* A copy: check_column writes into the text. */
   char *copy = strdup(columns), *at = copy;
-  for (int c = 0; c < t.columns; c++) check_column(&t, c, name, &at);
+  for (int c = 0; c < t.columns; c++) golden_column(&t, c, name, &at);
   if (strncmp(at, "case ", 5) != 0 && *at) FAIL("%s: %s is left over", name, at);
   free(copy);
   table_free(&t);
@@ -188,24 +139,24 @@ static uint64_t checksum(const struct table *t, int c)
 static void check_weather(const struct table *t)
 {
   char *text = test_read(test_file("golden/csv_weather.txt"), NULL), *at = text;
-  char *line = next_line(&at);
+  char *line = golden_line(&at);
   CHECK_I64(t->rows, strtoll(line + 5, NULL, 10));
   for (int c = 0; c < t->columns; c++) {
     char name[64], type[8], first[64], last[64];
     int64_t nulls;
     uint64_t sum;
-    line = next_line(&at);
+    line = golden_line(&at);
     CHECK_I64(sscanf(line, "%63s %7s %" SCNd64 " %63s %63s %" SCNx64, name, type, &nulls, first,
                      last, &sum),
               6);
     CHECK_STR(t->schema[c].name, name);
     CHECK_STR(table_type_name(t->schema[c].type), type);
     CHECK_I64(t->nulls[c], nulls);
-    CHECK(cell_is(&t->cells[c * t->rows], first));
-    CHECK(cell_is(&t->cells[(c + 1) * t->rows - 1], last));
+    CHECK(golden_cell_is(&t->cells[c * t->rows], first));
+    CHECK(golden_cell_is(&t->cells[(c + 1) * t->rows - 1], last));
     CHECK_U64(checksum(t, c), sum);
   }
-  CHECK(!next_line(&at));
+  CHECK(!golden_line(&at));
   free(text);
 }
 

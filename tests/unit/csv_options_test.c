@@ -1,0 +1,258 @@
+/* Options of the CSV reader against goldens of pandas and PyArrow, for every way to cut a file; bad
+ * rows and what is said of them; options that make no sense. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness.h"
+#include "support/csv_golden.h"
+
+/* ---- goldens ------------------------------------------------------------------------------- */
+
+/* Sets one option `key:hex`; the text stays where it is. */
+static void set_option(tsr__csv_opts *opts, char *text)
+{
+  char *value = strchr(text, ':') + 1;
+  value[-1] = 0;
+  value[golden_unhex(value)] = 0;
+  if (!strcmp(text, "separator")) opts->separator = value[0];
+  else if (!strcmp(text, "comment")) opts->comment = value[0];
+  else if (!strcmp(text, "no_header")) opts->no_header = true;
+  else if (!strcmp(text, "decimal_comma")) opts->decimal_comma = true;
+  else if (!strcmp(text, "text_nulls")) opts->text_nulls = true;
+  else if (!strcmp(text, "skip_rows")) opts->skip_rows = atoi(value);
+  else if (!strcmp(text, "names")) opts->names = value;
+  else if (!strcmp(text, "columns")) opts->columns = value;
+  else if (!strcmp(text, "types")) opts->types = value;
+  else if (!strcmp(text, "nulls")) opts->nulls = value;
+  else if (!strcmp(text, "bad_rows")) opts->bad_rows = (tsr__csv_bad)atoi(value);
+  else FAIL("no option is called %s", text);
+}
+
+struct golden_case {
+  char *name, *columns; /* columns: the golden lines */
+  tsr__csv_opts opts;
+  const char *path;
+  size_t length;
+};
+
+/* Calls `check` with each case of csv_options.txt. */
+static void each_case(void (*check)(const struct golden_case *))
+{
+  char *text = test_read(test_file("golden/csv_options.txt"), NULL), *at = text, *line;
+  int cases = 0;
+  while ((line = golden_line(&at))) {
+    struct golden_case c = { .columns = at };
+    if (strncmp(line, "case ", 5) != 0) continue;
+    char *save = NULL, *word[6];
+    for (int i = 0; i < 6; i++) word[i] = strtok_r(i ? NULL : line, " ", &save);
+    c.name = word[1];
+    for (char *option = strtok_r(word[4], ";", &save); option; option = strtok_r(NULL, ";", &save))
+      set_option(&c.opts, option);
+    c.length = golden_unhex(word[5]);
+    c.path = test_tmp("case.csv");
+    test_write(c.path, word[5], c.length);
+    check(&c);
+    cases++;
+  }
+  CHECK(cases >= 20);
+  free(text);
+}
+
+static void check_golden(const struct golden_case *c)
+{
+  tsr_runtime *rt = table_runtime(NULL, 1);
+  struct table t;
+  tsr__error error = { 0 };
+  if (table_read(rt, c->path, &(struct table_how){ .opts = c->opts }, &t, &error))
+    FAIL("%s: %s", c->name, error.text);
+  char *copy = strdup(c->columns), *at = copy;
+  for (int i = 0; i < t.columns; i++) golden_column(&t, i, c->name, &at);
+  if (strncmp(at, "case ", 5) != 0 && *at) FAIL("%s: %s is left over", c->name, at);
+  free(copy);
+  table_free(&t);
+  tsr_runtime_close(rt);
+}
+
+TEST(options_read_what_pandas_reads)
+{
+  each_case(check_golden);
+}
+
+static void check_cuts(const struct golden_case *c)
+{
+  static const char *const isas[] = { "baseline", "avx2", "avx512" };
+  tsr_runtime *rt = table_runtime(NULL, 2);
+  struct table_how how = { .opts = c->opts };
+  struct table expected, t;
+  tsr__error error = { 0 };
+  if (table_read(rt, c->path, &how, &expected, &error)) FAIL("%s: %s", c->name, error.text);
+  for (int i = 0; i < 3; i++) {
+    tsr_runtime *other = table_runtime(isas[i], 1 + i % 2);
+    for (int g = 1; g <= (int)c->length; g += test_quick() ? 5 : 1)
+      for (int parts = 1; parts <= 3; parts += 2) {
+        how = (struct table_how){ .opts = c->opts, .parts = parts, .seed = (uint64_t)(g % 4) };
+        how.opts.granule = g;
+        how.opts.batch_rows = 1 + g % 3;
+        how.opts.stripes = 1 + g % 4;
+        how.opts.sample = g % 2 ? g : 0;
+        how.opts.piece = 1 + g;
+        if (table_read(other, c->path, &how, &t, &error)) FAIL("%s: %s", c->name, error.text);
+        const char *differs = table_differs(&t, &expected);
+        if (differs) FAIL("%s: granule %d, %d parts: %s", c->name, g, parts, differs);
+        table_free(&t);
+      }
+    tsr_runtime_close(other);
+  }
+  table_free(&expected);
+  tsr_runtime_close(rt);
+}
+
+TEST_TIMEOUT(cuts_do_not_show_under_options, 240)
+{
+  each_case(check_cuts);
+}
+
+/* ---- bad rows ------------------------------------------------------------------------------ */
+
+static const char *write_text(const char *text, size_t length)
+{
+  const char *path = test_tmp("bad.csv");
+  test_write(path, text, length);
+  return path;
+}
+
+/* Reads under each way with bad rows: the error's text, then the rows of both others as text, cells
+ * with ',' and rows with ';', nulls as '-', and how many were bad. */
+static void check_bad(const char *text, const char *types, const char *message, const char *skipped,
+                      const char *nulled, int bad)
+{
+  static const char *const isas[] = { NULL, "baseline", "avx2" };
+  const char *path = write_text(text, strlen(text));
+  for (int way = 0; way < 9; way++) {
+    tsr_runtime *rt = table_runtime(isas[way / 3], 1 + way % 2);
+    struct table t;
+    tsr__error error = { 0 };
+    struct table_how how = { .opts = { .types = types,
+                                       .bad_rows = (tsr__csv_bad)(way % 3),
+                                       .granule = way * 3,
+                                       .sample = way > 5 ? 16 : 0 } };
+    tsr_status status = table_read(rt, path, &how, &t, &error);
+    if (way % 3 == 0) {
+      CHECK_STATUS(status, TSR_EPARSE, NULL);
+      CHECK_STR_HAS(error.text, message);
+      tsr_runtime_close(rt);
+      continue;
+    }
+    CHECK_STATUS(status, TSR_OK, NULL);
+    char found[500] = "", *to = found;
+    for (int64_t r = 0; r < t.rows; r++) {
+      for (int c = 0; c < t.columns; c++) {
+        const struct table_cell *cell = &t.cells[c * t.rows + r];
+        if (c) *to++ = ',';
+        if (cell->null) *to++ = '-';
+        else if (t.schema[c].type == TSR__COL_TEXT)
+          to += sprintf(to, "%.*s", (int)cell->length, cell->text);
+        else to += sprintf(to, "%" PRId64, (int64_t)cell->bits);
+      }
+      *to++ = ';';
+      *to = 0;
+    }
+    CHECK_STR(found, way % 3 == 1 ? skipped : nulled);
+    CHECK_I64(t.bad_rows, bad);
+    table_free(&t);
+    tsr_runtime_close(rt);
+  }
+}
+
+TEST(bad_rows_are_told_left_out_or_made_null)
+{
+  check_bad("a,b\n1,x\n2\n3,y\n", NULL, "bad.csv:3:1: row 1 has 1 field, expected 2", "1,x;3,y;",
+            "1,x;2,-;3,y;", 1);
+  check_bad("a,b\n1,x\n2,z,w\n3,y\n", NULL, "bad.csv:3:5: row 1 has 3 fields", "1,x;3,y;",
+            "1,x;2,z;3,y;", 1);
+  check_bad("a,b\n1,x\n2,caf\xe9\n3,y", NULL, "bad.csv:3:6: row 1, column \"b\": the byte 0xe9",
+            "1,x;3,y;", "1,x;2,-;3,y;", 1);
+  check_bad("a,b\n1,x\nq,z\n3,y\n,\n", "a i64", "bad.csv:3:1: row 1, column \"a\": \"q\" is no i64",
+            "1,x;3,y;-,;", "1,x;-,z;3,y;-,;", 1);
+  check_bad("a,b\n1,x\n3000000000,z\n3,y\n", "a i32", "\"3000000000\" is no i32", "1,x;3,y;",
+            "1,x;-,z;3,y;", 1);
+  check_bad("a,b\n1,x\n2,\"y\" z\n3,w\n", NULL, "bad.csv:3:6: text follows a closing quote",
+            "1,x;3,w;", "1,x;2,-;3,w;", 1);
+  check_bad("a,b\n1,x\n2,\"y\n3,w\n", NULL,
+            "bad.csv:3:3: the quote that opens here is never closed", "1,x;", "1,x;2,-;", 1);
+  check_bad("a,b\n1\n\n2,3,4\n5\n\n", NULL, "bad.csv:2:1: row 0 has 1 field", "", "1,-;2,3;5,-;",
+            3);
+  check_bad("a,b,c\r\n1,5\" x,2\r\n3\r\n4,5,6\r\n", NULL, "row 1 has 1 field", "1,5\" x,2;4,5,6;",
+            "1,5\" x,2;3,-,-;4,5,6;", 1);
+}
+
+/* ---- errors -------------------------------------------------------------------------------- */
+
+static void check_refused(const char *text, tsr__csv_opts opts, tsr_status status, const char *part)
+{
+  tsr_runtime *rt = table_runtime(NULL, 1);
+  struct table t;
+  tsr__error error = { 0 };
+  const char *path = write_text(text, strlen(text));
+  CHECK_STATUS(table_read(rt, path, &(struct table_how){ .opts = opts }, &t, &error), status, NULL);
+  CHECK_STR_HAS(error.text, part);
+  tsr_runtime_close(rt);
+}
+
+TEST(options_that_make_no_sense)
+{
+  const char *text = "a,b\n1,2\n";
+  check_refused(text, (tsr__csv_opts){ .separator = '"' }, TSR_EARG, "the separator cannot be");
+  check_refused(text, (tsr__csv_opts){ .separator = '\n' }, TSR_EARG, "the separator cannot be");
+  check_refused(text, (tsr__csv_opts){ .comment = ',' }, TSR_EARG, "the comment byte cannot be");
+  check_refused(text, (tsr__csv_opts){ .decimal_comma = true }, TSR_EARG, "decimal comma");
+  check_refused(text, (tsr__csv_opts){ .skip_rows = -1 }, TSR_EARG, "skip_rows is negative");
+  check_refused(text, (tsr__csv_opts){ .skip_rows = 5 }, TSR_EPARSE, "fewer lines than the 5");
+  check_refused(text, (tsr__csv_opts){ .names = "p" }, TSR_ECOLUMN,
+                "1 names are given, but the file has 2 columns");
+  check_refused(text, (tsr__csv_opts){ .names = "p, p" }, TSR_ECOLUMN, "are both called \"p\"");
+  check_refused(text, (tsr__csv_opts){ .columns = "a, x" }, TSR_ECOLUMN, "which is no column");
+  check_refused(text, (tsr__csv_opts){ .columns = "a, a" }, TSR_ECOLUMN, "twice");
+  check_refused(text, (tsr__csv_opts){ .columns = "a,,b" }, TSR_EARG, "the list of columns");
+  check_refused(text, (tsr__csv_opts){ .types = "a number" }, TSR_EARG, "the type \"number\"");
+  check_refused(text, (tsr__csv_opts){ .types = "x i64" }, TSR_ECOLUMN, "which is no column");
+  check_refused(text, (tsr__csv_opts){ .types = "a" }, TSR_EARG, "the list of types");
+  check_refused("{\"a\": 1}\n", (tsr__csv_opts){ 0 }, TSR_EUNSUPPORTED,
+                "is JSON, not CSV; read JSON lines with tsr_frame_read_json");
+  check_refused("[\n {\"a\": 1}]", (tsr__csv_opts){ 0 }, TSR_EUNSUPPORTED, "is JSON");
+}
+
+/* Comments do not shift the lines that errors name. */
+TEST(lines_count_comments)
+{
+  tsr__csv_opts opts = { .comment = '#' };
+  check_refused("# one\n# two\na,b\n#\n1,2\n# x\n3\n", opts, TSR_EPARSE, "bad.csv:7:1: row 1");
+  opts.skip_rows = 1;
+  check_refused("# one\n# two\na,b\n#\n1,2\n# x\n3\n", opts, TSR_EPARSE, "bad.csv:7:1: row 1");
+}
+
+/* A sample that ends anywhere gives the same columns under every option. */
+TEST(values_are_classified_with_markers_and_commas)
+{
+  tsr_runtime *rt = table_runtime(NULL, 2);
+  const char *text = "a;b;c\n1,5;-;true\n2;x;-\n-;y;false\n";
+  const char *path = write_text(text, strlen(text));
+  for (int sample = 0; sample < 30; sample++) {
+    struct table t;
+    tsr__error error = { 0 };
+    struct table_how how = { .opts = { .separator = ';',
+                                       .decimal_comma = true,
+                                       .nulls = "-",
+                                       .text_nulls = true,
+                                       .sample = sample } };
+    if (table_read(rt, path, &how, &t, &error)) FAIL("%s", error.text);
+    CHECK_STR(table_type_name(t.schema[0].type), "f64");
+    CHECK_STR(table_type_name(t.schema[1].type), "text");
+    CHECK_STR(table_type_name(t.schema[2].type), "bool");
+    CHECK(t.cells[2].null && t.cells[3].null && t.cells[7].null);
+    CHECK_U64(t.cells[0].bits, UINT64_C(0x3ff8000000000000));
+    table_free(&t);
+  }
+  tsr_runtime_close(rt);
+}
