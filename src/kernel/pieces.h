@@ -1,4 +1,4 @@
-/* Inside kernel/: the rows of all parts cut into pieces, a task each, so that one large part keeps
+/* The rows of all parts cut into pieces, a task each, so that one large part keeps
  * all workers busy as eight small ones do.
  *
  *   part 0  |piece 0 |piece 1 |2 |      a piece lies within its part and starts at a multiple of the

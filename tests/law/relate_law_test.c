@@ -155,3 +155,145 @@ TEST(text_is_sorted_by_its_ranks)
   }
   tsr_runtime_close(rt);
 }
+
+/* ---- moving ---- */
+
+static int64_t row_bits(const rel_host *host)
+{
+  int64_t bits = 0;
+  for (int c = 0; c < host->count; c++)
+    bits += (host->dtype[c] == TSR_BOOL ? 1 : 8 * (int64_t)tsr_dtype_size(host->dtype[c])) +
+            host->nulls[c];
+  return bits;
+}
+
+/* Rows that lie on a device where they did not lie before. */
+static int64_t strangers(const tsr__rel *in, const tsr__rel *out)
+{
+  int64_t count = 0;
+  for (int to = 0; to < tsr__positions(&out->sharding); to++) {
+    tsr_box want, have;
+    tsr__value_box(out->column[0].values, to, &want);
+    int64_t own = 0;
+    for (int p = 0; p < tsr__positions(&in->sharding); p++) {
+      if (tsr__position_device(&in->sharding, p) != tsr__position_device(&out->sharding, to))
+        continue;
+      tsr__value_box(in->column[0].values, p, &have);
+      int64_t low = have.start[0] > want.start[0] ? have.start[0] : want.start[0];
+      int64_t high = have.start[0] + have.size[0];
+      if (high > want.start[0] + want.size[0]) high = want.start[0] + want.size[0];
+      own += high > low ? high - low : 0;
+    }
+    count += want.size[0] - own;
+  }
+  return count;
+}
+
+static void check_place(tsr_runtime *rt, test_rng *rng, const rel_host *host, int layout)
+{
+  tsr__rel in, out;
+  tsr__rel_stats stats = { 0 };
+  tsr__error error = { .status = TSR_OK };
+  rel_host found;
+  int target = (int)test_range(rng, 0, REL_LAYOUTS - 1);
+  tsr_sharding from = rel_sharding(rt, layout), to = rel_sharding(rt, target);
+  rel_make(rt, &from, host, test_range(rng, 0, 2) ? rng : NULL, &in);
+  CHECK_STATUS(tsr__rel_place(&in, &to, &out, &stats, &error), TSR_OK, NULL);
+  CHECK(tsr__sharding_equal(&out.sharding, &to));
+  CHECK(!out.column[0].values->rows);
+  rel_read(&out, &found);
+  rel_check(&found, host, "place");
+  int64_t moved = strangers(&in, &out), least = moved * row_bits(host) / 8;
+  CHECK_I64(stats.move_count ? stats.move[0].rows : 0, moved);
+  /* Bits travel in whole bytes, so a little more than their share. */
+  int64_t bytes = stats.move_count ? stats.move[0].bytes : 0;
+  CHECK(bytes >= least && bytes <= least + 8 * host->count * 16);
+  rel_host_free(&found);
+  tsr__rel_free(&in);
+  tsr__rel_free(&out);
+}
+
+TEST(rows_are_placed_on_any_mesh)
+{
+  test_rng rng = seeded(63);
+  each_table(&rng, trials(200, 3000), check_place);
+}
+
+static void check_slice(tsr_runtime *rt, test_rng *rng, const rel_host *host, int layout)
+{
+  tsr__rel in, out;
+  tsr__error error = { .status = TSR_OK };
+  rel_host found, expected;
+  tsr_sharding sharding = rel_sharding(rt, layout);
+  int64_t first = test_range(rng, -5, host->rows + 5);
+  int64_t count = test_range(rng, 0, 9) ? test_range(rng, -1, host->rows) : INT64_MAX;
+  rel_make(rt, &sharding, host, test_range(rng, 0, 2) ? rng : NULL, &in);
+  CHECK_STATUS(tsr__rel_slice(&in, first, count, &out, &error), TSR_OK, NULL);
+  int64_t low = first < 0 ? 0 : first, rows = 0;
+  for (int64_t i = low; i < host->rows && rows < count; i++) rows++;
+  rel_host_like(&expected, host, rows);
+  for (int64_t i = 0; i < rows; i++) rel_host_copy_row(&expected, i, host, low + i);
+  rel_read(&out, &found);
+  rel_check(&found, &expected, "slice");
+  CHECK_I64(strangers(&in, &out) >= 0, 1);
+  rel_host_free(&found);
+  rel_host_free(&expected);
+  tsr__rel_free(&in);
+  tsr__rel_free(&out);
+}
+
+TEST(rows_are_sliced_where_they_lie)
+{
+  test_rng rng = seeded(64);
+  each_table(&rng, trials(200, 3000), check_slice);
+}
+
+static void check_concat(tsr_runtime *rt, test_rng *rng, const rel_host *host, int layout)
+{
+  enum { TABLES = 3 };
+  tsr__rel in[TABLES], out;
+  const tsr__rel *list[TABLES];
+  tsr__rel_stats stats = { 0 };
+  tsr__error error = { .status = TSR_OK };
+  rel_host piece[TABLES], found, expected;
+  int count = (int)test_range(rng, 1, TABLES);
+  int64_t rows = 0;
+  for (int i = 0; i < count; i++) rows += piece[i].rows = test_range(rng, 0, host->rows);
+  rel_host_like(&expected, host, rows);
+  rows = 0;
+  for (int i = 0; i < count; i++) {
+    int64_t here = piece[i].rows, start = test_range(rng, 0, host->rows - here);
+    rel_host_like(&piece[i], host, here);
+    for (int c = 0; c < host->count; c++) {
+      for (int64_t r = 0; r < here; r++) {
+        piece[i].null[c][r] = host->null[c][start + r];
+        piece[i].cell[c][r] = host->cell[c][start + r];
+      }
+      bool none = true;
+      for (int64_t r = 0; r < here; r++) none = none && !piece[i].null[c][r];
+      if (none) piece[i].nulls[c] = false;
+    }
+    for (int64_t r = 0; r < here; r++) rel_host_copy_row(&expected, rows + r, &piece[i], r);
+    rows += here;
+    tsr_sharding sharding = rel_sharding(rt, i ? (int)test_range(rng, 0, REL_LAYOUTS - 1) : layout);
+    rel_make(rt, &sharding, &piece[i], test_range(rng, 0, 2) ? rng : NULL, &in[i]);
+    list[i] = &in[i];
+  }
+  CHECK_STATUS(tsr__rel_concat(list, count, &out, &stats, &error), TSR_OK, NULL);
+  CHECK(tsr__sharding_equal(&out.sharding, &in[0].sharding));
+  rel_read(&out, &found);
+  rel_check(&found, &expected, "concat");
+  for (int i = 0; i < count; i++) {
+    tsr__rel_free(&in[i]);
+    rel_host_free(&piece[i]);
+  }
+  rel_host_free(&found);
+  rel_host_free(&expected);
+  tsr__rel_free(&out);
+}
+
+TEST(tables_follow_each_other)
+{
+  test_rng rng = seeded(65);
+  each_table(&rng, trials(200, 3000), check_concat);
+}

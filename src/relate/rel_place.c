@@ -1,0 +1,339 @@
+/* Moving rows without changing their order: placing, slicing, and putting tables one after the other.
+ *
+ *   sources    | table 0: part 0 | part 1 | table 1: part 0 |      rows numbered over all tables
+ *   target     | position 0 | position 1 | position 2 |            each wants a range of them
+ *
+ * All three are one job: ranges of rows, wanted by positions, copied from the parts that hold them,
+ * from the own device where a replica is there. What crosses is counted by the copy routine.
+ *
+ * Invariants: a task writes rows of one position from a multiple of 64 on, so no two write to one word of
+ * bits; a range that a buffer of the same device holds exactly is shared, not copied. */
+#include "relate/relate_inner.h"
+
+#include "kernel/pieces.h"
+
+enum { PIECE = 1 << 20 };
+
+typedef struct source {
+  tsr__views views;
+  int64_t first, total;
+} source;
+
+typedef struct placing {
+  tsr_runtime *rt;
+  const char *what;
+  tsr__rel_stats *stats;
+  tsr__error *error;
+  source *sources;
+  int source_count;
+  const tsr_sharding *to;
+  int64_t *start, *rows; /* by target position */
+  int *device;
+  tsr__draft draft;
+  int64_t pieces; /* a column */
+  _Atomic int64_t moved_rows, moved_bytes;
+} placing;
+
+/* ---- where rows are ------------------------------------------------------------------------------------ */
+
+/* A run of rows that lies in one part: of which slice does not matter for what they are. */
+typedef struct run {
+  const source *from;
+  int part;
+  int64_t at, count; /* rows of the part */
+} run;
+
+/* The run from global row `row` on. */
+static run run_at(const placing *job, int64_t row)
+{
+  const source *s = job->sources;
+  while (row >= s->first + s->total) s++;
+  const tsr__parts *parts = &s->views.view[0].parts;
+  int part = 0;
+  for (row -= s->first; row >= parts->rows[part]; part++) row -= parts->rows[part];
+  return (run){ s, part, row, parts->rows[part] - row };
+}
+
+/* The slice to copy a part from: the one on `device`, else the first. */
+static const tsr__view *nearest(const source *s, int part, int device)
+{
+  for (int v = 0; v < s->views.slices; v++)
+    if (s->views.view[v].parts.device[part] == device) return &s->views.view[v];
+  return &s->views.view[0];
+}
+
+/* The view whose part holds exactly what a position wants, on its device; NULL: none. */
+static const tsr__view *same_part(const placing *job, int position, int *part)
+{
+  if (!job->rows[position]) return NULL;
+  run r = run_at(job, job->start[position]);
+  if (r.at || r.count != job->rows[position]) return NULL;
+  const tsr__view *view = nearest(r.from, r.part, job->device[position]);
+  *part = r.part;
+  return view->parts.device[r.part] == job->device[position] ? view : NULL;
+}
+
+/* ---- copying --------------------------------------------------------------------------------------------- */
+
+/* Rows of one column at one position. */
+typedef struct strip {
+  int column;
+  tsr__piece piece;
+} strip;
+
+static void copy_run(placing *job, const strip *to, const run *r)
+{
+  const tsr__device_ops *ops = tsr__devices_of(job->rt)->ops;
+  int position = to->piece.part, device = job->device[position];
+  const tsr__view *view = nearest(r->from, r->part, device);
+  const tsr__colparts *column = &view->columns[to->column];
+  size_t at = (size_t)to->column * (size_t)job->draft.positions + (size_t)position;
+  tsr__traffic traffic = { 0 };
+  tsr__box_copy copy = { .dtype = column->dtype,
+                         .rank = 1,
+                         .from_dims = &view->parts.rows[r->part],
+                         .from_start = &r->at,
+                         .to_dims = &job->rows[position],
+                         .to_start = &to->piece.start,
+                         .size = &r->count };
+  ops->copy(&copy, column->values[r->part], job->draft.values[at], &traffic);
+  copy.dtype = TSR_BOOL;
+  if (column->valid) ops->copy(&copy, column->valid[r->part], job->draft.valid[at], &traffic);
+  atomic_fetch_add(&job->moved_bytes, traffic.bytes);
+  if (!to->column && view->parts.device[r->part] != device)
+    atomic_fetch_add(&job->moved_rows, r->count);
+}
+
+static void copy_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  placing *job = user;
+  tsr__parts parts = { job->draft.positions, job->device, job->rows };
+  strip to = { (int)(task / job->pieces), tsr__piece_of(&parts, PIECE, task % job->pieces) };
+  int64_t row = job->start[to.piece.part] + to.piece.start, left = to.piece.count;
+  int part;
+  if (same_part(job, to.piece.part, &part)) return;
+  while (left) {
+    run r = run_at(job, row);
+    if (r.count > left) r.count = left;
+    to.piece.count = r.count;
+    copy_run(job, &to, &r);
+    to.piece.start += r.count;
+    row += r.count;
+    left -= r.count;
+  }
+}
+
+/* ---- the target's buffers ------------------------------------------------------------------------------------ */
+
+static bool has_nulls(const placing *job, int c)
+{
+  for (int i = 0; i < job->source_count; i++)
+    if (job->sources[i].views.rel->column[c].valid) return true;
+  return false;
+}
+
+static tsr__buffer *hold(tsr__buffer *buffer)
+{
+  tsr__buffer_hold(buffer);
+  return buffer;
+}
+
+/* A buffer of what a position wants of a column: undefined, or all ones where rows without validity
+ * may come to lie among others. */
+static tsr__buffer *fresh(const placing *job, int position, tsr_dtype dtype, bool ones)
+{
+  size_t bytes = tsr__device_bytes(dtype, job->rows[position]);
+  tsr__buffer *buffer =
+      tsr__devices_of(job->rt)->ops->buffer(job->rt, job->device[position], bytes, job->error);
+  if (buffer && ones) memset(buffer->data, 0xFF, bytes);
+  return buffer;
+}
+
+static tsr_status position_room(placing *job, int c, int position)
+{
+  size_t at = (size_t)c * (size_t)job->draft.positions + (size_t)position;
+  tsr__buffer **values = &job->draft.values[at], **valid = &job->draft.valid[at];
+  int part;
+  const tsr__view *same = same_part(job, position, &part);
+  const tsr__colparts *shared = same ? &same->columns[c] : NULL;
+  *values = shared ? hold(shared->values[part]) : fresh(job, position, job->draft.dtype[c], false);
+  if (!*values) return job->error->status;
+  if (!has_nulls(job, c)) return TSR_OK;
+  *valid =
+      shared && shared->valid ? hold(shared->valid[part]) : fresh(job, position, TSR_BOOL, true);
+  return *valid ? TSR_OK : job->error->status;
+}
+
+static tsr_status make_room(placing *job)
+{
+  tsr__need need = { job->rt, job->what, job->stats };
+  int64_t bits = 0;
+  for (int c = 0; c < job->draft.count; c++)
+    bits +=
+        (job->draft.dtype[c] == TSR_BOOL ? 1 : 8 * (int64_t)tsr_dtype_size(job->draft.dtype[c])) +
+        has_nulls(job, c);
+  for (int p = 0, part; p < job->draft.positions; p++) {
+    if (same_part(job, p, &part)) continue;
+    int64_t bytes = job->rows[p] * bits / 8 + 16 * job->draft.count; /* bits in whole words */
+    tsr_status status = tsr__need_check(&need, job->device[p], bytes, job->error);
+    if (status) return status;
+  }
+  for (int c = 0; c < job->draft.count; c++)
+    for (int p = 0; p < job->draft.positions; p++) {
+      tsr_status status = position_room(job, c, p);
+      if (status) return status;
+    }
+  return TSR_OK;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------- */
+
+static tsr_status no_memory(const placing *job)
+{
+  return tsr__error_set(job->error, TSR_ENOMEM,
+                        "%s: no memory for the description of %d tables; free some arrays",
+                        job->what, job->source_count);
+}
+
+static size_t plan_size(int positions)
+{
+  return (size_t)positions * (sizeof(int64_t) + sizeof(int));
+}
+
+/* Looks at the sources, and makes a draft of the target without rows yet. */
+static tsr_status placing_new(placing *job, const tsr__rel *const *in, int count)
+{
+  const tsr__rel *first = in[0];
+  int positions = tsr__positions(job->to);
+  job->rt = first->rt;
+  job->source_count = count;
+  job->sources = tsr__new(&job->rt->heap, (size_t)count * sizeof *job->sources);
+  if (!job->sources) return no_memory(job);
+  tsr_status status = tsr__draft_new(job->rt, job->to, first->count, &job->draft, job->error);
+  for (int i = 0; i < count && !status; i++) {
+    source *s = &job->sources[i];
+    s->total = in[i]->total;
+    s->first = i ? s[-1].first + s[-1].total : 0;
+    status = tsr__views_new(in[i], &s->views, job->error);
+  }
+  if (status) return status;
+  job->start = tsr__new(&job->rt->heap, plan_size(positions));
+  if (!job->start) return no_memory(job);
+  job->device = (int *)(job->start + positions);
+  job->rows = job->draft.rows;
+  for (int p = 0; p < positions; p++) job->device[p] = tsr__position_device(job->to, p);
+  for (int c = 0; c < first->count; c++)
+    job->draft.dtype[c] = (tsr_dtype)first->column[c].values->dtype;
+  return TSR_OK;
+}
+
+static void placing_free(placing *job)
+{
+  tsr__heap *heap = &job->rt->heap;
+  for (int i = 0; job->sources && i < job->source_count; i++)
+    tsr__views_free(&job->sources[i].views);
+  tsr__del(heap, job->sources, (size_t)job->source_count * sizeof *job->sources);
+  tsr__del(heap, job->start, plan_size(tsr__positions(job->to)));
+  tsr__draft_free(&job->draft);
+}
+
+/* Fills the target, once the ranges are known, and makes the table. */
+static tsr_status finish(placing *job, tsr__rel *out)
+{
+  tsr_status status = make_room(job);
+  if (status) return status;
+  tsr__parts parts = { job->draft.positions, job->device, job->rows };
+  job->pieces = tsr__piece_count(&parts, PIECE);
+  if (!tsr__parallel_long(job->rt, job->what, job->pieces * job->draft.count, copy_task, job))
+    return tsr__cancelled(job->error, job->what);
+  tsr__moved moved = { job->moved_rows, job->moved_bytes };
+  if (moved.rows) tsr__stats_add(job->stats, "rows", &moved);
+  if (job->stats) job->stats->method = "copies";
+  return tsr__draft_finish(&job->draft, out, job->error);
+}
+
+static void usual_ranges(placing *job)
+{
+  const source *last = &job->sources[job->source_count - 1];
+  for (int p = 0; p < job->draft.positions; p++) {
+    tsr__span span = tsr__dim_span(job->to, 0, last->first + last->total, p);
+    job->start[p] = span.start;
+    job->rows[p] = span.length;
+  }
+}
+
+/* Devices of other processes are refused for the sources by their views; here for the target. */
+static tsr_status check_local(const placing *job, const tsr__rel *in)
+{
+  for (int p = 0; p < tsr__positions(job->to); p++)
+    if (!tsr__device_local(tsr__topology_of(in->rt), tsr__position_device(job->to, p)))
+      return tsr__error_set(job->error, TSR_EUNSUPPORTED,
+                            "rows cannot yet be moved between processes: device %d is another's; "
+                            "use a mesh of this process's devices",
+                            tsr__position_device(job->to, p));
+  return TSR_OK;
+}
+
+tsr_status tsr__rel_place(const tsr__rel *in, const tsr_sharding *to, tsr__rel *out,
+                          tsr__rel_stats *stats, tsr__error *error)
+{
+  tsr_sharding target = tsr__sharding_canon(to);
+  placing job = { .rt = in->rt, .what = "place", .stats = stats, .error = error, .to = &target };
+  tsr_status status = check_local(&job, in);
+  if (!status) status = placing_new(&job, &in, 1);
+  if (!status) usual_ranges(&job);
+  if (!status) status = finish(&job, out);
+  placing_free(&job);
+  return status;
+}
+
+tsr_status tsr__rel_slice(const tsr__rel *in, int64_t first, int64_t count, tsr__rel *out,
+                          tsr__error *error)
+{
+  placing job = { .rt = in->rt, .what = "slice", .error = error, .to = &in->sharding };
+  tsr_status status = placing_new(&job, &in, 1);
+  if (first < 0) first = 0;
+  if (first > in->total) first = in->total;
+  if (count < 0) count = 0;
+  int64_t end = count < in->total - first ? first + count : in->total;
+  const tsr__views *views = &job.sources[0].views;
+  for (int v = 0; !status && v < views->slices; v++) {
+    const tsr__view *view = &views->view[v];
+    int64_t at = 0;
+    for (int p = 0; p < views->parts; p++) {
+      int64_t next = at + view->parts.rows[p];
+      int64_t low = at > first ? at : first, high = next < end ? next : end;
+      job.start[view->position[p]] = low;
+      job.rows[view->position[p]] = high > low ? high - low : 0;
+      at = next;
+    }
+  }
+  if (!status) status = finish(&job, out);
+  placing_free(&job);
+  return status;
+}
+
+tsr_status tsr__rel_concat(const tsr__rel *const *in, int count, tsr__rel *out,
+                           tsr__rel_stats *stats, tsr__error *error)
+{
+  placing job = {
+    .rt = in[0]->rt, .what = "concat", .stats = stats, .error = error, .to = &in[0]->sharding
+  };
+  tsr_status status = TSR_OK;
+  for (int i = 1; i < count && !status; i++) {
+    bool equal = in[i]->count == in[0]->count;
+    for (int c = 0; equal && c < in[0]->count; c++)
+      equal = in[i]->column[c].values->dtype == in[0]->column[c].values->dtype;
+    if (!equal)
+      status = tsr__error_set(error, TSR_EDTYPE,
+                              "concat: table %d has other columns than the first; select and cast "
+                              "them alike before",
+                              i);
+  }
+  if (!status) status = placing_new(&job, in, count);
+  if (!status) usual_ranges(&job);
+  if (!status) status = finish(&job, out);
+  placing_free(&job);
+  return status;
+}
