@@ -424,6 +424,11 @@ TSR_API TSR_MUST_USE tsr_status tsr_frame_write_csv_with(tsr_frame *df, const ch
  * Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_write_json(tsr_frame *df, const char *path);
 
+/* Evaluates all columns of a frame once and returns a frame of them, owned by `scope` (inner or outer):
+ * its buffers are held by reference, so that the chain before it may go, and what is made of it
+ * starts there. Rows lie where they lay. As tsr_keep for arrays. Collective. */
+TSR_API tsr_frame *tsr_frame_keep_at(tsr_scope *scope, tsr_frame *df, const char *site);
+
 /* ---- tables on the host ------------------------------------------------------------------ */
 
 /* Returns the number of rows. Local. */
@@ -568,6 +573,7 @@ TSR_API const char *tsr_row_text(const tsr_row *row, const char *name);
 #define tsr_frame_count(df) tsr_frame_count_at((df), TSR_HERE)
 #define tsr_frame_var(df) tsr_frame_var_at((df), TSR_HERE)
 #define tsr_frame_std(df) tsr_frame_std_at((df), TSR_HERE)
+#define tsr_frame_keep(scope, df) tsr_frame_keep_at((scope), (df), TSR_HERE)
 #define tsr_frame_row(df) tsr_frame_row_at((df), TSR_HERE)
 /* tsr_frame_column(df, "x"), tsr_frame_column(df, "x", .null_value = &(tsr_operand){ .kind = 1 })
  * */

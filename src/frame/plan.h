@@ -46,6 +46,7 @@ enum tsr__frame_kind {
   TSR__FRAME_JOIN,   /* parent and `other`; `join` */
   TSR__FRAME_CONCAT, /* `part` */
   TSR__FRAME_PLACE,  /* rows where `to` says */
+  TSR__FRAME_KEEP,   /* rows as they are, made (tsr_frame_keep) */
   TSR__FRAME_KINDS
 };
 

@@ -260,7 +260,8 @@ static tsr_status type_by_kind(tsr_frame *df, tsr__error *error)
   case TSR__FRAME_HEAD:
   case TSR__FRAME_TAIL:
   case TSR__FRAME_SAMPLE:
-  case TSR__FRAME_PLACE: return same_schema(df);
+  case TSR__FRAME_PLACE:
+  case TSR__FRAME_KEEP: return same_schema(df);
   case TSR__FRAME_FIRSTS:
   case TSR__FRAME_SORT: return type_by_keys(df, error);
   case TSR__FRAME_INDEX: return type_index(df, error);
@@ -339,7 +340,8 @@ bool tsr__frame_breaks(const tsr_frame *df)
   case TSR__FRAME_SORT:
   case TSR__FRAME_JOIN:
   case TSR__FRAME_CONCAT:
-  case TSR__FRAME_PLACE: return true;
+  case TSR__FRAME_PLACE:
+  case TSR__FRAME_KEEP: return true;
   case TSR__FRAME_INDEX: return tsr__frame_masked(df->parent);
   case TSR__FRAME_AGG: return tsr__frame_by_rows(df);
   default: return false;
@@ -359,7 +361,8 @@ bool tsr__frame_masked(const tsr_frame *df)
     case TSR__FRAME_SORT:
     case TSR__FRAME_JOIN:
     case TSR__FRAME_CONCAT:
-    case TSR__FRAME_PLACE: return false;
+    case TSR__FRAME_PLACE:
+    case TSR__FRAME_KEEP: return false;
     case TSR__FRAME_ARITH:
       if (df->other && tsr__frame_masked(df->other)) return true;
       break;
