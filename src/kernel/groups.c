@@ -13,6 +13,7 @@
  * Invariant: `first` is a row of the same part and of an equal key, and no smaller row has that
  * key; so neither tasks nor bins nor the size of tables can show in a number. */
 #include "kernel/groups_inner.h"
+#include "kernel/key_hash.h"
 
 enum {
   PIECE = 1 << 17,      /* rows of a task; a multiple of 64, so that no two tasks share marks */
@@ -268,23 +269,6 @@ static tsr_status group_dense(job *j)
 
 /* ---- any other keys ------------------------------------------------------------------------------------- */
 
-static inline uint64_t mix(uint64_t a, uint64_t b)
-{
-  tsr__u128 product = (tsr__u128)a * b;
-  return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-/* The hash of a key whose words lie `stride` apart: its top bits choose the bin, its low ones the
- * slot. */
-static inline uint64_t hash_key(const uint64_t *word, int64_t stride, int words)
-{
-  uint64_t hash = mix(word[0] ^ UINT64_C(0x6a09e667f3bcc909), UINT64_C(0x9e3779b97f4a7c15));
-  for (int w = 1; w < words; w++)
-    hash =
-        mix(hash ^ word[w * stride] ^ UINT64_C(0xa54ff53a5f1d36f1), UINT64_C(0xbb67ae8584caa73b));
-  return hash;
-}
-
 static uint32_t *piece_start(int64_t piece, const part *at)
 {
   return at->start + ((piece - at->first_piece) << at->bin_bits);
@@ -302,7 +286,7 @@ static void count_task(void *user, int64_t piece, int worker)
   uint32_t *count = piece_start(piece, at);
   memset(count, 0, sizeof *count << at->bin_bits);
   for (int64_t r = cut.start; r < end; r++) {
-    uint64_t bin = hash_key(at->word + r, at->rows, j->words) >> (64 - at->bin_bits);
+    uint64_t bin = tsr__key_hash(at->word + r, at->rows, j->words) >> (64 - at->bin_bits);
     at->bin[r] = (uint16_t)bin;
     count[bin]++;
   }
@@ -374,7 +358,7 @@ typedef struct bin {
 /* The slot of row `at`, or the free one where it belongs. */
 static inline slot *find_slot(const table *t, const bin *b, uint32_t at, int words)
 {
-  uint64_t hash = hash_key(b->word + at, b->stride, words);
+  uint64_t hash = tsr__key_hash(b->word + at, b->stride, words);
   uint64_t key = words == 1 ? b->word[at] : hash;
   for (size_t s = hash & (t->size - 1);; s = (s + 1) & (t->size - 1)) {
     slot *found = &t->slots[s];

@@ -21,6 +21,18 @@ typedef struct tsr__loans {
 void *tsr__loan(tsr__loans *loans, int device, size_t bytes);
 void tsr__loans_return(tsr__loans *loans);
 
+/* ---- aggregates that need values in order (quantiles.c) ------------------------------------------- */
+
+/* Aggregate number `agg` of an ask: fills values[agg * parts + p] and valid. */
+typedef struct tsr__ordered_agg {
+  const tsr__aggregate_ask *ask;
+  int agg;
+  tsr__buffer **values, **valid;
+} tsr__ordered_agg;
+
+tsr_status tsr__group_quantile(tsr_runtime *rt, const tsr__ordered_agg *one, tsr__error *error);
+tsr_status tsr__group_nunique(tsr_runtime *rt, const tsr__ordered_agg *one, tsr__error *error);
+
 /* ---- ranks ------------------------------------------------------------------------------------------ */
 
 /* Marked rows and, for each word of marks, how many come before it. */

@@ -1,0 +1,584 @@
+/* Aggregates of groups.
+ *
+ *   few groups     each worker reads a stretch of rows into records of its own; they are joined
+ *   many groups    rows are dealt into clusters of neighbouring groups, a task each, whose records
+ *                  stay in the cache and are read out at once
+ *
+ * Invariant: records join exactly (tally.h), so neither the way nor the workers can show. First and
+ * last rows are looked up by number; quantiles and distinct values have their own file. */
+#include "kernel/groups_inner.h"
+#include "kernel/tally.h"
+
+#define DIRECT_BYTES (INT64_C(8) << 20)    /* of one worker's records */
+#define CLUSTER_BYTES (INT64_C(128) << 10) /* of a cluster's */
+
+enum {
+  PIECE = 1 << 17,    /* rows of a task that deals */
+  ROUND = 1 << 19,    /* rows a worker reads before others get their turn */
+  READ = 1 << 12,     /* groups of a task that reads records out; a multiple of 64 */
+  MAX_CLUSTERS = 4096 /* of a part */
+};
+
+/* The clusters of a part, its rows dealt to them. */
+typedef struct cluster_part {
+  int shift; /* groups of a cluster: 1 << shift */
+  int64_t count, first_piece, first;
+  uint32_t *row, *group;
+  uint32_t *start; /* [piece][cluster] */
+  int64_t *border; /* [cluster]: where its rows start; [count]: all */
+} cluster_part;
+
+typedef struct job {
+  tsr_runtime *rt;
+  const tsr__aggregate_ask *ask;
+  tsr__error *error;
+  tsr__loans loans;
+  tsr__tallies plan;
+  tsr__reading *reading; /* one an aggregate */
+  tsr__index last;       /* last rows, once some aggregate wants them */
+  tsr__buffer **values, **valid;
+  _Atomic int64_t *nulls; /* [aggregate * parts + part] */
+  bool empty;             /* some group has no rows */
+  int workers, slots, state_count;
+  int64_t round;
+  tsr__tally_state *state; /* [part * slots + slot], or one a worker */
+  cluster_part *clusters;
+  _Atomic bool failed, outside;
+} job;
+
+static const char what[] = "group by";
+
+static tsr_status no_memory(job *j)
+{
+  return tsr__error_set(j->error, TSR_ENOMEM, "%s: no memory for its aggregates; free arrays",
+                        what);
+}
+
+static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
+{
+  if (!tsr__parallel_long(j->rt, what, tasks, fn, j)) return tsr__cancelled(j->error, what);
+  if (atomic_load(&j->failed)) return no_memory(j);
+  if (atomic_load(&j->outside))
+    return tsr__error_set(j->error, TSR_EVALUE,
+                          "%s: a sum of integers does not fit i64; cast the column to f64 first",
+                          what);
+  return TSR_OK;
+}
+
+/* ---- the plan ----------------------------------------------------------------------------------------- */
+
+static bool is_real(tsr_dtype dtype)
+{
+  return dtype == TSR_F32 || dtype == TSR_F64;
+}
+
+static bool is_moment(int op)
+{
+  return op == TSR__GROUP_SUM || op == TSR__GROUP_MEAN || op == TSR__GROUP_VAR ||
+         op == TSR__GROUP_STD;
+}
+
+/* Looked up by row, not read from records. */
+static bool by_row(int op)
+{
+  return op == TSR__GROUP_FIRST || op == TSR__GROUP_LAST;
+}
+
+static bool by_order(int op)
+{
+  return op == TSR__GROUP_QUANTILE || op == TSR__GROUP_NUNIQUE;
+}
+
+static bool nullable(const tsr__aggregate_ask *ask, int column)
+{
+  const tsr__colparts *from = &ask->columns[column];
+  for (int p = 0; from->valid && p < ask->parts->count; p++)
+    if (from->valid[p]) return true;
+  return false;
+}
+
+/* The tally of that kind, made at first need. */
+static int tally(job *j, tsr__tally want)
+{
+  static const uint8_t size[] = {
+    [TSR__TALLY_COUNT] = 8, [TSR__TALLY_I64] = 8,    [TSR__TALLY_I128] = 16, [TSR__TALLY_ISQ] = 24,
+    [TSR__TALLY_FIX] = 16,  [TSR__TALLY_FIXSQ] = 24, [TSR__TALLY_SAW] = 8,   [TSR__TALLY_KEY] = 8,
+    [TSR__TALLY_TRUE] = 8,  [TSR__TALLY_LAST] = 8,   [TSR__TALLY_ROWS] = 0,  [TSR__TALLY_ROWSQ] = 0
+  };
+  tsr__tallies *plan = &j->plan;
+  for (int k = 0; k < plan->count; k++) {
+    const tsr__tally *have = &plan->item[k];
+    if (have->kind == want.kind && have->column == want.column && have->inverted == want.inverted &&
+        have->map == want.map)
+      return k;
+  }
+  if (!size[want.kind]) want.offset = (uint32_t)plan->rows_count++;
+  else want.offset = (uint32_t)plan->stride;
+  plan->stride += size[want.kind];
+  plan->item[plan->count] = want;
+  return plan->count++;
+}
+
+static void plan_moment(job *j, tsr__reading *r, int column)
+{
+  const tsr__span_of *span = &j->plan.span[column];
+  bool squares = r->agg->op == TSR__GROUP_VAR || r->agg->op == TSR__GROUP_STD;
+  if (!is_real(j->ask->columns[column].dtype)) {
+    uint8_t kind = span->narrow ? TSR__TALLY_I64 : TSR__TALLY_I128;
+    r->main = tally(j, (tsr__tally){ .kind = kind, .column = column });
+    if (squares) r->squares = tally(j, (tsr__tally){ .kind = TSR__TALLY_ISQ, .column = column });
+    return;
+  }
+  bool units = squares ? span->narrow_squares : span->narrow;
+  uint8_t kind = units ? TSR__TALLY_FIX : TSR__TALLY_ROWS;
+  uint8_t square_kind = units ? TSR__TALLY_FIXSQ : TSR__TALLY_ROWSQ;
+  r->main = tally(j, (tsr__tally){ .kind = kind, .column = column });
+  if (squares) r->squares = tally(j, (tsr__tally){ .kind = square_kind, .column = column });
+  if (units && span->special)
+    r->saw = tally(j, (tsr__tally){ .kind = TSR__TALLY_SAW, .column = column });
+}
+
+static void plan_one(job *j, tsr__reading *r)
+{
+  const tsr__group_agg *agg = r->agg;
+  int op = agg->op, column = agg->column;
+  bool holes = column >= 0 && nullable(j->ask, column);
+  bool truth = op == TSR__GROUP_ANY || op == TSR__GROUP_ALL;
+  if (by_order(op) || op == TSR__GROUP_FIRST) return;
+  if (op == TSR__GROUP_LAST) {
+    r->main = tally(j, (tsr__tally){ .kind = TSR__TALLY_LAST, .column = -1 });
+    return;
+  }
+  if (op == TSR__GROUP_MIN || op == TSR__GROUP_MAX || op == TSR__GROUP_MEAN)
+    r->least = holes || j->empty;
+  if (op == TSR__GROUP_VAR || op == TSR__GROUP_STD) r->least = 2;
+  if (r->least || op == TSR__GROUP_COUNT || op == TSR__GROUP_MEAN)
+    r->count = tally(j, (tsr__tally){ .kind = TSR__TALLY_COUNT, .column = holes ? column : -1 });
+  if (is_moment(op)) plan_moment(j, r, column);
+  else if (op == TSR__GROUP_MIN || op == TSR__GROUP_MAX)
+    r->main = tally(j, (tsr__tally){ .kind = TSR__TALLY_KEY,
+                                     .inverted = op == TSR__GROUP_MIN,
+                                     .column = column,
+                                     .map = agg->map,
+                                     .map_count = agg->map_count });
+  else if (truth)
+    r->main =
+        tally(j, (tsr__tally){
+                     .kind = TSR__TALLY_TRUE, .inverted = op == TSR__GROUP_ALL, .column = column });
+}
+
+/* Room for the plan; `summed` says which columns need a look at their values first. */
+static bool plan_room(job *j, bool **summed)
+{
+  tsr__heap *heap = &j->rt->heap;
+  const tsr__aggregate_ask *ask = j->ask;
+  size_t aggs = (size_t)ask->count;
+  for (int a = 0; a < ask->count; a++)
+    if (ask->aggs[a].column >= j->plan.column_count) j->plan.column_count = ask->aggs[a].column + 1;
+  size_t columns = (size_t)j->plan.column_count;
+  j->plan.columns = ask->columns;
+  j->plan.item = tsr__new(heap, (4 * aggs + 1) * sizeof *j->plan.item);
+  j->plan.span = tsr__new(heap, (columns + 1) * sizeof *j->plan.span);
+  j->reading = tsr__new(heap, (aggs + 1) * sizeof *j->reading);
+  j->nulls = tsr__new(heap, (aggs * (size_t)ask->parts->count + 1) * sizeof *j->nulls);
+  *summed = tsr__new(heap, columns + 1);
+  return j->plan.item && j->plan.span && j->reading && j->nulls && *summed;
+}
+
+static tsr_status make_plan(job *j)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  bool *summed = NULL;
+  tsr_status status = plan_room(j, &summed) ? TSR_OK : no_memory(j);
+  for (int a = 0; a < ask->count && !status; a++)
+    if (is_moment(ask->aggs[a].op)) summed[ask->aggs[a].column] = true;
+  if (!status) status = tsr__tally_scan(j->rt, ask->parts, &j->plan, summed, j->error);
+  tsr__del(&j->rt->heap, summed, (size_t)j->plan.column_count + 1);
+  if (status) return status;
+  for (int p = 0; p < ask->parts->count; p++)
+    j->empty = j->empty || (ask->groups->count[p] && !ask->parts->rows[p]);
+  for (int a = 0; a < ask->count; a++) {
+    const tsr__group_agg *agg = &ask->aggs[a];
+    tsr_dtype dtype = agg->column < 0 ? TSR_I64 : ask->columns[agg->column].dtype;
+    j->reading[a] = (tsr__reading){ .plan = &j->plan,
+                                    .agg = agg,
+                                    .dtype = tsr__group_dtype(agg->op, dtype),
+                                    .main = -1,
+                                    .squares = -1,
+                                    .count = -1,
+                                    .saw = -1 };
+    plan_one(j, &j->reading[a]);
+  }
+  if (!j->plan.stride) j->plan.stride = 8;
+  return TSR_OK;
+}
+
+/* ---- results ------------------------------------------------------------------------------------------- */
+
+static tsr_status result_room(job *j)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  const tsr__device_ops *ops = tsr__devices_of(j->rt)->ops;
+  for (int a = 0; a < ask->count; a++) {
+    if (by_row(ask->aggs[a].op) || by_order(ask->aggs[a].op)) continue;
+    for (int p = 0; p < ask->parts->count; p++) {
+      int at = a * ask->parts->count + p, device = ask->parts->device[p];
+      int64_t groups = ask->groups->count[p];
+      size_t bytes = tsr__device_bytes(j->reading[a].dtype, groups);
+      j->values[at] = ops->buffer(j->rt, device, bytes, j->error);
+      if (!j->values[at]) return j->error->status;
+      if (!j->reading[a].least) continue;
+      j->valid[at] = ops->buffer(j->rt, device, tsr__device_bytes(TSR_BOOL, groups), j->error);
+      if (!j->valid[at]) return j->error->status;
+    }
+  }
+  return TSR_OK;
+}
+
+/* Groups first .. of a part are groups `from` .. of the state: reads all their aggregates. */
+static void read_out(job *j, int part, const tsr__tally_state *state, tsr__read_to to)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  for (int a = 0; a < ask->count; a++) {
+    const tsr__reading *r = &j->reading[a];
+    int at = a * ask->parts->count + part;
+    if (ask->aggs[a].op == TSR__GROUP_LAST) {
+      const tsr__tally *last = &j->plan.item[r->main];
+      for (int64_t g = 0; g < to.count; g++) {
+        const void *word = state->record + (size_t)(to.from + g) * j->plan.stride + last->offset;
+        j->last.at[part][to.first + g] =
+            ask->parts->rows[part] ? (uint32_t) * (const uint64_t *)word : TSR__NO_ROW;
+      }
+      continue;
+    }
+    if (!j->values[at]) continue;
+    to.values = j->values[at]->data;
+    to.valid = j->valid[at] ? j->valid[at]->data : NULL;
+    to.nulls = 0;
+    if (!tsr__tally_read(r, state, &to)) atomic_store(&j->outside, true);
+    if (to.nulls) atomic_fetch_add(&j->nulls[at], to.nulls);
+  }
+}
+
+/* Validity that says nothing goes. */
+static void drop_valid(job *j)
+{
+  int count = j->ask->count * j->ask->parts->count;
+  for (int at = 0; at < count; at++) {
+    if (!j->valid[at] || atomic_load(&j->nulls[at]) || !j->reading[at / j->ask->parts->count].least)
+      continue;
+    tsr__buffer_release(j->valid[at]);
+    j->valid[at] = NULL;
+  }
+}
+
+/* ---- records --------------------------------------------------------------------------------------------- */
+
+static size_t state_bytes(const job *j, int64_t groups)
+{
+  return (size_t)groups * (j->plan.stride + 24 * (size_t)j->plan.rows_count);
+}
+
+static void state_clear(const job *j, tsr__tally_state *state)
+{
+  memset(state->record, 0, (size_t)state->groups * j->plan.stride);
+  for (int k = 0; k < j->plan.rows_count; k++) tsr__rows_clear(&state->rows[k]);
+}
+
+static bool state_room(job *j, tsr__tally_state *state, int device, int64_t groups)
+{
+  int count = j->plan.rows_count;
+  state->groups = groups;
+  state->record = tsr__loan(&j->loans, device, state_bytes(j, groups));
+  state->rows = tsr__new(&j->rt->heap, (size_t)(count + 1) * sizeof *state->rows);
+  if (!state->record || !state->rows) return false;
+  char *at = state->record + (size_t)groups * j->plan.stride;
+  for (int k = 0; k < count; k++, at += tsr__rows_bytes(groups))
+    state->rows[k] =
+        (tsr__rows){ .heap = &j->rt->heap, .count = groups, .part = { (double *)(void *)at } };
+  return true;
+}
+
+static bool state_failed(const job *j, const tsr__tally_state *state)
+{
+  for (int k = 0; k < j->plan.rows_count; k++)
+    if (state->rows[k].failed) return true;
+  return false;
+}
+
+/* ---- few groups -------------------------------------------------------------------------------------------- */
+
+static void direct_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  int part = (int)(task / j->slots);
+  int64_t s = task % j->slots, rows = j->ask->parts->rows[part];
+  int64_t start = rows * s / j->slots, end = rows * (s + 1) / j->slots;
+  tsr__tally_state *state = &j->state[task];
+  if (!j->round) state_clear(j, state);
+  start += j->round * ROUND;
+  if (end > start + ROUND) end = start + ROUND;
+  if (start >= end) return;
+  tsr__tally_rows read = {
+    .part = part, .start = start, .count = end - start, .group = j->ask->groups->group[part] + start
+  };
+  tsr__tally_add(&j->plan, state, &read);
+  if (state_failed(j, state)) atomic_store(&j->failed, true);
+}
+
+/* Joins the sums beside the records; task = (part, which of them). */
+static void join_rows_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  int64_t part = task / j->plan.rows_count, k = task % j->plan.rows_count;
+  tsr__tally_state *state = &j->state[part * j->slots];
+  const tsr__exact_ops *exact = tsr__cpu_of(j->rt)->tiles->exact;
+  for (int s = 1; s < j->slots; s++) {
+    exact->rows_merge(&state[0].rows[k], 0, &state[s].rows[k]);
+    if (state[0].rows[k].failed) atomic_store(&j->failed, true);
+  }
+}
+
+static void direct_read_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  tsr__parts groups = { j->ask->parts->count, NULL, j->ask->groups->count };
+  tsr__piece piece = tsr__piece_of(&groups, READ, task);
+  tsr__tally_state *state = &j->state[piece.part * j->slots];
+  for (int s = 1; s < j->slots; s++)
+    tsr__tally_merge(&j->plan, &state[0], &state[s], piece.start, piece.count);
+  read_out(j, piece.part, state,
+           (tsr__read_to){ .first = piece.start, .from = piece.start, .count = piece.count });
+}
+
+static tsr_status aggregate_direct(job *j)
+{
+  const tsr__parts *parts = j->ask->parts;
+  int64_t most = 0;
+  for (int p = 0; p < parts->count; p++) most = parts->rows[p] > most ? parts->rows[p] : most;
+  j->slots = most < 4 * PIECE ? 1 : (j->workers + parts->count - 1) / parts->count;
+  int states = parts->count * j->slots;
+  j->state = tsr__new(&j->rt->heap, (size_t)states * sizeof *j->state);
+  if (!j->state) return no_memory(j);
+  j->state_count = states;
+  for (int k = 0; k < j->state_count; k++)
+    if (!state_room(j, &j->state[k], parts->device[k / j->slots],
+                    j->ask->groups->count[k / j->slots]))
+      return no_memory(j);
+  tsr_status status = TSR_OK;
+  for (j->round = 0; !status && j->round * ROUND * j->slots < most + j->slots; j->round++)
+    status = run(j, j->state_count, direct_task);
+  if (!status && j->slots > 1 && j->plan.rows_count)
+    status = run(j, (int64_t)parts->count * j->plan.rows_count, join_rows_task);
+  tsr__parts groups = { parts->count, NULL, j->ask->groups->count };
+  return status ? status : run(j, tsr__piece_count(&groups, READ), direct_read_task);
+}
+
+/* ---- many groups ---------------------------------------------------------------------------------------------- */
+
+static uint32_t *piece_start(const cluster_part *c, int64_t piece)
+{
+  return c->start + (piece - c->first_piece) * c->count;
+}
+
+static void count_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  tsr__piece piece = tsr__piece_of(j->ask->parts, PIECE, task);
+  const cluster_part *c = &j->clusters[piece.part];
+  const uint32_t *group = j->ask->groups->group[piece.part] + piece.start;
+  uint32_t *count = piece_start(c, task);
+  memset(count, 0, (size_t)c->count * sizeof *count);
+  for (int64_t i = 0; i < piece.count; i++) count[group[i] >> c->shift]++;
+}
+
+/* Turns counts into where the rows of each piece start in each cluster. */
+static void place_clusters(cluster_part *c, int64_t pieces)
+{
+  int64_t place = 0;
+  for (int64_t k = 0; k < c->count; k++) {
+    c->border[k] = place;
+    for (int64_t piece = 0; piece < pieces; piece++) {
+      uint32_t count = c->start[piece * c->count + k];
+      c->start[piece * c->count + k] = (uint32_t)place;
+      place += count;
+    }
+  }
+  c->border[c->count] = place;
+}
+
+static void deal_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  tsr__piece piece = tsr__piece_of(j->ask->parts, PIECE, task);
+  const cluster_part *c = &j->clusters[piece.part];
+  const uint32_t *group = j->ask->groups->group[piece.part] + piece.start;
+  uint32_t place[MAX_CLUSTERS];
+  memcpy(place, piece_start(c, task), (size_t)c->count * sizeof *place);
+  for (int64_t i = 0; i < piece.count; i++) {
+    uint32_t to = place[group[i] >> c->shift]++;
+    c->row[to] = (uint32_t)(piece.start + i);
+    c->group[to] = group[i];
+  }
+}
+
+static void cluster_task(void *user, int64_t task, int worker)
+{
+  job *j = user;
+  int part = 0;
+  while (task >= j->clusters[part].first + j->clusters[part].count) part++;
+  const cluster_part *c = &j->clusters[part];
+  int64_t k = task - c->first, groups = j->ask->groups->count[part], first = k << c->shift;
+  int64_t count = groups - first < INT64_C(1) << c->shift ? groups - first : INT64_C(1) << c->shift;
+  tsr__tally_state *state = &j->state[worker];
+  if (atomic_load_explicit(&j->failed, memory_order_relaxed)) return;
+  state_clear(j, state);
+  tsr__tally_rows read = { .part = part,
+                           .count = c->border[k + 1] - c->border[k],
+                           .row = c->row + c->border[k],
+                           .group = c->group + c->border[k],
+                           .base = (uint32_t)first };
+  tsr__tally_add(&j->plan, state, &read);
+  if (state_failed(j, state)) atomic_store(&j->failed, true);
+  else read_out(j, part, state, (tsr__read_to){ .first = first, .count = count });
+}
+
+static bool cluster_room(job *j, int64_t *groups)
+{
+  const tsr__parts *parts = j->ask->parts;
+  tsr__heap *heap = &j->rt->heap;
+  int64_t pieces = 0, first = 0;
+  j->clusters = tsr__new(heap, (size_t)parts->count * sizeof *j->clusters);
+  for (int p = 0; j->clusters && p < parts->count; p++) {
+    cluster_part *c = &j->clusters[p];
+    int64_t have = j->ask->groups->count[p], here = (parts->rows[p] + PIECE - 1) / PIECE;
+    size_t rows = (size_t)parts->rows[p];
+    c->shift = 6;
+    while (state_bytes(j, INT64_C(2) << c->shift) <= (size_t)CLUSTER_BYTES ||
+           (have - 1) >> c->shift >= MAX_CLUSTERS)
+      c->shift++;
+    c->count = (have + (INT64_C(1) << c->shift) - 1) >> c->shift;
+    c->first_piece = pieces;
+    c->first = first;
+    pieces += here;
+    first += c->count;
+    if (INT64_C(1) << c->shift > *groups) *groups = INT64_C(1) << c->shift;
+    c->row = tsr__loan(&j->loans, parts->device[p], rows * sizeof(uint32_t));
+    c->group = tsr__loan(&j->loans, parts->device[p], rows * sizeof(uint32_t));
+    c->start = tsr__loan(&j->loans, parts->device[p], (size_t)(here * c->count) * sizeof(uint32_t));
+    c->border = tsr__loan(&j->loans, parts->device[p], (size_t)(c->count + 1) * sizeof(int64_t));
+    if (!c->row || !c->group || !c->start || !c->border) return false;
+  }
+  return j->clusters != NULL;
+}
+
+static tsr_status aggregate_clusters(job *j)
+{
+  const tsr__parts *parts = j->ask->parts;
+  int64_t groups = 0, clusters = 0;
+  if (!cluster_room(j, &groups)) return no_memory(j);
+  j->state = tsr__new(&j->rt->heap, (size_t)j->workers * sizeof *j->state);
+  if (!j->state) return no_memory(j);
+  j->state_count = j->workers;
+  for (int w = 0; w < j->workers; w++)
+    if (!state_room(j, &j->state[w], parts->device[0], groups)) return no_memory(j);
+  int64_t pieces = tsr__piece_count(parts, PIECE);
+  tsr_status status = run(j, pieces, count_task);
+  if (status) return status;
+  for (int p = 0; p < parts->count; p++) {
+    place_clusters(&j->clusters[p], (parts->rows[p] + PIECE - 1) / PIECE);
+    clusters += j->clusters[p].count;
+  }
+  status = run(j, pieces, deal_task);
+  return status ? status : run(j, clusters, cluster_task);
+}
+
+/* ---- the two together ---------------------------------------------------------------------------------------- */
+
+static tsr_status gather_rows(job *j, int a, const tsr__index *index)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  tsr__gather gather = { .parts = ask->parts,
+                         .index = index,
+                         .from = &ask->columns[ask->aggs[a].column],
+                         .may_miss = j->empty };
+  int at = a * ask->parts->count;
+  return tsr__gather_column(j->rt, &gather, j->values + at, j->valid + at, j->error);
+}
+
+static tsr_status aggregate(job *j)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  tsr_status status = make_plan(j);
+  int64_t most = 0;
+  bool last = false;
+  for (int p = 0; p < ask->parts->count; p++)
+    most = ask->groups->count[p] > most ? ask->groups->count[p] : most;
+  for (int a = 0; a < ask->count; a++) last = last || ask->aggs[a].op == TSR__GROUP_LAST;
+  if (!status) status = result_room(j);
+  if (!status && last) {
+    tsr__parts of = { ask->parts->count, ask->parts->device, ask->groups->count };
+    status = tsr__index_new(j->rt, &of, &j->last, j->error);
+  }
+  bool direct = (int64_t)state_bytes(j, most) <= DIRECT_BYTES;
+  if (!status && j->plan.count) status = direct ? aggregate_direct(j) : aggregate_clusters(j);
+  for (int a = 0; a < ask->count && !status; a++) {
+    int op = ask->aggs[a].op;
+    if (by_row(op))
+      status = gather_rows(j, a, op == TSR__GROUP_LAST ? &j->last : &ask->groups->first);
+    else if (by_order(op)) {
+      tsr__ordered_agg one = { ask, a, j->values, j->valid };
+      status = (op == TSR__GROUP_NUNIQUE ? tsr__group_nunique : tsr__group_quantile)(j->rt, &one,
+                                                                                     j->error);
+    }
+  }
+  return status;
+}
+
+static void job_free(job *j)
+{
+  tsr__heap *heap = &j->rt->heap;
+  size_t aggs = (size_t)j->ask->count, parts = (size_t)j->ask->parts->count;
+  for (int k = 0; k < j->state_count; k++) {
+    tsr__tally_state *state = &j->state[k];
+    for (int i = 0; state->rows && i < j->plan.rows_count; i++) tsr__rows_free(&state->rows[i]);
+    tsr__del(heap, state->rows, (size_t)(j->plan.rows_count + 1) * sizeof *state->rows);
+  }
+  tsr__del(heap, j->state, (size_t)j->state_count * sizeof *j->state);
+  tsr__del(heap, j->clusters, parts * sizeof *j->clusters);
+  tsr__del(heap, j->plan.item, (4 * aggs + 1) * sizeof *j->plan.item);
+  tsr__del(heap, j->plan.span, (size_t)(j->plan.column_count + 1) * sizeof *j->plan.span);
+  tsr__del(heap, j->reading, (aggs + 1) * sizeof *j->reading);
+  tsr__del(heap, j->nulls, (aggs * parts + 1) * sizeof *j->nulls);
+  tsr__index_free(j->rt, &j->last);
+  tsr__loans_return(&j->loans);
+}
+
+tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
+                                 tsr__buffer **values, tsr__buffer **valid, tsr__error *error)
+{
+  int count = ask->count * ask->parts->count;
+  job j = { .rt = rt,
+            .ask = ask,
+            .error = error,
+            .loans = { .rt = rt, .error = error },
+            .values = values,
+            .valid = valid,
+            .workers = tsr__worker_count(rt) };
+  memset(values, 0, (size_t)count * sizeof *values);
+  memset(valid, 0, (size_t)count * sizeof *valid);
+  tsr_status status = aggregate(&j);
+  if (!status) drop_valid(&j);
+  for (int at = 0; status && at < count; at++) {
+    tsr__buffer_release(values[at]);
+    tsr__buffer_release(valid[at]);
+    values[at] = valid[at] = NULL;
+  }
+  job_free(&j);
+  return status;
+}

@@ -1,0 +1,468 @@
+/* Reading rows into the records of their groups, block by block.
+ *
+ *   column   values -> i64 or f64, nulls taken out -> block -> each tally of the column
+ *
+ * Floats in units: x = mantissa * 2^(exponent - low) units, added as a 128-bit number; that all
+ * sums fit was found by a look at the exponents of the whole column. */
+#include "kernel/tally.h"
+
+#include "kernel/interp_tile.h"
+#include "kernel/pieces.h"
+
+enum { BLOCK = 1024 };
+
+#define MANTISSA ((UINT64_C(1) << 52) - 1)
+
+/* Rows of a block that count, with one column's values. */
+typedef struct block {
+  int n;
+  const uint32_t *group;
+  const int64_t *whole; /* integers and bools */
+  const double *real;
+  int64_t values[BLOCK]; /* room for either */
+  uint32_t groups[BLOCK];
+} block;
+
+/* ---- blocks ---------------------------------------------------------------------------------------- */
+
+#define TAKE(name, T, U)                                             \
+  static void name(U *to, const T *from, const uint32_t *row, int n) \
+  {                                                                  \
+    if (row)                                                         \
+      for (int i = 0; i < n; i++) to[i] = (U)from[row[i]];           \
+    else                                                             \
+      for (int i = 0; i < n; i++) to[i] = (U)from[i];                \
+  }
+
+TAKE(take_i32, int32_t, int64_t)
+TAKE(take_i64, int64_t, int64_t)
+TAKE(take_f32, float, double)
+TAKE(take_f64, double, double)
+
+static void take_bits(int64_t *to, const uint64_t *from, const uint32_t *row, int64_t start, int n)
+{
+  for (int i = 0; i < n; i++) {
+    int64_t at = row ? row[i] : start + i;
+    to[i] = (int64_t)(from[at / 64] >> (at % 64) & 1);
+  }
+}
+
+/* The values of rows `at` .. of a block; memory of the column itself where it will do. */
+static void take_values(const tsr__colparts *column, const tsr__tally_rows *rows, int64_t at,
+                        block *b)
+{
+  const void *data = column->values[rows->part]->data;
+  const uint32_t *row = rows->row ? rows->row + at : NULL;
+  int64_t start = row ? 0 : rows->start + at;
+  void *room = b->values;
+  b->whole = b->values;
+  b->real = room;
+  switch (column->dtype) {
+  case TSR_BOOL: take_bits(room, data, row, start, b->n); break;
+  case TSR_I32: take_i32(room, (const int32_t *)data + start, row, b->n); break;
+  case TSR_F32: take_f32(room, (const float *)data + start, row, b->n); break;
+  case TSR_I64:
+    if (row) take_i64(room, data, row, b->n);
+    else b->whole = (const int64_t *)data + start;
+    break;
+  default:
+    if (row) take_f64(room, data, row, b->n);
+    else b->real = (const double *)data + start;
+  }
+}
+
+/* Puts the rows that are not null side by side. */
+static void drop_nulls(const uint64_t *valid, const tsr__tally_rows *rows, int64_t at, bool real,
+                       block *b)
+{
+  const uint32_t *group = b->group;
+  const void *from = real ? (const void *)b->real : (const void *)b->whole;
+  const int64_t *bits = from;
+  int count = 0;
+  for (int i = 0; i < b->n; i++) {
+    int64_t row = rows->row ? rows->row[at + i] : rows->start + at + i;
+    b->groups[count] = group[i];
+    if (bits) memcpy(&b->values[count], bits + i, sizeof *b->values);
+    count += (int)(valid[row / 64] >> (row % 64) & 1);
+  }
+  void *room = b->values;
+  b->n = count;
+  b->group = b->groups;
+  b->whole = b->values;
+  b->real = room;
+}
+
+static void load(const tsr__tallies *plan, int column, const tsr__tally_rows *rows, int64_t at,
+                 block *b)
+{
+  b->n = rows->count - at < BLOCK ? (int)(rows->count - at) : BLOCK;
+  b->group = rows->group + at;
+  if (rows->base) {
+    for (int i = 0; i < b->n; i++) b->groups[i] = rows->group[at + i] - rows->base;
+    b->group = b->groups;
+  }
+  if (column < 0) return;
+  const tsr__colparts *from = &plan->columns[column];
+  take_values(from, rows, at, b);
+  const tsr__buffer *valid = from->valid ? from->valid[rows->part] : NULL;
+  if (valid) drop_nulls(valid->data, rows, at, from->dtype == TSR_F32 || from->dtype == TSR_F64, b);
+}
+
+/* ---- adding ------------------------------------------------------------------------------------------ */
+
+/* Where a tally of the groups lies. */
+typedef struct place {
+  char *at;
+  size_t stride;
+} place;
+
+static inline uint64_t *word_of(place to, uint32_t group)
+{
+  return (uint64_t *)(void *)(to.at + group * to.stride);
+}
+
+static inline void add_128(uint64_t *word, tsr__u128 value)
+{
+  tsr__u128 sum = ((tsr__u128)word[1] << 64 | word[0]) + value;
+  word[0] = (uint64_t)sum;
+  word[1] = (uint64_t)(sum >> 64);
+}
+
+static inline void add_192(uint64_t *word, tsr__u128 low, uint64_t high)
+{
+  tsr__u128 sum;
+  bool carry = __builtin_add_overflow((tsr__u128)word[1] << 64 | word[0], low, &sum);
+  word[0] = (uint64_t)sum;
+  word[1] = (uint64_t)(sum >> 64);
+  word[2] += high + carry;
+}
+
+static void add_count(place to, const block *b)
+{
+  for (int i = 0; i < b->n; i++) ++*word_of(to, b->group[i]);
+}
+
+static void add_whole(place to, const block *b, int kind)
+{
+  if (kind == TSR__TALLY_I64) {
+    for (int i = 0; i < b->n; i++) *word_of(to, b->group[i]) += (uint64_t)b->whole[i];
+  } else if (kind == TSR__TALLY_I128) {
+    for (int i = 0; i < b->n; i++)
+      add_128(word_of(to, b->group[i]), (tsr__u128)(tsr__i128)b->whole[i]);
+  } else {
+    for (int i = 0; i < b->n; i++) {
+      tsr__i128 value = b->whole[i];
+      add_192(word_of(to, b->group[i]), (tsr__u128)(value * value), 0);
+    }
+  }
+}
+
+static inline uint64_t bits_of(double value)
+{
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+/* The mantissa of a normal number; 0 of zeros and of what is no number. */
+static inline uint64_t mantissa_of(uint64_t bits, int field)
+{
+  return (unsigned)(field - 1) < 2046u ? (bits & MANTISSA) | (MANTISSA + 1) : 0;
+}
+
+static void add_units(place to, const block *b, int low)
+{
+  for (int i = 0; i < b->n; i++) {
+    uint64_t bits = bits_of(b->real[i]), minus = (uint64_t)((int64_t)bits >> 63);
+    int field = (int)(bits >> 52 & 0x7ff), shift = (field - low) & 63;
+    tsr__u128 size = (tsr__u128)mantissa_of(bits, field) << shift;
+    tsr__u128 sign = (tsr__u128)minus << 64 | minus;
+    add_128(word_of(to, b->group[i]), (size ^ sign) - sign);
+  }
+}
+
+static void add_unit_squares(place to, const block *b, int low)
+{
+  for (int i = 0; i < b->n; i++) {
+    uint64_t bits = bits_of(b->real[i]);
+    int field = (int)(bits >> 52 & 0x7ff), shift = 2 * (field - low) & 63;
+    tsr__u128 mantissa = mantissa_of(bits, field);
+    tsr__u128 square = mantissa * mantissa;
+    uint64_t high = (uint64_t)((square >> 64) >> 1 >> (63 - shift));
+    add_192(word_of(to, b->group[i]), square << shift, high);
+  }
+}
+
+static void add_saw(place to, const block *b)
+{
+  for (int i = 0; i < b->n; i++) {
+    double x = b->real[i];
+    uint64_t saw = TSR__SAW_OTHER;
+    if (x != x) saw |= TSR__SAW_NAN;
+    else if (isinf(x)) saw |= x > 0 ? TSR__SAW_PINF : TSR__SAW_NINF;
+    else if (x == 0 && signbit(x)) saw = TSR__SAW_NEG_ZERO;
+    *word_of(to, b->group[i]) |= saw;
+  }
+}
+
+static inline void keep_largest(uint64_t *word, uint64_t key)
+{
+  *word = key > *word ? key : *word;
+}
+
+#define SIGN (UINT64_C(1) << 63)
+
+static void add_keys(place to, const block *b, const tsr__tally *t, bool real)
+{
+  uint64_t flip = t->inverted ? ~UINT64_C(0) : 0;
+  if (t->map) {
+    for (int i = 0; i < b->n; i++) {
+      int64_t code = b->whole[i], rank = code >= 0 && code < t->map_count ? t->map[code] : -1;
+      uint64_t key = (uint64_t)(uint32_t)rank << 32 | (uint32_t)code;
+      keep_largest(word_of(to, b->group[i]), key ^ flip << 32);
+    }
+  } else if (real) {
+    for (int i = 0; i < b->n; i++) {
+      double x = b->real[i];
+      int64_t key = x != x ? INT64_MAX : tsr__key_of_f64(x);
+      keep_largest(word_of(to, b->group[i]), (uint64_t)key ^ SIGN ^ flip);
+    }
+  } else {
+    for (int i = 0; i < b->n; i++)
+      keep_largest(word_of(to, b->group[i]), (uint64_t)b->whole[i] ^ SIGN ^ flip);
+  }
+}
+
+static void add_true(place to, const block *b, bool inverted, bool real)
+{
+  for (int i = 0; i < b->n; i++) {
+    bool is = real ? b->real[i] != 0 : b->whole[i] != 0;
+    *word_of(to, b->group[i]) |= is != inverted;
+  }
+}
+
+static void add_last(place to, const block *b, const tsr__tally_rows *rows, int64_t at)
+{
+  for (int i = 0; i < b->n; i++)
+    keep_largest(word_of(to, b->group[i]),
+                 rows->row ? rows->row[at + i] : (uint64_t)(rows->start + at + i));
+}
+
+static void add_rows(tsr__rows *rows, const block *b, bool squares)
+{
+  const void *group = b->group;
+  tsr__scatter how = { .group = group, .n = b->n, .squares = squares };
+  tsr__rows_scatter_f64(rows, b->real, &how);
+}
+
+static void add_block(const tsr__tallies *plan, const tsr__tally *t, tsr__tally_state *state,
+                      const block *b)
+{
+  tsr_dtype dtype = t->column < 0 ? TSR_I64 : plan->columns[t->column].dtype;
+  bool real = dtype == TSR_F32 || dtype == TSR_F64;
+  place to = { state->record + t->offset, plan->stride };
+  switch (t->kind) {
+  case TSR__TALLY_COUNT: add_count(to, b); break;
+  case TSR__TALLY_FIX: add_units(to, b, plan->span[t->column].low); break;
+  case TSR__TALLY_FIXSQ: add_unit_squares(to, b, plan->span[t->column].low); break;
+  case TSR__TALLY_SAW: add_saw(to, b); break;
+  case TSR__TALLY_KEY: add_keys(to, b, t, real); break;
+  case TSR__TALLY_TRUE: add_true(to, b, t->inverted, real); break;
+  case TSR__TALLY_ROWS: add_rows(&state->rows[t->offset], b, false); break;
+  case TSR__TALLY_ROWSQ: add_rows(&state->rows[t->offset], b, true); break;
+  default: add_whole(to, b, t->kind);
+  }
+}
+
+void tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr__tally_rows *rows)
+{
+  block b;
+  for (int64_t at = 0; at < rows->count; at += BLOCK) {
+    for (int k = 0; k < plan->count; k++) {
+      const tsr__tally *t = &plan->item[k];
+      if (!k || t->column != plan->item[k - 1].column) load(plan, t->column, rows, at, &b);
+      if (t->kind == TSR__TALLY_LAST)
+        add_last((place){ state->record + t->offset, plan->stride }, &b, rows, at);
+      else add_block(plan, t, state, &b);
+    }
+  }
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------ */
+
+static void merge_one(const tsr__tally *t, uint64_t *to, const uint64_t *from)
+{
+  switch (t->kind) {
+  case TSR__TALLY_COUNT:
+  case TSR__TALLY_I64: *to += *from; break;
+  case TSR__TALLY_I128:
+  case TSR__TALLY_FIX: add_128(to, (tsr__u128)from[1] << 64 | from[0]); break;
+  case TSR__TALLY_ISQ:
+  case TSR__TALLY_FIXSQ: add_192(to, (tsr__u128)from[1] << 64 | from[0], from[2]); break;
+  case TSR__TALLY_SAW:
+  case TSR__TALLY_TRUE: *to |= *from; break;
+  default: keep_largest(to, *from);
+  }
+}
+
+void tsr__tally_merge(const tsr__tallies *plan, tsr__tally_state *into,
+                      const tsr__tally_state *from, int64_t first, int64_t count)
+{
+  for (int k = 0; k < plan->count; k++) {
+    const tsr__tally *t = &plan->item[k];
+    if (t->kind == TSR__TALLY_ROWS || t->kind == TSR__TALLY_ROWSQ) continue;
+    place to = { into->record + t->offset, plan->stride };
+    place of = { from->record + t->offset, plan->stride };
+    for (int64_t g = first; g < first + count; g++)
+      merge_one(t, word_of(to, (uint32_t)g), word_of(of, (uint32_t)g));
+  }
+}
+
+/* ---- what a column is like ------------------------------------------------------------------------------- */
+
+/* A worker's finds of one column: which signs and exponents occur, or smallest and largest. */
+typedef struct finds {
+  uint8_t seen[4096];
+  bool denormal;
+  int64_t least, most;
+} finds;
+
+typedef struct scan {
+  const tsr__parts *parts;
+  const tsr__tallies *plan;
+  const int *columns; /* the summed ones */
+  int count;
+  finds *finds; /* [worker * count + i] */
+} scan;
+
+static void look_f64(finds *f, const uint64_t *bits, int64_t n)
+{
+  bool denormal = false;
+  for (int64_t i = 0; i < n; i++) {
+    f->seen[bits[i] >> 52] = 1;
+    denormal |= (bits[i] << 1) - 1 < 2 * MANTISSA + 1;
+  }
+  f->denormal = f->denormal || denormal;
+}
+
+static bool scanned(const scan *s, int k)
+{
+  tsr_dtype dtype = s->plan->columns[s->columns[k]].dtype;
+  return dtype != TSR_BOOL && dtype != TSR_I32;
+}
+
+static void scan_task(void *user, int64_t task, int worker)
+{
+  const scan *s = user;
+  int64_t pieces = tsr__piece_count(s->parts, TSR__PIECE_ROWS);
+  int k = (int)(task / pieces);
+  const tsr__colparts *column = &s->plan->columns[s->columns[k]];
+  tsr__piece piece = tsr__piece_of(s->parts, TSR__PIECE_ROWS, task % pieces);
+  finds *f = &s->finds[(int64_t)worker * s->count + k];
+  const void *data = column->values[piece.part]->data;
+  if (!scanned(s, k)) return;
+  if (column->dtype == TSR_I64) {
+    const int64_t *x = (const int64_t *)data + piece.start;
+    int64_t least = f->least, most = f->most;
+    for (int64_t i = 0; i < piece.count; i++) {
+      least = x[i] < least ? x[i] : least;
+      most = x[i] > most ? x[i] : most;
+    }
+    f->least = least;
+    f->most = most;
+  } else if (column->dtype == TSR_F64) {
+    look_f64(f, (const uint64_t *)data + piece.start, piece.count);
+  } else {
+    double room[BLOCK];
+    const void *bits = room;
+    for (int64_t at = 0; at < piece.count; at += BLOCK) {
+      int n = piece.count - at < BLOCK ? (int)(piece.count - at) : BLOCK;
+      take_f32(room, (const float *)data + piece.start + at, NULL, n);
+      look_f64(f, bits, n);
+    }
+  }
+}
+
+/* Bits that counting to n takes. */
+static int bits_of_count(int64_t n)
+{
+  return n > 0 ? 64 - __builtin_clzll((uint64_t)n) : 0;
+}
+
+/* Units of 2^(low - 1075): within these exponents nothing that is read from sums or squares comes
+ * near the ends of f64, so that scaling by the unit is exact. */
+enum { LOWEST = 1075 - 400, HIGHEST = 1075 + 400 };
+
+static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows)
+{
+  int low = 0, high = 0;
+  for (int e = 1; e < 2047; e++) {
+    if (!f->seen[e] && !f->seen[2048 + e]) continue;
+    low = low ? low : e;
+    high = e;
+  }
+  if (!low) low = high = 1075;
+  int width = high - low + 53, count = bits_of_count(rows);
+  bool near_one = low >= LOWEST && high <= HIGHEST && !f->denormal;
+  span->low = low;
+  span->narrow = near_one && high - low < 64 && width + count <= 126;
+  span->narrow_squares = span->narrow && high - low < 32 && 2 * width + count <= 191;
+  span->special = f->seen[2047] || f->seen[4095] || f->seen[2048];
+}
+
+static void judge_whole(tsr__span_of *span, tsr_dtype dtype, const finds *f, int64_t rows)
+{
+  uint64_t size = UINT64_C(1) << 31;
+  if (dtype == TSR_BOOL) size = 1;
+  if (dtype == TSR_I64) {
+    uint64_t down = f->least < 0 ? 0 - (uint64_t)f->least : 0;
+    uint64_t up = f->most > 0 ? (uint64_t)f->most : 0;
+    size = down > up ? down : up;
+  }
+  span->narrow = (tsr__u128)size * (tsr__u128)rows < (tsr__u128)INT64_MAX;
+}
+
+static void join_finds(finds *to, const finds *from)
+{
+  for (int e = 0; e < 4096; e++) to->seen[e] |= from->seen[e];
+  to->denormal = to->denormal || from->denormal;
+  to->least = from->least < to->least ? from->least : to->least;
+  to->most = from->most > to->most ? from->most : to->most;
+}
+
+static void judge(const scan *s, int workers, int64_t rows)
+{
+  for (int k = 0; k < s->count; k++) {
+    for (int w = 1; w < workers; w++)
+      join_finds(&s->finds[k], &s->finds[(int64_t)w * s->count + k]);
+    tsr_dtype dtype = s->plan->columns[s->columns[k]].dtype;
+    tsr__span_of *span = &s->plan->span[s->columns[k]];
+    if (dtype == TSR_F32 || dtype == TSR_F64) judge_floats(span, &s->finds[k], rows);
+    else judge_whole(span, dtype, &s->finds[k], rows);
+  }
+}
+
+tsr_status tsr__tally_scan(tsr_runtime *rt, const tsr__parts *parts, tsr__tallies *plan,
+                           const bool *summed, tsr__error *error)
+{
+  int workers = tsr__worker_count(rt), columns = plan->column_count;
+  int *list = tsr__new(&rt->heap, (size_t)(columns + 1) * sizeof *list);
+  scan s = { .parts = parts, .plan = plan, .columns = list };
+  for (int c = 0; list && c < columns; c++)
+    if (summed[c]) list[s.count++] = c;
+  size_t bytes = (size_t)workers * (size_t)(s.count + 1) * sizeof *s.finds;
+  s.finds = list ? tsr__new(&rt->heap, bytes) : NULL;
+  tsr_status status = TSR_OK;
+  if (s.finds) {
+    int64_t tasks = tsr__piece_count(parts, TSR__PIECE_ROWS) * s.count, rows = 0;
+    if (!tsr__parallel_long(rt, "group by", tasks, scan_task, &s))
+      status = tsr__cancelled(error, "group by");
+    for (int p = 0; p < parts->count; p++) rows = parts->rows[p] > rows ? parts->rows[p] : rows;
+    judge(&s, workers, rows);
+  } else {
+    status = tsr__error_set(error, TSR_ENOMEM, "group by: no memory to look at columns");
+  }
+  tsr__del(&rt->heap, s.finds, bytes);
+  tsr__del(&rt->heap, list, (size_t)(columns + 1) * sizeof *list);
+  return status;
+}

@@ -1,0 +1,100 @@
+/* Inside kernel/: what is kept of each group while its rows are read.
+ *
+ *   record of group g   | count | sum, 128 bits | largest key |     `stride` bytes, all zero at first
+ *
+ * Every kind starts from zero and joins by adding, by the larger one, or by or, so that neither the
+ * order of rows nor who read them can show. Sums of floats are whole numbers of a unit that
+ * all values of the column are multiples of, where 128 bits hold them; else they are kept
+ * as exact_rows.h has it, beside the records. */
+#ifndef TSR_KERNEL_TALLY_H
+#define TSR_KERNEL_TALLY_H
+
+#include "kernel/columns.h"
+#include "kernel/cpu.h"
+#include "kernel/exact_rows.h"
+
+enum tsr__tally_kind {
+  TSR__TALLY_COUNT, /* 8 bytes */
+  TSR__TALLY_I64,   /* 8: a sum that fits, whatever the groups */
+  TSR__TALLY_I128,  /* 16 */
+  TSR__TALLY_ISQ,   /* 24: squares of integers */
+  TSR__TALLY_FIX,   /* 16: a sum of floats in units */
+  TSR__TALLY_FIXSQ, /* 24: their squares in units */
+  TSR__TALLY_SAW,   /* 8: TSR__SAW_* */
+  TSR__TALLY_KEY,   /* 8: the largest order key; for a minimum of the inverted ones */
+  TSR__TALLY_TRUE,  /* 8: some value is true; `inverted`: is false */
+  TSR__TALLY_LAST,  /* 8: the largest row */
+  TSR__TALLY_ROWS,  /* a tsr__rows: a sum of floats of any size */
+  TSR__TALLY_ROWSQ  /* a tsr__rows: squares */
+};
+
+typedef struct tsr__tally {
+  uint8_t kind;
+  bool inverted;
+  int column;      /* -1: rows */
+  uint32_t offset; /* in the record; of ROWS and ROWSQ: which of them */
+  const int32_t *map;
+  int64_t map_count;
+} tsr__tally;
+
+/* What the values of a column are like. */
+typedef struct tsr__span_of {
+  bool narrow, narrow_squares; /* integers: sums fit 64 bits. Floats: units hold sums, squares */
+  bool special;                /* NaN, infinities or -0 occur */
+  int low;                     /* exponent field of the smallest value */
+} tsr__span_of;
+
+typedef struct tsr__tallies {
+  int count, rows_count, column_count;
+  size_t stride; /* of a record; at least 8 */
+  tsr__tally *item;
+  const tsr__colparts *columns;
+  tsr__span_of *span; /* of each column */
+} tsr__tallies;
+
+/* The records of `groups` groups and what lies beside them. */
+typedef struct tsr__tally_state {
+  int64_t groups;
+  char *record;
+  tsr__rows *rows;
+} tsr__tally_state;
+
+/* Rows to be read: `row` NULL: from `start` on; `group` of each, less `base`. */
+typedef struct tsr__tally_rows {
+  int part;
+  int64_t start, count;
+  const uint32_t *row, *group;
+  uint32_t base;
+} tsr__tally_rows;
+
+void tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr__tally_rows *rows);
+/* Joins the records of groups first .. first + count - 1. */
+void tsr__tally_merge(const tsr__tallies *plan, tsr__tally_state *into,
+                      const tsr__tally_state *from, int64_t first, int64_t count);
+
+/* Finds `span` of the columns that are summed: `summed[c]`. */
+tsr_status tsr__tally_scan(tsr_runtime *rt, const tsr__parts *parts, tsr__tallies *plan,
+                           const bool *summed, tsr__error *error);
+
+/* One aggregate and the tallies it is read from (-1: none). */
+typedef struct tsr__reading {
+  const tsr__tallies *plan;
+  const tsr__group_agg *agg;
+  tsr_dtype dtype; /* of the result */
+  int main, squares, count, saw;
+  int64_t least; /* null where fewer values count; 0: never */
+} tsr__reading;
+
+/* Results first .. first + count - 1, which are groups from .. of the state; `first` is a multiple
+ * of 64. */
+typedef struct tsr__read_to {
+  int64_t first, from, count;
+  void *values;
+  uint64_t *valid; /* NULL: none is null */
+  int64_t nulls;   /* out: added to */
+} tsr__read_to;
+
+/* False: a sum of integers does not fit. */
+bool tsr__tally_read(const tsr__reading *reading, const tsr__tally_state *state, tsr__read_to *to);
+
+#endif

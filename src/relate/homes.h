@@ -1,0 +1,52 @@
+/* Inside relate/: where groups that lie over several parts belong. */
+#ifndef TSR_RELATE_HOMES_H
+#define TSR_RELATE_HOMES_H
+
+#include "relate/relate_inner.h"
+
+/* The groups of a slice. A group's home is the part where its first row lies; its owner, chosen by
+ * the hash of its key, is who found that out. */
+typedef struct tsr__homes {
+  tsr_runtime *rt;
+  tsr__error *error;
+  tsr__rel_stats *stats;
+  const tsr__view *view;
+  int parts;
+  tsr__grouped local; /* each part's own groups */
+  tsr__grouped owned; /* of the keys that came to each owner */
+  tsr__index own;     /* the local groups that are at home, in order */
+  int64_t *came;      /* keys that came to each owner */
+  int64_t *block;     /* holds `came` and all lists below */
+  size_t size;
+  int64_t *counts, *back; /* keys from each part to each owner; and transposed */
+  /* Of each local group, [part]: its owner (u16), its home (i32), its number there (i32), its number
+   * at the owner (i32), rows of it on earlier parts (i64, if counted). */
+  tsr__buffer **owner, **home, **number, **owned_as, **before;
+  /* Of each group at its owner, [part]: home and number there (i32). */
+  tsr__buffer **owned_home, **owned_number;
+} tsr__homes;
+
+/* Groups the rows of a slice by packed keys (freed by the caller) and finds homes if there are several
+ * parts. `counted`: fills `before`, also for one part. Free it in any case. */
+tsr_status tsr__homes_find(tsr__homes *homes, const tsr__packed *keys, bool counted);
+void tsr__homes_free(tsr__homes *homes);
+
+/* One buffer a part of `rows[p]` elements each. */
+tsr_status tsr__part_buffers(const tsr__homes *homes, tsr_dtype dtype, const int64_t *rows,
+                             tsr__buffer **out);
+/* Runs fn(user, part, worker) for each part. */
+tsr_status tsr__each_part(const tsr__homes *homes, tsr__task_fn fn, void *user);
+
+/* Columns of elements that lie as `from` says to other parts, and what came; `what` for the stats. */
+typedef struct tsr__sending {
+  const char *what;
+  const int64_t *from, *counts;
+  const tsr__index *order;
+  int count;
+  const tsr__colparts *columns;
+  tsr__buffer **values, **valid; /* out */
+  int64_t *came;                 /* out */
+} tsr__sending;
+tsr_status tsr__send(const tsr__homes *homes, const tsr__sending *sending);
+
+#endif

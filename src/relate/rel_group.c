@@ -1,0 +1,557 @@
+/* Grouping a table.
+ *
+ *   one part       keys packed -> groups -> aggregates; keys from first rows
+ *   several        each part's groups -> their homes (homes.c) -> rows to the owners of their groups
+ *                  -> aggregates -> results to the homes
+ *
+ *   part 0   a b a c    home of a, b, c        out  a b c
+ *   part 1   c d a      home of d                   d
+ *
+ * Key columns never travel: a group's home has its first row, so it has its keys.
+ *
+ * Invariant: rows come to an owner in order of part and row, so what depends on their order (first,
+ * last) is what it would be on one part. */
+#include "relate/homes.h"
+
+/* A grouping of all slices: what is the same for each, and the arrays one slice needs at a time. */
+typedef struct grouping {
+  const tsr__rel_group_ask *ask;
+  tsr_runtime *rt;
+  tsr__error *error;
+  tsr__rel_stats *stats;
+  int parts, words, bits;
+  tsr__key *keys;
+  tsr__colparts *key_columns;
+  tsr__group_agg *aggs;             /* as asked, columns of what came */
+  tsr__colparts *columns;           /* number at the owner, then the columns that aggregates read */
+  int *taken;                       /* which columns of the table those are */
+  int column_count;                 /* of `taken` */
+  tsr__buffer **values, **valid;    /* [aggregate * parts + part] */
+  tsr__buffer **came, **came_valid; /* [column * parts + part] */
+  tsr__buffer **home, **home_valid; /* results at home, [1 + aggregate][part] */
+  int64_t *counts, *rows;
+  void *block;
+  size_t size;
+} grouping;
+
+static tsr_status no_memory(tsr__error *error, int columns)
+{
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "group by: no memory for the description of %d columns; free some arrays",
+                        columns);
+}
+
+/* The columns that aggregates read, each once. */
+static void find_taken(grouping *g)
+{
+  for (int a = 0; a < g->ask->agg_count; a++) {
+    int column = g->ask->aggs[a].column, at = 0;
+    g->aggs[a] = g->ask->aggs[a];
+    if (column < 0) continue;
+    while (at < g->column_count && g->taken[at] != column) at++;
+    if (at == g->column_count) g->taken[g->column_count++] = column;
+    g->aggs[a].column = at;
+  }
+}
+
+static tsr_status grouping_new(grouping *g, const tsr__views *views)
+{
+  size_t parts = (size_t)views->parts, keys = (size_t)g->ask->key_count;
+  size_t aggs = (size_t)g->ask->agg_count, lists = aggs + 1;
+  g->parts = views->parts;
+  g->size = keys * (sizeof *g->keys + sizeof *g->key_columns) +
+            lists * (sizeof *g->aggs + 2 * sizeof *g->columns + 6 * parts * sizeof *g->values) +
+            parts * (parts + 1) * sizeof *g->rows + lists * sizeof *g->taken;
+  g->block = tsr__new(&g->rt->heap, g->size);
+  if (!g->block) return no_memory(g->error, g->ask->key_count + g->ask->agg_count);
+  g->keys = g->block;
+  g->key_columns = (tsr__colparts *)(g->keys + keys);
+  g->columns = g->key_columns + keys;
+  g->aggs = (tsr__group_agg *)(g->columns + 2 * lists);
+  g->values = (tsr__buffer **)(g->aggs + lists);
+  g->valid = g->values + lists * parts;
+  g->came = g->valid + lists * parts;
+  g->came_valid = g->came + lists * parts;
+  g->home = g->came_valid + lists * parts;
+  g->home_valid = g->home + lists * parts;
+  g->counts = (int64_t *)(g->home_valid + lists * parts);
+  g->rows = g->counts + parts * parts;
+  g->taken = (int *)(g->rows + parts);
+  find_taken(g);
+  return TSR_OK;
+}
+
+static void drop_lists(grouping *g)
+{
+  tsr__drop_buffers(g->values, 6 * ((int64_t)g->ask->agg_count + 1) * g->parts);
+}
+
+static void grouping_free(grouping *g)
+{
+  if (!g->block) return;
+  drop_lists(g);
+  tsr__del(&g->rt->heap, g->block, g->size);
+}
+
+/* ---- one part ------------------------------------------------------------------------------------------- */
+
+/* Keys of the groups' first rows. */
+static tsr_status put_keys(grouping *g, const tsr__view *view, const tsr__index *first,
+                           tsr__draft *draft)
+{
+  for (int k = 0; k < g->ask->key_count; k++) {
+    tsr__gather gather = { &view->parts, first, &view->columns[g->ask->keys[k].column], false };
+    tsr_status status = tsr__gather_column(g->rt, &gather, g->home, g->home_valid, g->error);
+    if (status) return status;
+    tsr__draft_put(draft, k, view, g->home, g->home_valid);
+    memset(g->home, 0, (size_t)g->parts * sizeof *g->home);
+    memset(g->home_valid, 0, (size_t)g->parts * sizeof *g->home_valid);
+  }
+  for (int p = 0; p < g->parts; p++) draft->rows[view->position[p]] = first->rows[p];
+  return TSR_OK;
+}
+
+/* A group although there are no rows: what no keys give of an empty table. */
+static tsr_status group_nothing(grouping *g, const tsr__view *view, tsr__grouped *groups)
+{
+  groups->count[0] = 1;
+  tsr__index_free(g->rt, &groups->first);
+  tsr__parts of = { g->parts, view->parts.device, groups->count };
+  tsr_status status = tsr__index_new(g->rt, &of, &groups->first, g->error);
+  if (!status) groups->first.at[0][0] = TSR__NO_ROW;
+  return status;
+}
+
+/* Groups that lie where they are: each part has all rows of its groups. */
+static tsr_status group_here(grouping *g, tsr__homes *homes, tsr__draft *draft)
+{
+  const tsr__view *view = homes->view;
+  tsr__aggregate_ask ask = { &view->parts, &homes->local, view->columns, g->ask->aggs,
+                             g->ask->agg_count };
+  tsr_status status = tsr__aggregate_groups(g->rt, &ask, g->values, g->valid, g->error);
+  if (!status) status = put_keys(g, view, &homes->local.first, draft);
+  for (int a = 0; a < g->ask->agg_count && !status; a++) {
+    tsr__buffer **values = g->values + a * g->parts, **valid = g->valid + a * g->parts;
+    tsr__draft_put(draft, g->ask->key_count + a, view, values, valid);
+    memset(values, 0, (size_t)g->parts * sizeof *values);
+    memset(valid, 0, (size_t)g->parts * sizeof *valid);
+  }
+  return status;
+}
+
+/* ---- several parts ------------------------------------------------------------------------------------------ */
+
+/* Of each row: its group's owner, and its number there. */
+typedef struct routing {
+  const tsr__homes *homes;
+  tsr__buffer **owner, **number;
+} routing;
+
+static void route_task(void *user, int64_t p, int worker)
+{
+  (void)worker;
+  const routing *r = user;
+  const tsr__homes *h = r->homes;
+  const uint32_t *group = h->local.group[p];
+  const uint16_t *owner = h->owner[p]->data;
+  const int32_t *owned_as = h->owned_as[p]->data;
+  uint16_t *to = r->owner[p]->data;
+  int32_t *number = r->number[p]->data;
+  for (int64_t i = 0; i < h->view->parts.rows[p]; i++) {
+    to[i] = owner[group[i]];
+    number[i] = owned_as[group[i]];
+  }
+}
+
+/* Rows of the columns that aggregates read go to the owners of their groups. */
+static tsr_status send_rows(grouping *g, const tsr__homes *homes)
+{
+  const tsr__view *view = homes->view;
+  int parts = g->parts;
+  const uint16_t **dest = tsr__new(&g->rt->heap, (size_t)parts * sizeof *dest);
+  routing r = { homes, g->home, g->values };
+  tsr__index order = { 0 };
+  tsr_status status = dest ? TSR_OK : no_memory(g->error, g->column_count);
+  if (!status) status = tsr__part_buffers(homes, TSR_I32, view->parts.rows, r.owner);
+  if (!status) status = tsr__part_buffers(homes, TSR_I32, view->parts.rows, r.number);
+  if (!status) status = tsr__each_part(homes, route_task, &r);
+  for (int p = 0; p < parts && !status; p++) dest[p] = r.owner[p]->data;
+  tsr__routes routes = { &view->parts, dest, &order, g->counts };
+  if (!status) status = tsr__exchange_order(g->rt, &routes, g->error);
+  g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = r.number };
+  for (int c = 0; c < g->column_count; c++) g->columns[1 + c] = view->columns[g->taken[c]];
+  tsr__sending send = { .what = "rows by key",
+                        .from = view->parts.rows,
+                        .counts = g->counts,
+                        .order = &order,
+                        .count = 1 + g->column_count,
+                        .columns = g->columns,
+                        .values = g->came,
+                        .valid = g->came_valid,
+                        .came = g->rows };
+  if (!status) status = tsr__send(homes, &send);
+  tsr__drop_buffers(r.owner, parts);
+  tsr__drop_buffers(r.number, parts);
+  tsr__index_free(g->rt, &order);
+  tsr__del(&g->rt->heap, dest, (size_t)parts * sizeof *dest);
+  return status;
+}
+
+/* The first row of each group among rows that came. */
+typedef struct first_job {
+  const grouping *g;
+  const tsr__homes *homes;
+  tsr__index *first;
+} first_job;
+
+static void first_task(void *user, int64_t o, int worker)
+{
+  (void)worker;
+  const first_job *job = user;
+  const uint32_t *group = job->g->came[o]->data;
+  uint32_t *first = job->first->at[o];
+  for (int64_t i = job->g->rows[o] - 1; i >= 0; i--) first[group[i]] = (uint32_t)i;
+}
+
+/* Aggregates of the groups at their owners. */
+static tsr_status aggregate_came(grouping *g, const tsr__homes *homes)
+{
+  int parts = g->parts;
+  tsr__parts at = { parts, homes->view->parts.device, g->rows };
+  tsr__parts of = { parts, homes->view->parts.device, homes->owned.count };
+  tsr__grouped groups = { .parts = parts, .count = homes->owned.count, .buffers = g->came };
+  first_job job = { g, homes, &groups.first };
+  groups.group = tsr__new(&g->rt->heap, (size_t)parts * sizeof *groups.group);
+  tsr_status status = groups.group ? TSR_OK : no_memory(g->error, g->column_count);
+  if (!status) status = tsr__index_new(g->rt, &of, &groups.first, g->error);
+  if (!status) status = tsr__each_part(homes, first_task, &job);
+  for (int p = 0; p < parts && !status; p++) groups.group[p] = g->came[p]->data;
+  for (int c = 0; c < g->column_count; c++)
+    g->columns[c] = (tsr__colparts){ g->columns[1 + c].dtype, g->came + (1 + c) * parts,
+                                     g->came_valid + (1 + c) * parts };
+  tsr__aggregate_ask ask = { &at, &groups, g->columns, g->aggs, g->ask->agg_count };
+  if (!status) status = tsr__aggregate_groups(g->rt, &ask, g->values, g->valid, g->error);
+  tsr__index_free(g->rt, &groups.first);
+  tsr__del(&g->rt->heap, groups.group, (size_t)parts * sizeof *groups.group);
+  tsr__drop_buffers(g->came, (int64_t)(1 + g->column_count) * parts);
+  tsr__drop_buffers(g->came_valid, (int64_t)(1 + g->column_count) * parts);
+  return status;
+}
+
+/* What came home, in order of the groups there. */
+typedef struct homing {
+  const grouping *g;
+  const tsr__homes *homes;
+  tsr__index *order;
+  const uint16_t **dest;
+  tsr__buffer **to;
+} homing;
+
+static void dest_task(void *user, int64_t o, int worker)
+{
+  (void)worker;
+  const homing *h = user;
+  const int32_t *home = h->homes->owned_home[o]->data;
+  uint16_t *to = h->to[o]->data;
+  for (int64_t i = 0; i < h->homes->owned.count[o]; i++) to[i] = (uint16_t)home[i];
+}
+
+static void home_task(void *user, int64_t p, int worker)
+{
+  (void)worker;
+  const homing *h = user;
+  const tsr__index *own = &h->homes->own;
+  const int32_t *number = h->g->home[p]->data;
+  /* Where each local group stands among those at home. */
+  int32_t *place = h->homes->owned_as[p]->data;
+  for (int64_t i = 0; i < own->rows[p]; i++) place[own->at[p][i]] = (int32_t)i;
+  for (int64_t i = 0; i < own->rows[p]; i++) h->order->at[p][place[number[i]]] = (uint32_t)i;
+}
+
+/* Results from the owners to the homes: [0] is the number there, then the aggregates. */
+static tsr_status send_results(grouping *g, const tsr__homes *homes)
+{
+  int parts = g->parts, aggs = g->ask->agg_count;
+  const int64_t *owned = homes->owned.count;
+  homing h = { .g = g, .homes = homes, .to = g->came };
+  tsr__index order = { 0 };
+  h.dest = tsr__new(&g->rt->heap, (size_t)parts * sizeof *h.dest);
+  tsr_status status = h.dest ? TSR_OK : no_memory(g->error, aggs);
+  if (!status) status = tsr__part_buffers(homes, TSR_I32, owned, h.to);
+  if (!status) status = tsr__each_part(homes, dest_task, &h);
+  for (int p = 0; p < parts && !status; p++) h.dest[p] = h.to[p]->data;
+  tsr__parts lie = { parts, homes->view->parts.device, owned };
+  tsr__routes routes = { &lie, h.dest, &order, g->counts };
+  if (!status) status = tsr__exchange_order(g->rt, &routes, g->error);
+  g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = homes->owned_number };
+  for (int a = 0; a < aggs; a++) {
+    int column = g->ask->aggs[a].column;
+    tsr_dtype dtype = column < 0 ? TSR_I64 : homes->view->columns[column].dtype;
+    g->columns[1 + a] = (tsr__colparts){ tsr__group_dtype(g->ask->aggs[a].op, dtype),
+                                         g->values + a * parts, g->valid + a * parts };
+  }
+  tsr__sending send = { .what = "results",
+                        .from = owned,
+                        .counts = g->counts,
+                        .order = &order,
+                        .count = 1 + aggs,
+                        .columns = g->columns,
+                        .values = g->home,
+                        .valid = g->home_valid,
+                        .came = g->rows };
+  if (!status) status = tsr__send(homes, &send);
+  tsr__drop_buffers(h.to, parts);
+  tsr__index_free(g->rt, &order);
+  tsr__del(&g->rt->heap, h.dest, (size_t)parts * sizeof *h.dest);
+  return status;
+}
+
+static tsr_status put_results(grouping *g, const tsr__homes *homes, tsr__draft *draft)
+{
+  int parts = g->parts;
+  const tsr__view *view = homes->view;
+  tsr__index order = { 0 };
+  homing h = { .g = g, .homes = homes, .order = &order };
+  tsr__parts lie = { parts, view->parts.device, homes->own.rows };
+  tsr_status status = tsr__index_new(g->rt, &lie, &order, g->error);
+  if (!status) status = tsr__each_part(homes, home_task, &h);
+  tsr__drop_buffers(g->values, (int64_t)g->ask->agg_count * parts);
+  tsr__drop_buffers(g->valid, (int64_t)g->ask->agg_count * parts);
+  for (int a = 0; a < g->ask->agg_count && !status; a++) {
+    tsr__colparts from = { g->columns[1 + a].dtype, g->home + (1 + a) * parts,
+                           g->home_valid + (1 + a) * parts };
+    tsr__gather gather = { &lie, &order, &from, false };
+    status = tsr__gather_column(g->rt, &gather, g->values, g->valid, g->error);
+    if (status) break;
+    tsr__draft_put(draft, g->ask->key_count + a, view, g->values, g->valid);
+    memset(g->values, 0, (size_t)parts * sizeof *g->values);
+    memset(g->valid, 0, (size_t)parts * sizeof *g->valid);
+  }
+  tsr__index_free(g->rt, &order);
+  tsr__drop_buffers(g->home, (int64_t)(1 + g->ask->agg_count) * parts);
+  tsr__drop_buffers(g->home_valid, (int64_t)(1 + g->ask->agg_count) * parts);
+  return status;
+}
+
+/* The first rows of the groups that are at home. */
+typedef struct first_rows {
+  const tsr__homes *homes;
+  tsr__index *first;
+} first_rows;
+
+static void first_rows_task(void *user, int64_t p, int worker)
+{
+  (void)worker;
+  const first_rows *f = user;
+  const tsr__index *own = &f->homes->own;
+  for (int64_t i = 0; i < own->rows[p]; i++)
+    f->first->at[p][i] = f->homes->local.first.at[p][own->at[p][i]];
+}
+
+static tsr_status group_apart(grouping *g, tsr__homes *homes, tsr__draft *draft)
+{
+  tsr__index first = { 0 };
+  tsr__parts lie = { g->parts, homes->view->parts.device, homes->own.rows };
+  first_rows rows = { homes, &first };
+  tsr_status status = tsr__index_new(g->rt, &lie, &first, g->error);
+  if (!status) status = tsr__each_part(homes, first_rows_task, &rows);
+  if (!status) status = put_keys(g, homes->view, &first, draft);
+  tsr__index_free(g->rt, &first);
+  if (status || !g->ask->agg_count) return status;
+  status = send_rows(g, homes);
+  if (!status) status = aggregate_came(g, homes);
+  if (!status) status = send_results(g, homes);
+  return status ? status : put_results(g, homes, draft);
+}
+
+/* ---- the operator --------------------------------------------------------------------------------------------- */
+
+/* The ranges of the keys, which are the same on all slices, and so the words a key takes. */
+static tsr_status find_ranges(grouping *g, const tsr__view *view)
+{
+  const tsr__rel_group_ask *ask = g->ask;
+  g->words = 1;
+  if (!ask->key_count) return TSR_OK;
+  tsr__view_keys(view, ask->keys, ask->key_count, g->keys, g->key_columns);
+  tsr__range_ask range = { &view->parts, g->key_columns, g->keys, ask->key_count };
+  tsr_status status = tsr__keys_range(g->rt, &range, g->error);
+  g->words = tsr__keys_settle(g->keys, ask->key_count, &g->bits);
+  return status;
+}
+
+static tsr_status find_homes(grouping *g, tsr__homes *homes, bool counted)
+{
+  const tsr__rel_group_ask *ask = g->ask;
+  const tsr__view *view = homes->view;
+  tsr__packed packed = { .parts = g->parts, .words = 1 };
+  tsr_status status = TSR_OK;
+  for (int k = 0; k < ask->key_count; k++) g->key_columns[k] = view->columns[ask->keys[k].column];
+  tsr__pack_ask pack = { &view->parts, g->key_columns, g->keys, ask->key_count, false };
+  if (ask->key_count) status = tsr__pack_keys(g->rt, &pack, &packed, g->error);
+  if (!status) status = tsr__homes_find(homes, &packed, counted);
+  tsr__packed_free(g->rt, &packed);
+  return status;
+}
+
+static tsr_status group_slice(grouping *g, const tsr__view *view, tsr__draft *draft)
+{
+  tsr__homes homes = {
+    .rt = g->rt, .error = g->error, .stats = g->stats, .view = view, .parts = g->parts
+  };
+  tsr_status status = find_homes(g, &homes, false);
+  bool nothing = !g->ask->key_count && !g->ask->in->total;
+  if (!status && nothing) status = group_nothing(g, view, &homes.local);
+  if (!status) status = (g->parts == 1 || nothing ? group_here : group_apart)(g, &homes, draft);
+  tsr__homes_free(&homes);
+  drop_lists(g);
+  return status;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+  return a > b ? a : b;
+}
+
+/* Bytes a row takes beyond its input at the worst moment: keys packed and grouped; or, grouped, rows
+ * that are sent and those that came, about as many. */
+static int64_t row_need(const grouping *g, const tsr__view *view)
+{
+  bool dense = g->words == 1 && g->bits <= 22;
+  int64_t find = 8 * g->words + 4 + (dense ? 1 : 8 * g->words + 10), read = 4;
+  for (int c = 0; c < g->column_count; c++)
+    read += tsr__row_bits(&view->columns[g->taken[c]], g->parts) / 8 + 1;
+  return larger(find, 4 + (g->parts > 1 ? 10 + 2 * read : 8));
+}
+
+static tsr_status check_need(const grouping *g, const tsr__views *views)
+{
+  tsr__need need = { g->rt, "group by", g->stats };
+  for (int v = 0; v < views->slices; v++) {
+    const tsr__view *view = &views->view[v];
+    for (int p = 0; p < g->parts; p++) {
+      int64_t bytes = view->parts.rows[p] * row_need(g, view);
+      tsr_status status = tsr__need_check(&need, view->parts.device[p], bytes, g->error);
+      if (status) return status;
+    }
+  }
+  return TSR_OK;
+}
+
+static void set_dtypes(const grouping *g, tsr__draft *draft)
+{
+  const tsr__rel *in = g->ask->in;
+  int keys = g->ask->key_count;
+  for (int k = 0; k < keys; k++)
+    draft->dtype[k] = (tsr_dtype)in->column[g->ask->keys[k].column].values->dtype;
+  for (int a = 0; a < g->ask->agg_count; a++) {
+    int column = g->ask->aggs[a].column;
+    tsr_dtype dtype = column < 0 ? TSR_I64 : (tsr_dtype)in->column[column].values->dtype;
+    draft->dtype[keys + a] = tsr__group_dtype(g->ask->aggs[a].op, dtype);
+  }
+}
+
+static const char *method_of(const grouping *g)
+{
+  bool dense = g->words == 1 && g->bits <= 22;
+  if (g->parts > 1) return dense ? "direct tables, then owners" : "hash tables, then owners";
+  return dense ? "direct table" : "hash tables";
+}
+
+tsr_status tsr__rel_group(const tsr__rel_group_ask *ask, tsr__rel *out, tsr__rel_stats *stats,
+                          tsr__error *error)
+{
+  const tsr__rel *in = ask->in;
+  tsr__views views;
+  tsr__draft draft = { 0 };
+  grouping g = { .ask = ask, .rt = in->rt, .error = error, .stats = stats };
+  tsr_status status = tsr__views_new(in, &views, error);
+  if (!status) status = grouping_new(&g, &views);
+  if (!status) status = find_ranges(&g, &views.view[0]);
+  if (!status) status = check_need(&g, &views);
+  if (!status)
+    status = tsr__draft_new(in->rt, &in->sharding, ask->key_count + ask->agg_count, &draft, error);
+  if (!status) set_dtypes(&g, &draft);
+  for (int v = 0; v < views.slices && !status; v++)
+    status = group_slice(&g, &views.view[v], &draft);
+  if (!status) status = tsr__draft_finish(&draft, out, error);
+  if (!status && stats) stats->method = method_of(&g);
+  tsr__draft_free(&draft);
+  grouping_free(&g);
+  tsr__views_free(&views);
+  return status;
+}
+
+/* ---- the first rows of each group ---------------------------------------------------------------------------------- */
+
+typedef struct keeping {
+  const tsr__homes *homes;
+  int64_t most;
+
+  tsr__buffer **bits;
+} keeping;
+
+static void keep_task(void *user, int64_t p, int worker)
+{
+  (void)worker;
+  const keeping *k = user;
+  const tsr__homes *h = k->homes;
+  const uint32_t *group = h->local.group[p];
+  int64_t rows = h->view->parts.rows[p];
+  uint64_t *out = k->bits[p]->data;
+  int64_t *seen = h->before[p]->data;
+  for (int64_t r = 0; r < rows; r += 64) {
+    int some = rows - r < 64 ? (int)(rows - r) : 64;
+    uint64_t bits = 0;
+    for (int i = 0; i < some; i++) bits |= (uint64_t)(seen[group[r + i]]++ < k->most) << i;
+    out[r / 64] = bits;
+  }
+}
+
+static tsr_status keep_slice(grouping *g, const tsr__view *view, int64_t most, tsr__value *out)
+{
+  tsr__homes homes = {
+    .rt = g->rt, .error = g->error, .stats = g->stats, .view = view, .parts = g->parts
+  };
+  keeping k = { .homes = &homes, .most = most, .bits = g->values };
+  tsr_status status = find_homes(g, &homes, true);
+  if (!status && g->parts == 1) {
+    status = tsr__part_buffers(&homes, TSR_I64, homes.local.count, homes.before);
+    if (!status) memset(homes.before[0]->data, 0, (size_t)homes.local.count[0] * sizeof(int64_t));
+  }
+  for (int p = 0; p < g->parts && !status; p++) g->values[p] = out->parts[view->position[p]];
+  if (!status) status = tsr__each_part(&homes, keep_task, &k);
+  memset(g->values, 0, (size_t)g->parts * sizeof *g->values);
+  tsr__homes_free(&homes);
+  return status;
+}
+
+tsr_status tsr__rel_first_of_group(const tsr__rel_group_ask *ask, int64_t count, tsr__value **out,
+                                   tsr__rel_stats *stats, tsr__error *error)
+{
+  const tsr__rel *in = ask->in;
+  tsr__rel_group_ask keys_only = { .in = in, .keys = ask->keys, .key_count = ask->key_count };
+  tsr__views views;
+  grouping g = { .ask = &keys_only, .rt = in->rt, .error = error, .stats = stats };
+  tsr_status status = tsr__views_new(in, &views, error);
+  *out = NULL;
+  if (!status) status = grouping_new(&g, &views);
+  if (!status) status = find_ranges(&g, &views.view[0]);
+  if (!status) status = check_need(&g, &views);
+  if (!status) {
+    tsr_shape shape = { 1, { in->total } };
+    const int64_t *rows = in->count ? in->column[0].values->rows : NULL;
+    *out = tsr__value_new(in->rt, &(tsr__layout){ TSR_BOOL, &shape, &in->sharding, rows }, error);
+    if (!*out) status = error->status;
+  }
+  for (int v = 0; v < views.slices && !status; v++)
+    status = keep_slice(&g, &views.view[v], count, *out);
+  if (status) {
+    tsr__value_release(*out);
+    *out = NULL;
+  } else if (stats) {
+    stats->method = method_of(&g);
+  }
+  grouping_free(&g);
+  tsr__views_free(&views);
+  return status;
+}

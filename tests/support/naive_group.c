@@ -1,0 +1,163 @@
+#include "support/naive_group.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/exact.h"
+#include "oracle.h"
+
+/* -1, 0, 1: NaN above all; `zeros` tells -0 from 0. */
+static int order(bool real, item a, item b, bool zeros)
+{
+  if (!real) return (a.i > b.i) - (a.i < b.i);
+  if (isnan(a.f) || isnan(b.f)) return isnan(a.f) - isnan(b.f);
+  if (a.f == 0 && b.f == 0 && zeros) return (signbit(b.f) != 0) - (signbit(a.f) != 0);
+  return (a.f > b.f) - (a.f < b.f);
+}
+
+static _Thread_local bool sort_real;
+static int by_value(const void *a, const void *b)
+{
+  return order(sort_real, *(const item *)a, *(const item *)b, true);
+}
+
+static expected naive_sorted(const item *items, int64_t n, bool real, const tsr__group_agg *agg)
+{
+  if (agg->op == TSR__GROUP_NUNIQUE) {
+    int64_t distinct = n > 0;
+    for (int64_t k = 1; k < n; k++) distinct += order(real, items[k - 1], items[k], false) != 0;
+    return (expected){ false, { 0, distinct } };
+  }
+  if (!n) return (expected){ .null = true };
+  double at = agg->q * (double)(n - 1);
+  int64_t k = (int64_t)at;
+  double low = real ? items[k].f : (double)items[k].i;
+  if (k + 1 >= n || at == (double)k) return (expected){ false, { low, 0 } };
+  double high = real ? items[k + 1].f : (double)items[k + 1].i;
+  if (low == high) return (expected){ false, { low, 0 } };
+  if (isinf(low) && isfinite(high)) return (expected){ false, { low, 0 } };
+  if (at - (double)k == 0.5) return (expected){ false, { (low + high) / 2, 0 } };
+  return (expected){ false, { low + (high - low) * (at - (double)k), 0 } };
+}
+
+static double naive_spread(const group_items *group, const tally *t, const item *items, int op)
+{
+  bool real = is_float(group->dtype), root = op == TSR__GROUP_STD;
+  tsr_dtype to = tsr__group_dtype(op, group->dtype);
+  double told = tally_var(t, real, 1, root, to);
+  if (!real) return told;
+  tsr__acc sum = { 0 };
+  tsr__acc2 squares = { 0 };
+  for (int64_t k = 0; k < t->n; k++) {
+    tsr__acc_add(&sum, items[k].f);
+    tsr__acc2_add_square(&squares, items[k].f);
+  }
+  double found;
+  if (to == TSR_F32)
+    found = (double)(root ? tsr__acc_std_f32 : tsr__acc_var_f32)(&sum, &squares, t->n, 1);
+  else found = (root ? tsr__acc_std_f64 : tsr__acc_var_f64)(&sum, &squares, t->n, 1);
+  if (group->tellable) CHECK_F64_BITS(found, told);
+  return found;
+}
+
+static expected naive_moment(const group_items *group, const tally *t, const item *items, int op)
+{
+  expected out = { 0 };
+  bool real = is_float(group->dtype);
+  tsr_dtype to = tsr__group_dtype(op, group->dtype);
+  if (op == TSR__GROUP_SUM) {
+    if (real) out.value.f = tally_float_sum(t, to, 1);
+    else out.value.i = (int64_t)t->isum;
+  } else if (op == TSR__GROUP_MEAN) {
+    out.null = !t->n;
+    out.value.f = real ? tally_float_sum(t, to, (uint64_t)t->n) : int_mean(t);
+  } else {
+    out.null = t->n < 2;
+    if (!out.null) out.value.f = naive_spread(group, t, items, op);
+  }
+  return out;
+}
+
+/* The values that are not null, tallied. */
+typedef struct gathered {
+  item *items, least, most;
+  int64_t n;
+  tally tally;
+} gathered;
+
+static int compare(const group_items *group, const tsr__group_agg *agg, item a, item b)
+{
+  if (agg->map) return agg->map[a.i] - agg->map[b.i];
+  return order(is_float(group->dtype), a, b, true);
+}
+
+static void gather(const group_items *group, const tsr__group_agg *agg, gathered *out)
+{
+  dense one = { .dtype = group->dtype, .count = 1 };
+  memset(out, 0, sizeof *out);
+  out->items = calloc((size_t)group->count + 1, sizeof *out->items);
+  for (int64_t k = 0; k < group->count; k++) {
+    if (group->null && group->null[k]) continue;
+    item x = group->items[k];
+    one.f = &x.f;
+    one.i = &x.i;
+    tally_add(&out->tally, &one, 0);
+    if (!out->n || compare(group, agg, x, out->least) < 0) out->least = x;
+    if (!out->n || compare(group, agg, x, out->most) > 0) out->most = x;
+    out->items[out->n++] = x;
+  }
+}
+
+static bool true_at(const group_items *group, item x)
+{
+  return is_float(group->dtype) ? x.f != 0 : x.i != 0;
+}
+
+static expected of_values(const group_items *group, const tsr__group_agg *agg, gathered *v)
+{
+  expected out = { 0 };
+  bool any = false, all = true;
+  for (int64_t k = 0; k < v->n; k++) {
+    any = any || true_at(group, v->items[k]);
+    all = all && true_at(group, v->items[k]);
+  }
+  switch (agg->op) {
+  case TSR__GROUP_COUNT: out.value.i = v->n; break;
+  case TSR__GROUP_MIN: out = (expected){ !v->n, v->least }; break;
+  case TSR__GROUP_MAX: out = (expected){ !v->n, v->most }; break;
+  case TSR__GROUP_ANY: out.value.i = any; break;
+  case TSR__GROUP_ALL: out.value.i = all; break;
+  case TSR__GROUP_NUNIQUE:
+  case TSR__GROUP_QUANTILE:
+    sort_real = is_float(group->dtype);
+    qsort(v->items, (size_t)v->n, sizeof *v->items, by_value);
+    return naive_sorted(v->items, v->n, sort_real, agg);
+  default: return naive_moment(group, &v->tally, v->items, agg->op);
+  }
+  return out;
+}
+
+expected naive_aggregate(const group_items *group, const tsr__group_agg *agg)
+{
+  gathered v;
+  if (agg->column < 0) return (expected){ false, { 0, group->count } };
+  if (agg->op == TSR__GROUP_FIRST || agg->op == TSR__GROUP_LAST) {
+    int64_t k = agg->op == TSR__GROUP_FIRST ? 0 : group->count - 1;
+    if (!group->count || (group->null && group->null[k])) return (expected){ .null = true };
+    return (expected){ false, group->items[k] };
+  }
+  gather(group, agg, &v);
+  expected out = of_values(group, agg, &v);
+  free(v.items);
+  return out;
+}
+
+bool naive_same(int op, tsr_dtype dtype, item found, const expected *e)
+{
+  if (!is_float(dtype)) return found.i == e->value.i;
+  double want = dtype == TSR_F32 ? (double)(float)e->value.f : e->value.f;
+  if (isnan(found.f)) return isnan(want);
+  if (op == TSR__GROUP_QUANTILE && found.f == 0 && want == 0) return true;
+  return memcmp(&found.f, &want, sizeof want) == 0;
+}
