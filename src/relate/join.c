@@ -317,6 +317,19 @@ static tsr_status narrow(tsr__join *join)
   return TSR_OK;
 }
 
+/* Whether the right side has room beside each of the left's parts, with the keys of both. */
+static tsr_status check_broadcast(tsr__join *join)
+{
+  const tsr__rel *left = join->ask->left;
+  int64_t total = join->right.total, bits = row_bits(&join->right, 0, join->right.count);
+  for (int p = 0; p < tsr__positions(&left->sharding); p++) {
+    int64_t l = rows_at(left, p), need = total * bits / 8 + (l + total) * 8 + l * 4 + total * 12;
+    if (tsr__join_room(join, tsr__position_device(&left->sharding, p), need))
+      return join->error->status;
+  }
+  return TSR_OK;
+}
+
 /* Brings the right side to the left's devices: whole, or cut as the left is. */
 static tsr_status place_right(tsr__join *join, bool whole)
 {
@@ -371,7 +384,8 @@ static tsr_status run(tsr__join *join, tsr__rel *out)
     join->draft.dtype[c] = (tsr_dtype)from->values->dtype;
   }
   int how = choose(join);
-  tsr_status status = how == WHOLE ? TSR_OK : place_right(join, how == BROADCAST);
+  tsr_status status = how == BROADCAST ? check_broadcast(join) : TSR_OK;
+  if (!status && how != WHOLE) status = place_right(join, how == BROADCAST);
   if (!status) status = run_slices(join, how);
   if (status) return status;
   join->stats->method = join->hashed ? "hash table" : "direct table";
