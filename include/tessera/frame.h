@@ -355,10 +355,12 @@ TSR_API const char *tsr_frame_column_name(const tsr_frame *df, int column);
 TSR_API tsr_coltype tsr_frame_column_type(const tsr_frame *df, int column);
 /* Returns the schema as text, one "name  type" a line, owned by the scope. Local. */
 TSR_API const char *tsr_frame_schema(tsr_frame *df);
-/* Returns what a terminal on the frame would do: columns read, filters, derived columns and
- * aggregates, then the kernels and each collective with its bytes. Reads the file that the frame is
- * made of and finds the range of integer group keys, but runs nothing else. Owned by the scope; on
- * error the message. Collective. */
+/* Returns what a terminal on the frame would do: the steps from the file to the result, each with rows
+ * and bytes in and out; then the programs, each with the steps that it takes in one pass, its kernels,
+ * and its collectives with their bytes. Numbers marked "~" are estimates; once a terminal has run, what
+ * it counted stands there, and how rows were made and exchanged. Reads the files that the frame is made
+ * of and finds the range of integer group keys, but runs nothing else. Owned by the scope; on error the
+ * message. Collective. */
 TSR_API const char *tsr_frame_explain(tsr_frame *df);
 
 /* ---- terminals ------------------------------------------------------------------------- */

@@ -311,16 +311,19 @@ static void add_kernel(const tsr__plan *plan, const tsr__step *step, int number,
   const tsr__gnode *g = &program->nodes[io->domain];
   tsr_shape shape = tsr__gnode_shape(g);
   int64_t bytes = 0;
+  bool known = true;
   for (int i = 0; i < io->input_count; i++) {
     tsr_shape in = tsr__gnode_shape(&program->nodes[io->inputs[i]]);
     int64_t count = tsr__shape_count(&in);
+    known = known && count >= 0;
     if (count > 0) bytes += (int64_t)tsr__device_bytes(program->nodes[io->inputs[i]].dtype, count);
   }
   tsr__text_add(out, "kernel %d over ", number);
   tsr__type_add(out, (tsr_dtype)g->dtype, &shape, &program->shardings[g->sharding]);
-  tsr__text_add(out, ": reads %d array%s (%lld bytes), stores %d, reduces %d, in one pass\n",
-                io->input_count, io->input_count == 1 ? "" : "s", (long long)bytes,
-                io->output_count, io->accum_count);
+  tsr__text_add(out, ": reads %d array%s ", io->input_count, io->input_count == 1 ? "" : "s");
+  if (known) tsr__text_add(out, "(%lld bytes)", (long long)bytes);
+  else tsr__text_add(out, "(bytes known after the run)");
+  tsr__text_add(out, ", stores %d, reduces %d, in one pass\n", io->output_count, io->accum_count);
 }
 
 tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, tsr__text *out,

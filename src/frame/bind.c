@@ -157,7 +157,8 @@ static void need_of_made(tsr__visit *v)
 static void mark_parents(const tsr__bind *bind, tsr__visit *v)
 {
   if (v->made) need_of_made(v);
-  if (v->made && (bind->inner || tsr__rows_ready(v->df, v->need))) return;
+  bool there = bind->inner || (!bind->plan && tsr__rows_ready(v->df, v->need));
+  if (v->made && there) return;
   tsr__visit *const direct[] = { v->parent, v->other };
   for (int i = 0; i < 2 + v->df->part_count; i++) {
     tsr__visit *from = i < 2 ? direct[i] : v->part[i - 2];
@@ -455,6 +456,7 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
     if (mark_needs(bind, top, need)) return bind->error.status;
     if (read_files(bind, &changed)) return bind->error.status;
   }
+  if (bind->plan) return TSR_OK;
   if (make_rows(bind)) return bind->error.status;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     tsr_status status = v->here ? bind_one(bind, v) : TSR_OK;

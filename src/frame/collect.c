@@ -153,7 +153,9 @@ tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **o
   if (status) return status;
   int64_t rows = window->total;
   if (window->head >= 0 && rows > window->head + window->tail) rows = window->head + window->tail;
-  return fill_table(bind, &bound, rows, out);
+  status = fill_table(bind, &bound, rows, out);
+  if (!status && !tsr__frame_breaks(bind->top)) tsr__note_rows(bind->top, *out, window->total);
+  return status;
 }
 
 tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out)
@@ -266,8 +268,12 @@ static tsr_status count(tsr__bind *bind, int64_t *out)
   tsr__lower low = lower_on(bind, &bound);
   tsr__col rows = tsr__aggregate(&low, TSR__A_COUNT, (tsr__col){ 0 });
   status = tsr__bind_run(bind, &rows.values, 1);
-  if (!status) tsr__value_to_host(rows.values->value, out);
-  return status;
+  if (status) return status;
+  tsr__value_to_host(rows.values->value, out);
+  bind->top->making.done = true;
+  bind->top->making.rows_in = -1;
+  bind->top->making.rows_out = *out;
+  return TSR_OK;
 }
 
 tsr_status tsr_frame_rows(tsr_frame *df, int64_t *out)

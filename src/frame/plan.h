@@ -131,6 +131,8 @@ tsr_frame *tsr__frame_inert(tsr_scope *scope, const char *site);
 /* Records an error and returns an inert frame. */
 tsr_frame *tsr__frame_fail(tsr_frame *df, const tsr__error *error);
 bool tsr__frame_usable(const tsr_frame *df);
+/* The message of an unusable frame. */
+const char *tsr__frame_why(const tsr_frame *df);
 tsr__source *tsr__source_new(tsr_scope *scope, int columns);
 
 /* Computes the schema of a frame from those of its parents, and checks its expressions. */
@@ -209,6 +211,7 @@ typedef struct tsr__bind {
   tsr__visit *visits, **last;
   tsr__watch *watches;
   int watch_count;
+  bool plan;  /* for explaining: visits all that the rows are made of, and makes none */
   bool inner; /* makes rows for another terminal, which made those of the breakers before */
 } tsr__bind;
 
@@ -354,6 +357,17 @@ const tsr__dict *tsr__dict_copy(tsr__arena *arena, const tsr__dict *dict);
 int32_t tsr__dict_find(const tsr__dict *dict, const char *text, int64_t length);
 /* Compares by bytes, as strcmp. */
 int tsr__text_order(const char *a, int64_t a_length, const char *b, int64_t b_length);
+
+/* ---- explaining (frame_explain.c, estimate.c) ------------------------------------------------------ */
+
+/* The share of rows for which a bool expression is likely to hold: 0 .. 1. */
+double tsr__estimate_share(const tsr__expr *expr);
+/* How many groups the keys of a frame are likely to make of so many rows. */
+double tsr__estimate_groups(const tsr_frame *df, double rows);
+
+/* Keeps for explain what a terminal found: the rows of a frame, and those that came to it where a
+ * count() in its table tells. */
+void tsr__note_rows(tsr_frame *df, const tsr_table *table, int64_t rows);
 
 /* ---- host tables (table.c) ------------------------------------------------------------------ */
 

@@ -500,9 +500,9 @@ static tsr_status make_groups(tsr__bind *bind, const bool *need, bool *done)
   tsr_status status = tsr__collect_groups(bind, need, &low, &table);
   if (status || !table) return status;
   *done = true;
-  bind->top->making = (tsr__making){
-    .done = true, .path = "direct codes", .rows_in = low.in->rows, .rows_out = table->rows
-  };
+  bind->top->making = (tsr__making){ .path = "direct codes" };
+  tsr__note_rows(bind->top, table, table->rows);
+  if (!low.in->mask) bind->top->making.rows_in = low.in->rows;
   return put_table(bind, table, need, low.in->sharding);
 }
 
@@ -604,7 +604,8 @@ tsr_array *tsr__firsts_mask(tsr__bind *bind, tsr_frame *df, const tsr__bound *in
     status = tsr__rel_first_of_group(&ask, df->count, &mask, &df->making.stats, &bind->error);
   if (!status) {
     df->making.done = true;
-    df->making.rows_in = rel.total;
+    df->making.rows_in = in->mask ? -1 : rel.total;
+    df->making.rows_out = in->mask ? -1 : tsr__mask_rows(mask);
     df->making.bytes_in = tsr__rel_bytes(&rel);
     if (!in->ragged) mask = without_counts(mask, &bind->error);
   }

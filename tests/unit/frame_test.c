@@ -302,28 +302,6 @@ TEST(frame_filter_assign_agg_is_one_pass)
   close_fixture(&f);
 }
 
-TEST(frame_explain_tells_what_runs)
-{
-  struct fixture f;
-  open_fixture(&f);
-  tsr_frame *df = tsr_frame_filter(f.df, "v > ? and who == 'ann'", 5);
-  df = tsr_frame_assign(df, "unused", "k * 2");
-  df = tsr_frame_assign(df, "r", "v / k");
-  df = tsr_frame_agg(df, "total = sum(v), mean(r)");
-  const char *text = tsr_frame_explain(df);
-  CHECK_STR_HAS(text, "arrays: 100 rows@(data), columns k, v (2 of 3)\n");
-  CHECK_STR_HAS(text, "filter v > 5 and who == 'ann'\nassign r = v / k\n");
-  CHECK_STR_HAS(text, "aggregate total = sum(v), mean(r)\n");
-  CHECK_STR_HAS(text, "all-reduce over data=8");
-  CHECK_STR_HAS(text, "in one pass");
-  CHECK(!strstr(text, "unused"));
-  CHECK_STR_HAS(tsr_frame_explain(tsr_frame_group_agg(f.df, "who", "mean(v)")),
-                "group by who: mean(v)\n");
-  CHECK_STR_HAS(tsr_frame_explain(f.df), "nothing to run");
-  CHECK_STR(tsr_message(f.s), "");
-  close_fixture(&f);
-}
-
 /* ---- terminals --------------------------------------------------------------------------- */
 
 TEST(frame_rows_stay_on_their_devices)

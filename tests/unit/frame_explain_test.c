@@ -1,0 +1,223 @@
+/* Explanations of frames, whole texts: wording is API. Estimates before a terminal ran, counts after;
+ * what is not needed is not there. */
+#include "tessera.h"
+
+#include "frame/plan.h"
+#include "harness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { N = 100 };
+
+struct fixture {
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_frame *df; /* k: 0 .. 99, v: k / 4 who: ann bob null; over 8 devices */
+};
+
+static void open_fixture(struct fixture *f, const tsr_allocator *allocator)
+{
+  int64_t k[N];
+  double v[N];
+  const char *who[N];
+  for (int i = 0; i < N; i++) {
+    k[i] = i;
+    v[i] = i / 4.0;
+    who[i] = i % 3 == 0 ? "ann" : i % 3 == 1 ? "bob" : NULL;
+  }
+  f->rt = tsr_runtime_open("cpu:8", .allocator = allocator, .threads = 1);
+  f->s = tsr_scope_open(f->rt);
+  tsr_sharding at = tsr_on(tsr_mesh_make(f->rt, "data=8"), "data");
+  f->df = tsr_frame_new(f->s, { "k", tsr_put_at(f->s, k, TSR_I64, TSR_SHAPE(N), at, "k.c:1") },
+                        { "v", tsr_put_at(f->s, v, TSR_F64, TSR_SHAPE(N), at, "v.c:1") });
+  f->df = tsr_frame_text_column(f->df, "who", who, N);
+}
+
+static tsr_frame *filtered(struct fixture *f)
+{
+  return tsr_frame_filter_at(f->df, TSR_FORMULA("v > ? and who == 'ann'", 5), "a.c:1");
+}
+
+static void collect(tsr_frame *df)
+{
+  tsr_table *table = NULL;
+  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, df->node.scope);
+}
+
+/* A filter, a derived column and aggregates: before and after they ran. */
+TEST(one_pass)
+{
+  struct fixture f;
+  open_fixture(&f, NULL);
+  tsr_frame *df = tsr_frame_assign(filtered(&f), "unused", "k * 2");
+  df = tsr_frame_assign(df, "r", "v / k");
+  df = tsr_frame_agg_at(df, TSR_FORMULA("n = count(), total = sum(v), mean(r)"), "a.c:4");
+  static const char program[] = "\n"
+                                "steps 3 to 5 in one pass over memory:\n"
+                                "    all-reduce over data=8: 4088 bytes\n"
+                                "        because count at a.c:4 reduces sharded dims of %6 "
+                                "bool[100]@(data); 3 partial results "
+                                "travel together\n"
+                                "    kernel 1 over bool[100]@(data): reads 4 arrays (2016 bytes), "
+                                "stores 0, reduces 3, in one "
+                                "pass\n";
+  char expected[3000];
+  snprintf(expected, sizeof expected, "%s%s%s",
+           "step                                                 rows in  rows out     bytes in"
+           "    bytes out\n"
+           "1 arrays                                                           100           "
+           "           1600\n"
+           "    columns k, v (2 of 2), (data) on data=8\n"
+           "2 text column who                                        100       100         1600"
+           "         2016\n"
+           "3 filter v > 5 and who == 'ann'                          100        ~3         2016"
+           "          ~48\n"
+           "4 assign r = v / k                                        ~3        ~3          ~48"
+           "          ~48\n"
+           "5 aggregate n = count(), total = sum(v), mean(r)          ~3         1          ~48"
+           "           24\n",
+           program, "\n~ estimated; what a terminal has run is counted\n");
+  CHECK_STR(tsr_frame_explain(df), expected);
+  collect(df);
+  snprintf(expected, sizeof expected, "%s%s",
+           "step                                                 rows in  rows out     bytes in"
+           "    bytes out\n"
+           "1 arrays                                                           100           "
+           "           1600\n"
+           "    columns k, v (2 of 2), (data) on data=8\n"
+           "2 text column who                                        100       100         1600"
+           "         2016\n"
+           "3 filter v > 5 and who == 'ann'                          100        27         2016"
+           "          432\n"
+           "4 assign r = v / k                                        27        27          432"
+           "          432\n"
+           "5 aggregate n = count(), total = sum(v), mean(r)          27         1          432"
+           "           24\n",
+           program);
+  CHECK_STR(tsr_frame_explain(df), expected);
+  CHECK_STR(tsr_message(f.s), "");
+  tsr_runtime_close(f.rt);
+}
+
+/* Rows that a step must make cut the plan: what stands on them is planned once they are there. */
+TEST(steps_that_make_rows)
+{
+  struct fixture f;
+  open_fixture(&f, NULL);
+  tsr_frame *sorted = tsr_frame_sort(tsr_frame_assign(filtered(&f), "z", "k * 2"), "v desc, who");
+  tsr_frame *df = tsr_frame_assign(tsr_frame_head(sorted, 5), "w", "z + 1");
+  const char *text = tsr_frame_explain(df);
+  CHECK_STR_HAS(text, "5 sort by v desc, who                                     ~3        ~3");
+  CHECK_STR_HAS(text, "steps 3 to 4 in one pass over memory:\n    nothing moves between devices\n");
+  CHECK_STR_HAS(text, "\nsteps 6 to 7: planned when step 5 has its rows\n");
+  CHECK(!sorted->making.done);
+  collect(df);
+  text = tsr_frame_explain(df);
+  CHECK_STR_HAS(text, "3 filter v > 5 and who == 'ann'                          100        27");
+  CHECK_STR_HAS(text, "5 sort by v desc, who                                     27        27");
+  CHECK_STR_HAS(text, "6 first 5                                                 27         5");
+  CHECK_STR_HAS(text, "steps 6 to 7 in one pass over memory:\n");
+  CHECK(!strstr(text, "planned when") && !strchr(text, '~'));
+  char line[200];
+  const tsr__rel_stats *stats = &sorted->making.stats;
+  CHECK(stats->move_count > 0 && stats->move[0].bytes > 0);
+  for (int i = 0; i < stats->move_count; i++) {
+    snprintf(line, sizeof line, "    exchange: %s, %lld rows, %lld bytes\n", stats->move[i].what,
+             (long long)stats->move[i].rows, (long long)stats->move[i].bytes);
+    CHECK_STR_HAS(text, line);
+  }
+  tsr_runtime_close(f.rt);
+}
+
+TEST(groups_by_codes)
+{
+  struct fixture f;
+  open_fixture(&f, NULL);
+  tsr_frame *groups = tsr_frame_group_agg(f.df, "who, odd = k % 2", "n = count(), sum(v)");
+  tsr_frame *df = tsr_frame_filter(groups, "n > 10");
+  const char *text = tsr_frame_explain(df);
+  CHECK_STR_HAS(text, "3 group by who, odd = k % 2: n = count(), sum(v)");
+  CHECK_STR_HAS(text, "\nstep 3 in one pass over memory:\n    all-reduce over data=8: ");
+  CHECK_STR_HAS(text, "\nstep 4: planned when step 3 has its rows\n");
+  collect(df);
+  text = tsr_frame_explain(df);
+  CHECK_STR_HAS(text, "    by direct codes\n");
+  CHECK_STR_HAS(text, "3 group by who, odd = k % 2: n = count(), sum(v)         100         6");
+  CHECK_STR_HAS(text, "4 filter n > 10                                            6         6");
+  tsr_runtime_close(f.rt);
+}
+
+/* Joins name their two steps; a frame that two steps stand on is one step. */
+TEST(plans_that_are_no_chain)
+{
+  struct fixture f;
+  open_fixture(&f, NULL);
+  tsr_frame *kept = filtered(&f);
+  tsr_frame *means = tsr_frame_group_agg(kept, "who", "m = mean(v)");
+  tsr_frame *df = tsr_frame_join(kept, means, "who");
+  const char *text = tsr_frame_explain(df);
+  CHECK_STR_HAS(text, "5 inner join of steps 3 and 4 on who ");
+  CHECK_STR_HAS(text, "4 group by who: m = mean(v) ");
+  df = tsr_frame_concat(tsr_frame_select(kept, "k"), tsr_frame_select(f.df, "k"));
+  text = tsr_frame_explain(df);
+  CHECK_STR_HAS(text, "5 select k, of step 2 ");
+  CHECK_STR_HAS(text, "6 concat steps 4, 5 ");
+  tsr_frame *numbers = tsr_frame_select(f.df, "k, v");
+  df = tsr_frame_sub(numbers, tsr_frame_mean(numbers));
+  text = tsr_frame_explain(df);
+  CHECK_STR_HAS(text, "every column by mean ");
+  CHECK_STR_HAS(text, "every column - the row of step 3, of step 2 ");
+  CHECK_STR(tsr_message(f.s), "");
+  tsr_runtime_close(f.rt);
+}
+
+TEST(what_nobody_needs_is_not_there)
+{
+  struct fixture f;
+  open_fixture(&f, NULL);
+  tsr_frame *df = tsr_frame_assign(f.df, "a", "k + 1");
+  df = tsr_frame_select(tsr_frame_select(df, "v, a, x = v * 2, y = v * 3"), "y");
+  const char *text = tsr_frame_explain(df);
+  CHECK(!strstr(text, "assign") && !strstr(text, "x = v") && !strstr(text, "who"));
+  CHECK_STR_HAS(text, "columns v (1 of 2)");
+  CHECK_STR_HAS(text, "2 select y = v * 3 ");
+  CHECK_STR_HAS(tsr_frame_explain(f.df), "\nnothing to run: the columns lie there already\n");
+  CHECK_STR_HAS(tsr_frame_explain(NULL), "could not be made");
+  CHECK_STR_HAS(tsr_frame_explain(tsr_frame_filter(f.df, "zz > 1")), "no column 'zz'");
+  tsr_runtime_close(f.rt);
+}
+
+/* Long words go on in lines of their own; figures stay in their columns. */
+TEST(long_steps_wrap)
+{
+  struct fixture f;
+  open_fixture(&f, NULL);
+  tsr_frame *df = tsr_frame_filter(
+      f.df, "k in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18) and v < 3");
+  CHECK_STR_HAS(
+      tsr_frame_explain(df),
+      "3 filter k in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,        100       ~33         2016"
+      "         ~660\n"
+      "    12, 13, 14, 15, 16, 17, 18) and v < 3\n");
+  tsr_runtime_close(f.rt);
+}
+
+TEST(explaining_out_of_memory)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator = test_allocator(&state);
+  int64_t total = 1 << 30;
+  for (int64_t n = 0; n <= total; n++) {
+    struct fixture f;
+    state = (struct test_alloc){ .fail_at = n };
+    open_fixture(&f, &allocator);
+    tsr_frame *df = tsr_frame_sort(tsr_frame_group_agg(filtered(&f), "who", "n = count()"), "n");
+    const char *text = tsr_frame_explain(df);
+    CHECK(text && *text);
+    tsr_runtime_close(f.rt);
+    CHECK_I64(state.live, 0);
+    if (n == 0) total = state.count;
+  }
+  CHECK(total > 20 && total < 10000);
+}
