@@ -468,81 +468,6 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-/* The first row that the devices marked, or a number beyond all rows. */
-static int64_t first_marked(tsr__value *value)
-{
-  int64_t first = INT64_MAX;
-  for (int p = 0; p < value->part_count; p++) {
-    const uint64_t *bits = tsr__value_data(value, p);
-    tsr_box box;
-    tsr__value_box(value, p, &box);
-    for (int64_t i = 0; bits && i < box.size[0]; i += 64) {
-      int64_t left = box.size[0] - i;
-      uint64_t word = bits[i / 64] & (left < 64 ? (UINT64_C(1) << left) - 1 : UINT64_MAX);
-      int64_t row = box.start[0] + i + (word ? __builtin_ctzll(word) : 0);
-      if (word && row < first) first = row;
-      if (word) break;
-    }
-  }
-  return first;
-}
-
-/* Whether a check knows the row: it does not among aggregates. */
-static bool knows_row(const tsr__watch *watch)
-{
-  return watch->row->dtype != TSR_BOOL || watch->row->shape.rank > 0;
-}
-
-static int64_t read_first(const tsr_array *array)
-{
-  int64_t out = 0;
-  if (array->shape.rank > 0) return first_marked(array->value);
-  if (array->dtype == TSR_BOOL) {
-    uint8_t byte = 0;
-    tsr__value_to_host(array->value, &byte);
-    out = byte;
-  } else {
-    tsr__value_to_host(array->value, &out);
-  }
-  return out;
-}
-
-/* Where a check failed: the row as the user knows it. */
-static tsr_status report(tsr__bind *bind, const tsr__watch *watch, int64_t row)
-{
-  const tsr_frame *source = watch->frame;
-  tsr__text text;
-  tsr__text_init(&text, NULL);
-  if (watch->expr) tsr__expr_print(watch->expr, &text);
-  while (source->parent && !source->source) source = source->parent;
-  bool file = source->kind == TSR__FRAME_FILE;
-  bool grouped = knows_row(watch) && watch->frame->kind == TSR__FRAME_GROUP &&
-                 (!source->source || watch->rows != source->source->rows);
-  char place[64] = "";
-  if (knows_row(watch) && !grouped) snprintf(place, sizeof place, " in row %lld", (long long)row);
-  tsr__error_set(&bind->error, TSR_EVALUE,
-                 "%s: %.300s%san integer leaves its range%s%s%.200s; "
-                 "convert to float, for instance by * 1.0",
-                 watch->frame->what, tsr__text_get(&text), watch->expr ? ": " : "", place,
-                 file ? " of " : "", file ? source->source->path : "");
-  tsr__text_free(&text);
-  return bind->error.status;
-}
-
-static tsr_status look_at_watches(tsr__bind *bind)
-{
-  const tsr__watch *worst = NULL;
-  int64_t first = 0;
-  for (const tsr__watch *w = bind->watches; w; w = w->next) {
-    int64_t row = read_first(w->row);
-    bool seen = knows_row(w) ? row < w->rows : row != 0;
-    if (!seen || (worst && row > first)) continue;
-    worst = w;
-    first = row;
-  }
-  return worst ? report(bind, worst, first) : TSR_OK;
-}
-
 /* A value out of range, told by the run: where a row is to blame (its product wrapped, and so the sum is
  * nonsense), that row is what the user wants to know. */
 static tsr_status blame_row(tsr__bind *bind, tsr_array **all)
@@ -553,7 +478,7 @@ static tsr_status blame_row(tsr__bind *bind, tsr_array **all)
     if (!w->row->value) all[n++] = w->row;
   bind->error = (tsr__error){ .status = TSR_OK };
   if (!n || !tsr__execute(bind->scope, all, n, &bind->error)) {
-    if (look_at_watches(bind)) return bind->error.status;
+    if (tsr__look_at_watches(bind)) return bind->error.status;
   }
   bind->error = (tsr__error){ .status = TSR_OK };
   return tsr__error_set(&bind->error, said.status, "%s: %.900s", bind->what, said.text);
@@ -574,5 +499,5 @@ tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count)
       return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
   tsr_status status = n ? tsr__execute(bind->scope, all, n, &bind->error) : TSR_OK;
   if (status == TSR_EVALUE) return blame_row(bind, all);
-  return status ? status : look_at_watches(bind);
+  return status ? status : tsr__look_at_watches(bind);
 }

@@ -181,10 +181,30 @@ static int float_type(int type)
   return type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64;
 }
 
+/* day - day and time - time are integers, days and microseconds; so are what is added. */
+static bool check_moved(checker *c, tsr__expr *expr)
+{
+  tsr__expr *a = expr->arg[0], *b = expr->arg[1];
+  bool minus = expr->op == TSR__B_SUB;
+  if (minus && !align_literals(c, a, b)) return false;
+  bool dates = tsr__is_temporal(a->type) && tsr__is_temporal(b->type);
+  const tsr__expr *number = tsr__is_temporal(a->type) ? b : a;
+  bool steps = tsr__is_integer(number->type) || number->type == TSR__COL_NULL;
+  expr->type = minus && dates ? TSR_COL_I64 : number == a ? b->type : a->type;
+  if ((minus && dates) || (expr->op == TSR__B_ADD && steps) || (minus && steps && number == b))
+    return true;
+  return WRONG(c, expr,
+               "'%s' cannot join %s and %s; a date takes integers (days), a time integers "
+               "(microseconds), and '-' its own kind",
+               tsr__binary_name(expr->op), type_name(a->type), type_name(b->type));
+}
+
 static bool check_arithmetic(checker *c, tsr__expr *expr)
 {
   tsr__expr *a = expr->arg[0], *b = expr->arg[1];
   const char *name = tsr__binary_name(expr->op);
+  if (expr->op <= TSR__B_SUB && (tsr__is_temporal(a->type) || tsr__is_temporal(b->type)))
+    return check_moved(c, expr);
   for (int i = 0; i < 2; i++) {
     const tsr__expr *arg = expr->arg[i];
     if (tsr__is_temporal(arg->type) || arg->type == TSR_COL_TEXT)
@@ -229,7 +249,7 @@ static bool check_in(checker *c, tsr__expr *expr)
     tsr__expr *b = expr->arg[i];
     if (b->kind == TSR__E_NULL)
       return WRONG(c, b, "null in a list matches nothing; write 'or ... is null'");
-    if (!b->weak)
+    if (!b->weak || (b->type == TSR_COL_TEXT && b->kind != TSR__E_TEXT))
       return WRONG(c, b, "the list after 'in' takes values, not columns; write == and or");
     if (!align_literals(c, a, b)) return false;
     bool mixed = (a->type == TSR_COL_BOOL) != (b->type == TSR_COL_BOOL);
@@ -279,28 +299,118 @@ static bool check_choices(checker *c, tsr__expr *expr, int first)
   return true;
 }
 
+/* if(c, a, b), coalesce(a, b, ...), least and greatest. */
+static bool check_choice(checker *c, tsr__expr *expr)
+{
+  const tsr__expr *a = expr->arg[0];
+  bool fits = a->type == TSR_COL_BOOL || a->type == TSR__COL_NULL;
+  if (expr->op != TSR__F_IF) return check_choices(c, expr, 0);
+  if (!need(c, a, fits, tsr__fn_name(expr->op), "a bool as its first argument")) return false;
+  return check_choices(c, expr, 1);
+}
+
+/* A literal that chooses among names: 'i64', 'month'. Gives its number, or -1 with the error. */
+static int check_word(checker *c, const tsr__expr *arg, const char *const *names, int count)
+{
+  int found = arg->kind == TSR__E_TEXT && arg->text ? tsr__name_in(names, count, arg->text) : -1;
+  if (found >= 0) return found;
+  tsr__text list;
+  tsr__text_init(&list, NULL);
+  for (int i = 0; i < count; i++) tsr__text_add(&list, "%s'%s'", i ? ", " : "", names[i]);
+  tsr__caret(c->error, TSR_EDTYPE, place_of(c, arg), "one of %s must stand here",
+             tsr__text_get(&list));
+  tsr__text_free(&list);
+  return -1;
+}
+
+static bool check_cast(checker *c, tsr__expr *expr)
+{
+  static const char *const names[] = { "bool", "i32", "i64", "f32", "f64", "date", "time", "text" };
+  int from = expr->arg[0]->type, to = check_word(c, expr->arg[1], names, 8) + TSR_COL_BOOL;
+  if (to < TSR_COL_BOOL) return false;
+  expr->type = (uint8_t)to;
+  expr->weak = false;
+  bool day = tsr__is_temporal(to);
+  bool fits = from == to || from == TSR__COL_NULL || from == TSR_COL_TEXT || to == TSR_COL_TEXT ||
+              (!tsr__is_temporal(from) && !day) || (day && tsr__is_integer(from)) ||
+              (tsr__is_temporal(from) && to != TSR_COL_BOOL);
+  if (fits) return true;
+  return WRONG(c, expr, "a %s cannot become a %s", type_name(from), type_name(to));
+}
+
+/* The functions of text take texts first, then literals. */
+static bool check_text(checker *c, tsr__expr *expr)
+{
+  const char *name = tsr__fn_name(expr->op);
+  int texts = expr->op == TSR__F_CONCAT ? expr->count : 1;
+  bool test =
+      expr->op == TSR__F_CONTAINS || expr->op == TSR__F_STARTS_WITH || expr->op == TSR__F_ENDS_WITH;
+  if (test) texts = 2;
+  for (int i = 0; i < expr->count; i++) {
+    const tsr__expr *arg = expr->arg[i];
+    if (i < texts) {
+      bool fits = arg->type == TSR_COL_TEXT || arg->type == TSR__COL_NULL;
+      if (!need(c, arg, fits, name, "text")) return false;
+    } else if (expr->op == TSR__F_SLICE) {
+      if (arg->kind != TSR__E_INT || (i == 2 && arg->i < 0))
+        return WRONG(c, arg, "slice takes whole numbers here: slice(x, start, length)");
+    } else if (arg->kind != TSR__E_TEXT || (i == 1 && !arg->length)) {
+      return WRONG(c, arg, "replace takes texts in quotes here, the first one not empty");
+    }
+  }
+  expr->type = expr->op == TSR__F_LENGTH ? TSR_COL_I64 : test ? TSR_COL_BOOL : TSR_COL_TEXT;
+  return true;
+}
+
+static bool check_date(checker *c, tsr__expr *expr)
+{
+  static const char *const units[TSR__UNITS] = { "year", "quarter", "month",  "week",
+                                                 "day",  "hour",    "minute", "second" };
+  const char *name = tsr__fn_name(expr->op);
+  const tsr__expr *x = expr->arg[expr->count - 1];
+  bool fits = tsr__is_temporal(x->type) || x->type == TSR__COL_NULL;
+  bool clock = expr->op == TSR__F_HOUR || expr->op == TSR__F_MINUTE || expr->op == TSR__F_SECOND;
+  expr->type = expr->op == TSR__F_DATE ? TSR_COL_DATE : TSR_COL_I64;
+  if (expr->op == TSR__F_DATE_TRUNC) {
+    int unit = check_word(c, expr->arg[0], units, TSR__UNITS);
+    if (unit < 0) return false;
+    expr->unit = (uint8_t)unit;
+    expr->type = x->type ? x->type : TSR_COL_DATE;
+    clock = unit > TSR__U_DAY;
+  }
+  if (clock) return need(c, x, fits && x->type != TSR_COL_DATE, name, "a time");
+  return need(c, x, fits, name, "a date or a time");
+}
+
+/* Numbers to numbers. round takes how many digits behind the point. */
+static bool check_number(checker *c, tsr__expr *expr)
+{
+  const tsr__expr *a = expr->arg[0];
+  const char *name = tsr__fn_name(expr->op);
+  int sort = tsr__fn_sort(expr->op);
+  bool null = a->type == TSR__COL_NULL;
+  bool fits = tsr__is_number(a->type) || null || (sort == TSR__FS_TRUTH && counts_as_number(a));
+  if (!need(c, a, fits, name, "a number")) return false;
+  if (expr->count == 2) {
+    const tsr__expr *digits = expr->arg[1];
+    if (digits->kind != TSR__E_INT || digits->i < -18 || digits->i > 18)
+      return WRONG(c, digits, "round takes a whole number of digits here, -18 to 18");
+  }
+  expr->type = sort == TSR__FS_TRUTH           ? TSR_COL_BOOL
+               : sort == TSR__FS_SAME && !null ? a->type
+                                               : (uint8_t)float_type(a->type);
+  return true;
+}
+
 static bool check_call(checker *c, tsr__expr *expr)
 {
-  tsr__expr *a = expr->arg[0];
-  const char *name = tsr__fn_name(expr->op);
-  switch (expr->op) {
-  case TSR__F_IF:
-    if (!need(c, a, a->type == TSR_COL_BOOL || a->type == TSR__COL_NULL, name,
-              "a bool as its first argument"))
-      return false;
-    return check_choices(c, expr, 1);
-  case TSR__F_COALESCE: return check_choices(c, expr, 0);
-  case TSR__F_ISNAN:
-    if (!need(c, a, counts_as_number(a), name, "a number")) return false;
-    expr->type = TSR_COL_BOOL;
-    return true;
-  default: break;
+  switch (tsr__fn_sort(expr->op)) {
+  case TSR__FS_CHOICE: return check_choice(c, expr);
+  case TSR__FS_CAST: return check_cast(c, expr);
+  case TSR__FS_TEXT: return check_text(c, expr);
+  case TSR__FS_DATE: return check_date(c, expr);
+  default: return check_number(c, expr);
   }
-  if (!need(c, a, tsr__is_number(a->type) || a->type == TSR__COL_NULL, name, "a number"))
-    return false;
-  bool keeps = expr->op == TSR__F_ABS || expr->op == TSR__F_ROUND || expr->op == TSR__F_FLOOR;
-  expr->type = (uint8_t)(keeps && a->type != TSR__COL_NULL ? a->type : float_type(a->type));
-  return true;
 }
 
 /* The share of quantile(x, share). */

@@ -53,7 +53,7 @@ enum tsr__binary {
 };
 
 enum tsr__fn {
-#define FN(id, name, least, most) TSR__F_##id,
+#define FN(id, name, least, most, sort) TSR__F_##id,
 #define AGG(id, name, least, most)
 #include "frame/functions.def"
 #undef FN
@@ -61,8 +61,32 @@ enum tsr__fn {
   TSR__FNS
 };
 
+enum tsr__fn_sort {
+  TSR__FS_SAME,
+  TSR__FS_REAL,
+  TSR__FS_TRUTH,
+  TSR__FS_CHOICE,
+  TSR__FS_CAST,
+  TSR__FS_TEXT,
+  TSR__FS_DATE,
+  TSR__FS_SUGAR
+};
+
+/* What date_trunc cuts to. */
+enum tsr__unit {
+  TSR__U_YEAR,
+  TSR__U_QUARTER,
+  TSR__U_MONTH,
+  TSR__U_WEEK,
+  TSR__U_DAY,
+  TSR__U_HOUR,
+  TSR__U_MINUTE,
+  TSR__U_SECOND,
+  TSR__UNITS
+};
+
 enum tsr__agg {
-#define FN(id, name, least, most)
+#define FN(id, name, least, most, sort)
 #define AGG(id, name, least, most) TSR__A_##id,
 #include "frame/functions.def"
 #undef FN
@@ -87,6 +111,7 @@ struct tsr__expr {
   tsr__expr **arg;
   /* filled in by tsr__check */
   uint8_t type;    /* tsr_coltype, or TSR__COL_NULL */
+  uint8_t unit;    /* date_trunc: its tsr__unit */
   bool weak;       /* made of literals only: takes the width of what it meets */
   bool aggregated; /* holds an aggregate */
   bool bare;       /* reads a column outside any aggregate */
@@ -196,7 +221,10 @@ tsr_status tsr__parse_keys(const char *what, const char *text, tsr__arena *arena
                            tsr__error *error);
 
 const char *tsr__fn_name(int fn);
+int tsr__fn_sort(int fn);
 const char *tsr__agg_name(int agg);
+/* The number of a name among `count`, or -1. */
+int tsr__name_in(const char *const *names, int count, const char *name);
 /* Whether an aggregate needs the rows of a group together (a median does, a sum does not). */
 bool tsr__agg_needs_rows(int agg);
 const char *tsr__binary_name(int op);

@@ -7,7 +7,7 @@
  * which makes Kleene's logic plain and/or: known(a and b) = known(a) and known(b).
  *
  * Invariant: no node made here leaves the rows where they are, so all of it fuses. */
-#include "frame/plan.h"
+#include "frame/functions.h"
 
 /* ---- nodes ------------------------------------------------------------------------------- */
 
@@ -110,55 +110,6 @@ tsr_array *tsr__row_numbers(tsr__lower *low)
   return tsr__make(low->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low->site);
 }
 
-/* ---- overflow ---------------------------------------------------------------------------- */
-
-void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
-{
-  tsr_array *seen = tsr__both(low, tsr__both(low, at, valid), low->guard);
-  bool reduces = low->frame->kind == TSR__FRAME_AGG || low->frame->kind == TSR__FRAME_GROUP;
-  bool late = reduces && !low->in_agg;
-  tsr_array **all = late ? &low->late : &low->overflow;
-  *all = *all ? tsr__op2(low, TSR__OP_OR, *all, seen) : seen;
-}
-
-/* The first of `rows` rows where `at` holds, or a number beyond them. A terminal that gives rows
- * keeps the marks instead, one bit a row, and the host looks: the devices need not talk. */
-static void watch(tsr__lower *low, tsr_array *at, tsr_array *mask, int64_t rows,
-                  const tsr__expr *expr)
-{
-  tsr__watch *watch = tsr__arena_new(&low->scope->arena, sizeof *watch);
-  if (!watch) {
-    tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
-    return;
-  }
-  watch->rows = rows;
-  watch->frame = low->frame;
-  watch->expr = expr;
-  watch->row = at;
-  bool gives_rows = !low->bind->top->one_row && low->bind->top->kind != TSR__FRAME_GROUP;
-  if (!at->inert && at->shape.rank > 0 && gives_rows) {
-    watch->row = tsr__both(low, at, mask);
-  } else if (!at->inert && at->shape.rank > 0) {
-    tsr__ask ask = { .dtype = TSR_I64, .shape = at->shape };
-    tsr_array *index = rows == low->in->rows ? tsr__row_numbers(low)
-                                             : tsr__make(low->scope, TSR__OP_IOTA,
-                                                         (tsr_array *[3]){ 0 }, &ask, low->site);
-    ask = (tsr__ask){ .attr.dims = 1 };
-    watch->row = tsr__make(low->scope, TSR__OP_MIN,
-                           (tsr_array *[3]){ index, tsr__both(low, at, mask) }, &ask, low->site);
-  }
-  watch->next = low->bind->watches;
-  low->bind->watches = watch;
-  low->bind->watch_count++;
-}
-
-void tsr__lower_finish(tsr__lower *low, const tsr__expr *expr)
-{
-  if (low->overflow) watch(low, low->overflow, low->in->mask, low->in->rows, expr);
-  if (low->late) watch(low, low->late, NULL, low->groups, expr);
-  low->overflow = low->late = NULL;
-}
-
 /* ---- conversion -------------------------------------------------------------------------- */
 
 tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type)
@@ -170,8 +121,9 @@ tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type)
     column.values = real ? tsr__const_f(low, dtype, 0) : tsr__const_i(low, dtype, 0);
   } else if (column.type == TSR_COL_DATE && type == TSR_COL_TIME) {
     tsr_array *days = tsr__cast(low, column.values, TSR_I64);
-    column.values =
-        tsr__op2(low, TSR__OP_MUL, days, tsr__const_i(low, TSR_I64, INT64_C(86400000000)));
+    tsr_array *day = tsr__const_i(low, TSR_I64, INT64_C(86400000000));
+    column.values = tsr__op2(low, TSR__OP_MUL, days, day);
+    tsr__note_overflow(low, tsr__op2(low, TSR__OP_MULOVF, days, day), column.valid);
   } else if (column.type != type) {
     column.values = tsr__cast(low, column.values, dtype);
   }
@@ -281,6 +233,8 @@ tsr__col tsr__lower_pair(tsr__lower *low, int op, tsr__col a, tsr__col b)
 
 static tsr__col arithmetic(tsr__lower *low, const tsr__expr *expr)
 {
+  if (tsr__is_temporal(expr->arg[0]->type) || tsr__is_temporal(expr->arg[1]->type))
+    return tsr__lower_moved(low, expr);
   const tsr__expr *b = expr->arg[1];
   tsr__col left = tsr__lower_as(low, expr->arg[0], expr->type);
   if (expr->op == TSR__B_POW && tsr__is_integer(expr->type)) return whole_power(low, left, b->i);
@@ -375,93 +329,6 @@ static tsr__col in_list(tsr__lower *low, const tsr__expr *expr)
   return out;
 }
 
-/* ---- choices ----------------------------------------------------------------------------- */
-
-/* `a` where `c`, else `b`; validity likewise. */
-static tsr__col choose(tsr__lower *low, tsr_array *c, tsr__col a, tsr__col b)
-{
-  tsr__col out = { .type = a.type, .dict = a.dict };
-  tsr_array *other = a.valid || b.valid || a.type == TSR_COL_BOOL ? not(low, c) : NULL;
-  if (a.type == TSR_COL_BOOL)
-    out.values =
-        tsr__op2(low, TSR__OP_OR, tsr__both(low, c, a.values), tsr__both(low, other, b.values));
-  else out.values = tsr__where(low, c, a.values, b.values);
-  if (a.valid || b.valid)
-    out.valid =
-        tsr__op2(low, TSR__OP_OR, tsr__both(low, c, a.valid), tsr__both(low, other, b.valid));
-  return out;
-}
-
-/* Lowers a branch that counts only where `guard` holds. */
-static tsr__col branch(tsr__lower *low, const tsr__expr *expr, int type, tsr_array *guard)
-{
-  tsr_array *outer = low->guard;
-  low->guard = tsr__both(low, outer, guard);
-  tsr__col out = tsr__lower_as(low, expr, type);
-  low->guard = outer;
-  return out;
-}
-
-static tsr__col if_else(tsr__lower *low, const tsr__expr *expr)
-{
-  tsr_array *c = tsr__lower_known(low, expr->arg[0], true);
-  tsr__col a = branch(low, expr->arg[1], expr->type, c);
-  tsr__col b = branch(low, expr->arg[2], expr->type, not(low, c));
-  if (a.type == TSR_COL_TEXT && !tsr__text_unify(low, &a, &b)) return a;
-  return choose(low, c, a, b);
-}
-
-static tsr__col coalesce(tsr__lower *low, const tsr__expr *expr)
-{
-  tsr__col out = tsr__lower_as(low, expr->arg[0], expr->type);
-  for (int i = 1; i < expr->count && out.valid; i++) {
-    tsr__col next = branch(low, expr->arg[i], expr->type, not(low, out.valid));
-    if (out.type == TSR_COL_TEXT && !tsr__text_unify(low, &out, &next)) return out;
-    tsr_array *have = out.valid;
-    tsr__col first = out;
-    first.valid = NULL;
-    out = choose(low, have, first, next);
-  }
-  return out;
-}
-
-/* ---- functions --------------------------------------------------------------------------- */
-
-static tsr__col absolute(tsr__lower *low, tsr__col a)
-{
-  if (tsr__is_integer(a.type)) {
-    tsr_dtype dtype = tsr__dtype_of_type(a.type);
-    tsr_array *least = tsr__const_i(low, dtype, dtype == TSR_I32 ? INT32_MIN : INT64_MIN);
-    tsr__note_overflow(low, tsr__op2(low, TSR__OP_EQ, a.values, least), a.valid);
-  }
-  a.values = tsr__op1(low, TSR__OP_ABS, a.values);
-  return a;
-}
-
-static tsr__col is_nan(tsr__lower *low, const tsr__expr *arg)
-{
-  tsr__col a = tsr__settle(low, tsr__lower_expr(low, arg));
-  bool real = tsr__is_float(a.type);
-  return (tsr__col){ .type = TSR_COL_BOOL,
-                     .valid = a.valid,
-                     .values = real ? tsr__op1(low, TSR__OP_ISNAN, a.values)
-                                    : tsr__const_i(low, TSR_BOOL, 0) };
-}
-
-static tsr__col call(tsr__lower *low, const tsr__expr *expr)
-{
-  static const uint8_t ops[TSR__FNS] = { TSR__OP_ABS, TSR__OP_SQRT, TSR__OP_EXP,
-                                         TSR__OP_LOG, TSR__OP_RINT, TSR__OP_FLOOR };
-  if (expr->op == TSR__F_IF) return if_else(low, expr);
-  if (expr->op == TSR__F_COALESCE) return coalesce(low, expr);
-  if (expr->op == TSR__F_ISNAN) return is_nan(low, expr->arg[0]);
-  tsr__col a = tsr__lower_as(low, expr->arg[0], expr->type);
-  if (expr->op == TSR__F_ABS) return absolute(low, a);
-  bool whole = tsr__is_integer(a.type); /* rounded already */
-  if (!whole) a.values = tsr__op1(low, (tsr__op)ops[expr->op], a.values);
-  return a;
-}
-
 /* ---- the walk ------------------------------------------------------------------------------ */
 
 tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr)
@@ -482,7 +349,7 @@ tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr)
   case TSR__E_OR: return logic(low, expr);
   case TSR__E_ISNULL: return is_null(low, expr);
   case TSR__E_IN: return in_list(low, expr);
-  case TSR__E_CALL: return call(low, expr);
+  case TSR__E_CALL: return tsr__lower_call(low, expr);
   case TSR__E_AGG: return tsr__lower_agg(low, expr);
   default: return literal(low, expr, expr->type);
   }

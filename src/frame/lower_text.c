@@ -4,7 +4,7 @@
  *   who < 'b'      codes      0 1 0 2        dictionary   0 "ann"  1 "bob"  2 "amy"
  *                  table      true false true
  *                  result     true false true true */
-#include "frame/plan.h"
+#include "frame/functions.h"
 
 #include <stdlib.h>
 
@@ -46,7 +46,7 @@ const tsr__dict *tsr__dict_copy(tsr__arena *arena, const tsr__dict *dict)
   return copy;
 }
 
-static void *room(tsr__lower *low, int64_t count, size_t element)
+void *tsr__lower_room(tsr__lower *low, int64_t count, size_t element)
 {
   void *out = tsr__arena_new(&low->scope->arena, (size_t)(count > 0 ? count : 1) * element);
   if (!out) tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
@@ -62,8 +62,8 @@ tsr_array *tsr__table_leaf(tsr__lower *low, tsr_dtype dtype, const void *data, i
 }
 
 /* table[codes]; an empty dictionary has nulls only, and any value will do. */
-static tsr_array *look_up(tsr__lower *low, tsr_dtype dtype, const void *table, int64_t count,
-                          tsr_array *codes)
+tsr_array *tsr__look_up(tsr__lower *low, tsr_dtype dtype, const void *table, int64_t count,
+                        tsr_array *codes)
 {
   if (!count) return tsr__const_i(low, dtype, 0);
   return tsr__op2(low, TSR__OP_TAKE, tsr__table_leaf(low, dtype, table, count), codes);
@@ -72,11 +72,11 @@ static tsr_array *look_up(tsr__lower *low, tsr_dtype dtype, const void *table, i
 /* A dictionary in the terminal's scope; never refcounted. */
 static tsr__dict *new_dict(tsr__lower *low, int32_t count, int64_t bytes)
 {
-  tsr__dict *dict = room(low, 1, sizeof *dict);
+  tsr__dict *dict = tsr__lower_room(low, 1, sizeof *dict);
   if (!dict) return NULL;
   dict->count = count;
-  dict->offsets = room(low, count + 1, sizeof *dict->offsets);
-  dict->bytes = room(low, bytes, 1);
+  dict->offsets = tsr__lower_room(low, count + 1, sizeof *dict->offsets);
+  dict->bytes = tsr__lower_room(low, bytes, 1);
   return dict->offsets && dict->bytes ? dict : NULL;
 }
 
@@ -111,7 +111,7 @@ static int by_text(const void *left, const void *right)
 static entry *sorted(tsr__lower *low, const tsr__dict *a, const tsr__dict *b)
 {
   int64_t count = (int64_t)a->count + b->count;
-  entry *all = room(low, count, sizeof *all);
+  entry *all = tsr__lower_room(low, count, sizeof *all);
   if (!all) return NULL;
   for (int64_t i = 0; i < count; i++) {
     bool left = i < a->count;
@@ -135,12 +135,12 @@ static tsr_array *ranks(tsr__lower *low, const entry *all, const tsr__dict *a, c
 {
   bool left = column.dict == a;
   int32_t first = left ? 0 : a->count, count = left ? a->count : b->count;
-  int32_t *table = room(low, count, sizeof *table);
+  int32_t *table = tsr__lower_room(low, count, sizeof *table);
   if (!table) return column.values;
   for (int64_t i = 0; i < (int64_t)a->count + b->count; i++)
     if (all[i].code >= first && all[i].code < first + count)
       table[all[i].code - first] = all[i].rank;
-  return look_up(low, TSR_I32, table, count, column.values);
+  return tsr__look_up(low, TSR_I32, table, count, column.values);
 }
 
 /* The dictionary of all texts of both in order of rank. */
@@ -210,14 +210,14 @@ static tsr_array *against(tsr__lower *low, tsr__col column, int op, const tsr__e
     return tsr__op2(low, (tsr__op)ops[op - TSR__B_EQ], column.values,
                     tsr__const_i(low, TSR_I32, code));
   }
-  bool *table = room(low, column.dict->count, sizeof *table);
+  bool *table = tsr__lower_room(low, column.dict->count, sizeof *table);
   if (!table) return column.values;
   for (int32_t code = 0; code < column.dict->count; code++) {
     int64_t length;
     const char *entry_text = tsr__dict_get(column.dict, code, &length);
     table[code] = holds(op, tsr__text_order(entry_text, length, text->text, text->length));
   }
-  return look_up(low, TSR_BOOL, table, column.dict->count, column.values);
+  return tsr__look_up(low, TSR_BOOL, table, column.dict->count, column.values);
 }
 
 /* a < b is b > a. */
@@ -261,7 +261,7 @@ tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr)
   tsr__col column = tsr__settle(low, tsr__lower_expr(low, expr->arg[0]));
   tsr__col out = { .type = TSR_COL_BOOL, .valid = column.valid };
   int64_t count = column.dict ? column.dict->count : 0;
-  bool *table = room(low, count, sizeof *table);
+  bool *table = tsr__lower_room(low, count, sizeof *table);
   out.values = column.values;
   if (!table) return out;
   for (int64_t code = 0; code < count; code++) table[code] = expr->negated;
@@ -269,6 +269,145 @@ tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr)
     int32_t code = tsr__dict_find(column.dict, expr->arg[i]->text, expr->arg[i]->length);
     if (code >= 0) table[code] = !expr->negated;
   }
-  out.values = look_up(low, TSR_BOOL, table, count, column.values);
+  out.values = tsr__look_up(low, TSR_BOOL, table, count, column.values);
   return out;
+}
+
+/* ---- making dictionaries ------------------------------------------------------------------- */
+
+void tsr__texts_open(tsr__texts *texts, tsr__lower *low)
+{
+  texts->low = low;
+  tsr__dict_local_init(&texts->local, &low->scope->rt->heap);
+}
+
+int32_t tsr__texts_code(tsr__texts *texts, const char *text, size_t length)
+{
+  bool added;
+  int32_t code = tsr__dict_code(&texts->local, length ? text : "", length, true, &added);
+  return code < 0 ? 0 : code;
+}
+
+const tsr__dict *tsr__texts_close(tsr__texts *texts)
+{
+  tsr__lower *low = texts->low;
+  tsr__dict_local *all = &texts->local;
+  tsr__dict *made = all->failed ? NULL : tsr__dict_unify(all->heap, &all, 1);
+  const tsr__dict *dict = made ? tsr__dict_copy(&low->scope->arena, made) : NULL;
+  tsr__dict_release(made);
+  tsr__dict_local_free(all);
+  if (!dict) tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+  return dict;
+}
+
+/* ---- functions ----------------------------------------------------------------------------- */
+
+/* What a function is asked of: each code of `a`, or of two columns each pair that may occur. */
+typedef struct domain {
+  tsr__col a, b;
+  const int64_t *pairs; /* a's code * b's texts + b's code; NULL: all in order */
+  int64_t count;
+  tsr_array *index; /* which of them a row has */
+} domain;
+
+static tsr__bytes text_at(const tsr__dict *dict, int64_t code)
+{
+  tsr__bytes text = { 0 };
+  if (dict) text.at = tsr__dict_get(dict, code, &text.length);
+  return text;
+}
+
+enum { ALL_PAIRS = 65536 };
+
+/* Fills `pairs` and `index`: all pairs where they are few, else those that occur, for which what
+ * makes the columns is run now. */
+static bool find_pairs(tsr__lower *low, domain *d)
+{
+  int64_t texts = d->b.dict->count, all = d->a.dict->count * texts;
+  tsr_array *first = tsr__cast(low, d->a.values, TSR_I64);
+  tsr_array *second = tsr__cast(low, d->b.values, TSR_I64);
+  first = tsr__op2(low, TSR__OP_MUL, first, tsr__const_i(low, TSR_I64, texts));
+  d->index = tsr__op2(low, TSR__OP_ADD, first, second);
+  d->count = all;
+  if (all <= ALL_PAIRS || texts == 1 || d->a.dict->count == 1) return true;
+  tsr_array *valid = tsr__both(low, d->a.valid, d->b.valid);
+  tsr__distinct pairs = { .values = tsr__spread(low, d->index),
+                          .mask = tsr__both(low, low->in->mask, valid) };
+  if (pairs.mask) pairs.mask = tsr__spread(low, pairs.mask);
+  if (!tsr__find_distinct(low, &pairs)) return false;
+  d->pairs = pairs.list;
+  d->count = pairs.count;
+  d->index = tsr__place_of(low, &pairs);
+  return true;
+}
+
+static bool is_test(int fn)
+{
+  return fn == TSR__F_CONTAINS || fn == TSR__F_STARTS_WITH || fn == TSR__F_ENDS_WITH;
+}
+
+/* One table of results, one look-up. */
+static tsr__col apply(tsr__lower *low, const tsr__expr *expr, int op, const domain *d)
+{
+  tsr__col out = { .type = expr->type, .valid = tsr__both(low, d->a.valid, d->b.valid) };
+  bool number = op == TSR__F_LENGTH, test = is_test(op);
+  size_t element = number ? sizeof(int64_t) : test ? sizeof(bool) : sizeof(int32_t);
+  void *table = tsr__lower_room(low, d->count, element);
+  out.values = d->a.values;
+  if (!table) return out;
+  tsr__texts texts;
+  tsr__text made;
+  tsr__texts_open(&texts, low);
+  tsr__text_init(&made, &low->scope->rt->heap);
+  for (int64_t i = 0; i < d->count; i++) {
+    int64_t key = d->pairs ? d->pairs[i] : i, right = d->b.dict ? d->b.dict->count : 1;
+    tsr__bytes a = text_at(d->a.dict, key / right), b = text_at(d->b.dict, key % right);
+    if (number) {
+      ((int64_t *)table)[i] = tsr__text_points(a);
+    } else if (test) {
+      ((bool *)table)[i] = tsr__text_test(op, a, b);
+    } else {
+      made.length = 0;
+      tsr__text_fn(expr, a, b, &made);
+      ((int32_t *)table)[i] = tsr__texts_code(&texts, made.data, made.length);
+    }
+  }
+  if (made.failed)
+    tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+  tsr__text_free(&made);
+  const tsr__dict *dict = tsr__texts_close(&texts);
+  tsr_dtype dtype = number ? TSR_I64 : test ? TSR_BOOL : TSR_I32;
+  out.values = tsr__look_up(low, dtype, table, d->count, d->index);
+  if (out.type == TSR_COL_TEXT) out.dict = dict;
+  return out;
+}
+
+/* Null wherever it stands: one of the texts is a bare null, or a column of nulls only. */
+static tsr__col all_null(tsr__lower *low, int type)
+{
+  return tsr__convert(low,
+                      (tsr__col){ .type = TSR__COL_NULL,
+                                  .values = tsr__const_i(low, TSR_I64, 0),
+                                  .valid = tsr__const_i(low, TSR_BOOL, 0) },
+                      type);
+}
+
+tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr)
+{
+  int texts = is_test(expr->op) ? 2 : expr->op == TSR__F_CONCAT ? expr->count : 1;
+  domain d = { .a = tsr__settle(low, tsr__lower_expr(low, expr->arg[0])) };
+  for (int i = 1; i <= texts; i++) {
+    bool two = i < texts;
+    if (!two && i > 1) break;
+    if (two) d.b = tsr__settle(low, tsr__lower_expr(low, expr->arg[i]));
+    bool none = !d.a.dict || !d.a.dict->count || (two && (!d.b.dict || !d.b.dict->count));
+    if (none) return all_null(low, expr->type);
+    d.pairs = NULL;
+    d.count = d.a.dict->count;
+    d.index = d.a.values;
+    if (two && !find_pairs(low, &d)) return all_null(low, expr->type);
+    d.a = apply(low, expr, expr->op, &d);
+    d.b = (tsr__col){ 0 };
+  }
+  return d.a;
 }

@@ -24,25 +24,25 @@ typedef struct parser {
 
 /* clang-format off */
 #define AGG(id, name, least, most)
-#define FN(id, name, least, most) name,
+#define FN(id, name, least, most, sort) name,
 static const char *const fn_names[TSR__FNS] = {
 #include "frame/functions.def"
 };
 #undef FN
-#define FN(id, name, least, most) { least, most },
-static const uint8_t fn_counts[TSR__FNS][2] = {
+#define FN(id, name, least, most, sort) { least, most, TSR__FS_##sort },
+static const uint8_t fn_facts[TSR__FNS][3] = {
 #include "frame/functions.def"
 };
 #undef FN
 #undef AGG
-#define FN(id, name, least, most)
+#define FN(id, name, least, most, sort)
 #define AGG(id, name, least, most) name,
 static const char *const agg_names[TSR__AGGS] = {
 #include "frame/functions.def"
 };
 #undef AGG
 #define AGG(id, name, least, most) { least, most },
-static const uint8_t agg_counts[TSR__AGGS][2] = {
+static const uint8_t agg_facts[TSR__AGGS][2] = {
 #include "frame/functions.def"
 };
 #undef FN
@@ -54,6 +54,11 @@ static const char *const binary_names[] = { "+",  "-",  "*", "/",  "//", "%", "*
 const char *tsr__fn_name(int fn)
 {
   return fn_names[fn];
+}
+
+int tsr__fn_sort(int fn)
+{
+  return fn_facts[fn][2];
 }
 
 const char *tsr__agg_name(int agg)
@@ -235,7 +240,7 @@ static tsr__expr *literal(parser *p)
   return tsr__lex(&p->lexer) ? expr : NULL;
 }
 
-static int name_in(const char *const *names, int count, const char *name)
+int tsr__name_in(const char *const *names, int count, const char *name)
 {
   for (int i = 0; i < count; i++)
     if (!strcmp(names[i], name)) return i;
@@ -289,27 +294,42 @@ static int arguments(parser *p, tsr__expr ***out, int most, const tsr__token *na
   }
 }
 
+/* Lets an expression span its call: the ')' is the last thing before the current token that is no
+ * blank. */
+static tsr__expr *spanning(const parser *p, tsr__expr *expr, int at)
+{
+  int end = p->lexer.token.at;
+  if (!expr) return NULL;
+  while (end > at && p->lexer.formula->source[end - 1] != ')') end--;
+  expr->at = at;
+  expr->span = end - at;
+  return expr;
+}
+
 static tsr__expr *call(parser *p, const tsr__token *name)
 {
-  int fn = name_in(fn_names, TSR__FNS, name->text), agg = name_in(agg_names, TSR__AGGS, name->text);
+  int fn = tsr__name_in(fn_names, TSR__FNS, name->text);
+  int agg = tsr__name_in(agg_names, TSR__AGGS, name->text);
   tsr__expr **arg = NULL;
   if (fn < 0 && agg < 0) return unknown_call(p, name);
   if (!tsr__lex(&p->lexer)) return NULL; /* past '(' */
-  const uint8_t *counts = fn >= 0 ? fn_counts[fn] : agg_counts[agg];
+  const uint8_t *counts = fn >= 0 ? fn_facts[fn] : agg_facts[agg];
   int least = counts[0], count = arguments(p, &arg, counts[1], name);
   if (count < 0) return NULL;
   if (count < least)
     return refuse(p, name->at, name->span, "%s takes %d argument%s, not %d", name->text, least,
                   least == 1 ? "" : "s", count);
+  if (fn == TSR__F_BETWEEN) {
+    tsr__expr *low = pair(p, TSR__E_BINARY, TSR__B_GE, arg[0], arg[1]);
+    tsr__expr *high = pair(p, TSR__E_BINARY, TSR__B_LE, arg[0], arg[2]);
+    return spanning(p, pair(p, TSR__E_AND, 0, low, high), name->at);
+  }
   tsr__expr *expr = node(p, fn >= 0 ? TSR__E_CALL : TSR__E_AGG, name->at, count);
   for (int i = 0; i < count; i++)
     if (!adopt(p, expr, i, arg[i])) return NULL;
   if (!expr) return NULL;
   expr->op = (uint8_t)(fn >= 0 ? fn : agg);
-  int end = p->lexer.token.at; /* the ')' is the last thing before it that is no blank */
-  while (end > name->at && p->lexer.formula->source[end - 1] != ')') end--;
-  expr->span = end - name->at;
-  return expr;
+  return spanning(p, expr, name->at);
 }
 
 static tsr__expr *column(parser *p)

@@ -187,6 +187,10 @@ typedef struct tsr__watch {
   int64_t rows;
   const tsr_frame *frame;
   const tsr__expr *expr;
+  bool cast; /* a value that `expr`, a cast, cannot take: one of `shown`; else an overflow */
+  tsr_array *shown;
+  const tsr__dict *dict;
+  uint8_t shown_type;
 } tsr__watch;
 
 /* One frame of a terminal. Visits are in an order in which parents come first. */
@@ -295,6 +299,7 @@ struct tsr__lower {
   tsr_array *overflow;       /* where an integer left its range, in rows ... */
   tsr_array *late;           /* ... and among aggregates */
   const tsr__leaves *leaves; /* aggregates that are columns of `in` already; NULL: none */
+  struct tsr__memo *memo;    /* functions of text lowered before */
 };
 
 /* An expression as a column. Never fails visibly: errors are in the scope. */
@@ -313,6 +318,10 @@ tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type);
 tsr__col tsr__settle(tsr__lower *low, tsr__col column);
 /* Adds a place where an integer may leave its range. */
 void tsr__note_overflow(tsr__lower *low, tsr_array *where, tsr_array *valid);
+/* Adds a place where a cast cannot take what stands in `from`. */
+void tsr__note_cast(tsr__lower *low, const tsr__expr *expr, tsr_array *where, tsr__col from);
+/* After a run: TSR_EVALUE with the first row where something was noted. */
+tsr_status tsr__look_at_watches(tsr__bind *bind);
 /* The overflow-checked + - * of integers of one type. */
 tsr__col tsr__lower_integer(tsr__lower *low, int op, tsr__col a, tsr__col b);
 /* A whole-frame arithmetic of two columns. */

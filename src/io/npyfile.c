@@ -194,6 +194,7 @@ static tsr_status read_header(struct header *h)
 
 struct file {
   const char *path;
+  const char *memory; /* NULL: read from `fd` */
   int fd;
   int64_t size;
   int64_t header_at, header_size;
@@ -205,6 +206,10 @@ struct file {
 static int read_at(const struct file *file, void *to, size_t length, int64_t offset)
 {
   size_t got = 0;
+  if (file->memory) {
+    memcpy(to, file->memory + offset, length); /* sizes were compared with file->size */
+    return 0;
+  }
   while (got < length) {
     ssize_t n = pread(file->fd, (char *)to + got, length - got, (off_t)(offset + (int64_t)got));
     if (n < 0 && errno == EINTR) continue;
@@ -245,8 +250,7 @@ static tsr_status read_prefix(struct file *file, tsr__error *error)
   if (read_at(file, p, have, 0)) return read_error(file, error);
   if (have >= 4 && memcmp(p, "PK\x03\x04", 4) == 0)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: is a .npz archive; unpack it, each member is a .npy file",
-                          file->path);
+                          "%s: is a .npz archive; open it with tsr_npz_open", file->path);
   if (have < 6 || memcmp(p, "\x93NUMPY", 6) != 0)
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: is no .npy file, it does not begin with \\x93NUMPY", file->path);
@@ -351,6 +355,24 @@ tsr_status tsr__npy_map(const char *path, tsr__npy *out, tsr__error *error)
   return status;
 }
 
+tsr_status tsr__npy_in(const char *name, void *memory, int64_t size, tsr__npy *out,
+                       tsr__error *error)
+{
+  struct file file = { .path = name, .memory = memory, .fd = -1, .size = size };
+  tsr__npy npy = { 0 };
+  tsr_status status = read_prefix(&file, error);
+  if (!status) status = map_header(&file, &npy, error);
+  if (status) return status;
+  char *data = (char *)memory + file.data_at;
+  if ((uintptr_t)data % tsr_dtype_size(npy.dtype)) {
+    memmove(memory, data, (size_t)file.data_size);
+    data = memory;
+  }
+  npy.data = data;
+  *out = npy;
+  return TSR_OK;
+}
+
 void tsr__npy_unmap(tsr__npy *npy)
 {
   if (!npy || !npy->map) return;
@@ -402,17 +424,23 @@ static tsr_status check_array(const char *path, tsr_dtype dtype, const tsr_shape
                         path);
 }
 
+tsr_status tsr__npy_header(const char *path, const tsr__npy *array, char header[TSR__NPY_HEADER],
+                           tsr__npy_sizes *out, tsr__error *error)
+{
+  if (check_array(path, array->dtype, &array->shape, &out->data, error)) return error->status;
+  out->header = write_header(header, TSR__NPY_HEADER, descr_of(array->dtype), &array->shape);
+  return TSR_OK;
+}
+
 tsr_status tsr__npy_write(tsr__heap *heap, const char *path, const tsr__npy *array,
                           tsr__error *error)
 {
-  char header[1024];
-  size_t bytes;
-  tsr_status status = check_array(path, array->dtype, &array->shape, &bytes, error);
-  if (status) return status;
-  size_t length = write_header(header, sizeof header, descr_of(array->dtype), &array->shape);
+  char header[TSR__NPY_HEADER];
+  tsr__npy_sizes sizes;
+  if (tsr__npy_header(path, array, header, &sizes, error)) return error->status;
   tsr__outfile *out = tsr__out_open(heap, path, &(tsr__out_opts){ .plain = true }, error);
   if (!out) return error->status;
-  bool put =
-      !tsr__out_put(out, header, length, error) && !tsr__out_put(out, array->data, bytes, error);
+  bool put = !tsr__out_put(out, header, sizes.header, error) &&
+             !tsr__out_put(out, array->data, sizes.data, error);
   return tsr__out_close(out, put, error);
 }

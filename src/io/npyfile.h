@@ -23,6 +23,17 @@ typedef struct tsr__npy {
 tsr_status tsr__npy_map(const char *path, tsr__npy *out, tsr__error *error);
 void tsr__npy_unmap(tsr__npy *npy);
 
+/* As tsr__npy_map for a file's bytes in memory, which may be moved: `data` points into them. */
+tsr_status tsr__npy_in(const char *name, void *memory, int64_t size, tsr__npy *out,
+                       tsr__error *error);
+
+enum { TSR__NPY_HEADER = 1024 }; /* bytes that hold any header that is written */
+typedef struct tsr__npy_sizes {
+  size_t header, data;
+} tsr__npy_sizes;
+/* The bytes before an array's data, and how many bytes each takes. TSR_EARG. */
+tsr_status tsr__npy_header(const char *path, const tsr__npy *array, char header[TSR__NPY_HEADER],
+                           tsr__npy_sizes *out, tsr__error *error);
 /* Writes an array's dtype, shape and data (C order, bool as bytes) to a temporary file beside `path`
  * and renames it: never half a file. */
 tsr_status tsr__npy_write(tsr__heap *heap, const char *path, const tsr__npy *array,

@@ -31,11 +31,13 @@ static void add_axes(const tsr__note *note, tsr__text *out)
                     (long long)note->mesh->sizes[a]);
 }
 
-static void add_type(const tsr__program *program, int node, tsr__text *out)
+/* "%3 f64[8]@(x)", with the number that tsr_dump gives; what was inserted has none. */
+static void add_type(const tsr__partitioned *parts, int node, tsr__text *out)
 {
+  const tsr__program *program = &parts->program;
   const tsr__gnode *g = &program->nodes[node];
   tsr_shape shape = tsr__gnode_shape(g);
-  tsr__text_add(out, "%%%d ", tsr__program_number(program, node));
+  if (parts->number[node] >= 0) tsr__text_add(out, "%%%d ", parts->number[node]);
   tsr__type_add(out, (tsr_dtype)g->dtype, &shape, &program->shardings[g->sharding]);
 }
 
@@ -46,18 +48,18 @@ static void add_who(const tsr__program *program, int node, tsr__text *out)
   if (site) tsr__text_add(out, " at %s", site);
 }
 
-static void add_reduced(const tsr__program *program, const tsr__note *note, tsr__text *out)
+static void add_reduced(const tsr__partitioned *parts, const tsr__note *note, tsr__text *out)
 {
-  const tsr__gnode *node = &program->nodes[note->node];
+  const tsr__gnode *node = &parts->program.nodes[note->node];
   tsr__text_add(out, "    because ");
-  add_who(program, note->node, out);
+  add_who(&parts->program, note->node, out);
   tsr__text_add(out, " reduces sharded dims of ");
-  add_type(program, node->in[0], out);
+  add_type(parts, node->in[0], out);
   if (note->accums > 1) tsr__text_add(out, "; %d partial results travel together", note->accums);
   tsr__text_add(out, "\n");
 }
 
-static void add_moved(const tsr__program *program, const tsr__note *note, tsr__text *out)
+static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr__text *out)
 {
   static const char *const causes[] = {
     [TSR__CAUSE_NONE] = "",
@@ -69,14 +71,14 @@ static void add_moved(const tsr__program *program, const tsr__note *note, tsr__t
     [TSR__CAUSE_MESH] = "has operands on two meshes",
     [TSR__CAUSE_ROWS] = "makes even borders after a filter",
   };
-  const tsr__gnode *node = &program->nodes[note->node];
+  const tsr__gnode *node = &parts->program.nodes[note->node];
   bool own = note->cause == TSR__CAUSE_ASKED || note->cause == TSR__CAUSE_ROWS || note->user < 0;
   tsr__text_add(out, "    ");
-  add_type(program, node->in[0], out);
+  add_type(parts, node->in[0], out);
   tsr__text_add(out, " -> ");
-  add_type(program, note->node, out);
+  add_type(parts, note->node, out);
   tsr__text_add(out, ", because ");
-  add_who(program, own ? note->node : note->user, out);
+  add_who(&parts->program, own ? note->node : note->user, out);
   tsr__text_add(out, " %s\n", causes[note->cause]);
   if (note->move == TSR__MOVE_REMATERIALISE)
     tsr__text_add(
@@ -99,7 +101,6 @@ static void add_bytes(const tsr__note *note, const int64_t (*counted)[2], tsr__t
 void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*counted)[2],
                         tsr__text *out)
 {
-  const tsr__program *program = &partitioned->program;
   if (!partitioned->note_count) tsr__text_add(out, "nothing moves between devices\n");
   for (int i = 0; i < partitioned->note_count; i++) {
     const tsr__note *note = &partitioned->notes[i];
@@ -108,8 +109,8 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
     tsr__text_add(out, ": ");
     add_bytes(note, counted ? &counted[i] : NULL, out);
     tsr__text_add(out, "\n");
-    if (note->move == TSR__MOVE_ALL_REDUCE) add_reduced(program, note, out);
-    else add_moved(program, note, out);
+    if (note->move == TSR__MOVE_ALL_REDUCE) add_reduced(partitioned, note, out);
+    else add_moved(partitioned, note, out);
     if (note->cheaper[0])
       tsr__text_add(out, "    cheaper: %s (%lld bytes)\n", note->cheaper,
                     (long long)note->cheaper_bytes);

@@ -69,8 +69,8 @@ static void suggest_put(const maker *m, int node, const tsr_sharding *want, tsr_
   if (length >= (int)sizeof spec || length < 2) return;
   spec[length - 1] = '\0'; /* without the parentheses: as it is typed */
   note->cheaper_bytes = 0;
-  snprintf(note->cheaper, sizeof note->cheaper, "put %%%d with spec %s",
-           tsr__program_number(&m->out->program, put), length > 2 ? spec + 1 : "-");
+  snprintf(note->cheaper, sizeof note->cheaper, "put %%%d with spec %s", m->out->number[put],
+           length > 2 ? spec + 1 : "-");
 }
 
 static int first_user(const tsr__program *program, int node)

@@ -191,6 +191,23 @@ static size_t most_nodes(const tsr__program *program)
   return 4 * (size_t)program->node_count + 1;
 }
 
+/* The numbers that people see are those of the traced program, where constants have none. */
+static tsr_status number_nodes(const tsr__program *program, tsr__arena *arena,
+                               tsr__partitioned *out, tsr__error *error)
+{
+  int32_t *traced = tsr__arena_new(arena, ((size_t)program->node_count + 1) * sizeof *traced);
+  out->number =
+      tsr__new(out->program.heap, ((size_t)out->program.node_count + 1) * sizeof *out->number);
+  if (!traced || !out->number) return no_memory(error);
+  for (int n = 0, next = 0; n < program->node_count; n++) {
+    traced[n] = next;
+    next += program->nodes[n].op != TSR__OP_CONST;
+  }
+  for (int n = 0; n < out->program.node_count; n++)
+    out->number[n] = out->origin[n] < 0 ? -1 : traced[out->origin[n]];
+  return TSR_OK;
+}
+
 static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr__arena *arena,
                         tsr__partitioned *out, tsr__error *error)
 {
@@ -210,7 +227,7 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   if (status) return status;
   if (!out->origin) return no_memory(error);
   memcpy(out->origin, origin, bytes - sizeof *origin);
-  return TSR_OK;
+  return number_nodes(program, arena, out, error);
 }
 
 tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__partitioned *out,
@@ -237,6 +254,7 @@ void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap)
 {
   size_t nodes = (size_t)partitioned->program.node_count + 1;
   tsr__del(heap, partitioned->origin, nodes * sizeof *partitioned->origin);
+  tsr__del(heap, partitioned->number, nodes * sizeof *partitioned->number);
   size_t traced = (size_t)partitioned->home_count + 1;
   tsr__del(heap, partitioned->home, traced * sizeof *partitioned->home);
   size_t notes = (size_t)partitioned->note_count * sizeof *partitioned->notes;

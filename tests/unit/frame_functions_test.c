@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *const meshes[] = { "data=1", "data=3", "data=8", "a=2,b=2" };
 enum { MESHES = 4 };
@@ -76,5 +77,147 @@ TEST(frame_corr)
     CHECK(!tsr_row_is_null(row, "r"));
     tsr_scope_close(s);
   }
+  tsr_runtime_close(rt);
+}
+
+/* ---- casts --------------------------------------------------------------------------------- */
+
+static const char *const words[] = { "12", "-7", "no", "12", NULL, "3.5", "", "12" };
+enum { WORDS = 8 };
+
+static tsr_frame *word_frame(tsr_scope *s, tsr_sharding at)
+{
+  double x[WORDS] = { 1.5, -2.5, 1e10, NAN, 0, 3e9, INFINITY, 7 };
+  int64_t row[WORDS] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+  tsr_frame *df = tsr_frame_new(s, { "x", tsr_put(s, x, TSR_F64, TSR_SHAPE(WORDS), at) },
+                                { "row", tsr_put(s, row, TSR_I64, TSR_SHAPE(WORDS), at) });
+  return tsr_frame_text_column(df, "w", words, WORDS);
+}
+
+static void expect_collect(tsr_scope *s, tsr_frame *df, tsr_status status, const char *part)
+{
+  tsr_table *t = NULL;
+  CHECK_STATUS(tsr_frame_collect(df, &t), status, s);
+  if (part) CHECK_STR_HAS(tsr_message(s), part);
+  tsr_scope_clear(s);
+}
+
+TEST(frame_cast_names_what_it_cannot_take)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  for (int m = 0; m < MESHES; m++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_frame *df = word_frame(s, tsr_on(tsr_mesh_make(rt, meshes[m]), m == 3 ? "a" : "data"));
+    expect_collect(
+        s, tsr_frame_assign(df, "z", "cast(w, 'i64')"), TSR_EVALUE,
+        "tsr_frame_assign: cast(w, 'i64'): 'no' in row 2 is no i64; try_cast gives null");
+    expect_collect(s, tsr_frame_assign(tsr_frame_filter(df, "row > 2"), "z", "1 + cast(w, 'i64')"),
+                   TSR_EVALUE, "cast(w, 'i64'): '3.5' in row 5 is no i64");
+    expect_collect(s, tsr_frame_filter(df, "cast(x, 'i32') > 0"), TSR_EVALUE,
+                   "tsr_frame_filter: cast(x, 'i32'): 10000000000 in row 2 is no i32");
+    expect_collect(s, tsr_frame_agg(tsr_frame_filter(df, "row == 3"), "sum(cast(x, 'i64'))"),
+                   TSR_EVALUE, "cast(x, 'i64'): nan in row 3 is no i64");
+    expect_collect(s, tsr_frame_agg(df, "sum(cast(w, 'i64'))"), TSR_EVALUE, "'no' in row 2");
+    expect_collect(s, tsr_frame_agg(df, "cast(sum(row) * 1e10, 'i32')"), TSR_EVALUE,
+                   "280000000000 is no i32");
+    expect_collect(s, tsr_frame_group_agg(df, "w", "n = cast(max(x), 'i32')"), TSR_EVALUE,
+                   "nan is no i32");
+    expect_collect(s, tsr_frame_assign(df, "z", "cast('x', 'i64')"), TSR_EVALUE, "'x' is no i64");
+    /* Rows that were dropped, branches not taken and columns not needed say nothing. */
+    expect_collect(s, tsr_frame_assign(tsr_frame_filter(df, "row < 2"), "z", "cast(w, 'i64')"),
+                   TSR_OK, NULL);
+    expect_collect(s, tsr_frame_select(df, "z = if(w in ('12', '-7'), cast(w, 'i64'), 0)"), TSR_OK,
+                   NULL);
+    expect_collect(s, tsr_frame_select(tsr_frame_assign(df, "z", "cast(w, 'i64')"), "x"), TSR_OK,
+                   NULL);
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
+
+/* ---- pairs of texts, and different values, of which there are many ----------------------------- */
+
+enum { MANY = 900 };
+
+TEST(frame_pairs_of_texts_that_occur)
+{
+  static char left[MANY][16], right[MANY][16];
+  const char *a[MANY], *b[MANY];
+  double x[MANY];
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  for (int i = 0; i < MANY; i++) {
+    snprintf(left[i], sizeof left[i], "k%d", i % 300);
+    snprintf(right[i], sizeof right[i], "%d", i % 450);
+    a[i] = i % 17 == 0 ? NULL : left[i];
+    b[i] = right[i];
+    x[i] = i % 300 / 8.0 - 10;
+  }
+  for (int m = 0; m < MESHES; m++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_sharding at = tsr_on(tsr_mesh_make(rt, meshes[m]), m == 3 ? "a" : "data");
+    tsr_frame *df = tsr_frame_new(s, { "x", tsr_put(s, x, TSR_F64, TSR_SHAPE(MANY), at) });
+    df = tsr_frame_text_column(tsr_frame_text_column(df, "a", a, MANY), "b", b, MANY);
+    df = tsr_frame_select(tsr_frame_filter(df, "b != '13'"),
+                          "c = concat(a, '.', b), e = ends_with(a, b), v = cast(x, 'text')");
+    tsr_table *t = NULL;
+    CHECK_STATUS(tsr_frame_collect(df, &t), TSR_OK, s);
+    int64_t row = 0;
+    for (int i = 0; i < MANY; i++) {
+      char text[40];
+      if (i % 450 == 13) continue;
+      CHECK(tsr_table_is_null(t, row, 0) == !a[i]);
+      CHECK(tsr_table_is_null(t, row, 1) == !a[i]);
+      snprintf(text, sizeof text, "%s.%s", left[i], right[i]);
+      if (a[i]) CHECK_STR(tsr_table_text(t, row, 0), text);
+      size_t n = strlen(left[i]), k = strlen(right[i]);
+      if (a[i]) CHECK_I64(tsr_table_i64(t, row, 1), n >= k && !strcmp(left[i] + n - k, right[i]));
+      snprintf(text, sizeof text, "%.10g", x[i]);
+      CHECK_STR(tsr_table_text(t, row, 2), text);
+      row++;
+    }
+    CHECK_I64(tsr_table_rows(t), row);
+    /* Texts that are equal are one group, wherever they came from. */
+    tsr_frame *groups =
+        tsr_frame_group_agg(tsr_frame_assign(df, "k", "slice(upper(c), 0, 2)"), "k", "n = count()");
+    CHECK_STATUS(tsr_frame_collect(groups, &t), TSR_OK, s);
+    CHECK_I64(tsr_table_rows(t), 11); /* null, K0 ... K9 */
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
+
+/* ---- dates beyond their types ----------------------------------------------------------------- */
+
+TEST(frame_dates_that_leave_their_range)
+{
+  static const char *const formulas[] = { "d + 1",
+                                          "e - 1",
+                                          "cast(d, 'time')",
+                                          "date_trunc('year', e)",
+                                          "d == m",
+                                          "m + big + big",
+                                          "date_trunc('year', low)",
+                                          "date_trunc('second', low)",
+                                          "cast(big, 'date')" };
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  tsr_scope *s = tsr_scope_open(rt);
+  int32_t d[2] = { INT32_MAX, INT32_MAX }, e[2] = { INT32_MIN, INT32_MIN };
+  int64_t big[2] = { INT64_MAX, INT64_MAX }, low[2] = { INT64_MIN, INT64_MIN };
+  tsr_sharding at = tsr_on(tsr_mesh_default(rt, "data"), "data");
+  tsr_frame *df = tsr_frame_new(s, { "d", tsr_put(s, d, TSR_I32, TSR_SHAPE(2), at) },
+                                { "e", tsr_put(s, e, TSR_I32, TSR_SHAPE(2), at) },
+                                { "big", tsr_put(s, big, TSR_I64, TSR_SHAPE(2), at) },
+                                { "low", tsr_put(s, low, TSR_I64, TSR_SHAPE(2), at) });
+  df = tsr_frame_select(df,
+                        "d = cast(d, 'date'), e = cast(e, 'date'), m = cast(big - 1, 'time'), big, "
+                        "low = cast(low, 'time')");
+  for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++)
+    expect_collect(s, tsr_frame_select(df, formulas[i]), TSR_EVALUE, "row 0");
+  tsr_table *t = NULL;
+  tsr_frame *made = tsr_frame_select(df, "a = year(d), b = year(e), c = d - e, f = year(low), "
+                                         "g = weekday(e), h = hour(low), i = second(m)");
+  CHECK_STATUS(tsr_frame_collect(made, &t), TSR_OK, s);
+  static const int64_t expected[] = { 5881580, -5877641, 4294967295, -290308, 2, 19, 54 };
+  for (int i = 0; i < 7; i++) CHECK_I64(tsr_table_i64(t, 1, i), expected[i]);
   tsr_runtime_close(rt);
 }
