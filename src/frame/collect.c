@@ -158,6 +158,14 @@ tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **o
   return status;
 }
 
+tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out)
+{
+  if (tsr__bind_frame(bind, bind->top, true, NULL, out)) return bind->error.status;
+  tsr__lower low = lower_on(bind, out);
+  for (int i = 0; i < out->count; i++) compact(&low, &out->col[i], out->mask);
+  return tsr__run_columns(bind, out->col, out->count, NULL);
+}
+
 tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out)
 {
   tsr__bind bind;

@@ -275,6 +275,12 @@ tsr_status tsr__rel_key_of(tsr__lower *low, const tsr__col *col, int column, tsr
 /* Reads the columns `need` of a file that are not read yet (scan.c). A column whose values
  * contradict its type changes the frame's schema and version instead; then nothing was read. */
 tsr_status tsr__scan_read(tsr_frame *df, const bool *need, tsr__error *error);
+/* For calls that open files: the rows lie over the axes `rows` of a mesh (NULL: the defaults), and an
+ * open file becomes the frame's source, which closes it (`reader.file` NULL: it failed to open). */
+tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_mesh *mesh, const char *rows,
+                              tsr_sharding *out, tsr__error *error);
+tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding *sharding,
+                          tsr__error *error);
 /* Adds to an error which values of the visited files gave columns another type. */
 void tsr__scan_blame(const tsr__visit *visits, tsr__error *error);
 
@@ -413,6 +419,9 @@ typedef struct tsr__window {
   int64_t total; /* out: rows there are */
 } tsr__window;
 tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out);
+/* Evaluates all rows where they lie: every column's values, and `valid` where there are nulls, are
+ * arrays of rank 1 with values, of the same rows on each device. */
+tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out);
 /* Draws a table (boxtable.c). */
 void tsr__boxtable(const tsr_table *table, const tsr__window *window, const tsr_show_opts *opts,
                    tsr__text *out);

@@ -41,9 +41,8 @@ static tsr_status take_schema(tsr_frame *df, tsr__error *error)
   return TSR_OK;
 }
 
-/* The rows of a file lie over the axes `rows` of a mesh. */
-static tsr_status find_sharding(const tsr_frame *df, const tsr_mesh *mesh, const char *rows,
-                                tsr_sharding *out, tsr__error *error)
+tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_mesh *mesh, const char *rows,
+                              tsr_sharding *out, tsr__error *error)
 {
   tsr_scope *scope = df->node.scope;
   if (!mesh) mesh = tsr_mesh_default(scope->rt, NULL);
@@ -57,9 +56,8 @@ static tsr_status find_sharding(const tsr_frame *df, const tsr_mesh *mesh, const
   return TSR_OK;
 }
 
-/* Makes an open file the frame's source, which closes it. */
-static tsr_status take_file(tsr_frame *df, tsr__reader reader, const tsr_sharding *sharding,
-                            tsr__error *error)
+tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding *sharding,
+                          tsr__error *error)
 {
   const tsr__csv_column *column;
   if (!reader.file) return error->status;
@@ -102,10 +100,11 @@ static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *
                           "%s: an option is set that version %s does not know; load the library "
                           "the program was compiled for",
                           df->what, tsr_version());
-  if (find_sharding(df, all.mesh, all.rows, &rows, error)) return error->status;
+  if (tsr__scan_sharding(df, all.mesh, all.rows, &rows, error)) return error->status;
   tsr__csv_opts how = reading_of(&all);
   tsr__csv *csv = tsr__csv_open_with(df->node.scope->rt, path, &how, error);
-  if (take_file(df, (tsr__reader){ &tsr__csv_reader, csv }, &rows, error)) return error->status;
+  if (tsr__scan_take(df, (tsr__reader){ &tsr__csv_reader, csv }, &rows, error))
+    return error->status;
   if (all.bad_rows_found) *all.bad_rows_found = tsr__csv_bad_rows(csv);
   return TSR_OK;
 }
@@ -169,14 +168,14 @@ static tsr_status open_json(tsr_frame *df, const char *path, const tsr_json_opts
   tsr_runtime *rt = df->node.scope->rt;
   tsr__json_opts how = { .bad_rows = (tsr__json_bad)opts->bad_rows };
   if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
-  if (find_sharding(df, opts->mesh, opts->rows, &rows, error)) return error->status;
+  if (tsr__scan_sharding(df, opts->mesh, opts->rows, &rows, error)) return error->status;
   tsr__arena arena;
   tsr__arena_init(&arena, &rt->heap);
   tsr__json *json = NULL;
   if (!json_lists(&arena, opts, &how, error)) json = tsr__json_open(rt, path, &how, error);
   tsr__arena_free(&arena);
   if (json && opts->bad_rows_found) *opts->bad_rows_found = tsr__json_bad_rows(json);
-  return take_file(df, (tsr__reader){ &tsr__json_reader, json }, &rows, error);
+  return tsr__scan_take(df, (tsr__reader){ &tsr__json_reader, json }, &rows, error);
 }
 
 tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path, const tsr_json_opts *opts,
@@ -313,6 +312,33 @@ static void drop(reading *r, bool dicts)
   }
 }
 
+/* Takes a column's memory as it lies, where the reader offers that; false: it must be read. */
+static bool borrow(reading *r, int column)
+{
+  tsr_frame *df = r->df;
+  const tsr__reader *reader = &df->source->reader;
+  tsr_runtime *rt = df->node.scope->rt;
+  tsr_shape shape = { 1, { df->source->rows } };
+  const tsr_sharding *sharding = &df->source->sharding;
+  tsr__error none = { 0 };
+  tsr__foreign memory;
+  if (!reader->ops->borrow || tsr__positions(sharding) != 1) return false;
+  if (!reader->ops->borrow(reader->file, column, &memory)) return false;
+  uint8_t type = df->schema.field[column].type;
+  tsr__layout layout = { tsr__dtype_of_type(type), &shape, sharding, NULL };
+  tsr__value *value = tsr__value_frame(rt, &layout, &none);
+  int device = tsr__position_device(sharding, 0);
+  if (value) value->parts[0] = tsr__buffer_adopt(rt, device, &memory);
+  if (!value || !value->parts[0]) {
+    tsr__value_release(value);
+    memory.release(memory.data, memory.user);
+    return false;
+  }
+  tsr_array *values = leaf(df, value);
+  if (!values->inert) df->source->col[column] = (tsr__col){ .type = type, .values = values };
+  return !values->inert;
+}
+
 /* Reads into fresh buffers; `scope` holds the reading's small arrays. */
 static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
 {
@@ -324,7 +350,8 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   r->valid = room(r, scope, columns, sizeof(tsr__value *));
   if (!r->target || !r->values || !r->valid) return r->error->status;
   for (int i = 0; i < columns; i++)
-    if (need[i] && !df->source->col[i].values && add_target(r, scope, i)) return r->error->status;
+    if (need[i] && !df->source->col[i].values && !borrow(r, i) && add_target(r, scope, i))
+      return r->error->status;
   if (!r->count) return TSR_OK;
   tsr__csv_read read = {
     .parts = r->parts, .rows = r->rows, .target_count = r->count, .targets = r->target

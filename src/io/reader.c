@@ -32,7 +32,7 @@ static int64_t csv_widened(const void *file, int column, const char **text)
 }
 
 const tsr__reader_ops tsr__csv_reader = { "csv",     csv_close, csv_columns, csv_path,
-                                          csv_count, csv_read,  csv_widened };
+                                          csv_count, csv_read,  csv_widened, NULL };
 
 static void json_close(void *file)
 {
@@ -62,7 +62,7 @@ static tsr_status json_read(void *file, tsr__csv_read *read, tsr__error *error)
 }
 
 /* Types are final when the file is open. */
-static int64_t json_widened(const void *file, int column, const char **text)
+static int64_t never_widened(const void *file, int column, const char **text)
 {
   (void)file;
   (void)column;
@@ -70,5 +70,41 @@ static int64_t json_widened(const void *file, int column, const char **text)
   return -1;
 }
 
-const tsr__reader_ops tsr__json_reader = { "json",     json_close, json_columns, json_path,
-                                           json_count, json_read,  json_widened };
+const tsr__reader_ops tsr__json_reader = { "json",     json_close, json_columns,  json_path,
+                                           json_count, json_read,  never_widened, NULL };
+
+static void arrow_close(void *file)
+{
+  tsr__arrow_close(file);
+}
+
+static int arrow_columns(const void *file, const tsr__csv_column **out)
+{
+  return tsr__arrow_columns(file, out);
+}
+
+static const char *arrow_path(const void *file)
+{
+  (void)file;
+  return "stream";
+}
+
+static tsr_status arrow_count(void *file, int64_t *rows, tsr__error *error)
+{
+  (void)error;
+  *rows = tsr__arrow_rows(file);
+  return TSR_OK;
+}
+
+static tsr_status arrow_read(void *file, tsr__csv_read *read, tsr__error *error)
+{
+  return tsr__arrow_read_parts(file, read, error);
+}
+
+static bool arrow_borrow(void *file, int column, tsr__foreign *out)
+{
+  return tsr__arrow_borrow(file, column, out);
+}
+
+const tsr__reader_ops tsr__arrow_reader = { "arrow",     arrow_close, arrow_columns, arrow_path,
+                                            arrow_count, arrow_read,  never_widened, arrow_borrow };

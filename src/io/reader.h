@@ -1,7 +1,9 @@
-/* What frames ask of a file of rows, whatever its format: csv.h and json.h say what each call does. */
+/* What frames ask of a file or stream of rows, whatever its format: csv.h, json.h and arrow_read.h say
+ * what each call does. */
 #ifndef TSR_IO_READER_H
 #define TSR_IO_READER_H
 
+#include "io/arrow_read.h"
 #include "io/csv.h"
 #include "io/json.h"
 
@@ -13,6 +15,7 @@ typedef struct tsr__reader_ops {
   tsr_status (*count)(void *file, int64_t *rows, tsr__error *error);
   tsr_status (*read)(void *file, tsr__csv_read *read, tsr__error *error);
   int64_t (*widened)(const void *file, int column, const char **text);
+  bool (*borrow)(void *file, int column, tsr__foreign *out); /* NULL: nothing is */
 } tsr__reader_ops;
 
 /* An open file; `ops` NULL: none. */
@@ -21,6 +24,6 @@ typedef struct tsr__reader {
   void *file;
 } tsr__reader;
 
-extern const tsr__reader_ops tsr__csv_reader, tsr__json_reader;
+extern const tsr__reader_ops tsr__csv_reader, tsr__json_reader, tsr__arrow_reader;
 
 #endif

@@ -1,0 +1,240 @@
+/* Arrow's formats, and what a batch must be made of.
+ *
+ * Invariant: what tsr__arrow_check lets pass can be read by arrow_read.c without another look at
+ * counts and pointers. */
+#include "io/arrow_inner.h"
+
+#include <inttypes.h>
+
+static const char what[] = "tsr_frame_from_arrow";
+
+/* ---- formats --------------------------------------------------------------------------------- */
+
+typedef struct format {
+  const char *text;
+  uint8_t layout, type;
+  int64_t factor, divisor;
+} format;
+
+/* A timestamp's format goes on with its time zone: instants are UTC whatever the zone. */
+static const format formats[] = {
+  { "n", TSR__ARROW_NULL, TSR__COL_F64, 1, 1 },
+  { "b", TSR__ARROW_BOOL, TSR__COL_BOOL, 1, 1 },
+  { "c", TSR__ARROW_I8, TSR__COL_I32, 1, 1 },
+  { "C", TSR__ARROW_U8, TSR__COL_I32, 1, 1 },
+  { "s", TSR__ARROW_I16, TSR__COL_I32, 1, 1 },
+  { "S", TSR__ARROW_U16, TSR__COL_I32, 1, 1 },
+  { "i", TSR__ARROW_I32, TSR__COL_I32, 1, 1 },
+  { "I", TSR__ARROW_U32, TSR__COL_I64, 1, 1 },
+  { "l", TSR__ARROW_I64, TSR__COL_I64, 1, 1 },
+  { "L", TSR__ARROW_U64, TSR__COL_I64, 1, 1 },
+  { "f", TSR__ARROW_F32, TSR__COL_F32, 1, 1 },
+  { "g", TSR__ARROW_F64, TSR__COL_F64, 1, 1 },
+  { "u", TSR__ARROW_TEXT, TSR__COL_TEXT, 1, 1 },
+  { "U", TSR__ARROW_LARGE_TEXT, TSR__COL_TEXT, 1, 1 },
+  { "vu", TSR__ARROW_TEXT_VIEW, TSR__COL_TEXT, 1, 1 },
+  { "tdD", TSR__ARROW_I32, TSR__COL_DATE, 1, 1 },
+  { "tdm", TSR__ARROW_I64, TSR__COL_DATE, 1, 86400000 },
+  { "tss:", TSR__ARROW_I64, TSR__COL_TIME, 1000000, 1 },
+  { "tsm:", TSR__ARROW_I64, TSR__COL_TIME, 1000, 1 },
+  { "tsu:", TSR__ARROW_I64, TSR__COL_TIME, 1, 1 },
+  { "tsn:", TSR__ARROW_I64, TSR__COL_TIME, 1, 1000 },
+};
+
+static const format *find_format(const char *text)
+{
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    size_t length = strlen(formats[i].text);
+    bool open = formats[i].text[length - 1] == ':';
+    if (strncmp(text, formats[i].text, length) == 0 && (open || !text[length])) return &formats[i];
+  }
+  return NULL;
+}
+
+/* What formats that are not read are called. */
+static const char *name_of_format(const char *text)
+{
+  static const struct {
+    const char *begin, *name;
+  } names[] = { { "e", "float16" },       { "z", "binary" },
+                { "Z", "large binary" },  { "vz", "binary" },
+                { "w:", "fixed binary" }, { "d:", "decimal" },
+                { "tt", "time" },         { "tD", "duration" },
+                { "ti", "interval" },     { "+s", "struct" },
+                { "+l", "list" },         { "+L", "large list" },
+                { "+w", "fixed list" },   { "+m", "map" },
+                { "+u", "union" },        { "+r", "run-end encoded" },
+                { "+v", "list view" } };
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strncmp(text, names[i].begin, strlen(names[i].begin)) == 0) return names[i].name;
+  return "unknown";
+}
+
+static tsr_status unsupported(const struct ArrowSchema *column, const char *text, bool entries,
+                              tsr__error *error)
+{
+  return tsr__error_set(
+      error, TSR_EUNSUPPORTED,
+      "%s: column '%.60s' is of Arrow type %s%s (format '%.20s'), which frames do "
+      "not have; cast it first",
+      what, column->name, entries ? "dictionary of " : "", name_of_format(text), text);
+}
+
+static tsr_status take_type(const struct ArrowSchema *column, tsr__csv_column *out,
+                            tsr__arrow_type *type, tsr__error *error)
+{
+  const format *f = find_format(column->format), *entries;
+  if (!f) return unsupported(column, column->format, false, error);
+  out->type = (tsr__coltype)f->type;
+  *type = (tsr__arrow_type){ f->layout, 0, f->factor, f->divisor };
+  if (!column->dictionary) return TSR_OK;
+  const char *text = column->dictionary->format;
+  if (!text || !column->dictionary->release)
+    return tsr__error_set(error, TSR_EARG, "%s: the dictionary of column '%.60s' has no format",
+                          what, column->name);
+  entries = find_format(text);
+  if (!entries || entries->type != TSR__COL_TEXT || column->dictionary->dictionary)
+    return unsupported(column, text, true, error);
+  if (f->layout < TSR__ARROW_I8 || f->layout > TSR__ARROW_U64 || strlen(column->format) != 1)
+    return tsr__error_set(error, TSR_EARG,
+                          "%s: column '%.60s' has indices of format '%.20s', expected integers",
+                          what, column->name, column->format);
+  out->type = TSR__COL_TEXT;
+  type->entries = entries->layout;
+  return TSR_OK;
+}
+
+static tsr_status check_name(const tsr__arrow *arrow, const struct ArrowSchema *column,
+                             int64_t index, tsr__error *error)
+{
+  const char *name = column->name;
+  size_t length = name ? strlen(name) : 0;
+  if (!length || length > 1000 || !tsr__utf8_valid(name, length))
+    return tsr__error_set(error, TSR_ECOLUMN,
+                          "%s: the name of column %" PRId64 " is empty, too long or no UTF-8", what,
+                          index);
+  for (int i = 0; i < arrow->column_count; i++)
+    if (strcmp(arrow->columns[i].name, name) == 0)
+      return tsr__error_set(error, TSR_ECOLUMN, "%s: two columns are named '%.60s'", what, name);
+  return TSR_OK;
+}
+
+tsr_status tsr__arrow_schema(tsr__arrow *arrow, const struct ArrowSchema *schema, tsr__error *error)
+{
+  int64_t count = schema->n_children;
+  if (!schema->format || strcmp(schema->format, "+s") != 0)
+    return tsr__error_set(error, TSR_EARG,
+                          "%s: the stream's format is '%.20s', expected '+s', a struct of columns",
+                          what, schema->format ? schema->format : "(NULL)");
+  if (count < 1 || count > 1000000 || !schema->children)
+    return tsr__error_set(error, TSR_ECOLUMN, "%s: %" PRId64 " columns, expected 1 to 1,000,000",
+                          what, count);
+  arrow->columns = tsr__new(arrow->heap, (size_t)count * sizeof *arrow->columns);
+  arrow->types = tsr__new(arrow->heap, (size_t)count * sizeof *arrow->types);
+  if (!arrow->columns || !arrow->types)
+    return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", what);
+  for (int64_t i = 0; i < count; i++) {
+    const struct ArrowSchema *column = schema->children[i];
+    if (!column || !column->format || !column->release)
+      return tsr__error_set(error, TSR_EARG, "%s: the schema of column %" PRId64 " is missing",
+                            what, i);
+    tsr__csv_column *out = &arrow->columns[i];
+    if (check_name(arrow, column, i, error)) return error->status;
+    size_t length = strlen(column->name) + 1;
+    out->name = tsr__new(arrow->heap, length);
+    if (!out->name) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", what);
+    memcpy(out->name, column->name, length);
+    arrow->column_count++;
+    if (take_type(column, out, &arrow->types[i], error)) return error->status;
+  }
+  return TSR_OK;
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static tsr_status wrong(const tsr__arrow *arrow, int column, const char *why, tsr__error *error)
+{
+  if (column < 0) return tsr__error_set(error, TSR_EARG, "%s: a batch %s", what, why);
+  return tsr__error_set(error, TSR_EARG, "%s: column '%.60s' of a batch %s", what,
+                        arrow->columns[column].name, why);
+}
+
+/* What is the same for arrays of all types; NULL or what is wrong. */
+static const char *check_array(const struct ArrowArray *array)
+{
+  int64_t end;
+  if (array->length < 0) return "has a negative length";
+  if (array->offset < 0) return "has a negative offset";
+  if (__builtin_add_overflow(array->offset, array->length, &end) || end > INT64_MAX / 16)
+    return "is longer than memory";
+  if (array->null_count < -1 || array->null_count > array->length)
+    return "has a number of nulls that cannot be";
+  if (array->n_buffers < 0 || (array->n_buffers && !array->buffers)) return "has no buffers";
+  return NULL;
+}
+
+/* NULL or what is wrong with the buffers of an array that is to have a layout. */
+static const char *check_buffers(const struct ArrowArray *array, int layout)
+{
+  int64_t expected = layout == TSR__ARROW_NULL ? 0 : 2;
+  if (layout == TSR__ARROW_TEXT || layout == TSR__ARROW_LARGE_TEXT) expected = 3;
+  bool views = layout == TSR__ARROW_TEXT_VIEW;
+  if (views ? array->n_buffers < 3 : array->n_buffers != expected)
+    return "has another number of buffers than its type";
+  if (array->n_children) return "has children, which its type has not";
+  if (layout == TSR__ARROW_NULL || array->length == 0) return NULL;
+  if (!array->buffers[1]) return "has no buffer of values";
+  if (array->null_count > 0 && !array->buffers[0]) return "has nulls but no validity";
+  for (int64_t i = 2; views && i + 1 < array->n_buffers; i++)
+    if (!array->buffers[i]) return "has an empty buffer of texts";
+  if (views && array->n_buffers > 3 && !array->buffers[array->n_buffers - 1])
+    return "has no sizes of its buffers";
+  return NULL;
+}
+
+static const char *check_column(const struct ArrowArray *array, const tsr__arrow_type *type)
+{
+  const char *why;
+  if (!array || !array->release) return "is missing or was released";
+  if ((why = check_array(array)) || (why = check_buffers(array, type->layout))) return why;
+  if (!type->entries) return array->dictionary ? "has a dictionary, which its type has not" : NULL;
+  const struct ArrowArray *entries = array->dictionary;
+  if (!entries || !entries->release) return "has no dictionary";
+  if (check_array(entries) || check_buffers(entries, type->entries) || entries->dictionary)
+    return "has a dictionary that is no array of texts";
+  return NULL;
+}
+
+static bool any_null(const struct ArrowArray *array)
+{
+  const uint8_t *bits = array->n_buffers > 0 ? array->buffers[0] : NULL;
+  for (int64_t i = 0; bits && array->null_count && i < array->length; i++) {
+    int64_t at = array->offset + i;
+    if (!(bits[at / 8] >> (at % 8) & 1)) return true;
+  }
+  return false;
+}
+
+tsr_status tsr__arrow_check(const tsr__arrow *arrow, const struct ArrowArray *batch,
+                            tsr__error *error)
+{
+  const char *why = check_array(batch);
+  if (why) return wrong(arrow, -1, why, error);
+  if (batch->n_children != arrow->column_count || !batch->children)
+    return wrong(arrow, -1, "has another number of columns than the schema", error);
+  if (batch->n_buffers != 1 || batch->dictionary)
+    return wrong(arrow, -1, "is no struct of columns", error);
+  if (any_null(batch))
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "%s: a batch has rows that are null as a whole; frames have nulls in "
+                          "columns",
+                          what);
+  for (int i = 0; i < arrow->column_count; i++) {
+    const struct ArrowArray *column = batch->children[i];
+    why = check_column(column, &arrow->types[i]);
+    if (!why && column->length - batch->offset < batch->length)
+      why = "has fewer rows than the batch";
+    if (why) return wrong(arrow, i, why, error);
+  }
+  return TSR_OK;
+}

@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Frames of other libraries, through the Arrow C stream interface and back, without a file.
+
+  tests/python/arrow_roundtrip.py LIBTESSERA.so
+
+Loads the shared library with ctypes; needs pyarrow, and takes pandas, Polars and DuckDB where they are
+installed. Exits with 77 where pyarrow is not.
+"""
+
+import ctypes
+import datetime
+import gc
+import sys
+
+try:
+    import pyarrow as pa
+except ImportError:
+    print("skipped: pyarrow is not installed")
+    sys.exit(77)
+
+lib = ctypes.CDLL(sys.argv[1])
+pointer = ctypes.c_void_p
+for name, result, arguments in [
+        ("tsr_runtime_open_with", pointer, [ctypes.c_char_p, pointer]),
+        ("tsr_runtime_close", None, [pointer]),
+        ("tsr_scope_open_at", pointer, [pointer, ctypes.c_char_p]),
+        ("tsr_scope_close", None, [pointer]),
+        ("tsr_scope_clear", None, [pointer]),
+        ("tsr_message", ctypes.c_char_p, [pointer]),
+        ("tsr_mesh_default", pointer, [pointer, ctypes.c_char_p]),
+        ("tsr_frame_from_arrow_with", pointer, [pointer, pointer, pointer, ctypes.c_char_p]),
+        ("tsr_frame_to_arrow", ctypes.c_int, [pointer, pointer]),
+        ("tsr_frame_is_inert", ctypes.c_bool, [pointer])]:
+    function = getattr(lib, name)
+    function.restype, function.argtypes = result, arguments
+
+
+class Stream(ctypes.Structure):
+    """struct ArrowArrayStream."""
+
+    _fields_ = [(n, pointer)
+                for n in ("get_schema", "get_next", "get_last_error", "release", "private_data")]
+
+
+class Options(ctypes.Structure):
+    """tsr_arrow_opts."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("mesh", pointer), ("rows", ctypes.c_char_p)]
+
+
+class Tessera:
+    """A runtime and a scope."""
+
+    def __init__(self, devices):
+        self.runtime = lib.tsr_runtime_open_with(devices.encode(), None)
+        self.scope = lib.tsr_scope_open_at(self.runtime, b"arrow_roundtrip.py")
+
+    def read(self, source, spread):
+        """A frame of anything that has __arrow_c_stream__."""
+        capsule = source.__arrow_c_stream__()
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = pointer, [ctypes.py_object, ctypes.c_char_p]
+        options = Options(ctypes.sizeof(Options), None, None)
+        if spread:
+            options.mesh = lib.tsr_mesh_default(self.runtime, None)
+        frame = lib.tsr_frame_from_arrow_with(self.scope, get(capsule, b"arrow_array_stream"),
+                                              ctypes.byref(options), b"arrow_roundtrip.py")
+        self.check(lib.tsr_frame_is_inert(frame))
+        return frame
+
+    def give(self, frame):
+        """A pyarrow table of a frame, and the number of its batches."""
+        stream = Stream()
+        self.check(lib.tsr_frame_to_arrow(frame, ctypes.byref(stream)))
+        table = pa.RecordBatchReader._import_from_c(ctypes.addressof(stream)).read_all()
+        table.validate(full=True)
+        return table
+
+    def check(self, failed):
+        """Raises what the scope says."""
+        if failed:
+            message = lib.tsr_message(self.scope).decode()
+            lib.tsr_scope_clear(self.scope)
+            raise ValueError(message)
+
+    def close(self):
+        """Closes scope and runtime."""
+        lib.tsr_scope_close(self.scope)
+        lib.tsr_runtime_close(self.runtime)
+
+
+def plain(table):
+    """Rows in types that compare: categories as texts, times as UTC without a zone, NaN as text."""
+    rows = {}
+    for name in table.column_names:
+        values = table[name].to_pylist()
+        rows[name] = [(v.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+                       if isinstance(v, datetime.datetime) and v.tzinfo else
+                       "NaN" if isinstance(v, float) and v != v else v) for v in values]
+    return rows
+
+
+def every_type():
+    """All types that frames take, with nulls, edges and odd texts."""
+    day, time = datetime.date, datetime.datetime
+    columns = {"null": pa.array([None] * 5, pa.null()),
+               "bool": pa.array([True, None, False, True, None])}
+    for bits in (8, 16, 32, 64):
+        high = 2 ** (bits - 1)
+        columns[f"i{bits}"] = pa.array([-high, None, 0, high - 1, 7], f"int{bits}")
+        columns[f"u{bits}"] = pa.array([0, None, 1, 2 ** min(bits, 63) - 1, 7], f"uint{bits}")
+    columns["f32"] = pa.array([0.1, None, float("inf"), float("nan"), -0.0], pa.float32())
+    columns["f64"] = pa.array([0.1, None, float("-inf"), float("nan"), 5e-324])
+    columns["date32"] = pa.array([day(1969, 12, 31), None, day(1, 1, 1), day(9999, 12, 31),
+                                  day(2013, 1, 1)], pa.date32())
+    columns["date64"] = columns["date32"].cast(pa.date64())
+    stamps = [time(1969, 12, 31, 23, 59, 59), None, time(1900, 1, 1), time(2013, 1, 1, 5, 15), None]
+    for unit in ("s", "ms", "us", "ns"):
+        columns[unit] = pa.array(stamps, pa.timestamp(unit))
+        columns[unit + "_zone"] = pa.array(stamps, pa.timestamp(unit, "America/New_York"))
+    texts = ["", None, "a\n\"b\",", "\u00e9\u4e2d\U0001f600", "x" * 100]
+    columns["utf8"] = pa.array(texts, pa.utf8())
+    columns["large"] = pa.array(texts, pa.large_utf8())
+    columns["view"] = pa.array(texts, pa.utf8()).cast(pa.string_view())
+    columns["dict8"] = columns["utf8"].dictionary_encode().cast(
+        pa.dictionary(pa.int8(), pa.utf8()))
+    columns["dict64"] = pa.DictionaryArray.from_arrays(pa.array([1, None, 0, 2, 1], pa.int64()),
+                                                       pa.array(["p", "q", None], pa.large_utf8()))
+    return pa.table(columns)
+
+
+def check_equal(found, expected, where):
+    """Ends with an error unless all rows are equal."""
+    found, expected = plain(found), plain(expected)
+    assert list(found) == list(expected), where
+    for name, values in expected.items():
+        assert found[name] == values, f"{where}: {name}: {found[name][:9]} != {values[:9]}"
+
+
+def check_round_trips(table, where):
+    """Through meshes of several sizes, in one batch, several, and slices with offsets."""
+    several = [table, table.slice(1), table.slice(0, 0), table.slice(table.num_rows // 3)]
+    batched = pa.concat_tables(several)
+    for devices in ("cpu:1", "cpu:3", "cpu:8"):
+        tessera = Tessera(devices)
+        for source in (table, table.slice(1), table.slice(2, 1), table.slice(0, 0), batched):
+            for spread in (False, True):
+                check_equal(tessera.give(tessera.read(source, spread)), source,
+                            f"{where} on {devices}")
+        tessera.close()
+
+
+def check_what_is_refused():
+    """Types and values that frames do not have, by name."""
+    tessera = Tessera("cpu:2")
+    cases = [({"a": pa.array([[1]])}, "list"),
+             ({"a": pa.array([b"x"])}, "binary"),
+             ({"a": pa.array([1.5], pa.float16())}, "float16"),
+             ({"a": pa.array([datetime.timedelta(1)])}, "duration"),
+             ({"a": pa.array([datetime.time(1)])}, "time"),
+             ({"a": pa.array(["1"]).cast(pa.decimal128(9, 2))}, "decimal"),
+             ({"a": pa.array([{"x": 1}])}, "struct"),
+             ({"a": pa.array([1, 2]).dictionary_encode()}, "dictionary of"),
+             ({"a": pa.array([2 ** 63], pa.uint64())}, "beyond 2^63 - 1"),
+             ({"a": pa.array([1], pa.timestamp("ns"))}, "no whole microsecond"),
+             ({"a": pa.array([2 ** 62], pa.timestamp("s"))}, "beyond what 64 bits")]
+    for columns, part in cases:
+        try:
+            tessera.give(tessera.read(pa.table(columns), False))
+        except ValueError as error:
+            assert part in str(error), f"{part}: {error}"
+        else:
+            assert False, f"{part}: was not refused"
+    tessera.close()
+
+
+def check_lifetimes():
+    """What was borrowed is held; what was given outlives the scope."""
+    tessera = Tessera("cpu:1")
+    before = pa.total_allocated_bytes()
+    table = pa.table({"a": pa.array(range(100000)), "t": pa.array(["x", "yy"] * 50000)})
+    frame = tessera.read(table.combine_chunks(), False)
+    del table
+    gc.collect()
+    assert pa.total_allocated_bytes() > before, "the batch is held"
+    given = tessera.give(frame)
+    lib.tsr_scope_close(tessera.scope)
+    assert given["a"].to_pylist() == list(range(100000))
+    assert given["t"].to_pylist() == ["x", "yy"] * 50000
+    del given
+    gc.collect()
+    assert pa.total_allocated_bytes() == before, "everything was released"
+    lib.tsr_runtime_close(tessera.runtime)
+
+
+def check_peers(table):
+    """pandas, Polars and DuckDB frames come and go."""
+    peers = []
+    try:
+        import pandas  # noqa: F401
+        peers.append(("pandas", lambda t: t.to_pandas()))
+    except ImportError:
+        pass
+    try:
+        import polars
+        peers.append(("polars", polars.from_arrow))
+    except ImportError:
+        pass
+    simple = table.select(["bool", "i64", "f64", "date32", "us", "utf8", "dict8"])
+    for name, convert in peers:
+        tessera = Tessera("cpu:3")
+        source = convert(simple)
+        given = tessera.give(tessera.read(source, True))
+        check_equal(given, pa.table(source), name)
+        back = convert(given)
+        assert len(back) == simple.num_rows
+        del given, back  # what was given must not outlive the runtime
+        gc.collect()
+        tessera.close()
+    try:
+        import duckdb
+    except ImportError:
+        return [name for name, _ in peers]
+    tessera = Tessera("cpu:3")
+    query_with(duckdb, tessera)
+    gc.collect()
+    tessera.close()
+    return [name for name, _ in peers] + ["duckdb"]
+
+
+def query_with(duckdb, tessera):
+    """A function of its own, since DuckDB keeps the locals of its callers."""
+    connection = duckdb.connect()
+    query = connection.sql("select i, i / 8.0 as f, 't' || i % 7 as t from range(10000) r(i)")
+    given = tessera.give(tessera.read(query, True))  # noqa: F841, found by its name below
+    assert connection.sql("select sum(i), count(distinct t) from given").fetchall() == [
+        (49995000, 7)]
+    connection.close()
+
+
+def main():
+    """All checks."""
+    table = every_type()
+    check_round_trips(table, "every type")
+    many = pa.table({"i": pa.array(range(50000)),
+                     "f": pa.array([None if i % 5 == 0 else i / 8 for i in range(50000)]),
+                     "t": pa.array([f"text {i * i % 1000}" for i in range(50000)])})
+    check_round_trips(many, "many rows")
+    check_what_is_refused()
+    check_lifetimes()
+    print("fine:", ", ".join(["pyarrow"] + check_peers(table)))
+
+
+main()

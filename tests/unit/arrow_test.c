@@ -1,0 +1,529 @@
+/* The Arrow C stream interface with producers made by hand, what they may get wrong, and a strict
+ * consumer: who owns what, until when. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness.h"
+#include "io/arrow_read.h"
+#include "tessera.h"
+
+/* ---- a producer ---------------------------------------------------------------------------- */
+
+enum { COLUMNS = 3, BATCHES = 4, BUFFERS = 5 };
+
+/* What is given: columns by format, the same buffers in every batch. Arrays count their releases. */
+typedef struct producer {
+  int columns, batches, given;
+  const char *format[COLUMNS], *name[COLUMNS], *entry_format;
+  struct ArrowArray column[COLUMNS], entries; /* templates */
+  const void *buffers[COLUMNS][BUFFERS], *entry_buffers[BUFFERS];
+  int64_t length, offset;
+  int live_arrays, live_schemas, live_streams;
+  int fail_schema, fail_at_batch; /* errno; the batch counted from 1 */
+  const char *said;
+  struct ArrowSchema schema_child[COLUMNS], schema_entries, *schema_pointer[COLUMNS];
+} producer;
+
+typedef struct made {
+  producer *p;
+  struct ArrowArray child[COLUMNS], entries, *pointer[COLUMNS];
+  const void *none[1];
+} made;
+
+static void release_child_schema(struct ArrowSchema *schema)
+{
+  ((producer *)schema->private_data)->live_schemas--;
+  schema->release = NULL;
+}
+
+static void release_schema(struct ArrowSchema *schema)
+{
+  for (int64_t i = 0; i < schema->n_children; i++) {
+    struct ArrowSchema *child = schema->children[i];
+    if (child->dictionary && child->dictionary->release)
+      child->dictionary->release(child->dictionary);
+    if (child->release) child->release(child);
+  }
+  release_child_schema(schema);
+}
+
+static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
+{
+  producer *p = stream->private_data;
+  if (p->fail_schema) return p->fail_schema;
+  for (int i = 0; i < p->columns; i++) {
+    p->schema_child[i] = (struct ArrowSchema){
+      .format = p->format[i], .name = p->name[i], .release = release_child_schema, .private_data = p
+    };
+    p->schema_pointer[i] = &p->schema_child[i];
+    p->live_schemas++;
+  }
+  if (p->entry_format) {
+    p->schema_entries = (struct ArrowSchema){ .format = p->entry_format,
+                                              .release = release_child_schema,
+                                              .private_data = p };
+    p->schema_child[0].dictionary = &p->schema_entries;
+    p->live_schemas++;
+  }
+  p->live_schemas++;
+  *out = (struct ArrowSchema){ .format = "+s",
+                               .n_children = p->columns,
+                               .children = p->schema_pointer,
+                               .release = release_schema,
+                               .private_data = p };
+  return 0;
+}
+
+static void release_child(struct ArrowArray *array)
+{
+  ((producer *)array->private_data)->live_arrays--;
+  array->release = NULL;
+}
+
+static void release_batch(struct ArrowArray *array)
+{
+  made *m = array->private_data;
+  for (int64_t i = 0; i < m->p->columns; i++) {
+    if (m->child[i].dictionary && m->entries.release) m->entries.release(&m->entries);
+    if (m->child[i].release) m->child[i].release(&m->child[i]);
+  }
+  m->p->live_arrays--;
+  array->release = NULL;
+  free(m);
+}
+
+static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
+{
+  producer *p = stream->private_data;
+  if (p->fail_at_batch == p->given + 1) return EIO;
+  *out = (struct ArrowArray){ 0 };
+  if (p->given == p->batches) return 0;
+  p->given++;
+  made *m = calloc(1, sizeof *m);
+  m->p = p;
+  for (int i = 0; i < p->columns; i++) {
+    m->child[i] = p->column[i];
+    m->pointer[i] = &m->child[i];
+    if (!m->child[i].buffers) m->child[i].buffers = p->buffers[i];
+    m->child[i].private_data = p;
+    m->child[i].release = release_child;
+    p->live_arrays++;
+  }
+  if (p->entry_format) {
+    m->entries = p->entries;
+    m->entries.buffers = p->entry_buffers;
+    m->entries.private_data = p;
+    m->entries.release = release_child;
+    m->child[0].dictionary = &m->entries;
+    p->live_arrays++;
+  }
+  p->live_arrays++;
+  *out = (struct ArrowArray){ .length = p->length,
+                              .offset = p->offset,
+                              .n_buffers = 1,
+                              .buffers = m->none,
+                              .n_children = p->columns,
+                              .children = m->pointer,
+                              .release = release_batch,
+                              .private_data = m };
+  return 0;
+}
+
+static const char *get_last_error(struct ArrowArrayStream *stream)
+{
+  return ((producer *)stream->private_data)->said;
+}
+
+static void release_stream(struct ArrowArrayStream *stream)
+{
+  ((producer *)stream->private_data)->live_streams--;
+  stream->release = NULL;
+}
+
+static struct ArrowArrayStream stream_of(producer *p)
+{
+  p->given = 0;
+  p->live_streams++;
+  return (struct ArrowArrayStream){ get_schema, get_next, get_last_error, release_stream, p };
+}
+
+static _Alignas(64) const int64_t numbers[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+static const uint8_t some_valid[1] = { 0xb6 }; /* 1 and 2, 4 and 5, 7 */
+static const int32_t text_offsets[9] = { 0, 1, 3, 3, 4, 5, 6, 7, 8 };
+
+/* i64 with nulls, f64, text. */
+static producer usual(void)
+{
+  producer p = { .columns = 3,
+                 .batches = 1,
+                 .length = 8,
+                 .format = { "l", "g", "u" },
+                 .name = { "a", "b", "c" },
+                 .said = "the disk is gone" };
+  for (int i = 0; i < 3; i++)
+    p.column[i] = (struct ArrowArray){ .length = 8, .n_buffers = i == 2 ? 3 : 2 };
+  p.column[0].null_count = 3;
+  p.buffers[0][0] = some_valid;
+  p.buffers[0][1] = p.buffers[1][1] = numbers;
+  p.buffers[2][1] = text_offsets;
+  p.buffers[2][2] = "xyzzabcd";
+  return p;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static const char *csv_of(tsr_scope *s, tsr_frame *df, char *out, size_t size)
+{
+  const char *path = test_tmp("seen.csv");
+  CHECK_STATUS(tsr_frame_write_csv(df, path), TSR_OK, s);
+  char *text = test_read(path, NULL);
+  snprintf(out, size, "%s", text);
+  free(text);
+  return out;
+}
+
+static void check_released(const producer *p)
+{
+  CHECK_I64(p->live_arrays, 0);
+  CHECK_I64(p->live_schemas, 0);
+  CHECK_I64(p->live_streams, 0);
+}
+
+TEST(batches_are_rows_and_are_released_once)
+{
+  for (int devices = 1; devices <= 3; devices += 2) {
+    char text[1000];
+    producer p = usual();
+    p.column[1] = p.column[0]; /* the same integers twice */
+    p.column[1].null_count = 0;
+    p.buffers[1][0] = NULL;
+    p.format[1] = "l";
+    p.batches = 2;
+    p.offset = 5; /* rows 5, 6 and 7 of the columns */
+    p.length = 3;
+    struct ArrowArrayStream stream = stream_of(&p);
+    tsr_runtime *rt = tsr_runtime_open(devices == 1 ? "cpu:1" : "cpu:3");
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_frame *df = tsr_frame_from_arrow(s, &stream);
+    CHECK(stream.release == NULL);
+    CHECK_I64(p.live_streams, 0);
+    CHECK_STR(csv_of(s, df, text, sizeof text), "a,b,c\n6,6,b\n,7,c\n8,8,d\n6,6,b\n,7,c\n8,8,d\n");
+    CHECK(p.live_arrays > 0);
+    tsr_scope_close(s);
+    check_released(&p);
+    tsr_runtime_close(rt);
+  }
+}
+
+TEST(one_batch_on_one_device_is_borrowed)
+{
+  producer p = usual();
+  p.format[1] = "l";
+  struct ArrowArrayStream stream = stream_of(&p);
+  tsr__error error = { 0 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr__arrow *arrow = tsr__arrow_open(rt, &stream, &error);
+  tsr__foreign memory;
+  CHECK(!tsr__arrow_borrow(arrow, 0, &memory)); /* nulls */
+  CHECK(!tsr__arrow_borrow(arrow, 2, &memory)); /* text */
+  CHECK(tsr__arrow_borrow(arrow, 1, &memory));
+  CHECK(memory.data == numbers);
+  tsr__arrow_close(arrow);
+  CHECK(p.live_arrays > 0); /* held by what was borrowed */
+  memory.release(memory.data, memory.user);
+  check_released(&p);
+
+  stream = stream_of(&p);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_from_arrow(s, &stream);
+  struct ArrowArrayStream out;
+  struct ArrowArray batch;
+  CHECK_STATUS(tsr_frame_to_arrow(tsr_frame_select(df, "b"), &out), TSR_OK, s);
+  tsr_scope_close(s);
+  CHECK_I64(out.get_next(&out, &batch), 0);
+  out.release(&out);
+  CHECK(batch.children[0]->buffers[1] == numbers); /* the producer's memory, all the way */
+  CHECK(p.live_arrays > 0);
+  batch.release(&batch);
+  check_released(&p);
+  tsr_runtime_close(rt);
+}
+
+TEST(dictionaries_and_views_are_texts)
+{
+  char text[1000];
+  static const int8_t indices[8] = { 1, 0, 1, 2, 0, 0, 1, 1 };
+  static const int32_t offsets[4] = { 0, 1, 3, 3 };
+  static const uint8_t entry_valid[1] = { 3 };
+  producer p = usual();
+  p.format[0] = "c";
+  p.entry_format = "u";
+  p.buffers[0][1] = indices;
+  p.entries = (struct ArrowArray){ .length = 3, .n_buffers = 3, .null_count = 1 };
+  p.entry_buffers[0] = entry_valid;
+  p.entry_buffers[1] = offsets;
+  p.entry_buffers[2] = "xyy";
+  p.columns = 2;
+  p.format[1] = "vu";
+  char views[8][16] = { { 0 } };
+  int64_t size = 20;
+  for (int i = 0; i < 8; i++) {
+    int32_t length = i == 3 ? 15 : i;
+    memcpy(views[i], &length, 4);
+    memcpy(views[i] + 4, i == 3 ? "abcd\0\0\0\0\2\0\0\0" : "1234567", i == 3 ? 12 : 8);
+  }
+  p.buffers[1][1] = views;
+  p.buffers[1][2] = "xxabcdefghijklmnoxxx";
+  p.buffers[1][3] = &size;
+  p.column[1].n_buffers = 4;
+  struct ArrowArrayStream stream = stream_of(&p);
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_from_arrow(s, &stream);
+  CHECK_STR(csv_of(s, df, text, sizeof text),
+            "a,b\n,\"\"\nx,1\nyy,12\n,abcdefghijklmno\nx,1234\nx,12345\n,123456\nyy,1234567\n");
+  tsr_scope_close(s);
+  check_released(&p);
+  tsr_runtime_close(rt);
+}
+
+/* ---- what producers get wrong ---------------------------------------------------------------- */
+
+static void check_refused(producer *p, tsr_status status, const char *part)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator = test_allocator(&state);
+  struct ArrowArrayStream stream = stream_of(p), out;
+  tsr_runtime *rt = tsr_runtime_open("cpu:2", .allocator = &allocator);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_from_arrow(s, &stream);
+  CHECK(stream.release == NULL);
+  CHECK_STATUS(tsr_frame_to_arrow(df, &out), status, s);
+  CHECK_STR_HAS(tsr_message(s), part);
+  CHECK_STR_HAS(tsr_message(s), "tsr_frame_from_arrow: ");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  CHECK_I64(state.live, 0);
+  check_released(p);
+}
+
+#define REFUSED(change, status, part)  \
+  do {                                 \
+    producer p = usual();              \
+    change;                            \
+    check_refused(&p, (status), part); \
+  } while (0)
+
+TEST(structures_that_cannot_be_are_refused)
+{
+  REFUSED(p.fail_schema = EIO, TSR_EIO, "the producer failed: the disk is gone");
+  REFUSED(p.fail_schema = ENOMEM, TSR_ENOMEM, "the disk is gone");
+  REFUSED((p.batches = 3, p.fail_at_batch = 2), TSR_EIO, "the disk is gone");
+  REFUSED((p.fail_at_batch = 1, p.said = NULL), TSR_EIO, "Input/output error");
+  REFUSED(p.columns = 0, TSR_ECOLUMN, "0 columns");
+  REFUSED(p.name[1] = "a", TSR_ECOLUMN, "two columns are named 'a'");
+  REFUSED(p.name[1] = NULL, TSR_ECOLUMN, "the name of column 1 is empty");
+  REFUSED(p.name[1] = "\xff", TSR_ECOLUMN, "no UTF-8");
+  REFUSED(p.format[1] = NULL, TSR_EARG, "the schema of column 1 is missing");
+  REFUSED(p.format[1] = "+l", TSR_EUNSUPPORTED, "column 'b' is of Arrow type list (format '+l')");
+  REFUSED(p.format[1] = "", TSR_EUNSUPPORTED, "type unknown");
+  REFUSED(p.format[1] = "gg", TSR_EUNSUPPORTED, "type unknown");
+  REFUSED((p.entry_format = "l", p.entries.n_buffers = 2), TSR_EUNSUPPORTED, "dictionary of");
+  REFUSED((p.entry_format = "u", p.format[0] = "g"), TSR_EARG, "indices of format 'g'");
+  REFUSED(p.length = -1, TSR_EARG, "a batch has a negative length");
+  REFUSED(p.offset = -1, TSR_EARG, "a batch has a negative offset");
+  REFUSED(p.offset = INT64_MAX, TSR_EARG, "is longer than memory");
+  REFUSED(p.length = 9, TSR_EARG, "column 'a' of a batch has fewer rows than the batch");
+  REFUSED(p.offset = 1, TSR_EARG, "has fewer rows than the batch");
+  REFUSED(p.column[1].length = -5, TSR_EARG, "column 'b' of a batch has a negative length");
+  REFUSED(p.column[1].offset = -5, TSR_EARG, "column 'b' of a batch has a negative offset");
+  REFUSED(p.column[1].null_count = 9, TSR_EARG, "a number of nulls that cannot be");
+  REFUSED(p.column[1].null_count = 1, TSR_EARG, "has nulls but no validity");
+  REFUSED(p.column[1].n_buffers = 3, TSR_EARG, "another number of buffers");
+  REFUSED(p.column[1].n_children = 1, TSR_EARG, "has children");
+  REFUSED(p.buffers[1][1] = NULL, TSR_EARG, "has no buffer of values");
+  REFUSED((p.entry_format = "u", p.entries.length = -1), TSR_EARG, "a dictionary that is no array");
+}
+
+TEST(contents_that_cannot_be_are_refused)
+{
+  static const int32_t falling[9] = { 0, 1, 3, 2, 4, 5, 6, 7, 8 };
+  static const int32_t negative[9] = { -1, 1, 3, 3, 4, 5, 6, 7, 8 };
+  static const int8_t indices[8] = { 0, 1, 2, 3, 0, 0, 0, 0 }, below[8] = { 0, -1 };
+  REFUSED(p.buffers[2][1] = falling, TSR_EVALUE,
+          "column 'c' holds a text whose offsets cannot be, in row 2");
+  REFUSED(p.buffers[2][1] = negative, TSR_EVALUE, "a text whose offsets cannot be, in row 0");
+  REFUSED(p.buffers[2][2] = "xyz\xff"
+                            "abcd",
+          TSR_EVALUE, "a text that is no UTF-8, in row 3");
+  REFUSED(p.buffers[2][2] = NULL, TSR_EVALUE, "a text whose offsets cannot be, in row 0");
+  for (int i = 0; i < 2; i++)
+    REFUSED((p.entry_format = "u", p.format[0] = "c", p.column[0].null_count = 0,
+             p.buffers[0][0] = NULL, p.buffers[0][1] = i ? below : indices, p.entries.length = 3,
+             p.entries.n_buffers = 3, p.entry_buffers[1] = text_offsets,
+             p.entry_buffers[2] = "xyzz"),
+            TSR_EVALUE,
+            i ? "an index outside the dictionary, in row 1"
+              : "an index outside the dictionary, in row 3");
+  static const int64_t large[8] = { 0, INT64_MAX, -1 };
+  REFUSED((p.format[1] = "L", p.buffers[1][1] = large), TSR_EVALUE,
+          "an unsigned integer beyond 2^63 - 1, in row 2");
+  REFUSED((p.format[1] = "tsn:", p.buffers[1][1] = numbers), TSR_EVALUE, "no whole microsecond");
+  REFUSED((p.format[1] = "tss:UTC", p.buffers[1][1] = large), TSR_EVALUE,
+          "64 bits of microseconds");
+  REFUSED((p.format[1] = "tdm", p.buffers[1][1] = numbers), TSR_EVALUE, "no whole day");
+}
+
+TEST(a_stream_that_was_released_is_refused)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  struct ArrowArrayStream gone = { 0 };
+  CHECK(tsr_frame_is_inert(tsr_frame_from_arrow(s, &gone)));
+  CHECK_STR_HAS(tsr_message(s), "the stream is NULL, was released");
+  CHECK(tsr_frame_is_inert(tsr_frame_from_arrow(s, NULL)));
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- a strict consumer ------------------------------------------------------------------------- */
+
+static tsr_frame *frame_to_give(tsr_scope *s, const tsr_mesh *mesh)
+{
+  static const int64_t i[10] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+  static const bool b[10] = { true, false, true };
+  static const char *const t[10] = { "x", NULL, "yy", "x", "", "x", NULL, "zz", "yy", "x" };
+  tsr_frame *df =
+      tsr_frame_new(s, { "i", tsr_put(s, i, TSR_I64, TSR_SHAPE(10), tsr_on(mesh, "x")) },
+                    { "b", tsr_put(s, b, TSR_BOOL, TSR_SHAPE(10), tsr_on(mesh, "x")) });
+  return tsr_frame_text_column(df, "t", t, 10);
+}
+
+static void check_schema(const struct ArrowSchema *schema)
+{
+  static const char *const formats[] = { "l", "b", "i", "g" }, *const names[] = { "i", "b", "t",
+                                                                                  "h" };
+  CHECK_STR(schema->format, "+s");
+  CHECK_I64(schema->n_children, 4);
+  CHECK(schema->dictionary == NULL && schema->metadata == NULL);
+  for (int i = 0; i < 4; i++) {
+    CHECK_STR(schema->children[i]->format, formats[i]);
+    CHECK_STR(schema->children[i]->name, names[i]);
+    CHECK_I64(schema->children[i]->flags, ARROW_FLAG_NULLABLE);
+    CHECK((schema->children[i]->dictionary != NULL) == (i == 2));
+  }
+  CHECK_STR(schema->children[2]->dictionary->format, "U");
+}
+
+TEST(what_is_given_has_owners_of_its_own)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator = test_allocator(&state);
+  tsr_runtime *rt = tsr_runtime_open("cpu:4", .allocator = &allocator);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = frame_to_give(s, tsr_mesh_default(rt, "x"));
+  df = tsr_frame_assign(df, "h", "i / 2");
+  df = tsr_frame_filter(df, "i != 4");
+  struct ArrowArrayStream stream;
+  CHECK_STATUS(tsr_frame_to_arrow(df, &stream), TSR_OK, s);
+  tsr_scope_close(s); /* all of it outlives the scope */
+  struct ArrowSchema schema, kept;
+  struct ArrowArray batch, column = { 0 };
+  CHECK_I64(stream.get_schema(&stream, &kept), 0);
+  CHECK_I64(stream.get_schema(&stream, &schema), 0);
+  schema.release(&schema);
+  CHECK(schema.release == NULL);
+  int64_t rows = 0, total = 0;
+  for (int n = 0;; n++) {
+    CHECK_I64(stream.get_next(&stream, &batch), 0);
+    CHECK_STR(stream.get_last_error(&stream), NULL);
+    if (!batch.release) break;
+    CHECK_I64(batch.n_children, 4);
+    CHECK_I64(batch.offset, 0);
+    for (int64_t r = 0; r < batch.length; r++)
+      total += ((const int64_t *)batch.children[0]->buffers[1])[r];
+    rows += batch.length;
+    if (n == 1) { /* a child is moved away and outlives its parent */
+      column = *batch.children[2];
+      batch.children[2]->release = NULL;
+    }
+    batch.release(&batch);
+    CHECK(batch.release == NULL);
+  }
+  CHECK_I64(rows, 9);
+  CHECK_I64(total, 41);
+  CHECK_I64(stream.get_next(&stream, &batch), 0); /* the end stays the end */
+  CHECK(batch.release == NULL);
+  stream.release(&stream);
+  CHECK(stream.release == NULL);
+  check_schema(&kept);
+  kept.release(&kept);
+  /* The second device held rows 3 to 5: "x", "" (filtered out), "x". */
+  CHECK_I64(column.length, 2);
+  const struct ArrowArray *entries = column.dictionary;
+  const int32_t code = ((const int32_t *)column.buffers[1])[1];
+  const int64_t *offsets = entries->buffers[1];
+  CHECK_I64(offsets[code + 1] - offsets[code], 1);
+  CHECK_BYTES((const char *)entries->buffers[2] + offsets[code], "x", 1);
+  column.release(&column);
+  tsr_runtime_close(rt);
+  CHECK_I64(state.live, 0);
+}
+
+TEST(nulls_are_bits_of_a_device)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  struct ArrowArrayStream stream;
+  struct ArrowArray batch;
+  CHECK_STATUS(tsr_frame_to_arrow(frame_to_give(s, tsr_mesh_default(rt, "x")), &stream), TSR_OK, s);
+  CHECK_I64(stream.get_next(&stream, &batch), 0);
+  CHECK_I64(batch.length, 5);
+  CHECK_I64(batch.children[2]->null_count, 1);
+  CHECK_I64(((const uint8_t *)batch.children[2]->buffers[0])[0] & 31, 29);
+  CHECK(batch.children[0]->buffers[0] == NULL);
+  CHECK_I64(((const uint8_t *)batch.children[1]->buffers[1])[0] & 31, 5);
+  batch.release(&batch);
+  stream.release(&stream); /* with a batch not taken */
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST_TIMEOUT(any_allocation_may_fail, 300)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator = test_allocator(&state);
+  tsr_runtime *rt = tsr_runtime_open("cpu:2", .allocator = &allocator, .threads = 1);
+  CHECK_STATUS(tsr_runtime_status(rt), TSR_OK, NULL);
+  int64_t total = INT64_MAX;
+  for (int64_t n = 0; n <= total; n++) {
+    producer p = usual();
+    p.batches = 2;
+    struct ArrowArrayStream stream = stream_of(&p), out;
+    struct ArrowSchema schema;
+    struct ArrowArray batch;
+    state.count = 0;
+    state.fail_at = n;
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_frame *df = tsr_frame_from_arrow(s, &stream);
+    tsr_status status = tsr_frame_to_arrow(df, &out);
+    if (!status) {
+      if (out.get_schema(&out, &schema)) CHECK_STR(out.get_last_error(&out), "out of memory");
+      else schema.release(&schema);
+      CHECK_I64(out.get_next(&out, &batch), 0);
+      batch.release(&batch);
+      out.release(&out);
+    } else {
+      CHECK_STATUS(status, TSR_ENOMEM, s);
+    }
+    if (!s) FAIL("no scope");
+    if (stream.release) stream.release(&stream); /* without a scope nothing was taken */
+    tsr_scope_close(s);
+    check_released(&p);
+    if (!n) total = state.count;
+  }
+  tsr_runtime_close(rt);
+  CHECK_I64(state.live, 0);
+}
