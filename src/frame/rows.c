@@ -261,8 +261,9 @@ static tsr_status begin_source(tsr__bind *bind, const tsr__rel *rel)
   if (!at_borders(first)) {
     tsr__value *value = value_like(first, TSR_BOOL, &bind->error);
     if (!value) return bind->error.status;
-    source->whole = leaf(df, value);
-    if (source->whole->inert) return no_memory(bind);
+    tsr_array *whole = leaf(df, value);
+    if (whole->inert) return no_memory(bind);
+    source->whole = whole;
   }
   source->rows = first->shape.dims[0];
   return TSR_OK;

@@ -91,6 +91,37 @@ static tsr_status array_job(const tsr_allocator *allocator, double out[3])
   return status;
 }
 
+/* Joins, sorts, numbers and cuts rows of a file and of arrays. */
+static tsr_status rows_job(const tsr_allocator *allocator, double out[3])
+{
+  static const int64_t key[4] = { 5, 2, 4, 2 };
+  static const char *const words[4] = { "w", "x", NULL, "y\ny" };
+  tsr_runtime *rt = tsr_runtime_open("cpu:3", .allocator = allocator, .threads = 1);
+  tsr_mesh *mesh = tsr_mesh_default(rt, "data");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("t.csv"), .mesh = mesh);
+  tsr_frame *right =
+      tsr_frame_new(s, { "b", tsr_put(s, key, TSR_I64, TSR_SHAPE(4), tsr_on(mesh, "data")) });
+  right = tsr_frame_text_column(right, "t", words, 4);
+  tsr_frame *both = tsr_frame_join(tsr_frame_filter(df, "a < 7"), right, "t", .how = TSR_JOIN_LEFT);
+  tsr_frame *sorted = tsr_frame_sort(both, "t desc nulls first, a + 1 desc");
+  sorted = tsr_frame_tail(tsr_frame_with_row_index(tsr_frame_limit(sorted, 1, 9), "row"), 4);
+  tsr_table *table = NULL;
+  tsr_status status = tsr_frame_collect(sorted, &table);
+  if (!status) out[0] = tsr_table_f64(table, 1, 1);
+  tsr_row *row = tsr_frame_row(tsr_frame_agg(sorted, "x = sum(row * a)"));
+  if (!status) status = tsr_row_status(row);
+  if (!status) out[1] = tsr_row_f64(row, "x");
+  tsr_frame *by = tsr_frame_group_agg(tsr_frame_sort(df, "a desc"), "t desc", "m = max(b)");
+  if (!status) status = tsr_frame_collect(by, &table);
+  if (!status) out[2] = tsr_table_f64(table, 0, 1);
+  if (status && status != TSR_ENOMEM) puts(tsr_message(s));
+  if (status) CHECK(strlen(tsr_message(s)) > 0 || tsr_runtime_status(rt) != TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return status;
+}
+
 typedef tsr_status (*job_fn)(const tsr_allocator *allocator, double out[3]);
 
 static void fail_each(job_fn job, bool stay)
@@ -158,4 +189,16 @@ TEST_TIMEOUT(any_allocation_of_an_array_job_may_fail_once, 300)
 TEST_TIMEOUT(memory_may_end_at_any_allocation_of_an_array_job, 300)
 {
   fail_each(array_job, true);
+}
+
+TEST_TIMEOUT(any_allocation_of_a_rows_job_may_fail_once, 300)
+{
+  write_table();
+  fail_each(rows_job, false);
+}
+
+TEST_TIMEOUT(memory_may_end_at_any_allocation_of_a_rows_job, 300)
+{
+  write_table();
+  fail_each(rows_job, true);
 }

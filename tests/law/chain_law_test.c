@@ -1,0 +1,403 @@
+/* The law of chains: a random chain of all that frames can do (filters, sorts, joins, groups, limits,
+ * samples, distinct, concat, placing ...) gives the same table on every mesh as on one device: the
+ * same rows in the same order, the same names and types, every bit of every value, or the same
+ * error. Steps are drawn anew from one seed on each mesh; since schemas are equal, so are the draws. */
+#include "tessera.h"
+
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ROWS = 400, MOST_STEPS = 7, MOST_COLUMNS = 14 };
+
+typedef struct trial {
+  test_rng rng;
+  uint64_t seed;
+  tsr_runtime *rt;
+  tsr_scope *s;
+  const tsr_mesh *mesh;
+  char said[4000];
+} trial;
+
+static int64_t pick(trial *t, int64_t first, int64_t last)
+{
+  return test_range(&t->rng, first, last);
+}
+
+static void say(trial *t, const char *what, const char *more)
+{
+  size_t used = strlen(t->said);
+  snprintf(t->said + used, sizeof t->said - used, "%s(%s) ", what, more);
+}
+
+/* ---- sources ----------------------------------------------------------------------------- */
+
+static const char *const words[] = { "",    "a",          "ab",         "abc",        "b",
+                                     "Zoe", "zo\xc3\xa9", "abcdefghij", "abcdefghik", NULL };
+enum { WORDS = 10 };
+
+static tsr_sharding random_place(trial *t)
+{
+  int64_t way = pick(t, 0, 9);
+  if (!t->mesh) return (tsr_sharding){ 0 };
+  if (way == 0) return (tsr_sharding){ 0 };
+  if (way == 1) return tsr_on(t->mesh, "-");
+  if (way == 2 && tsr_mesh_axis_count(t->mesh) > 1) return tsr_on(t->mesh, "y");
+  if (way == 3 && tsr_mesh_axis_count(t->mesh) > 1) return tsr_on(t->mesh, "x+y");
+  return tsr_on(t->mesh, "x");
+}
+
+static tsr_frame *source(trial *t)
+{
+  static const int64_t sizes[] = { 0, 1, 2, 7, 30, 120, MOST_ROWS };
+  int64_t rows = sizes[pick(t, 0, 6)];
+  int64_t k[MOST_ROWS];
+  int32_t i[MOST_ROWS];
+  double x[MOST_ROWS], d[MOST_ROWS];
+  bool b[MOST_ROWS];
+  const char *u[MOST_ROWS], *v[MOST_ROWS];
+  tsr_sharding at = random_place(t);
+  int64_t range = pick(t, 0, 1) ? 4 : 100000;
+  for (int64_t r = 0; r < rows; r++) {
+    k[r] = pick(t, -range, range);
+    i[r] = (int32_t)pick(t, -5, 5);
+    int64_t way = pick(t, 0, 9);
+    x[r] = way == 0 ? (double)NAN : way == 1 ? -0.0 : way == 2 ? 0.0 : (double)pick(t, -8, 8) / 4;
+    d[r] = test_any_f64(&t->rng);
+    b[r] = pick(t, 0, 1);
+    u[r] = words[pick(t, 0, WORDS - 1)];
+    v[r] = words[pick(t, 0, WORDS - 2)];
+  }
+  tsr_shape shape = { 1, { rows } };
+  tsr_frame *df = tsr_frame_new(t->s, { "k", tsr_put(t->s, k, TSR_I64, shape, at) },
+                                { "i", tsr_put(t->s, i, TSR_I32, shape, at) },
+                                { "x", tsr_put(t->s, x, TSR_F64, shape, at) },
+                                { "d", tsr_put(t->s, d, TSR_F64, shape, at) },
+                                { "b", tsr_put(t->s, b, TSR_BOOL, shape, at) });
+  df = tsr_frame_text_column(df, "u", u, rows);
+  df = tsr_frame_text_column(df, "v", v, rows);
+  if (pick(t, 0, 1)) df = tsr_frame_assign(df, "x", "if(i == 3, null, x)");
+  if (pick(t, 0, 1)) df = tsr_frame_assign(df, "k", "if(i == -2, null, k)");
+  return df;
+}
+
+/* ---- steps ------------------------------------------------------------------------------- */
+
+static bool numeric(tsr_coltype type)
+{
+  return type >= TSR_COL_I32 && type <= TSR_COL_F64;
+}
+
+static bool any(tsr_coltype type)
+{
+  return type != 0;
+}
+
+static bool not_text(tsr_coltype type)
+{
+  return type != TSR_COL_TEXT && type != 0;
+}
+
+/* A column's name as it is written; "" where none fits. */
+static void column(trial *t, const tsr_frame *df, bool (*fits)(tsr_coltype), char *out, size_t room)
+{
+  int fitting[64], count = 0, all = tsr_frame_columns(df);
+  for (int c = 0; c < all && count < 64; c++)
+    if (fits(tsr_frame_column_type(df, c))) fitting[count++] = c;
+  *out = 0;
+  if (count)
+    snprintf(out, room, "\"%s\"", tsr_frame_column_name(df, fitting[pick(t, 0, count - 1)]));
+}
+
+/* "a, b desc nulls first" */
+static void keys(trial *t, const tsr_frame *df, bool ordered, char *out, size_t room)
+{
+  static const char *const order[] = {
+    "", " asc", " desc", " desc nulls first", " nulls first", " desc nulls last"
+  };
+  int64_t count = pick(t, 1, 3);
+  *out = 0;
+  for (int64_t n = 0; n < count; n++) {
+    char name[200];
+    column(t, df, any, name, sizeof name);
+    if (!ordered && strstr(out, name)) continue;
+    size_t used = strlen(out);
+    snprintf(out + used, room - used, "%s%s%s", used ? ", " : "", name,
+             ordered ? order[pick(t, 0, 5)] : "");
+  }
+}
+
+static tsr_frame *filter(trial *t, tsr_frame *df)
+{
+  char name[200], text[500];
+  int64_t way = pick(t, 0, 3);
+  column(t, df, way < 2 ? numeric : any, name, sizeof name);
+  if (!*name) return df;
+  if (way == 0) snprintf(text, sizeof text, "%s > %lld", name, (long long)pick(t, -4, 2));
+  else if (way == 1) snprintf(text, sizeof text, "%s <= %lld or %s is null", name, 2LL, name);
+  else snprintf(text, sizeof text, "%s is %snull", name, pick(t, 0, 3) ? "not " : "");
+  say(t, "filter", text);
+  return tsr_frame_filter(df, text);
+}
+
+static tsr_frame *assign(trial *t, tsr_frame *df)
+{
+  char a[200], b[200], text[900], name[20];
+  column(t, df, numeric, a, sizeof a);
+  column(t, df, numeric, b, sizeof b);
+  if (!*a || tsr_frame_columns(df) >= MOST_COLUMNS) return df;
+  int64_t way = pick(t, 0, 2);
+  if (way == 0) snprintf(text, sizeof text, "%s * 0.5 + %s", a, b);
+  else if (way == 1) snprintf(text, sizeof text, "if(%s > %s, %s, null)", a, b, a);
+  else snprintf(text, sizeof text, "%lld", (long long)pick(t, 0, 9));
+  snprintf(name, sizeof name, "n%lld", (long long)pick(t, 0, 4));
+  say(t, "assign", text);
+  return tsr_frame_assign(df, name, text);
+}
+
+static tsr_frame *some_rows(trial *t, tsr_frame *df)
+{
+  char text[60];
+  int64_t first = pick(t, 0, 20), count = pick(t, 0, 60), way = pick(t, 0, 4);
+  snprintf(text, sizeof text, "%lld, %lld, %lld", (long long)way, (long long)first,
+           (long long)count);
+  say(t, "rows", text);
+  switch (way) {
+  case 0: return tsr_frame_head(df, count);
+  case 1: return tsr_frame_tail(df, count);
+  case 2: return tsr_frame_limit(df, first, count);
+  case 3: return tsr_frame_sample(df, .rows = count, .seed = (uint64_t)first);
+  default: return tsr_frame_sample(df, .fraction = 0.7, .seed = (uint64_t)first);
+  }
+}
+
+static tsr_frame *firsts(trial *t, tsr_frame *df)
+{
+  char text[700];
+  keys(t, df, false, text, sizeof text);
+  int64_t way = pick(t, 0, 3), count = pick(t, 0, 3);
+  say(t, way == 0 ? "distinct all" : way == 1 ? "distinct" : "group_head", text);
+  if (way == 0) return tsr_frame_distinct(df, NULL);
+  return way == 1 ? tsr_frame_distinct(df, text) : tsr_frame_group_head(df, text, count);
+}
+
+static tsr_frame *sort(trial *t, tsr_frame *df)
+{
+  char text[700];
+  keys(t, df, true, text, sizeof text);
+  say(t, "sort", text);
+  return tsr_frame_sort(df, text);
+}
+
+static tsr_frame *number(trial *t, tsr_frame *df)
+{
+  char name[20];
+  if (tsr_frame_columns(df) >= MOST_COLUMNS) return df;
+  snprintf(name, sizeof name, "row%d", tsr_frame_columns(df));
+  for (int c = 0; c < tsr_frame_columns(df); c++)
+    if (!strcmp(name, tsr_frame_column_name(df, c))) return df;
+  say(t, "row_index", name);
+  return tsr_frame_with_row_index(df, name);
+}
+
+static tsr_frame *place(trial *t, tsr_frame *df)
+{
+  int64_t way = pick(t, 0, 2);
+  test_rng before = t->rng;
+  tsr_sharding to = random_place(t);
+  t->rng = before; /* a mesh draws more than none: the same numbers follow */
+  say(t, way == 0 ? "gather" : way == 1 ? "rebalance" : "scatter", "");
+  if (way == 0) return tsr_frame_gather(df);
+  return way == 1 ? tsr_frame_rebalance(df) : tsr_frame_scatter(df, to);
+}
+
+static tsr_frame *concat(trial *t, tsr_frame *df)
+{
+  tsr_frame *other = pick(t, 0, 1) ? filter(t, df) : some_rows(t, df);
+  say(t, "concat", "");
+  return pick(t, 0, 3) ? tsr_frame_concat(df, other) : tsr_frame_concat(other, df, other);
+}
+
+static tsr_frame *join(trial *t, tsr_frame *df)
+{
+  char a[200], on[500];
+  tsr_frame *right = pick(t, 0, 2) ? source(t) : df;
+  int64_t cut = pick(t, 1, 30);
+  right = tsr_frame_head(right, cut); /* results stay small */
+  tsr_coltype type;
+  column(t, df, any, a, sizeof a);
+  int at = -1;
+  for (int c = 0; c < tsr_frame_columns(df); c++) {
+    size_t length = strlen(tsr_frame_column_name(df, c));
+    if (length + 2 == strlen(a) && !strncmp(a + 1, tsr_frame_column_name(df, c), length)) at = c;
+  }
+  if (at < 0) return df;
+  type = tsr_frame_column_type(df, at);
+  const char *with = type == TSR_COL_TEXT   ? "v"
+                     : type == TSR_COL_BOOL ? "b"
+                     : type == TSR_COL_F64  ? "x"
+                                            : "k";
+  if (right == df) return df;
+  bool there = false;
+  for (int c = 0; c < tsr_frame_columns(right); c++)
+    there = there || !strcmp(with, tsr_frame_column_name(right, c));
+  if (!there) return df;
+  right = tsr_frame_select_at(right, TSR_FORMULA("x, k, v, b, w = i, z = u"), TSR_HERE);
+  if (tsr_frame_is_inert(right)) tsr_scope_clear(t->s);
+  if (tsr_frame_is_inert(right) || tsr_frame_columns(df) > 8) return df;
+  snprintf(on, sizeof on, "%s = %s", a, with);
+  say(t, "join", on);
+  int64_t how = pick(t, 0, 3);
+  tsr_frame *out =
+      tsr_frame_head(tsr_frame_join(df, right, on, .how = (tsr_join_how)how, .suffix = "_r"), 900);
+  if (!tsr_frame_is_inert(out)) return out;
+  tsr_scope_clear(t->s); /* a name that is taken twice */
+  return df;
+}
+
+static tsr_frame *group(trial *t, tsr_frame *df)
+{
+  static const char *const aggs[] = {
+    "count()",    "sum(%s)",     "mean(%s)",          "min(%s)",
+    "max(%s)",    "var(%s)",     "std(%s)",           "count(%s)",
+    "median(%s)", "nunique(%s)", "quantile(%s, 0.3)", "max(%s) - min(%s) + count()"
+  };
+  static const char *const all[] = { "first(%s)", "last(%s)", "nunique(%s)", "min(%s)", "max(%s)" };
+  char by[700], text[2000] = "";
+  keys(t, df, pick(t, 0, 3) == 0, by, sizeof by);
+  int64_t count = pick(t, 1, 3);
+  for (int64_t n = 0; n < count; n++) {
+    char name[200], one[700];
+    bool numbers = pick(t, 0, 1);
+    column(t, df, numbers ? numeric : not_text, name, sizeof name);
+    if (!numbers && pick(t, 0, 1)) column(t, df, any, name, sizeof name);
+    if (!*name) continue;
+    const char *form = numbers ? aggs[pick(t, 0, 11)] : all[pick(t, 0, 4)];
+    size_t used = 0;
+    for (const char *at = form; *at; at++) {
+      if (at[0] == '%' && at[1] == 's') {
+        used += (size_t)snprintf(one + used, sizeof one - used, "%s", name);
+        at++;
+      } else one[used++] = *at;
+    }
+    one[used] = 0;
+    used = strlen(text);
+    snprintf(text + used, sizeof text - used, "%sa%lld = %s", used ? ", " : "", (long long)n, one);
+  }
+  if (!*text) return df;
+  say(t, "group", by);
+  say(t, "agg", text);
+  tsr_frame *out = pick(t, 0, 5) ? tsr_frame_group_agg(df, by, text) : tsr_frame_agg(df, text);
+  if (!tsr_frame_is_inert(out)) return out;
+  tsr_scope_clear(t->s); /* a key named twice */
+  return df;
+}
+
+static tsr_frame *chain(trial *t)
+{
+  tsr_frame *df = source(t);
+  int64_t steps = pick(t, 1, MOST_STEPS);
+  for (int64_t n = 0; n < steps && !tsr_frame_is_inert(df); n++) {
+    switch (pick(t, 0, 14)) {
+    case 0:
+    case 1: df = filter(t, df); break;
+    case 2:
+    case 3: df = assign(t, df); break;
+    case 4:
+    case 5: df = some_rows(t, df); break;
+    case 6: df = firsts(t, df); break;
+    case 7:
+    case 8: df = sort(t, df); break;
+    case 9: df = number(t, df); break;
+    case 10: df = place(t, df); break;
+    case 11: df = concat(t, df); break;
+    case 12:
+    case 13: df = join(t, df); break;
+    default: df = group(t, df);
+    }
+  }
+  return df;
+}
+
+/* ---- comparing --------------------------------------------------------------------------- */
+
+static uint64_t bits_of(const tsr_table *table, int64_t row, int c)
+{
+  double f = tsr_table_f64(table, row, c);
+  uint64_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  tsr_coltype type = tsr_table_type(table, c);
+  bool real = type == TSR_COL_F64 || type == TSR_COL_F32;
+  return real ? bits : (uint64_t)tsr_table_i64(table, row, c);
+}
+
+static void compare(const trial *t, const tsr_table *found, const tsr_table *expected,
+                    const char *mesh)
+{
+  if (tsr_table_rows(found) != tsr_table_rows(expected))
+    FAIL("seed %llu on %s: %lld rows, expected %lld\n%s", (unsigned long long)t->seed, mesh,
+         (long long)tsr_table_rows(found), (long long)tsr_table_rows(expected), t->said);
+  CHECK_I64(tsr_table_columns(found), tsr_table_columns(expected));
+  for (int c = 0; c < tsr_table_columns(found); c++) {
+    CHECK_STR(tsr_table_name(found, c), tsr_table_name(expected, c));
+    CHECK_I64(tsr_table_type(found, c), tsr_table_type(expected, c));
+    for (int64_t r = 0; r < tsr_table_rows(found); r++) {
+      bool null = tsr_table_is_null(expected, r, c), same = tsr_table_is_null(found, r, c) == null;
+      if (same && !null && tsr_table_type(found, c) == TSR_COL_TEXT)
+        same = !strcmp(tsr_table_text(found, r, c), tsr_table_text(expected, r, c));
+      else if (same && !null) same = bits_of(found, r, c) == bits_of(expected, r, c);
+      if (!same)
+        FAIL("seed %llu on %s: row %lld of %s is %s, expected %s\n%s", (unsigned long long)t->seed,
+             mesh, (long long)r, tsr_table_name(found, c), tsr_table_text(found, r, c),
+             tsr_table_text(expected, r, c), t->said);
+    }
+  }
+}
+
+static tsr_status run(trial *t, tsr_runtime *rt, const char *mesh, tsr_table **out)
+{
+  t->rng = test_seeded(t->seed);
+  t->rt = rt;
+  t->s = tsr_scope_open(rt);
+  t->mesh = mesh ? tsr_mesh_make(rt, mesh) : NULL;
+  t->said[0] = 0;
+  tsr_frame *df = chain(t);
+  tsr_status status = tsr_frame_collect(df, out);
+  if (status) return status;
+  int64_t rows = 0;
+  tsr_status counted = tsr_frame_rows(df, &rows);
+  CHECK_STATUS(counted, TSR_OK, t->s);
+  if (!counted) CHECK_I64(rows, tsr_table_rows(*out));
+  return status;
+}
+
+static void try_one(tsr_runtime *rt, uint64_t seed)
+{
+  static const char *const meshes[] = { "x=1", "x=2", "x=3", "x=5", "x=8", "x=2,y=2", "x=2,y=3" };
+  trial one = { .seed = seed }, many = { .seed = seed };
+  tsr_table *expected = NULL, *found = NULL;
+  tsr_status status = run(&one, rt, NULL, &expected);
+  const char *mesh = meshes[seed % 7];
+  tsr_status other = run(&many, rt, mesh, &found);
+  bool pending = strstr(tsr_message(many.s), "yet") || strstr(tsr_message(one.s), "yet");
+  if (status != other && !pending)
+    FAIL("seed %llu on %s: %s (%s), expected %s (%s)\n%s", (unsigned long long)seed, mesh,
+         tsr_status_name(other), tsr_message(many.s), tsr_status_name(status), tsr_message(one.s),
+         many.said);
+  if (!status && !other) compare(&many, found, expected, mesh);
+  tsr_scope_close(many.s);
+  tsr_scope_close(one.s);
+}
+
+TEST_TIMEOUT(chains_give_the_same_on_every_mesh, 900)
+{
+  int rounds = test_quick() ? 300 : 4000;
+  const char *only = getenv("LAW_SEED");
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  if (only) try_one(rt, strtoull(only, NULL, 10));
+  for (int k = 0; k < rounds && !only; k++) try_one(rt, 5000 + (uint64_t)k);
+  tsr_runtime_close(rt);
+}
