@@ -79,6 +79,17 @@ def exact(column, what):
     return float(found) if what == "var" else rounded_root(found)
 
 
+def quantile(values, q):
+    """As pandas has it for groups."""
+    found = sorted(values.drop_nulls().to_list())
+    if not found:
+        return None
+    at = q * (len(found) - 1)
+    low = int(at)
+    high = min(low + 1, len(found) - 1)
+    return float(found[low] + (found[high] - found[low]) * (at - low))
+
+
 def one(part, text):
     """One aggregate, "sum(q)", of a group's rows."""
     name, column = text.rstrip(")").split("(")
@@ -100,8 +111,8 @@ def one(part, text):
     return {
         "sum": lambda: values.sum(), "count": lambda: values.count(),
         "min": lambda: values.min(), "max": lambda: values.max(),
-        "median": lambda: values.median(),
-        "quantile": lambda: values.quantile(float(more[0]), interpolation="linear"),
+        "median": lambda: quantile(values, 0.5),
+        "quantile": lambda: quantile(values, float(more[0])),
         "nunique": lambda: values.drop_nulls().n_unique(),
         "any": lambda: bool(values.any()), "all": lambda: bool(values.all()),
     }[name]()
