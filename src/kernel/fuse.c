@@ -91,7 +91,7 @@ static void unite_rows(tsr__fusion *f, int n)
   const tsr__gnode *g = &f->program->nodes[n];
   bool moves = g->op == TSR__OP_COMPACT || g->op == TSR__OP_REBALANCE;
   int first = has_table(g) ? 1 : 0;
-  for (int i = first; i < 3 && g->in[i] >= 0; i++) {
+  for (int i = first; i < 3; i++) { /* a reduction may have codes and no mask */
     same_rows(f, g->in[first], g->in[i]);
     if (!moves && !is_reduction(g)) same_rows(f, n, g->in[i]);
   }

@@ -374,7 +374,8 @@ static tsr_status run(trial *t, tsr_runtime *rt, const char *mesh, tsr_table **o
   return status;
 }
 
-static void try_one(tsr_runtime *rt, uint64_t seed)
+/* Whether the chain gave rows. */
+static bool try_one(tsr_runtime *rt, uint64_t seed)
 {
   static const char *const meshes[] = { "x=1", "x=2", "x=3", "x=5", "x=8", "x=2,y=2", "x=2,y=3" };
   trial one = { .seed = seed }, many = { .seed = seed };
@@ -382,14 +383,15 @@ static void try_one(tsr_runtime *rt, uint64_t seed)
   tsr_status status = run(&one, rt, NULL, &expected);
   const char *mesh = meshes[seed % 7];
   tsr_status other = run(&many, rt, mesh, &found);
-  bool pending = strstr(tsr_message(many.s), "yet") || strstr(tsr_message(one.s), "yet");
-  if (status != other && !pending)
+  if (status != other)
     FAIL("seed %llu on %s: %s (%s), expected %s (%s)\n%s", (unsigned long long)seed, mesh,
          tsr_status_name(other), tsr_message(many.s), tsr_status_name(status), tsr_message(one.s),
          many.said);
-  if (!status && !other) compare(&many, found, expected, mesh);
+  if (!status) compare(&many, found, expected, mesh);
+  bool some = !status && tsr_table_rows(expected) > 0;
   tsr_scope_close(many.s);
   tsr_scope_close(one.s);
+  return some;
 }
 
 TEST_TIMEOUT(chains_give_the_same_on_every_mesh, 900)
@@ -398,6 +400,8 @@ TEST_TIMEOUT(chains_give_the_same_on_every_mesh, 900)
   const char *only = getenv("LAW_SEED");
   tsr_runtime *rt = tsr_runtime_open("cpu:8");
   if (only) try_one(rt, strtoull(only, NULL, 10));
-  for (int k = 0; k < rounds && !only; k++) try_one(rt, 5000 + (uint64_t)k);
+  int some = 0;
+  for (int k = 0; k < rounds && !only; k++) some += try_one(rt, 5000 + (uint64_t)k);
   tsr_runtime_close(rt);
+  CHECK(only || some > rounds / 2);
 }

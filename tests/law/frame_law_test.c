@@ -962,8 +962,7 @@ static void check_groups(tsr_frame *df, trial *t)
   int64_t groups = find_groups(t, keys, count, q, all);
   tsr_table *table = NULL;
   tsr_status st = tsr_frame_collect(tsr_frame_group_agg(df, by.text, w.text), &table);
-  /* A key may have grown past what direct codes can do. */
-  bool skip = t->overflow || st == TSR_EUNSUPPORTED;
+  bool skip = t->overflow;
   t->asked = w.text;
   if (st && !skip) {
     describe(t);

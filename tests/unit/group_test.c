@@ -111,12 +111,23 @@ TEST(group_ranges)
 {
   struct fixture f;
   open_fixture(&f);
-  int64_t wide[4] = { 0, 65536, 7, 65536 };
+  int64_t wide[4] = { 0, 65536, 7, 65536 }, huge[4] = { INT64_MIN, INT64_MAX, 0, INT64_MAX };
   int32_t far[4] = { INT32_MIN, INT32_MIN + 1, INT32_MIN, INT32_MIN + 65535 };
   tsr_sharding at = tsr_on(f.mesh, "data");
   tsr_frame *df = tsr_frame_new(f.s, { "wide", tsr_put(f.s, wide, TSR_I64, TSR_SHAPE(4), at) },
+                                { "huge", tsr_put(f.s, huge, TSR_I64, TSR_SHAPE(4), at) },
                                 { "far", tsr_put(f.s, far, TSR_I32, TSR_SHAPE(4), at) });
   tsr_table *table = NULL;
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(df, "wide", "n = count()"), &table), TSR_OK,
+               f.s);
+  CHECK_I64(tsr_table_rows(table), 3);
+  CHECK_I64(tsr_table_i64(table, 1, 0), 65536);
+  CHECK_I64(tsr_table_i64(table, 1, 1), 2);
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(df, "huge, wide", "n = count()"), &table),
+               TSR_OK, f.s);
+  CHECK_I64(tsr_table_rows(table), 3);
+  CHECK_I64(tsr_table_i64(table, 1, 0), INT64_MAX);
+  CHECK_I64(tsr_table_i64(table, 1, 2), 2);
   /* What a filter dropped does not count. */
   tsr_frame *low = tsr_frame_filter(df, "wide < 10");
   CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(low, "wide", "count()"), &table), TSR_OK, f.s);
