@@ -9,11 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { HUGE_PAGE = 2 << 20 };
 
 tsr_status tsr__csv_io_error(const tsr__csv_file *file, const char *what, int code,
                              tsr__error *error)
@@ -110,14 +107,6 @@ tsr_status tsr__csv_shrunk(const tsr__csv_file *file, int64_t found, tsr__error 
 
 /* ---- the text ---------------------------------------------------------------------------------- */
 
-/* Big blocks in huge pages: a page fault every 4 KiB would cost as much as the reading. */
-static void advise_huge(char *data, size_t size)
-{
-  uintptr_t first = ((uintptr_t)data + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
-  uintptr_t last = ((uintptr_t)data + size) & ~(uintptr_t)(HUGE_PAGE - 1);
-  if (last > first) (void)madvise((void *)first, last - first, MADV_HUGEPAGE);
-}
-
 static char *text_of(const tsr__csv_file *file)
 {
   return file->block ? file->block + TSR__CSV_FRONT : NULL;
@@ -129,7 +118,7 @@ bool tsr__csv_file_room(tsr__csv_file *file, int64_t size, int64_t used)
   if (need <= file->block_size) return true;
   char *block = tsr__new_raw(file->csv->heap, need);
   if (!block) return false;
-  advise_huge(block, need);
+  tsr__huge_pages(block, need);
   if (used) memcpy(block + TSR__CSV_FRONT, text_of(file), (size_t)used);
   tsr__del(file->csv->heap, file->block, file->block_size);
   file->block = block;

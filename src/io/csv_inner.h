@@ -15,6 +15,7 @@
  * csv_clean.c   comments and bad rows, taken out of the text
  * csv_scan.c    bit masks of quotes, newlines, separators (per instruction set), counting
  * csv_rows.c    the index of rows; careful reading of one row; where a row begins
+ * csv_numbers.c short numbers, several at a time
  * csv_parse.c   fields to values; what class of value a text is
  * csv_read.c    stripes of rows in parallel, types that turn out wrong, dictionaries
  * csv_error.c   places in files, and what is wrong there
@@ -75,6 +76,14 @@ typedef struct tsr__csv_flat {
   size_t newlines; /* out: row ends among the offsets */
 } tsr__csv_flat;
 
+/* The fields of one column of a batch: row r's lies between base + before[r * before_step] + 1 and
+ * base + end[r * end_step]. */
+typedef struct tsr__csv_fields {
+  const char *base;
+  const uint32_t *before, *end;
+  size_t before_step, end_step;
+} tsr__csv_fields;
+
 /* The instruction-set dependent part. */
 typedef struct tsr__csv_scan {
   const char *isa;
@@ -87,6 +96,10 @@ typedef struct tsr__csv_scan {
    * at most `want`; returns how many. */
   size_t (*flatten)(const tsr__csv_dialect *dialect, const char *from, const char *to,
                     tsr__csv_flat *flat);
+  /* Parse fields that are short numbers; bit i of the result: field row + i was one, its value is
+   * in out[i]. Other elements of `out` are undefined. NULL: no such way. */
+  uint64_t (*integers)(const tsr__csv_fields *fields, int row, int count, int64_t *out);
+  uint64_t (*reals)(const tsr__csv_fields *fields, int row, int count, char point, double *out);
 } tsr__csv_scan;
 
 typedef struct tsr__csv_info {
@@ -265,6 +278,14 @@ const tsr__csv_scan *tsr__csv_scan_for(const tsr_runtime *rt);
 /* Offset behind the n-th (n >= 1) row end of a granule that is known to hold it. */
 int64_t tsr__csv_nth_end(const tsr__csv_file *file, const tsr__csv_granule *granule, int64_t from,
                          int64_t n);
+
+/* ---- csv_numbers.c ---- */
+
+#if defined(__x86_64__)
+uint64_t tsr__csv_integers_avx512(const tsr__csv_fields *f, int row, int count, int64_t *out);
+uint64_t tsr__csv_reals_avx512(const tsr__csv_fields *f, int row, int count, char point,
+                               double *out);
+#endif
 
 /* ---- csv_rows.c ---- */
 

@@ -113,25 +113,19 @@ bool tsr__csv_fits(tsr__coltype type, unsigned class, const tsr__csv_value *valu
 
 /* ---- fields --------------------------------------------------------------------------------- */
 
-/* The fields of one column of a batch: the choices that its place makes, made once. */
-struct fields {
-  const char *base;
-  const uint32_t *before, *end; /* of row 0 */
-  size_t before_step, end_step;
-};
-
-static inline struct fields fields_of(const tsr__csv_batch *b, int column)
+/* The choices that a column's place makes, made once. */
+static inline tsr__csv_fields fields_of(const tsr__csv_batch *b, int column)
 {
   size_t step = (size_t)b->columns;
   bool last = column + 1 == b->columns;
-  return (struct fields){ .base = b->base,
-                          .before = column ? b->ends + column - 1 : b->begins,
-                          .before_step = column ? step : 1,
-                          .end = last ? b->lasts : b->ends + column,
-                          .end_step = last ? 1 : step };
+  return (tsr__csv_fields){ .base = b->base,
+                            .before = column ? b->ends + column - 1 : b->begins,
+                            .before_step = column ? step : 1,
+                            .end = last ? b->lasts : b->ends + column,
+                            .end_step = last ? 1 : step };
 }
 
-static inline tsr__csv_field field_at(const struct fields *f, int row)
+static inline tsr__csv_field field_at(const tsr__csv_fields *f, int row)
 {
   uint32_t from = f->before[(size_t)row * f->before_step] + 1;
   return (tsr__csv_field){ f->base + from, f->end[(size_t)row * f->end_step] - from };
@@ -139,13 +133,13 @@ static inline tsr__csv_field field_at(const struct fields *f, int row)
 
 tsr__csv_field tsr__csv_field_of(const tsr__csv_batch *batch, int row, int column)
 {
-  struct fields fields = fields_of(batch, column);
+  tsr__csv_fields fields = fields_of(batch, column);
   return field_at(&fields, row);
 }
 
 /* ---- contrary values ------------------------------------------------------------------------ */
 
-static void classify_from(const tsr__csv *csv, struct fields fields, int from, int to,
+static void classify_from(const tsr__csv *csv, tsr__csv_fields fields, int from, int to,
                           tsr__csv_lane *lane)
 {
   tsr__csv_value value;
@@ -160,7 +154,7 @@ struct job {
   const tsr__csv *csv;
   const tsr__csv_batch *batch;
   tsr__csv_lane *lane;
-  struct fields fields;
+  tsr__csv_fields fields;
   tsr__coltype type;
   bool forced, slow; /* slow: what looks like a value may be a null marker */
   char point;
@@ -194,13 +188,15 @@ struct codec {
   store_fn *store;
 };
 
-/* Parses up to 64 rows from `row` into out[0..]; returns the validity word. */
+/* Parses up to 64 rows from `row` into out[0..], but those that are `done`; returns the validity
+ * word. */
 ALWAYS_INLINE uint64_t parse_word(const struct job *job, int row, int count, void *out,
-                                  struct codec codec)
+                                  struct codec codec, uint64_t done)
 {
-  const struct fields fields = job->fields;
-  uint64_t valid = 0;
-  for (int i = 0; i < count; i++) {
+  const tsr__csv_fields fields = job->fields;
+  uint64_t valid = done, all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+  for (uint64_t rest = all & ~done; rest; rest &= rest - 1) {
+    int i = __builtin_ctzll(rest);
     tsr__csv_value value;
     bool is_valid = true;
     if (job->slow || !codec.fast(job, field_at(&fields, row + i), &value)) {
@@ -215,6 +211,19 @@ ALWAYS_INLINE uint64_t parse_word(const struct job *job, int row, int count, voi
     valid |= (uint64_t)is_valid << i;
   }
   return valid;
+}
+
+/* Those of a word's numbers that can be parsed several at a time. */
+static uint64_t many_integers(const struct job *job, int row, int count, void *out)
+{
+  const tsr__csv_scan *scan = job->csv->scan;
+  return scan->integers && !job->slow ? scan->integers(&job->fields, row, count, out) : 0;
+}
+
+static uint64_t many_reals(const struct job *job, int row, int count, void *out)
+{
+  const tsr__csv_scan *scan = job->csv->scan;
+  return scan->reals && !job->slow ? scan->reals(&job->fields, row, count, job->point, out) : 0;
 }
 
 /* Which bytes of eight are no digits, as their top bits. */
@@ -341,8 +350,7 @@ static inline void store_i32(void *out, int i, const tsr__csv_value *value)
 
 static inline void store_bit(void *out, int i, const tsr__csv_value *value)
 {
-  uint64_t word = i ? *(uint64_t *)out : 0;
-  *(uint64_t *)out = word | (uint64_t)value->integer << i;
+  *(uint64_t *)out |= (uint64_t)value->integer << i;
 }
 
 /* ---- text ---------------------------------------------------------------------------------------- */
@@ -454,24 +462,27 @@ static uint64_t any_word(const struct job *job, int row, int count, const tsr__c
 {
   char *values = sink->values;
   int64_t at = sink->at + row;
+  uint64_t bits = 0, word;
+  void *wide = values + at * 8, *narrow = values + at * 4;
   switch (job->type) {
   case TSR__COL_BOOL: break;
   case TSR__COL_I64:
-    return parse_word(job, row, count, values + at * 8, (struct codec){ fast_i64, store_i64 });
+    return parse_word(job, row, count, wide, (struct codec){ fast_i64, store_i64 },
+                      many_integers(job, row, count, wide));
   case TSR__COL_F64:
-    return parse_word(job, row, count, values + at * 8, (struct codec){ fast_f64, store_f64 });
+    return parse_word(job, row, count, wide, (struct codec){ fast_f64, store_f64 },
+                      many_reals(job, row, count, wide));
   case TSR__COL_DATE:
-    return parse_word(job, row, count, values + at * 4, (struct codec){ fast_date, store_i32 });
+    return parse_word(job, row, count, narrow, (struct codec){ fast_date, store_i32 }, 0);
   case TSR__COL_TIME:
-    return parse_word(job, row, count, values + at * 8, (struct codec){ fast_time, store_i64 });
+    return parse_word(job, row, count, wide, (struct codec){ fast_time, store_i64 }, 0);
   case TSR__COL_I32:
-    return parse_word(job, row, count, values + at * 4, (struct codec){ fast_i32, store_i32 });
+    return parse_word(job, row, count, narrow, (struct codec){ fast_i32, store_i32 }, 0);
   case TSR__COL_F32:
-    return parse_word(job, row, count, values + at * 4, (struct codec){ fast_f64, store_f32 });
-  case TSR__COL_TEXT: return text_word(job, row, count, (int32_t *)(void *)values + at);
+    return parse_word(job, row, count, narrow, (struct codec){ fast_f64, store_f32 }, 0);
+  case TSR__COL_TEXT: return text_word(job, row, count, narrow);
   }
-  uint64_t bits = 0;
-  uint64_t word = parse_word(job, row, count, &bits, (struct codec){ fast_bool, store_bit });
+  word = parse_word(job, row, count, &bits, (struct codec){ fast_bool, store_bit }, 0);
   uint64_t *to = (uint64_t *)(void *)values + at / 64;
   *to = at % 64 ? *to | bits << (at % 64) : bits;
   return word;

@@ -268,8 +268,9 @@ static size_t flatten_baseline(const tsr__csv_dialect *d, const char *from, cons
   return flatten_body(d, from, to, flat, (struct flattener){ masks_baseline, spread_bits });
 }
 
-static const tsr__csv_scan scan_baseline = { "baseline", masks_baseline, count_baseline,
-                                             flatten_baseline };
+static const tsr__csv_scan scan_baseline = {
+  .isa = "baseline", .masks = masks_baseline, .count = count_baseline, .flatten = flatten_baseline
+};
 
 #if defined(__x86_64__)
 TARGET_AVX2 static void count_avx2(const tsr__csv_dialect *d, const char *from, const char *to,
@@ -296,8 +297,15 @@ TARGET_AVX512 static size_t flatten_avx512(const tsr__csv_dialect *d, const char
   return flatten_body(d, from, to, flat, (struct flattener){ masks_avx512, spread_avx512 });
 }
 
-static const tsr__csv_scan scan_avx2 = { "avx2", masks_avx2, count_avx2, flatten_avx2 };
-static const tsr__csv_scan scan_avx512 = { "avx512", masks_avx512, count_avx512, flatten_avx512 };
+static const tsr__csv_scan scan_avx2 = {
+  .isa = "avx2", .masks = masks_avx2, .count = count_avx2, .flatten = flatten_avx2
+};
+static const tsr__csv_scan scan_avx512 = { .isa = "avx512",
+                                           .masks = masks_avx512,
+                                           .count = count_avx512,
+                                           .flatten = flatten_avx512,
+                                           .integers = tsr__csv_integers_avx512,
+                                           .reals = tsr__csv_reals_avx512 };
 #endif
 
 /* What the runtime asks for, as far as the CPU has it. */
@@ -307,6 +315,8 @@ const tsr__csv_scan *tsr__csv_scan_for(const tsr_runtime *rt)
   const char *isa = rt->isa[0] ? rt->isa : rt->opts.isa;
   bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi");
   bool avx512 = avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi2");
+  avx512 = avx512 && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512cd");
   if (isa && strcmp(isa, "baseline") == 0) return &scan_baseline;
   if (avx512 && !(isa && strcmp(isa, "avx2") == 0)) return &scan_avx512;
   if (avx2) return &scan_avx2;

@@ -8,6 +8,21 @@
  * were dealt out. Hash values decide nothing but where to look. */
 #include "io/dict.h"
 
+#include <sys/mman.h>
+
+void tsr__huge_pages(void *block, size_t size)
+{
+#ifdef MADV_HUGEPAGE
+  const uintptr_t page = 2 << 20;
+  uintptr_t first = ((uintptr_t)block + page - 1) & ~(page - 1);
+  uintptr_t last = ((uintptr_t)block + size) & ~(page - 1);
+  if (last > first) (void)madvise((void *)first, last - first, MADV_HUGEPAGE); /* advice only */
+#else
+  (void)block;
+  (void)size;
+#endif
+}
+
 void tsr__dict_local_init(tsr__dict_local *local, tsr__heap *heap)
 {
   *local = (tsr__dict_local){ .heap = heap };
@@ -92,6 +107,7 @@ static bool rehash(tsr__dict_local *local, size_t slot_count)
 {
   tsr__dict_slot *slots = tsr__new_raw(local->heap, slot_count * sizeof *slots);
   if (!slots) return false;
+  tsr__huge_pages(slots, slot_count * sizeof *slots);
   for (size_t i = 0; i < slot_count; i++) slots[i].entry = -1;
   for (size_t i = 0; i < local->slot_count; i++) {
     const tsr__dict_slot *slot = &local->slots[i];
