@@ -148,8 +148,7 @@ void tsr__csv_file_drop(tsr__csv_file *file)
   tsr__heap *heap = file->csv->heap;
   tsr__del(heap, file->block, file->block_size);
   tsr__del(heap, file->packed, file->packed_size);
-  if (file->granules)
-    tsr__del(heap, file->granules, ((size_t)file->granule_count + 1) * sizeof *file->granules);
+  tsr__del(heap, file->granules, (size_t)file->granule_room * sizeof *file->granules);
   tsr__del(heap, file->cuts, file->cut_capacity * sizeof *file->cuts);
   file->block = file->data = file->packed = NULL;
   file->block_size = file->packed_size = file->cut_capacity = file->cut_count = 0;

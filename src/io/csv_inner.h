@@ -60,6 +60,7 @@ typedef struct tsr__csv_granule {
   uint32_t ends[2];    /* row ends */
   uint8_t flips;       /* an odd number of quotes */
   uint8_t stray[2];    /* quotes that stand where RFC 4180 has none */
+  uint8_t counted;     /* while the file was loaded */
   uint8_t inside;      /* resolved: begins inside quotes */
   int64_t ends_before; /* resolved: row ends before this granule */
   int64_t anchor;      /* careful reading: offset of the row after `ends_before` ends */
@@ -136,7 +137,7 @@ typedef struct tsr__csv_file {
   int fields;                 /* of every row */
   const int *at;              /* by column: its field */
   tsr__csv_granule *granules; /* NULL until counted */
-  int64_t granule_count;
+  int64_t granule_count, granule_room;
   int64_t rows, first_row; /* of all files' rows, once counted */
   bool careful;            /* quotes stand in odd places: rows are found byte by byte */
   tsr__csv_cut *cuts;
@@ -318,6 +319,10 @@ size_t tsr__csv_split_row(const tsr__csv_dialect *dialect, const tsr__csv_row *r
                           const char *base, uint32_t *ends, size_t capacity);
 /* Fills batch->lasts: the ends of the last fields without the CR before a newline. */
 void tsr__csv_trim_returns(const tsr__csv_dialect *dialect, tsr__csv_batch *batch);
+/* Makes room for the index of a file's rows before it is loaded, where it can be counted then. */
+tsr_status tsr__csv_expect_rows(tsr__csv_file *file, tsr__error *error);
+/* Counts granules of bytes that were just read, those that lie in them with what surrounds them. */
+void tsr__csv_count_piece(const tsr__csv_file *file, const char *data, int64_t from, int64_t to);
 /* Offset at which the file's row `row` begins (0 <= row <= rows); empty lines may stand before. */
 int64_t tsr__csv_locate(const tsr__csv_file *file, int64_t row);
 /* The file that holds a row of all; the last one that has any for the row behind the last. */

@@ -70,6 +70,7 @@ static void load_piece(void *user, int64_t task, int worker)
   int code = tsr__csv_file_read(file, file->block + TSR__CSV_FRONT + from, from, length, &got);
   if (!code && got < length) code = -1;
   if (code) load_failed(load, file, code, from + got);
+  else tsr__csv_count_piece(file, file->block + TSR__CSV_FRONT, from, from + length);
 }
 
 static tsr_status load_plain(struct load *load, tsr__error *error)
@@ -78,6 +79,7 @@ static tsr_status load_plain(struct load *load, tsr__error *error)
   for (int i = 0; i < load->count; i++) {
     tsr__csv_file *file = load->files[i];
     if (!tsr__csv_file_room(file, file->stored, 0)) return no_room(file, file->stored, error);
+    if (tsr__csv_expect_rows(file, error)) return error->status;
     file->task = tasks;
     tasks += (file->stored + piece - 1) / piece;
     file->size = file->stored;

@@ -124,6 +124,7 @@ static void count_task(void *user, int64_t task, int worker)
   int64_t first = (task - file->task) * GRANULES_A_TASK, last = first + GRANULES_A_TASK, from, to;
   if (last > file->granule_count) last = file->granule_count;
   for (int64_t g = first; g < last; g++) {
+    if (file->granules[g].counted) continue;
     bounds_of(file, g, &from, &to);
     csv->scan->count(&file->dialect, file->data + from, file->data + to, &file->granules[g]);
   }
@@ -197,25 +198,48 @@ static void forget_rows(tsr__csv *csv)
 {
   for (int f = 0; f < csv->file_count; f++) {
     tsr__csv_file *file = &csv->files[f];
-    if (file->granules)
-      tsr__del(csv->heap, file->granules,
-               ((size_t)file->granule_count + 1) * sizeof *file->granules);
+    tsr__del(csv->heap, file->granules, (size_t)file->granule_room * sizeof *file->granules);
     file->granules = NULL;
+  }
+}
+
+static tsr_status make_granules(tsr__csv_file *file, int64_t end, tsr__error *error)
+{
+  tsr__csv *csv = file->csv;
+  csv->granule_bytes = csv->opts.granule > 0 ? csv->opts.granule : TSR__CSV_GRANULE;
+  file->granule_count = (end - file->body + csv->granule_bytes - 1) / csv->granule_bytes;
+  if (file->granules) return TSR_OK;
+  file->granule_room = file->granule_count + 1;
+  file->granules = tsr__new(csv->heap, (size_t)file->granule_room * sizeof *file->granules);
+  if (file->granules) return TSR_OK;
+  return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the index of its rows", file->path);
+}
+
+tsr_status tsr__csv_expect_rows(tsr__csv_file *file, tsr__error *error)
+{
+  if (!file->fields || file->csv->opts.comment || file->csv->opts.bad_rows) return TSR_OK;
+  return make_granules(file, file->stored + 1, error); /* a newline may be missing at its end */
+}
+
+void tsr__csv_count_piece(const tsr__csv_file *file, const char *data, int64_t from, int64_t to)
+{
+  int64_t bytes = file->csv->granule_bytes, look = TSR__CSV_PAD;
+  if (!file->granules) return;
+  int64_t g = from + look > file->body ? (from + look - file->body + bytes - 1) / bytes : 0;
+  for (; g < file->granule_count; g++) {
+    int64_t begin = file->body + g * bytes, end = begin + bytes;
+    if (begin < from + 2 || end + look > to) break;
+    file->csv->scan->count(&file->dialect, data + begin, data + end, &file->granules[g]);
+    file->granules[g].counted = true;
   }
 }
 
 static tsr_status count_files(tsr__csv *csv, tsr__error *error)
 {
   int64_t tasks = 0;
-  csv->granule_bytes = csv->opts.granule > 0 ? csv->opts.granule : TSR__CSV_GRANULE;
   for (int f = 0; f < csv->file_count; f++) {
     tsr__csv_file *file = &csv->files[f];
-    file->granule_count = (file->end - file->body + csv->granule_bytes - 1) / csv->granule_bytes;
-    file->granules =
-        tsr__new(csv->heap, ((size_t)file->granule_count + 1) * sizeof *file->granules);
-    if (!file->granules)
-      return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for the index of its rows",
-                            file->path);
+    if (make_granules(file, file->end, error)) return error->status;
     file->task = tasks;
     tasks += (file->granule_count + GRANULES_A_TASK - 1) / GRANULES_A_TASK;
   }

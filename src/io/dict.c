@@ -103,6 +103,13 @@ static tsr__dict_key key_of(const char *at, size_t length)
 
 /* ---- local dictionaries ------------------------------------------------------------------- */
 
+/* Where the search for a key begins: at the first slot of a cache line, so that it mostly ends in
+ * the line that was fetched. */
+static inline size_t home_of(uint64_t hash, size_t slot_count)
+{
+  return hash & (slot_count - 1) & ~(size_t)1;
+}
+
 static bool rehash(tsr__dict_local *local, size_t slot_count)
 {
   tsr__dict_slot *slots = tsr__new_raw(local->heap, slot_count * sizeof *slots);
@@ -112,7 +119,7 @@ static bool rehash(tsr__dict_local *local, size_t slot_count)
   for (size_t i = 0; i < local->slot_count; i++) {
     const tsr__dict_slot *slot = &local->slots[i];
     if (slot->entry < 0) continue;
-    size_t at = slot->hash & (slot_count - 1);
+    size_t at = home_of(slot->hash, slot_count);
     while (slots[at].entry >= 0) at = (at + 1) & (slot_count - 1);
     slots[at] = *slot;
   }
@@ -140,7 +147,7 @@ static int32_t add(tsr__dict_local *local, const char *text, const tsr__dict_key
   if (!tsr__grow(local->heap, (void **)&local->entries, &local->capacity, need,
                  sizeof *local->entries))
     return fail(local);
-  size_t at = key->hash & (local->slot_count - 1);
+  size_t at = home_of(key->hash, local->slot_count);
   while (local->slots[at].entry >= 0) at = (at + 1) & (local->slot_count - 1);
   local->slots[at] = (tsr__dict_slot){ key->a, key->b, key->hash, key->length, local->count };
   local->entries[local->count] =
@@ -152,7 +159,7 @@ static inline int32_t find(const tsr__dict_local *local, const char *text, const
 {
   if (!local->slot_count) return -1;
   size_t mask = local->slot_count - 1;
-  for (size_t at = key->hash & mask;; at = (at + 1) & mask) {
+  for (size_t at = home_of(key->hash, mask + 1);; at = (at + 1) & mask) {
     const tsr__dict_slot *slot = &local->slots[at];
     if (slot->entry < 0) return -1;
     if (slot->a != key->a || slot->b != key->b || slot->length != key->length) continue;
