@@ -186,6 +186,24 @@ typedef struct tsr__aggregate_ask {
 tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
                                  tsr__buffer **values, tsr__buffer **valid, tsr__error *error);
 
+/* Aggregates in the making: a record of words for each group of each part, exact and joined in any
+ * order, so that parts may group their rows first and join their records afterwards. */
+typedef struct tsr__tallied tsr__tallied;
+
+/* *out is NULL where records cannot hold what is asked: last rows, quantiles, distinct values, sums of
+ * floats very far apart. Free it before what `ask` points to. */
+tsr_status tsr__tally_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask, tsr__tallied **out,
+                             tsr__error *error);
+void tsr__tallied_free(tsr__tallied *tallied);       /* NULL is allowed */
+int tsr__tallied_words(const tsr__tallied *tallied); /* of a record */
+uint64_t *tsr__tallied_records(const tsr__tallied *tallied, int part);
+/* Joins a record of any part with that of a group. */
+void tsr__tallied_join(tsr__tallied *tallied, int part, uint32_t group, const uint64_t *record);
+/* As tsr__aggregate_groups for the records of `groups`, of which counts and first rows are read:
+ * those of group g are record g of its part. */
+tsr_status tsr__tallied_read(tsr__tallied *tallied, const tsr__grouped *groups,
+                             tsr__buffer **values, tsr__buffer **valid, tsr__error *error);
+
 /* ---- matching (match.c) -------------------------------------------------------------------------- */
 
 enum tsr__match_how { TSR__MATCH_INNER, TSR__MATCH_LEFT, TSR__MATCH_SEMI, TSR__MATCH_ANTI };

@@ -43,6 +43,7 @@ typedef struct job {
   int64_t round;
   tsr__tally_state *state; /* [part * slots + slot], or one a worker */
   cluster_part *clusters;
+  tsr__tally_state *kept; /* records of all groups of each part; NULL: read out at once */
   _Atomic bool failed, outside;
 } job;
 
@@ -350,6 +351,7 @@ static void direct_read_task(void *user, int64_t task, int worker)
   tsr__tally_state *state = &j->state[piece.part * j->slots];
   for (int s = 1; s < j->slots; s++)
     tsr__tally_merge(&j->plan, &state[0], &state[s], piece.start, piece.count);
+  if (j->kept) return;
   read_out(j, piece.part, state,
            (tsr__read_to){ .first = piece.start, .from = piece.start, .count = piece.count });
 }
@@ -374,6 +376,7 @@ static tsr_status aggregate_direct(job *j)
   if (!status && j->slots > 1 && j->plan.rows_count)
     status = run(j, (int64_t)parts->count * j->plan.rows_count, join_rows_task);
   tsr__parts groups = { parts->count, NULL, j->ask->groups->count };
+  for (int p = 0; j->kept && p < parts->count; p++) j->kept[p] = j->state[p * j->slots];
   return status ? status : run(j, tsr__piece_count(&groups, READ), direct_read_task);
 }
 
@@ -435,8 +438,9 @@ static void cluster_task(void *user, int64_t task, int worker)
   const cluster_part *c = &j->clusters[part];
   int64_t k = task - c->first, groups = j->ask->groups->count[part], first = k << c->shift;
   int64_t count = groups - first < INT64_C(1) << c->shift ? groups - first : INT64_C(1) << c->shift;
-  tsr__tally_state *state = &j->state[worker];
+  tsr__tally_state here = { .groups = count }, *state = j->kept ? &here : &j->state[worker];
   if (atomic_load_explicit(&j->failed, memory_order_relaxed)) return;
+  if (j->kept) here.record = j->kept[part].record + (size_t)first * j->plan.stride;
   state_clear(j, state);
   tsr__tally_rows read = { .part = part,
                            .count = c->border[k + 1] - c->border[k],
@@ -445,7 +449,7 @@ static void cluster_task(void *user, int64_t task, int worker)
                            .base = (uint32_t)first };
   tsr__tally_add(&j->plan, state, &read);
   if (state_failed(j, state)) atomic_store(&j->failed, true);
-  else read_out(j, part, state, (tsr__read_to){ .first = first, .count = count });
+  else if (!j->kept) read_out(j, part, state, (tsr__read_to){ .first = first, .count = count });
 }
 
 static bool cluster_room(job *j, int64_t *groups)
@@ -482,11 +486,15 @@ static tsr_status aggregate_clusters(job *j)
   const tsr__parts *parts = j->ask->parts;
   int64_t groups = 0, clusters = 0;
   if (!cluster_room(j, &groups)) return no_memory(j);
-  j->state = tsr__new(&j->rt->heap, (size_t)j->workers * sizeof *j->state);
+  int states = j->kept ? parts->count : j->workers;
+  j->state = tsr__new(&j->rt->heap, (size_t)states * sizeof *j->state);
   if (!j->state) return no_memory(j);
-  j->state_count = j->workers;
-  for (int w = 0; w < j->workers; w++)
-    if (!state_room(j, &j->state[w], parts->device[0], groups)) return no_memory(j);
+  j->state_count = states;
+  for (int k = 0; k < states; k++) {
+    int64_t count = j->kept ? j->ask->groups->count[k] : groups;
+    if (!state_room(j, &j->state[k], parts->device[j->kept ? k : 0], count)) return no_memory(j);
+    if (j->kept) j->kept[k] = j->state[k];
+  }
   int64_t pieces = tsr__piece_count(parts, PIECE);
   tsr_status status = run(j, pieces, count_task);
   if (status) return status;
@@ -511,33 +519,48 @@ static tsr_status gather_rows(job *j, int a, const tsr__index *index)
   return tsr__gather_column(j->rt, &gather, j->values + at, j->valid + at, j->error);
 }
 
+/* Reads the rows into records, and out of them unless they are kept. */
+static tsr_status tally_rows(job *j)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  int64_t most = 0;
+  for (int p = 0; p < ask->parts->count; p++)
+    most = ask->groups->count[p] > most ? ask->groups->count[p] : most;
+  if (!j->plan.count && !j->kept) return TSR_OK;
+  bool direct = (int64_t)state_bytes(j, most) <= DIRECT_BYTES;
+  return direct ? aggregate_direct(j) : aggregate_clusters(j);
+}
+
+/* Aggregates that are looked up by row or need values in order. */
+static tsr_status look_up(job *j)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  tsr_status status = TSR_OK;
+  for (int a = 0; a < ask->count && !status; a++) {
+    int op = ask->aggs[a].op;
+    tsr__ordered_agg one = { ask, a, j->values, j->valid };
+    if (op == TSR__GROUP_FIRST) status = gather_rows(j, a, &ask->groups->first);
+    else if (op == TSR__GROUP_LAST) status = gather_rows(j, a, &j->last);
+    else if (op == TSR__GROUP_NUNIQUE) status = tsr__group_nunique(j->rt, &one, j->error);
+    else if (op == TSR__GROUP_QUANTILE) status = tsr__group_quantile(j->rt, &one, j->error);
+  }
+  if (!status) drop_valid(j);
+  return status;
+}
+
 static tsr_status aggregate(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
   tsr_status status = make_plan(j);
-  int64_t most = 0;
   bool last = false;
-  for (int p = 0; p < ask->parts->count; p++)
-    most = ask->groups->count[p] > most ? ask->groups->count[p] : most;
   for (int a = 0; a < ask->count; a++) last = last || ask->aggs[a].op == TSR__GROUP_LAST;
   if (!status) status = result_room(j);
   if (!status && last) {
     tsr__parts of = { ask->parts->count, ask->parts->device, ask->groups->count };
     status = tsr__index_new(j->rt, &of, &j->last, j->error);
   }
-  bool direct = (int64_t)state_bytes(j, most) <= DIRECT_BYTES;
-  if (!status && j->plan.count) status = direct ? aggregate_direct(j) : aggregate_clusters(j);
-  for (int a = 0; a < ask->count && !status; a++) {
-    int op = ask->aggs[a].op;
-    if (by_row(op))
-      status = gather_rows(j, a, op == TSR__GROUP_LAST ? &j->last : &ask->groups->first);
-    else if (by_order(op)) {
-      tsr__ordered_agg one = { ask, a, j->values, j->valid };
-      status = (op == TSR__GROUP_NUNIQUE ? tsr__group_nunique : tsr__group_quantile)(j->rt, &one,
-                                                                                     j->error);
-    }
-  }
-  return status;
+  if (!status) status = tally_rows(j);
+  return status ? status : look_up(j);
 }
 
 static void job_free(job *j)
@@ -559,26 +582,127 @@ static void job_free(job *j)
   tsr__loans_return(&j->loans);
 }
 
+static void drop_results(job *j)
+{
+  for (int at = 0; at < j->ask->count * j->ask->parts->count; at++) {
+    tsr__buffer_release(j->values[at]);
+    tsr__buffer_release(j->valid[at]);
+    j->values[at] = j->valid[at] = NULL;
+  }
+}
+
+static void job_start(job *j, tsr_runtime *rt, const tsr__aggregate_ask *ask, tsr__error *error)
+{
+  *j = (job){ .rt = rt,
+              .ask = ask,
+              .error = error,
+              .loans = { .rt = rt, .error = error },
+              .workers = tsr__worker_count(rt) };
+}
+
+static void set_results(job *j, tsr__buffer **values, tsr__buffer **valid)
+{
+  size_t count = (size_t)j->ask->count * (size_t)j->ask->parts->count;
+  j->values = values;
+  j->valid = valid;
+  memset(values, 0, count * sizeof *values);
+  memset(valid, 0, count * sizeof *valid);
+}
+
 tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
                                  tsr__buffer **values, tsr__buffer **valid, tsr__error *error)
 {
-  int count = ask->count * ask->parts->count;
-  job j = { .rt = rt,
-            .ask = ask,
-            .error = error,
-            .loans = { .rt = rt, .error = error },
-            .values = values,
-            .valid = valid,
-            .workers = tsr__worker_count(rt) };
-  memset(values, 0, (size_t)count * sizeof *values);
-  memset(valid, 0, (size_t)count * sizeof *valid);
+  job j;
+  job_start(&j, rt, ask, error);
+  set_results(&j, values, valid);
   tsr_status status = aggregate(&j);
-  if (!status) drop_valid(&j);
-  for (int at = 0; status && at < count; at++) {
-    tsr__buffer_release(values[at]);
-    tsr__buffer_release(valid[at]);
-    values[at] = valid[at] = NULL;
-  }
+  if (status) drop_results(&j);
   job_free(&j);
+  return status;
+}
+
+/* ---- records kept, to be joined with other parts' ------------------------------------------------------------ */
+
+struct tsr__tallied {
+  job job;
+  tsr__aggregate_ask ask; /* a copy: reading has groups of its own */
+};
+
+/* Whether records say all; last rows, quantiles and distinct values need the rows themselves, and
+ * sums of floats far apart in size have parts beside the records. */
+static bool recorded(const job *j)
+{
+  for (int a = 0; a < j->ask->count; a++)
+    if (by_order(j->ask->aggs[a].op) || j->ask->aggs[a].op == TSR__GROUP_LAST) return false;
+  return !j->plan.rows_count;
+}
+
+tsr_status tsr__tally_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask, tsr__tallied **out,
+                             tsr__error *error)
+{
+  size_t parts = (size_t)ask->parts->count;
+  tsr__tallied *t = tsr__new(&rt->heap, sizeof *t);
+  *out = NULL;
+  if (!t) return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for its aggregates", what);
+  job *j = &t->job;
+  t->ask = *ask;
+  job_start(j, rt, &t->ask, error);
+  tsr_status status = make_plan(j);
+  bool use = !status && recorded(j);
+  if (use) j->kept = tsr__new(&rt->heap, parts * sizeof *j->kept);
+  if (use) status = j->kept ? tally_rows(j) : no_memory(j);
+  if (use && !status) *out = t;
+  else tsr__tallied_free(t);
+  return status;
+}
+
+void tsr__tallied_free(tsr__tallied *t)
+{
+  if (!t) return;
+  tsr_runtime *rt = t->job.rt;
+  tsr__del(&rt->heap, t->job.kept, (size_t)t->ask.parts->count * sizeof *t->job.kept);
+  job_free(&t->job);
+  tsr__del(&rt->heap, t, sizeof *t);
+}
+
+int tsr__tallied_words(const tsr__tallied *t)
+{
+  return (int)(t->job.plan.stride / sizeof(uint64_t));
+}
+
+uint64_t *tsr__tallied_records(const tsr__tallied *t, int part)
+{
+  return (uint64_t *)(void *)t->job.kept[part].record;
+}
+
+void tsr__tallied_join(tsr__tallied *t, int part, uint32_t group, const uint64_t *record)
+{
+  tsr__tally_join(&t->job.plan,
+                  tsr__tallied_records(t, part) + group * t->job.plan.stride / sizeof(uint64_t),
+                  record);
+}
+
+static void kept_read_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  tsr__parts groups = { j->ask->parts->count, NULL, j->ask->groups->count };
+  tsr__piece piece = tsr__piece_of(&groups, READ, task);
+  read_out(j, piece.part, &j->kept[piece.part],
+           (tsr__read_to){ .first = piece.start, .from = piece.start, .count = piece.count });
+}
+
+tsr_status tsr__tallied_read(tsr__tallied *t, const tsr__grouped *groups, tsr__buffer **values,
+                             tsr__buffer **valid, tsr__error *error)
+{
+  job *j = &t->job;
+  t->ask.groups = groups;
+  j->error = error;
+  set_results(j, values, valid);
+  tsr__parts of = { t->ask.parts->count, NULL, groups->count };
+  tsr_status status = result_room(j);
+  if (!status) status = run(j, tsr__piece_count(&of, READ), kept_read_task);
+  if (!status) status = look_up(j);
+  if (status) drop_results(j);
   return status;
 }

@@ -318,6 +318,14 @@ void tsr__tally_merge(const tsr__tallies *plan, tsr__tally_state *into,
   }
 }
 
+void tsr__tally_join(const tsr__tallies *plan, uint64_t *into, const uint64_t *from)
+{
+  for (int k = 0; k < plan->count; k++) {
+    const tsr__tally *t = &plan->item[k];
+    merge_one(t, into + t->offset / sizeof *into, from + t->offset / sizeof *from);
+  }
+}
+
 /* ---- what a column is like ------------------------------------------------------------------------------- */
 
 /* A worker's finds of one column: which signs and exponents occur, or smallest and largest. */

@@ -49,4 +49,8 @@ typedef struct tsr__sending {
 } tsr__sending;
 tsr_status tsr__send(const tsr__homes *homes, const tsr__sending *sending);
 
+/* Joins the records of local groups at their homes (group_records.c): afterwards record i of a part is
+ * that of its group own[i]. */
+tsr_status tsr__join_records(const tsr__homes *homes, tsr__tallied *tallied);
+
 #endif

@@ -1,8 +1,9 @@
 /* Grouping a table.
  *
  *   one part       keys packed -> groups -> aggregates; keys from first rows
- *   several        each part's groups -> their homes (homes.c) -> rows to the owners of their groups
- *                  -> aggregates -> results to the homes
+ *   several        each part's groups -> their homes (homes.c) -> records to the homes -> aggregates
+ *                  (group_records.c); where records cannot hold an aggregate, rows to the owners of
+ *                  their groups -> aggregates -> results to the homes
  *
  *   part 0   a b a c    home of a, b, c        out  a b c
  *   part 1   c d a      home of d                   d
@@ -20,6 +21,7 @@ typedef struct grouping {
   tsr__error *error;
   tsr__rel_stats *stats;
   int parts, words, bits;
+  bool by_records;
   tsr__key *keys;
   tsr__colparts *key_columns;
   tsr__group_agg *aggs;             /* as asked, columns of what came */
@@ -122,6 +124,17 @@ static tsr_status group_nothing(grouping *g, const tsr__view *view, tsr__grouped
   return status;
 }
 
+/* The draft takes all aggregates. */
+static void put_aggs(grouping *g, const tsr__view *view, tsr__draft *draft)
+{
+  for (int a = 0; a < g->ask->agg_count; a++) {
+    tsr__buffer **values = g->values + a * g->parts, **valid = g->valid + a * g->parts;
+    tsr__draft_put(draft, g->ask->key_count + a, view, values, valid);
+    memset(values, 0, (size_t)g->parts * sizeof *values);
+    memset(valid, 0, (size_t)g->parts * sizeof *valid);
+  }
+}
+
 /* Groups that lie where they are: each part has all rows of its groups. */
 static tsr_status group_here(grouping *g, tsr__homes *homes, tsr__draft *draft)
 {
@@ -130,12 +143,7 @@ static tsr_status group_here(grouping *g, tsr__homes *homes, tsr__draft *draft)
                              g->ask->agg_count };
   tsr_status status = tsr__aggregate_groups(g->rt, &ask, g->values, g->valid, g->error);
   if (!status) status = put_keys(g, view, &homes->local.first, draft);
-  for (int a = 0; a < g->ask->agg_count && !status; a++) {
-    tsr__buffer **values = g->values + a * g->parts, **valid = g->valid + a * g->parts;
-    tsr__draft_put(draft, g->ask->key_count + a, view, values, valid);
-    memset(values, 0, (size_t)g->parts * sizeof *values);
-    memset(valid, 0, (size_t)g->parts * sizeof *valid);
-  }
+  if (!status) put_aggs(g, view, draft);
   return status;
 }
 
@@ -348,16 +356,38 @@ static void first_rows_task(void *user, int64_t p, int worker)
     f->first->at[p][i] = f->homes->local.first.at[p][own->at[p][i]];
 }
 
+/* By records of each part's groups; *done is false where records cannot hold what is asked. */
+static tsr_status group_by_records(grouping *g, const tsr__homes *homes, tsr__index *first,
+                                   tsr__draft *draft, bool *done)
+{
+  const tsr__view *view = homes->view;
+  tsr__tallied *tallied;
+  tsr__aggregate_ask ask = { &view->parts, &homes->local, view->columns, g->ask->aggs,
+                             g->ask->agg_count };
+  tsr__grouped own = { .parts = g->parts, .count = homes->own.rows, .first = *first };
+  tsr_status status = tsr__tally_groups(g->rt, &ask, &tallied, g->error);
+  *done = tallied != NULL;
+  if (status || !tallied) return status;
+  status = tsr__join_records(homes, tallied);
+  if (!status) status = tsr__tallied_read(tallied, &own, g->values, g->valid, g->error);
+  tsr__tallied_free(tallied);
+  if (!status) put_aggs(g, view, draft);
+  return status;
+}
+
 static tsr_status group_apart(grouping *g, tsr__homes *homes, tsr__draft *draft)
 {
   tsr__index first = { 0 };
   tsr__parts lie = { g->parts, homes->view->parts.device, homes->own.rows };
   first_rows rows = { homes, &first };
+  bool done = !g->ask->agg_count;
   tsr_status status = tsr__index_new(g->rt, &lie, &first, g->error);
   if (!status) status = tsr__each_part(homes, first_rows_task, &rows);
   if (!status) status = put_keys(g, homes->view, &first, draft);
+  if (!status && !done) status = group_by_records(g, homes, &first, draft, &done);
   tsr__index_free(g->rt, &first);
-  if (status || !g->ask->agg_count) return status;
+  g->by_records = done;
+  if (status || done) return status;
   status = send_rows(g, homes);
   if (!status) status = aggregate_came(g, homes);
   if (!status) status = send_results(g, homes);
@@ -453,7 +483,9 @@ static void set_dtypes(const grouping *g, tsr__draft *draft)
 static const char *method_of(const grouping *g)
 {
   bool dense = g->words == 1 && g->bits <= 22;
-  if (g->parts > 1) return dense ? "direct tables, then owners" : "hash tables, then owners";
+  if (g->parts > 1 && g->by_records)
+    return dense ? "direct tables, then records" : "hash tables, then records";
+  if (g->parts > 1) return dense ? "direct tables, then rows" : "hash tables, then rows";
   return dense ? "direct table" : "hash tables";
 }
 

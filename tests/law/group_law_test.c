@@ -198,6 +198,16 @@ static void check_first(tsr_runtime *rt, test_rng *rng, const rel_host *host, in
   tsr__rel_free(&out);
 }
 
+/* Without numbers near 0, floats lie close enough for sums in units. */
+static void tame(rel_host *host)
+{
+  for (int c = 0; c < host->count; c++)
+    for (int64_t r = 0; r < host->rows; r++) {
+      item x = item_of(host->dtype[c], host->cell[c][r]);
+      if (real(host->dtype[c]) && x.f > 0 && x.f < 0.1) host->cell[c][r] = 0;
+    }
+}
+
 static int64_t some_rows(test_rng *rng)
 {
   switch (test_range(rng, 0, 5)) {
@@ -215,6 +225,7 @@ static void each_table(test_rng *rng, int64_t count,
   for (int64_t i = 0; i < count; i++) {
     rel_host host;
     rel_host_new(&host, rng, (int)test_range(rng, 1, 6), some_rows(rng), most[i % 4]);
+    if (test_range(rng, 0, 2)) tame(&host);
     check(rt, rng, &host, (int)(i % REL_LAYOUTS));
     rel_host_free(&host);
   }
