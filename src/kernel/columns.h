@@ -116,6 +116,10 @@ tsr_status tsr__gather_column(tsr_runtime *rt, const tsr__gather *ask, tsr__buff
 tsr_status tsr__sort_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
                           tsr__index *out, tsr__error *error);
 
+/* Device bytes that sorting a part of `rows` rows by keys of `words` words takes, the index included;
+ * more only where a sample misleads. */
+int64_t tsr__sort_need(int64_t rows, int words);
+
 /* Which part each row goes to so that parts hold nearly even runs of all parts' rows in order of key,
  * part and row (split.c). */
 typedef struct tsr__split {

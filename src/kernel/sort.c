@@ -18,10 +18,10 @@
 #include "kernel/sorts.h"
 
 enum {
-  PIECE = 1 << 17,  /* rows of a task of a round */
-  TARGET = 1 << 14, /* rows a bucket should have */
-  FEWEST = 4,       /* buckets of a round */
-  MOST = 512,
+  PIECE = 1 << 17, /* rows of a task of a round */
+  TARGET = 24576,  /* rows a bucket may have on average */
+  FEWEST = 4,      /* buckets of a round */
+  MOST = TSR__CUT_BUCKETS,
   SAMPLES = TSR__CUT_SAMPLES / MOST /* a bucket */
 };
 
@@ -122,7 +122,8 @@ static bool cut_in_steps(cut *c, const uint64_t *sample, int count, int wanted)
   uint64_t spread = sample[count - 1] - sample[0];
   int shift = bits_of(spread) - bits_of((uint64_t)wanted - 1) - 1;
   if (shift < 0) shift = 0;
-  if (!spread || spread >> shift >= TSR__CUT_BUCKETS) return false;
+  while (spread >> shift >= TSR__CUT_BUCKETS) shift++;
+  if (!spread) return false;
   int64_t most = TSR__LEAF_ROWS * 3 / 4 * (int64_t)count / c->from.count, run = 0;
   for (int i = 0; shift && i < count; i++) {
     bool same = i && (sample[i] - sample[0]) >> shift == (sample[i - 1] - sample[0]) >> shift;
@@ -492,6 +493,15 @@ static void sorter_free(sorter *s)
   tsr__del(heap, s->big, s->big_room * sizeof *s->big);
   tsr__del(heap, s->cuts, s->cut_room * sizeof *s->cuts);
   tsr__del(heap, s->tally, s->tally_room * sizeof *s->tally);
+}
+
+int64_t tsr__sort_need(int64_t rows, int words)
+{
+  int64_t level = 8 + 4, row = 4; /* the index */
+  if (rows > TSR__LEAF_ROWS) row += level + 2;
+  if (rows > (int64_t)MOST * TARGET) row += level;
+  if (words > 1) row += 8 + 4;
+  return rows * row;
 }
 
 tsr_status tsr__sort_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,

@@ -8,7 +8,7 @@ enum {
   TSR__LEAF_ROWS = 65536, /* a row's place in a leaf takes 16 bits */
   TSR__CUT_BUCKETS = 1024,
   TSR__CUT_LINE = 16, /* rows that are collected for a bucket before they are written */
-  TSR__CUT_SAMPLES = 8192,
+  TSR__CUT_SAMPLES = 16384,
   TSR__LEAF_DIGITS = 1024
 };
 

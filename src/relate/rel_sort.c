@@ -54,25 +54,22 @@ static void sorting_free(sorting *s)
   if (s->keys) tsr__del(&s->rt->heap, s->keys, s->size + 1);
 }
 
-/* Bytes a row takes beyond its input at the worst moment: before it is sent (`leaving`), and once it has
- * arrived (`staying`). A sort keeps rows and words twice, and buckets. */
-typedef struct row_need {
-  int64_t leaving, staying;
-} row_need;
-
 static int64_t larger(int64_t a, int64_t b)
 {
   return a > b ? a : b;
 }
 
-static row_need row_need_of(const sorting *s, const tsr__view *view)
+/* Bytes a part takes beyond its input at the worst moment: `here` rows before they are sent, `share`
+ * rows once they have arrived. */
+static int64_t part_need(const sorting *s, const tsr__view *view, int64_t here, int64_t share)
 {
-  int64_t all = tsr__view_bits(view, s->ask->in->count) / 8 + 1, widest = 0;
+  int64_t all = tsr__view_bits(view, s->ask->in->count) / 8 + 1, widest = 0, key = 8 * s->words;
   for (int c = 0; c < s->ask->in->count; c++)
     widest = larger(widest, tsr__row_bits(&view->columns[c], s->parts) / 8 + 1);
-  int64_t key = 8 * s->words, sort = key + 4 + 14 + (s->words > 1 ? 12 : 0);
-  if (s->parts == 1) return (row_need){ 0, larger(sort, 4 + all) };
-  return (row_need){ larger(key + 2 + 4, 4 + widest), all + larger(sort, 4 + widest) };
+  int64_t sort = share * key + tsr__sort_need(share, s->words);
+  if (s->parts == 1) return larger(sort, share * (4 + all));
+  int64_t leaving = here * (key + 2 + 4), moving = here * (4 + widest);
+  return larger(leaving, share * all + larger(moving, larger(sort, share * (4 + widest))));
 }
 
 static tsr_status check_need(const sorting *s, const tsr__views *views)
@@ -82,9 +79,8 @@ static tsr_status check_need(const sorting *s, const tsr__views *views)
   if (s->parts > 1) share += share / 8 + 1; /* shares are nearly even */
   for (int v = 0; v < views->slices; v++) {
     const tsr__view *view = &views->view[v];
-    row_need row = row_need_of(s, view);
     for (int p = 0; p < s->parts; p++) {
-      int64_t bytes = larger(view->parts.rows[p] * row.leaving, share * row.staying);
+      int64_t bytes = part_need(s, view, view->parts.rows[p], share);
       tsr_status status = tsr__need_check(&need, view->parts.device[p], bytes, s->error);
       if (status) return status;
     }
