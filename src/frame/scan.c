@@ -123,15 +123,13 @@ tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path, const tsr
 static tsr_status type_named(const char *what, const char *word, tsr__coltype *out,
                              tsr__error *error)
 {
-  static const tsr__coltype types[] = { TSR__COL_BOOL, TSR__COL_I64,  TSR__COL_F64,
-                                        TSR__COL_DATE, TSR__COL_TIME, TSR__COL_TEXT };
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-    *out = types[i];
+  for (int type = TSR__COL_BOOL; type <= TSR__COL_F32; type++) {
+    *out = (tsr__coltype)type;
     if (!strcmp(word, tsr_coltype_name((tsr_coltype)type_of_file(*out)))) return TSR_OK;
   }
   return tsr__error_set(
       error, TSR_EARG,
-      "%s, types: '%.40s' is no type of JSON; expected bool, i64, f64, date, time "
+      "%s, types: '%.40s' is no type; expected bool, i32, i64, f32, f64, date, time "
       "or text",
       what, word);
 }

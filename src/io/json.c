@@ -97,7 +97,7 @@ static bool look_at(look *l, const tsr__json_line *line, int64_t number)
 {
   tsr__json *json = l->json;
   tsr__json_token key, value;
-  tsr__csv_value unused;
+  tsr__csv_value parsed;
   int found;
   bool good = true;
   l->pending = 0;
@@ -111,9 +111,9 @@ static bool look_at(look *l, const tsr__json_line *line, int64_t number)
     if (code < 0 ||
         !tsr__grow(json->heap, (void **)&l->classes, &l->class_room, (size_t)member + 1, 1))
       return no_room(l);
-    unsigned class = tsr__json_classify(json->decimal, &value, &unused);
+    unsigned class = tsr__json_classify(json->decimal, &value, &parsed);
     uint8_t forced = json->opts.type_count ? forced_type(json, &l->block->names, code) : 0;
-    if (forced && good && !tsr__json_fits((tsr__coltype)(forced - 1), class))
+    if (forced && good && !tsr__json_fits((tsr__coltype)(forced - 1), class, &parsed))
       good = wrong(l, value.at - (value.kind == TSR__JSON_IS_TEXT),
                    "the value is not of the type that was asked for");
     l->classes[l->pending++] = (uint8_t) class;

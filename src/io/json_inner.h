@@ -105,6 +105,6 @@ void tsr__json_keys_free(tsr__json_keys *keys);
 unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *token,
                             tsr__csv_value *value);
 /* Whether a column of a type holds values of a class. */
-bool tsr__json_fits(tsr__coltype type, unsigned class);
+bool tsr__json_fits(tsr__coltype type, unsigned class, const tsr__csv_value *value);
 
 #endif

@@ -319,18 +319,19 @@ unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *
   }
 }
 
-bool tsr__json_fits(tsr__coltype type, unsigned class)
+bool tsr__json_fits(tsr__coltype type, unsigned class, const tsr__csv_value *value)
 {
   const unsigned numbers = TSR__CLASS_INT | TSR__CLASS_BIG | TSR__CLASS_FLOAT;
   if (class == TSR__CLASS_NULL) return true;
   switch (type) {
   case TSR__COL_BOOL: return class == TSR__CLASS_BOOL;
   case TSR__COL_I64: return class == TSR__CLASS_INT;
+  case TSR__COL_I32:
+    return class == TSR__CLASS_INT && value->integer >= INT32_MIN && value->integer <= INT32_MAX;
+  case TSR__COL_F32:
   case TSR__COL_F64: return (class & numbers) != 0;
   case TSR__COL_DATE: return class == TSR__CLASS_DATE;
   case TSR__COL_TIME: return class == TSR__CLASS_DATE || class == TSR__CLASS_TIME;
-  case TSR__COL_I32: /* not of JSON */
-  case TSR__COL_F32:
   case TSR__COL_TEXT: break;
   }
   return true;

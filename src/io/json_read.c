@@ -95,12 +95,14 @@ static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json
     ((int32_t *)out)[at] = code;
   } else {
     unsigned class = tsr__json_classify(j->json->decimal, token, &value);
-    if (class == TSR__CLASS_NULL || !tsr__json_fits(type, class)) return true;
+    if (class == TSR__CLASS_NULL || !tsr__json_fits(type, class, &value)) return true;
     switch (type) {
     case TSR__COL_BOOL:
       if (value.integer) set_bit(out, at);
       break;
     case TSR__COL_F64: ((double *)out)[at] = value.real; break;
+    case TSR__COL_F32: ((float *)out)[at] = (float)value.real; break;
+    case TSR__COL_I32:
     case TSR__COL_DATE: ((int32_t *)out)[at] = (int32_t)value.integer; break;
     case TSR__COL_TIME:
       if (class == TSR__CLASS_DATE) value.integer *= INT64_C(86400000000);

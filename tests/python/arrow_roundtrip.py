@@ -251,4 +251,5 @@ def main():
     print("fine:", ", ".join(["pyarrow"] + check_peers(table)))
 
 
-main()
+if __name__ == "__main__":
+    main()
