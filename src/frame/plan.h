@@ -188,7 +188,7 @@ typedef struct tsr__watch {
   const tsr_frame *frame;
   const tsr__expr *expr;
   bool cast; /* a value that `expr`, a cast, cannot take: one of `shown`; else an overflow */
-  tsr_array *shown;
+  tsr_array *shown, *numbers; /* numbers: of its rows; NULL: it has one only */
   const tsr__dict *dict;
   uint8_t shown_type;
 } tsr__watch;

@@ -26,6 +26,14 @@ void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
   *all = *all ? tsr__op2(low, TSR__OP_OR, *all, seen) : seen;
 }
 
+/* The numbers of the rows of the bound frame, or of groups. */
+static tsr_array *numbers(tsr__lower *low, const tsr_array *like, int64_t rows)
+{
+  tsr__ask ask = { .dtype = TSR_I64, .shape = like->shape };
+  if (rows == low->in->rows) return tsr__row_numbers(low);
+  return tsr__make(low->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low->site);
+}
+
 /* The first of `rows` rows where `at` holds, or a number beyond them. A terminal that gives rows
  * keeps the marks instead, one bit a row, and the host looks: the devices need not talk. */
 static tsr__watch *watch(tsr__lower *low, tsr_array *at, tsr_array *mask, int64_t rows,
@@ -44,11 +52,8 @@ static tsr__watch *watch(tsr__lower *low, tsr_array *at, tsr_array *mask, int64_
   if (!at->inert && at->shape.rank > 0 && gives_rows) {
     watch->row = tsr__both(low, at, mask);
   } else if (!at->inert && at->shape.rank > 0) {
-    tsr__ask ask = { .dtype = TSR_I64, .shape = at->shape };
-    tsr_array *index = rows == low->in->rows ? tsr__row_numbers(low)
-                                             : tsr__make(low->scope, TSR__OP_IOTA,
-                                                         (tsr_array *[3]){ 0 }, &ask, low->site);
-    ask = (tsr__ask){ .attr.dims = 1 };
+    tsr__ask ask = { .attr.dims = 1 };
+    tsr_array *index = numbers(low, at, rows);
     watch->row = tsr__make(low->scope, TSR__OP_MIN,
                            (tsr_array *[3]){ index, tsr__both(low, at, mask) }, &ask, low->site);
   }
@@ -76,6 +81,8 @@ void tsr__note_cast(tsr__lower *low, const tsr__expr *expr, tsr_array *at, tsr__
   made->shown = from.values;
   made->shown_type = from.type;
   made->dict = from.dict;
+  if (!from.values->inert && from.values->shape.rank > 0)
+    made->numbers = numbers(low, from.values, made->rows);
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */
@@ -132,11 +139,9 @@ static void show_value(tsr__bind *bind, const tsr__watch *watch, int64_t row, ts
     double f;
   } found = { 0 };
   char text[40];
-  if (!value->inert && value->shape.rank > 0) {
-    tsr__ask ask = { .dtype = TSR_I64, .shape = value->shape };
-    tsr_array *index = tsr__make(low.scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low.site);
-    tsr_array *here = tsr__op2(&low, TSR__OP_EQ, index, tsr__const_i(&low, TSR_I64, row));
-    ask = (tsr__ask){ .attr.dims = 1 };
+  if (watch->numbers) {
+    tsr_array *here = tsr__op2(&low, TSR__OP_EQ, watch->numbers, tsr__const_i(&low, TSR_I64, row));
+    tsr__ask ask = { .attr.dims = 1 };
     value = tsr__make(low.scope, TSR__OP_MAX, (tsr_array *[3]){ value, here }, &ask, low.site);
   }
   if (!value->inert && !value->value) tsr__execute(bind->scope, &value, 1, &error);
