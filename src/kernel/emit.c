@@ -197,14 +197,20 @@ static tsr__kval look_up(emit *e, int n)
   return source(e, n, TSR__K_TAKE, info, x.slot);
 }
 
+typedef tsr__kval formula(tsr__kbuild *build, tsr__kval x);
+
+static formula *const formulas[TSR__OPS] = {
+  [TSR__OP_EXP] = tsr__formula_exp,     [TSR__OP_LOG] = tsr__formula_log,
+  [TSR__OP_LOG1P] = tsr__formula_log1p, [TSR__OP_LOG2] = tsr__formula_log2,
+  [TSR__OP_LOG10] = tsr__formula_log10, [TSR__OP_TANH] = tsr__formula_tanh,
+  [TSR__OP_SIN] = tsr__formula_sin,     [TSR__OP_COS] = tsr__formula_cos,
+  [TSR__OP_TAN] = tsr__formula_tan,
+};
+
 static tsr__kval function(emit *e, int op, tsr__kval x)
 {
   int dtype = x.dtype;
-  x = cast(e, x, TSR_F64);
-  if (op == TSR__OP_EXP) x = tsr__formula_exp(&e->build, x);
-  else if (op == TSR__OP_LOG) x = tsr__formula_log(&e->build, x);
-  else x = tsr__formula_log1p(&e->build, x);
-  return cast(e, x, dtype);
+  return cast(e, formulas[op](&e->build, cast(e, x, TSR_F64)), dtype);
 }
 
 static tsr__kval compute(emit *e, int n)
@@ -220,11 +226,9 @@ static tsr__kval compute(emit *e, int n)
   case TSR__OP_UNIFORM: return source(e, n, TSR__K_UNIFORM, (tsr__sourceinfo){ 0 }, -1);
   case TSR__OP_TAKE:
   case TSR__OP_SEARCH: return look_up(e, n);
-  case TSR__OP_EXP:
-  case TSR__OP_LOG:
-  case TSR__OP_LOG1P: return function(e, g->op, operand(e, n, 0));
   default: break;
   }
+  if (formulas[g->op]) return function(e, g->op, operand(e, n, 0));
   for (; count < 3 && g->in[count] >= 0; count++) in[count] = operand(e, n, count);
   int dtype = g->op == TSR__OP_WHERE ? in[1].dtype : in[0].dtype;
   return tsr__kbuild_op(&e->build, (tsr__kop)kop_of(g->op), (tsr_dtype)dtype, (tsr_dtype)g->dtype,

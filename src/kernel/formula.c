@@ -1,10 +1,11 @@
-/* exp, log and log1p of f64 as instructions: exact steps and polynomials, every fma named, so all
- * instruction sets give the same bits. f32 is computed through f64 and rounded.
+/* exp, logarithms and tanh of f64 as instructions: exact steps and polynomials, every fma named, so
+ * all instruction sets give the same bits. f32 is computed through f64 and rounded. Sines are in
+ * formula_trig.c.
  *
  * Coefficients: Chebyshev interpolation of the function named beside them, in 70 digits, rounded.
  * Errors found against 60-digit arithmetic (tests/golden/make_functions.py): exp 0.54, log 0.72, log1p
- * 0.69 ULP; stated: 1, 1 and 2. */
-#include "kernel/kir.h"
+ * 0.69, log2 0.53, log10 0.53, tanh 1.00 ULP; stated: 1, 1, 2, 1, 1 and 2. */
+#include "kernel/formula_inner.h"
 
 #include <math.h>
 
@@ -12,53 +13,6 @@
 #define LN2_HIGH 0x1.62e42fee00000p-1
 #define LN2_LOW 0x1.a39ef35793c76p-33
 #define LOG2_E 0x1.71547652b82fep+0
-#define WHOLE 0x1.8p52 /* added to a small number, leaves its nearest integer in the low bits */
-
-typedef tsr__kval val;
-
-static val real(tsr__kbuild *b, double value)
-{
-  return tsr__kbuild_const_f(b, TSR_F64, value);
-}
-
-static val whole(tsr__kbuild *b, int64_t value)
-{
-  return tsr__kbuild_const_i(b, TSR_I64, value);
-}
-
-static val op2(tsr__kbuild *b, tsr__kop op, val x, val y)
-{
-  return tsr__kbuild_op(b, op, TSR_F64, TSR_F64, (val[]){ x, y });
-}
-
-/* On the bits of numbers. */
-static val bit2(tsr__kbuild *b, tsr__kop op, val x, val y)
-{
-  return tsr__kbuild_op(b, op, TSR_I64, TSR_I64, (val[]){ x, y });
-}
-
-static val test2(tsr__kbuild *b, tsr__kop op, val x, val y)
-{
-  return tsr__kbuild_op(b, op, TSR_F64, TSR_BOOL, (val[]){ x, y });
-}
-
-static val fused(tsr__kbuild *b, val x, val y, val z)
-{
-  return tsr__kbuild_op(b, TSR__K_FMA, TSR_F64, TSR_F64, (val[]){ x, y, z });
-}
-
-static val where(tsr__kbuild *b, val condition, val x, val y)
-{
-  return tsr__kbuild_op(b, TSR__K_WHERE, TSR_F64, TSR_F64, (val[]){ condition, x, y });
-}
-
-/* A polynomial, highest coefficient first. */
-static val polynomial(tsr__kbuild *b, val x, const double *coefficient, int count)
-{
-  val sum = real(b, coefficient[0]);
-  for (int i = 1; i < count; i++) sum = fused(b, x, sum, real(b, coefficient[i]));
-  return sum;
-}
 
 /* 2^k for the integer in the low bits of `k`, where that is a normal number. */
 static val power_of_two(tsr__kbuild *b, val k)
@@ -115,22 +69,44 @@ static split split_number(tsr__kbuild *b, val x)
   return (split){ tsr__kbuild_op(b, TSR__K_TO_F64, TSR_I64, TSR_F64, &k), m };
 }
 
-/* k ln 2 + log(1 + f) + c for f in [sqrt 1/2 - 1, sqrt 2 - 1) and a small c. With s = f / (2 + f):
- * log(1 + f) = 2 atanh s = f - f^2/2 + s (f^2/2 + z L(z)), z = s^2. */
-static val log_sum(tsr__kbuild *b, val k, val f, val c)
+/* L(z) of log_sum. */
+static val atanh_tail(tsr__kbuild *b, val z)
 {
   static const double l[] = { /* (2 atanh s - 2 s) / (s z) */
                               0x1.2b5f68a50d903p-3, 0x1.39fdcceb4bb45p-3, 0x1.7462b91b8df65p-3,
                               0x1.c71c62d5e53e0p-3, 0x1.2492492dfd86cp-2, 0x1.9999999995273p-2,
                               0x1.5555555555558p-1
   };
+  return polynomial(b, z, l, 7);
+}
+
+/* k ln 2 + log(1 + f) + c for f in [sqrt 1/2 - 1, sqrt 2 - 1) and a small c. With s = f / (2 + f):
+ * log(1 + f) = 2 atanh s = f - f^2/2 + s (f^2/2 + z L(z)), z = s^2. */
+static val log_sum(tsr__kbuild *b, val k, val f, val c)
+{
   val half_square = op2(b, TSR__K_MUL, op2(b, TSR__K_MUL, f, real(b, 0.5)), f);
   val s = op2(b, TSR__K_DIV, f, op2(b, TSR__K_ADD, f, real(b, 2)));
   val z = op2(b, TSR__K_MUL, s, s);
-  val sum = fused(b, z, polynomial(b, z, l, 7), half_square);
+  val sum = fused(b, z, atanh_tail(b, z), half_square);
   val small = fused(b, s, sum, fused(b, k, real(b, LN2_LOW), c));
   val rest = op2(b, TSR__K_SUB, half_square, small);
   return fused(b, k, real(b, LN2_HIGH), op2(b, TSR__K_SUB, f, rest));
+}
+
+/* log(1 + f) of log_sum in two parts, whose sum has some 10 bits more than f64. */
+typedef struct pair {
+  val high, low;
+} pair;
+
+static pair log_pair(tsr__kbuild *b, val f)
+{
+  val half_square = op2(b, TSR__K_MUL, op2(b, TSR__K_MUL, f, real(b, 0.5)), f);
+  val s = op2(b, TSR__K_DIV, f, op2(b, TSR__K_ADD, f, real(b, 2)));
+  val z = op2(b, TSR__K_MUL, s, s);
+  val rest = op2(b, TSR__K_MUL, s, fused(b, z, atanh_tail(b, z), half_square));
+  val high = op2(b, TSR__K_SUB, f, half_square);
+  val lost = op2(b, TSR__K_SUB, op2(b, TSR__K_SUB, f, high), half_square);
+  return (pair){ high, op2(b, TSR__K_ADD, lost, rest) };
 }
 
 /* Replaces the result where x is 0 (`at`: the number whose log is infinite), negative beyond it,
@@ -143,15 +119,74 @@ static val log_ends(tsr__kbuild *b, val x, double at, val result)
   return where(b, test2(b, TSR__K_LT, x, edge), real(b, (double)NAN), result);
 }
 
-val tsr__formula_log(tsr__kbuild *b, val x)
+/* x, which may be denormal, as 2^k (1 + f). */
+static split split_any(tsr__kbuild *b, val x)
 {
-  /* Denormals are made normal first. */
   val tiny = test2(b, TSR__K_LT, x, real(b, 0x1p-1022));
   val up = where(b, tiny, op2(b, TSR__K_MUL, x, real(b, 0x1p54)), x);
   split parts = split_number(b, up);
-  val k = where(b, tiny, op2(b, TSR__K_SUB, parts.k, real(b, 54)), parts.k);
-  val f = op2(b, TSR__K_SUB, parts.m, real(b, 1));
-  return log_ends(b, x, 0, log_sum(b, k, f, real(b, 0)));
+  parts.k = where(b, tiny, op2(b, TSR__K_SUB, parts.k, real(b, 54)), parts.k);
+  parts.m = op2(b, TSR__K_SUB, parts.m, real(b, 1));
+  return parts;
+}
+
+val tsr__formula_log(tsr__kbuild *b, val x)
+{
+  split parts = split_any(b, x);
+  return log_ends(b, x, 0, log_sum(b, parts.k, parts.m, real(b, 0)));
+}
+
+/* To another base: k times log 2 in two parts (the first times k is exact) and the log times
+ * 1 / ln base in two parts. The larger of what is added comes first. */
+typedef struct base {
+  double two_high, two_low, scale, scale_low;
+} base;
+
+static val log_base(tsr__kbuild *b, val x, const base *to)
+{
+  split parts = split_any(b, x);
+  pair log = log_pair(b, parts.m);
+  val scale = real(b, to->scale);
+  val main = op2(b, TSR__K_MUL, log.high, scale);
+  val low = fused(b, log.high, scale, op1(b, TSR__K_NEG, main)); /* what rounding cut off */
+  low = fused(b, op2(b, TSR__K_ADD, log.high, log.low), real(b, to->scale_low), low);
+  low = fused(b, log.low, scale, low);
+  low = fused(b, parts.k, real(b, to->two_low), low);
+  val whole_part = op2(b, TSR__K_MUL, parts.k, real(b, to->two_high));
+  val sum = op2(b, TSR__K_ADD, whole_part, main);
+  val lost = op2(b, TSR__K_ADD, op2(b, TSR__K_SUB, whole_part, sum), main);
+  return log_ends(b, x, 0, op2(b, TSR__K_ADD, sum, op2(b, TSR__K_ADD, low, lost)));
+}
+
+val tsr__formula_log2(tsr__kbuild *b, val x)
+{
+  return log_base(b, x, &(base){ 1, 0, 0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56 });
+}
+
+val tsr__formula_log10(tsr__kbuild *b, val x)
+{
+  return log_base(b, x,
+                  &(base){ 0x1.34413509f7000p-2, 0x1.3fde623e2566bp-43, 0x1.bcb7b1526e50ep-2,
+                           0x1.95355baaafad3p-57 });
+}
+
+/* Up to 0.55 in size x + x^3 T(x^2); beyond 1 - 2 / (exp 2|x| + 1), with the sign of x. */
+val tsr__formula_tanh(tsr__kbuild *b, val x)
+{
+  static const double t[] = {
+    /* (tanh x - x) / x^3 in x^2 */
+    -0x1.59962093e21d0p-16, 0x1.64f707d11ba4fp-14, -0x1.ec0e9550d42c9p-13, 0x1.34c57de48a611p-11,
+    -0x1.7d97cb7a94b76p-10, 0x1.d6d338edc6017p-9,  -0x1.226e32eebbb26p-7,  0x1.664f48770be76p-6,
+    -0x1.ba1ba1b9feb3cp-5,  0x1.1111111111032p-3,  -0x1.5555555555555p-2
+  };
+  val size = op1(b, TSR__K_ABS, x), z = op2(b, TSR__K_MUL, x, x);
+  val near = fused(b, op2(b, TSR__K_MUL, x, z), polynomial(b, z, t, 11), x);
+  val power = tsr__formula_exp(b, op2(b, TSR__K_ADD, size, size));
+  val rest = op2(b, TSR__K_DIV, real(b, 2), op2(b, TSR__K_ADD, power, real(b, 1)));
+  val far = op2(b, TSR__K_SUB, real(b, 1), rest);
+  far = where(b, test2(b, TSR__K_LT, x, real(b, 0)), op1(b, TSR__K_NEG, far), far);
+  val result = where(b, test2(b, TSR__K_LT, size, real(b, 0.55)), near, far);
+  return where(b, test2(b, TSR__K_EQ, x, real(b, 0)), x, result); /* -0 stays */
 }
 
 /* log1p x is the log of u = 1 + x rounded, and what u lacks divided by u. Near 0, f is x itself. */

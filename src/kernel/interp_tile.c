@@ -569,6 +569,8 @@ static void stream_drain(void)
 #define SIZED(name) \
   [TSR_I32] = name##_32, [TSR_I64] = name##_64, [TSR_F32] = name##_32, [TSR_F64] = name##_64
 
+#define TILES(name) TSR__ISA_NAME(tsr__##name)
+
 static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_COPY] = { [TSR_BOOL] = copy_bool, SIZED(copy) },
   [TSR__K_SPREAD] = { [TSR_BOOL] = spread_bool },
@@ -623,9 +625,10 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_SAR] = { [TSR_I64] = sar_i64 },
   [TSR__K_WHERE] = { [TSR_BOOL] = where_bool, SIZED(where) },
   [TSR__K_FMA] = { [TSR_F64] = fma_f64 },
+  [TSR__K_TURN] = { [TSR_F64] = TILES(turn_f64) },
+  [TSR__K_TURNLOW] = { [TSR_F64] = TILES(turnlow_f64) },
+  [TSR__K_QUARTER] = { [TSR_F64] = TILES(quarter_f64) },
 };
-
-#define TILES(name) TSR__ISA_NAME(tsr__##name)
 
 const tsr__tiles TILES(tiles) = {
   .isa = TSR__ISA_TEXT(TSR__ISA),

@@ -28,7 +28,7 @@
                           X(OR, "or", 2) X(XOR, "xor", 2) X(ANDNOT, "andnot", 2)                   \
                               X(ADDOVF, "addovf", 2) X(SUBOVF, "subovf", 2) X(MULOVF, "mulovf", 2) \
                                   X(SHL, "shl", 2) X(SHR, "shr", 2) X(SAR, "sar", 2)               \
-                                      X(WHERE, "where", 3) X(FMA, "fma", 3) X(LOAD, "load", 0)     \
+                                      X(WHERE, "where", 3) X(FMA, "fma", 3) X(TURN, "turn", 1) X(TURNLOW, "turnlow", 1) X(QUARTER, "quarter", 1) X(LOAD, "load", 0)     \
                                           X(IOTA, "iota", 0) X(UNIFORM, "uniform", 0)              \
                                               X(TAKE, "take", 1) X(SEARCH, "search", 1)            \
                                                   X(REDUCE, "reduce", 3)
@@ -169,10 +169,16 @@ void tsr__kbuild_inst(tsr__kbuild *build, bool uniform, tsr__inst inst);
 tsr_status tsr__kbuild_finish(tsr__kbuild *build, tsr__kernel **out, tsr__error *error);
 void tsr__kernel_free(tsr__kernel *kernel);
 
-/* exp, log and log1p of f64 as sequences of instructions (formula.c). */
+/* Functions of f64 as sequences of instructions (formula.c, formula_trig.c). */
 tsr__kval tsr__formula_exp(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_log(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_log1p(tsr__kbuild *build, tsr__kval x);
+tsr__kval tsr__formula_log2(tsr__kbuild *build, tsr__kval x);
+tsr__kval tsr__formula_log10(tsr__kbuild *build, tsr__kval x);
+tsr__kval tsr__formula_tanh(tsr__kbuild *build, tsr__kval x);
+tsr__kval tsr__formula_sin(tsr__kbuild *build, tsr__kval x);
+tsr__kval tsr__formula_cos(tsr__kbuild *build, tsr__kval x);
+tsr__kval tsr__formula_tan(tsr__kbuild *build, tsr__kval x);
 
 extern const char *const tsr__kop_names[TSR__K_COUNT];
 extern const uint8_t tsr__kop_counts[TSR__K_COUNT];

@@ -81,4 +81,12 @@ TILE_EXTREME(f64)
 void TSR__ISA_NAME(tsr__uniform_f64)(double *out, int64_t first, int64_t n, const int64_t key[2]);
 void TSR__ISA_NAME(tsr__uniform_f32)(float *out, int64_t first, int64_t n, const int64_t key[2]);
 
+/* x less whole quarters of a turn where it is large, in two parts, and how many modulo 4. */
+#define TILE_TURN(name)                                                                   \
+  void TSR__ISA_NAME(tsr__##name##_f64)(void *restrict out, const void *a, const void *b, \
+                                        const void *c, tsr__stretch span);
+TILE_TURN(turn)
+TILE_TURN(turnlow)
+TILE_TURN(quarter)
+
 #endif

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes functions.txt: exp, log and log1p to 60 digits (decimal), rounded once to f64, and
-Philox4x32-10 blocks by a direct reading of the paper (and its published known answers).
+"""Writes functions.txt: exp, log and log1p to 60 digits (decimal), log2, log10, tanh, sin, cos and tan
+to as many (mpmath), rounded once to f64, and Philox4x32-10 blocks by a direct reading of the paper (and
+its published known answers). Needs mpmath.
 
 Run it in this folder: python3 make_functions.py > functions.txt
 Values are the 16 hexadecimal digits of their bits; beside each result stands the part of a ULP that
@@ -10,6 +11,8 @@ import math
 import random
 import struct
 from decimal import Decimal, getcontext
+
+import mpmath
 
 getcontext().prec = 60
 getcontext().Emax = 10 ** 6
@@ -47,6 +50,38 @@ def log1p(x):
     if abs(x) < 1e-25:
         return d - d * d / 2
     return (1 + d).ln()
+
+
+def other(name, x):
+    """By mpmath: the digits of large angles need pi to some 400."""
+    with mpmath.workdps(420 if name in ("sin", "cos", "tan") else 80):
+        value = {"log2": lambda v: mpmath.log(v, 2)}.get(name, getattr(mpmath, name, None))(mpmath.mpf(x))
+        text = mpmath.nstr(value, 60)
+    return Decimal(text)
+
+
+def others():
+    rng = random.Random(6)
+    for _ in range(1000):
+        for name in ("log2", "log10"):
+            x = rng.choice((2.0 ** rng.uniform(-1074, 1023.9), rng.uniform(0.5, 2), rng.uniform(0.9, 1.1)))
+            line(name, x, other(name, x))
+        x = rng.choice((-1, 1)) * rng.choice((2.0 ** rng.uniform(-40, 5), rng.uniform(0.3, 3)))
+        line("tanh", x, other("tanh", x))
+        for name in ("sin", "cos", "tan"):
+            x = rng.choice((-1, 1)) * rng.choice((rng.uniform(0, 7), 2.0 ** rng.uniform(-30, 21), rng.randrange(
+                1, 600000) * (math.pi / 2), 2.0 ** rng.uniform(19.9, 1023.9)))
+            line(name, x, other(name, x))
+    for k in (1, 2, 3, 10, 100, 1000):
+        line("log2", 2.0 ** k, Decimal(k))
+        line("log2", 2.0 ** -k, Decimal(-k))
+    for k in range(1, 23):
+        line("log10", float(10 ** k), Decimal(k))
+    # doubles very near to whole quarters of a turn
+    for x in (math.pi / 2, math.pi, 3 * math.pi / 2, 5.319372648326541e255, 6381956970095103 * 2.0 ** 797,
+              1e22, 1048575.9999999999, 1048576.0, 1.7976931348623157e308, 0.7853981633974483):
+        for name in ("sin", "cos", "tan"):
+            line(name, x, other(name, x))
 
 
 def philox(counter, key):
@@ -90,6 +125,7 @@ def main():
         line("exp", x, exp(x))
     for x in (5e-324, -5e-324, -0.29, 0.41, -0.2928932, 0.41421356, 1.0, -1 + 2.0 ** -53):
         line("log1p", x, log1p(x))
+    others()
     for counter, key, words in KNOWN:
         assert philox(counter, key) == list(words)
     for counter, key in [(c, k) for c, k, _ in KNOWN] + [

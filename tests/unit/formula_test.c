@@ -1,4 +1,4 @@
-/* exp, log and log1p against 60-digit arithmetic (tests/golden/functions.txt), at their ends, and
+/* Functions against 60-digit arithmetic (tests/golden/functions.txt), at their ends, and
  * with the same bits from every instruction set and operand length. */
 #include "harness.h"
 
@@ -101,6 +101,30 @@ TEST(log1p_is_within_2_ulp)
   check_golden(&c);
 }
 
+TEST(other_logarithms_are_within_1_ulp)
+{
+  static cases two = { "log2", TSR__OP_LOG2, 1, 0, { 0 }, { 0 }, { 0 } };
+  static cases ten = { "log10", TSR__OP_LOG10, 1, 0, { 0 }, { 0 }, { 0 } };
+  check_golden(&two);
+  check_golden(&ten);
+}
+
+TEST(sin_and_cos_are_within_1_ulp)
+{
+  static cases sine = { "sin", TSR__OP_SIN, 1, 0, { 0 }, { 0 }, { 0 } };
+  static cases cosine = { "cos", TSR__OP_COS, 1, 0, { 0 }, { 0 }, { 0 } };
+  check_golden(&sine);
+  check_golden(&cosine);
+}
+
+TEST(tan_and_tanh_are_within_2_ulp)
+{
+  static cases tan = { "tan", TSR__OP_TAN, 2, 0, { 0 }, { 0 }, { 0 } };
+  static cases tanh = { "tanh", TSR__OP_TANH, 2, 0, { 0 }, { 0 }, { 0 } };
+  check_golden(&tan);
+  check_golden(&tanh);
+}
+
 TEST(functions_at_their_ends)
 {
   const double inf = INFINITY, nan = NAN;
@@ -108,15 +132,58 @@ TEST(functions_at_their_ends)
     tsr__op op;
     double x, y;
   } end[] = {
-    { TSR__OP_EXP, 0, 1 },         { TSR__OP_EXP, -0.0, 1 },     { TSR__OP_EXP, inf, inf },
-    { TSR__OP_EXP, -inf, 0 },      { TSR__OP_EXP, nan, nan },    { TSR__OP_EXP, 710, inf },
-    { TSR__OP_EXP, 1e300, inf },   { TSR__OP_EXP, -1e300, 0 },   { TSR__OP_EXP, -746, 0 },
-    { TSR__OP_EXP, 709.79, inf },  { TSR__OP_EXP, 5e-324, 1 },   { TSR__OP_LOG, 1, 0 },
-    { TSR__OP_LOG, 0, -inf },      { TSR__OP_LOG, -0.0, -inf },  { TSR__OP_LOG, -1, nan },
-    { TSR__OP_LOG, -inf, nan },    { TSR__OP_LOG, inf, inf },    { TSR__OP_LOG, nan, nan },
-    { TSR__OP_LOG, -5e-324, nan }, { TSR__OP_LOG1P, 0, 0 },      { TSR__OP_LOG1P, -0.0, -0.0 },
-    { TSR__OP_LOG1P, -1, -inf },   { TSR__OP_LOG1P, -1.5, nan }, { TSR__OP_LOG1P, inf, inf },
-    { TSR__OP_LOG1P, -inf, nan },  { TSR__OP_LOG1P, nan, nan },  { TSR__OP_LOG1P, 5e-324, 5e-324 },
+    { TSR__OP_EXP, 0, 1 },
+    { TSR__OP_EXP, -0.0, 1 },
+    { TSR__OP_EXP, inf, inf },
+    { TSR__OP_EXP, -inf, 0 },
+    { TSR__OP_EXP, nan, nan },
+    { TSR__OP_EXP, 710, inf },
+    { TSR__OP_EXP, 1e300, inf },
+    { TSR__OP_EXP, -1e300, 0 },
+    { TSR__OP_EXP, -746, 0 },
+    { TSR__OP_EXP, 709.79, inf },
+    { TSR__OP_EXP, 5e-324, 1 },
+    { TSR__OP_LOG, 1, 0 },
+    { TSR__OP_LOG, 0, -inf },
+    { TSR__OP_LOG, -0.0, -inf },
+    { TSR__OP_LOG, -1, nan },
+    { TSR__OP_LOG, -inf, nan },
+    { TSR__OP_LOG, inf, inf },
+    { TSR__OP_LOG, nan, nan },
+    { TSR__OP_LOG, -5e-324, nan },
+    { TSR__OP_LOG1P, 0, 0 },
+    { TSR__OP_LOG1P, -0.0, -0.0 },
+    { TSR__OP_LOG1P, -1, -inf },
+    { TSR__OP_LOG1P, -1.5, nan },
+    { TSR__OP_LOG1P, inf, inf },
+    { TSR__OP_LOG1P, -inf, nan },
+    { TSR__OP_LOG1P, nan, nan },
+    { TSR__OP_LOG1P, 5e-324, 5e-324 },
+    { TSR__OP_LOG2, 0, -inf },
+    { TSR__OP_LOG2, -1, nan },
+    { TSR__OP_LOG2, inf, inf },
+    { TSR__OP_LOG2, 1, 0 },
+    { TSR__OP_LOG2, 5e-324, -1074 },
+    { TSR__OP_LOG10, 1, 0 },
+    { TSR__OP_LOG10, -0.0, -inf },
+    { TSR__OP_LOG10, nan, nan },
+    { TSR__OP_LOG10, inf, inf },
+    { TSR__OP_TANH, -0.0, -0.0 },
+    { TSR__OP_TANH, inf, 1 },
+    { TSR__OP_TANH, -inf, -1 },
+    { TSR__OP_TANH, nan, nan },
+    { TSR__OP_TANH, 1e300, 1 },
+    { TSR__OP_TANH, 5e-324, 5e-324 },
+    { TSR__OP_SIN, -0.0, -0.0 },
+    { TSR__OP_SIN, inf, nan },
+    { TSR__OP_SIN, nan, nan },
+    { TSR__OP_SIN, 5e-324, 5e-324 },
+    { TSR__OP_COS, 0, 1 },
+    { TSR__OP_COS, -inf, nan },
+    { TSR__OP_COS, 5e-324, 1 },
+    { TSR__OP_TAN, -0.0, -0.0 },
+    { TSR__OP_TAN, inf, nan },
+    { TSR__OP_TAN, -5e-324, -5e-324 },
   };
   for (size_t i = 0; i < sizeof end / sizeof end[0]; i++) {
     double y;
@@ -130,13 +197,14 @@ TEST(f32_goes_through_f64)
   enum { N = 2000 };
   static float x[N], y[N];
   static double wide[N], exact[N];
-  const tsr__op ops[] = { TSR__OP_EXP, TSR__OP_LOG, TSR__OP_LOG1P };
+  const tsr__op ops[] = { TSR__OP_EXP,  TSR__OP_LOG, TSR__OP_LOG1P, TSR__OP_LOG2, TSR__OP_LOG10,
+                          TSR__OP_TANH, TSR__OP_SIN, TSR__OP_COS,   TSR__OP_TAN };
   test_rng rng = test_seeded(3);
   for (int i = 0; i < N; i++) {
     x[i] = (float)(test_uniform(&rng) * 80);
     wide[i] = (double)x[i];
   }
-  for (int o = 0; o < 3; o++) {
+  for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
     compute(ops[o], TSR_F32, NULL, x, N, y);
     compute(ops[o], TSR_F64, NULL, wide, N, exact);
     for (int i = 0; i < N; i++) CHECK_F32_BITS(y[i], (float)exact[i]);
@@ -148,11 +216,12 @@ TEST(same_bits_on_every_instruction_set)
 {
   enum { N = 20000 };
   static double x[N], y[3][N];
-  const tsr__op ops[] = { TSR__OP_EXP, TSR__OP_LOG, TSR__OP_LOG1P };
+  const tsr__op ops[] = { TSR__OP_EXP,  TSR__OP_LOG, TSR__OP_LOG1P, TSR__OP_LOG2, TSR__OP_LOG10,
+                          TSR__OP_TANH, TSR__OP_SIN, TSR__OP_COS,   TSR__OP_TAN };
   test_rng rng = test_seeded(4);
   bool has[3];
   for (int i = 0; i < 3; i++) has[i] = kernel_has(isas[i]);
-  for (int o = 0; o < 3; o++) {
+  for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
     for (int i = 0; i < N; i++) {
       x[i] = i % 3 ? test_any_f64(&rng) : (test_uniform(&rng) - 0.3) * (i % 2 ? 1 : 700);
       if (i % 1000 == 0) x[i] = INFINITY;
