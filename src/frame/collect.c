@@ -265,9 +265,13 @@ const char *tsr_row_text(const tsr_row *row, const char *name)
 static tsr_status count(tsr__bind *bind, int64_t *out)
 {
   tsr__bound bound;
-  bool *none = room(bind, bind->top->schema.count, sizeof *none);
+  tsr_frame *df = bind->top;
+  /* As many rows as before: these need not be made. */
+  while ((df->kind == TSR__FRAME_SORT || df->kind == TSR__FRAME_PLACE) && !df->source)
+    df = df->parent;
+  bool *none = room(bind, df->schema.count, sizeof *none);
   if (!none) return bind->error.status;
-  tsr_status status = tsr__bind_frame(bind, bind->top, true, none, &bound);
+  tsr_status status = tsr__bind_frame(bind, df, true, none, &bound);
   if (status) return status;
   if (!bound.mask) {
     *out = bound.rows;

@@ -149,7 +149,7 @@ tsr_status tsr__same_rows(const char *what, const tsr_frame *left, const tsr_fra
 const tsr_sharding *tsr__rows_meet(const tsr_sharding *a, const tsr_sharding *b);
 /* The same for one part of a CONCAT. */
 void tsr__part_needs(const tsr_frame *df, int part, const bool *need, bool *out);
-/* The columns of a JOIN (join.c). */
+/* The columns of a JOIN (joined.c). */
 tsr_status tsr__type_join(tsr_frame *df, tsr__error *error);
 /* Checks a new column's name: no NULL, not empty, UTF-8. */
 tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error);
@@ -188,7 +188,7 @@ typedef struct tsr__watch {
   const tsr_frame *frame;
   const tsr__expr *expr;
   bool cast; /* a value that `expr`, a cast, cannot take: one of `shown`; else an overflow */
-  tsr_array *shown, *numbers; /* numbers: of its rows; NULL: it has one only */
+  tsr_array *shown;
   const tsr__dict *dict;
   uint8_t shown_type;
 } tsr__watch;
@@ -234,7 +234,7 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
                            tsr__bound *out);
 /* Runs roots (NULLs are skipped) and the checks. */
 tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count);
-/* Makes the columns `need` of a breaker's rows, or of one row (rows.c), and keeps them as its source:
+/* Makes the columns `need` of a breaker's rows, or of one row (made_rows.c), and keeps them as its source:
  * those that are missing. The breakers before it were made. */
 tsr_status tsr__make_rows(tsr__bind *outer, tsr_frame *df, const bool *need);
 /* Whether all columns `need` are there. */
@@ -454,7 +454,7 @@ tsr_status tsr__collect_groups(tsr__bind *bind, const bool *need, tsr__lower *lo
 tsr_status tsr__group_rows_of(tsr__bind *bind, const bool *need, tsr__made *out);
 /* The column of an aggregate that relate/ computed. */
 tsr__col tsr__leaf_column(tsr__lower *low, const tsr__expr *expr);
-/* Makes the rows of a JOIN (join.c). */
+/* Makes the rows of a JOIN (joined.c). */
 tsr_status tsr__join_rows(tsr__bind *bind, const bool *need, tsr__made *out);
 /* The lowered items of an AGG or REDUCE frame over rows. */
 tsr_status tsr__bind_aggregates(tsr__lower *low, const tsr_frame *df, const bool *need,

@@ -1,5 +1,5 @@
 /* The calls that choose, order, join and place rows. Each makes a node; what it does is known to
- * schema.c (columns), bind.c (masks) and rows.c (breakers).
+ * schema.c (columns), bind.c (masks) and made_rows.c (breakers).
  *
  *   head limit tail sample distinct group_head      masks beside the columns, which stay where they are
  *   sort join concat scatter gather rebalance       breakers: new rows

@@ -26,14 +26,6 @@ void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
   *all = *all ? tsr__op2(low, TSR__OP_OR, *all, seen) : seen;
 }
 
-/* The numbers of the rows of the bound frame, or of groups. */
-static tsr_array *numbers(tsr__lower *low, const tsr_array *like, int64_t rows)
-{
-  tsr__ask ask = { .dtype = TSR_I64, .shape = like->shape };
-  if (rows == low->in->rows) return tsr__row_numbers(low);
-  return tsr__make(low->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low->site);
-}
-
 /* The first of `rows` rows where `at` holds, or a number beyond them. A terminal that gives rows
  * keeps the marks instead, one bit a row, and the host looks: the devices need not talk. */
 static tsr__watch *watch(tsr__lower *low, tsr_array *at, tsr_array *mask, int64_t rows,
@@ -48,12 +40,17 @@ static tsr__watch *watch(tsr__lower *low, tsr_array *at, tsr_array *mask, int64_
   watch->frame = low->frame;
   watch->expr = expr;
   watch->row = at;
+  /* Among aggregates by code the domain is that of the codes, which are no rows of `in`. */
+  bool of_codes = low->codes && (at == low->late || (at != low->overflow && among_aggregates(low)));
   bool gives_rows = !low->bind->top->one_row && low->bind->top->kind != TSR__FRAME_GROUP;
   if (!at->inert && at->shape.rank > 0 && gives_rows) {
     watch->row = tsr__both(low, at, mask);
   } else if (!at->inert && at->shape.rank > 0) {
-    tsr__ask ask = { .attr.dims = 1 };
-    tsr_array *index = numbers(low, at, rows);
+    tsr__ask ask = { .dtype = TSR_I64, .shape = at->shape };
+    tsr_array *index =
+        !of_codes ? tsr__row_numbers(low)
+                  : tsr__make(low->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low->site);
+    ask = (tsr__ask){ .attr.dims = 1 };
     watch->row = tsr__make(low->scope, TSR__OP_MIN,
                            (tsr_array *[3]){ index, tsr__both(low, at, mask) }, &ask, low->site);
   }
@@ -81,8 +78,6 @@ void tsr__note_cast(tsr__lower *low, const tsr__expr *expr, tsr_array *at, tsr__
   made->shown = from.values;
   made->shown_type = from.type;
   made->dict = from.dict;
-  if (!from.values->inert && from.values->shape.rank > 0)
-    made->numbers = numbers(low, from.values, made->rows);
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */
@@ -126,10 +121,22 @@ static int64_t read_first(const tsr_array *array)
   return out;
 }
 
+/* Copies the element of a row to `out`. */
+static void read_row(const tsr__value *value, int64_t row, void *out)
+{
+  size_t size = tsr_dtype_size((tsr_dtype)value->dtype);
+  for (int p = 0; p < value->part_count; p++) {
+    const char *data = tsr__value_data(value, p);
+    tsr_box box;
+    tsr__value_box(value, p, &box);
+    int64_t at = row - box.start[0];
+    if (data && at >= 0 && at < box.size[0]) memcpy(out, data + (size_t)at * size, size);
+  }
+}
+
 /* The value of a row that a cast could not take; an array of rank 0 has one only. */
 static void show_value(tsr__bind *bind, const tsr__watch *watch, int64_t row, tsr__text *out)
 {
-  tsr__lower low = { .bind = bind, .scope = bind->scope, .site = bind->site };
   tsr_array *value = watch->shown;
   tsr__error error = { .status = TSR_OK };
   union {
@@ -139,14 +146,10 @@ static void show_value(tsr__bind *bind, const tsr__watch *watch, int64_t row, ts
     double f;
   } found = { 0 };
   char text[40];
-  if (watch->numbers) {
-    tsr_array *here = tsr__op2(&low, TSR__OP_EQ, watch->numbers, tsr__const_i(&low, TSR_I64, row));
-    tsr__ask ask = { .attr.dims = 1 };
-    value = tsr__make(low.scope, TSR__OP_MAX, (tsr_array *[3]){ value, here }, &ask, low.site);
-  }
   if (!value->inert && !value->value) tsr__execute(bind->scope, &value, 1, &error);
-  if (value->inert || !value->value) return;
-  tsr__value_to_host(value->value, &found);
+  if (value->inert || !value->value || value->dtype == TSR_BOOL) return;
+  if (value->shape.rank > 0) read_row(value->value, row, &found);
+  else tsr__value_to_host(value->value, &found);
   if (watch->shown_type == TSR_COL_TEXT) {
     int64_t length = 0;
     const char *at = tsr__dict_get(watch->dict, found.i32, &length);

@@ -115,7 +115,35 @@ static tsr_status rows_job(const tsr_allocator *allocator, double out[3])
   tsr_frame *by = tsr_frame_group_agg(tsr_frame_sort(df, "a desc"), "t desc", "m = max(b)");
   if (!status) status = tsr_frame_collect(by, &table);
   if (!status) out[2] = tsr_table_f64(table, 0, 1);
-  if (status && status != TSR_ENOMEM) puts(tsr_message(s));
+  if (status) CHECK(strlen(tsr_message(s)) > 0 || tsr_runtime_status(rt) != TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return status;
+}
+
+/* Groups by keys of all kinds, distinct rows, samples, several frames after one another, moved. */
+static tsr_status groups_job(const tsr_allocator *allocator, double out[3])
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:3", .allocator = allocator, .threads = 1);
+  tsr_mesh *mesh = tsr_mesh_default(rt, "data");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("t.csv"), .mesh = mesh);
+  df = tsr_frame_concat(df, tsr_frame_assign(tsr_frame_gather(df), "t", "'new'"),
+                        tsr_frame_scatter(tsr_frame_head(df, 3), tsr_on(mesh, "-")));
+  tsr_frame *by =
+      tsr_frame_group_agg(df, "a, t desc",
+                          "m = median(b) + count(), u = nunique(d), l = max(t), s = sum(a)");
+  tsr_table *table = NULL;
+  tsr_status status = tsr_frame_collect(by, &table);
+  if (!status) out[0] = tsr_table_f64(table, 1, 2);
+  tsr_frame *some = tsr_frame_sample(tsr_frame_distinct(df, "t, b"), .rows = 4, .seed = 3);
+  tsr_row *row = tsr_frame_row(tsr_frame_agg(some, "x = sum(a), y = quantile(a, 0.5)"));
+  if (!status) status = tsr_row_status(row);
+  if (!status) out[1] = tsr_row_f64(row, "x") + tsr_row_f64(row, "y");
+  tsr_frame *even = tsr_frame_rebalance(tsr_frame_group_head(some, "t", 1));
+  tsr_frame *same = tsr_frame_join(even, even, "t", .unique = true);
+  if (!status) status = tsr_frame_collect(tsr_frame_div(tsr_frame_select(same, "a"), 2), &table);
+  if (!status) out[2] = tsr_table_f64(table, 0, 0);
   if (status) CHECK(strlen(tsr_message(s)) > 0 || tsr_runtime_status(rt) != TSR_OK);
   tsr_scope_close(s);
   tsr_runtime_close(rt);
@@ -201,4 +229,16 @@ TEST_TIMEOUT(memory_may_end_at_any_allocation_of_a_rows_job, 300)
 {
   write_table();
   fail_each(rows_job, true);
+}
+
+TEST_TIMEOUT(any_allocation_of_a_groups_job_may_fail_once, 300)
+{
+  write_table();
+  fail_each(groups_job, false);
+}
+
+TEST_TIMEOUT(memory_may_end_at_any_allocation_of_a_groups_job, 300)
+{
+  write_table();
+  fail_each(groups_job, true);
 }

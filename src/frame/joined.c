@@ -18,14 +18,16 @@ static void *keep(tsr_frame *df, int count, size_t element, tsr__error *error)
 
 /* ---- the call ---------------------------------------------------------------------------- */
 
-static tsr_status no_column(const tsr__formula *on, const tsr__item *item, const char *side,
-                            const tsr_frame *df, const char *name, tsr__error *error)
+static tsr_status no_column(const tsr_frame *df, int key, bool right, tsr__error *error)
 {
+  const tsr__item *item = &df->formula.item[key];
+  const char *name = right ? df->join->right[key] : df->join->left[key];
   tsr__text hint;
   tsr__text_init(&hint, NULL);
-  tsr__schema_hint(&df->schema, name, &hint);
-  tsr__caret(error, TSR_ECOLUMN, (tsr__place){ on, item->at, item->span },
-             "the %s frame has no column '%.60s'%.500s", side, name, tsr__text_get(&hint));
+  tsr__schema_hint(right ? &df->other->schema : &df->parent->schema, name, &hint);
+  tsr__caret(error, TSR_ECOLUMN, (tsr__place){ &df->formula, item->at, item->span },
+             "the %s frame has no column '%.60s'%.500s", right ? "right" : "left", name,
+             tsr__text_get(&hint));
   tsr__text_free(&hint);
   return error->status;
 }
@@ -54,9 +56,9 @@ static tsr_status take_on(tsr_frame *df, const char *text, tsr__error *error)
     join->left[i] = item->named ? item->name : item->expr->text;
     join->right[i] = item->expr->text;
     if (tsr__schema_find(&df->parent->schema, join->left[i]) < 0)
-      return no_column(&df->formula, item, "left", df->parent, join->left[i], error);
+      return no_column(df, i, false, error);
     if (tsr__schema_find(&df->other->schema, join->right[i]) < 0)
-      return no_column(&df->formula, item, "right", df->other, join->right[i], error);
+      return no_column(df, i, true, error);
   }
   join->key_count = count;
   return TSR_OK;
