@@ -31,7 +31,7 @@ enum {
  * buffers take turns. */
 typedef struct segment {
   int part, level;
-  bool constant;
+  bool constant; /* or in order: nothing to sort */
   int64_t start, count;
 } segment;
 
@@ -54,6 +54,7 @@ typedef struct lane {
   uint32_t *at[2];
   uint16_t *bucket;
   uint32_t *out;
+  _Atomic bool unsorted;
 } lane;
 
 enum { LANE_BUFFERS = 5 }; /* word and at of two levels, bucket */
@@ -353,13 +354,55 @@ static tsr_status run_round(sorter *s)
   return TSR_OK;
 }
 
+/* ---- what is in order already ------------------------------------------------------------------------- */
+
+static void look_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  const sorter *s = user;
+  tsr__piece piece = tsr__piece_of(s->parts, TSR__PIECE_ROWS, task);
+  lane *l = &s->lanes[piece.part];
+  const uint64_t *word = l->in;
+  if (atomic_load_explicit(&l->unsorted, memory_order_relaxed)) return;
+  for (int64_t i = piece.start + !piece.start; i < piece.start + piece.count; i++) {
+    if (word[i - 1] <= word[i]) continue;
+    atomic_store_explicit(&l->unsorted, true, memory_order_relaxed);
+    return;
+  }
+}
+
+/* Each part as a segment, or in pieces that are left as they are. */
+static tsr_status first_segments(sorter *s)
+{
+  for (int p = 0; p < s->parts->count; p++) atomic_store(&s->lanes[p].unsorted, false);
+  if (!tsr__parallel_long(s->rt, "sort", tsr__piece_count(s->parts, TSR__PIECE_ROWS), look_task, s))
+    return tsr__cancelled(s->error, "sort");
+  for (int p = 0; p < s->parts->count; p++) {
+    bool sorted = !atomic_load(&s->lanes[p].unsorted);
+    int64_t rows = s->parts->rows[p], step = sorted ? PIECE : rows;
+    for (int64_t at = 0; at < rows; at += step) {
+      segment g = { p, 0, sorted, at, rows - at < step ? rows - at : step };
+      if (!add_segment(s, &g)) return no_memory(s->error);
+    }
+  }
+  return TSR_OK;
+}
+
+/* The rows of a segment as they are. */
+static void keep_order(const segment *g, const uint32_t *at, uint32_t *out)
+{
+  if (at) memcpy(out, at, (size_t)g->count * sizeof *out);
+  else
+    for (int64_t i = 0; i < g->count; i++) out[i] = (uint32_t)(g->start + i);
+}
+
 static void leaf_task(void *user, int64_t task, int worker)
 {
   const sorter *s = user;
   const segment *g = &s->leaf[task];
   const uint32_t *at = rows_of(s, g);
   uint32_t *out = s->lanes[g->part].out + g->start;
-  if (g->constant) memcpy(out, at, (size_t)g->count * sizeof *out);
+  if (g->constant) keep_order(g, at, out);
   else tsr__leaf_sort(&s->room[worker], &(tsr__leaf){ words_of(s, g), at, g->count, out });
 }
 
@@ -367,14 +410,9 @@ static void leaf_task(void *user, int64_t task, int worker)
 static tsr_status sort_lanes(sorter *s)
 {
   s->leaf_count = s->big_count = 0;
-  for (int p = 0; p < s->parts->count; p++) {
-    segment g = { p, 0, false, 0, s->parts->rows[p] };
-    if (g.count && !add_segment(s, &g)) return no_memory(s->error);
-  }
-  while (s->big_count) {
-    tsr_status status = run_round(s);
-    if (status) return status;
-  }
+  tsr_status status = first_segments(s);
+  while (!status && s->big_count) status = run_round(s);
+  if (status) return status;
   if (!tsr__parallel_long(s->rt, "sort", (int64_t)s->leaf_count, leaf_task, s))
     return tsr__cancelled(s->error, "sort");
   return TSR_OK;

@@ -11,7 +11,19 @@ enum { WORDS_MOST = 3 };
 
 /* ---- words ---- */
 
-enum spread { ALL_BITS, FEW, ONE, TWO, HIGH_AND_LOW, CROWDED, EXPONENTS, HIGHEST, SORTED, SPREADS };
+enum spread {
+  ALL_BITS,
+  FEW,
+  ONE,
+  TWO,
+  HIGH_AND_LOW,
+  CROWDED,
+  EXPONENTS,
+  HIGHEST,
+  SORTED,
+  NEARLY,
+  SPREADS
+};
 
 static uint64_t word_of(test_rng *rng, int spread, int64_t row)
 {
@@ -25,6 +37,7 @@ static uint64_t word_of(test_rng *rng, int spread, int64_t row)
   case CROWDED: return r % 3 ? 5000000 : r >> (r % 64);
   case EXPONENTS: return (r >> 8) >> (r % 50);
   case HIGHEST: return r % 2 ? UINT64_MAX : r % 3 ? UINT64_MAX - 1 : r;
+  case NEARLY: return row % 100000 == 99999 ? (uint64_t)row - 7 : (uint64_t)row / 3;
   default: return (uint64_t)row / 3;
   }
 }
