@@ -1,12 +1,12 @@
 /* The ragged all-to-all.
  *
- *   sender 0   rows  a b c d     order 1 3 0 2     packed  b d | a c     (to 0 | to 1)
- *   sender 1   rows  e f         order 0 1         packed  e | f
+ *   sender 0   rows  a b c d     order 1 3 0 2     b d | a c     (to 0 | to 1)
+ *   sender 1   rows  e f         order 0 1         e | f
  *   receiver 0       b d e       receiver 1        a c f
  *
- * Invariants: rows arrive in order of the senders and within a sender in order of its rows. A column
- * is packed once at its sender and then goes through the device's copy routine, which counts;
- * what stays on its device is not counted. */
+ * Invariants: rows arrive in order of the senders and within a sender in order of its rows. All of them
+ * go through the device's routines that copy, or pick and copy, which count; what stays on its
+ * device is not counted. */
 #include "execute/exchange.h"
 
 enum { ORDER_ROWS = 1 << 17 };
@@ -103,33 +103,53 @@ tsr_status tsr__exchange_order(tsr_runtime *rt, const tsr__routes *routes, tsr__
 
 typedef struct move_job {
   const tsr__exchange *ask;
-  tsr_dtype dtype;
-  tsr__buffer *const *from; /* by sender, in order of destinations */
-  tsr__buffer *const *to;
-  const int64_t *start;  /* [from * parts + to]: of the rows in the sender's */
-  tsr__traffic *traffic; /* a receiver each */
+  const tsr__colparts *column;
+  tsr__buffer **values, **valid; /* by receiver; valid[to] NULL: no nulls anywhere */
+  const int64_t *start;          /* [from * parts + to]: of the rows in the sender's order */
+  tsr__traffic *traffic;         /* a receiver each */
 } move_job;
 
-/* All that one receiver gets of a column. Nobody else writes to its buffer. */
+/* Some rows of a buffer: where they start in the sender's order and in the receiver's buffer. */
+typedef struct stretch {
+  int from, to;
+  int64_t start, at, count;
+} stretch;
+
+static void move_stretch(const move_job *job, tsr_dtype dtype, const stretch *s,
+                         const tsr__buffer *from, tsr__buffer *to)
+{
+  const tsr__exchange *ask = job->ask;
+  const tsr__device_ops *ops = tsr__devices_of(ask->rt)->ops;
+  if (ask->order) {
+    const uint32_t *rows = ask->order->at[s->from] + s->start;
+    ops->pick(&(tsr__pick){ dtype, rows, s->count, s->at }, from, to, &job->traffic[s->to]);
+    return;
+  }
+  tsr__box_copy copy = { .dtype = dtype,
+                         .rank = 1,
+                         .from_dims = &ask->from->rows[s->from],
+                         .from_start = &s->start,
+                         .to_dims = &ask->rows[s->to],
+                         .to_start = &s->at,
+                         .size = &s->count };
+  ops->copy(&copy, from, to, &job->traffic[s->to]);
+}
+
+/* All that one receiver gets of a column. Nobody else writes to its buffers. */
 static void receive_task(void *user, int64_t to, int worker)
 {
   (void)worker;
   const move_job *job = user;
-  const tsr__exchange *ask = job->ask;
-  int parts = ask->from->count;
-  int64_t at = 0;
-  for (int p = 0; p < parts; p++) {
-    int64_t rows = ask->counts[p * parts + to];
-    if (!rows) continue;
-    tsr__box_copy copy = { .dtype = job->dtype,
-                           .rank = 1,
-                           .from_dims = &ask->from->rows[p],
-                           .from_start = &job->start[p * parts + to],
-                           .to_dims = &ask->rows[to],
-                           .to_start = &at,
-                           .size = &rows };
-    tsr__devices_of(ask->rt)->ops->copy(&copy, job->from[p], job->to[to], &job->traffic[to]);
-    at += rows;
+  const tsr__colparts *column = job->column;
+  int parts = job->ask->from->count;
+  stretch s = { .to = (int)to };
+  for (; s.from < parts; s.from++, s.at += s.count) {
+    s.count = job->ask->counts[s.from * parts + to];
+    s.start = job->start[s.from * parts + to];
+    if (!s.count) continue;
+    move_stretch(job, column->dtype, &s, column->values[s.from], job->values[to]);
+    if (column->valid && column->valid[s.from])
+      move_stretch(job, TSR_BOOL, &s, column->valid[s.from], job->valid[to]);
   }
 }
 
@@ -137,23 +157,18 @@ static void receive_task(void *user, int64_t to, int worker)
 typedef struct room {
   int64_t *start;
   tsr__traffic *traffic;
-  tsr__buffer **values, **valid; /* a packed column */
 } room;
 
 static size_t room_size(int parts)
 {
-  size_t n = (size_t)parts;
-  return n * n * sizeof(int64_t) + n * sizeof(tsr__traffic) + 2 * n * sizeof(tsr__buffer *);
+  return (size_t)parts * ((size_t)parts * sizeof(int64_t) + sizeof(tsr__traffic));
 }
 
 static bool room_new(tsr_runtime *rt, int parts, room *out)
 {
-  size_t n = (size_t)parts;
   out->start = tsr__new(&rt->heap, room_size(parts));
   if (!out->start) return false;
-  out->traffic = (tsr__traffic *)(out->start + n * n);
-  out->values = (tsr__buffer **)(out->traffic + n);
-  out->valid = out->values + n;
+  out->traffic = (tsr__traffic *)(out->start + (size_t)parts * (size_t)parts);
   return true;
 }
 
@@ -165,33 +180,16 @@ static void drop(tsr__buffer **buffers, int count)
   }
 }
 
-/* Fresh buffers of all receivers for values of a type. */
+/* Fresh buffers of all receivers for values of a type; bits are set, as those of senders without
+ * validity stay so. */
 static tsr_status receivers(const tsr__exchange *ask, tsr_dtype dtype, tsr__buffer **out,
                             tsr__error *error)
 {
   for (int p = 0; p < ask->from->count; p++) {
-    out[p] = tsr__devices_of(ask->rt)->ops->buffer(ask->rt, ask->from->device[p],
-                                                   tsr__device_bytes(dtype, ask->rows[p]), error);
+    size_t bytes = tsr__device_bytes(dtype, ask->rows[p]);
+    out[p] = tsr__devices_of(ask->rt)->ops->buffer(ask->rt, ask->from->device[p], bytes, error);
     if (!out[p]) return error->status;
-  }
-  return TSR_OK;
-}
-
-static tsr_status move(const tsr__exchange *ask, move_job *job, tsr__error *error)
-{
-  bool done = tsr__parallel_long(ask->rt, "exchange", ask->from->count, receive_task, job);
-  return done ? TSR_OK : tsr__cancelled(error, "exchange");
-}
-
-/* A part without validity among others that have it: its rows are all there. */
-static tsr_status fill_valid(const tsr__exchange *ask, tsr__buffer **valid, tsr__error *error)
-{
-  for (int p = 0; p < ask->from->count; p++) {
-    if (valid[p]) continue;
-    size_t bytes = tsr__device_bytes(TSR_BOOL, ask->from->rows[p]);
-    valid[p] = tsr__devices_of(ask->rt)->ops->buffer(ask->rt, ask->from->device[p], bytes, error);
-    if (!valid[p]) return error->status;
-    memset(valid[p]->data, 0xFF, bytes);
+    if (dtype == TSR_BOOL) memset(out[p]->data, 0xFF, bytes);
   }
   return TSR_OK;
 }
@@ -203,43 +201,18 @@ static bool any_valid(const tsr__colparts *column, int parts)
   return false;
 }
 
-/* The column in order of destinations: packed, or held as it lies. */
-static tsr_status pack(const tsr__exchange *ask, const tsr__colparts *column, room *r,
-                       tsr__error *error)
-{
-  int parts = ask->from->count;
-  if (ask->order) {
-    tsr__gather gather = { ask->from, ask->order, column, false };
-    return tsr__gather_column(ask->rt, &gather, r->values, r->valid, error);
-  }
-  for (int p = 0; p < parts; p++) {
-    r->values[p] = column->values[p];
-    r->valid[p] = column->valid ? column->valid[p] : NULL;
-    tsr__buffer_hold(r->values[p]);
-    if (r->valid[p]) tsr__buffer_hold(r->valid[p]);
-  }
-  return TSR_OK;
-}
-
 static tsr_status exchange_column(const tsr__exchange *ask, int c, room *r, tsr__error *error)
 {
   int parts = ask->from->count;
   const tsr__colparts *column = &ask->columns[c];
-  bool nulls = any_valid(column, parts);
   tsr__buffer **values = ask->values + c * parts, **valid = ask->valid + c * parts;
-  move_job job = { ask, column->dtype, r->values, values, r->start, r->traffic };
-  tsr_status status = pack(ask, column, r, error);
-  if (!status && nulls) status = fill_valid(ask, r->valid, error);
-  if (!status) status = receivers(ask, column->dtype, values, error);
-  if (!status) status = move(ask, &job, error);
-  drop(r->values, parts);
-  if (!status && nulls) {
-    job = (move_job){ ask, TSR_BOOL, r->valid, valid, r->start, r->traffic };
-    status = receivers(ask, TSR_BOOL, valid, error);
-    if (!status) status = move(ask, &job, error);
-  }
-  drop(r->valid, parts);
-  return status;
+  move_job job = { ask, column, values, valid, r->start, r->traffic };
+  tsr_status status = receivers(ask, column->dtype, values, error);
+  if (!status && any_valid(column, parts)) status = receivers(ask, TSR_BOOL, valid, error);
+  if (status) return status;
+  if (!tsr__parallel_long(ask->rt, "exchange", parts, receive_task, &job))
+    return tsr__cancelled(error, "exchange");
+  return TSR_OK;
 }
 
 /* How many rows each receiver gets, and where each sender's pieces start. */

@@ -134,6 +134,7 @@ static const tsr__device_ops cpu_ops = {
   .from_host = tsr__cpu_from_host,
   .to_host = tsr__cpu_to_host,
   .copy = tsr__cpu_copy,
+  .pick = tsr__cpu_pick,
   .partial = tsr__partial_new,
   .partial_free = tsr__partial_free,
   .run = tsr__cpu_run,

@@ -43,6 +43,13 @@ typedef struct tsr__box_copy {
   const int64_t *from_dims, *from_start, *to_dims, *to_start, *size;
 } tsr__box_copy;
 
+/* Rows of a column to copy: `count` of them, listed in `rows`, to row `at` on. */
+typedef struct tsr__pick {
+  tsr_dtype dtype;
+  const uint32_t *rows;
+  int64_t count, at;
+} tsr__pick;
+
 /* ---- fused kernels ----------------------------------------------------------------------- */
 
 typedef struct tsr__kernel tsr__kernel; /* immutable once built */
@@ -171,6 +178,9 @@ typedef struct tsr__device_ops {
   void (*to_host)(const tsr__box_copy *copy, const tsr__buffer *from, void *host);
   /* Device to device; counts bytes in `traffic` when the devices differ. */
   void (*copy)(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
+               tsr__traffic *traffic);
+  /* Rows picked from a buffer, to a run of another; counts as copy does. */
+  void (*pick)(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
                tsr__traffic *traffic);
   /* A zeroed partial for an accumulator with `count` output elements; NULL with the error set. */
   tsr__partial *(*partial)(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error);

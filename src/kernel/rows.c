@@ -101,6 +101,30 @@ static void gather_bits(const uint32_t *at, int64_t n, const uint64_t *from, uin
   }
 }
 
+/* As gather_bits, to bit `start` on; bits around are left alone. */
+static void pick_bits(const uint32_t *at, int64_t n, const uint64_t *from, uint64_t *to,
+                      int64_t start)
+{
+  for (int64_t i = 0; i < n; i += 64) {
+    int some = n - i < 64 ? (int)(n - i) : 64;
+    uint64_t bits;
+    gather_bits(at + i, some, from, &bits);
+    tsr__bits_put(to, start + i, some, bits);
+  }
+}
+
+void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
+                   tsr__traffic *traffic)
+{
+  size_t size = tsr_dtype_size(pick->dtype);
+  bool bits = pick->dtype == TSR_BOOL;
+  char *out = (char *)to->data + (size_t)pick->at * size;
+  if (bits) pick_bits(pick->rows, pick->count, from->data, to->data, pick->at);
+  else (size == 4 ? gather_32 : gather_64)(pick->rows, pick->count, from->data, out);
+  if (from->device == to->device || !traffic) return;
+  traffic->bytes += bits ? (pick->count + 7) / 8 : pick->count * (int64_t)size;
+}
+
 /* Which rows are there at all. */
 static void gather_there(const uint32_t *at, int64_t n, uint64_t *to)
 {

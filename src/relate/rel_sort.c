@@ -68,7 +68,7 @@ static int64_t part_need(const sorting *s, const tsr__view *view, int64_t here, 
     widest = larger(widest, tsr__row_bits(&view->columns[c], s->parts) / 8 + 1);
   int64_t sort = share * key + tsr__sort_need(share, s->words);
   if (s->parts == 1) return larger(sort, share * (4 + all));
-  int64_t leaving = here * (key + 2 + 4), moving = here * (4 + widest);
+  int64_t leaving = here * (key + 2 + 4), moving = here * 4;
   return larger(leaving, share * all + larger(moving, larger(sort, share * (4 + widest))));
 }
 
