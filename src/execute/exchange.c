@@ -4,18 +4,20 @@
  *   sender 1   rows  e f         order 0 1         e | f
  *   receiver 0       b d e       receiver 1        a c f
  *
- * Invariants: rows arrive in order of the senders and within a sender in order of its rows. All of them
- * go through the device's routines that copy, or pick and copy, which count; what stays on its
- * device is not counted. */
+ * Invariants: rows arrive in order of the senders and within a sender in order
+ * of its rows. All of them go through the device's routines that copy, or pick
+ * and copy, which count; what stays on its device is not counted. */
 #include "execute/exchange.h"
 
-enum { ORDER_ROWS = 1 << 17 };
+enum { ORDER_ROWS = 1 << 17, STRETCH = 8192 };
 
-/* ---- ordering rows by destination -------------------------------------------------------------------- */
+/* ---- ordering rows by destination
+ * -------------------------------------------------------------------- */
 
 typedef struct order_job {
   const tsr__routes *routes;
-  int64_t *tally; /* [piece * parts + to]: rows, then where the piece's first row for `to` goes */
+  int64_t *tally; /* [piece * parts + to]: rows, then where the piece's first
+                     row for `to` goes */
 } order_job;
 
 /* The part of a piece, and the piece's number within it. */
@@ -54,7 +56,8 @@ static void place_task(void *user, int64_t task, int worker)
   for (int64_t r = first; r < end; r++) order[next[dest[r]]++] = (uint32_t)r;
 }
 
-/* From rows a piece to places: destinations in order, and the pieces of a part within each. */
+/* From rows a piece to places: destinations in order, and the pieces of a part
+ * within each. */
 static void number_pieces(const order_job *job)
 {
   const tsr__parts *parts = job->routes->parts;
@@ -99,77 +102,108 @@ tsr_status tsr__exchange_order(tsr_runtime *rt, const tsr__routes *routes, tsr__
   return status;
 }
 
-/* ---- moving rows -------------------------------------------------------------------------------------- */
+/* ---- moving rows
+ * --------------------------------------------------------------------------------------
+ */
 
-typedef struct move_job {
-  const tsr__exchange *ask;
-  const tsr__colparts *column;
-  tsr__buffer **values, **valid; /* by receiver; valid[to] NULL: no nulls anywhere */
-  const int64_t *start;          /* [from * parts + to]: of the rows in the sender's order */
-  tsr__traffic *traffic;         /* a receiver each */
-} move_job;
-
-/* Some rows of a buffer: where they start in the sender's order and in the receiver's buffer. */
-typedef struct stretch {
-  int from, to;
-  int64_t start, at, count;
-} stretch;
-
-static void move_stretch(const move_job *job, tsr_dtype dtype, const stretch *s,
-                         const tsr__buffer *from, tsr__buffer *to)
-{
-  const tsr__exchange *ask = job->ask;
-  const tsr__device_ops *ops = tsr__devices_of(ask->rt)->ops;
-  if (ask->order) {
-    const uint32_t *rows = ask->order->at[s->from] + s->start;
-    ops->pick(&(tsr__pick){ dtype, rows, s->count, s->at }, from, to, &job->traffic[s->to]);
-    return;
-  }
-  tsr__box_copy copy = { .dtype = dtype,
-                         .rank = 1,
-                         .from_dims = &ask->from->rows[s->from],
-                         .from_start = &s->start,
-                         .to_dims = &ask->rows[s->to],
-                         .to_start = &s->at,
-                         .size = &s->count };
-  ops->copy(&copy, from, to, &job->traffic[s->to]);
-}
-
-/* All that one receiver gets of a column. Nobody else writes to its buffers. */
-static void receive_task(void *user, int64_t to, int worker)
-{
-  (void)worker;
-  const move_job *job = user;
-  const tsr__colparts *column = job->column;
-  int parts = job->ask->from->count;
-  stretch s = { .to = (int)to };
-  for (; s.from < parts; s.from++, s.at += s.count) {
-    s.count = job->ask->counts[s.from * parts + to];
-    s.start = job->start[s.from * parts + to];
-    if (!s.count) continue;
-    move_stretch(job, column->dtype, &s, column->values[s.from], job->values[to]);
-    if (column->valid && column->valid[s.from])
-      move_stretch(job, TSR_BOOL, &s, column->valid[s.from], job->valid[to]);
-  }
-}
-
-/* Working memory of an exchange: one block of the heap. */
+/* Working memory of an exchange, one block of the heap: [from * parts + to]
+ * where the rows start in the sender's order and in the receiver's buffer, and
+ * how far a sender has come; bytes by part. */
 typedef struct room {
-  int64_t *start;
+  int64_t *start, *place, *cursor;
   tsr__traffic *traffic;
 } room;
 
 static size_t room_size(int parts)
 {
-  return (size_t)parts * ((size_t)parts * sizeof(int64_t) + sizeof(tsr__traffic));
+  size_t n = (size_t)parts;
+  return n * (3 * n * sizeof(int64_t) + sizeof(tsr__traffic));
 }
 
 static bool room_new(tsr_runtime *rt, int parts, room *out)
 {
+  size_t pairs = (size_t)parts * (size_t)parts;
   out->start = tsr__new(&rt->heap, room_size(parts));
   if (!out->start) return false;
-  out->traffic = (tsr__traffic *)(out->start + (size_t)parts * (size_t)parts);
+  out->place = out->start + pairs;
+  out->cursor = out->place + pairs;
+  out->traffic = (tsr__traffic *)(out->cursor + pairs);
   return true;
+}
+
+/* Values or validity of a column; a sender's may be NULL, then nothing comes of
+ * it. */
+typedef struct move_job {
+  const tsr__exchange *ask;
+  const room *room;
+  tsr_dtype dtype;
+  tsr__buffer *const *from, *const *to;
+} move_job;
+
+/* All that one receiver gets: of bits, whose words two senders may share, and
+ * of rows that lie in order already. */
+static void receive_task(void *user, int64_t to, int worker)
+{
+  (void)worker;
+  const move_job *job = user;
+  const tsr__exchange *ask = job->ask;
+  const tsr__device_ops *ops = tsr__devices_of(ask->rt)->ops;
+  tsr__traffic *traffic = &job->room->traffic[to];
+  int parts = ask->from->count;
+  for (int p = 0; p < parts; p++) {
+    int pair = p * parts + (int)to;
+    if (!ask->counts[pair] || !job->from[p]) continue;
+    int64_t start = job->room->start[pair], place = job->room->place[pair];
+    tsr__box_copy copy = { .dtype = job->dtype,
+                           .rank = 1,
+                           .from_dims = &ask->from->rows[p],
+                           .from_start = &start,
+                           .to_dims = &ask->rows[to],
+                           .to_start = &place,
+                           .size = &ask->counts[pair] };
+    if (!ask->order) {
+      ops->copy(&copy, job->from[p], job->to[to], traffic);
+      continue;
+    }
+    tsr__pick pick = { job->dtype, ask->order->at[p] + start, ask->counts[pair], place };
+    ops->pick(&pick, job->from[p], job->to[to], traffic);
+  }
+}
+
+/* How many of `count` rows in order are below `limit`. */
+static int64_t rows_below(const uint32_t *rows, int64_t count, int64_t limit)
+{
+  int64_t low = 0;
+  while (low < count) {
+    int64_t middle = (low + count) / 2;
+    if (rows[middle] < limit) low = middle + 1;
+    else count = middle;
+  }
+  return low;
+}
+
+/* All that one sender sends: stretch by stretch of its rows to every receiver,
+ * so that each line of its memory is read once and not once a receiver. */
+static void send_task(void *user, int64_t from, int worker)
+{
+  (void)worker;
+  const move_job *job = user;
+  const tsr__exchange *ask = job->ask;
+  const tsr__device_ops *ops = tsr__devices_of(ask->rt)->ops;
+  int parts = ask->from->count;
+  int64_t rows = ask->from->rows[from], step = parts > 128 ? 64 * (int64_t)parts : STRETCH;
+  int64_t *cursor = job->room->cursor + from * parts;
+  memset(cursor, 0, (size_t)parts * sizeof *cursor);
+  for (int64_t end = step; end - step < rows; end += step)
+    for (int to = 0; to < parts; to++) {
+      int64_t pair = from * parts + to, left = ask->counts[pair] - cursor[to];
+      const uint32_t *at = ask->order->at[from] + job->room->start[pair] + cursor[to];
+      int64_t count = rows_below(at, left < step ? left : step, end);
+      if (!count) continue;
+      tsr__pick pick = { job->dtype, at, count, job->room->place[pair] + cursor[to] };
+      ops->pick(&pick, job->from[from], job->to[to], &job->room->traffic[from]);
+      cursor[to] += count;
+    }
 }
 
 static void drop(tsr__buffer **buffers, int count)
@@ -180,8 +214,8 @@ static void drop(tsr__buffer **buffers, int count)
   }
 }
 
-/* Fresh buffers of all receivers for values of a type; bits are set, as those of senders without
- * validity stay so. */
+/* Fresh buffers of all receivers for values of a type; bits are set, as those
+ * of senders without validity stay so. */
 static tsr_status receivers(const tsr__exchange *ask, tsr_dtype dtype, tsr__buffer **out,
                             tsr__error *error)
 {
@@ -194,6 +228,16 @@ static tsr_status receivers(const tsr__exchange *ask, tsr_dtype dtype, tsr__buff
   return TSR_OK;
 }
 
+static tsr_status move(const tsr__exchange *ask, move_job *job, tsr__buffer **to, tsr__error *error)
+{
+  tsr_status status = receivers(ask, job->dtype, to, error);
+  if (status) return status;
+  job->to = to;
+  tsr__task_fn task = ask->order && job->dtype != TSR_BOOL ? send_task : receive_task;
+  bool done = tsr__parallel_long(ask->rt, "exchange", ask->from->count, task, job);
+  return done ? TSR_OK : tsr__cancelled(error, "exchange");
+}
+
 static bool any_valid(const tsr__colparts *column, int parts)
 {
   for (int p = 0; column->valid && p < parts; p++)
@@ -201,30 +245,30 @@ static bool any_valid(const tsr__colparts *column, int parts)
   return false;
 }
 
-static tsr_status exchange_column(const tsr__exchange *ask, int c, room *r, tsr__error *error)
+static tsr_status exchange_column(const tsr__exchange *ask, int c, const room *r, tsr__error *error)
 {
   int parts = ask->from->count;
   const tsr__colparts *column = &ask->columns[c];
-  tsr__buffer **values = ask->values + c * parts, **valid = ask->valid + c * parts;
-  move_job job = { ask, column, values, valid, r->start, r->traffic };
-  tsr_status status = receivers(ask, column->dtype, values, error);
-  if (!status && any_valid(column, parts)) status = receivers(ask, TSR_BOOL, valid, error);
-  if (status) return status;
-  if (!tsr__parallel_long(ask->rt, "exchange", parts, receive_task, &job))
-    return tsr__cancelled(error, "exchange");
-  return TSR_OK;
+  move_job job = { ask, r, column->dtype, column->values, NULL };
+  tsr_status status = move(ask, &job, ask->values + c * parts, error);
+  if (status || !any_valid(column, parts)) return status;
+  job = (move_job){ ask, r, TSR_BOOL, column->valid, NULL };
+  return move(ask, &job, ask->valid + c * parts, error);
 }
 
-/* How many rows each receiver gets, and where each sender's pieces start. */
-static void plan(const tsr__exchange *ask, int64_t *start)
+/* How many rows each receiver gets, where each sender's start in its order, and
+ * where they come to lie. */
+static void plan(const tsr__exchange *ask, const room *r)
 {
   int parts = ask->from->count;
   memset(ask->rows, 0, (size_t)parts * sizeof *ask->rows);
   for (int p = 0; p < parts; p++) {
     int64_t at = 0;
     for (int to = 0; to < parts; to++) {
-      int64_t rows = ask->counts[p * parts + to];
-      start[p * parts + to] = at;
+      int pair = p * parts + to;
+      int64_t rows = ask->counts[pair];
+      r->start[pair] = at;
+      r->place[pair] = ask->rows[to];
       at += rows;
       ask->rows[to] += rows;
       if (ask->moved && ask->from->device[p] != ask->from->device[to]) ask->moved->rows += rows;
@@ -245,7 +289,7 @@ tsr_status tsr__exchange_rows(const tsr__exchange *ask, tsr__error *error)
                           "exchange: no memory for what %d devices send each other; free some "
                           "arrays",
                           parts);
-  plan(ask, r.start);
+  plan(ask, &r);
   for (int c = 0; c < ask->column_count && !status; c++)
     status = exchange_column(ask, c, &r, error);
   for (int p = 0; p < parts && ask->moved; p++) ask->moved->bytes += r.traffic[p].bytes;

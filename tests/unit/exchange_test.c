@@ -6,7 +6,7 @@
 #include "execute/exchange.h"
 #include "support/parts_fixture.h"
 
-enum { ROWS = 2000, COLUMNS = 3 };
+enum { ROWS = 20000, COLUMNS = 3 };
 
 static int64_t number_of(tsr_dtype dtype, const tsr__buffer *buffer, int64_t row)
 {
@@ -122,7 +122,7 @@ TEST(rows_arrive_in_order_of_the_senders)
   for (int devices = 1; devices <= PARTS_MOST; devices++) {
     parts_fixture f;
     parts_open(&f, devices, NULL);
-    for (int i = 0; i < 30; i++) {
+    for (int i = 0; i < 10; i++) {
       table t;
       table_new(&f, &rng, i % 2, &t);
       CHECK_STATUS(exchange(&f, &t, i % 2), TSR_OK, NULL);
