@@ -83,7 +83,7 @@ tsr_status tsr__pack_keys(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__packed
                           tsr__error *error);
 void tsr__packed_free(tsr_runtime *rt, tsr__packed *packed);
 
-/* ---- index vectors (rows.c) ------------------------------------------------------------------ */
+/* ---- index vectors (gather.c) ------------------------------------------------------------------ */
 
 /* An index vector a part: row numbers of another part's or table's rows. */
 typedef struct tsr__index {

@@ -40,7 +40,7 @@ typedef struct tsr__carry {
 } tsr__carry;
 void tsr__cpu_move(const tsr__carry *carry, tsr__traffic *traffic);
 
-/* rows.c */
+/* gather.c */
 void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
                    tsr__traffic *traffic);
 
