@@ -343,14 +343,44 @@ typedef struct scan {
   finds *finds; /* [worker * count + i] */
 } scan;
 
-static void look_f64(finds *f, const uint64_t *bits, int64_t n)
+static void look_f64(finds *f, const double *x, int64_t n)
 {
   bool denormal = false;
   for (int64_t i = 0; i < n; i++) {
-    f->seen[bits[i] >> 52] = 1;
-    denormal |= (bits[i] << 1) - 1 < 2 * MANTISSA + 1;
+    uint64_t bits = bits_of(x[i]);
+    f->seen[bits >> 52] = 1;
+    denormal |= (bits << 1) - 1 < 2 * MANTISSA + 1;
   }
   f->denormal = f->denormal || denormal;
+}
+
+static void look_i64(finds *f, const int64_t *x, int64_t n)
+{
+  int64_t least = f->least, most = f->most;
+  for (int64_t i = 0; i < n; i++) {
+    least = x[i] < least ? x[i] : least;
+    most = x[i] > most ? x[i] : most;
+  }
+  f->least = least;
+  f->most = most;
+}
+
+/* What lies under nulls is anything: 0 says nothing. */
+static void hide_nulls(const tsr__colparts *column, const tsr__tally_rows *rows, int64_t at,
+                       block *b)
+{
+  const tsr__buffer *valid = column->valid ? column->valid[rows->part] : NULL;
+  if (!valid) return;
+  const uint64_t *bits = valid->data;
+  const void *from = column->dtype == TSR_I64 ? (const void *)b->whole : (const void *)b->real;
+  const int64_t *x = from;
+  for (int i = 0; i < b->n; i++) {
+    int64_t row = rows->start + at + i;
+    b->values[i] = x[i] & -(int64_t)(bits[row / 64] >> (row % 64) & 1);
+  }
+  void *room = b->values;
+  b->whole = b->values;
+  b->real = room;
 }
 
 static bool scanned(const scan *s, int k)
@@ -367,27 +397,15 @@ static void scan_task(void *user, int64_t task, int worker)
   const tsr__colparts *column = &s->plan->columns[s->columns[k]];
   tsr__piece piece = tsr__piece_of(s->parts, TSR__PIECE_ROWS, task % pieces);
   finds *f = &s->finds[(int64_t)worker * s->count + k];
-  const void *data = column->values[piece.part]->data;
   if (!scanned(s, k)) return;
-  if (column->dtype == TSR_I64) {
-    const int64_t *x = (const int64_t *)data + piece.start;
-    int64_t least = f->least, most = f->most;
-    for (int64_t i = 0; i < piece.count; i++) {
-      least = x[i] < least ? x[i] : least;
-      most = x[i] > most ? x[i] : most;
-    }
-    f->least = least;
-    f->most = most;
-  } else if (column->dtype == TSR_F64) {
-    look_f64(f, (const uint64_t *)data + piece.start, piece.count);
-  } else {
-    double room[BLOCK];
-    const void *bits = room;
-    for (int64_t at = 0; at < piece.count; at += BLOCK) {
-      int n = piece.count - at < BLOCK ? (int)(piece.count - at) : BLOCK;
-      take_f32(room, (const float *)data + piece.start + at, NULL, n);
-      look_f64(f, bits, n);
-    }
+  tsr__tally_rows rows = { .part = piece.part, .start = piece.start, .count = piece.count };
+  for (int64_t at = 0; at < piece.count; at += BLOCK) {
+    block b;
+    b.n = piece.count - at < BLOCK ? (int)(piece.count - at) : BLOCK;
+    take_values(column, &rows, at, &b);
+    hide_nulls(column, &rows, at, &b);
+    if (column->dtype == TSR_I64) look_i64(f, b.whole, b.n);
+    else look_f64(f, b.real, b.n);
   }
 }
 

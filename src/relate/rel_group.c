@@ -32,6 +32,7 @@ typedef struct grouping {
   tsr__buffer **came, **came_valid; /* [column * parts + part] */
   tsr__buffer **home, **home_valid; /* results at home, [1 + aggregate][part] */
   int64_t *counts, *rows;
+  int64_t *held; /* what each part's device held before */
   void *block;
   size_t size;
 } grouping;
@@ -41,6 +42,25 @@ static tsr_status no_memory(tsr__error *error, int columns)
   return tsr__error_set(error, TSR_ENOMEM,
                         "group by: no memory for the description of %d columns; free some arrays",
                         columns);
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+  return a > b ? a : b;
+}
+
+/* Bytes that an aggregate keeps of a group while rows are read, at most, and beyond that of a row. */
+static int64_t kept_bytes(int op, int64_t *row)
+{
+  switch (op) {
+  case TSR__GROUP_QUANTILE: *row = larger(*row, 8); return 20;
+  case TSR__GROUP_NUNIQUE: *row = larger(*row, 56); return 0;
+  case TSR__GROUP_VAR:
+  case TSR__GROUP_STD: return 64;
+  case TSR__GROUP_SUM:
+  case TSR__GROUP_MEAN: return 40;
+  default: return 16;
+  }
 }
 
 /* The columns that aggregates read, each once. */
@@ -63,7 +83,7 @@ static tsr_status grouping_new(grouping *g, const tsr__views *views)
   g->parts = views->parts;
   g->size = keys * (sizeof *g->keys + sizeof *g->key_columns) +
             lists * (sizeof *g->aggs + 2 * sizeof *g->columns + 6 * parts * sizeof *g->values) +
-            parts * (parts + 1) * sizeof *g->rows + lists * sizeof *g->taken;
+            parts * (parts + 2) * sizeof *g->rows + lists * sizeof *g->taken;
   g->block = tsr__new(&g->rt->heap, g->size);
   if (!g->block) return no_memory(g->error, g->ask->key_count + g->ask->agg_count);
   g->keys = g->block;
@@ -78,7 +98,8 @@ static tsr_status grouping_new(grouping *g, const tsr__views *views)
   g->home_valid = g->home + lists * parts;
   g->counts = (int64_t *)(g->home_valid + lists * parts);
   g->rows = g->counts + parts * parts;
-  g->taken = (int *)(g->rows + parts);
+  g->held = g->rows + parts;
+  g->taken = (int *)(g->held + parts);
   find_taken(g);
   return TSR_OK;
 }
@@ -171,6 +192,32 @@ static void route_task(void *user, int64_t p, int worker)
   }
 }
 
+static int64_t held_now(const grouping *g, const tsr__view *view, int part)
+{
+  const tsr__devices *devices = tsr__devices_of(g->rt);
+  return tsr__pool_memory(devices->pools[view->parts.device[part] - devices->first]).now;
+}
+
+/* Now that it is known how many rows come to each part: whether it has room for them, once sent and
+ * once more for their aggregates. */
+static tsr_status check_coming(const grouping *g, const tsr__view *view)
+{
+  tsr__need need = { g->rt, "group by", NULL };
+  int64_t row = 8 + 4;
+  for (int a = 0; a < g->ask->agg_count; a++) kept_bytes(g->ask->aggs[a].op, &row);
+  for (int c = 0; c < g->column_count; c++)
+    row += 1 + tsr__row_bits(&view->columns[g->taken[c]], g->parts) / 8;
+  for (int to = 0; to < g->parts; to++) {
+    int64_t rows = 0;
+    for (int p = 0; p < g->parts; p++) rows += g->counts[p * g->parts + to];
+    int64_t more = held_now(g, view, to) - g->held[to] + rows * row;
+    tsr_status status = tsr__need_check(&need, view->parts.device[to], rows * row, g->error);
+    if (status) return status;
+    if (g->stats) g->stats->need = larger(g->stats->need, more);
+  }
+  return TSR_OK;
+}
+
 /* Rows of the columns that aggregates read go to the owners of their groups. */
 static tsr_status send_rows(grouping *g, const tsr__homes *homes)
 {
@@ -188,6 +235,7 @@ static tsr_status send_rows(grouping *g, const tsr__homes *homes)
   if (!status) status = tsr__exchange_order(g->rt, &routes, g->error);
   g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = r.number };
   for (int c = 0; c < g->column_count; c++) g->columns[1 + c] = view->columns[g->taken[c]];
+  if (!status) status = check_coming(g, view);
   tsr__sending send = { .what = "rows by key",
                         .from = view->parts.rows,
                         .counts = g->counts,
@@ -428,6 +476,7 @@ static tsr_status group_slice(grouping *g, const tsr__view *view, tsr__draft *dr
   tsr__homes homes = {
     .rt = g->rt, .error = g->error, .stats = g->stats, .view = view, .parts = g->parts
   };
+  for (int p = 0; p < g->parts; p++) g->held[p] = held_now(g, view, p);
   tsr_status status = find_homes(g, &homes, false);
   bool nothing = !g->ask->key_count && !g->ask->in->total;
   if (!status && nothing) status = group_nothing(g, view, &homes.local);
@@ -437,20 +486,40 @@ static tsr_status group_slice(grouping *g, const tsr__view *view, tsr__draft *dr
   return status;
 }
 
-static int64_t larger(int64_t a, int64_t b)
+static bool dense(const grouping *g)
 {
-  return a > b ? a : b;
+  return g->words == 1 && g->bits <= 22;
 }
 
-/* Bytes a row takes beyond its input at the worst moment: keys packed and grouped; or, grouped, rows
- * that are sent and those that came, about as many. */
-static int64_t row_need(const grouping *g, const tsr__view *view)
+/* What a part takes beyond its input at the worst moment: while its keys are grouped; while homes are
+ * found; while rows are read. All groups it may have are counted, and rows that come are as many as
+ * rows that go. */
+static int64_t part_need(const grouping *g, const tsr__view *view, int64_t rows)
 {
-  bool dense = g->words == 1 && g->bits <= 22;
-  int64_t find = 8 * g->words + 4 + (dense ? 1 : 8 * g->words + 10), read = 4;
-  for (int c = 0; c < g->column_count; c++)
-    read += tsr__row_bits(&view->columns[g->taken[c]], g->parts) / 8 + 1;
-  return larger(find, 4 + (g->parts > 1 ? 10 + 2 * read : 8));
+  const tsr__rel_group_ask *ask = g->ask;
+  int64_t groups = rows, word = 8 * g->words, row = 8, group = 0, results = 0;
+  bool many = g->parts > 1;
+  int slots = (tsr__worker_count(g->rt) + g->parts - 1) / g->parts;
+  if (g->words == 1 && g->bits < 32 && groups > INT64_C(1) << g->bits)
+    groups = INT64_C(1) << g->bits;
+  int64_t hashed = rows * (word + 11), tables = (INT64_C(4) << g->bits) * slots;
+  int64_t find = rows * (word + 5) + 4 * groups + (dense(g) ? tables : hashed);
+  int64_t homes = many ? rows * (word + 5) + groups * (5 * word + 130) : 0;
+  for (int k = 0; k < ask->key_count; k++)
+    results += tsr__row_bits(&view->columns[ask->keys[k].column], g->parts);
+  for (int a = 0; a < ask->agg_count; a++) {
+    group += kept_bytes(ask->aggs[a].op, &row);
+    results += 65;
+  }
+  for (int c = 0; many && c < g->column_count; c++)
+    row += 1 + tsr__row_bits(&view->columns[g->taken[c]], g->parts) / 8;
+  /* Few groups have records at each worker; those of many lie in a cache, or in one place. */
+  int64_t few = INT64_C(8) << 20, records = groups * group;
+  records = larger((records < few ? records : few) * slots, many ? records : INT64_C(1) << 20);
+  int64_t read = rows * (5 + row + (many ? 24 : 0)) + groups * (results / 8 + 5) + records +
+                 (many ? groups * (40 + 2 * group + results / 8) : 0);
+  int64_t most = larger(larger(find, homes), read);
+  return most + most / 16;
 }
 
 static tsr_status check_need(const grouping *g, const tsr__views *views)
@@ -459,7 +528,7 @@ static tsr_status check_need(const grouping *g, const tsr__views *views)
   for (int v = 0; v < views->slices; v++) {
     const tsr__view *view = &views->view[v];
     for (int p = 0; p < g->parts; p++) {
-      int64_t bytes = view->parts.rows[p] * row_need(g, view);
+      int64_t bytes = part_need(g, view, view->parts.rows[p]);
       tsr_status status = tsr__need_check(&need, view->parts.device[p], bytes, g->error);
       if (status) return status;
     }
@@ -482,11 +551,10 @@ static void set_dtypes(const grouping *g, tsr__draft *draft)
 
 static const char *method_of(const grouping *g)
 {
-  bool dense = g->words == 1 && g->bits <= 22;
   if (g->parts > 1 && g->by_records)
-    return dense ? "direct tables, then records" : "hash tables, then records";
-  if (g->parts > 1) return dense ? "direct tables, then rows" : "hash tables, then rows";
-  return dense ? "direct table" : "hash tables";
+    return dense(g) ? "direct tables, then records" : "hash tables, then records";
+  if (g->parts > 1) return dense(g) ? "direct tables, then rows" : "hash tables, then rows";
+  return dense(g) ? "direct table" : "hash tables";
 }
 
 tsr_status tsr__rel_group(const tsr__rel_group_ask *ask, tsr__rel *out, tsr__rel_stats *stats,
