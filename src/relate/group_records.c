@@ -7,9 +7,6 @@
  * Invariant: records are exact, so how rows lay cannot show in what they join to. */
 #include "relate/homes.h"
 
-/* Groups of a part are joined in so many shares, that workers may share one part's work. */
-enum { SHARES = 8 };
-
 typedef struct leaving {
   const tsr__homes *h;
   tsr__tallied *tallied;
@@ -20,7 +17,8 @@ typedef struct leaving {
   tsr__buffer **came, **came_valid; /* as sent */
   const uint16_t **dest;
   int64_t *counts, *rows;
-  uint64_t *record; /* [part * SHARES + share][word] */
+  int shares;       /* of the groups of a part, that workers may share one part's joining */
+  uint64_t *record; /* [part * shares + share][word] */
   tsr__index order;
   void *block;
   size_t size;
@@ -31,7 +29,7 @@ static tsr_status leaving_new(leaving *l)
   size_t parts = (size_t)l->h->parts, columns = (size_t)l->words + 1;
   l->size = columns * sizeof *l->columns + (3 * columns + 1) * parts * sizeof *l->sent +
             parts * sizeof *l->dest + (parts * parts + 2 * parts) * sizeof *l->counts +
-            parts * SHARES * (size_t)l->words * sizeof *l->record;
+            parts * (size_t)l->shares * (size_t)l->words * sizeof *l->record;
   l->block = tsr__new(&l->h->rt->heap, l->size);
   if (!l->block)
     return tsr__error_set(l->h->error, TSR_ENOMEM,
@@ -70,7 +68,7 @@ static void take_task(void *user, int64_t p, int worker)
   int32_t *there = l->sent[p]->data;
   int64_t n = 0;
   for (int64_t g = 0; g < h->local.count[p]; g++) {
-    if (home[g] == p) continue;
+    if (home[g] == p && number[g] == g) continue;
     to[n] = (uint16_t)home[g];
     there[n] = number[g];
     for (int w = 0; w < l->words; w++)
@@ -113,10 +111,11 @@ static void join_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const leaving *l = user;
-  int parts = l->h->parts, p = (int)(task / SHARES), share = (int)(task % SHARES);
+  int parts = l->h->parts, p = (int)(task / l->shares), share = (int)(task % l->shares);
   const uint32_t *number = l->came[p]->data;
   uint64_t groups = (uint64_t)l->h->local.count[p];
-  uint64_t first = groups * (uint64_t)share / SHARES, end = groups * ((uint64_t)share + 1) / SHARES;
+  uint64_t first = groups * (uint64_t)share / (uint64_t)l->shares,
+           end = groups * ((uint64_t)share + 1) / (uint64_t)l->shares;
   uint64_t *record = l->record + task * l->words;
   for (int64_t i = 0; i < l->rows[p]; i++) {
     if (number[i] < first || number[i] >= end) continue;
@@ -141,11 +140,14 @@ static void close_task(void *user, int64_t p, int worker)
 
 tsr_status tsr__join_records(const tsr__homes *homes, tsr__tallied *tallied)
 {
-  leaving l = { .h = homes, .tallied = tallied, .words = tsr__tallied_words(tallied) };
+  leaving l = { .h = homes,
+                .tallied = tallied,
+                .words = tsr__tallied_words(tallied),
+                .shares = tsr__worker_count(homes->rt) };
   tsr_status status = leaving_new(&l);
   if (!status) status = send_records(&l);
   if (!status &&
-      !tsr__parallel_long(homes->rt, "group by", (int64_t)homes->parts * SHARES, join_task, &l))
+      !tsr__parallel_long(homes->rt, "group by", (int64_t)homes->parts * l.shares, join_task, &l))
     status = tsr__cancelled(homes->error, "group by");
   if (!status) status = tsr__each_part(homes, close_task, &l);
   leaving_free(&l);

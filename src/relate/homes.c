@@ -6,6 +6,9 @@
  *
  * Only keys of local groups travel, with their numbers, and the answer comes back the same way.
  *
+ * Where nearly all keys differ, each row is sent as a local group of its own, and the home of a row is
+ * the first one with its key.
+ *
  * Invariant: keys come to an owner in order of the senders, and of one sender in order of its
  * groups' first rows. So the first that came of a key is of the part that holds the first row. */
 #include "relate/homes.h"
@@ -260,9 +263,9 @@ static void settle_task(void *user, int64_t p, int worker)
     int64_t *out = h->before[p]->data;
     for (int64_t i = 0; i < h->local.count[p]; i++) out[order[i]] = from[i];
   }
-  const int32_t *home = h->home[p]->data;
+  const int32_t *home = h->home[p]->data, *number = h->number[p]->data;
   int64_t own = 0;
-  for (int64_t g = 0; g < h->local.count[p]; g++) own += home[g] == p;
+  for (int64_t g = 0; g < h->local.count[p]; g++) own += home[g] == p && number[g] == g;
   f->answers[p] = own;
 }
 
@@ -270,11 +273,11 @@ static void own_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const finding *f = user;
-  const int32_t *home = f->h->home[p]->data;
+  const int32_t *home = f->h->home[p]->data, *number = f->h->number[p]->data;
   uint32_t *own = f->h->own.at[p];
   int64_t count = 0;
   for (int64_t g = 0; g < f->h->local.count[p]; g++)
-    if (home[g] == p) own[count++] = (uint32_t)g;
+    if (home[g] == p && number[g] == g) own[count++] = (uint32_t)g;
 }
 
 static tsr_status take_answers(finding *f)
@@ -328,11 +331,61 @@ static tsr_status homes_new(tsr__homes *h)
   return TSR_OK;
 }
 
+/* Whether nearly every row seems to have a key of its own: as few equal keys in a sample of one part
+ * as there would be if they were dealt at random over half as many keys as rows. */
+static bool all_differ(const tsr__homes *h, const tsr__packed *keys)
+{
+  enum { SAMPLE = 4096, SLOTS = 4 * SAMPLE, LEAST = 1 << 17 };
+  uint32_t slot[SLOTS] = { 0 };
+  int p = 0, equal = 0;
+  for (int q = 1; q < h->parts; q++)
+    if (h->view->parts.rows[q] > h->view->parts.rows[p]) p = q;
+  int64_t rows = h->view->parts.rows[p];
+  if (rows < LEAST || keys->bits <= 22) return false;
+  for (int64_t i = 0; i < SAMPLE; i++) {
+    uint64_t hash = tsr__key_hash(keys->word[p] + rows / SAMPLE * i, rows, keys->words);
+    uint32_t mark = (uint32_t)(hash >> 32) | 1;
+    uint64_t s = hash % SLOTS;
+    while (slot[s] && slot[s] != mark) s = (s + 1) % SLOTS;
+    equal += slot[s] == mark;
+    slot[s] = mark;
+  }
+  return equal <= (int64_t)SAMPLE * SAMPLE / rows + 1;
+}
+
+static void alone_task(void *user, int64_t p, int worker)
+{
+  (void)worker;
+  tsr__grouped *local = user;
+  for (int64_t r = 0; r < local->count[p]; r++)
+    local->first.at[p][r] = local->group[p][r] = (uint32_t)r;
+}
+
+/* Each row a group: owners find the equal ones, of one part as of several. */
+static tsr_status leave_alone(tsr__homes *h)
+{
+  size_t parts = (size_t)h->parts;
+  tsr__grouped *local = &h->local;
+  local->parts = h->parts;
+  local->count = tsr__new(&h->rt->heap, parts * sizeof *local->count);
+  local->group = tsr__new(&h->rt->heap, parts * sizeof *local->group);
+  local->buffers = tsr__new(&h->rt->heap, parts * sizeof *local->buffers);
+  if (!local->count || !local->group || !local->buffers) return no_memory(h);
+  tsr_status status = tsr__part_buffers(h, TSR_I32, h->view->parts.rows, local->buffers);
+  if (!status) status = tsr__index_new(h->rt, &h->view->parts, &local->first, h->error);
+  for (int p = 0; p < h->parts && !status; p++) {
+    local->count[p] = h->view->parts.rows[p];
+    local->group[p] = local->buffers[p]->data;
+  }
+  return status ? status : tsr__each_part(h, alone_task, local);
+}
+
 tsr_status tsr__homes_find(tsr__homes *h, const tsr__packed *keys, bool counted)
 {
   finding f = { .h = h, .keys = keys, .counted = counted };
   tsr_status status = homes_new(h);
-  if (!status) status = tsr__group_rows(h->rt, &h->view->parts, keys, &h->local, h->error);
+  if (!status && h->parts > 1 && all_differ(h, keys)) status = leave_alone(h);
+  else if (!status) status = tsr__group_rows(h->rt, &h->view->parts, keys, &h->local, h->error);
   if (status || h->parts == 1) return status;
   status = finding_new(&f);
   if (!status) status = send_keys(&f);

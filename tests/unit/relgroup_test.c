@@ -233,3 +233,49 @@ TEST(one_part_and_replicas_move_nothing)
       bench_close(&b);
     }
 }
+
+/* ---- keys that nearly all differ ---- */
+
+/* Groups of `in` as they are on one part, and which rows are kept. */
+static void compare_with_one_part(const job *j, int layout, int64_t rows)
+{
+  rel_host expected, found;
+  tsr__rel out;
+  bench one, many;
+  bench_open(&one, NULL, 0, rows);
+  bench_open(&many, NULL, layout, rows);
+  CHECK_STATUS(run(&one, j, &out), TSR_OK, NULL);
+  rel_read(&out, &expected);
+  tsr__rel_free(&out);
+  CHECK_STATUS(run(&many, j, &out), TSR_OK, NULL);
+  rel_read(&out, &found);
+  tsr__rel_free(&out);
+  CHECK(found.rows > rows / 3 && found.rows < rows);
+  rel_check(&found, &expected, "groups");
+  rel_host_free(&expected);
+  rel_host_free(&found);
+  bench_close(&one);
+  bench_close(&many);
+}
+
+TEST_TIMEOUT(keys_that_nearly_all_differ, 120)
+{
+  /* Large enough that parts leave their rows alone. */
+  enum { MANY = 600000 };
+  compare_with_one_part(&jobs[1], 2, MANY);
+  compare_with_one_part(&jobs[2], 4, MANY);
+  bench one, many;
+  tsr__value *expected, *found;
+  bench_open(&one, NULL, 0, MANY);
+  bench_open(&many, NULL, 2, MANY);
+  CHECK_STATUS(keep(&one, &expected), TSR_OK, NULL);
+  CHECK_STATUS(keep(&many, &found), TSR_OK, NULL);
+  uint8_t *a = test_guarded(MANY), *b = test_guarded(MANY);
+  tsr__value_to_host(expected, a);
+  tsr__value_to_host(found, b);
+  CHECK_BYTES(b, a, MANY);
+  tsr__value_release(expected);
+  tsr__value_release(found);
+  bench_close(&one);
+  bench_close(&many);
+}
