@@ -201,8 +201,14 @@ tsr_status tsr__tally_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask, tsr
 void tsr__tallied_free(tsr__tallied *tallied);       /* NULL is allowed */
 int tsr__tallied_words(const tsr__tallied *tallied); /* of a record */
 uint64_t *tsr__tallied_records(const tsr__tallied *tallied, int part);
-/* Joins a record of any part with that of a group. */
-void tsr__tallied_join(tsr__tallied *tallied, int part, uint32_t group, const uint64_t *record);
+/* Records of any parts, word by word, each for a group; those of groups first .. end - 1 are joined. */
+typedef struct tsr__joining {
+  const uint32_t *group;
+  const uint64_t *const *word;
+  int64_t count;
+  uint64_t first, end;
+} tsr__joining;
+void tsr__tallied_join(tsr__tallied *tallied, int part, const tsr__joining *from);
 /* As tsr__aggregate_groups for the records of `groups`, of which counts and first rows are read:
  * those of group g are record g of its part. */
 tsr_status tsr__tallied_read(tsr__tallied *tallied, const tsr__grouped *groups,

@@ -675,11 +675,9 @@ uint64_t *tsr__tallied_records(const tsr__tallied *t, int part)
   return (uint64_t *)(void *)t->job.kept[part].record;
 }
 
-void tsr__tallied_join(tsr__tallied *t, int part, uint32_t group, const uint64_t *record)
+void tsr__tallied_join(tsr__tallied *t, int part, const tsr__joining *from)
 {
-  tsr__tally_join(&t->job.plan,
-                  tsr__tallied_records(t, part) + group * t->job.plan.stride / sizeof(uint64_t),
-                  record);
+  tsr__tally_join(&t->job.plan, t->job.kept[part].record, from);
 }
 
 static void kept_read_task(void *user, int64_t task, int worker)

@@ -72,8 +72,7 @@ void tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr
 void tsr__tally_merge(const tsr__tallies *plan, tsr__tally_state *into,
                       const tsr__tally_state *from, int64_t first, int64_t count);
 
-/* Joins one record with another. */
-void tsr__tally_join(const tsr__tallies *plan, uint64_t *into, const uint64_t *from);
+void tsr__tally_join(const tsr__tallies *plan, char *records, const tsr__joining *from);
 
 /* Finds `span` of the columns that are summed: `summed[c]`. */
 tsr_status tsr__tally_scan(tsr_runtime *rt, const tsr__parts *parts, tsr__tallies *plan,

@@ -17,8 +17,8 @@ typedef struct leaving {
   tsr__buffer **came, **came_valid; /* as sent */
   const uint16_t **dest;
   int64_t *counts, *rows;
-  int shares;       /* of the groups of a part, that workers may share one part's joining */
-  uint64_t *record; /* [part * shares + share][word] */
+  int shares;            /* of the groups of a part, that workers may share one part's joining */
+  const uint64_t **word; /* [part * words + word]: what came */
   tsr__index order;
   void *block;
   size_t size;
@@ -29,7 +29,7 @@ static tsr_status leaving_new(leaving *l)
   size_t parts = (size_t)l->h->parts, columns = (size_t)l->words + 1;
   l->size = columns * sizeof *l->columns + (3 * columns + 1) * parts * sizeof *l->sent +
             parts * sizeof *l->dest + (parts * parts + 2 * parts) * sizeof *l->counts +
-            parts * (size_t)l->shares * (size_t)l->words * sizeof *l->record;
+            parts * (size_t)l->words * sizeof *l->word;
   l->block = tsr__new(&l->h->rt->heap, l->size);
   if (!l->block)
     return tsr__error_set(l->h->error, TSR_ENOMEM,
@@ -44,7 +44,7 @@ static tsr_status leaving_new(leaving *l)
   l->counts = (int64_t *)(l->dest + parts);
   l->rows = l->counts + parts * parts;
   l->count = l->rows + parts;
-  l->record = (uint64_t *)(l->count + parts);
+  l->word = (const uint64_t **)(l->count + parts);
   return TSR_OK;
 }
 
@@ -111,18 +111,14 @@ static void join_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const leaving *l = user;
-  int parts = l->h->parts, p = (int)(task / l->shares), share = (int)(task % l->shares);
-  const uint32_t *number = l->came[p]->data;
-  uint64_t groups = (uint64_t)l->h->local.count[p];
-  uint64_t first = groups * (uint64_t)share / (uint64_t)l->shares,
-           end = groups * ((uint64_t)share + 1) / (uint64_t)l->shares;
-  uint64_t *record = l->record + task * l->words;
-  for (int64_t i = 0; i < l->rows[p]; i++) {
-    if (number[i] < first || number[i] >= end) continue;
-    for (int w = 0; w < l->words; w++)
-      record[w] = ((const uint64_t *)l->came[(1 + w) * parts + p]->data)[i];
-    tsr__tallied_join(l->tallied, p, number[i], record);
-  }
+  int p = (int)(task / l->shares), share = (int)(task % l->shares);
+  uint64_t groups = (uint64_t)l->h->local.count[p], shares = (uint64_t)l->shares;
+  tsr__joining from = { .group = l->came[p]->data,
+                        .word = l->word + (int64_t)p * l->words,
+                        .count = l->rows[p],
+                        .first = groups * (uint64_t)share / shares,
+                        .end = groups * ((uint64_t)share + 1) / shares };
+  tsr__tallied_join(l->tallied, p, &from);
 }
 
 /* The records of groups at home move together. */
@@ -146,6 +142,9 @@ tsr_status tsr__join_records(const tsr__homes *homes, tsr__tallied *tallied)
                 .shares = tsr__worker_count(homes->rt) };
   tsr_status status = leaving_new(&l);
   if (!status) status = send_records(&l);
+  for (int p = 0; p < homes->parts && !status; p++)
+    for (int w = 0; w < l.words; w++)
+      l.word[p * l.words + w] = l.came[(1 + w) * homes->parts + p]->data;
   if (!status &&
       !tsr__parallel_long(homes->rt, "group by", (int64_t)homes->parts * l.shares, join_task, &l))
     status = tsr__cancelled(homes->error, "group by");
