@@ -502,8 +502,8 @@ static int64_t part_need(const grouping *g, const tsr__view *view, int64_t rows)
   int slots = (tsr__worker_count(g->rt) + g->parts - 1) / g->parts;
   if (g->words == 1 && g->bits < 32 && groups > INT64_C(1) << g->bits)
     groups = INT64_C(1) << g->bits;
-  int64_t hashed = rows * (word + 11), tables = (INT64_C(4) << g->bits) * slots;
-  int64_t find = rows * (word + 5) + 4 * groups + (dense(g) ? tables : hashed);
+  int64_t tables = dense(g) ? (INT64_C(4) << g->bits) * slots : rows * (word + 11);
+  int64_t find = rows * (word + 5) + 4 * groups + tables;
   int64_t homes = many ? rows * (word + 5) + groups * (5 * word + 130) : 0;
   for (int k = 0; k < ask->key_count; k++)
     results += tsr__row_bits(&view->columns[ask->keys[k].column], g->parts);
