@@ -646,4 +646,6 @@ const tsr__tiles TILES(tiles) = {
               [TSR_I64] = TILES(search_i64),
               [TSR_F32] = TILES(search_f32),
               [TSR_F64] = TILES(search_f64) },
+  .keep_32 = TILES(keep_32),
+  .keep_64 = TILES(keep_64),
 };

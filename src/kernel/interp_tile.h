@@ -29,6 +29,13 @@ typedef struct tsr__extreme {
   bool flat, largest;
 } tsr__extreme;
 
+/* Rows of which those stay whose match is there (`hits`), or is not; `kept` of them. */
+typedef struct tsr__keep {
+  const uint32_t *match;
+  int64_t rows, kept;
+  bool hits;
+} tsr__keep;
+
 typedef struct tsr__tiles {
   const char *isa;
   const tsr__exact_ops *exact;
@@ -44,6 +51,9 @@ typedef struct tsr__tiles {
   /* out[i] = number of table entries <= x[i]; `table` ascending. */
   void (*search[TSR__DTYPES])(int64_t *out, const void *x, int64_t n, const void *table,
                               int64_t count);
+  /* Elements of 4 and of 8 bytes of the rows that stay. */
+  void (*keep_32)(void *out, const void *x, const tsr__keep *keep);
+  void (*keep_64)(void *out, const void *x, const tsr__keep *keep);
 } tsr__tiles;
 
 extern const tsr__tiles tsr__tiles_baseline;

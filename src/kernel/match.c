@@ -12,7 +12,13 @@
  * say 0, 1, 2, ... is not made, and match[] itself is the right one where every left row has one. */
 #include "kernel/match.h"
 
-enum { PIECE = 1 << 16 }; /* rows a task */
+#include "kernel/cpu.h"
+#include "kernel/interp_tile.h"
+
+enum {
+  PIECE = 1 << 16, /* rows a task */
+  MANY = 1 << 21   /* results after which a task's rows end where they can */
+};
 
 /* ---- room ---- */
 
@@ -87,12 +93,50 @@ static void probe_task(void *user, int64_t task, int worker)
   tsr__match_count(m, piece);
 }
 
+/* Cuts a piece of many results after every so many, at a row's end; returns how many pieces it is. */
+static int64_t split_piece(const tsr__matched *m, const tsr__match_piece *whole,
+                           tsr__match_piece *out)
+{
+  const uint32_t *match = m->match[whole->part];
+  const tsr__match_link *link = m->table[whole->part].link;
+  int64_t pieces = 0, count = 0, begin = whole->begin;
+  for (int64_t r = whole->begin; r < whole->end; r++) {
+    bool hit = match[r] != TSR__NO_ROW;
+    count += hit ? link[match[r]].length : m->how == TSR__MATCH_LEFT;
+    if (count < MANY && r + 1 < whole->end) continue;
+    out[pieces] = *whole;
+    out[pieces].begin = begin;
+    out[pieces].end = begin = r + 1;
+    out[pieces++].count = count;
+    count = 0;
+  }
+  return pieces;
+}
+
+/* Few rows may give many results: tasks that make them are cut anew, to stay short. */
+static tsr_status split_pieces(tsr__matched *m, tsr__error *error)
+{
+  int64_t room = 0, pieces = 0;
+  for (int64_t i = 0; i < m->left_count; i++) room += m->left[i].count / MANY + 1;
+  if (room == m->left_count) return TSR_OK;
+  tsr__match_piece *out = tsr__new(&m->rt->heap, (size_t)(room + 1) * sizeof *out);
+  if (!out) return short_of_memory(error);
+  for (int64_t i = 0; i < m->left_count; i++) {
+    if (m->left[i].count < MANY) out[pieces++] = m->left[i];
+    else pieces += split_piece(m, &m->left[i], out + pieces);
+  }
+  tsr__del(&m->rt->heap, m->left, (size_t)(m->left_room + 1) * sizeof *m->left);
+  m->left = out;
+  m->left_count = pieces;
+  m->left_room = room;
+  return TSR_OK;
+}
+
 /* Where each piece's results lie; a part's rows are numbered by 32 bits. */
 tsr_status tsr__match_number(tsr__matched *m, tsr__error *error)
 {
   for (int64_t i = 0; i < m->left_count; i++) {
-    tsr__match_piece *piece = &m->left[i];
-    piece->at = m->rows[piece->part];
+    const tsr__match_piece *piece = &m->left[i];
     m->rows[piece->part] += piece->count;
     m->repeats |= piece->several;
     m->misses |= piece->misses;
@@ -105,6 +149,12 @@ tsr_status tsr__match_number(tsr__matched *m, tsr__error *error)
                             "group before joining, or use more devices",
                             (long long)m->rows[p], m->table[p].device,
                             (long long)m->table[p].left_rows, (long long)TSR__NO_ROW - 1);
+  if (split_pieces(m, error)) return error->status;
+  for (int64_t i = 0, at = 0; i < m->left_count; i++) {
+    if (i && m->left[i].part != m->left[i - 1].part) at = 0;
+    m->left[i].at = at;
+    at += m->left[i].count;
+  }
   return TSR_OK;
 }
 
@@ -164,7 +214,9 @@ tsr_status tsr__match_open(tsr_runtime *rt, const tsr__parts *left, int how, tsr
   if (!m->table || !m->match || !m->rows) return short_of_memory(error);
   for (int p = 0; p < left->count; p++)
     m->table[p] = (tsr__match_table){ .device = left->device[p], .left_rows = left->rows[p] };
-  return tsr__match_cut(rt, left, &m->left, &m->left_count, error);
+  tsr_status status = tsr__match_cut(rt, left, &m->left, &m->left_count, error);
+  m->left_room = m->left_count;
+  return status;
 }
 
 static tsr_status open(tsr__matched *m, const tsr__match_ask *ask, tsr__error *error)
@@ -208,7 +260,7 @@ void tsr__match_free(tsr__matched *m)
   tsr__del(heap, m->table, (parts + 1) * sizeof *m->table);
   tsr__del(heap, m->match, (parts + 1) * sizeof *m->match);
   tsr__del(heap, m->rows, (parts + 1) * sizeof *m->rows);
-  tsr__del(heap, m->left, (size_t)(m->left_count + 1) * sizeof *m->left);
+  tsr__del(heap, m->left, (size_t)(m->left_room + 1) * sizeof *m->left);
   tsr__del(heap, m->right, (size_t)(m->right_count + 1) * sizeof *m->right);
   *m = (tsr__matched){ .rt = NULL };
 }
@@ -228,25 +280,29 @@ typedef struct filling {
   uint32_t *const *left, *const *right; /* one of them is made */
 } filling;
 
-/* Rows that give one result or none: each is written, and kept if it counts. */
-static void fill_left(const uint32_t *match, const tsr__match_piece *piece, int how, uint32_t *out)
+/* A piece whose left rows give one result or none. */
+static tsr__keep keep_of(const tsr__matched *m, const tsr__match_piece *piece)
 {
-  bool all = how == TSR__MATCH_LEFT, hits = how != TSR__MATCH_ANTI;
+  return (tsr__keep){ .match = m->match[piece->part] + piece->begin,
+                      .rows = piece->end - piece->begin,
+                      .kept = piece->count,
+                      .hits = m->how != TSR__MATCH_ANTI };
+}
+
+static void fill_left(const tsr__match_piece *piece, const tsr__keep *keep, int how, uint32_t *out)
+{
+  bool all = how == TSR__MATCH_LEFT;
   int64_t at = 0;
   for (int64_t r = piece->begin; at < piece->count; r++) {
     out[at] = (uint32_t)r;
-    at += all | ((match[r] != TSR__NO_ROW) == hits);
+    at += all | ((keep->match[r - piece->begin] != TSR__NO_ROW) == keep->hits);
   }
 }
 
-static void fill_right(const uint32_t *match, const tsr__match_piece *piece, bool hits,
-                       uint32_t *out)
+static void fill_right(const tsr__matched *m, const tsr__keep *keep, uint32_t *out)
 {
-  int64_t at = 0;
-  for (int64_t r = piece->begin; at < piece->count; r++) {
-    out[at] = match[r];
-    at += !hits || match[r] != TSR__NO_ROW;
-  }
+  if (m->how == TSR__MATCH_LEFT) memcpy(out, keep->match, (size_t)keep->rows * sizeof *out);
+  else tsr__cpu_of(m->rt)->tiles->keep_32(out, keep->match, keep);
 }
 
 /* Rows of several results. */
@@ -280,9 +336,10 @@ static void fill_task(void *user, int64_t task, int worker)
   uint32_t *right = f->right && f->right[p] ? f->right[p] + piece->at : NULL;
   if (one_each(m, p) || (!left && !right)) return;
   bool pairs = m->how == TSR__MATCH_INNER || m->how == TSR__MATCH_LEFT;
+  tsr__keep keep = keep_of(m, piece);
   if (pairs && piece->several) fill_chains(m, piece, left, right);
-  else if (left) fill_left(m->match[p], piece, m->how, left);
-  else fill_right(m->match[p], piece, m->how == TSR__MATCH_INNER, right);
+  else if (left) fill_left(piece, &keep, m->how, left);
+  else fill_right(m, &keep, right);
 }
 
 /* A vector for each part whose rows do not stay as they are. */
@@ -339,19 +396,75 @@ tsr_status tsr__match_right(tsr__matched *m, tsr__index *out, tsr__error *error)
   return status;
 }
 
-tsr_status tsr__match_rows(tsr_runtime *rt, const tsr__match_ask *ask, tsr__index *left,
-                           tsr__index *right, bool *repeats, tsr__error *error)
+/* ---- left columns without an index ---- */
+
+bool tsr__match_keeps(const tsr__matched *m)
+{
+  bool pairs = m->how == TSR__MATCH_INNER || m->how == TSR__MATCH_LEFT;
+  return !pairs || !m->repeats;
+}
+
+typedef struct keeping {
+  const tsr__matched *matched;
+  const tsr__colparts *from;
+  tsr__buffer **values;
+} keeping;
+
+static void keep_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  const keeping *k = user;
+  const tsr__matched *m = k->matched;
+  const tsr__match_piece *piece = &m->left[task];
+  if (one_each(m, piece->part)) return;
+  int64_t size = (int64_t)tsr_dtype_size(k->from->dtype);
+  const char *from = k->from->values[piece->part]->data;
+  char *to = k->values[piece->part]->data;
+  const tsr__tiles *tiles = tsr__cpu_of(m->rt)->tiles;
+  tsr__keep keep = keep_of(m, piece);
+  (size == 4 ? tiles->keep_32 : tiles->keep_64)(to + piece->at * size, from + piece->begin * size,
+                                                &keep);
+}
+
+tsr_status tsr__match_keep(const tsr__matched *m, const tsr__colparts *from, tsr__buffer **values,
+                           tsr__error *error)
+{
+  keeping k = { m, from, values };
+  tsr_status status = TSR_OK;
+  memset(values, 0, (size_t)m->parts * sizeof *values);
+  for (int p = 0; p < m->parts && !status; p++) {
+    if (one_each(m, p)) {
+      values[p] = from->values[p];
+      tsr__buffer_hold(values[p]);
+      continue;
+    }
+    size_t bytes = tsr__device_bytes(from->dtype, m->rows[p]);
+    values[p] = tsr__devices_of(m->rt)->ops->buffer(m->rt, m->table[p].device, bytes, error);
+    if (!values[p]) status = error->status;
+  }
+  if (!status && !tsr__parallel_long(m->rt, "join", m->left_count, keep_task, &k))
+    status = tsr__cancelled(error, "join");
+  for (int p = 0; p < m->parts && status; p++) {
+    tsr__buffer_release(values[p]);
+    values[p] = NULL;
+  }
+  return status;
+}
+
+tsr_status tsr__match_rows(tsr_runtime *rt, const tsr__match_ask *ask, tsr__pairs *out,
+                           tsr__error *error)
 {
   tsr__matched m;
+  *out = (tsr__pairs){ .repeats = false };
   tsr_status status = tsr__match_find(rt, ask, &m, error);
   if (status) return status;
   bool pairs = ask->how == TSR__MATCH_INNER || ask->how == TSR__MATCH_LEFT;
-  status = tsr__match_left(&m, left, error);
+  status = tsr__match_left(&m, &out->left, error);
   if (!status && pairs) {
-    status = tsr__match_right(&m, right, error);
-    if (status) tsr__index_free(rt, left);
+    status = tsr__match_right(&m, &out->right, error);
+    if (status) tsr__index_free(rt, &out->left);
   }
-  if (repeats) *repeats = m.repeats;
+  out->repeats = m.repeats;
   tsr__match_free(&m);
   return status;
 }

@@ -54,7 +54,7 @@ typedef struct tsr__matched {
   uint32_t **match; /* [part][left row]: its first right row, or TSR__NO_ROW */
   int64_t *rows;    /* [part]: rows of the result */
   tsr__match_piece *left, *right;
-  int64_t left_count, right_count;
+  int64_t left_count, right_count, left_room; /* left_room: pieces that `left` has room for */
 } tsr__matched;
 
 /* Builds the tables and finds each left row's first match. On failure nothing is held. */
@@ -65,6 +65,12 @@ tsr_status tsr__match_left(const tsr__matched *matched, tsr__index *out, tsr__er
 /* The result's right rows, of an inner or left join. May take matched->match over. */
 tsr_status tsr__match_right(tsr__matched *matched, tsr__index *out, tsr__error *error);
 void tsr__match_free(tsr__matched *matched);
+/* Whether every part's left rows give one row or none, so that tsr__match_keep does without an index. */
+bool tsr__match_keeps(const tsr__matched *matched);
+/* A left column without nulls and no bools, of the rows that stay; fresh buffers, or the column's
+ * own (one more reference) where all stay. */
+tsr_status tsr__match_keep(const tsr__matched *matched, const tsr__colparts *from,
+                           tsr__buffer **values, tsr__error *error);
 
 /* ---- keys that meet on other devices (match_away.c) ---- */
 

@@ -78,6 +78,8 @@ TILE_EXTREME(i32)
 TILE_EXTREME(i64)
 TILE_EXTREME(f32)
 TILE_EXTREME(f64)
+void TSR__ISA_NAME(tsr__keep_32)(void *out, const void *from, const tsr__keep *keep);
+void TSR__ISA_NAME(tsr__keep_64)(void *out, const void *from, const tsr__keep *keep);
 void TSR__ISA_NAME(tsr__uniform_f64)(double *out, int64_t first, int64_t n, const int64_t key[2]);
 void TSR__ISA_NAME(tsr__uniform_f32)(float *out, int64_t first, int64_t n, const int64_t key[2]);
 

@@ -97,25 +97,25 @@ static int64_t naive(const side *a, const side *b, int p, int how, uint32_t *pai
 static void check(tsr_runtime *rt, const side *a, const side *b, int how)
 {
   tsr__error error = { .status = TSR_OK };
-  tsr__index left, right;
-  bool found = false, expected = false;
+  tsr__pairs found;
+  bool expected = false;
   bool pairs = how == TSR__MATCH_INNER || how == TSR__MATCH_LEFT;
   tsr__match_ask ask = { &a->parts, &b->parts, &a->packed, &b->packed, how };
-  CHECK_STATUS(tsr__match_rows(rt, &ask, &left, &right, &found, &error), TSR_OK, NULL);
+  CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_OK, NULL);
   for (int p = 0; p < a->parts.count; p++) {
     uint32_t *want = malloc((size_t)((a->rows[p] + 1) * (b->rows[p] + 1)) * 8);
     int64_t n = naive(a, b, p, how, want, &expected);
-    CHECK_I64(left.rows[p], n);
-    if (pairs) CHECK_I64(right.rows[p], n);
+    CHECK_I64(found.left.rows[p], n);
+    if (pairs) CHECK_I64(found.right.rows[p], n);
     for (int64_t i = 0; i < n; i++) {
-      CHECK_I64(left.at[p] ? left.at[p][i] : i, want[2 * i]);
-      if (pairs) CHECK_I64(right.at[p][i], want[2 * i + 1]);
+      CHECK_I64(found.left.at[p] ? found.left.at[p][i] : i, want[2 * i]);
+      if (pairs) CHECK_I64(found.right.at[p][i], want[2 * i + 1]);
     }
     free(want);
   }
-  CHECK(found == expected);
-  tsr__index_free(rt, &left);
-  if (pairs) tsr__index_free(rt, &right);
+  CHECK(found.repeats == expected);
+  tsr__index_free(rt, &found.left);
+  if (pairs) tsr__index_free(rt, &found.right);
 }
 
 TEST(pairs_are_those_of_nested_loops)
@@ -157,24 +157,23 @@ static void check_large(int64_t rows, int64_t copies, bool wide, int words)
       a.word[0][w * rows + r] = (uint64_t)((r * 7 + 3) % (2 * distinct)) * spread;
       b.word[0][w * rows + r] = (uint64_t)(r * 11 % distinct) * spread;
     }
-  tsr__index left, right;
-  bool repeats = false;
+  tsr__pairs found;
   tsr__match_ask ask = { &a.parts, &b.parts, &a.packed, &b.packed, TSR__MATCH_INNER };
-  CHECK_STATUS(tsr__match_rows(rt, &ask, &left, &right, &repeats, &error), TSR_OK, NULL);
-  CHECK(repeats == (copies > 1));
+  CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_OK, NULL);
+  CHECK(found.repeats == (copies > 1));
   int64_t at = 0;
   for (int64_t r = 0; r < rows; r++) {
     int64_t key = (r * 7 + 3) % (2 * distinct), last = -1;
     for (int64_t c = 0; key < distinct && c < copies; c++, at++) {
-      CHECK_I64(left.at[0][at], r);
-      CHECK((int64_t)right.at[0][at] > last);
-      last = right.at[0][at];
+      CHECK_I64(found.left.at[0][at], r);
+      CHECK((int64_t)found.right.at[0][at] > last);
+      last = found.right.at[0][at];
       CHECK_I64(last * 11 % distinct, key);
     }
   }
-  CHECK_I64(left.rows[0], at);
-  tsr__index_free(rt, &left);
-  tsr__index_free(rt, &right);
+  CHECK_I64(found.left.rows[0], at);
+  tsr__index_free(rt, &found.left);
+  tsr__index_free(rt, &found.right);
   side_free(&a);
   side_free(&b);
   tsr_runtime_close(rt);
@@ -209,15 +208,14 @@ TEST(crowded_ranges_find_room)
     while (tsr__mix(key * UINT64_C(1000003)) >> 63);
     a.word[0][r] = key * UINT64_C(1000003);
   }
-  tsr__index left, right;
-  bool repeats = false;
+  tsr__pairs found;
   tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_INNER };
-  CHECK_STATUS(tsr__match_rows(rt, &ask, &left, &right, &repeats, &error), TSR_OK, NULL);
-  CHECK_I64(left.rows[0], rows);
-  CHECK(!left.at[0]);
-  for (int64_t r = 0; r < rows; r++) CHECK_I64(right.at[0][r], r);
-  tsr__index_free(rt, &left);
-  tsr__index_free(rt, &right);
+  CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_OK, NULL);
+  CHECK_I64(found.left.rows[0], rows);
+  CHECK(!found.left.at[0]);
+  for (int64_t r = 0; r < rows; r++) CHECK_I64(found.right.at[0][r], r);
+  tsr__index_free(rt, &found.left);
+  tsr__index_free(rt, &found.right);
   side_free(&a);
   tsr_runtime_close(rt);
 }
@@ -230,15 +228,46 @@ TEST(limits_and_lost_memory_are_told)
   side a;
   side_new(&a, 1, 1, &rows);
   for (int64_t r = 0; r < rows; r++) a.word[0][r] = (uint64_t)r;
-  tsr__index left, right;
-  bool repeats;
+  tsr__pairs found;
   tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_INNER };
-  CHECK_STATUS(tsr__match_rows(rt, &ask, &left, &right, &repeats, &error), TSR_ENOMEM, NULL);
+  CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_ENOMEM, NULL);
   CHECK_STR_HAS(error.text, "join needs 1600004 bytes more on device 0");
   CHECK_STR_HAS(error.text, "1048576");
   CHECK_I64(tsr_device_memory(rt, 0).peak, 0);
   tsr_runtime_close(rt);
   side_free(&a);
+}
+
+/* Few left rows that meet many right ones: their tasks are cut where results pile up. */
+TEST(many_results_of_few_rows_are_in_order)
+{
+  int64_t rows[2] = { 5000, 3000 };
+  for (int how = TSR__MATCH_INNER; how <= TSR__MATCH_LEFT; how++) {
+    tsr_runtime *rt = runtime(1, (tsr_runtime_opts){ .threads = 2 });
+    tsr__error error = { .status = TSR_OK };
+    side a, b;
+    side_new(&a, 1, 1, &rows[0]);
+    side_new(&b, 1, 1, &rows[1]);
+    for (int64_t r = 0; r < rows[0]; r++) a.word[0][r] = r % 3 == 1;
+    tsr__pairs found;
+    tsr__match_ask ask = { &a.parts, &b.parts, &a.packed, &b.packed, how };
+    CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_OK, NULL);
+    int64_t at = 0;
+    for (int64_t r = 0; r < rows[0]; r++) {
+      int64_t results = r % 3 != 1 ? rows[1] : how == TSR__MATCH_LEFT;
+      for (int64_t k = 0; k < results; k++, at++) {
+        if (found.left.at[0][at] != r) CHECK_I64(found.left.at[0][at], r);
+        uint32_t want = r % 3 != 1 ? (uint32_t)k : TSR__NO_ROW;
+        if (found.right.at[0][at] != want) CHECK_I64(found.right.at[0][at], want);
+      }
+    }
+    CHECK_I64(found.left.rows[0], at);
+    tsr__index_free(rt, &found.left);
+    tsr__index_free(rt, &found.right);
+    side_free(&a);
+    side_free(&b);
+    tsr_runtime_close(rt);
+  }
 }
 
 /* Equal keys on both sides: more pairs than a part can number, told before any is made. */
@@ -249,10 +278,9 @@ TEST(too_many_pairs_are_refused)
   tsr__error error = { .status = TSR_OK };
   side a;
   side_new(&a, 1, 1, &rows);
-  tsr__index left, right;
-  bool repeats;
+  tsr__pairs found;
   tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_INNER };
-  CHECK_STATUS(tsr__match_rows(rt, &ask, &left, &right, &repeats, &error), TSR_EUNSUPPORTED, NULL);
+  CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_EUNSUPPORTED, NULL);
   CHECK_STR_HAS(error.text, "1000000000000 rows");
   CHECK_I64(tsr_device_memory(rt, 0).now, 0);
   tsr_runtime_close(rt);
@@ -273,15 +301,14 @@ TEST(every_allocation_may_fail)
     tsr__error error = { .status = TSR_OK };
     int64_t before = state.live;
     state.fail_at = state.count + n;
-    tsr__index left, right;
-    bool repeats;
+    tsr__pairs found;
     tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_LEFT };
-    tsr_status status = tsr__match_rows(rt, &ask, &left, &right, &repeats, &error);
+    tsr_status status = tsr__match_rows(rt, &ask, &found, &error);
     worked = status == TSR_OK;
     if (worked) {
-      CHECK_I64(left.rows[0], 1000);
-      tsr__index_free(rt, &left);
-      tsr__index_free(rt, &right);
+      CHECK_I64(found.left.rows[0], 1000);
+      tsr__index_free(rt, &found.left);
+      tsr__index_free(rt, &found.right);
     } else {
       CHECK_STATUS(status, TSR_ENOMEM, NULL);
       CHECK_I64(tsr_device_memory(rt, 0).now, 0);
@@ -312,10 +339,9 @@ TEST(the_callback_cancels)
       runtime(1,
               (tsr_runtime_opts){ .threads = 2, .progress = stop, .progress_user = &left_calls });
   tsr__error error = { .status = TSR_OK };
-  tsr__index left, right;
-  bool repeats;
+  tsr__pairs found;
   tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_INNER };
-  CHECK_STATUS(tsr__match_rows(rt, &ask, &left, &right, &repeats, &error), TSR_ECANCELLED, NULL);
+  CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_ECANCELLED, NULL);
   CHECK_I64(tsr_device_memory(rt, 0).now, 0);
   tsr_runtime_close(rt);
   side_free(&a);

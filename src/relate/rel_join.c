@@ -149,14 +149,36 @@ static tsr_status gather(tsr__join *join, const gathering *g, const tsr__colpart
   return TSR_OK;
 }
 
+/* Plain values of rows that stay or go are moved together without an index. */
+static bool plain(const tsr__matched *m, const tsr__colparts *column)
+{
+  bool nulls = false;
+  for (int p = 0; column->valid && p < m->parts; p++) nulls = nulls || column->valid[p];
+  return tsr__match_keeps(m) && !nulls && column->dtype != TSR_BOOL;
+}
+
+static tsr_status keep_left(tsr__join *join, const tsr__view *left, const tsr__matched *m, int c)
+{
+  tsr__buffer **values = tsr__join_small(join, (size_t)m->parts * sizeof *values);
+  if (!values) return join->error->status;
+  tsr_status status = tsr__match_keep(m, &left->columns[c], values, join->error);
+  if (!status) tsr__draft_put(&join->draft, c, left, values, NULL);
+  return status;
+}
+
 static tsr_status emit_left(tsr__join *join, const tsr__view *left, tsr__matched *m)
 {
-  tsr__index index;
-  tsr_status status = tsr__match_left(m, &index, join->error);
-  if (status) return status;
+  tsr__index index = { .rows = NULL };
+  tsr_status status = TSR_OK;
   gathering g = { .left = left, .index = &index, .parts = &left->parts, .keep = true };
-  for (int c = 0; c < join->ask->left->count && !status; c++)
-    status = gather(join, &g, &left->columns[c], c);
+  for (int c = 0; c < join->ask->left->count && !status; c++) {
+    if (plain(m, &left->columns[c])) {
+      status = keep_left(join, left, m, c);
+      continue;
+    }
+    if (!index.rows) status = tsr__match_left(m, &index, join->error);
+    if (!status) status = gather(join, &g, &left->columns[c], c);
+  }
   tsr__index_free(join->rt, &index);
   return status;
 }
