@@ -151,14 +151,14 @@ static void need_of_made(tsr__visit *v)
     v->need[i] = v->need[i] || whole;
     any = any || (v->need[i] && i >= first);
   }
-  if (!any && count && !v->df->source) v->need[first] = true;
+  if (!any && count && !tsr__rows_ready(v->df, v->need)) v->need[first] = true;
 }
 
 static void mark_parents(const tsr__bind *bind, tsr__visit *v)
 {
   if (v->made) need_of_made(v);
-  bool there = bind->inner || (!bind->plan && tsr__rows_ready(v->df, v->need));
-  if (v->made && there) return;
+  bool there = v->made && (bind->inner || (!bind->plan && tsr__rows_ready(v->df, v->need)));
+  if (there) return;
   tsr__visit *const direct[] = { v->parent, v->other };
   for (int i = 0; i < 2 + v->df->part_count; i++) {
     tsr__visit *from = i < 2 ? direct[i] : v->part[i - 2];
