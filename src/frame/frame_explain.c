@@ -59,6 +59,7 @@ static bool keeps_rows(const tsr_frame *df)
   case TSR__FRAME_SELECT:
   case TSR__FRAME_SORT:
   case TSR__FRAME_INDEX:
+  case TSR__FRAME_KEEP:
   case TSR__FRAME_PLACE: return true;
   default: return false;
   }
@@ -95,6 +96,10 @@ static void rows_kept(step *s, double rows, bool counted)
     break;
   case TSR__FRAME_FIRSTS:
     s->rows = between(round(tsr__estimate_groups(df, rows) * (double)df->count), rows);
+    break;
+  case TSR__FRAME_DESCRIBE:
+    s->rows = 9;
+    s->counted = true;
     break;
   case TSR__FRAME_GROUP: s->rows = round(tsr__estimate_groups(df, rows)); break;
   default: s->counted = counted;
@@ -180,16 +185,18 @@ static double bytes_of(const step *s)
 /* Items; of a frame's own those that are needed. */
 static void add_items(const tsr__visit *v, tsr__text *out)
 {
+  enum { MOST = 12 };
   const tsr__formula *formula = &v->df->formula;
   int used = 0, keys = v->df->kind == TSR__FRAME_GROUP ? v->df->keys.formula.count : 0;
   bool listed = v->df->kind == TSR__FRAME_SELECT || v->df->kind == TSR__FRAME_AGG || keys;
   for (int i = 0; i < formula->count; i++) {
     const tsr__item *item = &formula->item[i];
-    if (listed && !v->need[keys + i]) continue;
-    tsr__text_add(out, "%s", used++ ? ", " : "");
+    if ((listed && !v->need[keys + i]) || ++used > MOST) continue;
+    tsr__text_add(out, "%s", used > 1 ? ", " : "");
     if (item->named) tsr__text_add(out, "%s = ", item->name);
     tsr__expr_print(item->expr, out);
   }
+  if (used > MOST) tsr__text_add(out, " and %d more", used - MOST);
 }
 
 static void add_keys(const tsr_frame *df, tsr__text *out)
@@ -304,6 +311,8 @@ static void add_words(explainer *e, const step *s, tsr__text *out)
   case TSR__FRAME_INDEX: tsr__text_add(out, "row numbers as %s", df->name); return;
   case TSR__FRAME_JOIN: add_join(s, out); return;
   case TSR__FRAME_CONCAT: add_concat(e, df, out); return;
+  case TSR__FRAME_DESCRIBE: tsr__text_add(out, "describe"); return;
+  case TSR__FRAME_KEEP: tsr__text_add(out, "keep"); return;
   case TSR__FRAME_PLACE: tsr__text_add(out, df->even ? "rebalance" : "place"); return;
   case TSR__FRAME_REDUCE: tsr__text_add(out, "every column by %s", tsr__agg_name(df->op)); return;
   case TSR__FRAME_ARITH: add_arith(s, out); return;
@@ -660,6 +669,15 @@ static tsr_status explain_stretch(explainer *e, const tsr__visit *end)
 
 /* ---- the call ------------------------------------------------------------------------------ */
 
+static bool only_sources(const explainer *e)
+{
+  for (int i = 0; i < e->count; i++) {
+    const tsr_frame *df = e->step[i].visit->df;
+    if (!is_source(df) && df->kind != TSR__FRAME_TEXT) return false;
+  }
+  return true;
+}
+
 static tsr_status explain(explainer *e)
 {
   tsr__bound bound;
@@ -675,7 +693,7 @@ static tsr_status explain(explainer *e)
   const tsr__visit *top = step_of(e, df)->visit;
   for (const tsr__visit *v = e->bind->visits; v && !status; v = v->next)
     if (v->live && (v->made || v == top)) status = explain_stretch(e, v);
-  if (e->out->length == before)
+  if (e->out->length == before && only_sources(e))
     tsr__text_add(e->out, "\nnothing to run: the columns lie there already\n");
   if (e->guessed) tsr__text_add(e->out, "\n~ estimated; what a terminal has run is counted\n");
   return status;

@@ -631,6 +631,7 @@ static tsr_status make(tsr__bind *bind, const bool *need)
   bool done = false;
   tsr_status status = TSR_OK;
   if (df->one_row && !tsr__frame_breaks(df)) return make_one_row(bind, need);
+  if (df->kind == TSR__FRAME_DESCRIBE) return tsr__describe_rows(bind, need);
   if (df->kind == TSR__FRAME_GROUP && !tsr__frame_by_rows(df)) {
     status = make_groups(bind, need, &done);
     if (status || done) return status;

@@ -46,6 +46,7 @@ enum tsr__frame_kind {
   TSR__FRAME_JOIN,   /* parent and `other`; `join` */
   TSR__FRAME_CONCAT, /* `part` */
   TSR__FRAME_PLACE,  /* rows where `to` says */
+  TSR__FRAME_DESCRIBE, /* nine rows about each column, of a parent that has them as one */
   TSR__FRAME_KEEP,   /* rows as they are, made (tsr_frame_keep) */
   TSR__FRAME_KINDS
 };
@@ -372,6 +373,28 @@ const tsr__dict *tsr__dict_copy(tsr__arena *arena, const tsr__dict *dict);
 int32_t tsr__dict_find(const tsr__dict *dict, const char *text, int64_t length);
 /* Compares by bytes, as strcmp. */
 int tsr__text_order(const char *a, int64_t a_length, const char *b, int64_t b_length);
+
+/* Codes and validity of texts (NULL is a null); the dictionary is by first appearance. NULL out of
+ * memory. */
+tsr__dict *tsr__texts_encode(tsr_runtime *rt, const char *const *texts, int64_t count,
+                             int32_t *codes, uint8_t *valid);
+
+/* ---- descriptions (verbs.c makes the frames, summary.c the rows) ------------------------------ */
+
+enum { TSR__STATISTICS = 8 };
+
+/* An aggregate of a description: the row of its result, and whether it has a meaning for columns
+ * that are no numbers. */
+typedef struct tsr__statistic {
+  uint8_t agg, row;
+  bool any;
+  double share; /* of a quantile */
+} tsr__statistic;
+extern const tsr__statistic tsr__statistics[TSR__STATISTICS];
+bool tsr__describes(int statistic, int type);
+tsr_status tsr__type_describe(tsr_frame *df, tsr__error *error);
+void tsr__describe_needs(const tsr_frame *df, const bool *need, bool *parent);
+tsr_status tsr__describe_rows(tsr__bind *bind, const bool *need);
 
 /* ---- explaining (frame_explain.c, estimate.c) ------------------------------------------------------ */
 

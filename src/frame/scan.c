@@ -397,9 +397,8 @@ void tsr__scan_blame(const tsr__visit *visits, tsr__error *error)
 
 /* ---- text from memory ---------------------------------------------------------------------- */
 
-/* Codes and validity of texts; the dictionary is by first appearance. */
-static tsr__dict *encode(tsr_runtime *rt, const char *const *texts, int64_t count, int32_t *codes,
-                         uint8_t *valid)
+tsr__dict *tsr__texts_encode(tsr_runtime *rt, const char *const *texts, int64_t count,
+                             int32_t *codes, uint8_t *valid)
 {
   tsr__dict_local local;
   tsr__dict_local_init(&local, &rt->heap);
@@ -443,7 +442,8 @@ static tsr_status put_texts(tsr_frame *df, const char *const *texts, int64_t cou
   size_t bytes = (size_t)(count ? count : 1);
   int32_t *codes = tsr__new_raw(&scope->rt->heap, bytes * sizeof *codes);
   uint8_t *valid = tsr__new_raw(&scope->rt->heap, bytes);
-  tsr__dict *dict = codes && valid ? encode(scope->rt, texts, count, codes, valid) : NULL;
+  tsr__dict *dict =
+      codes && valid ? tsr__texts_encode(scope->rt, texts, count, codes, valid) : NULL;
   df->source = tsr__source_new(scope, 1);
   if (dict && df->source) {
     tsr_sharding rows = source->source->sharding;

@@ -265,6 +265,7 @@ static tsr_status type_by_kind(tsr_frame *df, tsr__error *error)
   case TSR__FRAME_FIRSTS:
   case TSR__FRAME_SORT: return type_by_keys(df, error);
   case TSR__FRAME_INDEX: return type_index(df, error);
+  case TSR__FRAME_DESCRIBE: return tsr__type_describe(df, error);
   case TSR__FRAME_JOIN: return tsr__type_join(df, error);
   case TSR__FRAME_CONCAT: return type_concat(df, error);
   case TSR__FRAME_AGG:
@@ -341,6 +342,7 @@ bool tsr__frame_breaks(const tsr_frame *df)
   case TSR__FRAME_JOIN:
   case TSR__FRAME_CONCAT:
   case TSR__FRAME_PLACE:
+  case TSR__FRAME_DESCRIBE:
   case TSR__FRAME_KEEP: return true;
   case TSR__FRAME_INDEX: return tsr__frame_masked(df->parent);
   case TSR__FRAME_AGG: return tsr__frame_by_rows(df);
@@ -362,6 +364,7 @@ bool tsr__frame_masked(const tsr_frame *df)
     case TSR__FRAME_JOIN:
     case TSR__FRAME_CONCAT:
     case TSR__FRAME_PLACE:
+    case TSR__FRAME_DESCRIBE:
     case TSR__FRAME_KEEP: return false;
     case TSR__FRAME_ARITH:
       if (df->other && tsr__frame_masked(df->other)) return true;
@@ -437,6 +440,7 @@ void tsr__frame_needs(const tsr_frame *df, const bool *need, bool *parent, bool 
       if (other) other[tsr__schema_find(&df->other->schema, df->schema.field[i].name)] = true;
     }
     break;
+  case TSR__FRAME_DESCRIBE: tsr__describe_needs(df, need, parent); break;
   case TSR__FRAME_JOIN: needs_of_join(df, need, parent, other); break;
   case TSR__FRAME_CONCAT: tsr__part_needs(df, 0, need, parent); break;
   default: needs_by_place(df, need, parent);

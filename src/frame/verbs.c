@@ -11,6 +11,8 @@
  * call that the user wrote. */
 #include "frame/plan.h"
 
+#include <stdio.h>
+
 /* ---- small things ------------------------------------------------------------------------ */
 
 static tsr_frame *child(tsr_frame *parent, int kind, const char *what, const char *site)
@@ -331,4 +333,128 @@ tsr_frame *tsr_frame_fill_null_at(tsr_frame *df, const char *columns, const tsr_
   tsr__error error = { 0 };
   if (!out->inert) fill(out, columns, value, &error);
   return finish(out, &error);
+}
+
+/* ---- counts of values ------------------------------------------------------------------------ */
+
+/* The names of all columns as a list of keys. */
+static tsr_status all_columns(tsr_frame *df, tsr__text *out, tsr__error *error)
+{
+  for (int i = 0; i < df->parent->schema.count; i++) {
+    const tsr__expr *expr = column(df, i, error);
+    if (!expr) return error->status;
+    tsr__text_add(out, "%s", i ? ", " : "");
+    tsr__expr_print(expr, out);
+  }
+  if (out->failed) tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  return error->status;
+}
+
+static tsr_frame *count_groups(tsr_frame *df, const char *columns, tsr__error *error)
+{
+  tsr__text text;
+  tsr__arena *arena = &df->node.scope->arena;
+  tsr_formula count = { .text = "count = count()" };
+  tsr__parse_ask ask = { df->what, &count, true };
+  tsr__text_init(&text, &df->node.scope->rt->heap);
+  if (!columns) all_columns(df, &text, error);
+  if (!error->status)
+    tsr__parse_keys(df->what, columns ? columns : tsr__text_get(&text), arena, &df->keys, error);
+  if (!error->status) tsr__parse(&ask, arena, &df->formula, error);
+  tsr__text_free(&text);
+  return finish(df, error);
+}
+
+tsr_frame *tsr_frame_value_counts_at(tsr_frame *df, const char *columns, const char *site)
+{
+  tsr_frame *groups = child(df, TSR__FRAME_GROUP, "tsr_frame_value_counts", site);
+  tsr__error error = { 0 };
+  if (!groups->inert) groups = count_groups(groups, columns, &error);
+  tsr_frame *out = child(groups, TSR__FRAME_SORT, "tsr_frame_value_counts", site);
+  if (!out->inert)
+    tsr__parse_keys(out->what, "\"count\" desc", &out->node.scope->arena, &out->keys, &error);
+  return finish(out, &error);
+}
+
+/* ---- descriptions ------------------------------------------------------------------------------ */
+
+static tsr__expr *literal(tsr_frame *df, int kind, double value, tsr__error *error)
+{
+  tsr__expr *expr = make(df, kind, 0, error);
+  if (!expr) return NULL;
+  expr->i = (int64_t)value;
+  expr->f = value;
+  return expr;
+}
+
+/* A column of the parent; a bool as the number 0 or 1 (the column + 0). */
+static tsr__expr *as_number(tsr_frame *df, int at, tsr__error *error)
+{
+  tsr__expr *arg = column(df, at, error);
+  if (!arg || df->parent->schema.field[at].type != TSR_COL_BOOL) return arg;
+  tsr__expr *zero = literal(df, TSR__E_INT, 0, error);
+  tsr__expr *sum = zero ? make(df, TSR__E_BINARY, 2, error) : NULL;
+  if (!sum) return NULL;
+  sum->op = TSR__B_ADD;
+  put(sum, 0, arg);
+  put(sum, 1, zero);
+  return sum;
+}
+
+/* One aggregate of a column; `share` of a quantile, else below 0. */
+static tsr__expr *aggregate(tsr_frame *df, int op, int at, double share, tsr__error *error)
+{
+  tsr__expr *arg = as_number(df, at, error);
+  tsr__expr *second = share >= 0 ? literal(df, TSR__E_FLOAT, share, error) : NULL;
+  tsr__expr *expr = arg ? make(df, TSR__E_AGG, share >= 0 ? 2 : 1, error) : NULL;
+  if (!expr || (share >= 0 && !second)) return NULL;
+  expr->op = (uint8_t)op;
+  put(expr, 0, arg);
+  if (second) put(expr, 1, second);
+  return expr;
+}
+
+/* The aggregates that describe a column, in the order of tsr__statistics. */
+static bool describe_column(tsr_frame *df, int at, tsr__item *item, int *used, tsr__error *error)
+{
+  const tsr__field *field = &df->parent->schema.field[at];
+  for (int i = 0; i < TSR__STATISTICS; i++) {
+    const tsr__statistic *s = &tsr__statistics[i];
+    if (!tsr__describes(i, field->type)) continue;
+    char name[16];
+    snprintf(name, sizeof name, "%d", *used);
+    tsr__item *one = &item[(*used)++];
+    one->name = tsr__arena_text(&df->node.scope->arena, name, strlen(name));
+    one->expr = aggregate(df, s->agg, at, s->share, error);
+    if (!one->name) tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+    if (!one->name || !one->expr) return false;
+  }
+  return true;
+}
+
+/* One row of all that is asked of all columns: first the number of rows. */
+static void describe_all(tsr_frame *df, tsr__error *error)
+{
+  const tsr__schema *from = &df->parent->schema;
+  int used = 1;
+  tsr__item *item = items(df, 1 + from->count * TSR__STATISTICS, error);
+  if (!item) return;
+  item[0] = (tsr__item){ .name = "rows", .expr = make(df, TSR__E_AGG, 0, error) };
+  if (!item[0].expr) return;
+  item[0].expr->op = TSR__A_COUNT;
+  for (int i = 0; i < from->count; i++)
+    if (!describe_column(df, i, item, &used, error)) return;
+  df->formula.count = used;
+}
+
+tsr_frame *tsr_frame_describe_at(tsr_frame *df, const char *site)
+{
+  tsr_frame *row = child(df, TSR__FRAME_AGG, "tsr_frame_describe", site);
+  tsr__error error = { 0 };
+  if (!row->inert) {
+    row->one_row = true;
+    describe_all(row, &error);
+  }
+  row = finish(row, &error);
+  return finish(child(row, TSR__FRAME_DESCRIBE, "tsr_frame_describe", site), &error);
 }

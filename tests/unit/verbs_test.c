@@ -22,6 +22,12 @@ static tsr_frame *build(tsr_frame *df, const char *name)
   if (!strcmp(name, "fill_named")) return tsr_frame_fill_null(df, "n, \"odd name\"", "id");
   if (!strcmp(name, "fill_wider")) return tsr_frame_fill_null(df, "n", "0.5");
   if (!strcmp(name, "fill_date")) return tsr_frame_fill_null(df, "d", "?", "2000-02-29");
+  if (!strcmp(name, "counts_text")) return tsr_frame_value_counts(df, "t");
+  if (!strcmp(name, "counts_two")) return tsr_frame_value_counts(df, "b, t");
+  if (!strcmp(name, "counts_null")) return tsr_frame_value_counts(df, "n");
+  if (!strcmp(name, "describe")) return tsr_frame_describe(df);
+  if (!strcmp(name, "describe_few"))
+    return tsr_frame_describe(tsr_frame_select(tsr_frame_head(df, 3), "\"odd name\", b, x"));
   if (!strcmp(name, "fill_bool")) return tsr_frame_fill_null(df, NULL, "true");
   return NULL;
 }
@@ -45,7 +51,7 @@ TEST(short_calls_give_what_pandas_gives)
       golden_step(&r);
       golden_check_rows(&r, table);
     }
-    CHECK_I64(queries, 10);
+    CHECK_I64(queries, 15);
     tsr_scope_close(s);
     free(text);
   }
@@ -133,6 +139,12 @@ TEST(short_calls_refuse)
   expect(f.s, TSR_EDTYPE, "sum(...) reduces rows and cannot stand here");
   tsr_frame_fill_null(f.df, "n", "");
   expect(f.s, TSR_EPARSE, "tsr_frame_fill_null: the expression is empty");
+  tsr_frame_value_counts(f.df, "t, zz");
+  expect(f.s, TSR_ECOLUMN, "tsr_frame_value_counts: no column 'zz'");
+  tsr_frame_value_counts(tsr_frame_rename(f.df, "count = t"), "count");
+  expect(f.s, TSR_ECOLUMN, "the name 'count' is taken");
+  tsr_frame_describe(tsr_frame_rename(f.df, "statistic = t"));
+  expect(f.s, TSR_ECOLUMN, "tsr_frame_describe: there is a column 'statistic'");
   tsr_frame_drop_nulls(f.df, "zz");
   expect(f.s, TSR_ECOLUMN, "tsr_frame_drop_nulls: no column 'zz'");
   tsr_runtime_close(f.rt);
@@ -143,10 +155,14 @@ TEST(short_calls_on_inert_frames)
   struct fixture f;
   open_fixture(&f);
   tsr_frame *bad = tsr_frame_filter(f.df, "nothing");
-  tsr_frame *const all[] = {
-    tsr_frame_drop(bad, "n"),        tsr_frame_rename(bad, "m = n"),     tsr_frame_is_null(bad),
-    tsr_frame_drop_nulls(bad, NULL), tsr_frame_fill_null(bad, "n", "0"), tsr_frame_drop(NULL, "n")
-  };
+  tsr_frame *const all[] = { tsr_frame_drop(bad, "n"),
+                             tsr_frame_rename(bad, "m = n"),
+                             tsr_frame_is_null(bad),
+                             tsr_frame_drop_nulls(bad, NULL),
+                             tsr_frame_fill_null(bad, "n", "0"),
+                             tsr_frame_drop(NULL, "n"),
+                             tsr_frame_value_counts(bad, NULL),
+                             tsr_frame_describe(bad) };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) CHECK(tsr_frame_is_inert(all[i]));
   tsr_runtime_close(f.rt);
 }
@@ -173,4 +189,54 @@ TEST(short_calls_on_a_wide_frame)
   CHECK_STATUS(tsr_frame_rows(tsr_frame_is_null(df), &rows), TSR_OK, s);
   CHECK_STR(tsr_frame_column_name(tsr_frame_rename(df, "z = c1499"), WIDE - 1), "z");
   tsr_runtime_close(rt);
+}
+
+/* Of no rows, of all columns, and of descriptions again. */
+TEST(summaries_of_little)
+{
+  struct fixture f;
+  open_fixture(&f);
+  tsr_table *table = NULL;
+  tsr_frame *none = tsr_frame_filter(f.df, "id > 1000");
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_describe(none), &table), TSR_OK, f.s);
+  CHECK_I64(tsr_table_rows(table), 9);
+  CHECK_F64_BITS(tsr_table_f64(table, 0, 1), 0);
+  CHECK_STR(tsr_table_text(table, 0, tsr_table_find(table, "t")), "0");
+  for (int row = 2; row < 9; row++)
+    for (int c = 1; c < tsr_table_columns(table); c++) CHECK(tsr_table_is_null(table, row, c));
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_value_counts(none, "t"), &table), TSR_OK, f.s);
+  CHECK_I64(tsr_table_rows(table), 0);
+  tsr_frame *all = tsr_frame_value_counts(tsr_frame_select(f.df, "b, half = id // 20"), NULL);
+  CHECK_STR(tsr_frame_schema(all), "b      bool\nhalf   i64\ncount  i64\n");
+  CHECK_STATUS(tsr_frame_collect(all, &table), TSR_OK, f.s);
+  CHECK_I64(tsr_table_rows(table), 6);
+  tsr_frame *twice = tsr_frame_describe(tsr_frame_drop(tsr_frame_describe(f.df), "statistic"));
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_select(twice, "x"), &table), TSR_OK, f.s);
+  CHECK_F64_BITS(tsr_table_f64(table, 0, 0), 9);
+  tsr_runtime_close(f.rt);
+}
+
+TEST_TIMEOUT(short_calls_out_of_memory, 300)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator = test_allocator(&state);
+  int64_t total = 1 << 30, failed = 0;
+  for (int64_t n = 0; n <= total; n += test_quick() ? 1 + n / 40 : 1) {
+    state = (struct test_alloc){ .fail_at = n };
+    tsr_runtime *rt = tsr_runtime_open("cpu:2", .allocator = &allocator, .threads = 1);
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_frame *df = tsr_frame_read_csv(s, test_file("golden/verbs.csv"));
+    df = tsr_frame_rename(tsr_frame_drop_nulls(tsr_frame_drop(df, "d"), "t"), "z = x");
+    df = tsr_frame_fill_null(df, "z", "?", 1.5);
+    tsr_table *table = NULL;
+    tsr_status status = tsr_frame_collect(tsr_frame_describe(df), &table);
+    if (!status) status = tsr_frame_collect(tsr_frame_value_counts(df, "t"), &table);
+    if (status != TSR_OK && status != TSR_ENOMEM)
+      FAIL("allocation %lld: %s", (long long)n, tsr_message(s));
+    failed += status != TSR_OK;
+    tsr_runtime_close(rt);
+    if (state.live) FAIL("allocation %lld: %lld blocks leak", (long long)n, (long long)state.live);
+    if (n == 0) total = state.count;
+  }
+  CHECK(failed > 10);
 }
