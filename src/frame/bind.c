@@ -24,7 +24,7 @@ tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what)
   if (!df) return TSR_EARG;
   if (df->inert) {
     tsr_status status = tsr_scope_status(df->node.scope);
-    return status ? status : df->node.scope ? TSR_ESTATE : TSR_ENOMEM;
+    return status ? status : df->node.scope ? TSR_ESTATE : (tsr_status)df->op;
   }
   bind->site = df->node.site;
   bind->scope = tsr_scope_nest_at(df->node.scope, df->node.site);
@@ -362,6 +362,8 @@ static void bind_arith(tsr__bind *bind, tsr__visit *v)
     v->bound.col = col;
   }
   v->bound.count = df->schema.count;
+  if (b && !a->scalar && !b->scalar && !a->ragged && !b->ragged)
+    v->bound.sharding = tsr__rows_meet(a->sharding, b->sharding);
   tsr__lower low = lower_for(bind, v);
   low.in = &v->bound;
   for (int i = 0; i < df->schema.count; i++) {
@@ -398,6 +400,26 @@ static void bind_scalars(tsr__bind *bind, tsr__visit *v)
       (tsr__bound){ .rows = 1, .scalar = true, .count = v->bound.count, .col = v->bound.col };
 }
 
+/* Arrays that their owner deleted: the frame holds their values, but the nodes take no users. */
+static void bind_deleted(tsr__bind *bind, tsr__visit *v)
+{
+  for (int i = 0; i < v->df->schema.count; i++) {
+    const tsr_array *a = v->bound.col[i].values;
+    if (!v->need[i] || !a->deleted) continue;
+    if (!a->value) {
+      tsr__error_set(
+          &bind->error, TSR_ESTATE,
+          "%s: the array of column '%.60s' was deleted before it was evaluated; tsr_eval "
+          "it first, or delete it after the frame's last use",
+          bind->what, v->df->schema.field[i].name);
+      return;
+    }
+    tsr__value_hold(a->value);
+    v->bound.col[i].values = tsr__make_leaf(bind->scope, (tsr_dtype)a->dtype, &a->value->shape,
+                                            &a->value->sharding, a->value, a->node.site);
+  }
+}
+
 /* A source's columns; TEXT adds its own to those of its parent. */
 static void bind_source(tsr__bind *bind, tsr__visit *v)
 {
@@ -413,6 +435,7 @@ static void bind_source(tsr__bind *bind, tsr__visit *v)
   v->bound.ragged = source->whole ? df : NULL;
   for (int i = 0; i < df->schema.count; i++)
     if (v->need[i]) v->bound.col[i] = source->col[i];
+  if (df->kind == TSR__FRAME_ARRAYS) bind_deleted(bind, v);
   if (v->made && df->kind == TSR__FRAME_INDEX && v->need[0]) {
     tsr__lower low = lower_for(bind, v);
     low.in = &v->bound;

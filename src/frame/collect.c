@@ -201,7 +201,8 @@ static const tsr_row no_frame_row = { .status = TSR_EARG };
 tsr_row *tsr_frame_row_at(tsr_frame *df, const char *site)
 {
   tsr__window window = { 2, 0, 0 };
-  if (!df || !df->node.scope) return (tsr_row *)(df ? &no_row : &no_frame_row);
+  if (!df || !df->node.scope)
+    return (tsr_row *)(df && df->op == TSR_ENOMEM ? &no_row : &no_frame_row);
   tsr_row *row = tsr__node_new(df->node.scope, sizeof *row, site, NULL);
   if (!row) return (tsr_row *)&no_row;
   row->status = tsr__collect(df, &window, &row->table);
@@ -320,8 +321,8 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
       return tsr__error_set(
           &bind->error, TSR_EVALUE,
           "tsr_frame_column: column '%.60s' has %lld "
-          "nulls, which an array cannot hold; give .null_value or filter them out",
-          name, (long long)found);
+          "null%s, which an array cannot hold; give .null_value or filter them out",
+          name, (long long)found, found == 1 ? "" : "s");
     col->valid = NULL;
     return TSR_OK;
   }

@@ -7,12 +7,16 @@
  * of its columns. */
 #include "frame/plan.h"
 
-static const tsr_frame no_memory_frame = { .inert = true };
+/* Frames of no scope; `op` is why. */
+static const tsr_frame no_memory_frame = { .inert = true, .op = TSR_ENOMEM };
+static const tsr_frame no_scope_frame = { .inert = true, .op = TSR_EARG };
 
 static void release_frame(tsr__node *node)
 {
   tsr_frame *df = (tsr_frame *)node;
   if (!df->source) return;
+  for (int i = 0; df->kind == TSR__FRAME_ARRAYS && i < df->schema.count; i++)
+    tsr__array_let_go(df->source->col[i].values);
   for (int i = 0; i < df->source->dict_count; i++) tsr__dict_release(df->source->dicts[i]);
   if (df->source->reader.ops) df->source->reader.ops->close(df->source->reader.file);
   df->source = NULL;
@@ -20,7 +24,8 @@ static void release_frame(tsr__node *node)
 
 tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const char *site)
 {
-  if (!scope || scope->inert) return (tsr_frame *)&no_memory_frame;
+  if (!scope) return (tsr_frame *)&no_scope_frame;
+  if (scope->inert) return (tsr_frame *)&no_memory_frame;
   tsr_frame *df = tsr__node_new(scope, sizeof *df, site, release_frame);
   if (!df) return (tsr_frame *)&no_memory_frame;
   df->inert = scope->rt->error.status != TSR_OK; /* no devices to compute on */
@@ -169,6 +174,7 @@ static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int cou
     if (placed && !df->source->sharding.mesh) df->source->sharding = array->sharding;
   }
   df->schema = (tsr__schema){ count, field };
+  for (int i = 0; i < count; i++) tsr__array_use(columns[i].array);
   return TSR_OK;
 no_memory:
   return tsr__error_set(error, TSR_ENOMEM, "tsr_frame_new: out of memory");

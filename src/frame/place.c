@@ -27,7 +27,10 @@ static const tsr_sharding *rows_of(const tsr_frame *df)
 {
   while (df && !df->one_row) {
     if (df->kind == TSR__FRAME_PLACE && !df->even) return &df->to;
-    if (df->source && df->kind != TSR__FRAME_TEXT) return &df->source->sharding;
+    bool made = df->source && df->source->rows >= 0;
+    bool source = df->kind == TSR__FRAME_ARRAYS || df->kind == TSR__FRAME_FILE;
+    if (source || (made && df->kind != TSR__FRAME_TEXT)) return &df->source->sharding;
+    if (df->kind == TSR__FRAME_PLACE && !df->even) return &df->to;
     if (df->kind == TSR__FRAME_JOIN) { /* on no mesh, the left rows join the right ones */
       const tsr_sharding *left = rows_of(df->parent);
       return left && left->mesh ? left : rows_of(df->other);

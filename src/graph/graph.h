@@ -128,6 +128,9 @@ tsr_array *tsr__make_const(tsr_scope *scope, tsr_dtype dtype, tsr__num value, co
 
 /* Lets go of a node's operands once it has its value, or for good. */
 void tsr__array_drop_operands(tsr_array *a);
+/* A user that is no node: a deleted array keeps its value until all users let go of it. */
+void tsr__array_use(tsr_array *a);
+void tsr__array_let_go(tsr_array *a);
 /* tsr_delete: later uses fail; the value goes when no unevaluated node needs it. */
 void tsr__array_delete(tsr_array *a);
 

@@ -25,12 +25,20 @@ static void drop_value(tsr_array *array)
   array->value = NULL;
 }
 
+void tsr__array_use(tsr_array *a)
+{
+  atomic_fetch_add(&a->users, 1);
+}
+
+void tsr__array_let_go(tsr_array *a)
+{
+  if (atomic_fetch_sub(&a->users, 1) == 1 && a->deleted) drop_value(a);
+}
+
 void tsr__array_drop_operands(tsr_array *a)
 {
   for (int i = 0; i < a->in_count; i++) {
-    tsr_array *operand = a->in[i];
-    if (operand && atomic_fetch_sub(&operand->users, 1) == 1 && operand->deleted)
-      drop_value(operand);
+    if (a->in[i]) tsr__array_let_go(a->in[i]);
     a->in[i] = NULL;
   }
   a->in_count = 0;

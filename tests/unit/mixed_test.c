@@ -162,3 +162,69 @@ TEST(bool_values_meet_bool_columns)
   CHECK_STR_HAS(tsr_message(f.s), "'==' cannot compare bool with i64");
   tsr_runtime_close(f.rt);
 }
+
+/* A frame holds the values of its arrays, whoever deletes these. */
+TEST(deleted_arrays_serve_their_frames)
+{
+  struct fixture f = open_fixture();
+  int64_t a[N];
+  for (int i = 0; i < N; i++) a[i] = i;
+  tsr_array *x = tsr_put(f.s, a, TSR_I64, TSR_SHAPE(N), tsr_on(f.mesh, "data"));
+  tsr_frame *df = tsr_frame_new(f.s, { "a", x });
+  tsr_frame *kept = tsr_frame_filter(df, "a < 10");
+  tsr_delete(x);
+  check_sum(kept, 45);
+  check_sum(df, 4950);
+  tsr_array *late = tsr_add(tsr_put(f.s, a, TSR_I64, TSR_SHAPE(N), tsr_on(f.mesh, "data")), 1);
+  df = tsr_frame_new(f.s, { "a", late });
+  tsr_delete(late);
+  int64_t rows = 0;
+  tsr_table *table = NULL;
+  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_ESTATE, NULL);
+  CHECK_STR_HAS(tsr_message(f.s), "the array of column 'a' was deleted before it was evaluated");
+  CHECK_STR_HAS(tsr_frame_explain(df), "was deleted before");
+  tsr_runtime_close(f.rt);
+}
+
+/* A frame's value keeps device memory only as long as the frame. */
+TEST(deleted_arrays_go_with_their_frames)
+{
+  struct fixture f = open_fixture();
+  tsr_array *x = tsr_full(f.s, 3.0, TSR_F64, TSR_SHAPE(1 << 20), (tsr_sharding){ 0 });
+  CHECK_STATUS(tsr_eval(&x, 1), TSR_OK, f.s);
+  tsr_scope *inner = tsr_scope_open(f.s);
+  tsr_frame *df = tsr_frame_new(inner, { "a", x });
+  tsr_delete(x);
+  CHECK(!tsr_frame_is_inert(df));
+  CHECK(tsr_device_memory(f.rt, 0).now >= 8 << 20);
+  tsr_scope_close(inner);
+  CHECK(tsr_device_memory(f.rt, 0).now < 8 << 20);
+  tsr_runtime_close(f.rt);
+}
+
+TEST(frames_without_a_scope)
+{
+  int64_t rows;
+  tsr_table *table = NULL;
+  tsr_frame *df = tsr_frame_read_csv(NULL, "a.csv");
+  CHECK(tsr_frame_is_inert(df) && tsr_frame_is_inert(tsr_frame_filter(df, "a")));
+  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_EARG, NULL);
+  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_EARG, NULL);
+  CHECK_STATUS(tsr_row_status(tsr_frame_row(df)), TSR_EARG, NULL);
+}
+
+/* Rows that were moved lie where they were asked to, and a mixed filter knows its devices. */
+TEST(moved_rows_and_devices)
+{
+  struct fixture f = open_fixture();
+  tsr_frame *rows = frame_on(&f, "data"), *local = frame_on(&f, NULL);
+  check_place(tsr_frame_scatter(local, tsr_on(f.mesh, "model,-")), "(model)");
+  check_place(tsr_frame_gather(rows), "unplaced");
+  tsr_frame *kept = tsr_frame_filter(tsr_frame_add(local, rows), "a >= 100");
+  CHECK_STR_HAS(tsr_frame_devices(kept), "device 0: 0 of 50 rows\n");
+  CHECK_STR_HAS(tsr_frame_devices(kept), "device 7: 50 of 50 rows\n");
+  tsr_frame_scatter(local, tsr_on(f.mesh, "-,model"));
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_EUNSUPPORTED, f.s);
+  tsr_runtime_close(f.rt);
+}
