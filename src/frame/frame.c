@@ -42,6 +42,14 @@ tsr_frame *tsr__frame_inert(tsr_scope *scope, const char *site)
   return df;
 }
 
+tsr_frame *tsr__frame_inert_like(const tsr_frame *a, const tsr_frame *b, const char *site)
+{
+  if (a && !a->node.scope) return (tsr_frame *)a;
+  if (b && !b->node.scope) return (tsr_frame *)b;
+  return tsr__frame_inert(tsr__scope_inner(a ? a->node.scope : NULL, b ? b->node.scope : NULL),
+                          site);
+}
+
 tsr_frame *tsr__frame_fail(tsr_frame *df, const tsr__error *error)
 {
   if (df->inert) return df;
@@ -201,7 +209,7 @@ tsr_frame *tsr__frame_typed(tsr_frame *df)
 
 tsr_frame *tsr__frame_begin(tsr_frame *parent, int kind, const char *what, const char *site)
 {
-  if (!tsr__frame_usable(parent)) return tsr__frame_inert(scope_of(parent), site);
+  if (!tsr__frame_usable(parent)) return tsr__frame_inert_like(parent, NULL, site);
   tsr_frame *df = tsr__frame_make(parent->node.scope, kind, what, site);
   if (!df->inert) df->parent = parent;
   return df;
@@ -331,10 +339,10 @@ static tsr_frame *arith(tsr_frame *a, int op, tsr_frame_operand b, const char *s
                                        "tsr_frame_div" };
   tsr__error error = { 0 };
   if (b.kind == 0 && tsr__frame_usable(a) && !tsr__frame_usable(b.frame))
-    return tsr__frame_inert(scope_of(a), site);
+    return tsr__frame_inert_like(a, b.frame, site);
   tsr_scope *scope = scope_of(a);
   if (b.kind == 0 && tsr__frame_usable(a)) scope = tsr__scope_inner(scope, scope_of(b.frame));
-  if (!tsr__frame_usable(a)) return tsr__frame_inert(scope, site);
+  if (!tsr__frame_usable(a)) return tsr__frame_inert_like(a, NULL, site);
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARITH, whats[op], site);
   if (df->inert) return df;
   df->op = (uint8_t)op;

@@ -129,6 +129,8 @@ struct tsr_frame {
 /* Makes a frame node; an inert one where that fails. Never NULL. */
 tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const char *site);
 tsr_frame *tsr__frame_inert(tsr_scope *scope, const char *site);
+/* One that stands on an inert frame, of which there may be no scope; NULL is allowed. */
+tsr_frame *tsr__frame_inert_like(const tsr_frame *a, const tsr_frame *b, const char *site);
 /* Records an error and returns an inert frame. */
 tsr_frame *tsr__frame_fail(tsr_frame *df, const tsr__error *error);
 bool tsr__frame_usable(const tsr_frame *df);
