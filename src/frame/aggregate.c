@@ -99,46 +99,63 @@ tsr__col tsr__aggregate(tsr__lower *low, int op, tsr__col x)
   }
 }
 
-/* What an aggregate of each row's group is, for each row. */
-static tsr_array *of_group(tsr__lower *low, tsr_array *by_group)
+/* A column less its mean and over its deviation, both of all rows where it and `mask` hold numbers:
+ * what is left is of one size whatever the units, and sums of its squares cancel little. */
+static tsr_array *standardised(tsr__lower *low, tsr_array *x, tsr_array *mask)
 {
-  return low->codes ? tsr__op2(low, TSR__OP_TAKE, by_group, low->codes) : by_group;
+  tsr_array *zero = tsr__const_f(low, TSR_F64, 0), *codes = low->codes;
+  tsr_array *finite = tsr__op2(low, TSR__OP_EQ, tsr__op2(low, TSR__OP_SUB, x, x), zero);
+  finite = tsr__both(low, finite, mask);
+  low->codes = NULL;
+  tsr_array *mean = reduce(low, TSR__OP_MEAN, x, finite, NULL);
+  tsr_array *scale = reduce(low, TSR__OP_STD, x, finite, NULL);
+  low->codes = codes;
+  scale =
+      tsr__where(low, tsr__op2(low, TSR__OP_GT, scale, zero), scale, tsr__const_f(low, TSR_F64, 1));
+  return tsr__op2(low, TSR__OP_DIV, tsr__op2(low, TSR__OP_SUB, x, mean), scale);
 }
 
-/* The sum of the products of two deviations, less what their means, which were rounded, are off. */
-static tsr_array *product_sum(tsr__lower *low, tsr_array *const d[2], tsr_array *count,
-                              tsr_array *mask)
+void tsr__corr_parts(tsr__lower *low, const tsr__expr *expr, tsr__col part[TSR__CORR_PARTS])
 {
-  tsr_array *sum = reduce(low, TSR__OP_SUM, tsr__op2(low, TSR__OP_MUL, d[0], d[1]), mask, NULL);
-  tsr_array *off = tsr__op2(low, TSR__OP_MUL, reduce(low, TSR__OP_SUM, d[0], mask, NULL),
-                            reduce(low, TSR__OP_SUM, d[1], mask, NULL));
-  return tsr__op2(low, TSR__OP_SUB, sum, tsr__op2(low, TSR__OP_DIV, off, count));
-}
-
-/* sum dx dy / sqrt(sum dx^2 sum dy^2), dx and dy from the means of the group. In two passes: sums
- * of products without the means would cancel. Each product rounds once and the sums are exact, so no
- * order shows. Rounding may not carry the result beyond 1. */
-static tsr__col correlation(tsr__lower *low, tsr__col x, tsr__col y)
-{
-  tsr_array *mask = low->in->mask;
+  low->in_agg = true;
+  tsr__col x = tsr__lower_as(low, expr->arg[0], TSR_COL_F64);
+  tsr__col y = tsr__lower_as(low, expr->arg[1], TSR_COL_F64);
+  low->in_agg = false;
   tsr_array *valid = tsr__both(low, x.valid, y.valid);
-  if (valid) mask = tsr__both(low, tsr__spread(low, valid), mask);
-  tsr_array *d[2] = { tsr__spread(low, x.values), tsr__spread(low, y.values) };
-  tsr_array *count = tsr__cast(low, count_rows(low, mask), TSR_F64);
-  for (int i = 0; i < 2; i++) {
-    tsr_array *mean = reduce(low, TSR__OP_MEAN, d[i], mask, NULL);
-    d[i] = tsr__op2(low, TSR__OP_SUB, d[i], of_group(low, mean));
-  }
-  tsr_array *xx = product_sum(low, (tsr_array *[2]){ d[0], d[0] }, count, mask);
-  tsr_array *yy = product_sum(low, (tsr_array *[2]){ d[1], d[1] }, count, mask);
-  tsr_array *xy = product_sum(low, d, count, mask);
-  tsr_array *scale =
-      tsr__op2(low, TSR__OP_MUL, tsr__op1(low, TSR__OP_SQRT, xx), tsr__op1(low, TSR__OP_SQRT, yy));
-  tsr__col out = { .type = TSR_COL_F64, .values = tsr__op2(low, TSR__OP_DIV, xy, scale) };
-  out.values = tsr__op2(low, TSR__OP_MINIMUM, out.values, tsr__const_f(low, TSR_F64, 1));
-  out.values = tsr__op2(low, TSR__OP_MAXIMUM, out.values, tsr__const_f(low, TSR_F64, -1));
-  null_below(low, &out, mask, 2);
+  if (valid) valid = tsr__spread(low, valid);
+  tsr_array *mask = tsr__both(low, valid, low->in->mask);
+  tsr_array *u = standardised(low, tsr__spread(low, x.values), mask);
+  tsr_array *v = standardised(low, tsr__spread(low, y.values), mask);
+  tsr_array *all[TSR__CORR_PARTS] = { u, v, tsr__op2(low, TSR__OP_ADD, u, v),
+                                      tsr__op2(low, TSR__OP_SUB, u, v) };
+  for (int i = 0; i < TSR__CORR_PARTS; i++)
+    part[i] = (tsr__col){ .type = TSR_COL_F64, .values = all[i], .valid = valid };
+}
+
+tsr__col tsr__corr_of(tsr__lower *low, tsr__col var[TSR__CORR_PARTS])
+{
+  tsr__col out = var[0];
+  tsr_array *zero = tsr__const_f(low, TSR_F64, 0);
+  tsr_array *x = var[0].values, *y = var[1].values;
+  tsr_array *four = tsr__op2(low, TSR__OP_SUB, var[2].values, var[3].values);
+  tsr_array *cov = tsr__op2(low, TSR__OP_MUL, four, tsr__const_f(low, TSR_F64, 0.25));
+  tsr_array *scale = tsr__op1(low, TSR__OP_SQRT, tsr__op2(low, TSR__OP_MUL, x, y));
+  tsr_array *r = tsr__op2(low, TSR__OP_DIV, cov, scale);
+  r = tsr__op2(low, TSR__OP_MINIMUM, r, tsr__const_f(low, TSR_F64, 1));
+  r = tsr__op2(low, TSR__OP_MAXIMUM, r, tsr__const_f(low, TSR_F64, -1));
+  tsr_array *vary = tsr__op2(low, TSR__OP_GT, scale, zero);
+  out.values = tsr__where(low, vary, r, tsr__const_f(low, TSR_F64, (double)__builtin_nanf("")));
   return out;
+}
+
+/* Of the exact variances of u, v, u + v and u - v, each rounded once: no order shows, and grouping by
+ * codes and by rows give the same. */
+static tsr__col correlation(tsr__lower *low, const tsr__expr *expr)
+{
+  tsr__col part[TSR__CORR_PARTS], var[TSR__CORR_PARTS];
+  tsr__corr_parts(low, expr, part);
+  for (int i = 0; i < TSR__CORR_PARTS; i++) var[i] = tsr__aggregate(low, TSR__A_VAR, part[i]);
+  return tsr__corr_of(low, var);
 }
 
 tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr)
@@ -150,13 +167,8 @@ tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr)
               low->bind->what, tsr__agg_name(expr->op));
     return (tsr__col){ .type = expr->type, .values = tsr__make_inert(low->scope, low->site) };
   }
+  if (expr->op == TSR__A_CORR) return correlation(low, expr);
   low->in_agg = true;
-  if (expr->op == TSR__A_CORR) {
-    x = tsr__lower_as(low, expr->arg[0], TSR_COL_F64);
-    tsr__col y = tsr__lower_as(low, expr->arg[1], TSR_COL_F64);
-    low->in_agg = false;
-    return correlation(low, x, y);
-  }
   if (expr->count) x = tsr__settle(low, tsr__lower_expr(low, expr->arg[0]));
   low->in_agg = false;
   if (expr->op == TSR__A_ANY || expr->op == TSR__A_ALL) x = tsr__convert(low, x, TSR_COL_BOOL);

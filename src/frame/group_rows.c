@@ -4,19 +4,14 @@
  *   sum(a) / count() + median(a)       leaves   sum(a)   count()   median(a)     columns of relate/
  *                                      item     column / column + column         lowered over groups
  *
- * Equal leaves are one column. An AGG with such aggregates is a group without keys. A correlation is
- * six leaves: the count and the sums of dx, dy and their products, dx and dy being the distances from
- * the means of all rows, so that little cancels. */
+ * Equal leaves are one column. An AGG with such aggregates is a group without keys. */
 #include "frame/plan.h"
-
-/* Of a correlation: n, x, y, xx, yy, xy. */
-enum { SUMS = 6 };
 
 /* An aggregate that relate/ computes. */
 struct tsr__leaf {
   const tsr__expr *expr;
   const char *text; /* by which equal ones are found */
-  int at;           /* of the grouped columns; CORR: the first of six */
+  int at;           /* of the grouped columns */
   uint8_t type;
   const tsr__dict *dict;
 };
@@ -31,7 +26,7 @@ typedef struct work {
   int key_count;
   struct tsr__leaf *leaf;
   tsr__group_agg *agg;
-  int leaf_count, agg_count;
+  int leaf_count;
   tsr__rel in, out;
 } work;
 
@@ -64,7 +59,7 @@ static const struct tsr__leaf *find_leaf(const struct tsr__leaf *leaf, int count
 
 static int count_leaves(const tsr__expr *expr)
 {
-  int count = expr->kind != TSR__E_AGG ? 0 : expr->op == TSR__A_CORR ? SUMS : 1;
+  int count = expr->kind == TSR__E_AGG ? expr->op == TSR__A_CORR ? TSR__CORR_PARTS : 1 : 0;
   for (int i = 0; i < expr->count && expr->kind != TSR__E_AGG; i++)
     count += count_leaves(expr->arg[i]);
   return count;
@@ -106,62 +101,31 @@ static double quantile_of(const tsr__expr *expr)
   return q->kind == TSR__E_FLOAT ? q->f : (double)q->i;
 }
 
-static void add_agg(work *w, int op, tsr__col col)
+/* The text of a part of a correlation; no expression prints so. */
+static const char *part_text(tsr_scope *scope, const char *text, int part)
 {
-  w->agg[w->agg_count++] = (tsr__group_agg){ .op = (uint8_t)op, .column = carry(w, col) };
+  size_t length = strlen(text);
+  char *out = tsr__arena_text(&scope->arena, text, length + 1);
+  if (out) out[length] = (char)('0' + part);
+  return out;
 }
 
-/* The distances of an argument from its mean over all rows, where both arguments are there. */
-static tsr__col distances(work *w, tsr__col col, tsr_array *valid)
+/* The four variances that a correlation is made of. */
+static tsr_status add_corr(work *w, const tsr__expr *expr, const char *text)
 {
-  tsr__lower *low = &w->low;
-  col.valid = valid;
-  tsr_array *mean = tsr__aggregate(low, TSR__A_MEAN, col).values;
-  col.values = tsr__op2(low, TSR__OP_SUB, tsr__spread(low, col.values), mean);
-  return col;
-}
-
-static tsr_status add_correlation(work *w, const tsr__expr *expr)
-{
-  tsr__lower *low = &w->low;
-  low->in_agg = true;
-  tsr__col x = tsr__settle(low, tsr__lower_as(low, expr->arg[0], TSR_COL_F64));
-  tsr__col y = tsr__settle(low, tsr__lower_as(low, expr->arg[1], TSR_COL_F64));
-  low->in_agg = false;
-  tsr_array *valid = tsr__both(low, x.valid, y.valid);
-  x = distances(w, x, valid);
-  y = distances(w, y, valid);
-  add_agg(w, TSR__GROUP_COUNT, x);
-  add_agg(w, TSR__GROUP_SUM, x);
-  add_agg(w, TSR__GROUP_SUM, y);
-  const tsr__col *const pairs[3][2] = { { &x, &x }, { &y, &y }, { &x, &y } };
-  for (int i = 0; i < 3; i++) {
-    tsr__col product = x;
-    product.values = tsr__op2(low, TSR__OP_MUL, pairs[i][0]->values, pairs[i][1]->values);
-    add_agg(w, TSR__GROUP_SUM, product);
+  tsr__bind *bind = w->bind;
+  tsr__col part[TSR__CORR_PARTS];
+  tsr__corr_parts(&w->low, expr, part);
+  for (int i = 0; i < TSR__CORR_PARTS; i++) {
+    struct tsr__leaf *leaf = &w->leaf[w->leaf_count];
+    const char *own = part_text(bind->scope, text, i);
+    if (!own) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+    if (find_leaf(w->leaf, w->leaf_count, own)) return TSR_OK;
+    *leaf = (struct tsr__leaf){ .expr = expr, .text = own, .type = TSR_COL_F64 };
+    w->agg[w->leaf_count] = (tsr__group_agg){ .op = TSR__GROUP_VAR, .column = carry(w, part[i]) };
+    leaf->at = w->key_count + w->leaf_count++;
   }
-  return tsr_scope_status(low->scope);
-}
-
-/* sum ab - sum a * sum b / n */
-static tsr_array *product_sum(tsr__lower *low, const tsr__col *sums, int a, int b, int ab)
-{
-  tsr_array *n = tsr__cast(low, sums[0].values, TSR_F64);
-  tsr_array *off = tsr__op2(low, TSR__OP_MUL, sums[a].values, sums[b].values);
-  return tsr__op2(low, TSR__OP_SUB, sums[ab].values, tsr__op2(low, TSR__OP_DIV, off, n));
-}
-
-/* Rounding may not carry the result beyond 1; a group of fewer than two pairs has none. */
-static tsr__col correlation(tsr__lower *low, const tsr__col *sums)
-{
-  tsr_array *xx = product_sum(low, sums, 1, 1, 3), *yy = product_sum(low, sums, 2, 2, 4);
-  tsr_array *scale =
-      tsr__op2(low, TSR__OP_MUL, tsr__op1(low, TSR__OP_SQRT, xx), tsr__op1(low, TSR__OP_SQRT, yy));
-  tsr_array *out = tsr__op2(low, TSR__OP_DIV, product_sum(low, sums, 1, 2, 5), scale);
-  out = tsr__op2(low, TSR__OP_MINIMUM, out, tsr__const_f(low, TSR_F64, 1));
-  out = tsr__op2(low, TSR__OP_MAXIMUM, out, tsr__const_f(low, TSR_F64, -1));
-  tsr_array *enough = tsr__op2(low, TSR__OP_GE, sums[0].values, tsr__const_i(low, TSR_I64, 2));
-  return (tsr__col){ .type = TSR_COL_F64, .values = out, .valid = enough };
+  return tsr_scope_status(bind->scope);
 }
 
 static tsr_status add_leaf(work *w, const tsr__expr *expr)
@@ -170,13 +134,12 @@ static tsr_status add_leaf(work *w, const tsr__expr *expr)
   const char *text = text_of(bind->scope, expr);
   if (!text) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
   if (find_leaf(w->leaf, w->leaf_count, text)) return TSR_OK;
-  struct tsr__leaf *leaf = &w->leaf[w->leaf_count++];
-  *leaf = (struct tsr__leaf){
-    .expr = expr, .text = text, .type = expr->type, .at = w->key_count + w->agg_count
-  };
-  if (expr->op == TSR__A_CORR) return add_correlation(w, expr);
-  tsr__group_agg *agg = &w->agg[w->agg_count++];
+  if (expr->op == TSR__A_CORR) return add_corr(w, expr, text);
+  struct tsr__leaf *leaf = &w->leaf[w->leaf_count];
+  tsr__group_agg *agg = &w->agg[w->leaf_count];
+  *leaf = (struct tsr__leaf){ .expr = expr, .text = text, .type = expr->type };
   *agg = (tsr__group_agg){ .op = (uint8_t)op_of(expr->op), .column = -1, .q = quantile_of(expr) };
+  leaf->at = w->key_count + w->leaf_count++;
   if (!expr->count) return TSR_OK;
   const tsr__expr *arg = expr->arg[0];
   bool truth = expr->op == TSR__A_ANY || expr->op == TSR__A_ALL;
@@ -200,12 +163,28 @@ static tsr_status add_leaves(work *w, const tsr__expr *expr)
   return status;
 }
 
+/* A correlation of the columns of its parts; false where memory ended. */
+static bool corr_column(tsr__lower *low, const char *text, tsr__col *out)
+{
+  tsr__col var[TSR__CORR_PARTS];
+  for (int i = 0; i < TSR__CORR_PARTS; i++) {
+    const char *own = part_text(low->scope, text, i);
+    const struct tsr__leaf *leaf =
+        own ? find_leaf(low->leaves->leaf, low->leaves->count, own) : NULL;
+    if (!leaf) return false;
+    var[i] = low->in->col[leaf->at];
+  }
+  *out = tsr__corr_of(low, var);
+  return true;
+}
+
 tsr__col tsr__leaf_column(tsr__lower *low, const tsr__expr *expr)
 {
   const char *text = text_of(low->scope, expr);
+  tsr__col corr;
+  if (text && expr->op == TSR__A_CORR && corr_column(low, text, &corr)) return corr;
   const struct tsr__leaf *leaf =
       text ? find_leaf(low->leaves->leaf, low->leaves->count, text) : NULL;
-  if (leaf && expr->op == TSR__A_CORR) return correlation(low, &low->in->col[leaf->at]);
   if (leaf) return low->in->col[leaf->at];
   tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
   return (tsr__col){ .type = expr->type, .values = tsr__make_inert(low->scope, low->site) };
@@ -344,7 +323,7 @@ tsr_status tsr__group_rows_of(tsr__bind *bind, const bool *need, tsr__made *made
   tsr_status status = prepare(&w, need);
   if (!status) status = tsr__carry_rows(&w.low, &w.carry, &w.in);
   tsr__rel_group_ask ask = {
-    .in = &w.in, .keys = w.keys, .key_count = w.key_count, .aggs = w.agg, .agg_count = w.agg_count
+    .in = &w.in, .keys = w.keys, .key_count = w.key_count, .aggs = w.agg, .agg_count = w.leaf_count
   };
   if (!status) status = tsr__rel_group(&ask, &w.out, &df->making.stats, &bind->error);
   if (!status) note(df, &w.in, &w.out);

@@ -90,6 +90,9 @@ static const char *const spellings[][2] = {
   { "is_nan( x )", "is_nan(x)" },
   { "sum + 1", "sum + 1" },
   { "true and false", "true and false" },
+  { "between( a , 1,2 )", "a >= 1 and a <= 2" },
+  { "cast(a,'f64')", "cast(a, 'f64')" },
+  { "slice( who,-1 )", "slice(who, -1)" },
   { "\n a\r\n+ b", "a + b" },
 };
 
@@ -188,6 +191,17 @@ static const struct {
   { "at in ('2013-07-01', '2013-07-02T00:00:00Z')", TSR_COL_BOOL },
   { "who < 'b'", TSR_COL_BOOL }, { "ok == true", TSR_COL_BOOL }, { "a == 0.5", TSR_COL_BOOL },
   { "2 + 3", TSR_COL_I64 },      { "not null", TSR_COL_BOOL },
+  { "day - day", TSR_COL_I64 },  { "day - '2013-01-01'", TSR_COL_I64 }, { "at - day", TSR_COL_I64 },
+  { "day + i", TSR_COL_DATE },   { "3 + day", TSR_COL_DATE },   { "at - 1", TSR_COL_TIME },
+  { "length(who)", TSR_COL_I64 }, { "concat(who, 'x', who)", TSR_COL_TEXT },
+  { "contains(who, who)", TSR_COL_BOOL }, { "slice(who, -2)", TSR_COL_TEXT },
+  { "upper(null)", TSR_COL_TEXT }, { "year(day)", TSR_COL_I64 }, { "date(at)", TSR_COL_DATE },
+  { "date_trunc('week', at)", TSR_COL_TIME }, { "date_trunc('month', day)", TSR_COL_DATE },
+  { "cast(x, 'i32')", TSR_COL_I32 }, { "try_cast(who, 'time')", TSR_COL_TIME },
+  { "cast(a, 'date')", TSR_COL_DATE }, { "cast(null, 'text')", TSR_COL_TEXT },
+  { "cast(1.5, 'f64') * h", TSR_COL_F64 }, { "sign(i)", TSR_COL_I32 }, { "round(h, 2)", TSR_COL_F32 },
+  { "log2(h)", TSR_COL_F32 },    { "tanh(i)", TSR_COL_F64 },    { "least(i, a, 2)", TSR_COL_I64 },
+  { "greatest(day, '2013-01-01')", TSR_COL_DATE }, { "between(x, 1, i)", TSR_COL_BOOL },
 };
 
 static const struct {
@@ -297,6 +311,33 @@ static const struct {
     "tsr_frame_filter: sum(...) reduces rows and cannot stand here; aggregate with tsr_frame_agg\n"
     "    sum(a) > 1\n"
     "    ^~~~~~" },
+  { "cast(a, 'int')", TSR_EDTYPE,
+    "tsr_frame_filter: one of 'bool', 'i32', 'i64', 'f32', 'f64', 'date', 'time', 'text' must "
+    "stand "
+    "here\n"
+    "    cast(a, 'int')\n"
+    "            ^~~~~" },
+  { "hour(day) > 1", TSR_EDTYPE,
+    "tsr_frame_filter: hour needs a time, found date\n"
+    "    hour(day) > 1\n"
+    "         ^~~" },
+  { "day + 1.5 > day", TSR_EDTYPE,
+    "tsr_frame_filter: '+' cannot join date and f64; a date takes integers (days), a time integers "
+    "(microseconds), and '-' its own kind\n"
+    "    day + 1.5 > day\n"
+    "    ^~~~~~~~~" },
+  { "slice(who, x) == 'a'", TSR_EDTYPE,
+    "tsr_frame_filter: slice takes whole numbers here: slice(x, start, length)\n"
+    "    slice(who, x) == 'a'\n"
+    "               ^" },
+  { "replace(who, '', 'x') == 'a'", TSR_EDTYPE,
+    "tsr_frame_filter: replace takes texts in quotes here, the first one not empty\n"
+    "    replace(who, '', 'x') == 'a'\n"
+    "                 ^~" },
+  { "cast(ok, 'date') == day", TSR_EDTYPE,
+    "tsr_frame_filter: a bool cannot become a date\n"
+    "    cast(ok, 'date') == day\n"
+    "    ^~~~~~~~~~~~~~~~" },
   { "", TSR_EPARSE, "tsr_frame_filter: the expression is empty" },
 };
 
@@ -357,7 +398,16 @@ static const char *const malformed[] = {
   "round(a, b)", "log(a, b)", "is_nan()", "is_nan(day)", "if (ok a b)", "e5 + 1", "1e5x",
   "1.5.a", "1 .5", "1. 5", "a .5", ".5.", "+-*/", "a + b - ", "a * / b", "a / / b", "a < > b",
   "a < = b", "a = = b", "a ! = b", "a ! b", "a !", "((a)", "(a + ) b", "(a + b))(", ")(",
-  "() + 1", "( )", "( , )",
+  "() + 1", "( )", "( , )", "lower(a)", "upper(ok)", "length(day)", "trim(1)", "lower()",
+  "contains(who)", "contains(who, 1)", "contains(a, 'x')", "starts_with(who, null, 1)",
+  "replace(who, 'a')", "replace(who, who, 'a')", "replace(who, 'a', null)", "slice(who)",
+  "slice(who, 1.5)", "slice(who, 1, -1)", "slice(who, null)", "concat(who)", "concat(who, a)",
+  "year(a)", "year('2013-01-01')", "date(a)", "minute(day)", "date_trunc(day, 'month')",
+  "date_trunc('hour', day)", "date_trunc('decade', day)", "date_trunc(who, day)", "cast(a)",
+  "cast(a, i64)", "cast(a, 'I64')", "cast(x, 'date')", "cast(day, 'bool')", "cast(a, 'f64', 1)",
+  "try_cast(ok, 'time')", "round(x, 2.5)", "round(x, 19)", "round(x, null)", "log2(who)",
+  "sin(ok)", "least(a)", "least(a, who)", "greatest(ok, 1)", "between(a, 1)", "between(a, 'x', 2)",
+  "who in (concat('a', 'b'))", "day + day", "a + day + x", "1 - day", "day * 2", "at - who",
 };
 /* clang-format on */
 
@@ -464,6 +514,33 @@ TEST(expr_depth_and_length)
     free((char *)given.text);
   }
   close_fixture(&f);
+}
+
+/* Comparisons share operands: a chain in a chain in a chain must not be walked forever. */
+TEST(expr_size)
+{
+  struct fixture f;
+  open_fixture(&f);
+  char *text = repeat("", "ok == (", 60, "ok");
+  char *whole = repeat(text, ") == ok", 60, "");
+  tsr_formula given = { .text = whole };
+  CHECK_STATUS(read_formula(&f, &given, false, TSR__IN_ROW), TSR_EPARSE, NULL);
+  CHECK_STR_HAS(f.error.text, "the expression is too large");
+  free(text);
+  free(whole);
+  close_fixture(&f);
+}
+
+/* Every function has its place in the document. */
+TEST(expr_functions_are_documented)
+{
+  char *text = test_read(test_file("../docs/EXPRESSIONS.md"), NULL), name[40];
+  for (int i = 0; i < TSR__FNS + TSR__AGGS; i++) {
+    snprintf(name, sizeof name, "`%s(",
+             i < TSR__FNS ? tsr__fn_name(i) : tsr__agg_name(i - TSR__FNS));
+    if (!strstr(text, name)) FAIL("%s...)` is not in docs/EXPRESSIONS.md", name);
+  }
+  free(text);
 }
 
 /* Random bytes and random words: never a crash, and what reads fine prints and reads back. */

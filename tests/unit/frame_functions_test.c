@@ -67,6 +67,15 @@ TEST(frame_corr)
       CHECK(isnan(tsr_table_f64(t, g, 2)) && !tsr_table_is_null(t, g, 2)); /* constant */
     }
     CHECK(isnan(tsr_table_f64(t, 3, 1)) && !tsr_table_is_null(t, 3, 1)); /* a NaN among them */
+    tsr_table *by_rows =
+        NULL; /* medians need the rows of groups together: another path, same bits */
+    groups = tsr_frame_group_agg(df, "g", "median(x), corr(x, y), corr(x, 3)");
+    CHECK_STATUS(tsr_frame_collect(groups, &by_rows), TSR_OK, s);
+    for (int g = 0; g < 4; g++) {
+      if (g < 3) CHECK_F64_BITS(tsr_table_f64(by_rows, g, 2), tsr_table_f64(t, g, 1));
+      else CHECK(isnan(tsr_table_f64(by_rows, g, 2)));
+      CHECK(isnan(tsr_table_f64(by_rows, g, 3)) && !tsr_table_is_null(by_rows, g, 3));
+    }
     tsr_row *row = tsr_frame_row(tsr_frame_agg(
         tsr_frame_filter(df, "x < 2e9"),
         "one = corr(x, -x), same = corr(y, y), n = corr(x, if(z == 1, y, null)), r = corr(x, y)"));
