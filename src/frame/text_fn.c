@@ -139,7 +139,7 @@ static void replace(tsr__bytes text, tsr__bytes old, tsr__bytes new, tsr__text *
 static void slice(tsr__bytes text, int64_t start, int64_t length, tsr__text *out)
 {
   int64_t points = tsr__text_points(text), end;
-  if (start < 0) start = start < -points - length ? -length : start + points;
+  if (start < 0) start += points;
   if (start > points) start = points;
   if (__builtin_add_overflow(start, length, &end) || end > points) end = points;
   if (start < 0) start = 0;

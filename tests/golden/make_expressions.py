@@ -226,6 +226,8 @@ EXPRESSIONS = [
     ("text", "slice(s, 2, 0)", strict(lambda s: ""), "s", None),
     ("text", "slice(s, 9223372036854775807)", strict(lambda s: ""), "s", None),
     ("text", "slice(s, -9223372036854775808, 3)", strict(lambda s: ""), "s", None),
+    ("text", "slice(s, -5, 9223372036854775807)", strict(lambda s: substring(s, -5, 2 ** 63 - 1)), "s", None),
+    ("text", "slice(s, -50, 48)", strict(lambda s: substring(s, -50, 48)), "s", None),
     ("text", "concat(s, t)", strict(lambda s, t: s + t), "s t", lambda: pl.col("s") + pl.col("t")),
     ("text", "concat(s, '-', t, '!')", strict(lambda s, t: s + "-" + t + "!"), "s t", None),
     ("text", "concat(null, s)", lambda s: None, "s", None),
