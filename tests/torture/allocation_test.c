@@ -150,6 +150,33 @@ static tsr_status groups_job(const tsr_allocator *allocator, double out[3])
   return status;
 }
 
+/* Functions of texts and dates, pairs of texts, casts to and from text, and a correlation. */
+static tsr_status functions_job(const tsr_allocator *allocator, double out[3])
+{
+  static const double x[4] = { 1.5, -2, 0, 3 };
+  static const char *const words[4] = { "Ab", "12", NULL, "ab" };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2", .allocator = allocator, .threads = 1);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_sharding at = tsr_on(tsr_mesh_default(rt, "data"), "data");
+  tsr_frame *df = tsr_frame_new(s, { "x", tsr_put(s, x, TSR_F64, TSR_SHAPE(4), at) });
+  df = tsr_frame_text_column(df, "w", words, 4);
+  df = tsr_frame_assign(df, "k", "concat(lower(w), '-', replace(w, 'b', 'cc'))");
+  df = tsr_frame_assign(df, "n", "coalesce(try_cast(slice(w, 0, 1), 'i64'), length(w), 7)");
+  df = tsr_frame_assign(df, "t", "concat(cast(x, 'text'), '@', cast(cast(n, 'date'), 'text'))");
+  tsr_frame *by =
+      tsr_frame_group_agg(df, "u = upper(w)", "n = count(), r = corr(x, n), l = max(length(t))");
+  tsr_table *table = NULL;
+  tsr_status status = tsr_frame_collect(by, &table);
+  if (!status) out[0] = tsr_table_f64(table, 0, 1);
+  if (!status) out[1] = tsr_table_f64(table, 0, 3);
+  if (!status) status = tsr_frame_collect(tsr_frame_filter(df, "contains(t, k) or n > 1"), &table);
+  if (!status) out[2] = (double)tsr_table_rows(table);
+  if (status) CHECK(strlen(tsr_message(s)) > 0 || tsr_runtime_status(rt) != TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return status;
+}
+
 typedef tsr_status (*job_fn)(const tsr_allocator *allocator, double out[3]);
 
 static void fail_each(job_fn job, bool stay)
@@ -241,4 +268,14 @@ TEST_TIMEOUT(memory_may_end_at_any_allocation_of_a_groups_job, 300)
 {
   write_table();
   fail_each(groups_job, true);
+}
+
+TEST_TIMEOUT(any_allocation_of_a_functions_job_may_fail_once, 300)
+{
+  fail_each(functions_job, false);
+}
+
+TEST_TIMEOUT(memory_may_end_at_any_allocation_of_a_functions_job, 300)
+{
+  fail_each(functions_job, true);
 }
