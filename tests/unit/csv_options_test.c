@@ -256,3 +256,144 @@ TEST(values_are_classified_with_markers_and_commas)
   }
   tsr_runtime_close(rt);
 }
+
+/* ---- numbers under every instruction set ----------------------------------------------------- */
+
+/* Bytes that numbers are made of, in lengths around those of the short ways. */
+static size_t random_number(test_rng *rng, char *out)
+{
+  static const char *const kinds[] = { "0123456789", "0123456789.", "0123456789.-", "01.-+eE, x" };
+  const char *kind = kinds[test_range(rng, 0, 3)];
+  size_t length = (size_t)test_range(rng, 0, 19);
+  for (size_t i = 0; i < length; i++) {
+    char c = kind[test_range(rng, 0, (int64_t)strlen(kind) - 1)];
+    if (i > 0 && (c == '-' || c == ',')) c = '7';
+    if (c == '.' && i && memchr(out, '.', i) && test_range(rng, 0, 9)) c = '5';
+    out[i] = c == ',' ? '-' : c;
+  }
+  return length;
+}
+
+static void write_numbers(const char *path, uint64_t seed, int rows)
+{
+  FILE *file = fopen(path, "w");
+  test_rng rng = test_seeded(seed);
+  fprintf(file, "i,f,h,g\n");
+  for (int r = 0; r < rows; r++) {
+    char text[4][24];
+    size_t length[4];
+    for (int c = 0; c < 4; c++) length[c] = random_number(&rng, text[c]);
+    for (int c = 0; c < 4; c++)
+      fprintf(file, "%.*s%c", (int)length[c], text[c], c == 3 ? '\n' : ',');
+  }
+  CHECK_I64(fclose(file), 0);
+}
+
+TEST_TIMEOUT(numbers_are_the_same_on_every_machine, 120)
+{
+  static const char *const isas[] = { "avx2", "avx512", NULL };
+  const char *path = test_tmp("numbers.csv");
+  for (uint64_t seed = 1; seed <= (test_quick() ? 5 : 40); seed++) {
+    struct table_how how = { .opts = { .types = "i i64, f f64, h f64, g i32",
+                                       .bad_rows = TSR__CSV_BAD_NULL } };
+    struct table expected, t;
+    tsr__error error = { 0 };
+    write_numbers(path, seed, 500);
+    tsr_runtime *rt = table_runtime("baseline", 1);
+    if (table_read(rt, path, &how, &expected, &error)) FAIL("%s", error.text);
+    CHECK(expected.nulls[0] < 450 && expected.nulls[1] < 300);
+    for (int i = 0; i < 3; i++) {
+      tsr_runtime *other = table_runtime(isas[i], 1);
+      if (table_read(other, path, &how, &t, &error)) FAIL("%s", error.text);
+      const char *differs = table_differs(&t, &expected);
+      if (differs) FAIL("seed %" PRIu64 ", %s: %s", seed, isas[i] ? isas[i] : "best", differs);
+      table_free(&t);
+      tsr_runtime_close(other);
+    }
+    table_free(&expected);
+    tsr_runtime_close(rt);
+  }
+}
+
+/* ---- hostile sizes ---------------------------------------------------------------------------- */
+
+static char *filled(size_t length, char fill)
+{
+  char *out = malloc(length + 1);
+  memset(out, fill, length);
+  out[length] = 0;
+  return out;
+}
+
+/* A field of many bytes, quoted and not, and lines of 10 MB. */
+TEST_TIMEOUT(long_fields, 120)
+{
+  size_t length = test_quick() ? (size_t)20 << 20 : (size_t)256 << 20;
+  char *field = filled(length, 'x');
+  for (int quoted = 0; quoted < 2; quoted++) {
+    const char *path = test_tmp("long.csv");
+    FILE *file = fopen(path, "w");
+    fprintf(file, quoted ? "a,b\n1,\"" : "a,b\n1,");
+    if (quoted) field[length / 2] = '\n', field[length / 3] = ',';
+    fwrite(field, 1, length, file);
+    fprintf(file, quoted ? "\"\n2,y\n" : "\n2,y\n");
+    CHECK_I64(fclose(file), 0);
+    tsr_runtime *rt = table_runtime(NULL, 2);
+    struct table t;
+    tsr__error error = { 0 };
+    if (table_read(rt, path, NULL, &t, &error)) FAIL("%s", error.text);
+    CHECK_I64(t.rows, 2);
+    CHECK_U64(t.cells[2].length, length);
+    CHECK(memcmp(t.cells[2].text, field, length) == 0);
+    CHECK_U64(t.cells[3].length, 1);
+    table_free(&t);
+    tsr_runtime_close(rt);
+  }
+  free(field);
+}
+
+/* Very many columns, and rows that have as many fields, or one fewer. */
+TEST_TIMEOUT(very_many_columns, 120)
+{
+  int columns = test_quick() ? 20000 : 200000;
+  for (int missing = 0; missing < 2; missing++) {
+    const char *path = test_tmp("wide.csv");
+    FILE *file = fopen(path, "w");
+    for (int c = 0; c < columns; c++) fprintf(file, c ? ",c%d" : "c%d", c);
+    for (int r = 0; r < 3; r++) {
+      fputc('\n', file);
+      for (int c = r == 2 ? missing : 0; c < columns; c++)
+        fputs(c + 1 < columns ? "7," : "7", file);
+    }
+    CHECK_I64(fclose(file), 0);
+    tsr_runtime *rt = table_runtime(NULL, 2);
+    struct table t;
+    tsr__error error = { 0 };
+    tsr_status status = table_read(rt, path, NULL, &t, &error);
+    CHECK_STATUS(status, missing ? TSR_EPARSE : TSR_OK, NULL);
+    if (missing) CHECK_STR_HAS(error.text, "row 2 has ");
+    else CHECK_I64((int64_t)t.cells[t.columns * 3 - 1].bits, 7);
+    table_free(&t);
+    tsr_runtime_close(rt);
+  }
+}
+
+/* A million rows of one column, empty lines among them. */
+TEST_TIMEOUT(very_many_rows, 60)
+{
+  const char *path = test_tmp("tall.csv");
+  FILE *file = fopen(path, "w");
+  int rows = test_quick() ? 100000 : 1000000;
+  fprintf(file, "a\n");
+  for (int r = 0; r < rows; r++) fprintf(file, r % 3 ? "%d\n" : "\n", r);
+  CHECK_I64(fclose(file), 0);
+  tsr_runtime *rt = table_runtime(NULL, 2);
+  struct table t;
+  tsr__error error = { 0 };
+  if (table_read(rt, path, NULL, &t, &error)) FAIL("%s", error.text);
+  CHECK_I64(t.rows, rows);
+  CHECK_I64(t.nulls[0], (rows + 2) / 3);
+  for (int r = 0; r < rows; r++) CHECK(t.cells[r].null ? r % 3 == 0 : (int)t.cells[r].bits == r);
+  table_free(&t);
+  tsr_runtime_close(rt);
+}
