@@ -121,11 +121,8 @@ int tsr__csv_file_count(const tsr__csv *csv);
 int64_t tsr__csv_bad_rows(const tsr__csv *csv);
 
 /* Finds the rows (in parallel, once; cached). From here on the files' bytes are held in memory until
- * the source is closed. */
+ * all columns were read or the source is closed. */
 tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
-/* Gives the files' bytes back: nothing can be read any more, all else stays. */
-void tsr__csv_forget(tsr__csv *csv);
-
 /* Where one column's part goes: values of `rows[part+1]-rows[part]` elements each, bool as one
  * bit an element LSB first, validity one bit an element (always written: 1 = valid). Bits are
  * written in whole 64-bit words, those behind the last element 0; a null's value is 0. */
@@ -146,9 +143,10 @@ typedef struct tsr__csv_read {
 } tsr__csv_read;
 
 /* Reads. When a value contradicts its column's sampled type, nothing is lost: the column's
- * type is widened in the schema by the table above, `retyped` says how many, TSR_OK is returned and the targets' contents are undefined: the caller allocates
- * anew by the new types and calls again. A row with too many or too few fields is an error
- * that names file, line and the counts. */
+ * type is widened in the schema by the table above, `retyped` says how many, TSR_OK is returned and
+ * the targets' contents are undefined: the caller allocates anew by the new types and calls again.
+ * A row with too many or too few fields, and a value that a forced type cannot hold, is an error
+ * that names file, line and column. Can be cancelled (TSR_ECANCELLED), as counting can. */
 tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *error);
 
 /* The first row (0-based) and text (cut to 79 bytes) that widened a column, for messages; row -1:

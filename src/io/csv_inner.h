@@ -105,6 +105,7 @@ typedef struct tsr__csv_scan {
 
 typedef struct tsr__csv_info {
   bool forced;         /* the type was given: other values are bad */
+  bool read;           /* it was read, and is not likely to be again */
   unsigned seen;       /* classes seen so far */
   int64_t widened_row; /* -1: none */
   char widened_text[80];
@@ -186,6 +187,11 @@ typedef struct tsr__csv_batch {
   int rows, columns; /* columns of the file */
   uint32_t *ends, *begins, *lasts;
 } tsr__csv_batch;
+
+/* ---- csv.c ---- */
+
+/* Gives the files' bytes back, and what is known of their rows but how many there are. */
+void tsr__csv_forget(tsr__csv *csv);
 
 /* ---- csv_format.c ---- */
 

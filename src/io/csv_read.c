@@ -461,9 +461,19 @@ static tsr_status check_read(const tsr__csv *csv, const tsr__csv_read *read, int
   return TSR_OK;
 }
 
+/* Gives the text back once all columns were read, where it could be loaded again. */
+static void note_read(tsr__csv *csv, const tsr__csv_read *read)
+{
+  bool all = !csv->opts.bad_rows && !csv->files[0].stream;
+  for (int t = 0; t < read->target_count; t++) csv->info[read->targets[t].column].read = true;
+  for (int c = 0; c < csv->column_count && all; c++) all = csv->info[c].read;
+  if (all) tsr__csv_forget(csv);
+}
+
 tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *error)
 {
   int64_t rows;
+  if (!csv->files[0].data) csv->rows = -1; /* the text was given back */
   tsr_status status = tsr__csv_count(csv, &rows, error);
   if (!status) status = check_read(csv, read, rows, error);
   if (status) return status;
@@ -482,6 +492,7 @@ tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *e
   if (!status) status = finish(&reading, dicts, error);
   free_reading(&reading);
   tsr__del(csv->heap, dicts, size);
+  if (!status && !read->retyped) note_read(csv, read);
   return status;
 }
 

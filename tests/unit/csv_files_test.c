@@ -525,3 +525,31 @@ TEST_TIMEOUT(cancelled_work_leaves_nothing, 120)
   free(text);
   free(large);
 }
+
+/* ---- reading again ------------------------------------------------------------------------------------- */
+
+/* The text is given back when all columns were read, and loaded again for who asks once more; a file
+ * that is gone by then is an error. */
+TEST(columns_are_read_again)
+{
+  write_rows("r-1.csv", 0, 100, 0);
+  write_rows("r-2.csv.gz", 100, 200, 4);
+  tsr_runtime *rt = table_runtime(NULL, 2);
+  tsr__error error = { 0 };
+  tsr__csv_opts opts = { .columns = "n", .comment = '#' };
+  tsr__csv *csv = tsr__csv_open_with(rt, test_tmp("r-*"), &opts, &error);
+  if (!csv) FAIL("%s", error.text);
+  for (int turn = 0; turn < 4; turn++) {
+    int64_t rows[2] = { 0, 200 }, values[200];
+    uint64_t validity[4], *bits = validity;
+    void *data = values;
+    tsr__csv_target target = { .column = 0, .values = &data, .validity = &bits };
+    tsr__csv_read read = { .parts = 1, .rows = rows, .target_count = 1, .targets = &target };
+    if (turn == 3) CHECK_I64(unlink(test_tmp("r-2.csv.gz")), 0);
+    tsr_status status = tsr__csv_read_parts(csv, &read, &error);
+    CHECK_STATUS(status, turn < 3 ? TSR_OK : TSR_EIO, NULL);
+    for (int r = 0; r < 200 && !status; r++) CHECK_I64(values[r], r * 7919 % 1000);
+  }
+  tsr__csv_close(csv);
+  tsr_runtime_close(rt);
+}
