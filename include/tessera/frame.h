@@ -123,13 +123,17 @@ typedef struct tsr_csv_opts {
 } tsr_csv_opts;
 
 /* Opens CSV (RFC 4180, UTF-8) and samples its schema; rows are read at a terminal, in parallel, only
- * the columns that the chain needs. `path` is a file, a pattern ("orders-*.csv": the files in order of
- * their names are one frame; columns are matched by name) or "-" for standard input; gzip and zstd are
- * seen by their first bytes. `NA` and the empty field are null in columns that are not text. Later values
- * that contradict the sampled type widen the column: a number becomes text as it stands in the file;
- * only integers beyond 2^53 in a column that also holds fractions are rounded, to f64. Other
- * encodings and formats are refused by name. Returns a frame owned by the scope. Errors: TSR_EIO,
- * TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EUNSUPPORTED. Collective, same arguments. */
+ * the columns that the chain needs. `path` is a file, a pattern ("orders-*.csv", also with ?, [a-z]
+ * and {a,b}: the files in order of their names are one frame; all have the same columns, in any
+ * order) or "-" for standard input; gzip and zstd are seen by their first bytes. Standard input,
+ * and files whose bad rows are not errors, are read at this call. `NA` and the empty field are
+ * null in columns that are not text; a column of a file without rows is text, one of nothing but
+ * nulls f64. Later values that contradict the sampled type widen the column: a number becomes text
+ * as it stands in the file; only integers beyond 2^53 in a column that also holds fractions are
+ * rounded, to f64. Forced types are bool, i32, i64, f32 (rounded from f64), f64, date, time and
+ * text. Other encodings and formats are refused by name. Returns a frame owned by the scope.
+ * Errors: TSR_EIO, TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED, TSR_ECANCELLED.
+ * Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,
                                            const tsr_csv_opts *opts, const char *site);
 

@@ -99,8 +99,9 @@ static int32_t place_of(tsr__dict_local *index, int fields, const char *name)
 }
 
 static tsr_status unknown(const tsr__csv *csv, const char *list, const char *name,
-                          const char *const *names, int count, tsr__error *error)
+                          const char *const *names, tsr__error *error)
 {
+  int count = csv->files[0].fields;
   int near = tsr__text_nearest(name, names, count < 1000 ? count : 1000);
   return tsr__error_set(error, TSR_ECOLUMN,
                         "%s: the list of %s names \"%.100s\", which is no column%s%.100s%s",
@@ -116,7 +117,7 @@ static tsr_status choose_columns(tsr__csv *csv, const char *const *names, tsr__d
   for (int c = 0; c < csv->column_count; c++) {
     const char *name = csv->chosen.count ? csv->chosen.item[c].text : names[c];
     int32_t place = csv->chosen.count ? place_of(index, fields, name) : c;
-    if (place < 0) return unknown(csv, "columns", name, names, fields, error);
+    if (place < 0) return unknown(csv, "columns", name, names, error);
     if (column_of[place] >= 0)
       return tsr__error_set(error, TSR_ECOLUMN,
                             "%s: the list of columns names \"%.100s\" twice; once will do",
@@ -127,7 +128,7 @@ static tsr_status choose_columns(tsr__csv *csv, const char *const *names, tsr__d
   }
   for (int i = 0; i < csv->types.count; i++) {
     int32_t place = place_of(index, fields, csv->types.item[i].text);
-    if (place < 0) return unknown(csv, "types", csv->types.item[i].text, names, fields, error);
+    if (place < 0) return unknown(csv, "types", csv->types.item[i].text, names, error);
     int c = column_of[place];
     if (c < 0) continue;
     csv->info[c].forced = true;

@@ -186,16 +186,16 @@ typedef void store_fn(void *out, int i, const tsr__csv_value *value);
 struct codec {
   fast_fn *fast;
   store_fn *store;
+  uint64_t done; /* rows of the word that have their value already */
 };
 
-/* Parses up to 64 rows from `row` into out[0..], but those that are `done`; returns the validity
- * word. */
+/* Parses up to 64 rows from `row` into out[0..]; returns the validity word. */
 ALWAYS_INLINE uint64_t parse_word(const struct job *job, int row, int count, void *out,
-                                  struct codec codec, uint64_t done)
+                                  struct codec codec)
 {
   const tsr__csv_fields fields = job->fields;
-  uint64_t valid = done, all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
-  for (uint64_t rest = all & ~done; rest; rest &= rest - 1) {
+  uint64_t valid = codec.done, all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+  for (uint64_t rest = all & ~codec.done; rest; rest &= rest - 1) {
     int i = __builtin_ctzll(rest);
     tsr__csv_value value;
     bool is_valid = true;
@@ -394,14 +394,12 @@ static bool text_one(const struct job *job, int row, int32_t *out, bool *added)
 }
 
 /* Some text of the word has doubled quotes: one at a time, so that codes keep the rows' order. */
-static bool text_slow(const struct job *job, int row, int count, uint64_t valid, int32_t *out,
-                      uint64_t *added)
+static bool text_slow(const struct job *job, int row, uint64_t valid, int32_t *out, uint64_t *added)
 {
   int n = 0;
-  for (int i = 0; i < count; i++) {
+  for (; valid; valid &= valid - 1) {
     bool is_new = false;
-    if (!(valid >> i & 1)) continue;
-    if (!text_one(job, row + i, &out[n], &is_new)) return false;
+    if (!text_one(job, row + __builtin_ctzll(valid), &out[n], &is_new)) return false;
     *added |= (uint64_t)is_new << n++;
   }
   return true;
@@ -438,7 +436,7 @@ static void code_texts(const struct job *job, int row, int count, uint64_t valid
   dict->now = job->batch->first_row + row;
   int32_t *to = valid == all ? out : codes;
   if (plain) added = tsr__dict_codes(dict, texts, n, to);
-  else (void)text_slow(job, row, count, valid, to, &added);
+  else (void)text_slow(job, row, valid, to, &added);
   if (added && !dict->failed) check_utf8(job, row, valid, to, added);
   for (int i = 0, from = 0; to != out && i < count; i++)
     out[i] = valid >> i & 1 ? codes[from++] : 0;
@@ -467,22 +465,22 @@ static uint64_t any_word(const struct job *job, int row, int count, const tsr__c
   switch (job->type) {
   case TSR__COL_BOOL: break;
   case TSR__COL_I64:
-    return parse_word(job, row, count, wide, (struct codec){ fast_i64, store_i64 },
-                      many_integers(job, row, count, wide));
+    return parse_word(job, row, count, wide,
+                      (struct codec){ fast_i64, store_i64, many_integers(job, row, count, wide) });
   case TSR__COL_F64:
-    return parse_word(job, row, count, wide, (struct codec){ fast_f64, store_f64 },
-                      many_reals(job, row, count, wide));
+    return parse_word(job, row, count, wide,
+                      (struct codec){ fast_f64, store_f64, many_reals(job, row, count, wide) });
   case TSR__COL_DATE:
-    return parse_word(job, row, count, narrow, (struct codec){ fast_date, store_i32 }, 0);
+    return parse_word(job, row, count, narrow, (struct codec){ fast_date, store_i32, 0 });
   case TSR__COL_TIME:
-    return parse_word(job, row, count, wide, (struct codec){ fast_time, store_i64 }, 0);
+    return parse_word(job, row, count, wide, (struct codec){ fast_time, store_i64, 0 });
   case TSR__COL_I32:
-    return parse_word(job, row, count, narrow, (struct codec){ fast_i32, store_i32 }, 0);
+    return parse_word(job, row, count, narrow, (struct codec){ fast_i32, store_i32, 0 });
   case TSR__COL_F32:
-    return parse_word(job, row, count, narrow, (struct codec){ fast_f64, store_f32 }, 0);
+    return parse_word(job, row, count, narrow, (struct codec){ fast_f64, store_f32, 0 });
   case TSR__COL_TEXT: return text_word(job, row, count, narrow);
   }
-  word = parse_word(job, row, count, &bits, (struct codec){ fast_bool, store_bit }, 0);
+  word = parse_word(job, row, count, &bits, (struct codec){ fast_bool, store_bit, 0 });
   uint64_t *to = (uint64_t *)(void *)values + at / 64;
   *to = at % 64 ? *to | bits << (at % 64) : bits;
   return word;
