@@ -340,14 +340,19 @@ static bool text_at(const struct ArrowArray *array, int layout, int64_t at, cons
   return true;
 }
 
-/* The code of a text, whose bytes are looked at when it is new. */
-static bool put_text(run *r, int64_t i, const struct ArrowArray *array, int layout, int64_t at,
-                     int32_t *code)
+/* Where the texts of a run lie: in the column or in its dictionary. */
+typedef struct texts {
+  const struct ArrowArray *array;
+  int layout;
+} texts;
+
+/* The code of a text for row `i` of a run, whose bytes are looked at when it is new. */
+static bool put_text(run *r, int64_t i, texts from, int64_t at, int32_t *code)
 {
   const char *text;
   size_t length;
   bool added;
-  if (!text_at(array, layout, at, &text, &length))
+  if (!text_at(from.array, from.layout, at, &text, &length))
     return fail_at(r, i, "a text whose offsets cannot be");
   *code = tsr__dict_code(r->dict, text, length, false, &added);
   if (*code < 0) {
@@ -362,7 +367,7 @@ static bool put_texts(run *r)
   int32_t *codes = r->out;
   for (int64_t i = 0; i < r->count; i++)
     if (is_valid(r, i) &&
-        !put_text(r, i, r->array, r->type->layout, r->from + i, &codes[r->at + i]))
+        !put_text(r, i, (texts){ r->array, r->type->layout }, r->from + i, &codes[r->at + i]))
       return false;
   return true;
 }
@@ -392,7 +397,8 @@ static bool put_indexed(run *r, int32_t *known)
       *code = known[index] - 1;
       continue;
     }
-    if (!put_text(r, i, entries, r->type->entries, entries->offset + index, code)) return false;
+    texts from = { entries, r->type->entries };
+    if (!put_text(r, i, from, entries->offset + index, code)) return false;
     if (known) known[index] = *code + 1;
   }
   return true;
