@@ -10,15 +10,17 @@ static tsr_status open_stream(tsr_frame *df, struct ArrowArrayStream *stream,
 {
   tsr_sharding rows;
   tsr_runtime *rt = df->node.scope->rt;
+  tsr_arrow_opts all = { 0 };
   tsr__arrow *arrow = tsr__arrow_open(rt, stream, error);
   if (!arrow) return error->status;
-  if (opts && opts->mesh && opts->mesh->rt != rt) {
+  tsr__take_opts(df->what, opts, &all, sizeof all, error);
+  if (all.mesh && all.mesh->rt != rt) {
     tsr__error_set(error, TSR_EARG, "%s: the mesh belongs to another runtime", df->what);
-  } else if (!(opts && opts->mesh) && tsr__arrow_batches(arrow) == 1) {
+  } else if (!all.mesh && tsr__arrow_batches(arrow) == 1) {
     tsr_sharding one = tsr_on_device(rt, tsr__devices_of(rt)->first);
     rows = tsr__sharding_canon(&one);
   } else {
-    tsr__scan_sharding(df, opts ? opts->mesh : NULL, opts ? opts->rows : NULL, &rows, error);
+    tsr__scan_sharding(df, all.mesh, all.rows, &rows, error);
   }
   if (!error->status)
     return tsr__scan_take(df, (tsr__reader){ &tsr__arrow_reader, arrow }, &rows, error);

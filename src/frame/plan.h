@@ -278,6 +278,10 @@ tsr_status tsr__rel_key_of(tsr__lower *low, const tsr__col *col, int column, tsr
 /* Reads the columns `need` of a file that are not read yet (scan.c). A column whose values
  * contradict its type changes the frame's schema and version instead; then nothing was read. */
 tsr_status tsr__scan_read(tsr_frame *df, const bool *need, tsr__error *error);
+/* Copies an options struct, which begins with its size: a caller built with an older header gives fewer,
+ * one built with a newer header must not have set what is not known. NULL: nothing. */
+tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t known,
+                          tsr__error *error);
 /* For calls that open files: the rows lie over the axes `rows` of a mesh (NULL: the defaults), and an
  * open file becomes the frame's source, which closes it (`reader.file` NULL: it failed to open). */
 tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_mesh *mesh, const char *rows,

@@ -58,8 +58,12 @@ static tsr_status save(tsr_frame *df, const char *what, const char *path,
 
 tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path, const tsr_csv_write_opts *opts)
 {
-  static const tsr_csv_write_opts none = { 0 };
-  return save(df, "tsr_frame_write_csv", path, opts ? opts : &none);
+  static const char what[] = "tsr_frame_write_csv";
+  tsr_csv_write_opts all = { 0 };
+  tsr__error error = { 0 };
+  if (tsr__frame_usable(df) && tsr__take_opts(what, opts, &all, sizeof all, &error))
+    return tsr__fail(df->node.scope, df->node.site, error.status, "%s", error.text);
+  return save(df, what, path, &all);
 }
 
 tsr_status tsr_frame_write_json(tsr_frame *df, const char *path)

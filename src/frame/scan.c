@@ -72,6 +72,21 @@ tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding 
   return take_schema(df, error);
 }
 
+tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t known,
+                          tsr__error *error)
+{
+  size_t size = 0;
+  if (!opts) return TSR_OK;
+  memcpy(&size, opts, sizeof size);
+  if (tsr__opts_beyond(opts, size, known))
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "%s: an option is set that version %s does not know; load the library "
+                          "the program was compiled for",
+                          what, tsr_version());
+  memcpy(own, opts, size && size < known ? size : known);
+  return TSR_OK;
+}
+
 static tsr__csv_opts reading_of(const tsr_csv_opts *opts)
 {
   return (tsr__csv_opts){ .separator = opts->separator,
@@ -91,15 +106,9 @@ static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *
                            tsr__error *error)
 {
   tsr_sharding rows;
-  tsr_csv_opts all = { 0 }; /* a caller built with an older header gives fewer */
-  size_t size = opts && opts->size && opts->size < sizeof all ? opts->size : sizeof all;
+  tsr_csv_opts all = { 0 };
   if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
-  if (opts) memcpy(&all, opts, size);
-  if (opts && tsr__opts_beyond(opts, opts->size, sizeof all))
-    return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: an option is set that version %s does not know; load the library "
-                          "the program was compiled for",
-                          df->what, tsr_version());
+  if (tsr__take_opts(df->what, opts, &all, sizeof all, error)) return error->status;
   if (tsr__scan_sharding(df, all.mesh, all.rows, &rows, error)) return error->status;
   tsr__csv_opts how = reading_of(&all);
   tsr__csv *csv = tsr__csv_open_with(df->node.scope->rt, path, &how, error);
@@ -164,25 +173,26 @@ static tsr_status open_json(tsr_frame *df, const char *path, const tsr_json_opts
 {
   tsr_sharding rows;
   tsr_runtime *rt = df->node.scope->rt;
-  tsr__json_opts how = { .bad_rows = (tsr__json_bad)opts->bad_rows };
+  tsr_json_opts all = { 0 };
   if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
-  if (tsr__scan_sharding(df, opts->mesh, opts->rows, &rows, error)) return error->status;
+  if (tsr__take_opts(df->what, opts, &all, sizeof all, error)) return error->status;
+  tsr__json_opts how = { .bad_rows = (tsr__json_bad)all.bad_rows };
+  if (tsr__scan_sharding(df, all.mesh, all.rows, &rows, error)) return error->status;
   tsr__arena arena;
   tsr__arena_init(&arena, &rt->heap);
   tsr__json *json = NULL;
-  if (!json_lists(&arena, opts, &how, error)) json = tsr__json_open(rt, path, &how, error);
+  if (!json_lists(&arena, &all, &how, error)) json = tsr__json_open(rt, path, &how, error);
   tsr__arena_free(&arena);
-  if (json && opts->bad_rows_found) *opts->bad_rows_found = tsr__json_bad_rows(json);
+  if (json && all.bad_rows_found) *all.bad_rows_found = tsr__json_bad_rows(json);
   return tsr__scan_take(df, (tsr__reader){ &tsr__json_reader, json }, &rows, error);
 }
 
 tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path, const tsr_json_opts *opts,
                                     const char *site)
 {
-  static const tsr_json_opts none = { 0 };
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_FILE, "tsr_frame_read_json", site);
   tsr__error error = { 0 };
-  if (df->inert || !open_json(df, path, opts ? opts : &none, &error)) return df;
+  if (df->inert || !open_json(df, path, opts, &error)) return df;
   return tsr__frame_fail(df, &error);
 }
 
