@@ -7,6 +7,7 @@
  * mapping never begins with less data than its shape says. */
 #include "io/npyfile.h"
 
+#include "io/files.h"
 #include "io/outfile.h"
 
 #include <errno.h>
@@ -251,7 +252,10 @@ static tsr_status read_prefix(struct file *file, tsr__error *error)
   if (have >= 4 && memcmp(p, "PK\x03\x04", 4) == 0)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "%s: is a .npz archive; open it with tsr_npz_open", file->path);
-  if (have < 6 || memcmp(p, "\x93NUMPY", 6) != 0)
+  bool numpy = have >= 6 && memcmp(p, "\x93NUMPY", 6) == 0;
+  if (!numpy && tsr__file_magic(file->path, "a .npy file", (const char *)p, have, error))
+    return error->status;
+  if (!numpy)
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: is no .npy file, it does not begin with \\x93NUMPY", file->path);
   if (have > 6 && (p[6] < 1 || p[6] > 3))

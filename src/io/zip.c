@@ -9,6 +9,8 @@
  * directory says, no more: memory is bounded by what the file's size allows. */
 #include "io/zip.h"
 
+#include "io/files.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -118,9 +120,13 @@ static tsr_status find_directory(const tsr__zip *zip, place *out, tsr__error *er
     return tsr__error_set(error, TSR_EIO, "%s: is a directory, expected a .npz file", zip->path);
   if (!S_ISREG(info.st_mode))
     return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is no regular file", zip->path);
-  char magic[4] = { 0 };
-  if (info.st_size >= 4 && read_at(zip, magic, 4, 0, error)) return error->status;
-  if (info.st_size < END || memcmp(magic, "PK", 2) != 0)
+  char magic[12] = { 0 };
+  int64_t look = info.st_size < 12 ? (int64_t)info.st_size : 12;
+  if (read_at(zip, magic, look, 0, error)) return error->status;
+  bool begins = memcmp(magic, "PK", 2) == 0;
+  if (!begins && tsr__file_magic(zip->path, "a .npz archive", magic, (size_t)look, error))
+    return error->status;
+  if (info.st_size < END || !begins)
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: is no .npz archive, it does not begin as zip files do", zip->path);
   size_t room = END + COMMENT_MAX;

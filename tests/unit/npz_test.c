@@ -55,6 +55,21 @@ TEST(what_is_saved_is_read)
   tsr_runtime_close(rt);
 }
 
+TEST(other_formats_are_named)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  const char *path = test_tmp("x.npz");
+  test_write(path, "PAR1\x15\x04\x15\x10PAR1", 12);
+  CHECK_I64(tsr_npz_count(tsr_npz_open(s, path)), 0);
+  CHECK_STR_HAS(tsr_message(s), "x.npz: is Parquet, not a .npz archive; which comes in a later");
+  tsr_scope_clear(s);
+  CHECK(tsr_is_inert(tsr_read_npy(s, path, (tsr_sharding){ 0 })));
+  CHECK_STR_HAS(tsr_message(s), "x.npz: is Parquet, not a .npy file; which comes in a later");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 TEST_TIMEOUT(any_allocation_may_fail, 300)
 {
   struct test_alloc state = { 0 };
