@@ -7,17 +7,46 @@
 
 #include "tool.h"
 
-/* Options of the three commands; a letter says where the value goes. */
-typedef struct option_row {
-  const char *name;
-  bool valued;
-  const char *commands; /* q(uery), s(chema), i(nfo) */
-} option_row;
-
-static const option_row rows[] = {
-  { "--where", true, "q" },     { "--with", true, "q" },     { "--select", true, "q" },
-  { "--agg", true, "q" },       { "--by", true, "q" },       { "--limit", true, "q" },
-  { "--devices", true, "qsi" }, { "--explain", false, "q" }, { "--help", false, "qsi" },
+const tool_option tool_options[OPT_COUNT] = {
+  [OPT_JOIN] = { "--join", "FILE", NULL, "q", true, "join with another file, on the keys of --on" },
+  [OPT_ON] = { "--on", "KEYS", NULL, "q", true, "its keys: 'k', or 'left = right', or several" },
+  [OPT_HOW] = { "--how", "KIND", "inner left semi anti", "q", true,
+                "the kind of join (default inner)" },
+  [OPT_WHERE] = { "--where", "E", NULL, "q", true, "keep the rows where the expression E is true" },
+  [OPT_WITH] = { "--with", "NAME=E", NULL, "q", true, "add a column; later ones see earlier ones" },
+  [OPT_SELECT] = { "--select", "COLUMNS", NULL, "q", false,
+                   "the columns to show: 'a, b, c = a + b'" },
+  [OPT_AGG] = { "--agg", "A", NULL, "q", false, "reduce: 'sum(x), n = count(), median(y)'" },
+  [OPT_BY] = { "--by", "KEYS", NULL, "q", false, "with --agg: one row a group: 'origin, month'" },
+  [OPT_SORT] = { "--sort", "KEYS", NULL, "q", false, "order the rows: 'a, b desc nulls first'" },
+  [OPT_LIMIT] = { "--limit", "N", NULL, "q", false, "the first N rows only" },
+  [OPT_FORMAT] = { "--format", "FORMAT", "table csv tsv json md", "qs", false,
+                   "how to print (default table, or by --out's name)" },
+  [OPT_OUT] = { "--out", "FILE", NULL, "q", false,
+                "write to FILE: .csv .tsv .json .jsonl .md, also .gz or .zst" },
+  [OPT_ROWS] = { "--rows", "N", NULL, "qs", false,
+                 "rows of a printed table, half from each end (default 20; 0: all)" },
+  [OPT_FROM] = { "--from", "FORMAT", "csv tsv json", "qsc", false,
+                 "the format of the input where its name does not say" },
+  [OPT_SEPARATOR] = { "--separator", "C", NULL, "qsc", false, "CSV: what separates fields" },
+  [OPT_NO_HEADER] = { "--no-header", NULL, NULL, "qsc", false, "CSV: the first line is data" },
+  [OPT_SKIP] = { "--skip", "N", NULL, "qsc", false, "CSV: leave out N lines before the header" },
+  [OPT_COMMENT] = { "--comment", "C", NULL, "qsc", false,
+                    "CSV: leave out lines that begin with C" },
+  [OPT_DECIMAL_COMMA] = { "--decimal-comma", NULL, NULL, "qsc", false, "CSV: 1,5 is 1.5" },
+  [OPT_NULLS] = { "--nulls", "LIST", NULL, "qsc", false,
+                  "CSV: null markers beside the empty field (default NA)" },
+  [OPT_TEXT_NULLS] = { "--text-nulls", NULL, NULL, "qsc", false,
+                       "CSV: they are null in text columns too" },
+  [OPT_TYPES] = { "--types", "LIST", NULL, "qsc", false, "force types: 'a i64, day text'" },
+  [OPT_BAD_ROWS] = { "--bad-rows", "WHAT", "error skip null", "qsc", false,
+                     "rows that are wrong (default error)" },
+  [OPT_QUICK] = { "--quick", NULL, NULL, "s", false, "names and types of a sample; read no rows" },
+  [OPT_DEVICES] = { "--devices", "cpu:N", NULL, "qsci", false,
+                    "split the rows over N virtual devices (default cpu:1)" },
+  [OPT_EXPLAIN] = { "--explain", NULL, NULL, "q", false,
+                    "show the plan and what it moves between devices" },
+  [OPT_HELP] = { "--help", NULL, NULL, "qscim", false, "this text" },
 };
 
 static bool mistake(const char *command, const char *what, const char *word)
@@ -28,54 +57,59 @@ static bool mistake(const char *command, const char *what, const char *word)
   return false;
 }
 
-static const option_row *find_option(const char *command, const char *word, size_t length)
+static int find_option(const char *command, const char *word, size_t length)
 {
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strlen(rows[i].name) == length && strncmp(rows[i].name, word, length) == 0 &&
-        strchr(rows[i].commands, command[0]))
-      return &rows[i];
-  return NULL;
+  for (int i = 0; i < OPT_COUNT; i++)
+    if (strlen(tool_options[i].name) == length &&
+        strncmp(tool_options[i].name, word, length) == 0 &&
+        strchr(tool_options[i].commands, command[0]))
+      return i;
+  return -1;
 }
 
-static bool parse_limit(const char *value, long *out)
+const char *tool_value(const tool_args *args, tool_opt option)
 {
-  char *end;
+  return args->count[option] ? args->value[option][0] : NULL;
+}
+
+/* Whether a word is one of a list of words. */
+static bool among(const char *words, const char *word)
+{
+  size_t length = strlen(word);
+  while (*words) {
+    size_t here = strcspn(words, " ");
+    if (here == length && !strncmp(words, word, length)) return true;
+    words += here + (words[here] == ' ');
+  }
+  return false;
+}
+
+static bool take(const char *command, int option, const char *value, tool_args *out)
+{
+  const tool_option *row = &tool_options[option];
+  char text[160];
+  if (out->count[option] >= (row->repeated ? TOOL_MOST : 1))
+    return mistake(command, "given too often:", row->name);
+  if (row->choices && !among(row->choices, value)) {
+    snprintf(text, sizeof text, "%s takes one of: %s; not", row->name, row->choices);
+    return mistake(command, text, value);
+  }
+  out->value[option][out->count[option]++] = value ? value : "";
+  return true;
+}
+
+static bool number(const tool_args *args, tool_opt option, int64_t *out)
+{
+  const char *value = tool_value(args, option);
+  char *end, text[80];
+  *out = -1;
+  if (!value) return true;
   errno = 0;
-  long n = strtol(value, &end, 10);
-  if (end == value || *end || n < 0 || errno) return false;
+  long long n = strtoll(value, &end, 10);
   *out = n;
-  return true;
-}
-
-static bool add(const char **list, int *count, const char *value)
-{
-  if (*count >= TOOL_MOST) return false;
-  list[(*count)++] = value;
-  return true;
-}
-
-static bool set_once(const char **slot, const char *value)
-{
-  if (*slot) return false;
-  *slot = value;
-  return true;
-}
-
-static bool take(const char *command, const option_row *row, const char *value, tool_args *out)
-{
-  const char *name = row->name;
-  bool fits = true;
-  if (strcmp(name, "--explain") == 0) out->explain = true;
-  else if (strcmp(name, "--help") == 0) out->help = true;
-  else if (strcmp(name, "--where") == 0) fits = add(out->where, &out->where_count, value);
-  else if (strcmp(name, "--with") == 0) fits = add(out->with, &out->with_count, value);
-  else if (strcmp(name, "--select") == 0) fits = set_once(&out->select, value);
-  else if (strcmp(name, "--agg") == 0) fits = set_once(&out->agg, value);
-  else if (strcmp(name, "--by") == 0) fits = set_once(&out->by, value);
-  else if (strcmp(name, "--devices") == 0) fits = set_once(&out->devices, value);
-  else if (!parse_limit(value, &out->limit))
-    return mistake(command, "--limit takes a number of rows, not", value);
-  return fits || mistake(command, "given too often:", name);
+  if (end != value && !*end && n >= 0 && !errno) return true;
+  snprintf(text, sizeof text, "%s takes a number of rows, not", tool_options[option].name);
+  return mistake(args->command, text, value);
 }
 
 bool tool_split_with(const char *text, char *name, size_t size, const char **out_expression)
@@ -93,26 +127,51 @@ bool tool_split_with(const char *text, char *name, size_t size, const char **out
   return true;
 }
 
-static bool check(const char *command, const tool_args *args)
+static bool check_query(const tool_args *args)
 {
-  if (args->help) return true;
-  if (command[0] != 'i' && args->file_count == 0) return mistake(command, "which file?", NULL);
-  if (command[0] == 'i' && args->file_count > 0)
-    return mistake(command, "takes no file, found", args->files[0]);
-  for (int i = 0; i < args->with_count; i++) {
-    char name[256];
-    const char *expression;
-    if (!tool_split_with(args->with[i], name, sizeof name, &expression))
-      return mistake(command, "--with takes 'NAME = E', not", args->with[i]);
-  }
-  if (args->by && !args->agg) return mistake(command, "--by needs --agg", NULL);
+  const char *command = args->command, *unused;
+  char name[256];
+  for (int i = 0; i < args->count[OPT_WITH]; i++)
+    if (!tool_split_with(args->value[OPT_WITH][i], name, sizeof name, &unused))
+      return mistake(command, "--with takes 'NAME = E', not", args->value[OPT_WITH][i]);
+  if (args->count[OPT_BY] && !args->count[OPT_AGG])
+    return mistake(command, "--by needs --agg", NULL);
+  if (args->count[OPT_JOIN] != args->count[OPT_ON])
+    return mistake(command, "each --join needs an --on with its keys", NULL);
+  if (args->count[OPT_HOW] > args->count[OPT_JOIN])
+    return mistake(command, "--how needs a --join", NULL);
   return true;
+}
+
+static bool one_character(const tool_args *args, tool_opt option)
+{
+  const char *value = tool_value(args, option);
+  char text[80];
+  if (!value || (value[0] && !value[1]) || !strcmp(value, "\\t")) return true;
+  snprintf(text, sizeof text, "%s takes one character, not", tool_options[option].name);
+  return mistake(args->command, text, value);
+}
+
+static bool check(tool_args *args)
+{
+  const char *command = args->command;
+  if (args->count[OPT_HELP]) return true;
+  if (strchr("qs", command[0]) && args->file_count == 0)
+    return mistake(command, "which file? (- is standard input)", NULL);
+  if (!strcmp(command, "convert") && args->file_count < 2)
+    return mistake(command, "takes the files to read, then the one to write", NULL);
+  if (!strcmp(command, "info") && args->file_count > 0)
+    return mistake(command, "takes no file, found", args->files[0]);
+  return number(args, OPT_LIMIT, &args->limit) && number(args, OPT_ROWS, &args->rows) &&
+         number(args, OPT_SKIP, &args->skip) && one_character(args, OPT_SEPARATOR) &&
+         one_character(args, OPT_COMMENT) && check_query(args);
 }
 
 bool tool_parse(const char *command, int argc, char **argv, tool_args *out)
 {
   bool options = true;
-  *out = (tool_args){ .limit = -1 };
+  memset(out, 0, sizeof *out);
+  out->command = command;
   for (int i = 0; i < argc; i++) {
     const char *word = argv[i];
     if (options && strcmp(word, "--") == 0) {
@@ -120,23 +179,21 @@ bool tool_parse(const char *command, int argc, char **argv, tool_args *out)
       continue;
     }
     if (!options || word[0] != '-' || !word[1]) {
-      if (!add(out->files, &out->file_count, word)) return mistake(command, "too many files", word);
+      if (out->file_count >= TOOL_MOST) return mistake(command, "too many files", word);
+      out->files[out->file_count++] = word;
       continue;
     }
     size_t length = strcspn(word, "=");
-    if (strcmp(word, "-h") == 0) {
-      out->help = true;
-      continue;
-    }
-    const option_row *row = find_option(command, word, length);
-    if (!row) return mistake(command, "there is no option", word);
+    int option = strcmp(word, "-h") == 0 ? OPT_HELP : find_option(command, word, length);
+    if (option < 0) return mistake(command, "there is no option", word);
     const char *value = word[length] ? word + length + 1 : NULL;
-    if (!row->valued && value) return mistake(command, "takes no value:", word);
-    if (row->valued && !value) {
+    bool valued = tool_options[option].value != NULL;
+    if (!valued && value) return mistake(command, "takes no value:", word);
+    if (valued && !value) {
       if (++i >= argc) return mistake(command, "a value is missing after", word);
       value = argv[i];
     }
-    if (!take(command, row, value, out)) return false;
+    if (!take(command, option, value, out)) return false;
   }
-  return check(command, out);
+  return check(out);
 }

@@ -1,16 +1,18 @@
-/* The commands: each builds a chain of frames as the options say and ends in one terminal. */
+/* What each command does: a frame as the options say, and one terminal. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tool.h"
 
 int tool_info(const tool_args *args)
 {
-  tsr_runtime *rt = tool_open(args->devices);
+  const char *devices = tool_value(args, OPT_DEVICES);
+  tsr_runtime *rt = tool_open(args);
   if (!rt) return TOOL_FAILED;
   printf("tessera   %s\n", tsr_version());
   printf("isa       %s\n", tsr_isa(rt));
-  printf("devices   %d (%s)\n", tsr_device_count(rt), args->devices ? args->devices : "cpu:1");
+  printf("devices   %d (%s)\n", tsr_device_count(rt), devices ? devices : "cpu:1");
   tsr_memory memory = tsr_device_memory(rt, 0);
   if (memory.limit) printf("memory    %lld bytes a device\n", (long long)memory.limit);
   else printf("memory    no limit a device\n");
@@ -18,37 +20,10 @@ int tool_info(const tool_args *args)
   return TOOL_OK;
 }
 
-static tsr_frame *build(tsr_scope *s, const tool_args *args, const char *file)
-{
-  tsr_frame *df = tsr_frame_read_csv(s, file);
-  for (int i = 0; i < args->where_count; i++) df = tsr_frame_filter(df, args->where[i]);
-  for (int i = 0; i < args->with_count; i++) {
-    char name[256];
-    const char *expression;
-    if (tool_split_with(args->with[i], name, sizeof name, &expression))
-      df = tsr_frame_assign(df, name, expression);
-  }
-  if (args->select) df = tsr_frame_select(df, args->select);
-  if (args->agg && args->by) df = tsr_frame_group_agg(df, args->by, args->agg);
-  else if (args->agg) df = tsr_frame_agg(df, args->agg);
-  if (args->limit >= 0) df = tsr_frame_head(df, args->limit);
-  return df;
-}
-
-/* The library's messages begin with where in the C source a call stands and which it is; in a shell that
- * says nothing, so it is left out. */
-static int fail_without_site(const tsr_scope *s)
-{
-  const char *message = tsr_message(s), *status = strstr(message, "TSR_E");
-  const char *text = status ? strstr(status, ": ") : NULL;
-  fprintf(stderr, "tessera: %s\n", tool_bare(text ? text + 2 : message));
-  return TOOL_FAILED;
-}
-
-/* As fputs, but for " at commands.c:12": where a node was made is in this file, not the user's. */
+/* As fputs, but for " at chain.c:12": where a node was made is in this program, not the user's. */
 static void print_without_sites(const char *text)
 {
-  static const char site[] = " at commands.c:";
+  static const char site[] = " at chain.c:";
   for (const char *at; (at = strstr(text, site)); text = at + strspn(at, "0123456789")) {
     fwrite(text, 1, (size_t)(at - text), stdout);
     at += sizeof site - 1;
@@ -56,57 +31,164 @@ static void print_without_sites(const char *text)
   fputs(text, stdout);
 }
 
-static int query_file(tsr_runtime *rt, const tool_args *args, const char *file)
+int tool_query(const tool_args *args)
 {
+  tsr_runtime *rt = tool_open(args);
+  if (!rt) return TOOL_FAILED;
   tsr_scope *s = tsr_scope_open(rt);
-  tsr_frame *df = build(s, args, file);
+  tsr_frame *df = tool_chain(s, args);
   int code = TOOL_OK;
   if (tsr_scope_status(s)) {
-    code = fail_without_site(s);
-  } else if (args->explain) {
+    code = tool_fail(s);
+  } else if (args->count[OPT_EXPLAIN]) {
     const char *text = tsr_frame_explain(df);
-    if (tsr_scope_status(s)) code = fail_without_site(s);
+    if (tsr_scope_status(s)) code = tool_fail(s);
     else print_without_sites(text);
-  } else if (tsr_frame_print(df, stdout)) {
-    code = fail_without_site(s);
+  } else {
+    code = tool_show(args, df, s);
   }
   tsr_scope_close(s);
-  return code;
-}
-
-static int schema_file(tsr_runtime *rt, const tool_args *args, const char *file)
-{
-  (void)args;
-  tsr_scope *s = tsr_scope_open(rt);
-  tsr_frame *df = tsr_frame_read_csv(s, file);
-  int code = TOOL_OK;
-  if (tsr_scope_status(s)) code = fail_without_site(s);
-  else fputs(tsr_frame_schema(df), stdout);
-  tsr_scope_close(s);
-  return code;
-}
-
-/* Runs `one` for every file, naming each when there are several; the first failure ends it. */
-static int each_file(const tool_args *args,
-                     int (*one)(tsr_runtime *, const tool_args *, const char *))
-{
-  tsr_runtime *rt = tool_open(args->devices);
-  if (!rt) return TOOL_FAILED;
-  int code = TOOL_OK;
-  for (int i = 0; i < args->file_count && code == TOOL_OK; i++) {
-    if (args->file_count > 1) printf("%s%s\n", i ? "\n" : "", args->files[i]);
-    code = one(rt, args, args->files[i]);
-  }
   tsr_runtime_close(rt);
   return code;
 }
 
-int tool_query(const tool_args *args)
+int tool_convert(const tool_args *args)
 {
-  return each_file(args, query_file);
+  tsr_runtime *rt = tool_open(args);
+  if (!rt) return TOOL_FAILED;
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tool_read_all(s, args);
+  int code = tsr_scope_status(s) ? tool_fail(s) : tool_show(args, df, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return code;
+}
+
+/* ---- schema ---- */
+
+/* One column's figures as text, by place in the table of aggregates. */
+enum { FIGURES = 4, STEP = 40 };
+
+typedef struct figures {
+  int columns;
+  int64_t *nulls, *distinct;
+  const char **name, **type, **least, **most;
+} figures;
+
+static bool make_room(figures *f, int columns)
+{
+  size_t n = (size_t)(columns ? columns : 1);
+  *f = (figures){ .columns = columns,
+                  .nulls = calloc(n, sizeof *f->nulls),
+                  .distinct = calloc(n, sizeof *f->distinct),
+                  .name = calloc(n, sizeof *f->name),
+                  .type = calloc(n, sizeof *f->type),
+                  .least = calloc(n, sizeof *f->least),
+                  .most = calloc(n, sizeof *f->most) };
+  return f->nulls && f->distinct && f->name && f->type && f->least && f->most;
+}
+
+static void free_room(figures *f)
+{
+  free(f->nulls);
+  free(f->distinct);
+  free(f->name);
+  free(f->type);
+  free(f->least);
+  free(f->most);
+}
+
+/* Adds a column's name in quotes, doubled inside. */
+static char *put_name(char *at, const char *name)
+{
+  *at++ = '"';
+  for (; *name; name++) {
+    if (*name == '"') *at++ = '"';
+    *at++ = *name;
+  }
+  *at++ = '"';
+  return at;
+}
+
+/* "n0 = count() - count("a"), d0 = nunique("a"), l0 = min("a"), m0 = max("a"), ..." */
+static char *aggregates(tsr_frame *df, int first, int last)
+{
+  static const char *const part[FIGURES] = { "count() - count(", "nunique(", "min(", "max(" };
+  size_t size = 64;
+  for (int c = first; c < last; c++)
+    size += FIGURES * (64 + 2 * strlen(tsr_frame_column_name(df, c)));
+  char *text = malloc(size), *at = text;
+  if (!text) return NULL;
+  for (int c = first; c < last; c++)
+    for (int k = 0; k < FIGURES; k++) {
+      at += sprintf(at, "%sr%d_%d = %s", at == text ? "" : ", ", c, k, part[k]);
+      at = put_name(at, tsr_frame_column_name(df, c));
+      *at++ = ')';
+    }
+  *at = 0;
+  return text;
+}
+
+static tsr_status find_figures(tsr_frame *df, figures *f)
+{
+  tsr_status status = TSR_OK;
+  for (int first = 0; first < f->columns && !status; first += STEP) {
+    int last = first + STEP < f->columns ? first + STEP : f->columns;
+    char *text = aggregates(df, first, last);
+    tsr_table *t = NULL;
+    if (!text) return TSR_ENOMEM;
+    status = tsr_frame_collect(tsr_frame_agg_at(df, &(tsr_formula){ .text = text }, TSR_HERE), &t);
+    free(text);
+    for (int c = first; c < last && !status; c++) {
+      int at = (c - first) * FIGURES;
+      f->name[c] = tsr_frame_column_name(df, c);
+      f->type[c] = tsr_coltype_name(tsr_frame_column_type(df, c));
+      f->nulls[c] = tsr_table_i64(t, 0, at);
+      f->distinct[c] = tsr_table_i64(t, 0, at + 1);
+      f->least[c] = tsr_table_text(t, 0, at + 2);
+      f->most[c] = tsr_table_text(t, 0, at + 3);
+    }
+  }
+  return status;
+}
+
+/* The figures as a frame, so that they are shown as any other. */
+static tsr_frame *figures_frame(tsr_scope *s, const figures *f)
+{
+  tsr_shape shape = TSR_SHAPE(f->columns);
+  tsr_frame *df =
+      tsr_frame_new(s, { "nulls", tsr_put(s, f->nulls, TSR_I64, shape, (tsr_sharding){ 0 }) },
+                    { "distinct", tsr_put(s, f->distinct, TSR_I64, shape, (tsr_sharding){ 0 }) });
+  df = tsr_frame_text_column(df, "column", f->name, f->columns);
+  df = tsr_frame_text_column(df, "type", f->type, f->columns);
+  df = tsr_frame_text_column(df, "min", f->least, f->columns);
+  df = tsr_frame_text_column(df, "max", f->most, f->columns);
+  return tsr_frame_select(df, "column, type, nulls, distinct, min, max");
 }
 
 int tool_schema(const tool_args *args)
 {
-  return each_file(args, schema_file);
+  tsr_runtime *rt = tool_open(args);
+  if (!rt) return TOOL_FAILED;
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tool_read_all(s, args);
+  int code = TOOL_OK;
+  if (tsr_scope_status(s)) {
+    code = tool_fail(s);
+  } else if (args->count[OPT_QUICK]) {
+    fputs(tsr_frame_schema(df), stdout);
+  } else {
+    figures f;
+    bool room = make_room(&f, tsr_frame_columns(df));
+    tsr_status status = room ? find_figures(df, &f) : TSR_ENOMEM;
+    tool_args all = *args;
+    if (all.rows < 0) all.rows = 0; /* all columns */
+    if (!room) fprintf(stderr, "tessera: out of memory\n");
+    code = !room || status ? TOOL_FAILED : tool_show(&all, figures_frame(s, &f), s);
+    if (room && status) tool_fail(s);
+    free_room(&f);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return code;
 }

@@ -2,87 +2,158 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "tool.h"
 
-static const char general_help[] =
-    "usage: tessera COMMAND [ARGUMENTS]\n"
-    "\n"
-    "  tessera query FILE...    filter, derive and aggregate the rows of CSV files\n"
-    "  tessera schema FILE...   the columns of CSV files and their types\n"
-    "  tessera info             the version, instruction set and devices\n"
-    "\n"
-    "tessera COMMAND --help tells more, with examples.\n";
+#define EXIT_TEXT "exit status: 0 done, 1 failed (the message is on stderr), 2 wrong command line"
 
-static const char query_help[] =
-    "usage: tessera query FILE... [OPTIONS]\n"
-    "\n"
-    "  --where E            keep the rows where the expression E is true (may be repeated)\n"
-    "  --with 'NAME = E'    add a column (may be repeated; later ones see earlier ones)\n"
-    "  --select COLUMNS     the columns to show: 'a, b, c = a + b'\n"
-    "  --agg A              reduce to one row: 'sum(x), n = count(), mean(y)'\n"
-    "  --by KEYS            with --agg: one row a group: 'origin, month'\n"
-    "  --limit N            the first N rows only\n"
-    "  --devices cpu:N      split the rows over N virtual devices (default cpu:1)\n"
-    "  --explain            show the plan and what it moves between devices; run nothing\n"
-    "\n"
-    "Filters come first, then derived columns, then --select, --agg and --limit. Each file is a "
-    "query of\n"
-    "its own. Sums are exact: the result does not depend on the number of devices.\n"
-    "\n"
-    "examples:\n"
+const tool_command tool_commands[] = {
+  { "query", "FILE... [OPTIONS]", "filter, join, derive, aggregate and sort the rows of files",
+    "Several files are one table. A file is CSV or JSON lines by its name, gzip and zstd are seen; "
+    "a "
+    "pattern in quotes stands for many, - for standard input. Joins come first, then filters, "
+    "derived "
+    "columns, --select or --agg, --sort and --limit. Sums are exact: the result does not depend on "
+    "the "
+    "number of devices.",
     "  tessera query weather.csv --limit 5\n"
     "  tessera query weather.csv --where 'temp > 90' --agg 'count(), max(temp)' --by origin\n"
-    "  tessera query weather.csv --with 'celsius = (temp - 32) * 5 / 9' --agg 'mean(celsius)' \\\n"
-    "                --devices cpu:8 --explain\n"
-    "\n"
-    "exit status: 0 done, 1 failed (the message is on stderr), 2 wrong command line\n";
-
-static const char schema_help[] =
-    "usage: tessera schema FILE...\n"
-    "\n"
-    "Prints the columns of CSV files with the types that a sample of the rows shows.\n"
-    "\n"
-    "example:\n"
-    "  tessera schema weather.csv\n";
-
-static const char info_help[] =
-    "usage: tessera info [--devices cpu:N]\n"
-    "\n"
-    "Prints the version, the instruction set in use, and the devices with their memory.\n";
-
-typedef struct command {
-  const char *name, *help;
-  int (*run)(const tool_args *args);
-} command;
-
-static const command commands[] = {
-  { "query", query_help, tool_query },
-  { "schema", schema_help, tool_schema },
-  { "info", info_help, tool_info },
+    "  tessera query 'orders-*.csv' --join customers.csv --on 'customer = id' --sort 'total desc'\n"
+    "  tessera query weather.csv --with 'celsius = (temp - 32) * 5 / 9' --out warm.jsonl.gz\n",
+    tool_query },
+  { "convert", "FILE... OUT [OPTIONS]", "write files of one format as one file of another",
+    "OUT's name says the format: .csv, .tsv, .jsonl or .md, also .gz or .zst. It is written beside "
+    "its place and then renamed, so that nobody sees half of it.",
+    "  tessera convert old.csv new.jsonl.zst\n"
+    "  tessera convert 'part-*.csv' all.tsv\n",
+    tool_convert },
+  { "schema", "FILE... [OPTIONS]", "the columns of files: types, nulls, distinct values, extremes",
+    "Reads all rows; --quick looks at a sample of them and prints names and types only.",
+    "  tessera schema weather.csv\n", tool_schema },
+  { "info", "[--devices cpu:N]", "the version, instruction set and devices", "", "", tool_info },
+  { "completion", "bash|zsh|fish", "a completion script for a shell",
+    "Prints a script that the shell can source.", "  source <(tessera completion bash)\n",
+    tool_completion },
+  { "man", "", "the manual page, as mdoc", "", "  tessera man | mandoc -l\n", tool_man },
 };
+const int tool_command_count = (int)(sizeof tool_commands / sizeof *tool_commands);
 
-const char *tool_bare(const char *message)
+/* ---- help ---- */
+
+/* Prints text in lines of 78 characters. */
+static void print_wrapped(const char *text, FILE *out)
 {
-  const char *end = strstr(message, ": ");
-  return strncmp(message, "tsr_", 4) == 0 && end ? end + 2 : message;
+  int column = 0;
+  while (*text) {
+    int word = (int)strcspn(text, " ");
+    if (column && column + 1 + word > 78) {
+      fputc('\n', out);
+      column = 0;
+    }
+    column += fprintf(out, "%s%.*s", column ? " " : "", word, text);
+    text += word + (text[word] == ' ');
+  }
+  if (column) fputc('\n', out);
 }
 
-tsr_runtime *tool_open(const char *devices)
+static void print_help(const tool_command *c, FILE *out)
 {
-  tsr_runtime *rt = tsr_runtime_open(devices ? devices : "cpu:1");
+  fprintf(out, "usage: tessera %s %s\n\n%c%s.\n\n", c->name, c->usage,
+          (char)(c->summary[0] - 'a' + 'A'), c->summary + 1);
+  for (int i = 0; i < OPT_COUNT; i++) {
+    const tool_option *o = &tool_options[i];
+    char left[64];
+    if (!strchr(o->commands, c->name[0])) continue;
+    snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    fprintf(out, "  %-20s %s%s\n", left, o->help, o->repeated ? " (may be repeated)" : "");
+    if (o->choices) fprintf(out, "  %-20s one of: %s\n", "", o->choices);
+  }
+  if (*c->text) fputc('\n', out);
+  print_wrapped(c->text, out);
+  if (*c->examples) fprintf(out, "\nexamples:\n%s", c->examples);
+  fprintf(out, "\n%s\n", EXIT_TEXT);
+}
+
+static void print_general(FILE *out)
+{
+  fprintf(out, "usage: tessera COMMAND [ARGUMENTS]\n\n");
+  for (int i = 0; i < tool_command_count; i++)
+    fprintf(out, "  tessera %-12s %s\n", tool_commands[i].name, tool_commands[i].summary);
+  fprintf(out, "\ntessera COMMAND --help tells more, with examples.\n");
+}
+
+/* ---- runtimes and progress ---- */
+
+static bool progress_shown;
+
+static double seconds(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Work that takes longer than two seconds says where it stands. */
+static bool progress(const char *what, int64_t done, int64_t total, void *user)
+{
+  double *last = user, now = seconds();
+  if (now - last[0] < 2 || now - last[1] < 0.1) return true;
+  last[1] = now;
+  progress_shown = true;
+  int filled = total > 0 ? (int)(30 * done / total) : 0;
+  fprintf(stderr, "\r%-10.10s [%.*s%*s] %5.1f s", what, filled, "##############################",
+          30 - filled, "", now - last[0]);
+  fflush(stderr);
+  return true;
+}
+
+void tool_progress_end(void)
+{
+  if (progress_shown) fprintf(stderr, "\r%60s\r", "");
+  progress_shown = false;
+}
+
+tsr_runtime *tool_open(const tool_args *args)
+{
+  static double times[2];
+  const char *devices = tool_value(args, OPT_DEVICES);
+  tsr_runtime_opts opts = { .size = sizeof opts };
+  times[0] = seconds();
+  if (isatty(STDERR_FILENO)) {
+    opts.progress = progress;
+    opts.progress_user = times;
+  }
+  tsr_runtime *rt = tsr_runtime_open_with(devices ? devices : "cpu:1", &opts);
   if (tsr_runtime_status(rt) == TSR_OK) return rt;
-  fprintf(stderr, "tessera: %s\n", tool_bare(tsr_runtime_message(rt)));
+  const char *message = tsr_runtime_message(rt), *end = strstr(message, ": ");
+  fprintf(stderr, "tessera: --devices: %s\n",
+          strncmp(message, "tsr_", 4) == 0 && end ? end + 2 : message);
   tsr_runtime_close(rt);
   return NULL;
 }
 
+/* ---- main ---- */
+
 /* What was asked for is lost if it cannot be written: a full disk is a failure. */
 static int finish(int code)
 {
+  tool_progress_end();
   if (fflush(stdout) == 0 && !ferror(stdout)) return code;
   perror("tessera: writing the result");
   return TOOL_FAILED;
+}
+
+static int run(const tool_command *c, int argc, char **argv)
+{
+  tool_args args;
+  if (!tool_parse(c->name, argc, argv, &args)) return TOOL_USAGE;
+  if (args.count[OPT_HELP]) {
+    print_help(c, stdout);
+    return TOOL_OK;
+  }
+  return c->run(&args);
 }
 
 int main(int argc, char **argv)
@@ -93,20 +164,13 @@ int main(int argc, char **argv)
     return finish(TOOL_OK);
   }
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-    fputs(general_help, stdout);
+    print_general(stdout);
     return finish(TOOL_OK);
   }
-  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-    if (strcmp(name, commands[i].name) != 0) continue;
-    tool_args args;
-    if (!tool_parse(name, argc - 2, argv + 2, &args)) return TOOL_USAGE;
-    if (args.help) {
-      fputs(commands[i].help, stdout);
-      return finish(TOOL_OK);
-    }
-    return finish(commands[i].run(&args));
-  }
+  for (int i = 0; i < tool_command_count; i++)
+    if (strcmp(name, tool_commands[i].name) == 0)
+      return finish(run(&tool_commands[i], argc - 2, argv + 2));
   if (*name) fprintf(stderr, "tessera: there is no command '%s'\n", name);
-  fputs(general_help, stderr);
+  print_general(stderr);
   return TOOL_USAGE;
 }

@@ -1,4 +1,10 @@
-/* The command-line tool: a client of the public interface and of nothing else. */
+/* The command-line tool: a client of the public interface and of nothing else.
+ *
+ *   main.c      commands, and the text about them: help, man page, completion come of two tables
+ *   args.c      the table of options, and reading a command line by it
+ *   chain.c     files and options to a frame
+ *   show.c      a frame to a table, CSV, JSON lines or Markdown, on the terminal or in a file
+ *   commands.c  what each command does */
 #ifndef TOOL_H
 #define TOOL_H
 
@@ -12,32 +18,95 @@ enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 
 enum { TOOL_MOST = 64 };
 
+typedef enum tool_opt {
+  OPT_JOIN,
+  OPT_ON,
+  OPT_HOW,
+  OPT_WHERE,
+  OPT_WITH,
+  OPT_SELECT,
+  OPT_AGG,
+  OPT_BY,
+  OPT_SORT,
+  OPT_LIMIT,
+  OPT_FORMAT,
+  OPT_OUT,
+  OPT_ROWS,
+  OPT_FROM,
+  OPT_SEPARATOR,
+  OPT_NO_HEADER,
+  OPT_SKIP,
+  OPT_COMMENT,
+  OPT_DECIMAL_COMMA,
+  OPT_NULLS,
+  OPT_TEXT_NULLS,
+  OPT_TYPES,
+  OPT_BAD_ROWS,
+  OPT_QUICK,
+  OPT_DEVICES,
+  OPT_EXPLAIN,
+  OPT_HELP,
+  OPT_COUNT
+} tool_opt;
+
+/* One option: the only place where it is described. */
+typedef struct tool_option {
+  const char *name;     /* "--where" */
+  const char *value;    /* "E", NULL for one that takes none */
+  const char *choices;  /* "table csv json md", NULL for any */
+  const char *commands; /* first letters of the commands that take it */
+  bool repeated;
+  const char *help;
+} tool_option;
+extern const tool_option tool_options[OPT_COUNT];
+
 /* What a command line says. Texts are borrowed from argv. */
 typedef struct tool_args {
+  const char *command;
   const char *files[TOOL_MOST];
-  const char *with[TOOL_MOST]; /* "name = expression" each, in order */
-  const char *where[TOOL_MOST];
-  const char *agg, *by, *select, *devices;
-  long limit; /* -1 = not given */
-  int file_count, with_count, where_count;
-  bool explain, help;
+  int file_count;
+  const char *value[OPT_COUNT][TOOL_MOST];
+  int count[OPT_COUNT];
+  int64_t limit, rows, skip; /* -1: not given */
 } tool_args;
 
 /* Reads the arguments after the command's name. On a mistake prints it and returns false. */
 bool tool_parse(const char *command, int argc, char **argv, tool_args *out);
+/* The value of an option given once, NULL if it was not. */
+const char *tool_value(const tool_args *args, tool_opt option);
+
+typedef struct tool_command {
+  const char *name, *usage, *summary, *text, *examples;
+  int (*run)(const tool_args *args);
+} tool_command;
+extern const tool_command tool_commands[];
+extern const int tool_command_count;
 
 int tool_info(const tool_args *args);
 int tool_query(const tool_args *args);
 int tool_schema(const tool_args *args);
+int tool_convert(const tool_args *args);
+int tool_completion(const tool_args *args);
+int tool_man(const tool_args *args);
 
+/* Opens a runtime and prints why when that fails (NULL). */
+tsr_runtime *tool_open(const tool_args *args);
+/* Wipes the progress line, if there is one. */
+void tool_progress_end(void);
+
+/* The frame of one file, of all files of the command line, and of the whole command line. */
+tsr_frame *tool_read(tsr_scope *s, const tool_args *args, const char *file);
+tsr_frame *tool_read_all(tsr_scope *s, const tool_args *args);
+tsr_frame *tool_chain(tsr_scope *s, const tool_args *args);
 /* Splits "name = expression" at the first '=' that is no part of ==, <=, >= or !=. The name is
  * copied without blanks (and quotes) around it; the expression is borrowed. */
 bool tool_split_with(const char *text, char *name, size_t size, const char **out_expression);
+/* Whether a path ends in an extension, a compression's left out of account. */
+bool tool_has_extension(const char *path, const char *extension);
 
-/* A message without the C call that it names first, "tsr_frame_filter: ". */
-const char *tool_bare(const char *message);
-
-/* Opens a runtime and prints why when that fails (NULL). */
-tsr_runtime *tool_open(const char *devices);
+/* Writes the frame as --format and --out say. */
+int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s);
+/* Prints a scope's message in the words of the command line. Returns TOOL_FAILED. */
+int tool_fail(const tsr_scope *s);
 
 #endif

@@ -1,0 +1,123 @@
+/* From a command line to a frame:
+ *
+ *   files -> join -> where -> with -> select | by + agg -> sort -> limit */
+#include <stdio.h>
+#include <string.h>
+
+#include "tool.h"
+
+bool tool_has_extension(const char *path, const char *extension)
+{
+  size_t length = strlen(path), wanted = strlen(extension);
+  if (length > 3 && !strcmp(path + length - 3, ".gz")) length -= 3;
+  if (length > 4 && !strcmp(path + length - 4, ".zst")) length -= 4;
+  return length > wanted && !strncmp(path + length - wanted, extension, wanted);
+}
+
+static char character(const tool_args *args, tool_opt option)
+{
+  const char *value = tool_value(args, option);
+  if (!value) return 0;
+  return strcmp(value, "\\t") == 0 ? '\t' : value[0];
+}
+
+static tsr_bad_rows bad_rows(const tool_args *args)
+{
+  const char *what = tool_value(args, OPT_BAD_ROWS);
+  if (!what || what[0] == 'e') return TSR_BAD_ROWS_ERROR;
+  return what[0] == 's' ? TSR_BAD_ROWS_SKIP : TSR_BAD_ROWS_NULL;
+}
+
+tsr_frame *tool_read(tsr_scope *s, const tool_args *args, const char *file)
+{
+  const char *from = tool_value(args, OPT_FROM);
+  bool json = from ? !strcmp(from, "json")
+                   : tool_has_extension(file, ".jsonl") || tool_has_extension(file, ".ndjson") ||
+                         tool_has_extension(file, ".json");
+  if (json)
+    return tsr_frame_read_json(s, file, .types = tool_value(args, OPT_TYPES),
+                               .bad_rows = bad_rows(args));
+  bool tabs = from ? !strcmp(from, "tsv") : tool_has_extension(file, ".tsv");
+  char separator = character(args, OPT_SEPARATOR);
+  tsr_csv_opts opts = { .size = sizeof opts,
+                        .separator = separator ? separator
+                                     : tabs    ? '\t'
+                                               : 0,
+                        .comment = character(args, OPT_COMMENT),
+                        .no_header = args->count[OPT_NO_HEADER] > 0,
+                        .decimal_comma = args->count[OPT_DECIMAL_COMMA] > 0,
+                        .text_nulls = args->count[OPT_TEXT_NULLS] > 0,
+                        .skip_rows = args->skip > 0 ? (int)args->skip : 0,
+                        .types = tool_value(args, OPT_TYPES),
+                        .nulls = tool_value(args, OPT_NULLS),
+                        .bad_rows = bad_rows(args) };
+  if (args->skip > 1000000000) opts.skip_rows = 1000000000;
+  return tsr_frame_read_csv_with(s, file, &opts, TSR_HERE);
+}
+
+static bool has_column(const tsr_frame *df, const char *name)
+{
+  for (int c = 0; c < tsr_frame_columns(df); c++)
+    if (!strcmp(tsr_frame_column_name(df, c), name)) return true;
+  return false;
+}
+
+/* Files that do not go together, by their names. */
+static void compare_columns(tsr_scope *s, const tool_args *args, tsr_frame *const frames[2], int i)
+{
+  for (int side = 0; side < 2; side++) {
+    const tsr_frame *have = frames[side], *lack = frames[!side];
+    const char *file[2] = { args->files[0], args->files[i] };
+    for (int c = 0; c < tsr_frame_columns(have) && tsr_frame_columns(lack); c++) {
+      const char *name = tsr_frame_column_name(have, c);
+      if (has_column(lack, name)) continue;
+      tsr_fail(s, TSR_ECOLUMN, "'%s' has no column '%s', which '%s' has", file[!side], name,
+               file[side]);
+      return;
+    }
+  }
+}
+
+tsr_frame *tool_read_all(tsr_scope *s, const tool_args *args)
+{
+  tsr_frame *frames[TOOL_MOST];
+  int count = args->file_count - (args->command[0] == 'c'); /* convert: the last is written */
+  for (int i = 0; i < count; i++) {
+    frames[i] = tool_read(s, args, args->files[i]);
+    if (i) compare_columns(s, args, (tsr_frame *const[]){ frames[0], frames[i] }, i);
+  }
+  return count == 1 ? frames[0] : tsr_frame_concat_at(frames, count, TSR_HERE);
+}
+
+static tsr_join_how join_how(const char *how)
+{
+  if (!how || how[0] == 'i') return TSR_JOIN_INNER;
+  if (how[0] == 'l') return TSR_JOIN_LEFT;
+  return how[0] == 's' ? TSR_JOIN_SEMI : TSR_JOIN_ANTI;
+}
+
+tsr_frame *tool_chain(tsr_scope *s, const tool_args *args)
+{
+  tsr_frame *df = tool_read_all(s, args);
+  for (int i = 0; i < args->count[OPT_JOIN]; i++) {
+    const char *how = i < args->count[OPT_HOW] ? args->value[OPT_HOW][i] : NULL;
+    df = tsr_frame_join(df, tool_read(s, args, args->value[OPT_JOIN][i]), args->value[OPT_ON][i],
+                        .how = join_how(how));
+  }
+  for (int i = 0; i < args->count[OPT_WHERE]; i++)
+    df = tsr_frame_filter(df, args->value[OPT_WHERE][i]);
+  for (int i = 0; i < args->count[OPT_WITH]; i++) {
+    char name[256];
+    const char *expression;
+    if (tool_split_with(args->value[OPT_WITH][i], name, sizeof name, &expression))
+      df = tsr_frame_assign(df, name, expression);
+  }
+  const char *select = tool_value(args, OPT_SELECT), *agg = tool_value(args, OPT_AGG);
+  const char *by = tool_value(args, OPT_BY), *sort = tool_value(args, OPT_SORT);
+  if (select) df = tsr_frame_select(df, select);
+  if (agg && by) df = tsr_frame_group_agg(df, by, agg);
+  else if (agg) df = tsr_frame_agg(df, agg);
+  if (sort) df = tsr_frame_sort(df, sort);
+  if (args->limit >= 0) df = tsr_frame_head(df, args->limit);
+  return df;
+}

@@ -1,0 +1,143 @@
+/* Texts made of the tables of commands and options: completion scripts and the manual page. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tool.h"
+
+/* ---- completion ---- */
+
+static void list_options(char command, FILE *out)
+{
+  for (int i = 0; i < OPT_COUNT; i++)
+    if (strchr(tool_options[i].commands, command)) fprintf(out, " %s", tool_options[i].name);
+}
+
+static void bash_script(FILE *out)
+{
+  fprintf(out,
+          "_tessera() {\n  local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]}\n"
+          "  if [ \"$COMP_CWORD\" = 1 ]; then\n    COMPREPLY=($(compgen -W '");
+  for (int i = 0; i < tool_command_count; i++) fprintf(out, "%s ", tool_commands[i].name);
+  fprintf(out, "help --version' -- \"$word\"))\n    return\n  fi\n  case $last in\n");
+  for (int i = 0; i < OPT_COUNT; i++)
+    if (tool_options[i].choices)
+      fprintf(out, "    %s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n",
+              tool_options[i].name, tool_options[i].choices);
+  fprintf(out, "  esac\n  case ${COMP_WORDS[1]}:$word in\n");
+  for (int i = 0; i < tool_command_count; i++) {
+    fprintf(out, "    %s:-*) COMPREPLY=($(compgen -W '", tool_commands[i].name);
+    list_options(tool_commands[i].name[0], out);
+    fprintf(out, "' -- \"$word\")) ;;\n");
+  }
+  fprintf(out, "    completion:*) COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$word\")) ;;\n"
+               "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n  esac\n}\n"
+               "complete -o filenames -F _tessera tessera\n");
+}
+
+static void fish_script(FILE *out)
+{
+  for (int i = 0; i < tool_command_count; i++)
+    fprintf(out, "complete -c tessera -n __fish_use_subcommand -a %s -d '%s'\n",
+            tool_commands[i].name, tool_commands[i].summary);
+  for (int i = 0; i < OPT_COUNT; i++) {
+    const tool_option *o = &tool_options[i];
+    fprintf(out, "complete -c tessera -n '__fish_seen_subcommand_from");
+    for (int k = 0; k < tool_command_count; k++)
+      if (strchr(o->commands, tool_commands[k].name[0])) fprintf(out, " %s", tool_commands[k].name);
+    fprintf(out, "' -l %s%s", o->name + 2, o->value ? " -r" : "");
+    if (o->choices) fprintf(out, " -x -a '%s'", o->choices);
+    fprintf(out, " -d '");
+    for (const char *at = o->help; *at; at++) fprintf(out, *at == '\'' ? "\\'" : "%c", *at);
+    fprintf(out, "'\n");
+  }
+}
+
+int tool_completion(const tool_args *args)
+{
+  const char *shell = args->file_count == 1 ? args->files[0] : "";
+  if (!strcmp(shell, "bash")) bash_script(stdout);
+  else if (!strcmp(shell, "fish")) fish_script(stdout);
+  else if (!strcmp(shell, "zsh")) {
+    printf("autoload -U +X bashcompinit && bashcompinit\n");
+    bash_script(stdout);
+  } else {
+    fprintf(stderr, "tessera completion: for bash, zsh or fish\n");
+    return TOOL_USAGE;
+  }
+  return TOOL_OK;
+}
+
+/* ---- the manual page ---- */
+
+/* Text of mdoc: a line may not begin with a dot or a quote, and backslashes are doubled. */
+static void put_text(const char *text, FILE *out)
+{
+  if (*text == '.' || *text == '\'') fputs("\\&", out);
+  for (; *text; text++) {
+    if (*text == '\\') fputs("\\e", out);
+    else fputc(*text, out);
+  }
+}
+
+/* Sentences each on a line, as mdoc wants them. */
+static void put_sentences(const char *text, FILE *out)
+{
+  while (*text) {
+    const char *end = strstr(text, ". ");
+    size_t length = end ? (size_t)(end - text) + 1 : strlen(text);
+    char sentence[600];
+    snprintf(sentence, sizeof sentence, "%.*s", (int)length, text);
+    put_text(sentence, out);
+    fputc('\n', out);
+    text += length + (end != NULL);
+  }
+}
+
+static void put_options(const tool_command *c, FILE *out)
+{
+  fprintf(out, ".Bl -tag -width Ds\n");
+  for (int i = 0; i < OPT_COUNT; i++) {
+    const tool_option *o = &tool_options[i];
+    if (!strchr(o->commands, c->name[0])) continue;
+    fprintf(out, ".It Fl \\-%s%s%s\n", o->name + 2, o->value ? " Ar " : "",
+            o->value ? o->value : "");
+    put_text(o->help, out);
+    if (o->choices) fprintf(out, "; one of: %s", o->choices);
+    fprintf(out, "%s.\n", o->repeated ? " (may be repeated)" : "");
+  }
+  fprintf(out, ".El\n");
+}
+
+int tool_man(const tool_args *args)
+{
+  (void)args;
+  FILE *out = stdout;
+  fprintf(out, ".Dd November 22, 2026\n.Dt TESSERA 1\n.Os\n.Sh NAME\n.Nm tessera\n"
+               ".Nd questions about tables, from the shell\n.Sh SYNOPSIS\n");
+  for (int i = 0; i < tool_command_count; i++) {
+    fprintf(out, ".Nm\n.Cm %s\n", tool_commands[i].name);
+    if (*tool_commands[i].usage) fprintf(out, ".Ar %s\n", tool_commands[i].usage);
+  }
+  fprintf(out,
+          ".Sh DESCRIPTION\n.Nm\nreads tables, answers questions about them and writes tables.\n"
+          "Expressions are those of the library: Python's precedence, text in single quotes,\n"
+          "column names with blanks in double quotes.\n");
+  for (int i = 0; i < tool_command_count; i++) {
+    const tool_command *c = &tool_commands[i];
+    fprintf(out, ".Ss %s\n%c%s.\n", c->name, (char)(c->summary[0] - 'a' + 'A'), c->summary + 1);
+    put_sentences(c->text, out);
+    put_options(c, out);
+    if (*c->examples) fprintf(out, ".Pp\nExamples:\n.Bd -literal\n%s.Ed\n", c->examples);
+  }
+  fprintf(out,
+          ".Sh ENVIRONMENT\n.Bl -tag -width Ds\n"
+          ".It Ev NO_COLOR\nno colours.\n"
+          ".It Ev CLICOLOR_FORCE\ncolours also where the output is no terminal.\n"
+          ".It Ev COLUMNS\ncharacters a line of the terminal holds.\n"
+          ".It Ev TSR_LOG\nwhat the library logs on standard error, for instance\n"
+          ".Ql execute:debug .\n"
+          ".It Ev TSR_ISA\nthe instruction set to use: baseline, avx2 or avx512.\n.El\n"
+          ".Sh EXIT STATUS\n0 done, 1 failed (the message is on standard error), 2 wrong command\n"
+          "line.\n");
+  return TOOL_OK;
+}
