@@ -91,9 +91,14 @@ bench_peer *bench_peer_open(const char *script, const char *arguments)
 
 double bench_peer_run(bench_peer *peer, char *result, int size)
 {
+  return bench_peer_ask(peer, "run", result, size);
+}
+
+double bench_peer_ask(bench_peer *peer, const char *ask, char *result, int size)
+{
   char line[1024];
   if (!peer) return -1;
-  fputs("run\n", peer->to);
+  fprintf(peer->to, "%s\n", ask);
   fflush(peer->to);
   if (!fgets(line, sizeof line, peer->from)) return -1;
   char *rest;
@@ -116,9 +121,10 @@ void bench_peer_close(bench_peer *peer)
 
 static int run_line(const char *name, const char *self)
 {
-  char library[1024];
-  snprintf(library, sizeof library, "%.*s../lib/libtessera.so",
-           (int)(strrchr(self, '/') - self + 1), self);
+  char library[1024], tool[1024];
+  int folder = (int)(strrchr(self, '/') - self + 1);
+  snprintf(library, sizeof library, "%.*s../lib/libtessera.so", folder, self);
+  snprintf(tool, sizeof tool, "%.*s../bin/tessera", folder, self);
   if (strcmp(name, "main_job") == 0) return bench_main_job(false);
   if (strcmp(name, "main_job.finite") == 0) return bench_main_job(true);
   if (strcmp(name, "call.3") == 0) return bench_call(1);
@@ -127,6 +133,13 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "size") == 0) return bench_size(library);
   if (strcmp(name, "sum.f64.memory") == 0) return bench_sum(TSR_F64);
   if (strcmp(name, "sum.f32.memory") == 0) return bench_sum(TSR_F32);
+  if (strcmp(name, "main_job.generated") == 0) return bench_generated();
+  if (strcmp(name, "tool.start") == 0) return bench_tool_start(tool);
+  if (strcmp(name, "csv.read") == 0) return bench_csv(false);
+  if (strcmp(name, "csv.agg") == 0) return bench_csv(true);
+  if (strncmp(name, "group", 5) == 0) return bench_groups(name);
+  if (strncmp(name, "sort", 4) == 0) return bench_sorts(name);
+  if (strncmp(name, "join", 4) == 0) return bench_joins(name);
   fprintf(stderr, "bench: no line is named %s\n", name);
   return 2;
 }
@@ -149,9 +162,21 @@ static int start_child(void)
 
 int main(int argc, char **argv)
 {
-  static const char *const names[] = { "call.3",   "call.3.8dev",    "start",
-                                       "size",     "sum.f64.memory", "sum.f32.memory",
-                                       "main_job", "main_job.finite" };
+  static const char *const names[] = { "call.3",
+                                       "call.3.8dev",
+                                       "start",
+                                       "tool.start",
+                                       "size",
+                                       "sum.f64.memory",
+                                       "sum.f32.memory",
+                                       "main_job",
+                                       "main_job.finite",
+                                       "main_job.generated",
+                                       "csv.read",
+                                       "csv.agg",
+                                       "group",
+                                       "sort",
+                                       "join" };
   if (argc > 1 && strcmp(argv[1], "--start") == 0) return start_child();
   signal(SIGPIPE, SIG_IGN);
   printf("%-16s %10s %-4s %-18s %10s %8s %8s\n", "name", "ours", "", "peer-name", "peer", "ratio",

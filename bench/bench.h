@@ -19,6 +19,8 @@ typedef struct bench_peer bench_peer;
 bench_peer *bench_peer_open(const char *script, const char *arguments);
 /* One round: seconds, and the rest of the answer in `result`. Negative: it failed. */
 double bench_peer_run(bench_peer *peer, char *result, int size);
+/* As bench_peer_run for scripts that take more words than "run". */
+double bench_peer_ask(bench_peer *peer, const char *ask, char *result, int size);
 void bench_peer_close(bench_peer *peer);
 
 double bench_median(double *times, int count);
@@ -45,5 +47,12 @@ int bench_call(int devices);
 int bench_start(const char *self);
 int bench_size(const char *library);
 int bench_sum(tsr_dtype dtype);
+int bench_tool_start(const char *tool);
+int bench_csv(bool aggregate);
+/* `only` names one line, or the list: "group", "group.g3". */
+int bench_groups(const char *only);
+int bench_sorts(const char *only);
+int bench_joins(const char *only);
+int bench_generated(void);
 
 #endif

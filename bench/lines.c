@@ -200,6 +200,35 @@ int bench_start(const char *self)
   return 0;
 }
 
+/* A file of a thousand rows, a filter and groups. */
+int bench_tool_start(const char *tool)
+{
+  char path[600], ours_command[2000], peer_command[2000];
+  snprintf(path, sizeof path, "%s/thousand.csv", bench_data_dir());
+  FILE *file = fopen(path, "w");
+  if (!file) return report_failure("tool.start", "the file cannot be written");
+  fprintf(file, "k,a,b\n");
+  for (int i = 0; i < 1000; i++) fprintf(file, "k%d,%d,%d.5\n", i % 7, i, i * 3 % 100);
+  if (fclose(file)) return report_failure("tool.start", "the file cannot be written");
+  snprintf(ours_command, sizeof ours_command,
+           "exec '%s' query '%s' --where 'a > 10' --by k --agg 'sum(b)' >/dev/null", tool, path);
+  snprintf(peer_command, sizeof peer_command,
+           "exec duckdb -c \"select k, sum(b) from '%s' where a > 10 group by k\" >/dev/null",
+           path);
+  bool duckdb = system("command -v duckdb >/dev/null 2>&1") == 0;
+  double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS];
+  int rounds = 9;
+  for (int r = -1; r < rounds; r++) {
+    double mine = run_command(ours_command), peer = duckdb ? run_command(peer_command) : -1;
+    if (mine < 0) return report_failure("tool.start", "the tool failed");
+    if (r >= 0) ours[r] = mine, theirs[r] = peer;
+  }
+  double peer = bench_median(theirs, rounds);
+  bench_line("tool.start", bench_median(ours, rounds) * 1e3, "duckdb's command",
+             peer > 0 ? peer * 1e3 : -1, -1, "ms");
+  return 0;
+}
+
 static double file_megabytes(const char *path)
 {
   struct stat info;

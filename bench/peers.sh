@@ -5,6 +5,6 @@ env=build/bench-env
 if [ ! -x "$env/bin/python" ]; then
   echo "installing the peers in $env" >&2
   python3 -m venv "$env"
-  "$env/bin/pip" -q install numpy polars duckdb jax
+  "$env/bin/pip" -q install numpy polars duckdb jax pandas pyarrow
 fi
 BENCH_PYTHON=$PWD/$env/bin/python exec build/release/bench/bench "$@"

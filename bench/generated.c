@@ -1,0 +1,178 @@
+/* main_job.generated: twenty jobs like the main one, drawn from a fixed grammar with a fixed seed.
+ *
+ *   job        = filter derived aggregates
+ *   filter     = predicate ("and" | "or") predicate
+ *   predicate  = number ("<" | ">" | "<=" | ">=") constant | text ("==" | "!=") value | number "is not null"
+ *   derived    = number ("+" | "-" | "*" | "/") number
+ *   aggregates = one to three of sum, mean, min, max, count of the derived column or another
+ *
+ * Columns: f64 with nulls, f64, f32, i64, i32, text of 50 values. A job's limit is reading the columns
+ * it names, validity included; the line is the geometric mean of the jobs' shares of it. */
+#include "tables.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JOBS = 20, ROUNDS = 5, ROWS = 20000000 };
+
+typedef struct draws {
+  uint64_t at;
+} draws;
+
+static int draw(draws *d, int below)
+{
+  return (int)(bench_mix(UINT64_C(7) << 56 | d->at++) % (uint64_t)below);
+}
+
+typedef struct column {
+  const char *name;
+  int bytes; /* a row, validity counted as 1/8 apart */
+  bool nulls;
+  int least, most; /* constants that a predicate compares with */
+} column;
+
+static const column columns[] = { { "x", 8, true, 0, 100 },     { "y", 8, false, 0, 100 },
+                                  { "h", 4, false, 0, 1 },      { "n", 8, false, 0, 1000 },
+                                  { "m", 4, false, -500, 500 }, { "t", 4, false, 0, 50 } };
+enum { NUMBERS = 5, TEXT = 5 };
+
+typedef struct job {
+  char filter[160], derived[80], aggregates[160];
+  bool used[6];
+} job;
+
+static const char *number(draws *d, job *j)
+{
+  int c = draw(d, NUMBERS);
+  j->used[c] = true;
+  return columns[c].name;
+}
+
+static void predicate(draws *d, job *j, char *out, size_t size)
+{
+  static const char *const compare[] = { "<", ">", "<=", ">=" };
+  int kind = draw(d, 6);
+  if (kind == 0) {
+    j->used[TEXT] = true;
+    snprintf(out, size, "t %s 'k%d'", draw(d, 2) ? "==" : "!=", draw(d, 50));
+  } else if (kind == 1) {
+    j->used[0] = true;
+    snprintf(out, size, "x is not null");
+  } else {
+    int c = draw(d, NUMBERS);
+    const column *of = &columns[c];
+    j->used[c] = true;
+    double value = of->least + (of->most - of->least) * (draw(d, 1000) / 1000.0);
+    snprintf(out, size, c == 3 || c == 4 ? "%s %s %.0f" : "%s %s %.3f", of->name,
+             compare[draw(d, 4)], value);
+  }
+}
+
+static void make_job(draws *d, job *j)
+{
+  static const char *const aggregates[] = { "sum", "mean", "min", "max", "count" };
+  char a[64], b[64];
+  memset(j, 0, sizeof *j);
+  predicate(d, j, a, sizeof a);
+  predicate(d, j, b, sizeof b);
+  snprintf(j->filter, sizeof j->filter, "%s %s %s", a, draw(d, 2) ? "and" : "or", b);
+  const char *left = number(d, j);
+  /* * 1.0: an integer product could leave its range, which is not what is measured */
+  snprintf(j->derived, sizeof j->derived, "%s * 1.0 %c %s", left, "+-*/"[draw(d, 4)], number(d, j));
+  int many = 1 + draw(d, 3);
+  for (int i = 0; i < many; i++) {
+    size_t at = strlen(j->aggregates);
+    const char *of = i ? number(d, j) : "d";
+    snprintf(j->aggregates + at, sizeof j->aggregates - at, "%sr%d = %s(%s)", i ? ", " : "", i,
+             aggregates[draw(d, 5)], of);
+  }
+}
+
+static tsr_status run_job(tsr_scope *outer, tsr_frame *table, const job *j, double *seconds)
+{
+  tsr_scope *s = tsr_scope_open(outer);
+  double start = bench_now();
+  tsr_frame *df = tsr_frame_keep(s, table);
+  df = tsr_frame_filter_at(df, &(tsr_formula){ .text = j->filter }, TSR_HERE);
+  df = tsr_frame_assign_at(df, "d", &(tsr_formula){ .text = j->derived }, TSR_HERE);
+  df = tsr_frame_agg_at(df, &(tsr_formula){ .text = j->aggregates }, TSR_HERE);
+  tsr_table *t = NULL;
+  tsr_status status = tsr_frame_collect(df, &t);
+  *seconds = bench_now() - start;
+  if (status) fprintf(stderr, "main_job.generated: %s\n", tsr_message(s));
+  tsr_scope_close(s);
+  return status;
+}
+
+static tsr_frame *make_table(tsr_scope *s)
+{
+  const char **texts = malloc(ROWS * sizeof *texts);
+  char values[50][8];
+  if (!texts) return NULL;
+  for (int i = 0; i < 50; i++) snprintf(values[i], sizeof values[i], "k%d", i);
+  for (int64_t i = 0; i < ROWS; i++) texts[i] = values[bench_mix((uint64_t)i) % 50];
+  tsr_shape shape = TSR_SHAPE(ROWS);
+  tsr_array *u = tsr_uniform(s, .key = 14, .shape = shape);
+  tsr_frame *df =
+      tsr_frame_new(s, { "x", tsr_mul(tsr_uniform(s, .key = 11, .shape = shape), 100) },
+                    { "y", tsr_mul(tsr_uniform(s, .key = 12, .shape = shape), 100) },
+                    { "h", tsr_uniform(s, .key = 13, .dtype = TSR_F32, .shape = shape) },
+                    { "n", tsr_cast(tsr_mul(u, 1000), TSR_I64) },
+                    { "m", tsr_cast(tsr_sub(tsr_mul(u, 1000), 500), TSR_I32) });
+  df = tsr_frame_text_column(df, "t", texts, ROWS);
+  df = tsr_frame_assign(df, "x", "if(y < 10, null, x)");
+  df = tsr_frame_keep(s, df);
+  free(texts);
+  return df;
+}
+
+static double job_bytes(const job *j)
+{
+  double bytes = 0;
+  for (int c = 0; c < 6; c++)
+    if (j->used[c]) bytes += columns[c].bytes + (columns[c].nulls ? 0.125 : 0);
+  return bytes * ROWS;
+}
+
+int bench_generated(void)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *table = make_table(s);
+  void *room = calloc(1, (size_t)ROWS * 40);
+  double logs = 0, worst = 1e9, total = 0, limits = 0;
+  draws d = { 0 };
+  int failed = !table || !room || tsr_scope_status(s);
+  if (failed) fprintf(stderr, "main_job.generated: %s\n", tsr_message(s));
+  if (room) memset(room, 1, (size_t)ROWS * 40);
+  for (int n = 0; n < JOBS && !failed; n++) {
+    job j;
+    double ours[ROUNDS], limit[ROUNDS], seconds;
+    make_job(&d, &j);
+    bench_span span = { room, (int64_t)job_bytes(&j) };
+    for (int r = -1; r < ROUNDS && !failed; r++) {
+      failed = run_job(s, table, &j, &seconds) != TSR_OK;
+      double read = bench_read_spans(&span, 1, 2);
+      if (r >= 0) ours[r] = seconds, limit[r] = read;
+    }
+    if (failed) break;
+    double mine = bench_median(ours, ROUNDS), theirs = bench_median(limit, ROUNDS);
+    double share = theirs / mine;
+    printf("  %2d  %.4f s  share %.2f   %s | d = %s | %s\n", n + 1, mine, share, j.filter,
+           j.derived, j.aggregates);
+    logs += log(share);
+    worst = share < worst ? share : worst;
+    total += mine;
+    limits += theirs;
+  }
+  if (!failed) {
+    bench_line("main_job.generated", total / JOBS, "n/a", -1, limits / JOBS, "s");
+    printf("  geometric mean of the shares %.2f, worst %.2f\n", exp(logs / JOBS), worst);
+  }
+  free(room);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return failed;
+}

@@ -1,0 +1,159 @@
+"""Polars, DuckDB and others on the made tables: python tables.py FOLDER ROWS THREADS
+
+Answers each line "work peer" with "seconds rows checksum ...", or "-1" where it cannot."""
+import os
+import resource
+import sys
+import time
+
+folder, rows, threads = sys.argv[1], sys.argv[2], sys.argv[3]
+os.environ["POLARS_MAX_THREADS"] = threads
+try:
+    import duckdb
+    import numpy as np
+    import polars as pl
+except ImportError:
+    sys.exit("missing")
+
+c = pl.col
+csv = f"{folder}/g1_{rows}.csv"
+con = duckdb.connect(config={"threads": int(threads)})
+con.execute("set preserve_insertion_order = true")
+loaded = {}
+
+GROUPS = {
+    "g1": (["id1"], [c("v1").sum()], "sum(v1) as v1"),
+    "g2": (["id1", "id2"], [c("v1").sum()], "sum(v1) as v1"),
+    "g3": (["id3"], [c("v1").sum(), c("v3").mean()], "sum(v1) as v1, avg(v3) as v3"),
+    "g4": (["id4"], [c("v1").mean(), c("v2").mean(), c("v3").mean()],
+           "avg(v1) as v1, avg(v2) as v2, avg(v3) as v3"),
+    "g5": (["id6"], [c("v1").sum(), c("v2").sum(), c("v3").sum()],
+           "sum(v1) as v1, sum(v2) as v2, sum(v3) as v3"),
+    "g6": (["id4", "id5"], [c("v3").median().alias("m"), c("v3").std().alias("s")],
+           "median(v3) as m, stddev(v3) as s"),
+    "g7": (["id3"], [(c("v1").max() - c("v2").min()).alias("range")],
+           "max(v1) - min(v2) as range"),
+    "g9": (["id2", "id4"], [(pl.corr("v1", "v2") ** 2).alias("r2")],
+           "pow(corr(v1, v2), 2) as r2"),
+    "g10": (["id1", "id2", "id3", "id4", "id5", "id6"],
+            [c("v3").sum(), pl.len().alias("n")], "sum(v3) as v3, count(*) as n"),
+}
+SORTS = {"f64": ("v3", "id6"), "i64": ("id6", "v3"), "text": ("id3", "v3")}
+
+
+def table():
+    if "df" not in loaded:
+        loaded["df"] = df = pl.read_csv(csv)
+        con.execute("create table t as select * from df")
+    return loaded["df"]
+
+
+def sides(name):
+    if loaded.get("join") != name:
+        one = {p: np.load(f"{folder}/join_{name}_{rows}_{p}.npy") for p in ("lk", "lv", "rk", "rw")}
+        loaded["left"] = left = pl.DataFrame({"k": one["lk"], "v": one["lv"]})
+        loaded["right"] = right = pl.DataFrame({"k": one["rk"], "w": one["rw"]})
+        con.execute("create or replace table l as select * from left")
+        con.execute("create or replace table r2 as select * from right")
+        loaded["join"] = name
+    return loaded["left"], loaded["right"]
+
+
+def duck(query):
+    con.execute("create or replace temp table r as " + query)
+
+
+def duck_sum(column):
+    return lambda: con.execute(f'select count(*), sum("{column}") from r').fetchone()
+
+
+def group(name, peer):
+    keys, aggs, sql = GROUPS[name]
+    df = table()
+    if peer == "polars":
+        return (lambda: df.lazy().group_by(keys).agg(aggs).collect(),
+                lambda r: (r.height, float(r[:, -1].sum())))
+    last = sql.rsplit(" ", 1)[1]
+    return (lambda: duck(f"select {','.join(keys)}, {sql} from t group by {','.join(keys)}"),
+            lambda r: duck_sum(last)())
+
+
+def top(peer):
+    df = table()
+    if peer == "polars":
+        return (lambda: df.lazy().sort("v3", descending=True).group_by("id6")
+                .agg(c("v3").head(2)).explode("v3").collect(),
+                lambda r: (r.height, r["v3"].sum()))
+    return (lambda: duck("select id6, v3 from (select id6, v3, row_number() over "
+                         "(partition by id6 order by v3 desc) o from t) where o <= 2"),
+            lambda r: duck_sum("v3")())
+
+
+def sort(name, peer):
+    key, other = SORTS[name]
+    df = table()
+    if peer == "polars":
+        return (lambda: df.lazy().select(key, other).sort(key).collect(),
+                lambda r: (r.height, r[key][0], r[key][-1]))
+    return (lambda: duck(f"select {key}, {other} from t order by {key}"),
+            lambda r: con.execute(f"select count(*), min({key}), max({key}) from r").fetchone())
+
+
+def join(name, peer):
+    left, right = sides(name)
+    if peer == "polars":
+        return (lambda: left.lazy().join(right.lazy(), on="k").collect(),
+                lambda r: (r.height, float(r["w"].sum())))
+    return (lambda: duck("select l.k, v, w from l join r2 using (k)"), lambda r: duck_sum("w")())
+
+
+def read(peer):
+    if peer == "polars":
+        return lambda: pl.read_csv(csv), lambda r: (r.height, r["v1"].sum())
+    if peer == "duckdb":
+        return lambda: duck(f"select * from read_csv('{csv}')"), lambda r: duck_sum("v1")()
+    if peer == "pyarrow":
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import pyarrow.csv as pacsv
+        pa.set_cpu_count(int(threads))
+        return lambda: pacsv.read_csv(csv), lambda r: (r.num_rows, pc.sum(r["v1"]).as_py())
+    import pandas as pd
+    return lambda: pd.read_csv(csv), lambda r: (len(r), int(r["v1"].sum()))
+
+
+def read_agg(peer):
+    if peer == "polars":
+        return (lambda: pl.scan_csv(csv).filter(c("v3") > 50).select(pl.len(), c("v1").sum())
+                .collect(engine="streaming").row(0), lambda r: r)
+    return (lambda: con.execute(f"select count(*), sum(v1) from read_csv('{csv}') where v3 > 50")
+            .fetchone(), lambda r: r)
+
+
+def work(name, peer):
+    kind, _, rest = name.partition(".")
+    if kind == "group":
+        return top(peer) if rest == "g8" else group(rest, peer)
+    if kind == "sort":
+        return sort(rest, peer)
+    if kind == "join":
+        return join(rest, peer)
+    return read_agg(peer) if rest == "agg" else read(peer)
+
+
+def cpu():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+print("ready", flush=True)
+for line in sys.stdin:
+    try:
+        job, check = work(*line.split())
+        before, start = cpu(), time.perf_counter()
+        result = job()
+        seconds, used = time.perf_counter() - start, cpu() - before
+        print(repr(seconds), repr(used), *check(result), flush=True)
+        del result
+    except Exception as problem:
+        print("-1", type(problem).__name__, str(problem).replace("\n", " ")[:200], flush=True)

@@ -1,0 +1,383 @@
+/* The lines on tables: group, sort, join, and reading CSV, each on one device and on eight.
+ *
+ *   a round   ours on 1 device, ours on 8, then each peer: every side has its columns in memory
+ *             and leaves its result there; then results are compared, which is not timed */
+#include "tables.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { ROUNDS = 5, MOST_PEERS = 4, MOST_LINES = 32 };
+
+typedef struct work {
+  const char *name;
+  const char *columns; /* what is read of the table, NULL for joins */
+  const char *keys, *formula;
+  const char *check;           /* aggregates of the result, compared with the peer's */
+  int read_bytes, write_bytes; /* a row of the input, a row of the result */
+} work;
+
+static const work groups[] = {
+  { "group.g1", "id1, v1", "id1", "x = sum(v1)", "count(), sum(x)", 12, 12 },
+  { "group.g2", "id1, id2, v1", "id1, id2", "x = sum(v1)", "count(), sum(x)", 16, 16 },
+  { "group.g3", "id3, v1, v3", "id3", "a = sum(v1), x = mean(v3)", "count(), sum(x)", 20, 20 },
+  { "group.g4", "id4, v1, v2, v3", "id4", "a = mean(v1), b = mean(v2), x = mean(v3)",
+    "count(), sum(x)", 32, 32 },
+  { "group.g5", "id6, v1, v2, v3", "id6", "a = sum(v1), b = sum(v2), x = sum(v3)",
+    "count(), sum(x)", 32, 32 },
+  { "group.g6", "id4, id5, v3", "id4, id5", "m = median(v3), x = std(v3)", "count(), sum(x)", 24,
+    32 },
+  { "group.g7", "id3, v1, v2", "id3", "x = max(v1) - min(v2)", "count(), sum(x)", 20, 12 },
+  { "group.g8", "id6, x = v3", "id6", NULL, "count(), sum(x)", 16, 16 },
+  { "group.g9", "id2, id4, v1, v2", "id2, id4", "x = corr(v1, v2) ** 2", "count(), sum(x)", 28,
+    20 },
+  { "group.g10", "id1, id2, id3, id4, id5, id6, v3", "id1, id2, id3, id4, id5, id6",
+    "a = sum(v3), x = count()", "count(), sum(x)", 44, 52 },
+};
+
+static const work sorts[] = {
+  { "sort.f64", "v3, id6", "v3", NULL, "count(), first(v3), last(v3)", 16, 16 },
+  { "sort.i64", "id6, v3", "id6", NULL, "count(), first(id6), last(id6)", 16, 16 },
+  { "sort.text", "id3, v3", "id3", NULL, "count(), first(id3), last(id3)", 12, 12 },
+};
+
+static const work joins[] = {
+  { "join.small", NULL, "k", NULL, "count(), sum(w)", 16, 24 },
+  { "join.mid", NULL, "k", NULL, "count(), sum(w)", 16, 24 },
+  { "join.big", NULL, "k", NULL, "count(), sum(w)", 32, 24 },
+};
+
+/* ---- one side's tables ---- */
+
+typedef struct side {
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_frame *table, *right; /* joins: table is the left one */
+} side;
+
+static bool failed(const char *name, tsr_scope *s)
+{
+  if (!tsr_scope_status(s)) return false;
+  fprintf(stderr, "%s: %s\n", name, tsr_message(s));
+  return true;
+}
+
+static void close_side(side *d)
+{
+  tsr_scope_close(d->s);
+  tsr_runtime_close(d->rt);
+}
+
+static bool open_table(side *d, int devices)
+{
+  char names[16];
+  snprintf(names, sizeof names, "cpu:%d", devices);
+  d->rt = tsr_runtime_open(names, .threads = 2);
+  d->s = tsr_scope_open(d->rt);
+  const char *path = bench_table_csv();
+  d->table = tsr_frame_keep(d->s, tsr_frame_read_csv(d->s, path ? path : ""));
+  return !failed("tables", d->s);
+}
+
+static tsr_array *npy(side *d, const char *name, const char *part)
+{
+  char path[640];
+  snprintf(path, sizeof path, "%s/join_%s_%lld_%s.npy", bench_data_dir(), name,
+           (long long)bench_table_rows(), part);
+  return tsr_read_npy(d->s, path, tsr_on(tsr_mesh_default(d->rt, "data"), "data"));
+}
+
+static bool open_join(side *d, int devices, const char *name)
+{
+  char names[16];
+  snprintf(names, sizeof names, "cpu:%d", devices);
+  d->rt = tsr_runtime_open(names, .threads = 2);
+  d->s = tsr_scope_open(d->rt);
+  d->table = tsr_frame_new(d->s, { "k", npy(d, name, "lk") }, { "v", npy(d, name, "lv") });
+  d->right = tsr_frame_new(d->s, { "k", npy(d, name, "rk") }, { "w", npy(d, name, "rw") });
+  d->table = tsr_frame_keep(d->s, d->table);
+  d->right = tsr_frame_keep(d->s, d->right);
+  return !failed(name, d->s);
+}
+
+/* ---- one round ---- */
+
+static tsr_frame *chain(const work *w, side *d, tsr_scope *inner)
+{
+  tsr_frame *df = tsr_frame_keep(inner, d->table);
+  if (w->columns) df = tsr_frame_select_at(df, &(tsr_formula){ .text = w->columns }, TSR_HERE);
+  if (!w->columns) return tsr_frame_join(df, tsr_frame_keep(inner, d->right), w->keys);
+  if (w->formula)
+    return tsr_frame_group_agg_at(df, w->keys, &(tsr_formula){ .text = w->formula }, TSR_HERE);
+  if (!strncmp(w->name, "sort", 4)) return tsr_frame_sort(df, w->keys);
+  return tsr_frame_group_head(tsr_frame_sort(df, "x desc"), w->keys, 2);
+}
+
+static double cpu_seconds(void)
+{
+  struct rusage u;
+  getrusage(RUSAGE_SELF, &u);
+  return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+         1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+/* Seconds of one run; `result` gets the checked values as text. Negative: it failed. */
+static double run_ours(const work *w, side *d, char *result, size_t size, double *cpu)
+{
+  tsr_scope *inner = tsr_scope_open(d->s);
+  double before = cpu_seconds(), start = bench_now();
+  tsr_frame *df = tsr_frame_keep(inner, chain(w, d, inner));
+  tsr_status status = tsr_scope_status(inner);
+  double seconds = bench_now() - start;
+  *cpu = cpu_seconds() - before;
+  tsr_table *t = NULL;
+  if (!status)
+    status =
+        tsr_frame_collect(tsr_frame_agg_at(df, &(tsr_formula){ .text = w->check }, TSR_HERE), &t);
+  if (status) failed(w->name, inner);
+  size_t at = 0;
+  for (int c = 0; !status && c < tsr_table_columns(t) && at < size; c++)
+    at += (size_t)snprintf(result + at, size - at, "%s%s", c ? " " : "", tsr_table_text(t, 0, c));
+  tsr_scope_close(inner);
+  return status ? -1 : seconds;
+}
+
+/* Whether two results agree: words equal, or numbers within rounding. */
+static bool agree(const char *a, const char *b)
+{
+  while (*a && *b) {
+    char *after_a, *after_b;
+    double x = strtod(a, &after_a), y = strtod(b, &after_b);
+    if (after_a != a && after_b != b) {
+      if (fabs(x - y) > 1e-7 * fmax(fabs(x), fabs(y))) return false;
+      a = after_a;
+      b = after_b;
+    } else if (*a++ != *b++) {
+      return false;
+    }
+  }
+  return !*a && !*b;
+}
+
+/* ---- a line ---- */
+
+typedef struct line {
+  const char *name;
+  const char *peer[MOST_PEERS + 1];
+  double ours[ROUNDS], eight[ROUNDS], theirs[MOST_PEERS][ROUNDS], limit[ROUNDS];
+  double cpu, peer_cpu[MOST_PEERS];
+  int rounds;
+  char result[256];
+} line;
+
+static bool ask_peers(line *l, bench_peer *peer, int round)
+{
+  for (int p = 0; l->peer[p]; p++) {
+    char ask[64], answer[512] = "";
+    snprintf(ask, sizeof ask, "%s %s", l->name, l->peer[p]);
+    double seconds = bench_peer_ask(peer, ask, answer, sizeof answer);
+    char *rest = answer;
+    if (seconds >= 0) l->peer_cpu[p] = strtod(answer, &rest);
+    l->theirs[p][round] = seconds;
+    if (seconds < 0 && peer) fprintf(stderr, "%s %s: %s\n", l->name, l->peer[p], answer);
+    if (seconds >= 0 && !agree(l->result, rest + strspn(rest, " "))) {
+      fprintf(stderr, "%s: ours %s, %s has%s\n", l->name, l->result, l->peer[p], rest);
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Prints the line against the best peer; returns its ratio, or 0 without peers. */
+static double print_line(line *l)
+{
+  double best = -1, mine = bench_median(l->ours, l->rounds);
+  const char *name = l->peer[0];
+  char cpu[256] = "";
+  for (int p = 0; l->peer[p]; p++) {
+    double theirs = bench_median(l->theirs[p], l->rounds);
+    if (theirs <= 0) continue;
+    snprintf(cpu + strlen(cpu), sizeof cpu - strlen(cpu), ", %s %.3f s (CPU %.2f)", l->peer[p],
+             theirs, l->peer_cpu[p]);
+    if (best > 0 && theirs >= best) continue;
+    best = theirs;
+    name = l->peer[p];
+  }
+  bench_line(l->name, mine, name, best, bench_median(l->limit, l->rounds), "s");
+  printf("  CPU %.2f s%s\n", l->cpu, cpu);
+  if (l->eight[0] > 0) {
+    char eight[64];
+    double t = bench_median(l->eight, l->rounds);
+    snprintf(eight, sizeof eight, "%s.8dev", l->name);
+    bench_line(eight, t, "ours on 1 device", mine, -1, "s");
+  }
+  return best > 0 ? best / mine : 0;
+}
+
+/* What reading and writing the named bytes once takes. */
+static double move_limit(double bytes)
+{
+  static char *room;
+  static int64_t have;
+  int64_t want = (int64_t)bytes;
+  if (want > have) {
+    free(room);
+    room = malloc((size_t)want);
+    have = room ? want : 0;
+    if (room) memset(room, 1, (size_t)want);
+  }
+  bench_span span = { room, want };
+  return room ? bench_read_spans(&span, 1, 2) : -1;
+}
+
+static int run_work(const work *w, side *one, side *eight, bench_peer *peer, double *ratio)
+{
+  line l = { .name = w->name, .peer = { "polars", "duckdb" }, .rounds = ROUNDS };
+  char other[256] = "";
+  double unused;
+  for (int r = -1; r < ROUNDS; r++) {
+    int at = r < 0 ? 0 : r;
+    l.ours[at] = run_ours(w, one, l.result, sizeof l.result, &l.cpu);
+    l.eight[at] = run_ours(w, eight, other, sizeof other, &unused);
+    if (l.ours[at] < 0 || l.eight[at] < 0) return 1;
+    if (strcmp(l.result, other) != 0) {
+      fprintf(stderr, "%s: one device %s, eight %s\n", w->name, l.result, other);
+      return 1;
+    }
+    double result_rows = strtod(l.result, NULL);
+    l.limit[at] =
+        move_limit((double)bench_table_rows() * w->read_bytes + result_rows * w->write_bytes);
+    if (!ask_peers(&l, peer, at)) return 1;
+  }
+  *ratio = print_line(&l);
+  return 0;
+}
+
+static bench_peer *open_peer(void)
+{
+  char arguments[700];
+  snprintf(arguments, sizeof arguments, "%s %lld 2", bench_data_dir(),
+           (long long)bench_table_rows());
+  return bench_peer_open("tables.py", arguments);
+}
+
+static bool wanted(const char *only, const char *name)
+{
+  size_t length = strlen(only);
+  return !strncmp(only, name, length) && (!name[length] || name[length] == '.');
+}
+
+/* Runs the works of a list that `only` names; "group" names all of them. */
+static int run_list(const work *list, int count, const char *only, const char *mean)
+{
+  side one, eight;
+  if (!open_table(&one, 1) || !open_table(&eight, 8)) return 1;
+  bench_peer *peer = open_peer();
+  double logs = 0, ratio = 0;
+  int result = 0, n = 0;
+  for (int i = 0; i < count && !result; i++) {
+    if (!wanted(only, list[i].name)) continue;
+    result = run_work(&list[i], &one, &eight, peer, &ratio);
+    if (ratio > 0) logs += log(ratio), n++;
+  }
+  if (!result && n == count)
+    printf("  geometric mean of the ratios of %s: %.2f\n", mean, exp(logs / n));
+  bench_peer_close(peer);
+  close_side(&one);
+  close_side(&eight);
+  return result;
+}
+
+int bench_groups(const char *only)
+{
+  return run_list(groups, sizeof groups / sizeof *groups, only, "group");
+}
+
+int bench_sorts(const char *only)
+{
+  return run_list(sorts, sizeof sorts / sizeof *sorts, only, "sort");
+}
+
+int bench_joins(const char *only)
+{
+  bench_peer *peer = NULL;
+  int result = 0;
+  for (int i = 0; i < 3 && !result; i++) {
+    int64_t rows = bench_table_rows(), sizes[] = { 10, rows / 1000, rows };
+    bench_join join = { joins[i].name + strlen("join."), sizes[i] };
+    side one, eight;
+    double ratio;
+    if (!wanted(only, joins[i].name)) continue;
+    if (!bench_join_files(&join)) return 1;
+    if (!open_join(&one, 1, join.name) || !open_join(&eight, 8, join.name)) return 1;
+    if (!peer) peer = open_peer();
+    result = run_work(&joins[i], &one, &eight, peer, &ratio);
+    close_side(&one);
+    close_side(&eight);
+  }
+  bench_peer_close(peer);
+  return result;
+}
+
+/* ---- reading ---- */
+
+static double read_once(int devices, bool aggregate, char *result, size_t size, double *cpu)
+{
+  char names[16];
+  snprintf(names, sizeof names, "cpu:%d", devices);
+  double before = cpu_seconds(), start = bench_now();
+  tsr_runtime *rt = tsr_runtime_open(names, .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_read_csv(s, bench_table_csv());
+  df = aggregate ? tsr_frame_filter(df, "v3 > 50") : tsr_frame_keep(s, df);
+  tsr_status status = tsr_scope_status(s);
+  double seconds = bench_now() - start;
+  *cpu = cpu_seconds() - before;
+  tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "n = count(), x = sum(v1)"));
+  if (aggregate) seconds = bench_now() - start;
+  if (aggregate) *cpu = cpu_seconds() - before;
+  if (!status) status = tsr_row_status(row);
+  if (status) failed("csv", s);
+  else
+    snprintf(result, size, "%lld %lld", (long long)tsr_row_i64(row, "n"),
+             (long long)tsr_row_i64(row, "x"));
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return status ? -1 : seconds;
+}
+
+static double read_limit(const char *path)
+{
+  FILE *file = fopen(path, "r");
+  if (!file) return -1;
+  fseek(file, 0, SEEK_END);
+  double bytes = (double)ftell(file);
+  fclose(file);
+  return move_limit(bytes);
+}
+
+int bench_csv(bool aggregate)
+{
+  line l = { .name = aggregate ? "csv.agg" : "csv.read",
+             .peer = { "polars", "duckdb", aggregate ? NULL : "pyarrow", "pandas" },
+             .rounds = ROUNDS };
+  const char *path = bench_table_csv();
+  if (!path) return 1;
+  bench_peer *peer = open_peer();
+  char other[256] = "";
+  double unused;
+  for (int r = -1; r < ROUNDS; r++) {
+    int at = r < 0 ? 0 : r;
+    l.ours[at] = read_once(1, aggregate, l.result, sizeof l.result, &l.cpu);
+    l.eight[at] = read_once(8, aggregate, other, sizeof other, &unused);
+    if (l.ours[at] < 0 || l.eight[at] < 0 || strcmp(l.result, other) != 0) return 1;
+    l.limit[at] = read_limit(path);
+    if (!ask_peers(&l, peer, at)) return 1;
+  }
+  print_line(&l);
+  bench_peer_close(peer);
+  return 0;
+}
