@@ -222,7 +222,7 @@ static void fill_hash(tsr__match_table *t, fill *f, int64_t begin, int64_t end)
     uint64_t hash = tsr__key_hash(t->right, t->words, t->right_rows, r);
     held[n] = (uint32_t)r;
     hashes[n] = hash;
-    n += (home(t, hash) - first < count) & !bit(t->right_null, r);
+    n += (int)(home(t, hash) - first < count) & (int)!bit(t->right_null, r);
     if (n < HELD) continue;
     put_hash(t, f, held, hashes, n);
     n = 0;

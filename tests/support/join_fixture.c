@@ -222,17 +222,28 @@ void host_join(const tsr__rel_join_ask *ask, const host_table *left, const host_
 
 static tsr__device_ops counting;
 static void (*real_copy)(const tsr__box_copy *, const tsr__buffer *, tsr__buffer *, tsr__traffic *);
+static void (*real_pick)(const tsr__pick *, const tsr__buffer *, tsr__buffer *, tsr__traffic *);
 static _Atomic int64_t copied;
+
+static int64_t bytes_of(tsr_dtype dtype, int64_t count)
+{
+  return dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
+}
 
 static void counted_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
                          tsr__traffic *traffic)
 {
   int64_t count = 1;
   for (int d = 0; d < copy->rank; d++) count *= copy->size[d];
-  if (from->device != to->device)
-    copied +=
-        copy->dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);
+  if (from->device != to->device) copied += bytes_of(copy->dtype, count);
   real_copy(copy, from, to, traffic);
+}
+
+static void counted_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
+                         tsr__traffic *traffic)
+{
+  if (from->device != to->device) copied += bytes_of(pick->dtype, pick->count);
+  real_pick(pick, from, to, traffic);
 }
 
 void count_copies(tsr_runtime *rt)
@@ -243,6 +254,8 @@ void count_copies(tsr_runtime *rt)
   counting = *devices->ops;
   real_copy = counting.copy;
   counting.copy = counted_copy;
+  real_pick = counting.pick;
+  counting.pick = counted_pick;
   devices->ops = &counting;
 }
 
