@@ -126,8 +126,7 @@ void tsr__corr_parts(tsr__lower *low, const tsr__expr *expr, tsr__col part[TSR__
   tsr_array *mask = tsr__both(low, valid, low->in->mask);
   tsr_array *u = standardised(low, tsr__spread(low, x.values), mask);
   tsr_array *v = standardised(low, tsr__spread(low, y.values), mask);
-  tsr_array *all[TSR__CORR_PARTS] = { u, v, tsr__op2(low, TSR__OP_ADD, u, v),
-                                      tsr__op2(low, TSR__OP_SUB, u, v) };
+  tsr_array *all[TSR__CORR_PARTS] = { u, v, tsr__op2(low, TSR__OP_ADD, u, v) };
   for (int i = 0; i < TSR__CORR_PARTS; i++)
     part[i] = (tsr__col){ .type = TSR_COL_F64, .values = all[i], .valid = valid };
 }
@@ -137,8 +136,9 @@ tsr__col tsr__corr_of(tsr__lower *low, tsr__col var[TSR__CORR_PARTS])
   tsr__col out = var[0];
   tsr_array *zero = tsr__const_f(low, TSR_F64, 0);
   tsr_array *x = var[0].values, *y = var[1].values;
-  tsr_array *four = tsr__op2(low, TSR__OP_SUB, var[2].values, var[3].values);
-  tsr_array *cov = tsr__op2(low, TSR__OP_MUL, four, tsr__const_f(low, TSR_F64, 0.25));
+  tsr_array *own = tsr__op2(low, TSR__OP_ADD, x, y);
+  tsr_array *twice = tsr__op2(low, TSR__OP_SUB, var[2].values, own);
+  tsr_array *cov = tsr__op2(low, TSR__OP_MUL, twice, tsr__const_f(low, TSR_F64, 0.5));
   tsr_array *scale = tsr__op1(low, TSR__OP_SQRT, tsr__op2(low, TSR__OP_MUL, x, y));
   tsr_array *r = tsr__op2(low, TSR__OP_DIV, cov, scale);
   r = tsr__op2(low, TSR__OP_MINIMUM, r, tsr__const_f(low, TSR_F64, 1));
@@ -148,7 +148,7 @@ tsr__col tsr__corr_of(tsr__lower *low, tsr__col var[TSR__CORR_PARTS])
   return out;
 }
 
-/* Of the exact variances of u, v, u + v and u - v, each rounded once: no order shows, and grouping by
+/* Of the exact variances of u, v and u + v, each rounded once: no order shows, and grouping by
  * codes and by rows give the same. */
 static tsr__col correlation(tsr__lower *low, const tsr__expr *expr)
 {

@@ -11,9 +11,9 @@
 
 #include <stdlib.h>
 
-/* Measured on 3 million rows: up to some hundred codes the one fused pass takes as long as grouping
- * rows (less on eight devices) and keeps nothing; with 1,000 and several aggregates it takes twice. */
-#define MAX_GROUPS 256
+/* Measured on 10 million rows: one sum by 100 codes takes 33 ms in the one fused pass and 36 ms by rows,
+ * three means 134 ms and 90 ms. A handful of codes stays fused, which keeps nothing. */
+#define MAX_GROUPS 16
 
 typedef struct key {
   tsr__col col;

@@ -110,7 +110,7 @@ static const char *part_text(tsr_scope *scope, const char *text, int part)
   return out;
 }
 
-/* The four variances that a correlation is made of. */
+/* The three variances that a correlation is made of. */
 static tsr_status add_corr(work *w, const tsr__expr *expr, const char *text)
 {
   tsr__bind *bind = w->bind;
