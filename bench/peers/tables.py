@@ -51,10 +51,10 @@ def table():
 def sides(name):
     if loaded.get("join") != name:
         one = {p: np.load(f"{folder}/join_{name}_{rows}_{p}.npy") for p in ("lk", "lv", "rk", "rw")}
-        loaded["left"] = left = pl.DataFrame({"k": one["lk"], "v": one["lv"]})
-        loaded["right"] = right = pl.DataFrame({"k": one["rk"], "w": one["rw"]})
-        con.execute("create or replace table l as select * from left")
-        con.execute("create or replace table r2 as select * from right")
+        loaded["left"] = left_side = pl.DataFrame({"k": one["lk"], "v": one["lv"]})
+        loaded["right"] = right_side = pl.DataFrame({"k": one["rk"], "w": one["rw"]})
+        con.execute("create or replace table l as select * from left_side")
+        con.execute("create or replace table r2 as select * from right_side")
         loaded["join"] = name
     return loaded["left"], loaded["right"]
 

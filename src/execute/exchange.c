@@ -140,8 +140,8 @@ typedef struct move_job {
   tsr__buffer *const *from, *const *to;
 } move_job;
 
-/* All that one receiver gets: of bits, whose words two senders may share, and
- * of rows that lie in order already. */
+/* All that one receiver gets: of bits, whose words two senders may share, of
+ * rows that lie in order already, and of rows in any order. */
 static void receive_task(void *user, int64_t to, int worker)
 {
   (void)worker;
@@ -233,7 +233,8 @@ static tsr_status move(const tsr__exchange *ask, move_job *job, tsr__buffer **to
   tsr_status status = receivers(ask, job->dtype, to, error);
   if (status) return status;
   job->to = to;
-  tsr__task_fn task = ask->order && job->dtype != TSR_BOOL ? send_task : receive_task;
+  bool stretches = ask->order && !ask->unordered && job->dtype != TSR_BOOL;
+  tsr__task_fn task = stretches ? send_task : receive_task;
   bool done = tsr__parallel_long(ask->rt, "exchange", ask->from->count, task, job);
   return done ? TSR_OK : tsr__cancelled(error, "exchange");
 }

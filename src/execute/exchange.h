@@ -22,6 +22,7 @@ typedef struct tsr__exchange {
   const tsr__parts *from;  /* senders and receivers are the same devices */
   const int64_t *counts;   /* counts[from * parts + to] */
   const tsr__index *order; /* by destination, ascending within; NULL: rows already lie so */
+  bool unordered;          /* `order` lists any rows in any order, `from` counts them */
   int column_count;
   const tsr__colparts *columns;
   /* out: [column * parts + to], fresh buffers of the receivers; valid NULL where no part has nulls */

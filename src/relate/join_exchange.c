@@ -259,6 +259,7 @@ static tsr_status send_back(slice *s, tsr__matched *m, tsr__buffer **out, int64_
                         .from = &from,
                         .counts = s->back,
                         .order = &index,
+                        .unordered = true,
                         .column_count = taken,
                         .columns = columns,
                         .values = out,
