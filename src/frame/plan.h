@@ -41,13 +41,13 @@ enum tsr__frame_kind {
   TSR__FRAME_GROUP, /* `keys`, then the items of `formula` */
   TSR__FRAME_ARITH, /* `op` (tsr__binary) with `other` or `number` */
   TSR__FRAME_REDUCE /* every column by `op` (tsr__agg) */,
-  TSR__FRAME_SORT,   /* by `keys` and `order` */
-  TSR__FRAME_INDEX,  /* column 0, `name`, numbers the rows */
-  TSR__FRAME_JOIN,   /* parent and `other`; `join` */
-  TSR__FRAME_CONCAT, /* `part` */
-  TSR__FRAME_PLACE,  /* rows where `to` says */
+  TSR__FRAME_SORT,     /* by `keys` and `order` */
+  TSR__FRAME_INDEX,    /* column 0, `name`, numbers the rows */
+  TSR__FRAME_JOIN,     /* parent and `other`; `join` */
+  TSR__FRAME_CONCAT,   /* `part` */
+  TSR__FRAME_PLACE,    /* rows where `to` says */
   TSR__FRAME_DESCRIBE, /* nine rows about each column, of a parent that has them as one */
-  TSR__FRAME_KEEP,   /* rows as they are, made (tsr_frame_keep) */
+  TSR__FRAME_KEEP,     /* rows as they are, made (tsr_frame_keep) */
   TSR__FRAME_KINDS
 };
 

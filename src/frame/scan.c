@@ -148,8 +148,8 @@ static tsr_status json_lists(tsr__arena *arena, const tsr_json_opts *opts, tsr__
                              tsr__error *error)
 {
   tsr__list columns, types;
-  if (tsr__list_read(arena, "columns", opts->columns, false, &columns, error) ||
-      tsr__list_read(arena, "types", opts->types, true, &types, error))
+  if (tsr__list_read(arena, &(tsr__list_ask){ "columns", opts->columns, false }, &columns, error) ||
+      tsr__list_read(arena, &(tsr__list_ask){ "types", opts->types, true }, &types, error))
     return error->status;
   const char **names = tsr__arena_new(arena, (size_t)(columns.count + 1) * sizeof *names);
   tsr__json_type *forced = tsr__arena_new(arena, (size_t)(types.count + 1) * sizeof *forced);

@@ -62,9 +62,11 @@ static bool take_item(char **at, bool words, tsr__list_item *out, bool *more)
   return out->length > 0 && (!words || *out->word);
 }
 
-tsr_status tsr__list_read(tsr__arena *arena, const char *what, const char *text, bool words,
-                          tsr__list *out, tsr__error *error)
+tsr_status tsr__list_read(tsr__arena *arena, const tsr__list_ask *ask, tsr__list *out,
+                          tsr__error *error)
 {
+  const char *what = ask->what, *text = ask->text;
+  bool words = ask->words;
   *out = (tsr__list){ 0 };
   if (!text) return TSR_OK;
   size_t most = 1, length = strlen(text);

@@ -19,7 +19,11 @@ typedef struct tsr__list {
 /* Reads a list into an arena; NULL is the empty list. `what` names it in errors: "columns". With
  * `words` the last word of an item is its word, or what follows its quotes. An item without quotes
  * must not be empty. Errors: TSR_EARG, TSR_ENOMEM. */
-tsr_status tsr__list_read(tsr__arena *arena, const char *what, const char *text, bool words,
-                          tsr__list *out, tsr__error *error);
+typedef struct tsr__list_ask {
+  const char *what, *text;
+  bool words;
+} tsr__list_ask;
+tsr_status tsr__list_read(tsr__arena *arena, const tsr__list_ask *ask, tsr__list *out,
+                          tsr__error *error);
 
 #endif

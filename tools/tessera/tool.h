@@ -3,7 +3,7 @@
  *   main.c      commands, and the text about them: help, man page, completion come of two tables
  *   args.c      the table of options, and reading a command line by it
  *   chain.c     files and options to a frame
- *   show.c      a frame to a table, CSV, JSON lines or Markdown, on the terminal or in a file
+ *   output.c    a frame to a table, CSV, JSON lines or Markdown, on the terminal or in a file
  *   commands.c  what each command does */
 #ifndef TOOL_H
 #define TOOL_H
