@@ -10,7 +10,7 @@
 /* The lanes of 16 rows (of those that are left) that are kept. */
 INLINE __mmask16 kept_lanes(const uint32_t *match, int64_t left, bool hits)
 {
-  __mmask16 here = left < 16 ? (__mmask16)((1u << left) - 1) : (__mmask16)0xFFFF;
+  __mmask16 here = (__mmask16)(left < 16 ? (1u << left) - 1 : 0xFFFFu);
   __m512i row = _mm512_maskz_loadu_epi32(here, match);
   __mmask16 hit = _mm512_mask_cmpneq_epi32_mask(here, row, _mm512_set1_epi32(-1));
   return hits ? hit : (__mmask16)(here & ~hit);
