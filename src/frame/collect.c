@@ -154,7 +154,8 @@ tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **o
   int64_t rows = window->total;
   if (window->head >= 0 && rows > window->head + window->tail) rows = window->head + window->tail;
   status = fill_table(bind, &bound, rows, out);
-  if (!status && !tsr__frame_breaks(bind->top)) tsr__note_rows(bind->top, *out, window->total);
+  if (!status && !tsr__frame_breaks(bind->top))
+    tsr__note_rows(bind->top, *out, NULL, window->total);
   return status;
 }
 

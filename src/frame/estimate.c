@@ -38,7 +38,7 @@ static bool counts_rows(const tsr__expr *expr)
   return expr->kind == TSR__E_AGG && expr->op == TSR__A_COUNT && expr->count == 0;
 }
 
-void tsr__note_rows(tsr_frame *df, const tsr_table *table, int64_t rows)
+void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows)
 {
   bool grouped = df->kind == TSR__FRAME_GROUP;
   int keys = grouped ? df->keys.formula.count : 0;
@@ -48,7 +48,7 @@ void tsr__note_rows(tsr_frame *df, const tsr_table *table, int64_t rows)
   if (!grouped && df->kind != TSR__FRAME_AGG) return;
   for (int i = 0; i < df->formula.count; i++) {
     const int64_t *counts = table->column[keys + i].values;
-    if (!counts || !counts_rows(df->formula.item[i].expr)) continue;
+    if (!counts || (need && !need[keys + i]) || !counts_rows(df->formula.item[i].expr)) continue;
     df->making.rows_in = 0;
     for (int64_t row = 0; row < table->rows; row++) df->making.rows_in += counts[row];
     return;

@@ -614,7 +614,8 @@ static void add_indented(const tsr__text *lines, tsr__text *out)
 {
   const char *text = tsr__text_get(lines);
   while (*text) {
-    size_t length = strcspn(text, "\n") + 1;
+    size_t length = strcspn(text, "\n");
+    length += text[length] == '\n'; /* a text that memory cut has none */
     tsr__text_pad(out, ' ', INDENT);
     tsr__text_put(out, text, length);
     text += length;

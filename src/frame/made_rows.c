@@ -502,7 +502,7 @@ static tsr_status make_groups(tsr__bind *bind, const bool *need, bool *done)
   if (status || !table) return status;
   *done = true;
   bind->top->making = (tsr__making){ .path = "direct codes" };
-  tsr__note_rows(bind->top, table, table->rows);
+  tsr__note_rows(bind->top, table, need, table->rows);
   if (!low.in->mask) bind->top->making.rows_in = low.in->rows;
   return put_table(bind, table, need, low.in->sharding);
 }

@@ -415,7 +415,7 @@ double tsr__estimate_groups(const tsr_frame *df, double rows);
 
 /* Keeps for explain what a terminal found: the rows of a frame, and those that came to it where a
  * count() in its table tells. */
-void tsr__note_rows(tsr_frame *df, const tsr_table *table, int64_t rows);
+void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows);
 
 /* ---- host tables (table.c) ------------------------------------------------------------------ */
 

@@ -275,7 +275,7 @@ static tsr_frame *group(trial *t, tsr_frame *df)
     column(t, df, numbers ? numeric : not_text, name, sizeof name);
     if (!numbers && pick(t, 0, 1)) column(t, df, any, name, sizeof name);
     if (!*name) continue;
-    const char *form = numbers ? aggs[pick(t, 0, 12)] : all[pick(t, 0, 4)];
+    const char *form = numbers ? aggs[pick(t, 0, 11)] : all[pick(t, 0, 4)];
     size_t used = 0;
     for (const char *at = form; *at; at++) {
       if (at[0] == '%' && at[1] == 's') {
