@@ -5,6 +5,7 @@
  *
  * Invariant: what is parsed is a copy that nobody else can change or shorten. */
 #include "io/csv_inner.h"
+#include "io/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,21 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-tsr_status tsr__csv_io_error(const tsr__csv_file *file, const char *what, int code,
-                             tsr__error *error)
-{
-  char buffer[128]; /* strerror may share one among threads */
-  return tsr__error_set(error, TSR_EIO, "%s: cannot %s: %s", file->path, what,
-                        strerror_r(code, buffer, sizeof buffer));
-}
-
 /* ---- opening ------------------------------------------------------------------------------ */
 
 /* Notes who the file is, or, where it was open before, sees that it is the same. */
 static tsr_status identify(tsr__csv_file *file, tsr__error *error)
 {
   struct stat info;
-  if (fstat(file->fd, &info)) return tsr__csv_io_error(file, "examine", errno, error);
+  if (fstat(file->fd, &info)) return tsr__file_error(file->path, "examine", errno, error);
   if (S_ISDIR(info.st_mode))
     return tsr__error_set(error, TSR_EIO, "%s: is a directory; name a CSV file in it", file->path);
   if (!S_ISREG(info.st_mode))
@@ -52,7 +45,7 @@ tsr_status tsr__csv_file_open(tsr__csv_file *file, tsr__error *error)
   if (file->stream || file->fd >= 0) return TSR_OK;
   /* Without NONBLOCK a pipe without a writer would wait here for ever. */
   file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file->fd < 0) return tsr__csv_io_error(file, "open", errno, error);
+  if (file->fd < 0) return tsr__file_error(file->path, "open", errno, error);
   return identify(file, error);
 }
 
@@ -95,14 +88,6 @@ int tsr__csv_file_read(const tsr__csv_file *file, char *to, int64_t offset, int6
     *got += n;
   }
   return 0;
-}
-
-tsr_status tsr__csv_shrunk(const tsr__csv_file *file, int64_t found, tsr__error *error)
-{
-  return tsr__error_set(error, TSR_EIO,
-                        "%s: ended at byte %" PRId64 " while it was read, it had %" PRId64
-                        " bytes when it was opened; is it still being written?",
-                        file->path, found, file->stored);
 }
 
 /* ---- the text ---------------------------------------------------------------------------------- */

@@ -9,7 +9,6 @@
  * csv_paths.c   patterns to files
  * csv_file.c    bytes: opening, loading in parallel
  * csv_magic.c   other formats, refused by name
- * csv_unpack.c  gzip and zstd
  * csv_head.c    marks, headers, names, which field is which column
  * csv_sample.c  types from a sample
  * csv_clean.c   comments and bad rows, taken out of the text
@@ -29,6 +28,7 @@
 #include "io/decimal.h"
 #include "io/dict.h"
 #include "io/list.h"
+#include "io/unpack.h"
 
 enum {
   TSR__CSV_FRONT = 64,         /* newlines before the file's bytes: masks may look back */
@@ -116,16 +116,12 @@ typedef struct tsr__csv_cut {
   int64_t at, lines;
 } tsr__csv_cut;
 
-enum tsr__csv_packing { TSR__CSV_PLAIN, TSR__CSV_GZIP, TSR__CSV_ZSTD };
-
-typedef struct tsr__csv_unpack tsr__csv_unpack;
-
 typedef struct tsr__csv_file {
   struct tsr__csv *csv;
   const char *path;        /* in the source's arena */
   int fd;                  /* -1: not open */
   bool stream;             /* standard input: can be read once */
-  uint8_t packing;         /* tsr__csv_packing */
+  uint8_t packing;         /* tsr__packing */
   uint64_t device, inode;  /* who it was when it was opened, */
   int64_t stored, changed; /* its bytes, and the time of its last change */
   int64_t size;            /* bytes of its text; -1: not known yet */
@@ -143,8 +139,8 @@ typedef struct tsr__csv_file {
   bool careful;            /* quotes stand in odd places: rows are found byte by byte */
   tsr__csv_cut *cuts;
   size_t cut_count, cut_capacity;
-  tsr__csv_unpack *unpack; /* while it is being unpacked */
-  char *packed;            /* standard input: its stored bytes, where they are packed */
+  tsr__unpack *unpack; /* while it is being unpacked */
+  char *packed;        /* standard input: its stored bytes, where they are packed */
   size_t packed_size;
   int64_t task; /* the first of its tasks in a job over files */
 } tsr__csv_file;
@@ -222,9 +218,6 @@ void tsr__csv_file_drop(tsr__csv_file *file); /* the text and all that is known 
 void tsr__csv_end_rows_with(tsr__csv_file *file, char newline);
 /* Refuses a file that is not what it was when it was opened. */
 tsr_status tsr__csv_file_same(tsr__csv_file *file, tsr__error *error);
-tsr_status tsr__csv_io_error(const tsr__csv_file *file, const char *what, int code,
-                             tsr__error *error);
-tsr_status tsr__csv_shrunk(const tsr__csv_file *file, int64_t found, tsr__error *error);
 
 /* ---- csv_load.c ---- */
 
@@ -241,17 +234,6 @@ tsr_status tsr__csv_load(tsr__csv *csv, tsr__csv_file *from, int count, tsr__err
  * set. */
 tsr_status tsr__csv_magic(const tsr__csv_file *file, tsr__csv_window head, uint8_t *packing,
                           tsr__error *error);
-
-/* ---- csv_unpack.c ---- */
-
-/* Starts over; NULL out of memory. */
-tsr__csv_unpack *tsr__csv_unpack_open(const tsr__csv_file *file);
-void tsr__csv_unpack_close(tsr__csv_unpack *unpack);
-/* Unpacks `most` bytes of text, fewer only at the end. */
-tsr_status tsr__csv_unpack_some(tsr__csv_unpack *unpack, char *to, int64_t most, int64_t *got,
-                                tsr__error *error);
-/* How long the text may be: told by the file, else a guess. */
-int64_t tsr__csv_unpack_guess(const tsr__csv_unpack *unpack);
 
 /* ---- csv_head.c ---- */
 
@@ -361,7 +343,6 @@ typedef struct tsr__csv_value {
   double real;     /* INT, BIG, FLOAT */
 } tsr__csv_value;
 
-tsr__csv_field tsr__csv_field_of(const tsr__csv_batch *batch, int row, int field);
 /* The class of a field as it stands in the file (quotes and all), and its value. */
 unsigned tsr__csv_classify(const tsr__csv *csv, tsr__csv_field field, tsr__csv_value *value);
 /* Whether a value of that class is one of the column's type. */

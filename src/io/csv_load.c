@@ -6,6 +6,7 @@
  * Invariant: a failure or a cancellation leaves files as they were before: not loaded. A file that
  * changed between the opening and the end of the reading is refused. */
 #include "io/csv_inner.h"
+#include "io/files.h"
 
 enum { TOGETHER = 64 /* files open at a time */, UNPACK_STEP = 4 };
 
@@ -43,8 +44,8 @@ static void load_failed(struct load *load, tsr__csv_file *file, int code, int64_
 static tsr_status load_status(const struct load *load, bool whole, tsr__error *error)
 {
   int code = atomic_load(&load->code);
-  if (code == -1) return tsr__csv_shrunk(load->bad, load->end, error);
-  if (code > 0) return tsr__csv_io_error(load->bad, "read", code, error);
+  if (code == -1) return tsr__file_shrunk(load->bad->path, load->end, load->bad->stored, error);
+  if (code > 0) return tsr__file_error(load->bad->path, "read", code, error);
   for (int i = 0; i < load->count && code; i++)
     if (load->errors[i].status)
       return tsr__error_set(error, load->errors[i].status, "%s", load->errors[i].text);
@@ -90,6 +91,22 @@ static tsr_status load_plain(struct load *load, tsr__error *error)
 
 /* ---- packed files -------------------------------------------------------------------------------- */
 
+static int read_stored(const void *file, char *to, int64_t offset, int64_t length, int64_t *got)
+{
+  return tsr__csv_file_read(file, to, offset, length, got);
+}
+
+/* Starts a packed file over; NULL out of memory. */
+static tsr__unpack *open_unpack(const tsr__csv_file *file)
+{
+  return tsr__unpack_open(&(tsr__packed){ .heap = file->csv->heap,
+                                          .path = file->path,
+                                          .packing = (tsr__packing)file->packing,
+                                          .stored = file->stored,
+                                          .read = read_stored,
+                                          .user = file });
+}
+
 /* One step of one file; `size` counts what is there. */
 static void unpack_step(void *user, int64_t task, int worker)
 {
@@ -107,13 +124,13 @@ static void unpack_step(void *user, int64_t task, int worker)
     return;
   }
   char *to = file->block + TSR__CSV_FRONT + file->size;
-  if (tsr__csv_unpack_some(file->unpack, to, step, &got, &load->errors[task])) {
+  if (tsr__unpack_some(file->unpack, to, step, &got, &load->errors[task])) {
     load_failed(load, file, -2, 0);
     return;
   }
   file->size += got;
   if (got == step) return;
-  tsr__csv_unpack_close(file->unpack);
+  tsr__unpack_close(file->unpack);
   file->unpack = NULL;
 }
 
@@ -124,9 +141,9 @@ static tsr_status load_packed(struct load *load, tsr__error *error)
   for (int i = 0; i < load->count; i++) {
     tsr__csv_file *file = load->files[i];
     file->size = 0;
-    file->unpack = tsr__csv_unpack_open(file);
+    file->unpack = open_unpack(file);
     if (!file->unpack) return tsr__csv_no_memory(load->csv, error);
-    int64_t guess = tsr__csv_unpack_guess(file->unpack);
+    int64_t guess = tsr__unpack_guess(file->unpack);
     if (!tsr__csv_file_room(file, guess, 0)) return no_room(file, guess, error);
   }
   while (more && !status) {
@@ -147,7 +164,7 @@ static tsr_status load_some(struct load *load, tsr__error *error)
   for (int i = 0; i < load->count && !status; i++) {
     tsr__csv_file *file = load->files[i];
     status = tsr__csv_file_open(file, error);
-    struct load *kind = file->packing == TSR__CSV_PLAIN ? &plain : &packed;
+    struct load *kind = file->packing == TSR__PLAIN ? &plain : &packed;
     kind->files[kind->count++] = file;
   }
   if (!status) status = load_plain(&plain, error);
@@ -163,7 +180,7 @@ static tsr_status load_some(struct load *load, tsr__error *error)
   }
   for (int i = 0; i < load->count; i++) {
     tsr__csv_file *file = load->files[i];
-    tsr__csv_unpack_close(file->unpack);
+    tsr__unpack_close(file->unpack);
     file->unpack = NULL;
     tsr__csv_file_close(file);
     if (status) tsr__csv_file_drop(file);
@@ -219,7 +236,7 @@ static tsr_status load_stream(tsr__csv_file *file, tsr__error *error)
     if (!tsr__parallel_long(file->csv->rt, "csv", 1, slurp_step, &slurp))
       return tsr__cancelled(error, file->csv->path);
     if (slurp.no_memory) return no_room(file, file->stored + piece_of(file->csv), error);
-    if (slurp.code) return tsr__csv_io_error(file, "read", slurp.code, error);
+    if (slurp.code) return tsr__file_error(file->path, "read", slurp.code, error);
   }
   return TSR_OK;
 }
@@ -227,10 +244,10 @@ static tsr_status load_stream(tsr__csv_file *file, tsr__error *error)
 /* The beginning of a packed file's text. */
 static tsr_status unpack_head(tsr__csv_file *file, int64_t want, int64_t *got, tsr__error *error)
 {
-  tsr__csv_unpack *unpack = tsr__csv_unpack_open(file);
+  tsr__unpack *unpack = open_unpack(file);
   if (!unpack) return tsr__csv_no_memory(file->csv, error);
-  tsr_status status = tsr__csv_unpack_some(unpack, file->block + TSR__CSV_FRONT, want, got, error);
-  tsr__csv_unpack_close(unpack);
+  tsr_status status = tsr__unpack_some(unpack, file->block + TSR__CSV_FRONT, want, got, error);
+  tsr__unpack_close(unpack);
   return status;
 }
 
@@ -257,15 +274,15 @@ tsr_status tsr__csv_load_head(tsr__csv_file *file, int64_t want, tsr__csv_window
   if (!file->stream) {
     if (!tsr__csv_file_room(file, length, 0)) return no_room(file, length, error);
     int code = tsr__csv_file_read(file, file->block + TSR__CSV_FRONT, 0, length, &got);
-    if (code) return tsr__csv_io_error(file, "read", code, error);
-    if (got < length) return tsr__csv_shrunk(file, got, error);
+    if (code) return tsr__file_error(file->path, "read", code, error);
+    if (got < length) return tsr__file_shrunk(file->path, got, file->stored, error);
   }
   *head = (tsr__csv_window){ file->block + TSR__CSV_FRONT, file->block + TSR__CSV_FRONT + length };
   status = tsr__csv_magic(file, *head, &file->packing, error);
   if (status) return status;
   bool whole = file->stream || length == file->stored;
   got = file->stream ? file->stored : length;
-  if (file->packing != TSR__CSV_PLAIN) {
+  if (file->packing != TSR__PLAIN) {
     if (file->stream) set_aside(file);
     if (!tsr__csv_file_room(file, want, 0)) return no_room(file, want, error);
     status = unpack_head(file, want, &got, error);

@@ -36,22 +36,14 @@ static bool looks_like_json(tsr__csv_window head)
   return at < end && *at == ':';
 }
 
-/* Frames that readers skip may stand before the first one. */
-static bool is_zstd(tsr__csv_window head)
-{
-  if (has(head, "\x28\xb5\x2f\xfd", 4)) return true;
-  return head.end - head.at >= 4 && (head.at[0] & 0xf0) == 0x50 &&
-         memcmp(head.at + 1, "\x2a\x4d\x18", 3) == 0;
-}
-
 tsr_status tsr__csv_magic(const tsr__csv_file *file, tsr__csv_window head, uint8_t *packing,
                           tsr__error *error)
 {
-  bool gzip = has(head, "\x1f\x8b", 2), zstd = is_zstd(head);
-  if (packing) *packing = gzip ? TSR__CSV_GZIP : zstd ? TSR__CSV_ZSTD : TSR__CSV_PLAIN;
-  if (packing && (gzip || zstd)) return TSR_OK;
+  tsr__packing found = tsr__packing_of(head.at, (size_t)(head.end - head.at));
+  if (packing) *packing = (uint8_t)found;
+  if (packing && found) return TSR_OK;
   const char *format = packing ? "CSV" : "packed CSV";
-  if (gzip || zstd)
+  if (found)
     return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is packed twice; unpack it once",
                           file->path);
   if (tsr__file_magic(file->path, format, head.at, (size_t)(head.end - head.at), error))

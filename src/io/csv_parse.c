@@ -46,15 +46,20 @@ bool tsr__csv_is_null_text(const tsr__csv *csv, tsr__csv_field f)
   return csv->null_bytes && f.length == 1 && (unsigned char)f.at[0] == TSR__CSV_NULL;
 }
 
+/* A field without blanks and quotes around it. */
+static tsr__csv_field bare(tsr__csv_field f)
+{
+  f = trim(f);
+  if (f.length < 2 || f.at[0] != '"' || f.at[f.length - 1] != '"') return f;
+  f.at++;
+  f.length -= 2;
+  return trim(f);
+}
+
 unsigned tsr__csv_classify(const tsr__csv *csv, tsr__csv_field f, tsr__csv_value *value)
 {
   *value = (tsr__csv_value){ 0 };
-  f = trim(f);
-  if (f.length >= 2 && f.at[0] == '"' && f.at[f.length - 1] == '"') {
-    f.at++;
-    f.length -= 2;
-    f = trim(f);
-  }
+  f = bare(f);
   if (f.length == 0 || is_marker(csv, f)) return TSR__CLASS_NULL;
   if (f.length <= 5 && read_bool(f, &value->integer)) return TSR__CLASS_BOOL;
   switch (tsr__decimal_read(csv->decimal, f.at, f.length, &value->integer, &value->real)) {
@@ -131,12 +136,6 @@ static inline tsr__csv_field field_at(const tsr__csv_fields *f, int row)
   return (tsr__csv_field){ f->base + from, f->end[(size_t)row * f->end_step] - from };
 }
 
-tsr__csv_field tsr__csv_field_of(const tsr__csv_batch *batch, int row, int column)
-{
-  tsr__csv_fields fields = fields_of(batch, column);
-  return field_at(&fields, row);
-}
-
 /* ---- contrary values ------------------------------------------------------------------------ */
 
 static void classify_from(const tsr__csv *csv, tsr__csv_fields fields, int from, int to,
@@ -176,6 +175,11 @@ static unsigned slow_value(const struct job *job, int row, tsr__csv_value *value
   }
   if (class == TSR__CLASS_DATE && job->type == TSR__COL_TIME)
     value->integer *= INT64_C(86400000000);
+  if (job->type == TSR__COL_F32) {
+    field = bare(field);
+    value->real =
+        (double)tsr__decimal_narrow(job->csv->decimal, field.at, field.length, value->real);
+  }
   return class;
 }
 
@@ -300,6 +304,13 @@ static inline bool fast_f64(const struct job *job, tsr__csv_field f, tsr__csv_va
   if (f.length == 0 || f.at[0] < '+' || f.at[0] > '9') return false;
   return tsr__decimal_read(job->csv->decimal, f.at, f.length, &value->integer, &value->real) !=
          TSR__NUMBER_NONE;
+}
+
+static inline bool fast_f32(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
+{
+  if (!fast_f64(job, f, value)) return false;
+  value->real = (double)tsr__decimal_narrow(job->csv->decimal, f.at, f.length, value->real);
+  return true;
 }
 
 static inline bool fast_i32(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
@@ -477,7 +488,7 @@ static uint64_t any_word(const struct job *job, int row, int count, const tsr__c
   case TSR__COL_I32:
     return parse_word(job, row, count, narrow, (struct codec){ fast_i32, store_i32, 0 });
   case TSR__COL_F32:
-    return parse_word(job, row, count, narrow, (struct codec){ fast_f64, store_f32, 0 });
+    return parse_word(job, row, count, narrow, (struct codec){ fast_f32, store_f32, 0 });
   case TSR__COL_TEXT: return text_word(job, row, count, narrow);
   }
   word = parse_word(job, row, count, &bits, (struct codec){ fast_bool, store_bit, 0 });

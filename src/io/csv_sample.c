@@ -8,6 +8,7 @@
  * A column of nothing but nulls in the sample is looked up in all files, so that no type is ever
  * made up. A wrong guess costs time, never data: see tsr__csv_read_parts. */
 #include "io/csv_inner.h"
+#include "io/files.h"
 
 enum { WINDOW_MIN = 4 << 10 };
 
@@ -103,8 +104,9 @@ static tsr_status sample_far(tsr__csv_file *file, int64_t length, unsigned *seen
     const char *from = file->data ? file->data + offsets[i] : buffer;
     if (offsets[i] < file->body) continue;
     int code = buffer ? tsr__csv_file_read(file, buffer, offsets[i], length, &got) : 0;
-    if (code) status = tsr__csv_io_error(file, "read", code, error);
-    else if (buffer && got < length) status = tsr__csv_shrunk(file, offsets[i] + got, error);
+    if (code) status = tsr__file_error(file->path, "read", code, error);
+    else if (buffer && got < length)
+      status = tsr__file_shrunk(file->path, offsets[i] + got, file->stored, error);
     else sample_window(file, (tsr__csv_window){ from, from + length }, seen);
   }
   tsr__del(file->csv->heap, buffer, (size_t)length);

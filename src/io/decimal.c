@@ -10,6 +10,7 @@
  * P = w * T, and rounding is certain unless a border of rounding lies in that interval. */
 #include "io/decimal.h"
 
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -267,11 +268,12 @@ static bool round_product(const tsr__decimal *decimal, uint64_t w, int64_t q, do
   return true;
 }
 
-/* At most MAX_DIGITS digits decide a rounding if one more says whether the rest is zero:
- * no border between doubles has more than 770 digits. */
-static double by_library(const tsr__decimal *decimal, const struct scanned *s)
+enum { LIBRARY_TEXT = MAX_DIGITS + 40 };
+
+/* A number without its sign as the C library reads it. At most MAX_DIGITS digits decide a rounding
+ * if one more says whether the rest is zero: no border between doubles has more than 770 digits. */
+static void library_text(const struct scanned *s, char text[LIBRARY_TEXT])
 {
-  char text[MAX_DIGITS + 40];
   int count = 0;
   int64_t left_out = 0;
   bool more = false;
@@ -280,7 +282,7 @@ static double by_library(const tsr__decimal *decimal, const struct scanned *s)
     if (count < MAX_DIGITS) text[count++] = *at;
     else left_out++, more |= *at != '0';
   }
-  if (count == 0) return 0;
+  if (count == 0) text[count++] = '0';
   if (more) text[count++] = '1', left_out--;
   /* The exponent of the text itself is what q says beyond the digits that w holds. */
   int64_t exponent = s->q + left_out;
@@ -291,7 +293,13 @@ static double by_library(const tsr__decimal *decimal, const struct scanned *s)
   exponent -= digits - held;
   if (exponent > 100000) exponent = 100000;
   if (exponent < -100000) exponent = -100000;
-  snprintf(text + count, sizeof text - (size_t)count, "e%d", (int)exponent);
+  snprintf(text + count, LIBRARY_TEXT - (size_t)count, "e%d", (int)exponent);
+}
+
+static double by_library(const tsr__decimal *decimal, const struct scanned *s)
+{
+  char text[LIBRARY_TEXT];
+  library_text(s, text);
   return strtod_l(text, NULL, decimal->locale);
 }
 
@@ -319,4 +327,19 @@ tsr__number tsr__decimal_read(const tsr__decimal *decimal, const char *at, size_
   if (s.cut || s.w > (uint64_t)INT64_MAX + s.negative) return TSR__NUMBER_BIG;
   *integer = s.negative ? (int64_t)(0 - s.w) : (int64_t)s.w;
   return TSR__NUMBER_INT;
+}
+
+/* A double on the same side of every border between floats as its text gives the same float; only
+ * one that lies on a border says nothing. */
+float tsr__decimal_narrow(const tsr__decimal *decimal, const char *at, size_t length, double real)
+{
+  uint64_t bits;
+  memcpy(&bits, &real, sizeof bits);
+  bool border = (bits & 0x1fffffff) == 0x10000000, tiny = fabs(real) < (double)FLT_MIN && real != 0;
+  struct scanned s;
+  char text[LIBRARY_TEXT];
+  if ((!border && !tiny) || !scan(&s, at, at + length, decimal->point)) return (float)real;
+  library_text(&s, text);
+  float value = strtof_l(text, NULL, decimal->locale);
+  return s.negative ? -value : value;
 }

@@ -7,6 +7,7 @@
  * Invariant: what is parsed is a copy that nobody else can change or shorten. A file that changed
  * while it was read is refused. */
 #include "io/files.h"
+#include "io/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,16 +16,22 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
-#include <zstd.h>
 
-enum { PIECE = 4 << 20, GZIP_WINDOW = 15 + 16 };
+enum { PIECE = 4 << 20 };
 
-static tsr_status io_error(const char *path, const char *what, int code, tsr__error *error)
+tsr_status tsr__file_error(const char *path, const char *what, int code, tsr__error *error)
 {
   char buffer[128];
   return tsr__error_set(error, code == ENOMEM ? TSR_ENOMEM : TSR_EIO, "%s: cannot %s: %s", path,
                         what, strerror_r(code, buffer, sizeof buffer));
+}
+
+tsr_status tsr__file_shrunk(const char *path, int64_t found, int64_t stored, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_EIO,
+                        "%s: ended at byte %" PRId64 " while it was read, it had %" PRId64
+                        " bytes when it was opened; is it still being written?",
+                        path, found, stored);
 }
 
 static tsr_status no_memory(const char *path, int64_t bytes, tsr__error *error)
@@ -68,7 +75,7 @@ tsr_status tsr__paths_find(tsr__heap *heap, const char *path, tsr__paths *out, t
   int code = glob(path, GLOB_NOSORT | GLOB_BRACE, NULL, &found);
   tsr_status status = TSR_OK;
   if (code == GLOB_NOSPACE) status = no_memory(path, 0, error);
-  else if (code == GLOB_ABORTED) status = io_error(path, "read a folder of", errno, error);
+  else if (code == GLOB_ABORTED) status = tsr__file_error(path, "read a folder of", errno, error);
   else if (code == GLOB_NOMATCH || found.gl_pathc == 0)
     status = tsr__error_set(error, TSR_EIO, "%s: no file matches this pattern", path);
   else if (found.gl_pathc > 1000000)
@@ -131,8 +138,8 @@ static tsr_status open_source(source *s)
   }
   /* Without NONBLOCK a pipe without a writer would wait here for ever. */
   s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (s->fd < 0) return io_error(path, "open", errno, s->error);
-  if (fstat(s->fd, &info)) return io_error(path, "examine", errno, s->error);
+  if (s->fd < 0) return tsr__file_error(path, "open", errno, s->error);
+  if (fstat(s->fd, &info)) return tsr__file_error(path, "examine", errno, s->error);
   if (S_ISDIR(info.st_mode))
     return tsr__error_set(s->error, TSR_EIO, "%s: is a directory; name a file in it, or a pattern",
                           path);
@@ -184,13 +191,9 @@ static tsr_status load_file(source *s)
   int64_t pieces = s->size / s->piece + (s->size % s->piece != 0);
   if (!tsr__parallel_long(s->ask->rt, s->ask->what, pieces, load_piece, s))
     return tsr__cancelled(s->error, s->ask->what);
-  if (s->code < 0)
-    return tsr__error_set(s->error, TSR_EIO,
-                          "%s: ended at byte %" PRId64 " while it was read, it had %" PRId64
-                          " bytes when it was opened; is it still being written?",
-                          path, s->end, s->size);
-  if (s->code) return io_error(path, "read", s->code, s->error);
-  if (fstat(s->fd, &info)) return io_error(path, "examine", errno, s->error);
+  if (s->code < 0) return tsr__file_shrunk(path, s->end, s->size, s->error);
+  if (s->code) return tsr__file_error(path, "read", s->code, s->error);
+  if (fstat(s->fd, &info)) return tsr__file_error(path, "examine", errno, s->error);
   if ((int64_t)info.st_size != s->size || changed_at(&info) != s->changed)
     return tsr__error_set(s->error, TSR_EIO,
                           "%s: changed while it was read; is it still being written?", path);
@@ -203,9 +206,7 @@ typedef struct step {
   source *s;
   bool more;
   tsr_status (*run)(struct step *step);
-  void *codec;
-  const tsr__loaded *packed;
-  size_t at; /* in `packed` */
+  tsr__unpack *unpack; /* NULL: nothing is packed */
 } step;
 
 static void run_step(void *user, int64_t task, int worker)
@@ -235,7 +236,7 @@ static tsr_status read_step(step *st)
 {
   source *s = st->s;
   int64_t n = read_some(s, s->out->data + s->out->size, (size_t)s->piece, s->out->size);
-  if (n < 0) return io_error(s->ask->path, "read", errno, s->error);
+  if (n < 0) return tsr__file_error(s->ask->path, "read", errno, s->error);
   st->more = n > 0;
   s->out->size += n;
   return TSR_OK;
@@ -243,105 +244,48 @@ static tsr_status read_step(step *st)
 
 /* ---- unpacking ------------------------------------------------------------------------------- */
 
-static tsr_status damaged(const source *s, const char *format, const char *why)
+static int read_packed(const void *user, char *to, int64_t offset, int64_t length, int64_t *got)
 {
-  return tsr__error_set(s->error, TSR_EPARSE, "%s: the %s data is damaged: %s", s->ask->path,
-                        format, why);
+  const tsr__loaded *packed = user;
+  int64_t left = packed->size - offset;
+  *got = left < length ? left : length;
+  memcpy(to, packed->data + offset, (size_t)*got);
+  return 0;
 }
 
-static tsr_status cut_off(const source *s, const char *format)
-{
-  return damaged(s, format, "it is cut off; was it copied whole?");
-}
-
-static bool is_gzip(const char *bytes, size_t length)
-{
-  return length >= 3 && memcmp(bytes, "\x1f\x8b\x08", 3) == 0;
-}
-
-/* What follows a member: another, or zeros that fill a block. */
-static tsr_status next_member(step *st)
-{
-  const char *rest = st->packed->data + st->at;
-  size_t left = (size_t)st->packed->size - st->at, zeros = 0;
-  while (zeros < left && !rest[zeros]) zeros++;
-  if (zeros == left) {
-    st->more = false;
-    return TSR_OK;
-  }
-  if (!is_gzip(rest, left)) return damaged(st->s, "gzip", "other bytes follow its end");
-  inflateReset(st->codec);
-  return TSR_OK;
-}
-
-static tsr_status gzip_step(step *st)
+static tsr_status unpack_step(step *st)
 {
   source *s = st->s;
-  z_stream *z = st->codec;
-  size_t left = (size_t)st->packed->size - st->at, some = left < (1u << 30) ? left : 1u << 30;
-  z->next_in = (Bytef *)st->packed->data + st->at;
-  z->avail_in = (uInt)some;
-  z->next_out = (Bytef *)s->out->data + s->out->size;
-  z->avail_out = (uInt)s->piece;
-  int code = inflate(z, Z_NO_FLUSH);
-  st->at += some - z->avail_in;
-  s->out->size += s->piece - (int64_t)z->avail_out;
-  if (code == Z_STREAM_END) return next_member(st);
-  if (code == Z_MEM_ERROR) return no_memory(s->ask->path, s->piece, s->error);
-  if (code != Z_OK && code != Z_BUF_ERROR)
-    return damaged(s, "gzip", z->msg ? z->msg : "no known block");
-  return st->at == (size_t)st->packed->size && z->avail_out ? cut_off(s, "gzip") : TSR_OK;
-}
-
-static tsr_status unpack_gzip(step *st)
-{
-  z_stream z = { 0 };
-  st->codec = &z;
-  st->run = gzip_step;
-  if (inflateInit2(&z, GZIP_WINDOW) != Z_OK) return no_memory(st->s->ask->path, 0, st->s->error);
-  tsr_status status = run_steps(st);
-  inflateEnd(&z);
-  return status;
-}
-
-static tsr_status zstd_step(step *st)
-{
-  source *s = st->s;
-  ZSTD_inBuffer in = { st->packed->data, (size_t)st->packed->size, st->at };
-  ZSTD_outBuffer out = { s->out->data + s->out->size, (size_t)s->piece, 0 };
-  size_t left = ZSTD_decompressStream(st->codec, &out, &in);
-  if (ZSTD_isError(left)) return damaged(s, "zstd", ZSTD_getErrorName(left));
-  st->at = in.pos;
-  s->out->size += (int64_t)out.pos;
-  if (left == 0) st->more = in.pos < in.size;
-  else if (in.pos == in.size && out.pos < out.size) return cut_off(s, "zstd");
+  int64_t got;
+  if (tsr__unpack_some(st->unpack, s->out->data + s->out->size, s->piece, &got, s->error))
+    return s->error->status;
+  st->more = got == s->piece;
+  s->out->size += got;
   return TSR_OK;
-}
-
-static tsr_status unpack_zstd(step *st)
-{
-  ZSTD_DCtx *codec = ZSTD_createDCtx();
-  if (!codec) return no_memory(st->s->ask->path, 0, st->s->error);
-  st->codec = codec;
-  st->run = zstd_step;
-  tsr_status status = run_steps(st);
-  ZSTD_freeDCtx(codec);
-  return status;
 }
 
 /* Puts what the bytes unpack to in their place. */
 static tsr_status unpack(source *s)
 {
   tsr__loaded packed = *s->out;
-  step st = { .s = s, .packed = &packed };
-  bool gzip = is_gzip(packed.data, (size_t)packed.size);
-  bool zstd = packed.size >= 4 && memcmp(packed.data, "\x28\xb5\x2f\xfd", 4) == 0;
-  if (!gzip && !zstd) return TSR_OK;
+  tsr__packed from = { .heap = s->heap,
+                       .path = s->ask->path,
+                       .packing = tsr__packing_of(packed.data, (size_t)packed.size),
+                       .stored = packed.size,
+                       .read = read_packed,
+                       .user = &packed };
+  if (from.packing == TSR__PLAIN) return TSR_OK;
   *s->out = (tsr__loaded){ .heap = s->heap };
-  tsr_status status = resize(s, (size_t)packed.size * 3 + (size_t)s->piece + (size_t)s->ask->pad);
-  if (!status) status = gzip ? unpack_gzip(&st) : unpack_zstd(&st);
+  step st = { .s = s, .run = unpack_step, .unpack = tsr__unpack_open(&from) };
+  if (!st.unpack) {
+    no_memory(s->ask->path, packed.size, s->error);
+  } else {
+    int64_t guess = tsr__unpack_guess(st.unpack) + s->piece + s->ask->pad;
+    if (!resize(s, (size_t)guess)) run_steps(&st);
+  }
+  tsr__unpack_close(st.unpack);
   tsr__loaded_free(&packed);
-  return status;
+  return s->error->status;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */

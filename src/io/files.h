@@ -48,6 +48,11 @@ typedef struct tsr__load_ask {
 tsr_status tsr__file_load(const tsr__load_ask *ask, tsr__loaded *out, tsr__error *error);
 void tsr__loaded_free(tsr__loaded *loaded);
 
+/* TSR_EIO: "PATH: cannot WHAT: ..." by an errno. */
+tsr_status tsr__file_error(const char *path, const char *what, int code, tsr__error *error);
+/* TSR_EIO: a file of `stored` bytes ended at `found`. */
+tsr_status tsr__file_shrunk(const char *path, int64_t found, int64_t stored, tsr__error *error);
+
 /* Refuses what is plainly another format, by its first bytes, in words that say what to do. */
 tsr_status tsr__file_magic(const char *path, const char *format, const char *bytes, size_t length,
                            tsr__error *error);

@@ -291,6 +291,19 @@ static tsr_status add_column(tsr__json *json, int32_t code, uint8_t seen, tsr__e
   return TSR_OK;
 }
 
+/* Refuses what has no columns, as an empty CSV file is refused. */
+static tsr_status check_any(const tsr__json *json, tsr__error *error)
+{
+  if (!json->rows && !json->bad_rows)
+    return tsr__error_set(error, TSR_EPARSE,
+                          "%s: is empty; a file of JSON lines has an object a line", json->path);
+  if (json->names.count && (json->rows || json->opts.column_count)) return TSR_OK;
+  return tsr__error_set(error, TSR_EPARSE,
+                        "%s: holds no object with a name; a file of JSON lines has an object a "
+                        "line",
+                        json->path);
+}
+
 static tsr_status make_columns(tsr__json *json, const uint8_t *seen, tsr__error *error)
 {
   int32_t count = json->names.count;
@@ -299,10 +312,6 @@ static tsr_status make_columns(tsr__json *json, const uint8_t *seen, tsr__error 
   json->column_of = tsr__new(json->heap, room * sizeof *json->column_of);
   json->columns = tsr__new(json->heap, room * sizeof *json->columns);
   if (!json->column_of || !json->columns) return no_memory(json, error);
-  if (!json->rows && !wanted)
-    return tsr__error_set(
-        error, TSR_EPARSE,
-        "%s: holds no object with a name; a file of JSON lines has an object a line", json->path);
   for (int32_t i = 0; i < count; i++) json->column_of[i] = -1;
   for (int i = 0; i < json->opts.type_count; i++)
     if (find_name(json, json->opts.types[i].name) < 0)
@@ -348,6 +357,7 @@ static tsr_status open_all(tsr__json *json, const char *path, tsr__error *error)
     status = tsr__cancelled(error, "tsr_frame_read_json");
   if (!status) status = settle_rows(json, error);
   if (!status) status = unify_names(json, &seen, error);
+  if (!status) status = check_any(json, error);
   if (!status) status = make_columns(json, seen, error);
   if (seen) tsr__del(json->heap, seen, (size_t)json->name_dict->count + 1);
   return status;

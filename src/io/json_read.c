@@ -101,7 +101,10 @@ static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json
       if (value.integer) set_bit(out, at);
       break;
     case TSR__COL_F64: ((double *)out)[at] = value.real; break;
-    case TSR__COL_F32: ((float *)out)[at] = (float)value.real; break;
+    case TSR__COL_F32:
+      ((float *)out)[at] =
+          tsr__decimal_narrow(j->json->decimal, token->at, token->length, value.real);
+      break;
     case TSR__COL_I32:
     case TSR__COL_DATE: ((int32_t *)out)[at] = (int32_t)value.integer; break;
     case TSR__COL_TIME:

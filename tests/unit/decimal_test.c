@@ -213,6 +213,54 @@ TEST(no_numbers)
   close_decimal(decimal);
 }
 
+/* Floats are rounded once: where the double lies on a border between two of them, its text decides. */
+TEST(floats_are_rounded_once)
+{
+  static const char *const texts[] = {
+    "1.00000005960464477540",
+    "1.00000005960464477539",
+    "1.00000005960464477539062500",
+    "-1.0000000596046447753906250000000000000001",
+    "16777217.000000000001",
+    "16777216.999999999999",
+    "340282356779733661637539395458142568447.9",
+    "340282356779733661637539395458142568448",
+    "7.0064923216240853546186e-46",
+    "7.0064923216240853546187e-46",
+    "1.1754943157898258e-38",
+    "1e-40",
+    "0.1",
+    "-0.0",
+    "1e400",
+    "8589973000",
+    "0",
+    "1e-400",
+  };
+  tsr__decimal *decimal = open_decimal();
+  test_rng rng = test_seeded(17);
+  char text[80];
+  for (int i = 0; i < 200000; i++) {
+    int64_t integer;
+    double real;
+    if (i < (int)(sizeof texts / sizeof *texts)) {
+      snprintf(text, sizeof text, "%s", texts[i]);
+    } else {
+      /* Near a border: half way between two floats, cut somewhere, or a bit more. */
+      uint32_t bits = (uint32_t)test_random(&rng) & 0x7f7fffff;
+      float low;
+      memcpy(&low, &bits, sizeof low);
+      double half = (double)low + ((double)nextafterf(low, INFINITY) - (double)low) / 2;
+      int digits = (int)test_range(&rng, 8, 40);
+      snprintf(text, sizeof text, "%.*e", digits, half);
+    }
+    CHECK(read_guarded(decimal, text, &integer, &real) != TSR__NUMBER_NONE);
+    float got = tsr__decimal_narrow(decimal, text, strlen(text), real), want = strtof(text, NULL);
+    if (memcmp(&got, &want, sizeof got) != 0)
+      FAIL("%s: %a, expected %a", text, (double)got, (double)want);
+  }
+  close_decimal(decimal);
+}
+
 /* Digits far beyond what a double holds still decide: a tie is broken by the last of them. */
 TEST(very_long_texts)
 {

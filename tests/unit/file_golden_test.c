@@ -160,7 +160,7 @@ static void read_json(const fixture *f, tsr_scope *s, int rows)
     const char *path = path_of(files[i], rows, "jsonl");
     if (rows == 0) { /* no line, no names */
       CHECK(tsr_frame_is_inert(tsr_frame_read_json(s, path)));
-      CHECK_STR_HAS(tsr_message(s), "holds no object");
+      CHECK_STR_HAS(tsr_message(s), "is empty");
       tsr_scope_clear(s);
       continue;
     }

@@ -278,7 +278,12 @@ TEST(bad_rows_are_told_left_out_or_null)
         "TSR_EPARSE: x.jsonl:2:8: a name in quotes is missing: the line's end");
   check("{\"a\":1,\"b\":2,\"a\":3}\n", NULL,
         "TSR_EPARSE: x.jsonl:1:14: the name stands twice in one object: '\"a\":3}'");
-  check("", NULL,
+  static const char *const none[] = { "", " \n\r\n\t", "\xef\xbb\xbf\n" };
+  opts = (tsr__json_opts){ .column_count = 1, .columns = (const char *[]){ "c" } };
+  for (int i = 0; i < 6; i++)
+    check(none[i / 2], i % 2 ? &opts : NULL,
+          "TSR_EPARSE: x.jsonl: is empty; a file of JSON lines has an object a line");
+  check("{}\n{}\n", NULL,
         "TSR_EPARSE: x.jsonl: holds no object with a name; a file of JSON lines has an "
         "object a line");
   check(

@@ -1,18 +1,18 @@
-/* Text out of gzip and zstd files, a piece at a time.
+/* Text out of gzip and zstd, a piece at a time.
  *
- *   stored   |member|member|member|   ->   one text
- *
- * Invariant: a file counts as read only when its last member ended and its checksums agreed. The
+ * Invariant: a text counts as read only when its last member ended and its checksums agreed. The
  * libraries keep their own state in memory of their own. */
-#include "io/csv_inner.h"
+#include "io/unpack.h"
+#include "io/files.h"
 
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 enum { INPUT = 256 << 10 };
 
-struct tsr__csv_unpack {
-  const tsr__csv_file *file;
+struct tsr__unpack {
+  tsr__packed from;
   z_stream gzip;
   ZSTD_DStream *zstd;
   int64_t offset;  /* of the next stored byte to fetch */
@@ -23,13 +23,22 @@ struct tsr__csv_unpack {
   unsigned char input[INPUT];
 };
 
-tsr__csv_unpack *tsr__csv_unpack_open(const tsr__csv_file *file)
+tsr__packing tsr__packing_of(const char *bytes, size_t length)
 {
-  tsr__csv_unpack *unpack = tsr__new(file->csv->heap, sizeof *unpack);
+  if (length >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0) return TSR__GZIP;
+  if (length < 4) return TSR__PLAIN;
+  /* Frames that readers skip may stand before the first one. */
+  bool skipped = (bytes[0] & 0xf0) == 0x50 && memcmp(bytes + 1, "\x2a\x4d\x18", 3) == 0;
+  return skipped || memcmp(bytes, "\x28\xb5\x2f\xfd", 4) == 0 ? TSR__ZSTD : TSR__PLAIN;
+}
+
+tsr__unpack *tsr__unpack_open(const tsr__packed *packed)
+{
+  tsr__unpack *unpack = tsr__new(packed->heap, sizeof *unpack);
   if (!unpack) return NULL;
-  unpack->file = file;
+  unpack->from = *packed;
   bool good;
-  if (file->packing == TSR__CSV_ZSTD) {
+  if (packed->packing == TSR__ZSTD) {
     unpack->zstd = ZSTD_createDStream();
     good = unpack->zstd &&
            !ZSTD_isError(ZSTD_DCtx_setParameter(unpack->zstd, ZSTD_d_windowLogMax, 31));
@@ -37,32 +46,32 @@ tsr__csv_unpack *tsr__csv_unpack_open(const tsr__csv_file *file)
     good = inflateInit2(&unpack->gzip, 16 + MAX_WBITS) == Z_OK;
   }
   if (good) return unpack;
-  tsr__csv_unpack_close(unpack);
+  tsr__unpack_close(unpack);
   return NULL;
 }
 
-void tsr__csv_unpack_close(tsr__csv_unpack *unpack)
+void tsr__unpack_close(tsr__unpack *unpack)
 {
   if (!unpack) return;
   if (unpack->zstd) ZSTD_freeDStream(unpack->zstd);
-  if (unpack->file->packing == TSR__CSV_GZIP) inflateEnd(&unpack->gzip);
-  tsr__del(unpack->file->csv->heap, unpack, sizeof *unpack);
+  if (unpack->from.packing == TSR__GZIP) inflateEnd(&unpack->gzip);
+  tsr__del(unpack->from.heap, unpack, sizeof *unpack);
 }
 
-int64_t tsr__csv_unpack_guess(const tsr__csv_unpack *unpack)
+int64_t tsr__unpack_guess(const tsr__unpack *unpack)
 {
-  const tsr__csv_file *file = unpack->file;
-  int64_t stored = file->stored, guess = stored * 4, most = stored * 64, got;
-  if (file->packing == TSR__CSV_GZIP) {
+  const tsr__packed *from = &unpack->from;
+  int64_t stored = from->stored, guess = stored * 4, most = stored * 64, got;
+  if (from->packing == TSR__GZIP) {
     unsigned char tail[4];
-    if (stored < 18 || tsr__csv_file_read(file, (char *)tail, stored - 4, 4, &got) || got < 4)
+    if (stored < 18 || from->read(from->user, (char *)tail, stored - 4, 4, &got) || got < 4)
       return guess;
     uint32_t size =
         tail[0] | (uint32_t)tail[1] << 8 | (uint32_t)tail[2] << 16 | (uint32_t)tail[3] << 24;
     if (size > stored / 2) guess = size;
   } else {
     char front[18];
-    if (tsr__csv_file_read(file, front, 0, 18, &got)) return guess;
+    if (from->read(from->user, front, 0, 18, &got)) return guess;
     unsigned long long size = ZSTD_getFrameContentSize(front, (size_t)got);
     if (size != ZSTD_CONTENTSIZE_UNKNOWN && size != ZSTD_CONTENTSIZE_ERROR &&
         size < (unsigned long long)most)
@@ -74,14 +83,13 @@ int64_t tsr__csv_unpack_guess(const tsr__csv_unpack *unpack)
 /* ---- input --------------------------------------------------------------------------------- */
 
 /* Sees that there is input; false at the stored end, or with `*code` set. */
-static bool fill(tsr__csv_unpack *u, int *code)
+static bool fill(tsr__unpack *u, int *code)
 {
-  int64_t got;
+  int64_t got, left = u->from.stored - u->offset;
   *code = 0;
   if (u->at < u->have) return true;
-  int64_t left = u->file->stored - u->offset;
   *code =
-      tsr__csv_file_read(u->file, (char *)u->input, u->offset, left < INPUT ? left : INPUT, &got);
+      u->from.read(u->from.user, (char *)u->input, u->offset, left < INPUT ? left : INPUT, &got);
   if (*code) return false;
   u->offset += got;
   u->at = 0;
@@ -89,18 +97,20 @@ static bool fill(tsr__csv_unpack *u, int *code)
   return got > 0;
 }
 
-static tsr_status broken(const tsr__csv_unpack *u, const char *why, tsr__error *error)
+static tsr_status damaged(const tsr__unpack *u, const char *why, tsr__error *error)
 {
   return tsr__error_set(error, TSR_EPARSE,
-                        "%s: its %s data is broken near byte %lld: %.80s; is the file complete?",
-                        u->file->path, u->zstd ? "zstd" : "gzip",
+                        "%s: the %s data is damaged near byte %lld: %.80s; was it copied whole?",
+                        u->from.path, u->zstd ? "zstd" : "gzip",
                         (long long)(u->offset - (int64_t)(u->have - u->at)), why);
 }
+
+static const char no_memory[] = "no memory";
 
 /* ---- members --------------------------------------------------------------------------------- */
 
 /* Unpacks what the input gives into to[0..room); moves on by `*made`. NULL, or what is wrong. */
-static const char *gzip_step(tsr__csv_unpack *u, char *to, size_t room, size_t *made)
+static const char *gzip_step(tsr__unpack *u, char *to, size_t room, size_t *made)
 {
   z_stream *z = &u->gzip;
   if (!u->begun) {
@@ -121,39 +131,43 @@ static const char *gzip_step(tsr__csv_unpack *u, char *to, size_t room, size_t *
   u->at = u->have - z->avail_in;
   *made = offered - z->avail_out;
   if (code == Z_STREAM_END) u->begun = false, u->members++;
+  else if (code == Z_MEM_ERROR) return no_memory;
   else if (code != Z_OK && code != Z_BUF_ERROR) return z->msg ? z->msg : "a checksum differs";
   return NULL;
 }
 
-static const char *zstd_step(tsr__csv_unpack *u, char *to, size_t room, size_t *made)
+static const char *zstd_step(tsr__unpack *u, char *to, size_t room, size_t *made)
 {
   ZSTD_inBuffer in = { u->input, u->have, u->at };
   ZSTD_outBuffer out = { to, room, 0 };
   size_t code = ZSTD_decompressStream(u->zstd, &out, &in);
   u->at = in.pos;
   *made = out.pos;
+  if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation) return no_memory;
   if (ZSTD_isError(code)) return ZSTD_getErrorName(code);
   u->begun = code != 0;
   return NULL;
 }
 
-tsr_status tsr__csv_unpack_some(tsr__csv_unpack *u, char *to, int64_t most, int64_t *got,
-                                tsr__error *error)
+tsr_status tsr__unpack_some(tsr__unpack *u, char *to, int64_t most, int64_t *got, tsr__error *error)
 {
   int code = 0;
   *got = 0;
   while (*got < most && !u->ended) {
     size_t made = 0, room = (size_t)(most - *got);
     bool more = fill(u, &code);
-    if (code) return tsr__csv_io_error(u->file, "read", code, error);
-    if (!more && u->offset < u->file->stored) return tsr__csv_shrunk(u->file, u->offset, error);
+    if (code) return tsr__file_error(u->from.path, "read", code, error);
+    if (!more && u->offset < u->from.stored)
+      return tsr__file_shrunk(u->from.path, u->offset, u->from.stored, error);
     if (!more && !u->begun) u->ended = true;
     if (u->ended) break;
     const char *wrong =
         u->zstd ? zstd_step(u, to + *got, room, &made) : gzip_step(u, to + *got, room, &made);
-    if (wrong) return broken(u, wrong, error);
+    if (wrong == no_memory)
+      return tsr__error_set(error, TSR_ENOMEM, "%s: no memory to unpack it", u->from.path);
+    if (wrong) return damaged(u, wrong, error);
     *got += (int64_t)made;
-    if (!more && made == 0) return broken(u, "it ends in the middle", error);
+    if (!more && made == 0) return damaged(u, "it is cut off", error);
   }
   return TSR_OK;
 }
