@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,6 +17,14 @@ double bench_now(void)
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double bench_cpu(void)
+{
+  struct rusage u;
+  getrusage(RUSAGE_SELF, &u);
+  return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+         1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 static int by_value(const void *a, const void *b)
@@ -43,6 +52,15 @@ void bench_line(const char *name, double ours, const char *peer_name, double pee
   printf("%-16s %10.4g %-4s %-18s %10s %8s %8s\n", name, ours, unit, peer_name, peer_text, ratio,
          limit_text);
   fflush(stdout);
+}
+
+void bench_eight(const char *name, const bench_pair *took)
+{
+  char full[64];
+  snprintf(full, sizeof full, "%s.8dev", name);
+  bench_line(full, took->eight, "ours on 1 device", took->one, -1, "s");
+  printf("  CPU %.3f s, %.2f times that on 1 device\n", took->eight_cpu,
+         took->eight_cpu / took->one_cpu);
 }
 
 const char *bench_data_dir(void)

@@ -10,6 +10,7 @@
 enum { BENCH_ROUNDS = 16 };
 
 double bench_now(void); /* seconds */
+double bench_cpu(void); /* seconds that all threads of this process have worked */
 
 /* A peer script that answers one line "seconds result..." to every line "run" it is sent. */
 typedef struct bench_peer bench_peer;
@@ -28,6 +29,12 @@ double bench_median(double *times, int count);
 /* Prints one line; negative figures print as n/a. `scale` multiplies seconds for display. */
 void bench_line(const char *name, double ours, const char *peer_name, double peer, double limit,
                 const char *unit);
+
+/* What a line takes on eight virtual devices and on one: seconds, and CPU seconds. */
+typedef struct bench_pair {
+  double eight, one, eight_cpu, one_cpu;
+} bench_pair;
+void bench_eight(const char *name, const bench_pair *took); /* prints the line NAME.8dev */
 
 /* Hand-written loops over raw buffers with `threads` threads (limits.c). Each returns seconds. */
 typedef struct bench_span {

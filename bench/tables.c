@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 enum { ROUNDS = 5, MOST_PEERS = 4, MOST_LINES = 32 };
 
@@ -116,23 +115,15 @@ static tsr_frame *chain(const work *w, side *d, tsr_scope *inner)
   return tsr_frame_group_head(tsr_frame_sort(df, "x desc"), w->keys, 2);
 }
 
-static double cpu_seconds(void)
-{
-  struct rusage u;
-  getrusage(RUSAGE_SELF, &u);
-  return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-         1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
-
 /* Seconds of one run; `result` gets the checked values as text. Negative: it failed. */
 static double run_ours(const work *w, side *d, char *result, size_t size, double *cpu)
 {
   tsr_scope *inner = tsr_scope_open(d->s);
-  double before = cpu_seconds(), start = bench_now();
+  double before = bench_cpu(), start = bench_now();
   tsr_frame *df = tsr_frame_keep(inner, chain(w, d, inner));
   tsr_status status = tsr_scope_status(inner);
   double seconds = bench_now() - start;
-  *cpu = cpu_seconds() - before;
+  *cpu = bench_cpu() - before;
   tsr_table *t = NULL;
   if (!status)
     status =
@@ -168,7 +159,7 @@ typedef struct line {
   const char *name;
   const char *peer[MOST_PEERS + 1];
   double ours[ROUNDS], eight[ROUNDS], theirs[MOST_PEERS][ROUNDS], limit[ROUNDS];
-  double cpu, peer_cpu[MOST_PEERS];
+  double cpu[ROUNDS], eight_cpu[ROUNDS], peer_cpu[MOST_PEERS];
   int rounds;
   char result[256];
 } line;
@@ -207,13 +198,11 @@ static double print_line(line *l)
     name = l->peer[p];
   }
   bench_line(l->name, mine, name, best, bench_median(l->limit, l->rounds), "s");
-  printf("  CPU %.2f s%s\n", l->cpu, cpu);
-  if (l->eight[0] > 0) {
-    char eight[64];
-    double t = bench_median(l->eight, l->rounds);
-    snprintf(eight, sizeof eight, "%s.8dev", l->name);
-    bench_line(eight, t, "ours on 1 device", mine, -1, "s");
-  }
+  double busy = bench_median(l->cpu, l->rounds);
+  printf("  CPU %.2f s%s\n", busy, cpu);
+  if (l->eight[0] > 0)
+    bench_eight(l->name, &(bench_pair){ bench_median(l->eight, l->rounds), mine,
+                                        bench_median(l->eight_cpu, l->rounds), busy });
   return best > 0 ? best / mine : 0;
 }
 
@@ -237,11 +226,10 @@ static int run_work(const work *w, side *one, side *eight, bench_peer *peer, dou
 {
   line l = { .name = w->name, .peer = { "polars", "duckdb" }, .rounds = ROUNDS };
   char other[256] = "";
-  double unused;
   for (int r = -1; r < ROUNDS; r++) {
     int at = r < 0 ? 0 : r;
-    l.ours[at] = run_ours(w, one, l.result, sizeof l.result, &l.cpu);
-    l.eight[at] = run_ours(w, eight, other, sizeof other, &unused);
+    l.ours[at] = run_ours(w, one, l.result, sizeof l.result, &l.cpu[at]);
+    l.eight[at] = run_ours(w, eight, other, sizeof other, &l.eight_cpu[at]);
     if (l.ours[at] < 0 || l.eight[at] < 0) return 1;
     if (strcmp(l.result, other) != 0) {
       fprintf(stderr, "%s: one device %s, eight %s\n", w->name, l.result, other);
@@ -327,16 +315,16 @@ int bench_joins(const char *only)
 /* The runtime stays open from round to round, as the peers' processes do with their memory. */
 static double read_once(tsr_runtime *rt, bool aggregate, char *result, size_t size, double *cpu)
 {
-  double before = cpu_seconds(), start = bench_now();
+  double before = bench_cpu(), start = bench_now();
   tsr_scope *s = tsr_scope_open(rt);
   tsr_frame *df = tsr_frame_read_csv(s, bench_table_csv());
   df = aggregate ? tsr_frame_filter(df, "v3 > 50") : tsr_frame_keep(s, df);
   tsr_status status = tsr_scope_status(s);
   double seconds = bench_now() - start;
-  *cpu = cpu_seconds() - before;
+  *cpu = bench_cpu() - before;
   tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "n = count(), x = sum(v1)"));
   if (aggregate) seconds = bench_now() - start;
-  if (aggregate) *cpu = cpu_seconds() - before;
+  if (aggregate) *cpu = bench_cpu() - before;
   if (!status) status = tsr_row_status(row);
   if (status) failed("csv", s);
   else
@@ -365,14 +353,13 @@ int bench_csv(bool aggregate)
   if (!path) return 1;
   bench_peer *peer = open_peer();
   char other[256] = "";
-  double unused;
   tsr_runtime *one = tsr_runtime_open("cpu:1", .threads = 2);
   tsr_runtime *eight = tsr_runtime_open("cpu:8", .threads = 2);
   bool fine = true;
   for (int r = -1; r < ROUNDS && fine; r++) {
     int at = r < 0 ? 0 : r;
-    l.ours[at] = read_once(one, aggregate, l.result, sizeof l.result, &l.cpu);
-    l.eight[at] = read_once(eight, aggregate, other, sizeof other, &unused);
+    l.ours[at] = read_once(one, aggregate, l.result, sizeof l.result, &l.cpu[at]);
+    l.eight[at] = read_once(eight, aggregate, other, sizeof other, &l.eight_cpu[at]);
     fine = l.ours[at] >= 0 && l.eight[at] >= 0 && !strcmp(l.result, other);
     l.limit[at] = read_limit(path);
     fine = fine && ask_peers(&l, peer, at);
