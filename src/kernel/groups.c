@@ -93,7 +93,7 @@ typedef struct job {
   tsr__loans loans;
   part *part;
   int parts, words, bits, slots;
-  int64_t round;
+  int64_t round, rounds;
   const tsr__parts *rows;
   int64_t *code_count; /* of each part's dense table */
   bin_of *bins;
@@ -155,7 +155,8 @@ static bool marks_room(job *j, part *at)
 
 /* ---- keys of few bits ----------------------------------------------------------------------------------- */
 
-/* Finds the first row of each value among some rows of a slot: task = (part, slot). */
+/* Finds the first row of each value among some rows of a slot: task = (part, slot). Rows are taken from
+ * the last to the first, so that what is written last stands and nothing need be compared. */
 static void find_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -164,35 +165,46 @@ static void find_task(void *user, int64_t task, int worker)
   int64_t s = task % j->slots;
   int64_t start = at->rows * s / j->slots, end = at->rows * (s + 1) / j->slots;
   uint32_t *first = at->firsts[s];
-  if (!j->round) memset(first, 0xff, sizeof *first << j->bits);
+  if (j->round == j->rounds - 1) memset(first, 0xff, sizeof *first << j->bits);
   start += j->round * SLOT_ROWS;
   if (end > start + SLOT_ROWS) end = start + SLOT_ROWS;
   if (!j->bits) {
-    if (!j->round && start < end) *first = (uint32_t)start;
+    if (start < end) *first = (uint32_t)start;
     return;
   }
-  for (int64_t r = start; r < end; r++)
-    if (first[at->word[r]] == TSR__NO_ROW) first[at->word[r]] = (uint32_t)r;
+  for (int64_t r = end - 1; r >= start; r--) first[at->word[r]] = (uint32_t)r;
 }
 
-static void mark(const tsr__marks *marks, uint32_t row)
+/* Some codes of a part: one task takes all where a piece holds them. */
+typedef struct codes {
+  int part;
+  uint32_t *first;
+  int64_t start, end;
+} codes;
+
+static codes codes_of(const job *j, int64_t task)
 {
-  __atomic_fetch_or(&marks->bits[row / 64], UINT64_C(1) << (row % 64), __ATOMIC_RELAXED);
+  tsr__parts all = { j->parts, NULL, j->code_count };
+  tsr__piece cut = tsr__piece_of(&all, PIECE, task);
+  return (codes){ cut.part, j->part[cut.part].firsts[0], cut.start, cut.start + cut.count };
 }
 
 static void join_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   job *j = user;
-  tsr__parts codes = { j->parts, NULL, j->code_count };
-  tsr__piece cut = tsr__piece_of(&codes, PIECE, task);
-  part *at = &j->part[cut.part];
-  int64_t end = cut.start + cut.count;
-  uint32_t *first = at->firsts[0];
-  for (int64_t code = cut.start; code < end; code++) {
+  codes c = codes_of(j, task);
+  const part *at = &j->part[c.part];
+  bool shared = INT64_C(1) << j->bits > PIECE; /* others mark rows of the part as well */
+  for (int64_t code = c.start; code < c.end; code++) {
+    uint32_t row = c.first[code];
     for (int s = 1; s < j->slots; s++)
-      if (at->firsts[s][code] < first[code]) first[code] = at->firsts[s][code];
-    if (first[code] != TSR__NO_ROW) mark(&at->marks, first[code]);
+      if (at->firsts[s][code] < row) row = at->firsts[s][code];
+    c.first[code] = row;
+    if (row == TSR__NO_ROW) continue;
+    uint64_t *bits = &at->marks.bits[row / 64], bit = UINT64_C(1) << (row % 64);
+    if (shared) __atomic_fetch_or(bits, bit, __ATOMIC_RELAXED);
+    else *bits |= bit;
   }
 }
 
@@ -200,16 +212,13 @@ static void number_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   job *j = user;
-  tsr__parts codes = { j->parts, NULL, j->code_count };
-  tsr__piece cut = tsr__piece_of(&codes, PIECE, task);
-  part *at = &j->part[cut.part];
-  int64_t end = cut.start + cut.count;
-  uint32_t *first = at->firsts[0], *rows = j->out->first.at[cut.part];
-  for (int64_t code = cut.start; code < end; code++) {
-    if (first[code] == TSR__NO_ROW) continue;
-    uint32_t number = tsr__rank(&at->marks, first[code]);
-    rows[number] = first[code];
-    first[code] = number;
+  codes c = codes_of(j, task);
+  uint32_t *rows = j->out->first.at[c.part];
+  for (int64_t code = c.start; code < c.end; code++) {
+    if (c.first[code] == TSR__NO_ROW) continue;
+    uint32_t number = tsr__rank(&j->part[c.part].marks, c.first[code]);
+    rows[number] = c.first[code];
+    c.first[code] = number;
   }
 }
 
@@ -257,13 +266,14 @@ static tsr_status group_dense(job *j)
   if (most < 2 * PIECE) j->slots = 1;
   if (!dense_room(j)) return no_memory(j);
   tsr__parts of = { j->parts, NULL, j->code_count };
-  int64_t codes = tsr__piece_count(&of, PIECE), pieces = tsr__piece_count(j->rows, PIECE);
+  int64_t cuts = tsr__piece_count(&of, PIECE), pieces = tsr__piece_count(j->rows, PIECE);
   tsr_status status = TSR_OK;
-  for (j->round = 0; !status && j->round * SLOT_ROWS * j->slots < most + j->slots; j->round++)
+  j->rounds = most / j->slots / SLOT_ROWS + 1;
+  for (j->round = j->rounds - 1; !status && j->round >= 0; j->round--)
     status = run(j, (int64_t)j->parts * j->slots, find_task);
-  if (!status) status = run(j, codes, join_task);
+  if (!status) status = run(j, cuts, join_task);
   if (!status) status = count_marks(j);
-  if (!status) status = run(j, codes, number_task);
+  if (!status) status = run(j, cuts, number_task);
   return status ? status : run(j, pieces, assign_task);
 }
 

@@ -14,7 +14,7 @@
 
 enum {
   PIECE = 1 << 17,    /* rows of a task that deals */
-  ROUND = 1 << 19,    /* rows a worker reads before others get their turn */
+  ROUND = 1 << 22,    /* values a worker reads before others get their turn */
   READ = 1 << 12,     /* groups of a task that reads records out; a multiple of 64 */
   MAX_CLUSTERS = 4096 /* of a part */
 };
@@ -40,7 +40,7 @@ typedef struct job {
   _Atomic int64_t *nulls; /* [aggregate * parts + part] */
   bool empty;             /* some group has no rows */
   int workers, slots, state_count;
-  int64_t round;
+  int64_t round, round_rows;
   tsr__tally_state *state; /* [part * slots + slot], or one a worker */
   cluster_part *clusters;
   tsr__tally_state *kept; /* records of all groups of each part; NULL: read out at once */
@@ -318,8 +318,8 @@ static void direct_task(void *user, int64_t task, int worker)
   int64_t start = rows * s / j->slots, end = rows * (s + 1) / j->slots;
   tsr__tally_state *state = &j->state[task];
   if (!j->round) state_clear(j, state);
-  start += j->round * ROUND;
-  if (end > start + ROUND) end = start + ROUND;
+  start += j->round * j->round_rows;
+  if (end > start + j->round_rows) end = start + j->round_rows;
   if (start >= end) return;
   tsr__tally_rows read = {
     .part = part, .start = start, .count = end - start, .group = j->ask->groups->group[part] + start
@@ -371,7 +371,9 @@ static tsr_status aggregate_direct(job *j)
                     j->ask->groups->count[k / j->slots]))
       return no_memory(j);
   tsr_status status = TSR_OK;
-  for (j->round = 0; !status && j->round * ROUND * j->slots < most + j->slots; j->round++)
+  /* As long as will do: another part's records drive this one's from the cache. */
+  j->round_rows = 1 + ROUND / (j->plan.count + 1);
+  for (; !status && j->round * j->round_rows * j->slots < most + j->slots; j->round++)
     status = run(j, j->state_count, direct_task);
   if (!status && j->slots > 1 && j->plan.rows_count)
     status = run(j, (int64_t)parts->count * j->plan.rows_count, join_rows_task);
