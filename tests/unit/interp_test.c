@@ -162,6 +162,48 @@ TEST_TIMEOUT(casts_between_all_dtypes, 200)
           check_cast(from, to, n, isas[i], &rng);
 }
 
+/* Smallest and largest of the elements that a mask takes, beside the same one by one. */
+static void check_extreme(tsr__op op, int dtype, int64_t n, const char *isa, test_rng *rng)
+{
+  static char x[MOST * 8], mask[MOST], found[8];
+  bool largest = op == TSR__OP_MAX, any = false, masked = test_range(rng, 0, 4) > 0;
+  uint64_t one_in = (uint64_t)test_range(rng, 1, 9), odd = (uint64_t)test_range(rng, 0, 3);
+  cell want = { 0 };
+  for (int64_t i = 0; i < n; i++) {
+    cell c = naive_random(rng, dtype);
+    if (odd && naive_is_real(dtype) && !(c.f == c.f)) c.f = -0.0;
+    naive_put(x, dtype, i, c);
+    c = naive_get(x, dtype, i);
+    mask[i] = test_range(rng, 0, (int64_t)one_in) == 0;
+    if (masked && !mask[i]) continue;
+    cell two[2] = { want, c };
+    want = any ? naive_element(largest ? TSR__OP_MAXIMUM : TSR__OP_MINIMUM, dtype, 2, two) : c;
+    any = true;
+  }
+  if (!any) return;
+  kernel_fixture k;
+  kernel_open(&k, 1, isa, 1);
+  int leaf = kernel_leaf(&k, (tsr_dtype)dtype, TSR_SHAPE(n), false, x);
+  int bits = kernel_leaf(&k, TSR_BOOL, TSR_SHAPE(n), false, mask);
+  int best = kernel_op(&k, op, leaf, masked ? bits : -1, -1);
+  kernel_root(&k, best);
+  CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
+  kernel_read(&k, best, found);
+  naive_check(tsr__ops[op].name, n, dtype, naive_get(found, dtype, 0), want);
+  kernel_close(&k);
+}
+
+TEST_TIMEOUT(extremes_of_chosen_elements, 200)
+{
+  test_rng rng = test_seeded(18);
+  for (int dtype = TSR_I32; dtype <= TSR_F64; dtype++)
+    for (int i = 0; i < 3; i++)
+      for (int64_t n = 1; n <= 1399 && kernel_has(isas[i]); n += n < 200 ? 1 : 109) {
+        check_extreme(TSR__OP_MIN, dtype, n, isas[i], &rng);
+        check_extreme(TSR__OP_MAX, dtype, n, isas[i], &rng);
+      }
+}
+
 /* Results of many bytes take another way to memory: past the caches, where it is aligned. */
 TEST(large_results_arrive_whole)
 {
