@@ -648,4 +648,6 @@ const tsr__tiles TILES(tiles) = {
               [TSR_F64] = TILES(search_f64) },
   .keep_32 = TILES(keep_32),
   .keep_64 = TILES(keep_64),
+  .units = TILES(units),
+  .within = TILES(within),
 };

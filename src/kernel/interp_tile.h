@@ -36,6 +36,13 @@ typedef struct tsr__keep {
   bool hits;
 } tsr__keep;
 
+/* Floats as whole numbers of 2^(low - 1075): those whose exponent field is low .. low + width, and 0;
+ * `special`: and NaN, infinities and -0, which become 0. */
+typedef struct tsr__unit {
+  int low, width; /* width: at most 63 */
+  bool special;
+} tsr__unit;
+
 typedef struct tsr__tiles {
   const char *isa;
   const tsr__exact_ops *exact;
@@ -54,6 +61,10 @@ typedef struct tsr__tiles {
   /* Elements of 4 and of 8 bytes of the rows that stay. */
   void (*keep_32)(void *out, const void *x, const tsr__keep *keep);
   void (*keep_64)(void *out, const void *x, const tsr__keep *keep);
+  /* x in units, as two words of two's complement. False: some x is no such number. */
+  bool (*units)(uint64_t *low, uint64_t *high, const double *x, int n, const tsr__unit *unit);
+  /* Whether no x lies outside -most - 1 .. most, where most + 1 is a power of two. */
+  bool (*within)(const int64_t *x, int n, int64_t most);
 } tsr__tiles;
 
 extern const tsr__tiles tsr__tiles_baseline;

@@ -4,6 +4,9 @@
  *   many groups    rows are dealt into clusters of neighbouring groups, a task each, whose records
  *                  stay in the cache and are read out at once
  *
+ * Columns are taken to be like some of their rows. If adding finds that one is not, all is done again
+ * after a look at all rows.
+ *
  * Invariant: records join exactly (tally.h), so neither the way nor the workers can show. First and
  * last rows are looked up by number; quantiles and distinct values have their own file. */
 #include "kernel/groups_inner.h"
@@ -34,6 +37,7 @@ typedef struct job {
   tsr__error *error;
   tsr__loans loans;
   tsr__tallies plan;
+  uint8_t *summed;       /* of each column */
   tsr__reading *reading; /* one an aggregate */
   tsr__index last;       /* last rows, once some aggregate wants them */
   tsr__buffer **values, **valid;
@@ -45,6 +49,7 @@ typedef struct job {
   cluster_part *clusters;
   tsr__tally_state *kept; /* records of all groups of each part; NULL: read out at once */
   _Atomic bool failed, outside;
+  _Atomic bool misled; /* a column is not like the rows that were looked at */
 } job;
 
 static const char what[] = "group by";
@@ -135,7 +140,7 @@ static void plan_moment(job *j, tsr__reading *r, int column)
   uint8_t square_kind = units ? TSR__TALLY_FIXSQ : TSR__TALLY_ROWSQ;
   r->main = tally(j, (tsr__tally){ .kind = kind, .column = column });
   if (squares) r->squares = tally(j, (tsr__tally){ .kind = square_kind, .column = column });
-  if (units && span->special)
+  if (units && span->unit.special)
     r->saw = tally(j, (tsr__tally){ .kind = TSR__TALLY_SAW, .column = column });
 }
 
@@ -168,8 +173,8 @@ static void plan_one(job *j, tsr__reading *r)
                      .kind = TSR__TALLY_TRUE, .inverted = op == TSR__GROUP_ALL, .column = column });
 }
 
-/* Room for the plan; `summed` says which columns need a look at their values first. */
-static bool plan_room(job *j, bool **summed)
+/* Room for the plan. */
+static bool plan_room(job *j)
 {
   tsr__heap *heap = &j->rt->heap;
   const tsr__aggregate_ask *ask = j->ask;
@@ -182,22 +187,36 @@ static bool plan_room(job *j, bool **summed)
   j->plan.span = tsr__new(heap, (columns + 1) * sizeof *j->plan.span);
   j->reading = tsr__new(heap, (aggs + 1) * sizeof *j->reading);
   j->nulls = tsr__new(heap, (aggs * (size_t)ask->parts->count + 1) * sizeof *j->nulls);
-  *summed = tsr__new(heap, columns + 1);
-  return j->plan.item && j->plan.span && j->reading && j->nulls && *summed;
+  j->summed = tsr__new(heap, columns + 1);
+  return j->plan.item && j->plan.span && j->reading && j->nulls && j->summed;
 }
 
-static tsr_status make_plan(job *j)
+static tsr_status plan_new(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
-  bool *summed = NULL;
-  tsr_status status = plan_room(j, &summed) ? TSR_OK : no_memory(j);
-  for (int a = 0; a < ask->count && !status; a++)
-    if (is_moment(ask->aggs[a].op)) summed[ask->aggs[a].column] = true;
-  if (!status) status = tsr__tally_scan(j->rt, ask->parts, &j->plan, summed, j->error);
-  tsr__del(&j->rt->heap, summed, (size_t)j->plan.column_count + 1);
-  if (status) return status;
+  if (!plan_room(j)) return no_memory(j);
+  for (int a = 0; a < ask->count; a++) {
+    int op = ask->aggs[a].op;
+    if (!is_moment(op)) continue;
+    uint8_t need = op == TSR__GROUP_VAR || op == TSR__GROUP_STD ? TSR__SQUARED : TSR__SUMMED;
+    uint8_t *have = &j->summed[ask->aggs[a].column];
+    if (need > *have) *have = need;
+  }
   for (int p = 0; p < ask->parts->count; p++)
     j->empty = j->empty || (ask->groups->count[p] && !ask->parts->rows[p]);
+  return TSR_OK;
+}
+
+/* What to keep of each group, by a look at `all` rows or some. */
+static tsr_status make_plan(job *j, bool all)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  tsr__tally_look look = { ask->parts, j->summed, all };
+  tsr_status status = tsr__tally_scan(j->rt, &look, &j->plan, j->error);
+  if (status) return status;
+  j->plan.tiles = tsr__cpu_of(j->rt)->tiles;
+  j->plan.count = j->plan.rows_count = 0;
+  j->plan.stride = 0;
   for (int a = 0; a < ask->count; a++) {
     const tsr__group_agg *agg = &ask->aggs[a];
     tsr_dtype dtype = agg->column < 0 ? TSR_I64 : ask->columns[agg->column].dtype;
@@ -324,7 +343,7 @@ static void direct_task(void *user, int64_t task, int worker)
   tsr__tally_rows read = {
     .part = part, .start = start, .count = end - start, .group = j->ask->groups->group[part] + start
   };
-  tsr__tally_add(&j->plan, state, &read);
+  if (!tsr__tally_add(&j->plan, state, &read)) atomic_store(&j->misled, true);
   if (state_failed(j, state)) atomic_store(&j->failed, true);
 }
 
@@ -351,7 +370,7 @@ static void direct_read_task(void *user, int64_t task, int worker)
   tsr__tally_state *state = &j->state[piece.part * j->slots];
   for (int s = 1; s < j->slots; s++)
     tsr__tally_merge(&j->plan, &state[0], &state[s], piece.start, piece.count);
-  if (j->kept) return;
+  if (j->kept || atomic_load(&j->misled)) return;
   read_out(j, piece.part, state,
            (tsr__read_to){ .first = piece.start, .from = piece.start, .count = piece.count });
 }
@@ -441,7 +460,7 @@ static void cluster_task(void *user, int64_t task, int worker)
   int64_t k = task - c->first, groups = j->ask->groups->count[part], first = k << c->shift;
   int64_t count = groups - first < INT64_C(1) << c->shift ? groups - first : INT64_C(1) << c->shift;
   tsr__tally_state here = { .groups = count }, *state = j->kept ? &here : &j->state[worker];
-  if (atomic_load_explicit(&j->failed, memory_order_relaxed)) return;
+  if (atomic_load(&j->failed) || atomic_load(&j->misled)) return;
   if (j->kept) here.record = j->kept[part].record + (size_t)first * j->plan.stride;
   state_clear(j, state);
   tsr__tally_rows read = { .part = part,
@@ -449,8 +468,8 @@ static void cluster_task(void *user, int64_t task, int worker)
                            .row = c->row + c->border[k],
                            .group = c->group + c->border[k],
                            .base = (uint32_t)first };
-  tsr__tally_add(&j->plan, state, &read);
-  if (state_failed(j, state)) atomic_store(&j->failed, true);
+  if (!tsr__tally_add(&j->plan, state, &read)) atomic_store(&j->misled, true);
+  else if (state_failed(j, state)) atomic_store(&j->failed, true);
   else if (!j->kept) read_out(j, part, state, (tsr__read_to){ .first = first, .count = count });
 }
 
@@ -521,6 +540,22 @@ static tsr_status gather_rows(job *j, int a, const tsr__index *index)
   return tsr__gather_column(j->rt, &gather, j->values + at, j->valid + at, j->error);
 }
 
+static void drop_states(job *j)
+{
+  tsr__heap *heap = &j->rt->heap;
+  for (int k = 0; k < j->state_count; k++) {
+    tsr__tally_state *state = &j->state[k];
+    for (int i = 0; state->rows && i < j->plan.rows_count; i++) tsr__rows_free(&state->rows[i]);
+    tsr__del(heap, state->rows, (size_t)(j->plan.rows_count + 1) * sizeof *state->rows);
+  }
+  tsr__del(heap, j->state, (size_t)j->state_count * sizeof *j->state);
+  tsr__del(heap, j->clusters, (size_t)j->ask->parts->count * sizeof *j->clusters);
+  tsr__loans_return(&j->loans);
+  j->state = NULL;
+  j->clusters = NULL;
+  j->state_count = 0;
+}
+
 /* Reads the rows into records, and out of them unless they are kept. */
 static tsr_status tally_rows(job *j)
 {
@@ -531,6 +566,15 @@ static tsr_status tally_rows(job *j)
   if (!j->plan.count && !j->kept) return TSR_OK;
   bool direct = (int64_t)state_bytes(j, most) <= DIRECT_BYTES;
   return direct ? aggregate_direct(j) : aggregate_clusters(j);
+}
+
+/* Starts over after a look at all rows. */
+static tsr_status plan_again(job *j)
+{
+  drop_states(j);
+  atomic_store(&j->misled, false);
+  for (int at = 0; at < j->ask->count * j->ask->parts->count; at++) atomic_store(&j->nulls[at], 0);
+  return make_plan(j, true);
 }
 
 /* Aggregates that are looked up by row or need values in order. */
@@ -553,8 +597,9 @@ static tsr_status look_up(job *j)
 static tsr_status aggregate(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
-  tsr_status status = make_plan(j);
+  tsr_status status = plan_new(j);
   bool last = false;
+  if (!status) status = make_plan(j, false);
   for (int a = 0; a < ask->count; a++) last = last || ask->aggs[a].op == TSR__GROUP_LAST;
   if (!status) status = result_room(j);
   if (!status && last) {
@@ -562,6 +607,10 @@ static tsr_status aggregate(job *j)
     status = tsr__index_new(j->rt, &of, &j->last, j->error);
   }
   if (!status) status = tally_rows(j);
+  if (!status && atomic_load(&j->misled)) {
+    status = plan_again(j);
+    if (!status) status = tally_rows(j);
+  }
   return status ? status : look_up(j);
 }
 
@@ -569,19 +618,13 @@ static void job_free(job *j)
 {
   tsr__heap *heap = &j->rt->heap;
   size_t aggs = (size_t)j->ask->count, parts = (size_t)j->ask->parts->count;
-  for (int k = 0; k < j->state_count; k++) {
-    tsr__tally_state *state = &j->state[k];
-    for (int i = 0; state->rows && i < j->plan.rows_count; i++) tsr__rows_free(&state->rows[i]);
-    tsr__del(heap, state->rows, (size_t)(j->plan.rows_count + 1) * sizeof *state->rows);
-  }
-  tsr__del(heap, j->state, (size_t)j->state_count * sizeof *j->state);
-  tsr__del(heap, j->clusters, parts * sizeof *j->clusters);
+  drop_states(j);
   tsr__del(heap, j->plan.item, (4 * aggs + 1) * sizeof *j->plan.item);
   tsr__del(heap, j->plan.span, (size_t)(j->plan.column_count + 1) * sizeof *j->plan.span);
+  tsr__del(heap, j->summed, (size_t)j->plan.column_count + 1);
   tsr__del(heap, j->reading, (aggs + 1) * sizeof *j->reading);
   tsr__del(heap, j->nulls, (aggs * parts + 1) * sizeof *j->nulls);
   tsr__index_free(j->rt, &j->last);
-  tsr__loans_return(&j->loans);
 }
 
 static void drop_results(job *j)
@@ -649,10 +692,16 @@ tsr_status tsr__tally_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask, tsr
   job *j = &t->job;
   t->ask = *ask;
   job_start(j, rt, &t->ask, error);
-  tsr_status status = make_plan(j);
+  tsr_status status = plan_new(j);
+  if (!status) status = make_plan(j, false);
   bool use = !status && recorded(j);
   if (use) j->kept = tsr__new(&rt->heap, parts * sizeof *j->kept);
   if (use) status = j->kept ? tally_rows(j) : no_memory(j);
+  if (use && !status && atomic_load(&j->misled)) {
+    status = plan_again(j);
+    use = !status && recorded(j);
+    if (use) status = tally_rows(j);
+  }
   if (use && !status) *out = t;
   else tsr__tallied_free(t);
   return status;

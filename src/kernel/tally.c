@@ -2,8 +2,9 @@
  *
  *   column   values -> i64 or f64, nulls taken out -> block -> each tally of the column
  *
- * Floats in units: x = mantissa * 2^(exponent - low) units, added as a 128-bit number; that all
- * sums fit was found by a look at the exponents of the whole column. */
+ * Floats in units: x = mantissa * 2^(exponent - low) units, added as a 128-bit number. That all sums
+ * fit follows from the span of exponents, which a look at some rows proposes and each value that is
+ * added is held against. */
 #include "kernel/tally.h"
 
 #include "kernel/interp_tile.h"
@@ -170,15 +171,14 @@ static inline uint64_t mantissa_of(uint64_t bits, int field)
   return (unsigned)(field - 1) < 2046u ? (bits & MANTISSA) | (MANTISSA + 1) : 0;
 }
 
-static void add_units(place to, const block *b, int low)
+/* Adds values in units; false: some are none. */
+static bool add_units(place to, const block *b, const tsr__tallies *plan, const tsr__unit *unit)
 {
-  for (int i = 0; i < b->n; i++) {
-    uint64_t bits = bits_of(b->real[i]), minus = (uint64_t)((int64_t)bits >> 63);
-    int field = (int)(bits >> 52 & 0x7ff), shift = (field - low) & 63;
-    tsr__u128 size = (tsr__u128)mantissa_of(bits, field) << shift;
-    tsr__u128 sign = (tsr__u128)minus << 64 | minus;
-    add_128(word_of(to, b->group[i]), (size ^ sign) - sign);
-  }
+  uint64_t low[BLOCK], high[BLOCK];
+  bool held = plan->tiles->units(low, high, b->real, b->n, unit);
+  for (int i = 0; i < b->n; i++)
+    add_128(word_of(to, b->group[i]), (tsr__u128)high[i] << 64 | low[i]);
+  return held;
 }
 
 static void add_unit_squares(place to, const block *b, int low)
@@ -255,7 +255,8 @@ static void add_rows(tsr__rows *rows, const block *b, bool squares)
   tsr__rows_scatter_f64(rows, b->real, &how);
 }
 
-static void add_block(const tsr__tallies *plan, const tsr__tally *t, tsr__tally_state *state,
+/* False: some value lies outside the span of its column, which its sum finds out. */
+static bool add_block(const tsr__tallies *plan, const tsr__tally *t, tsr__tally_state *state,
                       const block *b)
 {
   tsr_dtype dtype = t->column < 0 ? TSR_I64 : plan->columns[t->column].dtype;
@@ -263,8 +264,8 @@ static void add_block(const tsr__tallies *plan, const tsr__tally *t, tsr__tally_
   place to = { state->record + t->offset, plan->stride };
   switch (t->kind) {
   case TSR__TALLY_COUNT: add_count(to, b); break;
-  case TSR__TALLY_FIX: add_units(to, b, plan->span[t->column].low); break;
-  case TSR__TALLY_FIXSQ: add_unit_squares(to, b, plan->span[t->column].low); break;
+  case TSR__TALLY_FIX: return add_units(to, b, plan, &plan->span[t->column].unit);
+  case TSR__TALLY_FIXSQ: add_unit_squares(to, b, plan->span[t->column].unit.low); break;
   case TSR__TALLY_SAW: add_saw(to, b); break;
   case TSR__TALLY_KEY: add_keys(to, b, t, real); break;
   case TSR__TALLY_TRUE: add_true(to, b, t->inverted, real); break;
@@ -272,20 +273,24 @@ static void add_block(const tsr__tallies *plan, const tsr__tally *t, tsr__tally_
   case TSR__TALLY_ROWSQ: add_rows(&state->rows[t->offset], b, true); break;
   default: add_whole(to, b, t->kind);
   }
+  return t->kind != TSR__TALLY_I64 || dtype != TSR_I64 ||
+         plan->tiles->within(b->whole, b->n, plan->span[t->column].most);
 }
 
-void tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr__tally_rows *rows)
+bool tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr__tally_rows *rows)
 {
   block b;
+  bool held = true;
   for (int64_t at = 0; at < rows->count; at += BLOCK) {
     for (int k = 0; k < plan->count; k++) {
       const tsr__tally *t = &plan->item[k];
       if (!k || t->column != plan->item[k - 1].column) load(plan, t->column, rows, at, &b);
       if (t->kind == TSR__TALLY_LAST)
         add_last((place){ state->record + t->offset, plan->stride }, &b, rows, at);
-      else add_block(plan, t, state, &b);
+      else held = add_block(plan, t, state, &b) && held;
     }
   }
+  return held;
 }
 
 /* ---- joining ------------------------------------------------------------------------------------------ */
@@ -362,7 +367,7 @@ typedef struct finds {
 } finds;
 
 typedef struct scan {
-  const tsr__parts *parts;
+  const tsr__tally_look *look;
   const tsr__tallies *plan;
   const int *columns; /* the summed ones */
   int count;
@@ -418,12 +423,13 @@ static bool scanned(const scan *s, int k)
 static void scan_task(void *user, int64_t task, int worker)
 {
   const scan *s = user;
-  int64_t pieces = tsr__piece_count(s->parts, TSR__PIECE_ROWS);
+  int64_t pieces = tsr__piece_count(s->look->parts, TSR__PIECE_ROWS);
   int k = (int)(task / pieces);
   const tsr__colparts *column = &s->plan->columns[s->columns[k]];
-  tsr__piece piece = tsr__piece_of(s->parts, TSR__PIECE_ROWS, task % pieces);
+  tsr__piece piece = tsr__piece_of(s->look->parts, TSR__PIECE_ROWS, task % pieces);
   finds *f = &s->finds[(int64_t)worker * s->count + k];
   if (!scanned(s, k)) return;
+  if (!s->look->all && piece.count > BLOCK) piece.count = BLOCK;
   tsr__tally_rows rows = { .part = piece.part, .start = piece.start, .count = piece.count };
   for (int64_t at = 0; at < piece.count; at += BLOCK) {
     block b;
@@ -445,21 +451,35 @@ static int bits_of_count(int64_t n)
  * near the ends of f64, so that scaling by the unit is exact. */
 enum { LOWEST = 1075 - 400, HIGHEST = 1075 + 400 };
 
-static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows)
+/* Units with room for values larger and smaller than those seen, but no more for small ones than
+ * are likely: means of smaller sums are read faster. */
+static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool squared)
 {
-  int low = 0, high = 0;
+  int low = 0, high = 0, count = bits_of_count(rows);
   for (int e = 1; e < 2047; e++) {
     if (!f->seen[e] && !f->seen[2048 + e]) continue;
     low = low ? low : e;
     high = e;
   }
   if (!low) low = high = 1075;
-  int width = high - low + 53, count = bits_of_count(rows);
+  int most = 126 - 53 - count < 63 ? 126 - 53 - count : 63;
+  int most_squares = (191 - count) / 2 - 53 < 31 ? (191 - count) / 2 - 53 : 31;
   bool near_one = low >= LOWEST && high <= HIGHEST && !f->denormal;
-  span->low = low;
-  span->narrow = near_one && high - low < 64 && width + count <= 126;
-  span->narrow_squares = span->narrow && high - low < 32 && 2 * width + count <= 191;
-  span->special = f->seen[2047] || f->seen[4095] || f->seen[2048];
+  span->narrow = near_one && high - low <= most;
+  span->narrow_squares = near_one && squared && high - low <= most_squares;
+  if (span->narrow_squares) most = most_squares;
+  int room = most - (high - low), below = 3 * room / 4 < 12 ? 3 * room / 4 : 12;
+  span->unit.low = low - below > LOWEST ? low - below : LOWEST;
+  span->unit.width = HIGHEST - span->unit.low < most ? HIGHEST - span->unit.low : most;
+  span->unit.special = f->seen[2047] || f->seen[4095] || f->seen[2048];
+}
+
+/* The largest power of two, less one, of which `rows` values sum to less than 2^63; of squares, of
+ * which the squares do. */
+static int64_t most_whole(int64_t rows, bool squares)
+{
+  int bits = 63 - bits_of_count(rows);
+  return (INT64_C(1) << (squares ? bits / 2 : bits)) - 1;
 }
 
 static void judge_whole(tsr__span_of *span, tsr_dtype dtype, const finds *f, int64_t rows)
@@ -471,7 +491,8 @@ static void judge_whole(tsr__span_of *span, tsr_dtype dtype, const finds *f, int
     uint64_t up = f->most > 0 ? (uint64_t)f->most : 0;
     size = down > up ? down : up;
   }
-  span->narrow = (tsr__u128)size * (tsr__u128)rows < (tsr__u128)INT64_MAX;
+  span->most = most_whole(rows, false);
+  span->narrow = size <= (uint64_t)span->most;
 }
 
 static void join_finds(finds *to, const finds *from)
@@ -489,27 +510,29 @@ static void judge(const scan *s, int workers, int64_t rows)
       join_finds(&s->finds[k], &s->finds[(int64_t)w * s->count + k]);
     tsr_dtype dtype = s->plan->columns[s->columns[k]].dtype;
     tsr__span_of *span = &s->plan->span[s->columns[k]];
-    if (dtype == TSR_F32 || dtype == TSR_F64) judge_floats(span, &s->finds[k], rows);
+    bool squared = s->look->summed[s->columns[k]] == TSR__SQUARED;
+    if (dtype == TSR_F32 || dtype == TSR_F64) judge_floats(span, &s->finds[k], rows, squared);
     else judge_whole(span, dtype, &s->finds[k], rows);
   }
 }
 
-tsr_status tsr__tally_scan(tsr_runtime *rt, const tsr__parts *parts, tsr__tallies *plan,
-                           const bool *summed, tsr__error *error)
+tsr_status tsr__tally_scan(tsr_runtime *rt, const tsr__tally_look *look, tsr__tallies *plan,
+                           tsr__error *error)
 {
   int workers = tsr__worker_count(rt), columns = plan->column_count;
   int *list = tsr__new(&rt->heap, (size_t)(columns + 1) * sizeof *list);
-  scan s = { .parts = parts, .plan = plan, .columns = list };
+  scan s = { .look = look, .plan = plan, .columns = list };
   for (int c = 0; list && c < columns; c++)
-    if (summed[c]) list[s.count++] = c;
+    if (look->summed[c]) list[s.count++] = c;
   size_t bytes = (size_t)workers * (size_t)(s.count + 1) * sizeof *s.finds;
   s.finds = list ? tsr__new(&rt->heap, bytes) : NULL;
   tsr_status status = TSR_OK;
   if (s.finds) {
-    int64_t tasks = tsr__piece_count(parts, TSR__PIECE_ROWS) * s.count, rows = 0;
+    int64_t tasks = tsr__piece_count(look->parts, TSR__PIECE_ROWS) * s.count, rows = 0;
     if (!tsr__parallel_long(rt, "group by", tasks, scan_task, &s))
       status = tsr__cancelled(error, "group by");
-    for (int p = 0; p < parts->count; p++) rows = parts->rows[p] > rows ? parts->rows[p] : rows;
+    /* Records of all parts may be joined. */
+    for (int p = 0; p < look->parts->count; p++) rows += look->parts->rows[p];
     judge(&s, workers, rows);
   } else {
     status = tsr__error_set(error, TSR_ENOMEM, "group by: no memory to look at columns");

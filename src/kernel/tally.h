@@ -5,7 +5,9 @@
  * Every kind starts from zero and joins by adding, by the larger one, or by or, so that neither the
  * order of rows nor who read them can show. Sums of floats are whole numbers of a unit that
  * all values of the column are multiples of, where 128 bits hold them; else they are kept
- * as exact_rows.h has it, beside the records. */
+ * as exact_rows.h has it, beside the records.
+ *
+ * What a column is like is told by some of its rows; adding finds out whether all are like that. */
 #ifndef TSR_KERNEL_TALLY_H
 #define TSR_KERNEL_TALLY_H
 
@@ -39,10 +41,13 @@ typedef struct tsr__tally {
 
 /* What the values of a column are like. */
 typedef struct tsr__span_of {
-  bool narrow, narrow_squares; /* integers: sums fit 64 bits. Floats: units hold sums, squares */
-  bool special;                /* NaN, infinities or -0 occur */
-  int low;                     /* exponent field of the smallest value */
+  bool narrow,
+      narrow_squares; /* sums and sums of squares: integers fit 64 bits, units hold floats */
+  int64_t most;       /* integers, where narrow: as tsr__tiles.within has it */
+  tsr__unit unit;     /* floats, where narrow */
 } tsr__span_of;
+
+enum tsr__summed { TSR__NOT_SUMMED, TSR__SUMMED, TSR__SQUARED };
 
 typedef struct tsr__tallies {
   int count, rows_count, column_count;
@@ -50,6 +55,7 @@ typedef struct tsr__tallies {
   tsr__tally *item;
   const tsr__colparts *columns;
   tsr__span_of *span; /* of each column */
+  const tsr__tiles *tiles;
 } tsr__tallies;
 
 /* The records of `groups` groups and what lies beside them. */
@@ -67,16 +73,23 @@ typedef struct tsr__tally_rows {
   uint32_t base;
 } tsr__tally_rows;
 
-void tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr__tally_rows *rows);
+/* False: some value lies outside its column's span, and the records are worthless. */
+bool tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr__tally_rows *rows);
 /* Joins the records of groups first .. first + count - 1. */
 void tsr__tally_merge(const tsr__tallies *plan, tsr__tally_state *into,
                       const tsr__tally_state *from, int64_t first, int64_t count);
 
 void tsr__tally_join(const tsr__tallies *plan, char *records, const tsr__joining *from);
 
-/* Finds `span` of the columns that are summed: `summed[c]`. */
-tsr_status tsr__tally_scan(tsr_runtime *rt, const tsr__parts *parts, tsr__tallies *plan,
-                           const bool *summed, tsr__error *error);
+/* Finds `span` of the columns that are summed, from `all` rows or from some of them. */
+typedef struct tsr__tally_look {
+  const tsr__parts *parts;
+  const uint8_t *summed; /* of each column: TSR__SUMMED .. */
+  bool all;
+} tsr__tally_look;
+
+tsr_status tsr__tally_scan(tsr_runtime *rt, const tsr__tally_look *look, tsr__tallies *plan,
+                           tsr__error *error);
 
 /* One aggregate and the tallies it is read from (-1: none). */
 typedef struct tsr__reading {

@@ -59,7 +59,7 @@ static double unit_of(const tsr__reading *r)
 {
   int kind = r->plan->item[r->main].kind;
   if (kind != TSR__TALLY_FIX) return 1;
-  return ldexp(1, r->plan->span[r->agg->column].low - 1075);
+  return ldexp(1, r->plan->span[r->agg->column].unit.low - 1075);
 }
 
 /* Sum and squares in units as accumulators. */

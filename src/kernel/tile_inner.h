@@ -80,6 +80,9 @@ TILE_EXTREME(f32)
 TILE_EXTREME(f64)
 void TSR__ISA_NAME(tsr__keep_32)(void *out, const void *from, const tsr__keep *keep);
 void TSR__ISA_NAME(tsr__keep_64)(void *out, const void *from, const tsr__keep *keep);
+bool TSR__ISA_NAME(tsr__units)(uint64_t *low, uint64_t *high, const double *x, int n,
+                               const tsr__unit *unit);
+bool TSR__ISA_NAME(tsr__within)(const int64_t *x, int n, int64_t most);
 void TSR__ISA_NAME(tsr__uniform_f64)(double *out, int64_t first, int64_t n, const int64_t key[2]);
 void TSR__ISA_NAME(tsr__uniform_f32)(float *out, int64_t first, int64_t n, const int64_t key[2]);
 

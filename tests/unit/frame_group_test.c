@@ -98,6 +98,23 @@ TEST(group_by_wide_keys)
   }
 }
 
+/* The sum of each device's rows fits i64, that of all does not. */
+TEST(group_sums_of_devices_leave_i64)
+{
+  struct fixture f;
+  ON_EACH_MESH(f)
+  {
+    tsr_table *table = NULL;
+    tsr_frame *wide = tsr_frame_assign(tsr_frame_assign(f.df, "g", "k % 2 * 0.5"), "x",
+                                       "k * 0 + 1000000000000000000");
+    CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(wide, "g", "s = sum(x)"), &table),
+                 TSR_EVALUE, f.s);
+    tsr_scope_clear(f.s);
+    wide = tsr_frame_assign(wide, "x", "if(k % 4 < 2, x, -x)");
+    check(&f, tsr_frame_group_agg(wide, "g", "s = sum(x)"), "0 0; 0.5 0");
+  }
+}
+
 TEST(group_aggregates_by_rows)
 {
   struct fixture f;

@@ -260,6 +260,42 @@ TEST_TIMEOUT(many_rows_of_few_groups_are_shared_by_workers, 120)
   parts_close(&f);
 }
 
+/* The span of a column is told by some rows of it. Here the last ones are unlike them. */
+TEST_TIMEOUT(a_column_unlike_its_first_rows, 120)
+{
+  static const double odd[] = { NAN,      -0.0,    INFINITY, 0x1p-1060, 0x1p60,
+                                -0x1p-40, 0x1p400, -0x1p30,  0x1p-20 };
+  static const int64_t sizes[] = { INT64_C(1) << 30, INT64_C(1) << 60, -(INT64_C(1) << 60),
+                                   INT64_MIN / 2 };
+  int64_t rows[2] = { 4000, 1500 };
+  for (int k = 0; k < 9; k++) {
+    parts_fixture f;
+    test_rng rng = test_seeded((uint64_t)k);
+    parts_open(&f, 2, NULL);
+    parts_set(&f, rows);
+    checked c = { .f = &f };
+    make_groups(&c, &rng, k % 3 ? 40 : 3000);
+    parts_column column;
+    parts_column_new(&f, TSR_F64, k % 2, &column);
+    for (int p = 0; p < 2; p++) parts_column_fill(&f, &rng, &column, p, 100);
+    fill_floats(&f, &rng, &column, PLAIN);
+    for (int64_t r = 3990; r < 4000; r++) set_float(&column, 0, r, odd[k]);
+    tsr__group_agg aggs[MOST_AGGS];
+    tellable = false;
+    check_aggs(&c, &column, 1, aggs, all_aggs(0, true, aggs));
+    parts_column_free(&column);
+    if (k < 4) {
+      parts_column_new(&f, TSR_I64, k % 2, &column);
+      for (int p = 0; p < 2; p++) parts_column_fill(&f, &rng, &column, p, 100);
+      ((int64_t *)column.values[0]->data)[3999] = sizes[k];
+      check_aggs(&c, &column, 1, aggs, all_aggs(0, true, aggs));
+      parts_column_free(&column);
+    }
+    tsr__grouped_free(f.rt, &c.groups);
+    parts_close(&f);
+  }
+}
+
 TEST(text_has_the_order_of_its_ranks)
 {
   static const int32_t rank[6] = { 3, 5, 0, 1, 4, 2 };
