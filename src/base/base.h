@@ -86,6 +86,9 @@ int tsr__text_f64(char *out, double value);
 int tsr__text_f32(char *out, float value);
 /* Columns a UTF-8 text takes on a terminal; bytes that are no UTF-8 count one each. */
 int tsr__text_width(const char *text, size_t length);
+/* Puts '?' in the place of control characters but tab and newline: names and values come from files, and
+ * what is shown on a terminal must not steer it. */
+void tsr__text_tame(char *text);
 /* The name in `names` nearest to `word` by edit distance (case-insensitive), or -1 if none
  * is near enough to be worth suggesting. */
 int tsr__text_nearest(const char *word, const char *const *names, int count);

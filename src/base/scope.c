@@ -79,6 +79,7 @@ static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status, c
   if (!room) return status;
   snprintf(room, front + 1, "%s%s%s: ", site ? site : "", site ? ": " : "", name);
   vsnprintf(room + front, (size_t)length + 1, format, args);
+  tsr__text_tame(room + front);
   scope->message = room;
   return status;
 }

@@ -48,6 +48,7 @@ tsr_status tsr__error_vset(tsr__error *error, tsr_status status, const char *for
   int length = vsnprintf(error->text, sizeof error->text, format, args);
   if (length < 0) error->text[0] = '\0';
   if (length >= (int)sizeof error->text) mark_cut(error->text, sizeof error->text);
+  tsr__text_tame(error->text);
   return status;
 }
 

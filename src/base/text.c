@@ -293,6 +293,14 @@ static size_t read_utf8(const unsigned char *p, size_t length, uint32_t *out)
   return size;
 }
 
+void tsr__text_tame(char *text)
+{
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if ((c < ' ' && c != '\t' && c != '\n') || c == 0x7f) *text = '?';
+  }
+}
+
 int tsr__text_width(const char *text, size_t length)
 {
   const unsigned char *p = (const unsigned char *)text;

@@ -39,6 +39,13 @@ TEST(the_first_error_is_kept)
   CHECK_I64(tsr__error_set(NULL, TSR_EIO, "nowhere"), TSR_EIO);
 }
 
+TEST(what_is_shown_steers_no_terminal)
+{
+  tsr__error error = { 0 };
+  tsr__error_set(&error, TSR_ECOLUMN, "no column '%s'\n\tnear", "a\x1b[2J\x7f\r\xc3\xa9");
+  CHECK_STR(error.text, "no column 'a?[2J??\xc3\xa9'\n\tnear");
+}
+
 TEST(a_long_error_is_cut_between_characters)
 {
   char text[3001] = "";
