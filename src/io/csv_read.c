@@ -107,12 +107,13 @@ static const char *split_fast(const struct splitting *s, tsr__csv_batch *batch)
   return from + before + 1;
 }
 
+/* NULL at a fault; the rows before it are in the batch, since one of them may hold an earlier error. */
 static const char *split(struct splitting *s, tsr__csv_batch *batch)
 {
   const char *next = s->file->careful ? NULL : split_fast(s, batch);
   if (!next) next = split_careful(s, batch);
-  batch->rows = next ? s->want : 0;
-  if (next) tsr__csv_trim_returns(&s->file->dialect, batch);
+  batch->rows = next ? s->want : (int)(s->fault_row - batch->first_row);
+  tsr__csv_trim_returns(&s->file->dialect, batch);
   return next;
 }
 
@@ -162,8 +163,8 @@ static void parse_stripe(struct reading *reading, struct stripe *stripe, tsr__cs
     batch->base = at;
     batch->first_row = row;
     at = split(&s, batch);
+    if (batch->rows) parse_batch(reading, stripe, file, batch, part);
     if (!at) fail_at(reading, stripe, s.fault, s.fault_row);
-    else parse_batch(reading, stripe, file, batch, part);
     row += s.want;
   }
 }

@@ -185,6 +185,9 @@ TEST(bad_rows_are_told_left_out_or_made_null)
             3);
   check_bad("a,b,c\r\n1,5\" x,2\r\n3\r\n4,5,6\r\n", NULL, "row 1 has 1 field", "1,5\" x,2;4,5,6;",
             "1,5\" x,2;3,-,-;4,5,6;", 1);
+  /* The earliest of two, which are found in different ways. */
+  check_bad("a,b\n1,x\nq,z\n3\n", "a i64", "bad.csv:3:1: row 1, column \"a\": \"q\"", "1,x;",
+            "1,x;-,z;3,-;", 2);
 }
 
 /* ---- errors -------------------------------------------------------------------------------- */
