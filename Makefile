@@ -86,7 +86,7 @@ tidy: ## clang-tidy
 	$(call configure,release)
 	@scripts/tidy.sh build/release $(J)
 
-fuzz: ## each fuzz target for FUZZ_SECONDS (60); ONLY=name runs one
+fuzz: ## each fuzz target for FUZZ_SECONDS (60; 600 before a release); ONLY=name runs one
 	@scripts/setup fuzz
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(ONLY)
 

@@ -1,23 +1,25 @@
-/* Any bytes as an expression: never a crash; what is refused has a message, what is taken prints as
- * a text that reads back the same, and runs on a small frame to an end of some kind. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
+/* Any bytes as an expression: never a crash; what is refused has a message; what is taken prints as a
+ * text that reads back the same, and computed on a frame with nulls in columns of every type it gives
+ * the same values or the same error on one device, on three, and with another instruction set. */
 #include "frame/expr.h"
-#include "tessera.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(condition)     \
-  do {                         \
-    if (!(condition)) abort(); \
-  } while (0)
+#include "fuzz_frame.h"
 
 static const tsr__field fields[] = {
   { "a", TSR_COL_I64 },   { "i", TSR_COL_I32 },    { "x", TSR_COL_F64 },   { "h", TSR_COL_F32 },
   { "ok", TSR_COL_BOOL }, { "day", TSR_COL_DATE }, { "at", TSR_COL_TIME }, { "who", TSR_COL_TEXT },
 };
+
+static const char rows[] =
+    "a,i,x,h,ok,day,at,who\n"
+    "0,0,0.0,0.5,true,1970-01-01,1970-01-01T00:00:00Z,\n"
+    "1,-1,-0.0,-0.0,false,2000-02-29,2000-02-29T23:59:59.999999Z,b\n"
+    ",,,,,,,-\n"
+    "-7,5,1.5,nan,true,1969-12-31,1969-12-31T12:00:00Z,a\n"
+    "9223372036854775807,2147483647,1e300,inf,,9999-12-31,9999-12-31T23:59:59Z,été\n"
+    "-9223372036854775808,-2147483648,nan,-3e38,false,0001-01-01,0001-01-01T00:00:00Z,b\n"
+    "3,,-2.25,1,true,,2013-07-01T06:30:15Z, A b \n"
+    "12,7,inf,2,,2013-07-01,,2013-07-01\n"
+    "12,7,-inf,,true,2013-07-01,2013-07-01T00:00:00Z,12\n";
 
 static void print(const tsr__formula *formula, tsr__text *out)
 {
@@ -27,8 +29,28 @@ static void print(const tsr__formula *formula, tsr__text *out)
   }
 }
 
-/* Parses, checks, prints and reads back. */
-static void parse(const char *text, bool list)
+/* Prints and reads back. */
+static void read_back(const tsr__formula *formula, bool list, tsr__arena *arena)
+{
+  tsr__text once, twice;
+  tsr__formula second;
+  tsr__error error = { .status = TSR_OK };
+  tsr__text_init(&once, NULL);
+  tsr__text_init(&twice, NULL);
+  print(formula, &once);
+  const tsr_formula again = { .text = tsr__text_get(&once) };
+  const tsr__parse_ask back = { "fuzz", &again, list };
+  if (strlen(again.text) <= 65536) {
+    REQUIRE(!tsr__parse(&back, arena, &second, &error));
+    print(&second, &twice);
+    REQUIRE(!strcmp(tsr__text_get(&once), tsr__text_get(&twice)));
+  }
+  tsr__text_free(&once);
+  tsr__text_free(&twice);
+}
+
+/* Parses and checks; true where a frame of these columns would take it. */
+static bool parse(const char *text, bool list)
 {
   const tsr__schema schema = { sizeof fields / sizeof *fields, fields };
   const tsr_formula given = { .text = text };
@@ -42,59 +64,106 @@ static void parse(const char *text, bool list)
   tsr_status status = tsr__parse(&ask, &arena, &formula, &error);
   REQUIRE(status == error.status);
   if (!status) {
-    tsr__text once, twice;
-    tsr__text_init(&once, NULL);
-    tsr__text_init(&twice, NULL);
-    print(&formula, &once);
-    const tsr_formula again = { .text = tsr__text_get(&once) };
-    const tsr__parse_ask back = { "fuzz", &again, list };
-    REQUIRE(strlen(again.text) > 65536 || !tsr__parse(&back, &arena, &formula, &error));
-    if (!error.status) print(&formula, &twice);
-    REQUIRE(error.status || !strcmp(tsr__text_get(&once), tsr__text_get(&twice)));
+    read_back(&formula, list, &arena);
     for (int i = 0; !error.status && i < formula.count; i++)
       tsr__check(&formula, formula.item[i].expr, &schema, list ? TSR__IN_AGG : TSR__IN_ROW, &error);
-    tsr__text_free(&once);
-    tsr__text_free(&twice);
   }
-  REQUIRE(!error.status || (error.text[0] && strlen(error.text) < sizeof error.text));
+  if (error.status) fuzz_message(error.text, sizeof error.text);
   tsr__arena_free(&arena);
   REQUIRE(heap.live == 0);
+  return !error.status;
 }
 
-static void run(tsr_runtime *rt, const char *text)
+static bool keys(const char *text)
 {
-  static const int64_t a[5] = { 0, 1, -7, INT64_MAX, INT64_MIN };
-  static const int32_t i[5] = { 0, -1, 5, INT32_MAX, INT32_MIN };
-  static const double x[5] = { 0.0, -0.0, 1.5, 1e300, -2.25 };
-  static const bool ok[5] = { true, false, true, false, true };
-  static const char *const who[5] = { "", "b", NULL, "a", "b" };
-  tsr_scope *s = tsr_scope_open(rt);
-  tsr_sharding at = tsr_on(tsr_mesh_default(rt, "data"), "data");
-  tsr_frame *df = tsr_frame_new(s, { "a", tsr_put(s, a, TSR_I64, TSR_SHAPE(5), at) },
-                                { "i", tsr_put(s, i, TSR_I32, TSR_SHAPE(5), at) },
-                                { "x", tsr_put(s, x, TSR_F64, TSR_SHAPE(5), at) },
-                                { "ok", tsr_put(s, ok, TSR_BOOL, TSR_SHAPE(5), at) });
-  df = tsr_frame_text_column(df, "who", who, 5);
-  REQUIRE(!tsr_scope_status(s));
-  REQUIRE(strlen(tsr_frame_text(tsr_frame_assign(df, "z", text))) > 0);
-  tsr_scope_clear(s);
-  REQUIRE(strlen(tsr_frame_text(tsr_frame_filter(df, text))) > 0);
-  tsr_scope_clear(s);
-  REQUIRE(strlen(tsr_frame_text(tsr_frame_agg(df, text))) > 0);
+  tsr__heap heap;
+  tsr__arena arena;
+  tsr__keylist list;
+  tsr__error error = { .status = TSR_OK };
+  tsr__heap_init(&heap, NULL);
+  tsr__arena_init(&arena, &heap);
+  tsr_status status = tsr__parse_keys("fuzz", text, &arena, &list, &error);
+  REQUIRE(status == error.status);
+  if (status) fuzz_message(error.text, sizeof error.text);
+  tsr__arena_free(&arena);
+  REQUIRE(heap.live == 0);
+  return !status;
+}
+
+/* ---- running ------------------------------------------------------------------------------------ */
+
+/* A runtime and the frame of `rows` on its devices. */
+struct side {
+  tsr_runtime *rt;
+  tsr_scope *scope;
+  tsr_frame *df;
+};
+
+static void open_side(struct side *side, const char *devices, const char *isa)
+{
+  char path[FUZZ_PATH];
+  if (side->rt) return;
+  side->rt = tsr_runtime_open(devices, .threads = 1, .isa = isa, .plan_cache = 8);
+  side->scope = tsr_scope_open(side->rt);
+  int fd = fuzz_file(rows, sizeof rows - 1, path);
+  tsr_scope *s = tsr_scope_open(side->rt);
+  tsr_frame *df = tsr_frame_read_csv(s, path, .text_nulls = true, .nulls = "-",
+                                     .types = "a i64, i i32, x f64, h f32, ok bool, day date, "
+                                              "at time, who text");
+  side->df = tsr_frame_keep(side->scope, df);
+  REQUIRE(!tsr_scope_status(s) && !tsr_scope_status(side->scope));
   tsr_scope_close(s);
+  close(fd);
+}
+
+enum run { ASSIGN, FILTER, SELECT, AGG, GROUP, GROUP_BY, SORT, DISTINCT_BY, RUNS };
+
+static tsr_frame *make(enum run run, tsr_frame *df, const char *text)
+{
+  switch (run) {
+  case ASSIGN: return tsr_frame_assign(df, "z", text);
+  case FILTER: return tsr_frame_filter(df, text);
+  case SELECT: return tsr_frame_select(df, text);
+  case AGG: return tsr_frame_agg(df, text);
+  case GROUP: return tsr_frame_group_agg(df, "who", text);
+  case GROUP_BY: return tsr_frame_group_agg(df, text, "count(), sum(x), max(at)");
+  case SORT: return tsr_frame_sort(df, text);
+  default: return tsr_frame_agg(tsr_frame_filter(df, text), "count(), sum(x), first(who)");
+  }
+}
+
+static fuzz_outcome run_on(const struct side *side, enum run run, const char *text)
+{
+  tsr_scope *s = tsr_scope_open(side->rt);
+  fuzz_outcome out = fuzz_collect(s, make(run, tsr_frame_keep(s, side->df), text));
+  tsr_scope_close(s);
+  return out;
+}
+
+static void compute(const char *text, bool in_row, bool in_agg, bool as_keys)
+{
+  static const char *const names[RUNS] = { "assign", "filter",   "select", "agg",
+                                           "group",  "group by", "sort",   "filter + agg" };
+  static struct side sides[3];
+  open_side(&sides[0], "cpu:1", NULL);
+  open_side(&sides[1], "cpu:3", NULL);
+  open_side(&sides[2], "cpu:2", "baseline");
+  const bool can[RUNS] = { in_row, in_row, in_row, in_agg, in_agg, as_keys, as_keys, in_row };
+  for (int run = 0; run < RUNS; run++) {
+    if (!can[run]) continue;
+    fuzz_outcome one = run_on(&sides[0], (enum run)run, text);
+    for (int side = 1; side < 3; side++) {
+      fuzz_outcome other = run_on(&sides[side], (enum run)run, text);
+      fuzz_same(names[run], &one, &other);
+    }
+  }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-  static tsr_runtime *rt;
-  if (!rt) rt = tsr_runtime_open("cpu:2", .threads = 1);
-  char *text = malloc(size + 1);
-  REQUIRE(text);
-  if (size) memcpy(text, data, size);
-  text[size] = '\0';
-  parse(text, false);
-  parse(text, true);
-  if (size < 400) run(rt, text);
+  char *text = fuzz_text(data, size);
+  bool in_row = parse(text, false), in_agg = parse(text, true), as_keys = keys(text);
+  if (size < 300 && (in_row || in_agg || as_keys)) compute(text, in_row, in_agg, as_keys);
   free(text);
   return 0;
 }

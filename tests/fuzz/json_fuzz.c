@@ -1,109 +1,108 @@
-/* Any bytes as a file of JSON lines: never a crash or a leak; cutting it differently gives the same
- * rows, values and errors, and what is kept of bad rows does not depend on it either. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
+/* Any bytes as a file of JSON lines under any options: never a crash or a leak; cutting it differently,
+ * or into other parts, gives the same rows, values and errors, and what is kept of bad rows does not
+ * depend on it either. The first four bytes choose how the file is cut, which columns are read, and
+ * which types are forced (2). */
 #include "io/json.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz_columns.h"
 
-#define REQUIRE(condition)     \
-  do {                         \
-    if (!(condition)) abort(); \
-  } while (0)
+enum { CHOICES = 4, MOST_COLUMNS = 20 };
 
-/* A summary of all that a read says. */
-struct result {
-  tsr_status status;
-  int64_t rows, bad_rows;
-  int columns;
-  uint64_t hash;
-  char text[1000];
+/* The names that a file has, copied, as options of a second read. */
+struct asked {
+  int column_count, type_count;
+  const char *column[MOST_COLUMNS];
+  tsr__json_type type[MOST_COLUMNS];
 };
 
-static size_t value_bytes(tsr__coltype type, int64_t rows)
-{
-  if (type == TSR__COL_BOOL) return (size_t)(rows + 63) / 64 * 8;
-  return (size_t)rows * (type == TSR__COL_DATE || type == TSR__COL_TEXT ? 4 : 8);
-}
-
-static void hash_part(struct result *r, const void *bytes, size_t length)
-{
-  r->hash = tsr__hash(bytes, length, r->hash);
-}
-
-static void read_column(tsr__json *json, int column, struct result *r)
+static void read_column(tsr__json *json, int column, int64_t border, fuzz_result *r)
 {
   const tsr__csv_column *columns;
   tsr__error error = { 0 };
-  int64_t rows[2] = { 0, r->rows };
+  int64_t rows[3] = { 0, border, r->rows };
+  fuzz_held held;
   tsr__json_columns(json, &columns);
-  size_t bytes = value_bytes(columns[column].type, r->rows),
-         words = (size_t)(r->rows + 63) / 64 * 8;
-  void *values = malloc(bytes);
-  uint64_t *validity = malloc(words);
-  tsr__csv_target target = { .column = column, .values = &values, .validity = &validity };
-  tsr__csv_read read = { .parts = 1, .rows = rows, .target_count = 1, .targets = &target };
+  fuzz_hold(&held, columns[column].type, rows);
+  tsr__csv_target target = { .column = column, .values = held.values, .validity = held.validity };
+  tsr__csv_read read = { .parts = 2, .rows = rows, .target_count = 1, .targets = &target };
   REQUIRE(!tsr__json_read_parts(json, &read, &error) && !read.retyped);
-  hash_part(r, &columns[column].type, sizeof columns[column].type);
-  hash_part(r, columns[column].name, strlen(columns[column].name));
-  hash_part(r, values, bytes);
-  hash_part(r, validity, words);
-  if (target.dict) hash_part(r, target.dict->bytes, target.dict->bytes_size);
+  fuzz_hash_column(&columns[column], &held, &target, rows, r);
   tsr__dict_release(target.dict);
-  free(values);
-  free(validity);
+  for (int p = 0; p < 2; p++) {
+    free(held.values[p]);
+    free(held.validity[p]);
+  }
 }
 
-static struct result read_file(const char *path, const tsr__json_opts *opts)
+/* `part`: out of 4, where the border between the parts lies. */
+static fuzz_result read_file(tsr_runtime *rt, const char *path, const tsr__json_opts *opts,
+                             int part)
 {
-  struct result r = { 0 };
+  fuzz_result r = { 0 };
   tsr__error error = { 0 };
-  tsr_runtime *rt =
-      tsr__runtime_new(&(tsr_runtime_opts){ .size = sizeof(tsr_runtime_opts), .threads = 1 });
+  int64_t live = rt->heap.live;
   tsr__json *json = tsr__json_open(rt, path, opts, &error);
   r.status = error.status;
+  REQUIRE(!json == (error.status != TSR_OK));
   if (json) {
     const tsr__csv_column *columns;
-    REQUIRE(!error.status);
     r.columns = tsr__json_columns(json, &columns);
     r.rows = tsr__json_rows(json);
     r.bad_rows = tsr__json_bad_rows(json);
-    for (int c = 0; c < r.columns && c < 20; c++) read_column(json, c, &r);
+    for (int c = 0; c < r.columns && c < MOST_COLUMNS; c++)
+      read_column(json, c, r.rows * part / 4, &r);
   } else {
-    REQUIRE(error.status && error.text[0]);
+    fuzz_message(error.text, sizeof error.text);
     strcpy(r.text, error.text);
   }
   tsr__json_close(json);
-  REQUIRE(rt->heap.live >= 0);
-  tsr_runtime_close(rt);
+  REQUIRE(rt->heap.live == live);
   return r;
 }
 
-static void require_equal(const struct result *a, const struct result *b)
+static struct asked ask(tsr_runtime *rt, const char *path, const uint8_t choice[3])
 {
-  REQUIRE(a->status == b->status && a->rows == b->rows && a->bad_rows == b->bad_rows);
-  REQUIRE(a->columns == b->columns && a->hash == b->hash && strcmp(a->text, b->text) == 0);
+  struct asked asked = { 0 };
+  tsr__json_opts opts = { .bad_rows = TSR__JSON_SKIP };
+  tsr__error error = { 0 };
+  const tsr__csv_column *columns;
+  tsr__json *json = tsr__json_open(rt, path, &opts, &error);
+  int count = json ? tsr__json_columns(json, &columns) : 0;
+  for (int c = 0; c < count && c < MOST_COLUMNS; c++) {
+    int type = fuzz_forced(choice + 1, c), i = asked.column_count;
+    bool chosen = !choice[0] || choice[0] >> c % 8 & 1;
+    if (!chosen) continue;
+    asked.column[asked.column_count++] = strdup(columns[c].name);
+    if (type >= 0)
+      asked.type[asked.type_count++] = (tsr__json_type){ asked.column[i], (tsr__coltype)type };
+  }
+  tsr__json_close(json);
+  return asked;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-  char path[64];
-  int fd = memfd_create("json", 0);
-  REQUIRE(fd >= 0);
-  REQUIRE(write(fd, data, size) == (ssize_t)size);
-  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  static tsr_runtime *rt;
+  char path[FUZZ_PATH];
+  if (size < CHOICES || size > 1 << 16) return 0;
+  if (!rt)
+    rt = tsr__runtime_new(&(tsr_runtime_opts){ .size = sizeof(tsr_runtime_opts), .threads = 1 });
+  int fd = fuzz_file(data + CHOICES, size - CHOICES, path);
+  struct asked asked = ask(rt, path, data + 1);
   for (int bad = TSR__JSON_ERROR; bad <= TSR__JSON_NULL; bad++) {
-    tsr__json_opts whole = { .bad_rows = (tsr__json_bad)bad }, cut = whole;
-    cut.block = 1 + (int64_t)(size ? data[0] % 40 : 0);
+    tsr__json_opts whole = { .bad_rows = (tsr__json_bad)bad,
+                             .column_count = data[1] ? asked.column_count : 0,
+                             .columns = asked.column,
+                             .type_count = asked.type_count,
+                             .types = asked.type },
+                   cut = whole;
+    cut.block = 1 + (int64_t)(data[0] % 40);
     cut.stripe = 64;
-    struct result a = read_file(path, &whole), b = read_file(path, &cut);
-    require_equal(&a, &b);
+    fuzz_result a = read_file(rt, path, &whole, 4), b = read_file(rt, path, &cut, data[0] % 4);
+    fuzz_same_result(&a, &b);
+    REQUIRE(!strcmp(a.text, b.text));
   }
+  for (int c = 0; c < asked.column_count; c++) free((void *)(uintptr_t)asked.column[c]);
   close(fd);
   return 0;
 }

@@ -1,20 +1,10 @@
-/* Any bytes as a .npy file: never a crash; what is mapped can be read to its last byte and
- * written again. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
+/* Any bytes as a .npy file: never a crash; what is mapped can be read to its last byte, and written
+ * and read again gives the same; in memory it is the same array as in a file, and an array on three
+ * devices holds its values. */
 #include "io/npyfile.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(condition)     \
-  do {                         \
-    if (!(condition)) abort(); \
-  } while (0)
+#include "fuzz.h"
+#include "tessera.h"
 
 static size_t bytes_of(const tsr__npy *npy)
 {
@@ -25,24 +15,86 @@ static size_t bytes_of(const tsr__npy *npy)
   return bytes;
 }
 
+static void same_array(const tsr__npy *a, const tsr__npy *b)
+{
+  size_t bytes = bytes_of(a);
+  REQUIRE(a->dtype == b->dtype && a->shape.rank == b->shape.rank && bytes == bytes_of(b));
+  for (int d = 0; d < a->shape.rank; d++) REQUIRE(a->shape.dims[d] == b->shape.dims[d]);
+  REQUIRE(!bytes || !memcmp(a->data, b->data, bytes));
+}
+
+/* Whether the same bytes in memory, where they may be moved, are the same array. */
+static void check_memory(const uint8_t *data, size_t size, const tsr__npy *mapped)
+{
+  tsr__error error = { 0 };
+  tsr__npy npy;
+  char *copy = fuzz_text(data, size);
+  if (tsr__npy_in("memory", copy, (int64_t)size, &npy, &error)) {
+    fuzz_message(error.text, sizeof error.text);
+    REQUIRE(!mapped);
+  } else {
+    REQUIRE(mapped && (const char *)npy.data >= copy);
+    REQUIRE((const char *)npy.data + bytes_of(&npy) <= copy + size);
+    REQUIRE((uintptr_t)npy.data % tsr_dtype_size(npy.dtype) == 0);
+    same_array(mapped, &npy);
+  }
+  free(copy);
+}
+
+static void check_again(const tsr__npy *npy)
+{
+  char header[TSR__NPY_HEADER], path[FUZZ_PATH];
+  tsr__npy_sizes sizes;
+  tsr__error error = { 0 };
+  tsr__npy again;
+  REQUIRE(!tsr__npy_header("again", npy, header, &sizes, &error));
+  REQUIRE(sizes.data == bytes_of(npy) && sizes.header % 64 == 0 && sizes.header <= sizeof header);
+  int fd = fuzz_file(header, sizes.header, path);
+  REQUIRE(!sizes.data || write(fd, npy->data, sizes.data) == (ssize_t)sizes.data);
+  REQUIRE(!tsr__npy_map(path, &again, &error));
+  same_array(npy, &again);
+  tsr__npy_unmap(&again);
+  close(fd);
+}
+
+/* Through the public call, with the first dim split. */
+static void check_devices(const char *path, const tsr__npy *npy)
+{
+  static tsr_runtime *rt;
+  if (!rt) rt = tsr_runtime_open("cpu:3", .threads = 1);
+  size_t bytes = npy ? bytes_of(npy) : 0;
+  tsr_scope *s = tsr_scope_open(rt);
+  bool split = npy && npy->shape.rank;
+  tsr_array *x = tsr_read_npy(s, path, tsr_on(tsr_mesh_default(rt, "x"), split ? "x" : "-"));
+  char *values = malloc(bytes + 1);
+  tsr_status status = tsr_read(x, values, bytes);
+  REQUIRE(!status == (npy != NULL));
+  if (status) fuzz_message(tsr_message(s), 2000);
+  if (!status && npy->dtype == TSR_BOOL)
+    for (size_t i = 0; i < bytes; i++)
+      REQUIRE(!values[i] == !((const char *)npy->data)[i] && (values[i] & ~1) == 0);
+  else if (!status) REQUIRE(!bytes || !memcmp(values, npy->data, bytes));
+  free(values);
+  tsr_scope_close(s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-  char path[64];
+  char path[FUZZ_PATH];
   tsr__npy npy = { 0 };
   tsr__error error = { 0 };
-  int fd = memfd_create("npy", 0);
-  REQUIRE(fd >= 0);
-  REQUIRE(write(fd, data, size) == (ssize_t)size);
-  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  int fd = fuzz_file(data, size, path);
   if (tsr__npy_map(path, &npy, &error)) {
-    REQUIRE(error.text[0] && !npy.map);
+    fuzz_message(error.text, sizeof error.text);
+    REQUIRE(!npy.map);
+    check_memory(data, size, NULL);
+    check_devices(path, NULL);
   } else {
-    size_t bytes = bytes_of(&npy);
-    unsigned sum = 0;
-    REQUIRE(bytes <= size && npy.shape.rank <= TSR_MAX_RANK);
+    REQUIRE(bytes_of(&npy) <= size && npy.shape.rank <= TSR_MAX_RANK);
     REQUIRE((uintptr_t)npy.data % tsr_dtype_size(npy.dtype) == 0);
-    for (size_t i = 0; i < bytes; i++) sum += ((const unsigned char *)npy.data)[i];
-    REQUIRE(sum <= 255 * bytes);
+    check_memory(data, size, &npy);
+    check_again(&npy);
+    check_devices(path, &npy);
     tsr__npy_unmap(&npy);
   }
   close(fd);
