@@ -18,17 +18,19 @@ TSR_API const char *tsr_dump(tsr_array *array);
  * they read. Nothing is run. Owned by the first array's scope; on error the message. Local. */
 TSR_API const char *tsr_explain(tsr_array *const *arrays, int count);
 
-/* Figures of the last program a scope ran. */
+/* Figures of what the last terminal of a scope ran: for arrays one program; for frames all that it took,
+ * summed: the programs between the steps that make rows, and the rows these steps exchanged. */
 typedef struct tsr_run_stats {
+  int programs;            /* programs run */
   int kernels;             /* fused kernels run */
   int collectives;         /* communications that crossed devices */
   int64_t bytes_explained; /* what tsr_explain says: the fixed part */
   int64_t bytes_counted;   /* what the copy routine counted between devices' pools */
   int64_t bytes_escaped;   /* of them: parts of exact sums that did not fit their fixed size */
-  bool cached;             /* the plan came from the cache */
+  bool cached;             /* every plan came from the cache */
 } tsr_run_stats;
 
-/* Returns the figures of the last program run by a terminal of this scope; zeros if none. Local. */
+/* Returns the figures of the last terminal of this scope that ran something; zeros if none. Local. */
 TSR_API tsr_run_stats tsr_last_run(const tsr_scope *scope);
 
 #ifdef __cplusplus

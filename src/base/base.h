@@ -133,7 +133,7 @@ struct tsr_scope {
   const char *site;
   tsr_status status;
   char *message;      /* in message_room, or a static text */
-  void *run_stats;    /* execute/: figures of the last program, in the arena; NULL = none yet */
+  void *run_stats;    /* execute/: figures of the last terminal, in the arena; NULL = none yet */
   char *message_room; /* in the arena; kept when the error is cleared, for the next one */
   size_t message_size;
   char inline_block[1536];

@@ -229,6 +229,7 @@ static void note_stats(tsr_scope *scope, const tsr__plan *plan, const tsr__traff
   if (!scope->run_stats) scope->run_stats = tsr__arena_new(&scope->arena, sizeof(tsr_run_stats));
   if (!scope->run_stats) return;
   *(tsr_run_stats *)scope->run_stats = (tsr_run_stats){
+    .programs = 1,
     .kernels = plan->kernels,
     .collectives = plan->collectives,
     .bytes_explained = plan->explained,

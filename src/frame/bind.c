@@ -15,6 +15,56 @@
 
 #include <stdio.h>
 
+/* ---- figures of what ran ------------------------------------------------------------------ */
+
+/* Adds to the figures of a scope; without memory for them there are none. */
+static void add_stats(tsr_scope *to, const tsr_run_stats *more)
+{
+  if (!to || to->inert) return;
+  if (!to->run_stats) {
+    to->run_stats = tsr__arena_new(&to->arena, sizeof *more);
+    if (to->run_stats) *(tsr_run_stats *)to->run_stats = (tsr_run_stats){ .cached = true };
+  }
+  tsr_run_stats *sum = to->run_stats;
+  if (!sum) return;
+  sum->programs += more->programs;
+  sum->kernels += more->kernels;
+  sum->collectives += more->collectives;
+  sum->bytes_explained += more->bytes_explained;
+  sum->bytes_counted += more->bytes_counted;
+  sum->bytes_escaped += more->bytes_escaped;
+  sum->cached = sum->cached && more->cached;
+}
+
+/* Runs one program of a terminal; its figures are added to those of the programs before. */
+static tsr_status run_program(tsr__bind *bind, tsr_array *const *roots, int count)
+{
+  tsr_scope *scope = bind->scope;
+  tsr_run_stats *before = scope->run_stats;
+  scope->run_stats = NULL;
+  tsr_status status = tsr__execute(scope, roots, count, &bind->error);
+  const tsr_run_stats *ran = scope->run_stats;
+  scope->run_stats = before ? before : scope->run_stats;
+  if (before && ran) add_stats(scope, ran);
+  return status;
+}
+
+void tsr__bind_moved(tsr__bind *bind, const tsr__rel_stats *stats)
+{
+  tsr_run_stats moved = { .collectives = stats->move_count, .cached = true };
+  for (int i = 0; i < stats->move_count; i++) moved.bytes_counted += stats->move[i].bytes;
+  moved.bytes_explained = moved.bytes_counted;
+  add_stats(bind->scope, &moved);
+}
+
+/* The figures of a terminal take the place of those of the one before in its frame's scope. */
+static void hand_over_stats(const tsr_scope *from, tsr_scope *to)
+{
+  if (!from->run_stats || !to || to->inert) return;
+  if (!to->run_stats) to->run_stats = tsr__arena_new(&to->arena, sizeof(tsr_run_stats));
+  if (to->run_stats) *(tsr_run_stats *)to->run_stats = *(const tsr_run_stats *)from->run_stats;
+}
+
 /* ---- opening and closing ------------------------------------------------------------------ */
 
 tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what)
@@ -42,14 +92,6 @@ static const char *bare_message(const tsr_scope *scope)
   return at ? at + strlen(name) + 2 : message;
 }
 
-/* The figures of what ran are asked of the frame's scope. */
-static void hand_over_stats(const tsr_scope *from, tsr_scope *to)
-{
-  if (!from->run_stats || !to || to->inert) return;
-  if (!to->run_stats) to->run_stats = tsr__arena_new(&to->arena, sizeof(tsr_run_stats));
-  if (to->run_stats) *(tsr_run_stats *)to->run_stats = *(const tsr_run_stats *)from->run_stats;
-}
-
 tsr_status tsr__bind_inner(tsr__bind *bind, tsr_frame *df, tsr__bind *outer)
 {
   *bind = (tsr__bind){ .top = df, .what = outer->what, .site = df->node.site, .inner = true };
@@ -68,7 +110,7 @@ tsr_status tsr__bind_end(tsr__bind *bind, tsr__bind *outer)
   } else if ((status = tsr_scope_status(bind->scope)) != TSR_OK) {
     tsr__error_set(&outer->error, status, "%.990s", bare_message(bind->scope));
   }
-  hand_over_stats(bind->scope, outer->scope);
+  if (bind->scope->run_stats) add_stats(outer->scope, bind->scope->run_stats);
   tsr_scope_close(bind->scope);
   bind->scope = NULL;
   return status;
@@ -500,7 +542,7 @@ static tsr_status blame_row(tsr__bind *bind, tsr_array **all)
   for (tsr__watch *w = bind->watches; w; w = w->next)
     if (!w->row->value) all[n++] = w->row;
   bind->error = (tsr__error){ .status = TSR_OK };
-  if (!n || !tsr__execute(bind->scope, all, n, &bind->error)) {
+  if (!n || !run_program(bind, all, n)) {
     if (tsr__look_at_watches(bind)) return bind->error.status;
   }
   bind->error = (tsr__error){ .status = TSR_OK };
@@ -520,7 +562,7 @@ tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count)
   for (int i = 0; i < n; i++)
     if (all[i]->inert)
       return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-  tsr_status status = n ? tsr__execute(bind->scope, all, n, &bind->error) : TSR_OK;
+  tsr_status status = n ? run_program(bind, all, n) : TSR_OK;
   if (status == TSR_EVALUE) return blame_row(bind, all);
   return status ? status : tsr__look_at_watches(bind);
 }

@@ -608,6 +608,7 @@ tsr_array *tsr__firsts_mask(tsr__bind *bind, tsr_frame *df, const tsr__bound *in
     df->making.rows_in = in->mask ? -1 : rel.total;
     df->making.rows_out = in->mask ? -1 : tsr__mask_rows(mask);
     df->making.bytes_in = tsr__rel_bytes(&rel);
+    tsr__bind_moved(bind, &df->making.stats);
     if (!in->ragged) mask = without_counts(mask, &bind->error);
   }
   tsr__rel_free(&rel);
@@ -657,6 +658,7 @@ tsr_status tsr__make_rows(tsr__bind *outer, tsr_frame *df, const bool *need)
   for (int i = 0; missing && i < df->schema.count; i++)
     missing[i] = need[i] && (!df->source || df->source->rows < 0 || !df->source->col[i].values);
   if (!status) status = make(&bind, missing);
+  if (!status) tsr__bind_moved(&bind, &df->making.stats);
   tsr_status ended = tsr__bind_end(&bind, outer);
   return status ? outer->error.status ? outer->error.status : status : ended;
 }

@@ -48,7 +48,6 @@ enum tsr__frame_kind {
   TSR__FRAME_PLACE,    /* rows where `to` says */
   TSR__FRAME_DESCRIBE, /* nine rows about each column, of a parent that has them as one */
   TSR__FRAME_KEEP,     /* rows as they are, made (tsr_frame_keep) */
-  TSR__FRAME_KINDS
 };
 
 /* A column as arrays. `valid` NULL: no nulls. `dict`: text, borrowed from its source. An aggregate
@@ -237,6 +236,8 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
                            tsr__bound *out);
 /* Runs roots (NULLs are skipped) and the checks. */
 tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count);
+/* Adds what making rows exchanged to the figures of the terminal. */
+void tsr__bind_moved(tsr__bind *bind, const tsr__rel_stats *stats);
 /* Makes the columns `need` of a breaker's rows, or of one row (made_rows.c), and keeps them as its source:
  * those that are missing. The breakers before it were made. */
 tsr_status tsr__make_rows(tsr__bind *outer, tsr_frame *df, const bool *need);

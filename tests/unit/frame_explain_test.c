@@ -4,6 +4,7 @@
 
 #include "frame/plan.h"
 #include "harness.h"
+#include "support/join_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -112,7 +113,12 @@ TEST(steps_that_make_rows)
   CHECK_STR_HAS(text, "steps 3 to 4 in one pass over memory:\n    nothing moves between devices\n");
   CHECK_STR_HAS(text, "\nsteps 6 to 7: planned when step 5 has its rows\n");
   CHECK(!sorted->making.done);
+  count_copies(f.rt);
   collect(df);
+  tsr_run_stats ran = tsr_last_run(f.s);
+  CHECK(ran.programs >= 2 && ran.kernels >= ran.programs);
+  CHECK(ran.bytes_counted > 0);
+  CHECK_I64(ran.bytes_counted, copied_bytes());
   text = tsr_frame_explain(df);
   CHECK_STR_HAS(text, "3 filter v > 5 and who == 'ann'                          100        27");
   CHECK_STR_HAS(text, "5 sort by v desc, who                                     27        27");
