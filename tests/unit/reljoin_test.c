@@ -20,7 +20,9 @@ static void fill(host_table *table, int64_t rows, int64_t keys, int64_t step)
   }
 }
 
+/* Two tables on the devices of a mesh "x=...", the right one placed as `of_right` says. */
 typedef struct pair {
+  tsr_runtime *rt;
   host_table host[2];
   tsr__rel left, right;
   tsr__rel_key key;
@@ -28,10 +30,17 @@ typedef struct pair {
   tsr__rel_join_ask ask;
 } pair;
 
-static void put(pair *p, tsr_runtime *rt, tsr_sharding of_left, tsr_sharding of_right)
+static void put(pair *p, tsr_runtime *rt, const char *mesh_spec, const char *of_right)
 {
-  host_put(&p->host[0], rt, &of_left, NULL, &p->left);
-  host_put(&p->host[1], rt, &of_right, NULL, &p->right);
+  tsr_sharding at[2] = { { .mesh = NULL }, { .mesh = NULL } };
+  if (mesh_spec) {
+    const tsr_mesh *mesh = tsr_mesh_make(rt, mesh_spec);
+    at[0] = tsr_on(mesh, "x");
+    at[1] = tsr_on(mesh, of_right);
+  }
+  p->rt = rt;
+  host_put(&p->host[0], rt, &at[0], NULL, &p->left);
+  host_put(&p->host[1], rt, &at[1], NULL, &p->right);
   p->key = (tsr__rel_key){ .column = 0 };
   p->take[0] = 1;
   p->ask = (tsr__rel_join_ask){ .left = &p->left,
@@ -44,10 +53,31 @@ static void put(pair *p, tsr_runtime *rt, tsr_sharding of_left, tsr_sharding of_
                                 .take_count = 1 };
 }
 
+/* What put made, and the runtime. */
 static void drop(pair *p)
 {
   tsr__rel_free(&p->left);
   tsr__rel_free(&p->right);
+  tsr_runtime_close(p->rt);
+}
+
+/* Keys of the rows r: r * step % keys. */
+typedef struct keys {
+  int64_t rows, keys, step;
+} keys;
+
+static void open_pair(pair *p, tsr_runtime *rt, const char *mesh_spec, const char *of_right,
+                      const keys sides[2])
+{
+  for (int i = 0; i < 2; i++) fill(&p->host[i], sides[i].rows, sides[i].keys, sides[i].step);
+  put(p, rt, mesh_spec, of_right);
+}
+
+static void close_pair(pair *p)
+{
+  drop(p);
+  host_free(&p->host[0]);
+  host_free(&p->host[1]);
 }
 
 static void join(const pair *p, int how, tsr__rel *out, tsr__rel_stats *stats)
@@ -67,12 +97,9 @@ static void join(const pair *p, int how, tsr__rel *out, tsr__rel_stats *stats)
 
 TEST(nothing_moves_where_the_right_side_is_whole)
 {
-  tsr_runtime *rt = tsr_runtime_open("cpu:4");
-  const tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
   pair p;
-  fill(&p.host[0], 1000, 100, 7);
-  fill(&p.host[1], 80, 80, 1);
-  put(&p, rt, tsr_on(mesh, "x"), tsr_on(mesh, "-"));
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  open_pair(&p, rt, "x=4", "-", (keys[2]){ { 1000, 100, 7 }, { 80, 80, 1 } });
   count_copies(rt);
   for (int how = TSR__MATCH_INNER; how <= TSR__MATCH_ANTI; how++) {
     tsr__rel out;
@@ -84,21 +111,15 @@ TEST(nothing_moves_where_the_right_side_is_whole)
     tsr__rel_free(&out);
   }
   CHECK_I64(copied_bytes(), 0);
-  drop(&p);
-  host_free(&p.host[0]);
-  host_free(&p.host[1]);
-  tsr_runtime_close(rt);
+  close_pair(&p);
 }
 
 /* Left rows that all stay share their buffers with the left table. */
 TEST(rows_that_stay_are_not_copied)
 {
-  tsr_runtime *rt = tsr_runtime_open("cpu:2");
-  const tsr_mesh *mesh = tsr_mesh_make(rt, "x=2");
   pair p;
-  fill(&p.host[0], 500, 80, 7);
-  fill(&p.host[1], 80, 80, 1);
-  put(&p, rt, tsr_on(mesh, "x"), tsr_on(mesh, "-"));
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  open_pair(&p, rt, "x=2", "-", (keys[2]){ { 500, 80, 7 }, { 80, 80, 1 } });
   tsr__rel out;
   tsr__rel_stats stats;
   join(&p, TSR__MATCH_INNER, &out, &stats);
@@ -107,20 +128,14 @@ TEST(rows_that_stay_are_not_copied)
       CHECK(out.column[c].values->parts[at] == p.left.column[c].values->parts[at]);
   CHECK(!out.column[2].valid);
   tsr__rel_free(&out);
-  drop(&p);
-  host_free(&p.host[0]);
-  host_free(&p.host[1]);
-  tsr_runtime_close(rt);
+  close_pair(&p);
 }
 
 TEST(small_right_sides_go_to_all)
 {
-  tsr_runtime *rt = tsr_runtime_open("cpu:4");
-  const tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
   pair p;
-  fill(&p.host[0], 2000, 100, 7);
-  fill(&p.host[1], 80, 80, 1);
-  put(&p, rt, tsr_on(mesh, "x"), tsr_on(mesh, "x"));
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  open_pair(&p, rt, "x=4", "x", (keys[2]){ { 2000, 100, 7 }, { 80, 80, 1 } });
   tsr__rel out;
   tsr__rel_stats stats;
   count_copies(rt);
@@ -133,21 +148,15 @@ TEST(small_right_sides_go_to_all)
   CHECK_I64(copied_bytes(), 3 * 80 * 16);
   CHECK(out.column[2].valid != NULL);
   tsr__rel_free(&out);
-  drop(&p);
-  host_free(&p.host[0]);
-  host_free(&p.host[1]);
-  tsr_runtime_close(rt);
+  close_pair(&p);
 }
 
 /* Left columns and row numbers never travel: a key there, a bit back, and the matched right rows. */
 TEST(keys_of_large_tables_meet_at_owners)
 {
-  tsr_runtime *rt = tsr_runtime_open("cpu:4");
-  const tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
   pair p;
-  fill(&p.host[0], 1000, 1100, 7);
-  fill(&p.host[1], 1000, 1000, 3);
-  put(&p, rt, tsr_on(mesh, "x"), tsr_on(mesh, "x"));
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  open_pair(&p, rt, "x=4", "x", (keys[2]){ { 1000, 1100, 7 }, { 1000, 1000, 3 } });
   tsr__rel out;
   tsr__rel_stats stats;
   count_copies(rt);
@@ -172,10 +181,7 @@ TEST(keys_of_large_tables_meet_at_owners)
   CHECK_I64(stats.move_count, 3);
   CHECK_I64(stats.move[1].bytes, stats.move[1].rows * 8);
   tsr__rel_free(&out);
-  drop(&p);
-  host_free(&p.host[0]);
-  host_free(&p.host[1]);
-  tsr_runtime_close(rt);
+  close_pair(&p);
 }
 
 /* Each device must hold its limit's worth for the way taken; the message comes before anything is
@@ -184,12 +190,10 @@ TEST(limits_are_told_before_anything_is_held)
 {
   static const char *const specs[] = { "-", "x" };
   for (int s = 0; s < 2; s++) {
-    tsr_runtime *rt = tsr_runtime_open("cpu:2", .memory_limit = 1 << 20);
-    const tsr_mesh *mesh = tsr_mesh_make(rt, "x=2");
     pair p;
-    fill(&p.host[0], 40000, 40000, 7);
-    fill(&p.host[1], s ? 40000 : 20000, 40000, 3);
-    put(&p, rt, tsr_on(mesh, "x"), tsr_on(mesh, specs[s]));
+    tsr_runtime *rt = tsr_runtime_open("cpu:2", .memory_limit = 1 << 20);
+    open_pair(&p, rt, "x=2", specs[s],
+              (keys[2]){ { 40000, 40000, 7 }, { s ? 40000 : 20000, 40000, 3 } });
     int64_t held = tsr_device_memory(rt, 0).now;
     tsr__error error = { .status = TSR_OK };
     tsr__rel out;
@@ -200,21 +204,16 @@ TEST(limits_are_told_before_anything_is_held)
     CHECK_STR_HAS(error.text, "of the 1048576 that .memory_limit allows");
     CHECK_I64(tsr_device_memory(rt, 0).now, held);
     CHECK_I64(tsr_device_memory(rt, 0).peak, held);
-    drop(&p);
-    host_free(&p.host[0]);
-    host_free(&p.host[1]);
-    tsr_runtime_close(rt);
+    close_pair(&p);
   }
 }
 
 /* The result is what has no room: known once matches are counted, before it is made. */
 TEST(results_too_large_are_told_before_they_are_made)
 {
-  tsr_runtime *rt = tsr_runtime_open("cpu:1", .memory_limit = 8 << 20);
   pair p;
-  fill(&p.host[0], 2000, 1, 1);
-  fill(&p.host[1], 2000, 1, 1);
-  put(&p, rt, (tsr_sharding){ .mesh = NULL }, (tsr_sharding){ .mesh = NULL });
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .memory_limit = 8 << 20);
+  open_pair(&p, rt, NULL, NULL, (keys[2]){ { 2000, 1, 1 }, { 2000, 1, 1 } });
   int64_t held = tsr_device_memory(rt, 0).now;
   tsr__error error = { .status = TSR_OK };
   tsr__rel out;
@@ -225,10 +224,7 @@ TEST(results_too_large_are_told_before_they_are_made)
   CHECK_STR_HAS(error.text, "8388608");
   CHECK_I64(tsr_device_memory(rt, 0).now, held);
   CHECK(tsr_device_memory(rt, 0).peak < held + 200000);
-  drop(&p);
-  host_free(&p.host[0]);
-  host_free(&p.host[1]);
-  tsr_runtime_close(rt);
+  close_pair(&p);
 }
 
 /* Every allocation of a join fails once: a clear status, nothing held, nothing leaked. */
@@ -243,9 +239,8 @@ static void check_losses(const char *right_spec, int64_t right_rows, int how, co
     struct test_alloc state = { 0 };
     tsr_allocator allocator = test_allocator(&state);
     tsr_runtime *rt = tsr_runtime_open("cpu:3", .threads = 1, .allocator = &allocator);
-    const tsr_mesh *mesh = tsr_mesh_make(rt, "x=3");
     pair p = { .host = { host[0], host[1] } };
-    put(&p, rt, tsr_on(mesh, "x"), tsr_on(mesh, right_spec));
+    put(&p, rt, "x=3", right_spec);
     p.ask.how = how;
     int64_t held = tsr_device_memory(rt, 1).now, live = state.live;
     state.fail_at = state.count + n;
@@ -266,7 +261,6 @@ static void check_losses(const char *right_spec, int64_t right_rows, int how, co
     CHECK_I64(tsr_device_memory(rt, 1).now, held);
     CHECK(state.live >= live);
     drop(&p);
-    tsr_runtime_close(rt);
     CHECK_I64(state.live, 0);
   }
   host_free(&host[0]);
@@ -299,9 +293,8 @@ TEST(the_callback_cancels_anywhere)
     int left_calls = calls;
     tsr_runtime *rt =
         tsr_runtime_open("cpu:2", .threads = 2, .progress = stop, .progress_user = &left_calls);
-    const tsr_mesh *mesh = tsr_mesh_make(rt, "x=2");
     pair p = { .host = { host[0], host[1] } };
-    put(&p, rt, tsr_on(mesh, "x"), tsr_on(mesh, "x"));
+    put(&p, rt, "x=2", "x");
     int64_t held = tsr_device_memory(rt, 0).now;
     tsr__error error = { .status = TSR_OK };
     tsr__rel out;
@@ -313,7 +306,6 @@ TEST(the_callback_cancels_anywhere)
     else CHECK_STATUS(status, TSR_ECANCELLED, NULL);
     CHECK_I64(tsr_device_memory(rt, 0).now, held);
     drop(&p);
-    tsr_runtime_close(rt);
   }
   host_free(&host[0]);
   host_free(&host[1]);
