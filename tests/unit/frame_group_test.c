@@ -4,31 +4,18 @@
 
 #include "frame/plan.h"
 #include "harness.h"
+#include "support/frame_fixture.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum { N = 24 };
 
-struct fixture {
-  tsr_runtime *rt;
-  tsr_scope *s;
-  tsr_frame *df;
-};
-
-static const char *const meshes[] = { "x=1", "x=3", "x=8", "x=2,y=2" };
-enum { MESHES = 4 };
-
 /* k: 0..23; f: 0, -0, NaN, 1.5, null by turns; w: far apart, 5 values; v: k * k / 4 with nulls. */
-static void open_fixture(struct fixture *f, int mesh)
+static tsr_frame *make_frame(tsr_scope *s, tsr_sharding at)
 {
   int64_t k[N], w[N];
   double z[N], v[N];
   const char *who[N];
-  f->rt = tsr_runtime_open("cpu:8");
-  f->s = tsr_scope_open(f->rt);
-  tsr_sharding at = tsr_on(tsr_mesh_make(f->rt, meshes[mesh]), "x");
   for (int i = 0; i < N; i++) {
     static const double values[] = { 0.0, -0.0, (double)NAN, 1.5, 7 };
     k[i] = i;
@@ -37,72 +24,52 @@ static void open_fixture(struct fixture *f, int mesh)
     v[i] = i * i / 4.0;
     who[i] = i % 7 == 3 ? NULL : i % 3 ? "b" : "a";
   }
-  f->df = tsr_frame_new(f->s, { "k", tsr_put(f->s, k, TSR_I64, TSR_SHAPE(N), at) },
-                        { "w", tsr_put(f->s, w, TSR_I64, TSR_SHAPE(N), at) },
-                        { "f", tsr_put(f->s, z, TSR_F64, TSR_SHAPE(N), at) },
-                        { "v", tsr_put(f->s, v, TSR_F64, TSR_SHAPE(N), at) });
-  f->df = tsr_frame_text_column(f->df, "who", who, N);
-  f->df = tsr_frame_assign(f->df, "f", "if(f == 7, null, f)");
-  f->df = tsr_frame_assign(f->df, "v", "if(k % 6 == 5, null, v)");
-  CHECK_STR(tsr_message(f->s), "");
-}
-
-#define ON_EACH_MESH(f)                                                 \
-  for (int mesh = 0; mesh < MESHES && (open_fixture(&(f), mesh), true); \
-       tsr_runtime_close((f).rt), mesh++)
-
-static void check(struct fixture *f, tsr_frame *df, const char *expected)
-{
-  tsr_table *table = NULL;
-  char text[2000] = "";
-  size_t used = 0;
-  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, f->s);
-  for (int64_t r = 0; r < tsr_table_rows(table); r++)
-    for (int c = 0; c < tsr_table_columns(table); c++) {
-      const char *value = tsr_table_text(table, r, c);
-      used += (size_t)snprintf(text + used, sizeof text - used, "%s%s",
-                               c   ? " "
-                               : r ? "; "
-                                   : "",
-                               value ? value : "-");
-    }
-  CHECK_STR(text, expected);
+  tsr_frame *df = tsr_frame_new(s, { "k", tsr_put(s, k, TSR_I64, TSR_SHAPE(N), at) },
+                                { "w", tsr_put(s, w, TSR_I64, TSR_SHAPE(N), at) },
+                                { "f", tsr_put(s, z, TSR_F64, TSR_SHAPE(N), at) },
+                                { "v", tsr_put(s, v, TSR_F64, TSR_SHAPE(N), at) });
+  df = tsr_frame_text_column(df, "who", who, N);
+  df = tsr_frame_assign(df, "f", "if(f == 7, null, f)");
+  df = tsr_frame_assign(df, "v", "if(k % 6 == 5, null, v)");
+  return df;
 }
 
 TEST(group_by_floats)
 {
-  struct fixture f;
-  ON_EACH_MESH(f)
+  frame_fixture f;
+  ON_EACH_MESH(f, make_frame)
   {
-    check(&f, tsr_frame_group_agg(f.df, "f", "n = count(), s = sum(k), l = last(k)"),
-          "0 10 105 21; nan 5 60 22; 1.5 5 65 23; - 4 46 19");
-    check(&f, tsr_frame_group_agg(tsr_frame_filter(f.df, "k > 100"), "f", "n = count()"), "");
-    check(&f, tsr_frame_group_agg(f.df, "f desc nulls first", "n = count()"),
-          "- 4; nan 5; 1.5 5; 0 10");
+    frame_check_rows(&f, tsr_frame_group_agg(f.df, "f", "n = count(), s = sum(k), l = last(k)"),
+                     "0 10 105 21; nan 5 60 22; 1.5 5 65 23; - 4 46 19");
+    frame_check_rows(&f, tsr_frame_group_agg(tsr_frame_filter(f.df, "k > 100"), "f", "n = count()"),
+                     "");
+    frame_check_rows(&f, tsr_frame_group_agg(f.df, "f desc nulls first", "n = count()"),
+                     "- 4; nan 5; 1.5 5; 0 10");
   }
 }
 
 TEST(group_by_wide_keys)
 {
-  struct fixture f;
-  ON_EACH_MESH(f)
+  frame_fixture f;
+  ON_EACH_MESH(f, make_frame)
   {
-    check(&f, tsr_frame_group_agg(tsr_frame_filter(f.df, "k < 9"), "w", "s = sum(k)"),
-          "-8000000000000000000 5; -4000000000000000000 7; 0 9; 4000000000000000000 11; "
-          "8000000000000000000 4");
-    check(&f, tsr_frame_group_agg(f.df, "w asc, who", "n = count(), m = max(who)"),
-          "-8000000000000000000 a 2 a; -8000000000000000000 b 2 b; -8000000000000000000 - 1 -; "
-          "-4000000000000000000 b 3 b; -4000000000000000000 a 2 a; 0 b 3 b; 0 a 1 a; 0 - 1 -; "
-          "4000000000000000000 - 1 -; 4000000000000000000 b 3 b; 4000000000000000000 a 1 a; "
-          "8000000000000000000 b 3 b; 8000000000000000000 a 1 a");
+    frame_check_rows(&f, tsr_frame_group_agg(tsr_frame_filter(f.df, "k < 9"), "w", "s = sum(k)"),
+                     "-8000000000000000000 5; -4000000000000000000 7; 0 9; 4000000000000000000 11; "
+                     "8000000000000000000 4");
+    frame_check_rows(
+        &f, tsr_frame_group_agg(f.df, "w asc, who", "n = count(), m = max(who)"),
+        "-8000000000000000000 a 2 a; -8000000000000000000 b 2 b; -8000000000000000000 - 1 -; "
+        "-4000000000000000000 b 3 b; -4000000000000000000 a 2 a; 0 b 3 b; 0 a 1 a; 0 - 1 -; "
+        "4000000000000000000 - 1 -; 4000000000000000000 b 3 b; 4000000000000000000 a 1 a; "
+        "8000000000000000000 b 3 b; 8000000000000000000 a 1 a");
   }
 }
 
 /* The sum of each device's rows fits i64, that of all does not. */
 TEST(group_sums_of_devices_leave_i64)
 {
-  struct fixture f;
-  ON_EACH_MESH(f)
+  frame_fixture f;
+  ON_EACH_MESH(f, make_frame)
   {
     tsr_table *table = NULL;
     tsr_frame *wide = tsr_frame_assign(tsr_frame_assign(f.df, "g", "k % 2 * 0.5"), "x",
@@ -111,40 +78,42 @@ TEST(group_sums_of_devices_leave_i64)
                  TSR_EVALUE, f.s);
     tsr_scope_clear(f.s);
     wide = tsr_frame_assign(wide, "x", "if(k % 4 < 2, x, -x)");
-    check(&f, tsr_frame_group_agg(wide, "g", "s = sum(x)"), "0 0; 0.5 0");
+    frame_check_rows(&f, tsr_frame_group_agg(wide, "g", "s = sum(x)"), "0 0; 0.5 0");
   }
 }
 
 TEST(group_aggregates_by_rows)
 {
-  struct fixture f;
-  ON_EACH_MESH(f)
+  frame_fixture f;
+  ON_EACH_MESH(f, make_frame)
   {
-    check(&f,
-          tsr_frame_group_agg(f.df, "odd = k % 2 == 1",
-                              "median(k), quantile(v, 0.25), first(v), "
-                              "last(v), nunique(who)"),
-          "false 11 7.75 0 121 2; true 12 9.75 0.25 - 2");
-    check(&f, tsr_frame_agg(f.df, "median(v), nunique(f), x = median(k) * 2 + count(), first(who)"),
-          "30.5 3 47 a");
-    check(&f, tsr_frame_agg(tsr_frame_filter(f.df, "k < 0"), "median(v), nunique(f), last(k)"),
-          "- 0 -");
+    frame_check_rows(&f,
+                     tsr_frame_group_agg(f.df, "odd = k % 2 == 1",
+                                         "median(k), quantile(v, 0.25), first(v), "
+                                         "last(v), nunique(who)"),
+                     "false 11 7.75 0 121 2; true 12 9.75 0.25 - 2");
+    frame_check_rows(
+        &f, tsr_frame_agg(f.df, "median(v), nunique(f), x = median(k) * 2 + count(), first(who)"),
+        "30.5 3 47 a");
+    frame_check_rows(
+        &f, tsr_frame_agg(tsr_frame_filter(f.df, "k < 0"), "median(v), nunique(f), last(k)"),
+        "- 0 -");
     tsr_row *row = tsr_frame_row(
         tsr_frame_sub(tsr_frame_select(f.df, "k"), tsr_frame_agg(f.df, "k = median(k)")));
     CHECK_STATUS(tsr_row_status(row), TSR_ESHAPE, NULL);
     tsr_scope_clear(f.s);
     tsr_frame *centred =
         tsr_frame_sub(tsr_frame_select(f.df, "k"), tsr_frame_agg(f.df, "k = median(k)"));
-    check(&f, tsr_frame_agg(centred, "sum(k), min(k)"), "0 -11.5");
-    check(&f, tsr_frame_filter(tsr_frame_agg(f.df, "m = median(k)"), "m > 3"), "11.5");
+    frame_check_rows(&f, tsr_frame_agg(centred, "sum(k), min(k)"), "0 -11.5");
+    frame_check_rows(&f, tsr_frame_filter(tsr_frame_agg(f.df, "m = median(k)"), "m > 3"), "11.5");
   }
 }
 
 /* As the direct way has it, to a few units of the last place. */
 TEST(group_correlation_by_rows)
 {
-  struct fixture f;
-  ON_EACH_MESH(f)
+  frame_fixture f;
+  ON_EACH_MESH(f, make_frame)
   {
     tsr_table *direct = NULL, *rows = NULL;
     CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(f.df, "g = k % 4", "c = corr(k, v)"),
@@ -159,26 +128,28 @@ TEST(group_correlation_by_rows)
       CHECK_F64_ULP(tsr_table_f64(rows, r, 1), tsr_table_f64(direct, r, 1), 64);
       CHECK_F64_ULP(tsr_table_f64(rows, r, 2), 2 * tsr_table_f64(direct, r, 1), 64);
     }
-    check(&f, tsr_frame_group_agg(tsr_frame_filter(f.df, "k == 3"), "f", "c = corr(k, v)"),
-          "1.5 -");
+    frame_check_rows(&f,
+                     tsr_frame_group_agg(tsr_frame_filter(f.df, "k == 3"), "f", "c = corr(k, v)"),
+                     "1.5 -");
   }
 }
 
 /* Groups of rows that a join left ragged, by direct codes. */
 TEST(group_of_ragged_rows)
 {
-  struct fixture f;
-  ON_EACH_MESH(f)
+  frame_fixture f;
+  ON_EACH_MESH(f, make_frame)
   {
     tsr_frame *both =
         tsr_frame_join(tsr_frame_assign(f.df, "g", "k % 3"),
                        tsr_frame_select(tsr_frame_filter(f.df, "k < 2"), "g = k, t = v"), "g");
-    check(&f, tsr_frame_group_agg(both, "g", "n = count(), s = sum(k), t = max(t)"),
-          "0 8 84 0; 1 8 92 0.25");
-    check(&f, tsr_frame_group_agg(tsr_frame_filter(both, "k > 10"), "g", "n = count()"),
-          "0 4; 1 4");
-    check(&f,
-          tsr_frame_group_agg(tsr_frame_group_agg(both, "f, g", "n = count()"), "n", "c = count()"),
-          "4 1; 3 1; 2 3; 1 3");
+    frame_check_rows(&f, tsr_frame_group_agg(both, "g", "n = count(), s = sum(k), t = max(t)"),
+                     "0 8 84 0; 1 8 92 0.25");
+    frame_check_rows(&f, tsr_frame_group_agg(tsr_frame_filter(both, "k > 10"), "g", "n = count()"),
+                     "0 4; 1 4");
+    frame_check_rows(&f,
+                     tsr_frame_group_agg(tsr_frame_group_agg(both, "f, g", "n = count()"), "n",
+                                         "c = count()"),
+                     "4 1; 3 1; 2 3; 1 3");
   }
 }

@@ -4,21 +4,12 @@
 
 #include "frame/plan.h"
 #include "harness.h"
+#include "support/frame_fixture.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { N = 103 };
-
-struct fixture {
-  tsr_runtime *rt;
-  tsr_scope *s;
-  tsr_frame *df;
-};
-
-static const char *const meshes[] = { "data=1", "data=3", "data=8", "data=2,more=2" };
-enum { MESHES = 4 };
 
 /* k: 0..102; v: 50 values, NaN, -0 and nulls by who; g: k % 7; who: five words and null. */
 static tsr_frame *make_frame(tsr_scope *s, tsr_sharding at)
@@ -39,98 +30,65 @@ static tsr_frame *make_frame(tsr_scope *s, tsr_sharding at)
   return tsr_frame_text_column(df, "who", who, N);
 }
 
-static void open_fixture(struct fixture *f, int mesh)
-{
-  f->rt = tsr_runtime_open("cpu:8");
-  f->s = tsr_scope_open(f->rt);
-  f->df = make_frame(f->s, tsr_on(tsr_mesh_make(f->rt, meshes[mesh]), "data"));
-  CHECK_STR(tsr_message(f->s), "");
-}
-
-static tsr_table *collect(struct fixture *f, tsr_frame *df)
-{
-  tsr_table *table = NULL;
-  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, f->s);
-  return table;
-}
-
-/* The values of an integer column as text. */
-static void check_rows(struct fixture *f, tsr_frame *df, const char *name, const char *expected)
-{
-  tsr_table *table = collect(f, df);
-  tsr__text text;
-  tsr__text_init(&text, NULL);
-  int column = tsr_table_find(table, name);
-  CHECK(column >= 0);
-  for (int64_t i = 0; i < tsr_table_rows(table); i++) {
-    if (tsr_table_is_null(table, i, column)) tsr__text_add(&text, "%snull", i ? " " : "");
-    else tsr__text_add(&text, "%s%lld", i ? " " : "", (long long)tsr_table_i64(table, i, column));
-  }
-  CHECK_STR(tsr__text_get(&text), expected);
-  tsr__text_free(&text);
-}
-
-#define ON_EACH_MESH(f)                                                 \
-  for (int mesh = 0; mesh < MESHES && (open_fixture(&(f), mesh), true); \
-       tsr_runtime_close((f).rt), mesh++)
-
 TEST(rows_limits_and_tails)
 {
-  struct fixture f;
-  ON_EACH_MESH(f)
+  frame_fixture f;
+  ON_EACH_MESH(f, make_frame)
   {
     tsr_frame *some = tsr_frame_filter(f.df, "k % 10 == 1");
-    check_rows(&f, tsr_frame_limit(f.df, 40, 5), "k", "40 41 42 43 44");
-    check_rows(&f, tsr_frame_limit(f.df, 100, 50), "k", "100 101 102");
-    check_rows(&f, tsr_frame_limit(f.df, 500, 50), "k", "");
-    check_rows(
+    frame_check_column(&f, tsr_frame_limit(f.df, 40, 5), "k", "40 41 42 43 44");
+    frame_check_column(&f, tsr_frame_limit(f.df, 100, 50), "k", "100 101 102");
+    frame_check_column(&f, tsr_frame_limit(f.df, 500, 50), "k", "");
+    frame_check_column(
         &f, tsr_frame_limit(f.df, 1, INT64_MAX), "g",
-        tsr_frame_is_inert(f.df)
-            ? ""
-            : "1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 "
-              "5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 "
-              "5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4");
-    check_rows(&f, tsr_frame_tail(f.df, 3), "k", "100 101 102");
-    check_rows(&f, tsr_frame_tail(f.df, 0), "k", "");
-    check_rows(&f, tsr_frame_limit(some, 2, 3), "k", "21 31 41");
-    check_rows(&f, tsr_frame_tail(some, 2), "k", "91 101");
-    check_rows(&f, tsr_frame_tail(some, 200), "k", "1 11 21 31 41 51 61 71 81 91 101");
-    check_rows(&f, tsr_frame_tail(tsr_frame_limit(some, 2, 5), 2), "k", "51 61");
-    check_rows(&f, tsr_frame_filter(tsr_frame_tail(some, 5), "g > 3"), "k", "61 81");
-    check_rows(&f, tsr_frame_agg(tsr_frame_tail(some, 2), "n = count(), k = sum(k)"), "k", "192");
+        "1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 "
+        "5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 "
+        "5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4 5 6 0 1 2 3 4");
+    frame_check_column(&f, tsr_frame_tail(f.df, 3), "k", "100 101 102");
+    frame_check_column(&f, tsr_frame_tail(f.df, 0), "k", "");
+    frame_check_column(&f, tsr_frame_limit(some, 2, 3), "k", "21 31 41");
+    frame_check_column(&f, tsr_frame_tail(some, 2), "k", "91 101");
+    frame_check_column(&f, tsr_frame_tail(some, 200), "k", "1 11 21 31 41 51 61 71 81 91 101");
+    frame_check_column(&f, tsr_frame_tail(tsr_frame_limit(some, 2, 5), 2), "k", "51 61");
+    frame_check_column(&f, tsr_frame_filter(tsr_frame_tail(some, 5), "g > 3"), "k", "61 81");
+    frame_check_column(&f, tsr_frame_agg(tsr_frame_tail(some, 2), "n = count(), k = sum(k)"), "k",
+                       "192");
   }
 }
 
 TEST(rows_numbered)
 {
-  struct fixture f;
-  ON_EACH_MESH(f)
+  frame_fixture f;
+  ON_EACH_MESH(f, make_frame)
   {
     tsr_frame *some = tsr_frame_with_row_index(tsr_frame_filter(f.df, "k % 20 == 1"), "row");
-    check_rows(&f, tsr_frame_filter(tsr_frame_with_row_index(f.df, "row"), "row != k"), "row", "");
+    frame_check_column(&f, tsr_frame_filter(tsr_frame_with_row_index(f.df, "row"), "row != k"),
+                       "row", "");
     CHECK_STR(tsr_frame_column_name(some, 0), "row");
-    check_rows(&f, some, "row", "0 1 2 3 4 5");
-    check_rows(&f, some, "k", "1 21 41 61 81 101");
-    check_rows(&f, tsr_frame_filter(some, "row % 2 == 1"), "k", "21 61 101");
-    check_rows(&f, tsr_frame_select(tsr_frame_filter(some, "row > 3"), "x = row * 10 + g"), "x",
-               "44 53");
-    check_rows(&f, tsr_frame_with_row_index(tsr_frame_tail(some, 2), "again"), "again", "0 1");
-    check_rows(&f, tsr_frame_assign(some, "c", "7"), "c", "7 7 7 7 7 7");
+    frame_check_column(&f, some, "row", "0 1 2 3 4 5");
+    frame_check_column(&f, some, "k", "1 21 41 61 81 101");
+    frame_check_column(&f, tsr_frame_filter(some, "row % 2 == 1"), "k", "21 61 101");
+    frame_check_column(&f, tsr_frame_select(tsr_frame_filter(some, "row > 3"), "x = row * 10 + g"),
+                       "x", "44 53");
+    frame_check_column(&f, tsr_frame_with_row_index(tsr_frame_tail(some, 2), "again"), "again",
+                       "0 1");
+    frame_check_column(&f, tsr_frame_assign(some, "c", "7"), "c", "7 7 7 7 7 7");
   }
 }
 
 TEST(rows_sampled)
 {
-  struct fixture f;
+  frame_fixture f;
   char first[3][1000];
-  ON_EACH_MESH(f)
+  ON_EACH_MESH(f, make_frame)
   {
     tsr_frame *some = tsr_frame_with_row_index(tsr_frame_filter(f.df, "k % 2 == 1"), "row");
     tsr_frame *const frames[] = { tsr_frame_sample(f.df, .fraction = 0.2, .seed = 5),
                                   tsr_frame_sample(tsr_frame_filter(f.df, "g > 1"), .rows = 9),
                                   tsr_frame_sample(some, .rows = 7, .seed = 1) };
     for (int i = 0; i < 3; i++) {
-      tsr_table *table = collect(&f, tsr_frame_select(frames[i], "k"));
+      tsr_table *table = NULL;
+      CHECK_STATUS(tsr_frame_collect(tsr_frame_select(frames[i], "k"), &table), TSR_OK, f.s);
       char text[1000] = "";
       for (int64_t r = 0; r < tsr_table_rows(table); r++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%lld ",
