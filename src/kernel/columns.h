@@ -135,13 +135,14 @@ void tsr__split_free(tsr_runtime *rt, tsr__split *split);
 /* ---- grouping (groups.c, segments.c) ------------------------------------------------------------ */
 
 /* Groups of equal keys of each part. `group[p][r]` numbers the groups of part p from 0 in order of
- * their first row; `first` holds each group's first row, `count` their number. */
+ * their first row; `first` holds each group's first row, `count` their number. Where keys of several
+ * parts have few bits, number[p][key] is a key's group or TSR__NO_ROW; else `number` is NULL. */
 typedef struct tsr__grouped {
-  int parts;
+  int parts, bits; /* of a key */
   int64_t *count;
-  uint32_t **group;
+  uint32_t **group, **number;
   tsr__index first;
-  tsr__buffer **buffers;
+  tsr__buffer **buffers, **tables; /* of `group` and `number` */
 } tsr__grouped;
 
 tsr_status tsr__group_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
@@ -201,10 +202,10 @@ tsr_status tsr__tally_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask, tsr
 void tsr__tallied_free(tsr__tallied *tallied);       /* NULL is allowed */
 int tsr__tallied_words(const tsr__tallied *tallied); /* of a record */
 uint64_t *tsr__tallied_records(const tsr__tallied *tallied, int part);
-/* Records of any parts, word by word, each for a group; those of groups first .. end - 1 are joined. */
+/* Records of any parts, each for a group; those of groups first .. end - 1 are joined. */
 typedef struct tsr__joining {
   const uint32_t *group;
-  const uint64_t *const *word;
+  const uint64_t *record;
   int64_t count;
   uint64_t first, end;
 } tsr__joining;

@@ -237,18 +237,38 @@ static void assign_task(void *user, int64_t task, int worker)
     for (int64_t r = cut.start; r < end; r++) group[r] = number[word[r]];
 }
 
+/* The tables of several parts stay: what codes they have in common can be read from them. */
+static bool tables_room(job *j)
+{
+  tsr__grouped *out = j->out;
+  if (j->parts == 1) return true;
+  out->bits = j->bits;
+  out->tables = tsr__new(&j->rt->heap, (size_t)j->parts * sizeof *out->tables);
+  out->number = tsr__new(&j->rt->heap, (size_t)j->parts * sizeof *out->number);
+  if (!out->tables || !out->number) return false;
+  for (int p = 0; p < j->parts; p++) {
+    size_t bytes = sizeof(uint32_t) << j->bits;
+    out->tables[p] = tsr__devices_of(j->rt)->ops->buffer(j->rt, j->part[p].device, bytes, j->error);
+    if (!out->tables[p]) return false;
+    out->number[p] = out->tables[p]->data;
+  }
+  return true;
+}
+
 static bool dense_room(job *j)
 {
   tsr__heap *heap = &j->rt->heap;
   j->code_count = tsr__new(heap, (size_t)j->parts * sizeof *j->code_count);
-  bool fine = j->code_count != NULL;
+  bool fine = j->code_count && tables_room(j);
   for (int p = 0; fine && p < j->parts; p++) {
     part *at = &j->part[p];
     fine = marks_room(j, at);
     at->firsts = tsr__new(heap, (size_t)j->slots * sizeof *at->firsts);
     fine = fine && at->firsts;
     for (int s = 0; fine && s < j->slots; s++) {
-      at->firsts[s] = tsr__loan(&j->loans, at->device, sizeof(uint32_t) << j->bits);
+      bool kept = !s && j->out->number;
+      at->firsts[s] =
+          kept ? j->out->number[p] : tsr__loan(&j->loans, at->device, sizeof(uint32_t) << j->bits);
       fine = at->firsts[s] != NULL;
     }
     if (fine) memset(at->marks.bits, 0, (size_t)(at->rows + 63) / 64 * sizeof(uint64_t));
@@ -582,8 +602,12 @@ void tsr__grouped_free(tsr_runtime *rt, tsr__grouped *grouped)
   size_t count = (size_t)grouped->parts;
   for (int p = 0; grouped->buffers && p < grouped->parts; p++)
     tsr__buffer_release(grouped->buffers[p]);
+  for (int p = 0; grouped->tables && p < grouped->parts; p++)
+    tsr__buffer_release(grouped->tables[p]);
   tsr__index_free(rt, &grouped->first);
   tsr__del(&rt->heap, grouped->buffers, count * sizeof *grouped->buffers);
+  tsr__del(&rt->heap, grouped->tables, count * sizeof *grouped->tables);
+  tsr__del(&rt->heap, grouped->number, count * sizeof *grouped->number);
   tsr__del(&rt->heap, grouped->group, count * sizeof *grouped->group);
   tsr__del(&rt->heap, grouped->count, count * sizeof *grouped->count);
   memset(grouped, 0, sizeof *grouped);

@@ -323,40 +323,6 @@ void tsr__tally_merge(const tsr__tallies *plan, tsr__tally_state *into,
   }
 }
 
-/* Joins one tally of some records: words of record i are word[...][i]. */
-static void join_words(const tsr__tally *t, place to, const tsr__joining *from, const int64_t *at,
-                       int n)
-{
-  static const uint8_t words[] = { [TSR__TALLY_I128] = 2,
-                                   [TSR__TALLY_FIX] = 2,
-                                   [TSR__TALLY_ISQ] = 3,
-                                   [TSR__TALLY_FIXSQ] = 3,
-                                   [TSR__TALLY_ROWSQ] = 0 };
-  const uint64_t *const *word = from->word + t->offset / sizeof(uint64_t);
-  int more = words[t->kind];
-  for (int i = 0; i < n; i++) {
-    uint64_t one[3] = { word[0][at[i]] };
-    for (int w = 1; w < more; w++) one[w] = word[w][at[i]];
-    merge_one(t, word_of(to, from->group[at[i]]), one);
-  }
-}
-
-void tsr__tally_join(const tsr__tallies *plan, char *records, const tsr__joining *from)
-{
-  int64_t at[BLOCK];
-  for (int64_t start = 0; start < from->count; start += BLOCK) {
-    int64_t end = from->count - start < BLOCK ? from->count : start + BLOCK;
-    int n = 0;
-    for (int64_t i = start; i < end; i++) {
-      at[n] = i;
-      n += from->group[i] >= from->first && from->group[i] < from->end;
-    }
-    for (int k = 0; k < plan->count; k++)
-      join_words(&plan->item[k], (place){ records + plan->item[k].offset, plan->stride }, from, at,
-                 n);
-  }
-}
-
 /* ---- what a column is like ------------------------------------------------------------------------------- */
 
 /* A worker's finds of one column: which signs and exponents occur, or smallest and largest. */

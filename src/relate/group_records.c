@@ -4,56 +4,134 @@
  *   part 0   a [sum 5] b [sum 1]                      a [5 + 4] b [1]
  *   part 1   c [sum 2] a [sum 4]   -- a [4] -> 0      c [2]
  *
+ * Records lie by destination and whole, so they move as they lie. A group's number at home goes with
+ * its record, but for groups of codes: both ends take those in order of the codes they share.
+ *
  * Invariant: records are exact, so how rows lay cannot show in what they join to. */
 #include "relate/homes.h"
+
+enum {
+  NUMBERS, /* at home; none of codes */
+  RECORDS, /* word after word */
+  COLUMNS
+};
+enum { BLOCK = 1024, SHARE = 1 << 20 /* records of a task that joins, about */ };
 
 typedef struct leaving {
   const tsr__homes *h;
   tsr__tallied *tallied;
   int words;
-  int64_t *count;                   /* groups that leave each part */
-  tsr__colparts *columns;           /* number at home, then the words of the record */
-  tsr__buffer **to, **sent;         /* [part]; [column * parts + part] */
-  tsr__buffer **came, **came_valid; /* as sent */
-  const uint16_t **dest;
-  int64_t *counts, *rows;
-  int shares;            /* of the groups of a part, that workers may share one part's joining */
-  const uint64_t **word; /* [part * words + word]: what came */
-  tsr__index order;
+  tsr__buffer **sent[COLUMNS], **came[COLUMNS], **valid; /* [part] */
+  int64_t *counts, *word_counts;                         /* [from * parts + to] */
+  int64_t *from, *from_words, *rows, *row_words;         /* [part] */
+  int64_t shares; /* of the groups of a part, that workers may share one part's joining */
   void *block;
   size_t size;
 } leaving;
 
 static tsr_status leaving_new(leaving *l)
 {
-  size_t parts = (size_t)l->h->parts, columns = (size_t)l->words + 1;
-  l->size = columns * sizeof *l->columns + (3 * columns + 1) * parts * sizeof *l->sent +
-            parts * sizeof *l->dest + (parts * parts + 2 * parts) * sizeof *l->counts +
-            parts * (size_t)l->words * sizeof *l->word;
+  size_t parts = (size_t)l->h->parts;
+  l->size = parts * (5 * sizeof *l->valid + (2 * parts + 4) * sizeof *l->counts);
   l->block = tsr__new(&l->h->rt->heap, l->size);
   if (!l->block)
     return tsr__error_set(l->h->error, TSR_ENOMEM,
-                          "group by: no memory for the description of %d columns; free some arrays",
-                          l->words);
-  l->columns = l->block;
-  l->to = (tsr__buffer **)(l->columns + columns);
-  l->sent = l->to + parts;
-  l->came = l->sent + columns * parts;
-  l->came_valid = l->came + columns * parts;
-  l->dest = (const uint16_t **)(l->came_valid + columns * parts);
-  l->counts = (int64_t *)(l->dest + parts);
-  l->rows = l->counts + parts * parts;
-  l->count = l->rows + parts;
-  l->word = (const uint64_t **)(l->count + parts);
+                          "group by: no memory for the records of %d devices; free some arrays",
+                          l->h->parts);
+  l->valid = l->block;
+  for (int c = 0; c < COLUMNS; c++) {
+    l->sent[c] = l->valid + (size_t)(1 + 2 * c) * parts;
+    l->came[c] = l->sent[c] + parts;
+  }
+  l->counts = (int64_t *)(l->valid + 5 * parts);
+  l->word_counts = l->counts + parts * parts;
+  l->from = l->word_counts + parts * parts;
+  l->from_words = l->from + parts;
+  l->rows = l->from_words + parts;
+  l->row_words = l->rows + parts;
   return TSR_OK;
 }
 
 static void leaving_free(leaving *l)
 {
   if (!l->block) return;
-  tsr__drop_buffers(l->to, (3 * ((int64_t)l->words + 1) + 1) * l->h->parts);
-  tsr__index_free(l->h->rt, &l->order);
+  tsr__drop_buffers(l->valid, 5 * (int64_t)l->h->parts);
   tsr__del(&l->h->rt->heap, l->block, l->size);
+}
+
+/* ---- which groups leave ------------------------------------------------------------------------------ */
+
+/* Walks over the groups that leave one part for another, which both know by their codes. */
+typedef struct shared {
+  const uint64_t *of, *to; /* the codes of both */
+  const uint64_t *all;     /* of parts 0, 1, .. `words` each */
+  int64_t words;
+  int before; /* parts that come before `to` */
+} shared;
+
+static shared shared_codes(const tsr__homes *h, int64_t at, int from, int to)
+{
+  const uint64_t *all = tsr__codes_of(h, at, 0);
+  return (shared){ all + from * h->code_words, all + to * h->code_words, all, h->code_words, to };
+}
+
+static uint64_t shared_bits(const shared *s, int64_t w)
+{
+  uint64_t bits = s->of[w] & s->to[w];
+  for (int q = 0; bits && q < s->before; q++) bits &= ~s->all[q * s->words + w];
+  return bits;
+}
+
+static int64_t count_shared(const shared *s, int64_t end)
+{
+  int64_t count = 0;
+  for (int64_t w = 0; w < end; w++) count += __builtin_popcountll(shared_bits(s, w));
+  return count;
+}
+
+static bool leaves(const tsr__homes *h, int64_t p, int64_t g)
+{
+  const int32_t *home = h->home[p]->data, *number = h->number[p]->data;
+  return home[g] != p || number[g] != g;
+}
+
+static void count_task(void *user, int64_t p, int worker)
+{
+  (void)worker;
+  const leaving *l = user;
+  const tsr__homes *h = l->h;
+  int64_t *counts = l->counts + p * h->parts;
+  if (h->coded) {
+    for (int q = 0; q < p; q++) {
+      shared s = shared_codes(h, p, (int)p, q);
+      counts[q] = count_shared(&s, h->code_words);
+    }
+  } else {
+    const int32_t *home = h->home[p]->data;
+    for (int64_t g = 0; g < h->local.count[p]; g++) counts[home[g]] += leaves(h, p, g);
+  }
+}
+
+/* ---- and go ------------------------------------------------------------------------------------------- */
+
+static inline void copy_words(uint64_t *to, const uint64_t *from, int words)
+{
+  for (int w = 0; w < words; w++) to[w] = from[w];
+}
+
+static void take_coded(const leaving *l, int p)
+{
+  const tsr__homes *h = l->h;
+  const uint32_t *number = h->local.number[p];
+  const uint64_t *record = tsr__tallied_records(l->tallied, p);
+  uint64_t *out = l->sent[RECORDS][p]->data;
+  for (int q = 0; q < p; q++) {
+    shared s = shared_codes(h, p, p, q);
+    for (int64_t w = 0; w < h->code_words; w++)
+      for (uint64_t bits = shared_bits(&s, w); bits; bits &= bits - 1, out += l->words)
+        copy_words(out, record + (int64_t)number[64 * w + __builtin_ctzll(bits)] * l->words,
+                   l->words);
+  }
 }
 
 static void take_task(void *user, int64_t p, int worker)
@@ -61,19 +139,21 @@ static void take_task(void *user, int64_t p, int worker)
   (void)worker;
   const leaving *l = user;
   const tsr__homes *h = l->h;
-  int parts = h->parts;
+  if (h->coded) {
+    take_coded(l, (int)p);
+    return;
+  }
   const int32_t *home = h->home[p]->data, *number = h->number[p]->data;
   const uint64_t *record = tsr__tallied_records(l->tallied, (int)p);
-  uint16_t *to = l->to[p]->data;
-  int32_t *there = l->sent[p]->data;
-  int64_t n = 0;
+  int32_t *there = l->sent[NUMBERS][p]->data;
+  uint64_t *out = l->sent[RECORDS][p]->data;
+  int64_t *next = l->word_counts + p * h->parts, at = 0;
+  for (int q = 0; q < h->parts; at += l->counts[p * h->parts + q++]) next[q] = at;
   for (int64_t g = 0; g < h->local.count[p]; g++) {
-    if (home[g] == p && number[g] == g) continue;
-    to[n] = (uint16_t)home[g];
-    there[n] = number[g];
-    for (int w = 0; w < l->words; w++)
-      ((uint64_t *)l->sent[(1 + w) * parts + p]->data)[n] = record[g * l->words + w];
-    n++;
+    if (!leaves(h, p, g)) continue;
+    int64_t to = next[home[g]]++;
+    there[to] = number[g];
+    copy_words(out + to * l->words, record + g * l->words, l->words);
   }
 }
 
@@ -81,40 +161,78 @@ static tsr_status send_records(leaving *l)
 {
   const tsr__homes *h = l->h;
   int parts = h->parts;
-  for (int p = 0; p < parts; p++) l->count[p] = h->local.count[p] - h->own.rows[p];
-  tsr_status status = tsr__part_buffers(h, TSR_I32, l->count, l->to);
-  for (int c = 0; c <= l->words && !status; c++) {
-    l->columns[c] =
-        (tsr__colparts){ .dtype = c ? TSR_I64 : TSR_I32, .values = l->sent + c * parts };
-    status = tsr__part_buffers(h, l->columns[c].dtype, l->count, l->sent + c * parts);
+  tsr_status status = tsr__each_part(h, count_task, l);
+  for (int p = 0; p < parts; p++) {
+    for (int q = 0; q < parts; q++) l->from[p] += l->counts[p * parts + q];
+    l->from_words[p] = l->from[p] * l->words;
   }
+  if (!status && !h->coded) status = tsr__part_buffers(h, TSR_I32, l->from, l->sent[NUMBERS]);
+  if (!status) status = tsr__part_buffers(h, TSR_I64, l->from_words, l->sent[RECORDS]);
   if (!status) status = tsr__each_part(h, take_task, l);
-  for (int p = 0; p < parts && !status; p++) l->dest[p] = l->to[p]->data;
-  tsr__parts lie = { parts, h->view->parts.device, l->count };
-  tsr__routes routes = { &lie, l->dest, &l->order, l->counts };
-  if (!status) status = tsr__exchange_order(h->rt, &routes, h->error);
-  tsr__sending send = { .what = "records of groups",
-                        .from = l->count,
-                        .counts = l->counts,
-                        .order = &l->order,
-                        .count = 1 + l->words,
-                        .columns = l->columns,
-                        .values = l->came,
-                        .valid = l->came_valid,
-                        .came = l->rows };
-  if (!status) status = tsr__send(h, &send);
-  tsr__drop_buffers(l->sent, (1 + (int64_t)l->words) * parts);
+  for (int i = 0; i < parts * parts; i++) l->word_counts[i] = l->counts[i] * l->words;
+  tsr__colparts number = { .dtype = TSR_I32, .values = l->sent[NUMBERS] };
+  tsr__colparts record = { .dtype = TSR_I64, .values = l->sent[RECORDS] };
+  tsr__sending numbers = { .what = "numbers of groups",
+                           .from = l->from,
+                           .counts = l->counts,
+                           .count = 1,
+                           .columns = &number,
+                           .values = l->came[NUMBERS],
+                           .valid = l->valid,
+                           .came = l->rows };
+  tsr__sending records = { .what = "records of groups",
+                           .from = l->from_words,
+                           .counts = l->word_counts,
+                           .each = l->words,
+                           .count = 1,
+                           .columns = &record,
+                           .values = l->came[RECORDS],
+                           .valid = l->valid,
+                           .came = l->row_words };
+  if (!status && !h->coded) status = tsr__send(h, &numbers);
+  if (!status) status = tsr__send(h, &records);
+  tsr__drop_buffers(l->sent[NUMBERS], parts);
+  tsr__drop_buffers(l->sent[RECORDS], parts);
   return status;
+}
+
+/* ---- joining -------------------------------------------------------------------------------------------- */
+
+/* Joins a share of what part q sent to part p: the records from `record` on, in order of their codes. */
+static void join_coded(const leaving *l, int p, int q, int64_t share, const uint64_t *record)
+{
+  const uint32_t *number = l->h->local.number[p];
+  shared s = shared_codes(l->h, p, q, p);
+  int64_t first = s.words * share / l->shares, end = s.words * (share + 1) / l->shares;
+  uint32_t group[BLOCK + 64];
+  tsr__joining block = { .group = group, .end = UINT64_MAX };
+  block.record = record + count_shared(&s, first) * l->words;
+  for (int64_t w = first; w < end; w++) {
+    for (uint64_t bits = shared_bits(&s, w); bits; bits &= bits - 1)
+      group[block.count++] = number[64 * w + __builtin_ctzll(bits)];
+    if (block.count < BLOCK && w + 1 < end) continue;
+    tsr__tallied_join(l->tallied, p, &block);
+    block.record += block.count * l->words;
+    block.count = 0;
+  }
 }
 
 static void join_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const leaving *l = user;
-  int p = (int)(task / l->shares), share = (int)(task % l->shares);
-  uint64_t groups = (uint64_t)l->h->local.count[p], shares = (uint64_t)l->shares;
-  tsr__joining from = { .group = l->came[p]->data,
-                        .word = l->word + (int64_t)p * l->words,
+  const tsr__homes *h = l->h;
+  int p = (int)(task / l->shares);
+  int64_t share = task % l->shares;
+  const uint64_t *record = l->came[RECORDS][p]->data;
+  for (int q = p + 1; h->coded && q < h->parts; q++) {
+    join_coded(l, p, q, share, record);
+    record += l->word_counts[q * h->parts + p];
+  }
+  if (h->coded) return;
+  uint64_t groups = (uint64_t)h->local.count[p], shares = (uint64_t)l->shares;
+  tsr__joining from = { .group = l->came[NUMBERS][p]->data,
+                        .record = record,
                         .count = l->rows[p],
                         .first = groups * (uint64_t)share / shares,
                         .end = groups * ((uint64_t)share + 1) / shares };
@@ -130,21 +248,26 @@ static void close_task(void *user, int64_t p, int worker)
   uint64_t *record = tsr__tallied_records(l->tallied, (int)p);
   for (int64_t i = 0; i < own->rows[p]; i++)
     if (own->at[p][i] != i)
-      memcpy(record + i * l->words, record + (int64_t)own->at[p][i] * l->words,
-             (size_t)l->words * sizeof *record);
+      copy_words(record + i * l->words, record + (int64_t)own->at[p][i] * l->words, l->words);
+}
+
+/* As many shares as workers; of codes, which are found without a look at all, as many as take
+ * a task's time. */
+static int64_t shares_of(const leaving *l)
+{
+  int64_t most = 0, workers = tsr__worker_count(l->h->rt);
+  if (!l->h->coded) return workers;
+  for (int p = 0; p < l->h->parts; p++)
+    most = l->row_words[p] / l->words > most ? l->row_words[p] / l->words : most;
+  return workers + most / SHARE;
 }
 
 tsr_status tsr__join_records(const tsr__homes *homes, tsr__tallied *tallied)
 {
-  leaving l = { .h = homes,
-                .tallied = tallied,
-                .words = tsr__tallied_words(tallied),
-                .shares = tsr__worker_count(homes->rt) };
+  leaving l = { .h = homes, .tallied = tallied, .words = tsr__tallied_words(tallied) };
   tsr_status status = leaving_new(&l);
   if (!status) status = send_records(&l);
-  for (int p = 0; p < homes->parts && !status; p++)
-    for (int w = 0; w < l.words; w++)
-      l.word[p * l.words + w] = l.came[(1 + w) * homes->parts + p]->data;
+  if (!status) l.shares = shares_of(&l);
   if (!status &&
       !tsr__parallel_long(homes->rt, "group by", (int64_t)homes->parts * l.shares, join_task, &l))
     status = tsr__cancelled(homes->error, "group by");

@@ -43,6 +43,7 @@ tsr_status tsr__send(const tsr__homes *homes, const tsr__sending *sending)
                         .from = &from,
                         .counts = sending->counts,
                         .order = sending->order,
+                        .unordered = sending->unordered,
                         .column_count = sending->count,
                         .columns = sending->columns,
                         .values = sending->values,
@@ -50,6 +51,7 @@ tsr_status tsr__send(const tsr__homes *homes, const tsr__sending *sending)
                         .rows = sending->came,
                         .moved = &moved };
   tsr_status status = tsr__exchange_rows(&ask, homes->error);
+  if (sending->each) moved.rows /= sending->each;
   if (!status) tsr__stats_add(homes->stats, sending->what, &moved);
   return status;
 }
@@ -157,8 +159,15 @@ static tsr_status send_keys(finding *f)
   tsr__parts lie = { h->parts, h->view->parts.device, groups };
   tsr__routes routes = { &lie, dest, &f->order, h->counts };
   status = tsr__exchange_order(h->rt, &routes, h->error);
-  tsr__sending send = { "keys by hash", groups, h->counts,    &f->order, f->columns,
-                        f->sent_column, f->got, f->got_valid, h->came };
+  tsr__sending send = { .what = "keys by hash",
+                        .from = groups,
+                        .counts = h->counts,
+                        .order = &f->order,
+                        .count = f->columns,
+                        .columns = f->sent_column,
+                        .values = f->got,
+                        .valid = f->got_valid,
+                        .came = h->came };
   if (!status) status = tsr__send(h, &send);
   tsr__drop_buffers(f->sent, (int64_t)f->columns * h->parts);
   for (int p = 0; p < h->parts; p++)
@@ -304,13 +313,14 @@ static tsr_status take_answers(finding *f)
   if (!status && f->counted) status = tsr__part_buffers(h, TSR_I64, groups, h->before);
   if (!status) status = tsr__each_part(h, settle_task, f);
   tsr__parts lie = { h->parts, h->view->parts.device, f->answers };
+  tsr__index_free(h->rt, &h->own);
   if (!status) status = tsr__index_new(h->rt, &lie, &h->own, h->error);
   return status ? status : tsr__each_part(h, own_task, f);
 }
 
 /* ---- the whole ---------------------------------------------------------------------------------------------------- */
 
-enum { LISTS = 7 };
+enum { LISTS = 8 };
 
 static tsr_status homes_new(tsr__homes *h)
 {
@@ -328,6 +338,7 @@ static tsr_status homes_new(tsr__homes *h)
   h->before = h->owned_as + parts;
   h->owned_home = h->before + parts;
   h->owned_number = h->owned_home + parts;
+  h->everyone = h->owned_number + parts;
   return TSR_OK;
 }
 
@@ -380,19 +391,35 @@ static tsr_status leave_alone(tsr__homes *h)
   return status ? status : tsr__each_part(h, alone_task, local);
 }
 
-tsr_status tsr__homes_find(tsr__homes *h, const tsr__packed *keys, bool counted)
+tsr_status tsr__homes_owners(tsr__homes *h, const tsr__packed *keys, bool counted)
 {
   finding f = { .h = h, .keys = keys, .counted = counted };
-  tsr_status status = homes_new(h);
-  if (!status && h->parts > 1 && all_differ(h, keys)) status = leave_alone(h);
-  else if (!status) status = tsr__group_rows(h->rt, &h->view->parts, keys, &h->local, h->error);
-  if (status || h->parts == 1) return status;
-  status = finding_new(&f);
+  h->coded = false;
+  tsr_status status = finding_new(&f);
   if (!status) status = send_keys(&f);
   if (!status) status = find_owned(&f);
   if (!status) status = take_answers(&f);
   finding_free(&f);
   return status;
+}
+
+/* Whether telling all parts all codes takes no more than sending keys, 24 bytes a group. */
+static bool few_codes(const tsr__homes *h)
+{
+  int64_t groups = 0;
+  if (!h->records || !h->local.number) return false;
+  for (int p = 0; p < h->parts; p++) groups += h->local.count[p];
+  return (int64_t)h->parts << h->local.bits <= 8 * 24 * (groups / h->parts + 1);
+}
+
+tsr_status tsr__homes_find(tsr__homes *h, const tsr__packed *keys, bool counted)
+{
+  tsr_status status = homes_new(h);
+  if (!status && h->parts > 1 && all_differ(h, keys)) status = leave_alone(h);
+  else if (!status) status = tsr__group_rows(h->rt, &h->view->parts, keys, &h->local, h->error);
+  if (status || h->parts == 1) return status;
+  h->coded = few_codes(h);
+  return h->coded ? tsr__homes_by_code(h) : tsr__homes_owners(h, keys, counted);
 }
 
 void tsr__homes_free(tsr__homes *h)

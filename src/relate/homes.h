@@ -15,8 +15,14 @@ typedef struct tsr__homes {
   tsr__grouped local; /* each part's own groups */
   tsr__grouped owned; /* of the keys that came to each owner */
   tsr__index own;     /* the local groups that are at home, in order */
-  int64_t *came;      /* keys that came to each owner */
-  int64_t *block;     /* holds `came` and all lists below */
+  bool records;       /* only what records need is wanted */
+  /* Where keys are codes and only records move, owners are not sought; instead each part knows which
+   * codes any part has: bit of code c of part q: everyone[part][q * code_words + c / 64]. */
+  bool coded;
+  int64_t code_words;
+  tsr__buffer **everyone; /* I64, [part] */
+  int64_t *came;          /* keys that came to each owner */
+  int64_t *block;         /* holds `came` and all lists below */
   size_t size;
   int64_t *counts, *back; /* keys from each part to each owner; and transposed */
   /* Of each local group, [part]: its owner (u16), its home (i32), its number there (i32), its number
@@ -29,7 +35,18 @@ typedef struct tsr__homes {
 /* Groups the rows of a slice by packed keys (freed by the caller) and finds homes if there are several
  * parts. `counted`: fills `before`, also for one part. Free it in any case. */
 tsr_status tsr__homes_find(tsr__homes *homes, const tsr__packed *keys, bool counted);
+/* Finds owners after all, for `coded` homes. */
+tsr_status tsr__homes_owners(tsr__homes *homes, const tsr__packed *keys, bool counted);
 void tsr__homes_free(tsr__homes *homes);
+
+/* Homes by what codes each part has (group_codes.c): fills `everyone` and `own`. */
+tsr_status tsr__homes_by_code(tsr__homes *homes);
+/* The codes that `part` knows part q to have. */
+static inline const uint64_t *tsr__codes_of(const tsr__homes *homes, int64_t part, int q)
+{
+  const uint64_t *all = homes->everyone[part]->data;
+  return all + q * homes->code_words;
+}
 
 /* One buffer a part of `rows[p]` elements each. */
 tsr_status tsr__part_buffers(const tsr__homes *homes, tsr_dtype dtype, const int64_t *rows,
@@ -42,6 +59,8 @@ typedef struct tsr__sending {
   const char *what;
   const int64_t *from, *counts;
   const tsr__index *order;
+  bool unordered; /* as of an exchange */
+  int each;       /* elements of a row, for the stats; 0: one */
   int count;
   const tsr__colparts *columns;
   tsr__buffer **values, **valid; /* out */

@@ -170,6 +170,22 @@ static tsr_status group_here(grouping *g, tsr__homes *homes, tsr__draft *draft)
 
 /* ---- several parts ------------------------------------------------------------------------------------------ */
 
+/* The homes of a slice's groups; of those that are known by codes only, their owners as well. */
+static tsr_status find_homes(grouping *g, tsr__homes *homes, bool counted)
+{
+  const tsr__rel_group_ask *ask = g->ask;
+  const tsr__view *view = homes->view;
+  tsr__packed packed = { .parts = g->parts, .words = 1 };
+  tsr_status status = TSR_OK;
+  for (int k = 0; k < ask->key_count; k++) g->key_columns[k] = view->columns[ask->keys[k].column];
+  tsr__pack_ask pack = { &view->parts, g->key_columns, g->keys, ask->key_count, false };
+  if (ask->key_count) status = tsr__pack_keys(g->rt, &pack, &packed, g->error);
+  if (!status)
+    status = (homes->coded ? tsr__homes_owners : tsr__homes_find)(homes, &packed, counted);
+  tsr__packed_free(g->rt, &packed);
+  return status;
+}
+
 /* Of each row: its group's owner, and its number there. */
 typedef struct routing {
   const tsr__homes *homes;
@@ -436,7 +452,8 @@ static tsr_status group_apart(grouping *g, tsr__homes *homes, tsr__draft *draft)
   tsr__index_free(g->rt, &first);
   g->by_records = done;
   if (status || done) return status;
-  status = send_rows(g, homes);
+  if (homes->coded) status = find_homes(g, homes, false);
+  if (!status) status = send_rows(g, homes);
   if (!status) status = aggregate_came(g, homes);
   if (!status) status = send_results(g, homes);
   return status ? status : put_results(g, homes, draft);
@@ -457,18 +474,15 @@ static tsr_status find_ranges(grouping *g, const tsr__view *view)
   return status;
 }
 
-static tsr_status find_homes(grouping *g, tsr__homes *homes, bool counted)
+/* Whether records can hold the aggregates, as far as one can tell without a look at values. */
+static bool may_record(const tsr__rel_group_ask *ask)
 {
-  const tsr__rel_group_ask *ask = g->ask;
-  const tsr__view *view = homes->view;
-  tsr__packed packed = { .parts = g->parts, .words = 1 };
-  tsr_status status = TSR_OK;
-  for (int k = 0; k < ask->key_count; k++) g->key_columns[k] = view->columns[ask->keys[k].column];
-  tsr__pack_ask pack = { &view->parts, g->key_columns, g->keys, ask->key_count, false };
-  if (ask->key_count) status = tsr__pack_keys(g->rt, &pack, &packed, g->error);
-  if (!status) status = tsr__homes_find(homes, &packed, counted);
-  tsr__packed_free(g->rt, &packed);
-  return status;
+  for (int a = 0; a < ask->agg_count; a++) {
+    int op = ask->aggs[a].op;
+    if (op == TSR__GROUP_LAST || op == TSR__GROUP_QUANTILE || op == TSR__GROUP_NUNIQUE)
+      return false;
+  }
+  return true;
 }
 
 static tsr_status group_slice(grouping *g, const tsr__view *view, tsr__draft *draft)
@@ -476,6 +490,7 @@ static tsr_status group_slice(grouping *g, const tsr__view *view, tsr__draft *dr
   tsr__homes homes = {
     .rt = g->rt, .error = g->error, .stats = g->stats, .view = view, .parts = g->parts
   };
+  homes.records = may_record(g->ask);
   for (int p = 0; p < g->parts; p++) g->held[p] = held_now(g, view, p);
   tsr_status status = find_homes(g, &homes, false);
   bool nothing = !g->ask->key_count && !g->ask->in->total;
@@ -504,7 +519,8 @@ static int64_t part_need(const grouping *g, const tsr__view *view, int64_t rows)
     groups = INT64_C(1) << g->bits;
   int64_t tables = dense(g) ? (INT64_C(4) << g->bits) * slots : rows * (word + 11);
   int64_t find = rows * (word + 5) + 4 * groups + tables;
-  int64_t homes = many ? rows * (word + 5) + groups * (5 * word + 130) : 0;
+  int64_t kept = many && dense(g) ? INT64_C(4) << g->bits : 0;
+  int64_t homes = many ? rows * (word + 5) + groups * (5 * word + 130) + kept : 0;
   for (int k = 0; k < ask->key_count; k++)
     results += tsr__row_bits(&view->columns[ask->keys[k].column], g->parts);
   for (int a = 0; a < ask->agg_count; a++) {
@@ -517,7 +533,7 @@ static int64_t part_need(const grouping *g, const tsr__view *view, int64_t rows)
   int64_t few = INT64_C(8) << 20, records = groups * group;
   records = larger((records < few ? records : few) * slots, many ? records : INT64_C(1) << 20);
   int64_t read = rows * (5 + row + (many ? 24 : 0)) + groups * (results / 8 + 5) + records +
-                 (many ? groups * (40 + 2 * group + results / 8) : 0);
+                 (many ? groups * (76 + 2 * group + results / 8) + kept : 0);
   int64_t most = larger(larger(find, homes), read);
   return most + most / 16;
 }
