@@ -84,6 +84,8 @@ const char *tsr__text_get(const tsr__text *text); /* never NULL */
  * integer value prints without ".0". `out` holds 32 bytes. Locale-independent. */
 int tsr__text_f64(char *out, double value);
 int tsr__text_f32(char *out, float value);
+/* An integer in at most 20 bytes, not ended by a NUL; the length. */
+int tsr__text_i64(char *out, int64_t value);
 /* Columns a UTF-8 text takes on a terminal; bytes that are no UTF-8 count one each. */
 int tsr__text_width(const char *text, size_t length);
 /* Puts '?' in the place of control characters but tab and newline: names and values come from files, and

@@ -1,11 +1,9 @@
-/* Text: a builder that grows, numbers in their shortest form, widths on a terminal, near names.
+/* Text: a builder that grows, widths on a terminal, near names.
  *
  * Invariant of the builder: while `data` is not NULL, data[length] is '\0' and length is below
  * capacity; after a refusal `failed` stays set and the text so far remains valid. */
 #include "base/base.h"
 
-#include <float.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -92,142 +90,6 @@ void tsr__text_pad(tsr__text *text, char fill, int count)
 const char *tsr__text_get(const tsr__text *text)
 {
   return text->data ? text->data : "";
-}
-
-/* ---- numbers ---- */
-
-/* Significant digits of a finite positive number: 0.d1d2d3... * 10^point. */
-typedef struct decimal {
-  int count, point;
-  char digits[20];
-} decimal;
-
-/* Which format a value is read back in. */
-enum precision { SINGLE, DOUBLE };
-
-static bool reads_back(const char *text, double value, enum precision precision)
-{
-  return precision == DOUBLE ? strtod(text, NULL) == value : (double)strtof(text, NULL) == value;
-}
-
-/* Takes the digits out of "d.ddde+xx", whatever stands between them. */
-static void take_digits(const char *p, decimal *out)
-{
-  int used = 0;
-  for (; *p && *p != 'e'; p++)
-    if (*p >= '0' && *p <= '9' && used < (int)sizeof out->digits) out->digits[used++] = *p;
-  while (used > 1 && out->digits[used - 1] == '0') used--;
-  out->count = used;
-  out->point = (*p ? (int)strtol(p + 1, NULL, 10) : 0) + 1;
-}
-
-/* Text is written and read back in the current locale, so the two agree on the decimal point. */
-static bool try_digits(double value, int count, enum precision precision, decimal *out)
-{
-  char text[64];
-  snprintf(text, sizeof text, "%.*e", count - 1, value);
-  if (!reads_back(text, value, precision)) return false;
-  take_digits(text, out);
-  return true;
-}
-
-/* Just above a power of two the gap to the next number is twice that below. Then the nearest
- * decimal of `count` digits may lie below and be lost, while the next one above reads back. */
-static bool try_above(double value, int count, enum precision precision, decimal *out)
-{
-  int exponent;
-  if (frexp(value, &exponent) != 0.5) return false;
-  char text[64];
-  snprintf(text, sizeof text, "%.*e", count - 1, value);
-  char *last = strchr(text, 'e');
-  if (!last) return false;
-  do last--;
-  while (last > text && (*last < '0' || *last > '9'));
-  if (*last == '9') return false; /* a carry would mean fewer digits do; they did not */
-  ++*last;
-  if (!reads_back(text, value, precision)) return false;
-  take_digits(text, out);
-  return true;
-}
-
-/* The fewest digits that read back. Formats promise that any decimal of `sure` digits survives
- * the way there and back, so the short ones all show at `sure`; subnormals make no promise. */
-static void shortest(double value, enum precision precision, decimal *out)
-{
-  int sure = precision == DOUBLE ? DBL_DIG : FLT_DIG;
-  int enough = precision == DOUBLE ? DBL_DECIMAL_DIG : FLT_DECIMAL_DIG;
-  bool tiny = value < (precision == DOUBLE ? DBL_MIN : (double)FLT_MIN);
-  for (int count = tiny ? 1 : sure; count < enough; count++) {
-    if (try_digits(value, count, precision, out)) return;
-    if (try_above(value, count, precision, out)) return;
-  }
-  try_digits(value, enough, precision, out);
-}
-
-static char *put_digits(char *at, const decimal *d, int from, int to)
-{
-  for (int i = from; i < to; i++) *at++ = i < d->count ? d->digits[i] : '0';
-  return at;
-}
-
-/* Positional from 1e-4 up to 1e16, else with an exponent of at least two digits. */
-static char *lay_out(char *at, const decimal *d)
-{
-  int exponent = d->point - 1;
-  if (exponent < -4 || exponent >= 16) {
-    at = put_digits(at, d, 0, 1);
-    if (d->count > 1) *at++ = '.';
-    at = put_digits(at, d, 1, d->count);
-    return at + snprintf(at, 8, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
-  }
-  if (d->point <= 0) {
-    *at++ = '0';
-    *at++ = '.';
-    for (int i = d->point; i < 0; i++) *at++ = '0';
-    return put_digits(at, d, 0, d->count);
-  }
-  at = put_digits(at, d, 0, d->point);
-  if (d->count > d->point) *at++ = '.';
-  return put_digits(at, d, d->point, d->count);
-}
-
-static int put_special(char *out, double value)
-{
-  const char *text = isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
-  size_t length = strlen(text);
-  memcpy(out, text, length + 1);
-  return (int)length;
-}
-
-static int put_number(char *out, double value, enum precision precision)
-{
-  if (!isfinite(value)) return put_special(out, value);
-  char *at = out;
-  if (signbit(value)) *at++ = '-';
-  double size = fabs(value);
-  if (size < 1e15 && size == (double)(int64_t)size) {
-    char digits[24];
-    int count = 0;
-    for (int64_t rest = (int64_t)size; rest || !count; rest /= 10)
-      digits[count++] = (char)('0' + rest % 10);
-    while (count) *at++ = digits[--count];
-  } else {
-    decimal d;
-    shortest(size, precision, &d);
-    at = lay_out(at, &d);
-  }
-  *at = '\0';
-  return (int)(at - out);
-}
-
-int tsr__text_f64(char *out, double value)
-{
-  return put_number(out, value, DOUBLE);
-}
-
-int tsr__text_f32(char *out, float value)
-{
-  return put_number(out, (double)value, SINGLE);
 }
 
 /* ---- widths ---- */

@@ -2,13 +2,15 @@
  *
  *   text  ->  w * 10^q, w < 10^19 (and "there were more digits")
  *   w < 2^53, |q| <= 22         one exact multiplication or division of doubles
- *   else                        w * 5^q from a table of 128 bits, times 2^q
+ *   else                        w * 10^q from a table of 128 bits (base/powers.h)
  *   uncertain, tiny or huge     strtod in the C locale on at most 800 digits
  *
- * Invariant of the table: 5^q = (T + d) * 2^e with T a 128-bit integer whose top bit is set and
- * 0 <= d < 1, d = 0 for 0 <= q <= 55. So w * 5^q lies in [P, P + 2^64) for the 192-bit product
- * P = w * T, and rounding is certain unless a border of rounding lies in that interval. */
+ * Invariant: 10^q = (T + d) * 2^e with 0 <= d < 1, so w * 10^q lies in [P, P + 2^64) times a power of
+ * two for the 192-bit product P = w * T, and rounding is certain unless a border of rounding lies in
+ * that interval. */
 #include "io/decimal.h"
+
+#include "base/powers.h"
 
 #include <float.h>
 #include <locale.h>
@@ -18,61 +20,13 @@
 
 __extension__ typedef unsigned __int128 wide;
 
-enum { POWER_MIN = -342, POWER_MAX = 308, EXACT_MAX = 55, LIMBS = 16, MAX_DIGITS = 800 };
-
-struct power {
-  uint64_t high, low;
-  int32_t exponent;
-};
+enum { MAX_DIGITS = 800 };
 
 struct tsr__decimal {
   tsr__heap *heap;
   locale_t locale;
   char point;
-  struct power powers[POWER_MAX - POWER_MIN + 1];
 };
-
-/* ---- the table ------------------------------------------------------------------------- */
-
-/* The top 128 bits of a number of LIMBS limbs (little end first), cut off below. */
-static struct power top_bits(const uint64_t *limbs, int scale)
-{
-  int n = LIMBS;
-  while (limbs[n - 1] == 0) n--;
-  int shift = __builtin_clzll(limbs[n - 1]);
-  uint64_t a = limbs[n - 1], b = n > 1 ? limbs[n - 2] : 0, c = n > 2 ? limbs[n - 3] : 0;
-  struct power out;
-  out.high = shift ? a << shift | b >> (64 - shift) : a;
-  out.low = shift ? b << shift | c >> (64 - shift) : b;
-  out.exponent = 64 * n - shift - 128 - scale;
-  return out;
-}
-
-static void fill_powers(tsr__decimal *decimal)
-{
-  uint64_t limbs[LIMBS] = { 1 };
-  for (int q = 0; q <= POWER_MAX; q++) {
-    decimal->powers[q - POWER_MIN] = top_bits(limbs, 0);
-    uint64_t carry = 0;
-    for (int i = 0; i < LIMBS; i++) {
-      wide product = (wide)limbs[i] * 5 + carry;
-      limbs[i] = (uint64_t)product;
-      carry = (uint64_t)(product >> 64);
-    }
-  }
-  /* floor(floor(x / 5^k) / 5) = floor(x / 5^(k + 1)): dividing on loses nothing. */
-  memset(limbs, 0, sizeof limbs);
-  limbs[LIMBS - 1] = UINT64_C(1) << 63; /* 2^1023 */
-  for (int q = -1; q >= POWER_MIN; q--) {
-    uint64_t rest = 0;
-    for (int i = LIMBS - 1; i >= 0; i--) {
-      wide part = (wide)rest << 64 | limbs[i];
-      limbs[i] = (uint64_t)(part / 5);
-      rest = (uint64_t)(part % 5);
-    }
-    decimal->powers[q - POWER_MIN] = top_bits(limbs, 64 * LIMBS - 1);
-  }
-}
 
 tsr__decimal *tsr__decimal_open(tsr__heap *heap)
 {
@@ -85,7 +39,6 @@ tsr__decimal *tsr__decimal_open(tsr__heap *heap)
     tsr__del(heap, decimal, sizeof *decimal);
     return NULL;
   }
-  fill_powers(decimal);
   return decimal;
 }
 
@@ -242,24 +195,24 @@ static inline bool exact_small(const struct scanned *s, double *out)
 }
 
 /* w * 10^q rounded; false when that is not certain or no normal number. See the top. */
-static bool round_product(const tsr__decimal *decimal, uint64_t w, int64_t q, double *out)
+static bool round_product(uint64_t w, int64_t q, double *out)
 {
-  if (q < POWER_MIN || q > POWER_MAX || w == 0) return false;
-  const struct power *power = &decimal->powers[q - POWER_MIN];
+  if (q < TSR__POWER_LEAST || q > TSR__POWER_MOST || w == 0) return false;
+  tsr__power power = tsr__power_of((int)q);
   int shift = __builtin_clzll(w);
   w <<= shift;
-  wide low = (wide)w * power->low;
-  wide high = (wide)w * power->high + (uint64_t)(low >> 64);
+  wide low = (wide)w * power.low;
+  wide high = (wide)w * power.high + (uint64_t)(low >> 64);
   uint64_t top = (uint64_t)(high >> 64), middle = (uint64_t)high, bottom = (uint64_t)low;
   int carry = (int)(top >> 63);
-  int exponent = 190 + carry + power->exponent + (int)q - shift; /* of the leading bit */
+  int exponent = 63 + carry + tsr__power_log2((int)q) - shift; /* of the leading bit */
   if (exponent < -1022 || exponent > 1022) return false;
 
   int drop = 10 + carry;
   uint64_t mantissa = top >> drop;
   uint64_t rest = top & ((UINT64_C(1) << drop) - 1), half = UINT64_C(1) << (drop - 1);
   bool below = (middle | bottom) != 0;
-  bool exact = q >= 0 && q <= EXACT_MAX;
+  bool exact = q >= 0 && q <= TSR__POWER_EXACT;
   if (!exact && (middle == UINT64_MAX || (rest == half && !below))) return false;
   bool up = rest > half || (rest == half && (below || (mantissa & 1)));
   mantissa += up; /* 2^53 is right too: the exponent below takes the carry */
@@ -308,9 +261,8 @@ static double round_scanned(const tsr__decimal *decimal, const struct scanned *s
   double a, b;
   if (s->w == 0) return 0;
   if (exact_small(s, &a)) return a;
-  if (!s->cut && round_product(decimal, s->w, s->q, &a)) return a;
-  if (s->cut && round_product(decimal, s->w, s->q, &a) &&
-      round_product(decimal, s->w + 1, s->q, &b) && a == b)
+  if (!s->cut && round_product(s->w, s->q, &a)) return a;
+  if (s->cut && round_product(s->w, s->q, &a) && round_product(s->w + 1, s->q, &b) && a == b)
     return a;
   return by_library(decimal, s);
 }

@@ -10,7 +10,7 @@
 
 typedef struct tsr__decimal tsr__decimal;
 
-/* Builds the table of powers (about 10 KB, some 50 microseconds). NULL: out of memory. */
+/* NULL: out of memory. */
 tsr__decimal *tsr__decimal_open(tsr__heap *heap);
 void tsr__decimal_close(tsr__decimal *decimal);
 /* Sets the byte between whole and fraction; it is '.' until then. */

@@ -41,18 +41,6 @@ void tsr__bytes_put(tsr__bytes *bytes, const char *text, size_t length)
   bytes->used += length;
 }
 
-static int put_integer(char *to, int64_t value)
-{
-  char digits[20];
-  uint64_t rest = value < 0 ? -(uint64_t)value : (uint64_t)value;
-  int count = 0, length = 0;
-  do digits[count++] = (char)('0' + rest % 10);
-  while (rest /= 10);
-  if (value < 0) to[length++] = '-';
-  while (count) to[length++] = digits[--count];
-  return length;
-}
-
 /* A float looks like one, so that it is read back as one. */
 static int mark_float(char *to, int length)
 {
@@ -69,8 +57,8 @@ void tsr__bytes_value(tsr__bytes *bytes, const tsr__out_column *column, int64_t 
   char *to = bytes->at + bytes->used;
   int length = 0;
   switch (column->type) {
-  case TSR__OUT_I32: length = put_integer(to, ((const int32_t *)column->values)[row]); break;
-  case TSR__OUT_I64: length = put_integer(to, ((const int64_t *)column->values)[row]); break;
+  case TSR__OUT_I32: length = tsr__text_i64(to, ((const int32_t *)column->values)[row]); break;
+  case TSR__OUT_I64: length = tsr__text_i64(to, ((const int64_t *)column->values)[row]); break;
   case TSR__OUT_F32:
     length = mark_float(to, tsr__text_f32(to, ((const float *)column->values)[row]));
     break;

@@ -239,6 +239,39 @@ TEST(floats_print_as_elsewhere)
   CHECK_STR(out, "nan");
 }
 
+/* Every exponent, borders and their neighbours, by Python and NumPy (golden/make_shortest.py). */
+TEST(numbers_print_as_python_prints_them)
+{
+  char *lines = test_read(test_file("golden/shortest.txt"), NULL), *rest = NULL;
+  int count = 0;
+  for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    char out[32], *expected = strrchr(line, ' ') + 1;
+    uint64_t bits = strtoull(line + 4, NULL, 16);
+    uint32_t half = (uint32_t)bits;
+    double value;
+    float single;
+    memcpy(&value, &bits, sizeof value);
+    memcpy(&single, &half, sizeof single);
+    int length = line[1] == '6' ? tsr__text_f64(out, value) : tsr__text_f32(out, single);
+    CHECK_STR(out, expected);
+    CHECK_I64(length, (int64_t)strlen(expected));
+    count++;
+  }
+  CHECK(count > 3000);
+  free(lines);
+}
+
+TEST(integers_print)
+{
+  static const int64_t values[] = { 0, 7, -7, 10, 99, 100, -100, 12345, INT64_MAX, INT64_MIN };
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    char out[21], expected[32];
+    out[tsr__text_i64(out, values[i])] = '\0';
+    snprintf(expected, sizeof expected, "%lld", (long long)values[i]);
+    CHECK_STR(out, expected);
+  }
+}
+
 static bool reads_as(const char *text, double value, bool single)
 {
   return single ? (double)strtof(text, NULL) == value : strtod(text, NULL) == value;
