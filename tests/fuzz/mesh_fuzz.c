@@ -5,6 +5,8 @@
 #include "fuzz.h"
 #include "topology/topology.h"
 
+enum { MOST_COVERED = 256 };
+
 static char *next_line(const char **text, const char *end)
 {
   const char *line = *text, *stop = memchr(line, '\n', (size_t)(end - line));
@@ -56,8 +58,8 @@ static void check_good(tsr_runtime *rt, const tsr_mesh *mesh, uint8_t order)
   if (good) REQUIRE(!tsr_mesh_status(turned) && tsr_mesh_device(turned, 0) == devices[0]);
   else fuzz_message(tsr_mesh_message(turned), 1000);
   free(devices);
-  check_cover(mesh, 1000);
-  check_cover(mesh, order);
+  if (count <= MOST_COVERED) check_cover(mesh, 1000);
+  if (count <= MOST_COVERED) check_cover(mesh, order);
 }
 
 static void check_inert(const tsr_mesh *mesh)

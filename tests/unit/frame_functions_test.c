@@ -176,7 +176,7 @@ TEST(frame_pairs_of_texts_that_occur)
       if (i % 450 == 13) continue;
       CHECK(tsr_table_is_null(t, row, 0) == !a[i]);
       CHECK(tsr_table_is_null(t, row, 1) == !a[i]);
-      snprintf(text, sizeof text, "%s.%s", left[i], right[i]);
+      snprintf(text, sizeof text, "%.15s.%.15s", left[i], right[i]);
       if (a[i]) CHECK_STR(tsr_table_text(t, row, 0), text);
       size_t n = strlen(left[i]), k = strlen(right[i]);
       if (a[i]) CHECK_I64(tsr_table_i64(t, row, 1), n >= k && !strcmp(left[i] + n - k, right[i]));
