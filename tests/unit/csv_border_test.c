@@ -34,10 +34,11 @@ static const struct hostile files[] = {
             "-7,\"l\r\nm\n\",\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\n"
             "NA,,\"\"\"\"\"\"\r\n"
             "\"2\",\"\"\"q\"\",\"\"\",\"\n\"\"\n\"\n"
-            "9223372036854775807," SIXTY SIXTY ",\"" SIXTY "\"\"" SIXTY "\"",
+            "9223372036854775807," SIXTY SIXTY ",\"" SIXTY "\"\"" SIXTY "\"\r\n"
+            "\r\n\n\r\n\n3,\"\n\n\",\r\n\r\n",
     .cells =
         "1|x,y|\"~-7|l\r\nm\n|\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80~NULL||\"\"~2|\"q\",\"|\n\"\n~"
-        "9223372036854775807|" SIXTY SIXTY "|" SIXTY "\"" SIXTY "~" },
+        "9223372036854775807|" SIXTY SIXTY "|" SIXTY "\"" SIXTY "~3|\n\n|~" },
   { .name = "quotes in odd places",
     .text = "a,b\n5\" pipe,x\"y\n7,\"y \"\"q\"\" z\"\n8\"\",a\"b\"c\n\"9\n\",'\"'\nx\"\n,\"\"\n",
     .message = ":7:1: row 4 has 1 field",
