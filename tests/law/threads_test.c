@@ -169,3 +169,133 @@ TEST_TIMEOUT(four_workers_read_as_one_does, 300)
   CHECK_STR(text[1], text[0]);
   for (int i = 0; i < 2; i++) free(text[i]);
 }
+
+/* ---- rows that move, files of every kind ---- */
+
+enum { MOVED = 700 };
+
+static uint64_t mix(uint64_t hash, const char *text)
+{
+  for (; text && *text; text++) hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+  return hash * 31 + 7;
+}
+
+static bool mix_table(tsr_frame *df, uint64_t *hash)
+{
+  tsr_table *t = NULL;
+  if (tsr_frame_collect(df, &t)) return false;
+  for (int c = 0; c < tsr_table_columns(t); c++)
+    for (int64_t r = 0; r < tsr_table_rows(t); r++) *hash = mix(*hash, tsr_table_text(t, r, c));
+  return true;
+}
+
+static tsr_frame *numbers(tsr_scope *s, const tsr_mesh *mesh)
+{
+  int64_t k[MOVED];
+  double x[MOVED];
+  const char *word[MOVED];
+  static const char *const words[] = { "a", "", NULL, "\"q\"\n", "\xc3\xa9" };
+  for (int i = 0; i < MOVED; i++) {
+    k[i] = i * 7919 % 53;
+    x[i] = i % 11 ? i * 0.37 - 50 : -0.0;
+    word[i] = words[i * 31 % 5];
+  }
+  tsr_sharding at = tsr_on(mesh, "d");
+  tsr_frame *df = tsr_frame_new(s, { "k", tsr_put(s, k, TSR_I64, TSR_SHAPE(MOVED), at) },
+                                { "x", tsr_put(s, x, TSR_F64, TSR_SHAPE(MOVED), at) });
+  return tsr_frame_text_column(df, "w", word, MOVED);
+}
+
+/* Sorts, groups and joins, whose rows go from device to device. */
+static bool move_rows(tsr_frame *df, uint64_t *hash)
+{
+  tsr_frame *by = tsr_frame_group_agg(df, "w, k", "median(x), n = nunique(x), first(x), sum(x)");
+  tsr_frame *joined = tsr_frame_join(df, tsr_frame_group_agg(df, "k", "m = mean(x)"), "k");
+  tsr_frame *sorted = tsr_frame_sort(tsr_frame_filter(joined, "x > m"), "w desc nulls first, x");
+  return mix_table(by, hash) && mix_table(sorted, hash) &&
+         mix_table(tsr_frame_distinct(tsr_frame_rebalance(sorted), "w"), hash) &&
+         mix_table(tsr_frame_concat(tsr_frame_tail(sorted, 9), tsr_frame_head(joined, 3)), hash) &&
+         mix_table(tsr_frame_describe(df), hash);
+}
+
+/* Writes, and reads what was written. */
+static bool use_files(const struct worker *w, tsr_scope *s, tsr_frame *df, const tsr_mesh *mesh,
+                      uint64_t *hash)
+{
+  static const char *const kinds[] = { "csv", "csv.gz", "csv.zst", "jsonl", "npz", "npy" };
+  char path[6][300];
+  for (int i = 0; i < 6; i++)
+    snprintf(path[i], sizeof path[i], "%.250s-%d.%s", w->shared->path, w->number, kinds[i]);
+  tsr_array *x = tsr_frame_column(df, "x");
+  for (int i = 0; i < 3; i++)
+    if (tsr_frame_write_csv(df, path[i]) ||
+        !mix_table(tsr_frame_read_csv(s, path[i], .mesh = mesh), hash))
+      return false;
+  if (tsr_frame_write_json(df, path[3]) || tsr_save_npz(s, path[4], { "x", x }) ||
+      tsr_save_npy(x, path[5]))
+    return false;
+  tsr_npz *npz = tsr_npz_open(s, path[4]);
+  tsr_sharding at = tsr_on(mesh, "d");
+  tsr_array *again = tsr_npz_read(npz, "x", at), *mapped = tsr_read_npy(s, path[5], at);
+  return mix_table(tsr_frame_read_json(s, path[3], .mesh = mesh), hash) &&
+         mix_table(tsr_frame_new(s, { "p", again }, { "q", mapped }), hash);
+}
+
+static bool use_arrow(tsr_scope *s, tsr_frame *df, uint64_t *hash)
+{
+  struct ArrowArrayStream stream;
+  return !tsr_frame_to_arrow(df, &stream) && mix_table(tsr_frame_from_arrow(s, &stream), hash);
+}
+
+static bool job(tsr_runtime *rt, const tsr_mesh *mesh, struct worker *w)
+{
+  uint64_t hash = 1;
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = numbers(s, mesh);
+  bool good = move_rows(df, &hash) && use_files(w, s, df, mesh, &hash) && use_arrow(s, df, &hash) &&
+              strlen(tsr_frame_explain(df)) > 0;
+  if (!good) snprintf(w->message, sizeof w->message, "%.400s", tsr_message(s));
+  tsr_scope_close(s);
+  w->sum = (double)(hash >> 12);
+  return good;
+}
+
+static void *shared_job(void *user)
+{
+  struct worker *w = user;
+  for (int round = 0; round < (w->shared->rounds + 9) / 10; round++)
+    if (!job(w->shared->rt, w->shared->mesh, w)) w->shared->failed++;
+  return NULL;
+}
+
+/* Opens and closes a runtime of its own, of another number of devices than its neighbours'. */
+static void *own_job(void *user)
+{
+  struct worker *w = user;
+  char devices[16];
+  snprintf(devices, sizeof devices, "cpu:%d", 1 + w->number);
+  tsr_runtime *rt = tsr_runtime_open(devices, .threads = 2);
+  if (!job(rt, tsr_mesh_default(rt, "d"), w)) w->shared->failed++;
+  tsr_runtime_close(rt);
+  return NULL;
+}
+
+TEST_TIMEOUT(threads_move_rows_and_use_files, 300)
+{
+  struct worker workers[THREADS];
+  struct shared shared = open_shared("cpu:4", 4);
+  shared.path = test_tmp("moved");
+  start(workers, &shared, shared_job);
+  for (int i = 1; i < THREADS; i++) CHECK_F64_BITS(workers[i].sum, workers[0].sum);
+  tsr_runtime_close(shared.rt);
+}
+
+TEST_TIMEOUT(threads_with_runtimes_of_their_own, 300)
+{
+  struct worker workers[THREADS];
+  struct shared shared = open_shared("cpu:4", 1);
+  shared.path = test_tmp("moved");
+  start(workers, &shared, own_job);
+  for (int i = 1; i < THREADS; i++) CHECK_F64_BITS(workers[i].sum, workers[0].sum);
+  tsr_runtime_close(shared.rt);
+}
