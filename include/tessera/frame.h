@@ -455,7 +455,7 @@ TSR_API double tsr_table_f64(const tsr_table *table, int64_t row, int column);
  * outside. Local. */
 TSR_API int64_t tsr_table_i64(const tsr_table *table, int64_t row, int column);
 /* Returns a value of any type as text (dates as 2013-01-31), NUL-terminated and owned by the
- * table's scope; NULL for null or outside. Local. */
+ * table's scope; NULL for null or outside, and out of memory, which the scope records. Local. */
 TSR_API const char *tsr_table_text(const tsr_table *table, int64_t row, int column);
 
 /* Returns TSR_OK, or why the row holds nothing. Local. */

@@ -3,14 +3,24 @@
 
 #include <stdio.h>
 
-/* Text lives in the array's scope; out of memory it is a static text. */
-static const char *settle_text(tsr_scope *scope, tsr__text *text)
+/* Text lives in the array's scope; out of memory it is a static text, and the scope knows. */
+static const char *settle_text(tsr_array *a, tsr__text *text)
 {
+  tsr_scope *scope = a->node.scope;
   char *copy = scope && !scope->inert && !text->failed
                    ? tsr__arena_text(&scope->arena, tsr__text_get(text), text->length)
                    : NULL;
   tsr__text_free(text);
-  return copy ? copy : "(no memory for this text)";
+  if (copy) return copy;
+  tsr__fail(scope, a->node.site, TSR_ENOMEM, "no memory for a text");
+  return "(no memory for this text)";
+}
+
+/* A text that says why there is none; what is no mistake of the caller's, the scope knows too. */
+static void add_error(tsr_array *a, tsr__text *text, const tsr__error *error)
+{
+  tsr__text_add(text, "%s: %s", tsr_status_name(error->status), error->text);
+  if (error->status == TSR_ENOMEM) tsr__fail_error(a->node.scope, a->node.site, error);
 }
 
 static tsr__text text_for(tsr_array *a)
@@ -25,7 +35,7 @@ const char *tsr_type_of(tsr_array *a)
   if (!a || a->inert) return "(inert array)";
   tsr__text text = text_for(a);
   tsr__type_add(&text, (tsr_dtype)a->dtype, &a->shape, &a->sharding);
-  return settle_text(a->node.scope, &text);
+  return settle_text(a, &text);
 }
 
 const char *tsr_text_of(tsr_array *a)
@@ -42,7 +52,7 @@ const char *tsr_text_of(tsr_array *a)
   } else {
     text.failed = true;
   }
-  return settle_text(a->node.scope, &text);
+  return settle_text(a, &text);
 }
 
 /* One line a device: "device 3: [3:6, 0:8] f32[3,8] 96 bytes". */
@@ -66,7 +76,7 @@ const char *tsr_devices_of(tsr_array *a)
     tsr__text_add(&text, "] %lld element%s, %zu bytes\n", (long long)count, count == 1 ? "" : "s",
                   tsr__device_bytes((tsr_dtype)a->dtype, count));
   }
-  return settle_text(a->node.scope, &text);
+  return settle_text(a, &text);
 }
 
 /* ---- programs ---- */
@@ -78,10 +88,10 @@ const char *tsr_dump(tsr_array *a)
   tsr__program program;
   tsr__error error = { 0 };
   tsr__program_init(&program, text.heap);
-  if (tsr__program_trace(&program, &a, 1, &error)) tsr__text_add(&text, "%s", error.text);
+  if (tsr__program_trace(&program, &a, 1, &error)) add_error(a, &text, &error);
   else tsr__program_print(&program, &text);
   tsr__program_free(&program);
-  return settle_text(a->node.scope, &text);
+  return settle_text(a, &text);
 }
 
 const char *tsr_explain(tsr_array *const *arrays, int count)
@@ -96,7 +106,7 @@ const char *tsr_explain(tsr_array *const *arrays, int count)
   if (tsr__explain(scope, arrays, count, &text, &error)) {
     tsr__text_free(&text);
     text = text_for(arrays[0]);
-    tsr__text_add(&text, "%s: %s", tsr_status_name(error.status), error.text);
+    add_error(arrays[0], &text, &error);
   }
-  return settle_text(scope, &text);
+  return settle_text(arrays[0], &text);
 }

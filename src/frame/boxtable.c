@@ -61,7 +61,8 @@ static void cell(const tsr_table *table, int64_t row, int column, tsr__text *out
   } else {
     tsr__table_print(table, row, column, &whole);
   }
-  tsr__text_clip(out, tsr__text_get(&whole), whole.length, CELL);
+  if (whole.failed) out->failed = true;
+  else tsr__text_clip(out, tsr__text_get(&whole), whole.length, CELL);
   tsr__text_free(&whole);
 }
 
@@ -104,6 +105,7 @@ static int column_width(const layout *l, int column)
     cell(l->table, row, column, &text);
     width = wider(width, &text);
   }
+  if (text.failed) l->out->failed = true;
   tsr__text_free(&text);
   return width;
 }
@@ -213,6 +215,7 @@ static void line(const layout *l, int64_t row)
   }
   bar(l);
   tsr__text_add(l->out, "\n");
+  if (text.failed) l->out->failed = true;
   tsr__text_free(&text);
 }
 

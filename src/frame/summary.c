@@ -123,7 +123,11 @@ static tsr_status keep(tsr_frame *df, int at, const lines *in, tsr__error *error
   memcpy(valid, in->valid, sizeof valid);
   if (col.type == TSR_COL_TEXT) {
     const char *texts[ROWS];
-    for (int i = 0; i < ROWS; i++) texts[i] = in->valid[i] ? in->text[i] : NULL;
+    for (int i = 0; i < ROWS; i++) {
+      texts[i] = in->valid[i] ? in->text[i] : NULL;
+      if (in->valid[i] && !texts[i])
+        return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+    }
     tsr__dict *dict = tsr__texts_encode(scope->rt, texts, ROWS, codes, valid);
     if (!dict) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
     source->dicts[source->dict_count++] = dict;
@@ -155,8 +159,7 @@ static tsr_table *read_row(tsr__bind *bind, const bool *need)
   if (tsr__bind_frame(bind, row, true, parent, &bound)) return NULL;
   for (int i = 0; i < bound.count; i++) {
     if (!parent[i]) continue;
-    tsr__table_fill(table, i, &bound.col[i]);
-    if (bound.col[i].valid && !table->column[i].valid)
+    if (!tsr__table_fill(table, i, &bound.col[i]))
       tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
   }
   return bind->error.status ? NULL : table;

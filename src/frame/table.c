@@ -70,8 +70,8 @@ static uint8_t *valid_bytes(tsr_table *table, tsr__table_column *column)
   return column->valid;
 }
 
-/* Applies a count that says which results are null, or which are NaN. */
-static void apply_count(tsr_table *table, tsr__table_column *column, const tsr_array *count,
+/* Applies a count that says which results are null, or which are NaN; false out of memory. */
+static bool apply_count(tsr_table *table, tsr__table_column *column, const tsr_array *count,
                         int64_t least)
 {
   size_t bytes = (size_t)(table->rows ? table->rows : 1) * sizeof(int64_t);
@@ -79,9 +79,10 @@ static void apply_count(tsr_table *table, tsr__table_column *column, const tsr_a
   int64_t *counts = tsr__new_raw(heap, bytes);
   bool nan = least == 0;
   uint8_t *valid = counts && !nan ? valid_bytes(table, column) : NULL;
-  if (counts) read_rows(count, table->rows, counts);
-  for (int64_t i = 0; counts && i < table->rows; i++) {
-    if (!nan && valid) valid[i] = (uint8_t)(valid[i] && counts[i] >= least);
+  bool fine = counts && (nan || valid);
+  if (fine) read_rows(count, table->rows, counts);
+  for (int64_t i = 0; fine && i < table->rows; i++) {
+    if (!nan) valid[i] = (uint8_t)(valid[i] && counts[i] >= least);
     if (!nan && counts[i] < least && column->type == TSR_COL_TEXT)
       ((int32_t *)column->values)[i] = 0;
     if (nan && counts[i] == 0 && column->type == TSR_COL_F64)
@@ -89,17 +90,21 @@ static void apply_count(tsr_table *table, tsr__table_column *column, const tsr_a
     if (nan && counts[i] == 0 && column->type == TSR_COL_F32) ((float *)column->values)[i] = NAN;
   }
   tsr__del(heap, counts, bytes);
+  return fine;
 }
 
-void tsr__table_fill(tsr_table *table, int index, const tsr__col *col)
+bool tsr__table_fill(tsr_table *table, int index, const tsr__col *col)
 {
   tsr__table_column *column = &table->column[index];
   read_rows(col->values, table->rows, column->values);
   column->dict = col->dict;
-  uint8_t *valid = col->valid ? valid_bytes(table, column) : NULL;
-  if (valid) read_rows(col->valid, table->rows, valid);
-  if (col->real) apply_count(table, column, col->real, 0);
-  if (col->count) apply_count(table, column, col->count, col->least);
+  if (col->valid) {
+    uint8_t *valid = valid_bytes(table, column);
+    if (!valid) return false;
+    read_rows(col->valid, table->rows, valid);
+  }
+  if (col->real && !apply_count(table, column, col->real, 0)) return false;
+  return !col->count || apply_count(table, column, col->count, col->least);
 }
 
 tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail)
@@ -121,8 +126,9 @@ tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail)
     memcpy(to->values, from->values, first * size);
     memcpy((char *)to->values + first * size, (const char *)from->values + skip * size,
            last * size);
-    uint8_t *valid = from->valid ? valid_bytes(out, to) : NULL;
-    if (!valid) continue;
+    if (!from->valid) continue;
+    uint8_t *valid = valid_bytes(out, to);
+    if (!valid) return NULL;
     memcpy(valid, from->valid, first);
     memcpy(valid + first, from->valid + skip, last);
   }
@@ -235,7 +241,10 @@ const char *tsr_table_text(const tsr_table *table, int64_t row, int column)
   if (tsr_table_is_null(table, row, column)) return NULL;
   tsr__text_init(&text, &table->node.scope->rt->heap);
   tsr__table_print(table, row, column, &text);
-  char *out = tsr__arena_text(&table->node.scope->arena, tsr__text_get(&text), text.length);
+  char *out = NULL;
+  if (!text.failed)
+    out = tsr__arena_text(&table->node.scope->arena, tsr__text_get(&text), text.length);
   tsr__text_free(&text);
+  if (!out) tsr__fail(table->node.scope, table->node.site, TSR_ENOMEM, "tsr_table_text: no memory");
   return out;
 }

@@ -1,0 +1,45 @@
+/* Every verb of the library that does work, as small jobs whose results are known by a hash. What makes
+ * a verb fail (memory, files, signals) runs them all, so a verb added here is tested against all. */
+#ifndef TESTS_SUPPORT_VERB_CASES_H
+#define TESTS_SUPPORT_VERB_CASES_H
+
+#include "harness.h"
+#include "tessera.h"
+
+/* What a job runs in and what it finds. */
+struct verb_run {
+  tsr_runtime *rt;
+  tsr_mesh *mesh;  /* all devices on "data" */
+  tsr_scope *s;    /* the job's */
+  tsr_sharding at; /* rows over "data" */
+  tsr_status status;
+  uint64_t hash; /* of all results, while status is TSR_OK */
+};
+
+struct verb_case {
+  const char *name;
+  void (*run)(struct verb_run *r);
+};
+
+extern const struct verb_case verb_cases[];
+extern const int verb_case_count;
+
+/* Writes the files that the jobs read, and the folder "out" where they write. Once a test. */
+void verb_files(void);
+
+/* Runs a job in a scope of its own and looks for what no result may show: a failure without a message,
+ * a result beside a failure. Returns its status. */
+tsr_status verb_run(const struct verb_case *job, tsr_runtime *rt, uint64_t *hash);
+
+/* The message of the scope that the last job ran in. */
+const char *verb_message(void);
+
+/* Puts "before" in the file that jobs write to. */
+void verb_out_reset(void);
+/* Fails the test unless `out` holds nothing but that file, with "before" in it or, if `whole` is not 0,
+ * bytes of that hash. */
+void verb_out_check(const char *job, uint64_t whole);
+/* The hash of what was written. */
+uint64_t verb_out_hash(void);
+
+#endif
