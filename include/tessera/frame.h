@@ -362,9 +362,9 @@ TSR_API const char *tsr_frame_schema(tsr_frame *df);
 /* Returns what a terminal on the frame would do: the steps from the file to the result, each with rows
  * and bytes in and out; then the programs, each with the steps that it takes in one pass, its kernels,
  * and its collectives with their bytes. Numbers marked "~" are estimates; once a terminal has run, what
- * it counted stands there, and how rows were made and exchanged. Reads the files that the frame is made
- * of and finds the range of integer group keys, but runs nothing else. Owned by the scope; on error the
- * message. Collective. */
+ * was counted stands there, and how rows were made and exchanged. Reads the files that the frame is made
+ * of, finds the range of integer group keys, and counts what filters left in a terminal that ran; nothing
+ * else is run. Owned by the scope; on error the message. Collective. */
 TSR_API const char *tsr_frame_explain(tsr_frame *df);
 
 /* ---- terminals ------------------------------------------------------------------------- */

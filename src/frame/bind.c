@@ -125,7 +125,8 @@ tsr_status tsr__bind_close(tsr__bind *bind)
   } else if ((status = tsr_scope_status(bind->scope)) != TSR_OK) {
     tsr__fail(outer, bind->site, status, "%s", bare_message(bind->scope));
   }
-  hand_over_stats(bind->scope, outer);
+  if (!bind->plan) hand_over_stats(bind->scope, outer);
+  if (!bind->plan && !status) bind->top->ran = true;
   tsr_scope_close(bind->scope);
   bind->scope = NULL;
   return status;

@@ -262,30 +262,31 @@ const char *tsr_row_text(const tsr_row *row, const char *name)
 
 /* ---- counting ------------------------------------------------------------------------------ */
 
-static tsr_status count(tsr__bind *bind, int64_t *out)
+tsr_status tsr__count_rows(tsr__bind *bind, tsr_frame *df, int64_t *out)
 {
   tsr__bound bound;
-  tsr_frame *df = bind->top;
-  /* As many rows as before: these need not be made. */
-  while ((df->kind == TSR__FRAME_SORT || df->kind == TSR__FRAME_PLACE) && !df->source)
-    df = df->parent;
   bool *none = room(bind, df->schema.count, sizeof *none);
   if (!none) return bind->error.status;
   tsr_status status = tsr__bind_frame(bind, df, true, none, &bound);
   if (status) return status;
-  if (!bound.mask) {
-    *out = bound.rows;
-    return TSR_OK;
-  }
+  *out = bound.rows;
+  if (!bound.mask) return TSR_OK;
   tsr__lower low = lower_on(bind, &bound);
   tsr__col rows = tsr__aggregate(&low, TSR__A_COUNT, (tsr__col){ 0 });
   status = tsr__bind_run(bind, &rows.values, 1);
-  if (status) return status;
-  tsr__value_to_host(rows.values->value, out);
-  bind->top->making.done = true;
-  bind->top->making.rows_in = -1;
-  bind->top->making.rows_out = *out;
-  return TSR_OK;
+  if (!status) tsr__value_to_host(rows.values->value, out);
+  return status;
+}
+
+static tsr_status count(tsr__bind *bind, int64_t *out)
+{
+  tsr_frame *df = bind->top;
+  /* As many rows as before: these need not be made. */
+  while ((df->kind == TSR__FRAME_SORT || df->kind == TSR__FRAME_PLACE) && !df->source)
+    df = df->parent;
+  tsr_status status = tsr__count_rows(bind, df, out);
+  if (!status) tsr__note_count(df, *out);
+  return status;
 }
 
 tsr_status tsr_frame_rows(tsr_frame *df, int64_t *out)

@@ -55,6 +55,13 @@ void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int
   }
 }
 
+void tsr__note_count(tsr_frame *df, int64_t rows)
+{
+  if (!df->making.done) df->making.rows_in = -1;
+  df->making.done = true;
+  df->making.rows_out = rows;
+}
+
 /* The values that a key takes, where its type or its dictionary tells; 0: unknown. */
 static double values_of(const tsr_frame *df, const tsr__expr *expr)
 {

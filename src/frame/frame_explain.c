@@ -9,8 +9,8 @@
  *   step 2 in one pass over memory:                                            a program for each
  *       kernel 1 over ...                                                      stretch of steps
  *
- * Invariant: nothing is run but reading. A number without "~" was counted: by the reader, or by a
- * terminal that ran before. Programs are those that a terminal runs; where one stands on rows that
+ * Invariant: nothing is run but reading; only the rows that filters left in a terminal that ran before
+ * are counted now. A number without "~" was counted: by the reader, that terminal, or so. Programs are those that a terminal runs; where one stands on rows that
  * nobody made yet, that is said instead. */
 #include "frame/plan.h"
 
@@ -162,6 +162,38 @@ static void learn_backwards(explainer *e)
   }
 }
 
+/* Whether all rows that a frame stands on were made. */
+static bool stands_on_rows(const tsr__visit *v)
+{
+  if (!v || is_source(v->df)) return true;
+  if (v->made) return tsr__rows_ready(v->df, v->need);
+  bool there = stands_on_rows(v->parent) && stands_on_rows(v->other);
+  for (int i = 0; i < v->df->part_count; i++) there = there && stands_on_rows(v->part[i]);
+  return there;
+}
+
+/* Counts the rows that a filter or the like left in a terminal that ran and had no need to know. */
+static tsr_status count_kept(explainer *e)
+{
+  for (int i = 0; i < e->count; i++) {
+    step *s = &e->step[i];
+    tsr_frame *df = s->visit->df;
+    tsr__bind bind;
+    int64_t rows = 0;
+    if (!s->counted) find_rows(e, s);
+    bool ran = e->bind->top->ran || df->ran;
+    if (s->counted || !ran || s->visit->made || keeps_rows(df) || !stands_on_rows(s->visit))
+      continue;
+    if (tsr__bind_inner(&bind, df, e->bind)) return e->bind->error.status;
+    tsr_status status = tsr__count_rows(&bind, df, &rows);
+    tsr_status ended = tsr__bind_end(&bind, e->bind);
+    if (status || ended) return status ? status : ended;
+    tsr__note_count(df, rows);
+    find_rows(e, s);
+  }
+  return TSR_OK;
+}
+
 /* Bytes of the needed columns of so many rows, validity included where it is known. */
 static double bytes_of(const step *s)
 {
@@ -279,6 +311,15 @@ static void add_concat(explainer *e, const tsr_frame *df, tsr__text *out)
   }
 }
 
+static void add_sample(const tsr_sample_opts *sample, tsr__text *out)
+{
+  char share[32];
+  tsr__text_f64(share, sample->fraction);
+  if (sample->rows == 0 && sample->fraction > 0)
+    tsr__text_add(out, "sample of a share of %s", share);
+  else tsr__text_add(out, "sample of %lld", (long long)sample->rows);
+}
+
 /* The step in words, nearly as it was asked for. */
 static void add_words(explainer *e, const step *s, tsr__text *out)
 {
@@ -298,7 +339,7 @@ static void add_words(explainer *e, const step *s, tsr__text *out)
     tsr__text_add(out, "first %lld", (long long)df->count);
     return;
   case TSR__FRAME_TAIL: tsr__text_add(out, "last %lld", (long long)df->count); return;
-  case TSR__FRAME_SAMPLE: tsr__text_add(out, "sample"); return;
+  case TSR__FRAME_SAMPLE: add_sample(&df->sample, out); return;
   case TSR__FRAME_FIRSTS:
     tsr__text_add(out, "first %lld of each ", (long long)df->count);
     add_keys(df, out);
@@ -473,9 +514,7 @@ static tsr_status list_steps(explainer *e)
     find_rows(e, s);
   }
   learn_backwards(e);
-  for (int i = 0; i < e->count; i++) /* once more, from what was learned */
-    if (!e->step[i].counted) find_rows(e, &e->step[i]);
-  return TSR_OK;
+  return count_kept(e); /* finds the others once more, from what was learned */
 }
 
 /* ---- programs ------------------------------------------------------------------------------ */

@@ -122,6 +122,7 @@ struct tsr_frame {
   tsr__source *source; /* sources; others: rows that a terminal made, for what follows */
   tsr_array *mask;     /* FIRSTS: the rows that are the first of their groups ... */
   int mask_version;    /* ... in this version of the frame */
+  bool ran;            /* a terminal evaluated it */
   tsr__making making;
 };
 
@@ -417,6 +418,8 @@ double tsr__estimate_groups(const tsr_frame *df, double rows);
 /* Keeps for explain what a terminal found: the rows of a frame, and those that came to it where a
  * count() in its table tells. */
 void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows);
+/* Keeps a count of a frame's rows. */
+void tsr__note_count(tsr_frame *df, int64_t rows);
 
 /* ---- host tables (table.c) ------------------------------------------------------------------ */
 
@@ -453,6 +456,8 @@ typedef struct tsr__window {
   int64_t total; /* out: rows there are */
 } tsr__window;
 tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out);
+/* Counts the rows of a frame. */
+tsr_status tsr__count_rows(tsr__bind *bind, tsr_frame *df, int64_t *out);
 /* Evaluates all rows where they lie: every column's values, and `valid` where there are nulls, are
  * arrays of rank 1 with values, of the same rows on each device. */
 tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out);

@@ -7,6 +7,7 @@
 #include "support/join_fixture.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { N = 100 };
@@ -226,4 +227,83 @@ TEST(explaining_out_of_memory)
     if (n == 0) total = state.count;
   }
   CHECK(total > 20 && total < 10000);
+}
+
+/* ---- every verb ------------------------------------------------------------------------------ */
+
+enum { VERBS = 27 };
+
+static tsr_frame *verb(struct fixture *f, int which)
+{
+  tsr_frame *some = filtered(f), *k = tsr_frame_select(some, "k, v");
+  tsr_frame *means = tsr_frame_group_agg(f->df, "who", "m = mean(v)");
+  switch (which) {
+  case 0: return some;
+  case 1: return k;
+  case 2: return tsr_frame_assign(some, "z", "k + 1");
+  case 3: return tsr_frame_agg(some, "mean(v)");
+  case 4: return tsr_frame_agg(some, "median(v)");
+  case 5: return tsr_frame_group_agg(some, "who", "mean(v)");
+  case 6: return tsr_frame_group_agg(some, "k % 2, who", "median(v)");
+  case 7: return tsr_frame_head(some, 3);
+  case 8: return tsr_frame_limit(some, 3, 5);
+  case 9: return tsr_frame_tail(some, 4);
+  case 10: return tsr_frame_sample(some, .rows = 7);
+  case 11: return tsr_frame_sample(some, .fraction = 0.5);
+  case 12: return tsr_frame_distinct(some, "who");
+  case 13: return tsr_frame_group_head(some, "k % 3", 2);
+  case 14: return tsr_frame_drop_nulls(tsr_frame_filter(f->df, "v > 3"), NULL);
+  case 15: return tsr_frame_with_row_index(some, "row");
+  case 16: return tsr_frame_value_counts(some, "who");
+  case 17: return tsr_frame_describe(some);
+  case 18: return tsr_frame_concat(some, f->df);
+  case 19: return tsr_frame_join(some, tsr_frame_filter(means, "m > 1"), "who");
+  case 20: return tsr_frame_gather(some);
+  case 21: return tsr_frame_rebalance(some);
+  case 22: return tsr_frame_sort(some, "v desc");
+  case 23: return tsr_frame_sub(k, tsr_frame_mean(k));
+  case 24: return tsr_frame_mean(k);
+  case 25: return tsr_frame_filter(tsr_frame_keep(f->s, some), "k > 30");
+  default:
+    return tsr_frame_agg(tsr_frame_head(tsr_frame_sort(tsr_frame_filter(some, "k > 30"), "v"), 2),
+                         "max(v)");
+  }
+}
+
+/* The rows out of the last step listed. */
+static long long last_rows_out(const char *text)
+{
+  long long in = -1, out = -1;
+  for (const char *line = text; line && *line >= '1' && *line <= '9'; out = in) {
+    const char *next = strchr(line, '\n') + 1;
+    in = strtoll(line + 60, NULL, 10);
+    while (!strncmp(next, "    ", 4)) next = strchr(next, '\n') + 1;
+    line = next;
+  }
+  return out;
+}
+
+TEST(every_verb_is_measured_once_it_ran)
+{
+  for (int way = 0; way < 2; way++)
+    for (int i = 0; i < VERBS; i++) {
+      struct fixture f;
+      open_fixture(&f, NULL);
+      tsr_frame *df = verb(&f, i);
+      bool guessed = strchr(tsr_frame_explain(df), '~') != NULL;
+      CHECK_STR(tsr_message(f.s), "");
+      CHECK(guessed || i == 25); /* a kept frame is counted; its filter is not yet */
+      if (way == 0) collect(df);
+      else CHECK_STATUS(tsr_frame_write_csv(df, test_tmp("x.csv")), TSR_OK, f.s);
+      tsr_run_stats ran = tsr_last_run(f.s);
+      const char *text = tsr_frame_explain(df);
+      if (strchr(text, '~')) FAIL("verb %d is not measured:\n%s", i, text);
+      tsr_run_stats still = tsr_last_run(f.s);
+      CHECK_I64(still.programs, ran.programs);
+      CHECK_I64(still.bytes_counted, ran.bytes_counted);
+      int64_t rows = 0;
+      CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, f.s);
+      CHECK_I64(last_rows_out(strchr(text, '\n') + 1), rows);
+      tsr_runtime_close(f.rt);
+    }
 }
