@@ -10,11 +10,12 @@
 #include "kernel/interp.h"
 
 enum {
-  SMALL_RUN = 32768,         /* elements that are not worth waking a worker for */
-  LEAST_CHUNK = 16384,       /* elements of a task */
-  MOST_CHUNK = 2097152,      /* smaller ones cost 15 % of a sum: each starts with cold lines */
-  STREAM_PIECE = 256,        /* elements taken at a time from memory that streams */
-  STREAM_INSTS = 24,         /* bodies longer than this wait for arithmetic, not for memory */
+  SMALL_RUN = 32768,    /* elements that are not worth waking a worker for */
+  LEAST_CHUNK = 16384,  /* elements of a task */
+  MOST_CHUNK = 2097152, /* smaller ones cost 15 % of a sum: each starts with cold lines */
+  STREAM_BYTES = 12288, /* taken at a time from memory that streams: this and the next fit L1 */
+  STREAM_PIECE = 256,   /* and the least elements */
+  STREAM_INSTS = 24,    /* bodies longer than this wait for arithmetic, not for memory */
   STREAMED_BYTES = 16 << 20, /* results of so many bytes are not kept in the caches */
   CELL = 128                 /* bytes of a uniform: a bool is spread over a tile */
 };
@@ -274,17 +275,19 @@ static inline void step(tsr__task *task, const tsr__inst *inst, int64_t at, int6
                                          slot[inst->in[2]], span);
 }
 
-/* Elements of a tile. What streams from memory is taken in small pieces, so that what is fetched
- * between two instructions fits the core's line buffers; what is in the cache, or is bound by
- * computing, in whole tiles, which cost fewer calls. */
+/* Elements of a tile. What streams from memory is taken in pieces, of which one being fetched and one
+ * being worked on fit the nearest cache; what is in the cache, or is bound by computing, in whole
+ * tiles, which cost fewer calls. */
 static int64_t tile_step(const tsr__task *task, bool streams)
 {
   const tsr__kernel *k = task->kernel;
-  bool wide = false; /* an input of whole bytes an element */
+  int64_t bytes = 0; /* of inputs of whole bytes an element */
   for (int i = 0; i < task->moving_count; i++)
-    wide = wide || (task->moving[i].input && task->moving[i].size > 0);
+    if (task->moving[i].input) bytes += task->moving[i].size;
   bool computes = k->inst_count - k->prologue_count > STREAM_INSTS;
-  return streams && !computes && wide ? STREAM_PIECE : TSR__TILE;
+  if (!streams || computes || !bytes) return TSR__TILE;
+  int64_t piece = STREAM_BYTES / bytes / STREAM_PIECE * STREAM_PIECE;
+  return piece < STREAM_PIECE ? STREAM_PIECE : piece > TSR__TILE ? TSR__TILE : piece;
 }
 
 static void flush_stages(const tsr__task *task, int64_t at, int64_t n)
