@@ -145,6 +145,19 @@ INLINE void fetch_ahead(const void *at, size_t bytes)
     __builtin_prefetch((const void *)((uintptr_t)at + AHEAD + i));
 }
 
+/* Of the chosen lanes those whose values must lie in the window: zeros need not, as adding them
+ * changes nothing. Columns of counts are full of them, so that one look at each value here saves the
+ * careful loop; without masks in registers it would cost as much as that. */
+INLINE vm matter(vm mask, vd value)
+{
+#ifdef LANES_AVX512
+  return _mm512_mask_test_epi64_mask(mask, (__m512i)value, (__m512i)all_bits(INT64_MAX));
+#else
+  (void)value;
+  return mask;
+#endif
+}
+
 INLINE bool any_bits(vi bits, int64_t test)
 {
   return chosen(none_of(bits, all_bits(test))) != below(LANES);
@@ -160,7 +173,9 @@ typedef struct quick {
 /* Two vectors, on chains k and k + 1. */
 INLINE void quick_two(quick *q, int k, vd one, vd two)
 {
-  q->far = or3(q->far, distance(one, q->first), distance(two, q->first));
+  const vm every = choose(~0u);
+  q->far = or3(q->far, keep_bits(matter(every, one), distance(one, q->first)),
+               keep_bits(matter(every, two), distance(two, q->first)));
   chain_add(&q->c[k], one);
   chain_add(&q->c[k + 1], two);
 }
@@ -169,15 +184,15 @@ INLINE void quick_two_some(quick *q, int k, const double *x, unsigned bits)
 {
   vm mask = choose(bits), mask2 = choose(bits >> LANES);
   vd one = load(x), two = load(x + LANES);
-  q->far = or3(q->far, keep_bits(mask, distance(one, q->first)),
-               keep_bits(mask2, distance(two, q->first)));
+  q->far = or3(q->far, keep_bits(matter(mask, one), distance(one, q->first)),
+               keep_bits(matter(mask2, two), distance(two, q->first)));
   chain_add_some(&q->c[k], one, mask);
   chain_add_some(&q->c[k + 1], two, mask2);
 }
 
 INLINE void quick_some(quick *q, vd value, vm mask)
 {
-  q->far |= keep_bits(mask, distance(value, q->first));
+  q->far |= keep_bits(matter(mask, value), distance(value, q->first));
   chain_add_some(&q->c[0], value, mask);
 }
 
@@ -220,6 +235,32 @@ typedef struct quick32 {
   vi first, far;
 } quick32;
 
+INLINE void quick32_some(quick32 *q, int k, vd value, vm mask)
+{
+  q->far |= keep_bits(matter(mask, value), distance(value, q->first));
+  q->sum[k] = add_some(mask, q->sum[k], value);
+}
+
+#ifdef LANES_AVX512
+/* 32 values, tested as words; zeros need not lie in the window, as above. */
+INLINE void quick32_chosen(quick32 *q, const float *x, unsigned bits)
+{
+  const __m512i size = _mm512_set1_epi32(INT32_MAX);
+  __m512i one = _mm512_loadu_si512(x), two = _mm512_loadu_si512(x + 16);
+  __mmask16 m = _mm512_mask_test_epi32_mask((__mmask16)bits, one, size);
+  __mmask16 m2 = _mm512_mask_test_epi32_mask((__mmask16)(bits >> 16), two, size);
+  one = _mm512_maskz_sub_epi32(m, one, (__m512i)q->first_word);
+  two = _mm512_maskz_sub_epi32(m2, two, (__m512i)q->first_word);
+  q->far_word = (vw)or3((vi)q->far_word, (vi)one, (vi)two);
+  for (int k = 0; k < 4; k++)
+    q->sum[k] = add_some(choose(bits >> k * LANES), q->sum[k], load_f32(x + k * LANES));
+}
+
+INLINE void quick32_all(quick32 *q, const float *x)
+{
+  quick32_chosen(q, x, ~0u);
+}
+#else
 /* 4 LANES values. */
 INLINE void quick32_all(quick32 *q, const float *x)
 {
@@ -230,24 +271,6 @@ INLINE void quick32_all(quick32 *q, const float *x)
   for (int k = 0; k < 4; k++) q->sum[k] += load_f32(x + k * LANES);
 }
 
-INLINE void quick32_some(quick32 *q, int k, vd value, vm mask)
-{
-  q->far |= keep_bits(mask, distance(value, q->first));
-  q->sum[k] = add_some(mask, q->sum[k], value);
-}
-
-#ifdef LANES_AVX512
-/* 32 values, tested as words. */
-INLINE void quick32_chosen(quick32 *q, const float *x, unsigned bits)
-{
-  __m512i one = _mm512_loadu_si512(x), two = _mm512_loadu_si512(x + 16);
-  one = _mm512_maskz_sub_epi32((__mmask16)bits, one, (__m512i)q->first_word);
-  two = _mm512_maskz_sub_epi32((__mmask16)(bits >> 16), two, (__m512i)q->first_word);
-  q->far_word = (vw)or3((vi)q->far_word, (vi)one, (vi)two);
-  for (int k = 0; k < 4; k++)
-    q->sum[k] = add_some(choose(bits >> k * LANES), q->sum[k], load_f32(x + k * LANES));
-}
-#else
 INLINE void quick32_chosen(quick32 *q, const float *x, unsigned bits)
 {
   for (int k = 0; k < 4; k++)

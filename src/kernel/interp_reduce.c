@@ -27,15 +27,8 @@ static bool taken(const uint64_t *mask, int64_t i)
 /* How many elements of a bool run are true and taken. */
 static int64_t count_true(const run *r)
 {
-  const uint64_t *x = r->x;
-  if (!x) return r->mask ? tsr__bits_count(r->mask, r->n) : r->n;
-  if (!r->mask) return tsr__bits_count(x, r->n);
-  int64_t count = 0;
-  for (int64_t i = 0; i < r->n; i += 64) {
-    int some = r->n - i < 64 ? (int)(r->n - i) : 64;
-    count += __builtin_popcountll(tsr__bits_get(x, i, some) & tsr__bits_get(r->mask, i, some));
-  }
-  return count;
+  if (!r->x) return r->mask ? r->tiles->count(r->mask, NULL, r->n) : r->n;
+  return r->tiles->count(r->x, r->mask, r->n);
 }
 
 /* ---- across ------------------------------------------------------------------------------------------- */
@@ -134,7 +127,7 @@ static void across(const run *r)
     break;
   case TSR__ACC_ANY: *word |= count_true(r) > 0; break;
   case TSR__ACC_ALL:
-    *word &= count_true(r) == (r->mask ? tsr__bits_count(r->mask, r->n) : r->n);
+    *word &= count_true(r) == (r->mask ? r->tiles->count(r->mask, NULL, r->n) : r->n);
     break;
   default: *word += count_true(r);
   }

@@ -445,6 +445,15 @@ static void spread_bool(OPERANDS)
   for (int i = 0; i < TSR__TILE / 64; i++) to[i] = all;
 }
 
+static int64_t count_bits(const uint64_t *a, const uint64_t *b, int64_t n)
+{
+  int64_t count = 0;
+  for (int64_t i = 0; i < n / 64; i++) count += __builtin_popcountll(b ? a[i] & b[i] : a[i]);
+  if (n % 64 == 0) return count;
+  const uint64_t last = b ? a[n / 64] & b[n / 64] : a[n / 64];
+  return count + __builtin_popcountll(last & ((UINT64_C(1) << (n % 64)) - 1));
+}
+
 /* ---- three operands ------------------------------------------------------------------------------ */
 
 static void where_bool(OPERANDS)
@@ -638,6 +647,7 @@ const tsr__tiles TILES(tiles) = {
                [TSR_I64] = TILES(extreme_i64),
                [TSR_F32] = TILES(extreme_f32),
                [TSR_F64] = TILES(extreme_f64) },
+  .count = count_bits,
   .stream = stream_bytes,
   .drain = stream_drain,
   .uniform_f64 = TILES(uniform_f64),

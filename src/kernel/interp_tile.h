@@ -49,6 +49,8 @@ typedef struct tsr__tiles {
   tsr__tile_fn *const (*fn)[TSR__DTYPES]; /* [op][dtype]; NULL: no such instruction */
   /* x[i] of a numeric dtype, mask bits or NULL */
   void (*extreme[TSR__DTYPES])(tsr__extreme to, const void *x, int64_t n, const uint64_t *mask);
+  /* How many of bits 0 .. n - 1 are set in a and, if there is one, in b. */
+  int64_t (*count)(const uint64_t *a, const uint64_t *b, int64_t n);
   /* Draws element first + i of a stream into out[i]. */
   void (*uniform_f64)(double *out, int64_t first, int64_t n, const int64_t key[2]);
   void (*uniform_f32)(float *out, int64_t first, int64_t n, const int64_t key[2]);
