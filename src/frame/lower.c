@@ -231,12 +231,23 @@ tsr__col tsr__lower_pair(tsr__lower *low, int op, tsr__col a, tsr__col b)
                      .values = tsr__op2(low, (tsr__op)ops[op], a.values, b.values) };
 }
 
+/* A literal 1 that the text holds: one given for `?` may be another the next time. */
+static bool is_one(const tsr__expr *expr)
+{
+  if (expr->param) return false;
+  return expr->kind == TSR__E_INT ? expr->i == 1 : expr->kind == TSR__E_FLOAT && expr->f == 1;
+}
+
+/* x * 1, 1 * x and x / 1 are x in the type of the result, -0 and NaN included: a common way to ask
+ * for that type. */
 static tsr__col arithmetic(tsr__lower *low, const tsr__expr *expr)
 {
   if (tsr__is_temporal(expr->arg[0]->type) || tsr__is_temporal(expr->arg[1]->type))
     return tsr__lower_moved(low, expr);
   const tsr__expr *b = expr->arg[1];
   tsr__col left = tsr__lower_as(low, expr->arg[0], expr->type);
+  if ((expr->op == TSR__B_MUL || expr->op == TSR__B_DIV) && is_one(b)) return left;
+  if (expr->op == TSR__B_MUL && is_one(expr->arg[0])) return tsr__lower_as(low, b, expr->type);
   if (expr->op == TSR__B_POW && tsr__is_integer(expr->type)) return whole_power(low, left, b->i);
   return tsr__lower_pair(low, expr->op, left, tsr__lower_as(low, b, expr->type));
 }

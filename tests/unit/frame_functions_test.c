@@ -230,3 +230,42 @@ TEST(frame_dates_that_leave_their_range)
   for (int i = 0; i < 7; i++) CHECK_I64(tsr_table_i64(t, 1, i), expected[i]);
   tsr_runtime_close(rt);
 }
+
+/* ---- times one ------------------------------------------------------------------------------- */
+
+/* What `* 1` must give is what a one that only the rows know gives. */
+TEST(frame_times_one_is_the_column)
+{
+  enum { N = 6 };
+  static const char *const as_is = "a = f * 1, b = 1.0 * f, c = f / 1, d = n * 1.0, e = n * 1, "
+                                   "g = h * 1.0, k = n / 1, l = t * 1, m = v * 1.0, o = 1 * v";
+  static const char *const by_rows = "a = f * one, b = one * f, c = f / one, d = n * one, "
+                                     "e = n * whole, g = h * one, k = n / whole, l = t * whole, "
+                                     "m = v * one, o = one * v";
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  double f[N] = { -0.0, 0, INFINITY, NAN, -1.5, 5e-324 }, one[N] = { 1, 1, 1, 1, 1, 1 };
+  int64_t n[N] = { INT64_MIN, INT64_MAX, 0, -1, 7, 1 }, whole[N] = { 1, 1, 1, 1, 1, 1 };
+  float h[N] = { -0.0f, 1e-45f, (float)NAN, 1, 3e38f, -2 };
+  bool t[N] = { true, false, true, true, false, false };
+  tsr_sharding at = tsr_on(tsr_mesh_default(rt, "data"), "data");
+  tsr_frame *df = tsr_frame_new(s, { "f", tsr_put(s, f, TSR_F64, TSR_SHAPE(N), at) },
+                                { "one", tsr_put(s, one, TSR_F64, TSR_SHAPE(N), at) },
+                                { "n", tsr_put(s, n, TSR_I64, TSR_SHAPE(N), at) },
+                                { "whole", tsr_put(s, whole, TSR_I64, TSR_SHAPE(N), at) },
+                                { "h", tsr_put(s, h, TSR_F32, TSR_SHAPE(N), at) },
+                                { "t", tsr_put(s, t, TSR_BOOL, TSR_SHAPE(N), at) });
+  df = tsr_frame_assign(df, "v", "if(f < 0, null, f)");
+  tsr_table *found = NULL, *want = NULL;
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_select(df, as_is), &found), TSR_OK, s);
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_select(df, by_rows), &want), TSR_OK, s);
+  for (int c = 0; c < 10; c++) {
+    for (int i = 0; i < N; i++) {
+      CHECK_I64(tsr_table_is_null(found, i, c), tsr_table_is_null(want, i, c));
+      if (tsr_table_is_null(want, i, c)) continue;
+      if (c == 4 || c == 7) CHECK_I64(tsr_table_i64(found, i, c), tsr_table_i64(want, i, c));
+      else CHECK_F64_BITS(tsr_table_f64(found, i, c), tsr_table_f64(want, i, c));
+    }
+  }
+  tsr_runtime_close(rt);
+}
