@@ -130,8 +130,10 @@ typedef struct tsr_csv_opts {
  * null in columns that are not text; a column of a file without rows is text, one of nothing but
  * nulls f64. Later values that contradict the sampled type widen the column: a number becomes text
  * as it stands in the file; only integers beyond 2^53 in a column that also holds fractions are
- * rounded, to f64. Forced types are bool, i32, i64, f32 (rounded from f64), f64, date, time and
- * text. Other encodings and formats are refused by name. Returns a frame owned by the scope.
+ * rounded, to f64. Forced types are bool, i32, i64, f32, f64, date, time and text. Filters on single
+ * columns are judged while reading; fields of rows that they drop still widen columns and are
+ * errors where they are bad. Other encodings and formats are refused by name. Returns a frame owned
+ * by the scope.
  * Errors: TSR_EIO, TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED, TSR_ECANCELLED.
  * Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,

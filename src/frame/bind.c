@@ -197,11 +197,15 @@ static void need_of_made(tsr__visit *v)
   if (!any && count && !tsr__rows_ready(v->df, v->need)) v->need[first] = true;
 }
 
+bool tsr__visit_is_there(const tsr__bind *bind, const tsr__visit *v)
+{
+  return v->made && (bind->inner || (!bind->plan && tsr__rows_ready(v->df, v->need)));
+}
+
 static void mark_parents(const tsr__bind *bind, tsr__visit *v)
 {
   if (v->made) need_of_made(v);
-  bool there = v->made && (bind->inner || (!bind->plan && tsr__rows_ready(v->df, v->need)));
-  if (there) return;
+  if (tsr__visit_is_there(bind, v)) return;
   tsr__visit *const direct[] = { v->parent, v->other };
   for (int i = 0; i < 2 + v->df->part_count; i++) {
     tsr__visit *from = i < 2 ? direct[i] : v->part[i - 2];
@@ -239,7 +243,9 @@ static tsr_status read_files(tsr__bind *bind, bool *changed)
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     if (v->df->kind != TSR__FRAME_FILE || !v->live) continue;
     int before = v->df->version;
-    if (tsr__scan_read(v->df, v->need, &bind->error)) return bind->error.status;
+    v->sift = tsr__sift_of(bind, v);
+    if (!v->sift || tsr__scan_read(v->df, v->need, v->sift, &bind->error))
+      return bind->error.status;
     *changed = *changed || v->df->version != before;
   }
   for (tsr__visit *v = bind->visits; v && *changed; v = v->next) {
@@ -477,7 +483,7 @@ static void bind_source(tsr__bind *bind, tsr__visit *v)
   v->bound.sharding = source->sharding.mesh ? &source->sharding : NULL;
   v->bound.ragged = source->whole ? df : NULL;
   for (int i = 0; i < df->schema.count; i++)
-    if (v->need[i]) v->bound.col[i] = source->col[i];
+    if (v->need[i]) v->bound.col[i] = tsr__scan_column(source, i, v->sift);
   if (df->kind == TSR__FRAME_ARRAYS) bind_deleted(bind, v);
   if (v->made && df->kind == TSR__FRAME_INDEX && v->need[0]) {
     tsr__lower low = lower_for(bind, v);

@@ -74,7 +74,10 @@ static double values_of(const tsr_frame *df, const tsr__expr *expr)
     if (df->kind == TSR__FRAME_SELECT) name = df->formula.item[at].expr->text;
     if (df->kind == TSR__FRAME_TEXT && !strcmp(df->name, name)) at = 0;
     else if (df->kind == TSR__FRAME_TEXT) continue;
-    if (df->source && df->source->col[at].dict) return (double)df->source->col[at].dict->count;
+    const tsr__source *source = df->source;
+    if (source && source->col[at].dict) return (double)source->col[at].dict->count;
+    if (source && source->sifted && source->sifted->col[at].dict)
+      return (double)source->sifted->col[at].dict->count;
   }
   return 0;
 }

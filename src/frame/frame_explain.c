@@ -129,15 +129,29 @@ static void rows_of_two(explainer *e, step *s)
   }
 }
 
+/* The rows that a filter keeps, where the reader of its file judged all it asks; -1: it did not. */
+static int64_t rows_read(const explainer *e, const tsr_frame *df)
+{
+  for (const tsr__visit *v = e->bind->visits; v; v = v->next) {
+    const tsr__sifted *sifted = v->df->kind == TSR__FRAME_FILE ? tsr__scan_sifted(v) : NULL;
+    if (sifted && v->sift->all == df && sifted->count == v->sift->count) return sifted->rows;
+  }
+  return -1;
+}
+
 static void find_rows(explainer *e, step *s)
 {
   const tsr_frame *df = s->visit->df;
+  int64_t read = df->kind == TSR__FRAME_FILTER ? rows_read(e, df) : -1;
   bool made = s->visit->made && df->source && df->source->rows >= 0;
   if (df->one_row || is_source(df) || made) {
     s->rows = df->one_row ? 1 : (double)df->source->rows;
     s->counted = true;
   } else if (df->making.done && df->making.rows_out >= 0) {
     s->rows = (double)df->making.rows_out;
+    s->counted = true;
+  } else if (read >= 0) {
+    s->rows = (double)read;
     s->counted = true;
   } else if (df->kind == TSR__FRAME_ARITH || df->kind == TSR__FRAME_JOIN ||
              df->kind == TSR__FRAME_CONCAT) {
@@ -206,7 +220,7 @@ static double bytes_of(const step *s)
     if (!v->need[i]) continue;
     bytes += (double)tsr__device_bytes(tsr__dtype_of_type(v->df->schema.field[i].type),
                                        (int64_t)s->rows);
-    if (source && (!text || i == made) && source->col[text ? 0 : i].valid)
+    if (source && (!text || i == made) && tsr__scan_column(source, text ? 0 : i, v->sift).valid)
       bytes += (double)tsr__device_bytes(TSR_BOOL, (int64_t)s->rows);
   }
   return bytes;
@@ -456,6 +470,17 @@ static void add_making(explainer *e, const tsr_frame *df)
                   (long long)m->stats.move[i].bytes);
 }
 
+/* What the reader dropped, and of how much text. */
+static void add_sifted(explainer *e, const tsr__visit *v)
+{
+  const tsr__sifted *sifted = tsr__scan_sifted(v);
+  const tsr__source *source = v->df->source;
+  if (!sifted) return;
+  tsr__text_add(e->out, "    while reading %lld bytes: %s keeps %lld of %lld rows\n",
+                (long long)source->reader.ops->bytes(source->reader.file), sifted->words,
+                (long long)sifted->rows, (long long)source->rows);
+}
+
 static void add_step(explainer *e, const step *s)
 {
   const tsr_frame *df = s->visit->df;
@@ -477,6 +502,7 @@ static void add_step(explainer *e, const step *s)
   tsr__text_add(e->out, ", ");
   add_place(&df->source->sharding, e->out);
   tsr__text_add(e->out, "\n");
+  add_sifted(e, s->visit);
 }
 
 static void add_header(explainer *e)

@@ -19,6 +19,9 @@ int64_t tsr__text_points(tsr__bytes text);
 void tsr__text_fn(const tsr__expr *expr, tsr__bytes a, tsr__bytes b, tsr__text *out);
 /* contains, starts_with and ends_with. */
 bool tsr__text_test(int fn, tsr__bytes a, tsr__bytes b);
+bool tsr__is_text_test(int fn);
+/* Whether a comparison (tsr__binary) holds of texts in this order (tsr__text_order). */
+bool tsr__order_holds(int op, int order);
 
 /* ---- dictionaries (lower_text.c) ---------------------------------------------------------- */
 

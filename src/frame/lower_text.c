@@ -190,7 +190,7 @@ bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b)
 static const uint8_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
                                TSR__OP_LE, TSR__OP_GT, TSR__OP_GE };
 
-static bool holds(int op, int order)
+bool tsr__order_holds(int op, int order)
 {
   switch (op) {
   case TSR__B_EQ: return order == 0;
@@ -215,7 +215,8 @@ static tsr_array *against(tsr__lower *low, tsr__col column, int op, const tsr__e
   for (int32_t code = 0; code < column.dict->count; code++) {
     int64_t length;
     const char *entry_text = tsr__dict_get(column.dict, code, &length);
-    table[code] = holds(op, tsr__text_order(entry_text, length, text->text, text->length));
+    table[code] =
+        tsr__order_holds(op, tsr__text_order(entry_text, length, text->text, text->length));
   }
   return tsr__look_up(low, TSR_BOOL, table, column.dict->count, column.values);
 }
@@ -341,7 +342,7 @@ static bool find_pairs(tsr__lower *low, domain *d)
   return true;
 }
 
-static bool is_test(int fn)
+bool tsr__is_text_test(int fn)
 {
   return fn == TSR__F_CONTAINS || fn == TSR__F_STARTS_WITH || fn == TSR__F_ENDS_WITH;
 }
@@ -350,7 +351,7 @@ static bool is_test(int fn)
 static tsr__col apply(tsr__lower *low, const tsr__expr *expr, int op, const domain *d)
 {
   tsr__col out = { .type = expr->type, .valid = tsr__both(low, d->a.valid, d->b.valid) };
-  bool number = op == TSR__F_LENGTH, test = is_test(op);
+  bool number = op == TSR__F_LENGTH, test = tsr__is_text_test(op);
   size_t element = number ? sizeof(int64_t) : test ? sizeof(bool) : sizeof(int32_t);
   void *table = tsr__lower_room(low, d->count, element);
   out.values = d->a.values;
@@ -394,7 +395,7 @@ static tsr__col all_null(tsr__lower *low, int type)
 
 tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr)
 {
-  int texts = is_test(expr->op) ? 2 : expr->op == TSR__F_CONCAT ? expr->count : 1;
+  int texts = tsr__is_text_test(expr->op) ? 2 : expr->op == TSR__F_CONCAT ? expr->count : 1;
   domain d = { .a = tsr__settle(low, tsr__lower_expr(low, expr->arg[0])) };
   for (int i = 1; i <= texts; i++) {
     bool two = i < texts;

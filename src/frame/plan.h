@@ -61,6 +61,22 @@ typedef struct tsr__col {
   uint8_t type; /* tsr_coltype, or TSR__COL_NULL for a bare null */
 } tsr__col;
 
+/* Columns that a file's reader gave without the values of rows that some filters drop: see sift.c. They
+ * are of use where those filters stand again; a file has one set of them, made when it is first
+ * filtered, and what is asked of it in another way is read whole. */
+typedef struct tsr__sift_key {
+  const char *at;
+  size_t length;
+} tsr__sift_key;
+typedef struct tsr__sifted {
+  int count;
+  tsr__sift_key *key; /* of the sieves */
+  const char *words;  /* they, for explain */
+  uint64_t **kept;    /* by part of the file's rows: a bit a row */
+  int64_t rows;       /* that pass */
+  tsr__col *col;      /* by column of the file */
+} tsr__sifted;
+
 /* Where rows come from: arrays, a file, or what an earlier terminal made. Rows that were made may
  * lie ragged (run-time counts a device): then `whole` is a bool array of them, all true, that
  * gives other arrays their layout, and `index` their numbers, made when first asked for. */
@@ -71,6 +87,7 @@ typedef struct tsr__source {
   tsr__dict **dicts;         /* owned references */
   int dict_count, dict_room; /* room 0: one a column */
   tsr__reader reader;        /* none: arrays */
+  tsr__sifted *sifted;       /* files; NULL: none */
   const char *path;
   tsr_array *whole, *index; /* NULL: the usual borders */
   int version;              /* the frame's when its rows were made */
@@ -205,6 +222,7 @@ typedef struct tsr__visit {
   bool live;   /* something needs it */
   bool here;   /* it is bound in this terminal, not in one that makes rows */
   bool *need;
+  const struct tsr__sift *sift; /* of a file's rows, where columns without dropped rows will do */
   struct tsr__visit *parent, *other, **part;
   tsr__bound bound;
 } tsr__visit;
@@ -277,9 +295,34 @@ int64_t tsr__rel_bytes(const tsr__rel *rel);
 /* A key column: what relate/ must know to order or match it. `map` lives in the terminal's scope. */
 tsr_status tsr__rel_key_of(tsr__lower *low, const tsr__col *col, int column, tsr__rel_key *out);
 
-/* Reads the columns `need` of a file that are not read yet (scan.c). A column whose values
- * contradict its type changes the frame's schema and version instead; then nothing was read. */
-tsr_status tsr__scan_read(tsr_frame *df, const bool *need, tsr__error *error);
+/* Whether nothing before a visit is needed in this terminal: its rows were made. */
+bool tsr__visit_is_there(const tsr__bind *bind, const tsr__visit *v);
+
+/* Filters that a file's rows go through before all else that a terminal does with them (sift.c). */
+enum { TSR__SIEVES = 16 };
+typedef struct tsr__sift {
+  int count;
+  tsr__sieve sieve[TSR__SIEVES]; /* `target` is the file's column */
+  tsr__sift_key key[TSR__SIEVES];
+  const tsr__expr *expr[TSR__SIEVES];
+  const tsr_frame *all; /* the last filter, where the sieves are all that filters ask; or NULL */
+  bool *whole; /* by column: it is used up to the last filter, so dropped rows need theirs */
+} tsr__sift;
+/* In the terminal's scope; NULL with an error in `bind`. */
+tsr__sift *tsr__sift_of(tsr__bind *bind, const tsr__visit *file);
+/* Whether a row that passes the sieves of `sift` passes those of `sifted`. */
+bool tsr__sift_holds(const tsr__sifted *sifted, const tsr__sift *sift);
+
+/* Reads the columns `need` of a file that are not read yet (scan.c); `sift` (NULL: none) says which
+ * rows count. A column whose values contradict its type changes the frame's schema and version instead;
+ * then nothing was read. */
+tsr_status tsr__scan_read(tsr_frame *df, const bool *need, const tsr__sift *sift,
+                          tsr__error *error);
+/* The part of its columns that a file's rows were read without dropped values, NULL: none. */
+const tsr__sifted *tsr__scan_sifted(const tsr__visit *file);
+/* A column of a file that was read: without what `sift` drops where that is all there is. Values NULL:
+ * it was not. */
+tsr__col tsr__scan_column(const tsr__source *source, int column, const tsr__sift *sift);
 /* Copies an options struct, which begins with its size: a caller built with an older header gives fewer,
  * one built with a newer header must not have set what is not known. NULL: nothing. */
 tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t known,

@@ -61,7 +61,8 @@ tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding 
 {
   const tsr__csv_column *column;
   if (!reader.file) return error->status;
-  df->source = tsr__source_new(df->node.scope, reader.ops->columns(reader.file, &column));
+  /* A column may be read twice, sifted and whole: room for two dictionaries of it. */
+  df->source = tsr__source_new(df->node.scope, 2 * reader.ops->columns(reader.file, &column));
   if (!df->source) {
     reader.ops->close(reader.file);
     return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
@@ -208,6 +209,8 @@ typedef struct reading {
   int count;
   tsr__csv_target *target;
   tsr__value **values, **valid;
+  const tsr__sift *sift; /* NULL: all rows count */
+  tsr__sifted *sifted;   /* where sparse columns go */
 } reading;
 
 static void *room(reading *r, tsr_scope *scope, int count, size_t element)
@@ -242,7 +245,7 @@ static tsr_status find_parts(reading *r, tsr_scope *scope)
   return TSR_OK;
 }
 
-static tsr_status add_target(reading *r, tsr_scope *scope, int column)
+static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool sparse)
 {
   tsr_runtime *rt = scope->rt;
   tsr_shape shape = { 1, { r->df->source->rows } };
@@ -257,6 +260,7 @@ static tsr_status add_target(reading *r, tsr_scope *scope, int column)
   r->values[r->count] = values;
   r->valid[r->count] = valid;
   target->column = column;
+  target->sparse = sparse;
   target->values = room(r, scope, r->parts, sizeof *target->values);
   target->validity = room(r, scope, r->parts, sizeof *target->validity);
   r->count++;
@@ -306,7 +310,8 @@ static tsr_status keep(reading *r)
     }
     if (col.values->inert || (col.valid && col.valid->inert))
       return tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
-    source->col[target->column] = col;
+    if (target->sparse) r->sifted->col[target->column] = col;
+    else source->col[target->column] = col;
   }
   return TSR_OK;
 }
@@ -347,34 +352,153 @@ static bool borrow(reading *r, int column)
   return !values->inert;
 }
 
+/* ---- rows that filters drop ---------------------------------------------------------------- */
+
+tsr__col tsr__scan_column(const tsr__source *source, int column, const tsr__sift *sift)
+{
+  const tsr__sifted *sifted = source->sifted;
+  bool whole = source->col[column].values || !sifted || !sift || sift->whole[column];
+  return whole || !tsr__sift_holds(sifted, sift) ? source->col[column] : sifted->col[column];
+}
+
+const tsr__sifted *tsr__scan_sifted(const tsr__visit *file)
+{
+  const tsr__source *source = file->df->source;
+  bool any = false;
+  if (!file->sift || !source || !source->sifted) return NULL;
+  for (int i = 0; i < file->df->schema.count; i++)
+    any = any || (file->need[i] && !source->col[i].values &&
+                  tsr__scan_column(source, i, file->sift).values);
+  return any ? source->sifted : NULL;
+}
+
+/* Whether a reading can leave out values of rows that its sieves drop: their columns are read with
+ * it, and others that need no dropped row. */
+static bool can_sift(const reading *r, const bool *need)
+{
+  const tsr__source *source = r->df->source;
+  bool any = false;
+  if (!r->sift || !r->sift->count || !source->reader.ops->bytes || source->sifted) return false;
+  for (int s = 0; s < r->sift->count; s++)
+    if (!need[r->sift->sieve[s].target] || source->col[r->sift->sieve[s].target].values)
+      return false;
+  for (int i = 0; i < r->df->schema.count; i++)
+    any = any || (need[i] && !r->sift->whole[i] && !source->col[i].values);
+  return any;
+}
+
+static const char *sieve_words(const tsr__sift *sift, tsr_scope *scope)
+{
+  tsr__text words;
+  tsr__text_init(&words, &scope->rt->heap);
+  for (int s = 0; s < sift->count; s++) {
+    tsr__text_add(&words, "%s", s ? " and " : "");
+    tsr__expr_print(sift->expr[s], &words);
+  }
+  const char *text = tsr__text_get(&words);
+  char *out = words.failed ? NULL : tsr__arena_text(&scope->arena, text, strlen(text));
+  tsr__text_free(&words);
+  return out;
+}
+
+/* What sieves are to give, in the frame's scope. */
+static tsr_status make_sifted(reading *r)
+{
+  tsr_scope *scope = r->df->node.scope;
+  const tsr__sift *sift = r->sift;
+  tsr__sifted *out = room(r, scope, 1, sizeof *out);
+  if (!out) return r->error->status;
+  out->count = sift->count;
+  out->key = room(r, scope, sift->count, sizeof *out->key);
+  out->col = room(r, scope, r->df->schema.count, sizeof *out->col);
+  out->kept = room(r, scope, r->parts, sizeof *out->kept);
+  out->words = sieve_words(sift, scope);
+  if (!out->key || !out->col || !out->kept || !out->words)
+    return tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
+  for (int k = 0; k < sift->count; k++) {
+    char *key = room(r, scope, (int)sift->key[k].length, 1);
+    if (!key) return r->error->status;
+    memcpy(key, sift->key[k].at, sift->key[k].length);
+    out->key[k] = (tsr__sift_key){ key, sift->key[k].length };
+  }
+  for (int p = 0; p < r->parts; p++) {
+    int64_t words = (r->rows[p + 1] - r->rows[p] + 63) / 64;
+    out->kept[p] = tsr__arena_new(&scope->arena, (size_t)(words + 1) * sizeof(uint64_t));
+    if (!out->kept[p])
+      return tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
+  }
+  r->sifted = out;
+  return TSR_OK;
+}
+
+/* The sieves with the numbers of their targets; `scope` holds them. */
+static tsr_status take_sieves(reading *r, tsr_scope *scope, tsr__csv_read *read)
+{
+  tsr__sieve *sieves = room(r, scope, r->sift->count, sizeof *sieves);
+  if (!sieves) return r->error->status;
+  for (int s = 0; s < r->sift->count; s++) {
+    sieves[s] = r->sift->sieve[s];
+    for (int t = 0; t < r->count; t++)
+      if (r->target[t].column == r->sift->sieve[s].target) sieves[s].target = t;
+  }
+  read->sieve_count = r->sift->count;
+  read->sieves = sieves;
+  return TSR_OK;
+}
+
+static void count_kept(reading *r)
+{
+  for (int p = 0; p < r->parts; p++)
+    for (int64_t w = 0; w * 64 < r->rows[p + 1] - r->rows[p]; w++)
+      r->sifted->rows += __builtin_popcountll(r->sifted->kept[p][w]);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static bool is_there(const reading *r, int column)
+{
+  return tsr__scan_column(r->df->source, column, r->sift).values != NULL;
+}
+
 /* Reads into fresh buffers; `scope` holds the reading's small arrays. */
 static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
 {
   tsr_frame *df = r->df;
   int columns = df->schema.count;
+  bool first = can_sift(r, need);
   if (find_parts(r, scope)) return r->error->status;
   r->target = room(r, scope, columns, sizeof *r->target);
   r->values = room(r, scope, columns, sizeof(tsr__value *));
   r->valid = room(r, scope, columns, sizeof(tsr__value *));
   if (!r->target || !r->values || !r->valid) return r->error->status;
+  r->sifted = df->source->sifted;
+  bool sparse = first || (r->sifted && r->sift && tsr__sift_holds(r->sifted, r->sift));
+  if (first && make_sifted(r)) return r->error->status;
   for (int i = 0; i < columns; i++)
-    if (need[i] && !df->source->col[i].values && !borrow(r, i) && add_target(r, scope, i))
+    if (need[i] && !is_there(r, i) && !borrow(r, i) &&
+        add_target(r, scope, i, sparse && !r->sift->whole[i]))
       return r->error->status;
   if (!r->count) return TSR_OK;
   tsr__csv_read read = {
     .parts = r->parts, .rows = r->rows, .target_count = r->count, .targets = r->target
   };
+  if (sparse) read.kept = r->sifted->kept;
+  if (first && take_sieves(r, scope, &read)) return r->error->status;
   const tsr__reader *reader = &df->source->reader;
   if (reader->ops->read(reader->file, &read, r->error)) return r->error->status;
+  if (first && !read.retyped) {
+    count_kept(r);
+    df->source->sifted = r->sifted;
+  }
   if (!read.retyped) return keep(r);
   df->version++;
   return take_schema(df, r->error);
 }
 
-tsr_status tsr__scan_read(tsr_frame *df, const bool *need, tsr__error *error)
+tsr_status tsr__scan_read(tsr_frame *df, const bool *need, const tsr__sift *sift, tsr__error *error)
 {
   tsr_scope *scope = tsr_scope_nest_at(df->node.scope, df->node.site);
-  reading r = { .df = df, .error = error };
+  reading r = { .df = df, .error = error, .sift = sift };
   int before = df->version;
   tsr_status status = TSR_OK;
   if (scope->inert) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);

@@ -115,6 +115,14 @@ int tsr__csv_file_count(const tsr__csv *csv)
   return csv->file_count;
 }
 
+int64_t tsr__csv_bytes(const tsr__csv *csv)
+{
+  int64_t bytes = 0;
+  for (int f = 0; f < csv->file_count; f++)
+    bytes += csv->files[f].size >= 0 ? csv->files[f].size : csv->files[f].stored;
+  return bytes;
+}
+
 int64_t tsr__csv_bad_rows(const tsr__csv *csv)
 {
   return csv->bad_rows;

@@ -128,20 +128,62 @@ tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
  * written in whole 64-bit words, those behind the last element 0; a null's value is 0. */
 typedef struct tsr__csv_target {
   int column;
+  bool sparse;         /* values of rows that sieves drop are not wanted: see tsr__sieve */
   void **values;       /* one pointer a part */
   uint64_t **validity; /* one pointer a part */
   int64_t nulls;       /* out: nulls written over all parts */
   tsr__dict *dict;     /* out, text columns only: owned by the caller */
 } tsr__csv_target;
 
+/* What a sieve asks of a value. IN and NOT_IN: of `count` constants; TRUE, FALSE: of a bool. */
+typedef enum tsr__sieve_op {
+  TSR__SIEVE_EQ,
+  TSR__SIEVE_NE,
+  TSR__SIEVE_LT,
+  TSR__SIEVE_LE,
+  TSR__SIEVE_GT,
+  TSR__SIEVE_GE,
+  TSR__SIEVE_IN,
+  TSR__SIEVE_NOT_IN,
+  TSR__SIEVE_TRUE,
+  TSR__SIEVE_FALSE,
+  TSR__SIEVE_NULL,
+  TSR__SIEVE_NOT_NULL,
+  TSR__SIEVE_TEXT
+} tsr__sieve_op;
+
+/* A condition on one column that a reader judges while it reads. A row that some sieve does not let
+ * through (what is null passes NULL only) is dropped: it keeps its place, but in sparse targets its
+ * value is anything of the column's type, and of a text column the code 0 whose text nobody wanted.
+ * Everything else is as if there were no sieve: validity, numbers of nulls, and the checks of every
+ * field, so that types widen and errors are found by what stands in dropped rows too. */
+typedef struct tsr__sieve {
+  int target; /* whose column is judged; it is not sparse */
+  tsr__sieve_op op;
+  bool real; /* numbers are compared as f64 with `reals`, else as i64 with `whole` */
+  int count;
+  const int64_t *whole; /* numbers, dates in days, time stamps in microseconds */
+  const double *reals;
+  /* TEXT: whether a text passes; asked once of each text by each worker, at any time. */
+  bool (*passes)(const void *user, const char *text, size_t length);
+  const void *user;
+} tsr__sieve;
+
 typedef struct tsr__csv_read {
   int parts;
   const int64_t *rows; /* parts + 1 borders, rows[0] .. rows[parts] */
   int target_count;
   tsr__csv_target *targets;
+  int sieve_count;
+  const tsr__sieve *sieves;
+  /* By part, a bit a row as in validity: which are not dropped. Written where there are sieves; given
+   * without sieves it is what earlier ones wrote. NULL: all, and no target is sparse. */
+  uint64_t **kept;
   int retyped; /* out: number of columns whose type changed (see below) */
 } tsr__csv_read;
 
+/* Bytes of text that reading a column takes: of packed files an estimate until they were read. */
+int64_t tsr__csv_bytes(const tsr__csv *csv);
 /* Reads. When a value contradicts its column's sampled type, nothing is lost: the column's
  * type is widened in the schema by the table above, `retyped` says how many, TSR_OK is returned and
  * the targets' contents are undefined: the caller allocates anew by the new types and calls again.

@@ -16,6 +16,7 @@
  * csv_rows.c    the index of rows; careful reading of one row; where a row begins
  * csv_numbers.c short numbers, several at a time
  * csv_parse.c   fields to values; what class of value a text is
+ * csv_sieve.c   which rows sieves let through
  * csv_read.c    stripes of rows in parallel, types that turn out wrong, dictionaries
  * csv_error.c   places in files, and what is wrong there
  *
@@ -181,6 +182,7 @@ typedef struct tsr__csv_batch {
   const char *base;
   int64_t first_row; /* of all files */
   int rows, columns; /* columns of the file */
+  bool ascii;        /* known to hold nothing else: set where sparse targets ask */
   uint32_t *ends, *begins, *lasts;
 } tsr__csv_batch;
 
@@ -367,13 +369,34 @@ typedef struct tsr__csv_lane {
 typedef struct tsr__csv_sink {
   void *values;
   uint64_t *validity;
-  int64_t at; /* the element of the batch's first row */
+  int64_t at;           /* the element of the batch's first row */
+  const uint64_t *kept; /* by element: rows that are wanted; NULL: all */
 } tsr__csv_sink;
 
 /* Parses a column of a batch into values and validity words, or classifies. Words that the batch
  * shares with rows before it are added to. */
 void tsr__csv_parse(const tsr__csv_file *file, int column, const tsr__csv_batch *batch,
                     tsr__csv_lane *lane, const tsr__csv_sink *sink);
+
+/* ---- csv_sieve.c ---- */
+
+/* What a sieve said of a worker's texts, by code. */
+typedef struct tsr__csv_told {
+  uint8_t *text; /* 0: not asked yet */
+  size_t room;
+} tsr__csv_told;
+
+/* A sieve at work on a batch that was parsed. */
+typedef struct tsr__csv_judge {
+  const tsr__sieve *sieve;
+  tsr__coltype type;
+  tsr__csv_sink sink; /* where the column's values are */
+  tsr__csv_lane *lane;
+  tsr__csv_told *told;
+} tsr__csv_judge;
+
+/* Which of up to 64 elements from `at` on pass, bit 0 the first. They lie in one word of validity. */
+uint64_t tsr__csv_judge_word(const tsr__csv_judge *judge, int64_t at, int count);
 
 /* ---- csv_read.c ---- */
 

@@ -157,6 +157,7 @@ struct job {
   tsr__coltype type;
   bool forced, slow; /* slow: what looks like a value may be a null marker */
   char point;
+  uint64_t keep; /* rows of the word at hand that are wanted */
 };
 
 /* The class of a value that no inline path took; 0 if it does not fit the column. What does not fit
@@ -184,13 +185,15 @@ static unsigned slow_value(const struct job *job, int row, tsr__csv_value *value
 }
 
 typedef bool fast_fn(const struct job *job, tsr__csv_field field, tsr__csv_value *value);
+typedef bool plain_fn(const struct job *job, tsr__csv_field field);
 typedef void store_fn(void *out, int i, const tsr__csv_value *value);
 
 /* How a type is parsed and stored; constants, so that both are inlined into the loop. */
 struct codec {
   fast_fn *fast;
   store_fn *store;
-  uint64_t done; /* rows of the word that have their value already */
+  uint64_t done;   /* rows of the word that have their value already */
+  plain_fn *plain; /* whether `fast` would take the field, for values that nobody wants; or NULL */
 };
 
 /* Parses up to 64 rows from `row` into out[0..]; returns the validity word. */
@@ -203,7 +206,10 @@ ALWAYS_INLINE uint64_t parse_word(const struct job *job, int row, int count, voi
     int i = __builtin_ctzll(rest);
     tsr__csv_value value;
     bool is_valid = true;
-    if (job->slow || !codec.fast(job, field_at(&fields, row + i), &value)) {
+    if (codec.plain && !(job->keep >> i & 1) && !job->slow &&
+        codec.plain(job, field_at(&fields, row + i))) {
+      value = (tsr__csv_value){ 0 };
+    } else if (job->slow || !codec.fast(job, field_at(&fields, row + i), &value)) {
       unsigned class = slow_value(job, row + i, &value);
       if (class == 0) {
         job->lane->classify = true;
@@ -304,6 +310,26 @@ static inline bool fast_f64(const struct job *job, tsr__csv_field f, tsr__csv_va
   if (f.length == 0 || f.at[0] < '+' || f.at[0] > '9') return false;
   return tsr__decimal_read(job->csv->decimal, f.at, f.length, &value->integer, &value->real) !=
          TSR__NUMBER_NONE;
+}
+
+/* Whether a field is up to eight digits, perhaps with a minus. */
+static inline bool plain_i64(const struct job *job, tsr__csv_field f)
+{
+  bool negative = f.length && f.at[0] == '-';
+  (void)job;
+  return f.length - negative - 1 < 8 && leading_digits(f.at + negative) >= f.length - negative;
+}
+
+/* Whether it is what short_f64 takes. */
+static inline bool plain_f64(const struct job *job, tsr__csv_field f)
+{
+  bool negative = f.length && f.at[0] == '-';
+  const char *at = f.at + negative, *end = f.at + f.length;
+  size_t before = leading_digits(at);
+  if (before >= (size_t)(end - at)) return before == (size_t)(end - at) && before - 1 < 7;
+  if (before == 8 || at[before] != job->point) return false;
+  size_t after = (size_t)(end - at) - before - 1;
+  return after - 1 < 8 && leading_digits(at + before + 1) >= after;
 }
 
 static inline bool fast_f32(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
@@ -430,7 +456,21 @@ static void check_utf8(const struct job *job, int row, uint64_t valid, const int
   }
 }
 
-/* Codes of the texts that are not null, which `valid` says. */
+/* Looks at texts of rows that nobody wants: they must be UTF-8 all the same. */
+static void check_dropped(const struct job *job, int row, uint64_t dropped)
+{
+  tsr__csv_lane *lane = job->lane;
+  for (; dropped; dropped &= dropped - 1) {
+    int i = __builtin_ctzll(dropped);
+    tsr__csv_field f = field_at(&job->fields, row + i);
+    int64_t at = job->batch->first_row + row + i;
+    if (tsr__utf8_valid(f.at, f.length)) continue;
+    if (lane->bad_row < 0 || lane->bad_row > at) lane->bad_row = at;
+    return;
+  }
+}
+
+/* Codes of the texts that are wanted and not null, which `valid` says. */
 static void code_texts(const struct job *job, int row, int count, uint64_t valid, int32_t *out)
 {
   tsr__dict_local *dict = &job->lane->dict;
@@ -439,10 +479,9 @@ static void code_texts(const struct job *job, int row, int count, uint64_t valid
   bool plain = true;
   int n = 0;
   uint64_t added = 0, all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
-  for (int i = 0; i < count; i++) {
-    texts[n] = field_at(&job->fields, row + i);
+  for (uint64_t rest = valid; rest; rest &= rest - 1, n++) {
+    texts[n] = field_at(&job->fields, row + __builtin_ctzll(rest));
     plain &= plain_text(&texts[n]);
-    n += (int)(valid >> i & 1);
   }
   dict->now = job->batch->first_row + row;
   int32_t *to = valid == all ? out : codes;
@@ -460,7 +499,8 @@ static uint64_t text_word(const struct job *job, int row, int count, int32_t *ou
     for (int i = 0; i < count; i++)
       if (tsr__csv_is_null_text(job->csv, field_at(&job->fields, row + i)))
         valid &= ~(UINT64_C(1) << i);
-  code_texts(job, row, count, valid, out);
+  code_texts(job, row, count, valid & job->keep, out);
+  if (!job->batch->ascii && (valid & ~job->keep)) check_dropped(job, row, valid & ~job->keep);
   if (job->lane->dict.failed) job->lane->no_memory = true;
   return job->lane->dict.failed ? 0 : valid;
 }
@@ -477,21 +517,23 @@ static uint64_t any_word(const struct job *job, int row, int count, const tsr__c
   case TSR__COL_BOOL: break;
   case TSR__COL_I64:
     return parse_word(job, row, count, wide,
-                      (struct codec){ fast_i64, store_i64, many_integers(job, row, count, wide) });
+                      (struct codec){ fast_i64, store_i64, many_integers(job, row, count, wide),
+                                      plain_i64 });
   case TSR__COL_F64:
     return parse_word(job, row, count, wide,
-                      (struct codec){ fast_f64, store_f64, many_reals(job, row, count, wide) });
+                      (struct codec){ fast_f64, store_f64, many_reals(job, row, count, wide),
+                                      plain_f64 });
   case TSR__COL_DATE:
-    return parse_word(job, row, count, narrow, (struct codec){ fast_date, store_i32, 0 });
+    return parse_word(job, row, count, narrow, (struct codec){ fast_date, store_i32, 0, NULL });
   case TSR__COL_TIME:
-    return parse_word(job, row, count, wide, (struct codec){ fast_time, store_i64, 0 });
+    return parse_word(job, row, count, wide, (struct codec){ fast_time, store_i64, 0, NULL });
   case TSR__COL_I32:
-    return parse_word(job, row, count, narrow, (struct codec){ fast_i32, store_i32, 0 });
+    return parse_word(job, row, count, narrow, (struct codec){ fast_i32, store_i32, 0, plain_i64 });
   case TSR__COL_F32:
-    return parse_word(job, row, count, narrow, (struct codec){ fast_f32, store_f32, 0 });
+    return parse_word(job, row, count, narrow, (struct codec){ fast_f32, store_f32, 0, plain_f64 });
   case TSR__COL_TEXT: return text_word(job, row, count, narrow);
   }
-  word = parse_word(job, row, count, &bits, (struct codec){ fast_bool, store_bit, 0 });
+  word = parse_word(job, row, count, &bits, (struct codec){ fast_bool, store_bit, 0, NULL });
   uint64_t *to = (uint64_t *)(void *)values + at / 64;
   *to = at % 64 ? *to | bits << (at % 64) : bits;
   return word;
@@ -508,12 +550,14 @@ void tsr__csv_parse(const tsr__csv_file *file, int column, const tsr__csv_batch 
                      csv->columns[column].type,
                      csv->info[column].forced,
                      csv->odd_markers,
-                     csv->point };
+                     csv->point,
+                     UINT64_MAX };
   int row = 0;
   while (row < batch->rows && !lane->no_memory && !lane->classify) {
     int64_t at = sink->at + row;
     int left = batch->rows - row, count = 64 - (int)(at % 64);
     if (count > left) count = left;
+    if (sink->kept) job.keep = sink->kept[at / 64] >> (at % 64);
     uint64_t word = any_word(&job, row, count, sink);
     sink->validity[at / 64] = at % 64 ? sink->validity[at / 64] | word << (at % 64) : word;
     lane->nulls += count - __builtin_popcountll(word);

@@ -37,7 +37,9 @@ struct reading {
   /* By worker: a lane a target, and room for a batch's offsets (NULL until it is used). */
   tsr__csv_lane *lanes;
   uint32_t **buffers;
+  tsr__csv_told *told; /* by worker: one a sieve */
   int workers;
+  bool looks; /* some text column is sparse: its dropped texts must be UTF-8 */
 };
 
 static tsr__csv_lane *lane_of(const struct reading *reading, int worker, int target)
@@ -119,20 +121,99 @@ static const char *split(struct splitting *s, tsr__csv_batch *batch)
 
 /* ---- a stripe ----------------------------------------------------------------------------------- */
 
-static void parse_batch(struct reading *reading, struct stripe *stripe, const tsr__csv_file *file,
-                        const tsr__csv_batch *batch, int part)
+/* A batch of a stripe in a part. */
+struct place {
+  struct stripe *stripe;
+  const tsr__csv_file *file;
+  const tsr__csv_batch *batch;
+  int part;
+};
+
+static tsr__csv_sink sink_of(const struct reading *reading, const struct place *p, int target)
 {
   const tsr__csv_read *read = reading->read;
+  if (!read) return (tsr__csv_sink){ 0 };
+  const tsr__csv_target *t = &read->targets[target];
+  return (tsr__csv_sink){ .values = t->values[p->part],
+                          .validity = t->validity[p->part],
+                          .at = p->batch->first_row - read->rows[p->part],
+                          .kept = t->sparse && read->kept ? read->kept[p->part] : NULL };
+}
+
+static bool is_sieved(const struct reading *reading, int target)
+{
+  for (int s = 0; reading->read && s < reading->read->sieve_count; s++)
+    if (reading->read->sieves[s].target == target) return true;
+  return false;
+}
+
+static void parse_targets(struct reading *reading, const struct place *p, bool sieved)
+{
   for (int t = 0; t < reading->target_count; t++) {
-    tsr__csv_lane *lane = lane_of(reading, stripe->worker, t);
-    tsr__csv_sink sink = { 0 };
-    if (read)
-      sink = (tsr__csv_sink){ .values = read->targets[t].values[part],
-                              .validity = read->targets[t].validity[part],
-                              .at = batch->first_row - read->rows[part] };
-    tsr__csv_parse(file, reading->columns[t], batch, lane, &sink);
-    if (lane->no_memory) fail_at(reading, stripe, FAULT_MEMORY, batch->first_row);
+    if (is_sieved(reading, t) != sieved) continue;
+    tsr__csv_lane *lane = lane_of(reading, p->stripe->worker, t);
+    tsr__csv_sink sink = sink_of(reading, p, t);
+    tsr__csv_parse(p->file, reading->columns[t], p->batch, lane, &sink);
+    if (lane->no_memory) fail_at(reading, p->stripe, FAULT_MEMORY, p->batch->first_row);
   }
+}
+
+/* Which rows of a word pass all sieves; where a column is being retyped nothing that is read counts. */
+static uint64_t judge_word(struct reading *reading, const struct place *p, int64_t at, int count)
+{
+  const tsr__csv_read *read = reading->read;
+  uint64_t bits = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+  for (int s = 0; s < read->sieve_count && bits; s++) {
+    const tsr__sieve *sieve = &read->sieves[s];
+    int worker = p->stripe->worker;
+    tsr__csv_judge judge = { .sieve = sieve,
+                             .type = reading->csv->columns[reading->columns[sieve->target]].type,
+                             .sink = sink_of(reading, p, sieve->target),
+                             .lane = lane_of(reading, worker, sieve->target),
+                             .told = &reading->told[worker * read->sieve_count + s] };
+    if (judge.lane->classify || judge.lane->no_memory) continue;
+    bits &= tsr__csv_judge_word(&judge, at, count);
+    if (judge.lane->no_memory) fail_at(reading, p->stripe, FAULT_MEMORY, p->batch->first_row);
+  }
+  return bits;
+}
+
+static void judge_batch(struct reading *reading, const struct place *p)
+{
+  uint64_t *kept = reading->read->kept[p->part];
+  int64_t at = p->batch->first_row - reading->read->rows[p->part], end = at + p->batch->rows;
+  while (at < end) {
+    int count = 64 - (int)(at % 64);
+    if (count > end - at) count = (int)(end - at);
+    uint64_t bits = judge_word(reading, p, at, count);
+    kept[at / 64] = at % 64 ? kept[at / 64] | bits << (at % 64) : bits;
+    at += count;
+  }
+}
+
+/* Whether a batch's text is ASCII, which saves looking at texts that nobody wants. */
+static bool is_ascii(const tsr__csv_batch *batch)
+{
+  const char *at = batch->base;
+  size_t last = (size_t)batch->rows * (size_t)batch->columns - 1, length = batch->ends[last];
+  uint64_t all = 0, word = 0;
+  for (; length >= 8; at += 8, length -= 8) {
+    memcpy(&word, at, 8);
+    all |= word;
+  }
+  for (; length; at++, length--) all |= (unsigned char)*at;
+  return !(all & UINT64_C(0x8080808080808080));
+}
+
+static void parse_batch(struct reading *reading, const struct place *p, tsr__csv_batch *batch)
+{
+  const tsr__csv_read *read = reading->read;
+  batch->ascii = reading->looks && batch->rows && is_ascii(batch);
+  if (read && read->sieve_count) {
+    parse_targets(reading, p, true);
+    judge_batch(reading, p);
+  }
+  parse_targets(reading, p, false);
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -163,7 +244,7 @@ static void parse_stripe(struct reading *reading, struct stripe *stripe, tsr__cs
     batch->base = at;
     batch->first_row = row;
     at = split(&s, batch);
-    if (batch->rows) parse_batch(reading, stripe, file, batch, part);
+    if (batch->rows) parse_batch(reading, &(struct place){ stripe, file, batch, part }, batch);
     if (!at) fail_at(reading, stripe, s.fault, s.fault_row);
     row += s.want;
   }
@@ -239,6 +320,10 @@ static void free_reading(struct reading *reading)
     tsr__dict_local_free(&reading->lanes[l].dict);
   for (size_t w = 0; reading->buffers && w < workers; w++)
     tsr__del(heap, reading->buffers[w], size * sizeof(uint32_t));
+  size_t told = workers * (size_t)(reading->read ? reading->read->sieve_count : 0);
+  for (size_t i = 0; reading->told && i < told; i++)
+    tsr__del(heap, reading->told[i].text, reading->told[i].room);
+  tsr__del(heap, reading->told, (told + 1) * sizeof *reading->told);
   tsr__del(heap, reading->lanes, (workers * targets + 1) * sizeof *reading->lanes);
   tsr__del(heap, reading->buffers, workers * sizeof *reading->buffers);
   tsr__del(heap, reading->stripes, (size_t)reading->stripe_count * sizeof *reading->stripes);
@@ -256,7 +341,9 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
   reading->stripes = tsr__new(csv->heap, (size_t)count * sizeof *reading->stripes);
   reading->lanes = tsr__new(csv->heap, (lanes + 1) * sizeof *reading->lanes);
   reading->buffers = tsr__new(csv->heap, (size_t)reading->workers * sizeof *reading->buffers);
-  if (!reading->stripes || !reading->lanes || !reading->buffers)
+  size_t told = (size_t)reading->workers * (size_t)(reading->read ? reading->read->sieve_count : 0);
+  reading->told = tsr__new(csv->heap, (told + 1) * sizeof *reading->told);
+  if (!reading->stripes || !reading->lanes || !reading->buffers || !reading->told)
     return tsr__csv_no_memory(csv, error);
   for (int s = 0; s < count; s++) {
     struct stripe *stripe = &reading->stripes[s];
@@ -380,13 +467,15 @@ static void recode(const struct reading *reading, const struct stripe *stripe, i
     int64_t begin = read->rows[part], end = read->rows[part + 1];
     int32_t *codes = read->targets[t].values[part];
     const uint64_t *valid = read->targets[t].validity[part];
+    const uint64_t *kept = read->targets[t].sparse && read->kept ? read->kept[part] : NULL;
     int64_t first = (stripe->first > begin ? stripe->first : begin) - begin;
     int64_t last = least(stripe->last, end) - begin;
-    if (!lane->nulls)
+    if (!lane->nulls && !kept)
       for (int64_t i = first; i < last; i++) codes[i] = entries[codes[i]].code;
     else
       for (int64_t i = first; i < last; i++)
-        if (valid[i / 64] >> (i % 64) & 1) codes[i] = entries[codes[i]].code;
+        if ((valid[i / 64] & (kept ? kept[i / 64] : UINT64_MAX)) >> (i % 64) & 1)
+          codes[i] = entries[codes[i]].code;
   }
 }
 
@@ -459,6 +548,8 @@ static tsr_status check_read(const tsr__csv *csv, const tsr__csv_read *read, int
     if (read->targets[t].column < 0 || read->targets[t].column >= csv->column_count)
       return tsr__error_set(error, TSR_ECOLUMN, "%s: has no column %d, only 0 to %d", csv->path,
                             read->targets[t].column, csv->column_count - 1);
+  for (int s = 0; s < read->sieve_count; s++)
+    TSR_INVARIANT(read->kept && !read->targets[read->sieves[s].target].sparse);
   return TSR_OK;
 }
 
@@ -489,6 +580,8 @@ tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *e
                              .columns = columns,
                              .target_count = read->target_count,
                              .workers = tsr__worker_count(csv->rt) };
+  for (int t = 0; t < read->target_count && read->kept; t++)
+    reading.looks |= read->targets[t].sparse && is_text(&reading, t);
   status = run(&reading, read->rows[0], read->rows[read->parts], error);
   if (!status) status = finish(&reading, dicts, error);
   free_reading(&reading);

@@ -31,8 +31,13 @@ static int64_t csv_widened(const void *file, int column, const char **text)
   return tsr__csv_widened(file, column, text);
 }
 
-const tsr__reader_ops tsr__csv_reader = { "csv",     csv_close, csv_columns, csv_path,
-                                          csv_count, csv_read,  csv_widened, NULL };
+static int64_t csv_bytes(const void *file)
+{
+  return tsr__csv_bytes(file);
+}
+
+const tsr__reader_ops tsr__csv_reader = { "csv",    csv_close,   csv_columns, csv_path, csv_count,
+                                          csv_read, csv_widened, csv_bytes,   NULL };
 
 static void json_close(void *file)
 {
@@ -70,8 +75,9 @@ static int64_t never_widened(const void *file, int column, const char **text)
   return -1;
 }
 
-const tsr__reader_ops tsr__json_reader = { "json",     json_close, json_columns,  json_path,
-                                           json_count, json_read,  never_widened, NULL };
+const tsr__reader_ops tsr__json_reader = { "json",        json_close, json_columns,
+                                           json_path,     json_count, json_read,
+                                           never_widened, NULL,       NULL };
 
 static void arrow_close(void *file)
 {
@@ -106,5 +112,6 @@ static bool arrow_borrow(void *file, int column, tsr__foreign *out)
   return tsr__arrow_borrow(file, column, out);
 }
 
-const tsr__reader_ops tsr__arrow_reader = { "arrow",     arrow_close, arrow_columns, arrow_path,
-                                            arrow_count, arrow_read,  never_widened, arrow_borrow };
+const tsr__reader_ops tsr__arrow_reader = { "arrow",       arrow_close, arrow_columns,
+                                            arrow_path,    arrow_count, arrow_read,
+                                            never_widened, NULL,        arrow_borrow };

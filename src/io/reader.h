@@ -15,6 +15,7 @@ typedef struct tsr__reader_ops {
   tsr_status (*count)(void *file, int64_t *rows, tsr__error *error);
   tsr_status (*read)(void *file, tsr__csv_read *read, tsr__error *error);
   int64_t (*widened)(const void *file, int column, const char **text);
+  int64_t (*bytes)(const void *file); /* of text that a read takes; NULL: it takes no sieves */
   bool (*borrow)(void *file, int column, tsr__foreign *out); /* NULL: nothing is */
 } tsr__reader_ops;
 

@@ -1,0 +1,122 @@
+/* Filters that the reader of a file judges: what stands in rows that they drop, what explain says, and
+ * frames used with and without them. */
+#include "tessera.h"
+
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 60000, ODD = 21000 };
+
+/* k is the row's number; `odd` stands in column x of row ODD, far from all that is sampled. */
+static const char *put_file(const char *odd)
+{
+  const char *path = test_tmp("sift.csv");
+  FILE *out = fopen(path, "wb");
+  fputs("k,x,name\n", out);
+  for (int r = 0; r < ROWS; r++)
+    fprintf(out, "%d,%s,%s%d\n", r, r == ODD ? odd : "7", r == ODD + 1 ? "odd" : "name", r % 1000);
+  fclose(out);
+  return path;
+}
+
+static int64_t sum_where(tsr_frame *df, const char *filter, const char *sum)
+{
+  tsr_row *row = tsr_frame_row(tsr_frame_agg(tsr_frame_filter(df, filter), sum));
+  return tsr_row_status(row) ? -1 : tsr_row_i64(row, "s");
+}
+
+TEST(a_frame_is_used_with_and_without_filters)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_read_csv(s, put_file("7"));
+  for (int twice = 0; twice < 2; twice++) {
+    CHECK_I64(sum_where(df, "k < 100", "s = sum(x)"), 700);
+    CHECK_I64(sum_where(df, "k < 100", "s = nunique(name)"), 100);
+    CHECK_I64(sum_where(df, "k < 100 and name < 'name2'", "s = sum(x)"), 7 * 12);
+    CHECK_I64(sum_where(df, "k >= 100", "s = sum(x)"), 7 * (ROWS - 100));
+    CHECK_I64(sum_where(df, "k >= 0", "s = nunique(name)"), 1001);
+  }
+  tsr_table *table;
+  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, s);
+  CHECK_STR(tsr_table_text(table, 59123, 2), "name123");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(explain_says_what_was_dropped)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_read_csv(s, put_file("7"));
+  tsr_frame *few = tsr_frame_filter(df, "name == 'name7' and k < 5000 and x * k > 1");
+  tsr_frame *agg = tsr_frame_agg(few, "n = count(), s = sum(x)");
+  const char *drops = "name == 'name7' and k < 5000 keeps 5 of 60000 rows\n";
+  CHECK(!strstr(tsr_frame_explain(agg), "while reading")); /* x is asked by the filter, too */
+  tsr_frame *other = tsr_frame_read_csv(s, test_tmp("sift.csv"));
+  few = tsr_frame_filter(other, "name == 'name7' and k < 5000");
+  agg = tsr_frame_agg(few, "n = count(), s = sum(x)");
+  CHECK_STR_HAS(tsr_frame_explain(agg), drops);
+  CHECK(!strstr(tsr_frame_explain(agg), "~"));
+  CHECK(!strstr(tsr_frame_explain(tsr_frame_agg(other, "s = sum(x)")), "while reading"));
+  CHECK(!strstr(tsr_frame_explain(agg), "while reading")); /* x is there for all rows now */
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Types and errors are those of the whole file, whatever rows a filter drops. */
+TEST(dropped_rows_are_looked_at)
+{
+  static const struct {
+    const char *odd, *types;
+    tsr_coltype type; /* 0: an error */
+    const char *says;
+  } cases[] = {
+    { "0.5", NULL, TSR_COL_F64, NULL },
+    { "x", NULL, TSR_COL_TEXT, NULL },
+    { "x", "x i64", 0, "row 21000, column \"x\": \"x\" is no i64" },
+    { "\xff", "x text", 0, "row 21000, column \"x\": the byte 0xff" },
+    { "1,2", NULL, 0, "row 21000 has 4 fields" },
+    { "", NULL, TSR_COL_I64, NULL },
+  };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_frame *df = tsr_frame_read_csv(s, put_file(cases[i].odd), .types = cases[i].types);
+    tsr_frame *few = tsr_frame_filter(df, "k < 100");
+    tsr_table *table;
+    tsr_status status = tsr_frame_collect(few, &table);
+    CHECK_STATUS(status, cases[i].type ? TSR_OK : TSR_EPARSE, s);
+    if (status) {
+      CHECK_STR_HAS(tsr_message(s), cases[i].says);
+    } else {
+      CHECK_I64(tsr_table_rows(table), 100);
+      CHECK_I64(tsr_table_type(table, 1), cases[i].type);
+      if (cases[i].type == TSR_COL_TEXT) CHECK_STR(tsr_table_text(table, 3, 1), "7");
+    }
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
+
+/* What is computed before the filter is computed of every row. */
+TEST(overflows_before_a_filter_are_found)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_read_csv(s, put_file("9223372036854775807"));
+  tsr_frame *few = tsr_frame_filter(tsr_frame_assign(df, "y", "x + 1"), "k < 100");
+  CHECK(tsr_row_status(tsr_frame_row(tsr_frame_agg(few, "s = sum(y)"))) != TSR_OK);
+  CHECK_STR_HAS(tsr_message(s), "row 21000");
+  tsr_scope_clear(s);
+  few = tsr_frame_assign(tsr_frame_filter(tsr_frame_read_csv(s, test_tmp("sift.csv")), "k < 100"),
+                         "y", "x + 1");
+  tsr_row *row = tsr_frame_row(tsr_frame_agg(few, "s = sum(y)"));
+  CHECK_STATUS(tsr_row_status(row), TSR_OK, s);
+  CHECK_I64(tsr_row_i64(row, "s"), 800);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
