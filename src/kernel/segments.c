@@ -392,7 +392,7 @@ static tsr_status aggregate_direct(job *j)
   tsr_status status = TSR_OK;
   /* As long as will do: another part's records drive this one's from the cache. */
   j->round_rows = 1 + ROUND / (j->plan.count + 1);
-  for (; !status && j->round * j->round_rows * j->slots < most + j->slots; j->round++)
+  for (j->round = 0; !status && j->round * j->round_rows * j->slots < most + j->slots; j->round++)
     status = run(j, j->state_count, direct_task);
   if (!status && j->slots > 1 && j->plan.rows_count)
     status = run(j, (int64_t)parts->count * j->plan.rows_count, join_rows_task);
