@@ -9,7 +9,7 @@
  * and copy, which count; what stays on its device is not counted. */
 #include "execute/exchange.h"
 
-enum { ORDER_ROWS = 1 << 17, STRETCH = 8192 };
+enum { ORDER_ROWS = 1 << 17 };
 
 /* ---- ordering rows by destination
  * -------------------------------------------------------------------- */
@@ -81,7 +81,8 @@ static void number_pieces(const order_job *job)
 tsr_status tsr__exchange_order(tsr_runtime *rt, const tsr__routes *routes, tsr__error *error)
 {
   const tsr__parts *parts = routes->parts;
-  tsr_status status = tsr__index_new(rt, parts, routes->order, error);
+  tsr_status status = TSR_OK;
+  if (routes->order) status = tsr__index_new(rt, parts, routes->order, error);
   if (status) return status;
   int64_t pieces = 0;
   for (int p = 0; p < parts->count; p++) pieces += (parts->rows[p] + ORDER_ROWS - 1) / ORDER_ROWS;
@@ -95,10 +96,10 @@ tsr_status tsr__exchange_order(tsr_runtime *rt, const tsr__routes *routes, tsr__
   if (!status && !tsr__parallel_long(rt, "exchange", pieces, tally_task, &job))
     status = tsr__cancelled(error, "exchange");
   if (!status) number_pieces(&job);
-  if (!status && !tsr__parallel_long(rt, "exchange", pieces, place_task, &job))
+  if (!status && routes->order && !tsr__parallel_long(rt, "exchange", pieces, place_task, &job))
     status = tsr__cancelled(error, "exchange");
   tsr__del(&rt->heap, job.tally, size);
-  if (status) tsr__index_free(rt, routes->order);
+  if (status && routes->order) tsr__index_free(rt, routes->order);
   return status;
 }
 
@@ -108,7 +109,7 @@ tsr_status tsr__exchange_order(tsr_runtime *rt, const tsr__routes *routes, tsr__
 
 /* Working memory of an exchange, one block of the heap: [from * parts + to]
  * where the rows start in the sender's order and in the receiver's buffer, and
- * how far a sender has come; bytes by part. */
+ * where the next one goes; bytes by part. */
 typedef struct room {
   int64_t *start, *place, *cursor;
   tsr__traffic *traffic;
@@ -140,8 +141,7 @@ typedef struct move_job {
   tsr__buffer *const *from, *const *to;
 } move_job;
 
-/* All that one receiver gets: of bits, whose words two senders may share, of
- * rows that lie in order already, and of rows in any order. */
+/* All that one receiver gets of rows that lie by destination already, or are listed so. */
 static void receive_task(void *user, int64_t to, int worker)
 {
   (void)worker;
@@ -170,40 +170,20 @@ static void receive_task(void *user, int64_t to, int worker)
   }
 }
 
-/* How many of `count` rows in order are below `limit`. */
-static int64_t rows_below(const uint32_t *rows, int64_t count, int64_t limit)
-{
-  int64_t low = 0;
-  while (low < count) {
-    int64_t middle = (low + count) / 2;
-    if (rows[middle] < limit) low = middle + 1;
-    else count = middle;
-  }
-  return low;
-}
-
-/* All that one sender sends: stretch by stretch of its rows to every receiver,
- * so that each line of its memory is read once and not once a receiver. */
+/* All that one sender sends by where its rows go: each line of its memory is read once and not once a
+ * receiver. */
 static void send_task(void *user, int64_t from, int worker)
 {
   (void)worker;
   const move_job *job = user;
   const tsr__exchange *ask = job->ask;
-  const tsr__device_ops *ops = tsr__devices_of(ask->rt)->ops;
   int parts = ask->from->count;
-  int64_t rows = ask->from->rows[from], step = parts > 128 ? 64 * (int64_t)parts : STRETCH;
-  int64_t *cursor = job->room->cursor + from * parts;
-  memset(cursor, 0, (size_t)parts * sizeof *cursor);
-  for (int64_t end = step; end - step < rows; end += step)
-    for (int to = 0; to < parts; to++) {
-      int64_t pair = from * parts + to, left = ask->counts[pair] - cursor[to];
-      const uint32_t *at = ask->order->at[from] + job->room->start[pair] + cursor[to];
-      int64_t count = rows_below(at, left < step ? left : step, end);
-      if (!count) continue;
-      tsr__pick pick = { job->dtype, at, count, job->room->place[pair] + cursor[to] };
-      ops->pick(&pick, job->from[from], job->to[to], &job->room->traffic[from]);
-      cursor[to] += count;
-    }
+  int64_t *next = job->room->cursor + from * parts;
+  memcpy(next, job->room->place + from * parts, (size_t)parts * sizeof *next);
+  tsr__disperse rows = { job->dtype, parts, ask->dest[from], next, ask->counts + from * parts };
+  if (job->from[from])
+    tsr__devices_of(ask->rt)->ops->disperse(&rows, job->from[from], job->to,
+                                            &job->room->traffic[from]);
 }
 
 static void drop(tsr__buffer **buffers, int count)
@@ -233,8 +213,7 @@ static tsr_status move(const tsr__exchange *ask, move_job *job, tsr__buffer **to
   tsr_status status = receivers(ask, job->dtype, to, error);
   if (status) return status;
   job->to = to;
-  bool stretches = ask->order && !ask->unordered && job->dtype != TSR_BOOL;
-  tsr__task_fn task = stretches ? send_task : receive_task;
+  tsr__task_fn task = ask->dest ? send_task : receive_task;
   bool done = tsr__parallel_long(ask->rt, "exchange", ask->from->count, task, job);
   return done ? TSR_OK : tsr__cancelled(error, "exchange");
 }

@@ -1,7 +1,7 @@
 /* The ragged all-to-all: rows of columns from every device to every other, in counts known only
  * when it happens. The one way in which relational operators move rows between devices.
  *
- *   device 0   |to 0 |to 1   |      order[0] lists its rows by destination, as they lie
+ *   device 0   |to 0 |to 1   |      rows of each sender keep their order
  *   device 1   |to 0  |to 1 |
  *                v
  *   device 0   |of 0 |of 1  |       what arrives lies in order of the senders: global order stays
@@ -19,10 +19,12 @@ typedef struct tsr__moved {
 
 typedef struct tsr__exchange {
   tsr_runtime *rt;
-  const tsr__parts *from;  /* senders and receivers are the same devices */
-  const int64_t *counts;   /* counts[from * parts + to] */
-  const tsr__index *order; /* by destination, ascending within; NULL: rows already lie so */
-  bool unordered;          /* `order` lists any rows in any order, `from` counts them */
+  const tsr__parts *from; /* senders and receivers are the same devices */
+  const int64_t *counts;  /* counts[from * parts + to] */
+  /* Where each row goes: dest[p][r]. Or, by destination, rows of the senders in any order, of which
+   * `from` counts how many are sent. Neither: rows already lie by destination. */
+  const uint16_t *const *dest;
+  const tsr__index *order;
   int column_count;
   const tsr__colparts *columns;
   /* out: [column * parts + to], fresh buffers of the receivers; valid NULL where no part has nulls */
@@ -36,11 +38,11 @@ tsr_status tsr__exchange_rows(const tsr__exchange *ask, tsr__error *error);
 typedef struct tsr__routes {
   const tsr__parts *parts;
   const uint16_t *const *dest; /* dest[p][r]: the part that row r of part p goes to */
-  tsr__index *order;           /* out: freed by the caller */
+  tsr__index *order;           /* out: freed by the caller; NULL: not wanted */
   int64_t *counts;             /* out: counts[from * parts + to] */
 } tsr__routes;
 
-/* Stable partition of each part's rows by destination: fills order and counts. */
+/* Stable partition of each part's rows by destination: fills counts and order. */
 tsr_status tsr__exchange_order(tsr_runtime *rt, const tsr__routes *routes, tsr__error *error);
 
 #endif

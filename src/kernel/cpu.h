@@ -44,6 +44,10 @@ void tsr__cpu_move(const tsr__carry *carry, tsr__traffic *traffic);
 void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
                    tsr__traffic *traffic);
 
+/* disperse.c */
+void tsr__cpu_disperse(const tsr__disperse *job, const tsr__buffer *from, tsr__buffer *const *to,
+                       tsr__traffic *traffic);
+
 /* compact.c */
 int64_t tsr__cpu_mask_count(const tsr__buffer *mask, int64_t rows);
 void tsr__cpu_compact(const tsr__compact *job);

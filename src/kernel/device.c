@@ -135,6 +135,7 @@ static const tsr__device_ops cpu_ops = {
   .to_host = tsr__cpu_to_host,
   .copy = tsr__cpu_copy,
   .pick = tsr__cpu_pick,
+  .disperse = tsr__cpu_disperse,
   .partial = tsr__partial_new,
   .partial_free = tsr__partial_free,
   .run = tsr__cpu_run,

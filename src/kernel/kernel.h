@@ -50,6 +50,16 @@ typedef struct tsr__pick {
   int64_t count, at;
 } tsr__pick;
 
+/* Rows of a column that part ways: row i goes to row next[dest[i]]++ of that one of `parts` buffers,
+ * counts[p] of all to buffer p. Bits there are set before, and cleared where a row's is not. */
+typedef struct tsr__disperse {
+  tsr_dtype dtype;
+  int parts;
+  const uint16_t *dest;
+  int64_t *next;
+  const int64_t *counts;
+} tsr__disperse;
+
 /* ---- fused kernels ----------------------------------------------------------------------- */
 
 typedef struct tsr__kernel tsr__kernel; /* immutable once built */
@@ -182,6 +192,9 @@ typedef struct tsr__device_ops {
   /* Rows picked from a buffer, to a run of another; counts as copy does. */
   void (*pick)(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
                tsr__traffic *traffic);
+  /* Rows of a buffer to several; counts as copy does. */
+  void (*disperse)(const tsr__disperse *job, const tsr__buffer *from, tsr__buffer *const *to,
+                   tsr__traffic *traffic);
   /* A zeroed partial for an accumulator with `count` output elements; NULL with the error set. */
   tsr__partial *(*partial)(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error);
   void (*partial_free)(tsr__partial *partial);

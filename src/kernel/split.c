@@ -14,7 +14,9 @@
 
 #include <stdlib.h>
 
-enum { SAMPLES = 1024, SAMPLES_MOST = 1 << 17, BLOCK = 1024 };
+enum { SAMPLES = 1024, SAMPLES_MOST = 1 << 17, BLOCK = 512, FEW = 24 };
+
+#define SIGN (UINT64_C(1) << 63)
 
 typedef struct place {
   const uint64_t *word; /* of its row: words are `stride` apart */
@@ -57,6 +59,7 @@ static int64_t sample_part(const tsr__packed *keys, int64_t rows, int part, plac
 }
 
 typedef struct split_job {
+  const tsr__tiles *tiles;
   const tsr__parts *parts;
   const tsr__packed *keys;
   place *sample; /* `room` places, and as many for the splitters as there are parts */
@@ -90,6 +93,20 @@ static bool reached(const place *splitter, int part, int64_t row)
   return part > splitter->part || (part == splitter->part && row >= splitter->row);
 }
 
+/* A few borders are counted through by vectors, which compare signed numbers. */
+static void count_borders(const split_job *job, const tsr__borders *borders, const uint64_t *word,
+                          int64_t n, uint16_t *dest)
+{
+  int64_t border[FEW], x[BLOCK], found[BLOCK];
+  for (int b = 0; b < borders->count; b++) border[b] = (int64_t)(borders->border[b] ^ SIGN);
+  for (int64_t at = 0; at < n; at += BLOCK) {
+    int some = n - at < BLOCK ? (int)(n - at) : BLOCK;
+    for (int i = 0; i < some; i++) x[i] = (int64_t)(word[at + i] ^ SIGN);
+    job->tiles->search[TSR_I64](found, x, some, border, borders->count);
+    for (int i = 0; i < some; i++) dest[at + i] = (uint16_t)found[i];
+  }
+}
+
 /* Rows of one word that no splitter's row divides: a search among words. */
 static void send_words(const split_job *job, const tsr__piece *rows, uint64_t *border)
 {
@@ -102,7 +119,8 @@ static void send_words(const split_job *job, const tsr__piece *rows, uint64_t *b
     else if (least < UINT64_MAX) border[n++] = least + 1;
   }
   tsr__borders borders = { border, n, tsr__pad_borders(border, n) };
-  tsr__search_borders(&borders, word, rows->count, dest);
+  if (n <= FEW) count_borders(job, &borders, word, rows->count, dest);
+  else tsr__search_borders(&borders, word, rows->count, dest);
 }
 
 static void send_rows(const split_job *job, const tsr__piece *rows)
@@ -206,7 +224,9 @@ tsr_status tsr__split_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__
   for (int p = 0; p < parts->count; p++) total += parts->rows[p];
   tsr_status status = split_new(rt, parts, out, error);
   size_t size = (size_t)(room + parts->count) * sizeof(place);
-  split_job job = { .parts = parts, .keys = keys, .room = room, .dest = out->dest };
+  split_job job = {
+    .tiles = tsr__cpu_of(rt)->tiles, .parts = parts, .keys = keys, .room = room, .dest = out->dest
+  };
   if (!status && total) {
     job.sample = tsr__new_raw(&rt->heap, size);
     if (!job.sample) status = no_memory(error, parts->count);

@@ -80,7 +80,6 @@ static tsr_status tell(telling *t)
                         .from = all,
                         .counts = t->counts,
                         .order = &t->order,
-                        .unordered = true,
                         .count = 1,
                         .columns = &column,
                         .values = h->everyone,

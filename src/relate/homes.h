@@ -58,9 +58,9 @@ tsr_status tsr__each_part(const tsr__homes *homes, tsr__task_fn fn, void *user);
 typedef struct tsr__sending {
   const char *what;
   const int64_t *from, *counts;
+  const uint16_t *const *dest; /* as of an exchange */
   const tsr__index *order;
-  bool unordered; /* as of an exchange */
-  int each;       /* elements of a row, for the stats; 0: one */
+  int each; /* elements of a row, for the stats; 0: one */
   int count;
   const tsr__colparts *columns;
   tsr__buffer **values, **valid; /* out */

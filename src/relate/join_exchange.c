@@ -5,14 +5,17 @@
  *
  * Invariant: what an owner has lies in order of its senders and their rows, hence in order of all
  * rows; so matches are in the order that they would have on one device. What comes back lies in the
- * order in which keys were sent, which `order` at home still knows: no row number travels. */
+ * order in which keys were sent, which `order` of the left at home still knows: no row number
+ * travels. */
 #include "relate/join_inner.h"
 
 /* One side on its way: by destination at its home, then what arrived, [column * parts + owner]. */
 typedef struct flow {
-  tsr__index order;
-  int64_t *counts; /* [home * parts + owner] */
-  int columns;     /* words of keys, nulls if there may be any, then what is taken */
+  uint16_t **dest; /* of each row at home */
+  tsr__buffer **dest_room;
+  tsr__index order; /* of the left */
+  int64_t *counts;  /* [home * parts + owner] */
+  int columns;      /* words of keys, nulls if there may be any, then what is taken */
   tsr__colparts *column;
   tsr__buffer **values, **valid, **alias; /* alias: one word of several, at home */
   tsr__parts parts;                       /* arrived */
@@ -40,6 +43,8 @@ static tsr_status flow_new(slice *s, int side)
   int taken = side && join->pairs ? join->ask->take_count : 0;
   f->columns = join->words + join->nulls + taken;
   size_t columns = (size_t)f->columns;
+  f->dest = tsr__join_small(join, parts * sizeof *f->dest);
+  f->dest_room = tsr__join_small(join, parts * sizeof *f->dest_room);
   f->counts = tsr__join_small(join, parts * parts * sizeof *f->counts);
   f->column = tsr__join_small(join, columns * sizeof *f->column);
   f->values = tsr__join_small(join, columns * parts * sizeof *f->values);
@@ -48,8 +53,8 @@ static tsr_status flow_new(slice *s, int side)
   f->joined = tsr__join_small(join, parts * sizeof *f->joined);
   f->word = tsr__join_small(join, 2 * parts * sizeof *f->word);
   int64_t *rows = tsr__join_small(join, parts * sizeof *rows);
-  if (!f->counts || !f->column || !f->values || !f->valid || !f->alias || !f->joined || !f->word ||
-      !rows)
+  if (!f->dest || !f->dest_room || !f->counts || !f->column || !f->values || !f->valid ||
+      !f->alias || !f->joined || !f->word || !rows)
     return join->error->status;
   f->null = f->word + parts;
   f->parts = (tsr__parts){ s->parts, s->view[0]->parts.device, rows };
@@ -60,6 +65,7 @@ static void flow_free(slice *s, flow *f)
 {
   tsr__index_free(s->join->rt, &f->order);
   if (!f->word) return;
+  tsr__drop_buffers(f->dest_room, s->parts);
   tsr__drop_buffers(f->values, (int64_t)f->columns * s->parts);
   tsr__drop_buffers(f->valid, (int64_t)f->columns * s->parts);
   tsr__drop_buffers(f->alias, (int64_t)f->columns * s->parts);
@@ -88,35 +94,30 @@ static tsr_status check_room(slice *s)
 
 /* ---- there ---- */
 
-/* A destination for each row of both sides, and the rows in order of them. */
+/* A destination for each row of both sides, and the left rows in order of them. */
 static tsr_status route(slice *s)
 {
   tsr__join *join = s->join;
   const tsr__device_ops *ops = tsr__devices_of(join->rt)->ops;
-  size_t parts = (size_t)s->parts;
-  tsr__buffer **room = tsr__join_small(join, 2 * parts * sizeof *room);
-  uint16_t **dest = tsr__join_small(join, 2 * parts * sizeof *dest);
-  if (!room || !dest) return join->error->status;
   tsr__match_owners ask = { { &s->view[0]->parts, &s->view[1]->parts },
                             { &s->packed[0], &s->packed[1] },
-                            { dest, dest + parts } };
-  tsr_status status = TSR_OK;
-  for (int i = 0; i < 2 * s->parts && !status; i++) {
-    const tsr__parts *of = &s->view[i / s->parts]->parts;
+                            { s->side[0].dest, s->side[1].dest } };
+  for (int i = 0; i < 2 * s->parts; i++) {
+    flow *f = &s->side[i / s->parts];
+    const tsr__parts *of = ask.parts[i / s->parts];
     int p = i % s->parts;
-    room[i] =
-        ops->buffer(join->rt, of->device[p], (size_t)of->rows[p] * sizeof **dest, join->error);
-    if (!room[i]) status = join->error->status;
-    else dest[i] = room[i]->data;
+    size_t bytes = (size_t)of->rows[p] * sizeof **f->dest;
+    f->dest_room[p] = ops->buffer(join->rt, of->device[p], bytes, join->error);
+    if (!f->dest_room[p]) return join->error->status;
+    f->dest[p] = f->dest_room[p]->data;
   }
-  if (!status) status = tsr__match_owners_of(join->rt, &ask, join->error);
+  tsr_status status = tsr__match_owners_of(join->rt, &ask, join->error);
   for (int side = 0; side < 2 && !status; side++) {
     flow *f = &s->side[side];
-    tsr__routes routes = { ask.parts[side], (const uint16_t *const *)ask.dest[side], &f->order,
-                           f->counts };
+    tsr__routes routes = { ask.parts[side], (const uint16_t *const *)f->dest,
+                           side ? NULL : &f->order, f->counts };
     status = tsr__exchange_order(join->rt, &routes, join->error);
   }
-  tsr__drop_buffers(room, 2 * s->parts);
   return status;
 }
 
@@ -183,7 +184,7 @@ static tsr_status send(slice *s, int side)
   tsr__exchange ask = { .rt = join->rt,
                         .from = &s->view[side]->parts,
                         .counts = f->counts,
-                        .order = &f->order,
+                        .dest = (const uint16_t *const *)f->dest,
                         .column_count = f->columns,
                         .columns = f->column,
                         .values = f->values,
@@ -194,6 +195,7 @@ static tsr_status send(slice *s, int side)
   if (status) return status;
   tsr__stats_add(join->stats, side ? "right rows to owners" : "left keys to owners", &moved);
   tsr__drop_buffers(f->alias, (int64_t)f->columns * s->parts);
+  tsr__drop_buffers(f->dest_room, s->parts);
   tsr__packed_free(join->rt, &s->packed[side]);
   return arrived(s, side);
 }
@@ -259,7 +261,6 @@ static tsr_status send_back(slice *s, tsr__matched *m, tsr__buffer **out, int64_
                         .from = &from,
                         .counts = s->back,
                         .order = &index,
-                        .unordered = true,
                         .column_count = taken,
                         .columns = columns,
                         .values = out,

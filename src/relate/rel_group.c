@@ -241,13 +241,12 @@ static tsr_status send_rows(grouping *g, const tsr__homes *homes)
   int parts = g->parts;
   const uint16_t **dest = tsr__new(&g->rt->heap, (size_t)parts * sizeof *dest);
   routing r = { homes, g->home, g->values };
-  tsr__index order = { 0 };
   tsr_status status = dest ? TSR_OK : no_memory(g->error, g->column_count);
   if (!status) status = tsr__part_buffers(homes, TSR_I32, view->parts.rows, r.owner);
   if (!status) status = tsr__part_buffers(homes, TSR_I32, view->parts.rows, r.number);
   if (!status) status = tsr__each_part(homes, route_task, &r);
   for (int p = 0; p < parts && !status; p++) dest[p] = r.owner[p]->data;
-  tsr__routes routes = { &view->parts, dest, &order, g->counts };
+  tsr__routes routes = { &view->parts, dest, NULL, g->counts };
   if (!status) status = tsr__exchange_order(g->rt, &routes, g->error);
   g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = r.number };
   for (int c = 0; c < g->column_count; c++) g->columns[1 + c] = view->columns[g->taken[c]];
@@ -255,7 +254,7 @@ static tsr_status send_rows(grouping *g, const tsr__homes *homes)
   tsr__sending send = { .what = "rows by key",
                         .from = view->parts.rows,
                         .counts = g->counts,
-                        .order = &order,
+                        .dest = dest,
                         .count = 1 + g->column_count,
                         .columns = g->columns,
                         .values = g->came,
@@ -264,7 +263,6 @@ static tsr_status send_rows(grouping *g, const tsr__homes *homes)
   if (!status) status = tsr__send(homes, &send);
   tsr__drop_buffers(r.owner, parts);
   tsr__drop_buffers(r.number, parts);
-  tsr__index_free(g->rt, &order);
   tsr__del(&g->rt->heap, dest, (size_t)parts * sizeof *dest);
   return status;
 }
@@ -346,14 +344,13 @@ static tsr_status send_results(grouping *g, const tsr__homes *homes)
   int parts = g->parts, aggs = g->ask->agg_count;
   const int64_t *owned = homes->owned.count;
   homing h = { .g = g, .homes = homes, .to = g->came };
-  tsr__index order = { 0 };
   h.dest = tsr__new(&g->rt->heap, (size_t)parts * sizeof *h.dest);
   tsr_status status = h.dest ? TSR_OK : no_memory(g->error, aggs);
   if (!status) status = tsr__part_buffers(homes, TSR_I32, owned, h.to);
   if (!status) status = tsr__each_part(homes, dest_task, &h);
   for (int p = 0; p < parts && !status; p++) h.dest[p] = h.to[p]->data;
   tsr__parts lie = { parts, homes->view->parts.device, owned };
-  tsr__routes routes = { &lie, h.dest, &order, g->counts };
+  tsr__routes routes = { &lie, h.dest, NULL, g->counts };
   if (!status) status = tsr__exchange_order(g->rt, &routes, g->error);
   g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = homes->owned_number };
   for (int a = 0; a < aggs; a++) {
@@ -365,7 +362,7 @@ static tsr_status send_results(grouping *g, const tsr__homes *homes)
   tsr__sending send = { .what = "results",
                         .from = owned,
                         .counts = g->counts,
-                        .order = &order,
+                        .dest = h.dest,
                         .count = 1 + aggs,
                         .columns = g->columns,
                         .values = g->home,
@@ -373,7 +370,6 @@ static tsr_status send_results(grouping *g, const tsr__homes *homes)
                         .came = g->rows };
   if (!status) status = tsr__send(homes, &send);
   tsr__drop_buffers(h.to, parts);
-  tsr__index_free(g->rt, &order);
   tsr__del(&g->rt->heap, h.dest, (size_t)parts * sizeof *h.dest);
   return status;
 }

@@ -121,26 +121,24 @@ static tsr_status sort_parts(sorting *s, const tsr__view *view, const tsr__parts
 /* Sends rows to the parts they fall to; `split` is not needed afterwards and freed. */
 static tsr_status send_rows(sorting *s, const tsr__view *view, tsr__split *split)
 {
-  tsr__index order = { 0 };
   tsr__moved moved = { 0 };
   int count = s->ask->in->count;
-  tsr__routes routes = { &view->parts, (const uint16_t *const *)split->dest, &order, s->counts };
+  const uint16_t *const *dest = (const uint16_t *const *)split->dest;
+  tsr__routes routes = { &view->parts, dest, NULL, s->counts };
   tsr_status status = tsr__exchange_order(s->rt, &routes, s->error);
-  tsr__split_free(s->rt, split);
-  if (status) return status;
   tsr__buffer **valid = s->buffers + count * s->parts;
   tsr__exchange ask = { .rt = s->rt,
                         .from = &view->parts,
                         .counts = s->counts,
-                        .order = &order,
+                        .dest = dest,
                         .column_count = count,
                         .columns = view->columns,
                         .values = s->buffers,
                         .valid = valid,
                         .rows = s->rows,
                         .moved = &moved };
-  status = tsr__exchange_rows(&ask, s->error);
-  tsr__index_free(s->rt, &order);
+  if (!status) status = tsr__exchange_rows(&ask, s->error);
+  tsr__split_free(s->rt, split);
   for (int c = 0; c < count; c++)
     s->arrived[c] =
         (tsr__colparts){ view->columns[c].dtype, s->buffers + c * s->parts, valid + c * s->parts };

@@ -223,6 +223,8 @@ void host_join(const tsr__rel_join_ask *ask, const host_table *left, const host_
 static tsr__device_ops counting;
 static void (*real_copy)(const tsr__box_copy *, const tsr__buffer *, tsr__buffer *, tsr__traffic *);
 static void (*real_pick)(const tsr__pick *, const tsr__buffer *, tsr__buffer *, tsr__traffic *);
+static void (*real_disperse)(const tsr__disperse *, const tsr__buffer *, tsr__buffer *const *,
+                             tsr__traffic *);
 static _Atomic int64_t copied;
 
 static int64_t bytes_of(tsr_dtype dtype, int64_t count)
@@ -246,6 +248,14 @@ static void counted_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__bu
   real_pick(pick, from, to, traffic);
 }
 
+static void counted_disperse(const tsr__disperse *job, const tsr__buffer *from,
+                             tsr__buffer *const *to, tsr__traffic *traffic)
+{
+  for (int p = 0; p < job->parts; p++)
+    if (from->device != to[p]->device) copied += bytes_of(job->dtype, job->counts[p]);
+  real_disperse(job, from, to, traffic);
+}
+
 void count_copies(tsr_runtime *rt)
 {
   tsr__devices *devices = tsr__devices_of(rt);
@@ -256,6 +266,8 @@ void count_copies(tsr_runtime *rt)
   counting.copy = counted_copy;
   real_pick = counting.pick;
   counting.pick = counted_pick;
+  real_disperse = counting.disperse;
+  counting.disperse = counted_disperse;
   devices->ops = &counting;
 }
 

@@ -86,20 +86,24 @@ static void check_arrived(const parts_fixture *f, const table *t, const tsr__exc
   CHECK_I64(done->moved->bytes, bytes);
 }
 
-static tsr_status exchange(parts_fixture *f, table *t, bool in_order)
+enum { LIE, LISTED, GIVEN, WAYS }; /* rows by destination, a list of them, destinations */
+
+static tsr_status exchange(parts_fixture *f, table *t, int way)
 {
   int parts = f->parts.count;
   int64_t counts[PARTS_MOST * PARTS_MOST], rows[PARTS_MOST];
   tsr__index order = { 0 };
   tsr__moved moved = { 0 };
   tsr__buffer *values[COLUMNS * PARTS_MOST], *valid[COLUMNS * PARTS_MOST];
-  tsr__routes routes = { &f->parts, (const uint16_t *const *)t->dest, &order, counts };
+  const uint16_t *const *dest = (const uint16_t *const *)t->dest;
+  tsr__routes routes = { &f->parts, dest, way == LISTED ? &order : NULL, counts };
   tsr_status status = tsr__exchange_order(f->rt, &routes, &f->error);
   if (status) return status;
   tsr__exchange ask = { .rt = f->rt,
                         .from = &f->parts,
                         .counts = counts,
-                        .order = in_order ? NULL : &order,
+                        .dest = way == GIVEN ? dest : NULL,
+                        .order = way == LISTED ? &order : NULL,
                         .column_count = COLUMNS,
                         .columns = t->parts,
                         .values = values,
@@ -122,10 +126,10 @@ TEST(rows_arrive_in_order_of_the_senders)
   for (int devices = 1; devices <= PARTS_MOST; devices++) {
     parts_fixture f;
     parts_open(&f, devices, NULL);
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 5 * WAYS; i++) {
       table t;
-      table_new(&f, &rng, i % 2, &t);
-      CHECK_STATUS(exchange(&f, &t, i % 2), TSR_OK, NULL);
+      table_new(&f, &rng, i % WAYS == LIE, &t);
+      CHECK_STATUS(exchange(&f, &t, i % WAYS), TSR_OK, NULL);
       for (int c = 0; c < COLUMNS; c++) parts_column_free(&t.column[c]);
     }
     parts_close(&f);
@@ -170,7 +174,7 @@ TEST(an_exchange_without_memory_leaks_nothing)
     table_new(&f, &rng, false, &t);
     int64_t before = state.count;
     state.fail_at = before + n;
-    tsr_status status = exchange(&f, &t, false);
+    tsr_status status = exchange(&f, &t, n % WAYS ? GIVEN : LISTED);
     bool failed = state.count >= state.fail_at;
     state.fail_at = 0;
     for (int c = 0; c < COLUMNS; c++) parts_column_free(&t.column[c]);
