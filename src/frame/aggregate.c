@@ -99,65 +99,6 @@ tsr__col tsr__aggregate(tsr__lower *low, int op, tsr__col x)
   }
 }
 
-/* A column less its mean and over its deviation, both of all rows where it and `mask` hold numbers:
- * what is left is of one size whatever the units, and sums of its squares cancel little. */
-static tsr_array *standardised(tsr__lower *low, tsr_array *x, tsr_array *mask)
-{
-  tsr_array *zero = tsr__const_f(low, TSR_F64, 0), *codes = low->codes;
-  tsr_array *finite = tsr__op2(low, TSR__OP_EQ, tsr__op2(low, TSR__OP_SUB, x, x), zero);
-  finite = tsr__both(low, finite, mask);
-  low->codes = NULL;
-  tsr_array *mean = reduce(low, TSR__OP_MEAN, x, finite, NULL);
-  tsr_array *scale = reduce(low, TSR__OP_STD, x, finite, NULL);
-  low->codes = codes;
-  scale =
-      tsr__where(low, tsr__op2(low, TSR__OP_GT, scale, zero), scale, tsr__const_f(low, TSR_F64, 1));
-  return tsr__op2(low, TSR__OP_DIV, tsr__op2(low, TSR__OP_SUB, x, mean), scale);
-}
-
-void tsr__corr_parts(tsr__lower *low, const tsr__expr *expr, tsr__col part[TSR__CORR_PARTS])
-{
-  low->in_agg = true;
-  tsr__col x = tsr__lower_as(low, expr->arg[0], TSR_COL_F64);
-  tsr__col y = tsr__lower_as(low, expr->arg[1], TSR_COL_F64);
-  low->in_agg = false;
-  tsr_array *valid = tsr__both(low, x.valid, y.valid);
-  if (valid) valid = tsr__spread(low, valid);
-  tsr_array *mask = tsr__both(low, valid, low->in->mask);
-  tsr_array *u = standardised(low, tsr__spread(low, x.values), mask);
-  tsr_array *v = standardised(low, tsr__spread(low, y.values), mask);
-  tsr_array *all[TSR__CORR_PARTS] = { u, v, tsr__op2(low, TSR__OP_ADD, u, v) };
-  for (int i = 0; i < TSR__CORR_PARTS; i++)
-    part[i] = (tsr__col){ .type = TSR_COL_F64, .values = all[i], .valid = valid };
-}
-
-tsr__col tsr__corr_of(tsr__lower *low, tsr__col var[TSR__CORR_PARTS])
-{
-  tsr__col out = var[0];
-  tsr_array *zero = tsr__const_f(low, TSR_F64, 0);
-  tsr_array *x = var[0].values, *y = var[1].values;
-  tsr_array *own = tsr__op2(low, TSR__OP_ADD, x, y);
-  tsr_array *twice = tsr__op2(low, TSR__OP_SUB, var[2].values, own);
-  tsr_array *cov = tsr__op2(low, TSR__OP_MUL, twice, tsr__const_f(low, TSR_F64, 0.5));
-  tsr_array *scale = tsr__op1(low, TSR__OP_SQRT, tsr__op2(low, TSR__OP_MUL, x, y));
-  tsr_array *r = tsr__op2(low, TSR__OP_DIV, cov, scale);
-  r = tsr__op2(low, TSR__OP_MINIMUM, r, tsr__const_f(low, TSR_F64, 1));
-  r = tsr__op2(low, TSR__OP_MAXIMUM, r, tsr__const_f(low, TSR_F64, -1));
-  tsr_array *vary = tsr__op2(low, TSR__OP_GT, scale, zero);
-  out.values = tsr__where(low, vary, r, tsr__const_f(low, TSR_F64, (double)__builtin_nanf("")));
-  return out;
-}
-
-/* Of the exact variances of u, v and u + v, each rounded once: no order shows, and grouping by
- * codes and by rows give the same. */
-static tsr__col correlation(tsr__lower *low, const tsr__expr *expr)
-{
-  tsr__col part[TSR__CORR_PARTS], var[TSR__CORR_PARTS];
-  tsr__corr_parts(low, expr, part);
-  for (int i = 0; i < TSR__CORR_PARTS; i++) var[i] = tsr__aggregate(low, TSR__A_VAR, part[i]);
-  return tsr__corr_of(low, var);
-}
-
 tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__col x = { 0 };
@@ -167,7 +108,6 @@ tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr)
               low->bind->what, tsr__agg_name(expr->op));
     return (tsr__col){ .type = expr->type, .values = tsr__make_inert(low->scope, low->site) };
   }
-  if (expr->op == TSR__A_CORR) return correlation(low, expr);
   low->in_agg = true;
   if (expr->count) x = tsr__settle(low, tsr__lower_expr(low, expr->arg[0]));
   low->in_agg = false;

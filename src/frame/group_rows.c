@@ -59,7 +59,7 @@ static const struct tsr__leaf *find_leaf(const struct tsr__leaf *leaf, int count
 
 static int count_leaves(const tsr__expr *expr)
 {
-  int count = expr->kind == TSR__E_AGG ? expr->op == TSR__A_CORR ? TSR__CORR_PARTS : 1 : 0;
+  int count = expr->kind == TSR__E_AGG;
   for (int i = 0; i < expr->count && expr->kind != TSR__E_AGG; i++)
     count += count_leaves(expr->arg[i]);
   return count;
@@ -81,6 +81,7 @@ static int op_of(int agg)
   case TSR__A_NUNIQUE: return TSR__GROUP_NUNIQUE;
   case TSR__A_FIRST: return TSR__GROUP_FIRST;
   case TSR__A_LAST: return TSR__GROUP_LAST;
+  case TSR__A_CORR: return TSR__GROUP_CORR;
   default: return TSR__GROUP_COUNT;
   }
 }
@@ -101,31 +102,20 @@ static double quantile_of(const tsr__expr *expr)
   return q->kind == TSR__E_FLOAT ? q->f : (double)q->i;
 }
 
-/* The text of a part of a correlation; no expression prints so. */
-static const char *part_text(tsr_scope *scope, const char *text, int part)
+/* The two columns of a correlation, of the rows where both are there: integers as they are, unless
+ * the other is none. */
+static void add_pair(work *w, const tsr__expr *expr, tsr__group_agg *agg)
 {
-  size_t length = strlen(text);
-  char *out = tsr__arena_text(&scope->arena, text, length + 1);
-  if (out) out[length] = (char)('0' + part);
-  return out;
-}
-
-/* The three variances that a correlation is made of. */
-static tsr_status add_corr(work *w, const tsr__expr *expr, const char *text)
-{
-  tsr__bind *bind = w->bind;
-  tsr__col part[TSR__CORR_PARTS];
-  tsr__corr_parts(&w->low, expr, part);
-  for (int i = 0; i < TSR__CORR_PARTS; i++) {
-    struct tsr__leaf *leaf = &w->leaf[w->leaf_count];
-    const char *own = part_text(bind->scope, text, i);
-    if (!own) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-    if (find_leaf(w->leaf, w->leaf_count, own)) return TSR_OK;
-    *leaf = (struct tsr__leaf){ .expr = expr, .text = own, .type = TSR_COL_F64 };
-    w->agg[w->leaf_count] = (tsr__group_agg){ .op = TSR__GROUP_VAR, .column = carry(w, part[i]) };
-    leaf->at = w->key_count + w->leaf_count++;
-  }
-  return tsr_scope_status(bind->scope);
+  tsr__col col[2];
+  bool whole = true;
+  for (int i = 0; i < 2; i++)
+    whole = whole && (tsr__is_integer(expr->arg[i]->type) || expr->arg[i]->type == TSR_COL_BOOL);
+  for (int i = 0; i < 2; i++)
+    col[i] = tsr__lower_as(&w->low, expr->arg[i], whole ? expr->arg[i]->type : TSR_COL_F64);
+  tsr_array *valid = tsr__both(&w->low, col[0].valid, col[1].valid);
+  col[0].valid = col[1].valid = valid ? tsr__spread(&w->low, valid) : NULL;
+  agg->column = carry(w, col[0]);
+  agg->other = carry(w, col[1]);
 }
 
 static tsr_status add_leaf(work *w, const tsr__expr *expr)
@@ -134,7 +124,6 @@ static tsr_status add_leaf(work *w, const tsr__expr *expr)
   const char *text = text_of(bind->scope, expr);
   if (!text) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
   if (find_leaf(w->leaf, w->leaf_count, text)) return TSR_OK;
-  if (expr->op == TSR__A_CORR) return add_corr(w, expr, text);
   struct tsr__leaf *leaf = &w->leaf[w->leaf_count];
   tsr__group_agg *agg = &w->agg[w->leaf_count];
   *leaf = (struct tsr__leaf){ .expr = expr, .text = text, .type = expr->type };
@@ -144,6 +133,11 @@ static tsr_status add_leaf(work *w, const tsr__expr *expr)
   const tsr__expr *arg = expr->arg[0];
   bool truth = expr->op == TSR__A_ANY || expr->op == TSR__A_ALL;
   w->low.in_agg = true;
+  if (expr->op == TSR__A_CORR) {
+    add_pair(w, expr, agg);
+    w->low.in_agg = false;
+    return TSR_OK;
+  }
   tsr__col col = tsr__lower_as(&w->low, arg, truth ? TSR_COL_BOOL : arg->type);
   w->low.in_agg = false;
   leaf->dict = col.dict;
@@ -163,26 +157,9 @@ static tsr_status add_leaves(work *w, const tsr__expr *expr)
   return status;
 }
 
-/* A correlation of the columns of its parts; false where memory ended. */
-static bool corr_column(tsr__lower *low, const char *text, tsr__col *out)
-{
-  tsr__col var[TSR__CORR_PARTS];
-  for (int i = 0; i < TSR__CORR_PARTS; i++) {
-    const char *own = part_text(low->scope, text, i);
-    const struct tsr__leaf *leaf =
-        own ? find_leaf(low->leaves->leaf, low->leaves->count, own) : NULL;
-    if (!leaf) return false;
-    var[i] = low->in->col[leaf->at];
-  }
-  *out = tsr__corr_of(low, var);
-  return true;
-}
-
 tsr__col tsr__leaf_column(tsr__lower *low, const tsr__expr *expr)
 {
   const char *text = text_of(low->scope, expr);
-  tsr__col corr;
-  if (text && expr->op == TSR__A_CORR && corr_column(low, text, &corr)) return corr;
   const struct tsr__leaf *leaf =
       text ? find_leaf(low->leaves->leaf, low->leaves->count, text) : NULL;
   if (leaf) return low->in->col[leaf->at];
@@ -202,7 +179,7 @@ static tsr_status prepare(work *w, const bool *need)
   w->key_count = keys->count;
   for (int i = 0; i < items->count; i++)
     if (need[keys->count + i]) leaves += count_leaves(items->item[i].expr);
-  w->carry.col = room(bind, keys->count + leaves + 1, sizeof *w->carry.col);
+  w->carry.col = room(bind, keys->count + 2 * leaves + 1, sizeof *w->carry.col);
   w->key_col = room(bind, keys->count, sizeof *w->key_col);
   w->keys = room(bind, keys->count, sizeof *w->keys);
   w->leaf = room(bind, leaves, sizeof *w->leaf);

@@ -371,10 +371,6 @@ void tsr__lower_finish(tsr__lower *low, const tsr__expr *expr);
 tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr);
 /* One aggregate `op` of a lowered column; `column.values` NULL: count(). */
 tsr__col tsr__aggregate(tsr__lower *low, int op, tsr__col column);
-/* corr(x, y) is made of the variances of four columns of the rows. */
-enum { TSR__CORR_PARTS = 3 };
-void tsr__corr_parts(tsr__lower *low, const tsr__expr *expr, tsr__col part[TSR__CORR_PARTS]);
-tsr__col tsr__corr_of(tsr__lower *low, tsr__col var[TSR__CORR_PARTS]);
 tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type);
 /* An aggregate's `count` and `real` turned into `valid` and values. */
 tsr__col tsr__settle(tsr__lower *low, tsr__col column);

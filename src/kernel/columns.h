@@ -162,15 +162,16 @@ enum tsr__group_op {
   TSR__GROUP_FIRST,
   TSR__GROUP_LAST,     /* of the rows, null if that row's is */
   TSR__GROUP_QUANTILE, /* linear between neighbours, as pandas; median: 0.5 */
-  TSR__GROUP_NUNIQUE   /* nulls do not count */
+  TSR__GROUP_NUNIQUE,  /* nulls do not count */
+  TSR__GROUP_CORR /* of two columns, both integers and bools or both f64, whose nulls are the same */
 };
 
 /* One aggregate of a column (column -1: of rows). Results have the frame's types: mean, var, std,
- * quantile are f64, f32 of f32; nulls are skipped; of no values: sum and counts 0, any false, all
+ * quantile are f64, f32 of f32; corr f64; nulls are skipped; of no values: sum and counts 0, any false, all
  * true, the rest null. NaN: as in the frames' direct groups (docs/NUMERICS.md). */
 typedef struct tsr__group_agg {
   uint8_t op;
-  int column;
+  int column, other; /* other: corr */
   double q;
   const int32_t *map; /* min, max of text: ranks by code */
   int64_t map_count;

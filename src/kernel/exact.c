@@ -108,18 +108,25 @@ void tsr__acc2_add(tsr__acc2 *acc, double value)
   count_add(acc->word, TSR__ACC2_WORDS, &acc->adds);
 }
 
-void tsr__acc2_add_square(tsr__acc2 *acc, double value)
+void tsr__acc2_add_product(tsr__acc2 *acc, double x, double y)
 {
-  parts p;
-  uint32_t saw = take_apart(value, &p);
-  if (saw & TSR__SAW_NINF) saw = TSR__SAW_PINF | TSR__SAW_OTHER;
-  if (saw & TSR__SAW_NEG_ZERO) saw = TSR__SAW_OTHER;
-  acc->flags |= saw;
-  tsr__u128 square = (tsr__u128)p.mantissa * p.mantissa;
-  add_at(acc->word, (uint64_t)square, 2 * p.position, false);
-  add_at(acc->word, (uint64_t)(square >> 64), 2 * p.position + 64, false);
+  parts p, q, whole;
+  uint32_t saw = take_apart(x, &p) | take_apart(y, &q),
+           special = TSR__SAW_NAN | TSR__SAW_PINF | TSR__SAW_NINF;
+  acc->flags |= saw & special ? take_apart(x * y, &whole) : TSR__SAW_OTHER;
+  if (saw & special) return;
+  tsr__u128 product = (tsr__u128)p.mantissa * q.mantissa;
+  int position = p.position + q.position;
+  bool negative = p.negative != q.negative;
+  add_at(acc->word, (uint64_t)product, position, negative);
+  add_at(acc->word, (uint64_t)(product >> 64), position + 64, negative);
   acc->adds++;
   count_add(acc->word, TSR__ACC2_WORDS, &acc->adds);
+}
+
+void tsr__acc2_add_square(tsr__acc2 *acc, double value)
+{
+  tsr__acc2_add_product(acc, value, value);
 }
 
 static void merge(int64_t *into, const int64_t *from, int count)

@@ -41,7 +41,7 @@ typedef struct tsr__acc2 {
   uint32_t flags, adds;
 } tsr__acc2;
 
-/* Sum of squares of integers: 192 bits, low word first. */
+/* Sum of squares of integers, or of products (two's complement): 192 bits, low word first. */
 typedef struct tsr__isq {
   uint64_t word[3];
 } tsr__isq;
@@ -54,8 +54,9 @@ void tsr__acc_add_n(tsr__acc *acc, const double *value, int64_t n);
 void tsr__acc_add_i128(tsr__acc *acc, tsr__i128 value); /* an integer total joins a float sum */
 void tsr__acc_merge(tsr__acc *into, const tsr__acc *from);
 
-void tsr__acc2_add(tsr__acc2 *acc, double value);        /* value itself */
-void tsr__acc2_add_square(tsr__acc2 *acc, double value); /* value * value, exactly */
+void tsr__acc2_add(tsr__acc2 *acc, double value);               /* value itself */
+void tsr__acc2_add_product(tsr__acc2 *acc, double x, double y); /* x * y, exactly */
+void tsr__acc2_add_square(tsr__acc2 *acc, double value);
 void tsr__acc2_merge(tsr__acc2 *into, const tsr__acc2 *from);
 
 void tsr__isq_add(tsr__isq *acc, int64_t value); /* value * value */
@@ -101,7 +102,22 @@ double tsr__acc2_spread_f64(const tsr__acc2 *sum, const tsr__acc2 *squares,
 float tsr__acc2_spread_f32(const tsr__acc2 *sum, const tsr__acc2 *squares,
                            const tsr__spread_read *how);
 
+/* Pearson's correlation of n >= 2 pairs: c / sqrt(a b) of a = n Sxx - Sx Sx, b and c likewise, each
+ * exact and rounded once, and no farther from 0 than 1. NaN where a or b is 0, or anything special
+ * was seen. */
+typedef struct tsr__pair_sums {
+  tsr__acc2 x, y, xx, yy, xy;
+} tsr__pair_sums;
+
+double tsr__acc2_corr_f64(const tsr__pair_sums *sums, int64_t n);
+
 /* The same for integers, whose sums are kept in 128 bits. */
+typedef struct tsr__pair_ints {
+  tsr__i128 x, y;
+  tsr__isq xx, yy, xy;
+} tsr__pair_ints;
+
+double tsr__corr_i128_f64(const tsr__pair_ints *sums, int64_t n);
 double tsr__i128_f64(tsr__i128 value);
 float tsr__i128_f32(tsr__i128 value);
 double tsr__mean_i128_f64(tsr__i128 sum, int64_t n);

@@ -2,6 +2,7 @@
  *
  *     sum  = N                             mean = N / n
  *     var  = (n S2 - S1 S1) / (n (n - ddof))           std = its square root
+ *     corr = (n Sxy - Sx Sy) / root of (n Sxx - Sx Sx) (n Syy - Sy Sy), of three that are rounded
  *
  * N, S1, S2 are long whole numbers times a power of two. The quotient is cut after at least 64
  * bits and a sticky bit tells whether anything was cut off; that is all that rounding to the
@@ -93,19 +94,20 @@ static void big_multiply_u64(big *a, uint64_t by)
   for (; up; up >>= 32) a->word[a->count++] = (uint32_t)up;
 }
 
-static void big_square(big *out, const big *a)
+static void big_multiply(big *out, const big *a, const big *b)
 {
   memset(out, 0, sizeof *out);
-  out->count = 2 * a->count;
-  out->exponent = 2 * a->exponent;
+  out->count = a->count + b->count;
+  out->exponent = a->exponent + b->exponent;
+  out->negative = a->negative != b->negative;
   for (int i = 0; i < a->count; i++) {
     uint64_t up = 0;
-    for (int k = 0; k < a->count; k++) {
-      up += (uint64_t)a->word[i] * a->word[k] + out->word[i + k];
+    for (int k = 0; k < b->count; k++) {
+      up += (uint64_t)a->word[i] * b->word[k] + out->word[i + k];
       out->word[i + k] = (uint32_t)up;
       up >>= 32;
     }
-    out->word[i + a->count] = (uint32_t)up;
+    out->word[i + b->count] = (uint32_t)up;
   }
   trim(out);
 }
@@ -134,24 +136,20 @@ static void big_align(big *a)
   a->exponent -= shift;
 }
 
-/* a -= b for numbers that are not negative, their exponents a multiple of 32 apart. Returns false if the result would be. */
-static bool big_subtract(big *a, big *b)
+/* a -= b; their exponents are a multiple of 32 apart. */
+static void big_subtract(big *a, big *b)
 {
-  if (!b->count) return true;
-  if (!a->count) return false;
+  int64_t word[BIG_WORDS];
+  if (!b->count) return;
+  if (!a->count) a->exponent = b->exponent;
   if (a->exponent > b->exponent) big_extend(a, (a->exponent - b->exponent) / 32);
   if (b->exponent > a->exponent) big_extend(b, (b->exponent - a->exponent) / 32);
-  int64_t up = 0;
-  int count = a->count > b->count ? a->count : b->count;
+  int count = (a->count > b->count ? a->count : b->count) + 1;
   for (int i = 0; i < count; i++) {
-    up += i < a->count ? (int64_t)a->word[i] : 0;
-    up -= i < b->count ? (int64_t)b->word[i] : 0;
-    a->word[i] = (uint32_t)(up & 0xffffffff);
-    up >>= 32;
+    int64_t left = i < a->count ? a->word[i] : 0, right = i < b->count ? b->word[i] : 0;
+    word[i] = (a->negative ? -left : left) - (b->negative ? -right : right);
   }
-  a->count = count;
-  trim(a);
-  return up == 0;
+  big_from_words(a, word, count, a->exponent);
 }
 
 /* a = floor(a / by); returns whether something was left over. */
@@ -261,14 +259,54 @@ static double spread(moments *m, format to)
 {
   if (m->n <= 0 || m->n <= m->ddof) return NAN;
   big product;
-  big_square(&product, &m->sum);
+  big_multiply(&product, &m->sum, &m->sum);
   big_multiply_u64(&m->squares, (uint64_t)m->n);
-  if (!big_subtract(&m->squares, &product)) return NAN; /* sums of different values */
+  big_subtract(&m->squares, &product);
+  if (m->squares.negative) return NAN; /* sums of different values */
   if (!m->squares.count) return 0;
   big_extend(&m->squares, 8); /* 256 bits, less 128 of divisors, leave the root its 128 */
   bool sticky = big_divide_u64(&m->squares, (uint64_t)m->n);
   sticky |= big_divide_u64(&m->squares, (uint64_t)m->n - (uint64_t)m->ddof);
   return m->root ? round_root(&m->squares, sticky, to) : round_big(&m->squares, sticky, to);
+}
+
+/* ---- sums of pairs ------------------------------------------------------------------------ */
+
+/* size * 2^exponent, where |size| is 0 or 0.5 .. 1: rounded to f64, with no end of exponents. */
+typedef struct scaled {
+  double size;
+  int exponent;
+} scaled;
+
+static scaled scale_big(const big *a)
+{
+  if (!a->count) return (scaled){ 0, 0 };
+  top128 top = big_top(a);
+  double size =
+      round_to((uint64_t)(top.bits >> 64), -64, top.sticky || (uint64_t)top.bits, format_f64);
+  return (scaled){ a->negative ? -size : size, top.exponent + 128 };
+}
+
+/* n `product` - x y. */
+static scaled comoment(big *product, const big *x, const big *y, int64_t n)
+{
+  big both;
+  big_multiply(&both, x, y);
+  big_align(&both);
+  big_align(product);
+  big_multiply_u64(product, (uint64_t)n);
+  big_subtract(product, &both);
+  return scale_big(product);
+}
+
+/* c / sqrt(a b). Of a column and itself a, b and c are equal, and so are sqrt(a a) and a. */
+static double correlation(scaled a, scaled b, scaled c)
+{
+  if (!(a.size > 0 && b.size > 0)) return NAN;
+  int odd = (a.exponent + b.exponent) & 1;
+  double scale = sqrt(ldexp(a.size, odd) * b.size);
+  double r = ldexp(c.size / scale, c.exponent - (a.exponent + b.exponent - odd) / 2);
+  return r > 1 ? 1 : r < -1 ? -1 : r;
 }
 
 /* ---- sums of floats ---------------------------------------------------------------------- */
@@ -389,6 +427,26 @@ float tsr__acc2_spread_f32(const tsr__acc2 *sum, const tsr__acc2 *squares,
   return (float)view_spread(view2_of(sum), view2_of(squares), &m, format_f32);
 }
 
+static void big_from_acc2(big *out, const tsr__acc2 *acc)
+{
+  big_from_words(out, acc->word, TSR__ACC2_WORDS, TSR__ACC2_BASE);
+}
+
+double tsr__acc2_corr_f64(const tsr__pair_sums *sums, int64_t n)
+{
+  big x, y, product;
+  double unused;
+  if (special(sums->x.flags | sums->y.flags | sums->xy.flags, &unused)) return NAN;
+  big_from_acc2(&x, &sums->x);
+  big_from_acc2(&y, &sums->y);
+  big_from_acc2(&product, &sums->xx);
+  scaled a = comoment(&product, &x, &x, n);
+  big_from_acc2(&product, &sums->yy);
+  scaled b = comoment(&product, &y, &y, n);
+  big_from_acc2(&product, &sums->xy);
+  return correlation(a, b, comoment(&product, &x, &y, n));
+}
+
 /* ---- sums of integers -------------------------------------------------------------------- */
 
 static double int_quotient(tsr__i128 sum, uint64_t by, format to)
@@ -448,4 +506,40 @@ float tsr__std_i128_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64
 {
   moments m = { .n = n, .ddof = ddof, .root = true };
   return (float)int_spread(sum, squares, &m, format_f32);
+}
+
+/* A number of two's complement that 64 bits hold. */
+static bool is_short(const tsr__isq *value)
+{
+  uint64_t sign = 0 - (value->word[0] >> 63);
+  return value->word[1] == sign && value->word[2] == sign;
+}
+
+/* The same as `comoment` of numbers below 2^63: all fits 128 bits. */
+static scaled short_comoment(const tsr__isq *product, int64_t x, int64_t y, int64_t n)
+{
+  return (scaled){ (double)((tsr__i128)(int64_t)product->word[0] * n - (tsr__i128)x * y), 0 };
+}
+
+static scaled int_comoment(const tsr__isq *product, tsr__i128 x, tsr__i128 y, int64_t n)
+{
+  big a, b, both;
+  int64_t word[7];
+  for (int i = 0; i < 6; i++) word[i] = (uint32_t)(product->word[i / 2] >> (32 * (i & 1)));
+  word[6] = (int64_t)product->word[2] < 0 ? -1 : 0;
+  big_from_i128(&a, x);
+  big_from_i128(&b, y);
+  big_from_words(&both, word, 7, 0);
+  return comoment(&both, &a, &b, n);
+}
+
+double tsr__corr_i128_f64(const tsr__pair_ints *s, int64_t n)
+{
+  bool fits = s->x == (int64_t)s->x && s->y == (int64_t)s->y && n < INT64_C(1) << 62;
+  if (fits && is_short(&s->xx) && is_short(&s->yy) && is_short(&s->xy))
+    return correlation(short_comoment(&s->xx, (int64_t)s->x, (int64_t)s->x, n),
+                       short_comoment(&s->yy, (int64_t)s->y, (int64_t)s->y, n),
+                       short_comoment(&s->xy, (int64_t)s->x, (int64_t)s->y, n));
+  return correlation(int_comoment(&s->xx, s->x, s->x, n), int_comoment(&s->yy, s->y, s->y, n),
+                     int_comoment(&s->xy, s->x, s->y, n));
 }

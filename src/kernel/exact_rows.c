@@ -73,15 +73,15 @@ void tsr__rows_hard(tsr__rows *rows, int64_t element, double value)
   else rows->failed = true;
 }
 
-void tsr__rows_hard_square(tsr__rows *rows, int64_t element, double value)
+void tsr__rows_hard_product(tsr__rows *rows, int64_t element, double x, double y)
 {
-  if (!isfinite(value)) {
-    tsr__rows_hard(rows, element, value * value);
+  if (!isfinite(x) || !isfinite(y)) {
+    tsr__rows_hard(rows, element, x * y);
     return;
   }
   touch(rows, element);
   tsr__acc2 *escape = escape_of(rows, element);
-  if (escape) tsr__acc2_add_square(escape, value);
+  if (escape) tsr__acc2_add_product(escape, x, y);
   else rows->failed = true;
 }
 
@@ -93,16 +93,22 @@ void tsr__rows_escape(tsr__rows *rows, int64_t element, const tsr__acc2 *sum)
   else rows->failed = true;
 }
 
-void tsr__rows_add_square(tsr__rows *rows, int64_t element, double value)
+/* Of such numbers products and what they lack are exact. */
+static inline bool mild(double value)
 {
   double size = fabs(value);
-  if (value != 0 && !(size >= 0x1p-400 && size < 0x1p480)) {
-    tsr__rows_hard_square(rows, element, value);
+  return value == 0 || (size >= 0x1p-400 && size < 0x1p480);
+}
+
+void tsr__rows_add_product(tsr__rows *rows, int64_t element, double x, double y)
+{
+  if (!mild(x) || !mild(y)) {
+    tsr__rows_hard_product(rows, element, x, y);
     return;
   }
-  double product = value * value;
+  double product = x * y;
   tsr__rows_add(rows, element, product);
-  tsr__rows_add(rows, element, fma(value, value, -product));
+  tsr__rows_add(rows, element, fma(x, y, -product));
 }
 
 static bool skipped(const tsr__scatter *how, int64_t i)
@@ -114,7 +120,7 @@ void tsr__rows_scatter_f64(tsr__rows *rows, const double *x, const tsr__scatter 
 {
   for (int64_t i = 0; i < how->n; i++) {
     if (skipped(how, i)) continue;
-    if (how->squares) tsr__rows_add_square(rows, how->group[i], x[i]);
+    if (how->squares) tsr__rows_add_product(rows, how->group[i], x[i], x[i]);
     else tsr__rows_add(rows, how->group[i], x[i]);
   }
 }

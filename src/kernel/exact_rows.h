@@ -49,9 +49,9 @@ void tsr__rows_init(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t coun
 void tsr__rows_free(tsr__rows *rows);
 void tsr__rows_clear(tsr__rows *rows);
 
-/* Adds a value that the fast way refused, or the square of one. */
+/* Adds a value that the fast way refused, or a product. */
 void tsr__rows_hard(tsr__rows *rows, int64_t element, double value);
-void tsr__rows_hard_square(tsr__rows *rows, int64_t element, double value);
+void tsr__rows_hard_product(tsr__rows *rows, int64_t element, double x, double y);
 /* Adds an escape of another element to this one. */
 void tsr__rows_escape(tsr__rows *rows, int64_t element, const tsr__acc2 *sum);
 
@@ -84,8 +84,8 @@ static inline void tsr__rows_add(tsr__rows *rows, int64_t element, double value)
   }
 }
 
-/* Adds the square of one value to one element. */
-void tsr__rows_add_square(tsr__rows *rows, int64_t element, double value);
+/* Adds x * y to one element. */
+void tsr__rows_add_product(tsr__rows *rows, int64_t element, double x, double y);
 
 /* By group: adds x[i] to element group[i]. Groups below 0 are left out, and elements that
  * `mask` (bits; NULL: all) does not choose. Pass squares for x[i] * x[i]. */

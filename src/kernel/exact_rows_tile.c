@@ -145,8 +145,10 @@ INLINE void square_rows(tsr__rows *rows, int64_t first, const vertical *in, bool
       tsr__rows_hard(rows, first + i + __builtin_ctz(hard), product[__builtin_ctz(hard)]);
     for (; hard_low; hard_low &= hard_low - 1)
       tsr__rows_hard(rows, first + i + __builtin_ctz(hard_low), lacks[__builtin_ctz(hard_low)]);
-    for (unsigned wild = bits & ~fits; wild; wild &= wild - 1)
-      tsr__rows_hard_square(rows, first + i + __builtin_ctz(wild), value[__builtin_ctz(wild)]);
+    for (unsigned wild = bits & ~fits; wild; wild &= wild - 1) {
+      double x = value[__builtin_ctz(wild)];
+      tsr__rows_hard_product(rows, first + i + __builtin_ctz(wild), x, x);
+    }
   }
 }
 

@@ -755,8 +755,9 @@ INLINE void spread_to_rows(tsr__rows_at at, tsr__grid *grid, const operand *in, 
   parts_to_row(at.squares, at.element, t.square, 4);
   EACH_REST(i, &t, in->n)
   {
-    tsr__rows_add(at.rows, at.element, value_at(in, (int)i));
-    tsr__rows_add_square(at.squares, at.element, value_at(in, (int)i));
+    double x = value_at(in, (int)i);
+    tsr__rows_add(at.rows, at.element, x);
+    tsr__rows_add_product(at.squares, at.element, x, x);
   }
   if (!t.flags) return;
   flags_to_row(at.rows, at.element, t.flags);

@@ -51,7 +51,7 @@ static void short_run(const run *r, bool each)
     int64_t element = r->element + (each ? i : 0);
     double value = float_at(r, i);
     tsr__rows_add(&rows[0], element, value);
-    if (both) tsr__rows_add_square(&rows[1], element, value);
+    if (both) tsr__rows_add_product(&rows[1], element, value, value);
   }
 }
 

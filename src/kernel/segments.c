@@ -16,10 +16,11 @@
 #define CLUSTER_BYTES (INT64_C(128) << 10) /* of a cluster's */
 
 enum {
-  PIECE = 1 << 17,    /* rows of a task that deals */
-  ROUND = 1 << 22,    /* values a worker reads before others get their turn */
-  READ = 1 << 12,     /* groups of a task that reads records out; a multiple of 64 */
-  MAX_CLUSTERS = 4096 /* of a part */
+  PIECE = 1 << 17,     /* rows of a task that deals */
+  ROUND = 1 << 22,     /* values a worker reads before others get their turn */
+  READ = 1 << 12,      /* groups of a task that reads records out; a multiple of 64 */
+  MAX_CLUSTERS = 4096, /* of a part */
+  MOST_TALLIES = 8     /* of an aggregate */
 };
 
 /* The clusters of a part, its rows dealt to them. */
@@ -81,7 +82,7 @@ static bool is_real(tsr_dtype dtype)
 static bool is_moment(int op)
 {
   return op == TSR__GROUP_SUM || op == TSR__GROUP_MEAN || op == TSR__GROUP_VAR ||
-         op == TSR__GROUP_STD;
+         op == TSR__GROUP_STD || op == TSR__GROUP_CORR;
 }
 
 /* Looked up by row, not read from records. */
@@ -107,15 +108,15 @@ static bool nullable(const tsr__aggregate_ask *ask, int column)
 static int tally(job *j, tsr__tally want)
 {
   static const uint8_t size[] = {
-    [TSR__TALLY_COUNT] = 8, [TSR__TALLY_I64] = 8,    [TSR__TALLY_I128] = 16, [TSR__TALLY_ISQ] = 24,
-    [TSR__TALLY_FIX] = 16,  [TSR__TALLY_FIXSQ] = 24, [TSR__TALLY_SAW] = 8,   [TSR__TALLY_KEY] = 8,
-    [TSR__TALLY_TRUE] = 8,  [TSR__TALLY_LAST] = 8,   [TSR__TALLY_ROWS] = 0,  [TSR__TALLY_ROWSQ] = 0
+    [TSR__TALLY_COUNT] = 8, [TSR__TALLY_I64] = 8,   [TSR__TALLY_I128] = 16, [TSR__TALLY_I192] = 24,
+    [TSR__TALLY_FIX] = 16,  [TSR__TALLY_FIX2] = 24, [TSR__TALLY_SAW] = 8,   [TSR__TALLY_KEY] = 8,
+    [TSR__TALLY_TRUE] = 8,  [TSR__TALLY_LAST] = 8,  [TSR__TALLY_ROWS] = 0,  [TSR__TALLY_ROWS2] = 0
   };
   tsr__tallies *plan = &j->plan;
   for (int k = 0; k < plan->count; k++) {
     const tsr__tally *have = &plan->item[k];
-    if (have->kind == want.kind && have->column == want.column && have->inverted == want.inverted &&
-        have->map == want.map)
+    if (have->kind == want.kind && have->column == want.column && have->other == want.other &&
+        have->inverted == want.inverted && have->map == want.map)
       return k;
   }
   if (!size[want.kind]) want.offset = (uint32_t)plan->rows_count++;
@@ -125,23 +126,54 @@ static int tally(job *j, tsr__tally want)
   return plan->count++;
 }
 
-static void plan_moment(job *j, tsr__reading *r, int column)
+static int tally_of(job *j, int kind, int column)
+{
+  return tally(j, (tsr__tally){ .kind = (uint8_t)kind, .column = column, .other = -1 });
+}
+
+/* The sum of a column's values, and of its products with another column's (-1: none): `units` where 64
+ * bits hold all of them, or units all floats; and what else was seen. */
+typedef struct sums {
+  int sum, products, saw;
+} sums;
+
+static sums plan_sums(job *j, int column, int other, bool units)
 {
   const tsr__span_of *span = &j->plan.span[column];
-  bool squares = r->agg->op == TSR__GROUP_VAR || r->agg->op == TSR__GROUP_STD;
-  if (!is_real(j->ask->columns[column].dtype)) {
-    uint8_t kind = span->narrow ? TSR__TALLY_I64 : TSR__TALLY_I128;
-    r->main = tally(j, (tsr__tally){ .kind = kind, .column = column });
-    if (squares) r->squares = tally(j, (tsr__tally){ .kind = TSR__TALLY_ISQ, .column = column });
-    return;
-  }
-  bool units = squares ? span->narrow_squares : span->narrow;
-  uint8_t kind = units ? TSR__TALLY_FIX : TSR__TALLY_ROWS;
-  uint8_t square_kind = units ? TSR__TALLY_FIXSQ : TSR__TALLY_ROWSQ;
-  r->main = tally(j, (tsr__tally){ .kind = kind, .column = column });
-  if (squares) r->squares = tally(j, (tsr__tally){ .kind = square_kind, .column = column });
-  if (units && span->unit.special)
-    r->saw = tally(j, (tsr__tally){ .kind = TSR__TALLY_SAW, .column = column });
+  bool floats = is_real(j->ask->columns[column].dtype);
+  bool fits = floats ? units : span->narrow;
+  int kind = floats ? fits ? TSR__TALLY_FIX : TSR__TALLY_ROWS
+             : fits ? TSR__TALLY_I64
+                    : TSR__TALLY_I128;
+  int products = floats  ? units ? TSR__TALLY_FIX2 : TSR__TALLY_ROWS2
+                 : units ? TSR__TALLY_I64
+                         : TSR__TALLY_I192;
+  sums out = { tally_of(j, kind, column), -1, -1 };
+  if (other >= 0)
+    out.products =
+        tally(j, (tsr__tally){ .kind = (uint8_t)products, .column = column, .other = other });
+  if (floats && units && span->unit.special) out.saw = tally_of(j, TSR__TALLY_SAW, column);
+  return out;
+}
+
+static void plan_moment(job *j, tsr__reading *r)
+{
+  const tsr__span_of *span = j->plan.span;
+  int column = r->agg->column, other = r->agg->other, op = r->agg->op;
+  bool squares = op == TSR__GROUP_VAR || op == TSR__GROUP_STD || op == TSR__GROUP_CORR;
+  bool units = squares ? span[column].narrow_squares : span[column].narrow;
+  bool pair = op == TSR__GROUP_CORR;
+  if (pair) units = units && span[other].narrow_squares;
+  sums own = plan_sums(j, column, squares ? column : -1, units);
+  r->main = own.sum;
+  r->squares = own.products;
+  r->saw = own.saw;
+  if (!pair) return;
+  own = plan_sums(j, other, other, units);
+  r->other_main = own.sum;
+  r->other_squares = own.products;
+  r->other_saw = own.saw;
+  r->both = plan_sums(j, column, other, units).products;
 }
 
 static void plan_one(job *j, tsr__reading *r)
@@ -152,25 +184,27 @@ static void plan_one(job *j, tsr__reading *r)
   bool truth = op == TSR__GROUP_ANY || op == TSR__GROUP_ALL;
   if (by_order(op) || op == TSR__GROUP_FIRST) return;
   if (op == TSR__GROUP_LAST) {
-    r->main = tally(j, (tsr__tally){ .kind = TSR__TALLY_LAST, .column = -1 });
+    r->main = tally_of(j, TSR__TALLY_LAST, -1);
     return;
   }
   if (op == TSR__GROUP_MIN || op == TSR__GROUP_MAX || op == TSR__GROUP_MEAN)
     r->least = holes || j->empty;
-  if (op == TSR__GROUP_VAR || op == TSR__GROUP_STD) r->least = 2;
+  if (op == TSR__GROUP_VAR || op == TSR__GROUP_STD || op == TSR__GROUP_CORR) r->least = 2;
   if (r->least || op == TSR__GROUP_COUNT || op == TSR__GROUP_MEAN)
-    r->count = tally(j, (tsr__tally){ .kind = TSR__TALLY_COUNT, .column = holes ? column : -1 });
-  if (is_moment(op)) plan_moment(j, r, column);
+    r->count = tally_of(j, TSR__TALLY_COUNT, holes ? column : -1);
+  if (is_moment(op)) plan_moment(j, r);
   else if (op == TSR__GROUP_MIN || op == TSR__GROUP_MAX)
     r->main = tally(j, (tsr__tally){ .kind = TSR__TALLY_KEY,
                                      .inverted = op == TSR__GROUP_MIN,
                                      .column = column,
+                                     .other = -1,
                                      .map = agg->map,
                                      .map_count = agg->map_count });
   else if (truth)
-    r->main =
-        tally(j, (tsr__tally){
-                     .kind = TSR__TALLY_TRUE, .inverted = op == TSR__GROUP_ALL, .column = column });
+    r->main = tally(j, (tsr__tally){ .kind = TSR__TALLY_TRUE,
+                                     .inverted = op == TSR__GROUP_ALL,
+                                     .column = column,
+                                     .other = -1 });
 }
 
 /* Room for the plan. */
@@ -179,11 +213,14 @@ static bool plan_room(job *j)
   tsr__heap *heap = &j->rt->heap;
   const tsr__aggregate_ask *ask = j->ask;
   size_t aggs = (size_t)ask->count;
-  for (int a = 0; a < ask->count; a++)
-    if (ask->aggs[a].column >= j->plan.column_count) j->plan.column_count = ask->aggs[a].column + 1;
+  for (int a = 0; a < ask->count; a++) {
+    const tsr__group_agg *agg = &ask->aggs[a];
+    int last = agg->op == TSR__GROUP_CORR && agg->other > agg->column ? agg->other : agg->column;
+    if (last >= j->plan.column_count) j->plan.column_count = last + 1;
+  }
   size_t columns = (size_t)j->plan.column_count;
   j->plan.columns = ask->columns;
-  j->plan.item = tsr__new(heap, (4 * aggs + 1) * sizeof *j->plan.item);
+  j->plan.item = tsr__new(heap, (MOST_TALLIES * aggs + 1) * sizeof *j->plan.item);
   j->plan.span = tsr__new(heap, (columns + 1) * sizeof *j->plan.span);
   j->reading = tsr__new(heap, (aggs + 1) * sizeof *j->reading);
   j->nulls = tsr__new(heap, (aggs * (size_t)ask->parts->count + 1) * sizeof *j->nulls);
@@ -198,9 +235,11 @@ static tsr_status plan_new(job *j)
   for (int a = 0; a < ask->count; a++) {
     int op = ask->aggs[a].op;
     if (!is_moment(op)) continue;
-    uint8_t need = op == TSR__GROUP_VAR || op == TSR__GROUP_STD ? TSR__SQUARED : TSR__SUMMED;
-    uint8_t *have = &j->summed[ask->aggs[a].column];
-    if (need > *have) *have = need;
+    bool plain = op == TSR__GROUP_SUM || op == TSR__GROUP_MEAN;
+    uint8_t *need = &j->summed[ask->aggs[a].column];
+    if (!plain) *need = TSR__SQUARED;
+    else if (*need == TSR__NOT_SUMMED) *need = TSR__SUMMED;
+    if (op == TSR__GROUP_CORR) j->summed[ask->aggs[a].other] = TSR__SQUARED;
   }
   for (int p = 0; p < ask->parts->count; p++)
     j->empty = j->empty || (ask->groups->count[p] && !ask->parts->rows[p]);
@@ -226,7 +265,8 @@ static tsr_status make_plan(job *j, bool all)
                                     .main = -1,
                                     .squares = -1,
                                     .count = -1,
-                                    .saw = -1 };
+                                    .saw = -1,
+                                    .other_saw = -1 };
     plan_one(j, &j->reading[a]);
   }
   if (!j->plan.stride) j->plan.stride = 8;
@@ -619,7 +659,7 @@ static void job_free(job *j)
   tsr__heap *heap = &j->rt->heap;
   size_t aggs = (size_t)j->ask->count, parts = (size_t)j->ask->parts->count;
   drop_states(j);
-  tsr__del(heap, j->plan.item, (4 * aggs + 1) * sizeof *j->plan.item);
+  tsr__del(heap, j->plan.item, (MOST_TALLIES * aggs + 1) * sizeof *j->plan.item);
   tsr__del(heap, j->plan.span, (size_t)(j->plan.column_count + 1) * sizeof *j->plan.span);
   tsr__del(heap, j->summed, (size_t)j->plan.column_count + 1);
   tsr__del(heap, j->reading, (aggs + 1) * sizeof *j->reading);

@@ -143,17 +143,20 @@ static void add_count(place to, const block *b)
   for (int i = 0; i < b->n; i++) ++*word_of(to, b->group[i]);
 }
 
-static void add_whole(place to, const block *b, int kind)
+/* Values, or their products with those of another column. */
+static void add_whole(place to, const block *b, const int64_t *y, int kind)
 {
-  if (kind == TSR__TALLY_I64) {
-    for (int i = 0; i < b->n; i++) *word_of(to, b->group[i]) += (uint64_t)b->whole[i];
+  const int64_t *x = b->whole;
+  if (kind == TSR__TALLY_I64 && !y) {
+    for (int i = 0; i < b->n; i++) *word_of(to, b->group[i]) += (uint64_t)x[i];
+  } else if (kind == TSR__TALLY_I64) {
+    for (int i = 0; i < b->n; i++) *word_of(to, b->group[i]) += (uint64_t)x[i] * (uint64_t)y[i];
   } else if (kind == TSR__TALLY_I128) {
-    for (int i = 0; i < b->n; i++)
-      add_128(word_of(to, b->group[i]), (tsr__u128)(tsr__i128)b->whole[i]);
+    for (int i = 0; i < b->n; i++) add_128(word_of(to, b->group[i]), (tsr__u128)(tsr__i128)x[i]);
   } else {
     for (int i = 0; i < b->n; i++) {
-      tsr__i128 value = b->whole[i];
-      add_192(word_of(to, b->group[i]), (tsr__u128)(value * value), 0);
+      tsr__i128 product = (tsr__i128)x[i] * y[i];
+      add_192(word_of(to, b->group[i]), (tsr__u128)product, product < 0 ? UINT64_MAX : 0);
     }
   }
 }
@@ -181,15 +184,21 @@ static bool add_units(place to, const block *b, const tsr__tallies *plan, const 
   return held;
 }
 
-static void add_unit_squares(place to, const block *b, int low)
+typedef struct lows {
+  int x, y;
+} lows;
+
+static void add_unit_products(place to, const block *b, const double *y, lows low)
 {
   for (int i = 0; i < b->n; i++) {
-    uint64_t bits = bits_of(b->real[i]);
-    int field = (int)(bits >> 52 & 0x7ff), shift = 2 * (field - low) & 63;
-    tsr__u128 mantissa = mantissa_of(bits, field);
-    tsr__u128 square = mantissa * mantissa;
-    uint64_t high = (uint64_t)((square >> 64) >> 1 >> (63 - shift));
-    add_192(word_of(to, b->group[i]), square << shift, high);
+    uint64_t left = bits_of(b->real[i]), right = bits_of(y[i]);
+    int field = (int)(left >> 52 & 0x7ff), other = (int)(right >> 52 & 0x7ff);
+    int shift = (field - low.x + other - low.y) & 63;
+    uint64_t minus = (uint64_t)((int64_t)(left ^ right) >> 63);
+    tsr__u128 product = (tsr__u128)mantissa_of(left, field) * mantissa_of(right, other);
+    tsr__u128 down = product << shift, sign = (tsr__u128)minus << 64 | minus;
+    uint64_t up = (uint64_t)((product >> 64) >> 1 >> (63 - shift));
+    add_192(word_of(to, b->group[i]), (down ^ sign) - sign, (up ^ minus) + (down ? 0 : minus & 1));
   }
 }
 
@@ -248,38 +257,48 @@ static void add_last(place to, const block *b, const tsr__tally_rows *rows, int6
                  rows->row ? rows->row[at + i] : (uint64_t)(rows->start + at + i));
 }
 
-static void add_rows(tsr__rows *rows, const block *b, bool squares)
+static void add_rows(tsr__rows *rows, const block *b, const double *y)
 {
-  const void *group = b->group;
-  tsr__scatter how = { .group = group, .n = b->n, .squares = squares };
-  tsr__rows_scatter_f64(rows, b->real, &how);
+  for (int i = 0; i < b->n; i++) {
+    if (y) tsr__rows_add_product(rows, b->group[i], b->real[i], y[i]);
+    else tsr__rows_add(rows, b->group[i], b->real[i]);
+  }
 }
+
+/* Rows of one column, and of another one where products are kept. */
+typedef struct pair {
+  const block *x, *y;
+} pair;
 
 /* False: some value lies outside the span of its column, which its sum finds out. */
 static bool add_block(const tsr__tallies *plan, const tsr__tally *t, tsr__tally_state *state,
-                      const block *b)
+                      const pair *b)
 {
   tsr_dtype dtype = t->column < 0 ? TSR_I64 : plan->columns[t->column].dtype;
   bool real = dtype == TSR_F32 || dtype == TSR_F64;
   place to = { state->record + t->offset, plan->stride };
+  const block *x = b->x, *y = b->y;
   switch (t->kind) {
-  case TSR__TALLY_COUNT: add_count(to, b); break;
-  case TSR__TALLY_FIX: return add_units(to, b, plan, &plan->span[t->column].unit);
-  case TSR__TALLY_FIXSQ: add_unit_squares(to, b, plan->span[t->column].unit.low); break;
-  case TSR__TALLY_SAW: add_saw(to, b); break;
-  case TSR__TALLY_KEY: add_keys(to, b, t, real); break;
-  case TSR__TALLY_TRUE: add_true(to, b, t->inverted, real); break;
-  case TSR__TALLY_ROWS: add_rows(&state->rows[t->offset], b, false); break;
-  case TSR__TALLY_ROWSQ: add_rows(&state->rows[t->offset], b, true); break;
-  default: add_whole(to, b, t->kind);
+  case TSR__TALLY_COUNT: add_count(to, x); break;
+  case TSR__TALLY_FIX: return add_units(to, x, plan, &plan->span[t->column].unit);
+  case TSR__TALLY_FIX2:
+    add_unit_products(to, x, y->real,
+                      (lows){ plan->span[t->column].unit.low, plan->span[t->other].unit.low });
+    break;
+  case TSR__TALLY_SAW: add_saw(to, x); break;
+  case TSR__TALLY_KEY: add_keys(to, x, t, real); break;
+  case TSR__TALLY_TRUE: add_true(to, x, t->inverted, real); break;
+  case TSR__TALLY_ROWS:
+  case TSR__TALLY_ROWS2: add_rows(&state->rows[t->offset], x, y ? y->real : NULL); break;
+  default: add_whole(to, x, y ? y->whole : NULL, t->kind);
   }
-  return t->kind != TSR__TALLY_I64 || dtype != TSR_I64 ||
-         plan->tiles->within(b->whole, b->n, plan->span[t->column].most);
+  return t->kind != TSR__TALLY_I64 || y ||
+         plan->tiles->within(x->whole, x->n, plan->span[t->column].most);
 }
 
 bool tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr__tally_rows *rows)
 {
-  block b;
+  block b, second;
   bool held = true;
   for (int64_t at = 0; at < rows->count; at += BLOCK) {
     for (int k = 0; k < plan->count; k++) {
@@ -287,7 +306,11 @@ bool tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr
       if (!k || t->column != plan->item[k - 1].column) load(plan, t->column, rows, at, &b);
       if (t->kind == TSR__TALLY_LAST)
         add_last((place){ state->record + t->offset, plan->stride }, &b, rows, at);
-      else held = add_block(plan, t, state, &b) && held;
+      else {
+        pair both = { &b, t->other < 0 ? NULL : t->other == t->column ? &b : &second };
+        if (both.y == &second) load(plan, t->other, rows, at, &second);
+        held = add_block(plan, t, state, &both) && held;
+      }
     }
   }
   return held;
@@ -302,8 +325,8 @@ static void merge_one(const tsr__tally *t, uint64_t *to, const uint64_t *from)
   case TSR__TALLY_I64: *to += *from; break;
   case TSR__TALLY_I128:
   case TSR__TALLY_FIX: add_128(to, (tsr__u128)from[1] << 64 | from[0]); break;
-  case TSR__TALLY_ISQ:
-  case TSR__TALLY_FIXSQ: add_192(to, (tsr__u128)from[1] << 64 | from[0], from[2]); break;
+  case TSR__TALLY_I192:
+  case TSR__TALLY_FIX2: add_192(to, (tsr__u128)from[1] << 64 | from[0], from[2]); break;
   case TSR__TALLY_SAW:
   case TSR__TALLY_TRUE: *to |= *from; break;
   default: keep_largest(to, *from);
@@ -315,7 +338,7 @@ void tsr__tally_merge(const tsr__tallies *plan, tsr__tally_state *into,
 {
   for (int k = 0; k < plan->count; k++) {
     const tsr__tally *t = &plan->item[k];
-    if (t->kind == TSR__TALLY_ROWS || t->kind == TSR__TALLY_ROWSQ) continue;
+    if (t->kind == TSR__TALLY_ROWS || t->kind == TSR__TALLY_ROWS2) continue;
     place to = { into->record + t->offset, plan->stride };
     place of = { from->record + t->offset, plan->stride };
     for (int64_t g = first; g < first + count; g++)
@@ -369,7 +392,8 @@ static void hide_nulls(const tsr__colparts *column, const tsr__tally_rows *rows,
   const tsr__buffer *valid = column->valid ? column->valid[rows->part] : NULL;
   if (!valid) return;
   const uint64_t *bits = valid->data;
-  const void *from = column->dtype == TSR_I64 ? (const void *)b->whole : (const void *)b->real;
+  bool real = column->dtype == TSR_F32 || column->dtype == TSR_F64;
+  const void *from = real ? (const void *)b->real : (const void *)b->whole;
   const int64_t *x = from;
   for (int i = 0; i < b->n; i++) {
     int64_t row = rows->start + at + i;
@@ -380,12 +404,6 @@ static void hide_nulls(const tsr__colparts *column, const tsr__tally_rows *rows,
   b->real = room;
 }
 
-static bool scanned(const scan *s, int k)
-{
-  tsr_dtype dtype = s->plan->columns[s->columns[k]].dtype;
-  return dtype != TSR_BOOL && dtype != TSR_I32;
-}
-
 static void scan_task(void *user, int64_t task, int worker)
 {
   const scan *s = user;
@@ -394,7 +412,6 @@ static void scan_task(void *user, int64_t task, int worker)
   const tsr__colparts *column = &s->plan->columns[s->columns[k]];
   tsr__piece piece = tsr__piece_of(s->look->parts, TSR__PIECE_ROWS, task % pieces);
   finds *f = &s->finds[(int64_t)worker * s->count + k];
-  if (!scanned(s, k)) return;
   if (!s->look->all && piece.count > BLOCK) piece.count = BLOCK;
   tsr__tally_rows rows = { .part = piece.part, .start = piece.start, .count = piece.count };
   for (int64_t at = 0; at < piece.count; at += BLOCK) {
@@ -402,8 +419,8 @@ static void scan_task(void *user, int64_t task, int worker)
     b.n = piece.count - at < BLOCK ? (int)(piece.count - at) : BLOCK;
     take_values(column, &rows, at, &b);
     hide_nulls(column, &rows, at, &b);
-    if (column->dtype == TSR_I64) look_i64(f, b.whole, b.n);
-    else look_f64(f, b.real, b.n);
+    if (column->dtype == TSR_F32 || column->dtype == TSR_F64) look_f64(f, b.real, b.n);
+    else look_i64(f, b.whole, b.n);
   }
 }
 
@@ -448,16 +465,13 @@ static int64_t most_whole(int64_t rows, bool squares)
   return (INT64_C(1) << (squares ? bits / 2 : bits)) - 1;
 }
 
-static void judge_whole(tsr__span_of *span, tsr_dtype dtype, const finds *f, int64_t rows)
+static void judge_whole(tsr__span_of *span, const finds *f, int64_t rows, bool squared)
 {
-  uint64_t size = UINT64_C(1) << 31;
-  if (dtype == TSR_BOOL) size = 1;
-  if (dtype == TSR_I64) {
-    uint64_t down = f->least < 0 ? 0 - (uint64_t)f->least : 0;
-    uint64_t up = f->most > 0 ? (uint64_t)f->most : 0;
-    size = down > up ? down : up;
-  }
-  span->most = most_whole(rows, false);
+  uint64_t down = f->least < 0 ? 0 - (uint64_t)f->least : 0,
+           up = f->most > 0 ? (uint64_t)f->most : 0;
+  uint64_t size = down > up ? down : up;
+  span->narrow_squares = squared && size <= (uint64_t)most_whole(rows, true);
+  span->most = most_whole(rows, span->narrow_squares);
   span->narrow = size <= (uint64_t)span->most;
 }
 
@@ -478,7 +492,7 @@ static void judge(const scan *s, int workers, int64_t rows)
     tsr__span_of *span = &s->plan->span[s->columns[k]];
     bool squared = s->look->summed[s->columns[k]] == TSR__SQUARED;
     if (dtype == TSR_F32 || dtype == TSR_F64) judge_floats(span, &s->finds[k], rows, squared);
-    else judge_whole(span, dtype, &s->finds[k], rows);
+    else judge_whole(span, &s->finds[k], rows, squared);
   }
 }
 

@@ -17,24 +17,24 @@
 
 enum tsr__tally_kind {
   TSR__TALLY_COUNT, /* 8 bytes */
-  TSR__TALLY_I64,   /* 8: a sum that fits, whatever the groups */
+  TSR__TALLY_I64,   /* 8: a sum that fits, whatever the groups; also of products */
   TSR__TALLY_I128,  /* 16 */
-  TSR__TALLY_ISQ,   /* 24: squares of integers */
+  TSR__TALLY_I192,  /* 24: products of integers */
   TSR__TALLY_FIX,   /* 16: a sum of floats in units */
-  TSR__TALLY_FIXSQ, /* 24: their squares in units */
+  TSR__TALLY_FIX2,  /* 24: products in units, of both columns */
   TSR__TALLY_SAW,   /* 8: TSR__SAW_* */
   TSR__TALLY_KEY,   /* 8: the largest order key; for a minimum of the inverted ones */
   TSR__TALLY_TRUE,  /* 8: some value is true; `inverted`: is false */
   TSR__TALLY_LAST,  /* 8: the largest row */
   TSR__TALLY_ROWS,  /* a tsr__rows: a sum of floats of any size */
-  TSR__TALLY_ROWSQ  /* a tsr__rows: squares */
+  TSR__TALLY_ROWS2  /* a tsr__rows: products */
 };
 
 typedef struct tsr__tally {
   uint8_t kind;
   bool inverted;
-  int column;      /* -1: rows */
-  uint32_t offset; /* in the record; of ROWS and ROWSQ: which of them */
+  int column, other; /* column -1: rows. What is added is column * other; other -1: column */
+  uint32_t offset;   /* in the record; of ROWS and ROWS2: which of them */
   const int32_t *map;
   int64_t map_count;
 } tsr__tally;
@@ -97,7 +97,8 @@ typedef struct tsr__reading {
   const tsr__group_agg *agg;
   tsr_dtype dtype; /* of the result */
   int main, squares, count, saw;
-  int64_t least; /* null where fewer values count; 0: never */
+  int other_main, other_squares, other_saw, both; /* correlations */
+  int64_t least;                                  /* null where fewer values count; 0: never */
 } tsr__reading;
 
 /* Results first .. first + count - 1, which are groups from .. of the state; `first` is a multiple

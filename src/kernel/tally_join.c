@@ -37,8 +37,8 @@ static void join_tally(const tsr__tally *t, const pairs *p)
   case TSR__TALLY_I64: EACH(p, at, *to += *from); break;
   case TSR__TALLY_I128:
   case TSR__TALLY_FIX: EACH(p, at, add_two(to, from)); break;
-  case TSR__TALLY_ISQ:
-  case TSR__TALLY_FIXSQ: EACH(p, at, to[2] += from[2] + add_two(to, from)); break;
+  case TSR__TALLY_I192:
+  case TSR__TALLY_FIX2: EACH(p, at, to[2] += from[2] + add_two(to, from)); break;
   case TSR__TALLY_SAW:
   case TSR__TALLY_TRUE: EACH(p, at, *to |= *from); break;
   default: EACH(p, at, *to = *from > *to ? *from : *to);

@@ -20,6 +20,7 @@ tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype)
   case TSR__GROUP_SUM: return real ? dtype : TSR_I64;
   case TSR__GROUP_ANY:
   case TSR__GROUP_ALL: return TSR_BOOL;
+  case TSR__GROUP_CORR: return TSR_F64;
   case TSR__GROUP_MEAN:
   case TSR__GROUP_VAR:
   case TSR__GROUP_STD:
@@ -42,11 +43,27 @@ static int64_t count_at(const tsr__reading *r, const tsr__tally_state *state, in
   return (int64_t)*word_at(r, state, r->count, group);
 }
 
+static tsr__i128 total_at(const tsr__reading *r, const tsr__tally_state *state, int tally,
+                          int64_t group)
+{
+  const uint64_t *word = word_at(r, state, tally, group);
+  if (r->plan->item[tally].kind == TSR__TALLY_I64) return (int64_t)word[0];
+  return (tsr__i128)((tsr__u128)word[1] << 64 | word[0]);
+}
+
 static tsr__i128 sum_at(const tsr__reading *r, const tsr__tally_state *state, int64_t group)
 {
-  const uint64_t *word = word_at(r, state, r->main, group);
-  if (r->plan->item[r->main].kind == TSR__TALLY_I64) return (int64_t)word[0];
-  return (tsr__i128)((tsr__u128)word[1] << 64 | word[0]);
+  return total_at(r, state, r->main, group);
+}
+
+/* A sum of products. */
+static tsr__isq products_at(const tsr__reading *r, const tsr__tally_state *state, int tally,
+                            int64_t group)
+{
+  const uint64_t *word = word_at(r, state, tally, group);
+  uint64_t sign = 0 - (word[0] >> 63);
+  if (r->plan->item[tally].kind == TSR__TALLY_I64) return (tsr__isq){ { word[0], sign, sign } };
+  return (tsr__isq){ { word[0], word[1], word[2] } };
 }
 
 static uint64_t saw_at(const tsr__reading *r, const tsr__tally_state *state, int64_t group)
@@ -193,6 +210,8 @@ static void read_unit_means(const tsr__reading *r, const tsr__tally_state *state
   }
 }
 
+enum { WILD = TSR__SAW_NAN | TSR__SAW_PINF | TSR__SAW_NINF };
+
 /* The f64 result rounds to the right f32 but where it lies between two of them, or below the normal
  * ones; there the sums themselves decide. */
 static float spread_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, double unit, bool root)
@@ -215,16 +234,49 @@ static void read_spreads(const tsr__reading *r, const tsr__tally_state *state,
   double unit = unit_of(r), scale = root ? unit : unit * unit;
   for (int64_t i = 0; i < to->count; i++) {
     tsr__i128 sum = sum_at(r, state, to->from + i);
-    tsr__isq squares;
-    memcpy(&squares, word_at(r, state, r->squares, to->from + i), sizeof squares);
+    tsr__isq squares = products_at(r, state, r->squares, to->from + i);
     int64_t n = count_at(r, state, to->from + i);
-    uint64_t wild = TSR__SAW_NAN | TSR__SAW_PINF | TSR__SAW_NINF;
     if (n < 2) put_real(to, r->dtype, i, 0);
-    else if (saw_at(r, state, to->from + i) & wild) put_real(to, r->dtype, i, (double)NAN);
+    else if (saw_at(r, state, to->from + i) & WILD) put_real(to, r->dtype, i, (double)NAN);
     else if (r->dtype == TSR_F32)
       put_real(to, TSR_F32, i, (double)spread_f32(sum, &squares, n, unit, root));
     else if (root) put_real(to, r->dtype, i, tsr__std_i128_f64(sum, &squares, n, 1) * scale);
     else put_real(to, r->dtype, i, tsr__var_i128_f64(sum, &squares, n, 1) * scale);
+  }
+}
+
+/* Units cancel. */
+static void read_correlations(const tsr__reading *r, const tsr__tally_state *state,
+                              const tsr__read_to *to)
+{
+  double *out = (double *)to->values + to->first;
+  for (int64_t i = 0; i < to->count; i++) {
+    int64_t group = to->from + i, n = count_at(r, state, group);
+    uint64_t saw = saw_at(r, state, group);
+    if (r->other_saw >= 0) saw |= *word_at(r, state, r->other_saw, group);
+    out[i] = n < 2 ? 0 : (double)NAN;
+    if (n < 2 || (saw & WILD)) continue;
+    tsr__pair_ints sums = { total_at(r, state, r->main, group),
+                            total_at(r, state, r->other_main, group),
+                            products_at(r, state, r->squares, group),
+                            products_at(r, state, r->other_squares, group),
+                            products_at(r, state, r->both, group) };
+    out[i] = tsr__corr_i128_f64(&sums, n);
+  }
+}
+
+static void read_row_correlations(const tsr__reading *r, const tsr__tally_state *state,
+                                  const tsr__read_to *to)
+{
+  double *out = (double *)to->values + to->first;
+  const int tally[] = { r->main, r->other_main, r->squares, r->other_squares, r->both };
+  for (int64_t i = 0; i < to->count; i++) {
+    int64_t group = to->from + i, n = count_at(r, state, group);
+    tsr__pair_sums sums;
+    tsr__acc2 *const sum[] = { &sums.x, &sums.y, &sums.xx, &sums.yy, &sums.xy };
+    for (int k = 0; k < 5; k++)
+      tsr__rows_get(&state->rows[r->plan->item[tally[k]].offset], group, sum[k]);
+    out[i] = n < 2 ? 0 : tsr__acc2_corr_f64(&sums, n);
   }
 }
 
@@ -317,6 +369,9 @@ bool tsr__tally_read(const tsr__reading *r, const tsr__tally_state *state, tsr__
   case TSR__GROUP_MEAN: (real ? read_rows : read_unit_means)(r, state, to); return true;
   case TSR__GROUP_VAR:
   case TSR__GROUP_STD: (real ? read_rows : read_spreads)(r, state, to); return true;
+  case TSR__GROUP_CORR:
+    (real ? read_row_correlations : read_correlations)(r, state, to);
+    return true;
   case TSR__GROUP_ANY:
   case TSR__GROUP_ALL: read_truth(r, state, to); return true;
   default: read_keys(r, state, to); return true;

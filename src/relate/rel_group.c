@@ -55,6 +55,7 @@ static int64_t kept_bytes(int op, int64_t *row)
   switch (op) {
   case TSR__GROUP_QUANTILE: *row = larger(*row, 8); return 20;
   case TSR__GROUP_NUNIQUE: *row = larger(*row, 56); return 0;
+  case TSR__GROUP_CORR: return 136;
   case TSR__GROUP_VAR:
   case TSR__GROUP_STD: return 64;
   case TSR__GROUP_SUM:
@@ -63,23 +64,36 @@ static int64_t kept_bytes(int op, int64_t *row)
   }
 }
 
+static int take(grouping *g, int column)
+{
+  int at = 0;
+  while (at < g->column_count && g->taken[at] != column) at++;
+  if (at == g->column_count) g->taken[g->column_count++] = column;
+  return at;
+}
+
 /* The columns that aggregates read, each once. */
 static void find_taken(grouping *g)
 {
   for (int a = 0; a < g->ask->agg_count; a++) {
-    int column = g->ask->aggs[a].column, at = 0;
-    g->aggs[a] = g->ask->aggs[a];
-    if (column < 0) continue;
-    while (at < g->column_count && g->taken[at] != column) at++;
-    if (at == g->column_count) g->taken[g->column_count++] = column;
-    g->aggs[a].column = at;
+    tsr__group_agg *agg = &g->aggs[a];
+    *agg = g->ask->aggs[a];
+    if (agg->column >= 0) agg->column = take(g, agg->column);
+    if (agg->op == TSR__GROUP_CORR) agg->other = take(g, agg->other);
   }
+}
+
+/* Room for what is there of each column: of the table, up to two an aggregate, or of the results; and
+ * for one more. */
+static size_t lists_of(const grouping *g)
+{
+  return 2 * (size_t)g->ask->agg_count + 1;
 }
 
 static tsr_status grouping_new(grouping *g, const tsr__views *views)
 {
   size_t parts = (size_t)views->parts, keys = (size_t)g->ask->key_count;
-  size_t aggs = (size_t)g->ask->agg_count, lists = aggs + 1;
+  size_t lists = lists_of(g);
   g->parts = views->parts;
   g->size = keys * (sizeof *g->keys + sizeof *g->key_columns) +
             lists * (sizeof *g->aggs + 2 * sizeof *g->columns + 6 * parts * sizeof *g->values) +
@@ -106,7 +120,7 @@ static tsr_status grouping_new(grouping *g, const tsr__views *views)
 
 static void drop_lists(grouping *g)
 {
-  tsr__drop_buffers(g->values, 6 * ((int64_t)g->ask->agg_count + 1) * g->parts);
+  tsr__drop_buffers(g->values, 6 * (int64_t)lists_of(g) * g->parts);
 }
 
 static void grouping_free(grouping *g)

@@ -82,13 +82,24 @@ static void groups_free(host_groups *groups)
 
 /* ---- checking ---- */
 
+/* Whether two columns have correlations: both integers or both f64, with the same nulls. */
+static bool pairs_up(const rel_host *host, int a, int b)
+{
+  if (real(host->dtype[a]) != real(host->dtype[b]) || host->dtype[b] == TSR_F32) return false;
+  if (host->nulls[a] != host->nulls[b]) return false;
+  return !memcmp(host->null[a], host->null[b], (size_t)host->rows * sizeof *host->null[a]);
+}
+
 /* An aggregate that the column has: no sums or quantiles that frames would not ask for. */
 static tsr__group_agg some_agg(test_rng *rng, const rel_host *host)
 {
   static const double quantiles[] = { 0, 0.1, 0.5, 0.75, 1 };
-  tsr__group_agg agg = { .op = (uint8_t)test_range(rng, 0, TSR__GROUP_NUNIQUE),
+  tsr__group_agg agg = { .op = (uint8_t)test_range(rng, 0, TSR__GROUP_CORR),
                          .column = (int)test_range(rng, 0, host->count - 1),
+                         .other = (int)test_range(rng, 0, host->count - 1),
                          .q = quantiles[test_range(rng, 0, 4)] };
+  if (agg.op == TSR__GROUP_CORR && !pairs_up(host, agg.column, agg.other)) agg.other = agg.column;
+  if (agg.op == TSR__GROUP_CORR && host->dtype[agg.column] == TSR_F32) agg.op = TSR__GROUP_VAR;
   if (agg.op == TSR__GROUP_COUNT && test_range(rng, 0, 1)) agg.column = -1;
   return agg;
 }
@@ -98,16 +109,19 @@ static void check_agg(const rel_host *host, const host_groups *groups, const tsr
 {
   int from = agg->column < 0 ? 0 : agg->column;
   item *items = calloc((size_t)host->rows + 1, sizeof *items);
+  item *others = calloc((size_t)host->rows + 1, sizeof *others);
   bool *nulls = calloc((size_t)host->rows + 1, 1);
   for (int64_t g = 0; g < found->rows; g++) {
     int64_t n = 0;
     for (int64_t r = 0; r < host->rows; r++) {
       if (groups->group[r] != g) continue;
       nulls[n] = host->null[from][r];
+      others[n] = item_of(host->dtype[agg->other], host->cell[agg->other][r]);
       items[n++] = item_of(host->dtype[from], host->cell[from][r]);
     }
     group_items of = { .dtype = host->dtype[from], .items = items, .null = nulls, .count = n };
-    expected e = naive_aggregate(&of, agg);
+    group_items with = { .dtype = host->dtype[agg->other], .items = others, .count = n };
+    expected e = agg->op == TSR__GROUP_CORR ? naive_corr(&of, &with) : naive_aggregate(&of, agg);
     item x = item_of(found->dtype[column], found->cell[column][g]);
     if (e.null != found->null[column][g])
       FAIL("op %d, group %lld: null %d", agg->op, (long long)g, found->null[column][g]);
@@ -116,6 +130,7 @@ static void check_agg(const rel_host *host, const host_groups *groups, const tsr
            (long long)x.i, e.value.f, (long long)e.value.i);
   }
   free(items);
+  free(others);
   free(nulls);
 }
 

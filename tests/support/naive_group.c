@@ -153,6 +153,53 @@ expected naive_aggregate(const group_items *group, const tsr__group_agg *agg)
   return out;
 }
 
+static double corr_of(double a, double b, double c)
+{
+  double r = c / sqrt(a * b);
+  return a > 0 && b > 0 ? fmin(fmax(r, -1), 1) : (double)NAN;
+}
+
+/* Of whole numbers: all fits 128 bits. */
+static double corr_whole(const group_items *x, const group_items *y, double unit)
+{
+  tsr__i128 s[5] = { 0 }, n = 0;
+  for (int64_t k = 0; k < x->count; k++) {
+    if (x->null && x->null[k]) continue;
+    tsr__i128 i = unit != 0 ? (int64_t)(x->items[k].f / unit) : x->items[k].i;
+    tsr__i128 j = unit != 0 ? (int64_t)(y->items[k].f / unit) : y->items[k].i;
+    s[0] += i, s[1] += j, s[2] += i * i, s[3] += j * j, s[4] += i * j, n++;
+  }
+  return corr_of((double)(n * s[2] - s[0] * s[0]), (double)(n * s[3] - s[1] * s[1]),
+                 (double)(n * s[4] - s[0] * s[1]));
+}
+
+expected naive_corr(const group_items *x, const group_items *y)
+{
+  static tsr__pair_sums sums;
+  int64_t n = 0;
+  bool finite = true;
+  memset(&sums, 0, sizeof sums);
+  for (int64_t k = 0; k < x->count; k++) {
+    if (x->null && x->null[k]) continue;
+    double i = x->items[k].f, j = y->items[k].f;
+    finite = finite && isfinite(i) && isfinite(j);
+    tsr__acc2_add(&sums.x, i);
+    tsr__acc2_add(&sums.y, j);
+    tsr__acc2_add_product(&sums.xx, i, i);
+    tsr__acc2_add_product(&sums.yy, j, j);
+    tsr__acc2_add_product(&sums.xy, i, j);
+    n++;
+  }
+  expected out = { .null = n < 2 };
+  if (n < 2) return out;
+  if (!is_float(x->dtype)) out.value.f = corr_whole(x, y, 0);
+  else out.value.f = tsr__acc2_corr_f64(&sums, n);
+  if (!finite) CHECK(isnan(out.value.f));
+  else if (is_float(x->dtype) && x->tellable)
+    CHECK_F64_BITS(out.value.f, corr_whole(x, y, 0x1p-10));
+  return out;
+}
+
 bool naive_same(int op, tsr_dtype dtype, item found, const expected *e)
 {
   if (!is_float(dtype)) return found.i == e->value.i;

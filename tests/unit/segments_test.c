@@ -58,8 +58,10 @@ static void make_groups(checked *c, test_rng *rng, int64_t distinct)
   parts_column_free(&keys);
 }
 
-static const char *const names[] = { "count", "sum", "mean",  "var",  "std",      "min",    "max",
-                                     "any",   "all", "first", "last", "quantile", "nunique" };
+static const char *const names[] = {
+  "count", "sum", "mean",  "var",  "std",      "min",     "max",
+  "any",   "all", "first", "last", "quantile", "nunique", "corr"
+};
 
 /* The rows of a part by group. */
 typedef struct grouped_rows {
@@ -77,23 +79,28 @@ static grouped_rows rows_by_group(const checked *c, int p)
   return out;
 }
 
-static void check_agg(const checked *c, const parts_column *column, const tsr__group_agg *agg,
+static void check_agg(const checked *c, const parts_column *columns, const tsr__group_agg *agg,
                       int p, tsr__buffer *const found[2])
 {
+  const parts_column *column = &columns[agg->column < 0 ? 0 : agg->column];
+  const parts_column *other = &columns[agg->other];
   tsr_dtype from = agg->column < 0 ? TSR_I64 : column->parts.dtype;
   tsr_dtype dtype = tsr__group_dtype(agg->op, from);
   grouped_rows by = rows_by_group(c, p);
   item *items = calloc((size_t)c->f->rows[p] + 1, sizeof *items);
+  item *others = calloc((size_t)c->f->rows[p] + 1, sizeof *others);
   bool *nulls = calloc((size_t)c->f->rows[p] + 1, 1);
   for (int64_t g = 0; g < c->groups.count[p]; g++) {
     int64_t count = by.start[g + 1] - by.start[g];
     for (int64_t k = 0; k < count; k++) {
       int64_t row = by.row[by.start[g] + k];
       items[k] = item_at(column->parts.dtype, column->values[p]->data, row);
+      others[k] = item_at(other->parts.dtype, other->values[p]->data, row);
       nulls[k] = column->valid[p] && !bit(column->valid[p]->data, row);
     }
     group_items of = { from, items, nulls, count, tellable };
-    expected e = naive_aggregate(&of, agg);
+    group_items with = { other->parts.dtype, others, nulls, count, tellable };
+    expected e = agg->op == TSR__GROUP_CORR ? naive_corr(&of, &with) : naive_aggregate(&of, agg);
     bool null = found[1] && !bit(found[1]->data, g);
     if (null != e.null) FAIL("%s, group %lld: null %d", names[agg->op], (long long)g, null);
     if (null) continue;
@@ -103,6 +110,7 @@ static void check_agg(const checked *c, const parts_column *column, const tsr__g
            x.f, (long long)x.i, e.value.f, (long long)e.value.i);
   }
   free(items);
+  free(others);
   free(nulls);
   free(by.row);
   free(by.start);
@@ -125,9 +133,8 @@ static void check_aggs(checked *c, const parts_column *columns, int column_count
   tsr_status status = tsr__aggregate_groups(c->f->rt, &ask, values, valid, &c->f->error);
   if (status) FAIL("%s: %s", tsr_status_name(status), c->f->error.text);
   for (int a = 0; a < count; a++) {
-    const parts_column *column = &columns[aggs[a].column < 0 ? 0 : aggs[a].column];
     for (int p = 0; p < c->f->parts.count; p++)
-      check_agg(c, column, &aggs[a], p,
+      check_agg(c, columns, &aggs[a], p,
                 (tsr__buffer *[2]){ values[a * c->f->parts.count + p],
                                     valid[a * c->f->parts.count + p] });
   }
@@ -175,20 +182,67 @@ static void fill_floats(parts_fixture *f, test_rng *rng, parts_column *column, i
     }
 }
 
+static void fill(checked *c, test_rng *rng, parts_column *column, int kind)
+{
+  for (int p = 0; p < c->f->parts.count; p++)
+    parts_column_fill(c->f, rng, column, p, kind == WILD ? INT64_C(1) << 45 : 100);
+  if (real(column->parts.dtype)) fill_floats(c->f, rng, column, kind);
+}
+
 static void check_column(checked *c, test_rng *rng, tsr_dtype dtype, bool nulls, int kind)
 {
   parts_column column;
   tsr__group_agg aggs[MOST_AGGS];
   parts_column_new(c->f, dtype, nulls, &column);
-  for (int p = 0; p < c->f->parts.count; p++)
-    parts_column_fill(c->f, rng, &column, p, kind == WILD ? INT64_C(1) << 45 : 100);
-  if (real(dtype)) fill_floats(c->f, rng, &column, kind);
+  fill(c, rng, &column, kind);
   bool spreads = real(dtype) || kind != WILD;
   tellable = kind == PLAIN || kind == SPECIAL;
   int n = all_aggs(0, spreads, aggs);
   aggs[n++] = (tsr__group_agg){ .op = TSR__GROUP_COUNT, .column = -1 };
   check_aggs(c, &column, 1, aggs, n);
   parts_column_free(&column);
+}
+
+/* Correlations of two columns with the same nulls, each with itself, and of one with a sum. */
+static void check_pairs(checked *c, test_rng *rng, const tsr_dtype dtype[2], const int kind[2])
+{
+  parts_column column[2];
+  bool nulls = test_range(rng, 0, 1);
+  for (int k = 0; k < 2; k++) {
+    parts_column_new(c->f, dtype[k], nulls, &column[k]);
+    fill(c, rng, &column[k], kind[k]);
+  }
+  for (int p = 0; p < c->f->parts.count && nulls; p++)
+    memcpy(column[1].valid[p]->data, column[0].valid[p]->data,
+           (size_t)(c->f->rows[p] + 63) / 64 * 8);
+  tsr__group_agg aggs[] = { { .op = TSR__GROUP_CORR, .other = 1 },
+                            { .op = TSR__GROUP_CORR, .column = 1 },
+                            { .op = TSR__GROUP_CORR },
+                            { .op = TSR__GROUP_SUM, .column = 1 },
+                            { .op = TSR__GROUP_MEAN } };
+  tellable = kind[0] <= SPECIAL && kind[1] <= SPECIAL;
+  check_aggs(c, column, 2, aggs, kind[1] == WILD && !real(dtype[1]) ? 3 : 5);
+  for (int k = 0; k < 2; k++) parts_column_free(&column[k]);
+}
+
+TEST_TIMEOUT(correlations_of_every_kind, 120)
+{
+  static const tsr_dtype pairs[][2] = {
+    { TSR_I64, TSR_I64 }, { TSR_I32, TSR_BOOL }, { TSR_I64, TSR_I32 }, { TSR_F64, TSR_F64 }
+  };
+  int64_t rows[3] = { 3000, 0, 40 };
+  for (int k = 0; k < 4 * KINDS * KINDS; k++) {
+    parts_fixture f;
+    test_rng rng = test_seeded((uint64_t)k);
+    int kind[2] = { k / 4 % KINDS, k / 4 / KINDS };
+    parts_open(&f, 3, NULL);
+    parts_set(&f, rows);
+    checked c = { .f = &f };
+    make_groups(&c, &rng, k % 7 ? 30 : 1500);
+    check_pairs(&c, &rng, pairs[k % 4], kind);
+    tsr__grouped_free(f.rt, &c.groups);
+    parts_close(&f);
+  }
 }
 
 static void check_shape(int parts, const int64_t *rows, int64_t distinct, uint64_t seed)
@@ -380,7 +434,7 @@ TEST(sums_of_integers_use_all_64_bits_and_no_more)
 
 TEST(any_allocation_may_fail)
 {
-  static const uint8_t ops[] = { TSR__GROUP_SUM, TSR__GROUP_STD, TSR__GROUP_LAST,
+  static const uint8_t ops[] = { TSR__GROUP_SUM, TSR__GROUP_CORR, TSR__GROUP_LAST,
                                  TSR__GROUP_QUANTILE, TSR__GROUP_NUNIQUE };
   struct test_alloc state = { 0 };
   tsr_allocator allocator = test_allocator(&state);
