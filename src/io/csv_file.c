@@ -6,6 +6,7 @@
  * Invariant: what is parsed is a copy that nobody else can change or shorten. */
 #include "io/csv_inner.h"
 #include "io/files.h"
+#include "io/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +45,7 @@ tsr_status tsr__csv_file_open(tsr__csv_file *file, tsr__error *error)
 {
   if (file->stream || file->fd >= 0) return TSR_OK;
   /* Without NONBLOCK a pipe without a writer would wait here for ever. */
-  file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  file->fd = tsr__sys_open(file->path, O_RDONLY | O_NONBLOCK);
   if (file->fd < 0) return tsr__file_error(file->path, "open", errno, error);
   return identify(file, error);
 }
@@ -56,7 +57,7 @@ tsr_status tsr__csv_file_same(tsr__csv_file *file, tsr__error *error)
 
 void tsr__csv_file_close(tsr__csv_file *file)
 {
-  if (file->fd >= 0) close(file->fd);
+  if (file->fd >= 0) tsr__sys_close(file->fd);
   file->fd = -1;
 }
 
@@ -66,8 +67,8 @@ static int64_t read_some(const tsr__csv_file *file, char *to, size_t length, int
 {
   const tsr__csv_opts *opts = &file->csv->opts;
   if (opts->read) return opts->read(opts->user, file->fd, to, length, offset);
-  if (file->stream) return read(STDIN_FILENO, to, length);
-  return pread(file->fd, to, length, (off_t)offset);
+  if (file->stream) return tsr__sys_read(STDIN_FILENO, to, length, -1);
+  return tsr__sys_read(file->fd, to, length, offset);
 }
 
 int tsr__csv_file_read(const tsr__csv_file *file, char *to, int64_t offset, int64_t length,

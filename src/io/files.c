@@ -7,6 +7,7 @@
  * Invariant: what is parsed is a copy that nobody else can change or shorten. A file that changed
  * while it was read is refused. */
 #include "io/files.h"
+#include "io/system.h"
 #include "io/unpack.h"
 
 #include <errno.h>
@@ -116,8 +117,7 @@ static int64_t read_some(const source *s, void *to, size_t length, int64_t offse
   for (;;) {
     int64_t n;
     if (opts && opts->read) n = opts->read(opts->user, s->fd, to, length, offset);
-    else if (s->standard) n = read(s->fd, to, length);
-    else n = pread(s->fd, to, length, (off_t)offset);
+    else n = tsr__sys_read(s->fd, to, length, s->standard ? -1 : offset);
     if (n >= 0 || errno != EINTR) return n;
   }
 }
@@ -137,7 +137,7 @@ static tsr_status open_source(source *s)
     return TSR_OK;
   }
   /* Without NONBLOCK a pipe without a writer would wait here for ever. */
-  s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  s->fd = tsr__sys_open(path, O_RDONLY | O_NONBLOCK);
   if (s->fd < 0) return tsr__file_error(path, "open", errno, s->error);
   if (fstat(s->fd, &info)) return tsr__file_error(path, "examine", errno, s->error);
   if (S_ISDIR(info.st_mode))
@@ -302,7 +302,7 @@ tsr_status tsr__file_load(const tsr__load_ask *ask, tsr__loaded *out, tsr__error
   const char *name = s.standard ? "standard input" : ask->path;
   if (!status) status = tsr__file_magic(name, ask->format, out->data, (size_t)out->size, error);
   if (!status) memset(out->data + out->size, 0, (size_t)ask->pad);
-  if (s.fd >= 0 && !s.standard) close(s.fd);
+  if (s.fd >= 0 && !s.standard) tsr__sys_close(s.fd);
   if (status) tsr__loaded_free(out);
   return status;
 }

@@ -9,6 +9,7 @@
 
 #include "io/files.h"
 #include "io/outfile.h"
+#include "io/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,10 +23,7 @@ enum { HEADER_MAX = 1 << 20, ALIGN = 64 };
 
 static tsr_status io_error(const char *path, const char *what, tsr__error *error)
 {
-  char buffer[128];
-  int code = errno;
-  return tsr__error_set(error, code == ENOMEM ? TSR_ENOMEM : TSR_EIO, "%s: cannot %s: %s", path,
-                        what, strerror_r(code, buffer, sizeof buffer));
+  return tsr__file_error(path, what, errno, error);
 }
 
 /* ---- the header's text ------------------------------------------------------------------- */
@@ -206,19 +204,14 @@ struct file {
 /* All of it, or -1: errno 0 for a file that ends early. */
 static int read_at(const struct file *file, void *to, size_t length, int64_t offset)
 {
-  size_t got = 0;
   if (file->memory) {
     memcpy(to, file->memory + offset, length); /* sizes were compared with file->size */
     return 0;
   }
-  while (got < length) {
-    ssize_t n = pread(file->fd, (char *)to + got, length - got, (off_t)(offset + (int64_t)got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = 0;
-    if (n <= 0) return -1;
-    got += (size_t)n;
-  }
-  return 0;
+  int64_t got = tsr__sys_read_all(file->fd, to, length, offset);
+  if (got == (int64_t)length) return 0;
+  if (got >= 0) errno = 0;
+  return -1;
 }
 
 static tsr_status read_error(const struct file *file, tsr__error *error)
@@ -231,7 +224,7 @@ static tsr_status read_error(const struct file *file, tsr__error *error)
 static tsr_status open_file(struct file *file, tsr__error *error)
 {
   struct stat info;
-  file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  file->fd = tsr__sys_open(file->path, O_RDONLY | O_NONBLOCK);
   if (file->fd < 0) return io_error(file->path, "open", error);
   if (fstat(file->fd, &info)) return io_error(file->path, "examine", error);
   if (S_ISDIR(info.st_mode))
@@ -354,7 +347,7 @@ tsr_status tsr__npy_map(const char *path, tsr__npy *out, tsr__error *error)
   if (!status) status = read_prefix(&file, error);
   if (!status) status = map_header(&file, &npy, error);
   if (!status) status = map_data(&file, &npy, error);
-  if (file.fd >= 0) close(file.fd);
+  if (file.fd >= 0) tsr__sys_close(file.fd);
   if (!status) *out = npy;
   return status;
 }

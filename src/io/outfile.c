@@ -7,6 +7,8 @@
  * fails, the temporary file goes away with the struct. */
 #include "io/outfile.h"
 
+#include "io/system.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -70,7 +72,7 @@ static int create_beside(tsr__outfile *out)
       errno = ENAMETOOLONG;
       return -1;
     }
-    int fd = open(out->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = tsr__sys_open(out->name, O_WRONLY | O_CREAT | O_EXCL);
     if (fd >= 0 || errno != EEXIST) return fd;
   }
   return -1;
@@ -99,9 +101,10 @@ static tsr_status open_path(tsr__outfile *out, const char *path)
   }
   follow(out->path);
   bool there = stat(out->path, &info) == 0;
+  if (!there && errno != ENOENT) return fail_code(out, "look at", errno);
   if (there && S_ISDIR(info.st_mode)) return fail_code(out, "create", EISDIR);
   if (there && !S_ISREG(info.st_mode)) {
-    out->fd = open(out->path, O_WRONLY | O_CLOEXEC);
+    out->fd = tsr__sys_open(out->path, O_WRONLY);
     return out->fd < 0 ? fail_code(out, "open", errno) : TSR_OK;
   }
   out->fd = create_beside(out);
@@ -161,7 +164,7 @@ static tsr_status write_all(tsr__outfile *out, const char *data, size_t length)
   while (length) {
     size_t some = length < (1u << 30) ? length : 1u << 30;
     int64_t n = out->opts.write ? out->opts.write(out->opts.user, out->fd, data, some)
-                                : write(out->fd, data, some);
+                                : tsr__sys_write(out->fd, data, some);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_code(out, "write", errno);
     if (n == 0) return fail(out, TSR_EIO, "write", "the device took no bytes");
@@ -255,7 +258,7 @@ static void finish(tsr__outfile *out)
   if (out->standard) return;
   int fd = out->fd;
   out->fd = -1;
-  if (close(fd)) fail_code(out, "write", errno);
+  if (tsr__sys_close(fd)) fail_code(out, "write", errno);
   else if (out->rename && rename(out->name, out->path)) fail_code(out, "rename to", errno);
   else out->rename = false;
 }
@@ -265,7 +268,7 @@ tsr_status tsr__out_close(tsr__outfile *out, bool keep, tsr__error *error)
   if (!out) return TSR_OK;
   if (keep && !out->failed) finish(out);
   tsr_status status = out->failed ? hand_over(out, error) : TSR_OK;
-  if (out->fd >= 0 && !out->standard) close(out->fd);
+  if (out->fd >= 0 && !out->standard) tsr__sys_close(out->fd);
   if (out->rename) unlink(out->name);
   if (out->packing == GZIP) deflateEnd(&out->deflate);
   ZSTD_freeCCtx(out->zstd);

@@ -10,6 +10,7 @@
 #include "io/zip.h"
 
 #include "io/files.h"
+#include "io/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,9 +33,7 @@ static uint64_t get(const char *at, int bytes)
 
 static tsr_status io_error(const tsr__zip *zip, const char *what, tsr__error *error)
 {
-  char buffer[128];
-  return tsr__error_set(error, errno == ENOMEM ? TSR_ENOMEM : TSR_EIO, "%s: cannot %s: %s",
-                        zip->path, what, strerror_r(errno, buffer, sizeof buffer));
+  return tsr__file_error(zip->path, what, errno, error);
 }
 
 static tsr_status damaged(const tsr__zip *zip, const char *why, tsr__error *error)
@@ -50,16 +49,11 @@ static tsr_status no_memory(const tsr__zip *zip, int64_t bytes, tsr__error *erro
 static tsr_status read_at(const tsr__zip *zip, void *to, int64_t length, int64_t offset,
                           tsr__error *error)
 {
-  for (int64_t got = 0; got < length;) {
-    ssize_t n = pread(zip->fd, (char *)to + got, (size_t)(length - got), (off_t)(offset + got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return io_error(zip, "read", error);
-    if (n == 0)
-      return tsr__error_set(error, TSR_EIO,
-                            "%s: ended while it was read; is it still being written?", zip->path);
-    got += n;
-  }
-  return TSR_OK;
+  int64_t got = tsr__sys_read_all(zip->fd, to, (size_t)length, offset);
+  if (got == length) return TSR_OK;
+  if (got < 0) return io_error(zip, "read", error);
+  return tsr__error_set(error, TSR_EIO, "%s: ended while it was read; is it still being written?",
+                        zip->path);
 }
 
 /* ---- the directory's place ------------------------------------------------------------------- */
@@ -250,7 +244,7 @@ tsr_status tsr__zip_open(tsr__heap *heap, const char *path, tsr__zip *out, tsr__
   zip.path = tsr__new(heap, zip.path_size);
   if (!zip.path) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", path);
   memcpy(zip.path, path, zip.path_size);
-  zip.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  zip.fd = tsr__sys_open(path, O_RDONLY | O_NONBLOCK);
   tsr_status status = zip.fd < 0 ? io_error(&zip, "open", error) : read_directory(&zip, error);
   if (status) tsr__zip_close(&zip);
   *out = zip;
@@ -260,7 +254,7 @@ tsr_status tsr__zip_open(tsr__heap *heap, const char *path, tsr__zip *out, tsr__
 void tsr__zip_close(tsr__zip *zip)
 {
   if (!zip->heap) return;
-  if (zip->fd >= 0) close(zip->fd);
+  if (zip->fd >= 0) tsr__sys_close(zip->fd);
   tsr__del(zip->heap, zip->member, zip->member_room);
   tsr__del(zip->heap, zip->directory, zip->directory_size);
   tsr__del(zip->heap, zip->path, zip->path_size);

@@ -1,0 +1,20 @@
+/* The system's calls on files, as this room uses them: interruptions by signals are never seen, and a
+ * descriptor that somebody else made non-blocking waits. */
+#ifndef TSR_IO_SYSTEM_H
+#define TSR_IO_SYSTEM_H
+
+#include "base/base.h"
+
+/* Opens; what is created gets the usual permissions. -1 with errno. */
+int tsr__sys_open(const char *path, int flags);
+/* Closes; the descriptor is gone, whatever is returned. -1 with errno where bytes may be lost. */
+int tsr__sys_close(int fd);
+/* Reads at most `length` bytes at an offset, or, where `at` is below 0, what comes next. Returns how
+ * many, 0 at the end, or -1 with errno. */
+int64_t tsr__sys_read(int fd, void *to, size_t length, int64_t at);
+/* Reads `length` bytes at an offset; fewer only at the end. Returns as tsr__sys_read. */
+int64_t tsr__sys_read_all(int fd, void *to, size_t length, int64_t at);
+/* Writes some of the bytes. Returns how many, or -1 with errno. */
+int64_t tsr__sys_write(int fd, const void *from, size_t length);
+
+#endif
