@@ -1,4 +1,5 @@
 /* tessera: questions about tables, from the shell. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,7 @@ static void print_general(FILE *out)
 /* ---- runtimes and progress ---- */
 
 static bool progress_shown;
+static volatile sig_atomic_t interrupted; /* by this signal */
 
 static double seconds(void)
 {
@@ -99,6 +101,8 @@ static double seconds(void)
 static bool progress(const char *what, int64_t done, int64_t total, void *user)
 {
   double *last = user, now = seconds();
+  if (interrupted) return false;
+  if (!last[2]) return true;
   if (now - last[0] < 2 || now - last[1] < 0.1) return true;
   last[1] = now;
   progress_shown = true;
@@ -109,6 +113,21 @@ static bool progress(const char *what, int64_t done, int64_t total, void *user)
   return true;
 }
 
+static void interrupt(int number)
+{
+  interrupted = number;
+}
+
+void tool_guard(void)
+{
+  static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+  struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND }, before;
+  sigemptyset(&action.sa_mask);
+  for (int i = 0; i < 3; i++)
+    if (!sigaction(ends[i], NULL, &before) && before.sa_handler == SIG_DFL)
+      sigaction(ends[i], &action, NULL);
+}
+
 void tool_progress_end(void)
 {
   if (progress_shown) fprintf(stderr, "\r%60s\r", "");
@@ -117,14 +136,13 @@ void tool_progress_end(void)
 
 tsr_runtime *tool_open(const tool_args *args)
 {
-  static double times[2];
+  static double times[3]; /* of the beginning, of the last line shown; whether any is */
   const char *devices = tool_value(args, OPT_DEVICES);
   tsr_runtime_opts opts = { .size = sizeof opts };
   times[0] = seconds();
-  if (isatty(STDERR_FILENO)) {
-    opts.progress = progress;
-    opts.progress_user = times;
-  }
+  times[2] = isatty(STDERR_FILENO);
+  opts.progress = progress;
+  opts.progress_user = times;
   tsr_runtime *rt = tsr_runtime_open_with(devices ? devices : "cpu:1", &opts);
   if (tsr_runtime_status(rt) == TSR_OK) return rt;
   const char *message = tsr_runtime_message(rt), *end = strstr(message, ": ");
@@ -140,6 +158,10 @@ tsr_runtime *tool_open(const tool_args *args)
 static int finish(int code)
 {
   tool_progress_end();
+  if (interrupted && code != TOOL_OK) { /* all is tidied up: end as the signal would have */
+    signal(interrupted, SIG_DFL);
+    raise(interrupted);
+  }
   if (fflush(stdout) == 0 && !ferror(stdout)) return code;
   perror("tessera: writing the result");
   return TOOL_FAILED;

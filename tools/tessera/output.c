@@ -165,6 +165,7 @@ int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s)
     return TOOL_USAGE;
   }
   tsr_status status = TSR_OK;
+  if (path) tool_guard();
   if (!strcmp(format, "csv") || !strcmp(format, "tsv"))
     status = tsr_frame_write_csv(df, path ? path : "-", .separator = format[0] == 't' ? '\t' : ',');
   else if (!strcmp(format, "json")) status = tsr_frame_write_json(df, path ? path : "-");

@@ -91,6 +91,9 @@ int tool_man(const tool_args *args);
 
 /* Opens a runtime and prints why when that fails (NULL). */
 tsr_runtime *tool_open(const tool_args *args);
+/* From now on an interruption (SIGINT, SIGTERM, SIGHUP) cancels the work, so that no half-made file stays
+ * behind, and then ends the tool as it would have; a second one ends it at once. */
+void tool_guard(void);
 /* Wipes the progress line, if there is one. */
 void tool_progress_end(void);
 
