@@ -87,6 +87,8 @@ static bool no_column(checker *c, const tsr__expr *expr)
 {
   tsr__text hint;
   tsr__text_init(&hint, NULL);
+  if (c->formula->source[expr->at] == '"')
+    tsr__text_add(&hint, "; \"...\" is a name, a text is '...'");
   tsr__schema_hint(c->schema, expr->text, &hint);
   tsr__caret(c->error, TSR_ECOLUMN, place_of(c, expr), "no column '%.60s'%.500s", expr->text,
              tsr__text_get(&hint));

@@ -247,8 +247,61 @@ int tsr__name_in(const char *const *names, int count, const char *name)
   return -1;
 }
 
+/* What a function is called elsewhere. */
+static const char *known_elsewhere(const char *name)
+{
+  static const char *const pairs[][2] = {
+    { "avg", "mean" },
+    { "average", "mean" },
+    { "stddev", "std" },
+    { "stdev", "std" },
+    { "stddev_samp", "std" },
+    { "variance", "var" },
+    { "var_samp", "var" },
+    { "n_unique", "nunique" },
+    { "count_distinct", "nunique" },
+    { "len", "length" },
+    { "char_length", "length" },
+    { "size", "count" },
+    { "lowercase", "lower" },
+    { "uppercase", "upper" },
+    { "strip", "trim" },
+    { "substr", "slice" },
+    { "substring", "slice" },
+    { "startswith", "starts_with" },
+    { "endswith", "ends_with" },
+    { "like", "contains" },
+    { "strpos", "contains" },
+    { "ifnull", "coalesce" },
+    { "nvl", "coalesce" },
+    { "fillna", "coalesce" },
+    { "fill_null", "coalesce" },
+    { "iif", "if" },
+    { "where", "if" },
+    { "when", "if" },
+    { "case", "if" },
+    { "isnan", "is_nan" },
+    { "ceiling", "ceil" },
+    { "ln", "log" },
+    { "power", "**" },
+    { "pow", "**" },
+    { "dayofweek", "weekday" },
+    { "dayofyear", "day_of_year" },
+    { "to_date", "date" },
+    { "datetrunc", "date_trunc" },
+    { "astype", "cast" },
+  };
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    if (!strcmp(pairs[i][0], name)) return pairs[i][1];
+  return NULL;
+}
+
 static tsr__expr *unknown_call(parser *p, const tsr__token *name)
 {
+  const char *elsewhere = known_elsewhere(name->text);
+  if (elsewhere)
+    return refuse(p, name->at, name->span, "there is no function '%.60s'; it is '%s' here",
+                  name->text, elsewhere);
   const char *all[TSR__FNS + TSR__AGGS];
   for (int i = 0; i < TSR__FNS; i++) all[i] = fn_names[i];
   for (int i = 0; i < TSR__AGGS; i++) all[TSR__FNS + i] = agg_names[i];
@@ -472,6 +525,9 @@ static tsr__expr *parse_is(parser *p, tsr__expr *left)
   if (!tsr__lex(&p->lexer)) return NULL; /* past 'is' */
   bool negated = at_word(p, "not");
   if (negated && !tsr__lex(&p->lexer)) return NULL;
+  if (p->lexer.token.kind == TSR__T_NAME && !strcmp(p->lexer.token.text, "nan"))
+    return refuse(p, p->lexer.token.at, p->lexer.token.span, "to look for NaN write %sis_nan(x)",
+                  negated ? "not " : "");
   if (!at_word(p, "null")) return unexpected(p, negated ? "'null'" : "'null' or 'not null'");
   tsr__expr *expr = node(p, TSR__E_ISNULL, left->at, 1);
   if (!adopt(p, expr, 0, left)) return NULL;

@@ -84,8 +84,11 @@ TEST(wrong_command_lines_exit_with_2)
 {
   expect("", 2, "", "usage: tessera COMMAND");
   expect("guess", 2, "", "there is no command 'guess'");
+  expect("quary t.csv", 2, "", "there is no command 'quary'; did you mean 'query'?");
   expect("query", 2, "", "which file?");
   expect("query t.csv --wear 'a > 1'", 2, "", "there is no option '--wear'");
+  expect("query t.csv --wher 'a > 1'", 2, "", "there is no option '--wher'; did you mean --where?");
+  expect("query t.csv --order-by a", 2, "", "did you mean --sort?");
   expect("query t.csv --where", 2, "", "a value is missing after '--where'");
   expect("query t.csv --explain=yes", 2, "", "takes no value");
   expect("query t.csv --limit=-3", 2, "", "--limit takes a number of rows, not '-3'");
@@ -274,4 +277,17 @@ TEST(demo_runs)
   CHECK_STR_HAS(out, "the same bits on 8, 2 and 1 devices");
   CHECK(!strchr(out, '\r') && !strchr(out, '\033'));
   free(out);
+}
+
+/* What somebody who comes from another tool would try first. */
+TEST(first_tries_are_told_what_to_write)
+{
+  write_table();
+  test_write(test_tmp("s.csv"), "a;b\n1;2\n", 8);
+  expect("query t.csv --select 'sum(temp)'", 1, "", "cannot stand here; aggregate with --agg");
+  expect("query t.csv --where 'city == \"Rome\"'", 1, "", "\"...\" is a name, a text is '...'");
+  expect("query t.csv --agg 'avg(temp)'", 1, "", "there is no function 'avg'; it is 'mean' here");
+  expect("query t.csv --where 'temp is not nan'", 1, "", "write not is_nan(x)");
+  expect("query s.csv", 0, "1;2", "perhaps --separator ';'");
+  expect("query t.csv --out t.parquet", 2, "", "(Parquet comes later)");
 }

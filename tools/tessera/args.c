@@ -57,6 +57,52 @@ static bool mistake(const char *command, const char *what, const char *word)
   return false;
 }
 
+/* How unlike two words are: letters that one has and the other lacks at the place. */
+static size_t unlike(const char *a, const char *b)
+{
+  size_t same = 0, tail = 0, la = strlen(a), lb = strlen(b), least = la < lb ? la : lb;
+  while (same < least && a[same] == b[same]) same++;
+  while (tail < least - same && a[la - 1 - tail] == b[lb - 1 - tail]) tail++;
+  return la + lb - 2 * (same + tail);
+}
+
+bool tool_nearest(const char *word, const char *name, const char **best)
+{
+  size_t length = strlen(word), limit = length > 5 ? 4 : 3;
+  bool begins = length > 2 && !strncmp(word, name, length);
+  if (!begins && unlike(word, name) > limit) return false;
+  if (*best && unlike(word, *best) <= unlike(word, name)) return false;
+  *best = name;
+  return true;
+}
+
+static bool no_option(const char *command, const char *word)
+{
+  static const struct {
+    const char *elsewhere;
+    tool_opt option;
+  } others[] = {
+    { "--filter", OPT_WHERE },   { "--group-by", OPT_BY },   { "--groupby", OPT_BY },
+    { "--order-by", OPT_SORT },  { "--sort-by", OPT_SORT },  { "--head", OPT_LIMIT },
+    { "--columns", OPT_SELECT }, { "--output", OPT_OUT },    { "--assign", OPT_WITH },
+    { "--aggregate", OPT_AGG },  { "--sep", OPT_SEPARATOR }, { "--delimiter", OPT_SEPARATOR },
+    { "--left-on", OPT_ON },     { "-o", OPT_OUT },          { "-n", OPT_LIMIT }
+  };
+  const char *best = NULL;
+  char text[200];
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (!strcmp(word, others[i].elsewhere) &&
+        strchr(tool_options[others[i].option].commands, command[0]))
+      best = tool_options[others[i].option].name;
+  bool known = best != NULL;
+  for (int i = 0; i < OPT_COUNT && !known; i++)
+    if (strchr(tool_options[i].commands, command[0]))
+      tool_nearest(word, tool_options[i].name, &best);
+  if (!best) return mistake(command, "there is no option", word);
+  snprintf(text, sizeof text, "there is no option '%.100s'; did you mean %s?", word, best);
+  return mistake(command, text, NULL);
+}
+
 static int find_option(const char *command, const char *word, size_t length)
 {
   for (int i = 0; i < OPT_COUNT; i++)
@@ -135,7 +181,7 @@ static bool check_query(const tool_args *args)
     if (!tool_split_with(args->value[OPT_WITH][i], name, sizeof name, &unused))
       return mistake(command, "--with takes 'NAME = E', not", args->value[OPT_WITH][i]);
   if (args->count[OPT_BY] && !args->count[OPT_AGG])
-    return mistake(command, "--by needs --agg", NULL);
+    return mistake(command, "--by needs --agg, such as 'count()'", NULL);
   if (args->count[OPT_JOIN] != args->count[OPT_ON])
     return mistake(command, "each --join needs an --on with its keys", NULL);
   if (args->count[OPT_HOW] > args->count[OPT_JOIN])
@@ -185,7 +231,7 @@ bool tool_parse(const char *command, int argc, char **argv, tool_args *out)
     }
     size_t length = strcspn(word, "=");
     int option = strcmp(word, "-h") == 0 ? OPT_HELP : find_option(command, word, length);
-    if (option < 0) return mistake(command, "there is no option", word);
+    if (option < 0) return no_option(command, word);
     const char *value = word[length] ? word + length + 1 : NULL;
     bool valued = tool_options[option].value != NULL;
     if (!valued && value) return mistake(command, "takes no value:", word);

@@ -78,12 +78,25 @@ static void compare_columns(tsr_scope *s, const tool_args *args, tsr_frame *cons
   }
 }
 
+/* A file whose lines hold another separator than was read by shows as one column of a strange name. */
+static void note_separator(const tool_args *args, const tsr_frame *df, const char *file)
+{
+  const char *name = tsr_frame_columns(df) == 1 ? tsr_frame_column_name(df, 0) : "";
+  const char *other = strpbrk(name, ";\t|");
+  if (!other || args->count[OPT_SEPARATOR] || args->count[OPT_NO_HEADER]) return;
+  fprintf(stderr, "tessera: note: '%s' has one column; perhaps --separator '%s'\n", file,
+          *other == '\t'  ? "\\t"
+          : *other == ';' ? ";"
+                          : "|");
+}
+
 tsr_frame *tool_read_all(tsr_scope *s, const tool_args *args)
 {
   tsr_frame *frames[TOOL_MOST];
   int count = args->file_count - (args->command[0] == 'c'); /* convert: the last is written */
   for (int i = 0; i < count; i++) {
     frames[i] = tool_read(s, args, args->files[i]);
+    note_separator(args, frames[i], args->files[i]);
     if (i) compare_columns(s, args, (tsr_frame *const[]){ frames[0], frames[i] }, i);
   }
   return count == 1 ? frames[0] : tsr_frame_concat_at(frames, count, TSR_HERE);

@@ -192,7 +192,12 @@ int main(int argc, char **argv)
   for (int i = 0; i < tool_command_count; i++)
     if (strcmp(name, tool_commands[i].name) == 0)
       return finish(run(&tool_commands[i], argc - 2, argv + 2));
-  if (*name) fprintf(stderr, "tessera: there is no command '%s'\n", name);
+  if (*name) {
+    const char *best = NULL;
+    for (int i = 0; i < tool_command_count; i++) tool_nearest(name, tool_commands[i].name, &best);
+    fprintf(stderr, "tessera: there is no command '%s'%s%s%s\n", name,
+            best ? "; did you mean '" : "", best ? best : "", best ? "'?" : "");
+  }
   print_general(stderr);
   return TOOL_USAGE;
 }

@@ -25,6 +25,23 @@ static const char *option_of(const char *call, size_t length)
   return NULL;
 }
 
+/* Prints a message with the calls and fields that it names as the options that stand for them. */
+static void print_words(const char *text)
+{
+  static const char field[] = "the option bad_rows";
+  while (*text) {
+    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_"), used = length ? length : 1;
+    const char *option = length ? option_of(text, length) : NULL;
+    if (!strncmp(text, field, sizeof field - 1)) {
+      option = "--bad-rows";
+      used = sizeof field - 1;
+    }
+    if (option) fputs(option, stderr);
+    else fwrite(text, 1, used, stderr);
+    text += used;
+  }
+}
+
 /* The library's messages begin with where in the C source a call stands and which it is; in a shell the
  * option says it better. */
 int tool_fail(const tsr_scope *s)
@@ -35,8 +52,9 @@ int tool_fail(const tsr_scope *s)
   const char *end = strncmp(text, "tsr_", 4) == 0 ? strstr(text, ": ") : NULL;
   const char *option = end ? option_of(text, (size_t)(end - text)) : NULL;
   tool_progress_end();
-  fprintf(stderr, "tessera: %s%s%s\n", option ? option : "", option ? ": " : "",
-          end ? end + 2 : text);
+  fprintf(stderr, "tessera: %s%s", option ? option : "", option ? ": " : "");
+  print_words(end ? end + 2 : text);
+  fputc('\n', stderr);
   return TOOL_FAILED;
 }
 
@@ -160,8 +178,8 @@ int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s)
   if (!format) {
     fprintf(stderr,
             "tessera: '%s' does not say its format; end it in .csv, .tsv, .jsonl or .md, or give "
-            "--format\n",
-            path);
+            "--format%s\n",
+            path, tool_has_extension(path, ".parquet") ? " (Parquet comes later)" : "");
     return TOOL_USAGE;
   }
   tsr_status status = TSR_OK;

@@ -75,6 +75,9 @@ bool tool_parse(const char *command, int argc, char **argv, tool_args *out);
 /* The value of an option given once, NULL if it was not. */
 const char *tool_value(const tool_args *args, tool_opt option);
 
+/* Whether a name is like a mistyped word, more than `*best` is; then it becomes that. */
+bool tool_nearest(const char *word, const char *name, const char **best);
+
 typedef struct tool_command {
   const char *name, *usage, *summary, *text, *examples;
   int (*run)(const tool_args *args);
