@@ -95,6 +95,7 @@ static tsr_status open_path(tsr__outfile *out, const char *path)
   if (length < 0 || length >= PATH_BYTES) return fail_code(out, "create", ENAMETOOLONG);
   if (strcmp(path, "-") == 0) {
     snprintf(out->path, PATH_BYTES, "standard output");
+    fflush(stdout); /* what the program printed before comes before */
     out->fd = STDOUT_FILENO;
     out->standard = true;
     return TSR_OK;
