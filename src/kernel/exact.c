@@ -89,17 +89,6 @@ void tsr__acc_add_n(tsr__acc *acc, const double *value, int64_t n)
   for (int64_t i = 0; i < n; i++) tsr__acc_add(acc, value[i]);
 }
 
-void tsr__acc_add_i128(tsr__acc *acc, tsr__i128 value)
-{
-  bool negative = value < 0;
-  tsr__u128 size = negative ? -(tsr__u128)value : (tsr__u128)value;
-  acc->flags |= TSR__SAW_OTHER;
-  add_at(acc->word, (uint64_t)size, -TSR__ACC_BASE, negative);
-  add_at(acc->word, (uint64_t)(size >> 64), 64 - TSR__ACC_BASE, negative);
-  acc->adds++; /* the two halves share a word: two additions */
-  count_add(acc->word, TSR__ACC_WORDS, &acc->adds);
-}
-
 void tsr__acc2_add(tsr__acc2 *acc, double value)
 {
   parts p;

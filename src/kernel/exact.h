@@ -51,7 +51,6 @@ void tsr__acc2_zero(tsr__acc2 *acc);
 
 void tsr__acc_add(tsr__acc *acc, double value);
 void tsr__acc_add_n(tsr__acc *acc, const double *value, int64_t n);
-void tsr__acc_add_i128(tsr__acc *acc, tsr__i128 value); /* an integer total joins a float sum */
 void tsr__acc_merge(tsr__acc *into, const tsr__acc *from);
 
 void tsr__acc2_add(tsr__acc2 *acc, double value);               /* value itself */
@@ -119,7 +118,6 @@ typedef struct tsr__pair_ints {
 
 double tsr__corr_i128_f64(const tsr__pair_ints *sums, int64_t n);
 double tsr__i128_f64(tsr__i128 value);
-float tsr__i128_f32(tsr__i128 value);
 double tsr__mean_i128_f64(tsr__i128 sum, int64_t n);
 float tsr__mean_i128_f32(tsr__i128 sum, int64_t n);
 double tsr__var_i128_f64(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof);

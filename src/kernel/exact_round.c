@@ -461,11 +461,6 @@ double tsr__i128_f64(tsr__i128 value)
   return int_quotient(value, 1, format_f64);
 }
 
-float tsr__i128_f32(tsr__i128 value)
-{
-  return (float)int_quotient(value, 1, format_f32);
-}
-
 double tsr__mean_i128_f64(tsr__i128 sum, int64_t n)
 {
   return n > 0 ? int_quotient(sum, (uint64_t)n, format_f64) : NAN;

@@ -288,37 +288,6 @@ tsr_status tsr__rel_place(const tsr__rel *in, const tsr_sharding *to, tsr__rel *
   return status;
 }
 
-/* Each position wants what it holds of rows first .. end - 1. */
-static void slice_ranges(placing *job, int64_t first, int64_t end)
-{
-  const tsr__views *views = &job->sources[0].views;
-  for (int v = 0; v < views->slices; v++) {
-    const tsr__view *view = &views->view[v];
-    int64_t at = 0;
-    for (int p = 0; p < views->parts; p++) {
-      int64_t next = at + view->parts.rows[p];
-      int64_t low = at > first ? at : first, high = next < end ? next : end;
-      job->start[view->position[p]] = low;
-      job->rows[view->position[p]] = high > low ? high - low : 0;
-      at = next;
-    }
-  }
-}
-
-tsr_status tsr__rel_slice(const tsr__rel *in, int64_t first, int64_t count, tsr__rel *out,
-                          tsr__error *error)
-{
-  placing job = { .rt = in->rt, .what = "slice", .error = error, .to = &in->sharding };
-  tsr_status status = placing_new(&job, &in, 1);
-  if (first < 0) first = 0;
-  if (first > in->total) first = in->total;
-  if (count < 0) count = 0;
-  if (!status) slice_ranges(&job, first, count < in->total - first ? first + count : in->total);
-  if (!status) status = finish(&job, out);
-  placing_free(&job);
-  return status;
-}
-
 tsr_status tsr__rel_concat(const tsr__rel *const *in, int count, tsr__rel *out,
                            tsr__rel_stats *stats, tsr__error *error)
 {

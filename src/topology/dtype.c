@@ -26,10 +26,3 @@ size_t tsr_dtype_size(tsr_dtype dtype)
 {
   return dtype_row(dtype)->size;
 }
-
-tsr_dtype tsr__dtype_of(const char *name)
-{
-  for (int i = 1; name && i < DTYPE_ROWS; i++)
-    if (strcmp(name, dtype_rows[i].name) == 0) return (tsr_dtype)i;
-  return (tsr_dtype)0;
-}

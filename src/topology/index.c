@@ -11,13 +11,6 @@
  * axes can be read without a look at the rank. A bad spec has no axes at all. */
 #include "topology/topology.h"
 
-int64_t tsr__border(int64_t size, int64_t parts, int64_t index)
-{
-  int64_t quotient = size / parts, rest = size % parts;
-
-  return index * quotient + (index < rest ? index : rest);
-}
-
 int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis)
 {
   return (uint32_t)position / mesh->strides[axis] % (uint32_t)mesh->sizes[axis];

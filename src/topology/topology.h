@@ -51,10 +51,6 @@ static inline bool tsr__axis_byte(unsigned char c)
   return (unsigned)(c | 0x20) - 'a' < 26u || (unsigned)c - '0' < 10u || c == '_';
 }
 
-/* The first element of part `index` when `size` elements are split into `parts`: the first
- * size mod parts parts are one longer. `index == parts` gives `size`. */
-int64_t tsr__border(int64_t size, int64_t parts, int64_t index);
-
 /* Coordinate of a row-major position along an axis. */
 int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis);
 
@@ -118,9 +114,6 @@ tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error);
 /* Element count; -1 on overflow of 63 bits, empty dims left out. A dim of size -1 (known at run
  * time) gives -1. */
 int64_t tsr__shape_count(const tsr_shape *shape);
-
-/* The element type of a name such as "f32", 0 if there is none. */
-tsr_dtype tsr__dtype_of(const char *name);
 
 /* What can be wrong with a spec (tsr_sharding.error). */
 enum tsr__spec_error {

@@ -219,35 +219,6 @@ TEST(rows_are_placed_on_any_mesh)
   each_table(&rng, trials(200, 3000), check_place);
 }
 
-static void check_slice(tsr_runtime *rt, test_rng *rng, const rel_host *host, int layout)
-{
-  tsr__rel in, out;
-  tsr__error error = { .status = TSR_OK };
-  rel_host found, expected;
-  tsr_sharding sharding = rel_sharding(rt, layout);
-  int64_t first = test_range(rng, -5, host->rows + 5);
-  int64_t count = test_range(rng, 0, 9) ? test_range(rng, -1, host->rows) : INT64_MAX;
-  rel_make(rt, &sharding, host, test_range(rng, 0, 2) ? rng : NULL, &in);
-  CHECK_STATUS(tsr__rel_slice(&in, first, count, &out, &error), TSR_OK, NULL);
-  int64_t low = first < 0 ? 0 : first, rows = 0;
-  for (int64_t i = low; i < host->rows && rows < count; i++) rows++;
-  rel_host_like(&expected, host, rows);
-  for (int64_t i = 0; i < rows; i++) rel_host_copy_row(&expected, i, host, low + i);
-  rel_read(&out, &found);
-  rel_check(&found, &expected, "slice");
-  CHECK_I64(strangers(&in, &out) >= 0, 1);
-  rel_host_free(&found);
-  rel_host_free(&expected);
-  tsr__rel_free(&in);
-  tsr__rel_free(&out);
-}
-
-TEST(rows_are_sliced_where_they_lie)
-{
-  test_rng rng = seeded(64);
-  each_table(&rng, trials(200, 3000), check_slice);
-}
-
 static void check_concat(tsr_runtime *rt, test_rng *rng, const rel_host *host, int layout)
 {
   enum { TABLES = 3 };

@@ -3,25 +3,6 @@
 
 #include "support/topology_fixture.h"
 
-TEST(borders_put_the_longer_parts_first)
-{
-  static const struct {
-    int64_t size, parts, borders[9];
-  } rows[] = {
-    { 10, 4, { 0, 3, 6, 8, 10 } },
-    { 100, 8, { 0, 13, 26, 39, 52, 64, 76, 88, 100 } },
-    { 8, 4, { 0, 2, 4, 6, 8 } },
-    { 3, 4, { 0, 1, 2, 3, 3 } },
-    { 0, 4, { 0, 0, 0, 0, 0 } },
-    { 1, 1, { 0, 1 } },
-    { INT64_MAX, 2, { 0, INT64_C(4611686018427387904), INT64_MAX } },
-  };
-
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    for (int64_t p = 0; p <= rows[i].parts; p++)
-      CHECK_I64(tsr__border(rows[i].size, rows[i].parts, p), rows[i].borders[p]);
-}
-
 /* The sizes of dim 0 at each position. */
 struct split {
   const char *mesh, *spec;

@@ -31,19 +31,14 @@ static tsr_status do_place(bench *b, tsr__rel *out)
   return tsr__rel_place(&b->in[0], &b->to, out, &b->stats, &b->error);
 }
 
-static tsr_status do_slice(bench *b, tsr__rel *out)
-{
-  return tsr__rel_slice(&b->in[0], 3, b->in[0].total / 2, out, &b->error);
-}
-
 static tsr_status do_concat(bench *b, tsr__rel *out)
 {
   const tsr__rel *both[2] = { &b->in[0], &b->in[1] };
   return tsr__rel_concat(both, 2, out, &b->stats, &b->error);
 }
 
-static const operator_fn operators[] = { do_sort, do_place, do_slice, do_concat };
-enum { OPERATORS = 4 };
+static const operator_fn operators[] = { do_sort, do_place, do_concat };
+enum { OPERATORS = 3 };
 
 /* Two tables of equal columns of every type, on the layout; ragged the first. */
 static void bench_open(bench *b, const tsr_runtime_opts *opts, int layout, int64_t rows)
