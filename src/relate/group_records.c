@@ -15,7 +15,11 @@ enum {
   RECORDS, /* word after word */
   COLUMNS
 };
-enum { BLOCK = 1024, SHARE = 1 << 20 /* records of a task that joins, about */ };
+enum {
+  BLOCK = 1024,
+  FETCHED = 64,   /* records ahead of reading */
+  SHARE = 1 << 20 /* records of a task that joins, about */
+};
 
 typedef struct leaving {
   const tsr__homes *h;
@@ -119,18 +123,26 @@ static inline void copy_words(uint64_t *to, const uint64_t *from, int words)
   for (int w = 0; w < words; w++) to[w] = from[w];
 }
 
+/* Records lie anywhere: some are fetched into the cache before they are read. */
 static void take_coded(const leaving *l, int p)
 {
   const tsr__homes *h = l->h;
   const uint32_t *number = h->local.number[p];
   const uint64_t *record = tsr__tallied_records(l->tallied, p);
   uint64_t *out = l->sent[RECORDS][p]->data;
+  int64_t group[2 * FETCHED];
   for (int q = 0; q < p; q++) {
     shared s = shared_codes(h, p, p, q);
-    for (int64_t w = 0; w < h->code_words; w++)
-      for (uint64_t bits = shared_bits(&s, w); bits; bits &= bits - 1, out += l->words)
-        copy_words(out, record + (int64_t)number[64 * w + __builtin_ctzll(bits)] * l->words,
-                   l->words);
+    int n = 0;
+    for (int64_t w = 0; w < h->code_words; w++) {
+      for (uint64_t bits = shared_bits(&s, w); bits; bits &= bits - 1) {
+        group[n] = (int64_t)number[64 * w + __builtin_ctzll(bits)] * l->words;
+        __builtin_prefetch(record + group[n++]);
+      }
+      if (n < FETCHED && w + 1 < h->code_words) continue;
+      for (int i = 0; i < n; i++, out += l->words) copy_words(out, record + group[i], l->words);
+      n = 0;
+    }
   }
 }
 
