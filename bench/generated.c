@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { JOBS = 20, ROUNDS = 5, ROWS = 20000000 };
 
@@ -107,7 +106,7 @@ static tsr_status run_job(tsr_scope *outer, tsr_frame *table, const job *j)
   return status;
 }
 
-static tsr_frame *make_table(tsr_scope *s)
+static tsr_frame *make_table(tsr_scope *s, tsr_sharding at)
 {
   const char **texts = malloc(ROWS * sizeof *texts);
   char values[50][8];
@@ -115,13 +114,13 @@ static tsr_frame *make_table(tsr_scope *s)
   for (int i = 0; i < 50; i++) snprintf(values[i], sizeof values[i], "k%d", i);
   for (int64_t i = 0; i < ROWS; i++) texts[i] = values[bench_mix((uint64_t)i) % 50];
   tsr_shape shape = TSR_SHAPE(ROWS);
-  tsr_array *u = tsr_uniform(s, .key = 14, .shape = shape);
-  tsr_frame *df =
-      tsr_frame_new(s, { "x", tsr_mul(tsr_uniform(s, .key = 11, .shape = shape), 100) },
-                    { "y", tsr_mul(tsr_uniform(s, .key = 12, .shape = shape), 100) },
-                    { "h", tsr_uniform(s, .key = 13, .dtype = TSR_F32, .shape = shape) },
-                    { "n", tsr_cast(tsr_mul(u, 1000), TSR_I64) },
-                    { "m", tsr_cast(tsr_sub(tsr_mul(u, 1000), 500), TSR_I32) });
+  tsr_array *u = tsr_uniform(s, .key = 14, .shape = shape, .sharding = at);
+  tsr_array *x = tsr_uniform(s, .key = 11, .shape = shape, .sharding = at);
+  tsr_array *y = tsr_uniform(s, .key = 12, .shape = shape, .sharding = at);
+  tsr_array *h = tsr_uniform(s, .key = 13, .dtype = TSR_F32, .shape = shape, .sharding = at);
+  tsr_frame *df = tsr_frame_new(s, { "x", tsr_mul(x, 100) }, { "y", tsr_mul(y, 100) }, { "h", h },
+                                { "n", tsr_cast(tsr_mul(u, 1000), TSR_I64) },
+                                { "m", tsr_cast(tsr_sub(tsr_mul(u, 1000), 500), TSR_I32) });
   df = tsr_frame_text_column(df, "t", texts, ROWS);
   df = tsr_frame_assign(df, "x", "if(y < 10, null, x)");
   df = tsr_frame_keep(s, df);
@@ -137,6 +136,31 @@ static double job_bytes(const job *j)
   return bytes * ROWS;
 }
 
+/* The table on one or eight devices. */
+typedef struct table_side {
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_frame *table;
+} table_side;
+
+static bool open_side(table_side *d, int devices)
+{
+  char names[16];
+  snprintf(names, sizeof names, "cpu:%d", devices);
+  d->rt = tsr_runtime_open(names, .threads = 2);
+  d->s = tsr_scope_open(d->rt);
+  d->table = make_table(d->s, tsr_on(tsr_mesh_default(d->rt, "data"), "data"));
+  if (d->table && !tsr_scope_status(d->s)) return true;
+  fprintf(stderr, "main_job.generated: %s\n", tsr_message(d->s));
+  return false;
+}
+
+static void close_side(table_side *d)
+{
+  tsr_scope_close(d->s);
+  tsr_runtime_close(d->rt);
+}
+
 /* Seconds on the clock and of all processors. */
 typedef struct span_time {
   double clock, cpu;
@@ -144,32 +168,37 @@ typedef struct span_time {
 
 static span_time time_now(void)
 {
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (span_time){ bench_now(), (double)t.tv_sec + 1e-9 * (double)t.tv_nsec };
+  return (span_time){ bench_now(), bench_cpu() };
 }
 
+/* What a job took in each round, on one device, on eight, and its limit. */
+enum { ONE, EIGHT, LIMIT, WHAT };
+typedef struct rounds {
+  double clock[ROUNDS], cpu[ROUNDS];
+} rounds;
+
 typedef struct timing {
-  span_time ours, limit; /* medians of the rounds */
+  span_time of[WHAT]; /* medians of the rounds */
 } timing;
 
-static tsr_status time_job(tsr_scope *s, tsr_frame *table, const job *j, void *room, timing *out)
+static tsr_status time_job(table_side side[2], const job *j, void *room, timing *out)
 {
-  double ours[2][ROUNDS], limit[2][ROUNDS];
+  rounds took[WHAT];
   bench_span span = { room, (int64_t)job_bytes(j) };
-  for (int r = -1; r < ROUNDS; r++) {
-    span_time start = time_now();
-    tsr_status status = run_job(s, table, j);
-    if (status) return status;
-    span_time middle = time_now();
-    bench_read_spans(&span, 1, 2);
-    span_time end = time_now();
-    if (r < 0) continue;
-    ours[0][r] = middle.clock - start.clock, ours[1][r] = middle.cpu - start.cpu;
-    limit[0][r] = end.clock - middle.clock, limit[1][r] = end.cpu - middle.cpu;
-  }
-  *out = (timing){ { bench_median(ours[0], ROUNDS), bench_median(ours[1], ROUNDS) },
-                   { bench_median(limit[0], ROUNDS), bench_median(limit[1], ROUNDS) } };
+  for (int r = -1; r < ROUNDS; r++)
+    for (int w = 0; w < WHAT; w++) {
+      span_time start = time_now();
+      tsr_status status = w == LIMIT ? TSR_OK : run_job(side[w].s, side[w].table, j);
+      if (status) return status;
+      if (w == LIMIT) bench_read_spans(&span, 1, 2);
+      span_time end = time_now();
+      if (r < 0) continue;
+      took[w].clock[r] = end.clock - start.clock;
+      took[w].cpu[r] = end.cpu - start.cpu;
+    }
+  for (int w = 0; w < WHAT; w++)
+    out->of[w] =
+        (span_time){ bench_median(took[w].clock, ROUNDS), bench_median(took[w].cpu, ROUNDS) };
   return TSR_OK;
 }
 
@@ -186,41 +215,48 @@ static double add_share(shares *all, double ours, double limit)
   return share;
 }
 
-int bench_generated(void)
+/* Runs the jobs that `only` names (NULL: all) and prints them, then the lines. */
+static int run_jobs(table_side side[2], void *room, const char *only)
 {
-  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 2);
-  tsr_scope *s = tsr_scope_open(rt);
-  tsr_frame *table = make_table(s);
-  void *room = calloc(1, (size_t)ROWS * 40);
-  const char *only = getenv("BENCH_JOB");
   shares clock = { 0 }, cpu = { 0 };
-  double total = 0, limits = 0;
+  timing total = { 0 };
   draws d = { 0 };
-  int jobs = 0, failed = !table || !room || tsr_scope_status(s);
-  if (failed) fprintf(stderr, "main_job.generated: %s\n", tsr_message(s));
-  if (room) memset(room, 1, (size_t)ROWS * 40);
-  for (int n = 1; n <= JOBS && !failed; n++) {
+  int jobs = 0;
+  for (int n = 1; n <= JOBS; n++) {
     job j;
     timing t;
     make_job(&d, &j);
     if (only && atoi(only) != n) continue;
-    failed = time_job(s, table, &j, room, &t) != TSR_OK;
-    if (failed) break;
-    printf("  %2d  %.4f s  share %.2f   cpu %.4f s  share %.2f   %s | d = %s | %s\n", n,
-           t.ours.clock, add_share(&clock, t.ours.clock, t.limit.clock), t.ours.cpu,
-           add_share(&cpu, t.ours.cpu, t.limit.cpu), j.filter, j.derived, j.aggregates);
-    total += t.ours.clock;
-    limits += t.limit.clock;
+    if (time_job(side, &j, room, &t)) return 1;
+    span_time one = t.of[ONE], limit = t.of[LIMIT];
+    printf("  %2d  %.4f s  share %.2f   cpu %.4f s  share %.2f   %s | d = %s | %s\n", n, one.clock,
+           add_share(&clock, one.clock, limit.clock), one.cpu, add_share(&cpu, one.cpu, limit.cpu),
+           j.filter, j.derived, j.aggregates);
+    for (int w = 0; w < WHAT; w++) {
+      total.of[w].clock += t.of[w].clock;
+      total.of[w].cpu += t.of[w].cpu;
+    }
     jobs++;
   }
-  if (!failed && jobs) {
-    bench_line("main_job.generated", total / jobs, "n/a", -1, limits / jobs, "s");
-    printf(
-        "  geometric mean of the shares %.2f, worst %.2f; of processors' time %.2f, worst %.2f\n",
-        exp(clock.logs / jobs), clock.worst, exp(cpu.logs / jobs), cpu.worst);
-  }
+  if (!jobs) return 0;
+  span_time one = total.of[ONE], eight = total.of[EIGHT];
+  bench_line("main_job.generated", one.clock / jobs, "n/a", -1, total.of[LIMIT].clock / jobs, "s");
+  printf("  geometric mean of the shares %.2f, worst %.2f; of processors' time %.2f, worst %.2f\n",
+         exp(clock.logs / jobs), clock.worst, exp(cpu.logs / jobs), cpu.worst);
+  bench_eight("main_job.generated", &(bench_pair){ eight.clock / jobs, one.clock / jobs,
+                                                   eight.cpu / jobs, one.cpu / jobs });
+  return 0;
+}
+
+int bench_generated(void)
+{
+  table_side side[2] = { { 0 } };
+  void *room = calloc(1, (size_t)ROWS * 40);
+  int failed = !room || !open_side(&side[0], 1) || !open_side(&side[1], 8);
+  if (room) memset(room, 1, (size_t)ROWS * 40);
+  if (!failed) failed = run_jobs(side, room, getenv("BENCH_JOB"));
   free(room);
-  tsr_scope_close(s);
-  tsr_runtime_close(rt);
+  for (int i = 0; i < 2; i++)
+    if (side[i].rt) close_side(&side[i]);
   return failed;
 }

@@ -63,39 +63,90 @@ static tsr_status job_once(tsr_scope *outer, tsr_array *revenue, tsr_array *sess
   return status;
 }
 
-static int main_job_rounds(tsr_scope *s, tsr_array *const columns[2], bool finite, bench_peer *peer)
+/* The columns on one or eight devices. */
+typedef struct job_side {
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_array *columns[2];
+} job_side;
+
+static bool open_job(job_side *d, int devices, const char *revenue, const char *sessions)
 {
-  double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS], limits[BENCH_ROUNDS], out[3];
+  char names[16];
+  snprintf(names, sizeof names, "cpu:%d", devices);
+  d->rt = tsr_runtime_open(names, .threads = 2);
+  d->s = tsr_scope_open(d->rt);
+  if (make_columns(d->s, job_rows(), revenue, sessions)) return false;
+  tsr_sharding rows = tsr_on(tsr_mesh_default(d->rt, "data"), "data");
+  d->columns[0] = tsr_read_npy(d->s, revenue, rows);
+  d->columns[1] = tsr_read_npy(d->s, sessions, rows);
+  if (!tsr_eval(d->columns, 2)) return true;
+  report_failure("main_job", tsr_message(d->s));
+  return false;
+}
+
+static void close_job(job_side *d)
+{
+  tsr_scope_close(d->s);
+  tsr_runtime_close(d->rt);
+}
+
+/* Wall and CPU seconds of one run; negative: it failed. */
+static double time_job(job_side *d, bool finite, double out[3], double *cpu)
+{
+  double start = bench_now(), before = bench_cpu();
+  tsr_status status = job_once(d->s, d->columns[0], d->columns[1], finite, out);
+  double seconds = bench_now() - start;
+  *cpu = bench_cpu() - before;
+  return status ? -1 : seconds;
+}
+
+/* Whether what the peer said is the job's result. */
+static bool peer_agrees(const char *name, const char *said, const double out[3])
+{
+  double p[3];
+  if (sscanf(said, "%lf %lf %lf", &p[0], &p[1], &p[2]) == 3 && close_to(p[0], out[0]) &&
+      p[1] == out[1] && close_to(p[2], out[2]))
+    return true;
+  fprintf(stderr, "%s: ours %.17g %.17g %.17g, the peer's %s\n", name, out[0], out[1], out[2],
+          said);
+  return false;
+}
+
+static int main_job_rounds(job_side side[2], bool finite, bench_peer *peer)
+{
+  enum { MAIN_ROUNDS = 7 };
+  double ours[2][BENCH_ROUNDS], cpu[2][BENCH_ROUNDS], theirs[BENCH_ROUNDS], limits[BENCH_ROUNDS];
+  double out[2][3];
   bench_span spans[2];
   const char *name = finite ? "main_job.finite" : "main_job";
-  int64_t rows = tsr_shape_of(columns[0]).dims[0];
+  int64_t rows = tsr_shape_of(side[0].columns[0]).dims[0];
   for (int i = 0; i < 2; i++) {
     tsr_shard shard;
-    if (tsr_shard_view(columns[i], 0, &shard)) return report_failure(name, tsr_message(s));
+    if (tsr_shard_view(side[0].columns[i], 0, &shard))
+      return report_failure(name, tsr_message(side[0].s));
     spans[i] = (bench_span){ shard.data, rows * 8 };
   }
-  int rounds = 7;
-  if (job_once(s, columns[0], columns[1], finite, out)) return 1;
-  for (int r = 0; r < rounds; r++) {
-    double start = bench_now();
-    if (job_once(s, columns[0], columns[1], finite, out)) return 1;
-    ours[r] = bench_now() - start;
+  for (int r = -1; r < MAIN_ROUNDS; r++) {
+    int at = r < 0 ? 0 : r;
+    char said[256] = "";
+    for (int d = 0; d < 2; d++)
+      if ((ours[d][at] = time_job(&side[d], finite, out[d], &cpu[d][at])) < 0) return 1;
+    if (memcmp(out[0], out[1], sizeof out[0]) != 0)
+      return report_failure(name, "eight devices have another result than one");
+    if (r < 0) continue;
     limits[r] = bench_read_spans(spans, 2, 2);
-    char result[256] = "";
-    theirs[r] = bench_peer_run(peer, result, sizeof result);
-    double p[3];
-    if (peer && (sscanf(result, "%lf %lf %lf", &p[0], &p[1], &p[2]) != 3 ||
-                 !close_to(p[0], out[0]) || p[1] != out[1] || !close_to(p[2], out[2]))) {
-      fprintf(stderr, "%s: ours %.17g %.17g %.17g, the peer's %s\n", name, out[0], out[1], out[2],
-              result);
-      return 1;
-    }
+    theirs[r] = bench_peer_run(peer, said, sizeof said);
+    if (peer && !peer_agrees(name, said, out[0])) return 1;
   }
   char full[64];
   snprintf(full, sizeof full, rows == 100000000 ? "%s" : "%s[%.2g rows]", name, (double)rows);
-  double mine = bench_median(ours, rounds);
-  bench_line(full, mine, "polars streaming", peer ? bench_median(theirs, rounds) : -1,
-             bench_median(limits, rounds), "s");
+  double mine = bench_median(ours[0], MAIN_ROUNDS);
+  bench_line(full, mine, "polars streaming", peer ? bench_median(theirs, MAIN_ROUNDS) : -1,
+             bench_median(limits, MAIN_ROUNDS), "s");
+  bench_eight(full, &(bench_pair){ bench_median(ours[1], MAIN_ROUNDS), mine,
+                                   bench_median(cpu[1], MAIN_ROUNDS),
+                                   bench_median(cpu[0], MAIN_ROUNDS) });
   return 0;
 }
 
@@ -105,22 +156,16 @@ int bench_main_job(bool finite)
   snprintf(revenue, sizeof revenue, "%s/revenue.npy", bench_data_dir());
   snprintf(sessions, sizeof sessions, "%s/sessions.npy", bench_data_dir());
   snprintf(arguments, sizeof arguments, "%s %s 2", bench_data_dir(), finite ? "finite" : "max");
-  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 2);
-  tsr_scope *s = tsr_scope_open(rt);
-  int failed = make_columns(s, job_rows(), revenue, sessions) != TSR_OK;
+  job_side side[2] = { { 0 } };
+  int failed =
+      !open_job(&side[0], 1, revenue, sessions) || !open_job(&side[1], 8, revenue, sessions);
   if (!failed) {
-    tsr_array *columns[2] = { tsr_read_npy(s, revenue, (tsr_sharding){ 0 }),
-                              tsr_read_npy(s, sessions, (tsr_sharding){ 0 }) };
-    if (tsr_eval(columns, 2)) {
-      failed = report_failure("main_job", tsr_message(s));
-    } else {
-      bench_peer *peer = bench_peer_open("main_job.py", arguments);
-      failed = main_job_rounds(s, columns, finite, peer);
-      bench_peer_close(peer);
-    }
+    bench_peer *peer = bench_peer_open("main_job.py", arguments);
+    failed = main_job_rounds(side, finite, peer);
+    bench_peer_close(peer);
   }
-  tsr_scope_close(s);
-  tsr_runtime_close(rt);
+  close_job(&side[0]);
+  if (side[1].rt) close_job(&side[1]);
   return failed;
 }
 
@@ -177,56 +222,51 @@ static double run_command(const char *command)
   return system(command) == 0 ? bench_now() - start : -1;
 }
 
+/* Times two commands from fork to exit in turns; `theirs` may be empty. */
+static int race(const char *name, const char *ours, const char *theirs, const char *peer)
+{
+  enum { RUNS = 9 };
+  double took[BENCH_ROUNDS], took_theirs[BENCH_ROUNDS];
+  for (int r = -1; r < RUNS; r++) {
+    double mine = run_command(ours), other = *theirs ? run_command(theirs) : -1;
+    if (mine < 0) return report_failure(name, "the command failed");
+    if (r >= 0) took[r] = mine, took_theirs[r] = other;
+  }
+  double best = bench_median(took_theirs, RUNS);
+  bench_line(name, bench_median(took, RUNS) * 1e3, peer, best > 0 ? best * 1e3 : -1, -1, "ms");
+  return 0;
+}
+
 int bench_start(const char *self)
 {
-  char ours_command[1200], peer_command[1200] = "";
+  char ours[1200], theirs[1200] = "";
   const char *python = getenv("BENCH_PYTHON");
-  snprintf(ours_command, sizeof ours_command, "exec '%s' --start >/dev/null", self);
+  snprintf(ours, sizeof ours, "exec '%s' --start >/dev/null", self);
   if (python)
     snprintf(
-        peer_command, sizeof peer_command,
+        theirs, sizeof theirs,
         "exec '%s' -c 'import numpy; print(numpy.arange(1024, dtype=\"f4\").sum())' >/dev/null",
         python);
-  double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS];
-  int rounds = 9;
-  for (int r = -1; r < rounds; r++) {
-    double mine = run_command(ours_command), peer = python ? run_command(peer_command) : -1;
-    if (mine < 0) return report_failure("start", "the child failed");
-    if (r >= 0) ours[r] = mine, theirs[r] = peer;
-  }
-  double peer = bench_median(theirs, rounds);
-  bench_line("start", bench_median(ours, rounds) * 1e3, "python + numpy",
-             peer > 0 ? peer * 1e3 : -1, -1, "ms");
-  return 0;
+  return race("start", ours, theirs, "python + numpy");
 }
 
 /* A file of a thousand rows, a filter and groups. */
 int bench_tool_start(const char *tool)
 {
-  char path[600], ours_command[2000], peer_command[2000];
+  char path[600], ours[2000], theirs[2000] = "";
   snprintf(path, sizeof path, "%s/thousand.csv", bench_data_dir());
   FILE *file = fopen(path, "w");
   if (!file) return report_failure("tool.start", "the file cannot be written");
   fprintf(file, "k,a,b\n");
   for (int i = 0; i < 1000; i++) fprintf(file, "k%d,%d,%d.5\n", i % 7, i, i * 3 % 100);
   if (fclose(file)) return report_failure("tool.start", "the file cannot be written");
-  snprintf(ours_command, sizeof ours_command,
+  snprintf(ours, sizeof ours,
            "exec '%s' query '%s' --where 'a > 10' --by k --agg 'sum(b)' >/dev/null", tool, path);
-  snprintf(peer_command, sizeof peer_command,
-           "exec duckdb -c \"select k, sum(b) from '%s' where a > 10 group by k\" >/dev/null",
-           path);
-  bool duckdb = system("command -v duckdb >/dev/null 2>&1") == 0;
-  double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS];
-  int rounds = 9;
-  for (int r = -1; r < rounds; r++) {
-    double mine = run_command(ours_command), peer = duckdb ? run_command(peer_command) : -1;
-    if (mine < 0) return report_failure("tool.start", "the tool failed");
-    if (r >= 0) ours[r] = mine, theirs[r] = peer;
-  }
-  double peer = bench_median(theirs, rounds);
-  bench_line("tool.start", bench_median(ours, rounds) * 1e3, "duckdb's command",
-             peer > 0 ? peer * 1e3 : -1, -1, "ms");
-  return 0;
+  if (system("command -v duckdb >/dev/null 2>&1") == 0)
+    snprintf(theirs, sizeof theirs,
+             "exec duckdb -c \"select k, sum(b) from '%s' where a > 10 group by k\" >/dev/null",
+             path);
+  return race("tool.start", ours, theirs, "duckdb's command");
 }
 
 static double file_megabytes(const char *path)
