@@ -112,6 +112,7 @@ typedef struct range {
 typedef struct range_job {
   const tsr__range_ask *ask;
   range *found; /* [worker * count + key] */
+  const tsr__tiles *tiles;
 } range_job;
 
 static void widen(range *r, const block *b, int n)
@@ -141,6 +142,19 @@ static void widen(range *r, const block *b, int n)
   r->most = most;
 }
 
+/* A column that is its own ordinals, without nulls in these rows. */
+static bool widen_plain(const tsr__tiles *tiles, const tsr__colparts *column,
+                        const tsr__piece *rows, range *r)
+{
+  if (column->dtype != TSR_I64 || (column->valid && column->valid[rows->part])) return false;
+  const int64_t *x = (const int64_t *)column->values[rows->part]->data + rows->start;
+  if (!r->seen) r->least = r->most = x[0];
+  tiles->extreme[TSR_I64]((tsr__extreme){ &r->least, true, false }, x, rows->count, NULL);
+  tiles->extreme[TSR_I64]((tsr__extreme){ &r->most, true, true }, x, rows->count, NULL);
+  r->seen = true;
+  return true;
+}
+
 static void range_task(void *user, int64_t task, int worker)
 {
   const range_job *job = user;
@@ -150,10 +164,11 @@ static void range_task(void *user, int64_t task, int worker)
   for (int k = 0; k < ask->count; k++) {
     range *found = &job->found[worker * ask->count + k];
     for (int64_t at = 0; at < piece.count; at += BLOCK) {
-      int64_t some = piece.count - at < BLOCK ? piece.count - at : BLOCK;
-      load_block(&ask->columns[k], &ask->keys[k],
-                 &(tsr__piece){ piece.part, piece.start + at, some }, &b);
-      widen(found, &b, (int)some);
+      tsr__piece rows = { piece.part, piece.start + at, piece.count - at };
+      if (rows.count > BLOCK) rows.count = BLOCK;
+      if (!ask->keys[k].map && widen_plain(job->tiles, &ask->columns[k], &rows, found)) continue;
+      load_block(&ask->columns[k], &ask->keys[k], &rows, &b);
+      widen(found, &b, (int)rows.count);
     }
   }
 }
@@ -168,7 +183,7 @@ tsr_status tsr__keys_range(tsr_runtime *rt, const tsr__range_ask *ask, tsr__erro
 {
   int workers = tsr__worker_count(rt);
   size_t size = (size_t)(workers * ask->count + 1) * sizeof(range);
-  range_job job = { ask, tsr__new(&rt->heap, size) };
+  range_job job = { ask, tsr__new(&rt->heap, size), tsr__cpu_of(rt)->tiles };
   if (!job.found) return no_memory(error);
   bool done = tsr__parallel_long(rt, "keys", tsr__piece_count(ask->parts, TSR__PIECE_ROWS),
                                  range_task, &job);
