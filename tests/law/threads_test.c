@@ -71,7 +71,7 @@ static void *compute(void *user)
     tsr_array *drawn = tsr_count(tsr_gt(tsr_uniform(s, .key = 7, .shape = TSR_SHAPE(ROWS),
                                                     .sharding = tsr_on(shared->mesh, "d")),
                                         0.5));
-    double mean, sum;
+    double mean = 0, sum = 0;
     int64_t count;
     if (tsr_eval((tsr_array *[]){ own, common }, 2) || tsr_read_scalar(own, &sum) ||
         tsr_read_scalar(common, &mean) || tsr_read_i64(drawn, &count))
