@@ -21,7 +21,7 @@ static tsr_runtime *open_runtime(const tsr_allocator *allocator, int64_t limit)
 static int64_t failure_step(void)
 {
   const char *full = getenv("TEST_FULL");
-  return full && *full == '1' ? 1 : test_quick() ? 41 : 11;
+  return full && *full == '1' ? 1 : test_quick() ? 97 : 17;
 }
 
 /* ---- allocations ----------------------------------------------------------------------------- */
