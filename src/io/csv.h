@@ -2,7 +2,7 @@
  *
  * A source is one file, standard input, or several files whose rows follow each other. Sampling
  * happens at open: names and types from rows at the start, middle and end. Counting reads the
- * files into memory (not mapped: a file that shrinks is an error, not a signal) and finds where rows
+ * files (not mapped: a file that shrinks is an error, not a signal) and finds where rows
  * begin (quotes may hold newlines), so that borders over devices are the usual ones and every part
  * can be read by itself. Reading writes straight into the buffers it is given (the devices'
  * shards): this room knows nothing of devices, frames or arrays. One thread at a time uses a
@@ -70,6 +70,7 @@ typedef struct tsr__csv_opts {
   int stripes;     /* pieces of rows that are parsed in parallel (of about 1 MiB) */
   int batch_rows;  /* rows split at a time (by the number of columns) */
   int64_t piece;   /* bytes loaded or unpacked at a time */
+  int64_t held;    /* files up to this size are held in memory while they are of use (8 MiB) */
   /* Reads as pread does: returns bytes, 0 at the end, -1 with errno. NULL: pread. */
   int64_t (*read)(void *user, int fd, void *to, size_t length, int64_t offset);
   void *user;
@@ -120,8 +121,10 @@ int tsr__csv_file_count(const tsr__csv *csv);
 /* Rows that were left out, or in which something was made null; known once rows are counted. */
 int64_t tsr__csv_bad_rows(const tsr__csv *csv);
 
-/* Finds the rows (in parallel, once; cached). From here on the files' bytes are held in memory until
- * all columns were read or the source is closed. */
+/* Finds the rows (in parallel, once; cached). From here on the bytes of small files, and of those that
+ * cannot be read in parts (packed ones, comments, bad rows, odd quotes), are held in memory until all
+ * columns were read or the source is closed; others stay open and are read again by each reading,
+ * which refuses a file that changed. */
 tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
 /* Where one column's part goes: values of `rows[part+1]-rows[part]` elements each, bool as one
  * bit an element LSB first, validity one bit an element (always written: 1 = valid). Bits are

@@ -140,5 +140,5 @@ void tsr__csv_file_drop(tsr__csv_file *file)
   file->block_size = file->packed_size = file->cut_capacity = file->cut_count = 0;
   file->granules = NULL;
   file->cuts = NULL;
-  file->bare = false;
+  file->bare = file->indexed = false;
 }

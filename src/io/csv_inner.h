@@ -9,6 +9,7 @@
  * csv_paths.c   patterns to files
  * csv_file.c    bytes: opening, loading in parallel
  * csv_magic.c   other formats, refused by name
+ * csv_window.c  large files through buffers that are used again
  * csv_head.c    marks, headers, names, which field is which column
  * csv_sample.c  types from a sample
  * csv_clean.c   comments and bad rows, taken out of the text
@@ -37,6 +38,7 @@ enum {
   TSR__CSV_GRANULE = 16 << 10, /* bytes an entry of the row index covers */
   TSR__CSV_SAMPLE = 512 << 10, /* files up to this size are sampled whole */
   TSR__CSV_PIECE = 1 << 20,    /* bytes loaded, unpacked or looked through at a time */
+  TSR__CSV_WINDOW = 512 << 10, /* bytes of a large file in a worker's buffer, about */
   TSR__CSV_NULL = 0xff,        /* the one byte of a field that cleaning made null */
   TSR__CSV_WORDS = 32,         /* 64-byte words whose masks are made at a time */
   TSR__CSV_KINDS = 4,
@@ -128,8 +130,9 @@ typedef struct tsr__csv_file {
   int64_t size;            /* bytes of its text; -1: not known yet */
   char *block;             /* what is allocated: data with padding on both sides */
   size_t block_size;
-  char *data; /* its text, TSR__CSV_FRONT into the block; NULL until loaded */
-  bool bare;  /* comments were taken out */
+  char *data;   /* its text, TSR__CSV_FRONT into the block; NULL until loaded */
+  bool bare;    /* comments were taken out */
+  bool indexed; /* its rows were found through windows: it is loaded only where an error is told */
   tsr__csv_dialect dialect;
   int64_t head, body, end;
   int fields;                 /* of every row */
@@ -230,6 +233,33 @@ tsr_status tsr__csv_load_head(tsr__csv_file *file, int64_t want, tsr__csv_window
 /* Loads `count` files as far as they are not. */
 tsr_status tsr__csv_load(tsr__csv *csv, tsr__csv_file *from, int count, tsr__error *error);
 
+/* ---- csv_window.c ---- */
+
+/* A worker's buffer, and what it shows of a file. */
+typedef struct tsr__csv_view {
+  char *block;
+  size_t room;
+  int64_t end;        /* where the file ended, if that is what went wrong */
+  tsr__csv_file file; /* finds the window's bytes at their offsets in the file */
+} tsr__csv_view;
+
+enum { TSR__CSV_NO_ROOM = -1, TSR__CSV_SHORT = -2 };
+
+/* Whether a file is read by views. */
+bool tsr__csv_windowed(const tsr__csv_file *file);
+/* Shows bytes from .. to - 1 of a file's text; returns 0, an errno, or one of the above. */
+int tsr__csv_view_open(tsr__csv_view *view, const tsr__csv_file *file, int64_t from, int64_t to);
+/* Shows rows first .. last - 1, which there are. */
+int tsr__csv_view_rows(tsr__csv_view *view, const tsr__csv_file *file, int64_t first, int64_t last);
+void tsr__csv_view_close(tsr__csv_view *view, tsr__heap *heap);
+tsr_status tsr__csv_view_error(const tsr__csv_file *file, int code, int64_t end, tsr__error *error);
+/* Counts the granules of files that are large and plain; others must be loaded. */
+tsr_status tsr__csv_survey(tsr__csv *csv, tsr__error *error);
+/* Refuses files read by views that changed. */
+tsr_status tsr__csv_windows_same(tsr__csv *csv, tsr__error *error);
+/* Loads the file of a row, to tell what is wrong there. */
+tsr_status tsr__csv_hold(tsr__csv *csv, int64_t row, tsr__error *error);
+
 /* ---- csv_magic.c ---- */
 
 /* Refuses what is plainly another format, by its first bytes. `packing` NULL: unpacked text, else
@@ -309,6 +339,10 @@ size_t tsr__csv_split_row(const tsr__csv_dialect *dialect, const tsr__csv_row *r
                           const char *base, uint32_t *ends, size_t capacity);
 /* Fills batch->lasts: the ends of the last fields without the CR before a newline. */
 void tsr__csv_trim_returns(const tsr__csv_dialect *dialect, tsr__csv_batch *batch);
+/* Makes room for the index of rows of a text that ends at `end`. */
+tsr_status tsr__csv_make_granules(tsr__csv_file *file, int64_t end, tsr__error *error);
+/* The bytes of granules in which rows first .. last - 1 lie: from `*from` to what is returned. */
+int64_t tsr__csv_granules_of(const tsr__csv_file *file, int64_t first, int64_t last, int64_t *from);
 /* Makes room for the index of a file's rows before it is loaded, where it can be counted then. */
 tsr_status tsr__csv_expect_rows(tsr__csv_file *file, tsr__error *error);
 /* Counts granules of bytes that were just read, those that lie in them with what surrounds them. */

@@ -15,13 +15,15 @@
  * (csv_parse.c). */
 #include "io/csv_inner.h"
 
-enum fault { FAULT_NONE, FAULT_MEMORY, FAULT_FIELDS, FAULT_JUNK, FAULT_SPAN };
+enum fault { FAULT_NONE, FAULT_MEMORY, FAULT_FIELDS, FAULT_JUNK, FAULT_SPAN, FAULT_READ };
 
 struct stripe {
   int64_t first, last; /* rows of all files */
   int worker;          /* who parsed it */
   enum fault fault;
   int64_t fault_row;
+  int code;    /* READ: what tsr__csv_view_rows said, */
+  int64_t end; /* and where the file ended */
 };
 
 struct reading {
@@ -37,7 +39,8 @@ struct reading {
   /* By worker: a lane a target, and room for a batch's offsets (NULL until it is used). */
   tsr__csv_lane *lanes;
   uint32_t **buffers;
-  tsr__csv_told *told; /* by worker: one a sieve */
+  tsr__csv_view *views; /* by worker */
+  tsr__csv_told *told;  /* by worker: one a sieve */
   int workers;
   bool looks; /* some text column is sparse: its dropped texts must be UTF-8 */
 };
@@ -221,6 +224,20 @@ static int64_t least(int64_t a, int64_t b)
   return a < b ? a : b;
 }
 
+/* The file of a row; of one read by views the stripe's part. NULL: it could not be read. */
+static const tsr__csv_file *file_at(struct reading *reading, struct stripe *stripe, int64_t row)
+{
+  const tsr__csv_file *file = tsr__csv_file_of(reading->csv, row);
+  if (!tsr__csv_windowed(file)) return file;
+  tsr__csv_view *view = &reading->views[stripe->worker];
+  int64_t last = least(stripe->last - file->first_row, file->rows);
+  stripe->code = tsr__csv_view_rows(view, file, row - file->first_row, last);
+  stripe->end = view->end;
+  if (!stripe->code) return &view->file;
+  fail_at(reading, stripe, FAULT_READ, row);
+  return NULL;
+}
+
 static void parse_stripe(struct reading *reading, struct stripe *stripe, tsr__csv_batch *batch)
 {
   const tsr__csv_file *file = NULL;
@@ -233,7 +250,8 @@ static void parse_stripe(struct reading *reading, struct stripe *stripe, tsr__cs
       stop = least(stop, reading->read->rows[part + 1]);
     }
     if (!file || row >= file->first_row + file->rows) {
-      file = tsr__csv_file_of(reading->csv, row);
+      file = file_at(reading, stripe, row);
+      if (!file) return;
       at = file->data + tsr__csv_locate(file, row - file->first_row);
     }
     stop = least(stop, file->first_row + file->rows);
@@ -293,7 +311,8 @@ static int stripes_for(const tsr__csv *csv, int64_t rows)
 {
   int64_t want = csv->opts.stripes, most = rows / 64 + 1, bytes = 0;
   for (int f = 0; f < csv->file_count; f++) bytes += csv->files[f].end - csv->files[f].body;
-  if (want <= 0) want = bytes / STRIPE_BYTES + 1;
+  bool windowed = tsr__csv_windowed(&csv->files[0]);
+  if (want <= 0) want = bytes / (windowed ? (int)TSR__CSV_WINDOW : STRIPE_BYTES) + 1;
   want = least(want, INT32_MAX / 2);
   return (int)least(want, most);
 }
@@ -324,6 +343,9 @@ static void free_reading(struct reading *reading)
   for (size_t i = 0; reading->told && i < told; i++)
     tsr__del(heap, reading->told[i].text, reading->told[i].room);
   tsr__del(heap, reading->told, (told + 1) * sizeof *reading->told);
+  for (size_t w = 0; reading->views && w < workers; w++)
+    tsr__csv_view_close(&reading->views[w], heap);
+  tsr__del(heap, reading->views, workers * sizeof *reading->views);
   tsr__del(heap, reading->lanes, (workers * targets + 1) * sizeof *reading->lanes);
   tsr__del(heap, reading->buffers, workers * sizeof *reading->buffers);
   tsr__del(heap, reading->stripes, (size_t)reading->stripe_count * sizeof *reading->stripes);
@@ -343,7 +365,9 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
   reading->buffers = tsr__new(csv->heap, (size_t)reading->workers * sizeof *reading->buffers);
   size_t told = (size_t)reading->workers * (size_t)(reading->read ? reading->read->sieve_count : 0);
   reading->told = tsr__new(csv->heap, (told + 1) * sizeof *reading->told);
-  if (!reading->stripes || !reading->lanes || !reading->buffers || !reading->told)
+  reading->views = tsr__new(csv->heap, (size_t)reading->workers * sizeof *reading->views);
+  if (!reading->stripes || !reading->lanes || !reading->buffers || !reading->told ||
+      !reading->views)
     return tsr__csv_no_memory(csv, error);
   for (int s = 0; s < count; s++) {
     struct stripe *stripe = &reading->stripes[s];
@@ -357,16 +381,20 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
     lane->contrary_row = lane->bad_row = -1;
     lane->classify = !reading->read;
     tsr__dict_local_init(&lane->dict, csv->heap);
+    lane->dict.copies = tsr__csv_windowed(&csv->files[0]);
   }
   return TSR_OK;
 }
 
 /* ---- what went wrong ------------------------------------------------------------------------------ */
 
-static tsr_status fault_error(const tsr__csv *csv, const struct stripe *stripe, tsr__error *error)
+static tsr_status fault_error(tsr__csv *csv, const struct stripe *stripe, tsr__error *error)
 {
   if (stripe->fault == FAULT_MEMORY) return tsr__csv_no_memory(csv, error);
   const tsr__csv_file *file = tsr__csv_file_of(csv, stripe->fault_row);
+  if (stripe->fault == FAULT_READ)
+    return tsr__csv_view_error(file, stripe->code, stripe->end, error);
+  if (tsr__csv_hold(csv, stripe->fault_row, error)) return error->status;
   if (stripe->fault == FAULT_SPAN)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "%s: the rows around row %lld take more than 4 GiB together", file->path,
@@ -374,7 +402,11 @@ static tsr_status fault_error(const tsr__csv *csv, const struct stripe *stripe, 
   const char *at = file->data + tsr__csv_locate(file, stripe->fault_row - file->first_row);
   tsr__csv_row row;
   tsr__csv_found found = tsr__csv_next_row(&file->dialect, at, file->data + file->end, &row);
-  if (stripe->fault == FAULT_JUNK) return tsr__csv_row_error(file, found, &row, error);
+  if (found == TSR__CSV_END || (found == TSR__CSV_ROW && row.fields == file->fields))
+    return tsr__error_set(error, TSR_EIO,
+                          "%s: changed while it was read; is it still being written?", file->path);
+  if (stripe->fault == FAULT_JUNK && found != TSR__CSV_ROW)
+    return tsr__csv_row_error(file, found, &row, error);
   return tsr__csv_fields_error(file, &row, stripe->fault_row, error);
 }
 
@@ -393,7 +425,9 @@ static tsr_status first_error(const struct reading *reading, tsr__error *error)
     }
   if (stripe && (bad < 0 || stripe->fault_row <= bad))
     return fault_error(reading->csv, stripe, error);
-  return bad >= 0 ? tsr__csv_value_error(reading->csv, bad, column, error) : TSR_OK;
+  if (bad < 0) return tsr__csv_windows_same(reading->csv, error);
+  if (tsr__csv_hold(reading->csv, bad, error)) return error->status;
+  return tsr__csv_value_error(reading->csv, bad, column, error);
 }
 
 /* ---- types ------------------------------------------------------------------------------------------ */
@@ -401,7 +435,9 @@ static tsr_status first_error(const struct reading *reading, tsr__error *error)
 static void keep_contrary(tsr__csv *csv, int column, int64_t row)
 {
   tsr__csv_info *info = &csv->info[column];
-  tsr__csv_field field = tsr__csv_field_in(csv, row, column);
+  tsr__error unread = { 0 }; /* the next reading will say so */
+  tsr__csv_field field = { "", 0 };
+  if (!tsr__csv_hold(csv, row, &unread)) field = tsr__csv_field_in(csv, row, column);
   size_t most = sizeof info->widened_text - 1, length = field.length < most ? field.length : most;
   memcpy(info->widened_text, field.at, length);
   info->widened_text[length] = 0;
@@ -565,7 +601,7 @@ static void note_read(tsr__csv *csv, const tsr__csv_read *read)
 tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *error)
 {
   int64_t rows;
-  if (!csv->files[0].data) csv->rows = -1; /* the text was given back */
+  if (!csv->files[0].data && !csv->files[0].indexed) csv->rows = -1; /* the text was given back */
   tsr_status status = tsr__csv_count(csv, &rows, error);
   if (!status) status = check_read(csv, read, rows, error);
   if (status) return status;

@@ -200,10 +200,11 @@ static void forget_rows(tsr__csv *csv)
     tsr__csv_file *file = &csv->files[f];
     tsr__del(csv->heap, file->granules, (size_t)file->granule_room * sizeof *file->granules);
     file->granules = NULL;
+    file->indexed = false;
   }
 }
 
-static tsr_status make_granules(tsr__csv_file *file, int64_t end, tsr__error *error)
+tsr_status tsr__csv_make_granules(tsr__csv_file *file, int64_t end, tsr__error *error)
 {
   tsr__csv *csv = file->csv;
   csv->granule_bytes = csv->opts.granule > 0 ? csv->opts.granule : TSR__CSV_GRANULE;
@@ -217,14 +218,16 @@ static tsr_status make_granules(tsr__csv_file *file, int64_t end, tsr__error *er
 
 tsr_status tsr__csv_expect_rows(tsr__csv_file *file, tsr__error *error)
 {
-  if (!file->fields || file->csv->opts.comment || file->csv->opts.bad_rows) return TSR_OK;
-  return make_granules(file, file->stored + 1, error); /* a newline may be missing at its end */
+  if (file->indexed || !file->fields || file->csv->opts.comment || file->csv->opts.bad_rows)
+    return TSR_OK;
+  return tsr__csv_make_granules(file, file->stored + 1,
+                                error); /* a newline may be missing at its end */
 }
 
 void tsr__csv_count_piece(const tsr__csv_file *file, const char *data, int64_t from, int64_t to)
 {
   int64_t bytes = file->csv->granule_bytes, look = TSR__CSV_PAD;
-  if (!file->granules) return;
+  if (!file->granules || file->indexed) return;
   int64_t g = from + look > file->body ? (from + look - file->body + bytes - 1) / bytes : 0;
   for (; g < file->granule_count; g++) {
     int64_t begin = file->body + g * bytes, end = begin + bytes;
@@ -239,7 +242,7 @@ static tsr_status count_files(tsr__csv *csv, tsr__error *error)
   int64_t tasks = 0;
   for (int f = 0; f < csv->file_count; f++) {
     tsr__csv_file *file = &csv->files[f];
-    if (make_granules(file, file->end, error)) return error->status;
+    if (tsr__csv_make_granules(file, file->end, error)) return error->status;
     file->task = tasks;
     tasks += (file->granule_count + GRANULES_A_TASK - 1) / GRANULES_A_TASK;
   }
@@ -248,7 +251,9 @@ static tsr_status count_files(tsr__csv *csv, tsr__error *error)
   int64_t rows = 0;
   for (int f = 0; f < csv->file_count; f++) {
     tsr__csv_file *file = &csv->files[f];
-    if (!settle(file) && count_careful(file, error)) return error->status;
+    bool plain = settle(file);
+    if (!plain && !file->data && tsr__csv_load(csv, file, 1, error)) return error->status;
+    if (!plain && count_careful(file, error)) return error->status;
     file->first_row = rows;
     rows += file->rows;
   }
@@ -259,7 +264,9 @@ static tsr_status count_files(tsr__csv *csv, tsr__error *error)
 tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error)
 {
   if (csv->rows < 0) {
-    tsr_status status = tsr__csv_load(csv, csv->files, csv->file_count, error);
+    tsr_status status = tsr__csv_survey(csv, error);
+    if (!status && !csv->files[0].indexed)
+      status = tsr__csv_load(csv, csv->files, csv->file_count, error);
     if (!status) status = count_files(csv, error);
     if (status) {
       forget_rows(csv);
@@ -283,6 +290,15 @@ static int64_t granule_of(const tsr__csv_file *file, int64_t ends, bool equal)
     else high = middle;
   }
   return low;
+}
+
+int64_t tsr__csv_granules_of(const tsr__csv_file *file, int64_t first, int64_t last, int64_t *from)
+{
+  int64_t unused, to;
+  *from = file->body;
+  if (first > 0) bounds_of(file, granule_of(file, first, false), from, &unused);
+  bounds_of(file, granule_of(file, last, false), &unused, &to);
+  return to;
 }
 
 int64_t tsr__csv_locate(const tsr__csv_file *file, int64_t row)

@@ -177,7 +177,8 @@ int32_t tsr__dict_code(tsr__dict_local *local, const char *text, size_t length, 
   int32_t code = find(local, text, &key);
   if (code >= 0) return code;
   *added = true;
-  if (copy && !(text = tsr__arena_text(&local->arena, text, length))) return fail(local);
+  if ((copy || local->copies) && !(text = tsr__arena_text(&local->arena, text, length)))
+    return fail(local);
   return add(local, text, &key);
 }
 
@@ -194,7 +195,9 @@ uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__csv_field *texts, in
   for (int i = 0; i < count; i++) {
     codes[i] = find(local, texts[i].at, &keys[i]);
     if (codes[i] >= 0) continue;
-    codes[i] = add(local, texts[i].at, &keys[i]);
+    const char *text = texts[i].at;
+    if (local->copies) text = tsr__arena_text(&local->arena, text, texts[i].length);
+    codes[i] = text ? add(local, text, &keys[i]) : fail(local);
     added |= UINT64_C(1) << i;
     if (codes[i] < 0) break;
   }

@@ -43,6 +43,7 @@ typedef struct tsr__dict_local {
   char *scratch;     /* for text without its doubled quotes */
   size_t scratch_size;
   int64_t now;  /* set by the user: where in the file it is; never falls */
+  bool copies;  /* set by the user: texts are copied, for their bytes go before unify */
   bool recoded; /* after tsr__dict_unify: some code differs from the entry's place */
   bool failed;  /* out of memory, or 2^31 entries */
 } tsr__dict_local;

@@ -441,6 +441,107 @@ TEST_TIMEOUT(nth_read_fails, 120)
   tsr_runtime_close(rt);
 }
 
+/* The same for large files, which are read twice through windows. */
+TEST_TIMEOUT(nth_read_of_windows_fails, 120)
+{
+  struct table expected, t;
+  write_rows("whole.csv", 0, 150, 0);
+  write_rows("w-1.csv", 0, 60, 0);
+  write_rows("w-2.csv", 60, 150, 0);
+  tsr_runtime *rt = table_runtime(NULL, 2);
+  must_read(rt, test_tmp("whole.csv"), NULL, &expected);
+  for (int ends = 0; ends < 2; ends++) {
+    bool done = false;
+    for (int64_t n = 1; !done; n++) {
+      tsr__error error = { 0 };
+      struct faulty faulty = { .fail_at = n, .ends = ends };
+      struct table_how how = { .opts = { .read = faulty_read,
+                                         .user = &faulty,
+                                         .held = 1,
+                                         .piece = 999,
+                                         .granule = 256,
+                                         .stripes = 4,
+                                         .sample = 1000,
+                                         .columns = "n, text, \"x,y\", word" } };
+      tsr_status status = table_read(rt, test_tmp("w-*"), &how, &t, &error);
+      done = faulty.calls < n;
+      CHECK(n < 1000);
+      if (status) CHECK_STATUS(status, TSR_EIO, NULL);
+      else must_be(&t, &expected, "read", (int)n);
+      if (done) CHECK_STATUS(status, TSR_OK, NULL);
+      table_free(&t);
+    }
+  }
+  table_free(&expected);
+  tsr_runtime_close(rt);
+}
+
+/* Bytes that change between the counting and the reading, and nothing tells: any result will do, none
+ * that is out of bounds. */
+static int64_t garbling_read(void *user, int fd, void *to, size_t length, int64_t offset)
+{
+  static const char junk[] = ",\n\"x1\r;";
+  struct faulty *faulty = user;
+  int64_t call = atomic_fetch_add(&faulty->calls, 1) + 1,
+          got = pread(fd, to, length, (off_t)offset);
+  for (int64_t i = 0; i < got && call >= faulty->fail_at; i++)
+    if ((offset + i + call) % 23 == 0) ((char *)to)[i] = junk[(offset + i) % 7];
+  return got;
+}
+
+TEST_TIMEOUT(bytes_that_change_unseen_do_no_harm, 120)
+{
+  struct table t;
+  write_rows("g-1.csv", 0, 200, 0);
+  tsr_runtime *rt = table_runtime(NULL, 2);
+  int told = 0;
+  for (int64_t n = 3; n < 60; n++) {
+    tsr__error error = { 0 };
+    struct faulty faulty = { .fail_at = n };
+    struct table_how how = { .opts = { .read = garbling_read,
+                                       .user = &faulty,
+                                       .held = 1,
+                                       .piece = 999,
+                                       .granule = 64 + n,
+                                       .stripes = 1 + (int)n % 7,
+                                       .sample = 1000 } };
+    tsr_status status = table_read(rt, test_tmp("g-1.csv"), &how, &t, &error);
+    told += status != 0;
+    table_free(&t);
+  }
+  CHECK(told > 0);
+  tsr_runtime_close(rt);
+}
+
+/* What is done to a large file between its opening, its counting and its reading. */
+TEST(large_files_that_change_are_refused)
+{
+  for (int how = 0; how < 6; how++) {
+    write_rows("l.csv", 0, 900, 0);
+    tsr_runtime *rt = table_runtime(NULL, 2);
+    tsr__error error = { 0 };
+    tsr__csv_opts opts = { .sample = 256, .columns = "n", .held = 1 };
+    tsr__csv *csv = tsr__csv_open_with(rt, test_tmp("l.csv"), &opts, &error);
+    if (!csv) FAIL("%s", error.text);
+    int64_t count = 0, rows[2] = { 0, 900 }, values[900];
+    uint64_t validity[15], *bits = validity;
+    void *data = values;
+    tsr__csv_target target = { .column = 0, .values = &data, .validity = &bits };
+    tsr__csv_read read = { .parts = 1, .rows = rows, .target_count = 1, .targets = &target };
+    const char *path = test_tmp("l.csv");
+    if (how < 3) CHECK_STATUS(tsr__csv_count(csv, &count, &error), TSR_OK, NULL);
+    if (how % 3 == 0) CHECK_I64(unlink(path), 0);
+    if (how % 3 == 1) CHECK_I64(truncate(path, 1000), 0);
+    if (how % 3 == 2) write_rows("l.csv", 0, 1000, 0);
+    tsr_status status = tsr__csv_read_parts(csv, &read, &error);
+    /* An open file that is unlinked is there as long as it is open. */
+    CHECK_STATUS(status, how % 3 ? TSR_EIO : TSR_OK, NULL);
+    if (status) CHECK_STR_HAS(error.text, "still being written?");
+    tsr__csv_close(csv);
+    tsr_runtime_close(rt);
+  }
+}
+
 TEST_TIMEOUT(nth_allocation_fails_over_files, 120)
 {
   struct table t;
