@@ -57,10 +57,10 @@ static bool keeps_rows(const tsr_frame *df)
   case TSR__FRAME_TEXT:
   case TSR__FRAME_ASSIGN:
   case TSR__FRAME_SELECT:
-  case TSR__FRAME_SORT:
   case TSR__FRAME_INDEX:
   case TSR__FRAME_KEEP:
   case TSR__FRAME_PLACE: return true;
+  case TSR__FRAME_SORT: return !df->count;
   default: return false;
   }
 }
@@ -83,6 +83,10 @@ static void rows_kept(step *s, double rows, bool counted)
     break;
   case TSR__FRAME_HEAD:
     s->rows = between(rows - (double)df->first, (double)df->count);
+    s->counted = counted;
+    break;
+  case TSR__FRAME_SORT:
+    s->rows = df->count ? between(rows, (double)df->count) : rows;
     s->counted = counted;
     break;
   case TSR__FRAME_TAIL:
@@ -360,7 +364,8 @@ static void add_words(explainer *e, const step *s, tsr__text *out)
     return;
   case TSR__FRAME_GROUP: add_group(s->visit, out); return;
   case TSR__FRAME_SORT:
-    tsr__text_add(out, "sort by ");
+    if (df->count) tsr__text_add(out, "top %lld by ", (long long)df->count);
+    else tsr__text_add(out, "sort by ");
     add_keys(df, out);
     return;
   case TSR__FRAME_INDEX: tsr__text_add(out, "row numbers as %s", df->name); return;

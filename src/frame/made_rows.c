@@ -433,7 +433,9 @@ static tsr_status make_alone(tsr__bind *bind, const bool *need, tsr__made *made)
   tsr__rel_sort_ask sort = { &w.in, w.keys, df->keys.formula.count };
   switch (df->kind) {
   case TSR__FRAME_SORT:
-    status = tsr__rel_sort(&sort, &made->rel, &df->making.stats, &bind->error);
+    if (df->count)
+      status = tsr__rel_top(&sort, df->count, &made->rel, &df->making.stats, &bind->error);
+    else status = tsr__rel_sort(&sort, &made->rel, &df->making.stats, &bind->error);
     break;
   case TSR__FRAME_PLACE: status = place(bind, &w, &made->rel); break;
   default: status = pass_on(&w.in, &made->rel);

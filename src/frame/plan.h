@@ -130,7 +130,7 @@ struct tsr_frame {
   tsr__formula formula; /* FILTER, ASSIGN, SELECT, AGG, GROUP */
   const char *name;     /* ASSIGN, TEXT, INDEX: the column made */
   tsr__expr *number;    /* ARITH with a number */
-  int64_t first, count; /* HEAD; TAIL, FIRSTS: count */
+  int64_t first, count; /* HEAD; TAIL, FIRSTS: count; SORT: 0, or only the first `count` */
   tsr__keylist keys;    /* GROUP, FIRSTS, SORT */
   tsr__join *join;
   tsr_sharding to; /* PLACE; `even`: as they lie, at the usual borders */

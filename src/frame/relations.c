@@ -28,13 +28,29 @@ static tsr_frame *some_rows(tsr_frame *out, int64_t first, int64_t count)
   return tsr__frame_fail(out, &error);
 }
 
+/* Of a sort that no terminal has made, a twin that makes no more than the first `rows` rows, which is
+ * all that those who ask for the first ones need; other frames as they are. The sort itself stays
+ * whole for others that stand on it. */
+static tsr_frame *top_of(tsr_frame *df, int64_t first, int64_t count)
+{
+  if (!tsr__frame_usable(df) || df->kind != TSR__FRAME_SORT || df->count) return df;
+  if (first < 0 || count < 1 || first > INT64_MAX - count || df->source) return df;
+  tsr_frame *out = tsr__frame_begin(df->parent, TSR__FRAME_SORT, df->what, df->node.site);
+  if (out->inert) return out;
+  out->keys = df->keys;
+  out->count = first + count;
+  return tsr__frame_typed(out);
+}
+
 tsr_frame *tsr_frame_head_at(tsr_frame *df, int64_t count, const char *site)
 {
+  df = top_of(df, 0, count);
   return some_rows(tsr__frame_begin(df, TSR__FRAME_HEAD, "tsr_frame_head", site), 0, count);
 }
 
 tsr_frame *tsr_frame_limit_at(tsr_frame *df, int64_t first, int64_t count, const char *site)
 {
+  df = top_of(df, first, count);
   return some_rows(tsr__frame_begin(df, TSR__FRAME_HEAD, "tsr_frame_limit", site), first, count);
 }
 

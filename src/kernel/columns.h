@@ -120,6 +120,17 @@ tsr_status tsr__sort_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__p
  * more only where a sample misleads. */
 int64_t tsr__sort_need(int64_t rows, int words);
 
+/* The rows that the first `count` in order of key, part and row are among, ascending in each part:
+ * of equal first words all, else hardly more than `count`. None are given, and `out->rows` stays NULL,
+ * where they are more than `most` over all parts (top.c). */
+typedef struct tsr__top_ask {
+  const tsr__parts *parts;
+  const tsr__packed *keys;
+  int64_t count, most;
+} tsr__top_ask;
+tsr_status tsr__top_rows(tsr_runtime *rt, const tsr__top_ask *ask, tsr__index *out,
+                         tsr__error *error);
+
 /* Which part each row goes to so that parts hold nearly even runs of all parts' rows in order of key,
  * part and row (split.c). */
 typedef struct tsr__split {

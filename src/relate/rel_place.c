@@ -288,6 +288,32 @@ tsr_status tsr__rel_place(const tsr__rel *in, const tsr_sharding *to, tsr__rel *
   return status;
 }
 
+/* Each position wants what it holds of the first `count` rows. */
+static void first_ranges(placing *job, int64_t count)
+{
+  const tsr__views *views = &job->sources[0].views;
+  for (int v = 0; v < views->slices; v++) {
+    const tsr__view *view = &views->view[v];
+    int64_t at = 0;
+    for (int p = 0; p < views->parts; p++) {
+      int64_t next = at + view->parts.rows[p], end = next < count ? next : count;
+      job->start[view->position[p]] = at;
+      job->rows[view->position[p]] = end > at ? end - at : 0;
+      at = next;
+    }
+  }
+}
+
+tsr_status tsr__rel_first(const tsr__rel *in, int64_t count, tsr__rel *out, tsr__error *error)
+{
+  placing job = { .rt = in->rt, .what = "sort", .error = error, .to = &in->sharding };
+  tsr_status status = placing_new(&job, &in, 1);
+  if (!status) first_ranges(&job, count < in->total ? count : in->total);
+  if (!status) status = finish(&job, out);
+  placing_free(&job);
+  return status;
+}
+
 tsr_status tsr__rel_concat(const tsr__rel *const *in, int count, tsr__rel *out,
                            tsr__rel_stats *stats, tsr__error *error)
 {

@@ -66,6 +66,10 @@ typedef struct tsr__rel_sort_ask {
 tsr_status tsr__rel_sort(const tsr__rel_sort_ask *ask, tsr__rel *out, tsr__rel_stats *stats,
                          tsr__error *error);
 
+/* The first `count` rows of that order, without sorting the rest where they are few. */
+tsr_status tsr__rel_top(const tsr__rel_sort_ask *ask, int64_t count, tsr__rel *out,
+                        tsr__rel_stats *stats, tsr__error *error);
+
 /* One row a group of equal keys (0 keys: one group, also of no rows): the keys of its first row in
  * order, then the aggregates. Groups come in order of their first row over all devices. */
 typedef struct tsr__rel_group_ask {
@@ -102,6 +106,8 @@ tsr_status tsr__rel_join(const tsr__rel_join_ask *ask, tsr__rel *out, bool *repe
  * rebalance. */
 tsr_status tsr__rel_place(const tsr__rel *in, const tsr_sharding *to, tsr__rel *out,
                           tsr__rel_stats *stats, tsr__error *error);
+/* The first `count` rows (all where there are fewer), where they lie. */
+tsr_status tsr__rel_first(const tsr__rel *in, int64_t count, tsr__rel *out, tsr__error *error);
 /* The rows of several tables of equal columns one after the other, with the first one's sharding. */
 tsr_status tsr__rel_concat(const tsr__rel *const *in, int count, tsr__rel *out,
                            tsr__rel_stats *stats, tsr__error *error);

@@ -121,6 +121,24 @@ static tsr_status rows_job(const tsr_allocator *allocator, double out[3])
   return status;
 }
 
+/* The first rows of more than are sorted at once. */
+static tsr_status top_job(const tsr_allocator *allocator, double out[3])
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:3", .allocator = allocator, .threads = 1);
+  tsr_sharding at = tsr_on(tsr_mesh_default(rt, "data"), "data");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *x = tsr_uniform(s, .key = 5, .shape = TSR_SHAPE(5000), .sharding = at);
+  tsr_frame *df = tsr_frame_assign(tsr_frame_new(s, { "x", x }), "y", "if(x < 0.5, null, x)");
+  tsr_table *table = NULL;
+  tsr_frame *top = tsr_frame_head(tsr_frame_sort(df, "y desc, x"), 3);
+  tsr_status status = tsr_frame_collect(top, &table);
+  for (int i = 0; i < 3 && !status; i++) out[i] = tsr_table_f64(table, i, 1);
+  if (status) CHECK(strlen(tsr_message(s)) > 0 || tsr_runtime_status(rt) != TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return status;
+}
+
 /* Groups by keys of all kinds, distinct rows, samples, several frames after one another, moved. */
 static tsr_status groups_job(const tsr_allocator *allocator, double out[3])
 {
@@ -256,6 +274,16 @@ TEST_TIMEOUT(memory_may_end_at_any_allocation_of_a_rows_job, 300)
 {
   write_table();
   fail_each(rows_job, true);
+}
+
+TEST_TIMEOUT(any_allocation_of_a_top_job_may_fail_once, 300)
+{
+  fail_each(top_job, false);
+}
+
+TEST_TIMEOUT(memory_may_end_at_any_allocation_of_a_top_job, 300)
+{
+  fail_each(top_job, true);
 }
 
 TEST_TIMEOUT(any_allocation_of_a_groups_job_may_fail_once, 300)
