@@ -46,7 +46,13 @@ const char *tsr_text_of(tsr_array *a)
   size_t bytes = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
   void *data = tsr__new_raw(text.heap, bytes + 1);
   if (data) {
-    tsr__value_to_host(a->value, data);
+    if (!tsr__value_to_host(a->value, data)) {
+      tsr__error error = { 0 };
+      tsr__cancelled(&error, "tsr_text_of");
+      tsr__fail_error(a->node.scope, a->node.site, &error);
+      tsr__del(text.heap, data, bytes + 1);
+      return tsr_message(a->node.scope);
+    }
     tsr__print_values(&text, (tsr_dtype)a->dtype, &a->shape, data);
     tsr__del(text.heap, data, bytes + 1);
   } else {

@@ -81,7 +81,11 @@ tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_s
   tsr_sharding canon = tsr__sharding_canon(&sharding);
   tsr__layout layout = { dtype, &shape, &canon, NULL };
   tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
-  if (value) tsr__value_from_host(value, data);
+  if (value && !tsr__value_from_host(value, data)) {
+    tsr__cancelled(&error, "tsr_put");
+    tsr__value_release(value);
+    value = NULL;
+  }
   return leaf_of(scope, value, &error, "tsr_put", site);
 }
 

@@ -65,8 +65,10 @@ tsr_status tsr_read(tsr_array *a, void *out, size_t bytes)
     return tsr__fail(a->node.scope, a->node.site, TSR_EARG,
                      "tsr_read: %s%zu bytes for %s, expected exactly %zu", out ? "" : "NULL of ",
                      bytes, tsr_type_of(a), need);
-  tsr__value_to_host(a->value, out);
-  return TSR_OK;
+  tsr__error error = { 0 };
+  if (tsr__value_to_host(a->value, out)) return TSR_OK;
+  tsr__cancelled(&error, "tsr_read");
+  return tsr__fail_error(a->node.scope, a->node.site, &error);
 }
 
 /* One element as it lies in host memory. */

@@ -176,6 +176,7 @@ struct tsr_runtime {
   void *slots[TSR__SLOTS];
   void (*slot_free[TSR__SLOTS])(tsr_runtime *rt, void *slot);
   _Atomic int64_t progress_at; /* when the progress callback was called last, in nanoseconds */
+  int64_t progress_gap;        /* nanoseconds between two calls of it; tests that count set 0 */
   struct tsr__log *log;
 };
 
@@ -215,6 +216,23 @@ void tsr__parallel(tsr_runtime *rt, int64_t count, tsr__task_fn fn, void *user);
  * caller gives TSR_ECANCELLED by tsr__cancelled. */
 bool tsr__parallel_long(tsr_runtime *rt, const char *what, int64_t count, tsr__task_fn fn,
                         void *user);
+
+/* Long work as its doer sees it: for tasks that may take longer than 20 ms, and for loops on the calling
+ * thread. `rt` and `what` are set by the doer, the rest is zero; it lives as long as the work. */
+typedef struct tsr__progress {
+  tsr_runtime *rt;
+  const char *what;
+  int64_t total; /* parts of the work; 0 = not known */
+  _Atomic int64_t done;
+  _Atomic bool stop;
+} tsr__progress;
+
+/* Whether to give up; asked every millisecond or so by a task of tsr__parallel_progress with its worker's
+ * number, or with 0 by the thread that called the terminal. What was done so far is of no use then. */
+bool tsr__progress_stops(tsr__progress *progress, int worker);
+/* As tsr__parallel_long under the caller's progress, which tasks reach by `user`. */
+bool tsr__parallel_progress(tsr__progress *progress, int64_t count, tsr__task_fn fn, void *user);
+
 /* Sets the error of cancelled work: "tsr_frame_collect: cancelled". Returns TSR_ECANCELLED. */
 tsr_status tsr__cancelled(tsr__error *error, const char *what);
 

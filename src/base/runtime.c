@@ -83,6 +83,7 @@ tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts)
   atomic_store_explicit(&rt->heap.live, 1, memory_order_relaxed); /* the runtime itself */
   rt->opts = options;
   atomic_init(&rt->workers, NULL);
+  rt->progress_gap = INT64_C(20000000);
   if (pthread_mutex_init(&rt->lock, NULL)) {
     tsr__del(&rt->heap, rt, sizeof *rt);
     return (tsr_runtime *)&tsr__inert_runtime;

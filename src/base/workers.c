@@ -26,6 +26,7 @@
 
 #define SPINS 4000
 #define YIELD_NS 50000
+#define ASK_NS 10000000 /* a caller that waits asks its callback so often */
 #define NO_CPU ((size_t)CPU_SETSIZE)
 
 struct tsr__workers {
@@ -332,83 +333,129 @@ static bool all_left(uint64_t gate, uint64_t seen)
   return !(gate & INSIDE);
 }
 
-static void close_job(tsr__workers *w)
+/* ---- long jobs: progress and cancelling ---- */
+
+/* Asks the callback if the last time was long enough ago; on the caller's thread only. */
+static void ask(tsr__progress *progress)
+{
+  tsr_runtime *rt = progress->rt;
+  int64_t now = now_ns();
+  if (now - atomic_load_explicit(&rt->progress_at, memory_order_relaxed) < rt->progress_gap) return;
+  atomic_store_explicit(&rt->progress_at, now, memory_order_relaxed);
+  int64_t done = atomic_load_explicit(&progress->done, memory_order_relaxed);
+  if (!rt->opts.progress(progress->what, done, progress->total, rt->opts.progress_user))
+    atomic_store_explicit(&progress->stop, true, memory_order_relaxed);
+}
+
+bool tsr__progress_stops(tsr__progress *progress, int worker)
+{
+  if (!progress->rt->opts.progress) return false;
+  if (worker == 0 && !atomic_load_explicit(&progress->stop, memory_order_relaxed)) ask(progress);
+  return atomic_load_explicit(&progress->stop, memory_order_relaxed);
+}
+
+/* ---- the end of a job ---- */
+
+/* Waits until somebody left, at most until it is time to ask the callback again. */
+static void wait_for_leavers(tsr__workers *w, bool asks)
+{
+  if (!asks) {
+    pthread_cond_wait(&w->done, &w->sleep_lock);
+    return;
+  }
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += ASK_NS;
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  pthread_cond_timedwait(&w->done, &w->sleep_lock, &until);
+}
+
+/* Waits for the tasks that others still have. One of them may be the longest of all, so a long job
+ * goes on asking. */
+static void close_job(tsr__workers *w, tsr__progress *progress)
 {
   uint64_t gate = atomic_fetch_and(&w->gate, ~OPEN);
   if (!(gate & INSIDE) || wait_awake(w, all_left, 0)) return;
   pthread_mutex_lock(&w->sleep_lock);
   atomic_store(&w->caller_sleeps, 1);
-  while (atomic_load(&w->gate) & INSIDE) pthread_cond_wait(&w->done, &w->sleep_lock);
+  while (atomic_load(&w->gate) & INSIDE) {
+    wait_for_leavers(w, progress != NULL);
+    if (!progress) continue;
+    pthread_mutex_unlock(&w->sleep_lock);
+    tsr__progress_stops(progress, 0);
+    pthread_mutex_lock(&w->sleep_lock);
+  }
   atomic_store(&w->caller_sleeps, 0);
   pthread_mutex_unlock(&w->sleep_lock);
 }
 
-void tsr__parallel(tsr_runtime *rt, int64_t count, tsr__task_fn fn, void *user)
+typedef struct batch {
+  int64_t count;
+  tsr__task_fn fn;
+  void *user;
+  tsr__progress *progress; /* NULL: nobody asks */
+} batch;
+
+static void run_batch(tsr_runtime *rt, const batch *job)
 {
-  tsr__workers *w = count > 1 && tsr__worker_count(rt) > 1 ? open_workers(rt) : NULL;
+  tsr__workers *w = job->count > 1 && tsr__worker_count(rt) > 1 ? open_workers(rt) : NULL;
   if (!w) {
-    for (int64_t task = 0; task < count; task++) fn(user, task, 0);
+    for (int64_t task = 0; task < job->count; task++) job->fn(job->user, task, 0);
     return;
   }
   lock_submit(w);
-  w->fn = fn;
-  w->user = user;
-  w->count = count;
+  w->fn = job->fn;
+  w->user = job->user;
+  w->count = job->count;
   atomic_store_explicit(&w->next, 0, memory_order_relaxed);
   uint64_t gate = atomic_load_explicit(&w->gate, memory_order_relaxed);
   atomic_store(&w->gate, ((gate & JOB_MASK) + JOB) | OPEN);
-  wake_sleepers(w, count - 1);
+  wake_sleepers(w, job->count - 1);
   run_tasks(w, 0);
-  close_job(w);
+  close_job(w, job->progress);
   atomic_store_explicit(&w->caller, 0, memory_order_relaxed);
   pthread_mutex_unlock(&w->submit);
 }
 
-/* ---- long jobs: progress and cancelling ---- */
+void tsr__parallel(tsr_runtime *rt, int64_t count, tsr__task_fn fn, void *user)
+{
+  run_batch(rt, &(batch){ count, fn, user, NULL });
+}
 
-#define PROGRESS_NS INT64_C(20000000)
+/* ---- long jobs ---- */
 
 typedef struct long_job {
-  tsr_runtime *rt;
-  const char *what;
-  int64_t count;
+  tsr__progress *progress;
   tsr__task_fn fn;
   void *user;
-  _Atomic int64_t done;
-  _Atomic bool stop;
 } long_job;
-
-/* Asks the callback if the last time was long enough ago; on the caller's thread only. */
-static void ask(long_job *job)
-{
-  tsr_runtime *rt = job->rt;
-  int64_t now = now_ns();
-  if (now - atomic_load_explicit(&rt->progress_at, memory_order_relaxed) < PROGRESS_NS) return;
-  atomic_store_explicit(&rt->progress_at, now, memory_order_relaxed);
-  int64_t done = atomic_load_explicit(&job->done, memory_order_relaxed);
-  if (!rt->opts.progress(job->what, done, job->count, rt->opts.progress_user))
-    atomic_store_explicit(&job->stop, true, memory_order_relaxed);
-}
 
 static void long_task(void *user, int64_t task, int worker)
 {
   long_job *job = user;
-  if (worker == 0) ask(job);
-  if (atomic_load_explicit(&job->stop, memory_order_relaxed)) return;
+  if (tsr__progress_stops(job->progress, worker)) return;
   job->fn(job->user, task, worker);
-  atomic_fetch_add_explicit(&job->done, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&job->progress->done, 1, memory_order_relaxed);
+}
+
+bool tsr__parallel_progress(tsr__progress *progress, int64_t count, tsr__task_fn fn, void *user)
+{
+  if (!progress->rt->opts.progress) {
+    tsr__parallel(progress->rt, count, fn, user);
+    return true;
+  }
+  progress->total = count;
+  long_job job = { progress, fn, user };
+  run_batch(progress->rt, &(batch){ count, long_task, &job, progress });
+  return !atomic_load(&progress->stop);
 }
 
 bool tsr__parallel_long(tsr_runtime *rt, const char *what, int64_t count, tsr__task_fn fn,
                         void *user)
 {
-  if (!rt->opts.progress) {
-    tsr__parallel(rt, count, fn, user);
-    return true;
-  }
-  long_job job = { .rt = rt, .what = what, .count = count, .fn = fn, .user = user };
-  tsr__parallel(rt, count, long_task, &job);
-  return !atomic_load(&job.stop);
+  tsr__progress progress = { .rt = rt, .what = what };
+  return tsr__parallel_progress(&progress, count, fn, user);
 }
 
 tsr_status tsr__cancelled(tsr__error *error, const char *what)

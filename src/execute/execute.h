@@ -50,9 +50,11 @@ int64_t tsr__number_rows(const tsr_sharding *sharding, int positions, const int6
                          int64_t *before);
 /* Where a position's rows start. */
 int64_t tsr__rows_before(const tsr_sharding *sharding, const int64_t *before, int position);
-/* Copies to and from host memory: dense C order, bool as bytes. */
-void tsr__value_from_host(tsr__value *value, const void *data);
-void tsr__value_to_host(const tsr__value *value, void *out);
+/* Copies to and from host memory: dense C order, bool as bytes. False: the progress callback cancelled
+ * (never for TSR__AT_ONCE elements or fewer). */
+enum { TSR__AT_ONCE = 65536 };
+bool tsr__value_from_host(tsr__value *value, const void *data);
+bool tsr__value_to_host(const tsr__value *value, void *out);
 /* The memory of a position's buffer for a reader that fills it (CPU devices); NULL where it is not
  * addressable. Positions with the same part (replicas) each need filling. */
 void *tsr__value_data(const tsr__value *value, int position);

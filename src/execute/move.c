@@ -11,11 +11,13 @@ typedef struct pieces {
   const tsr__value *from;
   tsr__value *to;
   int to_position;
+  tsr__progress *progress;
 } pieces;
 
 static void copy_piece(void *user, int from_position, const tsr_box *box)
 {
   pieces *p = user;
+  if (atomic_load(&p->progress->stop)) return;
   tsr_box from, to;
   int64_t from_start[TSR_MAX_RANK] = { 0 }, to_start[TSR_MAX_RANK] = { 0 };
   tsr__value_box(p->from, from_position, &from);
@@ -30,7 +32,8 @@ static void copy_piece(void *user, int from_position, const tsr_box *box)
                          .from_start = from_start,
                          .to_dims = to.size,
                          .to_start = to_start,
-                         .size = box->size };
+                         .size = box->size,
+                         .progress = p->progress };
   tsr__devices_of(p->exec->rt)
       ->ops->copy(&copy, p->from->parts[from_position], p->to->parts[p->to_position],
                   &p->exec->traffic);
@@ -46,13 +49,14 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
                      exec->error);
   if (!to) return exec->error->status;
   exec->values[node] = to;
-  for (int p = 0; p < to->part_count; p++) {
+  tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
+  for (int p = 0; p < to->part_count && !atomic_load(&progress.stop); p++) {
     if (!to->parts[p]) continue;
-    pieces job = { exec, from, to, p };
+    pieces job = { exec, from, to, p, &progress };
     tsr__reshard move = { &from->sharding, sharding, &from->shape };
     tsr__reshard_pieces(&move, p, copy_piece, &job);
   }
-  return TSR_OK;
+  return atomic_load(&progress.stop) ? tsr__cancelled(exec->error, progress.what) : TSR_OK;
 }
 
 /* ---- rows ---- */
@@ -70,6 +74,7 @@ typedef struct row_job {
   tsr__value *to;
   int64_t *rows;
   const int64_t *keep;
+  tsr__progress progress;
 } row_job;
 
 static void count_task(void *user, int64_t position, int worker)
@@ -81,7 +86,6 @@ static void count_task(void *user, int64_t position, int worker)
 
 static void compact_task(void *user, int64_t position, int worker)
 {
-  (void)worker;
   row_job *job = user;
   tsr_box box;
   tsr__value_box(job->from, (int)position, &box);
@@ -91,7 +95,9 @@ static void compact_task(void *user, int64_t position, int worker)
                         .rows = box.size[0],
                         .mask = job->mask->parts[position],
                         .from = job->from->parts[position],
-                        .to = job->to->parts[position] };
+                        .to = job->to->parts[position],
+                        .progress = &job->progress,
+                        .worker = worker };
   tsr__devices_of(job->exec->rt)->ops->compact(&rows);
 }
 
@@ -107,7 +113,10 @@ static int64_t *row_room(tsr__exec *exec, int positions)
 tsr_status tsr__exec_compact(tsr__exec *exec, int node)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
-  row_job job = { .exec = exec, .from = exec->values[g->in[0]], .mask = exec->values[g->in[1]] };
+  row_job job = { .exec = exec,
+                  .from = exec->values[g->in[0]],
+                  .mask = exec->values[g->in[1]],
+                  .progress = { .rt = exec->rt, .what = TSR__PROGRAM } };
   int positions = job.from->part_count;
   job.rows = row_room(exec, positions);
   int64_t *start = row_room(exec, positions);
@@ -120,8 +129,8 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node)
       exec->error);
   if (!job.to) return exec->error->status;
   exec->values[node] = job.to;
-  tsr__parallel(exec->rt, positions, compact_task, &job);
-  return TSR_OK;
+  bool done = tsr__parallel_progress(&job.progress, positions, compact_task, &job);
+  return done ? TSR_OK : tsr__cancelled(exec->error, TSR__PROGRAM);
 }
 
 static void first_task(void *user, int64_t position, int worker)
@@ -163,8 +172,11 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
 
 /* The rows that position `to` of the result needs from every position of a ragged value: the own
  * device first, then the lowest position among replicas. */
-static void gather_rows(tsr__exec *exec, const tsr__value *from, tsr__value *to, int position)
+static void gather_rows(const pieces *of)
 {
+  const tsr__value *from = of->from;
+  tsr__value *to = of->to;
+  int position = of->to_position;
   tsr_box want;
   tsr__value_box(to, position, &want);
   int64_t at = want.start[0], end = at + want.size[0];
@@ -184,8 +196,7 @@ static void gather_rows(tsr__exec *exec, const tsr__value *from, tsr__value *to,
     tsr_box piece = want;
     piece.start[0] = at;
     piece.size[0] = last - at;
-    pieces job = { exec, from, to, position };
-    copy_piece(&job, source, &piece);
+    copy_piece((pieces *)of, source, &piece);
     at = last;
   }
 }
@@ -199,7 +210,8 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
                                   exec->error);
   if (!to) return exec->error->status;
   exec->values[node] = to;
+  tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
   for (int p = 0; p < to->part_count; p++)
-    if (to->parts[p]) gather_rows(exec, from, to, p);
-  return TSR_OK;
+    if (to->parts[p]) gather_rows(&(pieces){ exec, from, to, p, &progress });
+  return atomic_load(&progress.stop) ? tsr__cancelled(exec->error, progress.what) : TSR_OK;
 }

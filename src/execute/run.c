@@ -362,7 +362,10 @@ static void drop_used(tsr__exec *exec, int step)
 tsr_status tsr__exec_run(tsr__exec *exec)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;
+  tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM, .total = schedule->step_count };
   for (int i = 0; i < schedule->step_count; i++) {
+    atomic_store_explicit(&progress.done, i, memory_order_relaxed);
+    if (tsr__progress_stops(&progress, 0)) return tsr__cancelled(exec->error, progress.what);
     tsr_status status = run_step(exec, &schedule->steps[i]);
     if (status) return status;
     drop_used(exec, i);

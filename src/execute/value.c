@@ -121,11 +121,11 @@ typedef struct host_job {
   tsr__value *value;
   const void *from;
   void *to;
+  tsr__progress progress;
 } host_job;
 
 static void from_host_task(void *user, int64_t position, int worker)
 {
-  (void)worker;
   host_job *job = user;
   tsr__value *value = job->value;
   if (!value->parts[position]) return;
@@ -133,12 +133,13 @@ static void from_host_task(void *user, int64_t position, int worker)
   tsr__box_copy copy;
   tsr__value_box(value, (int)position, &box);
   host_copy(value, &box, true, &copy);
+  copy.progress = &job->progress;
+  copy.worker = worker;
   tsr__devices_of(value->rt)->ops->from_host(&copy, job->from, value->parts[position]);
 }
 
 static void to_host_task(void *user, int64_t position, int worker)
 {
-  (void)worker;
   host_job *job = user;
   tsr__value *value = job->value;
   if (!value->parts[position]) return;
@@ -147,30 +148,32 @@ static void to_host_task(void *user, int64_t position, int worker)
   tsr__box_copy copy;
   tsr__value_box(value, (int)position, &box);
   host_copy(value, &box, false, &copy);
+  copy.progress = &job->progress;
+  copy.worker = worker;
   tsr__devices_of(value->rt)->ops->to_host(&copy, value->parts[position], job->to);
 }
 
-/* Runs one task a position, over the workers when there is enough to do. */
-static void each_position(host_job *job, tsr__task_fn fn)
+/* Runs one task a position, over the workers when there is enough to do. False: cancelled. */
+static bool each_position(host_job *job, tsr__task_fn fn)
 {
   int64_t count = tsr__shape_count(&job->value->shape);
-  if (count > 65536) {
-    tsr__parallel(job->value->rt, job->value->part_count, fn, job);
-    return;
-  }
+  job->progress = (tsr__progress){ .rt = job->value->rt, .what = TSR__PROGRAM };
+  if (count > TSR__AT_ONCE)
+    return tsr__parallel_progress(&job->progress, job->value->part_count, fn, job);
   for (int p = 0; p < job->value->part_count; p++) fn(job, p, 0);
+  return true;
 }
 
-void tsr__value_from_host(tsr__value *value, const void *data)
+bool tsr__value_from_host(tsr__value *value, const void *data)
 {
   host_job job = { .value = value, .from = data };
-  each_position(&job, from_host_task);
+  return each_position(&job, from_host_task);
 }
 
-void tsr__value_to_host(const tsr__value *value, void *out)
+bool tsr__value_to_host(const tsr__value *value, void *out)
 {
   host_job job = { .value = (tsr__value *)value, .to = out };
-  each_position(&job, to_host_task);
+  return each_position(&job, to_host_task);
 }
 
 void *tsr__value_data(const tsr__value *value, int position)

@@ -123,9 +123,9 @@ static tsr_status fill_table(tsr__bind *bind, const tsr__bound *bound, int64_t r
     return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: no memory for %lld rows", bind->what,
                           (long long)rows);
   for (int i = 0; i < bound->count; i++) {
-    bool fine = tsr__table_fill(table, i, &bound->col[i]);
+    if (tsr__table_fill(table, i, &bound->col[i], &bind->error)) return bind->error.status;
     const tsr__dict *dict = lasting_dict(scope, table->column[i].dict);
-    if (!fine || (table->column[i].dict && !dict))
+    if (table->column[i].dict && !dict)
       return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
     table->column[i].dict = dict;
   }

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST = 1 << 24 };
+enum { MOST = 1 << 24, ASK_AFTER = 1 << 18 }; /* words; rows between two looks at the callback */
 
 /* Open addressing over 64-bit words; word 0 stands apart since it marks what is free. */
 typedef struct words {
@@ -70,16 +70,31 @@ static bool failed(tsr__lower *low)
   return false;
 }
 
-/* The words of the rows that count. */
-static void collect(const uint64_t *row, const uint8_t *use, int64_t rows, bool real, words *set)
+typedef struct picking {
+  int64_t rows;
+  bool real;
+  tsr__progress *progress;
+} picking;
+
+static void cancelled(tsr__lower *low)
 {
-  for (int64_t i = 0; i < rows && !set->failed && set->count <= MOST; i++) {
+  tsr__cancelled(&low->bind->error, low->bind->what);
+  tsr__fail_error(low->scope, low->site, &low->bind->error);
+}
+
+/* The words of the rows that count. False: cancelled. */
+static bool collect(const uint64_t *row, const uint8_t *use, const picking *ask, words *set)
+{
+  bool real = ask->real;
+  for (int64_t i = 0; i < ask->rows && !set->failed && set->count <= MOST; i++) {
     double value;
+    if (i % ASK_AFTER == ASK_AFTER - 1 && tsr__progress_stops(ask->progress, 0)) return false;
     memcpy(&value, &row[i], sizeof value);
     if (use && !use[i]) continue;
     if (real && isnan(value)) continue;
     put(set, real && value == 0 ? 0 : row[i]);
   }
+  return true;
 }
 
 static bool list_words(tsr__lower *low, const words *set, bool real, tsr__distinct *ask)
@@ -113,15 +128,15 @@ bool tsr__find_distinct(tsr__lower *low, tsr__distinct *ask)
   uint8_t *use = ask->mask ? tsr__new_raw(heap, room) : NULL;
   words set = { .heap = heap };
   set.failed = !row || (ask->mask && !use);
-  if (!set.failed) {
-    tsr__value_to_host(ask->values->value, row);
-    if (use) tsr__value_to_host(ask->mask->value, use);
-    collect(row, use, rows, real, &set);
-  }
+  tsr__progress progress = { .rt = low->scope->rt, .what = TSR__PROGRAM };
+  bool whole = !set.failed && tsr__value_to_host(ask->values->value, row) &&
+               (!use || tsr__value_to_host(ask->mask->value, use)) &&
+               collect(row, use, &(picking){ rows, real, &progress }, &set);
   tsr__del(heap, row, row ? room * sizeof *row : 0);
   tsr__del(heap, use, use ? room : 0);
   bool fine = false;
   if (set.failed) failed(low);
+  else if (!whole) cancelled(low);
   else if (set.count > MOST)
     tsr__fail(low->scope, low->site, TSR_EUNSUPPORTED,
               "%s: more than %d different values or pairs of texts; make fewer before, or filter",

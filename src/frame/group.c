@@ -271,7 +271,7 @@ static tsr_status make_table(tsr__lower *low, const tsr__groups *groups, tsr_tab
   tsr_table *table = tsr__table_new(bind->scope, df, count);
   bool fine = list && all && table;
   for (int i = keys; fine && i < df->schema.count; i++)
-    if (groups->need[i]) fine = tsr__table_fill(all, i, &groups->col[i]);
+    fine = !groups->need[i] || !tsr__table_fill(all, i, &groups->col[i], &bind->error);
   fine = fine && fill_keys(table, groups->keys, keys, list) && gather(table, all, groups, list);
   if (!fine) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
   *out = table;

@@ -482,8 +482,8 @@ struct tsr_table {
 tsr_table *tsr__table_new(tsr_scope *scope, const tsr_frame *df, int64_t rows);
 /* Gives a table's rows back before its scope closes: it has none afterwards. */
 void tsr__table_empty(tsr_table *table);
-/* Copies an evaluated column in; false out of memory. */
-bool tsr__table_fill(tsr_table *table, int column, const tsr__col *col);
+/* Copies an evaluated column in. TSR_ENOMEM, TSR_ECANCELLED. */
+tsr_status tsr__table_fill(tsr_table *table, int column, const tsr__col *col, tsr__error *error);
 /* A table of the first and last rows of another, sharing its texts. */
 tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail);
 /* Adds a value as text; "null" for a null. */

@@ -21,9 +21,10 @@ static tsr_array *ragged_draws(tsr__lower *low, tsr_array *draws)
   double *host = tsr__new_raw(&low->scope->rt->heap, bytes);
   tsr__layout layout = { TSR_F64, &like->shape, &like->sharding, like->rows };
   tsr__value *value = host ? tsr__value_new(like->rt, &layout, &bind->error) : NULL;
-  if (value) {
-    tsr__value_to_host(draws->value, host);
-    tsr__value_from_host(value, host);
+  if (value && !(tsr__value_to_host(draws->value, host) && tsr__value_from_host(value, host))) {
+    tsr__cancelled(&bind->error, bind->what);
+    tsr__value_release(value);
+    value = NULL;
   }
   tsr__del(&low->scope->rt->heap, host, bytes);
   if (!value) {

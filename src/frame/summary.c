@@ -159,8 +159,7 @@ static tsr_table *read_row(tsr__bind *bind, const bool *need)
   if (tsr__bind_frame(bind, row, true, parent, &bound)) return NULL;
   for (int i = 0; i < bound.count; i++) {
     if (!parent[i]) continue;
-    if (!tsr__table_fill(table, i, &bound.col[i]))
-      tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+    tsr__table_fill(table, i, &bound.col[i], &bind->error);
   }
   return bind->error.status ? NULL : table;
 }

@@ -46,17 +46,15 @@ tsr_table *tsr__table_new(tsr_scope *scope, const tsr_frame *df, int64_t rows)
   return table;
 }
 
-/* Reads an array of one element a row, or one for all rows. */
-static void read_rows(const tsr_array *array, int64_t rows, void *out)
+/* Reads an array of one element a row, or one for all rows. False: cancelled. */
+static bool read_rows(const tsr_array *array, int64_t rows, void *out)
 {
   size_t size = tsr_dtype_size((tsr_dtype)array->dtype);
-  if (array->shape.rank > 0) {
-    tsr__value_to_host(array->value, out);
-    return;
-  }
+  if (array->shape.rank > 0) return tsr__value_to_host(array->value, out);
   unsigned char one[8] = { 0 };
   tsr__value_to_host(array->value, one);
   for (int64_t i = 0; i < rows; i++) memcpy((char *)out + (size_t)i * size, one, size);
+  return true;
 }
 
 static uint8_t *valid_bytes(tsr_table *table, tsr__table_column *column)
@@ -70,41 +68,64 @@ static uint8_t *valid_bytes(tsr_table *table, tsr__table_column *column)
   return column->valid;
 }
 
-/* Applies a count that says which results are null, or which are NaN; false out of memory. */
-static bool apply_count(tsr_table *table, tsr__table_column *column, const tsr_array *count,
-                        int64_t least)
+/* What a column is filled from beside its values: which rows are null, or how many values were
+ * counted into each. */
+typedef struct filling {
+  tsr_table *table;
+  tsr__table_column *column;
+  tsr__error *error;
+} filling;
+
+static tsr_status short_of_memory(const filling *f)
 {
-  size_t bytes = (size_t)(table->rows ? table->rows : 1) * sizeof(int64_t);
-  tsr__heap *heap = &table->node.scope->rt->heap;
-  int64_t *counts = tsr__new_raw(heap, bytes);
-  bool nan = least == 0;
-  uint8_t *valid = counts && !nan ? valid_bytes(table, column) : NULL;
-  bool fine = counts && (nan || valid);
-  if (fine) read_rows(count, table->rows, counts);
-  for (int64_t i = 0; fine && i < table->rows; i++) {
-    if (!nan) valid[i] = (uint8_t)(valid[i] && counts[i] >= least);
-    if (!nan && counts[i] < least && column->type == TSR_COL_TEXT)
-      ((int32_t *)column->values)[i] = 0;
-    if (nan && counts[i] == 0 && column->type == TSR_COL_F64)
-      ((double *)column->values)[i] = (double)NAN;
-    if (nan && counts[i] == 0 && column->type == TSR_COL_F32) ((float *)column->values)[i] = NAN;
-  }
-  tsr__del(heap, counts, bytes);
-  return fine;
+  return tsr__error_set(f->error, TSR_ENOMEM, "no memory for %lld rows of a column",
+                        (long long)f->table->rows);
 }
 
-bool tsr__table_fill(tsr_table *table, int index, const tsr__col *col)
+static tsr_status read_valid(const filling *f, const tsr_array *valid)
 {
-  tsr__table_column *column = &table->column[index];
-  read_rows(col->values, table->rows, column->values);
-  column->dict = col->dict;
-  if (col->valid) {
-    uint8_t *valid = valid_bytes(table, column);
-    if (!valid) return false;
-    read_rows(col->valid, table->rows, valid);
+  uint8_t *bytes = valid_bytes(f->table, f->column);
+  if (!bytes) return short_of_memory(f);
+  return read_rows(valid, f->table->rows, bytes) ? TSR_OK : tsr__cancelled(f->error, TSR__PROGRAM);
+}
+
+/* Applies counts: those below `least` make a null, none makes a NaN where `least` is 0. */
+static void apply(const filling *f, const int64_t *counts, int64_t least)
+{
+  tsr__table_column *column = f->column;
+  for (int64_t i = 0; i < f->table->rows; i++) {
+    if (least && column->valid)
+      column->valid[i] = (uint8_t)(column->valid[i] && counts[i] >= least);
+    if (least && counts[i] < least && column->type == TSR_COL_TEXT)
+      ((int32_t *)column->values)[i] = 0;
+    if (!least && counts[i] == 0 && column->type == TSR_COL_F64)
+      ((double *)column->values)[i] = (double)NAN;
+    if (!least && counts[i] == 0 && column->type == TSR_COL_F32) ((float *)column->values)[i] = NAN;
   }
-  if (col->real && !apply_count(table, column, col->real, 0)) return false;
-  return !col->count || apply_count(table, column, col->count, col->least);
+}
+
+static tsr_status read_counts(const filling *f, const tsr_array *count, int64_t least)
+{
+  size_t bytes = (size_t)(f->table->rows ? f->table->rows : 1) * sizeof(int64_t);
+  tsr__heap *heap = &f->table->node.scope->rt->heap;
+  int64_t *counts = tsr__new_raw(heap, bytes);
+  if (!counts || (least && !valid_bytes(f->table, f->column))) short_of_memory(f);
+  else if (!read_rows(count, f->table->rows, counts)) tsr__cancelled(f->error, TSR__PROGRAM);
+  else apply(f, counts, least);
+  tsr__del(heap, counts, bytes);
+  return f->error->status;
+}
+
+tsr_status tsr__table_fill(tsr_table *table, int index, const tsr__col *col, tsr__error *error)
+{
+  filling f = { table, &table->column[index], error };
+  f.column->dict = col->dict;
+  if (!read_rows(col->values, table->rows, f.column->values))
+    return tsr__cancelled(error, TSR__PROGRAM);
+  tsr_status status = col->valid ? read_valid(&f, col->valid) : TSR_OK;
+  if (!status && col->real) status = read_counts(&f, col->real, 0);
+  if (!status && col->count) status = read_counts(&f, col->count, col->least);
+  return status;
 }
 
 tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail)

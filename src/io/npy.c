@@ -33,10 +33,11 @@ tsr_status tsr_save_npy(tsr_array *array, const char *path)
   if (!data)
     return tsr__fail(scope, array->node.site, TSR_ENOMEM, "tsr_save_npy: no memory for %zu bytes",
                      bytes);
-  tsr__value_to_host(array->value, data);
   tsr__error error = { 0 };
   tsr__npy file = { .dtype = (tsr_dtype)array->dtype, .shape = array->shape, .data = data };
-  status = tsr__npy_write(heap, path, &file, &error);
+  tsr__progress progress = { .rt = scope->rt, .what = "npy" };
+  if (!tsr__value_to_host(array->value, data)) status = tsr__cancelled(&error, path);
+  else status = tsr__npy_write(heap, path, &file, &progress, &error);
   if (status) tsr__fail(scope, array->node.site, status, "tsr_save_npy: %s", error.text);
   tsr__del(heap, data, bytes + 1);
   return status;

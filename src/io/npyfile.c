@@ -430,12 +430,13 @@ tsr_status tsr__npy_header(const char *path, const tsr__npy *array, char header[
 }
 
 tsr_status tsr__npy_write(tsr__heap *heap, const char *path, const tsr__npy *array,
-                          tsr__error *error)
+                          tsr__progress *progress, tsr__error *error)
 {
   char header[TSR__NPY_HEADER];
   tsr__npy_sizes sizes;
   if (tsr__npy_header(path, array, header, &sizes, error)) return error->status;
-  tsr__outfile *out = tsr__out_open(heap, path, &(tsr__out_opts){ .plain = true }, error);
+  tsr__outfile *out =
+      tsr__out_open(heap, path, &(tsr__out_opts){ .plain = true, .progress = progress }, error);
   if (!out) return error->status;
   bool put = !tsr__out_put(out, header, sizes.header, error) &&
              !tsr__out_put(out, array->data, sizes.data, error);

@@ -35,8 +35,8 @@ typedef struct tsr__npy_sizes {
 tsr_status tsr__npy_header(const char *path, const tsr__npy *array, char header[TSR__NPY_HEADER],
                            tsr__npy_sizes *out, tsr__error *error);
 /* Writes an array's dtype, shape and data (C order, bool as bytes) to a temporary file beside `path`
- * and renames it: never half a file. */
+ * and renames it: never half a file. `progress` (NULL: none) is asked on the way. */
 tsr_status tsr__npy_write(tsr__heap *heap, const char *path, const tsr__npy *array,
-                          tsr__error *error);
+                          tsr__progress *progress, tsr__error *error);
 
 #endif

@@ -97,7 +97,11 @@ tsr_array *tsr_npz_read_at(tsr_npz *npz, const char *name, tsr_sharding sharding
   int member = npz->member[at];
   int64_t size = npz->zip.member[member].size;
   tsr_array *array = NULL;
-  if (!tsr__zip_read(&npz->zip, member, &data, &error)) {
+  tsr__progress progress = { .rt = scope->rt, .what = "npz" };
+  npz->zip.progress = &progress;
+  tsr_status status = tsr__zip_read(&npz->zip, member, &data, &error);
+  npz->zip.progress = NULL;
+  if (!status) {
     if (!tsr__npy_in(npz->zip.member[member].name, data, size, &file, &error))
       array = tsr_put_at(scope, file.data, file.dtype, file.shape, sharding, site);
     else tsr__fail(scope, site, error.status, "tsr_npz_read: %s: %s", npz->zip.path, error.text);
@@ -135,7 +139,7 @@ static tsr_status check_items(tsr_scope *scope, const char *path, const tsr_npz_
 
 /* Writes one array, through the host. */
 static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr_npz_item *item,
-                            tsr__error *error)
+                            tsr__progress *progress, tsr__error *error)
 {
   char header[TSR__NPY_HEADER], *name;
   tsr__npy_sizes sizes;
@@ -148,10 +152,12 @@ static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr
   if (data && name) {
     memcpy(name, item->name, stem);
     memcpy(name + stem, ".npy", 4);
-    tsr__value_to_host(array->value, data);
-    uint32_t crc = tsr__zip_crc(tsr__zip_crc(0, header, sizes.header), data, sizes.data);
-    if (!tsr__zip_add(writer, name, (int64_t)(sizes.header + sizes.data), crc, error) &&
-        !tsr__out_put(writer->out, header, sizes.header, error))
+    uint32_t crc = tsr__zip_crc(0, header, sizes.header, NULL);
+    bool read = tsr__value_to_host(array->value, data);
+    if (read) crc = tsr__zip_crc(crc, data, sizes.data, progress);
+    if (!read || tsr__progress_stops(progress, 0)) tsr__cancelled(error, path);
+    else if (!tsr__zip_add(writer, name, (int64_t)(sizes.header + sizes.data), crc, error) &&
+             !tsr__out_put(writer->out, header, sizes.header, error))
       tsr__out_put(writer->out, data, sizes.data, error);
   } else {
     tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes", sizes.data);
@@ -167,11 +173,14 @@ tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_i
   tsr__error error = { 0 };
   tsr__zip_writer writer = { 0 };
   if (!scope || scope->inert) return TSR_ENOMEM;
+  tsr__progress progress = { .rt = scope->rt, .what = "npz" };
+  tsr__out_opts opts = { .progress = &progress };
   tsr_status status = check_items(scope, path, items, count, &error);
   for (int i = 0; i < count && !status; i++)
     if ((status = tsr__array_ready(items[i].array))) return status;
-  if (!status) status = tsr__zip_begin(&scope->rt->heap, path, NULL, &writer, &error);
-  for (int i = 0; i < count && !status; i++) status = put_array(&writer, path, &items[i], &error);
+  if (!status) status = tsr__zip_begin(&scope->rt->heap, path, &opts, &writer, &error);
+  for (int i = 0; i < count && !status; i++)
+    status = put_array(&writer, path, &items[i], &progress, &error);
   tsr_status ended = tsr__zip_end(&writer, !status, &error);
   if (!status) status = ended;
   return status ? tsr__fail(scope, NULL, status, "tsr_save_npz: %s", error.text) : TSR_OK;

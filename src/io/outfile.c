@@ -19,7 +19,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { CHUNK = 1 << 20, PATH_BYTES = 4096, GZIP_WINDOW = 15 + 16 };
+enum { CHUNK = 1 << 20, PIECE = 8 << 20, PATH_BYTES = 4096, GZIP_WINDOW = 15 + 16 };
 
 enum packing { PLAIN, GZIP, ZSTD };
 
@@ -241,9 +241,17 @@ static tsr_status put(tsr__outfile *out, const char *data, size_t length, bool l
 
 tsr_status tsr__out_put(tsr__outfile *out, const void *data, size_t length, tsr__error *error)
 {
-  if (!length) return out->failed ? hand_over(out, error) : TSR_OK;
-  out->length += (int64_t)length;
-  return put(out, data, length, false) ? hand_over(out, error) : TSR_OK;
+  const char *at = data;
+  size_t piece = out->packing == PLAIN ? PIECE : PIECE / 32;
+  for (size_t some; length && !out->failed; at += some, length -= some) {
+    some = out->opts.progress && length > piece ? piece : length;
+    out->length += (int64_t)some;
+    if (put(out, at, some, false)) break;
+    if (some == length || !tsr__progress_stops(out->opts.progress, 0)) continue;
+    out->failed = true;
+    tsr__cancelled(&out->error, out->path);
+  }
+  return out->failed ? hand_over(out, error) : TSR_OK;
 }
 
 int64_t tsr__out_length(const tsr__outfile *out)

@@ -11,6 +11,8 @@ typedef struct tsr__outfile tsr__outfile;
 /* Knobs; zero means default. */
 typedef struct tsr__out_opts {
   bool plain; /* never compress, whatever the name */
+  tsr__progress
+      *progress; /* asked between pieces, for a writer on the calling thread; NULL: nobody is */
   /* Writes as write does: returns bytes, or -1 with errno. NULL: write. For tests. */
   int64_t (*write)(void *user, int fd, const void *from, size_t length);
   void *user;

@@ -129,7 +129,12 @@ static void run(job *j)
   j->ready = tsr__new(heap, blocks);
   if (j->block && j->ready) {
     j->cancelled = !tsr__parallel_long(ask->rt, ask->what, j->blocks, make_block, j);
-    if (!j->cancelled) write_ready(j, j->blocks);
+    tsr__progress progress = { .rt = ask->rt, .what = ask->what, .total = j->blocks };
+    while (!j->cancelled && !j->failed && j->written < j->blocks) {
+      write_ready(j, 1);
+      atomic_store(&progress.done, j->written);
+      j->cancelled = tsr__progress_stops(&progress, 0);
+    }
     for (int64_t b = j->written; b < j->blocks; b++)
       if (j->block[b].heap) tsr__bytes_free(&j->block[b]);
   } else {

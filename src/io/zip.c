@@ -20,7 +20,8 @@
 #include <zlib.h>
 
 enum { END = 22, LOCATOR = 20, END64 = 56, ENTRY = 46, LOCAL = 30, COMMENT_MAX = 65535 };
-enum { RATIO = 1032 }; /* what deflate packs at most */
+enum { RATIO = 1032 };    /* what deflate packs at most */
+enum { PIECE = 4 << 20 }; /* bytes between two looks at the callback */
 
 #define FULL32 UINT32_C(0xffffffff)
 
@@ -46,14 +47,25 @@ static tsr_status no_memory(const tsr__zip *zip, int64_t bytes, tsr__error *erro
   return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for %" PRId64 " bytes", zip->path, bytes);
 }
 
+/* Whether the callback cancels; the error is set then. */
+static bool stops(const tsr__zip *zip, tsr__error *error)
+{
+  return zip->progress && tsr__progress_stops(zip->progress, 0) && tsr__cancelled(error, zip->path);
+}
+
 static tsr_status read_at(const tsr__zip *zip, void *to, int64_t length, int64_t offset,
                           tsr__error *error)
 {
-  int64_t got = tsr__sys_read_all(zip->fd, to, (size_t)length, offset);
-  if (got == length) return TSR_OK;
-  if (got < 0) return io_error(zip, "read", error);
-  return tsr__error_set(error, TSR_EIO, "%s: ended while it was read; is it still being written?",
-                        zip->path);
+  for (int64_t at = 0; at < length; at += PIECE) {
+    size_t some = length - at < PIECE ? (size_t)(length - at) : PIECE;
+    int64_t got = tsr__sys_read_all(zip->fd, (char *)to + at, some, offset + at);
+    if (got < 0) return io_error(zip, "read", error);
+    if (got < (int64_t)some)
+      return tsr__error_set(error, TSR_EIO,
+                            "%s: ended while it was read; is it still being written?", zip->path);
+    if (at + PIECE < length && stops(zip, error)) return error->status;
+  }
+  return TSR_OK;
 }
 
 /* ---- the directory's place ------------------------------------------------------------------- */
@@ -263,9 +275,15 @@ void tsr__zip_close(tsr__zip *zip)
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-uint32_t tsr__zip_crc(uint32_t crc, const void *data, size_t length)
+uint32_t tsr__zip_crc(uint32_t crc, const void *data, size_t length, tsr__progress *progress)
 {
-  return (uint32_t)crc32_z(crc, data, length);
+  const unsigned char *at = data;
+  for (size_t some; length; at += some, length -= some) {
+    some = length < PIECE ? length : PIECE;
+    crc = (uint32_t)crc32_z(crc, at, some);
+    if (progress && tsr__progress_stops(progress, 0)) break;
+  }
+  return crc;
 }
 
 static tsr_status inflate_all(const tsr__zip *zip, const tsr__zip_member *m, const char *packed,
@@ -275,9 +293,9 @@ static tsr_status inflate_all(const tsr__zip *zip, const tsr__zip_member *m, con
   int64_t in = 0, out = 0;
   int code = Z_OK;
   if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return no_memory(zip, m->size, error);
-  while (code == Z_OK) {
+  while (code == Z_OK && !stops(zip, error)) {
     int64_t some_in = m->packed - in < 1 << 30 ? m->packed - in : 1 << 30;
-    int64_t some_out = m->size + 1 - out < 1 << 30 ? m->size + 1 - out : 1 << 30;
+    int64_t some_out = m->size + 1 - out < PIECE ? m->size + 1 - out : PIECE;
     z.next_in = (Bytef *)(uintptr_t)packed + in;
     z.avail_in = (uInt)some_in;
     z.next_out = (Bytef *)to + out;
@@ -288,6 +306,7 @@ static tsr_status inflate_all(const tsr__zip *zip, const tsr__zip_member *m, con
     if (code == Z_OK && (out > m->size || (in == m->packed && z.avail_out))) break;
   }
   inflateEnd(&z);
+  if (error->status) return error->status;
   if (code == Z_MEM_ERROR) return no_memory(zip, m->size, error);
   if (code != Z_STREAM_END || out != m->size || in != m->packed)
     return damaged(zip, "a member does not unpack to the bytes it is to have", error);
@@ -326,7 +345,9 @@ static tsr_status read_member(const tsr__zip *zip, const tsr__zip_member *m, cha
   } else if (read_at(zip, to, m->size, at, error)) {
     return error->status;
   }
-  if (tsr__zip_crc(0, to, (size_t)m->size) != m->crc)
+  uint32_t crc = tsr__zip_crc(0, to, (size_t)m->size, zip->progress);
+  if (stops(zip, error)) return error->status;
+  if (crc != m->crc)
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: member '%.80s' is damaged: its bytes have another CRC-32", zip->path,
                           m->name);

@@ -26,6 +26,7 @@ typedef struct tsr__zip {
   tsr__zip_member *member;
   char *directory;
   size_t directory_size, member_room;
+  tsr__progress *progress; /* asked while members are read; NULL: nobody is */
 } tsr__zip;
 
 /* Opens and reads the directory; nothing of it is believed before it was compared with the file.
@@ -54,7 +55,8 @@ tsr_status tsr__zip_add(tsr__zip_writer *writer, const char *name, int64_t size,
 /* Writes the directory; with `keep` false nothing is left behind. */
 tsr_status tsr__zip_end(tsr__zip_writer *writer, bool keep, tsr__error *error);
 
-/* CRC-32 of bytes that follow those of `crc` (0 at the start). */
-uint32_t tsr__zip_crc(uint32_t crc, const void *data, size_t length);
+/* CRC-32 of bytes that follow those of `crc` (0 at the start); `progress` (NULL: none) may stop it early, and
+ * what it returns then is of no use. */
+uint32_t tsr__zip_crc(uint32_t crc, const void *data, size_t length, tsr__progress *progress);
 
 #endif

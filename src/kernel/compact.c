@@ -43,26 +43,35 @@ static void compact_plain(size_t size, int64_t rows, const uint64_t *mask, const
   }
 }
 
-static void compact_bits(int64_t row_elements, int64_t rows, const uint64_t *mask,
-                         const uint64_t *from, uint64_t *to)
+/* Rows `first` on, to row `kept` of the result. */
+static void compact_bits(const tsr__compact *job, int64_t first, int64_t rows, int64_t kept)
 {
-  int64_t at = 0;
-  for (int64_t r = 0; r < rows; r++) {
+  const uint64_t *mask = job->mask->data;
+  int64_t n = job->row_elements, at = kept * n;
+  for (int64_t r = first; r < first + rows; r++) {
     if (!(mask[r / 64] >> (r % 64) & 1)) continue;
-    tsr__bits_copy(to, at, from, r * row_elements, row_elements);
-    at += row_elements;
+    tsr__bits_copy(job->to->data, at, job->from->data, r * n, n);
+    at += n;
   }
 }
 
+/* In stretches of whole words of the mask, asking between them. */
 void tsr__cpu_compact(const tsr__compact *job)
 {
+  enum { STRETCH = 1 << 18 };
   const uint64_t *mask = job->mask->data;
+  size_t size = (size_t)job->row_elements * tsr_dtype_size(job->dtype);
+  int64_t step = job->row_elements > 64 ? STRETCH / 64 : STRETCH, kept = 0;
   if (job->row_elements <= 0) return;
-  if (job->dtype == TSR_BOOL)
-    compact_bits(job->row_elements, job->rows, mask, job->from->data, job->to->data);
-  else
-    compact_plain((size_t)job->row_elements * tsr_dtype_size(job->dtype), job->rows, mask,
-                  job->from->data, job->to->data);
+  for (int64_t at = 0; at < job->rows; at += step) {
+    int64_t rows = job->rows - at < step ? job->rows - at : step;
+    if (job->dtype == TSR_BOOL) compact_bits(job, at, rows, kept);
+    else
+      compact_plain(size, rows, mask + at / 64, (const char *)job->from->data + (size_t)at * size,
+                    (char *)job->to->data + (size_t)kept * size);
+    kept += tsr__bits_count(mask + at / 64, rows);
+    if (job->progress && tsr__progress_stops(job->progress, job->worker)) return;
+  }
 }
 
 void tsr__cpu_mask_first(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to)

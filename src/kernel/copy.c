@@ -5,6 +5,9 @@
  * ends are read, changed and written back, hence one copy at a time into a buffer of bools. */
 #include "kernel/cpu.h"
 
+/* Elements copied between two looks at the callback: some milliseconds. */
+#define ASK_AFTER ((int64_t)1 << 20)
+
 typedef struct runs {
   int rank; /* of the outer dims, which are walked */
   int64_t size[TSR_MAX_RANK], from_step[TSR_MAX_RANK], to_step[TSR_MAX_RANK];
@@ -83,15 +86,33 @@ static void run_bits_to_bytes(const run *r)
   }
 }
 
-/* Returns the number of elements copied. */
+/* A run in pieces of whole words of bits, asking between them. `left`: elements until the next time.
+ * False: cancelled. */
+static bool copy_run(const tsr__box_copy *copy, const run *whole, run_fn *fn, int64_t *left)
+{
+  run r = *whole;
+  for (int64_t done = 0; done < whole->n; done += r.n) {
+    r.to_at = whole->to_at + done;
+    r.from_at = whole->from_at + done;
+    r.n = whole->n - done < ASK_AFTER ? whole->n - done : ASK_AFTER;
+    fn(&r);
+    *left -= r.n;
+    if (*left > 0) continue;
+    *left = ASK_AFTER;
+    if (copy->progress && tsr__progress_stops(copy->progress, copy->worker)) return false;
+  }
+  return true;
+}
+
+/* Returns the number of elements copied: fewer where it was cancelled. */
 static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, run_fn *fn)
 {
   runs r;
   if (!plan(copy, &r)) return 0;
   size_t size = tsr_dtype_size(copy->dtype);
-  int64_t at[TSR_MAX_RANK] = { 0 }, total = 0;
+  int64_t at[TSR_MAX_RANK] = { 0 }, total = 0, left = ASK_AFTER;
   for (;;) {
-    fn(&(run){ to, from, r.to, r.from, r.length, size });
+    if (!copy_run(copy, &(run){ to, from, r.to, r.from, r.length, size }, fn, &left)) return total;
     total += r.length;
     int d = r.rank - 1;
     for (; d >= 0; d--) {

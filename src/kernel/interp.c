@@ -17,6 +17,7 @@ enum {
   STREAM_PIECE = 256,   /* and the least elements */
   STREAM_INSTS = 24,    /* bodies longer than this wait for arithmetic, not for memory */
   STREAMED_BYTES = 16 << 20, /* results of so many bytes are not kept in the caches */
+  ASK_AFTER = 1 << 20,       /* instructions of an element between two looks at the callback */
   CELL = 128                 /* bytes of a uniform: a bool is spread over a tile */
 };
 
@@ -37,6 +38,7 @@ struct tsr__job {
   pthread_mutex_t lock;
   tsr__fault fault;
   bool failed; /* out of memory */
+  tsr__progress progress;
 };
 
 static int64_t part_size(const tsr__run_part *part, int rank)
@@ -305,9 +307,12 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
   for (const tsr__inst *inst = k->insts; inst < first; inst++) step(task, inst, 0, 1);
   fetch ahead = { .count = 0 };
   bool streams = !task->job->alone; /* what is small is in the cache */
-  int64_t tile = tile_step(task, streams);
+  int64_t tile = tile_step(task, streams), asked = 0;
   for (int64_t at = from; at < to; at += tile) {
     int64_t n = to - at < tile ? to - at : tile;
+    asked += n * k->inst_count;
+    if (asked > ASK_AFTER && tsr__progress_stops(&task->job->progress, task->worker)) break;
+    if (asked > ASK_AFTER) asked = 0;
     for (int i = 0; i < task->moving_count; i++) {
       const tsr__moving *m = &task->moving[i];
       task->slot[m->slot] = m->stage ? m->stage : m->base + (m->size ? at * m->size : at / 8);
@@ -323,17 +328,27 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
   task->tiles->drain();
 }
 
-/* Elements `from` .. `to` of a part. False: out of memory. */
-static bool run_stretch(tsr__job *job, int part, int64_t from, int64_t to, size_t own)
+typedef struct stretch {
+  int part, worker;
+  int64_t from, to; /* elements */
+  size_t own;       /* bytes of its own accumulators; 0: it writes the device's */
+} stretch;
+
+/* False: out of memory. */
+static bool run_stretch(tsr__job *job, const stretch *s)
 {
+  size_t own = s->own;
   const tsr__run *run = job->run;
   const tsr__kernel *k = run->kernel;
   tsr__scratch *scratch = tsr__scratch_take(run->rt, scratch_bytes(k, own));
   if (!scratch) return false;
   bump memory = { scratch->memory };
-  tsr__task task = {
-    .job = job, .kernel = k, .program = run->program, .tiles = job->tiles, .part = &run->parts[part]
-  };
+  tsr__task task = { .job = job,
+                     .worker = s->worker,
+                     .kernel = k,
+                     .program = run->program,
+                     .tiles = job->tiles,
+                     .part = &run->parts[s->part] };
   memcpy(task.size, task.part->box.size, sizeof task.size);
   task.slot = (void **)carve(&memory, ((size_t)k->slot_count + 1) * sizeof(void *)) + 1;
   task.slot[-1] = NULL;
@@ -347,7 +362,7 @@ static bool run_stretch(tsr__job *job, int part, int64_t from, int64_t to, size_
   for (int i = 0; i < k->load_count; i++)
     tsr__walk_make(&task.loads[i], k->rank, task.size, k->loads[i].flat);
   place_reductions(&task, &memory, own == 0);
-  run_tiles(&task, from, to);
+  run_tiles(&task, s->from, s->to);
   keep_guesses(&task);
   if (own || task.fault.set) {
     pthread_mutex_lock(&job->lock);
@@ -406,14 +421,13 @@ static void cut_part(tsr__job *job, int part, int64_t chunk, cut *out)
 static void run_task(void *user, int64_t number, int worker)
 {
   tsr__job *job = user;
-  (void)worker;
   int part = 0;
   while (number >= job->cuts[part].first + job->cuts[part].tasks) part++;
   const cut *c = &job->cuts[part];
   int64_t from = (number - c->first) * c->chunk;
   int64_t to = from + c->chunk < c->count ? from + c->chunk : c->count, unit;
   size_t own = c->tasks > 1 ? own_bytes(job->run->kernel, &job->run->parts[part], &unit) : 0;
-  if (run_stretch(job, part, from, to, own)) return;
+  if (run_stretch(job, &(stretch){ part, worker, from, to, own })) return;
   pthread_mutex_lock(&job->lock);
   job->failed = true;
   pthread_mutex_unlock(&job->lock);
@@ -424,6 +438,7 @@ static tsr_status outcome(const tsr__job *job, tsr__error *error)
   const tsr__fault *fault = &job->fault;
   if (job->failed)
     return tsr__error_set(error, TSR_ENOMEM, "no memory left for the working set of a kernel");
+  if (atomic_load(&job->progress.stop)) return tsr__cancelled(error, job->progress.what);
   if (!fault->set) return TSR_OK;
   return tsr__error_set(error, TSR_EVALUE,
                         "tsr_take: index %lld at position %lld of the result is "
@@ -444,16 +459,18 @@ static void run_parallel(tsr__job *job, int64_t total)
     job->cuts[i].first = tasks;
     tasks += job->cuts[i].tasks;
   }
-  tsr__parallel(run->rt, tasks, run_task, job);
+  tsr__parallel_progress(&job->progress, tasks, run_task, job);
 }
 
 tsr_status tsr__cpu_run(const tsr__run *run, tsr__error *error)
 {
   enum { FEW = 64 };
   cut few[FEW];
-  tsr__job job = {
-    .run = run, .tiles = tsr__cpu_of(run->rt)->tiles, .cuts = few, .lock = PTHREAD_MUTEX_INITIALIZER
-  };
+  tsr__job job = { .run = run,
+                   .tiles = tsr__cpu_of(run->rt)->tiles,
+                   .cuts = few,
+                   .lock = PTHREAD_MUTEX_INITIALIZER,
+                   .progress = { .rt = run->rt, .what = TSR__PROGRAM } };
   size_t bytes = (size_t)run->part_count * sizeof(cut);
   if (run->part_count > FEW) job.cuts = tsr__new(&run->rt->heap, bytes);
   if (!job.cuts) return tsr__error_set(error, TSR_ENOMEM, "no memory left to run a kernel");
@@ -465,7 +482,8 @@ tsr_status tsr__cpu_run(const tsr__run *run, tsr__error *error)
   job.total = total;
   job.alone = total <= SMALL_RUN;
   for (int i = 0; i < run->part_count && job.alone; i++)
-    if (job.cuts[i].count && !run_stretch(&job, i, 0, job.cuts[i].count, 0)) job.failed = true;
+    if (job.cuts[i].count && !run_stretch(&job, &(stretch){ .part = i, .to = job.cuts[i].count }))
+      job.failed = true;
   if (!job.alone) run_parallel(&job, total);
   if (run->part_count > FEW) tsr__del(&run->rt->heap, job.cuts, bytes);
   pthread_mutex_destroy(&job.lock);

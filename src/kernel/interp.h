@@ -43,7 +43,8 @@ typedef struct tsr__fault {
 typedef struct tsr__job tsr__job;
 
 typedef struct tsr__task {
-  const tsr__job *job;
+  tsr__job *job;
+  int worker;
   const tsr__kernel *kernel;
   const tsr__program *program;
   const tsr__tiles *tiles;

@@ -11,6 +11,8 @@
 #include "graph/graph.h"
 #include "topology/topology.h"
 
+#define TSR__PROGRAM "program" /* what the progress callback is told of kernels and copies */
+
 /* ---- buffers --------------------------------------------------------------------------- */
 
 /* A piece of one device's memory, held by reference. Bool elements are bits, LSB first, in 64-bit
@@ -41,6 +43,8 @@ typedef struct tsr__box_copy {
   tsr_dtype dtype;
   int rank;
   const int64_t *from_dims, *from_start, *to_dims, *to_start, *size;
+  tsr__progress *progress; /* asked while it goes on, by `worker`; NULL: nobody is */
+  int worker;
 } tsr__box_copy;
 
 /* Rows of a column to copy: `count` of them, listed in `rows`, to row `at` on. */
@@ -167,6 +171,8 @@ typedef struct tsr__compact {
   int64_t row_elements, rows;
   const tsr__buffer *mask, *from;
   tsr__buffer *to;
+  tsr__progress *progress; /* as of a copy */
+  int worker;
 } tsr__compact;
 
 /* Memory that is not ours, and how it is given back (NULL: not at all). */

@@ -31,7 +31,7 @@ static tsr_status save(const char *path, tsr_dtype dtype, const tsr_shape *shape
   tsr__heap heap;
   tsr__heap_init(&heap, NULL);
   tsr__npy array = { .dtype = dtype, .shape = *shape, .data = data };
-  tsr_status status = tsr__npy_write(&heap, path, &array, error);
+  tsr_status status = tsr__npy_write(&heap, path, &array, NULL, error);
   CHECK_I64(heap.live, 0);
   return status;
 }

@@ -176,7 +176,7 @@ TEST_TIMEOUT(the_progress_callback_cancels, 120)
   static const int layouts[] = { 0, 4 };
   for (int l = 0; l < 2; l++)
     for (int k = 0; k < JOBS; k++) {
-      int64_t left = 0;
+      int64_t left = INT64_MAX; /* until the rows are there */
       tsr_runtime_opts opts = {
         .size = sizeof opts, .threads = 1, .progress = stop, .progress_user = &left
       };
@@ -184,6 +184,8 @@ TEST_TIMEOUT(the_progress_callback_cancels, 120)
       tsr__rel out = { 0 };
       bench_open(&b, &opts, layouts[l], LARGE);
       int64_t held = most_held(&b, false);
+      left = 0;
+      b.rt->progress_gap = 0;
       CHECK_I64(run(&b, &jobs[k], &out), TSR_ECANCELLED);
       CHECK_STR_HAS(b.error.text, "cancelled");
       CHECK_I64(most_held(&b, false), held);
