@@ -460,9 +460,9 @@ typedef struct job {
   tsr_status (*run)(place *p);
 } job;
 
-#define WORK(fn, share) \
-  {                     \
-#fn, fn, share      \
+#define WORK(fn) \
+  {              \
+#fn, fn      \
   }
 static const job works[] = {
   WORK(draws),
@@ -636,9 +636,10 @@ TEST_TIMEOUT(each_place_to_stop_leaves_nothing_behind, 300)
 
 TEST_TIMEOUT(long_work_can_stop_often, 300)
 {
+  if (test_quick()) SKIP("long");
   bool all = true;
   world w;
-  make_world(&w, test_quick() ? 1 << 18 : 1 << 19, 1);
+  make_world(&w, 1 << 19, 1);
   make_files(&w);
   w.rt->progress_gap = 0;
   for (int i = 0; i < WORKS; i++) {
