@@ -45,8 +45,11 @@ void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan)
 {
   if (!plan) return;
   tsr__schedule_free(&plan->schedule);
-  if (plan->last_use)
-    tsr__del(&rt->heap, plan->last_use, (size_t)plan->parts.program.node_count * sizeof(int));
+  size_t nodes = (size_t)plan->parts.program.node_count * sizeof(int);
+  if (plan->last_use) tsr__del(&rt->heap, plan->last_use, nodes);
+  if (plan->next_gone) tsr__del(&rt->heap, plan->next_gone, nodes);
+  if (plan->first_gone)
+    tsr__del(&rt->heap, plan->first_gone, ((size_t)plan->gone_steps + 1) * sizeof(int));
   tsr__partitioned_free(&plan->parts, &rt->heap);
   tsr__program_free(&plan->key);
   tsr__del(&rt->heap, plan, sizeof *plan);
@@ -63,13 +66,30 @@ static void use_nodes(tsr__plan *plan, const int *nodes, int count, int step)
   for (int i = 0; i < count; i++) plan->last_use[nodes[i]] = step;
 }
 
+/* The nodes by the step after which they go, so that a run looks at each of them once. */
+static void list_gone(tsr__plan *plan)
+{
+  for (int s = 0; s < plan->gone_steps; s++) plan->first_gone[s] = -1;
+  for (int n = plan->parts.program.node_count - 1; n >= 0; n--) {
+    int step = plan->last_use[n];
+    if (step < 0) continue;
+    plan->next_gone[n] = plan->first_gone[step];
+    plan->first_gone[step] = n;
+  }
+}
+
 /* When each value is read for the last time. Leaves and roots stay (-1): leaves belong to their
  * nodes, roots to the caller. A value nobody reads goes after the step that made it. */
 static tsr_status find_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
 {
   const tsr__program *program = &plan->parts.program;
-  plan->last_use = tsr__new(&rt->heap, (size_t)program->node_count * sizeof(int));
-  if (!plan->last_use) return tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
+  size_t nodes = (size_t)program->node_count * sizeof(int);
+  plan->gone_steps = plan->schedule.step_count;
+  plan->last_use = tsr__new(&rt->heap, nodes);
+  plan->next_gone = tsr__new(&rt->heap, nodes);
+  plan->first_gone = tsr__new(&rt->heap, ((size_t)plan->gone_steps + 1) * sizeof(int));
+  if (!plan->last_use || !plan->next_gone || !plan->first_gone)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
   for (int n = 0; n < program->node_count; n++) plan->last_use[n] = -1;
   for (int s = 0; s < plan->schedule.step_count; s++) {
     const tsr__step *step = &plan->schedule.steps[s];
@@ -93,6 +113,7 @@ static tsr_status find_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *e
   for (int n = 0; n < program->node_count; n++)
     if (holds_value(&program->nodes[n]) || program->nodes[n].flags & TSR__ROOT)
       plan->last_use[n] = -1;
+  list_gone(plan);
   return TSR_OK;
 }
 

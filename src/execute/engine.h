@@ -12,7 +12,10 @@ typedef struct tsr__plan {
   tsr__program key;
   tsr__partitioned parts;
   tsr__schedule schedule;
-  int *last_use;            /* by node of parts.program: the last step that reads it; -1 */
+  int *last_use;   /* by node of parts.program: the last step that reads it; -1 */
+  int *next_gone;  /* by node: the next one with the same last use; -1 */
+  int *first_gone; /* by step (`gone_steps`): the first node whose last use it is; -1 */
+  int gone_steps;
   int64_t explained;        /* bytes of all notes */
   int kernels, collectives; /* for tsr_run_stats */
 } tsr__plan;

@@ -352,8 +352,8 @@ static tsr_status run_step(tsr__exec *exec, const tsr__step *step)
 /* Lets go of values that no later step reads; roots live until the end. */
 static void drop_used(tsr__exec *exec, int step)
 {
-  for (int n = 0; n < exec->program->node_count; n++) {
-    if (exec->plan->last_use[n] != step || !exec->values[n]) continue;
+  for (int n = exec->plan->first_gone[step]; n >= 0; n = exec->plan->next_gone[n]) {
+    if (!exec->values[n]) continue;
     tsr__value_release(exec->values[n]);
     exec->values[n] = NULL;
   }

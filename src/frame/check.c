@@ -55,6 +55,7 @@ static const char *type_name(int type)
 
 int tsr__schema_find(const tsr__schema *schema, const char *name)
 {
+  if (schema->names) return tsr__names_find(schema->names, name);
   for (int i = 0; i < schema->count; i++)
     if (!strcmp(schema->field[i].name, name)) return i;
   return -1;

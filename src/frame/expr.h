@@ -140,9 +140,24 @@ typedef struct tsr__field {
   uint8_t type; /* tsr_coltype */
 } tsr__field;
 
+/* Names and what numbers they have: a hash table in an arena, so that frames of very many columns do
+ * not look at all of them for each. */
+typedef struct tsr__names {
+  tsr__arena *arena;
+  struct tsr__name_slot *slot; /* `room` of them, a power of two */
+  int room, count;
+  bool failed; /* out of memory: it knows nothing more */
+} tsr__names;
+
+/* The number a name was added with, -1 if it was not. */
+int tsr__names_find(const tsr__names *names, const char *name);
+/* Adds a name, borrowed, that is not there yet. */
+void tsr__names_add(tsr__names *names, const char *name, int number);
+
 typedef struct tsr__schema {
   int count;
   const tsr__field *field;
+  const tsr__names *names; /* NULL: few enough to be looked at one by one */
 } tsr__schema;
 
 /* ---- tokens (lex.c) -------------------------------------------------------------------- */

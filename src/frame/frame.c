@@ -161,6 +161,7 @@ static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int cou
 {
   tsr__arena *arena = &df->node.scope->arena;
   tsr__field *field = NULL;
+  tsr__names names = { .arena = arena };
   if (check_columns(columns, count, error)) return error->status;
   df->source = tsr__source_new(df->node.scope, count);
   field = tsr__arena_new(arena, (size_t)count * sizeof *field);
@@ -173,17 +174,18 @@ static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int cou
     if (!field[i].name) goto no_memory;
     if (tsr__check_owner(array->node.scope, df->node.scope, df->what, field[i].name, error))
       return error->status;
-    for (int k = 0; k < i; k++)
-      if (!strcmp(field[k].name, field[i].name))
-        return tsr__error_set(error, TSR_ECOLUMN, "tsr_frame_new: two columns are named '%.60s'",
-                              field[i].name);
+    if (tsr__names_find(&names, field[i].name) >= 0)
+      return tsr__error_set(error, TSR_ECOLUMN, "tsr_frame_new: two columns are named '%.60s'",
+                            field[i].name);
+    tsr__names_add(&names, field[i].name, i);
+    if (names.failed) goto no_memory;
     df->source->col[i] = (tsr__col){ .values = array, .type = field[i].type };
     bool placed = array->placed || (array->value && array->sharding.mesh);
     if (placed && !df->source->sharding.mesh) df->source->sharding = array->sharding;
   }
-  df->schema = (tsr__schema){ count, field };
+  df->schema = (tsr__schema){ .count = count, .field = field };
   for (int i = 0; i < count; i++) tsr__array_use(columns[i].array);
-  return TSR_OK;
+  return tsr__schema_index(df, error);
 no_memory:
   return tsr__error_set(error, TSR_ENOMEM, "tsr_frame_new: out of memory");
 }

@@ -136,24 +136,17 @@ static bool is_right_key(const tsr__join *join, int column)
   return false;
 }
 
-static bool taken(const tsr__field *field, int count, const char *name)
-{
-  for (int i = 0; i < count; i++)
-    if (!strcmp(field[i].name, name)) return true;
-  return false;
-}
-
 /* A right column's name beside those before it. */
-static const char *name_of(tsr_frame *df, const tsr__field *field, int count, const char *name,
+static const char *name_of(tsr_frame *df, const tsr__names *names, const char *name,
                            tsr__error *error)
 {
-  if (!taken(field, count, name)) return name;
+  if (tsr__names_find(names, name) < 0) return name;
   size_t length = strlen(name), more = strlen(df->join->suffix);
   char *out = keep(df, (int)(length + more + 1), 1, error);
   if (!out) return NULL;
   memcpy(out, name, length);
   memcpy(out + length, df->join->suffix, more + 1);
-  if (!taken(field, count, out)) return out;
+  if (tsr__names_find(names, out) < 0) return out;
   tsr__error_set(error, TSR_ECOLUMN,
                  "%s: both frames have a column '%.60s', and '%.60s' is taken too; give another "
                  ".suffix or rename",
@@ -171,15 +164,19 @@ tsr_status tsr__type_join(tsr_frame *df, tsr__error *error)
   join->take = keep(df, right->count, sizeof *join->take, error);
   if (error->status || type_keys(df, error)) return error->status;
   memcpy(field, left->field, (size_t)count * sizeof *field);
+  tsr__names names = { .arena = &df->node.scope->arena };
+  for (int i = 0; i < count; i++) tsr__names_add(&names, field[i].name, i);
   join->take_count = 0;
   for (int i = 0; both && i < right->count; i++) {
     if (is_right_key(join, i)) continue;
-    const char *name = name_of(df, field, count, right->field[i].name, error);
+    const char *name = name_of(df, &names, right->field[i].name, error);
     if (!name) return error->status;
+    tsr__names_add(&names, name, count);
     field[count++] = (tsr__field){ name, right->field[i].type };
     join->take[join->take_count++] = i;
   }
-  df->schema = (tsr__schema){ count, field };
+  if (names.failed) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  df->schema = (tsr__schema){ .count = count, .field = field };
   return TSR_OK;
 }
 

@@ -31,10 +31,11 @@ static bool own_schema(tsr_frame *out)
     field[i].name = tsr__arena_text(arena, name, strlen(name));
     if (!field[i].name) field = NULL;
   }
-  out->schema = (tsr__schema){ field ? count : 0, field };
-  if (!field)
-    tsr__fail(out->node.scope, out->node.site, TSR_ENOMEM, "%s: out of memory", out->what);
-  return field != NULL;
+  out->schema = (tsr__schema){ field ? count : 0, field, NULL };
+  tsr__error error = { 0 };
+  if (!field) tsr__error_set(&error, TSR_ENOMEM, "%s: out of memory", out->what);
+  else tsr__schema_index(out, &error);
+  return !tsr__fail_error(out->node.scope, out->node.site, &error);
 }
 
 /* One column's values and validity, held by a leaf of the frame's scope. */

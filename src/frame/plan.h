@@ -157,6 +157,8 @@ tsr__source *tsr__source_new(tsr_scope *scope, int columns);
 
 /* Computes the schema of a frame from those of its parents, and checks its expressions. */
 tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error);
+/* Gives a schema of many columns an index of its names; whoever sets a schema otherwise calls it. */
+tsr_status tsr__schema_index(tsr_frame *df, tsr__error *error);
 /* Does so again if a parent's schema changed since. */
 tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error);
 /* Marks the parents' columns that a frame's own needed columns are made of; NULL where there is no

@@ -37,8 +37,8 @@ static tsr_status take_schema(tsr_frame *df, tsr__error *error)
     field[i].type = type_of_file(column[i].type);
     if (!field[i].name) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   }
-  df->schema = (tsr__schema){ count, field };
-  return TSR_OK;
+  df->schema = (tsr__schema){ count, field, NULL };
+  return tsr__schema_index(df, error);
 }
 
 tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_mesh *mesh, const char *rows,

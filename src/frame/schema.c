@@ -47,7 +47,7 @@ static tsr_status add_column(tsr_frame *df, uint8_t type, tsr__error *error)
   memcpy(field, from->field, (size_t)from->count * sizeof *field);
   if (at < 0) at = from->count;
   field[at] = (tsr__field){ df->name, type };
-  df->schema = (tsr__schema){ at == from->count ? at + 1 : from->count, field };
+  df->schema = (tsr__schema){ at == from->count ? at + 1 : from->count, field, NULL };
   return TSR_OK;
 }
 
@@ -59,14 +59,15 @@ static tsr_status type_assign(tsr_frame *df, tsr__error *error)
 }
 
 static tsr_status check_name_free(const tsr_frame *df, const tsr__item *item, int place,
-                                  const tsr__field *field, tsr__error *error)
+                                  tsr__names *names, tsr__error *error)
 {
   const tsr__formula *formula = place < df->keys.formula.count ? &df->keys.formula : &df->formula;
-  for (int k = 0; k < place; k++)
-    if (!strcmp(field[k].name, item->name))
-      return tsr__caret(error, TSR_ECOLUMN, (tsr__place){ formula, item->at, item->span },
-                        "the name '%.60s' is taken; name one 'other = ...'", item->name);
-  return TSR_OK;
+  if (tsr__names_find(names, item->name) >= 0)
+    return tsr__caret(error, TSR_ECOLUMN, (tsr__place){ formula, item->at, item->span },
+                      "the name '%.60s' is taken; name one 'other = ...'", item->name);
+  tsr__names_add(names, item->name, place);
+  if (!names->failed) return TSR_OK;
+  return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
 }
 
 /* Keys are expressions of rows. */
@@ -86,16 +87,17 @@ static tsr_status type_items(tsr_frame *df, int context, tsr__error *error)
   int keys = df->kind == TSR__FRAME_GROUP ? df->keys.formula.count : 0;
   int count = keys + formula->count;
   tsr__field *field = new_fields(df, count, error);
+  tsr__names names = { .arena = &df->node.scope->arena };
   if (!field || check_keys(df, error)) return error->status;
   for (int i = 0; i < count; i++) {
     const tsr__item *item = i < keys ? &df->keys.formula.item[i] : &formula->item[i - keys];
     if (tsr__check_name(df->what, item->name, error)) return error->status;
     if (i >= keys && tsr__check(formula, item->expr, &df->parent->schema, context, error))
       return error->status;
-    if (check_name_free(df, item, i, field, error)) return error->status;
+    if (check_name_free(df, item, i, &names, error)) return error->status;
     field[i] = (tsr__field){ item->name, column_type(item->expr) };
   }
-  df->schema = (tsr__schema){ count, field };
+  df->schema = (tsr__schema){ count, field, NULL };
   return TSR_OK;
 }
 
@@ -115,7 +117,7 @@ static tsr_status type_index(tsr_frame *df, tsr__error *error)
                           df->what, df->name);
   field[0] = (tsr__field){ df->name, TSR_COL_I64 };
   memcpy(field + 1, from->field, (size_t)from->count * sizeof *field);
-  df->schema = (tsr__schema){ from->count + 1, field };
+  df->schema = (tsr__schema){ from->count + 1, field, NULL };
   return TSR_OK;
 }
 
@@ -154,7 +156,7 @@ static tsr_status type_concat(tsr_frame *df, tsr__error *error)
       return tsr__error_set(error, TSR_ECOLUMN, "%s: frame %d has %d columns, the first one %d",
                             df->what, p + 1, other->count, from->count);
   }
-  df->schema = (tsr__schema){ from->count, field };
+  df->schema = (tsr__schema){ from->count, field, NULL };
   return TSR_OK;
 }
 
@@ -187,7 +189,7 @@ static tsr_status type_reduce(tsr_frame *df, tsr__error *error)
     else if (df->op != TSR__A_MIN && df->op != TSR__A_MAX)
       field[i].type = type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64;
   }
-  df->schema = (tsr__schema){ from->count, field };
+  df->schema = (tsr__schema){ from->count, field, NULL };
   return TSR_OK;
 }
 
@@ -246,7 +248,7 @@ static tsr_status type_arith(tsr_frame *df, tsr__error *error)
     if (df->op == TSR__B_DIV && type != TSR_COL_F32) type = TSR_COL_F64;
     field[i] = (tsr__field){ from->field[i].name, (uint8_t)type };
   }
-  df->schema = (tsr__schema){ from->count, field };
+  df->schema = (tsr__schema){ from->count, field, NULL };
   return TSR_OK;
 }
 
@@ -284,6 +286,28 @@ static int others_version(const tsr_frame *df)
   return version;
 }
 
+/* Many columns get an index of their names; one of equal columns is its parent's. */
+tsr_status tsr__schema_index(tsr_frame *df, tsr__error *error)
+{
+  enum { FEW = 48 };
+  tsr__schema *schema = &df->schema;
+  tsr__arena *arena = &df->node.scope->arena;
+  schema->names = NULL;
+  if (schema->count <= FEW) return TSR_OK;
+  if (df->parent && df->parent->schema.field == schema->field &&
+      df->parent->schema.count == schema->count) {
+    schema->names = df->parent->schema.names;
+    return TSR_OK;
+  }
+  tsr__names *names = tsr__arena_new(arena, sizeof *names);
+  if (names) names->arena = arena;
+  for (int i = 0; names && i < schema->count; i++) tsr__names_add(names, schema->field[i].name, i);
+  if (!names || names->failed)
+    return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  schema->names = names;
+  return TSR_OK;
+}
+
 tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
 {
   bool mapped = df->kind == TSR__FRAME_ASSIGN || df->kind == TSR__FRAME_SELECT;
@@ -304,7 +328,8 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
                           "%s: more than %d calls in one chain; collect and "
                           "start a new frame",
                           df->what, MAX_CHAIN);
-  return type_by_kind(df, error);
+  if (type_by_kind(df, error)) return error->status;
+  return tsr__schema_index(df, error);
 }
 
 tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error)

@@ -65,7 +65,7 @@ tsr_status tsr__type_describe(tsr_frame *df, tsr__error *error)
     field[i + 1] =
         (tsr__field){ from->field[i].name, is_number(from->field[i].type) ? (uint8_t)TSR_COL_F64
                                                                           : (uint8_t)TSR_COL_TEXT };
-  df->schema = (tsr__schema){ from->count + 1, field };
+  df->schema = (tsr__schema){ from->count + 1, field, NULL };
   return TSR_OK;
 }
 

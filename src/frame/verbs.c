@@ -154,43 +154,49 @@ tsr_frame *tsr_frame_drop_at(tsr_frame *df, const char *columns, const char *sit
   return finish(out, &error);
 }
 
-/* The item of a rename that gives or takes a name; -1 if there is none. */
-static int find_name(const tsr__formula *list, const char *name, bool taken)
-{
-  for (int i = 0; i < list->count; i++)
-    if (!strcmp(taken ? list->item[i].name : list->item[i].expr->text, name)) return i;
-  return -1;
-}
+/* The items of a rename by the names that they take from and give to columns. */
+typedef struct renaming {
+  tsr__names from, to;
+} renaming;
 
 /* No name twice afterwards, and no column renamed twice. */
-static tsr_status check_new_names(const tsr_frame *df, const tsr__formula *list, tsr__error *error)
+static tsr_status check_new_names(const tsr_frame *df, const tsr__formula *list, renaming *r,
+                                  tsr__error *error)
 {
   const tsr__schema *from = &df->parent->schema;
+  r->from.arena = r->to.arena = &df->node.scope->arena;
   for (int i = 0; i < list->count; i++) {
     const tsr__item *item = &list->item[i];
-    tsr__place place = { list, item->at, item->span };
     if (tsr__check_name(df->what, item->name, error)) return error->status;
-    if (find_name(list, item->expr->text, false) != i)
-      return tsr__caret(error, TSR_ECOLUMN, place, "column '%.60s' is renamed twice",
-                        item->expr->text);
-    bool stays = tsr__schema_find(from, item->name) >= 0 && find_name(list, item->name, false) < 0;
-    if (stays || find_name(list, item->name, true) != i)
-      return tsr__caret(error, TSR_ECOLUMN, place, "the name '%.60s' is taken by another column",
-                        item->name);
+    if (tsr__names_find(&r->from, item->expr->text) >= 0)
+      return tsr__caret(error, TSR_ECOLUMN, (tsr__place){ list, item->at, item->span },
+                        "column '%.60s' is renamed twice", item->expr->text);
+    tsr__names_add(&r->from, item->expr->text, i);
   }
-  return TSR_OK;
+  for (int i = 0; i < list->count; i++) {
+    const tsr__item *item = &list->item[i];
+    bool stays =
+        tsr__schema_find(from, item->name) >= 0 && tsr__names_find(&r->from, item->name) < 0;
+    if (stays || tsr__names_find(&r->to, item->name) >= 0)
+      return tsr__caret(error, TSR_ECOLUMN, (tsr__place){ list, item->at, item->span },
+                        "the name '%.60s' is taken by another column", item->name);
+    tsr__names_add(&r->to, item->name, i);
+  }
+  if (!r->from.failed && !r->to.failed) return TSR_OK;
+  return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
 }
 
 static void rename_columns(tsr_frame *df, const char *names, tsr__error *error)
 {
   tsr__formula list = { 0 };
+  renaming r = { 0 };
   int all = df->parent->schema.count;
-  if (parse_columns(df, names, true, &list, error) || check_new_names(df, &list, error)) return;
+  if (parse_columns(df, names, true, &list, error) || check_new_names(df, &list, &r, error)) return;
   tsr__item *item = items(df, all, error);
   for (int i = 0; item && i < all; i++) {
     tsr__expr *expr = column(df, i, error);
     if (!expr) return;
-    int at = find_name(&list, expr->text, false);
+    int at = tsr__names_find(&r.from, expr->text);
     item[i] = (tsr__item){ .name = at < 0 ? expr->text : list.item[at].name,
                            .named = at >= 0,
                            .expr = expr };

@@ -95,13 +95,17 @@ static void unite_rows(tsr__fusion *f, int n)
     same_rows(f, g->in[first], g->in[i]);
     if (!moves && !is_reduction(g)) same_rows(f, n, g->in[i]);
   }
-  for (int m = 0; moves && m < n; m++) {
+  bool known = !moves;
+  for (int k = 0; moves && k < f->mover_count; k++) {
+    int m = f->movers[k];
     const tsr__gnode *other = &f->program->nodes[m];
     if (other->op != g->op || other->sharding != g->sharding) continue;
     bool alike = g->op == TSR__OP_COMPACT ? other->in[1] == g->in[1]
                                           : origin_of(f, other->in[0]) == origin_of(f, g->in[0]);
     if (alike) same_rows(f, m, n);
+    known = known || (alike && g->op == TSR__OP_COMPACT);
   }
+  if (!known) f->movers[f->mover_count++] = n; /* those like it need only look at it */
 }
 
 /* ---- domains and levels ------------------------------------------------------------------------------ */
@@ -399,8 +403,8 @@ tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule
   size_t count = (size_t)program->node_count;
   tsr__schedule made = { .heap = heap, .node_count = program->node_count };
   tsr__fusion f = { .program = program, .heap = heap, .out = &made, .error = error };
-  /* stage, domains, kernel_stage, node_accum; next_accum has room for find_accums' most */
-  size_t ints = (4 * count + 3 * count + 1) * sizeof(int), bools = count * sizeof(bool);
+  /* stage, domains, kernel_stage, node_accum, movers; next_accum has room for find_accums' most */
+  size_t ints = (5 * count + 3 * count + 1) * sizeof(int), bools = count * sizeof(bool);
   int *numbers = tsr__new(heap, ints);
   f.fact = tsr__new(heap, count * sizeof *f.fact);
   f.kernel_works = tsr__new(heap, bools);
@@ -413,7 +417,8 @@ tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule
     f.domains = numbers + count;
     f.kernel_stage = f.domains + count;
     f.node_accum = f.kernel_stage + count;
-    f.next_accum = f.node_accum + count;
+    f.movers = f.node_accum + count;
+    f.next_accum = f.movers + count;
     status = schedule(&f, numbers, tsr__stages(program, numbers));
   }
   tsr__del(heap, numbers, ints);

@@ -23,6 +23,8 @@ typedef struct tsr__fusion {
   tsr__schedule *out;
   tsr__fact *fact; /* by node */
   int *domains;    /* a node of each domain */
+  int *movers;     /* filters and rebalances, one of those with equal masks */
+  int mover_count;
   int domain_count;
   int *kernel_stage;  /* by kernel */
   bool *kernel_works; /* by kernel: it stores or reduces something */
