@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 60
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
 .PHONY: build setup demo test check failures bench bench-peers asan tsan clang debug lint format tidy \
-  size fuzz exports install docs clean help
+  size fuzz torture exports install docs clean help
 # Each target drives its own parallel build.
 .NOTPARALLEL:
 
@@ -95,6 +95,12 @@ tidy: ## clang-tidy
 fuzz: ## each fuzz target for FUZZ_SECONDS (60; 600 before a release); ONLY=name runs one
 	@scripts/setup fuzz
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(ONLY)
+
+torture: ## the long runs: cancelling, hostile sizes, failures, 10,000 tool lines (an hour or so)
+	@scripts/setup test
+	$(call configure,release)
+	$(call build,release)
+	@scripts/torture.sh build/release
 
 exports: ## rewrite tests/exports.txt from the library
 	@scripts/setup build

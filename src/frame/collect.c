@@ -232,7 +232,7 @@ static int find(const tsr_row *row, const char *name)
   tsr__text hint;
   tsr__text_init(&hint, &scope->rt->heap);
   for (int i = 0; field && i < row->table->count; i++) field[i].name = row->table->column[i].name;
-  tsr__schema schema = { field ? row->table->count : 0, field };
+  tsr__schema schema = { field ? row->table->count : 0, field, NULL };
   tsr__schema_hint(&schema, name ? name : "", &hint);
   tsr__fail(scope, row->node.site, TSR_ECOLUMN, "tsr_row: no column '%.60s'%s", name ? name : "",
             tsr__text_get(&hint));

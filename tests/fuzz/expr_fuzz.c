@@ -52,7 +52,7 @@ static void read_back(const tsr__formula *formula, bool list, tsr__arena *arena)
 /* Parses and checks; true where a frame of these columns would take it. */
 static bool parse(const char *text, bool list)
 {
-  const tsr__schema schema = { sizeof fields / sizeof *fields, fields };
+  const tsr__schema schema = { sizeof fields / sizeof *fields, fields, NULL };
   const tsr_formula given = { .text = text };
   const tsr__parse_ask ask = { "fuzz", &given, list };
   tsr__heap heap;

@@ -13,7 +13,7 @@ static const tsr__field fields[] = {
   { "odd name", TSR_COL_F64 }, { "revenue", TSR_COL_F64 }, { "sessions", TSR_COL_I64 },
   { "sum", TSR_COL_I64 },      { "größe", TSR_COL_F64 },
 };
-static const tsr__schema schema = { (int)(sizeof fields / sizeof *fields), fields };
+static const tsr__schema schema = { (int)(sizeof fields / sizeof *fields), fields, NULL };
 
 struct fixture {
   tsr__heap heap;
@@ -245,7 +245,7 @@ TEST(expr_types)
 TEST(expr_checked_again_with_another_schema)
 {
   static const tsr__field other[] = { { "at", TSR_COL_TEXT }, { "a", TSR_COL_F64 } };
-  const tsr__schema widened = { 2, other };
+  const tsr__schema widened = { 2, other, NULL };
   struct fixture f;
   open_fixture(&f);
   tsr_formula given = { .text = "at > '2013-01-01' and a + 1 > 0" };
