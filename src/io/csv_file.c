@@ -119,7 +119,9 @@ void tsr__csv_end_rows_with(tsr__csv_file *file, char newline)
   if (!file->data) return;
   memset(file->block, newline, TSR__CSV_FRONT);
   memset(file->data + file->size, newline, TSR__CSV_PAD);
-  file->end = file->size + (file->size && file->data[file->size - 1] != newline);
+  /* A mark of UTF-8 that nothing follows, once all rows were left out, is no row that lacks its end. */
+  bool open = file->size && file->size != file->body && file->data[file->size - 1] != newline;
+  file->end = file->size + open;
 }
 
 void tsr__csv_file_done(tsr__csv_file *file, int64_t size)
