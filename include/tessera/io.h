@@ -9,9 +9,9 @@ extern "C" {
 #endif
 
 /* Reads a .npy file (bool, i32, i64, f32, f64; little-endian, C order) to the devices of a
- * sharding; the file is mapped and each device copies its part (one that somebody shortens in that
- * moment ends the process by SIGBUS, as with any mapping). Returns an array owned by the scope.
- * Errors: TSR_EIO, TSR_EPARSE, TSR_EUNSUPPORTED. Collective, same arguments. */
+ * sharding; each device reads its part. Returns an array owned by the scope. Errors: TSR_EIO (also for
+ * a file that somebody shortens meanwhile), TSR_EPARSE, TSR_EUNSUPPORTED. Collective, same
+ * arguments. */
 TSR_API tsr_array *tsr_read_npy_at(tsr_scope *scope, const char *path, tsr_sharding sharding,
                                    const char *site);
 

@@ -121,6 +121,9 @@ typedef struct host_job {
   tsr__value *value;
   const void *from;
   void *to;
+  tsr__reading_fn *read;
+  void *user;
+  _Atomic int failed; /* a tsr_status: reading, or memory for it */
   tsr__progress progress;
 } host_job;
 
@@ -136,6 +139,66 @@ static void from_host_task(void *user, int64_t position, int worker)
   copy.progress = &job->progress;
   copy.worker = worker;
   tsr__devices_of(value->rt)->ops->from_host(&copy, job->from, value->parts[position]);
+}
+
+enum { SLAB = 1 << 18 }; /* bytes that are read at once: in cache when they are copied */
+
+/* Reads the rows of a box in slabs of whole rows of the array, `row` elements each. */
+static void read_slabs(host_job *job, const tsr_box *box, int64_t position, int worker)
+{
+  tsr__value *value = job->value;
+  tsr__heap *heap = &value->rt->heap;
+  size_t size = tsr_dtype_size((tsr_dtype)value->dtype);
+  int64_t row = 1, rank = value->shape.rank, rows = rank ? box->size[0] : 1;
+  for (int d = 1; d < rank; d++) row *= value->shape.dims[d];
+  int64_t some = SLAB / (int64_t)size / row;
+  if (some < 1) some = 1;
+  if (some > rows) some = rows;
+  size_t bytes = (size_t)(some * row) * size;
+  void *slab = tsr__new_raw(heap, bytes);
+  if (!slab) {
+    job->failed = TSR_ENOMEM;
+    return;
+  }
+  int64_t from_dims[TSR_MAX_RANK], from_start[TSR_MAX_RANK], to_start[TSR_MAX_RANK] = { 0 };
+  tsr_box piece = *box;
+  tsr__box_copy copy = { .dtype = (tsr_dtype)value->dtype,
+                         .rank = (int)rank,
+                         .from_dims = from_dims,
+                         .from_start = from_start,
+                         .to_dims = box->size,
+                         .to_start = to_start,
+                         .size = piece.size,
+                         .progress = &job->progress,
+                         .worker = worker };
+  memcpy(from_dims, value->shape.dims, sizeof from_dims);
+  memcpy(from_start, box->start, sizeof from_start);
+  for (int64_t at = 0; at < rows && !job->failed; at += some) {
+    int64_t count = rows - at < some ? rows - at : some;
+    if (rank) {
+      piece.size[0] = from_dims[0] = count;
+      from_start[0] = 0;
+      to_start[0] = at;
+    }
+    if (!job->read(job->user, (rank ? box->start[0] + at : 0) * row, count * row, slab)) {
+      job->failed = TSR_EIO;
+      break;
+    }
+    tsr__devices_of(value->rt)->ops->from_host(&copy, slab, value->parts[position]);
+    if (tsr__progress_stops(&job->progress, worker)) break;
+  }
+  tsr__del(heap, slab, bytes);
+}
+
+static void from_reading_task(void *user, int64_t position, int worker)
+{
+  host_job *job = user;
+  if (!job->value->parts[position]) return;
+  tsr_box box;
+  tsr__value_box(job->value, (int)position, &box);
+  for (int d = 0; d < job->value->shape.rank; d++)
+    if (!box.size[d]) return;
+  read_slabs(job, &box, position, worker);
 }
 
 static void to_host_task(void *user, int64_t position, int worker)
@@ -168,6 +231,13 @@ bool tsr__value_from_host(tsr__value *value, const void *data)
 {
   host_job job = { .value = value, .from = data };
   return each_position(&job, from_host_task);
+}
+
+tsr_status tsr__value_from_reading(tsr__value *value, tsr__reading_fn *read, void *user)
+{
+  host_job job = { .value = value, .read = read, .user = user };
+  if (!each_position(&job, from_reading_task) || job.progress.stop) return TSR_ECANCELLED;
+  return (tsr_status)job.failed;
 }
 
 bool tsr__value_to_host(const tsr__value *value, void *out)

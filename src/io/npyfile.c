@@ -3,8 +3,8 @@
  *   \x93NUMPY  major minor  length (2 bytes; 4 from version 2)  header text   data
  *   header:    {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }
  *
- * Invariant: nothing of the header is believed before it was compared with the file's size: a
- * mapping never begins with less data than its shape says. */
+ * Invariant: nothing of the header is believed before it was compared with the file's size, and no
+ * element before it was read: a file that is shortened meanwhile is an error. */
 #include "io/npyfile.h"
 
 #include "io/files.h"
@@ -15,11 +15,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEADER_MAX = 1 << 20, ALIGN = 64 };
+enum { HEADER_MAX = 1 << 16, ALIGN = 64 };
 
 static tsr_status io_error(const char *path, const char *what, tsr__error *error)
 {
@@ -191,18 +190,8 @@ static tsr_status read_header(struct header *h)
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-struct file {
-  const char *path;
-  const char *memory; /* NULL: read from `fd` */
-  int fd;
-  int64_t size;
-  int64_t header_at, header_size;
-  int64_t data_at; /* offset of the data */
-  int64_t data_size;
-};
-
 /* All of it, or -1: errno 0 for a file that ends early. */
-static int read_at(const struct file *file, void *to, size_t length, int64_t offset)
+static int read_at(const tsr__npy_file *file, void *to, size_t length, int64_t offset)
 {
   if (file->memory) {
     memcpy(to, file->memory + offset, length); /* sizes were compared with file->size */
@@ -214,14 +203,14 @@ static int read_at(const struct file *file, void *to, size_t length, int64_t off
   return -1;
 }
 
-static tsr_status read_error(const struct file *file, tsr__error *error)
+static tsr_status read_error(const tsr__npy_file *file, tsr__error *error)
 {
   if (errno) return io_error(file->path, "read", error);
   return tsr__error_set(error, TSR_EIO, "%s: ended while it was read; is it still being written?",
                         file->path);
 }
 
-static tsr_status open_file(struct file *file, tsr__error *error)
+static tsr_status open_file(tsr__npy_file *file, tsr__error *error)
 {
   struct stat info;
   file->fd = tsr__sys_open(file->path, O_RDONLY | O_NONBLOCK);
@@ -230,14 +219,13 @@ static tsr_status open_file(struct file *file, tsr__error *error)
   if (S_ISDIR(info.st_mode))
     return tsr__error_set(error, TSR_EIO, "%s: is a directory, expected a .npy file", file->path);
   if (!S_ISREG(info.st_mode))
-    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is no regular file and cannot be mapped",
-                          file->path);
+    return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is no regular file", file->path);
   file->size = (int64_t)info.st_size;
   return TSR_OK;
 }
 
 /* Where the header's text lies. */
-static tsr_status read_prefix(struct file *file, tsr__error *error)
+static tsr_status read_prefix(tsr__npy_file *file, tsr__error *error)
 {
   unsigned char p[12] = { 0 };
   size_t have = file->size < 12 ? (size_t)file->size : 12;
@@ -270,7 +258,7 @@ static tsr_status read_prefix(struct file *file, tsr__error *error)
   return TSR_OK;
 }
 
-static tsr_status check_size(struct file *file, const struct header *h, tsr__error *error)
+static tsr_status check_size(tsr__npy_file *file, const struct header *h, tsr__error *error)
 {
   int64_t bytes = (int64_t)tsr_dtype_size(h->dtype);
   bool fits = true, empty = false;
@@ -290,15 +278,16 @@ static tsr_status check_size(struct file *file, const struct header *h, tsr__err
   return TSR_OK;
 }
 
-/* ---- mapping ----------------------------------------------------------------------------------- */
+/* ---- the header and the elements --------------------------------------------------------------- */
 
-static tsr_status parse(struct file *file, void *text, tsr__npy *out, tsr__error *error)
+static tsr_status read_array(tsr__npy_file *file, tsr__npy *out, tsr__error *error)
 {
   size_t length = (size_t)file->header_size;
-  if (read_at(file, text, length, file->header_at)) return read_error(file, error);
-  struct header h = { .path = file->path, .at = text, .error = error };
-  h.end = h.at + length;
-  tsr_status status = read_header(&h);
+  char text[HEADER_MAX];
+  struct header h = { .path = file->path, .at = text, .end = text + length, .error = error };
+  tsr_status status = TSR_OK;
+  if (read_at(file, text, length, file->header_at)) status = read_error(file, error);
+  if (!status) status = read_header(&h);
   if (status) return status;
   file->data_at = file->header_at + file->header_size;
   out->dtype = h.dtype;
@@ -306,59 +295,38 @@ static tsr_status parse(struct file *file, void *text, tsr__npy *out, tsr__error
   return check_size(file, &h, error);
 }
 
-static void *map_anonymous(size_t size)
+tsr_status tsr__npy_open(const char *path, tsr__npy_file *file, tsr__npy *out, tsr__error *error)
 {
-  return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  tsr__npy npy = { 0 };
+  *file = (tsr__npy_file){ .path = path, .fd = -1 };
+  tsr_status status = open_file(file, error);
+  if (!status) status = read_prefix(file, error);
+  if (!status) status = read_array(file, &npy, error);
+  if (status) tsr__npy_close(file);
+  else *out = npy;
+  return status;
 }
 
-/* Data at an odd offset is copied: a mapping of it could not be used as an array of doubles. */
-static tsr_status map_data(const struct file *file, tsr__npy *out, tsr__error *error)
+tsr_status tsr__npy_read(const tsr__npy_file *file, void *to, int64_t at, int64_t size,
+                         tsr__error *error)
 {
-  bool aligned = file->data_at % (int64_t)tsr_dtype_size(out->dtype) == 0;
-  size_t size = (size_t)(aligned ? file->data_at + file->data_size : file->data_size + 1);
-  void *map = aligned ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, file->fd, 0) : map_anonymous(size);
-  if (map == MAP_FAILED) return io_error(file->path, "map", error);
-  if (!aligned && read_at(file, map, (size_t)file->data_size, file->data_at)) {
-    tsr_status status = read_error(file, error);
-    munmap(map, size);
-    return status;
-  }
-  out->map = map;
-  out->map_size = size;
-  out->data = aligned ? (char *)map + file->data_at : map;
+  if (read_at(file, to, (size_t)size, file->data_at + at)) return read_error(file, error);
   return TSR_OK;
 }
 
-static tsr_status map_header(struct file *file, tsr__npy *out, tsr__error *error)
+void tsr__npy_close(tsr__npy_file *file)
 {
-  size_t size = (size_t)file->header_size + 1;
-  void *text = map_anonymous(size);
-  if (text == MAP_FAILED) return io_error(file->path, "read the header of", error);
-  tsr_status status = parse(file, text, out, error);
-  munmap(text, size);
-  return status;
-}
-
-tsr_status tsr__npy_map(const char *path, tsr__npy *out, tsr__error *error)
-{
-  struct file file = { .path = path, .fd = -1 };
-  tsr__npy npy = { 0 };
-  tsr_status status = open_file(&file, error);
-  if (!status) status = read_prefix(&file, error);
-  if (!status) status = map_header(&file, &npy, error);
-  if (!status) status = map_data(&file, &npy, error);
-  if (file.fd >= 0) tsr__sys_close(file.fd);
-  if (!status) *out = npy;
-  return status;
+  if (file->fd >= 0) tsr__sys_close(file->fd);
+  file->fd = -1;
 }
 
 tsr_status tsr__npy_in(const char *name, void *memory, int64_t size, tsr__npy *out,
                        tsr__error *error)
 {
-  struct file file = { .path = name, .memory = memory, .fd = -1, .size = size };
+  tsr__npy_file file = { .path = name, .memory = memory, .fd = -1, .size = size };
   tsr__npy npy = { 0 };
   tsr_status status = read_prefix(&file, error);
-  if (!status) status = map_header(&file, &npy, error);
+  if (!status) status = read_array(&file, &npy, error);
   if (status) return status;
   char *data = (char *)memory + file.data_at;
   if ((uintptr_t)data % tsr_dtype_size(npy.dtype)) {
@@ -368,13 +336,6 @@ tsr_status tsr__npy_in(const char *name, void *memory, int64_t size, tsr__npy *o
   npy.data = data;
   *out = npy;
   return TSR_OK;
-}
-
-void tsr__npy_unmap(tsr__npy *npy)
-{
-  if (!npy || !npy->map) return;
-  munmap(npy->map, npy->map_size);
-  *npy = (tsr__npy){ 0 };
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */

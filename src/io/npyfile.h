@@ -1,4 +1,4 @@
-/* The .npy format: header parsing (hostile sizes refused), mapping, writing. Bool, i32, i64,
+/* The .npy format: header parsing (hostile sizes refused), reading, writing. Bool, i32, i64,
  * f32, f64, little-endian, C order (Fortran order is accepted when rank <= 1 or refused
  * clearly). */
 #ifndef TSR_IO_NPYFILE_H
@@ -10,20 +10,29 @@
 typedef struct tsr__npy {
   tsr_dtype dtype;
   tsr_shape shape;
-  const void *data; /* inside the mapping; as in NumPy (bool = bytes) */
-  void *map;
-  size_t map_size;
+  const void *data; /* in memory, as in NumPy (bool = bytes) */
 } tsr__npy;
 
-/* Maps a file of version 1, 2 or 3 for reading; bytes behind the array are ignored. Data that is
- * not aligned in the file is copied into memory of its own. As with any mapping, a file that is
- * shortened while it is mapped ends the process when it is read there: copy soon. Errors:
- * TSR_EIO, TSR_EPARSE (damaged or cut off), TSR_EDTYPE, TSR_ESHAPE (overflow), TSR_EUNSUPPORTED
- * (Fortran order, more than TSR_MAX_RANK dims, .npz); `out` is untouched then. */
-tsr_status tsr__npy_map(const char *path, tsr__npy *out, tsr__error *error);
-void tsr__npy_unmap(tsr__npy *npy);
+/* An open file, or the bytes of one in memory. */
+typedef struct tsr__npy_file {
+  const char *path;   /* borrowed */
+  const char *memory; /* NULL: read from `fd` */
+  int fd;
+  int64_t size;
+  int64_t header_at, header_size;
+  int64_t data_at, data_size; /* in bytes */
+} tsr__npy_file;
 
-/* As tsr__npy_map for a file's bytes in memory, which may be moved: `data` points into them. */
+/* Opens a file of version 1, 2 or 3 and reads its header; bytes behind the array are ignored. Errors:
+ * TSR_EIO, TSR_EPARSE (damaged or cut off), TSR_EDTYPE, TSR_ESHAPE (overflow), TSR_EUNSUPPORTED
+ * (Fortran order, more than TSR_MAX_RANK dims, .npz); `out` is untouched and nothing open then. */
+tsr_status tsr__npy_open(const char *path, tsr__npy_file *file, tsr__npy *out, tsr__error *error);
+/* Reads `size` bytes of the elements, from byte `at` of them; several threads may. TSR_EIO. */
+tsr_status tsr__npy_read(const tsr__npy_file *file, void *to, int64_t at, int64_t size,
+                         tsr__error *error);
+void tsr__npy_close(tsr__npy_file *file);
+
+/* As tsr__npy_open for a file's bytes in memory, which may be moved: `data` points into them. */
 tsr_status tsr__npy_in(const char *name, void *memory, int64_t size, tsr__npy *out,
                        tsr__error *error);
 

@@ -338,3 +338,46 @@ TEST(many_members_need_zip64_too)
   tsr__zip_close(&zip);
   CHECK_I64(heap.live, 0);
 }
+
+/* ---- .npy files on meshes -------------------------------------------------------------------- */
+
+static void check_npy(tsr_scope *s, tsr_mesh *mesh, tsr_shape shape, tsr_dtype dtype)
+{
+  static const char *const specs[] = { "x", "y", "x+y", "-", "-,x", "x,y", "y,x" };
+  int64_t count = 1;
+  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
+  size_t bytes = (size_t)count * tsr_dtype_size(dtype);
+  unsigned char *data = malloc(bytes + 1), *found = malloc(bytes + 1);
+  for (size_t i = 0; i < bytes; i++) data[i] = (unsigned char)(i * 2654435761u >> 13 & 1);
+  const char *path = test_tmp("slabs.npy");
+  tsr_array *x = tsr_put(s, data, dtype, shape, tsr_on(mesh, "-"));
+  CHECK_STATUS(tsr_save_npy(x, path), TSR_OK, s);
+  for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+    if (shape.rank < (strchr(specs[i], ',') ? 2 : specs[i][0] != '-')) continue;
+    memset(found, 7, bytes);
+    CHECK_STATUS(tsr_read(tsr_read_npy(s, path, tsr_on(mesh, specs[i])), found, bytes), TSR_OK, s);
+    CHECK_BYTES(found, data, bytes);
+  }
+  free(data);
+  free(found);
+}
+
+/* Rows shorter and longer than what is read at once, in every kind of part. */
+TEST(npy_files_reach_every_part)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:6");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=3");
+  static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I32, TSR_F64 };
+  for (int i = 0; i < 3; i++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    check_npy(s, mesh, TSR_SHAPE(700001), dtypes[i]);
+    check_npy(s, mesh, TSR_SHAPE(50021, 7), dtypes[i]);
+    check_npy(s, mesh, TSR_SHAPE(5, 300007), dtypes[i]);
+    check_npy(s, mesh, TSR_SHAPE(2, 301, 3), dtypes[i]);
+    check_npy(s, mesh, TSR_SHAPE(1), dtypes[i]);
+    check_npy(s, mesh, TSR_SHAPE(0, 3), dtypes[i]);
+    check_npy(s, mesh, (tsr_shape){ 0 }, dtypes[i]);
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
