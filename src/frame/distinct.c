@@ -8,16 +8,32 @@
 #include "frame/functions.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-enum { MOST = 1 << 24, ASK_AFTER = 1 << 18 }; /* words; rows between two looks at the callback */
+enum { MOST = 1 << 24, ASK_AFTER = 1 << 12, DIGITS = 256 }; /* words; steps between two questions */
+
+static void cancelled(tsr__lower *low)
+{
+  tsr__cancelled(&low->bind->error, low->bind->what);
+  tsr__fail_error(low->scope, low->site, &low->bind->error);
+}
+
+bool tsr__lower_stops(tsr__lower *low, int64_t i)
+{
+  if (i >= 0 && i % ASK_AFTER != ASK_AFTER - 1) return false;
+  if (tsr_scope_status(low->scope)) return true;
+  tsr__progress progress = { .rt = low->scope->rt, .what = TSR__PROGRAM };
+  if (!tsr__progress_stops(&progress, 0)) return false;
+  cancelled(low);
+  return true;
+}
 
 /* Open addressing over 64-bit words; word 0 stands apart since it marks what is free. */
 typedef struct words {
   tsr__heap *heap;
+  tsr__lower *low;
   uint64_t *slot;
   size_t room, count;
-  bool zero, failed;
+  bool zero, failed, stopped; /* stopped: cancelled */
 } words;
 
 static void put(words *set, uint64_t word);
@@ -30,8 +46,10 @@ static void widen(words *set)
     set->failed = true;
     return;
   }
-  for (size_t i = 0; i < set->room; i++)
+  for (size_t i = 0; i < set->room && !set->stopped; i++) {
     if (set->slot[i]) put(&wider, set->slot[i]);
+    set->stopped = tsr__lower_stops(set->low, (int64_t)i);
+  }
   tsr__del(set->heap, set->slot, set->room * sizeof *set->slot);
   set->slot = wider.slot;
   set->room = wider.room;
@@ -40,7 +58,7 @@ static void widen(words *set)
 static void put(words *set, uint64_t word)
 {
   if (2 * set->count >= set->room) widen(set);
-  if (set->failed) return;
+  if (set->failed || set->stopped) return;
   if (!word) {
     set->zero = true;
     return;
@@ -52,17 +70,56 @@ static void put(words *set, uint64_t word)
   set->slot[i] = word;
 }
 
-static int by_integer(const void *left, const void *right)
+/* ---- the order ------------------------------------------------------------------------------ */
+
+/* A word whose unsigned order is that of the values. */
+static uint64_t key_of(uint64_t word, bool real)
 {
-  const int64_t *a = left, *b = right;
-  return *a < *b ? -1 : *a > *b;
+  const uint64_t sign = UINT64_C(1) << 63;
+  return real && word & sign ? ~word : word ^ sign;
 }
 
-static int by_double(const void *left, const void *right)
+static uint64_t word_of(uint64_t key, bool real)
 {
-  const double *a = left, *b = right;
-  return *a < *b ? -1 : *a > *b;
+  const uint64_t sign = UINT64_C(1) << 63;
+  return real && !(key & sign) ? ~key : key ^ sign;
 }
+
+/* Moves the keys into the order of one of their bytes; where all are alike nothing moves. False:
+ * cancelled. */
+static bool sort_pass(tsr__lower *low, uint64_t **from, uint64_t **to, int64_t count, int shift)
+{
+  int64_t start[DIGITS] = { 0 }, sum = 0;
+  uint64_t *keys = *from, *out = *to;
+  for (int64_t i = 0; i < count; i++) start[keys[i] >> shift & 0xff]++;
+  if (start[keys[0] >> shift & 0xff] == count) return true;
+  for (int d = 0; d < DIGITS; d++) {
+    int64_t here = start[d];
+    start[d] = sum;
+    sum += here;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    if (tsr__lower_stops(low, i)) return false;
+    out[start[keys[i] >> shift & 0xff]++] = keys[i];
+  }
+  *from = out;
+  *to = keys;
+  return true;
+}
+
+/* Puts words into the order of their values, one byte at a time; NULL: cancelled. Else it is the one
+ * of the two lists where they are. */
+static uint64_t *sort_words(tsr__lower *low, uint64_t *list, uint64_t *spare, int64_t count,
+                            bool real)
+{
+  for (int64_t i = 0; i < count; i++) list[i] = key_of(list[i], real);
+  for (int shift = 0; shift < 64 && count > 1; shift += 8)
+    if (!sort_pass(low, &list, &spare, count, shift)) return NULL;
+  for (int64_t i = 0; i < count; i++) list[i] = word_of(list[i], real);
+  return list;
+}
+
+/* ---- finding -------------------------------------------------------------------------------- */
 
 static bool failed(tsr__lower *low)
 {
@@ -70,45 +127,30 @@ static bool failed(tsr__lower *low)
   return false;
 }
 
-typedef struct picking {
-  int64_t rows;
-  bool real;
-  tsr__progress *progress;
-} picking;
-
-static void cancelled(tsr__lower *low)
+static void collect(const uint64_t *row, const uint8_t *use, int64_t rows, bool real, words *set)
 {
-  tsr__cancelled(&low->bind->error, low->bind->what);
-  tsr__fail_error(low->scope, low->site, &low->bind->error);
-}
-
-/* The words of the rows that count. False: cancelled. */
-static bool collect(const uint64_t *row, const uint8_t *use, const picking *ask, words *set)
-{
-  bool real = ask->real;
-  for (int64_t i = 0; i < ask->rows && !set->failed && set->count <= MOST; i++) {
+  for (int64_t i = 0; i < rows && !set->failed && !set->stopped && set->count <= MOST; i++) {
     double value;
-    if (i % ASK_AFTER == ASK_AFTER - 1 && tsr__progress_stops(ask->progress, 0)) return false;
+    set->stopped = tsr__lower_stops(set->low, i);
     memcpy(&value, &row[i], sizeof value);
     if (use && !use[i]) continue;
     if (real && isnan(value)) continue;
     put(set, real && value == 0 ? 0 : row[i]);
   }
-  return true;
 }
 
 static bool list_words(tsr__lower *low, const words *set, bool real, tsr__distinct *ask)
 {
   uint64_t *list = tsr__lower_room(low, (int64_t)set->count + 1, sizeof *list);
+  uint64_t *spare = tsr__lower_room(low, (int64_t)set->count + 1, sizeof *list);
   int64_t n = 0;
-  if (!list) return false;
+  if (!list || !spare) return false;
   if (set->zero) list[n++] = 0;
   for (size_t i = 0; i < set->room; i++)
     if (set->slot[i]) list[n++] = set->slot[i];
-  qsort(list, (size_t)n, sizeof *list, real ? by_double : by_integer);
-  ask->list = list;
+  ask->list = sort_words(low, list, spare, n, real);
   ask->count = n;
-  return true;
+  return ask->list != NULL;
 }
 
 bool tsr__find_distinct(tsr__lower *low, tsr__distinct *ask)
@@ -126,12 +168,11 @@ bool tsr__find_distinct(tsr__lower *low, tsr__distinct *ask)
   size_t room = (size_t)(rows ? rows : 1);
   uint64_t *row = tsr__new_raw(heap, room * sizeof *row);
   uint8_t *use = ask->mask ? tsr__new_raw(heap, room) : NULL;
-  words set = { .heap = heap };
+  words set = { .heap = heap, .low = low };
   set.failed = !row || (ask->mask && !use);
-  tsr__progress progress = { .rt = low->scope->rt, .what = TSR__PROGRAM };
   bool whole = !set.failed && tsr__value_to_host(ask->values->value, row) &&
-               (!use || tsr__value_to_host(ask->mask->value, use)) &&
-               collect(row, use, &(picking){ rows, real, &progress }, &set);
+               (!use || tsr__value_to_host(ask->mask->value, use));
+  if (whole) collect(row, use, rows, real, &set);
   tsr__del(heap, row, row ? room * sizeof *row : 0);
   tsr__del(heap, use, use ? room : 0);
   bool fine = false;
@@ -141,7 +182,7 @@ bool tsr__find_distinct(tsr__lower *low, tsr__distinct *ask)
     tsr__fail(low->scope, low->site, TSR_EUNSUPPORTED,
               "%s: more than %d different values or pairs of texts; make fewer before, or filter",
               low->bind->what, MOST);
-  else fine = list_words(low, &set, real, ask);
+  else if (!set.stopped) fine = list_words(low, &set, real, ask);
   tsr__del(heap, set.slot, set.room * sizeof *set.slot);
   return fine;
 }

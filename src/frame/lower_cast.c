@@ -140,6 +140,7 @@ static tsr__col from_text(tsr__lower *low, const tsr__expr *expr, tsr__col from)
     tsr__bytes text;
     int64_t value = 0;
     double real = 0;
+    if (tsr__lower_stops(low, i)) break;
     text.at = tsr__dict_get(from.dict, i, &text.length);
     fits[i] = read_text(decimal, expr->type, text, &value, &real);
     all = all && fits[i];
@@ -181,7 +182,7 @@ static tsr__col write_texts(tsr__lower *low, tsr__col from)
   tsr__texts texts;
   char text[40];
   tsr__texts_open(&texts, low);
-  for (int64_t i = 0; i < d.count; i++)
+  for (int64_t i = 0; i < d.count && !tsr__lower_stops(low, i); i++)
     tsr__texts_code(&texts, text, (size_t)write_value(from.type, d.list, i, text));
   if (real) tsr__texts_code(&texts, "nan", 3);
   out.dict = tsr__texts_close(&texts);

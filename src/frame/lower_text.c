@@ -99,6 +99,8 @@ typedef struct entry {
   int32_t rank;
 } entry;
 
+enum { RUN = 1 << 14 }; /* entries sorted at a time */
+
 static int by_text(const void *left, const void *right)
 {
   const entry *a = left, *b = right;
@@ -107,18 +109,52 @@ static int by_text(const void *left, const void *right)
   return a->code < b->code ? -1 : a->code > b->code;
 }
 
-/* The entries of both, sorted; equal texts get equal ranks. */
+/* Merges sorted runs of `width` from one list into another. False: cancelled. */
+static bool merge_runs(tsr__lower *low, const entry *from, entry *to, int64_t count, int64_t width)
+{
+  for (int64_t first = 0, at = 0; first < count; first += 2 * width) {
+    int64_t middle = first + width < count ? first + width : count;
+    int64_t end = middle + width < count ? middle + width : count;
+    for (int64_t left = first, right = middle; at < end; at++) {
+      if (tsr__lower_stops(low, at)) return false;
+      bool take = left < middle && (right == end || by_text(&from[left], &from[right]) < 0);
+      to[at] = take ? from[left++] : from[right++];
+    }
+  }
+  return true;
+}
+
+/* Sorts by text in runs short enough that each can be waited for, then merges them; NULL: cancelled.
+ * Else it is the one of the two lists where they are. */
+static entry *sort_entries(tsr__lower *low, entry *all, entry *spare, int64_t count)
+{
+  for (int64_t first = 0; first < count; first += RUN) {
+    if (tsr__lower_stops(low, first + RUN - 1)) return NULL;
+    qsort(all + first, (size_t)(count - first < RUN ? count - first : RUN), sizeof *all, by_text);
+  }
+  for (int64_t width = RUN; width < count; width *= 2) {
+    if (!merge_runs(low, all, spare, count, width)) return NULL;
+    entry *swap = all;
+    all = spare;
+    spare = swap;
+  }
+  return all;
+}
+
+/* The entries of both, sorted; equal texts get equal ranks. NULL: no memory, or cancelled. */
 static entry *sorted(tsr__lower *low, const tsr__dict *a, const tsr__dict *b)
 {
   int64_t count = (int64_t)a->count + b->count;
   entry *all = tsr__lower_room(low, count, sizeof *all);
-  if (!all) return NULL;
+  entry *spare = tsr__lower_room(low, count > RUN ? count : 0, sizeof *spare);
+  if (!all || !spare) return NULL;
   for (int64_t i = 0; i < count; i++) {
     bool left = i < a->count;
     all[i].text = tsr__dict_get(left ? a : b, left ? i : i - a->count, &all[i].length);
     all[i].code = (int32_t)i;
   }
-  qsort(all, (size_t)count, sizeof *all, by_text);
+  all = sort_entries(low, all, spare, count);
+  if (!all) return NULL;
   int32_t rank = 0;
   for (int64_t i = 0; i < count; i++) {
     bool same =
@@ -214,6 +250,7 @@ static tsr_array *against(tsr__lower *low, tsr__col column, int op, const tsr__e
   if (!table) return column.values;
   for (int32_t code = 0; code < column.dict->count; code++) {
     int64_t length;
+    if (tsr__lower_stops(low, code)) break;
     const char *entry_text = tsr__dict_get(column.dict, code, &length);
     table[code] =
         tsr__order_holds(op, tsr__text_order(entry_text, length, text->text, text->length));
@@ -267,6 +304,7 @@ tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr)
   if (!table) return out;
   for (int64_t code = 0; code < count; code++) table[code] = expr->negated;
   for (int i = 1; i < expr->count && count; i++) {
+    if (tsr__lower_stops(low, -1)) break;
     int32_t code = tsr__dict_find(column.dict, expr->arg[i]->text, expr->arg[i]->length);
     if (code >= 0) table[code] = !expr->negated;
   }
@@ -360,7 +398,7 @@ static tsr__col apply(tsr__lower *low, const tsr__expr *expr, int op, const doma
   tsr__text made;
   tsr__texts_open(&texts, low);
   tsr__text_init(&made, &low->scope->rt->heap);
-  for (int64_t i = 0; i < d->count; i++) {
+  for (int64_t i = 0; i < d->count && !tsr__lower_stops(low, i); i++) {
     int64_t key = d->pairs ? d->pairs[i] : i, right = d->b.dict ? d->b.dict->count : 1;
     tsr__bytes a = text_at(d->a.dict, key / right), b = text_at(d->b.dict, key % right);
     if (number) {

@@ -13,7 +13,7 @@
 #define MAX_LENGTH 65536
 #define MAX_LIST 1000
 #define MAX_SIZE 200000 /* 0 < x < 9 has x twice, and that may be again such an expression */
-#define MAX_ITEMS 256
+#define FEW_ITEMS 4    /* room to begin with */
 
 typedef struct parser {
   tsr__lexer lexer;
@@ -678,16 +678,29 @@ static bool parse_order(parser *p, tsr__order *order)
   return unexpected(p, "'first' or 'last' after 'nulls'") != NULL;
 }
 
+/* Room for twice as many elements in the arena, where the old ones stay; NULL: out of memory. */
+static void *twice(parser *p, const void *old, int count, size_t element)
+{
+  size_t used = (size_t)count * element;
+  void *out = tsr__arena_new(p->lexer.arena, count ? 2 * used : FEW_ITEMS * element);
+  if (!out) no_memory(p);
+  else if (count) memcpy(out, old, used);
+  return out;
+}
+
+/* There are at most as many items as MAX_LENGTH has room for. */
 static bool parse_items(parser *p, bool list, tsr__formula *out, tsr__order **order)
 {
-  tsr__item items[MAX_ITEMS];
-  tsr__order orders[MAX_ITEMS];
-  int count = 0;
+  tsr__item *items = NULL;
+  tsr__order *orders = NULL;
+  int count = 0, room = 0;
   do {
     if (count && !tsr__lex(&p->lexer)) return false;
-    if (count == MAX_ITEMS) {
-      refuse(p, p->lexer.token.at, 1, "the list has more than %d items", MAX_ITEMS);
-      return false;
+    if (count == room) {
+      items = twice(p, items, count, sizeof *items);
+      if (order) orders = twice(p, orders, count, sizeof *orders);
+      if (!items || (order && !orders)) return false;
+      room = count ? 2 * count : FEW_ITEMS;
     }
     if (!parse_item(p, &items[count], list)) return false;
     if (order && !parse_order(p, &orders[count])) return false;
@@ -699,11 +712,8 @@ static bool parse_items(parser *p, bool list, tsr__formula *out, tsr__order **or
                          : "an operator or the end");
     return false;
   }
-  out->item = tsr__arena_new(p->lexer.arena, (size_t)count * sizeof *items);
-  if (order) *order = tsr__arena_new(p->lexer.arena, (size_t)count * sizeof *orders);
-  if (!out->item || (order && !*order)) return no_memory(p);
-  memcpy(out->item, items, (size_t)count * sizeof *items);
-  if (order) memcpy(*order, orders, (size_t)count * sizeof *orders);
+  out->item = items;
+  if (order) *order = orders;
   out->count = count;
   return true;
 }

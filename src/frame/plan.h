@@ -392,12 +392,15 @@ tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr);
 tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr);
 /* Puts a text column's dictionary in order, so that codes compare as texts do. */
 void tsr__text_rank(tsr__lower *low, tsr__col *a);
+/* Whether a loop over rows or distinct texts is to end at step `i`: the scope failed, or the progress
+ * callback, asked every few thousand steps and at each below 0, cancelled, which is recorded there. */
+bool tsr__lower_stops(tsr__lower *low, int64_t i);
 /* Gives two text columns one dictionary. */
 bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b);
 /* The same for columns of several frames, each lowered by its own. */
 tsr_status tsr__text_unify_all(tsr__lower **low, tsr__col **col, int count);
-/* The rank of each code among the texts of a dictionary, in the terminal's scope; NULL out of memory,
- * which is recorded. */
+/* The rank of each code among the texts of a dictionary, in the terminal's scope; NULL out of memory
+ * or cancelled, which is recorded. */
 const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict);
 /* For each code of `from` the code of the same text in `to`, or -1. */
 const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__dict *to);

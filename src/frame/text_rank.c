@@ -59,10 +59,30 @@ static unsigned digit(const item *it, int pass)
   return pass == 0 ? it->left : (unsigned)(it->key >> (8 * (pass - 1)) & 0xff);
 }
 
-/* By the least significant digit first; digits that all have alike are skipped. */
-static void sort_many(item *items, item *spare, int64_t count)
+/* A run of texts that are alike in their first `depth` bytes. */
+typedef struct run {
+  int64_t first, count, depth;
+} run;
+
+typedef struct sorter {
+  tsr__lower *low;
+  int64_t steps; /* texts sorted so far, as often as each was */
+  const tsr__dict *dict;
+  item *items, *spare;
+  run *todo; /* at most one for each two texts */
+  int64_t runs;
+  bool stopped;
+} sorter;
+
+static bool stops(sorter *s)
 {
-  item *from = items, *to = spare;
+  return s->stopped = s->stopped || tsr__lower_stops(s->low, s->steps++);
+}
+
+/* By the least significant digit first; digits that all have alike are skipped. */
+static void sort_many(sorter *s, item *items, int64_t count)
+{
+  item *from = items, *to = s->spare;
   for (int pass = 0; pass <= STEP; pass++) {
     int64_t start[DIGITS] = { 0 }, sum = 0;
     for (int64_t i = 0; i < count; i++) start[digit(&from[i], pass)]++;
@@ -72,7 +92,10 @@ static void sort_many(item *items, item *spare, int64_t count)
       start[d] = sum;
       sum += here;
     }
-    for (int64_t i = 0; i < count; i++) to[start[digit(&from[i], pass)]++] = from[i];
+    for (int64_t i = 0; i < count; i++) {
+      if (stops(s)) return;
+      to[start[digit(&from[i], pass)]++] = from[i];
+    }
     item *swap = from;
     from = to;
     to = swap;
@@ -80,24 +103,14 @@ static void sort_many(item *items, item *spare, int64_t count)
   if (from != items) memcpy(items, from, (size_t)count * sizeof *items);
 }
 
-/* A run of texts that are alike in their first `depth` bytes. */
-typedef struct run {
-  int64_t first, count, depth;
-} run;
-
-typedef struct sorter {
-  const tsr__dict *dict;
-  item *items, *spare;
-  run *todo; /* at most one for each two texts */
-  int64_t runs;
-} sorter;
-
 static void sort_run(sorter *s, run r)
 {
   item *items = s->items + r.first;
-  for (int64_t i = 0; i < r.count; i++) load(s->dict, &items[i], r.depth);
+  for (int64_t i = 0; i < r.count && !stops(s); i++) load(s->dict, &items[i], r.depth);
+  if (s->stopped) return;
   if (r.count <= FEW) sort_few(items, r.count);
-  else sort_many(items, s->spare, r.count);
+  else sort_many(s, items, r.count);
+  if (s->stopped) return;
   for (int64_t i = 0, end; i < r.count; i = end) {
     for (end = i + 1; end < r.count && !before(&items[i], &items[end]); end++) {
     }
@@ -110,26 +123,31 @@ const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict)
 {
   int64_t count = dict->count;
   int32_t *ranks = room(low, count, sizeof *ranks);
-  sorter s = { .dict = dict,
+  sorter s = { .low = low,
+               .dict = dict,
                .items = room(low, count, sizeof(item)),
                .spare = room(low, count, sizeof(item)),
                .todo = room(low, count / 2 + 1, sizeof(run)) };
   if (!ranks || !s.items || !s.spare || !s.todo) return NULL;
   for (int64_t i = 0; i < count; i++) s.items[i].code = (int32_t)i;
   if (count > 1) s.todo[s.runs++] = (run){ 0, count, 0 };
-  while (s.runs) sort_run(&s, s.todo[--s.runs]);
+  while (s.runs && !s.stopped) sort_run(&s, s.todo[--s.runs]);
+  if (s.stopped) return NULL;
   for (int64_t i = 0; i < count; i++) ranks[s.items[i].code] = (int32_t)i;
   return ranks;
 }
 
 /* ---- one dictionary against another ----------------------------------------------------------- */
 
-/* Adds the texts of a dictionary to a table; codes[i] is what text i got. */
-static bool add_texts(tsr__dict_local *local, const tsr__dict *dict, int32_t *codes)
+/* Adds the texts of a dictionary to a table; codes[i] is what text i got. False: it failed or was
+ * cancelled. */
+static bool add_texts(tsr__lower *low, tsr__dict_local *local, const tsr__dict *dict,
+                      int32_t *codes)
 {
   for (int32_t i = 0; i < dict->count; i++) {
     int64_t length;
     bool added;
+    if (tsr__lower_stops(low, i)) return false;
     const char *text = tsr__dict_get(dict, i, &length);
     codes[i] = tsr__dict_code(local, text, (size_t)length, false, &added);
   }
@@ -142,7 +160,7 @@ const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__
   if (!own || !codes) return NULL;
   tsr__dict_local local;
   tsr__dict_local_init(&local, &low->scope->rt->heap);
-  bool fine = add_texts(&local, to, own) && add_texts(&local, from, codes);
+  bool fine = add_texts(low, &local, to, own) && add_texts(low, &local, from, codes);
   tsr__dict_local_free(&local);
   for (int32_t i = 0; fine && i < from->count; i++)
     if (codes[i] >= to->count) codes[i] = -1;
@@ -174,16 +192,16 @@ static tsr_status unify_all(tsr__lower **low, tsr__col **col, int count, tsr__di
     const tsr__dict *dict = col[i]->dict;
     if (!dict || !dict->count) continue;
     int32_t *codes = room(low[i], dict->count, sizeof *codes);
-    fine = codes && add_texts(local, dict, codes);
+    fine = codes && add_texts(low[i], local, dict, codes);
     if (!fine || same_codes(codes, dict->count)) continue;
     tsr_array *table = tsr__table_leaf(low[i], TSR_I32, codes, dict->count);
     col[i]->values = tsr__op2(low[i], TSR__OP_TAKE, table, tsr__spread(low[i], col[i]->values));
   }
   const tsr__dict *all = fine ? dict_of(low[0], local) : NULL;
   for (int i = 0; i < count; i++) col[i]->dict = all;
-  if (all) return tsr_scope_status(low[0]->scope);
-  return tsr__fail(low[0]->scope, low[0]->site, TSR_ENOMEM, "%s: out of memory",
-                   low[0]->bind->what);
+  if (!all)
+    tsr__fail(low[0]->scope, low[0]->site, TSR_ENOMEM, "%s: out of memory", low[0]->bind->what);
+  return tsr_scope_status(low[0]->scope);
 }
 
 tsr_status tsr__text_unify_all(tsr__lower **low, tsr__col **col, int count)

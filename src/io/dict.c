@@ -284,8 +284,16 @@ static int32_t take_run(tsr__dict_local *all, tsr__dict_local *local, int32_t at
   return at;
 }
 
+/* One alone is in order as it is. */
+static tsr__dict *unify_one(tsr__heap *heap, tsr__dict_local *local)
+{
+  for (int32_t e = 0; e < local->count; e++) local->entries[e].code = e;
+  return freeze(heap, local);
+}
+
 tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
 {
+  if (count == 1) return unify_one(heap, locals[0]);
   tsr__dict_local all;
   tsr__dict *dict = NULL;
   int64_t until;

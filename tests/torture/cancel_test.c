@@ -393,6 +393,17 @@ static tsr_status to_text(place *p)
   return take_table(tsr_frame_assign(p->df, "u", "concat(cast(g, 'text'), t)"));
 }
 
+static tsr_status numbers_to_text(place *p)
+{
+  return take_table(tsr_frame_select(p->df, "a = cast(k, 'text'), b = cast(x, 'text')"));
+}
+
+static tsr_status texts_in_order(place *p)
+{
+  return take_table(tsr_frame_select(p->df, "a = t < concat(t, 'z'), b = cast(slice(t, 1), 'f64'), "
+                                            "c = t in ('w1', 'w2'), d = t >= 'w3'"));
+}
+
 static tsr_status one_column(place *p)
 {
   return take_number(tsr_sum(tsr_frame_column(tsr_frame_filter(p->df, "g < 900"), "x")));
@@ -505,6 +516,8 @@ static const job works[] = {
   WORK(replicate),
   WORK(text_functions),
   WORK(to_text),
+  WORK(numbers_to_text),
+  WORK(texts_in_order),
   WORK(one_column),
   WORK(print),
   WORK(write_csv),

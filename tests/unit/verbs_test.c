@@ -167,7 +167,7 @@ TEST(short_calls_on_inert_frames)
   tsr_runtime_close(f.rt);
 }
 
-/* A wide frame has more columns than a list has items, and no deep tree. */
+/* A wide frame makes no deep tree, and a list may name all its columns. */
 TEST(short_calls_on_a_wide_frame)
 {
   enum { WIDE = 1500 };
@@ -188,6 +188,13 @@ TEST(short_calls_on_a_wide_frame)
   CHECK_I64(rows, 2);
   CHECK_STATUS(tsr_frame_rows(tsr_frame_is_null(df), &rows), TSR_OK, s);
   CHECK_STR(tsr_frame_column_name(tsr_frame_rename(df, "z = c1499"), WIDE - 1), "z");
+  static char list[WIDE * 8];
+  for (int i = WIDE - 1, at = 0; i >= 0; i--)
+    at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", names[i], i ? "," : "");
+  tsr_frame *all = tsr_frame_sort(tsr_frame_select(df, list), list);
+  CHECK_STATUS(tsr_frame_rows(all, &rows), TSR_OK, s);
+  CHECK_I64(tsr_frame_columns(all), WIDE);
+  CHECK_STR(tsr_frame_column_name(all, 0), "c1499");
   tsr_runtime_close(rt);
 }
 
