@@ -13,7 +13,7 @@
 #define MAX_LENGTH 65536
 #define MAX_LIST 1000
 #define MAX_SIZE 200000 /* 0 < x < 9 has x twice, and that may be again such an expression */
-#define FEW_ITEMS 4    /* room to begin with */
+#define FEW_ITEMS 4     /* room to begin with */
 
 typedef struct parser {
   tsr__lexer lexer;
