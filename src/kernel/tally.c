@@ -473,7 +473,7 @@ static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool 
 static int64_t most_whole(int64_t rows, bool squares)
 {
   int bits = 63 - bits_of_count(rows);
-  return (INT64_C(1) << (squares ? bits / 2 : bits)) - 1;
+  return (int64_t)((UINT64_C(1) << (squares ? bits / 2 : bits)) - 1);
 }
 
 static void judge_whole(tsr__span_of *span, const finds *f, int64_t rows, bool squared)
