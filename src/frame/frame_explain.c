@@ -497,6 +497,7 @@ static void add_step(explainer *e, const step *s)
   if (s->from[0] && s->from[0]->number != s->number - 1 && !told)
     tsr__text_add(&words, ", of step %d", s->from[0]->number);
   add_lines(e, s, &words);
+  e->out->failed |= words.failed;
   tsr__text_free(&words);
   if (!is_source(df)) {
     add_making(e, df);
@@ -709,6 +710,7 @@ static tsr_status print_stretch(stretch *s, tsr__bind *bind, int most)
   tsr__text_init(&program, &bind->scope->rt->heap);
   status = tsr__explain(bind->scope, s->root, s->count, &program, &bind->error);
   add_indented(&program, out);
+  out->failed |= program.failed;
   tsr__text_free(&program);
   return status;
 }
