@@ -159,7 +159,8 @@ tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **o
 
 tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out)
 {
-  if (tsr__bind_frame(bind, bind->top, true, NULL, out)) return bind->error.status;
+  tsr_status status = tsr__bind_frame(bind, bind->top, true, NULL, out);
+  if (status) return status;
   tsr__lower low = lower_on(bind, out);
   for (int i = 0; i < out->count; i++) compact(&low, &out->col[i], out->mask);
   return tsr__run_columns(bind, out->col, out->count, NULL);
