@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test check failures bench bench-peers asan tsan clang debug lint format tidy \
+.PHONY: build setup demo test check bench bench-peers asan tsan clang debug lint format tidy \
   size fuzz torture exports install docs clean help
 # Each target drives its own parallel build.
 .NOTPARALLEL:
@@ -60,12 +60,6 @@ bench-peers: ## measure against the peers that are installed; ONLY=name
 	$(call configure,release)
 	$(call build,release,bench)
 	@bench/peers.sh $(ONLY)
-
-failures: ## every failure of every verb in turn (many minutes), not a sample of them
-	@scripts/setup test
-	$(call configure,release)
-	$(call build,release)
-	@TEST_FULL=1 ctest --preset release -j $(J) -R '^(verb_|moving_|signals)'
 
 asan tsan clang debug: ## build and test under that preset
 	@scripts/setup test $(filter clang,$@)

@@ -11,9 +11,8 @@ run() {
 run CANCEL_ROWS=10000000 TEST_TIMEOUT_SCALE=4 "$build/tests/torture/cancel_test" --no-fork --filter report
 run TEST_TIMEOUT_SCALE=4 "$build/tests/torture/cancel_test"
 run SIZES_FULL=1 TEST_TIMEOUT_SCALE=4 "$build/tests/torture/sizes_test"
-for test in "$build"/tests/torture/*memory_test "$build"/tests/torture/*allocation_test \
-  "$build"/tests/torture/*fail*_test; do
-  [ -x "$test" ] && run TEST_TIMEOUT_SCALE=4 "$test"
+for test in verb_memory verb_system moving_files signals allocation; do
+  run TEST_FULL=1 TEST_TIMEOUT_SCALE=4 "$build/tests/torture/${test}_test"
 done
 run TOOL_LINES=10000 TEST_TIMEOUT_SCALE=20 "$build/tests/torture/tool_random_test"
 [ $failed = 0 ] && echo "torture: all passed"
