@@ -107,10 +107,11 @@ static const char *file_of(const char *site)
   return slash ? slash + 1 : site ? site : "";
 }
 
-/* The width of a column: its widest entry within the limit. */
-static void measure(const tsr__program *program, const int *numbers, size_t width[2])
+/* The width of a column: its widest entry within the limit. False: out of memory. */
+static bool measure(const tsr__program *program, const int *numbers, size_t width[2])
 {
   tsr__text line;
+  bool failed = false;
   width[0] = 20;
   width[1] = 14;
   for (int n = 0; n < program->node_count; n++) {
@@ -121,9 +122,11 @@ static void measure(const tsr__program *program, const int *numbers, size_t widt
       if (column) add_type(program, &program->nodes[n], &line);
       else add_formula(program, numbers, n, &line);
       if (line.length > width[column] && line.length <= limit) width[column] = line.length;
+      failed |= line.failed;
       tsr__text_free(&line);
     }
   }
+  return !failed;
 }
 
 static void pad_to(tsr__text *out, size_t start, size_t width)
@@ -140,7 +143,7 @@ void tsr__program_print(const tsr__program *program, tsr__text *out)
     numbers[n] = number;
     number += program->nodes[n].op != TSR__OP_CONST;
   }
-  measure(program, numbers, width);
+  if (!measure(program, numbers, width)) out->failed = true;
   for (int n = 0; n < program->node_count; n++) {
     if (program->nodes[n].op == TSR__OP_CONST) continue;
     const char *site = program->sites ? file_of(program->sites[n]) : "";
