@@ -71,6 +71,16 @@ static void check_again(const tsr__npy *npy)
   close(fd);
 }
 
+/* Whether an array has no elements, but dims whose product leaves 64 bits: no placement has that. */
+static bool beyond(const tsr__npy *npy)
+{
+  int64_t count = 8;
+  for (int d = 0; d < npy->shape.rank; d++)
+    if (npy->shape.dims[d] && __builtin_mul_overflow(count, npy->shape.dims[d], &count))
+      return true;
+  return false;
+}
+
 /* Through the public call, with the first dim split. */
 static void check_devices(const char *path, const tsr__npy *npy)
 {
@@ -82,7 +92,7 @@ static void check_devices(const char *path, const tsr__npy *npy)
   tsr_array *x = tsr_read_npy(s, path, tsr_on(tsr_mesh_default(rt, "x"), split ? "x" : "-"));
   char *values = malloc(bytes + 1);
   tsr_status status = tsr_read(x, values, bytes);
-  REQUIRE(!status == (npy != NULL));
+  REQUIRE(!status == (npy != NULL) || (npy && beyond(npy)));
   if (status) fuzz_message(tsr_message(s), 2000);
   if (!status && npy->dtype == TSR_BOOL)
     for (size_t i = 0; i < bytes; i++)
