@@ -71,11 +71,22 @@ static void expression(dice *d, char *out, size_t size)
 }
 
 static const char *const options[] = {
-  "--where", "--where", "--with",    "--select", "--agg",       "--agg",       "--by",
-  "--sort",  "--limit", "--join",    "--format", "--out",       "--rows",      "--devices",
-  "--how",   "--on",    "--skip",    "--types",  "--separator", "--comment",   "--bad-rows",
-  "--nulls", "--from",  "--explain", "--quick",  "--help",      "--no-header", "--nonsense"
+  "--where", "--where",  "--with",    "--select", "--agg",       "--agg",       "--by",
+  "--sort",  "--limit",  "--join",    "--format", "--out",       "--rows",      "--devices",
+  "--how",   "--on",     "--skip",    "--types",  "--separator", "--comment",   "--bad-rows",
+  "--nulls", "--from",   "--explain", "--quick",  "--help",      "--no-header", "--nonsense",
+  "--tail",  "--sample", "--sample",  "--seed",   "--distinct",  "--distinct"
 };
+
+static bool takes_number(const char *option)
+{
+  static const char *const all[] = {
+    "--limit", "--tail", "--sample", "--seed", "--rows", "--skip"
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (!strcmp(option, all[i])) return true;
+  return false;
+}
 
 static void value_of(dice *d, const char *option, char *out, size_t size)
 {
@@ -89,7 +100,9 @@ static void value_of(dice *d, const char *option, char *out, size_t size)
     expression(d, out + at, size - at);
   } else if (!strcmp(option, "--by") || !strcmp(option, "--sort") || !strcmp(option, "--on")) {
     snprintf(out, size, "%s", PICK(d, keys));
-  } else if (!strcmp(option, "--limit") || !strcmp(option, "--rows") || !strcmp(option, "--skip")) {
+  } else if (!strcmp(option, "--distinct")) {
+    snprintf(out, size, "%s", roll(d, 3) ? PICK(d, keys) : "*");
+  } else if (takes_number(option)) {
     snprintf(out, size, "%s", PICK(d, counts));
   } else if (!strcmp(option, "--format") || !strcmp(option, "--from")) {
     snprintf(out, size, "%s", PICK(d, formats));

@@ -93,6 +93,18 @@ TEST(wrong_command_lines_exit_with_2)
   expect("query t.csv --explain=yes", 2, "", "takes no value");
   expect("query t.csv --limit=-3", 2, "", "--limit takes a number of rows, not '-3'");
   expect("query t.csv --limit 99999999999999999999", 2, "", "--limit takes a number of rows");
+  expect("query t.csv --tail -1", 2, "", "--tail takes a number of rows, not '-1'");
+  expect("query t.csv --tail 2 --tail 2", 2, "", "given too often: '--tail'");
+  expect("query t.csv --sample", 2, "", "a value is missing after '--sample'");
+  expect("query t.csv --sample 0.5", 2, "", "--sample takes a number of rows, not '0.5'");
+  expect("query t.csv --sample 9223372036854775808", 2, "", "--sample takes a number of rows");
+  expect("query t.csv --sample 3 --seed -1", 2, "", "--seed takes a whole number of 0 or more");
+  expect("query t.csv --seed 3", 2, "", "--seed needs --sample");
+  expect("query t.csv --limit 3 --tail 2", 2, "", "give one of --limit, --tail and --sample");
+  expect("query t.csv --sample 3 --tail 2", 2, "", "give one of --limit, --tail and --sample");
+  expect("query t.csv --unique city", 2, "", "did you mean --distinct?");
+  expect("query t.csv --distinct a --distinct b", 2, "", "given too often: '--distinct'");
+  expect("query t.csv --skip x", 2, "", "--skip takes a number of lines, not 'x'");
   expect("query t.csv --agg 'count()' --agg 'sum(a)'", 2, "", "--agg");
   expect("query t.csv --by city", 2, "", "--by needs --agg");
   expect("query t.csv --join u.csv", 2, "", "each --join needs an --on");
@@ -119,6 +131,10 @@ TEST(failures_exit_with_1)
   expect("query t.csv --where 'temp >'", 1, "", "^");
   expect("query t.csv --agg 'sum(city)'", 1, "", "tessera: ");
   expect("query t.csv --by town --agg 'count()'", 1, "", "town");
+  expect("query t.csv --distinct town", 1, "", "tessera: --distinct: no column 'town'");
+  expect("query t.csv --distinct ''", 1, "", "tessera: --distinct: the expression is empty");
+  expect("query t.csv --distinct 'city desc'", 1, "", "rows keep their order here");
+  expect("query t.csv --select day --distinct city", 1, "", "no column 'city'");
 }
 
 TEST(messages_leave_out_the_source_line)
@@ -199,6 +215,55 @@ TEST(query_sorts_joins_and_formats)
   prints("query 't.*' --where 'temp > 13' --select 'temp' --format csv", "temp\n14.5\n14.5\n");
   expect("query t.csv --out t.xyz", 2, "", "does not say its format");
   expect("query t.csv --out none/t.csv", 1, "", "none/t.csv");
+}
+
+TEST(query_chooses_rows)
+{
+  write_table();
+  prints("query t.csv --tail 2 --format csv",
+         "city,day,temp\nOslo,2013-01-02,\nRome,2013-01-02,14.5\n");
+  prints("query t.csv --sort temp --tail 1 --select temp --format csv", "temp\n\"\"\n");
+  prints("query t.csv --tail 0 --format csv", "city,day,temp\n");
+  prints("query t.csv --tail 9223372036854775807 --select city --format csv",
+         "city\nOslo\nRome\nOslo\nRome\n");
+  prints("query t.csv --distinct city --format csv",
+         "city,day,temp\nOslo,2013-01-01,-4.5\nRome,2013-01-01,12.0\n");
+  prints("query t.csv t.csv --distinct '*' --format csv --select city",
+         "city\nOslo\nRome\n"); /* of the selected columns */
+  prints("query t.csv t.csv --distinct '*' --agg 'n = count()' --format csv", "n\n8\n");
+  prints("query t.csv t.csv --distinct 'city, day' --sort 'day desc, city' --limit 3 --select "
+         "'city, day' --format csv",
+         "city,day\nOslo,2013-01-02\nRome,2013-01-02\nOslo,2013-01-01\n");
+  prints("query t.csv --select city --distinct '*' --format csv", "city\nOslo\nRome\n");
+  prints("query t.csv --sample 0 --format csv", "city,day,temp\n");
+  prints("query t.csv --sample 9223372036854775807 --select city --format csv",
+         "city\nOslo\nRome\nOslo\nRome\n");
+  prints("query t.csv --where 'temp > 99' --sample 3 --format csv", "city,day,temp\n");
+  test_write(test_tmp("head.csv"), "city,temp\n", 10);
+  prints("query head.csv --distinct '*' --tail 3 --format csv", "city,temp\n");
+  prints("query head.csv --sample 3 --seed 5 --format csv", "city,temp\n");
+}
+
+/* A sample is the same in every run and on any number of devices; another seed draws another. */
+TEST(samples_repeat)
+{
+  char arguments[256];
+  struct outcome first = { 0 };
+  static const char *const again[] = { "", "--devices cpu:3", "--seed 0", "--devices cpu:8" };
+  for (int i = 0; i < 5; i++) {
+    snprintf(arguments, sizeof arguments, "query '%s' --sample 7 --format csv %s",
+             test_file("../examples/data/airlines.csv"), i < 4 ? again[i] : "--seed 1");
+    struct outcome o = run(arguments);
+    int lines = 0;
+    CHECK_I64(o.code, 0);
+    for (const char *at = o.out; *at; at++) lines += *at == '\n';
+    CHECK_I64(lines, 8);
+    if (i) CHECK((strcmp(o.out, first.out) == 0) == (i < 4));
+    free(o.err);
+    if (i) free(o.out);
+    else first.out = o.out;
+  }
+  free(first.out);
 }
 
 TEST(colours_only_where_asked)

@@ -18,8 +18,15 @@ const tool_option tool_options[OPT_COUNT] = {
                    "the columns to show: 'a, b, c = a + b'" },
   [OPT_AGG] = { "--agg", "A", NULL, "q", false, "reduce: 'sum(x), n = count(), median(y)'" },
   [OPT_BY] = { "--by", "KEYS", NULL, "q", false, "with --agg: one row a group: 'origin, month'" },
+  [OPT_DISTINCT] = { "--distinct", "COLUMNS", NULL, "q", false,
+                     "the first of the rows that are equal in 'a, b'; '*': in all columns" },
   [OPT_SORT] = { "--sort", "KEYS", NULL, "q", false, "order the rows: 'a, b desc nulls first'" },
   [OPT_LIMIT] = { "--limit", "N", NULL, "q", false, "the first N rows only" },
+  [OPT_TAIL] = { "--tail", "N", NULL, "q", false, "the last N rows only" },
+  [OPT_SAMPLE] = { "--sample", "N", NULL, "q", false,
+                   "N rows drawn at random, in order; each run draws the same" },
+  [OPT_SEED] = { "--seed", "K", NULL, "q", false,
+                 "with --sample: another number draws other rows (default 0)" },
   [OPT_FORMAT] = { "--format", "FORMAT", "table csv tsv json md", "qs", false,
                    "how to print (default table, or by --out's name)" },
   [OPT_OUT] = { "--out", "FILE", NULL, "q", false,
@@ -82,11 +89,12 @@ static bool no_option(const char *command, const char *word)
     const char *elsewhere;
     tool_opt option;
   } others[] = {
-    { "--filter", OPT_WHERE },   { "--group-by", OPT_BY },   { "--groupby", OPT_BY },
-    { "--order-by", OPT_SORT },  { "--sort-by", OPT_SORT },  { "--head", OPT_LIMIT },
-    { "--columns", OPT_SELECT }, { "--output", OPT_OUT },    { "--assign", OPT_WITH },
-    { "--aggregate", OPT_AGG },  { "--sep", OPT_SEPARATOR }, { "--delimiter", OPT_SEPARATOR },
-    { "--left-on", OPT_ON },     { "-o", OPT_OUT },          { "-n", OPT_LIMIT }
+    { "--filter", OPT_WHERE },    { "--group-by", OPT_BY },   { "--groupby", OPT_BY },
+    { "--order-by", OPT_SORT },   { "--sort-by", OPT_SORT },  { "--head", OPT_LIMIT },
+    { "--columns", OPT_SELECT },  { "--output", OPT_OUT },    { "--assign", OPT_WITH },
+    { "--aggregate", OPT_AGG },   { "--sep", OPT_SEPARATOR }, { "--delimiter", OPT_SEPARATOR },
+    { "--left-on", OPT_ON },      { "-o", OPT_OUT },          { "-n", OPT_LIMIT },
+    { "--unique", OPT_DISTINCT }, { "--last", OPT_TAIL },     { "--drop-duplicates", OPT_DISTINCT }
   };
   const char *best = NULL;
   char text[200];
@@ -154,7 +162,10 @@ static bool number(const tool_args *args, tool_opt option, int64_t *out)
   long long n = strtoll(value, &end, 10);
   *out = n;
   if (end != value && !*end && n >= 0 && !errno) return true;
-  snprintf(text, sizeof text, "%s takes a number of rows, not", tool_options[option].name);
+  snprintf(text, sizeof text, "%s takes a %s, not", tool_options[option].name,
+           option == OPT_SEED   ? "whole number of 0 or more"
+           : option == OPT_SKIP ? "number of lines"
+                                : "number of rows");
   return mistake(args->command, text, value);
 }
 
@@ -186,7 +197,18 @@ static bool check_query(const tool_args *args)
     return mistake(command, "each --join needs an --on with its keys", NULL);
   if (args->count[OPT_HOW] > args->count[OPT_JOIN])
     return mistake(command, "--how needs a --join", NULL);
+  if (args->count[OPT_LIMIT] + args->count[OPT_TAIL] + args->count[OPT_SAMPLE] > 1)
+    return mistake(command, "give one of --limit, --tail and --sample", NULL);
+  if (args->count[OPT_SEED] && !args->count[OPT_SAMPLE])
+    return mistake(command, "--seed needs --sample", NULL);
   return true;
+}
+
+static bool numbers(tool_args *args)
+{
+  return number(args, OPT_LIMIT, &args->limit) && number(args, OPT_TAIL, &args->tail) &&
+         number(args, OPT_SAMPLE, &args->sample) && number(args, OPT_SEED, &args->seed) &&
+         number(args, OPT_ROWS, &args->rows) && number(args, OPT_SKIP, &args->skip);
 }
 
 static bool one_character(const tool_args *args, tool_opt option)
@@ -208,9 +230,8 @@ static bool check(tool_args *args)
     return mistake(command, "takes the files to read, then the one to write", NULL);
   if (!strcmp(command, "info") && args->file_count > 0)
     return mistake(command, "takes no file, found", args->files[0]);
-  return number(args, OPT_LIMIT, &args->limit) && number(args, OPT_ROWS, &args->rows) &&
-         number(args, OPT_SKIP, &args->skip) && one_character(args, OPT_SEPARATOR) &&
-         one_character(args, OPT_COMMENT) && check_query(args);
+  return numbers(args) && one_character(args, OPT_SEPARATOR) && one_character(args, OPT_COMMENT) &&
+         check_query(args);
 }
 
 bool tool_parse(const char *command, int argc, char **argv, tool_args *out)

@@ -1,6 +1,6 @@
 /* From a command line to a frame:
  *
- *   files -> join -> where -> with -> select | by + agg -> sort -> limit */
+ *   files -> join -> where -> with -> select -> by + agg -> distinct -> sort -> limit | tail | sample */
 #include <stdio.h>
 #include <string.h>
 
@@ -109,6 +109,20 @@ static tsr_join_how join_how(const char *how)
   return how[0] == 's' ? TSR_JOIN_SEMI : TSR_JOIN_ANTI;
 }
 
+/* The steps that choose and order rows of the result. "*" is every column there is by then. */
+static tsr_frame *choose_rows(tsr_frame *df, const tool_args *args)
+{
+  const char *distinct = tool_value(args, OPT_DISTINCT), *sort = tool_value(args, OPT_SORT);
+  if (distinct) df = tsr_frame_distinct(df, strcmp(distinct, "*") ? distinct : NULL);
+  if (sort) df = tsr_frame_sort(df, sort);
+  if (args->limit >= 0) df = tsr_frame_head(df, args->limit);
+  if (args->tail >= 0) df = tsr_frame_tail(df, args->tail);
+  if (args->sample >= 0)
+    df = tsr_frame_sample(df, .rows = args->sample,
+                          .seed = args->seed > 0 ? (uint64_t)args->seed : 0);
+  return df;
+}
+
 tsr_frame *tool_chain(tsr_scope *s, const tool_args *args)
 {
   tsr_frame *df = tool_read_all(s, args);
@@ -126,11 +140,9 @@ tsr_frame *tool_chain(tsr_scope *s, const tool_args *args)
       df = tsr_frame_assign(df, name, expression);
   }
   const char *select = tool_value(args, OPT_SELECT), *agg = tool_value(args, OPT_AGG);
-  const char *by = tool_value(args, OPT_BY), *sort = tool_value(args, OPT_SORT);
+  const char *by = tool_value(args, OPT_BY);
   if (select) df = tsr_frame_select(df, select);
   if (agg && by) df = tsr_frame_group_agg(df, by, agg);
   else if (agg) df = tsr_frame_agg(df, agg);
-  if (sort) df = tsr_frame_sort(df, sort);
-  if (args->limit >= 0) df = tsr_frame_head(df, args->limit);
-  return df;
+  return choose_rows(df, args);
 }

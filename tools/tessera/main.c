@@ -14,11 +14,12 @@ const tool_command tool_commands[] = {
   { "query", "FILE... [OPTIONS]", "filter, join, derive, aggregate and sort the rows of files",
     "Several files are one table. A file is CSV or JSON lines by its name, gzip and zstd are seen; "
     "a "
-    "pattern in quotes stands for many, - for standard input. Joins come first, then filters, "
-    "derived "
-    "columns, --select or --agg, --sort and --limit. Sums are exact: the result does not depend on "
-    "the "
-    "number of devices.",
+    "pattern in quotes stands for many, - for standard input. Whatever their order on the command "
+    "line, "
+    "the steps are: --join, --where, --with, --select, --by and --agg, --distinct, --sort, and "
+    "last one "
+    "of --limit, --tail and --sample. Sums are exact: the result does not depend on the number of "
+    "devices, nor does a sample.",
     "  tessera query weather.csv --limit 5\n"
     "  tessera query weather.csv --where 'temp > 90' --agg 'count(), max(temp)' --by origin\n"
     "  tessera query 'orders-*.csv' --join customers.csv --on 'customer = id' --sort 'total desc'\n"

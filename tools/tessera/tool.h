@@ -27,8 +27,12 @@ typedef enum tool_opt {
   OPT_SELECT,
   OPT_AGG,
   OPT_BY,
+  OPT_DISTINCT,
   OPT_SORT,
   OPT_LIMIT,
+  OPT_TAIL,
+  OPT_SAMPLE,
+  OPT_SEED,
   OPT_FORMAT,
   OPT_OUT,
   OPT_ROWS,
@@ -67,7 +71,7 @@ typedef struct tool_args {
   int file_count;
   const char *value[OPT_COUNT][TOOL_MOST];
   int count[OPT_COUNT];
-  int64_t limit, rows, skip; /* -1: not given */
+  int64_t limit, tail, sample, seed, rows, skip; /* -1: not given */
 } tool_args;
 
 /* Reads the arguments after the command's name. On a mistake prints it and returns false. */
