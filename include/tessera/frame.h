@@ -278,9 +278,10 @@ typedef struct tsr_join_opts {
   bool unique;        /* a left row with two matches is TSR_EVALUE that names the key */
 } tsr_join_opts;
 
-/* Joins two frames on equal keys: "k", or "left = right" where names differ, or several, "a, b = c".
- * Keys meet in their types; null equals nothing, NaN equals NaN, -0 equals 0. The result has the left
- * columns, then the right ones but for its keys; rows in the order of the left ones, then of the right,
+/* Joins two frames on equal keys: "k", or "left = right" where they differ, or several, "a, b = c". A
+ * key is an expression of its frame's columns: "id = cast(key, 'i64')". Keys meet in their types; null
+ * equals nothing, NaN equals NaN, -0 equals 0. The result has the left columns, then the right ones but
+ * for those that are keys as they stand; rows in the order of the left ones, then of the right,
  * lying where the left rows lie. A right frame that is whole on every device moves nothing. Returns a
  * frame owned by the innermost scope. Errors: TSR_ECOLUMN, TSR_EDTYPE. Local. */
 TSR_API tsr_frame *tsr_frame_join_with(tsr_frame *left, tsr_frame *right, const char *on,

@@ -124,6 +124,7 @@ typedef struct tsr__item {
   bool named;       /* given */
   int at, span;     /* of the name, or of the expression */
   tsr__expr *expr;
+  tsr__expr *left; /* of a pair, `left = expr`; one that stands alone is there twice */
 } tsr__item;
 
 /* A parsed text. `what` is the call it was given to: "tsr_frame_filter". */
@@ -234,6 +235,9 @@ typedef struct tsr__keylist {
  * which may be left out. */
 tsr_status tsr__parse_keys(const char *what, const char *text, tsr__arena *arena, tsr__keylist *out,
                            tsr__error *error);
+/* Parses pairs of expressions, "a, b = c + 1", as items without names. */
+tsr_status tsr__parse_pairs(const char *what, const char *text, tsr__arena *arena,
+                            tsr__formula *out, tsr__error *error);
 
 const char *tsr__fn_name(int fn);
 int tsr__fn_sort(int fn);

@@ -298,8 +298,17 @@ static void add_join(const step *s, tsr__text *out)
     tsr__text_add(out, " of steps %d and %d", s->from[0]->number, s->from[1]->number);
   tsr__text_add(out, " on ");
   for (int i = 0; i < join->key_count; i++) {
-    tsr__text_add(out, "%s%s", i ? ", " : "", join->left[i]);
-    if (strcmp(join->left[i], join->right[i])) tsr__text_add(out, " = %s", join->right[i]);
+    tsr__text right;
+    tsr__text_init(&right, out->heap);
+    tsr__text_add(out, i ? ", " : "");
+    size_t from = out->length;
+    tsr__expr_print(join->left[i], out);
+    tsr__expr_print(join->right[i], &right);
+    bool same = right.length == out->length - from &&
+                !memcmp(tsr__text_get(out) + from, tsr__text_get(&right), right.length);
+    if (!same) tsr__text_add(out, " = %s", tsr__text_get(&right));
+    out->failed |= right.failed;
+    tsr__text_free(&right);
   }
 }
 

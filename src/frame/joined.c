@@ -1,7 +1,8 @@
 /* Joins: names and types at the call, keys and rows at a terminal.
  *
- *   on "k, day = date"     left  k, day     right  k, date      pairs meet in one type
- *   columns                left ..., then right ... but for its keys; a name taken gets the suffix
+ *   on "k, day = date(at)"     left  k, day     right  k, date(at)     pairs meet in one type
+ *   columns                    left ..., then right ... but for those that are keys; a name taken gets
+ *                              the suffix
  *
  * Text keys meet by the left dictionary: each right code is mapped to the left code of the same text,
  * or to -1, which equals nothing. */
@@ -18,47 +19,43 @@ static void *keep(tsr_frame *df, int count, size_t element, tsr__error *error)
 
 /* ---- the call ---------------------------------------------------------------------------- */
 
-static tsr_status no_column(const tsr_frame *df, int key, bool right, tsr__error *error)
+/* Columns of a key that a side does not have. */
+static tsr_status find_columns(const tsr_frame *df, const tsr__expr *key, bool right,
+                               tsr__error *error)
 {
-  const tsr__item *item = &df->formula.item[key];
-  const char *name = right ? df->join->right[key] : df->join->left[key];
+  const tsr__schema *schema = right ? &df->other->schema : &df->parent->schema;
+  for (int i = 0; i < key->count && !error->status; i++)
+    find_columns(df, key->arg[i], right, error);
+  if (error->status || key->kind != TSR__E_COLUMN || tsr__schema_find(schema, key->text) >= 0)
+    return error->status;
   tsr__text hint;
   tsr__text_init(&hint, NULL);
-  tsr__schema_hint(right ? &df->other->schema : &df->parent->schema, name, &hint);
-  tsr__caret(error, TSR_ECOLUMN, (tsr__place){ &df->formula, item->at, item->span },
-             "the %s frame has no column '%.60s'%.500s", right ? "right" : "left", name,
+  tsr__schema_hint(schema, key->text, &hint);
+  tsr__caret(error, TSR_ECOLUMN, (tsr__place){ &df->formula, key->at, key->span },
+             "the %s frame has no column '%.60s'%.500s", right ? "right" : "left", key->text,
              tsr__text_get(&hint));
   tsr__text_free(&hint);
   return error->status;
 }
 
-/* "k" is a column of both; "left = right" where names differ. */
+/* "k" is of both; "left = right" where they differ. */
 static tsr_status take_on(tsr_frame *df, const char *text, tsr__error *error)
 {
-  tsr_formula formula = { .text = text };
-  tsr__parse_ask ask = { "tsr_frame_join, keys", &formula, true };
   tsr__join *join = df->join;
-  if (!text) return tsr__error_set(error, TSR_EARG, "tsr_frame_join: the keys are NULL");
-  if (tsr__parse(&ask, &df->node.scope->arena, &df->formula, error)) return error->status;
+  tsr__arena *arena = &df->node.scope->arena;
+  if (tsr__parse_pairs("tsr_frame_join, keys", text, arena, &df->formula, error))
+    return error->status;
   int count = df->formula.count;
   join->left = keep(df, count, sizeof *join->left, error);
   join->right = keep(df, count, sizeof *join->right, error);
-  join->left_at = keep(df, count, sizeof *join->left_at, error);
-  join->right_at = keep(df, count, sizeof *join->right_at, error);
   join->type = keep(df, count, sizeof *join->type, error);
   if (error->status) return error->status;
   for (int i = 0; i < count; i++) {
-    const tsr__item *item = &df->formula.item[i];
-    if (item->expr->kind != TSR__E_COLUMN)
-      return tsr__caret(error, TSR_EPARSE, (tsr__place){ &df->formula, item->at, item->span },
-                        "a key is a column, 'k', or two, 'left = right'; make others with "
-                        "tsr_frame_assign first");
-    join->left[i] = item->named ? item->name : item->expr->text;
-    join->right[i] = item->expr->text;
-    if (tsr__schema_find(&df->parent->schema, join->left[i]) < 0)
-      return no_column(df, i, false, error);
-    if (tsr__schema_find(&df->other->schema, join->right[i]) < 0)
-      return no_column(df, i, true, error);
+    join->left[i] = df->formula.item[i].left;
+    join->right[i] = df->formula.item[i].expr;
+    if (find_columns(df, join->left[i], false, error) ||
+        find_columns(df, join->right[i], true, error))
+      return error->status;
   }
   join->key_count = count;
   return TSR_OK;
@@ -107,23 +104,63 @@ tsr_frame *tsr_frame_join_with(tsr_frame *left, tsr_frame *right, const char *on
 
 /* ---- columns ----------------------------------------------------------------------------- */
 
+/* Which type a side is to be cast to, 0: none. Text becomes what it meets, a bool a number; of others,
+ * times and numbers, none can be the other. */
+static int cast_for(const tsr__expr *side, const tsr__expr *other)
+{
+  if (side->type == TSR_COL_TEXT) return other->type;
+  return side->type == TSR_COL_BOOL && tsr__is_number(other->type) ? other->type : 0;
+}
+
+static void add_key_text(const tsr__expr *key, int type, tsr__text *out)
+{
+  if (type) tsr__text_add(out, "cast(");
+  tsr__expr_print(key, out);
+  if (type) tsr__text_add(out, ", '%s')", tsr_coltype_name((tsr_coltype)type));
+}
+
+/* Types that do not meet, and how the pair is to be written. */
+static tsr_status refuse_types(const tsr_frame *df, int i, tsr__error *error)
+{
+  const tsr__item *item = &df->formula.item[i];
+  const tsr__expr *left = item->left, *right = item->expr;
+  int cast_left = cast_for(left, right), cast_right = cast_left ? 0 : cast_for(right, left);
+  tsr__text advice;
+  tsr__text_init(&advice, NULL);
+  if (!cast_left && !cast_right) cast_left = cast_right = TSR_COL_I64;
+  add_key_text(left, cast_left == left->type ? 0 : cast_left, &advice);
+  tsr__text_add(&advice, " = ");
+  add_key_text(right, cast_right == right->type ? 0 : cast_right, &advice);
+  tsr__caret(error, TSR_EDTYPE, (tsr__place){ &df->formula, item->at, item->span },
+             "the key is %s on the left and %s on the right; write \"%.400s\"",
+             tsr_coltype_name((tsr_coltype)left->type), tsr_coltype_name((tsr_coltype)right->type),
+             tsr__text_get(&advice));
+  tsr__text_free(&advice);
+  return error->status;
+}
+
+/* A key as it is read from its side's columns. */
+static tsr_status type_key(const tsr_frame *df, tsr__expr *key, const tsr__schema *schema,
+                           tsr__error *error)
+{
+  if (tsr__check(&df->formula, key, schema, TSR__IN_ROW, error)) return error->status;
+  if (key->bare) return TSR_OK;
+  return tsr__caret(error, TSR_EARG, (tsr__place){ &df->formula, key->at, key->span },
+                    "a key reads a column of its frame; to compare with a value filter the frame");
+}
+
 static tsr_status type_keys(tsr_frame *df, tsr__error *error)
 {
   tsr__join *join = df->join;
   for (int i = 0; i < join->key_count; i++) {
-    int left = join->left_at[i] = tsr__schema_find(&df->parent->schema, join->left[i]);
-    int right = join->right_at[i] = tsr__schema_find(&df->other->schema, join->right[i]);
-    tsr__expr a = { .type = df->parent->schema.field[left].type };
-    tsr__expr b = { .type = df->other->schema.field[right].type };
+    tsr__expr *left = join->left[i], *right = join->right[i];
+    if (type_key(df, left, &df->parent->schema, error) ||
+        type_key(df, right, &df->other->schema, error))
+      return error->status;
+    tsr__expr a = { .type = left->type }, b = { .type = right->type };
     bool mixed = (a.type == TSR_COL_BOOL) != (b.type == TSR_COL_BOOL);
     int type = mixed ? -1 : tsr__meet(&a, &b);
-    const tsr__item *item = &df->formula.item[i];
-    if (type < 0)
-      return tsr__caret(error, TSR_EDTYPE, (tsr__place){ &df->formula, item->at, item->span },
-                        "the key is %s on the left and %s on the right; make them one type with "
-                        "tsr_frame_assign",
-                        tsr_coltype_name((tsr_coltype)a.type),
-                        tsr_coltype_name((tsr_coltype)b.type));
+    if (type < 0) return refuse_types(df, i, error);
     join->type[i] = (uint8_t)type;
   }
   return TSR_OK;
@@ -132,7 +169,7 @@ static tsr_status type_keys(tsr_frame *df, tsr__error *error)
 static bool is_right_key(const tsr__join *join, int column)
 {
   for (int i = 0; i < join->key_count; i++)
-    if (join->right_at[i] == column) return true;
+    if (join->right[i]->kind == TSR__E_COLUMN && join->right[i]->column == column) return true;
   return false;
 }
 
@@ -201,13 +238,15 @@ typedef struct side {
   tsr__rel rel;
 } side;
 
-static tsr_status add_key(side *s, int column, int type, tsr__rel_key *key)
+static tsr_status add_key(side *s, const tsr__expr *expr, int type, tsr__rel_key *key)
 {
   int place = -1;
-  tsr__col col = tsr__convert(&s->low, s->bound.col[column], type);
-  bool same = col.values == s->bound.col[column].values;
+  bool column = expr->kind == TSR__E_COLUMN;
+  tsr__col col = tsr__lower_as(&s->low, expr, type);
+  tsr__lower_finish(&s->low, expr);
+  bool same = column && col.values == s->bound.col[expr->column].values;
   for (int i = 0; same && i < s->carry.count && place < 0; i++)
-    if (s->at[i] == column) place = i;
+    if (s->at[i] == expr->column) place = i;
   if (place < 0) {
     place = s->carry.count++;
     s->at[place] = -1;
@@ -217,7 +256,7 @@ static tsr_status add_key(side *s, int column, int type, tsr__rel_key *key)
   return tsr_scope_status(s->low.scope);
 }
 
-static tsr_status bind_side(tsr__bind *bind, const bool *need, const int *key_at, side *s)
+static tsr_status bind_side(tsr__bind *bind, const bool *need, tsr__expr *const *key, side *s)
 {
   const tsr__join *join = bind->top->join;
   int columns = s->df->schema.count, most = columns + join->key_count;
@@ -227,16 +266,19 @@ static tsr_status bind_side(tsr__bind *bind, const bool *need, const int *key_at
   if (!s->carry.col || !s->at || !s->keys) return bind->error.status;
   tsr_status status = tsr__bind_frame(bind, s->df, true, need, &s->bound);
   if (status) return status;
-  s->low = (tsr__lower){
-    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = bind->top, .in = &s->bound
-  };
+  s->low = (tsr__lower){ .bind = bind,
+                         .scope = bind->scope,
+                         .site = bind->site,
+                         .frame = bind->top,
+                         .from = s->df,
+                         .in = &s->bound };
   for (int i = 0; i < columns; i++) {
     if (!s->carried[i]) continue;
     s->at[s->carry.count] = i;
     s->carry.col[s->carry.count++] = s->bound.col[i];
   }
   for (int i = 0; i < join->key_count && !status; i++)
-    status = add_key(s, key_at[i], join->type[i], &s->keys[i]);
+    status = add_key(s, key[i], join->type[i], &s->keys[i]);
   return status;
 }
 
@@ -345,7 +387,9 @@ static tsr_status say_repeat(tsr__bind *bind, const side *left, const side *righ
     int64_t row = first_false(mask, p);
     for (int i = 0; row >= 0 && i < join->key_count; i++) {
       int column = right->keys[i].column;
-      tsr__text_add(&key, "%s%.60s = ", i ? ", " : "", join->right[i]);
+      tsr__text_add(&key, i ? ", " : "");
+      tsr__expr_print(join->right[i], &key);
+      tsr__text_add(&key, " = ");
       print_value(met.column[column].values, p, row, &right->carry.col[column], &key);
     }
   }
@@ -444,8 +488,8 @@ tsr_status tsr__join_rows(tsr__bind *bind, const bool *need, tsr__made *made)
   bool *other = room(bind, df->other->schema.count, sizeof(bool));
   if (!wanted || !other || choose(bind, need, &left, &right)) return bind->error.status;
   tsr__frame_needs(df, need, wanted, other);
-  tsr_status status = bind_side(bind, wanted, df->join->left_at, &left);
-  if (!status) status = bind_side(bind, other, df->join->right_at, &right);
+  tsr_status status = bind_side(bind, wanted, df->join->left, &left);
+  if (!status) status = bind_side(bind, other, df->join->right, &right);
   if (!status) status = map_texts(df->join, &left, &right);
   if (!status) status = join_sides(bind, &left, &right, made);
   tsr__rel_free(&left.rel);

@@ -610,6 +610,9 @@ static tsr__expr *parse_or(parser *p)
 
 /* ---- items ------------------------------------------------------------------------------- */
 
+/* What a text holds. */
+enum items { ONE, ITEMS, KEYS, PAIRS };
+
 /* "name =" before an expression; false on an error. A name alone is put back by reading again. */
 static bool item_name(parser *p, tsr__item *item)
 {
@@ -625,7 +628,7 @@ static bool item_name(parser *p, tsr__item *item)
     refuse(p, name.at, name.span, "this name is empty");
     return false;
   }
-  *item = (tsr__item){ name.text, true, name.at, name.span, NULL };
+  *item = (tsr__item){ name.text, true, name.at, name.span, NULL, NULL };
   return tsr__lex(&p->lexer);
 }
 
@@ -643,6 +646,25 @@ static bool default_name(parser *p, tsr__item *item)
   tsr__text_free(&text);
   if (!item->name) no_memory(p);
   return item->name != NULL;
+}
+
+/* "left = right", or an expression that is both: then it is read again, since each tree is checked
+ * against columns of its own. */
+static bool parse_pair(parser *p, tsr__item *item)
+{
+  tsr__lexer before = p->lexer;
+  *item = (tsr__item){ .name = "", .at = before.token.at, .left = parse_or(p) };
+  if (!item->left) return false;
+  if (!at_symbol(p, "=")) {
+    if (item->left->kind == TSR__E_BINARY && item->left->op == TSR__B_EQ)
+      return refuse(p, item->at, item->left->span, "keys that meet are written with one '='");
+    p->lexer = before;
+  } else if (!tsr__lex(&p->lexer)) {
+    return false;
+  }
+  item->expr = parse_or(p);
+  if (item->expr) item->span = item->expr->at + item->expr->span - item->at;
+  return item->expr != NULL;
 }
 
 static bool parse_item(parser *p, tsr__item *item, bool list)
@@ -689,8 +711,9 @@ static void *twice(parser *p, const void *old, int count, size_t element)
 }
 
 /* There are at most as many items as MAX_LENGTH has room for. */
-static bool parse_items(parser *p, bool list, tsr__formula *out, tsr__order **order)
+static bool parse_items(parser *p, enum items what, tsr__formula *out, tsr__order **order)
 {
+  bool list = what != ONE;
   tsr__item *items = NULL;
   tsr__order *orders = NULL;
   int count = 0, room = 0;
@@ -702,14 +725,16 @@ static bool parse_items(parser *p, bool list, tsr__formula *out, tsr__order **or
       if (!items || (order && !orders)) return false;
       room = count ? 2 * count : FEW_ITEMS;
     }
-    if (!parse_item(p, &items[count], list)) return false;
+    bool fine = what == PAIRS ? parse_pair(p, &items[count]) : parse_item(p, &items[count], list);
+    if (!fine) return false;
     if (order && !parse_order(p, &orders[count])) return false;
     count++;
   } while (list && at_symbol(p, ","));
   if (p->lexer.token.kind != TSR__T_END) {
-    unexpected(p, order  ? "an operator, 'asc', 'desc', 'nulls', ',' or the end"
-                  : list ? "an operator, ',' or the end"
-                         : "an operator or the end");
+    unexpected(p, order           ? "an operator, 'asc', 'desc', 'nulls', ',' or the end"
+                  : what == PAIRS ? "an operator, '=', ',' or the end"
+                  : list          ? "an operator, ',' or the end"
+                                  : "an operator or the end");
     return false;
   }
   out->item = items;
@@ -744,8 +769,8 @@ static tsr_status take_text(const tsr__parse_ask *ask, tsr__arena *arena, tsr__f
   return TSR_OK;
 }
 
-static tsr_status parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__keylist *out, bool keys,
-                        tsr__error *error)
+static tsr_status parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__keylist *out,
+                        enum items what, tsr__error *error)
 {
   tsr__formula formula = { 0 };
   if (take_text(ask, arena, &formula, error)) return error->status;
@@ -753,7 +778,7 @@ static tsr_status parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__keyli
   bool fine = tsr__lex(&p.lexer);
   if (fine && p.lexer.token.kind == TSR__T_END)
     return tsr__error_set(error, TSR_EPARSE, "%s: the expression is empty", ask->what);
-  fine = fine && parse_items(&p, ask->list, &formula, keys ? &out->order : NULL);
+  fine = fine && parse_items(&p, what, &formula, what == KEYS ? &out->order : NULL);
   if (fine && p.params < ask->formula->count)
     return tsr__caret(error, TSR_EPARSE, (tsr__place){ &formula, 0, formula.length },
                       "%d value%s given, but the expression has %d '?'", ask->formula->count,
@@ -770,7 +795,7 @@ tsr_status tsr__parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula
                       tsr__error *error)
 {
   tsr__keylist list;
-  tsr_status status = parse(ask, arena, &list, false, error);
+  tsr_status status = parse(ask, arena, &list, ask->list ? ITEMS : ONE, error);
   if (!status) *out = list.formula;
   return status;
 }
@@ -781,5 +806,17 @@ tsr_status tsr__parse_keys(const char *what, const char *text, tsr__arena *arena
   tsr_formula formula = { .text = text };
   tsr__parse_ask ask = { what, &formula, true };
   if (!text) return tsr__error_set(error, TSR_EARG, "%s: the keys are NULL", what);
-  return parse(&ask, arena, out, true, error);
+  return parse(&ask, arena, out, KEYS, error);
+}
+
+tsr_status tsr__parse_pairs(const char *what, const char *text, tsr__arena *arena,
+                            tsr__formula *out, tsr__error *error)
+{
+  tsr_formula formula = { .text = text };
+  tsr__parse_ask ask = { what, &formula, true };
+  tsr__keylist list;
+  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the keys are NULL", what);
+  tsr_status status = parse(&ask, arena, &list, PAIRS, error);
+  if (!status) *out = list.formula;
+  return status;
 }

@@ -108,9 +108,8 @@ typedef struct tsr__join {
   bool unique;
   const char *suffix;
   int key_count;
-  const char **left, **right; /* names of key columns */
-  int *left_at, *right_at;    /* their numbers */
-  uint8_t *type;              /* what each pair of keys meets in */
+  tsr__expr **left, **right; /* keys, each pair of one type ... */
+  uint8_t *type;             /* ... this one */
   int take_count;
   int *take; /* columns of `other` behind the parent's */
 } tsr__join;
@@ -207,7 +206,7 @@ typedef struct tsr__watch {
   struct tsr__watch *next;
   tsr_array *row; /* i64: the row, beyond the last if there is none; bool: whether */
   int64_t rows;
-  const tsr_frame *frame;
+  const tsr_frame *frame, *from; /* whose check it is, and of whose rows */
   const tsr__expr *expr;
   bool cast; /* a value that `expr`, a cast, cannot take: one of `shown`; else an overflow */
   tsr_array *shown;
@@ -351,6 +350,7 @@ struct tsr__lower {
   tsr_scope *scope;
   const char *site;
   const tsr_frame *frame; /* whose expression it is */
+  const tsr_frame *from;  /* whose rows it reads; NULL: those that `frame` stands on */
   const tsr__bound *in;   /* columns by the frame's parent's schema */
   tsr_array *codes;       /* group codes, with `groups`; NULL: not grouped */
   int64_t groups;

@@ -431,8 +431,8 @@ static void needs_of_join(const tsr_frame *df, const bool *need, bool *parent, b
 {
   int left = df->parent->schema.count;
   for (int i = 0; i < df->join->key_count; i++) {
-    parent[df->join->left_at[i]] = true;
-    if (other) other[df->join->right_at[i]] = true;
+    mark(df->join->left[i], parent);
+    if (other) mark(df->join->right[i], other);
   }
   for (int i = 0; i < df->schema.count; i++) {
     if (need[i] && i < left) parent[i] = true;

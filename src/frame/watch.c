@@ -38,6 +38,7 @@ static tsr__watch *watch(tsr__lower *low, tsr_array *at, tsr_array *mask, int64_
   }
   watch->rows = rows;
   watch->frame = low->frame;
+  watch->from = low->from ? low->from : low->frame;
   watch->expr = expr;
   watch->row = at;
   /* Among aggregates by code the domain is that of the codes, which are no rows of `in`. */
@@ -170,7 +171,7 @@ static void show_value(tsr__bind *bind, const tsr__watch *watch, int64_t row, ts
 /* Where a check failed: the row as the user knows it. */
 static tsr_status report(tsr__bind *bind, const tsr__watch *watch, int64_t row)
 {
-  const tsr_frame *source = watch->frame;
+  const tsr_frame *source = watch->from;
   tsr__text text, value;
   tsr__text_init(&text, NULL);
   tsr__text_init(&value, NULL);

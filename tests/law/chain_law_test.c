@@ -248,7 +248,10 @@ static tsr_frame *join(trial *t, tsr_frame *df)
   right = tsr_frame_select_at(right, TSR_FORMULA("x, k, v, b, w = i, z = u"), TSR_HERE);
   if (tsr_frame_is_inert(right)) tsr_scope_clear(t->s);
   if (tsr_frame_is_inert(right) || tsr_frame_columns(df) > 8) return df;
-  snprintf(on, sizeof on, "%s = %s", a, with);
+  const char *each = pick(t, 0, 1)          ? "%s = %s"
+                     : type == TSR_COL_TEXT ? "lower(%s) = lower(%s)"
+                                            : "cast(%s, 'text') = cast(%s, 'text')";
+  snprintf(on, sizeof on, each, a, with);
   say(t, "join", on);
   int64_t how = pick(t, 0, 3);
   tsr_frame *out =

@@ -159,7 +159,8 @@ static tsr_status groups_job(const tsr_allocator *allocator, double out[3])
   if (!status) status = tsr_row_status(row);
   if (!status) out[1] = tsr_row_f64(row, "x") + tsr_row_f64(row, "y");
   tsr_frame *even = tsr_frame_rebalance(tsr_frame_group_head(some, "t", 1));
-  tsr_frame *same = tsr_frame_join(even, even, "t", .unique = true);
+  tsr_frame *same =
+      tsr_frame_join(even, even, "lower(t), cast(a, 'text') = cast(a, 'text')", .unique = true);
   if (!status) status = tsr_frame_collect(tsr_frame_div(tsr_frame_select(same, "a"), 2), &table);
   if (!status) out[2] = tsr_table_f64(table, 0, 0);
   if (status) CHECK(strlen(tsr_message(s)) > 0 || tsr_runtime_status(rt) != TSR_OK);

@@ -88,6 +88,17 @@ static bool takes_number(const char *option)
   return false;
 }
 
+/* Keys of a join: an expression, or a pair of them. */
+static void pair_of(dice *d, char *out, size_t size)
+{
+  char left[200], right[200];
+  expression(d, left, sizeof left);
+  expression(d, right, sizeof right);
+  if (roll(d, 3)) snprintf(out, size, "%s", PICK(d, keys));
+  else if (roll(d, 2)) snprintf(out, size, "cast(%s, 'text') = city", PICK(d, atoms));
+  else snprintf(out, size, "%s = %s", left, right);
+}
+
 static void value_of(dice *d, const char *option, char *out, size_t size)
 {
   static const char *const counts[] = { "0", "1", "3", "100", "-1", "x", "99999999999999999999" };
@@ -98,7 +109,9 @@ static void value_of(dice *d, const char *option, char *out, size_t size)
   if (!strcmp(option, "--with")) {
     size_t at = (size_t)snprintf(out, size, "k = ");
     expression(d, out + at, size - at);
-  } else if (!strcmp(option, "--by") || !strcmp(option, "--sort") || !strcmp(option, "--on")) {
+  } else if (!strcmp(option, "--on")) {
+    pair_of(d, out, size);
+  } else if (!strcmp(option, "--by") || !strcmp(option, "--sort")) {
     snprintf(out, size, "%s", PICK(d, keys));
   } else if (!strcmp(option, "--distinct")) {
     snprintf(out, size, "%s", roll(d, 3) ? PICK(d, keys) : "*");

@@ -134,6 +134,79 @@ TEST(join_unique)
   tsr_runtime_close(f.rt);
 }
 
+/* A key is an expression of its own frame's columns; only a column that is a key leaves the right. */
+TEST(join_on_expressions)
+{
+  struct fixture f;
+  open_fixture(&f);
+  tsr_frame *left = tsr_frame_select(f.left, "k, small"), *right = tsr_frame_select(f.right, "id");
+  check(&f, tsr_frame_join(left, right, "small = id * 10"),
+        "k i64, small i32, id i64; 3 30 3; 1 10 1; 2 20 2; 3 30 3; 1 10 1");
+  check(&f, tsr_frame_join(left, right, "cast(k, 'text') = cast(id, 'text'), small // 10 = id"),
+        "k i64, small i32; 3 30; 1 10; 2 20; 3 30; 1 10");
+  check(&f, tsr_frame_join(left, right, "k % 2 = id % 2, k = id", .how = TSR_JOIN_ANTI),
+        "k i64, small i32; 9 90");
+  tsr_frame *who = tsr_frame_select(f.left, "who");
+  check(&f, tsr_frame_join(who, who, "upper(who)"),
+        "who text, who_right text; cy cy; cy cy; ann ann; bob bob; cy cy; cy cy; zed zed");
+  tsr_frame *names = tsr_frame_select(f.right, "who = name");
+  check(&f, tsr_frame_join(who, names, "upper(who)", .how = TSR_JOIN_SEMI),
+        "who text; cy; ann; cy");
+  tsr_frame *texts = tsr_frame_select(f.right, "code = cast(id, 'text')");
+  for (int place = 0; place < 2; place++) {
+    tsr_frame *l = place ? tsr_frame_gather(left) : left;
+    check(&f, tsr_frame_join(tsr_frame_filter(l, "k > 1"), texts, "k = cast(code, 'i64')"),
+          "k i64, small i32, code text; 3 30 3; 2 20 2; 3 30 3");
+  }
+  tsr_table *table = NULL;
+  tsr_frame *by = tsr_frame_join(left, f.left, "k + 1 = k + 1", .unique = true);
+  CHECK_STATUS(tsr_frame_collect(by, &table), TSR_EVALUE, f.s);
+  CHECK_STR_HAS(tsr_message(f.s), "the key k + 1 = 4 more than once");
+  tsr_scope_clear(f.s);
+  /* The row of a bad value is one of the frame that the key reads. */
+  tsr_frame *bad =
+      tsr_frame_join(left, tsr_frame_filter(f.right, "id < 7"), "k = cast(name, 'i64')");
+  CHECK_STATUS(tsr_frame_collect(bad, &table), TSR_EVALUE, f.s);
+  CHECK_STR_HAS(tsr_message(f.s), "tsr_frame_join: cast(name, 'i64'): 'ann' in row 0 is no i64");
+  tsr_runtime_close(f.rt);
+}
+
+/* What a join says of keys that it cannot use, each with what to write instead. */
+TEST(join_keys_that_are_wrong)
+{
+  static const struct {
+    const char *on, *says;
+  } all[] = {
+    { "k = name", "the key is i64 on the left and text on the right; write "
+                  "\"k = cast(name, 'i64')\"" },
+    { "who = id", "text on the left and i64 on the right; write \"cast(who, 'i64') = id\"" },
+    { "who = x > 1", "write \"cast(who, 'bool') = x > 1\"" },
+    { "k = x > 1", "write \"k = cast(x > 1, 'i64')\"" },
+    { "lower(who) = id", "write \"cast(lower(who), 'i64') = id\"" },
+    { "k = cast(id, 'date')", "write \"k = cast(cast(id, 'date'), 'i64')\"" },
+    { "x > 1 = cast(id, 'date')", "write \"cast(x > 1, 'i64') = cast(cast(id, 'date'), 'i64')\"" },
+    { "k = lower(nope)", "the right frame has no column 'nope'" },
+    { "id", "the left frame has no column 'id'" },
+    { "k + id = id", "the left frame has no column 'id'" },
+    { "k == id", "keys that meet are written with one '='" },
+    { "k = 3", "a key reads a column of its frame; to compare with a value filter the frame" },
+    { "sum(k) = id", "sum(...) reduces rows and cannot stand here" },
+    { "k = id = x", "found = where" },
+    { "k = ", "the expression ends where" },
+    { "", "the expression is empty" },
+  };
+  struct fixture f;
+  open_fixture(&f);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    CHECK(tsr_frame_is_inert(tsr_frame_join(f.left, f.right, all[i].on)));
+    CHECK_STR_HAS(tsr_message(f.s), all[i].says);
+    tsr_scope_clear(f.s);
+  }
+  CHECK(tsr_frame_is_inert(tsr_frame_join(f.left, f.right, NULL)));
+  CHECK_STR_HAS(tsr_message(f.s), "the keys are NULL");
+  tsr_runtime_close(f.rt);
+}
+
 TEST(join_frames_of_two_scopes)
 {
   struct fixture f;

@@ -217,6 +217,25 @@ TEST(query_sorts_joins_and_formats)
   expect("query t.csv --out none/t.csv", 1, "", "none/t.csv");
 }
 
+TEST(query_joins_on_expressions)
+{
+  write_table();
+  static const char codes[] = "code,town\n1,OSLO\nx,ROME\n";
+  test_write(test_tmp("codes.csv"), codes, sizeof codes - 1);
+  prints("query t.csv --join codes.csv --on 'upper(city) = town' "
+         "--select 'temp, code' --format csv",
+         "temp,code\n-4.5,1\n12.0,x\n,1\n14.5,x\n");
+  prints("query t.csv --join codes.csv --on \"temp // 12 = try_cast(code, 'i64')\" "
+         "--select 'temp, town' --format csv",
+         "temp,town\n12.0,OSLO\n14.5,OSLO\n");
+  expect("query t.csv --join codes.csv --on 'temp = code'", 1, "",
+         "tessera: --on: the key is f64 on the left and text on the right; write \"temp = "
+         "cast(code, 'f64')\"\n");
+  expect("query t.csv --join codes.csv --on \"temp = cast(code, 'f64')\"", 1, "",
+         "cast(code, 'f64'): 'x' in row 1 of codes.csv is no f64; try_cast gives null there");
+  expect("query t.csv --join codes.csv --on 'temp == code'", 1, "", "with one '='");
+}
+
 TEST(query_chooses_rows)
 {
   write_table();

@@ -9,7 +9,9 @@
 
 const tool_option tool_options[OPT_COUNT] = {
   [OPT_JOIN] = { "--join", "FILE", NULL, "q", true, "join with another file, on the keys of --on" },
-  [OPT_ON] = { "--on", "KEYS", NULL, "q", true, "its keys: 'k', or 'left = right', or several" },
+  [OPT_ON] = { "--on", "KEYS", NULL, "q", true,
+               "its keys: 'k', or 'left = right', or several; expressions, such as cast(k, "
+               "'i64')" },
   [OPT_HOW] = { "--how", "KIND", "inner left semi anti", "q", true,
                 "the kind of join (default inner)" },
   [OPT_WHERE] = { "--where", "E", NULL, "q", true, "keep the rows where the expression E is true" },

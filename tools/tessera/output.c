@@ -14,13 +14,13 @@ static const char *option_of(const char *call, size_t length)
 {
   static const struct {
     const char *call, *option;
-  } rows[] = { { "tsr_frame_filter", "--where" },     { "tsr_frame_assign", "--with" },
-               { "tsr_frame_select", "--select" },    { "tsr_frame_agg", "--agg" },
-               { "tsr_frame_group_agg", "--agg" },    { "tsr_frame_group_agg, keys", "--by" },
-               { "tsr_frame_sort", "--sort" },        { "tsr_frame_join", "--join" },
-               { "tsr_frame_head", "--limit" },       { "tsr_frame_concat", "files" },
-               { "tsr_frame_tail", "--tail" },        { "tsr_frame_sample", "--sample" },
-               { "tsr_frame_distinct", "--distinct" } };
+  } rows[] = { { "tsr_frame_filter", "--where" },      { "tsr_frame_assign", "--with" },
+               { "tsr_frame_select", "--select" },     { "tsr_frame_agg", "--agg" },
+               { "tsr_frame_group_agg", "--agg" },     { "tsr_frame_group_agg, keys", "--by" },
+               { "tsr_frame_sort", "--sort" },         { "tsr_frame_join", "--join" },
+               { "tsr_frame_head", "--limit" },        { "tsr_frame_concat", "files" },
+               { "tsr_frame_tail", "--tail" },         { "tsr_frame_sample", "--sample" },
+               { "tsr_frame_distinct", "--distinct" }, { "tsr_frame_join, keys", "--on" } };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (strlen(rows[i].call) == length && !strncmp(rows[i].call, call, length))
       return rows[i].option;
