@@ -71,11 +71,6 @@ tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_o
   return NULL;
 }
 
-tsr__csv *tsr__csv_open(tsr_runtime *rt, const char *path, tsr__error *error)
-{
-  return tsr__csv_open_with(rt, path, NULL, error);
-}
-
 /* ---- closing ------------------------------------------------------------------------------- */
 
 void tsr__csv_forget(tsr__csv *csv)
@@ -108,11 +103,6 @@ int tsr__csv_columns(const tsr__csv *csv, const tsr__csv_column **out)
 const char *tsr__csv_path(const tsr__csv *csv)
 {
   return csv->path;
-}
-
-int tsr__csv_file_count(const tsr__csv *csv)
-{
-  return csv->file_count;
 }
 
 int64_t tsr__csv_bytes(const tsr__csv *csv)

@@ -108,16 +108,14 @@ typedef struct tsr__dict {
 
 void tsr__dict_release(tsr__dict *dict);
 
-/* Opens and samples. `rt` for heap, workers and log. On error returns NULL and fills error
+/* Opens and samples. `rt` for heap, workers and log; `opts` may be NULL. On error returns NULL and fills error
  * with file:line:column where that makes sense. An empty file is an error; a header alone is a
  * frame of 0 rows. */
-tsr__csv *tsr__csv_open(tsr_runtime *rt, const char *path, tsr__error *error);
 tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_opts *opts,
                              tsr__error *error);
 void tsr__csv_close(tsr__csv *csv);
 int tsr__csv_columns(const tsr__csv *csv, const tsr__csv_column **out);
 const char *tsr__csv_path(const tsr__csv *csv); /* as it was given */
-int tsr__csv_file_count(const tsr__csv *csv);
 /* Rows that were left out, or in which something was made null; known once rows are counted. */
 int64_t tsr__csv_bad_rows(const tsr__csv *csv);
 

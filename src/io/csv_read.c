@@ -402,11 +402,11 @@ static tsr_status fault_error(tsr__csv *csv, const struct stripe *stripe, tsr__e
   const char *at = file->data + tsr__csv_locate(file, stripe->fault_row - file->first_row);
   tsr__csv_row row;
   tsr__csv_found found = tsr__csv_next_row(&file->dialect, at, file->data + file->end, &row);
-  if (found == TSR__CSV_END || (found == TSR__CSV_ROW && row.fields == file->fields))
+  bool whole = found == TSR__CSV_ROW;
+  if (found == TSR__CSV_END || (whole ? row.fields == file->fields : stripe->fault != FAULT_JUNK))
     return tsr__error_set(error, TSR_EIO,
                           "%s: changed while it was read; is it still being written?", file->path);
-  if (stripe->fault == FAULT_JUNK && found != TSR__CSV_ROW)
-    return tsr__csv_row_error(file, found, &row, error);
+  if (!whole) return tsr__csv_row_error(file, found, &row, error);
   return tsr__csv_fields_error(file, &row, stripe->fault_row, error);
 }
 

@@ -217,7 +217,7 @@ TEST(reads_columns_and_rows_by_choice)
   CHECK_I64(fclose(file), 0);
   tsr_runtime *rt = table_runtime(NULL, 2);
   tsr__error error = { 0 };
-  tsr__csv *csv = tsr__csv_open(rt, path, &error);
+  tsr__csv *csv = tsr__csv_open_with(rt, path, NULL, &error);
   CHECK(csv != NULL);
   int64_t rows[4] = { 137, 200, 200, 901 };
   double *parts[3];
@@ -245,7 +245,7 @@ TEST(refuses_borders_and_columns_that_are_not_there)
 {
   tsr_runtime *rt = table_runtime(NULL, 1);
   tsr__error error = { 0 };
-  tsr__csv *csv = tsr__csv_open(rt, write_text("few.csv", "a\n1\n2\n"), &error);
+  tsr__csv *csv = tsr__csv_open_with(rt, write_text("few.csv", "a\n1\n2\n"), NULL, &error);
   int64_t far[2] = { 0, 3 }, back[3] = { 0, 2, 1 }, good[2] = { 0, 2 };
   tsr__csv_read read = { .parts = 1, .rows = far };
   CHECK_STATUS(tsr__csv_read_parts(csv, &read, &error), TSR_EARG, NULL);
@@ -385,7 +385,7 @@ static void check_no_open(const char *path, tsr_status status, const char *part)
 {
   tsr_runtime *rt = table_runtime(NULL, 1);
   tsr__error error = { 0 };
-  CHECK(tsr__csv_open(rt, path, &error) == NULL);
+  CHECK(tsr__csv_open_with(rt, path, NULL, &error) == NULL);
   CHECK_STATUS(error.status, status, NULL);
   CHECK_STR_HAS(error.text, part);
   tsr_runtime_close(rt);
