@@ -12,33 +12,24 @@ enum { UNASKED, FAILS, PASSES };
 #define EACH(condition) \
   for (int i = 0; i < count; i++) bits |= (uint64_t)(condition) << i
 
-static uint64_t compare_whole(tsr__sieve_op op, const int64_t *v, int count, int64_t c)
-{
-  uint64_t bits = 0;
-  switch (op) {
-  case TSR__SIEVE_EQ: EACH(v[i] == c); break;
-  case TSR__SIEVE_NE: EACH(v[i] != c); break;
-  case TSR__SIEVE_LT: EACH(v[i] < c); break;
-  case TSR__SIEVE_LE: EACH(v[i] <= c); break;
-  case TSR__SIEVE_GT: EACH(v[i] > c); break;
-  default: EACH(v[i] >= c);
+/* Which of up to 64 values compare so with a constant of their type. */
+#define COMPARE(name, type)                                                \
+  static uint64_t name(tsr__sieve_op op, const type *v, int count, type c) \
+  {                                                                        \
+    uint64_t bits = 0;                                                     \
+    switch (op) {                                                          \
+    case TSR__SIEVE_EQ: EACH(v[i] == c); break;                            \
+    case TSR__SIEVE_NE: EACH(v[i] != c); break;                            \
+    case TSR__SIEVE_LT: EACH(v[i] < c); break;                             \
+    case TSR__SIEVE_LE: EACH(v[i] <= c); break;                            \
+    case TSR__SIEVE_GT: EACH(v[i] > c); break;                             \
+    default: EACH(v[i] >= c);                                              \
+    }                                                                      \
+    return bits;                                                           \
   }
-  return bits;
-}
 
-static uint64_t compare_real(tsr__sieve_op op, const double *v, int count, double c)
-{
-  uint64_t bits = 0;
-  switch (op) {
-  case TSR__SIEVE_EQ: EACH(v[i] == c); break;
-  case TSR__SIEVE_NE: EACH(v[i] != c); break;
-  case TSR__SIEVE_LT: EACH(v[i] < c); break;
-  case TSR__SIEVE_LE: EACH(v[i] <= c); break;
-  case TSR__SIEVE_GT: EACH(v[i] > c); break;
-  default: EACH(v[i] >= c);
-  }
-  return bits;
-}
+COMPARE(compare_whole, int64_t)
+COMPARE(compare_real, double)
 
 /* The elements as numbers of 64 bits: as they lie, or widened into `out`. */
 static const int64_t *whole_values(const tsr__csv_judge *j, int64_t at, int count, int64_t *out)

@@ -34,10 +34,10 @@ static tsr_array *read_array(tsr_scope *scope, struct source *source, const tsr_
   tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
   tsr_status status = value ? tsr__value_from_reading(value, read_elements, source) : error.status;
   if (!status) return tsr__make_leaf(scope, npy->dtype, &npy->shape, &canon, value, site);
-  if (value) tsr__value_release(value);
   if (status == TSR_ECANCELLED) tsr__cancelled(&error, source->file.path);
   else if (source->failed) error = source->error;
   else if (value) tsr__error_set(&error, status, "%s: no memory to read it", source->file.path);
+  if (value) tsr__value_release(value);
   tsr__fail(scope, site, error.status, "tsr_read_npy: %s", error.text);
   return NULL;
 }
