@@ -53,6 +53,7 @@ struct tsr__arrow {
   int64_t batch_count;
 };
 
+tsr_status tsr__arrow_no_memory(tsr__error *error);
 /* Reads a stream's schema into columns and types, which the caller releases on an error too. */
 tsr_status tsr__arrow_schema(tsr__arrow *arrow, const struct ArrowSchema *schema,
                              tsr__error *error);

@@ -14,11 +14,6 @@
 
 static const char what[] = "tsr_frame_from_arrow";
 
-static tsr_status no_memory(tsr__error *error)
-{
-  return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", what);
-}
-
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static void drop_batch(tsr__arrow_batch *batch)
@@ -55,7 +50,7 @@ static tsr__arrow_batch *take_batch(tsr__arrow *arrow, struct ArrowArrayStream *
 {
   tsr__arrow_batch *batch = tsr__new(arrow->heap, sizeof *batch);
   if (!batch) {
-    no_memory(error);
+    tsr__arrow_no_memory(error);
     return NULL;
   }
   batch->heap = arrow->heap;
@@ -81,7 +76,7 @@ static tsr_status take_batches(tsr__arrow *arrow, struct ArrowArrayStream *strea
                    sizeof *arrow->batches) ||
         !tsr__grow(heap, (void **)&arrow->first, &arrow->first_room, count + 2,
                    sizeof *arrow->first))
-      return no_memory(error);
+      return tsr__arrow_no_memory(error);
     tsr__arrow_batch *batch = take_batch(arrow, stream, error);
     if (!batch) return error->status;
     int64_t rows = arrow->first[count] + batch->array.length;
@@ -111,7 +106,7 @@ tsr__arrow *tsr__arrow_open(tsr_runtime *rt, struct ArrowArrayStream *stream, ts
     arrow->heap = &rt->heap;
     if (!take_schema(arrow, &own, error)) take_batches(arrow, &own, error);
   } else {
-    no_memory(error);
+    tsr__arrow_no_memory(error);
   }
   if (own.release) own.release(&own);
   if (!error->status) return arrow;
@@ -498,7 +493,7 @@ static tsr_status look_for_faults(const job *j, tsr__error *error)
   const fault *first = NULL;
   for (int64_t s = 0; s < j->stripes.count; s++) {
     const fault *f = &j->faults[s];
-    if (f->no_memory) return no_memory(error);
+    if (f->no_memory) return tsr__arrow_no_memory(error);
     if (f->row && (!first || f->row < first->row)) first = f;
   }
   if (!first) return TSR_OK;
@@ -511,7 +506,7 @@ static tsr_status run_job(job *j, tsr__error *error)
   if (!tsr__parallel_long(j->arrow->rt, what, j->stripes.count, read_stripe, j))
     return tsr__cancelled(error, what);
   if (look_for_faults(j, error)) return error->status;
-  return tsr__stripes_finish(&j->stripes) ? TSR_OK : no_memory(error);
+  return tsr__stripes_finish(&j->stripes) ? TSR_OK : tsr__arrow_no_memory(error);
 }
 
 tsr_status tsr__arrow_read_parts(tsr__arrow *arrow, tsr__csv_read *read, tsr__error *error)
@@ -520,7 +515,7 @@ tsr_status tsr__arrow_read_parts(tsr__arrow *arrow, tsr__csv_read *read, tsr__er
   bool fine = tsr__stripes_open(&j.stripes, arrow->rt, read, arrow->columns, 0);
   size_t size = (size_t)(j.stripes.count + 1) * sizeof *j.faults;
   j.faults = tsr__new(arrow->heap, size);
-  tsr_status status = fine && j.faults ? run_job(&j, error) : no_memory(error);
+  tsr_status status = fine && j.faults ? run_job(&j, error) : tsr__arrow_no_memory(error);
   tsr__stripes_close(&j.stripes);
   tsr__del(arrow->heap, j.faults, size);
   return status;

@@ -8,6 +8,11 @@
 
 static const char what[] = "tsr_frame_from_arrow";
 
+tsr_status tsr__arrow_no_memory(tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", what);
+}
+
 /* ---- formats --------------------------------------------------------------------------------- */
 
 typedef struct format {
@@ -104,8 +109,7 @@ static tsr_status take_type(const struct ArrowSchema *column, tsr__csv_column *o
   return TSR_OK;
 }
 
-static tsr_status check_name(const tsr__arrow *arrow, const struct ArrowSchema *column,
-                             int64_t index, tsr__error *error)
+static tsr_status check_name(const struct ArrowSchema *column, int64_t index, tsr__error *error)
 {
   const char *name = column->name;
   size_t length = name ? strlen(name) : 0;
@@ -113,9 +117,33 @@ static tsr_status check_name(const tsr__arrow *arrow, const struct ArrowSchema *
     return tsr__error_set(error, TSR_ECOLUMN,
                           "%s: the name of column %" PRId64 " is empty, too long or no UTF-8", what,
                           index);
-  for (int i = 0; i < arrow->column_count; i++)
-    if (strcmp(arrow->columns[i].name, name) == 0)
-      return tsr__error_set(error, TSR_ECOLUMN, "%s: two columns are named '%.60s'", what, name);
+  return TSR_OK;
+}
+
+/* The columns one by one; `names` are those of the ones before. */
+static tsr_status take_columns(tsr__arrow *arrow, const struct ArrowSchema *schema,
+                               tsr__dict_local *names, tsr__error *error)
+{
+  for (int64_t i = 0; i < schema->n_children; i++) {
+    const struct ArrowSchema *column = schema->children[i];
+    if (!column || !column->format || !column->release)
+      return tsr__error_set(error, TSR_EARG, "%s: the schema of column %" PRId64 " is missing",
+                            what, i);
+    tsr__csv_column *out = &arrow->columns[i];
+    if (check_name(column, i, error)) return error->status;
+    size_t length = strlen(column->name);
+    bool added;
+    out->name = tsr__new(arrow->heap, length + 1);
+    if (!out->name) return tsr__arrow_no_memory(error);
+    memcpy(out->name, column->name, length + 1);
+    arrow->column_count++;
+    if (tsr__dict_code(names, out->name, length, false, &added) < 0)
+      return tsr__arrow_no_memory(error);
+    if (!added)
+      return tsr__error_set(error, TSR_ECOLUMN, "%s: two columns are named '%.60s'", what,
+                            column->name);
+    if (take_type(column, out, &arrow->types[i], error)) return error->status;
+  }
   return TSR_OK;
 }
 
@@ -131,23 +159,12 @@ tsr_status tsr__arrow_schema(tsr__arrow *arrow, const struct ArrowSchema *schema
                           what, count);
   arrow->columns = tsr__new(arrow->heap, (size_t)count * sizeof *arrow->columns);
   arrow->types = tsr__new(arrow->heap, (size_t)count * sizeof *arrow->types);
-  if (!arrow->columns || !arrow->types)
-    return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", what);
-  for (int64_t i = 0; i < count; i++) {
-    const struct ArrowSchema *column = schema->children[i];
-    if (!column || !column->format || !column->release)
-      return tsr__error_set(error, TSR_EARG, "%s: the schema of column %" PRId64 " is missing",
-                            what, i);
-    tsr__csv_column *out = &arrow->columns[i];
-    if (check_name(arrow, column, i, error)) return error->status;
-    size_t length = strlen(column->name) + 1;
-    out->name = tsr__new(arrow->heap, length);
-    if (!out->name) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", what);
-    memcpy(out->name, column->name, length);
-    arrow->column_count++;
-    if (take_type(column, out, &arrow->types[i], error)) return error->status;
-  }
-  return TSR_OK;
+  if (!arrow->columns || !arrow->types) return tsr__arrow_no_memory(error);
+  tsr__dict_local names;
+  tsr__dict_local_init(&names, arrow->heap);
+  tsr_status status = take_columns(arrow, schema, &names, error);
+  tsr__dict_local_free(&names);
+  return status;
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
