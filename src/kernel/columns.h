@@ -233,19 +233,11 @@ enum tsr__match_how { TSR__MATCH_INNER, TSR__MATCH_LEFT, TSR__MATCH_SEMI, TSR__M
 
 /* For each part, the pairs of rows with equal keys in order of the left rows, and for one left row
  * in order of the right ones. LEFT keeps unmatched rows with TSR__NO_ROW; SEMI and ANTI give left
- * rows only. Rows whose keys are null match nothing. `repeats`: a left row met two or more. */
+ * rows only. Rows whose keys are null match nothing. */
 typedef struct tsr__match_ask {
   const tsr__parts *left_parts, *right_parts;
   const tsr__packed *left, *right;
   int how;
 } tsr__match_ask;
-
-typedef struct tsr__pairs {
-  tsr__index left, right; /* right: empty for SEMI and ANTI */
-  bool repeats;
-} tsr__pairs;
-
-tsr_status tsr__match_rows(tsr_runtime *rt, const tsr__match_ask *ask, tsr__pairs *out,
-                           tsr__error *error);
 
 #endif

@@ -84,11 +84,6 @@ void tsr__acc_add(tsr__acc *acc, double value)
   count_add(acc->word, TSR__ACC_WORDS, &acc->adds);
 }
 
-void tsr__acc_add_n(tsr__acc *acc, const double *value, int64_t n)
-{
-  for (int64_t i = 0; i < n; i++) tsr__acc_add(acc, value[i]);
-}
-
 void tsr__acc2_add(tsr__acc2 *acc, double value)
 {
   parts p;

@@ -50,7 +50,6 @@ typedef struct tsr__isq {
 void tsr__acc2_zero(tsr__acc2 *acc);
 
 void tsr__acc_add(tsr__acc *acc, double value);
-void tsr__acc_add_n(tsr__acc *acc, const double *value, int64_t n);
 void tsr__acc_merge(tsr__acc *into, const tsr__acc *from);
 
 void tsr__acc2_add(tsr__acc2 *acc, double value);               /* value itself */

@@ -450,21 +450,3 @@ tsr_status tsr__match_keep(const tsr__matched *m, const tsr__colparts *from, tsr
   }
   return status;
 }
-
-tsr_status tsr__match_rows(tsr_runtime *rt, const tsr__match_ask *ask, tsr__pairs *out,
-                           tsr__error *error)
-{
-  tsr__matched m;
-  *out = (tsr__pairs){ .repeats = false };
-  tsr_status status = tsr__match_find(rt, ask, &m, error);
-  if (status) return status;
-  bool pairs = ask->how == TSR__MATCH_INNER || ask->how == TSR__MATCH_LEFT;
-  status = tsr__match_left(&m, &out->left, error);
-  if (!status && pairs) {
-    status = tsr__match_right(&m, &out->right, error);
-    if (status) tsr__index_free(rt, &out->left);
-  }
-  out->repeats = m.repeats;
-  tsr__match_free(&m);
-  return status;
-}

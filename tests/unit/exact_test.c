@@ -116,8 +116,10 @@ static void golden_floats(const golden *g)
   if (g->integers) return;
   tsr__acc sum = { 0 };
   tsr__acc2 squares = { 0 };
-  tsr__acc_add_n(&sum, g->value, g->count);
-  for (int i = 0; i < g->count; i++) tsr__acc2_add_square(&squares, g->value[i]);
+  for (int i = 0; i < g->count; i++) {
+    tsr__acc_add(&sum, g->value[i]);
+    tsr__acc2_add_square(&squares, g->value[i]);
+  }
   check_sums(g, &sum, &squares);
 }
 
@@ -197,8 +199,8 @@ TEST(equal_sums_have_equal_wire_bytes)
   const double two[] = { 0x1p-1074, 1.25 };
   unsigned char a[TSR__ACC_WIRE], b[TSR__ACC_WIRE];
   tsr__acc left = { 0 }, right = { 0 };
-  tsr__acc_add_n(&left, one, 5);
-  tsr__acc_add_n(&right, two, 2);
+  for (int i = 0; i < 5; i++) tsr__acc_add(&left, one[i]);
+  for (int i = 0; i < 2; i++) tsr__acc_add(&right, two[i]);
   tsr__acc_pack(&left, a);
   tsr__acc_pack(&right, b);
   CHECK_BYTES(a, b, sizeof a);

@@ -94,14 +94,38 @@ static int64_t naive(const side *a, const side *b, int p, int how, uint32_t *pai
   return n;
 }
 
+typedef struct paired {
+  tsr__index left, right; /* right: empty for SEMI and ANTI */
+  bool repeats;
+} paired;
+
+/* Matches and fills the index vectors, as a join does. */
+static tsr_status match_rows(tsr_runtime *rt, const tsr__match_ask *ask, paired *out,
+                             tsr__error *error)
+{
+  tsr__matched m;
+  *out = (paired){ .repeats = false };
+  tsr_status status = tsr__match_find(rt, ask, &m, error);
+  if (status) return status;
+  bool both = ask->how == TSR__MATCH_INNER || ask->how == TSR__MATCH_LEFT;
+  status = tsr__match_left(&m, &out->left, error);
+  if (!status && both) {
+    status = tsr__match_right(&m, &out->right, error);
+    if (status) tsr__index_free(rt, &out->left);
+  }
+  out->repeats = m.repeats;
+  tsr__match_free(&m);
+  return status;
+}
+
 static void check(tsr_runtime *rt, const side *a, const side *b, int how)
 {
   tsr__error error = { .status = TSR_OK };
-  tsr__pairs found;
+  paired found;
   bool expected = false;
   bool pairs = how == TSR__MATCH_INNER || how == TSR__MATCH_LEFT;
   tsr__match_ask ask = { &a->parts, &b->parts, &a->packed, &b->packed, how };
-  CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_OK, NULL);
+  CHECK_STATUS(match_rows(rt, &ask, &found, &error), TSR_OK, NULL);
   for (int p = 0; p < a->parts.count; p++) {
     uint32_t *want = malloc((size_t)((a->rows[p] + 1) * (b->rows[p] + 1)) * 8);
     int64_t n = naive(a, b, p, how, want, &expected);
@@ -157,9 +181,9 @@ static void check_large(int64_t rows, int64_t copies, bool wide, int words)
       a.word[0][w * rows + r] = (uint64_t)((r * 7 + 3) % (2 * distinct)) * spread;
       b.word[0][w * rows + r] = (uint64_t)(r * 11 % distinct) * spread;
     }
-  tsr__pairs found;
+  paired found;
   tsr__match_ask ask = { &a.parts, &b.parts, &a.packed, &b.packed, TSR__MATCH_INNER };
-  CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_OK, NULL);
+  CHECK_STATUS(match_rows(rt, &ask, &found, &error), TSR_OK, NULL);
   CHECK(found.repeats == (copies > 1));
   int64_t at = 0;
   for (int64_t r = 0; r < rows; r++) {
@@ -208,9 +232,9 @@ TEST(crowded_ranges_find_room)
     while (tsr__mix(key * UINT64_C(1000003)) >> 63);
     a.word[0][r] = key * UINT64_C(1000003);
   }
-  tsr__pairs found;
+  paired found;
   tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_INNER };
-  CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_OK, NULL);
+  CHECK_STATUS(match_rows(rt, &ask, &found, &error), TSR_OK, NULL);
   CHECK_I64(found.left.rows[0], rows);
   CHECK(!found.left.at[0]);
   for (int64_t r = 0; r < rows; r++) CHECK_I64(found.right.at[0][r], r);
@@ -228,9 +252,9 @@ TEST(limits_and_lost_memory_are_told)
   side a;
   side_new(&a, 1, 1, &rows);
   for (int64_t r = 0; r < rows; r++) a.word[0][r] = (uint64_t)r;
-  tsr__pairs found;
+  paired found;
   tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_INNER };
-  CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_ENOMEM, NULL);
+  CHECK_STATUS(match_rows(rt, &ask, &found, &error), TSR_ENOMEM, NULL);
   CHECK_STR_HAS(error.text, "join needs 1600004 bytes more on device 0");
   CHECK_STR_HAS(error.text, "1048576");
   CHECK_I64(tsr_device_memory(rt, 0).peak, 0);
@@ -249,9 +273,9 @@ TEST(many_results_of_few_rows_are_in_order)
     side_new(&a, 1, 1, &rows[0]);
     side_new(&b, 1, 1, &rows[1]);
     for (int64_t r = 0; r < rows[0]; r++) a.word[0][r] = r % 3 == 1;
-    tsr__pairs found;
+    paired found;
     tsr__match_ask ask = { &a.parts, &b.parts, &a.packed, &b.packed, how };
-    CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_OK, NULL);
+    CHECK_STATUS(match_rows(rt, &ask, &found, &error), TSR_OK, NULL);
     int64_t at = 0;
     for (int64_t r = 0; r < rows[0]; r++) {
       int64_t results = r % 3 != 1 ? rows[1] : how == TSR__MATCH_LEFT;
@@ -278,9 +302,9 @@ TEST(too_many_pairs_are_refused)
   tsr__error error = { .status = TSR_OK };
   side a;
   side_new(&a, 1, 1, &rows);
-  tsr__pairs found;
+  paired found;
   tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_INNER };
-  CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_EUNSUPPORTED, NULL);
+  CHECK_STATUS(match_rows(rt, &ask, &found, &error), TSR_EUNSUPPORTED, NULL);
   CHECK_STR_HAS(error.text, "1000000000000 rows");
   CHECK_I64(tsr_device_memory(rt, 0).now, 0);
   tsr_runtime_close(rt);
@@ -301,9 +325,9 @@ TEST(every_allocation_may_fail)
     tsr__error error = { .status = TSR_OK };
     int64_t before = state.live;
     state.fail_at = state.count + n;
-    tsr__pairs found;
+    paired found;
     tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_LEFT };
-    tsr_status status = tsr__match_rows(rt, &ask, &found, &error);
+    tsr_status status = match_rows(rt, &ask, &found, &error);
     worked = status == TSR_OK;
     if (worked) {
       CHECK_I64(found.left.rows[0], 1000);
@@ -339,9 +363,9 @@ TEST(the_callback_cancels)
       runtime(1,
               (tsr_runtime_opts){ .threads = 2, .progress = stop, .progress_user = &left_calls });
   tsr__error error = { .status = TSR_OK };
-  tsr__pairs found;
+  paired found;
   tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_INNER };
-  CHECK_STATUS(tsr__match_rows(rt, &ask, &found, &error), TSR_ECANCELLED, NULL);
+  CHECK_STATUS(match_rows(rt, &ask, &found, &error), TSR_ECANCELLED, NULL);
   CHECK_I64(tsr_device_memory(rt, 0).now, 0);
   tsr_runtime_close(rt);
   side_free(&a);
