@@ -5,10 +5,10 @@
 #include "tessera.h"
 
 #include "harness.h"
+#include "support/law_fixture.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_ROWS = 400, MOST_STEPS = 7, MOST_COLUMNS = 14 };
@@ -325,40 +325,7 @@ static tsr_frame *chain(trial *t)
   return df;
 }
 
-/* ---- comparing --------------------------------------------------------------------------- */
-
-static uint64_t bits_of(const tsr_table *table, int64_t row, int c)
-{
-  double f = tsr_table_f64(table, row, c);
-  uint64_t bits;
-  memcpy(&bits, &f, sizeof bits);
-  tsr_coltype type = tsr_table_type(table, c);
-  bool real = type == TSR_COL_F64 || type == TSR_COL_F32;
-  return real ? bits : (uint64_t)tsr_table_i64(table, row, c);
-}
-
-static void compare(const trial *t, const tsr_table *found, const tsr_table *expected,
-                    const char *mesh)
-{
-  if (tsr_table_rows(found) != tsr_table_rows(expected))
-    FAIL("seed %llu on %s: %lld rows, expected %lld\n%s", (unsigned long long)t->seed, mesh,
-         (long long)tsr_table_rows(found), (long long)tsr_table_rows(expected), t->said);
-  CHECK_I64(tsr_table_columns(found), tsr_table_columns(expected));
-  for (int c = 0; c < tsr_table_columns(found); c++) {
-    CHECK_STR(tsr_table_name(found, c), tsr_table_name(expected, c));
-    CHECK_I64(tsr_table_type(found, c), tsr_table_type(expected, c));
-    for (int64_t r = 0; r < tsr_table_rows(found); r++) {
-      bool null = tsr_table_is_null(expected, r, c), same = tsr_table_is_null(found, r, c) == null;
-      if (same && !null && tsr_table_type(found, c) == TSR_COL_TEXT)
-        same = !strcmp(tsr_table_text(found, r, c), tsr_table_text(expected, r, c));
-      else if (same && !null) same = bits_of(found, r, c) == bits_of(expected, r, c);
-      if (!same)
-        FAIL("seed %llu on %s: row %lld of %s is %s, expected %s\n%s", (unsigned long long)t->seed,
-             mesh, (long long)r, tsr_table_name(found, c), tsr_table_text(found, r, c),
-             tsr_table_text(expected, r, c), t->said);
-    }
-  }
-}
+/* ---- the law ----------------------------------------------------------------------------- */
 
 static tsr_status run(trial *t, tsr_runtime *rt, const char *mesh, tsr_table **out)
 {
@@ -390,7 +357,8 @@ static bool try_one(tsr_runtime *rt, uint64_t seed)
     FAIL("seed %llu on %s: %s (%s), expected %s (%s)\n%s", (unsigned long long)seed, mesh,
          tsr_status_name(other), tsr_message(many.s), tsr_status_name(status), tsr_message(one.s),
          many.said);
-  if (!status) compare(&many, found, expected, mesh);
+  const char *differs = status ? NULL : law_differs(found, expected);
+  if (differs) FAIL("seed %llu on %s: %s\n%s", (unsigned long long)seed, mesh, differs, many.said);
   bool some = !status && tsr_table_rows(expected) > 0;
   tsr_scope_close(many.s);
   tsr_scope_close(one.s);
@@ -399,12 +367,5 @@ static bool try_one(tsr_runtime *rt, uint64_t seed)
 
 TEST_TIMEOUT(chains_give_the_same_on_every_mesh, 900)
 {
-  int rounds = test_quick() ? 300 : 4000;
-  const char *only = getenv("LAW_SEED");
-  tsr_runtime *rt = tsr_runtime_open("cpu:8");
-  if (only) try_one(rt, strtoull(only, NULL, 10));
-  int some = 0;
-  for (int k = 0; k < rounds && !only; k++) some += try_one(rt, 5000 + (uint64_t)k);
-  tsr_runtime_close(rt);
-  CHECK(only || some > rounds / 2);
+  law_each_seed_on_8(5000, test_quick() ? 300 : 4000, 1.0 / 2, try_one);
 }

@@ -1,10 +1,8 @@
 /* Random joins on random meshes are what nested loops over the host's rows give, in order, and the
  * bytes told are the bytes copied. Runs at each ISA. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "harness.h"
 #include "support/join_fixture.h"
+#include "support/law_fixture.h"
 #include "tessera.h"
 
 enum { MOST_ROWS = 120, CODES = 12 };
@@ -16,12 +14,12 @@ static int64_t some_rows(test_rng *rng)
   return test_range(rng, 0, 4) ? test_range(rng, 0, MOST_ROWS) : test_range(rng, 0, 1);
 }
 
-static tsr_sharding some_sharding(test_rng *rng, const tsr_mesh *mesh, bool flat)
+static tsr_sharding some_sharding(test_rng *rng, const law_mesh *on)
 {
   static const char *const specs[] = { "x", "-", "x", "y", "x+y", "y+x" };
-  int64_t which = test_range(rng, -1, flat ? 2 : 5);
+  int64_t which = test_range(rng, -1, on->flat ? 2 : 5);
   if (which < 0) return (tsr_sharding){ .mesh = NULL };
-  return tsr_on(mesh, specs[which]);
+  return tsr_on(on->mesh, specs[which]);
 }
 
 typedef struct law {
@@ -99,20 +97,14 @@ static void check_join(law *l, int how)
 static void check_tables(uint64_t seed)
 {
   test_rng rng = test_seeded(seed);
-  int devices = (int)test_range(&rng, 1, 8);
-  bool flat = devices % 2 || test_range(&rng, 0, 1);
-  char text[16], mesh_text[24];
-  snprintf(text, sizeof text, "cpu:%d", devices);
-  snprintf(mesh_text, sizeof mesh_text, flat ? "x=%d" : "x=%d,y=2", flat ? devices : devices / 2);
-  tsr_runtime *rt = tsr_runtime_open(text, .threads = (int)test_range(&rng, 1, 2));
-  const tsr_mesh *mesh = tsr_mesh_make(rt, mesh_text);
+  law_mesh on = law_open(&rng);
   law l = { .left_keys = { { 0 } } };
   make(&l, &rng);
-  tsr_sharding of_left = some_sharding(&rng, mesh, flat);
-  tsr_sharding of_right = test_range(&rng, 0, 1) ? of_left : some_sharding(&rng, mesh, flat);
+  tsr_sharding of_left = some_sharding(&rng, &on);
+  tsr_sharding of_right = test_range(&rng, 0, 1) ? of_left : some_sharding(&rng, &on);
   tsr__rel left, right;
-  host_put(&l.left, rt, &of_left, test_range(&rng, 0, 1) ? &rng : NULL, &left);
-  host_put(&l.right, rt, &of_right, test_range(&rng, 0, 1) ? &rng : NULL, &right);
+  host_put(&l.left, on.rt, &of_left, test_range(&rng, 0, 1) ? &rng : NULL, &left);
+  host_put(&l.right, on.rt, &of_right, test_range(&rng, 0, 1) ? &rng : NULL, &right);
   l.ask.left = &left;
   l.ask.right = &right;
   for (int how = TSR__MATCH_INNER; how <= TSR__MATCH_ANTI; how++) check_join(&l, how);
@@ -120,16 +112,10 @@ static void check_tables(uint64_t seed)
   tsr__rel_free(&right);
   host_free(&l.left);
   host_free(&l.right);
-  tsr_runtime_close(rt);
+  tsr_runtime_close(on.rt);
 }
 
 TEST_TIMEOUT(joins_are_nested_loops, 300)
 {
-  const char *given = getenv("LAW_SEED");
-  uint64_t first = given ? strtoull(given, NULL, 0) : 1;
-  int count = given ? 1 : test_quick() ? 150 : 2500;
-  for (int i = 0; i < count; i++) {
-    printf("# LAW_SEED=%llu\n", (unsigned long long)first + (unsigned long long)i);
-    check_tables(first + (uint64_t)i);
-  }
+  law_each_seed(1, test_quick() ? 150 : 2500, check_tables);
 }

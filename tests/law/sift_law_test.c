@@ -5,9 +5,9 @@
 #include "tessera.h"
 
 #include "harness.h"
+#include "support/law_fixture.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct trial {
@@ -145,44 +145,6 @@ static tsr_frame *chain(trial *t, tsr_frame *df)
   }
 }
 
-static uint64_t bits_of(const tsr_table *table, int64_t row, int column)
-{
-  if (tsr_table_type(table, column) == TSR_COL_F64) {
-    double value = tsr_table_f64(table, row, column);
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return value != value ? 1 : bits;
-  }
-  return (uint64_t)tsr_table_i64(table, row, column);
-}
-
-static bool same_cell(const tsr_table *a, const tsr_table *b, int64_t r, int c)
-{
-  bool null = tsr_table_is_null(a, r, c);
-  if (null || tsr_table_is_null(b, r, c)) return null == tsr_table_is_null(b, r, c);
-  if (tsr_table_type(a, c) == TSR_COL_TEXT)
-    return !strcmp(tsr_table_text(a, r, c), tsr_table_text(b, r, c));
-  return bits_of(a, r, c) == bits_of(b, r, c);
-}
-
-static void compare(const trial *t, const tsr_table *found, const tsr_table *expected)
-{
-  unsigned long long seed = (unsigned long long)t->seed;
-  if (tsr_table_rows(found) != tsr_table_rows(expected) ||
-      tsr_table_columns(found) != tsr_table_columns(expected))
-    FAIL("seed %llu: %lld rows, expected %lld; %s", seed, (long long)tsr_table_rows(found),
-         (long long)tsr_table_rows(expected), t->filters);
-  for (int c = 0; c < tsr_table_columns(found); c++) {
-    if (tsr_table_type(found, c) != tsr_table_type(expected, c))
-      FAIL("seed %llu: the type of %s; %s", seed, tsr_table_name(found, c), t->filters);
-    for (int64_t r = 0; r < tsr_table_rows(found); r++)
-      if (!same_cell(found, expected, r, c))
-        FAIL("seed %llu: row %lld of %s is %s, expected %s; %s", seed, (long long)r,
-             tsr_table_name(found, c), tsr_table_text(found, r, c), tsr_table_text(expected, r, c),
-             t->filters);
-  }
-}
-
 /* ---- the law ------------------------------------------------------------------------------- */
 
 static tsr_frame *open_file(trial *t, tsr_runtime *rt, tsr_scope *s, int devices)
@@ -228,7 +190,8 @@ static bool try_one(tsr_runtime *rt, uint64_t seed)
   if (!fine || (reads && strcmp(said(whole), said(sifted)) != 0))
     FAIL("seed %llu: '%s', expected '%s'; %s", (unsigned long long)seed, tsr_message(sifted),
          tsr_message(whole), t.filters);
-  if (!status) compare(&t, found, expected);
+  const char *differs = status ? NULL : law_differs(found, expected);
+  if (differs) FAIL("seed %llu: %s; %s", (unsigned long long)seed, differs, t.filters);
   bool some = !status && tsr_table_rows(expected) > 0;
   tsr_scope_close(sifted);
   tsr_scope_close(whole);
@@ -237,11 +200,5 @@ static bool try_one(tsr_runtime *rt, uint64_t seed)
 
 TEST_TIMEOUT(sifted_is_filtered, 900)
 {
-  int rounds = test_quick() ? 150 : 2000, some = 0;
-  const char *only = getenv("LAW_SEED");
-  tsr_runtime *rt = tsr_runtime_open("cpu:8");
-  if (only) try_one(rt, strtoull(only, NULL, 10));
-  for (int k = 0; k < rounds && !only; k++) some += try_one(rt, 7000 + (uint64_t)k);
-  tsr_runtime_close(rt);
-  CHECK(only || some > rounds / 3);
+  law_each_seed_on_8(7000, test_quick() ? 150 : 2000, 1.0 / 3, try_one);
 }

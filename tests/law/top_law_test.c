@@ -5,11 +5,10 @@
 
 #include "frame/plan.h"
 #include "harness.h"
+#include "support/law_fixture.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_ROWS = 30000 };
 
@@ -77,34 +76,13 @@ static tsr_frame *behind(tsr_frame *df, int which)
   }
 }
 
-static void same_tables(const tsr_table *a, const tsr_table *b, const char *what)
-{
-  if (tsr_table_rows(a) != tsr_table_rows(b))
-    FAIL("%s: %lld rows, expected %lld", what, (long long)tsr_table_rows(a),
-         (long long)tsr_table_rows(b));
-  for (int c = 0; c < tsr_table_columns(b); c++)
-    for (int64_t r = 0; r < tsr_table_rows(b); r++) {
-      CHECK_I64(tsr_table_is_null(a, r, c), tsr_table_is_null(b, r, c));
-      if (tsr_table_is_null(b, r, c)) continue;
-      if (tsr_table_type(b, c) == TSR_COL_TEXT)
-        CHECK(!strcmp(tsr_table_text(a, r, c), tsr_table_text(b, r, c)));
-      else CHECK_F64_BITS(tsr_table_f64(a, r, c), tsr_table_f64(b, r, c));
-    }
-}
-
 static void check(uint64_t seed)
 {
   test_rng rng = test_seeded(seed);
-  char text[16], mesh_text[24];
-  int devices = (int)test_range(&rng, 1, 8);
-  bool flat = devices % 2 || test_range(&rng, 0, 1);
-  snprintf(text, sizeof text, "cpu:%d", devices);
-  snprintf(mesh_text, sizeof mesh_text, flat ? "x=%d" : "x=%d,y=2", flat ? devices : devices / 2);
-  tsr_runtime *rt = tsr_runtime_open(text, .threads = (int)test_range(&rng, 1, 2));
-  tsr_scope *s = tsr_scope_open(rt);
-  const tsr_mesh *mesh = tsr_mesh_make(rt, mesh_text);
+  law_mesh on = law_open(&rng);
+  tsr_scope *s = tsr_scope_open(on.rt);
   int64_t rows = test_range(&rng, 0, test_range(&rng, 0, 2) ? MOST_ROWS : 50);
-  tsr_sharding at = tsr_on(mesh, test_range(&rng, 0, 4) ? "x" : "-");
+  tsr_sharding at = tsr_on(on.mesh, test_range(&rng, 0, 4) ? "x" : "-");
   tsr_frame *df = make(s, &rng, at, rows);
   df = before(df, (int)test_range(&rng, 0, 4));
   const char *by = keys[test_range(&rng, 0, KEYS - 1)];
@@ -121,20 +99,15 @@ static void check(uint64_t seed)
   tsr_frame *whole = tsr_frame_keep(s, sorted);
   tsr_frame *cut = tsr_frame_limit(whole, first, count);
   CHECK_STATUS(tsr_frame_collect(behind(cut, then), &want), TSR_OK, s);
-  same_tables(found, want, by);
+  const char *differs = law_differs(found, want);
+  if (differs) FAIL("sorted by %s: %s", by, differs);
   int64_t expected = -1;
   CHECK_STATUS(tsr_frame_rows(cut, &expected), TSR_OK, s);
   CHECK_I64(alone, expected);
-  tsr_runtime_close(rt);
+  tsr_runtime_close(on.rt);
 }
 
 TEST_TIMEOUT(first_rows_are_those_of_the_whole_sort, 300)
 {
-  const char *given = getenv("LAW_SEED");
-  uint64_t first = given ? strtoull(given, NULL, 0) : 1;
-  int count = given ? 1 : test_quick() ? 40 : 600;
-  for (int i = 0; i < count; i++) {
-    printf("# LAW_SEED=%llu\n", (unsigned long long)first + (unsigned long long)i);
-    check(first + (uint64_t)i);
-  }
+  law_each_seed(1, test_quick() ? 40 : 600, check);
 }

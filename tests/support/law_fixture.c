@@ -1,0 +1,95 @@
+#include "support/law_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- trials ------------------------------------------------------------------------------ */
+
+/* The seed that was asked for; false: none was. */
+static bool only_seed(uint64_t *seed)
+{
+  const char *given = getenv("LAW_SEED");
+  if (given) *seed = strtoull(given, NULL, 0);
+  return given != NULL;
+}
+
+void law_each_seed(uint64_t first, int count, void (*trial)(uint64_t seed))
+{
+  if (only_seed(&first)) count = 1;
+  for (int i = 0; i < count; i++) {
+    printf("# LAW_SEED=%llu\n", (unsigned long long)first + (unsigned long long)i);
+    trial(first + (uint64_t)i);
+  }
+}
+
+void law_each_seed_on_8(uint64_t first, int count, double share,
+                        bool (*trial)(tsr_runtime *rt, uint64_t seed))
+{
+  bool only = only_seed(&first);
+  int some = 0;
+  if (only) count = 1;
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  for (int i = 0; i < count; i++) some += trial(rt, first + (uint64_t)i);
+  tsr_runtime_close(rt);
+  CHECK(only || some > count * share);
+}
+
+/* ---- meshes ------------------------------------------------------------------------------ */
+
+law_mesh law_open(test_rng *rng)
+{
+  char text[16], mesh[24];
+  int devices = (int)test_range(rng, 1, 8);
+  bool flat = devices % 2 || test_range(rng, 0, 1);
+  snprintf(text, sizeof text, "cpu:%d", devices);
+  snprintf(mesh, sizeof mesh, flat ? "x=%d" : "x=%d,y=2", flat ? devices : devices / 2);
+  tsr_runtime *rt = tsr_runtime_open(text, .threads = (int)test_range(rng, 1, 2));
+  return (law_mesh){ rt, tsr_mesh_make(rt, mesh), flat };
+}
+
+/* ---- tables ------------------------------------------------------------------------------ */
+
+static uint64_t bits_of(const tsr_table *table, int64_t row, int c)
+{
+  tsr_coltype type = tsr_table_type(table, c);
+  if (type != TSR_COL_F64 && type != TSR_COL_F32) return (uint64_t)tsr_table_i64(table, row, c);
+  double value = tsr_table_f64(table, row, c);
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static bool same_cell(const tsr_table *a, const tsr_table *b, int64_t r, int c)
+{
+  bool null = tsr_table_is_null(a, r, c);
+  if (null || tsr_table_is_null(b, r, c)) return null == tsr_table_is_null(b, r, c);
+  if (tsr_table_type(a, c) == TSR_COL_TEXT)
+    return !strcmp(tsr_table_text(a, r, c), tsr_table_text(b, r, c));
+  return bits_of(a, r, c) == bits_of(b, r, c);
+}
+
+const char *law_differs(const tsr_table *found, const tsr_table *expected)
+{
+  static char text[1000];
+  int columns = tsr_table_columns(expected);
+  long long rows = tsr_table_rows(expected);
+  snprintf(text, sizeof text, "%lld rows and %d columns, expected %lld and %d",
+           (long long)tsr_table_rows(found), tsr_table_columns(found), rows, columns);
+  if (tsr_table_rows(found) != rows || tsr_table_columns(found) != columns) return text;
+  for (int c = 0; c < columns; c++) {
+    const char *name = tsr_table_name(expected, c);
+    snprintf(text, sizeof text, "column %d is %s of type %d, expected %s of type %d", c,
+             tsr_table_name(found, c), (int)tsr_table_type(found, c), name,
+             (int)tsr_table_type(expected, c));
+    if (strcmp(tsr_table_name(found, c), name) != 0) return text;
+    if (tsr_table_type(found, c) != tsr_table_type(expected, c)) return text;
+    for (int64_t r = 0; r < rows; r++) {
+      if (same_cell(found, expected, r, c)) continue;
+      snprintf(text, sizeof text, "row %lld of %s is %s, expected %s", (long long)r, name,
+               tsr_table_text(found, r, c), tsr_table_text(expected, r, c));
+      return text;
+    }
+  }
+  return NULL;
+}

@@ -1,0 +1,26 @@
+/* What laws of frames share: trials by seed, runtimes and meshes at random, and tables compared. */
+#ifndef TESTS_SUPPORT_LAW_FIXTURE_H
+#define TESTS_SUPPORT_LAW_FIXTURE_H
+
+#include "harness.h"
+#include "tessera.h"
+
+/* Runs a trial for each of `count` seeds from `first` on, or for the one that LAW_SEED names. */
+void law_each_seed(uint64_t first, int count, void (*trial)(uint64_t seed));
+/* The same on one runtime of 8 devices; more than the share of trials must have given rows. */
+void law_each_seed_on_8(uint64_t first, int count, double share,
+                        bool (*trial)(tsr_runtime *rt, uint64_t seed));
+
+typedef struct law_mesh {
+  tsr_runtime *rt;
+  const tsr_mesh *mesh;
+  bool flat; /* one axis, x; else x and y */
+} law_mesh;
+
+/* 1 to 8 devices, 1 or 2 threads. */
+law_mesh law_open(test_rng *rng);
+
+/* What is different in names, types, nulls or bits of values; NULL: nothing. In a static buffer. */
+const char *law_differs(const tsr_table *found, const tsr_table *expected);
+
+#endif
