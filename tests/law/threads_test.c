@@ -280,22 +280,23 @@ static void *own_job(void *user)
   return NULL;
 }
 
-TEST_TIMEOUT(threads_move_rows_and_use_files, 300)
+/* All threads do a job, with the same outcome. */
+static void each_does(void *(*body)(void *), int pool)
 {
   struct worker workers[THREADS];
-  struct shared shared = open_shared("cpu:4", 4);
+  struct shared shared = open_shared("cpu:4", pool);
   shared.path = test_tmp("moved");
-  start(workers, &shared, shared_job);
+  start(workers, &shared, body);
   for (int i = 1; i < THREADS; i++) CHECK_F64_BITS(workers[i].sum, workers[0].sum);
   tsr_runtime_close(shared.rt);
 }
 
+TEST_TIMEOUT(threads_move_rows_and_use_files, 300)
+{
+  each_does(shared_job, 4);
+}
+
 TEST_TIMEOUT(threads_with_runtimes_of_their_own, 300)
 {
-  struct worker workers[THREADS];
-  struct shared shared = open_shared("cpu:4", 1);
-  shared.path = test_tmp("moved");
-  start(workers, &shared, own_job);
-  for (int i = 1; i < THREADS; i++) CHECK_F64_BITS(workers[i].sum, workers[0].sum);
-  tsr_runtime_close(shared.rt);
+  each_does(own_job, 1);
 }

@@ -107,6 +107,17 @@ tsr_sharding rel_sharding(tsr_runtime *rt, int layout)
   return tsr__sharding_canon(&on);
 }
 
+int64_t rel_most_held(tsr_runtime *rt, bool peak)
+{
+  int64_t most = 0;
+  for (int d = 0; d < REL_DEVICES; d++) {
+    tsr_memory memory = tsr_device_memory(rt, d);
+    int64_t bytes = peak ? memory.peak : memory.now;
+    most = bytes > most ? bytes : most;
+  }
+  return most;
+}
+
 /* ---- tables on devices ---- */
 
 static void random_rows(test_rng *rng, const tsr_sharding *sharding, int64_t total, int64_t *rows)

@@ -35,6 +35,8 @@ enum { REL_LAYOUTS = 14, REL_DEVICES = 8 };
 
 tsr_runtime *rel_open(const tsr_runtime_opts *opts); /* REL_DEVICES devices */
 tsr_sharding rel_sharding(tsr_runtime *rt, int layout);
+/* Bytes on the device that holds the most, now or at its peak. */
+int64_t rel_most_held(tsr_runtime *rt, bool peak);
 
 /* A table on devices; `rng` NULL: the usual borders, else random counts, some of them 0. */
 void rel_make(tsr_runtime *rt, const tsr_sharding *sharding, const rel_host *host, test_rng *rng,

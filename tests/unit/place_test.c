@@ -115,17 +115,6 @@ TEST_TIMEOUT(no_operator_leaks_when_memory_is_short, 300)
   }
 }
 
-static int64_t most_held(const bench *b, bool peak)
-{
-  int64_t most = 0;
-  for (int d = 0; d < REL_DEVICES; d++) {
-    tsr_memory memory = tsr_device_memory(b->rt, d);
-    int64_t bytes = peak ? memory.peak : memory.now;
-    most = bytes > most ? bytes : most;
-  }
-  return most;
-}
-
 /* An operator takes no more than it says, and with exactly that much it succeeds. */
 static void check_need(operator_fn run, int layout)
 {
@@ -133,11 +122,11 @@ static void check_need(operator_fn run, int layout)
   tsr__rel out;
   tsr_runtime_opts opts = { .size = sizeof opts };
   bench_open(&b, NULL, layout, 100000);
-  int64_t held = most_held(&b, false);
+  int64_t held = rel_most_held(b.rt, false);
   CHECK_STATUS(run(&b, &out), TSR_OK, NULL);
   int64_t need = b.stats.need;
   CHECK(need > 100000);
-  int64_t taken = most_held(&b, true) - held;
+  int64_t taken = rel_most_held(b.rt, true) - held;
   if (taken > need)
     FAIL("layout %d: took %lld bytes more and said %lld", layout, (long long)taken,
          (long long)need);
@@ -152,9 +141,9 @@ static void check_need(operator_fn run, int layout)
 
   opts.memory_limit = held + need / 2;
   bench_open(&b, &opts, layout, 100000);
-  int64_t before = most_held(&b, true);
+  int64_t before = rel_most_held(b.rt, true);
   CHECK_STATUS(run(&b, &out), TSR_ENOMEM, NULL);
-  CHECK_I64(most_held(&b, true), before); /* it failed before it began */
+  CHECK_I64(rel_most_held(b.rt, true), before); /* it failed before it began */
   CHECK_STR_HAS(b.error.text, ".memory_limit");
   CHECK_STR_HAS(b.error.text, "more bytes on device");
   bench_close(&b);

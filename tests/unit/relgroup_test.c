@@ -113,26 +113,15 @@ TEST_TIMEOUT(nothing_leaks_when_memory_is_short, 300)
     }
 }
 
-static int64_t most_held(const bench *b, bool peak)
-{
-  int64_t most = 0;
-  for (int d = 0; d < REL_DEVICES; d++) {
-    tsr_memory memory = tsr_device_memory(b->rt, d);
-    int64_t bytes = peak ? memory.peak : memory.now;
-    most = bytes > most ? bytes : most;
-  }
-  return most;
-}
-
 /* A job takes no more than it says, succeeds with that much, and says so before it starts with less. */
 static void check_need(const job *j, int layout)
 {
   bench b;
   tsr__rel out;
   bench_open(&b, NULL, layout, LARGE);
-  int64_t held = most_held(&b, false);
+  int64_t held = rel_most_held(b.rt, false);
   CHECK_STATUS(run(&b, j, &out), TSR_OK, NULL);
-  int64_t need = b.stats.need, taken = most_held(&b, true) - held;
+  int64_t need = b.stats.need, taken = rel_most_held(b.rt, true) - held;
   if (taken > need)
     FAIL("layout %d, %d keys: took %lld bytes more and said %lld", layout, j->keys,
          (long long)taken, (long long)need);
@@ -146,11 +135,11 @@ static void check_need(const job *j, int layout)
   bench_close(&b);
   opts.memory_limit = held + need / 20;
   bench_open(&b, &opts, layout, LARGE);
-  int64_t before = most_held(&b, true);
+  int64_t before = rel_most_held(b.rt, true);
   CHECK_I64(run(&b, j, &out), TSR_ENOMEM);
   CHECK_STR_HAS(b.error.text, "group by needs");
   CHECK_STR_HAS(b.error.text, ".memory_limit");
-  CHECK_I64(most_held(&b, true), before);
+  CHECK_I64(rel_most_held(b.rt, true), before);
   bench_close(&b);
 }
 
@@ -183,12 +172,12 @@ TEST_TIMEOUT(the_progress_callback_cancels, 120)
       bench b;
       tsr__rel out = { 0 };
       bench_open(&b, &opts, layouts[l], LARGE);
-      int64_t held = most_held(&b, false);
+      int64_t held = rel_most_held(b.rt, false);
       left = 0;
       b.rt->progress_gap = 0;
       CHECK_I64(run(&b, &jobs[k], &out), TSR_ECANCELLED);
       CHECK_STR_HAS(b.error.text, "cancelled");
-      CHECK_I64(most_held(&b, false), held);
+      CHECK_I64(rel_most_held(b.rt, false), held);
       bench_close(&b);
     }
 }
