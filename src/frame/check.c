@@ -97,12 +97,37 @@ static bool no_column(checker *c, const tsr__expr *expr)
   return false;
 }
 
+/* Says that an operand is of the wrong kind, and which cast (`type`, NULL: none) makes the right one. */
+static bool wrong_kind(checker *c, const tsr__expr *arg, const char *needs, const char *type,
+                       const char *more)
+{
+  tsr__text hint;
+  tsr__text_init(&hint, NULL);
+  if (type && arg->kind != TSR__E_TEXT) {
+    tsr__text_add(&hint, "; write cast(");
+    tsr__expr_print(arg, &hint);
+    tsr__text_add(&hint, ", '%s')", type);
+  }
+  tsr__caret(c->error, TSR_EDTYPE, place_of(c, arg), "%s, found %s%.300s%s", needs,
+             type_name(arg->type), tsr__text_get(&hint), more);
+  tsr__text_free(&hint);
+  return false;
+}
+
 /* Checks that an operand is of a kind: `words` says which. */
 static bool need(checker *c, const tsr__expr *arg, bool fits, const char *who, const char *words)
 {
+  char needs[100];
   if (fits) return true;
-  const char *hint = arg->type == TSR__COL_NULL ? "; to ask for nulls write 'is null'" : "";
-  return WRONG(c, arg, "%s needs %s, found %s%s", who, words, type_name(arg->type), hint);
+  bool null = arg->type == TSR__COL_NULL, text = !strcmp(words, "text");
+  bool number = !text && strstr(words, "number") && arg->type == TSR_COL_TEXT;
+  snprintf(needs, sizeof needs, "%s needs %s", who, words);
+  return wrong_kind(c, arg, needs,
+                    null     ? NULL
+                    : text   ? "text"
+                    : number ? "f64"
+                             : NULL,
+                    null ? "; to ask for nulls write 'is null'" : "");
 }
 
 /* ---- literals beside other types ------------------------------------------------------------ */
@@ -206,12 +231,16 @@ static bool check_arithmetic(checker *c, tsr__expr *expr)
 {
   tsr__expr *a = expr->arg[0], *b = expr->arg[1];
   const char *name = tsr__binary_name(expr->op);
+  char needs[40];
   if (expr->op <= TSR__B_SUB && (tsr__is_temporal(a->type) || tsr__is_temporal(b->type)))
     return check_moved(c, expr);
   for (int i = 0; i < 2; i++) {
     const tsr__expr *arg = expr->arg[i];
-    if (tsr__is_temporal(arg->type) || arg->type == TSR_COL_TEXT)
-      return WRONG(c, arg, "'%s' needs numbers, found %s", name, type_name(arg->type));
+    bool text = arg->type == TSR_COL_TEXT;
+    snprintf(needs, sizeof needs, "'%s' needs numbers", name);
+    if (text || tsr__is_temporal(arg->type))
+      return wrong_kind(c, arg, needs, text ? "f64" : NULL,
+                        text && expr->op == TSR__B_ADD ? "; texts are put together by concat" : "");
     if (!need(c, arg, counts_as_number(arg), name, "numbers")) return false;
   }
   int type = meet_numbers(a, b);

@@ -185,6 +185,14 @@ static void quote_fault(const tsr__json_block *block, const char *end, char *out
   out[length] = 0;
 }
 
+/* Whether what is wrong is that all of the file is one array: the most common other way to keep rows. */
+static bool begins_array(const tsr__json *json, const tsr__json_block *block)
+{
+  const char *at = file_begin(json, block->file), *end = file_end(json, block->file);
+  while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r')) at++;
+  return at == block->fault && at < end && *at == '[';
+}
+
 static tsr_status bad_row(const tsr__json *json, const tsr__json_block *block, tsr__error *error)
 {
   char text[60];
@@ -194,6 +202,11 @@ static tsr_status bad_row(const tsr__json *json, const tsr__json_block *block, t
        (newline = memchr(at, '\n', (size_t)(block->fault - at))) && newline < block->fault;
        at = newline + 1)
     line++;
+  if (begins_array(json, block))
+    return tsr__error_set(error, TSR_EPARSE,
+                          "%s:%" PRId64 ":%" PRId64 ": the file is a JSON array, expected JSON "
+                          "lines, an object a line; jq -c '.[]' makes them of it",
+                          json->paths.path[block->file], line, (int64_t)(block->fault - at) + 1);
   quote_fault(block, file_end(json, block->file), text, sizeof text);
   return tsr__error_set(error, TSR_EPARSE, "%s:%" PRId64 ":%" PRId64 ": %s: %s%s%s",
                         json->paths.path[block->file], line, (int64_t)(block->fault - at) + 1,

@@ -209,10 +209,17 @@ static bool read_value(tsr__json_cursor *c, tsr__json_token *out, int depth)
   }
 }
 
+static bool cut(tsr__json_cursor *c)
+{
+  return fault(c, c->at,
+               "the line ends inside an object; each line holds a whole one, as jq -c . writes it");
+}
+
 static bool read_key(tsr__json_cursor *c, tsr__json_token *key)
 {
   skip_blanks(c);
-  if (c->at == c->end || *c->at != '"') return fault(c, c->at, "a name in quotes is missing");
+  if (c->at == c->end) return cut(c);
+  if (*c->at != '"') return fault(c, c->at, "a name in quotes is missing");
   if (!read_text(c, key)) return false;
   skip_blanks(c);
   if (c->at == c->end || *c->at != ':') return fault(c, c->at, "':' is missing behind a name");
@@ -224,8 +231,7 @@ static bool read_key(tsr__json_cursor *c, tsr__json_token *key)
 static bool goes_on(tsr__json_cursor *c, char close, bool *more)
 {
   skip_blanks(c);
-  if (c->at == c->end)
-    return fault(c, c->at, "the line ends inside an object; each line holds a whole one");
+  if (c->at == c->end) return cut(c);
   *more = *c->at == ',';
   if (*c->at != ',' && *c->at != close)
     return fault(c, c->at, close == '}' ? "',' or '}' is missing" : "',' or ']' is missing");

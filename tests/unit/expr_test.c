@@ -280,9 +280,30 @@ static const struct {
     "    größe > && 1\n"
     "            ^~" },
   { "who + 1 > 2", TSR_EDTYPE,
-    "tsr_frame_filter: '+' needs numbers, found text\n"
+    "tsr_frame_filter: '+' needs numbers, found text; write cast(who, 'f64'); texts "
+    "are put together by concat\n"
     "    who + 1 > 2\n"
     "    ^~~" },
+  { "who * 2 > 2", TSR_EDTYPE,
+    "tsr_frame_filter: '*' needs numbers, found text; write cast(who, 'f64')\n"
+    "    who * 2 > 2\n"
+    "    ^~~" },
+  { "concat(who, i + 1) == 'x'", TSR_EDTYPE,
+    "tsr_frame_filter: concat needs text, found i32; write cast(i + 1, 'text')\n"
+    "    concat(who, i + 1) == 'x'\n"
+    "                ^~~~~" },
+  { "length(day) > 3", TSR_EDTYPE,
+    "tsr_frame_filter: length needs text, found date; write cast(day, 'text')\n"
+    "    length(day) > 3\n"
+    "           ^~~" },
+  { "sqrt(who) > 3", TSR_EDTYPE,
+    "tsr_frame_filter: sqrt needs a number, found text; write cast(who, 'f64')\n"
+    "    sqrt(who) > 3\n"
+    "         ^~~" },
+  { "sqrt('x') > 3", TSR_EDTYPE,
+    "tsr_frame_filter: sqrt needs a number, found text\n"
+    "    sqrt('x') > 3\n"
+    "         ^~~" },
   { "at > '2013-13-01'", TSR_EDTYPE,
     "tsr_frame_filter: '2013-13-01' is no time; write '2013-01-31' or '2013-01-31T06:00:00Z'\n"
     "    at > '2013-13-01'\n"

@@ -372,6 +372,19 @@ TEST(first_tries_are_told_what_to_write)
   expect("query t.csv --where 'city == \"Rome\"'", 1, "", "\"...\" is a name, a text is '...'");
   expect("query t.csv --agg 'avg(temp)'", 1, "", "there is no function 'avg'; it is 'mean' here");
   expect("query t.csv --where 'temp is not nan'", 1, "", "write not is_nan(x)");
+  expect("query t.csv --with 'k = concat(city, temp)'", 1, "",
+         "--with: concat needs text, found f64; write cast(temp, 'text')");
+  test_write(test_tmp("a.json"), "[{\"a\":1},\n {\"a\":2}]\n", 20);
+  test_write(test_tmp("b.json"), "\n  [\n{\"a\":1}\n]\n", 16);
+  test_write(test_tmp("c.json"), "{\"a\":1}\n[1]\n", 12);
+  test_write(test_tmp("d.json"), "{\n \"a\":1\n}\n", 12);
+  expect("query a.json", 1, "",
+         "a.json:1:1: the file is a JSON array, expected JSON lines, an object a line; jq -c '.[]' "
+         "makes them of it\n");
+  expect("query b.json", 1, "", "b.json:2:3: the file is a JSON array");
+  expect("query - --from json <a.json", 1, "", "the file is a JSON array");
+  expect("query c.json", 1, "", "c.json:2:1: a line must be an object, {...}: '[1]'");
+  expect("query d.json", 1, "", "each line holds a whole one, as jq -c . writes it");
   expect("query s.csv", 0, "1;2", "perhaps --separator ';'");
   expect("query t.csv --out t.parquet", 2, "", "(Parquet comes later)");
 }
