@@ -114,6 +114,8 @@ TEST(wrong_command_lines_exit_with_2)
   expect("query t.csv --separator ab", 2, "", "--separator takes one character");
   expect("convert t.csv", 2, "", "the files to read, then the one to write");
   expect("completion tcsh", 2, "", "bash, zsh or fish");
+  expect("completion bash --from csv", 2, "", "completion: there is no option '--from'");
+  expect("man --devices cpu:2", 2, "", "man: there is no option '--devices'");
   expect("query t.csv --with '= 2'", 2, "", "--with takes 'NAME = E'");
   expect("query t.csv --with 'a == 2'", 2, "", "--with takes 'NAME = E'");
   expect("schema t.csv --agg 'count()'", 2, "", "there is no option '--agg'");
@@ -314,7 +316,8 @@ TEST(manual_page_and_completion_come_of_the_tables)
   free(o.err);
   expect("completion bash", 0, "complete -o filenames -F _tessera tessera", "");
   expect("completion zsh", 0, "bashcompinit", "");
-  expect("completion fish", 0, "complete -c tessera", "");
+  expect("completion bash", 0, "completion:-*) COMPREPLY=($(compgen -W ' --help' ", "");
+  expect("completion fish", 0, "_from completion' -x -a 'bash zsh fish'", "");
 }
 
 /* Everything printed but the plan is the same on any number of devices. */

@@ -7,56 +7,83 @@
 
 #include "tool.h"
 
+/* The commands that read files. */
+#define READING "query convert schema"
+
 const tool_option tool_options[OPT_COUNT] = {
-  [OPT_JOIN] = { "--join", "FILE", NULL, "q", true, "join with another file, on the keys of --on" },
-  [OPT_ON] = { "--on", "KEYS", NULL, "q", true,
+  [OPT_JOIN] = { "--join", "FILE", NULL, "query", true,
+                 "join with another file, on the keys of --on" },
+  [OPT_ON] = { "--on", "KEYS", NULL, "query", true,
                "its keys: 'k', or 'left = right', or several; expressions, such as cast(k, "
                "'i64')" },
-  [OPT_HOW] = { "--how", "KIND", "inner left semi anti", "q", true,
+  [OPT_HOW] = { "--how", "KIND", "inner left semi anti", "query", true,
                 "the kind of join (default inner)" },
-  [OPT_WHERE] = { "--where", "E", NULL, "q", true, "keep the rows where the expression E is true" },
-  [OPT_WITH] = { "--with", "NAME=E", NULL, "q", true, "add a column; later ones see earlier ones" },
-  [OPT_SELECT] = { "--select", "COLUMNS", NULL, "q", false,
+  [OPT_WHERE] = { "--where", "E", NULL, "query", true,
+                  "keep the rows where the expression E is true" },
+  [OPT_WITH] = { "--with", "NAME=E", NULL, "query", true,
+                 "add a column; later ones see earlier ones" },
+  [OPT_SELECT] = { "--select", "COLUMNS", NULL, "query", false,
                    "the columns to show: 'a, b, c = a + b'" },
-  [OPT_AGG] = { "--agg", "A", NULL, "q", false, "reduce: 'sum(x), n = count(), median(y)'" },
-  [OPT_BY] = { "--by", "KEYS", NULL, "q", false, "with --agg: one row a group: 'origin, month'" },
-  [OPT_DISTINCT] = { "--distinct", "COLUMNS", NULL, "q", false,
+  [OPT_AGG] = { "--agg", "A", NULL, "query", false, "reduce: 'sum(x), n = count(), median(y)'" },
+  [OPT_BY] = { "--by", "KEYS", NULL, "query", false,
+               "with --agg: one row a group: 'origin, month'" },
+  [OPT_DISTINCT] = { "--distinct", "COLUMNS", NULL, "query", false,
                      "the first of the rows that are equal in 'a, b'; '*': in all columns" },
-  [OPT_SORT] = { "--sort", "KEYS", NULL, "q", false, "order the rows: 'a, b desc nulls first'" },
-  [OPT_LIMIT] = { "--limit", "N", NULL, "q", false, "the first N rows only" },
-  [OPT_TAIL] = { "--tail", "N", NULL, "q", false, "the last N rows only" },
-  [OPT_SAMPLE] = { "--sample", "N", NULL, "q", false,
+  [OPT_SORT] = { "--sort", "KEYS", NULL, "query", false,
+                 "order the rows: 'a, b desc nulls first'" },
+  [OPT_LIMIT] = { "--limit", "N", NULL, "query", false, "the first N rows only" },
+  [OPT_TAIL] = { "--tail", "N", NULL, "query", false, "the last N rows only" },
+  [OPT_SAMPLE] = { "--sample", "N", NULL, "query", false,
                    "N rows drawn at random, in order; each run draws the same" },
-  [OPT_SEED] = { "--seed", "K", NULL, "q", false,
+  [OPT_SEED] = { "--seed", "K", NULL, "query", false,
                  "with --sample: another number draws other rows (default 0)" },
-  [OPT_FORMAT] = { "--format", "FORMAT", "table csv tsv json md", "qs", false,
+  [OPT_FORMAT] = { "--format", "FORMAT", "table csv tsv json md", "query schema", false,
                    "how to print (default table, or by --out's name)" },
-  [OPT_OUT] = { "--out", "FILE", NULL, "q", false,
+  [OPT_OUT] = { "--out", "FILE", NULL, "query", false,
                 "write to FILE: .csv .tsv .json .jsonl .md, also .gz or .zst" },
-  [OPT_ROWS] = { "--rows", "N", NULL, "qs", false,
+  [OPT_ROWS] = { "--rows", "N", NULL, "query schema", false,
                  "rows of a printed table, half from each end (default 20; 0: all)" },
-  [OPT_FROM] = { "--from", "FORMAT", "csv tsv json", "qsc", false,
+  [OPT_FROM] = { "--from", "FORMAT", "csv tsv json", READING, false,
                  "the format of the input where its name does not say" },
-  [OPT_SEPARATOR] = { "--separator", "C", NULL, "qsc", false, "CSV: what separates fields" },
-  [OPT_NO_HEADER] = { "--no-header", NULL, NULL, "qsc", false, "CSV: the first line is data" },
-  [OPT_SKIP] = { "--skip", "N", NULL, "qsc", false, "CSV: leave out N lines before the header" },
-  [OPT_COMMENT] = { "--comment", "C", NULL, "qsc", false,
+  [OPT_SEPARATOR] = { "--separator", "C", NULL, READING, false, "CSV: what separates fields" },
+  [OPT_NO_HEADER] = { "--no-header", NULL, NULL, READING, false, "CSV: the first line is data" },
+  [OPT_SKIP] = { "--skip", "N", NULL, READING, false, "CSV: leave out N lines before the header" },
+  [OPT_COMMENT] = { "--comment", "C", NULL, READING, false,
                     "CSV: leave out lines that begin with C" },
-  [OPT_DECIMAL_COMMA] = { "--decimal-comma", NULL, NULL, "qsc", false, "CSV: 1,5 is 1.5" },
-  [OPT_NULLS] = { "--nulls", "LIST", NULL, "qsc", false,
+  [OPT_DECIMAL_COMMA] = { "--decimal-comma", NULL, NULL, READING, false, "CSV: 1,5 is 1.5" },
+  [OPT_NULLS] = { "--nulls", "LIST", NULL, READING, false,
                   "CSV: null markers beside the empty field (default NA)" },
-  [OPT_TEXT_NULLS] = { "--text-nulls", NULL, NULL, "qsc", false,
+  [OPT_TEXT_NULLS] = { "--text-nulls", NULL, NULL, READING, false,
                        "CSV: they are null in text columns too" },
-  [OPT_TYPES] = { "--types", "LIST", NULL, "qsc", false, "force types: 'a i64, day text'" },
-  [OPT_BAD_ROWS] = { "--bad-rows", "WHAT", "error skip null", "qsc", false,
+  [OPT_TYPES] = { "--types", "LIST", NULL, READING, false, "force types: 'a i64, day text'" },
+  [OPT_BAD_ROWS] = { "--bad-rows", "WHAT", "error skip null", READING, false,
                      "rows that are wrong (default error)" },
-  [OPT_QUICK] = { "--quick", NULL, NULL, "s", false, "names and types of a sample; read no rows" },
-  [OPT_DEVICES] = { "--devices", "cpu:N", NULL, "qsci", false,
+  [OPT_QUICK] = { "--quick", NULL, NULL, "schema", false,
+                  "names and types of a sample; read no rows" },
+  [OPT_DEVICES] = { "--devices", "cpu:N", NULL, READING " info", false,
                     "split the rows over N virtual devices (default cpu:1)" },
-  [OPT_EXPLAIN] = { "--explain", NULL, NULL, "q", false,
+  [OPT_EXPLAIN] = { "--explain", NULL, NULL, "query", false,
                     "show the plan and what it moves between devices" },
-  [OPT_HELP] = { "--help", NULL, NULL, "qscim", false, "this text" },
+  [OPT_HELP] = { "--help", NULL, NULL, NULL, false, "this text" },
 };
+
+/* Whether a word is one of a list of words. */
+static bool among(const char *words, const char *word)
+{
+  size_t length = strlen(word);
+  while (*words) {
+    size_t here = strcspn(words, " ");
+    if (here == length && !strncmp(words, word, length)) return true;
+    words += here + (words[here] == ' ');
+  }
+  return false;
+}
+
+bool tool_takes(const char *command, tool_opt option)
+{
+  const char *commands = tool_options[option].commands;
+  return !commands || among(commands, command);
+}
 
 static bool mistake(const char *command, const char *what, const char *word)
 {
@@ -101,13 +128,11 @@ static bool no_option(const char *command, const char *word)
   const char *best = NULL;
   char text[200];
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (!strcmp(word, others[i].elsewhere) &&
-        strchr(tool_options[others[i].option].commands, command[0]))
+    if (!strcmp(word, others[i].elsewhere) && tool_takes(command, others[i].option))
       best = tool_options[others[i].option].name;
   bool known = best != NULL;
   for (int i = 0; i < OPT_COUNT && !known; i++)
-    if (strchr(tool_options[i].commands, command[0]))
-      tool_nearest(word, tool_options[i].name, &best);
+    if (tool_takes(command, (tool_opt)i)) tool_nearest(word, tool_options[i].name, &best);
   if (!best) return mistake(command, "there is no option", word);
   snprintf(text, sizeof text, "there is no option '%.100s'; did you mean %s?", word, best);
   return mistake(command, text, NULL);
@@ -117,8 +142,7 @@ static int find_option(const char *command, const char *word, size_t length)
 {
   for (int i = 0; i < OPT_COUNT; i++)
     if (strlen(tool_options[i].name) == length &&
-        strncmp(tool_options[i].name, word, length) == 0 &&
-        strchr(tool_options[i].commands, command[0]))
+        strncmp(tool_options[i].name, word, length) == 0 && tool_takes(command, (tool_opt)i))
       return i;
   return -1;
 }
@@ -126,18 +150,6 @@ static int find_option(const char *command, const char *word, size_t length)
 const char *tool_value(const tool_args *args, tool_opt option)
 {
   return args->count[option] ? args->value[option][0] : NULL;
-}
-
-/* Whether a word is one of a list of words. */
-static bool among(const char *words, const char *word)
-{
-  size_t length = strlen(word);
-  while (*words) {
-    size_t here = strcspn(words, " ");
-    if (here == length && !strncmp(words, word, length)) return true;
-    words += here + (words[here] == ' ');
-  }
-  return false;
 }
 
 static bool take(const char *command, int option, const char *value, tool_args *out)

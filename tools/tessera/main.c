@@ -12,14 +12,11 @@
 
 const tool_command tool_commands[] = {
   { "query", "FILE... [OPTIONS]", "filter, join, derive, aggregate and sort the rows of files",
-    "Several files are one table. A file is CSV or JSON lines by its name, gzip and zstd are seen; "
-    "a "
-    "pattern in quotes stands for many, - for standard input. Whatever their order on the command "
-    "line, "
-    "the steps are: --join, --where, --with, --select, --by and --agg, --distinct, --sort, and "
-    "last one "
-    "of --limit, --tail and --sample. Sums are exact: the result does not depend on the number of "
-    "devices, nor does a sample.",
+    "Several files are one table. A file is CSV or JSON lines by its name, gzip and zstd are "
+    "seen; a pattern in quotes stands for many, - for standard input. Whatever their order "
+    "on the command line, the steps are: --join, --where, --with, --select, --by and --agg, "
+    "--distinct, --sort, and last one of --limit, --tail and --sample. Sums are exact: the "
+    "result does not depend on the number of devices, nor does a sample.",
     "  tessera query weather.csv --limit 5\n"
     "  tessera query weather.csv --where 'temp > 90' --agg 'count(), max(temp)' --by origin\n"
     "  tessera query 'orders-*.csv' --join customers.csv --on 'customer = id' --sort 'total desc'\n"
@@ -62,12 +59,12 @@ static void print_wrapped(const char *text, FILE *out)
 
 static void print_help(const tool_command *c, FILE *out)
 {
-  fprintf(out, "usage: tessera %s %s\n\n%c%s.\n\n", c->name, c->usage,
+  fprintf(out, "usage: tessera %s%s%s\n\n%c%s.\n\n", c->name, *c->usage ? " " : "", c->usage,
           (char)(c->summary[0] - 'a' + 'A'), c->summary + 1);
   for (int i = 0; i < OPT_COUNT; i++) {
     const tool_option *o = &tool_options[i];
     char left[64];
-    if (!strchr(o->commands, c->name[0])) continue;
+    if (!tool_takes(c->name, (tool_opt)i)) continue;
     snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
     fprintf(out, "  %-20s %s%s\n", left, o->help, o->repeated ? " (may be repeated)" : "");
     if (o->choices) fprintf(out, "  %-20s one of: %s\n", "", o->choices);

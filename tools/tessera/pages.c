@@ -6,10 +6,12 @@
 
 /* ---- completion ---- */
 
-static void list_options(char command, FILE *out)
+#define SHELLS "bash zsh fish"
+
+static void list_options(const char *command, FILE *out)
 {
   for (int i = 0; i < OPT_COUNT; i++)
-    if (strchr(tool_options[i].commands, command)) fprintf(out, " %s", tool_options[i].name);
+    if (tool_takes(command, (tool_opt)i)) fprintf(out, " %s", tool_options[i].name);
 }
 
 static void bash_script(FILE *out)
@@ -26,10 +28,10 @@ static void bash_script(FILE *out)
   fprintf(out, "  esac\n  case ${COMP_WORDS[1]}:$word in\n");
   for (int i = 0; i < tool_command_count; i++) {
     fprintf(out, "    %s:-*) COMPREPLY=($(compgen -W '", tool_commands[i].name);
-    list_options(tool_commands[i].name[0], out);
+    list_options(tool_commands[i].name, out);
     fprintf(out, "' -- \"$word\")) ;;\n");
   }
-  fprintf(out, "    completion:*) COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$word\")) ;;\n"
+  fprintf(out, "    completion:*) COMPREPLY=($(compgen -W '" SHELLS "' -- \"$word\")) ;;\n"
                "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n  esac\n}\n"
                "complete -o filenames -F _tessera tessera\n");
 }
@@ -39,11 +41,14 @@ static void fish_script(FILE *out)
   for (int i = 0; i < tool_command_count; i++)
     fprintf(out, "complete -c tessera -n __fish_use_subcommand -a %s -d '%s'\n",
             tool_commands[i].name, tool_commands[i].summary);
+  fprintf(out,
+          "complete -c tessera -n '__fish_seen_subcommand_from completion' -x -a '" SHELLS "'\n");
   for (int i = 0; i < OPT_COUNT; i++) {
     const tool_option *o = &tool_options[i];
     fprintf(out, "complete -c tessera -n '__fish_seen_subcommand_from");
     for (int k = 0; k < tool_command_count; k++)
-      if (strchr(o->commands, tool_commands[k].name[0])) fprintf(out, " %s", tool_commands[k].name);
+      if (tool_takes(tool_commands[k].name, (tool_opt)i))
+        fprintf(out, " %s", tool_commands[k].name);
     fprintf(out, "' -l %s%s", o->name + 2, o->value ? " -r" : "");
     if (o->choices) fprintf(out, " -x -a '%s'", o->choices);
     fprintf(out, " -d '");
@@ -98,7 +103,7 @@ static void put_options(const tool_command *c, FILE *out)
   fprintf(out, ".Bl -tag -width Ds\n");
   for (int i = 0; i < OPT_COUNT; i++) {
     const tool_option *o = &tool_options[i];
-    if (!strchr(o->commands, c->name[0])) continue;
+    if (!tool_takes(c->name, (tool_opt)i)) continue;
     fprintf(out, ".It Fl \\-%s%s%s\n", o->name + 2, o->value ? " Ar " : "",
             o->value ? o->value : "");
     put_text(o->help, out);

@@ -1,7 +1,8 @@
 /* The command-line tool: a client of the public interface and of nothing else.
  *
- *   main.c      commands, and the text about them: help, man page, completion come of two tables
+ *   main.c      the table of commands, their help
  *   args.c      the table of options, and reading a command line by it
+ *   pages.c     completion scripts and the manual page, made of the two tables
  *   chain.c     files and options to a frame
  *   output.c    a frame to a table, CSV, JSON lines or Markdown, on the terminal or in a file
  *   commands.c  what each command does */
@@ -58,11 +59,12 @@ typedef struct tool_option {
   const char *name;     /* "--where" */
   const char *value;    /* "E", NULL for one that takes none */
   const char *choices;  /* "table csv json md", NULL for any */
-  const char *commands; /* first letters of the commands that take it */
+  const char *commands; /* "query schema", those that take it; NULL for all */
   bool repeated;
   const char *help;
 } tool_option;
 extern const tool_option tool_options[OPT_COUNT];
+bool tool_takes(const char *command, tool_opt option);
 
 /* What a command line says. Texts are borrowed from argv. */
 typedef struct tool_args {
