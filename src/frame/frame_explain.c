@@ -565,17 +565,26 @@ typedef struct stretch {
   explainer *e;
   const tsr__visit *end;
   bool *holds; /* by step number */
+  bool *looks; /* by step number: it counts its rows before the program runs */
   int waits;   /* the step whose rows nobody made yet; 0: none */
   tsr_array **root;
   int count;
 } stretch;
 
-/* What is evaluated while binding cannot be shown before it was. */
-static bool runs_to_bind(const tsr_frame *df)
+/* Whether a step counts the rows that are left before it while it is bound. */
+static bool looks_first(const tsr_frame *df)
+{
+  bool exact = df->kind == TSR__FRAME_SAMPLE && (df->sample.rows > 0 || df->sample.fraction <= 0);
+  return (exact || df->kind == TSR__FRAME_TAIL) && tsr__frame_masked(df->parent);
+}
+
+/* What is evaluated while binding cannot be shown before it was. What a terminal has looked at may be
+ * looked at again, as rows that filters left are. */
+static bool runs_to_bind(const explainer *e, const tsr_frame *df)
 {
   if (df->kind == TSR__FRAME_FIRSTS) return !df->mask || df->mask_version != df->version;
   bool looks = df->kind == TSR__FRAME_TAIL || df->kind == TSR__FRAME_SAMPLE;
-  return looks && tsr__frame_masked(df->parent);
+  return looks && tsr__frame_masked(df->parent) && !e->bind->top->ran && !df->ran;
 }
 
 /* Marks the steps between a visit and the rows it stands on. */
@@ -587,7 +596,8 @@ static void gather_steps(stretch *s, const tsr__visit *v)
     if (!tsr__rows_ready(v->df, v->need) && found) s->waits = found->number;
     return;
   }
-  if (runs_to_bind(v->df) && found) s->waits = found->number;
+  if (runs_to_bind(s->e, v->df) && found) s->waits = found->number;
+  if (looks_first(v->df) && found) s->looks[found->number] = true;
   bool works = does_something(v) && v->df->kind != TSR__FRAME_TEXT;
   if (found && found->number && works) s->holds[found->number] = true;
   gather_steps(s, v->parent);
@@ -673,16 +683,16 @@ static tsr_status bind_stretch(stretch *s, tsr__bind *bind)
 }
 
 /* "step 2", "steps 2 to 4", "steps 2, 4 to 6"; false where there is none. */
-static bool add_range(const stretch *s, int most, tsr__text *out)
+static bool add_range(const bool *holds, int most, tsr__text *out)
 {
   int held = 0, ranges = 0;
-  for (int i = 1; i <= most; i++) held += s->holds[i];
+  for (int i = 1; i <= most; i++) held += holds[i];
   if (!held) return false;
   tsr__text_add(out, "step%s ", held > 1 ? "s" : "");
   for (int i = 1; i <= most; i++) {
     int last = i;
-    if (!s->holds[i]) continue;
-    while (last < most && s->holds[last + 1]) last++;
+    if (!holds[i]) continue;
+    while (last < most && holds[last + 1]) last++;
     tsr__text_add(out, "%s%d", ranges++ ? ", " : "", i);
     if (last > i) tsr__text_add(out, " to %d", last);
     i = last;
@@ -712,7 +722,8 @@ static tsr_status print_stretch(stretch *s, tsr__bind *bind, int most)
   s->e->shape = shape;
   if (status || !s->count) return status;
   tsr__text_add(out, "\n");
-  if (!add_range(s, most, out)) tsr__text_add(out, "the columns");
+  if (add_range(s->looks, most, out)) tsr__text_add(out, " counted rows first; then ");
+  if (!add_range(s->holds, most, out)) tsr__text_add(out, "the columns");
   if (shape.kernels == 1) tsr__text_add(out, " in one pass over memory:\n");
   else tsr__text_add(out, " in %d passes over memory:\n", shape.kernels);
   tsr__text program;
@@ -731,12 +742,13 @@ static tsr_status explain_stretch(explainer *e, const tsr__visit *end)
     if (e->step[i].number > most) most = e->step[i].number;
   stretch s = { .e = e, .end = end };
   s.holds = tsr__arena_new(&e->bind->scope->arena, (size_t)most + 2);
-  if (!s.holds)
+  s.looks = tsr__arena_new(&e->bind->scope->arena, (size_t)most + 2);
+  if (!s.holds || !s.looks)
     return tsr__error_set(&e->bind->error, TSR_ENOMEM, "%s: out of memory", e->bind->what);
   gather_steps(&s, end);
   if (s.waits) {
     tsr__text_add(e->out, "\n");
-    if (add_range(&s, most, e->out))
+    if (add_range(s.holds, most, e->out))
       tsr__text_add(e->out, ": planned when step %d has its rows\n", s.waits);
     return TSR_OK;
   }

@@ -276,7 +276,8 @@ TEST(bad_rows_are_told_left_out_or_null)
   opts.bad_rows = TSR__JSON_NULL;
   check(text, &opts, "a:1,c:1\n1,null\n2,null\n3,null\nnull,null\nnull,null\n6,1");
   check("{\"a\":1}\n{\"a\":2,\n\"b\":3}\n", NULL,
-        "TSR_EPARSE: x.jsonl:2:8: a name in quotes is missing: the line's end");
+        "TSR_EPARSE: x.jsonl:2:8: the line ends inside an object; each line holds a whole one, as "
+        "jq -c . writes it: the line's end");
   check("{\"a\":1,\"b\":2,\"a\":3}\n", NULL,
         "TSR_EPARSE: x.jsonl:1:14: the name stands twice in one object: '\"a\":3}'");
   static const char *const none[] = { "", " \n\r\n\t", "\xef\xbb\xbf\n" };
