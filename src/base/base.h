@@ -159,7 +159,7 @@ bool tsr__scope_encloses(const tsr_scope *outer, const tsr_scope *scope);
 /* ---- the runtime ----------------------------------------------------------------------- */
 
 /* What the rooms above hang on a runtime; destroyed in reverse order at close. */
-enum tsr__slot { TSR__SLOT_TOPOLOGY, TSR__SLOT_DEVICES, TSR__SLOT_PLANS, TSR__SLOT_IO, TSR__SLOTS };
+enum tsr__slot { TSR__SLOT_TOPOLOGY, TSR__SLOT_DEVICES, TSR__SLOT_PLANS, TSR__SLOTS };
 
 typedef struct tsr__workers tsr__workers;
 

@@ -793,7 +793,6 @@ static void rows_spread_f32(tsr__rows_at at, tsr__grid *grid, const float *x, in
 }
 
 const tsr__exact_ops TSR__ISA_NAME(tsr__exact_ops) = {
-  .isa = TSR__ISA_TEXT(TSR__ISA),
   .sum_f64 = sum_f64,
   .sum_f32 = sum_f32,
   .spread_f64 = spread_f64,

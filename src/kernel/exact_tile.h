@@ -31,8 +31,6 @@ typedef struct tsr__int_spread {
 } tsr__int_spread;
 
 typedef struct tsr__exact_ops {
-  const char *isa; /* "baseline", "avx2", "avx512" */
-
   void (*sum_f64)(tsr__acc *acc, tsr__grid *grid, const double *x, int n, const uint64_t *mask);
   void (*sum_f32)(tsr__acc *acc, tsr__grid *grid, const float *x, int n, const uint64_t *mask);
   /* A grid serves either sums or spreads, f64 or f32, not several. */
@@ -68,10 +66,6 @@ typedef struct tsr__exact_ops {
   void (*rows_spread_f32)(tsr__rows_at at, tsr__grid *grid, const float *x, int n,
                           const uint64_t *mask);
 } tsr__exact_ops;
-
-/* The table of an instruction set, or NULL if this build has none of that name. Whether the
- * machine can run it is the caller's business. */
-const tsr__exact_ops *tsr__exact_ops_of(const char *isa);
 
 #define TSR__ISA_PASTE_(name, isa) name##_##isa
 #define TSR__ISA_PASTE(name, isa) TSR__ISA_PASTE_(name, isa)

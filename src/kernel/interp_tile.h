@@ -44,7 +44,7 @@ typedef struct tsr__unit {
 } tsr__unit;
 
 typedef struct tsr__tiles {
-  const char *isa;
+  const char *isa; /* "baseline", "avx2", "avx512" */
   const tsr__exact_ops *exact;
   tsr__tile_fn *const (*fn)[TSR__DTYPES]; /* [op][dtype]; NULL: no such instruction */
   /* x[i] of a numeric dtype, mask bits or NULL */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kernel/exact_tile.h"
+#include "kernel/isa.h"
 
 /* ---- the oracle ------------------------------------------------------------------------------ */
 
@@ -249,9 +250,9 @@ static bool taken(const uint64_t *mask, int64_t i)
 static const tsr__exact_ops *reducers(void)
 {
   const char *isa = getenv("TSR_ISA");
-  const tsr__exact_ops *ops = tsr__exact_ops_of(isa ? isa : "baseline");
-  CHECK(ops != NULL);
-  return ops;
+  const tsr__tiles *tiles = tsr__tiles_of(isa ? isa : "baseline");
+  CHECK(tiles != NULL);
+  return tiles->exact;
 }
 
 /* ---- tiles -------------------------------------------------------------------------------------- */
