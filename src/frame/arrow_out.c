@@ -154,8 +154,7 @@ static bool make_entries(tsr__heap *heap, tsr__dict *dict, struct ArrowArray *co
   struct ArrowArray *entries = ((out_array *)column->private_data)->child;
   if (!make_array(heap, dict->count, 0, entries)) return false;
   out_array *own = entries->private_data;
-  atomic_fetch_add(&dict->refs, 1);
-  own->dict = dict;
+  own->dict = tsr__dict_hold(dict);
   own->buffers[1] = dict->offsets;
   own->buffers[2] = dict->bytes;
   entries->n_buffers = 3;
@@ -224,25 +223,6 @@ static void release_stream(struct ArrowArrayStream *stream)
 
 /* ---- making one -------------------------------------------------------------------------------- */
 
-/* A dictionary to hold a reference to: one that lowering made lives in an arena and is copied. */
-static tsr__dict *hold_dict(tsr__heap *heap, const tsr__dict *dict)
-{
-  if (dict && atomic_load(&((tsr__dict *)(uintptr_t)dict)->refs) > 0) {
-    tsr__dict *shared = (tsr__dict *)(uintptr_t)dict;
-    atomic_fetch_add(&shared->refs, 1);
-    return shared;
-  }
-  tsr__dict_local local;
-  tsr__dict_local_init(&local, heap);
-  bool added;
-  for (int32_t i = 0; dict && i < dict->count; i++)
-    tsr__dict_code(&local, dict->bytes + dict->offsets[i],
-                   (size_t)(dict->offsets[i + 1] - dict->offsets[i]), false, &added);
-  tsr__dict *copy = local.failed ? NULL : tsr__dict_unify(heap, (tsr__dict_local *[]){ &local }, 1);
-  tsr__dict_local_free(&local);
-  return copy;
-}
-
 static bool take_columns(out_stream *own, const tsr_frame *df, const tsr__col *col)
 {
   tsr__heap *heap = &own->rt->heap;
@@ -254,7 +234,7 @@ static bool take_columns(out_stream *own, const tsr_frame *df, const tsr__col *c
     if (!own->column[i].name) return false;
     memcpy(own->column[i].name, name, length);
     if (own->column[i].type != TSR_COL_TEXT) continue;
-    own->column[i].dict = hold_dict(heap, col[i].dict);
+    own->column[i].dict = col[i].dict ? tsr__dict_hold(col[i].dict) : tsr__dict_new(heap, 0, 0);
     if (!own->column[i].dict) return false;
   }
   return true;

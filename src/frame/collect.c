@@ -107,13 +107,6 @@ static void compact(tsr__lower *low, tsr__col *col, tsr_array *mask)
 
 /* ---- tables ------------------------------------------------------------------------------ */
 
-/* A dictionary that the table may keep: a source's lives as long as the frame, one made while
- * lowering does not and is copied. */
-static const tsr__dict *lasting_dict(tsr_scope *scope, const tsr__dict *dict)
-{
-  return !dict || dict->refs > 0 ? dict : tsr__dict_copy(&scope->arena, dict);
-}
-
 static tsr_status fill_table(tsr__bind *bind, const tsr__bound *bound, int64_t rows,
                              tsr_table **out)
 {
@@ -124,10 +117,8 @@ static tsr_status fill_table(tsr__bind *bind, const tsr__bound *bound, int64_t r
                           (long long)rows);
   for (int i = 0; i < bound->count; i++) {
     if (tsr__table_fill(table, i, &bound->col[i], &bind->error)) return bind->error.status;
-    const tsr__dict *dict = lasting_dict(scope, table->column[i].dict);
-    if (table->column[i].dict && !dict)
+    if (!tsr__table_hold(table, i, bound->col[i].dict))
       return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-    table->column[i].dict = dict;
   }
   *out = table;
   return TSR_OK;

@@ -11,7 +11,7 @@
 
 enum { MOST = 1 << 24, ASK_AFTER = 1 << 12, DIGITS = 256 }; /* words; steps between two questions */
 
-static void cancelled(tsr__lower *low)
+void tsr__lower_cancelled(tsr__lower *low)
 {
   tsr__cancelled(&low->bind->error, low->bind->what);
   tsr__fail_error(low->scope, low->site, &low->bind->error);
@@ -23,7 +23,7 @@ bool tsr__lower_stops(tsr__lower *low, int64_t i)
   if (tsr_scope_status(low->scope)) return true;
   tsr__progress progress = { .rt = low->scope->rt, .what = TSR__PROGRAM };
   if (!tsr__progress_stops(&progress, 0)) return false;
-  cancelled(low);
+  tsr__lower_cancelled(low);
   return true;
 }
 
@@ -177,7 +177,7 @@ bool tsr__find_distinct(tsr__lower *low, tsr__distinct *ask)
   tsr__del(heap, use, use ? room : 0);
   bool fine = false;
   if (set.failed) failed(low);
-  else if (!whole) cancelled(low);
+  else if (!whole) tsr__lower_cancelled(low);
   else if (set.count > MOST)
     tsr__fail(low->scope, low->site, TSR_EUNSUPPORTED,
               "%s: more than %d different values or pairs of texts; make fewer before, or filter",

@@ -28,6 +28,7 @@ bool tsr__order_holds(int op, int order);
 /* A dictionary being made for the terminal at work: equal texts get one code. */
 typedef struct tsr__texts {
   tsr__lower *low;
+  tsr__progress progress;
   tsr__dict_local local;
 } tsr__texts;
 

@@ -214,20 +214,13 @@ static void set_key(tsr__table_column *column, int64_t row, const key *k, int64_
   }
 }
 
-static const tsr__dict *own_dict(tsr_table *table, const tsr__dict *dict)
-{
-  return !dict || dict->refs > 0 ? dict : tsr__dict_copy(&table->node.scope->arena, dict);
-}
-
 static bool fill_keys(tsr_table *table, const key *keys, int count, const group *list)
 {
   for (int i = 0; i < count; i++) {
     tsr__table_column *column = &table->column[i];
     if (keys[i].col.valid && !add_valid(table, column)) return false;
-    if (keys[i].col.type == TSR_COL_TEXT) {
-      column->dict = own_dict(table, keys[i].col.dict);
-      if (keys[i].col.dict && !column->dict) return false;
-    }
+    if (keys[i].col.type == TSR_COL_TEXT && !tsr__table_hold(table, i, keys[i].col.dict))
+      return false;
     for (int64_t row = 0; row < table->rows; row++) {
       int64_t code = list[row].code;
       for (int later = count - 1; later > i; later--)
@@ -249,8 +242,7 @@ static bool gather(tsr_table *to, const tsr_table *from, const tsr__groups *grou
     tsr__table_column *column = &to->column[i];
     size_t size = tsr_dtype_size(tsr__dtype_of_type(column->type));
     if (source->valid && !add_valid(to, column)) return false;
-    column->dict = own_dict(to, source->dict);
-    if (source->dict && !column->dict) return false;
+    if (!tsr__table_hold(to, i, source->dict)) return false;
     for (int64_t row = 0; row < to->rows; row++) {
       memcpy((char *)column->values + (size_t)row * size,
              (const char *)source->values + (size_t)list[row].code * size, size);

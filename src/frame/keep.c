@@ -57,11 +57,7 @@ static bool take_source(tsr_frame *out, const tsr_frame *made)
   for (int i = 0; fine && i < out->schema.count; i++) {
     const tsr__col *col = &from->col[i];
     to->col[i] = (tsr__col){ .type = col->type, .dict = col->dict };
-    if (col->dict) {
-      tsr__dict *dict = (tsr__dict *)col->dict; /* a source's: counted */
-      atomic_fetch_add_explicit(&dict->refs, 1, memory_order_relaxed);
-      to->dicts[to->dict_count++] = dict;
-    }
+    if (col->dict) to->dicts[to->dict_count++] = tsr__dict_hold(col->dict);
     fine = hold(out, col->values, &to->col[i].values) && hold(out, col->valid, &to->col[i].valid);
   }
   if (!fine) {

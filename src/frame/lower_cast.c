@@ -163,11 +163,95 @@ static int write_value(int type, const void *list, int64_t i, char *out)
   case TSR_COL_F64: return tsr__text_f64(out, ((const double *)list)[i]);
   case TSR_COL_DATE: return tsr__date_write(integer, out);
   case TSR_COL_TIME: return tsr__time_write(integer, out);
-  default: return snprintf(out, 40, "%lld", (long long)integer);
+  default: return tsr__text_i64(out, integer);
   }
 }
 
-/* Texts of the different values, and for floats "nan" after them. */
+enum { PIECE = 1 << 14, LONGEST = 40 }; /* values a task writes; bytes that one takes at most */
+
+/* Texts of different values, piece by piece: each piece is written into room of its own, and copied to
+ * where it stands in the dictionary once the lengths are known. Different values have different texts,
+ * so nothing is looked up.
+ *
+ *   room         |7 13 21 ....|40 44 ........|        dictionary    7132140 44...
+ *                 piece 0      piece 1                at            0    5        */
+typedef struct writing {
+  int type;
+  const void *list;
+  int64_t count;
+  char *room;      /* LONGEST bytes a value */
+  uint8_t *length; /* by value */
+  int64_t *at;     /* by piece: bytes, then where they begin */
+  tsr__dict *dict;
+} writing;
+
+static int64_t end_of(const writing *w, int64_t piece)
+{
+  return (piece + 1) * PIECE < w->count ? (piece + 1) * PIECE : w->count;
+}
+
+static void write_piece(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  writing *w = user;
+  char *begin = w->room + task * PIECE * LONGEST, *out = begin;
+  for (int64_t i = task * PIECE; i < end_of(w, task); i++) {
+    w->length[i] = (uint8_t)write_value(w->type, w->list, i, out);
+    out += w->length[i];
+  }
+  w->at[task] = out - begin;
+}
+
+static void place_piece(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  writing *w = user;
+  int64_t at = w->at[task];
+  const char *begin = w->room + task * PIECE * LONGEST;
+  for (int64_t i = task * PIECE; i < end_of(w, task); i++) {
+    w->dict->offsets[i] = at;
+    at += w->length[i];
+  }
+  memcpy(w->dict->bytes + w->at[task], begin, (size_t)(at - w->at[task]));
+}
+
+/* The dictionary of what was written, with `more` after it; false: cancelled. */
+static bool place_texts(tsr_runtime *rt, writing *w, const char *more)
+{
+  int64_t bytes = 0, pieces = (w->count + PIECE - 1) / PIECE;
+  size_t length = strlen(more);
+  if (!tsr__parallel_long(rt, TSR__PROGRAM, pieces, write_piece, w)) return false;
+  for (int64_t p = 0; p < pieces; p++) {
+    int64_t here = w->at[p];
+    w->at[p] = bytes;
+    bytes += here;
+  }
+  int32_t count = (int32_t)w->count + (length > 0);
+  w->dict = tsr__dict_new(&rt->heap, count, bytes + (int64_t)length);
+  if (!w->dict) return true;
+  if (length) w->dict->offsets[w->count] = bytes;
+  memcpy(w->dict->bytes + bytes, more, length);
+  return tsr__parallel_long(rt, TSR__PROGRAM, pieces, place_piece, w);
+}
+
+/* Texts of the different values in order, and `more` after them, "" for none. */
+static const tsr__dict *texts_of(tsr__lower *low, int type, const tsr__distinct *d,
+                                 const char *more)
+{
+  tsr_runtime *rt = low->scope->rt;
+  writing w = { .type = type, .list = d->list, .count = d->count };
+  size_t count = (size_t)d->count, pieces = count / PIECE + 1;
+  w.room = tsr__new_raw(&rt->heap, count * LONGEST);
+  w.length = tsr__new_raw(&rt->heap, count);
+  w.at = tsr__new_raw(&rt->heap, pieces * sizeof *w.at);
+  bool whole = !w.room || !w.length || !w.at || place_texts(rt, &w, more);
+  tsr__del(&rt->heap, w.room, count * LONGEST);
+  tsr__del(&rt->heap, w.length, count);
+  tsr__del(&rt->heap, w.at, pieces * sizeof *w.at);
+  if (!whole) tsr__lower_cancelled(low);
+  return tsr__lower_dict(low, w.dict, NULL);
+}
+
 static tsr__col write_texts(tsr__lower *low, tsr__col from)
 {
   bool real = tsr__is_float(from.type);
@@ -179,13 +263,7 @@ static tsr__col write_texts(tsr__lower *low, tsr__col from)
                    .values = tsr__const_i(low, TSR_I32, 0),
                    .valid = from.valid };
   if (!tsr__find_distinct(low, &d)) return out;
-  tsr__texts texts;
-  char text[40];
-  tsr__texts_open(&texts, low);
-  for (int64_t i = 0; i < d.count && !tsr__lower_stops(low, i); i++)
-    tsr__texts_code(&texts, text, (size_t)write_value(from.type, d.list, i, text));
-  if (real) tsr__texts_code(&texts, "nan", 3);
-  out.dict = tsr__texts_close(&texts);
+  out.dict = texts_of(low, from.type, &d, real ? "nan" : "");
   tsr_array *place = tsr__place_of(low, &d);
   if (real)
     place = tsr__where(low, tsr__op1(low, TSR__OP_ISNAN, d.values), whole(low, d.count), place);

@@ -32,18 +32,23 @@ int32_t tsr__dict_find(const tsr__dict *dict, const char *text, int64_t length)
   return -1;
 }
 
-const tsr__dict *tsr__dict_copy(tsr__arena *arena, const tsr__dict *dict)
+/* A scope's hold on a dictionary. */
+typedef struct holding {
+  tsr__node node;
+  tsr__dict *dict;
+} holding;
+
+static void let_go(tsr__node *node)
 {
-  size_t texts = (size_t)dict->count, bytes = (size_t)dict->offsets[texts];
-  tsr__dict *copy = tsr__arena_new(arena, sizeof *copy);
-  if (!copy) return NULL;
-  copy->count = dict->count;
-  copy->offsets = tsr__arena_new(arena, (texts + 1) * sizeof *copy->offsets);
-  copy->bytes = tsr__arena_new(arena, bytes ? bytes : 1);
-  if (!copy->offsets || !copy->bytes) return NULL;
-  memcpy(copy->offsets, dict->offsets, (texts + 1) * sizeof *copy->offsets);
-  if (bytes) memcpy(copy->bytes, dict->bytes, bytes);
-  return copy;
+  tsr__dict_release(((holding *)node)->dict);
+}
+
+const tsr__dict *tsr__dict_in(tsr_scope *scope, tsr__dict *dict)
+{
+  holding *own = dict ? tsr__node_new(scope, sizeof *own, NULL, let_go) : NULL;
+  if (own) own->dict = dict;
+  else tsr__dict_release(dict);
+  return own ? dict : NULL;
 }
 
 void *tsr__lower_room(tsr__lower *low, int64_t count, size_t element)
@@ -69,25 +74,22 @@ tsr_array *tsr__look_up(tsr__lower *low, tsr_dtype dtype, const void *table, int
   return tsr__op2(low, TSR__OP_TAKE, tsr__table_leaf(low, dtype, table, count), codes);
 }
 
-/* A dictionary in the terminal's scope; never refcounted. */
-static tsr__dict *new_dict(tsr__lower *low, int32_t count, int64_t bytes)
+const tsr__dict *tsr__lower_dict(tsr__lower *low, tsr__dict *made, const tsr__progress *progress)
 {
-  tsr__dict *dict = tsr__lower_room(low, 1, sizeof *dict);
-  if (!dict) return NULL;
-  dict->count = count;
-  dict->offsets = tsr__lower_room(low, count + 1, sizeof *dict->offsets);
-  dict->bytes = tsr__lower_room(low, bytes, 1);
-  return dict->offsets && dict->bytes ? dict : NULL;
+  const tsr__dict *dict = tsr__dict_in(low->scope, made);
+  if (dict) return dict;
+  if (progress && progress->stop) tsr__lower_cancelled(low);
+  else tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+  return NULL;
 }
 
 tsr__col tsr__text_literal(tsr__lower *low, const tsr__expr *expr)
 {
-  tsr__dict *dict = new_dict(low, 1, expr->length);
-  if (dict) {
-    dict->offsets[1] = expr->length;
-    memcpy(dict->bytes, expr->text, (size_t)expr->length);
-  }
-  return (tsr__col){ .type = TSR_COL_TEXT, .values = tsr__const_i(low, TSR_I32, 0), .dict = dict };
+  tsr__dict *dict = tsr__dict_new(&low->scope->rt->heap, 1, expr->length);
+  if (dict) memcpy(dict->bytes, expr->text, (size_t)expr->length);
+  return (tsr__col){ .type = TSR_COL_TEXT,
+                     .values = tsr__const_i(low, TSR_I32, 0),
+                     .dict = tsr__lower_dict(low, dict, NULL) };
 }
 
 /* ---- one dictionary out of two -------------------------------------------------------------- */
@@ -150,6 +152,7 @@ static entry *sorted(tsr__lower *low, const tsr__dict *a, const tsr__dict *b)
   if (!all || !spare) return NULL;
   for (int64_t i = 0; i < count; i++) {
     bool left = i < a->count;
+    if (tsr__lower_stops(low, i)) return NULL;
     all[i].text = tsr__dict_get(left ? a : b, left ? i : i - a->count, &all[i].length);
     all[i].code = (int32_t)i;
   }
@@ -157,6 +160,7 @@ static entry *sorted(tsr__lower *low, const tsr__dict *a, const tsr__dict *b)
   if (!all) return NULL;
   int32_t rank = 0;
   for (int64_t i = 0; i < count; i++) {
+    if (tsr__lower_stops(low, i)) return NULL;
     bool same =
         i && !tsr__text_order(all[i].text, all[i].length, all[i - 1].text, all[i - 1].length);
     if (i && !same) rank++;
@@ -173,27 +177,30 @@ static tsr_array *ranks(tsr__lower *low, const entry *all, const tsr__dict *a, c
   int32_t first = left ? 0 : a->count, count = left ? a->count : b->count;
   int32_t *table = tsr__lower_room(low, count, sizeof *table);
   if (!table) return column.values;
-  for (int64_t i = 0; i < (int64_t)a->count + b->count; i++)
+  for (int64_t i = 0; i < (int64_t)a->count + b->count; i++) {
+    if (tsr__lower_stops(low, i)) return column.values;
     if (all[i].code >= first && all[i].code < first + count)
       table[all[i].code - first] = all[i].rank;
+  }
   return tsr__look_up(low, TSR_I32, table, count, column.values);
 }
 
 /* The dictionary of all texts of both in order of rank. */
-static tsr__dict *ranked_dict(tsr__lower *low, const entry *all, int64_t count)
+static const tsr__dict *ranked_dict(tsr__lower *low, const entry *all, int64_t count)
 {
   int64_t bytes = 0, at = 0;
   int32_t texts = count ? all[count - 1].rank + 1 : 0;
-  for (int64_t i = 0; i < count; i++) bytes += all[i].length;
-  tsr__dict *dict = new_dict(low, texts, bytes);
-  if (!dict) return NULL;
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; i++)
+    if (!i || all[i].rank != all[i - 1].rank) bytes += all[i].length;
+  tsr__dict *dict = tsr__dict_new(&low->scope->rt->heap, texts, bytes);
+  for (int64_t i = 0; dict && i < count; i++) {
+    if (tsr__lower_stops(low, i)) break;
     if (i && all[i].rank == all[i - 1].rank) continue;
     memcpy(dict->bytes + at, all[i].text, (size_t)all[i].length);
     at += all[i].length;
     dict->offsets[all[i].rank + 1] = at;
   }
-  return dict;
+  return tsr__lower_dict(low, dict, NULL);
 }
 
 void tsr__text_rank(tsr__lower *low, tsr__col *a)
@@ -201,7 +208,7 @@ void tsr__text_rank(tsr__lower *low, tsr__col *a)
   if (!a->dict) return;
   entry *all = sorted(low, a->dict, a->dict);
   if (!all) return;
-  tsr__dict *dict = ranked_dict(low, all, 2 * (int64_t)a->dict->count);
+  const tsr__dict *dict = ranked_dict(low, all, 2 * (int64_t)a->dict->count);
   a->values = tsr__spread(low, ranks(low, all, a->dict, a->dict, *a));
   a->dict = dict;
 }
@@ -213,7 +220,7 @@ bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b)
   if (!a->dict || a->dict == b->dict) return a->dict != NULL;
   entry *all = sorted(low, a->dict, b->dict);
   if (!all) return false;
-  tsr__dict *both = ranked_dict(low, all, (int64_t)a->dict->count + b->dict->count);
+  const tsr__dict *both = ranked_dict(low, all, (int64_t)a->dict->count + b->dict->count);
   tsr_array *left = ranks(low, all, a->dict, b->dict, *a);
   b->values = ranks(low, all, a->dict, b->dict, *b);
   a->values = left;
@@ -316,8 +323,9 @@ tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr)
 
 void tsr__texts_open(tsr__texts *texts, tsr__lower *low)
 {
-  texts->low = low;
+  *texts = (tsr__texts){ .low = low, .progress = { .rt = low->scope->rt, .what = TSR__PROGRAM } };
   tsr__dict_local_init(&texts->local, &low->scope->rt->heap);
+  texts->local.progress = &texts->progress;
 }
 
 int32_t tsr__texts_code(tsr__texts *texts, const char *text, size_t length)
@@ -329,14 +337,10 @@ int32_t tsr__texts_code(tsr__texts *texts, const char *text, size_t length)
 
 const tsr__dict *tsr__texts_close(tsr__texts *texts)
 {
-  tsr__lower *low = texts->low;
   tsr__dict_local *all = &texts->local;
   tsr__dict *made = all->failed ? NULL : tsr__dict_unify(all->heap, &all, 1);
-  const tsr__dict *dict = made ? tsr__dict_copy(&low->scope->arena, made) : NULL;
-  tsr__dict_release(made);
   tsr__dict_local_free(all);
-  if (!dict) tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
-  return dict;
+  return tsr__lower_dict(texts->low, made, &texts->progress);
 }
 
 /* ---- functions ----------------------------------------------------------------------------- */
@@ -398,7 +402,7 @@ static tsr__col apply(tsr__lower *low, const tsr__expr *expr, int op, const doma
   tsr__text made;
   tsr__texts_open(&texts, low);
   tsr__text_init(&made, &low->scope->rt->heap);
-  for (int64_t i = 0; i < d->count && !tsr__lower_stops(low, i); i++) {
+  for (int64_t i = 0; i < d->count && !texts.local.failed && !tsr__lower_stops(low, i); i++) {
     int64_t key = d->pairs ? d->pairs[i] : i, right = d->b.dict ? d->b.dict->count : 1;
     tsr__bytes a = text_at(d->a.dict, key / right), b = text_at(d->b.dict, key % right);
     if (number) {

@@ -158,34 +158,6 @@ static tsr_array *leaf(tsr_frame *df, tsr__value *value)
                         value, df->node.site);
 }
 
-/* A dictionary that lives with the frame: one that was made while lowering is copied. */
-static tsr__dict *keep_dict(tsr_frame *df, const tsr__dict *dict)
-{
-  tsr__heap *heap = &df->node.scope->rt->heap;
-  if (dict->refs > 0) {
-    tsr__dict *shared = (tsr__dict *)dict;
-    atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
-    return shared;
-  }
-  size_t texts = (size_t)dict->count, bytes = (size_t)dict->offsets[texts];
-  tsr__dict *copy = tsr__new(heap, sizeof *copy);
-  if (!copy) return NULL;
-  copy->heap = heap;
-  atomic_init(&copy->refs, 1);
-  copy->count = dict->count;
-  copy->offsets_size = (texts + 1) * sizeof *copy->offsets;
-  copy->bytes_size = bytes ? bytes : 1;
-  copy->offsets = tsr__new_raw(heap, copy->offsets_size);
-  copy->bytes = tsr__new_raw(heap, copy->bytes_size);
-  if (!copy->offsets || !copy->bytes) {
-    tsr__dict_release(copy);
-    return NULL;
-  }
-  memcpy(copy->offsets, dict->offsets, copy->offsets_size);
-  if (bytes) memcpy(copy->bytes, dict->bytes, bytes);
-  return copy;
-}
-
 /* Adds a dictionary to those that the frame lets go of at its end. */
 static bool own_dict(tsr_frame *df, tsr__dict *dict)
 {
@@ -302,9 +274,8 @@ static tsr_status keep_column(tsr__bind *bind, int at, tsr__rel_column *from, co
   col.values = arrays[0];
   col.valid = arrays[1];
   if (meta->dict) {
-    tsr__dict *dict = keep_dict(df, meta->dict);
-    if (!dict || !own_dict(df, dict)) return no_memory(bind);
-    col.dict = dict;
+    if (!own_dict(df, tsr__dict_hold(meta->dict))) return no_memory(bind);
+    col.dict = meta->dict;
   }
   df->source->col[at] = col;
   return TSR_OK;
@@ -476,9 +447,8 @@ static tsr_status put_table(tsr__bind *bind, const tsr_table *table, const bool 
     if (from->valid) col.valid = put_column(bind, table, from, true);
     if (col.values->inert || (col.valid && col.valid->inert)) return no_memory(bind);
     if (from->dict) {
-      tsr__dict *dict = keep_dict(df, from->dict);
-      if (!dict || !own_dict(df, dict)) return no_memory(bind);
-      col.dict = dict;
+      if (!own_dict(df, tsr__dict_hold(from->dict))) return no_memory(bind);
+      col.dict = from->dict;
     }
     source->col[i] = col;
   }

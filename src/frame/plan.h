@@ -395,6 +395,8 @@ void tsr__text_rank(tsr__lower *low, tsr__col *a);
 /* Whether a loop over rows or distinct texts is to end at step `i`: the scope failed, or the progress
  * callback, asked every few thousand steps and at each below 0, cancelled, which is recorded there. */
 bool tsr__lower_stops(tsr__lower *low, int64_t i);
+/* Records in the scope that it was cancelled. */
+void tsr__lower_cancelled(tsr__lower *low);
 /* Gives two text columns one dictionary. */
 bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b);
 /* The same for columns of several frames, each lowered by its own. */
@@ -424,8 +426,12 @@ tsr_array *tsr__table_leaf(tsr__lower *low, tsr_dtype dtype, const void *data, i
 /* ---- dictionaries -------------------------------------------------------------------------- */
 
 const char *tsr__dict_get(const tsr__dict *dict, int64_t code, int64_t *length);
-/* A copy in an arena; NULL out of memory. */
-const tsr__dict *tsr__dict_copy(tsr__arena *arena, const tsr__dict *dict);
+/* Gives a reference to a scope, which lets go of it at its end. NULL where the dictionary is, or out of
+ * memory: then the reference is gone. */
+const tsr__dict *tsr__dict_in(tsr_scope *scope, tsr__dict *dict);
+/* The same for one that was made for the terminal at work; where it could not be, an error says whether
+ * its `progress` (NULL: nobody asked) was cancelled. */
+const tsr__dict *tsr__lower_dict(tsr__lower *low, tsr__dict *made, const tsr__progress *progress);
 int32_t tsr__dict_find(const tsr__dict *dict, const char *text, int64_t length);
 /* Compares by bytes, as strcmp. */
 int tsr__text_order(const char *a, int64_t a_length, const char *b, int64_t b_length);
@@ -487,6 +493,9 @@ struct tsr_table {
 tsr_table *tsr__table_new(tsr_scope *scope, const tsr_frame *df, int64_t rows);
 /* Gives a table's rows back before its scope closes: it has none afterwards. */
 void tsr__table_empty(tsr_table *table);
+/* Has a text column's codes mean the texts of a dictionary, which the table's scope holds; false out of
+ * memory. */
+bool tsr__table_hold(tsr_table *table, int column, const tsr__dict *dict);
 /* Copies an evaluated column in. TSR_ENOMEM, TSR_ECANCELLED. */
 tsr_status tsr__table_fill(tsr_table *table, int column, const tsr__col *col, tsr__error *error);
 /* A table of the first and last rows of another, sharing its texts. */

@@ -116,6 +116,12 @@ static tsr_status read_counts(const filling *f, const tsr_array *count, int64_t 
   return f->error->status;
 }
 
+bool tsr__table_hold(tsr_table *table, int column, const tsr__dict *dict)
+{
+  table->column[column].dict = dict ? tsr__dict_in(table->node.scope, tsr__dict_hold(dict)) : NULL;
+  return !dict || table->column[column].dict;
+}
+
 tsr_status tsr__table_fill(tsr_table *table, int index, const tsr__col *col, tsr__error *error)
 {
   filling f = { table, &table->column[index], error };

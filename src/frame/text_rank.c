@@ -150,7 +150,9 @@ static bool add_texts(tsr__lower *low, tsr__dict_local *local, const tsr__dict *
     if (tsr__lower_stops(low, i)) return false;
     const char *text = tsr__dict_get(dict, i, &length);
     codes[i] = tsr__dict_code(local, text, (size_t)length, false, &added);
+    if (codes[i] < 0) break;
   }
+  if (local->failed && local->progress->stop) tsr__lower_cancelled(low);
   return !local->failed;
 }
 
@@ -158,8 +160,10 @@ const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__
 {
   int32_t *own = room(low, to->count, sizeof *own), *codes = room(low, from->count, sizeof *codes);
   if (!own || !codes) return NULL;
+  tsr__progress progress = { .rt = low->scope->rt, .what = TSR__PROGRAM };
   tsr__dict_local local;
   tsr__dict_local_init(&local, &low->scope->rt->heap);
+  local.progress = &progress;
   bool fine = add_texts(low, &local, to, own) && add_texts(low, &local, from, codes);
   tsr__dict_local_free(&local);
   for (int32_t i = 0; fine && i < from->count; i++)
@@ -167,15 +171,6 @@ const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__
   if (fine) return codes;
   tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
   return NULL;
-}
-
-/* The texts of a table as a dictionary of the terminal's scope. */
-static const tsr__dict *dict_of(tsr__lower *low, tsr__dict_local *local)
-{
-  tsr__dict *dict = tsr__dict_unify(&low->scope->rt->heap, &local, 1);
-  const tsr__dict *copy = dict ? tsr__dict_copy(&low->scope->arena, dict) : NULL;
-  if (dict) tsr__dict_release(dict);
-  return copy;
 }
 
 static bool same_codes(const int32_t *codes, int32_t count)
@@ -197,10 +192,9 @@ static tsr_status unify_all(tsr__lower **low, tsr__col **col, int count, tsr__di
     tsr_array *table = tsr__table_leaf(low[i], TSR_I32, codes, dict->count);
     col[i]->values = tsr__op2(low[i], TSR__OP_TAKE, table, tsr__spread(low[i], col[i]->values));
   }
-  const tsr__dict *all = fine ? dict_of(low[0], local) : NULL;
+  tsr__dict *made = fine ? tsr__dict_unify(local->heap, &local, 1) : NULL;
+  const tsr__dict *all = tsr__lower_dict(low[0], made, local->progress);
   for (int i = 0; i < count; i++) col[i]->dict = all;
-  if (!all)
-    tsr__fail(low[0]->scope, low[0]->site, TSR_ENOMEM, "%s: out of memory", low[0]->bind->what);
   return tsr_scope_status(low[0]->scope);
 }
 
@@ -215,8 +209,10 @@ tsr_status tsr__text_unify_all(tsr__lower **low, tsr__col **col, int count)
   }
   for (int i = 0; i < count && alike; i++) col[i]->dict = one;
   if (alike) return TSR_OK;
+  tsr__progress progress = { .rt = low[0]->scope->rt, .what = TSR__PROGRAM };
   tsr__dict_local local;
   tsr__dict_local_init(&local, &low[0]->scope->rt->heap);
+  local.progress = &progress;
   tsr_status status = unify_all(low, col, count, &local);
   tsr__dict_local_free(&local);
   return status;

@@ -506,7 +506,7 @@ static tsr_status run_job(job *j, tsr__error *error)
   if (!tsr__parallel_long(j->arrow->rt, what, j->stripes.count, read_stripe, j))
     return tsr__cancelled(error, what);
   if (look_for_faults(j, error)) return error->status;
-  return tsr__stripes_finish(&j->stripes) ? TSR_OK : tsr__arrow_no_memory(error);
+  return tsr__stripes_finish(&j->stripes, what, error);
 }
 
 tsr_status tsr__arrow_read_parts(tsr__arrow *arrow, tsr__csv_read *read, tsr__error *error)

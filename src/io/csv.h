@@ -106,6 +106,11 @@ typedef struct tsr__dict {
   size_t offsets_size, bytes_size; /* allocated sizes, for release */
 } tsr__dict;
 
+/* A dictionary with room for texts that its maker fills in before others see it: offsets[0] and the last
+ * one are set. One reference, owned by the caller; NULL out of memory. */
+tsr__dict *tsr__dict_new(tsr__heap *heap, int32_t count, int64_t bytes);
+/* One more reference. */
+tsr__dict *tsr__dict_hold(const tsr__dict *dict);
 void tsr__dict_release(tsr__dict *dict);
 
 /* Opens and samples. `rt` for heap, workers and log; `opts` may be NULL. On error returns NULL and fills error

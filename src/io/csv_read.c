@@ -43,6 +43,7 @@ struct reading {
   tsr__csv_told *told;  /* by worker: one a sieve */
   int workers;
   bool looks; /* some text column is sparse: its dropped texts must be UTF-8 */
+  tsr__progress progress;
 };
 
 static tsr__csv_lane *lane_of(const struct reading *reading, int worker, int target)
@@ -382,6 +383,8 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
     lane->classify = !reading->read;
     tsr__dict_local_init(&lane->dict, csv->heap);
     lane->dict.copies = tsr__csv_windowed(&csv->files[0]);
+    lane->dict.progress = &reading->progress;
+    lane->dict.worker = (int)(l / (size_t)reading->target_count);
   }
   return TSR_OK;
 }
@@ -483,12 +486,14 @@ struct unify {
 
 static void unify_task(void *user, int64_t task, int worker)
 {
-  (void)worker;
   struct unify *unify = user;
   struct reading *reading = unify->reading;
   if (!is_text(reading, task)) return;
   tsr__dict_local **locals = unify->locals + task * reading->workers;
-  for (int w = 0; w < reading->workers; w++) locals[w] = &lane_of(reading, w, (int)task)->dict;
+  for (int w = 0; w < reading->workers; w++) {
+    locals[w] = &lane_of(reading, w, (int)task)->dict;
+    locals[w]->worker = worker; /* who asks from here on */
+  }
   unify->dicts[task] = tsr__dict_unify(reading->csv->heap, locals, reading->workers);
 }
 
@@ -531,12 +536,13 @@ static tsr_status make_dicts(struct reading *reading, tsr__dict **dicts, tsr__er
   struct unify unify = { .reading = reading, .dicts = dicts };
   unify.locals = tsr__new(csv->heap, size);
   if (!unify.locals) return tsr__csv_no_memory(csv, error);
-  bool whole = tsr__parallel_long(csv->rt, "csv", reading->target_count, unify_task, &unify);
+  bool whole =
+      tsr__parallel_progress(&reading->progress, reading->target_count, unify_task, &unify);
   tsr__del(csv->heap, unify.locals, size);
   if (!whole) return tsr__cancelled(error, csv->path);
   for (size_t t = 0; t < targets; t++)
     if (!dicts[t] && is_text(reading, (int64_t)t)) return tsr__csv_no_memory(csv, error);
-  whole = tsr__parallel_long(csv->rt, "csv", reading->stripe_count, recode_task, reading);
+  whole = tsr__parallel_progress(&reading->progress, reading->stripe_count, recode_task, reading);
   return whole ? TSR_OK : tsr__cancelled(error, csv->path);
 }
 
@@ -566,7 +572,9 @@ static tsr_status run(struct reading *reading, int64_t first, int64_t last, tsr_
   tsr__csv *csv = reading->csv;
   tsr_status status = make_stripes(reading, first, last, error);
   if (status) return status;
-  if (!tsr__parallel_long(csv->rt, "csv", reading->stripe_count, stripe_task, reading))
+  reading->progress.rt = csv->rt;
+  reading->progress.what = "csv";
+  if (!tsr__parallel_progress(&reading->progress, reading->stripe_count, stripe_task, reading))
     return tsr__cancelled(error, csv->path);
   return first_error(reading, error);
 }

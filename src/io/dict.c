@@ -103,6 +103,14 @@ static tsr__dict_key key_of(const char *at, size_t length)
 
 /* ---- local dictionaries ------------------------------------------------------------------- */
 
+enum { ASK_AFTER = 1 << 14 }; /* steps between two questions whether to go on */
+
+static inline bool stops(const tsr__dict_local *local, size_t step)
+{
+  return step % ASK_AFTER == ASK_AFTER - 1 && local->progress &&
+         tsr__progress_stops(local->progress, local->worker);
+}
+
 /* Where the search for a key begins: at the first slot of a cache line, so that it mostly ends in
  * the line that was fetched. */
 static inline size_t home_of(uint64_t hash, size_t slot_count)
@@ -110,22 +118,57 @@ static inline size_t home_of(uint64_t hash, size_t slot_count)
   return hash & (slot_count - 1) & ~(size_t)1;
 }
 
-static bool rehash(tsr__dict_local *local, size_t slot_count)
+/* False: cancelled. */
+static bool fill_slots(const tsr__dict_local *local, tsr__dict_slot *slots, size_t slot_count)
 {
-  tsr__dict_slot *slots = tsr__new_raw(local->heap, slot_count * sizeof *slots);
-  if (!slots) return false;
-  tsr__huge_pages(slots, slot_count * sizeof *slots);
-  for (size_t i = 0; i < slot_count; i++) slots[i].entry = -1;
+  for (size_t i = 0; i < slot_count; i++) {
+    if (stops(local, i)) return false;
+    slots[i].entry = -1;
+  }
   for (size_t i = 0; i < local->slot_count; i++) {
     const tsr__dict_slot *slot = &local->slots[i];
+    if (stops(local, i)) return false;
     if (slot->entry < 0) continue;
     size_t at = home_of(slot->hash, slot_count);
     while (slots[at].entry >= 0) at = (at + 1) & (slot_count - 1);
     slots[at] = *slot;
   }
+  return true;
+}
+
+static bool rehash(tsr__dict_local *local, size_t slot_count)
+{
+  size_t size = slot_count * sizeof(tsr__dict_slot);
+  tsr__dict_slot *slots = tsr__new_raw(local->heap, size);
+  if (!slots) return false;
+  tsr__huge_pages(slots, size);
+  if (!fill_slots(local, slots, slot_count)) {
+    tsr__del(local->heap, slots, size);
+    return false;
+  }
   tsr__del(local->heap, local->slots, local->slot_count * sizeof *local->slots);
   local->slots = slots;
   local->slot_count = slot_count;
+  return true;
+}
+
+/* Twice the room for entries, moved a little at a time. */
+static bool widen(tsr__dict_local *local)
+{
+  size_t capacity = local->capacity ? 2 * local->capacity : 8, count = (size_t)local->count;
+  tsr__dict_entry *entries = tsr__new_raw(local->heap, capacity * sizeof *entries);
+  if (!entries) return false;
+  tsr__huge_pages(entries, capacity * sizeof *entries);
+  for (size_t i = 0; i < count; i++) {
+    if (stops(local, i)) {
+      tsr__del(local->heap, entries, capacity * sizeof *entries);
+      return false;
+    }
+    entries[i] = local->entries[i];
+  }
+  tsr__del(local->heap, local->entries, local->capacity * sizeof *entries);
+  local->entries = entries;
+  local->capacity = capacity;
   return true;
 }
 
@@ -144,9 +187,7 @@ static int32_t add(tsr__dict_local *local, const char *text, const tsr__dict_key
     size_t slots = local->slot_count ? local->slot_count * 2 : 64;
     if (!rehash(local, slots)) return fail(local);
   }
-  if (!tsr__grow(local->heap, (void **)&local->entries, &local->capacity, need,
-                 sizeof *local->entries))
-    return fail(local);
+  if (need > local->capacity && !widen(local)) return fail(local);
   size_t at = home_of(key->hash, local->slot_count);
   while (local->slots[at].entry >= 0) at = (at + 1) & (local->slot_count - 1);
   local->slots[at] = (tsr__dict_slot){ key->a, key->b, key->hash, key->length, local->count };
@@ -214,35 +255,54 @@ void tsr__dict_release(tsr__dict *dict)
   tsr__del(dict->heap, dict, sizeof *dict);
 }
 
-/* Copies the entries of a local dictionary into one of its own. */
-static tsr__dict *freeze(tsr__heap *heap, const tsr__dict_local *all)
+tsr__dict *tsr__dict_new(tsr__heap *heap, int32_t count, int64_t bytes)
 {
-  size_t bytes = 0;
-  for (int32_t e = 0; e < all->count; e++) bytes += all->entries[e].key.length;
   tsr__dict *dict = tsr__new(heap, sizeof *dict);
   if (!dict) return NULL;
   dict->heap = heap;
   atomic_init(&dict->refs, 1);
-  dict->count = all->count;
-  dict->offsets_size = ((size_t)all->count + 1) * sizeof *dict->offsets;
-  dict->bytes_size = bytes + 1;
+  dict->count = count;
+  dict->offsets_size = ((size_t)count + 1) * sizeof *dict->offsets;
+  dict->bytes_size = (size_t)bytes + 1;
   dict->offsets = tsr__new_raw(heap, dict->offsets_size);
   dict->bytes = tsr__new_raw(heap, dict->bytes_size);
   if (!dict->offsets || !dict->bytes) {
     tsr__dict_release(dict);
     return NULL;
   }
-  int64_t at = 0;
-  for (int32_t e = 0; e < all->count; e++) {
+  tsr__huge_pages(dict->offsets, dict->offsets_size);
+  tsr__huge_pages(dict->bytes, dict->bytes_size);
+  dict->offsets[0] = 0;
+  dict->offsets[count] = bytes;
+  dict->bytes[bytes] = 0;
+  return dict;
+}
+
+tsr__dict *tsr__dict_hold(const tsr__dict *dict)
+{
+  tsr__dict *shared = (tsr__dict *)dict; /* what it says never changes, who holds it does */
+  atomic_fetch_add_explicit(&shared->refs, 1, memory_order_relaxed);
+  return shared;
+}
+
+/* Copies the entries of a local dictionary into one of its own. */
+static tsr__dict *freeze(tsr__heap *heap, const tsr__dict_local *all)
+{
+  int64_t bytes = 0, at = 0;
+  for (int32_t e = 0; e < all->count; e++) bytes += all->entries[e].key.length;
+  tsr__dict *dict = tsr__dict_new(heap, all->count, bytes);
+  for (int32_t e = 0; dict && e < all->count; e++) {
     const tsr__dict_entry *entry = &all->entries[e];
+    if (stops(all, (size_t)e)) {
+      tsr__dict_release(dict);
+      return NULL;
+    }
     dict->offsets[e] = at;
     /* Short texts stand in their keys: the file's bytes are far away by now. */
     memcpy(dict->bytes + at, entry->key.length <= 16 ? (const char *)&entry->key : entry->text,
            entry->key.length);
     at += entry->key.length;
   }
-  dict->offsets[all->count] = at;
-  dict->bytes[at] = 0;
   return dict;
 }
 
@@ -266,7 +326,7 @@ static int earliest(tsr__dict_local *const *locals, const int32_t *next, int cou
 }
 
 /* Adds entries of one local dictionary from `at` on, as long as they come before `until`; returns
- * where it stopped, -1 out of memory. */
+ * where it stopped, -1 out of memory or cancelled. */
 static int32_t take_run(tsr__dict_local *all, tsr__dict_local *local, int32_t at, int64_t until)
 {
   enum { AHEAD = 16 };
@@ -274,6 +334,7 @@ static int32_t take_run(tsr__dict_local *all, tsr__dict_local *local, int32_t at
   for (; at < local->count; at++) {
     tsr__dict_entry *entry = &local->entries[at];
     if (at > from && entry->first >= until) break;
+    if (stops(all, (size_t)at)) return -1;
     if (all->slot_count && at + AHEAD < local->count)
       __builtin_prefetch(&all->slots[entry[AHEAD].key.hash & (all->slot_count - 1)]);
     entry->code = find(all, entry->text, &entry->key);
@@ -287,7 +348,10 @@ static int32_t take_run(tsr__dict_local *all, tsr__dict_local *local, int32_t at
 /* One alone is in order as it is. */
 static tsr__dict *unify_one(tsr__heap *heap, tsr__dict_local *local)
 {
-  for (int32_t e = 0; e < local->count; e++) local->entries[e].code = e;
+  for (int32_t e = 0; e < local->count; e++) {
+    if (stops(local, (size_t)e)) return NULL;
+    local->entries[e].code = e;
+  }
   return freeze(heap, local);
 }
 
@@ -301,6 +365,10 @@ tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
   int32_t *next = tsr__new(heap, size);
   if (!next) return NULL;
   tsr__dict_local_init(&all, heap);
+  if (count) {
+    all.progress = locals[0]->progress;
+    all.worker = locals[0]->worker;
+  }
   int l = earliest(locals, next, count, &until);
   while (l >= 0) {
     next[l] = take_run(&all, locals[l], next[l], until);

@@ -42,10 +42,14 @@ typedef struct tsr__dict_local {
   size_t slot_count; /* a power of two, or 0 */
   char *scratch;     /* for text without its doubled quotes */
   size_t scratch_size;
-  int64_t now;  /* set by the user: where in the file it is; never falls */
-  bool copies;  /* set by the user: texts are copied, for their bytes go before unify */
+  int64_t now; /* set by the user: where in the file it is; never falls */
+  bool copies; /* set by the user: texts are copied, for their bytes go before unify */
+  /* Set by the user, NULL: nobody asks. A large table grows and is unified for long: it asks then, as
+   * `worker`, and fails where progress->stop says so. */
+  tsr__progress *progress;
+  int worker;
   bool recoded; /* after tsr__dict_unify: some code differs from the entry's place */
-  bool failed;  /* out of memory, or 2^31 entries */
+  bool failed;  /* out of memory, or 2^31 entries, or cancelled */
 } tsr__dict_local;
 
 void tsr__dict_local_init(tsr__dict_local *local, tsr__heap *heap);
@@ -63,7 +67,8 @@ uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__csv_field *texts, in
 
 /* Unifies `count` local dictionaries by where their entries were found first, equal places in the
  * order of the locals; fills their entries' codes. NULL: out of memory, or more than 2^31 - 1
- * texts. Returns a dictionary with one reference, owned by the caller. */
+ * texts, or cancelled, as the first one's progress says. Returns a dictionary with one reference,
+ * owned by the caller. */
 tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count);
 
 /* Asks for huge pages where a block is large: a fault every 4 KiB would cost as much as reading a file

@@ -174,7 +174,8 @@ tsr_status tsr__json_read_parts(tsr__json *json, tsr__csv_read *read, tsr__error
     for (int i = 0; i < read->target_count; i++) j.target_of[read->targets[i].column] = i;
     if (!tsr__parallel_long(json->rt, what, j.stripes.count, read_stripe, &j))
       tsr__cancelled(error, what);
-    else fine = !j.no_memory && tsr__stripes_finish(&j.stripes);
+    else if (!j.no_memory) tsr__stripes_finish(&j.stripes, what, error);
+    fine = !j.no_memory;
   }
   if (!fine) tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", json->path);
   tsr__stripes_close(&j.stripes);

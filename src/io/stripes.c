@@ -33,7 +33,7 @@ bool tsr__stripes_open(tsr__stripes *s, tsr_runtime *rt, tsr__csv_read *read,
   if (!s->stripe || !s->dicts || !s->nulls) return false;
   cut(read, rows, s->stripe);
   for (int64_t d = 0; d < s->count * read->target_count; d++)
-    tsr__dict_local_init(&s->dicts[d], heap);
+    tsr__dict_local_init(&s->dicts[d], heap), s->dicts[d].now = d / read->target_count;
   read->retyped = 0;
   return true;
 }
@@ -90,26 +90,40 @@ static void recode(void *user, int64_t task, int worker)
   }
 }
 
-static bool unify(tsr__stripes *s)
+/* What unifying a column's dictionaries needs. */
+typedef struct unifying {
+  tsr__stripes *stripes;
+  tsr__progress progress;
+  _Atomic bool no_memory;
+} unifying;
+
+static void unify(void *user, int64_t task, int worker)
 {
+  unifying *u = user;
+  tsr__stripes *s = u->stripes;
   tsr__heap *heap = &s->rt->heap;
   size_t size = (size_t)(s->count + 1) * sizeof(tsr__dict_local *);
+  if (tsr__stripes_type(s, (int)task) != TSR__COL_TEXT) return;
   tsr__dict_local **locals = tsr__new(heap, size);
-  bool fine = locals != NULL;
-  for (int i = 0; fine && i < s->read->target_count; i++) {
-    if (tsr__stripes_type(s, i) != TSR__COL_TEXT) continue;
-    for (int64_t st = 0; st < s->count; st++) locals[st] = tsr__stripe_dict(s, st, i);
-    s->read->targets[i].dict = tsr__dict_unify(heap, locals, (int)s->count);
-    fine = s->read->targets[i].dict != NULL;
+  for (int64_t st = 0; locals && st < s->count; st++) {
+    locals[st] = tsr__stripe_dict(s, st, (int)task);
+    locals[st]->progress = &u->progress;
+    locals[st]->worker = worker;
   }
+  tsr__dict *dict = locals ? tsr__dict_unify(heap, locals, (int)s->count) : NULL;
+  s->read->targets[task].dict = dict;
+  if (!dict) atomic_store(&u->no_memory, true);
   tsr__del(heap, locals, size);
-  return fine;
 }
 
-bool tsr__stripes_finish(tsr__stripes *s)
+tsr_status tsr__stripes_finish(tsr__stripes *s, const char *what, tsr__error *error)
 {
-  if (!unify(s)) return false;
-  tsr__parallel(s->rt, s->count, recode, s);
+  unifying u = { .stripes = s, .progress = { .rt = s->rt, .what = what } };
+  bool whole = tsr__parallel_progress(&u.progress, s->read->target_count, unify, &u);
+  bool fine = whole && !u.no_memory;
+  whole = !fine || tsr__parallel_long(s->rt, what, s->count, recode, s);
+  if (u.progress.stop || !whole) return tsr__cancelled(error, what);
+  if (!fine) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", what);
   for (int i = 0; i < s->read->target_count; i++) s->read->targets[i].nulls = s->nulls[i];
-  return true;
+  return TSR_OK;
 }

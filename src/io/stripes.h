@@ -35,8 +35,9 @@ void tsr__stripes_close(tsr__stripes *stripes);
 void tsr__stripe_clear(tsr__stripes *stripes, int64_t stripe, int target);
 /* Counts the nulls of a target's rows in a stripe, once they are read. */
 void tsr__stripe_count(tsr__stripes *stripes, int64_t stripe, int target);
-/* Unifies the dictionaries, makes codes theirs and sets the targets' nulls. False: out of memory. */
-bool tsr__stripes_finish(tsr__stripes *stripes);
+/* Unifies the dictionaries, makes codes theirs and sets the targets' nulls. `what` names the work.
+ * TSR_ENOMEM, TSR_ECANCELLED. */
+tsr_status tsr__stripes_finish(tsr__stripes *stripes, const char *what, tsr__error *error);
 
 static inline tsr__coltype tsr__stripes_type(const tsr__stripes *stripes, int target)
 {
