@@ -76,7 +76,7 @@ static tsr_status find_ranges(tsr__lower *low, key *keys, int count)
     tsr__value_to_host(k->least->value, &k->base);
     tsr__value_to_host(k->most->value, &most);
     uint64_t span = (uint64_t)most - (uint64_t)k->base;
-    k->count = span < INT64_MAX ? (int64_t)span + 1 : INT64_MAX;
+    k->count = span < INT64_MAX - 1 ? (int64_t)span + 1 : INT64_MAX - 1; /* and the null */
   }
   return status;
 }

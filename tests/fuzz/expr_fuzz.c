@@ -74,7 +74,7 @@ static bool parse(const char *text, bool list)
   return !error.status;
 }
 
-static bool keys(const char *text)
+static bool keys(const char *text, bool pairs)
 {
   tsr__heap heap;
   tsr__arena arena;
@@ -82,7 +82,8 @@ static bool keys(const char *text)
   tsr__error error = { .status = TSR_OK };
   tsr__heap_init(&heap, NULL);
   tsr__arena_init(&arena, &heap);
-  tsr_status status = tsr__parse_keys("fuzz", text, &arena, &list, &error);
+  tsr_status status = pairs ? tsr__parse_pairs("fuzz", text, &arena, &list.formula, &error)
+                            : tsr__parse_keys("fuzz", text, &arena, &list, &error);
   REQUIRE(status == error.status);
   if (status) fuzz_message(error.text, sizeof error.text);
   tsr__arena_free(&arena);
@@ -116,7 +117,7 @@ static void open_side(struct side *side, const char *devices, const char *isa)
   close(fd);
 }
 
-enum run { ASSIGN, FILTER, SELECT, AGG, GROUP, GROUP_BY, SORT, DISTINCT_BY, RUNS };
+enum run { ASSIGN, FILTER, SELECT, AGG, GROUP, GROUP_BY, SORT, DISTINCT_BY, JOIN, RUNS };
 
 static tsr_frame *make(enum run run, tsr_frame *df, const char *text)
 {
@@ -128,6 +129,7 @@ static tsr_frame *make(enum run run, tsr_frame *df, const char *text)
   case GROUP: return tsr_frame_group_agg(df, "who", text);
   case GROUP_BY: return tsr_frame_group_agg(df, text, "count(), sum(x), max(at)");
   case SORT: return tsr_frame_sort(df, text);
+  case JOIN: return tsr_frame_join(df, tsr_frame_tail(df, 3), text, .how = TSR_JOIN_LEFT);
   default: return tsr_frame_agg(tsr_frame_filter(df, text), "count(), sum(x), first(who)");
   }
 }
@@ -140,15 +142,16 @@ static fuzz_outcome run_on(const struct side *side, enum run run, const char *te
   return out;
 }
 
-static void compute(const char *text, bool in_row, bool in_agg, bool as_keys)
+static void compute(const char *text, bool in_row, bool in_agg, bool as_keys, bool as_pairs)
 {
-  static const char *const names[RUNS] = { "assign", "filter",   "select", "agg",
-                                           "group",  "group by", "sort",   "filter + agg" };
+  static const char *const names[RUNS] = { "assign",   "filter", "select",       "agg", "group",
+                                           "group by", "sort",   "filter + agg", "join" };
   static struct side sides[3];
   open_side(&sides[0], "cpu:1", NULL);
   open_side(&sides[1], "cpu:3", NULL);
   open_side(&sides[2], "cpu:2", "baseline");
-  const bool can[RUNS] = { in_row, in_row, in_row, in_agg, in_agg, as_keys, as_keys, in_row };
+  const bool can[RUNS] = { in_row,  in_row,  in_row, in_agg,  in_agg,
+                           as_keys, as_keys, in_row, as_pairs };
   for (int run = 0; run < RUNS; run++) {
     if (!can[run]) continue;
     fuzz_outcome one = run_on(&sides[0], (enum run)run, text);
@@ -162,8 +165,10 @@ static void compute(const char *text, bool in_row, bool in_agg, bool as_keys)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   char *text = fuzz_text(data, size);
-  bool in_row = parse(text, false), in_agg = parse(text, true), as_keys = keys(text);
-  if (size < 300 && (in_row || in_agg || as_keys)) compute(text, in_row, in_agg, as_keys);
+  bool in_row = parse(text, false), in_agg = parse(text, true), as_keys = keys(text, false),
+       as_pairs = keys(text, true);
+  if (size < 300 && (in_row || in_agg || as_keys || as_pairs))
+    compute(text, in_row, in_agg, as_keys, as_pairs);
   free(text);
   return 0;
 }

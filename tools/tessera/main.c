@@ -20,6 +20,8 @@ const tool_command tool_commands[] = {
     "  tessera query weather.csv --limit 5\n"
     "  tessera query weather.csv --where 'temp > 90' --agg 'count(), max(temp)' --by origin\n"
     "  tessera query 'orders-*.csv' --join customers.csv --on 'customer = id' --sort 'total desc'\n"
+    "  tessera query orders.csv --join codes.csv --on \"id = cast(code, 'i64')\" --sample 10\n"
+    "  tessera query weather.csv --distinct 'origin, month' --sort month --tail 3\n"
     "  tessera query weather.csv --with 'celsius = (temp - 32) * 5 / 9' --out warm.jsonl.gz\n",
     tool_query },
   { "convert", "FILE... OUT [OPTIONS]", "write files of one format as one file of another",
