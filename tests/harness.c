@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,19 +264,21 @@ void *test_guarded_before(size_t bytes)
   return guarded_pages(bytes, &page, &body) + page;
 }
 
-/* Paths handed out stay until the process ends; a list keeps them reachable for leak checkers. */
+/* Paths handed out stay until the process ends; a list, which threads may push to at once, keeps
+ * them reachable for leak checkers. */
 static const char *kept_path(const char *folder, const char *name)
 {
-  static struct kept {
+  struct kept {
     struct kept *next;
     char text[];
-  } * kept;
+  };
+  static _Atomic(struct kept *) kept;
   size_t size = strlen(folder) + strlen(name) + 2;
   struct kept *path = malloc(sizeof *path + size);
   if (!path) FAIL("out of memory");
   snprintf(path->text, size, "%s/%s", folder, name);
-  path->next = kept;
-  kept = path;
+  path->next = atomic_load(&kept);
+  while (!atomic_compare_exchange_weak(&kept, &path->next, path)) continue;
   return path->text;
 }
 
