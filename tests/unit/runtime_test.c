@@ -109,9 +109,9 @@ static void free_slot(tsr_runtime *rt, void *slot)
 TEST(closing_goes_from_the_outside_in)
 {
   tsr_runtime *rt = tsr__runtime_new(NULL);
-  static char names[TSR__SLOTS][2];
+  static char names[TSR__SLOTS][2], expected[TSR__SLOTS + 1];
   for (int i = 0; i < TSR__SLOTS; i++) {
-    names[i][0] = (char)('0' + i);
+    names[i][0] = expected[TSR__SLOTS - 1 - i] = (char)('0' + i);
     rt->slots[i] = names[i];
     rt->slot_free[i] = free_slot;
   }
@@ -119,7 +119,7 @@ TEST(closing_goes_from_the_outside_in)
   tsr_scope_nest_at(a, NULL);
   tsr_scope_open(rt);
   tsr_runtime_close(rt);
-  CHECK_STR(freed, "3210");
+  CHECK_STR(freed, expected);
 }
 
 static void count_line(tsr_log_level level, const char *area, const char *line, void *user)
