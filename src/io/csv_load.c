@@ -116,6 +116,8 @@ static void unpack_step(void *user, int64_t task, int worker)
   int64_t step = UNPACK_STEP * piece_of(load->csv), got;
   if (atomic_load(&load->code) || !file->unpack) return;
   int64_t room = (int64_t)file->block_size - TSR__CSV_FRONT - TSR__CSV_PAD;
+  /* The room was guessed, mostly well: only what it cannot hold is worth moving all for. */
+  if (room > file->size && room - file->size < step) step = room - file->size;
   if (file->size + step > room)
     room = file->size + step > room / 2 * 3 ? file->size + step : room / 2 * 3;
   if (!tsr__csv_file_room(file, room, file->size)) {

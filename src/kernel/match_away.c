@@ -182,7 +182,10 @@ tsr_status tsr__match_answers(const tsr__match_answer *ask, tsr__error *error)
 typedef struct homing {
   tsr__matched *matched;
   const tsr__match_home *ask;
+  tsr__progress progress;
 } homing;
+
+enum { ASK_AFTER = 1 << 14 }; /* links between two questions */
 
 /* Right rows of a piece's answers, kept in `at` until the pieces before are summed too. */
 static void measure_task(void *user, int64_t task, int worker)
@@ -194,16 +197,18 @@ static void measure_task(void *user, int64_t task, int worker)
   piece->at = sum_answers(h->ask->dtype, answers, piece->begin, piece->end);
 }
 
-static void link_rows(tsr__match_link *link, uint32_t at, uint32_t count)
+static void link_rows(tsr__match_link *link, uint32_t at, uint32_t count, tsr__progress *progress,
+                      int worker)
 {
-  for (uint32_t k = 0; k < count; k++)
+  for (uint32_t k = 0; k < count; k++) {
+    if (k % ASK_AFTER == ASK_AFTER - 1 && tsr__progress_stops(progress, worker)) return;
     link[at + k] = (tsr__match_link){ k + 1 < count ? at + k + 1 : TSR__NO_ROW, count - k };
+  }
 }
 
 static void home_task(void *user, int64_t task, int worker)
 {
-  (void)worker;
-  const homing *h = user;
+  homing *h = user;
   const tsr__match_piece *piece = &h->matched->left[task];
   const tsr__match_table *t = &h->matched->table[piece->part];
   const uint32_t *order = h->ask->order->at[piece->part];
@@ -212,7 +217,7 @@ static void home_task(void *user, int64_t task, int worker)
   for (int64_t i = piece->begin; i < piece->end; i++) {
     uint32_t count = h->ask->dtype == TSR_BOOL ? bit(answers, i) : ((const uint32_t *)answers)[i];
     match[order[i]] = count ? at : TSR__NO_ROW;
-    if (t->chained) link_rows(t->link, at, count);
+    if (t->chained) link_rows(t->link, at, count, &h->progress, worker);
     at += count;
   }
 }
@@ -257,13 +262,13 @@ tsr_status tsr__match_at_home(tsr_runtime *rt, const tsr__match_home *ask, tsr__
                               tsr__error *error)
 {
   tsr__matched *m = out;
-  homing h = { m, ask };
+  homing h = { m, ask, { .rt = rt, .what = "join" } };
   tsr_status status = tsr__match_open(rt, ask->parts, ask->how, m, error);
   if (!status && !tsr__parallel_long(rt, "join", m->left_count, measure_task, &h))
     status = tsr__cancelled(error, "join");
   if (!status) place_pieces(m, m->rows);
   if (!status) status = home_memory(m, ask->dtype != TSR_BOOL, m->rows, error);
-  if (!status && !tsr__parallel_long(rt, "join", m->left_count, home_task, &h))
+  if (!status && !tsr__parallel_progress(&h.progress, m->left_count, home_task, &h))
     status = tsr__cancelled(error, "join");
   if (!status && !tsr__parallel_long(rt, "join", m->left_count, count_task, &h))
     status = tsr__cancelled(error, "join");

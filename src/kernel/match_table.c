@@ -13,10 +13,11 @@
 #include "kernel/cpu.h"
 
 enum {
-  BLOCK = 2 << 20, /* rows of a part that a task of building reads */
-  SMALL = 1 << 15, /* right rows up to which one task fills a table */
-  GROUP = 64,      /* rows looked up together, their slots fetched ahead */
-  HELD = 1024      /* rows of a range gathered before they are put in */
+  BLOCK = 2 << 20,  /* rows of a part that a task of building reads */
+  SMALL = 1 << 15,  /* right rows up to which one task fills a table */
+  GROUP = 64,       /* rows looked up together, their slots fetched ahead */
+  HELD = 1024,      /* rows of a range gathered before they are put in */
+  CLEARED = 1 << 20 /* bytes of a range made free at a time */
 };
 
 static bool bit(const uint64_t *bits, int64_t at)
@@ -105,12 +106,15 @@ int64_t tsr__match_table_bytes(const tsr__match_table *t)
 typedef struct fill {
   int part, range;
   bool chained, full; /* found: a key twice; no slot left */
+  tsr__progress *progress;
+  int worker; /* who fills */
 } fill;
 
 typedef struct build {
   tsr__matched *matched;
   fill *fills;
   int64_t block; /* blocks are numbered from the last rows to the first */
+  tsr__progress progress;
 } build;
 
 /* Puts a row in front of a chain; true if there was one. */
@@ -183,16 +187,20 @@ static void range_of(const tsr__match_table *t, int range, uint64_t *first, uint
   *count = all * (uint64_t)(range + 1) / (uint64_t)t->ranges - *first;
 }
 
-static void clear_range(tsr__match_table *t, int range)
+/* A little at a time, for fresh memory is slow. False: cancelled. */
+static bool clear_range(tsr__match_table *t, const fill *f)
 {
   uint64_t first, count;
-  range_of(t, range, &first, &count);
-  if (t->direct) {
-    bool last = range + 1 == t->ranges;
-    memset(&t->head[first], 0xFF, (count + last) * sizeof *t->head);
-  } else {
-    memset(&t->slot[first], 0xFF, count * sizeof *t->slot);
+  range_of(t, f->range, &first, &count);
+  bool last = f->range + 1 == t->ranges;
+  char *at = t->direct ? (char *)&t->head[first] : (char *)&t->slot[first];
+  size_t left = t->direct ? (count + last) * sizeof *t->head : count * sizeof *t->slot;
+  for (size_t here; left; at += here, left -= here) {
+    here = left < CLEARED ? left : CLEARED;
+    if (tsr__progress_stops(f->progress, f->worker)) return false;
+    memset(at, 0xFF, here);
   }
+  return true;
 }
 
 static void fill_direct(tsr__match_table *t, fill *f, int64_t begin, int64_t end)
@@ -208,6 +216,7 @@ static void fill_direct(tsr__match_table *t, fill *f, int64_t begin, int64_t end
     if (n < HELD) continue;
     f->chained |= put_direct(t, held, n);
     n = 0;
+    if (tsr__progress_stops(f->progress, f->worker)) return;
   }
   f->chained |= put_direct(t, held, n);
 }
@@ -226,17 +235,18 @@ static void fill_hash(tsr__match_table *t, fill *f, int64_t begin, int64_t end)
     if (n < HELD) continue;
     put_hash(t, f, held, hashes, n);
     n = 0;
+    if (tsr__progress_stops(f->progress, f->worker)) return;
   }
   if (!f->full) put_hash(t, f, held, hashes, n);
 }
 
 static void build_task(void *user, int64_t task, int worker)
 {
-  (void)worker;
   build *b = user;
   fill *f = &b->fills[task];
   tsr__match_table *t = &b->matched->table[f->part];
-  if (b->block == 0) clear_range(t, f->range);
+  f->worker = worker;
+  if (b->block == 0 && !clear_range(t, f)) return;
   int64_t end = t->right_rows - b->block * BLOCK, begin = end > BLOCK ? end - BLOCK : 0;
   if (end <= 0 || f->full) return;
   if (t->direct) fill_direct(t, f, begin, end);
@@ -246,7 +256,7 @@ static void build_task(void *user, int64_t task, int worker)
 /* One round over all tables that are not yet built; true when a range had no slot left. */
 static tsr_status build_round(tsr__matched *m, const bool *wanted, bool *full, tsr__error *error)
 {
-  build b = { .matched = m };
+  build b = { .matched = m, .progress = { .rt = m->rt, .what = "join" } };
   int64_t count = 0, longest = 0;
   for (int p = 0; p < m->parts; p++) {
     if (!wanted[p]) continue;
@@ -259,10 +269,10 @@ static tsr_status build_round(tsr__matched *m, const bool *wanted, bool *full, t
   int64_t at = 0;
   for (int p = 0; p < m->parts; p++)
     for (int r = 0; wanted[p] && r < m->table[p].ranges; r++)
-      b.fills[at++] = (fill){ .part = p, .range = r };
+      b.fills[at++] = (fill){ .part = p, .range = r, .progress = &b.progress };
   bool done = true;
   for (; done && (b.block == 0 || b.block * BLOCK < longest); b.block++)
-    done = tsr__parallel_long(m->rt, "join", count, build_task, &b);
+    done = tsr__parallel_progress(&b.progress, count, build_task, &b);
   for (int64_t i = 0; i < count; i++) {
     m->table[b.fills[i].part].chained |= b.fills[i].chained;
     m->table[b.fills[i].part].full |= b.fills[i].full;
