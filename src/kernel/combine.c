@@ -170,7 +170,51 @@ static size_t travel_bytes(int dtype, int64_t count)
                            : (size_t)count * tsr_dtype_size((tsr_dtype)dtype);
 }
 
-static tsr_status finish(const tsr__combine *c, int k, tsr__traffic *traffic, tsr__error *error)
+/* The results of a slice of elements; a slice begins at a whole word of bools. */
+static tsr_status read_slice(const final *all, int64_t first, int64_t count, tsr__error *error)
+{
+  final f = *all;
+  int dtype = f.node->dtype;
+  tsr__partial main = tsr__partial_slice(all->main, first, count), counts;
+  f.main = &main;
+  if (f.count) {
+    counts = tsr__partial_slice(all->count, first, count);
+    f.count = &counts;
+  }
+  f.out = (char *)f.out + travel_bytes(dtype, first);
+  f.elements = count;
+  return read_final(&f, error);
+}
+
+typedef struct finishing {
+  const tsr__combine *c;
+  int k; /* which result */
+  const final *f;
+  tsr__progress *progress;
+  tsr__traffic *traffic;
+} finishing;
+
+/* All results, and their way to the other devices. */
+static tsr_status read_all(const finishing *all, tsr__error *error)
+{
+  const tsr__combine *c = all->c;
+  const final *f = all->f;
+  for (int64_t at = 0; at < f->elements; at += TSR__PARTIAL_SLICE) {
+    int64_t left = f->elements - at, count = left < TSR__PARTIAL_SLICE ? left : TSR__PARTIAL_SLICE;
+    if (tsr__progress_stops(all->progress, 0)) return tsr__cancelled(error, TSR__PROGRAM);
+    tsr_status status = read_slice(f, at, count, error);
+    if (status) return status;
+    size_t begin = travel_bytes(f->node->dtype, at), bytes = travel_bytes(f->node->dtype, count);
+    for (int m = 1; m < c->member_count; m++)
+      tsr__cpu_move(&(tsr__carry){ (char *)c->outputs[m][all->k]->data + begin,
+                                   (char *)f->out + begin, bytes, c->devices[m], c->devices[0] },
+                    all->traffic);
+  }
+  return TSR_OK;
+}
+
+static tsr_status finish(const tsr__combine *c, int k, tsr__progress *progress,
+                         tsr__traffic *traffic, tsr__error *error)
 {
   int n = c->finals[k];
   int count = c->schedule->final_count[n];
@@ -184,29 +228,23 @@ static tsr_status finish(const tsr__combine *c, int k, tsr__traffic *traffic, ts
   if (f.main->rows[0].failed || f.main->rows[1].failed)
     return tsr__error_set(error, TSR_ENOMEM,
                           "no memory left for sums that do not fit three doubles");
-  if (!f.elements) return TSR_OK;
-  tsr_status status = read_final(&f, error);
-  if (status) return status;
-  size_t bytes = travel_bytes(f.node->dtype, f.elements);
-  for (int m = 1; m < c->member_count; m++)
-    tsr__cpu_move(&(tsr__carry){ c->outputs[m][k]->data, f.out, bytes, c->devices[m],
-                                 c->devices[0] },
-                  traffic);
-  return TSR_OK;
+  return read_all(&(finishing){ c, k, &f, progress, traffic }, error);
 }
 
 tsr_status tsr__cpu_combine(const tsr__combine *c, tsr__traffic *traffic, tsr__error *error)
 {
   const tsr__tiles *tiles = tsr__cpu_of(c->rt)->tiles;
+  tsr__progress progress = { .rt = c->rt, .what = TSR__PROGRAM };
   for (int a = 0; a < c->accum_count; a++)
     for (int m = 1; m < c->member_count; m++)
-      if (!tsr__partial_send(c->partials[0][a], c->partials[m][a], tiles, traffic))
+      if (!tsr__partial_send(c->partials[0][a], c->partials[m][a], tiles, &progress, traffic))
         return tsr__error_set(error, TSR_ENOMEM,
                               "device %d has no memory to combine the partial "
                               "results of a reduction; free arrays",
                               c->devices[0]);
+  if (progress.stop) return tsr__cancelled(error, TSR__PROGRAM);
   for (int k = 0; k < c->final_count; k++) {
-    tsr_status status = finish(c, k, traffic, error);
+    tsr_status status = finish(c, k, &progress, traffic, error);
     if (status) return status;
   }
   return TSR_OK;

@@ -9,12 +9,17 @@
 
 #include <string.h>
 
-void tsr__rows_init(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t count)
+void tsr__rows_over(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t count)
 {
   memset(rows, 0, sizeof *rows);
   rows->heap = heap;
   rows->count = count;
   for (int k = 0; k < 3; k++) rows->part[k] = (double *)memory + k * count;
+}
+
+void tsr__rows_init(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t count)
+{
+  tsr__rows_over(rows, heap, memory, count);
   for (int64_t i = 0; i < 3 * count; i++) ((double *)memory)[i] = -0.0;
 }
 

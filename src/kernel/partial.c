@@ -57,26 +57,39 @@ void tsr__partial_plan(tsr__partial *partial, int cls, int dtype, bool scalar, i
   partial->bytes = form_size(partial->form) * (size_t)count;
 }
 
+static int rows_of(const tsr__partial *p)
+{
+  return p->form == TSR__FORM_ROWS ? 1 : p->form == TSR__FORM_ROWS2 ? 2 : 0;
+}
+
+/* The word that an accumulator of no value is full of. */
+static int64_t word_of_none(const tsr__partial *p)
+{
+  const double no_sum = -0.0, product = 1;
+  int64_t word = p->cls == TSR__ACC_PROD || p->cls == TSR__ACC_ALL;
+  if (rows_of(p)) memcpy(&word, &no_sum, sizeof word);
+  else if (p->form == TSR__FORM_KEY) word = tsr__key_of_none(p->dtype, p->cls == TSR__ACC_MAX);
+  else if (p->form == TSR__FORM_F64) memcpy(&word, &product, sizeof word);
+  return word;
+}
+
+static void take_data(tsr__partial *p, tsr__heap *heap)
+{
+  for (int i = 0; i < rows_of(p); i++)
+    tsr__rows_over(&p->rows[i], heap, (char *)p->data + (size_t)i * tsr__rows_bytes(p->count),
+                   p->count);
+}
+
+static void fill_words(const tsr__partial *p, size_t from, size_t to)
+{
+  int64_t *word = p->data, none = word_of_none(p);
+  for (size_t i = from; i < to; i++) word[i] = none;
+}
+
 void tsr__partial_start(tsr__partial *p, tsr__heap *heap)
 {
-  if (p->form == TSR__FORM_ROWS || p->form == TSR__FORM_ROWS2) {
-    for (int i = 0; i < (p->form == TSR__FORM_ROWS2 ? 2 : 1); i++)
-      tsr__rows_init(&p->rows[i], heap, (char *)p->data + (size_t)i * tsr__rows_bytes(p->count),
-                     p->count);
-    return;
-  }
-  int64_t *word = p->data;
-  double *real = p->data;
-  if (p->form == TSR__FORM_KEY) {
-    int64_t none = tsr__key_of_none(p->dtype, p->cls == TSR__ACC_MAX);
-    for (int64_t i = 0; i < p->count; i++) word[i] = none;
-  } else if (p->form == TSR__FORM_F64) {
-    for (int64_t i = 0; i < p->count; i++) real[i] = 1;
-  } else if (p->cls == TSR__ACC_PROD || p->cls == TSR__ACC_ALL) {
-    for (int64_t i = 0; i < p->count; i++) word[i] = 1;
-  } else {
-    memset(p->data, 0, p->bytes);
-  }
+  take_data(p, heap);
+  fill_words(p, 0, p->bytes / sizeof(int64_t));
 }
 
 void tsr__partial_stop(tsr__partial *p)
@@ -139,11 +152,6 @@ static void merge_data(const tsr__partial *p, void *into, const void *from)
   } else {
     merge_words(p->cls, into, from, p->count);
   }
-}
-
-static int rows_of(const tsr__partial *p)
-{
-  return p->form == TSR__FORM_ROWS ? 1 : p->form == TSR__FORM_ROWS2 ? 2 : 0;
 }
 
 bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles)
@@ -259,33 +267,59 @@ static bool send_escapes(tsr__partial *to_partial, const tsr__partial *from_part
   return !into->failed && !from->failed;
 }
 
+/* Elements first .. first + count - 1 of a sum. */
+static tsr__rows rows_slice(const tsr__rows *rows, int64_t first, int64_t count)
+{
+  tsr__rows slice = *rows;
+  for (int k = 0; k < 3; k++) slice.part[k] += first;
+  if (slice.slot) slice.slot += first;
+  slice.count = count;
+  return slice;
+}
+
+tsr__partial tsr__partial_slice(const tsr__partial *p, int64_t first, int64_t count)
+{
+  tsr__partial slice = *p;
+  if (rows_of(p))
+    for (int k = 0; k < rows_of(p); k++) slice.rows[k] = rows_slice(&p->rows[k], first, count);
+  else slice.data = (char *)p->data + (size_t)first * form_size(p->form);
+  slice.count = count;
+  return slice;
+}
+
+/* A part at a time, through a stage on the other device. */
 static bool send_rows(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles,
-                      tsr__traffic *traffic)
+                      tsr__progress *progress, tsr__traffic *traffic)
 {
   tsr__pool *pool =
       tsr__devices_of(into->rt)->pools[into->device - tsr__devices_of(into->rt)->first];
-  size_t bytes = tsr__rows_bytes(from->count);
-  void *stage = tsr__pool_take(pool, bytes ? bytes : 1);
+  int64_t most = from->count < TSR__PARTIAL_SLICE ? from->count : TSR__PARTIAL_SLICE;
+  size_t bytes = tsr__rows_bytes(most ? most : 1);
+  void *stage = tsr__pool_take(pool, bytes);
   if (!stage) return false;
   bool good = true;
   for (int k = 0; k < rows_of(from); k++) {
-    tsr__rows copy;
-    tsr__rows_init(&copy, from->rows[k].heap, stage, from->count);
-    for (int i = 0; i < 3; i++)
-      tsr__cpu_move(&(tsr__carry){ copy.part[i], from->rows[k].part[i], bytes / 3, into->device,
-                                   from->device },
-                    traffic);
-    tiles->exact->rows_merge(&into->rows[k], 0, &copy);
+    for (int64_t at = 0; at < from->count && !tsr__progress_stops(progress, 0); at += most) {
+      tsr__rows copy, slice;
+      slice = rows_slice(&from->rows[k], at, from->count - at < most ? from->count - at : most);
+      tsr__rows_over(&copy, slice.heap, stage, slice.count);
+      for (int i = 0; i < 3; i++)
+        tsr__cpu_move(&(tsr__carry){ copy.part[i], slice.part[i],
+                                     (size_t)slice.count * sizeof(double), into->device,
+                                     from->device },
+                      traffic);
+      tiles->exact->rows_merge(&into->rows[k], at, &copy);
+    }
     good = send_escapes(into, from, k, traffic) && good;
   }
-  tsr__pool_give(pool, stage, bytes ? bytes : 1);
+  tsr__pool_give(pool, stage, bytes);
   return good;
 }
 
 bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles,
-                       tsr__traffic *traffic)
+                       tsr__progress *progress, tsr__traffic *traffic)
 {
-  if (rows_of(into)) return send_rows(into, from, tiles, traffic);
+  if (rows_of(into)) return send_rows(into, from, tiles, progress, traffic);
   unsigned char out[TSR__WIRE_SQUARES], in[TSR__WIRE_SQUARES];
   size_t size = (size_t)tsr__wire_bytes(from->cls, from->dtype, 1, from->scalar);
   const tsr__carry carry = { in, out, size, into->device, from->device };
@@ -297,6 +331,7 @@ bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__
   } memory;
   one.count = 1;
   for (int64_t i = 0; i < from->count; i++) {
+    if (i % TSR__PARTIAL_SLICE == TSR__PARTIAL_SLICE - 1 && tsr__progress_stops(progress, 0)) break;
     if (from->form == TSR__FORM_I128) {
       memcpy(out, (const tsr__i128 *)from->data + i, size);
       tsr__cpu_move(&carry, traffic);
@@ -316,6 +351,16 @@ bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__
 /* The header lies before the data, in one block of the device's pool. */
 enum { HEADER = (sizeof(tsr__partial) + 63) / 64 * 64 };
 
+enum { FILLED = 1 << 17 }; /* words that a task fills: fresh memory is slow */
+
+static void fill_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  const tsr__partial *p = user;
+  size_t all = p->bytes / sizeof(int64_t), from = (size_t)task * FILLED;
+  fill_words(p, from, all - from < FILLED ? all : from + FILLED);
+}
+
 tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error)
 {
   const tsr__devices *devices = tsr__devices_of(rt);
@@ -334,7 +379,14 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr
   }
   *p = plan;
   p->data = (char *)p + HEADER;
-  tsr__partial_start(p, &rt->heap);
+  take_data(p, &rt->heap);
+  int64_t tasks = (int64_t)((p->bytes / sizeof(int64_t) + FILLED - 1) / FILLED);
+  if (tasks <= 1) fill_words(p, 0, p->bytes / sizeof(int64_t));
+  else if (!tsr__parallel_long(rt, TSR__PROGRAM, tasks, fill_task, p)) {
+    tsr__partial_free(p);
+    tsr__cancelled(error, TSR__PROGRAM);
+    return NULL;
+  }
   return p;
 }
 
