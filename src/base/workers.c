@@ -446,6 +446,7 @@ bool tsr__parallel_progress(tsr__progress *progress, int64_t count, tsr__task_fn
     return true;
   }
   progress->total = count;
+  atomic_store(&progress->done, 0);
   long_job job = { progress, fn, user };
   run_batch(progress->rt, &(batch){ count, long_task, &job, progress });
   return !atomic_load(&progress->stop);

@@ -139,13 +139,15 @@ typedef struct move_job {
   const room *room;
   tsr_dtype dtype;
   tsr__buffer *const *from, *const *to;
+  tsr__progress progress;
 } move_job;
+
+enum { SLICE = 1 << 16 }; /* listed rows between two questions whether to go on */
 
 /* All that one receiver gets of rows that lie by destination already, or are listed so. */
 static void receive_task(void *user, int64_t to, int worker)
 {
-  (void)worker;
-  const move_job *job = user;
+  move_job *job = user;
   const tsr__exchange *ask = job->ask;
   const tsr__device_ops *ops = tsr__devices_of(ask->rt)->ops;
   tsr__traffic *traffic = &job->room->traffic[to];
@@ -165,8 +167,12 @@ static void receive_task(void *user, int64_t to, int worker)
       ops->copy(&copy, job->from[p], job->to[to], traffic);
       continue;
     }
-    tsr__pick pick = { job->dtype, ask->order->at[p] + start, ask->counts[pair], place };
-    ops->pick(&pick, job->from[p], job->to[to], traffic);
+    for (int64_t at = 0, all = ask->counts[pair]; at < all; at += SLICE) {
+      tsr__pick pick = { job->dtype, ask->order->at[p] + start + at,
+                         all - at < SLICE ? all - at : SLICE, place + at };
+      if (tsr__progress_stops(&job->progress, worker)) return;
+      ops->pick(&pick, job->from[p], job->to[to], traffic);
+    }
   }
 }
 
@@ -174,13 +180,13 @@ static void receive_task(void *user, int64_t to, int worker)
  * receiver. */
 static void send_task(void *user, int64_t from, int worker)
 {
-  (void)worker;
-  const move_job *job = user;
+  move_job *job = user;
   const tsr__exchange *ask = job->ask;
   int parts = ask->from->count;
   int64_t *next = job->room->cursor + from * parts;
   memcpy(next, job->room->place + from * parts, (size_t)parts * sizeof *next);
-  tsr__disperse rows = { job->dtype, parts, ask->dest[from], next, ask->counts + from * parts };
+  tsr__disperse rows = { job->dtype,     parts, ask->dest[from], next, ask->counts + from * parts,
+                         &job->progress, worker };
   if (job->from[from])
     tsr__devices_of(ask->rt)->ops->disperse(&rows, job->from[from], job->to,
                                             &job->room->traffic[from]);
@@ -214,7 +220,9 @@ static tsr_status move(const tsr__exchange *ask, move_job *job, tsr__buffer **to
   if (status) return status;
   job->to = to;
   tsr__task_fn task = ask->dest ? send_task : receive_task;
-  bool done = tsr__parallel_long(ask->rt, "exchange", ask->from->count, task, job);
+  job->progress.rt = ask->rt;
+  job->progress.what = "exchange";
+  bool done = tsr__parallel_progress(&job->progress, ask->from->count, task, job);
   return done ? TSR_OK : tsr__cancelled(error, "exchange");
 }
 
@@ -229,10 +237,11 @@ static tsr_status exchange_column(const tsr__exchange *ask, int c, const room *r
 {
   int parts = ask->from->count;
   const tsr__colparts *column = &ask->columns[c];
-  move_job job = { ask, r, column->dtype, column->values, NULL };
+  move_job job = { .ask = ask, .room = r, .dtype = column->dtype, .from = column->values };
   tsr_status status = move(ask, &job, ask->values + c * parts, error);
   if (status || !any_valid(column, parts)) return status;
-  job = (move_job){ ask, r, TSR_BOOL, column->valid, NULL };
+  job.dtype = TSR_BOOL;
+  job.from = column->valid;
   return move(ask, &job, ask->valid + c * parts, error);
 }
 

@@ -7,6 +7,8 @@
  * words of bits can hold rows of two senders, and those are changed by atomics. */
 #include "kernel/cpu.h"
 
+enum { SLICE = 1 << 16 }; /* rows between two questions whether to go on */
+
 #define DISPERSE(name, T)                                                                    \
   static void name(const tsr__disperse *s, int64_t n, const T *from, tsr__buffer *const *to) \
   {                                                                                          \
@@ -41,7 +43,12 @@ void tsr__cpu_disperse(const tsr__disperse *s, const tsr__buffer *from, tsr__buf
     if (!traffic || from->device == to[p]->device) continue;
     traffic->bytes += bits ? (s->counts[p] + 7) / 8 : s->counts[p] * size;
   }
-  if (bits) disperse_bits(s, rows, from->data, to);
-  else if (size == 4) disperse_32(s, rows, from->data, to);
-  else disperse_64(s, rows, from->data, to);
+  tsr__disperse slice = *s;
+  for (int64_t at = 0; at < rows && !tsr__progress_stops(s->progress, s->worker); at += SLICE) {
+    int64_t n = rows - at < SLICE ? rows - at : SLICE;
+    slice.dest = s->dest + at;
+    if (bits) disperse_bits(&slice, n, (const uint64_t *)from->data + at / 64, to);
+    else if (size == 4) disperse_32(&slice, n, (const uint32_t *)from->data + at, to);
+    else disperse_64(&slice, n, (const uint64_t *)from->data + at, to);
+  }
 }

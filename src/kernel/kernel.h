@@ -62,6 +62,9 @@ typedef struct tsr__disperse {
   const uint16_t *dest;
   int64_t *next;
   const int64_t *counts;
+  tsr__progress
+      *progress; /* asked now and then, as `worker`; where it says to stop not all rows go */
+  int worker;
 } tsr__disperse;
 
 /* ---- fused kernels ----------------------------------------------------------------------- */

@@ -72,7 +72,10 @@ typedef struct finding {
   tsr__packed packed; /* of the keys that came */
   void *block;
   size_t size;
+  tsr__progress progress; /* of answering */
 } finding;
+
+enum { ASK_AFTER = 1 << 14 }; /* keys between two questions whether to go on */
 
 enum { ANSWERS = 4 };
 
@@ -205,8 +208,7 @@ static tsr_status pack_came(finding *f)
 
 static void answer_task(void *user, int64_t o, int worker)
 {
-  (void)worker;
-  const finding *f = user;
+  finding *f = user;
   const tsr__homes *h = f->h;
   int parts = h->parts, sender = 0;
   const uint32_t *group = h->owned.group[o], *first = h->owned.first.at[o];
@@ -214,6 +216,7 @@ static void answer_task(void *user, int64_t o, int worker)
   int32_t *home_of = h->owned_home[o]->data, *number_of = h->owned_number[o]->data;
   int64_t until = h->counts[o];
   for (int64_t g = 0; g < h->owned.count[o]; g++) {
+    if (g % ASK_AFTER == ASK_AFTER - 1 && tsr__progress_stops(&f->progress, worker)) return;
     while (first[g] >= until) until += h->counts[++sender * parts + o];
     home_of[g] = sender;
     number_of[g] = number[first[g]];
@@ -221,6 +224,7 @@ static void answer_task(void *user, int64_t o, int worker)
   int32_t *home = f->answer[o]->data, *there = f->answer[parts + o]->data;
   int32_t *owned_as = f->answer[2 * parts + o]->data;
   for (int64_t i = 0; i < h->came[o]; i++) {
+    if (i % ASK_AFTER == ASK_AFTER - 1 && tsr__progress_stops(&f->progress, worker)) return;
     home[i] = home_of[group[i]];
     there[i] = number_of[group[i]];
     owned_as[i] = (int32_t)group[i];
@@ -247,7 +251,8 @@ static tsr_status find_owned(finding *f)
   if (!status) status = tsr__part_buffers(h, TSR_I32, h->owned.count, h->owned_number);
   for (int c = 0; c < 3 + f->counted && !status; c++)
     status = tsr__part_buffers(h, c < 3 ? TSR_I32 : TSR_I64, h->came, f->answer + c * h->parts);
-  if (!status) status = tsr__each_part(h, answer_task, f);
+  if (!status && !tsr__parallel_progress(&f->progress, h->parts, answer_task, f))
+    status = tsr__cancelled(h->error, f->progress.what);
   tsr__drop_buffers(f->got, (int64_t)f->columns * h->parts);
   return status;
 }
@@ -393,7 +398,9 @@ static tsr_status leave_alone(tsr__homes *h)
 
 tsr_status tsr__homes_owners(tsr__homes *h, const tsr__packed *keys, bool counted)
 {
-  finding f = { .h = h, .keys = keys, .counted = counted };
+  finding f = {
+    .h = h, .keys = keys, .counted = counted, .progress = { .rt = h->rt, .what = "group by" }
+  };
   h->coded = false;
   tsr_status status = finding_new(&f);
   if (!status) status = send_keys(&f);
