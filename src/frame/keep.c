@@ -70,6 +70,14 @@ static bool take_source(tsr_frame *out, const tsr_frame *made)
   return true;
 }
 
+/* What was made, whole: its schema and its rows. */
+static bool take(tsr_frame *out, const tsr_frame *made)
+{
+  out->schema = made->schema;
+  out->one_row = made->parent->one_row;
+  return own_schema(out) && take_source(out, made);
+}
+
 /* Says in the scope of the result what went wrong in the chain's. */
 static tsr_frame *fail_as(tsr_frame *out, const tsr_frame *df)
 {
@@ -92,16 +100,16 @@ tsr_frame *tsr_frame_keep_at(tsr_scope *scope, tsr_frame *df, const char *site)
     tsr__fail(scope, site, TSR_EARG, "tsr_frame_keep: the frame belongs to another runtime");
     return fail_as(out, out);
   }
-  /* The work is done where the chain is seen. */
-  tsr_scope *inner = tsr__scope_encloses(df->node.scope, scope) ? scope : df->node.scope;
-  tsr_frame *made = tsr__frame_make(inner, TSR__FRAME_KEEP, "tsr_frame_keep", site);
+  /* The work is done where the chain is seen, in a scope that ends with it. */
+  bool seen = tsr__scope_encloses(df->node.scope, scope);
+  tsr_scope *work = tsr_scope_nest_at(seen ? scope : df->node.scope, site);
+  tsr_frame *made = tsr__frame_make(work, TSR__FRAME_KEEP, "tsr_frame_keep", site);
   if (!made->inert) {
     made->parent = df;
     made = tsr__frame_typed(made);
   }
-  if (made->inert || make(made)) return fail_as(out, made);
-  out->schema = made->schema;
-  out->one_row = df->one_row;
-  if (!own_schema(out) || !take_source(out, made)) return fail_as(out, out);
+  if (made->inert || make(made)) out = fail_as(out, made);
+  else if (!take(out, made)) out = fail_as(out, out);
+  tsr_scope_close(work);
   return out;
 }

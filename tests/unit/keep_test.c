@@ -63,6 +63,25 @@ TEST(a_kept_row_is_broadcast)
   tsr_runtime_close(rt);
 }
 
+TEST(keeping_again_and_again_takes_no_memory_of_the_source)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator = test_allocator(&state);
+  tsr_runtime *rt = tsr_runtime_open("cpu:2", .allocator = &allocator);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *kept = tsr_frame_keep(s, chain(s));
+  int64_t blocks = 0;
+  for (int step = 0; step < 2000; step++) {
+    tsr_scope *beside = tsr_scope_open(rt);
+    CHECK(!tsr_frame_is_inert(tsr_frame_keep(beside, kept)));
+    tsr_scope_close(beside);
+    if (step == 50) blocks = state.live;
+  }
+  CHECK_I64(state.live, blocks);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 TEST(what_cannot_be_kept_says_why)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:1"), *other = tsr_runtime_open("cpu:1");
