@@ -6,14 +6,25 @@
 #include "base/base.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define ALIGNMENT ((size_t)64)
+#define HUGE_PAGE ((size_t)2 << 20)
+#define LARGE (2 * HUGE_PAGE)
 #define LARGEST ((size_t)PTRDIFF_MAX - 4096)
 
+/* Large blocks lie on huge pages: tables touched at random miss fewer translations, and taking and
+ * giving back their pages is no long wait. */
 static void *default_allocate(size_t size, size_t alignment, void *user)
 {
   (void)user;
-  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (size >= LARGE) alignment = HUGE_PAGE;
+  void *block = aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
+#ifdef MADV_HUGEPAGE
+  if (block && size >= LARGE)
+    madvise(block, size & ~(HUGE_PAGE - 1), MADV_HUGEPAGE); /* advice only */
+#endif
+  return block;
 }
 
 static void default_release(void *pointer, size_t size, void *user)

@@ -40,11 +40,15 @@ static void put(words *set, uint64_t word);
 
 static void widen(words *set)
 {
-  words wider = { .heap = set->heap, .room = set->room ? 4 * set->room : 1024 };
-  wider.slot = tsr__new(set->heap, wider.room * sizeof *wider.slot);
+  words wider = { .heap = set->heap, .room = set->room ? 2 * set->room : 1024 };
+  wider.slot = tsr__new_raw(set->heap, wider.room * sizeof *wider.slot);
   if (!wider.slot) {
     set->failed = true;
     return;
+  }
+  for (size_t i = 0; i < wider.room && !set->stopped; i++) {
+    wider.slot[i] = 0;
+    set->stopped = tsr__lower_stops(set->low, (int64_t)i);
   }
   for (size_t i = 0; i < set->room && !set->stopped; i++) {
     if (set->slot[i]) put(&wider, set->slot[i]);
@@ -146,8 +150,10 @@ static bool list_words(tsr__lower *low, const words *set, bool real, tsr__distin
   int64_t n = 0;
   if (!list || !spare) return false;
   if (set->zero) list[n++] = 0;
-  for (size_t i = 0; i < set->room; i++)
+  for (size_t i = 0; i < set->room; i++) {
+    if (tsr__lower_stops(low, (int64_t)i)) return false;
     if (set->slot[i]) list[n++] = set->slot[i];
+  }
   ask->list = sort_words(low, list, spare, n, real);
   ask->count = n;
   return ask->list != NULL;

@@ -104,7 +104,6 @@ bool tsr__csv_file_room(tsr__csv_file *file, int64_t size, int64_t used)
   if (need <= file->block_size) return true;
   char *block = tsr__new_raw(file->csv->heap, need);
   if (!block) return false;
-  tsr__huge_pages(block, need);
   if (used) memcpy(block + TSR__CSV_FRONT, text_of(file), (size_t)used);
   tsr__del(file->csv->heap, file->block, file->block_size);
   file->block = block;

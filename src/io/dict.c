@@ -8,21 +8,6 @@
  * were dealt out. Hash values decide nothing but where to look. */
 #include "io/dict.h"
 
-#include <sys/mman.h>
-
-void tsr__huge_pages(void *block, size_t size)
-{
-#ifdef MADV_HUGEPAGE
-  const uintptr_t page = 2 << 20;
-  uintptr_t first = ((uintptr_t)block + page - 1) & ~(page - 1);
-  uintptr_t last = ((uintptr_t)block + size) & ~(page - 1);
-  if (last > first) (void)madvise((void *)first, last - first, MADV_HUGEPAGE); /* advice only */
-#else
-  (void)block;
-  (void)size;
-#endif
-}
-
 void tsr__dict_local_init(tsr__dict_local *local, tsr__heap *heap)
 {
   *local = (tsr__dict_local){ .heap = heap };
@@ -141,7 +126,6 @@ static bool rehash(tsr__dict_local *local, size_t slot_count)
   size_t size = slot_count * sizeof(tsr__dict_slot);
   tsr__dict_slot *slots = tsr__new_raw(local->heap, size);
   if (!slots) return false;
-  tsr__huge_pages(slots, size);
   if (!fill_slots(local, slots, slot_count)) {
     tsr__del(local->heap, slots, size);
     return false;
@@ -158,7 +142,6 @@ static bool widen(tsr__dict_local *local)
   size_t capacity = local->capacity ? 2 * local->capacity : 8, count = (size_t)local->count;
   tsr__dict_entry *entries = tsr__new_raw(local->heap, capacity * sizeof *entries);
   if (!entries) return false;
-  tsr__huge_pages(entries, capacity * sizeof *entries);
   for (size_t i = 0; i < count; i++) {
     if (stops(local, i)) {
       tsr__del(local->heap, entries, capacity * sizeof *entries);
@@ -270,8 +253,6 @@ tsr__dict *tsr__dict_new(tsr__heap *heap, int32_t count, int64_t bytes)
     tsr__dict_release(dict);
     return NULL;
   }
-  tsr__huge_pages(dict->offsets, dict->offsets_size);
-  tsr__huge_pages(dict->bytes, dict->bytes_size);
   dict->offsets[0] = 0;
   dict->offsets[count] = bytes;
   dict->bytes[bytes] = 0;

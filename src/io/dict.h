@@ -71,10 +71,6 @@ uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__csv_field *texts, in
  * owned by the caller. */
 tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count);
 
-/* Asks for huge pages where a block is large: a fault every 4 KiB would cost as much as reading a file
- * into it, and looking up in it would miss the tables of small pages. */
-void tsr__huge_pages(void *block, size_t size);
-
 bool tsr__utf8_valid(const char *text, size_t length);
 
 #endif

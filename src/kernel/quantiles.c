@@ -10,7 +10,7 @@
 #include "kernel/groups_inner.h"
 #include "kernel/interp_tile.h"
 
-enum { PIECE = 1 << 17, FEW = 48, STRETCHES = 256 };
+enum { PIECE = 1 << 17, ASK_ROWS = 1 << 16, FEW = 48, STRETCHES = 256 };
 
 #define SIGN (UINT64_C(1) << 63)
 #define TASK_ROWS 65536
@@ -23,6 +23,17 @@ static tsr_status no_memory(tsr__error *error)
 }
 
 /* ---- one group ---------------------------------------------------------------------------------------- */
+
+/* Whom to ask whether to go on. */
+typedef struct asker {
+  tsr__progress *progress;
+  int worker;
+} asker;
+
+static bool stops(const asker *ask, int64_t n)
+{
+  return n >= ASK_ROWS && tsr__progress_stops(ask->progress, ask->worker);
+}
 
 /* Keys in [low, low + span]: how many lie below, and how many within. */
 typedef struct range {
@@ -81,13 +92,16 @@ static uint64_t next_above(const uint64_t *keys, int64_t n, uint64_t key)
   return next;
 }
 
-/* Keys number k and k + 1 (the same where there is no other) in order. */
-static void pick(const uint64_t *key, int64_t n, int64_t k, uint64_t out[2])
+/* Keys number k and k + 1 (the same where there is no other) in order. Asks between passes over large
+ * groups whether to go on. */
+static void pick(const uint64_t *key, int64_t n, int64_t k, uint64_t out[2], const asker *ask)
 {
   range r = whole_range(key, n);
-  while (r.within > FEW && r.span) r = narrow(key, n, r, k);
-  out[0] = r.span ? pick_few(key, n, r, k) : r.low;
-  out[1] = out[0];
+  while (r.within > FEW && r.span && !stops(ask, n)) r = narrow(key, n, r, k);
+  out[0] = out[1] = r.low;
+  if (stops(ask, n)) return;
+  if (r.span) out[0] = out[1] = pick_few(key, n, r, k);
+  if (stops(ask, n)) return;
   int64_t up_to = 0;
   for (int64_t i = 0; i < n; i++) up_to += key[i] <= out[0];
   if (k + 1 < n && up_to <= k + 1) out[1] = next_above(key, n, out[0]);
@@ -120,6 +134,7 @@ typedef struct job {
   part *part;
   int slots;
   int64_t step; /* groups of a task that picks */
+  tsr__progress progress;
   _Atomic int64_t nulls;
 } job;
 
@@ -164,7 +179,6 @@ static const uint64_t *valid_of(const job *j, int p)
 
 static void count_task(void *user, int64_t task, int worker)
 {
-  (void)worker;
   job *j = user;
   tsr__piece rows = slot_of(j, task);
   part *at = &j->part[rows.part];
@@ -172,8 +186,10 @@ static void count_task(void *user, int64_t task, int worker)
   const uint64_t *valid = valid_of(j, rows.part);
   uint32_t *count = at->start + task % j->slots * at->groups;
   memset(count, 0, (size_t)at->groups * sizeof *count);
-  for (int64_t r = rows.start; r < rows.start + rows.count; r++)
+  for (int64_t r = rows.start; r < rows.start + rows.count; r++) {
+    if (r % ASK_ROWS == 0 && tsr__progress_stops(&j->progress, worker)) return;
     if (!valid || (valid[r / 64] >> (r % 64) & 1)) count[group[r]]++;
+  }
 }
 
 static void place_task(void *user, int64_t task, int worker)
@@ -195,7 +211,6 @@ static void place_task(void *user, int64_t task, int worker)
 
 static void deal_task(void *user, int64_t task, int worker)
 {
-  (void)worker;
   job *j = user;
   tsr__piece rows = slot_of(j, task);
   part *at = &j->part[rows.part];
@@ -203,8 +218,10 @@ static void deal_task(void *user, int64_t task, int worker)
   const uint64_t *valid = valid_of(j, rows.part);
   const void *data = j->column->values[rows.part]->data;
   uint32_t *place = at->start + task % j->slots * at->groups;
-  for (int64_t r = rows.start; r < rows.start + rows.count; r++)
+  for (int64_t r = rows.start; r < rows.start + rows.count; r++) {
+    if (r % ASK_ROWS == 0 && tsr__progress_stops(&j->progress, worker)) return;
     if (!valid || (valid[r / 64] >> (r % 64) & 1)) at->key[place[group[r]]++] = key_of(j, data, r);
+  }
 }
 
 /* Every quantile of the column that is asked for: aggregates from `agg` on. */
@@ -214,8 +231,12 @@ static bool same_column(const job *j, int a)
   return agg->op == TSR__GROUP_QUANTILE && agg->column == j->one->ask->aggs[j->one->agg].column;
 }
 
-static void pick_group(job *j, int p, int64_t g, const tsr__group_agg *agg, int at)
+/* Aggregate `a` of group `g` of part `p`. */
+static void pick_group(job *j, int p, int64_t g, int a, int worker)
 {
+  const tsr__aggregate_ask *ask = j->one->ask;
+  const tsr__group_agg *agg = &ask->aggs[a];
+  int at = a * ask->parts->count + p;
   const part *of = &j->part[p];
   const uint64_t *key = of->key + of->border[g];
   int64_t n = of->border[g + 1] - of->border[g];
@@ -227,7 +248,7 @@ static void pick_group(job *j, int p, int64_t g, const tsr__group_agg *agg, int 
     int64_t k = (int64_t)place;
     if (k > n - 1) k = n - 1;
     uint64_t two[2];
-    pick(key, n, k, two);
+    pick(key, n, k, two, &(asker){ &j->progress, worker });
     value = between(value_of(j, two[0]), value_of(j, two[1]), place - (double)k);
     __atomic_fetch_or(&valid[g / 64], UINT64_C(1) << (g % 64), __ATOMIC_RELAXED);
   }
@@ -237,15 +258,13 @@ static void pick_group(job *j, int p, int64_t g, const tsr__group_agg *agg, int 
 
 static void pick_task(void *user, int64_t task, int worker)
 {
-  (void)worker;
   job *j = user;
   const tsr__aggregate_ask *ask = j->one->ask;
   tsr__parts groups = { ask->parts->count, NULL, ask->groups->count };
   tsr__piece piece = tsr__piece_of(&groups, j->step, task);
   for (int64_t g = piece.start; g < piece.start + piece.count; g++)
     for (int a = j->one->agg; a < ask->count; a++)
-      if (same_column(j, a))
-        pick_group(j, piece.part, g, &ask->aggs[a], a * ask->parts->count + piece.part);
+      if (same_column(j, a)) pick_group(j, piece.part, g, a, worker);
 }
 
 /* ---- room -------------------------------------------------------------------------------------------------- */
@@ -305,15 +324,17 @@ tsr_status tsr__group_quantile(tsr_runtime *rt, const tsr__ordered_agg *one, tsr
   job j = { .rt = rt,
             .one = one,
             .column = &ask->columns[ask->aggs[one->agg].column],
-            .loans = { .rt = rt, .error = error } };
+            .loans = { .rt = rt, .error = error },
+            .progress = { .rt = rt, .what = what } };
   tsr_status status = room(&j, error) ? TSR_OK : no_memory(error);
   tsr__parts groups = { ask->parts->count, NULL, ask->groups->count };
   int64_t slots = (int64_t)ask->parts->count * j.slots;
   if (!status) {
-    bool all = tsr__parallel_long(rt, what, slots, count_task, &j) &&
-               tsr__parallel_long(rt, what, ask->parts->count, place_task, &j) &&
-               tsr__parallel_long(rt, what, slots, deal_task, &j) &&
-               tsr__parallel_long(rt, what, tsr__piece_count(&groups, j.step), pick_task, &j);
+    tsr__progress *progress = &j.progress;
+    bool all = tsr__parallel_progress(progress, slots, count_task, &j) &&
+               tsr__parallel_progress(progress, ask->parts->count, place_task, &j) &&
+               tsr__parallel_progress(progress, slots, deal_task, &j) &&
+               tsr__parallel_progress(progress, tsr__piece_count(&groups, j.step), pick_task, &j);
     if (!all) status = tsr__cancelled(error, what);
   }
   tsr__loans_return(&j.loans);
