@@ -103,6 +103,10 @@ tsr_frame *tsr_frame_keep_at(tsr_scope *scope, tsr_frame *df, const char *site)
   /* The work is done where the chain is seen, in a scope that ends with it. */
   bool seen = tsr__scope_encloses(df->node.scope, scope);
   tsr_scope *work = tsr_scope_nest_at(seen ? scope : df->node.scope, site);
+  if (work->inert) {
+    tsr__fail(scope, site, TSR_ENOMEM, "%s: out of memory", out->what);
+    return fail_as(out, out);
+  }
   tsr_frame *made = tsr__frame_make(work, TSR__FRAME_KEEP, "tsr_frame_keep", site);
   if (!made->inert) {
     made->parent = df;
