@@ -559,6 +559,11 @@ static enum outcome judge(const struct run *run, bool complete)
   return run->timed_out || !complete ? FAILED : outcome;
 }
 
+static void remove_tmp_folder(void)
+{
+  nftw(tmp_folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 static enum outcome run_test(const struct test_case *test, int number, bool verbose)
 {
   struct run *run = calloc(1, sizeof *run);
@@ -573,7 +578,7 @@ static enum outcome run_test(const struct test_case *test, int number, bool verb
   if (outcome == SKIPPED) printf(" # SKIP %.*s", (int)strcspn(run->output, "\n"), run->output);
   if (now() - began >= 1) printf(" # %.1f s", now() - began);
   putchar('\n');
-  nftw(tmp_folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+  remove_tmp_folder();
   free(run);
   return outcome;
 }
@@ -636,7 +641,9 @@ int main(int argc, char **argv)
   for (struct test_case *test = first_test; test; test = test->next) {
     if (!selected(&options, test)) continue;
     puts(test->name);
-    if (!options.list) test->run();
+    if (options.list) continue;
+    test->run();
+    remove_tmp_folder();
   }
   return 0;
 }
