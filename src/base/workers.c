@@ -447,6 +447,7 @@ bool tsr__parallel_progress(tsr__progress *progress, int64_t count, tsr__task_fn
   }
   progress->total = count;
   atomic_store(&progress->done, 0);
+  if (tsr__progress_stops(progress, 0)) return false; /* others may take all that is to be done */
   long_job job = { progress, fn, user };
   run_batch(progress->rt, &(batch){ count, long_task, &job, progress });
   return !atomic_load(&progress->stop);

@@ -362,6 +362,7 @@ TEST(the_callback_cancels)
   tsr_runtime *rt =
       runtime(1,
               (tsr_runtime_opts){ .threads = 2, .progress = stop, .progress_user = &left_calls });
+  rt->progress_gap = 0;
   tsr__error error = { .status = TSR_OK };
   paired found;
   tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_INNER };

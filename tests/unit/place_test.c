@@ -176,11 +176,9 @@ TEST(operators_can_be_cancelled)
       tsr_allocator allocator = test_allocator(&state);
       bench b;
       tsr__rel out = { 0 };
-      tsr_runtime_opts opts = { .size = sizeof opts,
-                                .threads = 1, /* one that works and asks, or there may be no call */
-                                .allocator = &allocator,
-                                .progress = never,
-                                .progress_user = &left };
+      tsr_runtime_opts opts = {
+        .size = sizeof opts, .allocator = &allocator, .progress = never, .progress_user = &left
+      };
       bench_open(&b, &opts, 4, 200000);
       b.rt->progress_gap = 0;
       left = calls;

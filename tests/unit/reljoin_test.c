@@ -293,6 +293,7 @@ TEST(the_callback_cancels_anywhere)
     int left_calls = calls;
     tsr_runtime *rt =
         tsr_runtime_open("cpu:2", .threads = 2, .progress = stop, .progress_user = &left_calls);
+    rt->progress_gap = 0;
     pair p = { .host = { host[0], host[1] } };
     put(&p, rt, "x=2", "x");
     int64_t held = tsr_device_memory(rt, 0).now;

@@ -216,6 +216,7 @@ TEST(a_sort_can_be_cancelled)
   parts_fixture f;
   tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &allocator, .progress = never };
   parts_open(&f, 1, &opts);
+  f.rt->progress_gap = 0;
   parts_set(&f, (const int64_t[]){ 500000 });
   CHECK_STATUS(sort_parts(&f, &rng, &c, false), TSR_ECANCELLED, NULL);
   parts_close(&f);
