@@ -23,6 +23,15 @@ void tsr__rows_init(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t coun
   for (int64_t i = 0; i < 3 * count; i++) ((double *)memory)[i] = -0.0;
 }
 
+tsr__rows tsr__rows_slice(const tsr__rows *rows, int64_t first, int64_t count)
+{
+  tsr__rows slice = *rows;
+  for (int k = 0; k < 3; k++) slice.part[k] += first;
+  if (slice.slot) slice.slot += first;
+  slice.count = count;
+  return slice;
+}
+
 void tsr__rows_free(tsr__rows *rows)
 {
   tsr__del(rows->heap, rows->slot, (size_t)rows->count * sizeof *rows->slot);

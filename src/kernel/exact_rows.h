@@ -48,6 +48,8 @@ enum { TSR__ESCAPE_WIRE = 8 + TSR__ACC2_WIRE };
 void tsr__rows_over(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t count);
 /* The same, made sums of no value. */
 void tsr__rows_init(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t count);
+/* Sums first .. first + count - 1, borrowed: over the same memory and escapes. */
+tsr__rows tsr__rows_slice(const tsr__rows *rows, int64_t first, int64_t count);
 /* Frees the escapes; the memory is the caller's. */
 void tsr__rows_free(tsr__rows *rows);
 void tsr__rows_clear(tsr__rows *rows);

@@ -267,21 +267,11 @@ static bool send_escapes(tsr__partial *to_partial, const tsr__partial *from_part
   return !into->failed && !from->failed;
 }
 
-/* Elements first .. first + count - 1 of a sum. */
-static tsr__rows rows_slice(const tsr__rows *rows, int64_t first, int64_t count)
-{
-  tsr__rows slice = *rows;
-  for (int k = 0; k < 3; k++) slice.part[k] += first;
-  if (slice.slot) slice.slot += first;
-  slice.count = count;
-  return slice;
-}
-
 tsr__partial tsr__partial_slice(const tsr__partial *p, int64_t first, int64_t count)
 {
   tsr__partial slice = *p;
   if (rows_of(p))
-    for (int k = 0; k < rows_of(p); k++) slice.rows[k] = rows_slice(&p->rows[k], first, count);
+    for (int k = 0; k < rows_of(p); k++) slice.rows[k] = tsr__rows_slice(&p->rows[k], first, count);
   else slice.data = (char *)p->data + (size_t)first * form_size(p->form);
   slice.count = count;
   return slice;
@@ -301,7 +291,8 @@ static bool send_rows(tsr__partial *into, const tsr__partial *from, const tsr__t
   for (int k = 0; k < rows_of(from); k++) {
     for (int64_t at = 0; at < from->count && !tsr__progress_stops(progress, 0); at += most) {
       tsr__rows copy, slice;
-      slice = rows_slice(&from->rows[k], at, from->count - at < most ? from->count - at : most);
+      slice =
+          tsr__rows_slice(&from->rows[k], at, from->count - at < most ? from->count - at : most);
       tsr__rows_over(&copy, slice.heap, stage, slice.count);
       for (int i = 0; i < 3; i++)
         tsr__cpu_move(&(tsr__carry){ copy.part[i], slice.part[i],

@@ -280,29 +280,20 @@ static void read_row_correlations(const tsr__reading *r, const tsr__tally_state 
   }
 }
 
-/* A stretch of sums kept beside the records. */
-static tsr__rows part_of(const tsr__rows *rows, int64_t first, int64_t count)
-{
-  tsr__rows out = *rows;
-  for (int k = 0; k < 3; k++) out.part[k] += first;
-  if (out.slot) out.slot += first;
-  out.count = count;
-  return out;
-}
-
 static void read_rows(const tsr__reading *r, const tsr__tally_state *state, const tsr__read_to *to)
 {
   int64_t counts[BLOCK];
   for (int64_t at = 0; at < to->count; at += BLOCK) {
     int64_t n = to->count - at < BLOCK ? to->count - at : BLOCK;
-    tsr__rows sums = part_of(&state->rows[r->plan->item[r->main].offset], to->from + at, n);
+    tsr__rows sums = tsr__rows_slice(&state->rows[r->plan->item[r->main].offset], to->from + at, n);
     tsr__rows_read how = { .counts = counts, .root = r->agg->op == TSR__GROUP_STD };
     void *out = (char *)to->values + (size_t)(to->first + at) * tsr_dtype_size(r->dtype);
     bool wide = r->dtype == TSR_F64;
     for (int64_t i = 0; i < n && r->count >= 0; i++)
       counts[i] = count_at(r, state, to->from + at + i);
     if (r->squares >= 0) {
-      tsr__rows squares = part_of(&state->rows[r->plan->item[r->squares].offset], to->from + at, n);
+      tsr__rows squares =
+          tsr__rows_slice(&state->rows[r->plan->item[r->squares].offset], to->from + at, n);
       how.ddof = 1;
       if (wide) tsr__rows_spread_f64(&sums, &squares, &how, out);
       else tsr__rows_spread_f32(&sums, &squares, &how, out);
