@@ -31,6 +31,10 @@ void tsr__del(tsr__heap *heap, void *block, size_t size); /* NULL is allowed */
 /* Grows an array of `*capacity` elements to hold `need`; false when refused, nothing changed. */
 bool tsr__grow(tsr__heap *heap, void **array, size_t *capacity, size_t need, size_t element);
 
+#define TSR__HUGE_PAGE ((size_t)2 << 20)
+/* Asks for huge pages under a block that begins at one; advice only, small pages work as well. */
+void tsr__huge_pages(void *block, size_t size);
+
 /* ---- device memory (pool.c) ------------------------------------------------------------ */
 
 /* A caching pool: 64-byte aligned blocks, size classes, blocks of 2 MB and more in huge

@@ -9,21 +9,27 @@
 #include <sys/mman.h>
 
 #define ALIGNMENT ((size_t)64)
-#define HUGE_PAGE ((size_t)2 << 20)
-#define LARGE (2 * HUGE_PAGE)
+#define LARGE (2 * TSR__HUGE_PAGE)
 #define LARGEST ((size_t)PTRDIFF_MAX - 4096)
+
+void tsr__huge_pages(void *block, size_t size)
+{
+#ifdef MADV_HUGEPAGE
+  madvise(block, size, MADV_HUGEPAGE);
+#else
+  (void)block;
+  (void)size;
+#endif
+}
 
 /* Large blocks lie on huge pages: tables touched at random miss fewer translations, and taking and
  * giving back their pages is no long wait. */
 static void *default_allocate(size_t size, size_t alignment, void *user)
 {
   (void)user;
-  if (size >= LARGE) alignment = HUGE_PAGE;
+  if (size >= LARGE) alignment = TSR__HUGE_PAGE;
   void *block = aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
-#ifdef MADV_HUGEPAGE
-  if (block && size >= LARGE)
-    madvise(block, size & ~(HUGE_PAGE - 1), MADV_HUGEPAGE); /* advice only */
-#endif
+  if (block && size >= LARGE) tsr__huge_pages(block, size & ~(TSR__HUGE_PAGE - 1));
   return block;
 }
 

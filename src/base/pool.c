@@ -30,7 +30,6 @@
 #endif
 
 #define SLACK ((size_t)64)
-#define HUGE_PAGE ((size_t)2 << 20)
 #define LARGEST ((size_t)1 << 46)
 #define CLASSES (4 + (46 - 8) * 4)
 #define POISON 0xCB
@@ -75,7 +74,7 @@ static size_t size_of_class(int index)
 
 static bool is_mapped(const tsr__pool *pool, size_t size)
 {
-  return pool->mapped && size >= HUGE_PAGE;
+  return pool->mapped && size >= TSR__HUGE_PAGE;
 }
 
 /* The slack of a mapped block is a page, so that a class that is a whole number of huge pages
@@ -88,15 +87,13 @@ static size_t whole_size(const tsr__pool *pool, size_t size)
 /* Maps too much and gives back both ends, because mmap only aligns to small pages. */
 static void *map_block(tsr__pool *pool, size_t whole)
 {
-  char *raw =
-      mmap(NULL, whole + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char *raw = mmap(NULL, whole + TSR__HUGE_PAGE, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) return NULL;
-  size_t front = (size_t)(-(uintptr_t)raw & (HUGE_PAGE - 1));
+  size_t front = (size_t)(-(uintptr_t)raw & (TSR__HUGE_PAGE - 1));
   if (front) munmap(raw, front);
-  if (front < HUGE_PAGE) munmap(raw + front + whole, HUGE_PAGE - front);
-#ifdef MADV_HUGEPAGE
-  madvise(raw + front, whole, MADV_HUGEPAGE); /* advice only: small pages work as well */
-#endif
+  if (front < TSR__HUGE_PAGE) munmap(raw + front + whole, TSR__HUGE_PAGE - front);
+  tsr__huge_pages(raw + front, whole);
   atomic_fetch_add_explicit(&pool->heap->live, 1, memory_order_relaxed);
   return raw + front;
 }
