@@ -248,7 +248,11 @@ static const tsr__dict *texts_of(tsr__lower *low, int type, const tsr__distinct 
   tsr__del(&rt->heap, w.room, count * LONGEST);
   tsr__del(&rt->heap, w.length, count);
   tsr__del(&rt->heap, w.at, pieces * sizeof *w.at);
-  if (!whole) tsr__lower_cancelled(low);
+  if (!whole) {
+    tsr__lower_cancelled(low);
+    tsr__dict_release(w.dict); /* half filled */
+    w.dict = NULL;
+  }
   return tsr__lower_dict(low, w.dict, NULL);
 }
 

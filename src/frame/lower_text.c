@@ -194,7 +194,12 @@ static const tsr__dict *ranked_dict(tsr__lower *low, const entry *all, int64_t c
     if (!i || all[i].rank != all[i - 1].rank) bytes += all[i].length;
   tsr__dict *dict = tsr__dict_new(&low->scope->rt->heap, texts, bytes);
   for (int64_t i = 0; dict && i < count; i++) {
-    if (tsr__lower_stops(low, i)) break;
+    if (tsr__lower_stops(low, i)) {
+      tsr__dict_release(
+          dict); /* half filled: nobody may read it, not even until the work has ended */
+      dict = NULL;
+      break;
+    }
     if (i && all[i].rank == all[i - 1].rank) continue;
     memcpy(dict->bytes + at, all[i].text, (size_t)all[i].length);
     at += all[i].length;
