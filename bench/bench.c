@@ -147,6 +147,9 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "main_job.finite") == 0) return bench_main_job(true);
   if (strcmp(name, "call.3") == 0) return bench_call(1);
   if (strcmp(name, "call.3.8dev") == 0) return bench_call(8);
+  if (strcmp(name, "plan.10") == 0) return bench_plans(10);
+  if (strcmp(name, "plan.1000") == 0) return bench_plans(1000);
+  if (strcmp(name, "plan.10000") == 0) return bench_plans(10000);
   if (strcmp(name, "start") == 0) return bench_start(self);
   if (strcmp(name, "size") == 0) return bench_size(library);
   if (strcmp(name, "sum.f64.memory") == 0) return bench_sum(TSR_F64);
@@ -182,6 +185,9 @@ int main(int argc, char **argv)
 {
   static const char *const names[] = { "call.3",
                                        "call.3.8dev",
+                                       "plan.10",
+                                       "plan.1000",
+                                       "plan.10000",
                                        "start",
                                        "tool.start",
                                        "size",
