@@ -5,6 +5,7 @@
 #include "harness.h"
 
 #include <errno.h>
+#include <float.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <math.h>
@@ -222,6 +223,28 @@ int64_t test_range(test_rng *rng, int64_t first, int64_t last)
   uint64_t span = (uint64_t)last - (uint64_t)first + 1;
   uint64_t offset = span ? test_random(rng) % span : test_random(rng);
   return (int64_t)((uint64_t)first + offset);
+}
+
+int64_t test_corner(test_rng *rng, int64_t least, int64_t most)
+{
+  switch (test_range(rng, 0, 6)) {
+  case 0: return least;
+  case 1: return least + 1;
+  case 2: return most;
+  case 3: return most - 1;
+  case 4: return 0;
+  default: return test_range(rng, least, most);
+  }
+}
+
+double test_corner_f64(test_rng *rng)
+{
+  static const double ends[] = { DBL_MAX, 0x1p-1074,        DBL_MIN,  0,
+                                 FLT_MAX, (double)INFINITY, 0x1p-149, 1 };
+  int64_t which = test_range(rng, 0, 10);
+  if (which == 10) return (double)NAN;
+  double end = which < 8 ? ends[which] : test_any_f64(rng);
+  return test_range(rng, 0, 1) ? end : -end;
 }
 
 double test_uniform(test_rng *rng)

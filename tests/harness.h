@@ -124,8 +124,11 @@ typedef struct test_rng {
 test_rng test_seeded(uint64_t seed);
 uint64_t test_random(test_rng *rng);
 int64_t test_range(test_rng *rng, int64_t first, int64_t last); /* both ends included */
-double test_uniform(test_rng *rng);                             /* [0, 1) */
-double test_any_f64(test_rng *rng); /* any finite bits: 600 orders of magnitude, denormals */
+/* An end of the range, what lies beside one, 0, or anything within it. */
+int64_t test_corner(test_rng *rng, int64_t least, int64_t most);
+double test_corner_f64(test_rng *rng); /* largest, least, infinite, NaN, zeros, or any */
+double test_uniform(test_rng *rng);    /* [0, 1) */
+double test_any_f64(test_rng *rng);    /* any finite bits: 600 orders of magnitude, denormals */
 
 /* ---- memory and files -------------------------------------------------------------------- */
 

@@ -22,8 +22,9 @@ typedef struct extent {
 typedef struct owning {
   const tsr__match_owners *ask;
   extent *found; /* by worker */
-  bool ranges;   /* owners have shares of least .. most, not of hashes */
-  uint64_t least, span, scale;
+  bool any;      /* some right key is no null */
+  bool ranges;   /* owners have shares of least .. least + reach, not of hashes */
+  uint64_t least, reach, scale;
 } owning;
 
 static bool bit(const uint64_t *bits, int64_t at)
@@ -61,14 +62,13 @@ static void own(const owning *o, int side, const tsr__piece *piece)
   uint64_t count = (uint64_t)parts->count;
   uint16_t *dest = o->ask->dest[side][piece->part], here = (uint16_t)piece->part;
   for (int64_t r = piece->start; r < piece->start + piece->count; r++) {
-    uint64_t at = word[r] - o->least;
+    bool meets = o->any && word[r] - o->least <= o->reach;
     if (o->ranges) {
-      uint64_t owner = (uint64_t)(((wide)at * o->scale) >> 64);
-      dest[r] = at < o->span ? (uint16_t)owner : here;
+      uint64_t owner = (uint64_t)(((wide)(word[r] - o->least) * o->scale) >> 64);
+      dest[r] = meets ? (uint16_t)owner : here;
     } else {
       uint64_t hash = tsr__key_hash(word, packed->words, rows, r);
-      bool out = packed->words == 1 && at >= o->span;
-      dest[r] = out ? here : (uint16_t)(((hash & UINT32_MAX) * count) >> 32);
+      dest[r] = meets ? (uint16_t)(((hash & UINT32_MAX) * count) >> 32) : here;
     }
   }
   for (int64_t r = piece->start; null && r < piece->start + piece->count; r++)
@@ -94,27 +94,28 @@ static void share(owning *o, int workers)
   }
   const tsr__parts *right = o->ask->parts[1];
   for (int p = 0; p < right->count; p++) rows += (uint64_t)right->rows[p];
-  bool any = most >= least;
-  o->least = any ? least : 0;
-  o->span = any ? most - least + (most - least < UINT64_MAX) : 0;
-  o->ranges = o->ask->packed[1]->words == 1 && o->span < 4 * rows + 65536;
-  /* Rounded down, so that at < span gives an owner below the number of parts. */
-  uint64_t count = (uint64_t)right->count;
-  if (o->span <= count) o->scale = UINT64_MAX;
-  else o->scale = (uint64_t)(((wide)count << 64) / o->span);
+  o->any = most >= least;
+  o->least = o->any ? least : 0;
+  o->reach = o->any ? most - least : 0;
+  o->ranges = o->reach < 4 * rows + 65536;
+  /* Rounded down, so that at <= reach gives an owner below the number of parts. */
+  uint64_t count = (uint64_t)right->count, keys = o->ranges ? o->reach + 1 : 1;
+  o->scale = keys <= count ? UINT64_MAX : (uint64_t)(((wide)count << 64) / keys);
 }
 
 tsr_status tsr__match_owners_of(tsr_runtime *rt, const tsr__match_owners *ask, tsr__error *error)
 {
   int workers = tsr__worker_count(rt);
   size_t size = (size_t)workers * sizeof(extent);
-  owning o = { .ask = ask, .found = tsr__new(&rt->heap, size) };
+  /* Keys of several words have no extent: any may meet another. */
+  owning o = { .ask = ask, .found = tsr__new(&rt->heap, size), .any = true, .reach = UINT64_MAX };
   if (!o.found) return tsr__error_set(error, TSR_ENOMEM, "no memory to join; free some frames");
   for (int w = 0; w < workers; w++) o.found[w] = (extent){ UINT64_MAX, 0 };
   int64_t right = tsr__piece_count(ask->parts[1], TSR__PIECE_ROWS);
   int64_t left = tsr__piece_count(ask->parts[0], TSR__PIECE_ROWS);
-  bool done = ask->packed[1]->words > 1 || tsr__parallel_long(rt, "join", right, extent_task, &o);
-  if (done) share(&o, workers);
+  bool one = ask->packed[1]->words == 1;
+  bool done = !one || tsr__parallel_long(rt, "join", right, extent_task, &o);
+  if (done && one) share(&o, workers);
   done = done && tsr__parallel_long(rt, "join", left + right, own_task, &o);
   tsr__del(&rt->heap, o.found, size);
   return done ? TSR_OK : tsr__cancelled(error, "join");

@@ -90,6 +90,13 @@ static bool pairs_up(const rel_host *host, int a, int b)
   return !memcmp(host->null[a], host->null[b], (size_t)host->rows * sizeof *host->null[a]);
 }
 
+/* Whether an aggregate computes nothing of the ends of a type. */
+static bool picks(int op)
+{
+  return op == TSR__GROUP_MIN || op == TSR__GROUP_MAX || op == TSR__GROUP_FIRST ||
+         op == TSR__GROUP_LAST || op == TSR__GROUP_ANY || op == TSR__GROUP_ALL;
+}
+
 /* An aggregate that the column has: no sums or quantiles that frames would not ask for. */
 static tsr__group_agg some_agg(test_rng *rng, const rel_host *host)
 {
@@ -100,6 +107,9 @@ static tsr__group_agg some_agg(test_rng *rng, const rel_host *host)
                          .q = quantiles[test_range(rng, 0, 4)] };
   if (agg.op == TSR__GROUP_CORR && !pairs_up(host, agg.column, agg.other)) agg.other = agg.column;
   if (agg.op == TSR__GROUP_CORR && host->dtype[agg.column] == TSR_F32) agg.op = TSR__GROUP_VAR;
+  if (host->corners[agg.column] && agg.op != TSR__GROUP_COUNT && !picks(agg.op))
+    agg.op = TSR__GROUP_NUNIQUE;
+  if (agg.op == TSR__GROUP_CORR && host->corners[agg.other]) agg.other = agg.column;
   if (agg.op == TSR__GROUP_COUNT && test_range(rng, 0, 1)) agg.column = -1;
   return agg;
 }

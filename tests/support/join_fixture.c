@@ -45,11 +45,27 @@ static int64_t random_value(test_rng *rng, tsr_dtype dtype, int64_t distinct)
   return 0;
 }
 
+static int64_t corner_value(test_rng *rng, tsr_dtype dtype)
+{
+  double number = test_corner_f64(rng);
+  float single = (float)number;
+  uint32_t bits;
+  int64_t wide;
+  switch (dtype) {
+  case TSR_BOOL: return test_range(rng, 0, 1);
+  case TSR_I32: return test_corner(rng, INT32_MIN, INT32_MAX);
+  case TSR_I64: return test_corner(rng, INT64_MIN, INT64_MAX);
+  case TSR_F32: memcpy(&bits, &single, sizeof bits); return bits;
+  case TSR_F64: memcpy(&wide, &number, sizeof wide); return wide;
+  }
+  return 0;
+}
+
 void host_fill(host_table *table, int column, test_rng *rng, int64_t distinct)
 {
   host_column *c = &table->column[column];
   for (int64_t r = 0; r < table->rows; r++) {
-    c->value[r] = random_value(rng, c->dtype, distinct);
+    c->value[r] = c->corners ? corner_value(rng, c->dtype) : random_value(rng, c->dtype, distinct);
     c->valid[r] = !c->nullable || test_range(rng, 0, 5);
   }
 }

@@ -15,6 +15,7 @@ void rel_host_like(rel_host *host, const rel_host *like, int64_t rows)
   for (int c = 0; c < like->count; c++) {
     made.dtype[c] = like->dtype[c];
     made.nulls[c] = like->nulls[c];
+    made.corners[c] = like->corners[c];
     made.cell[c] = calloc((size_t)rows + 1, sizeof(uint64_t));
     made.null[c] = calloc((size_t)rows + 1, 1);
   }
@@ -37,24 +38,41 @@ static double any_float(test_rng *rng, int64_t most)
   return (double)test_range(rng, -most, most) / 4;
 }
 
+static uint64_t f32_bits(double value)
+{
+  float narrow = (float)value;
+  uint32_t bits;
+  memcpy(&bits, &narrow, sizeof bits);
+  return bits;
+}
+
+static uint64_t f64_bits(double value)
+{
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
 static uint64_t any_cell(test_rng *rng, tsr_dtype dtype, int64_t most)
 {
-  uint64_t bits = 0;
-  float f;
-  double d;
   int64_t small = most < INT32_MAX ? most : INT32_MAX;
   switch (dtype) {
   case TSR_BOOL: return test_random(rng) & 1;
   case TSR_I32: return (uint32_t)(int32_t)test_range(rng, -small, small);
   case TSR_I64: return (uint64_t)test_range(rng, -most, most);
-  case TSR_F32:
-    f = (float)any_float(rng, most);
-    memcpy(&bits, &f, sizeof f);
-    return bits;
-  default:
-    d = any_float(rng, most);
-    memcpy(&bits, &d, sizeof d);
-    return bits;
+  case TSR_F32: return f32_bits(any_float(rng, most));
+  default: return f64_bits(any_float(rng, most));
+  }
+}
+
+static uint64_t corner_cell(test_rng *rng, tsr_dtype dtype)
+{
+  switch (dtype) {
+  case TSR_BOOL: return test_random(rng) & 1;
+  case TSR_I32: return (uint32_t)(int32_t)test_corner(rng, INT32_MIN, INT32_MAX);
+  case TSR_I64: return (uint64_t)test_corner(rng, INT64_MIN, INT64_MAX);
+  case TSR_F32: return f32_bits(test_corner_f64(rng));
+  default: return f64_bits(test_corner_f64(rng));
   }
 }
 
@@ -64,13 +82,16 @@ void rel_host_new(rel_host *host, test_rng *rng, int count, int64_t rows, int64_
   for (int c = 0; c < count; c++) {
     like.dtype[c] = (tsr_dtype)test_range(rng, TSR_BOOL, TSR_F64);
     like.nulls[c] = test_range(rng, 0, 1);
+    like.corners[c] = !test_range(rng, 0, 3);
   }
   rel_host_like(host, &like, rows);
   for (int c = 0; c < count; c++) {
     int64_t share = test_range(rng, 0, 4); /* of nulls; 4: nothing else */
     for (int64_t i = 0; i < rows; i++) {
       host->null[c][i] = host->nulls[c] && test_range(rng, 0, 3) < share;
-      host->cell[c][i] = host->null[c][i] ? 0 : any_cell(rng, host->dtype[c], most);
+      if (host->null[c][i]) continue;
+      host->cell[c][i] =
+          host->corners[c] ? corner_cell(rng, host->dtype[c]) : any_cell(rng, host->dtype[c], most);
     }
   }
 }

@@ -13,12 +13,14 @@ typedef struct rel_host {
   int count;
   int64_t rows;
   tsr_dtype dtype[REL_COLUMNS];
-  bool nulls[REL_COLUMNS]; /* has validity at all */
+  bool nulls[REL_COLUMNS];   /* has validity at all */
+  bool corners[REL_COLUMNS]; /* values come from the ends of their type */
   uint64_t *cell[REL_COLUMNS];
   bool *null[REL_COLUMNS];
 } rel_host;
 
-/* A random table: types, nulls, NaN, -0; `most` bounds integers, so a small one repeats rows. */
+/* A random table: types, nulls, NaN, -0; `most` bounds integers, so a small one repeats rows. A column
+ * in four has corners instead. */
 void rel_host_new(rel_host *host, test_rng *rng, int count, int64_t rows, int64_t most);
 /* Room for `rows` rows of the same columns. */
 void rel_host_like(rel_host *host, const rel_host *like, int64_t rows);

@@ -1,5 +1,6 @@
 /* Joins of tables: how they are done and what they move, limits, lost memory, cancelling. What they
  * give is the law test's. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,6 +183,46 @@ TEST(keys_of_large_tables_meet_at_owners)
   CHECK_I64(stats.move[1].bytes, stats.move[1].rows * 8);
   tsr__rel_free(&out);
   close_pair(&p);
+}
+
+/* {a, b}: right rows hold both ends of all 64 bits as one key, and as two of 32. */
+static void fill_ends(host_table *table, int64_t rows, tsr_dtype dtype)
+{
+  bool wide = dtype == TSR_I64;
+  int64_t ends[2] = { wide ? INT64_MIN : INT32_MIN, wide ? INT64_MAX : INT32_MAX };
+  host_new(table, rows, 2);
+  for (int c = 0; c < 2; c++) {
+    table->column[c].dtype = dtype;
+    for (int64_t r = 0; r < rows; r++)
+      table->column[c].value[r] = r % 5 < 2 ? ends[r % 5] : ends[0] + r;
+  }
+}
+
+static void check_ends(int parts, int how, int count)
+{
+  char devices[16], mesh[16];
+  tsr__rel_key both[2] = { { .column = 0 }, { .column = 1 } };
+  tsr__rel found;
+  tsr__rel_stats stats;
+  pair p;
+  snprintf(devices, sizeof devices, "cpu:%d", parts);
+  snprintf(mesh, sizeof mesh, "x=%d", parts);
+  for (int side = 0; side < 2; side++)
+    fill_ends(&p.host[side], side ? 500 : 10, count == 1 ? TSR_I64 : TSR_I32);
+  put(&p, tsr_runtime_open(devices), mesh, "x");
+  p.ask.left_keys = p.ask.right_keys = both;
+  p.ask.key_count = count;
+  join(&p, how, &found, &stats);
+  if (parts > 2) CHECK_STR(stats.method, "keys exchanged");
+  tsr__rel_free(&found);
+  close_pair(&p);
+}
+
+TEST(ends_of_64_bits_meet_at_owners)
+{
+  for (int parts = 1; parts <= 8; parts++)
+    for (int how = TSR__MATCH_INNER; how <= TSR__MATCH_ANTI; how++)
+      for (int count = 1; count <= 2; count++) check_ends(parts, how, count);
 }
 
 /* Each device must hold its limit's worth for the way taken; the message comes before anything is
