@@ -126,7 +126,8 @@ typedef struct tsr_allocator {
 } tsr_allocator;
 
 /* Told now and then where long work stands: `what` it is ("csv", "sort"; borrowed), `done` of `total`
- * parts (total 0: not known). Called at most every 20 ms or so, by the thread that called the terminal.
+ * parts (total 0: not known). Called when other work begins, else at most every 20 ms or so, by the
+ * thread that called the terminal.
  * Returning false cancels: the terminal returns TSR_ECANCELLED within 100 ms and leaves nothing
  * behind. It must not call into the library. */
 typedef bool (*tsr_progress_fn)(const char *what, int64_t done, int64_t total, void *user);

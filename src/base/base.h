@@ -180,7 +180,8 @@ struct tsr_runtime {
   void *slots[TSR__SLOTS];
   void (*slot_free[TSR__SLOTS])(tsr_runtime *rt, void *slot);
   _Atomic int64_t progress_at; /* when the progress callback was called last, in nanoseconds */
-  int64_t progress_gap;        /* nanoseconds between two calls of it; tests that count set 0 */
+  _Atomic(const char *) progress_what; /* the work it was told of last */
+  int64_t progress_gap; /* nanoseconds between two calls of it; tests that count set 0 */
   struct tsr__log *log;
 };
 

@@ -217,7 +217,8 @@ static bool init_locks(tsr__workers *w)
   return false;
 }
 
-/* Signals are the program's: our threads take none. */
+/* Signals are the program's: our threads take none but SIGPIPE, which goes to the thread that writes and
+ * must do there what it does on the caller's. */
 static void start_threads(tsr__workers *w, int wanted)
 {
   const char *pin = getenv("TSR_PIN");
@@ -225,9 +226,10 @@ static void start_threads(tsr__workers *w, int wanted)
   int cpus = allowed_cpus(&set);
   bool pinned = wanted <= cpus && !(pin && !strcmp(pin, "0"));
   w->spins = wanted <= tsr__core_count() ? SPINS : 0;
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
+  sigset_t most, old;
+  sigfillset(&most);
+  sigdelset(&most, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &most, &old);
   for (int i = 1; i < wanted; i++) {
     struct member *member = &w->member[w->started];
     *member =
@@ -335,13 +337,16 @@ static bool all_left(uint64_t gate, uint64_t seen)
 
 /* ---- long jobs: progress and cancelling ---- */
 
-/* Asks the callback if the last time was long enough ago; on the caller's thread only. */
+/* Asks the callback if the last time was long enough ago, or of other work: who shows progress hears of
+ * writing before a byte is out. On the caller's thread only. */
 static void ask(tsr__progress *progress)
 {
   tsr_runtime *rt = progress->rt;
-  int64_t now = now_ns();
-  if (now - atomic_load_explicit(&rt->progress_at, memory_order_relaxed) < rt->progress_gap) return;
+  int64_t now = now_ns(), last = atomic_load_explicit(&rt->progress_at, memory_order_relaxed);
+  const char *what = atomic_load_explicit(&rt->progress_what, memory_order_relaxed);
+  if (now - last < rt->progress_gap && what == progress->what) return;
   atomic_store_explicit(&rt->progress_at, now, memory_order_relaxed);
+  atomic_store_explicit(&rt->progress_what, progress->what, memory_order_relaxed);
   int64_t done = atomic_load_explicit(&progress->done, memory_order_relaxed);
   if (!rt->opts.progress(progress->what, done, progress->total, rt->opts.progress_user))
     atomic_store_explicit(&progress->stop, true, memory_order_relaxed);

@@ -150,8 +150,10 @@ tsr_status tsr__write_rows(const tsr__write_ask *ask, const tsr__bytes *head, ts
   int64_t rows = CELLS / (ask->count ? ask->count : 1);
   if (rows < 1) rows = 1;
   job j = { .ask = ask, .fn = fn, .user = user, .block_rows = rows };
+  tsr__progress begin = { .rt = ask->rt, .what = ask->what };
   j.blocks = ask->rows / rows + (ask->rows % rows != 0);
   if (head->failed) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", ask->what);
+  if (tsr__progress_stops(&begin, 0)) return tsr__cancelled(error, ask->what);
   j.out = tsr__out_open(&ask->rt->heap, ask->path, ask->opts, &j.error);
   if (j.out && !tsr__out_put(j.out, head->at, head->used, &j.error)) {
     pthread_mutex_init(&j.lock, NULL);

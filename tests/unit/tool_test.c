@@ -5,29 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
+
+#include "support/tool_fixture.h"
 
 struct outcome {
   int code;
   char *out, *err;
 };
-
-/* build/<preset>, found from build/<preset>/tests/unit/tool_test. */
-static void build_path(char *path, size_t size)
-{
-  ssize_t length = readlink("/proc/self/exe", path, size - 1);
-  CHECK(length > 0);
-  path[length] = 0;
-  for (int i = 0; i < 3; i++) *strrchr(path, '/') = 0;
-}
-
-static void tool_path(char *path, size_t size)
-{
-  build_path(path, size);
-  size_t end = strlen(path);
-  snprintf(path + end, size - end, "/bin/tessera");
-  if (access(path, X_OK) != 0) SKIP("the tool is not built");
-}
 
 /* Runs "tessera ARGUMENTS" by the shell, in a folder of its own. */
 static struct outcome run(const char *arguments)
@@ -208,6 +192,10 @@ TEST(query_sorts_joins_and_formats)
          "{\"country\":\"Italy\",\"n\":2}\n{\"country\":\"Norway\",\"n\":1}\n");
   prints("query t.csv --by city --agg 'warm = max(temp)' --format md",
          "| city | warm |\n|---|--:|\n| Oslo | -4.5 |\n| Rome | 14.5 |\n");
+  prints("query t.csv --with 'f = temp * 2' --where 'f > 24' --select f --format csv", "f\n29.0\n");
+  prints("query t.csv --where 'temp > 0' --with 'temp = -temp' --where 'temp < -13' --select temp "
+         "--format csv",
+         "temp\n-14.5\n");
   prints("query - --from csv --format tsv --limit 1 <t.csv",
          "city\tday\ttemp\nOslo\t2013-01-01\t-4.5\n");
   prints("query t.csv --limit 1 --out one.jsonl", "");
@@ -355,7 +343,7 @@ TEST(explain_runs_nothing)
 TEST(demo_runs)
 {
   char build[1024], command[4096];
-  build_path(build, sizeof build);
+  tool_build_path(build, sizeof build);
   snprintf(command, sizeof command, "TESSERA_DEMO_ROWS=100000 '%s' '%s' >'%s' 2>&1",
            test_file("../scripts/demo.sh"), build, test_tmp("out.txt"));
   CHECK_I64(system(command), 0);

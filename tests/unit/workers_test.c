@@ -262,3 +262,38 @@ TEST(at_least_one_core)
   CHECK(tsr__core_count() >= 1);
   CHECK_I64(tsr__worker_count(NULL), 1);
 }
+
+/* ---- progress ---- */
+
+struct heard {
+  char text[200];
+};
+
+static bool hear(const char *what, int64_t done, int64_t total, void *user)
+{
+  struct heard *h = user;
+  (void)done;
+  (void)total;
+  strcat(strcat(h->text, what), " ");
+  return true;
+}
+
+static void nothing(void *user, int64_t task, int worker)
+{
+  (void)user;
+  (void)task;
+  (void)worker;
+}
+
+/* However soon it comes: whoever draws a line of progress wipes it before a result is written. */
+TEST(other_work_is_always_told_of)
+{
+  struct heard h = { "" };
+  tsr_runtime *rt =
+      tsr__runtime_new(&(tsr_runtime_opts){ .threads = 2, .progress = hear, .progress_user = &h });
+  rt->progress_gap = INT64_MAX / 2;
+  static const char *const work[] = { "sort", "write" };
+  for (int i = 0; i < 6; i++) CHECK(tsr__parallel_long(rt, work[i / 2 % 2], i, nothing, NULL));
+  CHECK_STR(h.text, "sort write sort ");
+  tsr_runtime_close(rt);
+}

@@ -19,9 +19,9 @@ const tool_option tool_options[OPT_COUNT] = {
   [OPT_HOW] = { "--how", "KIND", "inner left semi anti", "query", true,
                 "the kind of join (default inner)" },
   [OPT_WHERE] = { "--where", "E", NULL, "query", true,
-                  "keep the rows where the expression E is true" },
+                  "keep the rows where E is true; it sees the columns of each --with before it" },
   [OPT_WITH] = { "--with", "NAME=E", NULL, "query", true,
-                 "add a column; later ones see earlier ones" },
+                 "add a column; whatever stands after it sees it" },
   [OPT_SELECT] = { "--select", "COLUMNS", NULL, "query", false,
                    "the columns to show: 'a, b, c = a + b'" },
   [OPT_AGG] = { "--agg", "A", NULL, "query", false, "reduce: 'sum(x), n = count(), median(y)'" },
@@ -163,6 +163,7 @@ static bool take(const char *command, int option, const char *value, tool_args *
     return mistake(command, text, value);
   }
   out->value[option][out->count[option]++] = value ? value : "";
+  if (option == OPT_WHERE || option == OPT_WITH) out->step[out->step_count++] = (tool_opt)option;
   return true;
 }
 

@@ -1,6 +1,7 @@
 /* From a command line to a frame:
  *
- *   files -> join -> where -> with -> select -> by + agg -> distinct -> sort -> limit | tail | sample */
+ *   files -> join -> where and with, as they stand -> select -> by + agg -> distinct -> sort
+ *         -> limit | tail | sample */
 #include <stdio.h>
 #include <string.h>
 
@@ -123,6 +124,20 @@ static tsr_frame *choose_rows(tsr_frame *df, const tool_args *args)
   return df;
 }
 
+static tsr_frame *filter_and_derive(tsr_frame *df, const tool_args *args)
+{
+  int used[OPT_COUNT] = { 0 };
+  for (int i = 0; i < args->step_count; i++) {
+    tool_opt option = args->step[i];
+    const char *text = args->value[option][used[option]++], *expression;
+    char name[256];
+    if (option == OPT_WHERE) df = tsr_frame_filter(df, text);
+    else if (tool_split_with(text, name, sizeof name, &expression))
+      df = tsr_frame_assign(df, name, expression);
+  }
+  return df;
+}
+
 tsr_frame *tool_chain(tsr_scope *s, const tool_args *args)
 {
   tsr_frame *df = tool_read_all(s, args);
@@ -131,14 +146,7 @@ tsr_frame *tool_chain(tsr_scope *s, const tool_args *args)
     df = tsr_frame_join(df, tool_read(s, args, args->value[OPT_JOIN][i]), args->value[OPT_ON][i],
                         .how = join_how(how));
   }
-  for (int i = 0; i < args->count[OPT_WHERE]; i++)
-    df = tsr_frame_filter(df, args->value[OPT_WHERE][i]);
-  for (int i = 0; i < args->count[OPT_WITH]; i++) {
-    char name[256];
-    const char *expression;
-    if (tool_split_with(args->value[OPT_WITH][i], name, sizeof name, &expression))
-      df = tsr_frame_assign(df, name, expression);
-  }
+  df = filter_and_derive(df, args);
   const char *select = tool_value(args, OPT_SELECT), *agg = tool_value(args, OPT_AGG);
   const char *by = tool_value(args, OPT_BY);
   if (select) df = tsr_frame_select(df, select);

@@ -24,6 +24,7 @@ int tool_info(const tool_args *args)
 static void print_without_sites(const char *text)
 {
   static const char site[] = " at chain.c:";
+  tool_progress_end();
   for (const char *at; (at = strstr(text, site)); text = at + strspn(at, "0123456789")) {
     fwrite(text, 1, (size_t)(at - text), stdout);
     at += sizeof site - 1;
@@ -176,7 +177,9 @@ int tool_schema(const tool_args *args)
   if (tsr_scope_status(s)) {
     code = tool_fail(s);
   } else if (args->count[OPT_QUICK]) {
-    fputs(tsr_frame_schema(df), stdout);
+    const char *text = tsr_frame_schema(df);
+    tool_progress_end();
+    fputs(text, stdout);
   } else {
     figures f;
     bool room = make_room(&f, tsr_frame_columns(df));

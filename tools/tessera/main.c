@@ -1,10 +1,7 @@
 /* tessera: questions about tables, from the shell. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "tool.h"
 
@@ -13,9 +10,11 @@
 const tool_command tool_commands[] = {
   { "query", "FILE... [OPTIONS]", "filter, join, derive, aggregate and sort the rows of files",
     "Several files are one table. A file is CSV or JSON lines by its name, gzip and zstd are "
-    "seen; a pattern in quotes stands for many, - for standard input. Whatever their order "
-    "on the command line, the steps are: --join, --where, --with, --select, --by and --agg, "
-    "--distinct, --sort, and last one of --limit, --tail and --sample. Sums are exact: the "
+    "seen; a pattern in quotes stands for many, - for standard input. The steps are: each --join, "
+    "then --where and --with in the order in which they stand on the command line, so "
+    "that --where sees what a --with before it made; then, wherever they stand, --select, --by "
+    "and --agg, --distinct, --sort, and last one of --limit, --tail and --sample. "
+    "Sums are exact: the "
     "result does not depend on the number of devices, nor does a sample.",
     "  tessera query weather.csv --limit 5\n"
     "  tessera query weather.csv --where 'temp > 90' --agg 'count(), max(temp)' --by origin\n"
@@ -85,64 +84,12 @@ static void print_general(FILE *out)
   fprintf(out, "\ntessera COMMAND --help tells more, with examples.\n");
 }
 
-/* ---- runtimes and progress ---- */
-
-static bool progress_shown;
-static volatile sig_atomic_t interrupted; /* by this signal */
-
-static double seconds(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Work that takes longer than two seconds says where it stands. */
-static bool progress(const char *what, int64_t done, int64_t total, void *user)
-{
-  double *last = user, now = seconds();
-  if (interrupted) return false;
-  if (!last[2]) return true;
-  if (now - last[0] < 2 || now - last[1] < 0.1) return true;
-  last[1] = now;
-  progress_shown = true;
-  int filled = total > 0 ? (int)(30 * done / total) : 0;
-  fprintf(stderr, "\r%-10.10s [%.*s%*s] %5.1f s", what, filled, "##############################",
-          30 - filled, "", now - last[0]);
-  fflush(stderr);
-  return true;
-}
-
-static void interrupt(int number)
-{
-  interrupted = number;
-}
-
-void tool_guard(void)
-{
-  static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
-  struct sigaction action = { .sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND }, before;
-  sigemptyset(&action.sa_mask);
-  for (int i = 0; i < 3; i++)
-    if (!sigaction(ends[i], NULL, &before) && before.sa_handler == SIG_DFL)
-      sigaction(ends[i], &action, NULL);
-}
-
-void tool_progress_end(void)
-{
-  if (progress_shown) fprintf(stderr, "\r%60s\r", "");
-  progress_shown = false;
-}
+/* ---- runtimes ---- */
 
 tsr_runtime *tool_open(const tool_args *args)
 {
-  static double times[3]; /* of the beginning, of the last line shown; whether any is */
   const char *devices = tool_value(args, OPT_DEVICES);
-  tsr_runtime_opts opts = { .size = sizeof opts };
-  times[0] = seconds();
-  times[2] = isatty(STDERR_FILENO);
-  opts.progress = progress;
-  opts.progress_user = times;
+  tsr_runtime_opts opts = { .size = sizeof opts, .progress = tool_progress };
   tsr_runtime *rt = tsr_runtime_open_with(devices ? devices : "cpu:1", &opts);
   if (tsr_runtime_status(rt) == TSR_OK) return rt;
   const char *message = tsr_runtime_message(rt), *end = strstr(message, ": ");
@@ -158,10 +105,7 @@ tsr_runtime *tool_open(const tool_args *args)
 static int finish(int code)
 {
   tool_progress_end();
-  if (interrupted && code != TOOL_OK) { /* all is tidied up: end as the signal would have */
-    signal(interrupted, SIG_DFL);
-    raise(interrupted);
-  }
+  if (code != TOOL_OK) tool_interrupted_end();
   if (fflush(stdout) == 0 && !ferror(stdout)) return code;
   perror("tessera: writing the result");
   return TOOL_FAILED;
@@ -181,6 +125,7 @@ static int run(const tool_command *c, int argc, char **argv)
 int main(int argc, char **argv)
 {
   const char *name = argc > 1 ? argv[1] : "";
+  tool_progress_open();
   if (strcmp(name, "--version") == 0) {
     printf("tessera %s\n", tsr_version());
     return finish(TOOL_OK);

@@ -54,6 +54,7 @@ int tool_fail(const tsr_scope *s)
   const char *end = strncmp(text, "tsr_", 4) == 0 ? strstr(text, ": ") : NULL;
   const char *option = end ? option_of(text, (size_t)(end - text)) : NULL;
   tool_progress_end();
+  if (tool_interrupted()) return TOOL_FAILED;
   fprintf(stderr, "tessera: %s%s", option ? option : "", option ? ": " : "");
   print_words(end ? end + 2 : text);
   fputc('\n', stderr);

@@ -5,6 +5,7 @@
  *   pages.c     completion scripts and the manual page, made of the two tables
  *   chain.c     files and options to a frame
  *   output.c    a frame to a table, CSV, JSON lines or Markdown, on the terminal or in a file
+ *   progress.c  the progress line, interruptions and readers that went away
  *   commands.c  what each command does */
 #ifndef TOOL_H
 #define TOOL_H
@@ -73,6 +74,8 @@ typedef struct tool_args {
   int file_count;
   const char *value[OPT_COUNT][TOOL_MOST];
   int count[OPT_COUNT];
+  tool_opt step[2 * TOOL_MOST]; /* --where and --with in the order in which they stand */
+  int step_count;
   int64_t limit, tail, sample, seed, rows, skip; /* -1: not given */
 } tool_args;
 
@@ -100,10 +103,18 @@ int tool_man(const tool_args *args);
 
 /* Opens a runtime and prints why when that fails (NULL). */
 tsr_runtime *tool_open(const tool_args *args);
-/* From now on an interruption (SIGINT, SIGTERM, SIGHUP) cancels the work, so that no half-made file stays
- * behind, and then ends the tool as it would have; a second one ends it at once. */
+/* Opens the progress line where stderr is a terminal, and sees to signals: an interruption, and a reader of
+ * stdout that went away, end the tool as they would have, the line wiped. */
+void tool_progress_open(void);
+/* The runtime's callback. */
+bool tool_progress(const char *what, int64_t done, int64_t total, void *unused);
+/* From now on an interruption cancels the work first, so that no half-made file stays behind; a second one
+ * ends it at once. */
 void tool_guard(void);
-/* Wipes the progress line, if there is one. */
+/* Whether one did, so that the failure needs no words; and ends the tool as it would have, if so. */
+bool tool_interrupted(void);
+void tool_interrupted_end(void);
+/* Wipes the line for good: called before the first byte of a result or message. */
 void tool_progress_end(void);
 
 /* The frame of one file, of all files of the command line, and of the whole command line. */

@@ -1,0 +1,149 @@
+/* The command-line tool at a terminal: the progress line, interruptions, readers that go away. */
+#include "harness.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/tool_fixture.h"
+
+/* A second of work or so, so that the line is drawn many times. */
+static void write_rows(int64_t rows)
+{
+  FILE *file = fopen(test_tmp("t.csv"), "w");
+  CHECK(file != NULL);
+  fprintf(file, "id,word,v\n");
+  for (int64_t i = 0; i < rows; i++)
+    fprintf(file, "%lld,w%lld,%lld.25\n", (long long)i, (long long)(i * 7919 % 30011),
+            (long long)(i * 104729 % 99991));
+  CHECK_I64(fclose(file), 0);
+}
+
+/* The line is drawn after two seconds: that long the input is kept open. */
+#define SLOWLY "(cat t.csv; sleep 2.1) | $T query - --from csv --sort 'word, v desc' "
+
+/* How many lines of progress there are; each is as full as those before it, and a wiped one comes last,
+ * before `after` if that is given. */
+static int check_lines(const char *seen, const char *after)
+{
+  int lines = 0;
+  size_t full = 0;
+  const char *last = NULL;
+  for (const char *at = seen; (at = strstr(at, " [")); lines++) {
+    size_t now = strspn(at + 2, "#");
+    if (now < full) FAIL("the bar goes back from %zu to %zu: %s", full, now, seen);
+    CHECK(now < 30);
+    full = now;
+    last = at += 2;
+  }
+  const char *wiped = last ? strstr(last, "\r          ") : seen;
+  CHECK(wiped != NULL);
+  if (last && after) CHECK(strstr(wiped, after) != NULL && strstr(seen, after) > wiped);
+  return lines;
+}
+
+TEST(progress_moves_forwards_and_is_wiped)
+{
+  static const struct {
+    const char *options, *first;
+  } cases[] = { { "--format csv | tail -3; echo done", "done" },
+                { "--limit 3 --format csv", "id,word,v" },
+                { "--limit 3 --format json", "{\"id\"" },
+                { "--limit 3 --format md", "| id |" },
+                { "--limit 3", "┌" },
+                { "--explain", "step " },
+                { "--out o.csv; cat o.csv | head -1", "id,word,v" } };
+  write_rows(test_quick() ? 60000 : 600000);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i += 1 + test_quick()) {
+    char command[500];
+    int status, lines;
+    snprintf(command, sizeof command, SLOWLY "%s", cases[i].options);
+    char *seen = tool_at_terminal(command, 0, &status);
+    lines = check_lines(seen, cases[i].first);
+    CHECK_STR_HAS(seen, cases[i].first);
+    if (i % 2 == 0 && i < 6) CHECK(lines > 0);
+    CHECK_I64(status, 0);
+    free(seen);
+  }
+}
+
+/* How often a text stands in another. */
+static int times(const char *text, const char *part)
+{
+  int count = 0;
+  for (; (text = strstr(text, part)); text += strlen(part)) count++;
+  return count;
+}
+
+TEST(an_interruption_is_said_once)
+{
+  static const char *const commands[] = {
+    "(cat t.csv; sleep 9) | exec $T query - --from csv",
+    "exec $T query - --from csv --out o.csv < <(cat t.csv; sleep 9)",
+    SLOWLY "--out o.csv",
+    SLOWLY "--devices cpu:4 --format csv",
+  };
+  write_rows(test_quick() ? 200000 : 600000);
+  for (size_t i = 0; i < 4; i++) {
+    char command[500];
+    int status;
+    snprintf(command, sizeof command, "%s", commands[i]);
+    char *seen = tool_at_terminal(command, i < 2 ? 0.7 : 2.15, &status);
+    bool ended = WIFSIGNALED(status) && WTERMSIG(status) == SIGINT;
+    /* the last two may be done before */
+    if (i < 2 || strstr(seen, "interrupted")) {
+      if (!ended) FAIL("%s: status %x, seen %s", command, (unsigned)status, seen);
+      CHECK_I64(times(seen, "interrupted"), 1);
+      CHECK_STR_HAS(seen, "tessera: interrupted\r\n");
+      CHECK_I64(times(seen, "cancelled"), 0);
+    }
+    if (ended) CHECK(access(test_tmp("o.csv"), F_OK) != 0);
+    check_lines(seen, NULL);
+    free(seen);
+    remove(test_tmp("o.csv"));
+  }
+}
+
+TEST(exit_status_is_130_in_a_shell)
+{
+  int status;
+  char *seen =
+      tool_at_terminal("trap : INT; sleep 9 | $T query - --from csv; echo code $?", 0.7, &status);
+  CHECK_STR_HAS(seen, "code 130\r\n");
+  free(seen);
+}
+
+/* Whoever reads may stop: nothing is said, whether SIGPIPE was ignored or not. */
+TEST(readers_that_go_away_are_no_failure)
+{
+  static const char *const commands[] = {
+    "query t.csv --format csv",
+    "query t.csv --format tsv --devices cpu:4",
+    "query t.csv --format json",
+    "query t.csv --format md",
+    "query t.csv --rows 0",
+    "query t.csv --sort 'v desc' --format csv",
+    "convert t.csv - --from csv",
+    "query t.csv --explain",
+    "schema t.csv",
+    "schema t.csv --quick",
+    "man",
+    "query --help",
+    "info",
+    "completion bash",
+  };
+  write_rows(60000);
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    for (int ignored = 0; ignored < 2; ignored++) {
+      char command[500];
+      int status;
+      snprintf(command, sizeof command, "%s ($T %s; echo $? >code.txt) | true; sleep 0.05",
+               ignored ? "trap '' PIPE;" : "", commands[i]);
+      char *seen = tool_at_terminal(command, 0, &status);
+      if (*seen) FAIL("%s said %s", command, seen);
+      free(seen);
+    }
+}
