@@ -108,9 +108,9 @@ tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr)
               low->bind->what, tsr__agg_name(expr->op));
     return (tsr__col){ .type = expr->type, .values = tsr__make_inert(low->scope, low->site) };
   }
-  low->in_agg = true;
+  low->of_rows = true;
   if (expr->count) x = tsr__settle(low, tsr__lower_expr(low, expr->arg[0]));
-  low->in_agg = false;
+  low->of_rows = false;
   if (expr->op == TSR__A_ANY || expr->op == TSR__A_ALL) x = tsr__convert(low, x, TSR_COL_BOOL);
   return tsr__aggregate(low, expr->op, x);
 }

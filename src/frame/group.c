@@ -150,8 +150,7 @@ static tsr_status take_keys(tsr__lower *low, key *keys)
   for (int i = 0; i < formula->count; i++) {
     key *k = &keys[i];
     const tsr__expr *expr = formula->item[i].expr;
-    k->col = tsr__lower_as(low, expr, expr->type);
-    tsr__lower_finish(low, expr);
+    k->col = tsr__lower_key(low, expr, expr->type);
     k->use = tsr__both(low, low->in->mask, k->col.valid);
     if (k->use) k->use = tsr__spread(low, k->use);
     if (k->col.type == TSR_COL_BOOL) k->count = 2;

@@ -132,14 +132,14 @@ static tsr_status add_leaf(work *w, const tsr__expr *expr)
   if (!expr->count) return TSR_OK;
   const tsr__expr *arg = expr->arg[0];
   bool truth = expr->op == TSR__A_ANY || expr->op == TSR__A_ALL;
-  w->low.in_agg = true;
+  w->low.of_rows = true;
   if (expr->op == TSR__A_CORR) {
     add_pair(w, expr, agg);
-    w->low.in_agg = false;
+    w->low.of_rows = false;
     return TSR_OK;
   }
   tsr__col col = tsr__lower_as(&w->low, arg, truth ? TSR_COL_BOOL : arg->type);
-  w->low.in_agg = false;
+  w->low.of_rows = false;
   leaf->dict = col.dict;
   agg->column = carry(w, col);
   bool ordered = expr->op == TSR__A_MIN || expr->op == TSR__A_MAX;
@@ -194,8 +194,7 @@ static tsr_status prepare(work *w, const bool *need)
   };
   for (int i = 0; i < keys->count; i++) {
     const tsr__expr *expr = keys->item[i].expr;
-    w->key_col[i] = tsr__lower_as(&w->low, expr, expr->type);
-    tsr__lower_finish(&w->low, expr);
+    w->key_col[i] = tsr__lower_key(&w->low, expr, expr->type);
     w->keys[i] = (tsr__rel_key){ .column = carry(w, w->key_col[i]) };
   }
   for (int i = 0; i < items->count && !status; i++) {

@@ -242,8 +242,7 @@ static tsr_status add_key(side *s, const tsr__expr *expr, int type, tsr__rel_key
 {
   int place = -1;
   bool column = expr->kind == TSR__E_COLUMN;
-  tsr__col col = tsr__lower_as(&s->low, expr, type);
-  tsr__lower_finish(&s->low, expr);
+  tsr__col col = tsr__lower_key(&s->low, expr, type);
   bool same = column && col.values == s->bound.col[expr->column].values;
   for (int i = 0; same && i < s->carry.count && place < 0; i++)
     if (s->at[i] == expr->column) place = i;

@@ -336,8 +336,7 @@ static tsr_status add_key(tsr__bind *bind, work *w, int at)
   const tsr__keylist *keys = &bind->top->keys;
   const tsr__expr *expr = keys->formula.item[at].expr;
   int column = -1;
-  tsr__col col = tsr__lower_as(&w->low, expr, expr->type);
-  tsr__lower_finish(&w->low, expr);
+  tsr__col col = tsr__lower_key(&w->low, expr, expr->type);
   for (int i = 0; i < w->carry.count && column < 0; i++)
     if (w->carry.col[i].values == col.values && w->carry.col[i].valid == col.valid) column = i;
   if (column < 0) {
@@ -559,8 +558,7 @@ tsr_array *tsr__firsts_mask(tsr__bind *bind, tsr_frame *df, const tsr__bound *in
   tsr_status status = TSR_OK;
   for (int i = 0; i < keys && !status; i++) {
     const tsr__expr *expr = df->keys.formula.item[i].expr;
-    carry.col[i] = tsr__lower_as(&low, expr, expr->type);
-    tsr__lower_finish(&low, expr);
+    carry.col[i] = tsr__lower_key(&low, expr, expr->type);
     key[i] = (tsr__rel_key){ .column = i };
   }
   if (in->mask) {

@@ -208,6 +208,7 @@ typedef struct tsr__watch {
   int64_t rows;
   const tsr_frame *frame, *from; /* whose check it is, and of whose rows */
   const tsr__expr *expr;
+  bool late; /* `row` is a group: it stands among aggregates */
   bool cast; /* a value that `expr`, a cast, cannot take: one of `shown`; else an overflow */
   tsr_array *shown;
   const tsr__dict *dict;
@@ -354,7 +355,7 @@ struct tsr__lower {
   const tsr__bound *in;   /* columns by the frame's parent's schema */
   tsr_array *codes;       /* group codes, with `groups`; NULL: not grouped */
   int64_t groups;
-  bool in_agg;               /* inside an aggregate: rows; else what the context says */
+  bool of_rows;              /* a key or the argument of an aggregate; else what the frame makes */
   tsr_array *guard;          /* rows for which the branch being lowered counts; NULL: all */
   tsr_array *overflow;       /* where an integer left its range, in rows ... */
   tsr_array *late;           /* ... and among aggregates */
@@ -366,6 +367,8 @@ struct tsr__lower {
 tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr);
 /* As tsr__lower_expr, converted to a type, with `count` and `real` settled. */
 tsr__col tsr__lower_as(tsr__lower *low, const tsr__expr *expr, int type);
+/* A key, which is of rows whatever the frame makes of them, converted to a type, with its checks. */
+tsr__col tsr__lower_key(tsr__lower *low, const tsr__expr *expr, int type);
 /* Where a bool expression is known to be `truth`. */
 tsr_array *tsr__lower_known(tsr__lower *low, const tsr__expr *expr, bool truth);
 /* Makes the checks for what the expression of an item could break. */

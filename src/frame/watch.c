@@ -12,11 +12,11 @@
 
 /* ---- marking ----------------------------------------------------------------------------- */
 
-/* Whether what is being lowered stands outside aggregates, of aggregates. */
+/* Whether what is being lowered is of aggregates: it stands in an item, around them. */
 static bool among_aggregates(const tsr__lower *low)
 {
   bool reduces = low->frame->kind == TSR__FRAME_AGG || low->frame->kind == TSR__FRAME_GROUP;
-  return reduces && !low->in_agg;
+  return reduces && !low->of_rows;
 }
 
 void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
@@ -26,23 +26,24 @@ void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
   *all = *all ? tsr__op2(low, TSR__OP_OR, *all, seen) : seen;
 }
 
-/* The first of `rows` rows where `at` holds, or a number beyond them. A terminal that gives rows
+/* The first row (`late`: group) where `at` holds, or a number beyond them. A terminal that gives rows
  * keeps the marks instead, one bit a row, and the host looks: the devices need not talk. */
-static tsr__watch *watch(tsr__lower *low, tsr_array *at, tsr_array *mask, int64_t rows,
-                         const tsr__expr *expr)
+static tsr__watch *watch(tsr__lower *low, tsr_array *at, bool late, const tsr__expr *expr)
 {
   tsr__watch *watch = tsr__arena_new(&low->scope->arena, sizeof *watch);
+  tsr_array *mask = late ? NULL : low->in->mask;
   if (!watch) {
     tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
     return NULL;
   }
-  watch->rows = rows;
+  watch->rows = late ? low->groups : low->in->rows;
+  watch->late = late;
   watch->frame = low->frame;
   watch->from = low->from ? low->from : low->frame;
   watch->expr = expr;
   watch->row = at;
   /* Among aggregates by code the domain is that of the codes, which are no rows of `in`. */
-  bool of_codes = low->codes && (at == low->late || (at != low->overflow && among_aggregates(low)));
+  bool of_codes = late && low->codes;
   bool gives_rows = !low->bind->top->one_row && low->bind->top->kind != TSR__FRAME_GROUP;
   if (!at->inert && at->shape.rank > 0 && gives_rows) {
     watch->row = tsr__both(low, at, mask);
@@ -63,17 +64,24 @@ static tsr__watch *watch(tsr__lower *low, tsr_array *at, tsr_array *mask, int64_
 
 void tsr__lower_finish(tsr__lower *low, const tsr__expr *expr)
 {
-  if (low->overflow) watch(low, low->overflow, low->in->mask, low->in->rows, expr);
-  if (low->late) watch(low, low->late, NULL, low->groups, expr);
+  if (low->overflow) watch(low, low->overflow, false, expr);
+  if (low->late) watch(low, low->late, true, expr);
   low->overflow = low->late = NULL;
+}
+
+tsr__col tsr__lower_key(tsr__lower *low, const tsr__expr *expr, int type)
+{
+  low->of_rows = true;
+  tsr__col out = tsr__lower_as(low, expr, type);
+  low->of_rows = false;
+  tsr__lower_finish(low, expr);
+  return out;
 }
 
 void tsr__note_cast(tsr__lower *low, const tsr__expr *expr, tsr_array *at, tsr__col from)
 {
-  bool late = among_aggregates(low);
   tsr_array *seen = tsr__both(low, tsr__both(low, at, from.valid), low->guard);
-  tsr__watch *made =
-      watch(low, seen, late ? NULL : low->in->mask, late ? low->groups : low->in->rows, expr);
+  tsr__watch *made = watch(low, seen, among_aggregates(low), expr);
   if (!made) return;
   made->cast = true;
   made->shown = from.values;
@@ -102,8 +110,8 @@ static int64_t first_marked(tsr__value *value)
   return first;
 }
 
-/* Whether a check knows the row: it does not among aggregates. */
-static bool knows_row(const tsr__watch *watch)
+/* Whether a check tells one of several; a scalar does not. */
+static bool is_of_many(const tsr__watch *watch)
 {
   return watch->row->dtype != TSR_BOOL || watch->row->shape.rank > 0;
 }
@@ -178,10 +186,8 @@ static tsr_status report(tsr__bind *bind, const tsr__watch *watch, int64_t row)
   if (watch->expr) tsr__expr_print(watch->expr, &text);
   while (source->parent && !source->source) source = source->parent;
   bool file = source->kind == TSR__FRAME_FILE;
-  bool grouped = knows_row(watch) && watch->frame->kind == TSR__FRAME_GROUP &&
-                 (!source->source || watch->rows != source->source->rows);
   char place[64] = "";
-  if (knows_row(watch) && !grouped) snprintf(place, sizeof place, " in row %lld", (long long)row);
+  if (is_of_many(watch) && !watch->late) snprintf(place, sizeof place, " in row %lld", (long long)row);
   if (watch->cast) {
     show_value(bind, watch, row, &value);
     tsr__error_set(&bind->error, TSR_EVALUE,
@@ -207,7 +213,7 @@ tsr_status tsr__look_at_watches(tsr__bind *bind)
   int64_t first = 0;
   for (const tsr__watch *w = bind->watches; w; w = w->next) {
     int64_t row = read_first(w->row);
-    bool seen = knows_row(w) ? row < w->rows : row != 0;
+    bool seen = is_of_many(w) ? row < w->rows : row != 0;
     if (!seen || (worst && row > first)) continue;
     worst = w;
     first = row;
