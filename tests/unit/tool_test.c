@@ -102,6 +102,8 @@ TEST(wrong_command_lines_exit_with_2)
   expect("man --devices cpu:2", 2, "", "man: there is no option '--devices'");
   expect("query t.csv --with '= 2'", 2, "", "--with takes 'NAME = E'");
   expect("query t.csv --with 'a == 2'", 2, "", "--with takes 'NAME = E'");
+  expect("query t.csv --with '\"a = 2'", 2, "", "--with takes 'NAME = E'");
+  expect("query t.csv --with '\"\" = 2'", 2, "", "--with takes 'NAME = E'");
   expect("schema t.csv --agg 'count()'", 2, "", "there is no option '--agg'");
   expect("info t.csv", 2, "", "takes no file, found 't.csv'");
 }
@@ -163,6 +165,10 @@ TEST(query_prints_tables)
   write_table();
   expect("query t.csv", 0, "-4.5", "");
   expect("query t.csv --where 'temp > 0' --agg 'n = count(), total = sum(temp)'", 0, "26.5", "");
+  expect(
+      "query t.csv --with '\"a\"\"b\" = 1' --with '\"c = d\"=2' --select '\"a\"\"b\", \"c = d\"' "
+      "--limit 1 --format csv",
+      0, "\"a\"\"b\",c = d\n1,2\n", "");
   expect("query t.csv --with 'k = temp + 273.15' --select 'city, k' --limit 1", 0, "268.65", "");
   expect("query t.csv t.csv --agg 'n = count()'", 0, "8", "");
   expect("query --limit 1 -- t.csv", 0, "Oslo", "");

@@ -184,17 +184,28 @@ static bool number(const tool_args *args, tool_opt option, int64_t *out)
   return mistake(args->command, text, value);
 }
 
+/* Copies a name up to its end: the closing quote, where a doubled one stands for one, or else the '='. What
+ * follows; NULL: it is not closed, empty or longer than `size`. */
+static const char *take_name(const char *at, char *name, size_t size)
+{
+  bool quoted = *at == '"';
+  size_t length = 0;
+  for (at += quoted; *at && (quoted || *at != '='); at++) {
+    if (quoted && *at == '"' && *++at != '"') break;
+    if (length + 1 >= size) return NULL;
+    name[length++] = *at;
+  }
+  while (!quoted && length && isspace((unsigned char)name[length - 1])) length--;
+  name[length] = 0;
+  return length && *at ? at : NULL;
+}
+
 bool tool_split_with(const char *text, char *name, size_t size, const char **out_expression)
 {
-  const char *at = strchr(text, '=');
-  if (!at || at == text || at[1] == '=' || strchr("<>!", at[-1])) return false;
-  const char *first = text, *last = at;
-  while (first < last && isspace((unsigned char)*first)) first++;
-  while (last > first && isspace((unsigned char)last[-1])) last--;
-  if (last - first >= 2 && *first == '"' && last[-1] == '"') first++, last--;
-  if (first == last || (size_t)(last - first) >= size) return false;
-  memcpy(name, first, (size_t)(last - first));
-  name[last - first] = 0;
+  while (isspace((unsigned char)*text)) text++;
+  const char *at = take_name(text, name, size);
+  while (at && isspace((unsigned char)*at)) at++;
+  if (!at || *at != '=' || at[1] == '=' || strchr("<>!", at[-1])) return false;
   *out_expression = at + 1;
   return true;
 }
