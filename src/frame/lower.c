@@ -342,7 +342,45 @@ static tsr__col in_list(tsr__lower *low, const tsr__expr *expr)
 
 /* ---- the walk ------------------------------------------------------------------------------ */
 
-tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr)
+/* What was lowered serves all who ask for the same place in the tree: operands of two comparisons, and
+ * logic, which asks for its terms as true and as false. Under another guard the checks are others. */
+struct tsr__memo {
+  const tsr__expr *expr; /* NULL: free */
+  const tsr_array *guard;
+  tsr__col col;
+};
+
+static struct tsr__memo *memo_slot(struct tsr__memo *memo, int room, const tsr__expr *expr,
+                                   const tsr_array *guard)
+{
+  uint64_t key =
+      ((uint64_t)(uintptr_t)expr ^ (uint64_t)(uintptr_t)guard << 1) * UINT64_C(0x9e3779b97f4a7c15);
+  int at = (int)(key >> 33) & (room - 1);
+  while (memo[at].expr && (memo[at].expr != expr || memo[at].guard != guard))
+    at = (at + 1) & (room - 1);
+  return &memo[at];
+}
+
+/* Keeps a column; without memory, which the scope records, it is lowered again. */
+static void remember(tsr__lower *low, const tsr__expr *expr, tsr__col col)
+{
+  if (2 * low->memo_count >= low->memo_room) {
+    int room = low->memo_room ? 2 * low->memo_room : 16;
+    struct tsr__memo *wider = tsr__lower_room(low, room, sizeof *wider);
+    if (!wider) return;
+    for (int i = 0; i < low->memo_room; i++) {
+      const struct tsr__memo *old = &low->memo[i];
+      if (old->expr) *memo_slot(wider, room, old->expr, old->guard) = *old;
+    }
+    low->memo = wider;
+    low->memo_room = room;
+  }
+  *memo_slot(low->memo, low->memo_room, expr, low->guard) =
+      (struct tsr__memo){ expr, low->guard, col };
+  low->memo_count++;
+}
+
+static tsr__col lower(tsr__lower *low, const tsr__expr *expr)
 {
   switch (expr->kind) {
   case TSR__E_COLUMN: return low->in->col[expr->column];
@@ -364,4 +402,16 @@ tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr)
   case TSR__E_AGG: return tsr__lower_agg(low, expr);
   default: return literal(low, expr, expr->type);
   }
+}
+
+tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr)
+{
+  if (!expr->count) return lower(low, expr);
+  if (low->memo_room) {
+    const struct tsr__memo *found = memo_slot(low->memo, low->memo_room, expr, low->guard);
+    if (found->expr) return found->col;
+  }
+  tsr__col out = lower(low, expr);
+  remember(low, expr, out);
+  return out;
 }

@@ -214,31 +214,11 @@ static tsr__col of_number(tsr__lower *low, const tsr__expr *expr)
   return a;
 }
 
-/* What was made of dictionaries once serves all who ask for the same place in the tree. */
-struct tsr__memo {
-  struct tsr__memo *next;
-  const tsr__expr *expr;
-  tsr__col col;
-};
-
-static tsr__col of_dictionary(tsr__lower *low, const tsr__expr *expr)
-{
-  for (const struct tsr__memo *m = low->memo; m; m = m->next)
-    if (m->expr == expr) return m->col;
-  bool cast = tsr__fn_sort(expr->op) == TSR__FS_CAST;
-  tsr__col col = cast ? tsr__lower_cast(low, expr) : tsr__lower_text_fn(low, expr);
-  struct tsr__memo *memo = tsr__lower_room(low, 1, sizeof *memo);
-  if (!memo) return col;
-  *memo = (struct tsr__memo){ low->memo, expr, col };
-  low->memo = memo;
-  return col;
-}
-
 tsr__col tsr__lower_call(tsr__lower *low, const tsr__expr *expr)
 {
   switch (tsr__fn_sort(expr->op)) {
-  case TSR__FS_CAST:
-  case TSR__FS_TEXT: return of_dictionary(low, expr);
+  case TSR__FS_CAST: return tsr__lower_cast(low, expr);
+  case TSR__FS_TEXT: return tsr__lower_text_fn(low, expr);
   case TSR__FS_DATE: return tsr__lower_date_fn(low, expr);
   case TSR__FS_TRUTH: return is_nan(low, expr->arg[0]);
   case TSR__FS_CHOICE:

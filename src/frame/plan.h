@@ -360,7 +360,8 @@ struct tsr__lower {
   tsr_array *overflow;       /* where an integer left its range, in rows ... */
   tsr_array *late;           /* ... and among aggregates */
   const tsr__leaves *leaves; /* aggregates that are columns of `in` already; NULL: none */
-  struct tsr__memo *memo;    /* functions of text lowered before */
+  struct tsr__memo *memo;    /* what was lowered before */
+  int memo_count, memo_room; /* room: 0 or a power of two */
 };
 
 /* An expression as a column. Never fails visibly: errors are in the scope. */

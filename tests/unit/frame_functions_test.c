@@ -234,6 +234,39 @@ TEST(frame_dates_that_leave_their_range)
 /* ---- times one ------------------------------------------------------------------------------- */
 
 /* What `* 1` must give is what a one that only the rows know gives. */
+/* Operands that stand twice are computed once: written out these are 2^12 comparisons and 3^12 terms. */
+TEST(frame_operands_that_stand_twice)
+{
+  enum { DEEP = 12, LONGEST = 4000 };
+  static const char *const forms[] = { "between(%s, 0, 9) + 0", "(0 <= %s <= 9) + 0",
+                                       "((%s == 1 and a < 5) == (a < 9)) + 0" };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2", .threads = 1);
+  tsr_scope *s = tsr_scope_open(rt);
+  const int64_t a[] = { 1, 7, 12 };
+  tsr_frame *df =
+      tsr_frame_new(s, { "a", tsr_put(s, a, TSR_I64, TSR_SHAPE(3), (tsr_sharding){ 0 }) });
+  for (int form = 0; form < 3; form++) {
+    char text[LONGEST] = "a", more[LONGEST];
+    for (int i = 0; i < DEEP; i++) {
+      snprintf(more, sizeof more, forms[form], text);
+      memcpy(text, more, sizeof text);
+    }
+    tsr_frame *sum = tsr_frame_agg(tsr_frame_assign(df, "z", text), "n = sum(z)");
+    int64_t found = tsr_row_i64(tsr_frame_row(sum), "n");
+    CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+    int64_t expected = 0;
+    for (int r = 0; r < 3; r++) {
+      int64_t z = a[r];
+      for (int i = 0; i < DEEP; i++)
+        z = form < 2 ? 0 <= z && z <= 9 : (z == 1 && a[r] < 5) == (a[r] < 9);
+      expected += z;
+    }
+    CHECK_I64(found, expected);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 TEST(frame_times_one_is_the_column)
 {
   enum { N = 6 };
