@@ -12,14 +12,16 @@
 #define MAX_DEPTH 200
 #define MAX_LENGTH 65536
 #define MAX_LIST 1000
-#define MAX_SIZE 200000 /* 0 < x < 9 has x twice, and that may be again such an expression */
-#define FEW_ITEMS 4     /* room to begin with */
+#define MAX_SIZE \
+  200000            /* of a text: 0 < x < 9 has x twice, and x may be again such an expression */
+#define FEW_ITEMS 4 /* room to begin with */
 
 typedef struct parser {
   tsr__lexer lexer;
   const tsr_formula *given;
   int params; /* `?` seen */
   int depth;  /* of the recursion */
+  int size;   /* of the items read */
 } parser;
 
 /* clang-format off */
@@ -146,7 +148,11 @@ static bool adopt(parser *p, tsr__expr *expr, int index, tsr__expr *arg)
   if (arg->depth >= expr->depth) expr->depth = arg->depth + 1;
   expr->size += arg->size;
   if (expr->depth > MAX_DEPTH) too_deep(p, arg->at, arg->span);
-  else if (expr->size > MAX_SIZE) refuse(p, arg->at, arg->span, "the expression is too large");
+  else if (expr->size > MAX_SIZE)
+    refuse(
+        p, arg->at, arg->span,
+        "the expression is too large: chained comparisons and between have their operands twice; "
+        "name what they hold by an assign before");
   return expr->depth <= MAX_DEPTH && expr->size <= MAX_SIZE;
 }
 
@@ -157,6 +163,16 @@ static tsr__expr *pair(parser *p, int kind, int op, tsr__expr *a, tsr__expr *b)
   if (!adopt(p, expr, 0, a) || !adopt(p, expr, 1, b)) return NULL;
   expr->op = (uint8_t)op;
   return expr;
+}
+
+/* An operand that stands in a second comparison. It is the same node, which is computed once; but how a
+ * literal is read depends on what it stands beside, so there each is a node of its own. */
+static tsr__expr *again(parser *p, tsr__expr *expr)
+{
+  if (!expr || expr->count || expr->kind == TSR__E_COLUMN) return expr;
+  tsr__expr *copy = node(p, expr->kind, expr->at, 0);
+  if (copy) *copy = *expr;
+  return copy;
 }
 
 static tsr__expr *unexpected(parser *p, const char *expected)
@@ -374,7 +390,7 @@ static tsr__expr *call(parser *p, const tsr__token *name)
                   least == 1 ? "" : "s", count);
   if (fn == TSR__F_BETWEEN) {
     tsr__expr *low = pair(p, TSR__E_BINARY, TSR__B_GE, arg[0], arg[1]);
-    tsr__expr *high = pair(p, TSR__E_BINARY, TSR__B_LE, arg[0], arg[2]);
+    tsr__expr *high = pair(p, TSR__E_BINARY, TSR__B_LE, again(p, arg[0]), arg[2]);
     return spanning(p, pair(p, TSR__E_AND, 0, low, high), name->at);
   }
   tsr__expr *expr = node(p, fn >= 0 ? TSR__E_CALL : TSR__E_AGG, name->at, count);
@@ -543,34 +559,41 @@ static int comparison(const parser *p)
   return -1;
 }
 
+/* "is null", "in (...)" or "not in (...)" behind an operand. */
+static tsr__expr *parse_question(parser *p, tsr__expr *left)
+{
+  if (at_word(p, "is")) return parse_is(p, left);
+  bool negated = at_word(p, "not");
+  if (negated && !tsr__lex(&p->lexer)) return NULL;
+  return at_word(p, "in") ? parse_in(p, left, negated) : unexpected(p, "'in' after 'not'");
+}
+
+/* A chain of links joined by `and`: each compares with the last operand of the one before. A question has
+ * no operand behind it: what follows is asked of its answer.
+ *
+ *   a < b <= c          a < b and b <= c
+ *   a < b is null       a < b and b is null
+ *   a is null == c      (a is null) == c */
 static tsr__expr *parse_compare(parser *p)
 {
-  tsr__expr *left = parse_sum(p), *all = NULL;
+  tsr__expr *left = parse_sum(p), *before = NULL, *link = NULL, *next = NULL;
   while (left) {
     int op = comparison(p);
-    tsr__expr *one, *next = NULL;
+    if (op < 0 && !at_word(p, "is") && !at_word(p, "in") && !at_word(p, "not")) break;
+    if (next) before = before ? pair(p, TSR__E_AND, 0, before, link) : link;
+    if (next && !before) return NULL;
+    if (next) left = again(p, next);
+    else if (link) left = link;
+    next = NULL;
     if (op >= 0) {
-      if (!tsr__lex(&p->lexer)) return NULL;
-      next = parse_sum(p);
-      one = pair(p, TSR__E_BINARY, op, left, next);
-    } else if (at_word(p, "is")) {
-      one = parse_is(p, left);
-    } else if (at_word(p, "in")) {
-      one = parse_in(p, left, false);
-    } else if (at_word(p, "not")) {
-      if (!tsr__lex(&p->lexer)) return NULL;
-      if (!at_word(p, "in")) return unexpected(p, "'in' after 'not'");
-      one = parse_in(p, left, true);
+      if (!tsr__lex(&p->lexer) || !(next = parse_sum(p))) return NULL;
+      link = pair(p, TSR__E_BINARY, op, left, next);
     } else {
-      return all ? all : left;
+      link = parse_question(p, left);
     }
-    if (!one) return NULL;
-    all = all ? pair(p, TSR__E_AND, 0, all, one) : one;
-    if (!all) return NULL;
-    left = next ? next : one;
-    if (!next) all = left;
+    if (!link) return NULL;
   }
-  return NULL;
+  return before ? pair(p, TSR__E_AND, 0, before, link) : link ? link : left;
 }
 
 static tsr__expr *parse_not(parser *p)
@@ -648,6 +671,17 @@ static bool default_name(parser *p, tsr__item *item)
   return item->name != NULL;
 }
 
+/* Together the items of a text are no larger than one may be. */
+static bool add_size(parser *p, const tsr__expr *expr)
+{
+  p->size += expr->size;
+  if (p->size <= MAX_SIZE) return true;
+  return refuse(
+             p, expr->at, expr->span,
+             "with this the list of expressions is too large: chained comparisons and between have "
+             "their operands twice; name what they hold by an assign before") != NULL;
+}
+
 /* "left = right", or an expression that is both: then it is read again, since each tree is checked
  * against columns of its own. */
 static bool parse_pair(parser *p, tsr__item *item)
@@ -664,7 +698,7 @@ static bool parse_pair(parser *p, tsr__item *item)
   }
   item->expr = parse_or(p);
   if (item->expr) item->span = item->expr->at + item->expr->span - item->at;
-  return item->expr != NULL;
+  return item->expr && add_size(p, item->left) && add_size(p, item->expr);
 }
 
 static bool parse_item(parser *p, tsr__item *item, bool list)
@@ -672,7 +706,7 @@ static bool parse_item(parser *p, tsr__item *item, bool list)
   *item = (tsr__item){ 0 };
   if (list && !item_name(p, item)) return false;
   item->expr = parse_or(p);
-  if (!item->expr) return false;
+  if (!item->expr || !add_size(p, item->expr)) return false;
   if (!item->named) {
     item->at = item->expr->at;
     item->span = item->expr->span;

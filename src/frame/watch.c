@@ -187,7 +187,8 @@ static tsr_status report(tsr__bind *bind, const tsr__watch *watch, int64_t row)
   while (source->parent && !source->source) source = source->parent;
   bool file = source->kind == TSR__FRAME_FILE;
   char place[64] = "";
-  if (is_of_many(watch) && !watch->late) snprintf(place, sizeof place, " in row %lld", (long long)row);
+  if (is_of_many(watch) && !watch->late)
+    snprintf(place, sizeof place, " in row %lld", (long long)row);
   if (watch->cast) {
     show_value(bind, watch, row, &value);
     tsr__error_set(&bind->error, TSR_EVALUE,

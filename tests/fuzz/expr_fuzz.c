@@ -1,6 +1,8 @@
 /* Any bytes as an expression: never a crash; what is refused has a message; what is taken prints as a
  * text that reads back the same, and computed on a frame with nulls in columns of every type it gives
- * the same values or the same error on one device, on three, and with another instruction set. */
+ * the same values or the same error on one device, on three, and with another instruction set, and as
+ * it is printed, where chains are written out. What fails as a column fails as a key, and nothing else
+ * does. */
 #include "frame/expr.h"
 #include "fuzz_frame.h"
 
@@ -142,6 +144,30 @@ static fuzz_outcome run_on(const struct side *side, enum run run, const char *te
   return out;
 }
 
+/* The same column from the text as the library writes it. */
+static void compare_written_out(const struct side *side, const char *text,
+                                const fuzz_outcome *expected)
+{
+  const tsr_formula given = { .text = text };
+  const tsr__parse_ask ask = { "fuzz", &given, false };
+  tsr__heap heap;
+  tsr__arena arena;
+  tsr__formula formula;
+  tsr__error error = { .status = TSR_OK };
+  tsr__text out;
+  tsr__text_init(&out, NULL);
+  tsr__heap_init(&heap, NULL);
+  tsr__arena_init(&arena, &heap);
+  REQUIRE(!tsr__parse(&ask, &arena, &formula, &error));
+  print(&formula, &out);
+  if (out.length <= 4096) {
+    fuzz_outcome found = run_on(side, ASSIGN, tsr__text_get(&out));
+    fuzz_same("written out", &found, expected);
+  }
+  tsr__text_free(&out);
+  tsr__arena_free(&arena);
+}
+
 static void compute(const char *text, bool in_row, bool in_agg, bool as_keys, bool as_pairs)
 {
   static const char *const names[RUNS] = { "assign",   "filter", "select",       "agg", "group",
@@ -152,9 +178,18 @@ static void compute(const char *text, bool in_row, bool in_agg, bool as_keys, bo
   open_side(&sides[2], "cpu:2", "baseline");
   const bool can[RUNS] = { in_row,  in_row,  in_row, in_agg,  in_agg,
                            as_keys, as_keys, in_row, as_pairs };
+  fuzz_outcome column = { .status = TSR_OK };
   for (int run = 0; run < RUNS; run++) {
     if (!can[run]) continue;
     fuzz_outcome one = run_on(&sides[0], (enum run)run, text);
+    if (run == ASSIGN) {
+      column = one;
+      compare_written_out(&sides[0], text, &column);
+    }
+    bool key = run == GROUP_BY || run == SORT;
+    if (in_row && key && (column.status == TSR_EVALUE) != (one.status == TSR_EVALUE) &&
+        (!column.status || !one.status))
+      fuzz_same(names[run], &one, &column);
     for (int side = 1; side < 3; side++) {
       fuzz_outcome other = run_on(&sides[side], (enum run)run, text);
       fuzz_same(names[run], &one, &other);

@@ -1,7 +1,9 @@
 /* The law of chains: a random chain of all that frames can do (filters, sorts, joins, groups, limits,
  * samples, distinct, concat, placing ...) gives the same table on every mesh as on one device: the
  * same rows in the same order, the same names and types, every bit of every value, or the same
- * error. Steps are drawn anew from one seed on each mesh; since schemas are equal, so are the draws. */
+ * error. Steps are drawn anew from one seed on each mesh; since schemas are equal, so are the draws.
+ * On one device they are written out besides: chained comparisons by `and`, and what is computed for a key
+ * as a column before. */
 #include "tessera.h"
 
 #include "harness.h"
@@ -19,6 +21,7 @@ typedef struct trial {
   tsr_runtime *rt;
   tsr_scope *s;
   const tsr_mesh *mesh;
+  bool written_out;
   char said[4000];
 } trial;
 
@@ -91,6 +94,11 @@ static bool numeric(tsr_coltype type)
   return type >= TSR_COL_I32 && type <= TSR_COL_F64;
 }
 
+static bool whole(tsr_coltype type)
+{
+  return type == TSR_COL_I32 || type == TSR_COL_I64;
+}
+
 static bool any(tsr_coltype type)
 {
   return type != 0;
@@ -141,6 +149,40 @@ static tsr_frame *filter(trial *t, tsr_frame *df)
   else snprintf(text, sizeof text, "%s is %snull", name, pick(t, 0, 3) ? "not " : "");
   say(t, "filter", text);
   return tsr_frame_filter(df, text);
+}
+
+/* A chain of comparisons in which literals are read as what they stand beside, and the same by `and`. */
+static tsr_frame *filter_chain(trial *t, tsr_frame *df)
+{
+  static const char *const forms[][2] = {
+    { "cast(%s, 'date') < '1970-01-02' < '1970-1'",
+      "cast(%s, 'date') < '1970-01-02' and '1970-01-02' < '1970-1'" },
+    { "'1969-12-30' <= cast(%s, 'date') < '1970-01-03' != 'a'",
+      "'1969-12-30' <= cast(%s, 'date') and cast(%s, 'date') < '1970-01-03' and '1970-01-03' != "
+      "'a'" },
+    { "between('1970-01-01', cast(%s, 'date'), '1970-01-03')",
+      "'1970-01-01' >= cast(%s, 'date') and '1970-01-01' <= '1970-01-03'" },
+    { "0 < %s + 1 <= 3 == i", "0 < %s + 1 and %s + 1 <= 3 and 3 == i" },
+    { "-2 <= %s is not null", "-2 <= %s and %s is not null" },
+    { "%s in (1, 2, 3) == b", "(%s in (1, 2, 3)) == b" },
+  };
+  char name[200], text[900];
+  int64_t form = pick(t, 0, 5);
+  column(t, df, whole, name, sizeof name);
+  const char *chain = forms[form][t->written_out];
+  size_t used = 0;
+  if (!*name) return df;
+  for (; *chain; chain++) {
+    if (chain[0] == '%') used += (size_t)snprintf(text + used, sizeof text - used, "%s", name);
+    else text[used++] = *chain;
+    chain += chain[0] == '%';
+  }
+  text[used] = 0;
+  say(t, "filter", text);
+  tsr_frame *out = tsr_frame_filter(df, text);
+  if (!tsr_frame_is_inert(out)) return out;
+  tsr_scope_clear(t->s); /* no column i or b */
+  return df;
 }
 
 static tsr_frame *assign(trial *t, tsr_frame *df)
@@ -299,12 +341,33 @@ static tsr_frame *group(trial *t, tsr_frame *df)
   return df;
 }
 
+/* Groups by what is computed of a column, which may leave its range. */
+static tsr_frame *group_computed(trial *t, tsr_frame *df)
+{
+  static const char *const forms[] = { "%s * 100000000000000", "%s %% 3", "abs(%s) // 2",
+                                       "cast(if(%s < 3, '7', 'x'), 'i32')", "-%s + 1 > 0" };
+  char name[200], value[300], key[20], by[400];
+  column(t, df, whole, name, sizeof name);
+  snprintf(value, sizeof value, forms[pick(t, 0, 4)], name);
+  snprintf(key, sizeof key, "key%d", tsr_frame_columns(df));
+  if (!*name) return df;
+  for (int c = 0; c < tsr_frame_columns(df); c++)
+    if (!strcmp(key, tsr_frame_column_name(df, c))) return df;
+  int64_t way = pick(t, 0, 3);
+  say(t, way ? "group" : "value_counts", value);
+  tsr_frame *from = t->written_out ? tsr_frame_assign(df, key, value) : df;
+  if (t->written_out) snprintf(by, sizeof by, "%s", key);
+  else snprintf(by, sizeof by, "%s = %s", key, value);
+  if (!way) return tsr_frame_value_counts(from, by);
+  return tsr_frame_group_agg(from, by, way == 1 ? "i = count()" : "k = count(), u = nunique(1)");
+}
+
 static tsr_frame *chain(trial *t)
 {
   tsr_frame *df = source(t);
   int64_t steps = pick(t, 1, MOST_STEPS);
   for (int64_t n = 0; n < steps && !tsr_frame_is_inert(df); n++) {
-    switch (pick(t, 0, 14)) {
+    switch (pick(t, 0, 16)) {
     case 0:
     case 1: df = filter(t, df); break;
     case 2:
@@ -319,6 +382,8 @@ static tsr_frame *chain(trial *t)
     case 11: df = concat(t, df); break;
     case 12:
     case 13: df = join(t, df); break;
+    case 14: df = filter_chain(t, df); break;
+    case 15: df = group_computed(t, df); break;
     default: df = group(t, df);
     }
   }
@@ -348,7 +413,7 @@ static tsr_status run(trial *t, tsr_runtime *rt, const char *mesh, tsr_table **o
 static bool try_one(tsr_runtime *rt, uint64_t seed)
 {
   static const char *const meshes[] = { "x=1", "x=2", "x=3", "x=5", "x=8", "x=2,y=2", "x=2,y=3" };
-  trial one = { .seed = seed }, many = { .seed = seed };
+  trial one = { .seed = seed, .written_out = true }, many = { .seed = seed };
   tsr_table *expected = NULL, *found = NULL;
   tsr_status status = run(&one, rt, NULL, &expected);
   const char *mesh = meshes[seed % 7];

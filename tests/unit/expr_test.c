@@ -74,6 +74,10 @@ static const char *const spellings[][2] = {
   { "not a == b", "not a == b" },
   { "(a < b) == ok", "(a < b) == ok" },
   { "0 < a <= 9", "0 < a and a <= 9" },
+  { "a < b is null", "a < b and b is null" },
+  { "a < b in (1) is not null", "a < b and (b in (1)) is not null" },
+  { "a is null == ok", "(a is null) == ok" },
+  { "a < b is null == ok != ok", "a < b and (b is null) == ok and ok != ok" },
   { "a is null", "a is null" },
   { "a + 1 is  not\tnull", "a + 1 is not null" },
   { "a in(1,2 , 3)", "a in (1, 2, 3)" },
@@ -548,6 +552,26 @@ TEST(expr_size)
   CHECK_STATUS(read_formula(&f, &given, false, TSR__IN_ROW), TSR_EPARSE, NULL);
   CHECK_STR_HAS(f.error.text, "the expression is too large");
   free(text);
+  free(whole);
+  close_fixture(&f);
+}
+
+/* The items of a list are bounded together: many of them, each within its bound, are refused. */
+TEST(expr_list_size)
+{
+  struct fixture f;
+  open_fixture(&f);
+  char *text = repeat("", "ok == (", 12, "ok");
+  char *one = repeat(text, ") == ok", 12, "");
+  char *tail = repeat(", ", "", 0, one);
+  char *whole = repeat(one, tail, 60, "");
+  const tsr_formula few = { .text = one }, many = { .text = whole };
+  CHECK_STATUS(read_formula(&f, &few, true, TSR__IN_ROW), TSR_OK, NULL);
+  CHECK_STATUS(read_formula(&f, &many, true, TSR__IN_ROW), TSR_EPARSE, NULL);
+  CHECK_STR_HAS(f.error.text, "with this the list of expressions is too large");
+  free(text);
+  free(one);
+  free(tail);
   free(whole);
   close_fixture(&f);
 }
