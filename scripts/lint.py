@@ -174,6 +174,27 @@ def check_operations(files):
                 find(path, line_of(code, match.start()), f"{match.group()} is named outside its home")
 
 
+# A number of operands that is written down somewhere else than in a row of the table.
+_FIXED = re.compile(
+    r"\b(?:tsr_array|tsr__type|tsr_dtype|int|int32_t)\b[\s*]*(?:const\s+)?in\[\d+\]"
+    r"|\(tsr_array \*(?:const )?\[3\]\)")
+_COUNTED = re.compile(r"for \(int (\w) = \d; \1 < \d; \1\+\+\)(.{0,160})", re.DOTALL)
+
+
+def check_operand_counts(files):
+    """A node has any number of operands: TSR__IN makes them, TSR_FOR_OPERANDS goes over them."""
+    for path in sources(files, "src", "tests"):
+        code = ctext.without_comments(ctext.read(path))
+        found = [(m.start(), m.group()) for m in _FIXED.finditer(code)]
+        for m in _COUNTED.finditer(code):
+            operand = rf"(?:->|\.)in\[{m.group(1)}\]|tsr__in\([^;]*, {m.group(1)}\)"
+            if re.search(operand, m.group(2).split(";")[0]):
+                found.append((m.start(), f"a loop over {m.group(1)}"))
+        for at, text in found:
+            find(path, line_of(code, at), f"'{text}' fixes a node's number of operands; use TSR__IN,"
+                                          " TSR_FOR_OPERANDS, tsr__in")
+
+
 # ---- what may not be ----------------------------------------------------------------------------------
 
 BANNED = {
@@ -259,6 +280,7 @@ def main():
     check_unique_names(files)
     check_documented(files)
     check_operations(files)
+    check_operand_counts(files)
     check_banned(files)
     check_foreign(files)
     if len(sys.argv) > 1:

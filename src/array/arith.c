@@ -86,7 +86,7 @@ tsr_array *tsr_num_at(tsr_scope *scope, tsr_operand value, const char *site)
 
 static tsr_array *unary(tsr__op op, tsr_array *a, const char *site)
 {
-  return tsr__make(a ? a->node.scope : NULL, op, (tsr_array *[3]){ a }, &(tsr__ask){ 0 }, site);
+  return tsr__make(a ? a->node.scope : NULL, op, TSR__IN(a), &(tsr__ask){ 0 }, site);
 }
 
 /* 0 and 1 beside bools: C11's false and true are ints. */
@@ -100,8 +100,7 @@ static tsr_array *binary(tsr__op op, tsr_array *a, tsr_operand b, const char *si
 {
   if (means_bool(op, a, b)) b = tsr_operand_bool(b.i);
   tsr_array *right = tsr__operand_node(a, b, site);
-  return tsr__make(a ? a->node.scope : NULL, op, (tsr_array *[3]){ a, right }, &(tsr__ask){ 0 },
-                   site);
+  return tsr__make(a ? a->node.scope : NULL, op, TSR__IN(a, right), &(tsr__ask){ 0 }, site);
 }
 
 #define BINARY(name, OP)                                                    \
@@ -148,7 +147,7 @@ UNARY(isnan, ISNAN)
 tsr_array *tsr_cast_at(tsr_array *a, tsr_dtype dtype, const char *site)
 {
   if (a && !a->inert && a->dtype == dtype) return a;
-  return tsr__make(a ? a->node.scope : NULL, TSR__OP_CAST, (tsr_array *[3]){ a },
+  return tsr__make(a ? a->node.scope : NULL, TSR__OP_CAST, TSR__IN(a),
                    &(tsr__ask){ .dtype = dtype }, site);
 }
 
@@ -166,8 +165,7 @@ tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b, cons
     left = tsr_num_at(scope, a, site);
     right = tsr_num_at(scope, b, site);
   }
-  return tsr__make(scope, TSR__OP_WHERE, (tsr_array *[3]){ condition, left, right },
-                   &(tsr__ask){ 0 }, site);
+  return tsr__make(scope, TSR__OP_WHERE, TSR__IN(condition, left, right), &(tsr__ask){ 0 }, site);
 }
 
 tsr_array *tsr_take_at(tsr_array *a, tsr_array *indices, int dim, const char *site)
@@ -182,8 +180,8 @@ tsr_array *tsr_take_at(tsr_array *a, tsr_array *indices, int dim, const char *si
       return tsr__make_inert(scope, site);
     }
   }
-  return tsr__make(scope, TSR__OP_TAKE, (tsr_array *[3]){ a, indices },
-                   &(tsr__ask){ .attr = { .dims = (uint32_t)dim } }, site);
+  return tsr__make(scope, TSR__OP_TAKE, TSR__IN(a, indices),
+                   &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = dim) }, site);
 }
 
 /* ---- placing ---- */
@@ -195,7 +193,7 @@ static tsr_array *placed(tsr__op op, const char *what, tsr_array *a, tsr_shardin
   if (a && !a->inert &&
       tsr__check_placement(scope, what, (tsr_dtype)a->dtype, &a->shape, &sharding, site))
     return tsr__make_inert(scope, site);
-  return tsr__make(scope, op, (tsr_array *[3]){ a }, &(tsr__ask){ .sharding = &sharding }, site);
+  return tsr__make(scope, op, TSR__IN(a), &(tsr__ask){ .sharding = &sharding }, site);
 }
 
 tsr_array *tsr_reshard_at(tsr_array *a, tsr_sharding sharding, const char *site)

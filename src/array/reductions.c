@@ -33,8 +33,7 @@ static tsr_array *reduce(tsr__op op, const tsr_reduce_args *args, bool needs_one
   tsr_array *x = args->x;
   char what[24] = "tsr_";
   strncat(what, tsr__ops[op].name, sizeof what - 5);
-  if (!x || x->inert)
-    return tsr__make(NULL, op, (tsr_array *[3]){ x }, &(tsr__ask){ 0 }, args->site);
+  if (!x || x->inert) return tsr__make(NULL, op, TSR__IN(x), &(tsr__ask){ 0 }, args->site);
   tsr_scope *scope = x->node.scope;
   uint32_t bits;
   if (!resolve_dims(args->dims, x->shape.rank, &bits)) {
@@ -50,8 +49,9 @@ static tsr_array *reduce(tsr__op op, const tsr_reduce_args *args, bool needs_one
     return tsr__make_inert(scope, args->site);
   }
   tsr__ask ask = { .dtype = TSR_I64,
-                   .attr = { .dims = bits, .keep = args->keep_dims, .ddof = args->ddof } };
-  return tsr__make(scope, op, (tsr_array *[3]){ x, args->where }, &ask, args->site);
+                   TSR__ATTR(tsr__reduce_attr, .dims = bits, .keep = args->keep_dims,
+                             .ddof = args->ddof) };
+  return tsr__make(scope, op, TSR__IN(x, args->where), &ask, args->site);
 }
 
 #define REDUCTION(name, OP, needs_one)             \

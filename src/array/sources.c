@@ -190,7 +190,7 @@ tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dtype, tsr
     return tsr__make_inert(scope, site);
   tsr_array *number =
       value.kind == 0 ? value.array : tsr__number_node(scope, value, dtype, "tsr_full", site);
-  return tsr__make(scope, TSR__OP_FULL, (tsr_array *[3]){ number },
+  return tsr__make(scope, TSR__OP_FULL, TSR__IN(number),
                    &(tsr__ask){ .dtype = dtype, .shape = shape, .sharding = &sharding }, site);
 }
 
@@ -207,9 +207,9 @@ tsr_array *tsr_iota_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int d
     return tsr__make_inert(scope, site);
   }
   tsr__ask ask = {
-    .dtype = dtype, .shape = shape, .attr = { .dims = (uint32_t)dim }, .sharding = &sharding
+    .dtype = dtype, .shape = shape, TSR__ATTR(tsr__dim_attr, .dim = dim), .sharding = &sharding
   };
-  return tsr__make(scope, TSR__OP_IOTA, (tsr_array *[3]){ NULL }, &ask, site);
+  return tsr__make(scope, TSR__OP_IOTA, TSR__IN_NONE, &ask, site);
 }
 
 /* ---- random draws ---- */
@@ -221,10 +221,9 @@ static tsr_array *uniform(tsr_scope *scope, const tsr_random_args *args, tsr_dty
     return tsr__make_inert(scope, site);
   tsr__ask ask = { .dtype = dtype,
                    .shape = args->shape,
-                   .attr = { .param_count = 2 },
-                   .param = { { .i = (int64_t)args->key }, { .i = (int64_t)args->stream } },
+                   TSR__NUMBERS({ .i = (int64_t)args->key }, { .i = (int64_t)args->stream }),
                    .sharding = &args->sharding };
-  return tsr__make(scope, TSR__OP_UNIFORM, (tsr_array *[3]){ NULL }, &ask, site);
+  return tsr__make(scope, TSR__OP_UNIFORM, TSR__IN_NONE, &ask, site);
 }
 
 /* The dtype of a draw; records an error and returns 0 when it is neither of the two. */
@@ -311,7 +310,7 @@ tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *
   tsr_array *leaf =
       tsr_put_at(scope, table, TSR_F64, (tsr_shape){ .rank = 1, .dims = { count } }, whole, site);
   tsr__del(&scope->rt->heap, table, CAPACITY * sizeof(double));
-  tsr_array *draws = tsr__make(scope, TSR__OP_SEARCH, (tsr_array *[3]){ leaf, u },
-                               &(tsr__ask){ .dtype = TSR_I64 }, site);
+  tsr_array *draws =
+      tsr__make(scope, TSR__OP_SEARCH, TSR__IN(leaf, u), &(tsr__ask){ .dtype = TSR_I64 }, site);
   return tsr_cast_at(draws, dtype, site);
 }

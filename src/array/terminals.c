@@ -13,7 +13,7 @@ static tsr_status check_out(tsr_array *a, const void *out, const char *what)
 static tsr_status why_inert(const tsr_array *a)
 {
   tsr_scope *scope = a->node.scope;
-  if (!scope) return a->param[0].i ? (tsr_status)a->param[0].i : TSR_ESTATE;
+  if (!scope) return a->number_count ? (tsr_status)a->numbers[0].i : TSR_ESTATE;
   if (tsr_scope_status(scope)) return tsr_scope_status(scope);
   return tsr__fail(scope, a->node.site, TSR_ESTATE,
                    "the array comes of a failed call whose error was cleared; make it again");

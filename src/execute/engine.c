@@ -58,7 +58,7 @@ void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan)
 /* A leaf that is bound to a value, not to a number. */
 static bool holds_value(const tsr__gnode *node)
 {
-  return tsr__ops[node->op].lowering == TSR__LOW_LEAF && node->attr.param_count == 0;
+  return tsr__ops[node->op].lowering == TSR__LOW_LEAF && node->param_count == 0;
 }
 
 static void use_nodes(tsr__plan *plan, const int *nodes, int count, int step)
@@ -99,9 +99,7 @@ static tsr_status find_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *e
       use_nodes(plan, io->outputs, io->output_count, s);
       plan->kernels++;
     } else if (step->kind != TSR__STEP_COMBINE) {
-      const int32_t *in = program->nodes[step->node].in;
-      for (int i = 0; i < 3; i++)
-        if (in[i] >= 0) plan->last_use[in[i]] = s;
+      TSR_FOR_OPERANDS (program, &program->nodes[step->node], i, o) plan->last_use[o] = s;
       plan->last_use[step->node] = s;
     } else {
       for (int n = 0; n < program->node_count; n++) {

@@ -66,6 +66,12 @@ static inline const tsr_sharding *tsr__sharding_of(const tsr__exec *exec, int no
   return &exec->program->shardings[exec->program->nodes[node].sharding];
 }
 
+/* The value of a node's operand. */
+static inline tsr__value *tsr__value_in(const tsr__exec *exec, int node, int operand)
+{
+  return exec->values[tsr__in(exec->program, &exec->program->nodes[node], operand)];
+}
+
 /* Runs all steps; values of the roots are left in exec->values. */
 tsr_status tsr__exec_run(tsr__exec *exec);
 void tsr__exec_free(tsr__exec *exec);

@@ -41,7 +41,7 @@ static void copy_piece(void *user, int from_position, const tsr_box *box)
 
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
 {
-  const tsr__value *from = exec->values[exec->program->nodes[node].in[0]];
+  const tsr__value *from = tsr__value_in(exec, node, 0);
   const tsr_sharding *sharding = tsr__sharding_of(exec, node);
   tsr__value *to =
       tsr__value_new(exec->rt,
@@ -112,10 +112,9 @@ static int64_t *row_room(tsr__exec *exec, int positions)
 
 tsr_status tsr__exec_compact(tsr__exec *exec, int node)
 {
-  const tsr__gnode *g = &exec->program->nodes[node];
   row_job job = { .exec = exec,
-                  .from = exec->values[g->in[0]],
-                  .mask = exec->values[g->in[1]],
+                  .from = tsr__value_in(exec, node, 0),
+                  .mask = tsr__value_in(exec, node, 1),
                   .progress = { .rt = exec->rt, .what = TSR__PROGRAM } };
   int positions = job.from->part_count;
   job.rows = row_room(exec, positions);
@@ -148,7 +147,7 @@ static void first_task(void *user, int64_t position, int worker)
 tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
-  row_job job = { .exec = exec, .mask = exec->values[g->in[0]] };
+  row_job job = { .exec = exec, .mask = tsr__value_in(exec, node, 0) };
   int positions = job.mask->part_count;
   job.rows = row_room(exec, positions);
   int64_t *keep = row_room(exec, positions), *before = row_room(exec, positions);
@@ -203,7 +202,7 @@ static void gather_rows(const pieces *of)
 
 tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
 {
-  const tsr__value *from = exec->values[exec->program->nodes[node].in[0]];
+  const tsr__value *from = tsr__value_in(exec, node, 0);
   tsr__value *to = tsr__value_new(exec->rt,
                                   &(tsr__layout){ (tsr_dtype)from->dtype, &from->shape,
                                                   tsr__sharding_of(exec, node), NULL },

@@ -203,10 +203,11 @@ static bool same_crossing(const tsr__exec *exec, const tsr__accum *a, const tsr_
 static int64_t population(const tsr__exec *exec, int node, const tsr__extent *extent)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
-  const tsr__gnode *x = &exec->program->nodes[g->in[0]];
+  const tsr__gnode *x = &exec->program->nodes[tsr__in(exec->program, g, 0)];
+  uint32_t dims = tsr__reduce_of(exec->program, g)->dims;
   int64_t count = 1;
   for (int d = 0; d < x->rank; d++) {
-    if (!(g->attr.dims >> d & 1)) continue;
+    if (!(dims >> d & 1)) continue;
     count *= x->dims[d] >= 0 ? x->dims[d] : extent->total;
   }
   return count;

@@ -8,12 +8,13 @@
 #include "frame/plan.h"
 
 static tsr_array *reduce(tsr__lower *low, tsr__op op, tsr_array *x, tsr_array *mask,
-                         const tsr__attr *attr)
+                         const tsr__reduce_attr *attr)
 {
-  tsr__ask ask = { .attr = attr ? *attr : (tsr__attr){ 0 } };
-  ask.attr.dims = 1;
-  ask.attr.groups = low->codes ? low->groups : 0;
-  return tsr__make(low->scope, op, (tsr_array *[3]){ x, mask, low->codes }, &ask, low->site);
+  tsr__reduce_attr use = attr ? *attr : (tsr__reduce_attr){ 0 };
+  use.dims = 1;
+  use.groups = low->codes ? low->groups : 0;
+  tsr__ask ask = { .attr = &use, .attr_bytes = sizeof use };
+  return tsr__make(low->scope, op, TSR__IN(x, mask, low->codes), &ask, low->site);
 }
 
 /* How many rows a mask takes. */
@@ -59,17 +60,17 @@ static tsr__col extreme(tsr__lower *low, int op, tsr__col x, tsr_array *mask)
 static tsr__col sum(tsr__lower *low, tsr__col x, tsr_array *mask)
 {
   bool real = tsr__is_float(x.type);
-  tsr__attr attr = { .checked = !real };
+  tsr__reduce_attr attr = { .checked = !real };
   return (tsr__col){ .type = real ? x.type : (uint8_t)TSR_COL_I64,
                      .values = reduce(low, TSR__OP_SUM, x.values, mask, &attr) };
 }
 
 static tsr__col moment(tsr__lower *low, int op, tsr__col x, tsr_array *mask)
 {
-  static const uint8_t ops[TSR__AGGS] = {
+  static const uint16_t ops[TSR__AGGS] = {
     [TSR__A_MEAN] = TSR__OP_MEAN, [TSR__A_VAR] = TSR__OP_VAR, [TSR__A_STD] = TSR__OP_STD
   };
-  tsr__attr attr = { .ddof = op == TSR__A_MEAN ? 0 : 1 };
+  tsr__reduce_attr attr = { .ddof = op == TSR__A_MEAN ? 0 : 1 };
   tsr__col out = { .type = x.type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64 };
   out.values = reduce(low, (tsr__op)ops[op], x.values, mask, &attr);
   null_below(low, &out, mask, op == TSR__A_MEAN ? 1 : 2);

@@ -299,8 +299,8 @@ static void bind_filter(tsr__bind *bind, tsr__visit *v)
 /* The first `count` rows of a selection. */
 static tsr_array *first_rows(tsr__lower *low, tsr_array *mask, int64_t count)
 {
-  tsr__ask ask = { .param = { { .i = count } } };
-  return tsr__make(low->scope, TSR__OP_FIRSTN, (tsr_array *[3]){ mask }, &ask, low->site);
+  tsr__ask ask = { TSR__NUMBERS({ .i = count }) };
+  return tsr__make(low->scope, TSR__OP_FIRSTN, TSR__IN(mask), &ask, low->site);
 }
 
 static tsr__col lower_item(tsr__lower *low, const tsr__expr *expr, int type)
@@ -430,10 +430,10 @@ static void bind_arith(tsr__bind *bind, tsr__visit *v)
 /* The one value of a row as a scalar. */
 static tsr_array *scalar_of(tsr__lower *low, tsr_array *a)
 {
-  tsr__ask ask = { .attr.dims = 1 };
+  tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = 1) };
   if (!a || a->inert) return a;
   tsr__op op = a->dtype == TSR_BOOL ? TSR__OP_ANY : TSR__OP_MAX;
-  return tsr__make(low->scope, op, (tsr_array *[3]){ a }, &ask, low->site);
+  return tsr__make(low->scope, op, TSR__IN(a), &ask, low->site);
 }
 
 static void bind_scalars(tsr__bind *bind, tsr__visit *v)

@@ -337,7 +337,7 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
                       ? tsr__op2(low, TSR__OP_OR, col->values, tsr__op1(low, TSR__OP_NOT, have))
                       : tsr__both(low, col->values, have);
   else
-    col->values = tsr__make(low->scope, TSR__OP_WHERE, (tsr_array *[3]){ have, col->values, other },
+    col->values = tsr__make(low->scope, TSR__OP_WHERE, TSR__IN(have, col->values, other),
                             &(tsr__ask){ 0 }, low->site);
   col->valid = NULL;
   return TSR_OK;

@@ -75,8 +75,7 @@ static tsr_status count_devices(tsr__bind *bind, tsr__text *text)
   if (status) return status;
   if (bound.mask && bound.sharding) {
     tsr__ask ask = { .sharding = bound.sharding };
-    bound.mask =
-        tsr__make(bind->scope, TSR__OP_CONSTRAIN, (tsr_array *[3]){ bound.mask }, &ask, bind->site);
+    bound.mask = tsr__make(bind->scope, TSR__OP_CONSTRAIN, TSR__IN(bound.mask), &ask, bind->site);
   }
   if (bound.mask) status = tsr__bind_run(bind, &bound.mask, 1);
   if (!status) device_lines(bound.mask ? bound.mask->value : NULL, &bound, text);

@@ -198,7 +198,7 @@ tsr_array *tsr__place_of(tsr__lower *low, const tsr__distinct *of)
   tsr_dtype dtype = (tsr_dtype)of->values->dtype;
   if (!of->count) return tsr__const_i(low, TSR_I64, 0);
   tsr_array *list = tsr__table_leaf(low, dtype, of->list, of->count);
-  tsr_array *at = tsr__make(low->scope, TSR__OP_SEARCH, (tsr_array *[3]){ list, of->values },
+  tsr_array *at = tsr__make(low->scope, TSR__OP_SEARCH, TSR__IN(list, of->values),
                             &(tsr__ask){ .dtype = TSR_I64 }, low->site);
   at = tsr__op2(low, TSR__OP_SUB, at, tsr__const_i(low, TSR_I64, 1));
   return tsr__op2(low, TSR__OP_MAXIMUM, at, tsr__const_i(low, TSR_I64, 0));

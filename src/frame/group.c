@@ -86,14 +86,13 @@ static tsr_status find_ranges(tsr__lower *low, key *keys, int count)
 static tsr_array *choose(tsr__lower *low, tsr_array *c, tsr_array *a, tsr_array *b)
 {
   if (!c) return a;
-  return tsr__make(low->scope, TSR__OP_WHERE, (tsr_array *[3]){ c, a, b }, &(tsr__ask){ 0 },
-                   low->site);
+  return tsr__make(low->scope, TSR__OP_WHERE, TSR__IN(c, a, b), &(tsr__ask){ 0 }, low->site);
 }
 
 static tsr_array *to_i32(tsr__lower *low, tsr_array *a)
 {
   if (a->inert || a->dtype == TSR_I32) return a;
-  return tsr__make(low->scope, TSR__OP_CAST, (tsr_array *[3]){ a }, &(tsr__ask){ .dtype = TSR_I32 },
+  return tsr__make(low->scope, TSR__OP_CAST, TSR__IN(a), &(tsr__ask){ .dtype = TSR_I32 },
                    low->site);
 }
 

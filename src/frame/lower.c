@@ -26,12 +26,12 @@ tsr_dtype tsr__dtype_of_type(int type)
 
 tsr_array *tsr__op1(tsr__lower *low, tsr__op op, tsr_array *a)
 {
-  return tsr__make(low->scope, op, (tsr_array *[3]){ a }, &(tsr__ask){ 0 }, low->site);
+  return tsr__make(low->scope, op, TSR__IN(a), &(tsr__ask){ 0 }, low->site);
 }
 
 tsr_array *tsr__op2(tsr__lower *low, tsr__op op, tsr_array *a, tsr_array *b)
 {
-  return tsr__make(low->scope, op, (tsr_array *[3]){ a, b }, &(tsr__ask){ 0 }, low->site);
+  return tsr__make(low->scope, op, TSR__IN(a, b), &(tsr__ask){ 0 }, low->site);
 }
 
 tsr_array *tsr__const_i(tsr__lower *low, tsr_dtype dtype, int64_t value)
@@ -47,20 +47,19 @@ tsr_array *tsr__const_f(tsr__lower *low, tsr_dtype dtype, double value)
 /* Whether an array is a number of the formula. */
 static bool is_number(const tsr_array *a)
 {
-  return !a->inert && tsr__ops[a->op].lowering == TSR__LOW_LEAF && !a->value;
+  bool number = tsr__ops[a->op].lowering == TSR__LOW_LEAF && a->number_count > 0;
+  return !a->inert && number && !a->value;
 }
 
 tsr_array *tsr__cast(tsr__lower *low, tsr_array *a, tsr_dtype dtype)
 {
   if (a->inert || a->dtype == (uint8_t)dtype) return a;
-  return tsr__make(low->scope, TSR__OP_CAST, (tsr_array *[3]){ a }, &(tsr__ask){ .dtype = dtype },
-                   low->site);
+  return tsr__make(low->scope, TSR__OP_CAST, TSR__IN(a), &(tsr__ask){ .dtype = dtype }, low->site);
 }
 
 tsr_array *tsr__where(tsr__lower *low, tsr_array *c, tsr_array *a, tsr_array *b)
 {
-  return tsr__make(low->scope, TSR__OP_WHERE, (tsr_array *[3]){ c, a, b }, &(tsr__ask){ 0 },
-                   low->site);
+  return tsr__make(low->scope, TSR__OP_WHERE, TSR__IN(c, a, b), &(tsr__ask){ 0 }, low->site);
 }
 
 static tsr_array * not(tsr__lower * low, tsr_array *a)
@@ -82,7 +81,7 @@ static tsr_array *all_rows(tsr__lower *low)
                    .shape = { 1, { low->in->rows } },
                    .sharding = low->in->sharding };
   tsr_array *yes = tsr__const_i(low, TSR_BOOL, 1);
-  return tsr__make(low->scope, TSR__OP_FULL, (tsr_array *[3]){ yes }, &ask, low->site);
+  return tsr__make(low->scope, TSR__OP_FULL, TSR__IN(yes), &ask, low->site);
 }
 
 tsr_array *tsr__spread(tsr__lower *low, tsr_array *a)
@@ -92,7 +91,7 @@ tsr_array *tsr__spread(tsr__lower *low, tsr_array *a)
                    .shape = { 1, { low->in->rows } },
                    .sharding = low->in->sharding };
   if (is_number(a) && !low->in->ragged)
-    return tsr__make(low->scope, TSR__OP_FULL, (tsr_array *[3]){ a }, &ask, low->site);
+    return tsr__make(low->scope, TSR__OP_FULL, TSR__IN(a), &ask, low->site);
   /* FULL takes numbers only where they are known; a computed scalar broadcasts. */
   tsr_array *zero = a->dtype == TSR_F32 || a->dtype == TSR_F64
                         ? tsr__const_f(low, (tsr_dtype)a->dtype, 0)
@@ -107,7 +106,7 @@ tsr_array *tsr__row_numbers(tsr__lower *low)
   tsr__ask ask = { .dtype = TSR_I64,
                    .shape = { 1, { low->in->rows } },
                    .sharding = low->in->sharding };
-  return tsr__make(low->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low->site);
+  return tsr__make(low->scope, TSR__OP_IOTA, TSR__IN_NONE, &ask, low->site);
 }
 
 /* ---- conversion -------------------------------------------------------------------------- */
@@ -177,8 +176,8 @@ tsr__col tsr__lower_as(tsr__lower *low, const tsr__expr *expr, int type)
 
 tsr__col tsr__lower_integer(tsr__lower *low, int op, tsr__col a, tsr__col b)
 {
-  static const uint8_t ops[] = { TSR__OP_ADD, TSR__OP_SUB, TSR__OP_MUL };
-  static const uint8_t leaves[] = { TSR__OP_ADDOVF, TSR__OP_SUBOVF, TSR__OP_MULOVF };
+  static const uint16_t ops[] = { TSR__OP_ADD, TSR__OP_SUB, TSR__OP_MUL };
+  static const uint16_t leaves[] = { TSR__OP_ADDOVF, TSR__OP_SUBOVF, TSR__OP_MULOVF };
   tsr__col out = { .type = a.type, .valid = tsr__both(low, a.valid, b.valid) };
   out.values = tsr__op2(low, (tsr__op)ops[op], a.values, b.values);
   tsr__note_overflow(low, tsr__op2(low, (tsr__op)leaves[op], a.values, b.values), out.valid);
@@ -192,10 +191,10 @@ static tsr__col divide(tsr__lower *low, int op, tsr__col a, tsr__col b)
   tsr__col out = { .type = a.type, .valid = tsr__both(low, a.valid, b.valid) };
   tsr_array *zero = tsr__const_i(low, dtype, 0);
   bool known = is_number(b.values);
-  if (!known || b.values->param[0].i == 0)
+  if (!known || b.values->numbers[0].i == 0)
     out.valid = tsr__both(low, out.valid, tsr__op2(low, TSR__OP_NE, b.values, zero));
   out.values = tsr__op2(low, op == TSR__B_MOD ? TSR__OP_MOD : TSR__OP_FLOORDIV, a.values, b.values);
-  if (op == TSR__B_MOD || (known && b.values->param[0].i != -1)) return out;
+  if (op == TSR__B_MOD || (known && b.values->numbers[0].i != -1)) return out;
   int64_t least = dtype == TSR_I32 ? INT32_MIN : INT64_MIN;
   tsr_array *lowest = tsr__op2(low, TSR__OP_EQ, a.values, tsr__const_i(low, dtype, least));
   tsr_array *minus = tsr__op2(low, TSR__OP_EQ, b.values, tsr__const_i(low, dtype, -1));
@@ -221,8 +220,8 @@ static tsr__col whole_power(tsr__lower *low, tsr__col base, int64_t exponent)
 
 tsr__col tsr__lower_pair(tsr__lower *low, int op, tsr__col a, tsr__col b)
 {
-  static const uint8_t ops[] = { TSR__OP_ADD,      TSR__OP_SUB, TSR__OP_MUL, TSR__OP_DIV,
-                                 TSR__OP_FLOORDIV, TSR__OP_MOD, TSR__OP_POW };
+  static const uint16_t ops[] = { TSR__OP_ADD,      TSR__OP_SUB, TSR__OP_MUL, TSR__OP_DIV,
+                                  TSR__OP_FLOORDIV, TSR__OP_MOD, TSR__OP_POW };
   if (tsr__is_integer(a.type) && op <= TSR__B_MUL) return tsr__lower_integer(low, op, a, b);
   if (tsr__is_integer(a.type) && (op == TSR__B_FLOORDIV || op == TSR__B_MOD))
     return divide(low, op, a, b);
@@ -254,8 +253,8 @@ static tsr__col arithmetic(tsr__lower *low, const tsr__expr *expr)
 
 static tsr__col compare(tsr__lower *low, const tsr__expr *expr)
 {
-  static const uint8_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
-                                 TSR__OP_LE, TSR__OP_GT, TSR__OP_GE };
+  static const uint16_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
+                                  TSR__OP_LE, TSR__OP_GT, TSR__OP_GE };
   const tsr__expr *a = expr->arg[0], *b = expr->arg[1];
   if (a->type == TSR_COL_TEXT && b->type == TSR_COL_TEXT) return tsr__text_compare(low, expr);
   int type = tsr__meet(a, b);

@@ -196,7 +196,7 @@ static tsr_array *ceiling(tsr__lower *low, tsr_array *x)
 
 static tsr__col of_number(tsr__lower *low, const tsr__expr *expr)
 {
-  static const uint8_t ops[TSR__FNS] = {
+  static const uint16_t ops[TSR__FNS] = {
     [TSR__F_SQRT] = TSR__OP_SQRT,  [TSR__F_EXP] = TSR__OP_EXP,     [TSR__F_LOG] = TSR__OP_LOG,
     [TSR__F_LOG2] = TSR__OP_LOG2,  [TSR__F_LOG10] = TSR__OP_LOG10, [TSR__F_SIN] = TSR__OP_SIN,
     [TSR__F_COS] = TSR__OP_COS,    [TSR__F_TAN] = TSR__OP_TAN,     [TSR__F_TANH] = TSR__OP_TANH,

@@ -235,8 +235,8 @@ bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b)
 
 /* ---- predicates ---------------------------------------------------------------------------- */
 
-static const uint8_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
-                               TSR__OP_LE, TSR__OP_GT, TSR__OP_GE };
+static const uint16_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
+                                TSR__OP_LE, TSR__OP_GT, TSR__OP_GE };
 
 bool tsr__order_holds(int op, int order)
 {

@@ -43,7 +43,7 @@ static tsr_array *in_place(tsr__lower *low, tsr_array *a, const tsr_sharding *sh
 {
   if (!a || !sharding || low->in->ragged) return a;
   tsr__ask ask = { .sharding = sharding };
-  return tsr__make(low->scope, TSR__OP_CONSTRAIN, (tsr_array *[3]){ a }, &ask, low->site);
+  return tsr__make(low->scope, TSR__OP_CONSTRAIN, TSR__IN(a), &ask, low->site);
 }
 
 static tsr_array *picked(tsr__lower *low, tsr_array *a, const tsr_sharding *sharding,

@@ -38,11 +38,9 @@ static tsr_array *draw(tsr__lower *low, uint64_t seed)
 {
   tsr__ask ask = { .dtype = TSR_F64,
                    .shape = { 1, { low->in->rows } },
-                   .attr = { .param_count = 2 },
-                   .param = { { .i = (int64_t)seed }, { .i = STREAM } },
+                   TSR__NUMBERS({ .i = (int64_t)seed }, { .i = STREAM }),
                    .sharding = low->in->sharding };
-  tsr_array *draws =
-      tsr__make(low->scope, TSR__OP_UNIFORM, (tsr_array *[3]){ NULL }, &ask, low->site);
+  tsr_array *draws = tsr__make(low->scope, TSR__OP_UNIFORM, TSR__IN_NONE, &ask, low->site);
   return low->in->ragged ? ragged_draws(low, draws) : draws;
 }
 
@@ -110,9 +108,9 @@ static tsr_array *exactly(tsr__lower *low, tsr_array *draws, int64_t wanted)
   if (b.below_low == wanted) return mask;
   /* Rows with equal draws: the first of them. */
   tsr_array *equal = tsr__op2(low, TSR__OP_EQ, draws, tsr__const_f(low, TSR_F64, b.low));
-  tsr__ask ask = { .param = { { .i = wanted - b.below_low } } };
-  equal = tsr__make(low->scope, TSR__OP_FIRSTN,
-                    (tsr_array *[3]){ tsr__both(low, low->in->mask, equal) }, &ask, low->site);
+  tsr__ask ask = { TSR__NUMBERS({ .i = wanted - b.below_low }) };
+  equal = tsr__make(low->scope, TSR__OP_FIRSTN, TSR__IN(tsr__both(low, low->in->mask, equal)), &ask,
+                    low->site);
   return tsr__op2(low, TSR__OP_OR, mask, equal);
 }
 

@@ -49,12 +49,12 @@ static tsr__watch *watch(tsr__lower *low, tsr_array *at, bool late, const tsr__e
     watch->row = tsr__both(low, at, mask);
   } else if (!at->inert && at->shape.rank > 0) {
     tsr__ask ask = { .dtype = TSR_I64, .shape = at->shape };
-    tsr_array *index =
-        !of_codes ? tsr__row_numbers(low)
-                  : tsr__make(low->scope, TSR__OP_IOTA, (tsr_array *[3]){ 0 }, &ask, low->site);
-    ask = (tsr__ask){ .attr.dims = 1 };
-    watch->row = tsr__make(low->scope, TSR__OP_MIN,
-                           (tsr_array *[3]){ index, tsr__both(low, at, mask) }, &ask, low->site);
+    tsr_array *index = !of_codes
+                           ? tsr__row_numbers(low)
+                           : tsr__make(low->scope, TSR__OP_IOTA, TSR__IN_NONE, &ask, low->site);
+    ask = (tsr__ask){ TSR__ATTR(tsr__reduce_attr, .dims = 1) };
+    watch->row = tsr__make(low->scope, TSR__OP_MIN, TSR__IN(index, tsr__both(low, at, mask)), &ask,
+                           low->site);
   }
   watch->next = low->bind->watches;
   low->bind->watches = watch;

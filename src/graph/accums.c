@@ -18,10 +18,9 @@ int tsr__stages(const tsr__program *program, int *stage)
     int lowering = tsr__ops[node->op].lowering;
     bool in_kernel = computed_in_kernel(node) || lowering == TSR__LOW_REDUCE;
     stage[n] = in_kernel ? 0 : -1;
-    for (int i = 0; i < 3; i++) {
-      if (node->in[i] < 0) continue;
-      int ready = stage[node->in[i]];
-      if (in_kernel && !computed_in_kernel(&program->nodes[node->in[i]])) ready++;
+    TSR_FOR_OPERANDS (program, node, i, o) {
+      int ready = stage[o];
+      if (in_kernel && !computed_in_kernel(&program->nodes[o])) ready++;
       if (ready > stage[n]) stage[n] = ready;
     }
     if (in_kernel && stage[n] > last) last = stage[n];
@@ -47,7 +46,7 @@ int tsr__acc_class_of(int op)
 bool tsr__acc_needs_count(const tsr__gnode *node)
 {
   bool divides = node->op == TSR__OP_MEAN || node->op == TSR__OP_VAR || node->op == TSR__OP_STD;
-  return divides && (node->in[1] >= 0 || node->in[2] >= 0);
+  return divides && node->in_count > 1; /* a mask or codes */
 }
 
 static tsr__accum main_accum(const tsr__program *program, int n)
@@ -55,12 +54,12 @@ static tsr__accum main_accum(const tsr__program *program, int n)
   const tsr__gnode *node = &program->nodes[n];
   tsr__accum accum = {
     .cls = (uint8_t)tsr__acc_class_of(node->op),
-    .dtype = program->nodes[node->in[0]].dtype,
+    .dtype = program->nodes[tsr__in(program, node, 0)].dtype,
     .axes = node->reduce_axes,
     .node = n,
-    .operand = node->in[0],
-    .mask = node->in[1],
-    .codes = node->in[2],
+    .operand = tsr__in(program, node, 0),
+    .mask = tsr__in(program, node, 1),
+    .codes = tsr__in(program, node, 2),
   };
   if (accum.cls == TSR__ACC_COUNT && accum.mask < 0) {
     accum.mask = accum.operand;
@@ -78,8 +77,8 @@ static tsr__accum count_accum(const tsr__program *program, int n)
                        .axes = node->reduce_axes,
                        .node = n,
                        .operand = -1,
-                       .mask = node->in[1],
-                       .codes = node->in[2] };
+                       .mask = tsr__in(program, node, 1),
+                       .codes = tsr__in(program, node, 2) };
 }
 
 /* Which elements of what meet: reductions that differ only in keep, ddof or op may share. A count
@@ -87,11 +86,12 @@ static tsr__accum count_accum(const tsr__program *program, int n)
 static bool shares(const tsr__program *program, const int *stage, const tsr__accum *a,
                    const tsr__accum *b)
 {
-  const tsr__gnode *left = &program->nodes[a->node], *right = &program->nodes[b->node];
+  const tsr__reduce_attr *left = tsr__reduce_of(program, &program->nodes[a->node]);
+  const tsr__reduce_attr *right = tsr__reduce_of(program, &program->nodes[b->node]);
   if (!stage || stage[a->node] != stage[b->node]) return false;
   return a->cls == b->cls && a->dtype == b->dtype && a->axes == b->axes &&
          a->operand == b->operand && a->mask == b->mask && a->codes == b->codes &&
-         left->attr.dims == right->attr.dims && left->attr.groups == right->attr.groups;
+         left->dims == right->dims && left->groups == right->groups;
 }
 
 static int accums_of(const tsr__program *program, int n, tsr__accum out[2])
@@ -155,9 +155,9 @@ int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node)
 
 /* ---- bytes on the way ---- */
 
-bool tsr__reduces_to_one(const tsr__gnode *node)
+bool tsr__reduces_to_one(const tsr__program *program, const tsr__gnode *node)
 {
-  if (node->attr.groups > 0) return false;
+  if (tsr__reduce_of(program, node)->groups > 0) return false;
   for (int d = 0; d < node->rank; d++)
     if (node->dims[d] != 1) return false;
   return true;

@@ -31,23 +31,24 @@ static bool ends_term(char c)
   return c == ',' || c == '-' || c == '\0';
 }
 
-/* The start of an operand's term, or of the result's (operand 3). */
+/* The start of an operand's term; those past the last one follow it. */
 static const char *term_of(const char *rule, int operand)
 {
-  const char *at = rule, *term = rule;
-  for (int i = 0; *at != '-'; at++)
-    if (*at == ',' && i++ < operand) term = at + 1;
-  return operand == 3 ? at + 2 : term;
+  const char *term = rule;
+  for (const char *at = rule; *at != '-'; at++)
+    if (*at == ',' && operand-- > 0) term = at + 1;
+  return term;
 }
 
-/* What the expansion knows: the node, and the factors that each letter has so far. */
-typedef struct expansion {
-  const tsr__program *program;
-  const tsr__gnode *node;
-  tsr__factors *out;
-  int8_t first[128]; /* by letter: its first factor, -1 = none yet */
-  int8_t span[128];  /* and how many dims it stood for where it was met first */
-} expansion;
+static const char *result_term(const char *rule)
+{
+  return strchr(rule, '>') + 1;
+}
+
+static tsr__letter *letter_of(tsr__factors *f, char letter)
+{
+  return &f->letter[letter & 31];
+}
 
 static int add_factor(tsr__factors *out, uint8_t kind, int64_t size)
 {
@@ -56,12 +57,13 @@ static int add_factor(tsr__factors *out, uint8_t kind, int64_t size)
   return out->count++;
 }
 
-/* How many dims of an array of `rank` a letter stands for. */
-static int span_of(const expansion *e, char letter, int rank)
+/* How many dims of an array of `rank` a letter stands for, `d` of them before it. */
+static int span_of(const tsr__factors *f, char letter, int rank, int d)
 {
   switch (letter) {
-  case 'a': return (int)e->node->attr.dims;
-  case 'b': return rank - (int)e->node->attr.dims - 1;
+  case '.': return rank - d;
+  case 'a': return tsr__dim_of(f->program, f->node);
+  case 'b': return rank - tsr__dim_of(f->program, f->node) - 1;
   case 's': return rank;
   default: return 1;
   }
@@ -69,89 +71,98 @@ static int span_of(const expansion *e, char letter, int rank)
 
 /* The dims of a term that are not letters: "..." alone is all of an elementwise operation's, else
  * what the letters leave. Reductions are apart: their "..." and "r" interleave. */
-static void expand_letters(expansion *e, const char *term, const int64_t *dims, int rank,
-                           int8_t *map)
+static void meet_letters(tsr__factors *f, const char *term, const int64_t *dims, int rank)
 {
-  int d = 0;
+  for (int d = 0; !ends_term(*term);) {
+    symbol s;
+    term = next_symbol(term, &s);
+    tsr__letter *letter = letter_of(f, s.letter);
+    if (letter->first < 0) {
+      letter->first = (int8_t)f->count;
+      letter->span = (int8_t)span_of(f, s.letter, rank, d);
+      for (int i = 0; i < letter->span; i++) add_factor(f, s.kind, dims[d + i]);
+    }
+    d += letter->span;
+  }
+}
+
+static void map_letters(const tsr__factors *f, const char *term, int8_t *map)
+{
   while (!ends_term(*term)) {
     symbol s;
     term = next_symbol(term, &s);
-    int first = e->first[(unsigned char)s.letter], span = e->span[(unsigned char)s.letter];
-    if (first < 0) {
-      first = e->out->count;
-      span = s.letter == '.' ? rank - d : span_of(e, s.letter, rank);
-      e->first[(unsigned char)s.letter] = (int8_t)first;
-      e->span[(unsigned char)s.letter] = (int8_t)span;
-      for (int i = 0; i < span; i++) add_factor(e->out, s.kind, dims[d + i]);
-    }
-    for (int i = 0; i < span; i++) map[d++] = (int8_t)(first + i);
+    const tsr__letter *letter = &f->letter[s.letter & 31];
+    for (int i = 0; i < letter->span; i++) *map++ = (int8_t)(letter->first + i);
   }
 }
 
 /* Elementwise: factor d is dim d of the result; operands align at the last dim. */
-static void expand_aligned(const expansion *e, const int64_t *dims, int rank, int8_t *map)
+static void map_aligned(const tsr__factors *f, const tsr__gnode *in, int8_t *map)
 {
-  int skip = e->node->rank - rank;
-  for (int d = 0; d < rank; d++)
-    map[d] = dims[d] == 1 && e->node->dims[d + skip] != 1 ? -1 : (int8_t)(d + skip);
+  int skip = f->node->rank - in->rank;
+  for (int d = 0; d < in->rank; d++)
+    map[d] = in->dims[d] == 1 && f->node->dims[d + skip] != 1 ? -1 : (int8_t)(d + skip);
 }
 
-static void expand_elements(expansion *e)
+static void pass_result(tsr__factors *f)
 {
-  const tsr__gnode *node = e->node;
-  const char *rule = tsr__ops[node->op].factors;
-  for (int d = 0; d < node->rank; d++)
-    e->out->out[d] = (int8_t)add_factor(e->out, TSR__FACTOR_PASS, node->dims[d]);
-  for (int i = 0; i < 3; i++) {
-    if (node->in[i] < 0) continue;
-    const tsr__gnode *in = &e->program->nodes[node->in[i]];
-    const char *term = term_of(rule, i);
-    if (*term == '.') expand_aligned(e, in->dims, in->rank, e->out->in[i]);
-    else expand_letters(e, term, in->dims, in->rank, e->out->in[i]);
-  }
+  for (int d = 0; d < f->node->rank; d++)
+    f->out[d] = (int8_t)add_factor(f, TSR__FACTOR_PASS, f->node->dims[d]);
 }
 
-static void expand_reduction(expansion *e)
+/* Factor d is dim d of what is reduced. */
+static void expand_reduction(tsr__factors *f)
 {
-  const tsr__gnode *node = e->node;
-  const tsr__gnode *x = &e->program->nodes[node->in[0]];
+  const tsr__gnode *node = f->node, *x = &f->program->nodes[tsr__in(f->program, node, 0)];
+  const tsr__reduce_attr *attr = tsr__reduce_of(f->program, node);
   int at = 0;
   for (int d = 0; d < x->rank; d++) {
-    bool gone = node->attr.dims >> d & 1;
-    int factor = add_factor(e->out, gone ? TSR__FACTOR_REDUCE : TSR__FACTOR_PASS, x->dims[d]);
-    for (int i = 0; i < 3; i++)
-      if (node->in[i] >= 0) e->out->in[i][d] = (int8_t)factor;
-    if (node->attr.groups > 0 || (gone && !node->attr.keep)) continue;
-    e->out->out[at++] = gone ? -1 : (int8_t)factor;
+    bool gone = attr->dims >> d & 1;
+    int factor = add_factor(f, gone ? TSR__FACTOR_REDUCE : TSR__FACTOR_PASS, x->dims[d]);
+    if (attr->groups > 0 || (gone && !attr->keep)) continue;
+    f->out[at++] = gone ? -1 : (int8_t)factor;
   }
 }
 
-static void expand_terms(expansion *e)
+/* The letters of all operands; of elementwise operations those of the ones that have any. */
+static void expand_terms(tsr__factors *f)
 {
-  const tsr__gnode *node = e->node;
-  const char *rule = tsr__ops[node->op].factors;
-  for (int i = 0; i < 3; i++) {
-    if (node->in[i] < 0) continue;
-    const tsr__gnode *in = &e->program->nodes[node->in[i]];
-    expand_letters(e, term_of(rule, i), in->dims, in->rank, e->out->in[i]);
+  const char *rule = tsr__ops[f->node->op].factors;
+  bool aligned = tsr__ops[f->node->op].shape_rule == TSR__SH_ELEMENT;
+  TSR_FOR_OPERANDS (f->program, f->node, i, o) {
+    const tsr__gnode *in = &f->program->nodes[o];
+    const char *term = term_of(rule, i);
+    if (!aligned || *term != '.') meet_letters(f, term, in->dims, in->rank);
   }
-  expand_letters(e, term_of(rule, 3), node->dims, node->rank, e->out->out);
+  if (aligned) return;
+  meet_letters(f, result_term(rule), f->node->dims, f->node->rank);
+  map_letters(f, result_term(rule), f->out);
 }
 
 void tsr__factors_of(const tsr__program *program, int node, tsr__factors *out)
 {
-  expansion e = { .program = program, .node = &program->nodes[node], .out = out };
   memset(out, 0, sizeof *out);
-  memset(out->in, -1, sizeof out->in);
+  out->program = program;
+  out->node = &program->nodes[node];
   memset(out->out, -1, sizeof out->out);
-  memset(e.first, -1, sizeof e.first);
-  switch (tsr__ops[e.node->op].shape_rule) {
-  case TSR__SH_ELEMENT: expand_elements(&e); break;
-  case TSR__SH_REDUCE: expand_reduction(&e); break;
-  case TSR__SH_SOURCE:
-    for (int d = 0; d < e.node->rank; d++)
-      out->out[d] = (int8_t)add_factor(out, TSR__FACTOR_PASS, e.node->dims[d]);
-    break;
-  default: expand_terms(&e); break;
+  memset(out->letter, -1, sizeof out->letter);
+  switch (tsr__ops[out->node->op].shape_rule) {
+  case TSR__SH_REDUCE: expand_reduction(out); break;
+  case TSR__SH_SOURCE: pass_result(out); break;
+  case TSR__SH_ELEMENT: pass_result(out); /* fallthrough */
+  default: expand_terms(out); break;
   }
+}
+
+void tsr__factors_in(const tsr__factors *f, int i, int8_t map[TSR_MAX_RANK])
+{
+  int in = tsr__in(f->program, f->node, i), rule = tsr__ops[f->node->op].shape_rule;
+  const char *term = term_of(tsr__ops[f->node->op].factors, i);
+  memset(map, -1, TSR_MAX_RANK);
+  if (in < 0 || rule == TSR__SH_SOURCE) return;
+  const tsr__gnode *operand = &f->program->nodes[in];
+  if (rule == TSR__SH_ELEMENT && *term == '.') map_aligned(f, operand, map);
+  else if (rule == TSR__SH_REDUCE)
+    for (int d = 0; d < operand->rank; d++) map[d] = (int8_t)d;
+  else map_letters(f, term, map);
 }

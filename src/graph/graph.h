@@ -48,10 +48,13 @@ enum tsr__lowering {
 };
 enum tsr__rule { TSR__RULE_NONE }; /* gradient and batching: none yet */
 
+#define TSR__MANY UINT16_MAX /* any number */
+
 typedef struct tsr__opinfo {
   const char *name;
-  uint8_t least, most; /* operands */
+  uint16_t least, most; /* operands; most may be TSR__MANY */
   uint8_t wants, dtype_rule, shape_rule;
+  uint8_t attr;    /* tsr__attr_family */
   uint8_t numbers; /* how many it takes at run time */
   const char *factors;
   uint8_t gradient, batching;
@@ -69,16 +72,30 @@ typedef union tsr__num {
   double f;
 } tsr__num;
 
-/* What a node is beside its operands. Part of the plan's key, unlike tsr__num. */
-typedef struct tsr__attr {
-  uint32_t dims;       /* reductions: bit d = dim d is reduced; iota, take: the dim's number */
-  uint8_t keep;        /* reductions: reduced dims stay with size 1 */
-  uint8_t checked;     /* sum: leaving the range of i64 is an error (frames) */
-  uint8_t param_count; /* numbers the node takes at run time: const 1, uniform 2, firstn 1 */
-  uint8_t pad;
-  int64_t ddof;   /* var, std */
-  int64_t groups; /* reductions by group: number of groups; 0 = not grouped */
-} tsr__attr;
+/* What a node is beside its operands: one struct a family, without holes since they are compared as
+ * bytes (asserted in ops.c). Part of the plan's key, unlike tsr__num. A row of the table names its
+ * family, and whoever makes a node without attributes gets zeros. */
+enum tsr__attr_family { TSR__ATTR_NONE, TSR__ATTR_REDUCE, TSR__ATTR_DIM, TSR__ATTR_FAMILIES };
+
+typedef struct tsr__reduce_attr {
+  uint32_t dims;    /* bit d = dim d is reduced */
+  uint16_t keep;    /* reduced dims stay with size 1 */
+  uint16_t checked; /* sum: leaving the range of i64 is an error (frames) */
+  int64_t ddof;     /* var, std */
+  int64_t groups;   /* number of groups; 0 = not grouped */
+} tsr__reduce_attr;
+
+typedef struct tsr__dim_attr {
+  int64_t dim; /* iota: along which it counts; take: which is looked into */
+} tsr__dim_attr;
+
+/* The size of a family's struct, and one of zeros. */
+typedef struct tsr__attr_info {
+  uint16_t bytes;
+  const void *zero;
+} tsr__attr_info;
+
+extern const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES];
 
 /* ---- nodes ----------------------------------------------------------------------------- */
 
@@ -88,35 +105,56 @@ typedef struct tsr__value tsr__value; /* execute/: buffers on devices */
 
 struct tsr_array {
   tsr__node node;
-  uint8_t op;    /* tsr__op */
-  uint8_t dtype; /* tsr_dtype */
-  uint8_t in_count;
+  uint16_t op;            /* tsr__op */
+  uint8_t dtype;          /* tsr_dtype */
   uint8_t inert;          /* made by a failed call, or of one: computes nothing */
   uint8_t deleted;        /* tsr_delete was called: `value` goes with the last of `users` */
   uint8_t placed;         /* `sharding` was asked for (leaf, source, constrain, reshard) */
+  uint16_t attr_bytes;    /* as the table says */
   uint32_t mark;          /* index + 1 of its node in the program traced last */
   uint32_t visit;         /* its place in that program's `visited`, which proves `mark` */
-  tsr_array *in[3];       /* NULL: operand left out (a reduction's mask or code) */
   _Atomic uint32_t users; /* nodes not yet evaluated that have it as an operand, of any thread */
+  int32_t in_count, number_count;
+  /* all three behind the node, in its allocation */
+  tsr_array **in; /* NULL: left out, as only one in the middle is */
+  const tsr__num *numbers;
+  const void *attr; /* the struct of its family */
   tsr_shape shape;
-  tsr__attr attr;
-  tsr__num param[2];
   tsr_sharding sharding; /* canonical; meaningful if placed or value */
   tsr__value *value;     /* not NULL: evaluated, held by reference */
 };
+
+/* The operands of a call, borrowed: TSR__IN(a, b, c), TSR__IN_NONE. One that the operation can do
+ * without is NULL; NULLs at the end may as well be left away. */
+typedef struct tsr__operands {
+  tsr_array *const *at;
+  int count;
+} tsr__operands;
+
+#define TSR__IN(...)                                     \
+  ((tsr__operands){ (tsr_array *const[]){ __VA_ARGS__ }, \
+                    (int)(sizeof(tsr_array *const[]){ __VA_ARGS__ } / sizeof(tsr_array *)) })
+#define TSR__IN_NONE ((tsr__operands){ NULL, 0 })
 
 /* Makes a node of `op` on operands: promotes and casts them, infers dtype and shape, checks, and
  * on any error records it and returns an inert node. An inert operand is returned itself: its scope
  * knows why. `ask` carries what the op's ATTR or SOURCE rules need. Never NULL. */
 typedef struct tsr__ask {
-  tsr_dtype dtype; /* rule ATTR */
-  tsr_shape shape; /* rule SOURCE */
-  tsr__attr attr;
-  tsr__num param[2];
+  tsr_dtype dtype;  /* rule ATTR */
+  tsr_shape shape;  /* rule SOURCE */
+  const void *attr; /* TSR__ATTR(tsr__dim_attr, .dim = 1); NULL: zeros */
+  uint16_t attr_bytes;
+  int number_count; /* TSR__NUMBERS({ .i = 7 }) */
+  const tsr__num *numbers;
   const tsr_sharding *sharding; /* NULL or unplaced: free */
 } tsr__ask;
 
-tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr_array *const in[3], const tsr__ask *ask,
+#define TSR__ATTR(type, ...) .attr = &(const type){ __VA_ARGS__ }, .attr_bytes = sizeof(type)
+#define TSR__NUMBERS(...)                       \
+  .numbers = (const tsr__num[]){ __VA_ARGS__ }, \
+  .number_count = (int)(sizeof(const tsr__num[]){ __VA_ARGS__ } / sizeof(tsr__num))
+
+tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                      const char *site);
 
 /* A node without checks or operands, for leaves with a value (put, adopt, keep). */
@@ -144,22 +182,30 @@ bool tsr__value_ragged(const tsr__value *value);
 
 /* ---- inference (infer.c) ---------------------------------------------------------------- */
 
-/* The type of an operand; `sharding` serves messages and may be NULL. */
+/* The type of an operand, borrowed; `sharding` serves messages and may be NULL. */
 typedef struct tsr__type {
-  tsr_dtype dtype; /* 0: the operand is left out */
-  tsr_shape shape;
+  uint8_t dtype; /* 0: the operand is left out */
+  uint8_t rank;
+  bool ragged; /* dim 0 is known at run time, whatever `dims` says */
+  const int64_t *dims;
   const tsr_sharding *sharding;
 } tsr__type;
+
+typedef struct tsr__types {
+  const tsr__type *at;
+  int count;
+} tsr__types;
 
 typedef struct tsr__inferred {
   tsr_dtype dtype;
   tsr_shape shape;
-  tsr_dtype operand[3]; /* the dtype each operand must have: cast it when it has another */
+  uint8_t *operand; /* the caller's, one an operand: the dtype it must have, by a cast if need be */
 } tsr__inferred;
 
-/* Applies the dtype and shape rules of an op's row. `ask` carries what rules ATTR and SOURCE
- * need and the attributes. Errors: TSR_ESHAPE, TSR_EDTYPE, TSR_EARG, in our wording. */
-tsr_status tsr__infer(tsr__op op, const tsr__type in[3], const tsr__ask *ask, tsr__inferred *out,
+/* Applies the dtype and shape rules of an op's row to as many operands as the row allows. `ask`
+ * carries what rules ATTR and SOURCE need and the attributes. Errors: TSR_ESHAPE, TSR_EDTYPE,
+ * TSR_EARG, in our wording. */
+tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__inferred *out,
                       tsr__error *error);
 
 /* ---- factors: the sharding rule of a node, expanded ------------------------------------- */
@@ -173,48 +219,64 @@ enum tsr__factor_kind {
 
 #define TSR__MAX_FACTORS (2 * TSR_MAX_RANK)
 
-typedef struct tsr__factors {
-  int count;
-  uint8_t kind[TSR__MAX_FACTORS];
-  int64_t size[TSR__MAX_FACTORS];
-  int8_t in[3][TSR_MAX_RANK]; /* factor of each operand's dim; -1: size 1, broadcast */
-  int8_t out[TSR_MAX_RANK];
-} tsr__factors;
+/* Which factors a letter of a rule stands for. */
+typedef struct tsr__letter {
+  int8_t first, span;
+} tsr__letter;
 
 struct tsr__gnode;
 struct tsr__program;
+
+typedef struct tsr__factors {
+  const struct tsr__program *program;
+  const struct tsr__gnode *node;
+  int count;
+  uint8_t kind[TSR__MAX_FACTORS];
+  int64_t size[TSR__MAX_FACTORS];
+  int8_t out[TSR_MAX_RANK]; /* factor of each of the result's dims; -1: size 1 */
+  tsr__letter letter[32];   /* by the low bits of its character; first -1: not met */
+} tsr__factors;
+
 void tsr__factors_of(const struct tsr__program *program, int node, tsr__factors *out);
+/* The factor of each dim of operand `i`; -1: size 1, broadcast. */
+void tsr__factors_in(const tsr__factors *factors, int i, int8_t map[TSR_MAX_RANK]);
 
 /* ---- programs -------------------------------------------------------------------------- */
 
 /* One node of a program: plain bytes, no pointers, all padding zero. */
 typedef struct tsr__gnode {
-  uint8_t op, dtype, rank;
-  uint8_t flags;       /* TSR__ROOT, TSR__PLACED */
-  uint16_t sharding;   /* index into `shardings`; 0 = unplaced */
+  uint16_t op;
+  uint8_t dtype, rank;
+  uint8_t flags;       /* TSR__ROOT, TSR__PLACED, TSR__RAGGED */
   uint8_t reduce_axes; /* set by partition: mesh axes over which partials are combined */
   uint8_t cause;       /* set by partition on RESHARD nodes: tsr__cause */
-  int32_t in[3];       /* earlier nodes; -1 = none */
-  int32_t param;       /* first of its numbers in `params`; -1 = none */
+  uint8_t pad;
+  uint16_t sharding;          /* index into `shardings`; 0 = unplaced */
+  uint16_t attr_bytes;        /* attributes: as the table says, in `attrs` from byte `attr` on */
+  uint32_t attr;              /* 0 if it has none */
+  int32_t in_count, first_in; /* operands: that many of `operands` from there on */
+  int32_t param_count, param; /* numbers: that many of `params` from there on; -1 = none */
   int64_t dims[TSR_MAX_RANK];
-  tsr__attr attr;
 } tsr__gnode;
 
 enum { TSR__ROOT = 1, TSR__PLACED = 2, TSR__RAGGED = 4 /* leaf with its own row borders */ };
 
-/* A program. `nodes` and `shardings` are the key: equal bytes mean equal programs. The rest binds
- * one run of it: numbers, the leaves' values, where nodes came from. */
+/* A program. `nodes`, `operands`, `attrs` and `shardings` are the key: equal bytes mean equal
+ * programs. The rest binds one run of it: numbers, the leaves' values, where nodes came from. */
 typedef struct tsr__program {
   tsr__heap *heap;
   tsr__gnode *nodes;
+  int32_t *operands;       /* of all nodes: earlier nodes; -1 = left out, before one that is not */
+  char *attrs;             /* each different attribute once, at a multiple of 8 */
   tsr_sharding *shardings; /* [0] is unplaced; canonical */
-  int node_count, sharding_count;
+  int node_count, operand_count, attr_count, sharding_count;
   /* not part of the key */
   tsr__num *params;
   int param_count;
   const char **sites; /* one a node; may be NULL */
   tsr_array **arrays; /* one a node: leaves and roots to be bound; NULL after partition adds */
-  size_t capacity, sharding_capacity, param_capacity, site_capacity, array_capacity;
+  size_t capacity, operand_capacity, sharding_capacity, param_capacity, site_capacity;
+  size_t array_capacity, attr_capacity;
   bool failed; /* out of memory while building */
   /* how tracing finds its way; empty otherwise */
   tsr_array **visited;        /* every array met, in the order of their `visit` */
@@ -222,7 +284,21 @@ typedef struct tsr__program {
   struct tsr__slot_of *table; /* nodes by hash, to merge equal ones */
   uint32_t visited_count, stamp;
   size_t visited_capacity, todo_capacity, table_size;
+  struct tsr__blob_of *blobs; /* attributes by hash, to have each once */
+  int blob_count;
+  size_t blob_size;
 } tsr__program;
+
+/* Operands of a node to be added: TSR__LINKS(a, b), TSR__LINKS_NONE. */
+typedef struct tsr__links {
+  const int32_t *at;
+  int count;
+} tsr__links;
+
+#define TSR__LINKS(...)                            \
+  ((tsr__links){ (const int32_t[]){ __VA_ARGS__ }, \
+                 (int)(sizeof(const int32_t[]){ __VA_ARGS__ } / sizeof(int32_t)) })
+#define TSR__LINKS_NONE ((tsr__links){ NULL, 0 })
 
 void tsr__program_init(tsr__program *program, tsr__heap *heap);
 void tsr__program_free(tsr__program *program);
@@ -235,11 +311,49 @@ void tsr__program_clear(tsr__program *program);
  * (with the error of the scope that has it), on deleted roots, and on deleted leaves. */
 tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, int count,
                               tsr__error *error);
-int tsr__program_add(tsr__program *program, const tsr__gnode *node, const char *site);
+/* Appends a copy of a node with the operands `in` (its own first_in and in_count are not looked at) and
+ * returns its index; -1 out of memory. */
+int tsr__program_add(tsr__program *program, const tsr__gnode *node, tsr__links in,
+                     const char *site);
 int tsr__program_sharding(tsr__program *program, const tsr_sharding *sharding); /* its index */
+/* Where an attribute lies in `attrs`, which takes it in if it is new; 0 for none. */
+uint32_t tsr__program_attr(tsr__program *program, const void *attr, uint16_t bytes);
 tsr_shape tsr__gnode_shape(const tsr__gnode *node);
+/* What a node is for those that use it; borrows its dims. */
+tsr__type tsr__gnode_type(const tsr__gnode *node);
+/* tsr__infer for a node of a program: TSR_ESTATE where an operand would have to be cast. */
+tsr_status tsr__program_infer(const tsr__program *program, const tsr__gnode *node,
+                              tsr__inferred *out, tsr__error *error);
+
+/* The attributes of a node, by family. */
+static inline const tsr__reduce_attr *tsr__reduce_of(const tsr__program *program,
+                                                     const tsr__gnode *node)
+{
+  return (const void *)(program->attrs + node->attr);
+}
+
+static inline int tsr__dim_of(const tsr__program *program, const tsr__gnode *node)
+{
+  return (int)((const tsr__dim_attr *)(const void *)(program->attrs + node->attr))->dim;
+}
+
+/* The node that is operand `i` of another; -1: it has none there. */
+static inline int tsr__in(const tsr__program *program, const tsr__gnode *node, int i)
+{
+  return i < node->in_count ? program->operands[node->first_in + i] : -1;
+}
+
+/* Each operand that is there: its place `i`, its node `o`. */
+#define TSR_FOR_OPERANDS(program, node, i, o)                              \
+  for (int i = 0, o = tsr__in((program), (node), 0); i < (node)->in_count; \
+       o = tsr__in((program), (node), ++i))                                \
+    if (o >= 0)
+
 /* A private copy without the binding part (params, arrays): the plan cache's key. */
 tsr_status tsr__program_copy(tsr__program *out, const tsr__program *in, tsr__heap *heap);
+/* Gives an empty program the attributes of another, at the same places: nodes may then be copied
+ * from it as they are. False: out of memory. */
+bool tsr__program_share(tsr__program *out, const tsr__program *in);
 bool tsr__program_same(const tsr__program *a, const tsr__program *b);
 uint64_t tsr__program_hash(const tsr__program *program);
 /* Text of a program, one line a node with dtype, shape, sharding and site. Constants stand where
@@ -314,7 +428,7 @@ int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node);
  *   ANY, ALL              1                                   1 */
 enum { TSR__WIRE_SUM = 276, TSR__WIRE_SQUARES = 816 };
 /* Whether a reduction node gives one element: not grouped, and every dim of the result is 1. */
-bool tsr__reduces_to_one(const tsr__gnode *node);
+bool tsr__reduces_to_one(const tsr__program *program, const tsr__gnode *node);
 int64_t tsr__wire_bytes(int cls, int dtype, int64_t count, bool scalar);
 
 #endif

@@ -24,10 +24,28 @@ typedef struct type_text {
   char text[160];
 } type_text;
 
+static int64_t dim_of(const tsr__type *type, int dim)
+{
+  return type->ragged && !dim ? TSR__DYNAMIC : type->dims[dim];
+}
+
+static tsr_shape shape_of(const tsr__type *type)
+{
+  tsr_shape shape = { .rank = type->rank };
+  for (int d = 0; d < type->rank; d++) shape.dims[d] = dim_of(type, d);
+  return shape;
+}
+
+/* The dtype of an operand that may be left out: then 0. */
+static tsr_dtype dtype_at(tsr__types in, int i)
+{
+  return i < in.count ? (tsr_dtype)in.at[i].dtype : 0;
+}
+
 static type_text text_of(const tsr__type *type)
 {
   type_text out;
-  tsr_type_text(type->dtype, type->shape, type->sharding, out.text, sizeof out.text);
+  tsr_type_text((tsr_dtype)type->dtype, shape_of(type), type->sharding, out.text, sizeof out.text);
   return out;
 }
 
@@ -50,98 +68,99 @@ static tsr_status dtype_error(tsr__op op, const tsr__type *type, const char *whi
                         tsr__ops[op].name, which, text_of(type).text, expected);
 }
 
-static const char *const ordinals[3] = { "the operand ", "the second operand ",
-                                         "the third operand " };
-
-static tsr_status all_bool(tsr__op op, const tsr__type in[3], tsr__error *error)
+static tsr_status all_bool(tsr__op op, tsr__types in, tsr__error *error)
 {
-  for (int i = 0; i < 3; i++)
-    if (in[i].dtype && in[i].dtype != TSR_BOOL)
-      return dtype_error(op, &in[i], i || !in[1].dtype ? ordinals[i] : "the first operand ", "bool",
-                         error);
+  static const char *const ordinals[] = { "first", "second", "third" };
+  char which[40] = "the operand ";
+  for (int i = 0; i < in.count; i++) {
+    if (!in.at[i].dtype || in.at[i].dtype == TSR_BOOL) continue;
+    if (i > 2) snprintf(which, sizeof which, "operand %d ", i + 1);
+    else if (i || dtype_at(in, 1)) snprintf(which, sizeof which, "the %s operand ", ordinals[i]);
+    return dtype_error(op, &in.at[i], which, "bool", error);
+  }
   return TSR_OK;
 }
 
 /* The one dtype of operands that must share one; 0 with the error set. */
-static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, const tsr__type in[3],
-                              tsr__error *error)
+static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, tsr__types in, tsr__error *error)
 {
   tsr_dtype meet = 0;
-  for (int i = 0; i < tsr__ops[op].most && i < 2; i++)
-    if (in[i].dtype) meet = tsr__promote(meet, in[i].dtype);
+  for (int i = 0; i < in.count; i++)
+    if (in.at[i].dtype) meet = tsr__promote(meet, (tsr_dtype)in.at[i].dtype);
   if (wants == TSR__WANT_FLOAT && !is_float(meet)) return TSR_F64;
   if (wants == TSR__WANT_NUMBER && meet == TSR_BOOL) {
-    dtype_error(op, &in[0], "the operand ", "a number", error);
+    dtype_error(op, &in.at[0], "the operand ", "a number", error);
     return 0;
   }
   if (wants == TSR__WANT_INTEGER && !is_integer(meet)) {
-    dtype_error(op, is_integer(in[0].dtype) ? &in[1] : &in[0], "an operand ", "an integer", error);
+    int which = is_integer((tsr_dtype)in.at[0].dtype);
+    dtype_error(op, &in.at[which], "an operand ", "an integer", error);
     return 0;
   }
   return meet;
 }
 
 /* A reduction's mask must be bool, its group codes integers. */
-static tsr_status beside_reduction(tsr__op op, const tsr__type in[3], tsr__error *error)
+static tsr_status beside_reduction(tsr__op op, tsr__types in, tsr__error *error)
 {
-  if (in[1].dtype && in[1].dtype != TSR_BOOL)
-    return dtype_error(op, &in[1], "the mask ", "bool", error);
-  if (in[2].dtype && !is_integer(in[2].dtype))
-    return dtype_error(op, &in[2], "the group code ", "an integer", error);
+  tsr_dtype mask = dtype_at(in, 1), codes = dtype_at(in, 2);
+  if (mask && mask != TSR_BOOL) return dtype_error(op, &in.at[1], "the mask ", "bool", error);
+  if (codes && !is_integer(codes))
+    return dtype_error(op, &in.at[2], "the group code ", "an integer", error);
   return TSR_OK;
 }
 
-static tsr_status special_dtypes(tsr__op op, const tsr__type in[3], const tsr__ask *ask,
-                                 tsr_dtype want[3], tsr__error *error)
+static tsr_status special_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask, uint8_t *want,
+                                 tsr__error *error)
 {
-  for (int i = 0; i < 3; i++) want[i] = in[i].dtype;
-  if (op == TSR__OP_FULL) want[0] = ask->dtype ? ask->dtype : in[0].dtype;
+  if (op == TSR__OP_FULL && ask->dtype) want[0] = (uint8_t)ask->dtype;
   if (op == TSR__OP_TAKE) {
-    if (!is_integer(in[1].dtype)) return dtype_error(op, &in[1], "the index ", "an integer", error);
+    if (!is_integer(dtype_at(in, 1)))
+      return dtype_error(op, &in.at[1], "the index ", "an integer", error);
     want[1] = TSR_I64;
   }
-  if (op == TSR__OP_COMPACT && in[1].dtype != TSR_BOOL)
-    return dtype_error(op, &in[1], "the mask ", "bool", error);
+  if (op == TSR__OP_COMPACT && in.at[1].dtype != TSR_BOOL)
+    return dtype_error(op, &in.at[1], "the mask ", "bool", error);
   if (op == TSR__OP_WHERE) {
-    if (in[0].dtype != TSR_BOOL) return dtype_error(op, &in[0], "the condition ", "bool", error);
-    want[1] = want[2] = tsr__promote(in[1].dtype, in[2].dtype);
+    if (in.at[0].dtype != TSR_BOOL)
+      return dtype_error(op, &in.at[0], "the condition ", "bool", error);
+    want[1] = want[2] = (uint8_t)tsr__promote(dtype_at(in, 1), dtype_at(in, 2));
   }
   return TSR_OK;
 }
 
-static tsr_status operand_dtypes(tsr__op op, const tsr__type in[3], const tsr__ask *ask,
-                                 tsr_dtype want[3], tsr__error *error)
+static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask, uint8_t *want,
+                                 tsr__error *error)
 {
   enum tsr__want wants = (enum tsr__want)tsr__ops[op].wants;
-  tsr_status status = TSR_OK;
-  tsr_dtype meet;
-  for (int i = 0; i < 3; i++) want[i] = in[i].dtype;
-  if (tsr__ops[op].lowering == TSR__LOW_REDUCE) status = beside_reduction(op, in, error);
-  if (status) return status;
+  bool reduce = tsr__ops[op].lowering == TSR__LOW_REDUCE;
+  for (int i = 0; i < in.count; i++) want[i] = in.at[i].dtype;
+  if (reduce && beside_reduction(op, in, error)) return error->status;
   switch (wants) {
   case TSR__WANT_ANY: return TSR_OK;
   case TSR__WANT_BOOL: return all_bool(op, in, error);
   case TSR__WANT_SPECIAL: return special_dtypes(op, in, ask, want, error);
   case TSR__WANT_TRUTH: want[0] = TSR_BOOL; return TSR_OK;
-  case TSR__WANT_SUMMAND: want[0] = is_float(in[0].dtype) ? in[0].dtype : TSR_I64; return TSR_OK;
+  case TSR__WANT_SUMMAND:
+    if (!is_float((tsr_dtype)want[0])) want[0] = TSR_I64;
+    return TSR_OK;
   default: break;
   }
-  bool reduce = tsr__ops[op].lowering == TSR__LOW_REDUCE;
-  const tsr__type alone[3] = { in[0] };
-  meet = common_dtype(op, wants, reduce ? alone : in, error);
+  if (reduce) in.count = 1; /* mask and codes are no numbers to reduce */
+  tsr_dtype meet = common_dtype(op, wants, in, error);
   if (!meet) return error->status;
-  want[0] = meet;
-  if (!reduce && in[1].dtype) want[1] = meet;
+  for (int i = 0; i < in.count; i++)
+    if (want[i]) want[i] = (uint8_t)meet;
   return TSR_OK;
 }
 
-static tsr_dtype result_dtype(tsr__op op, const tsr_dtype want[3], const tsr__ask *ask)
+static tsr_dtype result_dtype(tsr__op op, const uint8_t *want, const tsr__ask *ask)
 {
   switch (tsr__ops[op].dtype_rule) {
   case TSR__DT_BOOL: return TSR_BOOL;
   case TSR__DT_ATTR: return ask->dtype || op != TSR__OP_COUNT ? ask->dtype : TSR_I64;
-  case TSR__DT_FLOAT: return is_float(want[0]) ? want[0] : TSR_F64;
-  default: return op == TSR__OP_WHERE ? want[1] : want[0];
+  case TSR__DT_FLOAT: return is_float((tsr_dtype)want[0]) ? (tsr_dtype)want[0] : TSR_F64;
+  default: return (tsr_dtype)want[op == TSR__OP_WHERE];
   }
 }
 
@@ -161,14 +180,14 @@ static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
 
 /* ---- shapes ---- */
 
-static tsr_status broadcast_error(tsr__op op, const tsr__type in[3], const int pair[2], int back,
+static tsr_status broadcast_error(tsr__op op, tsr__types in, const int pair[2], int back,
                                   tsr__error *error)
 {
-  const tsr__type *a = &in[pair[0]], *b = &in[pair[1]];
+  const tsr__type *a = &in.at[pair[0]], *b = &in.at[pair[1]];
   char size[2][24];
   for (int i = 0; i < 2; i++) {
-    const tsr_shape *shape = &in[pair[i]].shape;
-    int64_t dim = shape->dims[shape->rank - back];
+    const tsr__type *type = &in.at[pair[i]];
+    int64_t dim = dim_of(type, type->rank - back);
     if (dim == TSR__DYNAMIC) snprintf(size[i], sizeof size[i], "only known at run time");
     else snprintf(size[i], sizeof size[i], "%lld", (long long)dim);
   }
@@ -181,13 +200,13 @@ static tsr_status broadcast_error(tsr__op op, const tsr__type in[3], const int p
 
 /* The operand whose dim, `back` from the end, is what the others must meet: not 1 and not
  * missing. Writes its size; -1 if there is none and all are 1. */
-static int ruling_operand(const tsr__type in[3], int first, int back, int64_t *size)
+static int ruling_operand(tsr__types in, int first, int back, int64_t *size)
 {
   int ruler = -1;
   *size = 1;
-  for (int i = first; i < 3; i++) {
-    if (!in[i].dtype || in[i].shape.rank < back) continue;
-    int64_t dim = in[i].shape.dims[in[i].shape.rank - back];
+  for (int i = first; i < in.count; i++) {
+    if (!in.at[i].dtype || in.at[i].rank < back) continue;
+    int64_t dim = dim_of(&in.at[i], in.at[i].rank - back);
     if (dim == 1 || ruler >= 0) continue;
     ruler = i;
     *size = dim;
@@ -195,155 +214,160 @@ static int ruling_operand(const tsr__type in[3], int first, int back, int64_t *s
   return ruler;
 }
 
-static tsr_status element_shape(tsr__op op, const tsr__type in[3], tsr_shape *out,
-                                tsr__error *error)
+static tsr_status element_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
 {
   int first = op == TSR__OP_SEARCH; /* the table's size is its own */
   tsr_shape shape = { .rank = 0 };
-  for (int i = first; i < 3; i++)
-    if (in[i].dtype && in[i].shape.rank > shape.rank) shape.rank = in[i].shape.rank;
+  for (int i = first; i < in.count; i++)
+    if (in.at[i].dtype && in.at[i].rank > shape.rank) shape.rank = in.at[i].rank;
   for (int back = 1; back <= shape.rank; back++) {
     int64_t size;
     int ruler = ruling_operand(in, first, back, &size);
-    for (int i = first; i < 3; i++) {
-      if (!in[i].dtype || in[i].shape.rank < back) continue;
-      int64_t dim = in[i].shape.dims[in[i].shape.rank - back];
+    for (int i = first; i < in.count; i++) {
+      if (!in.at[i].dtype || in.at[i].rank < back) continue;
+      int64_t dim = dim_of(&in.at[i], in.at[i].rank - back);
       if (dim != 1 && dim != size)
         return broadcast_error(op, in, (int[2]){ ruler, i }, back, error);
     }
     shape.dims[shape.rank - back] = size;
   }
-  if (op == TSR__OP_SEARCH && in[0].shape.rank != 1)
+  if (op == TSR__OP_SEARCH && in.at[0].rank != 1)
     return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the table is %s, expected one dim",
-                          tsr__ops[op].name, text_of(&in[0]).text);
+                          tsr__ops[op].name, text_of(&in.at[0]).text);
   *out = shape;
   return TSR_OK;
 }
 
-static bool same_shape(const tsr_shape *a, const tsr_shape *b)
+static bool same_shape(const tsr__type *a, const tsr__type *b)
 {
   if (a->rank != b->rank) return false;
   for (int d = 0; d < a->rank; d++)
-    if (a->dims[d] != b->dims[d]) return false;
+    if (dim_of(a, d) != dim_of(b, d)) return false;
   return true;
 }
 
 /* The smallest or largest of no element does not exist. */
-static tsr_status check_extremum(tsr__op op, const tsr__type in[3], uint32_t dims,
-                                 tsr__error *error)
+static tsr_status check_extremum(tsr__op op, tsr__types in, uint32_t dims, tsr__error *error)
 {
-  if ((op != TSR__OP_MIN && op != TSR__OP_MAX) || in[1].dtype || in[2].dtype) return TSR_OK;
-  const tsr_shape *shape = &in[0].shape;
-  for (int d = 0; d < shape->rank; d++)
-    if (!(dims >> d & 1) && shape->dims[d] == 0) return TSR_OK;
-  for (int d = 0; d < shape->rank; d++)
-    if (shape->dims[d] == 0)
+  if ((op != TSR__OP_MIN && op != TSR__OP_MAX) || dtype_at(in, 1) || dtype_at(in, 2)) return TSR_OK;
+  const tsr__type *x = &in.at[0];
+  for (int d = 0; d < x->rank; d++)
+    if (!(dims >> d & 1) && dim_of(x, d) == 0) return TSR_OK;
+  for (int d = 0; d < x->rank; d++)
+    if (dim_of(x, d) == 0)
       return tsr__error_set(error, TSR_ESHAPE,
                             "tsr_%s: %s has no elements along dim %d, so there is no %s; give "
                             ".where to have the dtype's limit instead",
-                            tsr__ops[op].name, text_of(&in[0]).text, d, tsr__ops[op].name);
+                            tsr__ops[op].name, text_of(x).text, d, tsr__ops[op].name);
   return TSR_OK;
 }
 
-static tsr_status reduce_shape(tsr__op op, const tsr__type in[3], const tsr__attr *attr,
+static tsr_status reduce_shape(tsr__op op, tsr__types in, const tsr__reduce_attr *attr,
                                tsr_shape *out, tsr__error *error)
 {
-  const tsr_shape *shape = &in[0].shape;
-  for (int i = 1; i < 3; i++)
-    if (in[i].dtype && !same_shape(&in[i].shape, shape))
+  const tsr__type *x = &in.at[0];
+  for (int i = 1; i < in.count; i++)
+    if (in.at[i].dtype && !same_shape(&in.at[i], x))
       return tsr__error_set(error, TSR_ESHAPE,
                             "tsr_%s: the %s is %s, expected the shape of the operand %s",
-                            tsr__ops[op].name, i == 1 ? "mask" : "group code", text_of(&in[i]).text,
-                            text_of(&in[0]).text);
-  if (attr->dims >> shape->rank)
+                            tsr__ops[op].name, i == 1 ? "mask" : "group code",
+                            text_of(&in.at[i]).text, text_of(x).text);
+  if (attr->dims >> x->rank)
     return tsr__error_set(error, TSR_EARG, "tsr_%s: a dim is out of range for %s; dims are -%d..%d",
-                          tsr__ops[op].name, text_of(&in[0]).text, shape->rank, shape->rank - 1);
-  if ((attr->groups > 0) != (in[2].dtype != 0) || attr->groups < 0)
+                          tsr__ops[op].name, text_of(x).text, x->rank, x->rank - 1);
+  if ((attr->groups > 0) != (dtype_at(in, 2) != 0) || attr->groups < 0)
     return tsr__error_set(error, TSR_EARG, "tsr_%s: %lld groups %s group codes; give both or none",
                           tsr__ops[op].name, (long long)attr->groups,
-                          in[2].dtype ? "with" : "without");
+                          dtype_at(in, 2) ? "with" : "without");
   if (check_extremum(op, in, attr->dims, error)) return error->status;
   tsr_shape left = { .rank = 0 };
   if (attr->groups > 0) left.dims[left.rank++] = attr->groups;
   else
-    for (int d = 0; d < shape->rank; d++) {
+    for (int d = 0; d < x->rank; d++) {
       bool gone = attr->dims >> d & 1;
-      if (!gone || attr->keep) left.dims[left.rank++] = gone ? 1 : shape->dims[d];
+      if (!gone || attr->keep) left.dims[left.rank++] = gone ? 1 : dim_of(x, d);
     }
   *out = left;
   return TSR_OK;
 }
 
-static tsr_status take_shape(const tsr__type in[3], const tsr__attr *attr, tsr_shape *out,
+static tsr_status take_shape(tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
                              tsr__error *error)
 {
-  const tsr_shape *table = &in[0].shape, *index = &in[1].shape;
-  int dim = (int)attr->dims, rank = table->rank - 1 + index->rank;
-  if (attr->dims >= (uint32_t)table->rank)
-    return tsr__error_set(error, TSR_EARG, "tsr_take: dim %u of %s; its dims are 0..%d", attr->dims,
-                          text_of(&in[0]).text, table->rank - 1);
+  const tsr__type *table = &in.at[0], *index = &in.at[1];
+  int dim = (int)attr->dim, rank = table->rank - 1 + index->rank;
+  if (attr->dim < 0 || attr->dim >= table->rank)
+    return tsr__error_set(error, TSR_EARG, "tsr_take: dim %d of %s; its dims are 0..%d", dim,
+                          text_of(table).text, table->rank - 1);
   if (rank > TSR_MAX_RANK)
     return tsr__error_set(error, TSR_ESHAPE,
                           "tsr_take: %s at indices %s would have %d dims, the most is %d",
-                          text_of(&in[0]).text, text_of(&in[1]).text, rank, TSR_MAX_RANK);
-  if (dim > 0 && index->rank > 0 && index->dims[0] == TSR__DYNAMIC)
+                          text_of(table).text, text_of(index).text, rank, TSR_MAX_RANK);
+  if (dim > 0 && index->rank > 0 && dim_of(index, 0) == TSR__DYNAMIC)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "tsr_take: %s along dim %d at indices whose number is known only at run "
                           "time; take along dim 0",
-                          text_of(&in[0]).text, dim);
+                          text_of(table).text, dim);
   tsr_shape shape = { .rank = rank };
   int at = 0;
-  for (int d = 0; d < dim; d++) shape.dims[at++] = table->dims[d];
-  for (int d = 0; d < index->rank; d++) shape.dims[at++] = index->dims[d];
-  for (int d = dim + 1; d < table->rank; d++) shape.dims[at++] = table->dims[d];
+  for (int d = 0; d < dim; d++) shape.dims[at++] = dim_of(table, d);
+  for (int d = 0; d < index->rank; d++) shape.dims[at++] = dim_of(index, d);
+  for (int d = dim + 1; d < table->rank; d++) shape.dims[at++] = dim_of(table, d);
   *out = shape;
   return TSR_OK;
 }
 
-static tsr_status rows_shape(tsr__op op, const tsr__type in[3], tsr_shape *out, tsr__error *error)
+static tsr_status rows_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
 {
-  const tsr_shape *rows = &in[0].shape, *mask = &in[1].shape;
+  const tsr__type *rows = &in.at[0];
   if (rows->rank < 1)
     return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: %s has no rows; it needs at least one dim",
-                          tsr__ops[op].name, text_of(&in[0]).text);
-  if (op == TSR__OP_COMPACT && (mask->rank != 1 || mask->dims[0] != rows->dims[0]))
+                          tsr__ops[op].name, text_of(rows).text);
+  if (op == TSR__OP_COMPACT && (in.at[1].rank != 1 || dim_of(&in.at[1], 0) != dim_of(rows, 0)))
     return tsr__error_set(error, TSR_ESHAPE,
                           "tsr_compact: the mask is %s, expected one element for each row of %s",
-                          text_of(&in[1]).text, text_of(&in[0]).text);
+                          text_of(&in.at[1]).text, text_of(rows).text);
   if (op == TSR__OP_FIRSTN && rows->rank != 1)
     return tsr__error_set(error, TSR_ESHAPE, "tsr_firstn: the mask is %s, expected one dim",
-                          text_of(&in[0]).text);
-  *out = *rows;
+                          text_of(rows).text);
+  *out = shape_of(rows);
   if (op != TSR__OP_FIRSTN) out->dims[0] = TSR__DYNAMIC;
   return TSR_OK;
 }
 
-static tsr_status source_shape(tsr__op op, const tsr__type in[3], const tsr__ask *ask,
-                               tsr_shape *out, tsr__error *error)
+/* The attributes asked for; zeros where none are. */
+static const void *attr_of(tsr__op op, const tsr__ask *ask)
+{
+  return ask->attr ? ask->attr : tsr__attrs[tsr__ops[op].attr].zero;
+}
+
+static tsr_status source_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                               tsr__error *error)
 {
   if (tsr__shape_check(&ask->shape, error)) return error->status;
-  if (op == TSR__OP_FULL && in[0].shape.rank != 0)
+  if (op == TSR__OP_FULL && in.at[0].rank != 0)
     return tsr__error_set(error, TSR_ESHAPE, "tsr_full: the number is %s, expected rank 0",
-                          text_of(&in[0]).text);
-  if (op == TSR__OP_IOTA && ask->attr.dims >= (uint32_t)ask->shape.rank)
-    return tsr__error_set(error, TSR_EARG, "tsr_iota: dim %u of a shape of rank %d", ask->attr.dims,
-                          ask->shape.rank);
+                          text_of(&in.at[0]).text);
+  const tsr__dim_attr *attr = attr_of(op, ask);
+  if (op == TSR__OP_IOTA && (attr->dim < 0 || attr->dim >= ask->shape.rank))
+    return tsr__error_set(error, TSR_EARG, "tsr_iota: dim %lld of a shape of rank %d",
+                          (long long)attr->dim, ask->shape.rank);
   *out = ask->shape;
   return TSR_OK;
 }
 
-static tsr_status result_shape(tsr__op op, const tsr__type in[3], const tsr__ask *ask,
-                               tsr_shape *out, tsr__error *error)
+static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                               tsr__error *error)
 {
   switch (tsr__ops[op].shape_rule) {
   case TSR__SH_ELEMENT: return element_shape(op, in, out, error);
-  case TSR__SH_REDUCE: return reduce_shape(op, in, &ask->attr, out, error);
-  case TSR__SH_TAKE: return take_shape(in, &ask->attr, out, error);
+  case TSR__SH_REDUCE: return reduce_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_TAKE: return take_shape(in, attr_of(op, ask), out, error);
   case TSR__SH_DYNAMIC: return rows_shape(op, in, out, error);
   case TSR__SH_SOURCE: return source_shape(op, in, ask, out, error);
   default:
     if (op == TSR__OP_FIRSTN) return rows_shape(op, in, out, error);
-    *out = in[0].shape;
+    *out = shape_of(&in.at[0]);
     return TSR_OK;
   }
 }
@@ -355,17 +379,18 @@ static tsr_status check_size(tsr__op op, const tsr__inferred *type, tsr__error *
     if (type->shape.dims[d] < 0) return TSR_OK;
   int64_t count = tsr__shape_count(&type->shape);
   if (count >= 0 && count <= INT64_MAX / 16) return TSR_OK;
-  tsr__type result = { .dtype = type->dtype, .shape = type->shape };
+  tsr__type result = { .dtype = (uint8_t)type->dtype,
+                       .rank = (uint8_t)type->shape.rank,
+                       .dims = type->shape.dims };
   return tsr__error_set(error, TSR_ESHAPE,
                         "tsr_%s: the result %s has more elements than 63 bits can count",
                         tsr__ops[op].name, text_of(&result).text);
 }
 
-tsr_status tsr__infer(tsr__op op, const tsr__type in[3], const tsr__ask *ask, tsr__inferred *out,
+tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__inferred *out,
                       tsr__error *error)
 {
-  tsr__inferred found;
-  memset(&found, 0, sizeof found);
+  tsr__inferred found = { .operand = out->operand };
   if (operand_dtypes(op, in, ask, found.operand, error)) return error->status;
   found.dtype = result_dtype(op, found.operand, ask);
   if (tsr__ops[op].dtype_rule == TSR__DT_ATTR && check_asked(op, found.dtype, error))

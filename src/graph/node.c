@@ -15,9 +15,10 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Why the constants are inert stands in `param`. */
-static const tsr_array no_memory_array = { .inert = 1, .param = { { .i = TSR_ENOMEM } } };
-static const tsr_array no_scope_array = { .inert = 1, .param = { { .i = TSR_EARG } } };
+/* Why the constants are inert stands in their number. */
+static const tsr__num why_memory = { .i = TSR_ENOMEM }, why_scope = { .i = TSR_EARG };
+static const tsr_array no_memory_array = { .inert = 1, .number_count = 1, .numbers = &why_memory };
+static const tsr_array no_scope_array = { .inert = 1, .number_count = 1, .numbers = &why_scope };
 
 static void drop_value(tsr_array *array)
 {
@@ -70,6 +71,32 @@ static tsr_array *inert_constant(const tsr_scope *scope)
   return (tsr_array *)(misuse ? &no_scope_array : &no_memory_array);
 }
 
+/* A node of an operation with what lies behind it: operands, and the numbers and the attribute asked
+ * for; zeros where none are. */
+static tsr_array *allot(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
+                        const char *site)
+{
+  uint16_t attr_bytes = tsr__attrs[tsr__ops[op].attr].bytes;
+  size_t links = (size_t)in.count, numbers = tsr__ops[op].numbers;
+  TSR_INVARIANT(!ask->attr || ask->attr_bytes == attr_bytes);
+  TSR_INVARIANT(!ask->numbers || (size_t)ask->number_count == numbers);
+  size_t behind = links * sizeof(tsr_array *) + numbers * sizeof(tsr__num) + attr_bytes;
+  tsr_array *array = tsr__node_new(scope, sizeof *array + behind, site, release_node);
+  if (!array) return NULL;
+  array->op = (uint16_t)op;
+  array->in = (tsr_array **)(array + 1);
+  array->in_count = in.count;
+  for (size_t i = 0; i < links; i++) array->in[i] = in.at[i];
+  tsr__num *number = (tsr__num *)(array->in + links);
+  for (size_t i = 0; ask->numbers && i < numbers; i++) number[i] = ask->numbers[i];
+  array->numbers = number;
+  array->number_count = (int32_t)numbers;
+  if (ask->attr) memcpy(number + numbers, ask->attr, attr_bytes);
+  array->attr = number + numbers;
+  array->attr_bytes = attr_bytes;
+  return array;
+}
+
 tsr_array *tsr__make_inert(tsr_scope *scope, const char *site)
 {
   if (!scope || scope->inert) return inert_constant(scope);
@@ -100,12 +127,10 @@ tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *sh
 tsr_array *tsr__make_const(tsr_scope *scope, tsr_dtype dtype, tsr__num value, const char *site)
 {
   tsr_array *array = NULL;
-  if (alive(scope)) array = tsr__node_new(scope, sizeof *array, site, release_node);
+  tsr__ask ask = { .numbers = &value, .number_count = 1 };
+  if (alive(scope)) array = allot(scope, TSR__OP_CONST, TSR__IN_NONE, &ask, site);
   if (!array) return alive(scope) ? inert_constant(scope) : tsr__make_inert(scope, site);
-  array->op = TSR__OP_CONST;
   array->dtype = (uint8_t)dtype;
-  array->attr.param_count = 1;
-  array->param[0] = value;
   return array;
 }
 
@@ -138,17 +163,16 @@ static tsr__num convert(tsr__num from, tsr_dtype dtype, tsr_dtype to)
 static tsr_array *cast_to(tsr_array *a, tsr_dtype dtype, const char *site)
 {
   if (a->op == TSR__OP_CONST && !a->value)
-    return tsr__make_const(a->node.scope, dtype, convert(a->param[0], (tsr_dtype)a->dtype, dtype),
+    return tsr__make_const(a->node.scope, dtype, convert(a->numbers[0], (tsr_dtype)a->dtype, dtype),
                            site);
-  return tsr__make(a->node.scope, TSR__OP_CAST, (tsr_array *[3]){ a },
-                   &(tsr__ask){ .dtype = dtype }, site);
+  return tsr__make(a->node.scope, TSR__OP_CAST, TSR__IN(a), &(tsr__ask){ .dtype = dtype }, site);
 }
 
 /* A reduction runs over something: a number becomes an array of rank 0. */
 static tsr_array *hold_const(tsr_array *a, const char *site)
 {
   if (!a || a->op != TSR__OP_CONST || a->value) return a;
-  return tsr__make(a->node.scope, TSR__OP_FULL, (tsr_array *[3]){ a },
+  return tsr__make(a->node.scope, TSR__OP_FULL, TSR__IN(a),
                    &(tsr__ask){ .dtype = (tsr_dtype)a->dtype }, site);
 }
 
@@ -168,9 +192,9 @@ static tsr_array *spread_mask(tsr_array *mask, const tsr_array *x, const char *s
   if (same) return mask;
   tsr_scope *scope = tsr__scope_inner(mask->node.scope, x->node.scope);
   tsr_array *yes = tsr__make_const(scope, TSR_BOOL, (tsr__num){ .i = 1 }, site);
-  tsr_array *full = tsr__make(scope, TSR__OP_FULL, (tsr_array *[3]){ yes },
+  tsr_array *full = tsr__make(scope, TSR__OP_FULL, TSR__IN(yes),
                               &(tsr__ask){ .dtype = TSR_BOOL, .shape = x->shape }, site);
-  return tsr__make(scope, TSR__OP_AND, (tsr_array *[3]){ mask, full }, &(tsr__ask){ 0 }, site);
+  return tsr__make(scope, TSR__OP_AND, TSR__IN(mask, full), &(tsr__ask){ 0 }, site);
 }
 
 /* ---- arithmetic of bools ---- */
@@ -178,7 +202,7 @@ static tsr_array *spread_mask(tsr_array *mask, const tsr_array *x, const char *s
 /* What an operation on numbers is on bools (JAX agrees where it has them): one operation of logic,
  * with one side or the result negated. */
 static const struct logic {
-  uint8_t op, as;
+  uint16_t op, as;
   enum { AS_IS, NOT_LEFT, NOT_RIGHT, NOT_RESULT } negated;
 } logic[] = {
   { TSR__OP_ADD, TSR__OP_OR, AS_IS },     { TSR__OP_MUL, TSR__OP_AND, AS_IS },
@@ -189,11 +213,11 @@ static const struct logic {
   { TSR__OP_MIN, TSR__OP_ALL, AS_IS },    { TSR__OP_MAX, TSR__OP_ANY, AS_IS },
 };
 
-static const struct logic *logic_of(tsr__op op, tsr_array *const in[3])
+static const struct logic *logic_of(tsr__op op, tsr__operands in)
 {
   bool pair = tsr__ops[op].lowering != TSR__LOW_REDUCE;
-  if (!in[0] || in[0]->dtype != TSR_BOOL) return NULL;
-  if (pair && (!in[1] || in[1]->dtype != TSR_BOOL)) return NULL;
+  if (!in.count || in.at[0]->dtype != TSR_BOOL) return NULL;
+  if (pair && (in.count < 2 || in.at[1]->dtype != TSR_BOOL)) return NULL;
   for (size_t i = 0; i < sizeof logic / sizeof *logic; i++)
     if (logic[i].op == op) return &logic[i];
   return NULL;
@@ -201,65 +225,75 @@ static const struct logic *logic_of(tsr__op op, tsr_array *const in[3])
 
 static tsr_array *negate(tsr_array *a, const char *site)
 {
-  return tsr__make(a->node.scope, TSR__OP_NOT, (tsr_array *[3]){ a }, &(tsr__ask){ 0 }, site);
+  return tsr__make(a->node.scope, TSR__OP_NOT, TSR__IN(a), &(tsr__ask){ 0 }, site);
 }
 
-static tsr_array *make_logic(tsr_scope *scope, const struct logic *rule, tsr_array *const in[3],
+static tsr_array *make_logic(tsr_scope *scope, const struct logic *rule, tsr__operands in,
                              const tsr__ask *ask, const char *site)
 {
-  tsr_array *use[3] = { in[0], in[1], in[2] };
-  if (rule->negated == NOT_LEFT) use[0] = negate(in[0], site);
-  if (rule->negated == NOT_RIGHT) use[1] = negate(in[1], site);
-  tsr_array *out = tsr__make(scope, (tsr__op)rule->as, use, ask, site);
+  tsr_array *left = in.at[0], *right = in.count > 1 ? in.at[1] : NULL;
+  if (rule->negated == NOT_LEFT) left = negate(left, site);
+  if (rule->negated == NOT_RIGHT) right = negate(right, site);
+  tsr__operands pair = TSR__IN(left, right);
+  bool as_given = left == in.at[0] && rule->negated != NOT_RIGHT;
+  tsr_array *out = tsr__make(scope, (tsr__op)rule->as, as_given ? in : pair, ask, site);
   return rule->negated == NOT_RESULT ? negate(out, site) : out;
 }
 
 /* ---- checks ---- */
 
 /* The first inert operand: what is made of it is it, so that its scope tells why. */
-static tsr_array *inert_among(tsr_array *const in[3])
+static tsr_array *inert_among(tsr__operands in)
 {
-  for (int i = 0; i < 3; i++)
-    if (in[i] && in[i]->inert) return in[i];
+  for (int i = 0; i < in.count; i++)
+    if (in.at[i] && in.at[i]->inert) return in.at[i];
   return NULL;
 }
 
-/* The scope of the result, and whether the operands can be used at all. */
-static bool usable(tsr_scope **scope, tsr__op op, tsr_array *const in[3], const char *site)
+/* Whether one operand can be used in a scope. */
+static bool usable_there(tsr_scope *scope, tsr__op op, const tsr_array *a, int number,
+                         const char *site)
 {
   const char *name = tsr__ops[op].name;
-  for (int i = 0; i < 3; i++)
-    if (in[i]) *scope = tsr__scope_inner(*scope, in[i]->node.scope);
-  for (int i = 0; i < 3; i++) {
-    if (!in[i]) {
-      if (i >= tsr__ops[op].least) continue;
-      tsr__fail(*scope, site, TSR_EARG, "tsr_%s: operand %d is NULL; give an array", name, i + 1);
-      return false;
-    }
-    if (in[i]->deleted) {
-      tsr__fail(*scope, site, TSR_ESTATE,
-                "tsr_%s: operand %d, made at %s, was deleted; use it before tsr_delete", name,
-                i + 1, in[i]->node.site ? in[i]->node.site : "an unknown line");
-      return false;
-    }
-    if (in[i]->node.scope->rt != (*scope)->rt) {
-      tsr__fail(*scope, site, TSR_EARG,
-                "tsr_%s: operand %d belongs to another runtime; read it there and put it here",
-                name, i + 1);
-      return false;
-    }
-    if (!tsr__scope_encloses(in[i]->node.scope, *scope)) {
-      tsr__fail(*scope, site, TSR_EARG,
-                "tsr_%s: operand %d belongs to a scope that may close before this one; move it to "
-                "a scope around both with tsr_keep",
-                name, i + 1);
-      return false;
-    }
-  }
-  return alive(*scope);
+  if (a->deleted)
+    tsr__fail(scope, site, TSR_ESTATE,
+              "tsr_%s: operand %d, made at %s, was deleted; use it before tsr_delete", name, number,
+              a->node.site ? a->node.site : "an unknown line");
+  else if (a->node.scope->rt != scope->rt)
+    tsr__fail(scope, site, TSR_EARG,
+              "tsr_%s: operand %d belongs to another runtime; read it there and put it here", name,
+              number);
+  else if (!tsr__scope_encloses(a->node.scope, scope))
+    tsr__fail(scope, site, TSR_EARG,
+              "tsr_%s: operand %d belongs to a scope that may close before this one; move it to "
+              "a scope around both with tsr_keep",
+              name, number);
+  else return true;
+  return false;
 }
 
-static void say_where(tsr__error *error, tsr__op op, tsr_array *const in[3])
+/* The scope of the result, and whether the operands can be used at all. */
+static bool usable(tsr_scope **scope, tsr__op op, tsr__operands in, const char *site)
+{
+  const tsr__opinfo *row = &tsr__ops[op];
+  for (int i = 0; i < in.count; i++)
+    if (in.at[i]) *scope = tsr__scope_inner(*scope, in.at[i]->node.scope);
+  for (int i = 0; i < in.count || i < row->least; i++) {
+    const tsr_array *a = i < in.count ? in.at[i] : NULL;
+    if (!a && i < row->least) {
+      tsr__fail(*scope, site, TSR_EARG, "tsr_%s: operand %d is NULL; give an array", row->name,
+                i + 1);
+      return false;
+    }
+    if (a && !usable_there(*scope, op, a, i + 1, site)) return false;
+  }
+  if (row->most == TSR__MANY || in.count <= row->most) return alive(*scope);
+  tsr__fail(*scope, site, TSR_EARG, "tsr_%s: %d operands, expected %d at most", row->name, in.count,
+            row->most);
+  return false;
+}
+
+static const char *label_of(tsr__op op, int i)
 {
   static const char *const labels[4][3] = {
     { "operand", "", "" },
@@ -268,11 +302,16 @@ static void say_where(tsr__error *error, tsr__op op, tsr_array *const in[3])
     { "operand", "mask   ", "codes  " },
   };
   int kind = tsr__ops[op].lowering == TSR__LOW_REDUCE ? 3 : tsr__ops[op].most - 1;
-  for (int i = 0; i < 3; i++) {
+  return kind >= 0 && kind <= 3 && i <= 2 ? labels[kind][i] : "operand";
+}
+
+static void say_where(tsr__error *error, tsr__op op, tsr__operands in)
+{
+  for (int i = 0; i < in.count; i++) {
     size_t used = strlen(error->text);
-    if (in[i] && in[i]->node.site && kind >= 0)
+    if (in.at[i] && in.at[i]->node.site)
       snprintf(error->text + used, sizeof error->text - used, "\n    %s made at %s",
-               labels[kind][i], in[i]->node.site);
+               label_of(op, i), in.at[i]->node.site);
   }
 }
 
@@ -297,34 +336,68 @@ static tsr_status check_sharding(tsr_scope *scope, const tsr_sharding *sharding,
 
 /* ---- the node ---- */
 
-static tsr__type type_of(const tsr_array *a)
+/* A node in the making: its operands as it will have them, with their types and the dtypes that it
+ * wants. Those of nearly all nodes lie on the stack. */
+enum { FEW = 4 };
+
+typedef struct making {
+  tsr__operands in;
+  tsr_array **use;
+  tsr__type *type;
+  uint8_t *want;
+  void *block; /* not NULL: holds the three above */
+  size_t bytes;
+  tsr_array *few_use[FEW];
+  tsr__type few_type[FEW];
+  uint8_t few_want[FEW];
+} making;
+
+static bool open_making(making *m, tsr_scope *scope, tsr__operands in, const char *site)
 {
-  tsr__type type = { .dtype = 0 };
-  if (!a) return type;
-  type.dtype = (tsr_dtype)a->dtype;
-  type.shape = a->shape;
-  if (a->placed || a->value) type.sharding = &a->sharding;
-  if (a->value && a->shape.rank > 0 && tsr__value_ragged(a->value))
-    type.shape.dims[0] = TSR__DYNAMIC;
-  return type;
+  m->in = in;
+  m->use = m->few_use;
+  m->type = m->few_type;
+  m->want = m->few_want;
+  m->block = NULL;
+  if (in.count > FEW) {
+    m->bytes = (size_t)in.count * (sizeof *m->use + sizeof *m->type + sizeof *m->want);
+    m->block = tsr__new_raw(&scope->rt->heap, m->bytes);
+    if (!m->block) {
+      tsr__fail(scope, site, TSR_ENOMEM, "no memory for a node of %d operands", in.count);
+      return false;
+    }
+    m->use = m->block;
+    m->type = (tsr__type *)(m->use + in.count);
+    m->want = (uint8_t *)(m->type + in.count);
+  }
+  for (int i = 0; i < in.count; i++) m->use[i] = in.at[i];
+  return true;
 }
 
-static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr_array *const in[3],
-                           const tsr__ask *ask, const char *site)
+static void close_making(making *m, tsr_scope *scope)
 {
-  tsr_array *array = tsr__node_new(scope, sizeof *array, site, release_node);
+  if (m->block) tsr__del(&scope->rt->heap, m->block, m->bytes);
+}
+
+static tsr__type type_of(const tsr_array *a)
+{
+  if (!a) return (tsr__type){ .dtype = 0 };
+  return (tsr__type){
+    .dtype = a->dtype,
+    .rank = (uint8_t)a->shape.rank,
+    .ragged = a->value && a->shape.rank > 0 && tsr__value_ragged(a->value),
+    .dims = a->shape.dims,
+    .sharding = a->placed || a->value ? &a->sharding : NULL,
+  };
+}
+
+static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
+                           const char *site)
+{
+  tsr_array *array = allot(scope, op, in, ask, site);
   if (!array) return (tsr_array *)&no_memory_array;
-  array->op = (uint8_t)op;
-  for (int i = 0; i < 3; i++) {
-    array->in[i] = in[i];
-    if (!in[i]) continue;
-    array->in_count = (uint8_t)(i + 1);
-    atomic_fetch_add_explicit(&in[i]->users, 1, memory_order_relaxed);
-  }
-  array->attr = ask->attr;
-  array->attr.pad = 0;
-  array->attr.param_count = tsr__ops[op].numbers;
-  for (int i = 0; i < tsr__ops[op].numbers; i++) array->param[i] = ask->param[i];
+  for (int i = 0; i < in.count; i++)
+    if (in.at[i]) atomic_fetch_add_explicit(&in.at[i]->users, 1, memory_order_relaxed);
   if (ask->sharding && ask->sharding->mesh) {
     array->sharding = tsr__sharding_canon(ask->sharding);
     array->placed = 1;
@@ -332,7 +405,7 @@ static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr_array *const in[3],
   return array;
 }
 
-static tsr_array *fail_node(tsr_scope *scope, tsr__op op, tsr_array *const in[3], tsr__error *error,
+static tsr_array *fail_node(tsr_scope *scope, tsr__op op, tsr__operands in, tsr__error *error,
                             const char *site)
 {
   say_where(error, op, in);
@@ -341,18 +414,60 @@ static tsr_array *fail_node(tsr_scope *scope, tsr__op op, tsr_array *const in[3]
 }
 
 /* No dims named means all of them; groups reduce all. */
-static tsr__ask with_all_dims(tsr__op op, const tsr__ask *ask, const tsr_array *x)
+static tsr__reduce_attr with_all_dims(const tsr__ask *ask, const tsr_array *x)
 {
-  tsr__ask out = *ask;
-  if (tsr__ops[op].lowering != TSR__LOW_REDUCE || !x) return out;
-  if (!out.attr.dims || out.attr.groups > 0) out.attr.dims = (1u << x->shape.rank) - 1;
-  if (out.attr.groups > 0) out.attr.keep = 0;
+  tsr__reduce_attr out = { 0 };
+  if (ask->attr) out = *(const tsr__reduce_attr *)ask->attr;
+  if (!out.dims || out.groups > 0) out.dims = (1u << x->shape.rank) - 1;
+  if (out.groups > 0) out.keep = 0;
   return out;
 }
 
-tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr_array *const in[3], const tsr__ask *ask,
+/* What a reduction takes beside arrays as they are: masks that broadcast, and numbers. */
+static void hold_reduced(making *m, const char *site)
+{
+  int count = m->in.count;
+  if (count > 1 && m->use[1]) m->use[1] = spread_mask(m->use[1], m->use[0], site);
+  for (int i = 0; i < count; i++) m->use[i] = hold_const(m->use[i], site);
+}
+
+/* Casts the operands to what the node wants. False: one could not be had. */
+static bool cast_operands(making *m, const char *site)
+{
+  for (int i = 0; i < m->in.count; i++) {
+    if (!m->use[i] || m->use[i]->dtype == m->want[i]) continue;
+    m->use[i] = cast_to(m->use[i], (tsr_dtype)m->want[i], site);
+    if (m->use[i]->inert) return false;
+  }
+  return true;
+}
+
+static tsr_array *make_node(tsr_scope *scope, tsr__op op, making *m, const tsr__ask *ask,
+                            const char *site)
+{
+  int count = m->in.count;
+  tsr__inferred type = { .operand = m->want };
+  tsr__error error = { .status = TSR_OK };
+  if (tsr__ops[op].lowering == TSR__LOW_REDUCE) hold_reduced(m, site);
+  for (int i = 0; i < count; i++) {
+    if (m->use[i] && m->use[i]->inert) return tsr__make_inert(scope, site);
+    m->type[i] = type_of(m->use[i]);
+  }
+  tsr_status status = tsr__infer(op, (tsr__types){ m->type, count }, ask, &type, &error);
+  if (!status && ask->sharding) status = check_sharding(scope, ask->sharding, op, &type, &error);
+  if (status) return fail_node(scope, op, m->in, &error, site);
+  if (!cast_operands(m, site)) return tsr__make_inert(scope, site);
+  tsr_array *array = new_node(scope, op, (tsr__operands){ m->use, count }, ask, site);
+  if (array->inert) return array;
+  array->dtype = (uint8_t)type.dtype;
+  array->shape = type.shape;
+  return array;
+}
+
+tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                      const char *site)
 {
+  while (in.count > tsr__ops[op].least && !in.at[in.count - 1]) in.count--;
   tsr_array *inert = inert_among(in);
   if (inert) return inert;
   if (!usable(&scope, op, in, site)) return tsr__make_inert(scope, site);
@@ -360,30 +475,20 @@ tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr_array *const in[3], const
   if (rule) return make_logic(scope, rule, in, ask, site);
   /* An integer is its own rounding. */
   if ((op == TSR__OP_RINT || op == TSR__OP_FLOOR) &&
-      (in[0]->dtype == TSR_I32 || in[0]->dtype == TSR_I64))
-    return in[0];
-  tsr_array *use[3] = { in[0], in[1], in[2] };
-  bool reduce = tsr__ops[op].lowering == TSR__LOW_REDUCE;
-  if (reduce && use[1]) use[1] = spread_mask(use[1], use[0], site);
-  for (int i = 0; i < 3; i++) {
-    if (reduce) use[i] = hold_const(use[i], site);
-    if (use[i] && use[i]->inert) return tsr__make_inert(scope, site);
+      (in.at[0]->dtype == TSR_I32 || in.at[0]->dtype == TSR_I64))
+    return in.at[0];
+  making m;
+  tsr__reduce_attr reduce;
+  tsr__ask asked;
+  if (tsr__ops[op].attr == TSR__ATTR_REDUCE) {
+    reduce = with_all_dims(ask, in.at[0]);
+    asked = *ask;
+    asked.attr = &reduce;
+    asked.attr_bytes = sizeof reduce;
+    ask = &asked;
   }
-  const tsr__type types[3] = { type_of(use[0]), type_of(use[1]), type_of(use[2]) };
-  tsr__ask asked = with_all_dims(op, ask, in[0]);
-  tsr__inferred type;
-  tsr__error error = { .status = TSR_OK };
-  tsr_status status = tsr__infer(op, types, &asked, &type, &error);
-  if (!status && ask->sharding) status = check_sharding(scope, ask->sharding, op, &type, &error);
-  if (status) return fail_node(scope, op, in, &error, site);
-  for (int i = 0; i < 3; i++) {
-    if (!use[i] || use[i]->dtype == type.operand[i]) continue;
-    use[i] = cast_to(use[i], type.operand[i], site);
-    if (use[i]->inert) return tsr__make_inert(scope, site);
-  }
-  tsr_array *array = new_node(scope, op, use, &asked, site);
-  if (array->inert) return array;
-  array->dtype = (uint8_t)type.dtype;
-  array->shape = type.shape;
+  if (!open_making(&m, scope, in, site)) return tsr__make_inert(scope, site);
+  tsr_array *array = make_node(scope, op, &m, ask, site);
+  close_making(&m, scope);
   return array;
 }

@@ -48,36 +48,37 @@ static void add_operand(const tsr__program *program, const int *numbers, int nod
   else tsr__text_add(out, "%%%d", numbers ? numbers[node] : tsr__program_number(program, node));
 }
 
-static void add_dims(const tsr__gnode *node, uint32_t all, tsr__text *out)
+static void add_dims(const tsr__reduce_attr *attr, uint32_t all, tsr__text *out)
 {
-  if (node->attr.groups > 0) tsr__text_add(out, ", %lld groups", (long long)node->attr.groups);
-  else if (node->attr.dims != all) {
+  if (attr->groups > 0) tsr__text_add(out, ", %lld groups", (long long)attr->groups);
+  else if (attr->dims != all) {
     tsr__text_add(out, ", dims ");
     for (int d = 0, many = 0; d < TSR_MAX_RANK; d++)
-      if (node->attr.dims >> d & 1) tsr__text_add(out, "%s%d", many++ ? "," : "", d);
+      if (attr->dims >> d & 1) tsr__text_add(out, "%s%d", many++ ? "," : "", d);
   }
-  if (node->attr.keep) tsr__text_add(out, ", keep");
-  if (node->attr.ddof) tsr__text_add(out, ", ddof %lld", (long long)node->attr.ddof);
+  if (attr->keep) tsr__text_add(out, ", keep");
+  if (attr->ddof) tsr__text_add(out, ", ddof %lld", (long long)attr->ddof);
 }
 
 static void add_call(const tsr__program *program, const int *numbers, const tsr__gnode *node,
                      tsr__text *out)
 {
   bool reduce = tsr__ops[node->op].lowering == TSR__LOW_REDUCE;
-  static const char *const roles[3] = { "", "where ", "by " };
+  static const char *const roles[] = { "", "where ", "by " };
   tsr__text_add(out, "%s", tsr__ops[node->op].name);
-  if (node->in[0] < 0) {
-    if (node->op == TSR__OP_IOTA) tsr__text_add(out, "(dim %u)", node->attr.dims);
+  if (!node->in_count) {
+    if (node->op == TSR__OP_IOTA) tsr__text_add(out, "(dim %d)", tsr__dim_of(program, node));
     return;
   }
   tsr__text_add(out, "(");
-  for (int i = 0; i < 3; i++) {
-    if (node->in[i] < 0) continue;
+  TSR_FOR_OPERANDS (program, node, i, o) {
     tsr__text_add(out, "%s%s", i ? ", " : "", reduce ? roles[i] : "");
-    add_operand(program, numbers, node->in[i], out);
+    add_operand(program, numbers, o, out);
   }
-  if (reduce) add_dims(node, (1u << program->nodes[node->in[0]].rank) - 1, out);
-  if (node->op == TSR__OP_TAKE) tsr__text_add(out, ", dim %u", node->attr.dims);
+  if (reduce)
+    add_dims(tsr__reduce_of(program, node),
+             (1u << program->nodes[tsr__in(program, node, 0)].rank) - 1, out);
+  if (node->op == TSR__OP_TAKE) tsr__text_add(out, ", dim %d", tsr__dim_of(program, node));
   tsr__text_add(out, ")");
 }
 
@@ -90,9 +91,9 @@ static void add_formula(const tsr__program *program, const int *numbers, int n, 
     add_call(program, numbers, node, out);
     return;
   }
-  add_operand(program, numbers, node->in[0], out);
+  add_operand(program, numbers, tsr__in(program, node, 0), out);
   tsr__text_add(out, " %s ", sign);
-  add_operand(program, numbers, node->in[1], out);
+  add_operand(program, numbers, tsr__in(program, node, 1), out);
 }
 
 static void add_type(const tsr__program *program, const tsr__gnode *node, tsr__text *out)

@@ -1,6 +1,8 @@
 /* Programs: the nodes that a terminal needs, flat and in order, as plain bytes.
  *
- *   arrays (pointers, scopes)   --trace-->   nodes[]     op, dtype, dims, attributes, in: indices
+ *   arrays (pointers, scopes)   --trace-->   nodes[]     op, dtype, dims; where its lists begin
+ *                                            operands[]  of all nodes, by index
+ *                                            attrs[]     each different attribute once
  *                                            shardings[] [0] = unplaced
  *
  * Invariants: operands stand before their users; all padding is zero, so that equal programs have
@@ -10,8 +12,7 @@
  * visited[visit]: no hash table, and marks left by other programs do no harm. */
 #include "graph/graph.h"
 
-_Static_assert(sizeof(tsr__gnode) == 24 + 8 * TSR_MAX_RANK + sizeof(tsr__attr) &&
-                   sizeof(tsr__attr) == 24,
+_Static_assert(sizeof(tsr__gnode) == 32 + 8 * TSR_MAX_RANK,
                "no padding: nodes are compared as bytes");
 
 typedef struct tsr__todo {
@@ -25,12 +26,19 @@ typedef struct tsr__slot_of {
   int32_t node;
 } slot_of;
 
+/* A bucket of the table of attributes, as above. */
+typedef struct tsr__blob_of {
+  uint32_t stamp, at;
+  uint32_t hash, bytes;
+} blob_of;
+
 /* ---- memory ---- */
 
 void tsr__program_init(tsr__program *program, tsr__heap *heap)
 {
   memset(program, 0, sizeof *program);
   program->heap = heap;
+  program->stamp = 1;
 }
 
 void tsr__program_free(tsr__program *program)
@@ -38,6 +46,7 @@ void tsr__program_free(tsr__program *program)
   tsr__heap *heap = program->heap;
   if (!heap) return;
   tsr__del(heap, program->nodes, program->capacity * sizeof *program->nodes);
+  tsr__del(heap, program->operands, program->operand_capacity * sizeof *program->operands);
   tsr__del(heap, program->shardings, program->sharding_capacity * sizeof *program->shardings);
   if (program->param_capacity)
     tsr__del(heap, program->params, program->param_capacity * sizeof *program->params);
@@ -46,14 +55,28 @@ void tsr__program_free(tsr__program *program)
   tsr__del(heap, program->visited, program->visited_capacity * sizeof *program->visited);
   tsr__del(heap, program->todo, program->todo_capacity * sizeof *program->todo);
   tsr__del(heap, program->table, program->table_size * sizeof *program->table);
+  tsr__del(heap, program->attrs, program->attr_capacity);
+  tsr__del(heap, program->blobs, program->blob_size * sizeof *program->blobs);
   tsr__program_init(program, heap);
+}
+
+/* Empties both tables. */
+static void renew_stamp(tsr__program *program)
+{
+  if (++program->stamp) return;
+  if (program->table) memset(program->table, 0, program->table_size * sizeof *program->table);
+  if (program->blobs) memset(program->blobs, 0, program->blob_size * sizeof *program->blobs);
+  program->stamp = 1;
 }
 
 void tsr__program_clear(tsr__program *program)
 {
-  program->node_count = program->sharding_count = program->param_count = 0;
+  program->node_count = program->operand_count = 0;
+  program->sharding_count = program->param_count = 0;
+  program->attr_count = program->blob_count = 0;
   program->visited_count = 0;
   program->failed = false;
+  renew_stamp(program);
 }
 
 static bool grow(tsr__program *program, void **array, size_t *capacity, size_t need, size_t element)
@@ -93,13 +116,69 @@ int tsr__program_sharding(tsr__program *program, const tsr_sharding *sharding)
   return program->sharding_count++;
 }
 
-/* Index of a new node, its bytes not yet set; -1 out of memory. */
-static int new_node(tsr__program *program, const char *site, tsr_array *array)
+/* The size that a table of `size` needs to take one more than `count` entries. */
+static size_t table_room(size_t size, int count)
+{
+  size_t need = 2 * ((size_t)count + 1), room = size ? size : 64;
+  if (need <= size) return size;
+  while (room < need * 2) room *= 2;
+  return room;
+}
+
+static bool grow_blobs(tsr__program *program)
+{
+  size_t size = table_room(program->blob_size, program->blob_count);
+  if (size == program->blob_size) return true;
+  blob_of *blobs = tsr__new(program->heap, size * sizeof *blobs);
+  if (!blobs) {
+    program->failed = true;
+    return false;
+  }
+  for (size_t i = 0; i < program->blob_size; i++) {
+    const blob_of *blob = &program->blobs[i];
+    if (blob->stamp != program->stamp) continue;
+    size_t at = blob->hash & (size - 1);
+    while (blobs[at].stamp == program->stamp) at = (at + 1) & (size - 1);
+    blobs[at] = *blob;
+  }
+  tsr__del(program->heap, program->blobs, program->blob_size * sizeof *program->blobs);
+  program->blobs = blobs;
+  program->blob_size = size;
+  return true;
+}
+
+uint32_t tsr__program_attr(tsr__program *program, const void *attr, uint16_t bytes)
+{
+  size_t start = (size_t)program->attr_count, room = ((size_t)bytes + 7) / 8 * 8;
+  if (!bytes || !grow_blobs(program)) return 0;
+  uint32_t hash = (uint32_t)tsr__hash(attr, bytes, bytes);
+  size_t mask = program->blob_size - 1, at = hash & mask;
+  for (; program->blobs[at].stamp == program->stamp; at = (at + 1) & mask) {
+    const blob_of *blob = &program->blobs[at];
+    if (blob->hash == hash && blob->bytes == bytes &&
+        !memcmp(program->attrs + blob->at, attr, bytes))
+      return blob->at;
+  }
+  if (start + room > INT32_MAX) program->failed = true;
+  if (program->failed || !GROW(program, attrs, attr_capacity, start + room)) return 0;
+  memset(program->attrs + start, 0, room);
+  memcpy(program->attrs + start, attr, bytes);
+  program->attr_count += (int)room;
+  program->blob_count++;
+  program->blobs[at] = (blob_of){ program->stamp, (uint32_t)start, hash, bytes };
+  return (uint32_t)start;
+}
+
+/* Index of a new node with room for its operands, neither yet set; -1 out of memory. */
+static int new_node(tsr__program *program, int operands, const char *site, tsr_array *array)
 {
   size_t need = (size_t)program->node_count + 1;
+  size_t links = (size_t)program->operand_count + (size_t)operands;
   if (!program->sharding_count) tsr__program_sharding(program, NULL);
-  if (need > INT32_MAX || program->failed || !GROW(program, nodes, capacity, need) ||
-      !GROW(program, sites, site_capacity, need) || !GROW(program, arrays, array_capacity, need)) {
+  if (need > INT32_MAX || links > INT32_MAX || program->failed ||
+      !GROW(program, nodes, capacity, need) || !GROW(program, sites, site_capacity, need) ||
+      !GROW(program, arrays, array_capacity, need) ||
+      !GROW(program, operands, operand_capacity, links)) {
     program->failed = true;
     return -1;
   }
@@ -108,11 +187,21 @@ static int new_node(tsr__program *program, const char *site, tsr_array *array)
   return program->node_count++;
 }
 
-int tsr__program_add(tsr__program *program, const tsr__gnode *node, const char *site)
+int tsr__program_add(tsr__program *program, const tsr__gnode *node, tsr__links in, const char *site)
 {
-  int index = new_node(program, site, NULL);
-  if (index >= 0) memcpy(&program->nodes[index], node, sizeof *node);
+  int index = new_node(program, in.count, site, NULL);
+  if (index < 0) return index;
+  tsr__gnode *to = &program->nodes[index];
+  memcpy(to, node, sizeof *node);
+  to->first_in = program->operand_count;
+  to->in_count = in.count;
+  for (int i = 0; i < in.count; i++) program->operands[program->operand_count++] = in.at[i];
   return index;
+}
+
+tsr__type tsr__gnode_type(const tsr__gnode *node)
+{
+  return (tsr__type){ .dtype = node->dtype, .rank = node->rank, .dims = node->dims };
 }
 
 /* ---- tracing ---- */
@@ -139,35 +228,36 @@ static void fill_leaf(tsr__program *program, const tsr_array *array, tsr__gnode 
   node->dims[0] = TSR__DYNAMIC;
 }
 
+static bool unknown_size(const tsr__gnode *node)
+{
+  for (int d = 0; d < node->rank; d++)
+    if (node->dims[d] == TSR__DYNAMIC) return true;
+  return false;
+}
+
 /* Operands evaluated since a node was made may have sizes now that were unknown then, and
  * the other way round: shapes with run-time sizes are inferred again. */
-static void refresh_shape(const tsr__program *program, tsr__gnode *node)
+static void refresh_shape(tsr__program *program, tsr__gnode *node)
 {
-  tsr__type in[3] = { { .dtype = 0 } };
-  bool unknown = node->rank > 0 && node->dims[0] == TSR__DYNAMIC;
-  for (int i = 0; i < 3; i++) {
-    if (node->in[i] < 0) continue;
-    const tsr__gnode *operand = &program->nodes[node->in[i]];
-    in[i] = (tsr__type){ .dtype = (tsr_dtype)operand->dtype, .shape = tsr__gnode_shape(operand) };
-    for (int d = 0; d < operand->rank; d++) unknown |= operand->dims[d] == TSR__DYNAMIC;
-  }
-  if (!unknown && node->rank > 0)
-    for (int d = 1; d < node->rank; d++) unknown |= node->dims[d] == TSR__DYNAMIC;
+  bool unknown = unknown_size(node);
+  TSR_FOR_OPERANDS (program, node, i, o) unknown = unknown || unknown_size(&program->nodes[o]);
   if (!unknown) return;
-  tsr__ask ask = { .dtype = (tsr_dtype)node->dtype, .attr = node->attr };
   tsr__inferred type;
   tsr__error error = { .status = TSR_OK };
   /* A mismatch that only shows now is left as it is: verify and the run report it. */
-  if (tsr__infer((tsr__op)node->op, in, &ask, &type, &error)) return;
+  if (tsr__program_infer(program, node, &type, &error)) return;
   memcpy(node->dims, type.shape.dims, sizeof node->dims);
 }
 
 static void fill_inner(tsr__program *program, const tsr_array *array, tsr__gnode *node)
 {
   node->op = array->op;
-  node->attr = array->attr;
+  node->attr_bytes = array->attr_bytes;
+  node->attr = tsr__program_attr(program, array->attr, array->attr_bytes);
+  node->in_count = array->in_count;
   for (int i = 0; i < array->in_count; i++)
-    if (array->in[i]) node->in[i] = node_of(program, array->in[i]);
+    program->operands[program->operand_count++] =
+        array->in[i] ? node_of(program, array->in[i]) : -1;
   if (array->placed) {
     node->flags = TSR__PLACED;
     node->sharding = (uint16_t)tsr__program_sharding(program, &array->sharding);
@@ -175,14 +265,15 @@ static void fill_inner(tsr__program *program, const tsr_array *array, tsr__gnode
   if (tsr__ops[node->op].shape_rule != TSR__SH_SOURCE) refresh_shape(program, node);
 }
 
-static uint32_t hash_node(const tsr__gnode *node)
+static uint32_t hash_node(const tsr__program *program, const tsr__gnode *node)
 {
-  uint64_t head, in, last;
-  memcpy(&head, node, sizeof head);
-  memcpy(&in, node->in, sizeof in);
-  memcpy(&last, &node->in[2], sizeof last);
-  uint64_t hash = (head + in * UINT64_C(0x9e3779b97f4a7c15)) ^ (last << 17);
-  hash += (uint64_t)node->attr.dims * 977 + (uint64_t)node->dims[0] * 31;
+  const uint64_t mix = UINT64_C(0x9e3779b97f4a7c15);
+  uint64_t hash;
+  memcpy(&hash, node, sizeof hash);
+  for (int i = 0; i < node->in_count; i++)
+    hash = hash * mix + (uint32_t)program->operands[node->first_in + i] + 1;
+  hash += (uint64_t)node->sharding << 48;
+  hash += (uint64_t)node->attr * 977 + (uint64_t)node->dims[0] * 31;
   hash *= UINT64_C(0xd6e8feb86659fd93);
   return (uint32_t)(hash >> 32);
 }
@@ -190,10 +281,8 @@ static uint32_t hash_node(const tsr__gnode *node)
 /* Makes room in the table for one more node than there are. */
 static bool grow_table(tsr__program *program)
 {
-  size_t need = 2 * ((size_t)program->node_count + 1);
-  if (need <= program->table_size) return true;
-  size_t size = program->table_size ? program->table_size : 64;
-  while (size < need * 2) size *= 2;
+  size_t size = table_room(program->table_size, program->node_count);
+  if (size == program->table_size) return true;
   slot_of *table = tsr__new(program->heap, size * sizeof *table);
   if (!table) {
     program->failed = true;
@@ -202,7 +291,7 @@ static bool grow_table(tsr__program *program)
   for (size_t i = 0; i < program->table_size; i++) {
     const slot_of *slot = &program->table[i];
     if (slot->stamp != program->stamp) continue;
-    size_t at = hash_node(&program->nodes[slot->node]) & (size - 1);
+    size_t at = hash_node(program, &program->nodes[slot->node]) & (size - 1);
     while (table[at].stamp == program->stamp) at = (at + 1) & (size - 1);
     table[at] = *slot;
   }
@@ -212,12 +301,17 @@ static bool grow_table(tsr__program *program)
   return true;
 }
 
-static bool same_but_root(const tsr__gnode *a, const tsr__gnode *b)
+/* Whether two nodes are equal but for where their operands are listed and who wants them. */
+static bool same_node(const tsr__program *program, const tsr__gnode *a, const tsr__gnode *b)
 {
   uint8_t flags = (uint8_t)(a->flags ^ b->flags);
-  if (flags & (uint8_t)~TSR__ROOT) return false;
+  if (flags & (uint8_t)~TSR__ROOT || a->in_count != b->in_count) return false;
   return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank &&
-         !memcmp(&a->sharding, &b->sharding, sizeof *a - offsetof(tsr__gnode, sharding));
+         a->sharding == b->sharding && a->attr == b->attr && a->attr_bytes == b->attr_bytes &&
+         a->param == b->param &&
+         !memcmp(&program->operands[a->first_in], &program->operands[b->first_in],
+                 (size_t)a->in_count * sizeof *program->operands) &&
+         !memcmp(a->dims, b->dims, sizeof a->dims);
 }
 
 /* The node equal to the newest one, which is then dropped; else the newest, now in the table. */
@@ -226,11 +320,12 @@ static int merge_newest(tsr__program *program)
   int newest = program->node_count - 1;
   const tsr__gnode *node = &program->nodes[newest];
   if (!grow_table(program)) return newest;
-  size_t at = hash_node(node) & (program->table_size - 1);
+  size_t at = hash_node(program, node) & (program->table_size - 1);
   for (; program->table[at].stamp == program->stamp; at = (at + 1) & (program->table_size - 1)) {
     int other = program->table[at].node;
-    if (!same_but_root(&program->nodes[other], node)) continue;
+    if (!same_node(program, &program->nodes[other], node)) continue;
     program->node_count--;
+    program->operand_count = node->first_in;
     return other;
   }
   program->table[at] = (slot_of){ program->stamp, newest };
@@ -239,16 +334,18 @@ static int merge_newest(tsr__program *program)
 
 static void bind_params(tsr__program *program, const tsr_array *array, tsr__gnode *node)
 {
-  int count = array->attr.param_count;
+  int count = array->number_count;
   if (!GROW(program, params, param_capacity, (size_t)program->param_count + (size_t)count)) return;
+  node->param_count = count;
   node->param = program->param_count;
-  for (int i = 0; i < count; i++) program->params[program->param_count++] = array->param[i];
+  for (int i = 0; i < count; i++) program->params[program->param_count++] = array->numbers[i];
 }
 
 /* Adds the node of an array whose operands have theirs. */
 static void emit(tsr__program *program, tsr_array *array)
 {
-  int index = new_node(program, array->node.site, array);
+  bool leaf = is_leaf(array);
+  int index = new_node(program, leaf ? 0 : array->in_count, array->node.site, array);
   if (index < 0 || !GROW(program, visited, visited_capacity, (size_t)program->visited_count + 1))
     return;
   tsr__gnode *node = &program->nodes[index];
@@ -256,13 +353,13 @@ static void emit(tsr__program *program, tsr_array *array)
   node->dtype = array->dtype;
   node->rank = (uint8_t)array->shape.rank;
   node->param = -1;
-  for (int i = 0; i < 3; i++) node->in[i] = -1;
+  node->first_in = program->operand_count;
   for (int d = 0; d < array->shape.rank; d++) node->dims[d] = array->shape.dims[d];
-  if (is_leaf(array)) {
+  if (leaf) {
     fill_leaf(program, array, node);
   } else {
     fill_inner(program, array, node);
-    if (array->attr.param_count) bind_params(program, array, node);
+    if (array->number_count) bind_params(program, array, node);
     else index = merge_newest(program);
   }
   array->mark = (uint32_t)index + 1;
@@ -273,7 +370,7 @@ static void emit(tsr__program *program, tsr_array *array)
 static tsr_status refuse_inert(const tsr_array *array, tsr__error *error)
 {
   const tsr_scope *scope = array->node.scope;
-  if (!scope && array->param[0].i == TSR_ENOMEM)
+  if (!scope && array->numbers[0].i == TSR_ENOMEM)
     return tsr__error_set(error, TSR_ENOMEM, "no memory was left to make an array");
   if (!scope)
     return tsr__error_set(error, TSR_EARG,
@@ -334,21 +431,15 @@ static void hold_const(tsr__program *program, tsr_array *root)
 {
   const tsr__gnode *number = &program->nodes[root->mark - 1];
   if (number->op != TSR__OP_CONST) return;
-  tsr__gnode full = { .op = TSR__OP_FULL,
-                      .dtype = number->dtype,
-                      .param = -1,
-                      .in = { (int32_t)root->mark - 1, -1, -1 } };
-  int index = tsr__program_add(program, &full, root->node.site);
+  tsr__gnode full = { .op = TSR__OP_FULL, .dtype = number->dtype, .param = -1 };
+  tsr__links in = TSR__LINKS((int32_t)root->mark - 1);
+  int index = tsr__program_add(program, &full, in, root->node.site);
   if (index >= 0) root->mark = (uint32_t)index + 1;
 }
 
 tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, int count,
                               tsr__error *error)
 {
-  if (++program->stamp == 0) {
-    memset(program->table, 0, program->table_size * sizeof *program->table);
-    program->stamp = 1;
-  }
   for (int i = 0; i < count && !program->failed; i++) {
     if (!roots[i]) return tsr__error_set(error, TSR_EARG, "array %d is NULL; give an array", i + 1);
     if (trace_root(program, roots[i], error)) return error->status;
@@ -366,7 +457,10 @@ tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, in
 uint64_t tsr__program_hash(const tsr__program *program)
 {
   size_t nodes = (size_t)program->node_count * sizeof *program->nodes;
+  size_t operands = (size_t)program->operand_count * sizeof *program->operands;
   uint64_t hash = tsr__hash(program->nodes, nodes, (uint64_t)program->node_count);
+  hash = tsr__hash(program->operands, operands, hash);
+  hash = tsr__hash(program->attrs, (size_t)program->attr_count, hash);
   for (int i = 1; i < program->sharding_count; i++) {
     const tsr_sharding *sharding = &program->shardings[i];
     uint64_t seed = hash + (uint64_t)sharding->mesh->id;
@@ -375,27 +469,44 @@ uint64_t tsr__program_hash(const tsr__program *program)
   return hash;
 }
 
+static bool same_bytes(const void *a, const void *b, int count, size_t element)
+{
+  return !count || !memcmp(a, b, (size_t)count * element);
+}
+
 bool tsr__program_same(const tsr__program *a, const tsr__program *b)
 {
-  return a->node_count == b->node_count && a->sharding_count == b->sharding_count &&
-         !memcmp(a->nodes, b->nodes, (size_t)a->node_count * sizeof *a->nodes) &&
-         !memcmp(a->shardings, b->shardings, (size_t)a->sharding_count * sizeof *a->shardings);
+  return a->node_count == b->node_count && a->operand_count == b->operand_count &&
+         a->attr_count == b->attr_count && a->sharding_count == b->sharding_count &&
+         same_bytes(a->nodes, b->nodes, a->node_count, sizeof *a->nodes) &&
+         same_bytes(a->operands, b->operands, a->operand_count, sizeof *a->operands) &&
+         same_bytes(a->attrs, b->attrs, a->attr_count, sizeof *a->attrs) &&
+         same_bytes(a->shardings, b->shardings, a->sharding_count, sizeof *a->shardings);
+}
+
+/* Copies one list of a program; false when memory is short. */
+#define COPY(to, from, field, count_field, capacity_field)                                   \
+  (!(from)->count_field ||                                                                   \
+   (GROW((to), field, capacity_field, (size_t)(from)->count_field) &&                        \
+    memcpy((to)->field, (from)->field, (size_t)(from)->count_field * sizeof *(to)->field) && \
+    ((to)->count_field = (from)->count_field)))
+
+bool tsr__program_share(tsr__program *out, const tsr__program *in)
+{
+  return COPY(out, in, attrs, attr_count, attr_capacity);
 }
 
 tsr_status tsr__program_copy(tsr__program *out, const tsr__program *in, tsr__heap *heap)
 {
   tsr__program copy;
   tsr__program_init(&copy, heap);
-  size_t nodes = (size_t)in->node_count, shardings = (size_t)in->sharding_count;
-  if ((nodes && !GROW(&copy, nodes, capacity, nodes)) ||
-      (shardings && !GROW(&copy, shardings, sharding_capacity, shardings))) {
+  if (!COPY(&copy, in, nodes, node_count, capacity) ||
+      !COPY(&copy, in, operands, operand_count, operand_capacity) ||
+      !COPY(&copy, in, attrs, attr_count, attr_capacity) ||
+      !COPY(&copy, in, shardings, sharding_count, sharding_capacity)) {
     tsr__program_free(&copy);
     return TSR_ENOMEM;
   }
-  if (nodes) memcpy(copy.nodes, in->nodes, nodes * sizeof *in->nodes);
-  if (shardings) memcpy(copy.shardings, in->shardings, shardings * sizeof *in->shardings);
-  copy.node_count = in->node_count;
-  copy.sharding_count = in->sharding_count;
   *out = copy;
   return TSR_OK;
 }

@@ -19,16 +19,21 @@ static tsr_status check_node(const tsr__program *program, int n, tsr__error *err
   if (g->sharding && g->sharding >= program->sharding_count)
     return broken(error, n, g, "no such sharding");
   if (!g->sharding && g->reduce_axes) return broken(error, n, g, "combines axes but is unplaced");
-  for (int i = 0; i < 3; i++) {
-    if (g->in[i] >= n || g->in[i] < -1)
-      return broken(error, n, g, "an operand stands after its user");
-    if (i < tsr__ops[g->op].least && g->in[i] < 0)
+  if (g->first_in < 0 || g->in_count < 0 || g->first_in > program->operand_count - g->in_count)
+    return broken(error, n, g, "its operands are nowhere");
+  if (g->in_count < tsr__ops[g->op].least) return broken(error, n, g, "an operand is missing");
+  if (g->in_count > tsr__ops[g->op].most) return broken(error, n, g, "an operand too many");
+  for (int i = 0; i < g->in_count; i++) {
+    int in = tsr__in(program, g, i);
+    if (in >= n || in < -1) return broken(error, n, g, "an operand stands after its user");
+    if (in < 0 && (i < tsr__ops[g->op].least || i == g->in_count - 1))
       return broken(error, n, g, "an operand is missing");
-    if (i >= tsr__ops[g->op].most && g->in[i] >= 0)
-      return broken(error, n, g, "an operand too many");
   }
-  if ((g->attr.param_count > 0) != (g->param >= 0))
+  if (g->param_count != tsr__ops[g->op].numbers || (g->param_count > 0) != (g->param >= 0))
     return broken(error, n, g, "numbers are missing");
+  if (g->attr_bytes != tsr__attrs[tsr__ops[g->op].attr].bytes || g->attr % 8 ||
+      g->attr > (uint32_t)program->attr_count - g->attr_bytes)
+    return broken(error, n, g, "its attributes are not those of the table");
   return TSR_OK;
 }
 
@@ -49,23 +54,50 @@ static tsr_status check_sharding(const tsr__program *program, int n, tsr__error 
   return TSR_OK;
 }
 
+/* The types of a node's operands; those of nearly all nodes lie on the stack. */
+enum { FEW = 4 };
+
+tsr_status tsr__program_infer(const tsr__program *program, const tsr__gnode *g, tsr__inferred *out,
+                              tsr__error *error)
+{
+  tsr__ask ask = { .dtype = (tsr_dtype)g->dtype,
+                   .shape = tsr__gnode_shape(g),
+                   .attr = g->attr_bytes ? program->attrs + g->attr : NULL,
+                   .attr_bytes = g->attr_bytes };
+  tsr__type few[FEW], *type = few;
+  uint8_t few_want[FEW], *want = few_want;
+  size_t bytes = (size_t)g->in_count * (sizeof *type + sizeof *want);
+  if (g->in_count > FEW) {
+    type = tsr__new_raw(program->heap, bytes);
+    if (!type) return tsr__error_set(error, TSR_ENOMEM, "no memory to check a program");
+    want = (uint8_t *)(type + g->in_count);
+  }
+  for (int i = 0; i < g->in_count; i++) {
+    int o = tsr__in(program, g, i);
+    type[i] = o < 0 ? (tsr__type){ .dtype = 0 } : tsr__gnode_type(&program->nodes[o]);
+  }
+  tsr__inferred found = { .operand = want };
+  tsr_status status =
+      tsr__infer((tsr__op)g->op, (tsr__types){ type, g->in_count }, &ask, &found, error);
+  for (int i = 0; i < g->in_count && !status; i++)
+    if (want[i] != type[i].dtype)
+      status = tsr__error_set(error, TSR_ESTATE, "an operand lacks its cast");
+  if (type != few) tsr__del(program->heap, type, bytes);
+  if (status) return status;
+  *out = found;
+  out->operand = NULL;
+  return TSR_OK;
+}
+
 static tsr_status check_types(const tsr__program *program, int n, tsr__error *error)
 {
   const tsr__gnode *g = &program->nodes[n];
-  tsr__type in[3] = { { .dtype = 0 } };
-  tsr__ask ask = { .dtype = (tsr_dtype)g->dtype, .shape = tsr__gnode_shape(g), .attr = g->attr };
   tsr__inferred type;
   tsr__error inner = { .status = TSR_OK };
   if (g->op == TSR__OP_LEAF) return TSR_OK;
-  for (int i = 0; i < 3; i++) {
-    if (g->in[i] < 0) continue;
-    const tsr__gnode *operand = &program->nodes[g->in[i]];
-    in[i].dtype = (tsr_dtype)operand->dtype;
-    in[i].shape = tsr__gnode_shape(operand);
-  }
-  if (tsr__infer((tsr__op)g->op, in, &ask, &type, &inner)) return broken(error, n, g, inner.text);
-  for (int i = 0; i < 3; i++)
-    if (type.operand[i] != in[i].dtype) return broken(error, n, g, "an operand lacks its cast");
+  tsr_status status = tsr__program_infer(program, g, &type, &inner);
+  if (status == TSR_ENOMEM) return tsr__error_set(error, status, "%s", inner.text);
+  if (status) return broken(error, n, g, inner.text);
   if (type.dtype != (tsr_dtype)g->dtype) return broken(error, n, g, "the dtype is not the table's");
   if (type.shape.rank != g->rank || memcmp(type.shape.dims, g->dims, sizeof g->dims) != 0)
     return broken(error, n, g, "the shape is not the table's");

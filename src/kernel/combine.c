@@ -9,6 +9,7 @@
 /* One result being read from its accumulators. */
 typedef struct final {
   const tsr__gnode *node;
+  const tsr__reduce_attr *attr;     /* of it */
   const tsr__partial *main, *count; /* count: NULL = all outputs have `population` */
   int64_t population, elements;
   void *out;
@@ -38,7 +39,7 @@ static void read_scalar(const final *f)
   float *narrow = f->out;
   const tsr__acc *acc = f->main->data;
   const tsr__spread *spread = f->main->data;
-  int64_t n = count_at(f, 0), ddof = f->node->attr.ddof;
+  int64_t n = count_at(f, 0), ddof = f->attr->ddof;
   if (f->main->form == TSR__FORM_ACC) {
     if (is_mean(f) && wide) *out = tsr__acc_mean_f64(acc, n);
     else if (is_mean(f)) *narrow = tsr__acc_mean_f32(acc, n);
@@ -59,7 +60,7 @@ static void read_rows(const final *f)
   const tsr__rows *rows = f->main->rows;
   tsr__rows_read how = { .n = f->population,
                          .counts = f->count ? f->count->data : NULL,
-                         .ddof = f->node->attr.ddof,
+                         .ddof = f->attr->ddof,
                          .root = is_root(f) };
   if (f->main->form == TSR__FORM_ROWS2) {
     if (wide) tsr__rows_spread_f64(&rows[0], &rows[1], &how, f->out);
@@ -97,7 +98,7 @@ static tsr_status read_i128(const final *f, tsr__error *error)
       if (f->node->dtype == TSR_F32)
         ((float *)f->out)[i] = tsr__mean_i128_f32(sum[i], count_at(f, i));
       else ((double *)f->out)[i] = tsr__mean_i128_f64(sum[i], count_at(f, i));
-    } else if (outside && f->node->attr.checked) {
+    } else if (outside && f->attr->checked) {
       return tsr__error_set(error, TSR_EVALUE,
                             "a sum of integers is %.17g, which does not fit i64; "
                             "cast the column to f64 first",
@@ -112,7 +113,7 @@ static tsr_status read_i128(const final *f, tsr__error *error)
 static void read_spread(const final *f)
 {
   const tsr__int_spread *s = f->main->data;
-  int64_t ddof = f->node->attr.ddof;
+  int64_t ddof = f->attr->ddof;
   for (int64_t i = 0; i < f->elements; i++) {
     int64_t n = count_at(f, i);
     if (f->node->dtype == TSR_F64)
@@ -219,6 +220,7 @@ static tsr_status finish(const tsr__combine *c, int k, tsr__progress *progress,
   int n = c->finals[k];
   int count = c->schedule->final_count[n];
   final f = { .node = &c->program->nodes[n],
+              .attr = tsr__reduce_of(c->program, &c->program->nodes[n]),
               .main = leaders(c, c->schedule->final_main[n]),
               .count = count < 0 ? NULL : leaders(c, count),
               .population = c->populations[k],

@@ -128,19 +128,24 @@ static bool computed_here(const emit *e, int n)
   return fact->tile && (fact->uniform || fact->kernel == e->kernel);
 }
 
+static int in_of(const emit *e, const tsr__gnode *g, int i)
+{
+  return tsr__in(e->program, g, i);
+}
+
 static tsr__kval operand(emit *e, int n, int i)
 {
-  int o = node_of(e, n)->in[i];
+  int o = in_of(e, node_of(e, n), i);
   if (e->value[o].slot >= 0) return e->value[o];
   const tsr__gnode *g = node_of(e, n);
   tsr__kval value;
   if (e->fusion->fact[o].uniform) {
     value = load_one(e, o);
-  } else if (g->op == TSR__OP_TAKE && i == 1 && node_of(e, g->in[0])->rank != 1) {
+  } else if (g->op == TSR__OP_TAKE && i == 1 && node_of(e, in_of(e, g, 0))->rank != 1) {
     /* The indices lie along some dims of the result only; nobody else reads them so. */
     uint32_t span = (1u << node_of(e, o)->rank) - 1;
     uint32_t all = (1u << g->rank) - 1;
-    return load(e, o, all & ~(span << g->attr.dims));
+    return load(e, o, all & ~(span << tsr__dim_of(e->program, g)));
   } else {
     value = load(e, o, flat_dims(node_of(e, e->domain), node_of(e, o)));
   }
@@ -189,11 +194,11 @@ static tsr__kval source(emit *e, int n, tsr__kop op, tsr__sourceinfo info, int i
 static tsr__kval look_up(emit *e, int n)
 {
   const tsr__gnode *g = node_of(e, n);
-  tsr__sourceinfo info = { .input = tsr__kbuild_input(&e->build, g->in[0]) };
+  tsr__sourceinfo info = { .input = tsr__kbuild_input(&e->build, in_of(e, g, 0)) };
   tsr__kval x = spread_out(e, operand(e, n, 1));
   if (g->op == TSR__OP_SEARCH) return source(e, n, TSR__K_SEARCH, info, x.slot);
-  info.dim = (int32_t)g->attr.dims;
-  info.span = node_of(e, g->in[1])->rank;
+  info.dim = tsr__dim_of(e->program, g);
+  info.span = node_of(e, in_of(e, g, 1))->rank;
   return source(e, n, TSR__K_TAKE, info, x.slot);
 }
 
@@ -216,20 +221,19 @@ static tsr__kval function(emit *e, int op, tsr__kval x)
 static tsr__kval compute(emit *e, int n)
 {
   const tsr__gnode *g = node_of(e, n);
-  tsr__kval in[3];
-  int count = 0;
+  tsr__kval in[TSR__K_OPERANDS];
   switch (g->op) {
   case TSR__OP_CAST: return cast(e, operand(e, n, 0), g->dtype);
   case TSR__OP_FULL: return cast(e, operand(e, n, 0), g->dtype);
   case TSR__OP_IOTA:
-    return source(e, n, TSR__K_IOTA, (tsr__sourceinfo){ .dim = (int32_t)g->attr.dims }, -1);
+    return source(e, n, TSR__K_IOTA, (tsr__sourceinfo){ .dim = tsr__dim_of(e->program, g) }, -1);
   case TSR__OP_UNIFORM: return source(e, n, TSR__K_UNIFORM, (tsr__sourceinfo){ 0 }, -1);
   case TSR__OP_TAKE:
   case TSR__OP_SEARCH: return look_up(e, n);
   default: break;
   }
   if (formulas[g->op]) return function(e, g->op, operand(e, n, 0));
-  for (; count < 3 && g->in[count] >= 0; count++) in[count] = operand(e, n, count);
+  for (int i = 0; i < g->in_count; i++) in[i] = operand(e, n, i);
   int dtype = g->op == TSR__OP_WHERE ? in[1].dtype : in[0].dtype;
   return tsr__kbuild_op(&e->build, (tsr__kop)kop_of(g->op), (tsr_dtype)dtype, (tsr_dtype)g->dtype,
                         in);
@@ -261,11 +265,11 @@ static int uncast(const emit *e, const tsr__accum *accum, int n)
 {
   const tsr__gnode *g = node_of(e, n);
   if (accum->cls != TSR__ACC_SUM || g->op != TSR__OP_CAST || g->dtype != TSR_I64) return n;
-  int from = node_of(e, g->in[0])->dtype;
-  bool same =
-      e->fusion->fact[g->in[0]].kernel == e->kernel ||
-      (!e->fusion->fact[g->in[0]].tile && tsr__reach(e->fusion, n, 0) == TSR__REACH_ELEMENT);
-  return same && (from == TSR_BOOL || from == TSR_I32) ? g->in[0] : n;
+  int in = in_of(e, g, 0), from = node_of(e, in)->dtype;
+  const tsr__fact *fact = &e->fusion->fact[in];
+  bool same = fact->kernel == e->kernel ||
+              (!fact->tile && tsr__reach(e->fusion, n, 0) == TSR__REACH_ELEMENT);
+  return same && (from == TSR_BOOL || from == TSR_I32) ? in : n;
 }
 
 static tsr__kval value_at(emit *e, int node, int n)
@@ -284,6 +288,7 @@ static void reduce(emit *e, int a)
 {
   const tsr__accum *accum = &e->fusion->out->accums[a];
   const tsr__gnode *g = node_of(e, accum->node);
+  const tsr__reduce_attr *attr = tsr__reduce_of(e->program, g);
   tsr__kbuild *b = &e->build;
   int from = accum->operand < 0 ? -1 : uncast(e, accum, accum->operand);
   tsr__kval x = value_at(e, accum->node, from);
@@ -313,10 +318,10 @@ static void reduce(emit *e, int a)
     .cls = accum->cls,
     .dtype = x.dtype,
     .code_dtype = TSR_I32,
-    .scalar = tsr__reduces_to_one(g),
+    .scalar = tsr__reduces_to_one(e->program, g),
     .acc_dtype = accum->dtype,
-    .dims = g->attr.dims,
-    .groups = codes.slot >= 0 ? g->attr.groups : 0,
+    .dims = attr->dims,
+    .groups = codes.slot >= 0 ? attr->groups : 0,
   };
   tsr__kbuild_inst(b, false,
                    (tsr__inst){ .op = TSR__K_REDUCE,
@@ -354,8 +359,9 @@ static void mark(const emit *e)
   }
   for (int n = e->program->node_count - 1; n >= 0; n--) {
     if (!f->fact[n].needed || !computed_here(e, n)) continue;
-    for (int i = 0; i < 3; i++)
-      if (tsr__reach(f, n, i) != TSR__REACH_MEMORY) need(e, node_of(e, n)->in[i]);
+    TSR_FOR_OPERANDS (e->program, node_of(e, n), i, o) {
+      if (tsr__reach(f, n, i) != TSR__REACH_MEMORY) need(e, o);
+    }
   }
 }
 

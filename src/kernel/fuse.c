@@ -50,22 +50,23 @@ static bool uniform(const tsr__fusion *f, int n)
   if (g->op == TSR__OP_CONST || g->op == TSR__OP_FULL) return true;
   if (!f->fact[n].tile) return single(g);
   if (has_table(g) || g->op == TSR__OP_IOTA || g->op == TSR__OP_UNIFORM) return false;
-  for (int i = 0; i < 3; i++)
-    if (g->in[i] >= 0 && !f->fact[g->in[i]].uniform) return false;
-  return true;
+  bool all = true;
+  TSR_FOR_OPERANDS (f->program, g, i, o) all = all && f->fact[o].uniform;
+  return all;
 }
 
 int tsr__reach(const tsr__fusion *f, int node, int i)
 {
   const tsr__gnode *g = &f->program->nodes[node];
-  if (g->in[i] < 0) return TSR__REACH_NONE;
+  int in = tsr__in(f->program, g, i);
+  if (in < 0) return TSR__REACH_NONE;
   if (has_table(g) && i == 0) return TSR__REACH_MEMORY;
-  if (f->fact[g->in[i]].uniform) return TSR__REACH_UNIFORM;
-  const tsr__gnode *o = &f->program->nodes[g->in[i]];
-  if (g->op == TSR__OP_TAKE && f->program->nodes[g->in[0]].rank != 1) return TSR__REACH_MEMORY;
+  if (f->fact[in].uniform) return TSR__REACH_UNIFORM;
+  const tsr__gnode *first = &f->program->nodes[tsr__in(f->program, g, 0)];
+  if (g->op == TSR__OP_TAKE && first->rank != 1) return TSR__REACH_MEMORY;
   /* The domain of a reduction is that of what it reduces. */
-  const tsr__gnode *domain = is_reduction(g) ? &f->program->nodes[g->in[0]] : g;
-  return same_dims(o, domain) ? TSR__REACH_ELEMENT : TSR__REACH_MEMORY;
+  const tsr__gnode *domain = is_reduction(g) ? first : g;
+  return same_dims(&f->program->nodes[in], domain) ? TSR__REACH_ELEMENT : TSR__REACH_MEMORY;
 }
 
 /* ---- rows known at run time -------------------------------------------------------------------------- */
@@ -91,17 +92,19 @@ static void unite_rows(tsr__fusion *f, int n)
   const tsr__gnode *g = &f->program->nodes[n];
   bool moves = g->op == TSR__OP_COMPACT || g->op == TSR__OP_REBALANCE;
   int first = has_table(g) ? 1 : 0;
-  for (int i = first; i < 3; i++) { /* a reduction may have codes and no mask */
-    same_rows(f, g->in[first], g->in[i]);
-    if (!moves && !is_reduction(g)) same_rows(f, n, g->in[i]);
+  TSR_FOR_OPERANDS (f->program, g, i, o) {
+    if (i < first) continue;
+    same_rows(f, tsr__in(f->program, g, first), o);
+    if (!moves && !is_reduction(g)) same_rows(f, n, o);
   }
   bool known = !moves;
   for (int k = 0; moves && k < f->mover_count; k++) {
     int m = f->movers[k];
     const tsr__gnode *other = &f->program->nodes[m];
     if (other->op != g->op || other->sharding != g->sharding) continue;
-    bool alike = g->op == TSR__OP_COMPACT ? other->in[1] == g->in[1]
-                                          : origin_of(f, other->in[0]) == origin_of(f, g->in[0]);
+    int by = g->op == TSR__OP_COMPACT ? 1 : 0; /* the mask, or the rows themselves */
+    int mine = tsr__in(f->program, g, by), its = tsr__in(f->program, other, by);
+    bool alike = by ? mine == its : origin_of(f, its) == origin_of(f, mine);
     if (alike) same_rows(f, m, n);
     known = known || (alike && g->op == TSR__OP_COMPACT);
   }
@@ -146,7 +149,7 @@ static void find_facts(tsr__fusion *f, const int *stage)
   for (int n = 0; n < count; n++) {
     const tsr__gnode *g = &f->program->nodes[n];
     if (f->fact[n].tile) f->fact[n].domain = domain_of(f, n);
-    else if (is_reduction(g)) f->fact[n].domain = domain_of(f, g->in[0]);
+    else if (is_reduction(g)) f->fact[n].domain = domain_of(f, tsr__in(f->program, g, 0));
   }
 }
 
@@ -157,10 +160,9 @@ static void early_levels(tsr__fusion *f)
     tsr__fact *fact = &f->fact[n];
     if (fact->domain < 0) continue;
     fact->level = 0;
-    for (int i = 0; i < 3; i++) {
-      int o = f->program->nodes[n].in[i], reach = tsr__reach(f, n, i);
-      if (reach == TSR__REACH_NONE || !f->fact[o].tile || f->fact[o].stage != fact->stage) continue;
-      int least = f->fact[o].level + (reach == TSR__REACH_MEMORY);
+    TSR_FOR_OPERANDS (f->program, &f->program->nodes[n], i, o) {
+      if (!f->fact[o].tile || f->fact[o].stage != fact->stage) continue;
+      int least = f->fact[o].level + (tsr__reach(f, n, i) == TSR__REACH_MEMORY);
       if (least > fact->level) fact->level = least;
     }
   }
@@ -182,10 +184,9 @@ static void late_levels(tsr__fusion *f, int *last)
   for (int n = count - 1; n >= 0; n--) {
     const tsr__fact *fact = &f->fact[n];
     if (fact->level < 0) continue;
-    for (int i = 0; i < 3; i++) {
-      int o = f->program->nodes[n].in[i], reach = tsr__reach(f, n, i);
-      if (reach == TSR__REACH_NONE || !f->fact[o].tile || f->fact[o].stage != fact->stage) continue;
-      int most = fact->level - (reach == TSR__REACH_MEMORY);
+    TSR_FOR_OPERANDS (f->program, &f->program->nodes[n], i, o) {
+      if (!f->fact[o].tile || f->fact[o].stage != fact->stage) continue;
+      int most = fact->level - (tsr__reach(f, n, i) == TSR__REACH_MEMORY);
       if (most < f->fact[o].level) f->fact[o].level = most;
     }
   }
@@ -215,7 +216,7 @@ static bool find_accums(tsr__fusion *f)
       if (of_node[2 * m + 1] >= 0 && all[of_node[2 * m + 1]].mask == all[c].mask &&
           all[of_node[2 * m + 1]].codes == all[c].codes &&
           all[of_node[2 * m + 1]].axes == all[c].axes &&
-          p->nodes[m].attr.dims == p->nodes[n].attr.dims &&
+          tsr__reduce_of(p, &p->nodes[m])->dims == tsr__reduce_of(p, &p->nodes[n])->dims &&
           f->fact[all[of_node[2 * m + 1]].node].stage == f->fact[n].stage)
         again = of_node[2 * m + 1];
     if (again < 0) {
@@ -256,9 +257,9 @@ static void find_stores(tsr__fusion *f)
     const tsr__gnode *g = &p->nodes[n];
     if (f->fact[n].tile && (g->flags & TSR__ROOT)) f->fact[n].store = true;
     bool in_kernel = f->fact[n].domain >= 0;
-    for (int i = 0; i < 3; i++) {
-      int o = g->in[i], reach = tsr__reach(f, n, i);
-      if (reach == TSR__REACH_NONE || !f->fact[o].tile) continue;
+    TSR_FOR_OPERANDS (p, g, i, o) {
+      int reach = tsr__reach(f, n, i);
+      if (!f->fact[o].tile) continue;
       if (!in_kernel || reach == TSR__REACH_MEMORY) f->fact[o].store = true;
       else if (reach == TSR__REACH_ELEMENT && f->fact[o].kernel != f->fact[n].kernel)
         f->fact[o].store = true;

@@ -198,7 +198,7 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   const tsr__sourceinfo *info = &task->kernel->sources[inst->extra];
   const tsr__gnode *g = &task->program->nodes[info->node];
-  const tsr__gnode *table = &task->program->nodes[g->in[0]];
+  const tsr__gnode *table = &task->program->nodes[tsr__in(task->program, g, 0)];
   int64_t entries = table_size(task, table, info->dim, info->input), inner = 1, middle = 1;
   for (int d = 0; d < task->kernel->rank; d++) {
     if (d >= info->dim + info->span) inner *= task->size[d];
@@ -228,7 +228,8 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 void tsr__do_search(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   const tsr__sourceinfo *info = &task->kernel->sources[inst->extra];
-  const tsr__gnode *table = &task->program->nodes[task->program->nodes[info->node].in[0]];
+  const tsr__gnode *g = &task->program->nodes[info->node];
+  const tsr__gnode *table = &task->program->nodes[tsr__in(task->program, g, 0)];
   int64_t entries = table_size(task, table, 0, info->input);
   (void)at;
   task->tiles->search[table->dtype](task->slot[inst->out], task->slot[inst->in[0]], n,

@@ -137,10 +137,10 @@ tsr__kval tsr__kbuild_op(tsr__kbuild *b, tsr__kop op, tsr_dtype dtype, tsr_dtype
 /* ---- registers ------------------------------------------------------------------------------------ */
 
 /* The slots an instruction reads. */
-static int reads(const tsr__kbuild *b, const tsr__inst *inst, int out[3])
+static int reads(const tsr__kbuild *b, const tsr__inst *inst, int out[TSR__K_OPERANDS])
 {
   int count = 0;
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < TSR__K_OPERANDS; i++)
     if (inst->in[i] >= 0) out[count++] = inst->in[i];
   (void)b;
   return count;
@@ -150,7 +150,7 @@ static int reads(const tsr__kbuild *b, const tsr__inst *inst, int out[3])
  * operands are freed after its result has its register, so they never overlap. */
 static void give_registers(tsr__kbuild *b, int *last, int *idle)
 {
-  int idle_count = 0, in[3];
+  int idle_count = 0, in[TSR__K_OPERANDS];
   for (size_t s = 0; s < b->slot_count; s++) last[s] = -1;
   for (size_t i = 0; i < b->inst_count[1]; i++) {
     int count = reads(b, &b->insts[1][i], in);
@@ -296,7 +296,7 @@ void tsr__kernel_print(const tsr__kernel *k, tsr__text *out)
     if (inst->op == TSR__K_REDUCE) tsr__text_add(out, " #%d", k->reds[inst->extra].accum);
     if (inst->op == TSR__K_LOAD)
       tsr__text_add(out, " %%%d", k->numbers[k->loads[inst->extra].input]);
-    for (int o = 0; o < 3; o++) {
+    for (int o = 0; o < TSR__K_OPERANDS; o++) {
       if (inst->in[o] < 0) continue;
       tsr__text_add(out, " ");
       print_slot(k, inst->in[o], out);

@@ -41,14 +41,16 @@ typedef enum tsr__kop {
       TSR__K_COUNT
 } tsr__kop;
 
+enum { TSR__K_OPERANDS = 3 }; /* the most that an instruction has */
+
 typedef struct tsr__inst {
   uint8_t op;     /* tsr__kop */
   uint8_t dtype;  /* of the operands (where: of the values; iota, uniform, load: of the result) */
   uint8_t scalar; /* bit i: operand i is one value for all elements (never for bools) */
   uint8_t count;  /* operands */
   int32_t out;    /* slot; -1 = none */
-  int32_t in[3];  /* slots; -1 = none */
-  int32_t extra;  /* load, iota, uniform, take, search, reduce: index into its list */
+  int32_t in[TSR__K_OPERANDS]; /* slots; -1 = none */
+  int32_t extra;               /* load, iota, uniform, take, search, reduce: index into its list */
 } tsr__inst;
 
 enum tsr__slot_kind {

@@ -357,7 +357,7 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr
   const tsr__devices *devices = tsr__devices_of(rt);
   const tsr__accum *accum = ask->accum;
   tsr__partial plan = { .rt = rt, .device = ask->device };
-  bool scalar = tsr__reduces_to_one(&ask->program->nodes[accum->node]);
+  bool scalar = tsr__reduces_to_one(ask->program, &ask->program->nodes[accum->node]);
   tsr__partial_plan(&plan, accum->cls, accum->dtype, scalar, ask->count);
   tsr__partial *p =
       tsr__pool_take(devices->pools[ask->device - devices->first], HEADER + plan.bytes);

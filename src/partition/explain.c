@@ -54,7 +54,7 @@ static void add_reduced(const tsr__partitioned *parts, const tsr__note *note, ts
   tsr__text_add(out, "    because ");
   add_who(&parts->program, note->node, out);
   tsr__text_add(out, " reduces sharded dims of ");
-  add_type(parts, node->in[0], out);
+  add_type(parts, tsr__in(&parts->program, node, 0), out);
   if (note->accums > 1) tsr__text_add(out, "; %d partial results travel together", note->accums);
   tsr__text_add(out, "\n");
 }
@@ -74,7 +74,7 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
   const tsr__gnode *node = &parts->program.nodes[note->node];
   bool own = note->cause == TSR__CAUSE_ASKED || note->cause == TSR__CAUSE_ROWS || note->user < 0;
   tsr__text_add(out, "    ");
-  add_type(parts, node->in[0], out);
+  add_type(parts, tsr__in(&parts->program, node, 0), out);
   tsr__text_add(out, " -> ");
   add_type(parts, note->node, out);
   tsr__text_add(out, ", because ");

@@ -39,10 +39,10 @@ static int only_operand(const tsr__program *program, int node)
   const tsr__gnode *g = &program->nodes[node];
   int lowering = tsr__ops[g->op].lowering, found = -1;
   if (lowering != TSR__LOW_TILE && lowering != TSR__LOW_FORMULA) return -1;
-  for (int i = 0; i < 3; i++) {
-    if (g->in[i] < 0 || program->nodes[g->in[i]].op == TSR__OP_CONST) continue;
+  TSR_FOR_OPERANDS (program, g, i, o) {
+    if (program->nodes[o].op == TSR__OP_CONST) continue;
     if (found >= 0) return -1;
-    found = g->in[i];
+    found = o;
   }
   if (found < 0 || program->nodes[found].rank != g->rank) return -1;
   return memcmp(program->nodes[found].dims, g->dims, sizeof g->dims) ? -1 : found;
@@ -76,8 +76,9 @@ static void suggest_put(const maker *m, int node, const tsr_sharding *want, tsr_
 static int first_user(const tsr__program *program, int node)
 {
   for (int n = node + 1; n < program->node_count; n++)
-    for (int i = 0; i < 3; i++)
-      if (program->nodes[n].in[i] == node) return n;
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) {
+      if (o == node) return n;
+    }
   return -1;
 }
 
@@ -85,7 +86,8 @@ static void note_move(const maker *m, int n, tsr__note *note)
 {
   const tsr__program *program = &m->out->program;
   const tsr__gnode *node = &program->nodes[n];
-  const tsr_sharding *from = sharding_of(m, node->in[0]), *to = sharding_of(m, n);
+  int in = tsr__in(program, node, 0);
+  const tsr_sharding *from = sharding_of(m, in), *to = sharding_of(m, n);
   tsr_shape shape = tsr__gnode_shape(node);
   unsigned axes;
   note->move = (uint8_t)tsr__reshard_move(from, to, &shape, &axes);
@@ -97,7 +99,7 @@ static void note_move(const maker *m, int n, tsr__note *note)
   note->cheaper_bytes = -1;
   if (has_unknown_size(node)) return;
   note->bytes = tsr__reshard_bytes(from, to, (tsr_dtype)node->dtype, &shape);
-  suggest_put(m, node->in[0], to, note);
+  suggest_put(m, in, to, note);
 }
 
 /* Even borders after a filter: how much moves depends on how many rows were left. */
@@ -140,7 +142,7 @@ static int64_t bytes_over_groups(const maker *m, int n, const tsr__accum *accum)
 {
   const tsr_mesh *mesh = sharding_of(m, n)->mesh;
   const tsr__gnode *node = &m->out->program.nodes[n];
-  bool one = tsr__reduces_to_one(node);
+  bool one = tsr__reduces_to_one(&m->out->program, node);
   int64_t bytes = 0;
   for (int p = 0; p < mesh->device_count; p++) {
     if (!leads(mesh, node->reduce_axes, p)) continue;
@@ -164,12 +166,15 @@ static int64_t members_of(const tsr_mesh *mesh, unsigned axes)
 static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
 {
   const tsr__program *program = &m->out->program;
-  const tsr__gnode *node = &program->nodes[n], *x = &program->nodes[node->in[0]];
-  const tsr_sharding *at = sharding_of(m, node->in[0]);
+  const tsr__gnode *node = &program->nodes[n];
+  int in = tsr__in(program, node, 0);
+  const tsr__gnode *x = &program->nodes[in];
+  const tsr_sharding *at = sharding_of(m, in);
+  uint32_t dims = tsr__reduce_of(program, node)->dims;
   int kept = -1;
   if (note->accums != 1) return;
   for (int d = x->rank - 1; d >= 0; d--)
-    if (!(node->attr.dims >> d & 1) && x->dims[d] >= members_of(note->mesh, note->axes)) kept = d;
+    if (!(dims >> d & 1) && x->dims[d] >= members_of(note->mesh, note->axes)) kept = d;
   if (kept < 0) return;
   tsr_sharding want;
   memset(&want, 0, sizeof want);
@@ -183,7 +188,7 @@ static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
       if (note->axes >> a & 1) want.axis[used++] = (uint8_t)a;
     want.first[d + 1] = used;
   }
-  suggest_put(m, node->in[0], &want, note);
+  suggest_put(m, in, &want, note);
 }
 
 static bool together(const maker *m, int a, int b)
@@ -276,8 +281,7 @@ static tsr_status prepare(maker *m, tsr__arena *arena)
   tsr__stages(program, m->stage);
   m->accum_count = tsr__accums(program, m->accums, m->of_node);
   for (int n = 0; n < program->node_count; n++)
-    for (int i = 0; i < 3; i++)
-      if (program->nodes[n].in[i] >= 0) m->users[program->nodes[n].in[i]]++;
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) m->users[o]++;
   return TSR_OK;
 }
 

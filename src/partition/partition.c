@@ -18,6 +18,7 @@ typedef struct rewrite {
   tsr__partitioned *out;
   int32_t *first_move; /* by node of the result: its newest RESHARD, -1 = none */
   int32_t *next_move;  /* by RESHARD node: the one before it of the same operand */
+  int32_t *links;      /* room for the operands of one node */
   tsr__error *error;
 } rewrite;
 
@@ -29,21 +30,22 @@ static tsr_status no_memory(tsr__error *error)
 
 /* ---- adding nodes ---- */
 
-static int add_node(rewrite *r, const tsr__gnode *node, int origin, const char *site)
+static const char *site_of(const rewrite *r, int node)
 {
-  int index = tsr__program_add(&r->out->program, node, site);
+  return r->in->sites ? r->in->sites[node] : NULL;
+}
+
+/* Adds a node on account of traced node `n`; the caller says whose origin it is. */
+static int add_node(rewrite *r, const tsr__gnode *node, tsr__links in, int n)
+{
+  int index = tsr__program_add(&r->out->program, node, in, site_of(r, n));
   if (index < 0) {
     no_memory(r->error);
     return -1;
   }
-  r->out->origin[index] = origin;
+  r->out->origin[index] = n;
   r->first_move[index] = r->next_move[index] = -1;
   return index;
-}
-
-static const char *site_of(const rewrite *r, int node)
-{
-  return r->in->sites ? r->in->sites[node] : NULL;
 }
 
 typedef struct place_text {
@@ -101,7 +103,7 @@ static int cause_of(const tsr__gnode *user, int i, const tsr_sharding *from, con
 static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
 {
   tsr__program *program = &r->out->program;
-  int operand = r->in->nodes[user].in[i], at = r->out->home[operand];
+  int operand = tsr__in(r->in, &r->in->nodes[user], i), at = r->out->home[operand];
   tsr__gnode node = program->nodes[at];
   tsr_sharding from = program->shardings[node.sharding];
   tsr_shape shape = tsr__gnode_shape(&node);
@@ -117,11 +119,11 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
                       .flags = TSR__PLACED,
                       .sharding = (uint16_t)sharding,
                       .cause = (uint8_t)cause_of(&r->in->nodes[user], i, &from, to),
-                      .in = { at, -1, -1 },
                       .param = -1 };
   memcpy(move.dims, node.dims, sizeof move.dims);
-  int index = add_node(r, &move, -1, site_of(r, user));
+  int index = add_node(r, &move, TSR__LINKS(at), user);
   if (index < 0) return -1;
+  r->out->origin[index] = -1;
   r->next_move[index] = r->first_move[at];
   r->first_move[at] = index;
   return index;
@@ -134,16 +136,17 @@ static int place_const(rewrite *r, int n)
 {
   tsr__gnode full = r->in->nodes[n];
   full.op = TSR__OP_FULL;
-  full.in[0] = r->out->home[full.in[0]];
+  int number = r->out->home[tsr__in(r->in, &full, 0)];
   full.sharding = (uint16_t)tsr__program_sharding(&r->out->program, &r->flow->at[n]);
-  return add_node(r, &full, n, site_of(r, n));
+  return add_node(r, &full, TSR__LINKS(number), n);
 }
 
 /* A place that was asked for: a move, or nothing where it lies there already. */
 static tsr_status place(rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
-  bool number = r->out->program.nodes[r->out->home[node->in[0]]].op == TSR__OP_CONST;
+  int in = r->out->home[tsr__in(r->in, node, 0)];
+  bool number = r->out->program.nodes[in].op == TSR__OP_CONST;
   int at = number ? place_const(r, n) : moved(r, n, 0, &r->flow->at[n]);
   if (at < 0) return r->error->status;
   r->out->home[n] = at;
@@ -157,16 +160,16 @@ static tsr_status copy(rewrite *r, int n)
   tsr__gnode node = r->in->nodes[n];
   tsr__choice choice;
   tsr__flow_choose(r->flow, n, &choice);
-  for (int i = 0; i < 3; i++) {
-    if (node.in[i] < 0) continue;
-    tsr_sharding need = tsr__choice_operand(&choice, i, r->in->nodes[node.in[i]].rank);
-    node.in[i] = moved(r, n, i, &need);
-    if (node.in[i] < 0) return r->error->status;
+  for (int i = 0; i < node.in_count; i++) r->links[i] = -1;
+  TSR_FOR_OPERANDS (r->in, &node, i, o) {
+    tsr_sharding need = tsr__choice_operand(&choice, i, r->in->nodes[o].rank);
+    r->links[i] = moved(r, n, i, &need);
+    if (r->links[i] < 0) return r->error->status;
   }
   bool reduces = tsr__ops[node.op].lowering == TSR__LOW_REDUCE;
   if (reduces) node.reduce_axes = (uint8_t)tsr__choice_reduced(&choice);
   node.sharding = (uint16_t)tsr__program_sharding(&r->out->program, &r->flow->at[n]);
-  int index = add_node(r, &node, n, site_of(r, n));
+  int index = add_node(r, &node, (tsr__links){ r->links, node.in_count }, n);
   if (index < 0) return r->error->status;
   r->out->home[n] = index;
   return TSR_OK;
@@ -188,7 +191,7 @@ static tsr_status rewrite_all(rewrite *r)
 /* At most one reshard an operand is added. */
 static size_t most_nodes(const tsr__program *program)
 {
-  return 4 * (size_t)program->node_count + 1;
+  return (size_t)program->node_count + (size_t)program->operand_count + 1;
 }
 
 /* The numbers that people see are those of the traced program, where constants have none. */
@@ -216,10 +219,11 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   int32_t *origin = tsr__arena_new(arena, most * sizeof *origin);
   r.first_move = tsr__arena_new(arena, most * sizeof *r.first_move);
   r.next_move = tsr__arena_new(arena, most * sizeof *r.next_move);
+  r.links = tsr__arena_new(arena, ((size_t)program->operand_count + 1) * sizeof *r.links);
   tsr__heap *heap = out->program.heap;
   out->home_count = program->node_count;
   out->home = tsr__new(heap, ((size_t)program->node_count + 1) * sizeof *out->home);
-  if (!origin || !r.first_move || !r.next_move || !out->home) return no_memory(error);
+  if (!origin || !r.first_move || !r.next_move || !r.links || !out->home) return no_memory(error);
   out->origin = origin;
   tsr_status status = rewrite_all(&r);
   size_t bytes = ((size_t)out->program.node_count + 1) * sizeof *origin;
@@ -240,6 +244,7 @@ tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__par
   tsr__program_init(&made.program, heap);
   tsr__arena_init(&arena, heap);
   tsr_status status = tsr__program_verify(program, error);
+  if (!status && !tsr__program_share(&made.program, program)) status = no_memory(error);
   if (!status) status = tsr__flow_run(program, &arena, &flow, error);
   if (!status) status = build(program, &flow, &arena, &made, error);
   if (!status) status = tsr__program_verify(&made.program, error);

@@ -40,7 +40,9 @@ static tsr_sharding sharding_of(const tsr__choice *choice, const int8_t *map, in
 
 tsr_sharding tsr__choice_operand(const tsr__choice *choice, int i, int rank)
 {
-  return sharding_of(choice, choice->factors.in[i], rank);
+  int8_t map[TSR_MAX_RANK];
+  tsr__factors_in(&choice->factors, i, map);
+  return sharding_of(choice, map, rank);
 }
 
 tsr_sharding tsr__choice_result(const tsr__choice *choice, int rank)
@@ -70,24 +72,23 @@ static int64_t weight_of(const tsr__gnode *node)
   return count;
 }
 
-/* Operand numbers that lie somewhere, the largest first. */
-static int by_weight(const tsr__flow *flow, int n, int order[3])
+/* The operand that lies somewhere and comes next after `last` (-1: first of all) in order of
+ * weight, the largest first, then of place; -1: there is none. */
+static int next_by_weight(const tsr__flow *flow, int n, int last)
 {
-  const tsr__gnode *node = &flow->program->nodes[n];
-  int64_t weight[3];
-  int count = 0;
-  for (int i = 0; i < 3; i++) {
-    if (node->in[i] < 0 || !flow->at[node->in[i]].mesh) continue;
-    int64_t mine = weight_of(&flow->program->nodes[node->in[i]]);
-    int at = count++;
-    for (; at > 0 && weight[at - 1] < mine; at--) {
-      weight[at] = weight[at - 1];
-      order[at] = order[at - 1];
-    }
-    weight[at] = mine;
-    order[at] = i;
+  const tsr__program *program = flow->program;
+  const tsr__gnode *node = &program->nodes[n];
+  int64_t bound = last < 0 ? 0 : weight_of(&program->nodes[tsr__in(program, node, last)]);
+  int64_t most = -1;
+  int next = -1;
+  TSR_FOR_OPERANDS (program, node, i, o) {
+    int64_t weight = weight_of(&program->nodes[o]);
+    bool after = last < 0 || weight < bound || (weight == bound && i > last);
+    if (!flow->at[o].mesh || !after || weight <= most) continue;
+    most = weight;
+    next = i;
   }
-  return count;
+  return next;
 }
 
 /* Takes for a factor as many leading axes as no other factor uses. */
@@ -105,24 +106,27 @@ void tsr__flow_choose(const tsr__flow *flow, int n, tsr__choice *out)
   const tsr__gnode *node = &flow->program->nodes[n];
   bool settled[TSR__MAX_FACTORS] = { false };
   unsigned used = 0;
-  int order[3], count = by_weight(flow, n, order);
+  int first = next_by_weight(flow, n, -1);
   memset(out, 0, sizeof *out);
   tsr__factors_of(flow->program, n, &out->factors);
   const tsr__factors *factors = &out->factors;
   out->mesh = flow->at[n].mesh;
-  if (!out->mesh && count) out->mesh = flow->at[node->in[order[0]]].mesh;
+  if (!out->mesh && first >= 0) out->mesh = flow->at[tsr__in(flow->program, node, first)].mesh;
   for (int f = 0; f < factors->count; f++) settled[f] = factors->kind[f] == TSR__FACTOR_REPLICATE;
   for (int d = 0; flow->at[n].mesh && d < node->rank; d++) {
     if (factors->out[d] < 0 || settled[factors->out[d]]) continue;
     take_axes(out, factors->out[d], axes_of_dim(&flow->at[n], d), &used);
     settled[factors->out[d]] = true;
   }
-  for (int k = 0; k < count; k++) {
-    const tsr__gnode *operand = &flow->program->nodes[node->in[order[k]]];
-    const tsr_sharding *place = &flow->at[node->in[order[k]]];
+  for (int i = first; i >= 0; i = next_by_weight(flow, n, i)) {
+    int in = tsr__in(flow->program, node, i);
+    const tsr__gnode *operand = &flow->program->nodes[in];
+    const tsr_sharding *place = &flow->at[in];
+    int8_t map[TSR_MAX_RANK];
     if (place->mesh != out->mesh) continue;
+    tsr__factors_in(factors, i, map);
     for (int d = 0; d < operand->rank; d++) {
-      int f = factors->in[order[k]][d];
+      int f = map[d];
       tsr__axes axes = axes_of_dim(place, d);
       if (f < 0 || settled[f] || !axes.count) continue;
       take_axes(out, f, axes, &used);
@@ -147,7 +151,7 @@ static bool forward(tsr__flow *flow)
     if (flow->at[n].mesh || is_source(node) || tsr__ops[node->op].lowering == TSR__LOW_LEAF)
       continue;
     bool known = false;
-    for (int i = 0; i < 3; i++) known |= node->in[i] >= 0 && flow->at[node->in[i]].mesh;
+    TSR_FOR_OPERANDS (flow->program, node, i, o) known = known || flow->at[o].mesh;
     if (!known) continue;
     tsr__flow_choose(flow, n, &choice);
     flow->at[n] = tsr__choice_result(&choice, node->rank);
@@ -165,6 +169,12 @@ static void adopt(tsr__flow *flow, int n, const tsr_sharding *need)
   flow->at[n] = tsr__choice_result(&choice, flow->program->nodes[n].rank);
 }
 
+/* Whether a node waits to be told by its users where to lie. */
+static bool asked(const tsr__flow *flow, int n)
+{
+  return flow->free[n] && !flow->at[n].mesh && flow->program->nodes[n].op != TSR__OP_CONST;
+}
+
 static bool backward(tsr__flow *flow)
 {
   bool changed = false;
@@ -172,17 +182,11 @@ static bool backward(tsr__flow *flow)
   for (int n = flow->program->node_count - 1; n >= 0; n--) {
     const tsr__gnode *node = &flow->program->nodes[n];
     bool asks = false;
-    for (int i = 0; i < 3; i++) {
-      int in = node->in[i];
-      asks |= in >= 0 && flow->free[in] && !flow->at[in].mesh &&
-              flow->program->nodes[in].op != TSR__OP_CONST;
-    }
+    TSR_FOR_OPERANDS (flow->program, node, i, in) asks = asks || asked(flow, in);
     if (!asks || !flow->at[n].mesh) continue;
     tsr__flow_choose(flow, n, &choice);
-    for (int i = 0; i < 3; i++) {
-      int in = node->in[i];
-      if (in < 0 || !flow->free[in] || flow->at[in].mesh) continue;
-      if (flow->program->nodes[in].op == TSR__OP_CONST) continue;
+    TSR_FOR_OPERANDS (flow->program, node, i, in) {
+      if (!asked(flow, in)) continue;
       tsr_sharding need = tsr__choice_operand(&choice, i, flow->program->nodes[in].rank);
       adopt(flow, in, &need);
       changed = true;
@@ -197,8 +201,10 @@ static bool settle_fulls(tsr__flow *flow)
   bool changed = false;
   for (int n = 0; n < flow->program->node_count; n++) {
     const tsr__gnode *node = &flow->program->nodes[n];
-    if (node->op != TSR__OP_FULL || flow->at[n].mesh || !flow->at[node->in[0]].mesh) continue;
-    flow->at[n] = flow->at[node->in[0]];
+    if (node->op != TSR__OP_FULL || flow->at[n].mesh) continue;
+    int number = tsr__in(flow->program, node, 0);
+    if (!flow->at[number].mesh) continue;
+    flow->at[n] = flow->at[number];
     changed = true;
   }
   return changed;
@@ -214,10 +220,9 @@ static void start_node(tsr__flow *flow, int n)
   bool all_free =
       node->op == TSR__OP_CONST || lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
   bool ragged = node->flags & TSR__RAGGED || node->op == TSR__OP_COMPACT;
-  for (int i = 0; i < 3; i++) {
-    if (node->in[i] < 0) continue;
-    all_free &= flow->free[node->in[i]] || node->op == TSR__OP_FULL;
-    ragged |= flow->ragged[node->in[i]] && node->rank > 0 && node->dims[0] == TSR__DYNAMIC;
+  TSR_FOR_OPERANDS (program, node, i, o) {
+    all_free &= flow->free[o] || node->op == TSR__OP_FULL;
+    ragged |= flow->ragged[o] && node->rank > 0 && node->dims[0] == TSR__DYNAMIC;
   }
   flow->free[n] = all_free;
   flow->ragged[n] = ragged && node->op != TSR__OP_REBALANCE;
@@ -230,10 +235,9 @@ static tsr_status check_rows(const tsr__flow *flow, int n, tsr__error *error)
   const tsr__gnode *node = &flow->program->nodes[n];
   if (tsr__ops[node->op].lowering == TSR__LOW_STEP || !node->rank) return TSR_OK;
   int seen[2] = { -1, -1 };
-  for (int i = 0; i < 3; i++) {
-    int in = node->in[i];
-    const tsr__gnode *operand = in >= 0 ? &flow->program->nodes[in] : NULL;
-    if (operand && operand->rank && operand->dims[0] == TSR__DYNAMIC) seen[flow->ragged[in]] = in;
+  TSR_FOR_OPERANDS (flow->program, node, i, in) {
+    const tsr__gnode *operand = &flow->program->nodes[in];
+    if (operand->rank && operand->dims[0] == TSR__DYNAMIC) seen[flow->ragged[in]] = in;
   }
   if (seen[0] < 0 || seen[1] < 0) return TSR_OK;
   return tsr__error_set(

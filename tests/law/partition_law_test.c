@@ -117,13 +117,12 @@ static tsr_array *random_leaf(maker *m)
 
 static tsr_array *random_source(maker *m)
 {
-  tsr_array *none[3] = { 0 };
   tsr__ask ask = { .dtype = TSR_F64, .shape = pick(m)->shape };
   if (test_range(m->rng, 0, 1)) {
-    tsr_array *in[3] = { fixture_number(m->s, TSR_F64, 2) };
-    return tsr__make(m->s, TSR__OP_FULL, in, &ask, NULL);
+    tsr_array *two = fixture_number(m->s, TSR_F64, 2);
+    return tsr__make(m->s, TSR__OP_FULL, TSR__IN(two), &ask, NULL);
   }
-  return tsr__make(m->s, TSR__OP_UNIFORM, none, &ask, NULL);
+  return tsr__make(m->s, TSR__OP_UNIFORM, TSR__IN_NONE, &ask, NULL);
 }
 
 static tsr_array *random_element(maker *m)
@@ -151,15 +150,15 @@ static tsr_array *random_reduction(maker *m)
   uint32_t dims = a->shape.rank ? (uint32_t)test_range(m->rng, 0, (1 << a->shape.rank) - 1) : 0;
   tsr__op op = ops[test_range(m->rng, 0, 6)];
   if (test_range(m->rng, 0, 2) == 0) mask = fixture_make(TSR__OP_EQ, a, a, NULL, NULL);
-  tsr_array *in[3] = { a, mask };
-  tsr__ask ask = { .attr = { .dims = dims, .keep = (uint8_t)test_range(m->rng, 0, 1) } };
+  tsr_array *codes = NULL;
+  tsr__reduce_attr attr = { .dims = dims, .keep = (uint16_t)test_range(m->rng, 0, 1) };
+  tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
   if (test_range(m->rng, 0, 5) == 0 && a->shape.rank) {
     tsr__ask iota = { .dtype = TSR_I32, .shape = a->shape };
-    tsr_array *none[3] = { 0 };
-    in[2] = tsr__make(m->s, TSR__OP_IOTA, none, &iota, NULL);
-    ask.attr.groups = 10;
+    codes = tsr__make(m->s, TSR__OP_IOTA, TSR__IN_NONE, &iota, NULL);
+    attr.groups = 10;
   }
-  return tsr__make(m->s, op, in, &ask, NULL);
+  return tsr__make(m->s, op, TSR__IN(a, mask, codes), &ask, NULL);
 }
 
 static tsr_array *random_place(maker *m)
@@ -168,22 +167,18 @@ static tsr_array *random_place(maker *m)
   tsr_mesh *mesh = test_range(m->rng, 0, 2) ? m->mesh : m->other;
   char spec[64];
   tsr_sharding at = tsr_on(mesh, random_spec(m->rng, mesh, a->shape.rank, spec));
-  tsr_array *in[3] = { a };
   tsr__op op = test_range(m->rng, 0, 1) ? TSR__OP_RESHARD : TSR__OP_CONSTRAIN;
-  return tsr__make(m->s, op, in, &(tsr__ask){ .sharding = &at }, NULL);
+  return tsr__make(m->s, op, TSR__IN(a), &(tsr__ask){ .sharding = &at }, NULL);
 }
 
 static tsr_array *random_take(maker *m)
 {
   tsr_array *table = pick(m), *index = pick(m);
   if (table->shape.rank == 0 || index->shape.rank + table->shape.rank > 5) return random_element(m);
-  if (index->dtype != TSR_I64) {
-    tsr_array *in[3] = { index };
-    index = tsr__make(m->s, TSR__OP_CAST, in, &(tsr__ask){ .dtype = TSR_I64 }, NULL);
-  }
-  tsr_array *in[3] = { table, index };
-  tsr__ask ask = { .attr = { .dims = (uint32_t)test_range(m->rng, 0, table->shape.rank - 1) } };
-  return tsr__make(m->s, TSR__OP_TAKE, in, &ask, NULL);
+  if (index->dtype != TSR_I64)
+    index = tsr__make(m->s, TSR__OP_CAST, TSR__IN(index), &(tsr__ask){ .dtype = TSR_I64 }, NULL);
+  tsr__ask ask = { TSR__ATTR(tsr__dim_attr, .dim = test_range(m->rng, 0, table->shape.rank - 1)) };
+  return tsr__make(m->s, TSR__OP_TAKE, TSR__IN(table, index), &ask, NULL);
 }
 
 static void add_random(maker *m)
@@ -214,7 +209,8 @@ static void check_notes(const tsr__partitioned *parts)
     if (note->cheaper_bytes >= 0) CHECK(note->cheaper_bytes < note->bytes);
     if (g->op != TSR__OP_RESHARD) continue;
     tsr_shape shape = tsr__gnode_shape(g);
-    int64_t crossing = check_reshard(check_place(p, g->in[0]), check_place(p, note->node), &shape);
+    int64_t crossing =
+        check_reshard(check_place(p, tsr__in(p, g, 0)), check_place(p, note->node), &shape);
     if (g->dtype != TSR_BOOL)
       CHECK_I64(note->bytes, crossing * (int64_t)tsr_dtype_size((tsr_dtype)g->dtype));
   }
@@ -332,8 +328,7 @@ static void one_table(test_rng *rng, tsr_runtime *rt)
     tsr_array *x = fixture_leaf(m.s, TSR_F64, shape, m.mesh, random_spec(rng, m.mesh, 1, spec));
     if (first) { /* columns of one table lie alike */
       tsr_sharding at = first->sharding;
-      tsr_array *in[3] = { x };
-      x = tsr__make(m.s, TSR__OP_RESHARD, in, &(tsr__ask){ .sharding = &at }, NULL);
+      x = tsr__make(m.s, TSR__OP_RESHARD, TSR__IN(x), &(tsr__ask){ .sharding = &at }, NULL);
     } else {
       first = x;
     }

@@ -106,14 +106,12 @@ static void make_buffers(kernel_fixture *k, int node)
 int kernel_leaf(kernel_fixture *k, tsr_dtype dtype, tsr_shape shape, bool sharded, const void *host)
 {
   tsr_sharding at = sharding_at(k, sharded);
-  tsr__gnode g = { .op = TSR__OP_LEAF,
-                   .dtype = (uint8_t)dtype,
-                   .rank = (uint8_t)shape.rank,
-                   .in = { -1, -1, -1 },
-                   .param = -1 };
+  tsr__gnode g = {
+    .op = TSR__OP_LEAF, .dtype = (uint8_t)dtype, .rank = (uint8_t)shape.rank, .param = -1
+  };
   for (int d = 0; d < shape.rank; d++) g.dims[d] = shape.dims[d];
   g.sharding = (uint16_t)tsr__program_sharding(&k->program, &at);
-  int node = tsr__program_add(&k->program, &g, NULL);
+  int node = tsr__program_add(&k->program, &g, TSR__LINKS_NONE, NULL);
   CHECK(node < FIXTURE_NODES);
   make_buffers(k, node);
   for (int p = 0; p < k->positions; p++) {
@@ -134,10 +132,9 @@ static int number(kernel_fixture *k, tsr_dtype dtype, tsr__num value)
   k->program.params[k->program.param_count] = value;
   tsr__gnode g = { .op = TSR__OP_CONST,
                    .dtype = (uint8_t)dtype,
-                   .in = { -1, -1, -1 },
                    .param = k->program.param_count++,
-                   .attr = { .param_count = 1 } };
-  return tsr__program_add(&k->program, &g, NULL);
+                   .param_count = 1 };
+  return tsr__program_add(&k->program, &g, TSR__LINKS_NONE, NULL);
 }
 
 int kernel_number(kernel_fixture *k, tsr_dtype dtype, double value)
@@ -150,36 +147,38 @@ int kernel_integer(kernel_fixture *k, tsr_dtype dtype, int64_t value)
   return number(k, dtype, (tsr__num){ .i = value });
 }
 
-int kernel_node(kernel_fixture *k, tsr__op op, const int in[3], const tsr__ask *ask, bool sharded)
+int kernel_node(kernel_fixture *k, tsr__op op, tsr__links in, const tsr__ask *ask, bool sharded)
 {
-  tsr__type type[3] = { { .dtype = 0 } };
-  tsr__inferred found;
+  enum { MOST = 8 };
+  tsr__type type[MOST] = { { .dtype = 0 } };
+  uint8_t want[MOST];
+  tsr__inferred found = { .operand = want };
   tsr__error error = { .status = TSR_OK };
-  tsr__gnode g = { .op = (uint8_t)op, .param = -1, .attr = ask->attr };
-  for (int i = 0; i < 3; i++) {
-    g.in[i] = in[i];
-    if (in[i] < 0) continue;
-    type[i].dtype = (tsr_dtype)k->program.nodes[in[i]].dtype;
-    type[i].shape = tsr__gnode_shape(&k->program.nodes[in[i]]);
-  }
-  if (tsr__infer(op, type, ask, &found, &error)) FAIL("%s", error.text);
-  for (int i = 0; i < 3; i++) CHECK_I64(found.operand[i], type[i].dtype); /* casts are by hand */
-  if (op == TSR__OP_UNIFORM) {
-    int first = number(k, TSR_I64, ask->param[0]);
-    number(k, TSR_I64, ask->param[1]);
-    g.param = k->program.nodes[first].param;
-    g.attr.param_count = 2;
+  const tsr__attr_info *family = &tsr__attrs[tsr__ops[op].attr];
+  tsr__gnode g = { .op = (uint16_t)op, .param = -1, .attr_bytes = family->bytes };
+  CHECK(!ask->attr || ask->attr_bytes == family->bytes);
+  g.attr = tsr__program_attr(&k->program, ask->attr ? ask->attr : family->zero, family->bytes);
+  while (in.count && in.at[in.count - 1] < 0) in.count--;
+  CHECK(in.count <= MOST);
+  for (int i = 0; i < in.count; i++)
+    if (in.at[i] >= 0) type[i] = tsr__gnode_type(&k->program.nodes[in.at[i]]);
+  if (tsr__infer(op, (tsr__types){ type, in.count }, ask, &found, &error)) FAIL("%s", error.text);
+  for (int i = 0; i < in.count; i++) CHECK_I64(want[i], type[i].dtype); /* casts are by hand */
+  for (int i = 0; i < ask->number_count; i++) {
+    int node = number(k, TSR_I64, ask->numbers[i]);
+    if (!i) g.param = k->program.nodes[node].param;
+    g.param_count = ask->number_count;
   }
   g.dtype = (uint8_t)found.dtype;
   g.rank = (uint8_t)found.shape.rank;
   for (int d = 0; d < g.rank; d++) g.dims[d] = found.shape.dims[d];
   bool reduces = tsr__ops[op].lowering == TSR__LOW_REDUCE;
-  bool crosses = k->mesh && reduces && (ask->attr.dims & 1) &&
-                 tsr__dim_axes(&k->program.shardings[k->program.nodes[in[0]].sharding], 0);
+  bool crosses = k->mesh && reduces && (tsr__reduce_of(&k->program, &g)->dims & 1) &&
+                 tsr__dim_axes(&k->program.shardings[k->program.nodes[in.at[0]].sharding], 0);
   tsr_sharding at = sharding_at(k, sharded && !crosses && g.rank > 0);
   g.sharding = (uint16_t)tsr__program_sharding(&k->program, &at);
   g.reduce_axes = crosses;
-  int node = tsr__program_add(&k->program, &g, NULL);
+  int node = tsr__program_add(&k->program, &g, in, NULL);
   CHECK(node < FIXTURE_NODES);
   return node;
 }
@@ -187,12 +186,16 @@ int kernel_node(kernel_fixture *k, tsr__op op, const int in[3], const tsr__ask *
 int kernel_op(kernel_fixture *k, tsr__op op, int a, int b, int c)
 {
   bool sharded = false;
-  const int in[3] = { a, b, c };
+  tsr__links in = TSR__LINKS(a, b, c);
   tsr__ask ask = { .dtype = op == TSR__OP_SEARCH || op == TSR__OP_COUNT ? TSR_I64 : 0 };
-  for (int i = op == TSR__OP_TAKE || op == TSR__OP_SEARCH; i < 3 && in[i] >= 0; i++)
-    if (tsr__dim_axes(&k->program.shardings[k->program.nodes[in[i]].sharding], 0)) sharded = true;
-  if (tsr__ops[op].lowering == TSR__LOW_REDUCE)
-    ask.attr.dims = (1u << k->program.nodes[a].rank) - 1;
+  tsr__reduce_attr all = { .dims = a < 0 ? 0 : (1u << k->program.nodes[a].rank) - 1 };
+  for (int i = op == TSR__OP_TAKE || op == TSR__OP_SEARCH; i < in.count && in.at[i] >= 0; i++)
+    if (tsr__dim_axes(&k->program.shardings[k->program.nodes[in.at[i]].sharding], 0))
+      sharded = true;
+  if (tsr__ops[op].lowering == TSR__LOW_REDUCE) {
+    ask.attr = &all;
+    ask.attr_bytes = sizeof all;
+  }
   return kernel_node(k, op, in, &ask, sharded);
 }
 
@@ -259,8 +262,9 @@ static tsr_status combine_group(kernel_fixture *k, const tsr__step *step, tsr__p
     part_box(k, n, first, &box);
     counts[final_count] = box_count(&box, g->rank);
     populations[final_count] = 1;
-    for (int d = 0; d < k->program.nodes[g->in[0]].rank; d++)
-      if (g->attr.dims >> d & 1) populations[final_count] *= k->program.nodes[g->in[0]].dims[d];
+    const tsr__gnode *x = &k->program.nodes[tsr__in(&k->program, g, 0)];
+    for (int d = 0; d < x->rank; d++)
+      if (tsr__reduce_of(&k->program, g)->dims >> d & 1) populations[final_count] *= x->dims[d];
     finals[final_count++] = n;
   }
   for (int m = 0; m < members; m++) {

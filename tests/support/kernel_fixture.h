@@ -32,8 +32,9 @@ int kernel_leaf(kernel_fixture *k, tsr_dtype dtype, tsr_shape shape, bool sharde
 int kernel_number(kernel_fixture *k, tsr_dtype dtype, double value);
 int kernel_integer(kernel_fixture *k, tsr_dtype dtype, int64_t value);
 int kernel_op(kernel_fixture *k, tsr__op op, int a, int b, int c);
-/* With a dtype (cast, iota, uniform), a shape (sources) and attributes. `sharded` as kernel_leaf. */
-int kernel_node(kernel_fixture *k, tsr__op op, const int in[3], const tsr__ask *ask, bool sharded);
+/* With a dtype (cast, iota, uniform), a shape (sources) and attributes. `sharded` as kernel_leaf.
+ * Operands -1 at the end are none. */
+int kernel_node(kernel_fixture *k, tsr__op op, tsr__links in, const tsr__ask *ask, bool sharded);
 void kernel_root(kernel_fixture *k, int node);
 
 /* Fuses and runs everything; the status of the first step that failed. */

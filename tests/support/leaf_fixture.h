@@ -40,16 +40,15 @@ static inline tsr_array *fixture_number(tsr_scope *s, tsr_dtype dtype, double nu
 static inline tsr_array *fixture_make(tsr__op op, tsr_array *a, tsr_array *b, tsr_array *c,
                                       const char *site)
 {
-  tsr_array *in[3] = { a, b, c };
-  return tsr__make(a->node.scope, op, in, &(tsr__ask){ .dtype = 0 }, site);
+  return tsr__make(a->node.scope, op, TSR__IN(a, b, c), &(tsr__ask){ .dtype = 0 }, site);
 }
 
 /* A reduction over a set of dims (0 = all). */
 static inline tsr_array *fixture_reduce(tsr__op op, tsr_array *a, tsr_array *mask, uint32_t dims,
                                         const char *site)
 {
-  tsr_array *in[3] = { a, mask };
-  return tsr__make(a->node.scope, op, in, &(tsr__ask){ .attr = { .dims = dims } }, site);
+  tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = dims) };
+  return tsr__make(a->node.scope, op, TSR__IN(a, mask), &ask, site);
 }
 
 #endif

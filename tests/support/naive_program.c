@@ -324,10 +324,9 @@ static cell nothing(int op, int dtype)
   return c;
 }
 
-static cell spread_of(const pile *p, const tsr__gnode *g, bool real_type)
+static cell spread_of(const pile *p, const tsr__gnode *g, int64_t ddof, bool real_type)
 {
   cell c;
-  int64_t ddof = g->attr.ddof;
   bool narrow = g->dtype == TSR_F32;
   if (real_type && g->op == TSR__OP_VAR)
     c.f = narrow ? (double)tsr__acc_var_f32(&p->sum, &p->squares, p->n, ddof)
@@ -340,7 +339,7 @@ static cell spread_of(const pile *p, const tsr__gnode *g, bool real_type)
   return c;
 }
 
-static cell pile_result(const pile *p, const tsr__gnode *g, int dtype)
+static cell pile_result(const pile *p, const tsr__gnode *g, int64_t ddof, int dtype)
 {
   bool real_type = naive_is_real(dtype), narrow = g->dtype == TSR_F32;
   cell c;
@@ -355,7 +354,7 @@ static cell pile_result(const pile *p, const tsr__gnode *g, int dtype)
                      : tsr__acc_mean_f64(&p->sum, p->n);
     return c;
   case TSR__OP_VAR:
-  case TSR__OP_STD: return spread_of(p, g, real_type);
+  case TSR__OP_STD: return spread_of(p, g, ddof, real_type);
   case TSR__OP_PROD:
     if (real_type) return real(g->dtype, p->product);
     return whole(g->dtype, (wide)(int64_t)p->int_product);
@@ -369,7 +368,10 @@ static cell pile_result(const pile *p, const tsr__gnode *g, int dtype)
 
 static void reduce(const tsr__program *program, int n, cell **value)
 {
-  const tsr__gnode *g = &program->nodes[n], *x = &program->nodes[g->in[0]];
+  const tsr__gnode *g = &program->nodes[n];
+  const tsr__reduce_attr *attr = tsr__reduce_of(program, g);
+  int in = tsr__in(program, g, 0), mask = tsr__in(program, g, 1), codes = tsr__in(program, g, 2);
+  const tsr__gnode *x = &program->nodes[in];
   int64_t outputs = count_of(g), index[TSR_MAX_RANK];
   pile *piles = calloc((size_t)outputs + 1, sizeof *piles);
   CHECK(piles);
@@ -379,14 +381,15 @@ static void reduce(const tsr__program *program, int n, cell **value)
   }
   for (int64_t i = 0; i < count_of(x); i++) {
     unravel(x, i, index);
-    if (g->in[1] >= 0 && !value[g->in[1]][met(x, &program->nodes[g->in[1]], index)].i) continue;
+    if (mask >= 0 && !value[mask][met(x, &program->nodes[mask], index)].i) continue;
     int64_t at = 0;
     for (int d = 0; d < x->rank; d++)
-      if (!(g->attr.dims >> d & 1)) at = at * x->dims[d] + index[d];
-    if (g->in[2] >= 0) at = value[g->in[2]][i].i;
-    pile_add(&piles[at], g->op, x->dtype, value[g->in[0]][i]);
+      if (!(attr->dims >> d & 1)) at = at * x->dims[d] + index[d];
+    if (codes >= 0) at = value[codes][i].i;
+    pile_add(&piles[at], g->op, x->dtype, value[in][i]);
   }
-  for (int64_t i = 0; i < outputs; i++) value[n][i] = pile_result(&piles[i], g, x->dtype);
+  for (int64_t i = 0; i < outputs; i++)
+    value[n][i] = pile_result(&piles[i], g, attr->ddof, x->dtype);
   free(piles);
 }
 
@@ -394,21 +397,22 @@ static void reduce(const tsr__program *program, int n, cell **value)
 
 static void take(const tsr__program *program, int n, cell **value)
 {
-  const tsr__gnode *g = &program->nodes[n], *table = &program->nodes[g->in[0]];
-  const tsr__gnode *at = &program->nodes[g->in[1]];
-  int dim = (int)g->attr.dims;
+  const tsr__gnode *g = &program->nodes[n];
+  int from_node = tsr__in(program, g, 0), at_node = tsr__in(program, g, 1);
+  const tsr__gnode *table = &program->nodes[from_node], *at = &program->nodes[at_node];
+  int dim = tsr__dim_of(program, g);
   int64_t index[TSR_MAX_RANK];
   for (int64_t i = 0; i < count_of(g); i++) {
     unravel(g, i, index);
     int64_t place = 0, from = 0;
     for (int d = 0; d < at->rank; d++) place = place * at->dims[d] + index[dim + d];
-    int64_t entry = value[g->in[1]][place].i;
+    int64_t entry = value[at_node][place].i;
     if (entry < 0) entry += table->dims[dim];
     for (int d = 0; d < table->rank; d++)
       from = from * table->dims[d] + (d < dim    ? index[d]
                                       : d == dim ? entry
                                                  : index[d - 1 + at->rank]);
-    value[n][i] = value[g->in[0]][from];
+    value[n][i] = value[from_node][from];
   }
 }
 
@@ -416,35 +420,36 @@ static void element(const tsr__program *program, int n, cell **value)
 {
   const tsr__gnode *g = &program->nodes[n];
   int64_t index[TSR_MAX_RANK] = { 0 };
-  int count = 0;
-  while (count < 3 && g->in[count] >= 0) count++;
-  int dtype = program->nodes[g->in[g->op == TSR__OP_WHERE]].dtype;
+  enum { MOST = 8 };
+  int dtype = program->nodes[tsr__in(program, g, g->op == TSR__OP_WHERE)].dtype;
+  int first = tsr__in(program, g, 0);
+  CHECK(g->in_count <= MOST);
   for (int64_t i = 0; i < count_of(g); i++) {
-    cell in[3];
+    cell in[MOST];
     unravel(g, i, index);
-    for (int o = 0; o < count; o++) {
-      if (g->op == TSR__OP_SEARCH && !o) continue;
-      in[o] = value[g->in[o]][met(g, &program->nodes[g->in[o]], index)];
+    TSR_FOR_OPERANDS (program, g, k, o) {
+      if (g->op == TSR__OP_SEARCH && !k) continue;
+      in[k] = value[o][met(g, &program->nodes[o], index)];
     }
     if (g->op == TSR__OP_FULL || g->op == TSR__OP_CAST) {
       value[n][i] = naive_cast(dtype, g->dtype, in[0]);
     } else if (g->op == TSR__OP_SEARCH) {
       value[n][i].i = 0;
-      for (int64_t k = 0; k < count_of(&program->nodes[g->in[0]]); k++)
-        value[n][i].i += naive_is_real(dtype) ? value[g->in[0]][k].f <= in[1].f
-                                              : value[g->in[0]][k].i <= in[1].i;
+      for (int64_t k = 0; k < count_of(&program->nodes[first]); k++)
+        value[n][i].i +=
+            naive_is_real(dtype) ? value[first][k].f <= in[1].f : value[first][k].i <= in[1].i;
     } else {
-      value[n][i] = naive_element((tsr__op)g->op, dtype, count, in);
+      value[n][i] = naive_element((tsr__op)g->op, dtype, g->in_count, in);
     }
   }
 }
 
-static void iota(const tsr__gnode *g, cell *out)
+static void iota(const tsr__gnode *g, int dim, cell *out)
 {
   int64_t index[TSR_MAX_RANK];
   for (int64_t i = 0; i < count_of(g); i++) {
     unravel(g, i, index);
-    cell at = { .i = index[g->attr.dims] };
+    cell at = { .i = index[dim] };
     out[i] = naive_cast(TSR_I64, g->dtype, at);
   }
 }
@@ -456,15 +461,14 @@ void naive_program(const tsr__program *program, cell **value)
     int lowering = tsr__ops[g->op].lowering;
     bool known =
         lowering != TSR__LOW_STEP && lowering != TSR__LOW_FORMULA && g->op != TSR__OP_UNIFORM;
-    for (int i = 0; i < 3; i++)
-      if (g->in[i] >= 0 && !value[g->in[i]]) known = false;
+    TSR_FOR_OPERANDS (program, g, i, o) known = known && value[o];
     if (value[n] || !known) continue;
     value[n] = calloc((size_t)count_of(g) + 1, sizeof(cell));
     CHECK(value[n]);
     if (g->op == TSR__OP_CONST && naive_is_real(g->dtype))
       value[n][0] = real(g->dtype, program->params[g->param].f);
     else if (g->op == TSR__OP_CONST) value[n][0].i = program->params[g->param].i;
-    else if (g->op == TSR__OP_IOTA) iota(g, value[n]);
+    else if (g->op == TSR__OP_IOTA) iota(g, tsr__dim_of(program, g), value[n]);
     else if (g->op == TSR__OP_TAKE) take(program, n, value);
     else if (lowering == TSR__LOW_REDUCE) reduce(program, n, value);
     else element(program, n, value);

@@ -28,8 +28,11 @@ static inline void check_alignment(const tsr__program *p, int n)
   tsr__factors factors;
   if (g->op == TSR__OP_RESHARD || tsr__ops[g->op].most == 0) return;
   tsr__factors_of(p, n, &factors);
-  for (int i = 0; i < 3; i++) {
-    int in = g->in[i];
+  int8_t first_map[TSR_MAX_RANK], map[TSR_MAX_RANK];
+  tsr__factors_in(&factors, 0, first_map);
+  for (int i = 0; i < g->in_count; i++) {
+    int in = tsr__in(p, g, i);
+    tsr__factors_in(&factors, i, map);
     if (in < 0 || p->nodes[in].op == TSR__OP_CONST) continue;
     int positions = tsr__positions(check_place(p, n));
     CHECK_I64(tsr__positions(check_place(p, in)), positions);
@@ -37,18 +40,18 @@ static inline void check_alignment(const tsr__program *p, int n)
       CHECK_I64(tsr__position_device(check_place(p, in), position),
                 tsr__position_device(check_place(p, n), position));
       for (int d = 0; d < p->nodes[in].rank; d++) {
-        int f = factors.in[i][d], at = -1, first = -1;
+        int f = map[d], at = -1, first = -1;
         for (int k = 0; k < g->rank && f >= 0; k++)
           if (factors.out[k] == f) at = k;
-        for (int k = 0; g->in[0] >= 0 && k < p->nodes[g->in[0]].rank && f >= 0; k++)
-          if (factors.in[0][k] == f) first = k;
+        for (int k = 0; k < p->nodes[tsr__in(p, g, 0)].rank && f >= 0; k++)
+          if (first_map[k] == f) first = k;
         /* Of rows whose number is not known any number shows how they are cut. */
         int64_t size = p->nodes[in].dims[d] < 0 ? 1000 : p->nodes[in].dims[d];
         int64_t mine[2], other[2] = { 0, size };
         check_part(p, in, d, size, position, mine);
         if (at >= 0) check_part(p, n, at, size, position, other);
         else if (f >= 0 && factors.kind[f] == TSR__FACTOR_REDUCE)
-          check_part(p, g->in[0], first, size, position, other);
+          check_part(p, tsr__in(p, g, 0), first, size, position, other);
         CHECK_I64(mine[0], other[0]);
         CHECK_I64(mine[1], other[1]);
       }
@@ -62,11 +65,13 @@ static inline void check_reduction(const tsr__program *p, int n)
   const tsr__gnode *g = &p->nodes[n];
   const tsr_sharding *at = check_place(p, n);
   if (tsr__ops[g->op].lowering != TSR__LOW_REDUCE) return;
-  const tsr__gnode *x = &p->nodes[g->in[0]];
+  int in = tsr__in(p, g, 0);
+  const tsr__gnode *x = &p->nodes[in];
+  uint32_t dims = tsr__reduce_of(p, g)->dims;
   int64_t expected = 1, found = 0, share[2];
   for (int d = 0; d < x->rank; d++) {
     if (x->dims[d] < 0) return;
-    if (g->attr.dims >> d & 1) expected *= x->dims[d];
+    if (dims >> d & 1) expected *= x->dims[d];
   }
   for (int q = 0; q < tsr__positions(at); q++) {
     bool with_first = true;
@@ -75,8 +80,8 @@ static inline void check_reduction(const tsr__program *p, int n)
     if (!with_first) continue;
     int64_t count = 1;
     for (int d = 0; d < x->rank; d++) {
-      if (!(g->attr.dims >> d & 1)) continue;
-      check_part(p, g->in[0], d, x->dims[d], q, share);
+      if (!(dims >> d & 1)) continue;
+      check_part(p, in, d, x->dims[d], q, share);
       count *= share[1];
     }
     found += count;

@@ -14,8 +14,8 @@ static int64_t said(const kernel_fixture *k, const int *finals, int count)
     const tsr__accum *accum = &k->schedule.accums[a];
     const tsr__gnode *g = &k->program.nodes[accum->node];
     tsr_shape shape = tsr__gnode_shape(g);
-    bytes +=
-        tsr__wire_bytes(accum->cls, accum->dtype, tsr__shape_count(&shape), tsr__reduces_to_one(g));
+    bytes += tsr__wire_bytes(accum->cls, accum->dtype, tsr__shape_count(&shape),
+                             tsr__reduces_to_one(&k->program, g));
   }
   for (int f = 0; f < count; f++) {
     const tsr__gnode *g = &k->program.nodes[finals[f]];
@@ -45,8 +45,9 @@ TEST(counted_bytes_are_the_wire_bytes)
           kernel_fixture k;
           kernel_open(&k, devices, NULL, 1);
           int x = kernel_leaf(&k, (tsr_dtype)dtype, TSR_SHAPE(12, 5), true, data);
-          tsr__ask ask = { .dtype = o == 9 ? TSR_I64 : 0, .attr = { .dims = shape ? 1 : 3 } };
-          int r = kernel_node(&k, ops[o], (int[]){ x, -1, -1 }, &ask, true);
+          tsr__ask ask = { .dtype = o == 9 ? TSR_I64 : 0,
+                           TSR__ATTR(tsr__reduce_attr, .dims = shape ? 1 : 3) };
+          int r = kernel_node(&k, ops[o], TSR__LINKS(x), &ask, true);
           kernel_root(&k, r);
           CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
           CHECK_I64(k.traffic.bytes, said(&k, &r, 1));
@@ -80,8 +81,8 @@ TEST(escapes_travel_and_are_counted)
   }
   x[15][0] = 3;
   int leaf = kernel_leaf(&k, TSR_F64, TSR_SHAPE(16, 2), true, x);
-  int sum = kernel_node(&k, TSR__OP_SUM, (int[]){ leaf, -1, -1 },
-                        &(tsr__ask){ .attr = { .dims = 1 } }, true);
+  int sum = kernel_node(&k, TSR__OP_SUM, TSR__LINKS(leaf),
+                        &(tsr__ask){ TSR__ATTR(tsr__reduce_attr, .dims = 1) }, true);
   kernel_root(&k, sum);
   CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
   kernel_read(&k, sum, y);
@@ -134,8 +135,9 @@ TEST(a_checked_sum_past_i64_is_an_error)
     kernel_fixture k;
     kernel_open(&k, 2, NULL, 1);
     int leaf = kernel_leaf(&k, TSR_I64, TSR_SHAPE(2), true, x);
-    int sum = kernel_node(&k, TSR__OP_SUM, (int[]){ leaf, -1, -1 },
-                          &(tsr__ask){ .attr = { .dims = 1, .checked = (uint8_t)checked } }, true);
+    int sum = kernel_node(
+        &k, TSR__OP_SUM, TSR__LINKS(leaf),
+        &(tsr__ask){ TSR__ATTR(tsr__reduce_attr, .dims = 1, .checked = (uint16_t)checked) }, true);
     kernel_root(&k, sum);
     CHECK_STATUS(kernel_run(&k), checked ? TSR_EVALUE : TSR_OK, NULL);
     if (checked) {

@@ -238,8 +238,8 @@ TEST(take_along_any_dim)
         kernel_open(&k, devices, NULL, 1);
         int t = kernel_leaf(&k, TSR_F64, TSR_SHAPE(4, 6, 5), true, table);
         int i = kernel_leaf(&k, TSR_I64, at, false, index);
-        int y = kernel_node(&k, TSR__OP_TAKE, (int[]){ t, i, -1 },
-                            &(tsr__ask){ .attr = { .dims = (uint32_t)dim } }, true);
+        int y = kernel_node(&k, TSR__OP_TAKE, TSR__LINKS(t, i),
+                            &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = dim) }, true);
         kernel_root(&k, y);
         CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
         kernel_read(&k, y, out);

@@ -30,7 +30,7 @@ static tsr_array *on(fixture *f, tsr_shape shape, const char *spec, const char *
 static tsr_array *moved(fixture *f, tsr__op op, tsr_array *a, const char *spec, const char *site)
 {
   tsr_sharding at = tsr_on(f->mesh, spec);
-  tsr_array *in[3] = { a };
+  tsr__operands in = TSR__IN(a);
   return tsr__make(f->s, op, in, &(tsr__ask){ .sharding = &at }, site);
 }
 
@@ -158,7 +158,7 @@ TEST(tilings_with_nothing_in_common_are_warned_about)
   tsr_mesh *other = tsr_mesh_make(f.rt, "a=8");
   tsr_array *x = on(&f, TSR_SHAPE(8, 8), "x,y", NULL);
   tsr_sharding at = tsr_on(other, "-,a");
-  tsr_array *in[3] = { fixture_make(TSR__OP_NEG, x, NULL, NULL, NULL) };
+  tsr__operands in = TSR__IN(fixture_make(TSR__OP_NEG, x, NULL, NULL, NULL));
   tsr_array *r = tsr__make(f.s, TSR__OP_RESHARD, in, &(tsr__ask){ .sharding = &at }, "a.c:2");
   /* each device gets a column of 8; devices 0 and 7 hold 4 elements of theirs */
   check_explained(

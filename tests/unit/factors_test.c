@@ -39,13 +39,16 @@ static const char *factors_text(fixture *f, tsr_array *root, char out[96])
   int n = (int)root->mark - 1;
   const tsr__gnode *g = &f->p.nodes[n];
   tsr__factors_of(&f->p, n, &factors);
-  for (int i = 0; i < 4; i++) {
-    int in = i < 3 ? g->in[i] : n;
-    const int8_t *map = i < 3 ? factors.in[i] : factors.out;
-    if (i == 3) out[at++] = '>';
+  enum { SHOWN = 3 };
+  for (int i = 0; i <= SHOWN; i++) {
+    int8_t map[TSR_MAX_RANK];
+    int in = i < SHOWN ? tsr__in(&f->p, g, i) : n;
+    if (i < SHOWN) tsr__factors_in(&factors, i, map);
+    else memcpy(map, factors.out, sizeof map);
+    if (i == SHOWN) out[at++] = '>';
     for (int d = 0; in >= 0 && d < f->p.nodes[in].rank; d++)
       out[at++] = map[d] < 0 ? '-' : (char)('0' + map[d]);
-    if (i < 2) out[at++] = ';';
+    if (i < SHOWN - 1) out[at++] = ';';
   }
   out[at++] = '|';
   for (int k = 0; k < factors.count; k++) out[at++] = "PRNM"[factors.kind[k]];
@@ -74,11 +77,11 @@ TEST(reduced_dims_are_reduction_factors)
   tsr_array *x = plain(&f, TSR_F64, TSR_SHAPE(2, 3, 4)),
             *m = plain(&f, TSR_BOOL, TSR_SHAPE(2, 3, 4));
   CHECK_STR(factors_text(&f, fixture_reduce(TSR__OP_SUM, x, m, 2, NULL), text), "012;012;>02|PRP");
-  tsr__ask keep = { .attr = { .dims = 5, .keep = 1 } };
-  tsr_array *in[3] = { x };
+  tsr__ask keep = { TSR__ATTR(tsr__reduce_attr, .dims = 5, .keep = 1) };
+  tsr__operands in = TSR__IN(x);
   CHECK_STR(factors_text(&f, tsr__make(f.s, TSR__OP_MAX, in, &keep, NULL), text), "012;;>-1-|RPR");
-  tsr_array *grouped[3] = { x, NULL, plain(&f, TSR_I32, TSR_SHAPE(2, 3, 4)) };
-  tsr__ask groups = { .attr = { .groups = 9 } };
+  tsr__operands grouped = TSR__IN(x, NULL, plain(&f, TSR_I32, TSR_SHAPE(2, 3, 4)));
+  tsr__ask groups = { TSR__ATTR(tsr__reduce_attr, .groups = 9) };
   CHECK_STR(factors_text(&f, tsr__make(f.s, TSR__OP_SUM, grouped, &groups, NULL), text),
             "012;;012>-|RRR");
 }
@@ -88,12 +91,14 @@ TEST(tables_need_to_be_whole)
   fixture f = open_fixture();
   char text[96];
   tsr_array *t = plain(&f, TSR_F32, TSR_SHAPE(5, 6, 7)), *i = plain(&f, TSR_I64, TSR_SHAPE(2, 9));
-  tsr_array *in[3] = { t, i };
-  CHECK_STR(
-      factors_text(&f, tsr__make(f.s, TSR__OP_TAKE, in, &(tsr__ask){ .attr = { .dims = 1 } }, NULL),
-                   text),
-      "012;34;>0342|NNNPP");
-  tsr_array *sorted[3] = { plain(&f, TSR_F32, TSR_SHAPE(5)), plain(&f, TSR_F32, TSR_SHAPE(2, 3)) };
+  tsr__operands in = TSR__IN(t, i);
+  CHECK_STR(factors_text(&f,
+                         tsr__make(f.s, TSR__OP_TAKE, in,
+                                   &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = 1) }, NULL),
+                         text),
+            "012;34;>0342|NNNPP");
+  tsr__operands sorted =
+      TSR__IN(plain(&f, TSR_F32, TSR_SHAPE(5)), plain(&f, TSR_F32, TSR_SHAPE(2, 3)));
   CHECK_STR(factors_text(
                 &f, tsr__make(f.s, TSR__OP_SEARCH, sorted, &(tsr__ask){ .dtype = TSR_I64 }, NULL),
                 text),
@@ -107,9 +112,9 @@ TEST(rows_and_sources)
   tsr_array *x = plain(&f, TSR_F32, TSR_SHAPE(5, 6)), *m = plain(&f, TSR_BOOL, TSR_SHAPE(5));
   CHECK_STR(factors_text(&f, fixture_make(TSR__OP_COMPACT, x, m, NULL, NULL), text), "01;0;>01|MP");
   CHECK_STR(factors_text(&f, fixture_make(TSR__OP_FIRSTN, m, NULL, NULL, NULL), text), "0;;>0|M");
-  tsr_array *none[3] = { 0 };
   tsr__ask iota = { .dtype = TSR_I64, .shape = TSR_SHAPE(4, 5) };
-  CHECK_STR(factors_text(&f, tsr__make(f.s, TSR__OP_IOTA, none, &iota, NULL), text), ";;>01|PP");
+  CHECK_STR(factors_text(&f, tsr__make(f.s, TSR__OP_IOTA, TSR__IN_NONE, &iota, NULL), text),
+            ";;>01|PP");
 }
 
 /* ---- stages ---- */
@@ -124,11 +129,11 @@ TEST(stages_count_combinations_on_the_way)
   tsr_array *sum = fixture_reduce(TSR__OP_SUM, centred, NULL, 0, NULL); /* 1 */
   tsr_array *last = fixture_make(TSR__OP_NEG, sum, NULL, NULL, NULL);   /* 2 */
   tsr_sharding at = tsr_on(mesh, "x");
-  tsr_array *in[3] = { x };
+  tsr__operands in = TSR__IN(x);
   tsr_array *moved =
       tsr__make(f.s, TSR__OP_RESHARD, in, &(tsr__ask){ .sharding = &at }, NULL); /* -1 */
   tsr_array *near = fixture_make(TSR__OP_NEG, moved, NULL, NULL, NULL);          /* 0 */
-  tsr_array *from[3] = { near };
+  tsr__operands from = TSR__IN(near);
   tsr_array *late =
       tsr__make(f.s, TSR__OP_RESHARD, from, &(tsr__ask){ .sharding = &at }, NULL); /* 0 */
   tsr_array *far = fixture_make(TSR__OP_ADD, late, mean, NULL, NULL);              /* 1 */

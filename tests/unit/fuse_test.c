@@ -37,8 +37,7 @@ TEST(filter_and_aggregates_are_one_pass)
   int r = kernel_leaf(&k, TSR_F64, TSR_SHAPE(N), true, revenue);
   int s = kernel_leaf(&k, TSR_I64, TSR_SHAPE(N), true, sessions);
   int mask = kernel_op(&k, TSR__OP_GT, r, kernel_number(&k, TSR_F64, 50), -1);
-  int wide =
-      kernel_node(&k, TSR__OP_CAST, (int[]){ s, -1, -1 }, &(tsr__ask){ .dtype = TSR_F64 }, true);
+  int wide = kernel_node(&k, TSR__OP_CAST, TSR__LINKS(s), &(tsr__ask){ .dtype = TSR_F64 }, true);
   int each = kernel_op(&k, TSR__OP_DIV, r, wide, -1);
   kernel_root(&k, masked(&k, TSR__OP_SUM, r, mask));
   kernel_root(&k, masked(&k, TSR__OP_SUM, s, mask));
@@ -97,8 +96,8 @@ TEST(rows_known_at_run_time_share_a_loop_by_their_mask)
   int two = kernel_leaf(&k, TSR_BOOL, TSR_SHAPE(64), true, flags);
   const int pairs[3][2] = { { a, one }, { b, one }, { a, two } };
   for (int i = 0; i < 3; i++) {
-    int in[3] = { pairs[i][0], pairs[i][1], -1 };
-    int rows = kernel_node(&k, TSR__OP_COMPACT, in, &(tsr__ask){ .dtype = 0 }, true);
+    int rows = kernel_node(&k, TSR__OP_COMPACT, TSR__LINKS(pairs[i][0], pairs[i][1]),
+                           &(tsr__ask){ .dtype = 0 }, true);
     CHECK_I64(k.program.nodes[rows].dims[0], TSR__DYNAMIC);
     kernel_root(&k, kernel_op(&k, TSR__OP_NEG, rows, -1, -1));
   }
@@ -215,9 +214,8 @@ static int dtype_at(const maker *m, int node)
 static int cast_to(maker *m, int node, int dtype)
 {
   if (dtype_at(m, node) == dtype) return node;
-  int in[3] = { node, -1, -1 };
-  return kernel_node(&m->k, TSR__OP_CAST, in, &(tsr__ask){ .dtype = (tsr_dtype)dtype },
-                     node_sharded(m, node));
+  return kernel_node(&m->k, TSR__OP_CAST, TSR__LINKS(node),
+                     &(tsr__ask){ .dtype = (tsr_dtype)dtype }, node_sharded(m, node));
 }
 
 static void random_binary(maker *m)
@@ -266,15 +264,15 @@ static void random_source(maker *m)
   int dtype = (int)test_range(&m->rng, TSR_I32, TSR_F64);
   tsr__ask ask = { .dtype = (tsr_dtype)dtype, .shape = shape_at(m, which) };
   if (rank > 0 && test_range(&m->rng, 0, 1)) {
-    ask.attr.dims = (uint32_t)test_range(&m->rng, 0, rank - 1);
-    keep(m, kernel_node(&m->k, TSR__OP_IOTA, (int[]){ -1, -1, -1 }, &ask,
-                        sharded(which, m->base.rank)));
+    tsr__dim_attr along = { .dim = test_range(&m->rng, 0, rank - 1) };
+    ask.attr = &along;
+    ask.attr_bytes = sizeof along;
+    keep(m, kernel_node(&m->k, TSR__OP_IOTA, TSR__LINKS_NONE, &ask, sharded(which, m->base.rank)));
     return;
   }
   int number = naive_is_real(dtype) ? kernel_number(&m->k, (tsr_dtype)dtype, -2.25)
                                     : kernel_integer(&m->k, (tsr_dtype)dtype, 7);
-  keep(m, kernel_node(&m->k, TSR__OP_FULL, (int[]){ number, -1, -1 }, &ask,
-                      sharded(which, m->base.rank)));
+  keep(m, kernel_node(&m->k, TSR__OP_FULL, TSR__LINKS(number), &ask, sharded(which, m->base.rank)));
 }
 
 static void random_reduction(maker *m)
@@ -296,9 +294,14 @@ static void random_reduction(maker *m)
   else if (!real) a = cast_to(m, a, TSR_I64);
   g = &m->k.program.nodes[a];
   int rank = g->rank;
-  ask.attr.dims = (uint32_t)test_range(&m->rng, 1, (1 << rank) - 1);
-  ask.attr.keep = (uint8_t)test_range(&m->rng, 0, 1);
-  ask.attr.ddof = test_range(&m->rng, 0, 1);
+  tsr__reduce_attr attr;
+  attr.dims = (uint32_t)test_range(&m->rng, 1, (1 << rank) - 1);
+  attr.keep = (uint16_t)test_range(&m->rng, 0, 1);
+  attr.checked = 0;
+  attr.ddof = test_range(&m->rng, 0, 1);
+  attr.groups = 0;
+  ask.attr = &attr;
+  ask.attr_bytes = sizeof attr;
   if (test_range(&m->rng, 0, 1)) {
     int other = pick(m);
     const tsr__gnode *o = &m->k.program.nodes[other];
@@ -306,18 +309,18 @@ static void random_reduction(maker *m)
       mask = cast_to(m, other, TSR_BOOL);
   }
   if (which_shape(m, &m->k.program.nodes[a]) == 0 && test_range(&m->rng, 0, 3) == 0) {
-    int at = kernel_node(&m->k, TSR__OP_IOTA, (int[]){ -1, -1, -1 },
+    int at = kernel_node(&m->k, TSR__OP_IOTA, TSR__LINKS_NONE,
                          &(tsr__ask){ .dtype = TSR_I64,
                                       .shape = m->base,
-                                      .attr = { .dims = (uint32_t)m->base.rank - 1 } },
+                                      TSR__ATTR(tsr__dim_attr, .dim = m->base.rank - 1) },
                          true);
     codes = kernel_op(&m->k, TSR__OP_MOD, at, kernel_integer(&m->k, TSR_I64, 5), -1);
-    ask.attr.groups = 5;
-    ask.attr.keep = 0;
-    ask.attr.dims = (1u << rank) - 1;
+    attr.groups = 5;
+    attr.keep = 0;
+    attr.dims = (1u << rank) - 1;
   }
   bool split = node_sharded(m, a);
-  int node = kernel_node(&m->k, op, (int[]){ a, mask, codes }, &ask, split);
+  int node = kernel_node(&m->k, op, TSR__LINKS(a, mask, codes), &ask, split);
   if (!in_order) keep(m, node);
 }
 

@@ -127,11 +127,11 @@ TEST(numbers_are_converted_at_once)
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     tsr_scope *s = open_scope();
     tsr_array *number = fixture_number(s, cases[i].from, cases[i].number);
-    tsr_array *r = tsr__make(s, TSR__OP_FULL, (tsr_array *[3]){ number },
+    tsr_array *r = tsr__make(s, TSR__OP_FULL, TSR__IN(number),
                              &(tsr__ask){ .dtype = cases[i].to, .shape = TSR_SHAPE(2) }, "a.c:1");
     CHECK(!r->inert);
     CHECK_I64(r->in[0]->op, TSR__OP_CONST);
-    tsr__num got = r->in[0]->param[0];
+    tsr__num got = r->in[0]->numbers[0];
     CHECK_F64_BITS(cases[i].to < TSR_F32 ? (double)got.i : got.f, cases[i].expected);
   }
 }
@@ -157,7 +157,7 @@ TEST(bools_compute_by_logic)
     tsr_array *r = fixture_make(cases[i].op, a, b, NULL, "a.c:1");
     CHECK_I64(r->op, cases[i].outer);
     CHECK_I64(r->in[0]->op, cases[i].left);
-    if (r->in[1]) CHECK_I64(r->in[1]->op, cases[i].right);
+    if (r->in_count > 1) CHECK_I64(r->in[1]->op, cases[i].right);
   }
   CHECK_I64(fixture_reduce(TSR__OP_MIN, a, NULL, 0, "a.c:2")->op, TSR__OP_ALL);
   CHECK_I64(fixture_reduce(TSR__OP_MAX, a, NULL, 0, "a.c:2")->op, TSR__OP_ANY);
@@ -201,12 +201,11 @@ TEST(reductions_remove_dims)
   tsr_array *x = plain(s, TSR_F64, TSR_SHAPE(2, 3, 4));
   check_shape(fixture_reduce(TSR__OP_SUM, x, NULL, 0, "a.c:1"), TSR_SCALAR);
   check_shape(fixture_reduce(TSR__OP_SUM, x, NULL, 2, "a.c:1"), TSR_SHAPE(2, 4));
-  tsr__ask keep = { .attr = { .dims = 5, .keep = 1 } };
-  check_shape(tsr__make(s, TSR__OP_MAX, (tsr_array *[3]){ x }, &keep, "a.c:1"), TSR_SHAPE(1, 3, 1));
+  tsr__ask keep = { TSR__ATTR(tsr__reduce_attr, .dims = 5, .keep = 1) };
+  check_shape(tsr__make(s, TSR__OP_MAX, TSR__IN(x), &keep, "a.c:1"), TSR_SHAPE(1, 3, 1));
   tsr_array *codes = plain(s, TSR_I32, TSR_SHAPE(2, 3, 4));
-  tsr__ask groups = { .attr = { .groups = 7 } };
-  check_shape(tsr__make(s, TSR__OP_MEAN, (tsr_array *[3]){ x, NULL, codes }, &groups, "a.c:1"),
-              TSR_SHAPE(7));
+  tsr__ask groups = { TSR__ATTR(tsr__reduce_attr, .groups = 7) };
+  check_shape(tsr__make(s, TSR__OP_MEAN, TSR__IN(x, NULL, codes), &groups, "a.c:1"), TSR_SHAPE(7));
 }
 
 /* A mask that broadcasts is spread to its operand's shape. */
@@ -224,8 +223,8 @@ TEST(takes_replace_a_dim)
 {
   tsr_scope *s = open_scope();
   tsr_array *t = plain(s, TSR_F32, TSR_SHAPE(5, 6, 7)), *i = plain(s, TSR_I32, TSR_SHAPE(2, 9));
-  tsr_array *r = tsr__make(s, TSR__OP_TAKE, (tsr_array *[3]){ t, i },
-                           &(tsr__ask){ .attr = { .dims = 1 } }, "a.c:1");
+  tsr_array *r = tsr__make(s, TSR__OP_TAKE, TSR__IN(t, i),
+                           &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = 1) }, "a.c:1");
   check_shape(r, TSR_SHAPE(5, 2, 9, 7));
   CHECK_I64(r->dtype, TSR_F32);
   CHECK_I64(r->in[1]->dtype, TSR_I64);
@@ -297,8 +296,8 @@ TEST(dtype_errors_say_what_is_expected)
   check_message(s,
                 "a.c:1: TSR_EDTYPE: tsr_take: the index is f64[2], expected an integer; convert it "
                 "with tsr_cast");
-  tsr__make(s, TSR__OP_IOTA, (tsr_array *[3]){ 0 },
-            &(tsr__ask){ .dtype = B, .shape = TSR_SHAPE(2) }, "a.c:1");
+  tsr__make(s, TSR__OP_IOTA, TSR__IN_NONE, &(tsr__ask){ .dtype = B, .shape = TSR_SHAPE(2) },
+            "a.c:1");
   check_message(
       s, "a.c:1: TSR_EDTYPE: tsr_iota: the dtype asked for is bool, expected a number's dtype");
 }
@@ -346,20 +345,18 @@ TEST(bad_specs_are_the_calls_error)
   tsr_mesh *mesh = tsr_mesh_make(s->rt, "x=2,y=4");
   tsr_sharding bad = tsr_on(mesh, "z");
   tsr_array *x = plain(s, TSR_F64, TSR_SHAPE(3));
-  tsr_array *r = tsr__make(s, TSR__OP_RESHARD, (tsr_array *[3]){ x },
-                           &(tsr__ask){ .sharding = &bad }, "a.c:1");
+  tsr_array *r =
+      tsr__make(s, TSR__OP_RESHARD, TSR__IN(x), &(tsr__ask){ .sharding = &bad }, "a.c:1");
   CHECK(r->inert);
   CHECK_STATUS(tsr_scope_status(s), TSR_EAXIS, s);
   tsr_scope_clear(s);
   tsr_sharding long_one = tsr_on(mesh, "x,y");
-  tsr__make(s, TSR__OP_RESHARD, (tsr_array *[3]){ x }, &(tsr__ask){ .sharding = &long_one },
-            "a.c:1");
+  tsr__make(s, TSR__OP_RESHARD, TSR__IN(x), &(tsr__ask){ .sharding = &long_one }, "a.c:1");
   CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
   tsr_scope_clear(s);
   tsr_sharding again = tsr_on(mesh, "x");
   again = tsr__sharding_canon(&again); /* the canonical form is as good */
-  CHECK(!tsr__make(s, TSR__OP_RESHARD, (tsr_array *[3]){ x }, &(tsr__ask){ .sharding = &again },
-                   "a.c:1")
+  CHECK(!tsr__make(s, TSR__OP_RESHARD, TSR__IN(x), &(tsr__ask){ .sharding = &again }, "a.c:1")
              ->inert);
 }
 
@@ -389,7 +386,7 @@ TEST(null_and_deleted_operands_are_errors)
   check_message(s,
                 "a.c:8: TSR_ESTATE: tsr_neg: operand 1, made at a.c:7, was deleted; use it before "
                 "tsr_delete");
-  CHECK(tsr__make(NULL, TSR__OP_NEG, (tsr_array *[3]){ 0 }, &(tsr__ask){ 0 }, "a.c:9")->inert);
+  CHECK(tsr__make(NULL, TSR__OP_NEG, TSR__IN_NONE, &(tsr__ask){ 0 }, "a.c:9")->inert);
 }
 
 TEST(results_live_in_the_innermost_scope)

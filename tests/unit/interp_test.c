@@ -141,8 +141,8 @@ static void check_cast(int from, int to, int64_t n, const char *isa, test_rng *r
   kernel_open(&k, 1, isa, 1);
   for (int64_t i = 0; i < n; i++) naive_put(host, from, i, naive_random(rng, from));
   int x = kernel_leaf(&k, (tsr_dtype)from, TSR_SHAPE(n), false, host);
-  int y = kernel_node(&k, TSR__OP_CAST, (int[]){ x, -1, -1 }, &(tsr__ask){ .dtype = (tsr_dtype)to },
-                      false);
+  int y =
+      kernel_node(&k, TSR__OP_CAST, TSR__LINKS(x), &(tsr__ask){ .dtype = (tsr_dtype)to }, false);
   kernel_root(&k, y);
   CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
   kernel_read(&k, y, found);
@@ -218,8 +218,8 @@ TEST(large_results_arrive_whole)
     int leaf = kernel_leaf(&k, TSR_F64, TSR_SHAPE(N), true, x);
     int twice = kernel_op(&k, TSR__OP_ADD, leaf, leaf, -1);
     int more = kernel_op(&k, TSR__OP_ADD, twice, kernel_number(&k, TSR_F64, 1), -1);
-    int narrow = kernel_node(&k, TSR__OP_CAST, (int[]){ more, -1, -1 },
-                             &(tsr__ask){ .dtype = TSR_F32 }, devices > 1);
+    int narrow = kernel_node(&k, TSR__OP_CAST, TSR__LINKS(more), &(tsr__ask){ .dtype = TSR_F32 },
+                             devices > 1);
     kernel_root(&k, twice);
     kernel_root(&k, narrow);
     CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);

@@ -61,15 +61,14 @@ static tsr_array *binary(tsr_array *a, tsr_array *b)
 static tsr_array *moved(tsr__op op, tsr_array *a, const tsr_mesh *mesh, const char *spec)
 {
   tsr_sharding at = tsr_on(mesh, spec);
-  tsr_array *in[3] = { a };
+  tsr__operands in = TSR__IN(a);
   return tsr__make(a->node.scope, op, in, &(tsr__ask){ .sharding = &at }, "a.c:2");
 }
 
 static tsr_array *iota(fixture *f, tsr_shape shape)
 {
-  tsr_array *none[3] = { 0 };
-  return tsr__make(f->s, TSR__OP_IOTA, none, &(tsr__ask){ .dtype = TSR_F64, .shape = shape },
-                   "a.c:3");
+  return tsr__make(f->s, TSR__OP_IOTA, TSR__IN_NONE,
+                   &(tsr__ask){ .dtype = TSR_F64, .shape = shape }, "a.c:3");
 }
 
 /* ---- propagation ---- */
@@ -200,7 +199,7 @@ TEST(fulls_of_a_computed_number_follow_it)
 {
   fixture f = open_fixture();
   tsr_array *sum = fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(8), "x"), NULL, 0, NULL);
-  tsr_array *in[3] = { sum };
+  tsr__operands in = TSR__IN(sum);
   tsr_array *r = tsr__make(f.s, TSR__OP_FULL, in, &(tsr__ask){ .shape = TSR_SHAPE(5) }, NULL);
   partition(&f, &r, 1);
   check_text(&f, "  %0 = put            f64[8]@(x)\n"
@@ -250,8 +249,9 @@ TEST(masks_and_codes_lie_like_what_they_select)
   tsr_array *x = on(&f, TSR_SHAPE(8), "x"),
             *m = fixture_leaf(f.s, TSR_BOOL, TSR_SHAPE(8), f.mesh, "y");
   tsr_array *codes = fixture_leaf(f.s, TSR_I32, TSR_SHAPE(8), NULL, NULL);
-  tsr_array *in[3] = { x, m, codes };
-  tsr_array *r = tsr__make(f.s, TSR__OP_SUM, in, &(tsr__ask){ .attr = { .groups = 3 } }, NULL);
+  tsr__operands in = TSR__IN(x, m, codes);
+  tsr_array *r = tsr__make(f.s, TSR__OP_SUM, in,
+                           &(tsr__ask){ TSR__ATTR(tsr__reduce_attr, .groups = 3) }, NULL);
   partition(&f, &r, 1);
   check_text(&f, "  %0 = put                                 f64[8]@(x)\n"
                  "  %1 = put                                 bool[8]@(y)\n"
@@ -269,8 +269,8 @@ TEST(tables_are_whole_where_they_are_looked_into)
   fixture f = open_fixture();
   tsr_array *t = on(&f, TSR_SHAPE(6, 5), "x,y"),
             *i = fixture_leaf(f.s, TSR_I64, TSR_SHAPE(16), f.mesh, "y");
-  tsr_array *in[3] = { t, i };
-  tsr_array *r = tsr__make(f.s, TSR__OP_TAKE, in, &(tsr__ask){ .attr = { .dims = 0 } }, NULL);
+  tsr__operands in = TSR__IN(t, i);
+  tsr_array *r = tsr__make(f.s, TSR__OP_TAKE, in, &(tsr__ask){ 0 }, NULL);
   partition(&f, &r, 1);
   check_text(&f, "  %0 = put                  f64[6,5]@(x,y)\n"
                  "  %1 = put                  i64[16]@(y)\n"

@@ -52,11 +52,8 @@ static void draw(int devices, tsr_shape shape, tsr_dtype dtype, void *out)
 {
   kernel_fixture k;
   kernel_open(&k, devices, NULL, 2);
-  tsr__ask ask = { .dtype = dtype,
-                   .shape = shape,
-                   .param = { { .i = 42 }, { .i = 3 } },
-                   .attr = { .param_count = 2 } };
-  int u = kernel_node(&k, TSR__OP_UNIFORM, (int[]){ -1, -1, -1 }, &ask, true);
+  tsr__ask ask = { .dtype = dtype, .shape = shape, TSR__NUMBERS({ .i = 42 }, { .i = 3 }) };
+  int u = kernel_node(&k, TSR__OP_UNIFORM, TSR__LINKS_NONE, &ask, true);
   kernel_root(&k, u);
   CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
   kernel_read(&k, u, out);

@@ -84,7 +84,8 @@ TEST(equal_nodes_are_one)
   CHECK_I64(count_op(&f.p, TSR__OP_MUL), 1);
   CHECK_I64(count_op(&f.p, TSR__OP_SUM), 1);
   CHECK_I64(r[1]->mark, r[2]->mark);
-  CHECK_I64(f.p.nodes[r[0]->mark - 1].in[0], f.p.nodes[r[0]->mark - 1].in[1]);
+  const tsr__gnode *sum = &f.p.nodes[r[0]->mark - 1];
+  CHECK_I64(tsr__in(&f.p, sum, 0), tsr__in(&f.p, sum, 1));
 }
 
 /* Equal numbers at two places may differ in the next run, which must find the same plan. */
@@ -98,10 +99,9 @@ TEST(numbers_are_never_merged_by_value)
   trace(&f, &r, 1);
   CHECK_I64(count_op(&f.p, TSR__OP_MUL), 2);
   CHECK_I64(count_op(&f.p, TSR__OP_CONST), 2);
-  tsr__ask ask = { .dtype = TSR_F64, .shape = TSR_SHAPE(8), .param = { { .i = 7 }, { .i = 1 } } };
-  tsr_array *none[3] = { 0 };
-  tsr_array *u = tsr__make(f.s, TSR__OP_UNIFORM, none, &ask, "a.c:4");
-  tsr_array *v = tsr__make(f.s, TSR__OP_UNIFORM, none, &ask, "a.c:4");
+  tsr__ask ask = { .dtype = TSR_F64, .shape = TSR_SHAPE(8), TSR__NUMBERS({ .i = 7 }, { .i = 1 }) };
+  tsr_array *u = tsr__make(f.s, TSR__OP_UNIFORM, TSR__IN_NONE, &ask, "a.c:4");
+  tsr_array *v = tsr__make(f.s, TSR__OP_UNIFORM, TSR__IN_NONE, &ask, "a.c:4");
   r = fixture_make(TSR__OP_ADD, u, v, NULL, "a.c:5");
   trace(&f, &r, 1);
   CHECK_I64(count_op(&f.p, TSR__OP_UNIFORM), 2);
@@ -319,7 +319,7 @@ TEST(copies_are_equal_and_bound_to_nothing)
   CHECK(tsr__program_same(&copy, &f.p));
   CHECK_U64(tsr__program_hash(&copy), tsr__program_hash(&f.p));
   CHECK(!copy.params && !copy.arrays && !copy.sites);
-  copy.nodes[1].attr.dims ^= 1;
+  copy.attrs[0] ^= 1;
   CHECK(!tsr__program_same(&copy, &f.p));
   CHECK(tsr__program_hash(&copy) != tsr__program_hash(&f.p));
   tsr__program_free(&copy);
@@ -377,26 +377,42 @@ TEST(verify_finds_broken_promises)
   trace(&f, &r, 1);
   tsr__gnode *nodes = f.p.nodes, good[8];
   int count = f.p.node_count;
+  int32_t *operands = f.p.operands, good_operands[16];
+  char *attrs = f.p.attrs, good_attrs[64];
+  CHECK(count <= 8 && f.p.operand_count <= 16 && f.p.attr_count <= 64);
   memcpy(good, nodes, (size_t)count * sizeof *nodes);
-#define BROKEN(change)                                      \
-  do {                                                      \
-    tsr__error error = { .status = TSR_OK };                \
-    change;                                                 \
-    CHECK(tsr__program_verify(&f.p, &error) == TSR_ESTATE); \
-    memcpy(nodes, good, (size_t)count * sizeof *nodes);     \
-    error.status = TSR_OK;                                  \
-    CHECK(tsr__program_verify(&f.p, &error) == TSR_OK);     \
+  memcpy(good_operands, operands, (size_t)f.p.operand_count * sizeof *operands);
+  memcpy(good_attrs, attrs, (size_t)f.p.attr_count);
+#define BROKEN(change)                                                             \
+  do {                                                                             \
+    tsr__error error = { .status = TSR_OK };                                       \
+    change;                                                                        \
+    CHECK(tsr__program_verify(&f.p, &error) == TSR_ESTATE);                        \
+    memcpy(nodes, good, (size_t)count * sizeof *nodes);                            \
+    memcpy(operands, good_operands, (size_t)f.p.operand_count * sizeof *operands); \
+    memcpy(attrs, good_attrs, (size_t)f.p.attr_count);                             \
+    error.status = TSR_OK;                                                         \
+    CHECK(tsr__program_verify(&f.p, &error) == TSR_OK);                            \
   } while (0)
-  BROKEN(nodes[2].in[0] = 3);
-  BROKEN(nodes[2].in[1] = -1);
-  BROKEN(nodes[2].in[2] = 0);
+  int32_t *in = &operands[nodes[2].first_in], *x = &in[0], *number = &in[1];
+  BROKEN(*x = 3);
+  BROKEN(*number = -1);
+  BROKEN(nodes[2].in_count = 1);
+  BROKEN(nodes[2].in_count = 3);
+  BROKEN(nodes[2].first_in = f.p.operand_count - 1);
+  BROKEN(nodes[2].first_in = -1);
   BROKEN(nodes[2].op = TSR__OPS);
   BROKEN(nodes[2].dtype = TSR_F32);
   BROKEN(nodes[1].dtype = TSR_F32);
   BROKEN(nodes[1].param = -1);
+  BROKEN(nodes[1].param_count = 2);
   BROKEN(nodes[3].dims[0] = 7);
   BROKEN(nodes[3].rank = 2);
-  BROKEN(nodes[3].attr.dims = 8);
+  BROKEN(attrs[0] = 8);
+  BROKEN(nodes[3].attr = (uint32_t)f.p.attr_count);
+  BROKEN(nodes[3].attr = 4);
+  BROKEN(nodes[3].attr_bytes = 8);
+  BROKEN(nodes[2].attr_bytes = 8);
   BROKEN(nodes[2].sharding = 9);
   BROKEN(nodes[3].reduce_axes = 1);
 }

@@ -14,7 +14,7 @@ typedef struct fixture {
 
 static tsr_array *make(tsr__op op, tsr_array *a, tsr_array *b)
 {
-  tsr_array *in[3] = { a, b };
+  tsr__operands in = TSR__IN(a, b);
   return tsr__make(a->node.scope, op, in, &(tsr__ask){ .dtype = 0 }, "a.c:1");
 }
 
