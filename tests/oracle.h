@@ -61,8 +61,10 @@ static inline void dense_set(dense *d, int64_t at, double f, int64_t i)
 
 static inline tsr_dtype dense_promote(tsr_dtype a, tsr_dtype b)
 {
-  static const int order[] = { 0, 1, 2, 3, 4, 5 }; /* bool i32 i64 f32 f64, as in JAX */
-  return order[a] > order[b] ? a : b;
+  static const tsr_dtype order[] = { TSR_F64, TSR_F32, TSR_I64, TSR_I32 }; /* as in JAX */
+  for (int i = 0; i < 4; i++)
+    if (a == order[i] || b == order[i]) return order[i];
+  return TSR_BOOL;
 }
 
 /* Saturating truncation, NaN to 0. */

@@ -27,14 +27,15 @@ typedef struct tsr_frame tsr_frame;
 typedef struct tsr_table tsr_table;
 typedef struct tsr_row tsr_row;
 
-/* What a column holds. Dates are days and times microseconds, both since 1970-01-01 UTC. */
+/* What a column holds: a dtype, or from 64 on what is more than its numbers. Dates are days and
+ * times microseconds, both since 1970-01-01 UTC. */
 typedef enum tsr_coltype {
-  TSR_COL_BOOL = 1,
-  TSR_COL_I32,
-  TSR_COL_I64,
-  TSR_COL_F32,
-  TSR_COL_F64,
-  TSR_COL_DATE,
+  TSR_COL_BOOL = TSR_BOOL,
+  TSR_COL_I32 = TSR_I32,
+  TSR_COL_I64 = TSR_I64,
+  TSR_COL_F32 = TSR_F32,
+  TSR_COL_F64 = TSR_F64,
+  TSR_COL_DATE = 64,
   TSR_COL_TIME,
   TSR_COL_TEXT
 } tsr_coltype;

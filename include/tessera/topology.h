@@ -19,9 +19,15 @@ extern "C" {
 #define TSR_MAX_RANK 8
 #define TSR_MAX_AXES 8
 
-/* Element types. Bool arrays are kept one bit an element on the devices; put and read take
- * and give one byte an element. */
-typedef enum tsr_dtype { TSR_BOOL = 1, TSR_I32, TSR_I64, TSR_F32, TSR_F64 } tsr_dtype;
+/* Element types. The values are part of the ABI; those in between are kept for types to come. Bool
+ * arrays are kept one bit an element on the devices; put and read take and give one byte an element. */
+typedef enum tsr_dtype {
+  TSR_BOOL = 1,
+  TSR_I32 = 4,
+  TSR_I64 = 5,
+  TSR_F32 = 12,
+  TSR_F64 = 13
+} tsr_dtype;
 
 /* Returns "bool", "i32", "i64", "f32" or "f64"; "?" for anything else; static. Local. */
 TSR_API const char *tsr_dtype_name(tsr_dtype dtype);

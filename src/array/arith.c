@@ -37,7 +37,7 @@ static const char *const kind_names[] = { "array", "integer", "float", "bool" };
 tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtype, const char *what,
                             const char *site)
 {
-  bool to_int = dtype == TSR_I32 || dtype == TSR_I64;
+  bool to_int = tsr__dtype_integer((tsr_dtype)dtype);
   bool bad = number.kind < 1 || number.kind > 3;
   if (to_int && number.kind == 2) bad = number.f != trunc(number.f) || fabs(number.f) > 0x1p62;
   int64_t i = number.kind == 2 && !bad && to_int ? (int64_t)number.f : number.i;

@@ -120,7 +120,7 @@ static void measure(layout *l, int64_t i, void *user)
   int left = 0, right = 0, width = 0;
   if (l->dtype == TSR_BOOL) {
     width = 5;
-  } else if (l->dtype == TSR_I32 || l->dtype == TSR_I64) {
+  } else if (tsr__dtype_integer((tsr_dtype)l->dtype)) {
     width = snprintf(text, sizeof text, "%lld", integer(l, i));
   } else {
     double v = element(l, i);
@@ -147,7 +147,7 @@ static void measure_special(layout *l, int64_t i, void *user)
 static void plan_layout(layout *l)
 {
   range r = { 0, INFINITY };
-  bool is_float = l->dtype == TSR_F32 || l->dtype == TSR_F64;
+  bool is_float = tsr__dtype_float((tsr_dtype)l->dtype);
   if (is_float) {
     visit(l, 0, 0, &(visitor){ find_range, &r });
     double large = l->dtype == TSR_F32 ? 1e6 : 1e8;
@@ -166,7 +166,7 @@ static void add_element(tsr__text *out, const layout *l, int64_t i)
   double v = element(l, i);
   if (l->dtype == TSR_BOOL) {
     snprintf(shown, sizeof shown, "%s", v != 0 ? "True" : "False");
-  } else if (l->dtype == TSR_I32 || l->dtype == TSR_I64) {
+  } else if (tsr__dtype_integer((tsr_dtype)l->dtype)) {
     snprintf(shown, sizeof shown, "%lld", integer(l, i));
   } else if (isnan(v)) {
     snprintf(shown, sizeof shown, "nan");
@@ -244,7 +244,7 @@ static void add_scalar(tsr__text *out, const layout *l)
 {
   char text[32];
   double v = element(l, 0);
-  if (l->dtype != TSR_F32 && l->dtype != TSR_F64) {
+  if (!tsr__dtype_float((tsr_dtype)l->dtype)) {
     add_element(out, l, 0);
     return;
   }

@@ -110,7 +110,7 @@ tsr_status tsr_read_scalar(tsr_array *a, double *out)
 tsr_status tsr_read_i64(tsr_array *a, int64_t *out)
 {
   element e = { 0 };
-  if (a && !a->inert && (a->dtype == TSR_F32 || a->dtype == TSR_F64))
+  if (a && !a->inert && (tsr__dtype_float((tsr_dtype)a->dtype)))
     return tsr__fail(a->node.scope, a->node.site, TSR_EDTYPE,
                      "tsr_read_i64: %s, expected an integer or bool; cast it first",
                      tsr_type_of(a));

@@ -74,10 +74,20 @@ static bool make_schema(tsr__heap *heap, const char *format, const char *name, i
   return true;
 }
 
+/* Text goes out as a dictionary's codes. */
+static const char *format_of(int type)
+{
+  switch (type) {
+  case TSR_COL_DATE: return "tdD";
+  case TSR_COL_TIME: return "tsu:UTC";
+  case TSR_COL_TEXT: return "i";
+  default: return tsr__dtype_info_of((tsr_dtype)type)->arrow;
+  }
+}
+
 static bool make_column_schema(tsr__heap *heap, const out_column *column, struct ArrowSchema *out)
 {
-  static const char *const formats[] = { "", "b", "i", "l", "f", "g", "tdD", "tsu:UTC", "i" };
-  if (!make_schema(heap, formats[column->type], column->name, 0, out)) return false;
+  if (!make_schema(heap, format_of(column->type), column->name, 0, out)) return false;
   if (column->type != TSR_COL_TEXT) return true;
   struct ArrowSchema *entries = ((out_schema *)out->private_data)->child;
   if (make_schema(heap, "U", "", 0, entries)) out->dictionary = entries;

@@ -43,9 +43,12 @@ bool tsr__is_temporal(int type)
 
 const char *tsr_coltype_name(tsr_coltype type)
 {
-  static const char *const names[] = { "?",   "bool", "i32",  "i64", "f32",
-                                       "f64", "date", "time", "text" };
-  return type >= TSR_COL_BOOL && type <= TSR_COL_TEXT ? names[type] : names[0];
+  switch (type) {
+  case TSR_COL_DATE: return "date";
+  case TSR_COL_TIME: return "time";
+  case TSR_COL_TEXT: return "text";
+  default: return tsr_dtype_name((tsr_dtype)type);
+  }
 }
 
 static const char *type_name(int type)
@@ -357,9 +360,14 @@ static int check_word(checker *c, const tsr__expr *arg, const char *const *names
 
 static bool check_cast(checker *c, tsr__expr *expr)
 {
-  static const char *const names[] = { "bool", "i32", "i64", "f32", "f64", "date", "time", "text" };
-  int from = expr->arg[0]->type, to = check_word(c, expr->arg[1], names, 8) + TSR_COL_BOOL;
-  if (to < TSR_COL_BOOL) return false;
+  static const uint8_t types[] = { TSR_COL_BOOL, TSR_COL_I32,  TSR_COL_I64,  TSR_COL_F32,
+                                   TSR_COL_F64,  TSR_COL_DATE, TSR_COL_TIME, TSR_COL_TEXT };
+  enum { TYPES = sizeof types };
+  const char *names[TYPES];
+  for (int i = 0; i < TYPES; i++) names[i] = tsr_coltype_name((tsr_coltype)types[i]);
+  int from = expr->arg[0]->type, at = check_word(c, expr->arg[1], names, TYPES);
+  if (at < 0) return false;
+  int to = types[at];
   expr->type = (uint8_t)to;
   expr->weak = false;
   bool day = tsr__is_temporal(to);

@@ -320,7 +320,7 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
     return TSR_OK;
   }
   tsr_dtype dtype = (tsr_dtype)col->values->dtype;
-  bool real = dtype == TSR_F32 || dtype == TSR_F64;
+  bool real = tsr__dtype_float((tsr_dtype)dtype);
   bool fits = null_value->kind >= 1 && null_value->kind <= 3 && (null_value->kind != 2 || real);
   if (dtype == TSR_I32) fits = fits && null_value->i >= INT32_MIN && null_value->i <= INT32_MAX;
   if (!fits)

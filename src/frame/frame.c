@@ -97,13 +97,6 @@ tsr__source *tsr__source_new(tsr_scope *scope, int columns)
   return source->col && source->dicts ? source : NULL;
 }
 
-static uint8_t type_of_array(const tsr_array *array)
-{
-  static const uint8_t types[] = { 0,           TSR_COL_BOOL, TSR_COL_I32,
-                                   TSR_COL_I64, TSR_COL_F32,  TSR_COL_F64 };
-  return types[array->dtype];
-}
-
 static tsr_status check_columns(const tsr_column *columns, int count, tsr__error *error)
 {
   const char *what = "tsr_frame_new";
@@ -170,7 +163,7 @@ static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int cou
   for (int i = 0; i < count; i++) {
     tsr_array *array = columns[i].array;
     field[i].name = tsr__arena_text(arena, columns[i].name, strlen(columns[i].name));
-    field[i].type = type_of_array(array);
+    field[i].type = array->dtype;
     if (!field[i].name) goto no_memory;
     if (tsr__check_owner(array->node.scope, df->node.scope, df->what, field[i].name, error))
       return error->status;

@@ -10,23 +10,14 @@
 static tsr_status write_table(tsr_scope *scope, const tsr_table *table, tsr__write_ask *ask,
                               const tsr_csv_write_opts *csv, tsr__error *error)
 {
-  static const uint8_t types[] = { 0,
-                                   TSR__OUT_BOOL,
-                                   TSR__OUT_I32,
-                                   TSR__OUT_I64,
-                                   TSR__OUT_F32,
-                                   TSR__OUT_F64,
-                                   TSR__OUT_DATE,
-                                   TSR__OUT_TIME,
-                                   TSR__OUT_TEXT };
   tsr__heap *heap = &scope->rt->heap;
   size_t bytes = (size_t)(table->count + 1) * sizeof(tsr__out_column);
   tsr__out_column *column = tsr__new(heap, bytes);
   if (!column) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", ask->what);
   for (int i = 0; i < table->count; i++) {
     const tsr__table_column *from = &table->column[i];
-    column[i] =
-        (tsr__out_column){ from->name, types[from->type], from->values, from->valid, from->dict };
+    column[i] = (tsr__out_column){ from->name, (tsr_coltype)from->type, from->values, from->valid,
+                                   from->dict };
   }
   ask->rt = scope->rt;
   ask->rows = table->rows;

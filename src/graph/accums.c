@@ -165,7 +165,7 @@ bool tsr__reduces_to_one(const tsr__program *program, const tsr__gnode *node)
 
 int64_t tsr__wire_bytes(int cls, int dtype, int64_t count, bool scalar)
 {
-  bool real = dtype == TSR_F32 || dtype == TSR_F64;
+  bool real = tsr__dtype_float((tsr_dtype)dtype);
   switch (cls) {
   case TSR__ACC_SUM:
     if (!real) return 16 * count;

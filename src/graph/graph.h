@@ -172,9 +172,6 @@ void tsr__array_let_go(tsr_array *a);
 /* tsr_delete: later uses fail; the value goes when no unevaluated node needs it. */
 void tsr__array_delete(tsr_array *a);
 
-/* The dtype two operands meet in (JAX's table with 64-bit types on; i64 + f32 is f32). */
-tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b);
-
 /* Hooks for values, provided by execute/: how graph/ lets go of them when a node dies, and whether
  * the rows lie as a filter left them (run-time counts) instead of at the usual borders. */
 void tsr__value_release(tsr__value *value);

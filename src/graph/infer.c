@@ -13,11 +13,6 @@
 
 #include <stdio.h>
 
-tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b)
-{
-  return a > b ? a : b;
-}
-
 /* ---- words for messages ---- */
 
 typedef struct type_text {
@@ -49,16 +44,6 @@ static type_text text_of(const tsr__type *type)
   return out;
 }
 
-static bool is_integer(tsr_dtype dtype)
-{
-  return dtype == TSR_I32 || dtype == TSR_I64;
-}
-
-static bool is_float(tsr_dtype dtype)
-{
-  return dtype == TSR_F32 || dtype == TSR_F64;
-}
-
 /* ---- dtypes ---- */
 
 static tsr_status dtype_error(tsr__op op, const tsr__type *type, const char *which,
@@ -87,13 +72,13 @@ static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, tsr__types in, t
   tsr_dtype meet = 0;
   for (int i = 0; i < in.count; i++)
     if (in.at[i].dtype) meet = tsr__promote(meet, (tsr_dtype)in.at[i].dtype);
-  if (wants == TSR__WANT_FLOAT && !is_float(meet)) return TSR_F64;
+  if (wants == TSR__WANT_FLOAT && !tsr__dtype_float(meet)) return TSR_F64;
   if (wants == TSR__WANT_NUMBER && meet == TSR_BOOL) {
     dtype_error(op, &in.at[0], "the operand ", "a number", error);
     return 0;
   }
-  if (wants == TSR__WANT_INTEGER && !is_integer(meet)) {
-    int which = is_integer((tsr_dtype)in.at[0].dtype);
+  if (wants == TSR__WANT_INTEGER && !tsr__dtype_integer(meet)) {
+    int which = tsr__dtype_integer((tsr_dtype)in.at[0].dtype);
     dtype_error(op, &in.at[which], "an operand ", "an integer", error);
     return 0;
   }
@@ -105,7 +90,7 @@ static tsr_status beside_reduction(tsr__op op, tsr__types in, tsr__error *error)
 {
   tsr_dtype mask = dtype_at(in, 1), codes = dtype_at(in, 2);
   if (mask && mask != TSR_BOOL) return dtype_error(op, &in.at[1], "the mask ", "bool", error);
-  if (codes && !is_integer(codes))
+  if (codes && !tsr__dtype_integer(codes))
     return dtype_error(op, &in.at[2], "the group code ", "an integer", error);
   return TSR_OK;
 }
@@ -115,7 +100,7 @@ static tsr_status special_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
 {
   if (op == TSR__OP_FULL && ask->dtype) want[0] = (uint8_t)ask->dtype;
   if (op == TSR__OP_TAKE) {
-    if (!is_integer(dtype_at(in, 1)))
+    if (!tsr__dtype_integer(dtype_at(in, 1)))
       return dtype_error(op, &in.at[1], "the index ", "an integer", error);
     want[1] = TSR_I64;
   }
@@ -142,7 +127,7 @@ static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
   case TSR__WANT_SPECIAL: return special_dtypes(op, in, ask, want, error);
   case TSR__WANT_TRUTH: want[0] = TSR_BOOL; return TSR_OK;
   case TSR__WANT_SUMMAND:
-    if (!is_float((tsr_dtype)want[0])) want[0] = TSR_I64;
+    if (!tsr__dtype_float((tsr_dtype)want[0])) want[0] = TSR_I64;
     return TSR_OK;
   default: break;
   }
@@ -159,7 +144,7 @@ static tsr_dtype result_dtype(tsr__op op, const uint8_t *want, const tsr__ask *a
   switch (tsr__ops[op].dtype_rule) {
   case TSR__DT_BOOL: return TSR_BOOL;
   case TSR__DT_ATTR: return ask->dtype || op != TSR__OP_COUNT ? ask->dtype : TSR_I64;
-  case TSR__DT_FLOAT: return is_float((tsr_dtype)want[0]) ? (tsr_dtype)want[0] : TSR_F64;
+  case TSR__DT_FLOAT: return tsr__dtype_float((tsr_dtype)want[0]) ? (tsr_dtype)want[0] : TSR_F64;
   default: return (tsr_dtype)want[op == TSR__OP_WHERE];
   }
 }
@@ -167,10 +152,10 @@ static tsr_dtype result_dtype(tsr__op op, const uint8_t *want, const tsr__ask *a
 /* Dtypes given at the call. */
 static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
 {
-  bool known = dtype >= TSR_BOOL && dtype <= TSR_F64;
+  bool known = tsr__dtype_known(dtype);
   const char *expected = NULL;
   if (!known) expected = "bool, i32, i64, f32 or f64";
-  else if (op == TSR__OP_UNIFORM && !is_float(dtype)) expected = "f32 or f64";
+  else if (op == TSR__OP_UNIFORM && !tsr__dtype_float(dtype)) expected = "f32 or f64";
   else if (op == TSR__OP_IOTA && dtype == TSR_BOOL) expected = "a number's dtype";
   else if ((op == TSR__OP_SEARCH || op == TSR__OP_COUNT) && dtype != TSR_I64) expected = "i64";
   if (!expected) return TSR_OK;

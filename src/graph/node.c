@@ -150,7 +150,7 @@ static int64_t saturate(double value, tsr_dtype dtype)
 static tsr__num convert(tsr__num from, tsr_dtype dtype, tsr_dtype to)
 {
   tsr__num out;
-  bool real = dtype == TSR_F32 || dtype == TSR_F64;
+  bool real = tsr__dtype_float((tsr_dtype)dtype);
   double f = dtype == TSR_F32 ? (double)(float)from.f : from.f;
   if (to == TSR_F64) out.f = real ? f : (double)from.i;
   else if (to == TSR_F32) out.f = real ? (double)(float)f : (double)(float)from.i;
@@ -475,7 +475,7 @@ tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__
   if (rule) return make_logic(scope, rule, in, ask, site);
   /* An integer is its own rounding. */
   if ((op == TSR__OP_RINT || op == TSR__OP_FLOOR) &&
-      (in.at[0]->dtype == TSR_I32 || in.at[0]->dtype == TSR_I64))
+      (tsr__dtype_integer((tsr_dtype)in.at[0]->dtype)))
     return in.at[0];
   making m;
   tsr__reduce_attr reduce;

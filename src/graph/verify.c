@@ -11,7 +11,7 @@ static tsr_status check_node(const tsr__program *program, int n, tsr__error *err
 {
   const tsr__gnode *g = &program->nodes[n];
   if (g->op >= TSR__OPS) return broken(error, n, g, "no such operation");
-  if (g->dtype < TSR_BOOL || g->dtype > TSR_F64) return broken(error, n, g, "no such dtype");
+  if (!tsr__dtype_known((tsr_dtype)g->dtype)) return broken(error, n, g, "no such dtype");
   if (g->rank > TSR_MAX_RANK) return broken(error, n, g, "too many dims");
   for (int d = 0; d < TSR_MAX_RANK; d++)
     if (d < g->rank ? g->dims[d] < TSR__DYNAMIC : g->dims[d] != 0)

@@ -45,12 +45,12 @@ static void put_field(const style *s, tsr__bytes *out, const tsr__out_column *co
   size_t length;
   if (column->valid && !column->valid[row]) {
     /* Many readers leave out empty lines; between quotes the null is still one for numbers. */
-    bool alone = s->ask->count == 1 && !s->null_length && column->type != TSR__OUT_TEXT;
+    bool alone = s->ask->count == 1 && !s->null_length && column->type != TSR_COL_TEXT;
     tsr__bytes_put(out, alone ? "\"\"" : s->null, alone ? 2 : s->null_length);
-  } else if (column->type == TSR__OUT_TEXT) {
+  } else if (column->type == TSR_COL_TEXT) {
     const char *text = tsr__out_text(column, row, &length);
     put_text(s, out, text, length);
-  } else if (column->type == TSR__OUT_BOOL) {
+  } else if (column->type == TSR_COL_BOOL) {
     bool value = ((const uint8_t *)column->values)[row];
     tsr__bytes_put(out, value ? "true" : "false", value ? 4 : 5);
   } else {

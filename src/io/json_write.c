@@ -44,20 +44,20 @@ static void put_text(tsr__bytes *out, const char *text, size_t length)
 static bool is_null(const tsr__out_column *column, int64_t row)
 {
   if (column->valid && !column->valid[row]) return true;
-  if (column->type == TSR__OUT_F64) return !isfinite(((const double *)column->values)[row]);
-  return column->type == TSR__OUT_F32 && !isfinite(((const float *)column->values)[row]);
+  if (column->type == TSR_COL_F64) return !isfinite(((const double *)column->values)[row]);
+  return column->type == TSR_COL_F32 && !isfinite(((const float *)column->values)[row]);
 }
 
 static void put_value(tsr__bytes *out, const tsr__out_column *column, int64_t row)
 {
-  bool quoted = column->type == TSR__OUT_DATE || column->type == TSR__OUT_TIME;
+  bool quoted = column->type == TSR_COL_DATE || column->type == TSR_COL_TIME;
   size_t length;
   if (is_null(column, row)) {
     tsr__bytes_put(out, "null", 4);
-  } else if (column->type == TSR__OUT_TEXT) {
+  } else if (column->type == TSR_COL_TEXT) {
     const char *text = tsr__out_text(column, row, &length);
     put_text(out, text, length);
-  } else if (column->type == TSR__OUT_BOOL) {
+  } else if (column->type == TSR_COL_BOOL) {
     bool value = ((const uint8_t *)column->values)[row];
     tsr__bytes_put(out, value ? "true" : "false", value ? 4 : 5);
   } else {

@@ -10,6 +10,7 @@
 #include "io/files.h"
 #include "io/outfile.h"
 #include "io/system.h"
+#include "topology/topology.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,15 +81,18 @@ static bool take_text(struct header *h, char *out, size_t size)
   return true;
 }
 
+/* The type whose name this is, 0 for none; NumPy writes bool in three ways. */
+static tsr_dtype dtype_of_descr(const char *descr)
+{
+  if (strcmp(descr, "?") == 0 || strcmp(descr, "b1") == 0) return TSR_BOOL;
+  TSR__FOR_DTYPES(dtype)
+  if (*descr && strcmp(descr, tsr__dtype_info_of((tsr_dtype)dtype)->npy) == 0)
+    return (tsr_dtype)dtype;
+  return (tsr_dtype)0;
+}
+
 static tsr_status read_descr(struct header *h)
 {
-  static const struct {
-    const char *descr;
-    tsr_dtype dtype;
-  } known[] = {
-    { "|b1", TSR_BOOL }, { "?", TSR_BOOL },  { "b1", TSR_BOOL }, { "<i4", TSR_I32 },
-    { "<i8", TSR_I64 },  { "<f4", TSR_F32 }, { "<f8", TSR_F64 },
-  };
   char descr[32];
   skip_spaces(h);
   if (h->at < h->end && *h->at == '[')
@@ -96,11 +100,8 @@ static tsr_status read_descr(struct header *h)
                           "%s: holds records of several fields; save each field by itself",
                           h->path);
   if (!take_text(h, descr, sizeof descr)) return bad_header(h, "'descr' is no text");
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (strcmp(descr, known[i].descr) == 0) {
-      h->dtype = known[i].dtype;
-      return TSR_OK;
-    }
+  h->dtype = dtype_of_descr(descr);
+  if (h->dtype) return TSR_OK;
   for (char *c = descr; *c; c++)
     if (*c < ' ' || *c > '~') *c = '?';
   return tsr__error_set(h->error, TSR_EDTYPE,
@@ -360,14 +361,8 @@ static size_t write_header(char *out, size_t size, const char *descr, const tsr_
 
 static const char *descr_of(tsr_dtype dtype)
 {
-  switch (dtype) {
-  case TSR_BOOL: return "|b1";
-  case TSR_I32: return "<i4";
-  case TSR_I64: return "<i8";
-  case TSR_F32: return "<f4";
-  case TSR_F64: return "<f8";
-  }
-  return NULL;
+  const char *descr = tsr__dtype_info_of(dtype)->npy;
+  return *descr ? descr : NULL;
 }
 
 static tsr_status check_array(const char *path, tsr_dtype dtype, const tsr_shape *shape,

@@ -57,16 +57,16 @@ void tsr__bytes_value(tsr__bytes *bytes, const tsr__out_column *column, int64_t 
   char *to = bytes->at + bytes->used;
   int length = 0;
   switch (column->type) {
-  case TSR__OUT_I32: length = tsr__text_i64(to, ((const int32_t *)column->values)[row]); break;
-  case TSR__OUT_I64: length = tsr__text_i64(to, ((const int64_t *)column->values)[row]); break;
-  case TSR__OUT_F32:
+  case TSR_COL_I32: length = tsr__text_i64(to, ((const int32_t *)column->values)[row]); break;
+  case TSR_COL_I64: length = tsr__text_i64(to, ((const int64_t *)column->values)[row]); break;
+  case TSR_COL_F32:
     length = mark_float(to, tsr__text_f32(to, ((const float *)column->values)[row]));
     break;
-  case TSR__OUT_F64:
+  case TSR_COL_F64:
     length = mark_float(to, tsr__text_f64(to, ((const double *)column->values)[row]));
     break;
-  case TSR__OUT_DATE: length = tsr__date_write(((const int32_t *)column->values)[row], to); break;
-  case TSR__OUT_TIME: length = tsr__time_write(((const int64_t *)column->values)[row], to); break;
+  case TSR_COL_DATE: length = tsr__date_write(((const int32_t *)column->values)[row], to); break;
+  case TSR_COL_TIME: length = tsr__time_write(((const int64_t *)column->values)[row], to); break;
   default: break;
   }
   bytes->used += (size_t)length;

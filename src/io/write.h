@@ -7,21 +7,12 @@
 
 #include "io/csv.h"
 #include "io/outfile.h"
-
-typedef enum tsr__out_type {
-  TSR__OUT_BOOL = 1, /* bytes */
-  TSR__OUT_I32,
-  TSR__OUT_I64,
-  TSR__OUT_F32,
-  TSR__OUT_F64,
-  TSR__OUT_DATE, /* i32 days */
-  TSR__OUT_TIME, /* i64 microseconds */
-  TSR__OUT_TEXT  /* i32 codes of `dict` */
-} tsr__out_type;
+#include "tessera/frame.h"
 
 typedef struct tsr__out_column {
   const char *name;
-  uint8_t type;
+  uint8_t type; /* tsr_coltype: bools as bytes, dates i32 days, times i64 microseconds, text i32
+                 * codes of `dict` */
   const void *values;
   const uint8_t *valid; /* a byte a row; NULL: no nulls */
   const tsr__dict *dict;

@@ -128,7 +128,7 @@ static void read_spread(const final *f)
 static void read_keys(const final *f)
 {
   const int64_t *key = f->main->data;
-  bool real = f->node->dtype == TSR_F32 || f->node->dtype == TSR_F64;
+  bool real = tsr__dtype_float((tsr_dtype)f->node->dtype);
   for (int64_t i = 0; i < f->elements; i++) {
     bool none = key[i] == TSR__KEY_NAN_MIN || key[i] == TSR__KEY_NAN_MAX;
     if (real) put_real(f, i, none ? (double)NAN : tsr__f64_of_key(key[i]));

@@ -20,8 +20,6 @@ typedef struct tsr__stretch {
 typedef void tsr__tile_fn(void *restrict out, const void *a, const void *b, const void *c,
                           tsr__stretch span);
 
-enum { TSR__DTYPES = TSR_F64 + 1 };
-
 /* Smallest and largest as order keys: integers in the order of the values, -0 before +0, NaN
  * beyond everything on the side that wins. `key[first + i]` meets x[i]; or, `flat`, key[0] meets all. */
 typedef struct tsr__extreme {

@@ -6,21 +6,18 @@
 
 #include <math.h>
 
-static bool is_float(int dtype)
-{
-  return dtype == TSR_F32 || dtype == TSR_F64;
-}
-
 static int form_of(int cls, int dtype, bool scalar)
 {
   switch (cls) {
   case TSR__ACC_SUM:
-    return is_float(dtype) ? scalar ? TSR__FORM_ACC : TSR__FORM_ROWS : TSR__FORM_I128;
+    return tsr__dtype_float((tsr_dtype)dtype) ? scalar ? TSR__FORM_ACC : TSR__FORM_ROWS
+                                              : TSR__FORM_I128;
   case TSR__ACC_SQUARES:
-    return is_float(dtype) ? scalar ? TSR__FORM_SPREAD : TSR__FORM_ROWS2 : TSR__FORM_ISPREAD;
+    return tsr__dtype_float((tsr_dtype)dtype) ? scalar ? TSR__FORM_SPREAD : TSR__FORM_ROWS2
+                                              : TSR__FORM_ISPREAD;
   case TSR__ACC_MIN:
   case TSR__ACC_MAX: return TSR__FORM_KEY;
-  case TSR__ACC_PROD: return is_float(dtype) ? TSR__FORM_F64 : TSR__FORM_I64;
+  case TSR__ACC_PROD: return tsr__dtype_float((tsr_dtype)dtype) ? TSR__FORM_F64 : TSR__FORM_I64;
   default: return TSR__FORM_I64;
   }
 }
@@ -41,7 +38,8 @@ static size_t form_size(int form)
 
 int64_t tsr__key_of_none(int dtype, bool largest)
 {
-  if (is_float(dtype)) return tsr__key_of_f64(largest ? -(double)INFINITY : (double)INFINITY);
+  if (tsr__dtype_float((tsr_dtype)dtype))
+    return tsr__key_of_f64(largest ? -(double)INFINITY : (double)INFINITY);
   if (dtype == TSR_I32) return largest ? INT32_MIN : INT32_MAX;
   if (dtype == TSR_BOOL) return largest ? 0 : 1;
   return largest ? INT64_MIN : INT64_MAX;
@@ -182,7 +180,7 @@ static uint64_t get_bytes(const unsigned char *from, size_t size)
 /* A min or max travels as a value of its dtype. */
 static uint64_t value_of_key(int dtype, int64_t key)
 {
-  if (!is_float(dtype)) return (uint64_t)key;
+  if (!tsr__dtype_float((tsr_dtype)dtype)) return (uint64_t)key;
   bool none = key == TSR__KEY_NAN_MIN || key == TSR__KEY_NAN_MAX;
   double value = none ? (double)NAN : tsr__f64_of_key(key);
   float narrow = (float)value;
@@ -195,7 +193,7 @@ static uint64_t value_of_key(int dtype, int64_t key)
 static int64_t key_of_value(int dtype, uint64_t bits, bool largest)
 {
   if (dtype == TSR_I32) return (int32_t)(uint32_t)bits;
-  if (!is_float(dtype)) return (int64_t)bits;
+  if (!tsr__dtype_float((tsr_dtype)dtype)) return (int64_t)bits;
   double value;
   float narrow;
   memcpy(&narrow, &bits, sizeof narrow);

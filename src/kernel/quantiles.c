@@ -140,7 +140,7 @@ typedef struct job {
 
 static bool real(const job *j)
 {
-  return j->column->dtype == TSR_F32 || j->column->dtype == TSR_F64;
+  return tsr__dtype_float((tsr_dtype)j->column->dtype);
 }
 
 static uint64_t key_of(const job *j, const void *data, int64_t row)

@@ -74,11 +74,6 @@ static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
 
 /* ---- the plan ----------------------------------------------------------------------------------------- */
 
-static bool is_real(tsr_dtype dtype)
-{
-  return dtype == TSR_F32 || dtype == TSR_F64;
-}
-
 static bool is_moment(int op)
 {
   return op == TSR__GROUP_SUM || op == TSR__GROUP_MEAN || op == TSR__GROUP_VAR ||
@@ -140,7 +135,7 @@ typedef struct sums {
 static sums plan_sums(job *j, int column, int other, bool units)
 {
   const tsr__span_of *span = &j->plan.span[column];
-  bool floats = is_real(j->ask->columns[column].dtype);
+  bool floats = tsr__dtype_float(j->ask->columns[column].dtype);
   bool fits = floats ? units : span->narrow;
   int kind = floats ? fits ? TSR__TALLY_FIX : TSR__TALLY_ROWS
              : fits ? TSR__TALLY_I64

@@ -117,7 +117,7 @@ static void load(const tsr__tallies *plan, int column, const tsr__tally_rows *ro
   take_values(from, rows, at, b);
   if (!rows->row && rows->count - at >= 2 * BLOCK) fetch_next(from, rows, at + BLOCK);
   const tsr__buffer *valid = from->valid ? from->valid[rows->part] : NULL;
-  if (valid) drop_nulls(valid->data, rows, at, from->dtype == TSR_F32 || from->dtype == TSR_F64, b);
+  if (valid) drop_nulls(valid->data, rows, at, tsr__dtype_float((tsr_dtype)from->dtype), b);
 }
 
 /* ---- adding ------------------------------------------------------------------------------------------ */
@@ -286,7 +286,7 @@ static bool add_block(const tsr__tallies *plan, const tsr__tally *t, tsr__tally_
                       const pair *b)
 {
   tsr_dtype dtype = t->column < 0 ? TSR_I64 : plan->columns[t->column].dtype;
-  bool real = dtype == TSR_F32 || dtype == TSR_F64;
+  bool real = tsr__dtype_float((tsr_dtype)dtype);
   place to = { state->record + t->offset, plan->stride };
   const block *x = b->x, *y = b->y;
   switch (t->kind) {
@@ -403,7 +403,7 @@ static void hide_nulls(const tsr__colparts *column, const tsr__tally_rows *rows,
   const tsr__buffer *valid = column->valid ? column->valid[rows->part] : NULL;
   if (!valid) return;
   const uint64_t *bits = valid->data;
-  bool real = column->dtype == TSR_F32 || column->dtype == TSR_F64;
+  bool real = tsr__dtype_float((tsr_dtype)column->dtype);
   const void *from = real ? (const void *)b->real : (const void *)b->whole;
   const int64_t *x = from;
   for (int i = 0; i < b->n; i++) {
@@ -430,7 +430,7 @@ static void scan_task(void *user, int64_t task, int worker)
     b.n = piece.count - at < BLOCK ? (int)(piece.count - at) : BLOCK;
     take_values(column, &rows, at, &b);
     hide_nulls(column, &rows, at, &b);
-    if (column->dtype == TSR_F32 || column->dtype == TSR_F64) look_f64(f, b.real, b.n);
+    if (tsr__dtype_float((tsr_dtype)column->dtype)) look_f64(f, b.real, b.n);
     else look_i64(f, b.whole, b.n);
   }
 }
@@ -502,7 +502,7 @@ static void judge(const scan *s, int workers, int64_t rows)
     tsr_dtype dtype = s->plan->columns[s->columns[k]].dtype;
     tsr__span_of *span = &s->plan->span[s->columns[k]];
     bool squared = s->look->summed[s->columns[k]] == TSR__SQUARED;
-    if (dtype == TSR_F32 || dtype == TSR_F64) judge_floats(span, &s->finds[k], rows, squared);
+    if (tsr__dtype_float((tsr_dtype)dtype)) judge_floats(span, &s->finds[k], rows, squared);
     else judge_whole(span, &s->finds[k], rows, squared);
   }
 }

@@ -13,7 +13,7 @@ enum { BLOCK = 512 };
 
 tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype)
 {
-  bool real = dtype == TSR_F32 || dtype == TSR_F64;
+  bool real = tsr__dtype_float((tsr_dtype)dtype);
   switch (op) {
   case TSR__GROUP_COUNT:
   case TSR__GROUP_NUNIQUE: return TSR_I64;
@@ -311,7 +311,7 @@ static void read_keys(const tsr__reading *r, const tsr__tally_state *state, cons
 {
   const tsr__tally *t = &r->plan->item[r->main];
   uint64_t flip = t->inverted ? ~UINT64_C(0) : 0;
-  bool real = r->dtype == TSR_F32 || r->dtype == TSR_F64;
+  bool real = tsr__dtype_float((tsr_dtype)r->dtype);
   for (int64_t i = 0; i < to->count; i++) {
     uint64_t word = *word_at(r, state, r->main, to->from + i);
     bool none = r->least && count_at(r, state, to->from + i) < r->least;

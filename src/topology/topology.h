@@ -6,6 +6,55 @@
 #include "base/base.h"
 #include "tessera/topology.h"
 
+/* ---- element types ----------------------------------------------------------------------- */
+
+enum tsr__dtype_kind {
+  TSR__DTYPE_NONE,
+  TSR__DTYPE_BOOL,
+  TSR__DTYPE_INT,
+  TSR__DTYPE_UINT,
+  TSR__DTYPE_FLOAT
+};
+
+enum { TSR__DTYPES = 16 }; /* dtypes are 1 .. 15, not all of them taken */
+
+/* A row of dtypes.def, which says what the fields are. */
+typedef struct tsr__dtype_info {
+  const char *name;
+  uint8_t bits, kind, precision, computes;
+  int16_t lowest;
+  const char *npy, *arrow;
+} tsr__dtype_info;
+
+/* The row of a dtype; of none: the name "?" and zeros. Never NULL. */
+const tsr__dtype_info *tsr__dtype_info_of(tsr_dtype dtype);
+
+static inline bool tsr__dtype_known(tsr_dtype dtype)
+{
+  return tsr__dtype_info_of(dtype)->kind != TSR__DTYPE_NONE;
+}
+
+#define TSR__FOR_DTYPES(dtype)                      \
+  for (int dtype = 1; dtype < TSR__DTYPES; dtype++) \
+    if (tsr__dtype_known((tsr_dtype)dtype))
+
+static inline bool tsr__dtype_float(tsr_dtype dtype)
+{
+  return tsr__dtype_info_of(dtype)->kind == TSR__DTYPE_FLOAT;
+}
+
+static inline bool tsr__dtype_integer(tsr_dtype dtype)
+{
+  int kind = tsr__dtype_info_of(dtype)->kind;
+  return kind == TSR__DTYPE_INT || kind == TSR__DTYPE_UINT;
+}
+
+/* The dtype two operands meet in (JAX's lattice with 64-bit types on; i64 + f32 is f32); 0 meets
+ * anything in the other. */
+tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b);
+
+/* ---- devices and meshes ------------------------------------------------------------------ */
+
 /* The devices of all processes. Device ids run over the processes in order: process p of n
  * holds ids p * per_process .. (p + 1) * per_process - 1. A pretend topology (tests) says it
  * has several processes although only one runs. */

@@ -59,9 +59,10 @@ static double draw_float(world *w, bool hostile)
   return (double)draw(w, -4096, 4096) / 1024;
 }
 
+static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I32, TSR_I64, TSR_F32, TSR_F64 };
+
 static void add_leaf(world *w)
 {
-  static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I32, TSR_I64, TSR_F32, TSR_F64 };
   tsr_shape shape = w->base;
   for (int d = 0; d < shape.rank; d++)
     if (draw(w, 0, 4) == 0) shape.dims[d] = 1;
@@ -158,7 +159,7 @@ static bool add_unary(world *w)
     w->pairs[w->count++] = (pair){ tsr_not(a.node), dense_unary('!', a.value) };
     return true;
   default: {
-    tsr_dtype to = (tsr_dtype)draw(w, TSR_BOOL, TSR_F64);
+    tsr_dtype to = dtypes[draw(w, 0, 4)];
     w->pairs[w->count++] = (pair){ tsr_cast(a.node, to), dense_cast(a.value, to) };
     return true;
   }
@@ -273,7 +274,7 @@ static bool add_iota(world *w)
 {
   if (w->base.rank == 0) return false;
   int dim = (int)draw(w, 0, w->base.rank - 1);
-  tsr_dtype dtype = (tsr_dtype)draw(w, TSR_I32, TSR_F64);
+  tsr_dtype dtype = dtypes[draw(w, 1, 4)];
   dense v = dense_new(dtype, w->base);
   int64_t stride = 1;
   for (int d = dim + 1; d < w->base.rank; d++) stride *= w->base.dims[d];

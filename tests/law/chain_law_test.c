@@ -91,7 +91,7 @@ static tsr_frame *source(trial *t)
 
 static bool numeric(tsr_coltype type)
 {
-  return type >= TSR_COL_I32 && type <= TSR_COL_F64;
+  return type > TSR_COL_BOOL && type < TSR_COL_DATE;
 }
 
 static bool whole(tsr_coltype type)

@@ -68,7 +68,7 @@ static int64_t pick(trial *t, int64_t first, int64_t last)
 
 static bool numeric(int type)
 {
-  return type >= TSR_COL_I32 && type <= TSR_COL_F64;
+  return type > TSR_COL_BOOL && type < TSR_COL_DATE;
 }
 
 static bool whole(int type)

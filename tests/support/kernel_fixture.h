@@ -3,8 +3,8 @@
 #ifndef TESTS_SUPPORT_KERNEL_FIXTURE_H
 #define TESTS_SUPPORT_KERNEL_FIXTURE_H
 
-#include "harness.h"
 #include "kernel/kernel.h"
+#include "support/topology_fixture.h"
 
 enum { FIXTURE_NODES = 512, FIXTURE_DEVICES = 8 };
 

@@ -2,8 +2,8 @@
 #ifndef TESTS_SUPPORT_PARTS_FIXTURE_H
 #define TESTS_SUPPORT_PARTS_FIXTURE_H
 
-#include "harness.h"
 #include "kernel/columns.h"
+#include "support/topology_fixture.h"
 
 enum { PARTS_MOST = 8 };
 

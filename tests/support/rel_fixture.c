@@ -1,5 +1,7 @@
 #include "support/rel_fixture.h"
 
+#include "support/topology_fixture.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +82,7 @@ void rel_host_new(rel_host *host, test_rng *rng, int count, int64_t rows, int64_
 {
   rel_host like = { .count = count };
   for (int c = 0; c < count; c++) {
-    like.dtype[c] = (tsr_dtype)test_range(rng, TSR_BOOL, TSR_F64);
+    like.dtype[c] = fixture_dtype(test_range(rng, 0, 99));
     like.nulls[c] = test_range(rng, 0, 1);
     like.corners[c] = !test_range(rng, 0, 3);
   }

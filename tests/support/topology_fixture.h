@@ -23,4 +23,15 @@ static inline int fixture_count(const tsr_runtime *rt)
   return topology ? topology->device_count : 0;
 }
 
+/* One dtype after the other, again from the first. */
+static inline tsr_dtype fixture_dtype(int64_t number)
+{
+  int count = 0;
+  TSR__FOR_DTYPES(dtype) count++;
+  number %= count;
+  TSR__FOR_DTYPES(dtype)
+  if (number-- == 0) return (tsr_dtype)dtype;
+  return TSR_F64;
+}
+
 #endif

@@ -34,26 +34,25 @@ TEST(counted_bytes_are_the_wire_bytes)
     TSR__OP_MIN, TSR__OP_MAX,  TSR__OP_ANY, TSR__OP_ALL, TSR__OP_COUNT
   };
   static char data[60 * 8 + 8];
-  for (int dtype = TSR_BOOL; dtype <= TSR_F64; dtype++)
-    for (int o = 0; o < 10; o++)
-      for (int shape = 0; shape < 2; shape++)
-        for (int devices = 2; devices <= 8; devices += 3) {
-          bool wants_bool = o >= 7,
-               number = dtype == TSR_I64 || dtype == TSR_F32 || dtype == TSR_F64;
-          bool extreme = o == 5 || o == 6;
-          if (wants_bool ? dtype != TSR_BOOL : !number && !(extreme && dtype == TSR_I32)) continue;
-          kernel_fixture k;
-          kernel_open(&k, devices, NULL, 1);
-          int x = kernel_leaf(&k, (tsr_dtype)dtype, TSR_SHAPE(12, 5), true, data);
-          tsr__ask ask = { .dtype = o == 9 ? TSR_I64 : 0,
-                           TSR__ATTR(tsr__reduce_attr, .dims = shape ? 1 : 3) };
-          int r = kernel_node(&k, ops[o], TSR__LINKS(x), &ask, true);
-          kernel_root(&k, r);
-          CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
-          CHECK_I64(k.traffic.bytes, said(&k, &r, 1));
-          CHECK_I64(k.traffic.escapes, 0);
-          kernel_close(&k);
-        }
+  TSR__FOR_DTYPES(dtype)
+  for (int o = 0; o < 10; o++)
+    for (int shape = 0; shape < 2; shape++)
+      for (int devices = 2; devices <= 8; devices += 3) {
+        bool wants_bool = o >= 7, number = dtype == TSR_I64 || dtype == TSR_F32 || dtype == TSR_F64;
+        bool extreme = o == 5 || o == 6;
+        if (wants_bool ? dtype != TSR_BOOL : !number && !(extreme && dtype == TSR_I32)) continue;
+        kernel_fixture k;
+        kernel_open(&k, devices, NULL, 1);
+        int x = kernel_leaf(&k, (tsr_dtype)dtype, TSR_SHAPE(12, 5), true, data);
+        tsr__ask ask = { .dtype = o == 9 ? TSR_I64 : 0,
+                         TSR__ATTR(tsr__reduce_attr, .dims = shape ? 1 : 3) };
+        int r = kernel_node(&k, ops[o], TSR__LINKS(x), &ask, true);
+        kernel_root(&k, r);
+        CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
+        CHECK_I64(k.traffic.bytes, said(&k, &r, 1));
+        CHECK_I64(k.traffic.escapes, 0);
+        kernel_close(&k);
+      }
 }
 
 TEST(one_device_sends_nothing)

@@ -98,7 +98,7 @@ TEST(boxes_are_copied_and_counted)
   kernel_fixture k;
   test_rng rng = test_seeded(9);
   kernel_open(&k, 2, NULL, 1);
-  for (int i = 0; i < 600; i++) check_copy(&k, &rng, (tsr_dtype)(TSR_BOOL + i % 5));
+  for (int i = 0; i < 600; i++) check_copy(&k, &rng, fixture_dtype(i));
   kernel_close(&k);
 }
 
@@ -154,7 +154,7 @@ TEST(rows_are_counted_and_moved_together)
   test_rng rng = test_seeded(10);
   kernel_open(&k, 1, NULL, 1);
   for (int64_t rows = 0; rows < 300; rows++)
-    check_rows(&k, &rng, (tsr_dtype)(TSR_BOOL + rows % 5), rows, 1 + rows % 3);
+    check_rows(&k, &rng, fixture_dtype(rows), rows, 1 + rows % 3);
   kernel_close(&k);
 }
 

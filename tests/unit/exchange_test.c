@@ -35,7 +35,7 @@ static void table_new(parts_fixture *f, test_rng *rng, bool in_order, table *t)
     rows[p] = test_range(rng, 0, 3) ? test_range(rng, 0, ROWS) : 0;
   parts_set(f, rows);
   for (int c = 0; c < COLUMNS; c++) {
-    parts_column_new(f, (tsr_dtype)test_range(rng, TSR_BOOL, TSR_F64), test_range(rng, 0, 1),
+    parts_column_new(f, fixture_dtype(test_range(rng, 0, 99)), test_range(rng, 0, 1),
                      &t->column[c]);
     for (int p = 0; p < f->parts.count; p++) parts_column_fill(f, rng, &t->column[c], p, 1 << 30);
     t->parts[c] = t->column[c].parts;

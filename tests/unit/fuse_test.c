@@ -183,7 +183,7 @@ static void random_leaf(maker *m)
 {
   int which = (int)test_range(&m->rng, 0, 5);
   if (test_range(&m->rng, 0, 1)) which = 0;
-  int dtype = (int)test_range(&m->rng, TSR_BOOL, TSR_F64);
+  int dtype = (int)fixture_dtype(test_range(&m->rng, 0, 99));
   tsr_shape shape = shape_at(m, which);
   int64_t count = tsr__shape_count(&shape);
   char *host = malloc((size_t)count * 8 + 8);
@@ -243,7 +243,7 @@ static void random_binary(maker *m)
 static void random_unary(maker *m)
 {
   int a = pick(m);
-  int dtype = (int)test_range(&m->rng, TSR_BOOL, TSR_F64);
+  int dtype = (int)fixture_dtype(test_range(&m->rng, 0, 99));
   if (m->shape_of[a] == 6) return;
   if (test_range(&m->rng, 0, 1)) keep(m, cast_to(m, a, dtype));
   else if (dtype_at(m, a) == TSR_BOOL) keep(m, kernel_op(&m->k, TSR__OP_NOT, a, -1, -1));
@@ -261,7 +261,8 @@ static void random_where(maker *m)
 static void random_source(maker *m)
 {
   int which = (int)test_range(&m->rng, 0, 5), rank = shape_at(m, which).rank;
-  int dtype = (int)test_range(&m->rng, TSR_I32, TSR_F64);
+  int dtype = TSR_BOOL;
+  while (dtype == TSR_BOOL) dtype = fixture_dtype(test_range(&m->rng, 0, 99));
   tsr__ask ask = { .dtype = (tsr_dtype)dtype, .shape = shape_at(m, which) };
   if (rank > 0 && test_range(&m->rng, 0, 1)) {
     tsr__dim_attr along = { .dim = test_range(&m->rng, 0, rank - 1) };

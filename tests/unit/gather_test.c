@@ -64,8 +64,7 @@ TEST(columns_are_gathered)
   for (int devices = 1; devices <= PARTS_MOST; devices += 3) {
     parts_fixture f;
     parts_open(&f, devices, NULL);
-    for (int i = 0; i < 40; i++)
-      check_gather(&f, &rng, (tsr_dtype)(TSR_BOOL + i % 5), test_range(&rng, 0, 1));
+    for (int i = 0; i < 40; i++) check_gather(&f, &rng, fixture_dtype(i), test_range(&rng, 0, 1));
     parts_close(&f);
   }
 }
@@ -76,7 +75,8 @@ TEST(an_index_without_a_vector_is_the_identity)
   test_rng rng = test_seeded(22);
   parts_fixture f;
   parts_open(&f, 2, NULL);
-  for (int type = TSR_BOOL; type <= TSR_F64; type++) {
+  TSR__FOR_DTYPES(type)
+  {
     parts_set(&f, (const int64_t[]){ 70000, 130 });
     parts_column column;
     parts_column_new(&f, (tsr_dtype)type, true, &column);

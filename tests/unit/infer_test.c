@@ -132,7 +132,7 @@ TEST(numbers_are_converted_at_once)
     CHECK(!r->inert);
     CHECK_I64(r->in[0]->op, TSR__OP_CONST);
     tsr__num got = r->in[0]->numbers[0];
-    CHECK_F64_BITS(cases[i].to < TSR_F32 ? (double)got.i : got.f, cases[i].expected);
+    CHECK_F64_BITS(tsr__dtype_float(cases[i].to) ? got.f : (double)got.i, cases[i].expected);
   }
 }
 

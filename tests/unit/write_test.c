@@ -122,8 +122,8 @@ static many many_rows(void)
     m.i[r] = (int64_t)r * 7919 - 5;
     m.f[r] = r / 8.0;
   }
-  m.column[0] = (tsr__out_column){ "i", TSR__OUT_I64, m.i, NULL, NULL };
-  m.column[1] = (tsr__out_column){ "f", TSR__OUT_F64, m.f, NULL, NULL };
+  m.column[0] = (tsr__out_column){ "i", TSR_COL_I64, m.i, NULL, NULL };
+  m.column[1] = (tsr__out_column){ "f", TSR_COL_F64, m.f, NULL, NULL };
   return m;
 }
 

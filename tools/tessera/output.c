@@ -110,7 +110,7 @@ static void put_cell(const char *text, FILE *out)
 
 static bool is_number(tsr_coltype type)
 {
-  return type >= TSR_COL_I32 && type <= TSR_COL_F64;
+  return type > TSR_COL_BOOL && type < TSR_COL_DATE;
 }
 
 static int show_markdown(tsr_frame *df, tsr_scope *s, FILE *out)

@@ -1,0 +1,52 @@
+/* Element types: the table, and promotion against JAX's. */
+#include "harness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "topology/topology.h"
+
+static int dtype_named(const char *name)
+{
+  TSR__FOR_DTYPES(dtype)
+  if (strcmp(tsr_dtype_name((tsr_dtype)dtype), name) == 0) return dtype;
+  return 0;
+}
+
+TEST(pairs_meet_as_in_jax)
+{
+  FILE *file = fopen(test_file("golden/promote.txt"), "r");
+  char a[16], b[16], meet[16];
+  int met = 0, known = 0;
+  CHECK(file);
+  while (fscanf(file, "%15s %15s %15s", a, b, meet) == 3) {
+    int left = dtype_named(a), right = dtype_named(b);
+    if (!left || !right) continue; /* not ours */
+    met++;
+    CHECK_STR(tsr_dtype_name(tsr__promote((tsr_dtype)left, (tsr_dtype)right)), meet);
+  }
+  fclose(file);
+  TSR__FOR_DTYPES(dtype) known++;
+  CHECK_I64(met, known * known);
+}
+
+TEST(rows_agree_with_themselves)
+{
+  TSR__FOR_DTYPES(dtype)
+  {
+    const tsr__dtype_info *row = tsr__dtype_info_of((tsr_dtype)dtype);
+    const tsr__dtype_info *computes = tsr__dtype_info_of((tsr_dtype)row->computes);
+    CHECK_I64(computes->computes, row->computes);
+    CHECK(computes->kind == row->kind && computes->precision >= row->precision);
+    CHECK_I64((int64_t)tsr_dtype_size((tsr_dtype)dtype) * 8, row->bits);
+    CHECK_I64(tsr__promote((tsr_dtype)dtype, (tsr_dtype)0), dtype);
+  }
+}
+
+TEST(what_is_no_dtype_has_no_name)
+{
+  CHECK_STR(tsr_dtype_name((tsr_dtype)0), "?");
+  CHECK_STR(tsr_dtype_name((tsr_dtype)99), "?");
+  CHECK_I64((int64_t)tsr_dtype_size((tsr_dtype)-1), 0);
+  CHECK(!tsr__dtype_known((tsr_dtype)3000));
+}
