@@ -37,12 +37,9 @@ shell() {
   done
   printf '%s\n' "$line"
   "$tessera" "$@"
-  printf '\n'
 }
 
 title "1. Real data, from the shell: a year of weather at New York's airports"
-shell info --devices cpu:8
-shell schema "$weather"
 shell query "$weather" --devices cpu:8 --where 'temp > 90' \
   --with 'celsius = (temp - 32) * 5 / 9' --by origin \
   --agg 'hours = count(), hottest = max(celsius), mean_wind = mean(wind_speed)'
@@ -51,4 +48,9 @@ title "2. The same data from C, sharded over 8 devices"
 "$build/examples/weather" "$weather"
 
 title "3. The large example, drawn on the devices"
-"$build/examples/large" "${TESSERA_DEMO_ROWS:-100000000}"
+rows=${TESSERA_DEMO_ROWS:-100000000}
+"$build/examples/large" "$rows"
+# The same pass by Polars, where there is one, as a line more of the last table.
+for python in "${BENCH_PYTHON:-}" python3; do
+  command -v "${python:-none}" >/dev/null && "$python" examples/demo/peer.py "$rows" && break
+done || true

@@ -3,14 +3,13 @@
  *
  *   weather [FILE]     a CSV file with the columns of examples/data/weather.csv */
 #include <stdio.h>
-#include <string.h>
 
 #include <tessera.h>
 
 /* The devices' rows as a bar each: what a filter keeps stays where it was. */
 static void print_devices(const char *title, tsr_frame *df)
 {
-  printf("%s\n\n", title);
+  printf("%s\n", title);
   for (const char *line = tsr_frame_devices(df); *line;) {
     int length = 0;
     while (line[length] && line[length] != '\n') length++;
@@ -20,44 +19,19 @@ static void print_devices(const char *title, tsr_frame *df)
   putchar('\n');
 }
 
-/* Prints a text with its long lines broken at blanks, what continues a line indented deeper. */
-static void print_wrapped(const char *text)
-{
-  enum { WIDTH = 78 };
-  for (int column = 0, indent = 0; *text; text++) {
-    if (*text == '\n') {
-      putchar('\n');
-      column = 0;
-      continue;
-    }
-    if (column == 0) indent = (int)strspn(text, " ") + 4;
-    int word = (int)strcspn(text + 1, " \n");
-    if (*text == ' ' && column > indent && column + 1 + word > WIDTH) {
-      printf("\n%*s", indent, "");
-      column = indent;
-      continue;
-    }
-    putchar(*text);
-    column++;
-  }
-}
-
 static tsr_status report(tsr_runtime *rt, const char *path)
 {
   tsr_scope *s = tsr_scope_open(rt);
   tsr_mesh *mesh = tsr_mesh_make(rt, "data=8");
   tsr_frame *df = tsr_frame_read_csv(s, path, .mesh = mesh, .rows = "data");
-  print_devices("as read:", df);
-
   df = tsr_frame_filter(df, "temp > ? and wind_dir is not null", 85);
-  print_devices("hours above 85 F with a wind: rows stay on their device", df);
+  print_devices("hours above 85 F with a wind; rows stay on their device:", df);
 
   df = tsr_frame_assign(df, "celsius", "(temp - 32) * 5 / 9");
-  df = tsr_frame_group_agg(df, "origin",
-                           "hours = count(), mean(celsius), std(celsius), wind = max(wind_speed)");
+  df = tsr_frame_group_agg(df, "origin", "hours = count(), mean(celsius), max(wind_speed)");
   tsr_status status = tsr_frame_print(df, stdout);
   if (!status) printf("\nwhat was read, moved and run:\n\n");
-  if (!status) print_wrapped(tsr_frame_explain(df));
+  if (!status) fputs(tsr_frame_explain(df), stdout);
   tsr_run_stats ran = tsr_last_run(s);
   if (!status)
     printf("\ncounted: %d kernel, %d collective, %lld bytes between devices\n", ran.kernels,

@@ -406,7 +406,7 @@ TSR_API const char *tsr_frame_text(tsr_frame *df);
 typedef struct tsr_show_opts {
   size_t size;
   int64_t rows; /* at most so many, half from each end; 0 = 20, negative = all */
-  int width;    /* characters a line may take; 0 = 120, negative = any number */
+  int width;    /* of a line: texts are cut, then columns left out; 0 = 120, negative = any */
   bool colour;  /* ANSI colours: names bold, types, nulls and frame dim */
 } tsr_show_opts;
 /* As tsr_frame_text with options; NULL = defaults. Collective. */

@@ -107,12 +107,10 @@ const char *tsr_explain(tsr_array *const *arrays, int count)
   for (int i = 0; i < count; i++)
     if (!arrays[i] || arrays[i]->inert)
       return tsr_message(arrays[i] ? arrays[i]->node.scope : scope);
-  tsr__text text = text_for(arrays[0]);
+  tsr__text text = text_for(arrays[0]), folded = text_for(arrays[0]);
   tsr__error error = { 0 };
-  if (tsr__explain(scope, arrays, count, &text, &error)) {
-    tsr__text_free(&text);
-    text = text_for(arrays[0]);
-    add_error(arrays[0], &text, &error);
-  }
-  return settle_text(arrays[0], &text);
+  if (tsr__explain(scope, arrays, count, &text, &error)) add_error(arrays[0], &folded, &error);
+  else tsr__explain_fold(&folded, &text);
+  tsr__text_free(&text);
+  return settle_text(arrays[0], &folded);
 }

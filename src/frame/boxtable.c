@@ -9,21 +9,28 @@
  *   └────────┴────────────┘
  *   3 rows, 2 columns
  *
- * Numbers stand at the right with at most six decimals, all else at the left. Columns that do not
- * fit the width are left out in the middle, and texts are cut at CELL. Colours are put around whole
- * pieces, after their widths are known. */
+ * Numbers stand at the right with at most six decimals, all else at the left. Where the columns do not
+ * fit the width, texts and names are cut, the longest first, at CELL down to SHORT; numbers never are.
+ * What does not fit then is left out in the middle. Colours are put around whole pieces, after their
+ * widths are known. */
 #include "frame/plan.h"
 
 #include <limits.h>
 #include <math.h>
 
-enum { WIDTH = 120, CELL = 32, MOST_COLUMNS = 256 };
+enum { WIDTH = 120, CELL = 32, SHORT = 12, MOST_COLUMNS = 256 };
+
+/* What a column may take: all it has, and the least it can do with. */
+typedef struct span {
+  int whole, least;
+} span;
 
 typedef struct layout {
   const tsr_table *table;
   int64_t total;               /* rows of the frame */
   int64_t split;               /* rows before the gap; -1: no gap */
   int shown[MOST_COLUMNS + 1]; /* columns by number; -1: those left out */
+  span span[MOST_COLUMNS + 1]; /* of those that are shown */
   int width[MOST_COLUMNS + 1];
   int count;
   int most; /* characters a line may take */
@@ -48,8 +55,8 @@ static double shorten(double value)
   return rint(value * power) / power;
 }
 
-/* A cell's text: one line, cut to CELL. */
-static void cell(const tsr_table *table, int64_t row, int column, tsr__text *out)
+/* A cell's text: one line, cut to `most` characters. */
+static void cell(const tsr_table *table, int64_t row, int column, int most, tsr__text *out)
 {
   tsr__text whole;
   tsr__text_init(&whole, out->heap);
@@ -62,7 +69,7 @@ static void cell(const tsr_table *table, int64_t row, int column, tsr__text *out
     tsr__table_print(table, row, column, &whole);
   }
   if (whole.failed) out->failed = true;
-  else tsr__text_clip(out, tsr__text_get(&whole), whole.length, CELL);
+  else tsr__text_clip(out, tsr__text_get(&whole), whole.length, most);
   tsr__text_free(&whole);
 }
 
@@ -93,37 +100,56 @@ static int wider(int width, const tsr__text *text)
   return found > width ? found : width;
 }
 
-static int column_width(const layout *l, int column)
+static span measure(const layout *l, int column)
 {
   tsr__text text;
   tsr__text_init(&text, l->out->heap);
   const char *name = l->table->column[column].name;
-  tsr__text_clip(&text, name, strlen(name), CELL);
-  int width = wider(4, &text);
+  int values = 4; /* the type's name */
   for (int64_t row = 0; row < l->table->rows; row++) {
     text.length = 0;
-    cell(l->table, row, column, &text);
-    width = wider(width, &text);
+    cell(l->table, row, column, CELL, &text);
+    values = wider(values, &text);
   }
+  text.length = 0;
+  tsr__text_clip(&text, name, strlen(name), CELL);
+  int whole = wider(values, &text), least = whole < SHORT ? whole : SHORT;
+  if (right(l->table, column) && values > least) least = values;
   if (text.failed) l->out->failed = true;
   tsr__text_free(&text);
-  return width;
+  return (span){ whole, least };
+}
+
+/* Shows all columns; false: they do not fit. */
+static bool choose_all(layout *l)
+{
+  int columns = l->table->count, used = 1;
+  if (columns > MOST_COLUMNS) return false;
+  for (int c = 0; c < columns; c++) {
+    l->span[c] = measure(l, c);
+    l->shown[c] = c;
+    used += l->span[c].least + 3;
+    if (c && used > l->most) return false;
+  }
+  l->count = columns;
+  return true;
 }
 
 /* Takes columns from both ends as long as they fit. */
-static void choose_columns(layout *l)
+static void choose_ends(layout *l)
 {
   int columns = l->table->count, left = 0, last = columns, used = 1, before = 0;
-  int widths[MOST_COLUMNS];
+  span spans[MOST_COLUMNS];
   int ends[MOST_COLUMNS];
   while (left < last && l->count < MOST_COLUMNS) {
     bool front = left <= columns - last;
     int column = front ? left : last - 1;
-    int width = column_width(l, column), gap = left + 1 < last ? 6 : 0;
-    if (l->count && used + width + 3 + gap > l->most) break;
-    used += width + 3;
+    span wants = measure(l, column);
+    int gap = left + 1 < last ? 6 : 0;
+    if (l->count && used + wants.least + 3 + gap > l->most) break;
+    used += wants.least + 3;
     ends[l->count] = column;
-    widths[l->count++] = width;
+    spans[l->count++] = wants;
     if (front) left++;
     else last--;
   }
@@ -133,13 +159,27 @@ static void choose_columns(layout *l)
     bool front = ends[i] < left;
     int place = front ? ends[i] : taken + gap - (columns - ends[i]);
     l->shown[place] = ends[i];
-    l->width[place] = widths[i];
+    l->span[place] = spans[i];
     before += front;
   }
   if (!gap) return;
   l->shown[before] = -1;
-  l->width[before] = 1;
+  l->span[before] = (span){ 1, 1 };
   l->count++;
+}
+
+/* Cuts the longest as far as they must be. */
+static void choose_widths(layout *l)
+{
+  for (int most = CELL; most >= SHORT; most--) {
+    int used = 1;
+    for (int i = 0; i < l->count; i++) {
+      int width = l->span[i].whole > most ? most : l->span[i].whole;
+      l->width[i] = width < l->span[i].least ? l->span[i].least : width;
+      used += l->width[i] + 3;
+    }
+    if (used <= l->most) break;
+  }
 }
 
 /* ---- lines ------------------------------------------------------------------------------- */
@@ -203,9 +243,9 @@ static void line(const layout *l, int64_t row)
     const tsr__table_column *c = column < 0 ? NULL : &l->table->column[column];
     text.length = 0;
     if (!c || row == GAP) tsr__text_add(&text, "…");
-    else if (row == NAMES) tsr__text_clip(&text, c->name, strlen(c->name), CELL);
+    else if (row == NAMES) tsr__text_clip(&text, c->name, strlen(c->name), l->width[i]);
     else if (row == TYPES) tsr__text_add(&text, "%s", tsr_coltype_name((tsr_coltype)c->type));
-    else cell(l->table, row, column, &text);
+    else cell(l->table, row, column, l->width[i], &text);
     bool dim =
         !c || row == GAP || row == TYPES || (row >= 0 && tsr_table_is_null(l->table, row, column));
     put_cell(l, i, &text,
@@ -237,7 +277,8 @@ void tsr__boxtable(const tsr_table *table, const tsr__window *window, const tsr_
   l.colour = opts->colour;
   l.most = opts->width > 0 ? opts->width : opts->width < 0 ? INT_MAX / 2 : WIDTH;
   if (window->head >= 0 && window->total > table->rows) l.split = window->head;
-  choose_columns(&l);
+  if (!choose_all(&l)) choose_ends(&l);
+  choose_widths(&l);
   rule(&l, "┌", "┬", "┐");
   line(&l, NAMES);
   line(&l, TYPES);

@@ -512,6 +512,17 @@ static bool check_column(checker *c, tsr__expr *expr)
   return true;
 }
 
+/* An aggregate among values: to be made, or the name of a column that was made so. */
+static bool out_of_place(checker *c, const tsr__expr *expr)
+{
+  char name[100];
+  snprintf(name, sizeof name, "%.*s", expr->span, c->formula->source + expr->at);
+  if (tsr__schema_find(c->schema, name) >= 0)
+    return WRONG(c, expr, "the column of this name is written \"%s\"", name);
+  return WRONG(c, expr, "%s(...) reduces rows and cannot stand here; aggregate with tsr_frame_agg",
+               tsr__agg_name(expr->op));
+}
+
 static bool check(checker *c, tsr__expr *expr);
 
 static bool check_args(checker *c, tsr__expr *expr)
@@ -521,11 +532,7 @@ static bool check_args(checker *c, tsr__expr *expr)
   expr->bare = false;
   expr->aggregated = agg;
   if (agg && c->in_agg) return WRONG(c, expr, "an aggregate cannot hold another one");
-  if (agg && c->context == TSR__IN_ROW)
-    return WRONG(c, expr,
-                 "%s(...) reduces rows and cannot stand here; aggregate with "
-                 "tsr_frame_agg",
-                 tsr__agg_name(expr->op));
+  if (agg && c->context == TSR__IN_ROW) return out_of_place(c, expr);
   c->in_agg = c->in_agg || agg;
   for (int i = 0; i < expr->count; i++) {
     tsr__expr *arg = expr->arg[i];

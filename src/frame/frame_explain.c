@@ -1,23 +1,30 @@
 /* What a terminal would do, from the file to the result, as text.
  *
- *   step                             rows in  rows out  bytes in  bytes out
- *   1 read csv weather.csv                       26115              313380     every frame that is
- *       columns temp, hour (2 of 15), (data) on data=8                         needed, parents first
- *   2 filter temp > 80                 26115     ~8705    313380    ~104460
- *   3 sort by temp desc                ~8705     ~8705   ~104460    ~104460
+ *   step                    rows in   rows out   bytes in  bytes out
+ *   1 read csv weather.csv               26115                313380     every frame that is
+ *       columns temp, hour (2 of 15), (data) on data=8                   needed, parents first
+ *   2 filter temp > 80        26115      ~8705     313380    ~104460
+ *   3 sort by temp desc       ~8705      ~8705    ~104460    ~104460
  *
- *   step 2 in one pass over memory:                                            a program for each
- *       kernel 1 over ...                                                      stretch of steps
+ *   step 2 in one pass over memory:                                      a program for each
+ *       kernel 1 over ...                                                stretch of steps
  *
  * Invariant: nothing is run but reading; only the rows that filters left in a terminal that ran before
  * are counted now. A number without "~" was counted: by the reader, that terminal, or so. Programs are those that a terminal runs; where one stands on rows that
  * nobody made yet, that is said instead. */
 #include "frame/plan.h"
 
+#include "partition/partition.h"
+
 #include <math.h>
 #include <stdio.h>
 
-enum { WORDS = 50, ROWS = 10, BYTES = 13, INDENT = 4 }; /* widths */
+enum {
+  WORDS = 34,
+  CELL = 11,
+  INDENT = 4,
+  LINE = 80
+}; /* widths; a cell is two blanks and 9 characters */
 
 typedef struct step {
   const tsr__visit *visit;
@@ -392,13 +399,17 @@ static void add_words(explainer *e, const step *s, tsr__text *out)
 
 /* ---- one step ---------------------------------------------------------------------------- */
 
-/* A number at the right of a column; "~" where it was not counted. */
-static void add_cell(explainer *e, double value, bool counted, int width)
+/* A number at the right of a column, in thousands, millions, ... where it is too long for that; "~" where it
+ * was not counted. */
+static void add_cell(explainer *e, double value, bool counted)
 {
-  char text[40];
+  char text[400];
+  int length = CELL;
   e->guessed = e->guessed || !counted;
-  int length = snprintf(text, sizeof text, "%s%.0f", counted ? "" : "~", value);
-  tsr__text_pad(e->out, ' ', width - length);
+  for (const char *unit = " kMGTP"; length > CELL - 2 && *unit; unit++, value /= 1000)
+    length =
+        snprintf(text, sizeof text, "%s%.0f%.*s", counted ? "" : "~", value, *unit != ' ', unit);
+  tsr__text_pad(e->out, ' ', CELL - length);
   tsr__text_add(e->out, "%s", text);
 }
 
@@ -425,26 +436,13 @@ static void add_cells(explainer *e, const step *s)
   for (int i = 1; i < df->part_count; i++) add_amount(&in, step_of(e, df->part[i]));
   add_amount(&out, s);
   if (df->kind == TSR__FRAME_ARITH) in.rows = out.rows; /* row by row, or one row for all */
-  if (is_source(df)) tsr__text_pad(e->out, ' ', ROWS);
-  else add_cell(e, in.rows, in.counted, ROWS);
-  add_cell(e, out.rows, out.counted, ROWS);
-  if (is_source(df)) tsr__text_pad(e->out, ' ', BYTES);
-  else add_cell(e, in.bytes, in.counted, BYTES);
-  add_cell(e, out.bytes, out.counted, BYTES);
+  if (is_source(df)) tsr__text_pad(e->out, ' ', CELL);
+  else add_cell(e, in.rows, in.counted);
+  add_cell(e, out.rows, out.counted);
+  if (is_source(df)) tsr__text_pad(e->out, ' ', CELL);
+  else add_cell(e, in.bytes, in.counted);
+  add_cell(e, out.bytes, out.counted);
   tsr__text_add(e->out, "\n");
-}
-
-/* Where a line of words ends that begins at `from`: at the last blank that fits, else after all. */
-static size_t line_end(const char *text, size_t from, size_t length, int width)
-{
-  size_t end = from, at = from;
-  while (at < length) {
-    size_t next = at + strcspn(text + at, " ");
-    if (end > from && tsr__text_width(text + from, next - from) > width) return end;
-    end = next;
-    at = next < length ? next + 1 : next;
-  }
-  return length;
 }
 
 /* Words over as many lines as they take, the step's figures behind the first. */
@@ -453,7 +451,8 @@ static void add_lines(explainer *e, const step *s, const tsr__text *words)
   const char *text = tsr__text_get(words);
   size_t at = 0;
   for (bool first = true; first || at < words->length; first = false) {
-    size_t end = line_end(text, at, words->length, first ? WORDS : WORDS - INDENT);
+    size_t end =
+        at + tsr__explain_fits(text + at, words->length - at, first ? WORDS : LINE - INDENT);
     if (!first) tsr__text_pad(e->out, ' ', INDENT);
     tsr__text_put(e->out, text + at, end - at);
     if (first) {
@@ -462,7 +461,7 @@ static void add_lines(explainer *e, const step *s, const tsr__text *words)
     } else {
       tsr__text_add(e->out, "\n");
     }
-    at = end + 1;
+    at = end + (text[end] == ' ');
   }
 }
 
@@ -522,8 +521,8 @@ static void add_step(explainer *e, const step *s)
 
 static void add_header(explainer *e)
 {
-  tsr__text_add(e->out, "%-*s%*s%*s%*s%*s\n", WORDS, "step", ROWS, "rows in", ROWS, "rows out",
-                BYTES, "bytes in", BYTES, "bytes out");
+  tsr__text_add(e->out, "%-*s%*s%*s%*s%*s\n", WORDS, "step", CELL, "rows in", CELL, "rows out",
+                CELL, "bytes in", CELL, "bytes out");
 }
 
 /* Whether a step does anything for what is asked: a column that nobody needs is not computed. */
@@ -802,8 +801,12 @@ const char *tsr_frame_explain(tsr_frame *df)
   explainer e = { .bind = &bind, .out = &text };
   tsr_status status = explain(&e);
   tsr_status closed = tsr__bind_close(&bind);
-  if (!status && !closed) return tsr__frame_say(df, &text);
+  tsr__text folded;
+  tsr__text_init(&folded, text.heap);
+  tsr__explain_fold(&folded, &text);
   tsr__text_free(&text);
+  if (!status && !closed) return tsr__frame_say(df, &folded);
+  tsr__text_free(&folded);
   return tsr__frame_why(df);
 }
 

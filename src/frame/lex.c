@@ -167,12 +167,25 @@ static int skip_digits(const char *source, int at)
   return at;
 }
 
+/* A date without its quotes would be a difference, 2006 for 2013-06-01. */
+static bool like_date(const char *at)
+{
+  static const char pattern[] = "0000-00-00";
+  for (int i = 0; pattern[i]; i++)
+    if (pattern[i] == '0' ? !digit((unsigned char)at[i]) : at[i] != pattern[i]) return false;
+  return !digit((unsigned char)at[10]);
+}
+
 static bool lex_number(tsr__lexer *lexer)
 {
   const char *source = lexer->formula->source;
   tsr__token *token = &lexer->token;
   int start = lexer->at, at = skip_digits(source, start);
   bool whole = true;
+  if (like_date(source + start))
+    return refuse(lexer, start, 10,
+                  "this is a difference of numbers; for a date write it in single quotes, for the "
+                  "difference blanks around '-'");
   if (source[at] == '.') {
     whole = false;
     at = skip_digits(source, at + 1);

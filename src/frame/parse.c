@@ -8,6 +8,7 @@
 #include "frame/expr.h"
 
 #include <stdio.h>
+#include <strings.h>
 
 #define MAX_DEPTH 200
 #define MAX_LENGTH 65536
@@ -124,6 +125,50 @@ static bool at_word(const parser *p, const char *word)
          !memcmp(t->text, word, (size_t)t->length);
 }
 
+/* How a word of other languages is written here; NULL: it is none. */
+static const char *ours(const char *word)
+{
+  static const char *const words[][2] = {
+    { "and", "write 'and'" },
+    { "or", "write 'or'" },
+    { "not", "write 'not'" },
+    { "in", "write 'in'" },
+    { "is", "write 'is'" },
+    { "null", "write 'null'" },
+    { "between", "write between(x, a, b)" },
+    { "like", "write starts_with(x, 'a'), ends_with(x, 'a') or contains(x, 'a')" },
+    { "as", "write name = expression" },
+    { "asc", "keys to sort by take 'asc' behind them" },
+    { "desc", "keys to sort by take 'desc' behind them" },
+  };
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (!strcasecmp(word, words[i][0])) return words[i][1];
+  return NULL;
+}
+
+/* What a token that cannot stand where it does may have been meant for: a word of SQL, or the second word of
+ * a column's name. "" where nothing comes to mind. */
+static const char *hint_of(const parser *p, char *out, size_t size)
+{
+  const tsr__token *t = &p->lexer.token;
+  const char *source = p->lexer.formula->source;
+  char before[60] = "";
+  int end = t->at, from, to = t->at + t->span;
+  while (end > 0 && source[end - 1] == ' ') end--;
+  for (from = end; from > 0 && !strchr(" \t\n\r(),'\"=<>!+-*/%?", source[from - 1]);) from--;
+  snprintf(before, sizeof before, "%.*s", end - from, source + from);
+  bool name = t->kind == TSR__T_NAME;
+  const char *word = name ? ours(t->text) : NULL;
+  if (name && !word) word = ours(before);
+  *out = 0;
+  if (at_symbol(p, "=")) word = "to compare write '=='";
+  if (word) snprintf(out, size, "; %s", word);
+  else if (name && end < t->at && tsr__plain_name(before) && to - from < 100)
+    snprintf(out, size, "; a column whose name has blanks is written \"%.*s\"", to - from,
+             source + from);
+  return out;
+}
+
 /* Makes a node that stands at [at, the end of what has been read). */
 static tsr__expr *node(parser *p, int kind, int at, int count)
 {
@@ -183,10 +228,9 @@ static tsr__expr *unexpected(parser *p, const char *expected)
     return refuse(p, t->at, 1, "the expression ends where %s was expected", expected);
   snprintf(found, sizeof found, "%.*s", t->span < 40 ? t->span : 40,
            p->lexer.formula->source + t->at);
-  const char *hint = at_symbol(p, "=") ? "; to compare write '=='" : "";
-  if (t->kind == TSR__T_NAME && !strcmp(t->text, "AND")) hint = "; write 'and'";
-  if (t->kind == TSR__T_NAME && !strcmp(t->text, "OR")) hint = "; write 'or'";
-  return refuse(p, t->at, t->span, "found %s where %s was expected%s", found, expected, hint);
+  char hint[300];
+  return refuse(p, t->at, t->span, "found %s where %s was expected%s", found, expected,
+                hint_of(p, hint, sizeof hint));
 }
 
 static bool expect(parser *p, const char *symbol, const char *words)

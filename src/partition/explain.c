@@ -116,3 +116,41 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
                     (long long)note->cheaper_bytes);
   }
 }
+
+/* ---- lines of explanations ---- */
+
+size_t tsr__explain_fits(const char *text, size_t length, int width)
+{
+  size_t end = 0, at = 0;
+  if (tsr__text_width(text, length) <= width) return length;
+  for (int used = 0; at < length;) {
+    size_t size = 1;
+    while (at + size < length && ((unsigned char)text[at + size] & 0xc0) == 0x80) size++;
+    used += tsr__text_width(text + at, size);
+    if (text[at] == ' ' && used <= width + 1) end = at;
+    if (used > width) break;
+    at += size;
+  }
+  return end ? end : at ? at : 1;
+}
+
+void tsr__explain_fold(tsr__text *out, const tsr__text *lines)
+{
+  enum { LINE = 80, DEEPER = 4 };
+  const char *text = tsr__text_get(lines);
+  out->failed |= lines->failed;
+  while (*text) {
+    size_t length = strcspn(text, "\n"), at = strspn(text, " ");
+    int depth = (int)at, deeper = depth + DEEPER;
+    do {
+      size_t some = tsr__explain_fits(text + at, length - at, LINE - depth);
+      tsr__text_pad(out, ' ', depth);
+      tsr__text_put(out, text + at, some);
+      tsr__text_add(out, "\n");
+      at += some;
+      at += text[at] == ' ';
+      depth = deeper;
+    } while (at < length);
+    text += length + (text[length] == '\n');
+  }
+}

@@ -144,3 +144,33 @@ TEST(boxtable_options)
   tsr_scope_close(f.s);
   tsr_runtime_close(f.rt);
 }
+
+/* Texts and names are cut before a column is left out, the longest first, and numbers never are. */
+TEST(boxtable_cuts_texts_before_it_hides_columns)
+{
+  struct fixture f;
+  open_fixture(&f);
+  tsr_frame *df =
+      csv(&f, "who,a_number_of_many_letters,where,n,id\n"
+              "somebody with a long name,1,a place that is far away,7,12345678901234567\n"
+              "nobody,2,here,8,3\n");
+  tsr_show_opts opts = { .size = sizeof opts, .width = 80 };
+  CHECK_STR(tsr_frame_text_with(df, &opts),
+            "┌────────────────┬────────────────┬────────────────┬──────┬───────────────────┐\n"
+            "│ who            │ a_number_of_m… │ where          │    n │                id │\n"
+            "│ text           │            i64 │ text           │  i64 │               i64 │\n"
+            "├────────────────┼────────────────┼────────────────┼──────┼───────────────────┤\n"
+            "│ somebody with… │              1 │ a place that … │    7 │ 12345678901234567 │\n"
+            "│ nobody         │              2 │ here           │    8 │                 3 │\n"
+            "└────────────────┴────────────────┴────────────────┴──────┴───────────────────┘\n"
+            "2 rows, 5 columns\n");
+  opts.width = 73;
+  CHECK_STR_HAS(tsr_frame_text_with(df, &opts),
+                "│ somebody wi… │            1 │ a place tha… │    7 │ 12345678901234567 │\n");
+  opts.width = 72;
+  CHECK_STR_HAS(tsr_frame_text_with(df, &opts),
+                "│ somebody with a … │                 1 │ … │    7 │ 12345678901234567 │\n");
+  opts.width = -1;
+  CHECK_STR_HAS(tsr_frame_text_with(df, &opts), "│ somebody with a long name │ ");
+  tsr_runtime_close(f.rt);
+}

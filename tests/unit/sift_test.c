@@ -54,7 +54,7 @@ TEST(explain_says_what_was_dropped)
   tsr_frame *df = tsr_frame_read_csv(s, put_file("7"));
   tsr_frame *few = tsr_frame_filter(df, "name == 'name7' and k < 5000 and x * k > 1");
   tsr_frame *agg = tsr_frame_agg(few, "n = count(), s = sum(x)");
-  const char *drops = "name == 'name7' and k < 5000 keeps 5 of 60000 rows\n";
+  const char *drops = "name == 'name7' and k < 5000 keeps 5 of 60000\n";
   CHECK(!strstr(tsr_frame_explain(agg), "while reading")); /* x is asked by the filter, too */
   tsr_frame *other = tsr_frame_read_csv(s, test_tmp("sift.csv"));
   few = tsr_frame_filter(other, "name == 'name7' and k < 5000");

@@ -163,6 +163,9 @@ TEST(schema_and_info)
 TEST(query_prints_tables)
 {
   write_table();
+  expect("query t.csv --width 22", 0, "│ city │ … │ temp │\n", "");
+  expect("query t.csv --width 0", 0, "│ city │ day        │ temp │\n", "");
+  expect("query t.csv --width x", 2, "", "--width takes a number of characters, not 'x'");
   expect("query t.csv", 0, "-4.5", "");
   expect("query t.csv --where 'temp > 0' --agg 'n = count(), total = sum(temp)'", 0, "26.5", "");
   expect(
@@ -314,6 +317,35 @@ TEST(manual_page_and_completion_come_of_the_tables)
   expect("completion fish", 0, "_from completion' -x -a 'bash zsh fish'", "");
 }
 
+/* The functions there are stand in the help and in the manual, and no line is wider than a terminal. */
+TEST(expressions_have_a_page)
+{
+  static const char *const names[] = {
+#define FN(id, name, least, most, sort) name,
+#define AGG(id, name, least, most) name,
+#include "frame/functions.def"
+#undef FN
+#undef AGG
+  };
+  struct outcome o = run("help expressions"), page = run("man");
+  CHECK_I64(o.code, 0);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char call[40];
+    snprintf(call, sizeof call, " %s(", names[i]);
+    CHECK_STR_HAS(o.out, call);
+    CHECK_STR_HAS(page.out, call);
+  }
+  for (const char *at = o.out; *at; at += strcspn(at, "\n") + 1) CHECK(strcspn(at, "\n") <= 80);
+  expect("help query", 0, "usage: tessera query", "");
+  expect("query --help", 0, "help expressions", "");
+  expect("help expression", 0, "aggregates", "");
+  expect("help nothing", 2, "", "there is no command 'nothing'");
+  free(o.out);
+  free(o.err);
+  free(page.out);
+  free(page.err);
+}
+
 /* Everything printed but the plan is the same on any number of devices. */
 TEST(devices_do_not_show_in_results)
 {
@@ -357,6 +389,9 @@ TEST(demo_runs)
   CHECK_STR_HAS(out, "counted: 1 kernel, 1 collective");
   CHECK_STR_HAS(out, "the same bits on 8, 2 and 1 devices");
   CHECK(!strchr(out, '\r') && !strchr(out, '\033'));
+  int lines = 0;
+  for (const char *at = out; *at; at++) lines += *at == '\n';
+  CHECK(lines <= 90);
   free(out);
 }
 
@@ -382,6 +417,23 @@ TEST(first_tries_are_told_what_to_write)
   expect("query - --from json <a.json", 1, "", "the file is a JSON array");
   expect("query c.json", 1, "", "c.json:2:1: a line must be an object, {...}: '[1]'");
   expect("query d.json", 1, "", "each line holds a whole one, as jq -c . writes it");
+  static const char odd[] = "odd name,day\n1,2013-05-01\n2,2013-07-01\n";
+  test_write(test_tmp("odd.csv"), odd, sizeof odd - 1);
+  expect("query odd.csv --where 'odd name > 1'", 1, "",
+         "a column whose name has blanks is written \"odd name\"");
+  expect("query odd.csv --agg 'sum(odd name)'", 1, "", "is written \"odd name\"");
+  expect("query odd.csv --where 'day > 2013-06-01'", 1, "", "for a date write it in single quotes");
+  expect("query odd.csv --where 'day > 2013 - 06 - 01'", 1, "", "cannot compare date with i64");
+  expect("query t.csv --where 'f > 1' --with 'f = temp * 2'", 1, "",
+         "--with makes 'f' after that; put it before");
+  expect("query t.csv --where 'm > 1' --agg 'm = max(temp)'", 1, "", "--agg makes 'm' after that");
+  expect("query t.csv --by city --agg 'count()' --sort 'count() desc'", 1, "",
+         "the column of this name is written \"count()\"");
+  expect("query t.csv --where 'temp BETWEEN 1 AND 2'", 1, "", "write between(x, a, b)");
+  expect("query t.csv --where \"city LIKE 'R%'\"", 1, "", "write starts_with(x, 'a')");
+  expect("query '[ot]*.csv'", 1, "", "; narrow the pattern, or query them one by one");
+  expect("convert t.csv t.xyz", 2, "", "or give --format");
+  prints("convert t.csv t.xyz --format csv", "");
   expect("query s.csv", 0, "1;2", "perhaps --separator ';'");
   expect("query t.csv --out t.parquet", 2, "", "(Parquet comes later)");
 }

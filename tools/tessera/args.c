@@ -37,12 +37,16 @@ const tool_option tool_options[OPT_COUNT] = {
                    "N rows drawn at random, in order; each run draws the same" },
   [OPT_SEED] = { "--seed", "K", NULL, "query", false,
                  "with --sample: another number draws other rows (default 0)" },
-  [OPT_FORMAT] = { "--format", "FORMAT", "table csv tsv json md", "query schema", false,
-                   "how to print (default table, or by --out's name)" },
+  [OPT_FORMAT] = { "--format", "FORMAT", "table csv tsv json md", "query convert schema", false,
+                   "how to print (default table; a file is written as its name says)" },
   [OPT_OUT] = { "--out", "FILE", NULL, "query", false,
                 "write to FILE: .csv .tsv .json .jsonl .md, also .gz or .zst" },
   [OPT_ROWS] = { "--rows", "N", NULL, "query schema", false,
                  "rows of a printed table, half from each end (default 20; 0: all)" },
+  [OPT_WIDTH] = { "--width", "N", NULL, "query schema", false,
+                  "characters a line of a printed table may take (default the terminal's, else any "
+                  "number; "
+                  "0: any number)" },
   [OPT_FROM] = { "--from", "FORMAT", "csv tsv json", READING, false,
                  "the format of the input where its name does not say" },
   [OPT_SEPARATOR] = { "--separator", "C", NULL, READING, false, "CSV: what separates fields" },
@@ -178,9 +182,10 @@ static bool number(const tool_args *args, tool_opt option, int64_t *out)
   *out = n;
   if (end != value && !*end && n >= 0 && !errno) return true;
   snprintf(text, sizeof text, "%s takes a %s, not", tool_options[option].name,
-           option == OPT_SEED   ? "whole number of 0 or more"
-           : option == OPT_SKIP ? "number of lines"
-                                : "number of rows");
+           option == OPT_SEED    ? "whole number of 0 or more"
+           : option == OPT_SKIP  ? "number of lines"
+           : option == OPT_WIDTH ? "number of characters"
+                                 : "number of rows");
   return mistake(args->command, text, value);
 }
 
@@ -234,7 +239,8 @@ static bool numbers(tool_args *args)
 {
   return number(args, OPT_LIMIT, &args->limit) && number(args, OPT_TAIL, &args->tail) &&
          number(args, OPT_SAMPLE, &args->sample) && number(args, OPT_SEED, &args->seed) &&
-         number(args, OPT_ROWS, &args->rows) && number(args, OPT_SKIP, &args->skip);
+         number(args, OPT_ROWS, &args->rows) && number(args, OPT_WIDTH, &args->width) &&
+         number(args, OPT_SKIP, &args->skip);
 }
 
 static bool one_character(const tool_args *args, tool_opt option)

@@ -7,6 +7,10 @@
 
 #include "tool.h"
 
+/* Where a node was made is in this program, not the user's. */
+#undef TSR_HERE
+#define TSR_HERE NULL
+
 bool tool_has_extension(const char *path, const char *extension)
 {
   size_t length = strlen(path), wanted = strlen(extension);
@@ -153,4 +157,32 @@ tsr_frame *tool_chain(tsr_scope *s, const tool_args *args)
   if (agg && by) df = tsr_frame_group_agg(df, by, agg);
   else if (agg) df = tsr_frame_agg(df, agg);
   return choose_rows(df, args);
+}
+
+/* Whether "name = ..." stands in a list. */
+static bool list_names(const char *list, const char *name)
+{
+  size_t length = strlen(name);
+  for (const char *at = list; (at = strstr(at, name)); at += length) {
+    size_t blanks = strspn(at + length, " ");
+    const char *after = at + length + blanks;
+    if ((at == list || strchr(" ,", at[-1])) && *after == '=' && after[1] != '=') return true;
+  }
+  return false;
+}
+
+void tool_note_order(const tool_args *args, const tsr_scope *s)
+{
+  char lacks[256], name[256];
+  const char *message = strstr(tsr_message(s), "tsr_frame_filter: no column '"), *unused;
+  const char *agg = tool_value(args, OPT_AGG);
+  if (!message || sscanf(message, "tsr_frame_filter: no column '%255[^']'", lacks) != 1) return;
+  for (int i = 0; i < args->count[OPT_WITH]; i++)
+    if (tool_split_with(args->value[OPT_WITH][i], name, sizeof name, &unused) &&
+        !strcmp(name, lacks)) {
+      fprintf(stderr, "tessera: --with makes '%s' after that; put it before\n", lacks);
+      return;
+    }
+  if (agg && list_names(agg, lacks))
+    fprintf(stderr, "tessera: --agg makes '%s' after that; --sort and --distinct see it\n", lacks);
 }

@@ -20,18 +20,6 @@ int tool_info(const tool_args *args)
   return TOOL_OK;
 }
 
-/* As fputs, but for " at chain.c:12": where a node was made is in this program, not the user's. */
-static void print_without_sites(const char *text)
-{
-  static const char site[] = " at chain.c:";
-  tool_progress_end();
-  for (const char *at; (at = strstr(text, site)); text = at + strspn(at, "0123456789")) {
-    fwrite(text, 1, (size_t)(at - text), stdout);
-    at += sizeof site - 1;
-  }
-  fputs(text, stdout);
-}
-
 int tool_query(const tool_args *args)
 {
   tsr_runtime *rt = tool_open(args);
@@ -41,10 +29,12 @@ int tool_query(const tool_args *args)
   int code = TOOL_OK;
   if (tsr_scope_status(s)) {
     code = tool_fail(s);
+    tool_note_order(args, s);
   } else if (args->count[OPT_EXPLAIN]) {
     const char *text = tsr_frame_explain(df);
     if (tsr_scope_status(s)) code = tool_fail(s);
-    else print_without_sites(text);
+    tool_progress_end();
+    if (code == TOOL_OK) fputs(text, stdout);
   } else {
     code = tool_show(args, df, s);
   }

@@ -15,7 +15,8 @@ const tool_command tool_commands[] = {
     "that --where sees what a --with before it made; then, wherever they stand, --select, --by "
     "and --agg, --distinct, --sort, and last one of --limit, --tail and --sample. "
     "Sums are exact: the "
-    "result does not depend on the number of devices, nor does a sample.",
+    "result does not depend on the number of devices, nor does a sample. "
+    "'tessera help expressions' lists what expressions are made of.",
     "  tessera query weather.csv --limit 5\n"
     "  tessera query weather.csv --where 'temp > 90' --agg 'count(), max(temp)' --by origin\n"
     "  tessera query 'orders-*.csv' --join customers.csv --on 'customer = id' --sort 'total desc'\n"
@@ -81,7 +82,8 @@ static void print_general(FILE *out)
   fprintf(out, "usage: tessera COMMAND [ARGUMENTS]\n\n");
   for (int i = 0; i < tool_command_count; i++)
     fprintf(out, "  tessera %-12s %s\n", tool_commands[i].name, tool_commands[i].summary);
-  fprintf(out, "\ntessera COMMAND --help tells more, with examples.\n");
+  fprintf(out, "\ntessera COMMAND --help tells more, with examples.\n"
+               "tessera help expressions lists the functions and signs of expressions.\n");
 }
 
 /* ---- runtimes ---- */
@@ -122,6 +124,35 @@ static int run(const tool_command *c, int argc, char **argv)
   return c->run(&args);
 }
 
+static const tool_command *find_command(const char *name)
+{
+  for (int i = 0; i < tool_command_count; i++)
+    if (strcmp(name, tool_commands[i].name) == 0) return &tool_commands[i];
+  return NULL;
+}
+
+static int unknown(const char *name)
+{
+  const char *best = NULL;
+  for (int i = 0; i < tool_command_count; i++) tool_nearest(name, tool_commands[i].name, &best);
+  if (*name)
+    fprintf(stderr, "tessera: there is no command '%s'%s%s%s\n", name,
+            best ? "; did you mean '" : "", best ? best : "", best ? "'?" : "");
+  print_general(stderr);
+  return TOOL_USAGE;
+}
+
+static int help(const char *topic)
+{
+  const tool_command *c = find_command(topic);
+  if (c) print_help(c, stdout);
+  else if (!*topic) print_general(stdout);
+  else if (tool_nearest(topic, "expressions", &(const char *){ NULL }))
+    tool_print_expressions(stdout);
+  else return unknown(topic);
+  return TOOL_OK;
+}
+
 int main(int argc, char **argv)
 {
   const char *name = argc > 1 ? argv[1] : "";
@@ -130,19 +161,8 @@ int main(int argc, char **argv)
     printf("tessera %s\n", tsr_version());
     return finish(TOOL_OK);
   }
-  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-    print_general(stdout);
-    return finish(TOOL_OK);
-  }
-  for (int i = 0; i < tool_command_count; i++)
-    if (strcmp(name, tool_commands[i].name) == 0)
-      return finish(run(&tool_commands[i], argc - 2, argv + 2));
-  if (*name) {
-    const char *best = NULL;
-    for (int i = 0; i < tool_command_count; i++) tool_nearest(name, tool_commands[i].name, &best);
-    fprintf(stderr, "tessera: there is no command '%s'%s%s%s\n", name,
-            best ? "; did you mean '" : "", best ? best : "", best ? "'?" : "");
-  }
-  print_general(stderr);
-  return TOOL_USAGE;
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+    return finish(help(argc > 2 ? argv[2] : ""));
+  const tool_command *c = find_command(name);
+  return c ? finish(run(c, argc - 2, argv + 2)) : unknown(name);
 }

@@ -1,4 +1,5 @@
 /* What comes out: a table fitted to the terminal, CSV, JSON lines or Markdown. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,14 +31,17 @@ static const char *option_of(const char *call, size_t length)
 /* Prints a message with the calls and fields that it names as the options that stand for them. */
 static void print_words(const char *text)
 {
-  static const char field[] = "the option bad_rows";
+  static const char *const fields[][2] = { { "the option bad_rows", "--bad-rows" },
+                                           { " (or see the option columns)",
+                                             "; narrow the pattern, or query them one by one" } };
   while (*text) {
     size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_"), used = length ? length : 1;
     const char *option = length ? option_of(text, length) : NULL;
-    if (!strncmp(text, field, sizeof field - 1)) {
-      option = "--bad-rows";
-      used = sizeof field - 1;
-    }
+    for (int i = 0; i < 2; i++)
+      if (!strncmp(text, fields[i][0], strlen(fields[i][0]))) {
+        option = fields[i][1];
+        used = strlen(fields[i][0]);
+      }
     if (option) fputs(option, stderr);
     else fwrite(text, 1, used, stderr);
     text += used;
@@ -85,7 +89,8 @@ static bool wants_colour(FILE *out)
 static int show_table(const tool_args *args, tsr_frame *df, tsr_scope *s, FILE *out)
 {
   bool terminal = out == stdout;
-  int width = terminal ? terminal_width(out) : -1;
+  int width = terminal ? terminal_width(out) : 0;
+  if (args->width >= 0) width = args->width < INT_MAX ? (int)args->width : 0;
   tsr_show_opts opts = { .size = sizeof opts,
                          .rows = args->rows == 0  ? -1
                                  : args->rows < 0 ? 0

@@ -20,7 +20,10 @@ static void bash_script(FILE *out)
           "_tessera() {\n  local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]}\n"
           "  if [ \"$COMP_CWORD\" = 1 ]; then\n    COMPREPLY=($(compgen -W '");
   for (int i = 0; i < tool_command_count; i++) fprintf(out, "%s ", tool_commands[i].name);
-  fprintf(out, "help --version' -- \"$word\"))\n    return\n  fi\n  case $last in\n");
+  fprintf(out, "help --version' -- \"$word\"))\n    return\n  fi\n  case $last in\n"
+               "    help) COMPREPLY=($(compgen -W 'expressions");
+  for (int i = 0; i < tool_command_count; i++) fprintf(out, " %s", tool_commands[i].name);
+  fprintf(out, "' -- \"$word\")); return ;;\n");
   for (int i = 0; i < OPT_COUNT; i++)
     if (tool_options[i].choices)
       fprintf(out, "    %s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n",
@@ -75,11 +78,12 @@ int tool_completion(const tool_args *args)
 /* ---- the manual page ---- */
 
 /* Text of mdoc: a line may not begin with a dot or a quote, and backslashes are doubled. */
-static void put_text(const char *text, FILE *out)
+void tool_man_text(const char *text, FILE *out)
 {
   if (*text == '.' || *text == '\'') fputs("\\&", out);
   for (; *text; text++) {
     if (*text == '\\') fputs("\\e", out);
+    else if (*text == '"') fputs("\\(dq", out); /* it would quote an argument of a macro */
     else fputc(*text, out);
   }
 }
@@ -92,7 +96,7 @@ static void put_sentences(const char *text, FILE *out)
     size_t length = end ? (size_t)(end - text) + 1 : strlen(text);
     char sentence[600];
     snprintf(sentence, sizeof sentence, "%.*s", (int)length, text);
-    put_text(sentence, out);
+    tool_man_text(sentence, out);
     fputc('\n', out);
     text += length + (end != NULL);
   }
@@ -106,7 +110,7 @@ static void put_options(const tool_command *c, FILE *out)
     if (!tool_takes(c->name, (tool_opt)i)) continue;
     fprintf(out, ".It Fl \\-%s%s%s\n", o->name + 2, o->value ? " Ar " : "",
             o->value ? o->value : "");
-    put_text(o->help, out);
+    tool_man_text(o->help, out);
     if (o->choices) fprintf(out, "; one of: %s", o->choices);
     fprintf(out, "%s.\n", o->repeated ? " (may be repeated)" : "");
   }
@@ -134,6 +138,7 @@ int tool_man(const tool_args *args)
     put_options(c, out);
     if (*c->examples) fprintf(out, ".Pp\nExamples:\n.Bd -literal\n%s.Ed\n", c->examples);
   }
+  tool_man_expressions(out);
   fprintf(out,
           ".Sh ENVIRONMENT\n.Bl -tag -width Ds\n"
           ".It Ev NO_COLOR\nno colours.\n"

@@ -2,6 +2,7 @@
  *
  *   main.c      the table of commands, their help
  *   args.c      the table of options, and reading a command line by it
+ *   expressions.c  what expressions are made of, as a page
  *   pages.c     completion scripts and the manual page, made of the two tables
  *   chain.c     files and options to a frame
  *   output.c    a frame to a table, CSV, JSON lines or Markdown, on the terminal or in a file
@@ -12,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <tessera.h>
 
@@ -38,6 +40,7 @@ typedef enum tool_opt {
   OPT_FORMAT,
   OPT_OUT,
   OPT_ROWS,
+  OPT_WIDTH,
   OPT_FROM,
   OPT_SEPARATOR,
   OPT_NO_HEADER,
@@ -76,7 +79,7 @@ typedef struct tool_args {
   int count[OPT_COUNT];
   tool_opt step[2 * TOOL_MOST]; /* --where and --with in the order in which they stand */
   int step_count;
-  int64_t limit, tail, sample, seed, rows, skip; /* -1: not given */
+  int64_t limit, tail, sample, seed, rows, width, skip; /* -1: not given */
 } tool_args;
 
 /* Reads the arguments after the command's name. On a mistake prints it and returns false. */
@@ -100,6 +103,11 @@ int tool_schema(const tool_args *args);
 int tool_convert(const tool_args *args);
 int tool_completion(const tool_args *args);
 int tool_man(const tool_args *args);
+
+/* The page of expressions, for a terminal and for the manual; and text of the manual. */
+void tool_print_expressions(FILE *out);
+void tool_man_expressions(FILE *out);
+void tool_man_text(const char *text, FILE *out);
 
 /* Opens a runtime and prints why when that fails (NULL). */
 tsr_runtime *tool_open(const tool_args *args);
@@ -126,6 +134,9 @@ tsr_frame *tool_chain(tsr_scope *s, const tool_args *args);
 bool tool_split_with(const char *text, char *name, size_t size, const char **out_expression);
 /* Whether a path ends in an extension, a compression's left out of account. */
 bool tool_has_extension(const char *path, const char *extension);
+
+/* Where --where names a column that a later option makes, says so. */
+void tool_note_order(const tool_args *args, const tsr_scope *s);
 
 /* Writes the frame as --format and --out say. */
 int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s);
