@@ -10,6 +10,8 @@
 
 #include "harness.h"
 
+#include "support/tool_fixture.h"
+
 enum { MOST_WORDS = 24, SECONDS = 60 };
 
 typedef struct dice {
@@ -75,14 +77,13 @@ static const char *const options[] = {
   "--sort",  "--limit",  "--join",    "--format", "--out",       "--rows",      "--devices",
   "--how",   "--on",     "--skip",    "--types",  "--separator", "--comment",   "--bad-rows",
   "--nulls", "--from",   "--explain", "--quick",  "--help",      "--no-header", "--nonsense",
-  "--tail",  "--sample", "--sample",  "--seed",   "--distinct",  "--distinct"
+  "--tail",  "--sample", "--sample",  "--seed",   "--distinct",  "--distinct",  "--width"
 };
 
 static bool takes_number(const char *option)
 {
-  static const char *const all[] = {
-    "--limit", "--tail", "--sample", "--seed", "--rows", "--skip"
-  };
+  static const char *const all[] = { "--limit", "--tail", "--sample", "--seed",
+                                     "--rows",  "--skip", "--width" };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(option, all[i])) return true;
   return false;
@@ -223,12 +224,7 @@ static void describe(const command_line *c, char *out, size_t size)
 TEST(random_command_lines)
 {
   char tool[1024], text[4096];
-  ssize_t length = readlink("/proc/self/exe", tool, sizeof tool - 1);
-  CHECK(length > 0);
-  tool[length] = 0;
-  for (int i = 0; i < 3; i++) *strrchr(tool, '/') = 0;
-  snprintf(tool + strlen(tool), sizeof tool - strlen(tool), "/bin/tessera");
-  if (access(tool, X_OK) != 0) SKIP("the tool is not built");
+  tool_path(tool, sizeof tool);
   write_files();
   CHECK(chdir(test_tmp(".")) == 0);
   const char *seed = getenv("LAW_SEED");
