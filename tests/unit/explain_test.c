@@ -1,4 +1,5 @@
 /* The wording of explanations, whole texts: wording is API. */
+#include <stdio.h>
 #include <string.h>
 
 #include "support/leaf_fixture.h"
@@ -197,4 +198,29 @@ TEST(the_put_behind_elementwise_steps_is_named)
   check_explained(&f, r, 2, NULL,
                   "all-gather over y=4: 192 bytes\n"
                   "    %3 f64[8]@(y) -> f64[8]@(x), because add at a.c:1 needs its operand so\n");
+}
+
+/* Prose folds at the last blank that fits, what continues a line stands four deeper; what has no blanks is
+ * cut; columns of a terminal count, not bytes. */
+TEST(lines_fold_at_80_columns)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr__text in, out;
+  char digits[100];
+  memset(digits, '7', 99);
+  digits[99] = 0;
+  tsr__text_init(&in, &rt->heap);
+  tsr__text_init(&out, &rt->heap);
+  tsr__text_add(&in, "short\n\n    %.36s %.39s end\n", digits, digits);
+  tsr__text_add(&in, "  %.77s a b\n%s\nüü %.77s x\n", digits, digits, digits);
+  tsr__explain_fold(&out, &in);
+  char expected[1000];
+  snprintf(expected, sizeof expected,
+           "short\n\n    %.36s %.39s\n        end\n  %.77s\n      a b\n%.80s\n    %.19s\nüü %.77s\n"
+           "    x\n",
+           digits, digits, digits, digits, digits, digits);
+  CHECK_STR(tsr__text_get(&out), expected);
+  tsr__text_free(&in);
+  tsr__text_free(&out);
+  tsr_runtime_close(rt);
 }
