@@ -8,6 +8,7 @@
 #include "tessera/frame.h"
 #include "tessera/inspect.h"
 #include "tessera/io.h"
+#include "tessera/read.h"
 #include "tessera/topology.h"
 
 #endif

@@ -96,68 +96,6 @@ TSR_API tsr_frame *tsr_frame_text_column_at(tsr_frame *df, const char *name,
                                             const char *const *texts, int64_t count,
                                             const char *site);
 
-/* What to do with rows that a CSV or JSON-lines file has wrong: too many or too few fields, text that
- * is no UTF-8, a value that a forced type cannot hold. */
-typedef enum tsr_bad_rows {
-  TSR_BAD_ROWS_ERROR = 0, /* TSR_EPARSE at the terminal, with file, line, column and text */
-  TSR_BAD_ROWS_SKIP,      /* leave the row out; `bad_rows_found` counts */
-  TSR_BAD_ROWS_NULL       /* the fields that are wrong or missing become null; counted too */
-} tsr_bad_rows;
-
-/* Options of tsr_frame_read_csv. Zero means default. */
-typedef struct tsr_csv_opts {
-  size_t size;
-  const tsr_mesh *mesh; /* NULL = all devices of the runtime on one axis */
-  const char *rows;   /* the axis or axes ("x+y") that rows are split over; NULL = the first axis */
-  char separator;     /* 0 = ','; '\t', ';', '|', ... */
-  char comment;       /* lines that begin with it are left out; 0 = none */
-  bool no_header;     /* the first line is data; columns are column_1, column_2, ... */
-  bool decimal_comma; /* 1,5 is 1.5 (the separator must be another) */
-  bool text_nulls;    /* the empty unquoted field and the markers are null in text columns too */
-  int skip_rows;      /* lines left out before the header */
-  const char *names;  /* "a, b, c": in place of the header's names */
-  const char *columns; /* "a, c": the columns there are, in this order; NULL = all */
-  const char *types;   /* "a i64, day text": forced; a value that does not fit is a bad row */
-  const char *nulls;   /* "NA, -, none": null markers beside the empty field; NULL = "NA" */
-  tsr_bad_rows bad_rows;
-  int64_t *bad_rows_found; /* set when the file was read; NULL = not asked */
-} tsr_csv_opts;
-
-/* Opens CSV (RFC 4180, UTF-8) and samples its schema; rows are read at a terminal, in parallel, only
- * the columns that the chain needs. `path` is a file, a pattern ("orders-*.csv", also with ?, [a-z]
- * and {a,b}: the files in order of their names are one frame; all have the same columns, in any
- * order) or "-" for standard input; gzip and zstd are seen by their first bytes. Standard input,
- * and files whose bad rows are not errors, are read at this call. `NA` and the empty field are
- * null in columns that are not text; a column of a file without rows is text, one of nothing but
- * nulls f64. Later values that contradict the sampled type widen the column: a number becomes text
- * as it stands in the file; only integers beyond 2^53 in a column that also holds fractions are
- * rounded, to f64. Forced types are bool, i32, i64, f32, f64, date, time and text. Filters on single
- * columns are judged while reading; fields of rows that they drop still widen columns and are
- * errors where they are bad. Other encodings and formats are refused by name. Returns a frame owned
- * by the scope.
- * Errors: TSR_EIO, TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED, TSR_ECANCELLED.
- * Collective, same arguments. */
-TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,
-                                           const tsr_csv_opts *opts, const char *site);
-
-/* Options of tsr_frame_read_json. Zero means default. */
-typedef struct tsr_json_opts {
-  size_t size;
-  const tsr_mesh *mesh; /* as in tsr_csv_opts */
-  const char *rows;
-  const char *columns; /* "a, c"; NULL = all */
-  const char *types;   /* "a i64": forced */
-  tsr_bad_rows bad_rows;
-  int64_t *bad_rows_found;
-} tsr_json_opts;
-
-/* Reads JSON lines: an object a line, of numbers, texts, true, false and null; columns are the union
- * of the names in order of appearance, missing ones null; a nested value is a text column of its JSON.
- * Paths, compression and types as tsr_frame_read_csv. Returns a frame owned by the scope. Errors as
- * there. Collective, same arguments. */
-TSR_API tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path,
-                                            const tsr_json_opts *opts, const char *site);
-
 /* ---- chains ---------------------------------------------------------------------------- */
 
 /* Keeps the rows where a bool expression is true: "revenue > ?", 50. Rows keep their order and
@@ -521,18 +459,10 @@ TSR_API const char *tsr_row_text(const tsr_row *row, const char *name);
                    TSR_HERE)
 #define tsr_frame_text_column(df, name, texts, count) \
   tsr_frame_text_column_at((df), (name), (texts), (count), TSR_HERE)
-/* tsr_frame_read_csv(s, "a.csv"), tsr_frame_read_csv(s, "a.csv", .mesh = mesh, .rows = "data") */
-#define tsr_frame_read_csv(...) TSR_READ_CSV_(__VA_ARGS__, .size = sizeof(tsr_csv_opts))
-#define TSR_READ_CSV_(scope, path, ...) \
-  tsr_frame_read_csv_with((scope), (path), &(tsr_csv_opts){ __VA_ARGS__ }, TSR_HERE)
 #define tsr_frame_filter(df, ...) tsr_frame_filter_at((df), TSR_FORMULA(__VA_ARGS__), TSR_HERE)
 #define tsr_frame_assign(df, name, ...) \
   tsr_frame_assign_at((df), (name), TSR_FORMULA(__VA_ARGS__), TSR_HERE)
 #define tsr_frame_select(df, ...) tsr_frame_select_at((df), TSR_FORMULA(__VA_ARGS__), TSR_HERE)
-/* tsr_frame_read_json(s, "a.jsonl"), as tsr_frame_read_csv */
-#define tsr_frame_read_json(...) TSR_READ_JSON_(__VA_ARGS__, .size = sizeof(tsr_json_opts))
-#define TSR_READ_JSON_(scope, path, ...) \
-  tsr_frame_read_json_with((scope), (path), &(tsr_json_opts){ __VA_ARGS__ }, TSR_HERE)
 #define tsr_frame_sort(df, keys) tsr_frame_sort_at((df), (keys), TSR_HERE)
 #define tsr_frame_limit(df, first, count) tsr_frame_limit_at((df), (first), (count), TSR_HERE)
 #define tsr_frame_tail(df, count) tsr_frame_tail_at((df), (count), TSR_HERE)

@@ -1,4 +1,4 @@
-/* Files of arrays. Frames read files by tsr_frame_read_csv (frame.h). */
+/* Files of arrays. Frames read files by tsr_frame_read_csv (read.h). */
 #ifndef TESSERA_IO_H
 #define TESSERA_IO_H
 

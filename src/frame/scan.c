@@ -11,6 +11,7 @@
 
 #include "io/dict.h"
 #include "io/list.h"
+#include "tessera/read.h"
 
 #include <stdio.h>
 
