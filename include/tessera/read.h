@@ -33,12 +33,16 @@ typedef struct tsr_csv_opts {
   const char *nulls;   /* "NA, -, none": null markers beside the empty field; NULL = "NA" */
   tsr_bad_rows bad_rows;
   int64_t *bad_rows_found; /* set when the file was read; NULL = not asked */
+  const char *const *more; /* paths and patterns whose files follow: their rows come behind */
+  int more_count;
+  bool literal_path; /* a path means the file of that name, never a pattern */
 } tsr_csv_opts;
 
 /* Opens CSV (RFC 4180, UTF-8) and samples its schema; rows are read at a terminal, in parallel, only
  * the columns that the chain needs. `path` is a file, a pattern ("orders-*.csv", also with ?, [a-z]
- * and {a,b}: the files in order of their names are one frame; all have the same columns, in any
- * order) or "-" for standard input; gzip and zstd are seen by their first bytes. Standard input,
+ * and {a,b}: the files in order of their names) or "-" for standard input; gzip and zstd are seen by
+ * their first bytes. Several files, of a pattern or of `more`, are one frame: they have the same columns,
+ * in any order, and each column one type, that of all its values in all files. Standard input,
  * and files whose bad rows are not errors, are read at this call. `NA` and the empty field are
  * null in columns that are not text; a column of a file without rows is text, one of nothing but
  * nulls f64. Later values that contradict the sampled type widen the column: a number becomes text
@@ -61,6 +65,9 @@ typedef struct tsr_json_opts {
   const char *types;   /* "a i64": forced */
   tsr_bad_rows bad_rows;
   int64_t *bad_rows_found;
+  const char *const *more;
+  int more_count;
+  bool literal_path;
 } tsr_json_opts;
 
 /* Reads JSON lines: an object a line, of numbers, texts, true, false and null; columns are the union

@@ -209,7 +209,7 @@ tsr_status tsr__type_join(tsr_frame *df, tsr__error *error)
     const char *name = name_of(df, &names, right->field[i].name, error);
     if (!name) return error->status;
     tsr__names_add(&names, name, count);
-    field[count++] = (tsr__field){ name, right->field[i].type };
+    field[count++] = (tsr__field){ .name = name, .type = right->field[i].type };
     join->take[join->take_count++] = i;
   }
   if (names.failed) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);

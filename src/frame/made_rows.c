@@ -480,6 +480,15 @@ static tsr_status make_groups(tsr__bind *bind, const bool *need, bool *done)
 
 /* ---- several parents: concat --------------------------------------------------------------------- */
 
+/* A part's column in a type of the whole; of one that holds nothing only its rows count. */
+static tsr__col part_column(work *w, int at, const tsr__field *from, int type)
+{
+  tsr__col col = w->bound.col[at];
+  if (from->vacant && from->type != type)
+    col = tsr__lower_expr(&w->low, &(tsr__expr){ .kind = TSR__E_NULL });
+  return tsr__convert(&w->low, col, type);
+}
+
 /* Binds each part and brings its columns to the types of the whole, in its order. */
 static tsr_status lower_part(tsr__bind *bind, const bool *need, int part, work *w)
 {
@@ -496,7 +505,7 @@ static tsr_status lower_part(tsr__bind *bind, const bool *need, int part, work *
     if (!need[i]) continue;
     int at = tsr__schema_find(&from->schema, df->schema.field[i].name);
     w->carry.col[w->carry.count++] =
-        tsr__convert(&w->low, w->bound.col[at], df->schema.field[i].type);
+        part_column(w, at, &from->schema.field[at], df->schema.field[i].type);
   }
   return status ? status : tsr_scope_status(bind->scope);
 }

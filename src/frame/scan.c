@@ -36,6 +36,7 @@ static tsr_status take_schema(tsr_frame *df, tsr__error *error)
   for (int i = 0; i < count; i++) {
     field[i].name = tsr__arena_text(arena, column[i].name, strlen(column[i].name));
     field[i].type = type_of_file(column[i].type);
+    field[i].vacant = column[i].vacant;
     if (!field[i].name) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   }
   df->schema = (tsr__schema){ count, field, NULL };
@@ -101,7 +102,10 @@ static tsr__csv_opts reading_of(const tsr_csv_opts *opts)
                           .columns = opts->columns,
                           .types = opts->types,
                           .nulls = opts->nulls,
-                          .bad_rows = (tsr__csv_bad)opts->bad_rows };
+                          .bad_rows = (tsr__csv_bad)opts->bad_rows,
+                          .more = opts->more,
+                          .more_count = opts->more_count,
+                          .literal_path = opts->literal_path };
 }
 
 static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *opts,
@@ -178,7 +182,10 @@ static tsr_status open_json(tsr_frame *df, const char *path, const tsr_json_opts
   tsr_json_opts all = { 0 };
   if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
   if (tsr__take_opts(df->what, opts, &all, sizeof all, error)) return error->status;
-  tsr__json_opts how = { .bad_rows = (tsr__json_bad)all.bad_rows };
+  tsr__json_opts how = { .bad_rows = (tsr__json_bad)all.bad_rows,
+                         .more = all.more,
+                         .more_count = all.more_count,
+                         .literal_path = all.literal_path };
   if (tsr__scan_sharding(df, all.mesh, all.rows, &rows, error)) return error->status;
   tsr__arena arena;
   tsr__arena_init(&arena, &rt->heap);

@@ -13,9 +13,12 @@ static tsr__field *new_fields(tsr_frame *df, int count, tsr__error *error)
   return field;
 }
 
-static uint8_t column_type(const tsr__expr *expr)
+/* A column that an expression makes; of a column by itself it is that one. */
+static tsr__field made_field(const tsr_frame *df, const char *name, const tsr__expr *expr)
 {
-  return expr->type == TSR__COL_NULL ? (uint8_t)TSR_COL_I64 : expr->type;
+  uint8_t type = expr->type == TSR__COL_NULL ? (uint8_t)TSR_COL_I64 : expr->type;
+  bool same = expr->kind == TSR__E_COLUMN;
+  return (tsr__field){ name, type, same && df->parent->schema.field[expr->column].vacant };
 }
 
 static tsr_status same_schema(tsr_frame *df)
@@ -38,7 +41,7 @@ static tsr_status type_filter(tsr_frame *df, tsr__error *error)
 }
 
 /* The parent's columns and one more, or one replaced. */
-static tsr_status add_column(tsr_frame *df, uint8_t type, tsr__error *error)
+static tsr_status add_column(tsr_frame *df, tsr__field added, tsr__error *error)
 {
   const tsr__schema *from = &df->parent->schema;
   int at = tsr__schema_find(from, df->name);
@@ -46,7 +49,7 @@ static tsr_status add_column(tsr_frame *df, uint8_t type, tsr__error *error)
   if (!field) return error->status;
   memcpy(field, from->field, (size_t)from->count * sizeof *field);
   if (at < 0) at = from->count;
-  field[at] = (tsr__field){ df->name, type };
+  field[at] = added;
   df->schema = (tsr__schema){ at == from->count ? at + 1 : from->count, field, NULL };
   return TSR_OK;
 }
@@ -55,7 +58,7 @@ static tsr_status type_assign(tsr_frame *df, tsr__error *error)
 {
   tsr__expr *expr = df->formula.item[0].expr;
   if (tsr__check(&df->formula, expr, &df->parent->schema, TSR__IN_ROW, error)) return error->status;
-  return add_column(df, column_type(expr), error);
+  return add_column(df, made_field(df, df->name, expr), error);
 }
 
 static tsr_status check_name_free(const tsr_frame *df, const tsr__item *item, int place,
@@ -95,7 +98,7 @@ static tsr_status type_items(tsr_frame *df, int context, tsr__error *error)
     if (i >= keys && tsr__check(formula, item->expr, &df->parent->schema, context, error))
       return error->status;
     if (check_name_free(df, item, i, &names, error)) return error->status;
-    field[i] = (tsr__field){ item->name, column_type(item->expr) };
+    field[i] = made_field(df, item->name, item->expr);
   }
   df->schema = (tsr__schema){ count, field, NULL };
   return TSR_OK;
@@ -115,18 +118,47 @@ static tsr_status type_index(tsr_frame *df, tsr__error *error)
   if (tsr__schema_find(from, df->name) >= 0)
     return tsr__error_set(error, TSR_ECOLUMN, "%s: there is a column '%.60s'; give another name",
                           df->what, df->name);
-  field[0] = (tsr__field){ df->name, TSR_COL_I64 };
+  field[0] = (tsr__field){ .name = df->name, .type = TSR_COL_I64 };
   memcpy(field + 1, from->field, (size_t)from->count * sizeof *field);
   df->schema = (tsr__schema){ from->count + 1, field, NULL };
   return TSR_OK;
 }
 
-/* The type that columns of two frames meet in; -1: none. */
-static int meet_columns(int a, int b)
+/* The type that columns of two frames meet in; -1: none. One that holds nothing takes the other's. */
+static int meet_columns(const tsr__field *a, const tsr__field *b)
 {
-  tsr__expr left = { .type = (uint8_t)a }, right = { .type = (uint8_t)b };
-  bool mixed = (a == TSR_COL_BOOL) != (b == TSR_COL_BOOL);
+  tsr__expr left = { .type = a->type }, right = { .type = b->type };
+  bool mixed = (a->type == TSR_COL_BOOL) != (b->type == TSR_COL_BOOL);
+  if (b->vacant) return a->type;
+  if (a->vacant) return b->type;
   return mixed ? -1 : tsr__meet(&left, &right);
+}
+
+/* Brings the columns of frame `part` together with those before it. */
+static tsr_status meet_part(const tsr_frame *df, int part, tsr__field *field, tsr__error *error)
+{
+  const tsr__schema *other = &df->part[part]->schema;
+  int count = df->parent->schema.count;
+  for (int i = 0; i < count; i++) {
+    int at = tsr__schema_find(other, field[i].name);
+    if (at < 0)
+      return tsr__error_set(error, TSR_ECOLUMN, "%s: frame %d has no column '%.60s'", df->what,
+                            part + 1, field[i].name);
+    int type = meet_columns(&field[i], &other->field[at]);
+    if (type < 0)
+      return tsr__error_set(error, TSR_EDTYPE,
+                            "%s: column '%.60s' is %s in frame %d and %s before; make them one "
+                            "type with tsr_frame_assign",
+                            df->what, field[i].name,
+                            tsr_coltype_name((tsr_coltype)other->field[at].type), part + 1,
+                            tsr_coltype_name((tsr_coltype)field[i].type));
+    field[i].type = (uint8_t)type;
+    field[i].vacant = field[i].vacant && other->field[at].vacant;
+  }
+  if (other->count != count)
+    return tsr__error_set(error, TSR_ECOLUMN, "%s: frame %d has %d columns, the first one %d",
+                          df->what, part + 1, other->count, count);
+  return TSR_OK;
 }
 
 static tsr_status type_concat(tsr_frame *df, tsr__error *error)
@@ -135,27 +167,8 @@ static tsr_status type_concat(tsr_frame *df, tsr__error *error)
   tsr__field *field = new_fields(df, from->count, error);
   if (!field) return error->status;
   memcpy(field, from->field, (size_t)from->count * sizeof *field);
-  for (int p = 1; p < df->part_count; p++) {
-    const tsr__schema *other = &df->part[p]->schema;
-    for (int i = 0; i < from->count; i++) {
-      int at = tsr__schema_find(other, field[i].name);
-      int type = at < 0 ? 0 : meet_columns(field[i].type, other->field[at].type);
-      if (at < 0)
-        return tsr__error_set(error, TSR_ECOLUMN, "%s: frame %d has no column '%.60s'", df->what,
-                              p + 1, field[i].name);
-      if (type < 0)
-        return tsr__error_set(error, TSR_EDTYPE,
-                              "%s: column '%.60s' is %s in frame %d and %s before; make them one "
-                              "type with tsr_frame_assign",
-                              df->what, field[i].name,
-                              tsr_coltype_name((tsr_coltype)other->field[at].type), p + 1,
-                              tsr_coltype_name((tsr_coltype)field[i].type));
-      field[i].type = (uint8_t)type;
-    }
-    if (other->count != from->count)
-      return tsr__error_set(error, TSR_ECOLUMN, "%s: frame %d has %d columns, the first one %d",
-                            df->what, p + 1, other->count, from->count);
-  }
+  for (int p = 1; p < df->part_count; p++)
+    if (meet_part(df, p, field, error)) return error->status;
   df->schema = (tsr__schema){ from->count, field, NULL };
   return TSR_OK;
 }
@@ -182,7 +195,7 @@ static tsr_status type_reduce(tsr_frame *df, tsr__error *error)
   for (int i = 0; i < from->count; i++) {
     int type = from->field[i].type;
     if (!reducible(df->op, type)) return not_a_number(df, &from->field[i], error);
-    field[i] = from->field[i];
+    field[i] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
     if (df->op == TSR__A_COUNT) field[i].type = TSR_COL_I64;
     else if (df->op == TSR__A_SUM)
       field[i].type = tsr__is_float(type) ? (uint8_t)type : TSR_COL_I64;
@@ -246,7 +259,7 @@ static tsr_status type_arith(tsr_frame *df, tsr__error *error)
     int type = tsr__meet(&a, &b);
     if (type == TSR_COL_BOOL) type = TSR_COL_I64;
     if (df->op == TSR__B_DIV && type != TSR_COL_F32) type = TSR_COL_F64;
-    field[i] = (tsr__field){ from->field[i].name, (uint8_t)type };
+    field[i] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
   }
   df->schema = (tsr__schema){ from->count, field, NULL };
   return TSR_OK;
@@ -255,7 +268,8 @@ static tsr_status type_arith(tsr_frame *df, tsr__error *error)
 static tsr_status type_by_kind(tsr_frame *df, tsr__error *error)
 {
   switch (df->kind) {
-  case TSR__FRAME_TEXT: return add_column(df, TSR_COL_TEXT, error);
+  case TSR__FRAME_TEXT:
+    return add_column(df, (tsr__field){ .name = df->name, .type = TSR_COL_TEXT }, error);
   case TSR__FRAME_FILTER: return type_filter(df, error);
   case TSR__FRAME_ASSIGN: return type_assign(df, error);
   case TSR__FRAME_SELECT: return type_items(df, TSR__IN_ROW, error);

@@ -60,11 +60,11 @@ tsr_status tsr__type_describe(tsr_frame *df, tsr__error *error)
                           "%s: there is a column 'statistic', which the result needs for itself; "
                           "rename it with tsr_frame_rename",
                           df->what);
-  field[0] = (tsr__field){ "statistic", TSR_COL_TEXT };
-  for (int i = 0; i < from->count; i++)
-    field[i + 1] =
-        (tsr__field){ from->field[i].name, is_number(from->field[i].type) ? (uint8_t)TSR_COL_F64
-                                                                          : (uint8_t)TSR_COL_TEXT };
+  field[0] = (tsr__field){ .name = "statistic", .type = TSR_COL_TEXT };
+  for (int i = 0; i < from->count; i++) {
+    int type = is_number(from->field[i].type) ? TSR_COL_F64 : TSR_COL_TEXT;
+    field[i + 1] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
+  }
   df->schema = (tsr__schema){ from->count + 1, field, NULL };
   return TSR_OK;
 }

@@ -41,12 +41,14 @@ static tsr_status open_file(tsr__csv_file *file, bool *whole, tsr__error *error)
 static tsr_status open_all(tsr__csv *csv, const char *path, const tsr__csv_opts *opts,
                            tsr__error *error)
 {
-  csv->path = tsr__arena_text(&csv->arena, path, strlen(path));
+  tsr__path_ask ask = { path, opts ? opts->more : NULL, opts ? opts->more_count : 0,
+                        opts && opts->literal_path };
+  csv->path = tsr__paths_said(&csv->arena, &ask);
   csv->decimal = tsr__decimal_open(csv->heap);
   if (!csv->path || !csv->decimal)
     return tsr__error_set(error, TSR_ENOMEM, "%s: no memory to open it", path);
   tsr_status status = tsr__csv_take_options(csv, opts, error);
-  if (!status) status = tsr__csv_find_files(csv, error);
+  if (!status) status = tsr__csv_find_files(csv, &ask, error);
   bool whole = true;
   for (int f = 0; f < csv->file_count && !status; f++)
     status = open_file(&csv->files[f], &whole, error);

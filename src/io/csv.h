@@ -48,6 +48,7 @@
 #define TSR_IO_CSV_H
 
 #include "base/base.h"
+#include "io/files.h"
 #include "tessera/topology.h"
 
 typedef struct tsr__csv tsr__csv;
@@ -64,6 +65,9 @@ typedef struct tsr__csv_opts {
   int skip_rows;
   const char *names, *columns, *types, *nulls; /* as in tsr_csv_opts */
   tsr__csv_bad bad_rows;
+  const char *const *more; /* `more_count` paths of files whose rows follow */
+  int more_count;
+  bool literal_path;
 
   int64_t granule; /* bytes an entry of the row index covers (16 KiB) */
   int64_t sample;  /* bytes sampled; smaller files are sampled whole (512 KiB) */
@@ -93,6 +97,7 @@ typedef struct tsr__csv_column {
   char *name; /* UTF-8, unique */
   tsr__coltype type;
   bool nullable; /* a null was seen in what has been read so far */
+  bool vacant;   /* it holds nothing but nulls, or no row: its type says nothing */
 } tsr__csv_column;
 
 /* A dictionary: distinct texts in order of first appearance in the FILE (rows, not threads),

@@ -102,6 +102,7 @@ tsr_status tsr__csv_take_options(tsr__csv *csv, const tsr__csv_opts *opts, tsr__
   if (!opts) opts = &plain;
   csv->opts = *opts;
   csv->opts.names = csv->opts.columns = csv->opts.types = csv->opts.nulls = NULL;
+  csv->opts.more = NULL;
   if (!csv->opts.separator) csv->opts.separator = ',';
   csv->point = opts->decimal_comma ? ',' : '.';
   tsr__decimal_set_point(csv->decimal, csv->point);

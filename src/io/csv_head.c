@@ -6,15 +6,23 @@
  * Invariant: what is found here is found again in the loaded file, so offsets stay right. */
 #include "io/csv_inner.h"
 
-/* LF if there is one outside quotes; else, in a whole file, CR if there is one; 0: not known. */
-static char find_newline(tsr__csv_window text, bool whole)
+/* Behind the field that begins at `at`: where its separator, CR or LF stands, or the text's end. */
+static const char *field_stop(const char *at, const char *end, char separator)
 {
-  bool quoted = false, returns = false;
-  for (const char *c = text.at; c < text.end; c++) {
-    if (*c == '"') quoted = !quoted;
-    if (quoted) continue;
-    if (*c == '\n') return '\n';
-    returns |= *c == '\r';
+  if (at < end && *at == '"')
+    for (at++; at < end && (*at != '"' || (at + 1 < end && at[1] == '"')); at++) at += *at == '"';
+  while (at < end && *at != separator && *at != '\r' && *at != '\n') at++;
+  return at;
+}
+
+/* LF if there is one outside quoted fields; else, in a whole file, CR if there is one; 0: not known. */
+static char find_newline(tsr__csv_window text, char separator, bool whole)
+{
+  bool returns = false;
+  for (const char *at = text.at; at < text.end; at++) {
+    at = field_stop(at, text.end, separator);
+    if (at < text.end && *at == '\n') return '\n';
+    returns |= at < text.end && *at == '\r';
   }
   if (!whole) return 0;
   return returns ? '\r' : '\n';
@@ -247,7 +255,8 @@ static bool read_beginning(tsr__csv_file *file, tsr__csv_window *head, bool whol
 {
   tsr__csv_window text = *head;
   bool mark = text.end - text.at >= 3 && memcmp(text.at, "\xef\xbb\xbf", 3) == 0;
-  char newline = find_newline(text, whole);
+  tsr__csv_window lines = { text.at + (mark ? 3 : 0), text.end };
+  char newline = find_newline(lines, file->dialect.separator, whole);
   if (!newline) return false;
   tsr__csv_end_rows_with(file, newline);
   if (whole) text.end = file->data + file->end;

@@ -171,6 +171,7 @@ struct tsr__csv {
   int64_t granule_bytes;
   int64_t rows; /* -1: not counted */
   int64_t bad_rows;
+  bool streams; /* one file is standard input, which can be read once */
 };
 
 /* A run of a file's text: its beginning while it is not loaded, or a part of it. */
@@ -204,7 +205,7 @@ tsr__coltype tsr__csv_named_type(const char *name);
 /* ---- csv_paths.c ---- */
 
 /* Makes csv->files. */
-tsr_status tsr__csv_find_files(tsr__csv *csv, tsr__error *error);
+tsr_status tsr__csv_find_files(tsr__csv *csv, const tsr__path_ask *ask, tsr__error *error);
 
 /* ---- csv_file.c ---- */
 

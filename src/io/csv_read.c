@@ -600,7 +600,7 @@ static tsr_status check_read(const tsr__csv *csv, const tsr__csv_read *read, int
 /* Gives the text back once all columns were read, where it could be loaded again. */
 static void note_read(tsr__csv *csv, const tsr__csv_read *read)
 {
-  bool all = !csv->opts.bad_rows && !csv->files[0].stream;
+  bool all = !csv->opts.bad_rows && !csv->streams;
   for (int t = 0; t < read->target_count; t++) csv->info[read->targets[t].column].read = true;
   for (int c = 0; c < csv->column_count && all; c++) all = csv->info[c].read;
   if (all) tsr__csv_forget(csv);

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,31 +48,34 @@ static int by_name(const void *a, const void *b)
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static tsr_status keep_paths(tsr__heap *heap, char **names, size_t count, tsr__paths *out,
-                             tsr__error *error)
+static tsr_status keep_path(tsr__paths *out, const char *name, tsr__error *error)
 {
-  size_t bytes = 0;
-  for (size_t i = 0; i < count; i++) bytes += strlen(names[i]) + 1;
-  out->heap = heap;
-  out->size = count * sizeof(char *) + bytes;
-  out->path = tsr__new(heap, out->size);
-  if (!out->path) return no_memory(names[0], (int64_t)out->size, error);
-  char *at = (char *)(out->path + count);
-  for (size_t i = 0; i < count; i++) {
-    size_t length = strlen(names[i]) + 1;
-    out->path[i] = memcpy(at, names[i], length);
-    at += length;
-  }
-  out->count = (int)count;
+  size_t length = strlen(name) + 1, need = (size_t)out->count + 1;
+  char *copy = NULL;
+  if (tsr__grow(out->heap, (void **)&out->path, &out->room, need, sizeof *out->path))
+    copy = tsr__new_raw(out->heap, length);
+  if (!copy) return no_memory(name, (int64_t)length, error);
+  out->path[out->count++] = memcpy(copy, name, length);
   return TSR_OK;
 }
 
-tsr_status tsr__paths_find(tsr__heap *heap, const char *path, tsr__paths *out, tsr__error *error)
+/* The files of a pattern, in order; one with braces may name a file twice. */
+static tsr_status keep_matches(tsr__paths *out, const glob_t *found, tsr__error *error)
+{
+  char **name = found->gl_pathv;
+  tsr_status status = TSR_OK;
+  qsort(name, found->gl_pathc, sizeof *name, by_name);
+  for (size_t i = 0; i < found->gl_pathc && !status; i++)
+    if (!i || strcmp(name[i], name[i - 1]) != 0) status = keep_path(out, name[i], error);
+  return status;
+}
+
+static tsr_status find_path(tsr__paths *out, const char *path, bool literal, tsr__error *error)
 {
   struct stat info;
-  *out = (tsr__paths){ 0 };
-  if (!strpbrk(path, "*?[{") || stat(path, &info) == 0)
-    return keep_paths(heap, (char *[]){ (char *)(uintptr_t)path }, 1, out, error);
+  if (!path) return tsr__error_set(error, TSR_EARG, "the path of a file to read is NULL");
+  if (literal || !strpbrk(path, "*?[{") || stat(path, &info) == 0)
+    return keep_path(out, path, error);
   glob_t found = { 0 };
   int code = glob(path, GLOB_NOSORT | GLOB_BRACE, NULL, &found);
   tsr_status status = TSR_OK;
@@ -82,18 +86,40 @@ tsr_status tsr__paths_find(tsr__heap *heap, const char *path, tsr__paths *out, t
   else if (found.gl_pathc > 1000000)
     status = tsr__error_set(error, TSR_EUNSUPPORTED, "%s: matches %zu files, at most 1,000,000",
                             path, found.gl_pathc);
-  if (!status) {
-    qsort(found.gl_pathv, found.gl_pathc, sizeof(char *), by_name);
-    status = keep_paths(heap, found.gl_pathv, found.gl_pathc, out, error);
-  }
+  if (!status) status = keep_matches(out, &found, error);
   globfree(&found);
+  return status;
+}
+
+tsr_status tsr__paths_find(tsr__heap *heap, const tsr__path_ask *ask, tsr__paths *out,
+                           tsr__error *error)
+{
+  *out = (tsr__paths){ .heap = heap };
+  tsr_status status = find_path(out, ask->path, ask->literal, error);
+  for (int i = 0; i < ask->more_count && !status; i++)
+    status = find_path(out, ask->more[i], ask->literal, error);
+  if (status) tsr__paths_free(out);
   return status;
 }
 
 void tsr__paths_free(tsr__paths *paths)
 {
-  if (paths->path) tsr__del(paths->heap, paths->path, paths->size);
+  for (int i = 0; i < paths->count; i++)
+    tsr__del(paths->heap, paths->path[i], strlen(paths->path[i]) + 1);
+  if (paths->path) tsr__del(paths->heap, (void *)paths->path, paths->room * sizeof *paths->path);
   *paths = (tsr__paths){ 0 };
+}
+
+char *tsr__paths_said(tsr__arena *arena, const tsr__path_ask *ask)
+{
+  char more[32];
+  size_t length = strlen(ask->path);
+  int tail = ask->more_count ? snprintf(more, sizeof more, " and %d more", ask->more_count) : 0;
+  char *text = tsr__arena_new(arena, length + (size_t)tail + 1);
+  if (!text) return NULL;
+  memcpy(text, ask->path, length);
+  memcpy(text + length, more, (size_t)tail);
+  return text;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

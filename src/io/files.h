@@ -12,18 +12,30 @@ typedef struct tsr__file_opts {
   void *user;
 } tsr__file_opts;
 
-/* The files that a path means, in order of their names. */
+/* Files as they are asked for; texts are borrowed. */
+typedef struct tsr__path_ask {
+  const char *path;
+  const char *const *more; /* paths of files that come behind those of `path` */
+  int more_count;
+  bool literal; /* nothing is a pattern */
+} tsr__path_ask;
+
+/* The files that paths mean. */
 typedef struct tsr__paths {
   tsr__heap *heap;
   int count;
   char **path;
-  size_t size; /* of the block that `path` is */
+  size_t room;
 } tsr__paths;
 
-/* A path with * ? [ or { that is no file's name is a pattern; others are themselves. TSR_EIO where a
- * pattern matches nothing, TSR_ENOMEM. */
-tsr_status tsr__paths_find(tsr__heap *heap, const char *path, tsr__paths *out, tsr__error *error);
+/* A path with * ? [ or { that is no file's name is a pattern, whose files come in order of their names,
+ * each once; others are themselves. TSR_EIO where a pattern matches nothing, TSR_EARG for a NULL,
+ * TSR_ENOMEM; `out` is freed in any case. */
+tsr_status tsr__paths_find(tsr__heap *heap, const tsr__path_ask *ask, tsr__paths *out,
+                           tsr__error *error);
 void tsr__paths_free(tsr__paths *paths);
+/* The paths as they were given, for messages: "a.csv and 2 more". NULL out of memory. */
+char *tsr__paths_said(tsr__arena *arena, const tsr__path_ask *ask);
 
 /* A file's bytes, which nobody else can change. */
 typedef struct tsr__loaded {

@@ -300,6 +300,7 @@ static tsr_status add_column(tsr__json *json, int32_t code, uint8_t seen, tsr__e
   uint8_t forced = forced_type(json, &json->names, code);
   column->type = forced ? (tsr__coltype)(forced - 1) : tsr__csv_type_of(seen);
   column->nullable = true;
+  column->vacant = !forced && !(seen & ~(unsigned)TSR__CLASS_NULL);
   json->column_of[code] = json->column_count++;
   return TSR_OK;
 }
@@ -343,9 +344,9 @@ static tsr_status make_columns(tsr__json *json, const uint8_t *seen, tsr__error 
 
 /* ---- open and close -------------------------------------------------------------------------------- */
 
-static tsr_status load(tsr__json *json, const char *path, tsr__error *error)
+static tsr_status load(tsr__json *json, const tsr__path_ask *paths, tsr__error *error)
 {
-  if (tsr__paths_find(json->heap, path, &json->paths, error)) return error->status;
+  if (tsr__paths_find(json->heap, paths, &json->paths, error)) return error->status;
   json->files = tsr__new(json->heap, (size_t)json->paths.count * sizeof *json->files);
   if (!json->files) return no_memory(json, error);
   for (int f = 0; f < json->paths.count; f++) {
@@ -360,10 +361,10 @@ static tsr_status load(tsr__json *json, const char *path, tsr__error *error)
   return TSR_OK;
 }
 
-static tsr_status open_all(tsr__json *json, const char *path, tsr__error *error)
+static tsr_status open_all(tsr__json *json, const tsr__path_ask *paths, tsr__error *error)
 {
   uint8_t *seen = NULL;
-  tsr_status status = load(json, path, error);
+  tsr_status status = load(json, paths, error);
   if (!status) status = cut_blocks(json, error);
   if (!status &&
       !tsr__parallel_long(json->rt, "tsr_frame_read_json", json->block_count, look_at_block, json))
@@ -381,7 +382,6 @@ tsr__json *tsr__json_open(tsr_runtime *rt, const char *path, const tsr__json_opt
 {
   tsr__heap *heap = &rt->heap;
   tsr__json *json = tsr__new(heap, sizeof *json);
-  size_t path_size = strlen(path) + 1;
   if (!json) {
     tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", path);
     return NULL;
@@ -389,16 +389,16 @@ tsr__json *tsr__json_open(tsr_runtime *rt, const char *path, const tsr__json_opt
   json->rt = rt;
   json->heap = heap;
   if (opts) json->opts = *opts;
-  json->path_size = path_size;
-  json->path = tsr__new(heap, path_size);
+  tsr__path_ask paths = { path, json->opts.more, json->opts.more_count, json->opts.literal_path };
+  tsr__arena_init(&json->arena, heap);
+  json->path = tsr__paths_said(&json->arena, &paths);
   json->decimal = tsr__decimal_open(heap);
   if (!json->path || !json->decimal) {
     tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", path);
     tsr__json_close(json);
     return NULL;
   }
-  memcpy(json->path, path, path_size);
-  if (open_all(json, path, error)) {
+  if (open_all(json, &paths, error)) {
     tsr__json_close(json);
     return NULL;
   }
@@ -427,7 +427,7 @@ void tsr__json_close(tsr__json *json)
   tsr__del(heap, json->files, (size_t)json->paths.count * sizeof *json->files);
   tsr__paths_free(&json->paths);
   tsr__decimal_close(json->decimal);
-  tsr__del(heap, json->path, json->path_size);
+  tsr__arena_free(&json->arena);
   tsr__del(heap, json, sizeof *json);
 }
 

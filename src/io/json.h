@@ -34,6 +34,9 @@ typedef struct tsr__json_opts {
   int type_count;
   const tsr__json_type *types;
   tsr__json_bad bad_rows;
+  const char *const *more; /* as in tsr__csv_opts */
+  int more_count;
+  bool literal_path;
   /* For tests; 0 = default. */
   int64_t block;  /* bytes looked at in a task (1 MiB) */
   int64_t stripe; /* rows read in a task, a multiple of 64 */

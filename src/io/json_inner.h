@@ -63,8 +63,8 @@ struct tsr__json {
   tsr__json_opts opts; /* its lists are those of the caller of open, unused later */
   tsr__paths paths;
   tsr__loaded *files;
-  char *path;
-  size_t path_size;
+  tsr__arena arena;
+  const char *path; /* in the arena */
   tsr__decimal *decimal;
   tsr__json_block *blocks;
   int64_t block_count, rows, bad_rows;

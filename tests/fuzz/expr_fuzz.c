@@ -7,8 +7,9 @@
 #include "fuzz_frame.h"
 
 static const tsr__field fields[] = {
-  { "a", TSR_COL_I64 },   { "i", TSR_COL_I32 },    { "x", TSR_COL_F64 },   { "h", TSR_COL_F32 },
-  { "ok", TSR_COL_BOOL }, { "day", TSR_COL_DATE }, { "at", TSR_COL_TIME }, { "who", TSR_COL_TEXT },
+  { "a", TSR_COL_I64, false },   { "i", TSR_COL_I32, false },    { "x", TSR_COL_F64, false },
+  { "h", TSR_COL_F32, false },   { "ok", TSR_COL_BOOL, false },  { "day", TSR_COL_DATE, false },
+  { "at", TSR_COL_TIME, false }, { "who", TSR_COL_TEXT, false },
 };
 
 static const char rows[] =

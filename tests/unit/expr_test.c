@@ -7,11 +7,13 @@
 #include <stdlib.h>
 
 static const tsr__field fields[] = {
-  { "a", TSR_COL_I64 },        { "b", TSR_COL_I64 },       { "i", TSR_COL_I32 },
-  { "x", TSR_COL_F64 },        { "h", TSR_COL_F32 },       { "ok", TSR_COL_BOOL },
-  { "day", TSR_COL_DATE },     { "at", TSR_COL_TIME },     { "who", TSR_COL_TEXT },
-  { "odd name", TSR_COL_F64 }, { "revenue", TSR_COL_F64 }, { "sessions", TSR_COL_I64 },
-  { "sum", TSR_COL_I64 },      { "größe", TSR_COL_F64 },
+  { "a", TSR_COL_I64, false },       { "b", TSR_COL_I64, false },
+  { "i", TSR_COL_I32, false },       { "x", TSR_COL_F64, false },
+  { "h", TSR_COL_F32, false },       { "ok", TSR_COL_BOOL, false },
+  { "day", TSR_COL_DATE, false },    { "at", TSR_COL_TIME, false },
+  { "who", TSR_COL_TEXT, false },    { "odd name", TSR_COL_F64, false },
+  { "revenue", TSR_COL_F64, false }, { "sessions", TSR_COL_I64, false },
+  { "sum", TSR_COL_I64, false },     { "größe", TSR_COL_F64, false },
 };
 static const tsr__schema schema = { (int)(sizeof fields / sizeof *fields), fields, NULL };
 
@@ -248,7 +250,7 @@ TEST(expr_types)
 
 TEST(expr_checked_again_with_another_schema)
 {
-  static const tsr__field other[] = { { "at", TSR_COL_TEXT }, { "a", TSR_COL_F64 } };
+  static const tsr__field other[] = { { "at", TSR_COL_TEXT, false }, { "a", TSR_COL_F64, false } };
   const tsr__schema widened = { 2, other, NULL };
   struct fixture f;
   open_fixture(&f);

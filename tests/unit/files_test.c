@@ -203,6 +203,11 @@ TEST(files_that_shrink_or_cannot_be_read)
   free(text);
 }
 
+static tsr_status find_paths(tsr__heap *heap, const char *path, tsr__paths *out, tsr__error *error)
+{
+  return tsr__paths_find(heap, &(tsr__path_ask){ .path = path }, out, error);
+}
+
 TEST(patterns_give_names_in_order)
 {
   tsr__heap heap;
@@ -211,24 +216,42 @@ TEST(patterns_give_names_in_order)
   tsr__error error = { 0 };
   static const char *const names[] = { "p-2.csv", "p-10.csv", "p-1.csv", "p[3].csv", "q.csv" };
   for (int i = 0; i < 5; i++) test_write(test_tmp(names[i]), "a\n", 2);
-  CHECK_STATUS(tsr__paths_find(&heap, test_tmp("p-*.csv"), &paths, &error), TSR_OK, NULL);
+  CHECK_STATUS(find_paths(&heap, test_tmp("p-*.csv"), &paths, &error), TSR_OK, NULL);
   CHECK_I64(paths.count, 3);
   CHECK_STR_HAS(paths.path[0], "p-1.csv");
   CHECK_STR_HAS(paths.path[1], "p-10.csv");
   CHECK_STR_HAS(paths.path[2], "p-2.csv");
   tsr__paths_free(&paths);
-  CHECK_STATUS(tsr__paths_find(&heap, test_tmp("{p-?,q}.csv"), &paths, &error), TSR_OK, NULL);
+  CHECK_STATUS(find_paths(&heap, test_tmp("{p-?,q}.csv"), &paths, &error), TSR_OK, NULL);
   CHECK_I64(paths.count, 3);
   tsr__paths_free(&paths);
-  CHECK_STATUS(tsr__paths_find(&heap, test_tmp("p[3].csv"), &paths, &error), TSR_OK, NULL);
+  CHECK_STATUS(find_paths(&heap, test_tmp("p[3].csv"), &paths, &error), TSR_OK, NULL);
   CHECK_I64(paths.count, 1);
   CHECK_STR_HAS(paths.path[0], "p[3].csv");
   tsr__paths_free(&paths);
-  CHECK_STATUS(tsr__paths_find(&heap, "plain", &paths, &error), TSR_OK, NULL);
+  CHECK_STATUS(find_paths(&heap, "plain", &paths, &error), TSR_OK, NULL);
   CHECK_STR(paths.path[0], "plain");
   tsr__paths_free(&paths);
-  CHECK_STATUS(tsr__paths_find(&heap, test_tmp("z*"), &paths, &error), TSR_EIO, NULL);
+  CHECK_STATUS(find_paths(&heap, test_tmp("z*"), &paths, &error), TSR_EIO, NULL);
   CHECK_STR_HAS(error.text, "no file matches this pattern");
+  /* Braces may name a file twice; arguments mean what they say each time. */
+  const char *more[] = { "plain", strdup(test_tmp("{p-1,p-1}.csv")), "plain" };
+  tsr__path_ask ask = { .path = strdup(test_tmp("p-?.csv")), .more = more, .more_count = 3 };
+  error.status = TSR_OK;
+  CHECK_STATUS(tsr__paths_find(&heap, &ask, &paths, &error), TSR_OK, NULL);
+  CHECK_I64(paths.count, 5);
+  CHECK_STR_HAS(paths.path[1], "p-2.csv");
+  CHECK_STR(paths.path[2], "plain");
+  CHECK_STR_HAS(paths.path[3], "p-1.csv");
+  CHECK_STR(paths.path[4], "plain");
+  tsr__paths_free(&paths);
+  ask.literal = true;
+  CHECK_STATUS(tsr__paths_find(&heap, &ask, &paths, &error), TSR_OK, NULL);
+  CHECK_I64(paths.count, 4);
+  CHECK_STR(paths.path[0], ask.path);
+  tsr__paths_free(&paths);
+  more[1] = NULL;
+  CHECK_STATUS(tsr__paths_find(&heap, &ask, &paths, &error), TSR_EARG, NULL);
   CHECK_I64(heap.live, 0);
 }
 

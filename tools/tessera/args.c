@@ -62,6 +62,8 @@ const tool_option tool_options[OPT_COUNT] = {
   [OPT_TYPES] = { "--types", "LIST", NULL, READING, false, "force types: 'a i64, day text'" },
   [OPT_BAD_ROWS] = { "--bad-rows", "WHAT", "error skip null", READING, false,
                      "rows that are wrong (default error)" },
+  [OPT_LITERAL_PATH] = { "--literal-path", NULL, NULL, READING, false,
+                         "a file's name is no pattern, whatever characters it holds" },
   [OPT_QUICK] = { "--quick", NULL, NULL, "schema", false,
                   "names and types of a sample; read no rows" },
   [OPT_DEVICES] = { "--devices", "cpu:N", NULL, READING " info", false,

@@ -33,54 +33,16 @@ static tsr_bad_rows bad_rows(const tool_args *args)
   return what[0] == 's' ? TSR_BAD_ROWS_SKIP : TSR_BAD_ROWS_NULL;
 }
 
-tsr_frame *tool_read(tsr_scope *s, const tool_args *args, const char *file)
+/* How a file is read: by its name, where --from does not say. */
+typedef enum format { CSV, TSV, JSON } format;
+
+static format format_of(const tool_args *args, const char *file)
 {
   const char *from = tool_value(args, OPT_FROM);
-  bool json = from ? !strcmp(from, "json")
-                   : tool_has_extension(file, ".jsonl") || tool_has_extension(file, ".ndjson") ||
-                         tool_has_extension(file, ".json");
-  if (json)
-    return tsr_frame_read_json(s, file, .types = tool_value(args, OPT_TYPES),
-                               .bad_rows = bad_rows(args));
-  bool tabs = from ? !strcmp(from, "tsv") : tool_has_extension(file, ".tsv");
-  char separator = character(args, OPT_SEPARATOR);
-  tsr_csv_opts opts = { .size = sizeof opts,
-                        .separator = separator ? separator
-                                     : tabs    ? '\t'
-                                               : 0,
-                        .comment = character(args, OPT_COMMENT),
-                        .no_header = args->count[OPT_NO_HEADER] > 0,
-                        .decimal_comma = args->count[OPT_DECIMAL_COMMA] > 0,
-                        .text_nulls = args->count[OPT_TEXT_NULLS] > 0,
-                        .skip_rows = args->skip > 0 ? (int)args->skip : 0,
-                        .types = tool_value(args, OPT_TYPES),
-                        .nulls = tool_value(args, OPT_NULLS),
-                        .bad_rows = bad_rows(args) };
-  if (args->skip > 1000000000) opts.skip_rows = 1000000000;
-  return tsr_frame_read_csv_with(s, file, &opts, TSR_HERE);
-}
-
-static bool has_column(const tsr_frame *df, const char *name)
-{
-  for (int c = 0; c < tsr_frame_columns(df); c++)
-    if (!strcmp(tsr_frame_column_name(df, c), name)) return true;
-  return false;
-}
-
-/* Files that do not go together, by their names. */
-static void compare_columns(tsr_scope *s, const tool_args *args, tsr_frame *const frames[2], int i)
-{
-  for (int side = 0; side < 2; side++) {
-    const tsr_frame *have = frames[side], *lack = frames[!side];
-    const char *file[2] = { args->files[0], args->files[i] };
-    for (int c = 0; c < tsr_frame_columns(have) && tsr_frame_columns(lack); c++) {
-      const char *name = tsr_frame_column_name(have, c);
-      if (has_column(lack, name)) continue;
-      tsr_fail(s, TSR_ECOLUMN, "'%s' has no column '%s', which '%s' has", file[!side], name,
-               file[side]);
-      return;
-    }
-  }
+  if (from) return from[0] == 'j' ? JSON : from[0] == 't' ? TSV : CSV;
+  bool json = tool_has_extension(file, ".jsonl") || tool_has_extension(file, ".ndjson") ||
+              tool_has_extension(file, ".json");
+  return json ? JSON : tool_has_extension(file, ".tsv") ? TSV : CSV;
 }
 
 /* A file whose lines hold another separator than was read by shows as one column of a strange name. */
@@ -95,16 +57,57 @@ static void note_separator(const tool_args *args, const tsr_frame *df, const cha
                           : "|");
 }
 
-tsr_frame *tool_read_all(tsr_scope *s, const tool_args *args)
+/* Files of one format as one frame. */
+static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *const *files,
+                             int count)
+{
+  format how = format_of(args, files[0]);
+  bool literal = args->count[OPT_LITERAL_PATH] > 0;
+  if (how == JSON)
+    return tsr_frame_read_json(s, files[0], .types = tool_value(args, OPT_TYPES),
+                               .bad_rows = bad_rows(args), .more = files + 1,
+                               .more_count = count - 1, .literal_path = literal);
+  char separator = character(args, OPT_SEPARATOR);
+  tsr_csv_opts opts = { .size = sizeof opts,
+                        .separator = separator    ? separator
+                                     : how == TSV ? '\t'
+                                                  : 0,
+                        .comment = character(args, OPT_COMMENT),
+                        .no_header = args->count[OPT_NO_HEADER] > 0,
+                        .decimal_comma = args->count[OPT_DECIMAL_COMMA] > 0,
+                        .text_nulls = args->count[OPT_TEXT_NULLS] > 0,
+                        .skip_rows = args->skip > 0 ? (int)args->skip : 0,
+                        .types = tool_value(args, OPT_TYPES),
+                        .nulls = tool_value(args, OPT_NULLS),
+                        .bad_rows = bad_rows(args),
+                        .more = files + 1,
+                        .more_count = count - 1,
+                        .literal_path = literal };
+  if (args->skip > 1000000000) opts.skip_rows = 1000000000;
+  tsr_frame *df = tsr_frame_read_csv_with(s, files[0], &opts, TSR_HERE);
+  note_separator(args, df, files[0]);
+  return df;
+}
+
+/* Files as one frame: runs of one format are read as one, so that a column's type is that of all its
+ * values in them. */
+static tsr_frame *read_files(tsr_scope *s, const tool_args *args, const char *const *files,
+                             int count)
 {
   tsr_frame *frames[TOOL_MOST];
-  int count = args->file_count - (args->command[0] == 'c'); /* convert: the last is written */
-  for (int i = 0; i < count; i++) {
-    frames[i] = tool_read(s, args, args->files[i]);
-    note_separator(args, frames[i], args->files[i]);
-    if (i) compare_columns(s, args, (tsr_frame *const[]){ frames[0], frames[i] }, i);
+  int runs = 0;
+  for (int i = 0, end; i < count; i = end) {
+    for (end = i + 1; end < count; end++)
+      if (format_of(args, files[end]) != format_of(args, files[i])) break;
+    frames[runs++] = read_alike(s, args, files + i, end - i);
   }
-  return count == 1 ? frames[0] : tsr_frame_concat_at(frames, count, TSR_HERE);
+  return runs == 1 ? frames[0] : tsr_frame_concat_at(frames, runs, TSR_HERE);
+}
+
+tsr_frame *tool_read_all(tsr_scope *s, const tool_args *args)
+{
+  int count = args->file_count - (args->command[0] == 'c'); /* convert: the last is written */
+  return read_files(s, args, args->files, count);
 }
 
 static tsr_join_how join_how(const char *how)
@@ -147,8 +150,8 @@ tsr_frame *tool_chain(tsr_scope *s, const tool_args *args)
   tsr_frame *df = tool_read_all(s, args);
   for (int i = 0; i < args->count[OPT_JOIN]; i++) {
     const char *how = i < args->count[OPT_HOW] ? args->value[OPT_HOW][i] : NULL;
-    df = tsr_frame_join(df, tool_read(s, args, args->value[OPT_JOIN][i]), args->value[OPT_ON][i],
-                        .how = join_how(how));
+    df = tsr_frame_join(df, read_files(s, args, &args->value[OPT_JOIN][i], 1),
+                        args->value[OPT_ON][i], .how = join_how(how));
   }
   df = filter_and_derive(df, args);
   const char *select = tool_value(args, OPT_SELECT), *agg = tool_value(args, OPT_AGG);

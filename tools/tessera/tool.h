@@ -51,6 +51,7 @@ typedef enum tool_opt {
   OPT_TEXT_NULLS,
   OPT_TYPES,
   OPT_BAD_ROWS,
+  OPT_LITERAL_PATH,
   OPT_QUICK,
   OPT_DEVICES,
   OPT_EXPLAIN,
@@ -125,8 +126,7 @@ void tool_interrupted_end(void);
 /* Wipes the line for good: called before the first byte of a result or message. */
 void tool_progress_end(void);
 
-/* The frame of one file, of all files of the command line, and of the whole command line. */
-tsr_frame *tool_read(tsr_scope *s, const tool_args *args, const char *file);
+/* The frame of all files of the command line, and of the whole command line. */
 tsr_frame *tool_read_all(tsr_scope *s, const tool_args *args);
 tsr_frame *tool_chain(tsr_scope *s, const tool_args *args);
 /* Splits "name = expression" at the first '=' that is no part of ==, <=, >= or !=. The name is

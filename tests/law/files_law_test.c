@@ -1,0 +1,154 @@
+/* The law of files: rows cut into any number of files are the rows of one file: as a pattern, as
+ * arguments, and joined by tsr_frame_concat; names, types and values in every bit. Columns of every type
+ * are empty in some of the files, files have no rows or their columns in another order, and numbers lie
+ * beyond what f64 holds. */
+#include "tessera.h"
+
+#include "harness.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = 6, PARTS = 5, ROWS = 60, CELL = 40 };
+
+static const char *const names[COLUMNS] = { "id", "x", "day", "at", "ok", "word" };
+
+/* A table, and where it is cut: part p holds rows border[p] .. border[p + 1] - 1. */
+typedef struct table {
+  test_rng rng;
+  bool json;
+  int rows, parts, border[PARTS + 1];
+  char cell[ROWS][COLUMNS][CELL]; /* "": null */
+} table;
+
+static int64_t pick(table *t, int64_t first, int64_t last)
+{
+  return test_range(&t->rng, first, last);
+}
+
+static void fill_cell(table *t, char *to, int column)
+{
+  int day = (int)pick(t, 1, 28), odd = (int)pick(t, 0, 1000);
+  const char *quote = t->json ? "\"" : "";
+  switch (column) {
+  case 0: snprintf(to, CELL, "%" PRId64, INT64_C(9007199254740993) + 2 * odd); break;
+  case 1: snprintf(to, CELL, odd % 3 ? "%d.25" : "%d", odd); break;
+  case 2: snprintf(to, CELL, "%s2013-02-%02d%s", quote, day, quote); break;
+  case 3: snprintf(to, CELL, "%s2013-02-%02dT10:00:00.%06d%s", quote, day, odd, quote); break;
+  case 4: snprintf(to, CELL, odd % 2 ? "true" : "false"); break;
+  default: snprintf(to, CELL, "%sw%d%s", quote, odd % 7, quote);
+  }
+}
+
+static void fill(table *t)
+{
+  t->rows = (int)pick(t, 1, ROWS);
+  t->parts = (int)pick(t, 2, PARTS);
+  memset(t->cell, 0, sizeof t->cell);
+  for (int p = 0; p <= t->parts; p++) t->border[p] = p ? t->rows : 0;
+  for (int p = 1; p < t->parts; p++) t->border[p] = (int)pick(t, t->border[p - 1], t->rows);
+  for (int p = 0; p < t->parts; p++)
+    for (int c = 0; c < COLUMNS; c++) {
+      bool empty = pick(t, 0, 2) == 0;
+      for (int r = t->border[p]; r < t->border[p + 1]; r++)
+        if (!empty && pick(t, 0, 4)) fill_cell(t, t->cell[r][c], c);
+    }
+}
+
+static void write_row(FILE *out, table *t, int row, int turn)
+{
+  const char *comma = "";
+  if (t->json) fputc('{', out);
+  for (int i = 0; i < COLUMNS; i++) {
+    int c = (i + turn) % COLUMNS;
+    const char *cell = t->cell[row][c];
+    if (!t->json) fprintf(out, "%s%s", i ? "," : "", cell);
+    else if (*cell) fprintf(out, "%s\"%s\":%s", comma, names[c], cell), comma = ",";
+    else if (pick(t, 0, 1)) fprintf(out, "%s\"%s\":null", comma, names[c]), comma = ",";
+  }
+  fputs(t->json ? "}\n" : "\n", out);
+}
+
+/* Writes rows to a file, with the columns from number `turn` on. */
+static void write_rows(table *t, const char *name, int from, int to, int turn)
+{
+  FILE *out = fopen(test_tmp(name), "w");
+  CHECK(out != NULL);
+  for (int i = 0; i < COLUMNS && !t->json; i++)
+    fprintf(out, "%s%s", names[(i + turn) % COLUMNS], i + 1 < COLUMNS ? "," : "\n");
+  for (int r = from; r < to; r++) write_row(out, t, r, turn);
+  CHECK_I64(fclose(out), 0);
+}
+
+static tsr_frame *open_frame(tsr_scope *s, const table *t, const char *path,
+                             const char *const *more, int more_count)
+{
+  if (t->json) return tsr_frame_read_json(s, path, .more = more, .more_count = more_count);
+  return tsr_frame_read_csv(s, path, .more = more, .more_count = more_count, .text_nulls = true);
+}
+
+/* Types and values, in the order of the columns' names. */
+static char *all_of(tsr_scope *s, tsr_frame *df)
+{
+  const char *list = "at, day, id, ok, word, x";
+  df = tsr_frame_select_at(df, &(tsr_formula){ .text = list }, TSR_HERE);
+  CHECK_STATUS(tsr_frame_write_csv(df, test_tmp("out.csv")), TSR_OK, s);
+  char *rows = test_read(test_tmp("out.csv"), NULL);
+  const char *schema = tsr_frame_schema(df);
+  char *out = malloc(strlen(rows) + strlen(schema) + 1);
+  strcpy(out, schema);
+  strcat(out, rows);
+  free(rows);
+  return out;
+}
+
+static void check_same(tsr_scope *s, const char *how, tsr_frame *df, const char *expected)
+{
+  char *found = all_of(s, df);
+  if (strcmp(found, expected) != 0) FAIL("%s:\n%s\nexpected\n%s", how, found, expected);
+  free(found);
+}
+
+static void check_cut(tsr_scope *outer, table *t)
+{
+  char path[PARTS][32], *at[PARTS];
+  tsr_frame *frame[PARTS];
+  tsr_scope *s = tsr_scope_open(outer);
+  const char *end = t->json ? "jsonl" : "csv";
+  int open = 0;
+  for (int p = 0; p < t->parts; p++) {
+    snprintf(path[p], sizeof path[p], "part-%d.%s", p, end);
+    write_rows(t, path[p], t->border[p], t->border[p + 1], (int)pick(t, 0, COLUMNS - 1));
+    at[p] = strdup(test_tmp(path[p]));
+  }
+  write_rows(t, "one.x", 0, t->rows, 0);
+  char *expected = all_of(s, open_frame(s, t, test_tmp("one.x"), NULL, 0));
+  char pattern[40];
+  snprintf(pattern, sizeof pattern, "part-[0-%d].%s", t->parts - 1, end);
+  check_same(s, "a pattern", open_frame(s, t, test_tmp(pattern), NULL, 0), expected);
+  const char *const *more = (const char *const *)(const void *)(at + 1);
+  check_same(s, "arguments", open_frame(s, t, at[0], more, t->parts - 1), expected);
+  for (int p = 0; p < t->parts && !t->json; p++) frame[open++] = open_frame(s, t, at[p], NULL, 0);
+  if (open) check_same(s, "concat", tsr_frame_concat_at(frame, open, TSR_HERE), expected);
+  for (int p = 0; p < t->parts; p++) free(at[p]);
+  free(expected);
+  tsr_scope_close(s);
+}
+
+TEST_TIMEOUT(rows_of_any_files_are_those_of_one, 240)
+{
+  static table t;
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  tsr_scope *s = tsr_scope_open(rt);
+  for (uint64_t seed = 1; seed <= (test_quick() ? 40 : 400); seed++) {
+    t.rng = test_seeded(seed);
+    t.json = seed % 4 == 3;
+    fill(&t);
+    /* JSON lines without any name are refused, however many files they are. */
+    for (int c = 0; c < COLUMNS; c++) fill_cell(&t, t.cell[0][c], c);
+    check_cut(s, &t);
+  }
+  tsr_runtime_close(rt);
+}

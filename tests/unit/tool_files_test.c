@@ -1,0 +1,103 @@
+/* Files as arguments of the tool: several as one, patterns, what is said of them. */
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct outcome {
+  int code;
+  char *out, *err;
+};
+
+/* Runs "tessera ARGUMENTS" by the shell, in a folder of its own. */
+static struct outcome run(const char *arguments)
+{
+  char tool[1024], command[4096];
+  struct outcome o;
+  ssize_t length = readlink("/proc/self/exe", tool, sizeof tool - 32);
+  CHECK(length > 0);
+  tool[length] = 0;
+  for (int i = 0; i < 3; i++) *strrchr(tool, '/') = 0; /* build/release/tests/unit/... */
+  strcat(tool, "/bin/tessera");
+  if (access(tool, X_OK) != 0) SKIP("the tool is not built");
+  snprintf(command, sizeof command, "cd '%s' && '%s' %s >out.txt 2>err.txt", test_tmp("."), tool,
+           arguments);
+  int status = system(command);
+  CHECK(WIFEXITED(status));
+  o.code = WEXITSTATUS(status);
+  o.out = test_read(test_tmp("out.txt"), NULL);
+  o.err = test_read(test_tmp("err.txt"), NULL);
+  return o;
+}
+
+static void prints(const char *arguments, const char *out, const char *err)
+{
+  struct outcome o = run(arguments);
+  if (o.code) FAIL("tessera %s: exit status %d: %s", arguments, o.code, o.err);
+  CHECK_STR(o.out, out);
+  CHECK_STR(o.err, err);
+  free(o.out);
+  free(o.err);
+}
+
+static void fails(const char *arguments, const char *err)
+{
+  struct outcome o = run(arguments);
+  if (o.code != 1) FAIL("tessera %s: exit status %d: %s", arguments, o.code, o.out);
+  CHECK_STR_HAS(o.err, err);
+  free(o.out);
+  free(o.err);
+}
+
+static void file(const char *name, const char *text)
+{
+  test_write(test_tmp(name), text, strlen(text));
+}
+
+/* ---- several files ------------------------------------------------------------------------------ */
+
+/* What stands in no file of its own decides the types of all: a number beyond 2^53 beside a file
+ * where its column is empty, a text beside one, and a file without rows. */
+TEST(arguments_are_what_their_pattern_is)
+{
+  static const char all[] = "id,word\n9007199254740993,x\n,\"\"\n1,\"\"\n";
+  file("a.csv", "id,word\n9007199254740993,x\n");
+  file("b.csv", "id,word\n,\n");
+  file("c.csv", "word,id\n");
+  file("d.csv", "word,id\n,1\n");
+  prints("query '?.csv' --format csv", all, "");
+  prints("query a.csv b.csv c.csv d.csv --format csv", all, "");
+  prints("query a.csv '[b-d].csv' --format csv", all, "");
+  prints("query c.csv b.csv a.csv --select id --format csv", "id\n\"\"\n9007199254740993\n", "");
+  prints("convert a.csv b.csv c.csv d.csv out.csv", "", "");
+  prints("query out.csv --format csv", all, "");
+  prints("query - a.csv --format csv <b.csv", "id,word\n,\"\"\n9007199254740993,x\n", "");
+  fails("query a.csv e.csv", "e.csv: cannot open");
+  file("f.csv", "id,name\n1,x\n");
+  fails("query a.csv f.csv", "f.csv: lacks column \"word\", which is in a.csv");
+}
+
+/* Columns of JSON lines are those of all files, as in a pattern. */
+TEST(json_arguments_unite_columns)
+{
+  static const char all[] = "a,b\n1,\n,2.5\n";
+  file("a.jsonl", "{\"a\":1}\n");
+  file("b.jsonl", "{\"b\":2.5,\"a\":null}\n");
+  prints("query '?.jsonl' --format csv", all, "");
+  prints("query a.jsonl b.jsonl --format csv", all, "");
+  file("c.csv", "b,a\n,9007199254740993\n");
+  prints("query a.jsonl b.jsonl c.csv --format csv", "a,b\n1,\n,2.5\n9007199254740993,\n", "");
+}
+
+TEST(a_literal_path_is_no_pattern)
+{
+  file("a[1].csv", "a\n1\n");
+  file("a1.csv", "a\n2\n");
+  prints("query 'a[1].csv' --format csv", "a\n1\n", ""); /* a file's name is that file */
+  prints("query 'a?.csv' --format csv", "a\n2\n", "");
+  fails("query 'a?.csv' --literal-path", "a?.csv: cannot open");
+  fails("query 'a?.csv' --from json --literal-path", "a?.csv: cannot open");
+}
