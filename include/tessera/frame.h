@@ -197,8 +197,8 @@ TSR_API tsr_frame *tsr_frame_describe_at(tsr_frame *df, const char *site);
 
 /* ---- several frames -------------------------------------------------------------------- */
 
-/* Appends frames of the same column names (in any order): types meet as in expressions, rows lie as
- * the first frame's. Returns a frame owned by the innermost scope. Errors: TSR_ECOLUMN, TSR_EDTYPE.
+/* Appends frames of the same column names (in any order): types meet as in expressions, where a
+ * file's column of nothing but nulls takes the others'; rows lie as the first frame's. Returns a frame owned by the innermost scope. Errors: TSR_ECOLUMN, TSR_EDTYPE.
  * Local. */
 TSR_API tsr_frame *tsr_frame_concat_at(tsr_frame *const *frames, int count, const char *site);
 
