@@ -49,7 +49,9 @@ typedef struct tsr_csv_opts {
  * as it stands in the file; only integers beyond 2^53 in a column that also holds fractions are
  * rounded, to f64. Forced types are bool, i32, i64, f32, f64, date, time and text. Filters on single
  * columns are judged while reading; fields of rows that they drop still widen columns and are
- * errors where they are bad. Other encodings and formats are refused by name. Returns a frame owned
+ * errors where they are bad. Of what tsr_frame_head or tsr_frame_limit chooses directly, with columns made
+ * or chosen between, no more is read than these rows: later ones widen nothing and are no errors then.
+ * Other encodings and formats are refused by name. Returns a frame owned
  * by the scope.
  * Errors: TSR_EIO, TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED, TSR_ECANCELLED.
  * Collective, same arguments. */

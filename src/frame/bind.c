@@ -169,7 +169,7 @@ static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows)
     if (v->df == df && v->scalar == scalar) return v;
   tsr__visit *v = room(bind, 1, sizeof *v);
   if (!v) return NULL;
-  *v = (tsr__visit){ .df = df, .scalar = scalar };
+  *v = (tsr__visit){ .df = df, .scalar = scalar, .front = -1 };
   v->made = tsr__frame_breaks(df) || (df->one_row && rows);
   bool deeper = !v->made || !bind->inner;
   if (deeper && !visit_parents(bind, v)) return NULL;
@@ -244,8 +244,8 @@ static tsr_status read_files(tsr__bind *bind, bool *changed)
     if (v->df->kind != TSR__FRAME_FILE || !v->live) continue;
     int before = v->df->version;
     v->sift = tsr__sift_of(bind, v);
-    if (!v->sift || tsr__scan_read(v->df, v->need, v->sift, &bind->error))
-      return bind->error.status;
+    v->front = tsr__front_of(bind, v);
+    if (!v->sift || tsr__scan_read(v, &bind->error)) return bind->error.status;
     *changed = *changed || v->df->version != before;
   }
   for (tsr__visit *v = bind->visits; v && *changed; v = v->next) {
@@ -473,7 +473,7 @@ static void bind_deleted(tsr__bind *bind, tsr__visit *v)
 static void bind_source(tsr__bind *bind, tsr__visit *v)
 {
   tsr_frame *df = v->df;
-  const tsr__source *source = df->source;
+  const tsr__source *source = df->kind == TSR__FRAME_FILE ? tsr__scan_source(v) : df->source;
   if (df->kind == TSR__FRAME_TEXT && !v->made) {
     keep_columns(v);
     v->bound.col[tsr__schema_find(&df->schema, df->name)] = source->col[0];

@@ -17,7 +17,8 @@ static void release_frame(tsr__node *node)
   if (!df->source) return;
   for (int i = 0; df->kind == TSR__FRAME_ARRAYS && i < df->schema.count; i++)
     tsr__array_let_go(df->source->col[i].values);
-  for (int i = 0; i < df->source->dict_count; i++) tsr__dict_release(df->source->dicts[i]);
+  for (const tsr__source *s = df->source; s; s = s->front)
+    for (int i = 0; i < s->dict_count; i++) tsr__dict_release(s->dicts[i]);
   if (df->source->reader.ops) df->source->reader.ops->close(df->source->reader.file);
   df->source = NULL;
 }

@@ -156,7 +156,9 @@ static void find_rows(explainer *e, step *s)
   int64_t read = df->kind == TSR__FRAME_FILTER ? rows_read(e, df) : -1;
   bool made = s->visit->made && df->source && df->source->rows >= 0;
   if (df->one_row || is_source(df) || made) {
-    s->rows = df->one_row ? 1 : (double)df->source->rows;
+    const tsr__source *source =
+        df->kind == TSR__FRAME_FILE ? tsr__scan_source(s->visit) : df->source;
+    s->rows = df->one_row ? 1 : (double)source->rows;
     s->counted = true;
   } else if (df->making.done && df->making.rows_out >= 0) {
     s->rows = (double)df->making.rows_out;
@@ -516,6 +518,9 @@ static void add_step(explainer *e, const step *s)
   tsr__text_add(e->out, ", ");
   add_place(&df->source->sharding, e->out);
   tsr__text_add(e->out, "\n");
+  if (df->kind == TSR__FRAME_FILE && s->visit->front >= 0)
+    tsr__text_add(e->out, "    no more than the first %lld row%s read\n",
+                  (long long)s->visit->front, s->visit->front == 1 ? " is" : "s are");
   add_sifted(e, s->visit);
 }
 

@@ -88,6 +88,8 @@ typedef struct tsr__source {
   int dict_count, dict_room; /* room 0: one a column */
   tsr__reader reader;        /* none: arrays */
   tsr__sifted *sifted;       /* files; NULL: none */
+  struct tsr__source *front; /* files: their first rows, read without the rest; NULL: none */
+  int64_t enough;            /* of a front: the most rows that may be asked of it */
   const char *path;
   tsr_array *whole, *index; /* NULL: the usual borders */
   int version;              /* the frame's when its rows were made */
@@ -225,6 +227,7 @@ typedef struct tsr__visit {
   bool here;   /* it is bound in this terminal, not in one that makes rows */
   bool *need;
   const struct tsr__sift *sift; /* of a file's rows, where columns without dropped rows will do */
+  int64_t front; /* of a file: so many of its first rows will do, -1: all are needed */
   struct tsr__visit *parent, *other, **part;
   tsr__bound bound;
 } tsr__visit;
@@ -315,11 +318,16 @@ tsr__sift *tsr__sift_of(tsr__bind *bind, const tsr__visit *file);
 /* Whether a row that passes the sieves of `sift` passes those of `sifted`. */
 bool tsr__sift_holds(const tsr__sifted *sifted, const tsr__sift *sift);
 
-/* Reads the columns `need` of a file that are not read yet (scan.c); `sift` (NULL: none) says which
- * rows count. A column whose values contradict its type changes the frame's schema and version instead;
- * then nothing was read. */
-tsr_status tsr__scan_read(tsr_frame *df, const bool *need, const tsr__sift *sift,
-                          tsr__error *error);
+/* How many of a file's first rows are all that a terminal needs: what a head chooses before any
+ * condition does. -1: that is not known. */
+int64_t tsr__front_of(const tsr__bind *bind, const tsr__visit *file);
+
+/* Reads the columns of a visited file that are needed and not read yet (scan.c), of the rows that it
+ * asks for. `front` becomes -1 where the file was read whole. A column whose values contradict its type
+ * changes the frame's schema and version instead; then nothing was read. */
+tsr_status tsr__scan_read(tsr__visit *file, tsr__error *error);
+/* The rows of a visited file that was read. */
+tsr__source *tsr__scan_source(const tsr__visit *file);
 /* The part of its columns that a file's rows were read without dropped values, NULL: none. */
 const tsr__sifted *tsr__scan_sifted(const tsr__visit *file);
 /* A column of a file that was read: without what `sift` drops where that is all there is. Values NULL:

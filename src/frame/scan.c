@@ -210,6 +210,7 @@ tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path, const ts
 /* One reading: values and validity of each column, and which positions hold which part. */
 typedef struct reading {
   tsr_frame *df;
+  tsr__source *source; /* the frame's, or its front */
   tsr__error *error;
   int parts;
   int *position; /* by part: the position that is read into */
@@ -231,9 +232,9 @@ static void *room(reading *r, tsr_scope *scope, int count, size_t element)
 /* Parts in order of their rows; replicas are filled later. */
 static tsr_status find_parts(reading *r, tsr_scope *scope)
 {
-  const tsr_sharding *sharding = &r->df->source->sharding;
+  const tsr_sharding *sharding = &r->source->sharding;
   int positions = tsr__positions(sharding);
-  tsr_shape shape = { 1, { r->df->source->rows } };
+  tsr_shape shape = { 1, { r->source->rows } };
   r->position = room(r, scope, positions, sizeof *r->position);
   r->rows = room(r, scope, positions + 1, sizeof *r->rows);
   if (!r->position || !r->rows) return r->error->status;
@@ -256,8 +257,8 @@ static tsr_status find_parts(reading *r, tsr_scope *scope)
 static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool sparse)
 {
   tsr_runtime *rt = scope->rt;
-  tsr_shape shape = { 1, { r->df->source->rows } };
-  const tsr_sharding *sharding = &r->df->source->sharding;
+  tsr_shape shape = { 1, { r->source->rows } };
+  const tsr_sharding *sharding = &r->source->sharding;
   tsr_dtype dtype = tsr__dtype_of_type(r->df->schema.field[column].type);
   tsr__csv_target *target = &r->target[r->count];
   tsr__value *values =
@@ -304,7 +305,7 @@ static tsr_array *leaf(tsr_frame *df, tsr__value *value)
 /* Keeps what was read with the frame; the reading's references go over. */
 static tsr_status keep(reading *r)
 {
-  tsr__source *source = r->df->source;
+  tsr__source *source = r->source;
   for (int i = 0; i < r->count; i++) {
     tsr__csv_target *target = &r->target[i];
     tsr__col col = { .type = r->df->schema.field[target->column].type, .dict = target->dict };
@@ -339,8 +340,8 @@ static bool borrow(reading *r, int column)
   tsr_frame *df = r->df;
   const tsr__reader *reader = &df->source->reader;
   tsr_runtime *rt = df->node.scope->rt;
-  tsr_shape shape = { 1, { df->source->rows } };
-  const tsr_sharding *sharding = &df->source->sharding;
+  tsr_shape shape = { 1, { r->source->rows } };
+  const tsr_sharding *sharding = &r->source->sharding;
   tsr__error none = { 0 };
   tsr__foreign memory;
   if (!reader->ops->borrow || tsr__positions(sharding) != 1) return false;
@@ -356,7 +357,7 @@ static bool borrow(reading *r, int column)
     return false;
   }
   tsr_array *values = leaf(df, value);
-  if (!values->inert) df->source->col[column] = (tsr__col){ .type = type, .values = values };
+  if (!values->inert) r->source->col[column] = (tsr__col){ .type = type, .values = values };
   return !values->inert;
 }
 
@@ -384,9 +385,10 @@ const tsr__sifted *tsr__scan_sifted(const tsr__visit *file)
  * it, and others that need no dropped row. */
 static bool can_sift(const reading *r, const bool *need)
 {
-  const tsr__source *source = r->df->source;
+  const tsr__source *source = r->source;
   bool any = false;
-  if (!r->sift || !r->sift->count || !source->reader.ops->bytes || source->sifted) return false;
+  if (!r->sift || !r->sift->count || !r->df->source->reader.ops->bytes || source->sifted)
+    return false;
   for (int s = 0; s < r->sift->count; s++)
     if (!need[r->sift->sieve[s].target] || source->col[r->sift->sieve[s].target].values)
       return false;
@@ -465,7 +467,7 @@ static void count_kept(reading *r)
 
 static bool is_there(const reading *r, int column)
 {
-  return tsr__scan_column(r->df->source, column, r->sift).values != NULL;
+  return tsr__scan_column(r->source, column, r->sift).values != NULL;
 }
 
 /* Reads into fresh buffers; `scope` holds the reading's small arrays. */
@@ -479,7 +481,7 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   r->values = room(r, scope, columns, sizeof(tsr__value *));
   r->valid = room(r, scope, columns, sizeof(tsr__value *));
   if (!r->target || !r->values || !r->valid) return r->error->status;
-  r->sifted = df->source->sifted;
+  r->sifted = r->source->sifted;
   bool sparse = first || (r->sifted && r->sift && tsr__sift_holds(r->sifted, r->sift));
   if (first && make_sifted(r)) return r->error->status;
   for (int i = 0; i < columns; i++)
@@ -487,32 +489,82 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
         add_target(r, scope, i, sparse && !r->sift->whole[i]))
       return r->error->status;
   if (!r->count) return TSR_OK;
-  tsr__csv_read read = {
-    .parts = r->parts, .rows = r->rows, .target_count = r->count, .targets = r->target
-  };
+  tsr__csv_read read = { .parts = r->parts,
+                         .rows = r->rows,
+                         .target_count = r->count,
+                         .targets = r->target,
+                         .front = r->source != df->source };
   if (sparse) read.kept = r->sifted->kept;
   if (first && take_sieves(r, scope, &read)) return r->error->status;
   const tsr__reader *reader = &df->source->reader;
   if (reader->ops->read(reader->file, &read, r->error)) return r->error->status;
   if (first && !read.retyped) {
     count_kept(r);
-    df->source->sifted = r->sifted;
+    r->source->sifted = r->sifted;
   }
   if (!read.retyped) return keep(r);
   df->version++;
   return take_schema(df, r->error);
 }
 
-tsr_status tsr__scan_read(tsr_frame *df, const bool *need, const tsr__sift *sift, tsr__error *error)
+/* Whether what a visit needs of a file is there, of all its rows. */
+static bool whole_is_there(const tsr__visit *file)
 {
+  const tsr__source *source = file->df->source;
+  bool there = source->rows >= 0;
+  for (int i = 0; i < file->df->schema.count && there; i++)
+    there = !file->need[i] || source->col[i].values;
+  return there;
+}
+
+/* Sees that the frame's source has a front of so many rows, or of all. */
+static tsr_status open_front(tsr_frame *df, int64_t enough, tsr__error *error)
+{
+  tsr__source *whole = df->source, *front = whole->front;
+  const tsr__reader *reader = &whole->reader;
+  bool fresh = !front || front->version != df->version || enough > front->enough;
+  int64_t want = fresh ? enough : front->rows, rows;
+  tsr_status status = reader->ops->front(reader->file, want, &rows, error);
+  if (status || !fresh) return status;
+  front = tsr__source_new(df->node.scope, df->schema.count);
+  if (!front) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  front->rows = rows < enough ? rows : enough;
+  front->enough = rows < enough ? INT64_MAX : enough;
+  front->sharding = whole->sharding;
+  front->version = df->version;
+  front->front = whole->front; /* what that one holds is the frame's until its end */
+  whole->front = front;
+  return TSR_OK;
+}
+
+/* Chooses which rows of a file are read: all, or a front. */
+static tsr_status open_rows(tsr__visit *file, tsr__error *error)
+{
+  tsr_frame *df = file->df;
+  tsr__source *source = df->source;
+  const tsr__reader *reader = &source->reader;
+  if (!reader->ops->front || whole_is_there(file)) file->front = -1;
+  if (source->rows >= 0 && source->rows <= file->front) file->front = -1;
+  if (file->front >= 0) return open_front(df, file->front, error);
+  return source->rows < 0 ? reader->ops->count(reader->file, &source->rows, error) : TSR_OK;
+}
+
+tsr__source *tsr__scan_source(const tsr__visit *file)
+{
+  tsr__source *source = file->df->source;
+  return source && source->front && file->front >= 0 ? source->front : source;
+}
+
+tsr_status tsr__scan_read(tsr__visit *file, tsr__error *error)
+{
+  tsr_frame *df = file->df;
   tsr_scope *scope = tsr_scope_nest_at(df->node.scope, df->node.site);
-  reading r = { .df = df, .error = error, .sift = sift };
+  reading r = { .df = df, .error = error, .sift = file->sift };
   int before = df->version;
-  tsr_status status = TSR_OK;
   if (scope->inert) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
-  const tsr__reader *reader = &df->source->reader;
-  if (df->source->rows < 0) status = reader->ops->count(reader->file, &df->source->rows, error);
-  if (!status) status = read_columns(&r, scope, need);
+  tsr_status status = open_rows(file, error);
+  r.source = tsr__scan_source(file);
+  if (!status) status = read_columns(&r, scope, file->need);
   drop(&r, status != TSR_OK || df->version != before);
   tsr_scope_close(scope);
   return status;

@@ -282,6 +282,22 @@ tsr__sift *tsr__sift_of(tsr__bind *bind, const tsr__visit *file)
   return bind->error.status ? NULL : sift;
 }
 
+int64_t tsr__front_of(const tsr__bind *bind, const tsr__visit *file)
+{
+  int64_t end;
+  for (const tsr__visit *v = only_user(bind, file); v && !v->made; v = only_user(bind, v)) {
+    switch (v->df->kind) {
+    case TSR__FRAME_HEAD:
+      return __builtin_add_overflow(v->df->first, v->df->count, &end) ? -1 : end;
+    case TSR__FRAME_SELECT:
+    case TSR__FRAME_ASSIGN:
+    case TSR__FRAME_INDEX: break;
+    default: return -1;
+    }
+  }
+  return -1;
+}
+
 bool tsr__sift_holds(const tsr__sifted *sifted, const tsr__sift *sift)
 {
   for (int k = 0; k < sifted->count; k++) {

@@ -66,7 +66,7 @@ tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_o
   csv->rt = rt;
   csv->heap = &rt->heap;
   csv->scan = tsr__csv_scan_for(rt);
-  csv->rows = -1;
+  csv->rows = csv->front = -1;
   tsr__arena_init(&csv->arena, csv->heap);
   if (!open_all(csv, path, opts, error)) return csv;
   tsr__csv_close(csv);

@@ -74,6 +74,7 @@ typedef struct tsr__csv_opts {
   int stripes;     /* pieces of rows that are parsed in parallel (of about 1 MiB) */
   int batch_rows;  /* rows split at a time (by the number of columns) */
   int64_t piece;   /* bytes loaded or unpacked at a time */
+  int64_t front;   /* bytes of a file in which its first rows are looked for (64 KiB, then more) */
   int64_t held;    /* files up to this size are held in memory while they are of use (8 MiB) */
   /* Reads as pread does: returns bytes, 0 at the end, -1 with errno. NULL: pread. */
   int64_t (*read)(void *user, int fd, void *to, size_t length, int64_t offset);
@@ -134,6 +135,9 @@ int64_t tsr__csv_bad_rows(const tsr__csv *csv);
  * columns were read or the source is closed; others stay open and are read again by each reading,
  * which refuses a file that changed. */
 tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
+/* Finds the first `want` rows, or all where there are fewer, mostly without looking at what lies behind
+ * them; `*rows` is how many were found. To be asked before each reading of them. */
+tsr_status tsr__csv_front(tsr__csv *csv, int64_t want, int64_t *rows, tsr__error *error);
 /* Where one column's part goes: values of `rows[part+1]-rows[part]` elements each, bool as one
  * bit an element LSB first, validity one bit an element (always written: 1 = valid). Bits are
  * written in whole 64-bit words, those behind the last element 0; a null's value is 0. */
@@ -190,6 +194,7 @@ typedef struct tsr__csv_read {
   /* By part, a bit a row as in validity: which are not dropped. Written where there are sieves; given
    * without sieves it is what earlier ones wrote. NULL: all, and no target is sparse. */
   uint64_t **kept;
+  bool front;  /* all rows are among those that tsr__csv_front found */
   int retyped; /* out: number of columns whose type changed (see below) */
 } tsr__csv_read;
 

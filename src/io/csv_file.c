@@ -141,5 +141,6 @@ void tsr__csv_file_drop(tsr__csv_file *file)
   file->block_size = file->packed_size = file->cut_capacity = file->cut_count = 0;
   file->granules = NULL;
   file->cuts = NULL;
-  file->bare = file->indexed = false;
+  if (file->partial) file->size = -1;
+  file->bare = file->indexed = file->partial = false;
 }

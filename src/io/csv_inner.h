@@ -10,6 +10,7 @@
  * csv_file.c    bytes: opening, loading in parallel
  * csv_magic.c   other formats, refused by name
  * csv_window.c  large files through buffers that are used again
+ * csv_front.c   the first rows only
  * csv_head.c    marks, headers, names, which field is which column
  * csv_sample.c  types from a sample
  * csv_clean.c   comments and bad rows, taken out of the text
@@ -131,6 +132,7 @@ typedef struct tsr__csv_file {
   char *block;             /* what is allocated: data with padding on both sides */
   size_t block_size;
   char *data;   /* its text, TSR__CSV_FRONT into the block; NULL until loaded */
+  bool partial; /* only its beginning, which may end within a row: csv_front.c */
   bool bare;    /* comments were taken out */
   bool indexed; /* its rows were found through windows: it is loaded only where an error is told */
   tsr__csv_dialect dialect;
@@ -169,7 +171,8 @@ struct tsr__csv {
   char point;       /* of numbers */
   tsr__list names, chosen, types;
   int64_t granule_bytes;
-  int64_t rows; /* -1: not counted */
+  int64_t rows;  /* -1: not counted */
+  int64_t front; /* rows that are indexed at its beginning, -1: none */
   int64_t bad_rows;
   bool streams; /* one file is standard input, which can be read once */
 };
@@ -234,6 +237,9 @@ tsr_status tsr__csv_load_head(tsr__csv_file *file, int64_t want, tsr__csv_window
 /* Loads `count` files as far as they are not. */
 tsr_status tsr__csv_load(tsr__csv *csv, tsr__csv_file *from, int count, tsr__error *error);
 
+/* Starts a packed file over; NULL out of memory. */
+tsr__unpack *tsr__csv_unpack(const tsr__csv_file *file);
+
 /* ---- csv_window.c ---- */
 
 /* A worker's buffer, and what it shows of a file. */
@@ -260,6 +266,11 @@ tsr_status tsr__csv_survey(tsr__csv *csv, tsr__error *error);
 tsr_status tsr__csv_windows_same(tsr__csv *csv, tsr__error *error);
 /* Loads the file of a row, to tell what is wrong there. */
 tsr_status tsr__csv_hold(tsr__csv *csv, int64_t row, tsr__error *error);
+
+/* ---- csv_front.c ---- */
+
+/* Gives back what a front holds. */
+void tsr__csv_front_drop(tsr__csv *csv);
 
 /* ---- csv_magic.c ---- */
 
@@ -346,6 +357,9 @@ tsr_status tsr__csv_make_granules(tsr__csv_file *file, int64_t end, tsr__error *
 int64_t tsr__csv_granules_of(const tsr__csv_file *file, int64_t first, int64_t last, int64_t *from);
 /* Makes room for the index of a file's rows before it is loaded, where it can be counted then. */
 tsr_status tsr__csv_expect_rows(tsr__csv_file *file, tsr__error *error);
+/* Counts the rows of a held file, or of its held beginning; false in `*plain`: that takes a look at every
+ * byte, or at what lies behind it. */
+tsr_status tsr__csv_index(tsr__csv_file *file, bool *plain, tsr__error *error);
 /* Counts granules of bytes that were just read, those that lie in them with what surrounds them. */
 void tsr__csv_count_piece(const tsr__csv_file *file, const char *data, int64_t from, int64_t to);
 /* Offset at which the file's row `row` begins (0 <= row <= rows); empty lines may stand before. */

@@ -96,8 +96,7 @@ static int read_stored(const void *file, char *to, int64_t offset, int64_t lengt
   return tsr__csv_file_read(file, to, offset, length, got);
 }
 
-/* Starts a packed file over; NULL out of memory. */
-static tsr__unpack *open_unpack(const tsr__csv_file *file)
+tsr__unpack *tsr__csv_unpack(const tsr__csv_file *file)
 {
   return tsr__unpack_open(&(tsr__packed){ .heap = file->csv->heap,
                                           .path = file->path,
@@ -143,7 +142,7 @@ static tsr_status load_packed(struct load *load, tsr__error *error)
   for (int i = 0; i < load->count; i++) {
     tsr__csv_file *file = load->files[i];
     file->size = 0;
-    file->unpack = open_unpack(file);
+    file->unpack = tsr__csv_unpack(file);
     if (!file->unpack) return tsr__csv_no_memory(load->csv, error);
     int64_t guess = tsr__unpack_guess(file->unpack);
     if (!tsr__csv_file_room(file, guess, 0)) return no_room(file, guess, error);
@@ -246,7 +245,7 @@ static tsr_status load_stream(tsr__csv_file *file, tsr__error *error)
 /* The beginning of a packed file's text. */
 static tsr_status unpack_head(tsr__csv_file *file, int64_t want, int64_t *got, tsr__error *error)
 {
-  tsr__unpack *unpack = open_unpack(file);
+  tsr__unpack *unpack = tsr__csv_unpack(file);
   if (!unpack) return tsr__csv_no_memory(file->csv, error);
   tsr_status status = tsr__unpack_some(unpack, file->block + TSR__CSV_FRONT, want, got, error);
   tsr__unpack_close(unpack);

@@ -311,7 +311,9 @@ enum { STRIPE_BYTES = 1 << 20 };
 static int stripes_for(const tsr__csv *csv, int64_t rows)
 {
   int64_t want = csv->opts.stripes, most = rows / 64 + 1, bytes = 0;
-  for (int f = 0; f < csv->file_count; f++) bytes += csv->files[f].end - csv->files[f].body;
+  for (int f = 0; f < csv->file_count; f++)
+    if (csv->files[f].data || csv->files[f].indexed)
+      bytes += csv->files[f].end - csv->files[f].body;
   bool windowed = tsr__csv_windowed(&csv->files[0]);
   if (want <= 0) want = bytes / (windowed ? (int)TSR__CSV_WINDOW : STRIPE_BYTES) + 1;
   want = least(want, INT32_MAX / 2);
@@ -608,9 +610,12 @@ static void note_read(tsr__csv *csv, const tsr__csv_read *read)
 
 tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *error)
 {
-  int64_t rows;
-  if (!csv->files[0].data && !csv->files[0].indexed) csv->rows = -1; /* the text was given back */
-  tsr_status status = tsr__csv_count(csv, &rows, error);
+  int64_t rows = csv->front;
+  bool front = read->front && rows >= 0;
+  tsr_status status = TSR_OK;
+  if (!front && !csv->files[0].data && !csv->files[0].indexed)
+    csv->rows = -1; /* it was given back */
+  if (!front) status = tsr__csv_count(csv, &rows, error);
   if (!status) status = check_read(csv, read, rows, error);
   if (status) return status;
   size_t targets = (size_t)read->target_count + 1;
@@ -630,7 +635,7 @@ tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *e
   if (!status) status = finish(&reading, dicts, error);
   free_reading(&reading);
   tsr__del(csv->heap, dicts, size);
-  if (!status && !read->retyped) note_read(csv, read);
+  if (!status && !read->retyped && !front) note_read(csv, read);
   return status;
 }
 

@@ -130,8 +130,9 @@ static void count_task(void *user, int64_t task, int worker)
   }
 }
 
-/* Settles which granules begin inside quotes; false if quotes stand where they should not. */
-static bool settle(tsr__csv_file *file)
+/* Settles which granules begin inside quotes; false if quotes stand where they should not. `*open`: the
+ * text ends inside some. */
+static bool settle(tsr__csv_file *file, bool *open)
 {
   int inside = 0;
   int64_t rows = 0;
@@ -144,7 +145,8 @@ static bool settle(tsr__csv_file *file)
     inside ^= granule->flips;
   }
   file->rows = rows;
-  return !inside;
+  *open = inside;
+  return true;
 }
 
 /* Careful counting, some rows at a time so that it can be cancelled. */
@@ -237,6 +239,19 @@ void tsr__csv_count_piece(const tsr__csv_file *file, const char *data, int64_t f
   }
 }
 
+tsr_status tsr__csv_index(tsr__csv_file *file, bool *plain, tsr__error *error)
+{
+  int64_t from, to;
+  bool open = false;
+  if (tsr__csv_make_granules(file, file->end, error)) return error->status;
+  for (int64_t g = 0; g < file->granule_count; g++) {
+    bounds_of(file, g, &from, &to);
+    file->csv->scan->count(&file->dialect, file->data + from, file->data + to, &file->granules[g]);
+  }
+  *plain = settle(file, &open) && (file->partial || !open);
+  return TSR_OK;
+}
+
 static tsr_status count_files(tsr__csv *csv, tsr__error *error)
 {
   int64_t tasks = 0;
@@ -251,7 +266,7 @@ static tsr_status count_files(tsr__csv *csv, tsr__error *error)
   int64_t rows = 0;
   for (int f = 0; f < csv->file_count; f++) {
     tsr__csv_file *file = &csv->files[f];
-    bool plain = settle(file);
+    bool open = false, plain = settle(file, &open) && !open;
     if (!plain && !file->data && tsr__csv_load(csv, file, 1, error)) return error->status;
     if (!plain && count_careful(file, error)) return error->status;
     file->first_row = rows;
@@ -264,6 +279,7 @@ static tsr_status count_files(tsr__csv *csv, tsr__error *error)
 tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error)
 {
   if (csv->rows < 0) {
+    tsr__csv_front_drop(csv);
     tsr_status status = tsr__csv_survey(csv, error);
     if (!status && !csv->files[0].indexed)
       status = tsr__csv_load(csv, csv->files, csv->file_count, error);

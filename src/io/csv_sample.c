@@ -152,8 +152,7 @@ tsr_status tsr__csv_settle_types(tsr__csv *csv, bool whole, tsr__error *error)
   for (int c = 0; c < csv->column_count && !status; c++) {
     tsr__csv_column *column = &csv->columns[c];
     if (!csv->info[c].forced) column->type = tsr__csv_type_of(csv->info[c].seen);
-    column->vacant =
-        !csv->info[c].forced && !(csv->info[c].seen & ~(unsigned)TSR__CLASS_NULL);
+    column->vacant = !csv->info[c].forced && !(csv->info[c].seen & ~(unsigned)TSR__CLASS_NULL);
     column->nullable = column->type != TSR__COL_TEXT && (csv->info[c].seen & TSR__CLASS_NULL);
   }
   return status;

@@ -36,8 +36,20 @@ static int64_t csv_bytes(const void *file)
   return tsr__csv_bytes(file);
 }
 
-const tsr__reader_ops tsr__csv_reader = { "csv",    csv_close,   csv_columns, csv_path, csv_count,
-                                          csv_read, csv_widened, csv_bytes,   NULL };
+static tsr_status csv_front(void *file, int64_t want, int64_t *rows, tsr__error *error)
+{
+  return tsr__csv_front(file, want, rows, error);
+}
+
+const tsr__reader_ops tsr__csv_reader = { .format = "csv",
+                                          .close = csv_close,
+                                          .columns = csv_columns,
+                                          .path = csv_path,
+                                          .count = csv_count,
+                                          .read = csv_read,
+                                          .widened = csv_widened,
+                                          .bytes = csv_bytes,
+                                          .front = csv_front };
 
 static void json_close(void *file)
 {
@@ -75,9 +87,13 @@ static int64_t never_widened(const void *file, int column, const char **text)
   return -1;
 }
 
-const tsr__reader_ops tsr__json_reader = { "json",        json_close, json_columns,
-                                           json_path,     json_count, json_read,
-                                           never_widened, NULL,       NULL };
+const tsr__reader_ops tsr__json_reader = { .format = "json",
+                                           .close = json_close,
+                                           .columns = json_columns,
+                                           .path = json_path,
+                                           .count = json_count,
+                                           .read = json_read,
+                                           .widened = never_widened };
 
 static void arrow_close(void *file)
 {
@@ -112,6 +128,11 @@ static bool arrow_borrow(void *file, int column, tsr__foreign *out)
   return tsr__arrow_borrow(file, column, out);
 }
 
-const tsr__reader_ops tsr__arrow_reader = { "arrow",       arrow_close, arrow_columns,
-                                            arrow_path,    arrow_count, arrow_read,
-                                            never_widened, NULL,        arrow_borrow };
+const tsr__reader_ops tsr__arrow_reader = { .format = "arrow",
+                                            .close = arrow_close,
+                                            .columns = arrow_columns,
+                                            .path = arrow_path,
+                                            .count = arrow_count,
+                                            .read = arrow_read,
+                                            .widened = never_widened,
+                                            .borrow = arrow_borrow };

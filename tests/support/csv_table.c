@@ -131,16 +131,16 @@ static void copy_schema(tsr__csv *csv, struct table *t)
   }
 }
 
-static tsr_status read_all(tsr__csv *csv, const struct table_how *how, struct table *t,
-                           tsr__error *error)
+/* Reads the first t->rows rows. */
+static tsr_status read_rows(tsr__csv *csv, const struct table_how *how, bool front, struct table *t,
+                            tsr__error *error)
 {
-  tsr_status status = tsr__csv_count(csv, &t->rows, error);
-  if (status) return status;
+  tsr_status status = TSR_OK;
   int parts = how->parts ? how->parts : 1;
   int64_t *rows = borders(parts, how->seed, t->rows);
   for (;;) {
     copy_schema(csv, t);
-    tsr__csv_read read = { .parts = parts, .rows = rows };
+    tsr__csv_read read = { .parts = parts, .rows = rows, .front = front };
     make_targets(t, &read);
     status = tsr__csv_read_parts(csv, &read, error);
     if (!status && !read.retyped) copy_schema(csv, t);
@@ -151,6 +151,13 @@ static tsr_status read_all(tsr__csv *csv, const struct table_how *how, struct ta
   }
   free(rows);
   return status;
+}
+
+static tsr_status read_all(tsr__csv *csv, const struct table_how *how, struct table *t,
+                           tsr__error *error)
+{
+  tsr_status status = tsr__csv_count(csv, &t->rows, error);
+  return status ? status : read_rows(csv, how, false, t, error);
 }
 
 static tsr_status read_once(tsr_runtime *rt, const char *path, const struct table_how *how,
@@ -183,6 +190,49 @@ static void check_windows(tsr_runtime *rt, const char *path, const struct table_
   table_free(&found);
 }
 
+static bool same_cell(const struct table_cell *a, const struct table_cell *b)
+{
+  return a->null == b->null && a->bits == b->bits && a->length == b->length &&
+         (a->length == 0 || memcmp(a->text, b->text, a->length) == 0);
+}
+
+/* The first rows that a front gives are those of the whole, but for types that later rows widen. */
+static void compare_front(const struct table *front, const struct table *whole)
+{
+  for (int c = 0; c < whole->columns; c++) {
+    if (front->schema[c].type != whole->schema[c].type) continue;
+    for (int64_t r = 0; r < front->rows; r++)
+      if (!same_cell(&front->cells[c * front->rows + r], &whole->cells[c * whole->rows + r]))
+        FAIL("a front: column %d, row %" PRId64, c, r);
+  }
+}
+
+/* Every file is read by its first rows, too, and then as a whole. */
+static void check_front(tsr_runtime *rt, const char *path, const struct table_how *how,
+                        const struct table *expected, int64_t want)
+{
+  struct table_how other = *how;
+  struct table front = { 0 };
+  tsr__error error = { 0 };
+  int64_t rows;
+  other.parts = 2;
+  other.opts.front = 1 + want % 9;
+  tsr__csv *csv = tsr__csv_open_with(rt, path, &other.opts, &error);
+  tsr_status status = csv ? tsr__csv_front(csv, want, &front.rows, &error) : error.status;
+  if (!status) {
+    CHECK(front.rows >= want || front.rows == expected->rows);
+    if (front.rows > want) front.rows = want;
+    status = read_rows(csv, &other, true, &front, &error);
+  }
+  if (!status) compare_front(&front, expected);
+  if (!status) status = tsr__csv_count(csv, &rows, &error);
+  if (!status) CHECK_I64(rows, expected->rows);
+  tsr__csv_close(csv);
+  if (!status) table_free(&front);
+  if (status && status != TSR_ENOMEM && status != TSR_ECANCELLED)
+    FAIL("a front of %" PRId64 " rows: %s", want, error.text);
+}
+
 tsr_status table_read(tsr_runtime *rt, const char *path, const struct table_how *how,
                       struct table *out, tsr__error *error)
 {
@@ -192,6 +242,8 @@ tsr_status table_read(tsr_runtime *rt, const char *path, const struct table_how 
   bool again = !how->opts.read && !how->opts.held && strcmp(path, "-") != 0;
   if (again && status != TSR_ENOMEM && status != TSR_ECANCELLED && status != TSR_EIO)
     check_windows(rt, path, how, out, error);
+  for (int64_t want = 0; again && !status && want <= out->rows; want = want * 3 + 1)
+    check_front(rt, path, how, out, want);
   return status;
 }
 
@@ -221,12 +273,6 @@ const char *table_type_name(tsr__coltype type)
   case TSR__COL_F32: return "f32";
   }
   return "?";
-}
-
-static bool same_cell(const struct table_cell *a, const struct table_cell *b)
-{
-  return a->null == b->null && a->bits == b->bits && a->length == b->length &&
-         (a->length == 0 || memcmp(a->text, b->text, a->length) == 0);
 }
 
 const char *table_differs(const struct table *a, const struct table *b)

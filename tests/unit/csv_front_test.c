@@ -1,0 +1,121 @@
+/* The first rows of files: how many bytes are read for them, and that they are what a whole reading
+ * gives, whatever stands behind them. */
+#include "tessera.h"
+
+#include "harness.h"
+#include "io/csv.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROWS = 400000 };
+
+static void write_large(const char *name, int64_t rows)
+{
+  FILE *out = fopen(test_tmp(name), "w");
+  CHECK(out != NULL);
+  fprintf(out, "id,x,word\n");
+  for (int64_t r = 0; r < rows; r++)
+    fprintf(out, "%" PRId64 ",%" PRId64 ".5,w%" PRId64 "\n", r, r % 1000, r % 17);
+  CHECK_I64(fclose(out), 0);
+}
+
+/* Bytes that the process has read from files. */
+static int64_t bytes_read(void)
+{
+  long long bytes = -1;
+  FILE *in = fopen("/proc/self/io", "r");
+  if (!in || fscanf(in, "rchar: %lld", &bytes) != 1) SKIP("the system does not count");
+  fclose(in);
+  return bytes;
+}
+
+static int64_t pread_counted(void *user, int fd, void *to, size_t length, int64_t offset)
+{
+  int64_t got = pread(fd, to, length, offset);
+  *(int64_t *)user += got > 0 ? got : 0;
+  return got;
+}
+
+TEST(the_reader_stops_behind_the_first_rows)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 1);
+  tsr__error error = { 0 };
+  int64_t bytes = 0, rows;
+  write_large("large.csv", ROWS);
+  tsr__csv_opts opts = { .read = pread_counted, .user = &bytes };
+  tsr__csv *csv = tsr__csv_open_with(rt, test_tmp("large.csv"), &opts, &error);
+  int64_t opened = bytes;
+  CHECK(csv && opened < 1 << 20);
+  CHECK_STATUS(tsr__csv_front(csv, 3, &rows, &error), TSR_OK, NULL);
+  CHECK(rows >= 3 && bytes - opened <= 100 << 10);
+  bytes = 0;
+  CHECK_STATUS(tsr__csv_front(csv, 3, &rows, &error), TSR_OK, NULL);
+  CHECK_I64(bytes, 0);
+  CHECK_STATUS(tsr__csv_front(csv, 50000, &rows, &error), TSR_OK, NULL);
+  CHECK(rows >= 50000 && bytes <= 3 << 20);
+  CHECK_STATUS(tsr__csv_count(csv, &rows, &error), TSR_OK, NULL);
+  CHECK_I64(rows, ROWS);
+  tsr__csv_close(csv);
+  tsr_runtime_close(rt);
+}
+
+static int64_t first_id(tsr_frame *df, int64_t expected)
+{
+  tsr_table *t = NULL;
+  CHECK_STATUS(tsr_frame_collect(df, &t), TSR_OK, NULL);
+  CHECK_I64(tsr_table_rows(t), expected);
+  return tsr_table_i64(t, 0, tsr_table_find(t, "id"));
+}
+
+/* What a head chooses is all that is read, with columns made and left out before it, and for what
+ * follows it; a condition before it needs all rows. */
+TEST(heads_of_frames_read_no_more)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:3", .threads = 1);
+  tsr_scope *s = tsr_scope_open(rt);
+  write_large("large.csv", ROWS);
+  int64_t at = bytes_read();
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("large.csv"));
+  CHECK_I64(first_id(tsr_frame_head(df, 3), 3), 0);
+  CHECK_I64(first_id(tsr_frame_limit(df, 1000, 5), 5), 1000);
+  tsr_frame *made = tsr_frame_select(tsr_frame_assign(df, "y", "x + id"), "id, y");
+  CHECK_I64(first_id(tsr_frame_sort(tsr_frame_head(made, 7), "y desc"), 7), 6);
+  CHECK_I64(first_id(tsr_frame_filter(tsr_frame_head(df, 100), "id > 50"), 49), 51);
+  CHECK_STR_HAS(tsr_frame_explain(tsr_frame_head(df, 9)), "no more than the first 9 rows are read");
+  CHECK(bytes_read() - at < 2 << 20);
+  CHECK_I64(first_id(tsr_frame_head(tsr_frame_filter(df, "id > 399990"), 5), 5), 399991);
+  CHECK(bytes_read() - at > 6 << 20);
+  int64_t rows;
+  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, s);
+  CHECK_I64(rows, ROWS);
+  CHECK_STATUS(tsr_frame_rows(tsr_frame_head(df, ROWS + 1), &rows), TSR_OK, s);
+  CHECK_I64(rows, ROWS);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_runtime_close(rt);
+}
+
+/* A value behind the first rows widens their column once it is read, not before. */
+TEST(later_rows_are_seen_later)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2", .threads = 1);
+  tsr_scope *s = tsr_scope_open(rt);
+  write_large("late.csv", ROWS / 4);
+  FILE *out = fopen(test_tmp("late.csv"), "a");
+  fprintf(out, "x,1,2\n");
+  for (int r = 0; r < ROWS / 20; r++) fprintf(out, "%d,1,2\n", r);
+  CHECK_I64(fclose(out), 0);
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("late.csv"));
+  tsr_frame *head = tsr_frame_head(df, 2);
+  CHECK_I64(first_id(head, 2), 0);
+  CHECK_STR(tsr_coltype_name(tsr_frame_column_type(head, 0)), "i64");
+  tsr_table *t = NULL;
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_select(df, "id"), &t), TSR_OK, s);
+  CHECK_STATUS(tsr_frame_collect(head, &t), TSR_OK, s);
+  CHECK_STR(tsr_coltype_name(tsr_frame_column_type(head, 0)), "text");
+  CHECK_STR(tsr_table_text(t, 1, 0), "1");
+  tsr_runtime_close(rt);
+}
