@@ -36,6 +36,10 @@ typedef struct tsr_csv_opts {
   const char *const *more; /* paths and patterns whose files follow: their rows come behind */
   int more_count;
   bool literal_path; /* a path means the file of that name, never a pattern */
+  bool unique_names; /* a name that stands twice in a header is an error, no name with a number */
+  /* bytes that a packed file may unpack to, more is TSR_ENOMEM; 0 = a thousand times what is stored, but at
+   * least 256 MiB. Never more than the runtime's .memory_limit */
+  int64_t unpack_limit;
 } tsr_csv_opts;
 
 /* Opens CSV (RFC 4180, UTF-8) and samples its schema; rows are read at a terminal, in parallel, only
@@ -70,6 +74,7 @@ typedef struct tsr_json_opts {
   const char *const *more;
   int more_count;
   bool literal_path;
+  int64_t unpack_limit;
 } tsr_json_opts;
 
 /* Reads JSON lines: an object a line, of numbers, texts, true, false and null; columns are the union

@@ -105,7 +105,9 @@ static tsr__csv_opts reading_of(const tsr_csv_opts *opts)
                           .bad_rows = (tsr__csv_bad)opts->bad_rows,
                           .more = opts->more,
                           .more_count = opts->more_count,
-                          .literal_path = opts->literal_path };
+                          .literal_path = opts->literal_path,
+                          .unpack_limit = opts->unpack_limit,
+                          .unique_names = opts->unique_names };
 }
 
 static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *opts,
@@ -185,7 +187,8 @@ static tsr_status open_json(tsr_frame *df, const char *path, const tsr_json_opts
   tsr__json_opts how = { .bad_rows = (tsr__json_bad)all.bad_rows,
                          .more = all.more,
                          .more_count = all.more_count,
-                         .literal_path = all.literal_path };
+                         .literal_path = all.literal_path,
+                         .unpack_limit = all.unpack_limit };
   if (tsr__scan_sharding(df, all.mesh, all.rows, &rows, error)) return error->status;
   tsr__arena arena;
   tsr__arena_init(&arena, &rt->heap);

@@ -68,6 +68,8 @@ typedef struct tsr__csv_opts {
   const char *const *more; /* `more_count` paths of files whose rows follow */
   int more_count;
   bool literal_path;
+  int64_t unpack_limit; /* bytes; 0: as in unpack.h */
+  bool unique_names;    /* a name that stands twice is an error */
 
   int64_t granule; /* bytes an entry of the row index covers (16 KiB) */
   int64_t sample;  /* bytes sampled; smaller files are sampled whole (512 KiB) */

@@ -98,12 +98,14 @@ static int read_stored(const void *file, char *to, int64_t offset, int64_t lengt
 
 tsr__unpack *tsr__csv_unpack(const tsr__csv_file *file)
 {
-  return tsr__unpack_open(&(tsr__packed){ .heap = file->csv->heap,
-                                          .path = file->path,
-                                          .packing = (tsr__packing)file->packing,
-                                          .stored = file->stored,
-                                          .read = read_stored,
-                                          .user = file });
+  return tsr__unpack_open(&(tsr__packed){
+      .heap = file->csv->heap,
+      .path = file->path,
+      .packing = (tsr__packing)file->packing,
+      .stored = file->stored,
+      .limit = tsr__unpack_limit(file->csv->rt, file->stored, file->csv->opts.unpack_limit),
+      .read = read_stored,
+      .user = file });
 }
 
 /* One step of one file; `size` counts what is there. */

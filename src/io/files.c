@@ -298,6 +298,7 @@ static tsr_status unpack(source *s)
                        .path = s->ask->path,
                        .packing = tsr__packing_of(packed.data, (size_t)packed.size),
                        .stored = packed.size,
+                       .limit = tsr__unpack_limit(s->ask->rt, packed.size, s->ask->unpack_limit),
                        .read = read_packed,
                        .user = &packed };
   if (from.packing == TSR__PLAIN) return TSR_OK;

@@ -355,6 +355,7 @@ static tsr_status load(tsr__json *json, const tsr__path_ask *paths, tsr__error *
                           .format = "JSON lines",
                           .what = "tsr_frame_read_json",
                           .pad = TSR__JSON_PAD,
+                          .unpack_limit = json->opts.unpack_limit,
                           .opts = &json->opts.file };
     if (tsr__file_load(&ask, &json->files[f], error)) return error->status;
   }

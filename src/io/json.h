@@ -37,6 +37,7 @@ typedef struct tsr__json_opts {
   const char *const *more; /* as in tsr__csv_opts */
   int more_count;
   bool literal_path;
+  int64_t unpack_limit;
   /* For tests; 0 = default. */
   int64_t block;  /* bytes looked at in a task (1 MiB) */
   int64_t stripe; /* rows read in a task, a multiple of 64 */

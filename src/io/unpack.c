@@ -9,7 +9,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-enum { INPUT = 256 << 10 };
+enum { INPUT = 256 << 10, LEAST = 256 << 20 };
 
 struct tsr__unpack {
   tsr__packed from;
@@ -18,6 +18,7 @@ struct tsr__unpack {
   int64_t offset;  /* of the next stored byte to fetch */
   size_t at, have; /* of the input: what is not consumed yet */
   int64_t members; /* that have ended */
+  int64_t made;    /* bytes of text */
   bool begun;      /* inside a member */
   bool ended;
   unsigned char input[INPUT];
@@ -30,6 +31,14 @@ tsr__packing tsr__packing_of(const char *bytes, size_t length)
   /* Frames that readers skip may stand before the first one. */
   bool skipped = (bytes[0] & 0xf0) == 0x50 && memcmp(bytes + 1, "\x2a\x4d\x18", 3) == 0;
   return skipped || memcmp(bytes, "\x28\xb5\x2f\xfd", 4) == 0 ? TSR__ZSTD : TSR__PLAIN;
+}
+
+int64_t tsr__unpack_limit(const tsr_runtime *rt, int64_t stored, int64_t asked)
+{
+  int64_t limit = asked, memory = rt->opts.memory_limit;
+  if (limit <= 0 && __builtin_mul_overflow(stored, 1000, &limit)) limit = INT64_MAX;
+  if (asked <= 0 && limit < LEAST) limit = LEAST;
+  return memory > 0 && memory < limit ? memory : limit;
 }
 
 tsr__unpack *tsr__unpack_open(const tsr__packed *packed)
@@ -77,7 +86,8 @@ int64_t tsr__unpack_guess(const tsr__unpack *unpack)
         size < (unsigned long long)most)
       guess = (int64_t)size;
   }
-  return (guess < most ? guess : most) + 1;
+  if (guess > most) guess = most;
+  return (guess < from->limit ? guess : from->limit) + 1;
 }
 
 /* ---- input --------------------------------------------------------------------------------- */
@@ -103,6 +113,14 @@ static tsr_status damaged(const tsr__unpack *u, const char *why, tsr__error *err
                         "%s: the %s data is damaged near byte %lld: %.80s; was it copied whole?",
                         u->from.path, u->zstd ? "zstd" : "gzip",
                         (long long)(u->offset - (int64_t)(u->have - u->at)), why);
+}
+
+static tsr_status beyond(const tsr__unpack *u, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "%s: its %lld bytes unpack to more than %lld; if they are what they should "
+                        "be, raise the option unpack_limit, and .memory_limit if there is one",
+                        u->from.path, (long long)u->from.stored, (long long)u->from.limit);
 }
 
 static const char no_memory[] = "no memory";
@@ -167,6 +185,8 @@ tsr_status tsr__unpack_some(tsr__unpack *u, char *to, int64_t most, int64_t *got
       return tsr__error_set(error, TSR_ENOMEM, "%s: no memory to unpack it", u->from.path);
     if (wrong) return damaged(u, wrong, error);
     *got += (int64_t)made;
+    u->made += (int64_t)made;
+    if (u->made > u->from.limit) return beyond(u, error);
     if (!more && made == 0) return damaged(u, "it is cut off", error);
   }
   return TSR_OK;

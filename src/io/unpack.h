@@ -17,6 +17,7 @@ typedef struct tsr__packed {
   const char *path; /* for messages */
   tsr__packing packing;
   int64_t stored; /* bytes */
+  int64_t limit;  /* bytes that it may unpack to: tsr__unpack_limit */
   /* Reads `length` of them at an offset, fewer only at the end; `*got` says how many. Returns an
    * errno, or 0. */
   int (*read)(const void *user, char *to, int64_t offset, int64_t length, int64_t *got);
@@ -25,11 +26,15 @@ typedef struct tsr__packed {
 
 typedef struct tsr__unpack tsr__unpack;
 
+/* How much a packed file may unpack to: `asked`, or, for 0, a thousand times what is stored but 256 MiB at
+ * least; and no more than the memory of the runtime's devices where that has a limit. */
+int64_t tsr__unpack_limit(const tsr_runtime *rt, int64_t stored, int64_t asked);
+
 /* Starts over; NULL out of memory. */
 tsr__unpack *tsr__unpack_open(const tsr__packed *packed);
 void tsr__unpack_close(tsr__unpack *unpack);
 /* Unpacks `most` bytes of text, fewer only at the end. Errors: TSR_EPARSE (damaged or cut off),
- * TSR_EIO, TSR_ENOMEM. */
+ * TSR_EIO, TSR_ENOMEM (also beyond the limit). */
 tsr_status tsr__unpack_some(tsr__unpack *unpack, char *to, int64_t most, int64_t *got,
                             tsr__error *error);
 /* How long the text may be: told by the file, else a guess. */

@@ -248,6 +248,39 @@ TEST_TIMEOUT(packed_files_are_unpacked, 120)
   tsr_runtime_close(rt);
 }
 
+/* A small file that unpacks to a large one is refused before it takes the memory. */
+TEST(unpacking_has_a_limit)
+{
+  enum { LARGE = 4 << 20 };
+  static char text[LARGE];
+  struct table t;
+  size_t size;
+  tsr_runtime *rt = table_runtime(NULL, 1);
+  memcpy(text, "a\n", 2);
+  for (int i = 2; i < LARGE; i += 2) memcpy(text + i, "1\n", 2);
+  for (int packing = 1; packing <= 2; packing++) {
+    tsr__error error = { 0 };
+    char *packed = pack(text, LARGE, packing, 1, &size);
+    test_write(test_tmp("bomb.csv"), packed, size);
+    free(packed);
+    struct table_how how = { .opts = { .unpack_limit = 1 << 20, .held = 1 } };
+    CHECK_STATUS(table_read(rt, test_tmp("bomb.csv"), &how, &t, &error), TSR_ENOMEM, NULL);
+    CHECK_STR_HAS(error.text, "unpack to more than 1048576; if they are what they should be");
+    how.opts.unpack_limit = LARGE;
+    must_read(rt, test_tmp("bomb.csv"), &how, &t);
+    table_free(&t);
+    how.opts.unpack_limit = 0;
+    rt->opts.memory_limit = 1 << 20;
+    error = (tsr__error){ 0 };
+    CHECK_STATUS(table_read(rt, test_tmp("bomb.csv"), &how, &t, &error), TSR_ENOMEM, NULL);
+    CHECK_STR_HAS(error.text, "and .memory_limit if there is one");
+    rt->opts.memory_limit = 0;
+    tsr_runtime_close(rt);
+    rt = table_runtime(NULL, 1);
+  }
+  tsr_runtime_close(rt);
+}
+
 /* Zeros behind a gzip member fill a block; empty members hold nothing. */
 TEST(gzip_with_odd_members)
 {
