@@ -62,6 +62,11 @@ typedef struct tsr_csv_opts {
 TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,
                                            const tsr_csv_opts *opts, const char *site);
 
+/* Returns what opening the file of a frame found that nobody asked for, a line each: names that stood
+ * twice and got a number. "" where there is nothing to say, and for frames made of others. Owned by the
+ * frame. Local. */
+TSR_API const char *tsr_frame_notes(const tsr_frame *df);
+
 /* Options of tsr_frame_read_json. Zero means default. */
 typedef struct tsr_json_opts {
   size_t size;

@@ -139,7 +139,8 @@ typedef struct tsr__formula {
 typedef struct tsr__field {
   const char *name;
   uint8_t type; /* tsr_coltype */
-  bool vacant;  /* a file's column of nothing but nulls, or of no rows: concat takes another's type */
+  bool
+      vacant; /* a file's column of nothing but nulls, or of no rows: concat takes another's type */
 } tsr__field;
 
 /* Names and what numbers they have: a hash table in an arena, so that frames of very many columns do

@@ -135,6 +135,13 @@ tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path, const tsr
   return tsr__frame_fail(df, &error);
 }
 
+const char *tsr_frame_notes(const tsr_frame *df)
+{
+  if (!tsr__frame_usable(df) || df->kind != TSR__FRAME_FILE) return "";
+  const tsr__reader *reader = &df->source->reader;
+  return reader->ops->notes ? reader->ops->notes(reader->file) : "";
+}
+
 /* ---- JSON lines ---------------------------------------------------------------------------- */
 
 static tsr_status type_named(const char *what, const char *word, tsr__coltype *out,

@@ -68,6 +68,7 @@ tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_o
   csv->scan = tsr__csv_scan_for(rt);
   csv->rows = csv->front = -1;
   tsr__arena_init(&csv->arena, csv->heap);
+  tsr__text_init(&csv->notes, csv->heap);
   if (!open_all(csv, path, opts, error)) return csv;
   tsr__csv_close(csv);
   return NULL;
@@ -90,6 +91,7 @@ void tsr__csv_close(tsr__csv *csv)
   tsr__csv_forget(csv);
   tsr__del(heap, csv->files, (size_t)csv->file_count * sizeof *csv->files);
   tsr__decimal_close(csv->decimal);
+  tsr__text_free(&csv->notes);
   tsr__arena_free(&csv->arena);
   tsr__del(heap, csv, sizeof *csv);
 }
@@ -113,6 +115,11 @@ int64_t tsr__csv_bytes(const tsr__csv *csv)
   for (int f = 0; f < csv->file_count; f++)
     bytes += csv->files[f].size >= 0 ? csv->files[f].size : csv->files[f].stored;
   return bytes;
+}
+
+const char *tsr__csv_notes(const tsr__csv *csv)
+{
+  return tsr__text_get(&csv->notes);
 }
 
 int64_t tsr__csv_bad_rows(const tsr__csv *csv)

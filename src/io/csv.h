@@ -14,7 +14,8 @@
  * out), are read at open.
  *
  * Rows. Fields are separated by commas, or by what the options say. The first line is the header; a
- * column without a name is called column_3 by its place, two of one name are an error. Rows end
+ * column without a name is called column_3 by its place, another "a" a_3 (with unique_names, and among
+ * names that are given, an error). Rows end
  * with LF or CRLF, in any mixture, or with CR in a file without LF; the last one may lack it. Empty
  * lines are skipped, but in a file of one column they are rows with an empty field. A row with more
  * or fewer fields than the header is bad. A field that begins with a quote ends at the closing one,
@@ -129,6 +130,8 @@ tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_o
 void tsr__csv_close(tsr__csv *csv);
 int tsr__csv_columns(const tsr__csv *csv, const tsr__csv_column **out);
 const char *tsr__csv_path(const tsr__csv *csv); /* as it was given */
+/* What opening found that nobody asked for: lines that begin with a file's path, or "". */
+const char *tsr__csv_notes(const tsr__csv *csv);
 /* Rows that were left out, or in which something was made null; known once rows are counted. */
 int64_t tsr__csv_bad_rows(const tsr__csv *csv);
 

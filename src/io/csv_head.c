@@ -86,15 +86,40 @@ static tsr_status twice(const tsr__csv_file *file, int a, int b, const char *nam
                         file->path, a + 1, b + 1, name);
 }
 
-/* Codes of the file's names, which are the fields' places. */
-static tsr_status index_names(const tsr__csv_file *file, const char *const *names,
-                              tsr__dict_local *index, tsr__error *error)
+/* A free name for column `place`, whose own stands before it: with its number, as a nameless column's has
+ * one. It is in the index then. NULL: out of memory. */
+static const char *numbered(const tsr__csv_file *file, int place, const char *name,
+                            tsr__dict_local *index)
 {
+  tsr__csv *csv = file->csv;
+  tsr__text text;
+  const char *copy = NULL;
+  tsr__text_init(&text, csv->heap);
+  tsr__text_add(&text, "%s_%d", name, place + 1);
+  for (bool added = false; !added && !text.failed; tsr__text_put(&text, "_", 1)) {
+    copy = tsr__arena_text(&csv->arena, tsr__text_get(&text), text.length);
+    if (!copy || tsr__dict_code(index, copy, text.length, false, &added) < 0) break;
+  }
+  bool failed = text.failed || index->failed;
+  tsr__text_free(&text);
+  if (failed || !copy) return NULL;
+  tsr__text_add(&csv->notes, "%s: column %d is another \"%.100s\", and called \"%.100s\"\n",
+                file->path, place + 1, name, copy);
+  return copy;
+}
+
+/* Codes of the file's names, which are the fields' places. */
+static tsr_status index_names(const tsr__csv_file *file, const char **names, tsr__dict_local *index,
+                              tsr__error *error)
+{
+  bool unique = file->csv->opts.unique_names || file->csv->names.count;
   for (int i = 0; i < file->fields; i++) {
     bool added;
     int32_t first = tsr__dict_code(index, names[i], strlen(names[i]), false, &added);
     if (first < 0) return tsr__csv_no_memory(file->csv, error);
-    if (!added) return twice(file, first, i, names[i], error);
+    if (!added && unique) return twice(file, first, i, names[i], error);
+    if (!added) names[i] = numbered(file, i, names[i], index);
+    if (!names[i]) return tsr__csv_no_memory(file->csv, error);
   }
   return TSR_OK;
 }

@@ -170,6 +170,7 @@ struct tsr__csv {
   bool null_bytes;  /* fields of TSR__CSV_NULL are null */
   char point;       /* of numbers */
   tsr__list names, chosen, types;
+  tsr__text notes; /* what was found at opening that nobody asked for, a line each */
   int64_t granule_bytes;
   int64_t rows;  /* -1: not counted */
   int64_t front; /* rows that are indexed at its beginning, -1: none */

@@ -51,7 +51,7 @@ typedef struct tsr__load_ask {
   const char *format; /* what is expected, for messages: "CSV", "JSON lines" */
   const char *what;   /* names the work to the progress callback */
   int pad;
-  int64_t unpack_limit; /* as in unpack.h; 0: the default */
+  int64_t unpack_limit;       /* as in unpack.h; 0: the default */
   const tsr__file_opts *opts; /* NULL: none */
 } tsr__load_ask;
 

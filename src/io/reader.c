@@ -36,6 +36,11 @@ static int64_t csv_bytes(const void *file)
   return tsr__csv_bytes(file);
 }
 
+static const char *csv_notes(const void *file)
+{
+  return tsr__csv_notes(file);
+}
+
 static tsr_status csv_front(void *file, int64_t want, int64_t *rows, tsr__error *error)
 {
   return tsr__csv_front(file, want, rows, error);
@@ -49,6 +54,7 @@ const tsr__reader_ops tsr__csv_reader = { .format = "csv",
                                           .read = csv_read,
                                           .widened = csv_widened,
                                           .bytes = csv_bytes,
+                                          .notes = csv_notes,
                                           .front = csv_front };
 
 static void json_close(void *file)

@@ -15,7 +15,8 @@ typedef struct tsr__reader_ops {
   tsr_status (*count)(void *file, int64_t *rows, tsr__error *error);
   tsr_status (*read)(void *file, tsr__csv_read *read, tsr__error *error);
   int64_t (*widened)(const void *file, int column, const char **text);
-  int64_t (*bytes)(const void *file); /* of text that a read takes; NULL: it takes no sieves */
+  int64_t (*bytes)(const void *file);     /* of text that a read takes; NULL: it takes no sieves */
+  const char *(*notes)(const void *file); /* NULL: there are none */
   /* As tsr__csv_front; NULL: all is read when it is opened. */
   tsr_status (*front)(void *file, int64_t want, int64_t *rows, tsr__error *error);
   bool (*borrow)(void *file, int column, tsr__foreign *out); /* NULL: nothing is */

@@ -269,7 +269,9 @@ static void check_error_bytes(const char *data, size_t length, tsr_status status
     tsr_runtime *rt = table_runtime(i % 2 ? "baseline" : NULL, 1 + i % 2);
     struct table t;
     tsr__error error = { 0 };
-    struct table_how how = { .opts = { .granule = i, .stripes = i, .sample = i > 3 ? 32 : 0 } };
+    struct table_how how = {
+      .opts = { .granule = i, .stripes = i, .sample = i > 3 ? 32 : 0, .unique_names = true }
+    };
     CHECK_STATUS(table_read(rt, path, &how, &t, &error), status, NULL);
     CHECK_STR(without_folder(error.text), message);
     tsr_runtime_close(rt);

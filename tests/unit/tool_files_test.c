@@ -101,3 +101,22 @@ TEST(a_literal_path_is_no_pattern)
   fails("query 'a?.csv' --literal-path", "a?.csv: cannot open");
   fails("query 'a?.csv' --from json --literal-path", "a?.csv: cannot open");
 }
+
+TEST(odd_headers_and_rows_are_told)
+{
+  file("twice.csv", "a,b,a,a_3,a\n1,2,3,4,5\n");
+  prints("query twice.csv --format csv", "a,b,a_3,a_3_4,a_5\n1,2,3,4,5\n",
+         "tessera: note: twice.csv: column 3 is another \"a\", and called \"a_3\"\n"
+         "tessera: note: twice.csv: column 4 is another \"a_3\", and called \"a_3_4\"\n"
+         "tessera: note: twice.csv: column 5 is another \"a\", and called \"a_5\"\n");
+  prints("query twice.csv --names 'v,w,x,y,z' --format csv", "v,w,x,y,z\n1,2,3,4,5\n", "");
+  prints("query twice.csv --names 'v,w,x,y,z' --no-header --limit 1 --select v --format csv",
+         "v\na\n", "");
+  fails("query twice.csv --names v,w", "2 names are given, but the file has 5 columns");
+  file("bad.csv", "a,b\n1,2\n3\n4,5\n6,7,8\n");
+  prints("query bad.csv --bad-rows skip --format csv", "a,b\n1,2\n4,5\n",
+         "tessera: note: 2 bad rows left out\n");
+  file("bad.jsonl", "{\"a\":1}\n{\"a\":2\n");
+  prints("query bad.jsonl --bad-rows skip --format csv", "a\n1\n",
+         "tessera: note: 1 bad row left out\n");
+}

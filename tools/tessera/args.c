@@ -64,6 +64,8 @@ const tool_option tool_options[OPT_COUNT] = {
                      "rows that are wrong (default error)" },
   [OPT_LITERAL_PATH] = { "--literal-path", NULL, NULL, READING, false,
                          "a file's name is no pattern, whatever characters it holds" },
+  [OPT_NAMES] = { "--names", "LIST", NULL, READING, false,
+                  "CSV: 'a, b, c' in place of the header's names" },
   [OPT_QUICK] = { "--quick", NULL, NULL, "schema", false,
                   "names and types of a sample; read no rows" },
   [OPT_DEVICES] = { "--devices", "cpu:N", NULL, READING " info", false,

@@ -57,16 +57,37 @@ static void note_separator(const tool_args *args, const tsr_frame *df, const cha
                           : "|");
 }
 
+static void note_lines(const char *lines)
+{
+  while (*lines) {
+    int length = (int)strcspn(lines, "\n");
+    fprintf(stderr, "tessera: note: %.*s\n", length, lines);
+    lines += length + (lines[length] == '\n');
+  }
+}
+
+static void note_bad_rows(const tool_args *args, int64_t rows)
+{
+  if (!rows) return;
+  fprintf(stderr, "tessera: note: %lld bad row%s %s\n", (long long)rows, rows == 1 ? "" : "s",
+          bad_rows(args) == TSR_BAD_ROWS_SKIP ? "left out" : "with fields made null");
+}
+
 /* Files of one format as one frame. */
 static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *const *files,
                              int count)
 {
   format how = format_of(args, files[0]);
   bool literal = args->count[OPT_LITERAL_PATH] > 0;
-  if (how == JSON)
-    return tsr_frame_read_json(s, files[0], .types = tool_value(args, OPT_TYPES),
-                               .bad_rows = bad_rows(args), .more = files + 1,
-                               .more_count = count - 1, .literal_path = literal);
+  int64_t bad = 0;
+  if (how == JSON) {
+    tsr_frame *df =
+        tsr_frame_read_json(s, files[0], .types = tool_value(args, OPT_TYPES),
+                            .bad_rows = bad_rows(args), .bad_rows_found = &bad, .more = files + 1,
+                            .more_count = count - 1, .literal_path = literal);
+    note_bad_rows(args, bad);
+    return df;
+  }
   char separator = character(args, OPT_SEPARATOR);
   tsr_csv_opts opts = { .size = sizeof opts,
                         .separator = separator    ? separator
@@ -77,15 +98,19 @@ static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *co
                         .decimal_comma = args->count[OPT_DECIMAL_COMMA] > 0,
                         .text_nulls = args->count[OPT_TEXT_NULLS] > 0,
                         .skip_rows = args->skip > 0 ? (int)args->skip : 0,
+                        .names = tool_value(args, OPT_NAMES),
                         .types = tool_value(args, OPT_TYPES),
                         .nulls = tool_value(args, OPT_NULLS),
                         .bad_rows = bad_rows(args),
+                        .bad_rows_found = &bad,
                         .more = files + 1,
                         .more_count = count - 1,
                         .literal_path = literal };
   if (args->skip > 1000000000) opts.skip_rows = 1000000000;
   tsr_frame *df = tsr_frame_read_csv_with(s, files[0], &opts, TSR_HERE);
   note_separator(args, df, files[0]);
+  note_lines(tsr_frame_notes(df));
+  note_bad_rows(args, bad);
   return df;
 }
 

@@ -52,6 +52,7 @@ typedef enum tool_opt {
   OPT_TYPES,
   OPT_BAD_ROWS,
   OPT_LITERAL_PATH,
+  OPT_NAMES,
   OPT_QUICK,
   OPT_DEVICES,
   OPT_EXPLAIN,
