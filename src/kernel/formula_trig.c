@@ -6,8 +6,8 @@
  * (turn_tile.c); turnlow adds what that rounds off, and quarter says how many quarters modulo 4 it was. pi/2 is taken off in parts of
  * 33 bits, whose products with k are exact, and what each subtraction rounds off is kept.
  *
- * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors found against 60-digit
- * arithmetic: sin 0.63, cos 0.55, tan 1.47 ULP; stated: 1, 1 and 2. */
+ * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long double
+ * (tests/unit/formula_test.c) and stated in docs/NUMERICS.md. */
 #include "kernel/formula_inner.h"
 
 /* An angle less than about pi/4 in two parts, and the quarters taken off. */
@@ -54,10 +54,10 @@ static val sine(tsr__kbuild *b, angle a)
   };
   val z = op2(b, TSR__K_MUL, a.high, a.high), cube = op2(b, TSR__K_MUL, z, a.high);
   val rest = op2(b, TSR__K_MUL, cube, polynomial(b, z, s, 6));
-  rest = op2(b, TSR__K_SUB, op2(b, TSR__K_MUL, a.low, real(b, 0.5)), rest);
-  rest = op2(b, TSR__K_SUB, op2(b, TSR__K_MUL, z, rest), a.low);
-  rest = op2(b, TSR__K_SUB, rest, op2(b, TSR__K_MUL, cube, real(b, -0x1.5555555555555p-3)));
-  return op2(b, TSR__K_SUB, a.high, rest);
+  rest = fused(b, a.low, real(b, -0.5), rest);
+  rest = fused(b, z, rest, a.low);
+  rest = fused(b, cube, real(b, -0x1.5555555555555p-3), rest);
+  return op2(b, TSR__K_ADD, a.high, rest);
 }
 
 /* 1 - r^2 / 2 + r^4 C(r^2): what 1 - r^2 / 2 rounds off is put back. */
@@ -68,12 +68,12 @@ static val cosine(tsr__kbuild *b, angle a)
                               -0x1.27e4fa17411afp-22, 0x1.a01a019f4e3a1p-16,
                               -0x1.6c16c16c16965p-10, 0x1.5555555555555p-5
   };
-  val z = op2(b, TSR__K_MUL, a.high, a.high), half = op2(b, TSR__K_MUL, z, real(b, 0.5));
-  val main = op2(b, TSR__K_SUB, real(b, 1), half);
-  val lost = op2(b, TSR__K_SUB, op2(b, TSR__K_SUB, real(b, 1), main), half);
-  val rest = op2(b, TSR__K_MUL, op2(b, TSR__K_MUL, z, z), polynomial(b, z, c, 6));
-  rest = op2(b, TSR__K_SUB, rest, op2(b, TSR__K_MUL, a.high, a.low));
-  return op2(b, TSR__K_ADD, main, op2(b, TSR__K_ADD, lost, rest));
+  val z = op2(b, TSR__K_MUL, a.high, a.high), half = op2(b, TSR__K_MUL, a.high, real(b, -0.5));
+  val main = fused(b, half, a.high, real(b, 1));
+  val lost = fused(b, half, a.high, op2(b, TSR__K_SUB, real(b, 1), main));
+  lost = fused(b, half, op2(b, TSR__K_ADD, a.low, a.low), lost);
+  val rest = fused(b, op2(b, TSR__K_MUL, z, z), polynomial(b, z, c, 6), lost);
+  return op2(b, TSR__K_ADD, main, rest);
 }
 
 /* Whether bit `bit` of a whole number is set. */
@@ -104,12 +104,27 @@ val tsr__formula_cos(tsr__kbuild *b, val x)
   return turned_sine(b, x, 1);
 }
 
-/* sin / cos, or in odd quarters -cos / sin. */
+/* tan r = t is r + r^3 / 3 + r^5 T(r^2), a part of which the low part turns by 1 + t^2. In odd quarters
+ * the result is -1 / t, and what that quotient lacks is put back. */
 val tsr__formula_tan(tsr__kbuild *b, val x)
 {
+  static const double t[] = { /* (tan r - r - r^3 / 3) / r^5 in r^2 */
+                              0x1.f2d246ee3bba1p-18,  -0x1.d0c72b255faacp-17, 0x1.d6d4466e8996cp-16,
+                              -0x1.b084cbbd4fdb5p-20, 0x1.9917180821fd8p-15,  0x1.87a10c42fb9aep-14,
+                              0x1.f76c7abf53a80p-13,  0x1.3541e08403dd7p-11,  0x1.7da4be5ed2945p-10,
+                              0x1.d6d3c354bab48p-9,   0x1.226e3586f3487p-7,   0x1.664f488242f0dp-6,
+                              0x1.ba1ba1ba1c3bep-5,   0x1.1111111111110p-3
+  };
   angle a = reduce(b, x);
-  val s = sine(b, a), c = cosine(b, a), odd = has_bit(b, a.quarters, 1);
-  val over = where(b, odd, op1(b, TSR__K_NEG, c), s);
-  val result = op2(b, TSR__K_DIV, over, where(b, odd, s, c));
+  val z = op2(b, TSR__K_MUL, a.high, a.high), cube = op2(b, TSR__K_MUL, z, a.high),
+      one = real(b, 1);
+  val rest = op2(b, TSR__K_MUL, op2(b, TSR__K_MUL, z, cube), polynomial(b, z, t, 14));
+  rest = fused(b, cube, real(b, 0x1.5555555555555p-2), rest);
+  val near = op2(b, TSR__K_ADD, a.high, rest);
+  rest = fused(b, a.low, fused(b, near, near, one), rest);
+  near = op2(b, TSR__K_ADD, a.high, rest);
+  val inverse = op2(b, TSR__K_DIV, real(b, -1), near);
+  val lack = fused(b, inverse, rest, fused(b, inverse, a.high, one));
+  val result = where(b, has_bit(b, a.quarters, 1), fused(b, inverse, lack, inverse), near);
   return where(b, test2(b, TSR__K_EQ, x, real(b, 0)), x, result);
 }

@@ -2,6 +2,7 @@
  * with the same bits from every instruction set and operand length. */
 #include "harness.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +124,151 @@ TEST(tan_and_tanh_are_within_2_ulp)
   static cases tanh = { "tanh", TSR__OP_TANH, 2, 0, { 0 }, { 0 }, { 0 } };
   check_golden(&tan);
   check_golden(&tanh);
+}
+
+/* ---- many draws against long double ----------------------------------------------------------- */
+
+/* Where a function's errors are looked for. */
+typedef struct draws {
+  const char *name;
+  tsr__op op;
+  double stated; /* ULP */
+  long double (*exact)(long double);
+  double (*draw)(test_rng *rng);
+} draws;
+
+static double signed_uniform(test_rng *rng)
+{
+  return 2 * test_uniform(rng) - 1;
+}
+
+/* 2^-k u for a random k below `most`: as many near 0 as far from it. */
+static double near_zero(test_rng *rng, int most)
+{
+  return ldexp(signed_uniform(rng), -(int)test_range(rng, 0, most - 1));
+}
+
+/* Multiples of pi/4 and both their sides, where quarters end; many sizes beyond. */
+static double any_angle(test_rng *rng)
+{
+  const long double eighth = 0.785398163397448309615660845819875721L;
+  static const int64_t multiples[] = { 8, 64, 4096, 1 << 21 };
+  switch (test_range(rng, 0, 7)) {
+  case 0: return 8 * signed_uniform(rng);
+  case 1: return near_zero(rng, 60);
+  case 2: return test_any_f64(rng);
+  case 3: return ldexp(1 + test_uniform(rng), (int)test_range(rng, 15, 70));
+  case 4: return 0.75 + test_uniform(rng) / 16; /* below pi/4 both parts of tan are largest */
+  default: {
+    int64_t most = multiples[test_range(rng, 0, 3)], m = test_range(rng, -most, most);
+    return (double)(eighth * m + (long double)near_zero(rng, 50));
+  }
+  }
+}
+
+static double any_power(test_rng *rng)
+{
+  const long double ln2 = 0.693147180559945309417232121458176568L;
+  switch (test_range(rng, 0, 3)) {
+  case 0: return near_zero(rng, 60);
+  case 1: return 745 * signed_uniform(rng);
+  case 2:
+    return (double)(ln2 * (test_range(rng, -2040, 2040) * 0.5L) + (long double)near_zero(rng, 40));
+  default: return 4 * signed_uniform(rng);
+  }
+}
+
+static double any_positive(test_rng *rng)
+{
+  switch (test_range(rng, 0, 4)) {
+  case 0: return fabs(test_any_f64(rng));
+  case 1: return 1 + near_zero(rng, 52);
+  case 2: return 0.5 + test_uniform(rng);
+  case 3: return ldexp(1 + test_uniform(rng), (int)test_range(rng, -8, 8));
+  default: return ldexp(M_SQRT2 + near_zero(rng, 40), (int)test_range(rng, -4, 4)); /* the cut */
+  }
+}
+
+static double any_above_minus_1(test_rng *rng)
+{
+  switch (test_range(rng, 0, 3)) {
+  case 0: return near_zero(rng, 60);
+  case 1: return (test_range(rng, 0, 1) ? 0.41 : -0.29) + near_zero(rng, 40) / 16; /* the cuts */
+  case 2: return any_positive(rng) - 1;
+  default: return test_uniform(rng) * 3 - 1;
+  }
+}
+
+static double any_bend(test_rng *rng)
+{
+  switch (test_range(rng, 0, 3)) {
+  case 0: return near_zero(rng, 60);
+  case 1: return (test_range(rng, 0, 1) ? 0.55 : -0.55) + near_zero(rng, 40) / 16; /* the cuts */
+  case 2: return 20 * signed_uniform(rng);
+  default: return signed_uniform(rng);
+  }
+}
+
+static double ulp_of(long double exact)
+{
+  int exponent;
+  frexpl(exact, &exponent);
+  return ldexp(1, exponent - 53 < -1074 ? -1074 : exponent - 53);
+}
+
+/* The largest error of some draws in ULP, and where it is. */
+static double worst_of(const draws *d, test_rng *rng, int64_t count, double *at)
+{
+  enum { N = 1 << 16 };
+  static double x[N], y[N];
+  double worst = 0;
+  for (; count > 0; count -= N) {
+    for (int i = 0; i < N; i++) x[i] = d->draw(rng);
+    compute(d->op, TSR_F64, NULL, x, N, y);
+    for (int i = 0; i < N; i++) {
+      long double exact = d->exact((long double)x[i]);
+      if (!isfinite((double)exact) || !isfinite(y[i]))
+        continue; /* the ends have tests of their own */
+      double error = (double)(fabsl((long double)y[i] - exact) / (long double)ulp_of(exact));
+      if (error <= worst) continue;
+      worst = error;
+      *at = x[i];
+    }
+  }
+  return worst;
+}
+
+static void check_draws(const draws *list, int count)
+{
+  const char *millions = getenv("ULP_MILLIONS"), *seed = getenv("LAW_SEED");
+  int64_t n = millions ? atoll(millions) * 1000000 : test_quick() ? 200000 : 4000000;
+  if (LDBL_MANT_DIG < 64) return;
+  for (int i = 0; i < count; i++) {
+    test_rng rng = test_seeded(seed ? strtoull(seed, NULL, 0) : 5);
+    double at = 0, worst = worst_of(&list[i], &rng, n, &at);
+    if (getenv("SHOW_ULP")) fprintf(stderr, "%s: %.4f ULP at %a\n", list[i].name, worst, at);
+    if (worst > list[i].stated)
+      FAIL("%s(%a) is wrong by %.4f ULP, stated is %.2f", list[i].name, at, worst, list[i].stated);
+  }
+}
+
+TEST_TIMEOUT(angles_stay_within_what_is_stated, 600)
+{
+  const draws list[] = { { "sin", TSR__OP_SIN, 1, sinl, any_angle },
+                         { "cos", TSR__OP_COS, 1, cosl, any_angle },
+                         { "tan", TSR__OP_TAN, 2, tanl, any_angle } };
+  check_draws(list, 3);
+}
+
+TEST_TIMEOUT(powers_and_logarithms_stay_within_what_is_stated, 600)
+{
+  const draws list[] = { { "exp", TSR__OP_EXP, 1, expl, any_power },
+                         { "log", TSR__OP_LOG, 1, logl, any_positive },
+                         { "log2", TSR__OP_LOG2, 1, log2l, any_positive },
+                         { "log10", TSR__OP_LOG10, 1, log10l, any_positive },
+                         { "log1p", TSR__OP_LOG1P, 1, log1pl, any_above_minus_1 },
+                         { "tanh", TSR__OP_TANH, 2, tanhl, any_bend } };
+  check_draws(list, 6);
 }
 
 TEST(functions_at_their_ends)
