@@ -21,6 +21,7 @@
 typedef struct tsr__heap {
   tsr_allocator fn;
   _Atomic int64_t live; /* blocks not yet freed: 0 after a clean close */
+  uint64_t seed;        /* drawn anew for each heap: of hashes that strangers must not foresee */
 } tsr__heap;
 
 void tsr__heap_init(tsr__heap *heap, const tsr_allocator *user);
@@ -101,6 +102,8 @@ int tsr__text_nearest(const char *word, const char *const *names, int count);
 
 /* ---- hashing (hash.c) ------------------------------------------------------------------ */
 
+/* Of equal bytes and seeds equal everywhere. Texts that collide whatever the seed are not known: tables
+ * that strangers fill take heap->seed. */
 uint64_t tsr__hash(const void *data, size_t length, uint64_t seed);
 
 /* ---- errors ---------------------------------------------------------------------------- */

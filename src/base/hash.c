@@ -1,6 +1,6 @@
 /* A 64-bit hash of bytes for plan keys and dictionaries: 16 bytes a step, each step one
- * 64x64->128 multiply whose halves are folded together. Not for hostile input: tables that take
- * strangers' keys must not rely on it for their worst case.
+ * 64x64->128 multiply whose halves are folded together. Both factors depend on the seed, so that no
+ * text can make one of them 0 without knowing it.
  *
  * Invariant: the value depends on bytes, length and seed only (bytes are read in little-endian
  * order), so processes agree on it. */
@@ -40,10 +40,10 @@ static inline uint64_t load_rest(const unsigned char *p, size_t length)
 /* Two lanes side by side hide the multiplier's latency on long inputs. */
 static const unsigned char *mix_long(const unsigned char *p, size_t *length, uint64_t *state)
 {
-  uint64_t lane = *state ^ K3;
+  uint64_t secret = *state, lane = secret ^ K3;
   while (*length > 32) {
-    *state = mix(load8(p) ^ K1, load8(p + 8) ^ *state);
-    lane = mix(load8(p + 16) ^ K2, load8(p + 24) ^ lane);
+    *state = mix(load8(p) ^ secret ^ K1, load8(p + 8) ^ *state);
+    lane = mix(load8(p + 16) ^ secret ^ K2, load8(p + 24) ^ lane);
     p += 32;
     *length -= 32;
   }
@@ -54,11 +54,11 @@ static const unsigned char *mix_long(const unsigned char *p, size_t *length, uin
 uint64_t tsr__hash(const void *data, size_t length, uint64_t seed)
 {
   const unsigned char *p = data;
-  uint64_t state = mix(seed ^ K0, K1);
+  uint64_t secret = mix(seed ^ K0, K1), state = secret;
   size_t rest = length;
   if (rest > 32) p = mix_long(p, &rest, &state);
   while (rest >= 16) {
-    state = mix(load8(p) ^ K1, load8(p + 8) ^ state);
+    state = mix(load8(p) ^ secret ^ K1, load8(p + 8) ^ state);
     p += 16;
     rest -= 16;
   }
@@ -69,6 +69,6 @@ uint64_t tsr__hash(const void *data, size_t length, uint64_t seed)
   } else if (rest) {
     a = load_rest(p, rest);
   }
-  state = mix(a ^ K2, b ^ state);
+  state = mix(a ^ secret ^ K2, b ^ state);
   return mix(state ^ K3, (uint64_t)length ^ K1);
 }

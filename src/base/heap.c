@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
 
 #define ALIGNMENT ((size_t)64)
 #define LARGE (2 * TSR__HUGE_PAGE)
@@ -40,11 +42,22 @@ static void default_release(void *pointer, size_t size, void *user)
   free(pointer);
 }
 
+/* Of the system, or of what differs from run to run where it gives none. */
+static uint64_t draw_seed(const tsr__heap *heap)
+{
+  uint64_t seed;
+  if (getentropy(&seed, sizeof seed) == 0) return seed;
+  struct timespec now = { 0, 0 };
+  clock_gettime(CLOCK_REALTIME, &now);
+  return tsr__hash(&now, sizeof now, (uint64_t)(uintptr_t)heap);
+}
+
 void tsr__heap_init(tsr__heap *heap, const tsr_allocator *user)
 {
   bool whole = user && user->allocate && user->release;
   heap->fn = whole ? *user : (tsr_allocator){ default_allocate, default_release, NULL };
   atomic_init(&heap->live, 0);
+  heap->seed = draw_seed(heap);
 }
 
 bool tsr__heap_is_default(const tsr__heap *heap)

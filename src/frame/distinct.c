@@ -6,6 +6,7 @@
  * become texts: what is asked is asked once of each different value, and rows look it up. The list is
  * in order, so that no mesh shows in it. */
 #include "frame/functions.h"
+#include "kernel/key_hash.h"
 
 #include <math.h>
 
@@ -31,6 +32,7 @@ bool tsr__lower_stops(tsr__lower *low, int64_t i)
 typedef struct words {
   tsr__heap *heap;
   tsr__lower *low;
+  tsr__key_seed seed;
   uint64_t *slot;
   size_t room, count;
   bool zero, failed, stopped; /* stopped: cancelled */
@@ -40,7 +42,8 @@ static void put(words *set, uint64_t word);
 
 static void widen(words *set)
 {
-  words wider = { .heap = set->heap, .room = set->room ? 2 * set->room : 1024 };
+  words wider = { .heap = set->heap, .seed = set->seed };
+  wider.room = set->room ? 2 * set->room : 1024;
   wider.slot = tsr__new_raw(set->heap, wider.room * sizeof *wider.slot);
   if (!wider.slot) {
     set->failed = true;
@@ -67,8 +70,7 @@ static void put(words *set, uint64_t word)
     set->zero = true;
     return;
   }
-  uint64_t mixed = word * UINT64_C(0x9e3779b97f4a7c15);
-  size_t i = (size_t)(mixed ^ mixed >> 32) & (set->room - 1);
+  size_t i = tsr__key_place(set->seed, &word, 1, 1) & (set->room - 1);
   while (set->slot[i] && set->slot[i] != word) i = (i + 1) & (set->room - 1);
   set->count += !set->slot[i];
   set->slot[i] = word;
@@ -174,7 +176,7 @@ bool tsr__find_distinct(tsr__lower *low, tsr__distinct *ask)
   size_t room = (size_t)(rows ? rows : 1);
   uint64_t *row = tsr__new_raw(heap, room * sizeof *row);
   uint8_t *use = ask->mask ? tsr__new_raw(heap, room) : NULL;
-  words set = { .heap = heap, .low = low };
+  words set = { .heap = heap, .low = low, .seed = tsr__key_seed_of(heap->seed) };
   set.failed = !row || (ask->mask && !use);
   bool whole = !set.failed && tsr__value_to_host(ask->values->value, row) &&
                (!use || tsr__value_to_host(ask->mask->value, use));

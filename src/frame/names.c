@@ -11,7 +11,8 @@ struct tsr__name_slot {
 
 static struct tsr__name_slot *slot_of(const tsr__names *names, const char *name)
 {
-  size_t mask = (size_t)names->room - 1, at = tsr__hash(name, strlen(name), 0) & mask;
+  uint64_t hash = tsr__hash(name, strlen(name), names->arena->heap->seed);
+  size_t mask = (size_t)names->room - 1, at = hash & mask;
   while (names->slot[at].name && strcmp(names->slot[at].name, name) != 0) at = (at + 1) & mask;
   return &names->slot[at];
 }

@@ -8,12 +8,6 @@
  * were dealt out. Hash values decide nothing but where to look. */
 #include "io/dict.h"
 
-void tsr__dict_local_init(tsr__dict_local *local, tsr__heap *heap)
-{
-  *local = (tsr__dict_local){ .heap = heap };
-  tsr__arena_init(&local->arena, heap);
-}
-
 void tsr__dict_local_free(tsr__dict_local *local)
 {
   if (!local->heap) return;
@@ -30,6 +24,13 @@ __extension__ typedef unsigned __int128 wide;
 
 static const uint64_t k1 = UINT64_C(0x9e3779b97f4a7c15), k2 = UINT64_C(0xd6e8feb86659fd93);
 
+/* All dictionaries of a heap share them, for their keys meet in unify. */
+static void make_secret(uint64_t seed, uint64_t secret[2])
+{
+  secret[0] = tsr__hash("", 0, seed) ^ k1;
+  secret[1] = tsr__hash("", 0, ~seed) ^ k2;
+}
+
 static inline uint64_t load(const char *at)
 {
   uint64_t x;
@@ -44,15 +45,15 @@ static inline uint64_t fold(uint64_t a, uint64_t b)
 }
 
 /* Two hashes for a key of more than 16 bytes; the last two loads may overlap the others. */
-static void hash_long(const char *at, size_t length, tsr__dict_key *key)
+static void hash_long(const char *at, size_t length, const uint64_t secret[2], tsr__dict_key *key)
 {
   const char *last = at + length - 16;
   uint64_t a = length * k2, b = k1;
   for (; at < last; at += 16) {
-    a = fold(a ^ load(at) ^ k1, load(at + 8) ^ k2);
+    a = fold(a ^ load(at) ^ secret[0], load(at + 8) ^ secret[1]);
     b = (b ^ load(at)) * k2 + load(at + 8);
   }
-  key->a = fold(a ^ load(last) ^ k1, load(last + 8) ^ k2);
+  key->a = fold(a ^ load(last) ^ secret[0], load(last + 8) ^ secret[1]);
   key->b = (b ^ load(last)) * k2 + load(last + 8);
 }
 
@@ -63,7 +64,7 @@ static inline uint64_t low_bytes(uint64_t x, size_t count)
 
 /* 16 bytes behind the text are readable. Made here rather than by tsr__hash because most texts
  * of a table are shorter than a call takes. */
-static inline tsr__dict_key key_of_padded(const char *at, size_t length)
+static inline tsr__dict_key key_of_padded(const char *at, size_t length, const uint64_t secret[2])
 {
   tsr__dict_key key = { .length = (uint32_t)length };
   if (length <= 8) {
@@ -72,21 +73,28 @@ static inline tsr__dict_key key_of_padded(const char *at, size_t length)
     key.a = load(at);
     key.b = low_bytes(load(at + 8), length - 8);
   } else {
-    hash_long(at, length, &key);
+    hash_long(at, length, secret, &key);
   }
-  key.hash = fold(key.a ^ k1, key.b ^ k2 ^ length);
+  key.hash = fold(key.a ^ secret[0], key.b ^ secret[1] ^ length);
   return key;
 }
 
-static tsr__dict_key key_of(const char *at, size_t length)
+static tsr__dict_key key_of(const char *at, size_t length, const uint64_t secret[2])
 {
   char padded[32] = { 0 };
-  if (length > 16) return key_of_padded(at, length);
+  if (length > 16) return key_of_padded(at, length, secret);
   if (length) memcpy(padded, at, length);
-  return key_of_padded(padded, length);
+  return key_of_padded(padded, length, secret);
 }
 
 /* ---- local dictionaries ------------------------------------------------------------------- */
+
+void tsr__dict_local_init(tsr__dict_local *local, tsr__heap *heap)
+{
+  *local = (tsr__dict_local){ .heap = heap };
+  tsr__arena_init(&local->arena, heap);
+  make_secret(heap->seed, local->secret);
+}
 
 enum { ASK_AFTER = 1 << 14 }; /* steps between two questions whether to go on */
 
@@ -172,7 +180,7 @@ static int32_t add(tsr__dict_local *local, const char *text, const tsr__dict_key
   }
   if (need > local->capacity && !widen(local)) return fail(local);
   size_t at = home_of(key->hash, local->slot_count);
-  while (local->slots[at].entry >= 0) at = (at + 1) & (local->slot_count - 1);
+  for (; local->slots[at].entry >= 0; at = (at + 1) & (local->slot_count - 1)) local->steps++;
   local->slots[at] = (tsr__dict_slot){ key->a, key->b, key->hash, key->length, local->count };
   local->entries[local->count] =
       (tsr__dict_entry){ .key = *key, .code = -1, .first = local->now, .text = text };
@@ -197,7 +205,7 @@ int32_t tsr__dict_code(tsr__dict_local *local, const char *text, size_t length, 
 {
   *added = false;
   if (length > UINT32_MAX) return fail(local);
-  tsr__dict_key key = key_of(text, length);
+  tsr__dict_key key = key_of(text, length, local->secret);
   int32_t code = find(local, text, &key);
   if (code >= 0) return code;
   *added = true;
@@ -210,10 +218,10 @@ uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__csv_field *texts, in
                          int32_t *codes)
 {
   tsr__dict_key keys[64];
-  uint64_t added = 0;
+  uint64_t added = 0, secret[2] = { local->secret[0], local->secret[1] };
   size_t mask = local->slot_count - 1;
   for (int i = 0; i < count; i++) {
-    keys[i] = key_of_padded(texts[i].at, texts[i].length);
+    keys[i] = key_of_padded(texts[i].at, texts[i].length, secret);
     if (local->slot_count) __builtin_prefetch(&local->slots[keys[i].hash & mask]);
   }
   for (int i = 0; i < count; i++) {

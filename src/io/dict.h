@@ -35,6 +35,8 @@ typedef struct tsr__dict_slot {
 typedef struct tsr__dict_local {
   tsr__heap *heap;
   tsr__arena arena;
+  uint64_t secret[2]; /* of the heap's seed: hashes nobody can foresee */
+  int64_t steps;      /* that look-ups took beyond the slots where keys belong */
   tsr__dict_entry *entries;
   size_t capacity;
   int32_t count;

@@ -150,6 +150,7 @@ void tsr__split_free(tsr_runtime *rt, tsr__split *split);
  * parts have few bits, number[p][key] is a key's group or TSR__NO_ROW; else `number` is NULL. */
 typedef struct tsr__grouped {
   int parts, bits; /* of a key */
+  int64_t steps;   /* that tables took beyond the slots where keys belong */
   int64_t *count;
   uint32_t **group, **number;
   tsr__index first;

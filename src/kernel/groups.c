@@ -19,6 +19,7 @@ enum {
   PIECE = 1 << 17,      /* rows of a task; a multiple of 64, so that no two tasks share marks */
   BIN_ROWS = 1 << 13,   /* rows of a bin, about */
   MAX_BIN_BITS = 12,    /* bins of a part */
+  ASK_AFTER = 1 << 14,  /* rows of a bin between two questions whether to go on */
   MAX_DENSE_BITS = 22,  /* tables over all values */
   SMALL_DENSE_BITS = 14 /* always worth one */
 };
@@ -61,6 +62,7 @@ typedef struct slot {
 typedef struct table {
   slot *slots;
   size_t size, used; /* size: a power of two */
+  int64_t steps;     /* beyond the slots where keys belong */
 } table;
 
 typedef struct part {
@@ -100,6 +102,8 @@ typedef struct job {
   int64_t bin_count;
   table *tables; /* one a worker */
   int workers;
+  tsr__key_seed seed;
+  tsr__progress progress; /* of bins: one of them may hold most rows */
   _Atomic bool failed;
 } job;
 
@@ -316,7 +320,7 @@ static void count_task(void *user, int64_t piece, int worker)
   uint32_t *count = piece_start(piece, at);
   memset(count, 0, sizeof *count << at->bin_bits);
   for (int64_t r = cut.start; r < end; r++) {
-    uint64_t bin = tsr__key_hash(at->word + r, at->rows, j->words) >> (64 - at->bin_bits);
+    uint64_t bin = tsr__key_place(j->seed, at->word + r, at->rows, j->words) >> (64 - at->bin_bits);
     at->bin[r] = (uint16_t)bin;
     count[bin]++;
   }
@@ -367,7 +371,7 @@ static bool table_size(tsr__heap *heap, table *t, size_t size)
   slot *slots = tsr__new(heap, size * sizeof *slots);
   if (!slots) return false;
   tsr__del(heap, t->slots, t->size * sizeof *t->slots);
-  *t = (table){ slots, size, t->used };
+  *t = (table){ slots, size, t->used, t->steps };
   return true;
 }
 
@@ -383,14 +387,16 @@ typedef struct bin {
   const uint64_t *word;
   int64_t stride, count;
   uint32_t tag;
+  tsr__key_seed seed;
+  int worker;
 } bin;
 
 /* The slot of row `at`, or the free one where it belongs. */
-static inline slot *find_slot(const table *t, const bin *b, uint32_t at, int words)
+static inline slot *find_slot(table *t, const bin *b, uint32_t at, int words)
 {
-  uint64_t hash = tsr__key_hash(b->word + at, b->stride, words);
+  uint64_t hash = tsr__key_place(b->seed, b->word + at, b->stride, words);
   uint64_t key = words == 1 ? b->word[at] : hash;
-  for (size_t s = hash & (t->size - 1);; s = (s + 1) & (t->size - 1)) {
+  for (size_t s = hash & (t->size - 1);; s = (s + 1) & (t->size - 1), t->steps++) {
     slot *found = &t->slots[s];
     if (found->bin != b->tag) {
       *found = (slot){ key, at, found->bin };
@@ -412,6 +418,7 @@ static bool table_grow(tsr__heap *heap, table *t, const bin *b, int words)
   }
   tsr__del(heap, t->slots, t->size * sizeof *t->slots);
   bigger.used = t->used;
+  bigger.steps += t->steps;
   *t = bigger;
   return true;
 }
@@ -421,6 +428,7 @@ static inline bool group_bin(job *j, table *t, const bin *b, uint32_t *first, in
 {
   t->used = 0;
   for (int64_t i = 0; i < b->count; i++) {
+    if (i % ASK_AFTER == ASK_AFTER - 1 && tsr__progress_stops(&j->progress, b->worker)) return true;
     slot *s = find_slot(t, b, (uint32_t)i, words);
     first[i] = s->at;
     if (s->bin == b->tag) continue;
@@ -438,7 +446,7 @@ static void bin_task(void *user, int64_t task, int worker)
   table *t = &j->tables[worker];
   if (atomic_load_explicit(&j->failed, memory_order_relaxed)) return;
   const uint64_t *word = at->bin_bits ? at->bin_word : at->word;
-  bin b = { word + cut->start, at->rows, cut->count, (uint32_t)task + 1 };
+  bin b = { word + cut->start, at->rows, cut->count, (uint32_t)task + 1, j->seed, worker };
   uint32_t *first = (at->bin_bits ? at->bin_first : at->group) + cut->start;
   size_t size = b.count < BIN_ROWS ? 2 * BIN_ROWS : 4 * BIN_ROWS;
   if (b.count < 64) size = 128;
@@ -527,7 +535,9 @@ static tsr_status group_hashed(job *j)
   if (status) return status;
   place_bins(j);
   status = run(j, pieces, deal_task);
-  if (!status) status = run(j, j->bin_count, bin_task);
+  if (!status && !tsr__parallel_progress(&j->progress, j->bin_count, bin_task, j))
+    status = tsr__cancelled(j->error, what);
+  if (!status && atomic_load(&j->failed)) status = no_memory(j);
   if (!status) status = run(j, pieces, back_task);
   if (!status) status = count_marks(j);
   return status ? status : run(j, pieces, rank_task);
@@ -559,6 +569,7 @@ static void job_free(job *j)
 {
   tsr__heap *heap = &j->rt->heap;
   tsr__loans_return(&j->loans);
+  for (int w = 0; j->tables && w < j->workers; w++) j->out->steps += j->tables[w].steps;
   for (int w = 0; j->tables && w < j->workers; w++)
     tsr__del(heap, j->tables[w].slots, j->tables[w].size * sizeof(slot));
   tsr__del(heap, j->tables, (size_t)j->workers * sizeof *j->tables);
@@ -580,7 +591,9 @@ tsr_status tsr__group_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__
             .rows = parts,
             .words = keys->words,
             .bits = keys->bits,
-            .workers = tsr__worker_count(rt) };
+            .workers = tsr__worker_count(rt),
+            .seed = tsr__key_seed_of(rt->heap.seed),
+            .progress = { .rt = rt, .what = what } };
   int64_t most = 0;
   memset(out, 0, sizeof *out);
   tsr_status status = result_room(&j, parts) ? TSR_OK : no_memory(&j);

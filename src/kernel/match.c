@@ -213,7 +213,9 @@ tsr_status tsr__match_open(tsr_runtime *rt, const tsr__parts *left, int how, tsr
   m->rows = tsr__new(&rt->heap, (parts + 1) * sizeof *m->rows);
   if (!m->table || !m->match || !m->rows) return short_of_memory(error);
   for (int p = 0; p < left->count; p++)
-    m->table[p] = (tsr__match_table){ .device = left->device[p], .left_rows = left->rows[p] };
+    m->table[p] = (tsr__match_table){ .device = left->device[p],
+                                      .left_rows = left->rows[p],
+                                      .seed = tsr__key_seed_of(rt->heap.seed) };
   tsr_status status = tsr__match_cut(rt, left, &m->left, &m->left_count, error);
   m->left_room = m->left_count;
   return status;

@@ -7,6 +7,7 @@
 #define TSR_KERNEL_MATCH_H
 
 #include "kernel/columns.h"
+#include "kernel/key_hash.h"
 
 /* A run of one part's rows: a task. What the passes find is kept with it. */
 typedef struct tsr__match_piece {
@@ -40,16 +41,18 @@ typedef struct tsr__match_table {
   int slot_bits, range_bits; /* 2^slot_bits slots in 2^range_bits ranges that are filled apart */
   tsr__match_link *link;     /* [right row] */
   bool chained, full;
+  tsr__key_seed seed;
   tsr__buffer *memory[3]; /* of head or slot, links, match */
 } tsr__match_table;
 
 typedef struct tsr__matched {
   tsr_runtime *rt;
   int parts, how;
-  bool direct;  /* every part's table is */
-  bool repeats; /* a left row met two right rows or more */
-  bool misses;  /* a left row met none */
-  int64_t need; /* bytes of the device with most */
+  bool direct;   /* every part's table is */
+  bool repeats;  /* a left row met two right rows or more */
+  bool misses;   /* a left row met none */
+  int64_t need;  /* bytes of the device with most */
+  int64_t steps; /* that filling the tables took beyond the slots where keys belong */
   tsr__match_table *table;
   uint32_t **match; /* [part][left row]: its first right row, or TSR__NO_ROW */
   int64_t *rows;    /* [part]: rows of the result */
@@ -133,21 +136,5 @@ int64_t tsr__match_table_bytes(const tsr__match_table *table);
 tsr_status tsr__match_build(tsr__matched *matched, tsr__error *error);
 /* match[] of the left rows begin .. end - 1. */
 void tsr__match_probe(const tsr__match_table *table, int64_t begin, int64_t end, uint32_t *match);
-
-/* Spreads a word's bits over all others. */
-static inline uint64_t tsr__mix(uint64_t x)
-{
-  x = (x ^ x >> 32) * UINT64_C(0xD1B54A32D192ED03);
-  x = (x ^ x >> 29) * UINT64_C(0xABC98388FB8FAC03);
-  return x ^ x >> 32;
-}
-
-/* A hash of a row's packed key of `words` words. */
-static inline uint64_t tsr__key_hash(const uint64_t *word, int words, int64_t rows, int64_t row)
-{
-  uint64_t hash = tsr__mix(word[row]);
-  for (int w = 1; w < words; w++) hash = tsr__mix(hash ^ word[w * rows + row]);
-  return hash;
-}
 
 #endif

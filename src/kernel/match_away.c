@@ -15,6 +15,22 @@ __extension__ typedef unsigned __int128 wide;
 
 /* ---- who owns a key ---- */
 
+/* Spreads a word's bits over all others. */
+static inline uint64_t mix(uint64_t x)
+{
+  x = (x ^ x >> 32) * UINT64_C(0xD1B54A32D192ED03);
+  x = (x ^ x >> 29) * UINT64_C(0xABC98388FB8FAC03);
+  return x ^ x >> 32;
+}
+
+/* Fixed: what is sent where is told in explanations, and the same in all processes. */
+static inline uint64_t owner_hash(const uint64_t *word, int words, int64_t rows, int64_t row)
+{
+  uint64_t hash = mix(word[row]);
+  for (int w = 1; w < words; w++) hash = mix(hash ^ word[w * rows + row]);
+  return hash;
+}
+
 typedef struct extent {
   uint64_t least, most;
 } extent;
@@ -67,7 +83,7 @@ static void own(const owning *o, int side, const tsr__piece *piece)
       uint64_t owner = (uint64_t)(((wide)(word[r] - o->least) * o->scale) >> 64);
       dest[r] = meets ? (uint16_t)owner : here;
     } else {
-      uint64_t hash = tsr__key_hash(word, packed->words, rows, r);
+      uint64_t hash = owner_hash(word, packed->words, rows, r);
       dest[r] = meets ? (uint16_t)(((hash & UINT32_MAX) * count) >> 32) : here;
     }
   }

@@ -106,6 +106,7 @@ int64_t tsr__match_table_bytes(const tsr__match_table *t)
 typedef struct fill {
   int part, range;
   bool chained, full; /* found: a key twice; no slot left */
+  int64_t steps;
   tsr__progress *progress;
   int worker; /* who fills */
 } fill;
@@ -169,6 +170,7 @@ static void put_hash(tsr__match_table *t, fill *f, const uint32_t *rows, const u
       if (slot->row == TSR__NO_ROW) break;
       if (slot->key == key && (t->words == 1 || same_right(t, slot->row, row))) break;
       at = around(t, at);
+      f->steps++;
       if (at == first) {
         f->full = true;
         return;
@@ -228,7 +230,7 @@ static void fill_hash(tsr__match_table *t, fill *f, int64_t begin, int64_t end)
   int n = 0;
   range_of(t, f->range, &first, &count);
   for (int64_t r = end - 1; r >= begin && !f->full; r--) {
-    uint64_t hash = tsr__key_hash(t->right, t->words, t->right_rows, r);
+    uint64_t hash = tsr__key_place(t->seed, t->right + r, t->right_rows, t->words);
     held[n] = (uint32_t)r;
     hashes[n] = hash;
     n += (int)(home(t, hash) - first < count) & (int)!bit(t->right_null, r);
@@ -277,6 +279,7 @@ static tsr_status build_round(tsr__matched *m, const bool *wanted, bool *full, t
     m->table[b.fills[i].part].chained |= b.fills[i].chained;
     m->table[b.fills[i].part].full |= b.fills[i].full;
     *full |= b.fills[i].full;
+    m->steps += b.fills[i].steps;
   }
   tsr__del(&m->rt->heap, b.fills, size);
   return done ? TSR_OK : tsr__cancelled(error, "join");
@@ -339,7 +342,7 @@ static void probe_hash(const tsr__match_table *t, int64_t begin, int64_t end, ui
   for (int64_t from = begin; from < end; from += GROUP) {
     int some = end - from < GROUP ? (int)(end - from) : GROUP;
     for (int i = 0; i < some; i++) {
-      hash[i] = tsr__key_hash(t->left, t->words, t->left_rows, from + i);
+      hash[i] = tsr__key_place(t->seed, t->left + from + i, t->left_rows, t->words);
       __builtin_prefetch(&t->slot[home(t, hash[i])]);
     }
     for (int i = 0; i < some; i++) match[from + i] = look_up(t, hash[i], from + i);

@@ -348,7 +348,8 @@ static tsr_status homes_new(tsr__homes *h)
 }
 
 /* Whether nearly every row seems to have a key of its own: as few equal keys in a sample of one part
- * as there would be if they were dealt at random over half as many keys as rows. */
+ * as there would be if they were dealt at random over half as many keys as rows. The hash is the fixed
+ * one, for a plan must not change from run to run; a sample is too small to be harmed. */
 static bool all_differ(const tsr__homes *h, const tsr__packed *keys)
 {
   enum { SAMPLE = 4096, SLOTS = 4 * SAMPLE, LEAST = 1 << 17 };

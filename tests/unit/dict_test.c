@@ -116,6 +116,28 @@ TEST(nuls_at_the_end_count)
   CHECK_I64(heap.live, 0);
 }
 
+/* Texts whose first bytes, or first block, made a hash 0 when its constants were known. */
+TEST(chosen_texts_do_not_crowd)
+{
+  enum { CHOSEN = 20000 };
+  const uint64_t k1 = UINT64_C(0x9e3779b97f4a7c15), k2 = UINT64_C(0xd6e8feb86659fd93);
+  for (int blocks = 1; blocks <= 3; blocks++) {
+    tsr__dict_local local;
+    tsr__heap_init(&heap, NULL);
+    tsr__dict_local_init(&local, &heap);
+    for (uint64_t i = 0; i < CHOSEN; i++) {
+      uint64_t text[8] = { k1, i, k1, k2, k1, k2 };
+      bool added;
+      if (blocks > 1) text[0] = i, text[1] = k2;
+      CHECK_I64(tsr__dict_code(&local, (char *)text, (size_t)blocks * 16, true, &added),
+                (int64_t)i);
+    }
+    CHECK(local.steps < 4 * CHOSEN);
+    tsr__dict_local_free(&local);
+  }
+  CHECK_I64(heap.live, 0);
+}
+
 TEST(no_texts_make_an_empty_dictionary)
 {
   tsr__heap_init(&heap, NULL);

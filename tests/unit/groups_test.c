@@ -2,6 +2,7 @@
  * every shape of rows over parts, and memory that ends. */
 #include "harness.h"
 #include "kernel/columns.h"
+#include "kernel/key_hash.h"
 #include "tessera.h"
 
 #include <stdlib.h>
@@ -160,6 +161,28 @@ TEST(equal_hashes_of_different_keys_stay_apart)
     m.word[0][rows + r] = (uint64_t)(r % 200) ^ (uint64_t)(r % 7);
   }
   group_and_check("cpu", 2, &m, (uint64_t)rows + 1);
+  unmake(&m);
+}
+
+/* Keys chosen to meet in one slot if the hash of tables were the one that says who owns a key. */
+TEST(chosen_keys_do_not_crowd)
+{
+  int64_t rows = 2000;
+  made m;
+  make(&m, 1, &rows, 1, 64);
+  uint64_t key = 0;
+  for (int64_t r = 0; r < rows; r++) {
+    do m.word[0][r] = ++key;
+    while (tsr__key_hash(&key, 1, 1) & 16383);
+  }
+  tsr_runtime *rt = tsr_runtime_open("cpu");
+  tsr__error error = { 0 };
+  tsr__grouped g;
+  CHECK_I64(tsr__group_rows(rt, &m.parts, &m.packed, &g, &error), TSR_OK);
+  CHECK_I64(g.count[0], rows);
+  CHECK(g.steps < 2 * rows);
+  tsr__grouped_free(rt, &g);
+  tsr_runtime_close(rt);
   unmake(&m);
 }
 

@@ -57,6 +57,24 @@ TEST(like_inputs_do_not_collide)
   check_distinct(hashes, COUNT);
 }
 
+/* No block of bytes makes a factor 0 and so hides what came before it. */
+TEST(chosen_blocks_hide_nothing)
+{
+  enum { COUNT = 10000 };
+  static uint64_t hashes[COUNT];
+  const uint64_t roots[] = { UINT64_C(0x6a09e667f3bcc909), UINT64_C(0xbb67ae8584caa73b),
+                             UINT64_C(0x3c6ef372fe94f82b), UINT64_C(0xa54ff53a5f1d36f1) };
+  for (int at = 0; at < 4; at++)
+    for (int constant = 0; constant < 4; constant++) {
+      for (uint64_t i = 0; i < COUNT; i++) {
+        uint64_t words[5] = { i, i, i, i, i };
+        words[at + 1] = roots[constant];
+        hashes[i] = tsr__hash(words, (size_t)(at + 2) * 8, 1);
+      }
+      check_distinct(hashes, COUNT);
+    }
+}
+
 TEST(every_input_bit_moves_half_of_the_output)
 {
   test_rng rng = test_seeded(3);

@@ -14,6 +14,14 @@ static bool is_zero(const void *block, size_t size)
   return true;
 }
 
+TEST(every_heap_has_a_seed_of_its_own)
+{
+  tsr__heap a, b;
+  tsr__heap_init(&a, NULL);
+  tsr__heap_init(&b, NULL);
+  CHECK(a.seed != b.seed);
+}
+
 TEST(blocks_are_aligned_zeroed_and_counted)
 {
   tsr__heap heap;

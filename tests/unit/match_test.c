@@ -218,6 +218,45 @@ TEST(blocks_of_rows_keep_their_order)
   check_large(5000000, 2, true, 1);
 }
 
+/* x ^ x >> shift, undone. */
+static uint64_t unshift(uint64_t x, int shift)
+{
+  uint64_t y = x;
+  for (int k = shift; k < 64; k += shift) y = x ^ y >> shift;
+  return y;
+}
+
+/* The number by which x * odd is x again. */
+static uint64_t inverse_of(uint64_t odd)
+{
+  uint64_t y = odd;
+  for (int i = 0; i < 6; i++) y *= 2 - odd * y;
+  return y;
+}
+
+/* Keys chosen to meet in one slot if the hash of tables were the one that says who owns a key. */
+TEST(chosen_keys_do_not_crowd)
+{
+  int64_t rows = 20000;
+  tsr_runtime *rt = runtime(1, (tsr_runtime_opts){ .threads = 2 });
+  tsr__error error = { .status = TSR_OK };
+  side a;
+  side_new(&a, 1, 1, &rows);
+  for (int64_t r = 0; r < rows; r++) {
+    uint64_t x = unshift((uint64_t)r, 32) * inverse_of(UINT64_C(0xABC98388FB8FAC03));
+    a.word[0][r] = unshift(unshift(x, 29) * inverse_of(UINT64_C(0xD1B54A32D192ED03)), 32);
+  }
+  tsr__matched found;
+  tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_INNER };
+  CHECK_STATUS(tsr__match_find(rt, &ask, &found, &error), TSR_OK, NULL);
+  CHECK(!found.direct);
+  CHECK_I64(found.rows[0], rows);
+  CHECK(found.steps < 4 * rows);
+  tsr__match_free(&found);
+  side_free(&a);
+  tsr_runtime_close(rt);
+}
+
 /* Keys whose hashes crowd in one range of slots. */
 TEST(crowded_ranges_find_room)
 {
@@ -227,10 +266,10 @@ TEST(crowded_ranges_find_room)
   side a;
   side_new(&a, 1, 1, &rows);
   uint64_t key = 0;
+  tsr__key_seed seed = tsr__key_seed_of(rt->heap.seed);
   for (int64_t r = 0; r < rows; r++) {
-    do key++;
-    while (tsr__mix(key * UINT64_C(1000003)) >> 63);
-    a.word[0][r] = key * UINT64_C(1000003);
+    do a.word[0][r] = ++key * UINT64_C(1000003);
+    while (tsr__key_place(seed, &a.word[0][r], 1, 1) >> 63);
   }
   paired found;
   tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_INNER };
