@@ -480,6 +480,29 @@ static bool is_there(const reading *r, int column)
   return tsr__scan_column(r->source, column, r->sift).values != NULL;
 }
 
+/* All that a reading will hold, before the first buffer is taken. */
+static tsr_status check_room(const reading *r, const bool *need)
+{
+  const tsr_frame *df = r->df;
+  const tsr_sharding *sharding = &df->source->sharding;
+  tsr_shape shape = { 1, { df->source->rows } };
+  tsr__need ask = { df->node.scope->rt, df->what, NULL };
+  for (int p = 0; p < tsr__positions(sharding); p++) {
+    tsr_box box;
+    int64_t bytes = 0;
+    tsr__box(sharding, &shape, p, &box);
+    for (int i = 0; i < df->schema.count; i++) {
+      if (!need[i] || is_there(r, i)) continue;
+      tsr_dtype dtype = tsr__dtype_of_type(df->schema.field[i].type);
+      bytes += (int64_t)(tsr__device_bytes(dtype, box.size[0]) +
+                         tsr__device_bytes(TSR_BOOL, box.size[0]));
+    }
+    if (tsr__need_check(&ask, tsr__position_device(sharding, p), bytes, r->error))
+      return r->error->status;
+  }
+  return TSR_OK;
+}
+
 /* Reads into fresh buffers; `scope` holds the reading's small arrays. */
 static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
 {
@@ -495,8 +518,10 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   bool sparse = first || (r->sifted && r->sift && tsr__sift_holds(r->sifted, r->sift));
   if (first && make_sifted(r)) return r->error->status;
   for (int i = 0; i < columns; i++)
-    if (need[i] && !is_there(r, i) && !borrow(r, i) &&
-        add_target(r, scope, i, sparse && !r->sift->whole[i]))
+    if (need[i] && !is_there(r, i)) (void)borrow(r, i);
+  if (check_room(r, need)) return r->error->status;
+  for (int i = 0; i < columns; i++)
+    if (need[i] && !is_there(r, i) && add_target(r, scope, i, sparse && !r->sift->whole[i]))
       return r->error->status;
   if (!r->count) return TSR_OK;
   tsr__csv_read read = { .parts = r->parts,

@@ -112,4 +112,13 @@ tsr_status tsr__rel_first(const tsr__rel *in, int64_t count, tsr__rel *out, tsr_
 tsr_status tsr__rel_concat(const tsr__rel *const *in, int count, tsr__rel *out,
                            tsr__rel_stats *stats, tsr__error *error);
 
+/* What an operator is about to ask of a device beyond what it holds: TSR_ENOMEM, naming need and limit,
+ * if that is too much; else notes it as `need` of the stats (NULL allowed) if it is the most. */
+typedef struct tsr__need {
+  tsr_runtime *rt;
+  const char *what; /* "sort" */
+  tsr__rel_stats *stats;
+} tsr__need;
+tsr_status tsr__need_check(const tsr__need *need, int device, int64_t bytes, tsr__error *error);
+
 #endif

@@ -56,15 +56,6 @@ void tsr__drop_buffers(tsr__buffer **buffers, int64_t count);
 int64_t tsr__row_bits(const tsr__colparts *column, int parts);
 int64_t tsr__view_bits(const tsr__view *view, int count);
 
-/* What an operator is about to ask of a device beyond what it holds: TSR_ENOMEM, naming need and limit,
- * if that is too much; else notes it as `need` of the stats (NULL allowed) if it is the most. */
-typedef struct tsr__need {
-  tsr_runtime *rt;
-  const char *what; /* "sort" */
-  tsr__rel_stats *stats;
-} tsr__need;
-tsr_status tsr__need_check(const tsr__need *need, int device, int64_t bytes, tsr__error *error);
-
 /* Adds a movement to the stats (NULL allowed): of equal name, to the one that is there. */
 void tsr__stats_add(tsr__rel_stats *stats, const char *what, const tsr__moved *moved);
 

@@ -818,6 +818,31 @@ static tsr_status small_job(tsr_runtime *rt, const char *path, double *out)
   return st;
 }
 
+/* One column fits and three do not: the first message tells what all three need, and nothing is held. */
+TEST(frame_reading_tells_what_all_columns_need)
+{
+  enum { ROWS = 8000, NEED = 3 * (ROWS * 8 + ROWS / 8) };
+  char *text = malloc(ROWS * 12 + 8), need[64];
+  int length = sprintf(text, "a,b,c\n");
+  for (int i = 0; i < ROWS; i++) length += sprintf(text + length, "1.5,2.5,3.5\n");
+  const char *path = test_tmp("wide.csv");
+  test_write(path, text, (size_t)length);
+  free(text);
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .memory_limit = NEED / 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_table *table = NULL;
+  snprintf(need, sizeof need, "needs %d more bytes on device 0", NEED);
+  tsr_frame *df = tsr_frame_read_csv(s, path);
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_sort(df, "a"), &table), TSR_ENOMEM, s);
+  CHECK_STR_HAS(tsr_message(s), need);
+  CHECK_STR_HAS(tsr_message(s), ".memory_limit");
+  CHECK_I64(tsr_device_memory(rt, 0).peak, 0);
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_agg(tsr_frame_read_csv(s, path), "m = mean(b)"), &table),
+               TSR_OK, s);
+  tsr_runtime_close(rt);
+}
+
 TEST_TIMEOUT(frame_every_allocation_may_fail, 300)
 {
   static const char text[] = "w,x,day\na,1,2013-01-02\nb,NA,2012-05-06\nc,3,NA\na,4.5,2013-02-03\n";
