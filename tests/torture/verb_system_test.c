@@ -99,7 +99,7 @@ static void run_trials(const struct trial *trials, int count)
     tsr_runtime *rt = open_runtime(1);
     fault_set(NULL);
     if (verb_run(job, rt, &expected)) FAIL("%s: fails: %s", job->name, verb_message());
-    for (int c = 0; c < FAULT_CALLS; c++) calls[c] = fault_count(c);
+    for (int c = 0; c < FAULT_CALLS; c++) calls[c] = fault_count((enum fault_call)c);
     calls[FAULT_THREAD] = 2;
     tsr_runtime_close(rt);
     for (int t = 0; t < count; t++) {
