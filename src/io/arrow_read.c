@@ -8,6 +8,7 @@
  * was borrowed from it, have one reference each. */
 #include "io/arrow_inner.h"
 #include "io/stripes.h"
+#include "io/system.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,7 +28,7 @@ static tsr_status producer_failed(struct ArrowArrayStream *stream, int code, tsr
 {
   const char *said = stream->get_last_error ? stream->get_last_error(stream) : NULL;
   char buffer[128];
-  if (!said || !*said) said = strerror_r(code, buffer, sizeof buffer);
+  if (!said || !*said) said = tsr__sys_text(code, buffer, sizeof buffer);
   return tsr__error_set(error, code == ENOMEM ? TSR_ENOMEM : TSR_EIO,
                         "%s: the producer failed: %.600s", what, said);
 }

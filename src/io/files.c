@@ -19,13 +19,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Some C libraries have no braces in patterns: there they are ordinary characters. */
+#if !defined(GLOB_BRACE)
+#define GLOB_BRACE 0
+#endif
+
 enum { PIECE = 4 << 20 };
 
 tsr_status tsr__file_error(const char *path, const char *what, int code, tsr__error *error)
 {
   char buffer[128];
   return tsr__error_set(error, code == ENOMEM ? TSR_ENOMEM : TSR_EIO, "%s: cannot %s: %s", path,
-                        what, strerror_r(code, buffer, sizeof buffer));
+                        what, tsr__sys_text(code, buffer, sizeof buffer));
 }
 
 tsr_status tsr__file_shrunk(const char *path, int64_t found, int64_t stored, tsr__error *error)

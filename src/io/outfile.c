@@ -53,7 +53,7 @@ static tsr_status fail_code(tsr__outfile *out, const char *what, int code)
 {
   char buffer[128];
   return fail(out, code == ENOMEM ? TSR_ENOMEM : TSR_EIO, what,
-              strerror_r(code, buffer, sizeof buffer));
+              tsr__sys_text(code, buffer, sizeof buffer));
 }
 
 static tsr_status hand_over(const tsr__outfile *out, tsr__error *error)

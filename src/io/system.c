@@ -62,3 +62,12 @@ int64_t tsr__sys_write(int fd, const void *from, size_t length)
     if (n >= 0 || !again(fd, POLLOUT)) return n;
   }
 }
+
+const char *tsr__sys_text(int code, char *buffer, size_t size)
+{
+#if defined(__GLIBC__)
+  return strerror_r(code, buffer, size);
+#else
+  return strerror_r(code, buffer, size) == 0 ? buffer : "unknown error";
+#endif
+}
