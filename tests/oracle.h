@@ -4,6 +4,7 @@
 #ifndef TESTS_ORACLE_H
 #define TESTS_ORACLE_H
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,13 @@
 /* Wider than ISO C has; the extension is meant. */
 __extension__ typedef __int128 big_int;
 __extension__ typedef unsigned __int128 big_unsigned;
+
+/* A float of 113 bits, which is what long double is on some machines. */
+#if LDBL_MANT_DIG == 113
+typedef long double big_float;
+#else
+__extension__ typedef __float128 big_float;
+#endif
 
 /* Elements of any dtype: f holds floats (f32 values exactly), i integers and bools. */
 typedef struct dense {
@@ -352,15 +360,15 @@ static inline double tally_float_sum(const tally *t, tsr_dtype dtype, uint64_t d
  * rounding could only show on a tie that the first one does not keep, and it keeps ties). */
 static inline double int_mean(const tally *t)
 {
-  return t->n ? (double)((__float128)t->isum / (__float128)t->n) : (double)NAN;
+  return t->n ? (double)((big_float)t->isum / (big_float)t->n) : (double)NAN;
 }
 
 /* var or std of multiples of 1/1024 (floats) or of integers. */
 static inline double tally_var(const tally *t, bool floats, int64_t ddof, bool root, tsr_dtype to)
 {
   if (t->nan || t->plus || t->minus || t->n - ddof <= 0) return (double)NAN;
-  __float128 top = (__float128)((big_int)t->n * t->isquares - t->isum * t->isum);
-  __float128 v = top / ((__float128)t->n * (__float128)(t->n - ddof));
+  big_float top = (big_float)((big_int)t->n * t->isquares - t->isum * t->isum);
+  big_float v = top / ((big_float)t->n * (big_float)(t->n - ddof));
   if (floats) v /= 1048576;
   if (!root) return to == TSR_F32 ? (double)(float)v : (double)v;
   if (to == TSR_F32) {
@@ -368,8 +376,8 @@ static inline double tally_var(const tally *t, bool floats, int64_t ddof, bool r
     for (int step = -2; step <= 2; step++) {
       float c = r;
       for (int s = 0; s < abs(step); s++) c = nextafterf(c, step < 0 ? 0.0f : INFINITY);
-      __float128 lo = ((__float128)c + nextafterf(c, 0)) / 2;
-      __float128 hi = ((__float128)c + nextafterf(c, INFINITY)) / 2;
+      big_float lo = ((big_float)c + nextafterf(c, 0)) / 2;
+      big_float hi = ((big_float)c + nextafterf(c, INFINITY)) / 2;
       if (lo * lo <= v && v <= hi * hi) return (double)c;
     }
     return (double)r;
@@ -377,8 +385,8 @@ static inline double tally_var(const tally *t, bool floats, int64_t ddof, bool r
   double r = sqrt((double)v);
   for (int step = -1; step <= 1; step++) {
     double c = step == 0 ? r : nextafter(r, step < 0 ? 0 : INFINITY);
-    __float128 lo = ((__float128)c + nextafter(c, 0)) / 2;
-    __float128 hi = ((__float128)c + nextafter(c, INFINITY)) / 2;
+    big_float lo = ((big_float)c + nextafter(c, 0)) / 2;
+    big_float hi = ((big_float)c + nextafter(c, INFINITY)) / 2;
     if (lo * lo <= v && v <= hi * hi) return c;
   }
   return r;
