@@ -10,6 +10,11 @@
 #ifndef TESSERA_BASE_H
 #define TESSERA_BASE_H
 
+/* Before anything is included: the C library may have no headers for 32 bits. */
+#if defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ < 8
+#error "Tessera is 64-bit only: compile without -m32"
+#endif
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -15,9 +15,9 @@
 #ifndef TESSERA_FRAME_H
 #define TESSERA_FRAME_H
 
-#include <stdio.h>
-
 #include "array.h"
+
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
