@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test check bench bench-peers asan tsan clang debug lint format tidy \
+.PHONY: build setup demo test check bench bench-peers portable arm64 asan tsan clang debug lint format tidy \
   size fuzz torture exports install docs clean help
 # Each target drives its own parallel build.
 .NOTPARALLEL:
@@ -61,6 +61,20 @@ bench-peers: ## measure against the peers that are installed; ONLY=name
 	$(call build,release,bench)
 	@bench/peers.sh $(ONLY)
 
+portable: ## build with clang and for another C library, and run a few tests
+	@scripts/setup build clang musl
+	$(call configure,clang)
+	$(call build,clang)
+	$(call run_tests,portable)
+	$(call configure,musl)
+	$(call build,musl,tessera_static $(patsubst %.c,%.o,$(wildcard tools/tessera/*.c)))
+
+arm64: ## build for 64-bit ARM with a cross compiler; the law tests and goldens in qemu-user
+	@scripts/setup arm64
+	$(call configure,arm64)
+	$(call build,arm64)
+	$(call run_tests,arm64)
+
 asan tsan clang debug: ## build and test under that preset
 	@scripts/setup test $(filter clang,$@)
 	$(call configure,$@)
@@ -113,5 +127,5 @@ clean: ## remove build/
 	@rm -rf build
 
 help: ## this list
-	@sed -n 's/^\([a-z][a-z -]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
+	@sed -n 's/^\([a-z][a-z0-9 -]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
 	  while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done

@@ -56,7 +56,7 @@ set(TESSERA_FLAGS_avx512 ${TESSERA_FLAGS_avx2}
 
 # Which of them this machine can run: the tests run under each.
 set(TESSERA_ISAS_HERE baseline)
-if(EXISTS /proc/cpuinfo)
+if("avx2" IN_LIST TESSERA_ISAS AND EXISTS /proc/cpuinfo)
   file(STRINGS /proc/cpuinfo cpu_flags REGEX "^flags" LIMIT_COUNT 1)
   if(cpu_flags MATCHES " avx2 " AND cpu_flags MATCHES " fma " AND cpu_flags MATCHES " bmi2 ")
     list(APPEND TESSERA_ISAS_HERE avx2)
