@@ -57,12 +57,121 @@ def name_of(text):
     return text
 
 
-def header_reference(name, text):
+# ---- the macros that users call ----------------------------------------------------------------
+
+_MACRO = re.compile(r"^#define (\w+)(?:\(([^)]*)\))?[ \t]*((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
+_LITERAL = re.compile(r"\((tsr_\w+)\)\{([^}]*)__VA_ARGS__")
+
+
+def all_macros(texts):
+    """name -> (parameters, body), of every header."""
+    return {match.group(1): (match.group(2), match.group(3))
+            for text in texts for match in _MACRO.finditer(text)}
+
+
+def structs(texts):
+    """name -> fields, of every struct."""
+    out = {}
+    for text in texts:
+        for match in re.finditer(r"typedef struct \w+ \{([^}]*)\} (\w+);", text):
+            fields = []
+            for part in ctext.without_comments(match.group(1)).split(";"):
+                declared = re.findall(r"(\w+)(?:\[\w+\])*\s*(?:,|$)", part.strip())
+                fields += declared
+            out[match.group(2)] = fields
+    return out
+
+
+def parameters_of(name, macros, fields):
+    """What a user writes between the parentheses: names, then ".field =" for named arguments."""
+    own, body = macros[name]
+    inner = re.search(r"\b(TSR_\w+_)\(", body)
+    chain = body + (" " + macros[inner.group(1)][1] if inner and inner.group(1) in macros else "")
+    if own == "..." and inner and macros.get(inner.group(1), ("...",))[0] != "...":
+        own = macros[inner.group(1)][0]
+    shown = [word.strip() for word in (own or "").split(",") if word.strip() != "..."]
+    literal = _LITERAL.search(chain)
+    if literal:
+        set_before = re.findall(r"\.(\w+) =", literal.group(2))
+        first = re.search(r"\.(\w+) = *$", literal.group(2))
+        shown += [first.group(1)] if first else []
+        shown += [f".{field} =" for field in fields.get(literal.group(1), [])
+                  if field != "size" and field not in set_before]
+    elif "..." in (macros[name][0] or ""):
+        shown.append("...")
+    return ", ".join(shown)
+
+
+def callers(macros):
+    """function -> the macro that users call in its place, and the reverse."""
+    out = {}
+    for name, (_, body) in macros.items():
+        if name.endswith("_") or not name.startswith("tsr_"):
+            continue
+        inner = re.search(r"\b(TSR_\w+_)\(", body)
+        chain = body + " " + (macros.get(inner.group(1), ("", ""))[1] if inner else "")
+        for function in re.findall(r"\b(tsr_\w+_(?:at|with))\b", chain):
+            out.setdefault(function, name)
+    return out
+
+
+def wrapped(call):
+    """A call in lines of 92 characters, broken behind commas."""
+    lines, indent = [""], " " * (call.index("(") + 1)
+    for piece in re.findall(r"[^,]+,? ?", call):
+        if len(lines[-1]) + len(piece.rstrip()) > 92:
+            lines.append(indent)
+        lines[-1] += piece
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def examples(texts):
+    """macro -> the comment above it."""
+    out = {}
+    for text in texts:
+        text = text.replace("/* clang-format off */\n", "")
+        for match in _COMMENT.finditer(text):
+            macro = re.match(r"(?:#(?:if|ifdef|ifndef)[^\n]*\n)?#define (\w+)", text[match.end():])
+            if macro and not match.group(1).strip().startswith("clang-format"):
+                out[macro.group(1)] = comment_text(match.group(1))
+    return out
+
+
+class Reference:
+    """What is known of all headers while one of them is written down."""
+
+    def __init__(self, texts):
+        self.macros = all_macros(texts)
+        self.fields = structs(texts)
+        self.caller = callers(self.macros)
+        self.shown_with_function = set(self.caller.values())
+        self.examples = examples(texts)
+
+    def entry(self, shown, comment):
+        name = name_of(shown)
+        macro = self.caller.get(name)
+        if not macro:
+            return [f"#### `{name}`", "", "```c", shown, "```", "", comment, ""]
+        call = wrapped(f"{macro}({parameters_of(macro, self.macros, self.fields)})")
+        out = [f"#### `{macro}`", "", "```c", call, "", shown, "```", "", comment, ""]
+        example = self.examples.get(macro)
+        return out + ([f"As in: {example}", ""] if example else [])
+
+    def statuses(self):
+        rows = re.findall(r'X\((\w+), (\d+), "([^"]*)"\)', self.macros["TSR_STATUS_MAP"][1])
+        return (["| status | value | text |", "|---|--:|---|"] +
+                [f"| `TSR_{name}` | {value} | {text} |" for name, value, text in rows] + [""])
+
+
+# ---- headers -----------------------------------------------------------------------------------
+
+
+def header_reference(name, text, reference):
     comments = list(_COMMENT.finditer(text))
     out = [f"## {name}", ""]
     for number, match in enumerate(comments):
         starts_line = not text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
-        if not starts_line:
+        if not starts_line or match.group(1).strip().startswith("clang-format"):
             continue
         if number == 0 and match.start() == 0:
             out += [comment_text(match.group(1)), ""]
@@ -71,22 +180,44 @@ def header_reference(name, text):
         if not found:
             body = match.group(1).strip()
             heading = re.match(r"-+ (.*?) -+$", body)
-            out += [f"### {heading.group(1).capitalize()}" if heading else comment_text(body), ""]
+            after = text[match.end():].lstrip()
+            if heading:
+                out += [f"### {heading.group(1).capitalize()}", ""]
+            elif not after.startswith("#"):
+                out += [comment_text(match.group(1)), ""]
             continue
         shown = _NOISE.sub("", found).strip()
-        out += [f"#### `{name_of(shown)}`", "", "```c", shown, "```", "",
-                comment_text(match.group(1)), ""]
+        if name_of(shown) in reference.shown_with_function or name_of(shown).endswith("_"):
+            continue  # the function's entry has it
+        out += reference.entry(shown, comment_text(match.group(1)))
+        if name_of(shown) == "TSR_STATUS_MAP":
+            out += reference.statuses()
     return out
+
+
+HEAD = """# Reference
+
+Every public function, by header. Written by `make docs` from the comments in `include/tessera/`;
+change those, not this file.
+
+Where a function's name ends in `_at` or `_with`, C programs call the macro of the same name without
+the ending, shown first: it fills in file and line, and takes options as named arguments
+(`tsr_sum(x, .dims = TSR_DIMS(0), .keep_dims = true)`), each of which may be left out. C++ and other
+languages call the function.
+"""
 
 
 def main():
     folder = ctext.ROOT / "include" / "tessera"
     names = [path.name for path in folder.glob("*.h")]
     names.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
-    out = ["# Reference", "", "Every public function, by header. Written by `make docs` from the",
-           "comments in `include/tessera/`; change those, not this file.", ""]
-    for name in names:
-        out += header_reference(f"tessera/{name}", (folder / name).read_text(encoding="utf-8"))
+    texts = [(folder / name).read_text(encoding="utf-8") for name in names]
+    reference = Reference(texts)
+    # Who calls what is said once, in the first header.
+    callers_rule = re.search(r"^ \* Every function's comment ends.*?\*/", texts[0], re.M | re.S).group()
+    out = [HEAD, comment_text(callers_rule[:-2]), ""]
+    for name, text in zip(names, texts):
+        out += header_reference(f"tessera/{name}", text, reference)
     Path(sys.argv[1]).parent.mkdir(parents=True, exist_ok=True)
     Path(sys.argv[1]).write_text("\n".join(out).rstrip() + "\n", encoding="utf-8")
 

@@ -7,7 +7,8 @@
  *
  * In C use the macros (tsr_add(x, 2)); they fill in file and line and let the right operand be
  * an array or a number. The left one is an array: write tsr_sub(tsr_num(s, 1), x) for 1 - x. C11's
- * true and false are ints: beside a bool array 0 and 1 count as bools, elsewhere write (bool)true. From C++ and other languages call the functions ending in _at. */
+ * true and false are ints: beside a bool array 0 and 1 count as bools, elsewhere write (bool)true.
+ * From C++ and other languages call the functions ending in _at. */
 #ifndef TESSERA_ARRAY_H
 #define TESSERA_ARRAY_H
 
@@ -43,8 +44,8 @@ typedef struct tsr_adopt_args {
 
 /* Borrows `data` until `release` is called (maybe from tsr_scope_close, maybe later): no copy
  * where one device holds all of it and it is 64-byte aligned, else it is copied and released at
- * once. Released exactly once, after an error too. `release` may be NULL. Errors as tsr_put. Returns an array owned by the scope.
- * Collective, same arguments. */
+ * once. Released exactly once, after an error too. `release` may be NULL. Errors as tsr_put. Returns
+ * an array owned by the scope. Collective, same arguments. */
 TSR_API tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char *site);
 
 /* One buffer a device, in order of the sharding's mesh positions, borrowed for the call. */
@@ -256,7 +257,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_read_i64(tsr_array *a, int64_t *out);
 /* Evaluates and moves a value to an outer scope: returns a leaf owned by `outer`, inert on error
  * (the error is recorded in both scopes). Collective. */
 TSR_API tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site);
-/* Blocks until asynchronous work on the array is done. Collective. */
+/* Evaluates an array and returns when its value is there. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_wait(tsr_array *a);
 /* Gives up an array's value now: later uses are TSR_ESTATE, but nodes already made from it keep
  * theirs. Local. */

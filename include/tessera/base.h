@@ -6,7 +6,12 @@
  *
  * Threads may share a runtime and its meshes, each with scopes of its own: a scope, those nested
  * in it and their nodes are for one thread at a time. An array that was evaluated before goes to
- * another thread's scope by tsr_keep. No scope may be in use while its runtime closes. */
+ * another thread's scope by tsr_keep. No scope may be in use while its runtime closes.
+ *
+ * Every function's comment ends in who calls it where several processes run one program. "Local":
+ * any process, on its own. "Collective": every process, in the same order. "Collective, same
+ * arguments": every process, with the same arguments too. This version runs in one process, where
+ * all three are plain calls. */
 #ifndef TESSERA_BASE_H
 #define TESSERA_BASE_H
 
@@ -61,9 +66,9 @@ typedef enum tsr_status {
 #undef TSR_STATUS_ENUM
 } tsr_status;
 
-/* Where a node was made: "file.c:12". Filled in by the macros; NULL is allowed. */
 #define TSR_STRINGIZE_(x) #x
 #define TSR_STRINGIZE(x) TSR_STRINGIZE_(x)
+/* Where a node was made: "file.c:12". Filled in by the macros; NULL is allowed. */
 #define TSR_HERE (__FILE__ ":" TSR_STRINGIZE(__LINE__))
 
 typedef struct tsr_runtime tsr_runtime;

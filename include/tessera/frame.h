@@ -119,9 +119,9 @@ TSR_API tsr_frame *tsr_frame_head_at(tsr_frame *df, int64_t count, const char *s
 
 /* Reduces to one row: "sum(revenue), n = count(), max(a) - min(a)". Functions: sum mean min max
  * count var std (ddof 1) any all median quantile(x, q) nunique first last corr(x, y); count() counts
- * rows, count(x) those where x is not null. Nulls are skipped (first and last take them); the sum of none is 0, mean, min, max, var and std of none are null. A result is
- * named `name = ...` or by its text, "sum(revenue)". Returns a frame owned by df's scope. Errors as
- * tsr_frame_filter_at. Local. */
+ * rows, count(x) those where x is not null. Nulls are skipped (first and last take them); the sum of
+ * none is 0, mean, min, max, var and std of none are null. A result is named `name = ...` or by its
+ * text, "sum(revenue)". Returns a frame owned by df's scope. Errors as tsr_frame_filter_at. Local. */
 TSR_API tsr_frame *tsr_frame_agg_at(tsr_frame *df, const tsr_formula *aggregates, const char *site);
 
 /* As tsr_frame_agg_at for each group of rows with equal `keys`: "origin, month", "year = year(day)".
