@@ -1,25 +1,32 @@
 /* Writing files.
  *
- *   put -> [deflate | zstd] -> chunk of 1 MiB -> write       path.123-0.tmp
- *   close, all well:                                          rename to path
+ *   put -> [deflate | zstd] -> chunk of 1 MiB -> write       path.5f3a91c0.tmp
+ *   close, all well:                       fdatasync, then rename to path
  *
- * Invariant: under the path stands what stood there before, or all of what was put. Whatever
- * fails, the temporary file goes away with the struct. */
+ * Invariant: under the path stands what stood there before, or all of what was put, also after the
+ * power failed. Whatever else fails, the temporary file goes away with the struct. At no moment may
+ * anybody read it who may not read what it replaces. */
 #include "io/outfile.h"
 
 #include "io/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
-enum { CHUNK = 1 << 20, PIECE = 8 << 20, PATH_BYTES = 4096, GZIP_WINDOW = 15 + 16 };
+enum {
+  CHUNK = 1 << 20,
+  PIECE = 8 << 20,
+  PATH_BYTES = 4096,
+  MOST_LINKS = 40,
+  GZIP_WINDOW = 15 + 16
+};
 
 enum packing { PLAIN, GZIP, ZSTD };
 
@@ -63,29 +70,70 @@ static tsr_status hand_over(const tsr__outfile *out, tsr__error *error)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
+/* A number that nobody foresees, so that nobody can take the name first. */
+static uint32_t any_number(int attempt)
+{
+  uint32_t number;
+  struct timespec now;
+  if (getrandom(&number, sizeof number, GRND_NONBLOCK) == (ssize_t)sizeof number) return number;
+  clock_gettime(CLOCK_REALTIME, &now); /* early in a boot; a name that is taken is refused anyway */
+  return (uint32_t)tsr__hash(&now, sizeof now, (uint64_t)attempt);
+}
+
 /* Creates a file beside `path` under a name that nobody has. */
-static int create_beside(tsr__outfile *out)
+static int create_beside(tsr__outfile *out, mode_t mode)
 {
   for (int attempt = 0; attempt < 1000; attempt++) {
-    int length = snprintf(out->name, PATH_BYTES, "%s.%d-%d.tmp", out->path, (int)getpid(), attempt);
+    int length = snprintf(out->name, PATH_BYTES, "%s.%08x.tmp", out->path, any_number(attempt));
     if (length < 0 || length >= PATH_BYTES) {
       errno = ENAMETOOLONG;
       return -1;
     }
-    int fd = tsr__sys_open(out->name, O_WRONLY | O_CREAT | O_EXCL);
+    int fd = tsr__sys_create(out->name, mode);
     if (fd >= 0 || errno != EEXIST) return fd;
   }
   return -1;
 }
 
-/* Follows links, so that a link stays one and what it names is replaced. */
-static void follow(char *path)
+/* Puts what a link names in the place of its path; false with errno. */
+static bool follow_one(char path[PATH_BYTES])
+{
+  char target[PATH_BYTES];
+  ssize_t length = readlink(path, target, sizeof target);
+  if (length < 0) return false;
+  char *slash = length && target[0] == '/' ? NULL : strrchr(path, '/');
+  size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
+  if (folder + (size_t)length >= PATH_BYTES) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  memcpy(path + folder, target, (size_t)length);
+  path[folder + (size_t)length] = '\0';
+  return true;
+}
+
+/* Follows links, so that a link stays one and what it names is replaced, or made where nothing is. */
+static bool follow(char path[PATH_BYTES])
 {
   struct stat info;
-  char target[PATH_MAX];
-  if (lstat(path, &info) || !S_ISLNK(info.st_mode) || !realpath(path, target)) return;
-  size_t length = strlen(target);
-  if (length < PATH_BYTES) memcpy(path, target, length + 1);
+  for (int links = 0; links < MOST_LINKS; links++) {
+    if (lstat(path, &info) || !S_ISLNK(info.st_mode)) return true;
+    if (!follow_one(path)) return false;
+  }
+  errno = ELOOP;
+  return false;
+}
+
+/* Creates the file that is to become `path`. What is replaced (NULL: nothing) keeps its permissions:
+ * until they are set, fewer are given, never more. */
+static tsr_status create(tsr__outfile *out, const struct stat *before)
+{
+  mode_t mode = before ? before->st_mode & 0777 : 0666;
+  out->fd = create_beside(out, mode);
+  if (out->fd < 0) return fail_code(out, "create", errno);
+  out->rename = true;
+  if (before && fchmod(out->fd, mode)) errno = 0; /* the umask's share of them must do */
+  return TSR_OK;
 }
 
 static tsr_status open_path(tsr__outfile *out, const char *path)
@@ -100,7 +148,7 @@ static tsr_status open_path(tsr__outfile *out, const char *path)
     out->standard = true;
     return TSR_OK;
   }
-  follow(out->path);
+  if (!follow(out->path)) return fail_code(out, "follow", errno);
   bool there = stat(out->path, &info) == 0;
   if (!there && errno != ENOENT) return fail_code(out, "look at", errno);
   if (there && S_ISDIR(info.st_mode)) return fail_code(out, "create", EISDIR);
@@ -108,12 +156,7 @@ static tsr_status open_path(tsr__outfile *out, const char *path)
     out->fd = tsr__sys_open(out->path, O_WRONLY);
     return out->fd < 0 ? fail_code(out, "open", errno) : TSR_OK;
   }
-  out->fd = create_beside(out);
-  if (out->fd < 0) return fail_code(out, "create", errno);
-  out->rename = true;
-  /* What is replaced keeps its permissions; where that is refused, the usual ones must do. */
-  if (there && fchmod(out->fd, info.st_mode & 0777)) errno = 0;
-  return TSR_OK;
+  return create(out, there ? &info : NULL);
 }
 
 static bool ends_in(const char *path, const char *end)
@@ -265,6 +308,10 @@ static void finish(tsr__outfile *out)
 {
   if (put(out, "", 0, true) || empty_chunk(out)) return;
   if (out->standard) return;
+  if (out->rename && tsr__sys_sync(out->fd)) {
+    fail_code(out, "write", errno);
+    return;
+  }
   int fd = out->fd;
   out->fd = -1;
   if (tsr__sys_close(fd)) fail_code(out, "write", errno);

@@ -11,11 +11,29 @@
 
 enum { MOST = 1 << 30 }; /* bytes a call; the system takes no more than 2 GiB */
 
-int tsr__sys_open(const char *path, int flags)
+static int open_with(const char *path, int flags, mode_t mode)
 {
   for (;;) {
-    int fd = open(path, flags | O_CLOEXEC, 0666);
+    int fd = open(path, flags | O_CLOEXEC, mode);
     if (fd >= 0 || errno != EINTR) return fd;
+  }
+}
+
+int tsr__sys_open(const char *path, int flags)
+{
+  return open_with(path, flags, 0);
+}
+
+int tsr__sys_create(const char *path, mode_t mode)
+{
+  return open_with(path, O_WRONLY | O_CREAT | O_EXCL, mode);
+}
+
+int tsr__sys_sync(int fd)
+{
+  for (;;) {
+    if (!fdatasync(fd) || errno == EINVAL || errno == ENOSYS) return 0;
+    if (errno != EINTR) return -1;
   }
 }
 

@@ -5,8 +5,16 @@
 
 #include "base/base.h"
 
-/* Opens; what is created gets the usual permissions. -1 with errno. */
+#include <sys/types.h>
+
+/* Opens what is there. -1 with errno. */
 int tsr__sys_open(const char *path, int flags);
+/* Creates a file, with these permissions but for the umask's, to write to. -1 with errno: EEXIST also
+ * for a link that leads nowhere. */
+int tsr__sys_create(const char *path, mode_t mode);
+/* Waits until the bytes of a file are on its disk; where a file system has no such thing, that is all
+ * right. -1 with errno. */
+int tsr__sys_sync(int fd);
 /* Closes; the descriptor is gone, whatever is returned. -1 with errno where bytes may be lost. */
 int tsr__sys_close(int fd);
 /* Reads at most `length` bytes at an offset, or, where `at` is below 0, what comes next. Returns how

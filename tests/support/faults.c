@@ -30,7 +30,7 @@ const char *fault_name(enum fault_call call)
 {
   static const char *const names[FAULT_CALLS] = { "open",  "stat",   "read",   "write",
                                                   "close", "rename", "unlink", "fchmod",
-                                                  "mmap",  "memory", "thread" };
+                                                  "sync",  "mmap",   "memory", "thread" };
   return names[call];
 }
 
@@ -111,6 +111,7 @@ WRAP(lstat, FAULT_STAT, (const char *path, struct stat *out), (path, out))
 WRAP(rename, FAULT_RENAME, (const char *from, const char *to), (from, to))
 WRAP(unlink, FAULT_UNLINK, (const char *path), (path))
 WRAP(fchmod, FAULT_MODE, (int fd, mode_t mode), (fd, mode))
+WRAP(fdatasync, FAULT_SYNC, (int fd), (fd))
 
 /* How many bytes a call moves whose turn it is; below 0: it fails. */
 static int64_t moved(size_t length)

@@ -17,6 +17,7 @@ enum fault_call {
   FAULT_RENAME, /* rename */
   FAULT_UNLINK, /* unlink */
   FAULT_MODE,   /* fchmod */
+  FAULT_SYNC,   /* fdatasync */
   FAULT_MAP,    /* mmap */
   FAULT_MEMORY, /* aligned_alloc, realloc, codecs' contexts, glob: code is ENOMEM */
   FAULT_THREAD, /* pthread_create */

@@ -124,7 +124,8 @@ TEST_TIMEOUT(no_interruption_and_no_short_call_is_seen, 300)
          { { FAULT_WRITE, 1, .each = 2, .code = EINTR }, NONE },
          { { FAULT_WRITE, 1, .stay = true, .how = FAULT_SHORT }, NONE },
          { { FAULT_OPEN, 1, .each = 2, .code = EINTR }, NONE },
-         { { FAULT_CLOSE, 1, .stay = true, .code = EINTR }, NONE });
+         { { FAULT_CLOSE, 1, .stay = true, .code = EINTR }, NONE },
+         { { FAULT_SYNC, 1, .each = 2, .code = EINTR }, NONE });
 }
 
 TEST_TIMEOUT(any_call_on_files_that_are_read_may_fail, 600)
@@ -144,7 +145,8 @@ TEST_TIMEOUT(any_call_on_files_that_are_written_may_fail, 600)
          { { FAULT_WRITE, .code = EFBIG }, IO }, { { FAULT_WRITE, .how = FAULT_END }, IO },
          { { FAULT_CLOSE, .code = EIO }, IO }, { { FAULT_CLOSE, .code = EDQUOT }, IO },
          { { FAULT_RENAME, .code = EIO }, IO }, { { FAULT_UNLINK, .code = EIO }, NONE },
-         { { FAULT_MODE, .code = EPERM }, NONE });
+         { { FAULT_MODE, .code = EPERM }, NONE }, { { FAULT_SYNC, .code = EIO }, IO },
+         { { FAULT_SYNC, .code = ENOSPC }, IO });
 }
 
 TEST_TIMEOUT(memory_of_the_system_may_end, 1500)
