@@ -51,6 +51,16 @@ def without_comments(text):
     return _PIECES.sub(replace, text)
 
 
+def strings_only(text):
+    """The text with all but the insides of strings blanked; every line stays where it is."""
+    out, end = [], 0
+    for match in _PIECES.finditer(text):
+        piece = match.group()
+        out += [_blank(text[end : match.start()]), piece if piece[0] == '"' else _blank(piece)]
+        end = match.end()
+    return "".join(out) + _blank(text[end:])
+
+
 def code_only(text):
     """As without_comments, preprocessor directives blanked too."""
     return _DIRECTIVE.sub(lambda match: _blank(match.group()), without_comments(text))

@@ -207,10 +207,21 @@ BANNED = {
     "printf": "the library prints nothing", "fprintf": "the library prints nothing",
     "puts": "the library prints nothing", "putchar": "the library prints nothing",
     "perror": "the library prints nothing",
+    "setlocale": "the locale is the program's", "uselocale": "the locale is the program's",
+    "localeconv": "it depends on the locale",
 }
+_LOCALE = ("atof strtod strtof strtold isalpha isalnum isspace isdigit isxdigit isupper islower isprint "
+           "ispunct isgraph iscntrl isblank toupper tolower strcoll strxfrm strcasecmp strncasecmp "
+           "strerror strerror_r strftime strptime mbtowc mbrtowc mbstowcs wctomb wcrtomb wcstombs "
+           "wcwidth glob fnmatch regcomp sscanf")
+BANNED.update({name: "it depends on the locale" for name in _LOCALE.split() if name not in BANNED})
 _BANNED = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
 # The functions that may: the end of a broken invariant, and where TSR_LOG sends its lines.
-EXEMPT = {"tsr__invariant_broken", "to_stderr"}
+# The last takes a locale of its own.
+EXEMPT = {"tsr__invariant_broken", "to_stderr", "find_names"}
+# printf of a float writes the locale's decimal point: tsr__text_f64 and tsr__text_decimals do not.
+_FLOAT_FORMAT = re.compile(r"%[-+ #0']*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?L?[aefgAEFG]")
+FLOATS_ALLOWED = {"tsr__text_decimals"}
 
 
 def check_banned(files):
@@ -221,6 +232,16 @@ def check_banned(files):
             line = line_of(code, match.start())
             if not any(f.first <= line <= f.last for f in free):
                 find(path, line, f"{match.group(1)}: {BANNED[match.group(1)]}")
+
+
+def check_float_formats(files):
+    for path in sources(files, "src"):
+        free = [f for f in ctext.functions(path) if f.name in FLOATS_ALLOWED]
+        for number, text in enumerate(ctext.strings_only(ctext.read(path)).splitlines(), 1):
+            match = _FLOAT_FORMAT.search(text.replace("%%", "  "))
+            if match and not any(f.first <= number <= f.last for f in free):
+                find(path, number, f"'{match.group()}' writes the locale's decimal point; use "
+                                   "tsr__text_f64 or tsr__text_decimals")
 
 
 _SECTION = re.compile(r"^\S+\s+(.{7})\s+(\S+)\s+(\S+)\s+(.*)$")
@@ -282,6 +303,7 @@ def main():
     check_operations(files)
     check_operand_counts(files)
     check_banned(files)
+    check_float_formats(files)
     check_foreign(files)
     if len(sys.argv) > 1:
         check_globals(sys.argv[1])

@@ -45,7 +45,7 @@ tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtyp
   if (bad) {
     char text[48];
     if (number.kind == 1) snprintf(text, sizeof text, "%lld", (long long)number.i);
-    else snprintf(text, sizeof text, "%.17g", number.f);
+    else tsr__text_f64(text, number.f);
     tsr__fail(scope, site, TSR_EDTYPE, "%s: the %s %s does not fit %s; cast the array first", what,
               kind_names[number.kind & 3], text, tsr_dtype_name(dtype));
     return tsr__make_inert(scope, site);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { THRESHOLD = 1000, EDGE = 3, LINE = 75, DIGITS = 8, FLOAT_ROOM = 400 };
+enum { THRESHOLD = 1000, EDGE = 3, LINE = 75, DIGITS = 8, DIGIT_ROOM = 24, FLOAT_ROOM = 400 };
 
 /* How one element is laid out. */
 typedef struct layout {
@@ -39,17 +39,31 @@ static long long integer(const layout *l, int64_t i)
   return l->dtype == TSR_I64 ? ((const int64_t *)l->data)[i] : ((const int32_t *)l->data)[i];
 }
 
-/* The fewest significant digits (at least 1) that read back to the same value of the dtype. */
+/* The significant digits of a number's text, without zeros at their ends; how many, at least 1. */
+static int significant(const char *text, char out[DIGIT_ROOM])
+{
+  int count = 0;
+  for (; *text && *text != 'e'; text++) {
+    bool digit = *text >= '0' && *text <= '9' && (count || *text != '0');
+    if (digit && count < DIGIT_ROOM - 1) out[count++] = *text;
+  }
+  while (count && out[count - 1] == '0') count--;
+  out[count] = '\0';
+  return count ? count : 1;
+}
+
+/* The fewest significant digits (at least 1) that read back to the same value of the dtype when the value
+ * is rounded to them. The shortest decimal that reads back may have one fewer, where it is not the nearest
+ * of its length: only next to a power of two. */
 static int shortest_digits(const layout *l, double value)
 {
-  char text[48];
-  int most = l->dtype == TSR_F32 ? 9 : 17;
-  for (int n = 1; n < most; n++) {
-    snprintf(text, sizeof text, "%.*e", n - 1, value);
-    double back = strtod(text, NULL);
-    if (l->dtype == TSR_F32 ? (float)back == (float)value : back == value) return n;
-  }
-  return most;
+  char text[48], shortest[DIGIT_ROOM], nearest[DIGIT_ROOM];
+  if (l->dtype == TSR_F32) tsr__text_f32(text, (float)value);
+  else tsr__text_f64(text, value);
+  int count = significant(text, shortest);
+  tsr__text_decimals(text, sizeof text, value, 'e', count - 1);
+  significant(text, nearest);
+  return strcmp(shortest, nearest) == 0 ? count : count + 1;
 }
 
 /* Writes a finite value in positional or exponent form, trailing zeros dropped, and gives the
@@ -60,7 +74,7 @@ static void format_float(const layout *l, double value, char out[FLOAT_ROOM], in
   int digits = shortest_digits(l, value);
   if (l->exponent) {
     int after = digits - 1 < DIGITS ? digits - 1 : DIGITS;
-    snprintf(out, size, "%.*e", after, value);
+    tsr__text_decimals(out, size, value, 'e', after);
     for (int end = (int)strcspn(out, "e"); after > 0 && out[end - 1] == '0'; end--) after--;
     *right = after;
     *left = (int)strcspn(out, ".e");
@@ -69,7 +83,7 @@ static void format_float(const layout *l, double value, char out[FLOAT_ROOM], in
   int power = value == 0 ? 0 : (int)floor(log10(fabs(value)));
   int after = digits - 1 - power;
   after = after < 0 ? 0 : after > DIGITS ? DIGITS : after;
-  snprintf(out, size, "%.*f", after, value);
+  tsr__text_decimals(out, size, value, 'f', after);
   int length = (int)strlen(out);
   int point = (int)strcspn(out, ".");
   while (after > 0 && out[length - 1] == '0') {
@@ -173,7 +187,7 @@ static void add_element(tsr__text *out, const layout *l, int64_t i)
   } else if (isinf(v)) {
     snprintf(shown, sizeof shown, "%s", v < 0 ? "-inf" : "inf");
   } else if (l->exponent) {
-    snprintf(text, sizeof text, "%.*e", l->right, v);
+    tsr__text_decimals(text, sizeof text, v, 'e', l->right);
     int mantissa = (int)strcspn(text, "e");
     const char *digits = text + mantissa + 2;
     snprintf(shown, sizeof shown, "%.*s%s%.2s%0*d", mantissa, text, l->right ? "" : ".",

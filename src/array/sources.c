@@ -255,8 +255,9 @@ tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_a
   tsr_dtype dtype = draw_dtype(scope, args, floats, "tsr_exponential", site);
   if (!dtype) return tsr__make_inert(scope, site);
   if (!(scale > 0) || isinf(scale)) {
-    tsr__fail(scope, site, TSR_EARG, "tsr_exponential: scale %g, expected a positive number",
-              scale);
+    char text[32];
+    tsr__text_f64(text, scale);
+    tsr__fail(scope, site, TSR_EARG, "tsr_exponential: scale %s, expected a positive number", text);
     return tsr__make_inert(scope, site);
   }
   tsr_array *u = uniform(scope, args, dtype, "tsr_exponential", site);
@@ -295,7 +296,9 @@ tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *
   tsr_dtype dtype = draw_dtype(scope, args, integers, "tsr_poisson", site);
   if (!dtype) return tsr__make_inert(scope, site);
   if (!(rate >= 0 && rate <= 10000)) {
-    tsr__fail(scope, site, TSR_EARG, "tsr_poisson: rate %g, expected 0..10,000", rate);
+    char text[32];
+    tsr__text_f64(text, rate);
+    tsr__fail(scope, site, TSR_EARG, "tsr_poisson: rate %s, expected 0..10,000", text);
     return tsr__make_inert(scope, site);
   }
   tsr_array *u = uniform(scope, args, TSR_F64, "tsr_poisson", site);

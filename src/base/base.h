@@ -89,12 +89,18 @@ const char *tsr__text_get(const tsr__text *text); /* never NULL */
  * integer value prints without ".0". `out` holds 32 bytes. Locale-independent. */
 int tsr__text_f64(char *out, double value);
 int tsr__text_f32(char *out, float value);
+/* A double as printf writes it by "%.*e" (form 'e') or "%.*f" in the C locale, whatever the locale is; the
+ * length. `out` has room for all of it. */
+int tsr__text_decimals(char *out, size_t size, double value, char form, int after);
 /* An integer in at most 20 bytes, not ended by a NUL; the length. */
 int tsr__text_i64(char *out, int64_t value);
 /* Columns a UTF-8 text takes on a terminal; bytes that are no UTF-8 count one each. */
 int tsr__text_width(const char *text, size_t length);
-/* Puts '?' in the place of control characters but tab and newline: names and values come from files, and
- * what is shown on a terminal must not steer it. */
+/* Bytes of the character that a text begins with if it is one that would steer a terminal (controls of
+ * ASCII and C1, separators of lines, turns of direction) or no UTF-8; else 0. Names and values come from
+ * files, and what is shown must not steer what shows it. */
+size_t tsr__text_control(const char *text, size_t length);
+/* Puts '?' in the place of such characters but tab and newline. */
 void tsr__text_tame(char *text);
 /* The name in `names` nearest to `word` by edit distance (case-insensitive), or -1 if none
  * is near enough to be worth suggesting. */

@@ -4,6 +4,7 @@
  * capacity; after a refusal `failed` stays set and the text so far remains valid. */
 #include "base/base.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -87,6 +88,19 @@ void tsr__text_pad(tsr__text *text, char fill, int count)
   text->data[text->length] = '\0';
 }
 
+int tsr__text_decimals(char *out, size_t size, double value, char form, int after)
+{
+  int length = form == 'e' ? snprintf(out, size, "%.*e", after, value)
+                           : snprintf(out, size, "%.*f", after, value);
+  if (!isfinite(value)) return length;
+  char *point = out + strspn(out, "-0123456789");
+  size_t bytes = strcspn(point, "0123456789e"); /* the locale's point, a comma or several bytes */
+  if (!bytes) return length;
+  *point = '.';
+  memmove(point + 1, point + bytes, strlen(point + bytes) + 1);
+  return length - (int)bytes + 1;
+}
+
 const char *tsr__text_get(const tsr__text *text)
 {
   return text->data ? text->data : "";
@@ -155,12 +169,37 @@ static size_t read_utf8(const unsigned char *p, size_t length, uint32_t *out)
   return size;
 }
 
+/* Characters beyond ASCII that steer what shows them: C1 controls, separators of lines, and those
+ * that turn the direction of what follows. */
+static const range steering[] = {
+  { 0x80, 0x9F }, { 0x2028, 0x202E }, { 0x2066, 0x206F }, { 0xFFF9, 0xFFFB }
+};
+
+size_t tsr__text_control(const char *text, size_t length)
+{
+  uint32_t c = 0;
+  if (!length) return 0;
+  size_t size = read_utf8((const unsigned char *)text, length, &c);
+  if (!size || c < ' ' || c == 0x7f) return 1;
+  return c >= 0x80 && in_ranges(steering, sizeof steering / sizeof *steering, c) ? size : 0;
+}
+
 void tsr__text_tame(char *text)
 {
-  for (; *text; text++) {
-    unsigned char c = (unsigned char)*text;
-    if ((c < ' ' && c != '\t' && c != '\n') || c == 0x7f) *text = '?';
+  const char *from = text, *end = text + strlen(text);
+  for (size_t size; from < end; from += size) {
+    uint32_t c;
+    bool kept = *from == '\t' || *from == '\n';
+    size = kept ? 0 : tsr__text_control(from, (size_t)(end - from));
+    if (size) {
+      *text++ = '?';
+      continue;
+    }
+    size = read_utf8((const unsigned char *)from, (size_t)(end - from), &c);
+    memmove(text, from, size);
+    text += size;
   }
+  *text = '\0';
 }
 
 int tsr__text_width(const char *text, size_t length)

@@ -408,11 +408,13 @@ static void add_cell(explainer *e, double value, bool counted)
   char text[400];
   int length = CELL;
   e->guessed = e->guessed || !counted;
-  for (const char *unit = " kMGTP"; length > CELL - 2 && *unit; unit++, value /= 1000)
-    length =
-        snprintf(text, sizeof text, "%s%.0f%.*s", counted ? "" : "~", value, *unit != ' ', unit);
+  for (const char *unit = " kMGTP"; length > CELL - 2 && *unit; unit++, value /= 1000) {
+    length = tsr__text_decimals(text, sizeof text, value, 'f', 0) + !counted;
+    if (*unit != ' ') text[length++ - !counted] = *unit;
+    text[length - !counted] = '\0';
+  }
   tsr__text_pad(e->out, ' ', CELL - length);
-  tsr__text_add(e->out, "%s", text);
+  tsr__text_add(e->out, "%s%s", counted ? "" : "~", text);
 }
 
 typedef struct amount {

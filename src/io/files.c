@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -64,6 +65,18 @@ static tsr_status keep_path(tsr__paths *out, const char *name, tsr__error *error
   return TSR_OK;
 }
 
+/* glob whatever the locale, by which [a-z] would mean other letters. */
+static int find_names(const char *pattern, glob_t *found)
+{
+  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (!plain) return GLOB_NOSPACE;
+  locale_t before = uselocale(plain); /* of this thread */
+  int code = glob(pattern, GLOB_NOSORT | GLOB_BRACE, NULL, found);
+  uselocale(before);
+  freelocale(plain);
+  return code;
+}
+
 /* The files of a pattern, in order; one with braces may name a file twice. */
 static tsr_status keep_matches(tsr__paths *out, const glob_t *found, tsr__error *error)
 {
@@ -82,7 +95,7 @@ static tsr_status find_path(tsr__paths *out, const char *path, bool literal, tsr
   if (literal || !strpbrk(path, "*?[{") || stat(path, &info) == 0)
     return keep_path(out, path, error);
   glob_t found = { 0 };
-  int code = glob(path, GLOB_NOSORT | GLOB_BRACE, NULL, &found);
+  int code = find_names(path, &found);
   tsr_status status = TSR_OK;
   if (code == GLOB_NOSPACE) status = no_memory(path, 0, error);
   else if (code == GLOB_ABORTED) status = tsr__file_error(path, "read a folder of", errno, error);

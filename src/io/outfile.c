@@ -159,20 +159,29 @@ static tsr_status open_path(tsr__outfile *out, const char *path)
   return create(out, there ? &info : NULL);
 }
 
-static bool ends_in(const char *path, const char *end)
+static bool ends_in(const char *path, size_t length, const char *end)
 {
-  size_t length = strlen(path), n = strlen(end);
-  return length > n && strcmp(path + length - n, end) == 0;
+  size_t n = strlen(end);
+  return length > n && memcmp(path + length - n, end, n) == 0;
+}
+
+bool tsr__path_ends(const char *path, const char *end)
+{
+  size_t length = strlen(path);
+  if (ends_in(path, length, ".gz")) length -= 3;
+  else if (ends_in(path, length, ".zst")) length -= 4;
+  return ends_in(path, length, end);
 }
 
 static tsr_status open_packing(tsr__outfile *out, const char *path)
 {
+  size_t length = strlen(path);
   if (out->opts.plain) return TSR_OK;
-  if (ends_in(path, ".gz")) {
+  if (ends_in(path, length, ".gz")) {
     if (deflateInit2(&out->deflate, 6, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
       return fail_code(out, "compress", ENOMEM);
     out->packing = GZIP;
-  } else if (ends_in(path, ".zst")) {
+  } else if (ends_in(path, length, ".zst")) {
     out->zstd = ZSTD_createCCtx();
     if (!out->zstd) return fail_code(out, "compress", ENOMEM);
     ZSTD_CCtx_setParameter(out->zstd, ZSTD_c_checksumFlag, 1);

@@ -18,6 +18,9 @@ typedef struct tsr__out_opts {
   void *user;
 } tsr__out_opts;
 
+/* Whether a path ends so (".json"), an ending of a compression left out of account. */
+bool tsr__path_ends(const char *path, const char *end);
+
 /* Opens for writing; NULL with the error set (TSR_EIO, TSR_ENOMEM). `opts` may be NULL. */
 tsr__outfile *tsr__out_open(tsr__heap *heap, const char *path, const tsr__out_opts *opts,
                             tsr__error *error);

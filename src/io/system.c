@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <poll.h>
+#include <stdio.h>
 #include <unistd.h>
 
 enum { MOST = 1 << 30 }; /* bytes a call; the system takes no more than 2 GiB */
@@ -83,9 +85,8 @@ int64_t tsr__sys_write(int fd, const void *from, size_t length)
 
 const char *tsr__sys_text(int code, char *buffer, size_t size)
 {
-#if defined(__GLIBC__)
-  return strerror_r(code, buffer, size);
-#else
-  return strerror_r(code, buffer, size) == 0 ? buffer : "unknown error";
-#endif
+  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  snprintf(buffer, size, "%s", plain ? strerror_l(code, plain) : "an error of the system");
+  if (plain) freelocale(plain);
+  return buffer;
 }

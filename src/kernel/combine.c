@@ -99,10 +99,12 @@ static tsr_status read_i128(const final *f, tsr__error *error)
         ((float *)f->out)[i] = tsr__mean_i128_f32(sum[i], count_at(f, i));
       else ((double *)f->out)[i] = tsr__mean_i128_f64(sum[i], count_at(f, i));
     } else if (outside && f->attr->checked) {
+      char text[32];
+      tsr__text_f64(text, tsr__i128_f64(sum[i]));
       return tsr__error_set(error, TSR_EVALUE,
-                            "a sum of integers is %.17g, which does not fit i64; "
+                            "a sum of integers is %s, which does not fit i64; "
                             "cast the column to f64 first",
-                            tsr__i128_f64(sum[i]));
+                            text);
     } else {
       put_whole(f, i, (int64_t)(uint64_t)(tsr__u128)sum[i]);
     }

@@ -44,6 +44,11 @@ TEST(what_is_shown_steers_no_terminal)
   tsr__error error = { 0 };
   tsr__error_set(&error, TSR_ECOLUMN, "no column '%s'\n\tnear", "a\x1b[2J\x7f\r\xc3\xa9");
   CHECK_STR(error.text, "no column 'a?[2J??\xc3\xa9'\n\tnear");
+  error = (tsr__error){ 0 };
+  tsr__error_set(&error, TSR_ECOLUMN, "%s",
+                 "\xc2\x9b"
+                 "2J\xe2\x80\xae\xc2\xa0\xc2\x85\xf0\x9f\x98\x80\x9b\xff");
+  CHECK_STR(error.text, "?2J?\xc2\xa0?\xf0\x9f\x98\x80??");
 }
 
 TEST(a_long_error_is_cut_between_characters)
