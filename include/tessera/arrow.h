@@ -64,10 +64,12 @@ typedef struct tsr_arrow_opts {
 } tsr_arrow_opts;
 
 /* Takes all batches of a stream: it is moved from (its release is NULL afterwards, also on an error).
- * Columns: bool, integers that fit i32 as i32, wider as i64 (u64 beyond 2^63 - 1 is TSR_EVALUE), f32,
- * f64, dates, time stamps as microseconds (nanoseconds must be whole ones), text (plain, large, view,
- * dictionary), null. Others are TSR_EUNSUPPORTED by name and format. f64, i64, i32, f32, dates and
- * microseconds of one batch on one device, without nulls and aligned to 64 bytes, are borrowed until
+ * Columns: bool, integers that fit i32 as i32, wider as i64 (u64 beyond 2^63 - 1 is TSR_EVALUE), f16 as
+ * f32, f32, f64, decimals as i64 where they have no fraction and all of the stream fit, else as the
+ * nearest f64, dates, time stamps as microseconds (nanoseconds must be whole ones), text (plain, large,
+ * view), dictionaries of all of these, null. Others, times of day among them, are TSR_EUNSUPPORTED by
+ * name and format, with what to cast them to. Buffers may lie at any address. f64, i64, i32, f32, dates
+ * and microseconds of one batch on one device, without nulls and aligned to 64 bytes, are borrowed until
  * the scope closes; other columns are copied when a terminal needs them. Structures that the interface
  * does not allow are TSR_EARG; contents (offsets, indices, UTF-8) are looked at by terminals:
  * TSR_EVALUE. Returns a frame owned by the scope. Collective, same arguments. */

@@ -5,6 +5,7 @@
 #include "io/arrow_inner.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 static const char what[] = "tsr_frame_from_arrow";
 
@@ -33,6 +34,7 @@ static const format formats[] = {
   { "I", TSR__ARROW_U32, TSR__COL_I64, 1, 1 },
   { "l", TSR__ARROW_I64, TSR__COL_I64, 1, 1 },
   { "L", TSR__ARROW_U64, TSR__COL_I64, 1, 1 },
+  { "e", TSR__ARROW_F16, TSR__COL_F32, 1, 1 },
   { "f", TSR__ARROW_F32, TSR__COL_F32, 1, 1 },
   { "g", TSR__ARROW_F64, TSR__COL_F64, 1, 1 },
   { "u", TSR__ARROW_TEXT, TSR__COL_TEXT, 1, 1 },
@@ -56,56 +58,102 @@ static const format *find_format(const char *text)
   return NULL;
 }
 
-/* What formats that are not read are called. */
-static const char *name_of_format(const char *text)
+/* What formats that are not read are called, and what becomes of such a column. */
+typedef struct stranger {
+  const char *begin, *name, *way_out;
+} stranger;
+
+static const stranger *stranger_of(const char *text)
 {
-  static const struct {
-    const char *begin, *name;
-  } names[] = { { "e", "float16" },       { "z", "binary" },
-                { "Z", "large binary" },  { "vz", "binary" },
-                { "w:", "fixed binary" }, { "d:", "decimal" },
-                { "tt", "time" },         { "tD", "duration" },
-                { "ti", "interval" },     { "+s", "struct" },
-                { "+l", "list" },         { "+L", "large list" },
-                { "+w", "fixed list" },   { "+m", "map" },
-                { "+u", "union" },        { "+r", "run-end encoded" },
-                { "+v", "list view" } };
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strncmp(text, names[i].begin, strlen(names[i].begin)) == 0) return names[i].name;
-  return "unknown";
+  static const stranger strangers[] = {
+    { "tt", "time of day",
+      "cast it to text, or to the integer that it counts since midnight, first" },
+    { "tD", "duration", "cast it to the integer that it counts first" },
+    { "ti", "interval", "cast it to numbers first" },
+    { "z", "binary", "cast it to text first" },
+    { "Z", "large binary", "cast it to text first" },
+    { "vz", "binary", "cast it to text first" },
+    { "w:", "fixed binary", "cast it to text first" },
+    { "d:", "decimal", "cast it to f64 first" },
+    { "+s", "struct", "take its fields as columns first" },
+    { "+l", "list", "explode or join it first" },
+    { "+L", "large list", "explode or join it first" },
+    { "+w", "fixed list", "explode or join it first" },
+    { "+v", "list view", "explode or join it first" },
+    { "+m", "map", "take its values as columns first" },
+    { "+r", "run-end encoded", "decode it first" },
+    { "+u", "union", "cast it first" },
+    { "", "unknown", "cast it first" },
+  };
+  const stranger *s = strangers;
+  while (strncmp(text, s->begin, strlen(s->begin)) != 0) s++;
+  return s;
 }
 
 static tsr_status unsupported(const struct ArrowSchema *column, const char *text, bool entries,
                               tsr__error *error)
 {
+  const stranger *s = stranger_of(text);
   return tsr__error_set(
       error, TSR_EUNSUPPORTED,
-      "%s: column '%.60s' is of Arrow type %s%s (format '%.20s'), which frames do "
-      "not have; cast it first",
-      what, column->name, entries ? "dictionary of " : "", name_of_format(text), text);
+      "%s: column '%.60s' is of Arrow type %s%s (format '%.20s'), which frames do not have; %s",
+      what, column->name, entries ? "dictionary of " : "", s->name, text, s->way_out);
+}
+
+/* "d:PRECISION,SCALE" and perhaps ",BITS". */
+static bool read_decimal(const char *text, tsr__arrow_type *type)
+{
+  char *end;
+  long part[3] = { 0, 0, 128 };
+  for (int i = 0; i < 3; i++) {
+    const char *from = ++text;
+    part[i] = strtol(from, &end, 10);
+    text = end;
+    if (end == from || (*end && *end != ',')) return false;
+    if (!*end && i >= 1) break;
+    if (!*end || i == 2) return !*end && false;
+  }
+  bool fine = part[0] >= 1 && part[0] <= 76 && part[1] >= -1000 && part[1] <= 1000;
+  long bits = part[2];
+  type->layout = TSR__ARROW_DECIMAL;
+  type->bytes = (uint8_t)(bits / 8);
+  type->scale = (int32_t)part[1];
+  return fine && (bits == 32 || bits == 64 || bits == 128 || bits == 256);
+}
+
+/* What a column holds, or the dictionary of one. */
+static tsr_status take_values(const struct ArrowSchema *column, const char *text,
+                              tsr__csv_column *out, tsr__arrow_type *type, tsr__error *error)
+{
+  const format *f = find_format(text);
+  *type = (tsr__arrow_type){ .factor = 1, .divisor = 1 };
+  if (strncmp(text, "d:", 2) == 0 && read_decimal(text + 1, type)) {
+    out->type = TSR__COL_F64; /* until the values are seen */
+    return TSR_OK;
+  }
+  if (!f) return unsupported(column, text, text != column->format, error);
+  out->type = (tsr__coltype)f->type;
+  *type = (tsr__arrow_type){ .layout = f->layout, .factor = f->factor, .divisor = f->divisor };
+  return TSR_OK;
 }
 
 static tsr_status take_type(const struct ArrowSchema *column, tsr__csv_column *out,
                             tsr__arrow_type *type, tsr__error *error)
 {
-  const format *f = find_format(column->format), *entries;
-  if (!f) return unsupported(column, column->format, false, error);
-  out->type = (tsr__coltype)f->type;
-  *type = (tsr__arrow_type){ f->layout, 0, f->factor, f->divisor };
-  if (!column->dictionary) return TSR_OK;
-  const char *text = column->dictionary->format;
-  if (!text || !column->dictionary->release)
+  const struct ArrowSchema *entries = column->dictionary;
+  if (!entries) return take_values(column, column->format, out, type, error);
+  if (!entries->format || !entries->release)
     return tsr__error_set(error, TSR_EARG, "%s: the dictionary of column '%.60s' has no format",
                           what, column->name);
-  entries = find_format(text);
-  if (!entries || entries->type != TSR__COL_TEXT || column->dictionary->dictionary)
-    return unsupported(column, text, true, error);
-  if (f->layout < TSR__ARROW_I8 || f->layout > TSR__ARROW_U64 || strlen(column->format) != 1)
+  if (entries->dictionary) return unsupported(column, entries->format, true, error);
+  const format *index = find_format(column->format);
+  if (!index || index->layout < TSR__ARROW_I8 || index->layout > TSR__ARROW_U64 ||
+      strlen(column->format) != 1)
     return tsr__error_set(error, TSR_EARG,
                           "%s: column '%.60s' has indices of format '%.20s', expected integers",
                           what, column->name, column->format);
-  out->type = TSR__COL_TEXT;
-  type->entries = entries->layout;
+  if (take_values(column, entries->format, out, type, error)) return error->status;
+  type->index = index->layout;
   return TSR_OK;
 }
 
@@ -143,6 +191,8 @@ static tsr_status take_columns(tsr__arrow *arrow, const struct ArrowSchema *sche
       return tsr__error_set(error, TSR_ECOLUMN, "%s: two columns are named '%.60s'", what,
                             column->name);
     if (take_type(column, out, &arrow->types[i], error)) return error->status;
+    if (arrow->types[i].layout == TSR__ARROW_DECIMAL && !arrow->decimal)
+      if (!(arrow->decimal = tsr__decimal_open(arrow->heap))) return tsr__arrow_no_memory(error);
   }
   return TSR_OK;
 }
@@ -193,9 +243,11 @@ static const char *check_array(const struct ArrowArray *array)
 /* NULL or what is wrong with the buffers of an array that is to have a layout. */
 static const char *check_buffers(const struct ArrowArray *array, int layout)
 {
-  int64_t expected = layout == TSR__ARROW_NULL ? 0 : 2;
+  int64_t expected = 2;
   if (layout == TSR__ARROW_TEXT || layout == TSR__ARROW_LARGE_TEXT) expected = 3;
   bool views = layout == TSR__ARROW_TEXT_VIEW;
+  /* The interface says 0 for nulls; some give the validity that all other types have. */
+  if (layout == TSR__ARROW_NULL) expected = array->n_buffers == 1;
   if (views ? array->n_buffers < 3 : array->n_buffers != expected)
     return "has another number of buffers than its type";
   if (array->n_children) return "has children, which its type has not";
@@ -213,12 +265,13 @@ static const char *check_column(const struct ArrowArray *array, const tsr__arrow
 {
   const char *why;
   if (!array || !array->release) return "is missing or was released";
-  if ((why = check_array(array)) || (why = check_buffers(array, type->layout))) return why;
-  if (!type->entries) return array->dictionary ? "has a dictionary, which its type has not" : NULL;
+  int layout = type->index ? type->index : type->layout;
+  if ((why = check_array(array)) || (why = check_buffers(array, layout))) return why;
+  if (!type->index) return array->dictionary ? "has a dictionary, which its type has not" : NULL;
   const struct ArrowArray *entries = array->dictionary;
   if (!entries || !entries->release) return "has no dictionary";
-  if (check_array(entries) || check_buffers(entries, type->entries) || entries->dictionary)
-    return "has a dictionary that is no array of texts";
+  if (check_array(entries) || check_buffers(entries, type->layout) || entries->dictionary)
+    return "has a dictionary that is no array of its type";
   return NULL;
 }
 

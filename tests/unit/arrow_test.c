@@ -290,6 +290,164 @@ TEST(dictionaries_and_views_are_texts)
   tsr_runtime_close(rt);
 }
 
+/* ---- types of other systems ------------------------------------------------------------------ */
+
+static void check_refused(producer *p, tsr_status status, const char *part);
+
+/* The columns of a producer as CSV, on one device. */
+static void check_csv(producer *p, const char *expected)
+{
+  char text[2000];
+  struct ArrowArrayStream stream = stream_of(p);
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  CHECK_STR(csv_of(s, tsr_frame_from_arrow(s, &stream), text, sizeof text), expected);
+  tsr_scope_close(s);
+  check_released(p);
+  tsr_runtime_close(rt);
+}
+
+/* Polars gives a column of nothing but nulls a validity buffer, which is NULL. */
+TEST(nulls_may_have_a_buffer)
+{
+  for (int buffers = 0; buffers < 2; buffers++) {
+    producer p = usual();
+    p.columns = 2;
+    p.format[1] = "n";
+    p.column[1] = (struct ArrowArray){ .length = 8, .n_buffers = buffers, .null_count = 8 };
+    p.buffers[1][1] = NULL;
+    check_csv(&p, "a,b\n,\n2,\n3,\n,\n5,\n6,\n,\n8,\n");
+  }
+  producer p = usual();
+  p.format[1] = "n";
+  check_refused(&p, TSR_EARG, "another number of buffers");
+}
+
+static producer decimals(const char *a, const char *b, const void *data_a, const void *data_b)
+{
+  producer p = usual();
+  p.columns = 2;
+  p.length = p.column[0].length = p.column[1].length = 3;
+  p.column[0].null_count = 0;
+  p.buffers[0][0] = NULL;
+  p.format[0] = a;
+  p.format[1] = b;
+  p.buffers[0][1] = data_a;
+  p.buffers[1][1] = data_b;
+  return p;
+}
+
+TEST(decimals_are_numbers)
+{
+  static const int64_t small[6] = { 5, 0, -7, -1, INT64_MAX, 0 };
+  static const int64_t large[6] = { 5, 0, 0, INT64_MIN, 0, 1 }; /* the last: 2^64 */
+  static const int64_t huge[12] = { 1, 0, 0, 0, -1, -1, -1, -1, 0, 0, 0, 1 };
+  static const int32_t cents[3] = { 150, -1, 7 };
+  producer p = decimals("d:38,0", "d:38,2,128", small, small);
+  check_csv(&p, "a,b\n5,0.05\n-7,-0.07\n9223372036854775807,9.223372036854776e+16\n");
+  p = decimals("d:38,0", "d:38,-2", large, small);
+  check_csv(&p, "a,b\n5.0,500.0\n-1.7014118346046923e+38,-700.0\n1.8446744073709552e+19,"
+                "9.223372036854776e+20\n");
+  p = decimals("d:76,0,256", "d:9,2,32", huge, cents);
+  check_csv(&p, "a,b\n1.0,1.5\n-1.0,-0.01\n6.277101735386681e+57,0.07\n");
+  p = decimals("d:18,0,64", "d:76,60,256", small, huge);
+  check_csv(&p, "a,b\n5,1e-60\n0,-1e-60\n-7,0.006277101735386681\n");
+  static const char *const odd[] = { "d:",           "d:38",  "d:38,",  "d:38,0,", "d:38,0,7",
+                                     "d:38,0,128,1", "d:0,0", "d:77,0", "d:38,x" };
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+    p = decimals(odd[i], "l", small, small);
+    check_refused(&p, TSR_EUNSUPPORTED, "of Arrow type decimal");
+  }
+}
+
+TEST(half_floats_are_floats)
+{
+  static const uint16_t halves[8] = {
+    0x3c00, 0xc000, 0x7bff, 0x0001, 0x8000, 0x7c00, 0x7e00, 0x3555
+  };
+  producer p = usual();
+  p.columns = 2;
+  p.format[1] = "e";
+  p.buffers[1][1] = halves;
+  check_csv(&p,
+            "a,b\n,1.0\n2,-2.0\n3,65504.0\n,5.9604645e-08\n5,-0.0\n6,inf\n,nan\n8,0.33325195\n");
+}
+
+TEST(dictionaries_may_hold_numbers)
+{
+  static const int8_t indices[8] = { 1, 0, 1, 2, 0, 0, 1, 1 };
+  static const uint8_t entry_valid[1] = { 3 };
+  static const int64_t stamps[3] = { 1000, 2500000, 7 }, wide[6] = { 5, 0, -1, -1, 7, 0 };
+  static const double reals[3] = { 0.5, -1e300, 7 };
+  static const struct {
+    const char *format;
+    const void *data;
+    const char *zero, *one;
+  } cases[] = { { "l", stamps, "1000", "2500000" },
+                { "g", reals, "0.5", "-1e+300" },
+                { "tsn:", stamps, "1970-01-01T00:00:00.000001Z", "1970-01-01T00:00:00.002500Z" },
+                { "d:38,0", wide, "5", "-1" },
+                { "b", "\1", "true", "false" } };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char expected[600];
+    const char *z = cases[i].zero, *o = cases[i].one;
+    producer p = usual();
+    p.columns = 1;
+    p.format[0] = "c";
+    p.entry_format = cases[i].format;
+    p.column[0].null_count = 3;
+    p.buffers[0][1] = indices;
+    p.entries = (struct ArrowArray){ .length = 3, .n_buffers = 2, .null_count = 1 };
+    p.entry_buffers[0] = entry_valid;
+    p.entry_buffers[1] = cases[i].data;
+    snprintf(expected, sizeof expected, "a\n\"\"\n%s\n%s\n\"\"\n%s\n%s\n\"\"\n%s\n", z, o, z, z, o);
+    check_csv(&p, expected);
+  }
+  static const uint64_t beyond[3] = { 1, UINT64_MAX, 2 };
+  producer p = usual();
+  p.columns = 1;
+  p.format[0] = "c";
+  p.entry_format = "L";
+  p.buffers[0][1] = indices;
+  p.entries = (struct ArrowArray){ .length = 3, .n_buffers = 2 };
+  p.entry_buffers[1] = beyond;
+  check_refused(&p, TSR_EVALUE, "an unsigned integer beyond 2^63 - 1, in row 2");
+}
+
+TEST(buffers_may_lie_anywhere)
+{
+  static char a[8 * 8 + 16], b[9 * 4 + 16], c[8 * 8 + 16];
+  for (int shift = 0; shift < 8; shift++) {
+    producer p = usual();
+    memcpy(a + shift, numbers, sizeof numbers);
+    memcpy(b + shift, text_offsets, sizeof text_offsets);
+    memcpy(c + shift, numbers, sizeof numbers);
+    p.format[1] = "l";
+    p.buffers[0][1] = a + shift;
+    p.buffers[1][1] = c + shift;
+    p.buffers[2][1] = b + shift;
+    check_csv(&p, "a,b,c\n,1,x\n2,2,yz\n3,3,\"\"\n,4,z\n5,5,a\n6,6,b\n,7,c\n8,8,d\n");
+  }
+}
+
+TEST(what_frames_do_not_have_is_told_with_a_way_out)
+{
+  static const char *const cases[][2] = {
+    { "tts", "time of day (format 'tts'), which frames do not have; cast it to text, or to" },
+    { "ttm", "time of day" },
+    { "ttu", "time of day" },
+    { "ttn", "time of day" },
+    { "tDs", "duration" },
+    { "z", "binary (format 'z'), which frames do not have; cast it to text first" },
+    { "+l", "list (format '+l'), which frames do not have; explode or join it first" }
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    producer p = usual();
+    p.format[1] = cases[i][0];
+    check_refused(&p, TSR_EUNSUPPORTED, cases[i][1]);
+  }
+}
+
 /* ---- what producers get wrong ---------------------------------------------------------------- */
 
 static void check_refused(producer *p, tsr_status status, const char *part)
@@ -331,7 +489,8 @@ TEST(structures_that_cannot_be_are_refused)
   REFUSED(p.format[1] = "+l", TSR_EUNSUPPORTED, "column 'b' is of Arrow type list (format '+l')");
   REFUSED(p.format[1] = "", TSR_EUNSUPPORTED, "type unknown");
   REFUSED(p.format[1] = "gg", TSR_EUNSUPPORTED, "type unknown");
-  REFUSED((p.entry_format = "l", p.entries.n_buffers = 2), TSR_EUNSUPPORTED, "dictionary of");
+  REFUSED((p.entry_format = "z", p.entries.n_buffers = 2), TSR_EUNSUPPORTED,
+          "dictionary of binary");
   REFUSED((p.entry_format = "u", p.format[0] = "g"), TSR_EARG, "indices of format 'g'");
   REFUSED(p.length = -1, TSR_EARG, "a batch has a negative length");
   REFUSED(p.offset = -1, TSR_EARG, "a batch has a negative offset");
