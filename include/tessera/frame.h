@@ -355,23 +355,6 @@ TSR_API TSR_MUST_USE tsr_status tsr_frame_print(tsr_frame *df, FILE *out);
  * error the message. Collective. */
 TSR_API const char *tsr_frame_devices(tsr_frame *df);
 
-/* Options of tsr_frame_write_csv. Zero means default. */
-typedef struct tsr_csv_write_opts {
-  size_t size;
-  char separator; /* 0 = ',' */
-  bool no_header;
-  const char *null; /* how a null is written; NULL = the empty field */
-} tsr_csv_write_opts;
-
-/* Evaluates and writes CSV: shortest numbers that read back the same, quotes where they are needed, LF
- * line ends. Written to a temporary file beside `path`, then renamed; "-" is standard output; a name
- * that ends in .gz or .zst is compressed. Errors: TSR_EIO. Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path,
-                                                         const tsr_csv_write_opts *opts);
-/* Evaluates and writes JSON lines, as tsr_frame_write_csv; NaN and infinities are null there.
- * Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_frame_write_json(tsr_frame *df, const char *path);
-
 /* Evaluates all columns of a frame once and returns a frame of them, owned by `scope` (inner or outer):
  * its buffers are held by reference, so that the chain before it may go, and what is made of it
  * starts there. Rows lie where they lay. As tsr_keep for arrays. Collective. */
@@ -399,6 +382,10 @@ TSR_API int64_t tsr_table_i64(const tsr_table *table, int64_t row, int column);
 /* Returns a value of any type as text (dates as 2013-01-31), NUL-terminated and owned by the
  * table's scope; NULL for null or outside, and out of memory, which the scope records. Local. */
 TSR_API const char *tsr_table_text(const tsr_table *table, int64_t row, int column);
+/* As tsr_table_text with the number of bytes before the last NUL, for texts that hold NULs; `length` is
+ * set to 0 where NULL is returned, and may be NULL. Local. */
+TSR_API const char *tsr_table_bytes(const tsr_table *table, int64_t row, int column,
+                                    size_t *length);
 
 /* Returns TSR_OK, or why the row holds nothing. Local. */
 TSR_API tsr_status tsr_row_status(const tsr_row *row);
@@ -410,6 +397,8 @@ TSR_API double tsr_row_f64(const tsr_row *row, const char *name);
 TSR_API int64_t tsr_row_i64(const tsr_row *row, const char *name);
 /* Returns a value by column as tsr_table_text. An unknown name is recorded in the scope. Local. */
 TSR_API const char *tsr_row_text(const tsr_row *row, const char *name);
+/* Returns a value by column as tsr_table_bytes. An unknown name is recorded in the scope. Local. */
+TSR_API const char *tsr_row_bytes(const tsr_row *row, const char *name, size_t *length);
 
 #ifdef __cplusplus
 }
@@ -494,10 +483,6 @@ TSR_API const char *tsr_row_text(const tsr_row *row, const char *name);
 #define tsr_frame_scatter(df, to) tsr_frame_scatter_at((df), (to), TSR_HERE)
 #define tsr_frame_gather(df) tsr_frame_gather_at((df), TSR_HERE)
 #define tsr_frame_rebalance(df) tsr_frame_rebalance_at((df), TSR_HERE)
-/* tsr_frame_write_csv(df, "out.csv"), tsr_frame_write_csv(df, "out.tsv", .separator = '\t') */
-#define tsr_frame_write_csv(...) TSR_WRITE_CSV_(__VA_ARGS__, .size = sizeof(tsr_csv_write_opts))
-#define TSR_WRITE_CSV_(df, path, ...) \
-  tsr_frame_write_csv_with((df), (path), &(tsr_csv_write_opts){ __VA_ARGS__ })
 #define tsr_frame_head(df, count) tsr_frame_head_at((df), (count), TSR_HERE)
 #define tsr_frame_agg(df, ...) tsr_frame_agg_at((df), TSR_FORMULA(__VA_ARGS__), TSR_HERE)
 #define tsr_frame_group_agg(df, keys, ...) \

@@ -1,8 +1,13 @@
-/* Files of arrays. Frames read files by tsr_frame_read_csv (read.h). */
+/* Files of arrays, and files that frames are written to; frames read files by tsr_frame_read_csv and
+ * tsr_frame_read_json (read.h).
+ *
+ * What is written appears whole or not at all: it goes to a temporary file beside its path, is forced to
+ * the disk, and is then renamed. What it replaces keeps its permissions; a link stays one, and what it
+ * names is replaced or made; devices and pipes are written in place. */
 #ifndef TESSERA_IO_H
 #define TESSERA_IO_H
 
-#include "array.h"
+#include "frame.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,8 +20,7 @@ extern "C" {
 TSR_API tsr_array *tsr_read_npy_at(tsr_scope *scope, const char *path, tsr_sharding sharding,
                                    const char *site);
 
-/* Evaluates an array and writes it as a .npy file: to a temporary file beside `path`, then renamed,
- * so that nobody ever sees half of it. Collective. */
+/* Evaluates an array and writes it as a .npy file. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_save_npy(tsr_array *array, const char *path);
 
 /* An open .npz archive: named .npy arrays in a zip file, stored or deflated. */
@@ -40,10 +44,37 @@ typedef struct tsr_npz_item {
   const char *name;
   tsr_array *array;
 } tsr_npz_item;
-/* Evaluates arrays and writes them as a .npz file (stored, CRC-32 checked), atomically as tsr_save_npy.
+/* Evaluates arrays and writes them as a .npz file (stored, CRC-32 checked), as tsr_save_npy.
  * Errors: TSR_EARG (a name twice or missing), TSR_EIO. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path,
                                                   const tsr_npz_item *items, int count);
+
+/* ---- frames ---- */
+
+/* Options of tsr_frame_write_csv. Zero means default. */
+typedef struct tsr_csv_write_opts {
+  size_t size;
+  char separator; /* 0 = ',' */
+  bool no_header;
+  const char *null; /* how a null is written; NULL = the empty field */
+} tsr_csv_write_opts;
+
+/* Evaluates and writes CSV: shortest numbers that read back the same, quotes where they are needed, LF
+ * line ends. "-" is standard output; a name that ends in .gz or .zst is compressed. Errors: TSR_EIO,
+ * TSR_EARG. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path,
+                                                         const tsr_csv_write_opts *opts);
+/* Evaluates and writes JSON, an object a row: one array of them where the name ends in .json (before .gz
+ * or .zst), else JSON lines. NaN and infinities are null there. Paths as tsr_frame_write_csv.
+ * Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_frame_write_json(tsr_frame *df, const char *path);
+/* Evaluates and writes all rows as a table of Markdown, numbers at the right, nulls as empty cells. Paths
+ * as tsr_frame_write_csv. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_frame_write_markdown(tsr_frame *df, const char *path);
+/* Evaluates and writes the table that tsr_frame_text_with draws; NULL = all rows, lines of any width. It
+ * is for the eye: long texts are cut in it. Paths as tsr_frame_write_csv. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_frame_write_text(tsr_frame *df, const char *path,
+                                                     const tsr_show_opts *opts);
 
 #ifdef __cplusplus
 }
@@ -56,6 +87,10 @@ TSR_API TSR_MUST_USE tsr_status tsr_save_npz_with(tsr_scope *scope, const char *
 #define tsr_save_npz(scope, path, ...)                                      \
   tsr_save_npz_with((scope), (path), (const tsr_npz_item[]){ __VA_ARGS__ }, \
                     (int)(sizeof((const tsr_npz_item[]){ __VA_ARGS__ }) / sizeof(tsr_npz_item)))
+/* tsr_frame_write_csv(df, "out.csv"), tsr_frame_write_csv(df, "out.tsv", .separator = '\t') */
+#define tsr_frame_write_csv(...) TSR_WRITE_CSV_(__VA_ARGS__, .size = sizeof(tsr_csv_write_opts))
+#define TSR_WRITE_CSV_(df, path, ...) \
+  tsr_frame_write_csv_with((df), (path), &(tsr_csv_write_opts){ __VA_ARGS__ })
 #define tsr_read_npy(scope, path, sharding) tsr_read_npy_at((scope), (path), (sharding), TSR_HERE)
 #endif
 

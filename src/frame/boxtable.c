@@ -73,21 +73,36 @@ static void cell(const tsr_table *table, int64_t row, int column, int most, tsr_
   tsr__text_free(&whole);
 }
 
+/* The next character: its bytes, and the columns it takes as it is shown. */
+typedef struct character {
+  size_t bytes;
+  int columns;
+  bool blank; /* shown as one */
+} character;
+
+static character next_character(const char *text, size_t length)
+{
+  size_t control = tsr__text_control(text, length), bytes = 1;
+  if (control) return (character){ control, 1, true };
+  while (bytes < length && ((unsigned char)text[bytes] & 0xc0) == 0x80) bytes++;
+  return (character){ bytes, tsr__text_width(text, bytes), false };
+}
+
 void tsr__text_clip(tsr__text *out, const char *text, size_t length, int width)
 {
-  bool cut = tsr__text_width(text, length) > width;
-  size_t at = 0;
+  character c;
   int used = 0;
-  while (at < length) {
-    size_t step = 1;
-    while (at + step < length && ((unsigned char)text[at + step] & 0xc0) == 0x80) step++;
-    int columns = tsr__text_width(text + at, step);
-    if (cut && used + columns > width - 1) break;
-    unsigned char c = (unsigned char)text[at];
-    if (c < ' ' || c == 0x7f) tsr__text_put(out, " ", 1);
-    else tsr__text_put(out, text + at, step);
-    used += columns;
-    at += step;
+  for (size_t at = 0; at < length && used <= width; at += c.bytes) {
+    c = next_character(text + at, length - at);
+    used += c.columns;
+  }
+  bool cut = used > width;
+  used = 0;
+  for (size_t at = 0; at < length; at += c.bytes) {
+    c = next_character(text + at, length - at);
+    used += c.columns;
+    if (cut && used > width - 1) break;
+    tsr__text_put(out, c.blank ? " " : text + at, c.blank ? 1 : c.bytes);
   }
   if (cut) tsr__text_add(out, "…");
 }
@@ -320,9 +335,9 @@ static tsr_show_opts known(const tsr_show_opts *opts)
   return out;
 }
 
-/* Collects the rows that are shown and draws them; `text` is the caller's to free after success. */
-static tsr_status draw(tsr_frame *df, const tsr_show_opts *opts, tsr__text *text)
+tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text *text)
 {
+  tsr_show_opts show = known(given), *opts = &show;
   int64_t most = opts->rows ? opts->rows : SHOW;
   tsr__window window = { -1, -1, 0 };
   if (most > 0) window = (tsr__window){ (most + 1) / 2, most / 2, 0 };
@@ -346,9 +361,8 @@ static tsr_status draw(tsr_frame *df, const tsr_show_opts *opts, tsr__text *text
 const char *tsr_frame_text_with(tsr_frame *df, const tsr_show_opts *opts)
 {
   tsr_scope *scope = df ? df->node.scope : NULL;
-  tsr_show_opts show = known(opts);
   tsr__text text;
-  if (draw(df, &show, &text)) return scope ? tsr_message(scope) : "the frame is NULL";
+  if (tsr__frame_draw(df, opts, &text)) return scope ? tsr_message(scope) : "the frame is NULL";
   return tsr__frame_say(df, &text);
 }
 
@@ -359,9 +373,8 @@ const char *tsr_frame_text(tsr_frame *df)
 
 tsr_status tsr_frame_print(tsr_frame *df, FILE *out)
 {
-  tsr_show_opts show = { 0 };
   tsr__text text;
-  tsr_status status = draw(df, &show, &text);
+  tsr_status status = tsr__frame_draw(df, NULL, &text);
   if (status) return status;
   if (text.failed)
     status = tsr__fail(df->node.scope, df->node.site, TSR_ENOMEM, "tsr_frame_print: out of memory");

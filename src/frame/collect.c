@@ -249,7 +249,12 @@ int64_t tsr_row_i64(const tsr_row *row, const char *name)
 
 const char *tsr_row_text(const tsr_row *row, const char *name)
 {
-  return tsr_table_text(row ? row->table : NULL, 0, find(row, name));
+  return tsr_row_bytes(row, name, NULL);
+}
+
+const char *tsr_row_bytes(const tsr_row *row, const char *name, size_t *length)
+{
+  return tsr_table_bytes(row ? row->table : NULL, 0, find(row, name), length);
 }
 
 /* ---- counting ------------------------------------------------------------------------------ */

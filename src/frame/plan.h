@@ -529,7 +529,10 @@ tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out);
 /* Draws a table (boxtable.c). */
 void tsr__boxtable(const tsr_table *table, const tsr__window *window, const tsr_show_opts *opts,
                    tsr__text *out);
-/* Adds text on one line, cut to `width` columns. */
+/* Evaluates the rows that are to be shown and draws them (NULL: as tsr_frame_text); `text` is the
+ * caller's to free after success. */
+tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *opts, tsr__text *text);
+/* Adds text on one line, cut to `width` columns; what would steer a terminal is blank. */
 void tsr__text_clip(tsr__text *out, const char *text, size_t length, int width);
 /* The shape of the plan of a frame's columns (tests). */
 tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out);

@@ -5,46 +5,78 @@
 #include "frame/plan.h"
 
 #include "io/write.h"
+#include "tessera/io.h"
 
-/* The options of CSV; NULL: JSON lines. */
-static tsr_status write_table(tsr_scope *scope, const tsr_table *table, tsr__write_ask *ask,
-                              const tsr_csv_write_opts *csv, tsr__error *error)
+/* One of the formats; `user` is what it needs beside the table. */
+typedef tsr_status (*format_fn)(const tsr__write_ask *ask, const void *user, tsr__error *error);
+
+static tsr_status as_csv(const tsr__write_ask *ask, const void *user, tsr__error *error)
+{
+  const tsr_csv_write_opts *opts = user;
+  tsr__csv_style style = { opts->separator, opts->no_header, opts->null };
+  return tsr__csv_write(ask, &style, error);
+}
+
+static tsr_status as_json(const tsr__write_ask *ask, const void *user, tsr__error *error)
+{
+  (void)user;
+  return tsr__json_write(ask, error);
+}
+
+static tsr_status as_markdown(const tsr__write_ask *ask, const void *user, tsr__error *error)
+{
+  (void)user;
+  return tsr__markdown_write(ask, error);
+}
+
+/* What a call writes, and how. */
+typedef struct task {
+  const char *what, *path;
+  format_fn format;
+  const void *user;
+} task;
+
+static tsr_status write_table(tsr_scope *scope, const tsr_table *table, const task *t,
+                              tsr__error *error)
 {
   tsr__heap *heap = &scope->rt->heap;
   size_t bytes = (size_t)(table->count + 1) * sizeof(tsr__out_column);
   tsr__out_column *column = tsr__new(heap, bytes);
-  if (!column) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", ask->what);
+  if (!column) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", t->what);
   for (int i = 0; i < table->count; i++) {
     const tsr__table_column *from = &table->column[i];
     column[i] = (tsr__out_column){ from->name, (tsr_coltype)from->type, from->values, from->valid,
                                    from->dict };
   }
-  ask->rt = scope->rt;
-  ask->rows = table->rows;
-  ask->count = table->count;
-  ask->column = column;
-  tsr__csv_style style = { 0 };
-  if (csv) style = (tsr__csv_style){ csv->separator, csv->no_header, csv->null };
-  tsr_status status = csv ? tsr__csv_write(ask, &style, error) : tsr__json_write(ask, error);
+  tsr__write_ask ask = { .rt = scope->rt,
+                         .what = t->what,
+                         .path = t->path,
+                         .rows = table->rows,
+                         .count = table->count,
+                         .column = column };
+  tsr_status status = t->format(&ask, t->user, error);
   tsr__del(heap, column, bytes);
   return status;
 }
 
-static tsr_status save(tsr_frame *df, const char *what, const char *path,
-                       const tsr_csv_write_opts *csv)
+/* TSR_OK also for a frame that cannot be used: what is asked of it next says why. */
+static tsr_status check_path(tsr_frame *df, const task *t)
+{
+  if (!tsr__frame_usable(df) || (t->path && *t->path)) return TSR_OK;
+  return tsr__fail(df->node.scope, df->node.site, TSR_EARG, "%s: the path is %s", t->what,
+                   t->path ? "empty" : "NULL");
+}
+
+static tsr_status save(tsr_frame *df, const task *t)
 {
   tsr_table *table = NULL;
   tsr__error error = { 0 };
-  tsr__write_ask ask = { .what = what, .path = path };
-  tsr_scope *scope = df ? df->node.scope : NULL;
-  if (tsr__frame_usable(df) && (!path || !*path))
-    return tsr__fail(scope, df->node.site, TSR_EARG, "%s: the path is %s", what,
-                     path ? "empty" : "NULL");
-  tsr_status status = tsr_frame_collect(df, &table);
+  tsr_status status = check_path(df, t);
+  if (!status) status = tsr_frame_collect(df, &table);
   if (status) return status;
-  status = write_table(scope, table, &ask, csv, &error);
+  status = write_table(df->node.scope, table, t, &error);
   tsr__table_empty(table);
-  return status ? tsr__fail(scope, df->node.site, status, "%s", error.text) : TSR_OK;
+  return status ? tsr__fail(df->node.scope, df->node.site, status, "%s", error.text) : TSR_OK;
 }
 
 tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path, const tsr_csv_write_opts *opts)
@@ -54,10 +86,45 @@ tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path, const tsr_c
   tsr__error error = { 0 };
   if (tsr__frame_usable(df) && tsr__take_opts(what, opts, &all, sizeof all, &error))
     return tsr__fail(df->node.scope, df->node.site, error.status, "%s", error.text);
-  return save(df, what, path, &all);
+  return save(df, &(task){ what, path, as_csv, &all });
 }
 
 tsr_status tsr_frame_write_json(tsr_frame *df, const char *path)
 {
-  return save(df, "tsr_frame_write_json", path, NULL);
+  return save(df, &(task){ "tsr_frame_write_json", path, as_json, NULL });
+}
+
+tsr_status tsr_frame_write_markdown(tsr_frame *df, const char *path)
+{
+  return save(df, &(task){ "tsr_frame_write_markdown", path, as_markdown, NULL });
+}
+
+/* ---- tables for the eye ---------------------------------------------------------------------- */
+
+static tsr_status put_text(tsr_scope *scope, const task *t, const tsr__text *text,
+                           tsr__error *error)
+{
+  tsr__error own = { 0 };
+  tsr__progress progress = { .rt = scope->rt, .what = t->what };
+  tsr__out_opts opts = { .progress = &progress };
+  if (text->failed) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", t->what);
+  if (tsr__progress_stops(&progress, 0)) return tsr__cancelled(error, t->what);
+  tsr__outfile *out = tsr__out_open(&scope->rt->heap, t->path, &opts, &own);
+  if (out) tsr__out_put(out, tsr__text_get(text), text->length, &own);
+  tsr__out_close(out, !own.status, &own);
+  return own.status ? tsr__error_set(error, own.status, "%s: %s", t->what, own.text) : TSR_OK;
+}
+
+tsr_status tsr_frame_write_text(tsr_frame *df, const char *path, const tsr_show_opts *opts)
+{
+  task t = { "tsr_frame_write_text", path, NULL, NULL };
+  tsr_show_opts all = { .size = sizeof all, .rows = -1, .width = -1 };
+  tsr__text text;
+  tsr__error error = { 0 };
+  tsr_status status = check_path(df, &t);
+  if (!status) status = tsr__frame_draw(df, opts ? opts : &all, &text);
+  if (status) return status;
+  status = put_text(df->node.scope, &t, &text, &error);
+  tsr__text_free(&text);
+  return status ? tsr__fail(df->node.scope, df->node.site, status, "%s", error.text) : TSR_OK;
 }

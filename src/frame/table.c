@@ -264,13 +264,20 @@ void tsr__table_print(const tsr_table *table, int64_t row, int column, tsr__text
 
 const char *tsr_table_text(const tsr_table *table, int64_t row, int column)
 {
+  return tsr_table_bytes(table, row, column, NULL);
+}
+
+const char *tsr_table_bytes(const tsr_table *table, int64_t row, int column, size_t *length)
+{
   tsr__text text;
+  if (length) *length = 0;
   if (tsr_table_is_null(table, row, column)) return NULL;
   tsr__text_init(&text, &table->node.scope->rt->heap);
   tsr__table_print(table, row, column, &text);
   char *out = NULL;
   if (!text.failed)
     out = tsr__arena_text(&table->node.scope->arena, tsr__text_get(&text), text.length);
+  if (out && length) *length = text.length;
   tsr__text_free(&text);
   if (!out) tsr__fail(table->node.scope, table->node.site, TSR_ENOMEM, "tsr_table_text: no memory");
   return out;

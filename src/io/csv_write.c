@@ -50,11 +50,8 @@ static void put_field(const style *s, tsr__bytes *out, const tsr__out_column *co
   } else if (column->type == TSR_COL_TEXT) {
     const char *text = tsr__out_text(column, row, &length);
     put_text(s, out, text, length);
-  } else if (column->type == TSR_COL_BOOL) {
-    bool value = ((const uint8_t *)column->values)[row];
-    tsr__bytes_put(out, value ? "true" : "false", value ? 4 : 5);
   } else {
-    tsr__bytes_value(out, column, row);
+    tsr__bytes_value(out, column, row, TSR__FLOATS_MARKED);
   }
 }
 

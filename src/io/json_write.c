@@ -1,16 +1,22 @@
-/* Rows as JSON lines: an object a row.
+/* Rows as JSON, an object a row:
  *
- * Invariant: every line is JSON by RFC 8259, also where the values are not: NaN and infinities are
+ *   {"a":1}            [
+ *   {"a":2}            {"a":1},
+ *                      {"a":2}
+ *                      ]             one array, where the path ends in .json
+ *
+ * Invariant: every object is JSON by RFC 8259, also where the values are not: NaN and infinities are
  * null there. */
 #include "io/write.h"
 
 #include <math.h>
 
-typedef struct lines {
+typedef struct objects {
   const tsr__write_ask *ask;
   tsr__bytes names; /* {"a": then ,"b": ... each with what stands before its value */
   size_t *ends;     /* of each column in `names` */
-} lines;
+  bool array;       /* objects have commas between them and brackets around */
+} objects;
 
 static void put_escape(tsr__bytes *out, unsigned char c)
 {
@@ -57,19 +63,16 @@ static void put_value(tsr__bytes *out, const tsr__out_column *column, int64_t ro
   } else if (column->type == TSR_COL_TEXT) {
     const char *text = tsr__out_text(column, row, &length);
     put_text(out, text, length);
-  } else if (column->type == TSR_COL_BOOL) {
-    bool value = ((const uint8_t *)column->values)[row];
-    tsr__bytes_put(out, value ? "true" : "false", value ? 4 : 5);
   } else {
     if (quoted) tsr__bytes_char(out, '"');
-    tsr__bytes_value(out, column, row);
+    tsr__bytes_value(out, column, row, TSR__FLOATS_MARKED);
     if (quoted) tsr__bytes_char(out, '"');
   }
 }
 
 static void put_rows(const void *user, tsr__bytes *out, int64_t from, int64_t to)
 {
-  const lines *l = user;
+  const objects *l = user;
   for (int64_t row = from; row < to; row++) {
     size_t before = 0;
     for (int i = 0; i < l->ask->count; i++) {
@@ -77,14 +80,17 @@ static void put_rows(const void *user, tsr__bytes *out, int64_t from, int64_t to
       before = l->ends[i];
       put_value(out, &l->ask->column[i], row);
     }
-    tsr__bytes_put(out, "}\n", 2);
+    const char *end = !l->array ? "}\n" : row + 1 < l->ask->rows ? "},\n" : "}\n]\n";
+    tsr__bytes_put(out, end, strlen(end));
   }
 }
 
 tsr_status tsr__json_write(const tsr__write_ask *ask, tsr__error *error)
 {
   tsr__heap *heap = &ask->rt->heap;
-  lines l = { .ask = ask, .names = { .heap = heap } };
+  objects l = { .ask = ask,
+                .names = { .heap = heap },
+                .array = tsr__path_ends(ask->path, ".json") };
   size_t bytes = (size_t)(ask->count + 1) * sizeof *l.ends;
   l.ends = tsr__new(heap, bytes);
   for (int i = 0; l.ends && i < ask->count; i++) {
@@ -94,7 +100,9 @@ tsr_status tsr__json_write(const tsr__write_ask *ask, tsr__error *error)
     l.ends[i] = l.names.used;
   }
   tsr__bytes head = { .heap = heap, .failed = !l.ends || l.names.failed };
+  if (l.array) tsr__bytes_put(&head, ask->rows ? "[\n" : "[]\n", ask->rows ? 2 : 3);
   tsr_status status = tsr__write_rows(ask, &head, put_rows, &l, error);
+  tsr__bytes_free(&head);
   tsr__bytes_free(&l.names);
   tsr__del(heap, l.ends, bytes);
   return status;

@@ -41,9 +41,9 @@ void tsr__bytes_put(tsr__bytes *bytes, const char *text, size_t length)
   bytes->used += length;
 }
 
-/* A float looks like one, so that it is read back as one. */
-static int mark_float(char *to, int length)
+static int mark_float(char *to, int length, tsr__floats floats)
 {
+  if (floats == TSR__FLOATS_SHORT) return length;
   for (int i = 0; i < length; i++)
     if (to[i] == '.' || to[i] == 'e' || to[i] == 'n') return length;
   to[length++] = '.';
@@ -51,19 +51,27 @@ static int mark_float(char *to, int length)
   return length;
 }
 
-void tsr__bytes_value(tsr__bytes *bytes, const tsr__out_column *column, int64_t row)
+static int put_bool(char *to, bool value)
+{
+  memcpy(to, value ? "true" : "false", 5);
+  return value ? 4 : 5;
+}
+
+void tsr__bytes_value(tsr__bytes *bytes, const tsr__out_column *column, int64_t row,
+                      tsr__floats floats)
 {
   if (!tsr__bytes_reserve(bytes, 48)) return;
   char *to = bytes->at + bytes->used;
   int length = 0;
   switch (column->type) {
+  case TSR_COL_BOOL: length = put_bool(to, ((const uint8_t *)column->values)[row]); break;
   case TSR_COL_I32: length = tsr__text_i64(to, ((const int32_t *)column->values)[row]); break;
   case TSR_COL_I64: length = tsr__text_i64(to, ((const int64_t *)column->values)[row]); break;
   case TSR_COL_F32:
-    length = mark_float(to, tsr__text_f32(to, ((const float *)column->values)[row]));
+    length = mark_float(to, tsr__text_f32(to, ((const float *)column->values)[row]), floats);
     break;
   case TSR_COL_F64:
-    length = mark_float(to, tsr__text_f64(to, ((const double *)column->values)[row]));
+    length = mark_float(to, tsr__text_f64(to, ((const double *)column->values)[row]), floats);
     break;
   case TSR_COL_DATE: length = tsr__date_write(((const int32_t *)column->values)[row], to); break;
   case TSR_COL_TIME: length = tsr__time_write(((const int64_t *)column->values)[row], to); break;

@@ -1,4 +1,4 @@
-/* Writing tables of rows as text: CSV and JSON lines.
+/* Writing tables of rows as text: CSV, JSON and Markdown.
  *
  * A table is columns of host memory in neutral types; this room knows no frames. Rows are made into
  * text in blocks, by all workers, and written in order (outfile.h). */
@@ -40,8 +40,12 @@ typedef struct tsr__csv_style {
  * TSR_ECANCELLED, TSR_EARG (a separator or null marker that cannot be told from data). */
 tsr_status tsr__csv_write(const tsr__write_ask *ask, const tsr__csv_style *style,
                           tsr__error *error);
-/* Writes an object a row; NaN and infinities become null. Errors as tsr__csv_write. */
+/* Writes an object a row; NaN and infinities become null: one array of all where the path ends in
+ * .json, else a line each. Errors as tsr__csv_write. */
 tsr_status tsr__json_write(const tsr__write_ask *ask, tsr__error *error);
+/* Writes a table of Markdown: numbers at the right and as short as can be, nulls empty, line ends <br>.
+ * Errors as tsr__csv_write. */
+tsr_status tsr__markdown_write(const tsr__write_ask *ask, tsr__error *error);
 
 /* ---- for the formats ----------------------------------------------------------------------- */
 
@@ -63,8 +67,12 @@ static inline void tsr__bytes_char(tsr__bytes *bytes, char c)
   if (bytes->used < bytes->size || tsr__bytes_reserve(bytes, 1)) bytes->at[bytes->used++] = c;
 }
 
-/* Writes a value that is neither null nor text nor bool: numbers, dates and times. */
-void tsr__bytes_value(tsr__bytes *bytes, const tsr__out_column *column, int64_t row);
+/* How whole floats are written: 1.0, so that they are read back as floats, or 1. */
+typedef enum tsr__floats { TSR__FLOATS_MARKED, TSR__FLOATS_SHORT } tsr__floats;
+
+/* Writes a value that is neither null nor text: bools, numbers, dates and times. */
+void tsr__bytes_value(tsr__bytes *bytes, const tsr__out_column *column, int64_t row,
+                      tsr__floats floats);
 
 static inline const char *tsr__out_text(const tsr__out_column *column, int64_t row, size_t *length)
 {

@@ -56,7 +56,10 @@ static void see(struct verb_run *r, tsr_frame *df)
     for (int64_t row = 0; row < tsr_table_rows(t); row++) {
       bool null = tsr_table_is_null(t, row, c);
       const char *text = tsr_table_text(t, row, c);
+      size_t length = 0;
       if (!text && !null) see_status(r, TSR_ENOMEM);
+      if (!tsr_table_bytes(t, row, c, &length) && !null) see_status(r, TSR_ENOMEM);
+      see_i64(r, (int64_t)length);
       see_text(r, text ? text : "\xff");
       see_f64(r, tsr_table_f64(t, row, c));
       see_i64(r, tsr_table_i64(t, row, c));
@@ -84,6 +87,9 @@ static void see_row(struct verb_run *r, tsr_frame *df, const char *name)
   see_status(r, tsr_row_status(row));
   if (tsr_row_status(row)) return;
   const char *text = tsr_row_text(row, name);
+  size_t length = 0;
+  tsr_row_bytes(row, name, &length);
+  see_i64(r, (int64_t)length);
   see_i64(r, tsr_row_is_null(row, name));
   see_text(r, text ? text : "\xff");
   see_f64(r, tsr_row_f64(row, name));
@@ -488,6 +494,9 @@ WRITE(write_csv_gzip, tsr_frame_write_csv(df, out_path("o.gz"), .separator = ';'
 WRITE(write_csv_zstd, tsr_frame_write_csv(df, out_path("o.zst"), .no_header = true))
 WRITE(write_json, tsr_frame_write_json(df, out_path("o")))
 WRITE(write_json_zstd, tsr_frame_write_json(df, out_path("o.zst")))
+WRITE(write_json_array, tsr_frame_write_json(df, out_path("o.json")))
+WRITE(write_markdown, tsr_frame_write_markdown(df, out_path("o")))
+WRITE(write_text, tsr_frame_write_text(df, out_path("o.gz"), NULL))
 WRITE(write_npz, tsr_save_npz(r->s, out_path("o"), { "x", matrix(r) },
                               { "i", tsr_frame_column(df, "i") }, { "e", tsr_num(r->s, 3) }))
 
@@ -718,6 +727,9 @@ const struct verb_case verb_cases[] = {
   CASE(write_csv_zstd),
   CASE(write_json),
   CASE(write_json_zstd),
+  CASE(write_json_array),
+  CASE(write_markdown),
+  CASE(write_text),
   CASE(write_npy),
   CASE(write_npz),
   CASE(npy),
@@ -778,8 +790,8 @@ static const char *out_path(const char *name)
 
 void verb_out_reset(void)
 {
-  static const char *const names[] = { "o", "o.gz", "o.zst" };
-  for (int i = 0; i < 3; i++) test_write(out_path(names[i]), "before", 6);
+  static const char *const names[] = { "o", "o.gz", "o.zst", "o.json" };
+  for (int i = 0; i < 4; i++) test_write(out_path(names[i]), "before", 6);
 }
 
 static uint64_t hash_of(const char *path)
@@ -806,8 +818,7 @@ void verb_out_check(const char *job, uint64_t whole)
   mix(&before, "before", 6);
   for (struct dirent *e; (e = readdir(folder));) {
     if (e->d_name[0] == '.') continue;
-    bool ours =
-        !strcmp(e->d_name, "o") || !strcmp(e->d_name, "o.gz") || !strcmp(e->d_name, "o.zst");
+    bool ours = !strcmp(e->d_name, "o") || !strncmp(e->d_name, "o.", 2);
     if (!ours) FAIL("%s: leaves %s behind", job, e->d_name);
     char local[400];
     snprintf(local, sizeof local, "out/%s", e->d_name);

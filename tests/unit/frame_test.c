@@ -872,3 +872,75 @@ TEST_TIMEOUT(frame_every_allocation_may_fail, 300)
     else CHECK_F64_BITS(out, -1);
   }
 }
+
+/* What steers a terminal is blank in a table that is drawn: controls of ASCII and C1, separators of
+ * lines, turns of direction. */
+TEST(tables_do_not_steer_terminals)
+{
+  static const char *const hostile[] = { "\x1b",         "\x07",        "\x7f",     "\xc2\x80",
+                                         "\xc2\x9b",     "\xc2\x9d",    "\xc2\x9f", "\xe2\x80\xa8",
+                                         "\xe2\x80\xae", "\xe2\x81\xa6" };
+  static const char *const kind[] = { "\xc2\xa0", "\xc3\xa9", "\xe2\x80\x8d", "\xf0\x9f\x98\x80" };
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  for (int i = 0; i < 10; i++) {
+    char name[16], text[16], row[64];
+    snprintf(name, sizeof name, "n%sn", i < 7 ? " " : hostile[i]); /* controls are no names */
+    snprintf(text, sizeof text, "a%sb", hostile[i]);
+    snprintf(row, sizeof row, "│ a b  │\n│ %s", i < 4 ? kind[i] : "x");
+    const char *texts[2] = { text, i < 4 ? kind[i] : "x" };
+    static const double d[2] = { 1, 2 };
+    tsr_frame *df =
+        tsr_frame_new(s, { "d", tsr_put(s, d, TSR_F64, TSR_SHAPE(2), (tsr_sharding){ 0 }) });
+    df = tsr_frame_drop(tsr_frame_text_column(df, name, texts, 2), "d");
+    const char *shown = tsr_frame_text(df);
+    CHECK(!strstr(shown, hostile[i]));
+    CHECK_STR_HAS(shown, row);
+    CHECK_STR_HAS(shown, "│ n n  │");
+    tsr_frame_filter(df, "nosuch > 1");
+    CHECK(!strstr(tsr_message(s), hostile[i])); /* names that are near, the row at fault */
+    tsr_scope_clear(s);
+    tsr_frame_assign(df, "y", "cast(x, 'i64')");
+    CHECK(!strstr(tsr_message(s), hostile[i]));
+    tsr_scope_clear(s);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Texts may hold NULs: their bytes are counted. */
+TEST(texts_with_nuls_have_a_length)
+{
+  static const char csv[] = "t,n\nab\0cd,1\n\"\",2\nplain,\n";
+  static const char nul[] = "ab\0cd";
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_table *table = NULL;
+  size_t length = 99;
+  test_write(test_tmp("nul.csv"), csv, sizeof csv - 1);
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("nul.csv"));
+  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, s);
+  CHECK_BYTES(tsr_table_bytes(table, 0, 0, &length), nul, sizeof nul);
+  CHECK_U64(length, 5);
+  CHECK_STR(tsr_table_text(table, 0, 0), "ab");
+  CHECK_STR(tsr_table_bytes(table, 1, 0, &length), "");
+  CHECK_U64(length, 0);
+  CHECK_STR(tsr_table_bytes(table, 0, 1, &length), "1");
+  CHECK_U64(length, 1);
+  length = 99;
+  CHECK(!tsr_table_bytes(table, 2, 1, &length)); /* null */
+  CHECK_U64(length, 0);
+  length = 99;
+  CHECK(!tsr_table_bytes(table, 9, 0, &length) && !tsr_table_bytes(NULL, 0, 0, NULL));
+  CHECK_U64(length, 0);
+  tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "m = min(t), f = first(t)"));
+  CHECK_BYTES(tsr_row_bytes(row, "f", &length), nul, sizeof nul);
+  CHECK_U64(length, 5);
+  CHECK_STR(tsr_row_bytes(row, "m", &length), "");
+  CHECK_U64(length, 0);
+  length = 99;
+  CHECK(!tsr_row_bytes(row, "nosuch", &length) && !tsr_row_bytes(NULL, "f", NULL));
+  CHECK_U64(length, 0);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}

@@ -216,6 +216,76 @@ TEST(query_sorts_joins_and_formats)
   expect("query t.csv --out none/t.csv", 1, "", "none/t.csv");
 }
 
+/* Lines of a file that the tool wrote, unpacked by `reader` (a shell command). */
+static int64_t lines_of(const char *reader, const char *name)
+{
+  char command[4096];
+  snprintf(command, sizeof command, "cd '%s' && %s '%s' >lines.txt", test_tmp("."), reader, name);
+  CHECK_I64(system(command), 0);
+  char *text = test_read(test_tmp("lines.txt"), NULL);
+  int64_t lines = 0;
+  for (const char *at = text; *at; at++) lines += *at == '\n';
+  free(text);
+  return lines;
+}
+
+TEST(a_file_gets_all_rows_or_none)
+{
+  enum { ROWS = 1458 };
+  static const struct {
+    const char *name, *options, *reader;
+    int64_t more; /* lines beside the rows */
+  } files[] = { { "o.csv", "", "cat", 1 },
+                { "o.tsv.gz", "", "gzip -dc", 1 },
+                { "o.json", "", "cat", 2 },
+                { "o.json.gz", "", "gzip -dc", 2 },
+                { "o.jsonl", "", "cat", 0 },
+                { "o.ndjson", "", "cat", 0 },
+                { "o.md", "", "cat", 2 },
+                { "o.md.gz", "", "gzip -dc", 2 },
+                { "o.txt", "--format table", "cat", 6 },
+                { "o.txt.gz", "--format table", "gzip -dc", 6 },
+                { "odd.name", "--format json", "cat", 0 },
+                { "odd", "--format md", "cat", 2 } };
+  char arguments[1024];
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    snprintf(arguments, sizeof arguments, "query '%s' --out %s %s",
+             test_file("../examples/data/airports.csv"), files[i].name, files[i].options);
+    expect(arguments, 0, "", "");
+    int64_t lines = lines_of(files[i].reader, files[i].name);
+    if (lines != ROWS + files[i].more)
+      FAIL("%s: %lld lines, expected %lld", files[i].name, (long long)lines,
+           (long long)(ROWS + files[i].more));
+  }
+  write_table();
+  static const char *const none[] = { "o.txt", "o", "o.gz", "o.xml", "o.csv.bz2", "-o", "o.TXT" };
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+    snprintf(arguments, sizeof arguments, "query t.csv --out=n%s", none[i]);
+    expect(arguments, 2, "",
+           "does not say its format; end it in .csv, .tsv, .json, .jsonl or .md, or give --format");
+    snprintf(arguments, sizeof arguments, "n%s", none[i]);
+    CHECK(access(test_tmp(arguments), F_OK) != 0);
+  }
+  expect("convert t.csv o.xml", 2, "", "end it in .csv, .tsv, .json, .jsonl or .md, or give");
+  expect("query t.csv --out few.txt --format table --rows 2", 0, "", "");
+  CHECK_I64(lines_of("cat", "few.txt"), 6 + 3);
+}
+
+TEST(json_in_a_file_is_what_its_name_says)
+{
+  write_table();
+  prints("query t.csv --select 'city, temp' --limit 2 --out o.json", "");
+  char *text = test_read(test_tmp("o.json"), NULL);
+  CHECK_STR(text, "[\n{\"city\":\"Oslo\",\"temp\":-4.5},\n{\"city\":\"Rome\",\"temp\":12.0}\n]\n");
+  free(text);
+  prints("query t.csv --limit 0 --out o.json", "");
+  text = test_read(test_tmp("o.json"), NULL);
+  CHECK_STR(text, "[]\n");
+  free(text);
+  prints("convert t.csv o.jsonl", "");
+  CHECK_I64(lines_of("cat", "o.jsonl"), 4);
+}
+
 TEST(query_joins_on_expressions)
 {
   write_table();

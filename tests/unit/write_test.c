@@ -105,6 +105,101 @@ TEST(json_lines_are_json)
   tsr_runtime_close(rt);
 }
 
+/* ---- by the path's name -------------------------------------------------------------------- */
+
+static const char *const json_array = "[\n{\"n\":1,\"t\":\"a\"},\n{\"n\":2,\"t\":null}\n]\n";
+static const char *const json_lines = "{\"n\":1,\"t\":\"a\"}\n{\"n\":2,\"t\":null}\n";
+
+static tsr_frame *two_rows(tsr_scope *s)
+{
+  static const char *const t[2] = { "a", NULL };
+  static const int64_t n[2] = { 1, 2 };
+  tsr_frame *df =
+      tsr_frame_new(s, { "n", tsr_put(s, n, TSR_I64, TSR_SHAPE(2), (tsr_sharding){ 0 }) });
+  return tsr_frame_text_column(df, "t", t, 2);
+}
+
+TEST(json_is_an_array_where_the_name_says_json)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  static const char *const names[] = { "a.json", "a.jsonl", "a.ndjson", "a", ".json", "a.json.x" };
+  for (int i = 0; i < 6; i++) {
+    CHECK_STATUS(tsr_frame_write_json(two_rows(s), test_tmp(names[i])), TSR_OK, s);
+    check_file(test_tmp(names[i]), i == 0 || i == 4 ? json_array : json_lines);
+  }
+  CHECK_STATUS(tsr_frame_write_json(tsr_frame_head(two_rows(s), 0), test_tmp("a.json")), TSR_OK, s);
+  check_file(test_tmp("a.json"), "[]\n");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Rows of several blocks, made by several threads: one comma between two, none at the end. */
+TEST(a_long_json_array_is_whole)
+{
+  enum { ROWS = 60000 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:4", .threads = 4);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df =
+      tsr_frame_new(s, { "i", tsr_iota(s, TSR_I64, TSR_SHAPE(ROWS), 0, tsr_on_device(rt, 0)) });
+  CHECK_STATUS(tsr_frame_write_json(df, test_tmp("long.json")), TSR_OK, s);
+  char *found = test_read(test_tmp("long.json"), NULL), *expected = malloc(ROWS * 24 + 16);
+  char *at = expected + sprintf(expected, "[\n");
+  for (int i = 0; i < ROWS; i++) at += sprintf(at, "{\"i\":%d}%s\n", i, i + 1 < ROWS ? "," : "");
+  sprintf(at, "]\n");
+  CHECK_STR(found, expected);
+  free(found);
+  free(expected);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(markdown_is_one_line_a_row)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  const char *path = test_tmp("a.md");
+  CHECK_STATUS(tsr_frame_write_markdown(small_frame(s), path), TSR_OK, s);
+  check_file(path, "| f | g | i | b | t, u |\n|--:|--:|--:|---|---|\n"
+                   "| 1 | 16777216 | -9223372036854775808 | true | plain |\n"
+                   "| -0 | 0.1 | 0 | false | a,\"b\"<br>c |\n"
+                   "| 0.1 | inf | -7 | true |  |\n"
+                   "| nan | -1e-45 | 9223372036854775807 | false |  |\n");
+  static const char *const t[2] = { "a|b\\c\r\n\td",
+                                    "\x1b[2J\xc2\x9b\x37m\xe2\x80\xae\xc3\xa9\xc2\xa0" };
+  tsr_frame *df = tsr_frame_text_column(two_rows(s), "x|y", t, 2);
+  CHECK_STATUS(tsr_frame_write_markdown(tsr_frame_select(df, "\"x|y\""), path), TSR_OK, s);
+  check_file(path, "| x\\|y |\n|---|\n| a\\|b\\\\c<br> d |\n|  [2J 7m \xc3\xa9\xc2\xa0 |\n");
+  CHECK_STATUS(tsr_frame_write_markdown(two_rows(s), ""), TSR_EARG, NULL);
+  CHECK_STR_HAS(tsr_message(s), "tsr_frame_write_markdown: the path is empty");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(a_table_in_a_file_has_all_rows)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df =
+      tsr_frame_new(s, { "i", tsr_iota(s, TSR_I64, TSR_SHAPE(100), 0, tsr_on_device(rt, 0)) });
+  CHECK_STATUS(tsr_frame_write_text(df, test_tmp("t.txt"), NULL), TSR_OK, s);
+  char *found = test_read(test_tmp("t.txt"), NULL), line[40];
+  for (int i = 0; i < 100; i++) {
+    snprintf(line, sizeof line, "│ %4d │\n", i);
+    CHECK_STR_HAS(found, line);
+  }
+  CHECK_STR_HAS(found, "100 rows, 1 column\n");
+  free(found);
+  tsr_show_opts few = { .size = sizeof few, .rows = 2 };
+  CHECK_STATUS(tsr_frame_write_text(df, test_tmp("t.txt"), &few), TSR_OK, s);
+  check_file(test_tmp("t.txt"), tsr_frame_text_with(df, &few));
+  CHECK_STATUS(tsr_frame_write_text(df, test_tmp("no/t.txt"), NULL), TSR_EIO, NULL);
+  CHECK_STR_HAS(tsr_message(s), "tsr_frame_write_text: ");
+  CHECK_STATUS(tsr_frame_write_text(NULL, test_tmp("t.txt"), NULL), TSR_EARG, NULL);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* ---- many rows ------------------------------------------------------------------------------- */
 
 enum { MANY = 200000 };

@@ -40,9 +40,10 @@ const tool_option tool_options[OPT_COUNT] = {
   [OPT_FORMAT] = { "--format", "FORMAT", "table csv tsv json md", "query convert schema", false,
                    "how to print (default table; a file is written as its name says)" },
   [OPT_OUT] = { "--out", "FILE", NULL, "query", false,
-                "write to FILE: .csv .tsv .json .jsonl .md, also .gz or .zst" },
+                "write all rows to FILE: .csv .tsv .json .jsonl .md, also .gz or .zst" },
   [OPT_ROWS] = { "--rows", "N", NULL, "query schema", false,
-                 "rows of a printed table, half from each end (default 20; 0: all)" },
+                 "rows of a printed table, half from each end (default 20, in a file all; 0: "
+                 "all)" },
   [OPT_WIDTH] = { "--width", "N", NULL, "query schema", false,
                   "characters a line of a printed table may take (default the terminal's, else any "
                   "number; "

@@ -25,7 +25,8 @@ const tool_command tool_commands[] = {
     "  tessera query weather.csv --with 'celsius = (temp - 32) * 5 / 9' --out warm.jsonl.gz\n",
     tool_query },
   { "convert", "FILE... OUT [OPTIONS]", "write files of one format as one file of another",
-    "OUT's name says the format: .csv, .tsv, .jsonl or .md, also .gz or .zst. It is written beside "
+    "OUT's name says the format: .csv, .tsv, .json (one array), .jsonl or .md, also .gz or .zst. "
+    "It is written beside "
     "its place and then renamed, so that nobody sees half of it.",
     "  tessera convert old.csv new.jsonl.zst\n"
     "  tessera convert 'part-*.csv' all.tsv\n",

@@ -86,118 +86,59 @@ static bool wants_colour(FILE *out)
   return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
 }
 
-static int show_table(const tool_args *args, tsr_frame *df, tsr_scope *s, FILE *out)
+static tsr_status show_table(const tool_args *args, tsr_frame *df, const char *path)
 {
-  bool terminal = out == stdout;
-  int width = terminal ? terminal_width(out) : 0;
+  bool terminal = !strcmp(path, "-");
+  int width = terminal ? terminal_width(stdout) : 0;
   if (args->width >= 0) width = args->width < INT_MAX ? (int)args->width : 0;
   tsr_show_opts opts = { .size = sizeof opts,
-                         .rows = args->rows == 0  ? -1
-                                 : args->rows < 0 ? 0
-                                                  : args->rows,
+                         .rows = args->rows > 0                 ? args->rows
+                                 : args->rows == 0 || !terminal ? -1
+                                                                : 0,
                          .width = width ? width : -1,
-                         .colour = terminal && wants_colour(out) };
-  const char *text = tsr_frame_text_with(df, &opts);
-  if (tsr_scope_status(s)) return tool_fail(s);
-  tool_progress_end();
-  return fputs(text, out) < 0 ? TOOL_FAILED : TOOL_OK;
-}
-
-/* A cell of Markdown: bars escaped, one line. */
-static void put_cell(const char *text, FILE *out)
-{
-  for (; *text; text++) {
-    if (*text == '|' || *text == '\\') fputc('\\', out);
-    if (*text == '\n') fputs("<br>", out);
-    else if (*text != '\r') fputc(*text, out);
-  }
-}
-
-static bool is_number(tsr_coltype type)
-{
-  return type > TSR_COL_BOOL && type < TSR_COL_DATE;
-}
-
-static int show_markdown(tsr_frame *df, tsr_scope *s, FILE *out)
-{
-  tsr_table *t = NULL;
-  if (tsr_frame_collect(df, &t)) return tool_fail(s);
-  tool_progress_end();
-  int columns = tsr_table_columns(t);
-  for (int c = 0; c < columns; c++) {
-    fputs(c ? " | " : "| ", out);
-    put_cell(tsr_table_name(t, c), out);
-  }
-  fputs(" |\n", out);
-  for (int c = 0; c < columns; c++) fputs(is_number(tsr_table_type(t, c)) ? "|--:" : "|---", out);
-  fputs("|\n", out);
-  for (int64_t row = 0; row < tsr_table_rows(t); row++) {
-    for (int c = 0; c < columns; c++) {
-      const char *text = tsr_table_text(t, row, c);
-      fputs(c ? " | " : "| ", out);
-      if (text) put_cell(text, out);
-    }
-    fputs(" |\n", out);
-  }
-  return tsr_scope_status(s) ? tool_fail(s) : TOOL_OK;
+                         .colour = terminal && wants_colour(stdout) };
+  return tsr_frame_write_text(df, path, &opts);
 }
 
 /* ---- where it goes ---- */
 
+/* The format that options or the path's name say; NULL: none. */
 static const char *format_of(const tool_args *args, const char *path)
 {
+  static const char *const ends[][2] = { { ".csv", "csv" },     { ".tsv", "tsv" },
+                                         { ".json", "json" },   { ".jsonl", "json" },
+                                         { ".ndjson", "json" }, { ".md", "md" } };
   const char *format = tool_value(args, OPT_FORMAT);
   if (format) return format;
-  if (!path) return "table";
-  if (tool_has_extension(path, ".csv")) return "csv";
-  if (tool_has_extension(path, ".tsv")) return "tsv";
-  if (tool_has_extension(path, ".json") || tool_has_extension(path, ".jsonl") ||
-      tool_has_extension(path, ".ndjson"))
-    return "json";
-  if (tool_has_extension(path, ".md")) return "md";
-  return tool_has_extension(path, ".txt") ? "table" : NULL;
-}
-
-/* A table or Markdown in a file: written beside it, then renamed. */
-static int show_in_file(const tool_args *args, tsr_frame *df, tsr_scope *s, const char *path)
-{
-  char fresh[4096];
-  if (snprintf(fresh, sizeof fresh, "%s.part", path) >= (int)sizeof fresh) return TOOL_FAILED;
-  FILE *out = fopen(fresh, "w");
-  int code = TOOL_FAILED;
-  if (out) {
-    code =
-        format_of(args, path)[0] == 'm' ? show_markdown(df, s, out) : show_table(args, df, s, out);
-    bool fine = !ferror(out);
-    fine = !fclose(out) && fine;
-    if (code == TOOL_OK && fine && !rename(fresh, path)) return TOOL_OK;
-    remove(fresh);
-  }
-  if (!tsr_scope_status(s)) fprintf(stderr, "tessera: '%s' cannot be written\n", path);
-  return code ? code : TOOL_FAILED;
+  if (!strcmp(path, "-")) return "table";
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+    if (tool_has_extension(path, ends[i][0])) return ends[i][1];
+  return NULL;
 }
 
 int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s)
 {
   const char *path =
       args->command[0] == 'c' ? args->files[args->file_count - 1] : tool_value(args, OPT_OUT);
-  if (path && !strcmp(path, "-")) path = NULL;
+  if (!path) path = "-";
   const char *format = format_of(args, path);
   if (!format) {
     fprintf(stderr,
-            "tessera: '%s' does not say its format; end it in .csv, .tsv, .jsonl or .md, or give "
-            "--format%s\n",
+            "tessera: '%s' does not say its format; end it in .csv, .tsv, .json, .jsonl or .md, or "
+            "give --format (table: for the eye, long texts are cut)%s\n",
             path, tool_has_extension(path, ".parquet") ? " (Parquet comes later)" : "");
     return TOOL_USAGE;
   }
   tsr_status status = TSR_OK;
-  if (path) tool_guard();
-  if (!strcmp(format, "csv") || !strcmp(format, "tsv"))
-    status = tsr_frame_write_csv(df, path ? path : "-", .separator = format[0] == 't' ? '\t' : ',');
-  else if (!strcmp(format, "json")) status = tsr_frame_write_json(df, path ? path : "-");
-  else if (path) return show_in_file(args, df, s, path);
-  else if (!strcmp(format, "md")) return show_markdown(df, s, stdout);
-  else return show_table(args, df, s, stdout);
+  if (strcmp(path, "-") != 0) tool_guard();
+  switch (format[0]) {
+  case 'c': status = tsr_frame_write_csv(df, path); break;
+  case 'j': status = tsr_frame_write_json(df, path); break;
+  case 'm': status = tsr_frame_write_markdown(df, path); break;
+  default:
+    status = format[1] == 's' ? tsr_frame_write_csv(df, path, .separator = '\t')
+                              : show_table(args, df, path);
+  }
   tool_progress_end();
   return status ? tool_fail(s) : TOOL_OK;
 }

@@ -5,7 +5,7 @@
  *   expressions.c  what expressions are made of, as a page
  *   pages.c     completion scripts and the manual page, made of the two tables
  *   chain.c     files and options to a frame
- *   output.c    a frame to a table, CSV, JSON lines or Markdown, on the terminal or in a file
+ *   output.c    a frame to a table, CSV, JSON or Markdown, on the terminal or in a file
  *   progress.c  the progress line, interruptions and readers that went away
  *   commands.c  what each command does */
 #ifndef TOOL_H
