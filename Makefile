@@ -116,8 +116,11 @@ exports: ## rewrite tests/exports.txt from the library
 	$(call build,release,tessera)
 	@tests/exports.sh write build/release/lib/libtessera.so tests/exports.txt
 
-install: build ## into PREFIX (/usr/local), under DESTDIR if set
-	@cmake --install build/release --prefix $(PREFIX) $(if $(V),,>/dev/null)
+install: ## library and tool into PREFIX (/usr/local), under DESTDIR if set
+	@scripts/setup build
+	$(call configure,release)
+	$(call build,release,tessera tessera_static tessera_tool)
+	@cmake --install build/release --strip --prefix $(PREFIX) $(if $(V),,>/dev/null)
 
 docs: ## docs/reference.md from the public headers
 	@scripts/setup docs

@@ -1,13 +1,32 @@
-# What `make install` lays down: headers, both libraries, the tool, pkg-config and CMake files.
+# What `make install` lays down: headers, both libraries, the tool with its completion and manual,
+# the licence, the reference of expressions, pkg-config and CMake files.
+include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS tessera tessera_static EXPORT tesseraTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h")
 
-install(FILES ${PROJECT_SOURCE_DIR}/docs/tessera.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/docs/EXPRESSIONS.md
+  DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+if(TARGET tessera_tool)
+  file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+  set_target_properties(tessera_tool PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+  install(TARGETS tessera_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/docs/tessera.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+  # The tool prints its own completion.
+  set(completion ${PROJECT_BINARY_DIR}/completion.bash)
+  install(CODE "
+    execute_process(COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} \"$<TARGET_FILE:tessera_tool>\"
+      completion bash OUTPUT_FILE \"${completion}\" COMMAND_ERROR_IS_FATAL ANY)")
+  install(FILES ${completion} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+    RENAME tessera)
+endif()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
 install(EXPORT tesseraTargets NAMESPACE tessera:: DESTINATION ${package_folder})

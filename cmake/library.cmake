@@ -48,8 +48,7 @@ foreach(form IN ITEMS tessera tessera_static)
   set_target_properties(${form} PROPERTIES LINKER_LANGUAGE C)
   target_link_libraries(${form} PRIVATE Threads::Threads m z zstd)
   target_include_directories(${form} INTERFACE
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 endforeach()
 add_library(tessera::tessera ALIAS tessera)
 add_library(tessera::static ALIAS tessera_static)

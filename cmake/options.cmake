@@ -1,5 +1,6 @@
 # Flags of everything that is compiled here, and the helpers for lists of sources.
 
+# Nothing here leaves this folder: in another project Tessera changes neither flags nor messages.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
 endif()
@@ -7,9 +8,11 @@ endif()
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g")
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-# The Makefile says what is being built; commands appear with V=1.
-set_property(GLOBAL PROPERTY TARGET_MESSAGES OFF)
-set_property(GLOBAL PROPERTY RULE_MESSAGES OFF)
+if(PROJECT_IS_TOP_LEVEL)
+  # The Makefile says what is being built; commands appear with V=1.
+  set_property(GLOBAL PROPERTY TARGET_MESSAGES OFF)
+  set_property(GLOBAL PROPERTY RULE_MESSAGES OFF)
+endif()
 
 add_library(tessera_warnings INTERFACE)
 target_compile_options(tessera_warnings INTERFACE

@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
 
-"$cmake" --install "$build" --prefix "$prefix" >/dev/null
+"$cmake" --install "$build" --strip --prefix "$prefix" >/dev/null
 
 cat >"$work/main.c" <<'END'
 #include <stdio.h>
@@ -54,4 +54,13 @@ LD_LIBRARY_PATH=$libdir "$work/by_pc"
 if [ -x "$prefix/bin/tessera" ]; then
   echo "# the tool"
   "$prefix/bin/tessera" info >/dev/null
+  if objdump -h "$prefix/bin/tessera" | grep -q '\.debug_info'; then
+    echo "the tool is not stripped" >&2
+    exit 1
+  fi
+  for file in share/man/man1/tessera.1 share/doc/tessera/LICENSE share/doc/tessera/EXPRESSIONS.md \
+    share/bash-completion/completions/tessera; do
+    [ -s "$prefix/$file" ] || { echo "$file is not installed" >&2; exit 1; }
+  done
+  bash -n "$prefix/share/bash-completion/completions/tessera"
 fi
