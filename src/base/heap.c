@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #define ALIGNMENT ((size_t)64)
 #define LARGE (2 * TSR__HUGE_PAGE)

@@ -45,8 +45,8 @@ static tsr_status write_table(tsr_scope *scope, const tsr_table *table, const ta
   if (!column) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", t->what);
   for (int i = 0; i < table->count; i++) {
     const tsr__table_column *from = &table->column[i];
-    column[i] = (tsr__out_column){ from->name, (tsr_coltype)from->type, from->values, from->valid,
-                                   from->dict };
+    column[i] =
+        (tsr__out_column){ from->name, (uint8_t)from->type, from->values, from->valid, from->dict };
   }
   tsr__write_ask ask = { .rt = scope->rt,
                          .what = t->what,

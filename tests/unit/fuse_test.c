@@ -262,7 +262,7 @@ static void random_source(maker *m)
 {
   int which = (int)test_range(&m->rng, 0, 5), rank = shape_at(m, which).rank;
   int dtype = TSR_BOOL;
-  while (dtype == TSR_BOOL) dtype = fixture_dtype(test_range(&m->rng, 0, 99));
+  while (dtype == TSR_BOOL) dtype = (int)fixture_dtype(test_range(&m->rng, 0, 99));
   tsr__ask ask = { .dtype = (tsr_dtype)dtype, .shape = shape_at(m, which) };
   if (rank > 0 && test_range(&m->rng, 0, 1)) {
     tsr__dim_attr along = { .dim = test_range(&m->rng, 0, rank - 1) };
