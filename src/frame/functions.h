@@ -13,6 +13,9 @@ typedef struct tsr__bytes {
   int64_t length;
 } tsr__bytes;
 
+/* A code point in lower or upper case, one for one; itself where it has none (letters.c). */
+uint32_t tsr__letter_lower(uint32_t c);
+uint32_t tsr__letter_upper(uint32_t c);
 /* Code points of a text of UTF-8. */
 int64_t tsr__text_points(tsr__bytes text);
 /* Writes a text function's result for one text; `b` is the second text of concat. */

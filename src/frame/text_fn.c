@@ -1,6 +1,6 @@
 /* What the functions of expressions do to one text. Texts are UTF-8 already, so code points are
- * found by their first bytes. Letters change case by Unicode's simple mappings (one character for
- * one) in Latin, Greek, Cyrillic and Armenian; other scripts stay as they are. */
+ * found by their first bytes. Letters change case by Unicode's simple mappings, one character for one
+ * (letters.c). */
 #include "frame/functions.h"
 
 /* ---- code points ------------------------------------------------------------------------- */
@@ -31,49 +31,6 @@ static int64_t byte_of(tsr__bytes text, int64_t point)
 
 /* ---- case -------------------------------------------------------------------------------- */
 
-/* Letters that lie `step` apart (capital first), or in turns for step 1. */
-typedef struct range {
-  uint16_t first, last; /* capitals */
-  uint16_t step;
-} range;
-
-static const range ranges[] = {
-  { 'A', 'Z', 32 },       { 0xc0, 0xd6, 32 },   { 0xd8, 0xde, 32 },    { 0x100, 0x12e, 1 },
-  { 0x132, 0x136, 1 },    { 0x139, 0x147, 1 },  { 0x14a, 0x176, 1 },   { 0x179, 0x17d, 1 },
-  { 0x386, 0x386, 38 },   { 0x388, 0x38a, 37 }, { 0x38c, 0x38c, 64 },  { 0x38e, 0x38f, 63 },
-  { 0x391, 0x3a1, 32 },   { 0x3a3, 0x3ab, 32 }, { 0x400, 0x40f, 80 },  { 0x410, 0x42f, 32 },
-  { 0x460, 0x480, 1 },    { 0x48a, 0x4be, 1 },  { 0x4c0, 0x4c0, 15 },  { 0x4c1, 0x4cd, 1 },
-  { 0x4d0, 0x52e, 1 },    { 0x531, 0x556, 48 }, { 0x1e00, 0x1e94, 1 }, { 0x1ea0, 0x1efe, 1 },
-  { 0xff21, 0xff3a, 32 },
-};
-enum { RANGES = sizeof ranges / sizeof *ranges };
-
-static uint32_t lower(uint32_t c)
-{
-  if (c == 0x130) return 'i';
-  if (c == 0x178) return 0xff;
-  if (c == 0x1e9e) return 0xdf;
-  for (int i = 0; i < RANGES && c >= ranges[i].first; i++)
-    if (c <= ranges[i].last && (ranges[i].step > 1 || !((c - ranges[i].first) & 1)))
-      return c + ranges[i].step;
-  return c;
-}
-
-static uint32_t upper(uint32_t c)
-{
-  if (c == 0xb5) return 0x39c;
-  if (c == 0xff) return 0x178;
-  if (c == 0x131) return 'I';
-  if (c == 0x17f) return 'S';
-  if (c == 0x3c2) return 0x3a3;
-  for (int i = 0; i < RANGES; i++) {
-    uint32_t capital = c - ranges[i].step;
-    if (capital < ranges[i].first || capital > ranges[i].last || c < ranges[i].step) continue;
-    if (ranges[i].step > 1 || !((capital - ranges[i].first) & 1)) return capital;
-  }
-  return c;
-}
-
 /* The code point at `*i` and the one after; the text is valid. */
 static uint32_t decode(tsr__bytes text, int64_t *i)
 {
@@ -98,7 +55,7 @@ static void change_case(bool to_upper, tsr__bytes text, tsr__text *out)
 {
   for (int64_t i = 0; i < text.length;) {
     uint32_t c = decode(text, &i);
-    encode(to_upper ? upper(c) : lower(c), out);
+    encode(to_upper ? tsr__letter_upper(c) : tsr__letter_lower(c), out);
   }
 }
 
