@@ -152,13 +152,14 @@ static int put_special(char *out, double value)
   return (int)length;
 }
 
-/* A finite number whose parts are known. */
-static int put_number(char *out, double value, binary parts)
+/* A finite number whose parts are known; whole ones below `dense` differ by less than their last digit, so
+ * that none is shorter. */
+static int put_number(char *out, double value, binary parts, double dense)
 {
   char *at = out;
   double size = fabs(value);
   if (signbit(value)) *at++ = '-';
-  if (size < 1e15 && size == (double)(int64_t)size) at += tsr__text_i64(at, (int64_t)size);
+  if (size < dense && size == (double)(int64_t)size) at += tsr__text_i64(at, (int64_t)size);
   else at = lay_out(at, shortest(parts));
   *at = '\0';
   return (int)(at - out);
@@ -169,7 +170,7 @@ int tsr__text_f64(char *out, double value)
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
   if (!isfinite(value)) return put_special(out, value);
-  return put_number(out, value, split(bits & (UINT64_MAX >> 1), 52, 1023));
+  return put_number(out, value, split(bits & (UINT64_MAX >> 1), 52, 1023), 1e15);
 }
 
 int tsr__text_f32(char *out, float value)
@@ -177,5 +178,5 @@ int tsr__text_f32(char *out, float value)
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   if (!isfinite(value)) return put_special(out, (double)value);
-  return put_number(out, (double)value, split(bits & (UINT32_MAX >> 1), 23, 127));
+  return put_number(out, (double)value, split(bits & (UINT32_MAX >> 1), 23, 127), 0x1p24);
 }

@@ -80,6 +80,14 @@ static tsr__col convert(tsr__lower *low, const tsr__expr *expr, tsr__col from)
 
 /* ---- from text --------------------------------------------------------------------------- */
 
+static tsr__bytes without_blanks(tsr__bytes text)
+{
+  while (text.length && (text.at[0] == ' ' || text.at[0] == '\t')) text.at++, text.length--;
+  const char *end = text.at + text.length;
+  while (text.length && (end[-1] == ' ' || end[-1] == '\t')) end--, text.length--;
+  return text;
+}
+
 static bool read_bool(const char *at, size_t length, int64_t *value)
 {
   *value =
@@ -89,10 +97,12 @@ static bool read_bool(const char *at, size_t length, int64_t *value)
   return *value || no;
 }
 
-/* Reads all of a text as a type; floats go to `*real`, the rest to `*value`. */
+/* Reads all of a text as a type, but for blanks around it, as the fields of files are read; floats go to
+ * `*real`, the rest to `*value`. */
 static bool read_text(const tsr__decimal *decimal, int type, tsr__bytes text, int64_t *value,
                       double *real)
 {
+  text = without_blanks(text);
   size_t length = (size_t)text.length;
   int32_t days = 0;
   bool date;
@@ -215,28 +225,33 @@ static void place_piece(void *user, int64_t task, int worker)
   memcpy(w->dict->bytes + w->at[task], begin, (size_t)(at - w->at[task]));
 }
 
-/* The dictionary of what was written, with `more` after it; false: cancelled. */
-static bool place_texts(tsr_runtime *rt, writing *w, const char *more)
+/* What values without a place of their own become: NaN is none, and -0 equals 0. */
+enum { NAN_TEXT, MINUS_TEXT, SPECIAL };
+static const char special[] = "nan-0";
+static const int special_at[SPECIAL + 1] = { 0, 3, 5 };
+
+/* The dictionary of what was written, with the special texts after it where `w` is of floats; false:
+ * cancelled. */
+static bool place_texts(tsr_runtime *rt, writing *w)
 {
   int64_t bytes = 0, pieces = (w->count + PIECE - 1) / PIECE;
-  size_t length = strlen(more);
+  int more = tsr__is_float(w->type) ? SPECIAL : 0;
+  size_t length = (size_t)special_at[more];
   if (!tsr__parallel_long(rt, TSR__PROGRAM, pieces, write_piece, w)) return false;
   for (int64_t p = 0; p < pieces; p++) {
     int64_t here = w->at[p];
     w->at[p] = bytes;
     bytes += here;
   }
-  int32_t count = (int32_t)w->count + (length > 0);
-  w->dict = tsr__dict_new(&rt->heap, count, bytes + (int64_t)length);
+  w->dict = tsr__dict_new(&rt->heap, (int32_t)w->count + more, bytes + (int64_t)length);
   if (!w->dict) return true;
-  if (length) w->dict->offsets[w->count] = bytes;
-  memcpy(w->dict->bytes + bytes, more, length);
+  for (int i = 0; i < more; i++) w->dict->offsets[w->count + i] = bytes + special_at[i];
+  memcpy(w->dict->bytes + bytes, special, length);
   return tsr__parallel_long(rt, TSR__PROGRAM, pieces, place_piece, w);
 }
 
-/* Texts of the different values in order, and `more` after them, "" for none. */
-static const tsr__dict *texts_of(tsr__lower *low, int type, const tsr__distinct *d,
-                                 const char *more)
+/* Texts of the different values in order. */
+static const tsr__dict *texts_of(tsr__lower *low, int type, const tsr__distinct *d)
 {
   tsr_runtime *rt = low->scope->rt;
   writing w = { .type = type, .list = d->list, .count = d->count };
@@ -244,7 +259,7 @@ static const tsr__dict *texts_of(tsr__lower *low, int type, const tsr__distinct 
   w.room = tsr__new_raw(&rt->heap, count * LONGEST);
   w.length = tsr__new_raw(&rt->heap, count);
   w.at = tsr__new_raw(&rt->heap, pieces * sizeof *w.at);
-  bool whole = !w.room || !w.length || !w.at || place_texts(rt, &w, more);
+  bool whole = !w.room || !w.length || !w.at || place_texts(rt, &w);
   tsr__del(&rt->heap, w.room, count * LONGEST);
   tsr__del(&rt->heap, w.length, count);
   tsr__del(&rt->heap, w.at, pieces * sizeof *w.at);
@@ -254,6 +269,17 @@ static const tsr__dict *texts_of(tsr__lower *low, int type, const tsr__distinct 
     w.dict = NULL;
   }
   return tsr__lower_dict(low, w.dict, NULL);
+}
+
+/* The place of NaN and of -0, whose inverse is that of no other zero. */
+static tsr_array *place_special(tsr__lower *low, const tsr__distinct *d, tsr_array *place)
+{
+  tsr_array *zero = tsr__const_f(low, TSR_F64, 0), *one = tsr__const_f(low, TSR_F64, 1);
+  tsr_array *below = tsr__op2(low, TSR__OP_LT, tsr__op2(low, TSR__OP_DIV, one, d->values), zero);
+  tsr_array *minus = tsr__both(low, below, tsr__op2(low, TSR__OP_EQ, d->values, zero));
+  tsr_array *nan = tsr__op1(low, TSR__OP_ISNAN, d->values);
+  place = tsr__where(low, minus, whole(low, d->count + MINUS_TEXT), place);
+  return tsr__where(low, nan, whole(low, d->count + NAN_TEXT), place);
 }
 
 static tsr__col write_texts(tsr__lower *low, tsr__col from)
@@ -267,10 +293,9 @@ static tsr__col write_texts(tsr__lower *low, tsr__col from)
                    .values = tsr__const_i(low, TSR_I32, 0),
                    .valid = from.valid };
   if (!tsr__find_distinct(low, &d)) return out;
-  out.dict = texts_of(low, from.type, &d, real ? "nan" : "");
+  out.dict = texts_of(low, from.type, &d);
   tsr_array *place = tsr__place_of(low, &d);
-  if (real)
-    place = tsr__where(low, tsr__op1(low, TSR__OP_ISNAN, d.values), whole(low, d.count), place);
+  if (real) place = place_special(low, &d, place);
   out.values = tsr__cast(low, place, TSR_I32);
   return out;
 }

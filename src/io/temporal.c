@@ -6,6 +6,7 @@
 #include "io/datetime.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define DAY_MICROS INT64_C(86400000000)
 
@@ -19,7 +20,8 @@ int tsr__date_write(int64_t days, char *out)
   int64_t m = (5 * of_year + 2) / 153;
   int64_t day = of_year - (153 * m + 2) / 5 + 1, month = m < 10 ? m + 3 : m - 9;
   year += era * 400 + (month <= 2);
-  return snprintf(out, 40, "%04lld-%02d-%02d", (long long)year, (int)month, (int)day);
+  return snprintf(out, 40, "%s%04lld-%02d-%02d", year < 0 ? "-" : "", llabs((long long)year),
+                  (int)month, (int)day);
 }
 
 int tsr__time_write(int64_t micros, char *out)

@@ -109,6 +109,15 @@ FROM_BITS(to_i64_bool, int64_t)
 FROM_BITS(to_f32_bool, float)
 FROM_BITS(to_f64_bool, double)
 
+/* Squares and roots are rounded once, whatever the C library does; a root is as C's pow has it for -0 and
+ * -inf. Through f64 those of f32 are rounded once too. */
+INLINE double pow_real(double l, double r)
+{
+  if (r == 2) return l * l;
+  if (r == 0.5) return l == -INFINITY ? INFINITY : sqrt(l) + 0.0;
+  return pow(l, r);
+}
+
 /* ---- two operands --------------------------------------------------------------------------- */
 
 #define BINARY(name, T, R, EXPRESSION)          \
@@ -239,8 +248,8 @@ BINARY(mod_f32, float, float, mod_real32(l, r))
 BINARY(mod_f64, double, double, mod_real(l, r))
 BINARY(pow_i32, int32_t, int32_t, pow_whole32(l, r))
 BINARY(pow_i64, int64_t, int64_t, pow_whole64(l, r))
-BINARY(pow_f32, float, float, (float)pow((double)l, (double)r))
-BINARY(pow_f64, double, double, pow(l, r))
+BINARY(pow_f32, float, float, (float)pow_real((double)l, (double)r))
+BINARY(pow_f64, double, double, pow_real(l, r))
 
 /* Of equal values: the bits in common tell +0 from -0. Of unordered ones: all bits of a NaN
  * joined by others are still a NaN. */

@@ -111,6 +111,12 @@ def substring(s, start, length=None):
     return "".join(points[max(begin, 0):max(end, 0)])
 
 
+def trimmed(of):
+    """Of a text without the blanks around it."""
+    return lambda word: of(word.strip(" \t"))
+
+
+@trimmed
 def number_of(word):
     if word != word.strip() or "_" in word or not word:
         return None
@@ -121,6 +127,7 @@ def number_of(word):
 
 
 def integer_of(least, most):
+    @trimmed
     def of(word):
         if not word.lstrip("+-").isdigit() or len(word) - len(word.lstrip("+-")) > 1:
             return None
@@ -128,11 +135,13 @@ def integer_of(least, most):
     return of
 
 
+@trimmed
 def bool_of(word):
     return {"true": True, "True": True, "TRUE": True, "false": False, "False": False,
             "FALSE": False}.get(word)
 
 
+@trimmed
 def date_of(word):
     try:
         return datetime.date.fromisoformat(word).toordinal() - EPOCH if len(word) == 10 else None
@@ -140,6 +149,7 @@ def date_of(word):
         return None
 
 
+@trimmed
 def time_of(word):
     if date_of(word) is not None:
         return date_of(word) * DAY
@@ -161,6 +171,11 @@ def cut(least, most):
             return None
         return int(x) if least <= int(x) <= most else None
     return of
+
+
+def root(x):
+    """As C's pow(x, 0.5): of -0 it is +0, of -inf inf."""
+    return math.inf if x == -math.inf else math.nan if x < 0 else math.sqrt(x) + 0.0
 
 
 def rounded(digits):
@@ -193,7 +208,9 @@ def sign(x):
 
 def shortest(value):
     """As the library prints doubles; only for values whose text is beyond doubt."""
-    return {0.0: "0", 1.5: "1.5", -1.5: "-1.5", 15.0: "15", 25.0: "25"}.get(value, None)
+    if value == 0:
+        return "-0" if math.copysign(1, value) < 0 else "0"
+    return {1.5: "1.5", -1.5: "-1.5", 15.0: "15", 25.0: "25"}.get(value, None)
 
 
 I32, I64 = (-2 ** 31, 2 ** 31 - 1), (-2 ** 63, 2 ** 63 - 1)
@@ -311,8 +328,12 @@ EXPRESSIONS = [
                                                         str(cut(*I32)(x))), "x", None),
     ("text", "if(x in (1.5, -1.5, 15, 25) or x == 0 or is_nan(x), cast(x, 'text'), null)",
      strict(lambda x: "nan" if math.isnan(x) else shortest(x)), "x", None),
-    ("f64", "cast(cast(x, 'text'), 'f64')", strict(lambda x: x if x else 0.0), "x", None),
-    ("f32", "cast(cast(h, 'text'), 'f32')", strict(lambda x: x if x else 0.0), "h", None),
+    ("f64", "cast(cast(x, 'text'), 'f64')", strict(lambda x: x), "x", None),
+    ("f32", "cast(cast(h, 'text'), 'f32')", strict(lambda x: x), "h", None),
+    ("f64", "x ** 2", strict(lambda x: x * x), "x", None),
+    ("f64", "x ** 0.5", strict(root), "x", None),
+    ("f32", "h ** 2", strict(lambda h: float(f32(h) * f32(h))), "h", None),
+    ("f32", "h ** 0.5", strict(lambda h: float(f32(root(h)))), "h", None),
     ("text", "cast(date(m), 'text')", strict(lambda m: date_text(m // DAY)), "m", None),
     ("date", "try_cast(cast(d, 'text'), 'date')",
      strict(lambda d: d if -719528 <= d <= 2932896 else None), "d", None),
@@ -354,7 +375,8 @@ def f32(x):
 
 def date_text(days):
     date, years = moved(days)
-    return "%04d-%02d-%02d" % (date.year + years, date.month, date.day)
+    year = date.year + years
+    return "%s%04d-%02d-%02d" % ("-" * (year < 0), abs(year), date.month, date.day)
 
 
 def word(kind, value):

@@ -4,7 +4,7 @@
   tests/golden/make_shortest.py > tests/golden/shortest.txt
 
 A line is "f64 BITS TEXT" or "f32 BITS TEXT". Both libraries write the shortest digits that read back, of
-those the nearest; here they are laid out as Tessera does, whole numbers below 1e15 in full.
+those the nearest; here they are laid out as Tessera does, up to 1e16 without an exponent.
 """
 
 import math
@@ -18,8 +18,8 @@ random.seed(7)
 
 def lay_out(value, digits):
     """The digits of "d.ddde+xx" as text."""
-    if value == int(value) and abs(value) < 1e15:
-        return ("-" if math.copysign(1, value) < 0 else "") + str(abs(int(value)))
+    if value == 0:
+        return "-0" if math.copysign(1, value) < 0 else "0"
     mantissa, exponent = digits.split("e")
     sign, mantissa, exponent = "-" * mantissa.startswith("-"), mantissa.lstrip("-"), int(exponent)
     plain = mantissa.replace(".", "").rstrip("0")
@@ -53,6 +53,9 @@ def floats():
     for _ in range(500):
         yield numpy.frombuffer(struct.pack("<I", random.getrandbits(32)), numpy.float32)[0]
         yield numpy.float32(random.randrange(-10 ** 6, 10 ** 6) / 10 ** random.randrange(1, 8))
+        yield numpy.float32(random.randrange(-10 ** 6, 10 ** 6) * 10 ** random.randrange(0, 10))
+    for whole in (2 ** 24 - 1, 2 ** 24, 2 ** 24 + 2, 123456789, 10 ** 10, 2 ** 31, 2 ** 53, 10 ** 15):
+        yield numpy.float32(whole)
 
 
 for number in doubles():

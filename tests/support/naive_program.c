@@ -118,7 +118,9 @@ static cell float_op(tsr__op op, int dtype, double a, double b)
     float r = fmodf((float)a, (float)b);
     if (r == 0) return real(dtype, copysign(0, b));
     return real(dtype, (r < 0) != (b < 0) ? (double)(r + (float)b) : (double)r);
-  case TSR__OP_POW: return real(dtype, pow(a, b));
+  case TSR__OP_POW:
+    if (b == 2) return float_op(TSR__OP_MUL, dtype, a, a);
+    return real(dtype, b != 0.5 || !(fabs(a) > 0) || isinf(a) ? pow(a, b) : sqrt(a));
   case TSR__OP_MINIMUM: return real(dtype, less_of(a, b));
   case TSR__OP_MAXIMUM: return real(dtype, -less_of(-a, -b));
   case TSR__OP_EQ: return truth(a == b);

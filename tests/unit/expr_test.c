@@ -207,6 +207,8 @@ static const struct {
   { "cast(a, 'date')", TSR_COL_DATE }, { "cast(null, 'text')", TSR_COL_TEXT },
   { "cast(1.5, 'f64') * h", TSR_COL_F64 }, { "sign(i)", TSR_COL_I32 }, { "round(h, 2)", TSR_COL_F32 },
   { "log2(h)", TSR_COL_F32 },    { "tanh(i)", TSR_COL_F64 },    { "least(i, a, 2)", TSR_COL_I64 },
+  { "i + (1 + 2)", TSR_COL_I64 }, { "h * (1 + 2)", TSR_COL_F32 },
+  { "h * (1 / 2)", TSR_COL_F32 }, { "i + -3", TSR_COL_I32 },
   { "greatest(day, '2013-01-01')", TSR_COL_DATE }, { "between(x, 1, i)", TSR_COL_BOOL },
 };
 
@@ -640,11 +642,9 @@ TEST(expr_dates_write)
   static const struct {
     int64_t value;
     const char *text;
-  } days[] = { { 0, "1970-01-01" },
-               { -1, "1969-12-31" },
-               { 11016, "2000-02-29" },
-               { -719162, "0001-01-01" },
-               { 2932896, "9999-12-31" } };
+  } days[] = { { 0, "1970-01-01" },        { -1, "1969-12-31" },       { 11016, "2000-02-29" },
+               { -719162, "0001-01-01" },  { -719529, "-0001-12-31" }, { -4371587, "-9999-01-01" },
+               { 2932897, "10000-01-01" }, { 2932896, "9999-12-31" } };
   char out[40];
   for (size_t i = 0; i < sizeof days / sizeof *days; i++) {
     tsr__date_write(days[i].value, out);

@@ -267,6 +267,41 @@ TEST(frame_operands_that_stand_twice)
   tsr_runtime_close(rt);
 }
 
+static void check_column(tsr_frame *df, tsr_scope *s, const char *expr, const char *const *expected)
+{
+  tsr_table *table;
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_select(df, expr), &table), TSR_OK, s);
+  for (int64_t row = 0; row < tsr_table_rows(table); row++)
+    CHECK_STR(tsr_table_text(table, row, 0), expected[row]);
+}
+
+/* What the page says of rounding and of texts, beyond what its golden file has. */
+TEST(frame_texts_of_numbers_and_dates)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2", .threads = 1);
+  tsr_scope *s = tsr_scope_open(rt);
+  const double x[] = { 4503599627370497.0, -9007199254740993.0, 1e300, -0.0 };
+  const float h[] = { 16777216, 123456792, 1e10F, -0.0F };
+  const int32_t d[] = { -719529, 2932897, -719528, INT32_MAX };
+  tsr_sharding at = tsr_on(tsr_mesh_make(rt, "x=2"), "x");
+  tsr_frame *df = tsr_frame_new(s, { "x", tsr_put(s, x, TSR_F64, TSR_SHAPE(4), at) },
+                                { "h", tsr_put(s, h, TSR_F32, TSR_SHAPE(4), at) },
+                                { "d", tsr_put(s, d, TSR_I32, TSR_SHAPE(4), at) });
+  check_column(df, s, "round(x, 2) == x", (const char *const[]){ "true", "true", "true", "true" });
+  check_column(df, s, "cast(x, 'text')",
+               (const char *const[]){ "4503599627370497", "-9007199254740992", "1e+300", "-0" });
+  check_column(df, s, "cast(-h, 'text')",
+               (const char *const[]){ "-16777216", "-123456790", "-10000000000", "0" });
+  check_column(df, s, "cast(-0.0, 'text')", (const char *const[]){ "-0", "-0", "-0", "-0" });
+  check_column(df, s, "cast(cast(d, 'date'), 'text')",
+               (const char *const[]){ "-0001-12-31", "10000-01-01", "0000-01-01",
+                                      "5881580-07-11" });
+  check_column(df, s, "try_cast(cast(cast(d, 'date'), 'text'), 'date') is null",
+               (const char *const[]){ "true", "true", "false", "true" });
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 TEST(frame_times_one_is_the_column)
 {
   enum { N = 6 };
