@@ -43,12 +43,30 @@ tsr_frame *tsr__frame_inert(tsr_scope *scope, const char *site)
   return df;
 }
 
-tsr_frame *tsr__frame_inert_like(const tsr_frame *a, const tsr_frame *b, const char *site)
+tsr_frame *tsr__frame_inert_like(const tsr_frame *df, const char *site)
 {
-  if (a && !a->node.scope) return (tsr_frame *)a;
-  if (b && !b->node.scope) return (tsr_frame *)b;
-  return tsr__frame_inert(tsr__scope_inner(a ? a->node.scope : NULL, b ? b->node.scope : NULL),
-                          site);
+  if (df && !df->node.scope) return (tsr_frame *)df;
+  return tsr__frame_inert(df ? df->node.scope : NULL, site);
+}
+
+tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const char *what,
+                                  const char *site)
+{
+  tsr_scope *scope = NULL;
+  int missing = 0;
+  bool inert = false;
+  for (int i = 0; i < count; i++) {
+    if (frames[i] && !frames[i]->node.scope) return frames[i];
+    if (frames[i]) scope = tsr__scope_inner(scope, frames[i]->node.scope);
+    else if (!missing) missing = i + 1;
+    inert = inert || (frames[i] && frames[i]->inert);
+  }
+  tsr_frame *out = tsr__frame_inert(scope, site);
+  if (scope && missing && !inert)
+    tsr__fail(scope, site, TSR_EARG,
+              "%s: frame %d of %d is NULL; see whether the call that makes it ran", what, missing,
+              count);
+  return out;
 }
 
 tsr_frame *tsr__frame_fail(tsr_frame *df, const tsr__error *error)
@@ -205,7 +223,7 @@ tsr_frame *tsr__frame_typed(tsr_frame *df)
 
 tsr_frame *tsr__frame_begin(tsr_frame *parent, int kind, const char *what, const char *site)
 {
-  if (!tsr__frame_usable(parent)) return tsr__frame_inert_like(parent, NULL, site);
+  if (!tsr__frame_usable(parent)) return tsr__frame_inert_like(parent, site);
   tsr_frame *df = tsr__frame_make(parent->node.scope, kind, what, site);
   if (!df->inert) df->parent = parent;
   return df;
@@ -334,11 +352,11 @@ static tsr_frame *arith(tsr_frame *a, int op, tsr_frame_operand b, const char *s
   static const char *const whats[] = { "tsr_frame_add", "tsr_frame_sub", "tsr_frame_mul",
                                        "tsr_frame_div" };
   tsr__error error = { 0 };
-  if (b.kind == 0 && tsr__frame_usable(a) && !tsr__frame_usable(b.frame))
-    return tsr__frame_inert_like(a, b.frame, site);
+  if (b.kind == 0 && !(tsr__frame_usable(a) && tsr__frame_usable(b.frame)))
+    return tsr__frame_inert_among((tsr_frame *[]){ a, b.frame }, 2, whats[op], site);
+  if (!tsr__frame_usable(a)) return tsr__frame_inert_like(a, site);
   tsr_scope *scope = scope_of(a);
-  if (b.kind == 0 && tsr__frame_usable(a)) scope = tsr__scope_inner(scope, scope_of(b.frame));
-  if (!tsr__frame_usable(a)) return tsr__frame_inert_like(a, NULL, site);
+  if (b.kind == 0) scope = tsr__scope_inner(scope, scope_of(b.frame));
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARITH, whats[op], site);
   if (df->inert) return df;
   df->op = (uint8_t)op;

@@ -89,7 +89,7 @@ tsr_frame *tsr_frame_join_with(tsr_frame *left, tsr_frame *right, const char *on
   tsr__error error = { 0 };
   if (right) scope = tsr__scope_inner(scope, right->node.scope);
   if (!tsr__frame_usable(left) || !tsr__frame_usable(right))
-    return tsr__frame_inert_like(left, right, site);
+    return tsr__frame_inert_among((tsr_frame *[]){ left, right }, 2, "tsr_frame_join", site);
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_JOIN, "tsr_frame_join", site);
   if (df->inert) return df;
   df->parent = left;

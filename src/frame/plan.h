@@ -148,7 +148,11 @@ struct tsr_frame {
 tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const char *site);
 tsr_frame *tsr__frame_inert(tsr_scope *scope, const char *site);
 /* One that stands on an inert frame, of which there may be no scope; NULL is allowed. */
-tsr_frame *tsr__frame_inert_like(const tsr_frame *a, const tsr_frame *b, const char *site);
+tsr_frame *tsr__frame_inert_like(const tsr_frame *df, const char *site);
+/* The same for a call that takes several, one of which is inert or NULL; that one is missing is an error of
+ * the others' scope. */
+tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const char *what,
+                                  const char *site);
 /* Records an error and returns an inert frame. */
 tsr_frame *tsr__frame_fail(tsr_frame *df, const tsr__error *error);
 bool tsr__frame_usable(const tsr_frame *df);

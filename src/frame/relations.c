@@ -180,7 +180,7 @@ tsr_frame *tsr_frame_concat_at(tsr_frame *const *frames, int count, const char *
     if (frames[i]) scope = tsr__scope_inner(scope, frames[i]->node.scope);
   }
   if (!usable || !scope)
-    return tsr__frame_inert_like(frames && count > 0 ? frames[0] : NULL, NULL, site);
+    return tsr__frame_inert_among(frames, frames ? count : 0, "tsr_frame_concat", site);
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_CONCAT, "tsr_frame_concat", site);
   if (df->inert) return df;
   if (take_parts(df, frames, count, &error)) return tsr__frame_fail(df, &error);

@@ -18,7 +18,7 @@
 static tsr_frame *child(tsr_frame *parent, int kind, const char *what, const char *site)
 {
   tsr_scope *scope = parent ? parent->node.scope : NULL;
-  if (!tsr__frame_usable(parent)) return tsr__frame_inert_like(parent, NULL, site);
+  if (!tsr__frame_usable(parent)) return tsr__frame_inert_like(parent, site);
   tsr_frame *df = tsr__frame_make(scope, kind, what, site);
   if (!df->inert) df->parent = parent;
   return df;
