@@ -8,7 +8,6 @@
 #include "frame/expr.h"
 
 #include <stdio.h>
-#include <strings.h>
 
 #define MAX_DEPTH 200
 #define MAX_LENGTH 65536
@@ -125,6 +124,14 @@ static bool at_word(const parser *p, const char *word)
          !memcmp(t->text, word, (size_t)t->length);
 }
 
+/* Whether a word is one of small letters, written in letters of any size; of no language's. */
+static bool is_word(const char *word, const char *small)
+{
+  for (; *word && *small; word++, small++)
+    if ((*word >= 'A' && *word <= 'Z' ? *word + 'a' - 'A' : *word) != *small) return false;
+  return *word == *small;
+}
+
 /* How a word of other languages is written here; NULL: it is none. */
 static const char *ours(const char *word)
 {
@@ -142,7 +149,7 @@ static const char *ours(const char *word)
     { "desc", "keys to sort by take 'desc' behind them" },
   };
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (!strcasecmp(word, words[i][0])) return words[i][1];
+    if (is_word(word, words[i][0])) return words[i][1];
   return NULL;
 }
 
