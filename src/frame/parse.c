@@ -169,6 +169,7 @@ static const char *hint_of(const parser *p, char *out, size_t size)
   if (name && !word) word = ours(before);
   *out = 0;
   if (at_symbol(p, "=")) word = "to compare write '=='";
+  if (at_symbol(p, "*") && end > 0 && source[end - 1] == '(') word = "to count rows write count()";
   if (word) snprintf(out, size, "; %s", word);
   else if (name && end < t->at && tsr__plain_name(before) && to - from < 100)
     snprintf(out, size, "; a column whose name has blanks is written \"%.*s\"", to - from,

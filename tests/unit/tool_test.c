@@ -499,6 +499,7 @@ TEST(first_tries_are_told_what_to_write)
   expect("query t.csv --where 'm > 1' --agg 'm = max(temp)'", 1, "", "--agg makes 'm' after that");
   expect("query t.csv --by city --agg 'count()' --sort 'count() desc'", 1, "",
          "the column of this name is written \"count()\"");
+  expect("query t.csv --agg 'count(*)'", 1, "", "to count rows write count()");
   expect("query t.csv --where 'temp BETWEEN 1 AND 2'", 1, "", "write between(x, a, b)");
   expect("query t.csv --where \"city LIKE 'R%'\"", 1, "", "write starts_with(x, 'a')");
   expect("query '[ot]*.csv'", 1, "", "; narrow the pattern, or query them one by one");
