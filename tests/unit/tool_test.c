@@ -64,6 +64,25 @@ TEST(help_goes_to_stdout)
   expect("--version", 0, "tessera 0.", "");
 }
 
+TEST(help_fits_a_terminal)
+{
+  static const char *const commands[] = { "query --help", "convert --help", "schema --help",
+                                          "info --help",  "man --help",     "completion --help",
+                                          "--help" };
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    struct outcome o = run(commands[i]);
+    char *examples = strstr(o.out, "\nexamples:");
+    if (examples) *examples = 0;
+    for (const char *at = o.out; *at; at += *at == '\n') {
+      size_t length = strcspn(at, "\n");
+      if (length > 80) FAIL("%s: wider than 80: %.*s", commands[i], (int)length, at);
+      at += length;
+    }
+    free(o.out);
+    free(o.err);
+  }
+}
+
 TEST(wrong_command_lines_exit_with_2)
 {
   expect("", 2, "", "usage: tessera COMMAND");

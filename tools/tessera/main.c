@@ -44,20 +44,21 @@ const int tool_command_count = (int)(sizeof tool_commands / sizeof *tool_command
 
 /* ---- help ---- */
 
-/* Prints text in lines of 78 characters. */
-static void print_wrapped(const char *text, FILE *out)
+/* Prints text in lines of 78 characters, from `column` on, the further ones from `indent` on. */
+static void print_wrapped(const char *text, int column, int indent, FILE *out)
 {
-  int column = 0;
-  while (*text) {
+  for (bool first = true; *text; first = false) {
     int word = (int)strcspn(text, " ");
-    if (column && column + 1 + word > 78) {
-      fputc('\n', out);
-      column = 0;
+    if (first) {
+      column += fprintf(out, "%.*s", word, text);
+    } else if (column + 1 + word > 78) {
+      column = fprintf(out, "\n%*s%.*s", indent, "", word, text) - 1;
+    } else {
+      column += fprintf(out, " %.*s", word, text);
     }
-    column += fprintf(out, "%s%.*s", column ? " " : "", word, text);
     text += word + (text[word] == ' ');
   }
-  if (column) fputc('\n', out);
+  fputc('\n', out);
 }
 
 static void print_help(const tool_command *c, FILE *out)
@@ -66,14 +67,15 @@ static void print_help(const tool_command *c, FILE *out)
           (char)(c->summary[0] - 'a' + 'A'), c->summary + 1);
   for (int i = 0; i < OPT_COUNT; i++) {
     const tool_option *o = &tool_options[i];
-    char left[64];
+    char left[64], right[300];
     if (!tool_takes(c->name, (tool_opt)i)) continue;
     snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-    fprintf(out, "  %-20s %s%s\n", left, o->help, o->repeated ? " (may be repeated)" : "");
+    snprintf(right, sizeof right, "%s%s", o->help, o->repeated ? " (may be repeated)" : "");
+    print_wrapped(right, fprintf(out, "  %-20s ", left), 23, out);
     if (o->choices) fprintf(out, "  %-20s one of: %s\n", "", o->choices);
   }
   if (*c->text) fputc('\n', out);
-  print_wrapped(c->text, out);
+  if (*c->text) print_wrapped(c->text, 0, 0, out);
   if (*c->examples) fprintf(out, "\nexamples:\n%s", c->examples);
   fprintf(out, "\n%s\n", EXIT_TEXT);
 }
@@ -82,7 +84,7 @@ static void print_general(FILE *out)
 {
   fprintf(out, "usage: tessera COMMAND [ARGUMENTS]\n\n");
   for (int i = 0; i < tool_command_count; i++)
-    fprintf(out, "  tessera %-12s %s\n", tool_commands[i].name, tool_commands[i].summary);
+    fprintf(out, "  %-12s %s\n", tool_commands[i].name, tool_commands[i].summary);
   fprintf(out, "\ntessera COMMAND --help tells more, with examples.\n"
                "tessera help expressions lists the functions and signs of expressions.\n");
 }
