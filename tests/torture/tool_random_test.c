@@ -130,7 +130,7 @@ static void value_of(dice *d, const char *option, char *out, size_t size)
 }
 
 typedef struct command_line {
-  char room[MOST_WORDS][512];
+  char room[MOST_WORDS][1024];
   char *word[MOST_WORDS + 1];
   int count;
 } command_line;
