@@ -21,10 +21,10 @@ typedef struct tsr_csv_opts {
   size_t size;
   const tsr_mesh *mesh; /* NULL = all devices of the runtime on one axis */
   const char *rows;   /* the axis or axes ("x+y") that rows are split over; NULL = the first axis */
-  char separator;     /* 0 = ','; '\t', ';', '|', ... */
+  char separator;     /* ',', '\t', ';', '|', ...; 0 = found in the first line: see below */
   char comment;       /* lines that begin with it are left out; 0 = none */
   bool no_header;     /* the first line is data; columns are column_1, column_2, ... */
-  bool decimal_comma; /* 1,5 is 1.5 (the separator must be another) */
+  bool decimal_comma; /* 1,5 is 1.5 (the separator is another) */
   bool text_nulls;    /* the empty unquoted field and the markers are null in text columns too */
   int skip_rows;      /* lines left out before the header */
   const char *names;  /* "a, b, c": in place of the header's names */
@@ -45,7 +45,8 @@ typedef struct tsr_csv_opts {
 /* Opens CSV (RFC 4180, UTF-8) and samples its schema; rows are read at a terminal, in parallel, only
  * the columns that the chain needs. `path` is a file, a pattern ("orders-*.csv", also with ?, [a-z]
  * and {a,b}: the files in order of their names) or "-" for standard input; gzip and zstd are seen by
- * their first bytes. Several files, of a pattern or of `more`, are one frame: they have the same columns,
+ * their first bytes. Without `separator` it is a comma where the first line holds one, else that of ';',
+ * tab and '|' which makes the most fields of that line (tsr_frame_notes says so). Several files, of a pattern or of `more`, are one frame: they have the same columns,
  * in any order, and each column one type, that of all its values in all files. Standard input,
  * and files whose bad rows are not errors, are read at this call. `NA` and the empty field are
  * null in columns that are not text; a column of a file without rows is text, one of nothing but
@@ -62,8 +63,8 @@ typedef struct tsr_csv_opts {
 TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,
                                            const tsr_csv_opts *opts, const char *site);
 
-/* Returns what opening the file of a frame found that nobody asked for, a line each: names that stood
- * twice and got a number. "" where there is nothing to say, and for frames made of others. Owned by the
+/* Returns what opening the file of a frame found that nobody asked for, a line each: another separator than the
+ * comma, names that stood twice and got a number. "" where there is nothing to say, and for frames made of others. Owned by the
  * frame. Local. */
 TSR_API const char *tsr_frame_notes(const tsr_frame *df);
 

@@ -13,7 +13,8 @@
  * input, and what must be looked at whole before anything is known of it (bad rows that are left
  * out), are read at open.
  *
- * Rows. Fields are separated by commas, or by what the options say. The first line is the header; a
+ * Rows. Fields are separated by what the options say, else by a comma where the first line has one, else by
+ * what makes the most fields of it: a semicolon, a tab, a bar; the separator of each file is its own. The first line is the header; a
  * column without a name is called column_3 by its place, another "a" a_3 (with unique_names, and among
  * names that are given, an error). Rows end
  * with LF or CRLF, in any mixture, or with CR in a file without LF; the last one may lack it. Empty

@@ -22,11 +22,12 @@ static tsr_status check_bytes(const tsr__csv *csv, tsr__error *error)
     return wrong(csv, error,
                  "the separator cannot be a quote, a line end or beyond ASCII; use ',', ';', '\\t' "
                  "or '|'");
-  if (o->comment && (is_special(o->comment) || o->comment == o->separator))
+  char separator = o->separator ? o->separator : ',';
+  if (o->comment && (is_special(o->comment) || o->comment == separator))
     return wrong(csv, error,
                  "the comment byte cannot be a quote, a line end, beyond ASCII or the separator; "
                  "use '#'");
-  if (o->decimal_comma && o->separator == ',')
+  if (o->decimal_comma && o->separator == ',') /* not given: csv_head.c */
     return wrong(csv, error,
                  "with a decimal comma the separator cannot be ',' too; give another, mostly ';'");
   if (o->skip_rows < 0) return wrong(csv, error, "skip_rows is negative; 0 skips nothing");
@@ -103,7 +104,6 @@ tsr_status tsr__csv_take_options(tsr__csv *csv, const tsr__csv_opts *opts, tsr__
   csv->opts = *opts;
   csv->opts.names = csv->opts.columns = csv->opts.types = csv->opts.nulls = NULL;
   csv->opts.more = NULL;
-  if (!csv->opts.separator) csv->opts.separator = ',';
   csv->point = opts->decimal_comma ? ',' : '.';
   tsr__decimal_set_point(csv->decimal, csv->point);
   tsr_status status = check_bytes(csv, error);

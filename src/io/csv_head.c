@@ -6,21 +6,23 @@
  * Invariant: what is found here is found again in the loaded file, so offsets stay right. */
 #include "io/csv_inner.h"
 
+#define SEPARATORS ",;\t|" /* one of these, where nobody says which */
+
 /* Behind the field that begins at `at`: where its separator, CR or LF stands, or the text's end. */
-static const char *field_stop(const char *at, const char *end, char separator)
+static const char *field_stop(const char *at, const char *end, const char *separators)
 {
   if (at < end && *at == '"')
     for (at++; at < end && (*at != '"' || (at + 1 < end && at[1] == '"')); at++) at += *at == '"';
-  while (at < end && *at != separator && *at != '\r' && *at != '\n') at++;
+  while (at < end && *at != '\r' && *at != '\n' && !(*at && strchr(separators, *at))) at++;
   return at;
 }
 
 /* LF if there is one outside quoted fields; else, in a whole file, CR if there is one; 0: not known. */
-static char find_newline(tsr__csv_window text, char separator, bool whole)
+static char find_newline(tsr__csv_window text, const char *separators, bool whole)
 {
   bool returns = false;
   for (const char *at = text.at; at < text.end; at++) {
-    at = field_stop(at, text.end, separator);
+    at = field_stop(at, text.end, separators);
     if (at < text.end && *at == '\n') return '\n';
     returns |= at < text.end && *at == '\r';
   }
@@ -262,6 +264,48 @@ static tsr_status take_header(tsr__csv_file *file, tsr__csv_window text, const t
   return take_names(file, text, row, error);
 }
 
+/* What separates fields, by the first line: a comma where it holds one, else what makes the most fields
+ * of it. 0: the line goes on behind the text. */
+static char find_separator(const tsr__csv_file *file, tsr__csv_window text)
+{
+  const tsr__csv_opts *opts = &file->csv->opts;
+  tsr__csv_dialect dialect = file->dialect;
+  tsr__csv_row row;
+  char best = ',';
+  int64_t most = 1;
+  for (const char *c = SEPARATORS + opts->decimal_comma; *c; c++) {
+    dialect.separator = *c;
+    tsr__csv_found found = tsr__csv_next_row(&dialect, text.at + file->head, text.end, &row);
+    if (found == TSR__CSV_CUT) return 0;
+    if (found != TSR__CSV_ROW || row.fields <= most) continue;
+    best = *c;
+    most = row.fields;
+    if (best == ',') break;
+  }
+  return best;
+}
+
+/* Sees what separates fields, if nobody said; false: the text is too short to know. */
+static bool settle_separator(tsr__csv_file *file, tsr__csv_window text, bool whole,
+                             tsr__error *error)
+{
+  tsr__csv *csv = file->csv;
+  if (csv->opts.separator) return true;
+  char found = find_separator(file, text);
+  if (!found && !whole) return false;
+  if (found) file->dialect.separator = found;
+  if (csv->opts.decimal_comma && file->dialect.separator == ',')
+    tsr__error_set(error, TSR_EARG,
+                   "%s: with a decimal comma the separator cannot be ',' too; give another, mostly "
+                   "';'",
+                   file->path);
+  if (file->dialect.separator == ',') return true;
+  bool tab = file->dialect.separator == '\t';
+  tsr__text_add(&csv->notes, "%s: fields are separated by '%s%c', as its first line shows\n",
+                file->path, tab ? "\\" : "", tab ? 't' : file->dialect.separator);
+  return true;
+}
+
 /* Moves file->head behind the lines to skip; false: there are too few. */
 static bool skip_lines(tsr__csv_file *file, tsr__csv_window text)
 {
@@ -281,7 +325,8 @@ static bool read_beginning(tsr__csv_file *file, tsr__csv_window *head, bool whol
   tsr__csv_window text = *head;
   bool mark = text.end - text.at >= 3 && memcmp(text.at, "\xef\xbb\xbf", 3) == 0;
   tsr__csv_window lines = { text.at + (mark ? 3 : 0), text.end };
-  char newline = find_newline(lines, file->dialect.separator, whole);
+  char given[2] = { file->csv->opts.separator, 0 };
+  char newline = find_newline(lines, *given ? given : SEPARATORS, whole);
   if (!newline) return false;
   tsr__csv_end_rows_with(file, newline);
   if (whole) text.end = file->data + file->end;
@@ -301,6 +346,8 @@ static bool read_beginning(tsr__csv_file *file, tsr__csv_window *head, bool whol
     char *from = (char *)(uintptr_t)text.at + file->head;
     text.end = head->end = from + tsr__csv_uncomment_head(file, from, text.end - from);
   }
+  if (!settle_separator(file, text, whole, error)) return false;
+  if (error->status) return true;
   tsr__csv_row row;
   tsr__csv_found found = tsr__csv_next_row(&file->dialect, text.at + file->head, text.end, &row);
   if (found == TSR__CSV_ROW) take_header(file, text, &row, error);

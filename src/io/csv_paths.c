@@ -14,11 +14,13 @@ static tsr_status make_files(tsr__csv *csv, const tsr__paths *paths, tsr__error 
     tsr__csv_file *file = &csv->files[i];
     bool stream = strcmp(paths->path[i], "-") == 0;
     const char *name = stream ? "standard input" : paths->path[i];
-    *file = (tsr__csv_file){ .csv = csv,
-                             .fd = -1,
-                             .size = -1,
-                             .stream = stream,
-                             .dialect = { .separator = csv->opts.separator, .newline = '\n' } };
+    *file =
+        (tsr__csv_file){ .csv = csv,
+                         .fd = -1,
+                         .size = -1,
+                         .stream = stream,
+                         .dialect = { .separator = csv->opts.separator ? csv->opts.separator : ',',
+                                      .newline = '\n' } };
     file->path = tsr__arena_text(&csv->arena, name, strlen(name));
     if (!file->path) return tsr__csv_no_memory(csv, error);
     csv->streams |= stream;

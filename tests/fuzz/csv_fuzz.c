@@ -81,7 +81,8 @@ static fuzz_result read_file(const struct way *way)
 /* Options from three bytes; all zero: none. */
 static tsr__csv_opts options_of(const uint8_t *bytes)
 {
-  static const char separators[] = ",;\t| x", comments[] = { 0, '#', '-', '1' };
+  static const char separators[] = { ',', ';', '\t', '|', ' ', 'x', 0 };
+  static const char comments[] = { 0, '#', '-', '1' };
   static const char *const nulls[] = { NULL, "-", "0, x, 1.5", "\"\", NA, true" };
   static const char *const types[] = { NULL,     "column_1 i64", "column_1 f64, column_2 text",
                                        "a i32",  "a f32",        "a bool, b date",
@@ -93,7 +94,7 @@ static tsr__csv_opts options_of(const uint8_t *bytes)
                           .bad_rows = (tsr__csv_bad)((bytes[0] >> 3 & 3) % 3),
                           .comment = comments[bytes[0] >> 5 & 3],
                           .skip_rows = bytes[0] >> 7,
-                          .separator = separators[(bytes[1] & 7) % 6],
+                          .separator = separators[(bytes[1] & 7) % 7],
                           .nulls = nulls[bytes[1] >> 3 & 3],
                           .names = bytes[1] >> 5 & 1 ? "a, b" : NULL,
                           .types = types[bytes[2] & 7],

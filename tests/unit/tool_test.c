@@ -524,6 +524,6 @@ TEST(first_tries_are_told_what_to_write)
   expect("query '[ot]*.csv'", 1, "", "; narrow the pattern, or query them one by one");
   expect("convert t.csv t.xyz", 2, "", "or give --format");
   prints("convert t.csv t.xyz --format csv", "");
-  expect("query s.csv", 0, "1;2", "perhaps --separator ';'");
+  expect("query s.csv --format csv", 0, "1,2", "s.csv: fields are separated by ';'");
   expect("query t.csv --out t.parquet", 2, "", "(Parquet comes later)");
 }

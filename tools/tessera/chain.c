@@ -45,18 +45,6 @@ static format format_of(const tool_args *args, const char *file)
   return json ? JSON : tool_has_extension(file, ".tsv") ? TSV : CSV;
 }
 
-/* A file whose lines hold another separator than was read by shows as one column of a strange name. */
-static void note_separator(const tool_args *args, const tsr_frame *df, const char *file)
-{
-  const char *name = tsr_frame_columns(df) == 1 ? tsr_frame_column_name(df, 0) : "";
-  const char *other = strpbrk(name, ";\t|");
-  if (!other || args->count[OPT_SEPARATOR] || args->count[OPT_NO_HEADER]) return;
-  fprintf(stderr, "tessera: note: '%s' has one column; perhaps --separator '%s'\n", file,
-          *other == '\t'  ? "\\t"
-          : *other == ';' ? ";"
-                          : "|");
-}
-
 static void note_lines(const char *lines)
 {
   while (*lines) {
@@ -108,7 +96,6 @@ static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *co
                         .literal_path = literal };
   if (args->skip > 1000000000) opts.skip_rows = 1000000000;
   tsr_frame *df = tsr_frame_read_csv_with(s, files[0], &opts, TSR_HERE);
-  note_separator(args, df, files[0]);
   note_lines(tsr_frame_notes(df));
   note_bad_rows(args, bad);
   return df;
