@@ -147,7 +147,7 @@ static bool same_right(const tsr__match_table *t, int64_t a, int64_t b)
 /* Where a key of this hash starts, and the mask of the range that it wraps in. */
 static uint64_t home(const tsr__match_table *t, uint64_t hash)
 {
-  return hash >> (64 - t->slot_bits);
+  return hash * UINT64_C(0x9e3779b97f4a7c15) >> (64 - t->slot_bits);
 }
 
 static uint64_t around(const tsr__match_table *t, uint64_t at)

@@ -269,7 +269,7 @@ TEST(crowded_ranges_find_room)
   tsr__key_seed seed = tsr__key_seed_of(rt->heap.seed);
   for (int64_t r = 0; r < rows; r++) {
     do a.word[0][r] = ++key * UINT64_C(1000003);
-    while (tsr__key_place(seed, &a.word[0][r], 1, 1) >> 63);
+    while (tsr__key_place(seed, &a.word[0][r], 1, 1) * UINT64_C(0x9e3779b97f4a7c15) >> 63);
   }
   paired found;
   tsr__match_ask ask = { &a.parts, &a.parts, &a.packed, &a.packed, TSR__MATCH_INNER };
