@@ -212,6 +212,7 @@ static const char *const questions[] = {
   "tsr_operand_int",
   "tsr_operand_uint",
   "tsr_param_bool",
+  "tsr_frame_notes",
   "tsr_param_float",
   "tsr_param_int",
   "tsr_param_text",
