@@ -55,7 +55,8 @@ typedef struct tsr_mesh_opts {
 
 /* Makes a mesh from text such as "data=4,model=2", over the first 8 devices in order. Never
  * returns NULL unless `rt` is; a bad text gives an inert mesh whose error every use reports
- * and tsr_mesh_status returns. The text is copied; the mesh is owned by the runtime. Local. */
+ and tsr_mesh_status returns. The text is copied; the mesh is owned by the runtime and stays until
+ * that closes: equal meshes are one, and of bad ones the first 256 keep a message of their own. Local. */
 TSR_API tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text);
 
 /* Makes a mesh from options; as tsr_mesh_make. Local. */

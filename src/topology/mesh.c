@@ -6,7 +6,7 @@
  * Meshes are immutable and kept by the runtime; equal ones are one object, so that shardings
  * compare by pointer. Good meshes are numbered in order of making: since all processes run the
  * same program, a number means the same mesh everywhere. A bad mesh is an object too, whose
- * error every use reports; equal errors are kept once. */
+ * error every use reports; equal errors are kept once, and of different ones MOST_BAD. */
 #include <stdio.h>
 
 #include "topology/topology.h"
@@ -29,6 +29,15 @@ static const tsr__error closed_error = {
   TSR_ESTATE, "the runtime has no devices, as it could not be opened; tsr_runtime_message says why"
 };
 static const tsr_mesh closed_mesh = { .text = (char *)"", .error = (tsr__error *)&closed_error };
+
+/* What bad meshes are when MOST_BAD others were made: those must stay, as somebody may hold them. */
+enum { MOST_BAD = 256 };
+static const tsr__error crowd_error = {
+  TSR_EARG,
+  "a bad mesh, after 256 other bad ones, of which alone the runtime keeps the reasons; look at "
+  "tsr_mesh_message of the first ones"
+};
+static const tsr_mesh crowd_mesh = { .text = (char *)"", .error = (tsr__error *)&crowd_error };
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
@@ -295,7 +304,7 @@ static void mesh_fill(tsr_mesh *mesh, const struct draft *draft)
     mesh->devices[p] = draft->devices ? draft->devices[p] : p;
 }
 
-/* Makes the object, not yet in the list; NULL out of memory. */
+/* Makes the object, not yet in the table; NULL out of memory. */
 static tsr_mesh *mesh_new(tsr_runtime *rt, const struct draft *draft, uint64_t hash)
 {
   tsr__heap *heap = &rt->heap;
@@ -336,40 +345,67 @@ static tsr_mesh *inert_new(tsr_runtime *rt, const tsr__error *error, uint64_t ha
   return mesh;
 }
 
-/* Adds at the end: the order in the list is the order of making. */
-static void mesh_append(tsr__topology *topology, tsr_mesh *mesh)
+/* Keeps at least half as many lists as meshes; when memory is short the lists get longer. */
+static void grow_table(tsr__heap *heap, tsr__topology *topology)
 {
-  tsr_mesh **end = &topology->meshes;
+  size_t before = topology->mesh_lists, lists = before ? 2 * before : 32;
+  if ((size_t)(topology->mesh_count + topology->bad_count) < 2 * before) return;
+  tsr_mesh **table = tsr__new(heap, lists * sizeof *table);
 
-  while (*end) end = &(*end)->next;
-  *end = mesh;
-  if (!mesh->error) mesh->id = ++topology->mesh_count;
+  if (!table) return;
+  for (size_t i = 0; i < before; i++)
+    for (tsr_mesh *mesh = topology->meshes[i], *next; mesh; mesh = next) {
+      next = mesh->next;
+      mesh->next = table[mesh->hash & (lists - 1)];
+      table[mesh->hash & (lists - 1)] = mesh;
+    }
+  tsr__del(heap, topology->meshes, before * sizeof *topology->meshes);
+  topology->meshes = table;
+  topology->mesh_lists = lists;
+}
+
+/* The list of a hash; NULL out of memory. */
+static tsr_mesh **list_of(tsr_runtime *rt, uint64_t hash)
+{
+  tsr__topology *topology = tsr__topology_of(rt);
+
+  grow_table(&rt->heap, topology);
+  return topology->mesh_lists ? &topology->meshes[hash & (topology->mesh_lists - 1)] : NULL;
+}
+
+static tsr_mesh *add_mesh(tsr_mesh **list, tsr_mesh *mesh)
+{
+  mesh->next = *list;
+  return *list = mesh;
 }
 
 static tsr_mesh *find_or_make(tsr_runtime *rt, const struct draft *draft)
 {
-  tsr__topology *topology = tsr__topology_of(rt);
   uint64_t hash = draft_hash(draft);
+  tsr_mesh **list = list_of(rt, hash), *mesh = list ? *list : NULL;
 
-  for (tsr_mesh *mesh = topology->meshes; mesh; mesh = mesh->next)
+  for (; mesh; mesh = mesh->next)
     if (!mesh->error && mesh->hash == hash && draft_equals(draft, mesh)) return mesh;
-  tsr_mesh *mesh = mesh_new(rt, draft, hash);
-  if (mesh) mesh_append(topology, mesh);
-  return mesh;
+  mesh = list ? mesh_new(rt, draft, hash) : NULL;
+  if (!mesh) return NULL;
+  mesh->id = ++tsr__topology_of(rt)->mesh_count;
+  return add_mesh(list, mesh);
 }
 
 static tsr_mesh *find_or_make_inert(tsr_runtime *rt, const tsr__error *error)
 {
-  tsr__topology *topology = tsr__topology_of(rt);
   uint64_t hash = tsr__hash(error->text, strlen(error->text), (uint64_t)error->status);
+  tsr_mesh **list = list_of(rt, hash), *mesh = list ? *list : NULL;
 
-  for (tsr_mesh *mesh = topology->meshes; mesh; mesh = mesh->next)
+  for (; mesh; mesh = mesh->next)
     if (mesh->error && mesh->hash == hash && mesh->error->status == error->status &&
         strcmp(mesh->error->text, error->text) == 0)
       return mesh;
-  tsr_mesh *mesh = inert_new(rt, error, hash);
-  if (mesh) mesh_append(topology, mesh);
-  return mesh;
+  if (tsr__topology_of(rt)->bad_count >= MOST_BAD) return (tsr_mesh *)&crowd_mesh;
+  mesh = list ? inert_new(rt, error, hash) : NULL;
+  if (!mesh) return NULL;
+  tsr__topology_of(rt)->bad_count++;
+  return add_mesh(list, mesh);
 }
 
 /* The mesh of a draft read so far with `error`; both kinds of mesh are kept by the runtime. */

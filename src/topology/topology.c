@@ -6,7 +6,7 @@
  *     process      0               1
  *     devices   0 1 2 3         4 5 6 7        2 processes of "cpu:4"
  *
- * The topology owns the meshes: a list in order of making, good and inert ones alike. */
+ * The topology owns the meshes, good and inert ones alike: a table by hash. */
 #include "topology/topology.h"
 
 enum { MAX_DEVICES = 4096 };
@@ -119,10 +119,12 @@ static void topology_free(tsr_runtime *rt, void *slot)
 {
   tsr__topology *topology = slot;
 
-  for (tsr_mesh *mesh = topology->meshes, *next; mesh; mesh = next) {
-    next = mesh->next;
-    mesh_free(&rt->heap, mesh);
-  }
+  for (size_t i = 0; i < topology->mesh_lists; i++)
+    for (tsr_mesh *mesh = topology->meshes[i], *next; mesh; mesh = next) {
+      next = mesh->next;
+      mesh_free(&rt->heap, mesh);
+    }
+  tsr__del(&rt->heap, topology->meshes, topology->mesh_lists * sizeof *topology->meshes);
   tsr__del(&rt->heap, topology, sizeof *topology);
 }
 
@@ -159,7 +161,7 @@ bool tsr__topology_pretend(tsr_runtime *rt, int count, int index)
 {
   tsr__topology *topology = tsr__topology_of(rt);
 
-  if (!topology || topology->meshes || index < 0 || index >= count) return false;
+  if (!topology || topology->mesh_lists || index < 0 || index >= count) return false;
   if (count > MAX_DEVICES / topology->per_process) return false;
   topology->process_count = count;
   topology->process_index = index;

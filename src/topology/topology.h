@@ -62,8 +62,9 @@ typedef struct tsr__topology {
   char kind[16];    /* "cpu" */
   int device_count; /* over all processes */
   int process_count, process_index, per_process;
-  tsr_mesh *meshes; /* owned; meshes of equal content are one object */
-  int mesh_count;
+  tsr_mesh **meshes; /* owned, by hash; meshes of equal content are one object */
+  size_t mesh_lists; /* 0 or a power of two */
+  int mesh_count, bad_count;
 } tsr__topology;
 
 /* Parses "cpu:8" ("cpu" = one device) into `out`; at most 4096 devices. */
@@ -79,7 +80,7 @@ int tsr__device_process(const tsr__topology *topology, int device);
 bool tsr__device_local(const tsr__topology *topology, int device);
 
 struct tsr_mesh {
-  tsr_mesh *next;
+  tsr_mesh *next; /* in its list */
   tsr_runtime *rt;
   int id; /* 1, 2, ... in order of making: equal on all processes */
   int axis_count;

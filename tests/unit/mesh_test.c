@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "support/topology_fixture.h"
 
@@ -355,6 +356,40 @@ TEST(equal_errors_are_kept_once)
   tsr_runtime_close(rt);
 }
 
+/* Made in a loop, good ones and bad ones: each is found or made in the same time, and of bad ones few
+ * stay. */
+TEST(many_meshes_cost_little)
+{
+  enum { MANY = 40000 };
+  char text[64];
+  struct test_alloc memory = { 0 };
+  tsr_allocator allocator = test_allocator(&memory);
+  tsr_runtime *rt = tsr__runtime_new(
+      &(tsr_runtime_opts){ .size = sizeof(tsr_runtime_opts), .allocator = &allocator });
+  CHECK_STATUS(tsr__topology_install(rt, "cpu:2"), TSR_OK, NULL);
+  struct timespec start, end;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &start);
+  for (int i = 0; i < MANY; i++) {
+    snprintf(text, sizeof text, "a%d=2", i);
+    CHECK_STATUS(tsr_mesh_status(tsr_mesh_make(rt, text)), TSR_OK, NULL);
+  }
+  int64_t good = memory.live;
+  for (int i = 0; i < MANY; i++) {
+    snprintf(text, sizeof text, "a%d=%d", i, i + 3);
+    const tsr_mesh *mesh = tsr_mesh_make(rt, text);
+    CHECK(tsr_mesh_status(mesh) != TSR_OK && *tsr_mesh_message(mesh));
+    if (i == 100) CHECK_STR_HAS(tsr_mesh_message(mesh), "a100=103");
+  }
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+  double took = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
+  printf("# %d good and as many bad meshes: %.3f s\n", MANY, took);
+  CHECK(memory.live < good + 1000);
+  CHECK(took < 2); /* a list of them took many seconds */
+  CHECK(tsr_mesh_make(rt, "a7=2") == tsr_mesh_make(rt, "a7=2"));
+  tsr_runtime_close(rt);
+  CHECK_I64(memory.live, 0);
+}
+
 TEST(malformed_meshes_are_errors)
 {
   static const char *const texts[] = {
@@ -580,15 +615,12 @@ TEST(threads_share_meshes)
 {
   tsr_runtime *rt = fixture_devices("cpu:6");
   pthread_t threads[4];
-  int good = 0, inert = 0;
 
   for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, make_many, rt);
   for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
-  for (tsr_mesh *mesh = tsr__topology_of(rt)->meshes; mesh; mesh = mesh->next)
-    mesh->error ? inert++ : good++;
   /* 20 names by 7 sizes, of which size 7 is too large; and 6 devices. */
-  CHECK_I64(good, 20 * 6 + 6);
-  CHECK_I64(inert, 20);
+  CHECK_I64(tsr__topology_of(rt)->mesh_count, 20 * 6 + 6);
+  CHECK_I64(tsr__topology_of(rt)->bad_count, 20);
   tsr_runtime_close(rt);
 }
 
