@@ -139,6 +139,9 @@ typedef struct tsr__node {
 struct tsr_scope {
   tsr_runtime *rt;
   tsr_scope *outer, *first_child, *next_sibling, *prev_sibling;
+  tsr_scope *older, *newer; /* in its list of the runtime's open scopes */
+  pthread_t thread;         /* that opened it */
+  _Atomic int nested;       /* open scopes right inside it */
   tsr__arena arena;
   tsr__node *nodes;
   int64_t node_count;
@@ -168,6 +171,11 @@ tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error 
 tsr_scope *tsr__scope_inner(tsr_scope *a, tsr_scope *b);
 /* Whether `outer` is `scope` or around it, so that it closes no sooner. */
 bool tsr__scope_encloses(const tsr_scope *outer, const tsr_scope *scope);
+/* Where a result belongs whose operands' innermost scope is `scope`: the newest scope in it, itself
+ * included, that the calling thread opened; `scope` where there is none. NULL for NULL. */
+tsr_scope *tsr__scope_here(tsr_scope *scope);
+/* Some open scope of a runtime; NULL: all are closed. */
+tsr_scope *tsr__scope_any(const tsr_runtime *rt);
 
 /* ---- the runtime ----------------------------------------------------------------------- */
 
@@ -176,21 +184,30 @@ enum tsr__slot { TSR__SLOT_TOPOLOGY, TSR__SLOT_DEVICES, TSR__SLOT_PLANS, TSR__SL
 
 typedef struct tsr__workers tsr__workers;
 
+enum { TSR__SCOPE_LISTS = 64, TSR__ASKERS = 64 };
+
+/* When a thread last called the progress callback, in nanoseconds, and what work it told of: each thread
+ * that works or waits calls it in its turn. Beyond TSR__ASKERS threads some call it more often. */
+typedef struct tsr__asker {
+  pthread_t thread;
+  int64_t at; /* 0: of no thread */
+  const char *what;
+} tsr__asker;
+
 struct tsr_runtime {
   tsr__heap heap;
   tsr_runtime_opts opts; /* a copy; threads is resolved, isa points to isa_name */
   char isa_name[32];
-  char isa[16];                    /* opts.isa or $TSR_ISA resolved by kernel/; "" until then */
-  tsr__error error;                /* why open failed */
-  pthread_mutex_t lock;            /* guards scopes list and slots' creation */
-  tsr_scope *scopes;               /* open root scopes */
-  tsr_scope *spare;                /* a few closed scopes kept for reuse (a 3 us call path) */
-  _Atomic(tsr__workers *) workers; /* started at first use */
+  char isa[16];                      /* opts.isa or $TSR_ISA resolved by kernel/; "" until then */
+  tsr__error error;                  /* why open failed */
+  pthread_mutex_t lock;              /* guards the links of scopes and slots' creation */
+  tsr_scope *open[TSR__SCOPE_LISTS]; /* open scopes by their thread's hash, newest first */
+  tsr_scope *spare;                  /* a few closed scopes kept for reuse (a 3 us call path) */
+  _Atomic(tsr__workers *) workers;   /* started at first use */
   void *slots[TSR__SLOTS];
   void (*slot_free[TSR__SLOTS])(tsr_runtime *rt, void *slot);
-  _Atomic int64_t progress_at; /* when the progress callback was called last, in nanoseconds */
-  _Atomic(const char *) progress_what; /* the work it was told of last */
-  int64_t progress_gap; /* nanoseconds between two calls of it; tests that count set 0 */
+  tsr__asker asker[TSR__ASKERS]; /* under the lock */
+  int64_t progress_gap; /* nanoseconds between two calls in a thread; tests that count set 0 */
   struct tsr__log *log;
 };
 
@@ -221,8 +238,8 @@ typedef void (*tsr__task_fn)(void *user, int64_t task, int worker);
 
 int tsr__worker_count(tsr_runtime *rt);
 /* Runs task 0..count-1 over the workers and returns when all are done. Tasks are handed out in
- * order; which worker gets which is not defined. Not reentrant from inside a task. Concurrent
- * callers are served one after the other. */
+ * order; which worker gets which is not defined. Not reentrant from inside a task. While the threads
+ * are another caller's, the calling thread begins alone, so that nobody waits for anybody's job. */
 void tsr__parallel(tsr_runtime *rt, int64_t count, tsr__task_fn fn, void *user);
 
 /* As tsr__parallel for work that may take long: `what` names it to the progress callback. Returns false
@@ -246,6 +263,9 @@ typedef struct tsr__progress {
 bool tsr__progress_stops(tsr__progress *progress, int worker);
 /* As tsr__parallel_long under the caller's progress, which tasks reach by `user`. */
 bool tsr__parallel_progress(tsr__progress *progress, int64_t count, tsr__task_fn fn, void *user);
+
+/* Takes a lock that others may hold for long; false when the callback cancelled meanwhile. */
+bool tsr__lock_long(pthread_mutex_t *lock, tsr__progress *progress);
 
 /* Sets the error of cancelled work: "tsr_frame_collect: cancelled". Returns TSR_ECANCELLED. */
 tsr_status tsr__cancelled(tsr__error *error, const char *what);

@@ -116,7 +116,7 @@ static void free_slots(tsr_runtime *rt)
 void tsr_runtime_close(tsr_runtime *rt)
 {
   if (!rt || rt == &tsr__inert_runtime) return;
-  while (rt->scopes) tsr_scope_close(rt->scopes);
+  for (tsr_scope *scope; (scope = tsr__scope_any(rt));) tsr_scope_close(scope);
   free_slots(rt);
   tsr__workers_stop(rt);
   for (tsr_scope *spare = rt->spare, *next; spare; spare = next) {

@@ -1,13 +1,17 @@
 /* Scopes: they own nodes and nested scopes, and keep the first error of their formulas.
  *
- *   runtime.scopes -> root scope -> root scope ...      (list under the runtime's lock)
- *                       | first_child
- *                       v
- *                     nested -> nested ...              (list of the one thread that uses it)
+ *   root of thread 1         runtime.open[hash of thread 1] -> c -> a -> root
+ *     | first_child          runtime.open[hash of thread 2] -> b
+ *     v
+ *     c -> b -> a            made of root's nodes: by thread 1 in c, by thread 2 in b
  *
- * Invariants: a scope is used by one thread at a time; everything it holds lies in its arena, so
- * closing it is: nested scopes, release hooks newest first, the arena. Closed scopes are kept by
- * the runtime (at most SPARES) so that a small formula allocates nothing.
+ * Every open scope is in two lists, both under the runtime's lock: that of the scope around it, and
+ * that of its thread, newest first, in which tsr__scope_here finds where a result belongs.
+ *
+ * Invariants: nodes are made in a scope by one thread at a time; everything it holds lies in its arena,
+ * so closing it is: nested scopes, release hooks newest first, the arena. Release hooks may call
+ * users: the scope is in no list by then and no lock is held. Closed scopes are kept by the runtime (at
+ * most SPARES) so that a small formula allocates nothing.
  *
  * A scope that cannot be had is one of two constants. They are in read-only memory and shared by
  * all threads: every function here looks at `inert` before it writes. */
@@ -228,6 +232,9 @@ static void start_scope(tsr_scope *scope, tsr_runtime *rt, tsr_scope *outer, con
   scope->rt = rt;
   scope->outer = outer;
   scope->first_child = scope->prev_sibling = scope->next_sibling = NULL;
+  scope->older = scope->newer = NULL;
+  scope->thread = pthread_self();
+  atomic_init(&scope->nested, 0);
   scope->nodes = NULL;
   scope->node_count = 0;
   scope->depth = outer ? outer->depth + 1 : 0;
@@ -239,19 +246,37 @@ static void start_scope(tsr_scope *scope, tsr_runtime *rt, tsr_scope *outer, con
   scope->run_stats = NULL;
 }
 
-/* Puts a scope at the head of the list it belongs to. */
-static void link_scope(tsr_scope *scope, tsr_scope **head)
+static tsr_scope **list_of(tsr_runtime *rt, pthread_t thread)
 {
-  scope->next_sibling = *head;
-  if (*head) (*head)->prev_sibling = scope;
-  *head = scope;
+  uint64_t mixed = (uint64_t)(uintptr_t)thread * UINT64_C(0x9E3779B97F4A7C15);
+  return &rt->open[(mixed >> 32) % TSR__SCOPE_LISTS];
 }
 
-static void unlink_scope(tsr_scope *scope, tsr_scope **head)
+/* Puts a scope at the head of the lists that it belongs to. Called under the lock. */
+static void link_scope(tsr_scope *scope)
 {
+  tsr_scope **list = list_of(scope->rt, scope->thread), *outer = scope->outer;
+  scope->older = *list;
+  if (*list) (*list)->newer = scope;
+  *list = scope;
+  if (!outer) return;
+  scope->next_sibling = outer->first_child;
+  if (outer->first_child) outer->first_child->prev_sibling = scope;
+  outer->first_child = scope;
+  atomic_fetch_add_explicit(&outer->nested, 1, memory_order_relaxed);
+}
+
+static void unlink_scope(tsr_scope *scope)
+{
+  tsr_scope **list = list_of(scope->rt, scope->thread), *outer = scope->outer;
+  if (scope->newer) scope->newer->older = scope->older;
+  else *list = scope->older;
+  if (scope->older) scope->older->newer = scope->newer;
+  if (!outer) return;
   if (scope->prev_sibling) scope->prev_sibling->next_sibling = scope->next_sibling;
-  else *head = scope->next_sibling;
+  else outer->first_child = scope->next_sibling;
   if (scope->next_sibling) scope->next_sibling->prev_sibling = scope->prev_sibling;
+  atomic_fetch_sub_explicit(&outer->nested, 1, memory_order_relaxed);
 }
 
 /* Kept scopes form a list through next_sibling; the head's depth is the length of the list. */
@@ -262,43 +287,59 @@ static tsr_scope *pop_spare(tsr_runtime *rt)
   return scope;
 }
 
+static tsr_scope *open_scope(tsr_runtime *rt, tsr_scope *outer, const char *site)
+{
+  pthread_mutex_lock(&rt->lock);
+  tsr_scope *scope = pop_spare(rt);
+  if (!scope) {
+    pthread_mutex_unlock(&rt->lock);
+    scope = new_scope(rt);
+    if (!scope) return (tsr_scope *)&no_memory_scope;
+    pthread_mutex_lock(&rt->lock);
+  }
+  start_scope(scope, rt, outer, site);
+  link_scope(scope);
+  pthread_mutex_unlock(&rt->lock);
+  if (rt->error.status != TSR_OK) tsr__fail_error(scope, site, &rt->error);
+  return scope;
+}
+
 tsr_scope *tsr_scope_open_at(tsr_runtime *rt, const char *site)
 {
   if (!rt) return (tsr_scope *)&no_parent_scope;
   if (rt == &tsr__inert_runtime) return (tsr_scope *)&no_memory_scope;
-  pthread_mutex_lock(&rt->lock);
-  tsr_scope *spare = pop_spare(rt);
-  if (spare) {
-    start_scope(spare, rt, NULL, site);
-    link_scope(spare, &rt->scopes);
-  }
-  pthread_mutex_unlock(&rt->lock);
-  tsr_scope *scope = spare ? spare : new_scope(rt);
-  if (!scope) return (tsr_scope *)&no_memory_scope;
-  if (!spare) {
-    start_scope(scope, rt, NULL, site);
-    pthread_mutex_lock(&rt->lock);
-    link_scope(scope, &rt->scopes);
-    pthread_mutex_unlock(&rt->lock);
-  }
-  if (rt->error.status != TSR_OK) tsr__fail_error(scope, site, &rt->error);
-  return scope;
+  return open_scope(rt, NULL, site);
 }
 
 tsr_scope *tsr_scope_nest_at(tsr_scope *outer, const char *site)
 {
   if (!outer) return (tsr_scope *)&no_parent_scope;
-  if (outer->inert) return outer;
-  tsr_runtime *rt = outer->rt;
+  return outer->inert ? outer : open_scope(outer->rt, outer, site);
+}
+
+/* ---- where results belong ---- */
+
+/* A thread's own nested scopes are counted before it asks, so without any there is nothing to look
+ * for: the usual case takes no lock. */
+tsr_scope *tsr__scope_here(tsr_scope *scope)
+{
+  if (!scope || scope->inert) return scope;
+  if (!atomic_load_explicit(&scope->nested, memory_order_relaxed)) return scope;
+  tsr_runtime *rt = scope->rt;
+  pthread_t self = pthread_self();
   pthread_mutex_lock(&rt->lock);
-  tsr_scope *spare = pop_spare(rt);
+  tsr_scope *own = *list_of(rt, self);
+  while (own && !(pthread_equal(own->thread, self) && tsr__scope_encloses(scope, own)))
+    own = own->older;
   pthread_mutex_unlock(&rt->lock);
-  tsr_scope *scope = spare ? spare : new_scope(rt);
-  if (!scope) return (tsr_scope *)&no_memory_scope;
-  start_scope(scope, rt, outer, site);
-  link_scope(scope, &outer->first_child);
-  if (rt->error.status != TSR_OK) tsr__fail_error(scope, site, &rt->error);
-  return scope;
+  return own ? own : scope;
+}
+
+tsr_scope *tsr__scope_any(const tsr_runtime *rt)
+{
+  for (int i = 0; i < TSR__SCOPE_LISTS; i++)
+    if (rt->open[i]) return rt->open[i];
+  return NULL;
 }
 
 /* ---- closing ---- */
@@ -324,14 +365,15 @@ static bool push_spare(tsr_runtime *rt, tsr_scope *scope)
 static void close_leaf(tsr_scope *scope)
 {
   tsr_runtime *rt = scope->rt;
+  pthread_mutex_lock(&rt->lock);
+  unlink_scope(scope);
+  pthread_mutex_unlock(&rt->lock);
   for (tsr__node *node = scope->nodes, *next; node; node = next) {
     next = node->next;
     if (node->release) node->release(node);
   }
   tsr__arena_reset(&scope->arena, scope->inline_block, sizeof scope->inline_block);
-  if (scope->outer) unlink_scope(scope, &scope->outer->first_child);
   pthread_mutex_lock(&rt->lock);
-  if (!scope->outer) unlink_scope(scope, &rt->scopes);
   bool kept = push_spare(rt, scope);
   pthread_mutex_unlock(&rt->lock);
   if (!kept) free_scope(rt, scope);

@@ -1,5 +1,6 @@
 /* The one pool of threads. A job is an array of tasks; the caller runs tasks as worker 0 and the
- * threads join it when they notice it.
+ * threads join it when they notice it. A caller that finds the pool taken begins its job alone, task
+ * by task, and shares what is left once the pool is free: its own work is what it waits with.
  *
  *   gate (64 bits):  [ job number | quit | open | workers inside (16 bits) ]
  *
@@ -28,6 +29,7 @@
 #define YIELD_NS 50000
 #define ASK_NS 10000000 /* a caller that waits asks its callback so often */
 #define NO_CPU ((size_t)CPU_SETSIZE)
+#define STACK ((size_t)1 << 20) /* of a thread, whatever the shell's limit is */
 
 struct tsr__workers {
   _Alignas(64) _Atomic uint64_t gate;
@@ -218,15 +220,20 @@ static bool init_locks(tsr__workers *w)
 }
 
 /* Signals are the program's: our threads take none but SIGPIPE, which goes to the thread that writes and
- * must do there what it does on the caller's. */
+ * must do there what it does on the caller's. Threads run where the system puts them: pinned ones of two
+ * processes would share a core while others idle, so that is for who knows that the machine is theirs
+ * (TSR_PIN=1). */
 static void start_threads(tsr__workers *w, int wanted)
 {
   const char *pin = getenv("TSR_PIN");
   cpu_set_t set;
   int cpus = allowed_cpus(&set);
-  bool pinned = wanted <= cpus && !(pin && !strcmp(pin, "0"));
+  bool pinned = pin && !strcmp(pin, "1") && wanted <= cpus;
   w->spins = wanted <= tsr__core_count() ? SPINS : 0;
   sigset_t most, old;
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  pthread_attr_setstacksize(&attr, STACK);
   sigfillset(&most);
   sigdelset(&most, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &most, &old);
@@ -234,10 +241,11 @@ static void start_threads(tsr__workers *w, int wanted)
     struct member *member = &w->member[w->started];
     *member =
         (struct member){ .workers = w, .worker = i, .cpu = pinned ? nth_cpu(&set, i) : NO_CPU };
-    if (pthread_create(&member->thread, NULL, thread_main, member)) break;
+    if (pthread_create(&member->thread, &attr, thread_main, member)) break;
     w->started++;
   }
   pthread_sigmask(SIG_SETMASK, &old, NULL);
+  pthread_attr_destroy(&attr);
 }
 
 /* Everything but the threads. The allocator is the user's, so no lock is held here. */
@@ -306,16 +314,19 @@ int tsr__worker_count(tsr_runtime *rt)
 
 /* ---- a job ---- */
 
-/* A task that starts a job waits for itself: better to say so than to hang. */
-static void lock_submit(tsr__workers *w)
+/* A task that starts a job would be two workers of one number: better to say so. */
+static void check_outside(tsr__workers *w)
 {
-  if (pthread_mutex_trylock(&w->submit)) {
-    pthread_t self = pthread_self();
-    TSR_INVARIANT(atomic_load(&w->caller) != (uintptr_t)self);
-    for (int i = 0; i < w->started; i++) TSR_INVARIANT(!pthread_equal(w->member[i].thread, self));
-    pthread_mutex_lock(&w->submit);
-  }
+  pthread_t self = pthread_self();
+  TSR_INVARIANT(atomic_load(&w->caller) != (uintptr_t)self);
+  for (int i = 0; i < w->started; i++) TSR_INVARIANT(!pthread_equal(w->member[i].thread, self));
+}
+
+static bool take_pool(tsr__workers *w)
+{
+  if (pthread_mutex_trylock(&w->submit)) return false;
   atomic_store_explicit(&w->caller, (uintptr_t)pthread_self(), memory_order_relaxed);
+  return true;
 }
 
 static void wake_sleepers(tsr__workers *w, int64_t wanted)
@@ -337,16 +348,34 @@ static bool all_left(uint64_t gate, uint64_t seen)
 
 /* ---- long jobs: progress and cancelling ---- */
 
-/* Asks the callback if the last time was long enough ago, or of other work: who shows progress hears of
- * writing before a byte is out. On the caller's thread only. */
+/* Whether this thread's last call was long enough ago, or of other work: who shows progress hears of
+ * writing before a byte is out. Then this is its next. */
+static bool is_due(tsr_runtime *rt, const char *what)
+{
+  int64_t now = now_ns();
+  pthread_t self = pthread_self();
+  pthread_mutex_lock(&rt->lock);
+  tsr__asker *own = rt->asker;
+  for (int i = 0; i < TSR__ASKERS; i++) {
+    tsr__asker *a = &rt->asker[i];
+    if (a->at && pthread_equal(a->thread, self)) {
+      own = a;
+      break;
+    }
+    if (a->at < own->at) own = a; /* the one that is silent for longest makes room */
+  }
+  bool mine = own->at && pthread_equal(own->thread, self);
+  bool due = !mine || what != own->what || now - own->at >= rt->progress_gap;
+  if (due) *own = (tsr__asker){ self, now, what };
+  pthread_mutex_unlock(&rt->lock);
+  return due;
+}
+
+/* Asks the callback if it is time to; on the caller's thread only. */
 static void ask(tsr__progress *progress)
 {
   tsr_runtime *rt = progress->rt;
-  int64_t now = now_ns(), last = atomic_load_explicit(&rt->progress_at, memory_order_relaxed);
-  const char *what = atomic_load_explicit(&rt->progress_what, memory_order_relaxed);
-  if (now - last < rt->progress_gap && what == progress->what) return;
-  atomic_store_explicit(&rt->progress_at, now, memory_order_relaxed);
-  atomic_store_explicit(&rt->progress_what, progress->what, memory_order_relaxed);
+  if (!is_due(rt, progress->what)) return;
   int64_t done = atomic_load_explicit(&progress->done, memory_order_relaxed);
   if (!rt->opts.progress(progress->what, done, progress->total, rt->opts.progress_user))
     atomic_store_explicit(&progress->stop, true, memory_order_relaxed);
@@ -361,6 +390,31 @@ bool tsr__progress_stops(tsr__progress *progress, int worker)
 
 /* ---- the end of a job ---- */
 
+/* When it is time to ask the callback again. */
+static struct timespec next_ask(void)
+{
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += ASK_NS;
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  return until;
+}
+
+bool tsr__lock_long(pthread_mutex_t *lock, tsr__progress *progress)
+{
+  if (!pthread_mutex_trylock(lock)) return true;
+  if (!progress->rt->opts.progress) {
+    pthread_mutex_lock(lock);
+    return true;
+  }
+  for (;;) {
+    if (tsr__progress_stops(progress, 0)) return false;
+    struct timespec until = next_ask();
+    if (!pthread_mutex_timedlock(lock, &until)) return true;
+  }
+}
+
 /* Waits until somebody left, at most until it is time to ask the callback again. */
 static void wait_for_leavers(tsr__workers *w, bool asks)
 {
@@ -368,11 +422,7 @@ static void wait_for_leavers(tsr__workers *w, bool asks)
     pthread_cond_wait(&w->done, &w->sleep_lock);
     return;
   }
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_nsec += ASK_NS;
-  until.tv_sec += until.tv_nsec / 1000000000;
-  until.tv_nsec %= 1000000000;
+  struct timespec until = next_ask();
   pthread_cond_timedwait(&w->done, &w->sleep_lock, &until);
 }
 
@@ -409,14 +459,19 @@ static void run_batch(tsr_runtime *rt, const batch *job)
     for (int64_t task = 0; task < job->count; task++) job->fn(job->user, task, 0);
     return;
   }
-  lock_submit(w);
+  int64_t first = 0;
+  while (!take_pool(w)) {
+    if (!first) check_outside(w);
+    job->fn(job->user, first++, 0);
+    if (first == job->count) return;
+  }
   w->fn = job->fn;
   w->user = job->user;
   w->count = job->count;
-  atomic_store_explicit(&w->next, 0, memory_order_relaxed);
+  atomic_store_explicit(&w->next, first, memory_order_relaxed);
   uint64_t gate = atomic_load_explicit(&w->gate, memory_order_relaxed);
   atomic_store(&w->gate, ((gate & JOB_MASK) + JOB) | OPEN);
-  wake_sleepers(w, job->count - 1);
+  wake_sleepers(w, job->count - first - 1);
   run_tasks(w, 0);
   close_job(w, job->progress);
   atomic_store_explicit(&w->caller, 0, memory_order_relaxed);

@@ -102,7 +102,7 @@ static char freed[8];
 
 static void free_slot(tsr_runtime *rt, void *slot)
 {
-  CHECK(!rt->scopes); /* scopes go first */
+  CHECK(!tsr__scope_any(rt)); /* scopes go first */
   strcat(freed, slot);
 }
 

@@ -101,7 +101,7 @@ TEST(closing_the_runtime_closes_open_scopes)
   add_letter(c, 'c', log);
   tsr_scope_close(a);
   tsr_runtime_close(rt);
-  CHECK_STR(log, "acb");
+  CHECK_STR(log, "abc"); /* the newest scope first */
 }
 
 TEST(very_deep_nesting_does_not_use_the_stack)
@@ -134,6 +134,57 @@ TEST(a_closed_scope_is_reused)
   CHECK_I64(state.count, after); /* from the second round on nothing is allocated */
   tsr_runtime_close(rt);
   CHECK_I64(state.live, 0);
+}
+
+/* ---- where results belong ---- */
+
+TEST(a_result_belongs_to_the_newest_scope_of_its_thread)
+{
+  tsr_runtime *rt = tsr__runtime_new(NULL);
+  tsr_scope *root = tsr_scope_open(rt), *beside = tsr_scope_open(rt);
+  CHECK(tsr__scope_here(NULL) == NULL);
+  CHECK(tsr__scope_here(root) == root);
+  tsr_scope *a = tsr_scope_open(root), *b = tsr_scope_open(root), *inner = tsr_scope_open(a);
+  CHECK(tsr__scope_here(root) == inner);
+  CHECK(tsr__scope_here(a) == inner);
+  CHECK(tsr__scope_here(b) == b); /* the newest is not in it */
+  CHECK(tsr__scope_here(beside) == beside);
+  tsr_scope_close(inner);
+  CHECK(tsr__scope_here(root) == b);
+  tsr_scope_close(b);
+  CHECK(tsr__scope_here(root) == a);
+  tsr_scope_close(a);
+  CHECK(tsr__scope_here(root) == root);
+  tsr_runtime_close(rt);
+}
+
+struct nester {
+  tsr_scope *root, *here, *own;
+};
+
+static void *nest(void *user)
+{
+  struct nester *n = user;
+  n->here = tsr__scope_here(n->root);
+  n->own = tsr_scope_open(n->root);
+  CHECK(tsr__scope_here(n->root) == n->own);
+  return NULL;
+}
+
+TEST(threads_have_newest_scopes_of_their_own)
+{
+  tsr_runtime *rt = tsr__runtime_new(NULL);
+  struct nester n = { .root = tsr_scope_open(rt) };
+  tsr_scope *mine = tsr_scope_open(n.root);
+  pthread_t thread;
+  CHECK(!pthread_create(&thread, NULL, nest, &n));
+  pthread_join(thread, NULL);
+  CHECK(n.here == n.root); /* it had none there: where the operands are */
+  CHECK(n.own != mine && tsr__scope_here(n.root) == mine);
+  CHECK(tsr__scope_here(n.own) == n.own);
+  tsr_scope_close(n.root);
+  CHECK(!tsr__scope_any(rt));
+  tsr_runtime_close(rt);
 }
 
 /* ---- errors ---- */
@@ -343,6 +394,6 @@ TEST(threads_share_a_runtime)
   pthread_t thread[4];
   for (int i = 0; i < 4; i++) CHECK(!pthread_create(&thread[i], NULL, use_scopes, rt));
   for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
-  CHECK(!rt->scopes);
+  CHECK(!tsr__scope_any(rt));
   tsr_runtime_close(rt);
 }
