@@ -2,6 +2,9 @@
  *
  *   nodes --trace--> program --hash--> plan? --yes--------------------------> run --> values
  *                                       | no: partition, fuse, liveness -> cache
+ *   |------------- under the engine's lock: one thread ------------------|  side by side
+ *
+ * Marks that tracing leaves on nodes count under the lock only: others may trace the same leaves.
  *
  * The cache is bounded: the plan unused for longest goes first. Programs are compared by their
  * bytes, so a hash collision costs a comparison and nothing else. */
@@ -15,8 +18,13 @@ static void engine_free(tsr_runtime *rt, void *slot)
       next = plan->next;
       tsr__plan_free(rt, plan);
     }
+  for (tsr__run_room *room = engine->rooms, *next; room; room = next) {
+    next = room->next;
+    tsr__arena_free(&room->arena);
+    tsr__del(&rt->heap, room, sizeof *room);
+  }
   tsr__program_free(&engine->trace);
-  tsr__arena_free(&engine->scratch);
+  pthread_mutex_destroy(&engine->room_lock);
   pthread_mutex_destroy(&engine->lock);
   tsr__del(&rt->heap, engine, sizeof *engine);
 }
@@ -26,8 +34,8 @@ tsr_status tsr__engine_install(tsr_runtime *rt)
   tsr__engine *engine = tsr__new(&rt->heap, sizeof *engine);
   if (!engine) return tsr__runtime_fail(rt, TSR_ENOMEM, "no memory for the plan cache");
   pthread_mutex_init(&engine->lock, NULL);
+  pthread_mutex_init(&engine->room_lock, NULL);
   tsr__program_init(&engine->trace, &rt->heap);
-  tsr__arena_init(&engine->scratch, &rt->heap);
   engine->plan_limit = rt->opts.plan_cache > 0 ? rt->opts.plan_cache : 256;
   rt->slots[TSR__SLOT_PLANS] = engine;
   rt->slot_free[TSR__SLOT_PLANS] = engine_free;
@@ -160,17 +168,19 @@ static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__pla
   return TSR_OK;
 }
 
-static void evict_oldest(tsr_runtime *rt, tsr__engine *engine)
+/* Plans that are running stay, if need be beyond the limit. */
+static bool evict_oldest(tsr_runtime *rt, tsr__engine *engine)
 {
   tsr__plan **oldest = NULL;
   for (int b = 0; b < TSR__PLAN_BUCKETS; b++)
     for (tsr__plan **at = &engine->buckets[b]; *at; at = &(*at)->next)
-      if (!oldest || (*at)->used < (*oldest)->used) oldest = at;
-  if (!oldest) return;
+      if (!atomic_load(&(*at)->runs) && (!oldest || (*at)->used < (*oldest)->used)) oldest = at;
+  if (!oldest) return false;
   tsr__plan *gone = *oldest;
   *oldest = gone->next;
   engine->plan_count--;
   tsr__plan_free(rt, gone);
+  return true;
 }
 
 tsr_status tsr__plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, bool *cached,
@@ -188,7 +198,7 @@ tsr_status tsr__plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, 
   tsr__plan *plan = NULL;
   tsr_status status = make_plan(rt, &engine->trace, &plan, error);
   if (status) return status;
-  if (engine->plan_count >= engine->plan_limit) evict_oldest(rt, engine);
+  while (engine->plan_count >= engine->plan_limit && evict_oldest(rt, engine)) continue;
   plan->hash = hash;
   plan->used = ++engine->clock;
   plan->next = *bucket;
@@ -205,29 +215,93 @@ tsr_status tsr__plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, 
 
 /* ---- a terminal ---- */
 
-static tsr_status bind(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan, tsr__exec *exec,
-                       tsr__error *error)
+static tsr__run_room *take_room(tsr_runtime *rt, tsr__engine *engine)
 {
-  tsr__program *program = &plan->parts.program;
-  tsr__arena_reset(&engine->scratch, engine->scratch_room, sizeof engine->scratch_room);
-  *exec = (tsr__exec){
-    .rt = rt, .plan = plan, .program = program, .scratch = &engine->scratch, .error = error
-  };
-  program->params = engine->trace.params;
-  program->param_count = engine->trace.param_count;
+  pthread_mutex_lock(&engine->room_lock);
+  tsr__run_room *room = engine->rooms;
+  if (room) engine->rooms = room->next;
+  pthread_mutex_unlock(&engine->room_lock);
+  if (!room) {
+    room = tsr__new_raw(&rt->heap, sizeof *room);
+    if (!room) return NULL;
+    tsr__arena_init(&room->arena, &rt->heap);
+  }
+  tsr__arena_reset(&room->arena, room->first, sizeof room->first);
+  return room;
+}
+
+static void give_room(tsr__engine *engine, tsr__run_room *room)
+{
+  if (!room) return;
+  pthread_mutex_lock(&engine->room_lock);
+  room->next = engine->rooms;
+  engine->rooms = room;
+  pthread_mutex_unlock(&engine->room_lock);
+}
+
+/* The plan's program with the numbers of this run, in the run's own memory. */
+static bool bind_numbers(tsr__exec *exec, const tsr__program *trace)
+{
+  size_t bytes = (size_t)trace->param_count * sizeof(tsr__num);
+  tsr__program *own = tsr__arena_new(exec->scratch, sizeof *own);
+  if (!own) return false;
+  *own = exec->plan->parts.program;
+  own->params = tsr__arena_new(exec->scratch, bytes + 1);
+  if (!own->params) return false;
+  if (bytes) memcpy(own->params, trace->params, bytes);
+  own->param_count = trace->param_count;
+  exec->program = own;
+  return true;
+}
+
+/* What a run reads, held until its end; under the lock. */
+static tsr_status bind(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan, tsr__exec *exec)
+{
+  size_t accums = (size_t)plan->schedule.accum_count + 1;
+  exec->plan = plan;
+  exec->room = take_room(rt, engine);
+  atomic_fetch_add(&plan->runs, 1);
+  if (!exec->room) goto no_memory;
+  exec->scratch = &exec->room->arena;
+  if (!bind_numbers(exec, &engine->trace)) goto no_memory;
+  const tsr__program *program = exec->program;
+  exec->partials = tsr__arena_new(exec->scratch, accums * sizeof(tsr__partial **));
+  exec->extents = tsr__arena_new(exec->scratch, accums * sizeof(tsr__extent));
+  if (!exec->partials || !exec->extents) goto no_memory;
   exec->values = tsr__arena_new(exec->scratch, (size_t)program->node_count * sizeof(tsr__value *));
-  exec->partials = tsr__arena_new(exec->scratch, (size_t)(plan->schedule.accum_count + 1) *
-                                                     sizeof(tsr__partial **));
-  exec->extents =
-      tsr__arena_new(exec->scratch, (size_t)(plan->schedule.accum_count + 1) * sizeof(tsr__extent));
-  if (!exec->values || !exec->partials || !exec->extents)
-    return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program; free some arrays");
+  if (!exec->values) goto no_memory;
   for (int n = 0; n < program->node_count; n++) {
     if (!holds_value(&program->nodes[n])) continue;
     exec->values[n] = engine->trace.arrays[plan->parts.origin[n]]->value;
     tsr__value_hold(exec->values[n]);
   }
   return TSR_OK;
+no_memory:
+  return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
+}
+
+static void unbind(tsr__engine *engine, tsr__exec *exec)
+{
+  if (!exec->plan) return;
+  tsr__exec_free(exec);
+  give_room(engine, exec->room);
+  atomic_fetch_sub(&((tsr__plan *)exec->plan)->runs, 1);
+}
+
+/* Traces and plans what roots need, and binds it to a run. */
+static tsr_status prepare(tsr__engine *engine, tsr_array *const *roots, int count, tsr__exec *exec,
+                          bool *cached)
+{
+  tsr_runtime *rt = exec->rt;
+  tsr__plan *plan = NULL;
+  tsr__progress progress = { .rt = rt, .what = TSR__PROGRAM };
+  if (!tsr__lock_long(&engine->lock, &progress)) return tsr__cancelled(exec->error, progress.what);
+  tsr__program_clear(&engine->trace);
+  tsr_status status = tsr__program_trace(&engine->trace, roots, count, exec->error);
+  if (!status) status = tsr__plan_get(rt, engine, &plan, cached, exec->error);
+  if (!status) status = bind(rt, engine, plan, exec);
+  pthread_mutex_unlock(&engine->lock);
+  return status;
 }
 
 /* Hangs a root's value on its node. */
@@ -269,25 +343,14 @@ static bool all_ready(tsr_array *const *roots, int count)
 tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error)
 {
   if (all_ready(roots, count)) return TSR_OK;
-  tsr_runtime *rt = scope->rt;
-  tsr__engine *engine = tsr__engine_of(rt);
-  tsr__plan *plan = NULL;
-  tsr__exec exec = { 0 };
+  tsr__engine *engine = tsr__engine_of(scope->rt);
+  tsr__exec exec = { .rt = scope->rt, .error = error };
   bool cached = false;
-  pthread_mutex_lock(&engine->lock);
-  tsr__program_clear(&engine->trace);
-  tsr_status status = tsr__program_trace(&engine->trace, roots, count, error);
-  if (!status) status = tsr__plan_get(rt, engine, &plan, &cached, error);
-  if (!status) {
-    status = bind(rt, engine, plan, &exec, error);
-    if (!status) status = tsr__exec_run(&exec);
-    for (int i = 0; i < count && !status; i++) settle(&exec, roots[i]);
-    if (!status) note_stats(scope, plan, &exec.traffic, cached);
-    tsr__exec_free(&exec);
-    plan->parts.program.params = NULL;
-    plan->parts.program.param_count = 0;
-  }
-  pthread_mutex_unlock(&engine->lock);
+  tsr_status status = prepare(engine, roots, count, &exec, &cached);
+  if (!status) status = tsr__exec_run(&exec);
+  for (int i = 0; i < count && !status; i++) settle(&exec, roots[i]);
+  if (!status) note_stats(scope, exec.plan, &exec.traffic, cached);
+  unbind(engine, &exec);
   return status;
 }
 
@@ -301,6 +364,17 @@ static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, 
   tsr__program_clear(&engine->trace);
   tsr_status status = tsr__program_trace(&engine->trace, roots, count, error);
   return status ? status : tsr__plan_get(scope->rt, engine, out, &cached, error);
+}
+
+tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
+{
+  tsr__engine *engine = tsr__engine_of(a->node.scope->rt);
+  pthread_mutex_lock(&engine->lock);
+  tsr__program_clear(&engine->trace);
+  tsr_status status = tsr__program_trace(&engine->trace, &a, 1, error);
+  if (!status) tsr__program_print(&engine->trace, out);
+  pthread_mutex_unlock(&engine->lock);
+  return status;
 }
 
 tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int count,

@@ -4,11 +4,12 @@
 
 #include "execute/execute.h"
 
-/* A plan: all that can be known of a program before it runs. Immutable but for the list links and
- * the figures of its last run. */
+/* A plan: all that can be known of a program before it runs. Immutable but for the list links; several
+ * threads may run it at once. */
 typedef struct tsr__plan {
   struct tsr__plan *next; /* in its bucket */
   uint64_t hash, used;    /* `used`: the engine's clock at the last use */
+  _Atomic int runs;       /* at work: it stays in the cache */
   tsr__program key;
   tsr__partitioned parts;
   tsr__schedule schedule;
@@ -22,12 +23,20 @@ typedef struct tsr__plan {
 
 #define TSR__PLAN_BUCKETS 256
 
-/* The slot TSR__SLOT_PLANS. The lock is held while a program is traced, planned and run. */
+/* The small arrays of one run; kept for the next. */
+typedef struct tsr__run_room {
+  struct tsr__run_room *next;
+  tsr__arena arena;
+  char first[16384];
+} tsr__run_room;
+
+/* The slot TSR__SLOT_PLANS. The lock is held while a program is traced and planned, not while it runs:
+ * terminals of several threads run side by side, and what a run lets go of may call users. */
 typedef struct tsr__engine {
   pthread_mutex_t lock;
   tsr__program trace; /* reused from run to run */
-  tsr__arena scratch; /* one run's small arrays */
-  char scratch_room[16384];
+  pthread_mutex_t room_lock;
+  tsr__run_room *rooms; /* idle ones */
   tsr__plan *buckets[TSR__PLAN_BUCKETS];
   int plan_count, plan_limit;
   uint64_t clock;
@@ -51,8 +60,9 @@ typedef struct tsr__extent {
 typedef struct tsr__exec {
   tsr_runtime *rt;
   const tsr__plan *plan;
-  tsr__program *program; /* the plan's, with this run's numbers bound */
-  tsr__arena *scratch;
+  const tsr__program *program; /* the plan's, with this run's numbers bound */
+  tsr__run_room *room;
+  tsr__arena *scratch;      /* the room's */
   tsr__value **values;      /* by node */
   tsr__partial ***partials; /* [accum][position] */
   tsr__extent *extents;     /* by accum: of the domain its kernel ran over */

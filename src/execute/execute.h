@@ -74,6 +74,8 @@ int64_t tsr__value_true(const tsr__value *value, int position);
  * yet recorded in any scope: callers pass it to tsr__fail_error, or use tsr_eval. */
 tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error);
 
+/* The text of tsr_dump for an array, appended. */
+tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error);
 /* The text of tsr_explain for roots, appended; nothing is run. */
 tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, tsr__text *out,
                         tsr__error *error);

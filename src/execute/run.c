@@ -3,7 +3,7 @@
  *   values[node]              set by the step that makes the node, released after its last use
  *   partials[accum][position] made by a KERNEL, eaten by the COMBINE of the same stage
  *
- * Everything a run needs beside device memory comes from the engine's scratch arena. */
+ * Everything a run needs beside device memory comes from its room. */
 #include "execute/engine.h"
 
 static tsr_status out_of_scratch(tsr__exec *exec)
