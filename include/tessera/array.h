@@ -2,8 +2,9 @@
  *
  * Calls that make nodes return an array and never NULL; when something is wrong the array is
  * inert, so is all that is computed from it, and the scope keeps the first error with the line
- * that caused it. A result belongs to the innermost scope among its operands' scopes. Values are
- * computed at terminals (tsr_read, tsr_eval, ...), which return a status.
+ * that caused it. A result belongs to the newest scope that the calling thread opened inside its
+ * operands' scopes (base.h says more). Values are computed at terminals (tsr_read, tsr_eval, ...), which
+ * return a status.
  *
  * In C use the macros (tsr_add(x, 2)); they fill in file and line and let the right operand be
  * an array or a number. The left one is an array: write tsr_sub(tsr_num(s, 1), x) for 1 - x. C11's
@@ -44,8 +45,9 @@ typedef struct tsr_adopt_args {
 
 /* Borrows `data` until `release` is called (maybe from tsr_scope_close, maybe later): no copy
  * where one device holds all of it and it is 64-byte aligned, else it is copied and released at
- * once. Released exactly once, after an error too. `release` may be NULL. Errors as tsr_put. Returns
- * an array owned by the scope. Collective, same arguments. */
+ * once. Released exactly once, after an error too. `release` may be NULL; it may use the library, in
+ * scopes that it opens itself. Errors as tsr_put. Returns an array owned by the scope. Collective, same
+ * arguments. */
 TSR_API tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char *site);
 
 /* One buffer a device, in order of the sharding's mesh positions, borrowed for the call. */
@@ -117,8 +119,8 @@ TSR_API tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_rando
 
 /* Elementwise operations, NumPy's broadcasting, each rounded once. Dtypes meet as in JAX with
  * 64-bit types on (i64 with f32 is f32); a number takes the array's dtype where it can. div is
- * true division (integers give f64). Integers wrap. Each returns an array owned by the inner
- * scope of its operands. Errors: TSR_ESHAPE, TSR_EDTYPE. Local. */
+ * true division (integers give f64). Integers wrap. Each returns an array owned as
+ * results are (base.h). Errors: TSR_ESHAPE, TSR_EDTYPE. Local. */
 TSR_API tsr_array *tsr_add_at(tsr_array *a, tsr_operand b, const char *site);
 /* a - b; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_sub_at(tsr_array *a, tsr_operand b, const char *site);
@@ -212,7 +214,7 @@ typedef struct tsr_reduce_args {
 TSR_API tsr_dims tsr_dims_of(const int *dims, int count);
 
 /* Exact sum, rounded once; bool and i32 sum in i64; integers wrap at the end. Sum of none: 0.
- * Returns an array owned by x's scope. Local. */
+ * Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_sum_at(tsr_reduce_args args);
 /* Product; float products may depend on the mesh (docs/NUMERICS.md). Of none: 1. Local. */
 TSR_API tsr_array *tsr_prod_at(tsr_reduce_args args);
@@ -237,7 +239,7 @@ TSR_API tsr_array *tsr_count_at(tsr_reduce_args args);
 /* ---- placing --------------------------------------------------------------------------- */
 
 /* Moves an array to another sharding (same devices, or from unplaced); values do not change.
- * Returns an array owned by a's scope. Local. */
+ * Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_reshard_at(tsr_array *a, tsr_sharding sharding, const char *site);
 /* States how the array lies at this point; the planner may use it for what comes before. Local. */
 TSR_API tsr_array *tsr_constrain_at(tsr_array *a, tsr_sharding sharding, const char *site);
@@ -285,13 +287,13 @@ TSR_API tsr_dtype tsr_dtype_of(const tsr_array *a);
 TSR_API tsr_sharding tsr_sharding_of(const tsr_array *a);
 /* Tells whether a failed call made the array. Local. */
 TSR_API bool tsr_is_inert(const tsr_array *a);
-/* Returns the type as text, "f32[8,8]@(x,y)", owned by the array's scope. Local. */
+/* Returns the type as text, "f32[8,8]@(x,y)", owned as results are. Local. */
 TSR_API const char *tsr_type_of(tsr_array *a);
 /* Evaluates and returns the values as text as NumPy prints them (at most 1,000 elements in full,
- * else the ends), owned by the array's scope; on error the message. Collective. */
+ * else the ends), owned as results are; on error the message. Collective. */
 TSR_API const char *tsr_text_of(tsr_array *a);
-/* Evaluates and returns one line a device: id, index range, shape, bytes; owned by the array's
- * scope. Collective. */
+/* Evaluates and returns one line a device: id, index range, shape, bytes; owned as results
+ * are. Collective. */
 TSR_API const char *tsr_devices_of(tsr_array *a);
 
 #ifdef __cplusplus

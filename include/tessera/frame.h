@@ -1,6 +1,7 @@
 /* Frames: tables of named columns whose rows are split over devices.
  *
- * A frame is an immutable node owned by a scope, like an array. Calls that make frames never fail
+ * A frame is an immutable node owned by a scope, like an array; "df's scope" below is where results of df
+ * belong (base.h). Calls that make frames never fail
  * visibly: names and types are checked at the call, a bad call gives an inert frame and so does
  * whatever is made from it, and the scope keeps the first error. Nothing is read or computed
  * before a terminal (collect, print, row, rows, column) asks, and then only the columns that are
@@ -198,7 +199,8 @@ TSR_API tsr_frame *tsr_frame_describe_at(tsr_frame *df, const char *site);
 /* ---- several frames -------------------------------------------------------------------- */
 
 /* Appends frames of the same column names (in any order): types meet as in expressions, where a
- * file's column of nothing but nulls takes the others'; rows lie as the first frame's. Returns a frame owned by the innermost scope. Errors: TSR_ECOLUMN, TSR_EDTYPE.
+ * file's column of nothing but nulls takes the others'; rows lie as the first frame's. Returns a frame
+ * owned as results are. Errors: TSR_ECOLUMN, TSR_EDTYPE.
  * Local. */
 TSR_API tsr_frame *tsr_frame_concat_at(tsr_frame *const *frames, int count, const char *site);
 
@@ -222,7 +224,7 @@ typedef struct tsr_join_opts {
  * equals nothing, NaN equals NaN, -0 equals 0. The result has the left columns, then the right ones but
  * for those that are keys as they stand; rows in the order of the left ones, then of the right,
  * lying where the left rows lie. A right frame that is whole on every device moves nothing. Returns a
- * frame owned by the innermost scope. Errors: TSR_ECOLUMN, TSR_EDTYPE. Local. */
+ * frame owned as results are. Errors: TSR_ECOLUMN, TSR_EDTYPE. Local. */
 TSR_API tsr_frame *tsr_frame_join_with(tsr_frame *left, tsr_frame *right, const char *on,
                                        const tsr_join_opts *opts, const char *site);
 

@@ -66,11 +66,11 @@ static tsr_dtype weak_dtype(int kind, tsr_dtype beside)
   return beside == TSR_F32 ? TSR_F32 : TSR_F64;
 }
 
-tsr_array *tsr__operand_node(tsr_array *beside, tsr_operand operand, const char *site)
+tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand operand,
+                             const char *site)
 {
   if (operand.kind == 0) return operand.array;
   if (!beside || beside->inert) return beside;
-  tsr_scope *scope = beside->node.scope;
   tsr_dtype dtype = weak_dtype(operand.kind, (tsr_dtype)beside->dtype);
   return tsr__number_node(scope, operand, dtype, "a number", site);
 }
@@ -84,9 +84,14 @@ tsr_array *tsr_num_at(tsr_scope *scope, tsr_operand value, const char *site)
 
 /* ---- one, two and three operands ---- */
 
+static tsr_scope *home_of(tsr_array *a, tsr_operand b)
+{
+  return tsr__home_of(TSR__IN(a, b.kind == 0 ? b.array : NULL));
+}
+
 static tsr_array *unary(tsr__op op, tsr_array *a, const char *site)
 {
-  return tsr__make(a ? a->node.scope : NULL, op, TSR__IN(a), &(tsr__ask){ 0 }, site);
+  return tsr__make(NULL, op, TSR__IN(a), &(tsr__ask){ 0 }, site);
 }
 
 /* 0 and 1 beside bools: C11's false and true are ints. */
@@ -99,8 +104,9 @@ static bool means_bool(tsr__op op, const tsr_array *a, tsr_operand b)
 static tsr_array *binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site)
 {
   if (means_bool(op, a, b)) b = tsr_operand_bool(b.i);
-  tsr_array *right = tsr__operand_node(a, b, site);
-  return tsr__make(a ? a->node.scope : NULL, op, TSR__IN(a, right), &(tsr__ask){ 0 }, site);
+  tsr_scope *scope = home_of(a, b);
+  tsr_array *right = tsr__operand_node(scope, a, b, site);
+  return tsr__make(scope, op, TSR__IN(a, right), &(tsr__ask){ 0 }, site);
 }
 
 #define BINARY(name, OP)                                                    \
@@ -147,20 +153,17 @@ UNARY(isnan, ISNAN)
 tsr_array *tsr_cast_at(tsr_array *a, tsr_dtype dtype, const char *site)
 {
   if (a && !a->inert && a->dtype == dtype) return a;
-  return tsr__make(a ? a->node.scope : NULL, TSR__OP_CAST, TSR__IN(a),
-                   &(tsr__ask){ .dtype = dtype }, site);
+  return tsr__make(NULL, TSR__OP_CAST, TSR__IN(a), &(tsr__ask){ .dtype = dtype }, site);
 }
 
 tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b, const char *site)
 {
-  tsr_scope *scope = condition ? condition->node.scope : NULL;
-  tsr_array *left = NULL, *right = NULL;
+  tsr_array *left = a.kind == 0 ? a.array : NULL, *right = b.kind == 0 ? b.array : NULL;
+  tsr_scope *scope = tsr__home_of(TSR__IN(condition, left, right));
   if (a.kind == 0) {
-    left = a.array;
-    right = tsr__operand_node(left, b, site);
+    right = tsr__operand_node(scope, left, b, site);
   } else if (b.kind == 0) {
-    right = b.array;
-    left = tsr__operand_node(right, a, site);
+    left = tsr__operand_node(scope, right, a, site);
   } else {
     left = tsr_num_at(scope, a, site);
     right = tsr_num_at(scope, b, site);
@@ -170,7 +173,7 @@ tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b, cons
 
 tsr_array *tsr_take_at(tsr_array *a, tsr_array *indices, int dim, const char *site)
 {
-  tsr_scope *scope = a ? a->node.scope : NULL;
+  tsr_scope *scope = tsr__home_of(TSR__IN(a, indices));
   if (a && !a->inert) {
     int rank = a->shape.rank;
     if (dim < 0) dim += rank;
@@ -189,7 +192,7 @@ tsr_array *tsr_take_at(tsr_array *a, tsr_array *indices, int dim, const char *si
 static tsr_array *placed(tsr__op op, const char *what, tsr_array *a, tsr_sharding sharding,
                          const char *site)
 {
-  tsr_scope *scope = a ? a->node.scope : NULL;
+  tsr_scope *scope = tsr__home(a);
   if (a && !a->inert &&
       tsr__check_placement(scope, what, (tsr_dtype)a->dtype, &a->shape, &sharding, site))
     return tsr__make_inert(scope, site);

@@ -6,15 +6,16 @@
 #include "tessera/array.h"
 #include "tessera/inspect.h"
 
-/* The operand as a node in `beside`'s scope; a number takes the dtype it has beside an array of
+/* The operand as a node, in `scope` if it is a number: that takes the dtype it has beside an array of
  * `beside`'s dtype (a weak type: an integer follows any number dtype, a float any float). */
-tsr_array *tsr__operand_node(tsr_array *beside, tsr_operand operand, const char *site);
+tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand operand,
+                             const char *site);
 
 /* A number as a constant of a dtype, range-checked: an integer that does not fit is an error. */
 tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtype, const char *what,
                             const char *site);
 
-/* Evaluates one array; on error records it in the array's scope. */
+/* Evaluates one array; an error is recorded as tsr_eval does. */
 tsr_status tsr__array_ready(tsr_array *a);
 
 /* Checks shape and sharding of a new array; records the error. */

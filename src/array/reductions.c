@@ -34,7 +34,7 @@ static tsr_array *reduce(tsr__op op, const tsr_reduce_args *args, bool needs_one
   char what[24] = "tsr_";
   strncat(what, tsr__ops[op].name, sizeof what - 5);
   if (!x || x->inert) return tsr__make(NULL, op, TSR__IN(x), &(tsr__ask){ 0 }, args->site);
-  tsr_scope *scope = x->node.scope;
+  tsr_scope *scope = tsr__home_of(TSR__IN(x, args->where));
   uint32_t bits;
   if (!resolve_dims(args->dims, x->shape.rank, &bits)) {
     tsr__fail(scope, args->site, TSR_EARG,

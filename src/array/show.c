@@ -3,10 +3,10 @@
 
 #include <stdio.h>
 
-/* Text lives in the array's scope; out of memory it is a static text, and the scope knows. */
+/* Text lives where a result would; out of memory it is a static text, and the scope knows. */
 static const char *settle_text(tsr_array *a, tsr__text *text)
 {
-  tsr_scope *scope = a->node.scope;
+  tsr_scope *scope = tsr__home(a);
   char *copy = scope && !scope->inert && !text->failed
                    ? tsr__arena_text(&scope->arena, tsr__text_get(text), text->length)
                    : NULL;
@@ -20,7 +20,13 @@ static const char *settle_text(tsr_array *a, tsr__text *text)
 static void add_error(tsr_array *a, tsr__text *text, const tsr__error *error)
 {
   tsr__text_add(text, "%s: %s", tsr_status_name(error->status), error->text);
-  if (error->status == TSR_ENOMEM) tsr__fail_error(a->node.scope, a->node.site, error);
+  if (error->status == TSR_ENOMEM) tsr__fail_error(tsr__home(a), a->node.site, error);
+}
+
+/* The message of a terminal that failed; what is inert has it with its own scope. */
+static const char *why(const tsr_array *a)
+{
+  return tsr_message(a->inert ? a->node.scope : tsr__home(a));
 }
 
 static tsr__text text_for(tsr_array *a)
@@ -41,7 +47,7 @@ const char *tsr_type_of(tsr_array *a)
 const char *tsr_text_of(tsr_array *a)
 {
   if (!a) return "(NULL)";
-  if (tsr__array_ready(a)) return tsr_message(a->node.scope);
+  if (tsr__array_ready(a)) return why(a);
   tsr__text text = text_for(a);
   size_t bytes = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
   void *data = tsr__new_raw(text.heap, bytes + 1);
@@ -49,9 +55,9 @@ const char *tsr_text_of(tsr_array *a)
     if (!tsr__value_to_host(a->value, data)) {
       tsr__error error = { 0 };
       tsr__cancelled(&error, "tsr_text_of");
-      tsr__fail_error(a->node.scope, a->node.site, &error);
+      tsr__fail_error(tsr__home(a), a->node.site, &error);
       tsr__del(text.heap, data, bytes + 1);
-      return tsr_message(a->node.scope);
+      return why(a);
     }
     tsr__print_values(&text, (tsr_dtype)a->dtype, &a->shape, data);
     tsr__del(text.heap, data, bytes + 1);
@@ -65,7 +71,7 @@ const char *tsr_text_of(tsr_array *a)
 const char *tsr_devices_of(tsr_array *a)
 {
   if (!a) return "(NULL)";
-  if (tsr__array_ready(a)) return tsr_message(a->node.scope);
+  if (tsr__array_ready(a)) return why(a);
   tsr__text text = text_for(a);
   for (int p = 0; p < a->value->part_count; p++) {
     tsr__buffer *buffer = a->value->parts[p];
@@ -89,24 +95,19 @@ const char *tsr_devices_of(tsr_array *a)
 
 const char *tsr_dump(tsr_array *a)
 {
-  if (!a || a->inert) return a ? tsr_message(a->node.scope) : "(NULL)";
+  if (!a || a->inert) return a ? why(a) : "(NULL)";
   tsr__text text = text_for(a);
-  tsr__program program;
   tsr__error error = { 0 };
-  tsr__program_init(&program, text.heap);
-  if (tsr__program_trace(&program, &a, 1, &error)) add_error(a, &text, &error);
-  else tsr__program_print(&program, &text);
-  tsr__program_free(&program);
+  if (tsr__dump(a, &text, &error)) add_error(a, &text, &error);
   return settle_text(a, &text);
 }
 
 const char *tsr_explain(tsr_array *const *arrays, int count)
 {
   if (!arrays || count < 1 || !arrays[0]) return "(NULL)";
-  tsr_scope *scope = arrays[0]->node.scope;
   for (int i = 0; i < count; i++)
-    if (!arrays[i] || arrays[i]->inert)
-      return tsr_message(arrays[i] ? arrays[i]->node.scope : scope);
+    if (!arrays[i] || arrays[i]->inert) return why(arrays[i] ? arrays[i] : arrays[0]);
+  tsr_scope *scope = arrays[0]->node.scope;
   tsr__text text = text_for(arrays[0]), folded = text_for(arrays[0]);
   tsr__error error = { 0 };
   if (tsr__explain(scope, arrays, count, &text, &error)) add_error(arrays[0], &folded, &error);

@@ -5,7 +5,7 @@
 static tsr_status check_out(tsr_array *a, const void *out, const char *what)
 {
   if (out || !a || a->inert) return TSR_OK;
-  return tsr__fail(a->node.scope, a->node.site, TSR_EARG, "%s: the place for the result is NULL",
+  return tsr__fail(tsr__home(a), a->node.site, TSR_EARG, "%s: the place for the result is NULL",
                    what);
 }
 
@@ -22,22 +22,22 @@ static tsr_status why_inert(const tsr_array *a)
 tsr_status tsr_eval(tsr_array *const *arrays, int count)
 {
   if (!arrays || count <= 0 || !arrays[0]) return count == 0 ? TSR_OK : TSR_EARG;
-  tsr_scope *scope = arrays[0]->node.scope;
   for (int i = 0; i < count; i++) {
-    if (!arrays[i]) return tsr__fail(scope, NULL, TSR_EARG, "tsr_eval: array %d is NULL", i);
+    if (!arrays[i])
+      return tsr__fail(tsr__home(arrays[0]), NULL, TSR_EARG, "tsr_eval: array %d is NULL", i);
     if (arrays[i]->inert) return why_inert(arrays[i]);
     if (arrays[i]->node.scope->rt != arrays[0]->node.scope->rt)
-      return tsr__fail(arrays[0]->node.scope, NULL, TSR_EARG,
+      return tsr__fail(tsr__home(arrays[0]), NULL, TSR_EARG,
                        "tsr_eval: array %d belongs to another runtime than array 0; evaluate each "
                        "runtime's arrays by themselves",
                        i);
-    scope = tsr__scope_inner(scope, arrays[i]->node.scope);
   }
+  tsr_scope *scope = tsr__home_of((tsr__operands){ arrays, count });
   tsr__error error = { 0 };
   tsr_status status = tsr__execute(scope, arrays, count, &error);
   if (!status) return TSR_OK;
   tsr__fail_error(scope, arrays[0]->node.site, &error);
-  if (scope != arrays[0]->node.scope)
+  if (scope != arrays[0]->node.scope && !arrays[0]->value)
     tsr__fail_error(arrays[0]->node.scope, arrays[0]->node.site, &error);
   return status;
 }
@@ -46,7 +46,7 @@ tsr_status tsr__array_ready(tsr_array *a)
 {
   if (!a) return TSR_EARG;
   if (a->deleted)
-    return tsr__fail(a->node.scope, a->node.site, TSR_ESTATE,
+    return tsr__fail(tsr__home(a), a->node.site, TSR_ESTATE,
                      "%s was deleted by tsr_delete; keep it until its last use", tsr_type_of(a));
   return a->value && !a->inert ? TSR_OK : tsr_eval(&a, 1);
 }
@@ -62,13 +62,13 @@ tsr_status tsr_read(tsr_array *a, void *out, size_t bytes)
   if (status) return status;
   size_t need = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
   if (bytes != need || (!out && need))
-    return tsr__fail(a->node.scope, a->node.site, TSR_EARG,
+    return tsr__fail(tsr__home(a), a->node.site, TSR_EARG,
                      "tsr_read: %s%zu bytes for %s, expected exactly %zu", out ? "" : "NULL of ",
                      bytes, tsr_type_of(a), need);
   tsr__error error = { 0 };
   if (tsr__value_to_host(a->value, out)) return TSR_OK;
   tsr__cancelled(&error, "tsr_read");
-  return tsr__fail_error(a->node.scope, a->node.site, &error);
+  return tsr__fail_error(tsr__home(a), a->node.site, &error);
 }
 
 /* One element as it lies in host memory. */
@@ -85,7 +85,7 @@ static tsr_status read_one(tsr_array *a, const char *what, element *out)
   tsr_status status = tsr__array_ready(a);
   if (status) return status;
   if (tsr__shape_count(&a->shape) != 1)
-    return tsr__fail(a->node.scope, a->node.site, TSR_ESHAPE, "%s: %s, expected one element", what,
+    return tsr__fail(tsr__home(a), a->node.site, TSR_ESHAPE, "%s: %s, expected one element", what,
                      tsr_type_of(a));
   tsr__value_to_host(a->value, out);
   return TSR_OK;
@@ -111,7 +111,7 @@ tsr_status tsr_read_i64(tsr_array *a, int64_t *out)
 {
   element e = { 0 };
   if (a && !a->inert && (tsr__dtype_float((tsr_dtype)a->dtype)))
-    return tsr__fail(a->node.scope, a->node.site, TSR_EDTYPE,
+    return tsr__fail(tsr__home(a), a->node.site, TSR_EDTYPE,
                      "tsr_read_i64: %s, expected an integer or bool; cast it first",
                      tsr_type_of(a));
   tsr_status status = check_out(a, out, "tsr_read_i64");
@@ -125,12 +125,12 @@ tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
 {
   tsr_status status = tsr__array_ready(a);
   if (status) {
-    const char *message = a ? tsr_message(a->node.scope) : "the array is NULL";
+    const char *message = a ? tsr_message(tsr__home(a)) : "the array is NULL";
     tsr__fail(outer, site, status, "tsr_keep: %s", *message ? message : tsr_status_text(status));
     return tsr__make_inert(outer, site);
   }
   if (!outer || outer->rt != a->node.scope->rt) {
-    tsr__fail(a->node.scope, site, TSR_EARG, "tsr_keep: the outer scope is of another runtime");
+    tsr__fail(tsr__home(a), site, TSR_EARG, "tsr_keep: the outer scope is of another runtime");
     return tsr__make_inert(outer, site);
   }
   tsr__value_hold(a->value);
@@ -149,7 +149,7 @@ tsr_status tsr_shard_view(tsr_array *a, int position, tsr_shard *out)
   if (status) return status;
   const tsr__value *value = a->value;
   if (position < 0 || position >= value->part_count || !value->parts[position])
-    return tsr__fail(a->node.scope, a->node.site, TSR_EARG,
+    return tsr__fail(tsr__home(a), a->node.site, TSR_EARG,
                      "tsr_shard_view: position %d of %s, expected 0..%d", position, tsr_type_of(a),
                      value->part_count - 1);
   tsr_shard shard = { .device = value->parts[position]->device,

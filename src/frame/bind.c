@@ -57,7 +57,7 @@ void tsr__bind_moved(tsr__bind *bind, const tsr__rel_stats *stats)
   add_stats(bind->scope, &moved);
 }
 
-/* The figures of a terminal take the place of those of the one before in its frame's scope. */
+/* The figures of a terminal take the place of those of the one before in its home. */
 static void hand_over_stats(const tsr_scope *from, tsr_scope *to)
 {
   if (!from->run_stats || !to || to->inert) return;
@@ -77,9 +77,10 @@ tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what)
     return status ? status : df->node.scope ? TSR_ESTATE : (tsr_status)df->op;
   }
   bind->site = df->node.site;
-  bind->scope = tsr_scope_nest_at(df->node.scope, df->node.site);
+  bind->home = tsr__frame_home(df);
+  bind->scope = tsr_scope_nest_at(bind->home, df->node.site);
   if (bind->scope->inert)
-    return tsr__fail(df->node.scope, bind->site, TSR_ENOMEM, "%s: out of memory", what);
+    return tsr__fail(bind->home, bind->site, TSR_ENOMEM, "%s: out of memory", what);
   return TSR_OK;
 }
 
@@ -95,6 +96,7 @@ static const char *bare_message(const tsr_scope *scope)
 tsr_status tsr__bind_inner(tsr__bind *bind, tsr_frame *df, tsr__bind *outer)
 {
   *bind = (tsr__bind){ .top = df, .what = outer->what, .site = df->node.site, .inner = true };
+  bind->home = outer->scope;
   bind->last = &bind->visits;
   bind->scope = tsr_scope_nest_at(outer->scope, df->node.site);
   if (bind->scope->inert)
@@ -118,7 +120,7 @@ tsr_status tsr__bind_end(tsr__bind *bind, tsr__bind *outer)
 
 tsr_status tsr__bind_close(tsr__bind *bind)
 {
-  tsr_scope *outer = bind->top->node.scope;
+  tsr_scope *outer = bind->home;
   tsr_status status = bind->error.status;
   if (status) {
     tsr__fail_error(outer, bind->site, &bind->error);
@@ -126,7 +128,7 @@ tsr_status tsr__bind_close(tsr__bind *bind)
     tsr__fail(outer, bind->site, status, "%s", bare_message(bind->scope));
   }
   if (!bind->plan) hand_over_stats(bind->scope, outer);
-  if (!bind->plan && !status) bind->top->ran = true;
+  if (!bind->plan && !status && !tsr__frame_is_source(bind->top)) bind->top->ran = true;
   tsr_scope_close(bind->scope);
   bind->scope = NULL;
   return status;

@@ -314,10 +314,10 @@ void tsr__boxtable(const tsr_table *table, const tsr__window *window, const tsr_
 /* Rows shown where nobody says how many. */
 enum { SHOW = 20 };
 
-/* Makes a text owned by the frame's scope. */
+/* Makes a text owned by the scope where results of the frame belong. */
 const char *tsr__frame_say(tsr_frame *df, tsr__text *text)
 {
-  tsr_scope *scope = df->node.scope;
+  tsr_scope *scope = tsr__frame_home(df);
   char *out =
       text->failed ? NULL : tsr__arena_text(&scope->arena, tsr__text_get(text), text->length);
   tsr__text_free(text);
@@ -360,9 +360,8 @@ tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text 
 
 const char *tsr_frame_text_with(tsr_frame *df, const tsr_show_opts *opts)
 {
-  tsr_scope *scope = df ? df->node.scope : NULL;
   tsr__text text;
-  if (tsr__frame_draw(df, opts, &text)) return scope ? tsr_message(scope) : "the frame is NULL";
+  if (tsr__frame_draw(df, opts, &text)) return df ? tsr__frame_why(df) : "the frame is NULL";
   return tsr__frame_say(df, &text);
 }
 
@@ -377,9 +376,10 @@ tsr_status tsr_frame_print(tsr_frame *df, FILE *out)
   tsr_status status = tsr__frame_draw(df, NULL, &text);
   if (status) return status;
   if (text.failed)
-    status = tsr__fail(df->node.scope, df->node.site, TSR_ENOMEM, "tsr_frame_print: out of memory");
+    status =
+        tsr__fail(tsr__frame_home(df), df->node.site, TSR_ENOMEM, "tsr_frame_print: out of memory");
   else if (!out || fputs(tsr__text_get(&text), out) < 0)
-    status = tsr__fail(df->node.scope, df->node.site, TSR_EIO,
+    status = tsr__fail(tsr__frame_home(df), df->node.site, TSR_EIO,
                        "tsr_frame_print: the text could not be written");
   tsr__text_free(&text);
   return status;

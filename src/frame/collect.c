@@ -110,7 +110,7 @@ static void compact(tsr__lower *low, tsr__col *col, tsr_array *mask)
 static tsr_status fill_table(tsr__bind *bind, const tsr__bound *bound, int64_t rows,
                              tsr_table **out)
 {
-  tsr_scope *scope = bind->top->node.scope;
+  tsr_scope *scope = bind->home;
   tsr_table *table = tsr__table_new(scope, bind->top, rows);
   if (!table)
     return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: no memory for %lld rows", bind->what,
@@ -174,7 +174,8 @@ tsr_status tsr_frame_collect(tsr_frame *df, tsr_table **out)
 {
   tsr__window window = { -1, -1, 0 };
   if (df && !df->inert && !out)
-    return tsr__fail(df->node.scope, df->node.site, TSR_EARG, "tsr_frame_collect: `out` is NULL");
+    return tsr__fail(tsr__frame_home(df), df->node.site, TSR_EARG,
+                     "tsr_frame_collect: `out` is NULL");
   return tsr__collect(df, &window, out);
 }
 
@@ -194,11 +195,12 @@ tsr_row *tsr_frame_row_at(tsr_frame *df, const char *site)
   tsr__window window = { 2, 0, 0 };
   if (!df || !df->node.scope)
     return (tsr_row *)(df && df->op == TSR_ENOMEM ? &no_row : &no_frame_row);
-  tsr_row *row = tsr__node_new(df->node.scope, sizeof *row, site, NULL);
+  tsr_scope *scope = tsr__frame_home(df);
+  tsr_row *row = tsr__node_new(scope, sizeof *row, site, NULL);
   if (!row) return (tsr_row *)&no_row;
   row->status = tsr__collect(df, &window, &row->table);
   if (!row->status && window.total != 1) {
-    row->status = tsr__fail(df->node.scope, site, TSR_ESHAPE,
+    row->status = tsr__fail(scope, site, TSR_ESHAPE,
                             "tsr_frame_row: the frame has %lld rows, expected 1; use "
                             "tsr_frame_collect",
                             (long long)window.total);
@@ -378,7 +380,7 @@ tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name, const tsr_fram
 {
   tsr__bind bind;
   tsr_array *found = NULL;
-  tsr_scope *scope = df ? df->node.scope : NULL;
+  tsr_scope *scope = tsr__frame_home(df);
   if (tsr__bind_open(&bind, df, "tsr_frame_column")) return tsr__make_inert(scope, site);
   bind.site = site;
   int at = name ? tsr__schema_find(&df->schema, name) : -1;

@@ -25,7 +25,8 @@ tsr_coltype tsr_frame_column_type(const tsr_frame *df, int column)
 
 const char *tsr__frame_why(const tsr_frame *df)
 {
-  return df && df->node.scope ? tsr_message(df->node.scope) : "the frame could not be made";
+  if (!df || !df->node.scope) return "the frame could not be made";
+  return tsr_message(df->inert ? df->node.scope : tsr__frame_home(df));
 }
 
 const char *tsr_frame_schema(tsr_frame *df)

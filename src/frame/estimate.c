@@ -41,6 +41,7 @@ static bool counts_rows(const tsr__expr *expr)
 void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows)
 {
   bool grouped = df->kind == TSR__FRAME_GROUP;
+  if (tsr__frame_is_source(df)) return;
   int keys = grouped ? df->keys.formula.count : 0;
   df->making.done = true;
   df->making.rows_in = -1;
@@ -57,6 +58,7 @@ void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int
 
 void tsr__note_count(tsr_frame *df, int64_t rows)
 {
+  if (tsr__frame_is_source(df)) return;
   if (!df->making.done) df->making.rows_in = -1;
   df->making.done = true;
   df->making.rows_out = rows;

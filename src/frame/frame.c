@@ -43,10 +43,20 @@ tsr_frame *tsr__frame_inert(tsr_scope *scope, const char *site)
   return df;
 }
 
+tsr_scope *tsr__frame_home(const tsr_frame *df)
+{
+  return df ? tsr__scope_here(df->node.scope) : NULL;
+}
+
+tsr_scope *tsr__frames_home(const tsr_frame *a, const tsr_frame *b)
+{
+  return tsr__scope_here(tsr__scope_inner(a ? a->node.scope : NULL, b ? b->node.scope : NULL));
+}
+
 tsr_frame *tsr__frame_inert_like(const tsr_frame *df, const char *site)
 {
   if (df && !df->node.scope) return (tsr_frame *)df;
-  return tsr__frame_inert(df ? df->node.scope : NULL, site);
+  return tsr__frame_inert(tsr__frame_home(df), site);
 }
 
 tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const char *what,
@@ -61,6 +71,7 @@ tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const cha
     else if (!missing) missing = i + 1;
     inert = inert || (frames[i] && frames[i]->inert);
   }
+  scope = tsr__scope_here(scope);
   tsr_frame *out = tsr__frame_inert(scope, site);
   if (scope && missing && !inert)
     tsr__fail(scope, site, TSR_EARG,
@@ -83,10 +94,9 @@ bool tsr__frame_usable(const tsr_frame *df)
   return df && !df->inert;
 }
 
-/* The scope of what is made of a frame; NULL for NULL. */
-static tsr_scope *scope_of(const tsr_frame *df)
+bool tsr__frame_is_source(const tsr_frame *df)
 {
-  return df ? df->node.scope : NULL;
+  return df->kind == TSR__FRAME_ARRAYS || df->kind == TSR__FRAME_TEXT;
 }
 
 tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error)
@@ -224,7 +234,7 @@ tsr_frame *tsr__frame_typed(tsr_frame *df)
 tsr_frame *tsr__frame_begin(tsr_frame *parent, int kind, const char *what, const char *site)
 {
   if (!tsr__frame_usable(parent)) return tsr__frame_inert_like(parent, site);
-  tsr_frame *df = tsr__frame_make(parent->node.scope, kind, what, site);
+  tsr_frame *df = tsr__frame_make(tsr__frame_home(parent), kind, what, site);
   if (!df->inert) df->parent = parent;
   return df;
 }
@@ -355,8 +365,7 @@ static tsr_frame *arith(tsr_frame *a, int op, tsr_frame_operand b, const char *s
   if (b.kind == 0 && !(tsr__frame_usable(a) && tsr__frame_usable(b.frame)))
     return tsr__frame_inert_among((tsr_frame *[]){ a, b.frame }, 2, whats[op], site);
   if (!tsr__frame_usable(a)) return tsr__frame_inert_like(a, site);
-  tsr_scope *scope = scope_of(a);
-  if (b.kind == 0) scope = tsr__scope_inner(scope, scope_of(b.frame));
+  tsr_scope *scope = tsr__frames_home(a, b.kind == 0 ? b.frame : NULL);
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARITH, whats[op], site);
   if (df->inert) return df;
   df->op = (uint8_t)op;

@@ -85,9 +85,8 @@ static tsr_status take_opts(tsr_frame *df, const tsr_join_opts *opts, tsr__error
 tsr_frame *tsr_frame_join_with(tsr_frame *left, tsr_frame *right, const char *on,
                                const tsr_join_opts *opts, const char *site)
 {
-  tsr_scope *scope = left ? left->node.scope : NULL;
+  tsr_scope *scope = tsr__frames_home(left, right);
   tsr__error error = { 0 };
-  if (right) scope = tsr__scope_inner(scope, right->node.scope);
   if (!tsr__frame_usable(left) || !tsr__frame_usable(right))
     return tsr__frame_inert_among((tsr_frame *[]){ left, right }, 2, "tsr_frame_join", site);
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_JOIN, "tsr_frame_join", site);

@@ -152,10 +152,15 @@ static tsr__value *without_counts(tsr__value *value, tsr__error *error)
   return out;
 }
 
-static tsr_array *leaf(tsr_frame *df, tsr__value *value)
+static tsr_array *leaf_in(tsr_scope *scope, tsr__value *value, const char *site)
 {
-  return tsr__make_leaf(df->node.scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding,
-                        value, df->node.site);
+  return tsr__make_leaf(scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding, value,
+                        site);
+}
+
+static tsr_array *leaf(const tsr_frame *df, tsr__value *value)
+{
+  return leaf_in(df->node.scope, value, df->node.site);
 }
 
 /* Adds a dictionary to those that the frame lets go of at its end. */
@@ -208,15 +213,20 @@ static tsr__value *value_like(const tsr__value *like, tsr_dtype dtype, tsr__erro
 tsr_array *tsr__rows_index(tsr_frame *df, tsr__lower *low)
 {
   tsr__source *source = df->source;
+  tsr__bind *bind = low->bind;
   if (source->index) return source->index;
+  if (bind->index && bind->indexed == source) return bind->index;
   tsr__value *value = value_like(source->whole->value, TSR_I64, &low->bind->error);
   if (!value) {
     tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s", low->bind->error.text);
     return tsr__make_inert(low->scope, low->site);
   }
-  tsr_array *index = leaf(df, value);
-  if (!index->inert) source->index = index;
-  return index;
+  bool shared = tsr__frame_is_source(df);
+  tsr_array *index = leaf_in(shared ? bind->scope : df->node.scope, value, df->node.site);
+  if (index->inert) return index;
+  if (!shared) return source->index = index;
+  bind->indexed = source;
+  return bind->index = index;
 }
 
 /* Starts a source with the layout of the rows made; nothing where there is one already. */

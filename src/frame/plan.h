@@ -156,6 +156,8 @@ tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const cha
 /* Records an error and returns an inert frame. */
 tsr_frame *tsr__frame_fail(tsr_frame *df, const tsr__error *error);
 bool tsr__frame_usable(const tsr_frame *df);
+/* Whether it was made of arrays: then it is evaluated as they are, and nothing is written to it. */
+bool tsr__frame_is_source(const tsr_frame *df);
 /* The message of an unusable frame. */
 const char *tsr__frame_why(const tsr_frame *df);
 tsr__source *tsr__source_new(tsr_scope *scope, int columns);
@@ -236,24 +238,30 @@ typedef struct tsr__visit {
   tsr__bound bound;
 } tsr__visit;
 
-/* One terminal at work. `scope` is its own and closed at its end. */
+/* One terminal at work. `scope` is its own and closed at its end; `home` is where its result belongs, its
+ * error and its figures too: frames that were made of evaluated arrays are read by many threads. */
 typedef struct tsr__bind {
   tsr_frame *top;
-  tsr_scope *scope;
+  tsr_scope *scope, *home;
   const char *what, *site;
   tsr__error error;
   tsr__visit *visits, **last;
   tsr__watch *watches;
   int watch_count;
+  const tsr__source *indexed; /* a source that is not written to, whose rows have numbers here: */
+  tsr_array *index;
   bool plan;  /* for explaining: visits all that the rows are made of, and makes none */
   bool inner; /* makes rows for another terminal, which made those of the breakers before */
 } tsr__bind;
 
 typedef struct tsr__lower tsr__lower;
 
-/* Opens a terminal on a frame; on failure the error is recorded in the frame's scope. */
+/* Where a result of a frame belongs; NULL where the frame has no scope. */
+tsr_scope *tsr__frame_home(const tsr_frame *df);
+tsr_scope *tsr__frames_home(const tsr_frame *a, const tsr_frame *b);
+/* Opens a terminal on a frame; on failure the error is recorded in the frame's home. */
 tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what);
-/* Closes it: hands its error over to the frame's scope and returns the status. */
+/* Closes it: hands its error over to its home and returns the status. */
 tsr_status tsr__bind_close(tsr__bind *bind);
 /* As both for a terminal inside another, whose error it hands over to. */
 tsr_status tsr__bind_inner(tsr__bind *bind, tsr_frame *df, tsr__bind *outer);
@@ -271,7 +279,7 @@ void tsr__bind_moved(tsr__bind *bind, const tsr__rel_stats *stats);
 tsr_status tsr__make_rows(tsr__bind *outer, tsr_frame *df, const bool *need);
 /* Whether all columns `need` are there. */
 bool tsr__rows_ready(const tsr_frame *df, const bool *need);
-/* The numbers of rows that lie ragged, kept with them. */
+/* The numbers of rows that lie ragged, kept with them unless the frame is a source. */
 tsr_array *tsr__rows_index(tsr_frame *df, tsr__lower *low);
 /* Lays a bound frame of values like `like` over `rows`, a frame of the terminal's own. */
 tsr_status tsr__lay_rows(tsr__bind *bind, tsr_frame *rows, const tsr__value *like,
@@ -481,7 +489,8 @@ double tsr__estimate_share(const tsr__expr *expr);
 /* How many groups the keys of a frame are likely to make of so many rows. */
 double tsr__estimate_groups(const tsr_frame *df, double rows);
 
-/* Keeps for explain what a terminal found: the rows of a frame, and those that came to it where a
+/* Keeps for explain what a terminal found, unless the frame is a source, which knows and which others
+ * may read: the rows of a frame, and those that came to it where a
  * count() in its table tells. */
 void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows);
 /* Keeps a count of a frame's rows. */
@@ -540,14 +549,13 @@ tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *opts, tsr__text *
 void tsr__text_clip(tsr__text *out, const char *text, size_t length, int width);
 /* The shape of the plan of a frame's columns (tests). */
 tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out);
-/* Hands a text over to the frame's scope and frees it; on failure the scope's message. */
+/* Hands a text over to the frame's home and frees it; on failure the home's message. */
 const char *tsr__frame_say(tsr_frame *df, tsr__text *text);
 
 /* Runs all arrays of columns as one program, and one more array unless NULL. */
 tsr_status tsr__run_columns(tsr__bind *bind, const tsr__col *col, int count, tsr_array *more);
 
-/* Collects the rows of a frame (collect.c) in a terminal that is open; the table is of the top's
- * scope. */
+/* Collects the rows of a frame (collect.c) in a terminal that is open; the table is of its home. */
 tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **out);
 
 /* Groups by direct codes (group.c), of the top frame of kind GROUP: the arrays of its columns by code,

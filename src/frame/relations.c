@@ -181,7 +181,8 @@ tsr_frame *tsr_frame_concat_at(tsr_frame *const *frames, int count, const char *
   }
   if (!usable || !scope)
     return tsr__frame_inert_among(frames, frames ? count : 0, "tsr_frame_concat", site);
-  tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_CONCAT, "tsr_frame_concat", site);
+  tsr_frame *df =
+      tsr__frame_make(tsr__scope_here(scope), TSR__FRAME_CONCAT, "tsr_frame_concat", site);
   if (df->inert) return df;
   if (take_parts(df, frames, count, &error)) return tsr__frame_fail(df, &error);
   return tsr__frame_typed(df);

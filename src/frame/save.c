@@ -63,7 +63,7 @@ static tsr_status write_table(tsr_scope *scope, const tsr_table *table, const ta
 static tsr_status check_path(tsr_frame *df, const task *t)
 {
   if (!tsr__frame_usable(df) || (t->path && *t->path)) return TSR_OK;
-  return tsr__fail(df->node.scope, df->node.site, TSR_EARG, "%s: the path is %s", t->what,
+  return tsr__fail(tsr__frame_home(df), df->node.site, TSR_EARG, "%s: the path is %s", t->what,
                    t->path ? "empty" : "NULL");
 }
 
@@ -71,12 +71,13 @@ static tsr_status save(tsr_frame *df, const task *t)
 {
   tsr_table *table = NULL;
   tsr__error error = { 0 };
+  tsr_scope *scope = tsr__frame_home(df);
   tsr_status status = check_path(df, t);
   if (!status) status = tsr_frame_collect(df, &table);
   if (status) return status;
-  status = write_table(df->node.scope, table, t, &error);
+  status = write_table(scope, table, t, &error);
   tsr__table_empty(table);
-  return status ? tsr__fail(df->node.scope, df->node.site, status, "%s", error.text) : TSR_OK;
+  return status ? tsr__fail(scope, df->node.site, status, "%s", error.text) : TSR_OK;
 }
 
 tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path, const tsr_csv_write_opts *opts)
@@ -85,7 +86,7 @@ tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path, const tsr_c
   tsr_csv_write_opts all = { 0 };
   tsr__error error = { 0 };
   if (tsr__frame_usable(df) && tsr__take_opts(what, opts, &all, sizeof all, &error))
-    return tsr__fail(df->node.scope, df->node.site, error.status, "%s", error.text);
+    return tsr__fail(tsr__frame_home(df), df->node.site, error.status, "%s", error.text);
   return save(df, &(task){ what, path, as_csv, &all });
 }
 
@@ -124,7 +125,7 @@ tsr_status tsr_frame_write_text(tsr_frame *df, const char *path, const tsr_show_
   tsr_status status = check_path(df, &t);
   if (!status) status = tsr__frame_draw(df, opts ? opts : &all, &text);
   if (status) return status;
-  status = put_text(df->node.scope, &t, &text, &error);
+  status = put_text(tsr__frame_home(df), &t, &text, &error);
   tsr__text_free(&text);
-  return status ? tsr__fail(df->node.scope, df->node.site, status, "%s", error.text) : TSR_OK;
+  return status ? tsr__fail(tsr__frame_home(df), df->node.site, status, "%s", error.text) : TSR_OK;
 }

@@ -702,12 +702,11 @@ tsr_frame *tsr_frame_text_column_at(tsr_frame *df, const char *name, const char 
   const char *what = "tsr_frame_text_column";
   tsr__error error = { 0 };
   if (!tsr__frame_usable(df)) return tsr__frame_inert_like(df, site);
-  tsr_frame *out = tsr__frame_make(df->node.scope, TSR__FRAME_TEXT, what, site);
+  tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_TEXT, what, site);
   if (out->inert) return out;
-  out->parent = df;
   if (tsr__check_name(what, name, &error) || check_texts(out, texts, count, &error))
     return tsr__frame_fail(out, &error);
-  out->name = tsr__arena_text(&df->node.scope->arena, name, strlen(name));
+  out->name = tsr__arena_text(&out->node.scope->arena, name, strlen(name));
   if (!out->name) tsr__error_set(&error, TSR_ENOMEM, "%s: out of memory", what);
   if (error.status || put_texts(out, texts, count, &error) || tsr__frame_type(out, &error))
     return tsr__frame_fail(out, &error);

@@ -15,15 +15,6 @@
 
 /* ---- small things ------------------------------------------------------------------------ */
 
-static tsr_frame *child(tsr_frame *parent, int kind, const char *what, const char *site)
-{
-  tsr_scope *scope = parent ? parent->node.scope : NULL;
-  if (!tsr__frame_usable(parent)) return tsr__frame_inert_like(parent, site);
-  tsr_frame *df = tsr__frame_make(scope, kind, what, site);
-  if (!df->inert) df->parent = parent;
-  return df;
-}
-
 /* Types a frame whose formula is there; inert where something before failed. */
 static tsr_frame *finish(tsr_frame *df, tsr__error *error)
 {
@@ -148,7 +139,7 @@ static void drop(tsr_frame *df, const char *columns, tsr__error *error)
 
 tsr_frame *tsr_frame_drop_at(tsr_frame *df, const char *columns, const char *site)
 {
-  tsr_frame *out = child(df, TSR__FRAME_SELECT, "tsr_frame_drop", site);
+  tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_SELECT, "tsr_frame_drop", site);
   tsr__error error = { 0 };
   if (!out->inert) drop(out, columns, &error);
   return finish(out, &error);
@@ -205,7 +196,7 @@ static void rename_columns(tsr_frame *df, const char *names, tsr__error *error)
 
 tsr_frame *tsr_frame_rename_at(tsr_frame *df, const char *names, const char *site)
 {
-  tsr_frame *out = child(df, TSR__FRAME_SELECT, "tsr_frame_rename", site);
+  tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_SELECT, "tsr_frame_rename", site);
   tsr__error error = { 0 };
   if (!out->inert) rename_columns(out, names, &error);
   return finish(out, &error);
@@ -227,7 +218,7 @@ static void test_nulls(tsr_frame *df, tsr__error *error)
 
 tsr_frame *tsr_frame_is_null_at(tsr_frame *df, const char *site)
 {
-  tsr_frame *out = child(df, TSR__FRAME_SELECT, "tsr_frame_is_null", site);
+  tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_SELECT, "tsr_frame_is_null", site);
   tsr__error error = { 0 };
   if (!out->inert) test_nulls(out, &error);
   return finish(out, &error);
@@ -261,7 +252,7 @@ static void keep_full(tsr_frame *df, const char *columns, tsr__error *error)
 
 tsr_frame *tsr_frame_drop_nulls_at(tsr_frame *df, const char *columns, const char *site)
 {
-  tsr_frame *out = child(df, TSR__FRAME_FILTER, "tsr_frame_drop_nulls", site);
+  tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_FILTER, "tsr_frame_drop_nulls", site);
   tsr__error error = { 0 };
   if (!out->inert) keep_full(out, columns, &error);
   return finish(out, &error);
@@ -335,7 +326,7 @@ static void fill(tsr_frame *df, const char *columns, const tsr_formula *value, t
 tsr_frame *tsr_frame_fill_null_at(tsr_frame *df, const char *columns, const tsr_formula *value,
                                   const char *site)
 {
-  tsr_frame *out = child(df, TSR__FRAME_SELECT, "tsr_frame_fill_null", site);
+  tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_SELECT, "tsr_frame_fill_null", site);
   tsr__error error = { 0 };
   if (!out->inert) fill(out, columns, value, &error);
   return finish(out, &error);
@@ -373,10 +364,10 @@ static tsr_frame *count_groups(tsr_frame *df, const char *columns, tsr__error *e
 
 tsr_frame *tsr_frame_value_counts_at(tsr_frame *df, const char *columns, const char *site)
 {
-  tsr_frame *groups = child(df, TSR__FRAME_GROUP, "tsr_frame_value_counts", site);
+  tsr_frame *groups = tsr__frame_begin(df, TSR__FRAME_GROUP, "tsr_frame_value_counts", site);
   tsr__error error = { 0 };
   if (!groups->inert) groups = count_groups(groups, columns, &error);
-  tsr_frame *out = child(groups, TSR__FRAME_SORT, "tsr_frame_value_counts", site);
+  tsr_frame *out = tsr__frame_begin(groups, TSR__FRAME_SORT, "tsr_frame_value_counts", site);
   if (!out->inert)
     tsr__parse_keys(out->what, "\"count\" desc", &out->node.scope->arena, &out->keys, &error);
   return finish(out, &error);
@@ -455,12 +446,12 @@ static void describe_all(tsr_frame *df, tsr__error *error)
 
 tsr_frame *tsr_frame_describe_at(tsr_frame *df, const char *site)
 {
-  tsr_frame *row = child(df, TSR__FRAME_AGG, "tsr_frame_describe", site);
+  tsr_frame *row = tsr__frame_begin(df, TSR__FRAME_AGG, "tsr_frame_describe", site);
   tsr__error error = { 0 };
   if (!row->inert) {
     row->one_row = true;
     describe_all(row, &error);
   }
   row = finish(row, &error);
-  return finish(child(row, TSR__FRAME_DESCRIBE, "tsr_frame_describe", site), &error);
+  return finish(tsr__frame_begin(row, TSR__FRAME_DESCRIBE, "tsr_frame_describe", site), &error);
 }

@@ -138,7 +138,8 @@ typedef struct tsr__operands {
 
 /* Makes a node of `op` on operands: promotes and casts them, infers dtype and shape, checks, and
  * on any error records it and returns an inert node. An inert operand is returned itself: its scope
- * knows why. `ask` carries what the op's ATTR or SOURCE rules need. Never NULL. */
+ * knows why. `ask` carries what the op's ATTR or SOURCE rules need. It belongs to `scope`, or to the
+ * innermost of the operands' where that is further in; NULL: to tsr__home_of the operands. Never NULL. */
 typedef struct tsr__ask {
   tsr_dtype dtype;  /* rule ATTR */
   tsr_shape shape;  /* rule SOURCE */
@@ -156,6 +157,14 @@ typedef struct tsr__ask {
 
 tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                      const char *site);
+
+/* Where a result of operands belongs; NULL where none has a scope. It is also where a terminal on arrays
+ * that others may read records its error and puts its text. */
+tsr_scope *tsr__home_of(tsr__operands in);
+static inline tsr_scope *tsr__home(const tsr_array *a)
+{
+  return a ? tsr__scope_here(a->node.scope) : NULL;
+}
 
 /* A node without checks or operands, for leaves with a value (put, adopt, keep). */
 tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *shape,

@@ -4,8 +4,9 @@
  *
  * Invariants of a node that is not inert: its operands are neither NULL nor inert where the table
  * asks for them, they have exactly the dtypes that the operation computes with (CAST nodes stand
- * between where they differ), and its shape and dtype are those of the table's rules. It belongs
- * to the innermost of its operands' scopes, so no operand dies before it.
+ * between where they differ), and its shape and dtype are those of the table's rules. Its scope is
+ * in all of its operands' scopes, so no operand dies before it, and what is made on the way to it
+ * (casts, masks) is there too: operands may be read by other threads as well.
  *
  * A node that cannot be had is inert: it carries no type, and whatever is made of it is inert too.
  * Where not even that can be allocated it is one of two constants in read-only memory, so whoever
@@ -160,24 +161,24 @@ static tsr__num convert(tsr__num from, tsr_dtype dtype, tsr_dtype to)
   return out;
 }
 
-static tsr_array *cast_to(tsr_array *a, tsr_dtype dtype, const char *site)
+static tsr_array *cast_to(tsr_scope *scope, tsr_array *a, tsr_dtype dtype, const char *site)
 {
   if (a->op == TSR__OP_CONST && !a->value)
-    return tsr__make_const(a->node.scope, dtype, convert(a->numbers[0], (tsr_dtype)a->dtype, dtype),
-                           site);
-  return tsr__make(a->node.scope, TSR__OP_CAST, TSR__IN(a), &(tsr__ask){ .dtype = dtype }, site);
+    return tsr__make_const(scope, dtype, convert(a->numbers[0], (tsr_dtype)a->dtype, dtype), site);
+  return tsr__make(scope, TSR__OP_CAST, TSR__IN(a), &(tsr__ask){ .dtype = dtype }, site);
 }
 
 /* A reduction runs over something: a number becomes an array of rank 0. */
-static tsr_array *hold_const(tsr_array *a, const char *site)
+static tsr_array *hold_const(tsr_scope *scope, tsr_array *a, const char *site)
 {
   if (!a || a->op != TSR__OP_CONST || a->value) return a;
-  return tsr__make(a->node.scope, TSR__OP_FULL, TSR__IN(a),
-                   &(tsr__ask){ .dtype = (tsr_dtype)a->dtype }, site);
+  return tsr__make(scope, TSR__OP_FULL, TSR__IN(a), &(tsr__ask){ .dtype = (tsr_dtype)a->dtype },
+                   site);
 }
 
 /* A mask that broadcasts to its operand, spread to exactly its shape (nothing is stored: it fuses). */
-static tsr_array *spread_mask(tsr_array *mask, const tsr_array *x, const char *site)
+static tsr_array *spread_mask(tsr_scope *scope, tsr_array *mask, const tsr_array *x,
+                              const char *site)
 {
   int skip = x->shape.rank - mask->shape.rank;
   bool same = skip == 0;
@@ -190,7 +191,6 @@ static tsr_array *spread_mask(tsr_array *mask, const tsr_array *x, const char *s
   for (int d = 0; d < x->shape.rank; d++)
     if (x->shape.dims[d] < 0) return mask;
   if (same) return mask;
-  tsr_scope *scope = tsr__scope_inner(mask->node.scope, x->node.scope);
   tsr_array *yes = tsr__make_const(scope, TSR_BOOL, (tsr__num){ .i = 1 }, site);
   tsr_array *full = tsr__make(scope, TSR__OP_FULL, TSR__IN(yes),
                               &(tsr__ask){ .dtype = TSR_BOOL, .shape = x->shape }, site);
@@ -223,21 +223,21 @@ static const struct logic *logic_of(tsr__op op, tsr__operands in)
   return NULL;
 }
 
-static tsr_array *negate(tsr_array *a, const char *site)
+static tsr_array *negate(tsr_scope *scope, tsr_array *a, const char *site)
 {
-  return tsr__make(a->node.scope, TSR__OP_NOT, TSR__IN(a), &(tsr__ask){ 0 }, site);
+  return tsr__make(scope, TSR__OP_NOT, TSR__IN(a), &(tsr__ask){ 0 }, site);
 }
 
 static tsr_array *make_logic(tsr_scope *scope, const struct logic *rule, tsr__operands in,
                              const tsr__ask *ask, const char *site)
 {
   tsr_array *left = in.at[0], *right = in.count > 1 ? in.at[1] : NULL;
-  if (rule->negated == NOT_LEFT) left = negate(left, site);
-  if (rule->negated == NOT_RIGHT) right = negate(right, site);
+  if (rule->negated == NOT_LEFT) left = negate(scope, left, site);
+  if (rule->negated == NOT_RIGHT) right = negate(scope, right, site);
   tsr__operands pair = TSR__IN(left, right);
   bool as_given = left == in.at[0] && rule->negated != NOT_RIGHT;
   tsr_array *out = tsr__make(scope, (tsr__op)rule->as, as_given ? in : pair, ask, site);
-  return rule->negated == NOT_RESULT ? negate(out, site) : out;
+  return rule->negated == NOT_RESULT ? negate(scope, out, site) : out;
 }
 
 /* ---- checks ---- */
@@ -248,6 +248,14 @@ static tsr_array *inert_among(tsr__operands in)
   for (int i = 0; i < in.count; i++)
     if (in.at[i] && in.at[i]->inert) return in.at[i];
   return NULL;
+}
+
+tsr_scope *tsr__home_of(tsr__operands in)
+{
+  tsr_scope *scope = NULL;
+  for (int i = 0; i < in.count; i++)
+    if (in.at[i]) scope = tsr__scope_inner(scope, in.at[i]->node.scope);
+  return tsr__scope_here(scope);
 }
 
 /* Whether one operand can be used in a scope. */
@@ -276,6 +284,7 @@ static bool usable_there(tsr_scope *scope, tsr__op op, const tsr_array *a, int n
 static bool usable(tsr_scope **scope, tsr__op op, tsr__operands in, const char *site)
 {
   const tsr__opinfo *row = &tsr__ops[op];
+  if (!*scope) *scope = tsr__home_of(in);
   for (int i = 0; i < in.count; i++)
     if (in.at[i]) *scope = tsr__scope_inner(*scope, in.at[i]->node.scope);
   for (int i = 0; i < in.count || i < row->least; i++) {
@@ -424,19 +433,19 @@ static tsr__reduce_attr with_all_dims(const tsr__ask *ask, const tsr_array *x)
 }
 
 /* What a reduction takes beside arrays as they are: masks that broadcast, and numbers. */
-static void hold_reduced(making *m, const char *site)
+static void hold_reduced(tsr_scope *scope, making *m, const char *site)
 {
   int count = m->in.count;
-  if (count > 1 && m->use[1]) m->use[1] = spread_mask(m->use[1], m->use[0], site);
-  for (int i = 0; i < count; i++) m->use[i] = hold_const(m->use[i], site);
+  if (count > 1 && m->use[1]) m->use[1] = spread_mask(scope, m->use[1], m->use[0], site);
+  for (int i = 0; i < count; i++) m->use[i] = hold_const(scope, m->use[i], site);
 }
 
 /* Casts the operands to what the node wants. False: one could not be had. */
-static bool cast_operands(making *m, const char *site)
+static bool cast_operands(tsr_scope *scope, making *m, const char *site)
 {
   for (int i = 0; i < m->in.count; i++) {
     if (!m->use[i] || m->use[i]->dtype == m->want[i]) continue;
-    m->use[i] = cast_to(m->use[i], (tsr_dtype)m->want[i], site);
+    m->use[i] = cast_to(scope, m->use[i], (tsr_dtype)m->want[i], site);
     if (m->use[i]->inert) return false;
   }
   return true;
@@ -448,7 +457,7 @@ static tsr_array *make_node(tsr_scope *scope, tsr__op op, making *m, const tsr__
   int count = m->in.count;
   tsr__inferred type = { .operand = m->want };
   tsr__error error = { .status = TSR_OK };
-  if (tsr__ops[op].lowering == TSR__LOW_REDUCE) hold_reduced(m, site);
+  if (tsr__ops[op].lowering == TSR__LOW_REDUCE) hold_reduced(scope, m, site);
   for (int i = 0; i < count; i++) {
     if (m->use[i] && m->use[i]->inert) return tsr__make_inert(scope, site);
     m->type[i] = type_of(m->use[i]);
@@ -456,7 +465,7 @@ static tsr_array *make_node(tsr_scope *scope, tsr__op op, making *m, const tsr__
   tsr_status status = tsr__infer(op, (tsr__types){ m->type, count }, ask, &type, &error);
   if (!status && ask->sharding) status = check_sharding(scope, ask->sharding, op, &type, &error);
   if (status) return fail_node(scope, op, m->in, &error, site);
-  if (!cast_operands(m, site)) return tsr__make_inert(scope, site);
+  if (!cast_operands(scope, m, site)) return tsr__make_inert(scope, site);
   tsr_array *array = new_node(scope, op, (tsr__operands){ m->use, count }, ask, site);
   if (array->inert) return array;
   array->dtype = (uint8_t)type.dtype;

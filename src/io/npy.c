@@ -66,7 +66,7 @@ tsr_status tsr_save_npy(tsr_array *array, const char *path)
 {
   tsr_status status = tsr__array_ready(array);
   if (status) return status;
-  tsr_scope *scope = array->node.scope;
+  tsr_scope *scope = tsr__home(array);
   if (!path) return tsr__fail(scope, array->node.site, TSR_EARG, "tsr_save_npy: the path is NULL");
   tsr__heap *heap = &scope->rt->heap;
   size_t bytes = (size_t)tsr__shape_count(&array->shape) * tsr_dtype_size((tsr_dtype)array->dtype);

@@ -72,9 +72,8 @@ const char *tsr_npz_name(const tsr_npz *npz, int index)
   return npz && index >= 0 && index < npz->count ? npz->name[index] : NULL;
 }
 
-static tsr_array *no_array(tsr_npz *npz, const char *name, const char *site)
+static tsr_array *no_array(tsr_scope *scope, tsr_npz *npz, const char *name, const char *site)
 {
-  tsr_scope *scope = npz->node.scope;
   int near = tsr__text_nearest(name ? name : "", npz->name, npz->count);
   if (!name) tsr__fail(scope, site, TSR_EARG, "tsr_npz_read: the name is NULL");
   else
@@ -86,14 +85,14 @@ static tsr_array *no_array(tsr_npz *npz, const char *name, const char *site)
 
 tsr_array *tsr_npz_read_at(tsr_npz *npz, const char *name, tsr_sharding sharding, const char *site)
 {
-  tsr_scope *scope = npz ? npz->node.scope : NULL;
+  tsr_scope *scope = npz ? tsr__scope_here(npz->node.scope) : NULL;
   tsr__error error = { 0 };
   tsr__npy file;
   char *data;
   int at = 0;
   if (!npz || npz->inert) return tsr__make_inert(scope, site);
   while (name && at < npz->count && strcmp(npz->name[at], name) != 0) at++;
-  if (!name || at == npz->count) return no_array(npz, name, site);
+  if (!name || at == npz->count) return no_array(scope, npz, name, site);
   int member = npz->member[at];
   int64_t size = npz->zip.member[member].size;
   tsr_array *array = NULL;
