@@ -14,7 +14,8 @@ enum { THREADS = 4, ROWS = 3000 };
 struct shared {
   tsr_runtime *rt;
   tsr_mesh *mesh;
-  tsr_array *data;
+  tsr_scope *scope;
+  tsr_array *data; /* of it */
   const char *path;
   int rounds;
   _Atomic int failed;
@@ -103,6 +104,50 @@ TEST_TIMEOUT(threads_compute_side_by_side, 300)
     tsr_scope_close(s);
     tsr_runtime_close(shared.rt);
   }
+}
+
+/* The same on the shared array itself: each thread nests its scopes in the one that holds it, and what
+ * it makes, its mistakes and its texts are in these. */
+static void *compute_nested(void *user)
+{
+  struct worker *w = user;
+  struct shared *shared = w->shared;
+  for (int round = 0; round < shared->rounds; round++) {
+    tsr_scope *s = tsr_scope_open(shared->scope);
+    tsr_array *x = shared->data;
+    tsr_array *own = tsr_sum(tsr_where(tsr_lt(x, w->number), 0, tsr_cast(x, TSR_I64)));
+    tsr_array *mean = tsr_mean(tsr_sqrt(tsr_abs(x)), .where = tsr_not(tsr_isnan(x)));
+    double sum = 0, found = 0, wrong[2];
+    if (tsr_read_scalar(own, &sum) || tsr_read_scalar(mean, &found)) complain(w, s, "a program");
+    if (sum != (ROWS * (ROWS - 1) - w->number * (w->number - 1)) / 2.0) complain(w, s, "a sum");
+    if (round && found != w->sum) complain(w, s, "a mean that changes");
+    w->sum = found;
+    if (!strstr(tsr_type_of(x), "f64") || !strstr(tsr_dump(tsr_neg(x)), "neg"))
+      complain(w, s, "a text");
+    if (tsr_read(x, wrong, sizeof wrong) != TSR_EARG || tsr_scope_status(s) != TSR_EARG)
+      complain(w, s, "no error of a terminal");
+    tsr_scope_clear(s);
+    tsr_array *bad = tsr_add(x, tsr_full(s, 1, TSR_F64, TSR_SHAPE(7), (tsr_sharding){ 0 }));
+    if (!tsr_is_inert(bad) || tsr_scope_status(s) != TSR_ESHAPE) complain(w, s, "no error");
+    tsr_scope_close(s);
+  }
+  return NULL;
+}
+
+TEST_TIMEOUT(threads_nest_in_one_scope, 300)
+{
+  struct worker workers[THREADS];
+  struct shared shared = open_shared("cpu:4", 4);
+  shared.scope = tsr_scope_open(shared.rt);
+  shared.data = tsr_iota(shared.scope, TSR_F64, TSR_SHAPE(ROWS), 0, tsr_on(shared.mesh, "d"));
+  CHECK_STATUS(tsr_eval(&shared.data, 1), TSR_OK, shared.scope);
+  int64_t nodes = tsr_scope_nodes(shared.scope);
+  start(workers, &shared, compute_nested);
+  for (int i = 1; i < THREADS; i++) CHECK_F64_BITS(workers[i].sum, workers[0].sum);
+  CHECK_I64(tsr_scope_nodes(shared.scope), nodes);
+  CHECK_STR(tsr_message(shared.scope), "");
+  tsr_scope_close(shared.scope);
+  tsr_runtime_close(shared.rt);
 }
 
 /* ---- frames ---- */
