@@ -1,9 +1,9 @@
-# The library: every object is compiled once, position-independent, for both forms. Kernel
-# files named *_tile.c are compiled once for each instruction set, which they find in TSR__ISA.
+# The library: every object is compiled once, position-independent, for both forms. Files of src/kernel
+# named *_tile.c are compiled once for each instruction set, which they find in TSR__ISA.
 
 tessera_sources(library_sources src/*.c)
 set(tile_sources ${library_sources})
-list(FILTER tile_sources INCLUDE REGEX "/src/kernel/[^/]*_tile\\.c$")
+list(FILTER tile_sources INCLUDE REGEX "/src/kernel/.*_tile\\.c$")
 if(tile_sources)
   list(REMOVE_ITEM library_sources ${tile_sources})
 endif()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes src/frame/letters.c: the letters that change between upper and lower case, one for one.
+"""Writes src/frame/lower/letters.c: the letters that change between upper and lower case, one for one.
 
-  scripts/letters.py > src/frame/letters.c
+  scripts/letters.py > src/frame/lower/letters.c
 
 These are Unicode's simple mappings, of the version that Python's unicodedata has. Python's own methods are
 the full ones: where upper() gives several characters the title case is the simple mapping if it is one
@@ -51,7 +51,7 @@ def table(name, change):
 def main():
     print(f"/* Letters that change case, one for one, by Unicode {unicodedata.unidata_version}. Written by "
           "scripts/letters.py. */\n"
-          '#include "frame/functions.h"\n\n'
+          '#include "frame/lower/functions.h"\n\n'
           "/* first, first + apart, ... last, which move by `step`; in order. */\n"
           "typedef struct span {\n  uint32_t first, last, apart;\n  int32_t step;\n} span;\n\n"
           "/* clang-format off */")

@@ -10,7 +10,7 @@
 #define TSR_EXECUTE_EXCHANGE_H
 
 #include "execute/execute.h"
-#include "kernel/columns.h"
+#include "kernel/rows/columns.h"
 
 /* What an exchange moved between different devices: counted by the copy routine. */
 typedef struct tsr__moved {

@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 #include "graph/graph.h"
-#include "kernel/kernel.h"
+#include "kernel/fuse/schedule.h"
 #include "partition/partition.h"
 #include "tessera/inspect.h"
 

@@ -8,7 +8,7 @@
  * number travels with a record, as both ends list the codes they share in the same order.
  *
  * Invariant: parts lie in order of the rows, so the first part that has a code has its first row. */
-#include "relate/homes.h"
+#include "relate/group_owners.h"
 
 typedef struct telling {
   tsr__homes *h;

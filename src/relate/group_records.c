@@ -8,7 +8,7 @@
  * its record, but for groups of codes: both ends take those in order of the codes they share.
  *
  * Invariant: records are exact, so how rows lay cannot show in what they join to. */
-#include "relate/homes.h"
+#include "relate/group_owners.h"
 
 enum {
   NUMBERS, /* at home; none of codes */

@@ -1,7 +1,7 @@
 /* Grouping a table.
  *
  *   one part       keys packed -> groups -> aggregates; keys from first rows
- *   several        each part's groups -> their homes (homes.c) -> records to the homes -> aggregates
+ *   several        each part's groups -> their homes (group_owners.c) -> records to the homes -> aggregates
  *                  (group_records.c); where records cannot hold an aggregate, rows to the owners of
  *                  their groups -> aggregates -> results to the homes
  *
@@ -12,7 +12,7 @@
  *
  * Invariant: rows come to an owner in order of part and row, so what depends on their order (first,
  * last) is what it would be on one part. */
-#include "relate/homes.h"
+#include "relate/group_owners.h"
 
 /* A grouping of all slices: what is the same for each, and the arrays one slice needs at a time. */
 typedef struct grouping {

@@ -10,7 +10,7 @@
  * bits; a range that a buffer of the same device holds exactly is shared, not copied. */
 #include "relate/relate_inner.h"
 
-#include "kernel/pieces.h"
+#include "kernel/rows/pieces.h"
 
 enum { PIECE = 1 << 20 };
 

@@ -15,7 +15,7 @@
 
 #include "execute/exchange.h"
 #include "execute/execute.h"
-#include "kernel/columns.h"
+#include "kernel/rows/columns.h"
 
 typedef struct tsr__rel_column {
   tsr__value *values, *valid; /* rank 1; valid: bool, NULL: no nulls. References are the table's */

@@ -3,7 +3,7 @@
  * the same values or the same error on one device, on three, and with another instruction set, and as
  * it is printed, where chains are written out. What fails as a column fails as a key, and nothing else
  * does. */
-#include "frame/expr.h"
+#include "frame/expr/expr.h"
 #include "fuzz_frame.h"
 
 static const tsr__field fields[] = {

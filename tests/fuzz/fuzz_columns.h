@@ -3,7 +3,7 @@
 #define TESTS_FUZZ_COLUMNS_H
 
 #include "fuzz.h"
-#include "io/csv.h"
+#include "io/csv/csv.h"
 
 /* In the order of tsr__coltype. */
 static const char *const fuzz_type_name[] = { "bool", "i64",  "f64", "date",

@@ -1,7 +1,7 @@
 /* Any bytes as a .npy file: never a crash; its elements can be read to the last byte, and written
  * and read again gives the same; in memory it is the same array as in a file, and an array on three
  * devices holds its values. */
-#include "io/npyfile.h"
+#include "io/npy/npyfile.h"
 
 #include "fuzz.h"
 #include "tessera.h"

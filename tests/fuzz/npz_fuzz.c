@@ -4,8 +4,8 @@
 #include <zlib.h>
 
 #include "fuzz.h"
-#include "io/npyfile.h"
-#include "io/zip.h"
+#include "io/npy/npyfile.h"
+#include "io/npy/zip.h"
 #include "tessera.h"
 
 enum { MOST_MEMBERS = 20 };

@@ -33,7 +33,7 @@ def bits(value):
 
 
 def classify(text):
-    """The class of a text and its value, by the table of src/io/csv.h."""
+    """The class of a text and its value, by the table of src/io/csv/csv.h."""
     text = text.strip(" \t")
     if text in ("", "NA"):
         return "null", None

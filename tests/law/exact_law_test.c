@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/exact_tile.h"
-#include "kernel/isa.h"
+#include "kernel/exact/exact_tile.h"
+#include "kernel/tile/isa.h"
 
 /* ---- the oracle ------------------------------------------------------------------------------ */
 

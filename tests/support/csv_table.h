@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_CSV_TABLE_H
 #define TESTS_SUPPORT_CSV_TABLE_H
 
-#include "io/csv.h"
+#include "io/csv/csv.h"
 
 struct table_cell {
   bool null;

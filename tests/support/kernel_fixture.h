@@ -3,7 +3,7 @@
 #ifndef TESTS_SUPPORT_KERNEL_FIXTURE_H
 #define TESTS_SUPPORT_KERNEL_FIXTURE_H
 
-#include "kernel/kernel.h"
+#include "kernel/fuse/schedule.h"
 #include "support/topology_fixture.h"
 
 enum { FIXTURE_NODES = 512, FIXTURE_DEVICES = 8 };

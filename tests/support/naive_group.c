@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/exact.h"
+#include "kernel/exact/exact.h"
 #include "oracle.h"
 
 /* -1, 0, 1: NaN above all; `zeros` tells -0 from 0. */

@@ -3,7 +3,7 @@
 #define TESTS_SUPPORT_NAIVE_GROUP_H
 
 #include "harness.h"
-#include "kernel/columns.h"
+#include "kernel/rows/columns.h"
 
 /* A value as f or i, whichever its dtype is. */
 typedef struct item {

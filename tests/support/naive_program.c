@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/exact.h"
+#include "kernel/exact/exact.h"
 
 /* ---- elements ---- */
 

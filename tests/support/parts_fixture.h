@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_PARTS_FIXTURE_H
 #define TESTS_SUPPORT_PARTS_FIXTURE_H
 
-#include "kernel/columns.h"
+#include "kernel/rows/columns.h"
 #include "support/topology_fixture.h"
 
 enum { PARTS_MOST = 8 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "harness.h"
-#include "io/arrow_read.h"
+#include "io/arrow/arrow_read.h"
 #include "support/allocations.h"
 #include "tessera.h"
 

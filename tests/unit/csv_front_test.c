@@ -3,7 +3,7 @@
 #include "tessera.h"
 
 #include "harness.h"
-#include "io/csv.h"
+#include "io/csv/csv.h"
 
 #include <inttypes.h>
 #include <stdio.h>

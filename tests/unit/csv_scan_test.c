@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "harness.h"
-#include "io/csv_inner.h"
+#include "io/csv/csv_inner.h"
 #include "support/csv_table.h"
 
 enum { BEFORE = 2, SIZE = 4200 };

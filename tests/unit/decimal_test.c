@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "io/decimal.h"
+#include "io/text/decimal.h"
 #include "support/locales.h"
 
 static tsr__heap heap;

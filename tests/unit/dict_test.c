@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "harness.h"
-#include "io/dict.h"
+#include "io/text/dict.h"
 
 static tsr__heap heap;
 

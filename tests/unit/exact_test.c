@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/exact.h"
+#include "kernel/exact/exact.h"
 
 enum { MAX_VALUES = 64 };
 

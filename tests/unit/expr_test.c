@@ -1,5 +1,5 @@
 /* Expressions: how they read, what types they have, and what is said about bad ones. */
-#include "frame/expr.h"
+#include "frame/expr/expr.h"
 
 #include "harness.h"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "io/files.h"
-#include "io/outfile.h"
+#include "io/file/files.h"
+#include "io/file/outfile.h"
 #include "tessera.h"
 
 enum { LENGTH = 30000 };

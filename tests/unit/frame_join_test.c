@@ -2,7 +2,7 @@
  * and by the law of chains. */
 #include "tessera.h"
 
-#include "frame/plan.h"
+#include "frame/chain/plan.h"
 #include "harness.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * them, the same on every mesh. */
 #include "tessera.h"
 
-#include "frame/plan.h"
+#include "frame/chain/plan.h"
 #include "harness.h"
 #include "support/frame_fixture.h"
 

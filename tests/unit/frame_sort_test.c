@@ -1,7 +1,7 @@
 /* Sorted frames: keys of every type, ties, nulls and NaN, and what follows a sort. */
 #include "tessera.h"
 
-#include "frame/plan.h"
+#include "frame/chain/plan.h"
 #include "harness.h"
 #include "support/frame_fixture.h"
 

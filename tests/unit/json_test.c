@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "harness.h"
-#include "io/json_inner.h"
+#include "io/json/json_inner.h"
 #include "support/allocations.h"
 #include "tessera.h"
 

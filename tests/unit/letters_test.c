@@ -1,5 +1,5 @@
 /* Letters in lower and upper case: every code point, by Python (golden/make_letters.py). */
-#include "frame/functions.h"
+#include "frame/lower/functions.h"
 
 #include "harness.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "harness.h"
-#include "kernel/columns.h"
-#include "kernel/match.h"
+#include "kernel/rows/columns.h"
+#include "kernel/rows/match.h"
 #include "topology/topology.h"
 
 enum { MOST_PARTS = 4, MOST_ROWS = 400 };

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "io/npyfile.h"
+#include "io/npy/npyfile.h"
 
 /* A file of a version with a header's text and data. */
 static const char *make(int version, const char *header, const void *data, size_t length)

@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 #include "harness.h"
-#include "io/zip.h"
+#include "io/npy/zip.h"
 #include "support/allocations.h"
 #include "tessera.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "io/outfile.h"
+#include "io/file/outfile.h"
 #include "support/faults.h"
 
 /* The temporary file that stands in the test's folder while something is written. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/isa.h"
+#include "kernel/tile/isa.h"
 #include "support/kernel_fixture.h"
 
 static const char *const isas[] = { "baseline", "avx2", "avx512" };

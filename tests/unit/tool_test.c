@@ -412,7 +412,7 @@ TEST(expressions_have_a_page)
   static const char *const names[] = {
 #define FN(id, name, least, most, sort) name,
 #define AGG(id, name, least, most) name,
-#include "frame/functions.def"
+#include "frame/expr/functions.def"
 #undef FN
 #undef AGG
   };

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "io/write.h"
+#include "io/rows/write.h"
 #include "tessera.h"
 
 /* ---- exact bytes --------------------------------------------------------------------------- */

@@ -1,0 +1,95 @@
+/* How many rows a step is likely to leave, before it ran: for explanations only, nothing is decided by
+ * it; and what a terminal counted, which is better. The shares are the customary ones for values nobody has counted.
+ *
+ *   a == b, a in (b, c)      a tenth each          a < b, a >= b ...     a third
+ *   a is null                a twentieth           other bools           a half
+ *   x and y                  share(x) * share(y)   not x                 1 - share(x) */
+#include "frame/chain/plan.h"
+
+static double in_bounds(double share)
+{
+  return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+double tsr__estimate_share(const tsr__expr *expr)
+{
+  double a, b;
+  switch (expr->kind) {
+  case TSR__E_BOOL: return expr->i ? 1 : 0;
+  case TSR__E_NULL: return 0;
+  case TSR__E_NOT: return 1 - tsr__estimate_share(expr->arg[0]);
+  case TSR__E_AND: return tsr__estimate_share(expr->arg[0]) * tsr__estimate_share(expr->arg[1]);
+  case TSR__E_OR:
+    a = tsr__estimate_share(expr->arg[0]);
+    b = tsr__estimate_share(expr->arg[1]);
+    return a + b - a * b;
+  case TSR__E_ISNULL: return expr->negated ? 0.95 : 0.05;
+  case TSR__E_IN: a = in_bounds(0.1 * (expr->count - 1)); return expr->negated ? 1 - a : a;
+  case TSR__E_BINARY:
+    if (expr->op == TSR__B_EQ) return 0.1;
+    if (expr->op == TSR__B_NE) return 0.9;
+    return 1.0 / 3;
+  default: return 0.5;
+  }
+}
+
+static bool counts_rows(const tsr__expr *expr)
+{
+  return expr->kind == TSR__E_AGG && expr->op == TSR__A_COUNT && expr->count == 0;
+}
+
+void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows)
+{
+  bool grouped = df->kind == TSR__FRAME_GROUP;
+  if (tsr__frame_is_source(df)) return;
+  int keys = grouped ? df->keys.formula.count : 0;
+  df->making.done = true;
+  df->making.rows_in = -1;
+  df->making.rows_out = rows;
+  if (!grouped && df->kind != TSR__FRAME_AGG) return;
+  for (int i = 0; i < df->formula.count; i++) {
+    const int64_t *counts = table->column[keys + i].values;
+    if (!counts || (need && !need[keys + i]) || !counts_rows(df->formula.item[i].expr)) continue;
+    df->making.rows_in = 0;
+    for (int64_t row = 0; row < table->rows; row++) df->making.rows_in += counts[row];
+    return;
+  }
+}
+
+void tsr__note_count(tsr_frame *df, int64_t rows)
+{
+  if (tsr__frame_is_source(df)) return;
+  if (!df->making.done) df->making.rows_in = -1;
+  df->making.done = true;
+  df->making.rows_out = rows;
+}
+
+/* The values that a key takes, where its type or its dictionary tells; 0: unknown. */
+static double values_of(const tsr_frame *df, const tsr__expr *expr)
+{
+  if (expr->type == TSR_COL_BOOL) return 2;
+  if (expr->kind != TSR__E_COLUMN) return 0;
+  for (const char *name = expr->text; df; df = df->parent) {
+    int at = tsr__schema_find(&df->schema, name);
+    if (at < 0 || (df->kind == TSR__FRAME_ASSIGN && !strcmp(df->name, name))) return 0;
+    if (df->kind == TSR__FRAME_SELECT && df->formula.item[at].expr->kind != TSR__E_COLUMN) return 0;
+    if (df->kind == TSR__FRAME_SELECT) name = df->formula.item[at].expr->text;
+    if (df->kind == TSR__FRAME_TEXT && !strcmp(df->name, name)) at = 0;
+    else if (df->kind == TSR__FRAME_TEXT) continue;
+    const tsr__source *source = df->source;
+    if (source && source->col[at].dict) return (double)source->col[at].dict->count;
+    if (source && source->sifted && source->sifted->col[at].dict)
+      return (double)source->sifted->col[at].dict->count;
+  }
+  return 0;
+}
+
+double tsr__estimate_groups(const tsr_frame *df, double rows)
+{
+  double groups = 1;
+  for (int i = 0; i < df->keys.formula.count; i++) {
+    double values = values_of(df->parent, df->keys.formula.item[i].expr);
+    groups *= values > 0 ? values : rows > 10 ? rows / 10 : 1;
+  }
+  return groups < rows ? groups : rows;
+}

@@ -1,0 +1,487 @@
+/* What columns a frame has, and which of its parents' columns it needs: one rule for each kind. */
+#include "frame/chain/plan.h"
+
+#define MAX_CHAIN 2000 /* frames on each other; bounds the recursion of a terminal */
+
+/* ---- small things ------------------------------------------------------------------------ */
+
+static tsr__field *new_fields(tsr_frame *df, int count, tsr__error *error)
+{
+  size_t room = (size_t)(count ? count : 1) * sizeof(tsr__field);
+  tsr__field *field = tsr__arena_new(&df->node.scope->arena, room);
+  if (!field) tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  return field;
+}
+
+/* A column that an expression makes; of a column by itself it is that one. */
+static tsr__field made_field(const tsr_frame *df, const char *name, const tsr__expr *expr)
+{
+  uint8_t type = expr->type == TSR__COL_NULL ? (uint8_t)TSR_COL_I64 : expr->type;
+  bool same = expr->kind == TSR__E_COLUMN;
+  return (tsr__field){ name, type, same && df->parent->schema.field[expr->column].vacant };
+}
+
+static tsr_status same_schema(tsr_frame *df)
+{
+  df->schema = df->parent->schema;
+  return TSR_OK;
+}
+
+/* ---- types ------------------------------------------------------------------------------- */
+
+static tsr_status type_filter(tsr_frame *df, tsr__error *error)
+{
+  tsr__expr *expr = df->formula.item[0].expr;
+  if (tsr__check(&df->formula, expr, &df->parent->schema, TSR__IN_ROW, error)) return error->status;
+  if (expr->type != TSR_COL_BOOL && expr->type != TSR__COL_NULL)
+    return tsr__caret(error, TSR_EDTYPE, (tsr__place){ &df->formula, expr->at, expr->span },
+                      "a filter needs bool, found %s; compare it with something",
+                      tsr_coltype_name((tsr_coltype)expr->type));
+  return same_schema(df);
+}
+
+/* The parent's columns and one more, or one replaced. */
+static tsr_status add_column(tsr_frame *df, tsr__field added, tsr__error *error)
+{
+  const tsr__schema *from = &df->parent->schema;
+  int at = tsr__schema_find(from, df->name);
+  tsr__field *field = new_fields(df, from->count + 1, error);
+  if (!field) return error->status;
+  memcpy(field, from->field, (size_t)from->count * sizeof *field);
+  if (at < 0) at = from->count;
+  field[at] = added;
+  df->schema = (tsr__schema){ at == from->count ? at + 1 : from->count, field, NULL };
+  return TSR_OK;
+}
+
+static tsr_status type_assign(tsr_frame *df, tsr__error *error)
+{
+  tsr__expr *expr = df->formula.item[0].expr;
+  if (tsr__check(&df->formula, expr, &df->parent->schema, TSR__IN_ROW, error)) return error->status;
+  return add_column(df, made_field(df, df->name, expr), error);
+}
+
+static tsr_status check_name_free(const tsr_frame *df, const tsr__item *item, int place,
+                                  tsr__names *names, tsr__error *error)
+{
+  const tsr__formula *formula = place < df->keys.formula.count ? &df->keys.formula : &df->formula;
+  if (tsr__names_find(names, item->name) >= 0)
+    return tsr__caret(error, TSR_ECOLUMN, (tsr__place){ formula, item->at, item->span },
+                      "the name '%.60s' is taken; name one 'other = ...'", item->name);
+  tsr__names_add(names, item->name, place);
+  if (!names->failed) return TSR_OK;
+  return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+}
+
+/* Keys are expressions of rows. */
+static tsr_status check_keys(tsr_frame *df, tsr__error *error)
+{
+  const tsr__formula *keys = &df->keys.formula;
+  for (int i = 0; i < keys->count; i++)
+    if (tsr__check(keys, keys->item[i].expr, &df->parent->schema, TSR__IN_ROW, error))
+      return error->status;
+  return TSR_OK;
+}
+
+/* The items of a select or agg, after the keys of a group. */
+static tsr_status type_items(tsr_frame *df, int context, tsr__error *error)
+{
+  const tsr__formula *formula = &df->formula;
+  int keys = df->kind == TSR__FRAME_GROUP ? df->keys.formula.count : 0;
+  int count = keys + formula->count;
+  tsr__field *field = new_fields(df, count, error);
+  tsr__names names = { .arena = &df->node.scope->arena };
+  if (!field || check_keys(df, error)) return error->status;
+  for (int i = 0; i < count; i++) {
+    const tsr__item *item = i < keys ? &df->keys.formula.item[i] : &formula->item[i - keys];
+    if (tsr__check_name(df->what, item->name, error)) return error->status;
+    if (i >= keys && tsr__check(formula, item->expr, &df->parent->schema, context, error))
+      return error->status;
+    if (check_name_free(df, item, i, &names, error)) return error->status;
+    field[i] = made_field(df, item->name, item->expr);
+  }
+  df->schema = (tsr__schema){ count, field, NULL };
+  return TSR_OK;
+}
+
+static tsr_status type_by_keys(tsr_frame *df, tsr__error *error)
+{
+  return check_keys(df, error) ? error->status : same_schema(df);
+}
+
+/* A column of row numbers in front. */
+static tsr_status type_index(tsr_frame *df, tsr__error *error)
+{
+  const tsr__schema *from = &df->parent->schema;
+  tsr__field *field = new_fields(df, from->count + 1, error);
+  if (!field) return error->status;
+  if (tsr__schema_find(from, df->name) >= 0)
+    return tsr__error_set(error, TSR_ECOLUMN, "%s: there is a column '%.60s'; give another name",
+                          df->what, df->name);
+  field[0] = (tsr__field){ .name = df->name, .type = TSR_COL_I64 };
+  memcpy(field + 1, from->field, (size_t)from->count * sizeof *field);
+  df->schema = (tsr__schema){ from->count + 1, field, NULL };
+  return TSR_OK;
+}
+
+/* The type that columns of two frames meet in; -1: none. One that holds nothing takes the other's. */
+static int meet_columns(const tsr__field *a, const tsr__field *b)
+{
+  tsr__expr left = { .type = a->type }, right = { .type = b->type };
+  bool mixed = (a->type == TSR_COL_BOOL) != (b->type == TSR_COL_BOOL);
+  if (b->vacant) return a->type;
+  if (a->vacant) return b->type;
+  return mixed ? -1 : tsr__meet(&left, &right);
+}
+
+/* Brings the columns of frame `part` together with those before it. */
+static tsr_status meet_part(const tsr_frame *df, int part, tsr__field *field, tsr__error *error)
+{
+  const tsr__schema *other = &df->part[part]->schema;
+  int count = df->parent->schema.count;
+  for (int i = 0; i < count; i++) {
+    int at = tsr__schema_find(other, field[i].name);
+    if (at < 0)
+      return tsr__error_set(error, TSR_ECOLUMN, "%s: frame %d has no column '%.60s'", df->what,
+                            part + 1, field[i].name);
+    int type = meet_columns(&field[i], &other->field[at]);
+    if (type < 0)
+      return tsr__error_set(error, TSR_EDTYPE,
+                            "%s: column '%.60s' is %s in frame %d and %s before; make them one "
+                            "type with tsr_frame_assign",
+                            df->what, field[i].name,
+                            tsr_coltype_name((tsr_coltype)other->field[at].type), part + 1,
+                            tsr_coltype_name((tsr_coltype)field[i].type));
+    field[i].type = (uint8_t)type;
+    field[i].vacant = field[i].vacant && other->field[at].vacant;
+  }
+  if (other->count != count)
+    return tsr__error_set(error, TSR_ECOLUMN, "%s: frame %d has %d columns, the first one %d",
+                          df->what, part + 1, other->count, count);
+  return TSR_OK;
+}
+
+static tsr_status type_concat(tsr_frame *df, tsr__error *error)
+{
+  const tsr__schema *from = &df->parent->schema;
+  tsr__field *field = new_fields(df, from->count, error);
+  if (!field) return error->status;
+  memcpy(field, from->field, (size_t)from->count * sizeof *field);
+  for (int p = 1; p < df->part_count; p++)
+    if (meet_part(df, p, field, error)) return error->status;
+  df->schema = (tsr__schema){ from->count, field, NULL };
+  return TSR_OK;
+}
+
+static tsr_status not_a_number(const tsr_frame *df, const tsr__field *field, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_EDTYPE,
+                        "%s: column '%.60s' is %s, expected a number or bool; "
+                        "leave it out with tsr_frame_select",
+                        df->what, field->name, tsr_coltype_name((tsr_coltype)field->type));
+}
+
+static bool reducible(int op, int type)
+{
+  if (op == TSR__A_COUNT || op == TSR__A_MIN || op == TSR__A_MAX) return true;
+  return tsr__is_number(type) || type == TSR_COL_BOOL;
+}
+
+static tsr_status type_reduce(tsr_frame *df, tsr__error *error)
+{
+  const tsr__schema *from = &df->parent->schema;
+  tsr__field *field = new_fields(df, from->count, error);
+  if (!field) return error->status;
+  for (int i = 0; i < from->count; i++) {
+    int type = from->field[i].type;
+    if (!reducible(df->op, type)) return not_a_number(df, &from->field[i], error);
+    field[i] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
+    if (df->op == TSR__A_COUNT) field[i].type = TSR_COL_I64;
+    else if (df->op == TSR__A_SUM)
+      field[i].type = tsr__is_float(type) ? (uint8_t)type : TSR_COL_I64;
+    else if (df->op != TSR__A_MIN && df->op != TSR__A_MAX)
+      field[i].type = type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64;
+  }
+  df->schema = (tsr__schema){ from->count, field, NULL };
+  return TSR_OK;
+}
+
+/* The frame that chose the rows of a frame: frames with the same one have the same rows. */
+static const tsr_frame *row_owner(const tsr_frame *df)
+{
+  for (;;) {
+    bool keeps = df->kind == TSR__FRAME_ASSIGN || df->kind == TSR__FRAME_SELECT ||
+                 df->kind == TSR__FRAME_TEXT || df->kind == TSR__FRAME_ARITH;
+    if (!keeps) return df;
+    bool broadcast = df->kind == TSR__FRAME_ARITH && df->other && df->parent->one_row;
+    df = broadcast ? df->other : df->parent;
+  }
+}
+
+tsr_status tsr__same_rows(const char *what, const tsr_frame *left, const tsr_frame *right,
+                          tsr__error *error)
+{
+  if (left->one_row || right->one_row) return TSR_OK;
+  const tsr_frame *a = row_owner(left), *b = row_owner(right);
+  bool sources = a->kind == TSR__FRAME_ARRAYS && b->kind == TSR__FRAME_ARRAYS;
+  if (a == b || (sources && a->source->rows == b->source->rows)) return TSR_OK;
+  if (sources)
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "%s: the left frame has %lld rows, the right one %lld; "
+                          "they must have the same",
+                          what, (long long)a->source->rows, (long long)b->source->rows);
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "%s: the frames' rows come from different filters or "
+                        "files, so they may not match; compute both columns in one frame",
+                        what);
+}
+
+static tsr_status type_arith(tsr_frame *df, tsr__error *error)
+{
+  const tsr__schema *from = &df->parent->schema;
+  const tsr__schema *other = df->other ? &df->other->schema : NULL;
+  tsr__field *field = new_fields(df, from->count, error);
+  if (!field) return error->status;
+  if (other && tsr__same_rows(df->what, df->parent, df->other, error)) return error->status;
+  if (other && other->count != from->count)
+    return tsr__error_set(error, TSR_ECOLUMN, "%s: the left frame has %d columns, the right one %d",
+                          df->what, from->count, other->count);
+  for (int i = 0; i < from->count; i++) {
+    int at = other ? tsr__schema_find(other, from->field[i].name) : -1;
+    if (other && at < 0)
+      return tsr__error_set(error, TSR_ECOLUMN, "%s: the right frame has no column '%.60s'",
+                            df->what, from->field[i].name);
+    tsr__expr a = { .type = from->field[i].type };
+    tsr__expr b = { .type = other ? other->field[at].type : 0 };
+    if (!other) b = *df->number;
+    if (!reducible(TSR__A_SUM, a.type)) return not_a_number(df, &from->field[i], error);
+    if (other && !reducible(TSR__A_SUM, b.type)) return not_a_number(df, &other->field[at], error);
+    int type = tsr__meet(&a, &b);
+    if (type == TSR_COL_BOOL) type = TSR_COL_I64;
+    if (df->op == TSR__B_DIV && type != TSR_COL_F32) type = TSR_COL_F64;
+    field[i] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
+  }
+  df->schema = (tsr__schema){ from->count, field, NULL };
+  return TSR_OK;
+}
+
+static tsr_status type_by_kind(tsr_frame *df, tsr__error *error)
+{
+  switch (df->kind) {
+  case TSR__FRAME_TEXT:
+    return add_column(df, (tsr__field){ .name = df->name, .type = TSR_COL_TEXT }, error);
+  case TSR__FRAME_FILTER: return type_filter(df, error);
+  case TSR__FRAME_ASSIGN: return type_assign(df, error);
+  case TSR__FRAME_SELECT: return type_items(df, TSR__IN_ROW, error);
+  case TSR__FRAME_HEAD:
+  case TSR__FRAME_TAIL:
+  case TSR__FRAME_SAMPLE:
+  case TSR__FRAME_PLACE:
+  case TSR__FRAME_KEEP: return same_schema(df);
+  case TSR__FRAME_FIRSTS:
+  case TSR__FRAME_SORT: return type_by_keys(df, error);
+  case TSR__FRAME_INDEX: return type_index(df, error);
+  case TSR__FRAME_DESCRIBE: return tsr__type_describe(df, error);
+  case TSR__FRAME_JOIN: return tsr__type_join(df, error);
+  case TSR__FRAME_CONCAT: return type_concat(df, error);
+  case TSR__FRAME_AGG:
+  case TSR__FRAME_GROUP: return type_items(df, TSR__IN_AGG, error);
+  case TSR__FRAME_ARITH: return type_arith(df, error);
+  case TSR__FRAME_REDUCE: return type_reduce(df, error);
+  default: return TSR_OK;
+  }
+}
+
+/* Grows whenever a schema beside the parent's changes. */
+static int others_version(const tsr_frame *df)
+{
+  int version = df->other ? df->other->version : 0;
+  for (int i = 1; i < df->part_count; i++) version += df->part[i]->version;
+  return version;
+}
+
+/* Many columns get an index of their names; one of equal columns is its parent's. */
+tsr_status tsr__schema_index(tsr_frame *df, tsr__error *error)
+{
+  enum { FEW = 48 };
+  tsr__schema *schema = &df->schema;
+  tsr__arena *arena = &df->node.scope->arena;
+  schema->names = NULL;
+  if (schema->count <= FEW) return TSR_OK;
+  if (df->parent && df->parent->schema.field == schema->field &&
+      df->parent->schema.count == schema->count) {
+    schema->names = df->parent->schema.names;
+    return TSR_OK;
+  }
+  tsr__names *names = tsr__arena_new(arena, sizeof *names);
+  if (names) names->arena = arena;
+  for (int i = 0; names && i < schema->count; i++) tsr__names_add(names, schema->field[i].name, i);
+  if (!names || names->failed)
+    return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  schema->names = names;
+  return TSR_OK;
+}
+
+tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
+{
+  bool mapped = df->kind == TSR__FRAME_ASSIGN || df->kind == TSR__FRAME_SELECT;
+  if (df->parent) {
+    int under = df->parent->depth;
+    if (df->other && df->other->depth > under) under = df->other->depth;
+    for (int i = 0; i < df->part_count; i++)
+      if (df->part[i]->depth > under) under = df->part[i]->depth;
+    df->depth = under + 1;
+    df->parent_version = df->parent->version;
+    if (mapped) df->one_row = df->parent->one_row;
+  }
+  df->other_version = others_version(df);
+  if (df->kind == TSR__FRAME_ARITH)
+    df->one_row = df->parent->one_row && (!df->other || df->other->one_row);
+  if (df->depth > MAX_CHAIN)
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "%s: more than %d calls in one chain; collect and "
+                          "start a new frame",
+                          df->what, MAX_CHAIN);
+  if (type_by_kind(df, error)) return error->status;
+  return tsr__schema_index(df, error);
+}
+
+tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error)
+{
+  bool parent = df->parent && df->parent->version != df->parent_version;
+  if (!parent && others_version(df) == df->other_version) return TSR_OK;
+  df->version++;
+  return tsr__frame_type(df, error);
+}
+
+/* ---- what kinds do ------------------------------------------------------------------------ */
+
+/* Whether an aggregate is no plain reduction. */
+static bool needs_rows(const tsr__expr *expr)
+{
+  if (expr->kind == TSR__E_AGG && tsr__agg_needs_rows(expr->op)) return true;
+  for (int i = 0; i < expr->count; i++)
+    if (needs_rows(expr->arg[i])) return true;
+  return false;
+}
+
+bool tsr__frame_by_rows(const tsr_frame *df)
+{
+  if (df->kind != TSR__FRAME_AGG && df->kind != TSR__FRAME_GROUP) return false;
+  for (int i = 0; i < df->formula.count; i++)
+    if (needs_rows(df->formula.item[i].expr)) return true;
+  return false;
+}
+
+bool tsr__frame_breaks(const tsr_frame *df)
+{
+  switch (df->kind) {
+  case TSR__FRAME_GROUP:
+  case TSR__FRAME_SORT:
+  case TSR__FRAME_JOIN:
+  case TSR__FRAME_CONCAT:
+  case TSR__FRAME_PLACE:
+  case TSR__FRAME_DESCRIBE:
+  case TSR__FRAME_KEEP: return true;
+  case TSR__FRAME_INDEX: return tsr__frame_masked(df->parent);
+  case TSR__FRAME_AGG: return tsr__frame_by_rows(df);
+  default: return false;
+  }
+}
+
+bool tsr__frame_masked(const tsr_frame *df)
+{
+  for (; df && !df->one_row; df = df->parent) {
+    switch (df->kind) {
+    case TSR__FRAME_FILTER:
+    case TSR__FRAME_HEAD:
+    case TSR__FRAME_TAIL:
+    case TSR__FRAME_SAMPLE:
+    case TSR__FRAME_FIRSTS: return true;
+    case TSR__FRAME_GROUP:
+    case TSR__FRAME_SORT:
+    case TSR__FRAME_JOIN:
+    case TSR__FRAME_CONCAT:
+    case TSR__FRAME_PLACE:
+    case TSR__FRAME_DESCRIBE:
+    case TSR__FRAME_KEEP: return false;
+    case TSR__FRAME_ARITH:
+      if (df->other && tsr__frame_masked(df->other)) return true;
+      break;
+    default: break;
+    }
+  }
+  return false;
+}
+
+/* ---- needs ------------------------------------------------------------------------------- */
+
+static void mark(const tsr__expr *expr, bool *need)
+{
+  if (expr->kind == TSR__E_COLUMN) need[expr->column] = true;
+  for (int i = 0; i < expr->count; i++) mark(expr->arg[i], need);
+}
+
+static void needs_by_place(const tsr_frame *df, const bool *need, bool *parent)
+{
+  int made = -1;
+  if (df->name) made = tsr__schema_find(&df->schema, df->name);
+  if (df->kind == TSR__FRAME_INDEX) {
+    for (int i = 1; i < df->schema.count; i++) parent[i - 1] = parent[i - 1] || need[i];
+    return;
+  }
+  for (int i = 0; i < df->schema.count; i++)
+    if (need[i] && i != made) parent[i] = true;
+  if (df->kind == TSR__FRAME_ASSIGN && need[made]) mark(df->formula.item[0].expr, parent);
+  if (df->kind == TSR__FRAME_FILTER) mark(df->formula.item[0].expr, parent);
+}
+
+static void needs_of_keys(const tsr_frame *df, bool *parent)
+{
+  for (int i = 0; i < df->keys.formula.count; i++) mark(df->keys.formula.item[i].expr, parent);
+}
+
+static void needs_of_join(const tsr_frame *df, const bool *need, bool *parent, bool *other)
+{
+  int left = df->parent->schema.count;
+  for (int i = 0; i < df->join->key_count; i++) {
+    mark(df->join->left[i], parent);
+    if (other) mark(df->join->right[i], other);
+  }
+  for (int i = 0; i < df->schema.count; i++) {
+    if (need[i] && i < left) parent[i] = true;
+    if (need[i] && i >= left && other) other[df->join->take[i - left]] = true;
+  }
+}
+
+void tsr__part_needs(const tsr_frame *df, int part, const bool *need, bool *out)
+{
+  const tsr__schema *schema = &df->part[part]->schema;
+  for (int i = 0; i < df->schema.count; i++)
+    if (need[i]) out[tsr__schema_find(schema, df->schema.field[i].name)] = true;
+}
+
+void tsr__frame_needs(const tsr_frame *df, const bool *need, bool *parent, bool *other)
+{
+  int keys = df->kind == TSR__FRAME_GROUP ? df->keys.formula.count : 0;
+  needs_of_keys(df, parent);
+  switch (df->kind) {
+  case TSR__FRAME_SELECT:
+  case TSR__FRAME_AGG:
+  case TSR__FRAME_GROUP:
+    for (int i = 0; i < df->formula.count; i++)
+      if (need[keys + i]) mark(df->formula.item[i].expr, parent);
+    break;
+  case TSR__FRAME_ARITH:
+    for (int i = 0; i < df->schema.count; i++) {
+      if (!need[i]) continue;
+      parent[i] = true;
+      if (other) other[tsr__schema_find(&df->other->schema, df->schema.field[i].name)] = true;
+    }
+    break;
+  case TSR__FRAME_DESCRIBE: tsr__describe_needs(df, need, parent); break;
+  case TSR__FRAME_JOIN: needs_of_join(df, need, parent, other); break;
+  case TSR__FRAME_CONCAT: tsr__part_needs(df, 0, need, parent); break;
+  default: needs_by_place(df, need, parent);
+  }
+}

@@ -1,0 +1,908 @@
+/* From text to trees, by recursive descent: one function a level of precedence.
+ *
+ *   or  <  and  <  not  <  comparisons, in, is  <  + -  <  * / // %  <  unary -  <  **
+ *
+ * as in Python: `**` groups to the right and binds tighter than the minus before it, comparisons
+ * chain (0 < x <= 9 is 0 < x and x <= 9). Invariant: a tree is at most MAX_DEPTH deep, so that
+ * nothing that walks it later can run out of stack. */
+#include "frame/expr/expr.h"
+
+#include <stdio.h>
+
+#define MAX_DEPTH 200
+#define MAX_LENGTH 65536
+#define MAX_LIST 1000
+#define MAX_SIZE \
+  200000            /* of a text: 0 < x < 9 has x twice, and x may be again such an expression */
+#define FEW_ITEMS 4 /* room to begin with */
+
+typedef struct parser {
+  tsr__lexer lexer;
+  const tsr_formula *given;
+  int params; /* `?` seen */
+  int depth;  /* of the recursion */
+  int size;   /* of the items read */
+} parser;
+
+/* clang-format off */
+#define AGG(id, name, least, most)
+#define FN(id, name, least, most, sort) name,
+static const char *const fn_names[TSR__FNS] = {
+#include "frame/expr/functions.def"
+};
+#undef FN
+#define FN(id, name, least, most, sort) { least, most, TSR__FS_##sort },
+static const uint8_t fn_facts[TSR__FNS][3] = {
+#include "frame/expr/functions.def"
+};
+#undef FN
+#undef AGG
+#define FN(id, name, least, most, sort)
+#define AGG(id, name, least, most) name,
+static const char *const agg_names[TSR__AGGS] = {
+#include "frame/expr/functions.def"
+};
+#undef AGG
+#define AGG(id, name, least, most) { least, most },
+static const uint8_t agg_facts[TSR__AGGS][2] = {
+#include "frame/expr/functions.def"
+};
+#undef FN
+#undef AGG
+/* clang-format on */
+static const char *const binary_names[] = { "+",  "-",  "*", "/",  "//", "%", "**",
+                                            "==", "!=", "<", "<=", ">",  ">=" };
+
+const char *tsr__fn_name(int fn)
+{
+  return fn_names[fn];
+}
+
+int tsr__fn_sort(int fn)
+{
+  return fn_facts[fn][2];
+}
+
+const char *tsr__agg_name(int agg)
+{
+  return agg_names[agg];
+}
+
+bool tsr__agg_needs_rows(int agg)
+{
+  return agg >= TSR__A_MEDIAN;
+}
+
+const char *tsr__binary_name(int op)
+{
+  return binary_names[op];
+}
+
+/* ---- small things ------------------------------------------------------------------------ */
+
+static tsr__expr *parse_or(parser *p);
+static tsr__expr *parse_sum(parser *p);
+static tsr__expr *parse_unary(parser *p);
+
+/* Records an error that points at [at, at + span); returns NULL. */
+static void *refuse(parser *p, int at, int span, const char *format, ...) TSR_PRINTF(4, 5);
+
+static void *refuse(parser *p, int at, int span, const char *format, ...)
+{
+  char said[900];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(said, sizeof said, format, args);
+  va_end(args);
+  tsr__place place = { p->lexer.formula, at, span };
+  tsr__caret(p->lexer.error, TSR_EPARSE, place, "%s", said);
+  return NULL;
+}
+
+static void *too_deep(parser *p, int at, int span)
+{
+  return refuse(p, at, span, "the expression is nested more than %d deep", MAX_DEPTH);
+}
+
+static void *no_memory(parser *p)
+{
+  tsr__error_set(p->lexer.error, TSR_ENOMEM, "%s: out of memory", p->lexer.formula->what);
+  return NULL;
+}
+
+static bool at_symbol(const parser *p, const char *symbol)
+{
+  const tsr__token *t = &p->lexer.token;
+  return t->kind == TSR__T_SYMBOL && t->length == (int)strlen(symbol) &&
+         !memcmp(t->text, symbol, (size_t)t->length);
+}
+
+static bool at_word(const parser *p, const char *word)
+{
+  const tsr__token *t = &p->lexer.token;
+  return t->kind == TSR__T_WORD && t->length == (int)strlen(word) &&
+         !memcmp(t->text, word, (size_t)t->length);
+}
+
+/* Whether a word is one of small letters, written in letters of any size; of no language's. */
+static bool is_word(const char *word, const char *small)
+{
+  for (; *word && *small; word++, small++)
+    if ((*word >= 'A' && *word <= 'Z' ? *word + 'a' - 'A' : *word) != *small) return false;
+  return *word == *small;
+}
+
+/* How a word of other languages is written here; NULL: it is none. */
+static const char *ours(const char *word)
+{
+  static const char *const words[][2] = {
+    { "and", "write 'and'" },
+    { "or", "write 'or'" },
+    { "not", "write 'not'" },
+    { "in", "write 'in'" },
+    { "is", "write 'is'" },
+    { "null", "write 'null'" },
+    { "between", "write between(x, a, b)" },
+    { "like", "write starts_with(x, 'a'), ends_with(x, 'a') or contains(x, 'a')" },
+    { "as", "write name = expression" },
+    { "asc", "keys to sort by take 'asc' behind them" },
+    { "desc", "keys to sort by take 'desc' behind them" },
+  };
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (is_word(word, words[i][0])) return words[i][1];
+  return NULL;
+}
+
+/* What a token that cannot stand where it does may have been meant for: a word of SQL, or the second word of
+ * a column's name. "" where nothing comes to mind. */
+static const char *hint_of(const parser *p, char *out, size_t size)
+{
+  const tsr__token *t = &p->lexer.token;
+  const char *source = p->lexer.formula->source;
+  char before[60] = "";
+  int end = t->at, from, to = t->at + t->span;
+  while (end > 0 && source[end - 1] == ' ') end--;
+  for (from = end; from > 0 && !strchr(" \t\n\r(),'\"=<>!+-*/%?", source[from - 1]);) from--;
+  snprintf(before, sizeof before, "%.*s", end - from, source + from);
+  bool name = t->kind == TSR__T_NAME;
+  const char *word = name ? ours(t->text) : NULL;
+  if (name && !word) word = ours(before);
+  *out = 0;
+  if (at_symbol(p, "=")) word = "to compare write '=='";
+  if (at_symbol(p, "*") && end > 0 && source[end - 1] == '(') word = "to count rows write count()";
+  if (word) snprintf(out, size, "; %s", word);
+  else if (name && end < t->at && tsr__plain_name(before) && to - from < 100)
+    snprintf(out, size, "; a column whose name has blanks is written \"%.*s\"", to - from,
+             source + from);
+  return out;
+}
+
+/* Makes a node that stands at [at, the end of what has been read). */
+static tsr__expr *node(parser *p, int kind, int at, int count)
+{
+  tsr__arena *arena = p->lexer.arena;
+  tsr__expr *expr = tsr__arena_new(arena, sizeof *expr);
+  if (expr && count) expr->arg = tsr__arena_new(arena, (size_t)count * sizeof *expr->arg);
+  if (!expr || (count && !expr->arg)) return no_memory(p);
+  expr->kind = (uint8_t)kind;
+  expr->count = count;
+  expr->at = at;
+  expr->depth = expr->size = 1;
+  return expr;
+}
+
+/* Puts arguments in; false if there is none (an error is recorded) or the tree gets too deep. */
+static bool adopt(parser *p, tsr__expr *expr, int index, tsr__expr *arg)
+{
+  if (!expr || !arg) return false;
+  expr->arg[index] = arg;
+  int end = arg->at + arg->span;
+  if (end > expr->at + expr->span) expr->span = end - expr->at;
+  if (arg->depth >= expr->depth) expr->depth = arg->depth + 1;
+  expr->size += arg->size;
+  if (expr->depth > MAX_DEPTH) too_deep(p, arg->at, arg->span);
+  else if (expr->size > MAX_SIZE)
+    refuse(
+        p, arg->at, arg->span,
+        "the expression is too large: chained comparisons and between have their operands twice; "
+        "name what they hold by an assign before");
+  return expr->depth <= MAX_DEPTH && expr->size <= MAX_SIZE;
+}
+
+static tsr__expr *pair(parser *p, int kind, int op, tsr__expr *a, tsr__expr *b)
+{
+  if (!a || !b) return NULL;
+  tsr__expr *expr = node(p, kind, a->at, 2);
+  if (!adopt(p, expr, 0, a) || !adopt(p, expr, 1, b)) return NULL;
+  expr->op = (uint8_t)op;
+  return expr;
+}
+
+/* An operand that stands in a second comparison. It is the same node, which is computed once; but how a
+ * literal is read depends on what it stands beside, so there each is a node of its own. */
+static tsr__expr *again(parser *p, tsr__expr *expr)
+{
+  if (!expr || expr->count || expr->kind == TSR__E_COLUMN) return expr;
+  tsr__expr *copy = node(p, expr->kind, expr->at, 0);
+  if (copy) *copy = *expr;
+  return copy;
+}
+
+static tsr__expr *unexpected(parser *p, const char *expected)
+{
+  const tsr__token *t = &p->lexer.token;
+  char found[TSR_MAX_RANK * 8];
+  if (t->kind == TSR__T_END)
+    return refuse(p, t->at, 1, "the expression ends where %s was expected", expected);
+  snprintf(found, sizeof found, "%.*s", t->span < 40 ? t->span : 40,
+           p->lexer.formula->source + t->at);
+  char hint[300];
+  return refuse(p, t->at, t->span, "found %s where %s was expected%s", found, expected,
+                hint_of(p, hint, sizeof hint));
+}
+
+static bool expect(parser *p, const char *symbol, const char *words)
+{
+  if (!at_symbol(p, symbol)) {
+    unexpected(p, words);
+    return false;
+  }
+  return tsr__lex(&p->lexer);
+}
+
+/* ---- primaries --------------------------------------------------------------------------- */
+
+/* The value of the next `?`, which stands where the token is. */
+static tsr__expr *parameter(parser *p, tsr__expr *expr)
+{
+  if (p->params >= p->given->count)
+    return refuse(p, expr->at, 1, "this is '?' number %d, but %d value%s given", p->params + 1,
+                  p->given->count, p->given->count == 1 ? " was" : "s were");
+  const tsr_param *param = &p->given->param[p->params++];
+  expr->param = true;
+  expr->i = param->i;
+  expr->f = param->f;
+  switch (param->kind) {
+  case 1: expr->kind = TSR__E_INT; return expr;
+  case 2: expr->kind = TSR__E_FLOAT; return expr;
+  case 3: expr->kind = TSR__E_BOOL; return expr;
+  case 4: break;
+  default: return refuse(p, expr->at, 1, "the value of this '?' has no kind");
+  }
+  expr->kind = param->text ? TSR__E_TEXT : TSR__E_NULL;
+  if (!param->text) return expr;
+  size_t length = strlen(param->text);
+  if (length > MAX_LENGTH || !tsr__good_text(param->text, length))
+    return refuse(p, expr->at, 1, "the text given for this '?' is no UTF-8 or too long");
+  expr->text = tsr__arena_text(p->lexer.arena, param->text, length);
+  expr->length = (int)length;
+  return expr->text ? expr : no_memory(p);
+}
+
+static tsr__expr *literal(parser *p)
+{
+  tsr__token t = p->lexer.token;
+  tsr__expr *expr = node(p, TSR__E_NULL, t.at, 0);
+  if (!expr) return NULL;
+  expr->span = t.span;
+  expr->text = t.text;
+  expr->length = t.length;
+  expr->f = t.f;
+  if (t.kind == TSR__T_INT) {
+    expr->kind = TSR__E_INT;
+    if (t.i >> 63) /* 2^63 may only follow a minus: see parse_unary */
+      return refuse(p, t.at, t.span,
+                    "the integer does not fit 64 bits; write it with a point "
+                    "for a float");
+    expr->i = (int64_t)t.i;
+  } else if (t.kind == TSR__T_FLOAT) {
+    expr->kind = TSR__E_FLOAT;
+  } else if (t.kind == TSR__T_TEXT) {
+    expr->kind = TSR__E_TEXT;
+  } else if (at_word(p, "true") || at_word(p, "false")) {
+    expr->kind = TSR__E_BOOL;
+    expr->i = at_word(p, "true");
+  } else if (at_symbol(p, "?") && !parameter(p, expr)) {
+    return NULL;
+  }
+  return tsr__lex(&p->lexer) ? expr : NULL;
+}
+
+int tsr__name_in(const char *const *names, int count, const char *name)
+{
+  for (int i = 0; i < count; i++)
+    if (!strcmp(names[i], name)) return i;
+  return -1;
+}
+
+/* What a function is called elsewhere. */
+static const char *known_elsewhere(const char *name)
+{
+  static const char *const pairs[][2] = {
+    { "avg", "mean" },
+    { "average", "mean" },
+    { "stddev", "std" },
+    { "stdev", "std" },
+    { "stddev_samp", "std" },
+    { "variance", "var" },
+    { "var_samp", "var" },
+    { "n_unique", "nunique" },
+    { "count_distinct", "nunique" },
+    { "len", "length" },
+    { "char_length", "length" },
+    { "size", "count" },
+    { "lowercase", "lower" },
+    { "uppercase", "upper" },
+    { "strip", "trim" },
+    { "substr", "slice" },
+    { "substring", "slice" },
+    { "startswith", "starts_with" },
+    { "endswith", "ends_with" },
+    { "like", "contains" },
+    { "strpos", "contains" },
+    { "ifnull", "coalesce" },
+    { "nvl", "coalesce" },
+    { "fillna", "coalesce" },
+    { "fill_null", "coalesce" },
+    { "iif", "if" },
+    { "where", "if" },
+    { "when", "if" },
+    { "case", "if" },
+    { "isnan", "is_nan" },
+    { "ceiling", "ceil" },
+    { "ln", "log" },
+    { "power", "**" },
+    { "pow", "**" },
+    { "dayofweek", "weekday" },
+    { "dayofyear", "day_of_year" },
+    { "to_date", "date" },
+    { "datetrunc", "date_trunc" },
+    { "astype", "cast" },
+  };
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    if (!strcmp(pairs[i][0], name)) return pairs[i][1];
+  return NULL;
+}
+
+static tsr__expr *unknown_call(parser *p, const tsr__token *name)
+{
+  const char *elsewhere = known_elsewhere(name->text);
+  if (elsewhere)
+    return refuse(p, name->at, name->span, "there is no function '%.60s'; it is '%s' here",
+                  name->text, elsewhere);
+  const char *all[TSR__FNS + TSR__AGGS];
+  for (int i = 0; i < TSR__FNS; i++) all[i] = fn_names[i];
+  for (int i = 0; i < TSR__AGGS; i++) all[TSR__FNS + i] = agg_names[i];
+  int near = tsr__text_nearest(name->text, all, TSR__FNS + TSR__AGGS);
+  if (near >= 0)
+    return refuse(p, name->at, name->span, "there is no function '%.60s'; did you mean '%s'?",
+                  name->text, all[near]);
+  tsr__text list;
+  tsr__text_init(&list, NULL);
+  for (int i = 0; i < TSR__FNS + TSR__AGGS; i++)
+    tsr__text_add(&list, "%s%s", i == TSR__FNS ? "; of rows: " : i ? " " : "", all[i]);
+  refuse(p, name->at, name->span, "there is no function '%.60s'; there are: %s", name->text,
+         tsr__text_get(&list));
+  tsr__text_free(&list);
+  return NULL;
+}
+
+/* Reads "a, b)" into an array of the arena; the count, or -1. */
+static int arguments(parser *p, tsr__expr ***out, int most, const tsr__token *name)
+{
+  tsr__expr **list = NULL;
+  int count = 0, room = 0;
+  if (at_symbol(p, ")")) return tsr__lex(&p->lexer) ? 0 : -1;
+  for (;;) {
+    if (count == most) {
+      refuse(p, name->at, name->span, "%.*s takes at most %d argument%s", name->span,
+             p->lexer.formula->source + name->at, most, most == 1 ? "" : "s");
+      return -1;
+    }
+    if (count == room) {
+      room = room ? 2 * room : 4;
+      tsr__expr **more = tsr__arena_new(p->lexer.arena, (size_t)room * sizeof *more);
+      if (!more) {
+        no_memory(p);
+        return -1;
+      }
+      if (count) memcpy(more, list, (size_t)count * sizeof *more);
+      *out = list = more;
+    }
+    if (!(list[count++] = parse_or(p))) return -1;
+    if (at_symbol(p, ")")) return tsr__lex(&p->lexer) ? count : -1;
+    if (!expect(p, ",", "',' or ')'")) return -1;
+  }
+}
+
+/* Lets an expression span its call: the ')' is the last thing before the current token that is no
+ * blank. */
+static tsr__expr *spanning(const parser *p, tsr__expr *expr, int at)
+{
+  int end = p->lexer.token.at;
+  if (!expr) return NULL;
+  while (end > at && p->lexer.formula->source[end - 1] != ')') end--;
+  expr->at = at;
+  expr->span = end - at;
+  return expr;
+}
+
+static tsr__expr *call(parser *p, const tsr__token *name)
+{
+  int fn = tsr__name_in(fn_names, TSR__FNS, name->text);
+  int agg = tsr__name_in(agg_names, TSR__AGGS, name->text);
+  tsr__expr **arg = NULL;
+  if (fn < 0 && agg < 0) return unknown_call(p, name);
+  if (!tsr__lex(&p->lexer)) return NULL; /* past '(' */
+  const uint8_t *counts = fn >= 0 ? fn_facts[fn] : agg_facts[agg];
+  int least = counts[0], count = arguments(p, &arg, counts[1], name);
+  if (count < 0) return NULL;
+  if (count < least)
+    return refuse(p, name->at, name->span, "%s takes %d argument%s, not %d", name->text, least,
+                  least == 1 ? "" : "s", count);
+  if (fn == TSR__F_BETWEEN) {
+    tsr__expr *low = pair(p, TSR__E_BINARY, TSR__B_GE, arg[0], arg[1]);
+    tsr__expr *high = pair(p, TSR__E_BINARY, TSR__B_LE, again(p, arg[0]), arg[2]);
+    return spanning(p, pair(p, TSR__E_AND, 0, low, high), name->at);
+  }
+  tsr__expr *expr = node(p, fn >= 0 ? TSR__E_CALL : TSR__E_AGG, name->at, count);
+  for (int i = 0; i < count; i++)
+    if (!adopt(p, expr, i, arg[i])) return NULL;
+  if (!expr) return NULL;
+  expr->op = (uint8_t)(fn >= 0 ? fn : agg);
+  return spanning(p, expr, name->at);
+}
+
+static tsr__expr *column(parser *p)
+{
+  tsr__token name = p->lexer.token;
+  if (!tsr__lex(&p->lexer)) return NULL;
+  if (name.kind == TSR__T_NAME && at_symbol(p, "(")) return call(p, &name);
+  if ((int)strlen(name.text) != name.length || !name.length)
+    return refuse(p, name.at, name.span, "this name is empty");
+  tsr__expr *expr = node(p, TSR__E_COLUMN, name.at, 0);
+  if (!expr) return NULL;
+  expr->span = name.span;
+  expr->text = name.text;
+  expr->length = name.length;
+  return expr;
+}
+
+static tsr__expr *parenthesis(parser *p)
+{
+  int at = p->lexer.token.at;
+  if (!tsr__lex(&p->lexer)) return NULL;
+  tsr__expr *expr = parse_or(p);
+  if (!expr) return NULL;
+  if (at_symbol(p, ","))
+    return refuse(p, at, 1, "a list in parentheses is only possible after 'in'");
+  return expect(p, ")", "')'") ? expr : NULL;
+}
+
+static tsr__expr *parse_primary(parser *p)
+{
+  const tsr__token *t = &p->lexer.token;
+  if (t->kind == TSR__T_NAME || t->kind == TSR__T_QUOTED) return column(p);
+  bool value = t->kind == TSR__T_INT || t->kind == TSR__T_FLOAT || t->kind == TSR__T_TEXT ||
+               at_symbol(p, "?") || at_word(p, "true") || at_word(p, "false") || at_word(p, "null");
+  if (value) return literal(p);
+  if (at_symbol(p, "(")) return parenthesis(p);
+  return unexpected(p, "a column, a value or '('");
+}
+
+/* ---- operators --------------------------------------------------------------------------- */
+
+static tsr__expr *parse_power(parser *p)
+{
+  tsr__expr *base = parse_primary(p);
+  if (!base || !at_symbol(p, "**")) return base;
+  if (++p->depth > MAX_DEPTH) return too_deep(p, base->at, base->span);
+  if (!tsr__lex(&p->lexer)) return NULL;
+  tsr__expr *expr = pair(p, TSR__E_BINARY, TSR__B_POW, base, parse_unary(p));
+  p->depth--;
+  return expr;
+}
+
+/* -9223372036854775808 has no positive twin: the minus is read together with its number. */
+static tsr__expr *least_integer(parser *p, int at)
+{
+  tsr__expr *expr = node(p, TSR__E_INT, at, 0);
+  if (!expr) return NULL;
+  expr->i = INT64_MIN;
+  expr->span = p->lexer.token.at + p->lexer.token.span - at;
+  return tsr__lex(&p->lexer) ? expr : NULL;
+}
+
+static tsr__expr *negate(parser *p, int at, tsr__expr *arg)
+{
+  if (!arg) return NULL;
+  bool number = (arg->kind == TSR__E_INT && arg->i != INT64_MIN) || arg->kind == TSR__E_FLOAT;
+  if (number) {
+    arg->i = arg->kind == TSR__E_INT ? -arg->i : 0;
+    arg->f = -arg->f;
+    arg->span += arg->at - at;
+    arg->at = at;
+    return arg;
+  }
+  tsr__expr *expr = node(p, TSR__E_NEG, at, 1);
+  return adopt(p, expr, 0, arg) ? expr : NULL;
+}
+
+static tsr__expr *parse_unary(parser *p)
+{
+  int at = p->lexer.token.at;
+  bool minus = at_symbol(p, "-");
+  if (!minus && !at_symbol(p, "+")) return parse_power(p);
+  if (++p->depth > MAX_DEPTH) return too_deep(p, at, 1);
+  if (!tsr__lex(&p->lexer)) return NULL;
+  tsr__expr *expr;
+  if (minus && p->lexer.token.kind == TSR__T_INT && p->lexer.token.i >> 63)
+    expr = least_integer(p, at);
+  else expr = minus ? negate(p, at, parse_unary(p)) : parse_unary(p);
+  p->depth--;
+  return expr;
+}
+
+static tsr__expr *parse_product(parser *p)
+{
+  static const char *const symbol[] = { "*", "/", "//", "%" };
+  static const uint8_t op[] = { TSR__B_MUL, TSR__B_DIV, TSR__B_FLOORDIV, TSR__B_MOD };
+  tsr__expr *expr = parse_unary(p);
+  while (expr) {
+    int found = -1;
+    for (int i = 0; i < 4; i++)
+      if (at_symbol(p, symbol[i])) found = i;
+    if (found < 0) return expr;
+    if (!tsr__lex(&p->lexer)) return NULL;
+    expr = pair(p, TSR__E_BINARY, op[found], expr, parse_unary(p));
+  }
+  return NULL;
+}
+
+static tsr__expr *parse_sum(parser *p)
+{
+  tsr__expr *expr = parse_product(p);
+  while (expr && (at_symbol(p, "+") || at_symbol(p, "-"))) {
+    int op = at_symbol(p, "+") ? TSR__B_ADD : TSR__B_SUB;
+    if (!tsr__lex(&p->lexer)) return NULL;
+    expr = pair(p, TSR__E_BINARY, op, expr, parse_product(p));
+  }
+  return expr;
+}
+
+/* "(1, 2, 3)" after in. */
+static tsr__expr *parse_in(parser *p, tsr__expr *left, bool negated)
+{
+  tsr__expr **list = NULL;
+  if (!tsr__lex(&p->lexer)) return NULL; /* past 'in' */
+  tsr__token open = p->lexer.token;
+  if (!expect(p, "(", "'(' and a list")) return NULL;
+  int count = arguments(p, &list, MAX_LIST, &open);
+  if (count < 0) return NULL;
+  if (!count) return refuse(p, open.at, 1, "the list after 'in' is empty");
+  tsr__expr *expr = node(p, TSR__E_IN, left->at, count + 1);
+  if (!adopt(p, expr, 0, left)) return NULL;
+  for (int i = 0; i < count; i++)
+    if (!adopt(p, expr, i + 1, list[i])) return NULL;
+  expr->negated = negated;
+  return expr;
+}
+
+static tsr__expr *parse_is(parser *p, tsr__expr *left)
+{
+  if (!tsr__lex(&p->lexer)) return NULL; /* past 'is' */
+  bool negated = at_word(p, "not");
+  if (negated && !tsr__lex(&p->lexer)) return NULL;
+  if (p->lexer.token.kind == TSR__T_NAME && !strcmp(p->lexer.token.text, "nan"))
+    return refuse(p, p->lexer.token.at, p->lexer.token.span, "to look for NaN write %sis_nan(x)",
+                  negated ? "not " : "");
+  if (!at_word(p, "null")) return unexpected(p, negated ? "'null'" : "'null' or 'not null'");
+  tsr__expr *expr = node(p, TSR__E_ISNULL, left->at, 1);
+  if (!adopt(p, expr, 0, left)) return NULL;
+  expr->span = p->lexer.token.at + p->lexer.token.span - left->at;
+  expr->negated = negated;
+  return tsr__lex(&p->lexer) ? expr : NULL;
+}
+
+static int comparison(const parser *p)
+{
+  for (int op = TSR__B_EQ; op <= TSR__B_GE; op++)
+    if (at_symbol(p, binary_names[op])) return op;
+  return -1;
+}
+
+/* "is null", "in (...)" or "not in (...)" behind an operand. */
+static tsr__expr *parse_question(parser *p, tsr__expr *left)
+{
+  if (at_word(p, "is")) return parse_is(p, left);
+  bool negated = at_word(p, "not");
+  if (negated && !tsr__lex(&p->lexer)) return NULL;
+  return at_word(p, "in") ? parse_in(p, left, negated) : unexpected(p, "'in' after 'not'");
+}
+
+/* A chain of links joined by `and`: each compares with the last operand of the one before. A question has
+ * no operand behind it: what follows is asked of its answer.
+ *
+ *   a < b <= c          a < b and b <= c
+ *   a < b is null       a < b and b is null
+ *   a is null == c      (a is null) == c */
+static tsr__expr *parse_compare(parser *p)
+{
+  tsr__expr *left = parse_sum(p), *before = NULL, *link = NULL, *next = NULL;
+  while (left) {
+    int op = comparison(p);
+    if (op < 0 && !at_word(p, "is") && !at_word(p, "in") && !at_word(p, "not")) break;
+    if (next) before = before ? pair(p, TSR__E_AND, 0, before, link) : link;
+    if (next && !before) return NULL;
+    if (next) left = again(p, next);
+    else if (link) left = link;
+    next = NULL;
+    if (op >= 0) {
+      if (!tsr__lex(&p->lexer) || !(next = parse_sum(p))) return NULL;
+      link = pair(p, TSR__E_BINARY, op, left, next);
+    } else {
+      link = parse_question(p, left);
+    }
+    if (!link) return NULL;
+  }
+  return before ? pair(p, TSR__E_AND, 0, before, link) : link ? link : left;
+}
+
+static tsr__expr *parse_not(parser *p)
+{
+  int at = p->lexer.token.at;
+  if (!at_word(p, "not")) return parse_compare(p);
+  if (++p->depth > MAX_DEPTH) return too_deep(p, at, 3);
+  if (!tsr__lex(&p->lexer)) return NULL;
+  tsr__expr *arg = parse_not(p);
+  p->depth--;
+  if (!arg) return NULL;
+  tsr__expr *expr = node(p, TSR__E_NOT, at, 1);
+  return adopt(p, expr, 0, arg) ? expr : NULL;
+}
+
+static tsr__expr *parse_and(parser *p)
+{
+  tsr__expr *expr = parse_not(p);
+  while (expr && at_word(p, "and")) {
+    if (!tsr__lex(&p->lexer)) return NULL;
+    expr = pair(p, TSR__E_AND, 0, expr, parse_not(p));
+  }
+  return expr;
+}
+
+static tsr__expr *parse_or(parser *p)
+{
+  if (++p->depth > MAX_DEPTH) return too_deep(p, p->lexer.token.at, 1);
+  tsr__expr *expr = parse_and(p);
+  while (expr && at_word(p, "or")) {
+    if (!tsr__lex(&p->lexer)) return NULL;
+    expr = pair(p, TSR__E_OR, 0, expr, parse_and(p));
+  }
+  p->depth--;
+  return expr;
+}
+
+/* ---- items ------------------------------------------------------------------------------- */
+
+/* What a text holds. */
+enum items { ONE, ITEMS, KEYS, PAIRS };
+
+/* "name =" before an expression; false on an error. A name alone is put back by reading again. */
+static bool item_name(parser *p, tsr__item *item)
+{
+  tsr__lexer before = p->lexer;
+  tsr__token name = before.token;
+  if (name.kind != TSR__T_NAME && name.kind != TSR__T_QUOTED) return true;
+  if (!tsr__lex(&p->lexer)) return false;
+  if (!at_symbol(p, "=")) {
+    p->lexer = before;
+    return true;
+  }
+  if (!name.length || (int)strlen(name.text) != name.length) {
+    refuse(p, name.at, name.span, "this name is empty");
+    return false;
+  }
+  *item = (tsr__item){ name.text, true, name.at, name.span, NULL, NULL };
+  return tsr__lex(&p->lexer);
+}
+
+/* The name of an unnamed item: a column's own, else its text. */
+static bool default_name(parser *p, tsr__item *item)
+{
+  if (item->expr->kind == TSR__E_COLUMN) {
+    item->name = item->expr->text;
+    return true;
+  }
+  tsr__text text;
+  tsr__text_init(&text, p->lexer.arena->heap);
+  tsr__expr_print(item->expr, &text);
+  if (!text.failed) item->name = tsr__arena_text(p->lexer.arena, tsr__text_get(&text), text.length);
+  tsr__text_free(&text);
+  if (!item->name) no_memory(p);
+  return item->name != NULL;
+}
+
+/* Together the items of a text are no larger than one may be. */
+static bool add_size(parser *p, const tsr__expr *expr)
+{
+  p->size += expr->size;
+  if (p->size <= MAX_SIZE) return true;
+  return refuse(
+             p, expr->at, expr->span,
+             "with this the list of expressions is too large: chained comparisons and between have "
+             "their operands twice; name what they hold by an assign before") != NULL;
+}
+
+/* "left = right", or an expression that is both: then it is read again, since each tree is checked
+ * against columns of its own. */
+static bool parse_pair(parser *p, tsr__item *item)
+{
+  tsr__lexer before = p->lexer;
+  *item = (tsr__item){ .name = "", .at = before.token.at, .left = parse_or(p) };
+  if (!item->left) return false;
+  if (!at_symbol(p, "=")) {
+    if (item->left->kind == TSR__E_BINARY && item->left->op == TSR__B_EQ)
+      return refuse(p, item->at, item->left->span, "keys that meet are written with one '='");
+    p->lexer = before;
+  } else if (!tsr__lex(&p->lexer)) {
+    return false;
+  }
+  item->expr = parse_or(p);
+  if (item->expr) item->span = item->expr->at + item->expr->span - item->at;
+  return item->expr && add_size(p, item->left) && add_size(p, item->expr);
+}
+
+static bool parse_item(parser *p, tsr__item *item, bool list)
+{
+  *item = (tsr__item){ 0 };
+  if (list && !item_name(p, item)) return false;
+  item->expr = parse_or(p);
+  if (!item->expr || !add_size(p, item->expr)) return false;
+  if (!item->named) {
+    item->at = item->expr->at;
+    item->span = item->expr->span;
+  }
+  return item->named || default_name(p, item);
+}
+
+/* Whether the token is a word that has a meaning only behind a key; then it is read. */
+static bool key_word(parser *p, const char *word)
+{
+  const tsr__token *t = &p->lexer.token;
+  return t->kind == TSR__T_NAME && !strcmp(t->text, word) && tsr__lex(&p->lexer);
+}
+
+/* "desc nulls first" behind a key. */
+static bool parse_order(parser *p, tsr__order *order)
+{
+  *order = (tsr__order){ 0 };
+  order->descending = key_word(p, "desc");
+  order->given = order->descending || key_word(p, "asc");
+  if (!key_word(p, "nulls")) return !p->lexer.error->status;
+  order->given = true;
+  order->nulls_first = key_word(p, "first");
+  if (order->nulls_first || key_word(p, "last")) return true;
+  return unexpected(p, "'first' or 'last' after 'nulls'") != NULL;
+}
+
+/* Room for twice as many elements in the arena, where the old ones stay; NULL: out of memory. */
+static void *twice(parser *p, const void *old, int count, size_t element)
+{
+  size_t used = (size_t)count * element;
+  void *out = tsr__arena_new(p->lexer.arena, count ? 2 * used : FEW_ITEMS * element);
+  if (!out) no_memory(p);
+  else if (count) memcpy(out, old, used);
+  return out;
+}
+
+/* There are at most as many items as MAX_LENGTH has room for. */
+static bool parse_items(parser *p, enum items what, tsr__formula *out, tsr__order **order)
+{
+  bool list = what != ONE;
+  tsr__item *items = NULL;
+  tsr__order *orders = NULL;
+  int count = 0, room = 0;
+  do {
+    if (count && !tsr__lex(&p->lexer)) return false;
+    if (count == room) {
+      items = twice(p, items, count, sizeof *items);
+      if (order) orders = twice(p, orders, count, sizeof *orders);
+      if (!items || (order && !orders)) return false;
+      room = count ? 2 * count : FEW_ITEMS;
+    }
+    bool fine = what == PAIRS ? parse_pair(p, &items[count]) : parse_item(p, &items[count], list);
+    if (!fine) return false;
+    if (order && !parse_order(p, &orders[count])) return false;
+    count++;
+  } while (list && at_symbol(p, ","));
+  if (p->lexer.token.kind != TSR__T_END) {
+    unexpected(p, order           ? "an operator, 'asc', 'desc', 'nulls', ',' or the end"
+                  : what == PAIRS ? "an operator, '=', ',' or the end"
+                  : list          ? "an operator, ',' or the end"
+                                  : "an operator or the end");
+    return false;
+  }
+  out->item = items;
+  if (order) *order = orders;
+  out->count = count;
+  return true;
+}
+
+static tsr_status take_text(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula *out,
+                            tsr__error *error)
+{
+  const char *text = ask->formula ? ask->formula->text : NULL;
+  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the expression is NULL", ask->what);
+  if (ask->formula->count < 0 || ask->formula->count > TSR_MAX_PARAMS)
+    return tsr__error_set(error, TSR_EARG, "%s: an expression takes 0 to %d values, not %d",
+                          ask->what, TSR_MAX_PARAMS, ask->formula->count);
+  size_t length = strlen(text);
+  if (length > MAX_LENGTH)
+    return tsr__error_set(error, TSR_EPARSE,
+                          "%s: the expression has %zu bytes; at most %d are "
+                          "allowed",
+                          ask->what, length, MAX_LENGTH);
+  if (!tsr__good_text(text, length))
+    return tsr__error_set(error, TSR_EPARSE,
+                          "%s: the expression is no UTF-8 text or holds control "
+                          "characters",
+                          ask->what);
+  out->source = tsr__arena_text(arena, text, length);
+  out->length = (int)length;
+  out->what = ask->what;
+  if (!out->source) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", ask->what);
+  return TSR_OK;
+}
+
+static tsr_status parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__keylist *out,
+                        enum items what, tsr__error *error)
+{
+  tsr__formula formula = { 0 };
+  if (take_text(ask, arena, &formula, error)) return error->status;
+  parser p = { .lexer = { &formula, arena, error, 0, { 0 } }, .given = ask->formula };
+  bool fine = tsr__lex(&p.lexer);
+  if (fine && p.lexer.token.kind == TSR__T_END)
+    return tsr__error_set(error, TSR_EPARSE, "%s: the expression is empty", ask->what);
+  fine = fine && parse_items(&p, what, &formula, what == KEYS ? &out->order : NULL);
+  if (fine && p.params < ask->formula->count)
+    return tsr__caret(error, TSR_EPARSE, (tsr__place){ &formula, 0, formula.length },
+                      "%d value%s given, but the expression has %d '?'", ask->formula->count,
+                      ask->formula->count == 1 ? " was" : "s were", p.params);
+  if (!fine) {
+    tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", ask->what);
+    return error->status;
+  }
+  out->formula = formula;
+  return TSR_OK;
+}
+
+tsr_status tsr__parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula *out,
+                      tsr__error *error)
+{
+  tsr__keylist list;
+  tsr_status status = parse(ask, arena, &list, ask->list ? ITEMS : ONE, error);
+  if (!status) *out = list.formula;
+  return status;
+}
+
+tsr_status tsr__parse_keys(const char *what, const char *text, tsr__arena *arena, tsr__keylist *out,
+                           tsr__error *error)
+{
+  tsr_formula formula = { .text = text };
+  tsr__parse_ask ask = { what, &formula, true };
+  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the keys are NULL", what);
+  return parse(&ask, arena, out, KEYS, error);
+}
+
+tsr_status tsr__parse_pairs(const char *what, const char *text, tsr__arena *arena,
+                            tsr__formula *out, tsr__error *error)
+{
+  tsr_formula formula = { .text = text };
+  tsr__parse_ask ask = { what, &formula, true };
+  tsr__keylist list;
+  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the keys are NULL", what);
+  tsr_status status = parse(&ask, arena, &list, PAIRS, error);
+  if (!status) *out = list.formula;
+  return status;
+}

@@ -1,0 +1,223 @@
+/* What must not have happened in a row: an integer that left its range, a value that a cast cannot
+ * take. Programs mark it; the host looks after the run and says where.
+ *
+ *   rows are asked for      one bit a row stays on its device, and the host looks
+ *   aggregates are          the first such row is a minimum that travels with them
+ *
+ * Rows that a filter dropped before, and branches that were not taken, mark nothing. */
+#include "frame/chain/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- marking ----------------------------------------------------------------------------- */
+
+/* Whether what is being lowered is of aggregates: it stands in an item, around them. */
+static bool among_aggregates(const tsr__lower *low)
+{
+  bool reduces = low->frame->kind == TSR__FRAME_AGG || low->frame->kind == TSR__FRAME_GROUP;
+  return reduces && !low->of_rows;
+}
+
+void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
+{
+  tsr_array *seen = tsr__both(low, tsr__both(low, at, valid), low->guard);
+  tsr_array **all = among_aggregates(low) ? &low->late : &low->overflow;
+  *all = *all ? tsr__op2(low, TSR__OP_OR, *all, seen) : seen;
+}
+
+/* The first row (`late`: group) where `at` holds, or a number beyond them. A terminal that gives rows
+ * keeps the marks instead, one bit a row, and the host looks: the devices need not talk. */
+static tsr__watch *watch(tsr__lower *low, tsr_array *at, bool late, const tsr__expr *expr)
+{
+  tsr__watch *watch = tsr__arena_new(&low->scope->arena, sizeof *watch);
+  tsr_array *mask = late ? NULL : low->in->mask;
+  if (!watch) {
+    tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+    return NULL;
+  }
+  watch->rows = late ? low->groups : low->in->rows;
+  watch->late = late;
+  watch->frame = low->frame;
+  watch->from = low->from ? low->from : low->frame;
+  watch->expr = expr;
+  watch->row = at;
+  /* Among aggregates by code the domain is that of the codes, which are no rows of `in`. */
+  bool of_codes = late && low->codes;
+  bool gives_rows = !low->bind->top->one_row && low->bind->top->kind != TSR__FRAME_GROUP;
+  if (!at->inert && at->shape.rank > 0 && gives_rows) {
+    watch->row = tsr__both(low, at, mask);
+  } else if (!at->inert && at->shape.rank > 0) {
+    tsr__ask ask = { .dtype = TSR_I64, .shape = at->shape };
+    tsr_array *index = !of_codes
+                           ? tsr__row_numbers(low)
+                           : tsr__make(low->scope, TSR__OP_IOTA, TSR__IN_NONE, &ask, low->site);
+    ask = (tsr__ask){ TSR__ATTR(tsr__reduce_attr, .dims = 1) };
+    watch->row = tsr__make(low->scope, TSR__OP_MIN, TSR__IN(index, tsr__both(low, at, mask)), &ask,
+                           low->site);
+  }
+  watch->next = low->bind->watches;
+  low->bind->watches = watch;
+  low->bind->watch_count++;
+  return watch;
+}
+
+void tsr__lower_finish(tsr__lower *low, const tsr__expr *expr)
+{
+  if (low->overflow) watch(low, low->overflow, false, expr);
+  if (low->late) watch(low, low->late, true, expr);
+  low->overflow = low->late = NULL;
+}
+
+tsr__col tsr__lower_key(tsr__lower *low, const tsr__expr *expr, int type)
+{
+  low->of_rows = true;
+  tsr__col out = tsr__lower_as(low, expr, type);
+  low->of_rows = false;
+  tsr__lower_finish(low, expr);
+  return out;
+}
+
+void tsr__note_cast(tsr__lower *low, const tsr__expr *expr, tsr_array *at, tsr__col from)
+{
+  tsr_array *seen = tsr__both(low, tsr__both(low, at, from.valid), low->guard);
+  tsr__watch *made = watch(low, seen, among_aggregates(low), expr);
+  if (!made) return;
+  made->cast = true;
+  made->shown = from.values;
+  made->shown_type = from.type;
+  made->dict = from.dict;
+}
+
+/* ---- looking ----------------------------------------------------------------------------- */
+
+/* The first row that the devices marked, or a number beyond all rows. */
+static int64_t first_marked(tsr__value *value)
+{
+  int64_t first = INT64_MAX;
+  for (int p = 0; p < value->part_count; p++) {
+    const uint64_t *bits = tsr__value_data(value, p);
+    tsr_box box;
+    tsr__value_box(value, p, &box);
+    for (int64_t i = 0; bits && i < box.size[0]; i += 64) {
+      int64_t left = box.size[0] - i;
+      uint64_t word = bits[i / 64] & (left < 64 ? (UINT64_C(1) << left) - 1 : UINT64_MAX);
+      int64_t row = box.start[0] + i + (word ? __builtin_ctzll(word) : 0);
+      if (word && row < first) first = row;
+      if (word) break;
+    }
+  }
+  return first;
+}
+
+/* Whether a check tells one of several; a scalar does not. */
+static bool is_of_many(const tsr__watch *watch)
+{
+  return watch->row->dtype != TSR_BOOL || watch->row->shape.rank > 0;
+}
+
+static int64_t read_first(const tsr_array *array)
+{
+  int64_t out = 0;
+  if (array->shape.rank > 0) return first_marked(array->value);
+  if (array->dtype == TSR_BOOL) {
+    uint8_t byte = 0;
+    tsr__value_to_host(array->value, &byte);
+    out = byte;
+  } else {
+    tsr__value_to_host(array->value, &out);
+  }
+  return out;
+}
+
+/* Copies the element of a row to `out`. */
+static void read_row(const tsr__value *value, int64_t row, void *out)
+{
+  size_t size = tsr_dtype_size((tsr_dtype)value->dtype);
+  for (int p = 0; p < value->part_count; p++) {
+    const char *data = tsr__value_data(value, p);
+    tsr_box box;
+    tsr__value_box(value, p, &box);
+    int64_t at = row - box.start[0];
+    if (data && at >= 0 && at < box.size[0]) memcpy(out, data + (size_t)at * size, size);
+  }
+}
+
+/* The value of a row that a cast could not take; an array of rank 0 has one only. */
+static void show_value(tsr__bind *bind, const tsr__watch *watch, int64_t row, tsr__text *out)
+{
+  tsr_array *value = watch->shown;
+  tsr__error error = { .status = TSR_OK };
+  union {
+    int64_t i;
+    int32_t i32;
+    float f32;
+    double f;
+  } found = { 0 };
+  char text[40];
+  if (!value->inert && !value->value) tsr__execute(bind->scope, &value, 1, &error);
+  if (value->inert || !value->value || value->dtype == TSR_BOOL) return;
+  if (value->shape.rank > 0) read_row(value->value, row, &found);
+  else tsr__value_to_host(value->value, &found);
+  if (watch->shown_type == TSR_COL_TEXT) {
+    int64_t length = 0;
+    const char *at = tsr__dict_get(watch->dict, found.i32, &length);
+    tsr__text_put(out, "'", 1);
+    tsr__text_clip(out, at, (size_t)length, 60);
+    tsr__text_put(out, "'", 1);
+  } else {
+    int length = watch->shown_type == TSR_COL_F64   ? tsr__text_f64(text, found.f)
+                 : watch->shown_type == TSR_COL_F32 ? tsr__text_f32(text, found.f32)
+                 : watch->shown_type == TSR_COL_TIME
+                     ? tsr__time_write(found.i, text)
+                     : snprintf(text, sizeof text, "%lld",
+                                (long long)(value->dtype == TSR_I32 ? found.i32 : found.i));
+    tsr__text_put(out, text, (size_t)length);
+  }
+}
+
+/* Where a check failed: the row as the user knows it. */
+static tsr_status report(tsr__bind *bind, const tsr__watch *watch, int64_t row)
+{
+  const tsr_frame *source = watch->from;
+  tsr__text text, value;
+  tsr__text_init(&text, NULL);
+  tsr__text_init(&value, NULL);
+  if (watch->expr) tsr__expr_print(watch->expr, &text);
+  while (source->parent && !source->source) source = source->parent;
+  bool file = source->kind == TSR__FRAME_FILE;
+  char place[64] = "";
+  if (is_of_many(watch) && !watch->late)
+    snprintf(place, sizeof place, " in row %lld", (long long)row);
+  if (watch->cast) {
+    show_value(bind, watch, row, &value);
+    tsr__error_set(&bind->error, TSR_EVALUE,
+                   "%s: %.300s: %.200s%s%s%.200s is no %s; try_cast gives null there",
+                   watch->frame->what, tsr__text_get(&text), tsr__text_get(&value), place,
+                   file ? " of " : "", file ? source->source->path : "",
+                   tsr_coltype_name((tsr_coltype)watch->expr->type));
+  } else {
+    tsr__error_set(&bind->error, TSR_EVALUE,
+                   "%s: %.300s%san integer leaves its range%s%s%.200s; "
+                   "convert to float, for instance by * 1.0",
+                   watch->frame->what, tsr__text_get(&text), watch->expr ? ": " : "", place,
+                   file ? " of " : "", file ? source->source->path : "");
+  }
+  tsr__text_free(&text);
+  tsr__text_free(&value);
+  return bind->error.status;
+}
+
+tsr_status tsr__look_at_watches(tsr__bind *bind)
+{
+  const tsr__watch *worst = NULL;
+  int64_t first = 0;
+  for (const tsr__watch *w = bind->watches; w; w = w->next) {
+    int64_t row = read_first(w->row);
+    bool seen = is_of_many(w) ? row < w->rows : row != 0;
+    if (!seen || (worst && row > first)) continue;
+    worst = w;
+    first = row;
+  }
+  return worst ? report(bind, worst, first) : TSR_OK;
+}

@@ -1,0 +1,74 @@
+/* How the functions of expressions are computed: lower_fn.c (numbers, choices), lower_date.c,
+ * lower_cast.c, lower_text.c (dictionaries) and text_fn.c (what is done to one text). */
+#ifndef TSR_FRAME_FUNCTIONS_H
+#define TSR_FRAME_FUNCTIONS_H
+
+#include "frame/chain/plan.h"
+#include "io/text/dict.h"
+
+/* ---- one text (text_fn.c) ---------------------------------------------------------------- */
+
+typedef struct tsr__bytes {
+  const char *at;
+  int64_t length;
+} tsr__bytes;
+
+/* A code point in lower or upper case, one for one; itself where it has none (letters.c). */
+uint32_t tsr__letter_lower(uint32_t c);
+uint32_t tsr__letter_upper(uint32_t c);
+/* Code points of a text of UTF-8. */
+int64_t tsr__text_points(tsr__bytes text);
+/* Writes a text function's result for one text; `b` is the second text of concat. */
+void tsr__text_fn(const tsr__expr *expr, tsr__bytes a, tsr__bytes b, tsr__text *out);
+/* contains, starts_with and ends_with. */
+bool tsr__text_test(int fn, tsr__bytes a, tsr__bytes b);
+bool tsr__is_text_test(int fn);
+/* Whether a comparison (tsr__binary) holds of texts in this order (tsr__text_order). */
+bool tsr__order_holds(int op, int order);
+
+/* ---- dictionaries (lower_text.c) ---------------------------------------------------------- */
+
+/* A dictionary being made for the terminal at work: equal texts get one code. */
+typedef struct tsr__texts {
+  tsr__lower *low;
+  tsr__progress progress;
+  tsr__dict_local local;
+} tsr__texts;
+
+void tsr__texts_open(tsr__texts *texts, tsr__lower *low);
+/* The code of a text, which is copied; what fails is told by the end. */
+int32_t tsr__texts_code(tsr__texts *texts, const char *text, size_t length);
+/* Frees what was used; the dictionary in the terminal's scope, or NULL with an error there. */
+const tsr__dict *tsr__texts_close(tsr__texts *texts);
+
+/* table[codes]. */
+tsr_array *tsr__look_up(tsr__lower *low, tsr_dtype dtype, const void *table, int64_t count,
+                        tsr_array *codes);
+/* Memory in the terminal's scope, zeroed; NULL with an error there. */
+void *tsr__lower_room(tsr__lower *low, int64_t count, size_t element);
+
+/* The different values of an i64 or f64 array where `mask` holds, in order and without NaN: this runs
+ * what makes them. -0 and 0 are one. False with an error where it fails or there are too many. */
+typedef struct tsr__distinct {
+  tsr_array *values, *mask;
+  void *list;    /* out, in the terminal's scope */
+  int64_t count; /* out */
+} tsr__distinct;
+bool tsr__find_distinct(tsr__lower *low, tsr__distinct *ask);
+/* The place of each value in that list, in range wherever it comes from. */
+tsr_array *tsr__place_of(tsr__lower *low, const tsr__distinct *of);
+
+tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr);
+
+/* ---- the rest ------------------------------------------------------------------------------ */
+
+tsr__col tsr__lower_call(tsr__lower *low, const tsr__expr *expr);
+tsr__col tsr__lower_cast(tsr__lower *low, const tsr__expr *expr);
+/* Parts of dates and times, date and date_trunc. */
+tsr__col tsr__lower_date_fn(tsr__lower *low, const tsr__expr *expr);
+/* + and - where dates or times take part. */
+tsr__col tsr__lower_moved(tsr__lower *low, const tsr__expr *expr);
+/* An i64 column as i32 or dates; what does not fit is noted as an overflow. */
+tsr__col tsr__to_i32(tsr__lower *low, tsr__col column, int type);
+
+#endif

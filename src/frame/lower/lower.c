@@ -1,0 +1,416 @@
+/* Typed trees to array nodes, with the frame's own semantics.
+ *
+ *   a column is values + validity        x + y   values: add(x, y)   validity: and(vx, vy)
+ *
+ * A null's value is anything; whatever could fail on it (an overflow, an index out of a table) is
+ * masked by validity. Bool expressions are lowered to "known to be true" and "known to be false",
+ * which makes Kleene's logic plain and/or: known(a and b) = known(a) and known(b).
+ *
+ * Invariant: no node made here leaves the rows where they are, so all of it fuses. */
+#include "frame/lower/functions.h"
+
+/* ---- nodes ------------------------------------------------------------------------------- */
+
+tsr_dtype tsr__dtype_of_type(int type)
+{
+  switch (type) {
+  case TSR_COL_BOOL: return TSR_BOOL;
+  case TSR_COL_I32:
+  case TSR_COL_DATE:
+  case TSR_COL_TEXT: return TSR_I32;
+  case TSR_COL_F32: return TSR_F32;
+  case TSR_COL_F64: return TSR_F64;
+  default: return TSR_I64;
+  }
+}
+
+tsr_array *tsr__op1(tsr__lower *low, tsr__op op, tsr_array *a)
+{
+  return tsr__make(low->scope, op, TSR__IN(a), &(tsr__ask){ 0 }, low->site);
+}
+
+tsr_array *tsr__op2(tsr__lower *low, tsr__op op, tsr_array *a, tsr_array *b)
+{
+  return tsr__make(low->scope, op, TSR__IN(a, b), &(tsr__ask){ 0 }, low->site);
+}
+
+tsr_array *tsr__const_i(tsr__lower *low, tsr_dtype dtype, int64_t value)
+{
+  return tsr__make_const(low->scope, dtype, (tsr__num){ .i = value }, low->site);
+}
+
+tsr_array *tsr__const_f(tsr__lower *low, tsr_dtype dtype, double value)
+{
+  return tsr__make_const(low->scope, dtype, (tsr__num){ .f = value }, low->site);
+}
+
+/* Whether an array is a number of the formula. */
+static bool is_number(const tsr_array *a)
+{
+  bool number = tsr__ops[a->op].lowering == TSR__LOW_LEAF && a->number_count > 0;
+  return !a->inert && number && !a->value;
+}
+
+tsr_array *tsr__cast(tsr__lower *low, tsr_array *a, tsr_dtype dtype)
+{
+  if (a->inert || a->dtype == (uint8_t)dtype) return a;
+  return tsr__make(low->scope, TSR__OP_CAST, TSR__IN(a), &(tsr__ask){ .dtype = dtype }, low->site);
+}
+
+tsr_array *tsr__where(tsr__lower *low, tsr_array *c, tsr_array *a, tsr_array *b)
+{
+  return tsr__make(low->scope, TSR__OP_WHERE, TSR__IN(c, a, b), &(tsr__ask){ 0 }, low->site);
+}
+
+static tsr_array * not(tsr__lower * low, tsr_array *a)
+{
+  return tsr__op1(low, TSR__OP_NOT, a);
+}
+
+tsr_array *tsr__both(tsr__lower *low, tsr_array *a, tsr_array *b)
+{
+  if (!a || !b) return a ? a : b;
+  return a == b ? a : tsr__op2(low, TSR__OP_AND, a, b);
+}
+
+/* A bool array of all rows, true: it gives what is combined with it their layout. */
+static tsr_array *all_rows(tsr__lower *low)
+{
+  if (low->in->ragged) return low->in->ragged->source->whole;
+  tsr__ask ask = { .dtype = TSR_BOOL,
+                   .shape = { 1, { low->in->rows } },
+                   .sharding = low->in->sharding };
+  tsr_array *yes = tsr__const_i(low, TSR_BOOL, 1);
+  return tsr__make(low->scope, TSR__OP_FULL, TSR__IN(yes), &ask, low->site);
+}
+
+tsr_array *tsr__spread(tsr__lower *low, tsr_array *a)
+{
+  if (a->inert || a->shape.rank > 0 || low->in->scalar) return a;
+  tsr__ask ask = { .dtype = (tsr_dtype)a->dtype,
+                   .shape = { 1, { low->in->rows } },
+                   .sharding = low->in->sharding };
+  if (is_number(a) && !low->in->ragged)
+    return tsr__make(low->scope, TSR__OP_FULL, TSR__IN(a), &ask, low->site);
+  /* FULL takes numbers only where they are known; a computed scalar broadcasts. */
+  tsr_array *zero = tsr__dtype_float((tsr_dtype)a->dtype)
+                        ? tsr__const_f(low, (tsr_dtype)a->dtype, 0)
+                        : tsr__const_i(low, (tsr_dtype)a->dtype, 0);
+  if (a->dtype == TSR_BOOL) return tsr__op2(low, TSR__OP_AND, a, all_rows(low));
+  return tsr__where(low, all_rows(low), a, zero);
+}
+
+tsr_array *tsr__row_numbers(tsr__lower *low)
+{
+  if (low->in->ragged) return tsr__rows_index(low->in->ragged, low);
+  tsr__ask ask = { .dtype = TSR_I64,
+                   .shape = { 1, { low->in->rows } },
+                   .sharding = low->in->sharding };
+  return tsr__make(low->scope, TSR__OP_IOTA, TSR__IN_NONE, &ask, low->site);
+}
+
+/* ---- conversion -------------------------------------------------------------------------- */
+
+tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type)
+{
+  column = tsr__settle(low, column);
+  tsr_dtype dtype = tsr__dtype_of_type(type);
+  if (column.type == TSR__COL_NULL) {
+    bool real = tsr__dtype_float((tsr_dtype)dtype);
+    column.values = real ? tsr__const_f(low, dtype, 0) : tsr__const_i(low, dtype, 0);
+  } else if (column.type == TSR_COL_DATE && type == TSR_COL_TIME) {
+    tsr_array *days = tsr__cast(low, column.values, TSR_I64);
+    tsr_array *day = tsr__const_i(low, TSR_I64, INT64_C(86400000000));
+    column.values = tsr__op2(low, TSR__OP_MUL, days, day);
+    tsr__note_overflow(low, tsr__op2(low, TSR__OP_MULOVF, days, day), column.valid);
+  } else if (column.type != type) {
+    column.values = tsr__cast(low, column.values, dtype);
+  }
+  column.type = (uint8_t)type;
+  return column;
+}
+
+tsr__col tsr__settle(tsr__lower *low, tsr__col column)
+{
+  if (column.count) {
+    tsr_array *enough =
+        tsr__op2(low, TSR__OP_GE, column.count, tsr__const_i(low, TSR_I64, column.least));
+    column.valid = tsr__both(low, column.valid, enough);
+  }
+  if (column.real) {
+    tsr_array *some = tsr__op2(low, TSR__OP_GT, column.real, tsr__const_i(low, TSR_I64, 0));
+    tsr_array *nan = tsr__const_f(low, (tsr_dtype)column.values->dtype, (double)__builtin_nanf(""));
+    column.values = tsr__where(low, some, column.values, nan);
+  }
+  /* The smallest of no text is no code of the dictionary. */
+  if (column.count && column.type == TSR_COL_TEXT)
+    column.values = tsr__where(low, column.valid, column.values, tsr__const_i(low, TSR_I32, 0));
+  column.count = column.real = NULL;
+  return column;
+}
+
+/* A literal as a constant of a type. */
+static tsr__col literal(tsr__lower *low, const tsr__expr *expr, int type)
+{
+  tsr__col out = { .type = (uint8_t)type };
+  tsr_dtype dtype = tsr__dtype_of_type(type);
+  bool whole = expr->kind != TSR__E_FLOAT;
+  if (expr->type == TSR_COL_DATE && type == TSR_COL_TIME)
+    out.values = tsr__const_i(low, dtype, expr->i * INT64_C(86400000000));
+  else if (tsr__dtype_float((tsr_dtype)dtype))
+    out.values = tsr__const_f(low, dtype, whole ? (double)expr->i : expr->f);
+  else out.values = tsr__const_i(low, dtype, expr->i);
+  return out;
+}
+
+tsr__col tsr__lower_as(tsr__lower *low, const tsr__expr *expr, int type)
+{
+  bool number = expr->kind == TSR__E_INT || expr->kind == TSR__E_FLOAT || expr->kind == TSR__E_BOOL;
+  bool temporal = expr->kind == TSR__E_TEXT && tsr__is_temporal(expr->type);
+  if (type == TSR__COL_NULL) type = TSR_COL_I64;
+  if (number || temporal) return literal(low, expr, type);
+  return tsr__convert(low, tsr__lower_expr(low, expr), type);
+}
+
+/* ---- arithmetic -------------------------------------------------------------------------- */
+
+tsr__col tsr__lower_integer(tsr__lower *low, int op, tsr__col a, tsr__col b)
+{
+  static const uint16_t ops[] = { TSR__OP_ADD, TSR__OP_SUB, TSR__OP_MUL };
+  static const uint16_t leaves[] = { TSR__OP_ADDOVF, TSR__OP_SUBOVF, TSR__OP_MULOVF };
+  tsr__col out = { .type = a.type, .valid = tsr__both(low, a.valid, b.valid) };
+  out.values = tsr__op2(low, (tsr__op)ops[op], a.values, b.values);
+  tsr__note_overflow(low, tsr__op2(low, (tsr__op)leaves[op], a.values, b.values), out.valid);
+  return out;
+}
+
+/* // and % of integers: null where the divisor is 0; the least one divided by -1 does not fit. */
+static tsr__col divide(tsr__lower *low, int op, tsr__col a, tsr__col b)
+{
+  tsr_dtype dtype = tsr__dtype_of_type(a.type);
+  tsr__col out = { .type = a.type, .valid = tsr__both(low, a.valid, b.valid) };
+  tsr_array *zero = tsr__const_i(low, dtype, 0);
+  bool known = is_number(b.values);
+  if (!known || b.values->numbers[0].i == 0)
+    out.valid = tsr__both(low, out.valid, tsr__op2(low, TSR__OP_NE, b.values, zero));
+  out.values = tsr__op2(low, op == TSR__B_MOD ? TSR__OP_MOD : TSR__OP_FLOORDIV, a.values, b.values);
+  if (op == TSR__B_MOD || (known && b.values->numbers[0].i != -1)) return out;
+  int64_t least = dtype == TSR_I32 ? INT32_MIN : INT64_MIN;
+  tsr_array *lowest = tsr__op2(low, TSR__OP_EQ, a.values, tsr__const_i(low, dtype, least));
+  tsr_array *minus = tsr__op2(low, TSR__OP_EQ, b.values, tsr__const_i(low, dtype, -1));
+  tsr__note_overflow(low, tsr__both(low, lowest, minus), out.valid);
+  return out;
+}
+
+/* base ** exponent by squaring, every product checked. */
+static tsr__col whole_power(tsr__lower *low, tsr__col base, int64_t exponent)
+{
+  tsr__col out = { .type = base.type };
+  bool started = false;
+  out.values = tsr__const_i(low, tsr__dtype_of_type(base.type), 1);
+  out.valid = base.valid;
+  while (exponent) {
+    if (exponent & 1) out = started ? tsr__lower_integer(low, TSR__B_MUL, out, base) : base;
+    started = started || (exponent & 1);
+    exponent >>= 1;
+    if (exponent) base = tsr__lower_integer(low, TSR__B_MUL, base, base);
+  }
+  return out;
+}
+
+tsr__col tsr__lower_pair(tsr__lower *low, int op, tsr__col a, tsr__col b)
+{
+  static const uint16_t ops[] = { TSR__OP_ADD,      TSR__OP_SUB, TSR__OP_MUL, TSR__OP_DIV,
+                                  TSR__OP_FLOORDIV, TSR__OP_MOD, TSR__OP_POW };
+  if (tsr__is_integer(a.type) && op <= TSR__B_MUL) return tsr__lower_integer(low, op, a, b);
+  if (tsr__is_integer(a.type) && (op == TSR__B_FLOORDIV || op == TSR__B_MOD))
+    return divide(low, op, a, b);
+  return (tsr__col){ .type = a.type,
+                     .valid = tsr__both(low, a.valid, b.valid),
+                     .values = tsr__op2(low, (tsr__op)ops[op], a.values, b.values) };
+}
+
+/* A literal 1 that the text holds: one given for `?` may be another the next time. */
+static bool is_one(const tsr__expr *expr)
+{
+  if (expr->param) return false;
+  return expr->kind == TSR__E_INT ? expr->i == 1 : expr->kind == TSR__E_FLOAT && expr->f == 1;
+}
+
+/* x * 1, 1 * x and x / 1 are x in the type of the result, -0 and NaN included: a common way to ask
+ * for that type. */
+static tsr__col arithmetic(tsr__lower *low, const tsr__expr *expr)
+{
+  if (tsr__is_temporal(expr->arg[0]->type) || tsr__is_temporal(expr->arg[1]->type))
+    return tsr__lower_moved(low, expr);
+  const tsr__expr *b = expr->arg[1];
+  tsr__col left = tsr__lower_as(low, expr->arg[0], expr->type);
+  if ((expr->op == TSR__B_MUL || expr->op == TSR__B_DIV) && is_one(b)) return left;
+  if (expr->op == TSR__B_MUL && is_one(expr->arg[0])) return tsr__lower_as(low, b, expr->type);
+  if (expr->op == TSR__B_POW && tsr__is_integer(expr->type)) return whole_power(low, left, b->i);
+  return tsr__lower_pair(low, expr->op, left, tsr__lower_as(low, b, expr->type));
+}
+
+static tsr__col compare(tsr__lower *low, const tsr__expr *expr)
+{
+  static const uint16_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
+                                  TSR__OP_LE, TSR__OP_GT, TSR__OP_GE };
+  const tsr__expr *a = expr->arg[0], *b = expr->arg[1];
+  if (a->type == TSR_COL_TEXT && b->type == TSR_COL_TEXT) return tsr__text_compare(low, expr);
+  int type = tsr__meet(a, b);
+  tsr__col left = tsr__lower_as(low, a, type), right = tsr__lower_as(low, b, type);
+  return (tsr__col){ .type = TSR_COL_BOOL,
+                     .valid = tsr__both(low, left.valid, right.valid),
+                     .values = tsr__op2(low, (tsr__op)ops[expr->op - TSR__B_EQ], left.values,
+                                        right.values) };
+}
+
+static tsr__col negate(tsr__lower *low, const tsr__expr *expr)
+{
+  tsr__col a = tsr__lower_as(low, expr->arg[0], expr->type);
+  if (tsr__is_integer(a.type)) {
+    tsr_array *zero = tsr__const_i(low, tsr__dtype_of_type(a.type), 0);
+    tsr__note_overflow(low, tsr__op2(low, TSR__OP_SUBOVF, zero, a.values), a.valid);
+  }
+  a.values = tsr__op1(low, TSR__OP_NEG, a.values);
+  return a;
+}
+
+/* ---- logic ------------------------------------------------------------------------------- */
+
+/* Whether a bool expression can be null for the columns at hand. */
+static bool nullable(tsr__lower *low, const tsr__expr *expr)
+{
+  if (expr->kind == TSR__E_NOT || expr->kind == TSR__E_AND || expr->kind == TSR__E_OR) {
+    for (int i = 0; i < expr->count; i++)
+      if (nullable(low, expr->arg[i])) return true;
+    return false;
+  }
+  tsr__col column = tsr__lower_expr(low, expr);
+  return column.valid || column.count;
+}
+
+tsr_array *tsr__lower_known(tsr__lower *low, const tsr__expr *expr, bool truth)
+{
+  if (expr->kind == TSR__E_NOT) return tsr__lower_known(low, expr->arg[0], !truth);
+  if (expr->kind == TSR__E_AND || expr->kind == TSR__E_OR) {
+    bool all = (expr->kind == TSR__E_AND) == truth;
+    tsr_array *a = tsr__lower_known(low, expr->arg[0], truth);
+    tsr_array *b = tsr__lower_known(low, expr->arg[1], truth);
+    return tsr__op2(low, all ? TSR__OP_AND : TSR__OP_OR, a, b);
+  }
+  tsr__col column = tsr__lower_as(low, expr, TSR_COL_BOOL);
+  return tsr__both(low, truth ? column.values : not(low, column.values), column.valid);
+}
+
+static tsr__col logic(tsr__lower *low, const tsr__expr *expr)
+{
+  tsr__col out = { .type = TSR_COL_BOOL };
+  out.values = tsr__lower_known(low, expr, true);
+  if (nullable(low, expr))
+    out.valid = tsr__op2(low, TSR__OP_OR, out.values, tsr__lower_known(low, expr, false));
+  return out;
+}
+
+static tsr__col is_null(tsr__lower *low, const tsr__expr *expr)
+{
+  tsr__col a = tsr__settle(low, tsr__lower_expr(low, expr->arg[0]));
+  tsr__col out = { .type = TSR_COL_BOOL };
+  if (!a.valid) out.values = tsr__const_i(low, TSR_BOOL, expr->negated);
+  else out.values = expr->negated ? a.valid : not(low, a.valid);
+  return out;
+}
+
+static tsr__col in_list(tsr__lower *low, const tsr__expr *expr)
+{
+  const tsr__expr *a = expr->arg[0];
+  tsr__col out = { .type = TSR_COL_BOOL };
+  if (a->type == TSR_COL_TEXT) return tsr__text_in(low, expr);
+  tsr__col left = tsr__settle(low, tsr__lower_expr(low, a));
+  for (int i = 1; i < expr->count; i++) {
+    int type = tsr__meet(a, expr->arg[i]);
+    tsr__col one = tsr__lower_as(low, expr->arg[i], type);
+    tsr__col same = tsr__convert(low, left, type);
+    tsr_array *hit = tsr__op2(low, TSR__OP_EQ, same.values, one.values);
+    out.valid = tsr__both(low, same.valid, one.valid);
+    out.values = out.values ? tsr__op2(low, TSR__OP_OR, out.values, hit) : hit;
+  }
+  if (expr->negated) out.values = not(low, out.values);
+  return out;
+}
+
+/* ---- the walk ------------------------------------------------------------------------------ */
+
+/* What was lowered serves all who ask for the same place in the tree: operands of two comparisons, and
+ * logic, which asks for its terms as true and as false. Under another guard the checks are others. */
+struct tsr__memo {
+  const tsr__expr *expr; /* NULL: free */
+  const tsr_array *guard;
+  tsr__col col;
+};
+
+static struct tsr__memo *memo_slot(struct tsr__memo *memo, int room, const tsr__expr *expr,
+                                   const tsr_array *guard)
+{
+  uint64_t key =
+      ((uint64_t)(uintptr_t)expr ^ (uint64_t)(uintptr_t)guard << 1) * UINT64_C(0x9e3779b97f4a7c15);
+  int at = (int)(key >> 33) & (room - 1);
+  while (memo[at].expr && (memo[at].expr != expr || memo[at].guard != guard))
+    at = (at + 1) & (room - 1);
+  return &memo[at];
+}
+
+/* Keeps a column; without memory, which the scope records, it is lowered again. */
+static void remember(tsr__lower *low, const tsr__expr *expr, tsr__col col)
+{
+  if (2 * low->memo_count >= low->memo_room) {
+    int room = low->memo_room ? 2 * low->memo_room : 16;
+    struct tsr__memo *wider = tsr__lower_room(low, room, sizeof *wider);
+    if (!wider) return;
+    for (int i = 0; i < low->memo_room; i++) {
+      const struct tsr__memo *old = &low->memo[i];
+      if (old->expr) *memo_slot(wider, room, old->expr, old->guard) = *old;
+    }
+    low->memo = wider;
+    low->memo_room = room;
+  }
+  *memo_slot(low->memo, low->memo_room, expr, low->guard) =
+      (struct tsr__memo){ expr, low->guard, col };
+  low->memo_count++;
+}
+
+static tsr__col lower(tsr__lower *low, const tsr__expr *expr)
+{
+  switch (expr->kind) {
+  case TSR__E_COLUMN: return low->in->col[expr->column];
+  case TSR__E_NULL:
+    return (tsr__col){ .type = TSR__COL_NULL,
+                       .values = tsr__const_i(low, TSR_I64, 0),
+                       .valid = tsr__const_i(low, TSR_BOOL, 0) };
+  case TSR__E_TEXT:
+    if (expr->type == TSR_COL_TEXT) return tsr__text_literal(low, expr);
+    return literal(low, expr, expr->type);
+  case TSR__E_NEG: return negate(low, expr);
+  case TSR__E_BINARY: return expr->op >= TSR__B_EQ ? compare(low, expr) : arithmetic(low, expr);
+  case TSR__E_NOT:
+  case TSR__E_AND:
+  case TSR__E_OR: return logic(low, expr);
+  case TSR__E_ISNULL: return is_null(low, expr);
+  case TSR__E_IN: return in_list(low, expr);
+  case TSR__E_CALL: return tsr__lower_call(low, expr);
+  case TSR__E_AGG: return tsr__lower_agg(low, expr);
+  default: return literal(low, expr, expr->type);
+  }
+}
+
+tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr)
+{
+  if (!expr->count) return lower(low, expr);
+  if (low->memo_room) {
+    const struct tsr__memo *found = memo_slot(low->memo, low->memo_room, expr, low->guard);
+    if (found->expr) return found->col;
+  }
+  tsr__col out = lower(low, expr);
+  remember(low, expr, out);
+  return out;
+}

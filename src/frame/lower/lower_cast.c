@@ -1,0 +1,330 @@
+/* cast and try_cast. Numbers are cut towards zero; what does not fit marks its row (cast) or is null
+ * (try_cast). Texts are read, and written, once for each distinct value.
+ *
+ *   cast(who, 'i64')    codes 0 1 0     dictionary  0 "12"  1 "x1"
+ *                       value           table       12      0           fits   true  false   */
+#include "frame/lower/functions.h"
+#include "io/text/datetime.h"
+#include "io/text/decimal.h"
+
+#include <stdio.h>
+
+static tsr_array *whole(tsr__lower *low, int64_t value)
+{
+  return tsr__const_i(low, TSR_I64, value);
+}
+
+/* Takes what fits: elsewhere try_cast gives null and cast an error. `fits` NULL: all does. */
+static tsr__col settle(tsr__lower *low, const tsr__expr *expr, tsr__col from, tsr__col out,
+                       tsr_array *fits)
+{
+  out.valid = from.valid;
+  if (!fits) return out;
+  if (expr->op == TSR__F_TRY_CAST) out.valid = tsr__both(low, fits, from.valid);
+  else tsr__note_cast(low, expr, tsr__op1(low, TSR__OP_NOT, fits), from);
+  return out;
+}
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+/* A float to an integer type: `fits` where the cut number is in range, which NaN is not. */
+static tsr_array *cut(tsr__lower *low, tsr_array *x, tsr_dtype dtype, tsr_array **fits)
+{
+  bool narrow = dtype == TSR_I32;
+  x = tsr__cast(low, x, TSR_F64);
+  tsr_array *above = tsr__op2(low, narrow ? TSR__OP_GT : TSR__OP_GE, x,
+                              tsr__const_f(low, TSR_F64, narrow ? -2147483649.0 : -0x1p63));
+  tsr_array *below =
+      tsr__op2(low, TSR__OP_LT, x, tsr__const_f(low, TSR_F64, narrow ? 0x1p31 : 0x1p63));
+  *fits = tsr__op2(low, TSR__OP_AND, above, below);
+  return tsr__cast(low, tsr__where(low, *fits, x, tsr__const_f(low, TSR_F64, 0)), dtype);
+}
+
+static tsr_array *narrow(tsr__lower *low, tsr_array *x, tsr_array **fits)
+{
+  tsr_array *above = tsr__op2(low, TSR__OP_GE, x, whole(low, INT32_MIN));
+  tsr_array *below = tsr__op2(low, TSR__OP_LE, x, whole(low, INT32_MAX));
+  *fits = tsr__op2(low, TSR__OP_AND, above, below);
+  return tsr__cast(low, x, TSR_I32);
+}
+
+/* Between numbers, bools, dates (as days) and times (as microseconds). */
+static tsr__col convert(tsr__lower *low, const tsr__expr *expr, tsr__col from)
+{
+  int to = expr->type;
+  tsr_dtype dtype = tsr__dtype_of_type(to);
+  tsr__col out = { .type = (uint8_t)to };
+  tsr_array *x = from.values, *fits = NULL;
+  if (from.type == TSR_COL_DATE && to == TSR_COL_TIME) {
+    tsr_array *day = whole(low, INT64_C(86400000000));
+    x = tsr__cast(low, x, TSR_I64);
+    fits = tsr__op1(low, TSR__OP_NOT, tsr__op2(low, TSR__OP_MULOVF, x, day));
+    out.values = tsr__op2(low, TSR__OP_MUL, x, day);
+  } else if (from.type == TSR_COL_TIME && to == TSR_COL_DATE) {
+    x = tsr__op2(low, TSR__OP_FLOORDIV, x, whole(low, INT64_C(86400000000)));
+    out.values = tsr__cast(low, x, TSR_I32);
+  } else if (to == TSR_COL_BOOL && from.type != TSR_COL_BOOL) {
+    bool real = tsr__is_float(from.type);
+    tsr_dtype own = (tsr_dtype)x->dtype;
+    tsr_array *zero = real ? tsr__const_f(low, own, 0) : tsr__const_i(low, own, 0);
+    out.values = tsr__op2(low, TSR__OP_NE, x, zero);
+  } else if (tsr__is_float(from.type) && !tsr__is_float(to)) {
+    out.values = cut(low, x, dtype, &fits);
+  } else if (dtype == TSR_I32 && tsr__dtype_of_type(from.type) == TSR_I64) {
+    out.values = narrow(low, x, &fits);
+  } else {
+    out.values = tsr__cast(low, x, dtype);
+  }
+  return settle(low, expr, from, out, fits);
+}
+
+/* ---- from text --------------------------------------------------------------------------- */
+
+static tsr__bytes without_blanks(tsr__bytes text)
+{
+  while (text.length && (text.at[0] == ' ' || text.at[0] == '\t')) text.at++, text.length--;
+  const char *end = text.at + text.length;
+  while (text.length && (end[-1] == ' ' || end[-1] == '\t')) end--, text.length--;
+  return text;
+}
+
+static bool read_bool(const char *at, size_t length, int64_t *value)
+{
+  *value =
+      length == 4 && (!memcmp(at, "true", 4) || !memcmp(at, "True", 4) || !memcmp(at, "TRUE", 4));
+  bool no = length == 5 &&
+            (!memcmp(at, "false", 5) || !memcmp(at, "False", 5) || !memcmp(at, "FALSE", 5));
+  return *value || no;
+}
+
+/* Reads all of a text as a type, but for blanks around it, as the fields of files are read; floats go to
+ * `*real`, the rest to `*value`. */
+static bool read_text(const tsr__decimal *decimal, int type, tsr__bytes text, int64_t *value,
+                      double *real)
+{
+  text = without_blanks(text);
+  size_t length = (size_t)text.length;
+  int32_t days = 0;
+  bool date;
+  tsr__number number;
+  switch (type) {
+  case TSR_COL_BOOL: return read_bool(text.at, length, value);
+  case TSR_COL_DATE:
+    date = tsr__date_read(text.at, length, &days);
+    *value = days;
+    return date;
+  case TSR_COL_TIME:
+    if (tsr__time_read(text.at, length, value)) return true;
+    date = tsr__date_read(text.at, length, &days);
+    *value = days * INT64_C(86400000000);
+    return date;
+  default:
+    number = tsr__decimal_read(decimal, text.at, length, value, real);
+    if (tsr__is_float(type)) return number != TSR__NUMBER_NONE;
+    return number == TSR__NUMBER_INT &&
+           (type == TSR_COL_I64 || (*value >= INT32_MIN && *value <= INT32_MAX));
+  }
+}
+
+static void store(void *table, int64_t i, tsr_dtype dtype, int64_t value, double real)
+{
+  switch (dtype) {
+  case TSR_BOOL: ((bool *)table)[i] = value != 0; break;
+  case TSR_I32: ((int32_t *)table)[i] = (int32_t)value; break;
+  case TSR_F32: ((float *)table)[i] = (float)real; break;
+  case TSR_F64: ((double *)table)[i] = real; break;
+  default: ((int64_t *)table)[i] = value;
+  }
+}
+
+static tsr__col from_text(tsr__lower *low, const tsr__expr *expr, tsr__col from)
+{
+  tsr_dtype dtype = tsr__dtype_of_type(expr->type);
+  int64_t count = from.dict->count;
+  tsr__col out = { .type = expr->type, .values = from.values };
+  void *table = tsr__lower_room(low, count, tsr_dtype_size(dtype));
+  bool *fits = tsr__lower_room(low, count, sizeof *fits), all = true;
+  tsr__decimal *decimal = tsr__decimal_open(&low->scope->rt->heap);
+  if (!decimal) tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+  for (int64_t i = 0; i < count && table && fits && decimal; i++) {
+    tsr__bytes text;
+    int64_t value = 0;
+    double real = 0;
+    if (tsr__lower_stops(low, i)) break;
+    text.at = tsr__dict_get(from.dict, i, &text.length);
+    fits[i] = read_text(decimal, expr->type, text, &value, &real);
+    all = all && fits[i];
+    if (fits[i]) store(table, i, dtype, value, real);
+  }
+  tsr__decimal_close(decimal);
+  if (!table || !fits || !decimal) return out;
+  out.values = tsr__look_up(low, dtype, table, count, from.values);
+  tsr_array *fit = all ? NULL : tsr__look_up(low, TSR_BOOL, fits, count, from.values);
+  return settle(low, expr, from, out, fit);
+}
+
+/* ---- to text ----------------------------------------------------------------------------- */
+
+static int write_value(int type, const void *list, int64_t i, char *out)
+{
+  int64_t integer = ((const int64_t *)list)[i];
+  switch (type) {
+  case TSR_COL_F32: return tsr__text_f32(out, (float)((const double *)list)[i]);
+  case TSR_COL_F64: return tsr__text_f64(out, ((const double *)list)[i]);
+  case TSR_COL_DATE: return tsr__date_write(integer, out);
+  case TSR_COL_TIME: return tsr__time_write(integer, out);
+  default: return tsr__text_i64(out, integer);
+  }
+}
+
+enum { PIECE = 1 << 14, LONGEST = 40 }; /* values a task writes; bytes that one takes at most */
+
+/* Texts of different values, piece by piece: each piece is written into room of its own, and copied to
+ * where it stands in the dictionary once the lengths are known. Different values have different texts,
+ * so nothing is looked up.
+ *
+ *   room         |7 13 21 ....|40 44 ........|        dictionary    7132140 44...
+ *                 piece 0      piece 1                at            0    5        */
+typedef struct writing {
+  int type;
+  const void *list;
+  int64_t count;
+  char *room;      /* LONGEST bytes a value */
+  uint8_t *length; /* by value */
+  int64_t *at;     /* by piece: bytes, then where they begin */
+  tsr__dict *dict;
+} writing;
+
+static int64_t end_of(const writing *w, int64_t piece)
+{
+  return (piece + 1) * PIECE < w->count ? (piece + 1) * PIECE : w->count;
+}
+
+static void write_piece(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  writing *w = user;
+  char *begin = w->room + task * PIECE * LONGEST, *out = begin;
+  for (int64_t i = task * PIECE; i < end_of(w, task); i++) {
+    w->length[i] = (uint8_t)write_value(w->type, w->list, i, out);
+    out += w->length[i];
+  }
+  w->at[task] = out - begin;
+}
+
+static void place_piece(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  writing *w = user;
+  int64_t at = w->at[task];
+  const char *begin = w->room + task * PIECE * LONGEST;
+  for (int64_t i = task * PIECE; i < end_of(w, task); i++) {
+    w->dict->offsets[i] = at;
+    at += w->length[i];
+  }
+  memcpy(w->dict->bytes + w->at[task], begin, (size_t)(at - w->at[task]));
+}
+
+/* What values without a place of their own become: NaN is none, and -0 equals 0. */
+enum { NAN_TEXT, MINUS_TEXT, SPECIAL };
+static const char special[] = "nan-0";
+static const int special_at[SPECIAL + 1] = { 0, 3, 5 };
+
+/* The dictionary of what was written, with the special texts after it where `w` is of floats; false:
+ * cancelled. */
+static bool place_texts(tsr_runtime *rt, writing *w)
+{
+  int64_t bytes = 0, pieces = (w->count + PIECE - 1) / PIECE;
+  int more = tsr__is_float(w->type) ? SPECIAL : 0;
+  size_t length = (size_t)special_at[more];
+  if (!tsr__parallel_long(rt, TSR__PROGRAM, pieces, write_piece, w)) return false;
+  for (int64_t p = 0; p < pieces; p++) {
+    int64_t here = w->at[p];
+    w->at[p] = bytes;
+    bytes += here;
+  }
+  w->dict = tsr__dict_new(&rt->heap, (int32_t)w->count + more, bytes + (int64_t)length);
+  if (!w->dict) return true;
+  for (int i = 0; i < more; i++) w->dict->offsets[w->count + i] = bytes + special_at[i];
+  memcpy(w->dict->bytes + bytes, special, length);
+  return tsr__parallel_long(rt, TSR__PROGRAM, pieces, place_piece, w);
+}
+
+/* Texts of the different values in order. */
+static const tsr__dict *texts_of(tsr__lower *low, int type, const tsr__distinct *d)
+{
+  tsr_runtime *rt = low->scope->rt;
+  writing w = { .type = type, .list = d->list, .count = d->count };
+  size_t count = (size_t)d->count, pieces = count / PIECE + 1;
+  w.room = tsr__new_raw(&rt->heap, count * LONGEST);
+  w.length = tsr__new_raw(&rt->heap, count);
+  w.at = tsr__new_raw(&rt->heap, pieces * sizeof *w.at);
+  bool whole = !w.room || !w.length || !w.at || place_texts(rt, &w);
+  tsr__del(&rt->heap, w.room, count * LONGEST);
+  tsr__del(&rt->heap, w.length, count);
+  tsr__del(&rt->heap, w.at, pieces * sizeof *w.at);
+  if (!whole) {
+    tsr__lower_cancelled(low);
+    tsr__dict_release(w.dict); /* half filled */
+    w.dict = NULL;
+  }
+  return tsr__lower_dict(low, w.dict, NULL);
+}
+
+/* The place of NaN and of -0, whose inverse is that of no other zero. */
+static tsr_array *place_special(tsr__lower *low, const tsr__distinct *d, tsr_array *place)
+{
+  tsr_array *zero = tsr__const_f(low, TSR_F64, 0), *one = tsr__const_f(low, TSR_F64, 1);
+  tsr_array *below = tsr__op2(low, TSR__OP_LT, tsr__op2(low, TSR__OP_DIV, one, d->values), zero);
+  tsr_array *minus = tsr__both(low, below, tsr__op2(low, TSR__OP_EQ, d->values, zero));
+  tsr_array *nan = tsr__op1(low, TSR__OP_ISNAN, d->values);
+  place = tsr__where(low, minus, whole(low, d->count + MINUS_TEXT), place);
+  return tsr__where(low, nan, whole(low, d->count + NAN_TEXT), place);
+}
+
+static tsr__col write_texts(tsr__lower *low, tsr__col from)
+{
+  bool real = tsr__is_float(from.type);
+  tsr_array *mask = tsr__both(low, low->in->mask, from.valid);
+  tsr__distinct d = { .values =
+                          tsr__spread(low, tsr__cast(low, from.values, real ? TSR_F64 : TSR_I64)),
+                      .mask = mask ? tsr__spread(low, mask) : NULL };
+  tsr__col out = { .type = TSR_COL_TEXT,
+                   .values = tsr__const_i(low, TSR_I32, 0),
+                   .valid = from.valid };
+  if (!tsr__find_distinct(low, &d)) return out;
+  out.dict = texts_of(low, from.type, &d);
+  tsr_array *place = tsr__place_of(low, &d);
+  if (real) place = place_special(low, &d, place);
+  out.values = tsr__cast(low, place, TSR_I32);
+  return out;
+}
+
+static tsr__col write_bools(tsr__lower *low, tsr__col from)
+{
+  tsr__texts texts;
+  tsr__texts_open(&texts, low);
+  tsr__texts_code(&texts, "false", 5);
+  tsr__texts_code(&texts, "true", 4);
+  return (tsr__col){ .type = TSR_COL_TEXT,
+                     .values = tsr__cast(low, from.values, TSR_I32),
+                     .valid = from.valid,
+                     .dict = tsr__texts_close(&texts) };
+}
+
+tsr__col tsr__lower_cast(tsr__lower *low, const tsr__expr *expr)
+{
+  int to = expr->type;
+  tsr__col from = tsr__settle(low, tsr__lower_expr(low, expr->arg[0]));
+  bool nulls = from.type == TSR_COL_TEXT && (!from.dict || !from.dict->count);
+  if (from.type == TSR__COL_NULL || (nulls && to != TSR_COL_TEXT)) {
+    from.type = TSR__COL_NULL;
+    from.valid = tsr__const_i(low, TSR_BOOL, 0);
+    return tsr__convert(low, from, to);
+  }
+  if (from.type == to) return from;
+  if (from.type == TSR_COL_TEXT) return from_text(low, expr, from);
+  if (to == TSR_COL_TEXT)
+    return from.type == TSR_COL_BOOL ? write_bools(low, from) : write_texts(low, from);
+  return convert(low, expr, from);
+}

@@ -1,0 +1,461 @@
+/* Text by dictionary: what an expression asks of texts is asked once of each distinct text, on the
+ * host; rows only look their code up. The look-up fuses with the rest.
+ *
+ *   who < 'b'      codes      0 1 0 2        dictionary   0 "ann"  1 "bob"  2 "amy"
+ *                  table      true false true
+ *                  result     true false true true */
+#include "frame/lower/functions.h"
+
+#include <stdlib.h>
+
+const char *tsr__dict_get(const tsr__dict *dict, int64_t code, int64_t *length)
+{
+  *length = dict->offsets[code + 1] - dict->offsets[code];
+  return dict->bytes + dict->offsets[code];
+}
+
+int tsr__text_order(const char *a, int64_t a_length, const char *b, int64_t b_length)
+{
+  int64_t shorter = a_length < b_length ? a_length : b_length;
+  int order = shorter ? memcmp(a, b, (size_t)shorter) : 0;
+  if (order) return order;
+  return a_length < b_length ? -1 : a_length > b_length;
+}
+
+int32_t tsr__dict_find(const tsr__dict *dict, const char *text, int64_t length)
+{
+  for (int32_t code = 0; code < dict->count; code++) {
+    int64_t found;
+    const char *entry = tsr__dict_get(dict, code, &found);
+    if (found == length && !memcmp(entry, text, (size_t)length)) return code;
+  }
+  return -1;
+}
+
+/* A scope's hold on a dictionary. */
+typedef struct holding {
+  tsr__node node;
+  tsr__dict *dict;
+} holding;
+
+static void let_go(tsr__node *node)
+{
+  tsr__dict_release(((holding *)node)->dict);
+}
+
+const tsr__dict *tsr__dict_in(tsr_scope *scope, tsr__dict *dict)
+{
+  holding *own = dict ? tsr__node_new(scope, sizeof *own, NULL, let_go) : NULL;
+  if (own) own->dict = dict;
+  else tsr__dict_release(dict);
+  return own ? dict : NULL;
+}
+
+void *tsr__lower_room(tsr__lower *low, int64_t count, size_t element)
+{
+  void *out = tsr__arena_new(&low->scope->arena, (size_t)(count > 0 ? count : 1) * element);
+  if (!out) tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+  return out;
+}
+
+tsr_array *tsr__table_leaf(tsr__lower *low, tsr_dtype dtype, const void *data, int64_t count)
+{
+  const tsr_sharding *rows = low->in->sharding;
+  tsr_sharding whole = { 0 };
+  if (rows && rows->mesh) whole = tsr_on_dims(rows->mesh, 0, NULL);
+  return tsr_put_at(low->scope, data, dtype, (tsr_shape){ 1, { count } }, whole, low->site);
+}
+
+/* table[codes]; an empty dictionary has nulls only, and any value will do. */
+tsr_array *tsr__look_up(tsr__lower *low, tsr_dtype dtype, const void *table, int64_t count,
+                        tsr_array *codes)
+{
+  if (!count) return tsr__const_i(low, dtype, 0);
+  return tsr__op2(low, TSR__OP_TAKE, tsr__table_leaf(low, dtype, table, count), codes);
+}
+
+const tsr__dict *tsr__lower_dict(tsr__lower *low, tsr__dict *made, const tsr__progress *progress)
+{
+  const tsr__dict *dict = tsr__dict_in(low->scope, made);
+  if (dict) return dict;
+  if (progress && progress->stop) tsr__lower_cancelled(low);
+  else tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+  return NULL;
+}
+
+tsr__col tsr__text_literal(tsr__lower *low, const tsr__expr *expr)
+{
+  tsr__dict *dict = tsr__dict_new(&low->scope->rt->heap, 1, expr->length);
+  if (dict) memcpy(dict->bytes, expr->text, (size_t)expr->length);
+  return (tsr__col){ .type = TSR_COL_TEXT,
+                     .values = tsr__const_i(low, TSR_I32, 0),
+                     .dict = tsr__lower_dict(low, dict, NULL) };
+}
+
+/* ---- one dictionary out of two -------------------------------------------------------------- */
+
+typedef struct entry {
+  const char *text;
+  int64_t length;
+  int32_t code; /* in a: code; in b: a's count + code */
+  int32_t rank;
+} entry;
+
+enum { RUN = 1 << 14 }; /* entries sorted at a time */
+
+static int by_text(const void *left, const void *right)
+{
+  const entry *a = left, *b = right;
+  int order = tsr__text_order(a->text, a->length, b->text, b->length);
+  if (order) return order;
+  return a->code < b->code ? -1 : a->code > b->code;
+}
+
+/* Merges sorted runs of `width` from one list into another. False: cancelled. */
+static bool merge_runs(tsr__lower *low, const entry *from, entry *to, int64_t count, int64_t width)
+{
+  for (int64_t first = 0, at = 0; first < count; first += 2 * width) {
+    int64_t middle = first + width < count ? first + width : count;
+    int64_t end = middle + width < count ? middle + width : count;
+    for (int64_t left = first, right = middle; at < end; at++) {
+      if (tsr__lower_stops(low, at)) return false;
+      bool take = left < middle && (right == end || by_text(&from[left], &from[right]) < 0);
+      to[at] = take ? from[left++] : from[right++];
+    }
+  }
+  return true;
+}
+
+/* Sorts by text in runs short enough that each can be waited for, then merges them; NULL: cancelled.
+ * Else it is the one of the two lists where they are. */
+static entry *sort_entries(tsr__lower *low, entry *all, entry *spare, int64_t count)
+{
+  for (int64_t first = 0; first < count; first += RUN) {
+    if (tsr__lower_stops(low, first + RUN - 1)) return NULL;
+    qsort(all + first, (size_t)(count - first < RUN ? count - first : RUN), sizeof *all, by_text);
+  }
+  for (int64_t width = RUN; width < count; width *= 2) {
+    if (!merge_runs(low, all, spare, count, width)) return NULL;
+    entry *swap = all;
+    all = spare;
+    spare = swap;
+  }
+  return all;
+}
+
+/* The entries of both, sorted; equal texts get equal ranks. NULL: no memory, or cancelled. */
+static entry *sorted(tsr__lower *low, const tsr__dict *a, const tsr__dict *b)
+{
+  int64_t count = (int64_t)a->count + b->count;
+  entry *all = tsr__lower_room(low, count, sizeof *all);
+  entry *spare = tsr__lower_room(low, count > RUN ? count : 0, sizeof *spare);
+  if (!all || !spare) return NULL;
+  for (int64_t i = 0; i < count; i++) {
+    bool left = i < a->count;
+    if (tsr__lower_stops(low, i)) return NULL;
+    all[i].text = tsr__dict_get(left ? a : b, left ? i : i - a->count, &all[i].length);
+    all[i].code = (int32_t)i;
+  }
+  all = sort_entries(low, all, spare, count);
+  if (!all) return NULL;
+  int32_t rank = 0;
+  for (int64_t i = 0; i < count; i++) {
+    if (tsr__lower_stops(low, i)) return NULL;
+    bool same =
+        i && !tsr__text_order(all[i].text, all[i].length, all[i - 1].text, all[i - 1].length);
+    if (i && !same) rank++;
+    all[i].rank = rank;
+  }
+  return all;
+}
+
+/* The ranks of a column's texts among those of both, as an array of its rows. */
+static tsr_array *ranks(tsr__lower *low, const entry *all, const tsr__dict *a, const tsr__dict *b,
+                        tsr__col column)
+{
+  bool left = column.dict == a;
+  int32_t first = left ? 0 : a->count, count = left ? a->count : b->count;
+  int32_t *table = tsr__lower_room(low, count, sizeof *table);
+  if (!table) return column.values;
+  for (int64_t i = 0; i < (int64_t)a->count + b->count; i++) {
+    if (tsr__lower_stops(low, i)) return column.values;
+    if (all[i].code >= first && all[i].code < first + count)
+      table[all[i].code - first] = all[i].rank;
+  }
+  return tsr__look_up(low, TSR_I32, table, count, column.values);
+}
+
+/* The dictionary of all texts of both in order of rank. */
+static const tsr__dict *ranked_dict(tsr__lower *low, const entry *all, int64_t count)
+{
+  int64_t bytes = 0, at = 0;
+  int32_t texts = count ? all[count - 1].rank + 1 : 0;
+  for (int64_t i = 0; i < count; i++)
+    if (!i || all[i].rank != all[i - 1].rank) bytes += all[i].length;
+  tsr__dict *dict = tsr__dict_new(&low->scope->rt->heap, texts, bytes);
+  for (int64_t i = 0; dict && i < count; i++) {
+    if (tsr__lower_stops(low, i)) {
+      tsr__dict_release(
+          dict); /* half filled: nobody may read it, not even until the work has ended */
+      dict = NULL;
+      break;
+    }
+    if (i && all[i].rank == all[i - 1].rank) continue;
+    memcpy(dict->bytes + at, all[i].text, (size_t)all[i].length);
+    at += all[i].length;
+    dict->offsets[all[i].rank + 1] = at;
+  }
+  return tsr__lower_dict(low, dict, NULL);
+}
+
+void tsr__text_rank(tsr__lower *low, tsr__col *a)
+{
+  if (!a->dict) return;
+  entry *all = sorted(low, a->dict, a->dict);
+  if (!all) return;
+  const tsr__dict *dict = ranked_dict(low, all, 2 * (int64_t)a->dict->count);
+  a->values = tsr__spread(low, ranks(low, all, a->dict, a->dict, *a));
+  a->dict = dict;
+}
+
+bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b)
+{
+  if (!a->dict) a->dict = b->dict; /* a bare null has none */
+  if (!b->dict) b->dict = a->dict;
+  if (!a->dict || a->dict == b->dict) return a->dict != NULL;
+  entry *all = sorted(low, a->dict, b->dict);
+  if (!all) return false;
+  const tsr__dict *both = ranked_dict(low, all, (int64_t)a->dict->count + b->dict->count);
+  tsr_array *left = ranks(low, all, a->dict, b->dict, *a);
+  b->values = ranks(low, all, a->dict, b->dict, *b);
+  a->values = left;
+  a->dict = b->dict = both;
+  return both != NULL;
+}
+
+/* ---- predicates ---------------------------------------------------------------------------- */
+
+static const uint16_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
+                                TSR__OP_LE, TSR__OP_GT, TSR__OP_GE };
+
+bool tsr__order_holds(int op, int order)
+{
+  switch (op) {
+  case TSR__B_EQ: return order == 0;
+  case TSR__B_NE: return order != 0;
+  case TSR__B_LT: return order < 0;
+  case TSR__B_LE: return order <= 0;
+  case TSR__B_GT: return order > 0;
+  default: return order >= 0;
+  }
+}
+
+/* Column against literal: equality compares codes, order looks up. */
+static tsr_array *against(tsr__lower *low, tsr__col column, int op, const tsr__expr *text)
+{
+  if (op == TSR__B_EQ || op == TSR__B_NE) {
+    int32_t code = tsr__dict_find(column.dict, text->text, text->length);
+    return tsr__op2(low, (tsr__op)ops[op - TSR__B_EQ], column.values,
+                    tsr__const_i(low, TSR_I32, code));
+  }
+  bool *table = tsr__lower_room(low, column.dict->count, sizeof *table);
+  if (!table) return column.values;
+  for (int32_t code = 0; code < column.dict->count; code++) {
+    int64_t length;
+    if (tsr__lower_stops(low, code)) break;
+    const char *entry_text = tsr__dict_get(column.dict, code, &length);
+    table[code] =
+        tsr__order_holds(op, tsr__text_order(entry_text, length, text->text, text->length));
+  }
+  return tsr__look_up(low, TSR_BOOL, table, column.dict->count, column.values);
+}
+
+/* a < b is b > a. */
+static int turned(int op)
+{
+  static const uint8_t other[] = {
+    TSR__B_EQ, TSR__B_NE, TSR__B_GT, TSR__B_GE, TSR__B_LT, TSR__B_LE
+  };
+  return other[op - TSR__B_EQ];
+}
+
+tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr)
+{
+  const tsr__expr *a = expr->arg[0], *b = expr->arg[1];
+  tsr__col out = { .type = TSR_COL_BOOL };
+  bool literal_left = a->kind == TSR__E_TEXT, literal_right = b->kind == TSR__E_TEXT;
+  if (literal_left || literal_right) {
+    tsr__col column = tsr__settle(low, tsr__lower_expr(low, literal_right ? a : b));
+    out.valid = column.valid;
+    if (!column.dict) out.values = tsr__const_i(low, TSR_BOOL, 0);
+    else if (literal_right) out.values = against(low, column, expr->op, b);
+    else out.values = against(low, column, turned(expr->op), a);
+    return out;
+  }
+  tsr__col left = tsr__settle(low, tsr__lower_expr(low, a));
+  tsr__col right = tsr__settle(low, tsr__lower_expr(low, b));
+  out.valid = tsr__both(low, left.valid, right.valid);
+  if (left.dict && left.dict == right.dict) {
+    /* Codes of one dictionary are equal when texts are, but in the order of appearance. */
+    tsr__text_rank(low, &left);
+    tsr__text_rank(low, &right);
+  } else {
+    tsr__text_unify(low, &left, &right);
+  }
+  out.values = tsr__op2(low, (tsr__op)ops[expr->op - TSR__B_EQ], left.values, right.values);
+  return out;
+}
+
+tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr)
+{
+  tsr__col column = tsr__settle(low, tsr__lower_expr(low, expr->arg[0]));
+  tsr__col out = { .type = TSR_COL_BOOL, .valid = column.valid };
+  int64_t count = column.dict ? column.dict->count : 0;
+  bool *table = tsr__lower_room(low, count, sizeof *table);
+  out.values = column.values;
+  if (!table) return out;
+  for (int64_t code = 0; code < count; code++) table[code] = expr->negated;
+  for (int i = 1; i < expr->count && count; i++) {
+    if (tsr__lower_stops(low, -1)) break;
+    int32_t code = tsr__dict_find(column.dict, expr->arg[i]->text, expr->arg[i]->length);
+    if (code >= 0) table[code] = !expr->negated;
+  }
+  out.values = tsr__look_up(low, TSR_BOOL, table, count, column.values);
+  return out;
+}
+
+/* ---- making dictionaries ------------------------------------------------------------------- */
+
+void tsr__texts_open(tsr__texts *texts, tsr__lower *low)
+{
+  *texts = (tsr__texts){ .low = low, .progress = { .rt = low->scope->rt, .what = TSR__PROGRAM } };
+  tsr__dict_local_init(&texts->local, &low->scope->rt->heap);
+  texts->local.progress = &texts->progress;
+}
+
+int32_t tsr__texts_code(tsr__texts *texts, const char *text, size_t length)
+{
+  bool added;
+  int32_t code = tsr__dict_code(&texts->local, length ? text : "", length, true, &added);
+  return code < 0 ? 0 : code;
+}
+
+const tsr__dict *tsr__texts_close(tsr__texts *texts)
+{
+  tsr__dict_local *all = &texts->local;
+  tsr__dict *made = all->failed ? NULL : tsr__dict_unify(all->heap, &all, 1);
+  tsr__dict_local_free(all);
+  return tsr__lower_dict(texts->low, made, &texts->progress);
+}
+
+/* ---- functions ----------------------------------------------------------------------------- */
+
+/* What a function is asked of: each code of `a`, or of two columns each pair that may occur. */
+typedef struct domain {
+  tsr__col a, b;
+  const int64_t *pairs; /* a's code * b's texts + b's code; NULL: all in order */
+  int64_t count;
+  tsr_array *index; /* which of them a row has */
+} domain;
+
+static tsr__bytes text_at(const tsr__dict *dict, int64_t code)
+{
+  tsr__bytes text = { 0 };
+  if (dict) text.at = tsr__dict_get(dict, code, &text.length);
+  return text;
+}
+
+enum { ALL_PAIRS = 65536 };
+
+/* Fills `pairs` and `index`: all pairs where they are few, else those that occur, for which what
+ * makes the columns is run now. */
+static bool find_pairs(tsr__lower *low, domain *d)
+{
+  int64_t texts = d->b.dict->count, all = d->a.dict->count * texts;
+  tsr_array *first = tsr__cast(low, d->a.values, TSR_I64);
+  tsr_array *second = tsr__cast(low, d->b.values, TSR_I64);
+  first = tsr__op2(low, TSR__OP_MUL, first, tsr__const_i(low, TSR_I64, texts));
+  d->index = tsr__op2(low, TSR__OP_ADD, first, second);
+  d->count = all;
+  if (all <= ALL_PAIRS || texts == 1 || d->a.dict->count == 1) return true;
+  tsr_array *valid = tsr__both(low, d->a.valid, d->b.valid);
+  tsr__distinct pairs = { .values = tsr__spread(low, d->index),
+                          .mask = tsr__both(low, low->in->mask, valid) };
+  if (pairs.mask) pairs.mask = tsr__spread(low, pairs.mask);
+  if (!tsr__find_distinct(low, &pairs)) return false;
+  d->pairs = pairs.list;
+  d->count = pairs.count;
+  d->index = tsr__place_of(low, &pairs);
+  return true;
+}
+
+bool tsr__is_text_test(int fn)
+{
+  return fn == TSR__F_CONTAINS || fn == TSR__F_STARTS_WITH || fn == TSR__F_ENDS_WITH;
+}
+
+/* One table of results, one look-up. */
+static tsr__col apply(tsr__lower *low, const tsr__expr *expr, int op, const domain *d)
+{
+  tsr__col out = { .type = expr->type, .valid = tsr__both(low, d->a.valid, d->b.valid) };
+  bool number = op == TSR__F_LENGTH, test = tsr__is_text_test(op);
+  size_t element = number ? sizeof(int64_t) : test ? sizeof(bool) : sizeof(int32_t);
+  void *table = tsr__lower_room(low, d->count, element);
+  out.values = d->a.values;
+  if (!table) return out;
+  tsr__texts texts;
+  tsr__text made;
+  tsr__texts_open(&texts, low);
+  tsr__text_init(&made, &low->scope->rt->heap);
+  for (int64_t i = 0; i < d->count && !texts.local.failed && !tsr__lower_stops(low, i); i++) {
+    int64_t key = d->pairs ? d->pairs[i] : i, right = d->b.dict ? d->b.dict->count : 1;
+    tsr__bytes a = text_at(d->a.dict, key / right), b = text_at(d->b.dict, key % right);
+    if (number) {
+      ((int64_t *)table)[i] = tsr__text_points(a);
+    } else if (test) {
+      ((bool *)table)[i] = tsr__text_test(op, a, b);
+    } else {
+      made.length = 0;
+      tsr__text_fn(expr, a, b, &made);
+      ((int32_t *)table)[i] = tsr__texts_code(&texts, made.data, made.length);
+    }
+  }
+  if (made.failed)
+    tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+  tsr__text_free(&made);
+  const tsr__dict *dict = tsr__texts_close(&texts);
+  tsr_dtype dtype = number ? TSR_I64 : test ? TSR_BOOL : TSR_I32;
+  out.values = tsr__look_up(low, dtype, table, d->count, d->index);
+  if (out.type == TSR_COL_TEXT) out.dict = dict;
+  return out;
+}
+
+/* Null wherever it stands: one of the texts is a bare null, or a column of nulls only. */
+static tsr__col all_null(tsr__lower *low, int type)
+{
+  return tsr__convert(low,
+                      (tsr__col){ .type = TSR__COL_NULL,
+                                  .values = tsr__const_i(low, TSR_I64, 0),
+                                  .valid = tsr__const_i(low, TSR_BOOL, 0) },
+                      type);
+}
+
+tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr)
+{
+  int texts = tsr__is_text_test(expr->op) ? 2 : expr->op == TSR__F_CONCAT ? expr->count : 1;
+  domain d = { .a = tsr__settle(low, tsr__lower_expr(low, expr->arg[0])) };
+  for (int i = 1; i <= texts; i++) {
+    bool two = i < texts;
+    if (!two && i > 1) break;
+    if (two) d.b = tsr__settle(low, tsr__lower_expr(low, expr->arg[i]));
+    bool none = !d.a.dict || !d.a.dict->count || (two && (!d.b.dict || !d.b.dict->count));
+    if (none) return all_null(low, expr->type);
+    d.pairs = NULL;
+    d.count = d.a.dict->count;
+    d.index = d.a.values;
+    if (two && !find_pairs(low, &d)) return all_null(low, expr->type);
+    d.a = apply(low, expr, expr->op, &d);
+    d.b = (tsr__col){ 0 };
+  }
+  return d.a;
+}

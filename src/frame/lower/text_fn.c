@@ -1,0 +1,141 @@
+/* What the functions of expressions do to one text. Texts are UTF-8 already, so code points are
+ * found by their first bytes. Letters change case by Unicode's simple mappings, one character for one
+ * (letters.c). */
+#include "frame/lower/functions.h"
+
+/* ---- code points ------------------------------------------------------------------------- */
+
+static bool continues(char byte)
+{
+  return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+int64_t tsr__text_points(tsr__bytes text)
+{
+  int64_t points = 0;
+  for (int64_t i = 0; i < text.length; i++) points += !continues(text.at[i]);
+  return points;
+}
+
+/* The byte where a code point begins; the length for those beyond. */
+static int64_t byte_of(tsr__bytes text, int64_t point)
+{
+  int64_t i = 0;
+  while (i < text.length && point > 0) {
+    i++;
+    while (i < text.length && continues(text.at[i])) i++;
+    point--;
+  }
+  return i;
+}
+
+/* ---- case -------------------------------------------------------------------------------- */
+
+/* The code point at `*i` and the one after; the text is valid. */
+static uint32_t decode(tsr__bytes text, int64_t *i)
+{
+  const unsigned char *at = (const unsigned char *)text.at + *i;
+  int more = at[0] < 0x80 ? 0 : at[0] < 0xe0 ? 1 : at[0] < 0xf0 ? 2 : 3;
+  uint32_t c = more ? at[0] & (0x3fu >> more) : at[0];
+  for (int k = 1; k <= more; k++) c = c << 6 | (at[k] & 0x3fu);
+  *i += more + 1;
+  return c;
+}
+
+static void encode(uint32_t c, tsr__text *out)
+{
+  char bytes[4];
+  int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  for (int k = more; k > 0; k--, c >>= 6) bytes[k] = (char)(0x80 | (c & 0x3f));
+  bytes[0] = (char)(more ? (0xff00u >> (more + 1) & 0xff) | c : c);
+  tsr__text_put(out, bytes, (size_t)more + 1);
+}
+
+static void change_case(bool to_upper, tsr__bytes text, tsr__text *out)
+{
+  for (int64_t i = 0; i < text.length;) {
+    uint32_t c = decode(text, &i);
+    encode(to_upper ? tsr__letter_upper(c) : tsr__letter_lower(c), out);
+  }
+}
+
+/* ---- searching --------------------------------------------------------------------------- */
+
+/* Where `b` first stands in `a` from `from` on, or -1. */
+static int64_t find(tsr__bytes a, tsr__bytes b, int64_t from)
+{
+  if (!b.length) return from;
+  if (a.length - from < b.length) return -1;
+  const char *found = memmem(a.at + from, (size_t)(a.length - from), b.at, (size_t)b.length);
+  return found ? found - a.at : -1;
+}
+
+bool tsr__text_test(int fn, tsr__bytes a, tsr__bytes b)
+{
+  if (b.length > a.length) return false;
+  if (!b.length) return true;
+  if (fn == TSR__F_CONTAINS) return find(a, b, 0) >= 0;
+  int64_t at = fn == TSR__F_STARTS_WITH ? 0 : a.length - b.length;
+  return !memcmp(a.at + at, b.at, (size_t)b.length);
+}
+
+static void replace(tsr__bytes text, tsr__bytes old, tsr__bytes new, tsr__text *out)
+{
+  int64_t at = 0, next;
+  while ((next = find(text, old, at)) >= 0) {
+    tsr__text_put(out, text.at + at, (size_t)(next - at));
+    tsr__text_put(out, new.at, (size_t) new.length);
+    at = next + old.length;
+  }
+  tsr__text_put(out, text.at + at, (size_t)(text.length - at));
+}
+
+/* ---- parts ------------------------------------------------------------------------------- */
+
+/* Code points start .. start + length - 1, those that there are; from the end where start < 0. */
+static void slice(tsr__bytes text, int64_t start, int64_t length, tsr__text *out)
+{
+  int64_t points = tsr__text_points(text), end;
+  if (start < 0) start += points;
+  if (start > points) start = points;
+  if (__builtin_add_overflow(start, length, &end) || end > points) end = points;
+  if (start < 0) start = 0;
+  if (end <= start) return;
+  int64_t from = byte_of(text, start);
+  tsr__bytes rest = { text.at + from, text.length - from };
+  tsr__text_put(out, rest.at, (size_t)byte_of(rest, end - start));
+}
+
+static bool blank(char byte)
+{
+  return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+static tsr__bytes trimmed(tsr__bytes text)
+{
+  while (text.length && blank(text.at[0])) text.at++, text.length--;
+  while (text.length && blank(text.at[text.length - 1])) text.length--;
+  return text;
+}
+
+static tsr__bytes literal(const tsr__expr *expr)
+{
+  return (tsr__bytes){ expr->text, expr->length };
+}
+
+void tsr__text_fn(const tsr__expr *expr, tsr__bytes a, tsr__bytes b, tsr__text *out)
+{
+  switch (expr->op) {
+  case TSR__F_LOWER:
+  case TSR__F_UPPER: change_case(expr->op == TSR__F_UPPER, a, out); break;
+  case TSR__F_TRIM:
+    a = trimmed(a);
+    tsr__text_put(out, a.at, (size_t)a.length);
+    break;
+  case TSR__F_REPLACE: replace(a, literal(expr->arg[1]), literal(expr->arg[2]), out); break;
+  case TSR__F_SLICE:
+    slice(a, expr->arg[1]->i, expr->count > 2 ? expr->arg[2]->i : INT64_MAX / 2, out);
+    break;
+  default: tsr__text_put(out, a.at, (size_t)a.length); tsr__text_put(out, b.at, (size_t)b.length);
+  }
+}

@@ -1,0 +1,321 @@
+/* Frames as Arrow C streams.
+ *
+ *   stream --get_next--> batch (a device's rows)      each struct has a release of its own and owns
+ *                          column   values, valid      references to the buffers it shows, so that a
+ *                            dictionary                consumer may keep any of them by itself
+ *
+ * Invariant: what a consumer holds stays as it is: buffers and dictionaries are immutable and live until
+ * the last reference goes, the scope's end or not. */
+#include "frame/chain/plan.h"
+
+#include "io/text/dict.h"
+
+#include <errno.h>
+
+/* ---- what a stream gives ------------------------------------------------------------------- */
+
+typedef struct out_column {
+  char *name;
+  uint8_t type;
+  tsr__dict *dict; /* text: a reference */
+} out_column;
+
+typedef struct out_stream {
+  tsr_runtime *rt;
+  int column_count;
+  out_column *column;
+  int batch_room, batch_count, next;
+  struct ArrowArray *batch; /* those not given yet */
+  const char *error;        /* static; of the last call */
+} out_stream;
+
+/* ---- schemas --------------------------------------------------------------------------------- */
+
+/* One block: a schema's private data with the pointers and structs of its children. */
+typedef struct out_schema {
+  tsr__heap *heap;
+  size_t size;
+  struct ArrowSchema **pointer;
+  struct ArrowSchema *child; /* its children, or its dictionary */
+} out_schema;
+
+static void release_schema(struct ArrowSchema *schema)
+{
+  out_schema *own = schema->private_data;
+  for (int64_t i = 0; i < schema->n_children; i++)
+    if (schema->children[i]->release) schema->children[i]->release(schema->children[i]);
+  if (schema->dictionary && schema->dictionary->release)
+    schema->dictionary->release(schema->dictionary);
+  schema->release = NULL;
+  tsr__del(own->heap, own, own->size);
+}
+
+/* A schema with a copy of its name and room for children; false out of memory. */
+static bool make_schema(tsr__heap *heap, const char *format, const char *name, int children,
+                        struct ArrowSchema *out)
+{
+  size_t length = strlen(name) + 1, room = (size_t)(children ? children : 1);
+  size_t size = sizeof(out_schema) + room * (sizeof(void *) + sizeof *out) + length;
+  out_schema *own = tsr__new(heap, size);
+  *out = (struct ArrowSchema){ 0 };
+  if (!own) return false;
+  own->heap = heap;
+  own->size = size;
+  own->pointer = (struct ArrowSchema **)(own + 1);
+  own->child = (struct ArrowSchema *)(own->pointer + room);
+  char *copy = memcpy(own->child + room, name, length);
+  for (int i = 0; i < children; i++) own->pointer[i] = &own->child[i];
+  *out = (struct ArrowSchema){ .format = format,
+                               .name = copy,
+                               .flags = ARROW_FLAG_NULLABLE,
+                               .children = children ? own->pointer : NULL,
+                               .release = release_schema,
+                               .private_data = own };
+  return true;
+}
+
+/* Text goes out as a dictionary's codes. */
+static const char *format_of(int type)
+{
+  switch (type) {
+  case TSR_COL_DATE: return "tdD";
+  case TSR_COL_TIME: return "tsu:UTC";
+  case TSR_COL_TEXT: return "i";
+  default: return tsr__dtype_info_of((tsr_dtype)type)->arrow;
+  }
+}
+
+static bool make_column_schema(tsr__heap *heap, const out_column *column, struct ArrowSchema *out)
+{
+  if (!make_schema(heap, format_of(column->type), column->name, 0, out)) return false;
+  if (column->type != TSR_COL_TEXT) return true;
+  struct ArrowSchema *entries = ((out_schema *)out->private_data)->child;
+  if (make_schema(heap, "U", "", 0, entries)) out->dictionary = entries;
+  return out->dictionary != NULL;
+}
+
+static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
+{
+  out_stream *own = stream->private_data;
+  tsr__heap *heap = &own->rt->heap;
+  own->error = "out of memory";
+  if (!make_schema(heap, "+s", "", own->column_count, out)) return ENOMEM;
+  for (int i = 0; i < own->column_count; i++) {
+    bool made = make_column_schema(heap, &own->column[i], out->children[i]);
+    if (out->children[i]->release) out->n_children = i + 1;
+    if (made) continue;
+    release_schema(out);
+    return ENOMEM;
+  }
+  own->error = NULL;
+  return 0;
+}
+
+/* ---- arrays ---------------------------------------------------------------------------------- */
+
+/* One block: what an array shows and owns. */
+typedef struct out_array {
+  tsr__heap *heap;
+  size_t size;
+  tsr__buffer *held[2];
+  tsr__dict *dict;
+  const void *buffers[3];
+  struct ArrowArray **pointer;
+  struct ArrowArray *child; /* its children, or its dictionary */
+} out_array;
+
+static void release_array(struct ArrowArray *array)
+{
+  out_array *own = array->private_data;
+  for (int64_t i = 0; i < array->n_children; i++)
+    if (array->children[i]->release) array->children[i]->release(array->children[i]);
+  if (array->dictionary && array->dictionary->release)
+    array->dictionary->release(array->dictionary);
+  for (int i = 0; i < 2; i++) tsr__buffer_release(own->held[i]);
+  tsr__dict_release(own->dict);
+  array->release = NULL;
+  tsr__del(own->heap, own, own->size);
+}
+
+/* An array of `length` elements with room for children; false out of memory. */
+static bool make_array(tsr__heap *heap, int64_t length, int children, struct ArrowArray *out)
+{
+  size_t room = (size_t)(children ? children : 1);
+  size_t size = sizeof(out_array) + room * (sizeof(void *) + sizeof *out);
+  out_array *own = tsr__new(heap, size);
+  *out = (struct ArrowArray){ 0 };
+  if (!own) return false;
+  own->heap = heap;
+  own->size = size;
+  own->pointer = (struct ArrowArray **)(own + 1);
+  own->child = (struct ArrowArray *)(own->pointer + room);
+  for (int i = 0; i < children; i++) own->pointer[i] = &own->child[i];
+  *out = (struct ArrowArray){ .length = length,
+                              .n_buffers = children ? 1 : 2,
+                              .buffers = own->buffers,
+                              .children = children ? own->pointer : NULL,
+                              .release = release_array,
+                              .private_data = own };
+  return true;
+}
+
+static bool make_entries(tsr__heap *heap, tsr__dict *dict, struct ArrowArray *column)
+{
+  struct ArrowArray *entries = ((out_array *)column->private_data)->child;
+  if (!make_array(heap, dict->count, 0, entries)) return false;
+  out_array *own = entries->private_data;
+  own->dict = tsr__dict_hold(dict);
+  own->buffers[1] = dict->offsets;
+  own->buffers[2] = dict->bytes;
+  entries->n_buffers = 3;
+  column->dictionary = entries;
+  return true;
+}
+
+/* A device's rows of one column; the buffers are shared. */
+static bool make_column(const out_column *column, const tsr__col *col, int position, int64_t rows,
+                        struct ArrowArray *out)
+{
+  const tsr__value *values = col->values->value;
+  tsr__heap *heap = &values->rt->heap;
+  if (!make_array(heap, rows, 0, out)) return false;
+  out_array *own = out->private_data;
+  own->held[1] = values->parts[position];
+  tsr__buffer_hold(own->held[1]);
+  own->buffers[1] = tsr__value_data(values, position);
+  if (col->valid) {
+    int64_t nulls = rows - tsr__value_true(col->valid->value, position);
+    own->held[0] = nulls ? col->valid->value->parts[position] : NULL;
+    if (nulls) tsr__buffer_hold(own->held[0]);
+    own->buffers[0] = nulls ? tsr__value_data(col->valid->value, position) : NULL;
+    out->null_count = nulls;
+  }
+  return column->type != TSR_COL_TEXT || make_entries(heap, column->dict, out);
+}
+
+/* ---- the stream ------------------------------------------------------------------------------ */
+
+static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
+{
+  out_stream *own = stream->private_data;
+  own->error = NULL;
+  *out = (struct ArrowArray){ 0 };
+  if (own->next == own->batch_count) return 0;
+  *out = own->batch[own->next];
+  own->batch[own->next++].release = NULL;
+  return 0;
+}
+
+static const char *get_last_error(struct ArrowArrayStream *stream)
+{
+  return ((out_stream *)stream->private_data)->error;
+}
+
+static void free_stream(out_stream *own)
+{
+  tsr__heap *heap = &own->rt->heap;
+  for (int b = 0; own->batch && b < own->batch_count; b++)
+    if (own->batch[b].release) own->batch[b].release(&own->batch[b]);
+  for (int i = 0; own->column && i < own->column_count; i++) {
+    if (own->column[i].name) tsr__del(heap, own->column[i].name, strlen(own->column[i].name) + 1);
+    tsr__dict_release(own->column[i].dict);
+  }
+  tsr__del(heap, own->batch, (size_t)own->batch_room * sizeof *own->batch);
+  tsr__del(heap, own->column, (size_t)own->column_count * sizeof *own->column);
+  tsr__del(heap, own, sizeof *own);
+}
+
+static void release_stream(struct ArrowArrayStream *stream)
+{
+  free_stream(stream->private_data);
+  stream->release = NULL;
+}
+
+/* ---- making one -------------------------------------------------------------------------------- */
+
+static bool take_columns(out_stream *own, const tsr_frame *df, const tsr__col *col)
+{
+  tsr__heap *heap = &own->rt->heap;
+  for (int i = 0; i < own->column_count; i++) {
+    const char *name = df->schema.field[i].name;
+    size_t length = strlen(name) + 1;
+    own->column[i].type = df->schema.field[i].type;
+    own->column[i].name = tsr__new(heap, length);
+    if (!own->column[i].name) return false;
+    memcpy(own->column[i].name, name, length);
+    if (own->column[i].type != TSR_COL_TEXT) continue;
+    own->column[i].dict = col[i].dict ? tsr__dict_hold(col[i].dict) : tsr__dict_new(heap, 0, 0);
+    if (!own->column[i].dict) return false;
+  }
+  return true;
+}
+
+/* A batch of a position's rows; false out of memory. */
+static bool make_batch(const out_stream *own, const tsr__col *col, int position, int64_t rows,
+                       struct ArrowArray *out)
+{
+  if (!make_array(&own->rt->heap, rows, own->column_count, out)) return false;
+  for (int i = 0; i < own->column_count; i++) {
+    bool made = make_column(&own->column[i], &col[i], position, rows, out->children[i]);
+    if (out->children[i]->release) out->n_children = i + 1;
+    if (!made) return false;
+  }
+  return true;
+}
+
+/* Batches in order of their rows, those of replicas once. */
+static bool take_batches(out_stream *own, const tsr__col *col)
+{
+  const tsr__value *first = col[0].values->value;
+  tsr_box box;
+  for (int64_t at = 0;;) {
+    int found = -1;
+    for (int p = 0; p < first->part_count && found < 0; p++) {
+      tsr__value_box(first, p, &box);
+      if (first->parts[p] && box.start[0] == at && box.size[0]) found = p;
+    }
+    if (found < 0) return true;
+    struct ArrowArray *batch = &own->batch[own->batch_count++];
+    if (!make_batch(own, col, found, box.size[0], batch)) return false;
+    at += box.size[0];
+  }
+}
+
+static tsr_status make_stream(tsr__bind *bind, const tsr__bound *bound, out_stream **out)
+{
+  tsr_runtime *rt = bind->scope->rt;
+  tsr__heap *heap = &rt->heap;
+  out_stream *own = tsr__new(heap, sizeof *own);
+  if (own) {
+    own->rt = rt;
+    own->column_count = bound->count;
+    own->column = tsr__new(heap, (size_t)bound->count * sizeof *own->column);
+    own->batch_room = bound->col[0].values->value->part_count;
+    own->batch = tsr__new(heap, (size_t)own->batch_room * sizeof *own->batch);
+    bool made = own->column && own->batch && take_columns(own, bind->top, bound->col) &&
+                take_batches(own, bound->col);
+    if (made) {
+      *out = own;
+      return TSR_OK;
+    }
+    free_stream(own);
+  }
+  return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+}
+
+tsr_status tsr_frame_to_arrow(tsr_frame *df, struct ArrowArrayStream *out)
+{
+  tsr__bind bind;
+  tsr__bound bound;
+  out_stream *own = NULL;
+  tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_to_arrow");
+  if (status) return status;
+  if (!out) tsr__error_set(&bind.error, TSR_EARG, "tsr_frame_to_arrow: `out` is NULL");
+  else if (!(status = tsr__collect_shards(&bind, &bound))) make_stream(&bind, &bound, &own);
+  tsr_status closed = tsr__bind_close(&bind);
+  if (closed) status = closed;
+  if (status && own) free_stream(own);
+  if (status) return status;
+  *out = (struct ArrowArrayStream){ get_schema, get_next, get_last_error, release_stream, own };
+  return TSR_OK;
+}

@@ -1,0 +1,405 @@
+/* Terminals that bring rows to the host: collect, row, rows, column, and rows for what follows an
+ * aggregate.
+ *
+ *   no selection          values            -> host
+ *   a selection           compact(values)   -> host     each device sends only the rows it kept */
+#include "frame/chain/plan.h"
+
+/* ---- roots ------------------------------------------------------------------------------- */
+
+enum { ROOTS = 4 }; /* arrays a column may have */
+
+static void *room(tsr__bind *bind, int64_t count, size_t element)
+{
+  void *out = tsr__arena_new(&bind->scope->arena, (size_t)(count > 0 ? count : 1) * element);
+  if (!out) tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  return out;
+}
+
+tsr_status tsr__run_columns(tsr__bind *bind, const tsr__col *col, int count, tsr_array *more)
+{
+  tsr_array **roots = room(bind, (int64_t)count * ROOTS + 1, sizeof(tsr_array *));
+  if (!roots) return bind->error.status;
+  for (int i = 0; i < count; i++) {
+    roots[ROOTS * i] = col[i].values;
+    roots[ROOTS * i + 1] = col[i].valid;
+    roots[ROOTS * i + 2] = col[i].count;
+    roots[ROOTS * i + 3] = col[i].real;
+  }
+  roots[count * ROOTS] = more;
+  return tsr__bind_run(bind, roots, count * ROOTS + 1);
+}
+
+static tsr__lower lower_on(tsr__bind *bind, const tsr__bound *bound)
+{
+  return (tsr__lower){
+    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = bind->top, .in = bound
+  };
+}
+
+/* ---- which rows ---------------------------------------------------------------------------- */
+
+/* The global row of the `wanted`-th true bit, counted from 0 over the parts in order of their
+ * rows. */
+static int64_t find_bit(const tsr__value *mask, int64_t wanted)
+{
+  int64_t at = 0, before = 0, rows = mask->shape.dims[0];
+  while (at < rows) {
+    int p = 0;
+    tsr_box box;
+    for (; p < mask->part_count; p++) {
+      tsr__value_box(mask, p, &box);
+      if (box.start[0] == at && box.size[0]) break;
+    }
+    const uint64_t *words = tsr__value_data(mask, p);
+    int64_t here = tsr__value_true(mask, p);
+    if (wanted >= before + here) {
+      before += here;
+      at += box.size[0];
+      continue;
+    }
+    for (int64_t i = 0; i < box.size[0]; i++)
+      if ((words[i / 64] >> (i % 64) & 1) && before++ == wanted) return at + i;
+  }
+  return rows;
+}
+
+int64_t tsr__mask_rows(const tsr__value *mask)
+{
+  int64_t total = 0;
+  for (int p = 0; p < mask->part_count; p++)
+    if (tsr__replica_leader(&mask->sharding, p) == p) total += tsr__value_true(mask, p);
+  return total;
+}
+
+/* Makes the bound frame's selection the window's: rows up to the `head`-th and from the `tail`-th
+ * last on. */
+static tsr_status narrow(tsr__bind *bind, tsr__bound *bound, tsr__window *window)
+{
+  tsr__lower low = lower_on(bind, bound);
+  window->total = bound->rows;
+  if (bound->mask) {
+    if (tsr__bind_run(bind, &bound->mask, 1)) return tsr_scope_status(bind->scope);
+    window->total = tsr__mask_rows(bound->mask->value);
+  }
+  if (window->head < 0 || window->total <= window->head + window->tail) return TSR_OK;
+  int64_t first = window->head, last = window->total - window->tail;
+  if (bound->mask) {
+    first = find_bit(bound->mask->value, first);
+    last = find_bit(bound->mask->value, last);
+  }
+  tsr_array *index = tsr__row_numbers(&low);
+  tsr_array *front = tsr__op2(&low, TSR__OP_LT, index, tsr__const_i(&low, TSR_I64, first));
+  tsr_array *back = tsr__op2(&low, TSR__OP_GE, index, tsr__const_i(&low, TSR_I64, last));
+  bound->mask = tsr__both(&low, bound->mask, tsr__op2(&low, TSR__OP_OR, front, back));
+  return TSR_OK;
+}
+
+static void compact(tsr__lower *low, tsr__col *col, tsr_array *mask)
+{
+  *col = tsr__settle(low, *col);
+  col->values = tsr__spread(low, col->values);
+  if (col->valid) col->valid = tsr__spread(low, col->valid);
+  if (!mask) return;
+  col->values = tsr__op2(low, TSR__OP_COMPACT, col->values, mask);
+  if (col->valid) col->valid = tsr__op2(low, TSR__OP_COMPACT, col->valid, mask);
+}
+
+/* ---- tables ------------------------------------------------------------------------------ */
+
+static tsr_status fill_table(tsr__bind *bind, const tsr__bound *bound, int64_t rows,
+                             tsr_table **out)
+{
+  tsr_scope *scope = bind->home;
+  tsr_table *table = tsr__table_new(scope, bind->top, rows);
+  if (!table)
+    return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: no memory for %lld rows", bind->what,
+                          (long long)rows);
+  for (int i = 0; i < bound->count; i++) {
+    if (tsr__table_fill(table, i, &bound->col[i], &bind->error)) return bind->error.status;
+    if (!tsr__table_hold(table, i, bound->col[i].dict))
+      return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  }
+  *out = table;
+  return TSR_OK;
+}
+
+tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **out)
+{
+  tsr__bound bound;
+  tsr_status status = tsr__bind_frame(bind, bind->top, false, NULL, &bound);
+  if (status) return status;
+  window->total = 1;
+  if (!bound.scalar) {
+    if (window->head >= 0 || bound.mask) status = narrow(bind, &bound, window);
+    else window->total = bound.rows;
+    if (status) return status;
+    if (bind->error.status) return bind->error.status;
+    tsr__lower low = lower_on(bind, &bound);
+    for (int i = 0; i < bound.count; i++) compact(&low, &bound.col[i], bound.mask);
+  }
+  status = tsr__run_columns(bind, bound.col, bound.count, NULL);
+  if (status) return status;
+  int64_t rows = window->total;
+  if (window->head >= 0 && rows > window->head + window->tail) rows = window->head + window->tail;
+  status = fill_table(bind, &bound, rows, out);
+  if (!status && !tsr__frame_breaks(bind->top))
+    tsr__note_rows(bind->top, *out, NULL, window->total);
+  return status;
+}
+
+tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out)
+{
+  tsr_status status = tsr__bind_frame(bind, bind->top, true, NULL, out);
+  if (status) return status;
+  tsr__lower low = lower_on(bind, out);
+  for (int i = 0; i < out->count; i++) compact(&low, &out->col[i], out->mask);
+  return tsr__run_columns(bind, out->col, out->count, NULL);
+}
+
+tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out)
+{
+  tsr__bind bind;
+  tsr_table *table = NULL;
+  tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_collect");
+  if (status) return status;
+  status = tsr__collect_rows(&bind, window, &table);
+  tsr_status closed = tsr__bind_close(&bind);
+  if (closed) return closed;
+  if (!status) *out = table;
+  return status;
+}
+
+tsr_status tsr_frame_collect(tsr_frame *df, tsr_table **out)
+{
+  tsr__window window = { -1, -1, 0 };
+  if (df && !df->inert && !out)
+    return tsr__fail(tsr__frame_home(df), df->node.site, TSR_EARG,
+                     "tsr_frame_collect: `out` is NULL");
+  return tsr__collect(df, &window, out);
+}
+
+/* ---- one row ------------------------------------------------------------------------------- */
+
+struct tsr_row {
+  tsr__node node;
+  tsr_table *table;
+  tsr_status status;
+};
+
+static const tsr_row no_row = { .status = TSR_ENOMEM };
+static const tsr_row no_frame_row = { .status = TSR_EARG };
+
+tsr_row *tsr_frame_row_at(tsr_frame *df, const char *site)
+{
+  tsr__window window = { 2, 0, 0 };
+  if (!df || !df->node.scope)
+    return (tsr_row *)(df && df->op == TSR_ENOMEM ? &no_row : &no_frame_row);
+  tsr_scope *scope = tsr__frame_home(df);
+  tsr_row *row = tsr__node_new(scope, sizeof *row, site, NULL);
+  if (!row) return (tsr_row *)&no_row;
+  row->status = tsr__collect(df, &window, &row->table);
+  if (!row->status && window.total != 1) {
+    row->status = tsr__fail(scope, site, TSR_ESHAPE,
+                            "tsr_frame_row: the frame has %lld rows, expected 1; use "
+                            "tsr_frame_collect",
+                            (long long)window.total);
+    row->table = NULL;
+  }
+  return row;
+}
+
+tsr_status tsr_row_status(const tsr_row *row)
+{
+  return row ? row->status : TSR_EARG;
+}
+
+/* The column of a name; an unknown one is recorded, with names that are near. */
+static int find(const tsr_row *row, const char *name)
+{
+  if (!row || !row->table) return -1;
+  int at = tsr_table_find(row->table, name);
+  if (at >= 0) return at;
+  tsr_scope *scope = row->node.scope;
+  tsr__field *field =
+      tsr__arena_new(&scope->arena, (size_t)(row->table->count + 1) * sizeof *field);
+  tsr__text hint;
+  tsr__text_init(&hint, &scope->rt->heap);
+  for (int i = 0; field && i < row->table->count; i++) field[i].name = row->table->column[i].name;
+  tsr__schema schema = { field ? row->table->count : 0, field, NULL };
+  tsr__schema_hint(&schema, name ? name : "", &hint);
+  tsr__fail(scope, row->node.site, TSR_ECOLUMN, "tsr_row: no column '%.60s'%s", name ? name : "",
+            tsr__text_get(&hint));
+  tsr__text_free(&hint);
+  return -1;
+}
+
+bool tsr_row_is_null(const tsr_row *row, const char *name)
+{
+  return tsr_table_is_null(row ? row->table : NULL, 0, find(row, name));
+}
+
+double tsr_row_f64(const tsr_row *row, const char *name)
+{
+  return tsr_table_f64(row ? row->table : NULL, 0, find(row, name));
+}
+
+int64_t tsr_row_i64(const tsr_row *row, const char *name)
+{
+  return tsr_table_i64(row ? row->table : NULL, 0, find(row, name));
+}
+
+const char *tsr_row_text(const tsr_row *row, const char *name)
+{
+  return tsr_row_bytes(row, name, NULL);
+}
+
+const char *tsr_row_bytes(const tsr_row *row, const char *name, size_t *length)
+{
+  return tsr_table_bytes(row ? row->table : NULL, 0, find(row, name), length);
+}
+
+/* ---- counting ------------------------------------------------------------------------------ */
+
+tsr_status tsr__count_rows(tsr__bind *bind, tsr_frame *df, int64_t *out)
+{
+  tsr__bound bound;
+  bool *none = room(bind, df->schema.count, sizeof *none);
+  if (!none) return bind->error.status;
+  tsr_status status = tsr__bind_frame(bind, df, true, none, &bound);
+  if (status) return status;
+  *out = bound.rows;
+  if (!bound.mask) return TSR_OK;
+  tsr__lower low = lower_on(bind, &bound);
+  tsr__col rows = tsr__aggregate(&low, TSR__A_COUNT, (tsr__col){ 0 });
+  status = tsr__bind_run(bind, &rows.values, 1);
+  if (!status) tsr__value_to_host(rows.values->value, out);
+  return status;
+}
+
+static tsr_status count(tsr__bind *bind, int64_t *out)
+{
+  tsr_frame *df = bind->top;
+  /* As many rows as before: these need not be made. */
+  while (((df->kind == TSR__FRAME_SORT && !df->count) || df->kind == TSR__FRAME_PLACE) &&
+         !df->source)
+    df = df->parent;
+  tsr_status status = tsr__count_rows(bind, df, out);
+  if (!status) tsr__note_count(df, *out);
+  return status;
+}
+
+tsr_status tsr_frame_rows(tsr_frame *df, int64_t *out)
+{
+  tsr__bind bind;
+  int64_t rows = 0;
+  tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_rows");
+  if (status) return status;
+  if (!out) tsr__error_set(&bind.error, TSR_EARG, "tsr_frame_rows: `out` is NULL");
+  else status = count(&bind, &rows);
+  tsr_status closed = tsr__bind_close(&bind);
+  if (!status && !closed) *out = rows;
+  return closed ? closed : status;
+}
+
+/* ---- a column as an array -------------------------------------------------------------------- */
+
+static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
+                             const tsr_operand *null_value)
+{
+  tsr__bind *bind = low->bind;
+  if (!col->valid) return TSR_OK;
+  if (!null_value) {
+    tsr_array *nulls = tsr__op1(low, TSR__OP_NOT, tsr__spread(low, col->valid));
+    nulls = tsr__both(low, nulls, low->in->mask);
+    tsr_array *total = tsr__op1(low, TSR__OP_COUNT, nulls);
+    int64_t found = 0;
+    tsr_status status = tsr__bind_run(bind, &total, 1);
+    if (status) return status;
+    tsr__value_to_host(total->value, &found);
+    if (found)
+      return tsr__error_set(
+          &bind->error, TSR_EVALUE,
+          "tsr_frame_column: column '%.60s' has %lld "
+          "null%s, which an array cannot hold; give .null_value or filter them out",
+          name, (long long)found, found == 1 ? "" : "s");
+    col->valid = NULL;
+    return TSR_OK;
+  }
+  tsr_dtype dtype = (tsr_dtype)col->values->dtype;
+  bool real = tsr__dtype_float((tsr_dtype)dtype);
+  bool fits = null_value->kind >= 1 && null_value->kind <= 3 && (null_value->kind != 2 || real);
+  if (dtype == TSR_I32) fits = fits && null_value->i >= INT32_MIN && null_value->i <= INT32_MAX;
+  if (!fits)
+    return tsr__error_set(&bind->error, TSR_EDTYPE,
+                          "tsr_frame_column: .null_value must be a number "
+                          "that fits %s",
+                          tsr_dtype_name(dtype));
+  tsr_array *other =
+      real ? tsr__const_f(low, dtype, null_value->kind == 2 ? null_value->f : (double)null_value->i)
+           : tsr__const_i(low, dtype, null_value->i);
+  tsr_array *have = col->valid;
+  if (dtype == TSR_BOOL)
+    col->values = null_value->i
+                      ? tsr__op2(low, TSR__OP_OR, col->values, tsr__op1(low, TSR__OP_NOT, have))
+                      : tsr__both(low, col->values, have);
+  else
+    col->values = tsr__make(low->scope, TSR__OP_WHERE, TSR__IN(have, col->values, other),
+                            &(tsr__ask){ 0 }, low->site);
+  col->valid = NULL;
+  return TSR_OK;
+}
+
+static tsr_status column(tsr__bind *bind, int at, const tsr_operand *null_value, tsr_array **out)
+{
+  tsr__bound bound;
+  const char *name = bind->top->schema.field[at].name;
+  bool *need = room(bind, bind->top->schema.count, sizeof *need);
+  if (!need) return bind->error.status;
+  need[at] = true;
+  tsr_status status = tsr__bind_frame(bind, bind->top, true, need, &bound);
+  if (status) return status;
+  tsr__lower low = lower_on(bind, &bound);
+  tsr__col col = tsr__settle(&low, bound.col[at]);
+  if (col.type == TSR_COL_TEXT)
+    return tsr__error_set(&bind->error, TSR_EDTYPE,
+                          "tsr_frame_column: column '%.60s' is text, which "
+                          "has no array",
+                          name);
+  status = fill_nulls(&low, &col, name, null_value);
+  if (status) return status;
+  compact(&low, &col, bound.mask);
+  if (bound.mask || bound.ragged) col.values = tsr__op1(&low, TSR__OP_REBALANCE, col.values);
+  status = tsr__bind_run(bind, &col.values, 1);
+  if (!status) *out = col.values;
+  return status;
+}
+
+tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name, const tsr_frame_column_opts *opts,
+                                 const char *site)
+{
+  tsr__bind bind;
+  tsr_array *found = NULL;
+  tsr_scope *scope = tsr__frame_home(df);
+  if (tsr__bind_open(&bind, df, "tsr_frame_column")) return tsr__make_inert(scope, site);
+  bind.site = site;
+  int at = name ? tsr__schema_find(&df->schema, name) : -1;
+  if (at >= 0) {
+    column(&bind, at, opts ? opts->null_value : NULL, &found);
+  } else {
+    tsr__text hint;
+    tsr__text_init(&hint, NULL);
+    tsr__schema_hint(&df->schema, name ? name : "", &hint);
+    tsr__error_set(&bind.error, TSR_ECOLUMN, "tsr_frame_column: no column '%.60s'%.500s",
+                   name ? name : "", tsr__text_get(&hint));
+    tsr__text_free(&hint);
+  }
+  tsr_array *kept = NULL;
+  if (!bind.error.status && !tsr_scope_status(bind.scope) && found && found->value) {
+    tsr__value_hold(found->value);
+    kept = tsr__make_leaf(scope, (tsr_dtype)found->dtype, &found->value->shape,
+                          &found->value->sharding, found->value, site);
+  }
+  tsr__bind_close(&bind);
+  return kept ? kept : tsr__make_inert(scope, site);
+}

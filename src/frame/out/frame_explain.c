@@ -1,0 +1,833 @@
+/* What a terminal would do, from the file to the result, as text.
+ *
+ *   step                    rows in   rows out   bytes in  bytes out
+ *   1 read csv weather.csv               26115                313380     every frame that is
+ *       columns temp, hour (2 of 15), (data) on data=8                   needed, parents first
+ *   2 filter temp > 80        26115      ~8705     313380    ~104460
+ *   3 sort by temp desc       ~8705      ~8705    ~104460    ~104460
+ *
+ *   step 2 in one pass over memory:                                      a program for each
+ *       kernel 1 over ...                                                stretch of steps
+ *
+ * Invariant: nothing is run but reading; only the rows that filters left in a terminal that ran before
+ * are counted now. A number without "~" was counted: by the reader, that terminal, or so. Programs are those that a terminal runs; where one stands on rows that
+ * nobody made yet, that is said instead. */
+#include "frame/chain/plan.h"
+
+#include "partition/partition.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum {
+  WORDS = 34,
+  CELL = 11,
+  INDENT = 4,
+  LINE = 80
+}; /* widths; a cell is two blanks and 9 characters */
+
+typedef struct step {
+  const tsr__visit *visit;
+  int number;
+  double rows; /* it gives */
+  bool counted;
+  struct step *from[2]; /* NULL: none */
+} step;
+
+typedef struct explainer {
+  tsr__bind *bind;
+  tsr__text *out;
+  step *step;
+  int count;
+  bool guessed;          /* an estimate was printed */
+  tsr__plan_shape shape; /* of the last program */
+} explainer;
+
+static step *step_of(explainer *e, const tsr_frame *df)
+{
+  for (int i = 0; df && i < e->count; i++)
+    if (e->step[i].visit->df == df) return &e->step[i];
+  return NULL;
+}
+
+static bool is_source(const tsr_frame *df)
+{
+  return df->kind == TSR__FRAME_ARRAYS || df->kind == TSR__FRAME_FILE;
+}
+
+/* ---- rows -------------------------------------------------------------------------------- */
+
+/* Whether a frame has the rows of its parent, one for one. */
+static bool keeps_rows(const tsr_frame *df)
+{
+  switch (df->kind) {
+  case TSR__FRAME_TEXT:
+  case TSR__FRAME_ASSIGN:
+  case TSR__FRAME_SELECT:
+  case TSR__FRAME_INDEX:
+  case TSR__FRAME_KEEP:
+  case TSR__FRAME_PLACE: return true;
+  case TSR__FRAME_SORT: return !df->count;
+  default: return false;
+  }
+}
+
+static double between(double rows, double most)
+{
+  return rows < 0 ? 0 : rows < most ? rows : most;
+}
+
+/* Sets the rows of a step whose kind makes fewer of those before; they are known exactly where the
+ * kind alone decides. */
+static void rows_kept(step *s, double rows, bool counted)
+{
+  const tsr_frame *df = s->visit->df;
+  s->rows = rows;
+  s->counted = false;
+  switch (df->kind) {
+  case TSR__FRAME_FILTER:
+    s->rows = round(rows * tsr__estimate_share(df->formula.item[0].expr));
+    break;
+  case TSR__FRAME_HEAD:
+    s->rows = between(rows - (double)df->first, (double)df->count);
+    s->counted = counted;
+    break;
+  case TSR__FRAME_SORT:
+    s->rows = df->count ? between(rows, (double)df->count) : rows;
+    s->counted = counted;
+    break;
+  case TSR__FRAME_TAIL:
+    s->rows = between(rows, (double)df->count);
+    s->counted = counted;
+    break;
+  case TSR__FRAME_SAMPLE:
+    if (df->sample.rows > 0) s->rows = between(rows, (double)df->sample.rows);
+    else s->rows = round(rows * df->sample.fraction);
+    s->counted = counted && df->sample.rows > 0;
+    break;
+  case TSR__FRAME_FIRSTS:
+    s->rows = between(round(tsr__estimate_groups(df, rows) * (double)df->count), rows);
+    break;
+  case TSR__FRAME_DESCRIBE:
+    s->rows = 9;
+    s->counted = true;
+    break;
+  case TSR__FRAME_GROUP: s->rows = round(tsr__estimate_groups(df, rows)); break;
+  default: s->counted = counted;
+  }
+}
+
+static void rows_of_two(explainer *e, step *s)
+{
+  const tsr_frame *df = s->visit->df;
+  const step *a = s->from[0], *b = s->from[1];
+  if (df->kind == TSR__FRAME_ARITH) {
+    const step *rows = b && df->parent->one_row ? b : a;
+    s->rows = rows ? rows->rows : 0;
+    s->counted = rows && rows->counted;
+  } else if (df->kind == TSR__FRAME_JOIN) {
+    bool half = df->join->how == TSR_JOIN_SEMI || df->join->how == TSR_JOIN_ANTI;
+    s->rows = a ? half ? round(a->rows / 2) : a->rows : 0;
+    s->counted = false;
+  } else {
+    s->rows = 0;
+    s->counted = true;
+    for (int i = 0; i < df->part_count; i++) {
+      const step *part = step_of(e, df->part[i]);
+      s->rows += part ? part->rows : 0;
+      s->counted = s->counted && part && part->counted;
+    }
+  }
+}
+
+/* The rows that a filter keeps, where the reader of its file judged all it asks; -1: it did not. */
+static int64_t rows_read(const explainer *e, const tsr_frame *df)
+{
+  for (const tsr__visit *v = e->bind->visits; v; v = v->next) {
+    const tsr__sifted *sifted = v->df->kind == TSR__FRAME_FILE ? tsr__scan_sifted(v) : NULL;
+    if (sifted && v->sift->all == df && sifted->count == v->sift->count) return sifted->rows;
+  }
+  return -1;
+}
+
+static void find_rows(explainer *e, step *s)
+{
+  const tsr_frame *df = s->visit->df;
+  int64_t read = df->kind == TSR__FRAME_FILTER ? rows_read(e, df) : -1;
+  bool made = s->visit->made && df->source && df->source->rows >= 0;
+  if (df->one_row || is_source(df) || made) {
+    const tsr__source *source =
+        df->kind == TSR__FRAME_FILE ? tsr__scan_source(s->visit) : df->source;
+    s->rows = df->one_row ? 1 : (double)source->rows;
+    s->counted = true;
+  } else if (df->making.done && df->making.rows_out >= 0) {
+    s->rows = (double)df->making.rows_out;
+    s->counted = true;
+  } else if (read >= 0) {
+    s->rows = (double)read;
+    s->counted = true;
+  } else if (df->kind == TSR__FRAME_ARITH || df->kind == TSR__FRAME_JOIN ||
+             df->kind == TSR__FRAME_CONCAT) {
+    rows_of_two(e, s);
+  } else if (s->from[0]) {
+    rows_kept(s, s->from[0]->rows, s->from[0]->counted);
+  }
+}
+
+/* What a later step counted of the rows that came to it holds for those before as well. */
+static void learn_backwards(explainer *e)
+{
+  for (int i = e->count - 1; i >= 0; i--) {
+    step *s = &e->step[i];
+    const tsr_frame *df = s->visit->df;
+    step *from = s->from[0];
+    if (!from || from->counted) continue;
+    if (df->making.done && df->making.rows_in >= 0) from->rows = (double)df->making.rows_in;
+    else if (keeps_rows(df) && s->counted) from->rows = s->rows;
+    else continue;
+    from->counted = true;
+  }
+}
+
+/* Whether all rows that a frame stands on were made. */
+static bool stands_on_rows(const tsr__visit *v)
+{
+  if (!v || is_source(v->df)) return true;
+  if (v->made) return tsr__rows_ready(v->df, v->need);
+  bool there = stands_on_rows(v->parent) && stands_on_rows(v->other);
+  for (int i = 0; i < v->df->part_count; i++) there = there && stands_on_rows(v->part[i]);
+  return there;
+}
+
+/* Counts the rows that a filter or the like left in a terminal that ran and had no need to know. */
+static tsr_status count_kept(explainer *e)
+{
+  for (int i = 0; i < e->count; i++) {
+    step *s = &e->step[i];
+    tsr_frame *df = s->visit->df;
+    tsr__bind bind;
+    int64_t rows = 0;
+    if (!s->counted) find_rows(e, s);
+    bool ran = e->bind->top->ran || df->ran;
+    if (s->counted || !ran || s->visit->made || keeps_rows(df) || !stands_on_rows(s->visit))
+      continue;
+    if (tsr__bind_inner(&bind, df, e->bind)) return e->bind->error.status;
+    tsr_status status = tsr__count_rows(&bind, df, &rows);
+    tsr_status ended = tsr__bind_end(&bind, e->bind);
+    if (status || ended) return status ? status : ended;
+    tsr__note_count(df, rows);
+    find_rows(e, s);
+  }
+  return TSR_OK;
+}
+
+/* Bytes of the needed columns of so many rows, validity included where it is known. */
+static double bytes_of(const step *s)
+{
+  const tsr__visit *v = s->visit;
+  const tsr__source *source = v->df->source;
+  bool text = v->df->kind == TSR__FRAME_TEXT; /* whose source has its own column only */
+  int made = text ? tsr__schema_find(&v->df->schema, v->df->name) : -1;
+  double bytes = 0;
+  for (int i = 0; i < v->df->schema.count; i++) {
+    if (!v->need[i]) continue;
+    bytes += (double)tsr__device_bytes(tsr__dtype_of_type(v->df->schema.field[i].type),
+                                       (int64_t)s->rows);
+    if (source && (!text || i == made) && tsr__scan_column(source, text ? 0 : i, v->sift).valid)
+      bytes += (double)tsr__device_bytes(TSR_BOOL, (int64_t)s->rows);
+  }
+  return bytes;
+}
+
+/* ---- words ------------------------------------------------------------------------------- */
+
+/* Items; of a frame's own those that are needed. */
+static void add_items(const tsr__visit *v, tsr__text *out)
+{
+  enum { MOST = 12 };
+  const tsr__formula *formula = &v->df->formula;
+  int used = 0, keys = v->df->kind == TSR__FRAME_GROUP ? v->df->keys.formula.count : 0;
+  bool listed = v->df->kind == TSR__FRAME_SELECT || v->df->kind == TSR__FRAME_AGG || keys;
+  for (int i = 0; i < formula->count; i++) {
+    const tsr__item *item = &formula->item[i];
+    if ((listed && !v->need[keys + i]) || ++used > MOST) continue;
+    tsr__text_add(out, "%s", used > 1 ? ", " : "");
+    if (item->named) tsr__text_add(out, "%s = ", item->name);
+    tsr__expr_print(item->expr, out);
+  }
+  if (used > MOST) tsr__text_add(out, " and %d more", used - MOST);
+}
+
+static void add_keys(const tsr_frame *df, tsr__text *out)
+{
+  const tsr__keylist *keys = &df->keys;
+  for (int i = 0; i < keys->formula.count; i++) {
+    const tsr__item *item = &keys->formula.item[i];
+    tsr__text_add(out, "%s", i ? ", " : "");
+    if (item->named) tsr__text_add(out, "%s = ", item->name);
+    tsr__expr_print(item->expr, out);
+    if (!keys->order) continue;
+    if (keys->order[i].descending) tsr__text_add(out, " desc");
+    if (keys->order[i].nulls_first) tsr__text_add(out, " nulls first");
+  }
+}
+
+/* The names of a frame's needed columns, cut where they get many. */
+static void add_columns(const tsr__visit *v, tsr__text *out)
+{
+  enum { MOST = 12 };
+  int used = 0, count = v->df->schema.count;
+  for (int i = 0; i < count; i++) {
+    if (!v->need[i]) continue;
+    if (used < MOST) tsr__text_add(out, "%s%s", used ? ", " : "", v->df->schema.field[i].name);
+    used++;
+  }
+  if (used > MOST) tsr__text_add(out, " and %d more", used - MOST);
+  if (!used) tsr__text_add(out, "none");
+  tsr__text_add(out, " (%d of %d)", used, count);
+}
+
+static void add_place(const tsr_sharding *at, tsr__text *out)
+{
+  char spec[100];
+  if (!at->mesh) {
+    tsr__text_add(out, "on one device");
+    return;
+  }
+  tsr_sharding_text(at, 1, spec, sizeof spec);
+  tsr__text_add(out, "%s on %s", spec, tsr_mesh_text(at->mesh));
+}
+
+static void add_join(const step *s, tsr__text *out)
+{
+  static const char *const hows[] = { "inner", "left", "semi", "anti" };
+  const tsr__join *join = s->visit->df->join;
+  tsr__text_add(out, "%s join", hows[join->how]);
+  if (s->from[0] && s->from[1])
+    tsr__text_add(out, " of steps %d and %d", s->from[0]->number, s->from[1]->number);
+  tsr__text_add(out, " on ");
+  for (int i = 0; i < join->key_count; i++) {
+    tsr__text right;
+    tsr__text_init(&right, out->heap);
+    tsr__text_add(out, i ? ", " : "");
+    size_t from = out->length;
+    tsr__expr_print(join->left[i], out);
+    tsr__expr_print(join->right[i], &right);
+    bool same = right.length == out->length - from &&
+                !memcmp(tsr__text_get(out) + from, tsr__text_get(&right), right.length);
+    if (!same) tsr__text_add(out, " = %s", tsr__text_get(&right));
+    out->failed |= right.failed;
+    tsr__text_free(&right);
+  }
+}
+
+static void add_arith(const step *s, tsr__text *out)
+{
+  const tsr_frame *df = s->visit->df;
+  tsr__text_add(out, "every column %s ", tsr__binary_name(df->op));
+  if (df->number) tsr__expr_print(df->number, out);
+  else if (s->from[1])
+    tsr__text_add(out, "%sstep %d", df->other->one_row ? "the row of " : "", s->from[1]->number);
+}
+
+static void add_group(const tsr__visit *v, tsr__text *out)
+{
+  tsr__text_add(out, "group by ");
+  add_keys(v->df, out);
+  tsr__text_add(out, ": ");
+  add_items(v, out);
+}
+
+static void add_concat(explainer *e, const tsr_frame *df, tsr__text *out)
+{
+  tsr__text_add(out, "concat steps ");
+  for (int i = 0; i < df->part_count; i++) {
+    const step *part = step_of(e, df->part[i]);
+    tsr__text_add(out, "%s%d", i ? ", " : "", part ? part->number : 0);
+  }
+}
+
+static void add_sample(const tsr_sample_opts *sample, tsr__text *out)
+{
+  char share[32];
+  tsr__text_f64(share, sample->fraction);
+  if (sample->rows == 0 && sample->fraction > 0)
+    tsr__text_add(out, "sample of a share of %s", share);
+  else tsr__text_add(out, "sample of %lld", (long long)sample->rows);
+}
+
+/* The step in words, nearly as it was asked for. */
+static void add_words(explainer *e, const step *s, tsr__text *out)
+{
+  const tsr_frame *df = s->visit->df;
+  switch (df->kind) {
+  case TSR__FRAME_ARRAYS: tsr__text_add(out, "arrays"); break;
+  case TSR__FRAME_FILE:
+    tsr__text_add(out, "read %s %s", df->source->reader.ops->format, df->source->path);
+    break;
+  case TSR__FRAME_TEXT: tsr__text_add(out, "text column %s", df->name); break;
+  case TSR__FRAME_FILTER: tsr__text_add(out, "filter "); break;
+  case TSR__FRAME_ASSIGN: tsr__text_add(out, "assign %s = ", df->name); break;
+  case TSR__FRAME_SELECT: tsr__text_add(out, "select "); break;
+  case TSR__FRAME_AGG: tsr__text_add(out, "aggregate "); break;
+  case TSR__FRAME_HEAD:
+    if (df->first) tsr__text_add(out, "rows from %lld on, ", (long long)df->first);
+    tsr__text_add(out, "first %lld", (long long)df->count);
+    return;
+  case TSR__FRAME_TAIL: tsr__text_add(out, "last %lld", (long long)df->count); return;
+  case TSR__FRAME_SAMPLE: add_sample(&df->sample, out); return;
+  case TSR__FRAME_FIRSTS:
+    tsr__text_add(out, "first %lld of each ", (long long)df->count);
+    add_keys(df, out);
+    return;
+  case TSR__FRAME_GROUP: add_group(s->visit, out); return;
+  case TSR__FRAME_SORT:
+    if (df->count) tsr__text_add(out, "top %lld by ", (long long)df->count);
+    else tsr__text_add(out, "sort by ");
+    add_keys(df, out);
+    return;
+  case TSR__FRAME_INDEX: tsr__text_add(out, "row numbers as %s", df->name); return;
+  case TSR__FRAME_JOIN: add_join(s, out); return;
+  case TSR__FRAME_CONCAT: add_concat(e, df, out); return;
+  case TSR__FRAME_DESCRIBE: tsr__text_add(out, "describe"); return;
+  case TSR__FRAME_KEEP: tsr__text_add(out, "keep"); return;
+  case TSR__FRAME_PLACE: tsr__text_add(out, df->even ? "rebalance" : "place"); return;
+  case TSR__FRAME_REDUCE: tsr__text_add(out, "every column by %s", tsr__agg_name(df->op)); return;
+  case TSR__FRAME_ARITH: add_arith(s, out); return;
+  default: break;
+  }
+  add_items(s->visit, out);
+}
+
+/* ---- one step ---------------------------------------------------------------------------- */
+
+/* A number at the right of a column, in thousands, millions, ... where it is too long for that; "~" where it
+ * was not counted. */
+static void add_cell(explainer *e, double value, bool counted)
+{
+  char text[400];
+  int length = CELL;
+  e->guessed = e->guessed || !counted;
+  for (const char *unit = " kMGTP"; length > CELL - 2 && *unit; unit++, value /= 1000) {
+    length = tsr__text_decimals(text, sizeof text, value, 'f', 0) + !counted;
+    if (*unit != ' ') text[length++ - !counted] = *unit;
+    text[length - !counted] = '\0';
+  }
+  tsr__text_pad(e->out, ' ', CELL - length);
+  tsr__text_add(e->out, "%s%s", counted ? "" : "~", text);
+}
+
+typedef struct amount {
+  double rows, bytes;
+  bool counted;
+} amount;
+
+static void add_amount(amount *sum, const step *s)
+{
+  if (!s) return;
+  sum->rows += s->rows;
+  sum->bytes += bytes_of(s);
+  sum->counted = sum->counted && s->counted;
+}
+
+/* Rows and bytes in and out, in their columns. */
+static void add_cells(explainer *e, const step *s)
+{
+  const tsr_frame *df = s->visit->df;
+  amount in = { .counted = true }, out = { .counted = true };
+  add_amount(&in, s->from[0]);
+  add_amount(&in, s->from[1]);
+  for (int i = 1; i < df->part_count; i++) add_amount(&in, step_of(e, df->part[i]));
+  add_amount(&out, s);
+  if (df->kind == TSR__FRAME_ARITH) in.rows = out.rows; /* row by row, or one row for all */
+  if (is_source(df)) tsr__text_pad(e->out, ' ', CELL);
+  else add_cell(e, in.rows, in.counted);
+  add_cell(e, out.rows, out.counted);
+  if (is_source(df)) tsr__text_pad(e->out, ' ', CELL);
+  else add_cell(e, in.bytes, in.counted);
+  add_cell(e, out.bytes, out.counted);
+  tsr__text_add(e->out, "\n");
+}
+
+/* Words over as many lines as they take, the step's figures behind the first. */
+static void add_lines(explainer *e, const step *s, const tsr__text *words)
+{
+  const char *text = tsr__text_get(words);
+  size_t at = 0;
+  for (bool first = true; first || at < words->length; first = false) {
+    size_t end =
+        at + tsr__explain_fits(text + at, words->length - at, first ? WORDS : LINE - INDENT);
+    if (!first) tsr__text_pad(e->out, ' ', INDENT);
+    tsr__text_put(e->out, text + at, end - at);
+    if (first) {
+      tsr__text_pad(e->out, ' ', WORDS - tsr__text_width(text + at, end - at));
+      add_cells(e, s);
+    } else {
+      tsr__text_add(e->out, "\n");
+    }
+    at = end + (text[end] == ' ');
+  }
+}
+
+/* How rows were made the last time, and what crossed between devices. */
+static void add_making(explainer *e, const tsr_frame *df)
+{
+  const tsr__making *m = &df->making;
+  if (!m->done) return;
+  const char *how = m->path ? m->path : m->stats.method;
+  if (how) {
+    tsr__text_add(e->out, "    by %s", how);
+    if (m->stats.need > 0)
+      tsr__text_add(e->out, ", with at most %lld bytes more on a device", (long long)m->stats.need);
+    tsr__text_add(e->out, "\n");
+  }
+  for (int i = 0; i < m->stats.move_count; i++)
+    tsr__text_add(e->out, "    exchange: %s, %lld row%s, %lld bytes\n", m->stats.move[i].what,
+                  (long long)m->stats.move[i].rows, m->stats.move[i].rows == 1 ? "" : "s",
+                  (long long)m->stats.move[i].bytes);
+}
+
+/* What the reader dropped, and of how much text. */
+static void add_sifted(explainer *e, const tsr__visit *v)
+{
+  const tsr__sifted *sifted = tsr__scan_sifted(v);
+  const tsr__source *source = v->df->source;
+  if (!sifted) return;
+  tsr__text_add(e->out, "    while reading %lld bytes: %s keeps %lld of %lld rows\n",
+                (long long)source->reader.ops->bytes(source->reader.file), sifted->words,
+                (long long)sifted->rows, (long long)source->rows);
+}
+
+static void add_step(explainer *e, const step *s)
+{
+  const tsr_frame *df = s->visit->df;
+  tsr__text words;
+  tsr__text_init(&words, &df->node.scope->rt->heap);
+  tsr__text_add(&words, "%d ", s->number);
+  add_words(e, s, &words);
+  bool told = df->kind == TSR__FRAME_JOIN || df->kind == TSR__FRAME_CONCAT;
+  if (s->from[0] && s->from[0]->number != s->number - 1 && !told)
+    tsr__text_add(&words, ", of step %d", s->from[0]->number);
+  add_lines(e, s, &words);
+  e->out->failed |= words.failed;
+  tsr__text_free(&words);
+  if (!is_source(df)) {
+    add_making(e, df);
+    return;
+  }
+  tsr__text_add(e->out, "    columns ");
+  add_columns(s->visit, e->out);
+  tsr__text_add(e->out, ", ");
+  add_place(&df->source->sharding, e->out);
+  tsr__text_add(e->out, "\n");
+  if (df->kind == TSR__FRAME_FILE && s->visit->front >= 0)
+    tsr__text_add(e->out, "    no more than the first %lld row%s read\n",
+                  (long long)s->visit->front, s->visit->front == 1 ? " is" : "s are");
+  add_sifted(e, s->visit);
+}
+
+static void add_header(explainer *e)
+{
+  tsr__text_add(e->out, "%-*s%*s%*s%*s%*s\n", WORDS, "step", CELL, "rows in", CELL, "rows out",
+                CELL, "bytes in", CELL, "bytes out");
+}
+
+/* Whether a step does anything for what is asked: a column that nobody needs is not computed. */
+static bool does_something(const tsr__visit *v)
+{
+  const tsr_frame *df = v->df;
+  bool made = df->kind == TSR__FRAME_ASSIGN || df->kind == TSR__FRAME_TEXT;
+  return v->live && (!made || v->need[tsr__schema_find(&df->schema, df->name)]);
+}
+
+/* Numbers the steps and finds what each gives. A frame whose step is left out is stood for by the
+ * one before it. */
+static tsr_status list_steps(explainer *e)
+{
+  int most = 0;
+  for (const tsr__visit *v = e->bind->visits; v; v = v->next) most++;
+  e->step = tsr__arena_new(&e->bind->scope->arena, (size_t)(most + 1) * sizeof *e->step);
+  if (!e->step)
+    return tsr__error_set(&e->bind->error, TSR_ENOMEM, "%s: out of memory", e->bind->what);
+  int number = 0;
+  for (const tsr__visit *v = e->bind->visits; v; v = v->next) {
+    if (!v->live || step_of(e, v->df)) continue;
+    step *s = &e->step[e->count];
+    *s = (step){ .visit = v };
+    s->from[0] = step_of(e, v->df->parent);
+    s->from[1] = step_of(e, v->df->other);
+    s->number = does_something(v) ? ++number : s->from[0] ? s->from[0]->number : 0;
+    e->count++;
+    find_rows(e, s);
+  }
+  learn_backwards(e);
+  return count_kept(e); /* finds the others once more, from what was learned */
+}
+
+/* ---- programs ------------------------------------------------------------------------------ */
+
+/* A stretch of steps that is one program: what ends it, and which steps it holds. */
+typedef struct stretch {
+  explainer *e;
+  const tsr__visit *end;
+  bool *holds; /* by step number */
+  bool *looks; /* by step number: it counts its rows before the program runs */
+  int waits;   /* the step whose rows nobody made yet; 0: none */
+  tsr_array **root;
+  int count;
+} stretch;
+
+/* Whether a step counts the rows that are left before it while it is bound. */
+static bool looks_first(const tsr_frame *df)
+{
+  bool exact = df->kind == TSR__FRAME_SAMPLE && (df->sample.rows > 0 || df->sample.fraction <= 0);
+  return (exact || df->kind == TSR__FRAME_TAIL) && tsr__frame_masked(df->parent);
+}
+
+/* What is evaluated while binding cannot be shown before it was. What a terminal has looked at may be
+ * looked at again, as rows that filters left are. */
+static bool runs_to_bind(const explainer *e, const tsr_frame *df)
+{
+  if (df->kind == TSR__FRAME_FIRSTS) return !df->mask || df->mask_version != df->version;
+  bool looks = df->kind == TSR__FRAME_TAIL || df->kind == TSR__FRAME_SAMPLE;
+  return looks && tsr__frame_masked(df->parent) && !e->bind->top->ran && !df->ran;
+}
+
+/* Marks the steps between a visit and the rows it stands on. */
+static void gather_steps(stretch *s, const tsr__visit *v)
+{
+  const step *found = v ? step_of(s->e, v->df) : NULL;
+  if (!v || is_source(v->df)) return;
+  if (v->made && v != s->end) {
+    if (!tsr__rows_ready(v->df, v->need) && found) s->waits = found->number;
+    return;
+  }
+  if (runs_to_bind(s->e, v->df) && found) s->waits = found->number;
+  if (looks_first(v->df) && found) s->looks[found->number] = true;
+  bool works = does_something(v) && v->df->kind != TSR__FRAME_TEXT;
+  if (found && found->number && works) s->holds[found->number] = true;
+  gather_steps(s, v->parent);
+  gather_steps(s, v->other);
+  for (int i = 0; i < v->df->part_count; i++) gather_steps(s, v->part[i]);
+}
+
+static bool add_roots(stretch *s, tsr__bind *bind, const tsr__col *col, int columns,
+                      tsr_array *more)
+{
+  int most = s->count + 4 * columns + 1 + bind->watch_count;
+  tsr_array **all = tsr__arena_new(&bind->scope->arena, (size_t)most * sizeof *all);
+  if (!all) {
+    tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+    return false;
+  }
+  if (s->count) memcpy(all, s->root, (size_t)s->count * sizeof *all);
+  for (int i = 0; i < columns; i++) {
+    tsr_array *const each[] = { col[i].values, col[i].valid, col[i].count, col[i].real };
+    for (int k = 0; k < 4; k++)
+      if (each[k] && !each[k]->value) all[s->count++] = each[k];
+  }
+  if (more && !more->value) all[s->count++] = more;
+  for (tsr__watch *w = bind->watches; w; w = w->next)
+    if (!w->row->value) all[s->count++] = w->row;
+  s->root = all;
+  return true;
+}
+
+/* The columns of one input that a step carries, its keys and its selection. */
+static tsr_status bind_input(stretch *s, tsr__bind *bind, const tsr__visit *input, bool keyed)
+{
+  const tsr_frame *df = s->end->df;
+  int keys = keyed ? df->keys.formula.count : 0, columns = input->df->schema.count;
+  tsr__bound bound;
+  tsr_status status = tsr__bind_frame(bind, input->df, true, input->need, &bound);
+  if (status) return status;
+  tsr__col *col = tsr__arena_new(&bind->scope->arena, (size_t)(columns + keys + 1) * sizeof *col);
+  if (!col) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  tsr__lower low = {
+    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = &bound
+  };
+  for (int i = 0; i < columns; i++)
+    if (input->need[i]) col[i] = tsr__settle(&low, bound.col[i]);
+  for (int i = 0; i < keys; i++) {
+    const tsr__expr *expr = df->keys.formula.item[i].expr;
+    col[columns + i] = tsr__lower_as(&low, expr, expr->type);
+  }
+  add_roots(s, bind, col, columns + keys, bound.mask);
+  return bind->error.status;
+}
+
+/* Aggregates that are part of the pass; false where the rows must be carried instead. */
+static bool bind_reduction(stretch *s, tsr__bind *bind, tsr_status *status)
+{
+  tsr_frame *df = bind->top;
+  tsr__bound bound;
+  if (df->kind == TSR__FRAME_GROUP && !tsr__frame_by_rows(df)) {
+    tsr__lower low;
+    tsr__groups groups = { 0 };
+    *status = tsr__bind_groups(bind, s->end->need, &low, &groups);
+    if (*status || !groups.first) return *status != TSR_OK;
+    add_roots(s, bind, groups.col, df->schema.count, groups.first);
+    return true;
+  }
+  if (s->end->made && tsr__frame_breaks(df)) return false;
+  *status = tsr__bind_frame(bind, df, false, s->end->need, &bound);
+  if (!*status) add_roots(s, bind, bound.col, df->schema.count, bound.mask);
+  return true;
+}
+
+static tsr_status bind_stretch(stretch *s, tsr__bind *bind)
+{
+  const tsr__visit *v = s->end;
+  tsr_status status = TSR_OK;
+  if (bind_reduction(s, bind, &status)) return status;
+  s->holds[step_of(s->e, v->df)->number] = false;
+  if (v->parent && !v->part) status = bind_input(s, bind, v->parent, true);
+  if (v->other && !status) status = bind_input(s, bind, v->other, false);
+  for (int i = 0; i < v->df->part_count && !status; i++)
+    status = bind_input(s, bind, v->part[i], false);
+  return status;
+}
+
+/* "step 2", "steps 2 to 4", "steps 2, 4 to 6"; false where there is none. */
+static bool add_range(const bool *holds, int most, tsr__text *out)
+{
+  int held = 0, ranges = 0;
+  for (int i = 1; i <= most; i++) held += holds[i];
+  if (!held) return false;
+  tsr__text_add(out, "step%s ", held > 1 ? "s" : "");
+  for (int i = 1; i <= most; i++) {
+    int last = i;
+    if (!holds[i]) continue;
+    while (last < most && holds[last + 1]) last++;
+    tsr__text_add(out, "%s%d", ranges++ ? ", " : "", i);
+    if (last > i) tsr__text_add(out, " to %d", last);
+    i = last;
+  }
+  return true;
+}
+
+static void add_indented(const tsr__text *lines, tsr__text *out)
+{
+  const char *text = tsr__text_get(lines);
+  while (*text) {
+    size_t length = strcspn(text, "\n");
+    length += text[length] == '\n'; /* a text that memory cut has none */
+    tsr__text_pad(out, ' ', INDENT);
+    tsr__text_put(out, text, length);
+    text += length;
+  }
+}
+
+static tsr_status print_stretch(stretch *s, tsr__bind *bind, int most)
+{
+  tsr__text *out = s->e->out;
+  tsr__plan_shape shape = { 0 };
+  tsr_status status = tsr_scope_status(bind->scope);
+  if (!status && s->count)
+    status = tsr__plan_shape_of(bind->scope, s->root, s->count, &shape, &bind->error);
+  s->e->shape = shape;
+  if (status || !s->count) return status;
+  tsr__text_add(out, "\n");
+  if (add_range(s->looks, most, out)) tsr__text_add(out, " counted rows first; then ");
+  if (!add_range(s->holds, most, out)) tsr__text_add(out, "the columns");
+  if (shape.kernels == 1) tsr__text_add(out, " in one pass over memory:\n");
+  else tsr__text_add(out, " in %d passes over memory:\n", shape.kernels);
+  tsr__text program;
+  tsr__text_init(&program, &bind->scope->rt->heap);
+  status = tsr__explain(bind->scope, s->root, s->count, &program, &bind->error);
+  add_indented(&program, out);
+  out->failed |= program.failed;
+  tsr__text_free(&program);
+  return status;
+}
+
+static tsr_status explain_stretch(explainer *e, const tsr__visit *end)
+{
+  int most = e->step[e->count - 1].number;
+  for (int i = 0; i < e->count; i++)
+    if (e->step[i].number > most) most = e->step[i].number;
+  stretch s = { .e = e, .end = end };
+  s.holds = tsr__arena_new(&e->bind->scope->arena, (size_t)most + 2);
+  s.looks = tsr__arena_new(&e->bind->scope->arena, (size_t)most + 2);
+  if (!s.holds || !s.looks)
+    return tsr__error_set(&e->bind->error, TSR_ENOMEM, "%s: out of memory", e->bind->what);
+  gather_steps(&s, end);
+  if (s.waits) {
+    tsr__text_add(e->out, "\n");
+    if (add_range(s.holds, most, e->out))
+      tsr__text_add(e->out, ": planned when step %d has its rows\n", s.waits);
+    return TSR_OK;
+  }
+  tsr__bind bind;
+  tsr_status status = tsr__bind_inner(&bind, end->df, e->bind);
+  if (status) return status;
+  status = bind_stretch(&s, &bind);
+  if (!status) status = print_stretch(&s, &bind, most);
+  tsr_status ended = tsr__bind_end(&bind, e->bind);
+  return status ? status : ended;
+}
+
+/* ---- the call ------------------------------------------------------------------------------ */
+
+static bool only_sources(const explainer *e)
+{
+  for (int i = 0; i < e->count; i++) {
+    const tsr_frame *df = e->step[i].visit->df;
+    if (!is_source(df) && df->kind != TSR__FRAME_TEXT) return false;
+  }
+  return true;
+}
+
+static tsr_status explain(explainer *e)
+{
+  tsr__bound bound;
+  e->bind->plan = true;
+  tsr_frame *df = e->bind->top;
+  tsr_status status = tsr__bind_frame(e->bind, df, false, NULL, &bound);
+  if (!status) status = list_steps(e);
+  if (status) return status;
+  add_header(e);
+  for (int i = 0; i < e->count; i++)
+    if (e->step[i].number && does_something(e->step[i].visit)) add_step(e, &e->step[i]);
+  size_t before = e->out->length;
+  const tsr__visit *top = step_of(e, df)->visit;
+  for (const tsr__visit *v = e->bind->visits; v && !status; v = v->next)
+    if (v->live && (v->made || v == top)) status = explain_stretch(e, v);
+  if (e->out->length == before && only_sources(e))
+    tsr__text_add(e->out, "\nnothing to run: the columns lie there already\n");
+  if (e->guessed) tsr__text_add(e->out, "\n~ estimated; what a terminal has run is counted\n");
+  return status;
+}
+
+const char *tsr_frame_explain(tsr_frame *df)
+{
+  tsr__bind bind;
+  tsr__text text;
+  if (tsr__bind_open(&bind, df, "tsr_frame_explain")) return tsr__frame_why(df);
+  tsr__text_init(&text, &df->node.scope->rt->heap);
+  explainer e = { .bind = &bind, .out = &text };
+  tsr_status status = explain(&e);
+  tsr_status closed = tsr__bind_close(&bind);
+  tsr__text folded;
+  tsr__text_init(&folded, text.heap);
+  tsr__explain_fold(&folded, &text);
+  tsr__text_free(&text);
+  if (!status && !closed) return tsr__frame_say(df, &folded);
+  tsr__text_free(&folded);
+  return tsr__frame_why(df);
+}
+
+tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out)
+{
+  tsr__bind bind;
+  tsr__text text;
+  tsr_status status = tsr__bind_open(&bind, df, "plan shape");
+  if (status) return status;
+  tsr__text_init(&text, &df->node.scope->rt->heap);
+  explainer e = { .bind = &bind, .out = &text };
+  status = explain(&e);
+  *out = e.shape;
+  tsr__text_free(&text);
+  tsr_status closed = tsr__bind_close(&bind);
+  return status ? status : closed;
+}

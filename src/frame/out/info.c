@@ -1,0 +1,97 @@
+/* What a frame is and where its rows lie, as text. */
+#include "frame/chain/plan.h"
+
+bool tsr_frame_is_inert(const tsr_frame *df)
+{
+  return !tsr__frame_usable(df);
+}
+
+int tsr_frame_columns(const tsr_frame *df)
+{
+  return tsr__frame_usable(df) ? df->schema.count : 0;
+}
+
+const char *tsr_frame_column_name(const tsr_frame *df, int column)
+{
+  if (column < 0 || column >= tsr_frame_columns(df)) return NULL;
+  return df->schema.field[column].name;
+}
+
+tsr_coltype tsr_frame_column_type(const tsr_frame *df, int column)
+{
+  if (column < 0 || column >= tsr_frame_columns(df)) return (tsr_coltype)0;
+  return (tsr_coltype)df->schema.field[column].type;
+}
+
+const char *tsr__frame_why(const tsr_frame *df)
+{
+  if (!df || !df->node.scope) return "the frame could not be made";
+  return tsr_message(df->inert ? df->node.scope : tsr__frame_home(df));
+}
+
+const char *tsr_frame_schema(tsr_frame *df)
+{
+  tsr__text text;
+  int width = 0;
+  if (!tsr__frame_usable(df)) return tsr__frame_why(df);
+  tsr__text_init(&text, &df->node.scope->rt->heap);
+  for (int i = 0; i < df->schema.count; i++) {
+    const char *name = df->schema.field[i].name;
+    int found = tsr__text_width(name, strlen(name));
+    if (found > width && found <= 40) width = found;
+  }
+  for (int i = 0; i < df->schema.count; i++) {
+    const char *name = df->schema.field[i].name;
+    tsr__text_put(&text, name, strlen(name));
+    tsr__text_pad(&text, ' ', width + 2 - tsr__text_width(name, strlen(name)));
+    tsr__text_add(&text, "%s\n", tsr_coltype_name((tsr_coltype)df->schema.field[i].type));
+  }
+  return tsr__frame_say(df, &text);
+}
+
+/* ---- devices ----------------------------------------------------------------------------- */
+
+static void device_lines(const tsr__value *mask, const tsr__bound *bound, tsr__text *text)
+{
+  const tsr__value *whole = bound->ragged ? bound->ragged->source->whole->value : NULL;
+  static const tsr_sharding unplaced;
+  const tsr_sharding *sharding = bound->sharding ? bound->sharding : &unplaced;
+  tsr_shape shape = { 1, { bound->rows } };
+  for (int p = 0; p < tsr__positions(sharding); p++) {
+    tsr_box box;
+    if (whole) tsr__value_box(whole, p, &box);
+    else tsr__box(sharding, &shape, p, &box);
+    tsr__text_add(text, "device %d: ", tsr__position_device(sharding, p));
+    if (mask) tsr__text_add(text, "%lld of ", (long long)tsr__value_true(mask, p));
+    tsr__text_add(text, "%lld row%s\n", (long long)box.size[0], box.size[0] == 1 ? "" : "s");
+  }
+}
+
+static tsr_status count_devices(tsr__bind *bind, tsr__text *text)
+{
+  tsr__bound bound;
+  bool *none = tsr__arena_new(&bind->scope->arena, (size_t)bind->top->schema.count + 1);
+  if (!none) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  tsr_status status = tsr__bind_frame(bind, bind->top, true, none, &bound);
+  if (status) return status;
+  if (bound.mask && bound.sharding) {
+    tsr__ask ask = { .sharding = bound.sharding };
+    bound.mask = tsr__make(bind->scope, TSR__OP_CONSTRAIN, TSR__IN(bound.mask), &ask, bind->site);
+  }
+  if (bound.mask) status = tsr__bind_run(bind, &bound.mask, 1);
+  if (!status) device_lines(bound.mask ? bound.mask->value : NULL, &bound, text);
+  return status;
+}
+
+const char *tsr_frame_devices(tsr_frame *df)
+{
+  tsr__bind bind;
+  tsr__text text;
+  if (tsr__bind_open(&bind, df, "tsr_frame_devices")) return tsr__frame_why(df);
+  tsr__text_init(&text, &df->node.scope->rt->heap);
+  tsr_status status = count_devices(&bind, &text);
+  tsr_status closed = tsr__bind_close(&bind);
+  if (!status && !closed) return tsr__frame_say(df, &text);
+  tsr__text_free(&text);
+  return tsr__frame_why(df);
+}

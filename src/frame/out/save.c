@@ -1,0 +1,131 @@
+/* Frames to files: rows are collected on the host, then written by io/.
+ *
+ * Invariant: the file appears whole or not at all, and the rows' memory is given back before the
+ * call returns. */
+#include "frame/chain/plan.h"
+
+#include "io/rows/write.h"
+#include "tessera/io.h"
+
+/* One of the formats; `user` is what it needs beside the table. */
+typedef tsr_status (*format_fn)(const tsr__write_ask *ask, const void *user, tsr__error *error);
+
+static tsr_status as_csv(const tsr__write_ask *ask, const void *user, tsr__error *error)
+{
+  const tsr_csv_write_opts *opts = user;
+  tsr__csv_style style = { opts->separator, opts->no_header, opts->null };
+  return tsr__csv_write(ask, &style, error);
+}
+
+static tsr_status as_json(const tsr__write_ask *ask, const void *user, tsr__error *error)
+{
+  (void)user;
+  return tsr__json_write(ask, error);
+}
+
+static tsr_status as_markdown(const tsr__write_ask *ask, const void *user, tsr__error *error)
+{
+  (void)user;
+  return tsr__markdown_write(ask, error);
+}
+
+/* What a call writes, and how. */
+typedef struct task {
+  const char *what, *path;
+  format_fn format;
+  const void *user;
+} task;
+
+static tsr_status write_table(tsr_scope *scope, const tsr_table *table, const task *t,
+                              tsr__error *error)
+{
+  tsr__heap *heap = &scope->rt->heap;
+  size_t bytes = (size_t)(table->count + 1) * sizeof(tsr__out_column);
+  tsr__out_column *column = tsr__new(heap, bytes);
+  if (!column) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", t->what);
+  for (int i = 0; i < table->count; i++) {
+    const tsr__table_column *from = &table->column[i];
+    column[i] =
+        (tsr__out_column){ from->name, (uint8_t)from->type, from->values, from->valid, from->dict };
+  }
+  tsr__write_ask ask = { .rt = scope->rt,
+                         .what = t->what,
+                         .path = t->path,
+                         .rows = table->rows,
+                         .count = table->count,
+                         .column = column };
+  tsr_status status = t->format(&ask, t->user, error);
+  tsr__del(heap, column, bytes);
+  return status;
+}
+
+/* TSR_OK also for a frame that cannot be used: what is asked of it next says why. */
+static tsr_status check_path(tsr_frame *df, const task *t)
+{
+  if (!tsr__frame_usable(df) || (t->path && *t->path)) return TSR_OK;
+  return tsr__fail(tsr__frame_home(df), df->node.site, TSR_EARG, "%s: the path is %s", t->what,
+                   t->path ? "empty" : "NULL");
+}
+
+static tsr_status save(tsr_frame *df, const task *t)
+{
+  tsr_table *table = NULL;
+  tsr__error error = { 0 };
+  tsr_scope *scope = tsr__frame_home(df);
+  tsr_status status = check_path(df, t);
+  if (!status) status = tsr_frame_collect(df, &table);
+  if (status) return status;
+  status = write_table(scope, table, t, &error);
+  tsr__table_empty(table);
+  return status ? tsr__fail(scope, df->node.site, status, "%s", error.text) : TSR_OK;
+}
+
+tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path, const tsr_csv_write_opts *opts)
+{
+  static const char what[] = "tsr_frame_write_csv";
+  tsr_csv_write_opts all = { 0 };
+  tsr__error error = { 0 };
+  if (tsr__frame_usable(df) && tsr__take_opts(what, opts, &all, sizeof all, &error))
+    return tsr__fail(tsr__frame_home(df), df->node.site, error.status, "%s", error.text);
+  return save(df, &(task){ what, path, as_csv, &all });
+}
+
+tsr_status tsr_frame_write_json(tsr_frame *df, const char *path)
+{
+  return save(df, &(task){ "tsr_frame_write_json", path, as_json, NULL });
+}
+
+tsr_status tsr_frame_write_markdown(tsr_frame *df, const char *path)
+{
+  return save(df, &(task){ "tsr_frame_write_markdown", path, as_markdown, NULL });
+}
+
+/* ---- tables for the eye ---------------------------------------------------------------------- */
+
+static tsr_status put_text(tsr_scope *scope, const task *t, const tsr__text *text,
+                           tsr__error *error)
+{
+  tsr__error own = { 0 };
+  tsr__progress progress = { .rt = scope->rt, .what = t->what };
+  tsr__out_opts opts = { .progress = &progress };
+  if (text->failed) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", t->what);
+  if (tsr__progress_stops(&progress, 0)) return tsr__cancelled(error, t->what);
+  tsr__outfile *out = tsr__out_open(&scope->rt->heap, t->path, &opts, &own);
+  if (out) tsr__out_put(out, tsr__text_get(text), text->length, &own);
+  tsr__out_close(out, !own.status, &own);
+  return own.status ? tsr__error_set(error, own.status, "%s: %s", t->what, own.text) : TSR_OK;
+}
+
+tsr_status tsr_frame_write_text(tsr_frame *df, const char *path, const tsr_show_opts *opts)
+{
+  task t = { "tsr_frame_write_text", path, NULL, NULL };
+  tsr_show_opts all = { .size = sizeof all, .rows = -1, .width = -1 };
+  tsr__text text;
+  tsr__error error = { 0 };
+  tsr_status status = check_path(df, &t);
+  if (!status) status = tsr__frame_draw(df, opts ? opts : &all, &text);
+  if (status) return status;
+  status = put_text(tsr__frame_home(df), &t, &text, &error);
+  tsr__text_free(&text);
+  return status ? tsr__fail(tsr__frame_home(df), df->node.site, status, "%s", error.text) : TSR_OK;
+}

@@ -1,0 +1,284 @@
+/* Tables: rows on the host, as terminals hand them out. */
+#include "frame/chain/plan.h"
+
+#include <math.h>
+
+static void release_table(tsr__node *node)
+{
+  tsr__table_empty((tsr_table *)node);
+}
+
+void tsr__table_empty(tsr_table *table)
+{
+  tsr__heap *heap = &table->node.scope->rt->heap;
+  for (int i = 0; i < table->count; i++) {
+    tsr__del(heap, table->column[i].values, table->column[i].bytes);
+    tsr__del(heap, table->column[i].valid, table->column[i].valid_bytes);
+  }
+  table->rows = table->count = 0;
+}
+
+static bool add_room(tsr__heap *heap, tsr__table_column *column, int64_t rows)
+{
+  size_t size = tsr_dtype_size(tsr__dtype_of_type(column->type));
+  column->bytes = (size_t)(rows ? rows : 1) * size;
+  column->values = tsr__new_raw(heap, column->bytes);
+  if (!column->values) column->bytes = 0;
+  return column->values != NULL;
+}
+
+tsr_table *tsr__table_new(tsr_scope *scope, const tsr_frame *df, int64_t rows)
+{
+  tsr_table *table = tsr__node_new(scope, sizeof *table, df->node.site, release_table);
+  int count = df->schema.count;
+  if (!table) return NULL;
+  table->column =
+      tsr__arena_new(&scope->arena, (size_t)(count ? count : 1) * sizeof *table->column);
+  if (!table->column) return NULL;
+  table->rows = rows;
+  for (int i = 0; i < count; i++) {
+    tsr__table_column *column = &table->column[i];
+    column->name = df->schema.field[i].name;
+    column->type = df->schema.field[i].type;
+    table->count = i + 1;
+    if (!add_room(&scope->rt->heap, column, rows)) return NULL;
+  }
+  return table;
+}
+
+/* Reads an array of one element a row, or one for all rows. False: cancelled. */
+static bool read_rows(const tsr_array *array, int64_t rows, void *out)
+{
+  size_t size = tsr_dtype_size((tsr_dtype)array->dtype);
+  if (array->shape.rank > 0) return tsr__value_to_host(array->value, out);
+  unsigned char one[8] = { 0 };
+  tsr__value_to_host(array->value, one);
+  for (int64_t i = 0; i < rows; i++) memcpy((char *)out + (size_t)i * size, one, size);
+  return true;
+}
+
+static uint8_t *valid_bytes(tsr_table *table, tsr__table_column *column)
+{
+  size_t bytes = (size_t)(table->rows ? table->rows : 1);
+  if (column->valid) return column->valid;
+  column->valid = tsr__new_raw(&table->node.scope->rt->heap, bytes);
+  if (!column->valid) return NULL;
+  column->valid_bytes = bytes;
+  memset(column->valid, 1, bytes);
+  return column->valid;
+}
+
+/* What a column is filled from beside its values: which rows are null, or how many values were
+ * counted into each. */
+typedef struct filling {
+  tsr_table *table;
+  tsr__table_column *column;
+  tsr__error *error;
+} filling;
+
+static tsr_status short_of_memory(const filling *f)
+{
+  return tsr__error_set(f->error, TSR_ENOMEM, "no memory for %lld rows of a column",
+                        (long long)f->table->rows);
+}
+
+static tsr_status read_valid(const filling *f, const tsr_array *valid)
+{
+  uint8_t *bytes = valid_bytes(f->table, f->column);
+  if (!bytes) return short_of_memory(f);
+  return read_rows(valid, f->table->rows, bytes) ? TSR_OK : tsr__cancelled(f->error, TSR__PROGRAM);
+}
+
+/* Applies counts: those below `least` make a null, none makes a NaN where `least` is 0. */
+static void apply(const filling *f, const int64_t *counts, int64_t least)
+{
+  tsr__table_column *column = f->column;
+  for (int64_t i = 0; i < f->table->rows; i++) {
+    if (least && column->valid)
+      column->valid[i] = (uint8_t)(column->valid[i] && counts[i] >= least);
+    if (least && counts[i] < least && column->type == TSR_COL_TEXT)
+      ((int32_t *)column->values)[i] = 0;
+    if (!least && counts[i] == 0 && column->type == TSR_COL_F64)
+      ((double *)column->values)[i] = (double)NAN;
+    if (!least && counts[i] == 0 && column->type == TSR_COL_F32) ((float *)column->values)[i] = NAN;
+  }
+}
+
+static tsr_status read_counts(const filling *f, const tsr_array *count, int64_t least)
+{
+  size_t bytes = (size_t)(f->table->rows ? f->table->rows : 1) * sizeof(int64_t);
+  tsr__heap *heap = &f->table->node.scope->rt->heap;
+  int64_t *counts = tsr__new_raw(heap, bytes);
+  if (!counts || (least && !valid_bytes(f->table, f->column))) short_of_memory(f);
+  else if (!read_rows(count, f->table->rows, counts)) tsr__cancelled(f->error, TSR__PROGRAM);
+  else apply(f, counts, least);
+  tsr__del(heap, counts, bytes);
+  return f->error->status;
+}
+
+bool tsr__table_hold(tsr_table *table, int column, const tsr__dict *dict)
+{
+  table->column[column].dict = dict ? tsr__dict_in(table->node.scope, tsr__dict_hold(dict)) : NULL;
+  return !dict || table->column[column].dict;
+}
+
+tsr_status tsr__table_fill(tsr_table *table, int index, const tsr__col *col, tsr__error *error)
+{
+  filling f = { table, &table->column[index], error };
+  f.column->dict = col->dict;
+  if (!read_rows(col->values, table->rows, f.column->values))
+    return tsr__cancelled(error, TSR__PROGRAM);
+  tsr_status status = col->valid ? read_valid(&f, col->valid) : TSR_OK;
+  if (!status && col->real) status = read_counts(&f, col->real, 0);
+  if (!status && col->count) status = read_counts(&f, col->count, col->least);
+  return status;
+}
+
+tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail)
+{
+  tsr_scope *scope = table->node.scope;
+  tsr_table *out = tsr__node_new(scope, sizeof *out, table->node.site, release_table);
+  if (!out) return NULL;
+  out->column = tsr__arena_new(&scope->arena, (size_t)(table->count + 1) * sizeof *out->column);
+  if (!out->column) return NULL;
+  out->rows = head + tail;
+  for (int i = 0; i < table->count; i++) {
+    const tsr__table_column *from = &table->column[i];
+    tsr__table_column *to = &out->column[i];
+    size_t size = tsr_dtype_size(tsr__dtype_of_type(from->type));
+    size_t skip = (size_t)(table->rows - tail), first = (size_t)head, last = (size_t)tail;
+    *to = (tsr__table_column){ .name = from->name, .type = from->type, .dict = from->dict };
+    out->count = i + 1;
+    if (!add_room(&scope->rt->heap, to, out->rows)) return NULL;
+    memcpy(to->values, from->values, first * size);
+    memcpy((char *)to->values + first * size, (const char *)from->values + skip * size,
+           last * size);
+    if (!from->valid) continue;
+    uint8_t *valid = valid_bytes(out, to);
+    if (!valid) return NULL;
+    memcpy(valid, from->valid, first);
+    memcpy(valid + first, from->valid + skip, last);
+  }
+  return out;
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+int64_t tsr_table_rows(const tsr_table *table)
+{
+  return table ? table->rows : 0;
+}
+
+int tsr_table_columns(const tsr_table *table)
+{
+  return table ? table->count : 0;
+}
+
+static const tsr__table_column *column_of(const tsr_table *table, int column)
+{
+  return table && column >= 0 && column < table->count ? &table->column[column] : NULL;
+}
+
+const char *tsr_table_name(const tsr_table *table, int column)
+{
+  const tsr__table_column *c = column_of(table, column);
+  return c ? c->name : NULL;
+}
+
+tsr_coltype tsr_table_type(const tsr_table *table, int column)
+{
+  const tsr__table_column *c = column_of(table, column);
+  return c ? (tsr_coltype)c->type : (tsr_coltype)0;
+}
+
+int tsr_table_find(const tsr_table *table, const char *name)
+{
+  for (int i = 0; table && name && i < table->count; i++)
+    if (!strcmp(table->column[i].name, name)) return i;
+  return -1;
+}
+
+bool tsr_table_is_null(const tsr_table *table, int64_t row, int column)
+{
+  const tsr__table_column *c = column_of(table, column);
+  if (!c || row < 0 || row >= table->rows) return true;
+  return c->valid && !c->valid[row];
+}
+
+double tsr_table_f64(const tsr_table *table, int64_t row, int column)
+{
+  const tsr__table_column *c = column_of(table, column);
+  if (tsr_table_is_null(table, row, column) || c->type == TSR_COL_TEXT) return (double)NAN;
+  if (c->type == TSR_COL_F64) return ((const double *)c->values)[row];
+  if (c->type == TSR_COL_F32) return (double)((const float *)c->values)[row];
+  return (double)tsr_table_i64(table, row, column);
+}
+
+static int64_t cut(double value)
+{
+  if (isnan(value)) return 0;
+  if (value >= 0x1p63) return INT64_MAX;
+  return value <= -0x1p63 ? INT64_MIN : (int64_t)value;
+}
+
+int64_t tsr_table_i64(const tsr_table *table, int64_t row, int column)
+{
+  const tsr__table_column *c = column_of(table, column);
+  if (tsr_table_is_null(table, row, column)) return 0;
+  switch (c->type) {
+  case TSR_COL_BOOL: return ((const uint8_t *)c->values)[row];
+  case TSR_COL_I32:
+  case TSR_COL_DATE: return ((const int32_t *)c->values)[row];
+  case TSR_COL_F32: return cut((double)((const float *)c->values)[row]);
+  case TSR_COL_F64: return cut(((const double *)c->values)[row]);
+  case TSR_COL_TEXT: return 0;
+  default: return ((const int64_t *)c->values)[row];
+  }
+}
+
+void tsr__table_print(const tsr_table *table, int64_t row, int column, tsr__text *out)
+{
+  const tsr__table_column *c = column_of(table, column);
+  char room[40];
+  int length = 0;
+  int64_t bytes, i = tsr_table_i64(table, row, column);
+  if (tsr_table_is_null(table, row, column)) {
+    tsr__text_add(out, "null");
+    return;
+  }
+  switch (c->type) {
+  case TSR_COL_BOOL: tsr__text_add(out, "%s", i ? "true" : "false"); break;
+  case TSR_COL_F32: length = tsr__text_f32(room, ((const float *)c->values)[row]); break;
+  case TSR_COL_F64: length = tsr__text_f64(room, ((const double *)c->values)[row]); break;
+  case TSR_COL_DATE: length = tsr__date_write(i, room); break;
+  case TSR_COL_TIME: length = tsr__time_write(i, room); break;
+  case TSR_COL_TEXT: {
+    const char *text = tsr__dict_get(c->dict, ((const int32_t *)c->values)[row], &bytes);
+    tsr__text_put(out, text, (size_t)bytes);
+    break;
+  }
+  default: tsr__text_add(out, "%lld", (long long)i);
+  }
+  tsr__text_put(out, room, (size_t)length);
+}
+
+const char *tsr_table_text(const tsr_table *table, int64_t row, int column)
+{
+  return tsr_table_bytes(table, row, column, NULL);
+}
+
+const char *tsr_table_bytes(const tsr_table *table, int64_t row, int column, size_t *length)
+{
+  tsr__text text;
+  if (length) *length = 0;
+  if (tsr_table_is_null(table, row, column)) return NULL;
+  tsr__text_init(&text, &table->node.scope->rt->heap);
+  tsr__table_print(table, row, column, &text);
+  char *out = NULL;
+  if (!text.failed)
+    out = tsr__arena_text(&table->node.scope->arena, tsr__text_get(&text), text.length);
+  if (out && length) *length = text.length;
+  tsr__text_free(&text);
+  if (!out) tsr__fail(table->node.scope, table->node.site, TSR_ENOMEM, "tsr_table_text: no memory");
+  return out;
+}

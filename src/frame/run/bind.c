@@ -1,0 +1,577 @@
+/* A terminal at work: from a chain of frames to arrays that can be run.
+ *
+ *   visit    every frame the result stands on, parents first
+ *   need     from the result back: which columns of each frame are used at all. Beyond a breaker
+ *            whose rows are there already nothing is
+ *   read     files give those columns; a late contrary value retypes one, types are checked anew,
+ *            rows of other types are forgotten, and needs are marked again
+ *   make     the rows of breakers in order, each by a terminal of its own
+ *   bind     what stands between the nearest breakers and the result, each frame once, parents
+ *            first: columns and selection as arrays
+ *
+ * All nodes live in a scope of the terminal's own, closed at its end; what stays is what was
+ * asked for. */
+#include "frame/chain/plan.h"
+
+#include <stdio.h>
+
+/* ---- figures of what ran ------------------------------------------------------------------ */
+
+/* Adds to the figures of a scope; without memory for them there are none. */
+static void add_stats(tsr_scope *to, const tsr_run_stats *more)
+{
+  if (!to || to->inert) return;
+  if (!to->run_stats) {
+    to->run_stats = tsr__arena_new(&to->arena, sizeof *more);
+    if (to->run_stats) *(tsr_run_stats *)to->run_stats = (tsr_run_stats){ .cached = true };
+  }
+  tsr_run_stats *sum = to->run_stats;
+  if (!sum) return;
+  sum->programs += more->programs;
+  sum->kernels += more->kernels;
+  sum->collectives += more->collectives;
+  sum->bytes_explained += more->bytes_explained;
+  sum->bytes_counted += more->bytes_counted;
+  sum->bytes_escaped += more->bytes_escaped;
+  sum->cached = sum->cached && more->cached;
+}
+
+/* Runs one program of a terminal; its figures are added to those of the programs before. */
+static tsr_status run_program(tsr__bind *bind, tsr_array *const *roots, int count)
+{
+  tsr_scope *scope = bind->scope;
+  tsr_run_stats *before = scope->run_stats;
+  scope->run_stats = NULL;
+  tsr_status status = tsr__execute(scope, roots, count, &bind->error);
+  const tsr_run_stats *ran = scope->run_stats;
+  scope->run_stats = before ? before : scope->run_stats;
+  if (before && ran) add_stats(scope, ran);
+  return status;
+}
+
+void tsr__bind_moved(tsr__bind *bind, const tsr__rel_stats *stats)
+{
+  tsr_run_stats moved = { .collectives = stats->move_count, .cached = true };
+  for (int i = 0; i < stats->move_count; i++) moved.bytes_counted += stats->move[i].bytes;
+  moved.bytes_explained = moved.bytes_counted;
+  add_stats(bind->scope, &moved);
+}
+
+/* The figures of a terminal take the place of those of the one before in its home. */
+static void hand_over_stats(const tsr_scope *from, tsr_scope *to)
+{
+  if (!from->run_stats || !to || to->inert) return;
+  if (!to->run_stats) to->run_stats = tsr__arena_new(&to->arena, sizeof(tsr_run_stats));
+  if (to->run_stats) *(tsr_run_stats *)to->run_stats = *(const tsr_run_stats *)from->run_stats;
+}
+
+/* ---- opening and closing ------------------------------------------------------------------ */
+
+tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what)
+{
+  *bind = (tsr__bind){ .top = df, .what = what };
+  bind->last = &bind->visits;
+  if (!df) return TSR_EARG;
+  if (df->inert) {
+    tsr_status status = tsr_scope_status(df->node.scope);
+    return status ? status : df->node.scope ? TSR_ESTATE : (tsr_status)df->op;
+  }
+  bind->site = df->node.site;
+  bind->home = tsr__frame_home(df);
+  bind->scope = tsr_scope_nest_at(bind->home, df->node.site);
+  if (bind->scope->inert)
+    return tsr__fail(bind->home, bind->site, TSR_ENOMEM, "%s: out of memory", what);
+  return TSR_OK;
+}
+
+/* The message of the terminal's scope without its site and status, which are put in front again. */
+static const char *bare_message(const tsr_scope *scope)
+{
+  const char *message = tsr_message(scope);
+  const char *name = tsr_status_name(tsr_scope_status(scope));
+  const char *at = strstr(message, name);
+  return at ? at + strlen(name) + 2 : message;
+}
+
+tsr_status tsr__bind_inner(tsr__bind *bind, tsr_frame *df, tsr__bind *outer)
+{
+  *bind = (tsr__bind){ .top = df, .what = outer->what, .site = df->node.site, .inner = true };
+  bind->home = outer->scope;
+  bind->last = &bind->visits;
+  bind->scope = tsr_scope_nest_at(outer->scope, df->node.site);
+  if (bind->scope->inert)
+    return tsr__error_set(&outer->error, TSR_ENOMEM, "%s: out of memory", outer->what);
+  return TSR_OK;
+}
+
+tsr_status tsr__bind_end(tsr__bind *bind, tsr__bind *outer)
+{
+  tsr_status status = bind->error.status;
+  if (status) {
+    tsr__error_set(&outer->error, status, "%s", bind->error.text);
+  } else if ((status = tsr_scope_status(bind->scope)) != TSR_OK) {
+    tsr__error_set(&outer->error, status, "%.990s", bare_message(bind->scope));
+  }
+  if (bind->scope->run_stats) add_stats(outer->scope, bind->scope->run_stats);
+  tsr_scope_close(bind->scope);
+  bind->scope = NULL;
+  return status;
+}
+
+tsr_status tsr__bind_close(tsr__bind *bind)
+{
+  tsr_scope *outer = bind->home;
+  tsr_status status = bind->error.status;
+  if (status) {
+    tsr__fail_error(outer, bind->site, &bind->error);
+  } else if ((status = tsr_scope_status(bind->scope)) != TSR_OK) {
+    tsr__fail(outer, bind->site, status, "%s", bare_message(bind->scope));
+  }
+  if (!bind->plan) hand_over_stats(bind->scope, outer);
+  if (!bind->plan && !status && !tsr__frame_is_source(bind->top)) bind->top->ran = true;
+  tsr_scope_close(bind->scope);
+  bind->scope = NULL;
+  return status;
+}
+
+static void *room(tsr__bind *bind, int count, size_t element)
+{
+  void *out = tsr__arena_new(&bind->scope->arena, (size_t)(count > 0 ? count : 1) * element);
+  if (!out) tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  return out;
+}
+
+/* ---- visiting ---------------------------------------------------------------------------- */
+
+static bool wants_rows(int kind)
+{
+  return kind != TSR__FRAME_ASSIGN && kind != TSR__FRAME_SELECT && kind != TSR__FRAME_ARITH;
+}
+
+static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows);
+
+static bool visit_parents(tsr__bind *bind, tsr__visit *v)
+{
+  tsr_frame *df = v->df;
+  bool rows = wants_rows(df->kind);
+  if (df->parent && !(v->parent = visit(bind, df->parent, rows))) return false;
+  if (df->other && !(v->other = visit(bind, df->other, rows))) return false;
+  if (!df->part_count) return true;
+  v->part = room(bind, df->part_count, sizeof(tsr__visit *));
+  for (int i = 0; v->part && i < df->part_count; i++)
+    if (!(v->part[i] = visit(bind, df->part[i], rows))) return false;
+  return v->part != NULL;
+}
+
+/* Of a frame of one row there may be two visits: its row, and its values as scalars. */
+static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows)
+{
+  bool scalar = df->one_row && !rows;
+  for (tsr__visit *v = bind->visits; v; v = v->next)
+    if (v->df == df && v->scalar == scalar) return v;
+  tsr__visit *v = room(bind, 1, sizeof *v);
+  if (!v) return NULL;
+  *v = (tsr__visit){ .df = df, .scalar = scalar, .front = -1 };
+  v->made = tsr__frame_breaks(df) || (df->one_row && rows);
+  bool deeper = !v->made || !bind->inner;
+  if (deeper && !visit_parents(bind, v)) return NULL;
+  if (deeper && tsr__frame_refresh(df, &bind->error)) return NULL;
+  if (v->made) tsr__rows_forget(df);
+  v->need = room(bind, df->schema.count, sizeof(bool));
+  if (!v->need) return NULL;
+  *bind->last = v;
+  bind->last = &v->next;
+  return v;
+}
+
+/* ---- needs ------------------------------------------------------------------------------- */
+
+/* What must be made of a frame whose rows are: one row is made whole, and some column always, since
+ * it tells how the rows lie. */
+static void need_of_made(tsr__visit *v)
+{
+  int count = v->df->schema.count, first = v->df->kind == TSR__FRAME_INDEX && count > 1;
+  bool whole = v->df->one_row && !tsr__frame_breaks(v->df), any = false;
+  for (int i = 0; i < count; i++) {
+    v->need[i] = v->need[i] || whole;
+    any = any || (v->need[i] && i >= first);
+  }
+  if (!any && count && !tsr__rows_ready(v->df, v->need)) v->need[first] = true;
+}
+
+bool tsr__visit_is_there(const tsr__bind *bind, const tsr__visit *v)
+{
+  return v->made && (bind->inner || (!bind->plan && tsr__rows_ready(v->df, v->need)));
+}
+
+static void mark_parents(const tsr__bind *bind, tsr__visit *v)
+{
+  if (v->made) need_of_made(v);
+  if (tsr__visit_is_there(bind, v)) return;
+  tsr__visit *const direct[] = { v->parent, v->other };
+  for (int i = 0; i < 2 + v->df->part_count; i++) {
+    tsr__visit *from = i < 2 ? direct[i] : v->part[i - 2];
+    if (!from) continue;
+    from->live = true;
+    from->here = from->here || (v->here && !v->made);
+    if (i >= 2) tsr__part_needs(v->df, i - 2, v->need, from->need);
+  }
+  if (v->parent)
+    tsr__frame_needs(v->df, v->need, v->parent->need, v->other ? v->other->need : NULL);
+}
+
+/* Marks needs from `top` to the first visit. The list is singly linked: its order is put in an
+ * array. */
+static tsr_status mark_needs(tsr__bind *bind, tsr__visit *top, const bool *need)
+{
+  int count = 0, n = 0;
+  for (tsr__visit *v = bind->visits; v; v = v->next) count++;
+  tsr__visit **order = room(bind, count, sizeof(tsr__visit *));
+  if (!order) return bind->error.status;
+  for (tsr__visit *v = bind->visits; v; v = v->next) {
+    order[n++] = v;
+    v->live = v->here = v == top;
+    for (int i = 0; i < v->df->schema.count; i++) v->need[i] = v == top && (!need || need[i]);
+  }
+  while (n--)
+    if (order[n]->live) mark_parents(bind, order[n]);
+  return TSR_OK;
+}
+
+/* Reads what files must give; types are checked anew where a column changed its type. */
+static tsr_status read_files(tsr__bind *bind, bool *changed)
+{
+  *changed = false;
+  for (tsr__visit *v = bind->visits; v; v = v->next) {
+    if (v->df->kind != TSR__FRAME_FILE || !v->live) continue;
+    int before = v->df->version;
+    v->sift = tsr__sift_of(bind, v);
+    v->front = tsr__front_of(bind, v);
+    if (!v->sift || tsr__scan_read(v, &bind->error)) return bind->error.status;
+    *changed = *changed || v->df->version != before;
+  }
+  for (tsr__visit *v = bind->visits; v && *changed; v = v->next) {
+    if (tsr__frame_refresh(v->df, &bind->error)) {
+      tsr__scan_blame(bind->visits, &bind->error);
+      return bind->error.status;
+    }
+    if (v->made) tsr__rows_forget(v->df);
+  }
+  return TSR_OK;
+}
+
+static tsr_status make_rows(tsr__bind *bind)
+{
+  for (tsr__visit *v = bind->visits; v && !bind->inner; v = v->next) {
+    if (!v->made || !v->live || tsr__rows_ready(v->df, v->need)) continue;
+    tsr_status status = tsr__make_rows(bind, v->df, v->need);
+    if (status) return status;
+  }
+  return TSR_OK;
+}
+
+/* ---- binding ----------------------------------------------------------------------------- */
+
+static tsr__lower lower_for(tsr__bind *bind, tsr__visit *v)
+{
+  return (tsr__lower){ .bind = bind,
+                       .scope = bind->scope,
+                       .site = v->df->node.site,
+                       .frame = v->df,
+                       .in = v->parent ? &v->parent->bound : &v->bound };
+}
+
+/* Columns of the parent by place; the one named by the frame is left out. */
+static void keep_columns(tsr__visit *v)
+{
+  const tsr__bound *from = &v->parent->bound;
+  for (int i = 0; i < v->df->parent->schema.count; i++) v->bound.col[i] = from->col[i];
+}
+
+static void bind_filter(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  const tsr__expr *expr = v->df->formula.item[0].expr;
+  keep_columns(v);
+  tsr_array *keep = tsr__spread(&low, tsr__lower_known(&low, expr, true));
+  tsr__lower_finish(&low, expr);
+  v->bound.mask = tsr__both(&low, v->bound.mask, keep);
+}
+
+/* The first `count` rows of a selection. */
+static tsr_array *first_rows(tsr__lower *low, tsr_array *mask, int64_t count)
+{
+  tsr__ask ask = { TSR__NUMBERS({ .i = count }) };
+  return tsr__make(low->scope, TSR__OP_FIRSTN, TSR__IN(mask), &ask, low->site);
+}
+
+static tsr__col lower_item(tsr__lower *low, const tsr__expr *expr, int type)
+{
+  tsr__col out = tsr__lower_as(low, expr, type);
+  tsr__lower_finish(low, expr);
+  return out;
+}
+
+static void bind_assign(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  int at = tsr__schema_find(&v->df->schema, v->df->name);
+  keep_columns(v);
+  if (v->need[at])
+    v->bound.col[at] = lower_item(&low, v->df->formula.item[0].expr, v->df->schema.field[at].type);
+}
+
+static void bind_select(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  for (int i = 0; i < v->df->formula.count; i++)
+    if (v->need[i])
+      v->bound.col[i] = lower_item(&low, v->df->formula.item[i].expr, v->df->schema.field[i].type);
+}
+
+/* Rows first .. first + count - 1 of those selected before. */
+static void bind_head(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  int64_t first = v->df->first, count = v->df->count, end;
+  keep_columns(v);
+  if (__builtin_add_overflow(first, count, &end)) end = INT64_MAX;
+  if (v->bound.mask) {
+    tsr_array *before = v->bound.mask;
+    v->bound.mask = first_rows(&low, before, end);
+    if (first)
+      v->bound.mask = tsr__both(&low, v->bound.mask,
+                                tsr__op1(&low, TSR__OP_NOT, first_rows(&low, before, first)));
+    return;
+  }
+  tsr_array *index = tsr__row_numbers(&low), *mask = NULL;
+  if (first) mask = tsr__op2(&low, TSR__OP_GE, index, tsr__const_i(&low, TSR_I64, first));
+  if (end < v->bound.rows)
+    mask =
+        tsr__both(&low, mask, tsr__op2(&low, TSR__OP_LT, index, tsr__const_i(&low, TSR_I64, end)));
+  v->bound.mask = mask;
+}
+
+/* The last rows: which they are is known once the selection before was counted. */
+static tsr_status bind_tail(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  int64_t rows = v->bound.rows;
+  keep_columns(v);
+  if (v->bound.mask) {
+    if (tsr__bind_run(bind, &v->bound.mask, 1)) return bind->error.status;
+    rows = tsr__mask_rows(v->bound.mask->value);
+  }
+  int64_t skip = rows - v->df->count;
+  if (skip <= 0) return TSR_OK;
+  tsr_array *keep;
+  if (v->bound.mask) keep = tsr__op1(&low, TSR__OP_NOT, first_rows(&low, v->bound.mask, skip));
+  else keep = tsr__op2(&low, TSR__OP_GE, tsr__row_numbers(&low), tsr__const_i(&low, TSR_I64, skip));
+  v->bound.mask = tsr__both(&low, v->bound.mask, keep);
+  return TSR_OK;
+}
+
+/* A column of row numbers in front; only where no mask leaves rows out. */
+static void bind_index(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  const tsr__bound *from = &v->parent->bound;
+  for (int i = 1; i < v->df->schema.count; i++) v->bound.col[i] = from->col[i - 1];
+  if (v->need[0])
+    v->bound.col[0] = (tsr__col){ .type = TSR_COL_I64, .values = tsr__row_numbers(&low) };
+}
+
+static void bind_mask(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  tsr_array *mask = v->df->kind == TSR__FRAME_FIRSTS ? tsr__firsts_mask(bind, v->df, low.in)
+                                                     : tsr__sample_mask(&low, v->df);
+  keep_columns(v);
+  if (mask) v->bound.mask = tsr__both(&low, v->bound.mask, mask);
+}
+
+static void bind_aggregate(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  tsr__bind_aggregates(&low, v->df, v->need, v->bound.col);
+  v->bound.scalar = true;
+  v->bound.rows = 1;
+  v->bound.mask = NULL;
+  v->bound.sharding = NULL;
+  v->bound.ragged = NULL;
+}
+
+/* Column by column; where one side is one row it is broadcast and the other gives the rows. */
+static void bind_arith(tsr__bind *bind, tsr__visit *v)
+{
+  tsr_frame *df = v->df;
+  bool turned = v->other && v->parent->bound.scalar && !v->other->bound.scalar;
+  const tsr__bound *a = &v->parent->bound, *b = v->other ? &v->other->bound : NULL;
+  tsr__col *col = v->bound.col;
+  if (turned) {
+    v->bound = *b;
+    v->bound.col = col;
+  }
+  v->bound.count = df->schema.count;
+  if (b && !a->scalar && !b->scalar && !a->ragged && !b->ragged)
+    v->bound.sharding = tsr__rows_meet(a->sharding, b->sharding);
+  tsr__lower low = lower_for(bind, v);
+  low.in = &v->bound;
+  for (int i = 0; i < df->schema.count; i++) {
+    if (!v->need[i]) continue;
+    int type = df->schema.field[i].type;
+    const char *name = df->schema.field[i].name;
+    tsr__col left = tsr__convert(&low, a->col[i], type), right;
+    if (b) right = tsr__convert(&low, b->col[tsr__schema_find(&df->other->schema, name)], type);
+    else right = tsr__lower_as(&low, df->number, type);
+    col[i] = tsr__lower_pair(&low, df->op, left, right);
+    tsr__lower_finish(&low, NULL);
+  }
+}
+
+/* The one value of a row as a scalar. */
+static tsr_array *scalar_of(tsr__lower *low, tsr_array *a)
+{
+  tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = 1) };
+  if (!a || a->inert) return a;
+  tsr__op op = a->dtype == TSR_BOOL ? TSR__OP_ANY : TSR__OP_MAX;
+  return tsr__make(low->scope, op, TSR__IN(a), &ask, low->site);
+}
+
+static void bind_scalars(tsr__bind *bind, tsr__visit *v)
+{
+  tsr__lower low = lower_for(bind, v);
+  for (int i = 0; i < v->df->schema.count; i++) {
+    tsr__col *col = &v->bound.col[i];
+    if (!v->need[i]) continue;
+    col->values = scalar_of(&low, col->values);
+    col->valid = scalar_of(&low, col->valid);
+  }
+  v->bound =
+      (tsr__bound){ .rows = 1, .scalar = true, .count = v->bound.count, .col = v->bound.col };
+}
+
+/* Arrays that their owner deleted: the frame holds their values, but the nodes take no users. */
+static void bind_deleted(tsr__bind *bind, tsr__visit *v)
+{
+  for (int i = 0; i < v->df->schema.count; i++) {
+    const tsr_array *a = v->bound.col[i].values;
+    if (!v->need[i] || !a->deleted) continue;
+    if (!a->value) {
+      tsr__error_set(
+          &bind->error, TSR_ESTATE,
+          "%s: the array of column '%.60s' was deleted before it was evaluated; tsr_eval "
+          "it first, or delete it after the frame's last use",
+          bind->what, v->df->schema.field[i].name);
+      return;
+    }
+    tsr__value_hold(a->value);
+    v->bound.col[i].values = tsr__make_leaf(bind->scope, (tsr_dtype)a->dtype, &a->value->shape,
+                                            &a->value->sharding, a->value, a->node.site);
+  }
+}
+
+/* A source's columns; TEXT adds its own to those of its parent. */
+static void bind_source(tsr__bind *bind, tsr__visit *v)
+{
+  tsr_frame *df = v->df;
+  const tsr__source *source = df->kind == TSR__FRAME_FILE ? tsr__scan_source(v) : df->source;
+  if (df->kind == TSR__FRAME_TEXT && !v->made) {
+    keep_columns(v);
+    v->bound.col[tsr__schema_find(&df->schema, df->name)] = source->col[0];
+    return;
+  }
+  v->bound.rows = source->rows;
+  v->bound.sharding = source->sharding.mesh ? &source->sharding : NULL;
+  v->bound.ragged = source->whole ? df : NULL;
+  for (int i = 0; i < df->schema.count; i++)
+    if (v->need[i]) v->bound.col[i] = tsr__scan_column(source, i, v->sift);
+  if (df->kind == TSR__FRAME_ARRAYS) bind_deleted(bind, v);
+  if (v->made && df->kind == TSR__FRAME_INDEX && v->need[0]) {
+    tsr__lower low = lower_for(bind, v);
+    low.in = &v->bound;
+    v->bound.col[0] = (tsr__col){ .type = TSR_COL_I64, .values = tsr__row_numbers(&low) };
+  }
+  if (v->scalar) bind_scalars(bind, v);
+}
+
+static tsr_status bind_one(tsr__bind *bind, tsr__visit *v)
+{
+  if (v->parent && !v->made) v->bound = v->parent->bound;
+  v->bound.count = v->df->schema.count;
+  v->bound.col = room(bind, v->bound.count, sizeof(tsr__col));
+  if (!v->bound.col) return bind->error.status;
+  switch (v->made ? TSR__FRAME_ARRAYS : v->df->kind) {
+  case TSR__FRAME_FILTER: bind_filter(bind, v); break;
+  case TSR__FRAME_ASSIGN: bind_assign(bind, v); break;
+  case TSR__FRAME_SELECT: bind_select(bind, v); break;
+  case TSR__FRAME_HEAD: bind_head(bind, v); break;
+  case TSR__FRAME_TAIL:
+    if (bind_tail(bind, v)) return bind->error.status;
+    break;
+  case TSR__FRAME_SAMPLE:
+  case TSR__FRAME_FIRSTS: bind_mask(bind, v); break;
+  case TSR__FRAME_INDEX: bind_index(bind, v); break;
+  case TSR__FRAME_AGG:
+  case TSR__FRAME_REDUCE: bind_aggregate(bind, v); break;
+  case TSR__FRAME_ARITH: bind_arith(bind, v); break;
+  default: bind_source(bind, v);
+  }
+  return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
+}
+
+tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool *need,
+                           tsr__bound *out)
+{
+  tsr__visit *top = visit(bind, df, rows);
+  bool changed = true;
+  if (!top) return bind->error.status;
+  while (changed) {
+    if (mark_needs(bind, top, need)) return bind->error.status;
+    if (read_files(bind, &changed)) return bind->error.status;
+  }
+  if (bind->plan) return TSR_OK;
+  if (make_rows(bind)) return bind->error.status;
+  for (tsr__visit *v = bind->visits; v; v = v->next) {
+    tsr_status status = v->here ? bind_one(bind, v) : TSR_OK;
+    if (status) return status;
+  }
+  *out = top->bound;
+  return TSR_OK;
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+/* A value out of range, told by the run: where a row is to blame (its product wrapped, and so the sum is
+ * nonsense), that row is what the user wants to know. */
+static tsr_status blame_row(tsr__bind *bind, tsr_array **all)
+{
+  tsr__error said = bind->error;
+  int n = 0;
+  for (tsr__watch *w = bind->watches; w; w = w->next)
+    if (!w->row->value) all[n++] = w->row;
+  bind->error = (tsr__error){ .status = TSR_OK };
+  if (!n || !run_program(bind, all, n)) {
+    if (tsr__look_at_watches(bind)) return bind->error.status;
+  }
+  bind->error = (tsr__error){ .status = TSR_OK };
+  return tsr__error_set(&bind->error, said.status, "%s: %.900s", bind->what, said.text);
+}
+
+tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count)
+{
+  tsr_array **all = room(bind, count + bind->watch_count, sizeof(tsr_array *));
+  int n = 0;
+  if (!all) return bind->error.status;
+  if (tsr_scope_status(bind->scope)) return tsr_scope_status(bind->scope);
+  for (int i = 0; i < count; i++)
+    if (roots[i] && !roots[i]->value) all[n++] = roots[i];
+  for (tsr__watch *w = bind->watches; w; w = w->next)
+    if (!w->row->value) all[n++] = w->row;
+  for (int i = 0; i < n; i++)
+    if (all[i]->inert)
+      return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  tsr_status status = n ? run_program(bind, all, n) : TSR_OK;
+  if (status == TSR_EVALUE) return blame_row(bind, all);
+  return status ? status : tsr__look_at_watches(bind);
+}

@@ -1,0 +1,192 @@
+/* Descriptions: one row of aggregates turned into a table of nine.
+ *
+ *   rows  count(x) mean(x) ... max(x)  count(t) min(t) max(t)        one pass over the frame
+ *
+ *   statistic   x     t            a column of the frame is a column here, numbers as f64, others
+ *   count       3     4            as text; what has no meaning for its type is null
+ *   nulls       1     0
+ *   mean        2.5   null
+ *   ...
+ *
+ * Invariant: the aggregates stand in the parent by column, each column's in the order of
+ * tsr__statistics, so their places follow from the types alone. */
+#include "frame/chain/plan.h"
+
+#include "io/text/dict.h"
+
+enum { ROWS = 9, NULLS = 1 }; /* of the table; the row of "nulls" */
+
+static const char *const names[ROWS] = { "count", "nulls", "mean", "std", "min",
+                                         "25%",   "50%",   "75%",  "max" };
+
+const tsr__statistic tsr__statistics[TSR__STATISTICS] = {
+  { TSR__A_COUNT, 0, true, -1 },       { TSR__A_MEAN, 2, false, -1 },
+  { TSR__A_STD, 3, false, -1 },        { TSR__A_MIN, 4, true, -1 },
+  { TSR__A_QUANTILE, 5, false, 0.25 }, { TSR__A_QUANTILE, 6, false, 0.5 },
+  { TSR__A_QUANTILE, 7, false, 0.75 }, { TSR__A_MAX, 8, true, -1 },
+};
+
+static bool is_number(int type)
+{
+  return tsr__is_number(type) || type == TSR_COL_BOOL;
+}
+
+bool tsr__describes(int statistic, int type)
+{
+  return tsr__statistics[statistic].any || is_number(type);
+}
+
+static int items_of(int type)
+{
+  int count = 0;
+  for (int i = 0; i < TSR__STATISTICS; i++) count += tsr__describes(i, type);
+  return count;
+}
+
+/* The frame that is described. */
+static const tsr__schema *described(const tsr_frame *df)
+{
+  return &df->parent->parent->schema;
+}
+
+tsr_status tsr__type_describe(tsr_frame *df, tsr__error *error)
+{
+  const tsr__schema *from = described(df);
+  size_t bytes = ((size_t)from->count + 1) * sizeof(tsr__field);
+  tsr__field *field = tsr__arena_new(&df->node.scope->arena, bytes);
+  if (!field) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  if (tsr__schema_find(from, "statistic") >= 0)
+    return tsr__error_set(error, TSR_ECOLUMN,
+                          "%s: there is a column 'statistic', which the result needs for itself; "
+                          "rename it with tsr_frame_rename",
+                          df->what);
+  field[0] = (tsr__field){ .name = "statistic", .type = TSR_COL_TEXT };
+  for (int i = 0; i < from->count; i++) {
+    int type = is_number(from->field[i].type) ? TSR_COL_F64 : TSR_COL_TEXT;
+    field[i + 1] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
+  }
+  df->schema = (tsr__schema){ from->count + 1, field, NULL };
+  return TSR_OK;
+}
+
+void tsr__describe_needs(const tsr_frame *df, const bool *need, bool *parent)
+{
+  const tsr__schema *from = described(df);
+  parent[0] = true;
+  for (int i = 0, at = 1; i < from->count; at += items_of(from->field[i++].type))
+    for (int k = 0; need[i + 1] && k < items_of(from->field[i].type); k++) parent[at + k] = true;
+}
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+/* One column of the result on the host. */
+typedef struct lines {
+  double number[ROWS];
+  const char *text[ROWS];
+  uint8_t valid[ROWS];
+} lines;
+
+static const char *whole_text(tsr_scope *scope, int64_t value)
+{
+  char text[24];
+  snprintf(text, sizeof text, "%lld", (long long)value);
+  return tsr__arena_text(&scope->arena, text, strlen(text));
+}
+
+/* Fills what the row of aggregates says of one column, whose first item is `at`. */
+static void fill(const tsr_table *row, int at, int type, tsr_scope *scope, lines *out)
+{
+  *out = (lines){ .valid = { 0 } };
+  for (int i = 0; i < TSR__STATISTICS; i++) {
+    if (!tsr__describes(i, type)) continue;
+    int to = tsr__statistics[i].row, from = at++;
+    out->valid[to] = !tsr_table_is_null(row, 0, from);
+    if (!out->valid[to]) continue;
+    if (is_number(type)) out->number[to] = tsr_table_f64(row, 0, from);
+    else out->text[to] = tsr_table_text(row, 0, from);
+    if (i > 0) continue;
+    int64_t nulls = tsr_table_i64(row, 0, 0) - tsr_table_i64(row, 0, from);
+    out->valid[NULLS] = true;
+    out->number[NULLS] = (double)nulls;
+    out->text[NULLS] = whole_text(scope, nulls);
+  }
+}
+
+static tsr_status keep(tsr_frame *df, int at, const lines *in, tsr__error *error)
+{
+  tsr__source *source = df->source;
+  tsr_scope *scope = df->node.scope;
+  tsr_shape shape = { 1, { ROWS } };
+  int32_t codes[ROWS];
+  uint8_t valid[ROWS];
+  tsr__col col = { .type = df->schema.field[at].type };
+  memcpy(valid, in->valid, sizeof valid);
+  if (col.type == TSR_COL_TEXT) {
+    const char *texts[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+      texts[i] = in->valid[i] ? in->text[i] : NULL;
+      if (in->valid[i] && !texts[i])
+        return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+    }
+    tsr__dict *dict = tsr__texts_encode(scope->rt, texts, ROWS, codes, valid);
+    if (!dict) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+    source->dicts[source->dict_count++] = dict;
+    col.dict = dict;
+  }
+  const void *data = col.type == TSR_COL_TEXT ? (const void *)codes : in->number;
+  tsr_dtype dtype = tsr__dtype_of_type(col.type);
+  col.values = tsr_put_at(scope, data, dtype, shape, (tsr_sharding){ 0 }, df->node.site);
+  if (memchr(valid, 0, ROWS))
+    col.valid = tsr_put_at(scope, valid, TSR_BOOL, shape, (tsr_sharding){ 0 }, df->node.site);
+  if (col.values->inert || (col.valid && col.valid->inert))
+    return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  source->col[at] = col;
+  return TSR_OK;
+}
+
+/* The parent's row on the host. */
+static tsr_table *read_row(tsr__bind *bind, const bool *need)
+{
+  tsr_frame *row = bind->top->parent;
+  tsr__bound bound;
+  bool *parent = tsr__arena_new(&bind->scope->arena, (size_t)row->schema.count + 1);
+  tsr_table *table = parent ? tsr__table_new(bind->scope, row, 1) : NULL;
+  if (!table) {
+    tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+    return NULL;
+  }
+  tsr__describe_needs(bind->top, need, parent);
+  if (tsr__bind_frame(bind, row, true, parent, &bound)) return NULL;
+  for (int i = 0; i < bound.count; i++) {
+    if (!parent[i]) continue;
+    tsr__table_fill(table, i, &bound.col[i], &bind->error);
+  }
+  return bind->error.status ? NULL : table;
+}
+
+tsr_status tsr__describe_rows(tsr__bind *bind, const bool *need)
+{
+  tsr_frame *df = bind->top;
+  const tsr__schema *from = described(df);
+  const tsr_table *row = read_row(bind, need);
+  lines column = { .valid = { 0 } };
+  if (!row) return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
+  if (!df->source) df->source = tsr__source_new(df->node.scope, df->schema.count);
+  if (!df->source) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", df->what);
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < ROWS; i++) {
+    column.text[i] = names[i];
+    column.valid[i] = 1;
+  }
+  if (need[0]) status = keep(df, 0, &column, &bind->error);
+  for (int i = 0, at = 1; i < from->count && !status; at += items_of(from->field[i++].type)) {
+    if (!need[i + 1]) continue;
+    fill(row, at, from->field[i].type, bind->scope, &column);
+    status = keep(df, i + 1, &column, &bind->error);
+  }
+  if (status) return status;
+  df->source->rows = ROWS;
+  df->source->version = df->version;
+  df->making = (tsr__making){ .done = true, .rows_in = 1, .rows_out = ROWS };
+  return TSR_OK;
+}

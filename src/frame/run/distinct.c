@@ -1,0 +1,207 @@
+/* The different values of a column, found on the host, and the place of each row's value among them.
+ *
+ *   values     7 3 3 9 7         list    3 7 9        place    1 0 0 2 1
+ *
+ * This is how functions of two text columns learn which pairs of texts there are, and how numbers
+ * become texts: what is asked is asked once of each different value, and rows look it up. The list is
+ * in order, so that no mesh shows in it. */
+#include "frame/lower/functions.h"
+#include "kernel/rows/key_hash.h"
+
+#include <math.h>
+
+enum { MOST = 1 << 24, ASK_AFTER = 1 << 12, DIGITS = 256 }; /* words; steps between two questions */
+
+void tsr__lower_cancelled(tsr__lower *low)
+{
+  tsr__cancelled(&low->bind->error, low->bind->what);
+  tsr__fail_error(low->scope, low->site, &low->bind->error);
+}
+
+bool tsr__lower_stops(tsr__lower *low, int64_t i)
+{
+  if (i >= 0 && i % ASK_AFTER != ASK_AFTER - 1) return false;
+  if (tsr_scope_status(low->scope)) return true;
+  tsr__progress progress = { .rt = low->scope->rt, .what = TSR__PROGRAM };
+  if (!tsr__progress_stops(&progress, 0)) return false;
+  tsr__lower_cancelled(low);
+  return true;
+}
+
+/* Open addressing over 64-bit words; word 0 stands apart since it marks what is free. */
+typedef struct words {
+  tsr__heap *heap;
+  tsr__lower *low;
+  tsr__key_seed seed;
+  uint64_t *slot;
+  size_t room, count;
+  bool zero, failed, stopped; /* stopped: cancelled */
+} words;
+
+static void put(words *set, uint64_t word);
+
+static void widen(words *set)
+{
+  words wider = { .heap = set->heap, .seed = set->seed };
+  wider.room = set->room ? 2 * set->room : 1024;
+  wider.slot = tsr__new_raw(set->heap, wider.room * sizeof *wider.slot);
+  if (!wider.slot) {
+    set->failed = true;
+    return;
+  }
+  for (size_t i = 0; i < wider.room && !set->stopped; i++) {
+    wider.slot[i] = 0;
+    set->stopped = tsr__lower_stops(set->low, (int64_t)i);
+  }
+  for (size_t i = 0; i < set->room && !set->stopped; i++) {
+    if (set->slot[i]) put(&wider, set->slot[i]);
+    set->stopped = tsr__lower_stops(set->low, (int64_t)i);
+  }
+  tsr__del(set->heap, set->slot, set->room * sizeof *set->slot);
+  set->slot = wider.slot;
+  set->room = wider.room;
+}
+
+static void put(words *set, uint64_t word)
+{
+  if (2 * set->count >= set->room) widen(set);
+  if (set->failed || set->stopped) return;
+  if (!word) {
+    set->zero = true;
+    return;
+  }
+  size_t i = tsr__key_place(set->seed, &word, 1, 1) & (set->room - 1);
+  while (set->slot[i] && set->slot[i] != word) i = (i + 1) & (set->room - 1);
+  set->count += !set->slot[i];
+  set->slot[i] = word;
+}
+
+/* ---- the order ------------------------------------------------------------------------------ */
+
+/* A word whose unsigned order is that of the values. */
+static uint64_t key_of(uint64_t word, bool real)
+{
+  const uint64_t sign = UINT64_C(1) << 63;
+  return real && word & sign ? ~word : word ^ sign;
+}
+
+static uint64_t word_of(uint64_t key, bool real)
+{
+  const uint64_t sign = UINT64_C(1) << 63;
+  return real && !(key & sign) ? ~key : key ^ sign;
+}
+
+/* Moves the keys into the order of one of their bytes; where all are alike nothing moves. False:
+ * cancelled. */
+static bool sort_pass(tsr__lower *low, uint64_t **from, uint64_t **to, int64_t count, int shift)
+{
+  int64_t start[DIGITS] = { 0 }, sum = 0;
+  uint64_t *keys = *from, *out = *to;
+  for (int64_t i = 0; i < count; i++) start[keys[i] >> shift & 0xff]++;
+  if (start[keys[0] >> shift & 0xff] == count) return true;
+  for (int d = 0; d < DIGITS; d++) {
+    int64_t here = start[d];
+    start[d] = sum;
+    sum += here;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    if (tsr__lower_stops(low, i)) return false;
+    out[start[keys[i] >> shift & 0xff]++] = keys[i];
+  }
+  *from = out;
+  *to = keys;
+  return true;
+}
+
+/* Puts words into the order of their values, one byte at a time; NULL: cancelled. Else it is the one
+ * of the two lists where they are. */
+static uint64_t *sort_words(tsr__lower *low, uint64_t *list, uint64_t *spare, int64_t count,
+                            bool real)
+{
+  for (int64_t i = 0; i < count; i++) list[i] = key_of(list[i], real);
+  for (int shift = 0; shift < 64 && count > 1; shift += 8)
+    if (!sort_pass(low, &list, &spare, count, shift)) return NULL;
+  for (int64_t i = 0; i < count; i++) list[i] = word_of(list[i], real);
+  return list;
+}
+
+/* ---- finding -------------------------------------------------------------------------------- */
+
+static bool failed(tsr__lower *low)
+{
+  tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+  return false;
+}
+
+static void collect(const uint64_t *row, const uint8_t *use, int64_t rows, bool real, words *set)
+{
+  for (int64_t i = 0; i < rows && !set->failed && !set->stopped && set->count <= MOST; i++) {
+    double value;
+    set->stopped = tsr__lower_stops(set->low, i);
+    memcpy(&value, &row[i], sizeof value);
+    if (use && !use[i]) continue;
+    if (real && isnan(value)) continue;
+    put(set, real && value == 0 ? 0 : row[i]);
+  }
+}
+
+static bool list_words(tsr__lower *low, const words *set, bool real, tsr__distinct *ask)
+{
+  uint64_t *list = tsr__lower_room(low, (int64_t)set->count + 1, sizeof *list);
+  uint64_t *spare = tsr__lower_room(low, (int64_t)set->count + 1, sizeof *list);
+  int64_t n = 0;
+  if (!list || !spare) return false;
+  if (set->zero) list[n++] = 0;
+  for (size_t i = 0; i < set->room; i++) {
+    if (tsr__lower_stops(low, (int64_t)i)) return false;
+    if (set->slot[i]) list[n++] = set->slot[i];
+  }
+  ask->list = sort_words(low, list, spare, n, real);
+  ask->count = n;
+  return ask->list != NULL;
+}
+
+bool tsr__find_distinct(tsr__lower *low, tsr__distinct *ask)
+{
+  tsr_array *roots[2] = { ask->values, ask->mask };
+  if (tsr__bind_run(low->bind, roots, 2)) {
+    tsr_status status = low->bind->error.status;
+    if (!tsr_scope_status(low->scope))
+      tsr__fail(low->scope, low->site, status, "%s", low->bind->error.text);
+    return false;
+  }
+  tsr__heap *heap = &low->scope->rt->heap;
+  bool real = ask->values->dtype == TSR_F64;
+  int64_t rows = ask->values->shape.rank ? ask->values->shape.dims[0] : 1;
+  size_t room = (size_t)(rows ? rows : 1);
+  uint64_t *row = tsr__new_raw(heap, room * sizeof *row);
+  uint8_t *use = ask->mask ? tsr__new_raw(heap, room) : NULL;
+  words set = { .heap = heap, .low = low, .seed = tsr__key_seed_of(heap->seed) };
+  set.failed = !row || (ask->mask && !use);
+  bool whole = !set.failed && tsr__value_to_host(ask->values->value, row) &&
+               (!use || tsr__value_to_host(ask->mask->value, use));
+  if (whole) collect(row, use, rows, real, &set);
+  tsr__del(heap, row, row ? room * sizeof *row : 0);
+  tsr__del(heap, use, use ? room : 0);
+  bool fine = false;
+  if (set.failed) failed(low);
+  else if (!whole) tsr__lower_cancelled(low);
+  else if (set.count > MOST)
+    tsr__fail(low->scope, low->site, TSR_EUNSUPPORTED,
+              "%s: more than %d different values or pairs of texts; make fewer before, or filter",
+              low->bind->what, MOST);
+  else if (!set.stopped) fine = list_words(low, &set, real, ask);
+  tsr__del(heap, set.slot, set.room * sizeof *set.slot);
+  return fine;
+}
+
+tsr_array *tsr__place_of(tsr__lower *low, const tsr__distinct *of)
+{
+  tsr_dtype dtype = (tsr_dtype)of->values->dtype;
+  if (!of->count) return tsr__const_i(low, TSR_I64, 0);
+  tsr_array *list = tsr__table_leaf(low, dtype, of->list, of->count);
+  tsr_array *at = tsr__make(low->scope, TSR__OP_SEARCH, TSR__IN(list, of->values),
+                            &(tsr__ask){ .dtype = TSR_I64 }, low->site);
+  at = tsr__op2(low, TSR__OP_SUB, at, tsr__const_i(low, TSR_I64, 1));
+  return tsr__op2(low, TSR__OP_MAXIMUM, at, tsr__const_i(low, TSR_I64, 0));
+}

@@ -1,0 +1,310 @@
+/* Groups by rows: keys and arguments of aggregates become columns, relate/ groups them, and what
+ * stands around the aggregates is computed of the groups.
+ *
+ *   sum(a) / count() + median(a)       leaves   sum(a)   count()   median(a)     columns of relate/
+ *                                      item     column / column + column         lowered over groups
+ *
+ * Equal leaves are one column. An AGG with such aggregates is a group without keys. */
+#include "frame/chain/plan.h"
+
+/* An aggregate that relate/ computes. */
+struct tsr__leaf {
+  const tsr__expr *expr;
+  const char *text; /* by which equal ones are found */
+  int at;           /* of the grouped columns */
+  uint8_t type;
+  const tsr__dict *dict;
+};
+
+typedef struct work {
+  tsr__bind *bind;
+  tsr__lower low;
+  tsr__bound bound;
+  tsr__carry carry;
+  tsr__rel_key *keys;
+  tsr__col *key_col;
+  int key_count;
+  struct tsr__leaf *leaf;
+  tsr__group_agg *agg;
+  int leaf_count;
+  tsr__rel in, out;
+} work;
+
+static void *room(tsr__bind *bind, int64_t count, size_t element)
+{
+  void *out = tsr__arena_new(&bind->scope->arena, (size_t)(count > 0 ? count : 1) * element);
+  if (!out) tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  return out;
+}
+
+/* ---- leaves ------------------------------------------------------------------------------ */
+
+static const char *text_of(tsr_scope *scope, const tsr__expr *expr)
+{
+  tsr__text text;
+  tsr__text_init(&text, &scope->rt->heap);
+  tsr__expr_print(expr, &text);
+  char *out =
+      text.failed ? NULL : tsr__arena_text(&scope->arena, tsr__text_get(&text), text.length);
+  tsr__text_free(&text);
+  return out;
+}
+
+static const struct tsr__leaf *find_leaf(const struct tsr__leaf *leaf, int count, const char *text)
+{
+  for (int i = 0; i < count; i++)
+    if (!strcmp(leaf[i].text, text)) return &leaf[i];
+  return NULL;
+}
+
+static int count_leaves(const tsr__expr *expr)
+{
+  int count = expr->kind == TSR__E_AGG;
+  for (int i = 0; i < expr->count && expr->kind != TSR__E_AGG; i++)
+    count += count_leaves(expr->arg[i]);
+  return count;
+}
+
+static int op_of(int agg)
+{
+  switch (agg) {
+  case TSR__A_SUM: return TSR__GROUP_SUM;
+  case TSR__A_MEAN: return TSR__GROUP_MEAN;
+  case TSR__A_VAR: return TSR__GROUP_VAR;
+  case TSR__A_STD: return TSR__GROUP_STD;
+  case TSR__A_MIN: return TSR__GROUP_MIN;
+  case TSR__A_MAX: return TSR__GROUP_MAX;
+  case TSR__A_ANY: return TSR__GROUP_ANY;
+  case TSR__A_ALL: return TSR__GROUP_ALL;
+  case TSR__A_MEDIAN:
+  case TSR__A_QUANTILE: return TSR__GROUP_QUANTILE;
+  case TSR__A_NUNIQUE: return TSR__GROUP_NUNIQUE;
+  case TSR__A_FIRST: return TSR__GROUP_FIRST;
+  case TSR__A_LAST: return TSR__GROUP_LAST;
+  case TSR__A_CORR: return TSR__GROUP_CORR;
+  default: return TSR__GROUP_COUNT;
+  }
+}
+
+/* The place of a column among those carried; a new one if it is not there. */
+static int carry(work *w, tsr__col col)
+{
+  for (int i = 0; i < w->carry.count; i++)
+    if (w->carry.col[i].values == col.values && w->carry.col[i].valid == col.valid) return i;
+  w->carry.col[w->carry.count] = col;
+  return w->carry.count++;
+}
+
+static double quantile_of(const tsr__expr *expr)
+{
+  if (expr->op != TSR__A_QUANTILE) return 0.5;
+  const tsr__expr *q = expr->arg[1];
+  return q->kind == TSR__E_FLOAT ? q->f : (double)q->i;
+}
+
+/* The two columns of a correlation, of the rows where both are there: integers as they are, unless
+ * the other is none. */
+static void add_pair(work *w, const tsr__expr *expr, tsr__group_agg *agg)
+{
+  tsr__col col[2];
+  bool whole = true;
+  for (int i = 0; i < 2; i++)
+    whole = whole && (tsr__is_integer(expr->arg[i]->type) || expr->arg[i]->type == TSR_COL_BOOL);
+  for (int i = 0; i < 2; i++)
+    col[i] = tsr__lower_as(&w->low, expr->arg[i], whole ? expr->arg[i]->type : TSR_COL_F64);
+  tsr_array *valid = tsr__both(&w->low, col[0].valid, col[1].valid);
+  col[0].valid = col[1].valid = valid ? tsr__spread(&w->low, valid) : NULL;
+  agg->column = carry(w, col[0]);
+  agg->other = carry(w, col[1]);
+}
+
+static tsr_status add_leaf(work *w, const tsr__expr *expr)
+{
+  tsr__bind *bind = w->bind;
+  const char *text = text_of(bind->scope, expr);
+  if (!text) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  if (find_leaf(w->leaf, w->leaf_count, text)) return TSR_OK;
+  struct tsr__leaf *leaf = &w->leaf[w->leaf_count];
+  tsr__group_agg *agg = &w->agg[w->leaf_count];
+  *leaf = (struct tsr__leaf){ .expr = expr, .text = text, .type = expr->type };
+  *agg = (tsr__group_agg){ .op = (uint8_t)op_of(expr->op), .column = -1, .q = quantile_of(expr) };
+  leaf->at = w->key_count + w->leaf_count++;
+  if (!expr->count) return TSR_OK;
+  const tsr__expr *arg = expr->arg[0];
+  bool truth = expr->op == TSR__A_ANY || expr->op == TSR__A_ALL;
+  w->low.of_rows = true;
+  if (expr->op == TSR__A_CORR) {
+    add_pair(w, expr, agg);
+    w->low.of_rows = false;
+    return TSR_OK;
+  }
+  tsr__col col = tsr__lower_as(&w->low, arg, truth ? TSR_COL_BOOL : arg->type);
+  w->low.of_rows = false;
+  leaf->dict = col.dict;
+  agg->column = carry(w, col);
+  bool ordered = expr->op == TSR__A_MIN || expr->op == TSR__A_MAX;
+  if (!ordered || col.type != TSR_COL_TEXT || !col.dict) return TSR_OK;
+  agg->map = tsr__text_ranks(&w->low, col.dict);
+  agg->map_count = col.dict->count;
+  return agg->map ? TSR_OK : tsr_scope_status(bind->scope);
+}
+
+static tsr_status add_leaves(work *w, const tsr__expr *expr)
+{
+  if (expr->kind == TSR__E_AGG) return add_leaf(w, expr);
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < expr->count && !status; i++) status = add_leaves(w, expr->arg[i]);
+  return status;
+}
+
+tsr__col tsr__leaf_column(tsr__lower *low, const tsr__expr *expr)
+{
+  const char *text = text_of(low->scope, expr);
+  const struct tsr__leaf *leaf =
+      text ? find_leaf(low->leaves->leaf, low->leaves->count, text) : NULL;
+  if (leaf) return low->in->col[leaf->at];
+  tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+  return (tsr__col){ .type = expr->type, .values = tsr__make_inert(low->scope, low->site) };
+}
+
+/* ---- grouping ---------------------------------------------------------------------------- */
+
+static tsr_status prepare(work *w, const bool *need)
+{
+  tsr__bind *bind = w->bind;
+  tsr_frame *df = bind->top;
+  const tsr__formula *keys = &df->keys.formula, *items = &df->formula;
+  bool *parent = room(bind, df->parent->schema.count, sizeof *parent);
+  int leaves = 0;
+  w->key_count = keys->count;
+  for (int i = 0; i < items->count; i++)
+    if (need[keys->count + i]) leaves += count_leaves(items->item[i].expr);
+  w->carry.col = room(bind, keys->count + 2 * leaves + 1, sizeof *w->carry.col);
+  w->key_col = room(bind, keys->count, sizeof *w->key_col);
+  w->keys = room(bind, keys->count, sizeof *w->keys);
+  w->leaf = room(bind, leaves, sizeof *w->leaf);
+  w->agg = room(bind, leaves, sizeof *w->agg);
+  if (!parent || !w->carry.col || !w->key_col || !w->keys || !w->leaf || !w->agg)
+    return bind->error.status;
+  tsr__frame_needs(df, need, parent, NULL);
+  tsr_status status = tsr__bind_frame(bind, df->parent, true, parent, &w->bound);
+  if (status) return status;
+  w->low = (tsr__lower){
+    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = &w->bound
+  };
+  for (int i = 0; i < keys->count; i++) {
+    const tsr__expr *expr = keys->item[i].expr;
+    w->key_col[i] = tsr__lower_key(&w->low, expr, expr->type);
+    w->keys[i] = (tsr__rel_key){ .column = carry(w, w->key_col[i]) };
+  }
+  for (int i = 0; i < items->count && !status; i++) {
+    if (!need[keys->count + i]) continue;
+    status = add_leaves(w, items->item[i].expr);
+    tsr__lower_finish(&w->low, items->item[i].expr);
+  }
+  if (!w->carry.count) /* count() of no keys: some column tells the rows */
+    carry(w, (tsr__col){ .type = TSR_COL_BOOL, .values = tsr__const_i(&w->low, TSR_BOOL, 1) });
+  return status;
+}
+
+/* ---- items over groups --------------------------------------------------------------------- */
+
+/* The grouped columns as a bound frame of one row a group. */
+static tsr_status bind_out(work *w, tsr_frame *rows, tsr__bound *bound)
+{
+  tsr__bind *bind = w->bind;
+  *bound = (tsr__bound){ .rows = w->out.total, .count = w->out.count };
+  bound->col = room(bind, w->out.count, sizeof *bound->col);
+  rows->source = room(bind, 1, sizeof *rows->source);
+  if (!bound->col || !rows->source) return bind->error.status;
+  for (int i = 0; i < w->out.count; i++) {
+    tsr__value *all[2] = { w->out.column[i].values, w->out.column[i].valid };
+    tsr_array *arrays[2] = { NULL, NULL };
+    for (int k = 0; k < 2; k++) {
+      if (!all[k]) continue;
+      tsr__value_hold(all[k]);
+      arrays[k] = tsr__make_leaf(bind->scope, (tsr_dtype)all[k]->dtype, &all[k]->shape,
+                                 &all[k]->sharding, all[k], bind->site);
+    }
+    bound->col[i] = (tsr__col){ .values = arrays[0], .valid = arrays[1] };
+  }
+  const tsr__value *first = w->out.column[0].values;
+  if (first->sharding.mesh) bound->sharding = &first->sharding;
+  return tsr__lay_rows(bind, rows, first, bound);
+}
+
+static void name_columns(work *w, tsr__bound *bound)
+{
+  for (int i = 0; i < w->key_count; i++) {
+    bound->col[i].type = w->key_col[i].type;
+    bound->col[i].dict = w->key_col[i].dict;
+  }
+  for (int i = 0; i < w->leaf_count; i++) {
+    bound->col[w->leaf[i].at].type = w->leaf[i].type;
+    bound->col[w->leaf[i].at].dict = w->leaf[i].dict;
+  }
+}
+
+static tsr_status lower_items(work *w, const bool *need, tsr__made *made)
+{
+  tsr__bind *bind = w->bind;
+  tsr_frame *df = bind->top, rows = { .inert = false };
+  tsr__bound bound;
+  tsr__leaves leaves = { w->leaf, w->leaf_count };
+  tsr_status status = bind_out(w, &rows, &bound);
+  if (status) return status;
+  name_columns(w, &bound);
+  tsr__lower low = { .bind = bind,
+                     .scope = bind->scope,
+                     .site = bind->site,
+                     .frame = df,
+                     .in = &bound,
+                     .groups = bound.rows,
+                     .leaves = &leaves };
+  tsr__carry out = { room(bind, df->schema.count + 1, sizeof(tsr__col)), 0 };
+  if (!out.col || tsr__made_room(bind, df->schema.count + 1, made)) return bind->error.status;
+  for (int i = 0; i < df->schema.count; i++) {
+    if (!need[i]) continue;
+    tsr__col col = i < w->key_count ? bound.col[i]
+                                    : tsr__lower_as(&low, df->formula.item[i - w->key_count].expr,
+                                                    df->schema.field[i].type);
+    if (i >= w->key_count) tsr__lower_finish(&low, df->formula.item[i - w->key_count].expr);
+    made->at[out.count] = i;
+    made->meta[i] = col;
+    made->meta[i].type = df->schema.field[i].type;
+    out.col[out.count++] = col;
+  }
+  if (!out.count) {
+    made->at[0] = -1;
+    out.col[out.count++] = bound.col[0];
+  }
+  return tsr__carry_rows(&low, &out, &made->rel);
+}
+
+static void note(tsr_frame *df, const tsr__rel *in, const tsr__rel *out)
+{
+  tsr__making *making = &df->making;
+  making->done = true;
+  making->path = "groups of rows";
+  making->rows_in = in->total;
+  making->bytes_in = tsr__rel_bytes(in);
+  making->rows_out = out->total;
+  making->bytes_out = tsr__rel_bytes(out);
+}
+
+tsr_status tsr__group_rows_of(tsr__bind *bind, const bool *need, tsr__made *made)
+{
+  tsr_frame *df = bind->top;
+  work w = { .bind = bind };
+  tsr_status status = prepare(&w, need);
+  if (!status) status = tsr__carry_rows(&w.low, &w.carry, &w.in);
+  tsr__rel_group_ask ask = {
+    .in = &w.in, .keys = w.keys, .key_count = w.key_count, .aggs = w.agg, .agg_count = w.leaf_count
+  };
+  if (!status) status = tsr__rel_group(&ask, &w.out, &df->making.stats, &bind->error);
+  if (!status) note(df, &w.in, &w.out);
+  tsr__rel_free(&w.in);
+  if (!status) status = lower_items(&w, need, made);
+  tsr__rel_free(&w.out);
+  return status;
+}

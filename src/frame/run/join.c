@@ -1,0 +1,496 @@
+/* Joins: names and types at the call, keys and rows at a terminal.
+ *
+ *   on "k, day = date(at)"     left  k, day     right  k, date(at)     pairs meet in one type
+ *   columns                    left ..., then right ... but for those that are keys; a name taken gets
+ *                              the suffix
+ *
+ * Text keys meet by the left dictionary: each right code is mapped to the left code of the same text,
+ * or to -1, which equals nothing. */
+#include "frame/chain/plan.h"
+
+#include <stdio.h>
+
+static void *keep(tsr_frame *df, int count, size_t element, tsr__error *error)
+{
+  void *out = tsr__arena_new(&df->node.scope->arena, (size_t)(count > 0 ? count : 1) * element);
+  if (!out) tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  return out;
+}
+
+/* ---- the call ---------------------------------------------------------------------------- */
+
+/* Columns of a key that a side does not have. */
+static tsr_status find_columns(const tsr_frame *df, const tsr__expr *key, bool right,
+                               tsr__error *error)
+{
+  const tsr__schema *schema = right ? &df->other->schema : &df->parent->schema;
+  for (int i = 0; i < key->count && !error->status; i++)
+    find_columns(df, key->arg[i], right, error);
+  if (error->status || key->kind != TSR__E_COLUMN || tsr__schema_find(schema, key->text) >= 0)
+    return error->status;
+  tsr__text hint;
+  tsr__text_init(&hint, NULL);
+  tsr__schema_hint(schema, key->text, &hint);
+  tsr__caret(error, TSR_ECOLUMN, (tsr__place){ &df->formula, key->at, key->span },
+             "the %s frame has no column '%.60s'%.500s", right ? "right" : "left", key->text,
+             tsr__text_get(&hint));
+  tsr__text_free(&hint);
+  return error->status;
+}
+
+/* "k" is of both; "left = right" where they differ. */
+static tsr_status take_on(tsr_frame *df, const char *text, tsr__error *error)
+{
+  tsr__join *join = df->join;
+  tsr__arena *arena = &df->node.scope->arena;
+  if (tsr__parse_pairs("tsr_frame_join, keys", text, arena, &df->formula, error))
+    return error->status;
+  int count = df->formula.count;
+  join->left = keep(df, count, sizeof *join->left, error);
+  join->right = keep(df, count, sizeof *join->right, error);
+  join->type = keep(df, count, sizeof *join->type, error);
+  if (error->status) return error->status;
+  for (int i = 0; i < count; i++) {
+    join->left[i] = df->formula.item[i].left;
+    join->right[i] = df->formula.item[i].expr;
+    if (find_columns(df, join->left[i], false, error) ||
+        find_columns(df, join->right[i], true, error))
+      return error->status;
+  }
+  join->key_count = count;
+  return TSR_OK;
+}
+
+static tsr_status take_opts(tsr_frame *df, const tsr_join_opts *opts, tsr__error *error)
+{
+  tsr_join_opts all = { .how = TSR_JOIN_INNER };
+  size_t size = opts ? opts->size : 0;
+  if (size > sizeof all) size = sizeof all;
+  if (size) memcpy(&all, opts, size);
+  if (all.how < TSR_JOIN_INNER || all.how > TSR_JOIN_ANTI)
+    return tsr__error_set(error, TSR_EARG, "%s: `how` is %d, which is no way to join", df->what,
+                          (int)all.how);
+  const char *suffix = all.suffix ? all.suffix : "_right";
+  if (!*suffix || strlen(suffix) > 500)
+    return tsr__error_set(error, TSR_EARG, "%s: the suffix is empty or too long", df->what);
+  df->join = keep(df, 1, sizeof *df->join, error);
+  if (!df->join) return error->status;
+  df->join->how = (uint8_t)all.how;
+  df->join->unique = all.unique;
+  df->join->suffix = tsr__arena_text(&df->node.scope->arena, suffix, strlen(suffix));
+  if (!df->join->suffix) tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  return error->status;
+}
+
+tsr_frame *tsr_frame_join_with(tsr_frame *left, tsr_frame *right, const char *on,
+                               const tsr_join_opts *opts, const char *site)
+{
+  tsr_scope *scope = tsr__frames_home(left, right);
+  tsr__error error = { 0 };
+  if (!tsr__frame_usable(left) || !tsr__frame_usable(right))
+    return tsr__frame_inert_among((tsr_frame *[]){ left, right }, 2, "tsr_frame_join", site);
+  tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_JOIN, "tsr_frame_join", site);
+  if (df->inert) return df;
+  df->parent = left;
+  df->other = right;
+  tsr_status status = tsr__check_owner(left->node.scope, scope, df->what, "the left frame", &error);
+  if (!status)
+    status = tsr__check_owner(right->node.scope, scope, df->what, "the right frame", &error);
+  if (!status) status = take_opts(df, opts, &error);
+  if (!status) status = take_on(df, on, &error);
+  return status ? tsr__frame_fail(df, &error) : tsr__frame_typed(df);
+}
+
+/* ---- columns ----------------------------------------------------------------------------- */
+
+/* Which type a side is to be cast to, 0: none. Text becomes what it meets, a bool a number; of others,
+ * times and numbers, none can be the other. */
+static int cast_for(const tsr__expr *side, const tsr__expr *other)
+{
+  if (side->type == TSR_COL_TEXT) return other->type;
+  return side->type == TSR_COL_BOOL && tsr__is_number(other->type) ? other->type : 0;
+}
+
+static void add_key_text(const tsr__expr *key, int type, tsr__text *out)
+{
+  if (type) tsr__text_add(out, "cast(");
+  tsr__expr_print(key, out);
+  if (type) tsr__text_add(out, ", '%s')", tsr_coltype_name((tsr_coltype)type));
+}
+
+/* Types that do not meet, and how the pair is to be written. */
+static tsr_status refuse_types(const tsr_frame *df, int i, tsr__error *error)
+{
+  const tsr__item *item = &df->formula.item[i];
+  const tsr__expr *left = item->left, *right = item->expr;
+  int cast_left = cast_for(left, right), cast_right = cast_left ? 0 : cast_for(right, left);
+  tsr__text advice;
+  tsr__text_init(&advice, NULL);
+  if (!cast_left && !cast_right) cast_left = cast_right = TSR_COL_I64;
+  add_key_text(left, cast_left == left->type ? 0 : cast_left, &advice);
+  tsr__text_add(&advice, " = ");
+  add_key_text(right, cast_right == right->type ? 0 : cast_right, &advice);
+  tsr__caret(error, TSR_EDTYPE, (tsr__place){ &df->formula, item->at, item->span },
+             "the key is %s on the left and %s on the right; write \"%.400s\"",
+             tsr_coltype_name((tsr_coltype)left->type), tsr_coltype_name((tsr_coltype)right->type),
+             tsr__text_get(&advice));
+  tsr__text_free(&advice);
+  return error->status;
+}
+
+/* A key as it is read from its side's columns. */
+static tsr_status type_key(const tsr_frame *df, tsr__expr *key, const tsr__schema *schema,
+                           tsr__error *error)
+{
+  if (tsr__check(&df->formula, key, schema, TSR__IN_ROW, error)) return error->status;
+  if (key->bare) return TSR_OK;
+  return tsr__caret(error, TSR_EARG, (tsr__place){ &df->formula, key->at, key->span },
+                    "a key reads a column of its frame; to compare with a value filter the frame");
+}
+
+static tsr_status type_keys(tsr_frame *df, tsr__error *error)
+{
+  tsr__join *join = df->join;
+  for (int i = 0; i < join->key_count; i++) {
+    tsr__expr *left = join->left[i], *right = join->right[i];
+    if (type_key(df, left, &df->parent->schema, error) ||
+        type_key(df, right, &df->other->schema, error))
+      return error->status;
+    tsr__expr a = { .type = left->type }, b = { .type = right->type };
+    bool mixed = (a.type == TSR_COL_BOOL) != (b.type == TSR_COL_BOOL);
+    int type = mixed ? -1 : tsr__meet(&a, &b);
+    if (type < 0) return refuse_types(df, i, error);
+    join->type[i] = (uint8_t)type;
+  }
+  return TSR_OK;
+}
+
+static bool is_right_key(const tsr__join *join, int column)
+{
+  for (int i = 0; i < join->key_count; i++)
+    if (join->right[i]->kind == TSR__E_COLUMN && join->right[i]->column == column) return true;
+  return false;
+}
+
+/* A right column's name beside those before it. */
+static const char *name_of(tsr_frame *df, const tsr__names *names, const char *name,
+                           tsr__error *error)
+{
+  if (tsr__names_find(names, name) < 0) return name;
+  size_t length = strlen(name), more = strlen(df->join->suffix);
+  char *out = keep(df, (int)(length + more + 1), 1, error);
+  if (!out) return NULL;
+  memcpy(out, name, length);
+  memcpy(out + length, df->join->suffix, more + 1);
+  if (tsr__names_find(names, out) < 0) return out;
+  tsr__error_set(error, TSR_ECOLUMN,
+                 "%s: both frames have a column '%.60s', and '%.60s' is taken too; give another "
+                 ".suffix or rename",
+                 df->what, name, out);
+  return NULL;
+}
+
+tsr_status tsr__type_join(tsr_frame *df, tsr__error *error)
+{
+  const tsr__schema *left = &df->parent->schema, *right = &df->other->schema;
+  tsr__join *join = df->join;
+  bool both = join->how == TSR_JOIN_INNER || join->how == TSR_JOIN_LEFT;
+  int count = left->count;
+  tsr__field *field = keep(df, left->count + right->count, sizeof *field, error);
+  join->take = keep(df, right->count, sizeof *join->take, error);
+  if (error->status || type_keys(df, error)) return error->status;
+  memcpy(field, left->field, (size_t)count * sizeof *field);
+  tsr__names names = { .arena = &df->node.scope->arena };
+  for (int i = 0; i < count; i++) tsr__names_add(&names, field[i].name, i);
+  join->take_count = 0;
+  for (int i = 0; both && i < right->count; i++) {
+    if (is_right_key(join, i)) continue;
+    const char *name = name_of(df, &names, right->field[i].name, error);
+    if (!name) return error->status;
+    tsr__names_add(&names, name, count);
+    field[count++] = (tsr__field){ .name = name, .type = right->field[i].type };
+    join->take[join->take_count++] = i;
+  }
+  if (names.failed) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  df->schema = (tsr__schema){ .count = count, .field = field };
+  return TSR_OK;
+}
+
+/* ---- rows -------------------------------------------------------------------------------- */
+
+static void *room(tsr__bind *bind, int count, size_t element)
+{
+  void *out = tsr__arena_new(&bind->scope->arena, (size_t)(count > 0 ? count : 1) * element);
+  if (!out) tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  return out;
+}
+
+/* One side: its columns that the result has, then its keys where they are not among them. */
+typedef struct side {
+  tsr_frame *df;
+  bool *carried; /* by column of `df` */
+  tsr__lower low;
+  tsr__bound bound;
+  tsr__carry carry;
+  int *at; /* what each carried column is in `df`; -1: a key that was converted, or only a key */
+  tsr__rel_key *keys;
+  tsr__rel rel;
+} side;
+
+static tsr_status add_key(side *s, const tsr__expr *expr, int type, tsr__rel_key *key)
+{
+  int place = -1;
+  bool column = expr->kind == TSR__E_COLUMN;
+  tsr__col col = tsr__lower_key(&s->low, expr, type);
+  bool same = column && col.values == s->bound.col[expr->column].values;
+  for (int i = 0; same && i < s->carry.count && place < 0; i++)
+    if (s->at[i] == expr->column) place = i;
+  if (place < 0) {
+    place = s->carry.count++;
+    s->at[place] = -1;
+    s->carry.col[place] = col;
+  }
+  *key = (tsr__rel_key){ .column = place };
+  return tsr_scope_status(s->low.scope);
+}
+
+static tsr_status bind_side(tsr__bind *bind, const bool *need, tsr__expr *const *key, side *s)
+{
+  const tsr__join *join = bind->top->join;
+  int columns = s->df->schema.count, most = columns + join->key_count;
+  s->carry.col = room(bind, most, sizeof *s->carry.col);
+  s->at = room(bind, most, sizeof *s->at);
+  s->keys = room(bind, join->key_count, sizeof *s->keys);
+  if (!s->carry.col || !s->at || !s->keys) return bind->error.status;
+  tsr_status status = tsr__bind_frame(bind, s->df, true, need, &s->bound);
+  if (status) return status;
+  s->low = (tsr__lower){ .bind = bind,
+                         .scope = bind->scope,
+                         .site = bind->site,
+                         .frame = bind->top,
+                         .from = s->df,
+                         .in = &s->bound };
+  for (int i = 0; i < columns; i++) {
+    if (!s->carried[i]) continue;
+    s->at[s->carry.count] = i;
+    s->carry.col[s->carry.count++] = s->bound.col[i];
+  }
+  for (int i = 0; i < join->key_count && !status; i++)
+    status = add_key(s, key[i], join->type[i], &s->keys[i]);
+  return status;
+}
+
+/* Right codes of text in the left's dictionaries. */
+static tsr_status map_texts(const tsr__join *join, side *left, side *right)
+{
+  for (int i = 0; i < join->key_count; i++) {
+    const tsr__dict *to = left->carry.col[left->keys[i].column].dict;
+    const tsr__dict *from = right->carry.col[right->keys[i].column].dict;
+    if (join->type[i] != TSR_COL_TEXT || !from || !to || from == to) continue;
+    right->keys[i].map = tsr__text_map(&right->low, from, to);
+    right->keys[i].map_count = from->count;
+    if (!right->keys[i].map) return tsr_scope_status(right->low.scope);
+  }
+  return TSR_OK;
+}
+
+/* ---- both sides on one mesh ---- */
+
+static tsr_status move(tsr__bind *bind, tsr__rel *rel, const tsr_sharding *to)
+{
+  tsr__rel moved = { 0 };
+  tsr__rel_stats stats = { 0 };
+  tsr_status status = tsr__rel_place(rel, to, &moved, &stats, &bind->error);
+  if (status) return status;
+  tsr__rel_free(rel);
+  *rel = moved;
+  return TSR_OK;
+}
+
+/* Rows that lie on no mesh, or on another, go to the left ones; where those lie on none, to the right
+ * ones. A small right side goes whole to every device. */
+static tsr_status meet_places(tsr__bind *bind, tsr__rel *left, tsr__rel *right)
+{
+  if (left->sharding.mesh == right->sharding.mesh) return TSR_OK;
+  if (!left->sharding.mesh) return move(bind, left, &right->sharding);
+  tsr_sharding whole = tsr_on_dims(left->sharding.mesh, 0, NULL);
+  whole = tsr__sharding_canon(&whole);
+  bool small = tsr__rel_bytes(right) <= tsr__rel_bytes(left);
+  return move(bind, right, small ? &whole : &left->sharding);
+}
+
+/* ---- a key that must not repeat ---- */
+
+/* The first row of a bool value that is false, by position; -1: none here. */
+static int64_t first_false(const tsr__value *mask, int position)
+{
+  const uint64_t *bits = tsr__value_data(mask, position);
+  tsr_box box;
+  tsr__value_box(mask, position, &box);
+  for (int64_t i = 0; bits && i < box.size[0]; i++)
+    if (!(bits[i / 64] >> (i % 64) & 1)) return i;
+  return -1;
+}
+
+static void print_value(const tsr__value *values, int position, int64_t row, const tsr__col *col,
+                        tsr__text *out)
+{
+  const char *data = tsr__value_data(values, position);
+  const char *at = data + (size_t)row * tsr_dtype_size((tsr_dtype)values->dtype);
+  char text[40];
+  int64_t whole = 0, length = 0;
+  double real;
+  if (values->dtype == TSR_BOOL) whole = ((const uint8_t *)data)[row / 8] >> (row % 8) & 1;
+  if (values->dtype == TSR_I32) whole = *(const int32_t *)(const void *)at;
+  if (values->dtype == TSR_I64) whole = *(const int64_t *)(const void *)at;
+  switch (col->type) {
+  case TSR_COL_TEXT: {
+    const char *word = tsr__dict_get(col->dict, whole, &length);
+    tsr__text_add(out, "'%.*s'", (int)(length < 60 ? length : 60), word);
+    return;
+  }
+  case TSR_COL_DATE: tsr__date_write(whole, text); break;
+  case TSR_COL_TIME: tsr__time_write(whole, text); break;
+  case TSR_COL_F32:
+  case TSR_COL_F64:
+    real = col->type == TSR_COL_F32 ? *(const float *)(const void *)at
+                                    : *(const double *)(const void *)at;
+    tsr__text_f64(text, real);
+    break;
+  default: snprintf(text, sizeof text, "%lld", (long long)whole);
+  }
+  tsr__text_add(out, "%s", text);
+}
+
+/* Finds a right row whose key stood there before among those that have a left one. */
+static tsr_status say_repeat(tsr__bind *bind, const side *left, const side *right)
+{
+  const tsr__join *join = bind->top->join;
+  tsr__rel_join_ask ask = { .left = &right->rel,
+                            .right = &left->rel,
+                            .left_keys = right->keys,
+                            .right_keys = left->keys,
+                            .key_count = join->key_count,
+                            .how = TSR__MATCH_SEMI };
+  tsr__rel met = { 0 };
+  tsr__rel_stats stats = { 0 };
+  bool repeats;
+  tsr__value *mask = NULL;
+  tsr__text key;
+  if (tsr__rel_join(&ask, &met, &repeats, &stats, &bind->error)) return bind->error.status;
+  tsr__rel_group_ask firsts = { .in = &met, .keys = right->keys, .key_count = join->key_count };
+  tsr_status status = tsr__rel_first_of_group(&firsts, 1, &mask, &stats, &bind->error);
+  tsr__text_init(&key, NULL);
+  for (int p = 0; !status && p < mask->part_count && !key.length; p++) {
+    int64_t row = first_false(mask, p);
+    for (int i = 0; row >= 0 && i < join->key_count; i++) {
+      int column = right->keys[i].column;
+      tsr__text_add(&key, i ? ", " : "");
+      tsr__expr_print(join->right[i], &key);
+      tsr__text_add(&key, " = ");
+      print_value(met.column[column].values, p, row, &right->carry.col[column], &key);
+    }
+  }
+  tsr__value_release(mask);
+  tsr__rel_free(&met);
+  tsr__error_set(
+      &bind->error, TSR_EVALUE,
+      "tsr_frame_join: a left row has two matches, and `unique` was asked: the right frame "
+      "has the key %.600s more than once; make it distinct before",
+      tsr__text_get(&key));
+  tsr__text_free(&key);
+  return bind->error.status;
+}
+
+/* ---- all of it ---- */
+
+/* Which columns of each side the result has, and where they stand in it. */
+static tsr_status choose(tsr__bind *bind, const bool *need, side *left, side *right)
+{
+  tsr_frame *df = bind->top;
+  left->df = df->parent;
+  right->df = df->other;
+  left->carried = room(bind, left->df->schema.count, sizeof(bool));
+  right->carried = room(bind, right->df->schema.count, sizeof(bool));
+  if (!left->carried || !right->carried) return bind->error.status;
+  int columns = left->df->schema.count;
+  for (int i = 0; i < columns; i++) left->carried[i] = need[i];
+  for (int i = 0; i < df->join->take_count; i++)
+    right->carried[df->join->take[i]] = need[columns + i];
+  return TSR_OK;
+}
+
+static void list_columns(tsr_frame *df, const side *left, const side *right, int *take,
+                         tsr__made *made)
+{
+  const tsr__join *join = df->join;
+  int columns = left->df->schema.count, n = left->carry.count;
+  for (int i = 0; i < n; i++) {
+    made->at[i] = left->at[i];
+    if (left->at[i] >= 0) made->meta[left->at[i]] = left->carry.col[i];
+  }
+  for (int i = 0; i < right->carry.count; i++) {
+    if (right->at[i] < 0) continue;
+    for (int k = 0; k < join->take_count; k++)
+      if (join->take[k] == right->at[i]) made->at[n] = columns + k;
+    made->meta[made->at[n]] = right->carry.col[i];
+    take[n++ - left->carry.count] = i;
+  }
+  for (int i = 0; i < df->schema.count; i++) made->meta[i].type = df->schema.field[i].type;
+}
+
+static void note(tsr_frame *df, const side *left, const side *right, const tsr__rel *out)
+{
+  tsr__making *making = &df->making;
+  making->done = true;
+  making->rows_in = left->rel.total;
+  making->bytes_in = tsr__rel_bytes(&left->rel);
+  making->other_rows = right->rel.total;
+  making->other_bytes = tsr__rel_bytes(&right->rel);
+  making->rows_out = out->total;
+  making->bytes_out = tsr__rel_bytes(out);
+}
+
+static tsr_status join_sides(tsr__bind *bind, side *left, side *right, tsr__made *made)
+{
+  tsr_frame *df = bind->top;
+  tsr__join *join = df->join;
+  bool repeats = false;
+  int *take = room(bind, right->carry.count, sizeof *take);
+  if (!take || tsr__made_room(bind, left->carry.count + right->carry.count, made))
+    return bind->error.status;
+  tsr_status status = tsr__carry_rows(&left->low, &left->carry, &left->rel);
+  if (!status) status = tsr__carry_rows(&right->low, &right->carry, &right->rel);
+  if (!status) status = meet_places(bind, &left->rel, &right->rel);
+  if (status) return status;
+  list_columns(df, left, right, take, made);
+  tsr__rel_join_ask ask = { .left = &left->rel,
+                            .right = &right->rel,
+                            .left_keys = left->keys,
+                            .right_keys = right->keys,
+                            .key_count = join->key_count,
+                            .how = join->how,
+                            .take = take };
+  for (int i = 0; i < right->carry.count; i++) ask.take_count += right->at[i] >= 0;
+  status = tsr__rel_join(&ask, &made->rel, &repeats, &df->making.stats, &bind->error);
+  if (!status && repeats && join->unique) status = say_repeat(bind, left, right);
+  if (!status) note(df, left, right, &made->rel);
+  return status;
+}
+
+tsr_status tsr__join_rows(tsr__bind *bind, const bool *need, tsr__made *made)
+{
+  tsr_frame *df = bind->top;
+  side left = { .df = NULL }, right = { .df = NULL };
+  bool *wanted = room(bind, df->parent->schema.count, sizeof(bool));
+  bool *other = room(bind, df->other->schema.count, sizeof(bool));
+  if (!wanted || !other || choose(bind, need, &left, &right)) return bind->error.status;
+  tsr__frame_needs(df, need, wanted, other);
+  tsr_status status = bind_side(bind, wanted, df->join->left, &left);
+  if (!status) status = bind_side(bind, other, df->join->right, &right);
+  if (!status) status = map_texts(df->join, &left, &right);
+  if (!status) status = join_sides(bind, &left, &right, made);
+  tsr__rel_free(&left.rel);
+  tsr__rel_free(&right.rel);
+  return status;
+}

@@ -1,0 +1,653 @@
+/* The rows of breakers: made on the devices, kept with the frame column by column.
+ *
+ *   parents bound        columns, keys          relate/              source of the frame
+ *   values, mask   -->   compacted values  -->  new rows, ragged --> leaf arrays, `whole`
+ *
+ * Invariant: what is made is a function of the frame's chain alone, so columns made by a later
+ * terminal lie as those made before. All columns of a source lie alike: either at the usual borders
+ * or all ragged with the same counts. */
+#include "frame/chain/plan.h"
+
+static void *room(tsr__bind *bind, int64_t count, size_t element)
+{
+  void *out = tsr__arena_new(&bind->scope->arena, (size_t)(count > 0 ? count : 1) * element);
+  if (!out) tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  return out;
+}
+
+/* ---- what is there -------------------------------------------------------------------------- */
+
+bool tsr__rows_ready(const tsr_frame *df, const bool *need)
+{
+  if (!df->source || df->source->rows < 0) return false;
+  for (int i = 0; i < df->schema.count; i++) {
+    bool numbers = df->kind == TSR__FRAME_INDEX && i == 0;
+    if (need[i] && !numbers && !df->source->col[i].values) return false;
+  }
+  return true;
+}
+
+void tsr__rows_forget(tsr_frame *df)
+{
+  tsr__source *source = df->source;
+  if (!source || source->version == df->version) return;
+  for (int i = 0; i < df->schema.count; i++) source->col[i] = (tsr__col){ 0 };
+  source->rows = -1;
+  source->whole = source->index = NULL;
+}
+
+/* ---- evaluating the parents ------------------------------------------------------------------ */
+
+/* Where the rows of a bound frame lie must be the same for all that is evaluated of them. */
+static tsr_array *in_place(tsr__lower *low, tsr_array *a, const tsr_sharding *sharding)
+{
+  if (!a || !sharding || low->in->ragged) return a;
+  tsr__ask ask = { .sharding = sharding };
+  return tsr__make(low->scope, TSR__OP_CONSTRAIN, TSR__IN(a), &ask, low->site);
+}
+
+static tsr_array *picked(tsr__lower *low, tsr_array *a, const tsr_sharding *sharding,
+                         tsr_array *mask)
+{
+  if (!a) return NULL;
+  a = in_place(low, tsr__spread(low, a), sharding);
+  return mask ? tsr__op2(low, TSR__OP_COMPACT, a, mask) : a;
+}
+
+static bool lie_alike(const tsr__value *a, const tsr__value *b)
+{
+  if (!tsr__sharding_equal(&a->sharding, &b->sharding) || !a->rows != !b->rows) return false;
+  if (a->shape.dims[0] != b->shape.dims[0]) return false;
+  return !a->rows || !memcmp(a->rows, b->rows, (size_t)a->part_count * sizeof *a->rows);
+}
+
+/* Columns that nothing places may have come to lie apart: brings them to where the first lies. */
+static tsr_status bring_together(tsr__lower *low, tsr_array **roots, int count)
+{
+  const tsr__value *first = roots[0]->value;
+  bool moved = false;
+  for (int i = 1; i < count; i++) {
+    if (!roots[i] || lie_alike(roots[i]->value, first)) continue;
+    if (first->rows || roots[i]->value->rows)
+      return tsr__error_set(&low->bind->error, TSR_EUNSUPPORTED,
+                            "%s: columns lie apart after a filter; place their arrays alike",
+                            low->bind->what);
+    roots[i] = in_place(low, roots[i], &first->sharding);
+    moved = true;
+  }
+  return moved ? tsr__bind_run(low->bind, roots, count) : TSR_OK;
+}
+
+static tsr_status take_values(tsr__lower *low, tsr_array *const *roots, int count, tsr__rel *out)
+{
+  const tsr__value *first = roots[0]->value;
+  tsr_status status = tsr__rel_new(low->scope->rt, &first->sharding, count, out, &low->bind->error);
+  out->total = first->shape.dims[0];
+  for (int i = 0; i < count && !status; i++) {
+    out->column[i].values = roots[2 * i]->value;
+    out->column[i].valid = roots[2 * i + 1] ? roots[2 * i + 1]->value : NULL;
+    tsr__value_hold(out->column[i].values);
+    tsr__value_hold(out->column[i].valid);
+  }
+  return status;
+}
+
+tsr_status tsr__carry_rows(tsr__lower *low, const tsr__carry *carry, tsr__rel *out)
+{
+  tsr__bind *bind = low->bind;
+  const tsr_sharding *sharding = low->in->sharding;
+  tsr_array *mask = low->in->mask;
+  tsr_array **roots = room(bind, 2 * (int64_t)carry->count, sizeof *roots);
+  if (!roots) return bind->error.status;
+  if (mask && !sharding) {
+    if (tsr__bind_run(bind, &mask, 1)) return bind->error.status;
+    if (mask->value->sharding.mesh) sharding = &mask->value->sharding;
+  }
+  mask = in_place(low, mask, sharding);
+  for (int i = 0; i < carry->count; i++) {
+    tsr__col *col = &carry->col[i];
+    *col = tsr__settle(low, *col);
+    roots[2 * i] = picked(low, col->values, sharding, mask);
+    roots[2 * i + 1] = picked(low, col->valid, sharding, mask);
+  }
+  if (tsr_scope_status(bind->scope)) return tsr_scope_status(bind->scope);
+  tsr_status status = tsr__bind_run(bind, roots, 2 * carry->count);
+  if (!status) status = bring_together(low, roots, 2 * carry->count);
+  return status ? status : take_values(low, roots, carry->count, out);
+}
+
+tsr_status tsr__rel_key_of(tsr__lower *low, const tsr__col *col, int column, tsr__rel_key *out)
+{
+  *out = (tsr__rel_key){ .column = column };
+  if (col->type != TSR_COL_TEXT || !col->dict) return TSR_OK;
+  out->map = tsr__text_ranks(low, col->dict);
+  out->map_count = col->dict->count;
+  return out->map ? TSR_OK : tsr_scope_status(low->scope);
+}
+
+/* ---- keeping rows ---------------------------------------------------------------------------- */
+
+/* Whether rows lie at the usual borders after all. */
+static bool at_borders(const tsr__value *value)
+{
+  for (int p = 0; value->rows && p < value->part_count; p++) {
+    tsr_box box;
+    tsr__box(&value->sharding, &value->shape, p, &box);
+    if (box.size[0] != value->rows[p]) return false;
+  }
+  return true;
+}
+
+/* The same buffers under the usual borders; takes over the reference. */
+static tsr__value *without_counts(tsr__value *value, tsr__error *error)
+{
+  if (!value || !value->rows) return value;
+  tsr__layout layout = { (tsr_dtype)value->dtype, &value->shape, &value->sharding, NULL };
+  tsr__value *out = tsr__value_frame(value->rt, &layout, error);
+  for (int p = 0; out && p < value->part_count; p++) {
+    out->parts[p] = value->parts[p];
+    if (out->parts[p]) tsr__buffer_hold(out->parts[p]);
+  }
+  tsr__value_release(value);
+  return out;
+}
+
+static tsr_array *leaf_in(tsr_scope *scope, tsr__value *value, const char *site)
+{
+  return tsr__make_leaf(scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding, value,
+                        site);
+}
+
+static tsr_array *leaf(const tsr_frame *df, tsr__value *value)
+{
+  return leaf_in(df->node.scope, value, df->node.site);
+}
+
+/* Adds a dictionary to those that the frame lets go of at its end. */
+static bool own_dict(tsr_frame *df, tsr__dict *dict)
+{
+  tsr__source *source = df->source;
+  for (int i = 0; i < source->dict_count; i++) {
+    if (source->dicts[i] != dict) continue;
+    tsr__dict_release(dict);
+    return true;
+  }
+  int room_for = source->dict_room ? source->dict_room : df->schema.count;
+  if (source->dict_count >= room_for) {
+    tsr__dict **more =
+        tsr__arena_new(&df->node.scope->arena, 2 * (size_t)(room_for + 1) * sizeof *more);
+    if (!more) {
+      tsr__dict_release(dict);
+      return false;
+    }
+    memcpy(more, source->dicts, (size_t)source->dict_count * sizeof *more);
+    source->dicts = more;
+    source->dict_room = 2 * (room_for + 1);
+  }
+  source->dicts[source->dict_count++] = dict;
+  return true;
+}
+
+static tsr_status no_memory(tsr__bind *bind)
+{
+  return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+}
+
+/* A value of the rows of another: bools that are all true, or row numbers. */
+static tsr__value *value_like(const tsr__value *like, tsr_dtype dtype, tsr__error *error)
+{
+  tsr__layout layout = { dtype, &like->shape, &like->sharding, like->rows };
+  tsr__value *value = tsr__value_new(like->rt, &layout, error);
+  for (int p = 0; value && p < value->part_count; p++) {
+    tsr_box box;
+    void *data = tsr__value_data(value, p);
+    tsr__value_box(value, p, &box);
+    if (!data) continue;
+    if (dtype == TSR_BOOL) memset(data, 0xff, tsr__device_bytes(TSR_BOOL, box.size[0]));
+    for (int64_t i = 0; dtype == TSR_I64 && i < box.size[0]; i++)
+      ((int64_t *)data)[i] = box.start[0] + i;
+  }
+  return value;
+}
+
+tsr_array *tsr__rows_index(tsr_frame *df, tsr__lower *low)
+{
+  tsr__source *source = df->source;
+  tsr__bind *bind = low->bind;
+  if (source->index) return source->index;
+  if (bind->index && bind->indexed == source) return bind->index;
+  tsr__value *value = value_like(source->whole->value, TSR_I64, &low->bind->error);
+  if (!value) {
+    tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s", low->bind->error.text);
+    return tsr__make_inert(low->scope, low->site);
+  }
+  bool shared = tsr__frame_is_source(df);
+  tsr_array *index = leaf_in(shared ? bind->scope : df->node.scope, value, df->node.site);
+  if (index->inert) return index;
+  if (!shared) return source->index = index;
+  bind->indexed = source;
+  return bind->index = index;
+}
+
+/* Starts a source with the layout of the rows made; nothing where there is one already. */
+static tsr_status begin_source(tsr__bind *bind, const tsr__rel *rel)
+{
+  tsr_frame *df = bind->top;
+  if (!df->source) df->source = tsr__source_new(df->node.scope, df->schema.count);
+  tsr__source *source = df->source;
+  if (!source) return no_memory(bind);
+  if (source->rows >= 0) return TSR_OK;
+  const tsr__value *first = rel->column[0].values;
+  source->sharding = first->sharding;
+  source->version = df->version;
+  if (!at_borders(first)) {
+    tsr__value *value = value_like(first, TSR_BOOL, &bind->error);
+    if (!value) return bind->error.status;
+    tsr_array *whole = leaf(df, value);
+    if (whole->inert) return no_memory(bind);
+    source->whole = whole;
+  }
+  source->rows = first->shape.dims[0];
+  return TSR_OK;
+}
+
+tsr_status tsr__lay_rows(tsr__bind *bind, tsr_frame *rows, const tsr__value *like,
+                         tsr__bound *bound)
+{
+  if (!like->rows) return TSR_OK;
+  rows->node.scope = bind->scope;
+  rows->node.site = bind->site;
+  tsr__value *value = value_like(like, TSR_BOOL, &bind->error);
+  if (!value) return bind->error.status;
+  rows->source->whole = leaf(rows, value);
+  bound->ragged = rows;
+  return tsr_scope_status(bind->scope);
+}
+
+/* Keeps one column; takes over the references of `from`. */
+static tsr_status keep_column(tsr__bind *bind, int at, tsr__rel_column *from, const tsr__col *meta)
+{
+  tsr_frame *df = bind->top;
+  tsr__col col = { .type = meta->type };
+  tsr__value *all[2] = { from->values, from->valid };
+  tsr_array *arrays[2] = { NULL, NULL };
+  *from = (tsr__rel_column){ 0 };
+  for (int i = 0; i < 2; i++) {
+    if (!all[i]) continue;
+    if (!df->source->whole) all[i] = without_counts(all[i], &bind->error);
+    if (all[i]) arrays[i] = leaf(df, all[i]);
+    if (!arrays[i] || arrays[i]->inert) {
+      if (i == 0) tsr__value_release(all[1]);
+      return no_memory(bind);
+    }
+  }
+  col.values = arrays[0];
+  col.valid = arrays[1];
+  if (meta->dict) {
+    if (!own_dict(df, tsr__dict_hold(meta->dict))) return no_memory(bind);
+    col.dict = meta->dict;
+  }
+  df->source->col[at] = col;
+  return TSR_OK;
+}
+
+static tsr_status keep_rows(tsr__bind *bind, tsr__made *made)
+{
+  tsr_status status = begin_source(bind, &made->rel);
+  for (int i = 0; i < made->rel.count && !status; i++)
+    if (made->at[i] >= 0)
+      status = keep_column(bind, made->at[i], &made->rel.column[i], &made->meta[made->at[i]]);
+  return status;
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+int64_t tsr__rel_bytes(const tsr__rel *rel)
+{
+  int64_t bytes = 0;
+  for (int i = 0; i < rel->count; i++) {
+    const tsr__rel_column *column = &rel->column[i];
+    if (column->values)
+      bytes += (int64_t)tsr__device_bytes((tsr_dtype)column->values->dtype, rel->total);
+    if (column->valid) bytes += (int64_t)tsr__device_bytes(TSR_BOOL, rel->total);
+  }
+  return bytes;
+}
+
+static void note(tsr_frame *df, const tsr__rel *in, const tsr__rel *out)
+{
+  df->making.done = true;
+  df->making.rows_in = in->total;
+  df->making.bytes_in = tsr__rel_bytes(in);
+  df->making.rows_out = out->total;
+  df->making.bytes_out = tsr__rel_bytes(out);
+}
+
+/* ---- one parent: sort, place, plain rows ------------------------------------------------------- */
+
+tsr_status tsr__made_room(tsr__bind *bind, int columns, tsr__made *made)
+{
+  made->at = room(bind, columns, sizeof *made->at);
+  made->meta = room(bind, bind->top->schema.count, sizeof *made->meta);
+  return bind->error.status;
+}
+
+/* The needed columns of the parent, by place, and the keys; key i is column keys[i].column. */
+typedef struct work {
+  tsr__lower low;
+  tsr__bound bound;
+  tsr__carry carry;
+  tsr__rel_key *keys;
+  tsr__rel in;
+} work;
+
+static tsr_status add_key(tsr__bind *bind, work *w, int at)
+{
+  const tsr__keylist *keys = &bind->top->keys;
+  const tsr__expr *expr = keys->formula.item[at].expr;
+  int column = -1;
+  tsr__col col = tsr__lower_key(&w->low, expr, expr->type);
+  for (int i = 0; i < w->carry.count && column < 0; i++)
+    if (w->carry.col[i].values == col.values && w->carry.col[i].valid == col.valid) column = i;
+  if (column < 0) {
+    column = w->carry.count++;
+    w->carry.col[column] = col;
+  }
+  tsr_status status = tsr__rel_key_of(&w->low, &w->carry.col[column], column, &w->keys[at]);
+  w->keys[at].descending = keys->order && keys->order[at].descending;
+  w->keys[at].nulls_first = keys->order && keys->order[at].nulls_first;
+  return status;
+}
+
+/* Binds the parent and evaluates what is needed of it; `shift`: columns of the frame before those of
+ * the parent. */
+static tsr_status prepare(tsr__bind *bind, const bool *need, work *w, tsr__made *made)
+{
+  tsr_frame *df = bind->top;
+  int shift = df->kind == TSR__FRAME_INDEX, keys = df->keys.formula.count;
+  bool *parent = room(bind, df->parent->schema.count, sizeof *parent);
+  w->carry.col = room(bind, df->schema.count + keys, sizeof *w->carry.col);
+  w->keys = room(bind, keys, sizeof *w->keys);
+  if (!parent || !w->carry.col || !w->keys || tsr__made_room(bind, df->schema.count + keys, made))
+    return bind->error.status;
+  tsr__frame_needs(df, need, parent, NULL);
+  tsr_status status = tsr__bind_frame(bind, df->parent, true, parent, &w->bound);
+  if (status) return status;
+  w->low = (tsr__lower){
+    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = &w->bound
+  };
+  for (int i = shift; i < df->schema.count; i++) {
+    if (!need[i]) continue;
+    made->at[w->carry.count] = i;
+    made->meta[i] = w->bound.col[i - shift];
+    made->meta[i].type = df->schema.field[i].type;
+    w->carry.col[w->carry.count++] = w->bound.col[i - shift];
+  }
+  int columns = w->carry.count;
+  for (int i = 0; i < keys && !status; i++) status = add_key(bind, w, i);
+  for (int i = columns; i < w->carry.count; i++) made->at[i] = -1;
+  return status ? status : tsr__carry_rows(&w->low, &w->carry, &w->in);
+}
+
+/* The same columns under another table. */
+static tsr_status pass_on(tsr__rel *in, tsr__rel *out)
+{
+  *out = *in;
+  *in = (tsr__rel){ 0 };
+  return TSR_OK;
+}
+
+static tsr_status place(tsr__bind *bind, work *w, tsr__rel *out)
+{
+  tsr_frame *df = bind->top;
+  tsr_sharding to = df->even ? w->in.sharding : df->to;
+  return tsr__rel_place(&w->in, &to, out, &df->making.stats, &bind->error);
+}
+
+static tsr_status make_alone(tsr__bind *bind, const bool *need, tsr__made *made)
+{
+  tsr_frame *df = bind->top;
+  work w = { .bound = { 0 } };
+  tsr_status status = prepare(bind, need, &w, made);
+  if (status) return status;
+  tsr__rel_sort_ask sort = { &w.in, w.keys, df->keys.formula.count };
+  switch (df->kind) {
+  case TSR__FRAME_SORT:
+    if (df->count)
+      status = tsr__rel_top(&sort, df->count, &made->rel, &df->making.stats, &bind->error);
+    else status = tsr__rel_sort(&sort, &made->rel, &df->making.stats, &bind->error);
+    break;
+  case TSR__FRAME_PLACE: status = place(bind, &w, &made->rel); break;
+  default: status = pass_on(&w.in, &made->rel);
+  }
+  if (!status) note(df, w.in.count ? &w.in : &made->rel, &made->rel);
+  tsr__rel_free(&w.in);
+  return status;
+}
+
+/* ---- rows from a table on the host --------------------------------------------------------------- */
+
+static tsr_array *put_column(tsr__bind *bind, const tsr_table *table,
+                             const tsr__table_column *column, bool valid)
+{
+  tsr_frame *df = bind->top;
+  tsr_dtype dtype = valid ? TSR_BOOL : tsr__dtype_of_type(column->type);
+  tsr_sharding rows = df->source->sharding;
+  rows.rank = rows.rank ? 1 : 0; /* the canonical form names dims that there are not */
+  return tsr_put_at(df->node.scope, valid ? column->valid : column->values, dtype,
+                    (tsr_shape){ 1, { table->rows } }, rows, df->node.site);
+}
+
+/* Puts the needed columns of a table as the frame's rows. */
+static tsr_status put_table(tsr__bind *bind, const tsr_table *table, const bool *need,
+                            const tsr_sharding *rows)
+{
+  tsr_frame *df = bind->top;
+  if (!df->source) df->source = tsr__source_new(df->node.scope, table->count);
+  tsr__source *source = df->source;
+  if (!source) return no_memory(bind);
+  if (rows) source->sharding = *rows;
+  source->version = df->version;
+  for (int i = 0; i < table->count; i++) {
+    const tsr__table_column *from = &table->column[i];
+    tsr__col col = { .type = from->type };
+    if (!need[i]) continue;
+    col.values = put_column(bind, table, from, false);
+    if (from->valid) col.valid = put_column(bind, table, from, true);
+    if (col.values->inert || (col.valid && col.valid->inert)) return no_memory(bind);
+    if (from->dict) {
+      if (!own_dict(df, tsr__dict_hold(from->dict))) return no_memory(bind);
+      col.dict = from->dict;
+    }
+    source->col[i] = col;
+  }
+  source->rows = table->rows;
+  return TSR_OK;
+}
+
+/* One row: the scalars of an aggregate. */
+static tsr_status make_one_row(tsr__bind *bind, const bool *need)
+{
+  tsr_table *table = NULL;
+  tsr__window window = { -1, -1, 0 };
+  tsr_status status = tsr__collect_rows(bind, &window, &table);
+  return status ? status : put_table(bind, table, need, NULL);
+}
+
+/* Groups by direct codes where there are some; `*done` tells. */
+static tsr_status make_groups(tsr__bind *bind, const bool *need, bool *done)
+{
+  tsr__lower low;
+  tsr_table *table = NULL;
+  tsr_status status = tsr__collect_groups(bind, need, &low, &table);
+  if (status || !table) return status;
+  *done = true;
+  bind->top->making = (tsr__making){ .path = "direct codes" };
+  tsr__note_rows(bind->top, table, need, table->rows);
+  if (!low.in->mask) bind->top->making.rows_in = low.in->rows;
+  return put_table(bind, table, need, low.in->sharding);
+}
+
+/* ---- several parents: concat --------------------------------------------------------------------- */
+
+/* A part's column in a type of the whole; of one that holds nothing only its rows count. */
+static tsr__col part_column(work *w, int at, const tsr__field *from, int type)
+{
+  tsr__col col = w->bound.col[at];
+  if (from->vacant && from->type != type)
+    col = tsr__lower_expr(&w->low, &(tsr__expr){ .kind = TSR__E_NULL });
+  return tsr__convert(&w->low, col, type);
+}
+
+/* Binds each part and brings its columns to the types of the whole, in its order. */
+static tsr_status lower_part(tsr__bind *bind, const bool *need, int part, work *w)
+{
+  tsr_frame *df = bind->top, *from = df->part[part];
+  bool *wanted = room(bind, from->schema.count, sizeof *wanted);
+  w->carry.col = room(bind, df->schema.count, sizeof *w->carry.col);
+  if (!wanted || !w->carry.col) return bind->error.status;
+  tsr__part_needs(df, part, need, wanted);
+  tsr_status status = tsr__bind_frame(bind, from, true, wanted, &w->bound);
+  w->low = (tsr__lower){
+    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = &w->bound
+  };
+  for (int i = 0; i < df->schema.count && !status; i++) {
+    if (!need[i]) continue;
+    int at = tsr__schema_find(&from->schema, df->schema.field[i].name);
+    w->carry.col[w->carry.count++] =
+        part_column(w, at, &from->schema.field[at], df->schema.field[i].type);
+  }
+  return status ? status : tsr_scope_status(bind->scope);
+}
+
+/* One dictionary for a text column of all parts. */
+static tsr_status unify_column(tsr__bind *bind, work *w, int column)
+{
+  int parts = bind->top->part_count;
+  tsr__col **col = room(bind, parts, sizeof *col);
+  tsr__lower **low = room(bind, parts, sizeof *low);
+  if (!col || !low) return bind->error.status;
+  for (int p = 0; p < parts; p++) {
+    col[p] = &w[p].carry.col[column];
+    low[p] = &w[p].low;
+  }
+  return tsr__text_unify_all(low, col, parts);
+}
+
+static tsr_status make_concat(tsr__bind *bind, const bool *need, tsr__made *made)
+{
+  tsr_frame *df = bind->top;
+  int parts = df->part_count, count = 0;
+  work *w = room(bind, parts, sizeof *w);
+  const tsr__rel **in = room(bind, parts, sizeof *in);
+  if (!w || !in || tsr__made_room(bind, df->schema.count, made)) return bind->error.status;
+  tsr_status status = TSR_OK;
+  for (int p = 0; p < parts && !status; p++) status = lower_part(bind, need, p, &w[p]);
+  for (int i = 0; i < df->schema.count && !status; i++) {
+    if (!need[i]) continue;
+    if (df->schema.field[i].type == TSR_COL_TEXT) status = unify_column(bind, w, count);
+    made->at[count] = i;
+    made->meta[i] = w[0].carry.col[count++];
+    made->meta[i].type = df->schema.field[i].type;
+  }
+  for (int p = 0; p < parts && !status; p++) {
+    status = tsr__carry_rows(&w[p].low, &w[p].carry, &w[p].in);
+    in[p] = &w[p].in;
+  }
+  if (!status) status = tsr__rel_concat(in, parts, &made->rel, &df->making.stats, &bind->error);
+  if (!status) note(df, &w[0].in, &made->rel);
+  for (int p = 0; p < parts; p++) tsr__rel_free(&w[p].in);
+  return status;
+}
+
+/* ---- the first rows of groups ---------------------------------------------------------------------- */
+
+tsr_array *tsr__firsts_mask(tsr__bind *bind, tsr_frame *df, const tsr__bound *in)
+{
+  if (df->mask && df->mask_version == df->version) return df->mask;
+  tsr__lower low = {
+    .bind = bind, .scope = bind->scope, .site = df->node.site, .frame = df, .in = in
+  };
+  /* Rows left out before form groups of their own: the selection is one more key. */
+  tsr__bound all = *in;
+  int keys = df->keys.formula.count, count = keys + (in->mask != NULL);
+  tsr__carry carry = { room(bind, count, sizeof(tsr__col)), count };
+  tsr__rel_key *key = room(bind, count, sizeof *key);
+  if (!carry.col || !key) return NULL;
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < keys && !status; i++) {
+    const tsr__expr *expr = df->keys.formula.item[i].expr;
+    carry.col[i] = tsr__lower_key(&low, expr, expr->type);
+    key[i] = (tsr__rel_key){ .column = i };
+  }
+  if (in->mask) {
+    carry.col[keys] = (tsr__col){ .type = TSR_COL_BOOL, .values = in->mask };
+    key[keys] = (tsr__rel_key){ .column = keys };
+  }
+  all.mask = NULL;
+  low.in = &all;
+  tsr__rel rel = { 0 };
+  tsr__value *mask = NULL;
+  status = tsr__carry_rows(&low, &carry, &rel);
+  tsr__rel_group_ask ask = { .in = &rel, .keys = key, .key_count = count };
+  if (!status)
+    status = tsr__rel_first_of_group(&ask, df->count, &mask, &df->making.stats, &bind->error);
+  if (!status) {
+    df->making.done = true;
+    df->making.rows_in = in->mask ? -1 : rel.total;
+    df->making.rows_out = in->mask ? -1 : tsr__mask_rows(mask);
+    df->making.bytes_in = tsr__rel_bytes(&rel);
+    tsr__bind_moved(bind, &df->making.stats);
+    if (!in->ragged) mask = without_counts(mask, &bind->error);
+  }
+  tsr__rel_free(&rel);
+  if (status || !mask) return NULL;
+  tsr_array *array = leaf(df, mask);
+  if (array->inert) {
+    no_memory(bind);
+    return NULL;
+  }
+  df->mask = array;
+  df->mask_version = df->version;
+  return array;
+}
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+static tsr_status make(tsr__bind *bind, const bool *need)
+{
+  tsr_frame *df = bind->top;
+  tsr__made made = { .at = NULL };
+  bool done = false;
+  tsr_status status = TSR_OK;
+  if (df->one_row && !tsr__frame_breaks(df)) return make_one_row(bind, need);
+  if (df->kind == TSR__FRAME_DESCRIBE) return tsr__describe_rows(bind, need);
+  if (df->kind == TSR__FRAME_GROUP && !tsr__frame_by_rows(df)) {
+    status = make_groups(bind, need, &done);
+    if (status || done) return status;
+  }
+  switch (df->kind) {
+  case TSR__FRAME_GROUP:
+  case TSR__FRAME_AGG: status = tsr__group_rows_of(bind, need, &made); break;
+  case TSR__FRAME_JOIN: status = tsr__join_rows(bind, need, &made); break;
+  case TSR__FRAME_CONCAT: status = make_concat(bind, need, &made); break;
+  default: status = make_alone(bind, need, &made);
+  }
+  if (!status) status = keep_rows(bind, &made);
+  tsr__rel_free(&made.rel);
+  return status;
+}
+
+tsr_status tsr__make_rows(tsr__bind *outer, tsr_frame *df, const bool *need)
+{
+  tsr__bind bind;
+  if (tsr__bind_inner(&bind, df, outer)) return outer->error.status;
+  bool *missing = room(&bind, df->schema.count, sizeof *missing);
+  tsr_status status = missing ? TSR_OK : bind.error.status;
+  for (int i = 0; missing && i < df->schema.count; i++)
+    missing[i] = need[i] && (!df->source || df->source->rows < 0 || !df->source->col[i].values);
+  if (!status) status = make(&bind, missing);
+  if (!status) tsr__bind_moved(&bind, &df->making.stats);
+  tsr_status ended = tsr__bind_end(&bind, outer);
+  return status ? outer->error.status ? outer->error.status : status : ended;
+}

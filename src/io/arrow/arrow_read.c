@@ -1,0 +1,308 @@
+/* Rows that came through the Arrow C interface, to values.
+ *
+ *   batch 0 |offset 3: ...rows...|   batch 1 |rows|     validity bits of any offset
+ *                  v                     v
+ *   part 0 |stripe 0|stripe 1|  part 1 |stripe 2|       words of bits of their own
+ *
+ * Invariant: a batch is released once, when nobody holds it any more: the reader, and each buffer that
+ * was borrowed from it, have one reference each. */
+#include "io/arrow/arrow_inner.h"
+#include "io/file/system.h"
+#include "io/rows/stripes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+static const char what[] = "tsr_frame_from_arrow";
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void drop_batch(tsr__arrow_batch *batch)
+{
+  if (!batch || atomic_fetch_sub(&batch->refs, 1) != 1) return;
+  if (batch->array.release) batch->array.release(&batch->array);
+  tsr__del(batch->heap, batch, sizeof *batch);
+}
+
+static tsr_status producer_failed(struct ArrowArrayStream *stream, int code, tsr__error *error)
+{
+  const char *said = stream->get_last_error ? stream->get_last_error(stream) : NULL;
+  char buffer[128];
+  if (!said || !*said) said = tsr__sys_text(code, buffer, sizeof buffer);
+  return tsr__error_set(error, code == ENOMEM ? TSR_ENOMEM : TSR_EIO,
+                        "%s: the producer failed: %.600s", what, said);
+}
+
+static tsr_status take_schema(tsr__arrow *arrow, struct ArrowArrayStream *stream, tsr__error *error)
+{
+  struct ArrowSchema schema = { 0 };
+  int code = stream->get_schema(stream, &schema);
+  if (code) return producer_failed(stream, code, error);
+  if (!schema.release)
+    return tsr__error_set(error, TSR_EARG, "%s: the stream gave a schema that was released", what);
+  tsr_status status = tsr__arrow_schema(arrow, &schema, error);
+  schema.release(&schema);
+  return status;
+}
+
+/* The next batch; NULL at the end, and on an error. */
+static tsr__arrow_batch *take_batch(tsr__arrow *arrow, struct ArrowArrayStream *stream,
+                                    tsr__error *error)
+{
+  tsr__arrow_batch *batch = tsr__new(arrow->heap, sizeof *batch);
+  if (!batch) {
+    tsr__arrow_no_memory(error);
+    return NULL;
+  }
+  batch->heap = arrow->heap;
+  atomic_init(&batch->refs, 1);
+  int code = stream->get_next(stream, &batch->array);
+  if (code) {
+    batch->array.release = NULL;
+    producer_failed(stream, code, error);
+  } else if (batch->array.release && !tsr__arrow_check(arrow, &batch->array, error)) {
+    return batch;
+  }
+  drop_batch(batch);
+  return NULL;
+}
+
+static tsr_status take_batches(tsr__arrow *arrow, struct ArrowArrayStream *stream,
+                               tsr__error *error)
+{
+  tsr__heap *heap = arrow->heap;
+  for (;;) {
+    size_t count = (size_t)arrow->batch_count;
+    if (!tsr__grow(heap, (void **)&arrow->batches, &arrow->batch_room, count + 1,
+                   sizeof *arrow->batches) ||
+        !tsr__grow(heap, (void **)&arrow->first, &arrow->first_room, count + 2,
+                   sizeof *arrow->first))
+      return tsr__arrow_no_memory(error);
+    tsr__arrow_batch *batch = take_batch(arrow, stream, error);
+    if (!batch) return error->status;
+    int64_t rows = arrow->first[count] + batch->array.length;
+    arrow->batches[arrow->batch_count++] = batch;
+    arrow->first[count + 1] = rows;
+    if (rows > INT64_MAX / 16)
+      return tsr__error_set(error, TSR_EARG, "%s: the batches have more rows than memory", what);
+  }
+}
+
+/* Whether all decimals of a column, which have no fractions, are i64. */
+static bool all_fit(const tsr__arrow *arrow, int column)
+{
+  const tsr__arrow_type *type = &arrow->types[column];
+  for (int64_t b = 0; b < arrow->batch_count; b++) {
+    const struct ArrowArray *batch = &arrow->batches[b]->array, *array = batch->children[column];
+    int64_t from = array->offset + batch->offset, count = batch->length;
+    if (type->index) {
+      array = array->dictionary;
+      from = array->offset;
+      count = array->length;
+    }
+    const void *bits = array->null_count ? array->buffers[0] : NULL;
+    for (int64_t i = from; i < from + count; i++)
+      if ((!bits || tsr__arrow_bit(bits, i)) && !tsr__arrow_decimal_fits(array, type->bytes, i))
+        return false;
+  }
+  return true;
+}
+
+/* Sums of integers come as decimals of 38 digits: what holds integers becomes them where they fit. */
+static void settle_decimals(tsr__arrow *arrow)
+{
+  for (int i = 0; i < arrow->column_count; i++) {
+    const tsr__arrow_type *type = &arrow->types[i];
+    if (type->layout == TSR__ARROW_DECIMAL && type->scale == 0 && all_fit(arrow, i))
+      arrow->columns[i].type = TSR__COL_I64;
+  }
+}
+
+tsr__arrow *tsr__arrow_open(tsr_runtime *rt, struct ArrowArrayStream *stream, tsr__error *error)
+{
+  struct ArrowArrayStream own = { 0 };
+  if (stream) {
+    own = *stream;
+    stream->release = NULL;
+  }
+  if (!own.release || !own.get_schema || !own.get_next) {
+    tsr__error_set(error, TSR_EARG,
+                   "%s: the stream is NULL, was released or lacks its calls; make a new one", what);
+    if (own.release) own.release(&own);
+    return NULL;
+  }
+  tsr__arrow *arrow = tsr__new(&rt->heap, sizeof *arrow);
+  if (arrow) {
+    arrow->rt = rt;
+    arrow->heap = &rt->heap;
+    if (!take_schema(arrow, &own, error) && !take_batches(arrow, &own, error))
+      settle_decimals(arrow);
+  } else {
+    tsr__arrow_no_memory(error);
+  }
+  if (own.release) own.release(&own);
+  if (!error->status) return arrow;
+  tsr__arrow_close(arrow);
+  return NULL;
+}
+
+void tsr__arrow_close(tsr__arrow *arrow)
+{
+  if (!arrow) return;
+  tsr__heap *heap = arrow->heap;
+  for (int64_t b = 0; b < arrow->batch_count; b++) drop_batch(arrow->batches[b]);
+  for (int i = 0; i < arrow->column_count; i++)
+    tsr__del(heap, arrow->columns[i].name, strlen(arrow->columns[i].name) + 1);
+  tsr__del(heap, arrow->columns, (size_t)arrow->column_count * sizeof *arrow->columns);
+  tsr__del(heap, arrow->types, (size_t)arrow->column_count * sizeof *arrow->types);
+  tsr__decimal_close(arrow->decimal);
+  tsr__del(heap, arrow->batches, arrow->batch_room * sizeof *arrow->batches);
+  tsr__del(heap, arrow->first, arrow->first_room * sizeof *arrow->first);
+  tsr__del(heap, arrow, sizeof *arrow);
+}
+
+int tsr__arrow_columns(const tsr__arrow *arrow, const tsr__csv_column **out)
+{
+  *out = arrow->columns;
+  return arrow->column_count;
+}
+
+int64_t tsr__arrow_rows(const tsr__arrow *arrow)
+{
+  return arrow->batch_count ? arrow->first[arrow->batch_count] : 0;
+}
+
+int64_t tsr__arrow_batches(const tsr__arrow *arrow)
+{
+  return arrow->batch_count;
+}
+
+/* ---- borrowing ------------------------------------------------------------------------------- */
+
+static void give_back(void *data, void *user)
+{
+  (void)data;
+  drop_batch(user);
+}
+
+bool tsr__arrow_borrow(tsr__arrow *arrow, int column, tsr__foreign *out)
+{
+  const tsr__arrow_type *type = &arrow->types[column];
+  if (arrow->batch_count != 1 || type->index || type->factor != 1 || type->divisor != 1)
+    return false;
+  tsr__arrow_batch *batch = arrow->batches[0];
+  const struct ArrowArray *array = batch->array.children[column];
+  int64_t rows = batch->array.length, from = array->offset + batch->array.offset;
+  size_t size = 0;
+  if (type->layout == TSR__ARROW_I32 || type->layout == TSR__ARROW_F32) size = 4;
+  if (type->layout == TSR__ARROW_I64 || type->layout == TSR__ARROW_F64) size = 8;
+  if (!size || !rows) return false;
+  if (array->buffers[0] && array->null_count)
+    for (int64_t i = 0; i < rows; i++)
+      if (!tsr__arrow_bit(array->buffers[0], from + i)) return false;
+  const char *data = (const char *)array->buffers[1] + (size_t)from * size;
+  if ((uintptr_t)data & 63) return false;
+  atomic_fetch_add(&batch->refs, 1);
+  *out = (tsr__foreign){ (void *)(uintptr_t)data, (size_t)rows * size, give_back, batch };
+  return true;
+}
+
+/* ---- stripes ----------------------------------------------------------------------------------- */
+
+typedef struct job {
+  tsr__arrow *arrow;
+  tsr__stripes stripes;
+  tsr__arrow_fault *faults; /* [stripe] */
+} job;
+
+/* The batch that holds a row. */
+static int64_t batch_of(const tsr__arrow *arrow, int64_t row)
+{
+  int64_t low = 0, high = arrow->batch_count - 1;
+  while (low < high) {
+    int64_t middle = low + (high - low + 1) / 2;
+    if (arrow->first[middle] <= row) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+static bool read_target(job *j, int64_t s, int target)
+{
+  tsr__arrow *arrow = j->arrow;
+  const tsr__csv_read *read = j->stripes.read;
+  const tsr__stripe *st = &j->stripes.stripe[s];
+  const tsr__csv_target *t = &read->targets[target];
+  int64_t row = read->rows[st->part] + st->from, end = read->rows[st->part] + st->to;
+  int64_t at = st->from;
+  for (int64_t b = batch_of(arrow, row); row < end; b++) {
+    const struct ArrowArray *batch = &arrow->batches[b]->array;
+    int64_t last = arrow->first[b + 1] < end ? arrow->first[b + 1] : end;
+    if (last <= row) continue;
+    const struct ArrowArray *array = batch->children[t->column];
+    tsr__arrow_run r = { .fault = &j->faults[s],
+                         .array = array,
+                         .type = &arrow->types[t->column],
+                         .decimal = arrow->decimal,
+                         .column_type = tsr__stripes_type(&j->stripes, target),
+                         .from = array->offset + batch->offset + row - arrow->first[b],
+                         .count = last - row,
+                         .at = at,
+                         .out = t->values[st->part],
+                         .valid = t->validity[st->part],
+                         .dict = tsr__stripe_dict(&j->stripes, s, target) };
+    if (!tsr__arrow_put(&r)) {
+      j->faults[s].row += j->faults[s].row ? row : 0;
+      j->faults[s].column = t->column;
+      return false;
+    }
+    at += last - row;
+    row = last;
+  }
+  return true;
+}
+
+static void read_stripe(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  for (int i = 0; i < j->stripes.read->target_count; i++) {
+    tsr__stripe_clear(&j->stripes, task, i);
+    if (!read_target(j, task, i)) return;
+    tsr__stripe_count(&j->stripes, task, i);
+  }
+}
+
+/* The fault of the first row that has one. */
+static tsr_status look_for_faults(const job *j, tsr__error *error)
+{
+  const tsr__arrow_fault *first = NULL;
+  for (int64_t s = 0; s < j->stripes.count; s++) {
+    const tsr__arrow_fault *f = &j->faults[s];
+    if (f->no_memory) return tsr__arrow_no_memory(error);
+    if (f->row && (!first || f->row < first->row)) first = f;
+  }
+  if (!first) return TSR_OK;
+  return tsr__error_set(error, TSR_EVALUE, "%s: column '%.60s' holds %s, in row %" PRId64, what,
+                        j->arrow->columns[first->column].name, first->why, first->row - 1);
+}
+
+static tsr_status run_job(job *j, tsr__error *error)
+{
+  if (!tsr__parallel_long(j->arrow->rt, what, j->stripes.count, read_stripe, j))
+    return tsr__cancelled(error, what);
+  if (look_for_faults(j, error)) return error->status;
+  return tsr__stripes_finish(&j->stripes, what, error);
+}
+
+tsr_status tsr__arrow_read_parts(tsr__arrow *arrow, tsr__csv_read *read, tsr__error *error)
+{
+  job j = { .arrow = arrow };
+  bool fine = tsr__stripes_open(&j.stripes, arrow->rt, read, arrow->columns, 0);
+  size_t size = (size_t)(j.stripes.count + 1) * sizeof *j.faults;
+  j.faults = tsr__new(arrow->heap, size);
+  tsr_status status = fine && j.faults ? run_job(&j, error) : tsr__arrow_no_memory(error);
+  tsr__stripes_close(&j.stripes);
+  tsr__del(arrow->heap, j.faults, size);
+  return status;
+}

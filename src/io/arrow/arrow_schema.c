@@ -1,0 +1,310 @@
+/* Arrow's formats, and what a batch must be made of.
+ *
+ * Invariant: what tsr__arrow_check lets pass can be read by arrow_read.c without another look at
+ * counts and pointers. */
+#include "io/arrow/arrow_inner.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static const char what[] = "tsr_frame_from_arrow";
+
+tsr_status tsr__arrow_no_memory(tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", what);
+}
+
+/* ---- formats --------------------------------------------------------------------------------- */
+
+typedef struct format {
+  const char *text;
+  uint8_t layout, type;
+  int64_t factor, divisor;
+} format;
+
+/* A timestamp's format goes on with its time zone: instants are UTC whatever the zone. */
+static const format formats[] = {
+  { "n", TSR__ARROW_NULL, TSR__COL_F64, 1, 1 },
+  { "b", TSR__ARROW_BOOL, TSR__COL_BOOL, 1, 1 },
+  { "c", TSR__ARROW_I8, TSR__COL_I32, 1, 1 },
+  { "C", TSR__ARROW_U8, TSR__COL_I32, 1, 1 },
+  { "s", TSR__ARROW_I16, TSR__COL_I32, 1, 1 },
+  { "S", TSR__ARROW_U16, TSR__COL_I32, 1, 1 },
+  { "i", TSR__ARROW_I32, TSR__COL_I32, 1, 1 },
+  { "I", TSR__ARROW_U32, TSR__COL_I64, 1, 1 },
+  { "l", TSR__ARROW_I64, TSR__COL_I64, 1, 1 },
+  { "L", TSR__ARROW_U64, TSR__COL_I64, 1, 1 },
+  { "e", TSR__ARROW_F16, TSR__COL_F32, 1, 1 },
+  { "f", TSR__ARROW_F32, TSR__COL_F32, 1, 1 },
+  { "g", TSR__ARROW_F64, TSR__COL_F64, 1, 1 },
+  { "u", TSR__ARROW_TEXT, TSR__COL_TEXT, 1, 1 },
+  { "U", TSR__ARROW_LARGE_TEXT, TSR__COL_TEXT, 1, 1 },
+  { "vu", TSR__ARROW_TEXT_VIEW, TSR__COL_TEXT, 1, 1 },
+  { "tdD", TSR__ARROW_I32, TSR__COL_DATE, 1, 1 },
+  { "tdm", TSR__ARROW_I64, TSR__COL_DATE, 1, 86400000 },
+  { "tss:", TSR__ARROW_I64, TSR__COL_TIME, 1000000, 1 },
+  { "tsm:", TSR__ARROW_I64, TSR__COL_TIME, 1000, 1 },
+  { "tsu:", TSR__ARROW_I64, TSR__COL_TIME, 1, 1 },
+  { "tsn:", TSR__ARROW_I64, TSR__COL_TIME, 1, 1000 },
+};
+
+static const format *find_format(const char *text)
+{
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    size_t length = strlen(formats[i].text);
+    bool open = formats[i].text[length - 1] == ':';
+    if (strncmp(text, formats[i].text, length) == 0 && (open || !text[length])) return &formats[i];
+  }
+  return NULL;
+}
+
+/* What formats that are not read are called, and what becomes of such a column. */
+typedef struct stranger {
+  const char *begin, *name, *way_out;
+} stranger;
+
+static const stranger *stranger_of(const char *text)
+{
+  static const stranger strangers[] = {
+    { "tt", "time of day",
+      "cast it to text, or to the integer that it counts since midnight, first" },
+    { "tD", "duration", "cast it to the integer that it counts first" },
+    { "ti", "interval", "cast it to numbers first" },
+    { "z", "binary", "cast it to text first" },
+    { "Z", "large binary", "cast it to text first" },
+    { "vz", "binary", "cast it to text first" },
+    { "w:", "fixed binary", "cast it to text first" },
+    { "d:", "decimal", "cast it to f64 first" },
+    { "+s", "struct", "take its fields as columns first" },
+    { "+l", "list", "explode or join it first" },
+    { "+L", "large list", "explode or join it first" },
+    { "+w", "fixed list", "explode or join it first" },
+    { "+v", "list view", "explode or join it first" },
+    { "+m", "map", "take its values as columns first" },
+    { "+r", "run-end encoded", "decode it first" },
+    { "+u", "union", "cast it first" },
+    { "", "unknown", "cast it first" },
+  };
+  const stranger *s = strangers;
+  while (strncmp(text, s->begin, strlen(s->begin)) != 0) s++;
+  return s;
+}
+
+static tsr_status unsupported(const struct ArrowSchema *column, const char *text, bool entries,
+                              tsr__error *error)
+{
+  const stranger *s = stranger_of(text);
+  return tsr__error_set(
+      error, TSR_EUNSUPPORTED,
+      "%s: column '%.60s' is of Arrow type %s%s (format '%.20s'), which frames do not have; %s",
+      what, column->name, entries ? "dictionary of " : "", s->name, text, s->way_out);
+}
+
+/* "d:PRECISION,SCALE" and perhaps ",BITS". */
+static bool read_decimal(const char *text, tsr__arrow_type *type)
+{
+  char *end;
+  long part[3] = { 0, 0, 128 };
+  for (int i = 0; i < 3; i++) {
+    const char *from = ++text;
+    part[i] = strtol(from, &end, 10);
+    text = end;
+    if (end == from || (*end && *end != ',')) return false;
+    if (!*end && i >= 1) break;
+    if (!*end || i == 2) return !*end && false;
+  }
+  bool fine = part[0] >= 1 && part[0] <= 76 && part[1] >= -1000 && part[1] <= 1000;
+  long bits = part[2];
+  type->layout = TSR__ARROW_DECIMAL;
+  type->bytes = (uint8_t)(bits / 8);
+  type->scale = (int32_t)part[1];
+  return fine && (bits == 32 || bits == 64 || bits == 128 || bits == 256);
+}
+
+/* What a column holds, or the dictionary of one. */
+static tsr_status take_values(const struct ArrowSchema *column, const char *text,
+                              tsr__csv_column *out, tsr__arrow_type *type, tsr__error *error)
+{
+  const format *f = find_format(text);
+  *type = (tsr__arrow_type){ .factor = 1, .divisor = 1 };
+  if (strncmp(text, "d:", 2) == 0 && read_decimal(text + 1, type)) {
+    out->type = TSR__COL_F64; /* until the values are seen */
+    return TSR_OK;
+  }
+  if (!f) return unsupported(column, text, text != column->format, error);
+  out->type = (tsr__coltype)f->type;
+  *type = (tsr__arrow_type){ .layout = f->layout, .factor = f->factor, .divisor = f->divisor };
+  return TSR_OK;
+}
+
+static tsr_status take_type(const struct ArrowSchema *column, tsr__csv_column *out,
+                            tsr__arrow_type *type, tsr__error *error)
+{
+  const struct ArrowSchema *entries = column->dictionary;
+  if (!entries) return take_values(column, column->format, out, type, error);
+  if (!entries->format || !entries->release)
+    return tsr__error_set(error, TSR_EARG, "%s: the dictionary of column '%.60s' has no format",
+                          what, column->name);
+  if (entries->dictionary) return unsupported(column, entries->format, true, error);
+  const format *index = find_format(column->format);
+  if (!index || index->layout < TSR__ARROW_I8 || index->layout > TSR__ARROW_U64 ||
+      strlen(column->format) != 1)
+    return tsr__error_set(error, TSR_EARG,
+                          "%s: column '%.60s' has indices of format '%.20s', expected integers",
+                          what, column->name, column->format);
+  if (take_values(column, entries->format, out, type, error)) return error->status;
+  type->index = index->layout;
+  return TSR_OK;
+}
+
+static tsr_status check_name(const struct ArrowSchema *column, int64_t index, tsr__error *error)
+{
+  const char *name = column->name;
+  size_t length = name ? strlen(name) : 0;
+  if (!length || length > 1000 || !tsr__utf8_valid(name, length))
+    return tsr__error_set(error, TSR_ECOLUMN,
+                          "%s: the name of column %" PRId64 " is empty, too long or no UTF-8", what,
+                          index);
+  return TSR_OK;
+}
+
+/* The columns one by one; `names` are those of the ones before. */
+static tsr_status take_columns(tsr__arrow *arrow, const struct ArrowSchema *schema,
+                               tsr__dict_local *names, tsr__error *error)
+{
+  for (int64_t i = 0; i < schema->n_children; i++) {
+    const struct ArrowSchema *column = schema->children[i];
+    if (!column || !column->format || !column->release)
+      return tsr__error_set(error, TSR_EARG, "%s: the schema of column %" PRId64 " is missing",
+                            what, i);
+    tsr__csv_column *out = &arrow->columns[i];
+    if (check_name(column, i, error)) return error->status;
+    size_t length = strlen(column->name);
+    bool added;
+    out->name = tsr__new(arrow->heap, length + 1);
+    if (!out->name) return tsr__arrow_no_memory(error);
+    memcpy(out->name, column->name, length + 1);
+    arrow->column_count++;
+    if (tsr__dict_code(names, out->name, length, false, &added) < 0)
+      return tsr__arrow_no_memory(error);
+    if (!added)
+      return tsr__error_set(error, TSR_ECOLUMN, "%s: two columns are named '%.60s'", what,
+                            column->name);
+    if (take_type(column, out, &arrow->types[i], error)) return error->status;
+    if (arrow->types[i].layout == TSR__ARROW_DECIMAL && !arrow->decimal)
+      if (!(arrow->decimal = tsr__decimal_open(arrow->heap))) return tsr__arrow_no_memory(error);
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr__arrow_schema(tsr__arrow *arrow, const struct ArrowSchema *schema, tsr__error *error)
+{
+  int64_t count = schema->n_children;
+  if (!schema->format || strcmp(schema->format, "+s") != 0)
+    return tsr__error_set(error, TSR_EARG,
+                          "%s: the stream's format is '%.20s', expected '+s', a struct of columns",
+                          what, schema->format ? schema->format : "(NULL)");
+  if (count < 1 || count > 1000000 || !schema->children)
+    return tsr__error_set(error, TSR_ECOLUMN, "%s: %" PRId64 " columns, expected 1 to 1,000,000",
+                          what, count);
+  arrow->columns = tsr__new(arrow->heap, (size_t)count * sizeof *arrow->columns);
+  arrow->types = tsr__new(arrow->heap, (size_t)count * sizeof *arrow->types);
+  if (!arrow->columns || !arrow->types) return tsr__arrow_no_memory(error);
+  tsr__dict_local names;
+  tsr__dict_local_init(&names, arrow->heap);
+  tsr_status status = take_columns(arrow, schema, &names, error);
+  tsr__dict_local_free(&names);
+  return status;
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static tsr_status wrong(const tsr__arrow *arrow, int column, const char *why, tsr__error *error)
+{
+  if (column < 0) return tsr__error_set(error, TSR_EARG, "%s: a batch %s", what, why);
+  return tsr__error_set(error, TSR_EARG, "%s: column '%.60s' of a batch %s", what,
+                        arrow->columns[column].name, why);
+}
+
+/* What is the same for arrays of all types; NULL or what is wrong. */
+static const char *check_array(const struct ArrowArray *array)
+{
+  int64_t end;
+  if (array->length < 0) return "has a negative length";
+  if (array->offset < 0) return "has a negative offset";
+  if (__builtin_add_overflow(array->offset, array->length, &end) || end > INT64_MAX / 16)
+    return "is longer than memory";
+  if (array->null_count < -1 || array->null_count > array->length)
+    return "has a number of nulls that cannot be";
+  if (array->n_buffers < 0 || (array->n_buffers && !array->buffers)) return "has no buffers";
+  return NULL;
+}
+
+/* NULL or what is wrong with the buffers of an array that is to have a layout. */
+static const char *check_buffers(const struct ArrowArray *array, int layout)
+{
+  int64_t expected = 2;
+  if (layout == TSR__ARROW_TEXT || layout == TSR__ARROW_LARGE_TEXT) expected = 3;
+  bool views = layout == TSR__ARROW_TEXT_VIEW;
+  /* The interface says 0 for nulls; some give the validity that all other types have. */
+  if (layout == TSR__ARROW_NULL) expected = array->n_buffers == 1;
+  if (views ? array->n_buffers < 3 : array->n_buffers != expected)
+    return "has another number of buffers than its type";
+  if (array->n_children) return "has children, which its type has not";
+  if (layout == TSR__ARROW_NULL || array->length == 0) return NULL;
+  if (!array->buffers[1]) return "has no buffer of values";
+  if (array->null_count > 0 && !array->buffers[0]) return "has nulls but no validity";
+  for (int64_t i = 2; views && i + 1 < array->n_buffers; i++)
+    if (!array->buffers[i]) return "has an empty buffer of texts";
+  if (views && array->n_buffers > 3 && !array->buffers[array->n_buffers - 1])
+    return "has no sizes of its buffers";
+  return NULL;
+}
+
+static const char *check_column(const struct ArrowArray *array, const tsr__arrow_type *type)
+{
+  const char *why;
+  if (!array || !array->release) return "is missing or was released";
+  int layout = type->index ? type->index : type->layout;
+  if ((why = check_array(array)) || (why = check_buffers(array, layout))) return why;
+  if (!type->index) return array->dictionary ? "has a dictionary, which its type has not" : NULL;
+  const struct ArrowArray *entries = array->dictionary;
+  if (!entries || !entries->release) return "has no dictionary";
+  if (check_array(entries) || check_buffers(entries, type->layout) || entries->dictionary)
+    return "has a dictionary that is no array of its type";
+  return NULL;
+}
+
+static bool any_null(const struct ArrowArray *array)
+{
+  const uint8_t *bits = array->n_buffers > 0 ? array->buffers[0] : NULL;
+  for (int64_t i = 0; bits && array->null_count && i < array->length; i++) {
+    int64_t at = array->offset + i;
+    if (!(bits[at / 8] >> (at % 8) & 1)) return true;
+  }
+  return false;
+}
+
+tsr_status tsr__arrow_check(const tsr__arrow *arrow, const struct ArrowArray *batch,
+                            tsr__error *error)
+{
+  const char *why = check_array(batch);
+  if (why) return wrong(arrow, -1, why, error);
+  if (batch->n_children != arrow->column_count || !batch->children)
+    return wrong(arrow, -1, "has another number of columns than the schema", error);
+  if (batch->n_buffers != 1 || batch->dictionary)
+    return wrong(arrow, -1, "is no struct of columns", error);
+  if (any_null(batch))
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "%s: a batch has rows that are null as a whole; frames have nulls in "
+                          "columns",
+                          what);
+  for (int i = 0; i < arrow->column_count; i++) {
+    const struct ArrowArray *column = batch->children[i];
+    why = check_column(column, &arrow->types[i]);
+    if (!why && column->length - batch->offset < batch->length)
+      why = "has fewer rows than the batch";
+    if (why) return wrong(arrow, i, why, error);
+  }
+  return TSR_OK;
+}

@@ -1,0 +1,368 @@
+/* Elements of Arrow's arrays to values of columns.
+ *
+ *   validity bits of any offset  ->  words of bits of the part
+ *   values, or indices of them   ->  numbers, or codes of texts
+ *
+ * Invariant: buffers may lie at any address, also at one that is no multiple of their elements' size,
+ * and nothing that lies under a null is looked at. */
+#include "io/arrow/arrow_inner.h"
+
+#include <stdio.h>
+
+typedef tsr__arrow_run run;
+
+static bool fail_at(run *r, int64_t i, const char *why)
+{
+  r->fault->row = i + 1;
+  r->fault->why = why;
+  return false;
+}
+
+static inline int64_t integer_at(const void *buffer, int layout, int64_t at)
+{
+  const char *from = buffer;
+  int8_t i8 = 0;
+  int16_t i16 = 0;
+  int32_t i32 = 0;
+  int64_t i64 = 0;
+  switch (layout) {
+  case TSR__ARROW_BOOL: return tsr__arrow_bit(buffer, at);
+  case TSR__ARROW_I8:
+  case TSR__ARROW_U8: memcpy(&i8, from + at, 1); return layout == TSR__ARROW_I8 ? i8 : (uint8_t)i8;
+  case TSR__ARROW_I16:
+  case TSR__ARROW_U16:
+    memcpy(&i16, from + at * 2, 2);
+    return layout == TSR__ARROW_I16 ? i16 : (uint16_t)i16;
+  case TSR__ARROW_I32:
+  case TSR__ARROW_U32:
+    memcpy(&i32, from + at * 4, 4);
+    return layout == TSR__ARROW_I32 ? i32 : (int64_t)(uint32_t)i32;
+  default: memcpy(&i64, from + at * 8, 8); return i64;
+  }
+}
+
+static bool is_valid(const run *r, int64_t i)
+{
+  return r->valid[(r->at + i) / 64] >> ((r->at + i) % 64) & 1;
+}
+
+/* Validity of any offset to bits of the part's words, which are 0. */
+static void put_validity(run *r)
+{
+  const void *bits = r->type->layout == TSR__ARROW_NULL ? NULL : r->array->buffers[0];
+  if (r->type->layout == TSR__ARROW_NULL) return;
+  for (int64_t i = 0; i < r->count; i++) {
+    bool valid = !bits || tsr__arrow_bit(bits, r->from + i);
+    r->valid[(r->at + i) / 64] |= (uint64_t)valid << ((r->at + i) % 64);
+  }
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* Dates, times and integers. */
+static bool put_integers(run *r)
+{
+  const void *buffer = r->array->buffers[1];
+  bool narrow = r->column_type == TSR__COL_I32 || r->column_type == TSR__COL_DATE;
+  for (int64_t i = 0; i < r->count; i++) {
+    if (!is_valid(r, i)) continue;
+    int64_t value = integer_at(buffer, r->type->layout, r->from + i);
+    if (r->type->layout == TSR__ARROW_U64 && value < 0)
+      return fail_at(r, i, "an unsigned integer beyond 2^63 - 1");
+    if (__builtin_mul_overflow(value, r->type->factor, &value))
+      return fail_at(r, i, "a time beyond what 64 bits of microseconds hold");
+    if (value % r->type->divisor)
+      return fail_at(
+          r, i, narrow ? "a date that is no whole day" : "a time that is no whole microsecond");
+    value /= r->type->divisor;
+    if (narrow && (value < INT32_MIN || value > INT32_MAX))
+      return fail_at(r, i, "a date beyond what 32 bits of days hold");
+    if (narrow) ((int32_t *)r->out)[r->at + i] = (int32_t)value;
+    else ((int64_t *)r->out)[r->at + i] = value;
+  }
+  return true;
+}
+
+static bool put_bools(run *r)
+{
+  uint64_t *words = r->out;
+  for (int64_t i = 0; i < r->count; i++) {
+    bool value = is_valid(r, i) && tsr__arrow_bit(r->array->buffers[1], r->from + i);
+    words[(r->at + i) / 64] |= (uint64_t)value << ((r->at + i) % 64);
+  }
+  return true;
+}
+
+/* Floats; what lies under a null becomes 0. */
+static bool put_floats(run *r)
+{
+  size_t size = r->type->layout == TSR__ARROW_F32 ? 4 : 8;
+  const char *from = (const char *)r->array->buffers[1] + (size_t)r->from * size;
+  char *to = (char *)r->out + (size_t)r->at * size;
+  if (!r->array->buffers[0]) {
+    memcpy(to, from, (size_t)r->count * size);
+    return true;
+  }
+  for (int64_t i = 0; i < r->count; i++)
+    if (is_valid(r, i)) memcpy(to + (size_t)i * size, from + (size_t)i * size, size);
+  return true;
+}
+
+/* Every half is a float. */
+static float float_of_half(uint16_t half)
+{
+  uint32_t exponent = half >> 10 & 31, fraction = half & 1023, sign = (uint32_t)(half >> 15) << 31;
+  uint32_t bits = sign | (exponent == 31 ? 255u << 23 : (exponent + 112) << 23) | fraction << 13;
+  float value;
+  if (exponent) {
+    memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  value = (float)fraction * 0x1p-24f;
+  return sign ? -value : value;
+}
+
+static bool put_halves(run *r)
+{
+  for (int64_t i = 0; i < r->count; i++)
+    if (is_valid(r, i))
+      ((float *)r->out)[r->at + i] =
+          float_of_half((uint16_t)integer_at(r->array->buffers[1], TSR__ARROW_U16, r->from + i));
+  return true;
+}
+
+/* ---- decimals -------------------------------------------------------------------------------- */
+
+__extension__ typedef unsigned __int128 wide;
+
+enum { WORDS = 4, DECIMAL_TEXT = 120 };
+
+/* An integer of up to 256 bits, two's complement, lowest word first. */
+typedef struct big {
+  uint64_t word[WORDS];
+} big;
+
+static big big_at(const struct ArrowArray *array, int bytes, int64_t at)
+{
+  big out;
+  const char *from = (const char *)array->buffers[1] + (size_t)at * (size_t)bytes;
+  memset(&out, from[bytes - 1] < 0 ? 0xff : 0, sizeof out);
+  memcpy(&out, from, (size_t)bytes);
+  return out;
+}
+
+static bool is_i64(const big *value)
+{
+  uint64_t above = value->word[0] >> 63 ? UINT64_MAX : 0;
+  return value->word[1] == above && value->word[2] == above && value->word[3] == above;
+}
+
+bool tsr__arrow_decimal_fits(const struct ArrowArray *array, int bytes, int64_t at)
+{
+  big value = big_at(array, bytes, at);
+  return is_i64(&value);
+}
+
+/* Divides by ten to the nineteenth; the rest. */
+static uint64_t cut_digits(big *value)
+{
+  const uint64_t ten19 = UINT64_C(10000000000000000000);
+  wide rest = 0;
+  for (int i = WORDS - 1; i >= 0; i--) {
+    rest = rest << 64 | value->word[i];
+    value->word[i] = (uint64_t)(rest / ten19);
+    rest %= ten19;
+  }
+  return (uint64_t)rest;
+}
+
+/* "-123e-4"; the length. */
+static int decimal_text(big value, int32_t scale, char text[DECIMAL_TEXT])
+{
+  uint64_t part[5], carry = 1;
+  bool negative = value.word[WORDS - 1] >> 63;
+  for (int i = 0; negative && i < WORDS; i++) {
+    value.word[i] = ~value.word[i] + carry;
+    carry = carry && !value.word[i];
+  }
+  int top = 4;
+  for (int i = 0; i < 5; i++) part[i] = cut_digits(&value);
+  while (top > 0 && !part[top]) top--;
+  int length =
+      snprintf(text, DECIMAL_TEXT, "%s%llu", negative ? "-" : "", (unsigned long long)part[top]);
+  while (top-- > 0)
+    length += snprintf(text + length, DECIMAL_TEXT - (size_t)length, "%019llu",
+                       (unsigned long long)part[top]);
+  return length + snprintf(text + length, DECIMAL_TEXT - (size_t)length, "e%d", -scale);
+}
+
+/* i64 where all values are (tsr__arrow_open has seen them), else the nearest f64 to each. */
+static bool put_decimals(run *r)
+{
+  char text[DECIMAL_TEXT];
+  int64_t unused;
+  for (int64_t i = 0; i < r->count; i++) {
+    if (!is_valid(r, i)) continue;
+    big value = big_at(r->array, r->type->bytes, r->from + i);
+    if (r->column_type == TSR__COL_I64) {
+      if (!is_i64(&value)) return fail_at(r, i, "an integer that was none when it was opened");
+      ((int64_t *)r->out)[r->at + i] = (int64_t)value.word[0];
+    } else {
+      int length = decimal_text(value, r->type->scale, text);
+      tsr__decimal_read(r->decimal, text, (size_t)length, &unused, (double *)r->out + r->at + i);
+    }
+  }
+  return true;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* One of the texts that lie outside or inside their views; false where its place cannot be. */
+static bool view_at(const struct ArrowArray *array, int64_t at, const char **text, size_t *length)
+{
+  const char *view = (const char *)array->buffers[1] + (size_t)at * 16;
+  int32_t size, index, start;
+  int64_t room;
+  memcpy(&size, view, 4);
+  memcpy(&index, view + 8, 4);
+  memcpy(&start, view + 12, 4);
+  if (size < 0) return false;
+  *text = view + 4;
+  *length = (size_t)size;
+  if (size <= 12) return true;
+  if (index < 0 || index >= array->n_buffers - 3 || start < 0) return false;
+  memcpy(&room, (const char *)array->buffers[array->n_buffers - 1] + (size_t)index * 8, 8);
+  if (start > room || size > room - start) return false;
+  *text = (const char *)array->buffers[2 + index] + start;
+  return true;
+}
+
+/* One text of an array; false where its place cannot be. */
+static bool text_at(const struct ArrowArray *array, int layout, int64_t at, const char **text,
+                    size_t *length)
+{
+  if (layout == TSR__ARROW_TEXT_VIEW) return view_at(array, at, text, length);
+  const char *bytes = array->buffers[2];
+  int offsets = layout == TSR__ARROW_TEXT ? TSR__ARROW_I32 : TSR__ARROW_I64;
+  int64_t from = integer_at(array->buffers[1], offsets, at);
+  int64_t to = integer_at(array->buffers[1], offsets, at + 1);
+  if (from < 0 || to < from || (to > from && !bytes)) return false;
+  *text = bytes ? bytes + from : "";
+  *length = (size_t)(to - from);
+  return true;
+}
+
+/* The code of a text for row `i` of a run, whose bytes are looked at when it is new. `array` is the
+ * run's or its dictionary. */
+static bool put_text(run *r, int64_t i, const struct ArrowArray *array, int64_t at)
+{
+  const char *text;
+  size_t length;
+  bool added;
+  int32_t *code = (int32_t *)r->out + r->at + i;
+  if (!text_at(array, r->type->layout, at, &text, &length))
+    return fail_at(r, i, "a text whose offsets cannot be");
+  *code = tsr__dict_code(r->dict, text, length, false, &added);
+  if (*code < 0) {
+    r->fault->no_memory = true;
+    return false;
+  }
+  return !added || tsr__utf8_valid(text, length) || fail_at(r, i, "a text that is no UTF-8");
+}
+
+static bool put_texts(run *r)
+{
+  for (int64_t i = 0; i < r->count; i++)
+    if (is_valid(r, i) && !put_text(r, i, r->array, r->from + i)) return false;
+  return true;
+}
+
+/* ---- dictionaries ---------------------------------------------------------------------------- */
+
+static bool put_values(run *r)
+{
+  switch (r->type->layout) {
+  case TSR__ARROW_NULL: return true;
+  case TSR__ARROW_BOOL: return put_bools(r);
+  case TSR__ARROW_F16: return put_halves(r);
+  case TSR__ARROW_F32:
+  case TSR__ARROW_F64: return put_floats(r);
+  case TSR__ARROW_DECIMAL: return put_decimals(r);
+  case TSR__ARROW_TEXT:
+  case TSR__ARROW_LARGE_TEXT:
+  case TSR__ARROW_TEXT_VIEW: return put_texts(r);
+  default: return put_integers(r);
+  }
+}
+
+/* The entry of row `i`, -1 for a null, which the row is then too; false outside the dictionary. */
+static bool entry_of(run *r, int64_t i, int64_t *out)
+{
+  const struct ArrowArray *entries = r->array->dictionary;
+  const void *bits = r->type->layout == TSR__ARROW_NULL ? NULL : entries->buffers[0];
+  *out = -1;
+  if (!is_valid(r, i)) return true;
+  int64_t index = integer_at(r->array->buffers[1], r->type->index, r->from + i);
+  if (index < 0 || index >= entries->length)
+    return fail_at(r, i, "an index outside the dictionary");
+  if (!bits || tsr__arrow_bit(bits, entries->offset + index)) *out = index;
+  else r->valid[(r->at + i) / 64] &= ~(UINT64_C(1) << ((r->at + i) % 64));
+  return true;
+}
+
+/* Each entry on its own, as a run of one row. */
+static bool put_entries(run *r)
+{
+  const struct ArrowArray *entries = r->array->dictionary;
+  for (int64_t i = 0, index; i < r->count; i++) {
+    if (!entry_of(r, i, &index)) return false;
+    if (index < 0) continue;
+    run one = *r;
+    one.array = entries;
+    one.from = entries->offset + index;
+    one.at = r->at + i;
+    one.count = 1;
+    if (put_values(&one)) continue;
+    r->fault->row += i;
+    return false;
+  }
+  return true;
+}
+
+/* `known` (NULL: not kept) says which code an entry got: each is looked up once. */
+static bool put_entry_texts(run *r, int32_t *known)
+{
+  const struct ArrowArray *entries = r->array->dictionary;
+  int32_t *codes = (int32_t *)r->out + r->at;
+  for (int64_t i = 0, index; i < r->count; i++) {
+    if (!entry_of(r, i, &index)) return false;
+    if (index < 0) continue;
+    if (known && known[index]) {
+      codes[i] = known[index] - 1;
+      continue;
+    }
+    if (!put_text(r, i, entries, entries->offset + index)) return false;
+    if (known) known[index] = codes[i] + 1;
+  }
+  return true;
+}
+
+static bool put_dictionary(run *r)
+{
+  int64_t entries = r->array->dictionary->length;
+  if (r->column_type != TSR__COL_TEXT) return put_entries(r);
+  if (entries > r->count * 4) return put_entry_texts(r, NULL);
+  size_t bytes = ((size_t)entries + 1) * sizeof(int32_t);
+  tsr__heap *heap = r->dict->heap;
+  int32_t *known = tsr__new(heap, bytes);
+  bool fine = known && put_entry_texts(r, known);
+  if (!known) r->fault->no_memory = true;
+  tsr__del(heap, known, bytes);
+  return fine;
+}
+
+bool tsr__arrow_put(tsr__arrow_run *r)
+{
+  put_validity(r);
+  return r->type->index ? put_dictionary(r) : put_values(r);
+}

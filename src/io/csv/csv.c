@@ -1,0 +1,135 @@
+/* Opening a source: its files are found, recognised, their headers matched, types guessed.
+ *
+ *   path -> files -> each: beginning, header, a sample  -> columns and their types
+ *
+ * Invariant: what is told at open stays true but for types, which widen when more is read. */
+#include "io/csv/csv_inner.h"
+
+enum { MAGIC_LOOK = 512, OTHER_HEAD = 32 << 10 };
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+/* How much of a file's beginning is looked at: a small file is taken whole. */
+static int64_t head_size(const tsr__csv_file *file)
+{
+  int64_t sample = tsr__csv_sample_size(file->csv), part = sample / 2 + MAGIC_LOOK;
+  bool first = file == file->csv->files;
+  if (!first && sample > OTHER_HEAD) sample = OTHER_HEAD;
+  if (!first && part > OTHER_HEAD) part = OTHER_HEAD;
+  return file->stored <= sample && !file->stream ? file->stored : part;
+}
+
+/* Reads a file's beginning and samples it; `*whole`: there was no more of it. */
+static tsr_status open_file(tsr__csv_file *file, bool *whole, tsr__error *error)
+{
+  tsr__csv *csv = file->csv;
+  tsr__csv_window head = { NULL, NULL };
+  bool first = file == csv->files;
+  tsr_status status = tsr__csv_file_open(file, error);
+  if (!status) status = tsr__csv_load_head(file, head_size(file), &head, error);
+  if (!status) status = tsr__csv_read_head(file, &head, error);
+  bool now = csv->opts.bad_rows || file->stream; /* else it can be read later */
+  if (!status && now) status = tsr__csv_load(csv, file, 1, error);
+  if (!status && csv->opts.bad_rows) status = tsr__csv_clean_rows(file, error);
+  if (!status) status = tsr__csv_sample(file, head, first, error);
+  *whole &= file->data && file->end - file->body <= tsr__csv_sample_size(csv);
+  if (csv->file_count > 1) tsr__csv_file_close(file);
+  if (!file->data) tsr__csv_file_drop(file);
+  return status;
+}
+
+static tsr_status open_all(tsr__csv *csv, const char *path, const tsr__csv_opts *opts,
+                           tsr__error *error)
+{
+  tsr__path_ask ask = { path, opts ? opts->more : NULL, opts ? opts->more_count : 0,
+                        opts && opts->literal_path };
+  csv->path = tsr__paths_said(&csv->arena, &ask);
+  csv->decimal = tsr__decimal_open(csv->heap);
+  if (!csv->path || !csv->decimal)
+    return tsr__error_set(error, TSR_ENOMEM, "%s: no memory to open it", path);
+  tsr_status status = tsr__csv_take_options(csv, opts, error);
+  if (!status) status = tsr__csv_find_files(csv, &ask, error);
+  bool whole = true;
+  for (int f = 0; f < csv->file_count && !status; f++)
+    status = open_file(&csv->files[f], &whole, error);
+  return status ? status : tsr__csv_settle_types(csv, whole, error);
+}
+
+tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_opts *opts,
+                             tsr__error *error)
+{
+  tsr__csv *csv = tsr__new(&rt->heap, sizeof *csv);
+  if (!csv) {
+    tsr__error_set(error, TSR_ENOMEM, "%s: no memory to open it", path);
+    return NULL;
+  }
+  csv->rt = rt;
+  csv->heap = &rt->heap;
+  csv->scan = tsr__csv_scan_for(rt);
+  csv->rows = csv->front = -1;
+  tsr__arena_init(&csv->arena, csv->heap);
+  tsr__text_init(&csv->notes, csv->heap);
+  if (!open_all(csv, path, opts, error)) return csv;
+  tsr__csv_close(csv);
+  return NULL;
+}
+
+/* ---- closing ------------------------------------------------------------------------------- */
+
+void tsr__csv_forget(tsr__csv *csv)
+{
+  for (int f = 0; f < csv->file_count; f++) {
+    tsr__csv_file_close(&csv->files[f]);
+    tsr__csv_file_drop(&csv->files[f]);
+  }
+}
+
+void tsr__csv_close(tsr__csv *csv)
+{
+  if (!csv) return;
+  tsr__heap *heap = csv->heap;
+  tsr__csv_forget(csv);
+  tsr__del(heap, csv->files, (size_t)csv->file_count * sizeof *csv->files);
+  tsr__decimal_close(csv->decimal);
+  tsr__text_free(&csv->notes);
+  tsr__arena_free(&csv->arena);
+  tsr__del(heap, csv, sizeof *csv);
+}
+
+/* ---- queries -------------------------------------------------------------------------------- */
+
+int tsr__csv_columns(const tsr__csv *csv, const tsr__csv_column **out)
+{
+  *out = csv->columns;
+  return csv->column_count;
+}
+
+const char *tsr__csv_path(const tsr__csv *csv)
+{
+  return csv->path;
+}
+
+int64_t tsr__csv_bytes(const tsr__csv *csv)
+{
+  int64_t bytes = 0;
+  for (int f = 0; f < csv->file_count; f++)
+    bytes += csv->files[f].size >= 0 ? csv->files[f].size : csv->files[f].stored;
+  return bytes;
+}
+
+const char *tsr__csv_notes(const tsr__csv *csv)
+{
+  return tsr__text_get(&csv->notes);
+}
+
+int64_t tsr__csv_bad_rows(const tsr__csv *csv)
+{
+  return csv->bad_rows;
+}
+
+int64_t tsr__csv_widened(const tsr__csv *csv, int column, const char **text)
+{
+  const tsr__csv_info *info = &csv->info[column];
+  if (info->widened_row >= 0) *text = info->widened_text;
+  return info->widened_row;
+}

@@ -1,0 +1,309 @@
+/* Loading files: plain ones in pieces by all workers, packed ones each by a worker at a time.
+ *
+ *   round 1    a.csv pieces 0 1 2 3 ..   b.csv pieces 0 1 ..      any order
+ *   rounds     c.csv.gz step 0 | step 1 | ...                     a step is a few milliseconds
+ *
+ * Invariant: a failure or a cancellation leaves files as they were before: not loaded. A file that
+ * changed between the opening and the end of the reading is refused. */
+#include "io/csv/csv_inner.h"
+#include "io/file/files.h"
+
+enum { TOGETHER = 64 /* files open at a time */, UNPACK_STEP = 4 };
+
+static int64_t piece_of(const tsr__csv *csv)
+{
+  return csv->opts.piece > 0 ? csv->opts.piece : TSR__CSV_PIECE;
+}
+
+static tsr_status no_room(const tsr__csv_file *file, int64_t size, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for its %lld bytes", file->path,
+                        (long long)size);
+}
+
+/* ---- a job over some files ------------------------------------------------------------------ */
+
+struct load {
+  tsr__csv *csv;
+  tsr__csv_file *files[TOGETHER];
+  int count;
+  _Atomic int code;   /* the first failure: errno, -1 for a short file, -2 for one with an error */
+  int64_t end;        /* where a short file ended */
+  tsr__csv_file *bad; /* which failed */
+  tsr__error *errors; /* one a file */
+};
+
+static void load_failed(struct load *load, tsr__csv_file *file, int code, int64_t end)
+{
+  int none = 0;
+  if (!atomic_compare_exchange_strong(&load->code, &none, code)) return;
+  load->bad = file;
+  load->end = end;
+}
+
+static tsr_status load_status(const struct load *load, bool whole, tsr__error *error)
+{
+  int code = atomic_load(&load->code);
+  if (code == -1) return tsr__file_shrunk(load->bad->path, load->end, load->bad->stored, error);
+  if (code > 0) return tsr__file_error(load->bad->path, "read", code, error);
+  for (int i = 0; i < load->count && code; i++)
+    if (load->errors[i].status)
+      return tsr__error_set(error, load->errors[i].status, "%s", load->errors[i].text);
+  return whole ? TSR_OK : tsr__cancelled(error, load->csv->path);
+}
+
+/* ---- plain files ------------------------------------------------------------------------------ */
+
+static void load_piece(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  struct load *load = user;
+  int low = 0, high = load->count;
+  while (high - low > 1) {
+    int middle = low + (high - low) / 2;
+    if (load->files[middle]->task <= task) low = middle;
+    else high = middle;
+  }
+  tsr__csv_file *file = load->files[low];
+  int64_t piece = piece_of(load->csv), from = (task - file->task) * piece, got;
+  int64_t length = file->stored - from < piece ? file->stored - from : piece;
+  if (atomic_load(&load->code)) return;
+  int code = tsr__csv_file_read(file, file->block + TSR__CSV_FRONT + from, from, length, &got);
+  if (!code && got < length) code = -1;
+  if (code) load_failed(load, file, code, from + got);
+  else tsr__csv_count_piece(file, file->block + TSR__CSV_FRONT, from, from + length);
+}
+
+static tsr_status load_plain(struct load *load, tsr__error *error)
+{
+  int64_t tasks = 0, piece = piece_of(load->csv);
+  for (int i = 0; i < load->count; i++) {
+    tsr__csv_file *file = load->files[i];
+    if (!tsr__csv_file_room(file, file->stored, 0)) return no_room(file, file->stored, error);
+    if (tsr__csv_expect_rows(file, error)) return error->status;
+    file->task = tasks;
+    tasks += (file->stored + piece - 1) / piece;
+    file->size = file->stored;
+  }
+  bool whole = tsr__parallel_long(load->csv->rt, "csv", tasks, load_piece, load);
+  return load_status(load, whole, error);
+}
+
+/* ---- packed files -------------------------------------------------------------------------------- */
+
+static int read_stored(const void *file, char *to, int64_t offset, int64_t length, int64_t *got)
+{
+  return tsr__csv_file_read(file, to, offset, length, got);
+}
+
+tsr__unpack *tsr__csv_unpack(const tsr__csv_file *file)
+{
+  return tsr__unpack_open(&(tsr__packed){
+      .heap = file->csv->heap,
+      .path = file->path,
+      .packing = (tsr__packing)file->packing,
+      .stored = file->stored,
+      .limit = tsr__unpack_limit(file->csv->rt, file->stored, file->csv->opts.unpack_limit),
+      .read = read_stored,
+      .user = file });
+}
+
+/* One step of one file; `size` counts what is there. */
+static void unpack_step(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  struct load *load = user;
+  tsr__csv_file *file = load->files[task];
+  int64_t step = UNPACK_STEP * piece_of(load->csv), got;
+  if (atomic_load(&load->code) || !file->unpack) return;
+  int64_t room = (int64_t)file->block_size - TSR__CSV_FRONT - TSR__CSV_PAD;
+  /* The room was guessed, mostly well: only what it cannot hold is worth moving all for. */
+  if (room > file->size && room - file->size < step) step = room - file->size;
+  if (file->size + step > room)
+    room = file->size + step > room / 2 * 3 ? file->size + step : room / 2 * 3;
+  if (!tsr__csv_file_room(file, room, file->size)) {
+    no_room(file, room, &load->errors[task]);
+    load_failed(load, file, -2, 0);
+    return;
+  }
+  char *to = file->block + TSR__CSV_FRONT + file->size;
+  if (tsr__unpack_some(file->unpack, to, step, &got, &load->errors[task])) {
+    load_failed(load, file, -2, 0);
+    return;
+  }
+  file->size += got;
+  if (got == step) return;
+  tsr__unpack_close(file->unpack);
+  file->unpack = NULL;
+}
+
+static tsr_status load_packed(struct load *load, tsr__error *error)
+{
+  tsr_status status = TSR_OK;
+  bool more = load->count > 0;
+  for (int i = 0; i < load->count; i++) {
+    tsr__csv_file *file = load->files[i];
+    file->size = 0;
+    file->unpack = tsr__csv_unpack(file);
+    if (!file->unpack) return tsr__csv_no_memory(load->csv, error);
+    int64_t guess = tsr__unpack_guess(file->unpack);
+    if (!tsr__csv_file_room(file, guess, 0)) return no_room(file, guess, error);
+  }
+  while (more && !status) {
+    bool whole = tsr__parallel_long(load->csv->rt, "csv", load->count, unpack_step, load);
+    status = load_status(load, whole, error);
+    more = false;
+    for (int i = 0; i < load->count; i++) more |= load->files[i]->unpack != NULL;
+  }
+  return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------ */
+
+static tsr_status load_some(struct load *load, tsr__error *error)
+{
+  struct load plain = { .csv = load->csv }, packed = { .csv = load->csv, .errors = load->errors };
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < load->count && !status; i++) {
+    tsr__csv_file *file = load->files[i];
+    status = tsr__csv_file_open(file, error);
+    struct load *kind = file->packing == TSR__PLAIN ? &plain : &packed;
+    kind->files[kind->count++] = file;
+  }
+  if (!status) status = load_plain(&plain, error);
+  if (!status) status = load_packed(&packed, error);
+  for (int i = 0; i < load->count && !status; i++) {
+    tsr__csv_file *file = load->files[i];
+    status = tsr__csv_file_same(file, error);
+    if (status) break;
+    tsr__csv_file_done(file, file->size);
+    tsr__del(load->csv->heap, file->packed, file->packed_size);
+    file->packed = NULL;
+    if (file->fields) status = tsr__csv_uncomment_file(file, error);
+  }
+  for (int i = 0; i < load->count; i++) {
+    tsr__csv_file *file = load->files[i];
+    tsr__unpack_close(file->unpack);
+    file->unpack = NULL;
+    tsr__csv_file_close(file);
+    if (status) tsr__csv_file_drop(file);
+  }
+  return status;
+}
+
+tsr_status tsr__csv_load(tsr__csv *csv, tsr__csv_file *from, int count, tsr__error *error)
+{
+  size_t size = TOGETHER * sizeof(tsr__error);
+  tsr__error *errors = tsr__new(csv->heap, size);
+  tsr_status status = errors ? TSR_OK : tsr__csv_no_memory(csv, error);
+  for (int i = 0; i < count && !status;) {
+    struct load load = { .csv = csv, .errors = errors };
+    for (; i < count && load.count < TOGETHER; i++)
+      if (!from[i].data) load.files[load.count++] = &from[i];
+    if (load.count) status = load_some(&load, error);
+  }
+  tsr__del(csv->heap, errors, size);
+  return status;
+}
+
+/* ---- beginnings ------------------------------------------------------------------------------------- */
+
+struct slurp {
+  tsr__csv_file *file;
+  int code;
+  bool more, no_memory;
+};
+
+static void slurp_step(void *user, int64_t task, int worker)
+{
+  (void)task;
+  (void)worker;
+  struct slurp *slurp = user;
+  tsr__csv_file *file = slurp->file;
+  int64_t piece = piece_of(file->csv), used = file->stored, got;
+  int64_t room = (int64_t)file->block_size - TSR__CSV_FRONT - TSR__CSV_PAD;
+  if (used + piece > room) room = used + piece > room * 2 ? used + piece : room * 2;
+  slurp->no_memory = !tsr__csv_file_room(file, room, used);
+  if (slurp->no_memory) return;
+  slurp->code = tsr__csv_file_read(file, file->block + TSR__CSV_FRONT + used, used, piece, &got);
+  file->stored += got;
+  slurp->more = got == piece;
+}
+
+/* Reads all of standard input, as it is, into the block. */
+static tsr_status load_stream(tsr__csv_file *file, tsr__error *error)
+{
+  struct slurp slurp = { .file = file, .more = true };
+  while (slurp.more) {
+    slurp.more = false;
+    if (!tsr__parallel_long(file->csv->rt, "csv", 1, slurp_step, &slurp))
+      return tsr__cancelled(error, file->csv->path);
+    if (slurp.no_memory) return no_room(file, file->stored + piece_of(file->csv), error);
+    if (slurp.code) return tsr__file_error(file->path, "read", slurp.code, error);
+  }
+  return TSR_OK;
+}
+
+/* The beginning of a packed file's text. */
+static tsr_status unpack_head(tsr__csv_file *file, int64_t want, int64_t *got, tsr__error *error)
+{
+  tsr__unpack *unpack = tsr__csv_unpack(file);
+  if (!unpack) return tsr__csv_no_memory(file->csv, error);
+  tsr_status status = tsr__unpack_some(unpack, file->block + TSR__CSV_FRONT, want, got, error);
+  tsr__unpack_close(unpack);
+  return status;
+}
+
+/* Turns the stored bytes in the block over to what is unpacked from. */
+static void set_aside(tsr__csv_file *file)
+{
+  file->packed = file->block;
+  file->packed_size = file->block_size;
+  file->block = NULL;
+  file->block_size = 0;
+}
+
+tsr_status tsr__csv_load_head(tsr__csv_file *file, int64_t want, tsr__csv_window *head,
+                              tsr__error *error)
+{
+  int64_t got = 0;
+  tsr_status status = tsr__csv_file_open(file, error);
+  if (!status && file->stream) status = load_stream(file, error);
+  if (status) return status;
+  if (file->stored == 0)
+    return tsr__error_set(error, TSR_EPARSE, "%s: is empty; a CSV file begins with a header line",
+                          file->path);
+  int64_t length = file->stored < want ? file->stored : want;
+  if (!file->stream) {
+    if (!tsr__csv_file_room(file, length, 0)) return no_room(file, length, error);
+    int code = tsr__csv_file_read(file, file->block + TSR__CSV_FRONT, 0, length, &got);
+    if (code) return tsr__file_error(file->path, "read", code, error);
+    if (got < length) return tsr__file_shrunk(file->path, got, file->stored, error);
+  }
+  *head = (tsr__csv_window){ file->block + TSR__CSV_FRONT, file->block + TSR__CSV_FRONT + length };
+  status = tsr__csv_magic(file, *head, &file->packing, error);
+  if (status) return status;
+  bool whole = file->stream || length == file->stored;
+  got = file->stream ? file->stored : length;
+  if (file->packing != TSR__PLAIN) {
+    if (file->stream) set_aside(file);
+    if (!tsr__csv_file_room(file, want, 0)) return no_room(file, want, error);
+    status = unpack_head(file, want, &got, error);
+    if (status) return status;
+    whole = got < want;
+    *head = (tsr__csv_window){ file->block + TSR__CSV_FRONT, file->block + TSR__CSV_FRONT + got };
+    status = tsr__csv_magic(file, *head, NULL, error);
+    if (!status && got == 0)
+      status = tsr__error_set(error, TSR_EPARSE,
+                              "%s: holds nothing when unpacked; a CSV file begins with a header "
+                              "line",
+                              file->path);
+    if (status) return status;
+  }
+  if (!whole) return TSR_OK;
+  status = tsr__csv_file_same(file, error);
+  if (status) return status;
+  tsr__csv_file_done(file, got);
+  tsr__csv_file_close(file);
+  return TSR_OK;
+}

@@ -1,0 +1,662 @@
+/* Reading rows in parallel.
+ *
+ *   parts     |      0       |   1  |          2          |     where values go
+ *   stripes   |    0   |      1     |       2     |   3   |     who parses
+ *   files     |           a               |       b       |
+ *   batches   |..|..|..|..|..|.|....|
+ *
+ * A stripe is a run of rows parsed by one task; its borders lie at a part's border or a multiple
+ * of 64 rows behind it, so that no two stripes write one word of bits. A batch is some rows of
+ * one stripe in one part and one file, split into fields, then parsed column by column while in
+ * cache. What is learnt on the way is kept by worker: workers get stripes in the order of the rows.
+ *
+ * Invariant: what comes out (values, codes, errors, types) is the same for any stripes and any
+ * workers. Errors are those of the earliest row; types follow from the set of all values
+ * (csv_parse.c). */
+#include "io/csv/csv_inner.h"
+
+enum fault { FAULT_NONE, FAULT_MEMORY, FAULT_FIELDS, FAULT_JUNK, FAULT_SPAN, FAULT_READ };
+
+struct stripe {
+  int64_t first, last; /* rows of all files */
+  int worker;          /* who parsed it */
+  enum fault fault;
+  int64_t fault_row;
+  int code;    /* READ: what tsr__csv_view_rows said, */
+  int64_t end; /* and where the file ended */
+};
+
+struct reading {
+  tsr__csv *csv;
+  tsr__csv_read *read;
+  const int *columns; /* of the targets */
+  int target_count;
+  int batch_rows;
+  size_t offsets; /* fields of a batch, and room for what is written behind them */
+  struct stripe *stripes;
+  int stripe_count;
+  _Atomic int64_t first_fault; /* no row behind it matters */
+  /* By worker: a lane a target, and room for a batch's offsets (NULL until it is used). */
+  tsr__csv_lane *lanes;
+  uint32_t **buffers;
+  tsr__csv_view *views; /* by worker */
+  tsr__csv_told *told;  /* by worker: one a sieve */
+  int workers;
+  bool looks; /* some text column is sparse: its dropped texts must be UTF-8 */
+  tsr__progress progress;
+};
+
+static tsr__csv_lane *lane_of(const struct reading *reading, int worker, int target)
+{
+  return &reading->lanes[(size_t)worker * (size_t)reading->target_count + (size_t)target];
+}
+
+/* ---- splitting rows into fields --------------------------------------------------------------- */
+
+static void fail_at(struct reading *reading, struct stripe *stripe, enum fault fault, int64_t row)
+{
+  stripe->fault = fault;
+  stripe->fault_row = row;
+  int64_t first = atomic_load(&reading->first_fault);
+  while (row < first && !atomic_compare_exchange_weak(&reading->first_fault, &first, row)) {
+  }
+}
+
+/* What is split, and where that goes wrong. */
+struct splitting {
+  const tsr__csv_file *file;
+  int want;
+  enum fault fault;
+  int64_t fault_row;
+};
+
+/* One row at a time: for files with odd quotes, empty lines, and to find what is wrong. */
+static const char *split_careful(struct splitting *s, tsr__csv_batch *batch)
+{
+  const tsr__csv_file *file = s->file;
+  const char *at = batch->base, *end = file->data + file->end;
+  size_t columns = (size_t)batch->columns;
+  tsr__csv_row row;
+  for (int r = 0; r < s->want; r++) {
+    tsr__csv_found found = tsr__csv_next_row(&file->dialect, at, end, &row);
+    s->fault_row = batch->first_row + r;
+    if (found != TSR__CSV_ROW) s->fault = FAULT_JUNK;
+    else if (row.fields != (int64_t)columns) s->fault = FAULT_FIELDS;
+    else if (row.next - batch->base > (int64_t)UINT32_MAX) s->fault = FAULT_SPAN;
+    if (s->fault) return NULL;
+    batch->begins[r] = (uint32_t)(row.begin - batch->base) - 1;
+    tsr__csv_split_row(&file->dialect, &row, batch->base, batch->ends + (size_t)r * columns,
+                       columns);
+    at = row.next;
+  }
+  return at;
+}
+
+/* By masks; NULL if the rows are not all plain, and nothing is known then. */
+static const char *split_fast(const struct splitting *s, tsr__csv_batch *batch)
+{
+  const tsr__csv_file *file = s->file;
+  const char *from = batch->base, *to = file->data + file->end;
+  size_t columns = (size_t)batch->columns, need = (size_t)s->want * columns;
+  if (to - from > (int64_t)UINT32_MAX) to = from + UINT32_MAX;
+  tsr__csv_flat flat = { .ends = batch->ends, .want = need };
+  size_t found = file->csv->scan->flatten(&file->dialect, from, to, &flat);
+  if (found < need || flat.newlines != (size_t)s->want) return NULL;
+  uint32_t before = UINT32_MAX;
+  for (int r = 0; r < s->want; r++) {
+    uint32_t last = batch->ends[((size_t)r + 1) * columns - 1];
+    if (from[last] != file->dialect.newline) return NULL;
+    batch->begins[r] = before;
+    before = last;
+  }
+  /* Empty lines of one-column files are rows; in others they would have made a row too short. */
+  return from + before + 1;
+}
+
+/* NULL at a fault; the rows before it are in the batch, since one of them may hold an earlier error. */
+static const char *split(struct splitting *s, tsr__csv_batch *batch)
+{
+  const char *next = s->file->careful ? NULL : split_fast(s, batch);
+  if (!next) next = split_careful(s, batch);
+  batch->rows = next ? s->want : (int)(s->fault_row - batch->first_row);
+  tsr__csv_trim_returns(&s->file->dialect, batch);
+  return next;
+}
+
+/* ---- a stripe ----------------------------------------------------------------------------------- */
+
+/* A batch of a stripe in a part. */
+struct place {
+  struct stripe *stripe;
+  const tsr__csv_file *file;
+  const tsr__csv_batch *batch;
+  int part;
+};
+
+static tsr__csv_sink sink_of(const struct reading *reading, const struct place *p, int target)
+{
+  const tsr__csv_read *read = reading->read;
+  if (!read) return (tsr__csv_sink){ 0 };
+  const tsr__csv_target *t = &read->targets[target];
+  return (tsr__csv_sink){ .values = t->values[p->part],
+                          .validity = t->validity[p->part],
+                          .at = p->batch->first_row - read->rows[p->part],
+                          .kept = t->sparse && read->kept ? read->kept[p->part] : NULL };
+}
+
+static bool is_sieved(const struct reading *reading, int target)
+{
+  for (int s = 0; reading->read && s < reading->read->sieve_count; s++)
+    if (reading->read->sieves[s].target == target) return true;
+  return false;
+}
+
+static void parse_targets(struct reading *reading, const struct place *p, bool sieved)
+{
+  for (int t = 0; t < reading->target_count; t++) {
+    if (is_sieved(reading, t) != sieved) continue;
+    tsr__csv_lane *lane = lane_of(reading, p->stripe->worker, t);
+    tsr__csv_sink sink = sink_of(reading, p, t);
+    tsr__csv_parse(p->file, reading->columns[t], p->batch, lane, &sink);
+    if (lane->no_memory) fail_at(reading, p->stripe, FAULT_MEMORY, p->batch->first_row);
+  }
+}
+
+/* Which rows of a word pass all sieves; where a column is being retyped nothing that is read counts. */
+static uint64_t judge_word(struct reading *reading, const struct place *p, int64_t at, int count)
+{
+  const tsr__csv_read *read = reading->read;
+  uint64_t bits = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+  for (int s = 0; s < read->sieve_count && bits; s++) {
+    const tsr__sieve *sieve = &read->sieves[s];
+    int worker = p->stripe->worker;
+    tsr__csv_judge judge = { .sieve = sieve,
+                             .type = reading->csv->columns[reading->columns[sieve->target]].type,
+                             .sink = sink_of(reading, p, sieve->target),
+                             .lane = lane_of(reading, worker, sieve->target),
+                             .told = &reading->told[worker * read->sieve_count + s] };
+    if (judge.lane->classify || judge.lane->no_memory) continue;
+    bits &= tsr__csv_judge_word(&judge, at, count);
+    if (judge.lane->no_memory) fail_at(reading, p->stripe, FAULT_MEMORY, p->batch->first_row);
+  }
+  return bits;
+}
+
+static void judge_batch(struct reading *reading, const struct place *p)
+{
+  uint64_t *kept = reading->read->kept[p->part];
+  int64_t at = p->batch->first_row - reading->read->rows[p->part], end = at + p->batch->rows;
+  while (at < end) {
+    int count = 64 - (int)(at % 64);
+    if (count > end - at) count = (int)(end - at);
+    uint64_t bits = judge_word(reading, p, at, count);
+    kept[at / 64] = at % 64 ? kept[at / 64] | bits << (at % 64) : bits;
+    at += count;
+  }
+}
+
+/* Whether a batch's text is ASCII, which saves looking at texts that nobody wants. */
+static bool is_ascii(const tsr__csv_batch *batch)
+{
+  const char *at = batch->base;
+  size_t last = (size_t)batch->rows * (size_t)batch->columns - 1, length = batch->ends[last];
+  uint64_t all = 0, word = 0;
+  for (; length >= 8; at += 8, length -= 8) {
+    memcpy(&word, at, 8);
+    all |= word;
+  }
+  for (; length; at++, length--) all |= (unsigned char)*at;
+  return !(all & UINT64_C(0x8080808080808080));
+}
+
+static void parse_batch(struct reading *reading, const struct place *p, tsr__csv_batch *batch)
+{
+  const tsr__csv_read *read = reading->read;
+  batch->ascii = reading->looks && batch->rows && is_ascii(batch);
+  if (read && read->sieve_count) {
+    parse_targets(reading, p, true);
+    judge_batch(reading, p);
+  }
+  parse_targets(reading, p, false);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+/* The file of a row; of one read by views the stripe's part. NULL: it could not be read. */
+static const tsr__csv_file *file_at(struct reading *reading, struct stripe *stripe, int64_t row)
+{
+  const tsr__csv_file *file = tsr__csv_file_of(reading->csv, row);
+  if (!tsr__csv_windowed(file)) return file;
+  tsr__csv_view *view = &reading->views[stripe->worker];
+  int64_t last = least(stripe->last - file->first_row, file->rows);
+  stripe->code = tsr__csv_view_rows(view, file, row - file->first_row, last);
+  stripe->end = view->end;
+  if (!stripe->code) return &view->file;
+  fail_at(reading, stripe, FAULT_READ, row);
+  return NULL;
+}
+
+static void parse_stripe(struct reading *reading, struct stripe *stripe, tsr__csv_batch *batch)
+{
+  const tsr__csv_file *file = NULL;
+  const char *at = NULL;
+  int part = 0;
+  for (int64_t row = stripe->first; row < stripe->last && !stripe->fault;) {
+    int64_t stop = stripe->last;
+    if (reading->read) {
+      while (reading->read->rows[part + 1] <= row) part++;
+      stop = least(stop, reading->read->rows[part + 1]);
+    }
+    if (!file || row >= file->first_row + file->rows) {
+      file = file_at(reading, stripe, row);
+      if (!file) return;
+      at = file->data + tsr__csv_locate(file, row - file->first_row);
+    }
+    stop = least(stop, file->first_row + file->rows);
+    /* As many rows as there is room for their offsets, but one at least. */
+    int64_t rows = least((int64_t)(reading->offsets / (size_t)file->fields), reading->batch_rows);
+    struct splitting s = { .file = file, .want = (int)least(stop - row, rows) };
+    batch->columns = file->fields;
+    batch->base = at;
+    batch->first_row = row;
+    at = split(&s, batch);
+    if (batch->rows) parse_batch(reading, &(struct place){ stripe, file, batch, part }, batch);
+    if (!at) fail_at(reading, stripe, s.fault, s.fault_row);
+    row += s.want;
+  }
+}
+
+static void stripe_task(void *user, int64_t task, int worker)
+{
+  struct reading *reading = user;
+  struct stripe *stripe = &reading->stripes[task];
+  size_t rows = (size_t)reading->batch_rows, most = reading->offsets + TSR__CSV_SLACK;
+  uint32_t **buffer = &reading->buffers[worker];
+  if (stripe->first > atomic_load(&reading->first_fault)) return;
+  stripe->worker = worker;
+  if (!*buffer) *buffer = tsr__new_raw(reading->csv->heap, (most + 2 * rows) * sizeof(uint32_t));
+  if (!*buffer) {
+    fail_at(reading, stripe, FAULT_MEMORY, stripe->first);
+    return;
+  }
+  tsr__csv_batch batch = { .ends = *buffer,
+                           .begins = *buffer + most,
+                           .lasts = *buffer + most + rows };
+  parse_stripe(reading, stripe, &batch);
+}
+
+/* ---- cutting rows into stripes ----------------------------------------------------------------- */
+
+/* The allowed border at or before a row. */
+static int64_t border_before(const tsr__csv_read *read, int64_t first, int64_t row)
+{
+  int64_t origin = first;
+  if (read) {
+    int low = 0, high = read->parts;
+    while (high - low > 1) {
+      int middle = low + (high - low) / 2;
+      if (read->rows[middle] <= row) low = middle;
+      else high = middle;
+    }
+    origin = read->rows[low];
+  }
+  return origin + (row - origin) / 64 * 64;
+}
+
+enum { STRIPE_BYTES = 1 << 20 };
+
+static int stripes_for(const tsr__csv *csv, int64_t rows)
+{
+  int64_t want = csv->opts.stripes, most = rows / 64 + 1, bytes = 0;
+  for (int f = 0; f < csv->file_count; f++)
+    if (csv->files[f].data || csv->files[f].indexed)
+      bytes += csv->files[f].end - csv->files[f].body;
+  bool windowed = tsr__csv_windowed(&csv->files[0]);
+  if (want <= 0) want = bytes / (windowed ? (int)TSR__CSV_WINDOW : STRIPE_BYTES) + 1;
+  want = least(want, INT32_MAX / 2);
+  return (int)least(want, most);
+}
+
+/* Rows by the number of their fields, so that a batch stays in cache; one row at least. */
+static void size_batches(struct reading *reading)
+{
+  const tsr__csv *csv = reading->csv;
+  int64_t fields = 1, rows = csv->opts.batch_rows;
+  for (int f = 0; f < csv->file_count; f++)
+    if (csv->files[f].fields > fields) fields = csv->files[f].fields;
+  if (rows <= 0) rows = 4096 / fields / 64 * 64;
+  if (rows <= 0) rows = 4096 / fields ? 4096 / fields : 1;
+  reading->batch_rows = (int)least(rows, csv->opts.batch_rows > 0 ? rows : 512);
+  reading->offsets = (size_t)(reading->batch_rows * fields);
+}
+
+static void free_reading(struct reading *reading)
+{
+  tsr__heap *heap = reading->csv->heap;
+  size_t workers = (size_t)reading->workers, targets = (size_t)reading->target_count;
+  size_t size = (reading->offsets + TSR__CSV_SLACK + 2 * (size_t)reading->batch_rows);
+  for (size_t l = 0; reading->lanes && l < workers * targets; l++)
+    tsr__dict_local_free(&reading->lanes[l].dict);
+  for (size_t w = 0; reading->buffers && w < workers; w++)
+    tsr__del(heap, reading->buffers[w], size * sizeof(uint32_t));
+  size_t told = workers * (size_t)(reading->read ? reading->read->sieve_count : 0);
+  for (size_t i = 0; reading->told && i < told; i++)
+    tsr__del(heap, reading->told[i].text, reading->told[i].room);
+  tsr__del(heap, reading->told, (told + 1) * sizeof *reading->told);
+  for (size_t w = 0; reading->views && w < workers; w++)
+    tsr__csv_view_close(&reading->views[w], heap);
+  tsr__del(heap, reading->views, workers * sizeof *reading->views);
+  tsr__del(heap, reading->lanes, (workers * targets + 1) * sizeof *reading->lanes);
+  tsr__del(heap, reading->buffers, workers * sizeof *reading->buffers);
+  tsr__del(heap, reading->stripes, (size_t)reading->stripe_count * sizeof *reading->stripes);
+}
+
+static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t last,
+                               tsr__error *error)
+{
+  tsr__csv *csv = reading->csv;
+  int count = stripes_for(csv, last - first);
+  size_t lanes = (size_t)reading->workers * (size_t)reading->target_count;
+  reading->stripe_count = count;
+  atomic_init(&reading->first_fault, INT64_MAX);
+  size_batches(reading);
+  reading->stripes = tsr__new(csv->heap, (size_t)count * sizeof *reading->stripes);
+  reading->lanes = tsr__new(csv->heap, (lanes + 1) * sizeof *reading->lanes);
+  reading->buffers = tsr__new(csv->heap, (size_t)reading->workers * sizeof *reading->buffers);
+  size_t told = (size_t)reading->workers * (size_t)(reading->read ? reading->read->sieve_count : 0);
+  reading->told = tsr__new(csv->heap, (told + 1) * sizeof *reading->told);
+  reading->views = tsr__new(csv->heap, (size_t)reading->workers * sizeof *reading->views);
+  if (!reading->stripes || !reading->lanes || !reading->buffers || !reading->told ||
+      !reading->views)
+    return tsr__csv_no_memory(csv, error);
+  for (int s = 0; s < count; s++) {
+    struct stripe *stripe = &reading->stripes[s];
+    int64_t ideal = first + (int64_t)((double)(last - first) * (s + 1) / count);
+    stripe->first = s ? stripe[-1].last : first;
+    stripe->last = s + 1 == count ? last : border_before(reading->read, first, ideal);
+    if (stripe->last < stripe->first) stripe->last = stripe->first;
+  }
+  for (size_t l = 0; l < lanes; l++) {
+    tsr__csv_lane *lane = &reading->lanes[l];
+    lane->contrary_row = lane->bad_row = -1;
+    lane->classify = !reading->read;
+    tsr__dict_local_init(&lane->dict, csv->heap);
+    lane->dict.copies = tsr__csv_windowed(&csv->files[0]);
+    lane->dict.progress = &reading->progress;
+    lane->dict.worker = (int)(l / (size_t)reading->target_count);
+  }
+  return TSR_OK;
+}
+
+/* ---- what went wrong ------------------------------------------------------------------------------ */
+
+static tsr_status fault_error(tsr__csv *csv, const struct stripe *stripe, tsr__error *error)
+{
+  if (stripe->fault == FAULT_MEMORY) return tsr__csv_no_memory(csv, error);
+  const tsr__csv_file *file = tsr__csv_file_of(csv, stripe->fault_row);
+  if (stripe->fault == FAULT_READ)
+    return tsr__csv_view_error(file, stripe->code, stripe->end, error);
+  if (tsr__csv_hold(csv, stripe->fault_row, error)) return error->status;
+  if (stripe->fault == FAULT_SPAN)
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "%s: the rows around row %lld take more than 4 GiB together", file->path,
+                          (long long)stripe->fault_row);
+  const char *at = file->data + tsr__csv_locate(file, stripe->fault_row - file->first_row);
+  tsr__csv_row row;
+  tsr__csv_found found = tsr__csv_next_row(&file->dialect, at, file->data + file->end, &row);
+  bool whole = found == TSR__CSV_ROW;
+  if (found == TSR__CSV_END || (whole ? row.fields == file->fields : stripe->fault != FAULT_JUNK))
+    return tsr__error_set(error, TSR_EIO,
+                          "%s: changed while it was read; is it still being written?", file->path);
+  if (!whole) return tsr__csv_row_error(file, found, &row, error);
+  return tsr__csv_fields_error(file, &row, stripe->fault_row, error);
+}
+
+/* The earliest error by row. */
+static tsr_status first_error(const struct reading *reading, tsr__error *error)
+{
+  const struct stripe *stripe = NULL;
+  int64_t bad = -1;
+  int column = 0;
+  for (int s = 0; s < reading->stripe_count && !stripe; s++)
+    if (reading->stripes[s].fault) stripe = &reading->stripes[s];
+  for (int t = 0; t < reading->target_count; t++)
+    for (int w = 0; w < reading->workers; w++) {
+      int64_t row = lane_of(reading, w, t)->bad_row;
+      if (row >= 0 && (bad < 0 || row < bad)) bad = row, column = reading->columns[t];
+    }
+  if (stripe && (bad < 0 || stripe->fault_row <= bad))
+    return fault_error(reading->csv, stripe, error);
+  if (bad < 0) return tsr__csv_windows_same(reading->csv, error);
+  if (tsr__csv_hold(reading->csv, bad, error)) return error->status;
+  return tsr__csv_value_error(reading->csv, bad, column, error);
+}
+
+/* ---- types ------------------------------------------------------------------------------------------ */
+
+static void keep_contrary(tsr__csv *csv, int column, int64_t row)
+{
+  tsr__csv_info *info = &csv->info[column];
+  tsr__error unread = { 0 }; /* the next reading will say so */
+  tsr__csv_field field = { "", 0 };
+  if (!tsr__csv_hold(csv, row, &unread)) field = tsr__csv_field_in(csv, row, column);
+  size_t most = sizeof info->widened_text - 1, length = field.length < most ? field.length : most;
+  memcpy(info->widened_text, field.at, length);
+  info->widened_text[length] = 0;
+  info->widened_row = row;
+  tsr__log(csv->rt, TSR_LOG_INFO, "io", "%s: column \"%s\" is retyped because of row %lld",
+           csv->path, csv->columns[column].name, (long long)row);
+}
+
+/* Adds what the workers saw to the schema; true if the target's type changed. */
+static bool merge_types(const struct reading *reading, int t)
+{
+  int column = reading->columns[t];
+  tsr__csv *csv = reading->csv;
+  tsr__csv_info *info = &csv->info[column];
+  tsr__csv_column *schema = &csv->columns[column];
+  int64_t first = -1, nulls = 0;
+  for (int w = 0; w < reading->workers; w++) {
+    const tsr__csv_lane *lane = lane_of(reading, w, t);
+    info->seen |= lane->seen;
+    nulls += lane->nulls;
+    if (lane->contrary_row >= 0 && (first < 0 || lane->contrary_row < first))
+      first = lane->contrary_row;
+  }
+  if (first >= 0) schema->type = tsr__csv_type_of(info->seen);
+  schema->nullable =
+      schema->type == TSR__COL_TEXT ? first < 0 && nulls > 0 : (info->seen & TSR__CLASS_NULL) != 0;
+  if (first >= 0) keep_contrary(csv, column, first);
+  return first >= 0;
+}
+
+/* ---- dictionaries ------------------------------------------------------------------------------------ */
+
+static bool is_text(const struct reading *reading, int64_t t)
+{
+  return reading->csv->columns[reading->columns[t]].type == TSR__COL_TEXT;
+}
+
+struct unify {
+  struct reading *reading;
+  tsr__dict **dicts;        /* one a target */
+  tsr__dict_local **locals; /* one a worker, for each target */
+};
+
+static void unify_task(void *user, int64_t task, int worker)
+{
+  struct unify *unify = user;
+  struct reading *reading = unify->reading;
+  if (!is_text(reading, task)) return;
+  tsr__dict_local **locals = unify->locals + task * reading->workers;
+  for (int w = 0; w < reading->workers; w++) {
+    locals[w] = &lane_of(reading, w, (int)task)->dict;
+    locals[w]->worker = worker; /* who asks from here on */
+  }
+  unify->dicts[task] = tsr__dict_unify(reading->csv->heap, locals, reading->workers);
+}
+
+/* Turns a worker's own codes into those of the dictionary; nulls keep their 0. */
+static void recode(const struct reading *reading, const struct stripe *stripe, int t)
+{
+  const tsr__csv_read *read = reading->read;
+  const tsr__csv_lane *lane = lane_of(reading, stripe->worker, t);
+  const tsr__dict_entry *entries = lane->dict.entries;
+  if (!lane->dict.recoded) return;
+  for (int part = 0; part < read->parts; part++) {
+    int64_t begin = read->rows[part], end = read->rows[part + 1];
+    int32_t *codes = read->targets[t].values[part];
+    const uint64_t *valid = read->targets[t].validity[part];
+    const uint64_t *kept = read->targets[t].sparse && read->kept ? read->kept[part] : NULL;
+    int64_t first = (stripe->first > begin ? stripe->first : begin) - begin;
+    int64_t last = least(stripe->last, end) - begin;
+    if (!lane->nulls && !kept)
+      for (int64_t i = first; i < last; i++) codes[i] = entries[codes[i]].code;
+    else
+      for (int64_t i = first; i < last; i++)
+        if ((valid[i / 64] & (kept ? kept[i / 64] : UINT64_MAX)) >> (i % 64) & 1)
+          codes[i] = entries[codes[i]].code;
+  }
+}
+
+static void recode_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  struct reading *reading = user;
+  for (int t = 0; t < reading->target_count; t++)
+    if (is_text(reading, t)) recode(reading, &reading->stripes[task], t);
+}
+
+static tsr_status make_dicts(struct reading *reading, tsr__dict **dicts, tsr__error *error)
+{
+  tsr__csv *csv = reading->csv;
+  size_t targets = (size_t)reading->target_count;
+  size_t size = (targets * (size_t)reading->workers + 1) * sizeof(tsr__dict_local *);
+  struct unify unify = { .reading = reading, .dicts = dicts };
+  unify.locals = tsr__new(csv->heap, size);
+  if (!unify.locals) return tsr__csv_no_memory(csv, error);
+  bool whole =
+      tsr__parallel_progress(&reading->progress, reading->target_count, unify_task, &unify);
+  tsr__del(csv->heap, unify.locals, size);
+  if (!whole) return tsr__cancelled(error, csv->path);
+  for (size_t t = 0; t < targets; t++)
+    if (!dicts[t] && is_text(reading, (int64_t)t)) return tsr__csv_no_memory(csv, error);
+  whole = tsr__parallel_progress(&reading->progress, reading->stripe_count, recode_task, reading);
+  return whole ? TSR_OK : tsr__cancelled(error, csv->path);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------ */
+
+static tsr_status finish(struct reading *reading, tsr__dict **dicts, tsr__error *error)
+{
+  int retyped = 0;
+  for (int t = 0; t < reading->target_count; t++) retyped += merge_types(reading, t);
+  if (!retyped && make_dicts(reading, dicts, error)) {
+    for (int t = 0; t < reading->target_count; t++) tsr__dict_release(dicts[t]);
+    return error->status;
+  }
+  tsr__csv_read *read = reading->read;
+  for (int t = 0; t < reading->target_count; t++) {
+    read->targets[t].dict = dicts[t];
+    read->targets[t].nulls = 0;
+    for (int w = 0; w < reading->workers; w++)
+      read->targets[t].nulls += lane_of(reading, w, t)->nulls;
+  }
+  read->retyped = retyped;
+  return TSR_OK;
+}
+
+static tsr_status run(struct reading *reading, int64_t first, int64_t last, tsr__error *error)
+{
+  tsr__csv *csv = reading->csv;
+  tsr_status status = make_stripes(reading, first, last, error);
+  if (status) return status;
+  reading->progress.rt = csv->rt;
+  reading->progress.what = "csv";
+  if (!tsr__parallel_progress(&reading->progress, reading->stripe_count, stripe_task, reading))
+    return tsr__cancelled(error, csv->path);
+  return first_error(reading, error);
+}
+
+static tsr_status check_read(const tsr__csv *csv, const tsr__csv_read *read, int64_t rows,
+                             tsr__error *error)
+{
+  bool good = read->parts >= 1 && read->rows[0] >= 0 && read->rows[read->parts] <= rows;
+  for (int p = 0; good && p < read->parts; p++) good = read->rows[p] <= read->rows[p + 1];
+  if (!good)
+    return tsr__error_set(error, TSR_EARG,
+                          "%s: the borders of the parts do not rise within its %lld rows",
+                          csv->path, (long long)rows);
+  for (int t = 0; t < read->target_count; t++)
+    if (read->targets[t].column < 0 || read->targets[t].column >= csv->column_count)
+      return tsr__error_set(error, TSR_ECOLUMN, "%s: has no column %d, only 0 to %d", csv->path,
+                            read->targets[t].column, csv->column_count - 1);
+  for (int s = 0; s < read->sieve_count; s++)
+    TSR_INVARIANT(read->kept && !read->targets[read->sieves[s].target].sparse);
+  return TSR_OK;
+}
+
+/* Gives the text back once all columns were read, where it could be loaded again. */
+static void note_read(tsr__csv *csv, const tsr__csv_read *read)
+{
+  bool all = !csv->opts.bad_rows && !csv->streams;
+  for (int t = 0; t < read->target_count; t++) csv->info[read->targets[t].column].read = true;
+  for (int c = 0; c < csv->column_count && all; c++) all = csv->info[c].read;
+  if (all) tsr__csv_forget(csv);
+}
+
+tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *error)
+{
+  int64_t rows = csv->front;
+  bool front = read->front && rows >= 0;
+  tsr_status status = TSR_OK;
+  if (!front && !csv->files[0].data && !csv->files[0].indexed)
+    csv->rows = -1; /* it was given back */
+  if (!front) status = tsr__csv_count(csv, &rows, error);
+  if (!status) status = check_read(csv, read, rows, error);
+  if (status) return status;
+  size_t targets = (size_t)read->target_count + 1;
+  size_t size = targets * (sizeof(tsr__dict *) + sizeof(int));
+  tsr__dict **dicts = tsr__new(csv->heap, size);
+  if (!dicts) return tsr__csv_no_memory(csv, error);
+  int *columns = (int *)(dicts + targets);
+  for (int t = 0; t < read->target_count; t++) columns[t] = read->targets[t].column;
+  struct reading reading = { .csv = csv,
+                             .read = read,
+                             .columns = columns,
+                             .target_count = read->target_count,
+                             .workers = tsr__worker_count(csv->rt) };
+  for (int t = 0; t < read->target_count && read->kept; t++)
+    reading.looks |= read->targets[t].sparse && is_text(&reading, t);
+  status = run(&reading, read->rows[0], read->rows[read->parts], error);
+  if (!status) status = finish(&reading, dicts, error);
+  free_reading(&reading);
+  tsr__del(csv->heap, dicts, size);
+  if (!status && !read->retyped && !front) note_read(csv, read);
+  return status;
+}
+
+tsr_status tsr__csv_discover(tsr__csv *csv, const bool *which, tsr__error *error)
+{
+  int64_t rows;
+  tsr_status status = tsr__csv_count(csv, &rows, error);
+  if (status) return status;
+  size_t size = ((size_t)csv->column_count + 1) * sizeof(int);
+  int *columns = tsr__new(csv->heap, size), count = 0;
+  if (!columns) return tsr__csv_no_memory(csv, error);
+  for (int c = 0; c < csv->column_count; c++)
+    if (which[c]) columns[count++] = c;
+  struct reading reading = {
+    .csv = csv, .columns = columns, .target_count = count, .workers = tsr__worker_count(csv->rt)
+  };
+  status = run(&reading, 0, rows, error);
+  for (int t = 0; !status && t < count; t++)
+    for (int w = 0; w < reading.workers; w++)
+      csv->info[columns[t]].seen |= lane_of(&reading, w, t)->seen;
+  free_reading(&reading);
+  tsr__del(csv->heap, columns, size);
+  return status;
+}

@@ -1,0 +1,159 @@
+/* Types from a sample.
+ *
+ *   small file   sampled whole
+ *   large file   three windows: its start, middle and end. Of the latter two it is not known
+ *                whether they begin inside quotes: both are tried, and a window counts only if
+ *                one of the two gives rows of the right length with quotes in the right places
+ *
+ * A column of nothing but nulls in the sample is looked up in all files, so that no type is ever
+ * made up. A wrong guess costs time, never data: see tsr__csv_read_parts. */
+#include "io/csv/csv_inner.h"
+#include "io/file/files.h"
+
+enum { WINDOW_MIN = 4 << 10 };
+
+static bool is_plain(const char *at, const char *end)
+{
+  return !memchr(at, '"', (size_t)(end - at));
+}
+
+/* Quotes only around whole fields. */
+static bool quotes_in_place(const tsr__csv_file *file, const tsr__csv_row *row)
+{
+  const char *at = row->begin;
+  if (is_plain(row->begin, row->next)) return true;
+  for (int i = 0; i < file->fields; i++) {
+    tsr__csv_field f = tsr__csv_next_field(&file->dialect, &at, row->next);
+    if (f.length && f.at[0] != '"' && !is_plain(f.at, f.at + f.length)) return false;
+  }
+  return true;
+}
+
+/* Adds the classes of a window's rows to seen[] up to a row that the window cuts; returns how
+ * many rows, or -1 when one is not as rows should be. `sure`: it begins with a row. */
+static int64_t sample_rows(const tsr__csv_file *file, tsr__csv_window window, unsigned *seen,
+                           bool sure)
+{
+  tsr__csv_row row;
+  tsr__csv_value value;
+  tsr__csv_found found;
+  int64_t rows = 0;
+  const char *at = window.at;
+  for (; (found = tsr__csv_next_row(&file->dialect, at, window.end, &row)) == TSR__CSV_ROW;
+       rows++) {
+    if (row.fields != file->fields) return -1;
+    if (!sure && !quotes_in_place(file, &row)) return -1;
+    at = row.begin;
+    for (int i = 0; i < file->fields; i++) {
+      tsr__csv_field field = tsr__csv_next_field(&file->dialect, &at, row.next);
+      seen[i] |= tsr__csv_classify(file->csv, field, &value);
+    }
+    at = row.next;
+  }
+  return found == TSR__CSV_JUNK ? -1 : rows;
+}
+
+/* Behind the first row end of a window that begins somewhere in the file, assuming that it
+ * begins outside (or inside) quotes. */
+static const char *first_row(const tsr__csv_file *file, tsr__csv_window window, bool inside)
+{
+  const char *at = window.at;
+  for (; at < window.end; at++) {
+    if (*at == '"') inside = !inside;
+    if (*at == file->dialect.newline && !inside) return at + 1;
+  }
+  return at;
+}
+
+static void add_seen(const tsr__csv_file *file, const unsigned *seen)
+{
+  for (int c = 0; c < file->csv->column_count; c++) file->csv->info[c].seen |= seen[file->at[c]];
+}
+
+/* `seen` has room for two answers. Rows of one field have no wrong length that would give the
+ * wrong answer away. */
+static void sample_window(tsr__csv_file *file, tsr__csv_window window, unsigned *seen)
+{
+  size_t fields = (size_t)file->fields;
+  if (fields == 1 && !is_plain(window.at, window.end)) return;
+  memset(seen, 0, 2 * fields * sizeof *seen);
+  int64_t rows[2];
+  for (int inside = 0; inside < 2; inside++) {
+    tsr__csv_window from = { first_row(file, window, inside), window.end };
+    rows[inside] = sample_rows(file, from, seen + (inside ? fields : 0), false);
+  }
+  if ((rows[0] > 0) != (rows[1] > 0)) add_seen(file, seen + (rows[0] > 0 ? 0 : fields));
+}
+
+int64_t tsr__csv_sample_size(const tsr__csv *csv)
+{
+  return csv->opts.sample > 0 ? csv->opts.sample : TSR__CSV_SAMPLE;
+}
+
+/* Middle and end, of the loaded text or through a buffer. Comments make rows that are none. */
+static tsr_status sample_far(tsr__csv_file *file, int64_t length, unsigned *seen, tsr__error *error)
+{
+  int64_t size = file->data ? file->size : file->stored, got;
+  if (length < WINDOW_MIN || length >= size) return TSR_OK;
+  if (!file->data && (file->csv->opts.comment || file->packing)) return TSR_OK;
+  int64_t offsets[2] = { size / 2, size - length };
+  char *buffer = file->data ? NULL : tsr__new_raw(file->csv->heap, (size_t)length);
+  if (!file->data && !buffer) return tsr__csv_no_memory(file->csv, error);
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < 2 && !status; i++) {
+    const char *from = file->data ? file->data + offsets[i] : buffer;
+    if (offsets[i] < file->body) continue;
+    int code = buffer ? tsr__csv_file_read(file, buffer, offsets[i], length, &got) : 0;
+    if (code) status = tsr__file_error(file->path, "read", code, error);
+    else if (buffer && got < length)
+      status = tsr__file_shrunk(file->path, offsets[i] + got, file->stored, error);
+    else sample_window(file, (tsr__csv_window){ from, from + length }, seen);
+  }
+  tsr__del(file->csv->heap, buffer, (size_t)length);
+  return status;
+}
+
+tsr_status tsr__csv_sample(tsr__csv_file *file, tsr__csv_window head, bool far, tsr__error *error)
+{
+  tsr__csv *csv = file->csv;
+  size_t size = 2 * (size_t)file->fields * sizeof(unsigned);
+  unsigned *seen = tsr__new(csv->heap, size);
+  if (!seen) return tsr__csv_no_memory(csv, error);
+  int64_t most = tsr__csv_sample_size(csv);
+  if (file->data) head = (tsr__csv_window){ file->data, file->data + file->end };
+  head.at += file->body;
+  if (head.end - head.at > most) head.end = head.at + most;
+  tsr_status status = TSR_OK;
+  if (head.at < head.end) {
+    (void)sample_rows(file, head, seen, true);
+    add_seen(file, seen);
+    if (far) status = sample_far(file, (head.end - head.at) / 2, seen, error);
+  }
+  tsr__del(csv->heap, seen, size);
+  return status;
+}
+
+/* Columns of which nothing but nulls is known: all files decide. */
+static tsr_status settle_unknown(tsr__csv *csv, tsr__error *error)
+{
+  size_t size = (size_t)csv->column_count * sizeof(bool);
+  bool *which = tsr__new(csv->heap, size), any = false;
+  if (!which) return tsr__csv_no_memory(csv, error);
+  for (int c = 0; c < csv->column_count; c++)
+    any |= which[c] = !csv->info[c].forced && !(csv->info[c].seen & ~(unsigned)TSR__CLASS_NULL);
+  tsr_status status = any ? tsr__csv_discover(csv, which, error) : TSR_OK;
+  tsr__del(csv->heap, which, size);
+  return status;
+}
+
+tsr_status tsr__csv_settle_types(tsr__csv *csv, bool whole, tsr__error *error)
+{
+  tsr_status status = whole ? TSR_OK : settle_unknown(csv, error);
+  for (int c = 0; c < csv->column_count && !status; c++) {
+    tsr__csv_column *column = &csv->columns[c];
+    if (!csv->info[c].forced) column->type = tsr__csv_type_of(csv->info[c].seen);
+    column->vacant = !csv->info[c].forced && !(csv->info[c].seen & ~(unsigned)TSR__CLASS_NULL);
+    column->nullable = column->type != TSR__COL_TEXT && (csv->info[c].seen & TSR__CLASS_NULL);
+  }
+  return status;
+}

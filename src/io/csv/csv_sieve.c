@@ -1,0 +1,108 @@
+/* Sieves: which rows pass, 64 at a time, by values that were just parsed and still lie in cache.
+ *
+ *   temp > 80     values  81 79 - 90     validity  1 1 0 1     passes  1 0 0 1
+ *
+ * Texts are judged by code: each worker asks once of each text it has met.
+ *
+ * Invariant: a null passes TSR__SIEVE_NULL only. */
+#include "io/csv/csv_inner.h"
+
+enum { UNASKED, FAILS, PASSES };
+
+#define EACH(condition) \
+  for (int i = 0; i < count; i++) bits |= (uint64_t)(condition) << i
+
+/* Which of up to 64 values compare so with a constant of their type. */
+#define COMPARE(name, type)                                                \
+  static uint64_t name(tsr__sieve_op op, const type *v, int count, type c) \
+  {                                                                        \
+    uint64_t bits = 0;                                                     \
+    switch (op) {                                                          \
+    case TSR__SIEVE_EQ: EACH(v[i] == c); break;                            \
+    case TSR__SIEVE_NE: EACH(v[i] != c); break;                            \
+    case TSR__SIEVE_LT: EACH(v[i] < c); break;                             \
+    case TSR__SIEVE_LE: EACH(v[i] <= c); break;                            \
+    case TSR__SIEVE_GT: EACH(v[i] > c); break;                             \
+    default: EACH(v[i] >= c);                                              \
+    }                                                                      \
+    return bits;                                                           \
+  }
+
+COMPARE(compare_whole, int64_t)
+COMPARE(compare_real, double)
+
+/* The elements as numbers of 64 bits: as they lie, or widened into `out`. */
+static const int64_t *whole_values(const tsr__csv_judge *j, int64_t at, int count, int64_t *out)
+{
+  if (j->type == TSR__COL_I64 || j->type == TSR__COL_TIME)
+    return (const int64_t *)j->sink.values + at;
+  const int32_t *narrow = (const int32_t *)j->sink.values + at;
+  for (int i = 0; i < count; i++) out[i] = narrow[i];
+  return out;
+}
+
+static const double *real_values(const tsr__csv_judge *j, int64_t at, int count, double *out)
+{
+  int64_t wide[64];
+  if (j->type == TSR__COL_F64) return (const double *)j->sink.values + at;
+  const int64_t *whole = whole_values(j, at, count, wide);
+  for (int i = 0; i < count; i++) out[i] = (double)whole[i];
+  return out;
+}
+
+static uint64_t judge_numbers(const tsr__csv_judge *j, int64_t at, int count)
+{
+  const tsr__sieve *sieve = j->sieve;
+  bool list = sieve->op == TSR__SIEVE_IN || sieve->op == TSR__SIEVE_NOT_IN;
+  tsr__sieve_op op = list ? TSR__SIEVE_EQ : sieve->op;
+  int64_t wide[64];
+  double reals[64];
+  uint64_t bits = 0;
+  if (sieve->real) {
+    const double *v = real_values(j, at, count, reals);
+    for (int c = 0; c < sieve->count; c++) bits |= compare_real(op, v, count, sieve->reals[c]);
+  } else {
+    const int64_t *v = whole_values(j, at, count, wide);
+    for (int c = 0; c < sieve->count; c++) bits |= compare_whole(op, v, count, sieve->whole[c]);
+  }
+  return sieve->op == TSR__SIEVE_NOT_IN ? ~bits : bits;
+}
+
+static uint64_t judge_texts(const tsr__csv_judge *j, int64_t at, uint64_t valid)
+{
+  const tsr__dict_local *dict = &j->lane->dict;
+  const int32_t *codes = (const int32_t *)j->sink.values + at;
+  tsr__csv_told *told = j->told;
+  uint64_t bits = 0;
+  if (!tsr__grow(dict->heap, (void **)&told->text, &told->room, (size_t)dict->count, 1)) {
+    j->lane->no_memory = true;
+    return 0;
+  }
+  for (uint64_t rest = valid; rest; rest &= rest - 1) {
+    int i = __builtin_ctzll(rest);
+    uint8_t *said = &told->text[codes[i]];
+    if (*said == UNASKED) {
+      const tsr__dict_entry *entry = &dict->entries[codes[i]];
+      bool passes = j->sieve->passes(j->sieve->user, entry->text, entry->key.length);
+      *said = passes ? PASSES : FAILS;
+    }
+    bits |= (uint64_t)(*said == PASSES) << i;
+  }
+  return bits;
+}
+
+uint64_t tsr__csv_judge_word(const tsr__csv_judge *j, int64_t at, int count)
+{
+  uint64_t all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+  uint64_t valid = j->sink.validity[at / 64] >> (at % 64) & all, bits;
+  switch (j->sieve->op) {
+  case TSR__SIEVE_NULL: return ~valid & all;
+  case TSR__SIEVE_NOT_NULL: return valid;
+  case TSR__SIEVE_TRUE:
+  case TSR__SIEVE_FALSE:
+    bits = ((const uint64_t *)j->sink.values)[at / 64] >> (at % 64);
+    return (j->sieve->op == TSR__SIEVE_TRUE ? bits : ~bits) & valid;
+  case TSR__SIEVE_TEXT: return judge_texts(j, at, valid);
+  default: return judge_numbers(j, at, count) & valid;
+  }
+}

@@ -1,0 +1,105 @@
+/* Rows as CSV.
+ *
+ * Invariant: what is written is read back equal by csv.h's reader: a field is quoted whenever it
+ * would otherwise be split, trimmed, or taken for a null. */
+#include "io/rows/write.h"
+
+typedef struct style {
+  const tsr__write_ask *ask;
+  const char *null;
+  size_t null_length;
+  char separator;
+  bool special[256]; /* bytes that make quotes necessary */
+} style;
+
+static bool must_quote(const style *s, const char *text, size_t length)
+{
+  if (length == 0) return true;
+  unsigned char first = (unsigned char)text[0], last = (unsigned char)text[length - 1];
+  if (first == ' ' || first == '\t' || last == ' ' || last == '\t' || first == 0xef) return true;
+  for (size_t i = 0; i < length; i++)
+    if (s->special[(unsigned char)text[i]]) return true;
+  if (length == 2 && memcmp(text, "NA", 2) == 0) return true;
+  return length == s->null_length && memcmp(text, s->null, length) == 0;
+}
+
+static void put_text(const style *s, tsr__bytes *out, const char *text, size_t length)
+{
+  if (!must_quote(s, text, length)) {
+    tsr__bytes_put(out, text, length);
+    return;
+  }
+  tsr__bytes_char(out, '"');
+  for (const char *end = text + length; text < end;) {
+    const char *quote = memchr(text, '"', (size_t)(end - text));
+    const char *stop = quote ? quote + 1 : end;
+    tsr__bytes_put(out, text, (size_t)(stop - text));
+    if (quote) tsr__bytes_char(out, '"');
+    text = stop;
+  }
+  tsr__bytes_char(out, '"');
+}
+
+static void put_field(const style *s, tsr__bytes *out, const tsr__out_column *column, int64_t row)
+{
+  size_t length;
+  if (column->valid && !column->valid[row]) {
+    /* Many readers leave out empty lines; between quotes the null is still one for numbers. */
+    bool alone = s->ask->count == 1 && !s->null_length && column->type != TSR_COL_TEXT;
+    tsr__bytes_put(out, alone ? "\"\"" : s->null, alone ? 2 : s->null_length);
+  } else if (column->type == TSR_COL_TEXT) {
+    const char *text = tsr__out_text(column, row, &length);
+    put_text(s, out, text, length);
+  } else {
+    tsr__bytes_value(out, column, row, TSR__FLOATS_MARKED);
+  }
+}
+
+static void put_rows(const void *user, tsr__bytes *out, int64_t from, int64_t to)
+{
+  const style *s = user;
+  for (int64_t row = from; row < to; row++)
+    for (int i = 0; i < s->ask->count; i++) {
+      put_field(s, out, &s->ask->column[i], row);
+      tsr__bytes_char(out, i + 1 < s->ask->count ? s->separator : '\n');
+    }
+}
+
+static tsr_status check(const style *s, tsr__error *error)
+{
+  const char *what = s->ask->what;
+  unsigned char c = (unsigned char)s->separator;
+  bool word = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  if (word || c >= 0x80 || strchr("\"\n\r.+-:", c))
+    return tsr__error_set(
+        error, TSR_EARG,
+        "%s: the separator is byte %d, expected one that no number or date holds, "
+        "such as ',' ';' '|' or a tab",
+        what, c);
+  for (size_t i = 0; i < s->null_length; i++)
+    if (s->special[(unsigned char)s->null[i]])
+      return tsr__error_set(error, TSR_EARG,
+                            "%s: the text for null, '%.40s', holds a separator, a quote or a line "
+                            "end; choose another, such as NA",
+                            what, s->null);
+  return TSR_OK;
+}
+
+tsr_status tsr__csv_write(const tsr__write_ask *ask, const tsr__csv_style *style_ask,
+                          tsr__error *error)
+{
+  style s = { .ask = ask, .null = style_ask->null ? style_ask->null : "" };
+  s.null_length = strlen(s.null);
+  s.separator = style_ask->separator ? style_ask->separator : ',';
+  s.special['"'] = s.special['\n'] = s.special['\r'] = true;
+  s.special[(unsigned char)s.separator] = true;
+  if (check(&s, error)) return error->status;
+  tsr__bytes head = { .heap = &ask->rt->heap };
+  for (int i = 0; !style_ask->no_header && i < ask->count; i++) {
+    put_text(&s, &head, ask->column[i].name, strlen(ask->column[i].name));
+    tsr__bytes_char(&head, i + 1 < ask->count ? s.separator : '\n');
+  }
+  tsr_status status = tsr__write_rows(ask, &head, put_rows, &s, error);
+  tsr__bytes_free(&head);
+  return status;
+}

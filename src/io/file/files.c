@@ -1,0 +1,359 @@
+/* Files to bytes.
+ *
+ *   orders-*.csv  ->  orders-1.csv, orders-2.csv.gz       patterns, in order of the names
+ *   bytes         ->  plain | gzip | zstd                 by what they begin with
+ *                 ->  |data .......|pad|                  one block of memory
+ *
+ * Invariant: what is parsed is a copy that nobody else can change or shorten. A file that changed
+ * while it was read is refused. */
+#include "io/file/files.h"
+#include "io/file/system.h"
+#include "io/file/unpack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Some C libraries have no braces in patterns: there they are ordinary characters. */
+#if !defined(GLOB_BRACE)
+#define GLOB_BRACE 0
+#endif
+
+enum { PIECE = 4 << 20 };
+
+tsr_status tsr__file_error(const char *path, const char *what, int code, tsr__error *error)
+{
+  char buffer[128];
+  return tsr__error_set(error, code == ENOMEM ? TSR_ENOMEM : TSR_EIO, "%s: cannot %s: %s", path,
+                        what, tsr__sys_text(code, buffer, sizeof buffer));
+}
+
+tsr_status tsr__file_shrunk(const char *path, int64_t found, int64_t stored, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_EIO,
+                        "%s: ended at byte %" PRId64 " while it was read, it had %" PRId64
+                        " bytes when it was opened; is it still being written?",
+                        path, found, stored);
+}
+
+static tsr_status no_memory(const char *path, int64_t bytes, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for its %" PRId64 " bytes", path, bytes);
+}
+
+/* ---- patterns ------------------------------------------------------------------------------ */
+
+static int by_name(const void *a, const void *b)
+{
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static tsr_status keep_path(tsr__paths *out, const char *name, tsr__error *error)
+{
+  size_t length = strlen(name) + 1, need = (size_t)out->count + 1;
+  char *copy = NULL;
+  if (tsr__grow(out->heap, (void **)&out->path, &out->room, need, sizeof *out->path))
+    copy = tsr__new_raw(out->heap, length);
+  if (!copy) return no_memory(name, (int64_t)length, error);
+  out->path[out->count++] = memcpy(copy, name, length);
+  return TSR_OK;
+}
+
+/* glob whatever the locale, by which [a-z] would mean other letters. */
+static int find_names(const char *pattern, glob_t *found)
+{
+  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  if (!plain) return GLOB_NOSPACE;
+  locale_t before = uselocale(plain); /* of this thread */
+  int code = glob(pattern, GLOB_NOSORT | GLOB_BRACE, NULL, found);
+  uselocale(before);
+  freelocale(plain);
+  return code;
+}
+
+/* The files of a pattern, in order; one with braces may name a file twice. */
+static tsr_status keep_matches(tsr__paths *out, const glob_t *found, tsr__error *error)
+{
+  char **name = found->gl_pathv;
+  tsr_status status = TSR_OK;
+  qsort(name, found->gl_pathc, sizeof *name, by_name);
+  for (size_t i = 0; i < found->gl_pathc && !status; i++)
+    if (!i || strcmp(name[i], name[i - 1]) != 0) status = keep_path(out, name[i], error);
+  return status;
+}
+
+static tsr_status find_path(tsr__paths *out, const char *path, bool literal, tsr__error *error)
+{
+  struct stat info;
+  if (!path) return tsr__error_set(error, TSR_EARG, "the path of a file to read is NULL");
+  if (literal || !strpbrk(path, "*?[{") || stat(path, &info) == 0)
+    return keep_path(out, path, error);
+  glob_t found = { 0 };
+  int code = find_names(path, &found);
+  tsr_status status = TSR_OK;
+  if (code == GLOB_NOSPACE) status = no_memory(path, 0, error);
+  else if (code == GLOB_ABORTED) status = tsr__file_error(path, "read a folder of", errno, error);
+  else if (code == GLOB_NOMATCH || found.gl_pathc == 0)
+    status = tsr__error_set(error, TSR_EIO, "%s: no file matches this pattern", path);
+  else if (found.gl_pathc > 1000000)
+    status = tsr__error_set(error, TSR_EUNSUPPORTED, "%s: matches %zu files, at most 1,000,000",
+                            path, found.gl_pathc);
+  if (!status) status = keep_matches(out, &found, error);
+  globfree(&found);
+  return status;
+}
+
+tsr_status tsr__paths_find(tsr__heap *heap, const tsr__path_ask *ask, tsr__paths *out,
+                           tsr__error *error)
+{
+  *out = (tsr__paths){ .heap = heap };
+  tsr_status status = find_path(out, ask->path, ask->literal, error);
+  for (int i = 0; i < ask->more_count && !status; i++)
+    status = find_path(out, ask->more[i], ask->literal, error);
+  if (status) tsr__paths_free(out);
+  return status;
+}
+
+void tsr__paths_free(tsr__paths *paths)
+{
+  for (int i = 0; i < paths->count; i++)
+    tsr__del(paths->heap, paths->path[i], strlen(paths->path[i]) + 1);
+  if (paths->path) tsr__del(paths->heap, (void *)paths->path, paths->room * sizeof *paths->path);
+  *paths = (tsr__paths){ 0 };
+}
+
+char *tsr__paths_said(tsr__arena *arena, const tsr__path_ask *ask)
+{
+  char more[32];
+  size_t length = strlen(ask->path);
+  int tail = ask->more_count ? snprintf(more, sizeof more, " and %d more", ask->more_count) : 0;
+  char *text = tsr__arena_new(arena, length + (size_t)tail + 1);
+  if (!text) return NULL;
+  memcpy(text, ask->path, length);
+  memcpy(text + length, more, (size_t)tail);
+  return text;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef struct source {
+  const tsr__load_ask *ask;
+  tsr__heap *heap;
+  tsr__error *error;
+  int fd;
+  bool standard; /* standard input: read as it comes */
+  int64_t size, changed;
+  int64_t piece;
+  _Atomic int code;    /* loading in pieces: the first failure, an errno or -1 for an early end */
+  _Atomic int64_t end; /* where a file that became shorter ended */
+  tsr__loaded *out;
+} source;
+
+static int64_t read_some(const source *s, void *to, size_t length, int64_t offset)
+{
+  const tsr__file_opts *opts = s->ask->opts;
+  for (;;) {
+    int64_t n;
+    if (opts && opts->read) n = opts->read(opts->user, s->fd, to, length, offset);
+    else n = tsr__sys_read(s->fd, to, length, s->standard ? -1 : offset);
+    if (n >= 0 || errno != EINTR) return n;
+  }
+}
+
+static int64_t changed_at(const struct stat *info)
+{
+  return (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec;
+}
+
+static tsr_status open_source(source *s)
+{
+  const char *path = s->ask->path;
+  struct stat info;
+  if (strcmp(path, "-") == 0) {
+    s->fd = STDIN_FILENO;
+    s->standard = true;
+    return TSR_OK;
+  }
+  /* Without NONBLOCK a pipe without a writer would wait here for ever. */
+  s->fd = tsr__sys_open(path, O_RDONLY | O_NONBLOCK);
+  if (s->fd < 0) return tsr__file_error(path, "open", errno, s->error);
+  if (fstat(s->fd, &info)) return tsr__file_error(path, "examine", errno, s->error);
+  if (S_ISDIR(info.st_mode))
+    return tsr__error_set(s->error, TSR_EIO, "%s: is a directory; name a file in it, or a pattern",
+                          path);
+  if (!S_ISREG(info.st_mode))
+    return tsr__error_set(s->error, TSR_EUNSUPPORTED,
+                          "%s: is no regular file; pipes and devices cannot be read in parts, give "
+                          "them as standard input",
+                          path);
+  s->size = (int64_t)info.st_size;
+  s->changed = changed_at(&info);
+  return TSR_OK;
+}
+
+/* Gives the bytes a block of `room`, keeping the `size` that are there. */
+static tsr_status resize(source *s, size_t room)
+{
+  tsr__loaded *out = s->out;
+  char *data = tsr__new_raw(s->heap, room);
+  if (!data) return no_memory(s->ask->path, (int64_t)room, s->error);
+  if (out->size) memcpy(data, out->data, (size_t)out->size);
+  tsr__del(s->heap, out->data, out->room);
+  out->data = data;
+  out->room = room;
+  return TSR_OK;
+}
+
+static void load_piece(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  source *s = user;
+  int64_t at = task * s->piece, end = at + s->piece < s->size ? at + s->piece : s->size;
+  while (at < end && !s->code) {
+    int64_t n = read_some(s, s->out->data + at, (size_t)(end - at), at);
+    if (n <= 0) {
+      int none = 0;
+      if (n == 0) s->end = at;
+      atomic_compare_exchange_strong(&s->code, &none, n == 0 ? -1 : errno);
+      return;
+    }
+    at += n;
+  }
+}
+
+static tsr_status load_file(source *s)
+{
+  const char *path = s->ask->path;
+  struct stat info;
+  if (resize(s, (size_t)s->size + (size_t)s->ask->pad + 1)) return s->error->status;
+  int64_t pieces = s->size / s->piece + (s->size % s->piece != 0);
+  if (!tsr__parallel_long(s->ask->rt, s->ask->what, pieces, load_piece, s))
+    return tsr__cancelled(s->error, s->ask->what);
+  if (s->code < 0) return tsr__file_shrunk(path, s->end, s->size, s->error);
+  if (s->code) return tsr__file_error(path, "read", s->code, s->error);
+  if (fstat(s->fd, &info)) return tsr__file_error(path, "examine", errno, s->error);
+  if ((int64_t)info.st_size != s->size || changed_at(&info) != s->changed)
+    return tsr__error_set(s->error, TSR_EIO,
+                          "%s: changed while it was read; is it still being written?", path);
+  s->out->size = s->size;
+  return TSR_OK;
+}
+
+/* One step of work that cannot be cut up: the callback is asked between them. */
+typedef struct step {
+  source *s;
+  bool more;
+  tsr_status (*run)(struct step *step);
+  tsr__unpack *unpack; /* NULL: nothing is packed */
+} step;
+
+static void run_step(void *user, int64_t task, int worker)
+{
+  (void)task;
+  (void)worker;
+  step *st = user;
+  source *s = st->s;
+  size_t need = (size_t)s->out->size + (size_t)s->piece + (size_t)s->ask->pad;
+  if (s->out->room < need) {
+    size_t twice = s->out->room * 2;
+    if (resize(s, need > twice ? need : twice)) return;
+  }
+  st->run(st);
+}
+
+static tsr_status run_steps(step *st)
+{
+  source *s = st->s;
+  for (st->more = true; st->more && !s->error->status;)
+    if (!tsr__parallel_long(s->ask->rt, s->ask->what, 1, run_step, st))
+      return tsr__cancelled(s->error, s->ask->what);
+  return s->error->status;
+}
+
+static tsr_status read_step(step *st)
+{
+  source *s = st->s;
+  int64_t n = read_some(s, s->out->data + s->out->size, (size_t)s->piece, s->out->size);
+  if (n < 0) return tsr__file_error(s->ask->path, "read", errno, s->error);
+  st->more = n > 0;
+  s->out->size += n;
+  return TSR_OK;
+}
+
+/* ---- unpacking ------------------------------------------------------------------------------- */
+
+static int read_packed(const void *user, char *to, int64_t offset, int64_t length, int64_t *got)
+{
+  const tsr__loaded *packed = user;
+  int64_t left = packed->size - offset;
+  *got = left < length ? left : length;
+  memcpy(to, packed->data + offset, (size_t)*got);
+  return 0;
+}
+
+static tsr_status unpack_step(step *st)
+{
+  source *s = st->s;
+  int64_t got;
+  if (tsr__unpack_some(st->unpack, s->out->data + s->out->size, s->piece, &got, s->error))
+    return s->error->status;
+  st->more = got == s->piece;
+  s->out->size += got;
+  return TSR_OK;
+}
+
+/* Puts what the bytes unpack to in their place. */
+static tsr_status unpack(source *s)
+{
+  tsr__loaded packed = *s->out;
+  tsr__packed from = { .heap = s->heap,
+                       .path = s->ask->path,
+                       .packing = tsr__packing_of(packed.data, (size_t)packed.size),
+                       .stored = packed.size,
+                       .limit = tsr__unpack_limit(s->ask->rt, packed.size, s->ask->unpack_limit),
+                       .read = read_packed,
+                       .user = &packed };
+  if (from.packing == TSR__PLAIN) return TSR_OK;
+  *s->out = (tsr__loaded){ .heap = s->heap };
+  step st = { .s = s, .run = unpack_step, .unpack = tsr__unpack_open(&from) };
+  if (!st.unpack) {
+    no_memory(s->ask->path, packed.size, s->error);
+  } else {
+    int64_t guess = tsr__unpack_guess(st.unpack) + s->piece + s->ask->pad;
+    if (!resize(s, (size_t)guess)) run_steps(&st);
+  }
+  tsr__unpack_close(st.unpack);
+  tsr__loaded_free(&packed);
+  return s->error->status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+tsr_status tsr__file_load(const tsr__load_ask *ask, tsr__loaded *out, tsr__error *error)
+{
+  source s = { .ask = ask, .heap = &ask->rt->heap, .error = error, .fd = -1, .out = out };
+  s.piece = ask->opts && ask->opts->piece > 0 ? ask->opts->piece : PIECE;
+  *out = (tsr__loaded){ .heap = s.heap };
+  tsr_status status = open_source(&s);
+  step st = { .s = &s, .run = read_step };
+  if (!status) status = s.standard ? run_steps(&st) : load_file(&s);
+  if (!status) status = unpack(&s);
+  const char *name = s.standard ? "standard input" : ask->path;
+  if (!status) status = tsr__file_magic(name, ask->format, out->data, (size_t)out->size, error);
+  if (!status) memset(out->data + out->size, 0, (size_t)ask->pad);
+  if (s.fd >= 0 && !s.standard) tsr__sys_close(s.fd);
+  if (status) tsr__loaded_free(out);
+  return status;
+}
+
+void tsr__loaded_free(tsr__loaded *loaded)
+{
+  if (loaded->heap) tsr__del(loaded->heap, loaded->data, loaded->room);
+  *loaded = (tsr__loaded){ 0 };
+}

@@ -1,0 +1,92 @@
+/* The system's calls on files.
+ *
+ * Invariant: EINTR and EAGAIN never leave this file. An interrupted close counts as done: Linux gives
+ * the descriptor up first, and closing it again could close another's. */
+#include "io/file/system.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { MOST = 1 << 30 }; /* bytes a call; the system takes no more than 2 GiB */
+
+static int open_with(const char *path, int flags, mode_t mode)
+{
+  for (;;) {
+    int fd = open(path, flags | O_CLOEXEC, mode);
+    if (fd >= 0 || errno != EINTR) return fd;
+  }
+}
+
+int tsr__sys_open(const char *path, int flags)
+{
+  return open_with(path, flags, 0);
+}
+
+int tsr__sys_create(const char *path, mode_t mode)
+{
+  return open_with(path, O_WRONLY | O_CREAT | O_EXCL, mode);
+}
+
+int tsr__sys_sync(int fd)
+{
+  for (;;) {
+    if (!fdatasync(fd) || errno == EINVAL || errno == ENOSYS) return 0;
+    if (errno != EINTR) return -1;
+  }
+}
+
+int tsr__sys_close(int fd)
+{
+  return close(fd) && errno != EINTR ? -1 : 0;
+}
+
+/* Whether a call that failed is to be tried again; waits where there is something to wait for. */
+static bool again(int fd, short events)
+{
+  if (errno == EINTR) return true;
+  if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
+  struct pollfd wait = { .fd = fd, .events = events };
+  return poll(&wait, 1, -1) >= 0 || errno == EINTR;
+}
+
+int64_t tsr__sys_read(int fd, void *to, size_t length, int64_t at)
+{
+  size_t some = length < MOST ? length : MOST;
+  for (;;) {
+    ssize_t n = at < 0 ? read(fd, to, some) : pread(fd, to, some, (off_t)at);
+    if (n >= 0 || !again(fd, POLLIN)) return n;
+  }
+}
+
+int64_t tsr__sys_read_all(int fd, void *to, size_t length, int64_t at)
+{
+  size_t got = 0;
+  while (got < length) {
+    int64_t n = tsr__sys_read(fd, (char *)to + got, length - got, at + (int64_t)got);
+    if (n < 0) return n;
+    if (n == 0) break;
+    got += (size_t)n;
+  }
+  return (int64_t)got;
+}
+
+int64_t tsr__sys_write(int fd, const void *from, size_t length)
+{
+  size_t some = length < MOST ? length : MOST;
+  for (;;) {
+    ssize_t n = write(fd, from, some);
+    if (n >= 0 || !again(fd, POLLOUT)) return n;
+  }
+}
+
+const char *tsr__sys_text(int code, char *buffer, size_t size)
+{
+  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  snprintf(buffer, size, "%s", plain ? strerror_l(code, plain) : "an error of the system");
+  if (plain) freelocale(plain);
+  return buffer;
+}

@@ -1,0 +1,110 @@
+/* What the files of the JSON reader share. See json.h for the contract.
+ *
+ *   json_parse.c   the grammar: members of an object, one after the other
+ *   json.c         opening: blocks of lines in parallel, names and classes
+ *   json_read.c    stripes of rows in parallel, values, dictionaries
+ *
+ *   file 0: |block 0   |block 1   |    a line belongs to the block in which it begins
+ *   file 1: |block 2  |
+ *   rows     0 .. 9     10 .. 17   18 .. 25 */
+#ifndef TSR_IO_JSON_INNER_H
+#define TSR_IO_JSON_INNER_H
+
+#include "io/csv/csv_inner.h"
+#include "io/json/json.h"
+
+enum { TSR__JSON_DEPTH = 200, TSR__JSON_PAD = 64 };
+
+typedef enum tsr__json_kind {
+  TSR__JSON_IS_NULL,
+  TSR__JSON_IS_FALSE,
+  TSR__JSON_IS_TRUE,
+  TSR__JSON_IS_NUMBER,
+  TSR__JSON_IS_TEXT,
+  TSR__JSON_IS_NESTED
+} tsr__json_kind;
+
+/* A value as it stands; of a text what is between its quotes. */
+typedef struct tsr__json_token {
+  uint8_t kind;
+  bool escaped; /* a text with backslashes */
+  const char *at;
+  size_t length;
+} tsr__json_token;
+
+/* Reads one object. `fault` is where and `why` what is wrong, once something is. */
+typedef struct tsr__json_cursor {
+  const char *at, *end;
+  bool begun;
+  const char *fault, *why;
+} tsr__json_cursor;
+
+/* The next member: 1; 0 behind the last one, which must end the text; -1: a fault. */
+int tsr__json_next(tsr__json_cursor *cursor, tsr__json_token *key, tsr__json_token *value);
+/* Writes a text without its escapes, at most `length` bytes; returns how many. */
+size_t tsr__json_unescape(const tsr__json_token *text, char *to);
+
+typedef struct tsr__json_block {
+  int file;
+  const char *from, *to; /* where its lines begin */
+  int64_t row, rows;     /* the first row's number; how many */
+  const char **bad;      /* where bad lines begin, in order */
+  size_t bad_count, bad_room;
+  const char *fault, *why; /* of the first one */
+  tsr__dict_local names;   /* while opening */
+  uint8_t *seen;           /* classes, by the block's own codes of names */
+  size_t seen_room;
+  bool no_memory;
+} tsr__json_block;
+
+struct tsr__json {
+  tsr_runtime *rt;
+  tsr__heap *heap;
+  tsr__json_opts opts; /* its lists are those of the caller of open, unused later */
+  tsr__paths paths;
+  tsr__loaded *files;
+  tsr__arena arena;
+  const char *path; /* in the arena */
+  tsr__decimal *decimal;
+  tsr__json_block *blocks;
+  int64_t block_count, rows, bad_rows;
+  tsr__dict *name_dict;  /* every name there is */
+  tsr__dict_local names; /* looks them up; nothing is added after opening */
+  int *column_of;        /* by name; -1: not chosen */
+  uint8_t *forced;       /* by name: a tsr__coltype + 1, 0: not */
+  tsr__csv_column *columns;
+  int column_count;
+};
+
+/* One line that is no blank one. */
+typedef struct tsr__json_line {
+  const char *at, *end, *next;
+} tsr__json_line;
+
+/* The next line from `at` on that begins before `to`; false when there is none. `end` ends the
+ * file's bytes. */
+bool tsr__json_line_at(const char *at, const char *to, const char *end, tsr__json_line *out);
+
+/* Which name a key is. Objects of a file mostly have their keys in one order: the place of the last
+ * one found is where to look first. */
+typedef struct tsr__json_keys {
+  tsr__dict_local *names;
+  int32_t *order; /* by member: its code in the last object */
+  size_t order_room;
+  int64_t *stamp; /* by code: the last line that had it */
+  size_t stamp_room;
+} tsr__json_keys;
+
+/* The code of the `member`-th key of line `line` (counted from 1); -1: out of memory; -2: the key was
+ * there before. With `add` unknown names are added. */
+int32_t tsr__json_key(tsr__json_keys *keys, const tsr__json_token *key, int64_t member,
+                      int64_t line);
+void tsr__json_keys_free(tsr__json_keys *keys);
+
+/* The class of a value, and the value but for texts. */
+unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *token,
+                            tsr__csv_value *value);
+/* Whether a column of a type holds values of a class. */
+bool tsr__json_fits(tsr__coltype type, unsigned class, const tsr__csv_value *value);
+
+#endif

@@ -1,0 +1,403 @@
+/* The grammar of JSON (RFC 8259), read one member of an object at a time.
+ *
+ * Invariant: what is accepted is JSON; nothing is looked at behind `end`. Nesting is bounded, so the
+ * stack is too. */
+#include "io/json/json_inner.h"
+#include "io/text/datetime.h"
+
+static bool fault(tsr__json_cursor *c, const char *at, const char *why)
+{
+  c->fault = at;
+  c->why = why;
+  return false;
+}
+
+static void skip_blanks(tsr__json_cursor *c)
+{
+  while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\r' || *c->at == '\n'))
+    c->at++;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* Whether one of eight bytes is a quote, a backslash or below a space. */
+static inline bool has_special(const char *at)
+{
+  const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
+  uint64_t x;
+  memcpy(&x, at, 8);
+  uint64_t quote = x ^ (ones * '"'), slash = x ^ (ones * '\\');
+  uint64_t low = (x - ones * 0x20) & ~x;
+  return (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | low) & tops;
+}
+
+static int hex_digit(char c)
+{
+  if (c >= '0' && c <= '9') return c - '0';
+  c |= 0x20;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The four digits behind \u; -1 if they are none. */
+static int hex4(const char *at, const char *end)
+{
+  int value = 0;
+  if (end - at < 4) return -1;
+  for (int i = 0; i < 4; i++) {
+    int digit = hex_digit(at[i]);
+    if (digit < 0) return -1;
+    value = value << 4 | digit;
+  }
+  return value;
+}
+
+/* From behind a backslash to behind the escape. */
+static bool skip_escape(tsr__json_cursor *c)
+{
+  const char *begin = c->at - 1;
+  if (c->at == c->end) return fault(c, begin, "the text does not end in its line");
+  char kind = *c->at++;
+  if (kind != 'u')
+    return (kind && strchr("\"\\/bfnrt", kind)) || fault(c, begin, "there is no such escape");
+  int unit = hex4(c->at, c->end);
+  if (unit < 0) return fault(c, begin, "\\u needs four hexadecimal digits");
+  c->at += 4;
+  if (unit < 0xd800 || unit > 0xdfff) return true;
+  bool pair = unit < 0xdc00 && c->end - c->at >= 6 && c->at[0] == '\\' && c->at[1] == 'u';
+  int low = pair ? hex4(c->at + 2, c->end) : -1;
+  if (low < 0xdc00 || low > 0xdfff) return fault(c, begin, "half a surrogate pair is no character");
+  c->at += 6;
+  return true;
+}
+
+static bool read_text(tsr__json_cursor *c, tsr__json_token *out)
+{
+  const char *begin = ++c->at;
+  out->escaped = false;
+  for (;;) {
+    while (c->end - c->at >= 8 && !has_special(c->at)) c->at += 8;
+    if (c->at == c->end) return fault(c, begin - 1, "the text does not end in its line");
+    char ch = *c->at++;
+    if (ch == '"') break;
+    if ((unsigned char)ch < 0x20)
+      return fault(c, c->at - 1, "a control character must be written as an escape");
+    if (ch != '\\') continue;
+    out->escaped = true;
+    if (!skip_escape(c)) return false;
+  }
+  out->kind = TSR__JSON_IS_TEXT;
+  out->at = begin;
+  out->length = (size_t)(c->at - 1 - begin);
+  return true;
+}
+
+static char *put_utf8(char *to, int c)
+{
+  if (c < 0x80) {
+    *to++ = (char)c;
+  } else if (c < 0x800) {
+    *to++ = (char)(0xc0 | c >> 6);
+    *to++ = (char)(0x80 | (c & 63));
+  } else if (c < 0x10000) {
+    *to++ = (char)(0xe0 | c >> 12);
+    *to++ = (char)(0x80 | (c >> 6 & 63));
+    *to++ = (char)(0x80 | (c & 63));
+  } else {
+    *to++ = (char)(0xf0 | c >> 18);
+    *to++ = (char)(0x80 | (c >> 12 & 63));
+    *to++ = (char)(0x80 | (c >> 6 & 63));
+    *to++ = (char)(0x80 | (c & 63));
+  }
+  return to;
+}
+
+size_t tsr__json_unescape(const tsr__json_token *text, char *to)
+{
+  static const char letters[] = "bfnrt", values[] = "\b\f\n\r\t";
+  const char *at = text->at, *end = at + text->length;
+  char *begin = to;
+  while (at < end) {
+    if (*at != '\\') {
+      *to++ = *at++;
+      continue;
+    }
+    char kind = at[1];
+    const char *letter = strchr(letters, kind);
+    at += 2;
+    if (kind == 'u') {
+      int unit = hex4(at, end);
+      at += 4;
+      if (unit >= 0xd800 && unit < 0xdc00) {
+        unit = 0x10000 + ((unit - 0xd800) << 10) + (hex4(at + 2, end) - 0xdc00);
+        at += 6;
+      }
+      to = put_utf8(to, unit);
+    } else {
+      *to++ = letter ? values[letter - letters] : kind;
+    }
+  }
+  return (size_t)(to - begin);
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static bool is_digit(const tsr__json_cursor *c)
+{
+  return c->at < c->end && (unsigned char)(*c->at - '0') < 10;
+}
+
+static bool skip_digits(tsr__json_cursor *c)
+{
+  const char *begin = c->at;
+  while (is_digit(c)) c->at++;
+  return c->at > begin;
+}
+
+static bool read_number(tsr__json_cursor *c, tsr__json_token *out)
+{
+  const char *begin = c->at;
+  if (*c->at == '-') c->at++;
+  const char *first = c->at;
+  if (!skip_digits(c)) return fault(c, begin, "it is no JSON value");
+  if (*first == '0' && c->at - first > 1)
+    return fault(c, begin, "a number must not begin with zeros");
+  if (c->at < c->end && *c->at == '.') {
+    c->at++;
+    if (!skip_digits(c)) return fault(c, begin, "a digit must follow the point of a number");
+  }
+  if (c->at < c->end && (*c->at | 0x20) == 'e') {
+    c->at++;
+    if (c->at < c->end && (*c->at == '+' || *c->at == '-')) c->at++;
+    if (!skip_digits(c)) return fault(c, begin, "the exponent of a number needs a digit");
+  }
+  *out = (tsr__json_token){ TSR__JSON_IS_NUMBER, false, begin, (size_t)(c->at - begin) };
+  return true;
+}
+
+static bool read_word(tsr__json_cursor *c, tsr__json_token *out)
+{
+  static const struct {
+    const char *word;
+    uint8_t length, kind;
+  } words[] = { { "true", 4, TSR__JSON_IS_TRUE },
+                { "false", 5, TSR__JSON_IS_FALSE },
+                { "null", 4, TSR__JSON_IS_NULL } };
+  for (int i = 0; i < 3; i++) {
+    if (c->end - c->at < words[i].length || memcmp(c->at, words[i].word, words[i].length) != 0)
+      continue;
+    *out = (tsr__json_token){ words[i].kind, false, c->at, words[i].length };
+    c->at += words[i].length;
+    return true;
+  }
+  return fault(c, c->at, "it is no JSON value");
+}
+
+static bool read_nested(tsr__json_cursor *c, tsr__json_token *out, int depth);
+
+static bool read_value(tsr__json_cursor *c, tsr__json_token *out, int depth)
+{
+  skip_blanks(c);
+  if (c->at == c->end) return fault(c, c->at, "a value is missing");
+  switch (*c->at) {
+  case '"': return read_text(c, out);
+  case '{':
+  case '[': return read_nested(c, out, depth + 1);
+  case 't':
+  case 'f':
+  case 'n': return read_word(c, out);
+  default: return read_number(c, out);
+  }
+}
+
+static bool cut(tsr__json_cursor *c)
+{
+  return fault(c, c->at,
+               "the line ends inside an object; each line holds a whole one, as jq -c . writes it");
+}
+
+static bool read_key(tsr__json_cursor *c, tsr__json_token *key)
+{
+  skip_blanks(c);
+  if (c->at == c->end) return cut(c);
+  if (*c->at != '"') return fault(c, c->at, "a name in quotes is missing");
+  if (!read_text(c, key)) return false;
+  skip_blanks(c);
+  if (c->at == c->end || *c->at != ':') return fault(c, c->at, "':' is missing behind a name");
+  c->at++;
+  return true;
+}
+
+/* `,` or the closing character. */
+static bool goes_on(tsr__json_cursor *c, char close, bool *more)
+{
+  skip_blanks(c);
+  if (c->at == c->end) return cut(c);
+  *more = *c->at == ',';
+  if (*c->at != ',' && *c->at != close)
+    return fault(c, c->at, close == '}' ? "',' or '}' is missing" : "',' or ']' is missing");
+  c->at++;
+  return true;
+}
+
+static bool read_nested(tsr__json_cursor *c, tsr__json_token *out, int depth)
+{
+  const char *begin = c->at;
+  char close = *c->at == '{' ? '}' : ']';
+  tsr__json_token key, value;
+  if (depth > TSR__JSON_DEPTH)
+    return fault(c, begin, "objects and arrays are nested more than 200 deep");
+  c->at++;
+  skip_blanks(c);
+  bool more = c->at == c->end || *c->at != close;
+  if (!more) c->at++;
+  while (more) {
+    if (close == '}' && !read_key(c, &key)) return false;
+    if (!read_value(c, &value, depth) || !goes_on(c, close, &more)) return false;
+  }
+  *out = (tsr__json_token){ TSR__JSON_IS_NESTED, false, begin, (size_t)(c->at - begin) };
+  return true;
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+static int finish(tsr__json_cursor *c)
+{
+  skip_blanks(c);
+  if (c->at == c->end) return 0;
+  fault(c, c->at, "text follows the object");
+  return -1;
+}
+
+int tsr__json_next(tsr__json_cursor *c, tsr__json_token *key, tsr__json_token *value)
+{
+  bool more = true;
+  if (!c->begun) {
+    c->begun = true;
+    skip_blanks(c);
+    if (c->at == c->end || *c->at != '{') {
+      fault(c, c->at, "a line must be an object, {...}");
+      return -1;
+    }
+    c->at++;
+    skip_blanks(c);
+    if (c->at < c->end && *c->at == '}') {
+      c->at++;
+      return finish(c);
+    }
+  } else {
+    if (!goes_on(c, '}', &more)) return -1;
+    if (!more) return finish(c);
+  }
+  return read_key(c, key) && read_value(c, value, 1) ? 1 : -1;
+}
+
+/* ---- classes --------------------------------------------------------------------------------- */
+
+static unsigned classify_text(const tsr__json_token *token, tsr__csv_value *value)
+{
+  int32_t days;
+  unsigned char first = token->length >= 10 ? (unsigned char)token->at[0] : 0;
+  if (token->escaped || (unsigned)(first - '0') > 9) return TSR__CLASS_TEXT;
+  if (tsr__date_read(token->at, token->length, &days)) {
+    value->integer = days;
+    return TSR__CLASS_DATE;
+  }
+  bool time = tsr__time_read(token->at, token->length, &value->integer);
+  return time ? TSR__CLASS_TIME : TSR__CLASS_TEXT;
+}
+
+unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *token,
+                            tsr__csv_value *value)
+{
+  *value = (tsr__csv_value){ .integer = token->kind == TSR__JSON_IS_TRUE };
+  switch (token->kind) {
+  case TSR__JSON_IS_NULL: return TSR__CLASS_NULL;
+  case TSR__JSON_IS_FALSE:
+  case TSR__JSON_IS_TRUE: return TSR__CLASS_BOOL;
+  case TSR__JSON_IS_TEXT: return classify_text(token, value);
+  case TSR__JSON_IS_NESTED: return TSR__CLASS_TEXT;
+  default: break;
+  }
+  switch (tsr__decimal_read(decimal, token->at, token->length, &value->integer, &value->real)) {
+  case TSR__NUMBER_INT: return TSR__CLASS_INT;
+  case TSR__NUMBER_BIG: return TSR__CLASS_BIG;
+  default: return TSR__CLASS_FLOAT;
+  }
+}
+
+bool tsr__json_fits(tsr__coltype type, unsigned class, const tsr__csv_value *value)
+{
+  const unsigned numbers = TSR__CLASS_INT | TSR__CLASS_BIG | TSR__CLASS_FLOAT;
+  if (class == TSR__CLASS_NULL) return true;
+  switch (type) {
+  case TSR__COL_BOOL: return class == TSR__CLASS_BOOL;
+  case TSR__COL_I64: return class == TSR__CLASS_INT;
+  case TSR__COL_I32:
+    return class == TSR__CLASS_INT && value->integer >= INT32_MIN && value->integer <= INT32_MAX;
+  case TSR__COL_F32:
+  case TSR__COL_F64: return (class & numbers) != 0;
+  case TSR__COL_DATE: return class == TSR__CLASS_DATE;
+  case TSR__COL_TIME: return class == TSR__CLASS_DATE || class == TSR__CLASS_TIME;
+  case TSR__COL_TEXT: break;
+  }
+  return true;
+}
+
+/* ---- lines and keys -------------------------------------------------------------------------- */
+
+bool tsr__json_line_at(const char *at, const char *to, const char *end, tsr__json_line *out)
+{
+  while (at < to) {
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    *out = (tsr__json_line){ at, newline ? newline : end, newline ? newline + 1 : end };
+    while (at < out->end && (*at == ' ' || *at == '\t' || *at == '\r')) at++;
+    if (at < out->end) return true;
+    at = out->next;
+  }
+  return false;
+}
+
+static int32_t find_key(tsr__json_keys *keys, const tsr__json_token *key, int64_t member)
+{
+  tsr__dict_local *names = keys->names;
+  const char *text = key->at;
+  size_t length = key->length;
+  bool added;
+  if (!key->escaped && (size_t)member < keys->order_room && keys->order[member] < names->count) {
+    const tsr__dict_entry *guess = &names->entries[keys->order[member]];
+    if (guess->key.length == length && memcmp(guess->text, text, length) == 0)
+      return keys->order[member];
+  }
+  if (key->escaped) {
+    if (!tsr__grow(names->heap, (void **)&names->scratch, &names->scratch_size, length + 1, 1))
+      return -1;
+    length = tsr__json_unescape(key, names->scratch);
+    text = names->scratch;
+  }
+  return tsr__dict_code(names, text, length, key->escaped, &added);
+}
+
+int32_t tsr__json_key(tsr__json_keys *keys, const tsr__json_token *key, int64_t member,
+                      int64_t line)
+{
+  tsr__heap *heap = keys->names->heap;
+  int32_t code = find_key(keys, key, member);
+  if (code < 0) return -1;
+  if (!tsr__grow(heap, (void **)&keys->order, &keys->order_room, (size_t)member + 1,
+                 sizeof *keys->order) ||
+      !tsr__grow(heap, (void **)&keys->stamp, &keys->stamp_room, (size_t)code + 1,
+                 sizeof *keys->stamp))
+    return -1;
+  keys->order[member] = code;
+  if (keys->stamp[code] == line) return -2;
+  keys->stamp[code] = line;
+  return code;
+}
+
+void tsr__json_keys_free(tsr__json_keys *keys)
+{
+  tsr__heap *heap = keys->names->heap;
+  if (!heap) return;
+  tsr__del(heap, keys->order, keys->order_room * sizeof *keys->order);
+  tsr__del(heap, keys->stamp, keys->stamp_room * sizeof *keys->stamp);
+}

@@ -1,0 +1,184 @@
+/* Rows of JSON lines to values, a stripe of rows at a time (stripes.h).
+ *
+ * Invariant: what a line does not name is null, and a null is 0. */
+#include "io/json/json_inner.h"
+#include "io/rows/stripes.h"
+
+typedef struct job {
+  tsr__json *json;
+  tsr__stripes stripes;
+  int *target_of; /* by column; -1: not read */
+  _Atomic bool no_memory;
+} job;
+
+/* ---- where rows begin -------------------------------------------------------------------------- */
+
+/* Walks over rows from one of them on. */
+typedef struct walk {
+  const tsr__json *json;
+  int64_t block;
+  const char *at;
+  size_t bad; /* the next of the block's bad lines */
+} walk;
+
+static void enter_block(walk *w, int64_t block)
+{
+  w->block = block;
+  w->at = w->json->blocks[block].from;
+  w->bad = 0;
+}
+
+/* The next row's line. There is one. */
+static void next_row(walk *w, tsr__json_line *line)
+{
+  for (;;) {
+    const tsr__json_block *block = &w->json->blocks[w->block];
+    const tsr__loaded *file = &w->json->files[block->file];
+    if (!tsr__json_line_at(w->at, block->to, file->data + file->size, line)) {
+      enter_block(w, w->block + 1);
+      continue;
+    }
+    w->at = line->next;
+    bool bad = w->bad < block->bad_count && block->bad[w->bad] == line->at;
+    w->bad += bad;
+    if (!bad || w->json->opts.bad_rows == TSR__JSON_NULL) return;
+  }
+}
+
+static walk walk_from(const tsr__json *json, int64_t row)
+{
+  int64_t low = 0, high = json->block_count - 1;
+  while (low < high) { /* the last block that begins at or before the row and has rows */
+    int64_t middle = low + (high - low + 1) / 2;
+    if (json->blocks[middle].row <= row) low = middle;
+    else high = middle - 1;
+  }
+  walk w = { .json = json };
+  enter_block(&w, low);
+  tsr__json_line line;
+  for (int64_t skip = row - json->blocks[low].row; skip > 0; skip--) next_row(&w, &line);
+  return w;
+}
+
+/* ---- values ------------------------------------------------------------------------------------ */
+
+/* The code of a value's text: a text's own, of other values as they stand. */
+static int32_t code_of(tsr__dict_local *dict, const tsr__json_token *value)
+{
+  bool added;
+  if (!value->escaped) return tsr__dict_code(dict, value->at, value->length, false, &added);
+  if (!tsr__grow(dict->heap, (void **)&dict->scratch, &dict->scratch_size, value->length, 1)) {
+    dict->failed = true;
+    return -1;
+  }
+  size_t length = tsr__json_unescape(value, dict->scratch);
+  return tsr__dict_code(dict, dict->scratch, length, true, &added);
+}
+
+static void set_bit(void *words, int64_t at)
+{
+  ((uint64_t *)words)[at / 64] |= UINT64_C(1) << (at % 64);
+}
+
+/* Puts a value; where it does not fit a forced type its row was found bad before, and it is null. */
+static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json_token *token)
+{
+  tsr__csv_target *t = &j->stripes.read->targets[target];
+  int part = j->stripes.stripe[s].part;
+  tsr__coltype type = tsr__stripes_type(&j->stripes, target);
+  tsr__csv_value value;
+  void *out = t->values[part];
+  if (type == TSR__COL_TEXT) {
+    if (token->kind == TSR__JSON_IS_NULL) return true;
+    int32_t code = code_of(tsr__stripe_dict(&j->stripes, s, target), token);
+    if (code < 0) return false;
+    ((int32_t *)out)[at] = code;
+  } else {
+    unsigned class = tsr__json_classify(j->json->decimal, token, &value);
+    if (class == TSR__CLASS_NULL || !tsr__json_fits(type, class, &value)) return true;
+    switch (type) {
+    case TSR__COL_BOOL:
+      if (value.integer) set_bit(out, at);
+      break;
+    case TSR__COL_F64: ((double *)out)[at] = value.real; break;
+    case TSR__COL_F32:
+      ((float *)out)[at] =
+          tsr__decimal_narrow(j->json->decimal, token->at, token->length, value.real);
+      break;
+    case TSR__COL_I32:
+    case TSR__COL_DATE: ((int32_t *)out)[at] = (int32_t)value.integer; break;
+    case TSR__COL_TIME:
+      if (class == TSR__CLASS_DATE) value.integer *= INT64_C(86400000000);
+      ((int64_t *)out)[at] = value.integer;
+      break;
+    default: ((int64_t *)out)[at] = value.integer; break;
+    }
+  }
+  set_bit(t->validity[part], at);
+  return true;
+}
+
+/* The values of one line, as far as it can be read: up to where opening found the fault. */
+static bool put_line(job *j, int64_t s, int64_t at, const tsr__json_line *line,
+                     tsr__json_keys *keys)
+{
+  if (!tsr__utf8_valid(line->at, (size_t)(line->end - line->at))) return true;
+  tsr__json_cursor cursor = { .at = line->at, .end = line->end };
+  tsr__json_token key, value;
+  for (int64_t member = 0; tsr__json_next(&cursor, &key, &value) > 0; member++) {
+    int32_t code = tsr__json_key(keys, &key, member, at + 1);
+    if (code == -2) break;
+    if (code < 0) return false;
+    int column = j->json->column_of[code];
+    int target = column < 0 ? -1 : j->target_of[column];
+    if (target >= 0 && !put_value(j, s, target, at, &value)) return false;
+  }
+  return true;
+}
+
+/* ---- stripes ----------------------------------------------------------------------------------- */
+
+static void read_stripe(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  tsr__json *json = j->json;
+  const tsr__stripe *st = &j->stripes.stripe[task];
+  tsr__dict_local names = json->names; /* nothing is added; only the scratch is its own */
+  names.scratch = NULL;
+  names.scratch_size = 0;
+  tsr__json_keys keys = { .names = &names };
+  for (int i = 0; i < j->stripes.read->target_count; i++) tsr__stripe_clear(&j->stripes, task, i);
+  walk w = walk_from(json, j->stripes.read->rows[st->part] + st->from);
+  for (int64_t row = st->from; row < st->to && !j->no_memory; row++) {
+    tsr__json_line line;
+    next_row(&w, &line);
+    if (!put_line(j, task, row, &line, &keys)) j->no_memory = true;
+  }
+  for (int i = 0; i < j->stripes.read->target_count; i++) tsr__stripe_count(&j->stripes, task, i);
+  tsr__json_keys_free(&keys);
+  tsr__del(json->heap, names.scratch, names.scratch_size);
+}
+
+tsr_status tsr__json_read_parts(tsr__json *json, tsr__csv_read *read, tsr__error *error)
+{
+  static const char what[] = "tsr_frame_read_json";
+  tsr__heap *heap = json->heap;
+  job j = { .json = json };
+  size_t size = (size_t)json->column_count * sizeof *j.target_of;
+  bool fine = tsr__stripes_open(&j.stripes, json->rt, read, json->columns, json->opts.stripe);
+  j.target_of = tsr__new(heap, size);
+  fine = fine && j.target_of;
+  if (fine) {
+    for (int i = 0; i < json->column_count; i++) j.target_of[i] = -1;
+    for (int i = 0; i < read->target_count; i++) j.target_of[read->targets[i].column] = i;
+    if (!tsr__parallel_long(json->rt, what, j.stripes.count, read_stripe, &j))
+      tsr__cancelled(error, what);
+    else if (!j.no_memory) tsr__stripes_finish(&j.stripes, what, error);
+    fine = !j.no_memory;
+  }
+  if (!fine) tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", json->path);
+  tsr__stripes_close(&j.stripes);
+  tsr__del(heap, j.target_of, size);
+  return error->status;
+}

@@ -1,0 +1,85 @@
+/* Arrays from and to .npy files: each device reads its part. */
+#include "array/array_room.h"
+#include "io/npy/npyfile.h"
+#include "tessera/io.h"
+
+/* What reads a file into the parts of an array: the first error of any thread is kept. */
+struct source {
+  tsr__npy_file file;
+  int64_t bytes; /* of an element */
+  _Atomic bool failed;
+  tsr__error error;
+};
+
+static bool read_elements(void *user, int64_t at, int64_t count, void *out)
+{
+  struct source *source = user;
+  tsr__error error = { 0 };
+  if (!tsr__npy_read(&source->file, out, at * source->bytes, count * source->bytes, &error))
+    return true;
+  if (!atomic_exchange(&source->failed, true)) source->error = error;
+  return false;
+}
+
+/* The elements on the devices of a sharding, as a leaf; NULL with the error recorded. */
+static tsr_array *read_array(tsr_scope *scope, struct source *source, const tsr__npy *npy,
+                             const tsr_sharding *sharding, const char *site)
+{
+  if (tsr__check_placement(scope, "tsr_read_npy", npy->dtype, &npy->shape, sharding, site))
+    return NULL;
+  tsr__error error = { 0 };
+  tsr_sharding canon = tsr__sharding_canon(sharding);
+  tsr__layout layout = { npy->dtype, &npy->shape, &canon, NULL };
+  source->bytes = (int64_t)tsr_dtype_size(npy->dtype);
+  tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
+  tsr_status status = value ? tsr__value_from_reading(value, read_elements, source) : error.status;
+  if (!status) return tsr__make_leaf(scope, npy->dtype, &npy->shape, &canon, value, site);
+  if (status == TSR_ECANCELLED) tsr__cancelled(&error, source->file.path);
+  else if (source->failed) error = source->error;
+  else if (value) tsr__error_set(&error, status, "%s: no memory to read it", source->file.path);
+  if (value) tsr__value_release(value);
+  tsr__fail(scope, site, error.status, "tsr_read_npy: %s", error.text);
+  return NULL;
+}
+
+tsr_array *tsr_read_npy_at(tsr_scope *scope, const char *path, tsr_sharding sharding,
+                           const char *site)
+{
+  struct source source = { 0 };
+  tsr__npy npy;
+  tsr__error error = { 0 };
+  if (!scope || scope->inert) return tsr__make_inert(scope, site);
+  if (!path) {
+    tsr__fail(scope, site, TSR_EARG, "tsr_read_npy: the path is NULL");
+    return tsr__make_inert(scope, site);
+  }
+  if (tsr__npy_open(path, &source.file, &npy, &error)) {
+    tsr__fail(scope, site, error.status, "tsr_read_npy: %s", error.text);
+    return tsr__make_inert(scope, site);
+  }
+  tsr_array *array = read_array(scope, &source, &npy, &sharding, site);
+  tsr__npy_close(&source.file);
+  return array ? array : tsr__make_inert(scope, site);
+}
+
+tsr_status tsr_save_npy(tsr_array *array, const char *path)
+{
+  tsr_status status = tsr__array_ready(array);
+  if (status) return status;
+  tsr_scope *scope = tsr__home(array);
+  if (!path) return tsr__fail(scope, array->node.site, TSR_EARG, "tsr_save_npy: the path is NULL");
+  tsr__heap *heap = &scope->rt->heap;
+  size_t bytes = (size_t)tsr__shape_count(&array->shape) * tsr_dtype_size((tsr_dtype)array->dtype);
+  void *data = tsr__new_raw(heap, bytes + 1);
+  if (!data)
+    return tsr__fail(scope, array->node.site, TSR_ENOMEM, "tsr_save_npy: no memory for %zu bytes",
+                     bytes);
+  tsr__error error = { 0 };
+  tsr__npy file = { .dtype = (tsr_dtype)array->dtype, .shape = array->shape, .data = data };
+  tsr__progress progress = { .rt = scope->rt, .what = "npy" };
+  if (!tsr__value_to_host(array->value, data)) status = tsr__cancelled(&error, path);
+  else status = tsr__npy_write(heap, path, &file, &progress, &error);
+  if (status) tsr__fail(scope, array->node.site, status, "tsr_save_npy: %s", error.text);
+  tsr__del(heap, data, bytes + 1);
+  return status;
+}

@@ -1,0 +1,186 @@
+/* Arrays from and to .npz archives: members of a zip file that are .npy files.
+ *
+ *   x.npz:  a.npy  b.npy        names are those of the members without ".npy"; others are left out */
+#include "array/array_room.h"
+#include "io/npy/npyfile.h"
+#include "io/npy/zip.h"
+#include "tessera/io.h"
+
+struct tsr_npz {
+  tsr__node node;
+  bool inert;
+  tsr__zip zip;
+  int count;
+  int *member;       /* by array */
+  const char **name; /* by array */
+};
+
+static const tsr_npz no_memory_npz = { .inert = true };
+
+static void release_npz(tsr__node *node)
+{
+  tsr__zip_close(&((tsr_npz *)node)->zip);
+}
+
+static bool is_npy(const char *name, size_t *stem)
+{
+  size_t length = strlen(name);
+  *stem = length - 4;
+  return length > 4 && memcmp(name + *stem, ".npy", 4) == 0;
+}
+
+/* The members that are arrays. */
+static tsr_status list_arrays(tsr_npz *npz, tsr__error *error)
+{
+  tsr__arena *arena = &npz->node.scope->arena;
+  size_t room = (size_t)npz->zip.count + 1, stem;
+  npz->member = tsr__arena_new(arena, room * sizeof *npz->member);
+  npz->name = tsr__arena_new(arena, room * sizeof *npz->name);
+  for (int i = 0; npz->member && npz->name && i < npz->zip.count; i++) {
+    const char *name = npz->zip.member[i].name;
+    if (!is_npy(name, &stem)) continue;
+    npz->member[npz->count] = i;
+    npz->name[npz->count] = tsr__arena_text(arena, name, stem);
+    if (!npz->name[npz->count++]) npz->name = NULL;
+  }
+  if (npz->member && npz->name) return TSR_OK;
+  return tsr__error_set(error, TSR_ENOMEM, "out of memory");
+}
+
+tsr_npz *tsr_npz_open_at(tsr_scope *scope, const char *path, const char *site)
+{
+  tsr__error error = { 0 };
+  if (!scope || scope->inert) return (tsr_npz *)&no_memory_npz;
+  tsr_npz *npz = tsr__node_new(scope, sizeof *npz, site, release_npz);
+  if (!npz) return (tsr_npz *)&no_memory_npz;
+  if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL");
+  else if (!tsr__zip_open(&scope->rt->heap, path, &npz->zip, &error)) list_arrays(npz, &error);
+  if (!error.status) return npz;
+  tsr__fail(scope, site, error.status, "tsr_npz_open: %s", error.text);
+  npz->inert = true;
+  npz->count = 0;
+  return npz;
+}
+
+int tsr_npz_count(const tsr_npz *npz)
+{
+  return npz ? npz->count : 0;
+}
+
+const char *tsr_npz_name(const tsr_npz *npz, int index)
+{
+  return npz && index >= 0 && index < npz->count ? npz->name[index] : NULL;
+}
+
+static tsr_array *no_array(tsr_scope *scope, tsr_npz *npz, const char *name, const char *site)
+{
+  int near = tsr__text_nearest(name ? name : "", npz->name, npz->count);
+  if (!name) tsr__fail(scope, site, TSR_EARG, "tsr_npz_read: the name is NULL");
+  else
+    tsr__fail(scope, site, TSR_EARG, "tsr_npz_read: %s holds no array '%.80s'%s%.80s%s",
+              npz->zip.path, name, near >= 0 ? "; did you mean '" : "",
+              near >= 0 ? npz->name[near] : "", near >= 0 ? "'?" : "");
+  return tsr__make_inert(scope, site);
+}
+
+tsr_array *tsr_npz_read_at(tsr_npz *npz, const char *name, tsr_sharding sharding, const char *site)
+{
+  tsr_scope *scope = npz ? tsr__scope_here(npz->node.scope) : NULL;
+  tsr__error error = { 0 };
+  tsr__npy file;
+  char *data;
+  int at = 0;
+  if (!npz || npz->inert) return tsr__make_inert(scope, site);
+  while (name && at < npz->count && strcmp(npz->name[at], name) != 0) at++;
+  if (!name || at == npz->count) return no_array(scope, npz, name, site);
+  int member = npz->member[at];
+  int64_t size = npz->zip.member[member].size;
+  tsr_array *array = NULL;
+  tsr__progress progress = { .rt = scope->rt, .what = "npz" };
+  npz->zip.progress = &progress;
+  tsr_status status = tsr__zip_read(&npz->zip, member, &data, &error);
+  npz->zip.progress = NULL;
+  if (!status) {
+    if (!tsr__npy_in(npz->zip.member[member].name, data, size, &file, &error))
+      array = tsr_put_at(scope, file.data, file.dtype, file.shape, sharding, site);
+    else tsr__fail(scope, site, error.status, "tsr_npz_read: %s: %s", npz->zip.path, error.text);
+    tsr__del(&scope->rt->heap, data, (size_t)size + 1);
+  } else {
+    tsr__fail(scope, site, error.status, "tsr_npz_read: %s", error.text);
+  }
+  return array ? array : tsr__make_inert(scope, site);
+}
+
+/* ---- saving ---------------------------------------------------------------------------------- */
+
+static tsr_status check_items(tsr_scope *scope, const char *path, const tsr_npz_item *items,
+                              int count, tsr__error *error)
+{
+  if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL");
+  if (count < 0 || (count && !items))
+    return tsr__error_set(error, TSR_EARG, "%d items, expected a list", count);
+  tsr__dict_local names;
+  tsr__dict_local_init(&names, &scope->rt->heap);
+  for (int i = 0; i < count && !error->status; i++) {
+    const char *name = items[i].name;
+    size_t length = name ? strlen(name) : 0;
+    bool added;
+    if (!length || length > 60000 || !tsr__utf8_valid(name, length))
+      tsr__error_set(error, TSR_EARG, "the name of item %d is missing, too long or no UTF-8", i);
+    else if (!items[i].array) tsr__error_set(error, TSR_EARG, "the array of '%.80s' is NULL", name);
+    else if (tsr__dict_code(&names, name, length, false, &added) < 0)
+      tsr__error_set(error, TSR_ENOMEM, "out of memory");
+    else if (!added) tsr__error_set(error, TSR_EARG, "two items are named '%.80s'", name);
+  }
+  tsr__dict_local_free(&names);
+  return error->status;
+}
+
+/* Writes one array, through the host. */
+static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr_npz_item *item,
+                            tsr__progress *progress, tsr__error *error)
+{
+  char header[TSR__NPY_HEADER], *name;
+  tsr__npy_sizes sizes;
+  tsr_array *array = item->array;
+  tsr__npy npy = { .dtype = (tsr_dtype)array->dtype, .shape = array->shape };
+  size_t stem = strlen(item->name);
+  if (tsr__npy_header(path, &npy, header, &sizes, error)) return error->status;
+  char *data = tsr__new_raw(writer->heap, sizes.data + 1);
+  name = tsr__new(writer->heap, stem + 5);
+  if (data && name) {
+    memcpy(name, item->name, stem);
+    memcpy(name + stem, ".npy", 4);
+    uint32_t crc = tsr__zip_crc(0, header, sizes.header, NULL);
+    bool read = tsr__value_to_host(array->value, data);
+    if (read) crc = tsr__zip_crc(crc, data, sizes.data, progress);
+    if (!read || tsr__progress_stops(progress, 0)) tsr__cancelled(error, path);
+    else if (!tsr__zip_add(writer, name, (int64_t)(sizes.header + sizes.data), crc, error) &&
+             !tsr__out_put(writer->out, header, sizes.header, error))
+      tsr__out_put(writer->out, data, sizes.data, error);
+  } else {
+    tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes", sizes.data);
+  }
+  tsr__del(writer->heap, data, sizes.data + 1);
+  tsr__del(writer->heap, name, stem + 5);
+  return error->status;
+}
+
+tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_item *items,
+                             int count)
+{
+  tsr__error error = { 0 };
+  tsr__zip_writer writer = { 0 };
+  if (!scope || scope->inert) return TSR_ENOMEM;
+  tsr__progress progress = { .rt = scope->rt, .what = "npz" };
+  tsr__out_opts opts = { .progress = &progress };
+  tsr_status status = check_items(scope, path, items, count, &error);
+  for (int i = 0; i < count && !status; i++)
+    if ((status = tsr__array_ready(items[i].array))) return status;
+  if (!status) status = tsr__zip_begin(&scope->rt->heap, path, &opts, &writer, &error);
+  for (int i = 0; i < count && !status; i++)
+    status = put_array(&writer, path, &items[i], &progress, &error);
+  tsr_status ended = tsr__zip_end(&writer, !status, &error);
+  if (!status) status = ended;
+  return status ? tsr__fail(scope, NULL, status, "tsr_save_npz: %s", error.text) : TSR_OK;
+}

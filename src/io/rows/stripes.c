@@ -1,0 +1,129 @@
+/* Stripes of rows.
+ *
+ * Invariant: a stripe's rows are all written: cleared first, then what there is. Words of bits belong
+ * to one stripe. */
+#include "io/rows/stripes.h"
+
+enum { STRIPE = 16384 };
+
+static int64_t cut(const tsr__csv_read *read, int64_t size, tsr__stripe *out)
+{
+  int64_t count = 0;
+  for (int p = 0; p < read->parts; p++) {
+    int64_t rows = read->rows[p + 1] - read->rows[p];
+    for (int64_t from = 0; from < rows; from += size, count++)
+      if (out) out[count] = (tsr__stripe){ p, from, from + size < rows ? from + size : rows };
+  }
+  return count;
+}
+
+bool tsr__stripes_open(tsr__stripes *s, tsr_runtime *rt, tsr__csv_read *read,
+                       const tsr__csv_column *columns, int64_t rows)
+{
+  tsr__heap *heap = &rt->heap;
+  size_t targets = (size_t)read->target_count;
+  if (rows <= 0) rows = STRIPE;
+  *s = (tsr__stripes){ .rt = rt, .read = read, .columns = columns, .count = cut(read, rows, NULL) };
+  s->sizes[0] = (size_t)(s->count + 1) * sizeof *s->stripe;
+  s->sizes[1] = ((size_t)s->count * targets + 1) * sizeof *s->dicts;
+  s->sizes[2] = (targets + 1) * sizeof *s->nulls;
+  s->stripe = tsr__new(heap, s->sizes[0]);
+  s->dicts = tsr__new(heap, s->sizes[1]);
+  s->nulls = tsr__new(heap, s->sizes[2]);
+  if (!s->stripe || !s->dicts || !s->nulls) return false;
+  cut(read, rows, s->stripe);
+  for (int64_t d = 0; d < s->count * read->target_count; d++)
+    tsr__dict_local_init(&s->dicts[d], heap), s->dicts[d].now = d / read->target_count;
+  read->retyped = 0;
+  return true;
+}
+
+void tsr__stripes_close(tsr__stripes *s)
+{
+  tsr__heap *heap = &s->rt->heap;
+  for (int64_t d = 0; s->dicts && d < s->count * s->read->target_count; d++)
+    tsr__dict_local_free(&s->dicts[d]);
+  tsr__del(heap, s->stripe, s->sizes[0]);
+  tsr__del(heap, s->dicts, s->sizes[1]);
+  tsr__del(heap, (void *)s->nulls, s->sizes[2]);
+}
+
+static size_t element_size(tsr__coltype type)
+{
+  bool small = type == TSR__COL_I32 || type == TSR__COL_F32 || type == TSR__COL_DATE;
+  return small || type == TSR__COL_TEXT ? 4 : 8;
+}
+
+void tsr__stripe_clear(tsr__stripes *s, int64_t stripe, int target)
+{
+  const tsr__stripe *st = &s->stripe[stripe];
+  const tsr__csv_target *t = &s->read->targets[target];
+  tsr__coltype type = tsr__stripes_type(s, target);
+  size_t rows = (size_t)(st->to - st->from), words = (rows + 63) / 64 * 8;
+  char *values = t->values[st->part];
+  memset(t->validity[st->part] + st->from / 64, 0, words);
+  if (type == TSR__COL_BOOL) memset(values + st->from / 8, 0, words);
+  else memset(values + (size_t)st->from * element_size(type), 0, rows * element_size(type));
+}
+
+void tsr__stripe_count(tsr__stripes *s, int64_t stripe, int target)
+{
+  const tsr__stripe *st = &s->stripe[stripe];
+  const uint64_t *valid = s->read->targets[target].validity[st->part];
+  int64_t nulls = st->to - st->from;
+  for (int64_t w = st->from / 64; w * 64 < st->to; w++) nulls -= __builtin_popcountll(valid[w]);
+  atomic_fetch_add(&s->nulls[target], nulls);
+}
+
+static void recode(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  tsr__stripes *s = user;
+  const tsr__stripe *st = &s->stripe[task];
+  for (int i = 0; i < s->read->target_count; i++) {
+    const tsr__dict_local *dict = tsr__stripe_dict(s, task, i);
+    if (tsr__stripes_type(s, i) != TSR__COL_TEXT || !dict->count) continue;
+    const uint64_t *valid = s->read->targets[i].validity[st->part];
+    int32_t *codes = s->read->targets[i].values[st->part];
+    for (int64_t row = st->from; row < st->to; row++)
+      if (valid[row / 64] >> (row % 64) & 1) codes[row] = dict->entries[codes[row]].code;
+  }
+}
+
+/* What unifying a column's dictionaries needs. */
+typedef struct unifying {
+  tsr__stripes *stripes;
+  tsr__progress progress;
+  _Atomic bool no_memory;
+} unifying;
+
+static void unify(void *user, int64_t task, int worker)
+{
+  unifying *u = user;
+  tsr__stripes *s = u->stripes;
+  tsr__heap *heap = &s->rt->heap;
+  size_t size = (size_t)(s->count + 1) * sizeof(tsr__dict_local *);
+  if (tsr__stripes_type(s, (int)task) != TSR__COL_TEXT) return;
+  tsr__dict_local **locals = tsr__new(heap, size);
+  for (int64_t st = 0; locals && st < s->count; st++) {
+    locals[st] = tsr__stripe_dict(s, st, (int)task);
+    locals[st]->progress = &u->progress;
+    locals[st]->worker = worker;
+  }
+  tsr__dict *dict = locals ? tsr__dict_unify(heap, locals, (int)s->count) : NULL;
+  s->read->targets[task].dict = dict;
+  if (!dict) atomic_store(&u->no_memory, true);
+  tsr__del(heap, locals, size);
+}
+
+tsr_status tsr__stripes_finish(tsr__stripes *s, const char *what, tsr__error *error)
+{
+  unifying u = { .stripes = s, .progress = { .rt = s->rt, .what = what } };
+  bool whole = tsr__parallel_progress(&u.progress, s->read->target_count, unify, &u);
+  bool fine = whole && !u.no_memory;
+  whole = !fine || tsr__parallel_long(s->rt, what, s->count, recode, s);
+  if (u.progress.stop || !whole) return tsr__cancelled(error, what);
+  if (!fine) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", what);
+  for (int i = 0; i < s->read->target_count; i++) s->read->targets[i].nulls = s->nulls[i];
+  return TSR_OK;
+}

@@ -1,0 +1,154 @@
+/* Copies of boxes between dense arrays: host and device, device and device.
+ *
+ * A box is copied run by run: a run is what lies without gaps in both arrays. Bools are bytes on
+ * the host and bits on devices, so their runs start and end anywhere in a word; words at the
+ * ends are read, changed and written back, hence one copy at a time into a buffer of bools. */
+#include "kernel/device/cpu.h"
+
+/* Elements copied between two looks at the callback: some milliseconds. */
+#define ASK_AFTER ((int64_t)1 << 20)
+
+typedef struct runs {
+  int rank; /* of the outer dims, which are walked */
+  int64_t size[TSR_MAX_RANK], from_step[TSR_MAX_RANK], to_step[TSR_MAX_RANK];
+  int64_t length, from, to; /* elements of a run; where the first starts */
+} runs;
+
+/* Joins the inner dims that are whole in both arrays into one run. False: nothing to copy. */
+static bool plan(const tsr__box_copy *copy, runs *out)
+{
+  int64_t from_step = 1, to_step = 1;
+  *out = (runs){ .length = 1 };
+  bool joined = true;
+  int64_t from_steps[TSR_MAX_RANK], to_steps[TSR_MAX_RANK];
+  for (int d = copy->rank - 1; d >= 0; d--) {
+    if (copy->size[d] <= 0) return false;
+    from_steps[d] = from_step;
+    to_steps[d] = to_step;
+    out->from += copy->from_start[d] * from_step;
+    out->to += copy->to_start[d] * to_step;
+    from_step *= copy->from_dims[d];
+    to_step *= copy->to_dims[d];
+  }
+  int d = copy->rank - 1;
+  for (; d >= 0 && joined; d--) {
+    out->length *= copy->size[d];
+    joined = copy->size[d] == copy->from_dims[d] && copy->size[d] == copy->to_dims[d];
+  }
+  out->rank = d + 1;
+  for (int k = 0; k < out->rank; k++) {
+    out->size[k] = copy->size[k];
+    out->from_step[k] = from_steps[k];
+    out->to_step[k] = to_steps[k];
+  }
+  return true;
+}
+
+/* One run: where it starts in both arrays, its elements, bytes of an element. */
+typedef struct run {
+  void *to;
+  const void *from;
+  int64_t to_at, from_at, n;
+  size_t size;
+} run;
+
+typedef void run_fn(const run *r);
+
+static void run_plain(const run *r)
+{
+  memcpy((char *)r->to + (size_t)r->to_at * r->size,
+         (const char *)r->from + (size_t)r->from_at * r->size, (size_t)r->n * r->size);
+}
+
+static void run_bits(const run *r)
+{
+  tsr__bits_copy(r->to, r->to_at, r->from, r->from_at, r->n);
+}
+
+static void run_bytes_to_bits(const run *r)
+{
+  const unsigned char *byte = (const unsigned char *)r->from + r->from_at;
+  for (int64_t i = 0; i < r->n; i += 64) {
+    int some = r->n - i < 64 ? (int)(r->n - i) : 64;
+    uint64_t bits = 0;
+    for (int k = 0; k < some; k++) bits |= (uint64_t)(byte[i + k] != 0) << k;
+    tsr__bits_put(r->to, r->to_at + i, some, bits);
+  }
+}
+
+static void run_bits_to_bytes(const run *r)
+{
+  unsigned char *byte = (unsigned char *)r->to + r->to_at;
+  for (int64_t i = 0; i < r->n; i += 64) {
+    int some = r->n - i < 64 ? (int)(r->n - i) : 64;
+    uint64_t bits = tsr__bits_get(r->from, r->from_at + i, some);
+    for (int k = 0; k < some; k++) byte[i + k] = bits >> k & 1;
+  }
+}
+
+/* A run in pieces of whole words of bits, asking between them. `left`: elements until the next time.
+ * False: cancelled. */
+static bool copy_run(const tsr__box_copy *copy, const run *whole, run_fn *fn, int64_t *left)
+{
+  run r = *whole;
+  for (int64_t done = 0; done < whole->n; done += r.n) {
+    r.to_at = whole->to_at + done;
+    r.from_at = whole->from_at + done;
+    r.n = whole->n - done < ASK_AFTER ? whole->n - done : ASK_AFTER;
+    fn(&r);
+    *left -= r.n;
+    if (*left > 0) continue;
+    *left = ASK_AFTER;
+    if (copy->progress && tsr__progress_stops(copy->progress, copy->worker)) return false;
+  }
+  return true;
+}
+
+/* Returns the number of elements copied: fewer where it was cancelled. */
+static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, run_fn *fn)
+{
+  runs r;
+  if (!plan(copy, &r)) return 0;
+  size_t size = tsr_dtype_size(copy->dtype);
+  int64_t at[TSR_MAX_RANK] = { 0 }, total = 0, left = ASK_AFTER;
+  for (;;) {
+    if (!copy_run(copy, &(run){ to, from, r.to, r.from, r.length, size }, fn, &left)) return total;
+    total += r.length;
+    int d = r.rank - 1;
+    for (; d >= 0; d--) {
+      r.from += r.from_step[d];
+      r.to += r.to_step[d];
+      if (++at[d] < r.size[d]) break;
+      r.from -= r.size[d] * r.from_step[d];
+      r.to -= r.size[d] * r.to_step[d];
+      at[d] = 0;
+    }
+    if (d < 0) return total;
+  }
+}
+
+void tsr__cpu_from_host(const tsr__box_copy *copy, const void *host, tsr__buffer *to)
+{
+  copy_box(copy, host, to->data, copy->dtype == TSR_BOOL ? run_bytes_to_bits : run_plain);
+}
+
+void tsr__cpu_to_host(const tsr__box_copy *copy, const tsr__buffer *from, void *host)
+{
+  copy_box(copy, from->data, host, copy->dtype == TSR_BOOL ? run_bits_to_bytes : run_plain);
+}
+
+/* Bools are counted as what their bits take, in whole bytes. */
+void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
+                   tsr__traffic *traffic)
+{
+  bool bits = copy->dtype == TSR_BOOL;
+  int64_t count = copy_box(copy, from->data, to->data, bits ? run_bits : run_plain);
+  if (from->device == to->device || !traffic) return;
+  traffic->bytes += bits ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);
+}
+
+void tsr__cpu_move(const tsr__carry *carry, tsr__traffic *traffic)
+{
+  memcpy(carry->to, carry->from, carry->bytes);
+  if (carry->to_device != carry->from_device && traffic) traffic->bytes += (int64_t)carry->bytes;
+}

@@ -1,0 +1,190 @@
+/* The CPU's devices: a pool of memory each, buffers in it, and the table of what they can do.
+ *
+ * Invariant: a buffer's bytes lie in its own device's pool (or in memory the user lent), so what
+ * one device computes from is never another's. */
+#include "kernel/device/cpu.h"
+#include "kernel/tile/partial.h"
+
+#include "topology/topology.h"
+
+size_t tsr__device_bytes(tsr_dtype dtype, int64_t count)
+{
+  if (dtype == TSR_BOOL) return (size_t)((count + 63) / 64) * 8;
+  return (size_t)count * tsr_dtype_size(dtype);
+}
+
+tsr__devices *tsr__devices_of(const tsr_runtime *rt)
+{
+  return rt->slots[TSR__SLOT_DEVICES];
+}
+
+tsr__cpu *tsr__cpu_of(const tsr_runtime *rt)
+{
+  return rt->slots[TSR__SLOT_DEVICES];
+}
+
+static tsr__pool *pool_of(const tsr_runtime *rt, int device)
+{
+  const tsr__devices *devices = tsr__devices_of(rt);
+  return devices->pools[device - devices->first];
+}
+
+/* ---- buffers ---------------------------------------------------------------------------------- */
+
+static tsr_status refuse(tsr__pool *pool, int device, size_t bytes, tsr__error *error)
+{
+  tsr_memory memory = tsr__pool_memory(pool);
+  if (!tsr__pool_would_fit(pool, bytes))
+    return tsr__error_set(error, TSR_ENOMEM,
+                          "device %d cannot hold %zu more bytes: it holds %lld of the %lld that "
+                          ".memory_limit allows; free arrays or raise the limit",
+                          device, bytes, (long long)memory.now, (long long)memory.limit);
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "the machine has no memory for %zu bytes on device %d, which holds %lld; "
+                        "free arrays or use more machines",
+                        bytes, device, (long long)memory.now);
+}
+
+static tsr__buffer *cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
+{
+  tsr__pool *pool = pool_of(rt, device);
+  tsr__buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);
+  size_t size = bytes ? bytes : 1;
+  void *data = buffer ? tsr__pool_take(pool, size) : NULL;
+  if (!data) {
+    tsr__del(&rt->heap, buffer, sizeof *buffer);
+    refuse(pool, device, size, error);
+    return NULL;
+  }
+  atomic_init(&buffer->refs, 1);
+  buffer->device = device;
+  buffer->bytes = bytes;
+  buffer->data = data;
+  buffer->rt = rt;
+  return buffer;
+}
+
+tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, const tsr__foreign *memory)
+{
+  tsr__buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);
+  if (!buffer) return NULL;
+  *buffer = (tsr__buffer){ .device = device,
+                           .bytes = memory->bytes,
+                           .data = memory->data,
+                           .release = memory->release,
+                           .user = memory->user,
+                           .rt = rt,
+                           .adopted = true };
+  atomic_init(&buffer->refs, 1);
+  return buffer;
+}
+
+void tsr__buffer_hold(tsr__buffer *buffer)
+{
+  atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
+}
+
+void tsr__buffer_release(tsr__buffer *buffer)
+{
+  if (!buffer || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1) return;
+  if (!buffer->adopted)
+    tsr__pool_give(pool_of(buffer->rt, buffer->device), buffer->data,
+                   buffer->bytes ? buffer->bytes : 1);
+  else if (buffer->release) buffer->release(buffer->data, buffer->user);
+  tsr__del(&buffer->rt->heap, buffer, sizeof *buffer);
+}
+
+/* ---- working memory ------------------------------------------------------------------------------ */
+
+tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size)
+{
+  tsr__cpu *cpu = tsr__cpu_of(rt);
+  pthread_mutex_lock(&cpu->lock);
+  tsr__scratch *scratch = cpu->idle;
+  if (scratch) cpu->idle = scratch->next;
+  pthread_mutex_unlock(&cpu->lock);
+  if (!scratch) scratch = tsr__new(&rt->heap, sizeof *scratch);
+  if (!scratch || scratch->size >= size) return scratch;
+  tsr__del(&rt->heap, scratch->memory, scratch->size);
+  scratch->size = 0;
+  scratch->memory = tsr__new(&rt->heap, size);
+  if (!scratch->memory) {
+    tsr__del(&rt->heap, scratch, sizeof *scratch);
+    return NULL;
+  }
+  scratch->size = size;
+  return scratch;
+}
+
+void tsr__scratch_give(tsr_runtime *rt, tsr__scratch *scratch)
+{
+  tsr__cpu *cpu = tsr__cpu_of(rt);
+  if (!scratch) return;
+  pthread_mutex_lock(&cpu->lock);
+  scratch->next = cpu->idle;
+  cpu->idle = scratch;
+  pthread_mutex_unlock(&cpu->lock);
+}
+
+/* ---- the table ------------------------------------------------------------------------------------ */
+
+static const tsr__device_ops cpu_ops = {
+  .kind = "cpu",
+  .buffer = cpu_buffer,
+  .from_host = tsr__cpu_from_host,
+  .to_host = tsr__cpu_to_host,
+  .copy = tsr__cpu_copy,
+  .pick = tsr__cpu_pick,
+  .disperse = tsr__cpu_disperse,
+  .partial = tsr__partial_new,
+  .partial_free = tsr__partial_free,
+  .run = tsr__cpu_run,
+  .combine = tsr__cpu_combine,
+  .mask_count = tsr__cpu_mask_count,
+  .compact = tsr__cpu_compact,
+  .mask_first = tsr__cpu_mask_first,
+};
+
+static void cpu_free(tsr_runtime *rt, void *slot)
+{
+  tsr__cpu *cpu = slot;
+  for (tsr__scratch *next, *s = cpu->idle; s; s = next) {
+    next = s->next;
+    tsr__del(&rt->heap, s->memory, s->size);
+    tsr__del(&rt->heap, s, sizeof *s);
+  }
+  for (int i = 0; i < cpu->base.count; i++)
+    if (cpu->base.pools[i]) tsr__pool_close(cpu->base.pools[i]);
+  tsr__del(&rt->heap, cpu->base.pools, (size_t)cpu->base.count * sizeof *cpu->base.pools);
+  pthread_mutex_destroy(&cpu->lock);
+  tsr__del(&rt->heap, cpu, sizeof *cpu);
+}
+
+tsr_status tsr__devices_install(tsr_runtime *rt)
+{
+  if (rt->error.status != TSR_OK) return rt->error.status;
+  tsr_status status = tsr__isa_resolve(rt);
+  if (status) return status;
+  const tsr__topology *topology = tsr__topology_of(rt);
+  tsr__cpu *cpu = tsr__new(&rt->heap, sizeof *cpu);
+  if (!cpu) return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
+  pthread_mutex_init(&cpu->lock, NULL);
+  cpu->tiles = tsr__tiles_of(rt->isa);
+  cpu->base.ops = &cpu_ops;
+  cpu->base.first = topology->process_index * topology->per_process;
+  cpu->base.count = topology->per_process;
+  cpu->base.pools = tsr__new(&rt->heap, (size_t)cpu->base.count * sizeof *cpu->base.pools);
+  if (!cpu->base.pools) cpu->base.count = 0;
+  bool complete = cpu->base.pools != NULL;
+  for (int i = 0; i < cpu->base.count; i++) {
+    cpu->base.pools[i] = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
+    complete = complete && cpu->base.pools[i];
+  }
+  if (!complete) {
+    cpu_free(rt, cpu);
+    return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
+  }
+  rt->slots[TSR__SLOT_DEVICES] = cpu;
+  rt->slot_free[TSR__SLOT_DEVICES] = cpu_free;
+  return TSR_OK;
+}

@@ -1,0 +1,54 @@
+/* Rows of one device's column on their way to all devices.
+ *
+ *   dest   1 0 1 1       to 0   . . b        each keeps the place where its next row goes
+ *   from   a b c d       to 1   . a c d
+ *
+ * Invariant: a row's place depends on the rows before it alone, so senders write side by side; only
+ * words of bits can hold rows of two senders, and those are changed by atomics. */
+#include "kernel/device/cpu.h"
+
+enum { SLICE = 1 << 16 }; /* rows between two questions whether to go on */
+
+#define DISPERSE(name, T)                                                                    \
+  static void name(const tsr__disperse *s, int64_t n, const T *from, tsr__buffer *const *to) \
+  {                                                                                          \
+    for (int64_t i = 0; i < n; i++) {                                                        \
+      uint16_t p = s->dest[i];                                                               \
+      ((T *)to[p]->data)[s->next[p]++] = from[i];                                            \
+    }                                                                                        \
+  }
+
+DISPERSE(disperse_32, uint32_t)
+DISPERSE(disperse_64, uint64_t)
+
+static void disperse_bits(const tsr__disperse *s, int64_t n, const uint64_t *from,
+                          tsr__buffer *const *to)
+{
+  for (int64_t i = 0; i < n; i++) {
+    uint16_t p = s->dest[i];
+    int64_t at = s->next[p]++;
+    if (from[i / 64] >> (i % 64) & 1) continue;
+    uint64_t *word = (uint64_t *)to[p]->data + at / 64;
+    __atomic_fetch_and(word, ~(UINT64_C(1) << (at % 64)), __ATOMIC_RELAXED);
+  }
+}
+
+void tsr__cpu_disperse(const tsr__disperse *s, const tsr__buffer *from, tsr__buffer *const *to,
+                       tsr__traffic *traffic)
+{
+  int64_t rows = 0, size = (int64_t)tsr_dtype_size(s->dtype);
+  bool bits = s->dtype == TSR_BOOL;
+  for (int p = 0; p < s->parts; p++) {
+    rows += s->counts[p];
+    if (!traffic || from->device == to[p]->device) continue;
+    traffic->bytes += bits ? (s->counts[p] + 7) / 8 : s->counts[p] * size;
+  }
+  tsr__disperse slice = *s;
+  for (int64_t at = 0; at < rows && !tsr__progress_stops(s->progress, s->worker); at += SLICE) {
+    int64_t n = rows - at < SLICE ? rows - at : SLICE;
+    slice.dest = s->dest + at;
+    if (bits) disperse_bits(&slice, n, (const uint64_t *)from->data + at / 64, to);
+    else if (size == 4) disperse_32(&slice, n, (const uint32_t *)from->data + at, to);
+    else disperse_64(&slice, n, (const uint64_t *)from->data + at, to);
+  }
+}

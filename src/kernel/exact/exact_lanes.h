@@ -1,0 +1,306 @@
+/* The vectors that the exact reducers are written in: LANES doubles, their bits, and masks.
+ * Only *_tile.c files include this; what LANES is follows from the flags they are compiled with.
+ * Vector arithmetic is that of GNU C; what it lacks is an intrinsic or, for the baseline, a
+ * plain form. All functions are forced inline so that no vector crosses a call. */
+#ifndef TSR_KERNEL_EXACT_LANES_H
+#define TSR_KERNEL_EXACT_LANES_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "kernel/exact/exact_tile.h"
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define LANES 8
+#define LANES_AVX512
+#include <immintrin.h>
+#elif defined(__AVX2__) && defined(__FMA__)
+#define LANES 4
+#define LANES_AVX2
+#include <immintrin.h>
+#else
+#define LANES 2
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef double vd __attribute__((vector_size(8 * LANES)));
+typedef int64_t vi __attribute__((vector_size(8 * LANES)));
+typedef uint64_t vu __attribute__((vector_size(8 * LANES)));
+typedef float vf __attribute__((vector_size(4 * LANES)));    /* as many floats: half as wide */
+typedef uint32_t vw __attribute__((vector_size(8 * LANES))); /* as wide: twice as many */
+typedef int32_t vh __attribute__((vector_size(4 * LANES)));  /* as many ints: half as wide */
+
+/* A choice of lanes. */
+#ifdef LANES_AVX512
+typedef __mmask8 vm;
+#else
+typedef vi vm;
+#endif
+
+INLINE vd all(double value)
+{
+  return value - (vd){ 0 }; /* not plus: -0 stays -0 */
+}
+
+INLINE vi all_bits(int64_t value)
+{
+  return value + (vi){ 0 };
+}
+
+INLINE vd load(const double *from)
+{
+  vd out;
+  memcpy(&out, from, sizeof out);
+  return out;
+}
+
+INLINE vd load_f32(const float *from)
+{
+#if defined(LANES_AVX512)
+  return _mm512_cvtps_pd(_mm256_loadu_ps(from));
+#elif defined(LANES_AVX2)
+  return _mm256_cvtps_pd(_mm_loadu_ps(from));
+#else
+  vf out;
+  memcpy(&out, from, sizeof out);
+  return __builtin_convertvector(out, vd);
+#endif
+}
+
+INLINE vi load_i64(const int64_t *from)
+{
+  vi out;
+  memcpy(&out, from, sizeof out);
+  return out;
+}
+
+INLINE vi load_i32(const int32_t *from)
+{
+#if defined(LANES_AVX512)
+  return (vi)_mm512_cvtepi32_epi64(_mm256_loadu_si256((const void *)from));
+#elif defined(LANES_AVX2)
+  return (vi)_mm256_cvtepi32_epi64(_mm_loadu_si128((const void *)from));
+#else
+  vh out;
+  memcpy(&out, from, sizeof out);
+  return __builtin_convertvector(out, vi);
+#endif
+}
+
+/* The first `count` < LANES integers, the other lanes 0. */
+INLINE vi load_some_i64(const int64_t *from, int count)
+{
+  vi out = { 0 };
+  for (int i = 0; i < LANES; i++)
+    if (i < count) out[i] = from[i];
+  return out;
+}
+
+INLINE vi load_some_i32(const int32_t *from, int count)
+{
+  vi out = { 0 };
+  for (int i = 0; i < LANES; i++)
+    if (i < count) out[i] = from[i];
+  return out;
+}
+
+INLINE void store(double *to, vd value)
+{
+  memcpy(to, &value, sizeof value);
+}
+
+/* The first `count` < LANES elements, the other lanes 0; touches nothing behind them. */
+INLINE vd load_some(const double *from, int count)
+{
+#ifdef LANES_AVX512
+  return _mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), from);
+#else
+  vd out = { 0 };
+  for (int i = 0; i < LANES; i++)
+    if (i < count) out[i] = from[i];
+  return out;
+#endif
+}
+
+INLINE vd load_some_f32(const float *from, int count)
+{
+#ifdef LANES_AVX512
+  return _mm512_cvtps_pd(_mm256_maskz_loadu_ps((__mmask8)((1u << count) - 1), from));
+#else
+  vd out = { 0 };
+  for (int i = 0; i < LANES; i++)
+    if (i < count) out[i] = (double)from[i];
+  return out;
+#endif
+}
+
+/* Lane i is chosen if bit i is set; bits from LANES on do not matter. */
+INLINE vm choose(unsigned bits)
+{
+#if defined(LANES_AVX512)
+  return (__mmask8)bits;
+#elif defined(LANES_AVX2)
+  static const int64_t lanes[16][4] __attribute__((aligned(32))) = {
+    { 0, 0, 0, 0 },   { -1, 0, 0, 0 },   { 0, -1, 0, 0 },   { -1, -1, 0, 0 },
+    { 0, 0, -1, 0 },  { -1, 0, -1, 0 },  { 0, -1, -1, 0 },  { -1, -1, -1, 0 },
+    { 0, 0, 0, -1 },  { -1, 0, 0, -1 },  { 0, -1, 0, -1 },  { -1, -1, 0, -1 },
+    { 0, 0, -1, -1 }, { -1, 0, -1, -1 }, { 0, -1, -1, -1 }, { -1, -1, -1, -1 },
+  };
+  return load_i64(lanes[bits & 15]);
+#else
+  static const int64_t lanes[4][2]
+      __attribute__((aligned(16))) = { { 0, 0 }, { -1, 0 }, { 0, -1 }, { -1, -1 } };
+  return load_i64(lanes[bits & 3]);
+#endif
+}
+
+INLINE vm both(vm a, vm b)
+{
+#ifdef LANES_AVX512
+  return _kand_mask8(a, b);
+#else
+  return a & b;
+#endif
+}
+
+INLINE unsigned chosen(vm mask)
+{
+#if defined(LANES_AVX512)
+  return mask;
+#elif defined(LANES_AVX2)
+  return (unsigned)_mm256_movemask_pd((__m256d)mask);
+#elif defined(__SSE2__)
+  return (unsigned)_mm_movemask_pd((__m128d)mask);
+#else
+  return (unsigned)(mask[0] & 1) | (unsigned)(mask[1] & 2);
+#endif
+}
+
+/* Which lanes have none of the bits of `test`. */
+INLINE vm none_of(vi bits, vi test)
+{
+#ifdef LANES_AVX512
+  return _mm512_testn_epi64_mask((__m512i)bits, (__m512i)test);
+#else
+  return (bits & test) == 0;
+#endif
+}
+
+/* bits(value) - first, as wrapping whole numbers. */
+INLINE vi distance(vd value, vi first)
+{
+  return (vi)((vu)value - (vu)first);
+}
+
+INLINE vi or3(vi a, vi b, vi c)
+{
+#ifdef LANES_AVX512
+  return (vi)_mm512_ternarylogic_epi64((__m512i)a, (__m512i)b, (__m512i)c, 0xfe);
+#else
+  return a | b | c;
+#endif
+}
+
+/* a + b in the chosen lanes, a in the others. */
+INLINE vd add_some(vm mask, vd a, vd b)
+{
+#ifdef LANES_AVX512
+  return _mm512_mask_add_pd(a, mask, a, b);
+#else
+  return a + (vd)((vi)b & mask); /* adding +0 could only turn -0 into +0: no sum starts so */
+#endif
+}
+
+/* Which lanes are smaller in size than `limit`: NaN is not. Positive doubles are in the order of
+ * their bits. */
+INLINE vm smaller(vd value, double limit)
+{
+  vi bits = (vi)value & INT64_MAX, border = (vi)all(limit);
+#ifdef LANES_AVX512
+  return _mm512_cmplt_epi64_mask((__m512i)bits, (__m512i)border);
+#else
+  return bits < border;
+#endif
+}
+
+/* The chosen lanes, 0 in the others. */
+INLINE vd keep(vm mask, vd value)
+{
+#ifdef LANES_AVX512
+  return _mm512_maskz_mov_pd(mask, value);
+#else
+  return (vd)((vi)value & mask);
+#endif
+}
+
+INLINE vi keep_bits(vm mask, vi value)
+{
+#ifdef LANES_AVX512
+  return (vi)_mm512_maskz_mov_epi64(mask, (__m512i)value);
+#else
+  return value & mask;
+#endif
+}
+
+/* Lane by lane: `yes` where chosen, else `no`. */
+INLINE vd pick(vm mask, vd yes, vd no)
+{
+#ifdef LANES_AVX512
+  return _mm512_mask_mov_pd(no, mask, yes);
+#else
+  return (vd)(((vi)yes & mask) | ((vi)no & ~mask));
+#endif
+}
+
+/* The sum of the lanes; callers see to it that no addition rounds. */
+INLINE double across(vd value)
+{
+#if defined(LANES_AVX512)
+  return _mm512_reduce_add_pd(value);
+#elif defined(LANES_AVX2)
+  return (value[0] + value[1]) + (value[2] + value[3]);
+#else
+  return value[0] + value[1];
+#endif
+}
+
+/* x * x as two terms: *product is the rounded one, the result what it lacks. Exact while
+ * neither overflows nor reaches below 2^-1074. Without an fma: halves of 26 bits (Dekker 1971). */
+INLINE vd square(vd x, vd *product)
+{
+  vd p = x * x;
+  *product = p;
+#if defined(LANES_AVX512)
+  return _mm512_fmsub_pd(x, x, p);
+#elif defined(LANES_AVX2)
+  return _mm256_fmsub_pd(x, x, p);
+#else
+  vd wide = x * 134217729.0; /* 2^27 + 1 */
+  vd high = wide - (wide - x);
+  vd low = x - high;
+  return ((high * high - p) + (high + high) * low) + low * low;
+#endif
+}
+
+/* Entries of tsr__exact_ops that have a file of their own. */
+void TSR__ISA_NAME(tsr__sum_i64)(tsr__i128 *sum, const int64_t *x, int n, const uint64_t *mask);
+void TSR__ISA_NAME(tsr__sum_i32)(tsr__i128 *sum, const int32_t *x, int n, const uint64_t *mask);
+void TSR__ISA_NAME(tsr__spread_i64)(tsr__int_spread *out, const int64_t *x, int n,
+                                    const uint64_t *mask);
+void TSR__ISA_NAME(tsr__spread_i32)(tsr__int_spread *out, const int32_t *x, int n,
+                                    const uint64_t *mask);
+void TSR__ISA_NAME(tsr__rows_add_f64)(tsr__rows *rows, int64_t first, const double *x, int64_t n,
+                                      const uint64_t *mask);
+void TSR__ISA_NAME(tsr__rows_add_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
+                                      const uint64_t *mask);
+void TSR__ISA_NAME(tsr__rows_square_f64)(tsr__rows *rows, int64_t first, const double *x, int64_t n,
+                                         const uint64_t *mask);
+void TSR__ISA_NAME(tsr__rows_square_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
+                                         const uint64_t *mask);
+void TSR__ISA_NAME(tsr__rows_merge)(tsr__rows *into, int64_t first, const tsr__rows *from);
+
+#endif

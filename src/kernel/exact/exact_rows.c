@@ -1,0 +1,283 @@
+/* Exact sums of many elements: the rare cases of adding, and reading.
+ *
+ *     element i:  part[0][i]   part[1][i]   part[2][i]      slot[i] -> escape: a long number
+ *                 largest      the rest     the rest's rest
+ *
+ * Invariant: the sum is the parts plus the escape, exactly. Parts need not be in order of size,
+ * nor apart: reading takes care of that. */
+#include "kernel/exact/exact_rows.h"
+
+#include <string.h>
+
+void tsr__rows_over(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t count)
+{
+  memset(rows, 0, sizeof *rows);
+  rows->heap = heap;
+  rows->count = count;
+  for (int k = 0; k < 3; k++) rows->part[k] = (double *)memory + k * count;
+}
+
+void tsr__rows_init(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t count)
+{
+  tsr__rows_over(rows, heap, memory, count);
+  for (int64_t i = 0; i < 3 * count; i++) ((double *)memory)[i] = -0.0;
+}
+
+tsr__rows tsr__rows_slice(const tsr__rows *rows, int64_t first, int64_t count)
+{
+  tsr__rows slice = *rows;
+  for (int k = 0; k < 3; k++) slice.part[k] += first;
+  if (slice.slot) slice.slot += first;
+  slice.count = count;
+  return slice;
+}
+
+void tsr__rows_free(tsr__rows *rows)
+{
+  tsr__del(rows->heap, rows->slot, (size_t)rows->count * sizeof *rows->slot);
+  tsr__del(rows->heap, rows->escape, rows->escape_capacity * sizeof *rows->escape);
+  rows->slot = NULL;
+  rows->escape = NULL;
+  rows->escape_count = rows->escape_capacity = 0;
+}
+
+void tsr__rows_clear(tsr__rows *rows)
+{
+  tsr__rows_free(rows);
+  tsr__rows_init(rows, rows->heap, rows->part[0], rows->count);
+}
+
+/* The escape of an element, made at first need; NULL out of memory. */
+static tsr__acc2 *escape_of(tsr__rows *rows, int64_t element)
+{
+  if (!rows->slot) {
+    rows->slot = tsr__new(rows->heap, (size_t)rows->count * sizeof *rows->slot);
+    if (!rows->slot) return NULL;
+  }
+  if (rows->slot[element]) return &rows->escape[rows->slot[element] - 1].sum;
+  size_t need = rows->escape_count + 1;
+  if (!tsr__grow(rows->heap, (void **)&rows->escape, &rows->escape_capacity, need,
+                 sizeof *rows->escape))
+    return NULL;
+  tsr__escape *escape = &rows->escape[rows->escape_count++];
+  escape->element = element;
+  tsr__acc2_zero(&escape->sum);
+  rows->slot[element] = (uint32_t)rows->escape_count;
+  return &escape->sum;
+}
+
+/* Something other than -0 was added. */
+static void touch(tsr__rows *rows, int64_t element)
+{
+  for (int k = 0; k < 3; k++)
+    if (rows->part[k][element] == 0) rows->part[k][element] = 0;
+}
+
+void tsr__rows_hard(tsr__rows *rows, int64_t element, double value)
+{
+  double *first = rows->part[0] + element;
+  touch(rows, element);
+  if (!isfinite(*first) || !isfinite(value)) {
+    /* Special is special whatever is added; what was finite no longer matters. */
+    if (!isfinite(value)) *first = isfinite(*first) ? value : *first + value;
+    return;
+  }
+  tsr__acc2 *escape = escape_of(rows, element);
+  if (escape) tsr__acc2_add(escape, value);
+  else rows->failed = true;
+}
+
+void tsr__rows_hard_product(tsr__rows *rows, int64_t element, double x, double y)
+{
+  if (!isfinite(x) || !isfinite(y)) {
+    tsr__rows_hard(rows, element, x * y);
+    return;
+  }
+  touch(rows, element);
+  tsr__acc2 *escape = escape_of(rows, element);
+  if (escape) tsr__acc2_add_product(escape, x, y);
+  else rows->failed = true;
+}
+
+void tsr__rows_escape(tsr__rows *rows, int64_t element, const tsr__acc2 *sum)
+{
+  touch(rows, element);
+  tsr__acc2 *escape = escape_of(rows, element);
+  if (escape) tsr__acc2_merge(escape, sum);
+  else rows->failed = true;
+}
+
+/* Of such numbers products and what they lack are exact. */
+static inline bool mild(double value)
+{
+  double size = fabs(value);
+  return value == 0 || (size >= 0x1p-400 && size < 0x1p480);
+}
+
+void tsr__rows_add_product(tsr__rows *rows, int64_t element, double x, double y)
+{
+  if (!mild(x) || !mild(y)) {
+    tsr__rows_hard_product(rows, element, x, y);
+    return;
+  }
+  double product = x * y;
+  tsr__rows_add(rows, element, product);
+  tsr__rows_add(rows, element, fma(x, y, -product));
+}
+
+static bool skipped(const tsr__scatter *how, int64_t i)
+{
+  return how->group[i] < 0 || (how->mask && !(how->mask[i >> 6] >> (i & 63) & 1));
+}
+
+void tsr__rows_scatter_f64(tsr__rows *rows, const double *x, const tsr__scatter *how)
+{
+  for (int64_t i = 0; i < how->n; i++) {
+    if (skipped(how, i)) continue;
+    if (how->squares) tsr__rows_add_product(rows, how->group[i], x[i], x[i]);
+    else tsr__rows_add(rows, how->group[i], x[i]);
+  }
+}
+
+void tsr__rows_scatter_f32(tsr__rows *rows, const float *x, const tsr__scatter *how)
+{
+  for (int64_t i = 0; i < how->n; i++) {
+    if (skipped(how, i)) continue;
+    if (how->squares) tsr__rows_add(rows, how->group[i], (double)x[i] * (double)x[i]);
+    else tsr__rows_add(rows, how->group[i], (double)x[i]);
+  }
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+void tsr__rows_get(const tsr__rows *rows, int64_t element, tsr__acc2 *out)
+{
+  tsr__acc2_zero(out);
+  if (signbit(rows->part[1][element]) && rows->part[1][element] == 0) return; /* no value */
+  tsr__acc2_add(out, rows->part[0][element]);
+  for (int k = 1; k < 3; k++)
+    if (rows->part[k][element] != 0) tsr__acc2_add(out, rows->part[k][element]);
+  if (rows->slot && rows->slot[element])
+    tsr__acc2_merge(out, &rows->escape[rows->slot[element] - 1].sum);
+}
+
+/* The sum as one double and what it lacks, if two doubles hold it and it is finite. */
+static bool as_two(const tsr__rows *rows, int64_t i, double *high, double *low)
+{
+  double a = rows->part[0][i], b = rows->part[1][i], c = rows->part[2][i];
+  if (!(fabs(a) < TSR__ROWS_PART_LIMIT) || (rows->slot && rows->slot[i])) return false;
+  if (a == 0 && b == 0) {
+    *high = signbit(a) && !signbit(b) ? -0.0 : 0.0; /* only -0s; else nothing, or +0 */
+    *low = 0;
+    return c == 0;
+  }
+  double rest, last;
+  a = tsr__two_sum(a, b, &rest);
+  rest = tsr__two_sum(rest, c, &last);
+  *high = tsr__two_sum(a, rest, low);
+  return last == 0;
+}
+
+/* Moves a rounded value to the neighbour with an odd last bit, on the side where the exact value
+ * is: rounding that once more, to 24 bits, is rounding the exact value (Boldo, Melquiond 2008). */
+static double to_odd(double value, double lacks)
+{
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  if (lacks == 0 || (bits & 1)) return value;
+  bits += (lacks > 0) == (value > 0) ? 1 : UINT64_MAX;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+void tsr__rows_sum_f64(const tsr__rows *rows, double *out)
+{
+  for (int64_t i = 0; i < rows->count; i++) {
+    double low;
+    if (as_two(rows, i, &out[i], &low)) continue;
+    tsr__acc2 sum;
+    tsr__rows_get(rows, i, &sum);
+    out[i] = tsr__acc2_mean_f64(&sum, 1);
+  }
+}
+
+void tsr__rows_sum_f32(const tsr__rows *rows, float *out)
+{
+  for (int64_t i = 0; i < rows->count; i++) {
+    double high, low;
+    if (as_two(rows, i, &high, &low)) {
+      out[i] = (float)to_odd(high, low);
+      continue;
+    }
+    tsr__acc2 sum;
+    tsr__rows_get(rows, i, &sum);
+    out[i] = tsr__acc2_mean_f32(&sum, 1);
+  }
+}
+
+static int64_t count_of(const tsr__rows_read *how, int64_t i)
+{
+  return how->counts ? how->counts[i] : how->n;
+}
+
+/* sum / n where one division does: the sum is one double, n is one too. */
+static bool as_one(const tsr__rows *rows, int64_t i, int64_t n, double *out)
+{
+  double low;
+  return n > 0 && n < (int64_t)1 << 53 && as_two(rows, i, out, &low) && low == 0;
+}
+
+void tsr__rows_mean_f64(const tsr__rows *rows, const tsr__rows_read *how, double *out)
+{
+  for (int64_t i = 0; i < rows->count; i++) {
+    int64_t n = count_of(how, i);
+    double sum;
+    if (as_one(rows, i, n, &sum)) {
+      out[i] = sum / (double)n;
+      continue;
+    }
+    tsr__acc2 acc;
+    tsr__rows_get(rows, i, &acc);
+    out[i] = tsr__acc2_mean_f64(&acc, n);
+  }
+}
+
+void tsr__rows_mean_f32(const tsr__rows *rows, const tsr__rows_read *how, float *out)
+{
+  for (int64_t i = 0; i < rows->count; i++) {
+    int64_t n = count_of(how, i);
+    double sum;
+    if (as_one(rows, i, n, &sum) && (sum == 0 || fabs(sum) > 0x1p-800)) {
+      double quotient = sum / (double)n;
+      out[i] = (float)to_odd(quotient, fma(-quotient, (double)n, sum));
+      continue;
+    }
+    tsr__acc2 acc;
+    tsr__rows_get(rows, i, &acc);
+    out[i] = tsr__acc2_mean_f32(&acc, n);
+  }
+}
+
+void tsr__rows_spread_f64(const tsr__rows *sums, const tsr__rows *squares,
+                          const tsr__rows_read *how, double *out)
+{
+  for (int64_t i = 0; i < sums->count; i++) {
+    tsr__acc2 sum, square;
+    tsr__rows_get(sums, i, &sum);
+    tsr__rows_get(squares, i, &square);
+    tsr__spread_read read = { count_of(how, i), how->ddof, how->root };
+    out[i] = tsr__acc2_spread_f64(&sum, &square, &read);
+  }
+}
+
+void tsr__rows_spread_f32(const tsr__rows *sums, const tsr__rows *squares,
+                          const tsr__rows_read *how, float *out)
+{
+  for (int64_t i = 0; i < sums->count; i++) {
+    tsr__acc2 sum, square;
+    tsr__rows_get(sums, i, &sum);
+    tsr__rows_get(squares, i, &square);
+    tsr__spread_read read = { count_of(how, i), how->ddof, how->root };
+    out[i] = tsr__acc2_spread_f32(&sum, &square, &read);
+  }
+}

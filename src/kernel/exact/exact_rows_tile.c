@@ -1,0 +1,193 @@
+/* Vertical exact sums, compiled once for each instruction set: a row of values is added to a row
+ * of elements, each kept as three doubles (exact_rows.h).
+ *
+ *     value -> (a) -> what a could not take -> (b) -> what b could not take -> (c) -> must be 0
+ *
+ * Invariant: a lane whose last remainder is not 0, or whose numbers are so large that an
+ * error-free addition could overflow, is left as it was, and goes the hard way. */
+#include "kernel/exact/exact_lanes.h"
+
+typedef struct row_lanes {
+  vd a, b, c;
+} row_lanes;
+
+INLINE vd two_sum(vd a, vd b, vd *low)
+{
+  vd sum = a + b;
+  vd part = sum - a;
+  *low = (a - (sum - part)) + (b - part);
+  return sum;
+}
+
+/* Adds one value a lane; returns the lanes that must go the hard way, unchanged here. */
+INLINE unsigned lanes_add(row_lanes *at, vd value, unsigned bits)
+{
+  row_lanes next;
+  vd low0, low1, low2;
+  next.a = two_sum(at->a, value, &low0);
+  next.b = two_sum(at->b, low0, &low1);
+  next.c = two_sum(at->c, low1, &low2);
+  vm fits = both(both(smaller(value, TSR__ROWS_VALUE_LIMIT), smaller(next.a, TSR__ROWS_PART_LIMIT)),
+                 none_of((vi)low2, all_bits(INT64_MAX)));
+  unsigned good = chosen(fits) & bits;
+  if (good == (1u << LANES) - 1) {
+    *at = next;
+    return 0;
+  }
+  vm take = choose(good);
+  at->a = pick(take, next.a, at->a);
+  at->b = pick(take, next.b, at->b);
+  at->c = pick(take, next.c, at->c);
+  /* Where the sum is special already, finite values change nothing. */
+  unsigned special = ~chosen(smaller(at->a, INFINITY)) & chosen(smaller(value, INFINITY));
+  return bits & ~good & ~special;
+}
+
+INLINE row_lanes lanes_load(const tsr__rows *rows, int64_t at, int left)
+{
+  row_lanes out;
+  out.a = left < LANES ? load_some(rows->part[0] + at, left) : load(rows->part[0] + at);
+  out.b = left < LANES ? load_some(rows->part[1] + at, left) : load(rows->part[1] + at);
+  out.c = left < LANES ? load_some(rows->part[2] + at, left) : load(rows->part[2] + at);
+  return out;
+}
+
+INLINE void lanes_store(tsr__rows *rows, int64_t at, int left, const row_lanes *from)
+{
+  if (left >= LANES) {
+    store(rows->part[0] + at, from->a);
+    store(rows->part[1] + at, from->b);
+    store(rows->part[2] + at, from->c);
+    return;
+  }
+  for (int i = 0; i < LANES; i++) {
+    if (i >= left) break;
+    rows->part[0][at + i] = from->a[i];
+    rows->part[1][at + i] = from->b[i];
+    rows->part[2][at + i] = from->c[i];
+  }
+}
+
+/* One operand of a vertical addition. */
+typedef struct vertical {
+  const double *f64;
+  const float *f32;
+  const uint64_t *mask;
+  int64_t n;
+} vertical;
+
+INLINE unsigned mask_bits(const vertical *in, int64_t i)
+{
+  unsigned bits = (1u << LANES) - 1;
+  if (in->n - i < LANES) bits = (1u << (in->n - i)) - 1;
+  return in->mask ? bits & (unsigned)(in->mask[i >> 6] >> (i & 63)) : bits;
+}
+
+INLINE vd value_lanes(const vertical *in, int64_t i, bool narrow)
+{
+  int64_t left = in->n - i;
+  if (narrow) return left < LANES ? load_some_f32(in->f32 + i, (int)left) : load_f32(in->f32 + i);
+  return left < LANES ? load_some(in->f64 + i, (int)left) : load(in->f64 + i);
+}
+
+INLINE void add_rows(tsr__rows *rows, int64_t first, const vertical *in, bool narrow)
+{
+  for (int64_t i = 0; i < in->n; i += LANES) {
+    unsigned bits = mask_bits(in, i);
+    if (!bits) continue;
+    int left = in->n - i < LANES ? (int)(in->n - i) : LANES;
+    vd value = value_lanes(in, i, narrow);
+    row_lanes at = lanes_load(rows, first + i, left);
+    unsigned hard = lanes_add(&at, value, bits);
+    lanes_store(rows, first + i, left, &at);
+    for (; hard; hard &= hard - 1) {
+      int k = __builtin_ctz(hard);
+      tsr__rows_hard(rows, first + i + k, value[k]);
+    }
+  }
+}
+
+void TSR__ISA_NAME(tsr__rows_add_f64)(tsr__rows *rows, int64_t first, const double *x, int64_t n,
+                                      const uint64_t *mask)
+{
+  vertical in = { .f64 = x, .mask = mask, .n = n };
+  add_rows(rows, first, &in, false);
+}
+
+void TSR__ISA_NAME(tsr__rows_add_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
+                                      const uint64_t *mask)
+{
+  vertical in = { .f32 = x, .mask = mask, .n = n };
+  add_rows(rows, first, &in, true);
+}
+
+/* Squares are exact as two terms where |x| lies in [2^-400, 2^480), or x is 0. */
+INLINE unsigned square_fits(vd value)
+{
+  unsigned zero = chosen(none_of((vi)value, all_bits(INT64_MAX)));
+  return (zero | ~chosen(smaller(value, 0x1p-400))) & chosen(smaller(value, 0x1p480));
+}
+
+INLINE void square_rows(tsr__rows *rows, int64_t first, const vertical *in, bool narrow)
+{
+  for (int64_t i = 0; i < in->n; i += LANES) {
+    unsigned bits = mask_bits(in, i);
+    if (!bits) continue;
+    int left = in->n - i < LANES ? (int)(in->n - i) : LANES;
+    vd value = value_lanes(in, i, narrow), product;
+    unsigned fits = square_fits(value) & bits;
+    vd lacks = square(value, &product);
+    row_lanes at = lanes_load(rows, first + i, left);
+    unsigned hard = lanes_add(&at, product, fits);
+    unsigned hard_low = narrow ? 0 : lanes_add(&at, lacks, fits);
+    lanes_store(rows, first + i, left, &at);
+    for (; hard; hard &= hard - 1)
+      tsr__rows_hard(rows, first + i + __builtin_ctz(hard), product[__builtin_ctz(hard)]);
+    for (; hard_low; hard_low &= hard_low - 1)
+      tsr__rows_hard(rows, first + i + __builtin_ctz(hard_low), lacks[__builtin_ctz(hard_low)]);
+    for (unsigned wild = bits & ~fits; wild; wild &= wild - 1) {
+      double x = value[__builtin_ctz(wild)];
+      tsr__rows_hard_product(rows, first + i + __builtin_ctz(wild), x, x);
+    }
+  }
+}
+
+void TSR__ISA_NAME(tsr__rows_square_f64)(tsr__rows *rows, int64_t first, const double *x, int64_t n,
+                                         const uint64_t *mask)
+{
+  vertical in = { .f64 = x, .mask = mask, .n = n };
+  square_rows(rows, first, &in, false);
+}
+
+void TSR__ISA_NAME(tsr__rows_square_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
+                                         const uint64_t *mask)
+{
+  vertical in = { .f32 = x, .mask = mask, .n = n };
+  square_rows(rows, first, &in, true);
+}
+
+/* The three parts are added like values, but a zero of part 1 or 2 is no value: as -0 it
+ * changes nothing. Elements of no value (part 1 is -0) are left out. */
+void TSR__ISA_NAME(tsr__rows_merge)(tsr__rows *into, int64_t first, const tsr__rows *from)
+{
+  for (int64_t i = 0; i < from->count; i += LANES) {
+    int left = from->count - i < LANES ? (int)(from->count - i) : LANES;
+    row_lanes add = lanes_load(from, i, left), at = lanes_load(into, first + i, left);
+    unsigned empty = chosen(none_of((vi)add.b ^ INT64_MIN, all_bits(-1)));
+    unsigned bits = ((1u << left) - 1) & ~empty;
+    vd value[3] = { add.a, add.b, add.c };
+    unsigned hard[3];
+    for (int k = 0; k < 3; k++) {
+      vm zero = none_of((vi)value[k], all_bits(INT64_MAX));
+      if (k) value[k] = pick(zero, all(-0.0), value[k]);
+      hard[k] = lanes_add(&at, value[k], bits);
+    }
+    lanes_store(into, first + i, left, &at);
+    for (int k = 0; k < 3; k++)
+      for (; hard[k]; hard[k] &= hard[k] - 1)
+        tsr__rows_hard(into, first + i + __builtin_ctz(hard[k]), value[k][__builtin_ctz(hard[k])]);
+  }
+  for (size_t i = 0; i < from->escape_count; i++)
+    tsr__rows_escape(into, first + from->escape[i].element, &from->escape[i].sum);
+  into->failed = into->failed || from->failed;
+}

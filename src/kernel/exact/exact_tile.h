@@ -1,0 +1,83 @@
+/* Reducers over tiles of at most 1,024 elements: the fast way into the accumulators of exact.h.
+ *
+ * They are compiled once for each instruction set; all give the same accumulator values, to the
+ * last bit. `mask` chooses elements: bit i of the little-endian bit string `mask[]` takes
+ * element i; NULL takes all. Only elements 0 .. n - 1 are read, chosen or not. */
+#ifndef TSR_KERNEL_EXACT_TILE_H
+#define TSR_KERNEL_EXACT_TILE_H
+
+#include "kernel/exact/exact.h"
+#include "kernel/exact/exact_rows.h"
+
+enum { TSR__TILE = 1024 };
+
+/* What a caller keeps between tiles of the same data, one a worker and column: a guess of how
+ * large the values are. It changes how fast a sum is, never what it is. Start with zeros. */
+typedef struct tsr__grid {
+  int16_t exponent; /* values below 2^exponent, and not far below it, are fast */
+  uint8_t careful;  /* so many tiles yet to take with the careful loop */
+  uint8_t streak;   /* how many to take next time */
+} tsr__grid;
+
+/* Both sums that var and std need. */
+typedef struct tsr__spread {
+  tsr__acc sum;
+  tsr__acc2 squares;
+} tsr__spread;
+
+typedef struct tsr__int_spread {
+  tsr__i128 sum;
+  tsr__isq squares;
+} tsr__int_spread;
+
+typedef struct tsr__exact_ops {
+  void (*sum_f64)(tsr__acc *acc, tsr__grid *grid, const double *x, int n, const uint64_t *mask);
+  void (*sum_f32)(tsr__acc *acc, tsr__grid *grid, const float *x, int n, const uint64_t *mask);
+  /* A grid serves either sums or spreads, f64 or f32, not several. */
+  void (*spread_f64)(tsr__spread *out, tsr__grid *grid, const double *x, int n,
+                     const uint64_t *mask);
+  void (*spread_f32)(tsr__spread *out, tsr__grid *grid, const float *x, int n,
+                     const uint64_t *mask);
+  void (*sum_i64)(tsr__i128 *sum, const int64_t *x, int n, const uint64_t *mask);
+  void (*sum_i32)(tsr__i128 *sum, const int32_t *x, int n, const uint64_t *mask);
+  void (*spread_i64)(tsr__int_spread *out, const int64_t *x, int n, const uint64_t *mask);
+  void (*spread_i32)(tsr__int_spread *out, const int32_t *x, int n, const uint64_t *mask);
+
+  /* Array outputs: adds x[i] to element first + i; any n. */
+  void (*rows_add_f64)(tsr__rows *rows, int64_t first, const double *x, int64_t n,
+                       const uint64_t *mask);
+  void (*rows_add_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
+                       const uint64_t *mask);
+  /* The same with x[i] * x[i]. */
+  void (*rows_square_f64)(tsr__rows *rows, int64_t first, const double *x, int64_t n,
+                          const uint64_t *mask);
+  void (*rows_square_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
+                          const uint64_t *mask);
+  /* Adds element i of `from` to element first + i of `into`. */
+  void (*rows_merge)(tsr__rows *into, int64_t first, const tsr__rows *from);
+  /* Adds the sum of a tile to one element: reductions along the last dim. */
+  void (*rows_run_f64)(tsr__rows_at at, tsr__grid *grid, const double *x, int n,
+                       const uint64_t *mask);
+  void (*rows_run_f32)(tsr__rows_at at, tsr__grid *grid, const float *x, int n,
+                       const uint64_t *mask);
+  /* The same with at.squares taking the sum of x[i] * x[i]; a grid of its own, as for spreads. */
+  void (*rows_spread_f64)(tsr__rows_at at, tsr__grid *grid, const double *x, int n,
+                          const uint64_t *mask);
+  void (*rows_spread_f32)(tsr__rows_at at, tsr__grid *grid, const float *x, int n,
+                          const uint64_t *mask);
+} tsr__exact_ops;
+
+#define TSR__ISA_PASTE_(name, isa) name##_##isa
+#define TSR__ISA_PASTE(name, isa) TSR__ISA_PASTE_(name, isa)
+/* In a *_tile.c file: the name with the instruction set behind it. */
+#define TSR__ISA_NAME(name) TSR__ISA_PASTE(name, TSR__ISA)
+#define TSR__ISA_TEXT_(isa) #isa
+#define TSR__ISA_TEXT(isa) TSR__ISA_TEXT_(isa)
+
+extern const tsr__exact_ops tsr__exact_ops_baseline;
+#if defined(__x86_64__)
+extern const tsr__exact_ops tsr__exact_ops_avx2;
+extern const tsr__exact_ops tsr__exact_ops_avx512;
+#endif
+
+#endif

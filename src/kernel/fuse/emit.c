@@ -1,0 +1,417 @@
+/* Writing the code of one kernel: its nodes in the program's order, each operand where it lies.
+ *
+ * First the nodes that the kernel needs are marked from its results backwards, then each gets its
+ * instructions. Uniform values go to the prologue and are computed on one element. */
+#include "kernel/fuse/fuse.h"
+
+typedef struct emit {
+  const tsr__fusion *fusion;
+  const tsr__program *program;
+  tsr__kbuild build;
+  tsr__kval *value; /* by node; slot -1: not yet */
+  int kernel;
+  int domain; /* a node of the domain */
+  bool ordered;
+} emit;
+
+static const tsr__gnode *node_of(const emit *e, int n)
+{
+  return &e->program->nodes[n];
+}
+
+/* The instruction of an elementwise operation; the others are written out below. */
+static int kop_of(int op)
+{
+  switch (op) {
+  case TSR__OP_NEG: return TSR__K_NEG;
+  case TSR__OP_ABS: return TSR__K_ABS;
+  case TSR__OP_SQRT: return TSR__K_SQRT;
+  case TSR__OP_RINT: return TSR__K_RINT;
+  case TSR__OP_FLOOR: return TSR__K_FLOOR;
+  case TSR__OP_NOT: return TSR__K_NOT;
+  case TSR__OP_ISNAN: return TSR__K_ISNAN;
+  case TSR__OP_ADD: return TSR__K_ADD;
+  case TSR__OP_SUB: return TSR__K_SUB;
+  case TSR__OP_MUL: return TSR__K_MUL;
+  case TSR__OP_DIV: return TSR__K_DIV;
+  case TSR__OP_FLOORDIV: return TSR__K_FLOORDIV;
+  case TSR__OP_MOD: return TSR__K_MOD;
+  case TSR__OP_POW: return TSR__K_POW;
+  case TSR__OP_MINIMUM: return TSR__K_MIN;
+  case TSR__OP_MAXIMUM: return TSR__K_MAX;
+  case TSR__OP_EQ: return TSR__K_EQ;
+  case TSR__OP_NE: return TSR__K_NE;
+  case TSR__OP_LT: return TSR__K_LT;
+  case TSR__OP_LE: return TSR__K_LE;
+  case TSR__OP_GT: return TSR__K_GT;
+  case TSR__OP_GE: return TSR__K_GE;
+  case TSR__OP_AND: return TSR__K_AND;
+  case TSR__OP_OR: return TSR__K_OR;
+  case TSR__OP_XOR: return TSR__K_XOR;
+  case TSR__OP_ADDOVF: return TSR__K_ADDOVF;
+  case TSR__OP_SUBOVF: return TSR__K_SUBOVF;
+  case TSR__OP_MULOVF: return TSR__K_MULOVF;
+  case TSR__OP_WHERE: return TSR__K_WHERE;
+  default: return -1;
+  }
+}
+
+static int cast_kop(int dtype)
+{
+  switch (dtype) {
+  case TSR_BOOL: return TSR__K_TO_BOOL;
+  case TSR_I32: return TSR__K_TO_I32;
+  case TSR_I64: return TSR__K_TO_I64;
+  case TSR_F32: return TSR__K_TO_F32;
+  default: return TSR__K_TO_F64;
+  }
+}
+
+static tsr__kval cast(emit *e, tsr__kval x, int dtype)
+{
+  if (x.dtype == dtype) return x;
+  return tsr__kbuild_op(&e->build, (tsr__kop)cast_kop(dtype), (tsr_dtype)x.dtype, (tsr_dtype)dtype,
+                        &x);
+}
+
+/* ---- operands in memory -------------------------------------------------------------------------------- */
+
+/* Along which dims of the domain an operand does not vary, aligned at the last dim. */
+static uint32_t flat_dims(const tsr__gnode *domain, const tsr__gnode *o)
+{
+  uint32_t flat = 0;
+  for (int d = 0; d < domain->rank; d++) {
+    int own = d - (domain->rank - o->rank);
+    if (own < 0 || (o->dims[own] == 1 && domain->dims[d] != 1)) flat |= 1u << d;
+  }
+  return flat;
+}
+
+static tsr__kval load(emit *e, int n, uint32_t flat)
+{
+  const tsr__gnode *g = node_of(e, n);
+  tsr__kbuild *b = &e->build;
+  int input = tsr__kbuild_input(b, n);
+  if (!flat)
+    return (tsr__kval){ tsr__kbuild_slot(b, TSR__SLOT_INPUT, (tsr_dtype)g->dtype, input), false,
+                        g->dtype };
+  int extra = (int)b->load_count;
+  if (!tsr__grow(b->heap, (void **)&b->loads, &b->load_cap, b->load_count + 1, sizeof *b->loads))
+    b->failed = true;
+  else b->loads[b->load_count++] = (tsr__loadinfo){ .input = input, .flat = flat };
+  int slot = tsr__kbuild_slot(b, TSR__SLOT_REG, (tsr_dtype)g->dtype, 0);
+  tsr__kbuild_inst(b, false,
+                   (tsr__inst){ .op = TSR__K_LOAD,
+                                .dtype = g->dtype,
+                                .out = slot,
+                                .in = { -1, -1, -1 },
+                                .extra = extra });
+  return (tsr__kval){ slot, false, g->dtype };
+}
+
+/* One element in memory, for all. */
+static tsr__kval load_one(emit *e, int n)
+{
+  const tsr__gnode *g = node_of(e, n);
+  tsr__kbuild *b = &e->build;
+  int slot = tsr__kbuild_slot(b, TSR__SLOT_ONE, (tsr_dtype)g->dtype, tsr__kbuild_input(b, n));
+  tsr__kval value = { slot, true, g->dtype };
+  if (g->dtype != TSR_BOOL) return value;
+  return tsr__kbuild_op(b, TSR__K_SPREAD, TSR_BOOL, TSR_BOOL, &value);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------------------- */
+
+static bool computed_here(const emit *e, int n)
+{
+  const tsr__fact *fact = &e->fusion->fact[n];
+  return fact->tile && (fact->uniform || fact->kernel == e->kernel);
+}
+
+static int in_of(const emit *e, const tsr__gnode *g, int i)
+{
+  return tsr__in(e->program, g, i);
+}
+
+static tsr__kval operand(emit *e, int n, int i)
+{
+  int o = in_of(e, node_of(e, n), i);
+  if (e->value[o].slot >= 0) return e->value[o];
+  const tsr__gnode *g = node_of(e, n);
+  tsr__kval value;
+  if (e->fusion->fact[o].uniform) {
+    value = load_one(e, o);
+  } else if (g->op == TSR__OP_TAKE && i == 1 && node_of(e, in_of(e, g, 0))->rank != 1) {
+    /* The indices lie along some dims of the result only; nobody else reads them so. */
+    uint32_t span = (1u << node_of(e, o)->rank) - 1;
+    uint32_t all = (1u << g->rank) - 1;
+    return load(e, o, all & ~(span << tsr__dim_of(e->program, g)));
+  } else {
+    value = load(e, o, flat_dims(node_of(e, e->domain), node_of(e, o)));
+  }
+  e->value[o] = value;
+  return value;
+}
+
+/* A uniform value as a tile of its own. */
+static tsr__kval spread_out(emit *e, tsr__kval x)
+{
+  if (!x.uniform) return x;
+  tsr__kbuild *b = &e->build;
+  int slot = tsr__kbuild_slot(b, TSR__SLOT_REG, (tsr_dtype)x.dtype, 0);
+  tsr__kbuild_inst(b, false,
+                   (tsr__inst){ .op = TSR__K_COPY,
+                                .dtype = x.dtype,
+                                .count = 1,
+                                .scalar = x.dtype != TSR_BOOL,
+                                .out = slot,
+                                .in = { x.slot, -1, -1 },
+                                .extra = -1 });
+  return (tsr__kval){ slot, false, x.dtype };
+}
+
+static tsr__kval source(emit *e, int n, tsr__kop op, tsr__sourceinfo info, int in)
+{
+  tsr__kbuild *b = &e->build;
+  const tsr__gnode *g = node_of(e, n);
+  info.node = n;
+  int extra = (int)b->source_count;
+  if (!tsr__grow(b->heap, (void **)&b->sources, &b->source_cap, b->source_count + 1,
+                 sizeof *b->sources))
+    b->failed = true;
+  else b->sources[b->source_count++] = info;
+  int slot = tsr__kbuild_slot(b, TSR__SLOT_REG, (tsr_dtype)g->dtype, 0);
+  tsr__kbuild_inst(b, false,
+                   (tsr__inst){ .op = (uint8_t)op,
+                                .dtype = g->dtype,
+                                .out = slot,
+                                .count = in >= 0,
+                                .in = { in, -1, -1 },
+                                .extra = extra });
+  return (tsr__kval){ slot, false, g->dtype };
+}
+
+static tsr__kval look_up(emit *e, int n)
+{
+  const tsr__gnode *g = node_of(e, n);
+  tsr__sourceinfo info = { .input = tsr__kbuild_input(&e->build, in_of(e, g, 0)) };
+  tsr__kval x = spread_out(e, operand(e, n, 1));
+  if (g->op == TSR__OP_SEARCH) return source(e, n, TSR__K_SEARCH, info, x.slot);
+  info.dim = tsr__dim_of(e->program, g);
+  info.span = node_of(e, in_of(e, g, 1))->rank;
+  return source(e, n, TSR__K_TAKE, info, x.slot);
+}
+
+typedef tsr__kval formula(tsr__kbuild *build, tsr__kval x);
+
+static formula *const formulas[TSR__OPS] = {
+  [TSR__OP_EXP] = tsr__formula_exp,     [TSR__OP_LOG] = tsr__formula_log,
+  [TSR__OP_LOG1P] = tsr__formula_log1p, [TSR__OP_LOG2] = tsr__formula_log2,
+  [TSR__OP_LOG10] = tsr__formula_log10, [TSR__OP_TANH] = tsr__formula_tanh,
+  [TSR__OP_SIN] = tsr__formula_sin,     [TSR__OP_COS] = tsr__formula_cos,
+  [TSR__OP_TAN] = tsr__formula_tan,
+};
+
+static tsr__kval function(emit *e, int op, tsr__kval x)
+{
+  int dtype = x.dtype;
+  return cast(e, formulas[op](&e->build, cast(e, x, TSR_F64)), dtype);
+}
+
+static tsr__kval compute(emit *e, int n)
+{
+  const tsr__gnode *g = node_of(e, n);
+  tsr__kval in[TSR__K_OPERANDS];
+  switch (g->op) {
+  case TSR__OP_CAST: return cast(e, operand(e, n, 0), g->dtype);
+  case TSR__OP_FULL: return cast(e, operand(e, n, 0), g->dtype);
+  case TSR__OP_IOTA:
+    return source(e, n, TSR__K_IOTA, (tsr__sourceinfo){ .dim = tsr__dim_of(e->program, g) }, -1);
+  case TSR__OP_UNIFORM: return source(e, n, TSR__K_UNIFORM, (tsr__sourceinfo){ 0 }, -1);
+  case TSR__OP_TAKE:
+  case TSR__OP_SEARCH: return look_up(e, n);
+  default: break;
+  }
+  if (formulas[g->op]) return function(e, g->op, operand(e, n, 0));
+  for (int i = 0; i < g->in_count; i++) in[i] = operand(e, n, i);
+  int dtype = g->op == TSR__OP_WHERE ? in[1].dtype : in[0].dtype;
+  return tsr__kbuild_op(&e->build, (tsr__kop)kop_of(g->op), (tsr_dtype)dtype, (tsr_dtype)g->dtype,
+                        in);
+}
+
+/* Makes the slot of a value a result in memory, or copies it there if the slot is something else. */
+static void store(emit *e, int n)
+{
+  tsr__kbuild *b = &e->build;
+  tsr__kval x = e->value[n];
+  int output = tsr__kbuild_output(b, n);
+  if (b->failed) return;
+  if (x.uniform || b->slots[x.slot].kind != TSR__SLOT_REG) {
+    bool uniform = x.uniform;
+    x.uniform = true; /* forces the copy */
+    x = spread_out(e, x);
+    if (!uniform && !b->failed) b->insts[1][b->inst_count[1] - 1].scalar = 0;
+    if (b->failed) return;
+  }
+  b->slots[x.slot].kind = TSR__SLOT_OUTPUT;
+  b->slots[x.slot].index = output;
+  if (!e->value[n].uniform) e->value[n] = x;
+}
+
+/* ---- reductions ------------------------------------------------------------------------------------------- */
+
+/* Sums of bools and i32 reach us as casts to i64; the cast need not be done to add exactly. */
+static int uncast(const emit *e, const tsr__accum *accum, int n)
+{
+  const tsr__gnode *g = node_of(e, n);
+  if (accum->cls != TSR__ACC_SUM || g->op != TSR__OP_CAST || g->dtype != TSR_I64) return n;
+  int in = in_of(e, g, 0), from = node_of(e, in)->dtype;
+  const tsr__fact *fact = &e->fusion->fact[in];
+  bool same = fact->kernel == e->kernel ||
+              (!fact->tile && tsr__reach(e->fusion, n, 0) == TSR__REACH_ELEMENT);
+  return same && (from == TSR_BOOL || from == TSR_I32) ? in : n;
+}
+
+static tsr__kval value_at(emit *e, int node, int n)
+{
+  if (n < 0) return (tsr__kval){ -1, false, 0 };
+  (void)node;
+  if (e->value[n].slot < 0) {
+    e->value[n] = e->fusion->fact[n].uniform
+                      ? load_one(e, n)
+                      : load(e, n, flat_dims(node_of(e, e->domain), node_of(e, n)));
+  }
+  return spread_out(e, e->value[n]);
+}
+
+static void reduce(emit *e, int a)
+{
+  const tsr__accum *accum = &e->fusion->out->accums[a];
+  const tsr__gnode *g = node_of(e, accum->node);
+  const tsr__reduce_attr *attr = tsr__reduce_of(e->program, g);
+  tsr__kbuild *b = &e->build;
+  int from = accum->operand < 0 ? -1 : uncast(e, accum, accum->operand);
+  tsr__kval x = value_at(e, accum->node, from);
+  tsr__kval mask = value_at(e, accum->node, accum->mask);
+  tsr__kval codes = value_at(e, accum->node, accum->codes);
+  if (accum->cls == TSR__ACC_PROD && x.dtype == TSR_F32) x = cast(e, x, TSR_F64);
+  if (x.slot >= 0 && x.dtype == TSR_BOOL && accum->cls != TSR__ACC_SUM &&
+      accum->cls != TSR__ACC_ANY && accum->cls != TSR__ACC_ALL && accum->cls != TSR__ACC_COUNT)
+    x = cast(e, x, TSR_I64);
+  if (accum->cls == TSR__ACC_COUNT && x.slot >= 0 && mask.slot >= 0) {
+    tsr__kval both[2] = { x, mask };
+    mask = tsr__kbuild_op(b, TSR__K_AND, TSR_BOOL, TSR_BOOL, both);
+    x.slot = -1;
+  }
+  if (codes.slot >= 0) codes = cast(e, codes, TSR_I32);
+  e->ordered = e->ordered || (accum->cls == TSR__ACC_PROD && x.dtype == TSR_F64);
+  int extra = (int)b->red_count;
+  if (!tsr__grow(b->heap, (void **)&b->reds, &b->red_cap, b->red_count + 1, sizeof *b->reds)) {
+    b->failed = true;
+    return;
+  }
+  b->reds[b->red_count++] = (tsr__redinfo){
+    .accum = a,
+    .value = x.slot,
+    .mask = mask.slot,
+    .codes = codes.slot,
+    .cls = accum->cls,
+    .dtype = x.dtype,
+    .code_dtype = TSR_I32,
+    .scalar = tsr__reduces_to_one(e->program, g),
+    .acc_dtype = accum->dtype,
+    .dims = attr->dims,
+    .groups = codes.slot >= 0 ? attr->groups : 0,
+  };
+  tsr__kbuild_inst(b, false,
+                   (tsr__inst){ .op = TSR__K_REDUCE,
+                                .dtype = x.dtype,
+                                .count = 3,
+                                .out = -1,
+                                .in = { x.slot, mask.slot, codes.slot },
+                                .extra = extra });
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------------------- */
+
+static bool accum_here(const emit *e, int a)
+{
+  return e->fusion->fact[e->fusion->out->accums[a].node].kernel == e->kernel;
+}
+
+static void need(const emit *e, int n)
+{
+  if (n >= 0) e->fusion->fact[n].needed = true;
+}
+
+/* Marks what the results of this kernel need, from the last node to the first. */
+static void mark(const emit *e)
+{
+  const tsr__fusion *f = e->fusion;
+  for (int n = 0; n < e->program->node_count; n++)
+    f->fact[n].needed = f->fact[n].kernel == e->kernel && f->fact[n].store;
+  for (int a = 0; a < f->out->accum_count; a++) {
+    const tsr__accum *accum = &f->out->accums[a];
+    if (!accum_here(e, a)) continue;
+    need(e, accum->operand < 0 ? -1 : uncast(e, accum, accum->operand));
+    need(e, accum->mask);
+    need(e, accum->codes);
+  }
+  for (int n = e->program->node_count - 1; n >= 0; n--) {
+    if (!f->fact[n].needed || !computed_here(e, n)) continue;
+    TSR_FOR_OPERANDS (e->program, node_of(e, n), i, o) {
+      if (tsr__reach(f, n, i) != TSR__REACH_MEMORY) need(e, o);
+    }
+  }
+}
+
+static void write_nodes(emit *e)
+{
+  const tsr__fusion *f = e->fusion;
+  for (int n = 0; n < e->program->node_count; n++) {
+    const tsr__gnode *g = node_of(e, n);
+    if (f->fact[n].needed && g->op == TSR__OP_CONST) {
+      int slot = tsr__kbuild_slot(&e->build, TSR__SLOT_PARAM, (tsr_dtype)g->dtype, g->param);
+      e->value[n] = (tsr__kval){ slot, true, g->dtype };
+    } else if (f->fact[n].needed && computed_here(e, n)) {
+      e->value[n] = compute(e, n);
+      if (f->fact[n].store && f->fact[n].kernel == e->kernel) store(e, n);
+    }
+    for (int a = f->node_accum[n]; a >= 0; a = f->next_accum[a])
+      if (f->fact[n].kernel == e->kernel) reduce(e, a);
+  }
+}
+
+static int domain_node(const tsr__fusion *f, int kernel)
+{
+  for (int n = 0; n < f->program->node_count; n++)
+    if (f->fact[n].kernel == kernel) return f->domains[f->fact[n].domain];
+  return -1;
+}
+
+tsr_status tsr__emit(const tsr__fusion *fusion, int kernel, tsr__kernel **out)
+{
+  size_t count = (size_t)fusion->program->node_count;
+  emit e = { .fusion = fusion,
+             .program = fusion->program,
+             .kernel = kernel,
+             .domain = domain_node(fusion, kernel) };
+  tsr__kbuild_init(&e.build, fusion->heap);
+  e.value = tsr__new(fusion->heap, count * sizeof *e.value);
+  if (!e.value) return tsr__error_set(fusion->error, TSR_ENOMEM, "no memory for a kernel");
+  for (size_t n = 0; n < count; n++) e.value[n].slot = -1;
+  mark(&e);
+  write_nodes(&e);
+  tsr_status status = tsr__kbuild_finish(&e.build, out, fusion->error);
+  if (!status) {
+    (*out)->io.domain = e.domain;
+    (*out)->rank = node_of(&e, e.domain)->rank;
+    (*out)->ordered = e.ordered;
+    int nodes = (*out)->io.input_count + (*out)->io.output_count;
+    for (int i = 0; i < nodes; i++)
+      (*out)->numbers[i] = tsr__program_number(e.program, (*out)->lists[i]);
+  }
+  tsr__del(fusion->heap, e.value, count * sizeof *e.value);
+  tsr__kbuild_free(&e.build);
+  return status;
+}

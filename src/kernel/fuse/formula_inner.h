@@ -1,0 +1,60 @@
+/* Inside formula*.c: instructions on f64 values by short names. */
+#ifndef TSR_KERNEL_FORMULA_INNER_H
+#define TSR_KERNEL_FORMULA_INNER_H
+
+#include "kernel/fuse/kir.h"
+
+#define WHOLE 0x1.8p52 /* added to a small number, leaves its nearest integer in the low bits */
+
+typedef tsr__kval val;
+
+static inline val real(tsr__kbuild *b, double value)
+{
+  return tsr__kbuild_const_f(b, TSR_F64, value);
+}
+
+static inline val whole(tsr__kbuild *b, int64_t value)
+{
+  return tsr__kbuild_const_i(b, TSR_I64, value);
+}
+
+static inline val op2(tsr__kbuild *b, tsr__kop op, val x, val y)
+{
+  return tsr__kbuild_op(b, op, TSR_F64, TSR_F64, (val[]){ x, y });
+}
+
+/* On the bits of numbers. */
+static inline val bit2(tsr__kbuild *b, tsr__kop op, val x, val y)
+{
+  return tsr__kbuild_op(b, op, TSR_I64, TSR_I64, (val[]){ x, y });
+}
+
+static inline val test2(tsr__kbuild *b, tsr__kop op, val x, val y)
+{
+  return tsr__kbuild_op(b, op, TSR_F64, TSR_BOOL, (val[]){ x, y });
+}
+
+static inline val fused(tsr__kbuild *b, val x, val y, val z)
+{
+  return tsr__kbuild_op(b, TSR__K_FMA, TSR_F64, TSR_F64, (val[]){ x, y, z });
+}
+
+static inline val where(tsr__kbuild *b, val condition, val x, val y)
+{
+  return tsr__kbuild_op(b, TSR__K_WHERE, TSR_F64, TSR_F64, (val[]){ condition, x, y });
+}
+
+/* A polynomial, highest coefficient first. */
+static inline val polynomial(tsr__kbuild *b, val x, const double *coefficient, int count)
+{
+  val sum = real(b, coefficient[0]);
+  for (int i = 1; i < count; i++) sum = fused(b, x, sum, real(b, coefficient[i]));
+  return sum;
+}
+
+static inline val op1(tsr__kbuild *b, tsr__kop op, val x)
+{
+  return tsr__kbuild_op(b, op, TSR_F64, TSR_F64, &x);
+}
+
+#endif

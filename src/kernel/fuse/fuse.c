@@ -1,0 +1,442 @@
+/* From a partitioned program to steps: which nodes share a kernel, in which order kernels run, and
+ * what has to be stored between them.
+ *
+ * A kernel is a loop over a domain: a shape, its sharding and, where rows are only known at run
+ * time, whose rows. Everything of a stage over one domain shares a pass over memory:
+ *
+ *   stage 0   kernel(s) by level: what one broadcasts or looks up is stored by one before it
+ *             combine: all reductions of the stage
+ *             steps: reshard, compact, ... of the stage
+ *   stage 1   ...
+ *
+ * Levels are as late as they can be, so that a chain is not torn apart. What has one value for all
+ * elements (numbers, full, arithmetic of those and of single elements) is computed anew in each
+ * kernel that needs it. */
+#include "kernel/fuse/fuse.h"
+
+/* ---- facts ------------------------------------------------------------------------------------------ */
+
+static bool single(const tsr__gnode *g)
+{
+  for (int d = 0; d < g->rank; d++)
+    if (g->dims[d] != 1) return false;
+  return true;
+}
+
+static bool same_dims(const tsr__gnode *a, const tsr__gnode *b)
+{
+  return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
+}
+
+static bool dynamic(const tsr__gnode *g)
+{
+  return g->rank > 0 && g->dims[0] == TSR__DYNAMIC;
+}
+
+static bool is_reduction(const tsr__gnode *g)
+{
+  return tsr__ops[g->op].lowering == TSR__LOW_REDUCE;
+}
+
+static bool has_table(const tsr__gnode *g)
+{
+  return g->op == TSR__OP_TAKE || g->op == TSR__OP_SEARCH;
+}
+
+/* Whether a node gives one value for all elements without a loop. */
+static bool uniform(const tsr__fusion *f, int n)
+{
+  const tsr__gnode *g = &f->program->nodes[n];
+  if (g->op == TSR__OP_CONST || g->op == TSR__OP_FULL) return true;
+  if (!f->fact[n].tile) return single(g);
+  if (has_table(g) || g->op == TSR__OP_IOTA || g->op == TSR__OP_UNIFORM) return false;
+  bool all = true;
+  TSR_FOR_OPERANDS (f->program, g, i, o) all = all && f->fact[o].uniform;
+  return all;
+}
+
+int tsr__reach(const tsr__fusion *f, int node, int i)
+{
+  const tsr__gnode *g = &f->program->nodes[node];
+  int in = tsr__in(f->program, g, i);
+  if (in < 0) return TSR__REACH_NONE;
+  if (has_table(g) && i == 0) return TSR__REACH_MEMORY;
+  if (f->fact[in].uniform) return TSR__REACH_UNIFORM;
+  const tsr__gnode *first = &f->program->nodes[tsr__in(f->program, g, 0)];
+  if (g->op == TSR__OP_TAKE && first->rank != 1) return TSR__REACH_MEMORY;
+  /* The domain of a reduction is that of what it reduces. */
+  const tsr__gnode *domain = is_reduction(g) ? first : g;
+  return same_dims(&f->program->nodes[in], domain) ? TSR__REACH_ELEMENT : TSR__REACH_MEMORY;
+}
+
+/* ---- rows known at run time -------------------------------------------------------------------------- */
+
+static int origin_of(const tsr__fusion *f, int n)
+{
+  while (f->fact[n].origin != n) n = f->fact[n].origin;
+  return n;
+}
+
+static void same_rows(tsr__fusion *f, int a, int b)
+{
+  if (a < 0 || b < 0 || !dynamic(&f->program->nodes[a]) || !dynamic(&f->program->nodes[b])) return;
+  int x = origin_of(f, a), y = origin_of(f, b);
+  if (x < y) f->fact[y].origin = x;
+  else f->fact[x].origin = y;
+}
+
+/* Operands of an elementwise node, a reduction or a filter have the same rows; what two filters
+ * with one mask leave, too. */
+static void unite_rows(tsr__fusion *f, int n)
+{
+  const tsr__gnode *g = &f->program->nodes[n];
+  bool moves = g->op == TSR__OP_COMPACT || g->op == TSR__OP_REBALANCE;
+  int first = has_table(g) ? 1 : 0;
+  TSR_FOR_OPERANDS (f->program, g, i, o) {
+    if (i < first) continue;
+    same_rows(f, tsr__in(f->program, g, first), o);
+    if (!moves && !is_reduction(g)) same_rows(f, n, o);
+  }
+  bool known = !moves;
+  for (int k = 0; moves && k < f->mover_count; k++) {
+    int m = f->movers[k];
+    const tsr__gnode *other = &f->program->nodes[m];
+    if (other->op != g->op || other->sharding != g->sharding) continue;
+    int by = g->op == TSR__OP_COMPACT ? 1 : 0; /* the mask, or the rows themselves */
+    int mine = tsr__in(f->program, g, by), its = tsr__in(f->program, other, by);
+    bool alike = by ? mine == its : origin_of(f, its) == origin_of(f, mine);
+    if (alike) same_rows(f, m, n);
+    known = known || (alike && g->op == TSR__OP_COMPACT);
+  }
+  if (!known) f->movers[f->mover_count++] = n; /* those like it need only look at it */
+}
+
+/* ---- domains and levels ------------------------------------------------------------------------------ */
+
+/* Two shardings that put the same parts on the same devices make one domain. */
+static bool same_sharding(const tsr__program *p, const tsr__gnode *a, const tsr__gnode *b)
+{
+  tsr_shape shape = tsr__gnode_shape(a);
+  return a->sharding == b->sharding ||
+         tsr__same_places(&p->shardings[a->sharding], &p->shardings[b->sharding], &shape);
+}
+
+static int domain_of(tsr__fusion *f, int n)
+{
+  const tsr__gnode *g = &f->program->nodes[n];
+  for (int i = 0; i < f->domain_count; i++) {
+    const tsr__gnode *other = &f->program->nodes[f->domains[i]];
+    if (same_dims(g, other) && same_sharding(f->program, g, other) &&
+        (!dynamic(g) || origin_of(f, n) == origin_of(f, f->domains[i])))
+      return i;
+  }
+  f->domains[f->domain_count] = n;
+  return f->domain_count++;
+}
+
+static void find_facts(tsr__fusion *f, const int *stage)
+{
+  int count = f->program->node_count;
+  for (int n = 0; n < count; n++) {
+    const tsr__gnode *g = &f->program->nodes[n];
+    int lowering = tsr__ops[g->op].lowering;
+    f->fact[n] =
+        (tsr__fact){ .stage = stage[n], .level = -1, .domain = -1, .kernel = -1, .origin = n };
+    f->fact[n].tile = lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
+    f->fact[n].uniform = uniform(f, n);
+  }
+  for (int n = 0; n < count; n++) unite_rows(f, n);
+  for (int n = 0; n < count; n++) {
+    const tsr__gnode *g = &f->program->nodes[n];
+    if (f->fact[n].tile) f->fact[n].domain = domain_of(f, n);
+    else if (is_reduction(g)) f->fact[n].domain = domain_of(f, tsr__in(f->program, g, 0));
+  }
+}
+
+/* The earliest level: one more than that of what must be stored first. */
+static void early_levels(tsr__fusion *f)
+{
+  for (int n = 0; n < f->program->node_count; n++) {
+    tsr__fact *fact = &f->fact[n];
+    if (fact->domain < 0) continue;
+    fact->level = 0;
+    TSR_FOR_OPERANDS (f->program, &f->program->nodes[n], i, o) {
+      if (!f->fact[o].tile || f->fact[o].stage != fact->stage) continue;
+      int least = f->fact[o].level + (tsr__reach(f, n, i) == TSR__REACH_MEMORY);
+      if (least > fact->level) fact->level = least;
+    }
+  }
+}
+
+/* Moves every node to the last level it can have: that of its users, or the last of its domain. */
+static void late_levels(tsr__fusion *f, int *last)
+{
+  int count = f->program->node_count, domains = f->domain_count;
+  for (int n = 0; n < count; n++) {
+    const tsr__fact *fact = &f->fact[n];
+    if (fact->level < 0) continue;
+    int *most = &last[fact->stage * domains + fact->domain];
+    if (fact->level > *most) *most = fact->level;
+  }
+  for (int n = 0; n < count; n++)
+    if (f->fact[n].level >= 0)
+      f->fact[n].level = last[f->fact[n].stage * domains + f->fact[n].domain];
+  for (int n = count - 1; n >= 0; n--) {
+    const tsr__fact *fact = &f->fact[n];
+    if (fact->level < 0) continue;
+    TSR_FOR_OPERANDS (f->program, &f->program->nodes[n], i, o) {
+      if (!f->fact[o].tile || f->fact[o].stage != fact->stage) continue;
+      int most = fact->level - (tsr__reach(f, n, i) == TSR__REACH_MEMORY);
+      if (most < f->fact[o].level) f->fact[o].level = most;
+    }
+  }
+}
+
+/* ---- accumulators ------------------------------------------------------------------------------------- */
+
+/* The accumulators by stage. A count that reductions of two stages share is kept twice: a stage's
+ * accumulators are combined together and then gone. */
+static bool find_accums(tsr__fusion *f)
+{
+  const tsr__program *p = f->program;
+  tsr__schedule *out = f->out;
+  int count = tsr__accums(p, NULL, NULL), room = 3 * p->node_count + 1, used = 0;
+  size_t list_bytes = (size_t)room * sizeof(tsr__accum),
+         node_bytes = 2 * (size_t)p->node_count * sizeof(int);
+  tsr__accum *all = tsr__new(f->heap, list_bytes);
+  int *of_node = tsr__new(f->heap, node_bytes);
+  out->accums = tsr__new(f->heap, list_bytes);
+  bool good = all && of_node && out->accums;
+  if (good) count = tsr__accums(p, all, of_node);
+  for (int n = 0; good && n < p->node_count; n++) {
+    int c = of_node[2 * n + 1];
+    if (c < 0 || f->fact[all[c].node].stage == f->fact[n].stage) continue;
+    int again = -1;
+    for (int m = 0; m < n; m++)
+      if (of_node[2 * m + 1] >= 0 && all[of_node[2 * m + 1]].mask == all[c].mask &&
+          all[of_node[2 * m + 1]].codes == all[c].codes &&
+          all[of_node[2 * m + 1]].axes == all[c].axes &&
+          tsr__reduce_of(p, &p->nodes[m])->dims == tsr__reduce_of(p, &p->nodes[n])->dims &&
+          f->fact[all[of_node[2 * m + 1]].node].stage == f->fact[n].stage)
+        again = of_node[2 * m + 1];
+    if (again < 0) {
+      again = count++;
+      all[again] = all[c];
+      all[again].node = n;
+    }
+    of_node[2 * n + 1] = again;
+  }
+  int *place = good ? tsr__new(f->heap, (size_t)room * sizeof(int)) : NULL;
+  good = good && place;
+  for (int stage = 0, left = count; good && left > 0; stage++)
+    for (int a = 0; a < count; a++) {
+      if (f->fact[all[a].node].stage != stage) continue;
+      place[a] = used;
+      out->accums[used++] = all[a];
+      left--;
+    }
+  for (int n = 0; good && n < p->node_count; n++) {
+    out->final_main[n] = of_node[2 * n] < 0 ? -1 : place[of_node[2 * n]];
+    out->final_count[n] = of_node[2 * n + 1] < 0 ? -1 : place[of_node[2 * n + 1]];
+  }
+  out->accum_count = used;
+  out->accum_room = room;
+  tsr__del(f->heap, place, (size_t)room * sizeof(int));
+  tsr__del(f->heap, of_node, node_bytes);
+  tsr__del(f->heap, all, list_bytes);
+  return good;
+}
+
+/* ---- kernels -------------------------------------------------------------------------------------------- */
+
+/* What must be in memory: roots, and operands that are read from there. */
+static void find_stores(tsr__fusion *f)
+{
+  const tsr__program *p = f->program;
+  for (int n = 0; n < p->node_count; n++) {
+    const tsr__gnode *g = &p->nodes[n];
+    if (f->fact[n].tile && (g->flags & TSR__ROOT)) f->fact[n].store = true;
+    bool in_kernel = f->fact[n].domain >= 0;
+    TSR_FOR_OPERANDS (p, g, i, o) {
+      int reach = tsr__reach(f, n, i);
+      if (!f->fact[o].tile) continue;
+      if (!in_kernel || reach == TSR__REACH_MEMORY) f->fact[o].store = true;
+      else if (reach == TSR__REACH_ELEMENT && f->fact[o].kernel != f->fact[n].kernel)
+        f->fact[o].store = true;
+    }
+  }
+}
+
+/* Nodes of kernels in the order in which their kernels run. */
+static int by_kernel(const tsr__fact *x, const tsr__fact *y)
+{
+  if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
+  if (x->level != y->level) return x->level < y->level ? -1 : 1;
+  return (x->domain > y->domain) - (x->domain < y->domain);
+}
+
+/* Sorts node numbers by their kernels, merging runs of doubled length. */
+static void sort_nodes(const tsr__fusion *f, int *list, int *room, int count)
+{
+  for (int run = 1; run < count; run *= 2) {
+    for (int at = 0; at < count; at += 2 * run) {
+      int left = at, right = at + run < count ? at + run : count, out = at;
+      int middle = right, end = at + 2 * run < count ? at + 2 * run : count;
+      while (left < middle || right < end) {
+        bool take_left = right >= end || (left < middle && by_kernel(&f->fact[list[left]],
+                                                                     &f->fact[list[right]]) <= 0);
+        room[out++] = list[take_left ? left++ : right++];
+      }
+    }
+    memcpy(list, room, (size_t)count * sizeof *list);
+  }
+}
+
+/* Numbers the kernels by stage, level and domain. Nodes that nothing stores and no reduction uses
+ * get a number, too; a kernel without results is never written. -1: out of memory. */
+static int number_kernels(tsr__fusion *f)
+{
+  size_t bytes = (size_t)f->program->node_count * sizeof(int);
+  int *list = tsr__new(f->heap, bytes), *room = tsr__new(f->heap, bytes);
+  int count = 0, kernels = list && room ? 0 : -1;
+  for (int n = 0; n < f->program->node_count && !kernels; n++)
+    if (f->fact[n].domain >= 0) list[count++] = n;
+  if (!kernels) sort_nodes(f, list, room, count);
+  for (int i = 0; i < count && kernels >= 0; i++) {
+    tsr__fact *fact = &f->fact[list[i]];
+    if (!i || by_kernel(&f->fact[list[i - 1]], fact)) kernels++;
+    fact->kernel = kernels - 1;
+    f->kernel_stage[kernels - 1] = fact->stage;
+  }
+  tsr__del(f->heap, list, bytes);
+  tsr__del(f->heap, room, bytes);
+  return kernels;
+}
+
+/* Which kernels have results, and whose the accumulators are. */
+static void find_work(tsr__fusion *f)
+{
+  for (int n = 0; n < f->program->node_count; n++) {
+    f->node_accum[n] = -1;
+    if (f->fact[n].kernel >= 0 && f->fact[n].store) f->kernel_works[f->fact[n].kernel] = true;
+  }
+  for (int a = f->out->accum_count - 1; a >= 0; a--) {
+    int n = f->out->accums[a].node;
+    f->next_accum[a] = f->node_accum[n];
+    f->node_accum[n] = a;
+    f->kernel_works[f->fact[n].kernel] = true;
+  }
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------- */
+
+static int step_kind(int op)
+{
+  switch (op) {
+  case TSR__OP_COMPACT: return TSR__STEP_COMPACT;
+  case TSR__OP_FIRSTN: return TSR__STEP_FIRSTN;
+  case TSR__OP_REBALANCE: return TSR__STEP_REBALANCE;
+  default: return TSR__STEP_RESHARD;
+  }
+}
+
+static void add_step(tsr__schedule *out, tsr__step step)
+{
+  out->steps[out->step_count++] = step;
+}
+
+static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels)
+{
+  tsr__schedule *out = f->out;
+  for (int k = 0; k < kernels; k++) {
+    if (f->kernel_stage[k] != stage || !f->kernel_works[k]) continue;
+    tsr__kernel *kernel;
+    tsr_status status = tsr__emit(f, k, &kernel);
+    if (status) return status;
+    add_step(out,
+             (tsr__step){ .kind = TSR__STEP_KERNEL, .node = kernel->io.domain, .kernel = kernel });
+  }
+  int first = 0, count = 0;
+  for (int a = 0; a < out->accum_count; a++) {
+    if (f->fact[out->accums[a].node].stage != stage) continue;
+    if (!count++) first = a;
+  }
+  if (count)
+    add_step(out, (tsr__step){ .kind = TSR__STEP_COMBINE,
+                               .node = out->accums[first].node,
+                               .first = first,
+                               .count = count });
+  for (int n = 0; n < f->program->node_count; n++) {
+    const tsr__gnode *g = &f->program->nodes[n];
+    if (tsr__ops[g->op].lowering != TSR__LOW_STEP || f->fact[n].stage != stage) continue;
+    add_step(out, (tsr__step){ .kind = (uint8_t)step_kind(g->op), .node = n });
+  }
+  return TSR_OK;
+}
+
+static tsr_status schedule(tsr__fusion *f, const int *stage, int stages)
+{
+  int count = f->program->node_count;
+  tsr__schedule *out = f->out;
+  find_facts(f, stage);
+  early_levels(f);
+  size_t last_bytes = (size_t)(stages + 1) * (size_t)(f->domain_count + 1) * sizeof(int);
+  int *last = tsr__new(f->heap, last_bytes);
+  if (!last) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
+  late_levels(f, last);
+  tsr__del(f->heap, last, last_bytes);
+  int kernels = number_kernels(f);
+  if (kernels < 0 || !find_accums(f))
+    return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
+  find_stores(f);
+  find_work(f);
+  out->step_room = kernels + count + stages + 2;
+  out->steps = tsr__new(f->heap, (size_t)out->step_room * sizeof *out->steps);
+  if (!out->steps) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
+  tsr_status status = TSR_OK;
+  for (int s = -1; s < stages && !status; s++) status = stage_steps(f, s, kernels);
+  return status;
+}
+
+tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule *out,
+                     tsr__error *error)
+{
+  size_t count = (size_t)program->node_count;
+  tsr__schedule made = { .heap = heap, .node_count = program->node_count };
+  tsr__fusion f = { .program = program, .heap = heap, .out = &made, .error = error };
+  /* stage, domains, kernel_stage, node_accum, movers; next_accum has room for find_accums' most */
+  size_t ints = (5 * count + 3 * count + 1) * sizeof(int), bools = count * sizeof(bool);
+  int *numbers = tsr__new(heap, ints);
+  f.fact = tsr__new(heap, count * sizeof *f.fact);
+  f.kernel_works = tsr__new(heap, bools);
+  made.final_main = tsr__new(heap, count * sizeof(int));
+  made.final_count = tsr__new(heap, count * sizeof(int));
+  tsr_status status;
+  if (!numbers || !f.fact || !f.kernel_works || !made.final_main || !made.final_count) {
+    status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
+  } else {
+    f.domains = numbers + count;
+    f.kernel_stage = f.domains + count;
+    f.node_accum = f.kernel_stage + count;
+    f.movers = f.node_accum + count;
+    f.next_accum = f.movers + count;
+    status = schedule(&f, numbers, tsr__stages(program, numbers));
+  }
+  tsr__del(heap, numbers, ints);
+  tsr__del(heap, f.fact, count * sizeof *f.fact);
+  tsr__del(heap, f.kernel_works, bools);
+  if (status) tsr__schedule_free(&made);
+  else *out = made;
+  return status;
+}
+
+void tsr__schedule_free(tsr__schedule *s)
+{
+  size_t count = (size_t)s->node_count;
+  for (int i = 0; i < s->step_count; i++) tsr__kernel_free(s->steps[i].kernel);
+  tsr__del(s->heap, s->steps, (size_t)s->step_room * sizeof *s->steps);
+  tsr__del(s->heap, s->accums, (size_t)s->accum_room * sizeof *s->accums);
+  tsr__del(s->heap, s->final_main, count * sizeof(int));
+  tsr__del(s->heap, s->final_count, count * sizeof(int));
+  memset(s, 0, sizeof *s);
+}

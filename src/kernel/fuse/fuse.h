@@ -1,0 +1,48 @@
+/* Inside kernel/: what fuse.c decides and emit.c carries out. */
+#ifndef TSR_KERNEL_FUSE_H
+#define TSR_KERNEL_FUSE_H
+
+#include "kernel/fuse/kir.h"
+
+/* Facts about each node of the program being fused. */
+typedef struct tsr__fact {
+  int stage;    /* as tsr__stages */
+  int level;    /* order of kernels within a stage; -1: not computed in a kernel */
+  int domain;   /* number of the domain its kernel would loop over */
+  int kernel;   /* which kernel computes it; -1 = none */
+  int origin;   /* nodes with dynamic rows: representative of those with the same rows */
+  bool tile;    /* a pure function of elements, computed in kernels */
+  bool uniform; /* one value for all elements: recomputed wherever it is needed */
+  bool store;   /* its elements are needed in memory */
+  bool needed;  /* by the kernel being emitted */
+} tsr__fact;
+
+typedef struct tsr__fusion {
+  const tsr__program *program;
+  tsr__heap *heap;
+  tsr__schedule *out;
+  tsr__fact *fact; /* by node */
+  int *domains;    /* a node of each domain */
+  int *movers;     /* filters and rebalances, one of those with equal masks */
+  int mover_count;
+  int domain_count;
+  int *kernel_stage;  /* by kernel */
+  bool *kernel_works; /* by kernel: it stores or reduces something */
+  int *node_accum;    /* by node: the first accum of `out` that is the node's; -1 = none */
+  int *next_accum;    /* by accum: the next one of the same node; -1 = none */
+  tsr__error *error;
+} tsr__fusion;
+
+/* How operand `i` of a node reaches the kernel of the node. */
+enum tsr__reach {
+  TSR__REACH_NONE,    /* no such operand */
+  TSR__REACH_ELEMENT, /* element by element, in the same kernel if it is computed in the stage */
+  TSR__REACH_MEMORY,  /* from memory: other shapes, tables */
+  TSR__REACH_UNIFORM
+};
+int tsr__reach(const tsr__fusion *fusion, int node, int i);
+
+/* Writes kernel number `kernel`. */
+tsr_status tsr__emit(const tsr__fusion *fusion, int kernel, tsr__kernel **out);
+
+#endif

@@ -1,0 +1,244 @@
+/* Relational primitives on columns that lie on devices: packed keys, sorting, gathering, grouping,
+ * matching. Which device gets which rows, and what travels, is relate/'s; here every function
+ * works on `parts` independent pieces of rows, one a device, cut into tasks for the workers so that
+ * one large part keeps all cores busy as eight small ones do.
+ *
+ *   keys of any type     packed key (1..n words)      what follows knows no dtypes
+ *   origin 'JFK' -> 2    |10|0000101|...   64 bits    sort: words ascending
+ *   day 5, null last                                   group, join: equal words
+ *
+ * Rows are numbered by uint32_t within a part: a part has fewer than 2^32 - 1 rows (checked by
+ * tsr__pack_keys). Every index a function gives out is a row of a part. */
+#ifndef TSR_KERNEL_COLUMNS_H
+#define TSR_KERNEL_COLUMNS_H
+
+#include "kernel/fuse/schedule.h"
+
+#define TSR__NO_ROW UINT32_MAX
+
+/* A column's piece on each part. `valid` NULL, or NULL for a part: no nulls there. */
+typedef struct tsr__colparts {
+  tsr_dtype dtype;
+  tsr__buffer *const *values;
+  tsr__buffer *const *valid;
+} tsr__colparts;
+
+/* Where rows lie: `parts` pieces, their devices and numbers of rows. */
+typedef struct tsr__parts {
+  int count;
+  const int *device;
+  const int64_t *rows;
+} tsr__parts;
+
+/* ---- packed keys (keys.c) ------------------------------------------------------------------ */
+
+/* One key column. Order: integers, floats (-0 = 0; NaN above all numbers), bools, and texts by
+ * `map`. Equal keys (nulls with nulls, NaN with NaN) pack to equal words. */
+typedef struct tsr__key {
+  bool descending, nulls_first;
+  /* Text: what code i stands for (a rank, or a code of another dictionary); negative: equal to
+   * nothing. NULL: the code itself. */
+  const int32_t *map;
+  int64_t map_count;
+  /* Found by tsr__keys_range, the same for all parts and tables. */
+  int64_t least, most; /* integers, text after `map` */
+  bool nullable, seen;
+  uint8_t bits;
+} tsr__key;
+
+/* The key columns of one table: a column a key. */
+typedef struct tsr__range_ask {
+  const tsr__parts *parts;
+  const tsr__colparts *columns;
+  tsr__key *keys; /* in and out */
+  int count;
+} tsr__range_ask;
+
+/* Widens the ranges of keys by what a table holds. Call it for each table whose keys must compare
+ * (both sides of a join), then tsr__keys_settle once; then tsr__pack_keys for each table. */
+tsr_status tsr__keys_range(tsr_runtime *rt, const tsr__range_ask *ask, tsr__error *error);
+/* Fills `bits`; returns the number of words a key takes (1 where everything fits 64 bits). A key
+ * packed in one word lies in its low bits: *bits (may be NULL) says how many in all. */
+int tsr__keys_settle(tsr__key *keys, int count, int *bits);
+
+/* Packed keys of one table: word w of row r of part p is word[p][w * rows[p] + r]; the most
+ * significant word is 0. `null` (bits; NULL: none): a key of the row is null or equal to nothing
+ * (joins leave it out). Buffers are of the parts' devices. */
+typedef struct tsr__packed {
+  int parts, words, bits;
+  uint64_t **word;
+  uint64_t **null;
+  tsr__buffer **buffers; /* 2 * parts */
+} tsr__packed;
+
+typedef struct tsr__pack_ask {
+  const tsr__parts *parts;
+  const tsr__colparts *columns;
+  const tsr__key *keys;
+  int count;
+  bool want_null;
+} tsr__pack_ask;
+
+tsr_status tsr__pack_keys(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__packed *out,
+                          tsr__error *error);
+void tsr__packed_free(tsr_runtime *rt, tsr__packed *packed);
+
+/* ---- index vectors (gather.c) ------------------------------------------------------------------ */
+
+/* An index vector a part: row numbers of another part's or table's rows. */
+typedef struct tsr__index {
+  int parts;
+  int64_t *rows; /* how many */
+  uint32_t **at; /* NULL for a part: 0, 1, 2, ... */
+  tsr__buffer **buffers;
+} tsr__index;
+
+tsr_status tsr__index_new(tsr_runtime *rt, const tsr__parts *parts, tsr__index *out,
+                          tsr__error *error);
+void tsr__index_free(tsr_runtime *rt, tsr__index *index);
+
+/* out[i] = from[index[i]] for one column on every part: `values` and `valid` (each `parts` long,
+ * filled with fresh buffers; `valid` stays NULL for a part that needs none) belong to the caller.
+ * TSR__NO_ROW gives a null. Bool values and validity are bits. */
+typedef struct tsr__gather {
+  const tsr__parts *parts; /* of the index: its devices; rows = index->rows */
+  const tsr__index *index;
+  const tsr__colparts *from;
+  bool may_miss; /* TSR__NO_ROW occurs: the result has validity */
+} tsr__gather;
+
+tsr_status tsr__gather_column(tsr_runtime *rt, const tsr__gather *ask, tsr__buffer **values,
+                              tsr__buffer **valid, tsr__error *error);
+
+/* ---- sorting (sort.c) ----------------------------------------------------------------------- */
+
+/* The order of each part's rows by their packed keys, stable. */
+tsr_status tsr__sort_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
+                          tsr__index *out, tsr__error *error);
+
+/* Device bytes that sorting a part of `rows` rows by keys of `words` words takes, the index included;
+ * more only where a sample misleads. */
+int64_t tsr__sort_need(int64_t rows, int words);
+
+/* The rows that the first `count` in order of key, part and row are among, ascending in each part:
+ * of equal first words all, else hardly more than `count`. None are given, and `out->rows` stays NULL,
+ * where they are more than `most` over all parts (sort_top.c). */
+typedef struct tsr__top_ask {
+  const tsr__parts *parts;
+  const tsr__packed *keys;
+  int64_t count, most;
+} tsr__top_ask;
+tsr_status tsr__top_rows(tsr_runtime *rt, const tsr__top_ask *ask, tsr__index *out,
+                         tsr__error *error);
+
+/* Which part each row goes to so that parts hold nearly even runs of all parts' rows in order of key,
+ * part and row (sort_split.c). */
+typedef struct tsr__split {
+  int parts;
+  uint16_t **dest; /* dest[p][r] */
+  tsr__buffer **buffers;
+} tsr__split;
+
+tsr_status tsr__split_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
+                           tsr__split *out, tsr__error *error);
+void tsr__split_free(tsr_runtime *rt, tsr__split *split);
+
+/* ---- grouping (group_number.c, group_aggregate.c) ------------------------------------------------------------ */
+
+/* Groups of equal keys of each part. `group[p][r]` numbers the groups of part p from 0 in order of
+ * their first row; `first` holds each group's first row, `count` their number. Where keys of several
+ * parts have few bits, number[p][key] is a key's group or TSR__NO_ROW; else `number` is NULL. */
+typedef struct tsr__grouped {
+  int parts, bits; /* of a key */
+  int64_t steps;   /* that tables took beyond the slots where keys belong */
+  int64_t *count;
+  uint32_t **group, **number;
+  tsr__index first;
+  tsr__buffer **buffers, **tables; /* of `group` and `number` */
+} tsr__grouped;
+
+tsr_status tsr__group_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
+                           tsr__grouped *out, tsr__error *error);
+void tsr__grouped_free(tsr_runtime *rt, tsr__grouped *grouped);
+
+enum tsr__group_op {
+  TSR__GROUP_COUNT, /* rows, or values that are not null */
+  TSR__GROUP_SUM, /* integers and bools: i64, leaving it is TSR_EVALUE; floats: their dtype, exact */
+  TSR__GROUP_MEAN,
+  TSR__GROUP_VAR,
+  TSR__GROUP_STD, /* ddof 1 */
+  TSR__GROUP_MIN,
+  TSR__GROUP_MAX,
+  TSR__GROUP_ANY,
+  TSR__GROUP_ALL,
+  TSR__GROUP_FIRST,
+  TSR__GROUP_LAST,     /* of the rows, null if that row's is */
+  TSR__GROUP_QUANTILE, /* linear between neighbours, as pandas; median: 0.5 */
+  TSR__GROUP_NUNIQUE,  /* nulls do not count */
+  TSR__GROUP_CORR /* of two columns, both integers and bools or both f64, whose nulls are the same */
+};
+
+/* One aggregate of a column (column -1: of rows). Results have the frame's types: mean, var, std,
+ * quantile are f64, f32 of f32; corr f64; nulls are skipped; of no values: sum and counts 0, any false, all
+ * true, the rest null. NaN: as in the frames' direct groups (docs/NUMERICS.md). */
+typedef struct tsr__group_agg {
+  uint8_t op;
+  int column, other; /* other: corr */
+  double q;
+  const int32_t *map; /* min, max of text: ranks by code */
+  int64_t map_count;
+} tsr__group_agg;
+
+/* The dtype of an aggregate of a column of `dtype`. */
+tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype);
+
+typedef struct tsr__aggregate_ask {
+  const tsr__parts *parts;
+  const tsr__grouped *groups;
+  const tsr__colparts *columns;
+  const tsr__group_agg *aggs;
+  int count;
+} tsr__aggregate_ask;
+
+/* All aggregates of all groups: values[a * parts + p] and valid[...] (NULL where nothing is null). */
+tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
+                                 tsr__buffer **values, tsr__buffer **valid, tsr__error *error);
+
+/* Aggregates in the making: a record of words for each group of each part, exact and joined in any
+ * order, so that parts may group their rows first and join their records afterwards. */
+typedef struct tsr__tallied tsr__tallied;
+
+/* *out is NULL where records cannot hold what is asked: last rows, quantiles, distinct values, sums of
+ * floats very far apart. Free it before what `ask` points to. */
+tsr_status tsr__tally_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask, tsr__tallied **out,
+                             tsr__error *error);
+void tsr__tallied_free(tsr__tallied *tallied);       /* NULL is allowed */
+int tsr__tallied_words(const tsr__tallied *tallied); /* of a record */
+uint64_t *tsr__tallied_records(const tsr__tallied *tallied, int part);
+/* Records of any parts, each for a group; those of groups first .. end - 1 are joined. */
+typedef struct tsr__joining {
+  const uint32_t *group;
+  const uint64_t *record;
+  int64_t count;
+  uint64_t first, end;
+} tsr__joining;
+void tsr__tallied_join(tsr__tallied *tallied, int part, const tsr__joining *from);
+/* As tsr__aggregate_groups for the records of `groups`, of which counts and first rows are read:
+ * those of group g are record g of its part. */
+tsr_status tsr__tallied_read(tsr__tallied *tallied, const tsr__grouped *groups,
+                             tsr__buffer **values, tsr__buffer **valid, tsr__error *error);
+
+/* ---- matching (match.c) -------------------------------------------------------------------------- */
+
+enum tsr__match_how { TSR__MATCH_INNER, TSR__MATCH_LEFT, TSR__MATCH_SEMI, TSR__MATCH_ANTI };
+
+/* For each part, the pairs of rows with equal keys in order of the left rows, and for one left row
+ * in order of the right ones. LEFT keeps unmatched rows with TSR__NO_ROW; SEMI and ANTI give left
+ * rows only. Rows whose keys are null match nothing. */
+typedef struct tsr__match_ask {
+  const tsr__parts *left_parts, *right_parts;
+  const tsr__packed *left, *right;
+  int how;
+} tsr__match_ask;
+
+#endif

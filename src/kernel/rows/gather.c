@@ -1,0 +1,224 @@
+/* Index vectors, and columns gathered by them.
+ *
+ *   index   3 0 - 1        column   a b c d        out   d a . b
+ *                                                  valid 1 1 0 1     '-' is TSR__NO_ROW
+ *
+ * Invariant: an index names rows of the part it is used on, or TSR__NO_ROW where the ask says so; a
+ * value is never read for a row that is missing. */
+#include "kernel/device/cpu.h"
+#include "kernel/rows/pieces.h"
+
+static size_t index_size(int parts)
+{
+  return (size_t)parts * (sizeof(int64_t) + sizeof(uint32_t *) + sizeof(tsr__buffer *));
+}
+
+tsr_status tsr__index_new(tsr_runtime *rt, const tsr__parts *parts, tsr__index *out,
+                          tsr__error *error)
+{
+  *out = (tsr__index){ .parts = parts->count };
+  out->rows = tsr__new(&rt->heap, index_size(parts->count));
+  if (!out->rows)
+    return tsr__error_set(error, TSR_ENOMEM,
+                          "rows: no memory for the description of an index; free some arrays");
+  out->at = (uint32_t **)(out->rows + parts->count);
+  out->buffers = (tsr__buffer **)(out->at + parts->count);
+  for (int p = 0; p < parts->count; p++) {
+    size_t bytes = (size_t)parts->rows[p] * sizeof(uint32_t);
+    out->buffers[p] = tsr__devices_of(rt)->ops->buffer(rt, parts->device[p], bytes, error);
+    if (!out->buffers[p]) {
+      tsr__index_free(rt, out);
+      return error->status;
+    }
+    out->at[p] = out->buffers[p]->data;
+    out->rows[p] = parts->rows[p];
+  }
+  return TSR_OK;
+}
+
+void tsr__index_free(tsr_runtime *rt, tsr__index *index)
+{
+  if (index->rows)
+    for (int p = 0; p < index->parts; p++) tsr__buffer_release(index->buffers[p]);
+  tsr__del(&rt->heap, index->rows, index_size(index->parts));
+  *index = (tsr__index){ 0 };
+}
+
+/* ---- gathering ------------------------------------------------------------------------------------- */
+
+typedef struct gather_job {
+  const tsr__gather *ask;
+  tsr__parts parts; /* of the index */
+  tsr__buffer **values, **valid;
+} gather_job;
+
+enum { AHEAD = 64, ABREAST = 8 };
+
+/* Rows lie anywhere, so each is fetched into the cache well before it is read; an address beyond the
+ * column, of a missing row, is never read. */
+#define FETCH(T, from, row) \
+  __builtin_prefetch((const void *)((uintptr_t)(from) + (uintptr_t)(row) * sizeof(T)))
+
+#define GATHER_LOOP(T, VALUE)                                                  \
+  do {                                                                         \
+    const T *from = data;                                                      \
+    T *out = to;                                                               \
+    int64_t i = 0;                                                             \
+    for (; i < n - AHEAD - ABREAST; i += ABREAST) {                            \
+      for (int64_t k = i; k < i + ABREAST; k++) FETCH(T, from, at[k + AHEAD]); \
+      for (int64_t k = i; k < i + ABREAST; k++) out[k] = VALUE(at[k]);         \
+    }                                                                          \
+    for (; i < n; i++) out[i] = VALUE(at[i]);                                  \
+  } while (0)
+
+#define PRESENT(row) from[row]
+#define PRESENT_OR_0(row) ((row) == TSR__NO_ROW ? 0 : from[row])
+
+#define GATHER(name, T)                                                                 \
+  static void name(const uint32_t *at, int64_t n, const void *data, void *to)           \
+  {                                                                                     \
+    GATHER_LOOP(T, PRESENT);                                                            \
+  }                                                                                     \
+  static void name##_or_none(const uint32_t *at, int64_t n, const void *data, void *to) \
+  {                                                                                     \
+    GATHER_LOOP(T, PRESENT_OR_0);                                                       \
+  }
+
+GATHER(gather_32, uint32_t)
+GATHER(gather_64, uint64_t)
+
+/* Whole words of bits; a missing row gives 0. The last word's unused bits are 0. */
+static void gather_bits(const uint32_t *at, int64_t n, const uint64_t *from, uint64_t *to)
+{
+  for (int64_t i = 0; i < n; i += 64) {
+    int some = n - i < 64 ? (int)(n - i) : 64;
+    uint64_t bits = 0;
+    for (int k = 0; k < some; k++) {
+      uint32_t row = at[i + k];
+      if (row != TSR__NO_ROW) bits |= (from[row / 64] >> (row % 64) & 1) << k;
+    }
+    to[i / 64] = bits;
+  }
+}
+
+/* As gather_bits, to bit `start` on; bits around are left alone. */
+static void pick_bits(const uint32_t *at, int64_t n, const uint64_t *from, uint64_t *to,
+                      int64_t start)
+{
+  for (int64_t i = 0; i < n; i += 64) {
+    int some = n - i < 64 ? (int)(n - i) : 64;
+    uint64_t bits;
+    gather_bits(at + i, some, from, &bits);
+    tsr__bits_put(to, start + i, some, bits);
+  }
+}
+
+void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
+                   tsr__traffic *traffic)
+{
+  size_t size = tsr_dtype_size(pick->dtype);
+  bool bits = pick->dtype == TSR_BOOL;
+  char *out = (char *)to->data + (size_t)pick->at * size;
+  if (bits) pick_bits(pick->rows, pick->count, from->data, to->data, pick->at);
+  else (size == 4 ? gather_32 : gather_64)(pick->rows, pick->count, from->data, out);
+  if (from->device == to->device || !traffic) return;
+  traffic->bytes += bits ? (pick->count + 7) / 8 : pick->count * (int64_t)size;
+}
+
+/* Which rows are there at all. */
+static void gather_there(const uint32_t *at, int64_t n, uint64_t *to)
+{
+  for (int64_t i = 0; i < n; i += 64) {
+    int some = n - i < 64 ? (int)(n - i) : 64;
+    uint64_t bits = 0;
+    for (int k = 0; k < some; k++) bits |= (uint64_t)(at[i + k] != TSR__NO_ROW) << k;
+    to[i / 64] = bits;
+  }
+}
+
+/* The identity: the same rows from the same place. */
+static void copy_rows(tsr_dtype dtype, int64_t start, int64_t n, const void *from, void *to)
+{
+  if (dtype == TSR_BOOL) {
+    memcpy((uint64_t *)to + start / 64, (const uint64_t *)from + start / 64,
+           (size_t)(n + 63) / 64 * sizeof(uint64_t));
+    return;
+  }
+  size_t size = tsr_dtype_size(dtype);
+  memcpy((char *)to + (size_t)start * size, (const char *)from + (size_t)start * size,
+         (size_t)n * size);
+}
+
+static void gather_values(const gather_job *job, const tsr__piece *piece, const uint32_t *at)
+{
+  tsr_dtype dtype = job->ask->from->dtype;
+  const void *from = job->ask->from->values[piece->part]->data;
+  char *to = job->values[piece->part]->data;
+  bool may_miss = job->ask->may_miss;
+  if (!at) copy_rows(dtype, piece->start, piece->count, from, to);
+  else if (dtype == TSR_BOOL)
+    gather_bits(at, piece->count, from, (uint64_t *)(void *)to + piece->start / 64);
+  else if (tsr_dtype_size(dtype) == 4)
+    (may_miss ? gather_32_or_none : gather_32)(at, piece->count, from, to + piece->start * 4);
+  else (may_miss ? gather_64_or_none : gather_64)(at, piece->count, from, to + piece->start * 8);
+}
+
+static void gather_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  const gather_job *job = user;
+  const tsr__gather *ask = job->ask;
+  tsr__piece piece = tsr__piece_of(&job->parts, TSR__PIECE_ROWS, task);
+  const uint32_t *at = ask->index->at[piece.part];
+  if (at) at += piece.start;
+  gather_values(job, &piece, at);
+  if (!job->valid[piece.part]) return;
+  uint64_t *valid = job->valid[piece.part]->data;
+  const tsr__buffer *from = ask->from->valid ? ask->from->valid[piece.part] : NULL;
+  if (!at) copy_rows(TSR_BOOL, piece.start, piece.count, from->data, valid);
+  else if (from) gather_bits(at, piece.count, from->data, valid + piece.start / 64);
+  else gather_there(at, piece.count, valid + piece.start / 64);
+}
+
+static void drop(int parts, tsr__buffer **buffers)
+{
+  for (int p = 0; p < parts; p++) {
+    tsr__buffer_release(buffers[p]);
+    buffers[p] = NULL;
+  }
+}
+
+static tsr_status gather_room(tsr_runtime *rt, const gather_job *job, tsr__error *error)
+{
+  const tsr__gather *ask = job->ask;
+  const tsr__device_ops *ops = tsr__devices_of(rt)->ops;
+  for (int p = 0; p < ask->parts->count; p++) {
+    int64_t rows = ask->index->rows[p];
+    int device = ask->parts->device[p];
+    bool nulls = (ask->may_miss && ask->index->at[p]) || (ask->from->valid && ask->from->valid[p]);
+    job->values[p] = ops->buffer(rt, device, tsr__device_bytes(ask->from->dtype, rows), error);
+    if (!job->values[p]) return error->status;
+    if (!nulls) continue;
+    job->valid[p] = ops->buffer(rt, device, tsr__device_bytes(TSR_BOOL, rows), error);
+    if (!job->valid[p]) return error->status;
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr__gather_column(tsr_runtime *rt, const tsr__gather *ask, tsr__buffer **values,
+                              tsr__buffer **valid, tsr__error *error)
+{
+  int count = ask->parts->count;
+  gather_job job = { ask, { count, ask->parts->device, ask->index->rows }, values, valid };
+  memset(values, 0, (size_t)count * sizeof *values);
+  memset(valid, 0, (size_t)count * sizeof *valid);
+  tsr_status status = gather_room(rt, &job, error);
+  if (!status && !tsr__parallel_long(rt, "rows", tsr__piece_count(&job.parts, TSR__PIECE_ROWS),
+                                     gather_task, &job))
+    status = tsr__cancelled(error, "rows");
+  if (status) {
+    drop(count, values);
+    drop(count, valid);
+  }
+  return status;
+}

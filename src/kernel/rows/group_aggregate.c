@@ -1,0 +1,792 @@
+/* Aggregates of groups.
+ *
+ *   few groups     each worker reads a stretch of rows into records of its own; they are joined
+ *   many groups    rows are dealt into clusters of neighbouring groups, a task each, whose records
+ *                  stay in the cache and are read out at once
+ *
+ * Columns are taken to be like some of their rows. If adding finds that one is not, all is done again
+ * after a look at all rows.
+ *
+ * Invariant: records join exactly (group_record.h), so neither the way nor the workers can show. First and
+ * last rows are looked up by number; quantiles and distinct values have their own file. */
+#include "kernel/rows/group_inner.h"
+#include "kernel/rows/group_record.h"
+
+#define DIRECT_BYTES (INT64_C(8) << 20)    /* of one worker's records */
+#define CLUSTER_BYTES (INT64_C(128) << 10) /* of a cluster's */
+
+enum {
+  PIECE = 1 << 17,     /* rows of a task that deals */
+  ROUND = 1 << 22,     /* values a worker reads before others get their turn */
+  READ = 1 << 12,      /* groups of a task that reads records out; a multiple of 64 */
+  MAX_CLUSTERS = 4096, /* of a part */
+  MOST_TALLIES = 8     /* of an aggregate */
+};
+
+/* The clusters of a part, its rows dealt to them. */
+typedef struct cluster_part {
+  int shift; /* groups of a cluster: 1 << shift */
+  int64_t count, first_piece, first;
+  uint32_t *row, *group;
+  uint32_t *start; /* [piece][cluster] */
+  int64_t *border; /* [cluster]: where its rows start; [count]: all */
+} cluster_part;
+
+typedef struct job {
+  tsr_runtime *rt;
+  const tsr__aggregate_ask *ask;
+  tsr__error *error;
+  tsr__loans loans;
+  tsr__tallies plan;
+  uint8_t *summed;       /* of each column */
+  tsr__reading *reading; /* one an aggregate */
+  tsr__index last;       /* last rows, once some aggregate wants them */
+  tsr__buffer **values, **valid;
+  _Atomic int64_t *nulls; /* [aggregate * parts + part] */
+  bool empty;             /* some group has no rows */
+  int workers, slots, state_count;
+  int64_t round, round_rows;
+  tsr__tally_state *state; /* [part * slots + slot], or one a worker */
+  cluster_part *clusters;
+  tsr__tally_state *kept; /* records of all groups of each part; NULL: read out at once */
+  _Atomic bool failed, outside;
+  _Atomic bool misled; /* a column is not like the rows that were looked at */
+} job;
+
+static const char what[] = "group by";
+
+static tsr_status no_memory(job *j)
+{
+  return tsr__error_set(j->error, TSR_ENOMEM, "%s: no memory for its aggregates; free arrays",
+                        what);
+}
+
+static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
+{
+  if (!tsr__parallel_long(j->rt, what, tasks, fn, j)) return tsr__cancelled(j->error, what);
+  if (atomic_load(&j->failed)) return no_memory(j);
+  if (atomic_load(&j->outside))
+    return tsr__error_set(j->error, TSR_EVALUE,
+                          "%s: a sum of integers does not fit i64; cast the column to f64 first",
+                          what);
+  return TSR_OK;
+}
+
+/* ---- the plan ----------------------------------------------------------------------------------------- */
+
+static bool is_moment(int op)
+{
+  return op == TSR__GROUP_SUM || op == TSR__GROUP_MEAN || op == TSR__GROUP_VAR ||
+         op == TSR__GROUP_STD || op == TSR__GROUP_CORR;
+}
+
+/* Looked up by row, not read from records. */
+static bool by_row(int op)
+{
+  return op == TSR__GROUP_FIRST || op == TSR__GROUP_LAST;
+}
+
+static bool by_order(int op)
+{
+  return op == TSR__GROUP_QUANTILE || op == TSR__GROUP_NUNIQUE;
+}
+
+static bool nullable(const tsr__aggregate_ask *ask, int column)
+{
+  const tsr__colparts *from = &ask->columns[column];
+  for (int p = 0; from->valid && p < ask->parts->count; p++)
+    if (from->valid[p]) return true;
+  return false;
+}
+
+/* The tally of that kind, made at first need. */
+static int tally(job *j, tsr__tally want)
+{
+  static const uint8_t size[] = {
+    [TSR__TALLY_COUNT] = 8, [TSR__TALLY_I64] = 8,   [TSR__TALLY_I128] = 16, [TSR__TALLY_I192] = 24,
+    [TSR__TALLY_FIX] = 16,  [TSR__TALLY_FIX2] = 24, [TSR__TALLY_SAW] = 8,   [TSR__TALLY_KEY] = 8,
+    [TSR__TALLY_TRUE] = 8,  [TSR__TALLY_LAST] = 8,  [TSR__TALLY_ROWS] = 0,  [TSR__TALLY_ROWS2] = 0
+  };
+  tsr__tallies *plan = &j->plan;
+  for (int k = 0; k < plan->count; k++) {
+    const tsr__tally *have = &plan->item[k];
+    if (have->kind == want.kind && have->column == want.column && have->other == want.other &&
+        have->inverted == want.inverted && have->map == want.map)
+      return k;
+  }
+  if (!size[want.kind]) want.offset = (uint32_t)plan->rows_count++;
+  else want.offset = (uint32_t)plan->stride;
+  plan->stride += size[want.kind];
+  plan->item[plan->count] = want;
+  return plan->count++;
+}
+
+static int tally_of(job *j, int kind, int column)
+{
+  return tally(j, (tsr__tally){ .kind = (uint8_t)kind, .column = column, .other = -1 });
+}
+
+/* The sum of a column's values, and of its products with another column's (-1: none): `units` where 64
+ * bits hold all of them, or units all floats; and what else was seen. */
+typedef struct sums {
+  int sum, products, saw;
+} sums;
+
+static sums plan_sums(job *j, int column, int other, bool units)
+{
+  const tsr__span_of *span = &j->plan.span[column];
+  bool floats = tsr__dtype_float(j->ask->columns[column].dtype);
+  bool fits = floats ? units : span->narrow;
+  int kind = floats ? fits ? TSR__TALLY_FIX : TSR__TALLY_ROWS
+             : fits ? TSR__TALLY_I64
+                    : TSR__TALLY_I128;
+  int products = floats  ? units ? TSR__TALLY_FIX2 : TSR__TALLY_ROWS2
+                 : units ? TSR__TALLY_I64
+                         : TSR__TALLY_I192;
+  sums out = { tally_of(j, kind, column), -1, -1 };
+  if (other >= 0)
+    out.products =
+        tally(j, (tsr__tally){ .kind = (uint8_t)products, .column = column, .other = other });
+  if (floats && units && span->unit.special) out.saw = tally_of(j, TSR__TALLY_SAW, column);
+  return out;
+}
+
+static void plan_moment(job *j, tsr__reading *r)
+{
+  const tsr__span_of *span = j->plan.span;
+  int column = r->agg->column, other = r->agg->other, op = r->agg->op;
+  bool squares = op == TSR__GROUP_VAR || op == TSR__GROUP_STD || op == TSR__GROUP_CORR;
+  bool units = squares ? span[column].narrow_squares : span[column].narrow;
+  bool pair = op == TSR__GROUP_CORR;
+  if (pair) units = units && span[other].narrow_squares;
+  sums own = plan_sums(j, column, squares ? column : -1, units);
+  r->main = own.sum;
+  r->squares = own.products;
+  r->saw = own.saw;
+  if (!pair) return;
+  own = plan_sums(j, other, other, units);
+  r->other_main = own.sum;
+  r->other_squares = own.products;
+  r->other_saw = own.saw;
+  r->both = plan_sums(j, column, other, units).products;
+}
+
+static void plan_one(job *j, tsr__reading *r)
+{
+  const tsr__group_agg *agg = r->agg;
+  int op = agg->op, column = agg->column;
+  bool holes = column >= 0 && nullable(j->ask, column);
+  bool truth = op == TSR__GROUP_ANY || op == TSR__GROUP_ALL;
+  if (by_order(op) || op == TSR__GROUP_FIRST) return;
+  if (op == TSR__GROUP_LAST) {
+    r->main = tally_of(j, TSR__TALLY_LAST, -1);
+    return;
+  }
+  if (op == TSR__GROUP_MIN || op == TSR__GROUP_MAX || op == TSR__GROUP_MEAN)
+    r->least = holes || j->empty;
+  if (op == TSR__GROUP_VAR || op == TSR__GROUP_STD || op == TSR__GROUP_CORR) r->least = 2;
+  if (r->least || op == TSR__GROUP_COUNT || op == TSR__GROUP_MEAN)
+    r->count = tally_of(j, TSR__TALLY_COUNT, holes ? column : -1);
+  if (is_moment(op)) plan_moment(j, r);
+  else if (op == TSR__GROUP_MIN || op == TSR__GROUP_MAX)
+    r->main = tally(j, (tsr__tally){ .kind = TSR__TALLY_KEY,
+                                     .inverted = op == TSR__GROUP_MIN,
+                                     .column = column,
+                                     .other = -1,
+                                     .map = agg->map,
+                                     .map_count = agg->map_count });
+  else if (truth)
+    r->main = tally(j, (tsr__tally){ .kind = TSR__TALLY_TRUE,
+                                     .inverted = op == TSR__GROUP_ALL,
+                                     .column = column,
+                                     .other = -1 });
+}
+
+/* Room for the plan. */
+static bool plan_room(job *j)
+{
+  tsr__heap *heap = &j->rt->heap;
+  const tsr__aggregate_ask *ask = j->ask;
+  size_t aggs = (size_t)ask->count;
+  for (int a = 0; a < ask->count; a++) {
+    const tsr__group_agg *agg = &ask->aggs[a];
+    int last = agg->op == TSR__GROUP_CORR && agg->other > agg->column ? agg->other : agg->column;
+    if (last >= j->plan.column_count) j->plan.column_count = last + 1;
+  }
+  size_t columns = (size_t)j->plan.column_count;
+  j->plan.columns = ask->columns;
+  j->plan.item = tsr__new(heap, (MOST_TALLIES * aggs + 1) * sizeof *j->plan.item);
+  j->plan.span = tsr__new(heap, (columns + 1) * sizeof *j->plan.span);
+  j->reading = tsr__new(heap, (aggs + 1) * sizeof *j->reading);
+  j->nulls = tsr__new(heap, (aggs * (size_t)ask->parts->count + 1) * sizeof *j->nulls);
+  j->summed = tsr__new(heap, columns + 1);
+  return j->plan.item && j->plan.span && j->reading && j->nulls && j->summed;
+}
+
+static tsr_status plan_new(job *j)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  if (!plan_room(j)) return no_memory(j);
+  for (int a = 0; a < ask->count; a++) {
+    int op = ask->aggs[a].op;
+    if (!is_moment(op)) continue;
+    bool plain = op == TSR__GROUP_SUM || op == TSR__GROUP_MEAN;
+    uint8_t *need = &j->summed[ask->aggs[a].column];
+    if (!plain) *need = TSR__SQUARED;
+    else if (*need == TSR__NOT_SUMMED) *need = TSR__SUMMED;
+    if (op == TSR__GROUP_CORR) j->summed[ask->aggs[a].other] = TSR__SQUARED;
+  }
+  for (int p = 0; p < ask->parts->count; p++)
+    j->empty = j->empty || (ask->groups->count[p] && !ask->parts->rows[p]);
+  return TSR_OK;
+}
+
+/* What to keep of each group, by a look at `all` rows or some. */
+static tsr_status make_plan(job *j, bool all)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  tsr__tally_look look = { ask->parts, j->summed, all };
+  tsr_status status = tsr__tally_scan(j->rt, &look, &j->plan, j->error);
+  if (status) return status;
+  j->plan.tiles = tsr__cpu_of(j->rt)->tiles;
+  j->plan.count = j->plan.rows_count = 0;
+  j->plan.stride = 0;
+  for (int a = 0; a < ask->count; a++) {
+    const tsr__group_agg *agg = &ask->aggs[a];
+    tsr_dtype dtype = agg->column < 0 ? TSR_I64 : ask->columns[agg->column].dtype;
+    j->reading[a] = (tsr__reading){ .plan = &j->plan,
+                                    .agg = agg,
+                                    .dtype = tsr__group_dtype(agg->op, dtype),
+                                    .main = -1,
+                                    .squares = -1,
+                                    .count = -1,
+                                    .saw = -1,
+                                    .other_saw = -1 };
+    plan_one(j, &j->reading[a]);
+  }
+  if (!j->plan.stride) j->plan.stride = 8;
+  return TSR_OK;
+}
+
+/* ---- results ------------------------------------------------------------------------------------------- */
+
+static tsr_status result_room(job *j)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  const tsr__device_ops *ops = tsr__devices_of(j->rt)->ops;
+  for (int a = 0; a < ask->count; a++) {
+    if (by_row(ask->aggs[a].op) || by_order(ask->aggs[a].op)) continue;
+    for (int p = 0; p < ask->parts->count; p++) {
+      int at = a * ask->parts->count + p, device = ask->parts->device[p];
+      int64_t groups = ask->groups->count[p];
+      size_t bytes = tsr__device_bytes(j->reading[a].dtype, groups);
+      j->values[at] = ops->buffer(j->rt, device, bytes, j->error);
+      if (!j->values[at]) return j->error->status;
+      if (!j->reading[a].least) continue;
+      j->valid[at] = ops->buffer(j->rt, device, tsr__device_bytes(TSR_BOOL, groups), j->error);
+      if (!j->valid[at]) return j->error->status;
+    }
+  }
+  return TSR_OK;
+}
+
+/* Groups first .. of a part are groups `from` .. of the state: reads all their aggregates. */
+static void read_out(job *j, int part, const tsr__tally_state *state, tsr__read_to to)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  for (int a = 0; a < ask->count; a++) {
+    const tsr__reading *r = &j->reading[a];
+    int at = a * ask->parts->count + part;
+    if (ask->aggs[a].op == TSR__GROUP_LAST) {
+      const tsr__tally *last = &j->plan.item[r->main];
+      for (int64_t g = 0; g < to.count; g++) {
+        const void *word = state->record + (size_t)(to.from + g) * j->plan.stride + last->offset;
+        j->last.at[part][to.first + g] =
+            ask->parts->rows[part] ? (uint32_t) * (const uint64_t *)word : TSR__NO_ROW;
+      }
+      continue;
+    }
+    if (!j->values[at]) continue;
+    to.values = j->values[at]->data;
+    to.valid = j->valid[at] ? j->valid[at]->data : NULL;
+    to.nulls = 0;
+    if (!tsr__tally_read(r, state, &to)) atomic_store(&j->outside, true);
+    if (to.nulls) atomic_fetch_add(&j->nulls[at], to.nulls);
+  }
+}
+
+/* Validity that says nothing goes. */
+static void drop_valid(job *j)
+{
+  int count = j->ask->count * j->ask->parts->count;
+  for (int at = 0; at < count; at++) {
+    if (!j->valid[at] || atomic_load(&j->nulls[at]) || !j->reading[at / j->ask->parts->count].least)
+      continue;
+    tsr__buffer_release(j->valid[at]);
+    j->valid[at] = NULL;
+  }
+}
+
+/* ---- records --------------------------------------------------------------------------------------------- */
+
+static size_t state_bytes(const job *j, int64_t groups)
+{
+  return (size_t)groups * (j->plan.stride + 24 * (size_t)j->plan.rows_count);
+}
+
+static void state_clear(const job *j, tsr__tally_state *state)
+{
+  memset(state->record, 0, (size_t)state->groups * j->plan.stride);
+  for (int k = 0; k < j->plan.rows_count; k++) tsr__rows_clear(&state->rows[k]);
+}
+
+static bool state_room(job *j, tsr__tally_state *state, int device, int64_t groups)
+{
+  int count = j->plan.rows_count;
+  state->groups = groups;
+  state->record = tsr__loan(&j->loans, device, state_bytes(j, groups));
+  state->rows = tsr__new(&j->rt->heap, (size_t)(count + 1) * sizeof *state->rows);
+  if (!state->record || !state->rows) return false;
+  char *at = state->record + (size_t)groups * j->plan.stride;
+  for (int k = 0; k < count; k++, at += tsr__rows_bytes(groups))
+    state->rows[k] =
+        (tsr__rows){ .heap = &j->rt->heap, .count = groups, .part = { (double *)(void *)at } };
+  return true;
+}
+
+static bool state_failed(const job *j, const tsr__tally_state *state)
+{
+  for (int k = 0; k < j->plan.rows_count; k++)
+    if (state->rows[k].failed) return true;
+  return false;
+}
+
+/* ---- few groups -------------------------------------------------------------------------------------------- */
+
+static void direct_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  int part = (int)(task / j->slots);
+  int64_t s = task % j->slots, rows = j->ask->parts->rows[part];
+  int64_t start = rows * s / j->slots, end = rows * (s + 1) / j->slots;
+  tsr__tally_state *state = &j->state[task];
+  if (!j->round) state_clear(j, state);
+  start += j->round * j->round_rows;
+  if (end > start + j->round_rows) end = start + j->round_rows;
+  if (start >= end) return;
+  tsr__tally_rows read = {
+    .part = part, .start = start, .count = end - start, .group = j->ask->groups->group[part] + start
+  };
+  if (!tsr__tally_add(&j->plan, state, &read)) atomic_store(&j->misled, true);
+  if (state_failed(j, state)) atomic_store(&j->failed, true);
+}
+
+/* Joins the sums beside the records; task = (part, which of them). */
+static void join_rows_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  int64_t part = task / j->plan.rows_count, k = task % j->plan.rows_count;
+  tsr__tally_state *state = &j->state[part * j->slots];
+  const tsr__exact_ops *exact = tsr__cpu_of(j->rt)->tiles->exact;
+  for (int s = 1; s < j->slots; s++) {
+    exact->rows_merge(&state[0].rows[k], 0, &state[s].rows[k]);
+    if (state[0].rows[k].failed) atomic_store(&j->failed, true);
+  }
+}
+
+static void direct_read_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  tsr__parts groups = { j->ask->parts->count, NULL, j->ask->groups->count };
+  tsr__piece piece = tsr__piece_of(&groups, READ, task);
+  tsr__tally_state *state = &j->state[piece.part * j->slots];
+  for (int s = 1; s < j->slots; s++)
+    tsr__tally_merge(&j->plan, &state[0], &state[s], piece.start, piece.count);
+  if (j->kept || atomic_load(&j->misled)) return;
+  read_out(j, piece.part, state,
+           (tsr__read_to){ .first = piece.start, .from = piece.start, .count = piece.count });
+}
+
+static tsr_status aggregate_direct(job *j)
+{
+  const tsr__parts *parts = j->ask->parts;
+  int64_t most = 0;
+  for (int p = 0; p < parts->count; p++) most = parts->rows[p] > most ? parts->rows[p] : most;
+  j->slots = most < 4 * PIECE ? 1 : (j->workers + parts->count - 1) / parts->count;
+  int states = parts->count * j->slots;
+  j->state = tsr__new(&j->rt->heap, (size_t)states * sizeof *j->state);
+  if (!j->state) return no_memory(j);
+  j->state_count = states;
+  for (int k = 0; k < j->state_count; k++)
+    if (!state_room(j, &j->state[k], parts->device[k / j->slots],
+                    j->ask->groups->count[k / j->slots]))
+      return no_memory(j);
+  tsr_status status = TSR_OK;
+  /* As long as will do: another part's records drive this one's from the cache. */
+  j->round_rows = 1 + ROUND / (j->plan.count + 1);
+  for (j->round = 0; !status && j->round * j->round_rows * j->slots < most + j->slots; j->round++)
+    status = run(j, j->state_count, direct_task);
+  if (!status && j->slots > 1 && j->plan.rows_count)
+    status = run(j, (int64_t)parts->count * j->plan.rows_count, join_rows_task);
+  tsr__parts groups = { parts->count, NULL, j->ask->groups->count };
+  for (int p = 0; j->kept && p < parts->count; p++) j->kept[p] = j->state[p * j->slots];
+  return status ? status : run(j, tsr__piece_count(&groups, READ), direct_read_task);
+}
+
+/* ---- many groups ---------------------------------------------------------------------------------------------- */
+
+static uint32_t *piece_start(const cluster_part *c, int64_t piece)
+{
+  return c->start + (piece - c->first_piece) * c->count;
+}
+
+static void count_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  tsr__piece piece = tsr__piece_of(j->ask->parts, PIECE, task);
+  const cluster_part *c = &j->clusters[piece.part];
+  const uint32_t *group = j->ask->groups->group[piece.part] + piece.start;
+  uint32_t *count = piece_start(c, task);
+  memset(count, 0, (size_t)c->count * sizeof *count);
+  for (int64_t i = 0; i < piece.count; i++) count[group[i] >> c->shift]++;
+}
+
+/* Turns counts into where the rows of each piece start in each cluster. */
+static void place_clusters(cluster_part *c, int64_t pieces)
+{
+  int64_t place = 0;
+  for (int64_t k = 0; k < c->count; k++) {
+    c->border[k] = place;
+    for (int64_t piece = 0; piece < pieces; piece++) {
+      uint32_t count = c->start[piece * c->count + k];
+      c->start[piece * c->count + k] = (uint32_t)place;
+      place += count;
+    }
+  }
+  c->border[c->count] = place;
+}
+
+static void deal_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  tsr__piece piece = tsr__piece_of(j->ask->parts, PIECE, task);
+  const cluster_part *c = &j->clusters[piece.part];
+  const uint32_t *group = j->ask->groups->group[piece.part] + piece.start;
+  uint32_t place[MAX_CLUSTERS];
+  memcpy(place, piece_start(c, task), (size_t)c->count * sizeof *place);
+  for (int64_t i = 0; i < piece.count; i++) {
+    uint32_t to = place[group[i] >> c->shift]++;
+    c->row[to] = (uint32_t)(piece.start + i);
+    c->group[to] = group[i];
+  }
+}
+
+static void cluster_task(void *user, int64_t task, int worker)
+{
+  job *j = user;
+  int part = 0;
+  while (task >= j->clusters[part].first + j->clusters[part].count) part++;
+  const cluster_part *c = &j->clusters[part];
+  int64_t k = task - c->first, groups = j->ask->groups->count[part], first = k << c->shift;
+  int64_t count = groups - first < INT64_C(1) << c->shift ? groups - first : INT64_C(1) << c->shift;
+  tsr__tally_state here = { .groups = count }, *state = j->kept ? &here : &j->state[worker];
+  if (atomic_load(&j->failed) || atomic_load(&j->misled)) return;
+  if (j->kept) here.record = j->kept[part].record + (size_t)first * j->plan.stride;
+  state_clear(j, state);
+  tsr__tally_rows read = { .part = part,
+                           .count = c->border[k + 1] - c->border[k],
+                           .row = c->row + c->border[k],
+                           .group = c->group + c->border[k],
+                           .base = (uint32_t)first };
+  if (!tsr__tally_add(&j->plan, state, &read)) atomic_store(&j->misled, true);
+  else if (state_failed(j, state)) atomic_store(&j->failed, true);
+  else if (!j->kept) read_out(j, part, state, (tsr__read_to){ .first = first, .count = count });
+}
+
+static bool cluster_room(job *j, int64_t *groups)
+{
+  const tsr__parts *parts = j->ask->parts;
+  tsr__heap *heap = &j->rt->heap;
+  int64_t pieces = 0, first = 0;
+  j->clusters = tsr__new(heap, (size_t)parts->count * sizeof *j->clusters);
+  for (int p = 0; j->clusters && p < parts->count; p++) {
+    cluster_part *c = &j->clusters[p];
+    int64_t have = j->ask->groups->count[p], here = (parts->rows[p] + PIECE - 1) / PIECE;
+    size_t rows = (size_t)parts->rows[p];
+    c->shift = 6;
+    while (state_bytes(j, INT64_C(2) << c->shift) <= (size_t)CLUSTER_BYTES ||
+           (have - 1) >> c->shift >= MAX_CLUSTERS)
+      c->shift++;
+    c->count = (have + (INT64_C(1) << c->shift) - 1) >> c->shift;
+    c->first_piece = pieces;
+    c->first = first;
+    pieces += here;
+    first += c->count;
+    if (INT64_C(1) << c->shift > *groups) *groups = INT64_C(1) << c->shift;
+    c->row = tsr__loan(&j->loans, parts->device[p], rows * sizeof(uint32_t));
+    c->group = tsr__loan(&j->loans, parts->device[p], rows * sizeof(uint32_t));
+    c->start = tsr__loan(&j->loans, parts->device[p], (size_t)(here * c->count) * sizeof(uint32_t));
+    c->border = tsr__loan(&j->loans, parts->device[p], (size_t)(c->count + 1) * sizeof(int64_t));
+    if (!c->row || !c->group || !c->start || !c->border) return false;
+  }
+  return j->clusters != NULL;
+}
+
+static tsr_status aggregate_clusters(job *j)
+{
+  const tsr__parts *parts = j->ask->parts;
+  int64_t groups = 0, clusters = 0;
+  if (!cluster_room(j, &groups)) return no_memory(j);
+  int states = j->kept ? parts->count : j->workers;
+  j->state = tsr__new(&j->rt->heap, (size_t)states * sizeof *j->state);
+  if (!j->state) return no_memory(j);
+  j->state_count = states;
+  for (int k = 0; k < states; k++) {
+    int64_t count = j->kept ? j->ask->groups->count[k] : groups;
+    if (!state_room(j, &j->state[k], parts->device[j->kept ? k : 0], count)) return no_memory(j);
+    if (j->kept) j->kept[k] = j->state[k];
+  }
+  int64_t pieces = tsr__piece_count(parts, PIECE);
+  tsr_status status = run(j, pieces, count_task);
+  if (status) return status;
+  for (int p = 0; p < parts->count; p++) {
+    place_clusters(&j->clusters[p], (parts->rows[p] + PIECE - 1) / PIECE);
+    clusters += j->clusters[p].count;
+  }
+  status = run(j, pieces, deal_task);
+  return status ? status : run(j, clusters, cluster_task);
+}
+
+/* ---- the two together ---------------------------------------------------------------------------------------- */
+
+static tsr_status gather_rows(job *j, int a, const tsr__index *index)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  tsr__gather gather = { .parts = ask->parts,
+                         .index = index,
+                         .from = &ask->columns[ask->aggs[a].column],
+                         .may_miss = j->empty };
+  int at = a * ask->parts->count;
+  return tsr__gather_column(j->rt, &gather, j->values + at, j->valid + at, j->error);
+}
+
+static void drop_states(job *j)
+{
+  tsr__heap *heap = &j->rt->heap;
+  for (int k = 0; k < j->state_count; k++) {
+    tsr__tally_state *state = &j->state[k];
+    for (int i = 0; state->rows && i < j->plan.rows_count; i++) tsr__rows_free(&state->rows[i]);
+    tsr__del(heap, state->rows, (size_t)(j->plan.rows_count + 1) * sizeof *state->rows);
+  }
+  tsr__del(heap, j->state, (size_t)j->state_count * sizeof *j->state);
+  tsr__del(heap, j->clusters, (size_t)j->ask->parts->count * sizeof *j->clusters);
+  tsr__loans_return(&j->loans);
+  j->state = NULL;
+  j->clusters = NULL;
+  j->state_count = 0;
+}
+
+/* Reads the rows into records, and out of them unless they are kept. */
+static tsr_status tally_rows(job *j)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  int64_t most = 0;
+  for (int p = 0; p < ask->parts->count; p++)
+    most = ask->groups->count[p] > most ? ask->groups->count[p] : most;
+  if (!j->plan.count && !j->kept) return TSR_OK;
+  bool direct = (int64_t)state_bytes(j, most) <= DIRECT_BYTES;
+  return direct ? aggregate_direct(j) : aggregate_clusters(j);
+}
+
+/* Starts over after a look at all rows. */
+static tsr_status plan_again(job *j)
+{
+  drop_states(j);
+  atomic_store(&j->misled, false);
+  for (int at = 0; at < j->ask->count * j->ask->parts->count; at++) atomic_store(&j->nulls[at], 0);
+  return make_plan(j, true);
+}
+
+/* Aggregates that are looked up by row or need values in order. */
+static tsr_status look_up(job *j)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  tsr_status status = TSR_OK;
+  for (int a = 0; a < ask->count && !status; a++) {
+    int op = ask->aggs[a].op;
+    tsr__ordered_agg one = { ask, a, j->values, j->valid };
+    if (op == TSR__GROUP_FIRST) status = gather_rows(j, a, &ask->groups->first);
+    else if (op == TSR__GROUP_LAST) status = gather_rows(j, a, &j->last);
+    else if (op == TSR__GROUP_NUNIQUE) status = tsr__group_nunique(j->rt, &one, j->error);
+    else if (op == TSR__GROUP_QUANTILE) status = tsr__group_quantile(j->rt, &one, j->error);
+  }
+  if (!status) drop_valid(j);
+  return status;
+}
+
+static tsr_status aggregate(job *j)
+{
+  const tsr__aggregate_ask *ask = j->ask;
+  tsr_status status = plan_new(j);
+  bool last = false;
+  if (!status) status = make_plan(j, false);
+  for (int a = 0; a < ask->count; a++) last = last || ask->aggs[a].op == TSR__GROUP_LAST;
+  if (!status) status = result_room(j);
+  if (!status && last) {
+    tsr__parts of = { ask->parts->count, ask->parts->device, ask->groups->count };
+    status = tsr__index_new(j->rt, &of, &j->last, j->error);
+  }
+  if (!status) status = tally_rows(j);
+  if (!status && atomic_load(&j->misled)) {
+    status = plan_again(j);
+    if (!status) status = tally_rows(j);
+  }
+  return status ? status : look_up(j);
+}
+
+static void job_free(job *j)
+{
+  tsr__heap *heap = &j->rt->heap;
+  size_t aggs = (size_t)j->ask->count, parts = (size_t)j->ask->parts->count;
+  drop_states(j);
+  tsr__del(heap, j->plan.item, (MOST_TALLIES * aggs + 1) * sizeof *j->plan.item);
+  tsr__del(heap, j->plan.span, (size_t)(j->plan.column_count + 1) * sizeof *j->plan.span);
+  tsr__del(heap, j->summed, (size_t)j->plan.column_count + 1);
+  tsr__del(heap, j->reading, (aggs + 1) * sizeof *j->reading);
+  tsr__del(heap, j->nulls, (aggs * parts + 1) * sizeof *j->nulls);
+  tsr__index_free(j->rt, &j->last);
+}
+
+static void drop_results(job *j)
+{
+  for (int at = 0; at < j->ask->count * j->ask->parts->count; at++) {
+    tsr__buffer_release(j->values[at]);
+    tsr__buffer_release(j->valid[at]);
+    j->values[at] = j->valid[at] = NULL;
+  }
+}
+
+static void job_start(job *j, tsr_runtime *rt, const tsr__aggregate_ask *ask, tsr__error *error)
+{
+  *j = (job){ .rt = rt,
+              .ask = ask,
+              .error = error,
+              .loans = { .rt = rt, .error = error },
+              .workers = tsr__worker_count(rt) };
+}
+
+static void set_results(job *j, tsr__buffer **values, tsr__buffer **valid)
+{
+  size_t count = (size_t)j->ask->count * (size_t)j->ask->parts->count;
+  j->values = values;
+  j->valid = valid;
+  memset(values, 0, count * sizeof *values);
+  memset(valid, 0, count * sizeof *valid);
+}
+
+tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
+                                 tsr__buffer **values, tsr__buffer **valid, tsr__error *error)
+{
+  job j;
+  job_start(&j, rt, ask, error);
+  set_results(&j, values, valid);
+  tsr_status status = aggregate(&j);
+  if (status) drop_results(&j);
+  job_free(&j);
+  return status;
+}
+
+/* ---- records kept, to be joined with other parts' ------------------------------------------------------------ */
+
+struct tsr__tallied {
+  job job;
+  tsr__aggregate_ask ask; /* a copy: reading has groups of its own */
+};
+
+/* Whether records say all; last rows, quantiles and distinct values need the rows themselves, and
+ * sums of floats far apart in size have parts beside the records. */
+static bool recorded(const job *j)
+{
+  for (int a = 0; a < j->ask->count; a++)
+    if (by_order(j->ask->aggs[a].op) || j->ask->aggs[a].op == TSR__GROUP_LAST) return false;
+  return !j->plan.rows_count;
+}
+
+tsr_status tsr__tally_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask, tsr__tallied **out,
+                             tsr__error *error)
+{
+  size_t parts = (size_t)ask->parts->count;
+  tsr__tallied *t = tsr__new(&rt->heap, sizeof *t);
+  *out = NULL;
+  if (!t) return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for its aggregates", what);
+  job *j = &t->job;
+  t->ask = *ask;
+  job_start(j, rt, &t->ask, error);
+  tsr_status status = plan_new(j);
+  if (!status) status = make_plan(j, false);
+  bool use = !status && recorded(j);
+  if (use) j->kept = tsr__new(&rt->heap, parts * sizeof *j->kept);
+  if (use) status = j->kept ? tally_rows(j) : no_memory(j);
+  if (use && !status && atomic_load(&j->misled)) {
+    status = plan_again(j);
+    use = !status && recorded(j);
+    if (use) status = tally_rows(j);
+  }
+  if (use && !status) *out = t;
+  else tsr__tallied_free(t);
+  return status;
+}
+
+void tsr__tallied_free(tsr__tallied *t)
+{
+  if (!t) return;
+  tsr_runtime *rt = t->job.rt;
+  tsr__del(&rt->heap, t->job.kept, (size_t)t->ask.parts->count * sizeof *t->job.kept);
+  job_free(&t->job);
+  tsr__del(&rt->heap, t, sizeof *t);
+}
+
+int tsr__tallied_words(const tsr__tallied *t)
+{
+  return (int)(t->job.plan.stride / sizeof(uint64_t));
+}
+
+uint64_t *tsr__tallied_records(const tsr__tallied *t, int part)
+{
+  return (uint64_t *)(void *)t->job.kept[part].record;
+}
+
+void tsr__tallied_join(tsr__tallied *t, int part, const tsr__joining *from)
+{
+  tsr__tally_join(&t->job.plan, t->job.kept[part].record, from);
+}
+
+static void kept_read_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  job *j = user;
+  tsr__parts groups = { j->ask->parts->count, NULL, j->ask->groups->count };
+  tsr__piece piece = tsr__piece_of(&groups, READ, task);
+  read_out(j, piece.part, &j->kept[piece.part],
+           (tsr__read_to){ .first = piece.start, .from = piece.start, .count = piece.count });
+}
+
+tsr_status tsr__tallied_read(tsr__tallied *t, const tsr__grouped *groups, tsr__buffer **values,
+                             tsr__buffer **valid, tsr__error *error)
+{
+  job *j = &t->job;
+  t->ask.groups = groups;
+  j->error = error;
+  set_results(j, values, valid);
+  tsr__parts of = { t->ask.parts->count, NULL, groups->count };
+  tsr_status status = result_room(j);
+  if (!status) status = run(j, tsr__piece_count(&of, READ), kept_read_task);
+  if (!status) status = look_up(j);
+  if (status) drop_results(j);
+  return status;
+}

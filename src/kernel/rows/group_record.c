@@ -1,0 +1,534 @@
+/* Reading rows into the records of their groups, block by block.
+ *
+ *   column   values -> i64 or f64, nulls taken out -> block -> each tally of the column
+ *
+ * Floats in units: x = mantissa * 2^(exponent - low) units, added as a 128-bit number. That all sums
+ * fit follows from the span of exponents, which a look at some rows proposes and each value that is
+ * added is held against. */
+#include "kernel/rows/group_record.h"
+
+#include "kernel/rows/pieces.h"
+#include "kernel/tile/interp_tile.h"
+
+enum { BLOCK = 512 };
+
+#define MANTISSA ((UINT64_C(1) << 52) - 1)
+
+/* Rows of a block that count, with one column's values. */
+typedef struct block {
+  int n;
+  const uint32_t *group;
+  const int64_t *whole; /* integers and bools */
+  const double *real;
+  int64_t values[BLOCK]; /* room for either */
+  uint32_t groups[BLOCK];
+} block;
+
+/* ---- blocks ---------------------------------------------------------------------------------------- */
+
+#define TAKE(name, T, U)                                             \
+  static void name(U *to, const T *from, const uint32_t *row, int n) \
+  {                                                                  \
+    if (row)                                                         \
+      for (int i = 0; i < n; i++) to[i] = (U)from[row[i]];           \
+    else                                                             \
+      for (int i = 0; i < n; i++) to[i] = (U)from[i];                \
+  }
+
+TAKE(take_i32, int32_t, int64_t)
+TAKE(take_i64, int64_t, int64_t)
+TAKE(take_f32, float, double)
+TAKE(take_f64, double, double)
+
+static void take_bits(int64_t *to, const uint64_t *from, const uint32_t *row, int64_t start, int n)
+{
+  for (int i = 0; i < n; i++) {
+    int64_t at = row ? row[i] : start + i;
+    to[i] = (int64_t)(from[at / 64] >> (at % 64) & 1);
+  }
+}
+
+/* The values of rows `at` .. of a block; memory of the column itself where it will do. */
+static void take_values(const tsr__colparts *column, const tsr__tally_rows *rows, int64_t at,
+                        block *b)
+{
+  const void *data = column->values[rows->part]->data;
+  const uint32_t *row = rows->row ? rows->row + at : NULL;
+  int64_t start = row ? 0 : rows->start + at;
+  void *room = b->values;
+  b->whole = b->values;
+  b->real = room;
+  switch (column->dtype) {
+  case TSR_BOOL: take_bits(room, data, row, start, b->n); break;
+  case TSR_I32: take_i32(room, (const int32_t *)data + start, row, b->n); break;
+  case TSR_F32: take_f32(room, (const float *)data + start, row, b->n); break;
+  case TSR_I64:
+    if (row) take_i64(room, data, row, b->n);
+    else b->whole = (const int64_t *)data + start;
+    break;
+  default:
+    if (row) take_f64(room, data, row, b->n);
+    else b->real = (const double *)data + start;
+  }
+}
+
+/* Puts the rows that are not null side by side. */
+static void drop_nulls(const uint64_t *valid, const tsr__tally_rows *rows, int64_t at, bool real,
+                       block *b)
+{
+  const uint32_t *group = b->group;
+  const void *from = real ? (const void *)b->real : (const void *)b->whole;
+  const int64_t *bits = from;
+  int count = 0;
+  for (int i = 0; i < b->n; i++) {
+    int64_t row = rows->row ? rows->row[at + i] : rows->start + at + i;
+    b->groups[count] = group[i];
+    if (bits) memcpy(&b->values[count], bits + i, sizeof *b->values);
+    count += (int)(valid[row / 64] >> (row % 64) & 1);
+  }
+  void *room = b->values;
+  b->n = count;
+  b->group = b->groups;
+  b->whole = b->values;
+  b->real = room;
+}
+
+/* Asks for the values of the block from row `at` on: adding alone leaves memory idle in between. */
+static void fetch_next(const tsr__colparts *from, const tsr__tally_rows *rows, int64_t at)
+{
+  size_t size = tsr_dtype_size(from->dtype);
+  const char *data = from->values[rows->part]->data;
+  data += (size_t)(rows->start + at) * size;
+  if (from->dtype == TSR_BOOL) return;
+  for (size_t k = 0; k < BLOCK * size; k += 64) __builtin_prefetch(data + k);
+}
+
+static void load(const tsr__tallies *plan, int column, const tsr__tally_rows *rows, int64_t at,
+                 block *b)
+{
+  b->n = rows->count - at < BLOCK ? (int)(rows->count - at) : BLOCK;
+  b->group = rows->group + at;
+  if (rows->base) {
+    for (int i = 0; i < b->n; i++) b->groups[i] = rows->group[at + i] - rows->base;
+    b->group = b->groups;
+  }
+  if (column < 0) return;
+  const tsr__colparts *from = &plan->columns[column];
+  take_values(from, rows, at, b);
+  if (!rows->row && rows->count - at >= 2 * BLOCK) fetch_next(from, rows, at + BLOCK);
+  const tsr__buffer *valid = from->valid ? from->valid[rows->part] : NULL;
+  if (valid) drop_nulls(valid->data, rows, at, tsr__dtype_float((tsr_dtype)from->dtype), b);
+}
+
+/* ---- adding ------------------------------------------------------------------------------------------ */
+
+/* Where a tally of the groups lies. */
+typedef struct place {
+  char *at;
+  size_t stride;
+} place;
+
+static inline uint64_t *word_of(place to, uint32_t group)
+{
+  return (uint64_t *)(void *)(to.at + group * to.stride);
+}
+
+static inline void add_128(uint64_t *word, tsr__u128 value)
+{
+  tsr__u128 sum = ((tsr__u128)word[1] << 64 | word[0]) + value;
+  word[0] = (uint64_t)sum;
+  word[1] = (uint64_t)(sum >> 64);
+}
+
+static inline void add_192(uint64_t *word, tsr__u128 low, uint64_t high)
+{
+  tsr__u128 sum;
+  bool carry = __builtin_add_overflow((tsr__u128)word[1] << 64 | word[0], low, &sum);
+  word[0] = (uint64_t)sum;
+  word[1] = (uint64_t)(sum >> 64);
+  word[2] += high + carry;
+}
+
+static void add_count(place to, const block *b)
+{
+  for (int i = 0; i < b->n; i++) ++*word_of(to, b->group[i]);
+}
+
+/* Values, or their products with those of another column. */
+static void add_whole(place to, const block *b, const int64_t *y, int kind)
+{
+  const int64_t *x = b->whole;
+  if (kind == TSR__TALLY_I64 && !y) {
+    for (int i = 0; i < b->n; i++) *word_of(to, b->group[i]) += (uint64_t)x[i];
+  } else if (kind == TSR__TALLY_I64) {
+    for (int i = 0; i < b->n; i++) *word_of(to, b->group[i]) += (uint64_t)x[i] * (uint64_t)y[i];
+  } else if (kind == TSR__TALLY_I128) {
+    for (int i = 0; i < b->n; i++) add_128(word_of(to, b->group[i]), (tsr__u128)(tsr__i128)x[i]);
+  } else {
+    for (int i = 0; i < b->n; i++) {
+      tsr__i128 product = (tsr__i128)x[i] * y[i];
+      add_192(word_of(to, b->group[i]), (tsr__u128)product, product < 0 ? UINT64_MAX : 0);
+    }
+  }
+}
+
+static inline uint64_t bits_of(double value)
+{
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+/* The mantissa of a normal number; 0 of zeros and of what is no number. */
+static inline uint64_t mantissa_of(uint64_t bits, int field)
+{
+  return (unsigned)(field - 1) < 2046u ? (bits & MANTISSA) | (MANTISSA + 1) : 0;
+}
+
+/* Adds values in units; false: some are none. */
+static bool add_units(place to, const block *b, const tsr__tallies *plan, const tsr__unit *unit)
+{
+  uint64_t low[BLOCK], high[BLOCK];
+  bool held = plan->tiles->units(low, high, b->real, b->n, unit);
+  for (int i = 0; i < b->n; i++)
+    add_128(word_of(to, b->group[i]), (tsr__u128)high[i] << 64 | low[i]);
+  return held;
+}
+
+typedef struct lows {
+  int x, y;
+} lows;
+
+static void add_unit_products(place to, const block *b, const double *y, lows low)
+{
+  for (int i = 0; i < b->n; i++) {
+    uint64_t left = bits_of(b->real[i]), right = bits_of(y[i]);
+    int field = (int)(left >> 52 & 0x7ff), other = (int)(right >> 52 & 0x7ff);
+    int shift = (field - low.x + other - low.y) & 63;
+    uint64_t minus = (uint64_t)((int64_t)(left ^ right) >> 63);
+    tsr__u128 product = (tsr__u128)mantissa_of(left, field) * mantissa_of(right, other);
+    tsr__u128 down = product << shift, sign = (tsr__u128)minus << 64 | minus;
+    uint64_t up = (uint64_t)((product >> 64) >> 1 >> (63 - shift));
+    add_192(word_of(to, b->group[i]), (down ^ sign) - sign, (up ^ minus) + (down ? 0 : minus & 1));
+  }
+}
+
+static void add_saw(place to, const block *b)
+{
+  for (int i = 0; i < b->n; i++) {
+    double x = b->real[i];
+    uint64_t saw = TSR__SAW_OTHER;
+    if (x != x) saw |= TSR__SAW_NAN;
+    else if (isinf(x)) saw |= x > 0 ? TSR__SAW_PINF : TSR__SAW_NINF;
+    else if (x == 0 && signbit(x)) saw = TSR__SAW_NEG_ZERO;
+    *word_of(to, b->group[i]) |= saw;
+  }
+}
+
+static inline void keep_largest(uint64_t *word, uint64_t key)
+{
+  *word = key > *word ? key : *word;
+}
+
+#define SIGN (UINT64_C(1) << 63)
+
+static void add_keys(place to, const block *b, const tsr__tally *t, bool real)
+{
+  uint64_t flip = t->inverted ? ~UINT64_C(0) : 0;
+  if (t->map) {
+    for (int i = 0; i < b->n; i++) {
+      int64_t code = b->whole[i], rank = code >= 0 && code < t->map_count ? t->map[code] : -1;
+      uint64_t key = (uint64_t)(uint32_t)rank << 32 | (uint32_t)code;
+      keep_largest(word_of(to, b->group[i]), key ^ flip << 32);
+    }
+  } else if (real) {
+    for (int i = 0; i < b->n; i++) {
+      double x = b->real[i];
+      int64_t key = x != x ? INT64_MAX : tsr__key_of_f64(x);
+      keep_largest(word_of(to, b->group[i]), (uint64_t)key ^ SIGN ^ flip);
+    }
+  } else {
+    for (int i = 0; i < b->n; i++)
+      keep_largest(word_of(to, b->group[i]), (uint64_t)b->whole[i] ^ SIGN ^ flip);
+  }
+}
+
+static void add_true(place to, const block *b, bool inverted, bool real)
+{
+  for (int i = 0; i < b->n; i++) {
+    bool is = real ? b->real[i] != 0 : b->whole[i] != 0;
+    *word_of(to, b->group[i]) |= is != inverted;
+  }
+}
+
+static void add_last(place to, const block *b, const tsr__tally_rows *rows, int64_t at)
+{
+  for (int i = 0; i < b->n; i++)
+    keep_largest(word_of(to, b->group[i]),
+                 rows->row ? rows->row[at + i] : (uint64_t)(rows->start + at + i));
+}
+
+static void add_rows(tsr__rows *rows, const block *b, const double *y)
+{
+  for (int i = 0; i < b->n; i++) {
+    if (y) tsr__rows_add_product(rows, b->group[i], b->real[i], y[i]);
+    else tsr__rows_add(rows, b->group[i], b->real[i]);
+  }
+}
+
+/* Rows of one column, and of another one where products are kept. */
+typedef struct pair {
+  const block *x, *y;
+} pair;
+
+/* False: some value lies outside the span of its column, which its sum finds out. */
+static bool add_block(const tsr__tallies *plan, const tsr__tally *t, tsr__tally_state *state,
+                      const pair *b)
+{
+  tsr_dtype dtype = t->column < 0 ? TSR_I64 : plan->columns[t->column].dtype;
+  bool real = tsr__dtype_float((tsr_dtype)dtype);
+  place to = { state->record + t->offset, plan->stride };
+  const block *x = b->x, *y = b->y;
+  switch (t->kind) {
+  case TSR__TALLY_COUNT: add_count(to, x); break;
+  case TSR__TALLY_FIX: return add_units(to, x, plan, &plan->span[t->column].unit);
+  case TSR__TALLY_FIX2:
+    add_unit_products(to, x, y->real,
+                      (lows){ plan->span[t->column].unit.low, plan->span[t->other].unit.low });
+    break;
+  case TSR__TALLY_SAW: add_saw(to, x); break;
+  case TSR__TALLY_KEY: add_keys(to, x, t, real); break;
+  case TSR__TALLY_TRUE: add_true(to, x, t->inverted, real); break;
+  case TSR__TALLY_ROWS:
+  case TSR__TALLY_ROWS2: add_rows(&state->rows[t->offset], x, y ? y->real : NULL); break;
+  default: add_whole(to, x, y ? y->whole : NULL, t->kind);
+  }
+  return t->kind != TSR__TALLY_I64 || y ||
+         plan->tiles->within(x->whole, x->n, plan->span[t->column].most);
+}
+
+bool tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr__tally_rows *rows)
+{
+  block b, second;
+  bool held = true;
+  for (int64_t at = 0; at < rows->count; at += BLOCK) {
+    for (int k = 0; k < plan->count; k++) {
+      const tsr__tally *t = &plan->item[k];
+      if (!k || t->column != plan->item[k - 1].column) load(plan, t->column, rows, at, &b);
+      if (t->kind == TSR__TALLY_LAST)
+        add_last((place){ state->record + t->offset, plan->stride }, &b, rows, at);
+      else {
+        pair both = { &b, t->other < 0 ? NULL : t->other == t->column ? &b : &second };
+        if (both.y == &second) load(plan, t->other, rows, at, &second);
+        held = add_block(plan, t, state, &both) && held;
+      }
+    }
+  }
+  return held;
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------ */
+
+static void merge_one(const tsr__tally *t, uint64_t *to, const uint64_t *from)
+{
+  switch (t->kind) {
+  case TSR__TALLY_COUNT:
+  case TSR__TALLY_I64: *to += *from; break;
+  case TSR__TALLY_I128:
+  case TSR__TALLY_FIX: add_128(to, (tsr__u128)from[1] << 64 | from[0]); break;
+  case TSR__TALLY_I192:
+  case TSR__TALLY_FIX2: add_192(to, (tsr__u128)from[1] << 64 | from[0], from[2]); break;
+  case TSR__TALLY_SAW:
+  case TSR__TALLY_TRUE: *to |= *from; break;
+  default: keep_largest(to, *from);
+  }
+}
+
+void tsr__tally_merge(const tsr__tallies *plan, tsr__tally_state *into,
+                      const tsr__tally_state *from, int64_t first, int64_t count)
+{
+  for (int k = 0; k < plan->count; k++) {
+    const tsr__tally *t = &plan->item[k];
+    if (t->kind == TSR__TALLY_ROWS || t->kind == TSR__TALLY_ROWS2) continue;
+    place to = { into->record + t->offset, plan->stride };
+    place of = { from->record + t->offset, plan->stride };
+    for (int64_t g = first; g < first + count; g++)
+      merge_one(t, word_of(to, (uint32_t)g), word_of(of, (uint32_t)g));
+  }
+}
+
+/* ---- what a column is like ------------------------------------------------------------------------------- */
+
+/* A worker's finds of one column: which signs and exponents occur, or smallest and largest. */
+typedef struct finds {
+  uint8_t seen[4096];
+  bool denormal;
+  int64_t least, most;
+} finds;
+
+typedef struct scan {
+  const tsr__tally_look *look;
+  const tsr__tallies *plan;
+  const int *columns; /* the summed ones */
+  int count;
+  finds *finds; /* [worker * count + i] */
+} scan;
+
+static void look_f64(finds *f, const double *x, int64_t n)
+{
+  bool denormal = false;
+  for (int64_t i = 0; i < n; i++) {
+    uint64_t bits = bits_of(x[i]);
+    f->seen[bits >> 52] = 1;
+    denormal |= (bits << 1) - 1 < 2 * MANTISSA + 1;
+  }
+  f->denormal = f->denormal || denormal;
+}
+
+static void look_i64(finds *f, const int64_t *x, int64_t n)
+{
+  int64_t least = f->least, most = f->most;
+  for (int64_t i = 0; i < n; i++) {
+    least = x[i] < least ? x[i] : least;
+    most = x[i] > most ? x[i] : most;
+  }
+  f->least = least;
+  f->most = most;
+}
+
+/* What lies under nulls is anything: 0 says nothing. */
+static void hide_nulls(const tsr__colparts *column, const tsr__tally_rows *rows, int64_t at,
+                       block *b)
+{
+  const tsr__buffer *valid = column->valid ? column->valid[rows->part] : NULL;
+  if (!valid) return;
+  const uint64_t *bits = valid->data;
+  bool real = tsr__dtype_float((tsr_dtype)column->dtype);
+  const void *from = real ? (const void *)b->real : (const void *)b->whole;
+  const int64_t *x = from;
+  for (int i = 0; i < b->n; i++) {
+    int64_t row = rows->start + at + i;
+    b->values[i] = x[i] & -(int64_t)(bits[row / 64] >> (row % 64) & 1);
+  }
+  void *room = b->values;
+  b->whole = b->values;
+  b->real = room;
+}
+
+static void scan_task(void *user, int64_t task, int worker)
+{
+  const scan *s = user;
+  int64_t pieces = tsr__piece_count(s->look->parts, TSR__PIECE_ROWS);
+  int k = (int)(task / pieces);
+  const tsr__colparts *column = &s->plan->columns[s->columns[k]];
+  tsr__piece piece = tsr__piece_of(s->look->parts, TSR__PIECE_ROWS, task % pieces);
+  finds *f = &s->finds[(int64_t)worker * s->count + k];
+  if (!s->look->all && piece.count > BLOCK) piece.count = BLOCK;
+  tsr__tally_rows rows = { .part = piece.part, .start = piece.start, .count = piece.count };
+  for (int64_t at = 0; at < piece.count; at += BLOCK) {
+    block b;
+    b.n = piece.count - at < BLOCK ? (int)(piece.count - at) : BLOCK;
+    take_values(column, &rows, at, &b);
+    hide_nulls(column, &rows, at, &b);
+    if (tsr__dtype_float((tsr_dtype)column->dtype)) look_f64(f, b.real, b.n);
+    else look_i64(f, b.whole, b.n);
+  }
+}
+
+/* Bits that counting to n takes. */
+static int bits_of_count(int64_t n)
+{
+  return n > 0 ? 64 - __builtin_clzll((uint64_t)n) : 0;
+}
+
+/* Units of 2^(low - 1075): within these exponents nothing that is read from sums or squares comes
+ * near the ends of f64, so that scaling by the unit is exact. */
+enum { LOWEST = 1075 - 400, HIGHEST = 1075 + 400 };
+
+/* Units with room for values larger and smaller than those seen, but no more for small ones than
+ * are likely: means of smaller sums are read faster. */
+static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool squared)
+{
+  int low = 0, high = 0, count = bits_of_count(rows);
+  for (int e = 1; e < 2047; e++) {
+    if (!f->seen[e] && !f->seen[2048 + e]) continue;
+    low = low ? low : e;
+    high = e;
+  }
+  if (!low) low = high = 1075;
+  int most = 126 - 53 - count < 63 ? 126 - 53 - count : 63;
+  int most_squares = (191 - count) / 2 - 53 < 31 ? (191 - count) / 2 - 53 : 31;
+  bool near_one = low >= LOWEST && high <= HIGHEST && !f->denormal;
+  span->narrow = near_one && high - low <= most;
+  span->narrow_squares = near_one && squared && high - low <= most_squares;
+  if (span->narrow_squares) most = most_squares;
+  int room = most - (high - low), below = 3 * room / 4 < 12 ? 3 * room / 4 : 12;
+  span->unit.low = low - below > LOWEST ? low - below : LOWEST;
+  span->unit.width = HIGHEST - span->unit.low < most ? HIGHEST - span->unit.low : most;
+  span->unit.special = f->seen[2047] || f->seen[4095] || f->seen[2048];
+}
+
+/* The largest power of two, less one, of which `rows` values sum to less than 2^63; of squares, of
+ * which the squares do. */
+static int64_t most_whole(int64_t rows, bool squares)
+{
+  int bits = 63 - bits_of_count(rows);
+  return (int64_t)((UINT64_C(1) << (squares ? bits / 2 : bits)) - 1);
+}
+
+static void judge_whole(tsr__span_of *span, const finds *f, int64_t rows, bool squared)
+{
+  uint64_t down = f->least < 0 ? 0 - (uint64_t)f->least : 0,
+           up = f->most > 0 ? (uint64_t)f->most : 0;
+  uint64_t size = down > up ? down : up;
+  span->narrow_squares = squared && size <= (uint64_t)most_whole(rows, true);
+  span->most = most_whole(rows, span->narrow_squares);
+  span->narrow = size <= (uint64_t)span->most;
+}
+
+static void join_finds(finds *to, const finds *from)
+{
+  for (int e = 0; e < 4096; e++) to->seen[e] |= from->seen[e];
+  to->denormal = to->denormal || from->denormal;
+  to->least = from->least < to->least ? from->least : to->least;
+  to->most = from->most > to->most ? from->most : to->most;
+}
+
+static void judge(const scan *s, int workers, int64_t rows)
+{
+  for (int k = 0; k < s->count; k++) {
+    for (int w = 1; w < workers; w++)
+      join_finds(&s->finds[k], &s->finds[(int64_t)w * s->count + k]);
+    tsr_dtype dtype = s->plan->columns[s->columns[k]].dtype;
+    tsr__span_of *span = &s->plan->span[s->columns[k]];
+    bool squared = s->look->summed[s->columns[k]] == TSR__SQUARED;
+    if (tsr__dtype_float((tsr_dtype)dtype)) judge_floats(span, &s->finds[k], rows, squared);
+    else judge_whole(span, &s->finds[k], rows, squared);
+  }
+}
+
+tsr_status tsr__tally_scan(tsr_runtime *rt, const tsr__tally_look *look, tsr__tallies *plan,
+                           tsr__error *error)
+{
+  int workers = tsr__worker_count(rt), columns = plan->column_count;
+  int *list = tsr__new(&rt->heap, (size_t)(columns + 1) * sizeof *list);
+  scan s = { .look = look, .plan = plan, .columns = list };
+  for (int c = 0; list && c < columns; c++)
+    if (look->summed[c]) list[s.count++] = c;
+  size_t bytes = (size_t)workers * (size_t)(s.count + 1) * sizeof *s.finds;
+  s.finds = list ? tsr__new(&rt->heap, bytes) : NULL;
+  tsr_status status = TSR_OK;
+  if (s.finds) {
+    int64_t tasks = tsr__piece_count(look->parts, TSR__PIECE_ROWS) * s.count, rows = 0;
+    if (!tsr__parallel_long(rt, "group by", tasks, scan_task, &s))
+      status = tsr__cancelled(error, "group by");
+    /* Records of all parts may be joined. */
+    for (int p = 0; p < look->parts->count; p++) rows += look->parts->rows[p];
+    judge(&s, workers, rows);
+  } else {
+    status = tsr__error_set(error, TSR_ENOMEM, "group by: no memory to look at columns");
+  }
+  tsr__del(&rt->heap, s.finds, bytes);
+  tsr__del(&rt->heap, list, (size_t)(columns + 1) * sizeof *list);
+  return status;
+}

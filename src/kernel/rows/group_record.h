@@ -1,0 +1,116 @@
+/* Inside kernel/: what is kept of each group while its rows are read.
+ *
+ *   record of group g   | count | sum, 128 bits | largest key |     `stride` bytes, all zero at first
+ *
+ * Every kind starts from zero and joins by adding, by the larger one, or by or, so that neither the
+ * order of rows nor who read them can show. Sums of floats are whole numbers of a unit that
+ * all values of the column are multiples of, where 128 bits hold them; else they are kept
+ * as exact_rows.h has it, beside the records.
+ *
+ * What a column is like is told by some of its rows; adding finds out whether all are like that. */
+#ifndef TSR_KERNEL_GROUP_RECORD_H
+#define TSR_KERNEL_GROUP_RECORD_H
+
+#include "kernel/device/cpu.h"
+#include "kernel/exact/exact_rows.h"
+#include "kernel/rows/columns.h"
+
+enum tsr__tally_kind {
+  TSR__TALLY_COUNT, /* 8 bytes */
+  TSR__TALLY_I64,   /* 8: a sum that fits, whatever the groups; also of products */
+  TSR__TALLY_I128,  /* 16 */
+  TSR__TALLY_I192,  /* 24: products of integers */
+  TSR__TALLY_FIX,   /* 16: a sum of floats in units */
+  TSR__TALLY_FIX2,  /* 24: products in units, of both columns */
+  TSR__TALLY_SAW,   /* 8: TSR__SAW_* */
+  TSR__TALLY_KEY,   /* 8: the largest order key; for a minimum of the inverted ones */
+  TSR__TALLY_TRUE,  /* 8: some value is true; `inverted`: is false */
+  TSR__TALLY_LAST,  /* 8: the largest row */
+  TSR__TALLY_ROWS,  /* a tsr__rows: a sum of floats of any size */
+  TSR__TALLY_ROWS2  /* a tsr__rows: products */
+};
+
+typedef struct tsr__tally {
+  uint8_t kind;
+  bool inverted;
+  int column, other; /* column -1: rows. What is added is column * other; other -1: column */
+  uint32_t offset;   /* in the record; of ROWS and ROWS2: which of them */
+  const int32_t *map;
+  int64_t map_count;
+} tsr__tally;
+
+/* What the values of a column are like. */
+typedef struct tsr__span_of {
+  bool narrow,
+      narrow_squares; /* sums and sums of squares: integers fit 64 bits, units hold floats */
+  int64_t most;       /* integers, where narrow: as tsr__tiles.within has it */
+  tsr__unit unit;     /* floats, where narrow */
+} tsr__span_of;
+
+enum tsr__summed { TSR__NOT_SUMMED, TSR__SUMMED, TSR__SQUARED };
+
+typedef struct tsr__tallies {
+  int count, rows_count, column_count;
+  size_t stride; /* of a record; at least 8 */
+  tsr__tally *item;
+  const tsr__colparts *columns;
+  tsr__span_of *span; /* of each column */
+  const tsr__tiles *tiles;
+} tsr__tallies;
+
+/* The records of `groups` groups and what lies beside them. */
+typedef struct tsr__tally_state {
+  int64_t groups;
+  char *record;
+  tsr__rows *rows;
+} tsr__tally_state;
+
+/* Rows to be read: `row` NULL: from `start` on; `group` of each, less `base`. */
+typedef struct tsr__tally_rows {
+  int part;
+  int64_t start, count;
+  const uint32_t *row, *group;
+  uint32_t base;
+} tsr__tally_rows;
+
+/* False: some value lies outside its column's span, and the records are worthless. */
+bool tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr__tally_rows *rows);
+/* Joins the records of groups first .. first + count - 1. */
+void tsr__tally_merge(const tsr__tallies *plan, tsr__tally_state *into,
+                      const tsr__tally_state *from, int64_t first, int64_t count);
+
+void tsr__tally_join(const tsr__tallies *plan, char *records, const tsr__joining *from);
+
+/* Finds `span` of the columns that are summed, from `all` rows or from some of them. */
+typedef struct tsr__tally_look {
+  const tsr__parts *parts;
+  const uint8_t *summed; /* of each column: TSR__SUMMED .. */
+  bool all;
+} tsr__tally_look;
+
+tsr_status tsr__tally_scan(tsr_runtime *rt, const tsr__tally_look *look, tsr__tallies *plan,
+                           tsr__error *error);
+
+/* One aggregate and the tallies it is read from (-1: none). */
+typedef struct tsr__reading {
+  const tsr__tallies *plan;
+  const tsr__group_agg *agg;
+  tsr_dtype dtype; /* of the result */
+  int main, squares, count, saw;
+  int other_main, other_squares, other_saw, both; /* correlations */
+  int64_t least;                                  /* null where fewer values count; 0: never */
+} tsr__reading;
+
+/* Results first .. first + count - 1, which are groups from .. of the state; `first` is a multiple
+ * of 64. */
+typedef struct tsr__read_to {
+  int64_t first, from, count;
+  void *values;
+  uint64_t *valid; /* NULL: none is null */
+  int64_t nulls;   /* out: added to */
+} tsr__read_to;
+
+/* False: a sum of integers does not fit. */
+bool tsr__tally_read(const tsr__reading *reading, const tsr__tally_state *state, tsr__read_to *to);
+
+#endif

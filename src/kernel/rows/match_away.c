@@ -1,0 +1,296 @@
+/* Matching keys that meet on devices which neither side's rows need to live on.
+ *
+ *   home       rows  0 1 2 3     sent by owner: 1 3 | 0 2        order
+ *   owners     answers              1 0 | 2 1                    matches of each
+ *   home       right rows back:  a  |  b c d                     in order of the answers
+ *              match[]  0 -> b, 1 -> a, 2 -> d, 3 -> none        and row 0 goes on to c
+ *
+ * Invariant: answers come back in the order in which keys were sent, so that a left row's number
+ * never travels: `order` at its home still says whose each answer is. */
+#include "kernel/device/cpu.h"
+#include "kernel/rows/match.h"
+#include "kernel/rows/pieces.h"
+
+__extension__ typedef unsigned __int128 wide;
+
+/* ---- who owns a key ---- */
+
+/* Spreads a word's bits over all others. */
+static inline uint64_t mix(uint64_t x)
+{
+  x = (x ^ x >> 32) * UINT64_C(0xD1B54A32D192ED03);
+  x = (x ^ x >> 29) * UINT64_C(0xABC98388FB8FAC03);
+  return x ^ x >> 32;
+}
+
+/* Fixed: what is sent where is told in explanations, and the same in all processes. */
+static inline uint64_t owner_hash(const uint64_t *word, int words, int64_t rows, int64_t row)
+{
+  uint64_t hash = mix(word[row]);
+  for (int w = 1; w < words; w++) hash = mix(hash ^ word[w * rows + row]);
+  return hash;
+}
+
+typedef struct extent {
+  uint64_t least, most;
+} extent;
+
+typedef struct owning {
+  const tsr__match_owners *ask;
+  extent *found; /* by worker */
+  bool any;      /* some right key is no null */
+  bool ranges;   /* owners have shares of least .. least + reach, not of hashes */
+  uint64_t least, reach, scale;
+} owning;
+
+static bool bit(const uint64_t *bits, int64_t at)
+{
+  return bits && bits[at / 64] >> (at % 64) & 1;
+}
+
+static const uint64_t *null_of(const tsr__packed *packed, int part)
+{
+  return packed->null ? packed->null[part] : NULL;
+}
+
+static void extent_task(void *user, int64_t task, int worker)
+{
+  const owning *o = user;
+  tsr__piece piece = tsr__piece_of(o->ask->parts[1], TSR__PIECE_ROWS, task);
+  const uint64_t *word = o->ask->packed[1]->word[piece.part];
+  const uint64_t *null = null_of(o->ask->packed[1], piece.part);
+  extent e = o->found[worker];
+  for (int64_t r = piece.start; r < piece.start + piece.count; r++) {
+    if (bit(null, r)) continue;
+    e.least = word[r] < e.least ? word[r] : e.least;
+    e.most = word[r] > e.most ? word[r] : e.most;
+  }
+  o->found[worker] = e;
+}
+
+/* The owner of each row of a piece, of whichever side. */
+static void own(const owning *o, int side, const tsr__piece *piece)
+{
+  const tsr__parts *parts = o->ask->parts[side];
+  const tsr__packed *packed = o->ask->packed[side];
+  const uint64_t *word = packed->word[piece->part], *null = null_of(packed, piece->part);
+  int64_t rows = parts->rows[piece->part];
+  uint64_t count = (uint64_t)parts->count;
+  uint16_t *dest = o->ask->dest[side][piece->part], here = (uint16_t)piece->part;
+  for (int64_t r = piece->start; r < piece->start + piece->count; r++) {
+    bool meets = o->any && word[r] - o->least <= o->reach;
+    if (o->ranges) {
+      uint64_t owner = (uint64_t)(((wide)(word[r] - o->least) * o->scale) >> 64);
+      dest[r] = meets ? (uint16_t)owner : here;
+    } else {
+      uint64_t hash = owner_hash(word, packed->words, rows, r);
+      dest[r] = meets ? (uint16_t)(((hash & UINT32_MAX) * count) >> 32) : here;
+    }
+  }
+  for (int64_t r = piece->start; null && r < piece->start + piece->count; r++)
+    if (bit(null, r)) dest[r] = here;
+}
+
+static void own_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  const owning *o = user;
+  int64_t left = tsr__piece_count(o->ask->parts[0], TSR__PIECE_ROWS);
+  int side = task >= left;
+  tsr__piece piece = tsr__piece_of(o->ask->parts[side], TSR__PIECE_ROWS, side ? task - left : task);
+  own(o, side, &piece);
+}
+
+static void share(owning *o, int workers)
+{
+  uint64_t least = UINT64_MAX, most = 0, rows = 0;
+  for (int w = 0; w < workers; w++) {
+    least = o->found[w].least < least ? o->found[w].least : least;
+    most = o->found[w].most > most ? o->found[w].most : most;
+  }
+  const tsr__parts *right = o->ask->parts[1];
+  for (int p = 0; p < right->count; p++) rows += (uint64_t)right->rows[p];
+  o->any = most >= least;
+  o->least = o->any ? least : 0;
+  o->reach = o->any ? most - least : 0;
+  o->ranges = o->reach < 4 * rows + 65536;
+  /* Rounded down, so that at <= reach gives an owner below the number of parts. */
+  uint64_t count = (uint64_t)right->count, keys = o->ranges ? o->reach + 1 : 1;
+  o->scale = keys <= count ? UINT64_MAX : (uint64_t)(((wide)count << 64) / keys);
+}
+
+tsr_status tsr__match_owners_of(tsr_runtime *rt, const tsr__match_owners *ask, tsr__error *error)
+{
+  int workers = tsr__worker_count(rt);
+  size_t size = (size_t)workers * sizeof(extent);
+  /* Keys of several words have no extent: any may meet another. */
+  owning o = { .ask = ask, .found = tsr__new(&rt->heap, size), .any = true, .reach = UINT64_MAX };
+  if (!o.found) return tsr__error_set(error, TSR_ENOMEM, "no memory to join; free some frames");
+  for (int w = 0; w < workers; w++) o.found[w] = (extent){ UINT64_MAX, 0 };
+  int64_t right = tsr__piece_count(ask->parts[1], TSR__PIECE_ROWS);
+  int64_t left = tsr__piece_count(ask->parts[0], TSR__PIECE_ROWS);
+  bool one = ask->packed[1]->words == 1;
+  bool done = !one || tsr__parallel_long(rt, "join", right, extent_task, &o);
+  if (done && one) share(&o, workers);
+  done = done && tsr__parallel_long(rt, "join", left + right, own_task, &o);
+  tsr__del(&rt->heap, o.found, size);
+  return done ? TSR_OK : tsr__cancelled(error, "join");
+}
+
+/* ---- what owners answer ---- */
+
+static uint32_t matches_of(const tsr__match_table *t, uint32_t row)
+{
+  if (row == TSR__NO_ROW) return 0;
+  return t->chained ? t->link[row].length : 1;
+}
+
+static void answer_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  const tsr__match_answer *ask = user;
+  const tsr__match_piece *piece = &ask->matched->left[task];
+  const uint32_t *match = ask->matched->match[piece->part];
+  void *out = ask->answers[piece->part]->data;
+  for (int64_t r = piece->begin; ask->dtype != TSR_BOOL && r < piece->end; r++)
+    ((uint32_t *)out)[r] = matches_of(&ask->matched->table[piece->part], match[r]);
+  for (int64_t r = piece->begin; ask->dtype == TSR_BOOL && r < piece->end; r += 64) {
+    int some = piece->end - r < 64 ? (int)(piece->end - r) : 64;
+    uint64_t bits = 0;
+    for (int k = 0; k < some; k++) bits |= (uint64_t)(match[r + k] != TSR__NO_ROW) << k;
+    ((uint64_t *)out)[r / 64] = bits;
+  }
+}
+
+/* Sum of the answers begin .. end - 1. */
+static int64_t sum_answers(tsr_dtype dtype, const void *answers, int64_t begin, int64_t end)
+{
+  int64_t sum = 0;
+  for (int64_t r = begin; dtype != TSR_BOOL && r < end; r++) sum += ((const uint32_t *)answers)[r];
+  for (int64_t r = begin; dtype == TSR_BOOL && r < end; r += 64) {
+    int some = end - r < 64 ? (int)(end - r) : 64;
+    sum += __builtin_popcountll(tsr__bits_get(answers, r, some));
+  }
+  return sum;
+}
+
+static void sum_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  const tsr__match_answer *ask = user;
+  int parts = ask->matched->parts, owner = (int)(task / parts), home = (int)(task % parts);
+  int64_t begin = 0;
+  for (int h = 0; h < home; h++) begin += ask->came[h * parts + owner];
+  ask->counts[task] = sum_answers(ask->dtype, ask->answers[owner]->data, begin,
+                                  begin + ask->came[home * parts + owner]);
+}
+
+tsr_status tsr__match_answers(const tsr__match_answer *ask, tsr__error *error)
+{
+  const tsr__matched *m = ask->matched;
+  bool done = tsr__parallel_long(m->rt, "join", m->left_count, answer_task, (void *)ask);
+  done = done &&
+         tsr__parallel_long(m->rt, "join", (int64_t)m->parts * m->parts, sum_task, (void *)ask);
+  return done ? TSR_OK : tsr__cancelled(error, "join");
+}
+
+/* ---- back home ---- */
+
+typedef struct homing {
+  tsr__matched *matched;
+  const tsr__match_home *ask;
+  tsr__progress progress;
+} homing;
+
+enum { ASK_AFTER = 1 << 14 }; /* links between two questions */
+
+/* Right rows of a piece's answers, kept in `at` until the pieces before are summed too. */
+static void measure_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  const homing *h = user;
+  tsr__match_piece *piece = &h->matched->left[task];
+  const void *answers = h->ask->answers[piece->part]->data;
+  piece->at = sum_answers(h->ask->dtype, answers, piece->begin, piece->end);
+}
+
+static void link_rows(tsr__match_link *link, uint32_t at, uint32_t count, tsr__progress *progress,
+                      int worker)
+{
+  for (uint32_t k = 0; k < count; k++) {
+    if (k % ASK_AFTER == ASK_AFTER - 1 && tsr__progress_stops(progress, worker)) return;
+    link[at + k] = (tsr__match_link){ k + 1 < count ? at + k + 1 : TSR__NO_ROW, count - k };
+  }
+}
+
+static void home_task(void *user, int64_t task, int worker)
+{
+  homing *h = user;
+  const tsr__match_piece *piece = &h->matched->left[task];
+  const tsr__match_table *t = &h->matched->table[piece->part];
+  const uint32_t *order = h->ask->order->at[piece->part];
+  const void *answers = h->ask->answers[piece->part]->data;
+  uint32_t *match = h->matched->match[piece->part], at = (uint32_t)piece->at;
+  for (int64_t i = piece->begin; i < piece->end; i++) {
+    uint32_t count = h->ask->dtype == TSR_BOOL ? bit(answers, i) : ((const uint32_t *)answers)[i];
+    match[order[i]] = count ? at : TSR__NO_ROW;
+    if (t->chained) link_rows(t->link, at, count, &h->progress, worker);
+    at += count;
+  }
+}
+
+static void count_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  const homing *h = user;
+  tsr__match_count(h->matched, &h->matched->left[task]);
+}
+
+/* Turns the pieces' sums into places; `rows` gets each part's right rows. */
+static void place_pieces(tsr__matched *m, int64_t *rows)
+{
+  for (int64_t i = 0; i < m->left_count; i++) {
+    tsr__match_piece *piece = &m->left[i];
+    int64_t here = piece->at;
+    piece->at = rows[piece->part];
+    rows[piece->part] += here;
+  }
+}
+
+static tsr_status home_memory(tsr__matched *m, bool chained, const int64_t *rows, tsr__error *error)
+{
+  for (int p = 0; p < m->parts; p++) {
+    tsr__match_table *t = &m->table[p];
+    int64_t links = chained ? rows[p] * (int64_t)sizeof(tsr__match_link) : 0;
+    int64_t match = t->left_rows * (int64_t)sizeof(uint32_t);
+    if (links + match > m->need) m->need = links + match;
+    if (tsr__match_room(m->rt, t->device, links + match, error)) return error->status;
+    if (tsr__match_take(m, p, 2, match, error)) return error->status;
+    m->match[p] = t->memory[2]->data;
+    t->chained = chained;
+    if (!chained) continue;
+    if (tsr__match_take(m, p, 1, links, error)) return error->status;
+    t->link = t->memory[1]->data;
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr__match_at_home(tsr_runtime *rt, const tsr__match_home *ask, tsr__matched *out,
+                              tsr__error *error)
+{
+  tsr__matched *m = out;
+  homing h = { m, ask, { .rt = rt, .what = "join" } };
+  tsr_status status = tsr__match_open(rt, ask->parts, ask->how, m, error);
+  if (!status && !tsr__parallel_long(rt, "join", m->left_count, measure_task, &h))
+    status = tsr__cancelled(error, "join");
+  if (!status) place_pieces(m, m->rows);
+  if (!status) status = home_memory(m, ask->dtype != TSR_BOOL, m->rows, error);
+  if (!status && !tsr__parallel_progress(&h.progress, m->left_count, home_task, &h))
+    status = tsr__cancelled(error, "join");
+  if (!status && !tsr__parallel_long(rt, "join", m->left_count, count_task, &h))
+    status = tsr__cancelled(error, "join");
+  if (!status) memset(m->rows, 0, (size_t)m->parts * sizeof *m->rows);
+  if (!status) status = tsr__match_number(m, error);
+  if (status) tsr__match_free(m);
+  return status;
+}

@@ -1,0 +1,67 @@
+/* Scattering rows to hundreds of buckets without reading what is overwritten.
+ *
+ *   bucket b      .... |################|################|###.....        lines of 16 rows
+ *   collected                                              ^ 3 rows wait in the cache for 13 more
+ *
+ * A line is written at once and past the caches, so memory sees each row once. The lines at both
+ * ends of a piece's share are its neighbours' too: of those only the own rows are written.
+ *
+ * Invariant: lines start at multiples of 16 rows of the buffer, whose memory is 64-byte aligned. */
+#include "kernel/rows/sort.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+
+static void put_line(void *to, const void *from, int bytes)
+{
+  for (int i = 0; i < bytes; i += 16)
+    _mm_stream_si128((__m128i *)(void *)((char *)to + i),
+                     _mm_load_si128((const __m128i *)(const void *)((const char *)from + i)));
+}
+
+static void put_done(void)
+{
+  _mm_sfence();
+}
+#else
+static void put_line(void *to, const void *from, int bytes)
+{
+  memcpy(to, from, (size_t)bytes);
+}
+
+static void put_done(void)
+{
+}
+#endif
+
+enum { LINE = TSR__CUT_LINE };
+
+/* The rows of the line that ends before `end`, from the piece's own first on. */
+static void flush(const tsr__sort_room *room, const tsr__deal *job, int b, int64_t end)
+{
+  int64_t line = (end - 1) / LINE * LINE, first = room->first[b] > line ? room->first[b] : line;
+  if (first == line && end == line + LINE) {
+    put_line(job->to_word + line, room->word[b], LINE * 8);
+    put_line(job->to_at + line, room->at[b], LINE * 4);
+    return;
+  }
+  size_t rows = (size_t)(end - first);
+  memcpy(job->to_word + first, room->word[b] + first % LINE, rows * 8);
+  memcpy(job->to_at + first, room->at[b] + first % LINE, rows * 4);
+}
+
+void tsr__deal_rows(tsr__sort_room *room, const tsr__deal *job)
+{
+  for (int b = 0; b < job->buckets; b++)
+    room->first[b] = room->next[b] = job->start + (int64_t)job->next[b];
+  for (int64_t i = 0; i < job->count; i++) {
+    int b = job->bucket[i];
+    int64_t to = room->next[b]++;
+    room->word[b][to % LINE] = job->word[i];
+    room->at[b][to % LINE] = job->at ? job->at[i] : job->first_row + (uint32_t)i;
+    if (to % LINE == LINE - 1) flush(room, job, b, to + 1);
+  }
+  for (int b = 0; b < job->buckets; b++)
+    if (room->next[b] % LINE && room->next[b] > room->first[b]) flush(room, job, b, room->next[b]);
+  put_done();
+}

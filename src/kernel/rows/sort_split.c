@@ -1,0 +1,241 @@
+/* Which part each row goes to, so that parts come to hold even runs of all rows in order of key, part
+ * and row.
+ *
+ *   part 0   5 1 9 5      splitter: key 5 of part 0, row 3       part 0 gets   5(row 0) 1 | 2 3
+ *   part 1   2 5 3                                               part 1 gets   9 5(row 3) | 5
+ *
+ * Splitters are quantiles of a sample. They name a row and not only a key, so a key that half of
+ * the rows have is spread over parts like any other.
+ *
+ * Invariant: rows before a splitter, in that order, go to lower parts than the splitter's row. */
+#include "kernel/device/cpu.h"
+#include "kernel/rows/pieces.h"
+#include "kernel/rows/sort.h"
+
+#include <stdlib.h>
+
+enum { SAMPLES = 1024, SAMPLES_MOST = 1 << 17, BLOCK = 512, FEW = 24 };
+
+#define SIGN (UINT64_C(1) << 63)
+
+typedef struct place {
+  const uint64_t *word; /* of its row: words are `stride` apart */
+  int64_t stride, row;
+  int words, part;
+} place;
+
+static int compare_words(const uint64_t *a, int64_t a_stride, const place *b)
+{
+  for (int w = 0; w < b->words; w++) {
+    uint64_t x = a[w * a_stride], y = b->word[w * b->stride];
+    if (x != y) return x < y ? -1 : 1;
+  }
+  return 0;
+}
+
+static int by_place(const void *left, const void *right)
+{
+  const place *a = left, *b = right;
+  int order = compare_words(a->word, a->stride, b);
+  if (order) return order;
+  if (a->part != b->part) return a->part < b->part ? -1 : 1;
+  return (a->row > b->row) - (a->row < b->row);
+}
+
+/* ---- the splitters ------------------------------------------------------------------------------------ */
+
+/* Rows of a part in proportion to its share, at places that are spread but not regular. */
+static int64_t sample_part(const tsr__packed *keys, int64_t rows, int part, place *out,
+                           int64_t wanted)
+{
+  if (wanted > rows) wanted = rows;
+  for (int64_t i = 0; i < wanted; i++) {
+    int64_t stride = rows / wanted;
+    uint64_t salt = ((uint64_t)i + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    int64_t row = i * stride + (int64_t)((salt >> 32) % (uint64_t)stride);
+    out[i] = (place){ keys->word[part] + row, rows, row, keys->words, part };
+  }
+  return wanted;
+}
+
+typedef struct split_job {
+  const tsr__tiles *tiles;
+  const tsr__parts *parts;
+  const tsr__packed *keys;
+  place *sample; /* `room` places, and as many for the splitters as there are parts */
+  int64_t room;
+  const place *splitter;
+  int splitters;
+  uint16_t *const *dest;
+} split_job;
+
+static void choose(split_job *job, int64_t total)
+{
+  int parts = job->parts->count;
+  int64_t count = 0;
+  for (int p = 0; p < parts; p++) {
+    int64_t rows = job->parts->rows[p];
+    int64_t share = (int64_t)((double)rows / (double)total * (double)(job->room - parts)) + 1;
+    if (rows) count += sample_part(job->keys, rows, p, job->sample + count, share);
+  }
+  qsort(job->sample, (size_t)count, sizeof *job->sample, by_place);
+  place *splitter = job->sample + job->room;
+  for (int i = 1; i < parts; i++) splitter[i - 1] = job->sample[(int64_t)i * count / parts];
+  job->splitter = splitter;
+  job->splitters = parts - 1;
+}
+
+/* ---- the rows ------------------------------------------------------------------------------------------ */
+
+/* Whether a row of `part` whose words are a splitter's goes above it, for rows from `row` on. */
+static bool reached(const place *splitter, int part, int64_t row)
+{
+  return part > splitter->part || (part == splitter->part && row >= splitter->row);
+}
+
+/* A few borders are counted through by vectors, which compare signed numbers. */
+static void count_borders(const split_job *job, const tsr__borders *borders, const uint64_t *word,
+                          int64_t n, uint16_t *dest)
+{
+  int64_t border[FEW], x[BLOCK], found[BLOCK];
+  for (int b = 0; b < borders->count; b++) border[b] = (int64_t)(borders->border[b] ^ SIGN);
+  for (int64_t at = 0; at < n; at += BLOCK) {
+    int some = n - at < BLOCK ? (int)(n - at) : BLOCK;
+    for (int i = 0; i < some; i++) x[i] = (int64_t)(word[at + i] ^ SIGN);
+    job->tiles->search[TSR_I64](found, x, some, border, borders->count);
+    for (int i = 0; i < some; i++) dest[at + i] = (uint16_t)found[i];
+  }
+}
+
+/* Rows of one word that no splitter's row divides: a search among words. */
+static void send_words(const split_job *job, const tsr__piece *rows, uint64_t *border)
+{
+  const uint64_t *word = job->keys->word[rows->part] + rows->start;
+  uint16_t *dest = job->dest[rows->part] + rows->start;
+  int n = 0;
+  for (int s = 0; s < job->splitters; s++) {
+    uint64_t least = *job->splitter[s].word;
+    if (reached(&job->splitter[s], rows->part, rows->start)) border[n++] = least;
+    else if (least < UINT64_MAX) border[n++] = least + 1;
+  }
+  tsr__borders borders = { border, n, tsr__pad_borders(border, n) };
+  if (n <= FEW) count_borders(job, &borders, word, rows->count, dest);
+  else tsr__search_borders(&borders, word, rows->count, dest);
+}
+
+static void send_rows(const split_job *job, const tsr__piece *rows)
+{
+  const tsr__packed *keys = job->keys;
+  int64_t stride = job->parts->rows[rows->part];
+  for (int64_t i = rows->start; i < rows->start + rows->count; i++) {
+    int low = 0, high = job->splitters;
+    while (low < high) {
+      int middle = (low + high) / 2;
+      const place *s = &job->splitter[middle];
+      int order = compare_words(keys->word[rows->part] + i, stride, s);
+      if (order > 0 || (!order && reached(s, rows->part, i))) low = middle + 1;
+      else high = middle;
+    }
+    job->dest[rows->part][i] = (uint16_t)low;
+  }
+}
+
+typedef struct send_job {
+  const split_job *split;
+  uint64_t *borders; /* room for all of a worker's */
+} send_job;
+
+static void send_task(void *user, int64_t task, int worker)
+{
+  const send_job *send = user;
+  const split_job *job = send->split;
+  tsr__piece piece = tsr__piece_of(job->parts, TSR__PIECE_ROWS, task);
+  if (job->keys->words > 1) {
+    send_rows(job, &piece);
+    return;
+  }
+  uint64_t *border = send->borders + (int64_t)worker * TSR__BORDER_ROOM(job->splitters);
+  int64_t end = piece.start + piece.count;
+  for (int64_t at = piece.start, next; at < end; at = next) {
+    next = end;
+    for (int s = 0; s < job->splitters; s++) {
+      const place *p = &job->splitter[s];
+      if (p->part == piece.part && p->row > at && p->row < next) next = p->row;
+    }
+    send_words(job, &(tsr__piece){ piece.part, at, next - at }, border);
+  }
+}
+
+static tsr_status no_memory(tsr__error *error, int parts)
+{
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "sort: no memory for the splitters of %d devices; free some arrays", parts);
+}
+
+static tsr_status send(tsr_runtime *rt, const split_job *job, tsr__error *error)
+{
+  size_t size = (size_t)tsr__worker_count(rt) * (size_t)TSR__BORDER_ROOM(job->splitters) * 8;
+  send_job send = { job, tsr__new(&rt->heap, size) };
+  if (!send.borders) return no_memory(error, job->parts->count);
+  bool done = tsr__parallel_long(rt, "sort", tsr__piece_count(job->parts, TSR__PIECE_ROWS),
+                                 send_task, &send);
+  tsr__del(&rt->heap, send.borders, size);
+  return done ? TSR_OK : tsr__cancelled(error, "sort");
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------- */
+
+static size_t split_size(int parts)
+{
+  return (size_t)parts * (sizeof(uint16_t *) + sizeof(tsr__buffer *));
+}
+
+void tsr__split_free(tsr_runtime *rt, tsr__split *split)
+{
+  if (split->dest)
+    for (int p = 0; p < split->parts; p++) tsr__buffer_release(split->buffers[p]);
+  tsr__del(&rt->heap, split->dest, split_size(split->parts));
+  *split = (tsr__split){ 0 };
+}
+
+static tsr_status split_new(tsr_runtime *rt, const tsr__parts *parts, tsr__split *out,
+                            tsr__error *error)
+{
+  out->parts = parts->count;
+  out->dest = tsr__new(&rt->heap, split_size(parts->count));
+  if (!out->dest) return no_memory(error, parts->count);
+  out->buffers = (tsr__buffer **)(out->dest + parts->count);
+  for (int p = 0; p < parts->count; p++) {
+    size_t bytes = (size_t)parts->rows[p] * sizeof(uint16_t);
+    out->buffers[p] = tsr__devices_of(rt)->ops->buffer(rt, parts->device[p], bytes, error);
+    if (!out->buffers[p]) return error->status;
+    out->dest[p] = out->buffers[p]->data;
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr__split_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
+                           tsr__split *out, tsr__error *error)
+{
+  *out = (tsr__split){ 0 };
+  int64_t total = 0, room = (int64_t)SAMPLES * parts->count;
+  if (room > SAMPLES_MOST) room = SAMPLES_MOST;
+  room += parts->count; /* each part rounds up */
+  for (int p = 0; p < parts->count; p++) total += parts->rows[p];
+  tsr_status status = split_new(rt, parts, out, error);
+  size_t size = (size_t)(room + parts->count) * sizeof(place);
+  split_job job = {
+    .tiles = tsr__cpu_of(rt)->tiles, .parts = parts, .keys = keys, .room = room, .dest = out->dest
+  };
+  if (!status && total) {
+    job.sample = tsr__new_raw(&rt->heap, size);
+    if (!job.sample) status = no_memory(error, parts->count);
+  }
+  if (!status && total) {
+    choose(&job, total);
+    status = send(rt, &job, error);
+  }
+  tsr__del(&rt->heap, job.sample, size);
+  if (status) tsr__split_free(rt, out);
+  return status;
+}

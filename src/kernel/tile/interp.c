@@ -1,0 +1,491 @@
+/* Running a kernel on all local devices.
+ *
+ *   parts     one a device: its share of the domain
+ *   tasks     stretches of parts, handed to the workers; small runs are done by the caller
+ *   tiles     1,024 elements of a task: all instructions are done on a tile before the next
+ *
+ * Invariant: a task writes only its own elements of results. Accumulators are written in place
+ * where one task has a device's elements (or its own rows of outputs), else each task has its own,
+ * which it joins to the device's under a lock; joining is exact, so the order cannot show. */
+#include "kernel/tile/interp.h"
+
+enum {
+  SMALL_RUN = 32768,    /* elements that are not worth waking a worker for */
+  LEAST_CHUNK = 16384,  /* elements of a task */
+  MOST_CHUNK = 2097152, /* smaller ones cost 15 % of a sum: each starts with cold lines */
+  STREAM_BYTES = 12288, /* taken at a time from memory that streams: this and the next fit L1 */
+  STREAM_PIECE = 256,   /* and the least elements */
+  STREAM_INSTS = 24,    /* bodies longer than this wait for arithmetic, not for memory */
+  STREAMED_BYTES = 16 << 20, /* results of so many bytes are not kept in the caches */
+  ASK_AFTER = 1 << 20,       /* instructions of an element between two looks at the callback */
+  CELL = 128                 /* bytes of a uniform: a bool is spread over a tile */
+};
+
+#define REGISTER_BYTES ((size_t)TSR__TILE * 8)
+#define OWN_BYTES ((size_t)8 << 20) /* accumulators that a task may have of its own */
+
+/* A part cut into tasks. */
+typedef struct cut {
+  int64_t count, chunk, tasks, first;
+} cut;
+
+struct tsr__job {
+  const tsr__run *run;
+  const tsr__tiles *tiles;
+  cut *cuts;
+  int64_t total; /* elements of all parts */
+  bool alone;    /* the caller does everything: accumulators are written in place */
+  pthread_mutex_t lock;
+  tsr__fault fault;
+  bool failed; /* out of memory */
+  tsr__progress progress;
+};
+
+static int64_t part_size(const tsr__run_part *part, int rank)
+{
+  int64_t count = 1;
+  for (int d = 0; d < rank; d++) count *= part->box.size[d];
+  return count;
+}
+
+/* ---- working memory ------------------------------------------------------------------------------------ */
+
+static size_t aligned(size_t bytes)
+{
+  return (bytes + 63) & ~(size_t)63;
+}
+
+typedef struct bump {
+  unsigned char *at;
+} bump;
+
+static void *carve(bump *b, size_t bytes)
+{
+  void *memory = b->at;
+  b->at += aligned(bytes);
+  return memory;
+}
+
+static size_t scratch_bytes(const tsr__kernel *k, size_t own)
+{
+  return aligned(((size_t)k->slot_count + 1) * sizeof(void *)) +
+         aligned((size_t)k->slot_count * sizeof(tsr__moving)) +
+         aligned((size_t)k->load_count * sizeof(tsr__walk)) +
+         aligned((size_t)k->red_count * sizeof(tsr__reducing)) +
+         aligned(TSR__TILE * sizeof(int32_t)) + (size_t)k->uniform_count * CELL +
+         ((size_t)k->reg_count + (size_t)k->io.output_count) * REGISTER_BYTES + own + 64;
+}
+
+/* ---- uniforms -------------------------------------------------------------------------------------------- */
+
+static void fill_cell(void *cell, int dtype, tsr__num value)
+{
+  int32_t narrow = (int32_t)value.i;
+  float real = (float)value.f;
+  uint64_t all = 0 - (uint64_t)(value.i != 0);
+  switch (dtype) {
+  case TSR_BOOL:
+    for (int i = 0; i < TSR__TILE / 64; i++) memcpy((char *)cell + 8 * i, &all, 8);
+    break;
+  case TSR_I32: memcpy(cell, &narrow, sizeof narrow); break;
+  case TSR_F32: memcpy(cell, &real, sizeof real); break;
+  default: memcpy(cell, &value, sizeof value);
+  }
+}
+
+/* A slot that moves. Results of many bytes go past the caches, by way of a register at `*stages`:
+ * reading their lines only to overwrite them would cost half as much again. */
+static tsr__moving move_slot(const tsr__task *task, int slot, void *memory, unsigned char **stages)
+{
+  const tsr__slotinfo *info = &task->kernel->slots[slot];
+  tsr__moving m = { .base = memory, .slot = slot, .input = info->kind == TSR__SLOT_INPUT };
+  if (info->dtype != TSR_BOOL) m.size = (int32_t)tsr_dtype_size((tsr_dtype)info->dtype);
+  bool large = task->job->total * m.size >= STREAMED_BYTES && (uintptr_t)memory % 64 == 0;
+  if (m.input || !large) return m;
+  m.stage = (char *)*stages;
+  *stages += REGISTER_BYTES;
+  return m;
+}
+
+/* Points every slot to its memory; those that move get their base. `registers` are followed by
+ * one for each result. */
+static void place_slots(tsr__task *task, unsigned char *cells, unsigned char *registers)
+{
+  unsigned char *stages = registers + (size_t)task->kernel->reg_count * REGISTER_BYTES;
+  const tsr__kernel *k = task->kernel;
+  const tsr__run_part *part = task->part;
+  for (int s = 0; s < k->slot_count; s++) {
+    const tsr__slotinfo *info = &k->slots[s];
+    unsigned char *cell = info->uniform < 0 ? NULL : cells + (size_t)info->uniform * CELL;
+    void *memory = cell;
+    bool input = info->kind == TSR__SLOT_INPUT;
+    switch (info->kind) {
+    case TSR__SLOT_REG: memory = registers + (size_t)info->index * REGISTER_BYTES; break;
+    case TSR__SLOT_ONE: memory = part->inputs[info->index]->data; break;
+    case TSR__SLOT_PARAM: fill_cell(cell, info->dtype, task->program->params[info->index]); break;
+    case TSR__SLOT_CONST: fill_cell(cell, info->dtype, k->consts[info->index].value); break;
+    case TSR__SLOT_INPUT:
+    case TSR__SLOT_OUTPUT:
+      memory = input ? part->inputs[info->index]->data : part->outputs[info->index]->data;
+      task->moving[task->moving_count++] = move_slot(task, s, memory, &stages);
+      break;
+    default: break;
+    }
+    task->slot[s] = memory;
+  }
+}
+
+/* ---- accumulators ----------------------------------------------------------------------------------------- */
+
+/* Tasks of a part have outputs of their own if the outermost dim is kept. */
+static bool splits(const tsr__reducing *red)
+{
+  return red->walk.step[0] != 0;
+}
+
+/* The device's accumulators, but escapes of the task's own. */
+static void borrow_rows(tsr__partial *own, const tsr__partial *device)
+{
+  *own = *device;
+  for (int i = 0; i < 2; i++) {
+    own->rows[i].slot = NULL;
+    own->rows[i].escape = NULL;
+    own->rows[i].escape_count = own->rows[i].escape_capacity = 0;
+    own->rows[i].failed = false;
+  }
+}
+
+static void place_reductions(tsr__task *task, bump *memory, bool in_place)
+{
+  const tsr__kernel *k = task->kernel;
+  for (int i = 0; i < k->red_count; i++) {
+    const tsr__redinfo *info = &k->reds[i];
+    tsr__reducing *red = &task->reds[i];
+    tsr__partial *device = task->part->partials[i];
+    red->to = device;
+    red->grid =
+        (tsr__grid){ .exponent = atomic_load_explicit(&k->reds[i].guess, memory_order_relaxed) };
+    uint32_t all = (1u << k->rank) - 1;
+    tsr__walk_make(&red->walk, k->rank, task->size, info->codes >= 0 ? all : info->dims);
+    bool rows = device->form == TSR__FORM_ROWS || device->form == TSR__FORM_ROWS2;
+    if (in_place || (splits(red) && !rows)) continue;
+    if (splits(red)) {
+      borrow_rows(&red->own, device);
+      red->to = &red->own;
+      continue;
+    }
+    red->own = (tsr__partial){ .rt = device->rt, .device = -1 };
+    tsr__partial_plan(&red->own, device->cls, device->dtype, device->scalar, device->count);
+    red->own.data = carve(memory, red->own.bytes);
+    tsr__partial_start(&red->own, &device->rt->heap);
+    red->to = &red->own;
+  }
+}
+
+static bool join_escapes(tsr__partial *into, const tsr__partial *from)
+{
+  bool good = true;
+  for (int k = 0; k < 2; k++) {
+    for (size_t i = 0; i < from->rows[k].escape_count; i++)
+      tsr__rows_escape(&into->rows[k], from->rows[k].escape[i].element,
+                       &from->rows[k].escape[i].sum);
+    good = good && !from->rows[k].failed && !into->rows[k].failed;
+  }
+  return good;
+}
+
+/* Leaves to the next run what this one learnt about the size of the values. */
+static void keep_guesses(const tsr__task *task)
+{
+  const tsr__kernel *k = task->kernel;
+  for (int i = 0; i < k->red_count; i++)
+    atomic_store_explicit(&k->reds[i].guess, task->reds[i].grid.exponent, memory_order_relaxed);
+}
+
+/* Joins a task's own accumulators to the device's. */
+static bool join_reductions(tsr__task *task)
+{
+  bool good = true;
+  for (int i = 0; i < task->kernel->red_count; i++) {
+    tsr__reducing *red = &task->reds[i];
+    if (red->to != &red->own) continue;
+    tsr__partial *device = task->part->partials[i];
+    if (splits(red)) good = join_escapes(device, &red->own) && good;
+    else good = tsr__partial_merge(device, &red->own, task->tiles) && good;
+    tsr__partial_stop(&red->own);
+  }
+  return good;
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------------------- */
+
+static void special(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
+{
+  switch (inst->op) {
+  case TSR__K_LOAD: tsr__do_load(task, inst, at, n); break;
+  case TSR__K_IOTA: tsr__do_iota(task, inst, at, n); break;
+  case TSR__K_UNIFORM: tsr__do_uniform(task, inst, at, n); break;
+  case TSR__K_TAKE: tsr__do_take(task, inst, at, n); break;
+  case TSR__K_SEARCH: tsr__do_search(task, inst, at, n); break;
+  default: tsr__do_reduce(task, inst, at, n);
+  }
+}
+
+/* The next tile's inputs are fetched a few lines an instruction, so that memory is never idle. */
+typedef struct fetch {
+  const char *at[16];
+  int64_t lines[16];
+  int count, now, step;
+} fetch;
+
+static void fetch_plan(fetch *f, const tsr__task *task, int64_t at, int64_t n, int insts)
+{
+  int64_t total = 0;
+  f->count = f->now = 0;
+  for (int i = 0; i < task->moving_count && f->count < 16; i++) {
+    const tsr__moving *m = &task->moving[i];
+    if (!m->input || !m->size) continue;
+    f->at[f->count] = m->base + at * m->size;
+    f->lines[f->count] = n * m->size / 64;
+    total += f->lines[f->count++];
+  }
+  f->step = (int)((total + insts - 1) / insts);
+}
+
+static inline void fetch_some(fetch *f)
+{
+  for (int left = f->step; left > 0 && f->now < f->count;) {
+    int64_t some = f->lines[f->now] < left ? f->lines[f->now] : left;
+    const char *at = f->at[f->now];
+    for (int64_t i = 0; i < some; i++) __builtin_prefetch(at + 64 * i, 0, 3);
+    f->at[f->now] = at + 64 * some;
+    f->lines[f->now] -= some;
+    if (!f->lines[f->now]) f->now++;
+    left -= (int)some;
+  }
+}
+
+static inline void step(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
+{
+  void **slot = task->slot;
+  if (inst->op >= TSR__K_LOAD) {
+    special(task, inst, at, n);
+    return;
+  }
+  const tsr__stretch span = { (int32_t)n, inst->scalar };
+  task->tiles->fn[inst->op][inst->dtype](slot[inst->out], slot[inst->in[0]], slot[inst->in[1]],
+                                         slot[inst->in[2]], span);
+}
+
+/* Elements of a tile. What streams from memory is taken in pieces, of which one being fetched and one
+ * being worked on fit the nearest cache; what is in the cache, or is bound by computing, in whole
+ * tiles, which cost fewer calls. */
+static int64_t tile_step(const tsr__task *task, bool streams)
+{
+  const tsr__kernel *k = task->kernel;
+  int64_t bytes = 0; /* of inputs of whole bytes an element */
+  for (int i = 0; i < task->moving_count; i++)
+    if (task->moving[i].input) bytes += task->moving[i].size;
+  bool computes = k->inst_count - k->prologue_count > STREAM_INSTS;
+  if (!streams || computes || !bytes) return TSR__TILE;
+  int64_t piece = STREAM_BYTES / bytes / STREAM_PIECE * STREAM_PIECE;
+  return piece < STREAM_PIECE ? STREAM_PIECE : piece > TSR__TILE ? TSR__TILE : piece;
+}
+
+static void flush_stages(const tsr__task *task, int64_t at, int64_t n)
+{
+  for (int i = 0; i < task->moving_count; i++) {
+    const tsr__moving *m = &task->moving[i];
+    if (m->stage) task->tiles->stream(m->base + at * m->size, m->stage, (size_t)(n * m->size));
+  }
+}
+
+static void run_tiles(tsr__task *task, int64_t from, int64_t to)
+{
+  const tsr__kernel *k = task->kernel;
+  const tsr__inst *first = k->insts + k->prologue_count, *end = k->insts + k->inst_count;
+  for (const tsr__inst *inst = k->insts; inst < first; inst++) step(task, inst, 0, 1);
+  fetch ahead = { .count = 0 };
+  bool streams = !task->job->alone; /* what is small is in the cache */
+  int64_t tile = tile_step(task, streams), asked = 0;
+  for (int64_t at = from; at < to; at += tile) {
+    int64_t n = to - at < tile ? to - at : tile;
+    asked += n * k->inst_count;
+    if (asked > ASK_AFTER && tsr__progress_stops(&task->job->progress, task->worker)) break;
+    if (asked > ASK_AFTER) asked = 0;
+    for (int i = 0; i < task->moving_count; i++) {
+      const tsr__moving *m = &task->moving[i];
+      task->slot[m->slot] = m->stage ? m->stage : m->base + (m->size ? at * m->size : at / 8);
+    }
+    int64_t next = to - at - n < tile ? to - at - n : tile;
+    if (streams) fetch_plan(&ahead, task, at + n, next, k->inst_count - k->prologue_count);
+    for (const tsr__inst *inst = first; inst < end; inst++) {
+      if (streams) fetch_some(&ahead);
+      step(task, inst, at, n);
+    }
+    if (streams) flush_stages(task, at, n);
+  }
+  task->tiles->drain();
+}
+
+typedef struct stretch {
+  int part, worker;
+  int64_t from, to; /* elements */
+  size_t own;       /* bytes of its own accumulators; 0: it writes the device's */
+} stretch;
+
+/* False: out of memory. */
+static bool run_stretch(tsr__job *job, const stretch *s)
+{
+  size_t own = s->own;
+  const tsr__run *run = job->run;
+  const tsr__kernel *k = run->kernel;
+  tsr__scratch *scratch = tsr__scratch_take(run->rt, scratch_bytes(k, own));
+  if (!scratch) return false;
+  bump memory = { scratch->memory };
+  tsr__task task = { .job = job,
+                     .worker = s->worker,
+                     .kernel = k,
+                     .program = run->program,
+                     .tiles = job->tiles,
+                     .part = &run->parts[s->part] };
+  memcpy(task.size, task.part->box.size, sizeof task.size);
+  task.slot = (void **)carve(&memory, ((size_t)k->slot_count + 1) * sizeof(void *)) + 1;
+  task.slot[-1] = NULL;
+  task.moving = carve(&memory, (size_t)k->slot_count * sizeof(tsr__moving));
+  task.loads = carve(&memory, (size_t)k->load_count * sizeof(tsr__walk));
+  task.reds = carve(&memory, (size_t)k->red_count * sizeof(tsr__reducing));
+  task.codes = carve(&memory, TSR__TILE * sizeof(int32_t));
+  unsigned char *cells = carve(&memory, (size_t)k->uniform_count * CELL);
+  place_slots(&task, cells,
+              carve(&memory, ((size_t)k->reg_count + (size_t)k->io.output_count) * REGISTER_BYTES));
+  for (int i = 0; i < k->load_count; i++)
+    tsr__walk_make(&task.loads[i], k->rank, task.size, k->loads[i].flat);
+  place_reductions(&task, &memory, own == 0);
+  run_tiles(&task, s->from, s->to);
+  keep_guesses(&task);
+  if (own || task.fault.set) {
+    pthread_mutex_lock(&job->lock);
+    bool good = join_reductions(&task);
+    if (!good) job->failed = true;
+    if (task.fault.set && (!job->fault.set || task.fault.position < job->fault.position))
+      job->fault = task.fault;
+    pthread_mutex_unlock(&job->lock);
+  }
+  tsr__scratch_give(run->rt, scratch);
+  return true;
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------------------- */
+
+/* Bytes of the accumulators that each task of a part would have for itself; and in `*unit` how
+ * many elements a stretch must be a multiple of, so that other accumulators are split with it. */
+static size_t own_bytes(const tsr__kernel *k, const tsr__run_part *part, int64_t *unit)
+{
+  size_t own = 64;
+  *unit = 64; /* whole words of bools */
+  for (int i = 0; i < k->red_count; i++) {
+    const tsr__redinfo *info = &k->reds[i];
+    tsr__walk walk;
+    uint32_t all = (1u << k->rank) - 1;
+    tsr__walk_make(&walk, k->rank, part->box.size, info->codes >= 0 ? all : info->dims);
+    if (!walk.step[0]) {
+      own += aligned(part->partials[i]->bytes);
+      continue;
+    }
+    int64_t row = 1, a = *unit, b;
+    for (int d = 1; d < walk.rank; d++) row *= walk.size[d];
+    for (int64_t x = a, y = row; (b = y); y = x % y, x = b) a = y;
+    *unit = row / a * *unit;
+  }
+  return own;
+}
+
+/* Cuts a part of `count` elements into tasks of about `chunk`. */
+static void cut_part(tsr__job *job, int part, int64_t chunk, cut *out)
+{
+  const tsr__kernel *k = job->run->kernel;
+  int64_t unit;
+  size_t own = own_bytes(k, &job->run->parts[part], &unit);
+  out->tasks = out->count > 0;
+  out->chunk = out->count;
+  if (k->ordered || own > OWN_BYTES || unit > out->count / 2) return;
+  int64_t least = (int64_t)own / 2; /* joining must stay cheap against working */
+  if (chunk < least) chunk = least;
+  if (chunk >= out->count) return;
+  int64_t round = unit < TSR__TILE && TSR__TILE % unit == 0 ? TSR__TILE : unit;
+  out->chunk = (chunk + round - 1) / round * round;
+  out->tasks = (out->count + out->chunk - 1) / out->chunk;
+}
+
+static void run_task(void *user, int64_t number, int worker)
+{
+  tsr__job *job = user;
+  int part = 0;
+  while (number >= job->cuts[part].first + job->cuts[part].tasks) part++;
+  const cut *c = &job->cuts[part];
+  int64_t from = (number - c->first) * c->chunk;
+  int64_t to = from + c->chunk < c->count ? from + c->chunk : c->count, unit;
+  size_t own = c->tasks > 1 ? own_bytes(job->run->kernel, &job->run->parts[part], &unit) : 0;
+  if (run_stretch(job, &(stretch){ part, worker, from, to, own })) return;
+  pthread_mutex_lock(&job->lock);
+  job->failed = true;
+  pthread_mutex_unlock(&job->lock);
+}
+
+static tsr_status outcome(const tsr__job *job, tsr__error *error)
+{
+  const tsr__fault *fault = &job->fault;
+  if (job->failed)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory left for the working set of a kernel");
+  if (atomic_load(&job->progress.stop)) return tsr__cancelled(error, job->progress.what);
+  if (!fault->set) return TSR_OK;
+  return tsr__error_set(error, TSR_EVALUE,
+                        "tsr_take: index %lld at position %lld of the result is "
+                        "out of range, expected %lld to %lld",
+                        (long long)fault->value, (long long)fault->position,
+                        (long long)-fault->limit, (long long)fault->limit - 1);
+}
+
+static void run_parallel(tsr__job *job, int64_t total)
+{
+  const tsr__run *run = job->run;
+  int64_t chunk = total / (4 * tsr__worker_count(run->rt));
+  if (chunk < LEAST_CHUNK) chunk = LEAST_CHUNK;
+  if (chunk > MOST_CHUNK) chunk = MOST_CHUNK;
+  int64_t tasks = 0;
+  for (int i = 0; i < run->part_count; i++) {
+    cut_part(job, i, chunk, &job->cuts[i]);
+    job->cuts[i].first = tasks;
+    tasks += job->cuts[i].tasks;
+  }
+  tsr__parallel_progress(&job->progress, tasks, run_task, job);
+}
+
+tsr_status tsr__cpu_run(const tsr__run *run, tsr__error *error)
+{
+  enum { FEW = 64 };
+  cut few[FEW];
+  tsr__job job = { .run = run,
+                   .tiles = tsr__cpu_of(run->rt)->tiles,
+                   .cuts = few,
+                   .lock = PTHREAD_MUTEX_INITIALIZER,
+                   .progress = { .rt = run->rt, .what = TSR__PROGRAM } };
+  size_t bytes = (size_t)run->part_count * sizeof(cut);
+  if (run->part_count > FEW) job.cuts = tsr__new(&run->rt->heap, bytes);
+  if (!job.cuts) return tsr__error_set(error, TSR_ENOMEM, "no memory left to run a kernel");
+  int64_t total = 0;
+  for (int i = 0; i < run->part_count; i++) {
+    job.cuts[i].count = part_size(&run->parts[i], run->kernel->rank);
+    total += job.cuts[i].count;
+  }
+  job.total = total;
+  job.alone = total <= SMALL_RUN;
+  for (int i = 0; i < run->part_count && job.alone; i++)
+    if (job.cuts[i].count && !run_stretch(&job, &(stretch){ .part = i, .to = job.cuts[i].count }))
+      job.failed = true;
+  if (!job.alone) run_parallel(&job, total);
+  if (run->part_count > FEW) tsr__del(&run->rt->heap, job.cuts, bytes);
+  pthread_mutex_destroy(&job.lock);
+  return outcome(&job, error);
+}

@@ -1,0 +1,72 @@
+/* Inside kernel/: one task of the interpreter: a stretch of one device's part of a domain. */
+#ifndef TSR_KERNEL_INTERP_H
+#define TSR_KERNEL_INTERP_H
+
+#include "kernel/tile/partial.h"
+
+/* Adjacent dims of a domain that an operand or a reduction treats alike, joined: the outermost
+ * first. `step`: elements of the operand (or outputs of the reduction) between neighbours; 0 = it
+ * does not vary. Of a dense operand the innermost step is 0 or 1. */
+typedef struct tsr__walk {
+  int rank;
+  int64_t size[TSR_MAX_RANK], step[TSR_MAX_RANK];
+} tsr__walk;
+
+/* Joins `rank` dims of `size`; bit d of `flat`: does not vary along d. */
+void tsr__walk_make(tsr__walk *walk, int rank, const int64_t *size, uint32_t flat);
+/* Where element `at` of the domain lies; and how many elements from it on lie in one run of the
+ * innermost dim. */
+int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left);
+
+/* A slot that moves with the tile. */
+typedef struct tsr__moving {
+  char *base;
+  int32_t slot;
+  int32_t size; /* bytes of an element; 0: bits */
+  bool input;   /* worth fetching ahead */
+  char *stage;  /* results larger than the caches: computed here, then streamed to `base` */
+} tsr__moving;
+
+typedef struct tsr__reducing {
+  tsr__partial *to; /* the device's, or `own` */
+  tsr__partial own;
+  tsr__walk walk; /* steps: in outputs */
+  tsr__grid grid;
+} tsr__reducing;
+
+/* The first index out of range of a run's take. */
+typedef struct tsr__fault {
+  bool set;
+  int64_t position, value, limit;
+} tsr__fault;
+
+typedef struct tsr__job tsr__job;
+
+typedef struct tsr__task {
+  tsr__job *job;
+  int worker;
+  const tsr__kernel *kernel;
+  const tsr__program *program;
+  const tsr__tiles *tiles;
+  const tsr__run_part *part;
+  void **slot;                /* slot[-1] is NULL */
+  int64_t size[TSR_MAX_RANK]; /* local dims */
+  tsr__moving *moving;
+  int moving_count;
+  tsr__walk *loads;    /* by load */
+  tsr__reducing *reds; /* by reduction */
+  int32_t *codes;      /* a tile of group codes */
+  tsr__fault fault;
+} tsr__task;
+
+/* interp_load.c: instructions that look beyond their operands' tiles. `at`: first element. */
+void tsr__do_load(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
+void tsr__do_iota(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
+void tsr__do_uniform(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
+void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
+void tsr__do_search(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
+
+/* interp_reduce.c */
+void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
+
+#endif

@@ -1,0 +1,672 @@
+/* The pure tile functions and the table that the interpreter looks them up in.
+ *
+ * Each is a plain loop that the compiler vectorises for the instruction set of the moment; only
+ * what crosses between values and bits is written by hand. One loop serves each shape of operands
+ * (vector with vector, vector with one value). Invariant: element i of the result depends on
+ * element i of the operands alone, through one rounding. */
+#include "kernel/tile/tile_inner.h"
+
+#define UNUSED_3(a, b, c) ((void)(a), (void)(b), (void)(c))
+
+#define OPERANDS void *restrict out, const void *a, const void *b, const void *c, tsr__stretch span
+#define SPAN                           \
+  const int64_t n = span.n;            \
+  const unsigned scalar = span.scalar; \
+  (void)scalar
+
+/* ---- one operand ---------------------------------------------------------------------------- */
+
+#define UNARY(name, T, R, EXPRESSION)         \
+  static void name(OPERANDS)                  \
+  {                                           \
+    SPAN;                                     \
+    R *to = out;                              \
+    const T *from = a;                        \
+    UNUSED_3(b, c, scalar);                   \
+    ANY_ORDER for (int64_t i = 0; i < n; i++) \
+    {                                         \
+      T v = from[i];                          \
+      to[i] = EXPRESSION;                     \
+    }                                         \
+  }
+
+#define COPY(name, T)                                     \
+  static void name(OPERANDS)                              \
+  {                                                       \
+    SPAN;                                                 \
+    T *to = out;                                          \
+    const T *from = a, v = *from;                         \
+    UNUSED_3(b, c, scalar);                               \
+    if (!scalar) memcpy(to, from, (size_t)n * sizeof(T)); \
+    else                                                  \
+      for (int64_t i = 0; i < n; i++) to[i] = v;          \
+  }
+
+COPY(copy_32, int32_t)
+COPY(copy_64, int64_t)
+
+UNARY(neg_i32, int32_t, int32_t, (int32_t)(0 - (uint32_t)v))
+UNARY(neg_i64, int64_t, int64_t, (int64_t)(0 - (uint64_t)v))
+UNARY(neg_f32, float, float, -v)
+UNARY(neg_f64, double, double, -v)
+UNARY(abs_i32, int32_t, int32_t, v < 0 ? (int32_t)(0 - (uint32_t)v) : v)
+UNARY(abs_i64, int64_t, int64_t, v < 0 ? (int64_t)(0 - (uint64_t)v) : v)
+UNARY(abs_f32, float, float, fabsf(v))
+UNARY(abs_f64, double, double, fabs(v))
+UNARY(sqrt_f32, float, float, sqrtf(v))
+UNARY(sqrt_f64, double, double, sqrt(v))
+UNARY(rint_f32, float, float, rintf(v))
+UNARY(rint_f64, double, double, rint(v))
+UNARY(floor_f32, float, float, floorf(v))
+UNARY(floor_f64, double, double, floor(v))
+
+/* ---- casts ---------------------------------------------------------------------------------- */
+
+/* Towards zero; beyond the range the nearest end; NaN gives 0. The conversion itself only ever
+ * sees values in range. `limit` is 2^31 or 2^63 as a float. */
+#define TO_INT(name, T, I, limit, least, most)           \
+  INLINE I name(T v)                                     \
+  {                                                      \
+    I whole = (I)(v >= -(limit) && v < (limit) ? v : 0); \
+    whole = v >= (limit) ? (most) : whole;               \
+    return v < -(limit) ? (least) : whole;               \
+  }
+
+TO_INT(i32_of_f32, float, int32_t, 0x1p31f, INT32_MIN, INT32_MAX)
+TO_INT(i64_of_f32, float, int64_t, 0x1p63f, INT64_MIN, INT64_MAX)
+TO_INT(i32_of_f64, double, int32_t, 0x1p31, INT32_MIN, INT32_MAX)
+TO_INT(i64_of_f64, double, int64_t, 0x1p63, INT64_MIN, INT64_MAX)
+
+UNARY(to_i32_i64, int64_t, int32_t, (int32_t)(uint32_t)(uint64_t)v)
+UNARY(to_i32_f32, float, int32_t, i32_of_f32(v))
+UNARY(to_i32_f64, double, int32_t, i32_of_f64(v))
+UNARY(to_i64_i32, int32_t, int64_t, v)
+UNARY(to_i64_f32, float, int64_t, i64_of_f32(v))
+UNARY(to_i64_f64, double, int64_t, i64_of_f64(v))
+UNARY(to_f32_i32, int32_t, float, (float)v)
+UNARY(to_f32_i64, int64_t, float, (float)v)
+UNARY(to_f32_f64, double, float, (float)v)
+UNARY(to_f64_i32, int32_t, double, (double)v)
+UNARY(to_f64_i64, int64_t, double, f64_of_i64(v))
+UNARY(to_f64_f32, float, double, (double)v)
+
+#define FROM_BITS(name, T)                                                                    \
+  static void name(OPERANDS)                                                                  \
+  {                                                                                           \
+    SPAN;                                                                                     \
+    T *to = out;                                                                              \
+    const uint64_t *from = a;                                                                 \
+    UNUSED_3(b, c, scalar);                                                                   \
+    for (int64_t at = 0; at < n; at += 64) {                                                  \
+      uint64_t bits = from[at / 64];                                                          \
+      int64_t count = n - at < 64 ? n - at : 64;                                              \
+      ANY_ORDER for (int64_t i = 0; i < count; i++) to[at + i] = (T)(int64_t)(bits >> i & 1); \
+    }                                                                                         \
+  }
+
+FROM_BITS(to_i32_bool, int32_t)
+FROM_BITS(to_i64_bool, int64_t)
+FROM_BITS(to_f32_bool, float)
+FROM_BITS(to_f64_bool, double)
+
+/* Squares and roots are rounded once, whatever the C library does; a root is as C's pow has it for -0 and
+ * -inf. Through f64 those of f32 are rounded once too. */
+INLINE double pow_real(double l, double r)
+{
+  if (r == 2) return l * l;
+  if (r == 0.5) return l == -INFINITY ? INFINITY : sqrt(l) + 0.0;
+  return pow(l, r);
+}
+
+/* ---- two operands --------------------------------------------------------------------------- */
+
+#define BINARY(name, T, R, EXPRESSION)          \
+  static void name(OPERANDS)                    \
+  {                                             \
+    SPAN;                                       \
+    R *to = out;                                \
+    const T *x = a, *y = b;                     \
+    (void)c;                                    \
+    if (scalar == 2) {                          \
+      const T r = *y;                           \
+      ANY_ORDER for (int64_t i = 0; i < n; i++) \
+      {                                         \
+        T l = x[i];                             \
+        to[i] = EXPRESSION;                     \
+      }                                         \
+    } else if (scalar == 1) {                   \
+      const T l = *x;                           \
+      ANY_ORDER for (int64_t i = 0; i < n; i++) \
+      {                                         \
+        T r = y[i];                             \
+        to[i] = EXPRESSION;                     \
+      }                                         \
+    } else {                                    \
+      ANY_ORDER for (int64_t i = 0; i < n; i++) \
+      {                                         \
+        T l = x[i], r = y[i];                   \
+        to[i] = EXPRESSION;                     \
+      }                                         \
+    }                                           \
+  }
+
+#define WRAP32(l, op, r) ((int32_t)((uint32_t)(l)op(uint32_t)(r)))
+#define WRAP64(l, op, r) ((int64_t)((uint64_t)(l)op(uint64_t)(r)))
+
+BINARY(add_i32, int32_t, int32_t, WRAP32(l, +, r))
+BINARY(add_i64, int64_t, int64_t, WRAP64(l, +, r))
+BINARY(add_f32, float, float, l + r)
+BINARY(add_f64, double, double, l + r)
+BINARY(sub_i32, int32_t, int32_t, WRAP32(l, -, r))
+BINARY(sub_i64, int64_t, int64_t, WRAP64(l, -, r))
+BINARY(sub_f32, float, float, l - r)
+BINARY(sub_f64, double, double, l - r)
+BINARY(mul_i32, int32_t, int32_t, WRAP32(l, *, r))
+BINARY(mul_i64, int64_t, int64_t, WRAP64(l, *, r))
+BINARY(mul_f32, float, float, l *r)
+BINARY(mul_f64, double, double, l *r)
+BINARY(div_f32, float, float, l / r)
+BINARY(div_f64, double, double, l / r)
+
+/* Divisors 0 and -1 take part as 1, so that nothing traps; -1 is a negation, which wraps. */
+#define INT_DIVISION(I, U, suffix)                                                    \
+  INLINE I floordiv_##suffix(I l, I r)                                                \
+  {                                                                                   \
+    I by = r == 0 || r == -1 ? 1 : r;                                                 \
+    I whole = l / by, rest = l % by;                                                  \
+    if (rest != 0 && (rest < 0) != (by < 0)) whole--;                                 \
+    if (r == -1) whole = (I)(0 - (U)l);                                               \
+    return r == 0 ? 0 : whole;                                                        \
+  }                                                                                   \
+  INLINE I mod_##suffix(I l, I r)                                                     \
+  {                                                                                   \
+    I by = r == 0 || r == -1 ? 1 : r;                                                 \
+    I rest = l % by;                                                                  \
+    if (rest != 0 && (rest < 0) != (by < 0)) rest += by;                              \
+    return rest;                                                                      \
+  }                                                                                   \
+  /* Wraps; a negative power is the whole part of the quotient, 0 for a base of 0. */ \
+  INLINE I pow_##suffix(I l, I r)                                                     \
+  {                                                                                   \
+    if (r < 0) return l == 1 ? 1 : l == -1 ? (r & 1 ? -1 : 1) : 0;                    \
+    U result = 1, base = (U)l;                                                        \
+    for (; r; r >>= 1) {                                                              \
+      if (r & 1) result *= base;                                                      \
+      base *= base;                                                                   \
+    }                                                                                 \
+    return (I)result;                                                                 \
+  }
+
+INT_DIVISION(int32_t, uint32_t, whole32)
+INT_DIVISION(int64_t, uint64_t, whole64)
+
+/* What is left of an exact division rounded down: the sign of r, never rounded but where r is
+ * added once. */
+INLINE double mod_real(double l, double r)
+{
+  double rest = fmod(l, r);
+  if (rest == 0) return copysign(0, r);
+  return (rest < 0) != (r < 0) ? rest + r : rest;
+}
+
+INLINE float mod_real32(float l, float r)
+{
+  float rest = fmodf(l, r);
+  if (rest == 0) return copysignf(0, r);
+  return (rest < 0) != (r < 0) ? rest + r : rest;
+}
+
+/* The whole quotient that goes with mod: l is floordiv * r + mod, up to rounding, which floor(l / r)
+ * is not where l / r rounds up to a whole number (1 // 0.1 is 9, with 0.1 left). */
+INLINE double floordiv_real(double l, double r)
+{
+  double rest = fmod(l, r), quotient = (l - rest) / r;
+  if (r == 0) return l / r;
+  if (rest != 0 && (r < 0) != (rest < 0)) quotient -= 1;
+  if (quotient == 0) return copysign(0, l / r);
+  double whole = floor(quotient);
+  return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+
+INLINE float floordiv_real32(float l, float r)
+{
+  float rest = fmodf(l, r), quotient = (l - rest) / r;
+  if (r == 0) return l / r;
+  if (rest != 0 && (r < 0) != (rest < 0)) quotient -= 1;
+  if (quotient == 0) return copysignf(0, l / r);
+  float whole = floorf(quotient);
+  return quotient - whole > 0.5f ? whole + 1 : whole;
+}
+
+BINARY(floordiv_i32, int32_t, int32_t, floordiv_whole32(l, r))
+BINARY(floordiv_i64, int64_t, int64_t, floordiv_whole64(l, r))
+BINARY(floordiv_f32, float, float, floordiv_real32(l, r))
+BINARY(floordiv_f64, double, double, floordiv_real(l, r))
+BINARY(mod_i32, int32_t, int32_t, mod_whole32(l, r))
+BINARY(mod_i64, int64_t, int64_t, mod_whole64(l, r))
+BINARY(mod_f32, float, float, mod_real32(l, r))
+BINARY(mod_f64, double, double, mod_real(l, r))
+BINARY(pow_i32, int32_t, int32_t, pow_whole32(l, r))
+BINARY(pow_i64, int64_t, int64_t, pow_whole64(l, r))
+BINARY(pow_f32, float, float, (float)pow_real((double)l, (double)r))
+BINARY(pow_f64, double, double, pow_real(l, r))
+
+/* Of equal values: the bits in common tell +0 from -0. Of unordered ones: all bits of a NaN
+ * joined by others are still a NaN. */
+#define FLOAT_ENDS(T, I, suffix)     \
+  INLINE T joined_##suffix(T l, T r) \
+  {                                  \
+    I a, b;                          \
+    memcpy(&a, &l, sizeof a);        \
+    memcpy(&b, &r, sizeof b);        \
+    a |= b;                          \
+    memcpy(&l, &a, sizeof l);        \
+    return l;                        \
+  }                                  \
+  INLINE T common_##suffix(T l, T r) \
+  {                                  \
+    I a, b;                          \
+    memcpy(&a, &l, sizeof a);        \
+    memcpy(&b, &r, sizeof b);        \
+    a &= b;                          \
+    memcpy(&l, &a, sizeof l);        \
+    return l;                        \
+  }
+
+FLOAT_ENDS(float, uint32_t, f32)
+FLOAT_ENDS(double, uint64_t, f64)
+
+BINARY(min_i32, int32_t, int32_t, l < r ? l : r)
+BINARY(min_i64, int64_t, int64_t, l < r ? l : r)
+BINARY(min_f32, float, float, l < r ? l : r < l ? r : joined_f32(l, r))
+BINARY(min_f64, double, double, l < r ? l : r < l ? r : joined_f64(l, r))
+BINARY(max_i32, int32_t, int32_t, l > r ? l : r)
+BINARY(max_i64, int64_t, int64_t, l > r ? l : r)
+BINARY(max_f32, float, float, l > r ? l : r > l ? r : l == r ? common_f32(l, r) : joined_f32(l, r))
+BINARY(max_f64, double, double,
+       l > r    ? l
+       : r > l  ? r
+       : l == r ? common_f64(l, r)
+                : joined_f64(l, r))
+
+/* Bits of floats, for formulas. */
+BINARY(and_i64, uint64_t, uint64_t, l &r)
+BINARY(or_i64, uint64_t, uint64_t, l | r)
+BINARY(xor_i64, uint64_t, uint64_t, l ^ r)
+BINARY(shl_i64, uint64_t, uint64_t, l << (r & 63))
+BINARY(shr_i64, uint64_t, uint64_t, l >> (r & 63))
+BINARY(sar_i64, int64_t, int64_t, l >> (r & 63))
+
+/* ---- comparisons: bits out -------------------------------------------------------------------- */
+
+#define TO_BITS(name, T, EXPRESSION)                  \
+  static void name(OPERANDS)                          \
+  {                                                   \
+    SPAN;                                             \
+    uint64_t *to = out;                               \
+    const T *x = a, *y = b;                           \
+    (void)c;                                          \
+    for (int64_t at = 0; at < n; at += 64) {          \
+      uint8_t byte[64] = { 0 };                       \
+      int64_t count = n - at < 64 ? n - at : 64;      \
+      if (scalar == 2) {                              \
+        const T r = *y;                               \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) \
+        {                                             \
+          T l = x[at + i];                            \
+          byte[i] = EXPRESSION;                       \
+        }                                             \
+      } else if (scalar == 1) {                       \
+        const T l = *x;                               \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) \
+        {                                             \
+          T r = y[at + i];                            \
+          byte[i] = EXPRESSION;                       \
+        }                                             \
+      } else {                                        \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) \
+        {                                             \
+          T l = x[at + i], r = y[at + i];             \
+          byte[i] = EXPRESSION;                       \
+        }                                             \
+      }                                               \
+      to[at / 64] = pack64(byte);                     \
+    }                                                 \
+  }
+
+#ifdef TILE_AVX512
+#define M512_f64(p, k) _mm512_maskz_loadu_pd((__mmask8)(k), p)
+#define M512_f32(p, k) _mm512_maskz_loadu_ps((__mmask16)(k), p)
+#define M512_i64(p, k) _mm512_maskz_loadu_epi64((__mmask8)(k), p)
+#define M512_i32(p, k) _mm512_maskz_loadu_epi32((__mmask16)(k), p)
+#define V512_f64 __m512d
+#define V512_f32 __m512
+#define V512_i64 __m512i
+#define V512_i32 __m512i
+#define ONE_f64(v) _mm512_set1_pd(v)
+#define ONE_f32(v) _mm512_set1_ps(v)
+#define ONE_i64(v) _mm512_set1_epi64(v)
+#define ONE_i32(v) _mm512_set1_epi32(v)
+#define CMP512_f64(l, r, float_p, int_p) _mm512_cmp_pd_mask(l, r, float_p)
+#define CMP512_f32(l, r, float_p, int_p) _mm512_cmp_ps_mask(l, r, float_p)
+#define CMP512_i64(l, r, float_p, int_p) _mm512_cmp_epi64_mask(l, r, int_p)
+#define CMP512_i32(l, r, float_p, int_p) _mm512_cmp_epi32_mask(l, r, int_p)
+
+/* A vector's answers are one or two bytes of the result. */
+#define COMPARE_ONE(name, T, s, M, float_p, int_p)           \
+  static void name##_##s(OPERANDS)                           \
+  {                                                          \
+    SPAN;                                                    \
+    enum { LANES = 64 / sizeof(T) };                         \
+    const T *x = a, *y = b;                                  \
+    M *to = out;                                             \
+    (void)c;                                                 \
+    V512_##s l = ONE_##s(*x), r = ONE_##s(*y);               \
+    int64_t whole = n - n % LANES;                           \
+    for (int64_t i = 0; i < whole; i += LANES) {             \
+      if (scalar != 1) l = M512_##s(x + i, ~0u);             \
+      if (scalar != 2) r = M512_##s(y + i, ~0u);             \
+      to[i / LANES] = (M)CMP512_##s(l, r, float_p, int_p);   \
+    }                                                        \
+    if (whole == n) return;                                  \
+    unsigned some = (1u << (n - whole)) - 1;                 \
+    if (scalar != 1) l = M512_##s(x + whole, some);          \
+    if (scalar != 2) r = M512_##s(y + whole, some);          \
+    to[whole / LANES] = (M)CMP512_##s(l, r, float_p, int_p); \
+  }
+#define COMPARE(name, OP, float_p, int_p)                   \
+  COMPARE_ONE(name, int32_t, i32, uint16_t, float_p, int_p) \
+  COMPARE_ONE(name, int64_t, i64, uint8_t, float_p, int_p)  \
+  COMPARE_ONE(name, float, f32, uint16_t, float_p, int_p)   \
+  COMPARE_ONE(name, double, f64, uint8_t, float_p, int_p)
+#else
+#define COMPARE(name, OP, float_p, int_p) \
+  TO_BITS(name##_i32, int32_t, (l OP r))  \
+  TO_BITS(name##_i64, int64_t, (l OP r))  \
+  TO_BITS(name##_f32, float, (l OP r))    \
+  TO_BITS(name##_f64, double, (l OP r))
+#endif
+
+COMPARE(eq, ==, _CMP_EQ_OQ, _MM_CMPINT_EQ)
+COMPARE(ne, !=, _CMP_NEQ_UQ, _MM_CMPINT_NE)
+COMPARE(lt, <, _CMP_LT_OQ, _MM_CMPINT_LT)
+COMPARE(le, <=, _CMP_LE_OQ, _MM_CMPINT_LE)
+COMPARE(gt, >, _CMP_GT_OQ, _MM_CMPINT_NLE)
+COMPARE(ge, >=, _CMP_GE_OQ, _MM_CMPINT_NLT)
+
+#define OVERFLOWS(name, T, builtin) TO_BITS(name, T, builtin(l, r, &(T){ 0 }))
+
+OVERFLOWS(addovf_i32, int32_t, __builtin_add_overflow)
+OVERFLOWS(addovf_i64, int64_t, __builtin_add_overflow)
+OVERFLOWS(subovf_i32, int32_t, __builtin_sub_overflow)
+OVERFLOWS(subovf_i64, int64_t, __builtin_sub_overflow)
+OVERFLOWS(mulovf_i32, int32_t, __builtin_mul_overflow)
+OVERFLOWS(mulovf_i64, int64_t, __builtin_mul_overflow)
+
+/* Tests of one operand are comparisons with itself or with zero. */
+#define TEST_ONE(name, T, by, other, s)                       \
+  static void name(OPERANDS)                                  \
+  {                                                           \
+    SPAN;                                                     \
+    const T zero = 0;                                         \
+    UNUSED_3(b, c, scalar);                                   \
+    (void)zero;                                               \
+    by(out, a, other, NULL, (tsr__stretch){ (int32_t)n, s }); \
+  }
+
+TEST_ONE(isnan_f32, float, ne_f32, a, 0)
+TEST_ONE(isnan_f64, double, ne_f64, a, 0)
+TEST_ONE(to_bool_i32, int32_t, ne_i32, &zero, 2)
+TEST_ONE(to_bool_i64, int64_t, ne_i64, &zero, 2)
+TEST_ONE(to_bool_f32, float, ne_f32, &zero, 2)
+TEST_ONE(to_bool_f64, double, ne_f64, &zero, 2)
+
+/* ---- bits ------------------------------------------------------------------------------------- */
+
+#define LOGIC(name, EXPRESSION)                                               \
+  static void name(OPERANDS)                                                  \
+  {                                                                           \
+    SPAN;                                                                     \
+    uint64_t *to = out;                                                       \
+    const uint64_t *x = a, *y = b;                                            \
+    UNUSED_3(c, scalar, y);                                                   \
+    ANY_ORDER for (int64_t i = 0; i < (n + 63) / 64; i++) to[i] = EXPRESSION; \
+  }
+
+LOGIC(copy_bool, x[i])
+LOGIC(not_bool, ~x[i])
+LOGIC(and_bool, x[i] & y[i])
+LOGIC(or_bool, x[i] | y[i])
+LOGIC(xor_bool, x[i] ^ y[i])
+LOGIC(eq_bool, ~(x[i] ^ y[i]))
+LOGIC(andnot_bool, ~x[i] & y[i])
+LOGIC(le_bool, ~x[i] | y[i])
+LOGIC(gt_bool, x[i] & ~y[i])
+LOGIC(ge_bool, x[i] | ~y[i])
+
+/* One bool for a whole tile. */
+static void spread_bool(OPERANDS)
+{
+  SPAN;
+  uint64_t *to = out, all = 0 - (*(const uint64_t *)a & 1);
+  (void)n;
+  UNUSED_3(b, c, scalar);
+  for (int i = 0; i < TSR__TILE / 64; i++) to[i] = all;
+}
+
+static int64_t count_bits(const uint64_t *a, const uint64_t *b, int64_t n)
+{
+  int64_t count = 0;
+  for (int64_t i = 0; i < n / 64; i++) count += __builtin_popcountll(b ? a[i] & b[i] : a[i]);
+  if (n % 64 == 0) return count;
+  const uint64_t last = b ? a[n / 64] & b[n / 64] : a[n / 64];
+  return count + __builtin_popcountll(last & ((UINT64_C(1) << (n % 64)) - 1));
+}
+
+/* ---- three operands ------------------------------------------------------------------------------ */
+
+static void where_bool(OPERANDS)
+{
+  SPAN;
+  uint64_t *to = out;
+  const uint64_t *bits = a, *x = b, *y = c;
+  (void)scalar;
+  ANY_ORDER for (int64_t i = 0; i < (n + 63) / 64; i++) to[i] =
+      (bits[i] & x[i]) | (~bits[i] & y[i]);
+}
+
+/* Elements are chosen as integers of their size: 32 or 64 bits. */
+#ifdef TILE_AVX512
+#define WHERE(name, T, s, M)                                                       \
+  static void name(OPERANDS)                                                       \
+  {                                                                                \
+    SPAN;                                                                          \
+    enum { LANES = 64 / sizeof(T) };                                               \
+    T *to = out;                                                                   \
+    const T *x = b, *y = c;                                                        \
+    const M *bits = a;                                                             \
+    __m512i l = ONE_##s(*x), r = ONE_##s(*y);                                      \
+    int64_t whole = n - n % LANES;                                                 \
+    for (int64_t i = 0; i < whole; i += LANES) {                                   \
+      if (!(scalar & 2)) l = M512_##s(x + i, ~0u);                                 \
+      if (!(scalar & 4)) r = M512_##s(y + i, ~0u);                                 \
+      _mm512_storeu_si512(to + i, _mm512_mask_blend_ep##s(bits[i / LANES], r, l)); \
+    }                                                                              \
+    if (whole == n) return;                                                        \
+    unsigned some = (1u << (n - whole)) - 1;                                       \
+    if (!(scalar & 2)) l = M512_##s(x + whole, some);                              \
+    if (!(scalar & 4)) r = M512_##s(y + whole, some);                              \
+    _mm512_mask_storeu_ep##s(to + whole, (M)some,                                  \
+                             _mm512_mask_blend_ep##s(bits[whole / LANES], r, l));  \
+  }
+#else
+#define WHERE(name, T, s, M)                                                                      \
+  static void name(OPERANDS)                                                                      \
+  {                                                                                               \
+    SPAN;                                                                                         \
+    T *to = out;                                                                                  \
+    const T *x = b, *y = c;                                                                       \
+    const uint64_t *words = a;                                                                    \
+    for (int64_t at = 0; at < n; at += 64) {                                                      \
+      const uint64_t bits = words[at / 64];                                                       \
+      int64_t count = n - at < 64 ? n - at : 64;                                                  \
+      if (scalar & 2 && scalar & 4) {                                                             \
+        const T l = *x, r = *y;                                                                   \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) to[at + i] = bits >> i & 1 ? l : r;         \
+      } else if (scalar & 2) {                                                                    \
+        const T l = *x;                                                                           \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) to[at + i] = bits >> i & 1 ? l : y[at + i]; \
+      } else if (scalar & 4) {                                                                    \
+        const T r = *y;                                                                           \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) to[at + i] = bits >> i & 1 ? x[at + i] : r; \
+      } else {                                                                                    \
+        ANY_ORDER for (int64_t i = 0; i < count; i++) to[at + i] =                                \
+            bits >> i & 1 ? x[at + i] : y[at + i];                                                \
+      }                                                                                           \
+    }                                                                                             \
+  }
+#endif
+
+WHERE(where_32, int32_t, i32, uint16_t)
+WHERE(where_64, int64_t, i64, uint8_t)
+
+/* The product of the first two may be taken in any order; without hardware libm's is exact. */
+#define FMA(name, T, fused)                                                                   \
+  static void name(OPERANDS)                                                                  \
+  {                                                                                           \
+    SPAN;                                                                                     \
+    const T *x = a, *y = b, *z = c;                                                           \
+    T *to = out;                                                                              \
+    const T x0 = *x, y0 = *y, z0 = *z;                                                        \
+    switch (scalar) {                                                                         \
+    case 0: ANY_ORDER for (int64_t i = 0; i < n; i++) to[i] = fused(x[i], y[i], z[i]); break; \
+    case 1: ANY_ORDER for (int64_t i = 0; i < n; i++) to[i] = fused(x0, y[i], z[i]); break;   \
+    case 2: ANY_ORDER for (int64_t i = 0; i < n; i++) to[i] = fused(x[i], y0, z[i]); break;   \
+    case 3: ANY_ORDER for (int64_t i = 0; i < n; i++) to[i] = fused(x0, y0, z[i]); break;     \
+    case 4: ANY_ORDER for (int64_t i = 0; i < n; i++) to[i] = fused(x[i], y[i], z0); break;   \
+    case 5: ANY_ORDER for (int64_t i = 0; i < n; i++) to[i] = fused(x0, y[i], z0); break;     \
+    case 6: ANY_ORDER for (int64_t i = 0; i < n; i++) to[i] = fused(x[i], y0, z0); break;     \
+    default: ANY_ORDER for (int64_t i = 0; i < n; i++) to[i] = fused(x0, y0, z0);             \
+    }                                                                                         \
+  }
+
+FMA(fma_f64, double, fma)
+
+/* ---- past the caches ----------------------------------------------------------------------------- */
+
+static void stream_bytes(void *to, const void *from, size_t bytes)
+{
+  size_t whole = 0;
+#if defined(TILE_AVX512)
+  for (; whole + 64 <= bytes; whole += 64)
+    _mm512_stream_si512((void *)((char *)to + whole),
+                        _mm512_loadu_si512((const char *)from + whole));
+#elif defined(TILE_AVX2)
+  for (; whole + 32 <= bytes; whole += 32)
+    _mm256_stream_si256((void *)((char *)to + whole),
+                        _mm256_loadu_si256((const void *)((const char *)from + whole)));
+#elif defined(TILE_SSE2)
+  for (; whole + 16 <= bytes; whole += 16)
+    _mm_stream_si128((void *)((char *)to + whole),
+                     _mm_loadu_si128((const void *)((const char *)from + whole)));
+#endif
+  memcpy((char *)to + whole, (const char *)from + whole, bytes - whole);
+}
+
+static void stream_drain(void)
+{
+#if defined(TILE_AVX512) || defined(TILE_AVX2) || defined(TILE_SSE2)
+  _mm_sfence();
+#endif
+}
+
+/* ---- the table ------------------------------------------------------------------------------------ */
+
+#define WHOLE(name) [TSR_I32] = name##_i32, [TSR_I64] = name##_i64
+#define REAL(name) [TSR_F32] = name##_f32, [TSR_F64] = name##_f64
+#define SIZED(name) \
+  [TSR_I32] = name##_32, [TSR_I64] = name##_64, [TSR_F32] = name##_32, [TSR_F64] = name##_64
+
+#define TILES(name) TSR__ISA_NAME(tsr__##name)
+
+static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
+  [TSR__K_COPY] = { [TSR_BOOL] = copy_bool, SIZED(copy) },
+  [TSR__K_SPREAD] = { [TSR_BOOL] = spread_bool },
+  [TSR__K_NEG] = { WHOLE(neg), REAL(neg) },
+  [TSR__K_ABS] = { WHOLE(abs), REAL(abs) },
+  [TSR__K_SQRT] = { REAL(sqrt) },
+  [TSR__K_RINT] = { REAL(rint) },
+  [TSR__K_FLOOR] = { REAL(floor) },
+  [TSR__K_ISNAN] = { REAL(isnan) },
+  [TSR__K_NOT] = { [TSR_BOOL] = not_bool },
+  [TSR__K_TO_BOOL] = { [TSR_BOOL] = copy_bool, WHOLE(to_bool), REAL(to_bool) },
+  [TSR__K_TO_I32] = { [TSR_BOOL] = to_i32_bool,
+                      [TSR_I32] = copy_32,
+                      [TSR_I64] = to_i32_i64,
+                      REAL(to_i32) },
+  [TSR__K_TO_I64] = { [TSR_BOOL] = to_i64_bool,
+                      [TSR_I32] = to_i64_i32,
+                      [TSR_I64] = copy_64,
+                      REAL(to_i64) },
+  [TSR__K_TO_F32] = { [TSR_BOOL] = to_f32_bool,
+                      WHOLE(to_f32),
+                      [TSR_F32] = copy_32,
+                      [TSR_F64] = to_f32_f64 },
+  [TSR__K_TO_F64] = { [TSR_BOOL] = to_f64_bool,
+                      WHOLE(to_f64),
+                      [TSR_F32] = to_f64_f32,
+                      [TSR_F64] = copy_64 },
+  [TSR__K_ADD] = { [TSR_BOOL] = or_bool, WHOLE(add), REAL(add) },
+  [TSR__K_SUB] = { [TSR_BOOL] = xor_bool, WHOLE(sub), REAL(sub) },
+  [TSR__K_MUL] = { [TSR_BOOL] = and_bool, WHOLE(mul), REAL(mul) },
+  [TSR__K_DIV] = { REAL(div) },
+  [TSR__K_FLOORDIV] = { WHOLE(floordiv), REAL(floordiv) },
+  [TSR__K_MOD] = { WHOLE(mod), REAL(mod) },
+  [TSR__K_POW] = { WHOLE(pow), REAL(pow) },
+  [TSR__K_MIN] = { [TSR_BOOL] = and_bool, WHOLE(min), REAL(min) },
+  [TSR__K_MAX] = { [TSR_BOOL] = or_bool, WHOLE(max), REAL(max) },
+  [TSR__K_EQ] = { [TSR_BOOL] = eq_bool, WHOLE(eq), REAL(eq) },
+  [TSR__K_NE] = { [TSR_BOOL] = xor_bool, WHOLE(ne), REAL(ne) },
+  [TSR__K_LT] = { [TSR_BOOL] = andnot_bool, WHOLE(lt), REAL(lt) },
+  [TSR__K_LE] = { [TSR_BOOL] = le_bool, WHOLE(le), REAL(le) },
+  [TSR__K_GT] = { [TSR_BOOL] = gt_bool, WHOLE(gt), REAL(gt) },
+  [TSR__K_GE] = { [TSR_BOOL] = ge_bool, WHOLE(ge), REAL(ge) },
+  [TSR__K_AND] = { [TSR_BOOL] = and_bool, [TSR_I64] = and_i64 },
+  [TSR__K_OR] = { [TSR_BOOL] = or_bool, [TSR_I64] = or_i64 },
+  [TSR__K_XOR] = { [TSR_BOOL] = xor_bool, [TSR_I64] = xor_i64 },
+  [TSR__K_ANDNOT] = { [TSR_BOOL] = andnot_bool },
+  [TSR__K_ADDOVF] = { WHOLE(addovf) },
+  [TSR__K_SUBOVF] = { WHOLE(subovf) },
+  [TSR__K_MULOVF] = { WHOLE(mulovf) },
+  [TSR__K_SHL] = { [TSR_I64] = shl_i64 },
+  [TSR__K_SHR] = { [TSR_I64] = shr_i64 },
+  [TSR__K_SAR] = { [TSR_I64] = sar_i64 },
+  [TSR__K_WHERE] = { [TSR_BOOL] = where_bool, SIZED(where) },
+  [TSR__K_FMA] = { [TSR_F64] = fma_f64 },
+  [TSR__K_TURN] = { [TSR_F64] = TILES(turn_f64) },
+  [TSR__K_TURNLOW] = { [TSR_F64] = TILES(turnlow_f64) },
+  [TSR__K_QUARTER] = { [TSR_F64] = TILES(quarter_f64) },
+};
+
+const tsr__tiles TILES(tiles) = {
+  .isa = TSR__ISA_TEXT(TSR__ISA),
+  .exact = &TILES(exact_ops),
+  .fn = functions,
+  .extreme = { [TSR_I32] = TILES(extreme_i32),
+               [TSR_I64] = TILES(extreme_i64),
+               [TSR_F32] = TILES(extreme_f32),
+               [TSR_F64] = TILES(extreme_f64) },
+  .count = count_bits,
+  .stream = stream_bytes,
+  .drain = stream_drain,
+  .uniform_f64 = TILES(uniform_f64),
+  .uniform_f32 = TILES(uniform_f32),
+  .search = { [TSR_I32] = TILES(search_i32),
+              [TSR_I64] = TILES(search_i64),
+              [TSR_F32] = TILES(search_f32),
+              [TSR_F64] = TILES(search_f64) },
+  .keep_32 = TILES(keep_32),
+  .keep_64 = TILES(keep_64),
+  .units = TILES(units),
+  .within = TILES(within),
+};

@@ -1,0 +1,61 @@
+/* Which instruction set the kernels of a runtime run with: what the user asked for, else $TSR_ISA,
+ * else the best that this machine has. Asking for one that is not there is an error, never a crash. */
+#include "kernel/tile/isa.h"
+
+#include <stdlib.h>
+
+static const tsr__tiles *const all_tiles[] = {
+  &tsr__tiles_baseline,
+#if defined(__x86_64__)
+  &tsr__tiles_avx2,
+  &tsr__tiles_avx512,
+#endif
+};
+
+enum { TILES = sizeof all_tiles / sizeof all_tiles[0] };
+
+static bool machine_has(int level)
+{
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+              __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+              __builtin_cpu_supports("popcnt");
+  if (level == 1) return avx2;
+  if (level == 2)
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512cd");
+#endif
+  return level == 0;
+}
+
+const tsr__tiles *tsr__tiles_of(const char *isa)
+{
+  for (int i = 0; i < TILES; i++)
+    if (!strcmp(all_tiles[i]->isa, isa)) return machine_has(i) ? all_tiles[i] : NULL;
+  return NULL;
+}
+
+tsr_status tsr__isa_resolve(tsr_runtime *rt)
+{
+  const char *ask = rt->opts.isa ? rt->opts.isa : getenv("TSR_ISA");
+  const char *from = rt->opts.isa ? ".isa" : "$TSR_ISA";
+  int level = TILES - 1;
+  while (level > 0 && !machine_has(level)) level--;
+  if (ask && *ask) {
+    for (level = 0; level < TILES && strcmp(all_tiles[level]->isa, ask); level++) continue;
+    if (level == TILES)
+      return tsr__runtime_fail(rt, TSR_EARG,
+                               "tsr_runtime_open: %s is '%.20s', expected baseline, "
+                               "avx2 or avx512, or nothing for the best one",
+                               from, ask);
+    if (!machine_has(level))
+      return tsr__runtime_fail(rt, TSR_EUNSUPPORTED,
+                               "tsr_runtime_open: %s is %s, which this "
+                               "machine does not have; leave it out for the best one",
+                               from, ask);
+  }
+  memcpy(rt->isa, all_tiles[level]->isa, strlen(all_tiles[level]->isa) + 1);
+  return TSR_OK;
+}

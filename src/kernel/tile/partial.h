@@ -1,0 +1,63 @@
+/* Inside kernel/: accumulators of reductions, one a device (in its pool), and private ones of tasks.
+ *
+ *   class            one element over all devices     an element of an array
+ *   SUM of floats    tsr__acc                         three doubles, and escapes (tsr__rows)
+ *   SUM of integers  128 bits                         128 bits
+ *   SQUARES floats   tsr__spread                      two tsr__rows: of x and of x * x
+ *   SQUARES integers tsr__int_spread                  tsr__int_spread
+ *   MIN, MAX         order key (interp_tile.h)        order key
+ *   PROD of floats   double                           double
+ *   others           int64_t                          int64_t
+ */
+#ifndef TSR_KERNEL_PARTIAL_H
+#define TSR_KERNEL_PARTIAL_H
+
+#include "kernel/device/cpu.h"
+
+enum tsr__partial_form {
+  TSR__FORM_ACC,
+  TSR__FORM_SPREAD,
+  TSR__FORM_ROWS,
+  TSR__FORM_ROWS2,
+  TSR__FORM_I128,
+  TSR__FORM_ISPREAD,
+  TSR__FORM_KEY,
+  TSR__FORM_F64,
+  TSR__FORM_I64
+};
+
+struct tsr__partial {
+  tsr_runtime *rt;
+  int device;         /* -1: private to a task */
+  uint8_t cls, dtype; /* as tsr__accum */
+  uint8_t form;       /* tsr__partial_form */
+  bool scalar;
+  int64_t count; /* output elements */
+  size_t bytes;  /* of `data` */
+  void *data;
+  tsr__rows rows[2];
+};
+
+/* Fills everything but `data`, which is `bytes` bytes, 64-byte aligned, the caller's. */
+void tsr__partial_plan(tsr__partial *partial, int cls, int dtype, bool scalar, int64_t count);
+/* Makes it the accumulator of no value. */
+void tsr__partial_start(tsr__partial *partial, tsr__heap *heap);
+/* Frees escapes. */
+void tsr__partial_stop(tsr__partial *partial);
+/* Adds everything of `from`. False: out of memory (escapes). */
+bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles);
+/* Elements first .. first + count - 1 of an accumulator that goes on owning them. */
+tsr__partial tsr__partial_slice(const tsr__partial *partial, int64_t first, int64_t count);
+enum { TSR__PARTIAL_SLICE = 1 << 16 }; /* elements between two questions whether to go on */
+/* The same from another device: what travels is counted. Where `progress` says to stop it is not all. */
+bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles,
+                       tsr__progress *progress, tsr__traffic *traffic);
+
+tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error);
+void tsr__partial_free(tsr__partial *partial);
+
+/* The order key of no value: above (min) or below (max) all others; of the dtype's own range, so
+ * that reading it gives the largest or smallest value, infinity for floats. */
+int64_t tsr__key_of_none(int dtype, bool largest);
+
+#endif

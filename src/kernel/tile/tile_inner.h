@@ -1,0 +1,97 @@
+/* Inside *_tile.c files: masks, and names that carry the instruction set. */
+#ifndef TSR_KERNEL_TILE_INNER_H
+#define TSR_KERNEL_TILE_INNER_H
+
+#include <math.h>
+
+#include "kernel/tile/interp_tile.h"
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#define TILE_AVX512
+#include <immintrin.h>
+#elif defined(__AVX2__)
+#define TILE_AVX2
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#define TILE_SSE2
+#include <emmintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Loops over elements that may be done in any order: operands never overlap the result. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* some operations have no vector form */
+#define ANY_ORDER _Pragma("clang loop vectorize(enable) interleave(enable)")
+#else
+#define ANY_ORDER _Pragma("GCC ivdep")
+#endif
+
+/* 64 bytes that are 0 or 1, as bits. */
+INLINE uint64_t pack64(const uint8_t *byte)
+{
+  uint64_t bits = 0;
+#if defined(TILE_AVX512)
+  __m512i v = _mm512_loadu_si512(byte);
+  bits = _mm512_test_epi8_mask(v, v);
+#elif defined(TILE_AVX2)
+  for (int i = 0; i < 2; i++) {
+    __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(byte + 32 * i));
+    v = _mm256_sub_epi8(_mm256_setzero_si256(), v);
+    bits |= (uint64_t)(uint32_t)_mm256_movemask_epi8(v) << (32 * i);
+  }
+#elif defined(TILE_SSE2)
+  for (int i = 0; i < 4; i++) {
+    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(byte + 16 * i));
+    v = _mm_sub_epi8(_mm_setzero_si128(), v);
+    bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(v) << (16 * i);
+  }
+#else
+  for (int i = 0; i < 64; i++) bits |= (uint64_t)byte[i] << i;
+#endif
+  return bits;
+}
+
+/* An i64 as f64, rounded once. Without an instruction for it: both halves are placed in the
+ * mantissas of 2^84 and 2^52, which are taken off again; only the last addition rounds. */
+INLINE double f64_of_i64(int64_t value)
+{
+#if defined(TILE_AVX512)
+  return (double)value;
+#else
+  uint64_t high = ((uint64_t)value >> 32) ^ UINT64_C(0x4530000080000000);
+  uint64_t low = ((uint64_t)value & UINT64_C(0xffffffff)) | UINT64_C(0x4330000000000000);
+  double upper, lower;
+  memcpy(&upper, &high, sizeof upper);
+  memcpy(&lower, &low, sizeof lower);
+  return (upper - 0x1.00000801p84) + lower;
+#endif
+}
+
+/* The parts of tsr__tiles that have files of their own. */
+#define TILE_EXTREME(dtype)                                                           \
+  void TSR__ISA_NAME(tsr__extreme_##dtype)(tsr__extreme to, const void *x, int64_t n, \
+                                           const uint64_t *mask);                     \
+  void TSR__ISA_NAME(tsr__search_##dtype)(int64_t * out, const void *x, int64_t n,    \
+                                          const void *table, int64_t count);
+TILE_EXTREME(i32)
+TILE_EXTREME(i64)
+TILE_EXTREME(f32)
+TILE_EXTREME(f64)
+void TSR__ISA_NAME(tsr__keep_32)(void *out, const void *from, const tsr__keep *keep);
+void TSR__ISA_NAME(tsr__keep_64)(void *out, const void *from, const tsr__keep *keep);
+bool TSR__ISA_NAME(tsr__units)(uint64_t *low, uint64_t *high, const double *x, int n,
+                               const tsr__unit *unit);
+bool TSR__ISA_NAME(tsr__within)(const int64_t *x, int n, int64_t most);
+void TSR__ISA_NAME(tsr__uniform_f64)(double *out, int64_t first, int64_t n, const int64_t key[2]);
+void TSR__ISA_NAME(tsr__uniform_f32)(float *out, int64_t first, int64_t n, const int64_t key[2]);
+
+/* x less whole quarters of a turn where it is large, in two parts, and how many modulo 4. */
+#define TILE_TURN(name)                                                                   \
+  void TSR__ISA_NAME(tsr__##name##_f64)(void *restrict out, const void *a, const void *b, \
+                                        const void *c, tsr__stretch span);
+TILE_TURN(turn)
+TILE_TURN(turnlow)
+TILE_TURN(quarter)
+
+#endif
