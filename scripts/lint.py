@@ -24,6 +24,12 @@ LEVELS = {
     "frame": 7, "checkpoint": 7, "inspect": 7,
     "pipeline": 8,
 }
+# Rooms inside a room, each with its level there; "" stands for what lies in the room itself. They include
+# themselves and those of a lower level, so that no two are in a circle.
+SUBROOMS = {
+    "kernel": {"device": 0, "exact": 0, "fuse": 0, "tile": 1, "jit": 2, "matmul": 2, "rows": 2,
+               "": 3},
+}
 CLIENTS = ("tools", "examples", "bench")  # of the public API only
 COLLECTIVITY = ("Local.", "Collective.", "Collective, same arguments.")
 
@@ -70,6 +76,20 @@ def is_public(name):
     return name == "tessera.h" or name.startswith("tessera/")
 
 
+def subroom(parts):
+    """The sub-room of a path below src/: ("kernel", "fuse", "kir.h") is of "fuse"."""
+    return parts[1] if len(parts) > 2 else ""
+
+
+def check_subroom_include(path, line, name):
+    room, own, other = path.parts[1], subroom(path.parts[1:]), subroom(name.split("/"))
+    levels = SUBROOMS.get(room, {own: 0, other: -1})
+    if own not in levels:
+        find(path, line, f"{room}/{own} is no sub-room; there are {', '.join(filter(None, levels))}")
+    elif other != own and levels.get(other, 99) >= levels[own]:
+        find(path, line, f"{room}/{own} includes {name}: only sub-rooms further down are allowed")
+
+
 def check_room_include(path, line, name, quoted):
     room = path.parts[1] if len(path.parts) > 2 else None
     if room not in LEVELS:
@@ -84,6 +104,8 @@ def check_room_include(path, line, name, quoted):
         if other != room and LEVELS.get(other, 99) >= LEVELS[room]:
             find(path, line, f"{room}/ (level {LEVELS[room]}) includes {name} "
                              f"(level {LEVELS.get(other, '?')}); only lower rooms are allowed")
+        elif other == room:
+            check_subroom_include(path, line, name)
 
 
 def check_client_include(path, line, name, quoted):
@@ -270,6 +292,51 @@ def check_globals(build):
             find(member, 0, f"{name} is a mutable global (section {section})")
 
 
+# Calls against the direction of the sub-rooms that are known and meant: (caller, callee) by file.
+KNOWN_CALLS = set()
+
+
+def room_of_objects(files):
+    """Which room and sub-room an object of the archive comes from, by its name."""
+    return {path.name + ".o": (path.parts[1], subroom(path.parts[1:]))
+            for path in sources(files, "src", suffixes={".c"})}
+
+
+def archive_symbols(archive):
+    """What each object of an archive defines and what it needs: name -> object, {object: names}."""
+    done = subprocess.run(["nm", str(archive)], capture_output=True, text=True, check=True)
+    homes, needs, member = {}, {}, "?"
+    for text in done.stdout.splitlines():
+        words = text.split()
+        if text.endswith(".o:"):
+            member = text[:-1]
+        elif len(words) == 2 and words[0] == "U":
+            needs.setdefault(member, set()).add(words[1])
+        elif len(words) == 3 and words[1].isupper():
+            homes[words[2]] = member
+    return homes, needs
+
+
+def check_calls(build, files):
+    """Headers hide who carries out what they declare; objects do not: within a room, calls too go to
+    sub-rooms further down only."""
+    archive = Path(build) / "lib" / "libtessera.a"
+    if not archive.is_file():
+        return  # check_globals says so
+    rooms, (homes, needs) = room_of_objects(files), archive_symbols(archive)
+    for member, names in sorted(needs.items()):
+        room, own = rooms.get(member, ("", ""))
+        for name in sorted(names):
+            to = homes.get(name)
+            other_room, other = rooms.get(to, ("", ""))
+            if not room or other_room != room or other == own or (member, to) in KNOWN_CALLS:
+                continue
+            levels = SUBROOMS.get(room, {own: 0, other: -1})
+            if levels.get(other, 99) >= levels.get(own, 0):
+                find(member, 0, f"{room}/{own} calls {name} of {room}/{other} ({to}): only sub-rooms"
+                                " further down are allowed")
+
+
 # Names of the place where the project was made have no business in it.
 FOREIGN = [
     (re.compile(r"/wo" r"rk/"), "a machine's path"),
@@ -307,6 +374,7 @@ def main():
     check_foreign(files)
     if len(sys.argv) > 1:
         check_globals(sys.argv[1])
+        check_calls(sys.argv[1], files)
     for finding in findings:
         print(finding)
     print(f"lint: {len(findings)} findings in {len(files)} files" if findings

@@ -6,7 +6,6 @@ tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *
   tsr_runtime *rt = tsr__runtime_new(opts);
   if (tsr_runtime_status(rt) != TSR_OK) return rt;
   tsr_status status = tsr__topology_install(rt, devices);
-  if (!status) status = tsr__isa_resolve(rt);
   if (!status) status = tsr__devices_install(rt);
   if (!status) tsr__engine_install(rt); /* what fails is kept in the runtime */
   return rt;

@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "graph/graph.h"
+#include "kernel/device/device.h"
 #include "kernel/fuse/schedule.h"
 #include "partition/partition.h"
 #include "tessera/inspect.h"

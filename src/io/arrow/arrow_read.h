@@ -8,7 +8,7 @@
 #define TSR_IO_ARROW_READ_H
 
 #include "io/csv/csv.h"
-#include "kernel/fuse/schedule.h"
+#include "kernel/device/device.h"
 #include "tessera/arrow.h"
 
 typedef struct tsr__arrow tsr__arrow;

@@ -1,11 +1,8 @@
-/* The CPU's devices: a pool of memory each, buffers in it, and the table of what they can do.
+/* The CPU's devices: a pool of memory each, buffers in it, and working memory for tasks.
  *
  * Invariant: a buffer's bytes lie in its own device's pool (or in memory the user lent), so what
  * one device computes from is never another's. */
 #include "kernel/device/cpu.h"
-#include "kernel/tile/partial.h"
-
-#include "topology/topology.h"
 
 size_t tsr__device_bytes(tsr_dtype dtype, int64_t count)
 {
@@ -45,7 +42,7 @@ static tsr_status refuse(tsr__pool *pool, int device, size_t bytes, tsr__error *
                         bytes, device, (long long)memory.now);
 }
 
-static tsr__buffer *cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
+tsr__buffer *tsr__cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
 {
   tsr__pool *pool = pool_of(rt, device);
   tsr__buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);
@@ -124,67 +121,4 @@ void tsr__scratch_give(tsr_runtime *rt, tsr__scratch *scratch)
   scratch->next = cpu->idle;
   cpu->idle = scratch;
   pthread_mutex_unlock(&cpu->lock);
-}
-
-/* ---- the table ------------------------------------------------------------------------------------ */
-
-static const tsr__device_ops cpu_ops = {
-  .kind = "cpu",
-  .buffer = cpu_buffer,
-  .from_host = tsr__cpu_from_host,
-  .to_host = tsr__cpu_to_host,
-  .copy = tsr__cpu_copy,
-  .pick = tsr__cpu_pick,
-  .disperse = tsr__cpu_disperse,
-  .partial = tsr__partial_new,
-  .partial_free = tsr__partial_free,
-  .run = tsr__cpu_run,
-  .combine = tsr__cpu_combine,
-  .mask_count = tsr__cpu_mask_count,
-  .compact = tsr__cpu_compact,
-  .mask_first = tsr__cpu_mask_first,
-};
-
-static void cpu_free(tsr_runtime *rt, void *slot)
-{
-  tsr__cpu *cpu = slot;
-  for (tsr__scratch *next, *s = cpu->idle; s; s = next) {
-    next = s->next;
-    tsr__del(&rt->heap, s->memory, s->size);
-    tsr__del(&rt->heap, s, sizeof *s);
-  }
-  for (int i = 0; i < cpu->base.count; i++)
-    if (cpu->base.pools[i]) tsr__pool_close(cpu->base.pools[i]);
-  tsr__del(&rt->heap, cpu->base.pools, (size_t)cpu->base.count * sizeof *cpu->base.pools);
-  pthread_mutex_destroy(&cpu->lock);
-  tsr__del(&rt->heap, cpu, sizeof *cpu);
-}
-
-tsr_status tsr__devices_install(tsr_runtime *rt)
-{
-  if (rt->error.status != TSR_OK) return rt->error.status;
-  tsr_status status = tsr__isa_resolve(rt);
-  if (status) return status;
-  const tsr__topology *topology = tsr__topology_of(rt);
-  tsr__cpu *cpu = tsr__new(&rt->heap, sizeof *cpu);
-  if (!cpu) return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
-  pthread_mutex_init(&cpu->lock, NULL);
-  cpu->tiles = tsr__tiles_of(rt->isa);
-  cpu->base.ops = &cpu_ops;
-  cpu->base.first = topology->process_index * topology->per_process;
-  cpu->base.count = topology->per_process;
-  cpu->base.pools = tsr__new(&rt->heap, (size_t)cpu->base.count * sizeof *cpu->base.pools);
-  if (!cpu->base.pools) cpu->base.count = 0;
-  bool complete = cpu->base.pools != NULL;
-  for (int i = 0; i < cpu->base.count; i++) {
-    cpu->base.pools[i] = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
-    complete = complete && cpu->base.pools[i];
-  }
-  if (!complete) {
-    cpu_free(rt, cpu);
-    return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
-  }
-  rt->slots[TSR__SLOT_DEVICES] = cpu;
-  rt->slot_free[TSR__SLOT_DEVICES] = cpu_free;
-  return TSR_OK;
 }

@@ -12,9 +12,7 @@
 #ifndef TSR_KERNEL_COLUMNS_H
 #define TSR_KERNEL_COLUMNS_H
 
-#include "kernel/fuse/schedule.h"
-
-#define TSR__NO_ROW UINT32_MAX
+#include "kernel/device/device.h"
 
 /* A column's piece on each part. `valid` NULL, or NULL for a part: no nulls there. */
 typedef struct tsr__colparts {

@@ -52,79 +52,6 @@ typedef struct gather_job {
   tsr__buffer **values, **valid;
 } gather_job;
 
-enum { AHEAD = 64, ABREAST = 8 };
-
-/* Rows lie anywhere, so each is fetched into the cache well before it is read; an address beyond the
- * column, of a missing row, is never read. */
-#define FETCH(T, from, row) \
-  __builtin_prefetch((const void *)((uintptr_t)(from) + (uintptr_t)(row) * sizeof(T)))
-
-#define GATHER_LOOP(T, VALUE)                                                  \
-  do {                                                                         \
-    const T *from = data;                                                      \
-    T *out = to;                                                               \
-    int64_t i = 0;                                                             \
-    for (; i < n - AHEAD - ABREAST; i += ABREAST) {                            \
-      for (int64_t k = i; k < i + ABREAST; k++) FETCH(T, from, at[k + AHEAD]); \
-      for (int64_t k = i; k < i + ABREAST; k++) out[k] = VALUE(at[k]);         \
-    }                                                                          \
-    for (; i < n; i++) out[i] = VALUE(at[i]);                                  \
-  } while (0)
-
-#define PRESENT(row) from[row]
-#define PRESENT_OR_0(row) ((row) == TSR__NO_ROW ? 0 : from[row])
-
-#define GATHER(name, T)                                                                 \
-  static void name(const uint32_t *at, int64_t n, const void *data, void *to)           \
-  {                                                                                     \
-    GATHER_LOOP(T, PRESENT);                                                            \
-  }                                                                                     \
-  static void name##_or_none(const uint32_t *at, int64_t n, const void *data, void *to) \
-  {                                                                                     \
-    GATHER_LOOP(T, PRESENT_OR_0);                                                       \
-  }
-
-GATHER(gather_32, uint32_t)
-GATHER(gather_64, uint64_t)
-
-/* Whole words of bits; a missing row gives 0. The last word's unused bits are 0. */
-static void gather_bits(const uint32_t *at, int64_t n, const uint64_t *from, uint64_t *to)
-{
-  for (int64_t i = 0; i < n; i += 64) {
-    int some = n - i < 64 ? (int)(n - i) : 64;
-    uint64_t bits = 0;
-    for (int k = 0; k < some; k++) {
-      uint32_t row = at[i + k];
-      if (row != TSR__NO_ROW) bits |= (from[row / 64] >> (row % 64) & 1) << k;
-    }
-    to[i / 64] = bits;
-  }
-}
-
-/* As gather_bits, to bit `start` on; bits around are left alone. */
-static void pick_bits(const uint32_t *at, int64_t n, const uint64_t *from, uint64_t *to,
-                      int64_t start)
-{
-  for (int64_t i = 0; i < n; i += 64) {
-    int some = n - i < 64 ? (int)(n - i) : 64;
-    uint64_t bits;
-    gather_bits(at + i, some, from, &bits);
-    tsr__bits_put(to, start + i, some, bits);
-  }
-}
-
-void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
-                   tsr__traffic *traffic)
-{
-  size_t size = tsr_dtype_size(pick->dtype);
-  bool bits = pick->dtype == TSR_BOOL;
-  char *out = (char *)to->data + (size_t)pick->at * size;
-  if (bits) pick_bits(pick->rows, pick->count, from->data, to->data, pick->at);
-  else (size == 4 ? gather_32 : gather_64)(pick->rows, pick->count, from->data, out);
-  if (from->device == to->device || !traffic) return;
-  traffic->bytes += bits ? (pick->count + 7) / 8 : pick->count * (int64_t)size;
-}
-
 /* Which rows are there at all. */
 static void gather_there(const uint32_t *at, int64_t n, uint64_t *to)
 {
@@ -157,10 +84,11 @@ static void gather_values(const gather_job *job, const tsr__piece *piece, const 
   bool may_miss = job->ask->may_miss;
   if (!at) copy_rows(dtype, piece->start, piece->count, from, to);
   else if (dtype == TSR_BOOL)
-    gather_bits(at, piece->count, from, (uint64_t *)(void *)to + piece->start / 64);
+    tsr__pick_bits(at, piece->count, from, (uint64_t *)(void *)to + piece->start / 64);
   else if (tsr_dtype_size(dtype) == 4)
-    (may_miss ? gather_32_or_none : gather_32)(at, piece->count, from, to + piece->start * 4);
-  else (may_miss ? gather_64_or_none : gather_64)(at, piece->count, from, to + piece->start * 8);
+    (may_miss ? tsr__pick_32_or_none : tsr__pick_32)(at, piece->count, from, to + piece->start * 4);
+  else
+    (may_miss ? tsr__pick_64_or_none : tsr__pick_64)(at, piece->count, from, to + piece->start * 8);
 }
 
 static void gather_task(void *user, int64_t task, int worker)
@@ -176,7 +104,7 @@ static void gather_task(void *user, int64_t task, int worker)
   uint64_t *valid = job->valid[piece.part]->data;
   const tsr__buffer *from = ask->from->valid ? ask->from->valid[piece.part] : NULL;
   if (!at) copy_rows(TSR_BOOL, piece.start, piece.count, from->data, valid);
-  else if (from) gather_bits(at, piece.count, from->data, valid + piece.start / 64);
+  else if (from) tsr__pick_bits(at, piece.count, from->data, valid + piece.start / 64);
   else gather_there(at, piece.count, valid + piece.start / 64);
 }
 

@@ -14,6 +14,7 @@
 #include "kernel/device/cpu.h"
 #include "kernel/exact/exact_rows.h"
 #include "kernel/rows/columns.h"
+#include "kernel/tile/interp_tile.h"
 
 enum tsr__tally_kind {
   TSR__TALLY_COUNT, /* 8 bytes */

@@ -10,6 +10,7 @@
  * A code of 65 bits (all of i64, and nulls) has its top bit in a field of its own. */
 #include "kernel/device/cpu.h"
 #include "kernel/rows/pieces.h"
+#include "kernel/tile/interp_tile.h"
 
 enum { BLOCK = 1024 };
 

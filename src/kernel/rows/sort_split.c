@@ -11,6 +11,7 @@
 #include "kernel/device/cpu.h"
 #include "kernel/rows/pieces.h"
 #include "kernel/rows/sort.h"
+#include "kernel/tile/interp_tile.h"
 
 #include <stdlib.h>
 

@@ -69,4 +69,7 @@ void tsr__do_search(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
 /* interp_reduce.c */
 void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
 
+/* Runs a kernel on all local devices. */
+tsr_status tsr__cpu_run(const tsr__run *run, tsr__error *error);
+
 #endif

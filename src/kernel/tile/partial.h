@@ -13,6 +13,8 @@
 #define TSR_KERNEL_PARTIAL_H
 
 #include "kernel/device/cpu.h"
+#include "kernel/fuse/kir.h"
+#include "kernel/tile/isa.h"
 
 enum tsr__partial_form {
   TSR__FORM_ACC,
@@ -55,6 +57,9 @@ bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__
 
 tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error);
 void tsr__partial_free(tsr__partial *partial);
+
+/* Combines the partials of a group of devices and finalises (all_reduce.c). */
+tsr_status tsr__cpu_combine(const tsr__combine *combine, tsr__traffic *traffic, tsr__error *error);
 
 /* The order key of no value: above (min) or below (max) all others; of the dtype's own range, so
  * that reading it gives the largest or smallest value, infinity for floats. */

@@ -1,0 +1,66 @@
+/* The table of what the CPU's devices can do, and a runtime's devices made: the one place that names
+ * functions of every sub-room. */
+#include "kernel/tile/interp.h"
+
+#include "topology/topology.h"
+
+static const tsr__device_ops cpu_ops = {
+  .kind = "cpu",
+  .buffer = tsr__cpu_buffer,
+  .from_host = tsr__cpu_from_host,
+  .to_host = tsr__cpu_to_host,
+  .copy = tsr__cpu_copy,
+  .pick = tsr__cpu_pick,
+  .disperse = tsr__cpu_disperse,
+  .partial = tsr__partial_new,
+  .partial_free = tsr__partial_free,
+  .run = tsr__cpu_run,
+  .combine = tsr__cpu_combine,
+  .mask_count = tsr__cpu_mask_count,
+  .compact = tsr__cpu_compact,
+  .mask_first = tsr__cpu_mask_first,
+};
+
+static void cpu_free(tsr_runtime *rt, void *slot)
+{
+  tsr__cpu *cpu = slot;
+  for (tsr__scratch *next, *s = cpu->idle; s; s = next) {
+    next = s->next;
+    tsr__del(&rt->heap, s->memory, s->size);
+    tsr__del(&rt->heap, s, sizeof *s);
+  }
+  for (int i = 0; i < cpu->base.count; i++)
+    if (cpu->base.pools[i]) tsr__pool_close(cpu->base.pools[i]);
+  tsr__del(&rt->heap, cpu->base.pools, (size_t)cpu->base.count * sizeof *cpu->base.pools);
+  pthread_mutex_destroy(&cpu->lock);
+  tsr__del(&rt->heap, cpu, sizeof *cpu);
+}
+
+tsr_status tsr__devices_install(tsr_runtime *rt)
+{
+  if (rt->error.status != TSR_OK) return rt->error.status;
+  tsr_status status = tsr__isa_resolve(rt);
+  if (status) return status;
+  const tsr__topology *topology = tsr__topology_of(rt);
+  tsr__cpu *cpu = tsr__new(&rt->heap, sizeof *cpu);
+  if (!cpu) return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
+  pthread_mutex_init(&cpu->lock, NULL);
+  cpu->tiles = tsr__tiles_of(rt->isa);
+  cpu->base.ops = &cpu_ops;
+  cpu->base.first = topology->process_index * topology->per_process;
+  cpu->base.count = topology->per_process;
+  cpu->base.pools = tsr__new(&rt->heap, (size_t)cpu->base.count * sizeof *cpu->base.pools);
+  if (!cpu->base.pools) cpu->base.count = 0;
+  bool complete = cpu->base.pools != NULL;
+  for (int i = 0; i < cpu->base.count; i++) {
+    cpu->base.pools[i] = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
+    complete = complete && cpu->base.pools[i];
+  }
+  if (!complete) {
+    cpu_free(rt, cpu);
+    return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
+  }
+  rt->slots[TSR__SLOT_DEVICES] = cpu;
+  rt->slot_free[TSR__SLOT_DEVICES] = cpu_free;
+  return TSR_OK;
+}

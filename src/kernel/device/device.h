@@ -1,0 +1,142 @@
+/* What runs on devices, behind one table of functions a device kind: buffers, copies that count their
+ * bytes, kernels and the collectives inside a process.
+ *
+ * Above kernel/ a buffer is opaque. A device is a shard, a queue and a memory pool, not a thread:
+ * run() covers all local devices at once and cuts the work into tasks for the runtime's workers;
+ * small work runs on the calling thread without waking anybody. What a kernel or a partial is, the
+ * sub-rooms further up say: fuse/schedule.h, tile/partial.h. */
+#ifndef TSR_KERNEL_DEVICE_H
+#define TSR_KERNEL_DEVICE_H
+
+#include "base/base.h"
+#include "tessera/array.h"
+#include "topology/topology.h"
+
+#define TSR__PROGRAM "program" /* what the progress callback is told of kernels and copies */
+
+#define TSR__NO_ROW UINT32_MAX /* in a list of rows: none */
+
+/* ---- buffers --------------------------------------------------------------------------- */
+
+/* A piece of one device's memory, held by reference. Bool elements are bits, LSB first, in 64-bit
+ * words; the unused bits of the last word are undefined. */
+typedef struct tsr__buffer {
+  _Atomic int refs;
+  int device;
+  size_t bytes;
+  void *data;             /* CPU devices: the memory itself */
+  tsr_release_fn release; /* adopted memory: called instead of giving back to the pool */
+  void *user;
+  tsr_runtime *rt;
+  bool adopted; /* the memory is not the pool's, whether or not `release` is set */
+} tsr__buffer;
+
+/* Bytes that `count` elements take on a device. */
+size_t tsr__device_bytes(tsr_dtype dtype, int64_t count);
+
+/* What moved between the pools of different devices. */
+typedef struct tsr__traffic {
+  int64_t bytes;   /* all, escapes included; counted by the copy routine itself */
+  int64_t escapes; /* of them: bytes of sums that did not fit their fixed part */
+} tsr__traffic;
+
+/* A strided box of elements to copy: `size` of each dim from `from_start` of a dense array of
+ * `from_dims` to `to_start` of a dense array of `to_dims`. */
+typedef struct tsr__box_copy {
+  tsr_dtype dtype;
+  int rank;
+  const int64_t *from_dims, *from_start, *to_dims, *to_start, *size;
+  tsr__progress *progress; /* asked while it goes on, by `worker`; NULL: nobody is */
+  int worker;
+} tsr__box_copy;
+
+/* Rows of a column to copy: `count` of them, listed in `rows`, to row `at` on. */
+typedef struct tsr__pick {
+  tsr_dtype dtype;
+  const uint32_t *rows;
+  int64_t count, at;
+} tsr__pick;
+
+/* Rows of a column that part ways: row i goes to row next[dest[i]]++ of that one of `parts` buffers,
+ * counts[p] of all to buffer p. Bits there are set before, and cleared where a row's is not. */
+typedef struct tsr__disperse {
+  tsr_dtype dtype;
+  int parts;
+  const uint16_t *dest;
+  int64_t *next;
+  const int64_t *counts;
+  tsr__progress
+      *progress; /* asked now and then, as `worker`; where it says to stop not all rows go */
+  int worker;
+} tsr__disperse;
+
+/* Rows of `from` (`rows` of `row_elements`) where bit r of `mask` is set, to `to` (exact size). */
+typedef struct tsr__compact {
+  tsr_dtype dtype;
+  int64_t row_elements, rows;
+  const tsr__buffer *mask, *from;
+  tsr__buffer *to;
+  tsr__progress *progress; /* as of a copy */
+  int worker;
+} tsr__compact;
+
+/* Memory that is not ours, and how it is given back (NULL: not at all). */
+typedef struct tsr__foreign {
+  void *data;
+  size_t bytes;
+  tsr_release_fn release;
+  void *user;
+} tsr__foreign;
+
+/* ---- one device kind ------------------------------------------------------------------------ */
+
+typedef struct tsr__partial tsr__partial;
+typedef struct tsr__partial_ask tsr__partial_ask;
+typedef struct tsr__run tsr__run;
+typedef struct tsr__combine tsr__combine;
+
+typedef struct tsr__device_ops {
+  const char *kind; /* "cpu" */
+  /* A buffer of `bytes` on a device, refs 1; NULL with the error set past the limit. */
+  tsr__buffer *(*buffer)(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
+  /* Host memory (dense, bool as bytes) to and from part of a device's dense buffer. */
+  void (*from_host)(const tsr__box_copy *copy, const void *host, tsr__buffer *to);
+  void (*to_host)(const tsr__box_copy *copy, const tsr__buffer *from, void *host);
+  /* Device to device; counts bytes in `traffic` when the devices differ. */
+  void (*copy)(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
+               tsr__traffic *traffic);
+  /* Rows picked from a buffer, to a run of another; counts as copy does. */
+  void (*pick)(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
+               tsr__traffic *traffic);
+  /* Rows of a buffer to several; counts as copy does. */
+  void (*disperse)(const tsr__disperse *job, const tsr__buffer *from, tsr__buffer *const *to,
+                   tsr__traffic *traffic);
+  /* A zeroed partial for an accumulator with `count` output elements; NULL with the error set. */
+  tsr__partial *(*partial)(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error);
+  void (*partial_free)(tsr__partial *partial);
+  tsr_status (*run)(const tsr__run *run, tsr__error *error);
+  tsr_status (*combine)(const tsr__combine *combine, tsr__traffic *traffic, tsr__error *error);
+  /* rows of `from` (rows x row_elements) where bit r of mask is set, to `to` (exact size). */
+  int64_t (*mask_count)(const tsr__buffer *mask, int64_t rows);
+  void (*compact)(const tsr__compact *job);
+  /* keeps the first `keep` true bits of `rows`, clears later ones. */
+  void (*mask_first)(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to);
+} tsr__device_ops;
+
+void tsr__buffer_hold(tsr__buffer *buffer);
+void tsr__buffer_release(tsr__buffer *buffer); /* NULL is allowed */
+/* A buffer over memory that is not ours. */
+tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, const tsr__foreign *memory);
+
+/* The devices of a runtime (slot TSR__SLOT_DEVICES). */
+typedef struct tsr__devices {
+  const tsr__device_ops *ops;
+  int count;         /* addressable devices */
+  int first;         /* id of the first of them */
+  tsr__pool **pools; /* one each */
+} tsr__devices;
+
+tsr_status tsr__devices_install(tsr_runtime *rt); /* after the topology's */
+tsr__devices *tsr__devices_of(const tsr_runtime *rt);
+
+#endif
