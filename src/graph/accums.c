@@ -86,12 +86,13 @@ static tsr__accum count_accum(const tsr__program *program, int n)
 static bool shares(const tsr__program *program, const int *stage, const tsr__accum *a,
                    const tsr__accum *b)
 {
+  if (a->operand != b->operand || a->mask != b->mask || a->codes != b->codes || a->cls != b->cls ||
+      a->dtype != b->dtype || a->axes != b->axes)
+    return false;
   const tsr__reduce_attr *left = tsr__reduce_of(program, &program->nodes[a->node]);
   const tsr__reduce_attr *right = tsr__reduce_of(program, &program->nodes[b->node]);
-  if (!stage || stage[a->node] != stage[b->node]) return false;
-  return a->cls == b->cls && a->dtype == b->dtype && a->axes == b->axes &&
-         a->operand == b->operand && a->mask == b->mask && a->codes == b->codes &&
-         left->dims == right->dims && left->groups == right->groups;
+  return stage && stage[a->node] == stage[b->node] && left->dims == right->dims &&
+         left->groups == right->groups;
 }
 
 static int accums_of(const tsr__program *program, int n, tsr__accum out[2])
@@ -104,19 +105,6 @@ static int accums_of(const tsr__program *program, int n, tsr__accum out[2])
   return 2;
 }
 
-/* Whether an earlier node already has such an accumulator. */
-static bool had_before(const tsr__program *program, const int *stage, int n,
-                       const tsr__accum *accum)
-{
-  tsr__accum before[2];
-  for (int m = 0; m < n; m++) {
-    int count = accums_of(program, m, before);
-    for (int k = 0; k < count; k++)
-      if (shares(program, stage, &before[k], accum)) return true;
-  }
-  return false;
-}
-
 typedef struct listing {
   const tsr__program *program;
   const int *stage; /* NULL out of memory: nothing is shared then */
@@ -124,12 +112,8 @@ typedef struct listing {
   int count;
 } listing;
 
-static int list_accum(listing *l, int n, const tsr__accum *accum)
+static int list_accum(listing *l, const tsr__accum *accum)
 {
-  if (!l->out) {
-    l->count += !had_before(l->program, l->stage, n, accum);
-    return -1;
-  }
   for (int i = 0; i < l->count; i++)
     if (shares(l->program, l->stage, &l->out[i], accum)) return i;
   l->out[l->count] = *accum;
@@ -146,8 +130,8 @@ int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node)
     tsr__accum mine[2];
     int found[2] = { -1, -1 };
     int wanted = accums_of(program, n, mine);
-    for (int k = 0; k < wanted; k++) found[k] = list_accum(&l, n, &mine[k]);
-    if (of_node) memcpy(&of_node[2 * n], found, sizeof found);
+    for (int k = 0; k < wanted; k++) found[k] = list_accum(&l, &mine[k]);
+    memcpy(&of_node[2 * n], found, sizeof found);
   }
   tsr__del(program->heap, stage, room);
   return l.count;

@@ -200,7 +200,7 @@ static bool find_accums(tsr__fusion *f)
 {
   const tsr__program *p = f->program;
   tsr__schedule *out = f->out;
-  int count = tsr__accums(p, NULL, NULL), room = 3 * p->node_count + 1, used = 0;
+  int count = 0, room = 3 * p->node_count + 1, used = 0;
   size_t list_bytes = (size_t)room * sizeof(tsr__accum),
          node_bytes = 2 * (size_t)p->node_count * sizeof(int);
   tsr__accum *all = tsr__new(f->heap, list_bytes);
