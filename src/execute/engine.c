@@ -86,9 +86,36 @@ static void list_gone(tsr__plan *plan)
   }
 }
 
+/* A node of several results is needed as long as any of them is; one that nobody reads goes with the
+ * step that made it. */
+static void use_parts(tsr__plan *plan)
+{
+  const tsr__program *program = &plan->parts.program;
+  for (int pass = 0; pass < 2; pass++)
+    for (int n = 0; n < program->node_count; n++) {
+      const tsr__gnode *node = &program->nodes[n];
+      if (tsr__ops[node->op].lowering != TSR__LOW_PART) continue;
+      int *mine = &plan->last_use[n], *whole = &plan->last_use[tsr__in(program, node, 0)];
+      if (!pass && *mine < 0) *mine = *whole; /* the step that made it: no part was raised yet */
+      if (pass && *mine > *whole) *whole = *mine;
+    }
+}
+
+static void keep_forever(tsr__plan *plan)
+{
+  const tsr__program *program = &plan->parts.program;
+  for (int n = 0; n < program->node_count; n++) {
+    const tsr__gnode *node = &program->nodes[n];
+    bool root = node->flags & TSR__ROOT;
+    if (holds_value(node) || root) plan->last_use[n] = -1;
+    if (root && tsr__ops[node->op].lowering == TSR__LOW_PART)
+      plan->last_use[tsr__in(program, node, 0)] = -1;
+  }
+}
+
 /* When each value is read for the last time. Leaves and roots stay (-1): leaves belong to their
  * nodes, roots to the caller. A value nobody reads goes after the step that made it. */
-static tsr_status find_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
+tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
 {
   const tsr__program *program = &plan->parts.program;
   size_t nodes = (size_t)program->node_count * sizeof(int);
@@ -116,9 +143,8 @@ static tsr_status find_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *e
       }
     }
   }
-  for (int n = 0; n < program->node_count; n++)
-    if (holds_value(&program->nodes[n]) || program->nodes[n].flags & TSR__ROOT)
-      plan->last_use[n] = -1;
+  use_parts(plan);
+  keep_forever(plan);
   list_gone(plan);
   return TSR_OK;
 }
@@ -155,7 +181,7 @@ static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__pla
   if (status) tsr__error_set(error, status, "no memory for a plan's key");
   if (!status) status = tsr__partition(trace, &rt->heap, &plan->parts, error);
   if (!status) status = tsr__fuse(&plan->parts.program, &rt->heap, &plan->schedule, error);
-  if (!status) status = find_last_uses(rt, plan, error);
+  if (!status) status = tsr__plan_last_uses(rt, plan, error);
   if (status) {
     tsr__plan_free(rt, plan);
     return status;

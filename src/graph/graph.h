@@ -30,21 +30,32 @@ enum tsr__want {
   TSR__WANT_SUMMAND,
   TSR__WANT_SPECIAL
 };
-enum tsr__dtype_rule { TSR__DT_SAME, TSR__DT_BOOL, TSR__DT_ATTR, TSR__DT_FLOAT, TSR__DT_SUM };
+enum tsr__dtype_rule {
+  TSR__DT_SAME,
+  TSR__DT_BOOL,
+  TSR__DT_ATTR,
+  TSR__DT_FLOAT,
+  TSR__DT_SUM,
+  TSR__DT_RESULT
+};
 enum tsr__shape_rule {
   TSR__SH_ELEMENT,
   TSR__SH_REDUCE,
   TSR__SH_SOURCE,
   TSR__SH_FIRST,
   TSR__SH_TAKE,
-  TSR__SH_DYNAMIC
+  TSR__SH_DYNAMIC,
+  TSR__SH_CALL,
+  TSR__SH_RESULT
 };
 enum tsr__lowering {
   TSR__LOW_LEAF,
   TSR__LOW_TILE,
   TSR__LOW_FORMULA,
   TSR__LOW_REDUCE,
-  TSR__LOW_STEP
+  TSR__LOW_STEP,
+  TSR__LOW_PART,
+  TSR__LOW_NONE
 };
 enum tsr__rule { TSR__RULE_NONE }; /* gradient and batching: none yet */
 
@@ -53,9 +64,11 @@ enum tsr__rule { TSR__RULE_NONE }; /* gradient and batching: none yet */
 typedef struct tsr__opinfo {
   const char *name;
   uint16_t least, most; /* operands; most may be TSR__MANY */
+  uint16_t results;     /* 1: its type stands in the node; TSR__MANY: any number, listed */
+  uint16_t numbers;     /* how many it takes at run time; TSR__MANY: those of its regions */
+  uint8_t regions;      /* nested programs */
   uint8_t wants, dtype_rule, shape_rule;
-  uint8_t attr;    /* tsr__attr_family */
-  uint8_t numbers; /* how many it takes at run time */
+  uint8_t attr; /* tsr__attr_family */
   const char *factors;
   uint8_t gradient, batching;
   uint8_t lowering;
@@ -75,7 +88,13 @@ typedef union tsr__num {
 /* What a node is beside its operands: one struct a family, without holes since they are compared as
  * bytes (asserted in ops.c). Part of the plan's key, unlike tsr__num. A row of the table names its
  * family, and whoever makes a node without attributes gets zeros. */
-enum tsr__attr_family { TSR__ATTR_NONE, TSR__ATTR_REDUCE, TSR__ATTR_DIM, TSR__ATTR_FAMILIES };
+enum tsr__attr_family {
+  TSR__ATTR_NONE,
+  TSR__ATTR_REDUCE,
+  TSR__ATTR_DIM,
+  TSR__ATTR_INDEX,
+  TSR__ATTR_FAMILIES
+};
 
 typedef struct tsr__reduce_attr {
   uint32_t dims;    /* bit d = dim d is reduced */
@@ -89,6 +108,10 @@ typedef struct tsr__dim_attr {
   int64_t dim; /* iota: along which it counts; take: which is looked into */
 } tsr__dim_attr;
 
+typedef struct tsr__index_attr {
+  int64_t index; /* arg: which operand of the region's node; result: which result of its operand */
+} tsr__index_attr;
+
 /* The size of a family's struct, and one of zeros. */
 typedef struct tsr__attr_info {
   uint16_t bytes;
@@ -96,6 +119,26 @@ typedef struct tsr__attr_info {
 } tsr__attr_info;
 
 extern const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES];
+
+/* ---- several results, nested programs ---------------------------------------------------- */
+
+/* The type of one of a node's results: plain bytes. */
+typedef struct tsr__result {
+  uint8_t dtype, rank;
+  uint16_t sharding; /* as in tsr__gnode */
+  uint32_t zero;
+  int64_t dims[TSR_MAX_RANK];
+} tsr__result;
+
+typedef struct tsr__region tsr__region; /* below: a program inside a node */
+enum { TSR__MAX_REGIONS = 4 };          /* the most that a row may ask for */
+
+/* What few nodes have. */
+typedef struct tsr__extras {
+  int32_t result_count, region_count;
+  tsr__result *results; /* shardings 0 */
+  tsr__region **regions;
+} tsr__extras;
 
 /* ---- nodes ----------------------------------------------------------------------------- */
 
@@ -118,7 +161,8 @@ struct tsr_array {
   /* all three behind the node, in its allocation */
   tsr_array **in; /* NULL: left out, as only one in the middle is */
   const tsr__num *numbers;
-  const void *attr; /* the struct of its family */
+  const void *attr;          /* the struct of its family */
+  const tsr__extras *extras; /* NULL: one result, no regions */
   tsr_shape shape;
   tsr_sharding sharding; /* canonical; meaningful if placed or value */
   tsr__value *value;     /* not NULL: evaluated, held by reference */
@@ -147,6 +191,8 @@ typedef struct tsr__ask {
   uint16_t attr_bytes;
   int number_count; /* TSR__NUMBERS({ .i = 7 }) */
   const tsr__num *numbers;
+  int region_count;
+  tsr__region *const *regions;  /* borrowed: the node holds them, too */
   const tsr_sharding *sharding; /* NULL or unplaced: free */
 } tsr__ask;
 
@@ -195,6 +241,8 @@ typedef struct tsr__type {
   bool ragged; /* dim 0 is known at run time, whatever `dims` says */
   const int64_t *dims;
   const tsr_sharding *sharding;
+  const tsr__result *results; /* not NULL: a node of several, of which one must be taken */
+  int result_count;
 } tsr__type;
 
 typedef struct tsr__types {
@@ -208,6 +256,8 @@ typedef struct tsr__inferred {
   uint8_t *operand; /* the caller's, one an operand: the dtype it must have, by a cast if need be */
 } tsr__inferred;
 
+/* The results of a node that has several: how many, and the first `room` of them in `out`. */
+int tsr__infer_results(tsr__op op, const tsr__ask *ask, tsr__result *out, int room);
 /* Applies the dtype and shape rules of an op's row to as many operands as the row allows. `ask`
  * carries what rules ATTR and SOURCE need and the attributes. Errors: TSR_ESHAPE, TSR_EDTYPE,
  * TSR_EARG, in our wording. */
@@ -253,36 +303,42 @@ void tsr__factors_in(const tsr__factors *factors, int i, int8_t map[TSR_MAX_RANK
 typedef struct tsr__gnode {
   uint16_t op;
   uint8_t dtype, rank;
-  uint8_t flags;       /* TSR__ROOT, TSR__PLACED, TSR__RAGGED */
-  uint8_t reduce_axes; /* set by partition: mesh axes over which partials are combined */
-  uint8_t cause;       /* set by partition on RESHARD nodes: tsr__cause */
-  uint8_t pad;
-  uint16_t sharding;          /* index into `shardings`; 0 = unplaced */
-  uint16_t attr_bytes;        /* attributes: as the table says, in `attrs` from byte `attr` on */
-  uint32_t attr;              /* 0 if it has none */
+  uint8_t flags;        /* TSR__ROOT, TSR__PLACED, TSR__RAGGED */
+  uint8_t reduce_axes;  /* set by partition: mesh axes over which partials are combined */
+  uint8_t cause;        /* set by partition on RESHARD nodes: tsr__cause */
+  uint8_t region_count; /* indices into `regions`: so many of `operands` behind its operands */
+  uint16_t sharding;    /* index into `shardings`; 0 = unplaced */
+  uint16_t attr_bytes;  /* attributes: as the table says, in `attrs` from byte `attr` on */
+  uint32_t attr;        /* 0 if it has none */
   int32_t in_count, first_in; /* operands: that many of `operands` from there on */
   int32_t param_count, param; /* numbers: that many of `params` from there on; -1 = none */
+  int32_t result_count;       /* several results: that many of `results` from there on; it has no */
+  int32_t first_result;       /* dtype, rank and sharding of its own; 0: its one result is here */
   int64_t dims[TSR_MAX_RANK];
 } tsr__gnode;
 
 enum { TSR__ROOT = 1, TSR__PLACED = 2, TSR__RAGGED = 4 /* leaf with its own row borders */ };
 
-/* A program. `nodes`, `operands`, `attrs` and `shardings` are the key: equal bytes mean equal
- * programs. The rest binds one run of it: numbers, the leaves' values, where nodes came from. */
+/* A program. Nodes, operands, attributes, results, shardings and regions (these by what is in
+ * them) are the key: equal ones mean equal programs. The rest binds one run of it: numbers, the
+ * leaves' values, where nodes came from. */
 typedef struct tsr__program {
   tsr__heap *heap;
   tsr__gnode *nodes;
-  int32_t *operands;       /* of all nodes: earlier nodes; -1 = left out, before one that is not */
+  int32_t *operands;       /* of all nodes: earlier nodes; -1 = left out, before one that is not;
+                              behind them, a node's regions */
   char *attrs;             /* each different attribute once, at a multiple of 8 */
   tsr_sharding *shardings; /* [0] is unplaced; canonical */
-  int node_count, operand_count, attr_count, sharding_count;
+  tsr__result *results;    /* of the nodes that have several */
+  tsr__region **regions;   /* each different one once, held */
+  int node_count, operand_count, attr_count, sharding_count, result_count, region_count;
   /* not part of the key */
   tsr__num *params;
   int param_count;
   const char **sites; /* one a node; may be NULL */
   tsr_array **arrays; /* one a node: leaves and roots to be bound; NULL after partition adds */
   size_t capacity, operand_capacity, sharding_capacity, param_capacity, site_capacity;
-  size_t array_capacity, attr_capacity;
+  size_t array_capacity, attr_capacity, result_capacity, region_capacity;
   bool failed; /* out of memory while building */
   /* how tracing finds its way; empty otherwise */
   tsr_array **visited;        /* every array met, in the order of their `visit` */
@@ -317,8 +373,12 @@ void tsr__program_clear(tsr__program *program);
  * (with the error of the scope that has it), on deleted roots, and on deleted leaves. */
 tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, int count,
                               tsr__error *error);
-/* Appends a copy of a node with the operands `in` (its own first_in and in_count are not looked at) and
- * returns its index; -1 out of memory. */
+/* The index of a region, which the program holds if it is new; -1 out of memory. */
+int tsr__program_region(tsr__program *program, tsr__region *region);
+/* Appends the results of a node to be added; where they begin, -1 out of memory. */
+int tsr__program_results(tsr__program *program, const tsr__result *results, int count);
+/* Appends a copy of a node and returns its index; -1 out of memory. `in` are its operands and behind
+ * them its `region_count` regions (its own first_in and in_count are not looked at). */
 int tsr__program_add(tsr__program *program, const tsr__gnode *node, tsr__links in,
                      const char *site);
 int tsr__program_sharding(tsr__program *program, const tsr_sharding *sharding); /* its index */
@@ -327,6 +387,8 @@ uint32_t tsr__program_attr(tsr__program *program, const void *attr, uint16_t byt
 tsr_shape tsr__gnode_shape(const tsr__gnode *node);
 /* What a node is for those that use it; borrows its dims. */
 tsr__type tsr__gnode_type(const tsr__gnode *node);
+/* The same with its results, where it has several. */
+tsr__type tsr__node_type(const tsr__program *program, int node);
 /* tsr__infer for a node of a program: TSR_ESTATE where an operand would have to be cast. */
 tsr_status tsr__program_infer(const tsr__program *program, const tsr__gnode *node,
                               tsr__inferred *out, tsr__error *error);
@@ -336,6 +398,11 @@ static inline const tsr__reduce_attr *tsr__reduce_of(const tsr__program *program
                                                      const tsr__gnode *node)
 {
   return (const void *)(program->attrs + node->attr);
+}
+
+static inline int tsr__index_of(const tsr__program *program, const tsr__gnode *node)
+{
+  return (int)((const tsr__index_attr *)(const void *)(program->attrs + node->attr))->index;
 }
 
 static inline int tsr__dim_of(const tsr__program *program, const tsr__gnode *node)
@@ -349,6 +416,12 @@ static inline int tsr__in(const tsr__program *program, const tsr__gnode *node, i
   return i < node->in_count ? program->operands[node->first_in + i] : -1;
 }
 
+static inline tsr__region *tsr__region_in(const tsr__program *program, const tsr__gnode *node,
+                                          int i)
+{
+  return program->regions[program->operands[node->first_in + node->in_count + i]];
+}
+
 /* Each operand that is there: its place `i`, its node `o`. */
 #define TSR_FOR_OPERANDS(program, node, i, o)                              \
   for (int i = 0, o = tsr__in((program), (node), 0); i < (node)->in_count; \
@@ -357,8 +430,8 @@ static inline int tsr__in(const tsr__program *program, const tsr__gnode *node, i
 
 /* A private copy without the binding part (params, arrays): the plan cache's key. */
 tsr_status tsr__program_copy(tsr__program *out, const tsr__program *in, tsr__heap *heap);
-/* Gives an empty program the attributes of another, at the same places: nodes may then be copied
- * from it as they are. False: out of memory. */
+/* Gives an empty program the attributes, results and regions of another, at the same places: nodes may
+ * then be copied from it as they are. False: out of memory. */
 bool tsr__program_share(tsr__program *out, const tsr__program *in);
 bool tsr__program_same(const tsr__program *a, const tsr__program *b);
 uint64_t tsr__program_hash(const tsr__program *program);
@@ -371,6 +444,27 @@ int tsr__program_number(const tsr__program *program, int node);
  * tsr__partition does so with what it is given and with what it makes. */
 tsr_status tsr__program_verify(const tsr__program *program, tsr__error *error);
 
+/* ---- regions (region.c) ------------------------------------------------------------------ */
+
+/* A program inside a node: it computes `results` from ARG leaves, which are the node's operands, and
+ * from numbers that are the node's: number k of its params is the node's k-th, counted on over
+ * its regions. Immutable, counted by its holders; its hash is taken once. */
+struct tsr__region {
+  _Atomic int refs;
+  uint64_t hash;
+  tsr__program program;
+  int result_count;
+  int32_t *results; /* nodes of `program` */
+};
+
+/* Makes a region out of a program, which is empty afterwards; the caller holds it. NULL out of memory,
+ * the program untouched. */
+tsr__region *tsr__region_make(tsr__program *program, tsr__links results);
+void tsr__region_hold(tsr__region *region);
+void tsr__region_release(tsr__region *region);
+/* Whether two regions compute the same. */
+bool tsr__region_same(const tsr__region *a, const tsr__region *b);
+
 /* When each node is done. A program runs in slots: kernels of stage s, then the combining of their
  * reductions, then steps of stage s, for s = -1, 0, 1, ... (-1: steps that need no kernel).
  *
@@ -378,6 +472,7 @@ tsr_status tsr__program_verify(const tsr__program *program, tsr__error *error);
  *   TILE, FORMULA    0 or more: computed in a kernel of this stage. It is the maximum over the
  *   REDUCE           operands of: stage of a TILE or FORMULA; stage + 1 of a LEAF, REDUCE or STEP.
  *                    A REDUCE accumulates there and is combined right after
+ *   PART             with its operand, of which it is one result
  *   STEP             runs after the combining of this stage, in order of nodes: the maximum over
  *                    the operands' stages
  *
@@ -418,7 +513,7 @@ int tsr__acc_class_of(int op);
 bool tsr__acc_needs_count(const tsr__gnode *node);
 /* Lists the distinct accumulators of a program in order of their first node; returns how many. One
  * serves nodes of one stage only (tsr__stages).
- * `out` may be NULL to count. `of_node[2*node]`, `[2*node+1]` (if not NULL) get the indices of
+ * `out` has room for two a reduction node. `of_node[2*node]`, `[2*node+1]` get the indices of
  * its main and its COUNT accumulator, -1 for none. */
 int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node);
 /* Bytes that the partial of an accumulator takes on the way between devices, escapes not counted:

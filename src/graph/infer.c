@@ -139,10 +139,14 @@ static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
   return TSR_OK;
 }
 
-static tsr_dtype result_dtype(tsr__op op, const uint8_t *want, const tsr__ask *ask)
+static tsr_dtype result_dtype(tsr__op op, tsr__types in, const uint8_t *want, const tsr__ask *ask)
 {
+  const tsr__index_attr *attr = ask->attr;
   switch (tsr__ops[op].dtype_rule) {
   case TSR__DT_BOOL: return TSR_BOOL;
+  case TSR__DT_RESULT:
+    if (tsr__ops[op].results == TSR__MANY) return 0;
+    return (tsr_dtype)in.at[0].results[attr ? attr->index : 0].dtype;
   case TSR__DT_ATTR: return ask->dtype || op != TSR__OP_COUNT ? ask->dtype : TSR_I64;
   case TSR__DT_FLOAT: return tsr__dtype_float((tsr_dtype)want[0]) ? (tsr_dtype)want[0] : TSR_F64;
   default: return (tsr_dtype)want[op == TSR__OP_WHERE];
@@ -199,9 +203,29 @@ static int ruling_operand(tsr__types in, int first, int back, int64_t *size)
   return ruler;
 }
 
+static bool same_shape(const tsr__type *a, const tsr__type *b)
+{
+  if (a->rank != b->rank) return false;
+  for (int d = 0; d < a->rank; d++)
+    if (dim_of(a, d) != dim_of(b, d)) return false;
+  return true;
+}
+
+/* Whether nothing broadcasts: so it is nearly always. */
+static bool all_alike(tsr__types in)
+{
+  bool alike = in.at[0].dtype != 0;
+  for (int i = 1; i < in.count && alike; i++) alike = same_shape(&in.at[i], &in.at[0]);
+  return alike;
+}
+
 static tsr_status element_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
 {
   int first = op == TSR__OP_SEARCH; /* the table's size is its own */
+  if (!first && all_alike(in)) {
+    *out = shape_of(&in.at[0]);
+    return TSR_OK;
+  }
   tsr_shape shape = { .rank = 0 };
   for (int i = first; i < in.count; i++)
     if (in.at[i].dtype && in.at[i].rank > shape.rank) shape.rank = in.at[i].rank;
@@ -221,14 +245,6 @@ static tsr_status element_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__
                           tsr__ops[op].name, text_of(&in.at[0]).text);
   *out = shape;
   return TSR_OK;
-}
-
-static bool same_shape(const tsr__type *a, const tsr__type *b)
-{
-  if (a->rank != b->rank) return false;
-  for (int d = 0; d < a->rank; d++)
-    if (dim_of(a, d) != dim_of(b, d)) return false;
-  return true;
 }
 
 /* The smallest or largest of no element does not exist. */
@@ -326,6 +342,56 @@ static const void *attr_of(tsr__op op, const tsr__ask *ask)
   return ask->attr ? ask->attr : tsr__attrs[tsr__ops[op].attr].zero;
 }
 
+/* A region's arguments are what its node has for operands, and as they are: nothing is cast inside. */
+static tsr_status check_call(tsr__types in, const tsr__region *region, tsr__error *error)
+{
+  for (int n = 0; n < region->program.node_count; n++) {
+    const tsr__gnode *arg = &region->program.nodes[n];
+    if (arg->op != TSR__OP_ARG) continue;
+    int i = tsr__index_of(&region->program, arg);
+    tsr__type want = tsr__gnode_type(arg);
+    if (i >= in.count)
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_call: %d operands, but the program takes argument %d; give it all "
+                            "its arguments",
+                            in.count, i + 1);
+    if (in.at[i].dtype != want.dtype || !same_shape(&in.at[i], &want))
+      return tsr__error_set(error, in.at[i].dtype != want.dtype ? TSR_EDTYPE : TSR_ESHAPE,
+                            "tsr_call: operand %d is %s, expected %s as the program was made for",
+                            i + 1, text_of(&in.at[i]).text, text_of(&want).text);
+  }
+  return TSR_OK;
+}
+
+int tsr__infer_results(tsr__op op, const tsr__ask *ask, tsr__result *out, int room)
+{
+  const tsr__region *region = tsr__ops[op].shape_rule == TSR__SH_CALL ? ask->regions[0] : NULL;
+  for (int i = 0; region && i < region->result_count && i < room; i++) {
+    const tsr__gnode *node = &region->program.nodes[region->results[i]];
+    out[i] = (tsr__result){ .dtype = node->dtype, .rank = node->rank };
+    memcpy(out[i].dims, node->dims, sizeof node->dims);
+  }
+  return region ? region->result_count : 0;
+}
+
+/* Only RESULT can do something with an operand of several results. */
+static tsr_status check_several(tsr__op op, tsr__types in, const tsr__index_attr *attr,
+                                tsr__error *error)
+{
+  bool takes = tsr__ops[op].shape_rule == TSR__SH_RESULT;
+  for (int i = 0; i < in.count; i++) {
+    const tsr__type *type = &in.at[i];
+    if (takes && (attr->index < 0 || attr->index >= type->result_count))
+      return tsr__error_set(error, TSR_EARG, "tsr_%s: result %lld of an array of %d results",
+                            tsr__ops[op].name, (long long)attr->index, type->result_count);
+    if (!takes && type->results)
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_%s: operand %d has %d results; take one of them out first",
+                            tsr__ops[op].name, i + 1, type->result_count);
+  }
+  return TSR_OK;
+}
+
 static tsr_status source_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                                tsr__error *error)
 {
@@ -341,6 +407,14 @@ static tsr_status source_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   return TSR_OK;
 }
 
+static tsr_shape several_shape(tsr__types in, const tsr__index_attr *attr)
+{
+  const tsr__result *result = &in.at[0].results[attr->index];
+  tsr_shape shape = { .rank = result->rank };
+  memcpy(shape.dims, result->dims, sizeof shape.dims);
+  return shape;
+}
+
 static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                                tsr__error *error)
 {
@@ -350,6 +424,8 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   case TSR__SH_TAKE: return take_shape(in, attr_of(op, ask), out, error);
   case TSR__SH_DYNAMIC: return rows_shape(op, in, out, error);
   case TSR__SH_SOURCE: return source_shape(op, in, ask, out, error);
+  case TSR__SH_CALL: return check_call(in, ask->regions[0], error);
+  case TSR__SH_RESULT: *out = several_shape(in, attr_of(op, ask)); return TSR_OK;
   default:
     if (op == TSR__OP_FIRSTN) return rows_shape(op, in, out, error);
     *out = shape_of(&in.at[0]);
@@ -376,8 +452,9 @@ tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__infer
                       tsr__error *error)
 {
   tsr__inferred found = { .operand = out->operand };
+  if (check_several(op, in, attr_of(op, ask), error)) return error->status;
   if (operand_dtypes(op, in, ask, found.operand, error)) return error->status;
-  found.dtype = result_dtype(op, found.operand, ask);
+  found.dtype = result_dtype(op, in, found.operand, ask);
   if (tsr__ops[op].dtype_rule == TSR__DT_ATTR && check_asked(op, found.dtype, error))
     return error->status;
   if (result_shape(op, in, ask, &found.shape, error)) return error->status;

@@ -56,7 +56,9 @@ void tsr__array_delete(tsr_array *a)
 static void release_node(tsr__node *node)
 {
   tsr_array *array = (tsr_array *)node;
+  const tsr__extras *extras = array->extras;
   tsr__array_drop_operands(array);
+  for (int i = 0; extras && i < extras->region_count; i++) tsr__region_release(extras->regions[i]);
   drop_value(array);
 }
 
@@ -78,8 +80,11 @@ static tsr_array *allot(tsr_scope *scope, tsr__op op, tsr__operands in, const ts
                         const char *site)
 {
   uint16_t attr_bytes = tsr__attrs[tsr__ops[op].attr].bytes;
-  size_t links = (size_t)in.count, numbers = tsr__ops[op].numbers;
+  bool many = tsr__ops[op].numbers == TSR__MANY;
+  size_t links = (size_t)in.count,
+         numbers = many ? (size_t)ask->number_count : tsr__ops[op].numbers;
   TSR_INVARIANT(!ask->attr || ask->attr_bytes == attr_bytes);
+  TSR_INVARIANT(ask->region_count == tsr__ops[op].regions);
   TSR_INVARIANT(!ask->numbers || (size_t)ask->number_count == numbers);
   size_t behind = links * sizeof(tsr_array *) + numbers * sizeof(tsr__num) + attr_bytes;
   tsr_array *array = tsr__node_new(scope, sizeof *array + behind, site, release_node);
@@ -397,7 +402,31 @@ static tsr__type type_of(const tsr_array *a)
     .ragged = a->value && a->shape.rank > 0 && tsr__value_ragged(a->value),
     .dims = a->shape.dims,
     .sharding = a->placed || a->value ? &a->sharding : NULL,
+    .results = a->extras ? a->extras->results : NULL,
+    .result_count = a->extras ? a->extras->result_count : 0,
   };
+}
+
+/* Regions and results of the few nodes that have any, behind each other. False: out of memory. */
+static bool add_extras(tsr_array *array, tsr__op op, const tsr__ask *ask)
+{
+  if (tsr__ops[op].results != TSR__MANY && !ask->region_count) return true;
+  int count = tsr__infer_results(op, ask, NULL, 0);
+  size_t results = (size_t)count * sizeof(tsr__result);
+  size_t regions = (size_t)ask->region_count * sizeof(tsr__region *);
+  tsr__extras *extras =
+      tsr__arena_new(&array->node.scope->arena, sizeof *extras + results + regions);
+  if (!extras) return false;
+  extras->results = (tsr__result *)(extras + 1);
+  extras->regions = (tsr__region **)(extras->results + count);
+  extras->result_count = tsr__infer_results(op, ask, extras->results, count);
+  extras->region_count = ask->region_count;
+  for (int i = 0; i < ask->region_count; i++) {
+    extras->regions[i] = ask->regions[i];
+    tsr__region_hold(ask->regions[i]);
+  }
+  array->extras = extras;
+  return true;
 }
 
 static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
@@ -405,6 +434,12 @@ static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr__operands in, const
 {
   tsr_array *array = allot(scope, op, in, ask, site);
   if (!array) return (tsr_array *)&no_memory_array;
+  if (!add_extras(array, op, ask)) {
+    array->in_count = 0; /* they are not counted yet */
+    array->inert = 1;
+    tsr__fail(scope, site, TSR_ENOMEM, "no memory for a node; close scopes that are done");
+    return array;
+  }
   for (int i = 0; i < in.count; i++)
     if (in.at[i]) atomic_fetch_add_explicit(&in.at[i]->users, 1, memory_order_relaxed);
   if (ask->sharding && ask->sharding->mesh) {

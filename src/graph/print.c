@@ -3,6 +3,11 @@
  *   %0 = put                  f64[8,8]@(x,y)     normalise.c:12
  *   %1 = %0 * 2               f64[8,8]@(x,y)     normalise.c:13
  *   %2 = mean(%0)             f64[]              normalise.c:13
+ *   %3:2 = call(%1)           f64[8,8], bool[]   normalise.c:14
+ *       %0 = arg 0            f64[8,8]
+ *       ...
+ *       return %0, %4
+ *   %4 = %3#1                 bool[]
  *
  * Constants stand where they are used. Columns are as wide as their widest entry, up to a limit. */
 #include "graph/graph.h"
@@ -60,6 +65,11 @@ static void add_dims(const tsr__reduce_attr *attr, uint32_t all, tsr__text *out)
   if (attr->ddof) tsr__text_add(out, ", ddof %lld", (long long)attr->ddof);
 }
 
+static bool is_result(const tsr__gnode *node)
+{
+  return tsr__ops[node->op].shape_rule == TSR__SH_RESULT;
+}
+
 static void add_call(const tsr__program *program, const int *numbers, const tsr__gnode *node,
                      tsr__text *out)
 {
@@ -67,6 +77,8 @@ static void add_call(const tsr__program *program, const int *numbers, const tsr_
   static const char *const roles[] = { "", "where ", "by " };
   tsr__text_add(out, "%s", tsr__ops[node->op].name);
   if (!node->in_count) {
+    if (node->op == TSR__OP_ARG) tsr__text_add(out, " %d", tsr__index_of(program, node));
+    if (node->region_count) tsr__text_add(out, "()");
     if (node->op == TSR__OP_IOTA) tsr__text_add(out, "(dim %d)", tsr__dim_of(program, node));
     return;
   }
@@ -86,7 +98,14 @@ static void add_formula(const tsr__program *program, const int *numbers, int n, 
 {
   const tsr__gnode *node = &program->nodes[n];
   const char *sign = signs[node->op];
-  tsr__text_add(out, "  %%%d = ", numbers ? numbers[n] : tsr__program_number(program, n));
+  tsr__text_add(out, "  %%%d", numbers ? numbers[n] : tsr__program_number(program, n));
+  if (node->result_count) tsr__text_add(out, ":%d", node->result_count);
+  tsr__text_add(out, " = ");
+  if (is_result(node)) {
+    add_operand(program, numbers, tsr__in(program, node, 0), out);
+    tsr__text_add(out, "#%d", tsr__index_of(program, node));
+    return;
+  }
   if (!sign) {
     add_call(program, numbers, node, out);
     return;
@@ -99,7 +118,15 @@ static void add_formula(const tsr__program *program, const int *numbers, int n, 
 static void add_type(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
   tsr_shape shape = tsr__gnode_shape(node);
-  tsr__type_add(out, (tsr_dtype)node->dtype, &shape, &program->shardings[node->sharding]);
+  for (int i = 0; i < node->result_count; i++) {
+    const tsr__result *result = &program->results[node->first_result + i];
+    tsr_shape own = { .rank = result->rank };
+    memcpy(own.dims, result->dims, sizeof own.dims);
+    if (i) tsr__text_add(out, ", ");
+    tsr__type_add(out, (tsr_dtype)result->dtype, &own, &program->shardings[result->sharding]);
+  }
+  if (!node->result_count && node->dtype)
+    tsr__type_add(out, (tsr_dtype)node->dtype, &shape, &program->shardings[node->sharding]);
 }
 
 static const char *file_of(const char *site)
@@ -136,7 +163,31 @@ static void pad_to(tsr__text *out, size_t start, size_t width)
   tsr__text_pad(out, ' ', used < width ? (int)(width - used) : 0);
 }
 
+static void print(const tsr__program *program, int indent, tsr__text *out);
+
+/* The regions of a node, below it and further in. */
+static void print_regions(const tsr__program *program, const tsr__gnode *node, int indent,
+                          tsr__text *out)
+{
+  for (int i = 0; i < node->region_count; i++) {
+    const tsr__region *region = tsr__region_in(program, node, i);
+    print(&region->program, indent + 4, out);
+    tsr__text_pad(out, ' ', indent + 4);
+    tsr__text_add(out, "  return");
+    for (int r = 0; r < region->result_count; r++) {
+      tsr__text_add(out, r ? ", " : " ");
+      add_operand(&region->program, NULL, region->results[r], out);
+    }
+    tsr__text_add(out, "\n");
+  }
+}
+
 void tsr__program_print(const tsr__program *program, tsr__text *out)
+{
+  print(program, 0, out);
+}
+
+static void print(const tsr__program *program, int indent, tsr__text *out)
 {
   size_t width[2], room = ((size_t)program->node_count + 1) * sizeof(int);
   int *numbers = tsr__new(program->heap, room);
@@ -148,6 +199,7 @@ void tsr__program_print(const tsr__program *program, tsr__text *out)
   for (int n = 0; n < program->node_count; n++) {
     if (program->nodes[n].op == TSR__OP_CONST) continue;
     const char *site = program->sites ? file_of(program->sites[n]) : "";
+    tsr__text_pad(out, ' ', indent);
     size_t start = out->length;
     add_formula(program, numbers, n, out);
     pad_to(out, start, width[0]);
@@ -159,6 +211,7 @@ void tsr__program_print(const tsr__program *program, tsr__text *out)
       tsr__text_add(out, "  %s", site);
     }
     tsr__text_add(out, "\n");
+    print_regions(program, &program->nodes[n], indent, out);
   }
   tsr__del(program->heap, numbers, room);
 }

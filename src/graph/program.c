@@ -4,6 +4,7 @@
  *                                            operands[]  of all nodes, by index
  *                                            attrs[]     each different attribute once
  *                                            shardings[] [0] = unplaced
+ *                                            results[], regions[]  of the few nodes that have them
  *
  * Invariants: operands stand before their users; all padding is zero, so that equal programs have
  * equal bytes; numbers lie apart in params[], so that they are no part of a plan. Tracing walks
@@ -12,7 +13,7 @@
  * visited[visit]: no hash table, and marks left by other programs do no harm. */
 #include "graph/graph.h"
 
-_Static_assert(sizeof(tsr__gnode) == 32 + 8 * TSR_MAX_RANK,
+_Static_assert(sizeof(tsr__gnode) == 40 + 8 * TSR_MAX_RANK,
                "no padding: nodes are compared as bytes");
 
 typedef struct tsr__todo {
@@ -41,6 +42,12 @@ void tsr__program_init(tsr__program *program, tsr__heap *heap)
   program->stamp = 1;
 }
 
+static void drop_regions(tsr__program *program)
+{
+  for (int i = 0; i < program->region_count; i++) tsr__region_release(program->regions[i]);
+  program->region_count = 0;
+}
+
 void tsr__program_free(tsr__program *program)
 {
   tsr__heap *heap = program->heap;
@@ -56,6 +63,9 @@ void tsr__program_free(tsr__program *program)
   tsr__del(heap, program->todo, program->todo_capacity * sizeof *program->todo);
   tsr__del(heap, program->table, program->table_size * sizeof *program->table);
   tsr__del(heap, program->attrs, program->attr_capacity);
+  tsr__del(heap, program->results, program->result_capacity * sizeof *program->results);
+  drop_regions(program);
+  tsr__del(heap, program->regions, program->region_capacity * sizeof *program->regions);
   tsr__del(heap, program->blobs, program->blob_size * sizeof *program->blobs);
   tsr__program_init(program, heap);
 }
@@ -73,7 +83,8 @@ void tsr__program_clear(tsr__program *program)
 {
   program->node_count = program->operand_count = 0;
   program->sharding_count = program->param_count = 0;
-  program->attr_count = program->blob_count = 0;
+  program->attr_count = program->blob_count = program->result_count = 0;
+  drop_regions(program);
   program->visited_count = 0;
   program->failed = false;
   renew_stamp(program);
@@ -169,7 +180,25 @@ uint32_t tsr__program_attr(tsr__program *program, const void *attr, uint16_t byt
   return (uint32_t)start;
 }
 
-/* Index of a new node with room for its operands, neither yet set; -1 out of memory. */
+int tsr__program_region(tsr__program *program, tsr__region *region)
+{
+  for (int i = 0; i < program->region_count; i++)
+    if (tsr__region_same(program->regions[i], region)) return i;
+  if (!GROW(program, regions, region_capacity, (size_t)program->region_count + 1)) return -1;
+  tsr__region_hold(region);
+  program->regions[program->region_count] = region;
+  return program->region_count++;
+}
+
+int tsr__program_results(tsr__program *program, const tsr__result *results, int count)
+{
+  int first = program->result_count;
+  if (!GROW(program, results, result_capacity, (size_t)first + (size_t)count)) return -1;
+  for (int i = 0; i < count; i++) program->results[program->result_count++] = results[i];
+  return first;
+}
+
+/* Index of a new node with room for its operands and regions, neither yet set; -1 out of memory. */
 static int new_node(tsr__program *program, int operands, const char *site, tsr_array *array)
 {
   size_t need = (size_t)program->node_count + 1;
@@ -194,7 +223,7 @@ int tsr__program_add(tsr__program *program, const tsr__gnode *node, tsr__links i
   tsr__gnode *to = &program->nodes[index];
   memcpy(to, node, sizeof *node);
   to->first_in = program->operand_count;
-  to->in_count = in.count;
+  to->in_count = in.count - node->region_count;
   for (int i = 0; i < in.count; i++) program->operands[program->operand_count++] = in.at[i];
   return index;
 }
@@ -202,6 +231,15 @@ int tsr__program_add(tsr__program *program, const tsr__gnode *node, tsr__links i
 tsr__type tsr__gnode_type(const tsr__gnode *node)
 {
   return (tsr__type){ .dtype = node->dtype, .rank = node->rank, .dims = node->dims };
+}
+
+tsr__type tsr__node_type(const tsr__program *program, int node)
+{
+  const tsr__gnode *g = &program->nodes[node];
+  tsr__type type = tsr__gnode_type(g);
+  type.result_count = g->result_count;
+  if (g->result_count) type.results = &program->results[g->first_result];
+  return type;
 }
 
 /* ---- tracing ---- */
@@ -249,6 +287,16 @@ static void refresh_shape(tsr__program *program, tsr__gnode *node)
   memcpy(node->dims, type.shape.dims, sizeof node->dims);
 }
 
+/* Regions stand behind the operands; results in a list of their own. */
+static void fill_extras(tsr__program *program, const tsr__extras *extras, tsr__gnode *node)
+{
+  node->region_count = (uint8_t)extras->region_count;
+  for (int i = 0; i < extras->region_count; i++)
+    program->operands[program->operand_count++] = tsr__program_region(program, extras->regions[i]);
+  node->first_result = tsr__program_results(program, extras->results, extras->result_count);
+  node->result_count = node->first_result < 0 ? 0 : extras->result_count;
+}
+
 static void fill_inner(tsr__program *program, const tsr_array *array, tsr__gnode *node)
 {
   node->op = array->op;
@@ -258,6 +306,7 @@ static void fill_inner(tsr__program *program, const tsr_array *array, tsr__gnode
   for (int i = 0; i < array->in_count; i++)
     program->operands[program->operand_count++] =
         array->in[i] ? node_of(program, array->in[i]) : -1;
+  if (array->extras) fill_extras(program, array->extras, node);
   if (array->placed) {
     node->flags = TSR__PLACED;
     node->sharding = (uint16_t)tsr__program_sharding(program, &array->sharding);
@@ -270,7 +319,7 @@ static uint32_t hash_node(const tsr__program *program, const tsr__gnode *node)
   const uint64_t mix = UINT64_C(0x9e3779b97f4a7c15);
   uint64_t hash;
   memcpy(&hash, node, sizeof hash);
-  for (int i = 0; i < node->in_count; i++)
+  for (int i = 0; i < node->in_count + node->region_count; i++)
     hash = hash * mix + (uint32_t)program->operands[node->first_in + i] + 1;
   hash += (uint64_t)node->sharding << 48;
   hash += (uint64_t)node->attr * 977 + (uint64_t)node->dims[0] * 31;
@@ -305,12 +354,17 @@ static bool grow_table(tsr__program *program)
 static bool same_node(const tsr__program *program, const tsr__gnode *a, const tsr__gnode *b)
 {
   uint8_t flags = (uint8_t)(a->flags ^ b->flags);
-  if (flags & (uint8_t)~TSR__ROOT || a->in_count != b->in_count) return false;
+  if (flags & (uint8_t)~TSR__ROOT || a->in_count != b->in_count ||
+      a->region_count != b->region_count || a->result_count != b->result_count)
+    return false;
   return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank &&
          a->sharding == b->sharding && a->attr == b->attr && a->attr_bytes == b->attr_bytes &&
          a->param == b->param &&
          !memcmp(&program->operands[a->first_in], &program->operands[b->first_in],
-                 (size_t)a->in_count * sizeof *program->operands) &&
+                 (size_t)(a->in_count + a->region_count) * sizeof *program->operands) &&
+         (!a->result_count ||
+          !memcmp(&program->results[a->first_result], &program->results[b->first_result],
+                  (size_t)a->result_count * sizeof *program->results)) &&
          !memcmp(a->dims, b->dims, sizeof a->dims);
 }
 
@@ -326,6 +380,7 @@ static int merge_newest(tsr__program *program)
     if (!same_node(program, &program->nodes[other], node)) continue;
     program->node_count--;
     program->operand_count = node->first_in;
+    if (node->result_count) program->result_count = node->first_result;
     return other;
   }
   program->table[at] = (slot_of){ program->stamp, newest };
@@ -345,7 +400,8 @@ static void bind_params(tsr__program *program, const tsr_array *array, tsr__gnod
 static void emit(tsr__program *program, tsr_array *array)
 {
   bool leaf = is_leaf(array);
-  int index = new_node(program, leaf ? 0 : array->in_count, array->node.site, array);
+  int regions = array->extras ? array->extras->region_count : 0;
+  int index = new_node(program, leaf ? 0 : array->in_count + regions, array->node.site, array);
   if (index < 0 || !GROW(program, visited, visited_capacity, (size_t)program->visited_count + 1))
     return;
   tsr__gnode *node = &program->nodes[index];
@@ -461,6 +517,11 @@ uint64_t tsr__program_hash(const tsr__program *program)
   uint64_t hash = tsr__hash(program->nodes, nodes, (uint64_t)program->node_count);
   hash = tsr__hash(program->operands, operands, hash);
   hash = tsr__hash(program->attrs, (size_t)program->attr_count, hash);
+  if (program->result_count)
+    hash =
+        tsr__hash(program->results, (size_t)program->result_count * sizeof *program->results, hash);
+  for (int i = 0; i < program->region_count; i++)
+    hash = tsr__hash(&program->regions[i]->hash, sizeof program->regions[i]->hash, hash);
   for (int i = 1; i < program->sharding_count; i++) {
     const tsr_sharding *sharding = &program->shardings[i];
     uint64_t seed = hash + (uint64_t)sharding->mesh->id;
@@ -474,12 +535,22 @@ static bool same_bytes(const void *a, const void *b, int count, size_t element)
   return !count || !memcmp(a, b, (size_t)count * element);
 }
 
+static bool same_regions(const tsr__program *a, const tsr__program *b)
+{
+  bool same = a->region_count == b->region_count;
+  for (int i = 0; same && i < a->region_count; i++)
+    same = tsr__region_same(a->regions[i], b->regions[i]);
+  return same;
+}
+
 bool tsr__program_same(const tsr__program *a, const tsr__program *b)
 {
   return a->node_count == b->node_count && a->operand_count == b->operand_count &&
          a->attr_count == b->attr_count && a->sharding_count == b->sharding_count &&
          same_bytes(a->nodes, b->nodes, a->node_count, sizeof *a->nodes) &&
          same_bytes(a->operands, b->operands, a->operand_count, sizeof *a->operands) &&
+         a->result_count == b->result_count && same_regions(a, b) &&
+         same_bytes(a->results, b->results, a->result_count, sizeof *a->results) &&
          same_bytes(a->attrs, b->attrs, a->attr_count, sizeof *a->attrs) &&
          same_bytes(a->shardings, b->shardings, a->sharding_count, sizeof *a->shardings);
 }
@@ -493,16 +564,20 @@ bool tsr__program_same(const tsr__program *a, const tsr__program *b)
 
 bool tsr__program_share(tsr__program *out, const tsr__program *in)
 {
-  return COPY(out, in, attrs, attr_count, attr_capacity);
+  if (!COPY(out, in, attrs, attr_count, attr_capacity) ||
+      !COPY(out, in, results, result_count, result_capacity) ||
+      !COPY(out, in, regions, region_count, region_capacity))
+    return false;
+  for (int i = 0; i < out->region_count; i++) tsr__region_hold(out->regions[i]);
+  return true;
 }
 
 tsr_status tsr__program_copy(tsr__program *out, const tsr__program *in, tsr__heap *heap)
 {
   tsr__program copy;
   tsr__program_init(&copy, heap);
-  if (!COPY(&copy, in, nodes, node_count, capacity) ||
+  if (!tsr__program_share(&copy, in) || !COPY(&copy, in, nodes, node_count, capacity) ||
       !COPY(&copy, in, operands, operand_count, operand_capacity) ||
-      !COPY(&copy, in, attrs, attr_count, attr_capacity) ||
       !COPY(&copy, in, shardings, sharding_count, sharding_capacity)) {
     tsr__program_free(&copy);
     return TSR_ENOMEM;

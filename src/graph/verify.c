@@ -7,19 +7,63 @@ static tsr_status broken(tsr__error *error, int node, const tsr__gnode *g, const
                         g->op < TSR__OPS ? tsr__ops[g->op].name : "?", what);
 }
 
+static const char *wrong_type(int dtype, int rank, const int64_t *dims)
+{
+  if (!tsr__dtype_known((tsr_dtype)dtype)) return "no such dtype";
+  if (rank > TSR_MAX_RANK) return "too many dims";
+  for (int d = 0; d < TSR_MAX_RANK; d++)
+    if (d < rank ? dims[d] < TSR__DYNAMIC : dims[d] != 0) return "a dim is wrong";
+  return NULL;
+}
+
+/* One result stands in the node, several in the program. */
+static tsr_status check_results(const tsr__program *program, int n, tsr__error *error)
+{
+  const tsr__gnode *g = &program->nodes[n];
+  const char *wrong = NULL;
+  if (tsr__ops[g->op].results != TSR__MANY) {
+    wrong = g->result_count ? "results too many" : wrong_type(g->dtype, g->rank, g->dims);
+  } else if (g->result_count < 0 || g->first_result < 0 ||
+             g->first_result > program->result_count - g->result_count) {
+    wrong = "its results are nowhere";
+  } else if (g->dtype || g->rank || g->sharding) {
+    wrong = "it has several results and a type";
+  }
+  for (int i = 0; !wrong && i < g->result_count; i++) {
+    const tsr__result *r = &program->results[g->first_result + i];
+    wrong = wrong_type(r->dtype, r->rank, r->dims);
+    if (r->sharding && r->sharding >= program->sharding_count) wrong = "no such sharding";
+  }
+  return wrong ? broken(error, n, g, wrong) : TSR_OK;
+}
+
+/* A region's numbers are its node's. */
+static tsr_status check_regions(const tsr__program *program, int n, tsr__error *error)
+{
+  const tsr__gnode *g = &program->nodes[n];
+  int numbers = tsr__ops[g->op].numbers;
+  if (g->region_count != tsr__ops[g->op].regions) return broken(error, n, g, "a region is missing");
+  if (numbers == TSR__MANY) numbers = 0;
+  for (int i = 0; i < g->region_count; i++) {
+    int at = program->operands[g->first_in + g->in_count + i];
+    if (at < 0 || at >= program->region_count) return broken(error, n, g, "no such region");
+    numbers += program->regions[at]->program.param_count;
+  }
+  if (g->param_count != numbers || (numbers > 0) != (g->param >= 0))
+    return broken(error, n, g, "numbers are missing");
+  return TSR_OK;
+}
+
 static tsr_status check_node(const tsr__program *program, int n, tsr__error *error)
 {
   const tsr__gnode *g = &program->nodes[n];
   if (g->op >= TSR__OPS) return broken(error, n, g, "no such operation");
-  if (!tsr__dtype_known((tsr_dtype)g->dtype)) return broken(error, n, g, "no such dtype");
-  if (g->rank > TSR_MAX_RANK) return broken(error, n, g, "too many dims");
-  for (int d = 0; d < TSR_MAX_RANK; d++)
-    if (d < g->rank ? g->dims[d] < TSR__DYNAMIC : g->dims[d] != 0)
-      return broken(error, n, g, "a dim is wrong");
+  if (check_results(program, n, error)) return error->status;
   if (g->sharding && g->sharding >= program->sharding_count)
     return broken(error, n, g, "no such sharding");
   if (!g->sharding && g->reduce_axes) return broken(error, n, g, "combines axes but is unplaced");
-  if (g->first_in < 0 || g->in_count < 0 || g->first_in > program->operand_count - g->in_count)
+  if (g->first_in < 0 || g->in_count < 0 ||
+      g->first_in > program->operand_count - g->in_count - g->region_count)
     return broken(error, n, g, "its operands are nowhere");
   if (g->in_count < tsr__ops[g->op].least) return broken(error, n, g, "an operand is missing");
   if (g->in_count > tsr__ops[g->op].most) return broken(error, n, g, "an operand too many");
@@ -29,8 +73,7 @@ static tsr_status check_node(const tsr__program *program, int n, tsr__error *err
     if (in < 0 && (i < tsr__ops[g->op].least || i == g->in_count - 1))
       return broken(error, n, g, "an operand is missing");
   }
-  if (g->param_count != tsr__ops[g->op].numbers || (g->param_count > 0) != (g->param >= 0))
-    return broken(error, n, g, "numbers are missing");
+  if (check_regions(program, n, error)) return error->status;
   if (g->attr_bytes != tsr__attrs[tsr__ops[g->op].attr].bytes || g->attr % 8 ||
       g->attr > (uint32_t)program->attr_count - g->attr_bytes)
     return broken(error, n, g, "its attributes are not those of the table");
@@ -64,6 +107,10 @@ tsr_status tsr__program_infer(const tsr__program *program, const tsr__gnode *g, 
                    .shape = tsr__gnode_shape(g),
                    .attr = g->attr_bytes ? program->attrs + g->attr : NULL,
                    .attr_bytes = g->attr_bytes };
+  tsr__region *regions[TSR__MAX_REGIONS];
+  for (int i = 0; i < g->region_count; i++) regions[i] = tsr__region_in(program, g, i);
+  ask.regions = regions;
+  ask.region_count = g->region_count;
   tsr__type few[FEW], *type = few;
   uint8_t few_want[FEW], *want = few_want;
   size_t bytes = (size_t)g->in_count * (sizeof *type + sizeof *want);
@@ -74,7 +121,7 @@ tsr_status tsr__program_infer(const tsr__program *program, const tsr__gnode *g, 
   }
   for (int i = 0; i < g->in_count; i++) {
     int o = tsr__in(program, g, i);
-    type[i] = o < 0 ? (tsr__type){ .dtype = 0 } : tsr__gnode_type(&program->nodes[o]);
+    type[i] = o < 0 ? (tsr__type){ .dtype = 0 } : tsr__node_type(program, o);
   }
   tsr__inferred found = { .operand = want };
   tsr_status status =
@@ -89,6 +136,21 @@ tsr_status tsr__program_infer(const tsr__program *program, const tsr__gnode *g, 
   return TSR_OK;
 }
 
+/* Whether a node's results are those that its regions give it. */
+static bool same_results(const tsr__program *program, const tsr__gnode *g)
+{
+  tsr__region *region = tsr__region_in(program, g, 0);
+  tsr__ask ask = { .regions = &region, .region_count = 1 };
+  bool same = g->result_count == tsr__infer_results((tsr__op)g->op, &ask, NULL, 0);
+  for (int i = 0; same && i < g->result_count; i++) {
+    const tsr__gnode *made = &region->program.nodes[region->results[i]];
+    const tsr__result *said = &program->results[g->first_result + i];
+    same = said->dtype == made->dtype && said->rank == made->rank &&
+           !memcmp(said->dims, made->dims, sizeof said->dims);
+  }
+  return same;
+}
+
 static tsr_status check_types(const tsr__program *program, int n, tsr__error *error)
 {
   const tsr__gnode *g = &program->nodes[n];
@@ -98,19 +160,56 @@ static tsr_status check_types(const tsr__program *program, int n, tsr__error *er
   tsr_status status = tsr__program_infer(program, g, &type, &inner);
   if (status == TSR_ENOMEM) return tsr__error_set(error, status, "%s", inner.text);
   if (status) return broken(error, n, g, inner.text);
+  if (tsr__ops[g->op].shape_rule == TSR__SH_CALL && !same_results(program, g))
+    return broken(error, n, g, "the results are not the region's");
   if (type.dtype != (tsr_dtype)g->dtype) return broken(error, n, g, "the dtype is not the table's");
   if (type.shape.rank != g->rank || memcmp(type.shape.dims, g->dims, sizeof g->dims) != 0)
     return broken(error, n, g, "the shape is not the table's");
   return TSR_OK;
 }
 
-tsr_status tsr__program_verify(const tsr__program *program, tsr__error *error)
+/* What may stand only in a region, or only outside. That an argument is one of the node's operands is
+ * for the rule of the node's operation to see. */
+static tsr_status check_leaf(const tsr__program *program, int n, bool inside, tsr__error *error)
+{
+  const tsr__gnode *g = &program->nodes[n];
+  if (g->op == TSR__OP_ARG && (!inside || tsr__index_of(program, g) < 0))
+    return broken(error, n, g, "it is no argument of a region");
+  if (g->op == TSR__OP_LEAF && inside)
+    return broken(error, n, g, "a region holds no value: it takes all as arguments");
+  return TSR_OK;
+}
+
+static tsr_status verify(const tsr__program *program, bool inside, tsr__error *error);
+
+static tsr_status check_region(const tsr__region *region, tsr__error *error)
+{
+  const tsr__program *program = &region->program;
+  if (verify(program, true, error)) return error->status;
+  for (int i = 0; i < region->result_count; i++) {
+    int n = region->results[i];
+    if (n < 0 || n >= program->node_count || program->nodes[n].result_count)
+      return tsr__error_set(error, TSR_ESTATE, "a region's result %d is none of its nodes", i);
+  }
+  return TSR_OK;
+}
+
+/* Each region once, however many nodes have it. */
+static tsr_status verify(const tsr__program *program, bool inside, tsr__error *error)
 {
   if (program->failed) return tsr__error_set(error, TSR_ENOMEM, "a program was not finished");
+  for (int i = 0; i < program->region_count; i++)
+    if (check_region(program->regions[i], error)) return error->status;
   for (int n = 0; n < program->node_count; n++) {
     if (check_node(program, n, error)) return error->status;
+    if (check_leaf(program, n, inside, error)) return error->status;
     if (check_sharding(program, n, error)) return error->status;
     if (check_types(program, n, error)) return error->status;
   }
   return TSR_OK;
+}
+
+tsr_status tsr__program_verify(const tsr__program *program, tsr__error *error)
+{
+  return verify(program, false, error);
 }

@@ -160,7 +160,9 @@ static tsr_status copy(rewrite *r, int n)
   tsr__gnode node = r->in->nodes[n];
   tsr__choice choice;
   tsr__flow_choose(r->flow, n, &choice);
-  for (int i = 0; i < node.in_count; i++) r->links[i] = -1;
+  int links = node.in_count + node.region_count;
+  for (int i = 0; i < links; i++)
+    r->links[i] = i < node.in_count ? -1 : r->in->operands[node.first_in + i];
   TSR_FOR_OPERANDS (r->in, &node, i, o) {
     tsr_sharding need = tsr__choice_operand(&choice, i, r->in->nodes[o].rank);
     r->links[i] = moved(r, n, i, &need);
@@ -169,7 +171,7 @@ static tsr_status copy(rewrite *r, int n)
   bool reduces = tsr__ops[node.op].lowering == TSR__LOW_REDUCE;
   if (reduces) node.reduce_axes = (uint8_t)tsr__choice_reduced(&choice);
   node.sharding = (uint16_t)tsr__program_sharding(&r->out->program, &r->flow->at[n]);
-  int index = add_node(r, &node, (tsr__links){ r->links, node.in_count }, n);
+  int index = add_node(r, &node, (tsr__links){ r->links, links }, n);
   if (index < 0) return r->error->status;
   r->out->home[n] = index;
   return TSR_OK;
@@ -234,6 +236,16 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   return number_nodes(program, arena, out, error);
 }
 
+/* Operations that have a row and no way to run. */
+static tsr_status check_lowered(const tsr__program *program, tsr__error *error)
+{
+  for (int n = 0; n < program->node_count; n++)
+    if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_NONE)
+      return tsr__error_set(error, TSR_EUNSUPPORTED, "tsr_%s: it cannot be run yet",
+                            tsr__ops[program->nodes[n].op].name);
+  return TSR_OK;
+}
+
 tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__partitioned *out,
                           tsr__error *error)
 {
@@ -244,6 +256,7 @@ tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__par
   tsr__program_init(&made.program, heap);
   tsr__arena_init(&arena, heap);
   tsr_status status = tsr__program_verify(program, error);
+  if (!status) status = check_lowered(program, error);
   if (!status && !tsr__program_share(&made.program, program)) status = no_memory(error);
   if (!status) status = tsr__flow_run(program, &arena, &flow, error);
   if (!status) status = build(program, &flow, &arena, &made, error);
