@@ -373,6 +373,8 @@ void tsr__program_clear(tsr__program *program);
  * (with the error of the scope that has it), on deleted roots, and on deleted leaves. */
 tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, int count,
                               tsr__error *error);
+/* Makes room for so many nodes with so many operands at once. False: out of memory. */
+bool tsr__program_reserve(tsr__program *program, int nodes, int operands);
 /* The index of a region, which the program holds if it is new; -1 out of memory. */
 int tsr__program_region(tsr__program *program, tsr__region *region);
 /* Appends the results of a node to be added; where they begin, -1 out of memory. */

@@ -491,7 +491,8 @@ static tsr_array *make_node(tsr_scope *scope, tsr__op op, making *m, const tsr__
 {
   int count = m->in.count;
   tsr__inferred type = { .operand = m->want };
-  tsr__error error = { .status = TSR_OK };
+  tsr__error error;
+  error.status = TSR_OK; /* its text costs more to clear than most nodes to make */
   if (tsr__ops[op].lowering == TSR__LOW_REDUCE) hold_reduced(scope, m, site);
   for (int i = 0; i < count; i++) {
     if (m->use[i] && m->use[i]->inert) return tsr__make_inert(scope, site);

@@ -198,16 +198,26 @@ int tsr__program_results(tsr__program *program, const tsr__result *results, int 
   return first;
 }
 
+static inline bool room_for(tsr__program *program, size_t nodes, size_t operands)
+{
+  return GROW(program, nodes, capacity, nodes) && GROW(program, sites, site_capacity, nodes) &&
+         GROW(program, arrays, array_capacity, nodes) &&
+         GROW(program, operands, operand_capacity, operands);
+}
+
+bool tsr__program_reserve(tsr__program *program, int nodes, int operands)
+{
+  return room_for(program, (size_t)nodes, (size_t)operands);
+}
+
 /* Index of a new node with room for its operands and regions, neither yet set; -1 out of memory. */
 static int new_node(tsr__program *program, int operands, const char *site, tsr_array *array)
 {
-  size_t need = (size_t)program->node_count + 1;
-  size_t links = (size_t)program->operand_count + (size_t)operands;
   if (!program->sharding_count) tsr__program_sharding(program, NULL);
-  if (need > INT32_MAX || links > INT32_MAX || program->failed ||
-      !GROW(program, nodes, capacity, need) || !GROW(program, sites, site_capacity, need) ||
-      !GROW(program, arrays, array_capacity, need) ||
-      !GROW(program, operands, operand_capacity, links)) {
+  if (program->failed || program->node_count == INT32_MAX ||
+      operands > INT32_MAX - program->operand_count ||
+      !room_for(program, (size_t)program->node_count + 1,
+                (size_t)program->operand_count + (size_t)operands)) {
     program->failed = true;
     return -1;
   }

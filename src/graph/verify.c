@@ -155,7 +155,8 @@ static tsr_status check_types(const tsr__program *program, int n, tsr__error *er
 {
   const tsr__gnode *g = &program->nodes[n];
   tsr__inferred type;
-  tsr__error inner = { .status = TSR_OK };
+  tsr__error inner;
+  inner.status = TSR_OK; /* the text, which is long, is written with an error */
   if (g->op == TSR__OP_LEAF) return TSR_OK;
   tsr_status status = tsr__program_infer(program, g, &type, &inner);
   if (status == TSR_ENOMEM) return tsr__error_set(error, status, "%s", inner.text);

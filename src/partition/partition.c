@@ -225,7 +225,11 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   tsr__heap *heap = out->program.heap;
   out->home_count = program->node_count;
   out->home = tsr__new(heap, ((size_t)program->node_count + 1) * sizeof *out->home);
-  if (!origin || !r.first_move || !r.next_move || !r.links || !out->home) return no_memory(error);
+  /* Most programs need few reshards. */
+  bool room =
+      tsr__program_reserve(&out->program, program->node_count + 4, program->operand_count + 4);
+  if (!room || !origin || !r.first_move || !r.next_move || !r.links || !out->home)
+    return no_memory(error);
   out->origin = origin;
   tsr_status status = rewrite_all(&r);
   size_t bytes = ((size_t)out->program.node_count + 1) * sizeof *origin;
