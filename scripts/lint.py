@@ -29,6 +29,7 @@ LEVELS = {
 SUBROOMS = {
     "kernel": {"device": 0, "exact": 0, "fuse": 0, "tile": 1, "jit": 2, "matmul": 2, "rows": 2,
                "": 3},
+    "io": {"file": 0, "text": 0, "rows": 1, "csv": 2, "json": 2, "arrow": 2, "npy": 2},
 }
 CLIENTS = ("tools", "examples", "bench")  # of the public API only
 COLLECTIVITY = ("Local.", "Collective.", "Collective, same arguments.")

@@ -20,20 +20,20 @@ struct way {
 /* The columns first .. first + count - 1 of all rows in two parts. */
 static void read_columns(tsr__csv *csv, int first, int count, int64_t border, fuzz_result *r)
 {
-  const tsr__csv_column *columns;
+  const tsr__read_column *columns;
   tsr__error error = { 0 };
   int64_t rows[3] = { 0, border, r->rows };
   fuzz_held *held = calloc((size_t)count, sizeof *held);
-  tsr__csv_target *targets = calloc((size_t)count, sizeof *targets);
-  tsr__csv_read read = { .parts = 2, .rows = rows, .target_count = count, .targets = targets };
+  tsr__read_target *targets = calloc((size_t)count, sizeof *targets);
+  tsr__read_ask read = { .parts = 2, .rows = rows, .target_count = count, .targets = targets };
   for (int turn = 0; !turn || read.retyped; turn++) {
     REQUIRE(turn < 2 + 2 * count);
     tsr__csv_columns(csv, &columns);
     for (int c = 0; c < count; c++) {
       fuzz_hold(&held[c], columns[first + c].type, rows);
-      targets[c] = (tsr__csv_target){ .column = first + c,
-                                      .values = held[c].values,
-                                      .validity = held[c].validity };
+      targets[c] = (tsr__read_target){ .column = first + c,
+                                       .values = held[c].values,
+                                       .validity = held[c].validity };
     }
     read.retyped = 0;
     r->status = tsr__csv_read_parts(csv, &read, &error);
@@ -64,7 +64,7 @@ static fuzz_result read_file(const struct way *way)
     fuzz_message(error.text, sizeof error.text);
     strcpy(r.text, error.text);
   } else {
-    const tsr__csv_column *columns;
+    const tsr__read_column *columns;
     int64_t border = r.rows * way->part / 4;
     r.columns = tsr__csv_columns(csv, &columns);
     r.bad_rows = tsr__csv_bad_rows(csv);
@@ -104,7 +104,7 @@ static tsr__csv_opts options_of(const uint8_t *bytes)
 /* Forces types of the columns that the file has; false: it cannot be opened, or none are forced. */
 static bool types_of(const struct way *way, const uint8_t choice[2], char out[TYPES_ROOM])
 {
-  const tsr__csv_column *columns;
+  const tsr__read_column *columns;
   tsr__error error = { 0 };
   tsr__csv *csv = tsr__csv_open_with(way->rt, way->path, way->opts, &error);
   int count = csv ? tsr__csv_columns(csv, &columns) : 0;

@@ -5,7 +5,7 @@
 #include "fuzz.h"
 #include "io/csv/csv.h"
 
-/* In the order of tsr__coltype. */
+/* In the order of tsr_coltype. */
 static const char *const fuzz_type_name[] = { "bool", "i64",  "f64", "date",
                                               "time", "text", "i32", "f32" };
 
@@ -27,10 +27,10 @@ typedef struct fuzz_result {
   char text[1000];
 } fuzz_result;
 
-static inline size_t fuzz_value_bytes(tsr__coltype type, int64_t rows)
+static inline size_t fuzz_value_bytes(tsr_coltype type, int64_t rows)
 {
-  if (type == TSR__COL_BOOL) return (size_t)(rows + 63) / 64 * 8;
-  bool wide = type == TSR__COL_I64 || type == TSR__COL_F64 || type == TSR__COL_TIME;
+  if (type == TSR_COL_BOOL) return (size_t)(rows + 63) / 64 * 8;
+  bool wide = type == TSR_COL_I64 || type == TSR_COL_F64 || type == TSR_COL_TIME;
   return (size_t)rows * (wide ? 8 : 4);
 }
 
@@ -45,7 +45,7 @@ typedef struct fuzz_held {
   uint64_t *validity[2];
 } fuzz_held;
 
-static inline void fuzz_hold(fuzz_held *h, tsr__coltype type, const int64_t rows[3])
+static inline void fuzz_hold(fuzz_held *h, tsr_coltype type, const int64_t rows[3])
 {
   for (int p = 0; p < 2; p++) {
     h->values[p] = malloc(fuzz_value_bytes(type, rows[p + 1] - rows[p]));
@@ -59,31 +59,31 @@ static inline bool fuzz_bit(const uint64_t *words, int64_t i)
 }
 
 /* Each value for itself, so that the border does not show; a null's is 0, a text's its code. */
-static inline void fuzz_hash_part_rows(const fuzz_held *h, int part, tsr__coltype type,
-                                       int64_t rows, fuzz_result *r)
+static inline void fuzz_hash_part_rows(const fuzz_held *h, int part, tsr_coltype type, int64_t rows,
+                                       fuzz_result *r)
 {
   const uint64_t *valid = h->validity[part];
   for (int64_t i = 0; i < rows; i++) {
     uint64_t cell[2] = { 0, fuzz_bit(valid, i) };
-    if (type == TSR__COL_BOOL) cell[0] = fuzz_bit(h->values[part], i);
+    if (type == TSR_COL_BOOL) cell[0] = fuzz_bit(h->values[part], i);
     else if (fuzz_value_bytes(type, 1) == 8) cell[0] = ((const uint64_t *)h->values[part])[i];
     else cell[0] = ((const uint32_t *)h->values[part])[i];
     REQUIRE(cell[1] || !cell[0]);
     fuzz_hash_part(r, cell, sizeof cell);
   }
   for (int64_t i = rows; i % 64; i++)
-    REQUIRE(!fuzz_bit(valid, i) && (type != TSR__COL_BOOL || !fuzz_bit(h->values[part], i)));
+    REQUIRE(!fuzz_bit(valid, i) && (type != TSR_COL_BOOL || !fuzz_bit(h->values[part], i)));
 }
 
-static inline void fuzz_hash_column(const tsr__csv_column *column, const fuzz_held *h,
-                                    const tsr__csv_target *target, const int64_t rows[3],
+static inline void fuzz_hash_column(const tsr__read_column *column, const fuzz_held *h,
+                                    const tsr__read_target *target, const int64_t rows[3],
                                     fuzz_result *r)
 {
   fuzz_hash_part(r, &column->type, sizeof column->type);
   fuzz_hash_part(r, column->name, strlen(column->name));
   fuzz_hash_part(r, &target->nulls, sizeof target->nulls);
   for (int p = 0; p < 2; p++) fuzz_hash_part_rows(h, p, column->type, rows[p + 1] - rows[p], r);
-  REQUIRE((column->type == TSR__COL_TEXT) == (target->dict != NULL));
+  REQUIRE((column->type == TSR_COL_TEXT) == (target->dict != NULL));
   if (target->dict)
     fuzz_hash_part(r, target->dict->bytes, (size_t)target->dict->offsets[target->dict->count]);
 }

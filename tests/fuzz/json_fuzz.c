@@ -17,14 +17,14 @@ struct asked {
 
 static void read_column(tsr__json *json, int column, int64_t border, fuzz_result *r)
 {
-  const tsr__csv_column *columns;
+  const tsr__read_column *columns;
   tsr__error error = { 0 };
   int64_t rows[3] = { 0, border, r->rows };
   fuzz_held held;
   tsr__json_columns(json, &columns);
   fuzz_hold(&held, columns[column].type, rows);
-  tsr__csv_target target = { .column = column, .values = held.values, .validity = held.validity };
-  tsr__csv_read read = { .parts = 2, .rows = rows, .target_count = 1, .targets = &target };
+  tsr__read_target target = { .column = column, .values = held.values, .validity = held.validity };
+  tsr__read_ask read = { .parts = 2, .rows = rows, .target_count = 1, .targets = &target };
   REQUIRE(!tsr__json_read_parts(json, &read, &error) && !read.retyped);
   fuzz_hash_column(&columns[column], &held, &target, rows, r);
   tsr__dict_release(target.dict);
@@ -45,7 +45,7 @@ static fuzz_result read_file(tsr_runtime *rt, const char *path, const tsr__json_
   r.status = error.status;
   REQUIRE(!json == (error.status != TSR_OK));
   if (json) {
-    const tsr__csv_column *columns;
+    const tsr__read_column *columns;
     r.columns = tsr__json_columns(json, &columns);
     r.rows = tsr__json_rows(json);
     r.bad_rows = tsr__json_bad_rows(json);
@@ -65,7 +65,7 @@ static struct asked ask(tsr_runtime *rt, const char *path, const uint8_t choice[
   struct asked asked = { 0 };
   tsr__json_opts opts = { .bad_rows = TSR__JSON_SKIP };
   tsr__error error = { 0 };
-  const tsr__csv_column *columns;
+  const tsr__read_column *columns;
   tsr__json *json = tsr__json_open(rt, path, &opts, &error);
   int count = json ? tsr__json_columns(json, &columns) : 0;
   for (int c = 0; c < count && c < MOST_COLUMNS; c++) {
@@ -74,7 +74,7 @@ static struct asked ask(tsr_runtime *rt, const char *path, const uint8_t choice[
     if (!chosen) continue;
     asked.column[asked.column_count++] = strdup(columns[c].name);
     if (type >= 0)
-      asked.type[asked.type_count++] = (tsr__json_type){ asked.column[i], (tsr__coltype)type };
+      asked.type[asked.type_count++] = (tsr__json_type){ asked.column[i], (tsr_coltype)type };
   }
   tsr__json_close(json);
   return asked;

@@ -8,11 +8,11 @@
 
 #include "harness.h"
 
-static size_t value_bytes(tsr__coltype type, int64_t rows)
+static size_t value_bytes(tsr_coltype type, int64_t rows)
 {
-  if (type == TSR__COL_BOOL) return (size_t)(rows + 63) / 64 * 8;
-  bool small = type == TSR__COL_DATE || type == TSR__COL_TEXT || type == TSR__COL_I32;
-  return (size_t)rows * (small || type == TSR__COL_F32 ? 4 : 8);
+  if (type == TSR_COL_BOOL) return (size_t)(rows + 63) / 64 * 8;
+  bool small = type == TSR_COL_DATE || type == TSR_COL_TEXT || type == TSR_COL_I32;
+  return (size_t)rows * (small || type == TSR_COL_F32 ? 4 : 8);
 }
 
 static int64_t *borders(int parts, uint64_t seed, int64_t rows)
@@ -25,12 +25,12 @@ static int64_t *borders(int parts, uint64_t seed, int64_t rows)
   return out;
 }
 
-static void make_targets(const struct table *t, tsr__csv_read *read)
+static void make_targets(const struct table *t, tsr__read_ask *read)
 {
   read->targets = calloc((size_t)t->columns + 1, sizeof *read->targets);
   read->target_count = t->columns;
   for (int c = 0; c < t->columns; c++) {
-    tsr__csv_target *target = &read->targets[c];
+    tsr__read_target *target = &read->targets[c];
     target->column = c;
     target->values = calloc((size_t)read->parts, sizeof(void *));
     target->validity = calloc((size_t)read->parts, sizeof(uint64_t *));
@@ -45,7 +45,7 @@ static void make_targets(const struct table *t, tsr__csv_read *read)
   }
 }
 
-static void free_targets(tsr__csv_read *read)
+static void free_targets(tsr__read_ask *read)
 {
   for (int c = 0; c < read->target_count; c++) {
     for (int p = 0; p < read->parts; p++) {
@@ -58,24 +58,24 @@ static void free_targets(tsr__csv_read *read)
   free(read->targets);
 }
 
-static struct table_cell cell_at(const tsr__csv_target *target, tsr__coltype type, int part,
+static struct table_cell cell_at(const tsr__read_target *target, tsr_coltype type, int part,
                                  int64_t i)
 {
   struct table_cell cell = { .null = !(target->validity[part][i / 64] >> (i % 64) & 1) };
   void *values = target->values[part];
   switch (type) {
-  case TSR__COL_BOOL: cell.bits = ((uint64_t *)values)[i / 64] >> (i % 64) & 1; break;
-  case TSR__COL_I32:
-  case TSR__COL_DATE: cell.bits = (uint64_t)((int32_t *)values)[i]; break;
-  case TSR__COL_F32: {
+  case TSR_COL_BOOL: cell.bits = ((uint64_t *)values)[i / 64] >> (i % 64) & 1; break;
+  case TSR_COL_I32:
+  case TSR_COL_DATE: cell.bits = (uint64_t)((int32_t *)values)[i]; break;
+  case TSR_COL_F32: {
     double wide = (double)((float *)values)[i];
     memcpy(&cell.bits, &wide, sizeof wide);
     break;
   }
-  case TSR__COL_I64:
-  case TSR__COL_TIME:
-  case TSR__COL_F64: cell.bits = ((uint64_t *)values)[i]; break;
-  case TSR__COL_TEXT: {
+  case TSR_COL_I64:
+  case TSR_COL_TIME:
+  case TSR_COL_F64: cell.bits = ((uint64_t *)values)[i]; break;
+  case TSR_COL_TEXT: {
     if (cell.null) break;
     int32_t code = ((int32_t *)values)[i];
     if (code < 0 || code >= target->dict->count) FAIL("code %d of %d", code, target->dict->count);
@@ -88,21 +88,21 @@ static struct table_cell cell_at(const tsr__csv_target *target, tsr__coltype typ
   return cell;
 }
 
-static void check_tail(const tsr__csv_target *target, tsr__coltype type, int part, int64_t rows)
+static void check_tail(const tsr__read_target *target, tsr_coltype type, int part, int64_t rows)
 {
   if (rows % 64 == 0) return;
   uint64_t tail = target->validity[part][rows / 64] >> (rows % 64);
-  if (type == TSR__COL_BOOL) tail |= ((uint64_t *)target->values[part])[rows / 64] >> (rows % 64);
+  if (type == TSR_COL_BOOL) tail |= ((uint64_t *)target->values[part])[rows / 64] >> (rows % 64);
   if (tail) FAIL("bits behind the last row are not 0");
 }
 
-static void gather(struct table *t, const tsr__csv_read *read)
+static void gather(struct table *t, const tsr__read_ask *read)
 {
   t->cells = calloc((size_t)(t->rows * t->columns) + 1, sizeof *t->cells);
   t->nulls = calloc((size_t)t->columns + 1, sizeof *t->nulls);
   t->dicts = calloc((size_t)t->columns + 1, sizeof *t->dicts);
   for (int c = 0; c < t->columns; c++) {
-    const tsr__csv_target *target = &read->targets[c];
+    const tsr__read_target *target = &read->targets[c];
     struct table_cell *cell = t->cells + c * t->rows;
     int64_t nulls = 0;
     t->dicts[c] = target->dict;
@@ -120,7 +120,7 @@ static void gather(struct table *t, const tsr__csv_read *read)
 
 static void copy_schema(tsr__csv *csv, struct table *t)
 {
-  const tsr__csv_column *columns;
+  const tsr__read_column *columns;
   for (int c = 0; t->schema && c < t->columns; c++) free(t->schema[c].name);
   free(t->schema);
   t->columns = tsr__csv_columns(csv, &columns);
@@ -140,7 +140,7 @@ static tsr_status read_rows(tsr__csv *csv, const struct table_how *how, bool fro
   int64_t *rows = borders(parts, how->seed, t->rows);
   for (;;) {
     copy_schema(csv, t);
-    tsr__csv_read read = { .parts = parts, .rows = rows, .front = front };
+    tsr__read_ask read = { .parts = parts, .rows = rows, .front = front };
     make_targets(t, &read);
     status = tsr__csv_read_parts(csv, &read, error);
     if (!status && !read.retyped) copy_schema(csv, t);
@@ -260,17 +260,17 @@ void table_free(struct table *table)
   *table = (struct table){ 0 };
 }
 
-const char *table_type_name(tsr__coltype type)
+const char *table_type_name(tsr_coltype type)
 {
   switch (type) {
-  case TSR__COL_BOOL: return "bool";
-  case TSR__COL_I64: return "i64";
-  case TSR__COL_F64: return "f64";
-  case TSR__COL_DATE: return "date";
-  case TSR__COL_TIME: return "time";
-  case TSR__COL_TEXT: return "text";
-  case TSR__COL_I32: return "i32";
-  case TSR__COL_F32: return "f32";
+  case TSR_COL_BOOL: return "bool";
+  case TSR_COL_I64: return "i64";
+  case TSR_COL_F64: return "f64";
+  case TSR_COL_DATE: return "date";
+  case TSR_COL_TIME: return "time";
+  case TSR_COL_TEXT: return "text";
+  case TSR_COL_I32: return "i32";
+  case TSR_COL_F32: return "f32";
   }
   return "?";
 }

@@ -14,7 +14,7 @@ struct table_cell {
 struct table {
   int64_t rows;
   int columns;
-  tsr__csv_column *schema; /* copies */
+  tsr__read_column *schema; /* copies */
   int64_t *nulls;
   struct table_cell *cells; /* column after column */
   tsr__dict **dicts;
@@ -35,7 +35,7 @@ void table_free(struct table *table);
 /* NULL if equal, else what differs; in a static buffer. */
 const char *table_differs(const struct table *a, const struct table *b);
 
-const char *table_type_name(tsr__coltype type);
+const char *table_type_name(tsr_coltype type);
 /* A runtime of that instruction set ("baseline", "avx2", "avx512", NULL) and threads. */
 tsr_runtime *table_runtime(const char *isa, int threads);
 

@@ -107,9 +107,9 @@ static void add_cell(char **to, const struct table *t, int64_t r, int c)
   memcpy(&value, &cell->bits, sizeof value);
   if (c) *(*to)++ = '|';
   if (cell->null) *to += sprintf(*to, "NULL");
-  else if (t->schema[c].type == TSR__COL_TEXT)
+  else if (t->schema[c].type == TSR_COL_TEXT)
     *to += sprintf(*to, "%.*s", (int)cell->length, cell->text);
-  else if (t->schema[c].type == TSR__COL_F64 || t->schema[c].type == TSR__COL_F32)
+  else if (t->schema[c].type == TSR_COL_F64 || t->schema[c].type == TSR_COL_F32)
     *to += sprintf(*to, "%g", value);
   else *to += sprintf(*to, "%" PRId64, (int64_t)cell->bits);
 }

@@ -577,8 +577,8 @@ TEST(large_files_that_change_are_refused)
     int64_t count = 0, rows[2] = { 0, 900 }, values[900];
     uint64_t validity[15], *bits = validity;
     void *data = values;
-    tsr__csv_target target = { .column = 0, .values = &data, .validity = &bits };
-    tsr__csv_read read = { .parts = 1, .rows = rows, .target_count = 1, .targets = &target };
+    tsr__read_target target = { .column = 0, .values = &data, .validity = &bits };
+    tsr__read_ask read = { .parts = 1, .rows = rows, .target_count = 1, .targets = &target };
     const char *path = test_tmp("l.csv");
     if (how < 3) CHECK_STATUS(tsr__csv_count(csv, &count, &error), TSR_OK, NULL);
     if (how % 3 == 0) CHECK_I64(unlink(path), 0);
@@ -695,8 +695,8 @@ TEST(columns_are_read_again)
     int64_t rows[2] = { 0, 200 }, values[200];
     uint64_t validity[4], *bits = validity;
     void *data = values;
-    tsr__csv_target target = { .column = 0, .values = &data, .validity = &bits };
-    tsr__csv_read read = { .parts = 1, .rows = rows, .target_count = 1, .targets = &target };
+    tsr__read_target target = { .column = 0, .values = &data, .validity = &bits };
+    tsr__read_ask read = { .parts = 1, .rows = rows, .target_count = 1, .targets = &target };
     if (turn == 3) CHECK_I64(unlink(test_tmp("r-2.csv.gz")), 0);
     tsr_status status = tsr__csv_read_parts(csv, &read, &error);
     CHECK_STATUS(status, turn < 3 ? TSR_OK : TSR_EIO, NULL);

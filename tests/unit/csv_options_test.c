@@ -151,7 +151,7 @@ static void check_bad(const char *text, const char *types, const char *message, 
         const struct table_cell *cell = &t.cells[c * t.rows + r];
         if (c) *to++ = ',';
         if (cell->null) *to++ = '-';
-        else if (t.schema[c].type == TSR__COL_TEXT)
+        else if (t.schema[c].type == TSR_COL_TEXT)
           to += sprintf(to, "%.*s", (int)cell->length, cell->text);
         else to += sprintf(to, "%" PRId64, (int64_t)cell->bits);
       }

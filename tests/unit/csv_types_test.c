@@ -44,11 +44,11 @@ static void check_cell(const struct table *t, int64_t row, const char *text)
   double value;
   memcpy(&value, &cell->bits, 8);
   switch (t->schema[1].type) {
-  case TSR__COL_TEXT:
+  case TSR_COL_TEXT:
     CHECK_U64(cell->length, strlen(text));
     CHECK_BYTES(cell->text, text, cell->length);
     break;
-  case TSR__COL_F64:
+  case TSR_COL_F64:
     if (strcmp(text, "NA") == 0) CHECK(cell->null);
     else CHECK_F64_BITS(value, strtod(text, NULL));
     break;
@@ -56,7 +56,7 @@ static void check_cell(const struct table *t, int64_t row, const char *text)
   }
 }
 
-static void check_late(const char *early, const char *late, tsr__coltype expected, int retypes)
+static void check_late(const char *early, const char *late, tsr_coltype expected, int retypes)
 {
   const int rows = 300;
   const char *path = write_late(early, late, rows);
@@ -80,35 +80,35 @@ static void check_late(const char *early, const char *late, tsr__coltype expecte
 
 TEST(late_values_widen)
 {
-  check_late("1", "hello", TSR__COL_TEXT, 1);
-  check_late("1", "2.5", TSR__COL_F64, 1);
-  check_late("1", "nan", TSR__COL_F64, 1);
-  check_late("1", "9223372036854775808", TSR__COL_TEXT, 1);
-  check_late("1", "2013-01-01", TSR__COL_TEXT, 1);
-  check_late("1", "true", TSR__COL_TEXT, 1);
-  check_late("1", "NA", TSR__COL_I64, 0);
-  check_late("1.5", "7", TSR__COL_F64, 0);
-  check_late("1.5", "9223372036854775808", TSR__COL_F64, 0);
-  check_late("1.5", "x", TSR__COL_TEXT, 1);
-  check_late("true", "1", TSR__COL_TEXT, 1);
-  check_late("2013-01-01", "2013-01-01T06:00:00Z", TSR__COL_TIME, 1);
-  check_late("2013-01-01", "2013-02-30", TSR__COL_TEXT, 1);
-  check_late("2013-01-01T06:00:00Z", "2013-01-01", TSR__COL_TIME, 0);
-  check_late("2013-01-01T06:00:00Z", "5", TSR__COL_TEXT, 1);
-  check_late("x", "1", TSR__COL_TEXT, 0);
+  check_late("1", "hello", TSR_COL_TEXT, 1);
+  check_late("1", "2.5", TSR_COL_F64, 1);
+  check_late("1", "nan", TSR_COL_F64, 1);
+  check_late("1", "9223372036854775808", TSR_COL_TEXT, 1);
+  check_late("1", "2013-01-01", TSR_COL_TEXT, 1);
+  check_late("1", "true", TSR_COL_TEXT, 1);
+  check_late("1", "NA", TSR_COL_I64, 0);
+  check_late("1.5", "7", TSR_COL_F64, 0);
+  check_late("1.5", "9223372036854775808", TSR_COL_F64, 0);
+  check_late("1.5", "x", TSR_COL_TEXT, 1);
+  check_late("true", "1", TSR_COL_TEXT, 1);
+  check_late("2013-01-01", "2013-01-01T06:00:00Z", TSR_COL_TIME, 1);
+  check_late("2013-01-01", "2013-02-30", TSR_COL_TEXT, 1);
+  check_late("2013-01-01T06:00:00Z", "2013-01-01", TSR_COL_TIME, 0);
+  check_late("2013-01-01T06:00:00Z", "5", TSR_COL_TEXT, 1);
+  check_late("x", "1", TSR_COL_TEXT, 0);
 }
 
 /* Nothing but nulls in the sample: the whole file decides before a type is told. */
 TEST(late_values_after_nulls)
 {
-  check_late("NA", "7", TSR__COL_I64, 0);
-  check_late("NA", "7.5", TSR__COL_F64, 0);
-  check_late("NA", "true", TSR__COL_BOOL, 0);
-  check_late("NA", "2013-01-01", TSR__COL_DATE, 0);
-  check_late("NA", "2013-01-01T00:00Z", TSR__COL_TIME, 0);
-  check_late("NA", "x", TSR__COL_TEXT, 0);
-  check_late("NA", "NA", TSR__COL_F64, 0);
-  check_late("", "9223372036854775808", TSR__COL_TEXT, 0);
+  check_late("NA", "7", TSR_COL_I64, 0);
+  check_late("NA", "7.5", TSR_COL_F64, 0);
+  check_late("NA", "true", TSR_COL_BOOL, 0);
+  check_late("NA", "2013-01-01", TSR_COL_DATE, 0);
+  check_late("NA", "2013-01-01T00:00Z", TSR_COL_TIME, 0);
+  check_late("NA", "x", TSR_COL_TEXT, 0);
+  check_late("NA", "NA", TSR_COL_F64, 0);
+  check_late("", "9223372036854775808", TSR_COL_TEXT, 0);
 }
 
 /* Two late values that contradict the sample, and each other, in either order. */
@@ -148,8 +148,8 @@ TEST(the_value_that_widened_is_named)
   int64_t rows[2] = { 0, 401 }, values[401];
   uint64_t validity[7], *bits = validity;
   void *data = values;
-  tsr__csv_target target = { .column = 1, .values = &data, .validity = &bits };
-  tsr__csv_read read = { .parts = 1, .rows = rows, .target_count = 1, .targets = &target };
+  tsr__read_target target = { .column = 1, .values = &data, .validity = &bits };
+  tsr__read_ask read = { .parts = 1, .rows = rows, .target_count = 1, .targets = &target };
   CHECK_STATUS(tsr__csv_read_parts(csv, &read, &error), TSR_OK, NULL);
   CHECK_I64(read.retyped, 1);
   CHECK_I64(tsr__csv_widened(csv, 1, &text), 200);
@@ -226,8 +226,8 @@ TEST(reads_columns_and_rows_by_choice)
     parts[p] = malloc((size_t)(rows[p + 1] - rows[p]) * 8 + 1);
     bits[p] = malloc((size_t)(rows[p + 1] - rows[p] + 63) / 64 * 8 + 1);
   }
-  tsr__csv_target target = { .column = 2, .values = (void **)parts, .validity = bits };
-  tsr__csv_read read = { .parts = 3, .rows = rows, .target_count = 1, .targets = &target };
+  tsr__read_target target = { .column = 2, .values = (void **)parts, .validity = bits };
+  tsr__read_ask read = { .parts = 3, .rows = rows, .target_count = 1, .targets = &target };
   CHECK_STATUS(tsr__csv_read_parts(csv, &read, &error), TSR_OK, NULL);
   for (int p = 0; p < 3; p++) {
     for (int64_t r = rows[p]; r < rows[p + 1]; r++)
@@ -247,12 +247,12 @@ TEST(refuses_borders_and_columns_that_are_not_there)
   tsr__error error = { 0 };
   tsr__csv *csv = tsr__csv_open_with(rt, write_text("few.csv", "a\n1\n2\n"), NULL, &error);
   int64_t far[2] = { 0, 3 }, back[3] = { 0, 2, 1 }, good[2] = { 0, 2 };
-  tsr__csv_read read = { .parts = 1, .rows = far };
+  tsr__read_ask read = { .parts = 1, .rows = far };
   CHECK_STATUS(tsr__csv_read_parts(csv, &read, &error), TSR_EARG, NULL);
-  read = (tsr__csv_read){ .parts = 2, .rows = back };
+  read = (tsr__read_ask){ .parts = 2, .rows = back };
   CHECK_STATUS(tsr__csv_read_parts(csv, &read, &error), TSR_EARG, NULL);
-  tsr__csv_target target = { .column = 1 };
-  read = (tsr__csv_read){ .parts = 1, .rows = good, .target_count = 1, .targets = &target };
+  tsr__read_target target = { .column = 1 };
+  read = (tsr__read_ask){ .parts = 1, .rows = good, .target_count = 1, .targets = &target };
   CHECK_STATUS(tsr__csv_read_parts(csv, &read, &error), TSR_ECOLUMN, NULL);
   tsr__csv_close(csv);
   tsr_runtime_close(rt);
@@ -629,8 +629,8 @@ static void write_random(test_rng *rng, const char *path, struct written *w)
 
 static void check_random(const struct written *w, const struct table *t)
 {
-  static const tsr__coltype types[] = { TSR__COL_I64, TSR__COL_F64, TSR__COL_BOOL, TSR__COL_TIME,
-                                        TSR__COL_TEXT };
+  static const tsr_coltype types[] = { TSR_COL_I64, TSR_COL_F64, TSR_COL_BOOL, TSR_COL_TIME,
+                                       TSR_COL_TEXT };
   CHECK_I64(t->rows, w->rows);
   for (int c = 0; c < w->columns; c++) {
     int nulls = 0;

@@ -19,7 +19,7 @@ static size_t random_text(test_rng *rng, char *out)
 
 struct texts {
   char bytes[TEXTS][40 + PAD];
-  tsr__csv_field fields[TEXTS];
+  tsr__text_span fields[TEXTS];
   int32_t codes[TEXTS]; /* by a plain search */
   int32_t first[TEXTS]; /* of a code: the text */
   int32_t count;
@@ -31,10 +31,10 @@ static void make_texts(struct texts *t, uint64_t seed)
   t->count = 0;
   for (int i = 0; i < TEXTS; i++) {
     memset(t->bytes[i], 0xee, sizeof t->bytes[i]);
-    t->fields[i] = (tsr__csv_field){ t->bytes[i], random_text(&rng, t->bytes[i]) };
+    t->fields[i] = (tsr__text_span){ t->bytes[i], random_text(&rng, t->bytes[i]) };
     int32_t c = 0;
     for (; c < t->count; c++) {
-      const tsr__csv_field *other = &t->fields[t->first[c]];
+      const tsr__text_span *other = &t->fields[t->first[c]];
       if (other->length == t->fields[i].length &&
           memcmp(other->at, t->fields[i].at, other->length) == 0)
         break;
@@ -48,7 +48,7 @@ static void check_dict(const struct texts *t, const tsr__dict *dict)
 {
   CHECK_I64(dict->count, t->count);
   for (int32_t c = 0; c < t->count; c++) {
-    const tsr__csv_field *text = &t->fields[t->first[c]];
+    const tsr__text_span *text = &t->fields[t->first[c]];
     CHECK_I64(dict->offsets[c + 1] - dict->offsets[c], (int64_t)text->length);
     CHECK_BYTES(dict->bytes + dict->offsets[c], text->at, text->length);
   }

@@ -121,7 +121,7 @@ static const char *lines(const char *text)
   return path;
 }
 
-static void put_cell(tsr__text *out, const tsr__csv_target *t, tsr__coltype type, int part,
+static void put_cell(tsr__text *out, const tsr__read_target *t, tsr_coltype type, int part,
                      int64_t row)
 {
   const void *values = t->values[part];
@@ -131,14 +131,14 @@ static void put_cell(tsr__text *out, const tsr__csv_target *t, tsr__coltype type
     return;
   }
   switch (type) {
-  case TSR__COL_BOOL:
+  case TSR_COL_BOOL:
     tsr__text_add(out, "%d", (int)(((const uint64_t *)values)[row / 64] >> (row % 64) & 1));
     break;
-  case TSR__COL_F64:
+  case TSR_COL_F64:
     tsr__text_put(out, room, (size_t)tsr__text_f64(room, ((const double *)values)[row]));
     break;
-  case TSR__COL_DATE: tsr__text_add(out, "%d", ((const int32_t *)values)[row]); break;
-  case TSR__COL_TEXT: {
+  case TSR_COL_DATE: tsr__text_add(out, "%d", ((const int32_t *)values)[row]); break;
+  case TSR_COL_TEXT: {
     const int64_t *offset = t->dict->offsets + ((const int32_t *)values)[row];
     tsr__text_add(out, "'%.*s'", (int)(offset[1] - offset[0]), t->dict->bytes + offset[0]);
     break;
@@ -147,7 +147,7 @@ static void put_cell(tsr__text *out, const tsr__csv_target *t, tsr__coltype type
   }
 }
 
-static void free_target(tsr__csv_target *t, int parts)
+static void free_target(tsr__read_target *t, int parts)
 {
   for (int p = 0; p < parts; p++) {
     free(t->values[p]);
@@ -160,13 +160,13 @@ static void free_target(tsr__csv_target *t, int parts)
 
 static tsr_status read_all(tsr__json *json, int parts, tsr__text *out, tsr__error *error)
 {
-  const tsr__csv_column *column;
+  const tsr__read_column *column;
   int count = tsr__json_columns(json, &column);
   int64_t rows = tsr__json_rows(json), *borders = malloc((size_t)(parts + 1) * sizeof *borders);
   for (int p = 0; p <= parts; p++) borders[p] = rows * p / parts;
-  tsr__csv_target *target = calloc((size_t)count, sizeof *target);
+  tsr__read_target *target = calloc((size_t)count, sizeof *target);
   for (int c = 0; c < count; c++) {
-    target[c] = (tsr__csv_target){ .column = c };
+    target[c] = (tsr__read_target){ .column = c };
     target[c].values = malloc((size_t)parts * sizeof(void *));
     target[c].validity = malloc((size_t)parts * sizeof(void *));
     for (int p = 0; p < parts; p++) {
@@ -175,12 +175,12 @@ static tsr_status read_all(tsr__json *json, int parts, tsr__text *out, tsr__erro
       target[c].validity[p] = memset(malloc(bytes), 0xcb, bytes);
     }
   }
-  tsr__csv_read read = {
+  tsr__read_ask read = {
     .parts = parts, .rows = borders, .target_count = count, .targets = target
   };
   tsr_status status = tsr__json_read_parts(json, &read, error);
   for (int c = 0; c < count; c++)
-    tsr__text_add(out, "%s%s:%d", c ? "," : "", column[c].name, (int)column[c].type);
+    tsr__text_add(out, "%s%s:%s", c ? "," : "", column[c].name, tsr_coltype_name(column[c].type));
   for (int p = 0; p < parts && !status; p++)
     for (int64_t row = 0; row < borders[p + 1] - borders[p]; row++)
       for (int c = 0; c < count; c++) {
@@ -224,10 +224,10 @@ static void check(const char *text, const tsr__json_opts *opts, const char *expe
 TEST(columns_are_the_union_in_order_of_appearance)
 {
   check("{\"a\":1,\"b\":\"x\"}\n\n{\"c\":true,\"a\":2}\r\n  \n{\"b\":null}", NULL,
-        "a:1,b:5,c:0\n1,'x',null\n2,null,1\nnull,null,null");
-  check("{\"a\":null}\n{}\n", NULL, "a:2\nnull\nnull");
+        "a:i64,b:text,c:bool\n1,'x',null\n2,null,1\nnull,null,null");
+  check("{\"a\":null}\n{}\n", NULL, "a:f64\nnull\nnull");
   check("\xef\xbb\xbf{\"\\u0061\":\"\\u00e9\"}\n{\"a\":\"\xc3\xa9\"}\n", NULL,
-        "a:5\n'\xc3\xa9'\n'\xc3\xa9'");
+        "a:text\n'\xc3\xa9'\n'\xc3\xa9'");
 }
 
 TEST(types_follow_the_classes_of_csv)
@@ -235,30 +235,30 @@ TEST(types_follow_the_classes_of_csv)
   check("{\"a\":1,\"b\":1,\"c\":1,\"d\":\"2013-01-02\",\"e\":\"2013-01-02\",\"f\":true}\n"
         "{\"a\":2,\"b\":1.5,\"c\":\"1\",\"d\":\"1969-12-31\",\"e\":\"2013-01-02T03:04\",\"f\":1}\n",
         NULL,
-        "a:1,b:2,c:5,d:3,e:4,f:5\n1,1,'1',15707,1357084800000000,'true'\n"
+        "a:i64,b:f64,c:text,d:date,e:time,f:text\n1,1,'1',15707,1357084800000000,'true'\n"
         "2,1.5,'1',-1,1357095840000000,'1'");
   check("{\"a\":9223372036854775807,\"b\":9223372036854775808}\n"
         "{\"a\":-9223372036854775808,\"b\":1}\n",
-        NULL, "a:1,b:5\n9223372036854775807,'9223372036854775808'\n-9223372036854775808,'1'");
+        NULL, "a:i64,b:text\n9223372036854775807,'9223372036854775808'\n-9223372036854775808,'1'");
   check("{\"a\":{\"x\": [1, 2]},\"b\":[ ]}\n{\"a\":-0.0,\"b\":null}\n", NULL,
-        "a:5,b:5\n'{\"x\": [1, 2]}','[ ]'\n'-0.0',null");
+        "a:text,b:text\n'{\"x\": [1, 2]}','[ ]'\n'-0.0',null");
 }
 
 TEST(columns_and_types_can_be_chosen)
 {
   const char *text = "{\"a\":1,\"b\":2,\"c\":\"2013-01-01\"}\n{\"a\":3,\"c\":\"x\"}\n";
   tsr__json_opts opts = { .column_count = 2, .columns = (const char *[]){ "c", "a" } };
-  check(text, &opts, "c:5,a:1\n'2013-01-01',1\n'x',3");
+  check(text, &opts, "c:text,a:i64\n'2013-01-01',1\n'x',3");
   opts.type_count = 1;
-  opts.types = &(tsr__json_type){ "a", TSR__COL_F64 };
-  check(text, &opts, "c:5,a:2\n'2013-01-01',1\n'x',3");
-  opts.types = &(tsr__json_type){ "c", TSR__COL_DATE };
+  opts.types = &(tsr__json_type){ "a", TSR_COL_F64 };
+  check(text, &opts, "c:text,a:f64\n'2013-01-01',1\n'x',3");
+  opts.types = &(tsr__json_type){ "c", TSR_COL_DATE };
   check(text, &opts,
         "TSR_EPARSE: x.jsonl:2:12: the value is not of the type that was asked for: '\"x\"}'");
   opts.bad_rows = TSR__JSON_SKIP;
-  check(text, &opts, "c:3,a:1\n15706,1");
+  check(text, &opts, "c:date,a:i64\n15706,1");
   opts.bad_rows = TSR__JSON_NULL;
-  check(text, &opts, "c:3,a:1\n15706,1\nnull,3");
+  check(text, &opts, "c:date,a:i64\n15706,1\nnull,3");
   opts.columns = (const char *[]){ "c", "z" };
   check(text, &opts, "TSR_ECOLUMN: x.jsonl: no column 'z'; no object has that name");
   opts.columns = (const char *[]){ "c", "c" };
@@ -272,9 +272,9 @@ TEST(bad_rows_are_told_left_out_or_null)
       "{\"a\":6,\"c\":1}\n";
   check(text, NULL, "TSR_EPARSE: x.jsonl:2:12: it is no JSON value: '}'");
   tsr__json_opts opts = { .bad_rows = TSR__JSON_SKIP };
-  check(text, &opts, "a:1,c:1\n1,null\n6,1");
+  check(text, &opts, "a:i64,c:i64\n1,null\n6,1");
   opts.bad_rows = TSR__JSON_NULL;
-  check(text, &opts, "a:1,c:1\n1,null\n2,null\n3,null\nnull,null\nnull,null\n6,1");
+  check(text, &opts, "a:i64,c:i64\n1,null\n2,null\n3,null\nnull,null\nnull,null\n6,1");
   check("{\"a\":1}\n{\"a\":2,\n\"b\":3}\n", NULL,
         "TSR_EPARSE: x.jsonl:2:8: the line ends inside an object; each line holds a whole one, as "
         "jq -c . writes it: the line's end");

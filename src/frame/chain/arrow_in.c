@@ -5,6 +5,8 @@
  * Invariant: the stream is taken over by the call, whatever happens: its release is NULL after it. */
 #include "frame/chain/plan.h"
 
+#include "io/arrow/arrow_read.h"
+
 static tsr_status open_stream(tsr_frame *df, struct ArrowArrayStream *stream,
                               const tsr_arrow_opts *opts, tsr__error *error)
 {

@@ -41,16 +41,6 @@ bool tsr__is_temporal(int type)
   return type == TSR_COL_DATE || type == TSR_COL_TIME;
 }
 
-const char *tsr_coltype_name(tsr_coltype type)
-{
-  switch (type) {
-  case TSR_COL_DATE: return "date";
-  case TSR_COL_TIME: return "time";
-  case TSR_COL_TEXT: return "text";
-  default: return tsr_dtype_name((tsr_dtype)type);
-  }
-}
-
 static const char *type_name(int type)
 {
   return type == TSR__COL_NULL ? "null" : tsr_coltype_name((tsr_coltype)type);

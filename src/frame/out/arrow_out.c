@@ -9,6 +9,7 @@
 #include "frame/chain/plan.h"
 
 #include "io/text/dict.h"
+#include "tessera/arrow.h"
 
 #include <errno.h>
 

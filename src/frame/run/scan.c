@@ -9,6 +9,9 @@
  * */
 #include "frame/chain/plan.h"
 
+#include "io/csv/csv.h"
+#include "io/json/json.h"
+#include "io/rows/classes.h"
 #include "io/text/dict.h"
 #include "io/text/option_list.h"
 #include "tessera/read.h"
@@ -17,17 +20,10 @@
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-static uint8_t type_of_file(tsr__coltype type)
-{
-  static const uint8_t types[] = { TSR_COL_BOOL, TSR_COL_I64,  TSR_COL_F64, TSR_COL_DATE,
-                                   TSR_COL_TIME, TSR_COL_TEXT, TSR_COL_I32, TSR_COL_F32 };
-  return types[type];
-}
-
 /* The frame's schema by what the file's says now. */
 static tsr_status take_schema(tsr_frame *df, tsr__error *error)
 {
-  const tsr__csv_column *column;
+  const tsr__read_column *column;
   const tsr__reader *reader = &df->source->reader;
   int count = reader->ops->columns(reader->file, &column);
   tsr__arena *arena = &df->node.scope->arena;
@@ -35,7 +31,7 @@ static tsr_status take_schema(tsr_frame *df, tsr__error *error)
   if (!field) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   for (int i = 0; i < count; i++) {
     field[i].name = tsr__arena_text(arena, column[i].name, strlen(column[i].name));
-    field[i].type = type_of_file(column[i].type);
+    field[i].type = (uint8_t)column[i].type;
     field[i].vacant = column[i].vacant;
     if (!field[i].name) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   }
@@ -61,7 +57,7 @@ tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_mesh *mesh, const c
 tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding *sharding,
                           tsr__error *error)
 {
-  const tsr__csv_column *column;
+  const tsr__read_column *column;
   if (!reader.file) return error->status;
   /* A column may be read twice, sifted and whole: room for two dictionaries of it. */
   df->source = tsr__source_new(df->node.scope, 2 * reader.ops->columns(reader.file, &column));
@@ -144,18 +140,17 @@ const char *tsr_frame_notes(const tsr_frame *df)
 
 /* ---- JSON lines ---------------------------------------------------------------------------- */
 
-static tsr_status type_named(const char *what, const char *word, tsr__coltype *out,
+static tsr_status type_named(const char *what, const char *word, tsr_coltype *out,
                              tsr__error *error)
 {
-  for (int type = TSR__COL_BOOL; type <= TSR__COL_F32; type++) {
-    *out = (tsr__coltype)type;
-    if (!strcmp(word, tsr_coltype_name((tsr_coltype)type_of_file(*out)))) return TSR_OK;
-  }
-  return tsr__error_set(
-      error, TSR_EARG,
-      "%s, types: '%.40s' is no type; expected bool, i32, i64, f32, f64, date, time "
-      "or text",
-      what, word);
+  int type = tsr__type_named(word);
+  if (type < 0)
+    return tsr__error_set(error, TSR_EARG,
+                          "%s, types: '%.40s' is no type; expected bool, i32, i64, f32, f64, date, "
+                          "time or text",
+                          what, word);
+  *out = (tsr_coltype)type;
+  return TSR_OK;
 }
 
 /* The lists of the options, in an arena. */
@@ -226,7 +221,7 @@ typedef struct reading {
   int *position; /* by part: the position that is read into */
   int64_t *rows;
   int count;
-  tsr__csv_target *target;
+  tsr__read_target *target;
   tsr__value **values, **valid;
   const tsr__sift *sift; /* NULL: all rows count */
   tsr__sifted *sifted;   /* where sparse columns go */
@@ -270,7 +265,7 @@ static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool spar
   tsr_shape shape = { 1, { r->source->rows } };
   const tsr_sharding *sharding = &r->source->sharding;
   tsr_dtype dtype = tsr__dtype_of_type(r->df->schema.field[column].type);
-  tsr__csv_target *target = &r->target[r->count];
+  tsr__read_target *target = &r->target[r->count];
   tsr__value *values =
       tsr__value_new(rt, &(tsr__layout){ dtype, &shape, sharding, NULL }, r->error);
   tsr__value *valid =
@@ -317,7 +312,7 @@ static tsr_status keep(reading *r)
 {
   tsr__source *source = r->source;
   for (int i = 0; i < r->count; i++) {
-    tsr__csv_target *target = &r->target[i];
+    tsr__read_target *target = &r->target[i];
     tsr__col col = { .type = r->df->schema.field[target->column].type, .dict = target->dict };
     if (target->dict) source->dicts[source->dict_count++] = target->dict;
     target->dict = NULL; /* the source's now, even if what follows fails */
@@ -452,7 +447,7 @@ static tsr_status make_sifted(reading *r)
 }
 
 /* The sieves with the numbers of their targets; `scope` holds them. */
-static tsr_status take_sieves(reading *r, tsr_scope *scope, tsr__csv_read *read)
+static tsr_status take_sieves(reading *r, tsr_scope *scope, tsr__read_ask *read)
 {
   tsr__sieve *sieves = room(r, scope, r->sift->count, sizeof *sieves);
   if (!sieves) return r->error->status;
@@ -524,7 +519,7 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
     if (need[i] && !is_there(r, i) && add_target(r, scope, i, sparse && !r->sift->whole[i]))
       return r->error->status;
   if (!r->count) return TSR_OK;
-  tsr__csv_read read = { .parts = r->parts,
+  tsr__read_ask read = { .parts = r->parts,
                          .rows = r->rows,
                          .target_count = r->count,
                          .targets = r->target,
@@ -613,7 +608,8 @@ void tsr__scan_blame(const tsr__visit *visits, tsr__error *error)
       const char *text;
       size_t used = strlen(error->text);
       const tsr__reader *reader = &v->df->source->reader;
-      int64_t row = v->need[i] ? reader->ops->widened(reader->file, i, &text) : -1;
+      bool may = v->need[i] && reader->ops->widened;
+      int64_t row = may ? reader->ops->widened(reader->file, i, &text) : -1;
       if (row < 0) continue;
       snprintf(error->text + used, sizeof error->text - used,
                "\n    column '%.60s' is %s since row %lld of %.200s, which holds '%.79s'",

@@ -51,7 +51,7 @@ struct tsr__arrow {
   tsr_runtime *rt;
   tsr__heap *heap;
   int column_count;
-  tsr__csv_column *columns;
+  tsr__read_column *columns;
   tsr__arrow_type *types;
   tsr__decimal *decimal; /* NULL: no column has decimals */
   tsr__arrow_batch **batches;
@@ -89,7 +89,7 @@ typedef struct tsr__arrow_run {
   const struct ArrowArray *array;
   const tsr__arrow_type *type;
   const tsr__decimal *decimal;
-  tsr__coltype column_type;
+  tsr_coltype column_type;
   int64_t from; /* the first one's element in the array's buffers */
   int64_t count;
   int64_t at; /* its element in the part */

@@ -114,7 +114,7 @@ static void settle_decimals(tsr__arrow *arrow)
   for (int i = 0; i < arrow->column_count; i++) {
     const tsr__arrow_type *type = &arrow->types[i];
     if (type->layout == TSR__ARROW_DECIMAL && type->scale == 0 && all_fit(arrow, i))
-      arrow->columns[i].type = TSR__COL_I64;
+      arrow->columns[i].type = TSR_COL_I64;
   }
 }
 
@@ -161,7 +161,7 @@ void tsr__arrow_close(tsr__arrow *arrow)
   tsr__del(heap, arrow, sizeof *arrow);
 }
 
-int tsr__arrow_columns(const tsr__arrow *arrow, const tsr__csv_column **out)
+int tsr__arrow_columns(const tsr__arrow *arrow, const tsr__read_column **out)
 {
   *out = arrow->columns;
   return arrow->column_count;
@@ -230,9 +230,9 @@ static int64_t batch_of(const tsr__arrow *arrow, int64_t row)
 static bool read_target(job *j, int64_t s, int target)
 {
   tsr__arrow *arrow = j->arrow;
-  const tsr__csv_read *read = j->stripes.read;
+  const tsr__read_ask *read = j->stripes.read;
   const tsr__stripe *st = &j->stripes.stripe[s];
-  const tsr__csv_target *t = &read->targets[target];
+  const tsr__read_target *t = &read->targets[target];
   int64_t row = read->rows[st->part] + st->from, end = read->rows[st->part] + st->to;
   int64_t at = st->from;
   for (int64_t b = batch_of(arrow, row); row < end; b++) {
@@ -295,7 +295,7 @@ static tsr_status run_job(job *j, tsr__error *error)
   return tsr__stripes_finish(&j->stripes, what, error);
 }
 
-tsr_status tsr__arrow_read_parts(tsr__arrow *arrow, tsr__csv_read *read, tsr__error *error)
+tsr_status tsr__arrow_read_parts(tsr__arrow *arrow, tsr__read_ask *read, tsr__error *error)
 {
   job j = { .arrow = arrow };
   bool fine = tsr__stripes_open(&j.stripes, arrow->rt, read, arrow->columns, 0);
@@ -306,3 +306,46 @@ tsr_status tsr__arrow_read_parts(tsr__arrow *arrow, tsr__csv_read *read, tsr__er
   tsr__del(arrow->heap, j.faults, size);
   return status;
 }
+
+/* ---- as a reader ------------------------------------------------------------------------------- */
+
+static void arrow_close(void *file)
+{
+  tsr__arrow_close(file);
+}
+
+static int arrow_columns(const void *file, const tsr__read_column **out)
+{
+  return tsr__arrow_columns(file, out);
+}
+
+static const char *arrow_path(const void *file)
+{
+  (void)file;
+  return "stream";
+}
+
+static tsr_status arrow_count(void *file, int64_t *rows, tsr__error *error)
+{
+  (void)error;
+  *rows = tsr__arrow_rows(file);
+  return TSR_OK;
+}
+
+static tsr_status arrow_read(void *file, tsr__read_ask *read, tsr__error *error)
+{
+  return tsr__arrow_read_parts(file, read, error);
+}
+
+static bool arrow_borrow(void *file, int column, tsr__foreign *out)
+{
+  return tsr__arrow_borrow(file, column, out);
+}
+
+const tsr__reader_ops tsr__arrow_reader = { .format = "arrow",
+                                            .close = arrow_close,
+                                            .columns = arrow_columns,
+                                            .path = arrow_path,
+                                            .count = arrow_count,
+                                            .read = arrow_read,
+                                            .borrow = arrow_borrow };

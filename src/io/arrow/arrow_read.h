@@ -7,8 +7,7 @@
 #ifndef TSR_IO_ARROW_READ_H
 #define TSR_IO_ARROW_READ_H
 
-#include "io/csv/csv.h"
-#include "kernel/device/device.h"
+#include "io/rows/reader.h"
 #include "tessera/arrow.h"
 
 typedef struct tsr__arrow tsr__arrow;
@@ -18,13 +17,16 @@ typedef struct tsr__arrow tsr__arrow;
  * by name and format), TSR_ECOLUMN, TSR_ENOMEM. */
 tsr__arrow *tsr__arrow_open(tsr_runtime *rt, struct ArrowArrayStream *stream, tsr__error *error);
 void tsr__arrow_close(tsr__arrow *arrow);
-int tsr__arrow_columns(const tsr__arrow *arrow, const tsr__csv_column **out);
+int tsr__arrow_columns(const tsr__arrow *arrow, const tsr__read_column **out);
 int64_t tsr__arrow_rows(const tsr__arrow *arrow);
 int64_t tsr__arrow_batches(const tsr__arrow *arrow);
 /* As tsr__csv_read_parts; nothing is ever retyped. Contents at fault: TSR_EVALUE, TSR_EPARSE. */
-tsr_status tsr__arrow_read_parts(tsr__arrow *arrow, tsr__csv_read *read, tsr__error *error);
+tsr_status tsr__arrow_read_parts(tsr__arrow *arrow, tsr__read_ask *read, tsr__error *error);
 /* A column's values where they lie as devices want them: one batch, no nulls, aligned to 64 bytes. The
  * memory stays until its release, also when `arrow` is closed. */
 bool tsr__arrow_borrow(tsr__arrow *arrow, int column, tsr__foreign *out);
+
+/* The same as a table of calls. */
+extern const tsr__reader_ops tsr__arrow_reader;
 
 #endif

@@ -24,28 +24,28 @@ typedef struct format {
 
 /* A timestamp's format goes on with its time zone: instants are UTC whatever the zone. */
 static const format formats[] = {
-  { "n", TSR__ARROW_NULL, TSR__COL_F64, 1, 1 },
-  { "b", TSR__ARROW_BOOL, TSR__COL_BOOL, 1, 1 },
-  { "c", TSR__ARROW_I8, TSR__COL_I32, 1, 1 },
-  { "C", TSR__ARROW_U8, TSR__COL_I32, 1, 1 },
-  { "s", TSR__ARROW_I16, TSR__COL_I32, 1, 1 },
-  { "S", TSR__ARROW_U16, TSR__COL_I32, 1, 1 },
-  { "i", TSR__ARROW_I32, TSR__COL_I32, 1, 1 },
-  { "I", TSR__ARROW_U32, TSR__COL_I64, 1, 1 },
-  { "l", TSR__ARROW_I64, TSR__COL_I64, 1, 1 },
-  { "L", TSR__ARROW_U64, TSR__COL_I64, 1, 1 },
-  { "e", TSR__ARROW_F16, TSR__COL_F32, 1, 1 },
-  { "f", TSR__ARROW_F32, TSR__COL_F32, 1, 1 },
-  { "g", TSR__ARROW_F64, TSR__COL_F64, 1, 1 },
-  { "u", TSR__ARROW_TEXT, TSR__COL_TEXT, 1, 1 },
-  { "U", TSR__ARROW_LARGE_TEXT, TSR__COL_TEXT, 1, 1 },
-  { "vu", TSR__ARROW_TEXT_VIEW, TSR__COL_TEXT, 1, 1 },
-  { "tdD", TSR__ARROW_I32, TSR__COL_DATE, 1, 1 },
-  { "tdm", TSR__ARROW_I64, TSR__COL_DATE, 1, 86400000 },
-  { "tss:", TSR__ARROW_I64, TSR__COL_TIME, 1000000, 1 },
-  { "tsm:", TSR__ARROW_I64, TSR__COL_TIME, 1000, 1 },
-  { "tsu:", TSR__ARROW_I64, TSR__COL_TIME, 1, 1 },
-  { "tsn:", TSR__ARROW_I64, TSR__COL_TIME, 1, 1000 },
+  { "n", TSR__ARROW_NULL, TSR_COL_F64, 1, 1 },
+  { "b", TSR__ARROW_BOOL, TSR_COL_BOOL, 1, 1 },
+  { "c", TSR__ARROW_I8, TSR_COL_I32, 1, 1 },
+  { "C", TSR__ARROW_U8, TSR_COL_I32, 1, 1 },
+  { "s", TSR__ARROW_I16, TSR_COL_I32, 1, 1 },
+  { "S", TSR__ARROW_U16, TSR_COL_I32, 1, 1 },
+  { "i", TSR__ARROW_I32, TSR_COL_I32, 1, 1 },
+  { "I", TSR__ARROW_U32, TSR_COL_I64, 1, 1 },
+  { "l", TSR__ARROW_I64, TSR_COL_I64, 1, 1 },
+  { "L", TSR__ARROW_U64, TSR_COL_I64, 1, 1 },
+  { "e", TSR__ARROW_F16, TSR_COL_F32, 1, 1 },
+  { "f", TSR__ARROW_F32, TSR_COL_F32, 1, 1 },
+  { "g", TSR__ARROW_F64, TSR_COL_F64, 1, 1 },
+  { "u", TSR__ARROW_TEXT, TSR_COL_TEXT, 1, 1 },
+  { "U", TSR__ARROW_LARGE_TEXT, TSR_COL_TEXT, 1, 1 },
+  { "vu", TSR__ARROW_TEXT_VIEW, TSR_COL_TEXT, 1, 1 },
+  { "tdD", TSR__ARROW_I32, TSR_COL_DATE, 1, 1 },
+  { "tdm", TSR__ARROW_I64, TSR_COL_DATE, 1, 86400000 },
+  { "tss:", TSR__ARROW_I64, TSR_COL_TIME, 1000000, 1 },
+  { "tsm:", TSR__ARROW_I64, TSR_COL_TIME, 1000, 1 },
+  { "tsu:", TSR__ARROW_I64, TSR_COL_TIME, 1, 1 },
+  { "tsn:", TSR__ARROW_I64, TSR_COL_TIME, 1, 1000 },
 };
 
 static const format *find_format(const char *text)
@@ -123,21 +123,21 @@ static bool read_decimal(const char *text, tsr__arrow_type *type)
 
 /* What a column holds, or the dictionary of one. */
 static tsr_status take_values(const struct ArrowSchema *column, const char *text,
-                              tsr__csv_column *out, tsr__arrow_type *type, tsr__error *error)
+                              tsr__read_column *out, tsr__arrow_type *type, tsr__error *error)
 {
   const format *f = find_format(text);
   *type = (tsr__arrow_type){ .factor = 1, .divisor = 1 };
   if (strncmp(text, "d:", 2) == 0 && read_decimal(text + 1, type)) {
-    out->type = TSR__COL_F64; /* until the values are seen */
+    out->type = TSR_COL_F64; /* until the values are seen */
     return TSR_OK;
   }
   if (!f) return unsupported(column, text, text != column->format, error);
-  out->type = (tsr__coltype)f->type;
+  out->type = (tsr_coltype)f->type;
   *type = (tsr__arrow_type){ .layout = f->layout, .factor = f->factor, .divisor = f->divisor };
   return TSR_OK;
 }
 
-static tsr_status take_type(const struct ArrowSchema *column, tsr__csv_column *out,
+static tsr_status take_type(const struct ArrowSchema *column, tsr__read_column *out,
                             tsr__arrow_type *type, tsr__error *error)
 {
   const struct ArrowSchema *entries = column->dictionary;
@@ -177,7 +177,7 @@ static tsr_status take_columns(tsr__arrow *arrow, const struct ArrowSchema *sche
     if (!column || !column->format || !column->release)
       return tsr__error_set(error, TSR_EARG, "%s: the schema of column %" PRId64 " is missing",
                             what, i);
-    tsr__csv_column *out = &arrow->columns[i];
+    tsr__read_column *out = &arrow->columns[i];
     if (check_name(column, i, error)) return error->status;
     size_t length = strlen(column->name);
     bool added;

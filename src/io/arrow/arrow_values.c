@@ -63,7 +63,7 @@ static void put_validity(run *r)
 static bool put_integers(run *r)
 {
   const void *buffer = r->array->buffers[1];
-  bool narrow = r->column_type == TSR__COL_I32 || r->column_type == TSR__COL_DATE;
+  bool narrow = r->column_type == TSR_COL_I32 || r->column_type == TSR_COL_DATE;
   for (int64_t i = 0; i < r->count; i++) {
     if (!is_valid(r, i)) continue;
     int64_t value = integer_at(buffer, r->type->layout, r->from + i);
@@ -204,7 +204,7 @@ static bool put_decimals(run *r)
   for (int64_t i = 0; i < r->count; i++) {
     if (!is_valid(r, i)) continue;
     big value = big_at(r->array, r->type->bytes, r->from + i);
-    if (r->column_type == TSR__COL_I64) {
+    if (r->column_type == TSR_COL_I64) {
       if (!is_i64(&value)) return fail_at(r, i, "an integer that was none when it was opened");
       ((int64_t *)r->out)[r->at + i] = (int64_t)value.word[0];
     } else {
@@ -350,7 +350,7 @@ static bool put_entry_texts(run *r, int32_t *known)
 static bool put_dictionary(run *r)
 {
   int64_t entries = r->array->dictionary->length;
-  if (r->column_type != TSR__COL_TEXT) return put_entries(r);
+  if (r->column_type != TSR_COL_TEXT) return put_entries(r);
   if (entries > r->count * 4) return put_entry_texts(r, NULL);
   size_t bytes = ((size_t)entries + 1) * sizeof(int32_t);
   tsr__heap *heap = r->dict->heap;

@@ -98,7 +98,7 @@ void tsr__csv_close(tsr__csv *csv)
 
 /* ---- queries -------------------------------------------------------------------------------- */
 
-int tsr__csv_columns(const tsr__csv *csv, const tsr__csv_column **out)
+int tsr__csv_columns(const tsr__csv *csv, const tsr__read_column **out)
 {
   *out = csv->columns;
   return csv->column_count;
@@ -133,3 +133,61 @@ int64_t tsr__csv_widened(const tsr__csv *csv, int column, const char **text)
   if (info->widened_row >= 0) *text = info->widened_text;
   return info->widened_row;
 }
+
+/* ---- as a reader ------------------------------------------------------------------------------- */
+
+static void csv_close(void *file)
+{
+  tsr__csv_close(file);
+}
+
+static int csv_columns(const void *file, const tsr__read_column **out)
+{
+  return tsr__csv_columns(file, out);
+}
+
+static const char *csv_path(const void *file)
+{
+  return tsr__csv_path(file);
+}
+
+static tsr_status csv_count(void *file, int64_t *rows, tsr__error *error)
+{
+  return tsr__csv_count(file, rows, error);
+}
+
+static tsr_status csv_read(void *file, tsr__read_ask *read, tsr__error *error)
+{
+  return tsr__csv_read_parts(file, read, error);
+}
+
+static int64_t csv_widened(const void *file, int column, const char **text)
+{
+  return tsr__csv_widened(file, column, text);
+}
+
+static int64_t csv_bytes(const void *file)
+{
+  return tsr__csv_bytes(file);
+}
+
+static const char *csv_notes(const void *file)
+{
+  return tsr__csv_notes(file);
+}
+
+static tsr_status csv_front(void *file, int64_t want, int64_t *rows, tsr__error *error)
+{
+  return tsr__csv_front(file, want, rows, error);
+}
+
+const tsr__reader_ops tsr__csv_reader = { .format = "csv",
+                                          .close = csv_close,
+                                          .columns = csv_columns,
+                                          .path = csv_path,
+                                          .count = csv_count,
+                                          .read = csv_read,
+                                          .widened = csv_widened,
+                                          .bytes = csv_bytes,
+                                          .notes = csv_notes,
+                                          .front = csv_front };

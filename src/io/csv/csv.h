@@ -51,7 +51,7 @@
 
 #include "base/base.h"
 #include "io/file/files.h"
-#include "tessera/topology.h"
+#include "io/rows/reader.h"
 
 typedef struct tsr__csv tsr__csv;
 
@@ -85,51 +85,13 @@ typedef struct tsr__csv_opts {
   void *user;
 } tsr__csv_opts;
 
-/* What a column holds. Dates are i32 days, time stamps i64 microseconds, both since
- * 1970-01-01 UTC; text is i32 codes into the column's dictionary. */
-typedef enum tsr__coltype {
-  TSR__COL_BOOL,
-  TSR__COL_I64,
-  TSR__COL_F64,
-  TSR__COL_DATE,
-  TSR__COL_TIME,
-  TSR__COL_TEXT,
-  TSR__COL_I32, /* these two only where they are forced */
-  TSR__COL_F32
-} tsr__coltype;
-
-typedef struct tsr__csv_column {
-  char *name; /* UTF-8, unique */
-  tsr__coltype type;
-  bool nullable; /* a null was seen in what has been read so far */
-  bool vacant;   /* it holds nothing but nulls, or no row: its type says nothing */
-} tsr__csv_column;
-
-/* A dictionary: distinct texts in order of first appearance in the FILE (rows, not threads),
- * so codes are the same however the file was split. Refcounted, shared by columns. */
-typedef struct tsr__dict {
-  tsr__heap *heap;
-  _Atomic int refs;
-  int32_t count;
-  int64_t *offsets; /* count + 1 */
-  char *bytes;
-  size_t offsets_size, bytes_size; /* allocated sizes, for release */
-} tsr__dict;
-
-/* A dictionary with room for texts that its maker fills in before others see it: offsets[0] and the last
- * one are set. One reference, owned by the caller; NULL out of memory. */
-tsr__dict *tsr__dict_new(tsr__heap *heap, int32_t count, int64_t bytes);
-/* One more reference. */
-tsr__dict *tsr__dict_hold(const tsr__dict *dict);
-void tsr__dict_release(tsr__dict *dict);
-
 /* Opens and samples. `rt` for heap, workers and log; `opts` may be NULL. On error returns NULL and fills error
  * with file:line:column where that makes sense. An empty file is an error; a header alone is a
  * frame of 0 rows. */
 tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_opts *opts,
                              tsr__error *error);
 void tsr__csv_close(tsr__csv *csv);
-int tsr__csv_columns(const tsr__csv *csv, const tsr__csv_column **out);
+int tsr__csv_columns(const tsr__csv *csv, const tsr__read_column **out);
 const char *tsr__csv_path(const tsr__csv *csv); /* as it was given */
 /* What opening found that nobody asked for: lines that begin with a file's path, or "". */
 const char *tsr__csv_notes(const tsr__csv *csv);
@@ -144,66 +106,6 @@ tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
 /* Finds the first `want` rows, or all where there are fewer, mostly without looking at what lies behind
  * them; `*rows` is how many were found. To be asked before each reading of them. */
 tsr_status tsr__csv_front(tsr__csv *csv, int64_t want, int64_t *rows, tsr__error *error);
-/* Where one column's part goes: values of `rows[part+1]-rows[part]` elements each, bool as one
- * bit an element LSB first, validity one bit an element (always written: 1 = valid). Bits are
- * written in whole 64-bit words, those behind the last element 0; a null's value is 0. */
-typedef struct tsr__csv_target {
-  int column;
-  bool sparse;         /* values of rows that sieves drop are not wanted: see tsr__sieve */
-  void **values;       /* one pointer a part */
-  uint64_t **validity; /* one pointer a part */
-  int64_t nulls;       /* out: nulls written over all parts */
-  tsr__dict *dict;     /* out, text columns only: owned by the caller */
-} tsr__csv_target;
-
-/* What a sieve asks of a value. IN and NOT_IN: of `count` constants; TRUE, FALSE: of a bool. */
-typedef enum tsr__sieve_op {
-  TSR__SIEVE_EQ,
-  TSR__SIEVE_NE,
-  TSR__SIEVE_LT,
-  TSR__SIEVE_LE,
-  TSR__SIEVE_GT,
-  TSR__SIEVE_GE,
-  TSR__SIEVE_IN,
-  TSR__SIEVE_NOT_IN,
-  TSR__SIEVE_TRUE,
-  TSR__SIEVE_FALSE,
-  TSR__SIEVE_NULL,
-  TSR__SIEVE_NOT_NULL,
-  TSR__SIEVE_TEXT
-} tsr__sieve_op;
-
-/* A condition on one column that a reader judges while it reads. A row that some sieve does not let
- * through (what is null passes NULL only) is dropped: it keeps its place, but in sparse targets its
- * value is anything of the column's type, and of a text column the code 0 whose text nobody wanted.
- * Everything else is as if there were no sieve: validity, numbers of nulls, and the checks of every
- * field, so that types widen and errors are found by what stands in dropped rows too. */
-typedef struct tsr__sieve {
-  int target; /* whose column is judged; it is not sparse */
-  tsr__sieve_op op;
-  bool real; /* numbers are compared as f64 with `reals`, else as i64 with `whole` */
-  int count;
-  const int64_t *whole; /* numbers, dates in days, time stamps in microseconds */
-  const double *reals;
-  /* TEXT: whether a text passes; asked once of each text by each worker, at any time. */
-  bool (*passes)(const void *user, const char *text, size_t length);
-  const void *user;
-} tsr__sieve;
-
-typedef struct tsr__csv_read {
-  int parts;
-  const int64_t *rows; /* parts + 1 borders, rows[0] .. rows[parts] */
-  int target_count;
-  tsr__csv_target *targets;
-  int sieve_count;
-  const tsr__sieve *sieves;
-  /* By part, a bit a row as in validity: which are not dropped. Written where there are sieves; given
-   * without sieves it is what earlier ones wrote. NULL: all, and no target is sparse. */
-  uint64_t **kept;
-  bool front;  /* all rows are among those that tsr__csv_front found */
-  int retyped; /* out: number of columns whose type changed (see below) */
-} tsr__csv_read;
-
 /* Bytes of text that reading a column takes: of packed files an estimate until they were read. */
 int64_t tsr__csv_bytes(const tsr__csv *csv);
 /* Reads. When a value contradicts its column's sampled type, nothing is lost: the column's
@@ -211,10 +113,13 @@ int64_t tsr__csv_bytes(const tsr__csv *csv);
  * the targets' contents are undefined: the caller allocates anew by the new types and calls again.
  * A row with too many or too few fields, and a value that a forced type cannot hold, is an error
  * that names file, line and column. Can be cancelled (TSR_ECANCELLED), as counting can. */
-tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *error);
+tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__read_ask *read, tsr__error *error);
 
 /* The first row (0-based) and text (cut to 79 bytes) that widened a column, for messages; row -1:
  * none, then `text` is untouched. The text is owned by the source. */
 int64_t tsr__csv_widened(const tsr__csv *csv, int column, const char **text);
+
+/* The same as a table of calls. */
+extern const tsr__reader_ops tsr__csv_reader;
 
 #endif

@@ -134,16 +134,16 @@ struct clean {
   bool no_memory;
 };
 
-static bool bad_field(const struct clean *c, int field, tsr__csv_field f)
+static bool bad_field(const struct clean *c, int field, tsr__text_span f)
 {
   const tsr__csv *csv = c->file->csv;
-  tsr__csv_value value;
+  tsr__read_value value;
   int column = c->column_of[field];
   if (column < 0) return false;
   if (!tsr__utf8_valid(f.at, f.length)) return true;
   if (!csv->info[column].forced) return false;
-  tsr__coltype type = csv->columns[column].type;
-  if (type == TSR__COL_TEXT) return false;
+  tsr_coltype type = csv->columns[column].type;
+  if (type == TSR_COL_TEXT) return false;
   return !tsr__csv_fits(type, tsr__csv_classify(csv, f, &value), &value);
 }
 
@@ -188,7 +188,7 @@ static char *mend(const struct clean *c, const struct bad_row *row, char *to)
   bool more = true;
   for (int i = 0; i < c->file->fields; i++) {
     const char *stop = more ? tsr__csv_field_end(d, at, row->next, &junk) : NULL;
-    tsr__csv_field field = { at, 0 };
+    tsr__text_span field = { at, 0 };
     if (stop) field = tsr__csv_next_field(d, &at, row->next);
     if (i) *to++ = d->separator;
     if (!stop || bad_field(c, i, field)) {

@@ -85,13 +85,13 @@ tsr_status tsr__csv_fields_error(const tsr__csv_file *file, const tsr__csv_row *
                            tsr__csv_quote(row->begin, length, text), file->dialect.separator);
 }
 
-tsr__csv_field tsr__csv_field_in(const tsr__csv *csv, int64_t row, int column)
+tsr__text_span tsr__csv_field_in(const tsr__csv *csv, int64_t row, int column)
 {
   const tsr__csv_file *file = tsr__csv_file_of(csv, row);
   const char *end = file->data + file->end;
   const char *at = file->data + tsr__csv_locate(file, row - file->first_row);
   tsr__csv_row found;
-  tsr__csv_field field = { at, 0 };
+  tsr__text_span field = { at, 0 };
   if (tsr__csv_next_row(&file->dialect, at, end, &found) != TSR__CSV_ROW) return field;
   at = found.begin;
   for (int i = 0; i <= file->at[column]; i++)
@@ -100,7 +100,7 @@ tsr__csv_field tsr__csv_field_in(const tsr__csv *csv, int64_t row, int column)
 }
 
 /* The first byte that is no UTF-8; NULL: all are. */
-static const char *bad_byte(tsr__csv_field f)
+static const char *bad_byte(tsr__text_span f)
 {
   if (tsr__utf8_valid(f.at, f.length)) return NULL;
   size_t good = 0;
@@ -113,10 +113,8 @@ static const char *bad_byte(tsr__csv_field f)
 
 tsr_status tsr__csv_value_error(const tsr__csv *csv, int64_t row, int column, tsr__error *error)
 {
-  static const char *const type_names[] = { "bool", "i64",  "f64", "date",
-                                            "time", "text", "i32", "f32" };
   const tsr__csv_file *file = tsr__csv_file_of(csv, row);
-  tsr__csv_field field = tsr__csv_field_in(csv, row, column);
+  tsr__text_span field = tsr__csv_field_in(csv, row, column);
   const char *bad = bad_byte(field), *name = csv->columns[column].name;
   char text[96];
   if (bad)
@@ -131,5 +129,5 @@ tsr_status tsr__csv_value_error(const tsr__csv *csv, int64_t row, int column, ts
       "row %" PRId64 ", column \"%s\": \"%s\" is no %s, the type that was "
       "given for the column; give it the type text, or see the option bad_rows",
       row, name, tsr__csv_quote(field.at, field.length, text),
-      type_names[csv->columns[column].type]);
+      tsr_coltype_name(csv->columns[column].type));
 }

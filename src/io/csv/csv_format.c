@@ -41,14 +41,14 @@ static tsr_status check_bytes(const tsr__csv *csv, tsr__error *error)
 static tsr_status take_markers(tsr__csv *csv, const char *nulls, tsr__error *error)
 {
   tsr__list list;
-  tsr__csv_value value;
+  tsr__read_value value;
   if (tsr__list_read(&csv->arena, &(tsr__list_ask){ "null markers", nulls ? nulls : "NA", false },
                      &list, error))
     return error->status;
   csv->marker = tsr__arena_new(&csv->arena, (size_t)list.count * sizeof *csv->marker);
   if (!csv->marker) return tsr__csv_no_memory(csv, error);
   for (int i = 0; i < list.count; i++) {
-    tsr__csv_field field = { list.item[i].text, list.item[i].length };
+    tsr__text_span field = { list.item[i].text, list.item[i].length };
     /* Those before it are none of its kind: what is null already need not be asked. */
     unsigned class = tsr__csv_classify(csv, field, &value);
     csv->odd_markers |= class != TSR__CLASS_TEXT && class != TSR__CLASS_NULL;
@@ -59,31 +59,15 @@ static tsr_status take_markers(tsr__csv *csv, const char *nulls, tsr__error *err
 
 /* ---- types --------------------------------------------------------------------------------- */
 
-static const char *const type_names[] = {
-  "bool", "i64", "f64", "date", "time", "text", "i32", "f32"
-};
-
-static int type_of(const char *name)
-{
-  for (int t = 0; t < (int)(sizeof type_names / sizeof *type_names); t++)
-    if (strcmp(type_names[t], name) == 0) return t;
-  return -1;
-}
-
 static tsr_status check_types(const tsr__csv *csv, tsr__error *error)
 {
   for (int i = 0; i < csv->types.count; i++)
-    if (type_of(csv->types.item[i].word) < 0)
+    if (tsr__type_named(csv->types.item[i].word) < 0)
       return tsr__error_set(error, TSR_EARG,
                             "%s: column \"%.60s\" is given the type \"%.40s\", expected one of "
                             "bool, i32, i64, f32, f64, date, time and text",
                             csv->path, csv->types.item[i].text, csv->types.item[i].word);
   return TSR_OK;
-}
-
-tsr__coltype tsr__csv_named_type(const char *name)
-{
-  return (tsr__coltype)type_of(name);
 }
 
 static tsr_status check_names(const tsr__csv *csv, tsr__error *error)

@@ -34,7 +34,7 @@ static char find_newline(tsr__csv_window text, const char *separators, bool whol
 
 /* Copies a field of the header without its quotes; a nameless column is called by its place. NULL:
  * out of memory, or no UTF-8 (then `*bad`). */
-static const char *name_of(tsr__csv *csv, int place, tsr__csv_field f, bool *bad)
+static const char *name_of(tsr__csv *csv, int place, tsr__text_span f, bool *bad)
 {
   tsr__text name;
   tsr__text_init(&name, csv->heap);
@@ -62,9 +62,9 @@ static tsr_status read_names(tsr__csv_file *file, tsr__csv_window text, const ts
   for (int i = 0; i < file->fields; i++) {
     bool bad = false;
     const char *from = at;
-    tsr__csv_field field = tsr__csv_next_field(&file->dialect, &at, row->next);
+    tsr__text_span field = tsr__csv_next_field(&file->dialect, &at, row->next);
     if (csv->names.count) names[i] = csv->names.item[i].text;
-    else names[i] = name_of(csv, i, csv->opts.no_header ? (tsr__csv_field){ 0 } : field, &bad);
+    else names[i] = name_of(csv, i, csv->opts.no_header ? (tsr__text_span){ 0 } : field, &bad);
     if (names[i]) continue;
     if (!bad) return tsr__csv_no_memory(csv, error);
     int64_t line, column;
@@ -167,7 +167,7 @@ static tsr_status choose_columns(tsr__csv *csv, const char *const *names, tsr__d
     int c = column_of[place];
     if (c < 0) continue;
     csv->info[c].forced = true;
-    csv->columns[c].type = tsr__csv_named_type(csv->types.item[i].word);
+    csv->columns[c].type = (tsr_coltype)tsr__type_named(csv->types.item[i].word);
   }
   return TSR_OK;
 }

@@ -29,6 +29,7 @@
 
 #include "io/csv/csv.h"
 #include "io/file/unpack.h"
+#include "io/rows/classes.h"
 #include "io/text/decimal.h"
 #include "io/text/dict.h"
 #include "io/text/option_list.h"
@@ -44,18 +45,6 @@ enum {
   TSR__CSV_WORDS = 32,         /* 64-byte words whose masks are made at a time */
   TSR__CSV_KINDS = 4,
   TSR__CSV_SLACK = 64 /* offsets that flattening may write behind the last one */
-};
-
-/* What a field can be. A column's type is a function of the set of classes it holds. */
-enum {
-  TSR__CLASS_NULL = 1,
-  TSR__CLASS_BOOL = 2,
-  TSR__CLASS_INT = 4,    /* an integer that fits i64 */
-  TSR__CLASS_BIG = 8,    /* an integer that does not */
-  TSR__CLASS_FLOAT = 16, /* a point, an exponent, inf or nan */
-  TSR__CLASS_DATE = 32,
-  TSR__CLASS_TIME = 64,
-  TSR__CLASS_TEXT = 128
 };
 
 /* One entry of the row index: what lies in some bytes, for both answers to the question whether
@@ -160,11 +149,11 @@ struct tsr__csv {
   tsr__csv_file *files;
   int file_count;
   int column_count;
-  tsr__csv_column *columns;
+  tsr__read_column *columns;
   tsr__csv_info *info;
   tsr__decimal *decimal;
   const tsr__csv_scan *scan;
-  tsr__csv_field *marker; /* texts that are null, beside the empty one */
+  tsr__text_span *marker; /* texts that are null, beside the empty one */
   int marker_count;
   bool odd_markers; /* one of them looks like a value: no value has a short way */
   bool null_bytes;  /* fields of TSR__CSV_NULL are null */
@@ -203,8 +192,6 @@ void tsr__csv_forget(tsr__csv *csv);
 
 /* Checks the options and keeps what they say. */
 tsr_status tsr__csv_take_options(tsr__csv *csv, const tsr__csv_opts *opts, tsr__error *error);
-/* The type of a name that was checked. */
-tsr__coltype tsr__csv_named_type(const char *name);
 
 /* ---- csv_paths.c ---- */
 
@@ -346,7 +333,7 @@ const char *tsr__csv_field_end(const tsr__csv_dialect *d, const char *at, const 
                                const char **junk);
 /* Moves `*at` behind the field that begins there and returns it, without the CR before a newline;
  * the row must be a good one up to there. */
-tsr__csv_field tsr__csv_next_field(const tsr__csv_dialect *dialect, const char **at,
+tsr__text_span tsr__csv_next_field(const tsr__csv_dialect *dialect, const char **at,
                                    const char *end);
 size_t tsr__csv_split_row(const tsr__csv_dialect *dialect, const tsr__csv_row *row,
                           const char *base, uint32_t *ends, size_t capacity);
@@ -384,24 +371,18 @@ tsr_status tsr__csv_row_error(const tsr__csv_file *file, tsr__csv_found found,
 tsr_status tsr__csv_fields_error(const tsr__csv_file *file, const tsr__csv_row *row, int64_t number,
                                  tsr__error *error);
 /* A field of a row of all files. */
-tsr__csv_field tsr__csv_field_in(const tsr__csv *csv, int64_t row, int column);
+tsr__text_span tsr__csv_field_in(const tsr__csv *csv, int64_t row, int column);
 /* What is bad in a field: its text is no UTF-8, or it does not fit its column's forced type. */
 tsr_status tsr__csv_value_error(const tsr__csv *csv, int64_t row, int column, tsr__error *error);
 
 /* ---- csv_parse.c ---- */
 
-typedef struct tsr__csv_value {
-  int64_t integer; /* INT, DATE (days), TIME (microseconds), BOOL */
-  double real;     /* INT, BIG, FLOAT */
-} tsr__csv_value;
-
 /* The class of a field as it stands in the file (quotes and all), and its value. */
-unsigned tsr__csv_classify(const tsr__csv *csv, tsr__csv_field field, tsr__csv_value *value);
+unsigned tsr__csv_classify(const tsr__csv *csv, tsr__text_span field, tsr__read_value *value);
 /* Whether a value of that class is one of the column's type. */
-bool tsr__csv_fits(tsr__coltype type, unsigned class, const tsr__csv_value *value);
+bool tsr__csv_fits(tsr_coltype type, unsigned class, const tsr__read_value *value);
 /* Whether a field of a text column is null: see text_nulls. */
-bool tsr__csv_is_null_text(const tsr__csv *csv, tsr__csv_field field);
-tsr__coltype tsr__csv_type_of(unsigned seen);
+bool tsr__csv_is_null_text(const tsr__csv *csv, tsr__text_span field);
 
 /* What one worker knows of one target. Workers are given stripes in the order of the rows, so what
  * comes first here came first in the file, among that worker's rows. */
@@ -439,7 +420,7 @@ typedef struct tsr__csv_told {
 /* A sieve at work on a batch that was parsed. */
 typedef struct tsr__csv_judge {
   const tsr__sieve *sieve;
-  tsr__coltype type;
+  tsr_coltype type;
   tsr__csv_sink sink; /* where the column's values are */
   tsr__csv_lane *lane;
   tsr__csv_told *told;

@@ -15,39 +15,39 @@ static inline bool is_space(char c)
   return c == ' ' || c == '\t';
 }
 
-static tsr__csv_field trim(tsr__csv_field f)
+static tsr__text_span trim(tsr__text_span f)
 {
   while (f.length && is_space(f.at[0])) f.at++, f.length--;
   while (f.length && is_space(f.at[f.length - 1])) f.length--;
   return f;
 }
 
-static inline bool is_word(tsr__csv_field f, const char *word, size_t length)
+static inline bool is_word(tsr__text_span f, const char *word, size_t length)
 {
   return f.length == length && memcmp(f.at, word, length) == 0;
 }
 
-static bool read_bool(tsr__csv_field f, int64_t *value)
+static bool read_bool(tsr__text_span f, int64_t *value)
 {
   *value = is_word(f, "true", 4) || is_word(f, "True", 4) || is_word(f, "TRUE", 4);
   return *value || is_word(f, "false", 5) || is_word(f, "False", 5) || is_word(f, "FALSE", 5);
 }
 
-static bool is_marker(const tsr__csv *csv, tsr__csv_field f)
+static bool is_marker(const tsr__csv *csv, tsr__text_span f)
 {
   for (int m = 0; m < csv->marker_count; m++)
     if (is_word(f, csv->marker[m].at, csv->marker[m].length)) return true;
   return csv->null_bytes && f.length == 1 && (unsigned char)f.at[0] == TSR__CSV_NULL;
 }
 
-bool tsr__csv_is_null_text(const tsr__csv *csv, tsr__csv_field f)
+bool tsr__csv_is_null_text(const tsr__csv *csv, tsr__text_span f)
 {
   if (csv->opts.text_nulls) return f.length == 0 || is_marker(csv, f);
   return csv->null_bytes && f.length == 1 && (unsigned char)f.at[0] == TSR__CSV_NULL;
 }
 
 /* A field without blanks and quotes around it. */
-static tsr__csv_field bare(tsr__csv_field f)
+static tsr__text_span bare(tsr__text_span f)
 {
   f = trim(f);
   if (f.length < 2 || f.at[0] != '"' || f.at[f.length - 1] != '"') return f;
@@ -56,9 +56,9 @@ static tsr__csv_field bare(tsr__csv_field f)
   return trim(f);
 }
 
-unsigned tsr__csv_classify(const tsr__csv *csv, tsr__csv_field f, tsr__csv_value *value)
+unsigned tsr__csv_classify(const tsr__csv *csv, tsr__text_span f, tsr__read_value *value)
 {
-  *value = (tsr__csv_value){ 0 };
+  *value = (tsr__read_value){ 0 };
   f = bare(f);
   if (f.length == 0 || is_marker(csv, f)) return TSR__CLASS_NULL;
   if (f.length <= 5 && read_bool(f, &value->integer)) return TSR__CLASS_BOOL;
@@ -77,43 +77,27 @@ unsigned tsr__csv_classify(const tsr__csv *csv, tsr__csv_field f, tsr__csv_value
   return TSR__CLASS_TEXT;
 }
 
-/* The table of csv.h. */
-tsr__coltype tsr__csv_type_of(unsigned seen)
-{
-  const unsigned ints = TSR__CLASS_INT | TSR__CLASS_BIG, reals = ints | TSR__CLASS_FLOAT;
-  const unsigned times = TSR__CLASS_DATE | TSR__CLASS_TIME;
-  if (seen == 0) return TSR__COL_TEXT;
-  seen &= ~(unsigned)TSR__CLASS_NULL;
-  if (seen == 0) return TSR__COL_F64;
-  if (seen == TSR__CLASS_BOOL) return TSR__COL_BOOL;
-  if (seen == TSR__CLASS_INT) return TSR__COL_I64;
-  if (seen == TSR__CLASS_DATE) return TSR__COL_DATE;
-  if ((seen & TSR__CLASS_FLOAT) && !(seen & ~reals)) return TSR__COL_F64;
-  if ((seen & TSR__CLASS_TIME) && !(seen & ~times)) return TSR__COL_TIME;
-  return TSR__COL_TEXT;
-}
-
 /* The classes whose values a column of a type can hold. */
-static unsigned accepted(tsr__coltype type)
+static unsigned accepted(tsr_coltype type)
 {
   switch (type) {
-  case TSR__COL_BOOL: return TSR__CLASS_NULL | TSR__CLASS_BOOL;
-  case TSR__COL_I32:
-  case TSR__COL_I64: return TSR__CLASS_NULL | TSR__CLASS_INT;
-  case TSR__COL_F32:
-  case TSR__COL_F64: return TSR__CLASS_NULL | TSR__CLASS_INT | TSR__CLASS_BIG | TSR__CLASS_FLOAT;
-  case TSR__COL_DATE: return TSR__CLASS_NULL | TSR__CLASS_DATE;
-  case TSR__COL_TIME: return TSR__CLASS_NULL | TSR__CLASS_DATE | TSR__CLASS_TIME;
-  case TSR__COL_TEXT: break;
+  case TSR_COL_BOOL: return TSR__CLASS_NULL | TSR__CLASS_BOOL;
+  case TSR_COL_I32:
+  case TSR_COL_I64: return TSR__CLASS_NULL | TSR__CLASS_INT;
+  case TSR_COL_F32:
+  case TSR_COL_F64: return TSR__CLASS_NULL | TSR__CLASS_INT | TSR__CLASS_BIG | TSR__CLASS_FLOAT;
+  case TSR_COL_DATE: return TSR__CLASS_NULL | TSR__CLASS_DATE;
+  case TSR_COL_TIME: return TSR__CLASS_NULL | TSR__CLASS_DATE | TSR__CLASS_TIME;
+  case TSR_COL_TEXT: break;
   }
   return 0;
 }
 
-bool tsr__csv_fits(tsr__coltype type, unsigned class, const tsr__csv_value *value)
+bool tsr__csv_fits(tsr_coltype type, unsigned class, const tsr__read_value *value)
 {
   if (!(class & accepted(type))) return false;
   bool small = value->integer >= INT32_MIN && value->integer <= INT32_MAX;
-  return type != TSR__COL_I32 || small;
+  return type != TSR_COL_I32 || small;
 }
 
 /* ---- fields --------------------------------------------------------------------------------- */
@@ -130,10 +114,10 @@ static inline tsr__csv_fields fields_of(const tsr__csv_batch *b, int column)
                             .end_step = last ? 1 : step };
 }
 
-static inline tsr__csv_field field_at(const tsr__csv_fields *f, int row)
+static inline tsr__text_span field_at(const tsr__csv_fields *f, int row)
 {
   uint32_t from = f->before[(size_t)row * f->before_step] + 1;
-  return (tsr__csv_field){ f->base + from, f->end[(size_t)row * f->end_step] - from };
+  return (tsr__text_span){ f->base + from, f->end[(size_t)row * f->end_step] - from };
 }
 
 /* ---- contrary values ------------------------------------------------------------------------ */
@@ -141,7 +125,7 @@ static inline tsr__csv_field field_at(const tsr__csv_fields *f, int row)
 static void classify_from(const tsr__csv *csv, tsr__csv_fields fields, int from, int to,
                           tsr__csv_lane *lane)
 {
-  tsr__csv_value value;
+  tsr__read_value value;
   for (int row = from; row < to; row++)
     lane->seen |= tsr__csv_classify(csv, field_at(&fields, row), &value);
 }
@@ -154,7 +138,7 @@ struct job {
   const tsr__csv_batch *batch;
   tsr__csv_lane *lane;
   tsr__csv_fields fields;
-  tsr__coltype type;
+  tsr_coltype type;
   bool forced, slow; /* slow: what looks like a value may be a null marker */
   char point;
   uint64_t keep; /* rows of the word at hand that are wanted */
@@ -162,21 +146,20 @@ struct job {
 
 /* The class of a value that no inline path took; 0 if it does not fit the column. What does not fit
  * a forced type is bad, and null until the error is given. */
-static unsigned slow_value(const struct job *job, int row, tsr__csv_value *value)
+static unsigned slow_value(const struct job *job, int row, tsr__read_value *value)
 {
-  tsr__csv_field field = field_at(&job->fields, row);
+  tsr__text_span field = field_at(&job->fields, row);
   tsr__csv_lane *lane = job->lane;
   unsigned class = tsr__csv_classify(job->csv, field, value);
   lane->seen |= class;
   if (!tsr__csv_fits(job->type, class, value)) {
     int64_t *first = job->forced ? &lane->bad_row : &lane->contrary_row;
     if (*first < 0) *first = job->batch->first_row + row;
-    *value = (tsr__csv_value){ 0 };
+    *value = (tsr__read_value){ 0 };
     return job->forced ? TSR__CLASS_NULL : 0;
   }
-  if (class == TSR__CLASS_DATE && job->type == TSR__COL_TIME)
-    value->integer *= INT64_C(86400000000);
-  if (job->type == TSR__COL_F32) {
+  if (class == TSR__CLASS_DATE && job->type == TSR_COL_TIME) value->integer *= INT64_C(86400000000);
+  if (job->type == TSR_COL_F32) {
     field = bare(field);
     value->real =
         (double)tsr__decimal_narrow(job->csv->decimal, field.at, field.length, value->real);
@@ -184,9 +167,9 @@ static unsigned slow_value(const struct job *job, int row, tsr__csv_value *value
   return class;
 }
 
-typedef bool fast_fn(const struct job *job, tsr__csv_field field, tsr__csv_value *value);
-typedef bool plain_fn(const struct job *job, tsr__csv_field field);
-typedef void store_fn(void *out, int i, const tsr__csv_value *value);
+typedef bool fast_fn(const struct job *job, tsr__text_span field, tsr__read_value *value);
+typedef bool plain_fn(const struct job *job, tsr__text_span field);
+typedef void store_fn(void *out, int i, const tsr__read_value *value);
 
 /* How a type is parsed and stored; constants, so that both are inlined into the loop. */
 struct codec {
@@ -204,11 +187,11 @@ ALWAYS_INLINE uint64_t parse_word(const struct job *job, int row, int count, voi
   uint64_t valid = codec.done, all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
   for (uint64_t rest = all & ~codec.done; rest; rest &= rest - 1) {
     int i = __builtin_ctzll(rest);
-    tsr__csv_value value;
+    tsr__read_value value;
     bool is_valid = true;
     if (codec.plain && !(job->keep >> i & 1) && !job->slow &&
         codec.plain(job, field_at(&fields, row + i))) {
-      value = (tsr__csv_value){ 0 };
+      value = (tsr__read_value){ 0 };
     } else if (job->slow || !codec.fast(job, field_at(&fields, row + i), &value)) {
       unsigned class = slow_value(job, row + i, &value);
       if (class == 0) {
@@ -271,7 +254,7 @@ static inline bool digits_of(const char *at, size_t length, uint32_t *out)
 }
 
 /* One to eight digits and an optional minus. Reads past the field, into the padding at most. */
-static inline bool fast_i64(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
+static inline bool fast_i64(const struct job *job, tsr__text_span f, tsr__read_value *value)
 {
   (void)job;
   bool negative = f.length && f.at[0] == '-';
@@ -284,7 +267,7 @@ static inline bool fast_i64(const struct job *job, tsr__csv_field f, tsr__csv_va
 
 /* Up to eight digits, a point and up to eight more: the digits make an integer below 2^53, so one
  * division rounds correctly. Reads past the field, into the padding at most. */
-static inline bool short_f64(tsr__csv_field f, char dot, double *out)
+static inline bool short_f64(tsr__text_span f, char dot, double *out)
 {
   static const double tens[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8 };
   static const uint32_t scale[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000 };
@@ -304,7 +287,7 @@ static inline bool short_f64(tsr__csv_field f, char dot, double *out)
   return true;
 }
 
-static inline bool fast_f64(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
+static inline bool fast_f64(const struct job *job, tsr__text_span f, tsr__read_value *value)
 {
   if (short_f64(f, job->point, &value->real)) return true;
   if (f.length == 0 || f.at[0] < '+' || f.at[0] > '9') return false;
@@ -313,7 +296,7 @@ static inline bool fast_f64(const struct job *job, tsr__csv_field f, tsr__csv_va
 }
 
 /* Whether a field is up to eight digits, perhaps with a minus. */
-static inline bool plain_i64(const struct job *job, tsr__csv_field f)
+static inline bool plain_i64(const struct job *job, tsr__text_span f)
 {
   bool negative = f.length && f.at[0] == '-';
   (void)job;
@@ -321,7 +304,7 @@ static inline bool plain_i64(const struct job *job, tsr__csv_field f)
 }
 
 /* Whether it is what short_f64 takes. */
-static inline bool plain_f64(const struct job *job, tsr__csv_field f)
+static inline bool plain_f64(const struct job *job, tsr__text_span f)
 {
   bool negative = f.length && f.at[0] == '-';
   const char *at = f.at + negative, *end = f.at + f.length;
@@ -332,19 +315,19 @@ static inline bool plain_f64(const struct job *job, tsr__csv_field f)
   return after - 1 < 8 && leading_digits(at + before + 1) >= after;
 }
 
-static inline bool fast_f32(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
+static inline bool fast_f32(const struct job *job, tsr__text_span f, tsr__read_value *value)
 {
   if (!fast_f64(job, f, value)) return false;
   value->real = (double)tsr__decimal_narrow(job->csv->decimal, f.at, f.length, value->real);
   return true;
 }
 
-static inline bool fast_i32(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
+static inline bool fast_i32(const struct job *job, tsr__text_span f, tsr__read_value *value)
 {
   return fast_i64(job, f, value); /* its eight digits fit */
 }
 
-static inline bool fast_date(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
+static inline bool fast_date(const struct job *job, tsr__text_span f, tsr__read_value *value)
 {
   int32_t days;
   (void)job;
@@ -353,39 +336,39 @@ static inline bool fast_date(const struct job *job, tsr__csv_field f, tsr__csv_v
   return true;
 }
 
-static inline bool fast_time(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
+static inline bool fast_time(const struct job *job, tsr__text_span f, tsr__read_value *value)
 {
   (void)job;
   return tsr__time_read(f.at, f.length, &value->integer);
 }
 
-static inline bool fast_bool(const struct job *job, tsr__csv_field f, tsr__csv_value *value)
+static inline bool fast_bool(const struct job *job, tsr__text_span f, tsr__read_value *value)
 {
   (void)job;
   return read_bool(f, &value->integer);
 }
 
-static inline void store_i64(void *out, int i, const tsr__csv_value *value)
+static inline void store_i64(void *out, int i, const tsr__read_value *value)
 {
   ((int64_t *)out)[i] = value->integer;
 }
 
-static inline void store_f64(void *out, int i, const tsr__csv_value *value)
+static inline void store_f64(void *out, int i, const tsr__read_value *value)
 {
   ((double *)out)[i] = value->real;
 }
 
-static inline void store_f32(void *out, int i, const tsr__csv_value *value)
+static inline void store_f32(void *out, int i, const tsr__read_value *value)
 {
   ((float *)out)[i] = (float)value->real;
 }
 
-static inline void store_i32(void *out, int i, const tsr__csv_value *value)
+static inline void store_i32(void *out, int i, const tsr__read_value *value)
 {
   ((int32_t *)out)[i] = (int32_t)value->integer;
 }
 
-static inline void store_bit(void *out, int i, const tsr__csv_value *value)
+static inline void store_bit(void *out, int i, const tsr__read_value *value)
 {
   *(uint64_t *)out |= (uint64_t)value->integer << i;
 }
@@ -393,7 +376,7 @@ static inline void store_bit(void *out, int i, const tsr__csv_value *value)
 /* ---- text ---------------------------------------------------------------------------------------- */
 
 /* Takes the quotes off and halves doubled ones, into scratch. NULL: out of memory. */
-static const char *unquote(tsr__dict_local *dict, tsr__csv_field *f)
+static const char *unquote(tsr__dict_local *dict, tsr__text_span *f)
 {
   const char *at = f->at + 1, *end = f->at + f->length - 1;
   f->length = (size_t)(end - at);
@@ -412,7 +395,7 @@ static const char *unquote(tsr__dict_local *dict, tsr__csv_field *f)
 }
 
 /* Takes the quotes off where that needs no copy. */
-static inline bool plain_text(tsr__csv_field *f)
+static inline bool plain_text(tsr__text_span *f)
 {
   if (f->length < 2 || f->at[0] != '"') return true;
   f->at++;
@@ -423,7 +406,7 @@ static inline bool plain_text(tsr__csv_field *f)
 static bool text_one(const struct job *job, int row, int32_t *out, bool *added)
 {
   tsr__dict_local *dict = &job->lane->dict;
-  tsr__csv_field f = field_at(&job->fields, row);
+  tsr__text_span f = field_at(&job->fields, row);
   const char *text = f.at;
   if (f.length >= 2 && text[0] == '"' && !(text = unquote(dict, &f))) return false;
   *out = tsr__dict_code(dict, text, f.length, text == dict->scratch, added);
@@ -462,7 +445,7 @@ static void check_dropped(const struct job *job, int row, uint64_t dropped)
   tsr__csv_lane *lane = job->lane;
   for (; dropped; dropped &= dropped - 1) {
     int i = __builtin_ctzll(dropped);
-    tsr__csv_field f = field_at(&job->fields, row + i);
+    tsr__text_span f = field_at(&job->fields, row + i);
     int64_t at = job->batch->first_row + row + i;
     if (tsr__utf8_valid(f.at, f.length)) continue;
     if (lane->bad_row < 0 || lane->bad_row > at) lane->bad_row = at;
@@ -474,7 +457,7 @@ static void check_dropped(const struct job *job, int row, uint64_t dropped)
 static void code_texts(const struct job *job, int row, int count, uint64_t valid, int32_t *out)
 {
   tsr__dict_local *dict = &job->lane->dict;
-  tsr__csv_field texts[64];
+  tsr__text_span texts[64];
   int32_t codes[64];
   bool plain = true;
   int n = 0;
@@ -514,24 +497,24 @@ static uint64_t any_word(const struct job *job, int row, int count, const tsr__c
   uint64_t bits = 0, word;
   void *wide = values + at * 8, *narrow = values + at * 4;
   switch (job->type) {
-  case TSR__COL_BOOL: break;
-  case TSR__COL_I64:
+  case TSR_COL_BOOL: break;
+  case TSR_COL_I64:
     return parse_word(job, row, count, wide,
                       (struct codec){ fast_i64, store_i64, many_integers(job, row, count, wide),
                                       plain_i64 });
-  case TSR__COL_F64:
+  case TSR_COL_F64:
     return parse_word(job, row, count, wide,
                       (struct codec){ fast_f64, store_f64, many_reals(job, row, count, wide),
                                       plain_f64 });
-  case TSR__COL_DATE:
+  case TSR_COL_DATE:
     return parse_word(job, row, count, narrow, (struct codec){ fast_date, store_i32, 0, NULL });
-  case TSR__COL_TIME:
+  case TSR_COL_TIME:
     return parse_word(job, row, count, wide, (struct codec){ fast_time, store_i64, 0, NULL });
-  case TSR__COL_I32:
+  case TSR_COL_I32:
     return parse_word(job, row, count, narrow, (struct codec){ fast_i32, store_i32, 0, plain_i64 });
-  case TSR__COL_F32:
+  case TSR_COL_F32:
     return parse_word(job, row, count, narrow, (struct codec){ fast_f32, store_f32, 0, plain_f64 });
-  case TSR__COL_TEXT: return text_word(job, row, count, narrow);
+  case TSR_COL_TEXT: return text_word(job, row, count, narrow);
   }
   word = parse_word(job, row, count, &bits, (struct codec){ fast_bool, store_bit, 0, NULL });
   uint64_t *to = (uint64_t *)(void *)values + at / 64;

@@ -28,7 +28,7 @@ struct stripe {
 
 struct reading {
   tsr__csv *csv;
-  tsr__csv_read *read;
+  tsr__read_ask *read;
   const int *columns; /* of the targets */
   int target_count;
   int batch_rows;
@@ -135,9 +135,9 @@ struct place {
 
 static tsr__csv_sink sink_of(const struct reading *reading, const struct place *p, int target)
 {
-  const tsr__csv_read *read = reading->read;
+  const tsr__read_ask *read = reading->read;
   if (!read) return (tsr__csv_sink){ 0 };
-  const tsr__csv_target *t = &read->targets[target];
+  const tsr__read_target *t = &read->targets[target];
   return (tsr__csv_sink){ .values = t->values[p->part],
                           .validity = t->validity[p->part],
                           .at = p->batch->first_row - read->rows[p->part],
@@ -165,7 +165,7 @@ static void parse_targets(struct reading *reading, const struct place *p, bool s
 /* Which rows of a word pass all sieves; where a column is being retyped nothing that is read counts. */
 static uint64_t judge_word(struct reading *reading, const struct place *p, int64_t at, int count)
 {
-  const tsr__csv_read *read = reading->read;
+  const tsr__read_ask *read = reading->read;
   uint64_t bits = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
   for (int s = 0; s < read->sieve_count && bits; s++) {
     const tsr__sieve *sieve = &read->sieves[s];
@@ -211,7 +211,7 @@ static bool is_ascii(const tsr__csv_batch *batch)
 
 static void parse_batch(struct reading *reading, const struct place *p, tsr__csv_batch *batch)
 {
-  const tsr__csv_read *read = reading->read;
+  const tsr__read_ask *read = reading->read;
   batch->ascii = reading->looks && batch->rows && is_ascii(batch);
   if (read && read->sieve_count) {
     parse_targets(reading, p, true);
@@ -291,7 +291,7 @@ static void stripe_task(void *user, int64_t task, int worker)
 /* ---- cutting rows into stripes ----------------------------------------------------------------- */
 
 /* The allowed border at or before a row. */
-static int64_t border_before(const tsr__csv_read *read, int64_t first, int64_t row)
+static int64_t border_before(const tsr__read_ask *read, int64_t first, int64_t row)
 {
   int64_t origin = first;
   if (read) {
@@ -441,7 +441,7 @@ static void keep_contrary(tsr__csv *csv, int column, int64_t row)
 {
   tsr__csv_info *info = &csv->info[column];
   tsr__error unread = { 0 }; /* the next reading will say so */
-  tsr__csv_field field = { "", 0 };
+  tsr__text_span field = { "", 0 };
   if (!tsr__csv_hold(csv, row, &unread)) field = tsr__csv_field_in(csv, row, column);
   size_t most = sizeof info->widened_text - 1, length = field.length < most ? field.length : most;
   memcpy(info->widened_text, field.at, length);
@@ -457,7 +457,7 @@ static bool merge_types(const struct reading *reading, int t)
   int column = reading->columns[t];
   tsr__csv *csv = reading->csv;
   tsr__csv_info *info = &csv->info[column];
-  tsr__csv_column *schema = &csv->columns[column];
+  tsr__read_column *schema = &csv->columns[column];
   int64_t first = -1, nulls = 0;
   for (int w = 0; w < reading->workers; w++) {
     const tsr__csv_lane *lane = lane_of(reading, w, t);
@@ -466,9 +466,9 @@ static bool merge_types(const struct reading *reading, int t)
     if (lane->contrary_row >= 0 && (first < 0 || lane->contrary_row < first))
       first = lane->contrary_row;
   }
-  if (first >= 0) schema->type = tsr__csv_type_of(info->seen);
+  if (first >= 0) schema->type = tsr__classes_type(info->seen);
   schema->nullable =
-      schema->type == TSR__COL_TEXT ? first < 0 && nulls > 0 : (info->seen & TSR__CLASS_NULL) != 0;
+      schema->type == TSR_COL_TEXT ? first < 0 && nulls > 0 : (info->seen & TSR__CLASS_NULL) != 0;
   if (first >= 0) keep_contrary(csv, column, first);
   return first >= 0;
 }
@@ -477,7 +477,7 @@ static bool merge_types(const struct reading *reading, int t)
 
 static bool is_text(const struct reading *reading, int64_t t)
 {
-  return reading->csv->columns[reading->columns[t]].type == TSR__COL_TEXT;
+  return reading->csv->columns[reading->columns[t]].type == TSR_COL_TEXT;
 }
 
 struct unify {
@@ -502,7 +502,7 @@ static void unify_task(void *user, int64_t task, int worker)
 /* Turns a worker's own codes into those of the dictionary; nulls keep their 0. */
 static void recode(const struct reading *reading, const struct stripe *stripe, int t)
 {
-  const tsr__csv_read *read = reading->read;
+  const tsr__read_ask *read = reading->read;
   const tsr__csv_lane *lane = lane_of(reading, stripe->worker, t);
   const tsr__dict_entry *entries = lane->dict.entries;
   if (!lane->dict.recoded) return;
@@ -558,7 +558,7 @@ static tsr_status finish(struct reading *reading, tsr__dict **dicts, tsr__error 
     for (int t = 0; t < reading->target_count; t++) tsr__dict_release(dicts[t]);
     return error->status;
   }
-  tsr__csv_read *read = reading->read;
+  tsr__read_ask *read = reading->read;
   for (int t = 0; t < reading->target_count; t++) {
     read->targets[t].dict = dicts[t];
     read->targets[t].nulls = 0;
@@ -581,7 +581,7 @@ static tsr_status run(struct reading *reading, int64_t first, int64_t last, tsr_
   return first_error(reading, error);
 }
 
-static tsr_status check_read(const tsr__csv *csv, const tsr__csv_read *read, int64_t rows,
+static tsr_status check_read(const tsr__csv *csv, const tsr__read_ask *read, int64_t rows,
                              tsr__error *error)
 {
   bool good = read->parts >= 1 && read->rows[0] >= 0 && read->rows[read->parts] <= rows;
@@ -600,7 +600,7 @@ static tsr_status check_read(const tsr__csv *csv, const tsr__csv_read *read, int
 }
 
 /* Gives the text back once all columns were read, where it could be loaded again. */
-static void note_read(tsr__csv *csv, const tsr__csv_read *read)
+static void note_read(tsr__csv *csv, const tsr__read_ask *read)
 {
   bool all = !csv->opts.bad_rows && !csv->streams;
   for (int t = 0; t < read->target_count; t++) csv->info[read->targets[t].column].read = true;
@@ -608,7 +608,7 @@ static void note_read(tsr__csv *csv, const tsr__csv_read *read)
   if (all) tsr__csv_forget(csv);
 }
 
-tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__csv_read *read, tsr__error *error)
+tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__read_ask *read, tsr__error *error)
 {
   int64_t rows = csv->front;
   bool front = read->front && rows >= 0;

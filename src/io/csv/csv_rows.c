@@ -76,7 +76,7 @@ size_t tsr__csv_split_row(const tsr__csv_dialect *dialect, const tsr__csv_row *r
   return count;
 }
 
-tsr__csv_field tsr__csv_next_field(const tsr__csv_dialect *dialect, const char **at,
+tsr__text_span tsr__csv_next_field(const tsr__csv_dialect *dialect, const char **at,
                                    const char *end)
 {
   const char *junk = NULL, *from = *at, *stop = tsr__csv_field_end(dialect, from, end, &junk);
@@ -84,7 +84,7 @@ tsr__csv_field tsr__csv_next_field(const tsr__csv_dialect *dialect, const char *
   *at = stop < end ? stop + 1 : end;
   bool returns = stop < end && *stop == dialect->newline && dialect->newline == '\n' &&
                  stop > from && stop[-1] == '\r';
-  return (tsr__csv_field){ from, (size_t)(stop - from) - returns };
+  return (tsr__text_span){ from, (size_t)(stop - from) - returns };
 }
 
 void tsr__csv_trim_returns(const tsr__csv_dialect *dialect, tsr__csv_batch *batch)

@@ -23,7 +23,7 @@ static bool quotes_in_place(const tsr__csv_file *file, const tsr__csv_row *row)
   const char *at = row->begin;
   if (is_plain(row->begin, row->next)) return true;
   for (int i = 0; i < file->fields; i++) {
-    tsr__csv_field f = tsr__csv_next_field(&file->dialect, &at, row->next);
+    tsr__text_span f = tsr__csv_next_field(&file->dialect, &at, row->next);
     if (f.length && f.at[0] != '"' && !is_plain(f.at, f.at + f.length)) return false;
   }
   return true;
@@ -35,7 +35,7 @@ static int64_t sample_rows(const tsr__csv_file *file, tsr__csv_window window, un
                            bool sure)
 {
   tsr__csv_row row;
-  tsr__csv_value value;
+  tsr__read_value value;
   tsr__csv_found found;
   int64_t rows = 0;
   const char *at = window.at;
@@ -45,7 +45,7 @@ static int64_t sample_rows(const tsr__csv_file *file, tsr__csv_window window, un
     if (!sure && !quotes_in_place(file, &row)) return -1;
     at = row.begin;
     for (int i = 0; i < file->fields; i++) {
-      tsr__csv_field field = tsr__csv_next_field(&file->dialect, &at, row.next);
+      tsr__text_span field = tsr__csv_next_field(&file->dialect, &at, row.next);
       seen[i] |= tsr__csv_classify(file->csv, field, &value);
     }
     at = row.next;
@@ -150,10 +150,10 @@ tsr_status tsr__csv_settle_types(tsr__csv *csv, bool whole, tsr__error *error)
 {
   tsr_status status = whole ? TSR_OK : settle_unknown(csv, error);
   for (int c = 0; c < csv->column_count && !status; c++) {
-    tsr__csv_column *column = &csv->columns[c];
-    if (!csv->info[c].forced) column->type = tsr__csv_type_of(csv->info[c].seen);
+    tsr__read_column *column = &csv->columns[c];
+    if (!csv->info[c].forced) column->type = tsr__classes_type(csv->info[c].seen);
     column->vacant = !csv->info[c].forced && !(csv->info[c].seen & ~(unsigned)TSR__CLASS_NULL);
-    column->nullable = column->type != TSR__COL_TEXT && (csv->info[c].seen & TSR__CLASS_NULL);
+    column->nullable = column->type != TSR_COL_TEXT && (csv->info[c].seen & TSR__CLASS_NULL);
   }
   return status;
 }

@@ -34,7 +34,7 @@ COMPARE(compare_real, double)
 /* The elements as numbers of 64 bits: as they lie, or widened into `out`. */
 static const int64_t *whole_values(const tsr__csv_judge *j, int64_t at, int count, int64_t *out)
 {
-  if (j->type == TSR__COL_I64 || j->type == TSR__COL_TIME)
+  if (j->type == TSR_COL_I64 || j->type == TSR_COL_TIME)
     return (const int64_t *)j->sink.values + at;
   const int32_t *narrow = (const int32_t *)j->sink.values + at;
   for (int i = 0; i < count; i++) out[i] = narrow[i];
@@ -44,7 +44,7 @@ static const int64_t *whole_values(const tsr__csv_judge *j, int64_t at, int coun
 static const double *real_values(const tsr__csv_judge *j, int64_t at, int count, double *out)
 {
   int64_t wide[64];
-  if (j->type == TSR__COL_F64) return (const double *)j->sink.values + at;
+  if (j->type == TSR_COL_F64) return (const double *)j->sink.values + at;
   const int64_t *whole = whole_values(j, at, count, wide);
   for (int i = 0; i < count; i++) out[i] = (double)whole[i];
   return out;

@@ -72,6 +72,7 @@ static bool no_room(look *l)
   return false;
 }
 
+/* 0: none. */
 static uint8_t forced_type(const tsr__json *json, const tsr__dict_local *names, int32_t code)
 {
   const tsr__dict_entry *entry = &names->entries[code];
@@ -79,7 +80,7 @@ static uint8_t forced_type(const tsr__json *json, const tsr__dict_local *names, 
     const tsr__json_type *type = &json->opts.types[i];
     if (strlen(type->name) == entry->key.length &&
         memcmp(type->name, entry->text, entry->key.length) == 0)
-      return (uint8_t)(type->type + 1);
+      return (uint8_t)type->type;
   }
   return 0;
 }
@@ -97,7 +98,7 @@ static bool look_at(look *l, const tsr__json_line *line, int64_t number)
 {
   tsr__json *json = l->json;
   tsr__json_token key, value;
-  tsr__csv_value parsed;
+  tsr__read_value parsed;
   int found;
   bool good = true;
   l->pending = 0;
@@ -113,7 +114,7 @@ static bool look_at(look *l, const tsr__json_line *line, int64_t number)
       return no_room(l);
     unsigned class = tsr__json_classify(json->decimal, &value, &parsed);
     uint8_t forced = json->opts.type_count ? forced_type(json, &l->block->names, code) : 0;
-    if (forced && good && !tsr__json_fits((tsr__coltype)(forced - 1), class, &parsed))
+    if (forced && good && !tsr__json_fits((tsr_coltype)forced, class, &parsed))
       good = wrong(l, value.at - (value.kind == TSR__JSON_IS_TEXT),
                    "the value is not of the type that was asked for");
     l->classes[l->pending++] = (uint8_t) class;
@@ -292,13 +293,13 @@ static tsr_status check_name(const tsr__json *json, int32_t code, tsr__error *er
 static tsr_status add_column(tsr__json *json, int32_t code, uint8_t seen, tsr__error *error)
 {
   const tsr__dict_entry *entry = &json->names.entries[code];
-  tsr__csv_column *column = &json->columns[json->column_count];
+  tsr__read_column *column = &json->columns[json->column_count];
   if (check_name(json, code, error)) return error->status;
   column->name = tsr__new(json->heap, (size_t)entry->key.length + 1);
   if (!column->name) return no_memory(json, error);
   memcpy(column->name, entry->text, entry->key.length);
   uint8_t forced = forced_type(json, &json->names, code);
-  column->type = forced ? (tsr__coltype)(forced - 1) : tsr__csv_type_of(seen);
+  column->type = forced ? (tsr_coltype)forced : tsr__classes_type(seen);
   column->nullable = true;
   column->vacant = !forced && !(seen & ~(unsigned)TSR__CLASS_NULL);
   json->column_of[code] = json->column_count++;
@@ -432,7 +433,7 @@ void tsr__json_close(tsr__json *json)
   tsr__del(heap, json, sizeof *json);
 }
 
-int tsr__json_columns(const tsr__json *json, const tsr__csv_column **out)
+int tsr__json_columns(const tsr__json *json, const tsr__read_column **out)
 {
   *out = json->columns;
   return json->column_count;
@@ -452,3 +453,39 @@ int64_t tsr__json_bad_rows(const tsr__json *json)
 {
   return json->bad_rows;
 }
+
+/* ---- as a reader ------------------------------------------------------------------------------- */
+
+static void json_close(void *file)
+{
+  tsr__json_close(file);
+}
+
+static int json_columns(const void *file, const tsr__read_column **out)
+{
+  return tsr__json_columns(file, out);
+}
+
+static const char *json_path(const void *file)
+{
+  return tsr__json_path(file);
+}
+
+static tsr_status json_count(void *file, int64_t *rows, tsr__error *error)
+{
+  (void)error;
+  *rows = tsr__json_rows(file);
+  return TSR_OK;
+}
+
+static tsr_status json_read(void *file, tsr__read_ask *read, tsr__error *error)
+{
+  return tsr__json_read_parts(file, read, error);
+}
+
+const tsr__reader_ops tsr__json_reader = { .format = "json",
+                                           .close = json_close,
+                                           .columns = json_columns,
+                                           .path = json_path,
+                                           .count = json_count,
+                                           .read = json_read };

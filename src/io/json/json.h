@@ -15,8 +15,8 @@
 #ifndef TSR_IO_JSON_H
 #define TSR_IO_JSON_H
 
-#include "io/csv/csv.h"
 #include "io/file/files.h"
+#include "io/rows/reader.h"
 
 typedef struct tsr__json tsr__json;
 
@@ -25,7 +25,7 @@ typedef enum tsr__json_bad { TSR__JSON_ERROR, TSR__JSON_SKIP, TSR__JSON_NULL } t
 /* A forced type. */
 typedef struct tsr__json_type {
   const char *name;
-  tsr__coltype type;
+  tsr_coltype type;
 } tsr__json_type;
 
 typedef struct tsr__json_opts {
@@ -49,12 +49,15 @@ typedef struct tsr__json_opts {
 tsr__json *tsr__json_open(tsr_runtime *rt, const char *path, const tsr__json_opts *opts,
                           tsr__error *error);
 void tsr__json_close(tsr__json *json);
-int tsr__json_columns(const tsr__json *json, const tsr__csv_column **out);
+int tsr__json_columns(const tsr__json *json, const tsr__read_column **out);
 const char *tsr__json_path(const tsr__json *json);
 int64_t tsr__json_rows(const tsr__json *json);
 /* Rows that were left out, or in which something was made null. */
 int64_t tsr__json_bad_rows(const tsr__json *json);
 /* As tsr__csv_read_parts; nothing is ever retyped. */
-tsr_status tsr__json_read_parts(tsr__json *json, tsr__csv_read *read, tsr__error *error);
+tsr_status tsr__json_read_parts(tsr__json *json, tsr__read_ask *read, tsr__error *error);
+
+/* The same as a table of calls. */
+extern const tsr__reader_ops tsr__json_reader;
 
 #endif

@@ -10,8 +10,9 @@
 #ifndef TSR_IO_JSON_INNER_H
 #define TSR_IO_JSON_INNER_H
 
-#include "io/csv/csv_inner.h"
 #include "io/json/json.h"
+#include "io/rows/classes.h"
+#include "io/text/decimal.h"
 
 enum { TSR__JSON_DEPTH = 200, TSR__JSON_PAD = 64 };
 
@@ -71,8 +72,7 @@ struct tsr__json {
   tsr__dict *name_dict;  /* every name there is */
   tsr__dict_local names; /* looks them up; nothing is added after opening */
   int *column_of;        /* by name; -1: not chosen */
-  uint8_t *forced;       /* by name: a tsr__coltype + 1, 0: not */
-  tsr__csv_column *columns;
+  tsr__read_column *columns;
   int column_count;
 };
 
@@ -103,8 +103,8 @@ void tsr__json_keys_free(tsr__json_keys *keys);
 
 /* The class of a value, and the value but for texts. */
 unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *token,
-                            tsr__csv_value *value);
+                            tsr__read_value *value);
 /* Whether a column of a type holds values of a class. */
-bool tsr__json_fits(tsr__coltype type, unsigned class, const tsr__csv_value *value);
+bool tsr__json_fits(tsr_coltype type, unsigned class, const tsr__read_value *value);
 
 #endif

@@ -293,7 +293,7 @@ int tsr__json_next(tsr__json_cursor *c, tsr__json_token *key, tsr__json_token *v
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-static unsigned classify_text(const tsr__json_token *token, tsr__csv_value *value)
+static unsigned classify_text(const tsr__json_token *token, tsr__read_value *value)
 {
   int32_t days;
   unsigned char first = token->length >= 10 ? (unsigned char)token->at[0] : 0;
@@ -307,9 +307,9 @@ static unsigned classify_text(const tsr__json_token *token, tsr__csv_value *valu
 }
 
 unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *token,
-                            tsr__csv_value *value)
+                            tsr__read_value *value)
 {
-  *value = (tsr__csv_value){ .integer = token->kind == TSR__JSON_IS_TRUE };
+  *value = (tsr__read_value){ .integer = token->kind == TSR__JSON_IS_TRUE };
   switch (token->kind) {
   case TSR__JSON_IS_NULL: return TSR__CLASS_NULL;
   case TSR__JSON_IS_FALSE:
@@ -325,20 +325,20 @@ unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *
   }
 }
 
-bool tsr__json_fits(tsr__coltype type, unsigned class, const tsr__csv_value *value)
+bool tsr__json_fits(tsr_coltype type, unsigned class, const tsr__read_value *value)
 {
   const unsigned numbers = TSR__CLASS_INT | TSR__CLASS_BIG | TSR__CLASS_FLOAT;
   if (class == TSR__CLASS_NULL) return true;
   switch (type) {
-  case TSR__COL_BOOL: return class == TSR__CLASS_BOOL;
-  case TSR__COL_I64: return class == TSR__CLASS_INT;
-  case TSR__COL_I32:
+  case TSR_COL_BOOL: return class == TSR__CLASS_BOOL;
+  case TSR_COL_I64: return class == TSR__CLASS_INT;
+  case TSR_COL_I32:
     return class == TSR__CLASS_INT && value->integer >= INT32_MIN && value->integer <= INT32_MAX;
-  case TSR__COL_F32:
-  case TSR__COL_F64: return (class & numbers) != 0;
-  case TSR__COL_DATE: return class == TSR__CLASS_DATE;
-  case TSR__COL_TIME: return class == TSR__CLASS_DATE || class == TSR__CLASS_TIME;
-  case TSR__COL_TEXT: break;
+  case TSR_COL_F32:
+  case TSR_COL_F64: return (class & numbers) != 0;
+  case TSR_COL_DATE: return class == TSR__CLASS_DATE;
+  case TSR_COL_TIME: return class == TSR__CLASS_DATE || class == TSR__CLASS_TIME;
+  case TSR_COL_TEXT: break;
   }
   return true;
 }

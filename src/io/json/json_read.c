@@ -83,12 +83,12 @@ static void set_bit(void *words, int64_t at)
 /* Puts a value; where it does not fit a forced type its row was found bad before, and it is null. */
 static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json_token *token)
 {
-  tsr__csv_target *t = &j->stripes.read->targets[target];
+  tsr__read_target *t = &j->stripes.read->targets[target];
   int part = j->stripes.stripe[s].part;
-  tsr__coltype type = tsr__stripes_type(&j->stripes, target);
-  tsr__csv_value value;
+  tsr_coltype type = tsr__stripes_type(&j->stripes, target);
+  tsr__read_value value;
   void *out = t->values[part];
-  if (type == TSR__COL_TEXT) {
+  if (type == TSR_COL_TEXT) {
     if (token->kind == TSR__JSON_IS_NULL) return true;
     int32_t code = code_of(tsr__stripe_dict(&j->stripes, s, target), token);
     if (code < 0) return false;
@@ -97,17 +97,17 @@ static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json
     unsigned class = tsr__json_classify(j->json->decimal, token, &value);
     if (class == TSR__CLASS_NULL || !tsr__json_fits(type, class, &value)) return true;
     switch (type) {
-    case TSR__COL_BOOL:
+    case TSR_COL_BOOL:
       if (value.integer) set_bit(out, at);
       break;
-    case TSR__COL_F64: ((double *)out)[at] = value.real; break;
-    case TSR__COL_F32:
+    case TSR_COL_F64: ((double *)out)[at] = value.real; break;
+    case TSR_COL_F32:
       ((float *)out)[at] =
           tsr__decimal_narrow(j->json->decimal, token->at, token->length, value.real);
       break;
-    case TSR__COL_I32:
-    case TSR__COL_DATE: ((int32_t *)out)[at] = (int32_t)value.integer; break;
-    case TSR__COL_TIME:
+    case TSR_COL_I32:
+    case TSR_COL_DATE: ((int32_t *)out)[at] = (int32_t)value.integer; break;
+    case TSR_COL_TIME:
       if (class == TSR__CLASS_DATE) value.integer *= INT64_C(86400000000);
       ((int64_t *)out)[at] = value.integer;
       break;
@@ -160,7 +160,7 @@ static void read_stripe(void *user, int64_t task, int worker)
   tsr__del(json->heap, names.scratch, names.scratch_size);
 }
 
-tsr_status tsr__json_read_parts(tsr__json *json, tsr__csv_read *read, tsr__error *error)
+tsr_status tsr__json_read_parts(tsr__json *json, tsr__read_ask *read, tsr__error *error)
 {
   static const char what[] = "tsr_frame_read_json";
   tsr__heap *heap = json->heap;

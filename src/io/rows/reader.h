@@ -1,19 +1,91 @@
-/* What frames ask of a file or stream of rows, whatever its format: csv.h, json.h and arrow_read.h say
- * what each call does. */
+/* What frames ask of a file or stream of rows, whatever its format, and what each format is given to read
+ * into. csv.h says most of each call; json.h and arrow_read.h what is different there. */
 #ifndef TSR_IO_READER_H
 #define TSR_IO_READER_H
 
-#include "io/arrow/arrow_read.h"
-#include "io/csv/csv.h"
-#include "io/json/json.h"
+#include "io/text/dict.h"
+#include "kernel/device/device.h"
+#include "tessera/frame.h"
+
+/* A column of a file. Dates are i32 days, time stamps i64 microseconds, both since 1970-01-01 UTC; text is
+ * i32 codes into the column's dictionary. */
+typedef struct tsr__read_column {
+  char *name; /* UTF-8, unique */
+  tsr_coltype type;
+  bool nullable; /* a null was seen in what has been read so far */
+  bool vacant;   /* it holds nothing but nulls, or no row: its type says nothing */
+} tsr__read_column;
+
+/* Where one column's part goes: values of `rows[part+1]-rows[part]` elements each, bool as one
+ * bit an element LSB first, validity one bit an element (always written: 1 = valid). Bits are
+ * written in whole 64-bit words, those behind the last element 0; a null's value is 0. */
+typedef struct tsr__read_target {
+  int column;
+  bool sparse;         /* values of rows that sieves drop are not wanted: see tsr__sieve */
+  void **values;       /* one pointer a part */
+  uint64_t **validity; /* one pointer a part */
+  int64_t nulls;       /* out: nulls written over all parts */
+  tsr__dict *dict;     /* out, text columns only: owned by the caller */
+} tsr__read_target;
+
+/* What a sieve asks of a value. IN and NOT_IN: of `count` constants; TRUE, FALSE: of a bool. */
+typedef enum tsr__sieve_op {
+  TSR__SIEVE_EQ,
+  TSR__SIEVE_NE,
+  TSR__SIEVE_LT,
+  TSR__SIEVE_LE,
+  TSR__SIEVE_GT,
+  TSR__SIEVE_GE,
+  TSR__SIEVE_IN,
+  TSR__SIEVE_NOT_IN,
+  TSR__SIEVE_TRUE,
+  TSR__SIEVE_FALSE,
+  TSR__SIEVE_NULL,
+  TSR__SIEVE_NOT_NULL,
+  TSR__SIEVE_TEXT
+} tsr__sieve_op;
+
+/* A condition on one column that a reader judges while it reads. A row that some sieve does not let
+ * through (what is null passes NULL only) is dropped: it keeps its place, but in sparse targets its
+ * value is anything of the column's type, and of a text column the code 0 whose text nobody wanted.
+ * Everything else is as if there were no sieve: validity, numbers of nulls, and the checks of every
+ * field, so that types widen and errors are found by what stands in dropped rows too. */
+typedef struct tsr__sieve {
+  int target; /* whose column is judged; it is not sparse */
+  tsr__sieve_op op;
+  bool real; /* numbers are compared as f64 with `reals`, else as i64 with `whole` */
+  int count;
+  const int64_t *whole; /* numbers, dates in days, time stamps in microseconds */
+  const double *reals;
+  /* TEXT: whether a text passes; asked once of each text by each worker, at any time. */
+  bool (*passes)(const void *user, const char *text, size_t length);
+  const void *user;
+} tsr__sieve;
+
+typedef struct tsr__read_ask {
+  int parts;
+  const int64_t *rows; /* parts + 1 borders, rows[0] .. rows[parts] */
+  int target_count;
+  tsr__read_target *targets;
+  int sieve_count;
+  const tsr__sieve *sieves;
+  /* By part, a bit a row as in validity: which are not dropped. Written where there are sieves; given
+   * without sieves it is what earlier ones wrote. NULL: all, and no target is sparse. */
+  uint64_t **kept;
+  bool front;  /* all rows are among those that tsr__csv_front found */
+  int retyped; /* out: number of columns whose type changed (see below) */
+} tsr__read_ask;
+
+/* ---- readers ---------------------------------------------------------------------------------- */
 
 typedef struct tsr__reader_ops {
   const char *format; /* "csv" */
   void (*close)(void *file);
-  int (*columns)(const void *file, const tsr__csv_column **out);
+  int (*columns)(const void *file, const tsr__read_column **out);
   const char *(*path)(const void *file);
   tsr_status (*count)(void *file, int64_t *rows, tsr__error *error);
-  tsr_status (*read)(void *file, tsr__csv_read *read, tsr__error *error);
+  tsr_status (*read)(void *file, tsr__read_ask *read, tsr__error *error);
+  /* As tsr__csv_widened; NULL: types are final when the file is open. */
   int64_t (*widened)(const void *file, int column, const char **text);
   int64_t (*bytes)(const void *file);     /* of text that a read takes; NULL: it takes no sieves */
   const char *(*notes)(const void *file); /* NULL: there are none */
@@ -27,7 +99,5 @@ typedef struct tsr__reader {
   const tsr__reader_ops *ops;
   void *file;
 } tsr__reader;
-
-extern const tsr__reader_ops tsr__csv_reader, tsr__json_reader, tsr__arrow_reader;
 
 #endif

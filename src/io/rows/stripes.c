@@ -6,7 +6,7 @@
 
 enum { STRIPE = 16384 };
 
-static int64_t cut(const tsr__csv_read *read, int64_t size, tsr__stripe *out)
+static int64_t cut(const tsr__read_ask *read, int64_t size, tsr__stripe *out)
 {
   int64_t count = 0;
   for (int p = 0; p < read->parts; p++) {
@@ -17,8 +17,8 @@ static int64_t cut(const tsr__csv_read *read, int64_t size, tsr__stripe *out)
   return count;
 }
 
-bool tsr__stripes_open(tsr__stripes *s, tsr_runtime *rt, tsr__csv_read *read,
-                       const tsr__csv_column *columns, int64_t rows)
+bool tsr__stripes_open(tsr__stripes *s, tsr_runtime *rt, tsr__read_ask *read,
+                       const tsr__read_column *columns, int64_t rows)
 {
   tsr__heap *heap = &rt->heap;
   size_t targets = (size_t)read->target_count;
@@ -48,21 +48,21 @@ void tsr__stripes_close(tsr__stripes *s)
   tsr__del(heap, (void *)s->nulls, s->sizes[2]);
 }
 
-static size_t element_size(tsr__coltype type)
+static size_t element_size(tsr_coltype type)
 {
-  bool small = type == TSR__COL_I32 || type == TSR__COL_F32 || type == TSR__COL_DATE;
-  return small || type == TSR__COL_TEXT ? 4 : 8;
+  bool small = type == TSR_COL_I32 || type == TSR_COL_F32 || type == TSR_COL_DATE;
+  return small || type == TSR_COL_TEXT ? 4 : 8;
 }
 
 void tsr__stripe_clear(tsr__stripes *s, int64_t stripe, int target)
 {
   const tsr__stripe *st = &s->stripe[stripe];
-  const tsr__csv_target *t = &s->read->targets[target];
-  tsr__coltype type = tsr__stripes_type(s, target);
+  const tsr__read_target *t = &s->read->targets[target];
+  tsr_coltype type = tsr__stripes_type(s, target);
   size_t rows = (size_t)(st->to - st->from), words = (rows + 63) / 64 * 8;
   char *values = t->values[st->part];
   memset(t->validity[st->part] + st->from / 64, 0, words);
-  if (type == TSR__COL_BOOL) memset(values + st->from / 8, 0, words);
+  if (type == TSR_COL_BOOL) memset(values + st->from / 8, 0, words);
   else memset(values + (size_t)st->from * element_size(type), 0, rows * element_size(type));
 }
 
@@ -82,7 +82,7 @@ static void recode(void *user, int64_t task, int worker)
   const tsr__stripe *st = &s->stripe[task];
   for (int i = 0; i < s->read->target_count; i++) {
     const tsr__dict_local *dict = tsr__stripe_dict(s, task, i);
-    if (tsr__stripes_type(s, i) != TSR__COL_TEXT || !dict->count) continue;
+    if (tsr__stripes_type(s, i) != TSR_COL_TEXT || !dict->count) continue;
     const uint64_t *valid = s->read->targets[i].validity[st->part];
     int32_t *codes = s->read->targets[i].values[st->part];
     for (int64_t row = st->from; row < st->to; row++)
@@ -103,7 +103,7 @@ static void unify(void *user, int64_t task, int worker)
   tsr__stripes *s = u->stripes;
   tsr__heap *heap = &s->rt->heap;
   size_t size = (size_t)(s->count + 1) * sizeof(tsr__dict_local *);
-  if (tsr__stripes_type(s, (int)task) != TSR__COL_TEXT) return;
+  if (tsr__stripes_type(s, (int)task) != TSR_COL_TEXT) return;
   tsr__dict_local **locals = tsr__new(heap, size);
   for (int64_t st = 0; locals && st < s->count; st++) {
     locals[st] = tsr__stripe_dict(s, st, (int)task);

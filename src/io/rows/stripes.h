@@ -9,7 +9,7 @@
 #ifndef TSR_IO_STRIPES_H
 #define TSR_IO_STRIPES_H
 
-#include "io/text/dict.h"
+#include "io/rows/reader.h"
 
 typedef struct tsr__stripe {
   int part;
@@ -18,8 +18,8 @@ typedef struct tsr__stripe {
 
 typedef struct tsr__stripes {
   tsr_runtime *rt;
-  tsr__csv_read *read;
-  const tsr__csv_column *columns; /* what read->targets[].column counts */
+  tsr__read_ask *read;
+  const tsr__read_column *columns; /* what read->targets[].column counts */
   int64_t count;
   tsr__stripe *stripe;
   tsr__dict_local *dicts; /* [stripe * targets + target] */
@@ -28,8 +28,8 @@ typedef struct tsr__stripes {
 } tsr__stripes;
 
 /* Cuts `read` into stripes of `rows` rows, a multiple of 64 (0: the usual). False: out of memory. */
-bool tsr__stripes_open(tsr__stripes *stripes, tsr_runtime *rt, tsr__csv_read *read,
-                       const tsr__csv_column *columns, int64_t rows);
+bool tsr__stripes_open(tsr__stripes *stripes, tsr_runtime *rt, tsr__read_ask *read,
+                       const tsr__read_column *columns, int64_t rows);
 void tsr__stripes_close(tsr__stripes *stripes);
 /* Makes a target's rows of a stripe null and 0. */
 void tsr__stripe_clear(tsr__stripes *stripes, int64_t stripe, int target);
@@ -39,7 +39,7 @@ void tsr__stripe_count(tsr__stripes *stripes, int64_t stripe, int target);
  * TSR_ENOMEM, TSR_ECANCELLED. */
 tsr_status tsr__stripes_finish(tsr__stripes *stripes, const char *what, tsr__error *error);
 
-static inline tsr__coltype tsr__stripes_type(const tsr__stripes *stripes, int target)
+static inline tsr_coltype tsr__stripes_type(const tsr__stripes *stripes, int target)
 {
   return stripes->columns[stripes->read->targets[target].column].type;
 }

@@ -5,8 +5,8 @@
 #ifndef TSR_IO_WRITE_H
 #define TSR_IO_WRITE_H
 
-#include "io/csv/csv.h"
 #include "io/file/outfile.h"
+#include "io/text/dict.h"
 #include "tessera/frame.h"
 
 typedef struct tsr__out_column {

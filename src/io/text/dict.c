@@ -214,7 +214,7 @@ int32_t tsr__dict_code(tsr__dict_local *local, const char *text, size_t length, 
   return add(local, text, &key);
 }
 
-uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__csv_field *texts, int count,
+uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__text_span *texts, int count,
                          int32_t *codes)
 {
   tsr__dict_key keys[64];

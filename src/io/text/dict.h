@@ -1,15 +1,33 @@
-/* Building dictionaries in parallel: each worker collects its own, then they are unified in the
+/* Dictionaries of texts, and building them in parallel: each worker collects its own, then they are unified in the
  * order of the rows in which texts were found, so that codes follow the first appearance. */
 #ifndef TSR_IO_DICT_H
 #define TSR_IO_DICT_H
 
-#include "io/csv/csv.h"
+#include "base/base.h"
+
+/* A dictionary: distinct texts in order of first appearance in the FILE (rows, not threads),
+ * so codes are the same however the file was split. Refcounted, shared by columns. */
+typedef struct tsr__dict {
+  tsr__heap *heap;
+  _Atomic int refs;
+  int32_t count;
+  int64_t *offsets; /* count + 1 */
+  char *bytes;
+  size_t offsets_size, bytes_size; /* allocated sizes, for release */
+} tsr__dict;
+
+/* A dictionary with room for texts that its maker fills in before others see it: offsets[0] and the last
+ * one are set. One reference, owned by the caller; NULL out of memory. */
+tsr__dict *tsr__dict_new(tsr__heap *heap, int32_t count, int64_t bytes);
+/* One more reference. */
+tsr__dict *tsr__dict_hold(const tsr__dict *dict);
+void tsr__dict_release(tsr__dict *dict);
 
 /* A run of bytes in a file's text. */
-typedef struct tsr__csv_field {
+typedef struct tsr__text_span {
   const char *at;
   size_t length;
-} tsr__csv_field;
+} tsr__text_span;
 
 /* What texts are compared by: up to 16 bytes themselves, padded with zeros; of longer ones two
  * hashes, and then the bytes. */
@@ -64,7 +82,7 @@ int32_t tsr__dict_code(tsr__dict_local *local, const char *text, size_t length, 
 
 /* The codes of up to 64 texts in their order; bit i of the result: text i was added. The bytes are
  * borrowed until unify, and 16 bytes behind each text must be readable. */
-uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__csv_field *texts, int count,
+uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__text_span *texts, int count,
                          int32_t *codes);
 
 /* Unifies `count` local dictionaries by where their entries were found first, equal places in the
