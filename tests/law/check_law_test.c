@@ -6,7 +6,7 @@
  *   places     each frame kind that takes expressions, and what stands on such a column
  *
  * What a kind does is known from how its row was made, not from the code under test. */
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 #include "tessera.h"
 
 #include "harness.h"

@@ -3,7 +3,7 @@
  * sort that was kept whole and then cut. Runs at each ISA. */
 #include "tessera.h"
 
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 #include "harness.h"
 #include "support/law_fixture.h"
 

@@ -2,7 +2,7 @@
  * what is not needed is not there. */
 #include "tessera.h"
 
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 #include "harness.h"
 #include "support/join_fixture.h"
 

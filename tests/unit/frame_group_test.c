@@ -2,7 +2,7 @@
  * of a group together, keys that are expressions. Values at large: relations_test.c. */
 #include "tessera.h"
 
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 #include "harness.h"
 #include "support/frame_fixture.h"
 

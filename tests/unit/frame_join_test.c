@@ -2,7 +2,7 @@
  * and by the law of chains. */
 #include "tessera.h"
 
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 #include "harness.h"
 
 #include <stdio.h>

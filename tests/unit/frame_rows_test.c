@@ -2,7 +2,7 @@
  * them, the same on every mesh. */
 #include "tessera.h"
 
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 #include "harness.h"
 #include "support/frame_fixture.h"
 

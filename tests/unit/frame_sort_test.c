@@ -1,7 +1,7 @@
 /* Sorted frames: keys of every type, ties, nulls and NaN, and what follows a sort. */
 #include "tessera.h"
 
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 #include "harness.h"
 #include "support/frame_fixture.h"
 

@@ -2,7 +2,7 @@
  * follows an aggregate. The law test compares values at large; here are the corners. */
 #include "tessera.h"
 
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 #include "harness.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Frames that lie differently: where rows lie, what arithmetic of two frames moves, replicas. */
 #include "tessera.h"
 
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 #include "harness.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Tables as people see them. */
 #include "tessera.h"
 
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 #include "harness.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * (golden/make_verbs.py), on meshes of several sizes; here are also names, types and what is refused. */
 #include "tessera.h"
 
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 #include "harness.h"
 #include "support/golden_rows.h"
 

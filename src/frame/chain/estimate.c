@@ -4,7 +4,7 @@
  *   a == b, a in (b, c)      a tenth each          a < b, a >= b ...     a third
  *   a is null                a twentieth           other bools           a half
  *   x and y                  share(x) * share(y)   not x                 1 - share(x) */
-#include "frame/chain/plan.h"
+#include "frame/chain/chain.h"
 
 static double in_bounds(double share)
 {
@@ -30,29 +30,6 @@ double tsr__estimate_share(const tsr__expr *expr)
     if (expr->op == TSR__B_NE) return 0.9;
     return 1.0 / 3;
   default: return 0.5;
-  }
-}
-
-static bool counts_rows(const tsr__expr *expr)
-{
-  return expr->kind == TSR__E_AGG && expr->op == TSR__A_COUNT && expr->count == 0;
-}
-
-void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows)
-{
-  bool grouped = df->kind == TSR__FRAME_GROUP;
-  if (tsr__frame_is_source(df)) return;
-  int keys = grouped ? df->keys.formula.count : 0;
-  df->making.done = true;
-  df->making.rows_in = -1;
-  df->making.rows_out = rows;
-  if (!grouped && df->kind != TSR__FRAME_AGG) return;
-  for (int i = 0; i < df->formula.count; i++) {
-    const int64_t *counts = table->column[keys + i].values;
-    if (!counts || (need && !need[keys + i]) || !counts_rows(df->formula.item[i].expr)) continue;
-    df->making.rows_in = 0;
-    for (int64_t row = 0; row < table->rows; row++) df->making.rows_in += counts[row];
-    return;
   }
 }
 

@@ -5,7 +5,7 @@
  * Invariant of a frame that is not inert: its expressions were checked against the parent's schema,
  * and its own schema has no name twice. Nothing is read or computed here but what a file says
  * of its columns. */
-#include "frame/chain/plan.h"
+#include "frame/chain/chain.h"
 
 /* Frames of no scope; `op` is why. */
 static const tsr_frame no_memory_frame = { .inert = true, .op = TSR_ENOMEM };
@@ -111,6 +111,18 @@ tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error
                           "UTF-8 text",
                           what);
   return TSR_OK;
+}
+
+/* Makes a text owned by the scope where results of the frame belong. */
+const char *tsr__frame_say(tsr_frame *df, tsr__text *text)
+{
+  tsr_scope *scope = tsr__frame_home(df);
+  char *out =
+      text->failed ? NULL : tsr__arena_text(&scope->arena, tsr__text_get(text), text->length);
+  tsr__text_free(text);
+  if (out) return out;
+  tsr__fail(scope, df->node.site, TSR_ENOMEM, "%s: out of memory", df->what);
+  return tsr_message(scope);
 }
 
 /* ---- sources ----------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
  *
  * Invariant: this agrees with what propagation chooses for the columns (partition/propagate.c): an
  * unplaced side joins the placed one, a whole one is sliced where the other is split. */
-#include "frame/chain/plan.h"
+#include "frame/chain/chain.h"
 
 #define SOME_ROWS 1048576 /* stands for a number that only reading tells */
 

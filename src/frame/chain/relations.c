@@ -4,7 +4,7 @@
  *   head limit tail sample distinct group_head      masks beside the columns, which stay where they are
  *   sort join concat scatter gather rebalance       breakers: new rows
  *   with_row_index                                  numbers; a breaker where rows were left out before */
-#include "frame/chain/plan.h"
+#include "frame/chain/chain.h"
 
 /* An inert frame with a message, where a call's own arguments are wrong. */
 static tsr_frame *refuse(tsr_frame *df, tsr_status status, const char *message)

@@ -1,5 +1,5 @@
 /* What columns a frame has, and which of its parents' columns it needs: one rule for each kind. */
-#include "frame/chain/plan.h"
+#include "frame/chain/chain.h"
 
 #define MAX_CHAIN 2000 /* frames on each other; bounds the recursion of a terminal */
 

@@ -9,7 +9,7 @@
  *
  * Invariant: what is built here passed the same checks as what is parsed, and `what` names the
  * call that the user wrote. */
-#include "frame/chain/plan.h"
+#include "frame/chain/chain.h"
 
 #include <stdio.h>
 

@@ -276,4 +276,7 @@ bool tsr__is_temporal(int type);
  * becomes a time, null becomes the other. */
 int tsr__meet(const tsr__expr *a, const tsr__expr *b);
 
+/* Adds text on one line, cut to `width` columns; what would steer a terminal is blank. */
+void tsr__text_clip(tsr__text *out, const char *text, size_t length, int width);
+
 #endif

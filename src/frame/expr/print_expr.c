@@ -119,3 +119,38 @@ void tsr__expr_print(const tsr__expr *expr, tsr__text *out)
 {
   print(expr, out);
 }
+
+/* ---- text on one line -------------------------------------------------------------------------- */
+
+typedef struct character {
+  size_t bytes;
+  int columns;
+  bool blank; /* shown as one */
+} character;
+
+static character next_character(const char *text, size_t length)
+{
+  size_t control = tsr__text_control(text, length), bytes = 1;
+  if (control) return (character){ control, 1, true };
+  while (bytes < length && ((unsigned char)text[bytes] & 0xc0) == 0x80) bytes++;
+  return (character){ bytes, tsr__text_width(text, bytes), false };
+}
+
+void tsr__text_clip(tsr__text *out, const char *text, size_t length, int width)
+{
+  character c;
+  int used = 0;
+  for (size_t at = 0; at < length && used <= width; at += c.bytes) {
+    c = next_character(text + at, length - at);
+    used += c.columns;
+  }
+  bool cut = used > width;
+  used = 0;
+  for (size_t at = 0; at < length; at += c.bytes) {
+    c = next_character(text + at, length - at);
+    used += c.columns;
+    if (cut && used > width - 1) break;
+    tsr__text_put(out, c.blank ? " " : text + at, c.blank ? 1 : c.bytes);
+  }
+  if (cut) tsr__text_add(out, "…");
+}

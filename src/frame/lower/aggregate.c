@@ -5,7 +5,7 @@
  * The counts that say whether a result is null are outputs beside it; the host compares (see
  * tsr__col), so that the whole is one kernel. Equal reductions and counts are shared by the graph.
  * */
-#include "frame/chain/plan.h"
+#include "frame/lower/lower.h"
 
 static tsr_array *reduce(tsr__lower *low, tsr__op op, tsr_array *x, tsr_array *mask,
                          const tsr__reduce_attr *attr)
@@ -134,4 +134,34 @@ tsr_status tsr__bind_aggregates(tsr__lower *low, const tsr_frame *df, const bool
     tsr__lower_finish(low, expr);
   }
   return tsr_scope_status(low->scope);
+}
+
+/* ---- aggregates that relate/ computed ------------------------------------------------------------ */
+
+const char *tsr__leaf_text(tsr_scope *scope, const tsr__expr *expr)
+{
+  tsr__text text;
+  tsr__text_init(&text, &scope->rt->heap);
+  tsr__expr_print(expr, &text);
+  char *out =
+      text.failed ? NULL : tsr__arena_text(&scope->arena, tsr__text_get(&text), text.length);
+  tsr__text_free(&text);
+  return out;
+}
+
+const struct tsr__leaf *tsr__leaf_find(const struct tsr__leaf *leaf, int count, const char *text)
+{
+  for (int i = 0; i < count; i++)
+    if (!strcmp(leaf[i].text, text)) return &leaf[i];
+  return NULL;
+}
+
+tsr__col tsr__leaf_column(tsr__lower *low, const tsr__expr *expr)
+{
+  const char *text = tsr__leaf_text(low->scope, expr);
+  const struct tsr__leaf *leaf =
+      text ? tsr__leaf_find(low->leaves->leaf, low->leaves->count, text) : NULL;
+  if (leaf) return low->in->col[leaf->at];
+  tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+  return (tsr__col){ .type = expr->type, .values = tsr__make_inert(low->scope, low->site) };
 }

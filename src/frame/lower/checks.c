@@ -5,7 +5,7 @@
  *   aggregates are          the first such row is a minimum that travels with them
  *
  * Rows that a filter dropped before, and branches that were not taken, mark nothing. */
-#include "frame/chain/plan.h"
+#include "frame/lower/lower.h"
 
 #include <math.h>
 #include <stdio.h>

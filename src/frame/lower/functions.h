@@ -3,7 +3,7 @@
 #ifndef TSR_FRAME_FUNCTIONS_H
 #define TSR_FRAME_FUNCTIONS_H
 
-#include "frame/chain/plan.h"
+#include "frame/lower/lower.h"
 #include "io/text/dict.h"
 
 /* ---- one text (text_fn.c) ---------------------------------------------------------------- */

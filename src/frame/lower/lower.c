@@ -414,3 +414,67 @@ tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr)
   remember(low, expr, out);
   return out;
 }
+
+/* ---- long loops -------------------------------------------------------------------------------- */
+
+enum { ASK_AFTER = 1 << 12 }; /* steps between two questions */
+
+void tsr__lower_cancelled(tsr__lower *low)
+{
+  tsr__cancelled(&low->bind->error, low->bind->what);
+  tsr__fail_error(low->scope, low->site, &low->bind->error);
+}
+
+bool tsr__lower_stops(tsr__lower *low, int64_t i)
+{
+  if (i >= 0 && i % ASK_AFTER != ASK_AFTER - 1) return false;
+  if (tsr_scope_status(low->scope)) return true;
+  tsr__progress progress = { .rt = low->scope->rt, .what = TSR__PROGRAM };
+  if (!tsr__progress_stops(&progress, 0)) return false;
+  tsr__lower_cancelled(low);
+  return true;
+}
+
+/* ---- rows that lie ragged ------------------------------------------------------------------------ */
+
+tsr_array *tsr__value_leaf(tsr_scope *scope, tsr__value *value, const char *site)
+{
+  return tsr__make_leaf(scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding, value,
+                        site);
+}
+
+/* A value of the rows of another: bools that are all true, or row numbers. */
+tsr__value *tsr__value_like(const tsr__value *like, tsr_dtype dtype, tsr__error *error)
+{
+  tsr__layout layout = { dtype, &like->shape, &like->sharding, like->rows };
+  tsr__value *value = tsr__value_new(like->rt, &layout, error);
+  for (int p = 0; value && p < value->part_count; p++) {
+    tsr_box box;
+    void *data = tsr__value_data(value, p);
+    tsr__value_box(value, p, &box);
+    if (!data) continue;
+    if (dtype == TSR_BOOL) memset(data, 0xff, tsr__device_bytes(TSR_BOOL, box.size[0]));
+    for (int64_t i = 0; dtype == TSR_I64 && i < box.size[0]; i++)
+      ((int64_t *)data)[i] = box.start[0] + i;
+  }
+  return value;
+}
+
+tsr_array *tsr__rows_index(tsr_frame *df, tsr__lower *low)
+{
+  tsr__source *source = df->source;
+  tsr__bind *bind = low->bind;
+  if (source->index) return source->index;
+  if (bind->index && bind->indexed == source) return bind->index;
+  tsr__value *value = tsr__value_like(source->whole->value, TSR_I64, &low->bind->error);
+  if (!value) {
+    tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s", low->bind->error.text);
+    return tsr__make_inert(low->scope, low->site);
+  }
+  bool shared = tsr__frame_is_source(df);
+  tsr_array *index = tsr__value_leaf(shared ? bind->scope : df->node.scope, value, df->node.site);
+  if (index->inert) return index;
+  if (!shared) return source->index = index;
+  bind->indexed = source;
+  return bind->index = index;
+}

@@ -5,7 +5,7 @@
  * Ranks come of a radix sort by eight bytes of the texts at a time: equal keys that go on are sorted
  * by the next eight. A text that ends goes before those that have it as their beginning, so a key is
  * the bytes and how many there were. Everything here is done once for each distinct text. */
-#include "frame/chain/plan.h"
+#include "frame/lower/lower.h"
 
 #include "io/text/dict.h"
 

@@ -6,7 +6,7 @@
  *
  * Invariant: what a consumer holds stays as it is: buffers and dictionaries are immutable and live until
  * the last reference goes, the scope's end or not. */
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 
 #include "io/text/dict.h"
 #include "tessera/arrow.h"

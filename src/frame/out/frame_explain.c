@@ -12,7 +12,7 @@
  * Invariant: nothing is run but reading; only the rows that filters left in a terminal that ran before
  * are counted now. A number without "~" was counted: by the reader, that terminal, or so. Programs are those that a terminal runs; where one stands on rows that
  * nobody made yet, that is said instead. */
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 
 #include "partition/partition.h"
 

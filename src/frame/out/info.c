@@ -1,5 +1,5 @@
 /* What a frame is and where its rows lie, as text. */
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 
 bool tsr_frame_is_inert(const tsr_frame *df)
 {

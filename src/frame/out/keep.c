@@ -5,7 +5,7 @@
  *         source of arrays    in the scope asked for: the chain may go, the buffers stay by reference
  *
  * Invariant: a kept frame stands on nothing but its own source. */
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 
 /* Makes the rows of a frame of kind KEEP; the error is in its scope. */
 static tsr_status make(tsr_frame *out)

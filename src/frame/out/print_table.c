@@ -13,7 +13,7 @@
  * fit the width, texts and names are cut, the longest first, at CELL down to SHORT; numbers never are.
  * What does not fit then is left out in the middle. Colours are put around whole pieces, after their
  * widths are known. */
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 
 #include <limits.h>
 #include <math.h>
@@ -74,39 +74,6 @@ static void cell(const tsr_table *table, int64_t row, int column, int most, tsr_
 }
 
 /* The next character: its bytes, and the columns it takes as it is shown. */
-typedef struct character {
-  size_t bytes;
-  int columns;
-  bool blank; /* shown as one */
-} character;
-
-static character next_character(const char *text, size_t length)
-{
-  size_t control = tsr__text_control(text, length), bytes = 1;
-  if (control) return (character){ control, 1, true };
-  while (bytes < length && ((unsigned char)text[bytes] & 0xc0) == 0x80) bytes++;
-  return (character){ bytes, tsr__text_width(text, bytes), false };
-}
-
-void tsr__text_clip(tsr__text *out, const char *text, size_t length, int width)
-{
-  character c;
-  int used = 0;
-  for (size_t at = 0; at < length && used <= width; at += c.bytes) {
-    c = next_character(text + at, length - at);
-    used += c.columns;
-  }
-  bool cut = used > width;
-  used = 0;
-  for (size_t at = 0; at < length; at += c.bytes) {
-    c = next_character(text + at, length - at);
-    used += c.columns;
-    if (cut && used > width - 1) break;
-    tsr__text_put(out, c.blank ? " " : text + at, c.blank ? 1 : c.bytes);
-  }
-  if (cut) tsr__text_add(out, "…");
-}
-
 /* ---- layout ------------------------------------------------------------------------------ */
 
 static int wider(int width, const tsr__text *text)
@@ -313,18 +280,6 @@ void tsr__boxtable(const tsr_table *table, const tsr__window *window, const tsr_
 
 /* Rows shown where nobody says how many. */
 enum { SHOW = 20 };
-
-/* Makes a text owned by the scope where results of the frame belong. */
-const char *tsr__frame_say(tsr_frame *df, tsr__text *text)
-{
-  tsr_scope *scope = tsr__frame_home(df);
-  char *out =
-      text->failed ? NULL : tsr__arena_text(&scope->arena, tsr__text_get(text), text->length);
-  tsr__text_free(text);
-  if (out) return out;
-  tsr__fail(scope, df->node.site, TSR_ENOMEM, "%s: out of memory", df->what);
-  return tsr_message(scope);
-}
 
 /* The options of a caller compiled against an older or newer header. */
 static tsr_show_opts known(const tsr_show_opts *opts)

@@ -2,7 +2,7 @@
  *
  * Invariant: the file appears whole or not at all, and the rows' memory is given back before the
  * call returns. */
-#include "frame/chain/plan.h"
+#include "frame/out/out.h"
 
 #include "io/rows/write.h"
 #include "tessera/io.h"

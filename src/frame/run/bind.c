@@ -11,7 +11,7 @@
  *
  * All nodes live in a scope of the terminal's own, closed at its end; what stays is what was
  * asked for. */
-#include "frame/chain/plan.h"
+#include "frame/run/run.h"
 
 #include <stdio.h>
 

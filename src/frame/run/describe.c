@@ -10,7 +10,7 @@
  *
  * Invariant: the aggregates stand in the parent by column, each column's in the order of
  * tsr__statistics, so their places follow from the types alone. */
-#include "frame/chain/plan.h"
+#include "frame/run/run.h"
 
 #include "io/text/dict.h"
 
@@ -18,64 +18,6 @@ enum { ROWS = 9, NULLS = 1 }; /* of the table; the row of "nulls" */
 
 static const char *const names[ROWS] = { "count", "nulls", "mean", "std", "min",
                                          "25%",   "50%",   "75%",  "max" };
-
-const tsr__statistic tsr__statistics[TSR__STATISTICS] = {
-  { TSR__A_COUNT, 0, true, -1 },       { TSR__A_MEAN, 2, false, -1 },
-  { TSR__A_STD, 3, false, -1 },        { TSR__A_MIN, 4, true, -1 },
-  { TSR__A_QUANTILE, 5, false, 0.25 }, { TSR__A_QUANTILE, 6, false, 0.5 },
-  { TSR__A_QUANTILE, 7, false, 0.75 }, { TSR__A_MAX, 8, true, -1 },
-};
-
-static bool is_number(int type)
-{
-  return tsr__is_number(type) || type == TSR_COL_BOOL;
-}
-
-bool tsr__describes(int statistic, int type)
-{
-  return tsr__statistics[statistic].any || is_number(type);
-}
-
-static int items_of(int type)
-{
-  int count = 0;
-  for (int i = 0; i < TSR__STATISTICS; i++) count += tsr__describes(i, type);
-  return count;
-}
-
-/* The frame that is described. */
-static const tsr__schema *described(const tsr_frame *df)
-{
-  return &df->parent->parent->schema;
-}
-
-tsr_status tsr__type_describe(tsr_frame *df, tsr__error *error)
-{
-  const tsr__schema *from = described(df);
-  size_t bytes = ((size_t)from->count + 1) * sizeof(tsr__field);
-  tsr__field *field = tsr__arena_new(&df->node.scope->arena, bytes);
-  if (!field) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
-  if (tsr__schema_find(from, "statistic") >= 0)
-    return tsr__error_set(error, TSR_ECOLUMN,
-                          "%s: there is a column 'statistic', which the result needs for itself; "
-                          "rename it with tsr_frame_rename",
-                          df->what);
-  field[0] = (tsr__field){ .name = "statistic", .type = TSR_COL_TEXT };
-  for (int i = 0; i < from->count; i++) {
-    int type = is_number(from->field[i].type) ? TSR_COL_F64 : TSR_COL_TEXT;
-    field[i + 1] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
-  }
-  df->schema = (tsr__schema){ from->count + 1, field, NULL };
-  return TSR_OK;
-}
-
-void tsr__describe_needs(const tsr_frame *df, const bool *need, bool *parent)
-{
-  const tsr__schema *from = described(df);
-  parent[0] = true;
-  for (int i = 0, at = 1; i < from->count; at += items_of(from->field[i++].type))
-    for (int k = 0; need[i + 1] && k < items_of(from->field[i].type); k++) parent[at + k] = true;
-}
 
 /* ---- the table --------------------------------------------------------------------------- */
 
@@ -102,7 +44,7 @@ static void fill(const tsr_table *row, int at, int type, tsr_scope *scope, lines
     int to = tsr__statistics[i].row, from = at++;
     out->valid[to] = !tsr_table_is_null(row, 0, from);
     if (!out->valid[to]) continue;
-    if (is_number(type)) out->number[to] = tsr_table_f64(row, 0, from);
+    if (tsr__describes_number(type)) out->number[to] = tsr_table_f64(row, 0, from);
     else out->text[to] = tsr_table_text(row, 0, from);
     if (i > 0) continue;
     int64_t nulls = tsr_table_i64(row, 0, 0) - tsr_table_i64(row, 0, from);
@@ -167,7 +109,7 @@ static tsr_table *read_row(tsr__bind *bind, const bool *need)
 tsr_status tsr__describe_rows(tsr__bind *bind, const bool *need)
 {
   tsr_frame *df = bind->top;
-  const tsr__schema *from = described(df);
+  const tsr__schema *from = tsr__described(df);
   const tsr_table *row = read_row(bind, need);
   lines column = { .valid = { 0 } };
   if (!row) return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
@@ -179,7 +121,8 @@ tsr_status tsr__describe_rows(tsr__bind *bind, const bool *need)
     column.valid[i] = 1;
   }
   if (need[0]) status = keep(df, 0, &column, &bind->error);
-  for (int i = 0, at = 1; i < from->count && !status; at += items_of(from->field[i++].type)) {
+  for (int i = 0, at = 1; i < from->count && !status;
+       at += tsr__describe_items(from->field[i++].type)) {
     if (!need[i + 1]) continue;
     fill(row, at, from->field[i].type, bind->scope, &column);
     status = keep(df, i + 1, &column, &bind->error);

@@ -6,27 +6,12 @@
  * become texts: what is asked is asked once of each different value, and rows look it up. The list is
  * in order, so that no mesh shows in it. */
 #include "frame/lower/functions.h"
+#include "frame/run/run.h"
 #include "kernel/rows/key_hash.h"
 
 #include <math.h>
 
-enum { MOST = 1 << 24, ASK_AFTER = 1 << 12, DIGITS = 256 }; /* words; steps between two questions */
-
-void tsr__lower_cancelled(tsr__lower *low)
-{
-  tsr__cancelled(&low->bind->error, low->bind->what);
-  tsr__fail_error(low->scope, low->site, &low->bind->error);
-}
-
-bool tsr__lower_stops(tsr__lower *low, int64_t i)
-{
-  if (i >= 0 && i % ASK_AFTER != ASK_AFTER - 1) return false;
-  if (tsr_scope_status(low->scope)) return true;
-  tsr__progress progress = { .rt = low->scope->rt, .what = TSR__PROGRAM };
-  if (!tsr__progress_stops(&progress, 0)) return false;
-  tsr__lower_cancelled(low);
-  return true;
-}
+enum { MOST = 1 << 24, DIGITS = 256 }; /* words */
 
 /* Open addressing over 64-bit words; word 0 stands apart since it marks what is free. */
 typedef struct words {

@@ -7,7 +7,7 @@
  * A key that has nulls gets one more value. Groups come in order of their first row, which is a
  * grouped minimum of the row numbers; groups without rows are left out. Which rows a device has
  * cannot show: sums are exact, and minima and counts do not depend on order. */
-#include "frame/chain/plan.h"
+#include "frame/run/run.h"
 
 #include <stdlib.h>
 

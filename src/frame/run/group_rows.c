@@ -5,16 +5,7 @@
  *                                      item     column / column + column         lowered over groups
  *
  * Equal leaves are one column. An AGG with such aggregates is a group without keys. */
-#include "frame/chain/plan.h"
-
-/* An aggregate that relate/ computes. */
-struct tsr__leaf {
-  const tsr__expr *expr;
-  const char *text; /* by which equal ones are found */
-  int at;           /* of the grouped columns */
-  uint8_t type;
-  const tsr__dict *dict;
-};
+#include "frame/run/run.h"
 
 typedef struct work {
   tsr__bind *bind;
@@ -38,24 +29,6 @@ static void *room(tsr__bind *bind, int64_t count, size_t element)
 }
 
 /* ---- leaves ------------------------------------------------------------------------------ */
-
-static const char *text_of(tsr_scope *scope, const tsr__expr *expr)
-{
-  tsr__text text;
-  tsr__text_init(&text, &scope->rt->heap);
-  tsr__expr_print(expr, &text);
-  char *out =
-      text.failed ? NULL : tsr__arena_text(&scope->arena, tsr__text_get(&text), text.length);
-  tsr__text_free(&text);
-  return out;
-}
-
-static const struct tsr__leaf *find_leaf(const struct tsr__leaf *leaf, int count, const char *text)
-{
-  for (int i = 0; i < count; i++)
-    if (!strcmp(leaf[i].text, text)) return &leaf[i];
-  return NULL;
-}
 
 static int count_leaves(const tsr__expr *expr)
 {
@@ -121,9 +94,9 @@ static void add_pair(work *w, const tsr__expr *expr, tsr__group_agg *agg)
 static tsr_status add_leaf(work *w, const tsr__expr *expr)
 {
   tsr__bind *bind = w->bind;
-  const char *text = text_of(bind->scope, expr);
+  const char *text = tsr__leaf_text(bind->scope, expr);
   if (!text) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-  if (find_leaf(w->leaf, w->leaf_count, text)) return TSR_OK;
+  if (tsr__leaf_find(w->leaf, w->leaf_count, text)) return TSR_OK;
   struct tsr__leaf *leaf = &w->leaf[w->leaf_count];
   tsr__group_agg *agg = &w->agg[w->leaf_count];
   *leaf = (struct tsr__leaf){ .expr = expr, .text = text, .type = expr->type };
@@ -155,16 +128,6 @@ static tsr_status add_leaves(work *w, const tsr__expr *expr)
   tsr_status status = TSR_OK;
   for (int i = 0; i < expr->count && !status; i++) status = add_leaves(w, expr->arg[i]);
   return status;
-}
-
-tsr__col tsr__leaf_column(tsr__lower *low, const tsr__expr *expr)
-{
-  const char *text = text_of(low->scope, expr);
-  const struct tsr__leaf *leaf =
-      text ? find_leaf(low->leaves->leaf, low->leaves->count, text) : NULL;
-  if (leaf) return low->in->col[leaf->at];
-  tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
-  return (tsr__col){ .type = expr->type, .values = tsr__make_inert(low->scope, low->site) };
 }
 
 /* ---- grouping ---------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
  * Invariant: what is made is a function of the frame's chain alone, so columns made by a later
  * terminal lie as those made before. All columns of a source lie alike: either at the usual borders
  * or all ragged with the same counts. */
-#include "frame/chain/plan.h"
+#include "frame/run/run.h"
 
 static void *room(tsr__bind *bind, int64_t count, size_t element)
 {
@@ -152,15 +152,9 @@ static tsr__value *without_counts(tsr__value *value, tsr__error *error)
   return out;
 }
 
-static tsr_array *leaf_in(tsr_scope *scope, tsr__value *value, const char *site)
-{
-  return tsr__make_leaf(scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding, value,
-                        site);
-}
-
 static tsr_array *leaf(const tsr_frame *df, tsr__value *value)
 {
-  return leaf_in(df->node.scope, value, df->node.site);
+  return tsr__value_leaf(df->node.scope, value, df->node.site);
 }
 
 /* Adds a dictionary to those that the frame lets go of at its end. */
@@ -193,42 +187,6 @@ static tsr_status no_memory(tsr__bind *bind)
   return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
 }
 
-/* A value of the rows of another: bools that are all true, or row numbers. */
-static tsr__value *value_like(const tsr__value *like, tsr_dtype dtype, tsr__error *error)
-{
-  tsr__layout layout = { dtype, &like->shape, &like->sharding, like->rows };
-  tsr__value *value = tsr__value_new(like->rt, &layout, error);
-  for (int p = 0; value && p < value->part_count; p++) {
-    tsr_box box;
-    void *data = tsr__value_data(value, p);
-    tsr__value_box(value, p, &box);
-    if (!data) continue;
-    if (dtype == TSR_BOOL) memset(data, 0xff, tsr__device_bytes(TSR_BOOL, box.size[0]));
-    for (int64_t i = 0; dtype == TSR_I64 && i < box.size[0]; i++)
-      ((int64_t *)data)[i] = box.start[0] + i;
-  }
-  return value;
-}
-
-tsr_array *tsr__rows_index(tsr_frame *df, tsr__lower *low)
-{
-  tsr__source *source = df->source;
-  tsr__bind *bind = low->bind;
-  if (source->index) return source->index;
-  if (bind->index && bind->indexed == source) return bind->index;
-  tsr__value *value = value_like(source->whole->value, TSR_I64, &low->bind->error);
-  if (!value) {
-    tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s", low->bind->error.text);
-    return tsr__make_inert(low->scope, low->site);
-  }
-  bool shared = tsr__frame_is_source(df);
-  tsr_array *index = leaf_in(shared ? bind->scope : df->node.scope, value, df->node.site);
-  if (index->inert) return index;
-  if (!shared) return source->index = index;
-  bind->indexed = source;
-  return bind->index = index;
-}
-
 /* Starts a source with the layout of the rows made; nothing where there is one already. */
 static tsr_status begin_source(tsr__bind *bind, const tsr__rel *rel)
 {
@@ -241,7 +199,7 @@ static tsr_status begin_source(tsr__bind *bind, const tsr__rel *rel)
   source->sharding = first->sharding;
   source->version = df->version;
   if (!at_borders(first)) {
-    tsr__value *value = value_like(first, TSR_BOOL, &bind->error);
+    tsr__value *value = tsr__value_like(first, TSR_BOOL, &bind->error);
     if (!value) return bind->error.status;
     tsr_array *whole = leaf(df, value);
     if (whole->inert) return no_memory(bind);
@@ -257,7 +215,7 @@ tsr_status tsr__lay_rows(tsr__bind *bind, tsr_frame *rows, const tsr__value *lik
   if (!like->rows) return TSR_OK;
   rows->node.scope = bind->scope;
   rows->node.site = bind->site;
-  tsr__value *value = value_like(like, TSR_BOOL, &bind->error);
+  tsr__value *value = tsr__value_like(like, TSR_BOOL, &bind->error);
   if (!value) return bind->error.status;
   rows->source->whole = leaf(rows, value);
   bound->ragged = rows;

@@ -10,6 +10,7 @@
  * or anything before it, computes is computed of columns that are whole: an overflow in a dropped row is
  * found as ever. */
 #include "frame/lower/functions.h"
+#include "frame/run/run.h"
 
 /* ---- constants ----------------------------------------------------------------------------- */
 

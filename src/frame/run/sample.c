@@ -6,7 +6,7 @@
  *
  * Draws are multiples of 2^-53, so the search ends at the latest after 53 halvings; since they are even,
  * a guess by proportion mostly needs a handful. */
-#include "frame/chain/plan.h"
+#include "frame/run/run.h"
 
 /* Apart from what users draw by the same seed. */
 #define STREAM INT64_C(0x73616d706c65)

@@ -1,5 +1,5 @@
 /* Tables: rows on the host, as terminals hand them out. */
-#include "frame/chain/plan.h"
+#include "frame/run/run.h"
 
 #include <math.h>
 
@@ -281,4 +281,29 @@ const char *tsr_table_bytes(const tsr_table *table, int64_t row, int column, siz
   tsr__text_free(&text);
   if (!out) tsr__fail(table->node.scope, table->node.site, TSR_ENOMEM, "tsr_table_text: no memory");
   return out;
+}
+
+/* ---- for explain ------------------------------------------------------------------------------------ */
+
+static bool counts_rows(const tsr__expr *expr)
+{
+  return expr->kind == TSR__E_AGG && expr->op == TSR__A_COUNT && expr->count == 0;
+}
+
+void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows)
+{
+  bool grouped = df->kind == TSR__FRAME_GROUP;
+  if (tsr__frame_is_source(df)) return;
+  int keys = grouped ? df->keys.formula.count : 0;
+  df->making.done = true;
+  df->making.rows_in = -1;
+  df->making.rows_out = rows;
+  if (!grouped && df->kind != TSR__FRAME_AGG) return;
+  for (int i = 0; i < df->formula.count; i++) {
+    const int64_t *counts = table->column[keys + i].values;
+    if (!counts || (need && !need[keys + i]) || !counts_rows(df->formula.item[i].expr)) continue;
+    df->making.rows_in = 0;
+    for (int64_t row = 0; row < table->rows; row++) df->making.rows_in += counts[row];
+    return;
+  }
 }

@@ -3,7 +3,7 @@
  *
  *   no selection          values            -> host
  *   a selection           compact(values)   -> host     each device sends only the rows it kept */
-#include "frame/chain/plan.h"
+#include "frame/run/run.h"
 
 /* ---- roots ------------------------------------------------------------------------------- */
 

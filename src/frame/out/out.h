@@ -1,0 +1,16 @@
+/* What users see of a frame: tables drawn, plans explained. */
+#ifndef TSR_FRAME_OUT_H
+#define TSR_FRAME_OUT_H
+
+#include "frame/run/run.h"
+
+/* Draws a table (print_table.c). */
+void tsr__boxtable(const tsr_table *table, const tsr__window *window, const tsr_show_opts *opts,
+                   tsr__text *out);
+/* Evaluates the rows that are to be shown and draws them (NULL: as tsr_frame_text); `text` is the
+ * caller's to free after success. */
+tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *opts, tsr__text *text);
+/* The shape of the plan of a frame's columns (tests). */
+tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out);
+
+#endif

@@ -1,0 +1,184 @@
+/* A terminal at work: what it visits, what must be made before it, the reading of files, and host tables of
+ * what it found. */
+#ifndef TSR_FRAME_RUN_H
+#define TSR_FRAME_RUN_H
+
+#include "frame/lower/lower.h"
+
+/* ---- terminals (bind.c) ------------------------------------------------------------------ */
+
+/* One frame of a terminal. Visits are in an order in which parents come first. */
+typedef struct tsr__visit {
+  struct tsr__visit *next;
+  tsr_frame *df;
+  bool scalar; /* a frame of one row, wanted as scalars */
+  bool made;   /* its rows are made by a terminal of their own */
+  bool live;   /* something needs it */
+  bool here;   /* it is bound in this terminal, not in one that makes rows */
+  bool *need;
+  const struct tsr__sift *sift; /* of a file's rows, where columns without dropped rows will do */
+  int64_t front; /* of a file: so many of its first rows will do, -1: all are needed */
+  struct tsr__visit *parent, *other, **part;
+  tsr__bound bound;
+} tsr__visit;
+
+/* Opens a terminal on a frame; on failure the error is recorded in the frame's home. */
+tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what);
+/* Closes it: hands its error over to its home and returns the status. */
+tsr_status tsr__bind_close(tsr__bind *bind);
+/* As both for a terminal inside another, whose error it hands over to. */
+tsr_status tsr__bind_inner(tsr__bind *bind, tsr_frame *df, tsr__bind *outer);
+tsr_status tsr__bind_end(tsr__bind *bind, tsr__bind *outer);
+/* Binds a frame's needed columns (all for NULL), reading files first; as `rows`, or as it is:
+ * one row then is rank 0. */
+tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool *need,
+                           tsr__bound *out);
+/* Runs roots (NULLs are skipped) and the checks. */
+tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count);
+/* Adds what making rows exchanged to the figures of the terminal. */
+void tsr__bind_moved(tsr__bind *bind, const tsr__rel_stats *stats);
+/* Makes the columns `need` of a breaker's rows, or of one row (materialize.c), and keeps them as its source:
+ * those that are missing. The breakers before it were made. */
+tsr_status tsr__make_rows(tsr__bind *outer, tsr_frame *df, const bool *need);
+/* Whether all columns `need` are there. */
+bool tsr__rows_ready(const tsr_frame *df, const bool *need);
+/* Lays a bound frame of values like `like` over `rows`, a frame of the terminal's own. */
+tsr_status tsr__lay_rows(tsr__bind *bind, tsr_frame *rows, const tsr__value *like,
+                         tsr__bound *bound);
+/* Forgets rows of another version of the frame's schema. */
+void tsr__rows_forget(tsr_frame *df);
+/* The mask of a frame of kind FIRSTS for the rows of its bound parent. */
+tsr_array *tsr__firsts_mask(tsr__bind *bind, tsr_frame *df, const tsr__bound *in);
+/* The rows that a frame of kind SAMPLE keeps, of its bound parent's. */
+tsr_array *tsr__sample_mask(tsr__lower *low, tsr_frame *df);
+/* How many rows an evaluated mask takes, replicas counted once. */
+int64_t tsr__mask_rows(const tsr__value *mask);
+
+/* Columns of a frame with its selection applied, as values: what relate/ takes. Column i is
+ * `ask[i]`: a column of the bound frame or a key. */
+typedef struct tsr__carry {
+  tsr__col *col; /* lowered */
+  int count;
+} tsr__carry;
+/* Evaluates columns of `low->in`, leaving out rows that its mask does. */
+tsr_status tsr__carry_rows(tsr__lower *low, const tsr__carry *carry, tsr__rel *out);
+/* What a breaker's rows were made into: column i of `rel` is column `at[i]` of the frame. */
+typedef struct tsr__made {
+  tsr__rel rel;
+  int *at;        /* -1: of no use any more */
+  tsr__col *meta; /* by frame column: type and dictionary */
+} tsr__made;
+tsr_status tsr__made_room(tsr__bind *bind, int columns, tsr__made *made);
+int64_t tsr__rel_bytes(const tsr__rel *rel);
+/* A key column: what relate/ must know to order or match it. `map` lives in the terminal's scope. */
+tsr_status tsr__rel_key_of(tsr__lower *low, const tsr__col *col, int column, tsr__rel_key *out);
+
+/* Whether nothing before a visit is needed in this terminal: its rows were made. */
+bool tsr__visit_is_there(const tsr__bind *bind, const tsr__visit *v);
+
+/* Filters that a file's rows go through before all else that a terminal does with them (pushdown.c). */
+enum { TSR__SIEVES = 16 };
+typedef struct tsr__sift {
+  int count;
+  tsr__sieve sieve[TSR__SIEVES]; /* `target` is the file's column */
+  tsr__sift_key key[TSR__SIEVES];
+  const tsr__expr *expr[TSR__SIEVES];
+  const tsr_frame *all; /* the last filter, where the sieves are all that filters ask; or NULL */
+  bool *whole; /* by column: it is used up to the last filter, so dropped rows need theirs */
+} tsr__sift;
+/* In the terminal's scope; NULL with an error in `bind`. */
+tsr__sift *tsr__sift_of(tsr__bind *bind, const tsr__visit *file);
+/* Whether a row that passes the sieves of `sift` passes those of `sifted`. */
+bool tsr__sift_holds(const tsr__sifted *sifted, const tsr__sift *sift);
+
+/* How many of a file's first rows are all that a terminal needs: what a head chooses before any
+ * condition does. -1: that is not known. */
+int64_t tsr__front_of(const tsr__bind *bind, const tsr__visit *file);
+
+/* Reads the columns of a visited file that are needed and not read yet (scan.c), of the rows that it
+ * asks for. `front` becomes -1 where the file was read whole. A column whose values contradict its type
+ * changes the frame's schema and version instead; then nothing was read. */
+tsr_status tsr__scan_read(tsr__visit *file, tsr__error *error);
+/* The rows of a visited file that was read. */
+tsr__source *tsr__scan_source(const tsr__visit *file);
+/* The part of its columns that a file's rows were read without dropped values, NULL: none. */
+const tsr__sifted *tsr__scan_sifted(const tsr__visit *file);
+/* A column of a file that was read: without what `sift` drops where that is all there is. Values NULL:
+ * it was not. */
+tsr__col tsr__scan_column(const tsr__source *source, int column, const tsr__sift *sift);
+/* Adds to an error which values of the visited files gave columns another type. */
+void tsr__scan_blame(const tsr__visit *visits, tsr__error *error);
+
+/* The rows of a description (describe.c). */
+tsr_status tsr__describe_rows(tsr__bind *bind, const bool *need);
+
+/* ---- host tables (table.c) ------------------------------------------------------------------ */
+
+typedef struct tsr__table_column {
+  const char *name;
+  uint8_t type;
+  const tsr__dict *dict;
+  void *values;   /* by dtype, bool as bytes */
+  uint8_t *valid; /* bytes; NULL: no nulls */
+  size_t bytes, valid_bytes;
+} tsr__table_column;
+
+struct tsr_table {
+  tsr__node node;
+  int64_t rows;
+  int count;
+  tsr__table_column *column;
+};
+
+/* A table of a frame's columns with room for `rows`; NULL out of memory. Owned by the scope. */
+tsr_table *tsr__table_new(tsr_scope *scope, const tsr_frame *df, int64_t rows);
+/* Gives a table's rows back before its scope closes: it has none afterwards. */
+void tsr__table_empty(tsr_table *table);
+/* Has a text column's codes mean the texts of a dictionary, which the table's scope holds; false out of
+ * memory. */
+bool tsr__table_hold(tsr_table *table, int column, const tsr__dict *dict);
+/* Copies an evaluated column in. TSR_ENOMEM, TSR_ECANCELLED. */
+tsr_status tsr__table_fill(tsr_table *table, int column, const tsr__col *col, tsr__error *error);
+/* A table of the first and last rows of another, sharing its texts. */
+tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail);
+/* Adds a value as text; "null" for a null. */
+void tsr__table_print(const tsr_table *table, int64_t row, int column, tsr__text *out);
+
+/* Keeps for explain what a terminal found, unless the frame is a source, which knows and which others
+ * may read: the rows of a frame, and those that came to it where a
+ * count() in its table tells. */
+void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows);
+/* Which rows a table takes: the first `head` and the last `tail`; -1 both: all. */
+typedef struct tsr__window {
+  int64_t head, tail;
+  int64_t total; /* out: rows there are */
+} tsr__window;
+tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out);
+/* Counts the rows of a frame. */
+tsr_status tsr__count_rows(tsr__bind *bind, tsr_frame *df, int64_t *out);
+/* Evaluates all rows where they lie: every column's values, and `valid` where there are nulls, are
+ * arrays of rank 1 with values, of the same rows on each device. */
+tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out);
+/* Runs all arrays of columns as one program, and one more array unless NULL. */
+tsr_status tsr__run_columns(tsr__bind *bind, const tsr__col *col, int count, tsr_array *more);
+
+/* Collects the rows of a frame (collect.c) in a terminal that is open; the table is of its home. */
+tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **out);
+
+/* Groups by direct codes (group.c), of the top frame of kind GROUP: the arrays of its columns by code,
+ * and the first row of each code; `first` NULL: its keys have no codes, or too many. */
+typedef struct tsr__groups {
+  const struct key *keys;
+  const bool *need;
+  tsr__col *col;
+  tsr_array *first;
+} tsr__groups;
+tsr_status tsr__bind_groups(tsr__bind *bind, const bool *need, tsr__lower *low, tsr__groups *out);
+/* Evaluates them into a table of the terminal's scope; `*out` stays NULL where there are no codes. */
+tsr_status tsr__collect_groups(tsr__bind *bind, const bool *need, tsr__lower *low, tsr_table **out);
+/* Makes the rows of a GROUP, or of an AGG by rows, through relate/ (group_rows.c). */
+tsr_status tsr__group_rows_of(tsr__bind *bind, const bool *need, tsr__made *out);
+/* Makes the rows of a JOIN (join.c). */
+tsr_status tsr__join_rows(tsr__bind *bind, const bool *need, tsr__made *out);
+
+#endif
