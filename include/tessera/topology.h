@@ -19,17 +19,26 @@ extern "C" {
 #define TSR_MAX_RANK 8
 #define TSR_MAX_AXES 8
 
-/* Element types. The values are part of the ABI; those in between are kept for types to come. Bool
- * arrays are kept one bit an element on the devices; put and read take and give one byte an element. */
+/* Element types. The values are part of the ABI; 14 and 15 are kept for complex numbers. Bool arrays
+ * are kept one bit an element on the devices; put and read take and give one byte an element. f16 is
+ * IEEE's binary16, bf16 the upper half of an f32; both are passed as their 16 bits. */
 typedef enum tsr_dtype {
   TSR_BOOL = 1,
-  TSR_I32 = 4,
-  TSR_I64 = 5,
-  TSR_F32 = 12,
-  TSR_F64 = 13
+  TSR_I8,
+  TSR_I16,
+  TSR_I32,
+  TSR_I64,
+  TSR_U8,
+  TSR_U16,
+  TSR_U32,
+  TSR_U64,
+  TSR_F16,
+  TSR_BF16,
+  TSR_F32,
+  TSR_F64
 } tsr_dtype;
 
-/* Returns "bool", "i32", "i64", "f32" or "f64"; "?" for anything else; static. Local. */
+/* Returns "bool", "i8", ..., "bf16", "f32" or "f64"; "?" for anything else; static. Local. */
 TSR_API const char *tsr_dtype_name(tsr_dtype dtype);
 
 /* Returns the bytes an element takes in put and read (bool: 1); 0 for no type. Local. */

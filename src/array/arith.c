@@ -34,14 +34,22 @@ tsr_operand tsr_operand_bool(bool value)
 
 static const char *const kind_names[] = { "array", "integer", "float", "bool" };
 
+/* Whether a dtype of integers has a number; u64 those that i64 has. */
+static bool holds(tsr_dtype dtype, int64_t i)
+{
+  const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
+  if (i < 0) return info->kind == TSR__DTYPE_INT && i >= -(INT64_MAX >> (63 - info->precision)) - 1;
+  return info->precision >= 63 || i <= INT64_MAX >> (63 - info->precision);
+}
+
 tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtype, const char *what,
                             const char *site)
 {
-  bool to_int = tsr__dtype_integer((tsr_dtype)dtype);
+  bool to_int = tsr__dtype_integer(dtype);
   bool bad = number.kind < 1 || number.kind > 3;
   if (to_int && number.kind == 2) bad = number.f != trunc(number.f) || fabs(number.f) > 0x1p62;
   int64_t i = number.kind == 2 && !bad && to_int ? (int64_t)number.f : number.i;
-  if (dtype == TSR_I32) bad = bad || i < INT32_MIN || i > INT32_MAX;
+  if (to_int) bad = bad || !holds(dtype, i);
   if (bad) {
     char text[48];
     if (number.kind == 1) snprintf(text, sizeof text, "%lld", (long long)number.i);
@@ -63,7 +71,7 @@ static tsr_dtype weak_dtype(int kind, tsr_dtype beside)
 {
   if (kind == 3) return beside;
   if (kind == 1) return beside == TSR_BOOL ? TSR_I64 : beside;
-  return beside == TSR_F32 ? TSR_F32 : TSR_F64;
+  return tsr__dtype_float(beside) ? beside : TSR_F64;
 }
 
 tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand operand,

@@ -6,6 +6,7 @@
  * largest is more than 1,000 times the smallest. */
 #include "array/array_room.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,18 +26,48 @@ typedef struct layout {
 
 static double element(const layout *l, int64_t i)
 {
-  switch (l->dtype) {
-  case TSR_F32: return (double)((const float *)l->data)[i];
-  case TSR_F64: return ((const double *)l->data)[i];
-  case TSR_I32: return ((const int32_t *)l->data)[i];
-  case TSR_I64: return (double)((const int64_t *)l->data)[i];
-  default: return ((const uint8_t *)l->data)[i];
-  }
+  if (tsr__dtype_float(l->dtype)) return tsr__dtype_get_real(l->dtype, l->data, i);
+  return (double)tsr__dtype_get_whole(l->dtype, l->data, i);
 }
 
-static long long integer(const layout *l, int64_t i)
+static int add_integer(char *out, size_t size, const layout *l, int64_t i)
 {
-  return l->dtype == TSR_I64 ? ((const int64_t *)l->data)[i] : ((const int32_t *)l->data)[i];
+  int64_t value = tsr__dtype_get_whole(l->dtype, l->data, i);
+  if (l->dtype == TSR_U64) return snprintf(out, size, "%" PRIu64, (uint64_t)value);
+  return snprintf(out, size, "%" PRId64, value);
+}
+
+/* What a text of digits, "d.dddde-xx", is near. */
+static double value_of_digits(const char *text)
+{
+  double value = 0;
+  long power = strtol(strchr(text, 'e') + 1, NULL, 10);
+  for (bool after = false; *text != 'e'; text++) {
+    after = after || *text == '.';
+    if (*text < '0' || *text > '9') continue;
+    value = value * 10 + (*text - '0');
+    power -= after;
+  }
+  for (; power > 0; power--) value *= 10;
+  double by = 1;
+  for (; power < 0; power++) by *= 10;
+  return value / by;
+}
+
+/* The shortest decimal that reads back to the value of the dtype. */
+static void text_of_real(tsr_dtype dtype, double value, char text[48])
+{
+  if (dtype == TSR_F64) tsr__text_f64(text, value);
+  else tsr__text_f32(text, (float)value);
+  if (tsr__dtype_info_of(dtype)->bits > 16 || !isfinite(value) || value == 0) return;
+  for (int digits = 1; digits < 9; digits++) {
+    char near[48];
+    tsr__text_decimals(near, sizeof near, fabs(value), 'e', digits - 1);
+    double read = value_of_digits(near);
+    if (tsr__dtype_round(dtype, read) != fabs(value)) continue;
+    tsr__text_f32(text, (float)copysign(read, value));
+    return;
+  }
 }
 
 /* The significant digits of a number's text, without zeros at their ends; how many, at least 1. */
@@ -58,8 +89,7 @@ static int significant(const char *text, char out[DIGIT_ROOM])
 static int shortest_digits(const layout *l, double value)
 {
   char text[48], shortest[DIGIT_ROOM], nearest[DIGIT_ROOM];
-  if (l->dtype == TSR_F32) tsr__text_f32(text, (float)value);
-  else tsr__text_f64(text, value);
+  text_of_real(l->dtype, value, text);
   int count = significant(text, shortest);
   tsr__text_decimals(text, sizeof text, value, 'e', count - 1);
   significant(text, nearest);
@@ -135,7 +165,7 @@ static void measure(layout *l, int64_t i, void *user)
   if (l->dtype == TSR_BOOL) {
     width = 5;
   } else if (tsr__dtype_integer((tsr_dtype)l->dtype)) {
-    width = snprintf(text, sizeof text, "%lld", integer(l, i));
+    width = add_integer(text, sizeof text, l, i);
   } else {
     double v = element(l, i);
     if (!isfinite(v)) return;
@@ -164,7 +194,7 @@ static void plan_layout(layout *l)
   bool is_float = tsr__dtype_float((tsr_dtype)l->dtype);
   if (is_float) {
     visit(l, 0, 0, &(visitor){ find_range, &r });
-    double large = l->dtype == TSR_F32 ? 1e6 : 1e8;
+    double large = l->dtype == TSR_F64 ? 1e8 : 1e6;
     if (r.most > 0) l->exponent = r.most >= large || r.least < 1e-4 || r.most / r.least > 1000;
   }
   visit(l, 0, 0, &(visitor){ measure, NULL });
@@ -181,7 +211,7 @@ static void add_element(tsr__text *out, const layout *l, int64_t i)
   if (l->dtype == TSR_BOOL) {
     snprintf(shown, sizeof shown, "%s", v != 0 ? "True" : "False");
   } else if (tsr__dtype_integer((tsr_dtype)l->dtype)) {
-    snprintf(shown, sizeof shown, "%lld", integer(l, i));
+    add_integer(shown, sizeof shown, l, i);
   } else if (isnan(v)) {
     snprintf(shown, sizeof shown, "nan");
   } else if (isinf(v)) {
@@ -256,14 +286,13 @@ static void add_dim(tsr__text *out, const layout *l, int dim, int64_t base)
 /* A single value prints in full, as Python prints a number: 0.3333333333333333, 60.0, 1e+16. */
 static void add_scalar(tsr__text *out, const layout *l)
 {
-  char text[32];
+  char text[48];
   double v = element(l, 0);
   if (!tsr__dtype_float((tsr_dtype)l->dtype)) {
     add_element(out, l, 0);
     return;
   }
-  if (l->dtype == TSR_F32) tsr__text_f32(text, (float)v);
-  else tsr__text_f64(text, v);
+  text_of_real(l->dtype, v, text);
   tsr__text_add(out, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
 }
 

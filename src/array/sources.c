@@ -11,8 +11,8 @@ tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dt
   if (scope->rt->error.status) return scope->rt->error.status; /* the scope has said why */
   if (!tsr_dtype_size(dtype))
     return tsr__fail(scope, site, TSR_EDTYPE,
-                     "%s: %d is no dtype; use TSR_BOOL, TSR_I32, TSR_I64, "
-                     "TSR_F32 or TSR_F64",
+                     "%s: %d is no dtype; use TSR_BOOL, TSR_I8 ... TSR_I64, TSR_U8 ... TSR_U64, "
+                     "TSR_F16, TSR_BF16, TSR_F32 or TSR_F64",
                      what, (int)dtype);
   if (shape->rank < 0 || shape->rank > TSR_MAX_RANK)
     return tsr__fail(scope, site, TSR_ESHAPE, "%s: rank %d, expected 0..%d", what, shape->rank,
@@ -226,33 +226,33 @@ static tsr_array *uniform(tsr_scope *scope, const tsr_random_args *args, tsr_dty
   return tsr__make(scope, TSR__OP_UNIFORM, TSR__IN_NONE, &ask, site);
 }
 
-/* The dtype of a draw; records an error and returns 0 when it is neither of the two. */
-static tsr_dtype draw_dtype(tsr_scope *scope, const tsr_random_args *args, const tsr_dtype two[2],
+/* The dtype of a draw, `usual` if none is asked for; records an error and returns 0 when it is not of
+ * the same kind, floats or integers. */
+static tsr_dtype draw_dtype(tsr_scope *scope, const tsr_random_args *args, tsr_dtype usual,
                             const char *what, const char *site)
 {
   if (!args) {
     tsr__fail(scope, site, TSR_EARG, "%s: its arguments are NULL", what);
     return 0;
   }
-  if (args->dtype == 0) return two[1];
-  if (args->dtype == two[0] || args->dtype == two[1]) return args->dtype;
-  tsr__fail(scope, site, TSR_EDTYPE, "%s: dtype %s, expected %s or %s", what,
-            tsr_dtype_name(args->dtype), tsr_dtype_name(two[0]), tsr_dtype_name(two[1]));
+  bool real = tsr__dtype_float(usual);
+  if (args->dtype == 0) return usual;
+  if (real ? tsr__dtype_float(args->dtype) : tsr__dtype_integer(args->dtype)) return args->dtype;
+  tsr__fail(scope, site, TSR_EDTYPE, "%s: dtype %s, expected one of %s", what,
+            tsr_dtype_name(args->dtype), real ? "floats" : "integers");
   return 0;
 }
 
-static const tsr_dtype floats[2] = { TSR_F32, TSR_F64 }, integers[2] = { TSR_I32, TSR_I64 };
-
 tsr_array *tsr_uniform_at(tsr_scope *scope, const tsr_random_args *args, const char *site)
 {
-  tsr_dtype dtype = draw_dtype(scope, args, floats, "tsr_uniform", site);
+  tsr_dtype dtype = draw_dtype(scope, args, TSR_F64, "tsr_uniform", site);
   return dtype ? uniform(scope, args, dtype, "tsr_uniform", site) : tsr__make_inert(scope, site);
 }
 
 tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_args *args,
                               const char *site)
 {
-  tsr_dtype dtype = draw_dtype(scope, args, floats, "tsr_exponential", site);
+  tsr_dtype dtype = draw_dtype(scope, args, TSR_F64, "tsr_exponential", site);
   if (!dtype) return tsr__make_inert(scope, site);
   if (!(scale > 0) || isinf(scale)) {
     char text[32];
@@ -293,7 +293,7 @@ tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *
                           const char *site)
 {
   enum { CAPACITY = 16384 };
-  tsr_dtype dtype = draw_dtype(scope, args, integers, "tsr_poisson", site);
+  tsr_dtype dtype = draw_dtype(scope, args, TSR_I64, "tsr_poisson", site);
   if (!dtype) return tsr__make_inert(scope, site);
   if (!(rate >= 0 && rate <= 10000)) {
     char text[32];

@@ -1,6 +1,8 @@
 /* The calls that compute: everything comes down to tsr__execute. */
 #include "array/array_room.h"
 
+#include <inttypes.h>
+
 /* Where `what` is asked to write to must be somewhere. */
 static tsr_status check_out(tsr_array *a, const void *out, const char *what)
 {
@@ -73,11 +75,8 @@ tsr_status tsr_read(tsr_array *a, void *out, size_t bytes)
 
 /* One element as it lies in host memory. */
 typedef union element {
-  uint8_t b;
-  int32_t i32;
-  int64_t i64;
-  float f32;
-  double f64;
+  uint8_t bytes[8];
+  uint64_t align;
 } element;
 
 static tsr_status read_one(tsr_array *a, const char *what, element *out)
@@ -97,13 +96,9 @@ tsr_status tsr_read_scalar(tsr_array *a, double *out)
   tsr_status status = check_out(a, out, "tsr_read_scalar");
   if (!status) status = read_one(a, "tsr_read_scalar", &e);
   if (status) return status;
-  switch ((tsr_dtype)a->dtype) {
-  case TSR_BOOL: *out = e.b; break;
-  case TSR_I32: *out = e.i32; break;
-  case TSR_I64: *out = (double)e.i64; break;
-  case TSR_F32: *out = (double)e.f32; break;
-  case TSR_F64: *out = e.f64; break;
-  }
+  tsr_dtype dtype = (tsr_dtype)a->dtype;
+  if (tsr__dtype_float(dtype)) *out = tsr__dtype_get_real(dtype, &e, 0);
+  else *out = tsr__dtype_real_of(TSR_F64, tsr__dtype_get_whole(dtype, &e, 0), dtype == TSR_U64);
   return TSR_OK;
 }
 
@@ -117,7 +112,12 @@ tsr_status tsr_read_i64(tsr_array *a, int64_t *out)
   tsr_status status = check_out(a, out, "tsr_read_i64");
   if (!status) status = read_one(a, "tsr_read_i64", &e);
   if (status) return status;
-  *out = a->dtype == TSR_BOOL ? e.b : a->dtype == TSR_I32 ? e.i32 : e.i64;
+  int64_t value = tsr__dtype_get_whole((tsr_dtype)a->dtype, &e, 0);
+  if (a->dtype == TSR_U64 && value < 0)
+    return tsr__fail(a->node.scope, a->node.site, TSR_EVALUE,
+                     "tsr_read_i64: %" PRIu64 " of %s does not fit i64; read it with tsr_read",
+                     (uint64_t)value, tsr_type_of(a));
+  *out = value;
   return TSR_OK;
 }
 

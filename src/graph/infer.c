@@ -114,6 +114,11 @@ static tsr_status special_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
   return TSR_OK;
 }
 
+static bool is_natural(int dtype)
+{
+  return tsr__dtype_info_of((tsr_dtype)dtype)->kind == TSR__DTYPE_UINT;
+}
+
 static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask, uint8_t *want,
                                  tsr__error *error)
 {
@@ -127,7 +132,8 @@ static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
   case TSR__WANT_SPECIAL: return special_dtypes(op, in, ask, want, error);
   case TSR__WANT_TRUTH: want[0] = TSR_BOOL; return TSR_OK;
   case TSR__WANT_SUMMAND:
-    if (!tsr__dtype_float((tsr_dtype)want[0])) want[0] = TSR_I64;
+    if (!tsr__dtype_float((tsr_dtype)want[0]))
+      want[0] = (uint8_t)tsr__promote((tsr_dtype)want[0], is_natural(want[0]) ? TSR_U64 : TSR_I64);
     return TSR_OK;
   default: break;
   }
@@ -158,8 +164,8 @@ static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
 {
   bool known = tsr__dtype_known(dtype);
   const char *expected = NULL;
-  if (!known) expected = "bool, i32, i64, f32 or f64";
-  else if (op == TSR__OP_UNIFORM && !tsr__dtype_float(dtype)) expected = "f32 or f64";
+  if (!known) expected = "one of bool, i8 ... i64, u8 ... u64, f16, bf16, f32, f64";
+  else if (op == TSR__OP_UNIFORM && !tsr__dtype_float(dtype)) expected = "a float";
   else if (op == TSR__OP_IOTA && dtype == TSR_BOOL) expected = "a number's dtype";
   else if ((op == TSR__OP_SEARCH || op == TSR__OP_COUNT) && dtype != TSR_I64) expected = "i64";
   if (!expected) return TSR_OK;

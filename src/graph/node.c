@@ -142,27 +142,29 @@ tsr_array *tsr__make_const(tsr_scope *scope, tsr_dtype dtype, tsr__num value, co
 
 /* ---- converting operands ---- */
 
+/* Towards zero, to the nearest end of the dtype's range; NaN gives 0. u64 in its bits. */
 static int64_t saturate(double value, tsr_dtype dtype)
 {
-  double least = dtype == TSR_I32 ? INT32_MIN : -0x1p63;
-  double most = dtype == TSR_I32 ? INT32_MAX : 0x1p63;
+  const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
+  double end = ldexp(1, info->precision), least = info->kind == TSR__DTYPE_INT ? -end : 0;
+  int64_t most = (int64_t)(UINT64_MAX >> (64 - info->precision));
   if (isnan(value)) return 0;
-  if (value <= least) return dtype == TSR_I32 ? INT32_MIN : INT64_MIN;
-  if (value >= most) return dtype == TSR_I32 ? INT32_MAX : INT64_MAX;
-  return (int64_t)value;
+  if (value <= least) return info->kind == TSR__DTYPE_INT ? -most - 1 : 0;
+  if (value >= end) return most;
+  return info->precision == 64 ? (int64_t)(uint64_t)value : (int64_t)value;
 }
 
 /* A number as the cast of docs/NUMERICS.md gives it. */
 static tsr__num convert(tsr__num from, tsr_dtype dtype, tsr_dtype to)
 {
-  tsr__num out;
-  bool real = tsr__dtype_float((tsr_dtype)dtype);
-  double f = dtype == TSR_F32 ? (double)(float)from.f : from.f;
-  if (to == TSR_F64) out.f = real ? f : (double)from.i;
-  else if (to == TSR_F32) out.f = real ? (double)(float)f : (double)(float)from.i;
+  tsr__num out = { .i = 0 };
+  bool real = tsr__dtype_float(dtype);
+  double f = real ? tsr__dtype_round(dtype, from.f) : 0;
+  if (tsr__dtype_float(to))
+    out.f = real ? tsr__dtype_round(to, f) : tsr__dtype_real_of(to, from.i, dtype == TSR_U64);
   else if (to == TSR_BOOL) out.i = real ? f != 0 : from.i != 0;
   else if (real) out.i = saturate(f, to);
-  else out.i = to == TSR_I32 ? (int64_t)(int32_t)(uint32_t)(uint64_t)from.i : from.i;
+  else out.i = tsr__dtype_get_whole(to, &from.i, 0); /* the low bits */
   return out;
 }
 

@@ -4,6 +4,7 @@
  *
  * Invariant: INTO_x is x and all that lies above it, so the least type of a set that two types share
  * is the one whose own set is just that. */
+#include "topology/half.h"
 #include "topology/topology.h"
 
 enum {
@@ -64,4 +65,61 @@ const char *tsr_dtype_name(tsr_dtype dtype)
 size_t tsr_dtype_size(tsr_dtype dtype)
 {
   return row_of(dtype)->info.bits / 8u;
+}
+
+/* ---- elements ---- */
+
+void tsr__dtype_put_real(tsr_dtype dtype, void *to, int64_t i, double value)
+{
+  switch (dtype) {
+  case TSR_F64: ((double *)to)[i] = value; break;
+  case TSR_F32: ((float *)to)[i] = (float)value; break;
+  case TSR_F16: ((uint16_t *)to)[i] = tsr__f16_of(tsr__odd_of_f64(value)); break;
+  default: ((uint16_t *)to)[i] = tsr__bf16_of(tsr__odd_of_f64(value));
+  }
+}
+
+void tsr__dtype_put_whole(tsr_dtype dtype, void *to, int64_t i, int64_t value)
+{
+  size_t size = tsr_dtype_size(dtype);
+  memcpy((char *)to + (size_t)i * size, &value, size); /* little-endian */
+}
+
+double tsr__dtype_get_real(tsr_dtype dtype, const void *from, int64_t i)
+{
+  switch (dtype) {
+  case TSR_F64: return ((const double *)from)[i];
+  case TSR_F32: return (double)((const float *)from)[i];
+  case TSR_F16: return (double)tsr__f32_of_f16(((const uint16_t *)from)[i]);
+  default: return (double)tsr__f32_of_bf16(((const uint16_t *)from)[i]);
+  }
+}
+
+double tsr__dtype_round(tsr_dtype dtype, double value)
+{
+  double room;
+  tsr__dtype_put_real(dtype, &room, 0, value);
+  return tsr__dtype_get_real(dtype, &room, 0);
+}
+
+double tsr__dtype_real_of(tsr_dtype dtype, int64_t value, bool natural)
+{
+  if (dtype == TSR_F64) return natural ? (double)(uint64_t)value : (double)value;
+  if (dtype == TSR_F32) return (double)(natural ? (float)(uint64_t)value : (float)value);
+  return tsr__dtype_round(dtype, (double)(natural ? tsr__odd_of_u64((uint64_t)value)
+                                                  : tsr__odd_of_i64(value)));
+}
+
+int64_t tsr__dtype_get_whole(tsr_dtype dtype, const void *from, int64_t i)
+{
+  switch (dtype) {
+  case TSR_BOOL:
+  case TSR_U8: return ((const uint8_t *)from)[i];
+  case TSR_I8: return ((const int8_t *)from)[i];
+  case TSR_I16: return ((const int16_t *)from)[i];
+  case TSR_U16: return ((const uint16_t *)from)[i];
+  case TSR_I32: return ((const int32_t *)from)[i];
+  case TSR_U32: return ((const uint32_t *)from)[i];
+  default: return ((const int64_t *)from)[i];
+  }
 }

@@ -34,6 +34,14 @@ static inline bool tsr__dtype_known(tsr_dtype dtype)
   return tsr__dtype_info_of(dtype)->kind != TSR__DTYPE_NONE;
 }
 
+enum { TSR__SIZES = 4 }; /* elements take 1, 2, 4 or 8 bytes */
+
+/* 0 .. 3 for those. */
+static inline int tsr__size_log(int64_t bytes)
+{
+  return __builtin_ctzll((unsigned long long)bytes);
+}
+
 #define TSR__FOR_DTYPES(dtype)                      \
   for (int dtype = 1; dtype < TSR__DTYPES; dtype++) \
     if (tsr__dtype_known((tsr_dtype)dtype))
@@ -48,6 +56,19 @@ static inline bool tsr__dtype_integer(tsr_dtype dtype)
   int kind = tsr__dtype_info_of(dtype)->kind;
   return kind == TSR__DTYPE_INT || kind == TSR__DTYPE_UINT;
 }
+
+/* Rounds a double to a dtype of floats, once, and writes it as element i. */
+void tsr__dtype_put_real(tsr_dtype dtype, void *to, int64_t i, double value);
+/* Writes the low bits of an integer as element i of a dtype of integers. */
+void tsr__dtype_put_whole(tsr_dtype dtype, void *to, int64_t i, int64_t value);
+/* A double as a dtype of floats would keep it. */
+double tsr__dtype_round(tsr_dtype dtype, double value);
+/* An integer (`natural`: of u64) rounded once to a dtype of floats. */
+double tsr__dtype_real_of(tsr_dtype dtype, int64_t value, bool natural);
+/* Element i of an array of floats, exactly. */
+double tsr__dtype_get_real(tsr_dtype dtype, const void *from, int64_t i);
+/* Element i of an array of integers or of bools as bytes; of u64 its bits. */
+int64_t tsr__dtype_get_whole(tsr_dtype dtype, const void *from, int64_t i);
 
 /* The dtype two operands meet in (JAX's lattice with 64-bit types on; i64 + f32 is f32); 0 meets
  * anything in the other. */

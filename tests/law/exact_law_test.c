@@ -281,14 +281,15 @@ static input make_input(test_rng *rng, enum kind kind, int n)
 
 static void check_sum(const tsr__acc *acc, const oracle *want, const char *what, const input *in)
 {
-  double sum = tsr__acc_f64(acc), exact = oracle_mean(want, 1, false);
-  float sum32 = tsr__acc_f32(acc), exact32 = (float)oracle_mean(want, 1, true);
+  double sum = tsr__acc_sum(acc, TSR_F64), exact = oracle_mean(want, 1, false);
+  float sum32 = (float)tsr__acc_sum(acc, TSR_F32), exact32 = (float)oracle_mean(want, 1, true);
   if (memcmp(&sum, &exact, sizeof sum) && !(isnan(sum) && isnan(exact)))
     FAIL("%s of %d values: %a, exactly %a", what, in->n, sum, exact);
   if (memcmp(&sum32, &exact32, sizeof sum32) && !(isnan(sum32) && isnan(exact32)))
     FAIL("%s of %d values to f32: %a, exactly %a", what, in->n, (double)sum32, (double)exact32);
-  CHECK_F64_BITS(tsr__acc_mean_f64(acc, want->n), oracle_mean(want, want->n, false));
-  CHECK_F32_BITS(tsr__acc_mean_f32(acc, want->n), (float)oracle_mean(want, want->n, true));
+  CHECK_F64_BITS(tsr__acc_mean(acc, want->n, TSR_F64), oracle_mean(want, want->n, false));
+  CHECK_F32_BITS((float)tsr__acc_mean(acc, want->n, TSR_F32),
+                 (float)oracle_mean(want, want->n, true));
 }
 
 /* The squares, as wire bytes: equal exact values have equal bytes. */
@@ -519,10 +520,12 @@ static void check_rows(const row_sums *got, const oracle *want, int width)
   int64_t counts[ROWS];
   for (int i = 0; i < width; i++) counts[i] = want[i].n;
   tsr__rows_read read = { .counts = counts, .ddof = 1 };
-  tsr__rows_sum_f64(&got->sum, sum);
-  tsr__rows_sum_f32(&got->sum, sum32);
-  tsr__rows_mean_f64(&got->sum, &read, mean);
-  tsr__rows_mean_f32(&got->sum, &read, mean32);
+  tsr__rows_sum(&got->sum, &(tsr__rows_read){ .to = TSR_F64 }, sum);
+  tsr__rows_sum(&got->sum, &(tsr__rows_read){ .to = TSR_F32 }, sum32);
+  read.to = TSR_F64;
+  tsr__rows_mean(&got->sum, &read, mean);
+  read.to = TSR_F32;
+  tsr__rows_mean(&got->sum, &read, mean32);
   for (int i = 0; i < width; i++) {
     CHECK_F64_BITS(sum[i], oracle_mean(&want[i], 1, false));
     CHECK_F32_BITS(sum32[i], (float)oracle_mean(&want[i], 1, true));
@@ -542,14 +545,16 @@ static void check_row_spreads(const row_sums *got, int width)
     tsr__spread_read one = { .n = 9, .ddof = 1, .root = root };
     double wide[ROWS];
     float narrow[ROWS];
-    tsr__rows_spread_f64(&got->sum, &got->squares, &read, wide);
-    tsr__rows_spread_f32(&got->sum, &got->squares, &read, narrow);
+    read.to = TSR_F64;
+    tsr__rows_spread(&got->sum, &got->squares, &read, wide);
+    read.to = TSR_F32;
+    tsr__rows_spread(&got->sum, &got->squares, &read, narrow);
     for (int i = 0; i < width; i++) {
       tsr__acc2 sum, squares;
       tsr__rows_get(&got->sum, i, &sum);
       tsr__rows_get(&got->squares, i, &squares);
-      CHECK_F64_BITS(wide[i], tsr__acc2_spread_f64(&sum, &squares, &one));
-      CHECK_F32_BITS(narrow[i], tsr__acc2_spread_f32(&sum, &squares, &one));
+      CHECK_F64_BITS(wide[i], tsr__acc2_spread(&sum, &squares, &one, TSR_F64));
+      CHECK_F32_BITS(narrow[i], (float)tsr__acc2_spread(&sum, &squares, &one, TSR_F32));
     }
   }
 }
@@ -646,8 +651,8 @@ static void check_run(test_rng *rng, enum kind kind, int n)
   float sum32[2];
   ops->rows_run_f64((tsr__rows_at){ &wide.sum, 1, NULL }, &grid, in.f64, n, in.mask);
   ops->rows_run_f32((tsr__rows_at){ &narrow.sum, 1, NULL }, &grid32, in.f32, n, in.mask);
-  tsr__rows_sum_f64(&wide.sum, sum);
-  tsr__rows_sum_f32(&narrow.sum, sum32);
+  tsr__rows_sum(&wide.sum, &(tsr__rows_read){ .to = TSR_F64 }, sum);
+  tsr__rows_sum(&narrow.sum, &(tsr__rows_read){ .to = TSR_F32 }, sum32);
   CHECK_F64_BITS(sum[1], oracle_mean(&want[1], 1, false));
   CHECK_F32_BITS(sum32[1], (float)oracle_mean(&want32[1], 1, true));
   tsr__rows_clear(&wide.sum);

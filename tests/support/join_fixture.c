@@ -41,8 +41,8 @@ static int64_t random_value(test_rng *rng, tsr_dtype dtype, int64_t distinct)
   case TSR_I64: return distinct % 2 ? n * 123456789123 : n;
   case TSR_F32: memcpy(&bits, &single, sizeof bits); return bits;
   case TSR_F64: memcpy(&wide, &number, sizeof wide); return wide;
+  default: return 0;
   }
-  return 0;
 }
 
 static int64_t corner_value(test_rng *rng, tsr_dtype dtype)
@@ -57,8 +57,8 @@ static int64_t corner_value(test_rng *rng, tsr_dtype dtype)
   case TSR_I64: return test_corner(rng, INT64_MIN, INT64_MAX);
   case TSR_F32: memcpy(&bits, &single, sizeof bits); return bits;
   case TSR_F64: memcpy(&wide, &number, sizeof wide); return wide;
+  default: return 0;
   }
-  return 0;
 }
 
 void host_fill(host_table *table, int column, test_rng *rng, int64_t distinct)

@@ -53,10 +53,7 @@ static double naive_spread(const group_items *group, const tally *t, const item 
     tsr__acc_add(&sum, items[k].f);
     tsr__acc2_add_square(&squares, items[k].f);
   }
-  double found;
-  if (to == TSR_F32)
-    found = (double)(root ? tsr__acc_std_f32 : tsr__acc_var_f32)(&sum, &squares, t->n, 1);
-  else found = (root ? tsr__acc_std_f64 : tsr__acc_var_f64)(&sum, &squares, t->n, 1);
+  double found = (root ? tsr__acc_std : tsr__acc_var)(&sum, &squares, t->n, 1, to);
   if (group->tellable) CHECK_F64_BITS(found, told);
   return found;
 }

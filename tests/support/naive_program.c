@@ -14,20 +14,71 @@ __extension__ typedef unsigned __int128 uwide;
 
 bool naive_is_real(int dtype)
 {
-  return dtype == TSR_F32 || dtype == TSR_F64;
+  return dtype >= TSR_F16;
 }
 
-static cell real(int dtype, double value)
+/* Bits of an integer dtype, negative for unsigned ones. */
+static int int_bits(int dtype)
+{
+  static const int bits[] = {
+    [TSR_BOOL] = 64, [TSR_I8] = 8,    [TSR_I16] = 16,  [TSR_I32] = 32, [TSR_I64] = 64,
+    [TSR_U8] = -8,   [TSR_U16] = -16, [TSR_U32] = -32, [TSR_U64] = -64
+  };
+  return bits[dtype];
+}
+
+static wide int_least(int dtype)
+{
+  int bits = int_bits(dtype);
+  return bits < 0 ? 0 : -((wide)1 << (bits - 1));
+}
+
+static wide int_most(int dtype)
+{
+  int bits = int_bits(dtype);
+  return ((wide)1 << (bits < 0 ? -bits : bits - 1)) - 1;
+}
+
+/* What an integer cell means: u64 lies there in its bits. */
+static wide int_value(int dtype, int64_t i)
+{
+  return dtype == TSR_U64 ? (wide)(uint64_t)i : (wide)i;
+}
+
+/* Rounds by scaling: to `precision` bits or multiples of 2^lowest, beyond 2^top to infinity. */
+static double rounded(long double value, int precision, int lowest, int top)
+{
+  int exponent;
+  if (value == 0 || isnan(value) || isinf(value)) return (double)value;
+  frexpl(value, &exponent);
+  int step = exponent - precision > lowest ? exponent - precision : lowest;
+  long double kept = ldexpl(rintl(ldexpl(value, -step)), step);
+  if (fabsl(kept) >= ldexpl(1, top)) return value < 0 ? -(double)INFINITY : (double)INFINITY;
+  return (double)copysignl(kept, value);
+}
+
+static cell real(int dtype, long double value)
 {
   cell c;
-  c.f = dtype == TSR_F32 ? (double)(float)value : value;
+  c.f = dtype == TSR_F32    ? (double)(float)value
+        : dtype == TSR_F16  ? rounded(value, 11, -24, 16)
+        : dtype == TSR_BF16 ? rounded(value, 8, -133, 128)
+                            : (double)value;
   return c;
 }
 
 static cell whole(int dtype, wide value)
 {
   cell c;
-  c.i = dtype == TSR_I32 ? (int32_t)(uint32_t)(uwide)value : (int64_t)(uint64_t)(uwide)value;
+  switch (int_bits(dtype)) {
+  case 8: c.i = (int8_t)(uint8_t)(uwide)value; break;
+  case 16: c.i = (int16_t)(uint16_t)(uwide)value; break;
+  case 32: c.i = (int32_t)(uint32_t)(uwide)value; break;
+  case -8: c.i = (uint8_t)(uwide)value; break;
+  case -16: c.i = (uint16_t)(uwide)value; break;
+  case -32: c.i = (uint32_t)(uwide)value; break;
+  default: c.i = (int64_t)(uint64_t)(uwide)value;
+  }
   return c;
 }
 
@@ -47,8 +98,8 @@ static double less_of(double a, double b)
 
 static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
 {
-  wide x = a, y = b, q = 0, least = dtype == TSR_I32 ? INT32_MIN : INT64_MIN;
-  wide most = dtype == TSR_I32 ? INT32_MAX : INT64_MAX;
+  wide x = int_value(dtype, a), y = int_value(dtype, b), q = 0;
+  wide least = int_least(dtype), most = int_most(dtype);
   if (b) {
     q = x / y;
     if (x % y != 0 && (x % y < 0) != (y < 0)) q--;
@@ -59,17 +110,17 @@ static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
   case TSR__OP_MUL: return whole(dtype, x * y);
   case TSR__OP_FLOORDIV: return whole(dtype, q);
   case TSR__OP_MOD: return whole(dtype, b ? x - q * y : 0);
-  case TSR__OP_MINIMUM: return whole(dtype, a < b ? a : b);
-  case TSR__OP_MAXIMUM: return whole(dtype, a > b ? a : b);
+  case TSR__OP_MINIMUM: return whole(dtype, x < y ? x : y);
+  case TSR__OP_MAXIMUM: return whole(dtype, x > y ? x : y);
   case TSR__OP_ADDOVF: return truth(x + y < least || x + y > most);
   case TSR__OP_SUBOVF: return truth(x - y < least || x - y > most);
   case TSR__OP_MULOVF: return truth(x * y < least || x * y > most);
   case TSR__OP_EQ: return truth(a == b);
   case TSR__OP_NE: return truth(a != b);
-  case TSR__OP_LT: return truth(a < b);
-  case TSR__OP_LE: return truth(a <= b);
-  case TSR__OP_GT: return truth(a > b);
-  case TSR__OP_GE: return truth(a >= b);
+  case TSR__OP_LT: return truth(x < y);
+  case TSR__OP_LE: return truth(x <= y);
+  case TSR__OP_GT: return truth(x > y);
+  case TSR__OP_GE: return truth(x >= y);
   case TSR__OP_AND: return truth(a && b);
   case TSR__OP_OR: return truth(a || b);
   case TSR__OP_XOR: return truth(!a != !b);
@@ -106,7 +157,7 @@ static double naive_floordiv(double a, double b, bool narrow)
 
 static cell float_op(tsr__op op, int dtype, double a, double b)
 {
-  bool narrow = dtype == TSR_F32;
+  bool narrow = dtype != TSR_F64;
   switch (op) {
   case TSR__OP_ADD: return real(dtype, narrow ? (double)((float)a + (float)b) : a + b);
   case TSR__OP_SUB: return real(dtype, narrow ? (double)((float)a - (float)b) : a - b);
@@ -120,7 +171,8 @@ static cell float_op(tsr__op op, int dtype, double a, double b)
     return real(dtype, (r < 0) != (b < 0) ? (double)(r + (float)b) : (double)r);
   case TSR__OP_POW:
     if (b == 2) return float_op(TSR__OP_MUL, dtype, a, a);
-    return real(dtype, b != 0.5 || !(fabs(a) > 0) || isinf(a) ? pow(a, b) : sqrt(a));
+    double power = b != 0.5 || !(fabs(a) > 0) || isinf(a) ? pow(a, b) : sqrt(a);
+    return real(dtype, narrow ? (double)(float)power : power);
   case TSR__OP_MINIMUM: return real(dtype, less_of(a, b));
   case TSR__OP_MAXIMUM: return real(dtype, -less_of(-a, -b));
   case TSR__OP_EQ: return truth(a == b);
@@ -144,25 +196,58 @@ cell naive_cast(int from, int to, cell x)
   if (!naive_is_real(from)) {
     if (to == TSR_BOOL) return truth(x.i != 0);
     if (!naive_is_real(to)) return whole(to, x.i);
-    return to == TSR_F32 ? real(TSR_F32, (double)(float)x.i) : real(TSR_F64, (double)x.i);
+    wide value = int_value(from, x.i);
+    if (to == TSR_F32) return real(TSR_F32, (double)(float)value);
+    if (to == TSR_F64) return real(TSR_F64, (double)value);
+    return real(to, (long double)value);
   }
   if (to == TSR_BOOL) return truth(x.f != 0);
   if (naive_is_real(to)) return real(to, x.f);
   if (isnan(x.f)) return whole(to, 0);
-  double edge = to == TSR_I32 ? 0x1p31 : 0x1p63;
-  if (x.f >= edge) return whole(to, to == TSR_I32 ? INT32_MAX : INT64_MAX);
-  if (x.f <= -edge) return whole(to, to == TSR_I32 ? INT32_MIN : INT64_MIN);
-  return whole(to, (int64_t)x.f);
+  if (x.f >= (double)int_most(to)) return whole(to, int_most(to));
+  if (x.f <= (double)int_least(to)) return whole(to, int_least(to));
+  return whole(to, (wide)x.f);
 }
 
 /* ---- arrays of cells ---- */
 
+static double half_value(int dtype, unsigned bits)
+{
+  int mantissa = dtype == TSR_F16 ? 10 : 7, exponent = (int)(bits & 0x7fff) >> mantissa;
+  int rest = (int)(bits & ((1u << mantissa) - 1)), bias = dtype == TSR_F16 ? 15 : 127;
+  double size = exponent ? ldexp((1 << mantissa) + rest, exponent - bias - mantissa)
+                         : ldexp(rest, 1 - bias - mantissa);
+  if (exponent == 2 * bias + 1) size = rest ? NAN : (double)INFINITY;
+  return bits >> 15 ? -size : size;
+}
+
+/* The bits by trying: values ascend with them. */
+static unsigned half_bits(int dtype, double value)
+{
+  unsigned sign = signbit(value) ? 0x8000 : 0, low = 0, high = dtype == TSR_F16 ? 0x7c00 : 0x7f80;
+  if (isnan(value)) return high + 1;
+  while (low < high) {
+    unsigned middle = (low + high) / 2;
+    if (half_value(dtype, middle) < fabs(value)) low = middle + 1;
+    else high = middle;
+  }
+  return sign | low;
+}
+
 void naive_put(void *array, int dtype, int64_t at, cell c)
 {
   switch (dtype) {
-  case TSR_BOOL: ((uint8_t *)array)[at] = (uint8_t)c.i; break;
-  case TSR_I32: ((int32_t *)array)[at] = (int32_t)c.i; break;
-  case TSR_I64: ((int64_t *)array)[at] = c.i; break;
+  case TSR_BOOL:
+  case TSR_I8:
+  case TSR_U8: ((uint8_t *)array)[at] = (uint8_t)c.i; break;
+  case TSR_I16:
+  case TSR_U16: ((uint16_t *)array)[at] = (uint16_t)c.i; break;
+  case TSR_I32:
+  case TSR_U32: ((uint32_t *)array)[at] = (uint32_t)c.i; break;
+  case TSR_I64:
+  case TSR_U64: ((int64_t *)array)[at] = c.i; break;
+  case TSR_F16:
+  case TSR_BF16: ((uint16_t *)array)[at] = (uint16_t)half_bits(dtype, c.f); break;
   case TSR_F32: ((float *)array)[at] = (float)c.f; break;
   default: ((double *)array)[at] = c.f;
   }
@@ -172,9 +257,17 @@ cell naive_get(const void *array, int dtype, int64_t at)
 {
   cell c = { .i = 0 };
   switch (dtype) {
-  case TSR_BOOL: c.i = ((const uint8_t *)array)[at]; break;
+  case TSR_BOOL:
+  case TSR_U8: c.i = ((const uint8_t *)array)[at]; break;
+  case TSR_I8: c.i = ((const int8_t *)array)[at]; break;
+  case TSR_I16: c.i = ((const int16_t *)array)[at]; break;
+  case TSR_U16: c.i = ((const uint16_t *)array)[at]; break;
   case TSR_I32: c.i = ((const int32_t *)array)[at]; break;
-  case TSR_I64: c.i = ((const int64_t *)array)[at]; break;
+  case TSR_U32: c.i = ((const uint32_t *)array)[at]; break;
+  case TSR_I64:
+  case TSR_U64: c.i = ((const int64_t *)array)[at]; break;
+  case TSR_F16:
+  case TSR_BF16: c.f = half_value(dtype, ((const uint16_t *)array)[at]); break;
   case TSR_F32: c.f = (double)((const float *)array)[at]; break;
   default: c.f = ((const double *)array)[at];
   }
@@ -197,6 +290,15 @@ cell naive_random(test_rng *rng, int dtype)
                                 0x1p31,
                                 -0x1p31,
                                 0x1p63,
+                                0x1p64,
+                                255.5,
+                                -128.5,
+                                65504,
+                                65519.99,
+                                65520,
+                                0x1p-24,
+                                0x1.002p0,
+                                0x1.01p0,
                                 -0x1p63,
                                 2147483647.5,
                                 -2147483648.5,
@@ -221,6 +323,11 @@ cell naive_random(test_rng *rng, int dtype)
                                      INT64_MAX,
                                      INT64_MIN,
                                      (1LL << 53) + 1,
+                                     INT8_MIN,
+                                     UINT8_MAX,
+                                     INT16_MIN,
+                                     UINT16_MAX,
+                                     (1LL << 33) + (1LL << 25) + 1,
                                      -(1LL << 60) + 77,
                                      46341 };
   cell c;
@@ -288,7 +395,7 @@ static int64_t met(const tsr__gnode *g, const tsr__gnode *o, const int64_t *inde
 typedef struct pile {
   tsr__acc sum;
   tsr__acc2 squares;
-  wide whole;
+  wide whole, shifted;
   tsr__isq whole_squares;
   int64_t n, trues;
   cell best;
@@ -305,8 +412,10 @@ static void pile_add(pile *p, int op, int dtype, cell x)
     tsr__acc2_add_square(&p->squares, x.f);
     p->product *= x.f;
   } else {
-    p->whole += x.i;
-    tsr__isq_add(&p->whole_squares, x.i);
+    int64_t shifted = dtype == TSR_U64 ? (int64_t)((uint64_t)x.i ^ 1ull << 63) : x.i;
+    p->whole += int_value(dtype, x.i);
+    p->shifted += shifted; /* what spreads is the same for it */
+    tsr__isq_add(&p->whole_squares, shifted);
     p->int_product *= (uint64_t)x.i;
     p->trues += x.i != 0;
   }
@@ -321,39 +430,32 @@ static cell nothing(int op, int dtype)
   bool low = op == TSR__OP_MAX;
   cell c;
   if (naive_is_real(dtype)) c.f = low ? -(double)INFINITY : (double)INFINITY;
-  else if (dtype == TSR_I32) c.i = low ? INT32_MIN : INT32_MAX;
-  else c.i = low ? INT64_MIN : INT64_MAX;
+  else c.i = (int64_t)(uint64_t)(low ? int_least(dtype) : int_most(dtype));
   return c;
 }
 
 static cell spread_of(const pile *p, const tsr__gnode *g, int64_t ddof, bool real_type)
 {
   cell c;
-  bool narrow = g->dtype == TSR_F32;
-  if (real_type && g->op == TSR__OP_VAR)
-    c.f = narrow ? (double)tsr__acc_var_f32(&p->sum, &p->squares, p->n, ddof)
-                 : tsr__acc_var_f64(&p->sum, &p->squares, p->n, ddof);
-  else if (real_type)
-    c.f = narrow ? (double)tsr__acc_std_f32(&p->sum, &p->squares, p->n, ddof)
-                 : tsr__acc_std_f64(&p->sum, &p->squares, p->n, ddof);
-  else if (g->op == TSR__OP_VAR) c.f = tsr__var_i128_f64(p->whole, &p->whole_squares, p->n, ddof);
-  else c.f = tsr__std_i128_f64(p->whole, &p->whole_squares, p->n, ddof);
+  tsr_dtype to = (tsr_dtype)g->dtype;
+  bool var = g->op == TSR__OP_VAR;
+  if (real_type) c.f = (var ? tsr__acc_var : tsr__acc_std)(&p->sum, &p->squares, p->n, ddof, to);
+  else c.f = (var ? tsr__var_i128 : tsr__std_i128)(p->shifted, &p->whole_squares, p->n, ddof, to);
   return c;
 }
 
 static cell pile_result(const pile *p, const tsr__gnode *g, int64_t ddof, int dtype)
 {
-  bool real_type = naive_is_real(dtype), narrow = g->dtype == TSR_F32;
+  bool real_type = naive_is_real(dtype);
+  tsr_dtype to = (tsr_dtype)g->dtype;
   cell c;
   switch (g->op) {
   case TSR__OP_SUM:
     if (!real_type) return whole(g->dtype, p->whole);
-    c.f = narrow ? (double)tsr__acc_f32(&p->sum) : tsr__acc_f64(&p->sum);
+    c.f = tsr__acc_sum(&p->sum, to);
     return c;
   case TSR__OP_MEAN:
-    c.f = !real_type ? tsr__mean_i128_f64(p->whole, p->n)
-          : narrow   ? (double)tsr__acc_mean_f32(&p->sum, p->n)
-                     : tsr__acc_mean_f64(&p->sum, p->n);
+    c.f = real_type ? tsr__acc_mean(&p->sum, p->n, to) : tsr__mean_i128(p->whole, p->n, to);
     return c;
   case TSR__OP_VAR:
   case TSR__OP_STD: return spread_of(p, g, ddof, real_type);
@@ -448,7 +550,7 @@ static void element(const tsr__program *program, int n, cell **value)
 
 static void iota(const tsr__gnode *g, int dim, cell *out)
 {
-  int64_t index[TSR_MAX_RANK];
+  int64_t index[TSR_MAX_RANK] = { 0 };
   for (int64_t i = 0; i < count_of(g); i++) {
     unravel(g, i, index);
     cell at = { .i = index[dim] };

@@ -62,13 +62,13 @@ void parts_column_fill(parts_fixture *f, test_rng *rng, parts_column *column, in
   void *data = column->values[p]->data;
   int64_t small = most < INT32_MAX ? most : INT32_MAX;
   for (int64_t i = 0; i < f->rows[p]; i++) {
-    switch (column->parts.dtype) {
-    case TSR_BOOL: ((uint64_t *)data)[i / 64] = test_random(rng); break;
-    case TSR_I32: ((int32_t *)data)[i] = (int32_t)test_range(rng, -small, small); break;
-    case TSR_I64: ((int64_t *)data)[i] = test_range(rng, -most, most); break;
-    case TSR_F32: ((float *)data)[i] = (float)random_float(rng, most); break;
-    case TSR_F64: ((double *)data)[i] = random_float(rng, most); break;
-    }
+    tsr_dtype dtype = column->parts.dtype;
+    bool wide = tsr_dtype_size(dtype) == 8;
+    if (dtype == TSR_BOOL) ((uint64_t *)data)[i / 64] = test_random(rng);
+    else if (tsr__dtype_float(dtype)) tsr__dtype_put_real(dtype, data, i, random_float(rng, most));
+    else
+      tsr__dtype_put_whole(dtype, data, i,
+                           wide ? test_range(rng, -most, most) : test_range(rng, -small, small));
     if (column->valid[p] && i % 64 == 0)
       ((uint64_t *)column->valid[p]->data)[i / 64] = test_random(rng) | test_random(rng);
   }

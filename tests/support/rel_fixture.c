@@ -82,7 +82,7 @@ void rel_host_new(rel_host *host, test_rng *rng, int count, int64_t rows, int64_
 {
   rel_host like = { .count = count };
   for (int c = 0; c < count; c++) {
-    like.dtype[c] = fixture_dtype(test_range(rng, 0, 99));
+    like.dtype[c] = fixture_column_dtype(test_range(rng, 0, 99));
     like.nulls[c] = test_range(rng, 0, 1);
     like.corners[c] = !test_range(rng, 0, 3);
   }

@@ -99,15 +99,15 @@ static void each_golden(void (*check)(const golden *))
 
 static void check_sums(const golden *g, const tsr__acc *sum, const tsr__acc2 *squares)
 {
-  CHECK_F64_BITS(tsr__acc_f64(sum), g->sum64);
-  CHECK_F32_BITS(tsr__acc_f32(sum), g->sum32);
-  CHECK_F64_BITS(tsr__acc_mean_f64(sum, g->count), g->mean64);
-  CHECK_F32_BITS(tsr__acc_mean_f32(sum, g->count), g->mean32);
+  CHECK_F64_BITS(tsr__acc_sum(sum, TSR_F64), g->sum64);
+  CHECK_F32_BITS((float)tsr__acc_sum(sum, TSR_F32), g->sum32);
+  CHECK_F64_BITS(tsr__acc_mean(sum, g->count, TSR_F64), g->mean64);
+  CHECK_F32_BITS((float)tsr__acc_mean(sum, g->count, TSR_F32), g->mean32);
   for (int ddof = 0; ddof < 2; ddof++) {
-    CHECK_F64_BITS(tsr__acc_var_f64(sum, squares, g->count, ddof), g->var64[ddof]);
-    CHECK_F32_BITS(tsr__acc_var_f32(sum, squares, g->count, ddof), g->var32[ddof]);
-    CHECK_F64_BITS(tsr__acc_std_f64(sum, squares, g->count, ddof), g->std64[ddof]);
-    CHECK_F32_BITS(tsr__acc_std_f32(sum, squares, g->count, ddof), g->std32[ddof]);
+    CHECK_F64_BITS(tsr__acc_var(sum, squares, g->count, ddof, TSR_F64), g->var64[ddof]);
+    CHECK_F32_BITS((float)tsr__acc_var(sum, squares, g->count, ddof, TSR_F32), g->var32[ddof]);
+    CHECK_F64_BITS(tsr__acc_std(sum, squares, g->count, ddof, TSR_F64), g->std64[ddof]);
+    CHECK_F32_BITS((float)tsr__acc_std(sum, squares, g->count, ddof, TSR_F32), g->std32[ddof]);
   }
 }
 
@@ -137,13 +137,13 @@ static void golden_integers(const golden *g)
     sum += g->whole[i];
     tsr__isq_add(&squares, g->whole[i]);
   }
-  CHECK_F64_BITS(tsr__mean_i128_f64(sum, g->count), g->mean64);
-  CHECK_F32_BITS(tsr__mean_i128_f32(sum, g->count), g->mean32);
+  CHECK_F64_BITS(tsr__mean_i128(sum, g->count, TSR_F64), g->mean64);
+  CHECK_F32_BITS((float)tsr__mean_i128(sum, g->count, TSR_F32), g->mean32);
   for (int ddof = 0; ddof < 2; ddof++) {
-    CHECK_F64_BITS(tsr__var_i128_f64(sum, &squares, g->count, ddof), g->var64[ddof]);
-    CHECK_F32_BITS(tsr__var_i128_f32(sum, &squares, g->count, ddof), g->var32[ddof]);
-    CHECK_F64_BITS(tsr__std_i128_f64(sum, &squares, g->count, ddof), g->std64[ddof]);
-    CHECK_F32_BITS(tsr__std_i128_f32(sum, &squares, g->count, ddof), g->std32[ddof]);
+    CHECK_F64_BITS(tsr__var_i128(sum, &squares, g->count, ddof, TSR_F64), g->var64[ddof]);
+    CHECK_F32_BITS((float)tsr__var_i128(sum, &squares, g->count, ddof, TSR_F32), g->var32[ddof]);
+    CHECK_F64_BITS(tsr__std_i128(sum, &squares, g->count, ddof, TSR_F64), g->std64[ddof]);
+    CHECK_F32_BITS((float)tsr__std_i128(sum, &squares, g->count, ddof, TSR_F32), g->std32[ddof]);
   }
 }
 
@@ -216,14 +216,14 @@ TEST(words_never_overflow)
     tsr__acc_merge(&acc, &acc);
     CHECK(acc.adds < (uint32_t)1 << 30);
   }
-  CHECK_F64_BITS(tsr__acc_mean_f64(&acc, (int64_t)1 << 62), 0x1.fffffffffffffp+1023);
-  CHECK_F64_BITS(tsr__acc_f64(&acc), INFINITY);
+  CHECK_F64_BITS(tsr__acc_mean(&acc, (int64_t)1 << 62, TSR_F64), 0x1.fffffffffffffp+1023);
+  CHECK_F64_BITS(tsr__acc_sum(&acc, TSR_F64), INFINITY);
   tsr__acc sink = { 0 };
   sink.adds = ((uint32_t)1 << 29) - 3;
   for (int i = 0; i < 8; i++) tsr__acc_add(&sink, i % 2 ? 1.5 : -0x1p-1074);
-  CHECK_F64_BITS(tsr__acc_f64(&sink), 6.0);
+  CHECK_F64_BITS(tsr__acc_sum(&sink, TSR_F64), 6.0);
   CHECK(sink.adds < 10);
-  CHECK_F64_BITS(tsr__acc_f64(&one), 0x1.fffffffffffffp+1023);
+  CHECK_F64_BITS(tsr__acc_sum(&one, TSR_F64), 0x1.fffffffffffffp+1023);
 }
 
 TEST(a_sum_in_a_wide_accumulator_gives_the_same_spread)
@@ -237,8 +237,8 @@ TEST(a_sum_in_a_wide_accumulator_gives_the_same_spread)
     tsr__acc2_add_square(&squares, x[i]);
   }
   tsr__spread_read how = { .n = 3 };
-  CHECK_F64_BITS(tsr__acc2_spread_f64(&wide, &squares, &how),
-                 tsr__acc_var_f64(&sum, &squares, 3, 0));
+  CHECK_F64_BITS(tsr__acc2_spread(&wide, &squares, &how, TSR_F64),
+                 tsr__acc_var(&sum, &squares, 3, 0, TSR_F64));
 }
 
 TEST(squares_and_integers_join)

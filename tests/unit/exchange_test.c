@@ -12,8 +12,9 @@ static int64_t number_of(tsr_dtype dtype, const tsr__buffer *buffer, int64_t row
 {
   const void *data = buffer->data;
   if (dtype == TSR_BOOL) return ((const uint64_t *)data)[row / 64] >> (row % 64) & 1;
-  if (tsr_dtype_size(dtype) == 4) return ((const int32_t *)data)[row];
-  return ((const int64_t *)data)[row];
+  int64_t bits = 0;
+  memcpy(&bits, (const char *)data + (size_t)row * tsr_dtype_size(dtype), tsr_dtype_size(dtype));
+  return bits;
 }
 
 static bool there(tsr__buffer *const *valid, int p, int64_t row)

@@ -1,6 +1,8 @@
 /* Index vectors and gathered columns, against loops over host arrays. */
 #include "harness.h"
 
+#include <string.h>
+
 #include "support/parts_fixture.h"
 
 enum { ROWS = 3000 };
@@ -8,8 +10,9 @@ enum { ROWS = 3000 };
 static int64_t number_of(tsr_dtype dtype, const void *data, int64_t row)
 {
   if (dtype == TSR_BOOL) return ((const uint64_t *)data)[row / 64] >> (row % 64) & 1;
-  if (tsr_dtype_size(dtype) == 4) return ((const int32_t *)data)[row];
-  return ((const int64_t *)data)[row];
+  int64_t bits = 0;
+  memcpy(&bits, (const char *)data + (size_t)row * tsr_dtype_size(dtype), tsr_dtype_size(dtype));
+  return bits;
 }
 
 static bool bit_of(const tsr__buffer *bits, int64_t row)

@@ -89,19 +89,19 @@ static void check_all(const tsr__op *ops, size_t count, int first, int last)
 
 TEST_TIMEOUT(arithmetic_of_integers, 200)
 {
-  check_all(arithmetic, 8, TSR_I32, TSR_I64);
+  check_all(arithmetic, 8, TSR_I8, TSR_U64);
 }
 
 TEST_TIMEOUT(arithmetic_of_floats, 200)
 {
   const tsr__op divide[] = { TSR__OP_DIV };
-  check_all(arithmetic, 8, TSR_F32, TSR_F64);
-  check_all(divide, 1, TSR_F32, TSR_F64);
+  check_all(arithmetic, 8, TSR_F16, TSR_F64);
+  check_all(divide, 1, TSR_F16, TSR_F64);
 }
 
 TEST_TIMEOUT(comparisons_give_bits, 200)
 {
-  check_all(comparisons, 6, TSR_I32, TSR_F64);
+  check_all(comparisons, 6, TSR_I8, TSR_F64);
 }
 
 TEST_TIMEOUT(overflow_is_seen, 200)

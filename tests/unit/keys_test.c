@@ -85,7 +85,8 @@ static void check_order(parts_fixture *f, test_rng *rng, int count, int64_t most
   for (int k = 0; k < count; k++) {
     keys[k].descending = test_range(rng, 0, 1);
     keys[k].nulls_first = test_range(rng, 0, 1);
-    parts_column_new(f, fixture_dtype(test_range(rng, 0, 99)), test_range(rng, 0, 1), &columns[k]);
+    parts_column_new(f, fixture_column_dtype(test_range(rng, 0, 99)), test_range(rng, 0, 1),
+                     &columns[k]);
     for (int p = 0; p < f->parts.count; p++) parts_column_fill(f, rng, &columns[k], p, most);
     colparts[k] = columns[k].parts;
   }

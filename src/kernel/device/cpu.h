@@ -47,12 +47,11 @@ void tsr__cpu_move(const tsr__carry *carry, tsr__traffic *traffic);
 /* pick.c */
 void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
                    tsr__traffic *traffic);
-/* Elements of 4 or 8 bytes, or bits, at the rows listed in `at`, one behind the other; NO_ROW gives 0 of
- * those that say so and of bits. Whole words of bits: the last one's unused bits are 0. */
-void tsr__pick_32(const uint32_t *at, int64_t n, const void *from, void *to);
-void tsr__pick_64(const uint32_t *at, int64_t n, const void *from, void *to);
-void tsr__pick_32_or_none(const uint32_t *at, int64_t n, const void *from, void *to);
-void tsr__pick_64_or_none(const uint32_t *at, int64_t n, const void *from, void *to);
+/* Elements at the rows listed in `at`, one behind the other: by tsr__size_log of their size, and whether
+ * rows may be NO_ROW, which gives 0. Of bits it always does; whole words of them: the last one's unused
+ * bits are 0. */
+typedef void tsr__pick_fn(const uint32_t *at, int64_t n, const void *from, void *to);
+extern tsr__pick_fn *const tsr__picks[TSR__SIZES][2];
 void tsr__pick_bits(const uint32_t *at, int64_t n, const uint64_t *from, uint64_t *to);
 
 /* disperse.c */

@@ -9,15 +9,18 @@
 
 enum { SLICE = 1 << 16 }; /* rows between two questions whether to go on */
 
-#define DISPERSE(name, T)                                                                    \
-  static void name(const tsr__disperse *s, int64_t n, const T *from, tsr__buffer *const *to) \
-  {                                                                                          \
-    for (int64_t i = 0; i < n; i++) {                                                        \
-      uint16_t p = s->dest[i];                                                               \
-      ((T *)to[p]->data)[s->next[p]++] = from[i];                                            \
-    }                                                                                        \
+#define DISPERSE(name, T)                                                                       \
+  static void name(const tsr__disperse *s, int64_t n, const void *data, tsr__buffer *const *to) \
+  {                                                                                             \
+    const T *from = data;                                                                       \
+    for (int64_t i = 0; i < n; i++) {                                                           \
+      uint16_t p = s->dest[i];                                                                  \
+      ((T *)to[p]->data)[s->next[p]++] = from[i];                                               \
+    }                                                                                           \
   }
 
+DISPERSE(disperse_8, uint8_t)
+DISPERSE(disperse_16, uint16_t)
 DISPERSE(disperse_32, uint32_t)
 DISPERSE(disperse_64, uint64_t)
 
@@ -36,6 +39,9 @@ static void disperse_bits(const tsr__disperse *s, int64_t n, const uint64_t *fro
 void tsr__cpu_disperse(const tsr__disperse *s, const tsr__buffer *from, tsr__buffer *const *to,
                        tsr__traffic *traffic)
 {
+  static void (*const ways[TSR__SIZES])(const tsr__disperse *, int64_t, const void *,
+                                        tsr__buffer *const *) = { disperse_8, disperse_16,
+                                                                  disperse_32, disperse_64 };
   int64_t rows = 0, size = (int64_t)tsr_dtype_size(s->dtype);
   bool bits = s->dtype == TSR_BOOL;
   for (int p = 0; p < s->parts; p++) {
@@ -48,7 +54,6 @@ void tsr__cpu_disperse(const tsr__disperse *s, const tsr__buffer *from, tsr__buf
     int64_t n = rows - at < SLICE ? rows - at : SLICE;
     slice.dest = s->dest + at;
     if (bits) disperse_bits(&slice, n, (const uint64_t *)from->data + at / 64, to);
-    else if (size == 4) disperse_32(&slice, n, (const uint32_t *)from->data + at, to);
-    else disperse_64(&slice, n, (const uint64_t *)from->data + at, to);
+    else ways[tsr__size_log(size)](&slice, n, (const char *)from->data + at * size, to);
   }
 }

@@ -28,18 +28,25 @@ enum { AHEAD = 64, ABREAST = 8 };
 #define PRESENT(row) from[row]
 #define PRESENT_OR_0(row) ((row) == TSR__NO_ROW ? 0 : from[row])
 
-#define PICK(name, T)                                                            \
-  void name(const uint32_t *at, int64_t n, const void *data, void *to)           \
-  {                                                                              \
-    PICK_LOOP(T, PRESENT);                                                       \
-  }                                                                              \
-  void name##_or_none(const uint32_t *at, int64_t n, const void *data, void *to) \
-  {                                                                              \
-    PICK_LOOP(T, PRESENT_OR_0);                                                  \
+#define PICK(name, T)                                                                   \
+  static void name(const uint32_t *at, int64_t n, const void *data, void *to)           \
+  {                                                                                     \
+    PICK_LOOP(T, PRESENT);                                                              \
+  }                                                                                     \
+  static void name##_or_none(const uint32_t *at, int64_t n, const void *data, void *to) \
+  {                                                                                     \
+    PICK_LOOP(T, PRESENT_OR_0);                                                         \
   }
 
-PICK(tsr__pick_32, uint32_t)
-PICK(tsr__pick_64, uint64_t)
+PICK(pick_8, uint8_t)
+PICK(pick_16, uint16_t)
+PICK(pick_32, uint32_t)
+PICK(pick_64, uint64_t)
+
+tsr__pick_fn *const tsr__picks[TSR__SIZES][2] = { { pick_8, pick_8_or_none },
+                                                  { pick_16, pick_16_or_none },
+                                                  { pick_32, pick_32_or_none },
+                                                  { pick_64, pick_64_or_none } };
 
 /* Whole words of bits; a missing row gives 0. The last word's unused bits are 0. */
 void tsr__pick_bits(const uint32_t *at, int64_t n, const uint64_t *from, uint64_t *to)
@@ -74,7 +81,7 @@ void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *
   bool bits = pick->dtype == TSR_BOOL;
   char *out = (char *)to->data + (size_t)pick->at * size;
   if (bits) put_picked_bits(pick->rows, pick->count, from->data, to->data, pick->at);
-  else (size == 4 ? tsr__pick_32 : tsr__pick_64)(pick->rows, pick->count, from->data, out);
+  else tsr__picks[tsr__size_log((int64_t)size)][false](pick->rows, pick->count, from->data, out);
   if (from->device == to->device || !traffic) return;
   traffic->bytes += bits ? (pick->count + 7) / 8 : pick->count * (int64_t)size;
 }

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "topology/topology.h"
+
 __extension__ typedef __int128 tsr__i128;
 __extension__ typedef unsigned __int128 tsr__u128;
 
@@ -71,21 +73,21 @@ void tsr__acc2_unpack(tsr__acc2 *acc, const void *wire);
 
 /* ---- reading: each value is the exact one, rounded once to the result (exact_round.c) ---- */
 
-/* The sum. NaN was seen, or infinities of both signs: NaN; of one sign: that infinity. A
+/* `to` is the dtype, of floats, that a result is rounded to; the double holds it exactly.
+ *
+ * The sum. NaN was seen, or infinities of both signs: NaN; of one sign: that infinity. A
  * finite sum gives an infinity only if the exact sum rounds to one. */
-double tsr__acc_f64(const tsr__acc *acc);
-float tsr__acc_f32(const tsr__acc *acc);
+double tsr__acc_sum(const tsr__acc *acc, tsr_dtype to);
 
 /* sum / n; n <= 0: NaN. */
-double tsr__acc_mean_f64(const tsr__acc *acc, int64_t n);
-float tsr__acc_mean_f32(const tsr__acc *acc, int64_t n);
+double tsr__acc_mean(const tsr__acc *acc, int64_t n, tsr_dtype to);
 
 /* (S2 - S1 * S1 / n) / (n - ddof), and its square root. NaN where n - ddof <= 0, n <= 0 or
  * anything special was seen. */
-double tsr__acc_var_f64(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof);
-float tsr__acc_var_f32(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof);
-double tsr__acc_std_f64(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof);
-float tsr__acc_std_f32(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof);
+double tsr__acc_var(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof,
+                    tsr_dtype to);
+double tsr__acc_std(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof,
+                    tsr_dtype to);
 
 /* The same where a plain sum, too, is kept in the wide accumulator. */
 typedef struct tsr__spread_read {
@@ -93,12 +95,9 @@ typedef struct tsr__spread_read {
   bool root; /* std instead of var */
 } tsr__spread_read;
 
-double tsr__acc2_mean_f64(const tsr__acc2 *acc, int64_t n); /* n = 1: the sum */
-float tsr__acc2_mean_f32(const tsr__acc2 *acc, int64_t n);
-double tsr__acc2_spread_f64(const tsr__acc2 *sum, const tsr__acc2 *squares,
-                            const tsr__spread_read *how);
-float tsr__acc2_spread_f32(const tsr__acc2 *sum, const tsr__acc2 *squares,
-                           const tsr__spread_read *how);
+double tsr__acc2_mean(const tsr__acc2 *acc, int64_t n, tsr_dtype to); /* n = 1: the sum */
+double tsr__acc2_spread(const tsr__acc2 *sum, const tsr__acc2 *squares, const tsr__spread_read *how,
+                        tsr_dtype to);
 
 /* Pearson's correlation of n >= 2 pairs: c / sqrt(a b) of a = n Sxx - Sx Sx, b and c likewise, each
  * exact and rounded once, and no farther from 0 than 1. NaN where a or b is 0, or anything special
@@ -117,11 +116,8 @@ typedef struct tsr__pair_ints {
 
 double tsr__corr_i128_f64(const tsr__pair_ints *sums, int64_t n);
 double tsr__i128_f64(tsr__i128 value);
-double tsr__mean_i128_f64(tsr__i128 sum, int64_t n);
-float tsr__mean_i128_f32(tsr__i128 sum, int64_t n);
-double tsr__var_i128_f64(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof);
-float tsr__var_i128_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof);
-double tsr__std_i128_f64(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof);
-float tsr__std_i128_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof);
+double tsr__mean_i128(tsr__i128 sum, int64_t n, tsr_dtype to);
+double tsr__var_i128(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof, tsr_dtype to);
+double tsr__std_i128(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof, tsr_dtype to);
 
 #endif

@@ -23,13 +23,20 @@ typedef struct big {
   bool negative;
 } big;
 
-/* precision: bits of the mantissa; lowest: weight of the lowest bit of a denormal. */
+/* precision: bits of the mantissa; lowest: weight of the lowest bit of a denormal; limit: where
+ * infinity begins. */
 typedef struct format {
   int precision, lowest;
+  double limit;
 } format;
 
-static const format format_f64 = { 53, -1074 };
-static const format format_f32 = { 24, -149 };
+static const format format_f64 = { 53, -1074, INFINITY };
+
+static format format_of(tsr_dtype dtype)
+{
+  const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
+  return (format){ info->precision, info->lowest, ldexp(1, 3 - info->lowest - info->precision) };
+}
 
 static void trim(big *a)
 {
@@ -201,7 +208,8 @@ static double round_to(uint64_t bits, int exponent, bool sticky, format to)
   uint64_t half = (uint64_t)1 << (cut - 1);
   uint64_t rest = bits & (half | (half - 1));
   if (rest > half || (rest == half && (sticky || (keep & 1)))) keep++;
-  return ldexp((double)keep, exponent + cut);
+  double value = ldexp((double)keep, exponent + cut);
+  return value < to.limit ? value : INFINITY;
 }
 
 static double round_big(const big *a, bool sticky, format to)
@@ -359,72 +367,40 @@ static double view_spread(view sum, view squares, moments *m, format to)
   return spread(m, to);
 }
 
-double tsr__acc_f64(const tsr__acc *acc)
+double tsr__acc_sum(const tsr__acc *acc, tsr_dtype to)
 {
-  return view_quotient(view_of(acc), 1, format_f64);
+  return view_quotient(view_of(acc), 1, format_of(to));
 }
 
-float tsr__acc_f32(const tsr__acc *acc)
+double tsr__acc_mean(const tsr__acc *acc, int64_t n, tsr_dtype to)
 {
-  return (float)view_quotient(view_of(acc), 1, format_f32);
+  return view_quotient(view_of(acc), n, format_of(to));
 }
 
-double tsr__acc_mean_f64(const tsr__acc *acc, int64_t n)
-{
-  return view_quotient(view_of(acc), n, format_f64);
-}
-
-float tsr__acc_mean_f32(const tsr__acc *acc, int64_t n)
-{
-  return (float)view_quotient(view_of(acc), n, format_f32);
-}
-
-double tsr__acc_var_f64(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof)
+double tsr__acc_var(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof,
+                    tsr_dtype to)
 {
   moments m = { .n = n, .ddof = ddof };
-  return view_spread(view_of(sum), view2_of(squares), &m, format_f64);
+  return view_spread(view_of(sum), view2_of(squares), &m, format_of(to));
 }
 
-float tsr__acc_var_f32(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof)
-{
-  moments m = { .n = n, .ddof = ddof };
-  return (float)view_spread(view_of(sum), view2_of(squares), &m, format_f32);
-}
-
-double tsr__acc_std_f64(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof)
+double tsr__acc_std(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof,
+                    tsr_dtype to)
 {
   moments m = { .n = n, .ddof = ddof, .root = true };
-  return view_spread(view_of(sum), view2_of(squares), &m, format_f64);
+  return view_spread(view_of(sum), view2_of(squares), &m, format_of(to));
 }
 
-float tsr__acc_std_f32(const tsr__acc *sum, const tsr__acc2 *squares, int64_t n, int64_t ddof)
+double tsr__acc2_mean(const tsr__acc2 *acc, int64_t n, tsr_dtype to)
 {
-  moments m = { .n = n, .ddof = ddof, .root = true };
-  return (float)view_spread(view_of(sum), view2_of(squares), &m, format_f32);
+  return view_quotient(view2_of(acc), n, format_of(to));
 }
 
-double tsr__acc2_mean_f64(const tsr__acc2 *acc, int64_t n)
-{
-  return view_quotient(view2_of(acc), n, format_f64);
-}
-
-float tsr__acc2_mean_f32(const tsr__acc2 *acc, int64_t n)
-{
-  return (float)view_quotient(view2_of(acc), n, format_f32);
-}
-
-double tsr__acc2_spread_f64(const tsr__acc2 *sum, const tsr__acc2 *squares,
-                            const tsr__spread_read *how)
+double tsr__acc2_spread(const tsr__acc2 *sum, const tsr__acc2 *squares, const tsr__spread_read *how,
+                        tsr_dtype to)
 {
   moments m = { .n = how->n, .ddof = how->ddof, .root = how->root };
-  return view_spread(view2_of(sum), view2_of(squares), &m, format_f64);
-}
-
-float tsr__acc2_spread_f32(const tsr__acc2 *sum, const tsr__acc2 *squares,
-                           const tsr__spread_read *how)
-{
-  moments m = { .n = how->n, .ddof = how->ddof, .root = how->root };
-  return (float)view_spread(view2_of(sum), view2_of(squares), &m, format_f32);
+  return view_spread(view2_of(sum), view2_of(squares), &m, format_of(to));
 }
 
 static void big_from_acc2(big *out, const tsr__acc2 *acc)
@@ -461,14 +437,9 @@ double tsr__i128_f64(tsr__i128 value)
   return int_quotient(value, 1, format_f64);
 }
 
-double tsr__mean_i128_f64(tsr__i128 sum, int64_t n)
+double tsr__mean_i128(tsr__i128 sum, int64_t n, tsr_dtype to)
 {
-  return n > 0 ? int_quotient(sum, (uint64_t)n, format_f64) : NAN;
-}
-
-float tsr__mean_i128_f32(tsr__i128 sum, int64_t n)
-{
-  return n > 0 ? (float)int_quotient(sum, (uint64_t)n, format_f32) : NAN;
+  return n > 0 ? int_quotient(sum, (uint64_t)n, format_of(to)) : NAN;
 }
 
 static double int_spread(tsr__i128 sum, const tsr__isq *squares, moments *m, format to)
@@ -479,28 +450,16 @@ static double int_spread(tsr__i128 sum, const tsr__isq *squares, moments *m, for
   return spread(m, to);
 }
 
-double tsr__var_i128_f64(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof)
+double tsr__var_i128(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof, tsr_dtype to)
 {
   moments m = { .n = n, .ddof = ddof };
-  return int_spread(sum, squares, &m, format_f64);
+  return int_spread(sum, squares, &m, format_of(to));
 }
 
-float tsr__var_i128_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof)
-{
-  moments m = { .n = n, .ddof = ddof };
-  return (float)int_spread(sum, squares, &m, format_f32);
-}
-
-double tsr__std_i128_f64(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof)
+double tsr__std_i128(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof, tsr_dtype to)
 {
   moments m = { .n = n, .ddof = ddof, .root = true };
-  return int_spread(sum, squares, &m, format_f64);
-}
-
-float tsr__std_i128_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, int64_t ddof)
-{
-  moments m = { .n = n, .ddof = ddof, .root = true };
-  return (float)int_spread(sum, squares, &m, format_f32);
+  return int_spread(sum, squares, &m, format_of(to));
 }
 
 /* A number of two's complement that 64 bits hold. */

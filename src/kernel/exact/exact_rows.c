@@ -190,28 +190,18 @@ static double to_odd(double value, double lacks)
   return value;
 }
 
-void tsr__rows_sum_f64(const tsr__rows *rows, double *out)
+void tsr__rows_sum(const tsr__rows *rows, const tsr__rows_read *how, void *out)
 {
-  for (int64_t i = 0; i < rows->count; i++) {
-    double low;
-    if (as_two(rows, i, &out[i], &low)) continue;
-    tsr__acc2 sum;
-    tsr__rows_get(rows, i, &sum);
-    out[i] = tsr__acc2_mean_f64(&sum, 1);
-  }
-}
-
-void tsr__rows_sum_f32(const tsr__rows *rows, float *out)
-{
+  tsr_dtype to = how->to;
   for (int64_t i = 0; i < rows->count; i++) {
     double high, low;
+    tsr__acc2 sum;
     if (as_two(rows, i, &high, &low)) {
-      out[i] = (float)to_odd(high, low);
+      tsr__dtype_put_real(to, out, i, to == TSR_F64 ? high : to_odd(high, low));
       continue;
     }
-    tsr__acc2 sum;
     tsr__rows_get(rows, i, &sum);
-    out[i] = tsr__acc2_mean_f32(&sum, 1);
+    tsr__dtype_put_real(to, out, i, tsr__acc2_mean(&sum, 1, to));
   }
 }
 
@@ -227,57 +217,33 @@ static bool as_one(const tsr__rows *rows, int64_t i, int64_t n, double *out)
   return n > 0 && n < (int64_t)1 << 53 && as_two(rows, i, out, &low) && low == 0;
 }
 
-void tsr__rows_mean_f64(const tsr__rows *rows, const tsr__rows_read *how, double *out)
+void tsr__rows_mean(const tsr__rows *rows, const tsr__rows_read *how, void *out)
 {
+  tsr_dtype to = how->to;
   for (int64_t i = 0; i < rows->count; i++) {
     int64_t n = count_of(how, i);
     double sum;
-    if (as_one(rows, i, n, &sum)) {
-      out[i] = sum / (double)n;
-      continue;
-    }
     tsr__acc2 acc;
-    tsr__rows_get(rows, i, &acc);
-    out[i] = tsr__acc2_mean_f64(&acc, n);
-  }
-}
-
-void tsr__rows_mean_f32(const tsr__rows *rows, const tsr__rows_read *how, float *out)
-{
-  for (int64_t i = 0; i < rows->count; i++) {
-    int64_t n = count_of(how, i);
-    double sum;
-    if (as_one(rows, i, n, &sum) && (sum == 0 || fabs(sum) > 0x1p-800)) {
+    bool wide = to == TSR_F64;
+    if (as_one(rows, i, n, &sum) && (wide || sum == 0 || fabs(sum) > 0x1p-800)) {
       double quotient = sum / (double)n;
-      out[i] = (float)to_odd(quotient, fma(-quotient, (double)n, sum));
+      if (!wide) quotient = to_odd(quotient, fma(-quotient, (double)n, sum));
+      tsr__dtype_put_real(to, out, i, quotient);
       continue;
     }
-    tsr__acc2 acc;
     tsr__rows_get(rows, i, &acc);
-    out[i] = tsr__acc2_mean_f32(&acc, n);
+    tsr__dtype_put_real(to, out, i, tsr__acc2_mean(&acc, n, to));
   }
 }
 
-void tsr__rows_spread_f64(const tsr__rows *sums, const tsr__rows *squares,
-                          const tsr__rows_read *how, double *out)
+void tsr__rows_spread(const tsr__rows *sums, const tsr__rows *squares, const tsr__rows_read *how,
+                      void *out)
 {
   for (int64_t i = 0; i < sums->count; i++) {
     tsr__acc2 sum, square;
     tsr__rows_get(sums, i, &sum);
     tsr__rows_get(squares, i, &square);
     tsr__spread_read read = { count_of(how, i), how->ddof, how->root };
-    out[i] = tsr__acc2_spread_f64(&sum, &square, &read);
-  }
-}
-
-void tsr__rows_spread_f32(const tsr__rows *sums, const tsr__rows *squares,
-                          const tsr__rows_read *how, float *out)
-{
-  for (int64_t i = 0; i < sums->count; i++) {
-    tsr__acc2 sum, square;
-    tsr__rows_get(sums, i, &sum);
-    tsr__rows_get(squares, i, &square);
-    tsr__spread_read read = { count_of(how, i), how->ddof, how->root };
-    out[i] = tsr__acc2_spread_f32(&sum, &square, &read);
+    tsr__dtype_put_real(how->to, out, i, tsr__acc2_spread(&sum, &square, &read, how->to));
   }
 }

@@ -106,22 +106,19 @@ void tsr__rows_scatter_f32(tsr__rows *rows, const float *x, const tsr__scatter *
 
 /* ---- reading, each element rounded once -------------------------------------------------- */
 
-/* `counts` (one an element) or, where it is NULL, `n` for all. */
+/* Rounded to the dtype `to`; `counts` (one an element) or, where it is NULL, `n` for all. */
 typedef struct tsr__rows_read {
+  tsr_dtype to;
   int64_t n;
   const int64_t *counts;
   int64_t ddof;
   bool root; /* std instead of var */
 } tsr__rows_read;
 
-void tsr__rows_sum_f64(const tsr__rows *rows, double *out);
-void tsr__rows_sum_f32(const tsr__rows *rows, float *out);
-void tsr__rows_mean_f64(const tsr__rows *rows, const tsr__rows_read *how, double *out);
-void tsr__rows_mean_f32(const tsr__rows *rows, const tsr__rows_read *how, float *out);
-void tsr__rows_spread_f64(const tsr__rows *sums, const tsr__rows *squares,
-                          const tsr__rows_read *how, double *out);
-void tsr__rows_spread_f32(const tsr__rows *sums, const tsr__rows *squares,
-                          const tsr__rows_read *how, float *out);
+void tsr__rows_sum(const tsr__rows *rows, const tsr__rows_read *how, void *out);
+void tsr__rows_mean(const tsr__rows *rows, const tsr__rows_read *how, void *out);
+void tsr__rows_spread(const tsr__rows *sums, const tsr__rows *squares, const tsr__rows_read *how,
+                      void *out);
 
 /* One element as an accumulator, without rounding. */
 void tsr__rows_get(const tsr__rows *rows, int64_t element, tsr__acc2 *out);

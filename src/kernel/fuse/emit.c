@@ -4,6 +4,8 @@
  * instructions. Uniform values go to the prologue and are computed on one element. */
 #include "kernel/fuse/fuse.h"
 
+#include <math.h>
+
 typedef struct emit {
   const tsr__fusion *fusion;
   const tsr__program *program;
@@ -56,22 +58,60 @@ static int kop_of(int op)
   }
 }
 
-static int cast_kop(int dtype)
+/* ---- types ------------------------------------------------------------------------------------------- */
+
+/* The type of the registers that a dtype is computed in. */
+static int register_of(int dtype)
 {
-  switch (dtype) {
-  case TSR_BOOL: return TSR__K_TO_BOOL;
-  case TSR_I32: return TSR__K_TO_I32;
-  case TSR_I64: return TSR__K_TO_I64;
-  case TSR_F32: return TSR__K_TO_F32;
-  default: return TSR__K_TO_F64;
-  }
+  return tsr__dtype_info_of((tsr_dtype)dtype)->computes;
 }
 
+static bool is_stored(int dtype)
+{
+  return register_of(dtype) != dtype;
+}
+
+static tsr__kval apply(emit *e, tsr__kop op, int dtype, int result, tsr__kval x)
+{
+  return tsr__kbuild_op(&e->build, op, (tsr_dtype)dtype, (tsr_dtype)result, &x);
+}
+
+/* What lies in memory, in a register. */
+static tsr__kval widen(emit *e, tsr__kval x)
+{
+  return is_stored(x.dtype) ? apply(e, TSR__K_WIDEN, x.dtype, register_of(x.dtype), x) : x;
+}
+
+/* What an operation gave, as its dtype would have kept it. */
+static tsr__kval keep(emit *e, tsr__kval x, int dtype)
+{
+  return is_stored(dtype) ? apply(e, TSR__K_ROUND, dtype, x.dtype, x) : x;
+}
+
+static tsr__kval convert(emit *e, tsr__kval x, int to)
+{
+  static const uint8_t kops[TSR__DTYPES] = {
+    [TSR_BOOL] = TSR__K_TO_BOOL, [TSR_I32] = TSR__K_TO_I32, [TSR_I64] = TSR__K_TO_I64,
+    [TSR_U32] = TSR__K_TO_U32,   [TSR_U64] = TSR__K_TO_U64, [TSR_F32] = TSR__K_TO_F32,
+    [TSR_F64] = TSR__K_TO_F64,
+  };
+  return x.dtype == to ? x : apply(e, (tsr__kop)kops[to], x.dtype, to, x);
+}
+
+/* From a register to a dtype, in its register. What is rounded to f16 and bf16 goes to f32 by way of
+ * odd, so that it is rounded once; what a float gives narrow integers is cut to their ends. */
 static tsr__kval cast(emit *e, tsr__kval x, int dtype)
 {
-  if (x.dtype == dtype) return x;
-  return tsr__kbuild_op(&e->build, (tsr__kop)cast_kop(dtype), (tsr_dtype)x.dtype, (tsr_dtype)dtype,
-                        &x);
+  bool from_float = tsr__dtype_float((tsr_dtype)x.dtype);
+  if (!is_stored(dtype)) return convert(e, x, dtype);
+  if (!tsr__dtype_float((tsr_dtype)dtype)) {
+    x = convert(e, x, register_of(dtype));
+    return from_float ? apply(e, TSR__K_CLAMP, dtype, x.dtype, x) : keep(e, x, dtype);
+  }
+  if (x.dtype == TSR_I32 || x.dtype == TSR_U32) x = convert(e, x, TSR_F64);
+  if (x.dtype == TSR_BOOL) x = convert(e, x, TSR_F32);
+  if (x.dtype != TSR_F32) x = apply(e, TSR__K_ODD, x.dtype, TSR_F32, x);
+  return keep(e, x, dtype);
 }
 
 /* ---- operands in memory -------------------------------------------------------------------------------- */
@@ -92,9 +132,10 @@ static tsr__kval load(emit *e, int n, uint32_t flat)
   const tsr__gnode *g = node_of(e, n);
   tsr__kbuild *b = &e->build;
   int input = tsr__kbuild_input(b, n);
-  if (!flat)
-    return (tsr__kval){ tsr__kbuild_slot(b, TSR__SLOT_INPUT, (tsr_dtype)g->dtype, input), false,
-                        g->dtype };
+  if (!flat) {
+    int place = tsr__kbuild_slot(b, TSR__SLOT_INPUT, (tsr_dtype)g->dtype, input);
+    return widen(e, (tsr__kval){ place, false, g->dtype });
+  }
   int extra = (int)b->load_count;
   if (!tsr__grow(b->heap, (void **)&b->loads, &b->load_cap, b->load_count + 1, sizeof *b->loads))
     b->failed = true;
@@ -106,7 +147,7 @@ static tsr__kval load(emit *e, int n, uint32_t flat)
                                 .out = slot,
                                 .in = { -1, -1, -1 },
                                 .extra = extra });
-  return (tsr__kval){ slot, false, g->dtype };
+  return widen(e, (tsr__kval){ slot, false, g->dtype });
 }
 
 /* One element in memory, for all. */
@@ -116,7 +157,7 @@ static tsr__kval load_one(emit *e, int n)
   tsr__kbuild *b = &e->build;
   int slot = tsr__kbuild_slot(b, TSR__SLOT_ONE, (tsr_dtype)g->dtype, tsr__kbuild_input(b, n));
   tsr__kval value = { slot, true, g->dtype };
-  if (g->dtype != TSR_BOOL) return value;
+  if (g->dtype != TSR_BOOL) return widen(e, value);
   return tsr__kbuild_op(b, TSR__K_SPREAD, TSR_BOOL, TSR_BOOL, &value);
 }
 
@@ -170,25 +211,27 @@ static tsr__kval spread_out(emit *e, tsr__kval x)
   return (tsr__kval){ slot, false, x.dtype };
 }
 
+/* A value made of positions, or looked up: of the dtype that its table has in memory. */
 static tsr__kval source(emit *e, int n, tsr__kop op, tsr__sourceinfo info, int in)
 {
   tsr__kbuild *b = &e->build;
   const tsr__gnode *g = node_of(e, n);
+  int dtype = op == TSR__K_TAKE ? g->dtype : register_of(g->dtype);
   info.node = n;
   int extra = (int)b->source_count;
   if (!tsr__grow(b->heap, (void **)&b->sources, &b->source_cap, b->source_count + 1,
                  sizeof *b->sources))
     b->failed = true;
   else b->sources[b->source_count++] = info;
-  int slot = tsr__kbuild_slot(b, TSR__SLOT_REG, (tsr_dtype)g->dtype, 0);
+  int slot = tsr__kbuild_slot(b, TSR__SLOT_REG, (tsr_dtype)dtype, 0);
   tsr__kbuild_inst(b, false,
                    (tsr__inst){ .op = (uint8_t)op,
-                                .dtype = g->dtype,
+                                .dtype = (uint8_t)dtype,
                                 .out = slot,
                                 .count = in >= 0,
                                 .in = { in, -1, -1 },
                                 .extra = extra });
-  return (tsr__kval){ slot, false, g->dtype };
+  return widen(e, (tsr__kval){ slot, false, (uint8_t)dtype });
 }
 
 static tsr__kval look_up(emit *e, int n)
@@ -212,10 +255,25 @@ static formula *const formulas[TSR__OPS] = {
   [TSR__OP_TAN] = tsr__formula_tan,
 };
 
-static tsr__kval function(emit *e, int op, tsr__kval x)
+/* f64 inside, rounded to the dtype at the end. */
+static tsr__kval function(emit *e, int op, tsr__kval x, int dtype)
 {
-  int dtype = x.dtype;
-  return cast(e, formulas[op](&e->build, cast(e, x, TSR_F64)), dtype);
+  return cast(e, formulas[op](&e->build, convert(e, x, TSR_F64)), dtype);
+}
+
+/* Draws of few bits are those of f32 cut to them: below 1, as they are. */
+static tsr__kval uniform(emit *e, int n)
+{
+  const tsr__gnode *g = node_of(e, n);
+  tsr__kbuild *b = &e->build;
+  tsr__kval x = source(e, n, TSR__K_UNIFORM, (tsr__sourceinfo){ 0 }, -1);
+  if (!is_stored(g->dtype)) return x;
+  double steps = ldexp(1, tsr__dtype_info_of((tsr_dtype)g->dtype)->precision);
+  tsr__kval up[2] = { x, tsr__kbuild_const_f(b, TSR_F32, steps) };
+  x = tsr__kbuild_op(b, TSR__K_MUL, TSR_F32, TSR_F32, up);
+  x = apply(e, TSR__K_FLOOR, TSR_F32, TSR_F32, x);
+  tsr__kval down[2] = { x, tsr__kbuild_const_f(b, TSR_F32, 1 / steps) };
+  return tsr__kbuild_op(b, TSR__K_MUL, TSR_F32, TSR_F32, down);
 }
 
 static tsr__kval compute(emit *e, int n)
@@ -226,17 +284,46 @@ static tsr__kval compute(emit *e, int n)
   case TSR__OP_CAST: return cast(e, operand(e, n, 0), g->dtype);
   case TSR__OP_FULL: return cast(e, operand(e, n, 0), g->dtype);
   case TSR__OP_IOTA:
-    return source(e, n, TSR__K_IOTA, (tsr__sourceinfo){ .dim = tsr__dim_of(e->program, g) }, -1);
-  case TSR__OP_UNIFORM: return source(e, n, TSR__K_UNIFORM, (tsr__sourceinfo){ 0 }, -1);
+    return keep(
+        e, source(e, n, TSR__K_IOTA, (tsr__sourceinfo){ .dim = tsr__dim_of(e->program, g) }, -1),
+        g->dtype);
+  case TSR__OP_UNIFORM: return uniform(e, n);
   case TSR__OP_TAKE:
   case TSR__OP_SEARCH: return look_up(e, n);
   default: break;
   }
-  if (formulas[g->op]) return function(e, g->op, operand(e, n, 0));
+  if (formulas[g->op]) return function(e, g->op, operand(e, n, 0), g->dtype);
   for (int i = 0; i < g->in_count; i++) in[i] = operand(e, n, i);
   int dtype = g->op == TSR__OP_WHERE ? in[1].dtype : in[0].dtype;
-  return tsr__kbuild_op(&e->build, (tsr__kop)kop_of(g->op), (tsr_dtype)dtype, (tsr_dtype)g->dtype,
-                        in);
+  return keep(e,
+              tsr__kbuild_op(&e->build, (tsr__kop)kop_of(g->op), (tsr_dtype)dtype,
+                             (tsr_dtype)register_of(g->dtype), in),
+              g->dtype);
+}
+
+/* A number of the formula. One that is kept in few bits is rounded to them from the double it is. */
+static tsr__kval number(emit *e, const tsr__gnode *g)
+{
+  bool halves = is_stored(g->dtype) && tsr__dtype_float((tsr_dtype)g->dtype);
+  int dtype = halves ? TSR_F64 : register_of(g->dtype);
+  int slot = tsr__kbuild_slot(&e->build, TSR__SLOT_PARAM, (tsr_dtype)dtype, g->param);
+  tsr__kval value = { slot, true, (uint8_t)dtype };
+  return halves ? cast(e, value, g->dtype) : keep(e, value, g->dtype);
+}
+
+/* Writes a value to memory in fewer bits than its register has. */
+static void store_narrow(emit *e, int dtype, int output, tsr__kval x)
+{
+  tsr__kbuild *b = &e->build;
+  x = spread_out(e, x);
+  int slot = tsr__kbuild_slot(b, TSR__SLOT_OUTPUT, (tsr_dtype)dtype, output);
+  tsr__kbuild_inst(b, false,
+                   (tsr__inst){ .op = TSR__K_NARROW,
+                                .dtype = (uint8_t)dtype,
+                                .count = 1,
+                                .out = slot,
+                                .in = { x.slot, -1, -1 },
+                                .extra = -1 });
 }
 
 /* Makes the slot of a value a result in memory, or copies it there if the slot is something else. */
@@ -244,8 +331,12 @@ static void store(emit *e, int n)
 {
   tsr__kbuild *b = &e->build;
   tsr__kval x = e->value[n];
-  int output = tsr__kbuild_output(b, n);
+  int output = tsr__kbuild_output(b, n), dtype = node_of(e, n)->dtype;
   if (b->failed) return;
+  if (is_stored(dtype)) {
+    store_narrow(e, dtype, output, x);
+    return;
+  }
   if (x.uniform || b->slots[x.slot].kind != TSR__SLOT_REG) {
     bool uniform = x.uniform;
     x.uniform = true; /* forces the copy */
@@ -284,6 +375,20 @@ static tsr__kval value_at(emit *e, int node, int n)
   return spread_out(e, e->value[n]);
 }
 
+/* Accumulators know i32, i64, u64 and floats. Of u64 the smallest, the largest and the spread are those
+ * of the number less 2^63: the sign bit turned. */
+static tsr__kval summable(emit *e, int cls, tsr__kval x)
+{
+  if (cls == TSR__ACC_PROD && x.dtype == TSR_F32) return convert(e, x, TSR_F64);
+  if (x.dtype == TSR_U32) return convert(e, x, TSR_I64);
+  if (x.dtype != TSR_U64 || cls == TSR__ACC_SUM) return x;
+  tsr__kbuild *b = &e->build;
+  x.dtype = TSR_I64;
+  if (cls != TSR__ACC_MIN && cls != TSR__ACC_MAX && cls != TSR__ACC_SQUARES) return x;
+  tsr__kval turn[2] = { x, tsr__kbuild_const_i(b, TSR_I64, INT64_MIN) };
+  return tsr__kbuild_op(b, TSR__K_XOR, TSR_I64, TSR_I64, turn);
+}
+
 static void reduce(emit *e, int a)
 {
   const tsr__accum *accum = &e->fusion->out->accums[a];
@@ -294,7 +399,7 @@ static void reduce(emit *e, int a)
   tsr__kval x = value_at(e, accum->node, from);
   tsr__kval mask = value_at(e, accum->node, accum->mask);
   tsr__kval codes = value_at(e, accum->node, accum->codes);
-  if (accum->cls == TSR__ACC_PROD && x.dtype == TSR_F32) x = cast(e, x, TSR_F64);
+  if (x.slot >= 0) x = summable(e, accum->cls, x);
   if (x.slot >= 0 && x.dtype == TSR_BOOL && accum->cls != TSR__ACC_SUM &&
       accum->cls != TSR__ACC_ANY && accum->cls != TSR__ACC_ALL && accum->cls != TSR__ACC_COUNT)
     x = cast(e, x, TSR_I64);
@@ -371,8 +476,7 @@ static void write_nodes(emit *e)
   for (int n = 0; n < e->program->node_count; n++) {
     const tsr__gnode *g = node_of(e, n);
     if (f->fact[n].needed && g->op == TSR__OP_CONST) {
-      int slot = tsr__kbuild_slot(&e->build, TSR__SLOT_PARAM, (tsr_dtype)g->dtype, g->param);
-      e->value[n] = (tsr__kval){ slot, true, g->dtype };
+      e->value[n] = number(e, g);
     } else if (f->fact[n].needed && computed_here(e, n)) {
       e->value[n] = compute(e, n);
       if (f->fact[n].store && f->fact[n].kernel == e->kernel) store(e, n);

@@ -81,14 +81,13 @@ static void gather_values(const gather_job *job, const tsr__piece *piece, const 
   tsr_dtype dtype = job->ask->from->dtype;
   const void *from = job->ask->from->values[piece->part]->data;
   char *to = job->values[piece->part]->data;
-  bool may_miss = job->ask->may_miss;
+  int64_t size = (int64_t)tsr_dtype_size(dtype);
   if (!at) copy_rows(dtype, piece->start, piece->count, from, to);
   else if (dtype == TSR_BOOL)
     tsr__pick_bits(at, piece->count, from, (uint64_t *)(void *)to + piece->start / 64);
-  else if (tsr_dtype_size(dtype) == 4)
-    (may_miss ? tsr__pick_32_or_none : tsr__pick_32)(at, piece->count, from, to + piece->start * 4);
   else
-    (may_miss ? tsr__pick_64_or_none : tsr__pick_64)(at, piece->count, from, to + piece->start * 8);
+    tsr__picks[tsr__size_log(size)][job->ask->may_miss](at, piece->count, from,
+                                                        to + piece->start * size);
 }
 
 static void gather_task(void *user, int64_t task, int worker)

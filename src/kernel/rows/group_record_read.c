@@ -125,7 +125,7 @@ static double mean_f64(tsr__i128 sum, int64_t n, double unit)
 {
   double out, lacks;
   if (quotient(sum, n, &out, &lacks)) return out * unit;
-  return tsr__mean_i128_f64(sum, n) * unit;
+  return tsr__mean_i128(sum, n, TSR_F64) * unit;
 }
 
 static float mean_f32(tsr__i128 sum, int64_t n, double unit)
@@ -134,7 +134,7 @@ static float mean_f32(tsr__i128 sum, int64_t n, double unit)
   tsr__acc2 acc;
   if (quotient(sum, n, &out, &lacks)) return (float)(to_odd(out, lacks) * unit);
   sum_to_acc2(sum, unit, &acc);
-  return tsr__acc2_mean_f32(&acc, n);
+  return (float)tsr__acc2_mean(&acc, n, TSR_F32);
 }
 
 static float sum_f32(tsr__i128 sum, double unit)
@@ -216,15 +216,15 @@ enum { WILD = TSR__SAW_NAN | TSR__SAW_PINF | TSR__SAW_NINF };
  * ones; there the sums themselves decide. */
 static float spread_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, double unit, bool root)
 {
-  double value = root ? tsr__std_i128_f64(sum, squares, n, 1) * unit
-                      : tsr__var_i128_f64(sum, squares, n, 1) * (unit * unit);
+  double value = root ? tsr__std_i128(sum, squares, n, 1, TSR_F64) * unit
+                      : tsr__var_i128(sum, squares, n, 1, TSR_F64) * (unit * unit);
   uint64_t bits, below = (UINT64_C(1) << 29) - 1;
   memcpy(&bits, &value, sizeof bits);
   if (value == 0 || (value >= 0x1p-126 && (bits & below) != (below + 1) / 2)) return (float)value;
   tsr__acc2 a, b;
   sum_to_acc2(sum, unit, &a);
   to_acc2(squares->word, 3, unit * unit, &b);
-  return tsr__acc2_spread_f32(&a, &b, &(tsr__spread_read){ n, 1, root });
+  return (float)tsr__acc2_spread(&a, &b, &(tsr__spread_read){ n, 1, root }, TSR_F32);
 }
 
 static void read_spreads(const tsr__reading *r, const tsr__tally_state *state,
@@ -240,8 +240,8 @@ static void read_spreads(const tsr__reading *r, const tsr__tally_state *state,
     else if (saw_at(r, state, to->from + i) & WILD) put_real(to, r->dtype, i, (double)NAN);
     else if (r->dtype == TSR_F32)
       put_real(to, TSR_F32, i, (double)spread_f32(sum, &squares, n, unit, root));
-    else if (root) put_real(to, r->dtype, i, tsr__std_i128_f64(sum, &squares, n, 1) * scale);
-    else put_real(to, r->dtype, i, tsr__var_i128_f64(sum, &squares, n, 1) * scale);
+    else if (root) put_real(to, r->dtype, i, tsr__std_i128(sum, &squares, n, 1, TSR_F64) * scale);
+    else put_real(to, r->dtype, i, tsr__var_i128(sum, &squares, n, 1, TSR_F64) * scale);
   }
 }
 
@@ -286,23 +286,19 @@ static void read_rows(const tsr__reading *r, const tsr__tally_state *state, cons
   for (int64_t at = 0; at < to->count; at += BLOCK) {
     int64_t n = to->count - at < BLOCK ? to->count - at : BLOCK;
     tsr__rows sums = tsr__rows_slice(&state->rows[r->plan->item[r->main].offset], to->from + at, n);
-    tsr__rows_read how = { .counts = counts, .root = r->agg->op == TSR__GROUP_STD };
+    tsr__rows_read how = { .to = r->dtype, .counts = counts, .root = r->agg->op == TSR__GROUP_STD };
     void *out = (char *)to->values + (size_t)(to->first + at) * tsr_dtype_size(r->dtype);
-    bool wide = r->dtype == TSR_F64;
     for (int64_t i = 0; i < n && r->count >= 0; i++)
       counts[i] = count_at(r, state, to->from + at + i);
     if (r->squares >= 0) {
       tsr__rows squares =
           tsr__rows_slice(&state->rows[r->plan->item[r->squares].offset], to->from + at, n);
       how.ddof = 1;
-      if (wide) tsr__rows_spread_f64(&sums, &squares, &how, out);
-      else tsr__rows_spread_f32(&sums, &squares, &how, out);
+      tsr__rows_spread(&sums, &squares, &how, out);
     } else if (r->agg->op == TSR__GROUP_MEAN) {
-      if (wide) tsr__rows_mean_f64(&sums, &how, out);
-      else tsr__rows_mean_f32(&sums, &how, out);
+      tsr__rows_mean(&sums, &how, out);
     } else {
-      if (wide) tsr__rows_sum_f64(&sums, out);
-      else tsr__rows_sum_f32(&sums, out);
+      tsr__rows_sum(&sums, &how, out);
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "kernel/device/cpu.h"
 #include "kernel/rows/pieces.h"
 #include "kernel/tile/interp_tile.h"
+#include "topology/half.h"
 
 enum { BLOCK = 1024 };
 
@@ -63,26 +64,35 @@ static void map_block(const tsr__key *key, const int32_t *code, int n, block *b)
   }
 }
 
+#define LOAD(T, ORDINAL)                                 \
+  do {                                                   \
+    const T *data = (const T *)all + at;                 \
+    for (int i = 0; i < n; i++) b->ordinal[i] = ORDINAL; \
+  } while (0)
+
+/* Integers as they are, u64 less 2^63, floats in the order of their values. */
 static void load_plain(const tsr__colparts *column, const tsr__piece *rows, block *b)
 {
-  const void *data = column->values[rows->part]->data;
+  const void *all = column->values[rows->part]->data;
   int64_t at = rows->start;
   int n = (int)rows->count;
   switch (column->dtype) {
   case TSR_BOOL:
     for (int i = 0; i < n; i++)
-      b->ordinal[i] = ((const uint64_t *)data)[(at + i) / 64] >> ((at + i) % 64) & 1;
+      b->ordinal[i] = ((const uint64_t *)all)[(at + i) / 64] >> ((at + i) % 64) & 1;
     break;
-  case TSR_I32:
-    for (int i = 0; i < n; i++) b->ordinal[i] = ((const int32_t *)data)[at + i];
-    break;
-  case TSR_I64: memcpy(b->ordinal, (const int64_t *)data + at, (size_t)n * 8); break;
-  case TSR_F32:
-    for (int i = 0; i < n; i++) b->ordinal[i] = ordinal_f32(((const uint32_t *)data)[at + i]);
-    break;
-  case TSR_F64:
-    for (int i = 0; i < n; i++) b->ordinal[i] = ordinal_f64(((const uint64_t *)data)[at + i]);
-    break;
+  case TSR_I8: LOAD(int8_t, data[i]); break;
+  case TSR_I16: LOAD(int16_t, data[i]); break;
+  case TSR_I32: LOAD(int32_t, data[i]); break;
+  case TSR_U8: LOAD(uint8_t, data[i]); break;
+  case TSR_U16: LOAD(uint16_t, data[i]); break;
+  case TSR_U32: LOAD(uint32_t, data[i]); break;
+  case TSR_I64: memcpy(b->ordinal, (const int64_t *)all + at, (size_t)n * 8); break;
+  case TSR_U64: LOAD(uint64_t, (int64_t)(data[i] ^ UINT64_C(1) << 63)); break;
+  case TSR_F16: LOAD(uint16_t, ordinal_f32(tsr__bits_of_f32(tsr__f32_of_f16(data[i])))); break;
+  case TSR_BF16: LOAD(uint16_t, ordinal_f32((uint32_t)data[i] << 16)); break;
+  case TSR_F32: LOAD(uint32_t, ordinal_f32(data[i])); break;
+  case TSR_F64: LOAD(uint64_t, ordinal_f64(data[i])); break;
   }
 }
 

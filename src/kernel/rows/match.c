@@ -304,7 +304,7 @@ static void fill_left(const tsr__match_piece *piece, const tsr__keep *keep, int 
 static void fill_right(const tsr__matched *m, const tsr__keep *keep, uint32_t *out)
 {
   if (m->how == TSR__MATCH_LEFT) memcpy(out, keep->match, (size_t)keep->rows * sizeof *out);
-  else tsr__cpu_of(m->rt)->tiles->keep_32(out, keep->match, keep);
+  else tsr__cpu_of(m->rt)->tiles->keep[tsr__size_log(4)](out, keep->match, keep);
 }
 
 /* Rows of several results. */
@@ -424,8 +424,7 @@ static void keep_task(void *user, int64_t task, int worker)
   char *to = k->values[piece->part]->data;
   const tsr__tiles *tiles = tsr__cpu_of(m->rt)->tiles;
   tsr__keep keep = keep_of(m, piece);
-  (size == 4 ? tiles->keep_32 : tiles->keep_64)(to + piece->at * size, from + piece->begin * size,
-                                                &keep);
+  tiles->keep[tsr__size_log(size)](to + piece->at * size, from + piece->begin * size, &keep);
 }
 
 tsr_status tsr__match_keep(const tsr__matched *m, const tsr__colparts *from, tsr__buffer **values,

@@ -34,44 +34,29 @@ static bool is_root(const final *f)
 
 static void read_scalar(const final *f)
 {
-  bool wide = f->node->dtype == TSR_F64;
-  double *out = f->out;
-  float *narrow = f->out;
+  tsr_dtype to = (tsr_dtype)f->node->dtype;
   const tsr__acc *acc = f->main->data;
   const tsr__spread *spread = f->main->data;
   int64_t n = count_at(f, 0), ddof = f->attr->ddof;
-  if (f->main->form == TSR__FORM_ACC) {
-    if (is_mean(f) && wide) *out = tsr__acc_mean_f64(acc, n);
-    else if (is_mean(f)) *narrow = tsr__acc_mean_f32(acc, n);
-    else if (wide) *out = tsr__acc_f64(acc);
-    else *narrow = tsr__acc_f32(acc);
-  } else if (is_root(f)) {
-    if (wide) *out = tsr__acc_std_f64(&spread->sum, &spread->squares, n, ddof);
-    else *narrow = tsr__acc_std_f32(&spread->sum, &spread->squares, n, ddof);
-  } else {
-    if (wide) *out = tsr__acc_var_f64(&spread->sum, &spread->squares, n, ddof);
-    else *narrow = tsr__acc_var_f32(&spread->sum, &spread->squares, n, ddof);
-  }
+  double value;
+  if (f->main->form == TSR__FORM_ACC)
+    value = is_mean(f) ? tsr__acc_mean(acc, n, to) : tsr__acc_sum(acc, to);
+  else if (is_root(f)) value = tsr__acc_std(&spread->sum, &spread->squares, n, ddof, to);
+  else value = tsr__acc_var(&spread->sum, &spread->squares, n, ddof, to);
+  tsr__dtype_put_real(to, f->out, 0, value);
 }
 
 static void read_rows(const final *f)
 {
-  bool wide = f->node->dtype == TSR_F64;
   const tsr__rows *rows = f->main->rows;
-  tsr__rows_read how = { .n = f->population,
+  tsr__rows_read how = { .to = (tsr_dtype)f->node->dtype,
+                         .n = f->population,
                          .counts = f->count ? f->count->data : NULL,
                          .ddof = f->attr->ddof,
                          .root = is_root(f) };
-  if (f->main->form == TSR__FORM_ROWS2) {
-    if (wide) tsr__rows_spread_f64(&rows[0], &rows[1], &how, f->out);
-    else tsr__rows_spread_f32(&rows[0], &rows[1], &how, f->out);
-  } else if (is_mean(f)) {
-    if (wide) tsr__rows_mean_f64(rows, &how, f->out);
-    else tsr__rows_mean_f32(rows, &how, f->out);
-  } else {
-    if (wide) tsr__rows_sum_f64(rows, f->out);
-    else tsr__rows_sum_f32(rows, f->out);
-  }
+  if (f->main->form == TSR__FORM_ROWS2) tsr__rows_spread(&rows[0], &rows[1], &how, f->out);
+  else if (is_mean(f)) tsr__rows_mean(rows, &how, f->out);
+  else tsr__rows_sum(rows, &how, f->out);
 }
 
 /* ---- integers and the rest ------------------------------------------------------------------------------- */
@@ -79,32 +64,34 @@ static void read_rows(const final *f)
 static void put_whole(const final *f, int64_t i, int64_t value)
 {
   if (f->node->dtype == TSR_BOOL) tsr__bits_put(f->out, i, 1, (uint64_t)(value != 0));
-  else if (f->node->dtype == TSR_I32) ((int32_t *)f->out)[i] = (int32_t)(uint32_t)(uint64_t)value;
-  else ((int64_t *)f->out)[i] = value;
+  else tsr__dtype_put_whole((tsr_dtype)f->node->dtype, f->out, i, value);
 }
 
 static void put_real(const final *f, int64_t i, double value)
 {
-  if (f->node->dtype == TSR_F32) ((float *)f->out)[i] = (float)value;
-  else ((double *)f->out)[i] = value;
+  tsr__dtype_put_real((tsr_dtype)f->node->dtype, f->out, i, value);
+}
+
+/* Whether a sum leaves the range of its dtype, which is i64 or u64. */
+static bool leaves(const final *f, tsr__i128 sum)
+{
+  if (f->node->dtype == TSR_U64) return sum > UINT64_MAX || sum < 0;
+  return sum > INT64_MAX || sum < INT64_MIN;
 }
 
 static tsr_status read_i128(const final *f, tsr__error *error)
 {
   const tsr__i128 *sum = f->main->data;
   for (int64_t i = 0; i < f->elements; i++) {
-    bool outside = sum[i] > INT64_MAX || sum[i] < INT64_MIN;
     if (f->node->op == TSR__OP_MEAN) {
-      if (f->node->dtype == TSR_F32)
-        ((float *)f->out)[i] = tsr__mean_i128_f32(sum[i], count_at(f, i));
-      else ((double *)f->out)[i] = tsr__mean_i128_f64(sum[i], count_at(f, i));
-    } else if (outside && f->attr->checked) {
+      put_real(f, i, tsr__mean_i128(sum[i], count_at(f, i), (tsr_dtype)f->node->dtype));
+    } else if (f->attr->checked && leaves(f, sum[i])) {
       char text[32];
       tsr__text_f64(text, tsr__i128_f64(sum[i]));
       return tsr__error_set(error, TSR_EVALUE,
-                            "a sum of integers is %s, which does not fit i64; "
+                            "a sum of integers is %s, which does not fit %s; "
                             "cast the column to f64 first",
-                            text);
+                            text, tsr_dtype_name((tsr_dtype)f->node->dtype));
     } else {
       put_whole(f, i, (int64_t)(uint64_t)(tsr__u128)sum[i]);
     }
@@ -115,26 +102,25 @@ static tsr_status read_i128(const final *f, tsr__error *error)
 static void read_spread(const final *f)
 {
   const tsr__int_spread *s = f->main->data;
-  int64_t ddof = f->attr->ddof;
+  tsr_dtype to = (tsr_dtype)f->node->dtype;
   for (int64_t i = 0; i < f->elements; i++) {
-    int64_t n = count_at(f, i);
-    if (f->node->dtype == TSR_F64)
-      ((double *)f->out)[i] = is_root(f) ? tsr__std_i128_f64(s[i].sum, &s[i].squares, n, ddof)
-                                         : tsr__var_i128_f64(s[i].sum, &s[i].squares, n, ddof);
-    else
-      ((float *)f->out)[i] = is_root(f) ? tsr__std_i128_f32(s[i].sum, &s[i].squares, n, ddof)
-                                        : tsr__var_i128_f32(s[i].sum, &s[i].squares, n, ddof);
+    int64_t n = count_at(f, i), ddof = f->attr->ddof;
+    double value = is_root(f) ? tsr__std_i128(s[i].sum, &s[i].squares, n, ddof, to)
+                              : tsr__var_i128(s[i].sum, &s[i].squares, n, ddof, to);
+    put_real(f, i, value);
   }
 }
 
+/* Keys of u64 are those of the number less 2^63. */
 static void read_keys(const final *f)
 {
   const int64_t *key = f->main->data;
   bool real = tsr__dtype_float((tsr_dtype)f->node->dtype);
+  uint64_t turn = f->node->dtype == TSR_U64 ? UINT64_C(1) << 63 : 0;
   for (int64_t i = 0; i < f->elements; i++) {
     bool none = key[i] == TSR__KEY_NAN_MIN || key[i] == TSR__KEY_NAN_MAX;
     if (real) put_real(f, i, none ? (double)NAN : tsr__f64_of_key(key[i]));
-    else put_whole(f, i, key[i]);
+    else put_whole(f, i, (int64_t)((uint64_t)key[i] ^ turn));
   }
 }
 

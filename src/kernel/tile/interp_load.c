@@ -66,6 +66,25 @@ static void load_bits(const piece *p)
     tsr__bits_put(p->to, p->at + i, p->n - i < 64 ? (int)(p->n - i) : 64, all);
 }
 
+#define REPEAT(T)                                                                                  \
+  {                                                                                                \
+    T value;                                                                                       \
+    memcpy(&value, in, sizeof value);                                                              \
+    for (int64_t i = 0; i < n; i++) memcpy(out + i * (int64_t)sizeof value, &value, sizeof value); \
+    break;                                                                                         \
+  }
+
+/* One element n times. */
+static void repeat(char *out, const char *in, size_t size, int64_t n)
+{
+  switch (size) {
+  case 1: memset(out, *(const unsigned char *)in, (size_t)n); break;
+  case 2: REPEAT(int16_t)
+  case 4: REPEAT(int32_t)
+  default: REPEAT(int64_t)
+  }
+}
+
 static void load_run(const piece *p)
 {
   if (p->dtype == TSR_BOOL) {
@@ -75,17 +94,8 @@ static void load_run(const piece *p)
   size_t size = tsr_dtype_size((tsr_dtype)p->dtype);
   char *out = (char *)p->to + (size_t)p->at * size;
   const char *in = (const char *)p->from + (size_t)p->offset * size;
-  if (!p->still) {
-    memcpy(out, in, (size_t)p->n * size);
-  } else if (size == 8) {
-    int64_t value;
-    memcpy(&value, in, 8);
-    for (int64_t i = 0; i < p->n; i++) memcpy(out + 8 * i, &value, 8);
-  } else {
-    int32_t value;
-    memcpy(&value, in, 4);
-    for (int64_t i = 0; i < p->n; i++) memcpy(out + 4 * i, &value, 4);
-  }
+  if (!p->still) memcpy(out, in, (size_t)p->n * size);
+  else repeat(out, in, size, p->n);
 }
 
 void tsr__do_load(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
@@ -145,6 +155,8 @@ void tsr__do_iota(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
     switch (inst->dtype) {
     case TSR_I32: IOTA(int32_t); break;
     case TSR_I64: IOTA(int64_t); break;
+    case TSR_U32: IOTA(uint32_t); break;
+    case TSR_U64: IOTA(uint64_t); break;
     case TSR_F32: IOTA(float); break;
     default: IOTA(double);
     }
@@ -187,10 +199,16 @@ static int64_t checked(tsr__task *task, const tsr__gnode *g, int64_t index, int6
 
 static void take_piece(const piece *p)
 {
-  size_t size = tsr_dtype_size((tsr_dtype)p->dtype);
-  if (p->n > 1 || p->dtype == TSR_BOOL) load_run(p);
-  else if (size == 8) ((int64_t *)p->to)[p->at] = ((const int64_t *)p->from)[p->offset];
-  else ((int32_t *)p->to)[p->at] = ((const int32_t *)p->from)[p->offset];
+  if (p->n > 1 || p->dtype == TSR_BOOL) {
+    load_run(p);
+    return;
+  }
+  switch (tsr_dtype_size((tsr_dtype)p->dtype)) {
+  case 1: ((int8_t *)p->to)[p->at] = ((const int8_t *)p->from)[p->offset]; break;
+  case 2: ((int16_t *)p->to)[p->at] = ((const int16_t *)p->from)[p->offset]; break;
+  case 4: ((int32_t *)p->to)[p->at] = ((const int32_t *)p->from)[p->offset]; break;
+  default: ((int64_t *)p->to)[p->at] = ((const int64_t *)p->from)[p->offset];
+  }
 }
 
 /* out[a, i, b] = table[a, index[i], b]: runs along b. */

@@ -78,11 +78,20 @@ static void across_float(const run *r)
   }
 }
 
+static void sum_u64(tsr__i128 *sum, const run *r)
+{
+  const uint64_t *x = r->x;
+  tsr__u128 all = 0;
+  for (int64_t i = 0; i < r->n; i++) all += taken(r->mask, i) ? x[i] : 0;
+  *sum += (tsr__i128)all;
+}
+
 static void across_i128(const run *r)
 {
   tsr__i128 *sum = (tsr__i128 *)r->red->to->data + r->element;
   if (r->info->dtype == TSR_BOOL) *sum += count_true(r);
   else if (r->info->dtype == TSR_I32) r->tiles->exact->sum_i32(sum, r->x, (int)r->n, r->mask);
+  else if (r->info->dtype == TSR_U64) sum_u64(sum, r);
   else r->tiles->exact->sum_i64(sum, r->x, (int)r->n, r->mask);
 }
 
@@ -146,7 +155,9 @@ static void add_one(const run *r, int64_t e, int64_t i)
                   : dtype == TSR_I64 ? ((const int64_t *)r->x)[i]
                                      : 0;
   switch (to->form) {
-  case TSR__FORM_I128: ((tsr__i128 *)to->data)[e] += whole; break;
+  case TSR__FORM_I128:
+    ((tsr__i128 *)to->data)[e] += dtype == TSR_U64 ? (tsr__i128)((const uint64_t *)r->x)[i] : whole;
+    break;
   case TSR__FORM_ISPREAD: {
     tsr__int_spread *spread = (tsr__int_spread *)to->data + e;
     spread->sum += whole;

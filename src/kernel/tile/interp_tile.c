@@ -6,29 +6,7 @@
  * element i of the operands alone, through one rounding. */
 #include "kernel/tile/tile_inner.h"
 
-#define UNUSED_3(a, b, c) ((void)(a), (void)(b), (void)(c))
-
-#define OPERANDS void *restrict out, const void *a, const void *b, const void *c, tsr__stretch span
-#define SPAN                           \
-  const int64_t n = span.n;            \
-  const unsigned scalar = span.scalar; \
-  (void)scalar
-
 /* ---- one operand ---------------------------------------------------------------------------- */
-
-#define UNARY(name, T, R, EXPRESSION)         \
-  static void name(OPERANDS)                  \
-  {                                           \
-    SPAN;                                     \
-    R *to = out;                              \
-    const T *from = a;                        \
-    UNUSED_3(b, c, scalar);                   \
-    ANY_ORDER for (int64_t i = 0; i < n; i++) \
-    {                                         \
-      T v = from[i];                          \
-      to[i] = EXPRESSION;                     \
-    }                                         \
-  }
 
 #define COPY(name, T)                                     \
   static void name(OPERANDS)                              \
@@ -59,55 +37,6 @@ UNARY(rint_f32, float, float, rintf(v))
 UNARY(rint_f64, double, double, rint(v))
 UNARY(floor_f32, float, float, floorf(v))
 UNARY(floor_f64, double, double, floor(v))
-
-/* ---- casts ---------------------------------------------------------------------------------- */
-
-/* Towards zero; beyond the range the nearest end; NaN gives 0. The conversion itself only ever
- * sees values in range. `limit` is 2^31 or 2^63 as a float. */
-#define TO_INT(name, T, I, limit, least, most)           \
-  INLINE I name(T v)                                     \
-  {                                                      \
-    I whole = (I)(v >= -(limit) && v < (limit) ? v : 0); \
-    whole = v >= (limit) ? (most) : whole;               \
-    return v < -(limit) ? (least) : whole;               \
-  }
-
-TO_INT(i32_of_f32, float, int32_t, 0x1p31f, INT32_MIN, INT32_MAX)
-TO_INT(i64_of_f32, float, int64_t, 0x1p63f, INT64_MIN, INT64_MAX)
-TO_INT(i32_of_f64, double, int32_t, 0x1p31, INT32_MIN, INT32_MAX)
-TO_INT(i64_of_f64, double, int64_t, 0x1p63, INT64_MIN, INT64_MAX)
-
-UNARY(to_i32_i64, int64_t, int32_t, (int32_t)(uint32_t)(uint64_t)v)
-UNARY(to_i32_f32, float, int32_t, i32_of_f32(v))
-UNARY(to_i32_f64, double, int32_t, i32_of_f64(v))
-UNARY(to_i64_i32, int32_t, int64_t, v)
-UNARY(to_i64_f32, float, int64_t, i64_of_f32(v))
-UNARY(to_i64_f64, double, int64_t, i64_of_f64(v))
-UNARY(to_f32_i32, int32_t, float, (float)v)
-UNARY(to_f32_i64, int64_t, float, (float)v)
-UNARY(to_f32_f64, double, float, (float)v)
-UNARY(to_f64_i32, int32_t, double, (double)v)
-UNARY(to_f64_i64, int64_t, double, f64_of_i64(v))
-UNARY(to_f64_f32, float, double, (double)v)
-
-#define FROM_BITS(name, T)                                                                    \
-  static void name(OPERANDS)                                                                  \
-  {                                                                                           \
-    SPAN;                                                                                     \
-    T *to = out;                                                                              \
-    const uint64_t *from = a;                                                                 \
-    UNUSED_3(b, c, scalar);                                                                   \
-    for (int64_t at = 0; at < n; at += 64) {                                                  \
-      uint64_t bits = from[at / 64];                                                          \
-      int64_t count = n - at < 64 ? n - at : 64;                                              \
-      ANY_ORDER for (int64_t i = 0; i < count; i++) to[at + i] = (T)(int64_t)(bits >> i & 1); \
-    }                                                                                         \
-  }
-
-FROM_BITS(to_i32_bool, int32_t)
-FROM_BITS(to_i64_bool, int64_t)
-FROM_BITS(to_f32_bool, float)
-FROM_BITS(to_f64_bool, double)
 
 /* Squares and roots are rounded once, whatever the C library does; a root is as C's pow has it for -0 and
  * -inf. Through f64 those of f32 are rounded once too. */
@@ -200,6 +129,26 @@ BINARY(div_f64, double, double, l / r)
 INT_DIVISION(int32_t, uint32_t, whole32)
 INT_DIVISION(int64_t, uint64_t, whole64)
 
+#define UINT_DIVISION(U, suffix)       \
+  INLINE U floordiv_##suffix(U l, U r) \
+  {                                    \
+    return r == 0 ? 0 : l / r;         \
+  }                                    \
+  INLINE U mod_##suffix(U l, U r)      \
+  {                                    \
+    return r == 0 ? 0 : l % r;         \
+  }                                    \
+  INLINE U pow_##suffix(U l, U r)      \
+  {                                    \
+    U result = 1;                      \
+    for (; r; r >>= 1, l *= l)         \
+      if (r & 1) result *= l;          \
+    return result;                     \
+  }
+
+UINT_DIVISION(uint32_t, natural32)
+UINT_DIVISION(uint64_t, natural64)
+
 /* What is left of an exact division rounded down: the sign of r, never rounded but where r is
  * added once. */
 INLINE double mod_real(double l, double r)
@@ -240,14 +189,20 @@ INLINE float floordiv_real32(float l, float r)
 
 BINARY(floordiv_i32, int32_t, int32_t, floordiv_whole32(l, r))
 BINARY(floordiv_i64, int64_t, int64_t, floordiv_whole64(l, r))
+BINARY(floordiv_u32, uint32_t, uint32_t, floordiv_natural32(l, r))
+BINARY(floordiv_u64, uint64_t, uint64_t, floordiv_natural64(l, r))
 BINARY(floordiv_f32, float, float, floordiv_real32(l, r))
 BINARY(floordiv_f64, double, double, floordiv_real(l, r))
 BINARY(mod_i32, int32_t, int32_t, mod_whole32(l, r))
 BINARY(mod_i64, int64_t, int64_t, mod_whole64(l, r))
+BINARY(mod_u32, uint32_t, uint32_t, mod_natural32(l, r))
+BINARY(mod_u64, uint64_t, uint64_t, mod_natural64(l, r))
 BINARY(mod_f32, float, float, mod_real32(l, r))
 BINARY(mod_f64, double, double, mod_real(l, r))
 BINARY(pow_i32, int32_t, int32_t, pow_whole32(l, r))
 BINARY(pow_i64, int64_t, int64_t, pow_whole64(l, r))
+BINARY(pow_u32, uint32_t, uint32_t, pow_natural32(l, r))
+BINARY(pow_u64, uint64_t, uint64_t, pow_natural64(l, r))
 BINARY(pow_f32, float, float, (float)pow_real((double)l, (double)r))
 BINARY(pow_f64, double, double, pow_real(l, r))
 
@@ -278,10 +233,14 @@ FLOAT_ENDS(double, uint64_t, f64)
 
 BINARY(min_i32, int32_t, int32_t, l < r ? l : r)
 BINARY(min_i64, int64_t, int64_t, l < r ? l : r)
+BINARY(min_u32, uint32_t, uint32_t, l < r ? l : r)
+BINARY(min_u64, uint64_t, uint64_t, l < r ? l : r)
 BINARY(min_f32, float, float, l < r ? l : r < l ? r : joined_f32(l, r))
 BINARY(min_f64, double, double, l < r ? l : r < l ? r : joined_f64(l, r))
 BINARY(max_i32, int32_t, int32_t, l > r ? l : r)
 BINARY(max_i64, int64_t, int64_t, l > r ? l : r)
+BINARY(max_u32, uint32_t, uint32_t, l > r ? l : r)
+BINARY(max_u64, uint64_t, uint64_t, l > r ? l : r)
 BINARY(max_f32, float, float, l > r ? l : r > l ? r : l == r ? common_f32(l, r) : joined_f32(l, r))
 BINARY(max_f64, double, double,
        l > r    ? l
@@ -339,18 +298,26 @@ BINARY(sar_i64, int64_t, int64_t, l >> (r & 63))
 #define M512_f32(p, k) _mm512_maskz_loadu_ps((__mmask16)(k), p)
 #define M512_i64(p, k) _mm512_maskz_loadu_epi64((__mmask8)(k), p)
 #define M512_i32(p, k) _mm512_maskz_loadu_epi32((__mmask16)(k), p)
+#define M512_u64(p, k) M512_i64(p, k)
+#define M512_u32(p, k) M512_i32(p, k)
 #define V512_f64 __m512d
 #define V512_f32 __m512
 #define V512_i64 __m512i
 #define V512_i32 __m512i
+#define V512_u64 __m512i
+#define V512_u32 __m512i
 #define ONE_f64(v) _mm512_set1_pd(v)
 #define ONE_f32(v) _mm512_set1_ps(v)
 #define ONE_i64(v) _mm512_set1_epi64(v)
 #define ONE_i32(v) _mm512_set1_epi32(v)
+#define ONE_u64(v) _mm512_set1_epi64((int64_t)(v))
+#define ONE_u32(v) _mm512_set1_epi32((int32_t)(v))
 #define CMP512_f64(l, r, float_p, int_p) _mm512_cmp_pd_mask(l, r, float_p)
 #define CMP512_f32(l, r, float_p, int_p) _mm512_cmp_ps_mask(l, r, float_p)
 #define CMP512_i64(l, r, float_p, int_p) _mm512_cmp_epi64_mask(l, r, int_p)
 #define CMP512_i32(l, r, float_p, int_p) _mm512_cmp_epi32_mask(l, r, int_p)
+#define CMP512_u64(l, r, float_p, int_p) _mm512_cmp_epu64_mask(l, r, int_p)
+#define CMP512_u32(l, r, float_p, int_p) _mm512_cmp_epu32_mask(l, r, int_p)
 
 /* A vector's answers are one or two bytes of the result. */
 #define COMPARE_ONE(name, T, s, M, float_p, int_p)           \
@@ -379,12 +346,18 @@ BINARY(sar_i64, int64_t, int64_t, l >> (r & 63))
   COMPARE_ONE(name, int64_t, i64, uint8_t, float_p, int_p)  \
   COMPARE_ONE(name, float, f32, uint16_t, float_p, int_p)   \
   COMPARE_ONE(name, double, f64, uint8_t, float_p, int_p)
+#define COMPARE_NATURAL(name, OP, int_p)               \
+  COMPARE_ONE(name, uint32_t, u32, uint16_t, 0, int_p) \
+  COMPARE_ONE(name, uint64_t, u64, uint8_t, 0, int_p)
 #else
 #define COMPARE(name, OP, float_p, int_p) \
   TO_BITS(name##_i32, int32_t, (l OP r))  \
   TO_BITS(name##_i64, int64_t, (l OP r))  \
   TO_BITS(name##_f32, float, (l OP r))    \
   TO_BITS(name##_f64, double, (l OP r))
+#define COMPARE_NATURAL(name, OP, int_p)  \
+  TO_BITS(name##_u32, uint32_t, (l OP r)) \
+  TO_BITS(name##_u64, uint64_t, (l OP r))
 #endif
 
 COMPARE(eq, ==, _CMP_EQ_OQ, _MM_CMPINT_EQ)
@@ -393,15 +366,25 @@ COMPARE(lt, <, _CMP_LT_OQ, _MM_CMPINT_LT)
 COMPARE(le, <=, _CMP_LE_OQ, _MM_CMPINT_LE)
 COMPARE(gt, >, _CMP_GT_OQ, _MM_CMPINT_NLE)
 COMPARE(ge, >=, _CMP_GE_OQ, _MM_CMPINT_NLT)
+COMPARE_NATURAL(lt, <, _MM_CMPINT_LT)
+COMPARE_NATURAL(le, <=, _MM_CMPINT_LE)
+COMPARE_NATURAL(gt, >, _MM_CMPINT_NLE)
+COMPARE_NATURAL(ge, >=, _MM_CMPINT_NLT)
 
 #define OVERFLOWS(name, T, builtin) TO_BITS(name, T, builtin(l, r, &(T){ 0 }))
 
 OVERFLOWS(addovf_i32, int32_t, __builtin_add_overflow)
 OVERFLOWS(addovf_i64, int64_t, __builtin_add_overflow)
+OVERFLOWS(addovf_u32, uint32_t, __builtin_add_overflow)
+OVERFLOWS(addovf_u64, uint64_t, __builtin_add_overflow)
 OVERFLOWS(subovf_i32, int32_t, __builtin_sub_overflow)
 OVERFLOWS(subovf_i64, int64_t, __builtin_sub_overflow)
+OVERFLOWS(subovf_u32, uint32_t, __builtin_sub_overflow)
+OVERFLOWS(subovf_u64, uint64_t, __builtin_sub_overflow)
 OVERFLOWS(mulovf_i32, int32_t, __builtin_mul_overflow)
 OVERFLOWS(mulovf_i64, int64_t, __builtin_mul_overflow)
+OVERFLOWS(mulovf_u32, uint32_t, __builtin_mul_overflow)
+OVERFLOWS(mulovf_u64, uint64_t, __builtin_mul_overflow)
 
 /* Tests of one operand are comparisons with itself or with zero. */
 #define TEST_ONE(name, T, by, other, s)                       \
@@ -582,62 +565,100 @@ static void stream_drain(void)
 
 /* ---- the table ------------------------------------------------------------------------------------ */
 
-#define WHOLE(name) [TSR_I32] = name##_i32, [TSR_I64] = name##_i64
+/* Of integers: where the sign does not show, where it does. */
+#define SIGNED(name) [TSR_I32] = name##_i32, [TSR_I64] = name##_i64
+#define WHOLE(name) SIGNED(name), [TSR_U32] = name##_i32, [TSR_U64] = name##_i64
+#define EACH(name) SIGNED(name), [TSR_U32] = name##_u32, [TSR_U64] = name##_u64
 #define REAL(name) [TSR_F32] = name##_f32, [TSR_F64] = name##_f64
-#define SIZED(name) \
-  [TSR_I32] = name##_32, [TSR_I64] = name##_64, [TSR_F32] = name##_32, [TSR_F64] = name##_64
+#define SIZED(name)                                                                           \
+  [TSR_I32] = name##_32, [TSR_I64] = name##_64, [TSR_U32] = name##_32, [TSR_U64] = name##_64, \
+  [TSR_F32] = name##_32, [TSR_F64] = name##_64
 
 #define TILES(name) TSR__ISA_NAME(tsr__##name)
+/* A conversion, by the type it is from or of. */
+#define FROM_i(name) [TSR_I32] = TILES(name##_i32), [TSR_I64] = TILES(name##_i64)
+#define FROM_u(name) [TSR_U32] = TILES(name##_u32), [TSR_U64] = TILES(name##_u64)
+#define FROM_f(name) [TSR_F32] = TILES(name##_f32), [TSR_F64] = TILES(name##_f64)
+#define NARROW_WHOLE(name)                                                                 \
+  [TSR_I8] = TILES(name##_i8), [TSR_I16] = TILES(name##_i16), [TSR_U8] = TILES(name##_u8), \
+  [TSR_U16] = TILES(name##_u16)
+#define NARROW_ALL(name) \
+  NARROW_WHOLE(name), [TSR_F16] = TILES(name##_f16), [TSR_BF16] = TILES(name##_bf16)
 
 static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_COPY] = { [TSR_BOOL] = copy_bool, SIZED(copy) },
   [TSR__K_SPREAD] = { [TSR_BOOL] = spread_bool },
   [TSR__K_NEG] = { WHOLE(neg), REAL(neg) },
-  [TSR__K_ABS] = { WHOLE(abs), REAL(abs) },
+  [TSR__K_ABS] = { SIGNED(abs), [TSR_U32] = copy_32, [TSR_U64] = copy_64, REAL(abs) },
   [TSR__K_SQRT] = { REAL(sqrt) },
   [TSR__K_RINT] = { REAL(rint) },
   [TSR__K_FLOOR] = { REAL(floor) },
   [TSR__K_ISNAN] = { REAL(isnan) },
   [TSR__K_NOT] = { [TSR_BOOL] = not_bool },
   [TSR__K_TO_BOOL] = { [TSR_BOOL] = copy_bool, WHOLE(to_bool), REAL(to_bool) },
-  [TSR__K_TO_I32] = { [TSR_BOOL] = to_i32_bool,
+  [TSR__K_TO_I32] = { [TSR_BOOL] = TILES(to_i32_bool),
                       [TSR_I32] = copy_32,
-                      [TSR_I64] = to_i32_i64,
-                      REAL(to_i32) },
-  [TSR__K_TO_I64] = { [TSR_BOOL] = to_i64_bool,
-                      [TSR_I32] = to_i64_i32,
+                      [TSR_U32] = copy_32,
+                      [TSR_I64] = TILES(to_i32_i64),
+                      [TSR_U64] = TILES(to_i32_i64),
+                      FROM_f(to_i32) },
+  [TSR__K_TO_U32] = { [TSR_BOOL] = TILES(to_i32_bool),
+                      [TSR_I32] = copy_32,
+                      [TSR_U32] = copy_32,
+                      [TSR_I64] = TILES(to_i32_i64),
+                      [TSR_U64] = TILES(to_i32_i64),
+                      FROM_f(to_u32) },
+  [TSR__K_TO_I64] = { [TSR_BOOL] = TILES(to_i64_bool),
+                      [TSR_I32] = TILES(to_i64_i32),
+                      [TSR_U32] = TILES(to_i64_u32),
                       [TSR_I64] = copy_64,
-                      REAL(to_i64) },
-  [TSR__K_TO_F32] = { [TSR_BOOL] = to_f32_bool,
-                      WHOLE(to_f32),
+                      [TSR_U64] = copy_64,
+                      FROM_f(to_i64) },
+  [TSR__K_TO_U64] = { [TSR_BOOL] = TILES(to_i64_bool),
+                      [TSR_I32] = TILES(to_i64_i32),
+                      [TSR_U32] = TILES(to_i64_u32),
+                      [TSR_I64] = copy_64,
+                      [TSR_U64] = copy_64,
+                      FROM_f(to_u64) },
+  [TSR__K_TO_F32] = { [TSR_BOOL] = TILES(to_f32_bool),
+                      FROM_i(to_f32),
+                      FROM_u(to_f32),
                       [TSR_F32] = copy_32,
-                      [TSR_F64] = to_f32_f64 },
-  [TSR__K_TO_F64] = { [TSR_BOOL] = to_f64_bool,
-                      WHOLE(to_f64),
-                      [TSR_F32] = to_f64_f32,
+                      [TSR_F64] = TILES(to_f32_f64) },
+  [TSR__K_TO_F64] = { [TSR_BOOL] = TILES(to_f64_bool),
+                      FROM_i(to_f64),
+                      FROM_u(to_f64),
+                      [TSR_F32] = TILES(to_f64_f32),
                       [TSR_F64] = copy_64 },
+  [TSR__K_ODD] = { [TSR_I64] = TILES(odd_i64),
+                   [TSR_U64] = TILES(odd_u64),
+                   [TSR_F64] = TILES(odd_f64) },
+  [TSR__K_WIDEN] = { NARROW_ALL(widen) },
+  [TSR__K_NARROW] = { NARROW_ALL(narrow) },
+  [TSR__K_ROUND] = { NARROW_ALL(round) },
+  [TSR__K_CLAMP] = { NARROW_WHOLE(clamp) },
   [TSR__K_ADD] = { [TSR_BOOL] = or_bool, WHOLE(add), REAL(add) },
   [TSR__K_SUB] = { [TSR_BOOL] = xor_bool, WHOLE(sub), REAL(sub) },
   [TSR__K_MUL] = { [TSR_BOOL] = and_bool, WHOLE(mul), REAL(mul) },
   [TSR__K_DIV] = { REAL(div) },
-  [TSR__K_FLOORDIV] = { WHOLE(floordiv), REAL(floordiv) },
-  [TSR__K_MOD] = { WHOLE(mod), REAL(mod) },
-  [TSR__K_POW] = { WHOLE(pow), REAL(pow) },
-  [TSR__K_MIN] = { [TSR_BOOL] = and_bool, WHOLE(min), REAL(min) },
-  [TSR__K_MAX] = { [TSR_BOOL] = or_bool, WHOLE(max), REAL(max) },
+  [TSR__K_FLOORDIV] = { EACH(floordiv), REAL(floordiv) },
+  [TSR__K_MOD] = { EACH(mod), REAL(mod) },
+  [TSR__K_POW] = { EACH(pow), REAL(pow) },
+  [TSR__K_MIN] = { [TSR_BOOL] = and_bool, EACH(min), REAL(min) },
+  [TSR__K_MAX] = { [TSR_BOOL] = or_bool, EACH(max), REAL(max) },
   [TSR__K_EQ] = { [TSR_BOOL] = eq_bool, WHOLE(eq), REAL(eq) },
   [TSR__K_NE] = { [TSR_BOOL] = xor_bool, WHOLE(ne), REAL(ne) },
-  [TSR__K_LT] = { [TSR_BOOL] = andnot_bool, WHOLE(lt), REAL(lt) },
-  [TSR__K_LE] = { [TSR_BOOL] = le_bool, WHOLE(le), REAL(le) },
-  [TSR__K_GT] = { [TSR_BOOL] = gt_bool, WHOLE(gt), REAL(gt) },
-  [TSR__K_GE] = { [TSR_BOOL] = ge_bool, WHOLE(ge), REAL(ge) },
+  [TSR__K_LT] = { [TSR_BOOL] = andnot_bool, EACH(lt), REAL(lt) },
+  [TSR__K_LE] = { [TSR_BOOL] = le_bool, EACH(le), REAL(le) },
+  [TSR__K_GT] = { [TSR_BOOL] = gt_bool, EACH(gt), REAL(gt) },
+  [TSR__K_GE] = { [TSR_BOOL] = ge_bool, EACH(ge), REAL(ge) },
   [TSR__K_AND] = { [TSR_BOOL] = and_bool, [TSR_I64] = and_i64 },
   [TSR__K_OR] = { [TSR_BOOL] = or_bool, [TSR_I64] = or_i64 },
   [TSR__K_XOR] = { [TSR_BOOL] = xor_bool, [TSR_I64] = xor_i64 },
   [TSR__K_ANDNOT] = { [TSR_BOOL] = andnot_bool },
-  [TSR__K_ADDOVF] = { WHOLE(addovf) },
-  [TSR__K_SUBOVF] = { WHOLE(subovf) },
-  [TSR__K_MULOVF] = { WHOLE(mulovf) },
+  [TSR__K_ADDOVF] = { EACH(addovf) },
+  [TSR__K_SUBOVF] = { EACH(subovf) },
+  [TSR__K_MULOVF] = { EACH(mulovf) },
   [TSR__K_SHL] = { [TSR_I64] = shl_i64 },
   [TSR__K_SHR] = { [TSR_I64] = shr_i64 },
   [TSR__K_SAR] = { [TSR_I64] = sar_i64 },
@@ -665,8 +686,7 @@ const tsr__tiles TILES(tiles) = {
               [TSR_I64] = TILES(search_i64),
               [TSR_F32] = TILES(search_f32),
               [TSR_F64] = TILES(search_f64) },
-  .keep_32 = TILES(keep_32),
-  .keep_64 = TILES(keep_64),
+  .keep = { TILES(keep_8), TILES(keep_16), TILES(keep_32), TILES(keep_64) },
   .units = TILES(units),
   .within = TILES(within),
 };

@@ -58,9 +58,8 @@ typedef struct tsr__tiles {
   /* out[i] = number of table entries <= x[i]; `table` ascending. */
   void (*search[TSR__DTYPES])(int64_t *out, const void *x, int64_t n, const void *table,
                               int64_t count);
-  /* Elements of 4 and of 8 bytes of the rows that stay. */
-  void (*keep_32)(void *out, const void *x, const tsr__keep *keep);
-  void (*keep_64)(void *out, const void *x, const tsr__keep *keep);
+  /* Elements of 1, 2, 4 and 8 bytes of the rows that stay. */
+  void (*keep[TSR__SIZES])(void *out, const void *x, const tsr__keep *keep);
   /* x in units, as two words of two's complement. False: some x is no such number. */
   bool (*units)(uint64_t *low, uint64_t *high, const double *x, int n, const tsr__unit *unit);
   /* Whether no x lies outside -most - 1 .. most, where most + 1 is a power of two. */

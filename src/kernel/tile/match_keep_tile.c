@@ -5,6 +5,22 @@
  * Invariant: nothing beyond the `kept` elements is written; what follows them may be another task's. */
 #include "kernel/tile/tile_inner.h"
 
+/* Each element is written, and stays if it is kept. */
+#define KEEP(name, T)                                                                 \
+  void TSR__ISA_NAME(tsr__##name)(void *out, const void *from, const tsr__keep *keep) \
+  {                                                                                   \
+    const T *x = from;                                                                \
+    T *to = out;                                                                      \
+    int64_t at = 0;                                                                   \
+    for (int64_t i = 0; at < keep->kept; i++) {                                       \
+      to[at] = x[i];                                                                  \
+      at += (keep->match[i] != UINT32_MAX) == keep->hits;                             \
+    }                                                                                 \
+  }
+
+KEEP(keep_8, uint8_t)
+KEEP(keep_16, uint16_t)
+
 #if defined(TILE_AVX512)
 
 /* The lanes of 16 rows (of those that are left) that are kept. */
@@ -47,19 +63,6 @@ void TSR__ISA_NAME(tsr__keep_64)(void *out, const void *from, const tsr__keep *k
 }
 
 #else
-
-/* Each element is written, and stays if it is kept. */
-#define KEEP(name, T)                                                                 \
-  void TSR__ISA_NAME(tsr__##name)(void *out, const void *from, const tsr__keep *keep) \
-  {                                                                                   \
-    const T *x = from;                                                                \
-    T *to = out;                                                                      \
-    int64_t at = 0;                                                                   \
-    for (int64_t i = 0; at < keep->kept; i++) {                                       \
-      to[at] = x[i];                                                                  \
-      at += (keep->match[i] != UINT32_MAX) == keep->hits;                             \
-    }                                                                                 \
-  }
 
 KEEP(keep_32, uint32_t)
 KEEP(keep_64, uint64_t)

@@ -40,9 +40,11 @@ int64_t tsr__key_of_none(int dtype, bool largest)
 {
   if (tsr__dtype_float((tsr_dtype)dtype))
     return tsr__key_of_f64(largest ? -(double)INFINITY : (double)INFINITY);
-  if (dtype == TSR_I32) return largest ? INT32_MIN : INT32_MAX;
-  if (dtype == TSR_BOOL) return largest ? 0 : 1;
-  return largest ? INT64_MIN : INT64_MAX;
+  const tsr__dtype_info *info = tsr__dtype_info_of((tsr_dtype)dtype);
+  if (dtype == TSR_U64) return largest ? INT64_MIN : INT64_MAX; /* keys less 2^63 */
+  int64_t most = (int64_t)((UINT64_C(1) << info->precision) - 1);
+  if (!largest) return most;
+  return info->kind == TSR__DTYPE_INT ? -most - 1 : 0;
 }
 
 void tsr__partial_plan(tsr__partial *partial, int cls, int dtype, bool scalar, int64_t count)
@@ -182,23 +184,15 @@ static uint64_t value_of_key(int dtype, int64_t key)
 {
   if (!tsr__dtype_float((tsr_dtype)dtype)) return (uint64_t)key;
   bool none = key == TSR__KEY_NAN_MIN || key == TSR__KEY_NAN_MAX;
-  double value = none ? (double)NAN : tsr__f64_of_key(key);
-  float narrow = (float)value;
   uint64_t bits = 0;
-  if (dtype == TSR_F64) memcpy(&bits, &value, sizeof value);
-  else memcpy(&bits, &narrow, sizeof narrow);
+  tsr__dtype_put_real((tsr_dtype)dtype, &bits, 0, none ? (double)NAN : tsr__f64_of_key(key));
   return bits;
 }
 
 static int64_t key_of_value(int dtype, uint64_t bits, bool largest)
 {
-  if (dtype == TSR_I32) return (int32_t)(uint32_t)bits;
-  if (!tsr__dtype_float((tsr_dtype)dtype)) return (int64_t)bits;
-  double value;
-  float narrow;
-  memcpy(&narrow, &bits, sizeof narrow);
-  memcpy(&value, &bits, sizeof value);
-  if (dtype == TSR_F32) value = (double)narrow;
+  if (!tsr__dtype_float((tsr_dtype)dtype)) return tsr__dtype_get_whole((tsr_dtype)dtype, &bits, 0);
+  double value = tsr__dtype_get_real((tsr_dtype)dtype, &bits, 0);
   if (value != value) return largest ? TSR__KEY_NAN_MAX : TSR__KEY_NAN_MIN;
   return tsr__key_of_f64(value);
 }

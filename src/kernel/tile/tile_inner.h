@@ -27,6 +27,29 @@
 #define ANY_ORDER _Pragma("GCC ivdep")
 #endif
 
+/* A tile function's parameters, and its number of elements. */
+#define UNUSED_3(a, b, c) ((void)(a), (void)(b), (void)(c))
+
+#define OPERANDS void *restrict out, const void *a, const void *b, const void *c, tsr__stretch span
+#define SPAN                           \
+  const int64_t n = span.n;            \
+  const unsigned scalar = span.scalar; \
+  (void)scalar
+
+#define UNARY(name, T, R, EXPRESSION)         \
+  static void name(OPERANDS)                  \
+  {                                           \
+    SPAN;                                     \
+    R *to = out;                              \
+    const T *from = a;                        \
+    UNUSED_3(b, c, scalar);                   \
+    ANY_ORDER for (int64_t i = 0; i < n; i++) \
+    {                                         \
+      T v = from[i];                          \
+      to[i] = EXPRESSION;                     \
+    }                                         \
+  }
+
 /* 64 bytes that are 0 or 1, as bits. */
 INLINE uint64_t pack64(const uint8_t *byte)
 {
@@ -78,8 +101,12 @@ TILE_EXTREME(i32)
 TILE_EXTREME(i64)
 TILE_EXTREME(f32)
 TILE_EXTREME(f64)
-void TSR__ISA_NAME(tsr__keep_32)(void *out, const void *from, const tsr__keep *keep);
-void TSR__ISA_NAME(tsr__keep_64)(void *out, const void *from, const tsr__keep *keep);
+#define TILE_KEEP(name) \
+  void TSR__ISA_NAME(tsr__##name)(void *out, const void *from, const tsr__keep *keep);
+TILE_KEEP(keep_8)
+TILE_KEEP(keep_16)
+TILE_KEEP(keep_32)
+TILE_KEEP(keep_64)
 bool TSR__ISA_NAME(tsr__units)(uint64_t *low, uint64_t *high, const double *x, int n,
                                const tsr__unit *unit);
 bool TSR__ISA_NAME(tsr__within)(const int64_t *x, int n, int64_t most);
@@ -93,5 +120,20 @@ void TSR__ISA_NAME(tsr__uniform_f32)(float *out, int64_t first, int64_t n, const
 TILE_TURN(turn)
 TILE_TURN(turnlow)
 TILE_TURN(quarter)
+
+/* What convert_tile.c has, by the names of its operations and of the types they are for. */
+#define TILE_CONVERSIONS(X)                                                                        \
+  X(to_i32_bool)                                                                                   \
+  X(to_i32_i64) X(to_i32_f32) X(to_i32_f64) X(to_i64_bool) X(to_i64_i32) X(to_i64_u32)             \
+      X(to_i64_f32) X(to_i64_f64) X(to_u32_f32) X(to_u32_f64) X(to_u64_f32) X(to_u64_f64)          \
+          X(to_f32_bool) X(to_f32_i32) X(to_f32_u32) X(to_f32_i64) X(to_f32_u64) X(to_f32_f64)     \
+              X(to_f64_bool) X(to_f64_i32) X(to_f64_u32) X(to_f64_i64) X(to_f64_u64) X(to_f64_f32) \
+                  X(odd_f64) X(odd_i64) X(odd_u64) X(widen_i8) X(widen_i16) X(widen_u8)            \
+                      X(widen_u16) X(widen_f16) X(widen_bf16) X(narrow_i8) X(narrow_i16)           \
+                          X(narrow_u8) X(narrow_u16) X(narrow_f16) X(narrow_bf16) X(round_i8)      \
+                              X(round_i16) X(round_u8) X(round_u16) X(round_f16) X(round_bf16)     \
+                                  X(clamp_i8) X(clamp_i16) X(clamp_u8) X(clamp_u16)
+#define TILE_CONVERSION(name) void TSR__ISA_NAME(tsr__##name)(OPERANDS);
+TILE_CONVERSIONS(TILE_CONVERSION)
 
 #endif
