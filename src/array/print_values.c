@@ -54,20 +54,25 @@ static double value_of_digits(const char *text)
   return value / by;
 }
 
-/* The shortest decimal that reads back to the value of the dtype. */
-static void text_of_real(tsr_dtype dtype, double value, char text[48])
+/* The number with the fewest digits that reads back to the value: of 16 bits; wider ones are written so
+ * without it. */
+static double shortest_of(tsr_dtype dtype, double value)
 {
-  if (dtype == TSR_F64) tsr__text_f64(text, value);
-  else tsr__text_f32(text, (float)value);
-  if (tsr__dtype_info_of(dtype)->bits > 16 || !isfinite(value) || value == 0) return;
+  if (tsr__dtype_info_of(dtype)->bits > 16 || !isfinite(value) || value == 0) return value;
   for (int digits = 1; digits < 9; digits++) {
     char near[48];
     tsr__text_decimals(near, sizeof near, fabs(value), 'e', digits - 1);
     double read = value_of_digits(near);
-    if (tsr__dtype_round(dtype, read) != fabs(value)) continue;
-    tsr__text_f32(text, (float)copysign(read, value));
-    return;
+    if (tsr__dtype_round(dtype, read) == fabs(value)) return copysign(read, value);
   }
+  return value;
+}
+
+/* The shortest decimal that reads back to the value of the dtype. */
+static void text_of_real(tsr_dtype dtype, double value, char text[48])
+{
+  if (dtype == TSR_F64) tsr__text_f64(text, value);
+  else tsr__text_f32(text, (float)shortest_of(dtype, value));
 }
 
 /* The significant digits of a number's text, without zeros at their ends; how many, at least 1. */
@@ -102,6 +107,7 @@ static void format_float(const layout *l, double value, char out[FLOAT_ROOM], in
 {
   const size_t size = FLOAT_ROOM;
   int digits = shortest_digits(l, value);
+  value = shortest_of(l->dtype, value);
   if (l->exponent) {
     int after = digits - 1 < DIGITS ? digits - 1 : DIGITS;
     tsr__text_decimals(out, size, value, 'e', after);
