@@ -136,6 +136,23 @@ TEST(links_stay_links_also_where_nothing_is_behind_them)
   CHECK(!lstat(test_tmp("lost"), &info) && S_ISLNK(info.st_mode));
 }
 
+/* /dev/stdout is a link whose text names nothing where a pipe is behind it. */
+TEST(what_is_no_file_is_written_to_also_behind_a_link)
+{
+  int ends[2];
+  char name[64], got[16] = "";
+  tsr__error error;
+  CHECK_I64(pipe(ends), 0);
+  snprintf(name, sizeof name, "/proc/self/fd/%d", ends[1]);
+  CHECK_I64(symlink(name, test_tmp("piped")), 0);
+  CHECK_STATUS(write_some(name, NULL, &error), TSR_OK, NULL);
+  CHECK_STATUS(write_some(test_tmp("piped"), NULL, &error), TSR_OK, NULL);
+  CHECK_I64(read(ends[0], got, sizeof got - 1), 10);
+  CHECK_STR(got, "afterafter");
+  CHECK_I64(symlink("/dev/null", test_tmp("away")), 0);
+  CHECK_STATUS(write_some(test_tmp("away"), NULL, &error), TSR_OK, NULL);
+}
+
 TEST(bytes_are_on_the_disk_before_the_name_is)
 {
   struct seen seen;

@@ -148,14 +148,14 @@ static tsr_status open_path(tsr__outfile *out, const char *path)
     out->standard = true;
     return TSR_OK;
   }
-  if (!follow(out->path)) return fail_code(out, "follow", errno);
   bool there = stat(out->path, &info) == 0;
-  if (!there && errno != ENOENT) return fail_code(out, "look at", errno);
+  if (!there && errno != ENOENT && errno != ELOOP) return fail_code(out, "look at", errno);
   if (there && S_ISDIR(info.st_mode)) return fail_code(out, "create", EISDIR);
-  if (there && !S_ISREG(info.st_mode)) {
+  if (there && !S_ISREG(info.st_mode)) { /* by its own name: /dev/stdout's text names no pipe */
     out->fd = tsr__sys_open(out->path, O_WRONLY);
     return out->fd < 0 ? fail_code(out, "open", errno) : TSR_OK;
   }
+  if (!follow(out->path)) return fail_code(out, "follow", errno);
   return create(out, there ? &info : NULL);
 }
 
