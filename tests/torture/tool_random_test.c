@@ -73,17 +73,19 @@ static void expression(dice *d, char *out, size_t size)
 }
 
 static const char *const options[] = {
-  "--where", "--where",  "--with",    "--select", "--agg",       "--agg",       "--by",
-  "--sort",  "--limit",  "--join",    "--format", "--out",       "--rows",      "--devices",
-  "--how",   "--on",     "--skip",    "--types",  "--separator", "--comment",   "--bad-rows",
-  "--nulls", "--from",   "--explain", "--quick",  "--help",      "--no-header", "--nonsense",
-  "--tail",  "--sample", "--sample",  "--seed",   "--distinct",  "--distinct",  "--width"
+  "--where",        "--where",        "--with",        "--select",   "--agg",    "--agg",
+  "--by",           "--sort",         "--limit",       "--join",     "--format", "--out",
+  "--rows",         "--devices",      "--how",         "--on",       "--skip",   "--types",
+  "--separator",    "--comment",      "--bad-rows",    "--nulls",    "--from",   "--explain",
+  "--quick",        "--help",         "--no-header",   "--nonsense", "--tail",   "--sample",
+  "--sample",       "--seed",         "--distinct",    "--distinct", "--width",  "--names",
+  "--unpack-limit", "--unique-names", "--literal-path"
 };
 
 static bool takes_number(const char *option)
 {
   static const char *const all[] = { "--limit", "--tail", "--sample", "--seed",
-                                     "--rows",  "--skip", "--width" };
+                                     "--rows",  "--skip", "--width",  "--unpack-limit" };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (!strcmp(option, all[i])) return true;
   return false;

@@ -102,6 +102,22 @@ TEST(a_literal_path_is_no_pattern)
   fails("query 'a?.csv' --from json --literal-path", "a?.csv: cannot open");
 }
 
+/* What a message tells to raise can be raised where it is read. */
+TEST(a_packed_file_has_a_limit_that_can_be_set)
+{
+  static const char limit[] = "p.csv.gz: its ";
+  file("p.csv", "a\n1\n2\n");
+  free(run("convert p.csv p.csv.gz").out);
+  prints("query p.csv.gz --unpack-limit 6 --format csv", "a\n1\n2\n", "");
+  fails("query p.csv.gz --unpack-limit 5", limit);
+  fails("query p.csv.gz --unpack-limit 5", "--unpack-limit");
+  fails("schema p.csv.gz --unpack-limit 5", limit);
+  file("p.jsonl", "{\"a\":1}\n");
+  free(run("convert p.jsonl p.jsonl.gz").out);
+  prints("query p.jsonl.gz --unpack-limit 8 --format csv", "a\n1\n", "");
+  fails("query p.jsonl.gz --unpack-limit 7", "p.jsonl.gz: its ");
+}
+
 TEST(odd_headers_and_rows_are_told)
 {
   file("twice.csv", "a,b,a,a_3,a\n1,2,3,4,5\n");
@@ -112,6 +128,7 @@ TEST(odd_headers_and_rows_are_told)
   prints("query twice.csv --names 'v,w,x,y,z' --format csv", "v,w,x,y,z\n1,2,3,4,5\n", "");
   prints("query twice.csv --names 'v,w,x,y,z' --no-header --limit 1 --select v --format csv",
          "v\na\n", "");
+  fails("query twice.csv --unique-names", "columns 1 and 3 of the header are both called");
   fails("query twice.csv --names v,w", "2 names are given, but the file has 5 columns");
   file("bad.csv", "a,b\n1,2\n3\n4,5\n6,7,8\n");
   prints("query bad.csv --bad-rows skip --format csv", "a,b\n1,2\n4,5\n",

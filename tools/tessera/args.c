@@ -66,8 +66,13 @@ const tool_option tool_options[OPT_COUNT] = {
                      "rows that are wrong (default error)" },
   [OPT_LITERAL_PATH] = { "--literal-path", NULL, NULL, READING, false,
                          "a file's name is no pattern, whatever characters it holds" },
+  [OPT_UNPACK_LIMIT] = { "--unpack-limit", "BYTES", NULL, READING, false,
+                         "what a packed file may unpack to (default 1000 times its size, at least "
+                         "268435456)" },
   [OPT_NAMES] = { "--names", "LIST", NULL, READING, false,
                   "CSV: 'a, b, c' in place of the header's names" },
+  [OPT_UNIQUE_NAMES] = { "--unique-names", NULL, NULL, READING, false,
+                         "CSV: a name that stands twice is an error, and gets no number" },
   [OPT_QUICK] = { "--quick", NULL, NULL, "schema", false,
                   "names and types of a sample; read no rows" },
   [OPT_DEVICES] = { "--devices", "cpu:N", NULL, READING " info", false,
@@ -188,10 +193,11 @@ static bool number(const tool_args *args, tool_opt option, int64_t *out)
   *out = n;
   if (end != value && !*end && n >= 0 && !errno) return true;
   snprintf(text, sizeof text, "%s takes a %s, not", tool_options[option].name,
-           option == OPT_SEED    ? "whole number of 0 or more"
-           : option == OPT_SKIP  ? "number of lines"
-           : option == OPT_WIDTH ? "number of characters"
-                                 : "number of rows");
+           option == OPT_SEED           ? "whole number of 0 or more"
+           : option == OPT_SKIP         ? "number of lines"
+           : option == OPT_WIDTH        ? "number of characters"
+           : option == OPT_UNPACK_LIMIT ? "number of bytes"
+                                        : "number of rows");
   return mistake(args->command, text, value);
 }
 
@@ -246,7 +252,7 @@ static bool numbers(tool_args *args)
   return number(args, OPT_LIMIT, &args->limit) && number(args, OPT_TAIL, &args->tail) &&
          number(args, OPT_SAMPLE, &args->sample) && number(args, OPT_SEED, &args->seed) &&
          number(args, OPT_ROWS, &args->rows) && number(args, OPT_WIDTH, &args->width) &&
-         number(args, OPT_SKIP, &args->skip);
+         number(args, OPT_SKIP, &args->skip) && number(args, OPT_UNPACK_LIMIT, &args->unpack_limit);
 }
 
 static bool one_character(const tool_args *args, tool_opt option)

@@ -67,12 +67,12 @@ static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *co
 {
   format how = format_of(args, files[0]);
   bool literal = args->count[OPT_LITERAL_PATH] > 0;
-  int64_t bad = 0;
+  int64_t bad = 0, most = args->unpack_limit > 0 ? args->unpack_limit : 0;
   if (how == JSON) {
     tsr_frame *df =
         tsr_frame_read_json(s, files[0], .types = tool_value(args, OPT_TYPES),
                             .bad_rows = bad_rows(args), .bad_rows_found = &bad, .more = files + 1,
-                            .more_count = count - 1, .literal_path = literal);
+                            .more_count = count - 1, .literal_path = literal, .unpack_limit = most);
     note_bad_rows(args, bad);
     return df;
   }
@@ -93,7 +93,9 @@ static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *co
                         .bad_rows_found = &bad,
                         .more = files + 1,
                         .more_count = count - 1,
-                        .literal_path = literal };
+                        .literal_path = literal,
+                        .unique_names = args->count[OPT_UNIQUE_NAMES] > 0,
+                        .unpack_limit = most };
   if (args->skip > 1000000000) opts.skip_rows = 1000000000;
   tsr_frame *df = tsr_frame_read_csv_with(s, files[0], &opts, TSR_HERE);
   note_lines(tsr_frame_notes(df));

@@ -31,13 +31,15 @@ static const char *option_of(const char *call, size_t length)
 /* Prints a message with the calls and fields that it names as the options that stand for them. */
 static void print_words(const char *text)
 {
-  static const char *const fields[][2] = { { "the option bad_rows", "--bad-rows" },
-                                           { " (or see the option columns)",
-                                             "; narrow the pattern, or query them one by one" } };
+  static const char *const fields[][2] = {
+    { "the option bad_rows", "--bad-rows" },
+    { "the option unpack_limit, and .memory_limit if there is one", "--unpack-limit" },
+    { " (or see the option columns)", "; narrow the pattern, or query them one by one" }
+  };
   while (*text) {
     size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_"), used = length ? length : 1;
     const char *option = length ? option_of(text, length) : NULL;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
       if (!strncmp(text, fields[i][0], strlen(fields[i][0]))) {
         option = fields[i][1];
         used = strlen(fields[i][0]);

@@ -52,7 +52,9 @@ typedef enum tool_opt {
   OPT_TYPES,
   OPT_BAD_ROWS,
   OPT_LITERAL_PATH,
+  OPT_UNPACK_LIMIT,
   OPT_NAMES,
+  OPT_UNIQUE_NAMES,
   OPT_QUICK,
   OPT_DEVICES,
   OPT_EXPLAIN,
@@ -81,7 +83,7 @@ typedef struct tool_args {
   int count[OPT_COUNT];
   tool_opt step[2 * TOOL_MOST]; /* --where and --with in the order in which they stand */
   int step_count;
-  int64_t limit, tail, sample, seed, rows, width, skip; /* -1: not given */
+  int64_t limit, tail, sample, seed, rows, width, skip, unpack_limit; /* -1: not given */
 } tool_args;
 
 /* Reads the arguments after the command's name. On a mistake prints it and returns false. */
