@@ -200,8 +200,7 @@ TSR_API tsr_frame *tsr_frame_describe_at(tsr_frame *df, const char *site);
 
 /* Appends frames of the same column names (in any order): types meet as in expressions, where a
  * file's column of nothing but nulls takes the others'; rows lie as the first frame's. Returns a frame
- * owned as results are. Errors: TSR_ECOLUMN, TSR_EDTYPE.
- * Local. */
+ * owned as results are. Errors: TSR_ECOLUMN, TSR_EDTYPE. Local. */
 TSR_API tsr_frame *tsr_frame_concat_at(tsr_frame *const *frames, int count, const char *site);
 
 typedef enum tsr_join_how {

@@ -45,27 +45,26 @@ typedef struct tsr_csv_opts {
 /* Opens CSV (RFC 4180, UTF-8) and samples its schema; rows are read at a terminal, in parallel, only
  * the columns that the chain needs. `path` is a file, a pattern ("orders-*.csv", also with ?, [a-z]
  * and {a,b}: the files in order of their names) or "-" for standard input; gzip and zstd are seen by
- * their first bytes. Without `separator` it is a comma where the first line holds one, else that of ';',
- * tab and '|' which makes the most fields of that line (tsr_frame_notes says so). Several files, of a pattern or of `more`, are one frame: they have the same columns,
- * in any order, and each column one type, that of all its values in all files. Standard input,
- * and files whose bad rows are not errors, are read at this call. `NA` and the empty field are
- * null in columns that are not text; a column of a file without rows is text, one of nothing but
- * nulls f64. Later values that contradict the sampled type widen the column: a number becomes text
- * as it stands in the file; only integers beyond 2^53 in a column that also holds fractions are
- * rounded, to f64. Forced types are bool, i32, i64, f32, f64, date, time and text. Filters on single
- * columns are judged while reading; fields of rows that they drop still widen columns and are
- * errors where they are bad. Of what tsr_frame_head or tsr_frame_limit chooses directly, with columns made
- * or chosen between, no more is read than these rows: later ones widen nothing and are no errors then.
- * Other encodings and formats are refused by name. Returns a frame owned
- * by the scope.
- * Errors: TSR_EIO, TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED, TSR_ECANCELLED.
- * Collective, same arguments. */
+ * their first bytes. Without `separator` it is a comma where the first line holds one, else that of
+ * ';', tab and '|' which makes the most fields of that line (tsr_frame_notes says so). Several
+ * files, of a pattern or of `more`, are one frame: they have the same columns, in any order, and
+ * each column one type, that of all its values in all files. Standard input, and files whose bad
+ * rows are not errors, are read at this call. `NA` and the empty field are null in columns that are
+ * not text; a column of a file without rows is text, one of nothing but nulls f64. Later values that
+ * contradict the sampled type widen the column: a number becomes text as it stands in the file; only
+ * integers beyond 2^53 in a column that also holds fractions are rounded, to f64. Forced types are
+ * bool, i32, i64, f32, f64, date, time and text. Filters on single columns are judged while reading;
+ * fields of rows that they drop still widen columns and are errors where they are bad. Of what
+ * tsr_frame_head or tsr_frame_limit chooses directly, with columns made or chosen between, no more
+ * is read than these rows: later ones widen nothing and are no errors then. Other encodings and
+ * formats are refused by name. Returns a frame owned by the scope. Errors: TSR_EIO, TSR_EPARSE,
+ * TSR_EAXIS, TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED, TSR_ECANCELLED. Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,
                                            const tsr_csv_opts *opts, const char *site);
 
-/* Returns what opening the file of a frame found that nobody asked for, a line each: another separator than the
- * comma, names that stood twice and got a number. "" where there is nothing to say, and for frames made of others. Owned by the
- * frame. Local. */
+/* Returns what opening the file of a frame found that nobody asked for, a line each: another
+ * separator than the comma, names that stood twice and got a number. "" where there is nothing to
+ * say, and for frames made of others. Owned by the frame. Local. */
 TSR_API const char *tsr_frame_notes(const tsr_frame *df);
 
 /* Options of tsr_frame_read_json. Zero means default. */
