@@ -273,7 +273,7 @@ static char find_separator(const tsr__csv_file *file, tsr__csv_window text)
   tsr__csv_row row;
   char best = ',';
   int64_t most = 1;
-  for (const char *c = SEPARATORS + opts->decimal_comma; *c; c++) {
+  for (const char *c = &SEPARATORS[opts->decimal_comma]; *c; c++) {
     dialect.separator = *c;
     tsr__csv_found found = tsr__csv_next_row(&dialect, text.at + file->head, text.end, &row);
     if (found == TSR__CSV_CUT) return 0;
