@@ -5,6 +5,8 @@
                                     mutable globals is left out
 """
 
+import fnmatch
+import os
 import re
 import subprocess
 import sys
@@ -340,6 +342,32 @@ def check_calls(build, files):
                                 " further down are allowed")
 
 
+_NAMED = re.compile(r"`((?:[\w.]+/)+[\w.*{},]*)`|\]\(([^)#:]+)\)")
+
+
+def spellings(name):
+    """a/{b,c}_test.c is a/b_test.c and a/c_test.c."""
+    match = re.match(r"(.*)\{([^}]*)\}(.*)$", name)
+    return [match[1] + word + match[3] for word in match[2].split(",")] if match else [name]
+
+
+def check_named_files(files):
+    """Files that a page names are there: those of links, and those named by their path."""
+    known = {str(f) for f in files} | {str(folder) for f in files for folder in f.parents}
+    roots = {f.parts[0] for f in files if len(f.parts) > 1}
+    for path in (f for f in files if f.suffix == ".md"):
+        text = ctext.read(path)
+        for match in _NAMED.finditer(text):
+            link, name = match[2], match[1] or match[2]
+            if not link and (name.split("/")[0] not in roots | LEVELS.keys() or name[-1] == "/"):
+                continue
+            for one in spellings(name.rstrip("/")):
+                at = os.path.normpath(path.parent / one) if link else one
+                wanted = [at] if link or at.split("/")[0] in roots else [f"src/{at}"]
+                if not any(fnmatch.filter(known, w) for w in wanted):
+                    find(path, line_of(text, match.start()), f"there is no {one}")
+
+
 # Names of the place where the project was made have no business in it.
 FOREIGN = [
     (re.compile(r"/wo" r"rk/"), "a machine's path"),
@@ -374,6 +402,7 @@ def main():
     check_operand_counts(files)
     check_banned(files)
     check_float_formats(files)
+    check_named_files(files)
     check_foreign(files)
     if len(sys.argv) > 1:
         check_globals(sys.argv[1])
