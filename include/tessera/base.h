@@ -160,7 +160,8 @@ typedef bool (*tsr_progress_fn)(const char *what, int64_t done, int64_t total, v
 typedef struct tsr_runtime_opts {
   size_t size;          /* sizeof(tsr_runtime_opts), set by the macro */
   int threads;          /* workers; 0 = one per core this process may use */
-  int64_t memory_limit; /* bytes per device; 0 = no limit */
+  int64_t memory_limit; /* bytes per device, and for the host as many as for all devices, at least
+                         * 256 MiB; 0 = no limit */
   tsr_log_fn log;       /* NULL = nothing is printed unless TSR_LOG is set (stderr) */
   void *log_user;
   const tsr_allocator *allocator; /* NULL = the C library's; copied */

@@ -21,7 +21,11 @@
 typedef struct tsr__heap {
   tsr_allocator fn;
   _Atomic int64_t live; /* blocks not yet freed: 0 after a clean close */
-  uint64_t seed;        /* drawn anew for each heap: of hashes that strangers must not foresee */
+  _Atomic int64_t used; /* bytes in them, but for those of pools, which count their own */
+  _Atomic int64_t
+      beyond; /* what `used` would have come to when `limit` refused it; 0: it did not, or told */
+  int64_t limit; /* of `used`: the host's share of .memory_limit; 0: none */
+  uint64_t seed; /* drawn anew for each heap: of hashes that strangers must not foresee */
 } tsr__heap;
 
 void tsr__heap_init(tsr__heap *heap, const tsr_allocator *user);
@@ -29,6 +33,10 @@ bool tsr__heap_is_default(const tsr__heap *heap); /* false: all memory comes fro
 void *tsr__new(tsr__heap *heap, size_t size);     /* zeroed; NULL when refused */
 void *tsr__new_raw(tsr__heap *heap, size_t size); /* not zeroed */
 void tsr__del(tsr__heap *heap, void *block, size_t size); /* NULL is allowed */
+void *tsr__new_pooled(tsr__heap *heap, size_t size);      /* not zeroed, and no part of `used` */
+void tsr__del_pooled(tsr__heap *heap, void *block, size_t size);
+/* What is to be said behind the message of a TSR_ENOMEM if `limit` was the cause, once; else "". */
+void tsr__heap_tell(tsr__heap *heap, char *out, size_t size);
 /* Grows an array of `*capacity` elements to hold `need`; false when refused, nothing changed. */
 bool tsr__grow(tsr__heap *heap, void **array, size_t *capacity, size_t need, size_t element);
 

@@ -1,10 +1,13 @@
 /* The library's own memory: one counted front of whatever allocator the user chose.
  *
  * Invariant: `live` is the number of blocks handed out and not yet given back, whatever their
- * origin, so a clean close leaves 0. A heap without functions (that of the inert runtime, which
- * is constant) refuses everything and is never written. */
+ * origin, so a clean close leaves 0. `used` is the sum of their sizes without those of pools; blocks
+ * of more than SMALL bytes never bring it above `limit`. Smaller ones are not refused, so that what is
+ * said of a refusal, and what is done after it, find memory. A heap without functions (that of the inert
+ * runtime, which is constant) refuses everything and is never written. */
 #include "base/base.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -13,6 +16,7 @@
 #define ALIGNMENT ((size_t)64)
 #define LARGE (2 * TSR__HUGE_PAGE)
 #define LARGEST ((size_t)PTRDIFF_MAX - 4096)
+#define SMALL ((size_t)4096)
 
 void tsr__huge_pages(void *block, size_t size)
 {
@@ -57,6 +61,9 @@ void tsr__heap_init(tsr__heap *heap, const tsr_allocator *user)
   bool whole = user && user->allocate && user->release;
   heap->fn = whole ? *user : (tsr_allocator){ default_allocate, default_release, NULL };
   atomic_init(&heap->live, 0);
+  atomic_init(&heap->used, 0);
+  atomic_init(&heap->beyond, 0);
+  heap->limit = 0;
   heap->seed = draw_seed(heap);
 }
 
@@ -65,13 +72,34 @@ bool tsr__heap_is_default(const tsr__heap *heap)
   return heap->fn.allocate == default_allocate;
 }
 
-void *tsr__new_raw(tsr__heap *heap, size_t size)
+void *tsr__new_pooled(tsr__heap *heap, size_t size)
 {
   if (!heap->fn.allocate || size > LARGEST) return NULL;
   /* An allocator may read size 0 as "free", so nothing is asked for as one byte. */
   void *block = heap->fn.allocate(size ? size : 1, ALIGNMENT, heap->fn.user);
   if (block) atomic_fetch_add_explicit(&heap->live, 1, memory_order_relaxed);
   return block;
+}
+
+void tsr__del_pooled(tsr__heap *heap, void *block, size_t size)
+{
+  if (!block) return;
+  heap->fn.release(block, size ? size : 1, heap->fn.user);
+  atomic_fetch_sub_explicit(&heap->live, 1, memory_order_relaxed);
+}
+
+/* Booked before it is taken, so that two threads cannot both fill the last place. */
+void *tsr__new_raw(tsr__heap *heap, size_t size)
+{
+  if (!heap->fn.allocate || size > LARGEST) return NULL;
+  int64_t bytes = (int64_t)size;
+  int64_t used = atomic_fetch_add_explicit(&heap->used, bytes, memory_order_relaxed);
+  bool fits = !heap->limit || size <= SMALL || bytes <= heap->limit - used;
+  void *block = fits ? tsr__new_pooled(heap, size) : NULL;
+  if (block) return block;
+  atomic_fetch_sub_explicit(&heap->used, bytes, memory_order_relaxed);
+  if (!fits) atomic_store_explicit(&heap->beyond, used + bytes, memory_order_relaxed);
+  return NULL;
 }
 
 void *tsr__new(tsr__heap *heap, size_t size)
@@ -84,8 +112,19 @@ void *tsr__new(tsr__heap *heap, size_t size)
 void tsr__del(tsr__heap *heap, void *block, size_t size)
 {
   if (!block) return;
-  heap->fn.release(block, size ? size : 1, heap->fn.user);
-  atomic_fetch_sub_explicit(&heap->live, 1, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&heap->used, (int64_t)size, memory_order_relaxed);
+  tsr__del_pooled(heap, block, size);
+}
+
+void tsr__heap_tell(tsr__heap *heap, char *out, size_t size)
+{
+  int64_t beyond = atomic_exchange_explicit(&heap->beyond, 0, memory_order_relaxed);
+  out[0] = '\0';
+  if (beyond)
+    snprintf(out, size,
+             "; beside its devices the host would hold %lld bytes of the %lld that .memory_limit "
+             "allows it; read fewer columns of text, collect fewer rows, or raise the limit",
+             (long long)beyond, (long long)heap->limit);
 }
 
 bool tsr__grow(tsr__heap *heap, void **array, size_t *capacity, size_t need, size_t element)

@@ -101,7 +101,7 @@ static void *map_block(tsr__pool *pool, size_t whole)
 static void *make_block(tsr__pool *pool, size_t size)
 {
   size_t whole = whole_size(pool, size);
-  return is_mapped(pool, size) ? map_block(pool, whole) : tsr__new_raw(pool->heap, whole);
+  return is_mapped(pool, size) ? map_block(pool, whole) : tsr__new_pooled(pool->heap, whole);
 }
 
 static void drop_block(tsr__pool *pool, void *block, size_t size)
@@ -109,7 +109,7 @@ static void drop_block(tsr__pool *pool, void *block, size_t size)
   size_t whole = whole_size(pool, size);
   SHOW(block, whole);
   if (!is_mapped(pool, size)) {
-    tsr__del(pool->heap, block, whole);
+    tsr__del_pooled(pool->heap, block, whole);
     return;
   }
   munmap(block, whole);

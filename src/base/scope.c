@@ -77,12 +77,16 @@ static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status, c
   int length = vsnprintf(NULL, 0, format, again);
   va_end(again);
   if (length < 0) return status;
+  char more[256] = "";
+  if (status == TSR_ENOMEM) tsr__heap_tell(&scope->rt->heap, more, sizeof more);
   const char *name = tsr_status_name(status);
   size_t front = (site ? strlen(site) + 2 : 0) + strlen(name) + 2;
-  char *room = message_room(scope, front + (size_t)length + 1);
+  size_t size = front + (size_t)length + strlen(more) + 1;
+  char *room = message_room(scope, size);
   if (!room) return status;
   snprintf(room, front + 1, "%s%s%s: ", site ? site : "", site ? ": " : "", name);
   vsnprintf(room + front, (size_t)length + 1, format, args);
+  memcpy(room + front + length, more, strlen(more) + 1);
   tsr__text_tame(room + front);
   scope->message = room;
   return status;

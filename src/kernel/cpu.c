@@ -36,6 +36,17 @@ static void cpu_free(tsr_runtime *rt, void *slot)
   tsr__del(&rt->heap, cpu, sizeof *cpu);
 }
 
+/* The host may hold as much as its devices together, and what many workers need to read files in any
+ * case: a limit for what grows with the rows, not for what is always there. */
+static int64_t host_share(int64_t limit, int devices)
+{
+  enum { LEAST = 256 << 20 };
+  int64_t share;
+  if (limit <= 0) return 0;
+  if (__builtin_mul_overflow(limit, devices, &share)) return INT64_MAX;
+  return share > LEAST ? share : LEAST;
+}
+
 tsr_status tsr__devices_install(tsr_runtime *rt)
 {
   if (rt->error.status != TSR_OK) return rt->error.status;
@@ -60,6 +71,7 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
     cpu_free(rt, cpu);
     return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
   }
+  rt->heap.limit = host_share(rt->opts.memory_limit, cpu->base.count);
   rt->slots[TSR__SLOT_DEVICES] = cpu;
   rt->slot_free[TSR__SLOT_DEVICES] = cpu_free;
   return TSR_OK;

@@ -9,6 +9,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "tessera.h"
+
 #include "harness.h"
 #include "support/csv_table.h"
 
@@ -279,6 +281,34 @@ TEST(unpacking_has_a_limit)
     rt = table_runtime(NULL, 1);
   }
   tsr_runtime_close(rt);
+}
+
+/* What a packed file holds counts towards the host's share of the limit, which the message names. */
+TEST(unpacked_text_counts_towards_the_limit)
+{
+  enum { LARGE = 8 << 20 };
+  char *text = malloc(LARGE);
+  size_t size;
+  memcpy(text, "x\n", 2);
+  for (int i = 2; i < LARGE; i += 2) memcpy(text + i, "1\n", 2);
+  char *packed = pack(text, LARGE, 1, 1, &size);
+  test_write(test_tmp("tight.csv.gz"), packed, size);
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 1, .memory_limit = 1 << 30);
+  for (int fits = 0; fits <= 1; fits++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    int64_t used = rt->heap.used;
+    rt->heap.limit = used + (fits ? 3 * LARGE : LARGE / 2);
+    tsr_frame *df = tsr_frame_read_csv(s, test_tmp("tight.csv.gz"));
+    tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "n = sum(x)"));
+    CHECK_STATUS(tsr_row_status(row), fits ? TSR_OK : TSR_ENOMEM, s);
+    if (fits) CHECK_I64(tsr_row_i64(row, "n"), LARGE / 2 - 1);
+    else CHECK_STR_HAS(tsr_message(s), "that .memory_limit allows it");
+    if (!fits) CHECK(rt->heap.used <= used + (1 << 20));
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+  free(packed);
+  free(text);
 }
 
 /* Zeros behind a gzip member fill a block; empty members hold nothing. */

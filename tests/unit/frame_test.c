@@ -859,6 +859,70 @@ TEST(frame_reading_tells_what_all_columns_need)
   tsr_runtime_close(rt);
 }
 
+/* Texts that are all different, in a file of `rows` rows; the path. */
+static const char *many_texts(int rows)
+{
+  char *text = malloc((size_t)rows * 9 + 3), *at = text + 2;
+  memcpy(text, "w\n", 2);
+  for (int i = 0; i < rows; i++, at += 9) sprintf(at, "t%07d\n", i);
+  const char *path = test_tmp("texts.csv");
+  test_write(path, text, (size_t)(at - text));
+  free(text);
+  return path;
+}
+
+static tsr_status largest_text(tsr_runtime *rt, const char *path, char *message)
+{
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_row *row = tsr_frame_row(tsr_frame_agg(tsr_frame_read_csv(s, path), "m = max(w)"));
+  tsr_status status = tsr_row_status(row);
+  snprintf(message, 1000, "%s", status ? tsr_message(s) : tsr_row_text(row, "m"));
+  tsr_scope_close(s);
+  return status;
+}
+
+/* Codes have room on the device; their dictionary has none beside it. */
+TEST_TIMEOUT(frame_dictionaries_count_towards_the_limit, 300)
+{
+  enum { ROWS = 3000000, FEW = 100000 };
+  char message[1000];
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .memory_limit = 32 << 20, .threads = 2);
+  const char *path = many_texts(FEW);
+  CHECK_STATUS(largest_text(rt, path, message), TSR_OK, NULL);
+  CHECK_STR(message, "t0099999");
+  int64_t used = rt->heap.used, live = rt->heap.live;
+  for (int round = 0; round < 2; round++) {
+    CHECK_STATUS(largest_text(rt, many_texts(ROWS), message), TSR_ENOMEM, NULL);
+    CHECK_STR_HAS(message, "of the 268435456 that .memory_limit allows it");
+    CHECK(rt->heap.used <= used + (16 << 20) &&
+          rt->heap.live <= live + 64); /* what is kept for reuse */
+  }
+  int64_t kept = rt->heap.used;
+  CHECK_STATUS(largest_text(rt, many_texts(FEW), message), TSR_OK, NULL);
+  CHECK_STR(message, "t0099999");
+  CHECK(rt->heap.used <= kept + (1 << 20));
+  tsr_runtime_close(rt);
+}
+
+/* Rows have room on the devices; a table of them has none on the host. */
+TEST(frame_tables_count_towards_the_limit)
+{
+  enum { ROWS = 100000 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2", .memory_limit = 1 << 30);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *x = tsr_iota(s, TSR_I64, TSR_SHAPE(ROWS), 0, tsr_on(NULL, ""));
+  tsr_frame *df = tsr_frame_new(s, { "x", x }, { "y", tsr_mul(x, 3) });
+  tsr_table *table = NULL;
+  rt->heap.limit = rt->heap.used + ROWS * 8;
+  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_ENOMEM, s);
+  CHECK_STR_HAS(tsr_message(s), "that .memory_limit allows it; read fewer columns");
+  tsr_scope_clear(s);
+  rt->heap.limit = rt->heap.used + 3 * ROWS * 8;
+  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, s);
+  CHECK_I64(tsr_table_i64(table, ROWS - 1, 1), 3 * (ROWS - 1));
+  tsr_runtime_close(rt);
+}
+
 TEST_TIMEOUT(frame_every_allocation_may_fail, 300)
 {
   static const char text[] = "w,x,day\na,1,2013-01-02\nb,NA,2012-05-06\nc,3,NA\na,4.5,2013-02-03\n";

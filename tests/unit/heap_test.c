@@ -78,6 +78,38 @@ TEST(the_users_allocator_gets_every_call)
   CHECK_I64(state.bytes, 0); /* sizes at release are those asked for */
 }
 
+TEST(a_heap_has_a_limit)
+{
+  enum { LIMIT = 100000, BLOCK = 30000 };
+  char says[300];
+  tsr__heap heap;
+  tsr__heap_init(&heap, NULL);
+  heap.limit = LIMIT;
+  void *block[4], *pooled = tsr__new_pooled(&heap, LIMIT);
+  CHECK(pooled); /* a pool counts its own */
+  for (int i = 0; i < 3; i++) CHECK(block[i] = tsr__new(&heap, BLOCK));
+  CHECK_I64(heap.used, 3 * BLOCK);
+  tsr__heap_tell(&heap, says, sizeof says);
+  CHECK_STR(says, "");
+  CHECK(!tsr__new(&heap, BLOCK));
+  CHECK_I64(heap.used, 3 * BLOCK);
+  CHECK_I64(heap.live, 4);
+  block[3] = tsr__new(&heap, LIMIT - 3 * BLOCK); /* to the byte */
+  CHECK(block[3] && !tsr__new(&heap, 5000));
+  void *small = tsr__new(&heap, 100);
+  CHECK(small);
+  tsr__heap_tell(&heap, says, sizeof says);
+  CHECK_STR_HAS(says, "would hold 105000 bytes of the 100000 that .memory_limit allows");
+  tsr__heap_tell(&heap, says, sizeof says);
+  CHECK_STR(says, "");
+  for (int i = 0; i < 3; i++) tsr__del(&heap, block[i], BLOCK);
+  tsr__del(&heap, block[3], LIMIT - 3 * BLOCK);
+  tsr__del(&heap, small, 100);
+  tsr__del_pooled(&heap, pooled, LIMIT);
+  CHECK_I64(heap.used, 0);
+  CHECK_I64(heap.live, 0);
+}
+
 TEST(a_heap_without_functions_refuses)
 {
   tsr__heap heap = { 0 };
