@@ -834,7 +834,8 @@ static tsr_status small_job(tsr_runtime *rt, const char *path, double *out)
   return st;
 }
 
-/* One column fits and three do not: the first message tells what all three need, and nothing is held. */
+/* One column fits and three do not: the first message tells what all three and their copies in order need,
+ * and nothing is held. */
 TEST(frame_reading_tells_what_all_columns_need)
 {
   enum { ROWS = 8000, NEED = 3 * (ROWS * 8 + ROWS / 8) };
@@ -847,7 +848,8 @@ TEST(frame_reading_tells_what_all_columns_need)
   tsr_runtime *rt = tsr_runtime_open("cpu:1", .memory_limit = NEED / 2);
   tsr_scope *s = tsr_scope_open(rt);
   tsr_table *table = NULL;
-  snprintf(need, sizeof need, "needs %d more bytes on device 0", NEED);
+  snprintf(need, sizeof need, "needs at least %d more bytes by its tsr_frame_sort",
+           ROWS * (3 * 8 + 3 * 8 + 4));
   tsr_frame *df = tsr_frame_read_csv(s, path);
   CHECK_STATUS(tsr_frame_collect(tsr_frame_sort(df, "a"), &table), TSR_ENOMEM, s);
   CHECK_STR_HAS(tsr_message(s), need);

@@ -244,10 +244,15 @@ static tsr_status read_files(tsr__bind *bind, bool *changed)
   *changed = false;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     if (v->df->kind != TSR__FRAME_FILE || !v->live) continue;
-    int before = v->df->version;
     v->sift = tsr__sift_of(bind, v);
     v->front = tsr__front_of(bind, v);
-    if (!v->sift || tsr__scan_read(v, &bind->error)) return bind->error.status;
+    if (!v->sift) return bind->error.status;
+  }
+  if (tsr__room_check(bind)) return bind->error.status;
+  for (tsr__visit *v = bind->visits; v; v = v->next) {
+    if (v->df->kind != TSR__FRAME_FILE || !v->live) continue;
+    int before = v->df->version;
+    if (tsr__scan_read(v, &bind->error)) return bind->error.status;
     *changed = *changed || v->df->version != before;
   }
   for (tsr__visit *v = bind->visits; v && *changed; v = v->next) {
@@ -531,7 +536,7 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
     if (read_files(bind, &changed)) return bind->error.status;
   }
   if (bind->plan) return TSR_OK;
-  if (make_rows(bind)) return bind->error.status;
+  if (tsr__room_check(bind) || make_rows(bind)) return bind->error.status;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     tsr_status status = v->here ? bind_one(bind, v) : TSR_OK;
     if (status) return status;

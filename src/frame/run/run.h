@@ -18,6 +18,7 @@ typedef struct tsr__visit {
   bool *need;
   const struct tsr__sift *sift; /* of a file's rows, where columns without dropped rows will do */
   int64_t front; /* of a file: so many of its first rows will do, -1: all are needed */
+  int64_t least; /* rows that there are at least (room.c) */
   struct tsr__visit *parent, *other, **part;
   tsr__bound bound;
 } tsr__visit;
@@ -99,6 +100,11 @@ int64_t tsr__front_of(const tsr__bind *bind, const tsr__visit *file);
  * asks for. `front` becomes -1 where the file was read whole. A column whose values contradict its type
  * changes the frame's schema and version instead; then nothing was read. */
 tsr_status tsr__scan_read(tsr__visit *file, tsr__error *error);
+/* Counts the rows of a file that were not counted yet. */
+tsr_status tsr__scan_count(tsr_frame *df, tsr__error *error);
+/* Whether what a terminal will take of the devices at least has room there: TSR_ENOMEM, in its one message
+ * (room.c). Once files are read more is known. */
+tsr_status tsr__room_check(tsr__bind *bind);
 /* The rows of a visited file that was read. */
 tsr__source *tsr__scan_source(const tsr__visit *file);
 /* The part of its columns that a file's rows were read without dropped values, NULL: none. */

@@ -281,8 +281,8 @@ static bool is_there(const reading *r, int column)
 static tsr_status check_room(const reading *r, const bool *need)
 {
   const tsr_frame *df = r->df;
-  const tsr_sharding *sharding = &df->source->sharding;
-  tsr_shape shape = { 1, { df->source->rows } };
+  const tsr_sharding *sharding = &r->source->sharding;
+  tsr_shape shape = { 1, { r->source->rows } };
   tsr__need ask = { df->node.scope->rt, df->what, NULL };
   for (int p = 0; p < tsr__positions(sharding); p++) {
     tsr_box box;
@@ -369,6 +369,13 @@ static tsr_status open_front(tsr_frame *df, int64_t enough, tsr__error *error)
   return TSR_OK;
 }
 
+tsr_status tsr__scan_count(tsr_frame *df, tsr__error *error)
+{
+  tsr__source *source = df->source;
+  if (source->rows >= 0) return TSR_OK;
+  return source->reader.ops->count(source->reader.file, &source->rows, error);
+}
+
 /* Chooses which rows of a file are read: all, or a front. */
 static tsr_status open_rows(tsr__visit *file, tsr__error *error)
 {
@@ -378,7 +385,7 @@ static tsr_status open_rows(tsr__visit *file, tsr__error *error)
   if (!reader->ops->front || whole_is_there(file)) file->front = -1;
   if (source->rows >= 0 && source->rows <= file->front) file->front = -1;
   if (file->front >= 0) return open_front(df, file->front, error);
-  return source->rows < 0 ? reader->ops->count(reader->file, &source->rows, error) : TSR_OK;
+  return tsr__scan_count(df, error);
 }
 
 tsr__source *tsr__scan_source(const tsr__visit *file)

@@ -153,6 +153,7 @@ tsr_status tsr__csv_settle_types(tsr__csv *csv, bool whole, tsr__error *error)
     tsr__read_column *column = &csv->columns[c];
     if (!csv->info[c].forced) column->type = tsr__classes_type(csv->info[c].seen);
     column->vacant = !csv->info[c].forced && !(csv->info[c].seen & ~(unsigned)TSR__CLASS_NULL);
+    column->loose = !whole && !csv->info[c].forced && column->type != TSR_COL_TEXT;
     column->nullable = column->type != TSR_COL_TEXT && (csv->info[c].seen & TSR__CLASS_NULL);
   }
   return status;

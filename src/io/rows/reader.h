@@ -14,6 +14,7 @@ typedef struct tsr__read_column {
   tsr_coltype type;
   bool nullable; /* a null was seen in what has been read so far */
   bool vacant;   /* it holds nothing but nulls, or no row: its type says nothing */
+  bool loose;    /* a value that was not looked at may still change its type */
 } tsr__read_column;
 
 /* Where one column's part goes: values of `rows[part+1]-rows[part]` elements each, bool as one
