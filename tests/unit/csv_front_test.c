@@ -72,7 +72,7 @@ static int64_t first_id(tsr_frame *df, int64_t expected)
 }
 
 /* What a head chooses is all that is read, with columns made and left out before it, and for what
- * follows it; a condition before it needs all rows. */
+ * follows it; a condition before it needs rows until so many passed it. */
 TEST(heads_of_frames_read_no_more)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:3", .threads = 1);
@@ -86,7 +86,11 @@ TEST(heads_of_frames_read_no_more)
   CHECK_I64(first_id(tsr_frame_sort(tsr_frame_head(made, 7), "y desc"), 7), 6);
   CHECK_I64(first_id(tsr_frame_filter(tsr_frame_head(df, 100), "id > 50"), 49), 51);
   CHECK_STR_HAS(tsr_frame_explain(tsr_frame_head(df, 9)), "no more than the first 9 rows are read");
-  CHECK(bytes_read() - at < 2 << 20);
+  tsr_frame *few = tsr_frame_assign(tsr_frame_filter(df, "x > 3"), "z", "x * 2");
+  CHECK_I64(first_id(tsr_frame_head(few, 3), 3), 3);
+  CHECK_I64(first_id(tsr_frame_sort(tsr_frame_limit(few, 500, 20), "id desc"), 20), 522);
+  CHECK_STR_HAS(tsr_frame_explain(tsr_frame_head(few, 3)), "are read until 3 of them pass");
+  CHECK(bytes_read() - at < 4 << 20);
   CHECK_I64(first_id(tsr_frame_head(tsr_frame_filter(df, "id > 399990"), 5), 5), 399991);
   CHECK(bytes_read() - at > 6 << 20);
   int64_t rows;
@@ -96,6 +100,39 @@ TEST(heads_of_frames_read_no_more)
   CHECK_I64(rows, ROWS);
   CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
   tsr_runtime_close(rt);
+}
+
+/* Conditions that few rows pass, early, late and never, on their way through fronts of several lengths to a
+ * whole reading: rows are those that the numbers say. */
+TEST(heads_behind_conditions_are_the_first_that_pass)
+{
+  static const int64_t from[] = {
+    0, 10, 16383, 16384, 16390, 131071, 131080, 399999, ROWS, ROWS + 5
+  };
+  write_large("large.csv", ROWS);
+  for (int devices = 1; devices <= 5; devices += 4)
+    for (int i = 0; i < 10; i++)
+      for (int step = 1; step <= 1001; step += 500) {
+        char where[100], name[10];
+        snprintf(name, sizeof name, "cpu:%d", devices);
+        snprintf(where, sizeof where, "id >= %" PRId64 " and id %% %d == 0 and word != 'w3'",
+                 from[i], step);
+        tsr_runtime *rt = tsr_runtime_open(name, .threads = 2);
+        tsr_scope *s = tsr_scope_open(rt);
+        tsr_frame *df = tsr_frame_read_csv(s, test_tmp("large.csv"));
+        tsr_table *t = NULL;
+        df = tsr_frame_head(tsr_frame_filter(tsr_frame_with_row_index(df, "row"), where), 40);
+        CHECK_STATUS(tsr_frame_collect(tsr_frame_sort(df, "id desc"), &t), TSR_OK, s);
+        CHECK_STATUS(tsr_frame_collect(df, &t), TSR_OK, s);
+        int64_t rows = 0;
+        for (int64_t id = from[i]; id < ROWS && rows < 40; id++) {
+          if (id % step || id % 17 == 3) continue;
+          CHECK_I64(tsr_table_i64(t, rows, 0), id);
+          CHECK_I64(tsr_table_i64(t, rows++, 1), id);
+        }
+        CHECK_I64(tsr_table_rows(t), rows);
+        tsr_runtime_close(rt);
+      }
 }
 
 /* A value behind the first rows widens their column once it is read, not before. */

@@ -520,7 +520,10 @@ static void add_step(explainer *e, const step *s)
   tsr__text_add(e->out, ", ");
   add_place(&df->source->sharding, e->out);
   tsr__text_add(e->out, "\n");
-  if (df->kind == TSR__FRAME_FILE && s->visit->front >= 0)
+  if (df->kind == TSR__FRAME_FILE && s->visit->front >= 0 && s->visit->head)
+    tsr__text_add(e->out, "    the first rows are read until %lld of them pass\n",
+                  (long long)s->visit->wanted);
+  else if (df->kind == TSR__FRAME_FILE && s->visit->front >= 0)
     tsr__text_add(e->out, "    no more than the first %lld row%s read\n",
                   (long long)s->visit->front, s->visit->front == 1 ? " is" : "s are");
   add_sifted(e, s->visit);

@@ -525,12 +525,26 @@ static tsr_status bind_one(tsr__bind *bind, tsr__visit *v)
   return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
 }
 
-tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool *need,
-                           tsr__bound *out)
+/* Sees whether the first rows of files hold as many that pass conditions as heads want; else more of them
+ * are to be read. */
+static tsr_status widen_fronts(tsr__bind *bind, bool *again)
 {
-  tsr__visit *top = visit(bind, df, rows);
+  for (tsr__visit *v = bind->visits; v; v = v->next) {
+    if (!v->live || v->front < 0 || !v->head || !v->head->here) continue;
+    tsr__bound *from = &v->head->parent->bound;
+    if (tsr__scan_source(v)->enough == INT64_MAX || !from->mask) continue;
+    if (tsr__bind_run(bind, &from->mask, 1)) return tsr_scope_status(bind->scope);
+    if (tsr__mask_rows(from->mask->value) >= v->wanted) continue;
+    v->reach *= 8;
+    *again = true;
+  }
+  return TSR_OK;
+}
+
+static tsr_status bind_visits(tsr__bind *bind, tsr__visit *top, const bool *need, bool *again)
+{
   bool changed = true;
-  if (!top) return bind->error.status;
+  *again = false;
   while (changed) {
     if (mark_needs(bind, top, need)) return bind->error.status;
     if (read_files(bind, &changed)) return bind->error.status;
@@ -539,6 +553,23 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
   if (tsr__room_check(bind) || make_rows(bind)) return bind->error.status;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     tsr_status status = v->here ? bind_one(bind, v) : TSR_OK;
+    if (status) return status;
+  }
+  return widen_fronts(bind, again);
+}
+
+tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool *need,
+                           tsr__bound *out)
+{
+  tsr__visit *top = visit(bind, df, rows);
+  tsr__watch *watches = bind->watches;
+  int watch_count = bind->watch_count;
+  bool again = true;
+  if (!top) return bind->error.status;
+  while (again) {
+    bind->watches = watches; /* those of fewer rows say nothing of more */
+    bind->watch_count = watch_count;
+    tsr_status status = bind_visits(bind, top, need, &again);
     if (status) return status;
   }
   *out = top->bound;

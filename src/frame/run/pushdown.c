@@ -283,13 +283,26 @@ tsr__sift *tsr__sift_of(tsr__bind *bind, const tsr__visit *file)
   return bind->error.status ? NULL : sift;
 }
 
-int64_t tsr__front_of(const tsr__bind *bind, const tsr__visit *file)
+/* Where few rows pass, all are read in the end: beyond REACH_MOST that is begun at once, and where memory is
+ * limited, since what was read for nothing is held beside them. */
+enum { REACH = 1 << 14, REACH_MOST = 1 << 20 };
+
+int64_t tsr__front_of(const tsr__bind *bind, tsr__visit *file)
 {
   int64_t end;
+  bool filtered = false, tight = bind->scope->rt->opts.memory_limit > 0;
+  file->head = NULL;
   for (const tsr__visit *v = only_user(bind, file); v && !v->made; v = only_user(bind, v)) {
     switch (v->df->kind) {
     case TSR__FRAME_HEAD:
-      return __builtin_add_overflow(v->df->first, v->df->count, &end) ? -1 : end;
+      if (__builtin_add_overflow(v->df->first, v->df->count, &end)) return -1;
+      if (!filtered) return end;
+      if (file->reach < end) file->reach = end;
+      if (file->reach < REACH) file->reach = REACH;
+      file->head = v;
+      file->wanted = end;
+      return tight || file->reach > REACH_MOST ? -1 : file->reach;
+    case TSR__FRAME_FILTER: filtered = true; break;
     case TSR__FRAME_SELECT:
     case TSR__FRAME_ASSIGN:
     case TSR__FRAME_INDEX: break;

@@ -19,6 +19,9 @@ typedef struct tsr__visit {
   const struct tsr__sift *sift; /* of a file's rows, where columns without dropped rows will do */
   int64_t front; /* of a file: so many of its first rows will do, -1: all are needed */
   int64_t least; /* rows that there are at least (room.c) */
+  const struct tsr__visit
+      *head;             /* of a file: chooses by conditions from `front`; NULL: by number ... */
+  int64_t wanted, reach; /* ... so many of them, looked for in so many rows at first */
   struct tsr__visit *parent, *other, **part;
   tsr__bound bound;
 } tsr__visit;
@@ -92,9 +95,10 @@ tsr__sift *tsr__sift_of(tsr__bind *bind, const tsr__visit *file);
 /* Whether a row that passes the sieves of `sift` passes those of `sifted`. */
 bool tsr__sift_holds(const tsr__sifted *sifted, const tsr__sift *sift);
 
-/* How many of a file's first rows are all that a terminal needs: what a head chooses before any
- * condition does. -1: that is not known. */
-int64_t tsr__front_of(const tsr__bind *bind, const tsr__visit *file);
+/* How many of a file's first rows are all that a terminal needs: what a head chooses; behind
+ * conditions as many as the visit's `reach` says, until they are seen to be too few. -1: that is not
+ * known. */
+int64_t tsr__front_of(const tsr__bind *bind, tsr__visit *file);
 
 /* Reads the columns of a visited file that are needed and not read yet (scan.c), of the rows that it
  * asks for. `front` becomes -1 where the file was read whole. A column whose values contradict its type

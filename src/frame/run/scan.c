@@ -181,7 +181,7 @@ const tsr__sifted *tsr__scan_sifted(const tsr__visit *file)
 {
   const tsr__source *source = file->df->source;
   bool any = false;
-  if (!file->sift || !source || !source->sifted) return NULL;
+  if (!file->sift || !source || !source->sifted || file->front >= 0) return NULL;
   for (int i = 0; i < file->df->schema.count; i++)
     any = any || (file->need[i] && !source->col[i].values &&
                   tsr__scan_column(source, i, file->sift).values);
@@ -339,13 +339,13 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   return tsr__file_schema(df, r->error);
 }
 
-/* Whether what a visit needs of a file is there, of all its rows. */
+/* Whether what a visit needs of a file is there, of all its rows or those that pass its conditions. */
 static bool whole_is_there(const tsr__visit *file)
 {
   const tsr__source *source = file->df->source;
   bool there = source->rows >= 0;
   for (int i = 0; i < file->df->schema.count && there; i++)
-    there = !file->need[i] || source->col[i].values;
+    there = !file->need[i] || tsr__scan_column(source, i, file->sift).values;
   return there;
 }
 
@@ -403,6 +403,7 @@ tsr_status tsr__scan_read(tsr__visit *file, tsr__error *error)
   if (scope->inert) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   tsr_status status = open_rows(file, error);
   r.source = tsr__scan_source(file);
+  if (r.source != df->source) r.sift = NULL; /* a front is short */
   if (!status) status = read_columns(&r, scope, file->need);
   drop(&r, status != TSR_OK || df->version != before);
   tsr_scope_close(scope);
