@@ -118,7 +118,8 @@ void tsr__del(tsr__heap *heap, void *block, size_t size)
 
 void tsr__heap_tell(tsr__heap *heap, char *out, size_t size)
 {
-  int64_t beyond = atomic_exchange_explicit(&heap->beyond, 0, memory_order_relaxed);
+  int64_t beyond = 0;
+  if (heap->limit) beyond = atomic_exchange_explicit(&heap->beyond, 0, memory_order_relaxed);
   out[0] = '\0';
   if (beyond)
     snprintf(out, size,
