@@ -42,7 +42,7 @@ static void add_file(needs *n, const tsr__visit *v)
 {
   const tsr__source *source = v->df->source;
   const tsr__reader *reader = &source->reader;
-  const tsr__csv_column *column;
+  const tsr__read_column *column;
   int64_t reading = 0, stay = 0;
   int positions = tsr__positions(&source->sharding);
   if (v->front >= 0 || (reader->ops->borrow && positions == 1)) return;
