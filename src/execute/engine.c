@@ -133,7 +133,7 @@ tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *err
       use_nodes(plan, io->inputs, io->input_count, s);
       use_nodes(plan, io->outputs, io->output_count, s);
       plan->kernels++;
-    } else if (step->kind != TSR__STEP_COMBINE) {
+    } else if (step->kind != TSR__STEP_ALL_REDUCE) {
       TSR_FOR_OPERANDS (program, &program->nodes[step->node], i, o) plan->last_use[o] = s;
       plan->last_use[step->node] = s;
     } else {
@@ -161,7 +161,7 @@ static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
   for (int s = 0; s < plan->schedule.step_count; s++) {
     const tsr__step *step = &plan->schedule.steps[s];
     tsr__text_add(&text, "step %d: %s", s, kinds[step->kind]);
-    if (step->kind == TSR__STEP_COMBINE)
+    if (step->kind == TSR__STEP_ALL_REDUCE)
       tsr__text_add(&text, " of accumulators %d to %d\n", step->first,
                     step->first + step->count - 1);
     else if (step->kind != TSR__STEP_KERNEL) tsr__text_add(&text, " %%%d\n", step->node);
@@ -414,7 +414,7 @@ tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int cou
   for (int s = 0; !status && s < plan->schedule.step_count; s++) {
     int kind = plan->schedule.steps[s].kind;
     shape.kernels += kind == TSR__STEP_KERNEL;
-    shape.combines += kind == TSR__STEP_COMBINE;
+    shape.combines += kind == TSR__STEP_ALL_REDUCE;
     shape.reshards += kind == TSR__STEP_RESHARD;
     shape.operators += kind >= TSR__STEP_COMPACT;
   }

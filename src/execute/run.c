@@ -248,7 +248,7 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
     int accum = exec->plan->schedule.final_main[c->finals[f]];
     counts[f] = local_count(exec, c->finals[f], c->members[0], &exec->extents[accum]);
   }
-  tsr__combine combine = {
+  tsr__all_reduce combine = {
     .rt = exec->rt,
     .program = exec->program,
     .schedule = &exec->plan->schedule,
@@ -263,7 +263,7 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
     .out_counts = counts,
     .populations = c->populations,
   };
-  return tsr__devices_of(exec->rt)->ops->combine(&combine, &exec->traffic, exec->error);
+  return tsr__devices_of(exec->rt)->ops->all_reduce(&combine, &exec->traffic, exec->error);
 }
 
 static tsr_status combine_groups(tsr__exec *exec, crossing *c)
@@ -342,7 +342,7 @@ static tsr_status run_step(tsr__exec *exec, const tsr__step *step)
 {
   switch (step->kind) {
   case TSR__STEP_KERNEL: return run_kernel(exec, step);
-  case TSR__STEP_COMBINE: return run_combine(exec, step);
+  case TSR__STEP_ALL_REDUCE: return run_combine(exec, step);
   case TSR__STEP_RESHARD: return tsr__exec_reshard(exec, step->node);
   case TSR__STEP_COMPACT: return tsr__exec_compact(exec, step->node);
   case TSR__STEP_FIRSTN: return tsr__exec_firstn(exec, step->node);

@@ -11,7 +11,7 @@
 #include "relate/group_owners.h"
 
 typedef struct telling {
-  tsr__homes *h;
+  tsr__group_owners *h;
   tsr__buffer **mine, **valid; /* [part] */
   tsr__index order;            /* all of mine, once for each part */
   int64_t *counts, *words;     /* of the exchange */
@@ -63,7 +63,7 @@ static void mine_task(void *user, int64_t p, int worker)
 
 static tsr_status tell(telling *t)
 {
-  tsr__homes *h = t->h;
+  tsr__group_owners *h = t->h;
   int parts = h->parts;
   int64_t *all = t->words + parts;
   for (int p = 0; p < parts; p++) {
@@ -95,7 +95,7 @@ static void home_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const telling *t = user;
-  const tsr__homes *h = t->h;
+  const tsr__group_owners *h = t->h;
   const uint32_t *number = h->local.number[p];
   uint64_t *home = t->mine[p]->data;
   int64_t count = 0;
@@ -122,7 +122,7 @@ static void own_task(void *user, int64_t p, int worker)
       *own++ = (uint32_t)(64 * w + __builtin_ctzll(bits));
 }
 
-tsr_status tsr__homes_by_code(tsr__homes *h)
+tsr_status tsr__group_owners_by_code(tsr__group_owners *h)
 {
   telling t = { .h = h };
   h->code_words = ((INT64_C(1) << h->local.bits) + 63) / 64;

@@ -17,7 +17,7 @@
 
 /* ---- helpers -------------------------------------------------------------------------------------------- */
 
-tsr_status tsr__part_buffers(const tsr__homes *homes, tsr_dtype dtype, const int64_t *rows,
+tsr_status tsr__part_buffers(const tsr__group_owners *homes, tsr_dtype dtype, const int64_t *rows,
                              tsr__buffer **out)
 {
   for (int p = 0; p < homes->parts; p++) {
@@ -29,13 +29,13 @@ tsr_status tsr__part_buffers(const tsr__homes *homes, tsr_dtype dtype, const int
   return TSR_OK;
 }
 
-tsr_status tsr__each_part(const tsr__homes *homes, tsr__task_fn fn, void *user)
+tsr_status tsr__each_part(const tsr__group_owners *homes, tsr__task_fn fn, void *user)
 {
   if (tsr__parallel_long(homes->rt, "group by", homes->parts, fn, user)) return TSR_OK;
   return tsr__cancelled(homes->error, "group by");
 }
 
-tsr_status tsr__send(const tsr__homes *homes, const tsr__sending *sending)
+tsr_status tsr__send(const tsr__group_owners *homes, const tsr__sending *sending)
 {
   tsr__parts from = { homes->parts, homes->view->parts.device, sending->from };
   tsr__moved moved = { 0 };
@@ -60,8 +60,8 @@ tsr_status tsr__send(const tsr__homes *homes, const tsr__sending *sending)
 
 /* What finding homes needs while it lasts. Lists are [column * parts + part]. */
 typedef struct finding {
-  tsr__homes *h;
-  const tsr__packed *keys;
+  tsr__group_owners *h;
+  const tsr__packed_keys *keys;
   bool counted;
   int columns; /* words of a key, then the group's number, then its rows if they are counted */
   tsr__colparts *sent_column;
@@ -69,7 +69,7 @@ typedef struct finding {
   tsr__index order;                                   /* of each part's groups by owner */
   tsr__buffer **answer, **answered, **answered_valid; /* 3 columns, and `before` */
   int64_t *answers;
-  tsr__packed packed; /* of the keys that came */
+  tsr__packed_keys packed; /* of the keys that came */
   void *block;
   size_t size;
   tsr__progress progress; /* of answering */
@@ -79,7 +79,7 @@ enum { ASK_AFTER = 1 << 14 }; /* keys between two questions whether to go on */
 
 enum { ANSWERS = 4 };
 
-static tsr_status no_memory(const tsr__homes *h)
+static tsr_status no_memory(const tsr__group_owners *h)
 {
   return tsr__error_set(h->error, TSR_ENOMEM,
                         "group by: no memory for the description of groups on %d devices; free "
@@ -123,7 +123,7 @@ static void keys_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const finding *f = user;
-  const tsr__homes *h = f->h;
+  const tsr__group_owners *h = f->h;
   int64_t rows = h->view->parts.rows[p], count = h->local.count[p];
   int words = f->keys->words;
   const uint32_t *first = h->local.first.at[p];
@@ -147,7 +147,7 @@ static void keys_task(void *user, int64_t p, int worker)
 
 static tsr_status send_keys(finding *f)
 {
-  tsr__homes *h = f->h;
+  tsr__group_owners *h = f->h;
   const int64_t *groups = h->local.count;
   tsr_status status = tsr__part_buffers(h, TSR_I32, groups, h->owner);
   for (int c = 0; c < f->columns && !status; c++) {
@@ -183,7 +183,7 @@ static tsr_status send_keys(finding *f)
 /* The keys that came, packed: the words of one part lie one after the other. */
 static tsr_status pack_came(finding *f)
 {
-  const tsr__homes *h = f->h;
+  const tsr__group_owners *h = f->h;
   int words = f->keys->words;
   f->packed.parts = h->parts;
   f->packed.words = words;
@@ -209,7 +209,7 @@ static tsr_status pack_came(finding *f)
 static void answer_task(void *user, int64_t o, int worker)
 {
   finding *f = user;
-  const tsr__homes *h = f->h;
+  const tsr__group_owners *h = f->h;
   int parts = h->parts, sender = 0;
   const uint32_t *group = h->owned.group[o], *first = h->owned.first.at[o];
   const int32_t *number = f->got[f->keys->words * parts + o]->data;
@@ -243,7 +243,7 @@ static void answer_task(void *user, int64_t o, int worker)
 
 static tsr_status find_owned(finding *f)
 {
-  tsr__homes *h = f->h;
+  tsr__group_owners *h = f->h;
   tsr__parts lie = { h->parts, h->view->parts.device, h->came };
   tsr_status status = pack_came(f);
   if (!status) status = tsr__group_rows(h->rt, &lie, &f->packed, &h->owned, h->error);
@@ -264,7 +264,7 @@ static void settle_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const finding *f = user;
-  tsr__homes *h = f->h;
+  tsr__group_owners *h = f->h;
   const uint32_t *order = f->order.at[p];
   tsr__buffer **to[3] = { h->home, h->number, h->owned_as };
   for (int c = 0; c < 3; c++) {
@@ -296,7 +296,7 @@ static void own_task(void *user, int64_t p, int worker)
 
 static tsr_status take_answers(finding *f)
 {
-  tsr__homes *h = f->h;
+  tsr__group_owners *h = f->h;
   tsr__colparts columns[ANSWERS];
   for (int c = 0; c < ANSWERS; c++)
     columns[c] =
@@ -327,7 +327,7 @@ static tsr_status take_answers(finding *f)
 
 enum { LISTS = 8 };
 
-static tsr_status homes_new(tsr__homes *h)
+static tsr_status homes_new(tsr__group_owners *h)
 {
   size_t parts = (size_t)h->parts;
   h->size = (parts + 2 * parts * parts) * sizeof(int64_t) + LISTS * parts * sizeof(tsr__buffer *);
@@ -350,7 +350,7 @@ static tsr_status homes_new(tsr__homes *h)
 /* Whether nearly every row seems to have a key of its own: as few equal keys in a sample of one part
  * as there would be if they were dealt at random over half as many keys as rows. The hash is the fixed
  * one, for a plan must not change from run to run; a sample is too small to be harmed. */
-static bool all_differ(const tsr__homes *h, const tsr__packed *keys)
+static bool all_differ(const tsr__group_owners *h, const tsr__packed_keys *keys)
 {
   enum { SAMPLE = 4096, SLOTS = 4 * SAMPLE, LEAST = 1 << 17 };
   uint32_t slot[SLOTS] = { 0 };
@@ -379,7 +379,7 @@ static void alone_task(void *user, int64_t p, int worker)
 }
 
 /* Each row a group: owners find the equal ones, of one part as of several. */
-static tsr_status leave_alone(tsr__homes *h)
+static tsr_status leave_alone(tsr__group_owners *h)
 {
   size_t parts = (size_t)h->parts;
   tsr__grouped *local = &h->local;
@@ -397,7 +397,7 @@ static tsr_status leave_alone(tsr__homes *h)
   return status ? status : tsr__each_part(h, alone_task, local);
 }
 
-tsr_status tsr__homes_owners(tsr__homes *h, const tsr__packed *keys, bool counted)
+tsr_status tsr__group_owners_seek(tsr__group_owners *h, const tsr__packed_keys *keys, bool counted)
 {
   finding f = {
     .h = h, .keys = keys, .counted = counted, .progress = { .rt = h->rt, .what = "group by" }
@@ -412,7 +412,7 @@ tsr_status tsr__homes_owners(tsr__homes *h, const tsr__packed *keys, bool counte
 }
 
 /* Whether telling all parts all codes takes no more than sending keys, 24 bytes a group. */
-static bool few_codes(const tsr__homes *h)
+static bool few_codes(const tsr__group_owners *h)
 {
   int64_t groups = 0;
   if (!h->records || !h->local.number) return false;
@@ -420,17 +420,17 @@ static bool few_codes(const tsr__homes *h)
   return (int64_t)h->parts << h->local.bits <= 8 * 24 * (groups / h->parts + 1);
 }
 
-tsr_status tsr__homes_find(tsr__homes *h, const tsr__packed *keys, bool counted)
+tsr_status tsr__group_owners_find(tsr__group_owners *h, const tsr__packed_keys *keys, bool counted)
 {
   tsr_status status = homes_new(h);
   if (!status && h->parts > 1 && all_differ(h, keys)) status = leave_alone(h);
   else if (!status) status = tsr__group_rows(h->rt, &h->view->parts, keys, &h->local, h->error);
   if (status || h->parts == 1) return status;
   h->coded = few_codes(h);
-  return h->coded ? tsr__homes_by_code(h) : tsr__homes_owners(h, keys, counted);
+  return h->coded ? tsr__group_owners_by_code(h) : tsr__group_owners_seek(h, keys, counted);
 }
 
-void tsr__homes_free(tsr__homes *h)
+void tsr__group_owners_free(tsr__group_owners *h)
 {
   tsr__grouped_free(h->rt, &h->local);
   tsr__grouped_free(h->rt, &h->owned);

@@ -6,7 +6,7 @@
 
 /* The groups of a slice. A group's home is the part where its first row lies; its owner, chosen by
  * the hash of its key, is who found that out. */
-typedef struct tsr__homes {
+typedef struct tsr__group_owners {
   tsr_runtime *rt;
   tsr__error *error;
   tsr__rel_stats *stats;
@@ -30,29 +30,31 @@ typedef struct tsr__homes {
   tsr__buffer **owner, **home, **number, **owned_as, **before;
   /* Of each group at its owner, [part]: home and number there (i32). */
   tsr__buffer **owned_home, **owned_number;
-} tsr__homes;
+} tsr__group_owners;
 
 /* Groups the rows of a slice by packed keys (freed by the caller) and finds homes if there are several
  * parts. `counted`: fills `before`, also for one part. Free it in any case. */
-tsr_status tsr__homes_find(tsr__homes *homes, const tsr__packed *keys, bool counted);
+tsr_status tsr__group_owners_find(tsr__group_owners *homes, const tsr__packed_keys *keys,
+                                  bool counted);
 /* Finds owners after all, for `coded` homes. */
-tsr_status tsr__homes_owners(tsr__homes *homes, const tsr__packed *keys, bool counted);
-void tsr__homes_free(tsr__homes *homes);
+tsr_status tsr__group_owners_seek(tsr__group_owners *homes, const tsr__packed_keys *keys,
+                                  bool counted);
+void tsr__group_owners_free(tsr__group_owners *homes);
 
 /* Homes by what codes each part has (group_codes.c): fills `everyone` and `own`. */
-tsr_status tsr__homes_by_code(tsr__homes *homes);
+tsr_status tsr__group_owners_by_code(tsr__group_owners *homes);
 /* The codes that `part` knows part q to have. */
-static inline const uint64_t *tsr__codes_of(const tsr__homes *homes, int64_t part, int q)
+static inline const uint64_t *tsr__codes_of(const tsr__group_owners *homes, int64_t part, int q)
 {
   const uint64_t *all = homes->everyone[part]->data;
   return all + q * homes->code_words;
 }
 
 /* One buffer a part of `rows[p]` elements each. */
-tsr_status tsr__part_buffers(const tsr__homes *homes, tsr_dtype dtype, const int64_t *rows,
+tsr_status tsr__part_buffers(const tsr__group_owners *homes, tsr_dtype dtype, const int64_t *rows,
                              tsr__buffer **out);
 /* Runs fn(user, part, worker) for each part. */
-tsr_status tsr__each_part(const tsr__homes *homes, tsr__task_fn fn, void *user);
+tsr_status tsr__each_part(const tsr__group_owners *homes, tsr__task_fn fn, void *user);
 
 /* Columns of elements that lie as `from` says to other parts, and what came; `what` for the stats. */
 typedef struct tsr__sending {
@@ -66,10 +68,10 @@ typedef struct tsr__sending {
   tsr__buffer **values, **valid; /* out */
   int64_t *came;                 /* out */
 } tsr__sending;
-tsr_status tsr__send(const tsr__homes *homes, const tsr__sending *sending);
+tsr_status tsr__send(const tsr__group_owners *homes, const tsr__sending *sending);
 
 /* Joins the records of local groups at their homes (group_records.c): afterwards record i of a part is
  * that of its group own[i]. */
-tsr_status tsr__join_records(const tsr__homes *homes, tsr__tallied *tallied);
+tsr_status tsr__join_records(const tsr__group_owners *homes, tsr__group_records *tallied);
 
 #endif

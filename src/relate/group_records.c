@@ -22,8 +22,8 @@ enum {
 };
 
 typedef struct leaving {
-  const tsr__homes *h;
-  tsr__tallied *tallied;
+  const tsr__group_owners *h;
+  tsr__group_records *tallied;
   int words;
   tsr__buffer **sent[COLUMNS], **came[COLUMNS], **valid; /* [part] */
   int64_t *counts, *word_counts;                         /* [from * parts + to] */
@@ -73,7 +73,7 @@ typedef struct shared {
   int before; /* parts that come before `to` */
 } shared;
 
-static shared shared_codes(const tsr__homes *h, int64_t at, int from, int to)
+static shared shared_codes(const tsr__group_owners *h, int64_t at, int from, int to)
 {
   const uint64_t *all = tsr__codes_of(h, at, 0);
   return (shared){ all + from * h->code_words, all + to * h->code_words, all, h->code_words, to };
@@ -93,7 +93,7 @@ static int64_t count_shared(const shared *s, int64_t end)
   return count;
 }
 
-static bool leaves(const tsr__homes *h, int64_t p, int64_t g)
+static bool leaves(const tsr__group_owners *h, int64_t p, int64_t g)
 {
   const int32_t *home = h->home[p]->data, *number = h->number[p]->data;
   return home[g] != p || number[g] != g;
@@ -103,7 +103,7 @@ static void count_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const leaving *l = user;
-  const tsr__homes *h = l->h;
+  const tsr__group_owners *h = l->h;
   int64_t *counts = l->counts + p * h->parts;
   if (h->coded) {
     for (int q = 0; q < p; q++) {
@@ -126,7 +126,7 @@ static inline void copy_words(uint64_t *to, const uint64_t *from, int words)
 /* Records lie anywhere: some are fetched into the cache before they are read. */
 static void take_coded(const leaving *l, int p)
 {
-  const tsr__homes *h = l->h;
+  const tsr__group_owners *h = l->h;
   const uint32_t *number = h->local.number[p];
   const uint64_t *record = tsr__tallied_records(l->tallied, p);
   uint64_t *out = l->sent[RECORDS][p]->data;
@@ -150,7 +150,7 @@ static void take_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const leaving *l = user;
-  const tsr__homes *h = l->h;
+  const tsr__group_owners *h = l->h;
   if (h->coded) {
     take_coded(l, (int)p);
     return;
@@ -171,7 +171,7 @@ static void take_task(void *user, int64_t p, int worker)
 
 static tsr_status send_records(leaving *l)
 {
-  const tsr__homes *h = l->h;
+  const tsr__group_owners *h = l->h;
   int parts = h->parts;
   tsr_status status = tsr__each_part(h, count_task, l);
   for (int p = 0; p < parts; p++) {
@@ -233,7 +233,7 @@ static void join_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const leaving *l = user;
-  const tsr__homes *h = l->h;
+  const tsr__group_owners *h = l->h;
   int p = (int)(task / l->shares);
   int64_t share = task % l->shares;
   const uint64_t *record = l->came[RECORDS][p]->data;
@@ -274,7 +274,7 @@ static int64_t shares_of(const leaving *l)
   return workers + most / SHARE;
 }
 
-tsr_status tsr__join_records(const tsr__homes *homes, tsr__tallied *tallied)
+tsr_status tsr__join_records(const tsr__group_owners *homes, tsr__group_records *tallied)
 {
   leaving l = { .h = homes, .tallied = tallied, .words = tsr__tallied_words(tallied) };
   tsr_status status = leaving_new(&l);

@@ -19,16 +19,16 @@ typedef struct flow {
   tsr__colparts *column;
   tsr__buffer **values, **valid, **alias; /* alias: one word of several, at home */
   tsr__parts parts;                       /* arrived */
-  tsr__packed packed;
+  tsr__packed_keys packed;
   uint64_t **word, **null;
   tsr__buffer **joined; /* several words, put together again */
 } flow;
 
 typedef struct slice {
-  tsr__join *join;
+  tsr__join_work *join;
   const tsr__view *view[2]; /* left, right */
   int parts;
-  tsr__packed packed[2]; /* at home */
+  tsr__packed_keys packed[2]; /* at home */
   flow side[2];
   int64_t *back; /* [owner * parts + home]: right rows */
 } slice;
@@ -37,7 +37,7 @@ typedef struct slice {
 
 static tsr_status flow_new(slice *s, int side)
 {
-  tsr__join *join = s->join;
+  tsr__join_work *join = s->join;
   flow *f = &s->side[side];
   size_t parts = (size_t)s->parts;
   int taken = side && join->pairs ? join->ask->take_count : 0;
@@ -75,7 +75,7 @@ static void flow_free(slice *s, flow *f)
 /* Keys at home, orders, and as much again at the owners if keys spread evenly. */
 static tsr_status check_room(slice *s)
 {
-  tsr__join *join = s->join;
+  tsr__join_work *join = s->join;
   int64_t most = 0, meet = 0, key = join->words * 8 + join->nulls;
   int64_t taken = 0, all[2] = { 0, 0 };
   for (int c = join->ask->key_count; c < join->right.count; c++)
@@ -97,7 +97,7 @@ static tsr_status check_room(slice *s)
 /* A destination for each row of both sides, and the left rows in order of them. */
 static tsr_status route(slice *s)
 {
-  tsr__join *join = s->join;
+  tsr__join_work *join = s->join;
   const tsr__device_ops *ops = tsr__devices_of(join->rt)->ops;
   tsr__match_owners ask = { { &s->view[0]->parts, &s->view[1]->parts },
                             { &s->packed[0], &s->packed[1] },
@@ -124,9 +124,9 @@ static tsr_status route(slice *s)
 /* The columns that travel: each word of the keys, nulls, what is taken. */
 static tsr_status travelling(slice *s, int side)
 {
-  tsr__join *join = s->join;
+  tsr__join_work *join = s->join;
   flow *f = &s->side[side];
-  const tsr__packed *packed = &s->packed[side];
+  const tsr__packed_keys *packed = &s->packed[side];
   const tsr__view *view = s->view[side];
   for (int w = 0; w < join->words + join->nulls; w++) {
     tsr__buffer **buffers = f->alias + w * s->parts;
@@ -150,7 +150,7 @@ static tsr_status travelling(slice *s, int side)
 /* Packed keys from the columns that arrived. */
 static tsr_status arrived(slice *s, int side)
 {
-  tsr__join *join = s->join;
+  tsr__join_work *join = s->join;
   flow *f = &s->side[side];
   for (int p = 0; p < s->parts; p++) {
     size_t bytes = (size_t)f->parts.rows[p] * sizeof(uint64_t);
@@ -169,14 +169,15 @@ static tsr_status arrived(slice *s, int side)
       *from = NULL;
     }
   }
-  f->packed =
-      (tsr__packed){ .parts = s->parts, .words = join->words, .word = f->word, .null = f->null };
+  f->packed = (tsr__packed_keys){
+    .parts = s->parts, .words = join->words, .word = f->word, .null = f->null
+  };
   return TSR_OK;
 }
 
 static tsr_status send(slice *s, int side)
 {
-  tsr__join *join = s->join;
+  tsr__join_work *join = s->join;
   flow *f = &s->side[side];
   tsr__moved moved = { 0, 0 };
   tsr_status status = travelling(s, side);
@@ -211,7 +212,7 @@ typedef struct answers {
 
 static tsr_status answer(slice *s, const tsr__matched *m, answers *a)
 {
-  tsr__join *join = s->join;
+  tsr__join_work *join = s->join;
   size_t parts = (size_t)s->parts;
   const flow *left = &s->side[0];
   for (int p = 0; p < s->parts; p++) {
@@ -243,7 +244,7 @@ static tsr_status answer(slice *s, const tsr__matched *m, answers *a)
 /* Right rows that matched, to the homes of the left rows; `out` [column * parts + home]. */
 static tsr_status send_back(slice *s, tsr__matched *m, tsr__buffer **out, int64_t *rows)
 {
-  tsr__join *join = s->join;
+  tsr__join_work *join = s->join;
   const flow *right = &s->side[1];
   int taken = join->ask->take_count, first = right->columns - taken;
   tsr__colparts *columns = tsr__join_small(join, (size_t)taken * sizeof *columns);
@@ -276,7 +277,7 @@ static tsr_status send_back(slice *s, tsr__matched *m, tsr__buffer **out, int64_
 /* The result's rows from answers and, for pairs, the right rows that came back. */
 static tsr_status finish(slice *s, const answers *a, tsr__buffer **back, const int64_t *rows)
 {
-  tsr__join *join = s->join;
+  tsr__join_work *join = s->join;
   int taken = join->pairs ? join->ask->take_count : 0;
   tsr__colparts *columns = tsr__join_small(join, (size_t)taken * sizeof *columns);
   if (!columns) return join->error->status;
@@ -296,7 +297,7 @@ static tsr_status finish(slice *s, const answers *a, tsr__buffer **back, const i
 
 static tsr_status match_and_return(slice *s, answers *a, tsr__buffer **back, int64_t *rows)
 {
-  tsr__join *join = s->join;
+  tsr__join_work *join = s->join;
   flow *left = &s->side[0], *right = &s->side[1];
   tsr__matched m;
   tsr__match_ask ask = { &left->parts, &right->parts, &left->packed, &right->packed,
@@ -316,7 +317,7 @@ static tsr_status match_and_return(slice *s, answers *a, tsr__buffer **back, int
 
 static tsr_status run(slice *s)
 {
-  tsr__join *join = s->join;
+  tsr__join_work *join = s->join;
   size_t parts = (size_t)s->parts;
   int cells = 2 * join->ask->take_count * s->parts;
   tsr__buffer **back = tsr__join_small(join, (size_t)cells * sizeof *back);
@@ -337,7 +338,7 @@ static tsr_status run(slice *s)
   return status;
 }
 
-tsr_status tsr__join_exchange(tsr__join *join, const tsr__view *left, const tsr__view *right)
+tsr_status tsr__join_exchange(tsr__join_work *join, const tsr__view *left, const tsr__view *right)
 {
   slice s = { .join = join, .view = { left, right }, .parts = left->parts.count };
   tsr_status status = check_room(&s);

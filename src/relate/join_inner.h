@@ -5,7 +5,7 @@
 #include "kernel/rows/match.h"
 #include "relate/relate_inner.h"
 
-typedef struct tsr__join {
+typedef struct tsr__join_work {
   const tsr__rel_join_ask *ask;
   tsr_runtime *rt;
   tsr__arena arena; /* whatever is small and lives as long as the join */
@@ -19,7 +19,7 @@ typedef struct tsr__join {
   tsr__key *left_keys, *right_keys;
   int words; /* of a packed key */
   tsr__draft draft;
-} tsr__join;
+} tsr__join_work;
 
 /* Right columns to take from: of a table, or what came back from the owners of keys. */
 typedef struct tsr__join_from {
@@ -28,15 +28,15 @@ typedef struct tsr__join_from {
 } tsr__join_from;
 
 /* Zeroed memory of the join's arena; NULL with the error set. */
-void *tsr__join_small(tsr__join *join, size_t size);
-tsr_status tsr__join_room(tsr__join *join, int device, int64_t bytes);
+void *tsr__join_small(tsr__join_work *join, size_t size);
+tsr_status tsr__join_room(tsr__join_work *join, int device, int64_t bytes);
 /* Packs the keys of both sides of a slice. */
-tsr_status tsr__join_pack(tsr__join *join, const tsr__view *left, const tsr__view *right,
-                          tsr__packed packed[2]);
+tsr_status tsr__join_pack(tsr__join_work *join, const tsr__view *left, const tsr__view *right,
+                          tsr__packed_keys packed[2]);
 /* Makes the result's rows of a slice from matches. */
-tsr_status tsr__join_emit(tsr__join *join, const tsr__view *left, tsr__matched *matched,
+tsr_status tsr__join_emit(tsr__join_work *join, const tsr__view *left, tsr__matched *matched,
                           const tsr__join_from *right);
 /* Joins one slice by sending keys to owners (join_exchange.c). */
-tsr_status tsr__join_exchange(tsr__join *join, const tsr__view *left, const tsr__view *right);
+tsr_status tsr__join_exchange(tsr__join_work *join, const tsr__view *left, const tsr__view *right);
 
 #endif

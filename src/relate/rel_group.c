@@ -171,7 +171,7 @@ static void put_aggs(grouping *g, const tsr__view *view, tsr__draft *draft)
 }
 
 /* Groups that lie where they are: each part has all rows of its groups. */
-static tsr_status group_here(grouping *g, tsr__homes *homes, tsr__draft *draft)
+static tsr_status group_here(grouping *g, tsr__group_owners *homes, tsr__draft *draft)
 {
   const tsr__view *view = homes->view;
   tsr__aggregate_ask ask = { &view->parts, &homes->local, view->columns, g->ask->aggs,
@@ -185,24 +185,25 @@ static tsr_status group_here(grouping *g, tsr__homes *homes, tsr__draft *draft)
 /* ---- several parts ------------------------------------------------------------------------------------------ */
 
 /* The homes of a slice's groups; of those that are known by codes only, their owners as well. */
-static tsr_status find_homes(grouping *g, tsr__homes *homes, bool counted)
+static tsr_status find_homes(grouping *g, tsr__group_owners *homes, bool counted)
 {
   const tsr__rel_group_ask *ask = g->ask;
   const tsr__view *view = homes->view;
-  tsr__packed packed = { .parts = g->parts, .words = 1 };
+  tsr__packed_keys packed = { .parts = g->parts, .words = 1 };
   tsr_status status = TSR_OK;
   for (int k = 0; k < ask->key_count; k++) g->key_columns[k] = view->columns[ask->keys[k].column];
   tsr__pack_ask pack = { &view->parts, g->key_columns, g->keys, ask->key_count, false };
   if (ask->key_count) status = tsr__pack_keys(g->rt, &pack, &packed, g->error);
   if (!status)
-    status = (homes->coded ? tsr__homes_owners : tsr__homes_find)(homes, &packed, counted);
+    status =
+        (homes->coded ? tsr__group_owners_seek : tsr__group_owners_find)(homes, &packed, counted);
   tsr__packed_free(g->rt, &packed);
   return status;
 }
 
 /* Of each row: its group's owner, and its number there. */
 typedef struct routing {
-  const tsr__homes *homes;
+  const tsr__group_owners *homes;
   tsr__buffer **owner, **number;
 } routing;
 
@@ -210,7 +211,7 @@ static void route_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const routing *r = user;
-  const tsr__homes *h = r->homes;
+  const tsr__group_owners *h = r->homes;
   const uint32_t *group = h->local.group[p];
   const uint16_t *owner = h->owner[p]->data;
   const int32_t *owned_as = h->owned_as[p]->data;
@@ -249,7 +250,7 @@ static tsr_status check_coming(const grouping *g, const tsr__view *view)
 }
 
 /* Rows of the columns that aggregates read go to the owners of their groups. */
-static tsr_status send_rows(grouping *g, const tsr__homes *homes)
+static tsr_status send_rows(grouping *g, const tsr__group_owners *homes)
 {
   const tsr__view *view = homes->view;
   int parts = g->parts;
@@ -284,7 +285,7 @@ static tsr_status send_rows(grouping *g, const tsr__homes *homes)
 /* The first row of each group among rows that came. */
 typedef struct first_job {
   const grouping *g;
-  const tsr__homes *homes;
+  const tsr__group_owners *homes;
   tsr__index *first;
 } first_job;
 
@@ -298,7 +299,7 @@ static void first_task(void *user, int64_t o, int worker)
 }
 
 /* Aggregates of the groups at their owners. */
-static tsr_status aggregate_came(grouping *g, const tsr__homes *homes)
+static tsr_status aggregate_came(grouping *g, const tsr__group_owners *homes)
 {
   int parts = g->parts;
   tsr__parts at = { parts, homes->view->parts.device, g->rows };
@@ -325,7 +326,7 @@ static tsr_status aggregate_came(grouping *g, const tsr__homes *homes)
 /* What came home, in order of the groups there. */
 typedef struct homing {
   const grouping *g;
-  const tsr__homes *homes;
+  const tsr__group_owners *homes;
   tsr__index *order;
   const uint16_t **dest;
   tsr__buffer **to;
@@ -353,7 +354,7 @@ static void home_task(void *user, int64_t p, int worker)
 }
 
 /* Results from the owners to the homes: [0] is the number there, then the aggregates. */
-static tsr_status send_results(grouping *g, const tsr__homes *homes)
+static tsr_status send_results(grouping *g, const tsr__group_owners *homes)
 {
   int parts = g->parts, aggs = g->ask->agg_count;
   const int64_t *owned = homes->owned.count;
@@ -388,7 +389,7 @@ static tsr_status send_results(grouping *g, const tsr__homes *homes)
   return status;
 }
 
-static tsr_status put_results(grouping *g, const tsr__homes *homes, tsr__draft *draft)
+static tsr_status put_results(grouping *g, const tsr__group_owners *homes, tsr__draft *draft)
 {
   int parts = g->parts;
   const tsr__view *view = homes->view;
@@ -417,7 +418,7 @@ static tsr_status put_results(grouping *g, const tsr__homes *homes, tsr__draft *
 
 /* The first rows of the groups that are at home. */
 typedef struct first_rows {
-  const tsr__homes *homes;
+  const tsr__group_owners *homes;
   tsr__index *first;
 } first_rows;
 
@@ -431,15 +432,15 @@ static void first_rows_task(void *user, int64_t p, int worker)
 }
 
 /* By records of each part's groups; *done is false where records cannot hold what is asked. */
-static tsr_status group_by_records(grouping *g, const tsr__homes *homes, tsr__index *first,
+static tsr_status group_by_records(grouping *g, const tsr__group_owners *homes, tsr__index *first,
                                    tsr__draft *draft, bool *done)
 {
   const tsr__view *view = homes->view;
-  tsr__tallied *tallied;
+  tsr__group_records *tallied;
   tsr__aggregate_ask ask = { &view->parts, &homes->local, view->columns, g->ask->aggs,
                              g->ask->agg_count };
   tsr__grouped own = { .parts = g->parts, .count = homes->own.rows, .first = *first };
-  tsr_status status = tsr__tally_groups(g->rt, &ask, &tallied, g->error);
+  tsr_status status = tsr__group_record_groups(g->rt, &ask, &tallied, g->error);
   *done = tallied != NULL;
   if (status || !tallied) return status;
   status = tsr__join_records(homes, tallied);
@@ -449,7 +450,7 @@ static tsr_status group_by_records(grouping *g, const tsr__homes *homes, tsr__in
   return status;
 }
 
-static tsr_status group_apart(grouping *g, tsr__homes *homes, tsr__draft *draft)
+static tsr_status group_apart(grouping *g, tsr__group_owners *homes, tsr__draft *draft)
 {
   tsr__index first = { 0 };
   tsr__parts lie = { g->parts, homes->view->parts.device, homes->own.rows };
@@ -497,7 +498,7 @@ static bool may_record(const tsr__rel_group_ask *ask)
 
 static tsr_status group_slice(grouping *g, const tsr__view *view, tsr__draft *draft)
 {
-  tsr__homes homes = {
+  tsr__group_owners homes = {
     .rt = g->rt, .error = g->error, .stats = g->stats, .view = view, .parts = g->parts
   };
   homes.records = may_record(g->ask);
@@ -506,7 +507,7 @@ static tsr_status group_slice(grouping *g, const tsr__view *view, tsr__draft *dr
   bool nothing = !g->ask->key_count && !g->ask->in->total;
   if (!status && nothing) status = group_nothing(g, view, &homes.local);
   if (!status) status = (g->parts == 1 || nothing ? group_here : group_apart)(g, &homes, draft);
-  tsr__homes_free(&homes);
+  tsr__group_owners_free(&homes);
   drop_lists(g);
   return status;
 }
@@ -610,7 +611,7 @@ tsr_status tsr__rel_group(const tsr__rel_group_ask *ask, tsr__rel *out, tsr__rel
 /* ---- the first rows of each group ---------------------------------------------------------------------------------- */
 
 typedef struct keeping {
-  const tsr__homes *homes;
+  const tsr__group_owners *homes;
   int64_t most;
 
   tsr__buffer **bits;
@@ -620,7 +621,7 @@ static void keep_task(void *user, int64_t p, int worker)
 {
   (void)worker;
   const keeping *k = user;
-  const tsr__homes *h = k->homes;
+  const tsr__group_owners *h = k->homes;
   const uint32_t *group = h->local.group[p];
   int64_t rows = h->view->parts.rows[p];
   uint64_t *out = k->bits[p]->data;
@@ -635,7 +636,7 @@ static void keep_task(void *user, int64_t p, int worker)
 
 static tsr_status keep_slice(grouping *g, const tsr__view *view, int64_t most, tsr__value *out)
 {
-  tsr__homes homes = {
+  tsr__group_owners homes = {
     .rt = g->rt, .error = g->error, .stats = g->stats, .view = view, .parts = g->parts
   };
   keeping k = { .homes = &homes, .most = most, .bits = g->values };
@@ -647,7 +648,7 @@ static tsr_status keep_slice(grouping *g, const tsr__view *view, int64_t most, t
   for (int p = 0; p < g->parts && !status; p++) g->values[p] = out->parts[view->position[p]];
   if (!status) status = tsr__each_part(&homes, keep_task, &k);
   memset(g->values, 0, (size_t)g->parts * sizeof *g->values);
-  tsr__homes_free(&homes);
+  tsr__group_owners_free(&homes);
   return status;
 }
 

@@ -11,7 +11,7 @@
 
 enum { WHOLE, BROADCAST, EXCHANGE };
 
-void *tsr__join_small(tsr__join *join, size_t size)
+void *tsr__join_small(tsr__join_work *join, size_t size)
 {
   void *room = tsr__arena_new(&join->arena, size ? size : 1);
   if (!room)
@@ -19,7 +19,7 @@ void *tsr__join_small(tsr__join *join, size_t size)
   return room;
 }
 
-tsr_status tsr__join_room(tsr__join *join, int device, int64_t bytes)
+tsr_status tsr__join_room(tsr__join_work *join, int device, int64_t bytes)
 {
   tsr__need need = { join->rt, "join", join->stats };
   return tsr__need_check(&need, device, bytes, join->error);
@@ -28,7 +28,7 @@ tsr_status tsr__join_room(tsr__join *join, int device, int64_t bytes)
 /* ---- keys ---- */
 
 /* The key columns of a slice: those of the right side come first in the narrowed table. */
-static tsr__colparts *key_columns(tsr__join *join, const tsr__view *view, bool right)
+static tsr__colparts *key_columns(tsr__join_work *join, const tsr__view *view, bool right)
 {
   const tsr__rel_join_ask *ask = join->ask;
   tsr__colparts *out = tsr__join_small(join, (size_t)ask->key_count * sizeof *out);
@@ -48,7 +48,7 @@ static void take_ranges(tsr__key *to, const tsr__key *from, int count)
   }
 }
 
-static tsr_status widen(tsr__join *join, const tsr__view *view, bool right)
+static tsr_status widen(tsr__join_work *join, const tsr__view *view, bool right)
 {
   tsr__key *keys = right ? join->right_keys : join->left_keys;
   tsr__colparts *columns = key_columns(join, view, right);
@@ -58,7 +58,7 @@ static tsr_status widen(tsr__join *join, const tsr__view *view, bool right)
 }
 
 /* Slices hold equal rows, so the first of each side tells the ranges. */
-static tsr_status range_keys(tsr__join *join, const tsr__view *left, const tsr__view *right)
+static tsr_status range_keys(tsr__join_work *join, const tsr__view *left, const tsr__view *right)
 {
   const tsr__rel_join_ask *ask = join->ask;
   int count = ask->key_count;
@@ -80,8 +80,8 @@ static tsr_status range_keys(tsr__join *join, const tsr__view *left, const tsr__
   return TSR_OK;
 }
 
-tsr_status tsr__join_pack(tsr__join *join, const tsr__view *left, const tsr__view *right,
-                          tsr__packed packed[2])
+tsr_status tsr__join_pack(tsr__join_work *join, const tsr__view *left, const tsr__view *right,
+                          tsr__packed_keys packed[2])
 {
   for (int side = 0; side < 2; side++) {
     const tsr__view *view = side ? right : left;
@@ -101,7 +101,7 @@ tsr_status tsr__join_pack(tsr__join *join, const tsr__view *left, const tsr__vie
 /* ---- the result's rows ---- */
 
 /* Whether the results of a slice have room beside what is there. */
-static tsr_status check_results(tsr__join *join, const tsr__view *left, const tsr__matched *m,
+static tsr_status check_results(tsr__join_work *join, const tsr__view *left, const tsr__matched *m,
                                 const tsr__join_from *right)
 {
   const tsr__rel_join_ask *ask = join->ask;
@@ -123,7 +123,8 @@ typedef struct gathering {
 } gathering;
 
 /* Gathers one column of a slice to column `to` of the result. */
-static tsr_status gather(tsr__join *join, const gathering *g, const tsr__colparts *from, int to)
+static tsr_status gather(tsr__join_work *join, const gathering *g, const tsr__colparts *from,
+                         int to)
 {
   int count = g->parts->count;
   tsr__buffer **values = tsr__join_small(join, 2 * (size_t)count * sizeof *values);
@@ -157,7 +158,8 @@ static bool plain(const tsr__matched *m, const tsr__colparts *column)
   return tsr__match_keeps(m) && !nulls && column->dtype != TSR_BOOL;
 }
 
-static tsr_status keep_left(tsr__join *join, const tsr__view *left, const tsr__matched *m, int c)
+static tsr_status keep_left(tsr__join_work *join, const tsr__view *left, const tsr__matched *m,
+                            int c)
 {
   tsr__buffer **values = tsr__join_small(join, (size_t)m->parts * sizeof *values);
   if (!values) return join->error->status;
@@ -166,7 +168,7 @@ static tsr_status keep_left(tsr__join *join, const tsr__view *left, const tsr__m
   return status;
 }
 
-static tsr_status emit_left(tsr__join *join, const tsr__view *left, tsr__matched *m)
+static tsr_status emit_left(tsr__join_work *join, const tsr__view *left, tsr__matched *m)
 {
   tsr__index index = { .rows = NULL };
   tsr_status status = TSR_OK;
@@ -183,7 +185,7 @@ static tsr_status emit_left(tsr__join *join, const tsr__view *left, tsr__matched
   return status;
 }
 
-tsr_status tsr__join_emit(tsr__join *join, const tsr__view *left, tsr__matched *m,
+tsr_status tsr__join_emit(tsr__join_work *join, const tsr__view *left, tsr__matched *m,
                           const tsr__join_from *right)
 {
   const tsr__rel_join_ask *ask = join->ask;
@@ -206,7 +208,7 @@ tsr_status tsr__join_emit(tsr__join *join, const tsr__view *left, tsr__matched *
 /* ---- where the right side is whole ---- */
 
 /* What packed keys and the least that matching takes need, a device. */
-static tsr_status check_keys(tsr__join *join, const tsr__view *left, const tsr__view *right)
+static tsr_status check_keys(tsr__join_work *join, const tsr__view *left, const tsr__view *right)
 {
   for (int p = 0; p < left->parts.count; p++) {
     int64_t l = left->parts.rows[p], r = right->parts.rows[p];
@@ -216,9 +218,9 @@ static tsr_status check_keys(tsr__join *join, const tsr__view *left, const tsr__
   return TSR_OK;
 }
 
-static tsr_status join_whole(tsr__join *join, const tsr__view *left, const tsr__view *right)
+static tsr_status join_whole(tsr__join_work *join, const tsr__view *left, const tsr__view *right)
 {
-  tsr__packed packed[2];
+  tsr__packed_keys packed[2];
   tsr__matched m;
   if (check_keys(join, left, right)) return join->error->status;
   tsr_status status = tsr__join_pack(join, left, right, packed);
@@ -252,7 +254,7 @@ static int whole_on(const tsr__rel *right, int device)
 }
 
 /* The whole right table beside each part of a slice of the left one. */
-static tsr_status beside(tsr__join *join, const tsr__view *left, tsr__view *out)
+static tsr_status beside(tsr__join_work *join, const tsr__view *left, tsr__view *out)
 {
   const tsr__rel *right = &join->right;
   int count = left->parts.count;
@@ -294,7 +296,7 @@ static int64_t row_bits(const tsr__rel *rel, int first, int count)
 
 /* By what goes to other devices: the right side to all, or keys to their owners, right rows with
  * them, and a match back for each left row. */
-static int choose(const tsr__join *join)
+static int choose(const tsr__join_work *join)
 {
   const tsr__rel *left = join->ask->left, *right = &join->right;
   const tsr_sharding *sharding = &left->sharding;
@@ -323,7 +325,7 @@ static int choose(const tsr__join *join)
 /* ---- the right side ---- */
 
 /* The right table's columns that the join needs. */
-static tsr_status narrow(tsr__join *join)
+static tsr_status narrow(tsr__join_work *join)
 {
   const tsr__rel_join_ask *ask = join->ask;
   int count = ask->key_count + (join->pairs ? ask->take_count : 0);
@@ -340,7 +342,7 @@ static tsr_status narrow(tsr__join *join)
 }
 
 /* Whether the right side has room beside each of the left's parts, with the keys of both. */
-static tsr_status check_broadcast(tsr__join *join)
+static tsr_status check_broadcast(tsr__join_work *join)
 {
   const tsr__rel *left = join->ask->left;
   int64_t total = join->right.total, bits = row_bits(&join->right, 0, join->right.count);
@@ -353,7 +355,7 @@ static tsr_status check_broadcast(tsr__join *join)
 }
 
 /* Brings the right side to the left's devices: whole, or cut as the left is. */
-static tsr_status place_right(tsr__join *join, bool whole)
+static tsr_status place_right(tsr__join_work *join, bool whole)
 {
   const tsr_sharding *left = &join->ask->left->sharding;
   tsr_sharding to = *left;
@@ -373,7 +375,7 @@ static tsr_status place_right(tsr__join *join, bool whole)
 
 /* ---- slices at work ---- */
 
-static tsr_status run_slices(tsr__join *join, int how)
+static tsr_status run_slices(tsr__join_work *join, int how)
 {
   tsr__views left, right = { .slices = 0 };
   tsr_status status = tsr__views_new(join->ask->left, &left, join->error);
@@ -392,7 +394,7 @@ static tsr_status run_slices(tsr__join *join, int how)
   return status;
 }
 
-static tsr_status run(tsr__join *join, tsr__rel *out)
+static tsr_status run(tsr__join_work *join, tsr__rel *out)
 {
   const tsr__rel_join_ask *ask = join->ask;
   if (narrow(join)) return join->error->status;
@@ -419,11 +421,11 @@ tsr_status tsr__rel_join(const tsr__rel_join_ask *ask, tsr__rel *out, bool *repe
                          tsr__rel_stats *stats, tsr__error *error)
 {
   tsr__rel_stats unused;
-  tsr__join join = { .ask = ask,
-                     .rt = ask->left->rt,
-                     .error = error,
-                     .stats = stats ? stats : &unused,
-                     .pairs = ask->how == TSR__MATCH_INNER || ask->how == TSR__MATCH_LEFT };
+  tsr__join_work join = { .ask = ask,
+                          .rt = ask->left->rt,
+                          .error = error,
+                          .stats = stats ? stats : &unused,
+                          .pairs = ask->how == TSR__MATCH_INNER || ask->how == TSR__MATCH_LEFT };
   *join.stats = (tsr__rel_stats){ .method = NULL };
   *out = (tsr__rel){ .rt = NULL };
   tsr__arena_init(&join.arena, &join.rt->heap);

@@ -99,7 +99,7 @@ static tsr_status sort_parts(sorting *s, const tsr__view *view, const tsr__parts
                              const tsr__colparts *columns, tsr__draft *draft)
 {
   const tsr__rel_sort_ask *ask = s->ask;
-  tsr__packed packed = { 0 };
+  tsr__packed_keys packed = { 0 };
   tsr__index order = { 0 };
   for (int k = 0; k < ask->key_count; k++) s->columns[k] = columns[ask->keys[k].column];
   tsr__pack_ask pack = { parts, s->columns, s->keys, ask->key_count, false };
@@ -119,7 +119,7 @@ static tsr_status sort_parts(sorting *s, const tsr__view *view, const tsr__parts
 }
 
 /* Sends rows to the parts they fall to; `split` is not needed afterwards and freed. */
-static tsr_status send_rows(sorting *s, const tsr__view *view, tsr__split *split)
+static tsr_status send_rows(sorting *s, const tsr__view *view, tsr__sort_split *split)
 {
   tsr__moved moved = { 0 };
   int count = s->ask->in->count;
@@ -138,7 +138,7 @@ static tsr_status send_rows(sorting *s, const tsr__view *view, tsr__split *split
                         .rows = s->rows,
                         .moved = &moved };
   if (!status) status = tsr__exchange_rows(&ask, s->error);
-  tsr__split_free(s->rt, split);
+  tsr__sort_split_free(s->rt, split);
   for (int c = 0; c < count; c++)
     s->arrived[c] =
         (tsr__colparts){ view->columns[c].dtype, s->buffers + c * s->parts, valid + c * s->parts };
@@ -150,12 +150,12 @@ static tsr_status sort_slice(sorting *s, const tsr__view *view, tsr__draft *draf
 {
   const tsr__rel_sort_ask *ask = s->ask;
   if (s->parts == 1) return sort_parts(s, view, &view->parts, view->columns, draft);
-  tsr__packed packed;
-  tsr__split split = { 0 };
+  tsr__packed_keys packed;
+  tsr__sort_split split = { 0 };
   for (int k = 0; k < ask->key_count; k++) s->columns[k] = view->columns[ask->keys[k].column];
   tsr__pack_ask pack = { &view->parts, s->columns, s->keys, ask->key_count, false };
   tsr_status status = tsr__pack_keys(s->rt, &pack, &packed, s->error);
-  if (!status) status = tsr__split_rows(s->rt, &view->parts, &packed, &split, s->error);
+  if (!status) status = tsr__sort_split_rows(s->rt, &view->parts, &packed, &split, s->error);
   tsr__packed_free(s->rt, &packed);
   if (!status) status = send_rows(s, view, &split);
   tsr__parts parts = { s->parts, view->parts.device, s->rows };

@@ -53,7 +53,7 @@ static tsr_status check_need(const topping *t, const tsr__view *view, int words,
 /* Keeps the rows of a slice that matter; `*few` says whether that was worth it. */
 static tsr_status keep_slice(topping *t, const tsr__view *view, tsr__draft *draft, bool *few)
 {
-  tsr__packed packed = { 0 };
+  tsr__packed_keys packed = { 0 };
   tsr__index index = { 0 };
   for (int k = 0; k < t->ask->key_count; k++) t->columns[k] = view->columns[t->ask->keys[k].column];
   tsr__pack_ask pack = { &view->parts, t->columns, t->keys, t->ask->key_count, false };

@@ -1,4 +1,4 @@
-/* The law of sieves: a filter that the reader of a file judges gives what it gives over columns that
+/* The law of predicates: a filter that the reader of a file judges gives what it gives over columns that
  * were read whole: the same rows, names, types, bits and errors. Random texts hold every type, nulls,
  * quotes, late values that widen a column, and now and then a value that is an error, in rows that
  * are dropped too; 1 to 8 devices. */
@@ -175,25 +175,25 @@ static bool try_one(tsr_runtime *rt, uint64_t seed)
   put_file(&t, path);
   int devices = (int)pick(&t, 1, 8);
   test_rng here = t.rng;
-  tsr_scope *whole = tsr_scope_open(rt), *sifted = tsr_scope_open(rt);
+  tsr_scope *whole = tsr_scope_open(rt), *pushed = tsr_scope_open(rt);
   tsr_table *expected = NULL, *found = NULL, *all;
   tsr_frame *df = open_file(&t, rt, whole, 1);
   /* Once its columns are there, a filter sifts nothing. */
   tsr_status read = tsr_frame_collect(df, &all);
   tsr_status status = read ? read : tsr_frame_collect(chain(&t, df), &expected);
   t.rng = here;
-  df = open_file(&t, rt, sifted, devices);
+  df = open_file(&t, rt, pushed, devices);
   tsr_status other = tsr_frame_collect(chain(&t, df), &found);
   /* A column that the chain does not need is not read, nor is an error in it found. */
   bool fine = read ? other || tsr_frame_collect(df, &all) == read : other == status;
-  bool reads = strstr(said(whole), path) && strstr(said(sifted), path);
-  if (!fine || (reads && strcmp(said(whole), said(sifted)) != 0))
-    FAIL("seed %llu: '%s', expected '%s'; %s", (unsigned long long)seed, tsr_message(sifted),
+  bool reads = strstr(said(whole), path) && strstr(said(pushed), path);
+  if (!fine || (reads && strcmp(said(whole), said(pushed)) != 0))
+    FAIL("seed %llu: '%s', expected '%s'; %s", (unsigned long long)seed, tsr_message(pushed),
          tsr_message(whole), t.filters);
   const char *differs = status ? NULL : law_differs(found, expected);
   if (differs) FAIL("seed %llu: %s; %s", (unsigned long long)seed, differs, t.filters);
   bool some = !status && tsr_table_rows(expected) > 0;
-  tsr_scope_close(sifted);
+  tsr_scope_close(pushed);
   tsr_scope_close(whole);
   return some;
 }

@@ -274,10 +274,10 @@ static tsr_status combine_group(kernel_fixture *k, const tsr__step *step, tsr__p
     for (int a = 0; a < accum_count; a++) mine[m][a] = partials[accums[a]][first + m];
     for (int f = 0; f < final_count; f++) outs[m][f] = k->buffer[finals[f]][first + m];
   }
-  tsr__combine combine = { k->rt,       &k->program, &k->schedule, members,     devices,
-                           accum_count, accums,      partial_list, final_count, finals,
-                           out_list,    counts,      populations };
-  return tsr__devices_of(k->rt)->ops->combine(&combine, &k->traffic, &k->error);
+  tsr__all_reduce combine = { k->rt,       &k->program, &k->schedule, members,     devices,
+                              accum_count, accums,      partial_list, final_count, finals,
+                              out_list,    counts,      populations };
+  return tsr__devices_of(k->rt)->ops->all_reduce(&combine, &k->traffic, &k->error);
 }
 
 static tsr_status run_combine(kernel_fixture *k, const tsr__step *step, tsr__partial ***partials)
@@ -301,7 +301,7 @@ tsr_status kernel_run(kernel_fixture *k)
   for (int i = 0; i < k->schedule.step_count && !status; i++) {
     const tsr__step *step = &k->schedule.steps[i];
     if (step->kind == TSR__STEP_KERNEL) status = run_kernel(k, step, partials);
-    else if (step->kind == TSR__STEP_COMBINE) status = run_combine(k, step, partials);
+    else if (step->kind == TSR__STEP_ALL_REDUCE) status = run_combine(k, step, partials);
     else FAIL("step kind %d", step->kind);
   }
   return status;

@@ -53,7 +53,7 @@ static void make_groups(checked *c, test_rng *rng, int64_t distinct)
     for (int64_t r = 0; r < c->f->rows[p]; r++)
       word[p][r] = (uint64_t)test_range(rng, 0, distinct - 1);
   }
-  tsr__packed packed = { .parts = c->f->parts.count, .words = 1, .bits = bits, .word = word };
+  tsr__packed_keys packed = { .parts = c->f->parts.count, .words = 1, .bits = bits, .word = word };
   CHECK_I64(tsr__group_rows(c->f->rt, &c->f->parts, &packed, &c->groups, &c->f->error), TSR_OK);
   parts_column_free(&keys);
 }

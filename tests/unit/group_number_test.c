@@ -11,7 +11,7 @@
 /* Hand-made keys: rows[p] of parts, each key `words` words. */
 typedef struct made {
   tsr__parts parts;
-  tsr__packed packed;
+  tsr__packed_keys packed;
   int device[8];
   int64_t rows[8];
   uint64_t *word[8];
@@ -26,7 +26,7 @@ static void make(made *m, int parts, const int64_t *rows, int words, int bits)
     m->word[p] = calloc((size_t)(rows[p] * words) + 1, sizeof(uint64_t));
   }
   m->parts = (tsr__parts){ parts, m->device, m->rows };
-  m->packed = (tsr__packed){ .parts = parts, .words = words, .bits = bits, .word = m->word };
+  m->packed = (tsr__packed_keys){ .parts = parts, .words = words, .bits = bits, .word = m->word };
 }
 
 static void unmake(made *m)

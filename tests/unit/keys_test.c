@@ -57,7 +57,7 @@ static int compare_rows(const parts_column *columns, const tsr__key *keys, int c
   return 0;
 }
 
-static int compare_packed(const parts_fixture *f, const tsr__packed *packed, int64_t (*at)[2])
+static int compare_packed(const parts_fixture *f, const tsr__packed_keys *packed, int64_t (*at)[2])
 {
   for (int w = 0; w < packed->words; w++) {
     uint64_t a = packed->word[at[0][0]][w * f->rows[at[0][0]] + at[0][1]];
@@ -93,7 +93,7 @@ static void check_order(parts_fixture *f, test_rng *rng, int count, int64_t most
   tsr__range_ask range = { &f->parts, colparts, keys, count };
   CHECK_STATUS(tsr__keys_range(f->rt, &range, &f->error), TSR_OK, NULL);
   int words = tsr__keys_settle(keys, count, &bits);
-  tsr__packed packed;
+  tsr__packed_keys packed;
   tsr__pack_ask pack = { &f->parts, colparts, keys, count, true };
   CHECK_STATUS(tsr__pack_keys(f->rt, &pack, &packed, &f->error), TSR_OK, NULL);
   CHECK_I64(packed.words, words);
@@ -171,7 +171,7 @@ TEST(text_is_ordered_by_its_map)
   const uint64_t valid = 0x1F; /* row 4 has a code that the map lacks, row 5 is null */
   parts_fixture f;
   parts_column column;
-  tsr__packed packed;
+  tsr__packed_keys packed;
   tsr__key key = { .map = map, .map_count = 4 };
   parts_open(&f, 1, NULL);
   parts_set(&f, (const int64_t[]){ 6 });
@@ -196,7 +196,7 @@ TEST(keys_without_memory_say_so)
   parts_fixture f;
   parts_column column;
   tsr__key key = { .bits = 8 };
-  tsr__packed packed;
+  tsr__packed_keys packed;
   parts_open(&f, 1,
              &(tsr_runtime_opts){ .size = sizeof(tsr_runtime_opts), .memory_limit = 1 << 20 });
   parts_set(&f, (const int64_t[]){ 100000 });

@@ -44,12 +44,12 @@ TEST(texts_change_letter_by_letter)
       "\xf0\x90\x90\x80\xe1\xb2\x90" },
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    tsr__bytes text = { cases[i][0], (int64_t)strlen(cases[i][0]) };
+    tsr__text_view text = { cases[i][0], (int64_t)strlen(cases[i][0]) };
     for (int upper = 0; upper < 2; upper++) {
       tsr__expr expr = { .op = upper ? TSR__F_UPPER : TSR__F_LOWER };
       tsr__text out;
       tsr__text_init(&out, NULL);
-      tsr__text_fn(&expr, text, (tsr__bytes){ 0 }, &out);
+      tsr__text_fn(&expr, text, (tsr__text_view){ 0 }, &out);
       CHECK_STR(tsr__text_get(&out), cases[i][1 + upper]);
       tsr__text_free(&out);
     }

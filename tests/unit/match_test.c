@@ -27,7 +27,7 @@ typedef struct side {
   int64_t rows[MOST_PARTS];
   uint64_t *word[MOST_PARTS], *null[MOST_PARTS];
   tsr__parts parts;
-  tsr__packed packed;
+  tsr__packed_keys packed;
 } side;
 
 static void side_new(side *s, int parts, int words, const int64_t *rows)
@@ -40,7 +40,8 @@ static void side_new(side *s, int parts, int words, const int64_t *rows)
     s->null[p] = calloc((size_t)(rows[p] / 64 + 1), sizeof(uint64_t));
   }
   s->parts = (tsr__parts){ parts, s->device, s->rows };
-  s->packed = (tsr__packed){ .parts = parts, .words = words, .word = s->word, .null = s->null };
+  s->packed =
+      (tsr__packed_keys){ .parts = parts, .words = words, .word = s->word, .null = s->null };
 }
 
 static void side_free(side *s)

@@ -24,7 +24,7 @@ static tsr_frame *csv(struct fixture *f, const char *text)
   return tsr_frame_read_csv(f->s, path);
 }
 
-TEST(boxtable_numbers)
+TEST(print_table_numbers)
 {
   struct fixture f;
   open_fixture(&f);
@@ -51,7 +51,7 @@ TEST(boxtable_numbers)
   tsr_runtime_close(f.rt);
 }
 
-TEST(boxtable_text)
+TEST(print_table_text)
 {
   struct fixture f;
   open_fixture(&f);
@@ -69,7 +69,7 @@ TEST(boxtable_text)
   tsr_runtime_close(f.rt);
 }
 
-TEST(boxtable_gap_only_where_rows_are_left_out)
+TEST(print_table_gap_only_where_rows_are_left_out)
 {
   struct fixture f;
   open_fixture(&f);
@@ -86,7 +86,7 @@ TEST(boxtable_gap_only_where_rows_are_left_out)
   tsr_runtime_close(f.rt);
 }
 
-TEST(boxtable_many_columns_and_rows)
+TEST(print_table_many_columns_and_rows)
 {
   struct fixture f;
   open_fixture(&f);
@@ -111,7 +111,7 @@ TEST(boxtable_many_columns_and_rows)
   tsr_runtime_close(f.rt);
 }
 
-TEST(boxtable_options)
+TEST(print_table_options)
 {
   struct fixture f;
   open_fixture(&f);
@@ -146,7 +146,7 @@ TEST(boxtable_options)
 }
 
 /* Texts and names are cut before a column is left out, the longest first, and numbers never are. */
-TEST(boxtable_cuts_texts_before_it_hides_columns)
+TEST(print_table_cuts_texts_before_it_hides_columns)
 {
   struct fixture f;
   open_fixture(&f);

@@ -90,7 +90,7 @@ typedef struct sort_case {
 
 static tsr_status sort_parts(parts_fixture *f, test_rng *rng, const sort_case *c, bool check)
 {
-  tsr__packed keys = { .parts = f->parts.count, .words = c->words, .bits = 64 * c->words };
+  tsr__packed_keys keys = { .parts = f->parts.count, .words = c->words, .bits = 64 * c->words };
   uint64_t *word[PARTS_MOST], *null[PARTS_MOST] = { NULL };
   keys.word = word;
   keys.null = null;
@@ -160,7 +160,7 @@ TEST(rounds_within_rounds)
       while (level < 60 && test_range(&rng, 0, 9)) level++;
       word[i] = (r & 0xFF) << (shift > level ? shift - level : 0);
     }
-    tsr__packed keys = { 1, 1, 64, &word, none, NULL };
+    tsr__packed_keys keys = { 1, 1, 64, &word, none, NULL };
     tsr__index index;
     CHECK_STATUS(tsr__sort_rows(f.rt, &f.parts, &keys, &index, &f.error), TSR_OK, NULL);
     merge_sort(word, 1, ROWS, order);

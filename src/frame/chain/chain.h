@@ -64,18 +64,18 @@ typedef struct tsr__col {
 /* Columns that a file's reader gave without the values of rows that some filters drop: see pushdown.c. They
  * are of use where those filters stand again; a file has one set of them, made when it is first
  * filtered, and what is asked of it in another way is read whole. */
-typedef struct tsr__sift_key {
+typedef struct tsr__pushdown_key {
   const char *at;
   size_t length;
-} tsr__sift_key;
-typedef struct tsr__sifted {
+} tsr__pushdown_key;
+typedef struct tsr__pushed {
   int count;
-  tsr__sift_key *key; /* of the sieves */
-  const char *words;  /* they, for explain */
-  uint64_t **kept;    /* by part of the file's rows: a bit a row */
-  int64_t rows;       /* that pass */
-  tsr__col *col;      /* by column of the file */
-} tsr__sifted;
+  tsr__pushdown_key *key; /* of the predicates */
+  const char *words;      /* they, for explain */
+  uint64_t **kept;        /* by part of the file's rows: a bit a row */
+  int64_t rows;           /* that pass */
+  tsr__col *col;          /* by column of the file */
+} tsr__pushed;
 
 /* Where rows come from: arrays, a file, or what an earlier terminal made. Rows that were made may
  * lie ragged (run-time counts a device): then `whole` is a bool array of them, all true, that
@@ -87,7 +87,7 @@ typedef struct tsr__source {
   tsr__dict **dicts;         /* owned references */
   int dict_count, dict_room; /* room 0: one a column */
   tsr__reader reader;        /* none: arrays */
-  tsr__sifted *sifted;       /* files; NULL: none */
+  tsr__pushed *pushed;       /* files; NULL: none */
   struct tsr__source *front; /* files: their first rows, read without the rest; NULL: none */
   int64_t enough;            /* of a front: the most rows that may be asked of it */
   const char *path;

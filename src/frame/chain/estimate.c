@@ -55,8 +55,8 @@ static double values_of(const tsr_frame *df, const tsr__expr *expr)
     else if (df->kind == TSR__FRAME_TEXT) continue;
     const tsr__source *source = df->source;
     if (source && source->col[at].dict) return (double)source->col[at].dict->count;
-    if (source && source->sifted && source->sifted->col[at].dict)
-      return (double)source->sifted->col[at].dict->count;
+    if (source && source->pushed && source->pushed->col[at].dict)
+      return (double)source->pushed->col[at].dict->count;
   }
   return 0;
 }

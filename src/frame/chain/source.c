@@ -53,7 +53,7 @@ tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding 
 {
   const tsr__read_column *column;
   if (!reader.file) return error->status;
-  /* A column may be read twice, sifted and whole: room for two dictionaries of it. */
+  /* A column may be read twice, pushed and whole: room for two dictionaries of it. */
   df->source = tsr__source_new(df->node.scope, 2 * reader.ops->columns(reader.file, &column));
   if (!df->source) {
     reader.ops->close(reader.file);
@@ -151,9 +151,11 @@ static tsr_status type_named(const char *what, const char *word, tsr_coltype *ou
 static tsr_status json_lists(tsr__arena *arena, const tsr_json_opts *opts, tsr__json_opts *out,
                              tsr__error *error)
 {
-  tsr__list columns, types;
-  if (tsr__list_read(arena, &(tsr__list_ask){ "columns", opts->columns, false }, &columns, error) ||
-      tsr__list_read(arena, &(tsr__list_ask){ "types", opts->types, true }, &types, error))
+  tsr__option_list columns, types;
+  if (tsr__option_list_read(arena, &(tsr__option_list_ask){ "columns", opts->columns, false },
+                            &columns, error) ||
+      tsr__option_list_read(arena, &(tsr__option_list_ask){ "types", opts->types, true }, &types,
+                            error))
     return error->status;
   const char **names = tsr__arena_new(arena, (size_t)(columns.count + 1) * sizeof *names);
   tsr__json_type *forced = tsr__arena_new(arena, (size_t)(types.count + 1) * sizeof *forced);

@@ -149,7 +149,8 @@ const char *tsr__leaf_text(tsr_scope *scope, const tsr__expr *expr)
   return out;
 }
 
-const struct tsr__leaf *tsr__leaf_find(const struct tsr__leaf *leaf, int count, const char *text)
+const struct tsr__group_leaf *tsr__leaf_find(const struct tsr__group_leaf *leaf, int count,
+                                             const char *text)
 {
   for (int i = 0; i < count; i++)
     if (!strcmp(leaf[i].text, text)) return &leaf[i];
@@ -159,7 +160,7 @@ const struct tsr__leaf *tsr__leaf_find(const struct tsr__leaf *leaf, int count, 
 tsr__col tsr__leaf_column(tsr__lower *low, const tsr__expr *expr)
 {
   const char *text = tsr__leaf_text(low->scope, expr);
-  const struct tsr__leaf *leaf =
+  const struct tsr__group_leaf *leaf =
       text ? tsr__leaf_find(low->leaves->leaf, low->leaves->count, text) : NULL;
   if (leaf) return low->in->col[leaf->at];
   tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);

@@ -28,9 +28,9 @@ void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
 
 /* The first row (`late`: group) where `at` holds, or a number beyond them. A terminal that gives rows
  * keeps the marks instead, one bit a row, and the host looks: the devices need not talk. */
-static tsr__watch *watch(tsr__lower *low, tsr_array *at, bool late, const tsr__expr *expr)
+static tsr__run_check *watch(tsr__lower *low, tsr_array *at, bool late, const tsr__expr *expr)
 {
-  tsr__watch *watch = tsr__arena_new(&low->scope->arena, sizeof *watch);
+  tsr__run_check *watch = tsr__arena_new(&low->scope->arena, sizeof *watch);
   tsr_array *mask = late ? NULL : low->in->mask;
   if (!watch) {
     tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
@@ -56,9 +56,9 @@ static tsr__watch *watch(tsr__lower *low, tsr_array *at, bool late, const tsr__e
     watch->row = tsr__make(low->scope, TSR__OP_MIN, TSR__IN(index, tsr__both(low, at, mask)), &ask,
                            low->site);
   }
-  watch->next = low->bind->watches;
-  low->bind->watches = watch;
-  low->bind->watch_count++;
+  watch->next = low->bind->checks;
+  low->bind->checks = watch;
+  low->bind->check_count++;
   return watch;
 }
 
@@ -81,7 +81,7 @@ tsr__col tsr__lower_key(tsr__lower *low, const tsr__expr *expr, int type)
 void tsr__note_cast(tsr__lower *low, const tsr__expr *expr, tsr_array *at, tsr__col from)
 {
   tsr_array *seen = tsr__both(low, tsr__both(low, at, from.valid), low->guard);
-  tsr__watch *made = watch(low, seen, among_aggregates(low), expr);
+  tsr__run_check *made = watch(low, seen, among_aggregates(low), expr);
   if (!made) return;
   made->cast = true;
   made->shown = from.values;
@@ -111,7 +111,7 @@ static int64_t first_marked(tsr__value *value)
 }
 
 /* Whether a check tells one of several; a scalar does not. */
-static bool is_of_many(const tsr__watch *watch)
+static bool is_of_many(const tsr__run_check *watch)
 {
   return watch->row->dtype != TSR_BOOL || watch->row->shape.rank > 0;
 }
@@ -144,7 +144,7 @@ static void read_row(const tsr__value *value, int64_t row, void *out)
 }
 
 /* The value of a row that a cast could not take; an array of rank 0 has one only. */
-static void show_value(tsr__bind *bind, const tsr__watch *watch, int64_t row, tsr__text *out)
+static void show_value(tsr__bind *bind, const tsr__run_check *watch, int64_t row, tsr__text *out)
 {
   tsr_array *value = watch->shown;
   tsr__error error = { .status = TSR_OK };
@@ -177,7 +177,7 @@ static void show_value(tsr__bind *bind, const tsr__watch *watch, int64_t row, ts
 }
 
 /* Where a check failed: the row as the user knows it. */
-static tsr_status report(tsr__bind *bind, const tsr__watch *watch, int64_t row)
+static tsr_status report(tsr__bind *bind, const tsr__run_check *watch, int64_t row)
 {
   const tsr_frame *source = watch->from;
   tsr__text text, value;
@@ -208,11 +208,11 @@ static tsr_status report(tsr__bind *bind, const tsr__watch *watch, int64_t row)
   return bind->error.status;
 }
 
-tsr_status tsr__look_at_watches(tsr__bind *bind)
+tsr_status tsr__look_at_checks(tsr__bind *bind)
 {
-  const tsr__watch *worst = NULL;
+  const tsr__run_check *worst = NULL;
   int64_t first = 0;
-  for (const tsr__watch *w = bind->watches; w; w = w->next) {
+  for (const tsr__run_check *w = bind->checks; w; w = w->next) {
     int64_t row = read_first(w->row);
     bool seen = is_of_many(w) ? row < w->rows : row != 0;
     if (!seen || (worst && row > first)) continue;

@@ -8,20 +8,20 @@
 
 /* ---- one text (text_fn.c) ---------------------------------------------------------------- */
 
-typedef struct tsr__bytes {
+typedef struct tsr__text_view {
   const char *at;
   int64_t length;
-} tsr__bytes;
+} tsr__text_view;
 
 /* A code point in lower or upper case, one for one; itself where it has none (letters.c). */
 uint32_t tsr__letter_lower(uint32_t c);
 uint32_t tsr__letter_upper(uint32_t c);
 /* Code points of a text of UTF-8. */
-int64_t tsr__text_points(tsr__bytes text);
+int64_t tsr__text_points(tsr__text_view text);
 /* Writes a text function's result for one text; `b` is the second text of concat. */
-void tsr__text_fn(const tsr__expr *expr, tsr__bytes a, tsr__bytes b, tsr__text *out);
+void tsr__text_fn(const tsr__expr *expr, tsr__text_view a, tsr__text_view b, tsr__text *out);
 /* contains, starts_with and ends_with. */
-bool tsr__text_test(int fn, tsr__bytes a, tsr__bytes b);
+bool tsr__text_test(int fn, tsr__text_view a, tsr__text_view b);
 bool tsr__is_text_test(int fn);
 /* Whether a comparison (tsr__binary) holds of texts in this order (tsr__text_order). */
 bool tsr__order_holds(int op, int order);

@@ -23,8 +23,8 @@ typedef struct tsr__bound {
 } tsr__bound;
 
 /* Something that must not have happened: the first row where it did, checked after the run. */
-typedef struct tsr__watch {
-  struct tsr__watch *next;
+typedef struct tsr__run_check {
+  struct tsr__run_check *next;
   tsr_array *row; /* i64: the row, beyond the last if there is none; bool: whether */
   int64_t rows;
   const tsr_frame *frame, *from; /* whose check it is, and of whose rows */
@@ -34,7 +34,7 @@ typedef struct tsr__watch {
   tsr_array *shown;
   const tsr__dict *dict;
   uint8_t shown_type;
-} tsr__watch;
+} tsr__run_check;
 
 /* One terminal at work. `scope` is its own and closed at its end; `home` is where its result belongs, its
  * error and its figures too: frames that were made of evaluated arrays are read by many threads. */
@@ -44,8 +44,8 @@ typedef struct tsr__bind {
   const char *what, *site;
   tsr__error error;
   struct tsr__visit *visits, **last;
-  tsr__watch *watches;
-  int watch_count;
+  tsr__run_check *checks;
+  int check_count;
   const tsr__source *indexed; /* a source that is not written to, whose rows have numbers here: */
   tsr_array *index;
   bool plan;  /* for explaining: visits all that the rows are made of, and makes none */
@@ -57,7 +57,7 @@ tsr_array *tsr__rows_index(tsr_frame *df, tsr__lower *low);
 /* ---- lowering (lower.c, lower_text.c, aggregate.c) ------------------------------------------ */
 
 /* An aggregate that relate/ computes. */
-struct tsr__leaf {
+struct tsr__group_leaf {
   const tsr__expr *expr;
   const char *text; /* by which equal ones are found */
   int at;           /* of the grouped columns */
@@ -67,7 +67,7 @@ struct tsr__leaf {
 
 /* Aggregates that relate/ computed, by what they say. */
 typedef struct tsr__leaves {
-  const struct tsr__leaf *leaf;
+  const struct tsr__group_leaf *leaf;
   int count;
 } tsr__leaves;
 
@@ -110,7 +110,7 @@ void tsr__note_overflow(tsr__lower *low, tsr_array *where, tsr_array *valid);
 /* Adds a place where a cast cannot take what stands in `from`. */
 void tsr__note_cast(tsr__lower *low, const tsr__expr *expr, tsr_array *where, tsr__col from);
 /* After a run: TSR_EVALUE with the first row where something was noted. */
-tsr_status tsr__look_at_watches(tsr__bind *bind);
+tsr_status tsr__look_at_checks(tsr__bind *bind);
 /* The overflow-checked + - * of integers of one type. */
 tsr__col tsr__lower_integer(tsr__lower *low, int op, tsr__col a, tsr__col b);
 /* A whole-frame arithmetic of two columns. */
@@ -157,7 +157,8 @@ tsr__col tsr__leaf_column(tsr__lower *low, const tsr__expr *expr);
 /* What an aggregate is found by; NULL: out of memory. */
 const char *tsr__leaf_text(tsr_scope *scope, const tsr__expr *expr);
 /* The one of `count` that has a text; NULL: none. */
-const struct tsr__leaf *tsr__leaf_find(const struct tsr__leaf *leaf, int count, const char *text);
+const struct tsr__group_leaf *tsr__leaf_find(const struct tsr__group_leaf *leaf, int count,
+                                             const char *text);
 /* The lowered items of an AGG or REDUCE frame over rows. */
 tsr_status tsr__bind_aggregates(tsr__lower *low, const tsr_frame *df, const bool *need,
                                 tsr__col *out);

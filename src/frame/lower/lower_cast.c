@@ -80,7 +80,7 @@ static tsr__col convert(tsr__lower *low, const tsr__expr *expr, tsr__col from)
 
 /* ---- from text --------------------------------------------------------------------------- */
 
-static tsr__bytes without_blanks(tsr__bytes text)
+static tsr__text_view without_blanks(tsr__text_view text)
 {
   while (text.length && (text.at[0] == ' ' || text.at[0] == '\t')) text.at++, text.length--;
   const char *end = text.at + text.length;
@@ -99,7 +99,7 @@ static bool read_bool(const char *at, size_t length, int64_t *value)
 
 /* Reads all of a text as a type, but for blanks around it, as the fields of files are read; floats go to
  * `*real`, the rest to `*value`. */
-static bool read_text(const tsr__decimal *decimal, int type, tsr__bytes text, int64_t *value,
+static bool read_text(const tsr__decimal *decimal, int type, tsr__text_view text, int64_t *value,
                       double *real)
 {
   text = without_blanks(text);
@@ -147,7 +147,7 @@ static tsr__col from_text(tsr__lower *low, const tsr__expr *expr, tsr__col from)
   tsr__decimal *decimal = tsr__decimal_open(&low->scope->rt->heap);
   if (!decimal) tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
   for (int64_t i = 0; i < count && table && fits && decimal; i++) {
-    tsr__bytes text;
+    tsr__text_view text;
     int64_t value = 0;
     double real = 0;
     if (tsr__lower_stops(low, i)) break;

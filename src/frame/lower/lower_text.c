@@ -358,9 +358,9 @@ typedef struct domain {
   tsr_array *index; /* which of them a row has */
 } domain;
 
-static tsr__bytes text_at(const tsr__dict *dict, int64_t code)
+static tsr__text_view text_at(const tsr__dict *dict, int64_t code)
 {
-  tsr__bytes text = { 0 };
+  tsr__text_view text = { 0 };
   if (dict) text.at = tsr__dict_get(dict, code, &text.length);
   return text;
 }
@@ -409,7 +409,7 @@ static tsr__col apply(tsr__lower *low, const tsr__expr *expr, int op, const doma
   tsr__text_init(&made, &low->scope->rt->heap);
   for (int64_t i = 0; i < d->count && !texts.local.failed && !tsr__lower_stops(low, i); i++) {
     int64_t key = d->pairs ? d->pairs[i] : i, right = d->b.dict ? d->b.dict->count : 1;
-    tsr__bytes a = text_at(d->a.dict, key / right), b = text_at(d->b.dict, key % right);
+    tsr__text_view a = text_at(d->a.dict, key / right), b = text_at(d->b.dict, key % right);
     if (number) {
       ((int64_t *)table)[i] = tsr__text_points(a);
     } else if (test) {

@@ -10,7 +10,7 @@ static bool continues(char byte)
   return ((unsigned char)byte & 0xc0) == 0x80;
 }
 
-int64_t tsr__text_points(tsr__bytes text)
+int64_t tsr__text_points(tsr__text_view text)
 {
   int64_t points = 0;
   for (int64_t i = 0; i < text.length; i++) points += !continues(text.at[i]);
@@ -18,7 +18,7 @@ int64_t tsr__text_points(tsr__bytes text)
 }
 
 /* The byte where a code point begins; the length for those beyond. */
-static int64_t byte_of(tsr__bytes text, int64_t point)
+static int64_t byte_of(tsr__text_view text, int64_t point)
 {
   int64_t i = 0;
   while (i < text.length && point > 0) {
@@ -32,7 +32,7 @@ static int64_t byte_of(tsr__bytes text, int64_t point)
 /* ---- case -------------------------------------------------------------------------------- */
 
 /* The code point at `*i` and the one after; the text is valid. */
-static uint32_t decode(tsr__bytes text, int64_t *i)
+static uint32_t decode(tsr__text_view text, int64_t *i)
 {
   const unsigned char *at = (const unsigned char *)text.at + *i;
   int more = at[0] < 0x80 ? 0 : at[0] < 0xe0 ? 1 : at[0] < 0xf0 ? 2 : 3;
@@ -51,7 +51,7 @@ static void encode(uint32_t c, tsr__text *out)
   tsr__text_put(out, bytes, (size_t)more + 1);
 }
 
-static void change_case(bool to_upper, tsr__bytes text, tsr__text *out)
+static void change_case(bool to_upper, tsr__text_view text, tsr__text *out)
 {
   for (int64_t i = 0; i < text.length;) {
     uint32_t c = decode(text, &i);
@@ -62,7 +62,7 @@ static void change_case(bool to_upper, tsr__bytes text, tsr__text *out)
 /* ---- searching --------------------------------------------------------------------------- */
 
 /* Where `b` first stands in `a` from `from` on, or -1. */
-static int64_t find(tsr__bytes a, tsr__bytes b, int64_t from)
+static int64_t find(tsr__text_view a, tsr__text_view b, int64_t from)
 {
   if (!b.length) return from;
   if (a.length - from < b.length) return -1;
@@ -70,7 +70,7 @@ static int64_t find(tsr__bytes a, tsr__bytes b, int64_t from)
   return found ? found - a.at : -1;
 }
 
-bool tsr__text_test(int fn, tsr__bytes a, tsr__bytes b)
+bool tsr__text_test(int fn, tsr__text_view a, tsr__text_view b)
 {
   if (b.length > a.length) return false;
   if (!b.length) return true;
@@ -79,7 +79,7 @@ bool tsr__text_test(int fn, tsr__bytes a, tsr__bytes b)
   return !memcmp(a.at + at, b.at, (size_t)b.length);
 }
 
-static void replace(tsr__bytes text, tsr__bytes old, tsr__bytes new, tsr__text *out)
+static void replace(tsr__text_view text, tsr__text_view old, tsr__text_view new, tsr__text *out)
 {
   int64_t at = 0, next;
   while ((next = find(text, old, at)) >= 0) {
@@ -93,7 +93,7 @@ static void replace(tsr__bytes text, tsr__bytes old, tsr__bytes new, tsr__text *
 /* ---- parts ------------------------------------------------------------------------------- */
 
 /* Code points start .. start + length - 1, those that there are; from the end where start < 0. */
-static void slice(tsr__bytes text, int64_t start, int64_t length, tsr__text *out)
+static void slice(tsr__text_view text, int64_t start, int64_t length, tsr__text *out)
 {
   int64_t points = tsr__text_points(text), end;
   if (start < 0) start += points;
@@ -102,7 +102,7 @@ static void slice(tsr__bytes text, int64_t start, int64_t length, tsr__text *out
   if (start < 0) start = 0;
   if (end <= start) return;
   int64_t from = byte_of(text, start);
-  tsr__bytes rest = { text.at + from, text.length - from };
+  tsr__text_view rest = { text.at + from, text.length - from };
   tsr__text_put(out, rest.at, (size_t)byte_of(rest, end - start));
 }
 
@@ -111,19 +111,19 @@ static bool blank(char byte)
   return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-static tsr__bytes trimmed(tsr__bytes text)
+static tsr__text_view trimmed(tsr__text_view text)
 {
   while (text.length && blank(text.at[0])) text.at++, text.length--;
   while (text.length && blank(text.at[text.length - 1])) text.length--;
   return text;
 }
 
-static tsr__bytes literal(const tsr__expr *expr)
+static tsr__text_view literal(const tsr__expr *expr)
 {
-  return (tsr__bytes){ expr->text, expr->length };
+  return (tsr__text_view){ expr->text, expr->length };
 }
 
-void tsr__text_fn(const tsr__expr *expr, tsr__bytes a, tsr__bytes b, tsr__text *out)
+void tsr__text_fn(const tsr__expr *expr, tsr__text_view a, tsr__text_view b, tsr__text *out)
 {
   switch (expr->op) {
   case TSR__F_LOWER:

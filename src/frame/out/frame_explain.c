@@ -144,8 +144,9 @@ static void rows_of_two(explainer *e, step *s)
 static int64_t rows_read(const explainer *e, const tsr_frame *df)
 {
   for (const tsr__visit *v = e->bind->visits; v; v = v->next) {
-    const tsr__sifted *sifted = v->df->kind == TSR__FRAME_FILE ? tsr__scan_sifted(v) : NULL;
-    if (sifted && v->sift->all == df && sifted->count == v->sift->count) return sifted->rows;
+    const tsr__pushed *pushed = v->df->kind == TSR__FRAME_FILE ? tsr__scan_pushed(v) : NULL;
+    if (pushed && v->pushdown->all == df && pushed->count == v->pushdown->count)
+      return pushed->rows;
   }
   return -1;
 }
@@ -233,7 +234,7 @@ static double bytes_of(const step *s)
     if (!v->need[i]) continue;
     bytes += (double)tsr__device_bytes(tsr__dtype_of_type(v->df->schema.field[i].type),
                                        (int64_t)s->rows);
-    if (source && (!text || i == made) && tsr__scan_column(source, text ? 0 : i, v->sift).valid)
+    if (source && (!text || i == made) && tsr__scan_column(source, text ? 0 : i, v->pushdown).valid)
       bytes += (double)tsr__device_bytes(TSR_BOOL, (int64_t)s->rows);
   }
   return bytes;
@@ -490,12 +491,12 @@ static void add_making(explainer *e, const tsr_frame *df)
 /* What the reader dropped, and of how much text. */
 static void add_sifted(explainer *e, const tsr__visit *v)
 {
-  const tsr__sifted *sifted = tsr__scan_sifted(v);
+  const tsr__pushed *pushed = tsr__scan_pushed(v);
   const tsr__source *source = v->df->source;
-  if (!sifted) return;
+  if (!pushed) return;
   tsr__text_add(e->out, "    while reading %lld bytes: %s keeps %lld of %lld rows\n",
-                (long long)source->reader.ops->bytes(source->reader.file), sifted->words,
-                (long long)sifted->rows, (long long)source->rows);
+                (long long)source->reader.ops->bytes(source->reader.file), pushed->words,
+                (long long)pushed->rows, (long long)source->rows);
 }
 
 static void add_step(explainer *e, const step *s)
@@ -617,7 +618,7 @@ static void gather_steps(stretch *s, const tsr__visit *v)
 static bool add_roots(stretch *s, tsr__bind *bind, const tsr__col *col, int columns,
                       tsr_array *more)
 {
-  int most = s->count + 4 * columns + 1 + bind->watch_count;
+  int most = s->count + 4 * columns + 1 + bind->check_count;
   tsr_array **all = tsr__arena_new(&bind->scope->arena, (size_t)most * sizeof *all);
   if (!all) {
     tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
@@ -630,7 +631,7 @@ static bool add_roots(stretch *s, tsr__bind *bind, const tsr__col *col, int colu
       if (each[k] && !each[k]->value) all[s->count++] = each[k];
   }
   if (more && !more->value) all[s->count++] = more;
-  for (tsr__watch *w = bind->watches; w; w = w->next)
+  for (tsr__run_check *w = bind->checks; w; w = w->next)
     if (!w->row->value) all[s->count++] = w->row;
   s->root = all;
   return true;

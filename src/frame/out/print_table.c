@@ -252,8 +252,8 @@ static void put_count(tsr__text *out, int64_t value)
   }
 }
 
-void tsr__boxtable(const tsr_table *table, const tsr__window *window, const tsr_show_opts *opts,
-                   tsr__text *out)
+void tsr__print_table(const tsr_table *table, const tsr__window *window, const tsr_show_opts *opts,
+                      tsr__text *out)
 {
   layout l = { .table = table, .total = window->total, .split = -1, .out = out };
   l.colour = opts->colour;
@@ -308,7 +308,7 @@ tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text 
     window.tail = ends.tail;
   }
   tsr__text_init(text, &df->node.scope->rt->heap);
-  if (cut) tsr__boxtable(cut, &window, opts, text);
+  if (cut) tsr__print_table(cut, &window, opts, text);
   else text->failed = true;
   return TSR_OK;
 }

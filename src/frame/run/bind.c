@@ -244,9 +244,9 @@ static tsr_status read_files(tsr__bind *bind, bool *changed)
   *changed = false;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     if (v->df->kind != TSR__FRAME_FILE || !v->live) continue;
-    v->sift = tsr__sift_of(bind, v);
+    v->pushdown = tsr__pushdown_of(bind, v);
     v->front = tsr__front_of(bind, v);
-    if (!v->sift) return bind->error.status;
+    if (!v->pushdown) return bind->error.status;
   }
   if (tsr__room_check(bind)) return bind->error.status;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
@@ -269,7 +269,7 @@ static tsr_status make_rows(tsr__bind *bind)
 {
   for (tsr__visit *v = bind->visits; v && !bind->inner; v = v->next) {
     if (!v->made || !v->live || tsr__rows_ready(v->df, v->need)) continue;
-    tsr_status status = tsr__make_rows(bind, v->df, v->need);
+    tsr_status status = tsr__materialize_rows(bind, v->df, v->need);
     if (status) return status;
   }
   return TSR_OK;
@@ -490,7 +490,7 @@ static void bind_source(tsr__bind *bind, tsr__visit *v)
   v->bound.sharding = source->sharding.mesh ? &source->sharding : NULL;
   v->bound.ragged = source->whole ? df : NULL;
   for (int i = 0; i < df->schema.count; i++)
-    if (v->need[i]) v->bound.col[i] = tsr__scan_column(source, i, v->sift);
+    if (v->need[i]) v->bound.col[i] = tsr__scan_column(source, i, v->pushdown);
   if (df->kind == TSR__FRAME_ARRAYS) bind_deleted(bind, v);
   if (v->made && df->kind == TSR__FRAME_INDEX && v->need[0]) {
     tsr__lower low = lower_for(bind, v);
@@ -584,11 +584,11 @@ static tsr_status blame_row(tsr__bind *bind, tsr_array **all)
 {
   tsr__error said = bind->error;
   int n = 0;
-  for (tsr__watch *w = bind->watches; w; w = w->next)
+  for (tsr__run_check *w = bind->checks; w; w = w->next)
     if (!w->row->value) all[n++] = w->row;
   bind->error = (tsr__error){ .status = TSR_OK };
   if (!n || !run_program(bind, all, n)) {
-    if (tsr__look_at_watches(bind)) return bind->error.status;
+    if (tsr__look_at_checks(bind)) return bind->error.status;
   }
   bind->error = (tsr__error){ .status = TSR_OK };
   return tsr__error_set(&bind->error, said.status, "%s: %.900s", bind->what, said.text);
@@ -596,18 +596,18 @@ static tsr_status blame_row(tsr__bind *bind, tsr_array **all)
 
 tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count)
 {
-  tsr_array **all = room(bind, count + bind->watch_count, sizeof(tsr_array *));
+  tsr_array **all = room(bind, count + bind->check_count, sizeof(tsr_array *));
   int n = 0;
   if (!all) return bind->error.status;
   if (tsr_scope_status(bind->scope)) return tsr_scope_status(bind->scope);
   for (int i = 0; i < count; i++)
     if (roots[i] && !roots[i]->value) all[n++] = roots[i];
-  for (tsr__watch *w = bind->watches; w; w = w->next)
+  for (tsr__run_check *w = bind->checks; w; w = w->next)
     if (!w->row->value) all[n++] = w->row;
   for (int i = 0; i < n; i++)
     if (all[i]->inert)
       return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
   tsr_status status = n ? run_program(bind, all, n) : TSR_OK;
   if (status == TSR_EVALUE) return blame_row(bind, all);
-  return status ? status : tsr__look_at_watches(bind);
+  return status ? status : tsr__look_at_checks(bind);
 }

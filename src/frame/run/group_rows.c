@@ -15,7 +15,7 @@ typedef struct work {
   tsr__rel_key *keys;
   tsr__col *key_col;
   int key_count;
-  struct tsr__leaf *leaf;
+  struct tsr__group_leaf *leaf;
   tsr__group_agg *agg;
   int leaf_count;
   tsr__rel in, out;
@@ -97,9 +97,9 @@ static tsr_status add_leaf(work *w, const tsr__expr *expr)
   const char *text = tsr__leaf_text(bind->scope, expr);
   if (!text) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
   if (tsr__leaf_find(w->leaf, w->leaf_count, text)) return TSR_OK;
-  struct tsr__leaf *leaf = &w->leaf[w->leaf_count];
+  struct tsr__group_leaf *leaf = &w->leaf[w->leaf_count];
   tsr__group_agg *agg = &w->agg[w->leaf_count];
-  *leaf = (struct tsr__leaf){ .expr = expr, .text = text, .type = expr->type };
+  *leaf = (struct tsr__group_leaf){ .expr = expr, .text = text, .type = expr->type };
   *agg = (tsr__group_agg){ .op = (uint8_t)op_of(expr->op), .column = -1, .q = quantile_of(expr) };
   leaf->at = w->key_count + w->leaf_count++;
   if (!expr->count) return TSR_OK;

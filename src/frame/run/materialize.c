@@ -596,7 +596,7 @@ static tsr_status make(tsr__bind *bind, const bool *need)
   return status;
 }
 
-tsr_status tsr__make_rows(tsr__bind *outer, tsr_frame *df, const bool *need)
+tsr_status tsr__materialize_rows(tsr__bind *outer, tsr_frame *df, const bool *need)
 {
   tsr__bind bind;
   if (tsr__bind_inner(&bind, df, outer)) return outer->error.status;

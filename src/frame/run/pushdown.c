@@ -6,7 +6,7 @@
  *
  * The filter itself stays in the program; the reader only leaves out work whose result it masks.
  *
- * Invariant: a sieve drops no row that its filter keeps, nor one more than it does, and what a filter,
+ * Invariant: a predicate drops no row that its filter keeps, nor one more than it does, and what a filter,
  * or anything before it, computes is computed of columns that are whole: an overflow in a dropped row is
  * found as ever. */
 #include "frame/lower/functions.h"
@@ -14,12 +14,12 @@
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
-typedef struct sifting {
+typedef struct search {
   tsr__bind *bind;
-  tsr__sift *sift;
+  tsr__pushdown *pushdown;
   int *at; /* by column of the frame at hand: the file's column it is, -1: it is computed */
   int room;
-} sifting;
+} search;
 
 static void *room(tsr__bind *bind, int count, size_t element)
 {
@@ -28,19 +28,19 @@ static void *room(tsr__bind *bind, int count, size_t element)
   return out;
 }
 
-/* What a sieve over texts asks. */
+/* What a predicate over texts asks. */
 typedef struct asked {
   int op; /* tsr__binary, or -1 and `fn`; -2: one of the list */
   int fn;
   bool negated;
   int count;
-  const tsr__bytes *text;
+  const tsr__text_view *text;
 } asked;
 
 static bool passes(const void *user, const char *text, size_t length)
 {
   const asked *a = user;
-  tsr__bytes at = { text, (int64_t)length };
+  tsr__text_view at = { text, (int64_t)length };
   if (a->op == -1) return tsr__text_test(a->fn, at, a->text[0]);
   for (int i = 0; i < a->count; i++) {
     int order = tsr__text_order(at.at, at.length, a->text[i].at, a->text[i].length);
@@ -71,9 +71,9 @@ static bool comparable(int column, int type)
   return column == type && (type == TSR_COL_F64 || tsr__is_temporal(type));
 }
 
-/* A sieve's numbers out of literals arg[from] .. arg[to - 1] of an expression. */
-static bool take_numbers(sifting *s, const tsr__expr *expr, const tsr__expr *column,
-                         tsr__sieve *out)
+/* A predicate's numbers out of literals arg[from] .. arg[to - 1] of an expression. */
+static bool take_numbers(search *s, const tsr__expr *expr, const tsr__expr *column,
+                         tsr__predicate *out)
 {
   int from = expr->arg[0] == column, to = expr->kind == TSR__E_IN ? expr->count : from + 1;
   int64_t *whole = room(s->bind, to - from, sizeof *whole);
@@ -93,22 +93,22 @@ static bool take_numbers(sifting *s, const tsr__expr *expr, const tsr__expr *col
   return true;
 }
 
-static bool take_texts(sifting *s, const tsr__expr *expr, int from, int to, tsr__sieve *out)
+static bool take_texts(search *s, const tsr__expr *expr, int from, int to, tsr__predicate *out)
 {
   asked *a = room(s->bind, 1, sizeof *a);
-  tsr__bytes *text = room(s->bind, to - from, sizeof *text);
+  tsr__text_view *text = room(s->bind, to - from, sizeof *text);
   if (!a || !text) return false;
   for (int i = from; i < to; i++) {
     const tsr__expr *literal = expr->arg[i];
     if (literal->kind != TSR__E_TEXT || literal->type != TSR_COL_TEXT) return false;
-    text[i - from] = (tsr__bytes){ literal->text, literal->length };
+    text[i - from] = (tsr__text_view){ literal->text, literal->length };
   }
   *a = (asked){ .op = expr->kind == TSR__E_CALL ? -1 : -2,
                 .fn = expr->op,
                 .negated = expr->negated,
                 .count = to - from,
                 .text = text };
-  out->op = TSR__SIEVE_TEXT;
+  out->op = TSR__PREDICATE_TEXT;
   out->passes = passes;
   out->user = a;
   return true;
@@ -116,15 +116,15 @@ static bool take_texts(sifting *s, const tsr__expr *expr, int from, int to, tsr_
 
 /* ---- conditions ---------------------------------------------------------------------------- */
 
-static bool take_comparison(sifting *s, const tsr__expr *expr, const tsr__expr *column,
-                            tsr__sieve *out)
+static bool take_comparison(search *s, const tsr__expr *expr, const tsr__expr *column,
+                            tsr__predicate *out)
 {
   static const uint8_t turned[] = {
     TSR__B_EQ, TSR__B_NE, TSR__B_GT, TSR__B_GE, TSR__B_LT, TSR__B_LE
   };
   bool left = expr->arg[0] == column;
   int op = left ? expr->op : turned[expr->op - TSR__B_EQ];
-  out->op = (tsr__sieve_op)(TSR__SIEVE_EQ + (op - TSR__B_EQ));
+  out->op = (tsr__predicate_op)(TSR__PREDICATE_EQ + (op - TSR__B_EQ));
   if (column->type != TSR_COL_TEXT) return take_numbers(s, expr, column, out);
   if (!take_texts(s, expr, left, left + 1, out)) return false;
   asked *a = (asked *)(uintptr_t)out->user;
@@ -144,36 +144,42 @@ static const tsr__expr *column_of(const tsr__expr *expr)
 }
 
 /* Whether the reader can judge a condition by a column. */
-static bool take_condition(sifting *s, const tsr__expr *expr, const tsr__expr *column,
-                           tsr__sieve *out)
+static bool take_condition(search *s, const tsr__expr *expr, const tsr__expr *column,
+                           tsr__predicate *out)
 {
   bool text = column->type == TSR_COL_TEXT;
   switch (expr->kind) {
   case TSR__E_COLUMN:
   case TSR__E_NOT:
-    out->op = expr->kind == TSR__E_NOT ? TSR__SIEVE_FALSE : TSR__SIEVE_TRUE;
+    out->op = expr->kind == TSR__E_NOT ? TSR__PREDICATE_FALSE : TSR__PREDICATE_TRUE;
     return column->type == TSR_COL_BOOL;
-  case TSR__E_ISNULL: out->op = expr->negated ? TSR__SIEVE_NOT_NULL : TSR__SIEVE_NULL; return true;
+  case TSR__E_ISNULL:
+    out->op = expr->negated ? TSR__PREDICATE_NOT_NULL : TSR__PREDICATE_NULL;
+    return true;
   case TSR__E_IN:
-    out->op = expr->negated ? TSR__SIEVE_NOT_IN : TSR__SIEVE_IN;
+    out->op = expr->negated ? TSR__PREDICATE_NOT_IN : TSR__PREDICATE_IN;
     return text ? take_texts(s, expr, 1, expr->count, out) : take_numbers(s, expr, column, out);
   case TSR__E_CALL: return text && tsr__is_text_test(expr->op) && take_texts(s, expr, 1, 2, out);
   default: return take_comparison(s, expr, column, out);
   }
 }
 
-/* What tells two sieves apart: the file's column, and the condition with its constants bit by bit. */
-static bool name_sieve(sifting *s, const tsr__expr *expr, tsr__sift *sift)
+/* What tells two predicates apart: the file's column, and the condition with its constants bit by bit. */
+static bool name_predicate(search *s, const tsr__expr *expr, tsr__pushdown *pushdown)
 {
-  const tsr__sieve *sieve = &sift->sieve[sift->count];
-  const asked *a = sieve->user;
+  const tsr__predicate *predicate = &pushdown->predicate[pushdown->count];
+  const asked *a = predicate->user;
   tsr__text key;
   tsr__text_init(&key, &s->bind->scope->rt->heap);
-  tsr__text_add(&key, "%d %d %d %d", sieve->target, (int)sieve->op, sieve->real, sieve->count);
+  tsr__text_add(&key, "%d %d %d %d", predicate->target, (int)predicate->op, predicate->real,
+                predicate->count);
   if (a) tsr__text_add(&key, " %d %d %d %d", a->op, a->fn, a->negated, a->count);
-  for (int i = 0; i < sieve->count; i++) {
+  for (int i = 0; i < predicate->count; i++) {
     uint64_t bits;
-    memcpy(&bits, sieve->real ? (const void *)&sieve->reals[i] : (const void *)&sieve->whole[i], 8);
+    memcpy(&bits,
+           predicate->real ? (const void *)&predicate->reals[i]
+                           : (const void *)&predicate->whole[i],
+           8);
     tsr__text_add(&key, " %llx", (unsigned long long)bits);
   }
   for (int i = 0; a && i < a->count; i++) {
@@ -183,34 +189,34 @@ static bool name_sieve(sifting *s, const tsr__expr *expr, tsr__sift *sift)
   char *bytes = room(s->bind, (int)key.length + 1, 1);
   bool fine = bytes && !key.failed;
   if (fine) memcpy(bytes, tsr__text_get(&key), key.length);
-  sift->key[sift->count] = (tsr__sift_key){ bytes, key.length };
+  pushdown->key[pushdown->count] = (tsr__pushdown_key){ bytes, key.length };
   tsr__text_free(&key);
-  sift->expr[sift->count] = expr;
+  pushdown->expr[pushdown->count] = expr;
   return fine;
 }
 
-/* Adds the sieves of a filter: those of its conditions, joined by `and`, that can be judged. False:
+/* Adds the predicates of a filter: those of its conditions, joined by `and`, that can be judged. False:
  * there are others. */
-static bool take_conditions(sifting *s, const tsr__expr *expr)
+static bool take_conditions(search *s, const tsr__expr *expr)
 {
-  tsr__sift *sift = s->sift;
+  tsr__pushdown *pushdown = s->pushdown;
   if (expr->kind == TSR__E_AND) {
     bool left = take_conditions(s, expr->arg[0]);
     return take_conditions(s, expr->arg[1]) && left;
   }
   const tsr__expr *column = column_of(expr);
-  if (sift->count == TSR__SIEVES || !column || s->at[column->column] < 0) return false;
-  tsr__sieve *sieve = &sift->sieve[sift->count];
-  *sieve = (tsr__sieve){ .target = s->at[column->column] };
-  if (!take_condition(s, expr, column, sieve) || !name_sieve(s, expr, sift)) return false;
-  sift->count++;
+  if (pushdown->count == TSR__PREDICATES || !column || s->at[column->column] < 0) return false;
+  tsr__predicate *predicate = &pushdown->predicate[pushdown->count];
+  *predicate = (tsr__predicate){ .target = s->at[column->column] };
+  if (!take_condition(s, expr, column, predicate) || !name_predicate(s, expr, pushdown)) return false;
+  pushdown->count++;
   return true;
 }
 
 /* ---- the frames between -------------------------------------------------------------------- */
 
 /* Marks the file's columns that an expression reads. */
-static void mark_used(const sifting *s, const tsr__expr *expr, bool *used)
+static void mark_used(const search *s, const tsr__expr *expr, bool *used)
 {
   if (expr->kind == TSR__E_COLUMN && s->at[expr->column] >= 0) used[s->at[expr->column]] = true;
   for (int i = 0; i < expr->count; i++) mark_used(s, expr->arg[i], used);
@@ -231,7 +237,7 @@ static const tsr__visit *only_user(const tsr__bind *bind, const tsr__visit *of)
 }
 
 /* Steps over one frame; false where rows or columns do not simply go on. */
-static bool step_over(sifting *s, const tsr__visit *v, bool *used)
+static bool step_over(search *s, const tsr__visit *v, bool *used)
 {
   const tsr_frame *df = v->df;
   const tsr__formula *formula = &df->formula;
@@ -260,27 +266,27 @@ static bool step_over(sifting *s, const tsr__visit *v, bool *used)
   return true;
 }
 
-tsr__sift *tsr__sift_of(tsr__bind *bind, const tsr__visit *file)
+tsr__pushdown *tsr__pushdown_of(tsr__bind *bind, const tsr__visit *file)
 {
   int columns = file->df->schema.count;
-  tsr__sift *sift = room(bind, 1, sizeof *sift);
+  tsr__pushdown *pushdown = room(bind, 1, sizeof *pushdown);
   bool *used = room(bind, columns, sizeof *used);
-  sifting s = { .bind = bind, .sift = sift, .at = room(bind, columns, sizeof *s.at) };
-  if (!sift || !used || !s.at) return NULL;
-  sift->whole = room(bind, columns, sizeof *sift->whole);
-  if (!sift->whole) return NULL;
+  search s = { .bind = bind, .pushdown = pushdown, .at = room(bind, columns, sizeof *s.at) };
+  if (!pushdown || !used || !s.at) return NULL;
+  pushdown->whole = room(bind, columns, sizeof *pushdown->whole);
+  if (!pushdown->whole) return NULL;
   bool all = true;
   for (int i = 0; i < columns; i++) s.at[i] = i;
   for (const tsr__visit *v = only_user(bind, file); v; v = only_user(bind, v)) {
-    int before = sift->count;
+    int before = pushdown->count;
     if (v->df->kind == TSR__FRAME_FILTER && !v->made) {
       all = take_conditions(&s, v->df->formula.item[0].expr) && all;
-      sift->all = all ? v->df : NULL;
+      pushdown->all = all ? v->df : NULL;
     }
     if (!step_over(&s, v, used)) break;
-    if (sift->count > before) memcpy(sift->whole, used, (size_t)columns * sizeof *used);
+    if (pushdown->count > before) memcpy(pushdown->whole, used, (size_t)columns * sizeof *used);
   }
-  return bind->error.status ? NULL : sift;
+  return bind->error.status ? NULL : pushdown;
 }
 
 /* Where few rows pass, all are read in the end: beyond REACH_MOST that is begun at once, and where memory is
@@ -312,13 +318,13 @@ int64_t tsr__front_of(const tsr__bind *bind, tsr__visit *file)
   return -1;
 }
 
-bool tsr__sift_holds(const tsr__sifted *sifted, const tsr__sift *sift)
+bool tsr__pushdown_holds(const tsr__pushed *pushed, const tsr__pushdown *pushdown)
 {
-  for (int k = 0; k < sifted->count; k++) {
+  for (int k = 0; k < pushed->count; k++) {
     bool found = false;
-    for (int i = 0; i < sift->count && !found; i++)
-      found = sift->key[i].length == sifted->key[k].length &&
-              memcmp(sift->key[i].at, sifted->key[k].at, sift->key[i].length) == 0;
+    for (int i = 0; i < pushdown->count && !found; i++)
+      found = pushdown->key[i].length == pushed->key[k].length &&
+              memcmp(pushdown->key[i].at, pushed->key[k].at, pushdown->key[i].length) == 0;
     if (!found) return false;
   }
   return true;

@@ -16,7 +16,8 @@ typedef struct tsr__visit {
   bool live;   /* something needs it */
   bool here;   /* it is bound in this terminal, not in one that makes rows */
   bool *need;
-  const struct tsr__sift *sift; /* of a file's rows, where columns without dropped rows will do */
+  const struct tsr__pushdown
+      *pushdown; /* of a file's rows, where columns without dropped rows will do */
   int64_t front; /* of a file: so many of its first rows will do, -1: all are needed */
   int64_t least; /* rows that there are at least (room.c) */
   const struct tsr__visit
@@ -43,7 +44,7 @@ tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count);
 void tsr__bind_moved(tsr__bind *bind, const tsr__rel_stats *stats);
 /* Makes the columns `need` of a breaker's rows, or of one row (materialize.c), and keeps them as its source:
  * those that are missing. The breakers before it were made. */
-tsr_status tsr__make_rows(tsr__bind *outer, tsr_frame *df, const bool *need);
+tsr_status tsr__materialize_rows(tsr__bind *outer, tsr_frame *df, const bool *need);
 /* Whether all columns `need` are there. */
 bool tsr__rows_ready(const tsr_frame *df, const bool *need);
 /* Lays a bound frame of values like `like` over `rows`, a frame of the terminal's own. */
@@ -81,19 +82,20 @@ tsr_status tsr__rel_key_of(tsr__lower *low, const tsr__col *col, int column, tsr
 bool tsr__visit_is_there(const tsr__bind *bind, const tsr__visit *v);
 
 /* Filters that a file's rows go through before all else that a terminal does with them (pushdown.c). */
-enum { TSR__SIEVES = 16 };
-typedef struct tsr__sift {
+enum { TSR__PREDICATES = 16 };
+typedef struct tsr__pushdown {
   int count;
-  tsr__sieve sieve[TSR__SIEVES]; /* `target` is the file's column */
-  tsr__sift_key key[TSR__SIEVES];
-  const tsr__expr *expr[TSR__SIEVES];
-  const tsr_frame *all; /* the last filter, where the sieves are all that filters ask; or NULL */
+  tsr__predicate predicate[TSR__PREDICATES]; /* `target` is the file's column */
+  tsr__pushdown_key key[TSR__PREDICATES];
+  const tsr__expr *expr[TSR__PREDICATES];
+  const tsr_frame
+      *all;    /* the last filter, where the predicates are all that filters ask; or NULL */
   bool *whole; /* by column: it is used up to the last filter, so dropped rows need theirs */
-} tsr__sift;
+} tsr__pushdown;
 /* In the terminal's scope; NULL with an error in `bind`. */
-tsr__sift *tsr__sift_of(tsr__bind *bind, const tsr__visit *file);
-/* Whether a row that passes the sieves of `sift` passes those of `sifted`. */
-bool tsr__sift_holds(const tsr__sifted *sifted, const tsr__sift *sift);
+tsr__pushdown *tsr__pushdown_of(tsr__bind *bind, const tsr__visit *file);
+/* Whether a row that passes the predicates of `pushdown` passes those of `pushed`. */
+bool tsr__pushdown_holds(const tsr__pushed *pushed, const tsr__pushdown *pushdown);
 
 /* How many of a file's first rows are all that a terminal needs: what a head chooses; behind
  * conditions as many as the visit's `reach` says, until they are seen to be too few. -1: that is not
@@ -112,10 +114,10 @@ tsr_status tsr__room_check(tsr__bind *bind);
 /* The rows of a visited file that was read. */
 tsr__source *tsr__scan_source(const tsr__visit *file);
 /* The part of its columns that a file's rows were read without dropped values, NULL: none. */
-const tsr__sifted *tsr__scan_sifted(const tsr__visit *file);
-/* A column of a file that was read: without what `sift` drops where that is all there is. Values NULL:
+const tsr__pushed *tsr__scan_pushed(const tsr__visit *file);
+/* A column of a file that was read: without what `pushdown` drops where that is all there is. Values NULL:
  * it was not. */
-tsr__col tsr__scan_column(const tsr__source *source, int column, const tsr__sift *sift);
+tsr__col tsr__scan_column(const tsr__source *source, int column, const tsr__pushdown *pushdown);
 /* Adds to an error which values of the visited files gave columns another type. */
 void tsr__scan_blame(const tsr__visit *visits, tsr__error *error);
 

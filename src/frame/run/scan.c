@@ -25,8 +25,8 @@ typedef struct reading {
   int count;
   tsr__read_target *target;
   tsr__value **values, **valid;
-  const tsr__sift *sift; /* NULL: all rows count */
-  tsr__sifted *sifted;   /* where sparse columns go */
+  const tsr__pushdown *pushdown; /* NULL: all rows count */
+  tsr__pushed *pushed;           /* where sparse columns go */
 } reading;
 
 static void *room(reading *r, tsr_scope *scope, int count, size_t element)
@@ -126,7 +126,7 @@ static tsr_status keep(reading *r)
     }
     if (col.values->inert || (col.valid && col.valid->inert))
       return tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
-    if (target->sparse) r->sifted->col[target->column] = col;
+    if (target->sparse) r->pushed->col[target->column] = col;
     else source->col[target->column] = col;
   }
   return TSR_OK;
@@ -170,47 +170,49 @@ static bool borrow(reading *r, int column)
 
 /* ---- rows that filters drop ---------------------------------------------------------------- */
 
-tsr__col tsr__scan_column(const tsr__source *source, int column, const tsr__sift *sift)
+tsr__col tsr__scan_column(const tsr__source *source, int column, const tsr__pushdown *pushdown)
 {
-  const tsr__sifted *sifted = source->sifted;
-  bool whole = source->col[column].values || !sifted || !sift || sift->whole[column];
-  return whole || !tsr__sift_holds(sifted, sift) ? source->col[column] : sifted->col[column];
+  const tsr__pushed *pushed = source->pushed;
+  bool whole = source->col[column].values || !pushed || !pushdown || pushdown->whole[column];
+  return whole || !tsr__pushdown_holds(pushed, pushdown) ? source->col[column]
+                                                         : pushed->col[column];
 }
 
-const tsr__sifted *tsr__scan_sifted(const tsr__visit *file)
+const tsr__pushed *tsr__scan_pushed(const tsr__visit *file)
 {
   const tsr__source *source = file->df->source;
   bool any = false;
-  if (!file->sift || !source || !source->sifted || file->front >= 0) return NULL;
+  if (!file->pushdown || !source || !source->pushed || file->front >= 0) return NULL;
   for (int i = 0; i < file->df->schema.count; i++)
     any = any || (file->need[i] && !source->col[i].values &&
-                  tsr__scan_column(source, i, file->sift).values);
-  return any ? source->sifted : NULL;
+                  tsr__scan_column(source, i, file->pushdown).values);
+  return any ? source->pushed : NULL;
 }
 
-/* Whether a reading can leave out values of rows that its sieves drop: their columns are read with
+/* Whether a reading can leave out values of rows that its predicates drop: their columns are read with
  * it, and others that need no dropped row. */
-static bool can_sift(const reading *r, const bool *need)
+static bool can_push_down(const reading *r, const bool *need)
 {
   const tsr__source *source = r->source;
   bool any = false;
-  if (!r->sift || !r->sift->count || !r->df->source->reader.ops->bytes || source->sifted)
+  if (!r->pushdown || !r->pushdown->count || !r->df->source->reader.ops->bytes || source->pushed)
     return false;
-  for (int s = 0; s < r->sift->count; s++)
-    if (!need[r->sift->sieve[s].target] || source->col[r->sift->sieve[s].target].values)
+  for (int s = 0; s < r->pushdown->count; s++)
+    if (!need[r->pushdown->predicate[s].target] ||
+        source->col[r->pushdown->predicate[s].target].values)
       return false;
   for (int i = 0; i < r->df->schema.count; i++)
-    any = any || (need[i] && !r->sift->whole[i] && !source->col[i].values);
+    any = any || (need[i] && !r->pushdown->whole[i] && !source->col[i].values);
   return any;
 }
 
-static const char *sieve_words(const tsr__sift *sift, tsr_scope *scope)
+static const char *predicate_words(const tsr__pushdown *pushdown, tsr_scope *scope)
 {
   tsr__text words;
   tsr__text_init(&words, &scope->rt->heap);
-  for (int s = 0; s < sift->count; s++) {
+  for (int s = 0; s < pushdown->count; s++) {
     tsr__text_add(&words, "%s", s ? " and " : "");
-    tsr__expr_print(sift->expr[s], &words);
+    tsr__expr_print(pushdown->expr[s], &words);
   }
   const char *text = tsr__text_get(&words);
   char *out = words.failed ? NULL : tsr__arena_text(&scope->arena, text, strlen(text));
@@ -218,25 +220,25 @@ static const char *sieve_words(const tsr__sift *sift, tsr_scope *scope)
   return out;
 }
 
-/* What sieves are to give, in the frame's scope. */
-static tsr_status make_sifted(reading *r)
+/* What predicates are to give, in the frame's scope. */
+static tsr_status make_pushed(reading *r)
 {
   tsr_scope *scope = r->df->node.scope;
-  const tsr__sift *sift = r->sift;
-  tsr__sifted *out = room(r, scope, 1, sizeof *out);
+  const tsr__pushdown *pushdown = r->pushdown;
+  tsr__pushed *out = room(r, scope, 1, sizeof *out);
   if (!out) return r->error->status;
-  out->count = sift->count;
-  out->key = room(r, scope, sift->count, sizeof *out->key);
+  out->count = pushdown->count;
+  out->key = room(r, scope, pushdown->count, sizeof *out->key);
   out->col = room(r, scope, r->df->schema.count, sizeof *out->col);
   out->kept = room(r, scope, r->parts, sizeof *out->kept);
-  out->words = sieve_words(sift, scope);
+  out->words = predicate_words(pushdown, scope);
   if (!out->key || !out->col || !out->kept || !out->words)
     return tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
-  for (int k = 0; k < sift->count; k++) {
-    char *key = room(r, scope, (int)sift->key[k].length, 1);
+  for (int k = 0; k < pushdown->count; k++) {
+    char *key = room(r, scope, (int)pushdown->key[k].length, 1);
     if (!key) return r->error->status;
-    memcpy(key, sift->key[k].at, sift->key[k].length);
-    out->key[k] = (tsr__sift_key){ key, sift->key[k].length };
+    memcpy(key, pushdown->key[k].at, pushdown->key[k].length);
+    out->key[k] = (tsr__pushdown_key){ key, pushdown->key[k].length };
   }
   for (int p = 0; p < r->parts; p++) {
     int64_t words = (r->rows[p + 1] - r->rows[p] + 63) / 64;
@@ -244,22 +246,22 @@ static tsr_status make_sifted(reading *r)
     if (!out->kept[p])
       return tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
   }
-  r->sifted = out;
+  r->pushed = out;
   return TSR_OK;
 }
 
-/* The sieves with the numbers of their targets; `scope` holds them. */
-static tsr_status take_sieves(reading *r, tsr_scope *scope, tsr__read_ask *read)
+/* The predicates with the numbers of their targets; `scope` holds them. */
+static tsr_status take_predicates(reading *r, tsr_scope *scope, tsr__read_ask *read)
 {
-  tsr__sieve *sieves = room(r, scope, r->sift->count, sizeof *sieves);
-  if (!sieves) return r->error->status;
-  for (int s = 0; s < r->sift->count; s++) {
-    sieves[s] = r->sift->sieve[s];
+  tsr__predicate *predicates = room(r, scope, r->pushdown->count, sizeof *predicates);
+  if (!predicates) return r->error->status;
+  for (int s = 0; s < r->pushdown->count; s++) {
+    predicates[s] = r->pushdown->predicate[s];
     for (int t = 0; t < r->count; t++)
-      if (r->target[t].column == r->sift->sieve[s].target) sieves[s].target = t;
+      if (r->target[t].column == r->pushdown->predicate[s].target) predicates[s].target = t;
   }
-  read->sieve_count = r->sift->count;
-  read->sieves = sieves;
+  read->predicate_count = r->pushdown->count;
+  read->predicates = predicates;
   return TSR_OK;
 }
 
@@ -267,14 +269,14 @@ static void count_kept(reading *r)
 {
   for (int p = 0; p < r->parts; p++)
     for (int64_t w = 0; w * 64 < r->rows[p + 1] - r->rows[p]; w++)
-      r->sifted->rows += __builtin_popcountll(r->sifted->kept[p][w]);
+      r->pushed->rows += __builtin_popcountll(r->pushed->kept[p][w]);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 static bool is_there(const reading *r, int column)
 {
-  return tsr__scan_column(r->source, column, r->sift).values != NULL;
+  return tsr__scan_column(r->source, column, r->pushdown).values != NULL;
 }
 
 /* All that a reading will hold, before the first buffer is taken. */
@@ -305,20 +307,20 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
 {
   tsr_frame *df = r->df;
   int columns = df->schema.count;
-  bool first = can_sift(r, need);
+  bool first = can_push_down(r, need);
   if (find_parts(r, scope)) return r->error->status;
   r->target = room(r, scope, columns, sizeof *r->target);
   r->values = room(r, scope, columns, sizeof(tsr__value *));
   r->valid = room(r, scope, columns, sizeof(tsr__value *));
   if (!r->target || !r->values || !r->valid) return r->error->status;
-  r->sifted = r->source->sifted;
-  bool sparse = first || (r->sifted && r->sift && tsr__sift_holds(r->sifted, r->sift));
-  if (first && make_sifted(r)) return r->error->status;
+  r->pushed = r->source->pushed;
+  bool sparse = first || (r->pushed && r->pushdown && tsr__pushdown_holds(r->pushed, r->pushdown));
+  if (first && make_pushed(r)) return r->error->status;
   for (int i = 0; i < columns; i++)
     if (need[i] && !is_there(r, i)) (void)borrow(r, i);
   if (check_room(r, need)) return r->error->status;
   for (int i = 0; i < columns; i++)
-    if (need[i] && !is_there(r, i) && add_target(r, scope, i, sparse && !r->sift->whole[i]))
+    if (need[i] && !is_there(r, i) && add_target(r, scope, i, sparse && !r->pushdown->whole[i]))
       return r->error->status;
   if (!r->count) return TSR_OK;
   tsr__read_ask read = { .parts = r->parts,
@@ -326,13 +328,13 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
                          .target_count = r->count,
                          .targets = r->target,
                          .front = r->source != df->source };
-  if (sparse) read.kept = r->sifted->kept;
-  if (first && take_sieves(r, scope, &read)) return r->error->status;
+  if (sparse) read.kept = r->pushed->kept;
+  if (first && take_predicates(r, scope, &read)) return r->error->status;
   const tsr__reader *reader = &df->source->reader;
   if (reader->ops->read(reader->file, &read, r->error)) return r->error->status;
   if (first && !read.retyped) {
     count_kept(r);
-    r->source->sifted = r->sifted;
+    r->source->pushed = r->pushed;
   }
   if (!read.retyped) return keep(r);
   df->version++;
@@ -398,7 +400,7 @@ tsr_status tsr__scan_read(tsr__visit *file, tsr__error *error)
 {
   tsr_frame *df = file->df;
   tsr_scope *scope = tsr_scope_nest_at(df->node.scope, df->node.site);
-  reading r = { .df = df, .error = error, .sift = file->sift };
+  reading r = { .df = df, .error = error, .pushdown = file->pushdown };
   int before = df->version;
   if (scope->inert) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   tsr_status status = open_rows(file, error);

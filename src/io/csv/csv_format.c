@@ -40,10 +40,11 @@ static tsr_status check_bytes(const tsr__csv *csv, tsr__error *error)
 
 static tsr_status take_markers(tsr__csv *csv, const char *nulls, tsr__error *error)
 {
-  tsr__list list;
+  tsr__option_list list;
   tsr__read_value value;
-  if (tsr__list_read(&csv->arena, &(tsr__list_ask){ "null markers", nulls ? nulls : "NA", false },
-                     &list, error))
+  if (tsr__option_list_read(&csv->arena,
+                            &(tsr__option_list_ask){ "null markers", nulls ? nulls : "NA", false },
+                            &list, error))
     return error->status;
   csv->marker = tsr__arena_new(&csv->arena, (size_t)list.count * sizeof *csv->marker);
   if (!csv->marker) return tsr__csv_no_memory(csv, error);
@@ -92,15 +93,18 @@ tsr_status tsr__csv_take_options(tsr__csv *csv, const tsr__csv_opts *opts, tsr__
   tsr__decimal_set_point(csv->decimal, csv->point);
   tsr_status status = check_bytes(csv, error);
   if (!status)
-    status = tsr__list_read(&csv->arena, &(tsr__list_ask){ "names", opts->names, false },
-                            &csv->names, error);
+    status =
+        tsr__option_list_read(&csv->arena, &(tsr__option_list_ask){ "names", opts->names, false },
+                              &csv->names, error);
   if (!status) status = check_names(csv, error);
   if (!status)
-    status = tsr__list_read(&csv->arena, &(tsr__list_ask){ "columns", opts->columns, false },
-                            &csv->chosen, error);
+    status = tsr__option_list_read(&csv->arena,
+                                   &(tsr__option_list_ask){ "columns", opts->columns, false },
+                                   &csv->chosen, error);
   if (!status)
-    status = tsr__list_read(&csv->arena, &(tsr__list_ask){ "types", opts->types, true },
-                            &csv->types, error);
+    status =
+        tsr__option_list_read(&csv->arena, &(tsr__option_list_ask){ "types", opts->types, true },
+                              &csv->types, error);
   if (!status) status = check_types(csv, error);
   return status ? status : take_markers(csv, opts->nulls, error);
 }

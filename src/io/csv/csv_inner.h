@@ -18,7 +18,7 @@
  * csv_rows.c    the index of rows; careful reading of one row; where a row begins
  * csv_numbers.c short numbers, several at a time
  * csv_parse.c   fields to values; what class of value a text is
- * csv_sieve.c   which rows sieves let through
+ * csv_predicate.c   which rows predicates let through
  * csv_read.c    stripes of rows in parallel, types that turn out wrong, dictionaries
  * csv_error.c   places in files, and what is wrong there
  *
@@ -158,7 +158,7 @@ struct tsr__csv {
   bool odd_markers; /* one of them looks like a value: no value has a short way */
   bool null_bytes;  /* fields of TSR__CSV_NULL are null */
   char point;       /* of numbers */
-  tsr__list names, chosen, types;
+  tsr__option_list names, chosen, types;
   tsr__text notes; /* what was found at opening that nobody asked for, a line each */
   int64_t granule_bytes;
   int64_t rows;  /* -1: not counted */
@@ -409,17 +409,17 @@ typedef struct tsr__csv_sink {
 void tsr__csv_parse(const tsr__csv_file *file, int column, const tsr__csv_batch *batch,
                     tsr__csv_lane *lane, const tsr__csv_sink *sink);
 
-/* ---- csv_sieve.c ---- */
+/* ---- csv_predicate.c ---- */
 
-/* What a sieve said of a worker's texts, by code. */
+/* What a predicate said of a worker's texts, by code. */
 typedef struct tsr__csv_told {
   uint8_t *text; /* 0: not asked yet */
   size_t room;
 } tsr__csv_told;
 
-/* A sieve at work on a batch that was parsed. */
+/* A predicate at work on a batch that was parsed. */
 typedef struct tsr__csv_judge {
-  const tsr__sieve *sieve;
+  const tsr__predicate *predicate;
   tsr_coltype type;
   tsr__csv_sink sink; /* where the column's values are */
   tsr__csv_lane *lane;

@@ -40,7 +40,7 @@ struct reading {
   tsr__csv_lane *lanes;
   uint32_t **buffers;
   tsr__csv_view *views; /* by worker */
-  tsr__csv_told *told;  /* by worker: one a sieve */
+  tsr__csv_told *told;  /* by worker: one a predicate */
   int workers;
   bool looks; /* some text column is sparse: its dropped texts must be UTF-8 */
   tsr__progress progress;
@@ -144,17 +144,17 @@ static tsr__csv_sink sink_of(const struct reading *reading, const struct place *
                           .kept = t->sparse && read->kept ? read->kept[p->part] : NULL };
 }
 
-static bool is_sieved(const struct reading *reading, int target)
+static bool is_filtered(const struct reading *reading, int target)
 {
-  for (int s = 0; reading->read && s < reading->read->sieve_count; s++)
-    if (reading->read->sieves[s].target == target) return true;
+  for (int s = 0; reading->read && s < reading->read->predicate_count; s++)
+    if (reading->read->predicates[s].target == target) return true;
   return false;
 }
 
-static void parse_targets(struct reading *reading, const struct place *p, bool sieved)
+static void parse_targets(struct reading *reading, const struct place *p, bool filtered)
 {
   for (int t = 0; t < reading->target_count; t++) {
-    if (is_sieved(reading, t) != sieved) continue;
+    if (is_filtered(reading, t) != filtered) continue;
     tsr__csv_lane *lane = lane_of(reading, p->stripe->worker, t);
     tsr__csv_sink sink = sink_of(reading, p, t);
     tsr__csv_parse(p->file, reading->columns[t], p->batch, lane, &sink);
@@ -162,19 +162,20 @@ static void parse_targets(struct reading *reading, const struct place *p, bool s
   }
 }
 
-/* Which rows of a word pass all sieves; where a column is being retyped nothing that is read counts. */
+/* Which rows of a word pass all predicates; where a column is being retyped nothing that is read counts. */
 static uint64_t judge_word(struct reading *reading, const struct place *p, int64_t at, int count)
 {
   const tsr__read_ask *read = reading->read;
   uint64_t bits = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
-  for (int s = 0; s < read->sieve_count && bits; s++) {
-    const tsr__sieve *sieve = &read->sieves[s];
+  for (int s = 0; s < read->predicate_count && bits; s++) {
+    const tsr__predicate *predicate = &read->predicates[s];
     int worker = p->stripe->worker;
-    tsr__csv_judge judge = { .sieve = sieve,
-                             .type = reading->csv->columns[reading->columns[sieve->target]].type,
-                             .sink = sink_of(reading, p, sieve->target),
-                             .lane = lane_of(reading, worker, sieve->target),
-                             .told = &reading->told[worker * read->sieve_count + s] };
+    tsr__csv_judge judge = { .predicate = predicate,
+                             .type =
+                                 reading->csv->columns[reading->columns[predicate->target]].type,
+                             .sink = sink_of(reading, p, predicate->target),
+                             .lane = lane_of(reading, worker, predicate->target),
+                             .told = &reading->told[worker * read->predicate_count + s] };
     if (judge.lane->classify || judge.lane->no_memory) continue;
     bits &= tsr__csv_judge_word(&judge, at, count);
     if (judge.lane->no_memory) fail_at(reading, p->stripe, FAULT_MEMORY, p->batch->first_row);
@@ -213,7 +214,7 @@ static void parse_batch(struct reading *reading, const struct place *p, tsr__csv
 {
   const tsr__read_ask *read = reading->read;
   batch->ascii = reading->looks && batch->rows && is_ascii(batch);
-  if (read && read->sieve_count) {
+  if (read && read->predicate_count) {
     parse_targets(reading, p, true);
     judge_batch(reading, p);
   }
@@ -342,7 +343,7 @@ static void free_reading(struct reading *reading)
     tsr__dict_local_free(&reading->lanes[l].dict);
   for (size_t w = 0; reading->buffers && w < workers; w++)
     tsr__del(heap, reading->buffers[w], size * sizeof(uint32_t));
-  size_t told = workers * (size_t)(reading->read ? reading->read->sieve_count : 0);
+  size_t told = workers * (size_t)(reading->read ? reading->read->predicate_count : 0);
   for (size_t i = 0; reading->told && i < told; i++)
     tsr__del(heap, reading->told[i].text, reading->told[i].room);
   tsr__del(heap, reading->told, (told + 1) * sizeof *reading->told);
@@ -366,7 +367,8 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
   reading->stripes = tsr__new(csv->heap, (size_t)count * sizeof *reading->stripes);
   reading->lanes = tsr__new(csv->heap, (lanes + 1) * sizeof *reading->lanes);
   reading->buffers = tsr__new(csv->heap, (size_t)reading->workers * sizeof *reading->buffers);
-  size_t told = (size_t)reading->workers * (size_t)(reading->read ? reading->read->sieve_count : 0);
+  size_t told =
+      (size_t)reading->workers * (size_t)(reading->read ? reading->read->predicate_count : 0);
   reading->told = tsr__new(csv->heap, (told + 1) * sizeof *reading->told);
   reading->views = tsr__new(csv->heap, (size_t)reading->workers * sizeof *reading->views);
   if (!reading->stripes || !reading->lanes || !reading->buffers || !reading->told ||
@@ -594,8 +596,8 @@ static tsr_status check_read(const tsr__csv *csv, const tsr__read_ask *read, int
     if (read->targets[t].column < 0 || read->targets[t].column >= csv->column_count)
       return tsr__error_set(error, TSR_ECOLUMN, "%s: has no column %d, only 0 to %d", csv->path,
                             read->targets[t].column, csv->column_count - 1);
-  for (int s = 0; s < read->sieve_count; s++)
-    TSR_INVARIANT(read->kept && !read->targets[read->sieves[s].target].sparse);
+  for (int s = 0; s < read->predicate_count; s++)
+    TSR_INVARIANT(read->kept && !read->targets[read->predicates[s].target].sparse);
   return TSR_OK;
 }
 

@@ -22,38 +22,38 @@ typedef struct tsr__read_column {
  * written in whole 64-bit words, those behind the last element 0; a null's value is 0. */
 typedef struct tsr__read_target {
   int column;
-  bool sparse;         /* values of rows that sieves drop are not wanted: see tsr__sieve */
+  bool sparse;         /* values of rows that predicates drop are not wanted: see tsr__predicate */
   void **values;       /* one pointer a part */
   uint64_t **validity; /* one pointer a part */
   int64_t nulls;       /* out: nulls written over all parts */
   tsr__dict *dict;     /* out, text columns only: owned by the caller */
 } tsr__read_target;
 
-/* What a sieve asks of a value. IN and NOT_IN: of `count` constants; TRUE, FALSE: of a bool. */
-typedef enum tsr__sieve_op {
-  TSR__SIEVE_EQ,
-  TSR__SIEVE_NE,
-  TSR__SIEVE_LT,
-  TSR__SIEVE_LE,
-  TSR__SIEVE_GT,
-  TSR__SIEVE_GE,
-  TSR__SIEVE_IN,
-  TSR__SIEVE_NOT_IN,
-  TSR__SIEVE_TRUE,
-  TSR__SIEVE_FALSE,
-  TSR__SIEVE_NULL,
-  TSR__SIEVE_NOT_NULL,
-  TSR__SIEVE_TEXT
-} tsr__sieve_op;
+/* What a predicate asks of a value. IN and NOT_IN: of `count` constants; TRUE, FALSE: of a bool. */
+typedef enum tsr__predicate_op {
+  TSR__PREDICATE_EQ,
+  TSR__PREDICATE_NE,
+  TSR__PREDICATE_LT,
+  TSR__PREDICATE_LE,
+  TSR__PREDICATE_GT,
+  TSR__PREDICATE_GE,
+  TSR__PREDICATE_IN,
+  TSR__PREDICATE_NOT_IN,
+  TSR__PREDICATE_TRUE,
+  TSR__PREDICATE_FALSE,
+  TSR__PREDICATE_NULL,
+  TSR__PREDICATE_NOT_NULL,
+  TSR__PREDICATE_TEXT
+} tsr__predicate_op;
 
-/* A condition on one column that a reader judges while it reads. A row that some sieve does not let
+/* A condition on one column that a reader judges while it reads. A row that some predicate does not let
  * through (what is null passes NULL only) is dropped: it keeps its place, but in sparse targets its
  * value is anything of the column's type, and of a text column the code 0 whose text nobody wanted.
- * Everything else is as if there were no sieve: validity, numbers of nulls, and the checks of every
+ * Everything else is as if there were no predicate: validity, numbers of nulls, and the checks of every
  * field, so that types widen and errors are found by what stands in dropped rows too. */
-typedef struct tsr__sieve {
+typedef struct tsr__predicate {
   int target; /* whose column is judged; it is not sparse */
-  tsr__sieve_op op;
+  tsr__predicate_op op;
   bool real; /* numbers are compared as f64 with `reals`, else as i64 with `whole` */
   int count;
   const int64_t *whole; /* numbers, dates in days, time stamps in microseconds */
@@ -61,17 +61,17 @@ typedef struct tsr__sieve {
   /* TEXT: whether a text passes; asked once of each text by each worker, at any time. */
   bool (*passes)(const void *user, const char *text, size_t length);
   const void *user;
-} tsr__sieve;
+} tsr__predicate;
 
 typedef struct tsr__read_ask {
   int parts;
   const int64_t *rows; /* parts + 1 borders, rows[0] .. rows[parts] */
   int target_count;
   tsr__read_target *targets;
-  int sieve_count;
-  const tsr__sieve *sieves;
-  /* By part, a bit a row as in validity: which are not dropped. Written where there are sieves; given
-   * without sieves it is what earlier ones wrote. NULL: all, and no target is sparse. */
+  int predicate_count;
+  const tsr__predicate *predicates;
+  /* By part, a bit a row as in validity: which are not dropped. Written where there are predicates; given
+   * without predicates it is what earlier ones wrote. NULL: all, and no target is sparse. */
   uint64_t **kept;
   bool front;  /* all rows are among those that tsr__csv_front found */
   int retyped; /* out: number of columns whose type changed (see below) */
@@ -88,7 +88,7 @@ typedef struct tsr__reader_ops {
   tsr_status (*read)(void *file, tsr__read_ask *read, tsr__error *error);
   /* As tsr__csv_widened; NULL: types are final when the file is open. */
   int64_t (*widened)(const void *file, int column, const char **text);
-  int64_t (*bytes)(const void *file);     /* of text that a read takes; NULL: it takes no sieves */
+  int64_t (*bytes)(const void *file); /* of text that a read takes; NULL: it takes no predicates */
   const char *(*notes)(const void *file); /* NULL: there are none */
   /* As tsr__csv_front; NULL: all is read when it is opened. */
   tsr_status (*front)(void *file, int64_t want, int64_t *rows, tsr__error *error);

@@ -40,7 +40,7 @@ static bool take_quoted(char **at, size_t *length)
 }
 
 /* Reads one item and moves behind the comma that follows it. */
-static bool take_item(char **at, bool words, tsr__list_item *out, bool *more)
+static bool take_item(char **at, bool words, tsr__option_item *out, bool *more)
 {
   char *from = skip_blanks(*at), *rest = from;
   bool quoted = *from == '"';
@@ -62,12 +62,12 @@ static bool take_item(char **at, bool words, tsr__list_item *out, bool *more)
   return out->length > 0 && (!words || *out->word);
 }
 
-tsr_status tsr__list_read(tsr__arena *arena, const tsr__list_ask *ask, tsr__list *out,
-                          tsr__error *error)
+tsr_status tsr__option_list_read(tsr__arena *arena, const tsr__option_list_ask *ask,
+                                 tsr__option_list *out, tsr__error *error)
 {
   const char *what = ask->what, *text = ask->text;
   bool words = ask->words;
-  *out = (tsr__list){ 0 };
+  *out = (tsr__option_list){ 0 };
   if (!text) return TSR_OK;
   size_t most = 1, length = strlen(text);
   for (size_t i = 0; i < length; i++) most += text[i] == ',';

@@ -5,25 +5,25 @@
 
 #include "base/base.h"
 
-typedef struct tsr__list_item {
+typedef struct tsr__option_item {
   const char *text; /* without quotes and outer blanks; NUL-terminated */
   size_t length;
   const char *word; /* what follows it; "" where lists have none */
-} tsr__list_item;
+} tsr__option_item;
 
-typedef struct tsr__list {
+typedef struct tsr__option_list {
   int count;
-  tsr__list_item *item;
-} tsr__list;
+  tsr__option_item *item;
+} tsr__option_list;
 
 /* Reads a list into an arena; NULL is the empty list. `what` names it in errors: "columns". With
  * `words` the last word of an item is its word, or what follows its quotes. An item without quotes
  * must not be empty. Errors: TSR_EARG, TSR_ENOMEM. */
-typedef struct tsr__list_ask {
+typedef struct tsr__option_list_ask {
   const char *what, *text;
   bool words;
-} tsr__list_ask;
-tsr_status tsr__list_read(tsr__arena *arena, const tsr__list_ask *ask, tsr__list *out,
-                          tsr__error *error);
+} tsr__option_list_ask;
+tsr_status tsr__option_list_read(tsr__arena *arena, const tsr__option_list_ask *ask,
+                                 tsr__option_list *out, tsr__error *error);
 
 #endif

@@ -147,7 +147,7 @@ void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buff
   traffic->bytes += bits ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);
 }
 
-void tsr__cpu_move(const tsr__carry *carry, tsr__traffic *traffic)
+void tsr__cpu_move(const tsr__transfer *carry, tsr__traffic *traffic)
 {
   memcpy(carry->to, carry->from, carry->bytes);
   if (carry->to_device != carry->from_device && traffic) traffic->bytes += (int64_t)carry->bytes;

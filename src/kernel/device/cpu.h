@@ -36,13 +36,13 @@ void tsr__cpu_to_host(const tsr__box_copy *copy, const tsr__buffer *from, void *
 void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buffer *to,
                    tsr__traffic *traffic);
 /* The one routine that moves bytes from one device's pool to another's, and counts them. */
-typedef struct tsr__carry {
+typedef struct tsr__transfer {
   void *to;
   const void *from;
   size_t bytes;
   int to_device, from_device;
-} tsr__carry;
-void tsr__cpu_move(const tsr__carry *carry, tsr__traffic *traffic);
+} tsr__transfer;
+void tsr__cpu_move(const tsr__transfer *carry, tsr__traffic *traffic);
 
 /* pick.c */
 void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,

@@ -362,7 +362,7 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels)
     if (!count++) first = a;
   }
   if (count)
-    add_step(out, (tsr__step){ .kind = TSR__STEP_COMBINE,
+    add_step(out, (tsr__step){ .kind = TSR__STEP_ALL_REDUCE,
                                .node = out->accums[first].node,
                                .first = first,
                                .count = count });

@@ -22,10 +22,10 @@ typedef struct tsr__kernel_io {
 } tsr__kernel_io;
 
 enum tsr__step_kind {
-  TSR__STEP_KERNEL,  /* run `kernel` on all local devices */
-  TSR__STEP_COMBINE, /* combine the accums of `first .. first + count - 1` over their mesh axes and
+  TSR__STEP_KERNEL,     /* run `kernel` on all local devices */
+  TSR__STEP_ALL_REDUCE, /* combine the accums of `first .. first + count - 1` over their mesh axes and
                          finalise the reduction nodes that use them; one collective an axes mask */
-  TSR__STEP_RESHARD, /* `node` gets its operand's elements in its own sharding */
+  TSR__STEP_RESHARD,    /* `node` gets its operand's elements in its own sharding */
   TSR__STEP_COMPACT,
   TSR__STEP_FIRSTN,
   TSR__STEP_REBALANCE /* run-time sizes: `node` */
@@ -81,7 +81,7 @@ typedef struct tsr__run {
 } tsr__run;
 
 /* One group of devices whose partials meet: members[0] is the leader. Every member gets the result. */
-typedef struct tsr__combine {
+typedef struct tsr__all_reduce {
   tsr_runtime *rt;
   const tsr__program *program;
   const tsr__schedule *schedule;
@@ -96,7 +96,7 @@ typedef struct tsr__combine {
   const int64_t *out_counts;          /* [final]: local output elements */
   const int64_t *populations; /* [final]: number of elements reduced into each output when no
                                             mask or group says otherwise */
-} tsr__combine;
+} tsr__all_reduce;
 
 /* An accumulator's place on one device, with `count` output elements. */
 typedef struct tsr__partial_ask {

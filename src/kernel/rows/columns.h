@@ -62,12 +62,12 @@ int tsr__keys_settle(tsr__key *keys, int count, int *bits);
 /* Packed keys of one table: word w of row r of part p is word[p][w * rows[p] + r]; the most
  * significant word is 0. `null` (bits; NULL: none): a key of the row is null or equal to nothing
  * (joins leave it out). Buffers are of the parts' devices. */
-typedef struct tsr__packed {
+typedef struct tsr__packed_keys {
   int parts, words, bits;
   uint64_t **word;
   uint64_t **null;
   tsr__buffer **buffers; /* 2 * parts */
-} tsr__packed;
+} tsr__packed_keys;
 
 typedef struct tsr__pack_ask {
   const tsr__parts *parts;
@@ -77,9 +77,9 @@ typedef struct tsr__pack_ask {
   bool want_null;
 } tsr__pack_ask;
 
-tsr_status tsr__pack_keys(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__packed *out,
+tsr_status tsr__pack_keys(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__packed_keys *out,
                           tsr__error *error);
-void tsr__packed_free(tsr_runtime *rt, tsr__packed *packed);
+void tsr__packed_free(tsr_runtime *rt, tsr__packed_keys *packed);
 
 /* ---- index vectors (gather.c) ------------------------------------------------------------------ */
 
@@ -111,7 +111,7 @@ tsr_status tsr__gather_column(tsr_runtime *rt, const tsr__gather *ask, tsr__buff
 /* ---- sorting (sort.c) ----------------------------------------------------------------------- */
 
 /* The order of each part's rows by their packed keys, stable. */
-tsr_status tsr__sort_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
+tsr_status tsr__sort_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed_keys *keys,
                           tsr__index *out, tsr__error *error);
 
 /* Device bytes that sorting a part of `rows` rows by keys of `words` words takes, the index included;
@@ -123,7 +123,7 @@ int64_t tsr__sort_need(int64_t rows, int words);
  * where they are more than `most` over all parts (sort_top.c). */
 typedef struct tsr__top_ask {
   const tsr__parts *parts;
-  const tsr__packed *keys;
+  const tsr__packed_keys *keys;
   int64_t count, most;
 } tsr__top_ask;
 tsr_status tsr__top_rows(tsr_runtime *rt, const tsr__top_ask *ask, tsr__index *out,
@@ -131,15 +131,16 @@ tsr_status tsr__top_rows(tsr_runtime *rt, const tsr__top_ask *ask, tsr__index *o
 
 /* Which part each row goes to so that parts hold nearly even runs of all parts' rows in order of key,
  * part and row (sort_split.c). */
-typedef struct tsr__split {
+typedef struct tsr__sort_split {
   int parts;
   uint16_t **dest; /* dest[p][r] */
   tsr__buffer **buffers;
-} tsr__split;
+} tsr__sort_split;
 
-tsr_status tsr__split_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
-                           tsr__split *out, tsr__error *error);
-void tsr__split_free(tsr_runtime *rt, tsr__split *split);
+tsr_status tsr__sort_split_rows(tsr_runtime *rt, const tsr__parts *parts,
+                                const tsr__packed_keys *keys, tsr__sort_split *out,
+                                tsr__error *error);
+void tsr__sort_split_free(tsr_runtime *rt, tsr__sort_split *split);
 
 /* ---- grouping (group_number.c, group_aggregate.c) ------------------------------------------------------------ */
 
@@ -155,7 +156,7 @@ typedef struct tsr__grouped {
   tsr__buffer **buffers, **tables; /* of `group` and `number` */
 } tsr__grouped;
 
-tsr_status tsr__group_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
+tsr_status tsr__group_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed_keys *keys,
                            tsr__grouped *out, tsr__error *error);
 void tsr__grouped_free(tsr_runtime *rt, tsr__grouped *grouped);
 
@@ -204,15 +205,15 @@ tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
 
 /* Aggregates in the making: a record of words for each group of each part, exact and joined in any
  * order, so that parts may group their rows first and join their records afterwards. */
-typedef struct tsr__tallied tsr__tallied;
+typedef struct tsr__group_records tsr__group_records;
 
 /* *out is NULL where records cannot hold what is asked: last rows, quantiles, distinct values, sums of
  * floats very far apart. Free it before what `ask` points to. */
-tsr_status tsr__tally_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask, tsr__tallied **out,
-                             tsr__error *error);
-void tsr__tallied_free(tsr__tallied *tallied);       /* NULL is allowed */
-int tsr__tallied_words(const tsr__tallied *tallied); /* of a record */
-uint64_t *tsr__tallied_records(const tsr__tallied *tallied, int part);
+tsr_status tsr__group_record_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
+                                    tsr__group_records **out, tsr__error *error);
+void tsr__tallied_free(tsr__group_records *tallied);       /* NULL is allowed */
+int tsr__tallied_words(const tsr__group_records *tallied); /* of a record */
+uint64_t *tsr__tallied_records(const tsr__group_records *tallied, int part);
 /* Records of any parts, each for a group; those of groups first .. end - 1 are joined. */
 typedef struct tsr__joining {
   const uint32_t *group;
@@ -220,10 +221,10 @@ typedef struct tsr__joining {
   int64_t count;
   uint64_t first, end;
 } tsr__joining;
-void tsr__tallied_join(tsr__tallied *tallied, int part, const tsr__joining *from);
+void tsr__tallied_join(tsr__group_records *tallied, int part, const tsr__joining *from);
 /* As tsr__aggregate_groups for the records of `groups`, of which counts and first rows are read:
  * those of group g are record g of its part. */
-tsr_status tsr__tallied_read(tsr__tallied *tallied, const tsr__grouped *groups,
+tsr_status tsr__tallied_read(tsr__group_records *tallied, const tsr__grouped *groups,
                              tsr__buffer **values, tsr__buffer **valid, tsr__error *error);
 
 /* ---- matching (match.c) -------------------------------------------------------------------------- */
@@ -235,7 +236,7 @@ enum tsr__match_how { TSR__MATCH_INNER, TSR__MATCH_LEFT, TSR__MATCH_SEMI, TSR__M
  * rows only. Rows whose keys are null match nothing. */
 typedef struct tsr__match_ask {
   const tsr__parts *left_parts, *right_parts;
-  const tsr__packed *left, *right;
+  const tsr__packed_keys *left, *right;
   int how;
 } tsr__match_ask;
 

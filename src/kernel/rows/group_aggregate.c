@@ -46,9 +46,9 @@ typedef struct job {
   bool empty;             /* some group has no rows */
   int workers, slots, state_count;
   int64_t round, round_rows;
-  tsr__tally_state *state; /* [part * slots + slot], or one a worker */
+  tsr__group_record_state *state; /* [part * slots + slot], or one a worker */
   cluster_part *clusters;
-  tsr__tally_state *kept; /* records of all groups of each part; NULL: read out at once */
+  tsr__group_record_state *kept; /* records of all groups of each part; NULL: read out at once */
   _Atomic bool failed, outside;
   _Atomic bool misled; /* a column is not like the rows that were looked at */
 } job;
@@ -100,16 +100,17 @@ static bool nullable(const tsr__aggregate_ask *ask, int column)
 }
 
 /* The tally of that kind, made at first need. */
-static int tally(job *j, tsr__tally want)
+static int tally(job *j, tsr__group_record want)
 {
   static const uint8_t size[] = {
-    [TSR__TALLY_COUNT] = 8, [TSR__TALLY_I64] = 8,   [TSR__TALLY_I128] = 16, [TSR__TALLY_I192] = 24,
-    [TSR__TALLY_FIX] = 16,  [TSR__TALLY_FIX2] = 24, [TSR__TALLY_SAW] = 8,   [TSR__TALLY_KEY] = 8,
-    [TSR__TALLY_TRUE] = 8,  [TSR__TALLY_LAST] = 8,  [TSR__TALLY_ROWS] = 0,  [TSR__TALLY_ROWS2] = 0
+    [TSR__RECORD_COUNT] = 8, [TSR__RECORD_I64] = 8,  [TSR__RECORD_I128] = 16,
+    [TSR__RECORD_I192] = 24, [TSR__RECORD_FIX] = 16, [TSR__RECORD_FIX2] = 24,
+    [TSR__RECORD_SAW] = 8,   [TSR__RECORD_KEY] = 8,  [TSR__RECORD_TRUE] = 8,
+    [TSR__RECORD_LAST] = 8,  [TSR__RECORD_ROWS] = 0, [TSR__RECORD_ROWS2] = 0
   };
   tsr__tallies *plan = &j->plan;
   for (int k = 0; k < plan->count; k++) {
-    const tsr__tally *have = &plan->item[k];
+    const tsr__group_record *have = &plan->item[k];
     if (have->kind == want.kind && have->column == want.column && have->other == want.other &&
         have->inverted == want.inverted && have->map == want.map)
       return k;
@@ -123,7 +124,7 @@ static int tally(job *j, tsr__tally want)
 
 static int tally_of(job *j, int kind, int column)
 {
-  return tally(j, (tsr__tally){ .kind = (uint8_t)kind, .column = column, .other = -1 });
+  return tally(j, (tsr__group_record){ .kind = (uint8_t)kind, .column = column, .other = -1 });
 }
 
 /* The sum of a column's values, and of its products with another column's (-1: none): `units` where 64
@@ -137,17 +138,18 @@ static sums plan_sums(job *j, int column, int other, bool units)
   const tsr__span_of *span = &j->plan.span[column];
   bool floats = tsr__dtype_float(j->ask->columns[column].dtype);
   bool fits = floats ? units : span->narrow;
-  int kind = floats ? fits ? TSR__TALLY_FIX : TSR__TALLY_ROWS
-             : fits ? TSR__TALLY_I64
-                    : TSR__TALLY_I128;
-  int products = floats  ? units ? TSR__TALLY_FIX2 : TSR__TALLY_ROWS2
-                 : units ? TSR__TALLY_I64
-                         : TSR__TALLY_I192;
+  int kind = floats ? fits ? TSR__RECORD_FIX : TSR__RECORD_ROWS
+             : fits ? TSR__RECORD_I64
+                    : TSR__RECORD_I128;
+  int products = floats  ? units ? TSR__RECORD_FIX2 : TSR__RECORD_ROWS2
+                 : units ? TSR__RECORD_I64
+                         : TSR__RECORD_I192;
   sums out = { tally_of(j, kind, column), -1, -1 };
   if (other >= 0)
     out.products =
-        tally(j, (tsr__tally){ .kind = (uint8_t)products, .column = column, .other = other });
-  if (floats && units && span->unit.special) out.saw = tally_of(j, TSR__TALLY_SAW, column);
+        tally(j,
+              (tsr__group_record){ .kind = (uint8_t)products, .column = column, .other = other });
+  if (floats && units && span->unit.special) out.saw = tally_of(j, TSR__RECORD_SAW, column);
   return out;
 }
 
@@ -179,27 +181,27 @@ static void plan_one(job *j, tsr__reading *r)
   bool truth = op == TSR__GROUP_ANY || op == TSR__GROUP_ALL;
   if (by_order(op) || op == TSR__GROUP_FIRST) return;
   if (op == TSR__GROUP_LAST) {
-    r->main = tally_of(j, TSR__TALLY_LAST, -1);
+    r->main = tally_of(j, TSR__RECORD_LAST, -1);
     return;
   }
   if (op == TSR__GROUP_MIN || op == TSR__GROUP_MAX || op == TSR__GROUP_MEAN)
     r->least = holes || j->empty;
   if (op == TSR__GROUP_VAR || op == TSR__GROUP_STD || op == TSR__GROUP_CORR) r->least = 2;
   if (r->least || op == TSR__GROUP_COUNT || op == TSR__GROUP_MEAN)
-    r->count = tally_of(j, TSR__TALLY_COUNT, holes ? column : -1);
+    r->count = tally_of(j, TSR__RECORD_COUNT, holes ? column : -1);
   if (is_moment(op)) plan_moment(j, r);
   else if (op == TSR__GROUP_MIN || op == TSR__GROUP_MAX)
-    r->main = tally(j, (tsr__tally){ .kind = TSR__TALLY_KEY,
-                                     .inverted = op == TSR__GROUP_MIN,
-                                     .column = column,
-                                     .other = -1,
-                                     .map = agg->map,
-                                     .map_count = agg->map_count });
+    r->main = tally(j, (tsr__group_record){ .kind = TSR__RECORD_KEY,
+                                            .inverted = op == TSR__GROUP_MIN,
+                                            .column = column,
+                                            .other = -1,
+                                            .map = agg->map,
+                                            .map_count = agg->map_count });
   else if (truth)
-    r->main = tally(j, (tsr__tally){ .kind = TSR__TALLY_TRUE,
-                                     .inverted = op == TSR__GROUP_ALL,
-                                     .column = column,
-                                     .other = -1 });
+    r->main = tally(j, (tsr__group_record){ .kind = TSR__RECORD_TRUE,
+                                            .inverted = op == TSR__GROUP_ALL,
+                                            .column = column,
+                                            .other = -1 });
 }
 
 /* Room for the plan. */
@@ -245,8 +247,8 @@ static tsr_status plan_new(job *j)
 static tsr_status make_plan(job *j, bool all)
 {
   const tsr__aggregate_ask *ask = j->ask;
-  tsr__tally_look look = { ask->parts, j->summed, all };
-  tsr_status status = tsr__tally_scan(j->rt, &look, &j->plan, j->error);
+  tsr__group_record_look look = { ask->parts, j->summed, all };
+  tsr_status status = tsr__group_record_scan(j->rt, &look, &j->plan, j->error);
   if (status) return status;
   j->plan.tiles = tsr__cpu_of(j->rt)->tiles;
   j->plan.count = j->plan.rows_count = 0;
@@ -291,14 +293,14 @@ static tsr_status result_room(job *j)
 }
 
 /* Groups first .. of a part are groups `from` .. of the state: reads all their aggregates. */
-static void read_out(job *j, int part, const tsr__tally_state *state, tsr__read_to to)
+static void read_out(job *j, int part, const tsr__group_record_state *state, tsr__read_to to)
 {
   const tsr__aggregate_ask *ask = j->ask;
   for (int a = 0; a < ask->count; a++) {
     const tsr__reading *r = &j->reading[a];
     int at = a * ask->parts->count + part;
     if (ask->aggs[a].op == TSR__GROUP_LAST) {
-      const tsr__tally *last = &j->plan.item[r->main];
+      const tsr__group_record *last = &j->plan.item[r->main];
       for (int64_t g = 0; g < to.count; g++) {
         const void *word = state->record + (size_t)(to.from + g) * j->plan.stride + last->offset;
         j->last.at[part][to.first + g] =
@@ -310,7 +312,7 @@ static void read_out(job *j, int part, const tsr__tally_state *state, tsr__read_
     to.values = j->values[at]->data;
     to.valid = j->valid[at] ? j->valid[at]->data : NULL;
     to.nulls = 0;
-    if (!tsr__tally_read(r, state, &to)) atomic_store(&j->outside, true);
+    if (!tsr__group_record_read(r, state, &to)) atomic_store(&j->outside, true);
     if (to.nulls) atomic_fetch_add(&j->nulls[at], to.nulls);
   }
 }
@@ -334,13 +336,13 @@ static size_t state_bytes(const job *j, int64_t groups)
   return (size_t)groups * (j->plan.stride + 24 * (size_t)j->plan.rows_count);
 }
 
-static void state_clear(const job *j, tsr__tally_state *state)
+static void state_clear(const job *j, tsr__group_record_state *state)
 {
   memset(state->record, 0, (size_t)state->groups * j->plan.stride);
   for (int k = 0; k < j->plan.rows_count; k++) tsr__rows_clear(&state->rows[k]);
 }
 
-static bool state_room(job *j, tsr__tally_state *state, int device, int64_t groups)
+static bool state_room(job *j, tsr__group_record_state *state, int device, int64_t groups)
 {
   int count = j->plan.rows_count;
   state->groups = groups;
@@ -354,7 +356,7 @@ static bool state_room(job *j, tsr__tally_state *state, int device, int64_t grou
   return true;
 }
 
-static bool state_failed(const job *j, const tsr__tally_state *state)
+static bool state_failed(const job *j, const tsr__group_record_state *state)
 {
   for (int k = 0; k < j->plan.rows_count; k++)
     if (state->rows[k].failed) return true;
@@ -370,15 +372,15 @@ static void direct_task(void *user, int64_t task, int worker)
   int part = (int)(task / j->slots);
   int64_t s = task % j->slots, rows = j->ask->parts->rows[part];
   int64_t start = rows * s / j->slots, end = rows * (s + 1) / j->slots;
-  tsr__tally_state *state = &j->state[task];
+  tsr__group_record_state *state = &j->state[task];
   if (!j->round) state_clear(j, state);
   start += j->round * j->round_rows;
   if (end > start + j->round_rows) end = start + j->round_rows;
   if (start >= end) return;
-  tsr__tally_rows read = {
+  tsr__group_record_rows read = {
     .part = part, .start = start, .count = end - start, .group = j->ask->groups->group[part] + start
   };
-  if (!tsr__tally_add(&j->plan, state, &read)) atomic_store(&j->misled, true);
+  if (!tsr__group_record_add(&j->plan, state, &read)) atomic_store(&j->misled, true);
   if (state_failed(j, state)) atomic_store(&j->failed, true);
 }
 
@@ -388,7 +390,7 @@ static void join_rows_task(void *user, int64_t task, int worker)
   (void)worker;
   job *j = user;
   int64_t part = task / j->plan.rows_count, k = task % j->plan.rows_count;
-  tsr__tally_state *state = &j->state[part * j->slots];
+  tsr__group_record_state *state = &j->state[part * j->slots];
   const tsr__exact_ops *exact = tsr__cpu_of(j->rt)->tiles->exact;
   for (int s = 1; s < j->slots; s++) {
     exact->rows_merge(&state[0].rows[k], 0, &state[s].rows[k]);
@@ -402,9 +404,9 @@ static void direct_read_task(void *user, int64_t task, int worker)
   job *j = user;
   tsr__parts groups = { j->ask->parts->count, NULL, j->ask->groups->count };
   tsr__piece piece = tsr__piece_of(&groups, READ, task);
-  tsr__tally_state *state = &j->state[piece.part * j->slots];
+  tsr__group_record_state *state = &j->state[piece.part * j->slots];
   for (int s = 1; s < j->slots; s++)
-    tsr__tally_merge(&j->plan, &state[0], &state[s], piece.start, piece.count);
+    tsr__group_record_merge(&j->plan, &state[0], &state[s], piece.start, piece.count);
   if (j->kept || atomic_load(&j->misled)) return;
   read_out(j, piece.part, state,
            (tsr__read_to){ .first = piece.start, .from = piece.start, .count = piece.count });
@@ -494,16 +496,16 @@ static void cluster_task(void *user, int64_t task, int worker)
   const cluster_part *c = &j->clusters[part];
   int64_t k = task - c->first, groups = j->ask->groups->count[part], first = k << c->shift;
   int64_t count = groups - first < INT64_C(1) << c->shift ? groups - first : INT64_C(1) << c->shift;
-  tsr__tally_state here = { .groups = count }, *state = j->kept ? &here : &j->state[worker];
+  tsr__group_record_state here = { .groups = count }, *state = j->kept ? &here : &j->state[worker];
   if (atomic_load(&j->failed) || atomic_load(&j->misled)) return;
   if (j->kept) here.record = j->kept[part].record + (size_t)first * j->plan.stride;
   state_clear(j, state);
-  tsr__tally_rows read = { .part = part,
-                           .count = c->border[k + 1] - c->border[k],
-                           .row = c->row + c->border[k],
-                           .group = c->group + c->border[k],
-                           .base = (uint32_t)first };
-  if (!tsr__tally_add(&j->plan, state, &read)) atomic_store(&j->misled, true);
+  tsr__group_record_rows read = { .part = part,
+                                  .count = c->border[k + 1] - c->border[k],
+                                  .row = c->row + c->border[k],
+                                  .group = c->group + c->border[k],
+                                  .base = (uint32_t)first };
+  if (!tsr__group_record_add(&j->plan, state, &read)) atomic_store(&j->misled, true);
   else if (state_failed(j, state)) atomic_store(&j->failed, true);
   else if (!j->kept) read_out(j, part, state, (tsr__read_to){ .first = first, .count = count });
 }
@@ -579,7 +581,7 @@ static void drop_states(job *j)
 {
   tsr__heap *heap = &j->rt->heap;
   for (int k = 0; k < j->state_count; k++) {
-    tsr__tally_state *state = &j->state[k];
+    tsr__group_record_state *state = &j->state[k];
     for (int i = 0; state->rows && i < j->plan.rows_count; i++) tsr__rows_free(&state->rows[i]);
     tsr__del(heap, state->rows, (size_t)(j->plan.rows_count + 1) * sizeof *state->rows);
   }
@@ -703,7 +705,7 @@ tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
 
 /* ---- records kept, to be joined with other parts' ------------------------------------------------------------ */
 
-struct tsr__tallied {
+struct tsr__group_records {
   job job;
   tsr__aggregate_ask ask; /* a copy: reading has groups of its own */
 };
@@ -717,11 +719,11 @@ static bool recorded(const job *j)
   return !j->plan.rows_count;
 }
 
-tsr_status tsr__tally_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask, tsr__tallied **out,
-                             tsr__error *error)
+tsr_status tsr__group_record_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
+                                    tsr__group_records **out, tsr__error *error)
 {
   size_t parts = (size_t)ask->parts->count;
-  tsr__tallied *t = tsr__new(&rt->heap, sizeof *t);
+  tsr__group_records *t = tsr__new(&rt->heap, sizeof *t);
   *out = NULL;
   if (!t) return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for its aggregates", what);
   job *j = &t->job;
@@ -742,7 +744,7 @@ tsr_status tsr__tally_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask, tsr
   return status;
 }
 
-void tsr__tallied_free(tsr__tallied *t)
+void tsr__tallied_free(tsr__group_records *t)
 {
   if (!t) return;
   tsr_runtime *rt = t->job.rt;
@@ -751,19 +753,19 @@ void tsr__tallied_free(tsr__tallied *t)
   tsr__del(&rt->heap, t, sizeof *t);
 }
 
-int tsr__tallied_words(const tsr__tallied *t)
+int tsr__tallied_words(const tsr__group_records *t)
 {
   return (int)(t->job.plan.stride / sizeof(uint64_t));
 }
 
-uint64_t *tsr__tallied_records(const tsr__tallied *t, int part)
+uint64_t *tsr__tallied_records(const tsr__group_records *t, int part)
 {
   return (uint64_t *)(void *)t->job.kept[part].record;
 }
 
-void tsr__tallied_join(tsr__tallied *t, int part, const tsr__joining *from)
+void tsr__tallied_join(tsr__group_records *t, int part, const tsr__joining *from)
 {
-  tsr__tally_join(&t->job.plan, t->job.kept[part].record, from);
+  tsr__group_record_join(&t->job.plan, t->job.kept[part].record, from);
 }
 
 static void kept_read_task(void *user, int64_t task, int worker)
@@ -776,8 +778,8 @@ static void kept_read_task(void *user, int64_t task, int worker)
            (tsr__read_to){ .first = piece.start, .from = piece.start, .count = piece.count });
 }
 
-tsr_status tsr__tallied_read(tsr__tallied *t, const tsr__grouped *groups, tsr__buffer **values,
-                             tsr__buffer **valid, tsr__error *error)
+tsr_status tsr__tallied_read(tsr__group_records *t, const tsr__grouped *groups,
+                             tsr__buffer **values, tsr__buffer **valid, tsr__error *error)
 {
   job *j = &t->job;
   t->ask.groups = groups;

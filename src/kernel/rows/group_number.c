@@ -580,7 +580,7 @@ static void job_free(job *j)
   tsr__del(heap, j->bins, (size_t)(j->bin_count + 1) * sizeof *j->bins);
 }
 
-tsr_status tsr__group_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
+tsr_status tsr__group_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed_keys *keys,
                            tsr__grouped *out, tsr__error *error)
 {
   job j = { .rt = rt,

@@ -380,7 +380,7 @@ static tsr_status group_pairs(tsr_runtime *rt, const distinct *d, tsr__grouped *
   tsr_status status = tsr__keys_range(rt, &look, error);
   if (status) return status;
   tsr__keys_settle(keys, 2, NULL);
-  tsr__packed packed;
+  tsr__packed_keys packed;
   tsr__pack_ask pack = { ask->parts, columns, keys, 2, false };
   status = tsr__pack_keys(rt, &pack, &packed, error);
   if (status) return status;

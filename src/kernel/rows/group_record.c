@@ -49,7 +49,7 @@ static void take_bits(int64_t *to, const uint64_t *from, const uint32_t *row, in
 }
 
 /* The values of rows `at` .. of a block; memory of the column itself where it will do. */
-static void take_values(const tsr__colparts *column, const tsr__tally_rows *rows, int64_t at,
+static void take_values(const tsr__colparts *column, const tsr__group_record_rows *rows, int64_t at,
                         block *b)
 {
   const void *data = column->values[rows->part]->data;
@@ -73,8 +73,8 @@ static void take_values(const tsr__colparts *column, const tsr__tally_rows *rows
 }
 
 /* Puts the rows that are not null side by side. */
-static void drop_nulls(const uint64_t *valid, const tsr__tally_rows *rows, int64_t at, bool real,
-                       block *b)
+static void drop_nulls(const uint64_t *valid, const tsr__group_record_rows *rows, int64_t at,
+                       bool real, block *b)
 {
   const uint32_t *group = b->group;
   const void *from = real ? (const void *)b->real : (const void *)b->whole;
@@ -94,7 +94,7 @@ static void drop_nulls(const uint64_t *valid, const tsr__tally_rows *rows, int64
 }
 
 /* Asks for the values of the block from row `at` on: adding alone leaves memory idle in between. */
-static void fetch_next(const tsr__colparts *from, const tsr__tally_rows *rows, int64_t at)
+static void fetch_next(const tsr__colparts *from, const tsr__group_record_rows *rows, int64_t at)
 {
   size_t size = tsr_dtype_size(from->dtype);
   const char *data = from->values[rows->part]->data;
@@ -103,8 +103,8 @@ static void fetch_next(const tsr__colparts *from, const tsr__tally_rows *rows, i
   for (size_t k = 0; k < BLOCK * size; k += 64) __builtin_prefetch(data + k);
 }
 
-static void load(const tsr__tallies *plan, int column, const tsr__tally_rows *rows, int64_t at,
-                 block *b)
+static void load(const tsr__tallies *plan, int column, const tsr__group_record_rows *rows,
+                 int64_t at, block *b)
 {
   b->n = rows->count - at < BLOCK ? (int)(rows->count - at) : BLOCK;
   b->group = rows->group + at;
@@ -158,11 +158,11 @@ static void add_count(place to, const block *b)
 static void add_whole(place to, const block *b, const int64_t *y, int kind)
 {
   const int64_t *x = b->whole;
-  if (kind == TSR__TALLY_I64 && !y) {
+  if (kind == TSR__RECORD_I64 && !y) {
     for (int i = 0; i < b->n; i++) *word_of(to, b->group[i]) += (uint64_t)x[i];
-  } else if (kind == TSR__TALLY_I64) {
+  } else if (kind == TSR__RECORD_I64) {
     for (int i = 0; i < b->n; i++) *word_of(to, b->group[i]) += (uint64_t)x[i] * (uint64_t)y[i];
-  } else if (kind == TSR__TALLY_I128) {
+  } else if (kind == TSR__RECORD_I128) {
     for (int i = 0; i < b->n; i++) add_128(word_of(to, b->group[i]), (tsr__u128)(tsr__i128)x[i]);
   } else {
     for (int i = 0; i < b->n; i++) {
@@ -232,7 +232,7 @@ static inline void keep_largest(uint64_t *word, uint64_t key)
 
 #define SIGN (UINT64_C(1) << 63)
 
-static void add_keys(place to, const block *b, const tsr__tally *t, bool real)
+static void add_keys(place to, const block *b, const tsr__group_record *t, bool real)
 {
   uint64_t flip = t->inverted ? ~UINT64_C(0) : 0;
   if (t->map) {
@@ -261,7 +261,7 @@ static void add_true(place to, const block *b, bool inverted, bool real)
   }
 }
 
-static void add_last(place to, const block *b, const tsr__tally_rows *rows, int64_t at)
+static void add_last(place to, const block *b, const tsr__group_record_rows *rows, int64_t at)
 {
   for (int i = 0; i < b->n; i++)
     keep_largest(word_of(to, b->group[i]),
@@ -282,40 +282,41 @@ typedef struct pair {
 } pair;
 
 /* False: some value lies outside the span of its column, which its sum finds out. */
-static bool add_block(const tsr__tallies *plan, const tsr__tally *t, tsr__tally_state *state,
-                      const pair *b)
+static bool add_block(const tsr__tallies *plan, const tsr__group_record *t,
+                      tsr__group_record_state *state, const pair *b)
 {
   tsr_dtype dtype = t->column < 0 ? TSR_I64 : plan->columns[t->column].dtype;
   bool real = tsr__dtype_float((tsr_dtype)dtype);
   place to = { state->record + t->offset, plan->stride };
   const block *x = b->x, *y = b->y;
   switch (t->kind) {
-  case TSR__TALLY_COUNT: add_count(to, x); break;
-  case TSR__TALLY_FIX: return add_units(to, x, plan, &plan->span[t->column].unit);
-  case TSR__TALLY_FIX2:
+  case TSR__RECORD_COUNT: add_count(to, x); break;
+  case TSR__RECORD_FIX: return add_units(to, x, plan, &plan->span[t->column].unit);
+  case TSR__RECORD_FIX2:
     add_unit_products(to, x, y->real,
                       (lows){ plan->span[t->column].unit.low, plan->span[t->other].unit.low });
     break;
-  case TSR__TALLY_SAW: add_saw(to, x); break;
-  case TSR__TALLY_KEY: add_keys(to, x, t, real); break;
-  case TSR__TALLY_TRUE: add_true(to, x, t->inverted, real); break;
-  case TSR__TALLY_ROWS:
-  case TSR__TALLY_ROWS2: add_rows(&state->rows[t->offset], x, y ? y->real : NULL); break;
+  case TSR__RECORD_SAW: add_saw(to, x); break;
+  case TSR__RECORD_KEY: add_keys(to, x, t, real); break;
+  case TSR__RECORD_TRUE: add_true(to, x, t->inverted, real); break;
+  case TSR__RECORD_ROWS:
+  case TSR__RECORD_ROWS2: add_rows(&state->rows[t->offset], x, y ? y->real : NULL); break;
   default: add_whole(to, x, y ? y->whole : NULL, t->kind);
   }
-  return t->kind != TSR__TALLY_I64 || y ||
+  return t->kind != TSR__RECORD_I64 || y ||
          plan->tiles->within(x->whole, x->n, plan->span[t->column].most);
 }
 
-bool tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr__tally_rows *rows)
+bool tsr__group_record_add(const tsr__tallies *plan, tsr__group_record_state *state,
+                           const tsr__group_record_rows *rows)
 {
   block b, second;
   bool held = true;
   for (int64_t at = 0; at < rows->count; at += BLOCK) {
     for (int k = 0; k < plan->count; k++) {
-      const tsr__tally *t = &plan->item[k];
+      const tsr__group_record *t = &plan->item[k];
       if (!k || t->column != plan->item[k - 1].column) load(plan, t->column, rows, at, &b);
-      if (t->kind == TSR__TALLY_LAST)
+      if (t->kind == TSR__RECORD_LAST)
         add_last((place){ state->record + t->offset, plan->stride }, &b, rows, at);
       else {
         pair both = { &b, t->other < 0 ? NULL : t->other == t->column ? &b : &second };
@@ -329,27 +330,27 @@ bool tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr
 
 /* ---- joining ------------------------------------------------------------------------------------------ */
 
-static void merge_one(const tsr__tally *t, uint64_t *to, const uint64_t *from)
+static void merge_one(const tsr__group_record *t, uint64_t *to, const uint64_t *from)
 {
   switch (t->kind) {
-  case TSR__TALLY_COUNT:
-  case TSR__TALLY_I64: *to += *from; break;
-  case TSR__TALLY_I128:
-  case TSR__TALLY_FIX: add_128(to, (tsr__u128)from[1] << 64 | from[0]); break;
-  case TSR__TALLY_I192:
-  case TSR__TALLY_FIX2: add_192(to, (tsr__u128)from[1] << 64 | from[0], from[2]); break;
-  case TSR__TALLY_SAW:
-  case TSR__TALLY_TRUE: *to |= *from; break;
+  case TSR__RECORD_COUNT:
+  case TSR__RECORD_I64: *to += *from; break;
+  case TSR__RECORD_I128:
+  case TSR__RECORD_FIX: add_128(to, (tsr__u128)from[1] << 64 | from[0]); break;
+  case TSR__RECORD_I192:
+  case TSR__RECORD_FIX2: add_192(to, (tsr__u128)from[1] << 64 | from[0], from[2]); break;
+  case TSR__RECORD_SAW:
+  case TSR__RECORD_TRUE: *to |= *from; break;
   default: keep_largest(to, *from);
   }
 }
 
-void tsr__tally_merge(const tsr__tallies *plan, tsr__tally_state *into,
-                      const tsr__tally_state *from, int64_t first, int64_t count)
+void tsr__group_record_merge(const tsr__tallies *plan, tsr__group_record_state *into,
+                             const tsr__group_record_state *from, int64_t first, int64_t count)
 {
   for (int k = 0; k < plan->count; k++) {
-    const tsr__tally *t = &plan->item[k];
-    if (t->kind == TSR__TALLY_ROWS || t->kind == TSR__TALLY_ROWS2) continue;
+    const tsr__group_record *t = &plan->item[k];
+    if (t->kind == TSR__RECORD_ROWS || t->kind == TSR__RECORD_ROWS2) continue;
     place to = { into->record + t->offset, plan->stride };
     place of = { from->record + t->offset, plan->stride };
     for (int64_t g = first; g < first + count; g++)
@@ -367,7 +368,7 @@ typedef struct finds {
 } finds;
 
 typedef struct scan {
-  const tsr__tally_look *look;
+  const tsr__group_record_look *look;
   const tsr__tallies *plan;
   const int *columns; /* the summed ones */
   int count;
@@ -397,7 +398,7 @@ static void look_i64(finds *f, const int64_t *x, int64_t n)
 }
 
 /* What lies under nulls is anything: 0 says nothing. */
-static void hide_nulls(const tsr__colparts *column, const tsr__tally_rows *rows, int64_t at,
+static void hide_nulls(const tsr__colparts *column, const tsr__group_record_rows *rows, int64_t at,
                        block *b)
 {
   const tsr__buffer *valid = column->valid ? column->valid[rows->part] : NULL;
@@ -424,7 +425,7 @@ static void scan_task(void *user, int64_t task, int worker)
   tsr__piece piece = tsr__piece_of(s->look->parts, TSR__PIECE_ROWS, task % pieces);
   finds *f = &s->finds[(int64_t)worker * s->count + k];
   if (!s->look->all && piece.count > BLOCK) piece.count = BLOCK;
-  tsr__tally_rows rows = { .part = piece.part, .start = piece.start, .count = piece.count };
+  tsr__group_record_rows rows = { .part = piece.part, .start = piece.start, .count = piece.count };
   for (int64_t at = 0; at < piece.count; at += BLOCK) {
     block b;
     b.n = piece.count - at < BLOCK ? (int)(piece.count - at) : BLOCK;
@@ -507,8 +508,8 @@ static void judge(const scan *s, int workers, int64_t rows)
   }
 }
 
-tsr_status tsr__tally_scan(tsr_runtime *rt, const tsr__tally_look *look, tsr__tallies *plan,
-                           tsr__error *error)
+tsr_status tsr__group_record_scan(tsr_runtime *rt, const tsr__group_record_look *look,
+                                  tsr__tallies *plan, tsr__error *error)
 {
   int workers = tsr__worker_count(rt), columns = plan->column_count;
   int *list = tsr__new(&rt->heap, (size_t)(columns + 1) * sizeof *list);

@@ -16,29 +16,29 @@
 #include "kernel/rows/columns.h"
 #include "kernel/tile/interp_tile.h"
 
-enum tsr__tally_kind {
-  TSR__TALLY_COUNT, /* 8 bytes */
-  TSR__TALLY_I64,   /* 8: a sum that fits, whatever the groups; also of products */
-  TSR__TALLY_I128,  /* 16 */
-  TSR__TALLY_I192,  /* 24: products of integers */
-  TSR__TALLY_FIX,   /* 16: a sum of floats in units */
-  TSR__TALLY_FIX2,  /* 24: products in units, of both columns */
-  TSR__TALLY_SAW,   /* 8: TSR__SAW_* */
-  TSR__TALLY_KEY,   /* 8: the largest order key; for a minimum of the inverted ones */
-  TSR__TALLY_TRUE,  /* 8: some value is true; `inverted`: is false */
-  TSR__TALLY_LAST,  /* 8: the largest row */
-  TSR__TALLY_ROWS,  /* a tsr__rows: a sum of floats of any size */
-  TSR__TALLY_ROWS2  /* a tsr__rows: products */
+enum tsr__group_record_kind {
+  TSR__RECORD_COUNT, /* 8 bytes */
+  TSR__RECORD_I64,   /* 8: a sum that fits, whatever the groups; also of products */
+  TSR__RECORD_I128,  /* 16 */
+  TSR__RECORD_I192,  /* 24: products of integers */
+  TSR__RECORD_FIX,   /* 16: a sum of floats in units */
+  TSR__RECORD_FIX2,  /* 24: products in units, of both columns */
+  TSR__RECORD_SAW,   /* 8: TSR__SAW_* */
+  TSR__RECORD_KEY,   /* 8: the largest order key; for a minimum of the inverted ones */
+  TSR__RECORD_TRUE,  /* 8: some value is true; `inverted`: is false */
+  TSR__RECORD_LAST,  /* 8: the largest row */
+  TSR__RECORD_ROWS,  /* a tsr__rows: a sum of floats of any size */
+  TSR__RECORD_ROWS2  /* a tsr__rows: products */
 };
 
-typedef struct tsr__tally {
+typedef struct tsr__group_record {
   uint8_t kind;
   bool inverted;
   int column, other; /* column -1: rows. What is added is column * other; other -1: column */
   uint32_t offset;   /* in the record; of ROWS and ROWS2: which of them */
   const int32_t *map;
   int64_t map_count;
-} tsr__tally;
+} tsr__group_record;
 
 /* What the values of a column are like. */
 typedef struct tsr__span_of {
@@ -53,44 +53,45 @@ enum tsr__summed { TSR__NOT_SUMMED, TSR__SUMMED, TSR__SQUARED };
 typedef struct tsr__tallies {
   int count, rows_count, column_count;
   size_t stride; /* of a record; at least 8 */
-  tsr__tally *item;
+  tsr__group_record *item;
   const tsr__colparts *columns;
   tsr__span_of *span; /* of each column */
   const tsr__tiles *tiles;
 } tsr__tallies;
 
 /* The records of `groups` groups and what lies beside them. */
-typedef struct tsr__tally_state {
+typedef struct tsr__group_record_state {
   int64_t groups;
   char *record;
   tsr__rows *rows;
-} tsr__tally_state;
+} tsr__group_record_state;
 
 /* Rows to be read: `row` NULL: from `start` on; `group` of each, less `base`. */
-typedef struct tsr__tally_rows {
+typedef struct tsr__group_record_rows {
   int part;
   int64_t start, count;
   const uint32_t *row, *group;
   uint32_t base;
-} tsr__tally_rows;
+} tsr__group_record_rows;
 
 /* False: some value lies outside its column's span, and the records are worthless. */
-bool tsr__tally_add(const tsr__tallies *plan, tsr__tally_state *state, const tsr__tally_rows *rows);
+bool tsr__group_record_add(const tsr__tallies *plan, tsr__group_record_state *state,
+                           const tsr__group_record_rows *rows);
 /* Joins the records of groups first .. first + count - 1. */
-void tsr__tally_merge(const tsr__tallies *plan, tsr__tally_state *into,
-                      const tsr__tally_state *from, int64_t first, int64_t count);
+void tsr__group_record_merge(const tsr__tallies *plan, tsr__group_record_state *into,
+                             const tsr__group_record_state *from, int64_t first, int64_t count);
 
-void tsr__tally_join(const tsr__tallies *plan, char *records, const tsr__joining *from);
+void tsr__group_record_join(const tsr__tallies *plan, char *records, const tsr__joining *from);
 
 /* Finds `span` of the columns that are summed, from `all` rows or from some of them. */
-typedef struct tsr__tally_look {
+typedef struct tsr__group_record_look {
   const tsr__parts *parts;
   const uint8_t *summed; /* of each column: TSR__SUMMED .. */
   bool all;
-} tsr__tally_look;
+} tsr__group_record_look;
 
-tsr_status tsr__tally_scan(tsr_runtime *rt, const tsr__tally_look *look, tsr__tallies *plan,
-                           tsr__error *error);
+tsr_status tsr__group_record_scan(tsr_runtime *rt, const tsr__group_record_look *look,
+                                  tsr__tallies *plan, tsr__error *error);
 
 /* One aggregate and the tallies it is read from (-1: none). */
 typedef struct tsr__reading {
@@ -112,6 +113,7 @@ typedef struct tsr__read_to {
 } tsr__read_to;
 
 /* False: a sum of integers does not fit. */
-bool tsr__tally_read(const tsr__reading *reading, const tsr__tally_state *state, tsr__read_to *to);
+bool tsr__group_record_read(const tsr__reading *reading, const tsr__group_record_state *state,
+                            tsr__read_to *to);
 
 #endif

@@ -29,23 +29,23 @@ static inline bool add_two(uint64_t *to, const uint64_t *from)
   return __builtin_add_overflow(sum, carry, &to[1]) || over;
 }
 
-static void join_tally(const tsr__tally *t, const pairs *p)
+static void join_tally(const tsr__group_record *t, const pairs *p)
 {
   size_t at = t->offset / sizeof(uint64_t);
   switch (t->kind) {
-  case TSR__TALLY_COUNT:
-  case TSR__TALLY_I64: EACH(p, at, *to += *from); break;
-  case TSR__TALLY_I128:
-  case TSR__TALLY_FIX: EACH(p, at, add_two(to, from)); break;
-  case TSR__TALLY_I192:
-  case TSR__TALLY_FIX2: EACH(p, at, to[2] += from[2] + add_two(to, from)); break;
-  case TSR__TALLY_SAW:
-  case TSR__TALLY_TRUE: EACH(p, at, *to |= *from); break;
+  case TSR__RECORD_COUNT:
+  case TSR__RECORD_I64: EACH(p, at, *to += *from); break;
+  case TSR__RECORD_I128:
+  case TSR__RECORD_FIX: EACH(p, at, add_two(to, from)); break;
+  case TSR__RECORD_I192:
+  case TSR__RECORD_FIX2: EACH(p, at, to[2] += from[2] + add_two(to, from)); break;
+  case TSR__RECORD_SAW:
+  case TSR__RECORD_TRUE: EACH(p, at, *to |= *from); break;
   default: EACH(p, at, *to = *from > *to ? *from : *to);
   }
 }
 
-void tsr__tally_join(const tsr__tallies *plan, char *records, const tsr__joining *from)
+void tsr__group_record_join(const tsr__tallies *plan, char *records, const tsr__joining *from)
 {
   size_t words = plan->stride / sizeof(uint64_t);
   pairs p;

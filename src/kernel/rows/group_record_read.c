@@ -31,42 +31,42 @@ tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype)
 
 /* ---- records ------------------------------------------------------------------------------------------ */
 
-static const uint64_t *word_at(const tsr__reading *r, const tsr__tally_state *state, int tally,
-                               int64_t group)
+static const uint64_t *word_at(const tsr__reading *r, const tsr__group_record_state *state,
+                               int tally, int64_t group)
 {
-  const tsr__tally *t = &r->plan->item[tally];
+  const tsr__group_record *t = &r->plan->item[tally];
   return (const void *)(state->record + t->offset + (size_t)group * r->plan->stride);
 }
 
-static int64_t count_at(const tsr__reading *r, const tsr__tally_state *state, int64_t group)
+static int64_t count_at(const tsr__reading *r, const tsr__group_record_state *state, int64_t group)
 {
   return (int64_t)*word_at(r, state, r->count, group);
 }
 
-static tsr__i128 total_at(const tsr__reading *r, const tsr__tally_state *state, int tally,
+static tsr__i128 total_at(const tsr__reading *r, const tsr__group_record_state *state, int tally,
                           int64_t group)
 {
   const uint64_t *word = word_at(r, state, tally, group);
-  if (r->plan->item[tally].kind == TSR__TALLY_I64) return (int64_t)word[0];
+  if (r->plan->item[tally].kind == TSR__RECORD_I64) return (int64_t)word[0];
   return (tsr__i128)((tsr__u128)word[1] << 64 | word[0]);
 }
 
-static tsr__i128 sum_at(const tsr__reading *r, const tsr__tally_state *state, int64_t group)
+static tsr__i128 sum_at(const tsr__reading *r, const tsr__group_record_state *state, int64_t group)
 {
   return total_at(r, state, r->main, group);
 }
 
 /* A sum of products. */
-static tsr__isq products_at(const tsr__reading *r, const tsr__tally_state *state, int tally,
+static tsr__isq products_at(const tsr__reading *r, const tsr__group_record_state *state, int tally,
                             int64_t group)
 {
   const uint64_t *word = word_at(r, state, tally, group);
   uint64_t sign = 0 - (word[0] >> 63);
-  if (r->plan->item[tally].kind == TSR__TALLY_I64) return (tsr__isq){ { word[0], sign, sign } };
+  if (r->plan->item[tally].kind == TSR__RECORD_I64) return (tsr__isq){ { word[0], sign, sign } };
   return (tsr__isq){ { word[0], word[1], word[2] } };
 }
 
-static uint64_t saw_at(const tsr__reading *r, const tsr__tally_state *state, int64_t group)
+static uint64_t saw_at(const tsr__reading *r, const tsr__group_record_state *state, int64_t group)
 {
   return r->saw < 0 ? (uint64_t)TSR__SAW_OTHER : *word_at(r, state, r->saw, group);
 }
@@ -75,7 +75,7 @@ static uint64_t saw_at(const tsr__reading *r, const tsr__tally_state *state, int
 static double unit_of(const tsr__reading *r)
 {
   int kind = r->plan->item[r->main].kind;
-  if (kind != TSR__TALLY_FIX) return 1;
+  if (kind != TSR__RECORD_FIX) return 1;
   return ldexp(1, r->plan->span[r->agg->column].unit.low - 1075);
 }
 
@@ -170,7 +170,7 @@ static void put_whole(const tsr__read_to *to, tsr_dtype dtype, int64_t i, int64_
   else tsr__bits_put(to->values, to->first + i, 1, value != 0);
 }
 
-static bool read_integer_sums(const tsr__reading *r, const tsr__tally_state *state,
+static bool read_integer_sums(const tsr__reading *r, const tsr__group_record_state *state,
                               const tsr__read_to *to)
 {
   bool fits = true;
@@ -183,7 +183,7 @@ static bool read_integer_sums(const tsr__reading *r, const tsr__tally_state *sta
   return fits;
 }
 
-static void read_unit_sums(const tsr__reading *r, const tsr__tally_state *state,
+static void read_unit_sums(const tsr__reading *r, const tsr__group_record_state *state,
                            const tsr__read_to *to)
 {
   double unit = unit_of(r), special;
@@ -195,7 +195,7 @@ static void read_unit_sums(const tsr__reading *r, const tsr__tally_state *state,
   }
 }
 
-static void read_unit_means(const tsr__reading *r, const tsr__tally_state *state,
+static void read_unit_means(const tsr__reading *r, const tsr__group_record_state *state,
                             const tsr__read_to *to)
 {
   double unit = unit_of(r), special;
@@ -227,7 +227,7 @@ static float spread_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, doubl
   return (float)tsr__acc2_spread(&a, &b, &(tsr__spread_read){ n, 1, root }, TSR_F32);
 }
 
-static void read_spreads(const tsr__reading *r, const tsr__tally_state *state,
+static void read_spreads(const tsr__reading *r, const tsr__group_record_state *state,
                          const tsr__read_to *to)
 {
   bool root = r->agg->op == TSR__GROUP_STD;
@@ -246,7 +246,7 @@ static void read_spreads(const tsr__reading *r, const tsr__tally_state *state,
 }
 
 /* Units cancel. */
-static void read_correlations(const tsr__reading *r, const tsr__tally_state *state,
+static void read_correlations(const tsr__reading *r, const tsr__group_record_state *state,
                               const tsr__read_to *to)
 {
   double *out = (double *)to->values + to->first;
@@ -265,7 +265,7 @@ static void read_correlations(const tsr__reading *r, const tsr__tally_state *sta
   }
 }
 
-static void read_row_correlations(const tsr__reading *r, const tsr__tally_state *state,
+static void read_row_correlations(const tsr__reading *r, const tsr__group_record_state *state,
                                   const tsr__read_to *to)
 {
   double *out = (double *)to->values + to->first;
@@ -280,7 +280,8 @@ static void read_row_correlations(const tsr__reading *r, const tsr__tally_state 
   }
 }
 
-static void read_rows(const tsr__reading *r, const tsr__tally_state *state, const tsr__read_to *to)
+static void read_rows(const tsr__reading *r, const tsr__group_record_state *state,
+                      const tsr__read_to *to)
 {
   int64_t counts[BLOCK];
   for (int64_t at = 0; at < to->count; at += BLOCK) {
@@ -303,9 +304,10 @@ static void read_rows(const tsr__reading *r, const tsr__tally_state *state, cons
   }
 }
 
-static void read_keys(const tsr__reading *r, const tsr__tally_state *state, const tsr__read_to *to)
+static void read_keys(const tsr__reading *r, const tsr__group_record_state *state,
+                      const tsr__read_to *to)
 {
-  const tsr__tally *t = &r->plan->item[r->main];
+  const tsr__group_record *t = &r->plan->item[r->main];
   uint64_t flip = t->inverted ? ~UINT64_C(0) : 0;
   bool real = tsr__dtype_float((tsr_dtype)r->dtype);
   for (int64_t i = 0; i < to->count; i++) {
@@ -319,7 +321,8 @@ static void read_keys(const tsr__reading *r, const tsr__tally_state *state, cons
   }
 }
 
-static void read_truth(const tsr__reading *r, const tsr__tally_state *state, const tsr__read_to *to)
+static void read_truth(const tsr__reading *r, const tsr__group_record_state *state,
+                       const tsr__read_to *to)
 {
   bool inverted = r->plan->item[r->main].inverted;
   for (int64_t i = 0; i < to->count; i++)
@@ -327,7 +330,8 @@ static void read_truth(const tsr__reading *r, const tsr__tally_state *state, con
 }
 
 /* Which results are null; `nulls` counts them. */
-static void read_valid(const tsr__reading *r, const tsr__tally_state *state, tsr__read_to *to)
+static void read_valid(const tsr__reading *r, const tsr__group_record_state *state,
+                       tsr__read_to *to)
 {
   for (int64_t i = 0; i < to->count; i += 64) {
     int some = to->count - i < 64 ? (int)(to->count - i) : 64;
@@ -339,9 +343,10 @@ static void read_valid(const tsr__reading *r, const tsr__tally_state *state, tsr
   }
 }
 
-bool tsr__tally_read(const tsr__reading *r, const tsr__tally_state *state, tsr__read_to *to)
+bool tsr__group_record_read(const tsr__reading *r, const tsr__group_record_state *state,
+                            tsr__read_to *to)
 {
-  bool real = r->main >= 0 && r->plan->item[r->main].kind == TSR__TALLY_ROWS;
+  bool real = r->main >= 0 && r->plan->item[r->main].kind == TSR__RECORD_ROWS;
   if (r->least) read_valid(r, state, to);
   switch (r->agg->op) {
   case TSR__GROUP_COUNT:

@@ -229,7 +229,7 @@ int tsr__keys_settle(tsr__key *keys, int count, int *bits)
 
 typedef struct pack_job {
   const tsr__pack_ask *ask;
-  tsr__packed *out;
+  tsr__packed_keys *out;
 } pack_job;
 
 /* The codes of a block in place of its ordinals; `high` (of keys of 65 bits) gets the top bits. */
@@ -279,7 +279,7 @@ static void put_field(const target *to, int at, int bits, const uint64_t *code)
 static void pack_block(const pack_job *job, const tsr__piece *rows)
 {
   const tsr__pack_ask *ask = job->ask;
-  const tsr__packed *out = job->out;
+  const tsr__packed_keys *out = job->out;
   int n = (int)rows->count, at = 0;
   int64_t stride = ask->parts->rows[rows->part];
   target to = { out->word[rows->part] + rows->start, stride, out->words, n };
@@ -317,15 +317,15 @@ static size_t packed_size(int parts)
   return (size_t)parts * (2 * sizeof(uint64_t *) + 2 * sizeof(tsr__buffer *));
 }
 
-void tsr__packed_free(tsr_runtime *rt, tsr__packed *packed)
+void tsr__packed_free(tsr_runtime *rt, tsr__packed_keys *packed)
 {
   if (packed->buffers)
     for (int i = 0; i < 2 * packed->parts; i++) tsr__buffer_release(packed->buffers[i]);
   tsr__del(&rt->heap, packed->buffers, packed_size(packed->parts));
-  *packed = (tsr__packed){ 0 };
+  *packed = (tsr__packed_keys){ 0 };
 }
 
-static tsr_status packed_new(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__packed *out,
+static tsr_status packed_new(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__packed_keys *out,
                              tsr__error *error)
 {
   const tsr__parts *parts = ask->parts;
@@ -354,10 +354,10 @@ static tsr_status packed_new(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__pac
   return TSR_OK;
 }
 
-tsr_status tsr__pack_keys(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__packed *out,
+tsr_status tsr__pack_keys(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__packed_keys *out,
                           tsr__error *error)
 {
-  *out = (tsr__packed){ 0 };
+  *out = (tsr__packed_keys){ 0 };
   tsr_status status = packed_new(rt, ask, out, error);
   pack_job job = { ask, out };
   if (!status && !tsr__parallel_long(rt, "keys", tsr__piece_count(ask->parts, TSR__PIECE_ROWS),

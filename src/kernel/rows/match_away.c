@@ -48,7 +48,7 @@ static bool bit(const uint64_t *bits, int64_t at)
   return bits && bits[at / 64] >> (at % 64) & 1;
 }
 
-static const uint64_t *null_of(const tsr__packed *packed, int part)
+static const uint64_t *null_of(const tsr__packed_keys *packed, int part)
 {
   return packed->null ? packed->null[part] : NULL;
 }
@@ -72,7 +72,7 @@ static void extent_task(void *user, int64_t task, int worker)
 static void own(const owning *o, int side, const tsr__piece *piece)
 {
   const tsr__parts *parts = o->ask->parts[side];
-  const tsr__packed *packed = o->ask->packed[side];
+  const tsr__packed_keys *packed = o->ask->packed[side];
   const uint64_t *word = packed->word[piece->part], *null = null_of(packed, piece->part);
   int64_t rows = parts->rows[piece->part];
   uint64_t count = (uint64_t)parts->count;

@@ -112,7 +112,7 @@ static const uint64_t *take_sample(const segment *g, const uint64_t *word, int w
     uint64_t salt = ((uint64_t)i + 1) * UINT64_C(0x9E3779B97F4A7C15);
     room->sample[i] = word[i * stride + (int64_t)((salt >> 32) % (uint64_t)stride)];
   }
-  tsr__leaf_sort(room, &(tsr__leaf){ room->sample, NULL, wanted, room->order });
+  tsr__sort_leaf_rows(room, &(tsr__sort_leaf){ room->sample, NULL, wanted, room->order });
   for (int i = 0; i < wanted; i++) room->sorted[i] = room->sample[room->order[i]];
   return room->sorted;
 }
@@ -125,7 +125,7 @@ static bool cut_in_steps(cut *c, const uint64_t *sample, int count, int wanted)
   if (shift < 0) shift = 0;
   while (spread >> shift >= TSR__CUT_BUCKETS) shift++;
   if (!spread) return false;
-  int64_t most = TSR__LEAF_ROWS * 3 / 4 * (int64_t)count / c->from.count, run = 0;
+  int64_t most = TSR__SORT_LEAF_ROWS * 3 / 4 * (int64_t)count / c->from.count, run = 0;
   for (int i = 0; shift && i < count; i++) {
     bool same = i && (sample[i] - sample[0]) >> shift == (sample[i - 1] - sample[0]) >> shift;
     run = same ? run + 1 : 1;
@@ -154,7 +154,7 @@ static void cut_by_borders(cut *c, const uint64_t *sample, int count, int wanted
   }
   c->steps = false;
   c->buckets = n + 1;
-  c->depth = tsr__pad_borders(c->border, n);
+  c->depth = tsr__sort_pad_borders(c->border, n);
 }
 
 static bool constant_bucket(const cut *c, int b)
@@ -217,8 +217,9 @@ static void bucket_task(void *user, int64_t task, int worker)
   uint16_t *bucket = s->lanes[p.from->part].bucket + p.from->start + p.start;
   if (p.cut->steps) bucket_by_steps(p.cut, word, p.count, bucket);
   else
-    tsr__search_borders(&(tsr__borders){ p.cut->border, p.cut->buckets - 1, p.cut->depth }, word,
-                        p.count, bucket);
+    tsr__sort_search_borders(&(tsr__sort_borders){ p.cut->border, p.cut->buckets - 1,
+                                                   p.cut->depth },
+                             word, p.count, bucket);
   memset(p.tally, 0, (size_t)p.cut->buckets * sizeof *p.tally);
   for (int64_t i = 0; i < p.count; i++) p.tally[bucket[i]]++;
 }
@@ -231,17 +232,17 @@ static void scatter_task(void *user, int64_t task, int worker)
   int to = p.from->level & 1;
   int64_t base = p.from->start;
   const uint32_t *at = rows_of(s, p.from);
-  tsr__deal job = { .word = words_of(s, p.from) + p.start,
-                    .at = at ? at + p.start : NULL,
-                    .first_row = (uint32_t)p.start,
-                    .bucket = l->bucket + base + p.start,
-                    .count = p.count,
-                    .buckets = p.cut->buckets,
-                    .start = base,
-                    .next = p.tally,
-                    .to_word = l->word[to],
-                    .to_at = l->at[to] };
-  tsr__deal_rows(&s->room[worker], &job);
+  tsr__sort_deal job = { .word = words_of(s, p.from) + p.start,
+                         .at = at ? at + p.start : NULL,
+                         .first_row = (uint32_t)p.start,
+                         .bucket = l->bucket + base + p.start,
+                         .count = p.count,
+                         .buckets = p.cut->buckets,
+                         .start = base,
+                         .next = p.tally,
+                         .to_word = l->word[to],
+                         .to_at = l->at[to] };
+  tsr__sort_deal_rows(&s->room[worker], &job);
 }
 
 /* ---- from segments to smaller ones ------------------------------------------------------------------------ */
@@ -249,7 +250,7 @@ static void scatter_task(void *user, int64_t task, int worker)
 static bool add_segment(sorter *s, const segment *g)
 {
   tsr__heap *heap = &s->rt->heap;
-  if (g->constant || g->count <= TSR__LEAF_ROWS) {
+  if (g->constant || g->count <= TSR__SORT_LEAF_ROWS) {
     if (!tsr__grow(heap, (void **)&s->leaf, &s->leaf_room, s->leaf_count + 1, sizeof *g))
       return false;
     s->leaf[s->leaf_count++] = *g;
@@ -403,7 +404,8 @@ static void leaf_task(void *user, int64_t task, int worker)
   const uint32_t *at = rows_of(s, g);
   uint32_t *out = s->lanes[g->part].out + g->start;
   if (g->constant) keep_order(g, at, out);
-  else tsr__leaf_sort(&s->room[worker], &(tsr__leaf){ words_of(s, g), at, g->count, out });
+  else
+    tsr__sort_leaf_rows(&s->room[worker], &(tsr__sort_leaf){ words_of(s, g), at, g->count, out });
 }
 
 /* Sorts every lane by its words; `out` of the lanes gets the rows. */
@@ -476,7 +478,7 @@ static void chain_free(sorter *s, chain *c)
   tsr__index_free(s->rt, &c->other);
 }
 
-static tsr_status next_word(sorter *s, const tsr__packed *keys, int w, chain *c)
+static tsr_status next_word(sorter *s, const tsr__packed_keys *keys, int w, chain *c)
 {
   tsr__index found = *c->index;
   *c->index = c->other;
@@ -494,7 +496,7 @@ static tsr_status next_word(sorter *s, const tsr__packed *keys, int w, chain *c)
   return sort_lanes(s);
 }
 
-static tsr_status sort_words(sorter *s, const tsr__packed *keys, tsr__index *out)
+static tsr_status sort_words(sorter *s, const tsr__packed_keys *keys, tsr__index *out)
 {
   chain c = { .index = out };
   for (int p = 0; p < s->parts->count; p++) {
@@ -536,13 +538,13 @@ static void sorter_free(sorter *s)
 int64_t tsr__sort_need(int64_t rows, int words)
 {
   int64_t level = 8 + 4, row = 4; /* the index */
-  if (rows > TSR__LEAF_ROWS) row += level + 2;
+  if (rows > TSR__SORT_LEAF_ROWS) row += level + 2;
   if (rows > (int64_t)MOST * TARGET) row += level;
   if (words > 1) row += 8 + 4;
   return rows * row;
 }
 
-tsr_status tsr__sort_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
+tsr_status tsr__sort_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed_keys *keys,
                           tsr__index *out, tsr__error *error)
 {
   sorter s = { .rt = rt, .parts = parts, .error = error, .workers = tsr__worker_count(rt) };

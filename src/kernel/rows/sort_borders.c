@@ -6,7 +6,7 @@
  * steps; the highest word, which reaches the padding, is brought back to the last bucket. */
 #include "kernel/rows/sort.h"
 
-int tsr__pad_borders(uint64_t *border, int count)
+int tsr__sort_pad_borders(uint64_t *border, int count)
 {
   int depth = 0;
   while ((1 << depth) - 1 < count) depth++;
@@ -19,8 +19,8 @@ int tsr__pad_borders(uint64_t *border, int count)
 
 /* Eight searches go side by side, as each step waits for the one before; they are spelled out so that
  * their places stay in registers. */
-void tsr__search_borders(const tsr__borders *borders, const uint64_t *word, int64_t n,
-                         uint16_t *bucket)
+void tsr__sort_search_borders(const tsr__sort_borders *borders, const uint64_t *word, int64_t n,
+                              uint16_t *bucket)
 {
   const uint64_t *border = borders->border;
   uint64_t last = (uint64_t)borders->count, top = UINT64_C(1) << borders->depth >> 1;

@@ -37,7 +37,7 @@ static void put_done(void)
 enum { LINE = TSR__CUT_LINE };
 
 /* The rows of the line that ends before `end`, from the piece's own first on. */
-static void flush(const tsr__sort_room *room, const tsr__deal *job, int b, int64_t end)
+static void flush(const tsr__sort_room *room, const tsr__sort_deal *job, int b, int64_t end)
 {
   int64_t line = (end - 1) / LINE * LINE, first = room->first[b] > line ? room->first[b] : line;
   if (first == line && end == line + LINE) {
@@ -50,7 +50,7 @@ static void flush(const tsr__sort_room *room, const tsr__deal *job, int b, int64
   memcpy(job->to_at + first, room->at[b] + first % LINE, rows * 4);
 }
 
-void tsr__deal_rows(tsr__sort_room *room, const tsr__deal *job)
+void tsr__sort_deal_rows(tsr__sort_room *room, const tsr__sort_deal *job)
 {
   for (int b = 0; b < job->buckets; b++)
     room->first[b] = room->next[b] = job->start + (int64_t)job->next[b];

@@ -85,7 +85,7 @@ static void sort_runs(records *r, const rest *left_out, uint32_t *tally)
   }
 }
 
-static void write_rows(const uint64_t *record, const tsr__leaf *leaf)
+static void write_rows(const uint64_t *record, const tsr__sort_leaf *leaf)
 {
   const uint32_t *at = leaf->at;
   uint32_t *out = leaf->out;
@@ -95,7 +95,7 @@ static void write_rows(const uint64_t *record, const tsr__leaf *leaf)
     for (int64_t i = 0; i < leaf->count; i++) out[i] = (uint32_t)(record[i] & 0xFFFF);
 }
 
-void tsr__leaf_sort(tsr__sort_room *room, const tsr__leaf *leaf)
+void tsr__sort_leaf_rows(tsr__sort_room *room, const tsr__sort_leaf *leaf)
 {
   const uint64_t *word = leaf->word;
   int64_t n = leaf->count;

@@ -46,7 +46,7 @@ static int by_place(const void *left, const void *right)
 /* ---- the splitters ------------------------------------------------------------------------------------ */
 
 /* Rows of a part in proportion to its share, at places that are spread but not regular. */
-static int64_t sample_part(const tsr__packed *keys, int64_t rows, int part, place *out,
+static int64_t sample_part(const tsr__packed_keys *keys, int64_t rows, int part, place *out,
                            int64_t wanted)
 {
   if (wanted > rows) wanted = rows;
@@ -62,7 +62,7 @@ static int64_t sample_part(const tsr__packed *keys, int64_t rows, int part, plac
 typedef struct split_job {
   const tsr__tiles *tiles;
   const tsr__parts *parts;
-  const tsr__packed *keys;
+  const tsr__packed_keys *keys;
   place *sample; /* `room` places, and as many for the splitters as there are parts */
   int64_t room;
   const place *splitter;
@@ -95,8 +95,8 @@ static bool reached(const place *splitter, int part, int64_t row)
 }
 
 /* A few borders are counted through by vectors, which compare signed numbers. */
-static void count_borders(const split_job *job, const tsr__borders *borders, const uint64_t *word,
-                          int64_t n, uint16_t *dest)
+static void count_borders(const split_job *job, const tsr__sort_borders *borders,
+                          const uint64_t *word, int64_t n, uint16_t *dest)
 {
   int64_t border[FEW], x[BLOCK], found[BLOCK];
   for (int b = 0; b < borders->count; b++) border[b] = (int64_t)(borders->border[b] ^ SIGN);
@@ -119,14 +119,14 @@ static void send_words(const split_job *job, const tsr__piece *rows, uint64_t *b
     if (reached(&job->splitter[s], rows->part, rows->start)) border[n++] = least;
     else if (least < UINT64_MAX) border[n++] = least + 1;
   }
-  tsr__borders borders = { border, n, tsr__pad_borders(border, n) };
+  tsr__sort_borders borders = { border, n, tsr__sort_pad_borders(border, n) };
   if (n <= FEW) count_borders(job, &borders, word, rows->count, dest);
-  else tsr__search_borders(&borders, word, rows->count, dest);
+  else tsr__sort_search_borders(&borders, word, rows->count, dest);
 }
 
 static void send_rows(const split_job *job, const tsr__piece *rows)
 {
-  const tsr__packed *keys = job->keys;
+  const tsr__packed_keys *keys = job->keys;
   int64_t stride = job->parts->rows[rows->part];
   for (int64_t i = rows->start; i < rows->start + rows->count; i++) {
     int low = 0, high = job->splitters;
@@ -155,7 +155,7 @@ static void send_task(void *user, int64_t task, int worker)
     send_rows(job, &piece);
     return;
   }
-  uint64_t *border = send->borders + (int64_t)worker * TSR__BORDER_ROOM(job->splitters);
+  uint64_t *border = send->borders + (int64_t)worker * TSR__SORT_BORDER_ROOM(job->splitters);
   int64_t end = piece.start + piece.count;
   for (int64_t at = piece.start, next; at < end; at = next) {
     next = end;
@@ -175,7 +175,7 @@ static tsr_status no_memory(tsr__error *error, int parts)
 
 static tsr_status send(tsr_runtime *rt, const split_job *job, tsr__error *error)
 {
-  size_t size = (size_t)tsr__worker_count(rt) * (size_t)TSR__BORDER_ROOM(job->splitters) * 8;
+  size_t size = (size_t)tsr__worker_count(rt) * (size_t)TSR__SORT_BORDER_ROOM(job->splitters) * 8;
   send_job send = { job, tsr__new(&rt->heap, size) };
   if (!send.borders) return no_memory(error, job->parts->count);
   bool done = tsr__parallel_long(rt, "sort", tsr__piece_count(job->parts, TSR__PIECE_ROWS),
@@ -191,15 +191,15 @@ static size_t split_size(int parts)
   return (size_t)parts * (sizeof(uint16_t *) + sizeof(tsr__buffer *));
 }
 
-void tsr__split_free(tsr_runtime *rt, tsr__split *split)
+void tsr__sort_split_free(tsr_runtime *rt, tsr__sort_split *split)
 {
   if (split->dest)
     for (int p = 0; p < split->parts; p++) tsr__buffer_release(split->buffers[p]);
   tsr__del(&rt->heap, split->dest, split_size(split->parts));
-  *split = (tsr__split){ 0 };
+  *split = (tsr__sort_split){ 0 };
 }
 
-static tsr_status split_new(tsr_runtime *rt, const tsr__parts *parts, tsr__split *out,
+static tsr_status split_new(tsr_runtime *rt, const tsr__parts *parts, tsr__sort_split *out,
                             tsr__error *error)
 {
   out->parts = parts->count;
@@ -215,10 +215,11 @@ static tsr_status split_new(tsr_runtime *rt, const tsr__parts *parts, tsr__split
   return TSR_OK;
 }
 
-tsr_status tsr__split_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed *keys,
-                           tsr__split *out, tsr__error *error)
+tsr_status tsr__sort_split_rows(tsr_runtime *rt, const tsr__parts *parts,
+                                const tsr__packed_keys *keys, tsr__sort_split *out,
+                                tsr__error *error)
 {
-  *out = (tsr__split){ 0 };
+  *out = (tsr__sort_split){ 0 };
   int64_t total = 0, room = (int64_t)SAMPLES * parts->count;
   if (room > SAMPLES_MOST) room = SAMPLES_MOST;
   room += parts->count; /* each part rounds up */
@@ -237,6 +238,6 @@ tsr_status tsr__split_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__
     status = send(rt, &job, error);
   }
   tsr__del(&rt->heap, job.sample, size);
-  if (status) tsr__split_free(rt, out);
+  if (status) tsr__sort_split_free(rt, out);
   return status;
 }

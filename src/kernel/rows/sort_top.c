@@ -15,7 +15,7 @@ enum { BIN_BITS = 12, BINS = 1 << BIN_BITS, SPARE = 1024 /* rows too many that c
 typedef struct finder {
   tsr_runtime *rt;
   const tsr__parts *parts;
-  const tsr__packed *keys;
+  const tsr__packed_keys *keys;
   uint64_t low, width; /* the words tallied: low .. low + width - 1; width 0: all */
   int shift;
   int64_t *tally; /* [worker * BINS + bin] */

@@ -145,7 +145,7 @@ static tsr_status read_final(const final *f, tsr__error *error)
 
 /* ---- groups of devices ------------------------------------------------------------------------------------ */
 
-static const tsr__partial *leaders(const tsr__combine *c, int accum)
+static const tsr__partial *leaders(const tsr__all_reduce *c, int accum)
 {
   for (int a = 0; a < c->accum_count; a++)
     if (c->accums[a] == accum) return c->partials[0][a];
@@ -176,7 +176,7 @@ static tsr_status read_slice(const final *all, int64_t first, int64_t count, tsr
 }
 
 typedef struct finishing {
-  const tsr__combine *c;
+  const tsr__all_reduce *c;
   int k; /* which result */
   const final *f;
   tsr__progress *progress;
@@ -186,7 +186,7 @@ typedef struct finishing {
 /* All results, and their way to the other devices. */
 static tsr_status read_all(const finishing *all, tsr__error *error)
 {
-  const tsr__combine *c = all->c;
+  const tsr__all_reduce *c = all->c;
   const final *f = all->f;
   for (int64_t at = 0; at < f->elements; at += TSR__PARTIAL_SLICE) {
     int64_t left = f->elements - at, count = left < TSR__PARTIAL_SLICE ? left : TSR__PARTIAL_SLICE;
@@ -195,14 +195,14 @@ static tsr_status read_all(const finishing *all, tsr__error *error)
     if (status) return status;
     size_t begin = travel_bytes(f->node->dtype, at), bytes = travel_bytes(f->node->dtype, count);
     for (int m = 1; m < c->member_count; m++)
-      tsr__cpu_move(&(tsr__carry){ (char *)c->outputs[m][all->k]->data + begin,
-                                   (char *)f->out + begin, bytes, c->devices[m], c->devices[0] },
+      tsr__cpu_move(&(tsr__transfer){ (char *)c->outputs[m][all->k]->data + begin,
+                                      (char *)f->out + begin, bytes, c->devices[m], c->devices[0] },
                     all->traffic);
   }
   return TSR_OK;
 }
 
-static tsr_status finish(const tsr__combine *c, int k, tsr__progress *progress,
+static tsr_status finish(const tsr__all_reduce *c, int k, tsr__progress *progress,
                          tsr__traffic *traffic, tsr__error *error)
 {
   int n = c->finals[k];
@@ -221,7 +221,7 @@ static tsr_status finish(const tsr__combine *c, int k, tsr__progress *progress,
   return read_all(&(finishing){ c, k, &f, progress, traffic }, error);
 }
 
-tsr_status tsr__cpu_combine(const tsr__combine *c, tsr__traffic *traffic, tsr__error *error)
+tsr_status tsr__cpu_all_reduce(const tsr__all_reduce *c, tsr__traffic *traffic, tsr__error *error)
 {
   const tsr__tiles *tiles = tsr__cpu_of(c->rt)->tiles;
   tsr__progress progress = { .rt = c->rt, .what = TSR__PROGRAM };

@@ -250,7 +250,7 @@ static bool send_escapes(tsr__partial *to_partial, const tsr__partial *from_part
     unsigned char out[TSR__ESCAPE_WIRE], in[TSR__ESCAPE_WIRE];
     put_bytes(out, (uint64_t)from->escape[i].element, 8);
     tsr__acc2_pack(&from->escape[i].sum, out + 8);
-    tsr__cpu_move(&(tsr__carry){ in, out, sizeof in, to, from_device }, traffic);
+    tsr__cpu_move(&(tsr__transfer){ in, out, sizeof in, to, from_device }, traffic);
     if (to != from_device && traffic) traffic->escapes += (int64_t)sizeof in;
     tsr__acc2 sum;
     tsr__acc2_unpack(&sum, in + 8);
@@ -287,9 +287,9 @@ static bool send_rows(tsr__partial *into, const tsr__partial *from, const tsr__t
           tsr__rows_slice(&from->rows[k], at, from->count - at < most ? from->count - at : most);
       tsr__rows_over(&copy, slice.heap, stage, slice.count);
       for (int i = 0; i < 3; i++)
-        tsr__cpu_move(&(tsr__carry){ copy.part[i], slice.part[i],
-                                     (size_t)slice.count * sizeof(double), into->device,
-                                     from->device },
+        tsr__cpu_move(&(tsr__transfer){ copy.part[i], slice.part[i],
+                                        (size_t)slice.count * sizeof(double), into->device,
+                                        from->device },
                       traffic);
       tiles->exact->rows_merge(&into->rows[k], at, &copy);
     }
@@ -305,7 +305,7 @@ bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__
   if (rows_of(into)) return send_rows(into, from, tiles, progress, traffic);
   unsigned char out[TSR__WIRE_SQUARES], in[TSR__WIRE_SQUARES];
   size_t size = (size_t)tsr__wire_bytes(from->cls, from->dtype, 1, from->scalar);
-  const tsr__carry carry = { in, out, size, into->device, from->device };
+  const tsr__transfer carry = { in, out, size, into->device, from->device };
   tsr__partial one = *into;
   union {
     tsr__spread spread;

@@ -59,7 +59,8 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr
 void tsr__partial_free(tsr__partial *partial);
 
 /* Combines the partials of a group of devices and finalises (all_reduce.c). */
-tsr_status tsr__cpu_combine(const tsr__combine *combine, tsr__traffic *traffic, tsr__error *error);
+tsr_status tsr__cpu_all_reduce(const tsr__all_reduce *combine, tsr__traffic *traffic,
+                               tsr__error *error);
 
 /* The order key of no value: above (min) or below (max) all others; of the dtype's own range, so
  * that reading it gives the largest or smallest value, infinity for floats. */

@@ -1,10 +1,10 @@
-/* Sieves: which rows pass, 64 at a time, by values that were just parsed and still lie in cache.
+/* Predicates: which rows pass, 64 at a time, by values that were just parsed and still lie in cache.
  *
  *   temp > 80     values  81 79 - 90     validity  1 1 0 1     passes  1 0 0 1
  *
  * Texts are judged by code: each worker asks once of each text it has met.
  *
- * Invariant: a null passes TSR__SIEVE_NULL only. */
+ * Invariant: a null passes TSR__PREDICATE_NULL only. */
 #include "io/csv/csv_inner.h"
 
 enum { UNASKED, FAILS, PASSES };
@@ -13,19 +13,19 @@ enum { UNASKED, FAILS, PASSES };
   for (int i = 0; i < count; i++) bits |= (uint64_t)(condition) << i
 
 /* Which of up to 64 values compare so with a constant of their type. */
-#define COMPARE(name, type)                                                \
-  static uint64_t name(tsr__sieve_op op, const type *v, int count, type c) \
-  {                                                                        \
-    uint64_t bits = 0;                                                     \
-    switch (op) {                                                          \
-    case TSR__SIEVE_EQ: EACH(v[i] == c); break;                            \
-    case TSR__SIEVE_NE: EACH(v[i] != c); break;                            \
-    case TSR__SIEVE_LT: EACH(v[i] < c); break;                             \
-    case TSR__SIEVE_LE: EACH(v[i] <= c); break;                            \
-    case TSR__SIEVE_GT: EACH(v[i] > c); break;                             \
-    default: EACH(v[i] >= c);                                              \
-    }                                                                      \
-    return bits;                                                           \
+#define COMPARE(name, type)                                                    \
+  static uint64_t name(tsr__predicate_op op, const type *v, int count, type c) \
+  {                                                                            \
+    uint64_t bits = 0;                                                         \
+    switch (op) {                                                              \
+    case TSR__PREDICATE_EQ: EACH(v[i] == c); break;                            \
+    case TSR__PREDICATE_NE: EACH(v[i] != c); break;                            \
+    case TSR__PREDICATE_LT: EACH(v[i] < c); break;                             \
+    case TSR__PREDICATE_LE: EACH(v[i] <= c); break;                            \
+    case TSR__PREDICATE_GT: EACH(v[i] > c); break;                             \
+    default: EACH(v[i] >= c);                                                  \
+    }                                                                          \
+    return bits;                                                               \
   }
 
 COMPARE(compare_whole, int64_t)
@@ -52,20 +52,22 @@ static const double *real_values(const tsr__csv_judge *j, int64_t at, int count,
 
 static uint64_t judge_numbers(const tsr__csv_judge *j, int64_t at, int count)
 {
-  const tsr__sieve *sieve = j->sieve;
-  bool list = sieve->op == TSR__SIEVE_IN || sieve->op == TSR__SIEVE_NOT_IN;
-  tsr__sieve_op op = list ? TSR__SIEVE_EQ : sieve->op;
+  const tsr__predicate *predicate = j->predicate;
+  bool list = predicate->op == TSR__PREDICATE_IN || predicate->op == TSR__PREDICATE_NOT_IN;
+  tsr__predicate_op op = list ? TSR__PREDICATE_EQ : predicate->op;
   int64_t wide[64];
   double reals[64];
   uint64_t bits = 0;
-  if (sieve->real) {
+  if (predicate->real) {
     const double *v = real_values(j, at, count, reals);
-    for (int c = 0; c < sieve->count; c++) bits |= compare_real(op, v, count, sieve->reals[c]);
+    for (int c = 0; c < predicate->count; c++)
+      bits |= compare_real(op, v, count, predicate->reals[c]);
   } else {
     const int64_t *v = whole_values(j, at, count, wide);
-    for (int c = 0; c < sieve->count; c++) bits |= compare_whole(op, v, count, sieve->whole[c]);
+    for (int c = 0; c < predicate->count; c++)
+      bits |= compare_whole(op, v, count, predicate->whole[c]);
   }
-  return sieve->op == TSR__SIEVE_NOT_IN ? ~bits : bits;
+  return predicate->op == TSR__PREDICATE_NOT_IN ? ~bits : bits;
 }
 
 static uint64_t judge_texts(const tsr__csv_judge *j, int64_t at, uint64_t valid)
@@ -83,7 +85,7 @@ static uint64_t judge_texts(const tsr__csv_judge *j, int64_t at, uint64_t valid)
     uint8_t *said = &told->text[codes[i]];
     if (*said == UNASKED) {
       const tsr__dict_entry *entry = &dict->entries[codes[i]];
-      bool passes = j->sieve->passes(j->sieve->user, entry->text, entry->key.length);
+      bool passes = j->predicate->passes(j->predicate->user, entry->text, entry->key.length);
       *said = passes ? PASSES : FAILS;
     }
     bits |= (uint64_t)(*said == PASSES) << i;
@@ -95,14 +97,14 @@ uint64_t tsr__csv_judge_word(const tsr__csv_judge *j, int64_t at, int count)
 {
   uint64_t all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
   uint64_t valid = j->sink.validity[at / 64] >> (at % 64) & all, bits;
-  switch (j->sieve->op) {
-  case TSR__SIEVE_NULL: return ~valid & all;
-  case TSR__SIEVE_NOT_NULL: return valid;
-  case TSR__SIEVE_TRUE:
-  case TSR__SIEVE_FALSE:
+  switch (j->predicate->op) {
+  case TSR__PREDICATE_NULL: return ~valid & all;
+  case TSR__PREDICATE_NOT_NULL: return valid;
+  case TSR__PREDICATE_TRUE:
+  case TSR__PREDICATE_FALSE:
     bits = ((const uint64_t *)j->sink.values)[at / 64] >> (at % 64);
-    return (j->sieve->op == TSR__SIEVE_TRUE ? bits : ~bits) & valid;
-  case TSR__SIEVE_TEXT: return judge_texts(j, at, valid);
+    return (j->predicate->op == TSR__PREDICATE_TRUE ? bits : ~bits) & valid;
+  case TSR__PREDICATE_TEXT: return judge_texts(j, at, valid);
   default: return judge_numbers(j, at, count) & valid;
   }
 }
