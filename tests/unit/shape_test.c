@@ -18,13 +18,13 @@ TEST(dtypes_have_names_and_sizes)
     tsr_dtype dtype;
     const char *name;
     int size;
-  } rows[] = { { TSR_BOOL, "bool", 1 },
-               { TSR_I32, "i32", 4 },
-               { TSR_I64, "i64", 8 },
-               { TSR_F32, "f32", 4 },
+  } rows[] = { { TSR_BOOL, "bool", 1 }, { TSR_I8, "i8", 1 },     { TSR_I16, "i16", 2 },
+               { TSR_I32, "i32", 4 },   { TSR_I64, "i64", 8 },   { TSR_U8, "u8", 1 },
+               { TSR_U16, "u16", 2 },   { TSR_U32, "u32", 4 },   { TSR_U64, "u64", 8 },
+               { TSR_F16, "f16", 2 },   { TSR_BF16, "bf16", 2 }, { TSR_F32, "f32", 4 },
                { TSR_F64, "f64", 8 } };
 
-  for (int i = 0; i < 5; i++) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     CHECK_STR(tsr_dtype_name(rows[i].dtype), rows[i].name);
     CHECK_I64((int64_t)tsr_dtype_size(rows[i].dtype), rows[i].size);
   }
@@ -32,7 +32,7 @@ TEST(dtypes_have_names_and_sizes)
 
 TEST(no_dtype_is_a_question_mark)
 {
-  static const int strangers[] = { 0, 6, 255, -1, INT32_MAX, INT32_MIN };
+  static const int strangers[] = { 0, 14, 255, -1, INT32_MAX, INT32_MIN };
 
   for (int i = 0; i < 6; i++) {
     CHECK_STR(tsr_dtype_name((tsr_dtype)strangers[i]), "?");

@@ -562,13 +562,13 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
                            tsr__bound *out)
 {
   tsr__visit *top = visit(bind, df, rows);
-  tsr__watch *watches = bind->watches;
-  int watch_count = bind->watch_count;
+  tsr__run_check *checks = bind->checks;
+  int check_count = bind->check_count;
   bool again = true;
   if (!top) return bind->error.status;
   while (again) {
-    bind->watches = watches; /* those of fewer rows say nothing of more */
-    bind->watch_count = watch_count;
+    bind->checks = checks; /* those of fewer rows say nothing of more */
+    bind->check_count = check_count;
     tsr_status status = bind_visits(bind, top, need, &again);
     if (status) return status;
   }

@@ -347,7 +347,7 @@ static bool whole_is_there(const tsr__visit *file)
   const tsr__source *source = file->df->source;
   bool there = source->rows >= 0;
   for (int i = 0; i < file->df->schema.count && there; i++)
-    there = !file->need[i] || tsr__scan_column(source, i, file->sift).values;
+    there = !file->need[i] || tsr__scan_column(source, i, file->pushdown).values;
   return there;
 }
 
@@ -405,7 +405,7 @@ tsr_status tsr__scan_read(tsr__visit *file, tsr__error *error)
   if (scope->inert) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   tsr_status status = open_rows(file, error);
   r.source = tsr__scan_source(file);
-  if (r.source != df->source) r.sift = NULL; /* a front is short */
+  if (r.source != df->source) r.pushdown = NULL; /* a front is short */
   if (!status) status = read_columns(&r, scope, file->need);
   drop(&r, status != TSR_OK || df->version != before);
   tsr_scope_close(scope);

@@ -105,8 +105,9 @@ static tsr_status read_descr(struct header *h)
   for (char *c = descr; *c; c++)
     if (*c < ' ' || *c > '~') *c = '?';
   return tsr__error_set(h->error, TSR_EDTYPE,
-                        "%s: holds elements of type '%s', expected one of bool ('|b1'), i32 "
-                        "('<i4'), i64 ('<i8'), f32 ('<f4'), f64 ('<f8'); convert it with astype",
+                        "%s: holds elements of type '%s', expected one of bool ('|b1'), integers "
+                        "('|i1' ... '<i8', '|u1' ... '<u8') and floats ('<f2', '<f4', '<f8'); "
+                        "convert it with astype",
                         h->path, descr);
 }
 
