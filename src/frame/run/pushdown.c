@@ -208,7 +208,8 @@ static bool take_conditions(search *s, const tsr__expr *expr)
   if (pushdown->count == TSR__PREDICATES || !column || s->at[column->column] < 0) return false;
   tsr__predicate *predicate = &pushdown->predicate[pushdown->count];
   *predicate = (tsr__predicate){ .target = s->at[column->column] };
-  if (!take_condition(s, expr, column, predicate) || !name_predicate(s, expr, pushdown)) return false;
+  if (!take_condition(s, expr, column, predicate) || !name_predicate(s, expr, pushdown))
+    return false;
   pushdown->count++;
   return true;
 }
