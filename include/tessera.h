@@ -9,6 +9,7 @@
 #include "tessera/inspect.h"
 #include "tessera/io.h"
 #include "tessera/read.h"
+#include "tessera/scalar.h"
 #include "tessera/topology.h"
 
 #endif

@@ -9,11 +9,13 @@
  * In C use the macros (tsr_add(x, 2)); they fill in file and line and let the right operand be
  * an array or a number. The left one is an array: write tsr_sub(tsr_num(s, 1), x) for 1 - x. C11's
  * true and false are ints: beside a bool array 0 and 1 count as bools, elsewhere write (bool)true.
- * From C++ and other languages call the functions ending in _at. */
+ * From C++ and other languages call the functions ending in _at. Structs of arguments and options begin
+ * with their size, set by the macros; 0 means all fields that the library knows. */
 #ifndef TESSERA_ARRAY_H
 #define TESSERA_ARRAY_H
 
 #include "base.h"
+#include "scalar.h"
 #include "topology.h"
 
 #ifdef __cplusplus
@@ -35,6 +37,7 @@ typedef void (*tsr_release_fn)(void *data, void *user);
 
 /* What tsr_adopt takes over: memory, what lies in it, and how to give it back. */
 typedef struct tsr_adopt_args {
+  size_t size;
   void *data;
   tsr_dtype dtype;
   tsr_shape shape;
@@ -52,6 +55,7 @@ TSR_API tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, co
 
 /* One buffer a device, in order of the sharding's mesh positions, borrowed for the call. */
 typedef struct tsr_shards_args {
+  size_t size;
   const void *const *shards; /* C order each, of tsr_shard_box's size; bool as bytes */
   int count;                 /* must be the number of addressable devices */
   tsr_dtype dtype;
@@ -64,27 +68,26 @@ typedef struct tsr_shards_args {
 TSR_API tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *args,
                                       const char *site);
 
-/* A number operand, tagged so that large integers keep their bits. */
+/* The right operand of arithmetic: an array, or where that is NULL a number. */
 typedef struct tsr_operand {
-  int kind; /* 0 array, 1 integer, 2 float, 3 bool */
   tsr_array *array;
-  int64_t i;
-  double f;
+  tsr_scalar number;
 } tsr_operand;
 
 /* Wrap an operand; the macros call them. The array is borrowed. Local. */
 TSR_API tsr_operand tsr_operand_array(tsr_array *array);
+/* As tsr_operand_array for a bool. Local. */
+TSR_API tsr_operand tsr_operand_bool(bool value);
 /* As tsr_operand_array for an integer. Local. */
 TSR_API tsr_operand tsr_operand_int(long long value);
-/* As tsr_operand_array for an unsigned integer; above INT64_MAX it becomes a float. Local. */
+/* As tsr_operand_array for an unsigned integer, which keeps its bits. Local. */
 TSR_API tsr_operand tsr_operand_uint(unsigned long long value);
 /* As tsr_operand_array for a float. Local. */
 TSR_API tsr_operand tsr_operand_float(double value);
-/* As tsr_operand_array for a bool. Local. */
-TSR_API tsr_operand tsr_operand_bool(bool value);
 
-/* Makes a rank-0 array of a number: i64, f64 or bool. Returns it owned by the scope. Local. */
-TSR_API tsr_array *tsr_num_at(tsr_scope *scope, tsr_operand value, const char *site);
+/* Makes a rank-0 array of a number: i64, f64 or bool. Returns it owned by the scope. Error: TSR_EDTYPE
+ * for an integer beyond i64. Local. */
+TSR_API tsr_array *tsr_num_at(tsr_scope *scope, tsr_scalar value, const char *site);
 
 /* Makes an array full of one number, cast to `dtype`. Returns it owned by the scope. Local. */
 TSR_API tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dtype,
@@ -98,6 +101,7 @@ TSR_API tsr_array *tsr_iota_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shap
 /* What random draws need beside their shape. The same key and stream give the same numbers on any
  * mesh: element i is a pure function of (key, stream, i) by Philox4x32-10 (Salmon et al. 2011). */
 typedef struct tsr_random_args {
+  size_t size;
   uint64_t key;    /* the seed */
   uint64_t stream; /* different streams of one seed are independent */
   tsr_dtype dtype; /* TSR_F32 or TSR_F64; poisson: TSR_I32 or TSR_I64; 0 = f64, i64 */
@@ -119,8 +123,8 @@ TSR_API tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_rando
 
 /* Elementwise operations, NumPy's broadcasting, each rounded once. Dtypes meet as in JAX with
  * 64-bit types on (i64 with f32 is f32); a number takes the array's dtype where it can. div is
- * true division (integers give f64). Integers wrap. Each returns an array owned as
- * results are (base.h). Errors: TSR_ESHAPE, TSR_EDTYPE. Local. */
+ * true division (integers give f64). Integers wrap. Each returns an array owned as results are
+ * (base.h). Errors: TSR_ESHAPE, TSR_EDTYPE (also for a number that does not fit). Local. */
 TSR_API tsr_array *tsr_add_at(tsr_array *a, tsr_operand b, const char *site);
 /* a - b; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_sub_at(tsr_array *a, tsr_operand b, const char *site);
@@ -200,10 +204,10 @@ typedef struct tsr_dims {
   bool invalid;      /* a dim out of range was named */
 } tsr_dims;
 
-/* Options of a reduction; `x` is the array itself, so that tsr_sum(x, .dims = ...) works. */
+/* Arguments of a reduction; `x` is the array itself, so that tsr_sum(x, .dims = ...) works. */
 typedef struct tsr_reduce_args {
+  size_t size;
   tsr_array *x;
-  const char *site;
   tsr_dims dims;    /* none = all */
   bool keep_dims;   /* reduced dims stay with size 1 */
   tsr_array *where; /* bool, broadcast to x: only true elements count; NULL = all */
@@ -215,26 +219,26 @@ TSR_API tsr_dims tsr_dims_of(const int *dims, int count);
 
 /* Exact sum, rounded once; bool and i32 sum in i64; integers wrap at the end. Sum of none: 0.
  * Returns an array owned as results are. Local. */
-TSR_API tsr_array *tsr_sum_at(tsr_reduce_args args);
+TSR_API tsr_array *tsr_sum_at(const tsr_reduce_args *args, const char *site);
 /* Product; float products may depend on the mesh (docs/NUMERICS.md). Of none: 1. Local. */
-TSR_API tsr_array *tsr_prod_at(tsr_reduce_args args);
+TSR_API tsr_array *tsr_prod_at(const tsr_reduce_args *args, const char *site);
 /* Exact sum over count, rounded once; of none: NaN. Local. */
-TSR_API tsr_array *tsr_mean_at(tsr_reduce_args args);
+TSR_API tsr_array *tsr_mean_at(const tsr_reduce_args *args, const char *site);
 /* Variance from exact sums, rounded once; count <= ddof: NaN. Local. */
-TSR_API tsr_array *tsr_var_at(tsr_reduce_args args);
+TSR_API tsr_array *tsr_var_at(const tsr_reduce_args *args, const char *site);
 /* Square root of the exact variance, rounded once. Local. */
-TSR_API tsr_array *tsr_std_at(tsr_reduce_args args);
+TSR_API tsr_array *tsr_std_at(const tsr_reduce_args *args, const char *site);
 /* Smallest; NaN wins, -0 < +0. Of none: an error at the call, or, with `where`, the largest value
  * of the dtype (+inf for floats). Local. */
-TSR_API tsr_array *tsr_min_at(tsr_reduce_args args);
+TSR_API tsr_array *tsr_min_at(const tsr_reduce_args *args, const char *site);
 /* Largest; see tsr_min_at. Local. */
-TSR_API tsr_array *tsr_max_at(tsr_reduce_args args);
+TSR_API tsr_array *tsr_max_at(const tsr_reduce_args *args, const char *site);
 /* Whether any element is nonzero. Local. */
-TSR_API tsr_array *tsr_any_at(tsr_reduce_args args);
+TSR_API tsr_array *tsr_any_at(const tsr_reduce_args *args, const char *site);
 /* Whether all elements are nonzero. Local. */
-TSR_API tsr_array *tsr_all_at(tsr_reduce_args args);
+TSR_API tsr_array *tsr_all_at(const tsr_reduce_args *args, const char *site);
 /* Number of nonzero elements, i64. Local. */
-TSR_API tsr_array *tsr_count_at(tsr_reduce_args args);
+TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 
 /* ---- placing --------------------------------------------------------------------------- */
 
@@ -306,29 +310,31 @@ TSR_API const char *tsr_devices_of(tsr_array *a);
   _Generic((x),                                                               \
       tsr_array *: tsr_operand_array,                                         \
       bool: tsr_operand_bool,                                                 \
-      float: tsr_operand_float, double: tsr_operand_float,                    \
-      unsigned long: tsr_operand_uint, unsigned long long: tsr_operand_uint,  \
-      default: tsr_operand_int)(x)
+      TSR_NUMBERS_(tsr_operand_int, tsr_operand_uint, tsr_operand_float))(x)
 /* clang-format on */
 #define TSR_DIMS(...) \
   tsr_dims_of((int[]){ __VA_ARGS__ }, (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)))
 
 /* The last arguments are taken together, so that data may be a compound literal. */
 #define tsr_put(scope, ...) tsr_put_at((scope), __VA_ARGS__, TSR_HERE)
-#define tsr_adopt(scope, ...) \
-  tsr_adopt_at((scope), &(tsr_adopt_args){ .data = __VA_ARGS__ }, TSR_HERE)
-#define tsr_from_shards(scope, ...) \
-  tsr_from_shards_at((scope), &(tsr_shards_args){ .shards = __VA_ARGS__ }, TSR_HERE)
-#define tsr_num(scope, value) tsr_num_at((scope), TSR_OPERAND(value), TSR_HERE)
+#define tsr_adopt(scope, ...)                                                                     \
+  tsr_adopt_at((scope), &(tsr_adopt_args){ .size = sizeof(tsr_adopt_args), .data = __VA_ARGS__ }, \
+               TSR_HERE)
+#define tsr_from_shards(scope, ...)                                                                \
+  tsr_from_shards_at((scope),                                                                      \
+                     &(tsr_shards_args){ .size = sizeof(tsr_shards_args), .shards = __VA_ARGS__ }, \
+                     TSR_HERE)
+#define tsr_num(scope, value) tsr_num_at((scope), TSR_VALUE(value), TSR_HERE)
 #define tsr_full(scope, value, dtype, shape, sharding) \
   tsr_full_at((scope), TSR_OPERAND(value), (dtype), (shape), (sharding), TSR_HERE)
 #define tsr_iota(scope, dtype, shape, dim, sharding) \
   tsr_iota_at((scope), (dtype), (shape), (dim), (sharding), TSR_HERE)
-#define tsr_uniform(scope, ...) tsr_uniform_at((scope), &(tsr_random_args){ __VA_ARGS__ }, TSR_HERE)
+#define TSR_RANDOM_(...) (&(tsr_random_args){ .size = sizeof(tsr_random_args), __VA_ARGS__ })
+#define tsr_uniform(scope, ...) tsr_uniform_at((scope), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
 #define tsr_exponential(scope, scale, ...) \
-  tsr_exponential_at((scope), (scale), &(tsr_random_args){ __VA_ARGS__ }, TSR_HERE)
+  tsr_exponential_at((scope), (scale), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
 #define tsr_poisson(scope, rate, ...) \
-  tsr_poisson_at((scope), (rate), &(tsr_random_args){ __VA_ARGS__ }, TSR_HERE)
+  tsr_poisson_at((scope), (rate), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
 
 #define tsr_add(a, b) tsr_add_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_sub(a, b) tsr_sub_at((a), TSR_OPERAND(b), TSR_HERE)
@@ -362,17 +368,17 @@ TSR_API const char *tsr_devices_of(tsr_array *a);
   tsr_where_at((condition), TSR_OPERAND(a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_take(a, indices, dim) tsr_take_at((a), (indices), (dim), TSR_HERE)
 
-#define TSR_REDUCE_(...) ((tsr_reduce_args){ .site = TSR_HERE, .x = __VA_ARGS__ })
-#define tsr_sum(...) tsr_sum_at(TSR_REDUCE_(__VA_ARGS__))
-#define tsr_prod(...) tsr_prod_at(TSR_REDUCE_(__VA_ARGS__))
-#define tsr_mean(...) tsr_mean_at(TSR_REDUCE_(__VA_ARGS__))
-#define tsr_var(...) tsr_var_at(TSR_REDUCE_(__VA_ARGS__))
-#define tsr_std(...) tsr_std_at(TSR_REDUCE_(__VA_ARGS__))
-#define tsr_min(...) tsr_min_at(TSR_REDUCE_(__VA_ARGS__))
-#define tsr_max(...) tsr_max_at(TSR_REDUCE_(__VA_ARGS__))
-#define tsr_any(...) tsr_any_at(TSR_REDUCE_(__VA_ARGS__))
-#define tsr_all(...) tsr_all_at(TSR_REDUCE_(__VA_ARGS__))
-#define tsr_count(...) tsr_count_at(TSR_REDUCE_(__VA_ARGS__))
+#define TSR_REDUCE_(...) (&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args), .x = __VA_ARGS__ })
+#define tsr_sum(...) tsr_sum_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_prod(...) tsr_prod_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_mean(...) tsr_mean_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_var(...) tsr_var_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_std(...) tsr_std_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_min(...) tsr_min_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_max(...) tsr_max_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_any(...) tsr_any_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_all(...) tsr_all_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_count(...) tsr_count_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
 #define tsr_reshard(a, sharding) tsr_reshard_at((a), (sharding), TSR_HERE)
 #define tsr_constrain(a, sharding) tsr_constrain_at((a), (sharding), TSR_HERE)
 #define tsr_keep(outer, a) tsr_keep_at((outer), (a), TSR_HERE)

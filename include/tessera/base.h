@@ -80,7 +80,8 @@ typedef enum tsr_status {
 
 #define TSR_STRINGIZE_(x) #x
 #define TSR_STRINGIZE(x) TSR_STRINGIZE_(x)
-/* Where a node was made: "file.c:12". Filled in by the macros; NULL is allowed. */
+/* Where a call stands: "file.c:12". Filled in by the macros; NULL is allowed. A `site` must be of static
+ * storage, as a literal is: nodes, errors and plans keep the pointer. Other texts go by tsr_runtime_site. */
 #define TSR_HERE (__FILE__ ":" TSR_STRINGIZE(__LINE__))
 
 typedef struct tsr_runtime tsr_runtime;
@@ -186,6 +187,11 @@ TSR_API tsr_status tsr_runtime_status(const tsr_runtime *rt);
 
 /* Returns the message of a failed open, "" otherwise; owned by the runtime. Local. */
 TSR_API const char *tsr_runtime_message(const tsr_runtime *rt);
+
+/* Returns `text` as a `site` for calls that end in _at and _with: copied once, equal texts give one
+ * pointer; owned by the runtime. For bindings and programs that are made at run time. NULL for NULL and
+ * out of memory, which every call takes. Local. */
+TSR_API const char *tsr_runtime_site(tsr_runtime *rt, const char *text);
 
 /* Bytes held by one device's pool. */
 typedef struct tsr_memory {

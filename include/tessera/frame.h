@@ -46,25 +46,6 @@ TSR_API const char *tsr_coltype_name(tsr_coltype type);
 
 /* ---- expressions ----------------------------------------------------------------------- */
 
-/* The value of one `?` of an expression. */
-typedef struct tsr_param {
-  int kind; /* 0 none, 1 integer, 2 float, 3 bool, 4 text */
-  int64_t i;
-  double f;
-  const char *text;
-} tsr_param;
-
-/* Wrap the value of a `?`; the macros call them. Local. */
-TSR_API tsr_param tsr_param_int(long long value);
-/* As tsr_param_int for an unsigned integer; above INT64_MAX it becomes a float. Local. */
-TSR_API tsr_param tsr_param_uint(unsigned long long value);
-/* As tsr_param_int for a float. Local. */
-TSR_API tsr_param tsr_param_float(double value);
-/* As tsr_param_int for a bool. Local. */
-TSR_API tsr_param tsr_param_bool(bool value);
-/* As tsr_param_int for text, which is borrowed for the call; NULL is a null. Local. */
-TSR_API tsr_param tsr_param_text(const char *value);
-
 #define TSR_MAX_PARAMS 8
 
 /* The text of an expression (or a list of them) and the values of its `?` in order. Text and values
@@ -72,7 +53,7 @@ TSR_API tsr_param tsr_param_text(const char *value);
 typedef struct tsr_formula {
   const char *text;
   int count;
-  tsr_param param[TSR_MAX_PARAMS];
+  tsr_scalar param[TSR_MAX_PARAMS];
 } tsr_formula;
 
 /* ---- making frames --------------------------------------------------------------------- */
@@ -247,18 +228,18 @@ TSR_API const char *tsr_frame_incompatible(tsr_frame *a, tsr_frame *b);
 
 /* ---- whole frames ---------------------------------------------------------------------- */
 
-/* The right operand of whole-frame arithmetic. */
+/* The right operand of whole-frame arithmetic: a frame, or where that is NULL a number. */
 typedef struct tsr_frame_operand {
-  int kind; /* 0 frame, 1 integer, 2 float */
   tsr_frame *frame;
-  int64_t i;
-  double f;
+  tsr_scalar number;
 } tsr_frame_operand;
 
 /* Wrap an operand; the macros call them. The frame is borrowed. Local. */
 TSR_API tsr_frame_operand tsr_frame_operand_frame(tsr_frame *frame);
 /* As tsr_frame_operand_frame for an integer. Local. */
 TSR_API tsr_frame_operand tsr_frame_operand_int(long long value);
+/* As tsr_frame_operand_frame for an unsigned integer; beyond i64 it is refused. Local. */
+TSR_API tsr_frame_operand tsr_frame_operand_uint(unsigned long long value);
 /* As tsr_frame_operand_frame for a float. Local. */
 TSR_API tsr_frame_operand tsr_frame_operand_float(double value);
 
@@ -327,7 +308,8 @@ TSR_API tsr_row *tsr_frame_row_at(tsr_frame *df, const char *site);
 /* Options of tsr_frame_column. Zero means default. */
 typedef struct tsr_frame_column_opts {
   size_t size;
-  const tsr_operand *null_value; /* NULL = nulls are an error */
+  tsr_scalar
+      null_value; /* a number, TSR_VALUE(0), in the place of nulls; none = they are an error */
 } tsr_frame_column_opts;
 
 /* Evaluates one column as an array. Rows left by a filter are spread evenly over the devices again.
@@ -407,29 +389,22 @@ TSR_API const char *tsr_row_bytes(const tsr_row *row, const char *name, size_t *
 
 #ifndef __cplusplus
 /* clang-format off */
-#define TSR_PARAM(x)                                                                         \
-  _Generic((x),                                                                              \
-      char *: tsr_param_text, const char *: tsr_param_text,                                  \
-      bool: tsr_param_bool,                                                                  \
-      float: tsr_param_float, double: tsr_param_float,                                       \
-      unsigned long: tsr_param_uint, unsigned long long: tsr_param_uint,                     \
-      default: tsr_param_int)(x)
-#define TSR_FORMULA1_(t) { (t), 0, { { 0, 0, 0, NULL } } }
-#define TSR_FORMULA2_(t, a) { (t), 1, { TSR_PARAM(a) } }
-#define TSR_FORMULA3_(t, a, b) { (t), 2, { TSR_PARAM(a), TSR_PARAM(b) } }
-#define TSR_FORMULA4_(t, a, b, c) { (t), 3, { TSR_PARAM(a), TSR_PARAM(b), TSR_PARAM(c) } }
+#define TSR_FORMULA1_(t) { (t), 0, { { TSR_SCALAR_NONE, { 0 } } } }
+#define TSR_FORMULA2_(t, a) { (t), 1, { TSR_VALUE(a) } }
+#define TSR_FORMULA3_(t, a, b) { (t), 2, { TSR_VALUE(a), TSR_VALUE(b) } }
+#define TSR_FORMULA4_(t, a, b, c) { (t), 3, { TSR_VALUE(a), TSR_VALUE(b), TSR_VALUE(c) } }
 #define TSR_FORMULA5_(t, a, b, c, d) \
-  { (t), 4, { TSR_PARAM(a), TSR_PARAM(b), TSR_PARAM(c), TSR_PARAM(d) } }
+  { (t), 4, { TSR_VALUE(a), TSR_VALUE(b), TSR_VALUE(c), TSR_VALUE(d) } }
 #define TSR_FORMULA6_(t, a, b, c, d, e) \
-  { (t), 5, { TSR_PARAM(a), TSR_PARAM(b), TSR_PARAM(c), TSR_PARAM(d), TSR_PARAM(e) } }
+  { (t), 5, { TSR_VALUE(a), TSR_VALUE(b), TSR_VALUE(c), TSR_VALUE(d), TSR_VALUE(e) } }
 #define TSR_FORMULA7_(t, a, b, c, d, e, f) \
-  { (t), 6, { TSR_PARAM(a), TSR_PARAM(b), TSR_PARAM(c), TSR_PARAM(d), TSR_PARAM(e), TSR_PARAM(f) } }
+  { (t), 6, { TSR_VALUE(a), TSR_VALUE(b), TSR_VALUE(c), TSR_VALUE(d), TSR_VALUE(e), TSR_VALUE(f) } }
 #define TSR_FORMULA8_(t, a, b, c, d, e, f, g)                                                 \
-  { (t), 7, { TSR_PARAM(a), TSR_PARAM(b), TSR_PARAM(c), TSR_PARAM(d), TSR_PARAM(e),            \
-              TSR_PARAM(f), TSR_PARAM(g) } }
+  { (t), 7, { TSR_VALUE(a), TSR_VALUE(b), TSR_VALUE(c), TSR_VALUE(d), TSR_VALUE(e),            \
+              TSR_VALUE(f), TSR_VALUE(g) } }
 #define TSR_FORMULA9_(t, a, b, c, d, e, f, g, h)                                              \
-  { (t), 8, { TSR_PARAM(a), TSR_PARAM(b), TSR_PARAM(c), TSR_PARAM(d), TSR_PARAM(e),            \
-              TSR_PARAM(f), TSR_PARAM(g), TSR_PARAM(h) } }
+  { (t), 8, { TSR_VALUE(a), TSR_VALUE(b), TSR_VALUE(c), TSR_VALUE(d), TSR_VALUE(e),            \
+              TSR_VALUE(f), TSR_VALUE(g), TSR_VALUE(h) } }
 #define TSR_PICK_(_1, _2, _3, _4, _5, _6, _7, _8, _9, name, ...) name
 /* An expression with the values of its `?`: TSR_FORMULA("a > ? and b == ?", 3, "x"). */
 #define TSR_FORMULA(...)                                                                      \
@@ -439,8 +414,7 @@ TSR_API const char *tsr_row_bytes(const tsr_row *row, const char *name, size_t *
 #define TSR_FRAME_OPERAND(x)                                                                 \
   _Generic((x),                                                                              \
       tsr_frame *: tsr_frame_operand_frame,                                                  \
-      float: tsr_frame_operand_float, double: tsr_frame_operand_float,                       \
-      default: tsr_frame_operand_int)(x)
+      TSR_NUMBERS_(tsr_frame_operand_int, tsr_frame_operand_uint, tsr_frame_operand_float))(x)
 
 /* tsr_frame_new(s, { "a", x }, { "b", y }) */
 #define tsr_frame_new(scope, ...)                                                             \
@@ -501,8 +475,7 @@ TSR_API const char *tsr_row_bytes(const tsr_row *row, const char *name, size_t *
 #define tsr_frame_std(df) tsr_frame_std_at((df), TSR_HERE)
 #define tsr_frame_keep(scope, df) tsr_frame_keep_at((scope), (df), TSR_HERE)
 #define tsr_frame_row(df) tsr_frame_row_at((df), TSR_HERE)
-/* tsr_frame_column(df, "x"), tsr_frame_column(df, "x", .null_value = &(tsr_operand){ .kind = 1 })
- * */
+/* tsr_frame_column(df, "x"), tsr_frame_column(df, "x", .null_value = TSR_VALUE(0)) */
 #define tsr_frame_column(...) \
   TSR_FRAME_COLUMN_(__VA_ARGS__, .size = sizeof(tsr_frame_column_opts))
 #define TSR_FRAME_COLUMN_(df, name, ...) \

@@ -8,31 +8,65 @@
 
 tsr_operand tsr_operand_array(tsr_array *array)
 {
-  return (tsr_operand){ .kind = 0, .array = array };
-}
-
-tsr_operand tsr_operand_int(long long value)
-{
-  return (tsr_operand){ .kind = 1, .i = value, .f = (double)value };
-}
-
-tsr_operand tsr_operand_uint(unsigned long long value)
-{
-  if (value > INT64_MAX) return tsr_operand_float((double)value);
-  return tsr_operand_int((long long)value);
-}
-
-tsr_operand tsr_operand_float(double value)
-{
-  return (tsr_operand){ .kind = 2, .f = value };
+  return (tsr_operand){ .array = array };
 }
 
 tsr_operand tsr_operand_bool(bool value)
 {
-  return (tsr_operand){ .kind = 3, .i = value, .f = value };
+  return (tsr_operand){ .number = tsr_scalar_bool(value) };
 }
 
-static const char *const kind_names[] = { "array", "integer", "float", "bool" };
+tsr_operand tsr_operand_int(long long value)
+{
+  return (tsr_operand){ .number = tsr_scalar_int(value) };
+}
+
+tsr_operand tsr_operand_uint(unsigned long long value)
+{
+  return (tsr_operand){ .number = tsr_scalar_uint(value) };
+}
+
+tsr_operand tsr_operand_float(double value)
+{
+  return (tsr_operand){ .number = tsr_scalar_float(value) };
+}
+
+/* "the integer 3", as messages have it. */
+static void name_number(const tsr_scalar *number, char *out, size_t size)
+{
+  char text[32];
+  switch (number->kind) {
+  case TSR_SCALAR_BOOL: snprintf(out, size, "the bool %d", number->i != 0); return;
+  case TSR_SCALAR_INT: snprintf(out, size, "the integer %lld", (long long)number->i); return;
+  case TSR_SCALAR_UINT:
+    snprintf(out, size, "the integer %llu", (unsigned long long)number->u);
+    return;
+  case TSR_SCALAR_FLOAT:
+    tsr__text_f64(text, number->f);
+    snprintf(out, size, "the float %s", text);
+    return;
+  case TSR_SCALAR_TEXT: snprintf(out, size, "a text"); return;
+  case TSR_SCALAR_NONE: break;
+  }
+  snprintf(out, size, "a value of no kind");
+}
+
+/* A number as an integer of 64 bits; false where it is none. */
+static bool whole_number(const tsr_scalar *number, int64_t *out)
+{
+  switch (number->kind) {
+  case TSR_SCALAR_BOOL: *out = number->i != 0; return true;
+  case TSR_SCALAR_INT: *out = number->i; return true;
+  case TSR_SCALAR_FLOAT:
+    if (number->f != trunc(number->f) || fabs(number->f) > 0x1p62) return false;
+    *out = (int64_t)number->f;
+    return true;
+  case TSR_SCALAR_UINT:
+  case TSR_SCALAR_TEXT:
+  case TSR_SCALAR_NONE: break;
+  }
+  return false;
+}
 
 /* Whether a dtype of integers has a number; u64 those that i64 has. */
 static bool holds(tsr_dtype dtype, int64_t i)
@@ -42,59 +76,64 @@ static bool holds(tsr_dtype dtype, int64_t i)
   return info->precision >= 63 || i <= INT64_MAX >> (63 - info->precision);
 }
 
-tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtype, const char *what,
+tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar given, tsr_dtype dtype, const char *what,
                             const char *site)
 {
-  bool to_int = tsr__dtype_integer(dtype);
-  bool bad = number.kind < 1 || number.kind > 3;
-  if (to_int && number.kind == 2) bad = number.f != trunc(number.f) || fabs(number.f) > 0x1p62;
-  int64_t i = number.kind == 2 && !bad && to_int ? (int64_t)number.f : number.i;
-  if (to_int) bad = bad || !holds(dtype, i);
-  if (bad) {
-    char text[48];
-    if (number.kind == 1) snprintf(text, sizeof text, "%lld", (long long)number.i);
-    else tsr__text_f64(text, number.f);
-    tsr__fail(scope, site, TSR_EDTYPE, "%s: the %s %s does not fit %s; cast the array first", what,
-              kind_names[number.kind & 3], text, tsr_dtype_name(dtype));
-    return tsr__make_inert(scope, site);
-  }
-  tsr__num value;
-  if (to_int) value.i = i;
-  else if (dtype == TSR_BOOL) value.i = number.kind == 2 ? number.f != 0 : number.i != 0;
-  else value.f = number.kind == 2 ? number.f : (double)number.i;
-  return tsr__make_const(scope, dtype, value, site);
+  tsr_scalar number = tsr__scalar_signed(given);
+  tsr__num value = { .i = 0 };
+  bool fits = number.kind >= TSR_SCALAR_BOOL && number.kind <= TSR_SCALAR_FLOAT;
+  if (number.kind == TSR_SCALAR_UINT && dtype == TSR_U64) value.i = (int64_t)number.u;
+  else if (tsr__dtype_integer(dtype))
+    fits = fits && whole_number(&number, &value.i) && holds(dtype, value.i);
+  else if (dtype == TSR_BOOL) value.i = tsr__scalar_real(number) != 0;
+  else value.f = tsr__scalar_real(number);
+  if (fits) return tsr__make_const(scope, dtype, value, site);
+  char text[64];
+  name_number(&number, text, sizeof text);
+  tsr__fail(scope, site, TSR_EDTYPE, "%s: %s does not fit %s; cast the array first", what, text,
+            tsr_dtype_name(dtype));
+  return tsr__make_inert(scope, site);
 }
 
 /* The dtype a number takes beside an array: integers follow every number dtype; a float makes
  * integers f64; a bool follows everything; an integer or float beside bools is i64 or f64. */
-static tsr_dtype weak_dtype(int kind, tsr_dtype beside)
+static tsr_dtype weak_dtype(tsr_scalar_kind kind, tsr_dtype beside)
 {
-  if (kind == 3) return beside;
-  if (kind == 1) return beside == TSR_BOOL ? TSR_I64 : beside;
+  if (kind == TSR_SCALAR_BOOL) return beside;
+  if (kind != TSR_SCALAR_FLOAT) return beside == TSR_BOOL ? TSR_I64 : beside;
   return tsr__dtype_float(beside) ? beside : TSR_F64;
+}
+
+/* Whether an operand is an array, be it NULL, and no number. */
+static bool is_array(tsr_operand operand)
+{
+  return operand.array || operand.number.kind == TSR_SCALAR_NONE;
 }
 
 tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand operand,
                              const char *site)
 {
-  if (operand.kind == 0) return operand.array;
+  if (is_array(operand)) return operand.array;
   if (!beside || beside->inert) return beside;
-  tsr_dtype dtype = weak_dtype(operand.kind, (tsr_dtype)beside->dtype);
-  return tsr__number_node(scope, operand, dtype, "a number", site);
+  tsr_dtype dtype = weak_dtype(operand.number.kind, (tsr_dtype)beside->dtype);
+  return tsr__number_node(scope, operand.number, dtype, "a number", site);
 }
 
-tsr_array *tsr_num_at(tsr_scope *scope, tsr_operand value, const char *site)
+tsr_array *tsr_num_at(tsr_scope *scope, tsr_scalar value, const char *site)
 {
-  static const tsr_dtype dtypes[] = { TSR_F64, TSR_I64, TSR_F64, TSR_BOOL };
-  if (value.kind == 0) return value.array ? value.array : tsr__make_inert(scope, site);
-  return tsr__number_node(scope, value, dtypes[value.kind & 3], "tsr_num", site);
+  value = tsr__scalar_signed(value);
+  tsr_dtype dtype = value.kind == TSR_SCALAR_FLOAT  ? TSR_F64
+                    : value.kind == TSR_SCALAR_UINT ? TSR_U64
+                    : value.kind == TSR_SCALAR_BOOL ? TSR_BOOL
+                                                    : TSR_I64;
+  return tsr__number_node(scope, value, dtype, "tsr_num", site);
 }
 
 /* ---- one, two and three operands ---- */
 
 static tsr_scope *home_of(tsr_array *a, tsr_operand b)
 {
-  return tsr__home_of(TSR__IN(a, b.kind == 0 ? b.array : NULL));
+  return tsr__home_of(TSR__IN(a, b.array));
 }
 
 static tsr_array *unary(tsr__op op, tsr_array *a, const char *site)
@@ -106,12 +145,12 @@ static tsr_array *unary(tsr__op op, tsr_array *a, const char *site)
 static bool means_bool(tsr__op op, const tsr_array *a, tsr_operand b)
 {
   bool logic = tsr__ops[op].dtype_rule == TSR__DT_BOOL && a && !a->inert && a->dtype == TSR_BOOL;
-  return logic && b.kind == 1 && (b.i == 0 || b.i == 1);
+  return logic && b.number.kind == TSR_SCALAR_INT && (b.number.i == 0 || b.number.i == 1);
 }
 
 static tsr_array *binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site)
 {
-  if (means_bool(op, a, b)) b = tsr_operand_bool(b.i);
+  if (means_bool(op, a, b)) b = tsr_operand_bool(b.number.i);
   tsr_scope *scope = home_of(a, b);
   tsr_array *right = tsr__operand_node(scope, a, b, site);
   return tsr__make(scope, op, TSR__IN(a, right), &(tsr__ask){ 0 }, site);
@@ -166,15 +205,15 @@ tsr_array *tsr_cast_at(tsr_array *a, tsr_dtype dtype, const char *site)
 
 tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b, const char *site)
 {
-  tsr_array *left = a.kind == 0 ? a.array : NULL, *right = b.kind == 0 ? b.array : NULL;
+  tsr_array *left = a.array, *right = b.array;
   tsr_scope *scope = tsr__home_of(TSR__IN(condition, left, right));
-  if (a.kind == 0) {
+  if (is_array(a)) {
     right = tsr__operand_node(scope, left, b, site);
-  } else if (b.kind == 0) {
+  } else if (is_array(b)) {
     left = tsr__operand_node(scope, right, a, site);
   } else {
-    left = tsr_num_at(scope, a, site);
-    right = tsr_num_at(scope, b, site);
+    left = tsr_num_at(scope, a.number, site);
+    right = tsr_num_at(scope, b.number, site);
   }
   return tsr__make(scope, TSR__OP_WHERE, TSR__IN(condition, left, right), &(tsr__ask){ 0 }, site);
 }

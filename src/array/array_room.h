@@ -12,7 +12,7 @@ tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand op
                              const char *site);
 
 /* A number as a constant of a dtype, range-checked: an integer that does not fit is an error. */
-tsr_array *tsr__number_node(tsr_scope *scope, tsr_operand number, tsr_dtype dtype, const char *what,
+tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar number, tsr_dtype dtype, const char *what,
                             const char *site);
 
 /* Evaluates one array; an error is recorded as tsr_eval does. */

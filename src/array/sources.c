@@ -104,9 +104,21 @@ static tsr_array *no_args(tsr_scope *scope, const char *what, const char *site)
   return tsr__make_inert(scope, site);
 }
 
-tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char *site)
+/* Copies arguments that begin with their size; records an error. */
+static tsr_status take_args(tsr_scope *scope, const char *what, const void *given, void *own,
+                            size_t known, const char *site)
 {
-  if (!args) return no_args(scope, "tsr_adopt", site);
+  tsr__error error = { 0 };
+  tsr__take_opts(what, given, own, known, &error);
+  return tsr__fail_error(scope, site, &error);
+}
+
+tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const char *site)
+{
+  tsr_adopt_args all = { .size = sizeof all }, *args = &all;
+  if (!given) return no_args(scope, "tsr_adopt", site);
+  if (take_args(scope, "tsr_adopt", given, &all, sizeof all, site))
+    return give_back(tsr__make_inert(scope, site), given);
   put_args put = { "tsr_adopt", args->data, args->dtype, &args->shape, &args->sharding };
   if (check_source(scope, &put, site)) return give_back(tsr__make_inert(scope, site), args);
   tsr__error error = { 0 };
@@ -153,9 +165,12 @@ static void fill_shards(tsr__value *value, const void *const *shards)
   }
 }
 
-tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *args, const char *site)
+tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, const char *site)
 {
-  if (!args) return no_args(scope, "tsr_from_shards", site);
+  tsr_shards_args all = { .size = sizeof all }, *args = &all;
+  if (!given) return no_args(scope, "tsr_from_shards", site);
+  if (take_args(scope, "tsr_from_shards", given, &all, sizeof all, site))
+    return tsr__make_inert(scope, site);
   put_args put = { "tsr_from_shards", args->shards, args->dtype, &args->shape, &args->sharding };
   if (check_source(scope, &put, site)) return tsr__make_inert(scope, site);
   tsr__error error = { 0 };
@@ -188,8 +203,9 @@ tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dtype, tsr
 {
   if (tsr__check_placement(scope, "tsr_full", dtype, &shape, &sharding, site))
     return tsr__make_inert(scope, site);
-  tsr_array *number =
-      value.kind == 0 ? value.array : tsr__number_node(scope, value, dtype, "tsr_full", site);
+  tsr_array *number = value.array;
+  if (!number && value.number.kind != TSR_SCALAR_NONE)
+    number = tsr__number_node(scope, value.number, dtype, "tsr_full", site);
   return tsr__make(scope, TSR__OP_FULL, TSR__IN(number),
                    &(tsr__ask){ .dtype = dtype, .shape = shape, .sharding = &sharding }, site);
 }
@@ -214,6 +230,12 @@ tsr_array *tsr_iota_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int d
 
 /* ---- random draws ---- */
 
+/* A call that draws, and the dtype it usually gives. */
+typedef struct draw {
+  const char *what;
+  tsr_dtype usual;
+} draw;
+
 static tsr_array *uniform(tsr_scope *scope, const tsr_random_args *args, tsr_dtype dtype,
                           const char *what, const char *site)
 {
@@ -226,33 +248,39 @@ static tsr_array *uniform(tsr_scope *scope, const tsr_random_args *args, tsr_dty
   return tsr__make(scope, TSR__OP_UNIFORM, TSR__IN_NONE, &ask, site);
 }
 
-/* The dtype of a draw, `usual` if none is asked for; records an error and returns 0 when it is not of
- * the same kind, floats or integers. */
-static tsr_dtype draw_dtype(tsr_scope *scope, const tsr_random_args *args, tsr_dtype usual,
-                            const char *what, const char *site)
+/* Takes the arguments of a draw and returns its dtype, `usual` if none is asked for; records an error and
+ * returns 0 when it is not of the same kind, floats or integers. */
+static tsr_dtype take_draw(tsr_scope *scope, const tsr_random_args *given, tsr_random_args *args,
+                           const draw *how, const char *site)
 {
-  if (!args) {
+  const char *what = how->what;
+  if (!given) {
     tsr__fail(scope, site, TSR_EARG, "%s: its arguments are NULL", what);
     return 0;
   }
-  bool real = tsr__dtype_float(usual);
-  if (args->dtype == 0) return usual;
+  if (take_args(scope, what, given, args, sizeof *args, site)) return 0;
+  bool real = tsr__dtype_float(how->usual);
+  if (args->dtype == 0) return how->usual;
   if (real ? tsr__dtype_float(args->dtype) : tsr__dtype_integer(args->dtype)) return args->dtype;
   tsr__fail(scope, site, TSR_EDTYPE, "%s: dtype %s, expected one of %s", what,
             tsr_dtype_name(args->dtype), real ? "floats" : "integers");
   return 0;
 }
 
-tsr_array *tsr_uniform_at(tsr_scope *scope, const tsr_random_args *args, const char *site)
+tsr_array *tsr_uniform_at(tsr_scope *scope, const tsr_random_args *given, const char *site)
 {
-  tsr_dtype dtype = draw_dtype(scope, args, TSR_F64, "tsr_uniform", site);
-  return dtype ? uniform(scope, args, dtype, "tsr_uniform", site) : tsr__make_inert(scope, site);
+  static const draw how = { "tsr_uniform", TSR_F64 };
+  tsr_random_args args = { .size = sizeof args };
+  tsr_dtype dtype = take_draw(scope, given, &args, &how, site);
+  return dtype ? uniform(scope, &args, dtype, how.what, site) : tsr__make_inert(scope, site);
 }
 
-tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_args *args,
+tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_args *given,
                               const char *site)
 {
-  tsr_dtype dtype = draw_dtype(scope, args, TSR_F64, "tsr_exponential", site);
+  static const draw how = { "tsr_exponential", TSR_F64 };
+  tsr_random_args args = { .size = sizeof args };
+  tsr_dtype dtype = take_draw(scope, given, &args, &how, site);
   if (!dtype) return tsr__make_inert(scope, site);
   if (!(scale > 0) || isinf(scale)) {
     char text[32];
@@ -260,7 +288,7 @@ tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_a
     tsr__fail(scope, site, TSR_EARG, "tsr_exponential: scale %s, expected a positive number", text);
     return tsr__make_inert(scope, site);
   }
-  tsr_array *u = uniform(scope, args, dtype, "tsr_exponential", site);
+  tsr_array *u = uniform(scope, &args, dtype, how.what, site);
   tsr_array *minus = tsr_log1p_at(tsr_neg_at(u, site), site);
   return tsr_mul_at(minus, tsr_operand_float(-scale), site);
 }
@@ -289,11 +317,13 @@ static int poisson_table(double rate, double *table, int capacity)
   return count;
 }
 
-tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *args,
+tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *given,
                           const char *site)
 {
   enum { CAPACITY = 16384 };
-  tsr_dtype dtype = draw_dtype(scope, args, TSR_I64, "tsr_poisson", site);
+  static const draw how = { "tsr_poisson", TSR_I64 };
+  tsr_random_args args = { .size = sizeof args };
+  tsr_dtype dtype = take_draw(scope, given, &args, &how, site);
   if (!dtype) return tsr__make_inert(scope, site);
   if (!(rate >= 0 && rate <= 10000)) {
     char text[32];
@@ -301,7 +331,7 @@ tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *
     tsr__fail(scope, site, TSR_EARG, "tsr_poisson: rate %s, expected 0..10,000", text);
     return tsr__make_inert(scope, site);
   }
-  tsr_array *u = uniform(scope, args, TSR_F64, "tsr_poisson", site);
+  tsr_array *u = uniform(scope, &args, TSR_F64, how.what, site);
   if (u->inert) return u;
   double *table = tsr__new(&scope->rt->heap, CAPACITY * sizeof(double));
   if (!table) {
@@ -309,7 +339,7 @@ tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *
     return tsr__make_inert(scope, site);
   }
   int count = rate > 0 ? poisson_table(rate, table, CAPACITY) : 0;
-  tsr_sharding whole = { .mesh = args->sharding.mesh };
+  tsr_sharding whole = { .mesh = args.sharding.mesh };
   tsr_array *leaf =
       tsr_put_at(scope, table, TSR_F64, (tsr_shape){ .rank = 1, .dims = { count } }, whole, site);
   tsr__del(&scope->rt->heap, table, CAPACITY * sizeof(double));

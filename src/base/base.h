@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "tessera/base.h"
+#include "tessera/scalar.h"
 
 /* ---- memory of the library itself (heap.c) ------------------------------------------- */
 
@@ -133,6 +134,21 @@ tsr_status tsr__error_set(tsr__error *error, tsr_status status, const char *form
     TSR_PRINTF(3, 4);
 tsr_status tsr__error_vset(tsr__error *error, tsr_status status, const char *format, va_list args);
 
+/* ---- what callers give (opts.c, scalar.c) ------------------------------------------------ */
+
+/* Whether options of `size` bytes, from a caller with a newer header, set a field beyond the
+ * `known` bytes of ours. */
+bool tsr__opts_beyond(const void *opts, size_t size, size_t known);
+/* Copies a struct of options or arguments, which begins with its size: a caller built with an older
+ * header gives fewer, one built with a newer header must not have set what is not known. NULL: nothing. */
+tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t known,
+                          tsr__error *error);
+
+/* An unsigned integer that fits i64 as a signed one; what is of kind UINT afterwards is larger. */
+tsr_scalar tsr__scalar_signed(tsr_scalar value);
+/* A number or bool as a double; 0 for anything else. */
+double tsr__scalar_real(tsr_scalar value);
+
 /* ---- scopes (scope.c) ------------------------------------------------------------------ */
 
 /* What a scope owns. Each node struct (array, frame, row...) begins with this header, so that
@@ -202,13 +218,21 @@ typedef struct tsr__asker {
   const char *what;
 } tsr__asker;
 
+/* Texts of tsr_runtime_site (sites.c). */
+typedef struct tsr__sites {
+  char **slots;
+  size_t count, capacity;
+} tsr__sites;
+void tsr__sites_free(tsr_runtime *rt);
+
 struct tsr_runtime {
   tsr__heap heap;
   tsr_runtime_opts opts; /* a copy; threads is resolved, isa points to isa_name */
   char isa_name[32];
-  char isa[16];                      /* opts.isa or $TSR_ISA resolved by kernel/; "" until then */
-  tsr__error error;                  /* why open failed */
-  pthread_mutex_t lock;              /* guards the links of scopes and slots' creation */
+  char isa[16];         /* opts.isa or $TSR_ISA resolved by kernel/; "" until then */
+  tsr__error error;     /* why open failed */
+  pthread_mutex_t lock; /* guards the links of scopes, slots' creation and sites */
+  tsr__sites sites;
   tsr_scope *open[TSR__SCOPE_LISTS]; /* open scopes by their thread's hash, newest first */
   tsr_scope *spare;                  /* a few closed scopes kept for reuse (a 3 us call path) */
   _Atomic(tsr__workers *) workers;   /* started at first use */

@@ -124,6 +124,7 @@ void tsr_runtime_close(tsr_runtime *rt)
     tsr__arena_free(&spare->arena);
     tsr__del(&rt->heap, spare, sizeof *spare);
   }
+  tsr__sites_free(rt);
   long long live = (long long)atomic_load(&rt->heap.live) - 1 - (rt->log != NULL);
   if (live)
     tsr__log(rt, TSR_LOG_ERROR, "base", "%lld blocks were still held when the runtime closed",

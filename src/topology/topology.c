@@ -11,17 +11,6 @@
 
 enum { MAX_DEVICES = 4096 };
 
-/* ---- what callers give -------------------------------------------------------------------- */
-
-bool tsr__opts_beyond(const void *opts, size_t size, size_t known)
-{
-  const unsigned char *bytes = opts;
-
-  for (size_t i = known; i < size; i++)
-    if (bytes[i]) return true;
-  return false;
-}
-
 /* ---- user text in messages --------------------------------------------------------------- */
 
 /* Bytes of the well-formed UTF-8 sequence at `text`, or 0; control characters count as bad. */

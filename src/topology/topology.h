@@ -199,10 +199,6 @@ enum tsr__spec_error {
   TSR__SPEC_DIMS       /* more dims than an array can have */
 };
 
-/* Whether options of `size` bytes, from a caller with a newer header, set a field beyond the
- * `known` bytes of ours. */
-bool tsr__opts_beyond(const void *opts, size_t size, size_t known);
-
 /* Copies user text into a message-sized buffer: bytes that are no printable UTF-8 become '?',
  * and what does not fit ends in "...". Returns `out`. */
 #define TSR__QUOTE 72

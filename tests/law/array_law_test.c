@@ -214,24 +214,24 @@ static bool add_reduction(world *w)
       masked = false;
   }
   if (strchr("mM", op) && !masked && a.value.count == 0) return false;
-  tsr_reduce_args args = { .x = a.node,
-                           .site = TSR_HERE,
+  tsr_reduce_args args = { .size = sizeof args,
+                           .x = a.node,
                            .dims = { .bits = dims },
                            .keep_dims = draw(w, 0, 2) == 0,
                            .where = masked ? m.node : NULL,
                            .ddof = draw(w, 0, 1) };
-  tsr_array *(*fn)(tsr_reduce_args) = op == 'S'   ? tsr_sum_at
-                                      : op == 'P' ? tsr_prod_at
-                                      : op == 'A' ? tsr_mean_at
-                                      : op == 'V' ? tsr_var_at
-                                      : op == 'D' ? tsr_std_at
-                                      : op == 'm' ? tsr_min_at
-                                      : op == 'M' ? tsr_max_at
-                                      : op == 'y' ? tsr_any_at
-                                      : op == 'Y' ? tsr_all_at
-                                                  : tsr_count_at;
+  tsr_array *(*fn)(const tsr_reduce_args *, const char *) = op == 'S'   ? tsr_sum_at
+                                                            : op == 'P' ? tsr_prod_at
+                                                            : op == 'A' ? tsr_mean_at
+                                                            : op == 'V' ? tsr_var_at
+                                                            : op == 'D' ? tsr_std_at
+                                                            : op == 'm' ? tsr_min_at
+                                                            : op == 'M' ? tsr_max_at
+                                                            : op == 'y' ? tsr_any_at
+                                                            : op == 'Y' ? tsr_all_at
+                                                                        : tsr_count_at;
   dense v = dense_reduce(op, a.value, dims, args.keep_dims, args.ddof, masked ? &m.value : NULL);
-  w->pairs[w->count++] = (pair){ fn(args), v };
+  w->pairs[w->count++] = (pair){ fn(&args, TSR_HERE), v };
   return true;
 }
 

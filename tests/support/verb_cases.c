@@ -397,12 +397,11 @@ static void keep_frame(struct verb_run *r)
 static void rows_and_column(struct verb_run *r)
 {
   int64_t count = 0;
-  tsr_operand zero = tsr_operand_float(0);
   tsr_frame *df = tsr_frame_filter(rows_frame(r), "k != 4");
   see_status(r, tsr_frame_rows(df, &count));
   see_i64(r, count);
   see_array(r, tsr_frame_column(df, "f"));
-  see_array(r, tsr_frame_column(df, "m", .null_value = &zero));
+  see_array(r, tsr_frame_column(df, "m", .null_value = TSR_VALUE(0.0)));
 }
 
 static void drawn(struct verb_run *r)

@@ -100,7 +100,7 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
     tsr_neg_at,   tsr_abs_at,  tsr_sqrt_at,  tsr_exp_at, tsr_log_at,
     tsr_log1p_at, tsr_rint_at, tsr_floor_at, tsr_not_at, tsr_isnan_at,
   };
-  tsr_array *(*const reductions[])(tsr_reduce_args) = {
+  tsr_array *(*const reductions[])(const tsr_reduce_args *, const char *) = {
     tsr_sum_at, tsr_prod_at, tsr_mean_at, tsr_var_at, tsr_std_at,
     tsr_min_at, tsr_max_at,  tsr_any_at,  tsr_all_at, tsr_count_at,
   };
@@ -112,9 +112,9 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
   }
   for (size_t i = 0; i < sizeof ones / sizeof *ones; i++) MADE(ones[i](a, NULL));
   for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++) {
-    MADE(reductions[i]((tsr_reduce_args){ .x = a }));
-    MADE(reductions[i]((tsr_reduce_args){ .x = a, .where = b }));
-    MADE(reductions[i]((tsr_reduce_args){ .x = a, .dims = TSR_DIMS(0), .keep_dims = true }));
+    MADE(reductions[i](&(tsr_reduce_args){ .x = a }, NULL));
+    MADE(reductions[i](&(tsr_reduce_args){ .x = a, .where = b }, NULL));
+    MADE(reductions[i](&(tsr_reduce_args){ .x = a, .dims = TSR_DIMS(0), .keep_dims = true }, NULL));
   }
   MADE(tsr_cast_at(a, TSR_F32, NULL));
   MADE(tsr_where_at(a, tsr_operand_array(b), tsr_operand_int(1), NULL));
@@ -151,8 +151,8 @@ static void every_source_fails(tsr_scope *s)
                                                   .shape = TSR_SHAPE(4) },
                               NULL),
            "from_shards of NULL");
-  is_inert(tsr_num_at(NULL, tsr_operand_int(1), NULL), "number nowhere");
-  is_inert(tsr_num_at(s, (tsr_operand){ .kind = 99 }, NULL), "number of no kind");
+  is_inert(tsr_num_at(NULL, tsr_scalar_int(1), NULL), "number nowhere");
+  is_inert(tsr_num_at(s, (tsr_scalar){ .kind = (tsr_scalar_kind)99 }, NULL), "number of no kind");
   is_inert(tsr_full_at(NULL, tsr_operand_int(1), TSR_F32, TSR_SHAPE(4), none, NULL), "full");
   is_inert(tsr_full_at(s, tsr_operand_int(1), (tsr_dtype)42, TSR_SHAPE(4), none, NULL), "full");
   is_inert(tsr_full_at(s, tsr_operand_array(NULL), TSR_F32, TSR_SHAPE(4), none, NULL), "full");
@@ -438,7 +438,7 @@ static void use_all(tsr_scope *s, tsr_shape shape, tsr_sharding at)
                              const char *) = { tsr_neg_at,  tsr_abs_at,   tsr_sqrt_at,
                                                tsr_exp_at,  tsr_log_at,   tsr_log1p_at,
                                                tsr_rint_at, tsr_floor_at, tsr_isnan_at };
-  tsr_array *(*const reductions[])(tsr_reduce_args) = {
+  tsr_array *(*const reductions[])(const tsr_reduce_args *, const char *) = {
     tsr_sum_at, tsr_prod_at, tsr_mean_at,  tsr_var_at, tsr_std_at,
     tsr_any_at, tsr_all_at,  tsr_count_at, tsr_min_at, tsr_max_at,
   };
@@ -463,9 +463,9 @@ static void use_all(tsr_scope *s, tsr_shape shape, tsr_sharding at)
   for (size_t i = 0; i < kinds - (count ? 0 : 2); i++)
     for (int how = 0; how < 4; how++) {
       tsr_reduce_args args = { .x = x, .keep_dims = how & 1, .where = how & 2 ? mask : NULL };
-      tsr_array *all = reductions[i](args);
+      tsr_array *all = reductions[i](&args, NULL);
       args.dims = TSR_DIMS(-1);
-      tsr_array *last = shape.rank ? reductions[i](args) : all;
+      tsr_array *last = shape.rank ? reductions[i](&args, NULL) : all;
       CHECK_STATUS(tsr_eval((tsr_array *[]){ all, last }, 2), TSR_OK, s);
       CHECK(strlen(tsr_text_of(last)) > 0 && strlen(tsr_text_of(all)) > 0);
     }

@@ -116,7 +116,7 @@ static void null_tables(void)
   CHECK(tsr_row_is_null(NULL, "x") && isnan(tsr_row_f64(NULL, "x")) && !tsr_row_text(NULL, "x"));
   CHECK_I64(tsr_row_i64(NULL, "x"), 0);
   CHECK_STR(tsr_coltype_name((tsr_coltype)99), "?");
-  CHECK_I64(tsr_param_text(NULL).kind, 4);
+  CHECK_I64(tsr_scalar_text(NULL).kind, TSR_SCALAR_TEXT);
 }
 
 static void frames_of_null(void)
@@ -163,7 +163,9 @@ static void frames_of_null(void)
   is_inert_frame(tsr_frame_agg_at(good, NULL, NULL), "agg NULL");
   is_inert_frame(tsr_frame_group_agg_at(good, NULL, NULL, NULL), "group NULL");
   is_inert_frame(tsr_frame_group_agg_at(good, "x", NULL, NULL), "group NULL");
-  is_inert_frame(tsr_frame_add_at(good, (tsr_frame_operand){ .kind = 9 }, NULL), "add of a kind");
+  is_inert_frame(tsr_frame_add_at(good, (tsr_frame_operand){ .number.kind = (tsr_scalar_kind)9 },
+                                  NULL),
+                 "add of a kind");
   tsr_scope_clear(s);
   ask_too_much(good);
   tsr_scope_close(s);
@@ -750,18 +752,22 @@ TEST(frames_on_a_runtime_that_failed)
 TEST(nulls_take_only_numbers_that_fit)
 {
   static const char text[] = "n,d\n1,2013-01-01\n,\n";
-  static const tsr_operand odd[] = { { .kind = 9 },           { .kind = -1 },
-                                     { .kind = 0 },           { .kind = 2, .f = 1.5 },
-                                     { .kind = 2, .f = NAN }, { .kind = 1, .i = INT64_MAX } };
+  const tsr_scalar odd[] = { { .kind = (tsr_scalar_kind)9 },
+                             { .kind = (tsr_scalar_kind)-1 },
+                             TSR_VALUE("1"),
+                             TSR_VALUE(1.5),
+                             TSR_VALUE((double)NAN),
+                             TSR_VALUE(UINT64_MAX),
+                             TSR_VALUE(INT64_MAX) };
   write_text("t.csv", text);
   tsr_runtime *rt = tsr_runtime_open("cpu:2");
   tsr_scope *s = tsr_scope_open(rt);
   tsr_frame *df = tsr_frame_read_csv(s, test_tmp("t.csv"));
-  for (int i = 0; i < 6; i++) {
-    is_inert(tsr_frame_column(df, "d", .null_value = &odd[i]), "a date column");
+  for (int i = 0; i < 7; i++) {
+    is_inert(tsr_frame_column(df, "d", .null_value = odd[i]), "a date column");
     CHECK_STATUS(tsr_scope_status(s), TSR_EDTYPE, s);
     tsr_scope_clear(s);
-    if (i < 5) is_inert(tsr_frame_column(df, "n", .null_value = &odd[i]), "an integer column");
+    if (i < 6) is_inert(tsr_frame_column(df, "n", .null_value = odd[i]), "an integer column");
     tsr_scope_clear(s);
   }
   tsr_scope_close(s);

@@ -39,7 +39,7 @@ static tsr_array *apply(const char *op, tsr_array *a, tsr_array *b)
     const char *name;
     tsr_array *(*one)(tsr_array *, const char *);
     tsr_array *(*two)(tsr_array *, tsr_operand, const char *);
-    tsr_array *(*all)(tsr_reduce_args);
+    tsr_array *(*all)(const tsr_reduce_args *, const char *);
   } table[] = {
     { "add", NULL, tsr_add_at, NULL },   { "sub", NULL, tsr_sub_at, NULL },
     { "mul", NULL, tsr_mul_at, NULL },   { "div", NULL, tsr_div_at, NULL },
@@ -57,7 +57,7 @@ static tsr_array *apply(const char *op, tsr_array *a, tsr_array *b)
     if (strcmp(table[i].name, op) != 0) continue;
     if (table[i].one) return table[i].one(a, TSR_HERE);
     if (table[i].two) return table[i].two(a, tsr_operand_array(b), TSR_HERE);
-    return table[i].all((tsr_reduce_args){ .x = a, .site = TSR_HERE });
+    return table[i].all(&(tsr_reduce_args){ .x = a }, TSR_HERE);
   }
   FAIL("operation %s", op);
 }

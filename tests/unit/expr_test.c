@@ -147,8 +147,8 @@ TEST(expr_parameters)
   open_fixture(&f);
   tsr_formula given = { "a > ? and who == ? and x < ? and ok == ?",
                         4,
-                        { TSR_PARAM(INT64_MAX), TSR_PARAM("o'k"), TSR_PARAM(0.1),
-                          TSR_PARAM((bool)1) } };
+                        { TSR_VALUE(INT64_MAX), TSR_VALUE("o'k"), TSR_VALUE(0.1),
+                          TSR_VALUE((bool)1) } };
   CHECK_STATUS(read_formula(&f, &given, false, TSR__IN_ROW), TSR_OK, NULL);
   tsr__text text;
   tsr__text_init(&text, NULL);
@@ -164,9 +164,9 @@ TEST(expr_parameters)
   CHECK_STR_HAS(f.error.text, "3 values were given, but the expression has 1 '?'");
   given.count = 9;
   CHECK_STATUS(read_formula(&f, &given, false, TSR__IN_ROW), TSR_EARG, NULL);
-  given = (tsr_formula){ "a == ?", 1, { TSR_PARAM((const char *)NULL) } };
+  given = (tsr_formula){ "a == ?", 1, { TSR_VALUE((const char *)NULL) } };
   CHECK_STATUS(read_formula(&f, &given, false, TSR__IN_ROW), TSR_EDTYPE, NULL);
-  given = (tsr_formula){ "who == ?", 1, { TSR_PARAM("\xff") } };
+  given = (tsr_formula){ "who == ?", 1, { TSR_VALUE("\xff") } };
   CHECK_STATUS(read_formula(&f, &given, false, TSR__IN_ROW), TSR_EPARSE, NULL);
   close_fixture(&f);
 }

@@ -360,11 +360,12 @@ TEST(frame_columns_as_arrays)
   expect(f.s, TSR_EDTYPE, "column 'who' is text");
   CHECK(tsr_is_inert(tsr_frame_column(df, "m")));
   expect(f.s, TSR_ECOLUMN, "no column 'm'");
-  tsr_operand minus = { .kind = 1, .i = -1 }, yes = { .kind = 3, .i = 1 };
   int64_t n[N];
   bool b[N];
-  CHECK_STATUS(tsr_read(tsr_frame_column(df, "n", .null_value = &minus), n, sizeof n), TSR_OK, f.s);
-  CHECK_STATUS(tsr_read(tsr_frame_column(df, "b", .null_value = &yes), b, sizeof b), TSR_OK, f.s);
+  CHECK_STATUS(tsr_read(tsr_frame_column(df, "n", .null_value = TSR_VALUE(-1)), n, sizeof n),
+               TSR_OK, f.s);
+  CHECK_STATUS(tsr_read(tsr_frame_column(df, "b", .null_value = TSR_VALUE((bool)1)), b, sizeof b),
+               TSR_OK, f.s);
   for (int i = 0; i < N; i++) {
     CHECK_I64(n[i], i % 7 == 1 ? -1 : i);
     CHECK_I64(b[i], i % 7 == 1 || i > 50);
@@ -807,7 +808,7 @@ static tsr_status file_job(tsr_scope *s, const tsr_mesh *mesh, const char *path,
   tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "sum(z), max(w)"));
   tsr_status st = tsr_row_status(row);
   if (!st) *out = tsr_row_f64(row, "sum(z)");
-  tsr_array *x = tsr_frame_column(df, "x", .null_value = &(tsr_operand){ .kind = 1 });
+  tsr_array *x = tsr_frame_column(df, "x", .null_value = TSR_VALUE(0));
   if (!st && tsr_is_inert(x)) st = tsr_scope_status(s);
   if (!st && !strstr(tsr_frame_devices(df), "device 1: ")) st = tsr_scope_status(s);
   return st;

@@ -1,6 +1,7 @@
 /* The runtime: options, errors of opening, closing, and the one that stands in for no memory. */
 #include "harness.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,4 +173,45 @@ TEST(null_is_allowed)
   CHECK_STATUS(tsr_runtime_status(NULL), TSR_EARG, NULL);
   CHECK(*tsr_runtime_message(NULL));
   CHECK_I64(tsr__runtime_fail(NULL, TSR_EIO, "x"), TSR_EIO);
+}
+
+/* ---- places from other languages ----------------------------------------------------------- */
+
+TEST(places_are_kept_once_until_the_runtime_closes)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator user = test_allocator(&state);
+  tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &user };
+  tsr_runtime *rt = tsr__runtime_new(&opts);
+  char text[32];
+  const char *kept[1000];
+  for (int i = 0; i < 1000; i++) {
+    snprintf(text, sizeof text, "script.py:%d", i);
+    kept[i] = tsr_runtime_site(rt, text);
+    CHECK(kept[i] != text);
+  }
+  for (int i = 0; i < 1000; i++) {
+    snprintf(text, sizeof text, "script.py:%d", i);
+    CHECK_STR(kept[i], text);
+    CHECK(tsr_runtime_site(rt, text) == kept[i]);
+  }
+  CHECK(!tsr_runtime_site(rt, NULL) && !tsr_runtime_site(NULL, "a.py:1"));
+  tsr_runtime_close(rt);
+  CHECK_I64(state.live, 0);
+}
+
+TEST(a_place_without_memory_is_no_place)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator user = test_allocator(&state);
+  tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &user };
+  tsr_runtime *rt = tsr__runtime_new(&opts);
+  for (int64_t after = 0; after < 2; after++) {
+    state.fail_at = state.count + 1 + after;
+    CHECK(!tsr_runtime_site(rt, "a.py:1"));
+  }
+  state.fail_at = 0;
+  CHECK_STR(tsr_runtime_site(rt, "a.py:1"), "a.py:1");
+  tsr_runtime_close(rt);
+  CHECK_I64(state.live, 0);
 }

@@ -237,10 +237,6 @@ void tsr__note_count(tsr_frame *df, int64_t rows);
 
 /* Takes a file's columns, as its reader says them now, for the frame's schema. */
 tsr_status tsr__file_schema(tsr_frame *df, tsr__error *error);
-/* Copies an options struct, which begins with its size: a caller built with an older header gives fewer,
- * one built with a newer header must not have set what is not known. NULL: nothing. */
-tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t known,
-                          tsr__error *error);
 /* For calls that open files: the rows lie over the axes `rows` of a mesh (NULL: the defaults), and an
  * open file becomes the frame's source, which closes it (`reader.file` NULL: it failed to open). */
 tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_mesh *mesh, const char *rows,

@@ -357,25 +357,35 @@ tsr_frame *tsr_frame_group_agg_at(tsr_frame *df, const char *keys, const tsr_for
 
 /* ---- whole frames ------------------------------------------------------------------------ */
 
+/* Whether the operand is a frame, be it NULL, and no number. */
+static bool takes_frame(const tsr_frame_operand *b)
+{
+  return b->frame || b->number.kind == TSR_SCALAR_NONE;
+}
+
 static tsr_status take_operand(tsr_frame *df, const tsr_frame_operand *b, tsr__error *error)
 {
-  if (b->kind == 0) {
+  if (takes_frame(b)) {
     df->other = b->frame;
     if (tsr__check_owner(df->parent->node.scope, df->node.scope, df->what, "the left frame", error))
       return error->status;
     return tsr__check_owner(b->frame->node.scope, df->node.scope, df->what, "the right frame",
                             error);
   }
-  if (b->kind != 1 && b->kind != 2)
-    return tsr__error_set(error, TSR_EARG, "%s: an operand of kind %d, expected 0, 1 or 2",
-                          df->what, b->kind);
+  tsr_scalar number = tsr__scalar_signed(b->number);
+  if (number.kind == TSR_SCALAR_UINT)
+    return tsr__error_set(error, TSR_EDTYPE,
+                          "%s: the integer %llu does not fit i64; give it as a double", df->what,
+                          (unsigned long long)number.u);
+  if (number.kind != TSR_SCALAR_INT && number.kind != TSR_SCALAR_FLOAT)
+    return tsr__error_set(error, TSR_EARG, "%s: the operand is no number and no frame", df->what);
   df->number = tsr__arena_new(&df->node.scope->arena, sizeof *df->number);
   if (!df->number) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
-  bool whole = b->kind == 1;
+  bool whole = number.kind == TSR_SCALAR_INT;
   *df->number = (tsr__expr){ .kind = whole ? TSR__E_INT : TSR__E_FLOAT,
                              .depth = 1,
-                             .i = b->i,
-                             .f = b->f,
+                             .i = whole ? number.i : 0,
+                             .f = tsr__scalar_real(number),
                              .weak = true,
                              .type = whole ? TSR_COL_I64 : TSR_COL_F64 };
   return TSR_OK;
@@ -386,10 +396,10 @@ static tsr_frame *arith(tsr_frame *a, int op, tsr_frame_operand b, const char *s
   static const char *const whats[] = { "tsr_frame_add", "tsr_frame_sub", "tsr_frame_mul",
                                        "tsr_frame_div" };
   tsr__error error = { 0 };
-  if (b.kind == 0 && !(tsr__frame_usable(a) && tsr__frame_usable(b.frame)))
+  if (takes_frame(&b) && !(tsr__frame_usable(a) && tsr__frame_usable(b.frame)))
     return tsr__frame_inert_among((tsr_frame *[]){ a, b.frame }, 2, whats[op], site);
   if (!tsr__frame_usable(a)) return tsr__frame_inert_like(a, site);
-  tsr_scope *scope = tsr__frames_home(a, b.kind == 0 ? b.frame : NULL);
+  tsr_scope *scope = tsr__frames_home(a, takes_frame(&b) ? b.frame : NULL);
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARITH, whats[op], site);
   if (df->inert) return df;
   df->op = (uint8_t)op;

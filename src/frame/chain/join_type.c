@@ -59,9 +59,7 @@ static tsr_status take_on(tsr_frame *df, const char *text, tsr__error *error)
 static tsr_status take_opts(tsr_frame *df, const tsr_join_opts *opts, tsr__error *error)
 {
   tsr_join_opts all = { .how = TSR_JOIN_INNER };
-  size_t size = opts ? opts->size : 0;
-  if (size > sizeof all) size = sizeof all;
-  if (size) memcpy(&all, opts, size);
+  if (tsr__take_opts(df->what, opts, &all, sizeof all, error)) return error->status;
   if (all.how < TSR_JOIN_INNER || all.how > TSR_JOIN_ANTI)
     return tsr__error_set(error, TSR_EARG, "%s: `how` is %d, which is no way to join", df->what,
                           (int)all.how);

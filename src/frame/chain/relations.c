@@ -63,9 +63,9 @@ tsr_frame *tsr_frame_sample_with(tsr_frame *df, const tsr_sample_opts *opts, con
 {
   tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_SAMPLE, "tsr_frame_sample", site);
   if (out->inert) return out;
-  size_t size = opts ? opts->size : 0;
-  if (size > sizeof out->sample) size = sizeof out->sample;
-  if (size) memcpy(&out->sample, opts, size);
+  tsr__error error = { 0 };
+  if (tsr__take_opts(out->what, opts, &out->sample, sizeof out->sample, &error))
+    return tsr__frame_fail(out, &error);
   const tsr_sample_opts *ask = &out->sample;
   if (ask->rows < 0) return refuse(out, TSR_EARG, "`rows` is negative; give 0 or more");
   if (!(ask->fraction >= 0 && ask->fraction <= 1))

@@ -65,21 +65,6 @@ tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding 
   return tsr__file_schema(df, error);
 }
 
-tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t known,
-                          tsr__error *error)
-{
-  size_t size = 0;
-  if (!opts) return TSR_OK;
-  memcpy(&size, opts, sizeof size);
-  if (tsr__opts_beyond(opts, size, known))
-    return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: an option is set that version %s does not know; load the library "
-                          "the program was compiled for",
-                          what, tsr_version());
-  memcpy(own, opts, size && size < known ? size : known);
-  return TSR_OK;
-}
-
 static tsr__csv_opts reading_of(const tsr_csv_opts *opts)
 {
   return (tsr__csv_opts){ .separator = opts->separator,

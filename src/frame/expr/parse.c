@@ -258,23 +258,35 @@ static tsr__expr *parameter(parser *p, tsr__expr *expr)
   if (p->params >= p->given->count)
     return refuse(p, expr->at, 1, "this is '?' number %d, but %d value%s given", p->params + 1,
                   p->given->count, p->given->count == 1 ? " was" : "s were");
-  const tsr_param *param = &p->given->param[p->params++];
+  const tsr_scalar param = tsr__scalar_signed(p->given->param[p->params++]);
   expr->param = true;
-  expr->i = param->i;
-  expr->f = param->f;
-  switch (param->kind) {
-  case 1: expr->kind = TSR__E_INT; return expr;
-  case 2: expr->kind = TSR__E_FLOAT; return expr;
-  case 3: expr->kind = TSR__E_BOOL; return expr;
-  case 4: break;
+  switch (param.kind) {
+  case TSR_SCALAR_BOOL:
+    expr->kind = TSR__E_BOOL;
+    expr->i = param.i != 0;
+    return expr;
+  case TSR_SCALAR_INT:
+    expr->kind = TSR__E_INT;
+    expr->i = param.i;
+    return expr;
+  case TSR_SCALAR_FLOAT:
+    expr->kind = TSR__E_FLOAT;
+    expr->f = param.f;
+    return expr;
+  case TSR_SCALAR_TEXT: break;
+  case TSR_SCALAR_UINT:
+    return refuse(p, expr->at, 1,
+                  "the integer %llu given for this '?' does not fit i64; give it as a double",
+                  (unsigned long long)param.u);
+  case TSR_SCALAR_NONE:
   default: return refuse(p, expr->at, 1, "the value of this '?' has no kind");
   }
-  expr->kind = param->text ? TSR__E_TEXT : TSR__E_NULL;
-  if (!param->text) return expr;
-  size_t length = strlen(param->text);
-  if (length > MAX_LENGTH || !tsr__good_text(param->text, length))
+  expr->kind = param.text ? TSR__E_TEXT : TSR__E_NULL;
+  if (!param.text) return expr;
+  size_t length = strlen(param.text);
+  if (length > MAX_LENGTH || !tsr__good_text(param.text, length))
     return refuse(p, expr->at, 1, "the text given for this '?' is no UTF-8 or too long");
-  expr->text = tsr__arena_text(p->lexer.arena, param->text, length);
+  expr->text = tsr__arena_text(p->lexer.arena, param.text, length);
   expr->length = (int)length;
   return expr->text ? expr : no_memory(p);
 }

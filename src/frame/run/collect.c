@@ -305,11 +305,11 @@ tsr_status tsr_frame_rows(tsr_frame *df, int64_t *out)
 /* ---- a column as an array -------------------------------------------------------------------- */
 
 static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
-                             const tsr_operand *null_value)
+                             const tsr_scalar *null_value)
 {
   tsr__bind *bind = low->bind;
   if (!col->valid) return TSR_OK;
-  if (!null_value) {
+  if (null_value->kind == TSR_SCALAR_NONE) {
     tsr_array *nulls = tsr__op1(low, TSR__OP_NOT, tsr__spread(low, col->valid));
     nulls = tsr__both(low, nulls, low->in->mask);
     tsr_array *total = tsr__op1(low, TSR__OP_COUNT, nulls);
@@ -328,21 +328,21 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
   }
   tsr_dtype dtype = (tsr_dtype)col->values->dtype;
   bool real = tsr__dtype_float((tsr_dtype)dtype);
-  bool fits = null_value->kind >= 1 && null_value->kind <= 3 && (null_value->kind != 2 || real);
-  if (dtype == TSR_I32) fits = fits && null_value->i >= INT32_MIN && null_value->i <= INT32_MAX;
+  tsr_scalar given = tsr__scalar_signed(*null_value);
+  bool whole = given.kind == TSR_SCALAR_BOOL || given.kind == TSR_SCALAR_INT;
+  bool fits = whole || (real && (given.kind == TSR_SCALAR_FLOAT || given.kind == TSR_SCALAR_UINT));
+  if (dtype == TSR_I32) fits = fits && given.i >= INT32_MIN && given.i <= INT32_MAX;
   if (!fits)
     return tsr__error_set(&bind->error, TSR_EDTYPE,
                           "tsr_frame_column: .null_value must be a number "
                           "that fits %s",
                           tsr_dtype_name(dtype));
   tsr_array *other =
-      real ? tsr__const_f(low, dtype, null_value->kind == 2 ? null_value->f : (double)null_value->i)
-           : tsr__const_i(low, dtype, null_value->i);
+      real ? tsr__const_f(low, dtype, tsr__scalar_real(given)) : tsr__const_i(low, dtype, given.i);
   tsr_array *have = col->valid;
   if (dtype == TSR_BOOL)
-    col->values = null_value->i
-                      ? tsr__op2(low, TSR__OP_OR, col->values, tsr__op1(low, TSR__OP_NOT, have))
-                      : tsr__both(low, col->values, have);
+    col->values = given.i ? tsr__op2(low, TSR__OP_OR, col->values, tsr__op1(low, TSR__OP_NOT, have))
+                          : tsr__both(low, col->values, have);
   else
     col->values = tsr__make(low->scope, TSR__OP_WHERE, TSR__IN(have, col->values, other),
                             &(tsr__ask){ 0 }, low->site);
@@ -350,7 +350,7 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
   return TSR_OK;
 }
 
-static tsr_status column(tsr__bind *bind, int at, const tsr_operand *null_value, tsr_array **out)
+static tsr_status column(tsr__bind *bind, int at, const tsr_scalar *null_value, tsr_array **out)
 {
   tsr__bound bound;
   const char *name = bind->top->schema.field[at].name;
@@ -383,9 +383,11 @@ tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name, const tsr_fram
   tsr_scope *scope = tsr__frame_home(df);
   if (tsr__bind_open(&bind, df, "tsr_frame_column")) return tsr__make_inert(scope, site);
   bind.site = site;
+  tsr_frame_column_opts all = { .size = sizeof all };
+  tsr__take_opts("tsr_frame_column", opts, &all, sizeof all, &bind.error);
   int at = name ? tsr__schema_find(&df->schema, name) : -1;
-  if (at >= 0) {
-    column(&bind, at, opts ? opts->null_value : NULL, &found);
+  if (at >= 0 && !bind.error.status) {
+    column(&bind, at, &all.null_value, &found);
   } else {
     tsr__text hint;
     tsr__text_init(&hint, NULL);

@@ -1,0 +1,26 @@
+/* Structs of options and arguments: they begin with their size, so that a caller built with another
+ * version's headers is understood or told. */
+#include "base/base.h"
+
+bool tsr__opts_beyond(const void *opts, size_t size, size_t known)
+{
+  const unsigned char *bytes = opts;
+  for (size_t i = known; i < size; i++)
+    if (bytes[i]) return true;
+  return false;
+}
+
+tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t known,
+                          tsr__error *error)
+{
+  size_t size = 0;
+  if (!opts) return TSR_OK;
+  memcpy(&size, opts, sizeof size);
+  if (tsr__opts_beyond(opts, size, known))
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "%s: an option is set that version %s does not know; load the library "
+                          "the program was compiled for",
+                          what, tsr_version());
+  memcpy(own, opts, size && size < known ? size : known);
+  return TSR_OK;
+}

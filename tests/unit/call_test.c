@@ -1,0 +1,104 @@
+/* How calls take what they are given: numbers with all their bits, structs that begin with their size. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+/* Checks that a scope has an error whose text has `part`, and forgets it. */
+static void expect(tsr_scope *s, tsr_status status, const char *part)
+{
+  CHECK_STATUS(tsr_scope_status(s), status, s);
+  CHECK_STR_HAS(tsr_message(s), part);
+  tsr_scope_clear(s);
+}
+
+TEST(unsigned_integers_keep_their_bits_or_are_refused)
+{
+  int64_t ones[2] = { 1, 1 };
+  double halves[2] = { 0.5, 0.5 }, sum[2];
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *i = tsr_put(s, ones, TSR_I64, TSR_SHAPE(2), (tsr_sharding){ 0 });
+  tsr_array *f = tsr_put(s, halves, TSR_F64, TSR_SHAPE(2), (tsr_sharding){ 0 });
+  CHECK_I64(tsr_scalar_uint(UINT64_MAX).u == UINT64_MAX, 1);
+  tsr_array *small = tsr_add(i, (uint64_t)INT64_MAX);
+  CHECK_I64(tsr_dtype_of(small), TSR_I64);
+  CHECK(tsr_is_inert(tsr_add(i, UINT64_MAX)));
+  expect(s, TSR_EDTYPE, "the integer 18446744073709551615 does not fit i64");
+  CHECK(tsr_is_inert(tsr_num(s, UINT64_MAX)));
+  expect(s, TSR_EDTYPE, "tsr_num: the integer 18446744073709551615 does not fit i64");
+  CHECK(tsr_is_inert(tsr_num(s, "1")));
+  expect(s, TSR_EDTYPE, "tsr_num: a text does not fit");
+  CHECK_STATUS(tsr_read(tsr_mul(f, UINT64_MAX), sum, sizeof sum), TSR_OK, s);
+  CHECK_F64_BITS(sum[0], 0x1p63);
+  tsr_frame *df = tsr_frame_new(s, { "i", i }, { "f", f });
+  CHECK(tsr_frame_is_inert(tsr_frame_mul(df, UINT64_MAX)));
+  expect(s, TSR_EDTYPE, "tsr_frame_mul: the integer 18446744073709551615 does not fit i64");
+  CHECK(tsr_frame_is_inert(tsr_frame_filter(df, "i < ?", UINT64_MAX)));
+  expect(s, TSR_EPARSE, "the integer 18446744073709551615 given for this '?' does not fit i64");
+  CHECK(!tsr_frame_is_inert(tsr_frame_filter(tsr_frame_mul(df, 2u), "i < ?", 3ul)));
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* A struct of a later version: ours and a field more. */
+#define LATER(type, name) \
+  struct {                \
+    type now;             \
+    int64_t more;         \
+  } name = { 0 }
+
+TEST(structs_of_later_versions_are_taken_as_far_as_they_are_known)
+{
+  _Alignas(64) static double data[4] = { 1, 2, 3, 4 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *x = tsr_put(s, data, TSR_F64, TSR_SHAPE(4), (tsr_sharding){ 0 });
+  double total = 0;
+  LATER(tsr_reduce_args, sum);
+  LATER(tsr_random_args, draw);
+  LATER(tsr_adopt_args, adopt);
+  LATER(tsr_shards_args, shards);
+  sum.now = (tsr_reduce_args){ .size = sizeof sum, .x = x };
+  draw.now = (tsr_random_args){ .size = sizeof draw, .shape = TSR_SHAPE(4) };
+  adopt.now = (tsr_adopt_args){
+    .size = sizeof adopt, .data = data, .dtype = TSR_F64, .shape = TSR_SHAPE(4)
+  };
+  shards.now = (tsr_shards_args){ .size = sizeof shards,
+                                  .shards = (const void *const[]){ data },
+                                  .count = 1,
+                                  .dtype = TSR_F64,
+                                  .shape = TSR_SHAPE(4) };
+  CHECK_STATUS(tsr_read_scalar(tsr_sum_at(&sum.now, NULL), &total), TSR_OK, s);
+  CHECK_F64_BITS(total, 10);
+  CHECK(!tsr_is_inert(tsr_uniform_at(s, &draw.now, NULL)));
+  CHECK(!tsr_is_inert(tsr_adopt_at(s, &adopt.now, NULL)));
+  CHECK(!tsr_is_inert(tsr_from_shards_at(s, &shards.now, NULL)));
+  sum.more = draw.more = adopt.more = shards.more = 1;
+  CHECK(tsr_is_inert(tsr_sum_at(&sum.now, "later.c:1")));
+  expect(s, TSR_EUNSUPPORTED,
+         "later.c:1: TSR_EUNSUPPORTED: tsr_sum: an option is set that version");
+  CHECK(tsr_is_inert(tsr_uniform_at(s, &draw.now, NULL)));
+  expect(s, TSR_EUNSUPPORTED, "tsr_uniform: an option is set");
+  CHECK(tsr_is_inert(tsr_adopt_at(s, &adopt.now, NULL)));
+  expect(s, TSR_EUNSUPPORTED, "tsr_adopt: an option is set");
+  CHECK(tsr_is_inert(tsr_from_shards_at(s, &shards.now, NULL)));
+  expect(s, TSR_EUNSUPPORTED, "tsr_from_shards: an option is set");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(structs_of_earlier_versions_have_fewer_fields)
+{
+  double data[4] = { 1, 2, 3, 4 }, total = 0;
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *x = tsr_put(s, data, TSR_F64, TSR_SHAPE(4), (tsr_sharding){ 0 });
+  tsr_reduce_args sum = { .size = offsetof(tsr_reduce_args, ddof), .x = x, .ddof = 3 };
+  CHECK_STATUS(tsr_read_scalar(tsr_var_at(&sum, NULL), &total), TSR_OK, s);
+  CHECK_F64_BITS(total, 1.25); /* ddof 0 */
+  CHECK(tsr_is_inert(tsr_sum_at(NULL, NULL)));
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
