@@ -114,10 +114,10 @@ static tsr_frame *make_table(tsr_scope *s, tsr_sharding at)
   for (int i = 0; i < 50; i++) snprintf(values[i], sizeof values[i], "k%d", i);
   for (int64_t i = 0; i < ROWS; i++) texts[i] = values[bench_mix((uint64_t)i) % 50];
   tsr_shape shape = TSR_SHAPE(ROWS);
-  tsr_array *u = tsr_uniform(s, .key = 14, .shape = shape, .sharding = at);
-  tsr_array *x = tsr_uniform(s, .key = 11, .shape = shape, .sharding = at);
-  tsr_array *y = tsr_uniform(s, .key = 12, .shape = shape, .sharding = at);
-  tsr_array *h = tsr_uniform(s, .key = 13, .dtype = TSR_F32, .shape = shape, .sharding = at);
+  tsr_array *u = tsr_uniform(s, .key = 14, .shape = shape, .on = at);
+  tsr_array *x = tsr_uniform(s, .key = 11, .shape = shape, .on = at);
+  tsr_array *y = tsr_uniform(s, .key = 12, .shape = shape, .on = at);
+  tsr_array *h = tsr_uniform(s, .key = 13, .dtype = TSR_F32, .shape = shape, .on = at);
   tsr_frame *df = tsr_frame_new(s, { "x", tsr_mul(x, 100) }, { "y", tsr_mul(y, 100) }, { "h", h },
                                 { "n", tsr_cast(tsr_mul(u, 1000), TSR_I64) },
                                 { "m", tsr_cast(tsr_sub(tsr_mul(u, 1000), 500), TSR_I32) });

@@ -78,8 +78,8 @@ static bool open_job(job_side *d, int devices, const char *revenue, const char *
   d->s = tsr_scope_open(d->rt);
   if (make_columns(d->s, job_rows(), revenue, sessions)) return false;
   tsr_sharding rows = tsr_on(tsr_mesh_default(d->rt, "data"), "data");
-  d->columns[0] = tsr_read_npy(d->s, revenue, rows);
-  d->columns[1] = tsr_read_npy(d->s, sessions, rows);
+  d->columns[0] = tsr_load_npy(d->s, revenue, rows);
+  d->columns[1] = tsr_load_npy(d->s, sessions, rows);
   if (!tsr_eval(d->columns, 2)) return true;
   report_failure("main_job", tsr_message(d->s));
   return false;

@@ -86,7 +86,7 @@ static tsr_array *npy(side *d, const char *name, const char *part)
   char path[640];
   snprintf(path, sizeof path, "%s/join_%s_%lld_%s.npy", bench_data_dir(), name,
            (long long)bench_table_rows(), part);
-  return tsr_read_npy(d->s, path, tsr_on(tsr_mesh_default(d->rt, "data"), "data"));
+  return tsr_load_npy(d->s, path, tsr_on(tsr_mesh_default(d->rt, "data"), "data"));
 }
 
 static bool open_join(side *d, int devices, const char *name)
@@ -130,7 +130,7 @@ static double run_ours(const work *w, side *d, char *result, size_t size, double
         tsr_frame_collect(tsr_frame_agg_at(df, &(tsr_formula){ .text = w->check }, TSR_HERE), &t);
   if (status) failed(w->name, inner);
   size_t at = 0;
-  for (int c = 0; !status && c < tsr_table_columns(t) && at < size; c++)
+  for (int c = 0; !status && c < tsr_table_column_count(t) && at < size; c++)
     at += (size_t)snprintf(result + at, size - at, "%s%s", c ? " " : "", tsr_table_text(t, 0, c));
   tsr_scope_close(inner);
   return status ? -1 : seconds;

@@ -9,7 +9,7 @@ int main(void)
   tsr_mesh *mesh = tsr_mesh_make(rt, "data=8");
   tsr_scope *s = tsr_scope_open(rt);
 
-  tsr_frame *df = tsr_frame_read_csv(s, "examples/data/weather.csv", .mesh = mesh, .rows = "data");
+  tsr_frame *df = tsr_frame_read_csv(s, "examples/data/weather.csv", .on = tsr_on(mesh, "data"));
   df = tsr_frame_filter(df, "temp > ? and wind_speed is not null", 80);
   df = tsr_frame_assign(df, "celsius", "(temp - 32) * 5 / 9");
   df = tsr_frame_group_agg(df, "origin", "hours = count(), mean(celsius), max(wind_speed)");

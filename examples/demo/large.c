@@ -81,8 +81,8 @@ static int64_t rows_that_fit(int64_t rows)
 
 static tsr_frame *draw(tsr_scope *s, int64_t rows, tsr_sharding sharding, tsr_array *drawn[2])
 {
-  drawn[0] = tsr_exponential(s, 100, .key = 1, .shape = TSR_SHAPE(rows), .sharding = sharding);
-  drawn[1] = tsr_poisson(s, 5, .key = 2, .shape = TSR_SHAPE(rows), .sharding = sharding);
+  drawn[0] = tsr_exponential(s, 100, .key = 1, .shape = TSR_SHAPE(rows), .on = sharding);
+  drawn[1] = tsr_poisson(s, 5, .key = 2, .shape = TSR_SHAPE(rows), .on = sharding);
   /* Nothing asks for user_id, so its rows are never made. */
   return tsr_frame_new(s, { "user_id", tsr_iota(s, TSR_I64, TSR_SHAPE(rows), 0, sharding) },
                        { "revenue", drawn[0] }, { "sessions", drawn[1] });

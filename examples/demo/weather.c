@@ -23,7 +23,7 @@ static tsr_status report(tsr_runtime *rt, const char *path)
 {
   tsr_scope *s = tsr_scope_open(rt);
   tsr_mesh *mesh = tsr_mesh_make(rt, "data=8");
-  tsr_frame *df = tsr_frame_read_csv(s, path, .mesh = mesh, .rows = "data");
+  tsr_frame *df = tsr_frame_read_csv(s, path, .on = tsr_on(mesh, "data"));
   df = tsr_frame_filter(df, "temp > ? and wind_dir is not null", 85);
   print_devices("hours above 85 F with a wind; rows stay on their device:", df);
 

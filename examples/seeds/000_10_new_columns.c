@@ -16,9 +16,10 @@ static double cost(int64_t i)
 /* Compares a collected table with what the columns said before. */
 static void check_table(check *c, const tsr_table *table)
 {
-  int64_t rows = tsr_table_rows(table);
+  int64_t rows = tsr_table_row_count(table);
   int margin = tsr_table_find(table, "margin");
-  if (rows != 1024 || tsr_table_columns(table) != 4) check_fail(c, "the table has another form");
+  if (rows != 1024 || tsr_table_column_count(table) != 4)
+    check_fail(c, "the table has another form");
   if (margin < 0 || tsr_table_is_null(table, 0, margin) || !isnan(tsr_table_f64(table, 0, margin)))
     check_fail(c, "margin of row 0 is not NaN");
   if (!(tsr_table_f64(table, 1009, margin) < -1e308))
@@ -41,7 +42,7 @@ static void new_columns(check *c, tsr_runtime *rt)
   else check_table(c, result);
   check_ran(c, "result", s);
   check_frame(c, "result", wider);
-  if (tsr_frame_columns(df) != 2) check_fail(c, "assigning changed the frame itself");
+  if (tsr_frame_column_count(df) != 2) check_fail(c, "assigning changed the frame itself");
   if (tsr_scope_status(s)) check_fail(c, "%s", tsr_message(s));
   tsr_scope_close(s);
 }

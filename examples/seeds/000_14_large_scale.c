@@ -68,7 +68,8 @@ static void print_finite(check *c, tsr_frame *df, const tsr_row *sums)
 static void check_kept(check *c, tsr_frame *df)
 {
   int64_t rows = 0, empty = 0, by_device[8];
-  if (tsr_frame_rows(df, &rows) || tsr_frame_rows(tsr_frame_filter(df, "sessions == 0"), &empty))
+  if (tsr_frame_row_count(df, &rows) ||
+      tsr_frame_row_count(tsr_frame_filter(df, "sessions == 0"), &empty))
     check_fail(c, "the rows cannot be counted");
   check_ints(c, "kept.rows", &rows, 1);
   check_ints(c, "kept.rows_with_no_session", &empty, 1);

@@ -244,8 +244,8 @@ static inline void check_print(check *c, const char *name, int number, const cha
 /* Compares each column of a frame with the output NAME.COLUMN. */
 static inline void check_frame(check *c, const char *name, tsr_frame *df)
 {
-  if (tsr_frame_columns(df) == 0) check_fail(c, "%s has no columns", name);
-  for (int i = 0; i < tsr_frame_columns(df); i++) {
+  if (tsr_frame_column_count(df) == 0) check_fail(c, "%s has no columns", name);
+  for (int i = 0; i < tsr_frame_column_count(df); i++) {
     char output[200];
     const char *column = tsr_frame_column_name(df, i);
     snprintf(output, sizeof output, "%s.%s", name, column);
@@ -259,7 +259,7 @@ static inline bool check_row(check *c, const char *name, tsr_frame *df)
   tsr_row *row = tsr_frame_row(df);
   if (tsr_row_status(row))
     return check_fail(c, "%s: %s", name, tsr_status_text(tsr_row_status(row)));
-  for (int i = 0; i < tsr_frame_columns(df); i++) {
+  for (int i = 0; i < tsr_frame_column_count(df); i++) {
     char output[200];
     const char *column = tsr_frame_column_name(df, i);
     snprintf(output, sizeof output, "%s.%s", name, column);

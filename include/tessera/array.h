@@ -41,7 +41,7 @@ typedef struct tsr_adopt_args {
   void *data;
   tsr_dtype dtype;
   tsr_shape shape;
-  tsr_sharding sharding;
+  tsr_sharding on; /* where it lies: tsr_on(mesh, "x,y"); zero = unplaced */
   tsr_release_fn release;
   void *user;
 } tsr_adopt_args;
@@ -60,7 +60,7 @@ typedef struct tsr_shards_args {
   int count;                 /* must be the number of addressable devices */
   tsr_dtype dtype;
   tsr_shape shape; /* of the whole */
-  tsr_sharding sharding;
+  tsr_sharding on; /* where it lies: tsr_on(mesh, "x,y"); zero = unplaced */
 } tsr_shards_args;
 
 /* Makes a global array of its parts, copying each. Errors as tsr_put, and TSR_EARG for a wrong
@@ -106,7 +106,7 @@ typedef struct tsr_random_args {
   uint64_t stream; /* different streams of one seed are independent */
   tsr_dtype dtype; /* TSR_F32 or TSR_F64; poisson: TSR_I32 or TSR_I64; 0 = f64, i64 */
   tsr_shape shape;
-  tsr_sharding sharding;
+  tsr_sharding on; /* where it lies: tsr_on(mesh, "x,y"); zero = unplaced */
 } tsr_random_args;
 
 /* Draws uniform numbers in [0, 1): multiples of 2^-53 (f64) or 2^-24 (f32). Local. */
@@ -250,21 +250,24 @@ TSR_API tsr_array *tsr_constrain_at(tsr_array *a, tsr_sharding sharding, const c
 
 /* ---- terminals ------------------------------------------------------------------------- */
 
+/* What they record as wrong stands at their own line, `site`; where that is NULL, at the array's. */
+
 /* Evaluates `count` arrays as one program: what they share is computed once. Returns the status;
  * the text is the scope's message. Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_eval(tsr_array *const *arrays, int count);
+TSR_API TSR_MUST_USE tsr_status tsr_eval_at(tsr_array *const *arrays, int count, const char *site);
 /* Evaluates and copies all elements in C order to `out` (bool as bytes), which holds `bytes` bytes:
  * exactly elements times tsr_dtype_size. `out` is untouched on failure. Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_read(tsr_array *a, void *out, size_t bytes);
+TSR_API TSR_MUST_USE tsr_status tsr_read_at(tsr_array *a, void *out, size_t bytes,
+                                            const char *site);
 /* Evaluates and reads a one-element array as a double (i64 beyond 2^53 rounds). Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_read_scalar(tsr_array *a, double *out);
+TSR_API TSR_MUST_USE tsr_status tsr_read_scalar_at(tsr_array *a, double *out, const char *site);
 /* As tsr_read_scalar for an integer or bool array; TSR_EDTYPE for floats. Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_read_i64(tsr_array *a, int64_t *out);
+TSR_API TSR_MUST_USE tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site);
 /* Evaluates and moves a value to an outer scope: returns a leaf owned by `outer`, inert on error
  * (the error is recorded in both scopes). Collective. */
 TSR_API tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site);
 /* Evaluates an array and returns when its value is there. Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_wait(tsr_array *a);
+TSR_API TSR_MUST_USE tsr_status tsr_wait_at(tsr_array *a, const char *site);
 /* Gives up an array's value now: later uses are TSR_ESTATE, but nodes already made from it keep
  * theirs. Local. */
 TSR_API void tsr_delete(tsr_array *a);
@@ -279,7 +282,8 @@ typedef struct tsr_shard {
 
 /* Evaluates and views one addressable shard by mesh position; the view is borrowed and lives as
  * long as the array. Errors: TSR_EARG. Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_shard_view(tsr_array *a, int position, tsr_shard *out);
+TSR_API TSR_MUST_USE tsr_status tsr_shard_view_at(tsr_array *a, int position, tsr_shard *out,
+                                                  const char *site);
 
 /* ---- asking ---------------------------------------------------------------------------- */
 
@@ -381,6 +385,13 @@ TSR_API const char *tsr_devices_of(tsr_array *a);
 #define tsr_count(...) tsr_count_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
 #define tsr_reshard(a, sharding) tsr_reshard_at((a), (sharding), TSR_HERE)
 #define tsr_constrain(a, sharding) tsr_constrain_at((a), (sharding), TSR_HERE)
+/* Arguments are taken together, so that arrays may be compound literals. */
+#define tsr_eval(...) tsr_eval_at(__VA_ARGS__, TSR_HERE)
+#define tsr_read(...) tsr_read_at(__VA_ARGS__, TSR_HERE)
+#define tsr_read_scalar(...) tsr_read_scalar_at(__VA_ARGS__, TSR_HERE)
+#define tsr_read_i64(...) tsr_read_i64_at(__VA_ARGS__, TSR_HERE)
+#define tsr_wait(...) tsr_wait_at(__VA_ARGS__, TSR_HERE)
+#define tsr_shard_view(...) tsr_shard_view_at(__VA_ARGS__, TSR_HERE)
 #define tsr_keep(outer, a) tsr_keep_at((outer), (a), TSR_HERE)
 #endif
 

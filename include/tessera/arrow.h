@@ -59,8 +59,8 @@ struct ArrowArrayStream {
 /* Options of tsr_frame_from_arrow. Zero means default. */
 typedef struct tsr_arrow_opts {
   size_t size;
-  const tsr_mesh *mesh; /* NULL = one device for a stream of one batch (no copy), else all */
-  const char *rows;
+  tsr_sharding
+      on; /* where rows lie; zero = one device for a stream of one batch (no copy), else all */
 } tsr_arrow_opts;
 
 /* Takes all batches of a stream: it is moved from (its release is NULL afterwards, also on an error).
@@ -80,14 +80,16 @@ TSR_API tsr_frame *tsr_frame_from_arrow_with(tsr_scope *scope, struct ArrowArray
  * is held by reference: it may outlive the scope, but not the runtime, which must be closed after the
  * last of it was released. Text is dictionary-encoded; times are UTC. `*out` is untouched on failure;
  * the caller releases it. Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_frame_to_arrow(tsr_frame *df, struct ArrowArrayStream *out);
+TSR_API TSR_MUST_USE tsr_status tsr_frame_to_arrow_at(tsr_frame *df, struct ArrowArrayStream *out,
+                                                      const char *site);
 
 #ifdef __cplusplus
 }
 #endif
 
 #ifndef __cplusplus
-/* tsr_frame_from_arrow(s, &stream), tsr_frame_from_arrow(s, &stream, .mesh = mesh) */
+#define tsr_frame_to_arrow(...) tsr_frame_to_arrow_at(__VA_ARGS__, TSR_HERE)
+/* tsr_frame_from_arrow(s, &stream), tsr_frame_from_arrow(s, &stream, .on = tsr_on(mesh, "data")) */
 #define tsr_frame_from_arrow(...) TSR_FROM_ARROW_(__VA_ARGS__, .size = sizeof(tsr_arrow_opts))
 #define TSR_FROM_ARROW_(scope, stream, ...) \
   tsr_frame_from_arrow_with((scope), (stream), &(tsr_arrow_opts){ __VA_ARGS__ }, TSR_HERE)

@@ -126,7 +126,7 @@ TSR_API tsr_status tsr_fail(tsr_scope *scope, tsr_status status, const char *for
     TSR_PRINTF(3, 4);
 
 /* Returns the number of live nodes of a scope, nested scopes not counted. Local. */
-TSR_API int64_t tsr_scope_nodes(const tsr_scope *scope);
+TSR_API int64_t tsr_scope_node_count(const tsr_scope *scope);
 
 /* Log levels, from silent to chatty. */
 typedef enum tsr_log_level {

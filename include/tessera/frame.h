@@ -276,7 +276,7 @@ TSR_API tsr_frame *tsr_frame_std_at(tsr_frame *df, const char *site);
 /* Tells whether a failed call made the frame. Local. */
 TSR_API bool tsr_frame_is_inert(const tsr_frame *df);
 /* Returns the number of columns; 0 for an inert frame. Local. */
-TSR_API int tsr_frame_columns(const tsr_frame *df);
+TSR_API int tsr_frame_column_count(const tsr_frame *df);
 /* Returns the name of a column, owned by the frame, or NULL. Local. */
 TSR_API const char *tsr_frame_column_name(const tsr_frame *df, int column);
 /* Returns the type of a column, 0 if there is none. Local. */
@@ -293,12 +293,16 @@ TSR_API const char *tsr_frame_explain(tsr_frame *df);
 
 /* ---- terminals ------------------------------------------------------------------------- */
 
+/* What they record as wrong stands at their own line, `site`; where that is NULL, at the frame's. */
+
 /* Evaluates and counts the rows. Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_frame_rows(tsr_frame *df, int64_t *out);
+TSR_API TSR_MUST_USE tsr_status tsr_frame_row_count_at(tsr_frame *df, int64_t *out,
+                                                       const char *site);
 
 /* Evaluates and copies all rows to the host. `*out` is a table owned by the frame's scope,
  * untouched on failure. Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_frame_collect(tsr_frame *df, tsr_table **out);
+TSR_API TSR_MUST_USE tsr_status tsr_frame_collect_at(tsr_frame *df, tsr_table **out,
+                                                     const char *site);
 
 /* Evaluates a frame of one row. Returns the row, owned by the frame's scope; never NULL: on error
  * it holds nothing and tsr_row_status tells. Error: TSR_ESHAPE if there is not exactly one row.
@@ -333,7 +337,7 @@ typedef struct tsr_show_opts {
 /* As tsr_frame_text with options; NULL = defaults. Collective. */
 TSR_API const char *tsr_frame_text_with(tsr_frame *df, const tsr_show_opts *opts);
 /* Evaluates and prints what tsr_frame_text returns. Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_frame_print(tsr_frame *df, FILE *out);
+TSR_API TSR_MUST_USE tsr_status tsr_frame_print_at(tsr_frame *df, FILE *out, const char *site);
 /* Evaluates and returns one line a device: id, rows kept of rows held; owned by the scope; on
  * error the message. Collective. */
 TSR_API const char *tsr_frame_devices(tsr_frame *df);
@@ -346,9 +350,9 @@ TSR_API tsr_frame *tsr_frame_keep_at(tsr_scope *scope, tsr_frame *df, const char
 /* ---- tables on the host ------------------------------------------------------------------ */
 
 /* Returns the number of rows. Local. */
-TSR_API int64_t tsr_table_rows(const tsr_table *table);
+TSR_API int64_t tsr_table_row_count(const tsr_table *table);
 /* Returns the number of columns. Local. */
-TSR_API int tsr_table_columns(const tsr_table *table);
+TSR_API int tsr_table_column_count(const tsr_table *table);
 /* Returns the name of a column, owned by the table, or NULL. Local. */
 TSR_API const char *tsr_table_name(const tsr_table *table, int column);
 /* Returns the type of a column, 0 if there is none. Local. */
@@ -474,6 +478,9 @@ TSR_API const char *tsr_row_bytes(const tsr_row *row, const char *name, size_t *
 #define tsr_frame_var(df) tsr_frame_var_at((df), TSR_HERE)
 #define tsr_frame_std(df) tsr_frame_std_at((df), TSR_HERE)
 #define tsr_frame_keep(scope, df) tsr_frame_keep_at((scope), (df), TSR_HERE)
+#define tsr_frame_row_count(...) tsr_frame_row_count_at(__VA_ARGS__, TSR_HERE)
+#define tsr_frame_collect(...) tsr_frame_collect_at(__VA_ARGS__, TSR_HERE)
+#define tsr_frame_print(...) tsr_frame_print_at(__VA_ARGS__, TSR_HERE)
 #define tsr_frame_row(df) tsr_frame_row_at((df), TSR_HERE)
 /* tsr_frame_column(df, "x"), tsr_frame_column(df, "x", .null_value = TSR_VALUE(0)) */
 #define tsr_frame_column(...) \

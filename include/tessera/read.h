@@ -19,15 +19,14 @@ typedef enum tsr_bad_rows {
 /* Options of tsr_frame_read_csv. Zero means default. */
 typedef struct tsr_csv_opts {
   size_t size;
-  const tsr_mesh *mesh; /* NULL = all devices of the runtime on one axis */
-  const char *rows;   /* the axis or axes ("x+y") that rows are split over; NULL = the first axis */
-  char separator;     /* ',', '\t', ';', '|', ...; 0 = found in the first line: see below */
-  char comment;       /* lines that begin with it are left out; 0 = none */
-  bool no_header;     /* the first line is data; columns are column_1, column_2, ... */
-  bool decimal_comma; /* 1,5 is 1.5 (the separator is another) */
-  bool text_nulls;    /* the empty unquoted field and the markers are null in text columns too */
-  int skip_rows;      /* lines left out before the header */
-  const char *names;  /* "a, b, c": in place of the header's names */
+  tsr_sharding on;     /* where rows lie: tsr_on(mesh, "data"); zero = all devices of the runtime */
+  char separator;      /* ',', '\t', ';', '|', ...; 0 = found in the first line: see below */
+  char comment;        /* lines that begin with it are left out; 0 = none */
+  bool no_header;      /* the first line is data; columns are column_1, column_2, ... */
+  bool decimal_comma;  /* 1,5 is 1.5 (the separator is another) */
+  bool text_nulls;     /* the empty unquoted field and the markers are null in text columns too */
+  int skip_rows;       /* lines left out before the header */
+  const char *names;   /* "a, b, c": in place of the header's names */
   const char *columns; /* "a, c": the columns there are, in this order; NULL = all */
   const char *types;   /* "a i64, day text": forced; a value that does not fit is a bad row */
   const char *nulls;   /* "NA, -, none": null markers beside the empty field; NULL = "NA" */
@@ -72,8 +71,7 @@ TSR_API const char *tsr_frame_notes(const tsr_frame *df);
 /* Options of tsr_frame_read_json. Zero means default. */
 typedef struct tsr_json_opts {
   size_t size;
-  const tsr_mesh *mesh; /* as in tsr_csv_opts */
-  const char *rows;
+  tsr_sharding on;     /* as in tsr_csv_opts */
   const char *columns; /* "a, c"; NULL = all */
   const char *types;   /* "a i64": forced */
   tsr_bad_rows bad_rows;
@@ -97,7 +95,7 @@ TSR_API tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path,
 
 #ifndef __cplusplus
 /* clang-format off */
-/* tsr_frame_read_csv(s, "a.csv"), tsr_frame_read_csv(s, "a.csv", .mesh = mesh, .rows = "data") */
+/* tsr_frame_read_csv(s, "a.csv"), tsr_frame_read_csv(s, "a.csv", .on = tsr_on(mesh, "data")) */
 #define tsr_frame_read_csv(...) TSR_READ_CSV_(__VA_ARGS__, .size = sizeof(tsr_csv_opts))
 #define TSR_READ_CSV_(scope, path, ...) \
   tsr_frame_read_csv_with((scope), (path), &(tsr_csv_opts){ __VA_ARGS__ }, TSR_HERE)

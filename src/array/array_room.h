@@ -16,7 +16,7 @@ tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar number, tsr_dtype dtype
                             const char *site);
 
 /* Evaluates one array; an error is recorded as tsr_eval does. */
-tsr_status tsr__array_ready(tsr_array *a);
+tsr_status tsr__array_ready(tsr_array *a, const char *site);
 
 /* Checks shape and sharding of a new array; records the error. */
 tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dtype,

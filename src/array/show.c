@@ -47,7 +47,7 @@ const char *tsr_type_of(tsr_array *a)
 const char *tsr_text_of(tsr_array *a)
 {
   if (!a) return "(NULL)";
-  if (tsr__array_ready(a)) return why(a);
+  if (tsr__array_ready(a, NULL)) return why(a);
   tsr__text text = text_for(a);
   size_t bytes = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
   void *data = tsr__new_raw(text.heap, bytes + 1);
@@ -71,7 +71,7 @@ const char *tsr_text_of(tsr_array *a)
 const char *tsr_devices_of(tsr_array *a)
 {
   if (!a) return "(NULL)";
-  if (tsr__array_ready(a)) return why(a);
+  if (tsr__array_ready(a, NULL)) return why(a);
   tsr__text text = text_for(a);
   for (int p = 0; p < a->value->part_count; p++) {
     tsr__buffer *buffer = a->value->parts[p];

@@ -119,15 +119,14 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
   if (!given) return no_args(scope, "tsr_adopt", site);
   if (take_args(scope, "tsr_adopt", given, &all, sizeof all, site))
     return give_back(tsr__make_inert(scope, site), given);
-  put_args put = { "tsr_adopt", args->data, args->dtype, &args->shape, &args->sharding };
+  put_args put = { "tsr_adopt", args->data, args->dtype, &args->shape, &args->on };
   if (check_source(scope, &put, site)) return give_back(tsr__make_inert(scope, site), args);
   tsr__error error = { 0 };
-  tsr_sharding canon = tsr__sharding_canon(&args->sharding);
+  tsr_sharding canon = tsr__sharding_canon(&args->on);
   bool whole =
       tsr__positions(&canon) == 1 && args->dtype != TSR_BOOL && ((uintptr_t)args->data & 63) == 0;
   if (!whole)
-    return give_back(tsr_put_at(scope, args->data, args->dtype, args->shape, args->sharding, site),
-                     args);
+    return give_back(tsr_put_at(scope, args->data, args->dtype, args->shape, args->on, site), args);
   tsr__value *value =
       tsr__value_frame(scope->rt, &(tsr__layout){ args->dtype, &args->shape, &canon, NULL },
                        &error);
@@ -171,10 +170,10 @@ tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, co
   if (!given) return no_args(scope, "tsr_from_shards", site);
   if (take_args(scope, "tsr_from_shards", given, &all, sizeof all, site))
     return tsr__make_inert(scope, site);
-  put_args put = { "tsr_from_shards", args->shards, args->dtype, &args->shape, &args->sharding };
+  put_args put = { "tsr_from_shards", args->shards, args->dtype, &args->shape, &args->on };
   if (check_source(scope, &put, site)) return tsr__make_inert(scope, site);
   tsr__error error = { 0 };
-  tsr_sharding canon = tsr__sharding_canon(&args->sharding);
+  tsr_sharding canon = tsr__sharding_canon(&args->on);
   tsr__layout layout = { args->dtype, &args->shape, &canon, NULL };
   tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
   if (!value) return leaf_of(scope, value, &error, "tsr_from_shards", site);
@@ -239,12 +238,12 @@ typedef struct draw {
 static tsr_array *uniform(tsr_scope *scope, const tsr_random_args *args, tsr_dtype dtype,
                           const char *what, const char *site)
 {
-  if (tsr__check_placement(scope, what, dtype, &args->shape, &args->sharding, site))
+  if (tsr__check_placement(scope, what, dtype, &args->shape, &args->on, site))
     return tsr__make_inert(scope, site);
   tsr__ask ask = { .dtype = dtype,
                    .shape = args->shape,
                    TSR__NUMBERS({ .i = (int64_t)args->key }, { .i = (int64_t)args->stream }),
-                   .sharding = &args->sharding };
+                   .sharding = &args->on };
   return tsr__make(scope, TSR__OP_UNIFORM, TSR__IN_NONE, &ask, site);
 }
 
@@ -339,7 +338,7 @@ tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *
     return tsr__make_inert(scope, site);
   }
   int count = rate > 0 ? poisson_table(rate, table, CAPACITY) : 0;
-  tsr_sharding whole = { .mesh = args.sharding.mesh };
+  tsr_sharding whole = { .mesh = args.on.mesh };
   tsr_array *leaf =
       tsr_put_at(scope, table, TSR_F64, (tsr_shape){ .rank = 1, .dims = { count } }, whole, site);
   tsr__del(&scope->rt->heap, table, CAPACITY * sizeof(double));

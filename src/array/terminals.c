@@ -3,33 +3,40 @@
 
 #include <inttypes.h>
 
+/* Where an error stands: the terminal's line, or for want of it the array's. */
+static const char *site_of(const tsr_array *a, const char *site)
+{
+  return site ? site : a->node.site;
+}
+
 /* Where `what` is asked to write to must be somewhere. */
-static tsr_status check_out(tsr_array *a, const void *out, const char *what)
+static tsr_status check_out(tsr_array *a, const void *out, const char *what, const char *site)
 {
   if (out || !a || a->inert) return TSR_OK;
-  return tsr__fail(tsr__home(a), a->node.site, TSR_EARG, "%s: the place for the result is NULL",
+  return tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG, "%s: the place for the result is NULL",
                    what);
 }
 
 /* Why an array is inert: its scope knows, or, where there is none, the constant itself. */
-static tsr_status why_inert(const tsr_array *a)
+static tsr_status why_inert(const tsr_array *a, const char *site)
 {
   tsr_scope *scope = a->node.scope;
   if (!scope) return a->number_count ? (tsr_status)a->numbers[0].i : TSR_ESTATE;
   if (tsr_scope_status(scope)) return tsr_scope_status(scope);
-  return tsr__fail(scope, a->node.site, TSR_ESTATE,
+  return tsr__fail(scope, site_of(a, site), TSR_ESTATE,
                    "the array comes of a failed call whose error was cleared; make it again");
 }
 
-tsr_status tsr_eval(tsr_array *const *arrays, int count)
+tsr_status tsr_eval_at(tsr_array *const *arrays, int count, const char *site)
 {
   if (!arrays || count <= 0 || !arrays[0]) return count == 0 ? TSR_OK : TSR_EARG;
   for (int i = 0; i < count; i++) {
     if (!arrays[i])
-      return tsr__fail(tsr__home(arrays[0]), NULL, TSR_EARG, "tsr_eval: array %d is NULL", i);
-    if (arrays[i]->inert) return why_inert(arrays[i]);
+      return tsr__fail(tsr__home(arrays[0]), site_of(arrays[0], site), TSR_EARG,
+                       "tsr_eval: array %d is NULL", i);
+    if (arrays[i]->inert) return why_inert(arrays[i], site);
     if (arrays[i]->node.scope->rt != arrays[0]->node.scope->rt)
-      return tsr__fail(tsr__home(arrays[0]), NULL, TSR_EARG,
+      return tsr__fail(tsr__home(arrays[0]), site_of(arrays[0], site), TSR_EARG,
                        "tsr_eval: array %d belongs to another runtime than array 0; evaluate each "
                        "runtime's arrays by themselves",
                        i);
@@ -38,39 +45,39 @@ tsr_status tsr_eval(tsr_array *const *arrays, int count)
   tsr__error error = { 0 };
   tsr_status status = tsr__execute(scope, arrays, count, &error);
   if (!status) return TSR_OK;
-  tsr__fail_error(scope, arrays[0]->node.site, &error);
+  tsr__fail_error(scope, site_of(arrays[0], site), &error);
   if (scope != arrays[0]->node.scope && !arrays[0]->value)
-    tsr__fail_error(arrays[0]->node.scope, arrays[0]->node.site, &error);
+    tsr__fail_error(arrays[0]->node.scope, site_of(arrays[0], site), &error);
   return status;
 }
 
-tsr_status tsr__array_ready(tsr_array *a)
+tsr_status tsr__array_ready(tsr_array *a, const char *site)
 {
   if (!a) return TSR_EARG;
   if (a->deleted)
-    return tsr__fail(tsr__home(a), a->node.site, TSR_ESTATE,
+    return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE,
                      "%s was deleted by tsr_delete; keep it until its last use", tsr_type_of(a));
-  return a->value && !a->inert ? TSR_OK : tsr_eval(&a, 1);
+  return a->value && !a->inert ? TSR_OK : tsr_eval_at(&a, 1, site);
 }
 
-tsr_status tsr_wait(tsr_array *a)
+tsr_status tsr_wait_at(tsr_array *a, const char *site)
 {
-  return tsr__array_ready(a);
+  return tsr__array_ready(a, site);
 }
 
-tsr_status tsr_read(tsr_array *a, void *out, size_t bytes)
+tsr_status tsr_read_at(tsr_array *a, void *out, size_t bytes, const char *site)
 {
-  tsr_status status = tsr__array_ready(a);
+  tsr_status status = tsr__array_ready(a, site);
   if (status) return status;
   size_t need = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
   if (bytes != need || (!out && need))
-    return tsr__fail(tsr__home(a), a->node.site, TSR_EARG,
+    return tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
                      "tsr_read: %s%zu bytes for %s, expected exactly %zu", out ? "" : "NULL of ",
                      bytes, tsr_type_of(a), need);
   tsr__error error = { 0 };
   if (tsr__value_to_host(a->value, out)) return TSR_OK;
   tsr__cancelled(&error, "tsr_read");
-  return tsr__fail_error(tsr__home(a), a->node.site, &error);
+  return tsr__fail_error(tsr__home(a), site_of(a, site), &error);
 }
 
 /* One element as it lies in host memory. */
@@ -79,22 +86,22 @@ typedef union element {
   uint64_t align;
 } element;
 
-static tsr_status read_one(tsr_array *a, const char *what, element *out)
+static tsr_status read_one(tsr_array *a, const char *what, element *out, const char *site)
 {
-  tsr_status status = tsr__array_ready(a);
+  tsr_status status = tsr__array_ready(a, site);
   if (status) return status;
   if (tsr__shape_count(&a->shape) != 1)
-    return tsr__fail(tsr__home(a), a->node.site, TSR_ESHAPE, "%s: %s, expected one element", what,
-                     tsr_type_of(a));
+    return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESHAPE, "%s: %s, expected one element",
+                     what, tsr_type_of(a));
   tsr__value_to_host(a->value, out);
   return TSR_OK;
 }
 
-tsr_status tsr_read_scalar(tsr_array *a, double *out)
+tsr_status tsr_read_scalar_at(tsr_array *a, double *out, const char *site)
 {
   element e = { 0 };
-  tsr_status status = check_out(a, out, "tsr_read_scalar");
-  if (!status) status = read_one(a, "tsr_read_scalar", &e);
+  tsr_status status = check_out(a, out, "tsr_read_scalar", site);
+  if (!status) status = read_one(a, "tsr_read_scalar", &e, site);
   if (status) return status;
   tsr_dtype dtype = (tsr_dtype)a->dtype;
   if (tsr__dtype_float(dtype)) *out = tsr__dtype_get_real(dtype, &e, 0);
@@ -102,19 +109,19 @@ tsr_status tsr_read_scalar(tsr_array *a, double *out)
   return TSR_OK;
 }
 
-tsr_status tsr_read_i64(tsr_array *a, int64_t *out)
+tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site)
 {
   element e = { 0 };
   if (a && !a->inert && (tsr__dtype_float((tsr_dtype)a->dtype)))
-    return tsr__fail(tsr__home(a), a->node.site, TSR_EDTYPE,
+    return tsr__fail(tsr__home(a), site_of(a, site), TSR_EDTYPE,
                      "tsr_read_i64: %s, expected an integer or bool; cast it first",
                      tsr_type_of(a));
-  tsr_status status = check_out(a, out, "tsr_read_i64");
-  if (!status) status = read_one(a, "tsr_read_i64", &e);
+  tsr_status status = check_out(a, out, "tsr_read_i64", site);
+  if (!status) status = read_one(a, "tsr_read_i64", &e, site);
   if (status) return status;
   int64_t value = tsr__dtype_get_whole((tsr_dtype)a->dtype, &e, 0);
   if (a->dtype == TSR_U64 && value < 0)
-    return tsr__fail(a->node.scope, a->node.site, TSR_EVALUE,
+    return tsr__fail(tsr__home(a), site_of(a, site), TSR_EVALUE,
                      "tsr_read_i64: %" PRIu64 " of %s does not fit i64; read it with tsr_read",
                      (uint64_t)value, tsr_type_of(a));
   *out = value;
@@ -123,7 +130,7 @@ tsr_status tsr_read_i64(tsr_array *a, int64_t *out)
 
 tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
 {
-  tsr_status status = tsr__array_ready(a);
+  tsr_status status = tsr__array_ready(a, site);
   if (status) {
     const char *message = a ? tsr_message(tsr__home(a)) : "the array is NULL";
     tsr__fail(outer, site, status, "tsr_keep: %s", *message ? message : tsr_status_text(status));
@@ -142,14 +149,14 @@ void tsr_delete(tsr_array *a)
   if (a && !a->inert && !a->deleted) tsr__array_delete(a);
 }
 
-tsr_status tsr_shard_view(tsr_array *a, int position, tsr_shard *out)
+tsr_status tsr_shard_view_at(tsr_array *a, int position, tsr_shard *out, const char *site)
 {
-  tsr_status status = check_out(a, out, "tsr_shard_view");
-  if (!status) status = tsr__array_ready(a);
+  tsr_status status = check_out(a, out, "tsr_shard_view", site);
+  if (!status) status = tsr__array_ready(a, site);
   if (status) return status;
   const tsr__value *value = a->value;
   if (position < 0 || position >= value->part_count || !value->parts[position])
-    return tsr__fail(tsr__home(a), a->node.site, TSR_EARG,
+    return tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
                      "tsr_shard_view: position %d of %s, expected 0..%d", position, tsr_type_of(a),
                      value->part_count - 1);
   tsr_shard shard = { .device = value->parts[position]->device,

@@ -202,7 +202,7 @@ void *tsr__node_new(tsr_scope *scope, size_t size, const char *site, void (*rele
   return node;
 }
 
-int64_t tsr_scope_nodes(const tsr_scope *scope)
+int64_t tsr_scope_node_count(const tsr_scope *scope)
 {
   return scope ? scope->node_count : 0;
 }

@@ -21,10 +21,10 @@ static inline uint64_t fuzz_hash_text(const char *text, uint64_t hash)
 static inline uint64_t fuzz_hash_table(const tsr_table *table)
 {
   uint64_t hash = 0;
-  for (int c = 0; c < tsr_table_columns(table); c++) {
+  for (int c = 0; c < tsr_table_column_count(table); c++) {
     hash = fuzz_hash_text(tsr_table_name(table, c), hash);
     hash = fuzz_hash_text(tsr_coltype_name(tsr_table_type(table, c)), hash);
-    for (int64_t r = 0; r < tsr_table_rows(table); r++) {
+    for (int64_t r = 0; r < tsr_table_row_count(table); r++) {
       const char *text = tsr_table_text(table, r, c);
       REQUIRE(tsr_table_is_null(table, r, c) == !text);
       hash = fuzz_hash_text(text, hash);
@@ -42,7 +42,7 @@ static inline fuzz_outcome fuzz_collect(tsr_scope *scope, tsr_frame *df)
   out.status = tsr_frame_collect(df, &table);
   REQUIRE(out.status == tsr_scope_status(scope));
   if (!out.status) {
-    out.rows = tsr_table_rows(table);
+    out.rows = tsr_table_row_count(table);
     out.hash = fuzz_hash_table(table);
     return out;
   }

@@ -89,7 +89,7 @@ static void check_devices(const char *path, const tsr__npy *npy)
   size_t bytes = npy ? bytes_of(npy) : 0;
   tsr_scope *s = tsr_scope_open(rt);
   bool split = npy && npy->shape.rank;
-  tsr_array *x = tsr_read_npy(s, path, tsr_on(tsr_mesh_default(rt, "x"), split ? "x" : "-"));
+  tsr_array *x = tsr_load_npy(s, path, tsr_on(tsr_mesh_default(rt, "x"), split ? "x" : "-"));
   char *values = malloc(bytes + 1);
   tsr_status status = tsr_read(x, values, bytes);
   REQUIRE(!status == (npy != NULL) || (npy && beyond(npy)));

@@ -57,10 +57,10 @@ static void read_arrays(const char *path, int count)
   static tsr_runtime *rt;
   if (!rt) rt = tsr_runtime_open("cpu:3", .threads = 1);
   tsr_scope *s = tsr_scope_open(rt);
-  tsr_npz *npz = tsr_npz_open(s, path);
+  tsr_npz *npz = tsr_load_npz(s, path);
   REQUIRE(!tsr_scope_status(s) == (count >= 0) && tsr_npz_count(npz) <= (count > 0 ? count : 0));
   for (int i = 0; i < tsr_npz_count(npz) && i < MOST_MEMBERS; i++) {
-    tsr_array *x = tsr_npz_read(npz, tsr_npz_name(npz, i), (tsr_sharding){ 0 });
+    tsr_array *x = tsr_npz_array(npz, tsr_npz_name(npz, i), (tsr_sharding){ 0 });
     if (tsr_eval(&x, 1)) fuzz_message(tsr_message(s), 2000);
     tsr_scope_clear(s);
   }

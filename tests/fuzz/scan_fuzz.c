@@ -47,7 +47,7 @@ static void predicate(const tsr_frame *df, int column, uint8_t choice, tsr__text
 static tsr_frame *chain(tsr_frame *df, const uint8_t *choice)
 {
   static const char *const joins[] = { " and ", " or ", " and not ", " or not " };
-  int columns = tsr_frame_columns(df);
+  int columns = tsr_frame_column_count(df);
   tsr__text text;
   if (!columns) return df;
   tsr__text_init(&text, NULL);
@@ -88,7 +88,7 @@ static bool eagerly(tsr_runtime *rt, const char *path, const uint8_t *choice, fu
   tsr_frame *kept = tsr_frame_keep(s, df);
   bool same = !tsr_scope_status(s);
   /* A late value that made a column another type is known at the call here, at the terminal there. */
-  for (int c = 0; same && c < tsr_frame_columns(df); c++)
+  for (int c = 0; same && c < tsr_frame_column_count(df); c++)
     same = tsr_frame_column_type(df, c) == tsr_frame_column_type(kept, c);
   if (same) *out = fuzz_collect(s, chain(kept, choice));
   tsr_scope_close(s);

@@ -120,13 +120,14 @@ def write_by_others(rows):
 def write_by_tessera(rows):
     """What the writer is tested with."""
     lib, pointer = arrow_roundtrip.lib, arrow_roundtrip.pointer
-    lib.tsr_frame_write_csv_with.argtypes = [pointer, ctypes.c_char_p, pointer]
-    lib.tsr_frame_write_json.argtypes = [pointer, ctypes.c_char_p]
+    lib.tsr_frame_write_csv_with.argtypes = [pointer, ctypes.c_char_p, pointer, ctypes.c_char_p]
+    lib.tsr_frame_write_json_at.argtypes = [pointer, ctypes.c_char_p, ctypes.c_char_p]
     tessera = arrow_roundtrip.Tessera("cpu:3")
     frame = tessera.read(table(rows), True)
     tessera.check(lib.tsr_frame_write_csv_with(frame, str(OUT / f"tessera_{rows}.csv").encode(),
-                                               None))
-    tessera.check(lib.tsr_frame_write_json(frame, str(OUT / f"tessera_{rows}.jsonl").encode()))
+                                               None, b"make_files.py"))
+    tessera.check(lib.tsr_frame_write_json_at(frame, str(OUT / f"tessera_{rows}.jsonl").encode(),
+                                              b"make_files.py"))
     tessera.close()
 
 
@@ -221,20 +222,21 @@ def copy_by_tessera(source, path):
     """Reads an archive and writes it again."""
     lib, pointer = arrow_roundtrip.lib, arrow_roundtrip.pointer
     for name, result, arguments in [
-            ("tsr_npz_open_at", pointer, [pointer, ctypes.c_char_p, ctypes.c_char_p]),
+            ("tsr_load_npz_at", pointer, [pointer, ctypes.c_char_p, ctypes.c_char_p]),
             ("tsr_npz_count", ctypes.c_int, [pointer]),
             ("tsr_npz_name", ctypes.c_char_p, [pointer, ctypes.c_int]),
-            ("tsr_npz_read_at", pointer, [pointer, ctypes.c_char_p, Sharding, ctypes.c_char_p]),
+            ("tsr_npz_array_at", pointer, [pointer, ctypes.c_char_p, Sharding, ctypes.c_char_p]),
             ("tsr_save_npz_with", ctypes.c_int,
-             [pointer, ctypes.c_char_p, ctypes.POINTER(Item), ctypes.c_int])]:
+             [pointer, ctypes.c_char_p, ctypes.POINTER(Item), ctypes.c_int, ctypes.c_char_p])]:
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
     tessera = arrow_roundtrip.Tessera("cpu:1")
-    archive = lib.tsr_npz_open_at(tessera.scope, str(source).encode(), b"make_files.py")
+    archive = lib.tsr_load_npz_at(tessera.scope, str(source).encode(), b"make_files.py")
     names = [lib.tsr_npz_name(archive, i) for i in range(lib.tsr_npz_count(archive))]
-    items = [Item(n, lib.tsr_npz_read_at(archive, n, Sharding(), b"make_files.py")) for n in names]
+    items = [Item(n, lib.tsr_npz_array_at(archive, n, Sharding(), b"make_files.py")) for n in names]
     tessera.check(lib.tsr_save_npz_with(tessera.scope, str(path).encode(),
-                                        (Item * len(items))(*items), len(items)))
+                                        (Item * len(items))(*items), len(items),
+                                        b"make_files.py"))
     tessera.close()
 
 

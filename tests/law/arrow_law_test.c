@@ -417,11 +417,11 @@ static void check_stream(const char *devices, bool spread)
   tsr_runtime *rt = tsr_runtime_open(devices);
   tsr_scope *scope = tsr_scope_open(rt);
   struct ArrowArrayStream from = { get_schema, get_next, NULL, release_stream, &s };
-  tsr_frame *df =
-      tsr_frame_from_arrow(scope, &from, .mesh = spread ? tsr_mesh_default(rt, "x") : NULL);
+  tsr_frame *df = tsr_frame_from_arrow(
+      scope, &from, .on = tsr_on(spread ? tsr_mesh_default(rt, "x") : NULL, spread ? "x" : NULL));
   tsr_table *table = NULL;
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, scope);
-  CHECK_I64(tsr_table_rows(table), s.total);
+  CHECK_I64(tsr_table_row_count(table), s.total);
   for (int i = 0; i < s.columns; i++) check_column(&s.column[i], s.total, table, i);
   tsr_scope_close(scope);
   tsr_runtime_close(rt);

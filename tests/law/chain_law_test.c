@@ -112,7 +112,7 @@ static bool not_text(tsr_coltype type)
 /* A column's name as it is written; "" where none fits. */
 static void column(trial *t, const tsr_frame *df, bool (*fits)(tsr_coltype), char *out, size_t room)
 {
-  int fitting[64], count = 0, all = tsr_frame_columns(df);
+  int fitting[64], count = 0, all = tsr_frame_column_count(df);
   for (int c = 0; c < all && count < 64; c++)
     if (fits(tsr_frame_column_type(df, c))) fitting[count++] = c;
   *out = 0;
@@ -190,7 +190,7 @@ static tsr_frame *assign(trial *t, tsr_frame *df)
   char a[200], b[200], text[900], name[20];
   column(t, df, numeric, a, sizeof a);
   column(t, df, numeric, b, sizeof b);
-  if (!*a || tsr_frame_columns(df) >= MOST_COLUMNS) return df;
+  if (!*a || tsr_frame_column_count(df) >= MOST_COLUMNS) return df;
   int64_t way = pick(t, 0, 2);
   if (way == 0) snprintf(text, sizeof text, "%s * 0.5 + %s", a, b);
   else if (way == 1) snprintf(text, sizeof text, "if(%s > %s, %s, null)", a, b, a);
@@ -237,9 +237,9 @@ static tsr_frame *sort(trial *t, tsr_frame *df)
 static tsr_frame *number(trial *t, tsr_frame *df)
 {
   char name[20];
-  if (tsr_frame_columns(df) >= MOST_COLUMNS) return df;
-  snprintf(name, sizeof name, "row%d", tsr_frame_columns(df));
-  for (int c = 0; c < tsr_frame_columns(df); c++)
+  if (tsr_frame_column_count(df) >= MOST_COLUMNS) return df;
+  snprintf(name, sizeof name, "row%d", tsr_frame_column_count(df));
+  for (int c = 0; c < tsr_frame_column_count(df); c++)
     if (!strcmp(name, tsr_frame_column_name(df, c))) return df;
   say(t, "row_index", name);
   return tsr_frame_with_row_index(df, name);
@@ -272,7 +272,7 @@ static tsr_frame *join(trial *t, tsr_frame *df)
   tsr_coltype type;
   column(t, df, any, a, sizeof a);
   int at = -1;
-  for (int c = 0; c < tsr_frame_columns(df); c++) {
+  for (int c = 0; c < tsr_frame_column_count(df); c++) {
     size_t length = strlen(tsr_frame_column_name(df, c));
     if (length + 2 == strlen(a) && !strncmp(a + 1, tsr_frame_column_name(df, c), length)) at = c;
   }
@@ -284,12 +284,12 @@ static tsr_frame *join(trial *t, tsr_frame *df)
                                             : "k";
   if (right == df) return df;
   bool there = false;
-  for (int c = 0; c < tsr_frame_columns(right); c++)
+  for (int c = 0; c < tsr_frame_column_count(right); c++)
     there = there || !strcmp(with, tsr_frame_column_name(right, c));
   if (!there) return df;
   right = tsr_frame_select_at(right, TSR_FORMULA("x, k, v, b, w = i, z = u"), TSR_HERE);
   if (tsr_frame_is_inert(right)) tsr_scope_clear(t->s);
-  if (tsr_frame_is_inert(right) || tsr_frame_columns(df) > 8) return df;
+  if (tsr_frame_is_inert(right) || tsr_frame_column_count(df) > 8) return df;
   const char *each = pick(t, 0, 1)          ? "%s = %s"
                      : type == TSR_COL_TEXT ? "lower(%s) = lower(%s)"
                                             : "cast(%s, 'text') = cast(%s, 'text')";
@@ -349,9 +349,9 @@ static tsr_frame *group_computed(trial *t, tsr_frame *df)
   char name[200], value[300], key[20], by[400];
   column(t, df, whole, name, sizeof name);
   snprintf(value, sizeof value, forms[pick(t, 0, 4)], name);
-  snprintf(key, sizeof key, "key%d", tsr_frame_columns(df));
+  snprintf(key, sizeof key, "key%d", tsr_frame_column_count(df));
   if (!*name) return df;
-  for (int c = 0; c < tsr_frame_columns(df); c++)
+  for (int c = 0; c < tsr_frame_column_count(df); c++)
     if (!strcmp(key, tsr_frame_column_name(df, c))) return df;
   int64_t way = pick(t, 0, 3);
   say(t, way ? "group" : "value_counts", value);
@@ -403,9 +403,9 @@ static tsr_status run(trial *t, tsr_runtime *rt, const char *mesh, tsr_table **o
   tsr_status status = tsr_frame_collect(df, out);
   if (status) return status;
   int64_t rows = 0;
-  tsr_status counted = tsr_frame_rows(df, &rows);
+  tsr_status counted = tsr_frame_row_count(df, &rows);
   CHECK_STATUS(counted, TSR_OK, t->s);
-  if (!counted) CHECK_I64(rows, tsr_table_rows(*out));
+  if (!counted) CHECK_I64(rows, tsr_table_row_count(*out));
   return status;
 }
 
@@ -424,7 +424,7 @@ static bool try_one(tsr_runtime *rt, uint64_t seed)
          many.said);
   const char *differs = status ? NULL : law_differs(found, expected);
   if (differs) FAIL("seed %llu on %s: %s\n%s", (unsigned long long)seed, mesh, differs, many.said);
-  bool some = !status && tsr_table_rows(expected) > 0;
+  bool some = !status && tsr_table_row_count(expected) > 0;
   tsr_scope_close(many.s);
   tsr_scope_close(one.s);
   return some;

@@ -600,7 +600,7 @@ static tsr_frame *file_frame(tsr_scope *s, const trial *t, const cell *base, int
     }
   CHECK(fclose(out) == 0);
   const tsr_mesh *on = tsr_mesh_make(s->rt, meshes[mesh][0]);
-  return tsr_frame_read_csv(s, path, .mesh = on, .rows = meshes[mesh][1]);
+  return tsr_frame_read_csv(s, path, .on = tsr_on(on, meshes[mesh][1]));
 }
 
 static tsr_frame *add_steps(tsr_frame *df, const trial *t)
@@ -713,10 +713,10 @@ static void check_rows(tsr_frame *df, trial *t)
   int64_t kept = 0, rows = -1;
   for (int64_t row = 0; row < t->rows; row++) kept += t->in[row];
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, NULL);
-  CHECK_I64(tsr_table_rows(table), kept);
-  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, NULL);
+  CHECK_I64(tsr_table_row_count(table), kept);
+  CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_OK, NULL);
   CHECK_I64(rows, kept);
-  CHECK_I64(tsr_table_columns(table), t->columns);
+  CHECK_I64(tsr_table_column_count(table), t->columns);
   int64_t at = 0;
   for (int64_t row = 0; row < t->rows; row++) {
     if (!t->in[row]) continue;
@@ -868,7 +868,7 @@ static void check_aggregates(tsr_frame *df, trial *t)
     FAIL("%s: status %d", w.text, (int)st);
   }
   for (int k = 0; k < QUERIES && !t->overflow; k++) {
-    CHECK_I64(tsr_table_rows(table), 1);
+    CHECK_I64(tsr_table_row_count(table), 1);
     CHECK_I64(tsr_table_type(table, k), (tsr_coltype)query_type(&q[k]));
     writer one = { .length = 0 };
     put_query(&one, t, &q[k], k);
@@ -968,7 +968,7 @@ static void check_groups(tsr_frame *df, trial *t)
     describe(t);
     FAIL("by %s: %s: status %d", by.text, w.text, (int)st);
   }
-  if (!skip) CHECK_I64(tsr_table_rows(table), groups);
+  if (!skip) CHECK_I64(tsr_table_row_count(table), groups);
   for (int64_t g = 0; g < groups; g++) {
     for (int k = 0; k < count && !skip; k++)
       check_cell(t, table, g, k, t->type[keys[k]],

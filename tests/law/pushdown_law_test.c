@@ -152,7 +152,7 @@ static tsr_frame *open_file(trial *t, tsr_runtime *rt, tsr_scope *s, int devices
   char spec[20];
   snprintf(spec, sizeof spec, "x=%d", devices);
   tsr_csv_opts opts = t->opts;
-  opts.mesh = tsr_mesh_make(rt, spec);
+  opts.on = tsr_on(tsr_mesh_make(rt, spec), "x");
   return tsr_frame_read_csv_with(s, test_tmp("sift.csv"), &opts, "law");
 }
 
@@ -192,7 +192,7 @@ static bool try_one(tsr_runtime *rt, uint64_t seed)
          tsr_message(whole), t.filters);
   const char *differs = status ? NULL : law_differs(found, expected);
   if (differs) FAIL("seed %llu: %s; %s", (unsigned long long)seed, differs, t.filters);
-  bool some = !status && tsr_table_rows(expected) > 0;
+  bool some = !status && tsr_table_row_count(expected) > 0;
   tsr_scope_close(pushed);
   tsr_scope_close(whole);
   return some;

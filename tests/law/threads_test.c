@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/first_axis.h"
 #include "tessera.h"
 
 enum { THREADS = 4, ROWS = 3000 };
@@ -69,9 +70,8 @@ static void *compute(void *user)
     tsr_array *x = tsr_keep(s, shared->data);
     tsr_array *own = tsr_sum(tsr_mul(tsr_add(x, w->number), round % 3 + 1));
     tsr_array *common = tsr_mean(tsr_sqrt(tsr_add(tsr_mul(x, x), 1)));
-    tsr_array *drawn = tsr_count(tsr_gt(tsr_uniform(s, .key = 7, .shape = TSR_SHAPE(ROWS),
-                                                    .sharding = tsr_on(shared->mesh, "d")),
-                                        0.5));
+    tsr_array *drawn = tsr_count(tsr_gt(
+        tsr_uniform(s, .key = 7, .shape = TSR_SHAPE(ROWS), .on = tsr_on(shared->mesh, "d")), 0.5));
     double mean = 0, sum = 0;
     int64_t count;
     if (tsr_eval((tsr_array *[]){ own, common }, 2) || tsr_read_scalar(own, &sum) ||
@@ -141,10 +141,10 @@ TEST_TIMEOUT(threads_nest_in_one_scope, 300)
   shared.scope = tsr_scope_open(shared.rt);
   shared.data = tsr_iota(shared.scope, TSR_F64, TSR_SHAPE(ROWS), 0, tsr_on(shared.mesh, "d"));
   CHECK_STATUS(tsr_eval(&shared.data, 1), TSR_OK, shared.scope);
-  int64_t nodes = tsr_scope_nodes(shared.scope);
+  int64_t nodes = tsr_scope_node_count(shared.scope);
   start(workers, &shared, compute_nested);
   for (int i = 1; i < THREADS; i++) CHECK_F64_BITS(workers[i].sum, workers[0].sum);
-  CHECK_I64(tsr_scope_nodes(shared.scope), nodes);
+  CHECK_I64(tsr_scope_node_count(shared.scope), nodes);
   CHECK_STR(tsr_message(shared.scope), "");
   tsr_scope_close(shared.scope);
   tsr_runtime_close(shared.rt);
@@ -158,12 +158,12 @@ static void *query(void *user)
   struct shared *shared = w->shared;
   for (int round = 0; round < shared->rounds / 5; round++) {
     tsr_scope *s = tsr_scope_open(shared->rt);
-    tsr_frame *df = tsr_frame_read_csv(s, shared->path, .mesh = shared->mesh);
+    tsr_frame *df = tsr_frame_read_csv(s, shared->path, .on = first_axis(shared->mesh));
     df = tsr_frame_filter(df, "a >= ?", w->number);
     tsr_table *table = NULL;
     if (tsr_frame_collect(tsr_frame_group_agg(df, "t", "s = sum(a), n = count()"), &table))
       complain(w, s, "groups");
-    else if (tsr_table_rows(table) != 3) complain(w, s, "not three groups");
+    else if (tsr_table_row_count(table) != 3) complain(w, s, "not three groups");
     tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "s = sum(a), m = mean(b)"));
     double expected = ROWS * (ROWS - 1) / 2.0 - w->number * (w->number - 1) / 2.0;
     if (tsr_row_status(row) || tsr_row_f64(row, "s") != expected) complain(w, s, "a wrong sum");
@@ -229,8 +229,9 @@ static bool mix_table(tsr_frame *df, uint64_t *hash)
 {
   tsr_table *t = NULL;
   if (tsr_frame_collect(df, &t)) return false;
-  for (int c = 0; c < tsr_table_columns(t); c++)
-    for (int64_t r = 0; r < tsr_table_rows(t); r++) *hash = mix(*hash, tsr_table_text(t, r, c));
+  for (int c = 0; c < tsr_table_column_count(t); c++)
+    for (int64_t r = 0; r < tsr_table_row_count(t); r++)
+      *hash = mix(*hash, tsr_table_text(t, r, c));
   return true;
 }
 
@@ -274,15 +275,15 @@ static bool use_files(const struct worker *w, tsr_scope *s, tsr_frame *df, const
   tsr_array *x = tsr_frame_column(df, "x");
   for (int i = 0; i < 3; i++)
     if (tsr_frame_write_csv(df, path[i]) ||
-        !mix_table(tsr_frame_read_csv(s, path[i], .mesh = mesh), hash))
+        !mix_table(tsr_frame_read_csv(s, path[i], .on = first_axis(mesh)), hash))
       return false;
   if (tsr_frame_write_json(df, path[3]) || tsr_save_npz(s, path[4], { "x", x }) ||
       tsr_save_npy(x, path[5]))
     return false;
-  tsr_npz *npz = tsr_npz_open(s, path[4]);
+  tsr_npz *npz = tsr_load_npz(s, path[4]);
   tsr_sharding at = tsr_on(mesh, "d");
-  tsr_array *again = tsr_npz_read(npz, "x", at), *mapped = tsr_read_npy(s, path[5], at);
-  return mix_table(tsr_frame_read_json(s, path[3], .mesh = mesh), hash) &&
+  tsr_array *again = tsr_npz_array(npz, "x", at), *mapped = tsr_load_npy(s, path[5], at);
+  return mix_table(tsr_frame_read_json(s, path[3], .on = first_axis(mesh)), hash) &&
          mix_table(tsr_frame_new(s, { "p", again }, { "q", mapped }), hash);
 }
 

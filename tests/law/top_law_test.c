@@ -95,14 +95,14 @@ static void check(uint64_t seed)
   tsr_table *found = NULL, *want = NULL;
   CHECK_STATUS(tsr_frame_collect(behind(top, then), &found), TSR_OK, s);
   int64_t alone = -1;
-  CHECK_STATUS(tsr_frame_rows(top, &alone), TSR_OK, s);
+  CHECK_STATUS(tsr_frame_row_count(top, &alone), TSR_OK, s);
   tsr_frame *whole = tsr_frame_keep(s, sorted);
   tsr_frame *cut = tsr_frame_limit(whole, first, count);
   CHECK_STATUS(tsr_frame_collect(behind(cut, then), &want), TSR_OK, s);
   const char *differs = law_differs(found, want);
   if (differs) FAIL("sorted by %s: %s", by, differs);
   int64_t expected = -1;
-  CHECK_STATUS(tsr_frame_rows(cut, &expected), TSR_OK, s);
+  CHECK_STATUS(tsr_frame_row_count(cut, &expected), TSR_OK, s);
   CHECK_I64(alone, expected);
   tsr_runtime_close(on.rt);
 }

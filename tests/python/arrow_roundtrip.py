@@ -30,7 +30,7 @@ for name, result, arguments in [
         ("tsr_message", ctypes.c_char_p, [pointer]),
         ("tsr_mesh_default", pointer, [pointer, ctypes.c_char_p]),
         ("tsr_frame_from_arrow_with", pointer, [pointer, pointer, pointer, ctypes.c_char_p]),
-        ("tsr_frame_to_arrow", ctypes.c_int, [pointer, pointer]),
+        ("tsr_frame_to_arrow_at", ctypes.c_int, [pointer, pointer, ctypes.c_char_p]),
         ("tsr_frame_is_inert", ctypes.c_bool, [pointer])]:
     function = getattr(lib, name)
     function.restype, function.argtypes = result, arguments
@@ -43,10 +43,20 @@ class Stream(ctypes.Structure):
                 for n in ("get_schema", "get_next", "get_last_error", "release", "private_data")]
 
 
+class Sharding(ctypes.Structure):
+    """tsr_sharding."""
+
+    _fields_ = [("mesh", pointer), ("rest", ctypes.c_uint8 * 72)]
+
+
 class Options(ctypes.Structure):
     """tsr_arrow_opts."""
 
-    _fields_ = [("size", ctypes.c_size_t), ("mesh", pointer), ("rows", ctypes.c_char_p)]
+    _fields_ = [("size", ctypes.c_size_t), ("on", Sharding)]
+
+
+lib.tsr_on_with.restype = Sharding
+lib.tsr_on_with.argtypes = [pointer, ctypes.c_char_p, pointer]
 
 
 class Tessera:
@@ -61,9 +71,9 @@ class Tessera:
         capsule = source.__arrow_c_stream__()
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.restype, get.argtypes = pointer, [ctypes.py_object, ctypes.c_char_p]
-        options = Options(ctypes.sizeof(Options), None, None)
+        options = Options(ctypes.sizeof(Options))
         if spread:
-            options.mesh = lib.tsr_mesh_default(self.runtime, None)
+            options.on = lib.tsr_on_with(lib.tsr_mesh_default(self.runtime, b"rows"), b"rows", None)
         frame = lib.tsr_frame_from_arrow_with(self.scope, get(capsule, b"arrow_array_stream"),
                                               ctypes.byref(options), b"arrow_roundtrip.py")
         self.check(lib.tsr_frame_is_inert(frame))
@@ -72,7 +82,7 @@ class Tessera:
     def give(self, frame):
         """A pyarrow table of a frame, and the number of its batches."""
         stream = Stream()
-        self.check(lib.tsr_frame_to_arrow(frame, ctypes.byref(stream)))
+        self.check(lib.tsr_frame_to_arrow_at(frame, ctypes.byref(stream), b"arrow_roundtrip.py"))
         table = pa.RecordBatchReader._import_from_c(ctypes.addressof(stream)).read_all()
         table.validate(full=True)
         return table

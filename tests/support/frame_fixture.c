@@ -20,7 +20,7 @@ void frame_check_column(frame_fixture *f, tsr_frame *df, const char *name, const
   tsr__text_init(&text, NULL);
   int column = tsr_table_find(table, name);
   CHECK(column >= 0);
-  for (int64_t r = 0; r < tsr_table_rows(table); r++) {
+  for (int64_t r = 0; r < tsr_table_row_count(table); r++) {
     const char *value = tsr_table_text(table, r, column);
     tsr__text_add(&text, "%s%s", r ? " " : "", value ? value : "null");
   }
@@ -34,8 +34,8 @@ void frame_check_rows(frame_fixture *f, tsr_frame *df, const char *expected)
   tsr__text text;
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, f->s);
   tsr__text_init(&text, NULL);
-  for (int64_t r = 0; r < tsr_table_rows(table); r++)
-    for (int c = 0; c < tsr_table_columns(table); c++) {
+  for (int64_t r = 0; r < tsr_table_row_count(table); r++)
+    for (int c = 0; c < tsr_table_column_count(table); c++) {
       const char *value = tsr_table_text(table, r, c), *before = r ? "; " : "";
       tsr__text_add(&text, "%s%s", c ? " " : before, value ? value : "-");
     }

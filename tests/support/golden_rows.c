@@ -56,17 +56,17 @@ static void check_value(const tsr_table *table, int64_t row, int column, const c
 void golden_check_rows(golden_reader *r, const tsr_table *table)
 {
   CHECK(golden_after(r, "columns"));
-  CHECK_I64(tsr_table_columns(table), atoi(golden_after(r, "columns")));
+  CHECK_I64(tsr_table_column_count(table), atoi(golden_after(r, "columns")));
   int64_t row = 0;
   for (golden_step(r); golden_after(r, "row"); golden_step(r), row++) {
-    CHECK(row < tsr_table_rows(table));
+    CHECK(row < tsr_table_row_count(table));
     char *rest = NULL, *word = strtok_r(golden_after(r, "row"), " ", &rest);
-    for (int c = 0; c < tsr_table_columns(table); c++) {
+    for (int c = 0; c < tsr_table_column_count(table); c++) {
       CHECK(word != NULL);
       check_value(table, row, c, word);
       word = strtok_r(NULL, " ", &rest);
     }
     CHECK(!word);
   }
-  CHECK_I64(tsr_table_rows(table), row);
+  CHECK_I64(tsr_table_row_count(table), row);
 }

@@ -72,11 +72,11 @@ static bool same_cell(const tsr_table *a, const tsr_table *b, int64_t r, int c)
 const char *law_differs(const tsr_table *found, const tsr_table *expected)
 {
   static char text[1000];
-  int columns = tsr_table_columns(expected);
-  long long rows = tsr_table_rows(expected);
+  int columns = tsr_table_column_count(expected);
+  long long rows = tsr_table_row_count(expected);
   snprintf(text, sizeof text, "%lld rows and %d columns, expected %lld and %d",
-           (long long)tsr_table_rows(found), tsr_table_columns(found), rows, columns);
-  if (tsr_table_rows(found) != rows || tsr_table_columns(found) != columns) return text;
+           (long long)tsr_table_row_count(found), tsr_table_column_count(found), rows, columns);
+  if (tsr_table_row_count(found) != rows || tsr_table_column_count(found) != columns) return text;
   for (int c = 0; c < columns; c++) {
     const char *name = tsr_table_name(expected, c);
     snprintf(text, sizeof text, "column %d is %s of type %d, expected %s of type %d", c,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/first_axis.h"
 #include "tessera.h"
 
 enum { ROWS = 3000 };
@@ -68,16 +69,14 @@ static tsr_status array_job(const tsr_allocator *allocator, double out[3])
   tsr_runtime *rt = tsr_runtime_open("cpu:4", .allocator = allocator, .threads = 1);
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=2");
   tsr_scope *outer = tsr_scope_open(rt), *s = tsr_scope_open(outer);
-  tsr_array *u =
-      tsr_uniform(s, .key = 3, .shape = TSR_SHAPE(9, 5), .sharding = tsr_on(mesh, "x,y"));
+  tsr_array *u = tsr_uniform(s, .key = 3, .shape = TSR_SHAPE(9, 5), .on = tsr_on(mesh, "x,y"));
   tsr_array *moved = tsr_reshard(u, tsr_on(mesh, "y+x,-"));
   tsr_array *taken = tsr_take(moved, tsr_iota(s, TSR_I64, TSR_SHAPE(4), 0, tsr_on(mesh, "x")), 0);
   tsr_array *chosen = tsr_where(tsr_gt(taken, 0.5), taken, 0);
-  tsr_array *drawn =
-      tsr_poisson(s, 4, .key = 5, .shape = TSR_SHAPE(30), .sharding = tsr_on(mesh, "x"));
+  tsr_array *drawn = tsr_poisson(s, 4, .key = 5, .shape = TSR_SHAPE(30), .on = tsr_on(mesh, "x"));
   tsr_array *kept = tsr_keep(outer, tsr_var(chosen, .dims = TSR_DIMS(1)));
   tsr_status status = tsr_save_npy(moved, test_tmp("m.npy"));
-  tsr_array *again = tsr_read_npy(s, test_tmp("m.npy"), tsr_on(mesh, "-,x+y"));
+  tsr_array *again = tsr_load_npy(s, test_tmp("m.npy"), tsr_on(mesh, "-,x+y"));
   if (!status) status = tsr_read_scalar(tsr_sum(again), &out[0]);
   if (!status) status = tsr_read_scalar(tsr_sum(kept), &out[1]);
   if (!status) status = tsr_read_scalar(tsr_max(drawn), &out[2]);
@@ -99,7 +98,7 @@ static tsr_status rows_job(const tsr_allocator *allocator, double out[3])
   tsr_runtime *rt = tsr_runtime_open("cpu:3", .allocator = allocator, .threads = 1);
   tsr_mesh *mesh = tsr_mesh_default(rt, "data");
   tsr_scope *s = tsr_scope_open(rt);
-  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("t.csv"), .mesh = mesh);
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("t.csv"), .on = first_axis(mesh));
   tsr_frame *right =
       tsr_frame_new(s, { "b", tsr_put(s, key, TSR_I64, TSR_SHAPE(4), tsr_on(mesh, "data")) });
   right = tsr_frame_text_column(right, "t", words, 4);
@@ -127,7 +126,7 @@ static tsr_status top_job(const tsr_allocator *allocator, double out[3])
   tsr_runtime *rt = tsr_runtime_open("cpu:3", .allocator = allocator, .threads = 1);
   tsr_sharding at = tsr_on(tsr_mesh_default(rt, "data"), "data");
   tsr_scope *s = tsr_scope_open(rt);
-  tsr_array *x = tsr_uniform(s, .key = 5, .shape = TSR_SHAPE(5000), .sharding = at);
+  tsr_array *x = tsr_uniform(s, .key = 5, .shape = TSR_SHAPE(5000), .on = at);
   tsr_frame *df = tsr_frame_assign(tsr_frame_new(s, { "x", x }), "y", "if(x < 0.5, null, x)");
   tsr_table *table = NULL;
   tsr_frame *top = tsr_frame_head(tsr_frame_sort(df, "y desc, x"), 3);
@@ -145,7 +144,7 @@ static tsr_status groups_job(const tsr_allocator *allocator, double out[3])
   tsr_runtime *rt = tsr_runtime_open("cpu:3", .allocator = allocator, .threads = 1);
   tsr_mesh *mesh = tsr_mesh_default(rt, "data");
   tsr_scope *s = tsr_scope_open(rt);
-  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("t.csv"), .mesh = mesh);
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("t.csv"), .on = first_axis(mesh));
   df = tsr_frame_concat(df, tsr_frame_assign(tsr_frame_gather(df), "t", "'new'"),
                         tsr_frame_scatter(tsr_frame_head(df, 3), tsr_on(mesh, "-")));
   tsr_frame *by =
@@ -189,7 +188,7 @@ static tsr_status functions_job(const tsr_allocator *allocator, double out[3])
   if (!status) out[0] = tsr_table_f64(table, 0, 1);
   if (!status) out[1] = tsr_table_f64(table, 0, 3);
   if (!status) status = tsr_frame_collect(tsr_frame_filter(df, "contains(t, k) or n > 1"), &table);
-  if (!status) out[2] = (double)tsr_table_rows(table);
+  if (!status) out[2] = (double)tsr_table_row_count(table);
   if (status) CHECK(strlen(tsr_message(s)) > 0 || tsr_runtime_status(rt) != TSR_OK);
   tsr_scope_close(s);
   tsr_runtime_close(rt);

@@ -32,7 +32,7 @@ static void nothing_but_null(void)
   FAILS(tsr_scope_status(s));
   FAILS(tsr_fail(s, TSR_EARG, "%s", "x"));
   tsr_scope_clear(s);
-  CHECK_I64(tsr_scope_nodes(s), 0);
+  CHECK_I64(tsr_scope_node_count(s), 0);
   tsr_scope_close(s);
   s = tsr_scope_nest_at(NULL, NULL);
   FAILS(tsr_scope_status(s));
@@ -40,7 +40,7 @@ static void nothing_but_null(void)
   tsr_scope_close(NULL);
   CHECK(tsr_message(NULL));
   tsr_scope_clear(NULL);
-  CHECK_I64(tsr_scope_nodes(NULL), 0);
+  CHECK_I64(tsr_scope_node_count(NULL), 0);
   FAILS(tsr_fail(NULL, TSR_EARG, "x"));
   CHECK(tsr_status_name((tsr_status)99) && tsr_status_text((tsr_status)-1));
 
@@ -174,8 +174,8 @@ static void every_source_fails(tsr_scope *s)
   const double rates[] = { -1, -1e-9, NAN, INFINITY, 1e5 };
   for (int i = 0; i < 5; i++)
     is_inert(tsr_poisson_at(s, rates[i], &random, NULL), "poisson of a bad rate");
-  is_inert(tsr_read_npy_at(s, NULL, none, NULL), "npy NULL");
-  is_inert(tsr_read_npy_at(NULL, "x.npy", none, NULL), "npy nowhere");
+  is_inert(tsr_load_npy_at(s, NULL, none, NULL), "npy NULL");
+  is_inert(tsr_load_npy_at(NULL, "x.npy", none, NULL), "npy nowhere");
 }
 
 static void arrays_of_null(void)
@@ -273,13 +273,13 @@ TEST(adopted_memory_is_released_once_whatever_happens)
   is_inert(tsr_adopt_at(s, &args, NULL), "adopt of a bad shape");
   CHECK_I64(released, 1);
   args.shape = TSR_SHAPE(15);
-  args.sharding = tsr_on(tsr_mesh_default(rt, "d"), "d", .strict = true);
+  args.on = tsr_on(tsr_mesh_default(rt, "d"), "d", .strict = true);
   is_inert(tsr_adopt_at(s, &args, NULL), "adopt of an uneven shape");
   CHECK_I64(released, 2);
   is_inert(tsr_adopt_at(NULL, &args, NULL), "adopt nowhere");
   CHECK_I64(released, 3);
   tsr_scope_clear(s);
-  args.sharding = (tsr_sharding){ 0 };
+  args.on = (tsr_sharding){ 0 };
   CHECK(!tsr_is_inert(tsr_adopt_at(s, &args, NULL)));
   CHECK_I64(released, 3);
   tsr_scope_close(s);
@@ -372,7 +372,7 @@ TEST(shapes_that_overflow_are_errors)
     for (int p = 0; p < 3; p++) {
       tsr_scope *s = tsr_scope_open(rt);
       tsr_sharding at = places[p];
-      tsr_random_args random = { .shape = shapes[i], .sharding = at };
+      tsr_random_args random = { .shape = shapes[i], .on = at };
       is_inert(tsr_put(s, data, TSR_F32, shapes[i], at), "put");
       CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
       is_inert(tsr_full(s, 1, TSR_F32, shapes[i], at), "full");
@@ -448,8 +448,8 @@ static void use_all(tsr_scope *s, tsr_shape shape, tsr_sharding at)
   made[n++] = tsr_where(mask, x, y);
   made[n++] = tsr_cast(x, TSR_BOOL);
   made[n++] = tsr_reshard(x, (tsr_sharding){ .mesh = at.mesh });
-  made[n++] = tsr_uniform(s, .key = 1, .shape = shape, .sharding = at);
-  made[n++] = tsr_poisson(s, 3, .key = 1, .shape = shape, .sharding = at);
+  made[n++] = tsr_uniform(s, .key = 1, .shape = shape, .on = at);
+  made[n++] = tsr_poisson(s, 3, .key = 1, .shape = shape, .on = at);
   if (shape.rank && shape.dims[0]) {
     made[n++] = tsr_take(x, tsr_full(s, 0, TSR_I64, TSR_SHAPE(0), (tsr_sharding){ 0 }), 0);
     if (shape.rank < TSR_MAX_RANK) made[n++] = tsr_take(x, tsr_num(s, -1), 0);
@@ -477,7 +477,7 @@ static void use_all(tsr_scope *s, tsr_shape shape, tsr_sharding at)
   CHECK_STATUS(tsr_read_i64(tsr_count(x), &least), TSR_OK, s);
   CHECK_I64(least, count);
   CHECK_STATUS(tsr_save_npy(x, test_tmp("x.npy")), TSR_OK, s);
-  tsr_array *again = tsr_read_npy(s, test_tmp("x.npy"), at);
+  tsr_array *again = tsr_load_npy(s, test_tmp("x.npy"), at);
   CHECK_STATUS(tsr_read(again, out, bytes), TSR_OK, s);
   CHECK_BYTES(out, data, bytes);
   free(data);

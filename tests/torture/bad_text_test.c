@@ -55,12 +55,12 @@ static void every_frame_end_fails(tsr_frame *df)
 {
   int64_t rows = 7;
   tsr_table *table = NULL;
-  FAILS(tsr_frame_rows(df, &rows));
+  FAILS(tsr_frame_row_count(df, &rows));
   FAILS(tsr_frame_collect(df, &table));
   FAILS(tsr_frame_print(df, stdout));
   CHECK(rows == 7 && !table);
   CHECK(tsr_frame_is_inert(df));
-  CHECK_I64(tsr_frame_columns(df), 0);
+  CHECK_I64(tsr_frame_column_count(df), 0);
   CHECK(!tsr_frame_column_name(df, 0));
   CHECK_I64(tsr_frame_column_type(df, 0), 0);
   CHECK(tsr_frame_schema(df) && tsr_frame_explain(df) && tsr_frame_text(df));
@@ -79,7 +79,7 @@ static void ask_too_much(tsr_frame *df)
 {
   int64_t rows;
   tsr_table *table = NULL;
-  FAILS(tsr_frame_rows(df, NULL));
+  FAILS(tsr_frame_row_count(df, NULL));
   FAILS(tsr_frame_collect(df, NULL));
   FAILS(tsr_frame_print(df, NULL));
   CHECK(!tsr_frame_column_name(df, -1) && !tsr_frame_column_name(df, 99));
@@ -88,7 +88,7 @@ static void ask_too_much(tsr_frame *df)
   is_inert(tsr_frame_column_with(df, "", NULL, NULL), "column of no name");
   is_inert(tsr_frame_column_with(df, "none", NULL, NULL), "a column that is not there");
   FAILS(tsr_row_status(tsr_frame_row_at(df, NULL)));
-  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, NULL);
+  CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_OK, NULL);
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, NULL);
   const int columns[] = { -1, 0, 99 };
   const int64_t places[] = { -1, INT64_MIN, INT64_MAX, rows };
@@ -106,8 +106,8 @@ static void ask_too_much(tsr_frame *df)
 
 static void null_tables(void)
 {
-  CHECK_I64(tsr_table_rows(NULL), 0);
-  CHECK_I64(tsr_table_columns(NULL), 0);
+  CHECK_I64(tsr_table_row_count(NULL), 0);
+  CHECK_I64(tsr_table_column_count(NULL), 0);
   CHECK(!tsr_table_name(NULL, 0) && !tsr_table_type(NULL, 0) && !tsr_table_text(NULL, 0, 0));
   CHECK_I64(tsr_table_find(NULL, "x"), -1);
   CHECK(tsr_table_is_null(NULL, 0, 0) && isnan(tsr_table_f64(NULL, 0, 0)));
@@ -183,10 +183,10 @@ static void check_rows(tsr_scope *s, tsr_frame *df, int64_t expected)
 {
   int64_t rows = -1;
   tsr_table *table = NULL;
-  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, s);
+  CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_OK, s);
   CHECK_I64(rows, expected);
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, s);
-  CHECK_I64(tsr_table_rows(table), expected);
+  CHECK_I64(tsr_table_row_count(table), expected);
   CHECK(strlen(tsr_frame_text(df)) > 0 && strlen(tsr_frame_devices(df)) > 0);
   CHECK(strlen(tsr_frame_schema(df)) > 0 && strlen(tsr_frame_explain(df)) > 0);
 }
@@ -250,7 +250,7 @@ TEST_TIMEOUT(frames_without_rows, 300)
     use_no_rows(s, tsr_frame_head(frame_of_arrays(s, 3, tsr_on(mesh, "d")), 0));
     use_no_rows(s, tsr_frame_filter(tsr_frame_read_csv(s, test_tmp("two.csv")), "a > 99"));
     tsr_frame *none = tsr_frame_read_csv(s, test_tmp("none.csv"));
-    CHECK_I64(tsr_frame_columns(none), 3);
+    CHECK_I64(tsr_frame_column_count(none), 3);
     check_rows(s, none, 0);
     check_rows(s, tsr_frame_head(none, 3), 0);
     check_rows(s, tsr_frame_agg(none, "count(), n = count(a)"), 1);
@@ -334,7 +334,8 @@ TEST(csv_files_that_cannot_be_read)
     tsr_table *table = NULL;
     tsr_status status = tsr_frame_collect(df, &table);
     if (!status) {
-      for (int c = 0; c < tsr_table_columns(table); c++) CHECK(strlen(tsr_table_name(table, c)));
+      for (int c = 0; c < tsr_table_column_count(table); c++)
+        CHECK(strlen(tsr_table_name(table, c)));
     } else if (!*tsr_message(s)) {
       FAIL("%s fails without a word", names[i]);
     } else if (tsr_scope_status(s) != status) {
@@ -357,7 +358,7 @@ TEST(csv_files_that_change_while_they_are_open)
     tsr_scope *s = tsr_scope_open(rt);
     write_text("c.csv", "a,b\n1,2\n3,4\n5,6\n");
     tsr_frame *df = tsr_frame_read_csv(s, test_tmp("c.csv"));
-    CHECK_I64(tsr_frame_columns(df), 2);
+    CHECK_I64(tsr_frame_column_count(df), 2);
     tsr_frame *agg = tsr_frame_agg(df, "s = sum(a)");
     if (after[i]) {
       unlink(test_tmp("c.csv"));
@@ -414,7 +415,7 @@ TEST(npy_files_that_lie)
   for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
     tsr_scope *s = tsr_scope_open(rt);
     write_npy(headers[i], 16);
-    tsr_array *x = tsr_read_npy(s, test_tmp("h.npy"), tsr_on(mesh, "d"));
+    tsr_array *x = tsr_load_npy(s, test_tmp("h.npy"), tsr_on(mesh, "d"));
     double out[2];
     if (tsr_read(x, out, sizeof out) == TSR_OK) FAIL("%s is read", headers[i]);
     if (!*tsr_message(s)) FAIL("%s fails without a word", headers[i]);
@@ -424,7 +425,7 @@ TEST(npy_files_that_lie)
   static const char *const names[] = { "folder", "none.npy", "folder/", "none/x.npy" };
   for (int i = 0; i < 4; i++) {
     tsr_scope *s = tsr_scope_open(rt);
-    tsr_array *x = tsr_read_npy(s, test_tmp(names[i]), tsr_on(mesh, "d"));
+    tsr_array *x = tsr_load_npy(s, test_tmp(names[i]), tsr_on(mesh, "d"));
     CHECK_STATUS(tsr_eval(&x, 1), TSR_EIO, s);
     CHECK_STR_HAS(tsr_message(s), names[i]);
     tsr_scope_close(s);
@@ -437,7 +438,7 @@ TEST(npy_files_that_lie)
   for (size_t n = 0; n < length; n++) {
     tsr_scope *s = tsr_scope_open(rt);
     test_write(test_tmp("h.npy"), whole, n);
-    tsr_array *x = tsr_read_npy(s, test_tmp("h.npy"), tsr_on(mesh, "d"));
+    tsr_array *x = tsr_load_npy(s, test_tmp("h.npy"), tsr_on(mesh, "d"));
     CHECK(tsr_eval(&x, 1) != TSR_OK && *tsr_message(s));
     tsr_scope_close(s);
   }
@@ -791,7 +792,7 @@ TEST(terminals_fail_after_an_earlier_error_too)
   CHECK_I64(ftell(sink), 0);
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_EVALUE, NULL);
   CHECK_STATUS(tsr_row_status(tsr_frame_row(df)), TSR_EVALUE, NULL);
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(df, "c > 1"), &rows), TSR_EVALUE, NULL);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "c > 1"), &rows), TSR_EVALUE, NULL);
   is_inert(tsr_frame_column(df, "c"), "column");
   /* What is well goes on. */
   CHECK_STATUS(tsr_frame_print(tsr_frame_select(df, "b"), sink), TSR_OK, NULL);

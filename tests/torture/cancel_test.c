@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "harness.h"
+#include "support/first_axis.h"
 #include "tessera.h"
 #include "tessera/arrow.h"
 #include "tessera/io.h"
@@ -77,7 +78,7 @@ static void make_world(world *w, int64_t rows, bool timed)
   tsr_scope *s = w->scope;
   tsr_sharding at = tsr_on(w->mesh, "data");
   tsr_array *n = tsr_iota(s, TSR_I64, TSR_SHAPE(rows), 0, at);
-  w->x = tsr_uniform(s, .key = 7, .shape = TSR_SHAPE(rows), .sharding = at, .dtype = TSR_F64);
+  w->x = tsr_uniform(s, .key = 7, .shape = TSR_SHAPE(rows), .on = at, .dtype = TSR_F64);
   tsr_frame *df = tsr_frame_new(s, { "k", tsr_mod(tsr_mul(n, 2654435761), rows * 2 + 1) },
                                 { "g", tsr_mod(n, 1000) },
                                 { "h", tsr_full(s, 7, TSR_I64, TSR_SHAPE(rows), at) },
@@ -121,10 +122,10 @@ static tsr_status take_table(tsr_frame *df)
   tsr_table *table;
   tsr_status status = tsr_frame_collect(df, &table);
   if (status) return status;
-  int64_t rows = tsr_table_rows(table), step = rows / 64 + 1;
+  int64_t rows = tsr_table_row_count(table), step = rows / 64 + 1;
   digest = tsr__hash(&rows, sizeof rows, 1);
   for (int64_t r = 0; r < rows; r += step)
-    for (int c = 0; c < tsr_table_columns(table); c++) {
+    for (int c = 0; c < tsr_table_column_count(table); c++) {
       const char *text = tsr_table_text(table, r, c);
       digest = tsr__hash(text ? text : "-", text ? strlen(text) : 1, digest);
     }
@@ -134,7 +135,7 @@ static tsr_status take_table(tsr_frame *df)
 static tsr_status take_rows(tsr_frame *df)
 {
   int64_t rows = 0;
-  tsr_status status = tsr_frame_rows(df, &rows);
+  tsr_status status = tsr_frame_row_count(df, &rows);
   digest = (uint64_t)rows;
   return status;
 }
@@ -163,14 +164,14 @@ static tsr_status draws(place *p)
 {
   tsr_sharding at = tsr_on(p->w->mesh, "data");
   return take_number(
-      tsr_sum(tsr_uniform(p->s, .key = 1, .shape = TSR_SHAPE(8 * p->w->rows), .sharding = at)));
+      tsr_sum(tsr_uniform(p->s, .key = 1, .shape = TSR_SHAPE(8 * p->w->rows), .on = at)));
 }
 
 static tsr_status poisson(place *p)
 {
   tsr_sharding at = tsr_on(p->w->mesh, "data");
   return take_number(
-      tsr_sum(tsr_poisson(p->s, 9, .key = 1, .shape = TSR_SHAPE(4 * p->w->rows), .sharding = at)));
+      tsr_sum(tsr_poisson(p->s, 9, .key = 1, .shape = TSR_SHAPE(4 * p->w->rows), .on = at)));
 }
 
 static tsr_status functions(place *p)
@@ -184,7 +185,7 @@ static tsr_status functions(place *p)
 static tsr_array *grid(place *p, int64_t columns)
 {
   return tsr_uniform(p->s, .key = 2, .shape = TSR_SHAPE(4 * p->w->rows / columns, columns),
-                     .sharding = tsr_on(p->w->mesh, "data,-"), .dtype = TSR_F64);
+                     .on = tsr_on(p->w->mesh, "data,-"), .dtype = TSR_F64);
 }
 
 static tsr_status sum_of_each_row(place *p)
@@ -211,7 +212,7 @@ static tsr_status read_array(place *p)
   size_t bytes = (size_t)p->w->rows * 64;
   double *out = malloc(bytes);
   tsr_array *a = tsr_uniform(p->s, .key = 3, .shape = TSR_SHAPE(8 * p->w->rows),
-                             .sharding = tsr_on(p->w->mesh, "data"), .dtype = TSR_F64);
+                             .on = tsr_on(p->w->mesh, "data"), .dtype = TSR_F64);
   tsr_status status = tsr_read(a, out, bytes);
   if (!status && !p->w->timed) digest = tsr__hash(out, bytes, 5);
   free(out);
@@ -240,7 +241,7 @@ static tsr_status save_npy(place *p)
 
 static tsr_status read_npy(place *p)
 {
-  return take_number(tsr_sum(tsr_read_npy(p->s, test_tmp("in.npy"), tsr_on(p->w->mesh, "data,-"))));
+  return take_number(tsr_sum(tsr_load_npy(p->s, test_tmp("in.npy"), tsr_on(p->w->mesh, "data,-"))));
 }
 
 static tsr_status save_npz(place *p)
@@ -252,8 +253,8 @@ static tsr_status save_npz(place *p)
 
 static tsr_status read_npz(place *p)
 {
-  tsr_npz *npz = tsr_npz_open(p->s, test_tmp("in.npz"));
-  return take_number(tsr_sum(tsr_npz_read(npz, "a", tsr_on(p->w->mesh, "data,-"))));
+  tsr_npz *npz = tsr_load_npz(p->s, test_tmp("in.npz"));
+  return take_number(tsr_sum(tsr_npz_array(npz, "a", tsr_on(p->w->mesh, "data,-"))));
 }
 
 static tsr_status aggregate(place *p)
@@ -436,29 +437,29 @@ static tsr_status write_json(place *p)
 
 static tsr_status read_csv(place *p)
 {
-  return take_table(tsr_frame_read_csv(p->s, test_tmp("in.csv"), .mesh = p->w->mesh));
+  return take_table(tsr_frame_read_csv(p->s, test_tmp("in.csv"), .on = first_axis(p->w->mesh)));
 }
 
 static tsr_status read_csv_carefully(place *p)
 {
   int64_t bad;
-  return take_table(tsr_frame_read_csv(p->s, test_tmp("in.csv"), .mesh = p->w->mesh,
+  return take_table(tsr_frame_read_csv(p->s, test_tmp("in.csv"), .on = first_axis(p->w->mesh),
                                        .bad_rows = TSR_BAD_ROWS_SKIP, .bad_rows_found = &bad));
 }
 
 static tsr_status read_gzip(place *p)
 {
-  return take_table(tsr_frame_read_csv(p->s, test_tmp("in.csv.gz"), .mesh = p->w->mesh));
+  return take_table(tsr_frame_read_csv(p->s, test_tmp("in.csv.gz"), .on = first_axis(p->w->mesh)));
 }
 
 static tsr_status read_zstd(place *p)
 {
-  return take_table(tsr_frame_read_csv(p->s, test_tmp("in.csv.zst"), .mesh = p->w->mesh));
+  return take_table(tsr_frame_read_csv(p->s, test_tmp("in.csv.zst"), .on = first_axis(p->w->mesh)));
 }
 
 static tsr_status read_json(place *p)
 {
-  return take_table(tsr_frame_read_json(p->s, test_tmp("in.jsonl"), .mesh = p->w->mesh));
+  return take_table(tsr_frame_read_json(p->s, test_tmp("in.jsonl"), .on = first_axis(p->w->mesh)));
 }
 
 static tsr_status through_arrow(place *p)
@@ -466,7 +467,7 @@ static tsr_status through_arrow(place *p)
   struct ArrowArrayStream stream;
   tsr_status status = tsr_frame_to_arrow(tsr_frame_filter(p->df, "x > 0.1"), &stream);
   if (status) return status;
-  return take_table(tsr_frame_from_arrow(p->s, &stream, .mesh = p->w->mesh));
+  return take_table(tsr_frame_from_arrow(p->s, &stream, .on = first_axis(p->w->mesh)));
 }
 
 typedef struct job {

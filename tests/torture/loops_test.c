@@ -51,7 +51,7 @@ TEST_TIMEOUT(a_training_loop_stays_flat, 1800)
   tsr_array *x = tsr_iota(outer, TSR_F64, TSR_SHAPE(ROWS), 0, rows);
   tsr_array *y = tsr_mul(x, 3);
   CHECK_STATUS(tsr_eval((tsr_array *[]){ x, y }, 2), TSR_OK, outer);
-  int64_t nodes = tsr_scope_nodes(outer), blocks = 0, bytes = 0, all = turns();
+  int64_t nodes = tsr_scope_node_count(outer), blocks = 0, bytes = 0, all = turns();
   tsr_scope *now = tsr_scope_open(outer);
   tsr_array *w = tsr_num(now, 0.0);
   for (int64_t turn = 1; turn <= all; turn++) {
@@ -70,7 +70,7 @@ TEST_TIMEOUT(a_training_loop_stays_flat, 1800)
   CHECK(fabs(found - 3) < 1e-9);
   CHECK_I64(memory.live, blocks);
   CHECK_I64(held_on_devices(rt), bytes);
-  CHECK_I64(tsr_scope_nodes(outer), nodes);
+  CHECK_I64(tsr_scope_node_count(outer), nodes);
   tsr_scope_close(outer);
   tsr_runtime_close(rt);
 }
@@ -123,7 +123,7 @@ static void answer(server *sv, tsr_scope *s, int64_t q)
   int64_t kind = q % 6, count = 0;
   if (kind == 0) {
     if (tsr_frame_collect(tsr_frame_group_agg(sv->table, "t", "n = count()"), &table) ||
-        tsr_table_rows(table) != 3)
+        tsr_table_row_count(table) != 3)
       complain(sv, s, "groups");
   } else if (kind == 1) {
     tsr_frame *top = tsr_frame_head(tsr_frame_sort(sv->table, "k desc, v"), 5);
@@ -132,7 +132,7 @@ static void answer(server *sv, tsr_scope *s, int64_t q)
   } else if (kind == 2) {
     if (!strstr(tsr_frame_text(tsr_frame_head(sv->table, 3)), "green")) complain(sv, s, "a text");
   } else if (kind == 3) {
-    if (tsr_frame_rows(sv->table, &count) || count != ROWS - 100) complain(sv, s, "a count");
+    if (tsr_frame_row_count(sv->table, &count) || count != ROWS - 100) complain(sv, s, "a count");
   } else if (kind == 4) {
     tsr_array *v = tsr_frame_column(tsr_frame_with_row_index(sv->table, "i"), "i");
     double most = 0;
@@ -172,12 +172,12 @@ TEST_TIMEOUT(a_server_stays_flat, 1800)
   tsr_scope *s = tsr_scope_open(sv.rt);
   sv.scope = s;
   open_server(&sv, s);
-  int64_t nodes = tsr_scope_nodes(s), few = turns() / 10 / THREADS / 10;
+  int64_t nodes = tsr_scope_node_count(s), few = turns() / 10 / THREADS / 10;
   run_threads(&sv, few);
   int64_t bytes = held_on_devices(sv.rt), blocks = memory.live;
   run_threads(&sv, 9 * few);
   CHECK_I64(held_on_devices(sv.rt), bytes);
-  CHECK_I64(tsr_scope_nodes(s), nodes);
+  CHECK_I64(tsr_scope_node_count(s), nodes);
   CHECK(memory.live < blocks + 200); /* kept for reuse, by as many threads as ran at once */
   CHECK_STR(tsr_message(s), "");
   tsr_scope_close(s);
@@ -293,7 +293,7 @@ TEST(a_release_callback_may_compute)
   owner o = { .outer = outer };
   o.beside = tsr_iota(outer, TSR_F64, TSR_SHAPE(10), 0, (tsr_sharding){ 0 });
   CHECK_STATUS(tsr_eval(&o.beside, 1), TSR_OK, outer);
-  int64_t nodes = tsr_scope_nodes(outer);
+  int64_t nodes = tsr_scope_node_count(outer);
   adopt(&o, s);
   tsr_scope_close(s);
   CHECK_I64(o.released, 1);
@@ -308,7 +308,7 @@ TEST(a_release_callback_may_compute)
   CHECK_I64(o.released, 3);
   CHECK_F64_BITS(o.sum, 199999.0 * 100000 + 55);
   tsr_scope_close(s);
-  CHECK_I64(tsr_scope_nodes(outer), nodes);
+  CHECK_I64(tsr_scope_node_count(outer), nodes);
   tsr_runtime_close(rt);
   CHECK_I64(o.released, 3);
 }

@@ -59,13 +59,13 @@ static tsr_status read_sum(const struct reader *reader, change_fn between, doubl
     if (between) between(first);
     status = sum_of(df, out);
   } else if (!strcmp(reader->name, "npy")) {
-    tsr_array *a = tsr_read_npy(s, path, at);
+    tsr_array *a = tsr_load_npy(s, path, at);
     if (between) between(first);
     status = tsr_read_scalar(tsr_sum(a), out);
   } else if (!strcmp(reader->name, "npz")) {
-    tsr_npz *npz = tsr_npz_open(s, path);
+    tsr_npz *npz = tsr_load_npz(s, path);
     if (between) between(first);
-    status = tsr_read_scalar(tsr_sum(tsr_npz_read(npz, "a", at)), out);
+    status = tsr_read_scalar(tsr_sum(tsr_npz_array(npz, "a", at)), out);
   } else {
     tsr_frame *df = tsr_frame_read_csv(s, path);
     if (between) between(first);
@@ -243,7 +243,7 @@ TEST(files_without_permission_are_refused)
   CHECK(tsr_frame_is_inert(tsr_frame_read_csv(s, path)));
   CHECK_STR_HAS(tsr_message(s), "a.csv: cannot open: Permission denied");
   tsr_scope_clear(s);
-  CHECK(tsr_is_inert(tsr_read_npy(s, path, (tsr_sharding){ 0 })));
+  CHECK(tsr_is_inert(tsr_load_npy(s, path, (tsr_sharding){ 0 })));
   CHECK_STR_HAS(tsr_message(s), "a.csv: cannot open: Permission denied");
   tsr_scope_clear(s);
   CHECK_I64(chmod(folder, 0500), 0);
@@ -348,8 +348,7 @@ static tsr_status write_one(tsr_scope *s, const char *path)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 1);
   tsr_scope *own = tsr_scope_open(rt);
-  tsr_array *a =
-      tsr_uniform(own, .key = 1, .shape = TSR_SHAPE(20000), .sharding = tsr_on_device(rt, 0));
+  tsr_array *a = tsr_uniform(own, .key = 1, .shape = TSR_SHAPE(20000), .on = tsr_on_device(rt, 0));
   tsr_frame *df = tsr_frame_new(own, { "a", a });
   tsr_status status = strstr(path, ".csv")     ? tsr_frame_write_csv(df, path)
                       : strstr(path, ".jsonl") ? tsr_frame_write_json(df, path)

@@ -67,7 +67,7 @@ static double long_job(int64_t rows)
   tsr_runtime *rt = tsr_runtime_open("cpu:4", .threads = 2);
   tsr_scope *s = tsr_scope_open(rt);
   tsr_sharding at = tsr_on(tsr_mesh_default(rt, "d"), "d");
-  tsr_array *u = tsr_uniform(s, .key = 7, .shape = TSR_SHAPE(rows), .sharding = at);
+  tsr_array *u = tsr_uniform(s, .key = 7, .shape = TSR_SHAPE(rows), .on = at);
   tsr_array *k = tsr_cast(tsr_mul(u, 5000), TSR_I64);
   tsr_frame *df = tsr_frame_new(s, { "u", u }, { "k", k });
   tsr_frame *right = tsr_frame_group_agg(df, "k", "m = mean(u)");

@@ -65,7 +65,7 @@ TEST_TIMEOUT(a_file_of_very_many_columns, 900)
   tsr_scope *s = tsr_scope_open(rt);
   tsr_frame *df = tsr_frame_read_csv(s, wide_file(count));
   CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
-  CHECK_I64(tsr_frame_columns(df), count);
+  CHECK_I64(tsr_frame_column_count(df), count);
   snprintf(last, sizeof last, "a = sum(c%lld), b = max(c5)", (long long)count - 1);
   tsr_row *row = tsr_frame_row(tsr_frame_agg(df, last));
   CHECK_STATUS(tsr_row_status(row), TSR_OK, s);
@@ -77,7 +77,7 @@ TEST_TIMEOUT(a_file_of_very_many_columns, 900)
   CHECK_STR_HAS(tsr_frame_explain(tsr_frame_agg(df, last)), "csv");
   tsr_table *table;
   CHECK_STATUS(tsr_frame_collect(tsr_frame_filter(df, "c0 == 1"), &table), TSR_OK, s);
-  CHECK_I64(tsr_table_rows(table), 1);
+  CHECK_I64(tsr_table_row_count(table), 1);
   CHECK_I64(tsr_table_i64(table, 0, (int)count - 1), (first + 1) % 1000);
   CHECK_STR_HAS(tsr_frame_text(df), "c0");
   CHECK_STATUS(tsr_frame_write_csv(df, test_tmp("out.csv")), TSR_OK, s);
@@ -117,7 +117,7 @@ TEST_TIMEOUT(a_frame_of_very_many_columns_is_chosen_from_and_renamed, 300)
   CHECK_STR(tsr_frame_column_name(turned, 0), names + 16 * (LISTED - 1));
   tsr_frame *renamed = tsr_frame_rename(df, rename.at);
   tsr_frame *more = tsr_frame_drop(tsr_frame_assign(renamed, "z", "n3 + n5"), "n4");
-  CHECK_I64(tsr_frame_columns(more), count);
+  CHECK_I64(tsr_frame_column_count(more), count);
   tsr_table *table;
   CHECK_STATUS(tsr_frame_collect(more, &table), TSR_OK, s);
   CHECK_I64(tsr_table_i64(table, 0, tsr_table_find(table, "n7")), 7);
@@ -125,7 +125,7 @@ TEST_TIMEOUT(a_frame_of_very_many_columns_is_chosen_from_and_renamed, 300)
   CHECK_STATUS(tsr_frame_collect(tsr_frame_agg(df, sums.at), &table), TSR_OK, s);
   CHECK_I64(tsr_table_i64(table, 0, LISTED - 1), LISTED);
   CHECK_STATUS(tsr_frame_collect(tsr_frame_concat(df, df), &table), TSR_OK, s);
-  CHECK_I64(tsr_table_rows(table), 2);
+  CHECK_I64(tsr_table_row_count(table), 2);
   CHECK_I64(tsr_table_i64(table, 1, 9), 9);
   column[count - 1].name = "c0";
   CHECK(tsr_frame_is_inert(tsr_frame_new_at(s, column, count, "here")));
@@ -296,7 +296,7 @@ static void keys_and_limit(const char *name, int64_t limit, int64_t keys)
     CHECK_I64(status, TSR_ENOMEM);
     CHECK_STR_HAS(tsr_message(s), "memory_limit");
   } else {
-    rows = tsr_table_rows(table);
+    rows = tsr_table_row_count(table);
     CHECK_I64(rows, keys);
   }
   CHECK(!limit || tsr_device_memory(rt, 0).peak <= limit);
@@ -350,7 +350,7 @@ TEST(shapes_beyond_what_can_be_counted)
 static int64_t rows_of(tsr_frame *df)
 {
   int64_t rows = -1;
-  tsr_status status = tsr_frame_rows(df, &rows);
+  tsr_status status = tsr_frame_row_count(df, &rows);
   return status ? -(int64_t)status : rows;
 }
 
@@ -463,11 +463,11 @@ TEST(integers_at_both_ends)
   CHECK_I64(tsr_table_i64(table, 4, 0), INT64_MAX);
   CHECK_I64(tsr_table_i64(table, 1, 0), -INT64_MAX);
   CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(df, "a", "n = count()"), &table), TSR_OK, s);
-  CHECK_I64(tsr_table_rows(table), 4);
+  CHECK_I64(tsr_table_row_count(table), 4);
   CHECK_I64(tsr_table_i64(table, 0, 1), 2);
   tsr_frame *self = tsr_frame_select(df, "a, z = b");
   CHECK_STATUS(tsr_frame_collect(tsr_frame_join(df, self, "a"), &table), TSR_OK, s);
-  CHECK_I64(tsr_table_rows(table), 7);
+  CHECK_I64(tsr_table_row_count(table), 7);
   tsr_row *row = tsr_frame_row(
       tsr_frame_agg(tsr_frame_filter(df, "b != 2"), "lo = min(a), hi = max(a), t = sum(a)"));
   CHECK_STATUS(tsr_row_status(row), TSR_OK, s);

@@ -224,7 +224,7 @@ static const char *const questions[] = {
   "tsr_scalar_text",
   "tsr_scalar_uint",
   "tsr_scope_clear",
-  "tsr_scope_nodes",
+  "tsr_scope_node_count",
   "tsr_shard_box",
   "tsr_sharding_of",
   "tsr_sharding_same",

@@ -1,4 +1,6 @@
-/* How calls take what they are given: numbers with all their bits, structs that begin with their size. */
+/* How calls take what they are given: numbers with all their bits, structs that begin with their size, and the
+ * line that they stand at. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,6 +101,76 @@ TEST(structs_of_earlier_versions_have_fewer_fields)
   CHECK_STATUS(tsr_read_scalar(tsr_var_at(&sum, NULL), &total), TSR_OK, s);
   CHECK_F64_BITS(total, 1.25); /* ddof 0 */
   CHECK(tsr_is_inert(tsr_sum_at(NULL, NULL)));
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+#define HERE (__LINE__)
+
+/* Checks that the scope's error stands at a line of this file, and forgets it. */
+static void expect_line(tsr_scope *s, int line, tsr_status status)
+{
+  char place[64];
+  snprintf(place, sizeof place, "call_test.c:%d: %s: ", line, tsr_status_name(status));
+  CHECK_STR_HAS(tsr_message(s), place);
+  tsr_scope_clear(s);
+}
+
+TEST(terminals_of_arrays_name_the_line_that_asked)
+{
+  int64_t few[1], *none = NULL;
+  double *nothing = NULL;
+  tsr_shard *no_shard = NULL;
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *x = tsr_iota(s, TSR_I64, TSR_SHAPE(4), 0, (tsr_sharding){ 0 });
+  tsr_array *bad = tsr_take(x, tsr_num(s, 9), 0);
+  tsr_status status;
+  int line;
+#define FAILS(expected, ...)         \
+  line = HERE, status = __VA_ARGS__; \
+  CHECK_I64(status, expected);       \
+  expect_line(s, line, expected)
+  FAILS(TSR_EARG, tsr_read(x, few, sizeof few));
+  FAILS(TSR_ESHAPE, tsr_read_i64(x, few));
+  FAILS(TSR_EARG, tsr_read_i64(tsr_sum(x), none));
+  FAILS(TSR_EARG, tsr_read_scalar(tsr_sum(x), nothing));
+  FAILS(TSR_EARG, tsr_shard_view(x, 0, no_shard));
+  FAILS(TSR_EVALUE, tsr_wait(bad));
+  FAILS(TSR_EVALUE, tsr_eval((tsr_array *[]){ x, bad }, 2));
+  FAILS(TSR_EIO, tsr_save_npy(x, "no/such/place.npy"));
+  FAILS(TSR_EIO, tsr_save_npz(s, "no/such/place.npz", { "x", x }));
+  CHECK_STATUS(tsr_read_at(x, few, sizeof few, NULL), TSR_EARG, NULL);
+  CHECK_STR_HAS(tsr_message(s), "call_test.c:");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(terminals_of_frames_name_the_line_that_asked)
+{
+  int64_t rows, *no_rows = NULL;
+  tsr_table *table, **no_table = NULL;
+  struct ArrowArrayStream *no_stream = NULL;
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *x = tsr_iota(s, TSR_I64, TSR_SHAPE(4), 0, (tsr_sharding){ 0 });
+  tsr_frame *df = tsr_frame_new(s, { "x", x });
+  tsr_frame *bad = tsr_frame_filter(tsr_frame_assign(df, "y", "x + 9223372036854775807"), "y > 0");
+  tsr_status status;
+  int line;
+  FAILS(TSR_EARG, tsr_frame_row_count(df, no_rows));
+  FAILS(TSR_EARG, tsr_frame_collect(df, no_table));
+  FAILS(TSR_EARG, tsr_frame_to_arrow(df, no_stream));
+  FAILS(TSR_EVALUE, tsr_frame_row_count(bad, &rows));
+  FAILS(TSR_EVALUE, tsr_frame_collect(bad, &table));
+  FAILS(TSR_EVALUE, tsr_frame_print(bad, stdout));
+  FAILS(TSR_EVALUE, tsr_row_status(tsr_frame_row(bad)));
+  FAILS(TSR_EARG, tsr_frame_write_csv(df, ""));
+  FAILS(TSR_EIO, tsr_frame_write_json(df, "no/such/place.json"));
+  FAILS(TSR_EIO, tsr_frame_write_markdown(df, "no/such/place.md"));
+  FAILS(TSR_EIO, tsr_frame_write_text(df, "no/such/place.txt", .width = 40));
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -67,7 +67,7 @@ static int64_t first_id(tsr_frame *df, int64_t expected)
 {
   tsr_table *t = NULL;
   CHECK_STATUS(tsr_frame_collect(df, &t), TSR_OK, NULL);
-  CHECK_I64(tsr_table_rows(t), expected);
+  CHECK_I64(tsr_table_row_count(t), expected);
   return tsr_table_i64(t, 0, tsr_table_find(t, "id"));
 }
 
@@ -94,9 +94,9 @@ TEST(heads_of_frames_read_no_more)
   CHECK_I64(first_id(tsr_frame_head(tsr_frame_filter(df, "id > 399990"), 5), 5), 399991);
   CHECK(bytes_read() - at > 6 << 20);
   int64_t rows;
-  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, s);
+  CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_OK, s);
   CHECK_I64(rows, ROWS);
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_head(df, ROWS + 1), &rows), TSR_OK, s);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_head(df, ROWS + 1), &rows), TSR_OK, s);
   CHECK_I64(rows, ROWS);
   CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
   tsr_runtime_close(rt);
@@ -130,7 +130,7 @@ TEST(heads_behind_conditions_are_the_first_that_pass)
           CHECK_I64(tsr_table_i64(t, rows, 0), id);
           CHECK_I64(tsr_table_i64(t, rows++, 1), id);
         }
-        CHECK_I64(tsr_table_rows(t), rows);
+        CHECK_I64(tsr_table_row_count(t), rows);
         tsr_runtime_close(rt);
       }
 }

@@ -200,7 +200,7 @@ TEST(files_keep_types)
     tsr_array *x = tsr_put(s, in, dtypes[d], TSR_SHAPE(N), tsr_on(mesh, "x"));
     const char *path = test_tmp("x.npy");
     CHECK_STATUS(tsr_save_npy(x, path), TSR_OK, s);
-    tsr_array *y = tsr_read_npy(s, path, tsr_on(mesh, "x"));
+    tsr_array *y = tsr_load_npy(s, path, tsr_on(mesh, "x"));
     CHECK(tsr_dtype_of(y) == dtypes[d]);
     CHECK_STATUS(tsr_read(y, out, N * tsr_dtype_size(dtypes[d])), TSR_OK, s);
     CHECK_BYTES(out, in, N * tsr_dtype_size(dtypes[d]));

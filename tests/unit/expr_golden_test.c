@@ -177,7 +177,7 @@ static void check_rows(tsr_scope *s, tsr_frame *df, char *expr, const words *exp
   CHECK_STR(tsr_coltype_name(tsr_table_type(found, 0)), expr);
   for (int i = 0; i < expected->count; i++)
     if (step == 1 || i % step == 1) check_value(found, row++, expected->word[i], text + 1);
-  CHECK_I64(tsr_table_rows(found), row);
+  CHECK_I64(tsr_table_row_count(found), row);
   *text = ' ';
 }
 

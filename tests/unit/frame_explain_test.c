@@ -321,7 +321,7 @@ TEST(every_verb_is_measured_once_it_ran)
       CHECK_I64(still.programs, ran.programs);
       CHECK_I64(still.bytes_counted, ran.bytes_counted);
       int64_t rows = 0;
-      CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, f.s);
+      CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_OK, f.s);
       CHECK_I64(last_rows_out(strchr(text, '\n') + 1), rows);
       tsr_runtime_close(f.rt);
     }

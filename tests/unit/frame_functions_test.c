@@ -61,7 +61,7 @@ TEST(frame_corr)
     tsr_table *t = NULL;
     tsr_frame *groups = tsr_frame_group_agg(df, "g", "corr(x, y), corr(x, 3), corr(z, y)");
     CHECK_STATUS(tsr_frame_collect(groups, &t), TSR_OK, s);
-    CHECK_I64(tsr_table_rows(t), 4);
+    CHECK_I64(tsr_table_row_count(t), 4);
     for (int g = 0; g < 3; g++) {
       CHECK(fabs(tsr_table_f64(t, g, 1) - expected_corr(g)) < 4e-15);
       CHECK(isnan(tsr_table_f64(t, g, 2)) && !tsr_table_is_null(t, g, 2)); /* constant */
@@ -184,12 +184,12 @@ TEST(frame_pairs_of_texts_that_occur)
       CHECK_STR(tsr_table_text(t, row, 2), text);
       row++;
     }
-    CHECK_I64(tsr_table_rows(t), row);
+    CHECK_I64(tsr_table_row_count(t), row);
     /* Texts that are equal are one group, wherever they came from. */
     tsr_frame *groups =
         tsr_frame_group_agg(tsr_frame_assign(df, "k", "slice(upper(c), 0, 2)"), "k", "n = count()");
     CHECK_STATUS(tsr_frame_collect(groups, &t), TSR_OK, s);
-    CHECK_I64(tsr_table_rows(t), 11); /* null, K0 ... K9 */
+    CHECK_I64(tsr_table_row_count(t), 11); /* null, K0 ... K9 */
     tsr_scope_close(s);
   }
   tsr_runtime_close(rt);
@@ -271,7 +271,7 @@ static void check_column(tsr_frame *df, tsr_scope *s, const char *expr, const ch
 {
   tsr_table *table;
   CHECK_STATUS(tsr_frame_collect(tsr_frame_select(df, expr), &table), TSR_OK, s);
-  for (int64_t row = 0; row < tsr_table_rows(table); row++)
+  for (int64_t row = 0; row < tsr_table_row_count(table); row++)
     CHECK_STR(tsr_table_text(table, row, 0), expected[row]);
 }
 

@@ -1,5 +1,6 @@
 /* Queries on the weather file against pandas and rational arithmetic (golden/make_frames.py), on
  * meshes of several sizes: every bit of every value. */
+#include "support/first_axis.h"
 #include "tessera.h"
 
 #include "harness.h"
@@ -47,7 +48,7 @@ TEST(frame_queries_give_what_pandas_and_fractions_give)
     golden_reader r = { .next = text };
     tsr_scope *s = tsr_scope_open(rt);
     tsr_frame *weather = tsr_frame_read_csv(s, test_file("../examples/data/weather.csv"),
-                                            .mesh = tsr_mesh_make(rt, meshes[m]));
+                                            .on = first_axis(tsr_mesh_make(rt, meshes[m])));
     int queries = 0;
     for (golden_step(&r); golden_after(&r, "query"); queries++) check_query(s, weather, &r);
     CHECK_I64(queries, 8);

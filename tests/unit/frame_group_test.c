@@ -123,7 +123,7 @@ TEST(group_correlation_by_rows)
                                                        "c = corr(k, v), corr(v, k) * 2"),
                                    &rows),
                  TSR_OK, f.s);
-    CHECK_I64(tsr_table_rows(rows), 4);
+    CHECK_I64(tsr_table_row_count(rows), 4);
     for (int64_t r = 0; r < 4; r++) {
       CHECK_F64_BITS(tsr_table_f64(rows, r, 1), tsr_table_f64(direct, r, 1));
       CHECK_F64_BITS(tsr_table_f64(rows, r, 2), 2 * tsr_table_f64(direct, r, 1));

@@ -1,5 +1,6 @@
 /* Joined frames: names, types, placements, repeats; values at large are compared by relations_test.c
  * and by the law of chains. */
+#include "support/first_axis.h"
 #include "tessera.h"
 
 #include "frame/out/out.h"
@@ -43,11 +44,11 @@ static void check(struct fixture *f, tsr_frame *df, const char *expected)
   char text[2000] = "";
   size_t used = 0;
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, f->s);
-  for (int c = 0; c < tsr_table_columns(table); c++)
+  for (int c = 0; c < tsr_table_column_count(table); c++)
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", c ? ", " : "",
                              tsr_table_name(table, c), tsr_coltype_name(tsr_table_type(table, c)));
-  for (int64_t r = 0; r < tsr_table_rows(table); r++)
-    for (int c = 0; c < tsr_table_columns(table); c++) {
+  for (int64_t r = 0; r < tsr_table_row_count(table); r++)
+    for (int c = 0; c < tsr_table_column_count(table); c++) {
       const char *value = tsr_table_text(table, r, c);
       used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", c ? " " : "; ",
                                value ? value : "-");
@@ -220,7 +221,7 @@ TEST(join_frames_of_two_scopes)
   CHECK(both->node.scope == inner);
   CHECK(tsr_frame_concat(tsr_frame_select(f.left, "k"), small)->node.scope == inner);
   CHECK_STATUS(tsr_frame_collect(both, &table), TSR_OK, inner);
-  CHECK_I64(tsr_table_rows(table), 2);
+  CHECK_I64(tsr_table_row_count(table), 2);
   tsr_scope_close(inner);
   tsr_scope *beside = tsr_scope_open(f.s), *other = tsr_scope_open(f.s);
   tsr_frame *a =
@@ -239,11 +240,11 @@ TEST(join_makes_what_is_needed)
   open_fixture(&f);
   tsr_frame *both = tsr_frame_join(f.left, f.right, "k = id");
   int64_t rows = 0;
-  CHECK_STATUS(tsr_frame_rows(both, &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(both, &rows), TSR_OK, f.s);
   CHECK_I64(rows, 5);
   check(&f, tsr_frame_agg(tsr_frame_filter(both, "x_right > 10"), "total = sum(x_right)"),
         "total i64; 80");
-  int right = tsr_frame_columns(f.left);
+  int right = tsr_frame_column_count(f.left);
   CHECK(both->source->col[right].values && !both->source->col[right + 1].values);
   CHECK(!both->source->col[1].values && both->making.done);
   CHECK_I64(both->making.rows_in, 6);
@@ -263,11 +264,11 @@ TEST(join_of_columns_that_a_file_retypes)
   for (int i = 0; i < 200000; i++)
     fprintf(file, "%d,%s,%d\n", i, i == 60000 ? "late" : i % 2 ? "17" : "4", i % 9);
   fclose(file);
-  tsr_frame *df = tsr_frame_read_csv(f.s, path, .mesh = f.mesh);
+  tsr_frame *df = tsr_frame_read_csv(f.s, path, .on = first_axis(f.mesh));
   CHECK_STR(tsr_coltype_name(tsr_frame_column_type(df, 1)), "i64");
   tsr_frame *sorted = tsr_frame_sort(tsr_frame_filter(df, "id >= 59999"), "n desc, id");
   int64_t rows = 0;
-  CHECK_STATUS(tsr_frame_rows(sorted, &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(sorted, &rows), TSR_OK, f.s);
   CHECK_I64(rows, 140001);
   tsr_frame *some =
       tsr_frame_head(tsr_frame_sort(tsr_frame_select(sorted, "id, code"), "code desc"), 2);

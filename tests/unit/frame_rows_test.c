@@ -90,20 +90,20 @@ TEST(rows_sampled)
       tsr_table *table = NULL;
       CHECK_STATUS(tsr_frame_collect(tsr_frame_select(frames[i], "k"), &table), TSR_OK, f.s);
       char text[1000] = "";
-      for (int64_t r = 0; r < tsr_table_rows(table); r++)
+      for (int64_t r = 0; r < tsr_table_row_count(table); r++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%lld ",
                  (long long)tsr_table_i64(table, r, 0));
-      if (i == 0) CHECK(tsr_table_rows(table) > 8 && tsr_table_rows(table) < 35);
-      else CHECK_I64(tsr_table_rows(table), i == 1 ? 9 : 7);
+      if (i == 0) CHECK(tsr_table_row_count(table) > 8 && tsr_table_row_count(table) < 35);
+      else CHECK_I64(tsr_table_row_count(table), i == 1 ? 9 : 7);
       if (mesh) CHECK_STR(text, first[i]);
       else strcpy(first[i], text);
     }
     int64_t rows;
-    CHECK_STATUS(tsr_frame_rows(tsr_frame_sample(f.df, .rows = 1000), &rows), TSR_OK, f.s);
+    CHECK_STATUS(tsr_frame_row_count(tsr_frame_sample(f.df, .rows = 1000), &rows), TSR_OK, f.s);
     CHECK_I64(rows, N);
-    CHECK_STATUS(tsr_frame_rows(tsr_frame_sample(f.df, .rows = 0), &rows), TSR_OK, f.s);
+    CHECK_STATUS(tsr_frame_row_count(tsr_frame_sample(f.df, .rows = 0), &rows), TSR_OK, f.s);
     CHECK_I64(rows, 0);
-    CHECK_STATUS(tsr_frame_rows(tsr_frame_sample(f.df, .fraction = 1), &rows), TSR_OK, f.s);
+    CHECK_STATUS(tsr_frame_row_count(tsr_frame_sample(f.df, .fraction = 1), &rows), TSR_OK, f.s);
     CHECK_I64(rows, N);
   }
 }

@@ -97,7 +97,7 @@ TEST(sort_and_what_follows)
     CHECK_I64(values[0], 5);
     CHECK_I64(values[6], 10);
     int64_t rows;
-    CHECK_STATUS(tsr_frame_rows(sorted, &rows), TSR_OK, f.s);
+    CHECK_STATUS(tsr_frame_row_count(sorted, &rows), TSR_OK, f.s);
     CHECK_I64(rows, 7);
   }
 }

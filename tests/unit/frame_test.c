@@ -1,5 +1,6 @@
 /* Frames: what is refused, what is computed in how many passes, files, nulls, overflow, and what
  * follows an aggregate. The law test compares values at large; here are the corners. */
+#include "support/first_axis.h"
 #include "tessera.h"
 
 #include "frame/out/out.h"
@@ -124,9 +125,9 @@ TEST(frame_inert_goes_on_inert)
   tsr_table *table = NULL;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     CHECK(tsr_frame_is_inert(all[i]));
-    CHECK_I64(tsr_frame_columns(all[i]), 0);
+    CHECK_I64(tsr_frame_column_count(all[i]), 0);
     CHECK_STATUS(tsr_frame_collect(all[i], &table), TSR_ECOLUMN, NULL);
-    CHECK_STATUS(tsr_frame_rows(all[i], &rows), TSR_ECOLUMN, NULL);
+    CHECK_STATUS(tsr_frame_row_count(all[i], &rows), TSR_ECOLUMN, NULL);
     CHECK_STR_HAS(tsr_frame_text(all[i]), "nothing");
     CHECK_STR_HAS(tsr_frame_explain(all[i]), "nothing");
     CHECK_STR_HAS(tsr_frame_devices(all[i]), "nothing");
@@ -151,14 +152,15 @@ TEST(frame_null_arguments)
   CHECK(tsr_frame_is_inert(tsr_frame_text_column(NULL, "a", NULL, 0)));
   CHECK(tsr_frame_is_inert(tsr_frame_new(NULL, { "a", NULL })));
   CHECK(tsr_frame_is_inert(tsr_frame_read_csv(NULL, "a.csv")));
-  CHECK_STATUS(tsr_frame_rows(NULL, &rows), TSR_EARG, NULL);
+  CHECK_STATUS(tsr_frame_row_count(NULL, &rows), TSR_EARG, NULL);
   CHECK_STATUS(tsr_frame_collect(NULL, &table), TSR_EARG, NULL);
   CHECK_STATUS(tsr_frame_print(NULL, stdout), TSR_EARG, NULL);
   CHECK(tsr_frame_text(NULL) && tsr_frame_explain(NULL) && tsr_frame_schema(NULL));
   CHECK(tsr_frame_devices(NULL) != NULL);
   CHECK_STATUS(tsr_row_status(tsr_frame_row(NULL)), TSR_EARG, NULL);
   CHECK(tsr_row_is_null(NULL, "a") && isnan(tsr_row_f64(NULL, "a")) && !tsr_row_text(NULL, "a"));
-  CHECK(tsr_table_rows(NULL) == 0 && tsr_table_columns(NULL) == 0 && !tsr_table_name(NULL, 0));
+  CHECK(tsr_table_row_count(NULL) == 0 && tsr_table_column_count(NULL) == 0 &&
+        !tsr_table_name(NULL, 0));
   CHECK(tsr_table_is_null(NULL, 0, 0) && tsr_table_find(NULL, "a") == -1);
   tsr_frame *missing = NULL;
   CHECK(tsr_frame_is_inert(tsr_frame_join(f.df, missing, "k")));
@@ -184,7 +186,7 @@ TEST(frame_null_arguments)
   expect(f.s, TSR_ECOLUMN, "a column's name is NULL");
   tsr_frame_group_agg(f.df, NULL, "count()");
   expect(f.s, TSR_EARG, "the keys are NULL");
-  CHECK_STATUS(tsr_frame_rows(f.df, NULL), TSR_EARG, NULL);
+  CHECK_STATUS(tsr_frame_row_count(f.df, NULL), TSR_EARG, NULL);
   tsr_scope_clear(f.s);
   CHECK_STATUS(tsr_frame_collect(f.df, NULL), TSR_EARG, NULL);
   tsr_scope_clear(f.s);
@@ -331,7 +333,7 @@ TEST(frame_rows_stay_on_their_devices)
                                    "device 6: 0 of 12 rows\ndevice 7: 0 of 12 rows\n");
   CHECK_STR_HAS(tsr_frame_devices(f.df), "device 3: 13 rows\ndevice 4: 12 rows\n");
   int64_t rows = 0;
-  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_OK, f.s);
   CHECK_I64(rows, 5);
   /* As an array they are spread evenly again. */
   tsr_array *x = tsr_frame_column(df, "v");
@@ -438,18 +440,18 @@ TEST(frame_what_follows_an_aggregate)
   CHECK_F64_BITS(number(tsr_frame_assign(one, "q", "s / n"), "q"), 49.5);
   CHECK_F64_BITS(number(tsr_frame_select(one, "t = s * 2, u = coalesce(m, -1.5)"), "u"), -1.5);
   int64_t rows = -1;
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(one, "s > 10"), &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(one, "s > 10"), &rows), TSR_OK, f.s);
   CHECK_I64(rows, 1);
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(one, "m > 10"), &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(one, "m > 10"), &rows), TSR_OK, f.s);
   CHECK_I64(rows, 0);
-  CHECK_STATUS(tsr_frame_rows(one, &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(one, &rows), TSR_OK, f.s);
   CHECK_I64(rows, 1);
   CHECK_F64_BITS(number(tsr_frame_agg(one, "max(s)"), "max(s)"), 4950);
   tsr_frame *by = tsr_frame_group_agg(f.df, "who", "n = count(), s = sum(k)");
   CHECK_F64_BITS(number(tsr_frame_agg(tsr_frame_filter(by, "who is null"), "x = sum(s)"), "x"),
                  1650);
   CHECK_F64_BITS(number(tsr_frame_agg(by, "x = max(n)"), "x"), 34);
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_head(by, 2), &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_head(by, 2), &rows), TSR_OK, f.s);
   CHECK_I64(rows, 2);
   CHECK_F64_BITS(
       number(tsr_frame_agg(tsr_frame_group_agg(by, "n", "c = count()"), "x = max(c)"), "x"), 2);
@@ -514,10 +516,10 @@ TEST(frame_text_extremes)
   CHECK_STR(tsr_table_text(table, 3, 2), "zoe");
   CHECK(tsr_table_is_null(table, 0, 2));
   int64_t rows = -1;
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(by, "high > 'b'"), &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(by, "high > 'b'"), &rows), TSR_OK, f.s);
   CHECK_I64(rows, 1);
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(by, "high is null or high == 'x'"), &rows), TSR_OK,
-               f.s);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(by, "high is null or high == 'x'"), &rows),
+               TSR_OK, f.s);
   CHECK_I64(rows, 6);
   row = tsr_frame_row(tsr_frame_max(tsr_frame_select(df, "w, k")));
   CHECK_STR(tsr_row_text(row, "w"), "zoe");
@@ -536,7 +538,7 @@ TEST(frame_text_without_any)
   CHECK_F64_BITS(count_where(&f, "coalesce(none, who) == 'ann'"), 34);
   int64_t rows = 0;
   tsr_frame *by = tsr_frame_group_agg(f.df, "none", "n = count()");
-  CHECK_STATUS(tsr_frame_rows(by, &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(by, &rows), TSR_OK, f.s);
   CHECK_I64(rows, 1);
   CHECK_STR_HAS(tsr_frame_text(by), "null");
   close_fixture(&f);
@@ -584,7 +586,8 @@ TEST(frame_without_rows)
     CHECK_I64(tsr_row_i64(row, "count()"), 0);
     CHECK(!tsr_row_i64(row, "any(x > 1)") && tsr_row_i64(row, "all(x > 1)"));
     int64_t rows = 5;
-    CHECK_STATUS(tsr_frame_rows(tsr_frame_group_agg(df, "t, n", "sum(x)"), &rows), TSR_OK, f.s);
+    CHECK_STATUS(tsr_frame_row_count(tsr_frame_group_agg(df, "t, n", "sum(x)"), &rows), TSR_OK,
+                 f.s);
     CHECK_I64(rows, 0);
     CHECK_STR_HAS(tsr_frame_text(df), "0 rows, 3 columns");
     CHECK_I64(tsr_shape_of(tsr_frame_column(df, "x")).dims[0], 0);
@@ -654,7 +657,7 @@ static tsr_frame *csv(struct fixture *f, const char *name, const char *text)
 {
   const char *path = test_tmp(name);
   test_write(path, text, strlen(text));
-  return tsr_frame_read_csv(f->s, path, .mesh = f->mesh, .rows = "data");
+  return tsr_frame_read_csv(f->s, path, .on = tsr_on(f->mesh, "data"));
 }
 
 TEST(frame_csv_types_and_nulls)
@@ -711,7 +714,7 @@ TEST(frame_csv_on_any_mesh)
   free(text);
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     tsr_mesh *mesh = tsr_mesh_make(f.rt, places[i][0]);
-    tsr_frame *df = tsr_frame_read_csv(f.s, path, .mesh = mesh, .rows = places[i][1]);
+    tsr_frame *df = tsr_frame_read_csv(f.s, path, .on = tsr_on(mesh, places[i][1]));
     tsr_row *row = tsr_frame_row(
         tsr_frame_agg(tsr_frame_filter(df, "w == 'fifth'"), "n = count(), s = sum(k), x = sum(x)"));
     CHECK_STATUS(tsr_row_status(row), TSR_OK, f.s);
@@ -724,7 +727,7 @@ TEST(frame_csv_on_any_mesh)
   }
   tsr_frame *all = tsr_frame_read_csv(f.s, path);
   CHECK_STR_HAS(tsr_frame_devices(all), "device 7: 12 rows\n");
-  tsr_frame_read_csv(f.s, path, .mesh = f.mesh, .rows = "rows");
+  tsr_frame_read_csv(f.s, path, .on = tsr_on(f.mesh, "rows"));
   expect(f.s, TSR_EAXIS, "rows");
   tsr_frame_read_csv(f.s, "/nowhere/at/all.csv");
   expect(f.s, TSR_EIO, "/nowhere/at/all.csv");
@@ -751,7 +754,7 @@ TEST(frame_csv_late_values_widen)
 {
   struct fixture f;
   open_fixture(&f);
-  tsr_frame *df = tsr_frame_read_csv(f.s, late_file("late.csv", "2.5"), .mesh = f.mesh);
+  tsr_frame *df = tsr_frame_read_csv(f.s, late_file("late.csv", "2.5"), .on = first_axis(f.mesh));
   if (tsr_frame_column_type(df, 1) == TSR_COL_I64) {
     tsr_frame *sum = tsr_frame_agg(tsr_frame_filter(df, "m > 0"), "s = sum(m), n = count()");
     CHECK_F64_BITS(number(sum, "s"), 7 * 199999 + 2.5);
@@ -761,7 +764,7 @@ TEST(frame_csv_late_values_widen)
     FAIL("the sample saw the late value: make the file larger");
   }
   /* An expression that no longer types is the terminal's error. */
-  df = tsr_frame_read_csv(f.s, late_file("text.csv", "seven"), .mesh = f.mesh);
+  df = tsr_frame_read_csv(f.s, late_file("text.csv", "seven"), .on = first_axis(f.mesh));
   CHECK_I64(tsr_frame_column_type(df, 1), TSR_COL_I64);
   tsr_frame *bad = tsr_frame_agg(df, "sum(m + 1)");
   CHECK_STATUS(tsr_row_status(tsr_frame_row(bad)), TSR_EDTYPE, NULL);
@@ -784,7 +787,7 @@ TEST(frame_csv_without_rows)
   open_fixture(&f);
   tsr_frame *df = csv(&f, "empty.csv", "a,b\n");
   int64_t rows = 7;
-  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_OK, f.s);
   CHECK_I64(rows, 0);
   CHECK_STR_HAS(tsr_frame_text(df), "0 rows, 2 columns");
   csv(&f, "none.csv", "");
@@ -802,7 +805,7 @@ TEST(frame_csv_without_rows)
 /* The same on a file. */
 static tsr_status file_job(tsr_scope *s, const tsr_mesh *mesh, const char *path, double *out)
 {
-  tsr_frame *df = tsr_frame_read_csv(s, path, .mesh = mesh);
+  tsr_frame *df = tsr_frame_read_csv(s, path, .on = first_axis(mesh));
   df = tsr_frame_assign(tsr_frame_filter(df, "w in ('a', 'c') or day > '2013-01-01'"), "z",
                         "x * 2.5");
   tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "sum(z), max(w)"));

@@ -1,4 +1,5 @@
 /* Groups: order, null keys, ranges, dates, and errors. */
+#include "support/first_axis.h"
 #include "tessera.h"
 
 #include "harness.h"
@@ -23,7 +24,7 @@ static tsr_frame *csv(struct fixture *f, const char *text)
 {
   const char *path = test_tmp("groups.csv");
   test_write(path, text, strlen(text));
-  return tsr_frame_read_csv(f->s, path, .mesh = f->mesh);
+  return tsr_frame_read_csv(f->s, path, .on = first_axis(f->mesh));
 }
 
 static const char *const people = "city,ok,n,day,x\n"
@@ -52,7 +53,7 @@ TEST(group_order_is_that_of_first_rows)
   df = tsr_frame_filter(csv(&f, people), "city != 'Rome'");
   tsr_table *table = NULL;
   CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(df, "city", "count()"), &table), TSR_OK, f.s);
-  CHECK_I64(tsr_table_rows(table), 2);
+  CHECK_I64(tsr_table_row_count(table), 2);
   CHECK_STR(tsr_table_text(table, 0, 0), "Bonn");
   CHECK_STR(tsr_table_text(table, 1, 0), "Kyiv");
   tsr_runtime_close(f.rt);
@@ -120,22 +121,22 @@ TEST(group_ranges)
   tsr_table *table = NULL;
   CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(df, "wide", "n = count()"), &table), TSR_OK,
                f.s);
-  CHECK_I64(tsr_table_rows(table), 3);
+  CHECK_I64(tsr_table_row_count(table), 3);
   CHECK_I64(tsr_table_i64(table, 1, 0), 65536);
   CHECK_I64(tsr_table_i64(table, 1, 1), 2);
   CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(df, "huge, wide", "n = count()"), &table),
                TSR_OK, f.s);
-  CHECK_I64(tsr_table_rows(table), 3);
+  CHECK_I64(tsr_table_row_count(table), 3);
   CHECK_I64(tsr_table_i64(table, 1, 0), INT64_MAX);
   CHECK_I64(tsr_table_i64(table, 1, 2), 2);
   /* What a filter dropped does not count. */
   tsr_frame *low = tsr_frame_filter(df, "wide < 10");
   CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(low, "wide", "count()"), &table), TSR_OK, f.s);
-  CHECK_I64(tsr_table_rows(table), 2);
+  CHECK_I64(tsr_table_row_count(table), 2);
   CHECK_I64(tsr_table_i64(table, 1, 0), 7);
   CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(df, "far", "n = count()"), &table), TSR_OK,
                f.s);
-  CHECK_I64(tsr_table_rows(table), 3);
+  CHECK_I64(tsr_table_row_count(table), 3);
   CHECK_I64(tsr_table_i64(table, 2, 0), INT32_MIN + 65535);
   CHECK_I64(tsr_table_i64(table, 0, 1), 2);
   tsr_runtime_close(f.rt);
@@ -163,7 +164,7 @@ TEST(group_sums_do_not_depend_on_the_mesh)
     tsr_table *table = NULL;
     CHECK_STATUS(tsr_frame_collect(tsr_frame_group_agg(df, "key", "sum(x), mean(x)"), &table),
                  TSR_OK, s);
-    CHECK_I64(tsr_table_rows(table), 11);
+    CHECK_I64(tsr_table_row_count(table), 11);
     for (int g = 0; g < 11; g++) {
       double sum = tsr_table_f64(table, g, 1);
       if (m) CHECK_F64_BITS(sum, expected[g]);

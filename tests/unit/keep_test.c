@@ -32,13 +32,13 @@ TEST(a_kept_frame_outlives_its_chain)
     more = tsr_frame_sort(more, "n desc, s");
     tsr_table *t = NULL;
     CHECK_I64(tsr_frame_collect(more, &t), TSR_OK);
-    CHECK_I64(tsr_table_rows(t), 3);
+    CHECK_I64(tsr_table_row_count(t), 3);
     CHECK_STR(tsr_table_text(t, 0, 0), "y");
     CHECK_I64(tsr_table_i64(t, 0, 2), 14);
     CHECK_STR(tsr_table_text(t, 1, 0), "z");
     CHECK_STR(tsr_table_text(t, 2, 0), "x");
     CHECK_I64(tsr_frame_collect(kept, &t), TSR_OK);
-    CHECK_I64(tsr_table_rows(t), 4);
+    CHECK_I64(tsr_table_row_count(t), 4);
     CHECK(tsr_table_is_null(t, 2, 1) && tsr_table_is_null(t, 0, 2) && tsr_table_is_null(t, 2, 3));
     tsr_scope_close(outer);
     tsr_runtime_close(rt);

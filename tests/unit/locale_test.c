@@ -81,7 +81,7 @@ static void note_frame(struct log *log, tsr_frame *df, const char *name)
   CHECK_STATUS(tsr_frame_write_json(df, test_tmp("o.jsonl")), TSR_OK, NULL);
   CHECK_STATUS(tsr_frame_write_json(df, test_tmp("o.json")), TSR_OK, NULL);
   CHECK_STATUS(tsr_frame_write_markdown(df, test_tmp("o.md")), TSR_OK, NULL);
-  CHECK_STATUS(tsr_frame_write_text(df, test_tmp("o.txt"), NULL), TSR_OK, NULL);
+  CHECK_STATUS(tsr_frame_write_text(df, test_tmp("o.txt")), TSR_OK, NULL);
   static const char *const files[] = { "o.csv", "o.jsonl", "o.json", "o.md", "o.txt" };
   for (int i = 0; i < 5; i++) note_file(log, files[i]);
 }

@@ -84,7 +84,7 @@ TEST(frames_on_any_two_places)
              specs[k] ? specs[k] : "unplaced", (long long)tsr_last_run(f.s).bytes_counted, moves);
       check_sum(sum, 2 * 4950);
       int64_t rows = 0;
-      CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(sum, "a >= 100"), &rows), TSR_OK, f.s);
+      CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(sum, "a >= 100"), &rows), TSR_OK, f.s);
       CHECK_I64(rows, 50);
     }
   }
@@ -101,17 +101,17 @@ TEST(replicas_count_once)
     tsr_frame *df = frame_on(&f, specs[i]), *kept = tsr_frame_filter(df, "a % 3 == 0");
     tsr_table *table = NULL;
     int64_t rows = 0;
-    CHECK_STATUS(tsr_frame_rows(kept, &rows), TSR_OK, f.s);
+    CHECK_STATUS(tsr_frame_row_count(kept, &rows), TSR_OK, f.s);
     CHECK_I64(rows, 34);
     CHECK_STATUS(tsr_frame_collect(kept, &table), TSR_OK, f.s);
-    CHECK_I64(tsr_table_rows(table), 34);
+    CHECK_I64(tsr_table_row_count(table), 34);
     for (int r = 0; r < 34; r++) CHECK_I64(tsr_table_i64(table, r, 0), 3 * r);
     tsr_row *row = tsr_frame_row(tsr_frame_agg(kept, "n = count(), s = sum(a), v = var(a)"));
     CHECK_I64(tsr_row_i64(row, "n"), 34);
     CHECK_I64(tsr_row_i64(row, "s"), 3 * 33 * 34 / 2);
     CHECK_F64_BITS(tsr_row_f64(row, "v"), 9 * 34.0 * 35 / 12);
     CHECK_STATUS(tsr_frame_collect(tsr_frame_head(kept, 5), &table), TSR_OK, f.s);
-    CHECK_I64(tsr_table_rows(table), 5);
+    CHECK_I64(tsr_table_row_count(table), 5);
     CHECK_I64(tsr_table_i64(table, 4, 0), 12);
     CHECK_I64(tsr_shape_of(tsr_frame_column(kept, "a")).dims[0], 34);
   }
@@ -148,15 +148,15 @@ TEST(bool_values_meet_bool_columns)
   struct fixture f = open_fixture();
   tsr_frame *df = tsr_frame_assign(frame_on(&f, "data"), "even", "a % 2 == 0");
   int64_t rows = 0;
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(df, "even == ?", true), &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "even == ?", true), &rows), TSR_OK, f.s);
   CHECK_I64(rows, 50);
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(df, "? != even and a < ?", false, 10), &rows),
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "? != even and a < ?", false, 10), &rows),
                TSR_OK, f.s);
   CHECK_I64(rows, 5);
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(df, "even in (?)", true), &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "even in (?)", true), &rows), TSR_OK, f.s);
   CHECK_I64(rows, 50);
   df = tsr_frame_fill_null(tsr_frame_assign(df, "n", "if(a > 3, even, null)"), "n", "?", true);
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_filter(df, "n"), &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "n"), &rows), TSR_OK, f.s);
   CHECK_I64(rows, 52);
   CHECK(tsr_frame_is_inert(tsr_frame_filter(df, "even == ?", 2)));
   CHECK_STR_HAS(tsr_message(f.s), "'==' cannot compare bool with i64");
@@ -180,7 +180,7 @@ TEST(deleted_arrays_serve_their_frames)
   tsr_delete(late);
   int64_t rows = 0;
   tsr_table *table = NULL;
-  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_OK, f.s);
+  CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_OK, f.s);
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_ESTATE, NULL);
   CHECK_STR_HAS(tsr_message(f.s), "the array of column 'a' was deleted before it was evaluated");
   CHECK_STR_HAS(tsr_frame_explain(df), "was deleted before");
@@ -209,7 +209,7 @@ TEST(frames_without_a_scope)
   tsr_table *table = NULL;
   tsr_frame *df = tsr_frame_read_csv(NULL, "a.csv");
   CHECK(tsr_frame_is_inert(df) && tsr_frame_is_inert(tsr_frame_filter(df, "a")));
-  CHECK_STATUS(tsr_frame_rows(df, &rows), TSR_EARG, NULL);
+  CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_EARG, NULL);
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_EARG, NULL);
   CHECK_STATUS(tsr_row_status(tsr_frame_row(df)), TSR_EARG, NULL);
 }

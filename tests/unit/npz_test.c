@@ -24,7 +24,7 @@ TEST(what_is_saved_is_read)
   const char *path = test_tmp("a.npz");
   CHECK_STATUS(tsr_save_npz(s, path, { "x", x }, { "a/y", y }, { "\xc3\xa9", z }, { "e", e }),
                TSR_OK, s);
-  tsr_npz *npz = tsr_npz_open(s, path);
+  tsr_npz *npz = tsr_load_npz(s, path);
   CHECK_I64(tsr_npz_count(npz), 4);
   CHECK_STR(tsr_npz_name(npz, 0), "x");
   CHECK_STR(tsr_npz_name(npz, 1), "a/y");
@@ -32,17 +32,19 @@ TEST(what_is_saved_is_read)
   CHECK_STR(tsr_npz_name(npz, 4), NULL);
   double found[10];
   bool bools[3];
-  CHECK_STATUS(tsr_read(tsr_npz_read(npz, "x", tsr_on(mesh, "x")), found, sizeof found), TSR_OK, s);
+  CHECK_STATUS(tsr_read(tsr_npz_array(npz, "x", tsr_on(mesh, "x")), found, sizeof found), TSR_OK,
+               s);
   CHECK_BYTES(found, f, sizeof f);
-  CHECK_STATUS(tsr_read(tsr_npz_read(npz, "a/y", tsr_on(mesh, "-")), bools, sizeof bools), TSR_OK,
+  CHECK_STATUS(tsr_read(tsr_npz_array(npz, "a/y", tsr_on(mesh, "-")), bools, sizeof bools), TSR_OK,
                s);
   CHECK_BYTES(bools, b, sizeof b);
   int32_t one;
-  CHECK_STATUS(tsr_read(tsr_npz_read(npz, "\xc3\xa9", tsr_on(mesh, "-")), &one, sizeof one), TSR_OK,
-               s);
+  CHECK_STATUS(tsr_read(tsr_npz_array(npz, "\xc3\xa9", tsr_on(mesh, "-")), &one, sizeof one),
+               TSR_OK, s);
   CHECK_I64(one, 40);
-  CHECK_STATUS(tsr_eval(&(tsr_array *){ tsr_npz_read(npz, "e", tsr_on(mesh, "x")) }, 1), TSR_OK, s);
-  CHECK(tsr_is_inert(tsr_npz_read(npz, "X", tsr_on(mesh, "x"))));
+  CHECK_STATUS(tsr_eval(&(tsr_array *){ tsr_npz_array(npz, "e", tsr_on(mesh, "x")) }, 1), TSR_OK,
+               s);
+  CHECK(tsr_is_inert(tsr_npz_array(npz, "X", tsr_on(mesh, "x"))));
   CHECK_STR_HAS(tsr_message(s), "a.npz holds no array 'X'; did you mean 'x'?");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_save_npz(s, path, { "x", x }, { "x", y }), TSR_EARG, NULL);
@@ -51,7 +53,7 @@ TEST(what_is_saved_is_read)
   CHECK_STATUS(tsr_save_npz(s, path, { "x", NULL }), TSR_EARG, NULL);
   CHECK_STATUS(tsr_save_npz(s, path, { "", x }), TSR_EARG, NULL);
   CHECK_STATUS(tsr_save_npz(s, test_tmp("no/a.npz"), { "x", x }), TSR_EIO, NULL);
-  CHECK_I64(tsr_npz_count(tsr_npz_open(s, test_tmp("none"))), 0);
+  CHECK_I64(tsr_npz_count(tsr_load_npz(s, test_tmp("none"))), 0);
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
@@ -62,10 +64,10 @@ TEST(other_formats_are_named)
   tsr_scope *s = tsr_scope_open(rt);
   const char *path = test_tmp("x.npz");
   test_write(path, "PAR1\x15\x04\x15\x10PAR1", 12);
-  CHECK_I64(tsr_npz_count(tsr_npz_open(s, path)), 0);
+  CHECK_I64(tsr_npz_count(tsr_load_npz(s, path)), 0);
   CHECK_STR_HAS(tsr_message(s), "x.npz: is Parquet, not a .npz archive; which comes in a later");
   tsr_scope_clear(s);
-  CHECK(tsr_is_inert(tsr_read_npy(s, path, (tsr_sharding){ 0 })));
+  CHECK(tsr_is_inert(tsr_load_npy(s, path, (tsr_sharding){ 0 })));
   CHECK_STR_HAS(tsr_message(s), "x.npz: is Parquet, not a .npy file; which comes in a later");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
@@ -79,8 +81,8 @@ static bool save_and_read(tsr_runtime *rt, bool fails, const void *user)
   tsr_scope *s = tsr_scope_open(rt);
   tsr_array *x = tsr_put(s, f, TSR_F64, TSR_SHAPE(3), tsr_on(tsr_mesh_default(rt, NULL), "-"));
   tsr_status status = tsr_save_npz(s, path, { "x", x }, { "y", x });
-  tsr_npz *npz = tsr_npz_open(s, path);
-  tsr_array *y = tsr_npz_read(npz, "y", (tsr_sharding){ 0 });
+  tsr_npz *npz = tsr_load_npz(s, path);
+  tsr_array *y = tsr_npz_array(npz, "y", (tsr_sharding){ 0 });
   tsr_status read = tsr_read(y, found, sizeof found);
   if (!status && read != TSR_OK) status = read;
   if (fails && status) CHECK_STATUS(status, TSR_ENOMEM, s);
@@ -348,7 +350,7 @@ static void check_npy(tsr_scope *s, tsr_mesh *mesh, tsr_shape shape, tsr_dtype d
   for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
     if (shape.rank < (strchr(specs[i], ',') ? 2 : specs[i][0] != '-')) continue;
     memset(found, 7, bytes);
-    CHECK_STATUS(tsr_read(tsr_read_npy(s, path, tsr_on(mesh, specs[i])), found, bytes), TSR_OK, s);
+    CHECK_STATUS(tsr_read(tsr_load_npy(s, path, tsr_on(mesh, specs[i])), found, bytes), TSR_OK, s);
     CHECK_BYTES(found, data, bytes);
   }
   free(data);

@@ -93,7 +93,7 @@ TEST(dropped_rows_are_looked_at)
     if (status) {
       CHECK_STR_HAS(tsr_message(s), cases[i].says);
     } else {
-      CHECK_I64(tsr_table_rows(table), 100);
+      CHECK_I64(tsr_table_row_count(table), 100);
       CHECK_I64(tsr_table_type(table, 1), cases[i].type);
       if (cases[i].type == TSR_COL_TEXT) CHECK_STR(tsr_table_text(table, 3, 1), "7");
     }

@@ -13,23 +13,23 @@ typedef tsr_array *(*draw_fn)(tsr_scope *, tsr_shape, tsr_sharding);
 
 static tsr_array *draw_uniform(tsr_scope *s, tsr_shape shape, tsr_sharding sharding)
 {
-  return tsr_uniform(s, .key = 5, .stream = 2, .shape = shape, .sharding = sharding);
+  return tsr_uniform(s, .key = 5, .stream = 2, .shape = shape, .on = sharding);
 }
 
 static tsr_array *draw_uniform_f32(tsr_scope *s, tsr_shape shape, tsr_sharding sharding)
 {
-  return tsr_cast(tsr_uniform(s, .key = 5, .dtype = TSR_F32, .shape = shape, .sharding = sharding),
+  return tsr_cast(tsr_uniform(s, .key = 5, .dtype = TSR_F32, .shape = shape, .on = sharding),
                   TSR_F64);
 }
 
 static tsr_array *draw_exponential(tsr_scope *s, tsr_shape shape, tsr_sharding sharding)
 {
-  return tsr_exponential(s, 100, .key = 6, .shape = shape, .sharding = sharding);
+  return tsr_exponential(s, 100, .key = 6, .shape = shape, .on = sharding);
 }
 
 static tsr_array *draw_poisson(tsr_scope *s, tsr_shape shape, tsr_sharding sharding)
 {
-  return tsr_cast(tsr_poisson(s, 5, .key = 7, .shape = shape, .sharding = sharding), TSR_F64);
+  return tsr_cast(tsr_poisson(s, 5, .key = 7, .shape = shape, .on = sharding), TSR_F64);
 }
 
 static const draw_fn draws[] = { draw_uniform, draw_uniform_f32, draw_exponential, draw_poisson };

@@ -83,9 +83,9 @@ static void check_on(const char *mesh_text, const char *rows, const char *right_
   tsr_scope *s = tsr_scope_open(rt);
   tsr_mesh *mesh = tsr_mesh_make(rt, mesh_text);
   tsr_frame *left =
-      tsr_frame_read_csv(s, test_file("golden/relations_left.csv"), .mesh = mesh, .rows = rows);
+      tsr_frame_read_csv(s, test_file("golden/relations_left.csv"), .on = tsr_on(mesh, rows));
   tsr_frame *right =
-      tsr_frame_read_csv(s, test_file("golden/relations_right.csv"), .mesh = mesh, .rows = rows);
+      tsr_frame_read_csv(s, test_file("golden/relations_right.csv"), .on = tsr_on(mesh, rows));
   if (right_place) right = tsr_frame_scatter(right, tsr_on(mesh, right_place));
   CHECK_I64(check_all(s, left, right), 41);
   tsr_runtime_close(rt);

@@ -121,7 +121,7 @@ TEST(room_of_the_first_rows)
   tsr_table *table;
   CHECK_I64(tsr_row_i64(tsr_frame_row(tsr_frame_agg(df, "n = count()")), "n"), ROWS);
   CHECK_STATUS(tsr_frame_collect(tsr_frame_head(df, 5), &table), TSR_OK, s);
-  CHECK_I64(tsr_table_rows(table), 5);
+  CHECK_I64(tsr_table_row_count(table), 5);
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_ENOMEM, s);
   tsr_runtime_close(rt);
 }

@@ -47,7 +47,7 @@ TEST(nodes_are_zeroed_and_know_their_scope)
     for (size_t k = sizeof(tsr__node); k < 40 + (size_t)i; k++) CHECK(!node[k]);
     memset(node + sizeof(tsr__node), 0xEE, 40 + (size_t)i - sizeof(tsr__node));
   }
-  CHECK_I64(tsr_scope_nodes(scope), 500);
+  CHECK_I64(tsr_scope_node_count(scope), 500);
   tsr_scope_close(scope);
   tsr_runtime_close(rt);
 }
@@ -64,7 +64,7 @@ TEST(closing_releases_inner_scopes_first_and_newest_nodes_first)
   add_letter(second, 'd', log);
   add_letter(second, 'e', log);
   add_letter(tsr_scope_open(second), 'f', log);
-  CHECK_I64(tsr_scope_nodes(outer), 2);
+  CHECK_I64(tsr_scope_node_count(outer), 2);
   tsr_scope_close(outer);
   CHECK_STR(log, "fedcba");
   tsr_runtime_close(rt);
@@ -83,7 +83,7 @@ TEST(scopes_close_in_any_order)
   CHECK_STR(log, "1");
   tsr_scope *later = tsr_scope_open(outer);
   CHECK_STR(tsr_message(later), "");
-  CHECK_I64(tsr_scope_nodes(later), 0);
+  CHECK_I64(tsr_scope_node_count(later), 0);
   add_letter(later, 'L', log);
   tsr_scope_close(child[0]);
   tsr_scope_close(outer);
@@ -122,7 +122,7 @@ TEST(a_closed_scope_is_reused)
   int64_t after = 0;
   for (int i = 0; i < 10; i++) {
     tsr_scope *outer = tsr_scope_open(rt), *inner = tsr_scope_open(outer);
-    CHECK_I64(tsr_scope_nodes(outer), 0);
+    CHECK_I64(tsr_scope_node_count(outer), 0);
     CHECK_STR(tsr_message(inner), "");
     CHECK(!outer->run_stats && !inner->run_stats);
     outer->run_stats = inner->run_stats = rt;
@@ -236,7 +236,7 @@ TEST(null_is_allowed)
   tsr_scope_clear(NULL);
   CHECK_STR(tsr_message(NULL), "");
   CHECK_STATUS(tsr_scope_status(NULL), TSR_OK, NULL);
-  CHECK_I64(tsr_scope_nodes(NULL), 0);
+  CHECK_I64(tsr_scope_node_count(NULL), 0);
   CHECK_STATUS(tsr_fail(NULL, TSR_EARG, "x"), TSR_EARG, NULL);
   CHECK(!tsr__node_new(NULL, 64, NULL, NULL));
   tsr_scope *none = tsr_scope_open_at(NULL, "x.c:1");
@@ -327,7 +327,7 @@ TEST(an_inert_scope_takes_everything_and_changes_nothing)
   CHECK_STATUS(tsr_fail(scope, TSR_EARG, "x"), TSR_EARG, NULL);
   tsr_scope_clear(scope);
   CHECK_STATUS(tsr_scope_status(scope), TSR_ENOMEM, NULL);
-  CHECK_I64(tsr_scope_nodes(scope), 0);
+  CHECK_I64(tsr_scope_node_count(scope), 0);
   CHECK(tsr_scope_open(scope) == scope);
   tsr_scope_close(scope);
   tsr_scope_close(scope);

@@ -1,5 +1,6 @@
 /* The short calls on frames: drop, rename, nulls, counts of values, descriptions. Values are pandas'
  * (golden/make_verbs.py), on meshes of several sizes; here are also names, types and what is refused. */
+#include "support/first_axis.h"
 #include "tessera.h"
 
 #include "frame/out/out.h"
@@ -40,8 +41,8 @@ TEST(short_calls_give_what_pandas_gives)
     char *text = test_read(test_file("golden/verbs.txt"), NULL);
     golden_reader r = { .next = text };
     tsr_scope *s = tsr_scope_open(rt);
-    tsr_frame *df =
-        tsr_frame_read_csv(s, test_file("golden/verbs.csv"), .mesh = tsr_mesh_make(rt, meshes[m]));
+    tsr_frame *df = tsr_frame_read_csv(s, test_file("golden/verbs.csv"),
+                                       .on = first_axis(tsr_mesh_make(rt, meshes[m])));
     int queries = 0;
     for (golden_step(&r); golden_after(&r, "query"); queries++) {
       tsr_table *table = NULL;
@@ -182,18 +183,18 @@ TEST(short_calls_on_a_wide_frame)
     columns[i] = (tsr_column){ names[i], x };
   }
   tsr_frame *df = tsr_frame_new_at(s, columns, WIDE, TSR_HERE);
-  CHECK_I64(tsr_frame_columns(tsr_frame_drop(df, "c7")), WIDE - 1);
+  CHECK_I64(tsr_frame_column_count(tsr_frame_drop(df, "c7")), WIDE - 1);
   int64_t rows = 0;
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_drop_nulls(df, NULL), &rows), TSR_OK, s);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_drop_nulls(df, NULL), &rows), TSR_OK, s);
   CHECK_I64(rows, 2);
-  CHECK_STATUS(tsr_frame_rows(tsr_frame_is_null(df), &rows), TSR_OK, s);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_is_null(df), &rows), TSR_OK, s);
   CHECK_STR(tsr_frame_column_name(tsr_frame_rename(df, "z = c1499"), WIDE - 1), "z");
   static char list[WIDE * 8];
   for (int i = WIDE - 1, at = 0; i >= 0; i--)
     at += snprintf(list + at, sizeof list - (size_t)at, "%s%s", names[i], i ? "," : "");
   tsr_frame *all = tsr_frame_sort(tsr_frame_select(df, list), list);
-  CHECK_STATUS(tsr_frame_rows(all, &rows), TSR_OK, s);
-  CHECK_I64(tsr_frame_columns(all), WIDE);
+  CHECK_STATUS(tsr_frame_row_count(all, &rows), TSR_OK, s);
+  CHECK_I64(tsr_frame_column_count(all), WIDE);
   CHECK_STR(tsr_frame_column_name(all, 0), "c1499");
   tsr_runtime_close(rt);
 }
@@ -206,17 +207,17 @@ TEST(summaries_of_little)
   tsr_table *table = NULL;
   tsr_frame *none = tsr_frame_filter(f.df, "id > 1000");
   CHECK_STATUS(tsr_frame_collect(tsr_frame_describe(none), &table), TSR_OK, f.s);
-  CHECK_I64(tsr_table_rows(table), 9);
+  CHECK_I64(tsr_table_row_count(table), 9);
   CHECK_F64_BITS(tsr_table_f64(table, 0, 1), 0);
   CHECK_STR(tsr_table_text(table, 0, tsr_table_find(table, "t")), "0");
   for (int row = 2; row < 9; row++)
-    for (int c = 1; c < tsr_table_columns(table); c++) CHECK(tsr_table_is_null(table, row, c));
+    for (int c = 1; c < tsr_table_column_count(table); c++) CHECK(tsr_table_is_null(table, row, c));
   CHECK_STATUS(tsr_frame_collect(tsr_frame_value_counts(none, "t"), &table), TSR_OK, f.s);
-  CHECK_I64(tsr_table_rows(table), 0);
+  CHECK_I64(tsr_table_row_count(table), 0);
   tsr_frame *all = tsr_frame_value_counts(tsr_frame_select(f.df, "b, half = id // 20"), NULL);
   CHECK_STR(tsr_frame_schema(all), "b      bool\nhalf   i64\ncount  i64\n");
   CHECK_STATUS(tsr_frame_collect(all, &table), TSR_OK, f.s);
-  CHECK_I64(tsr_table_rows(table), 6);
+  CHECK_I64(tsr_table_row_count(table), 6);
   tsr_frame *twice = tsr_frame_describe(tsr_frame_drop(tsr_frame_describe(f.df), "statistic"));
   CHECK_STATUS(tsr_frame_collect(tsr_frame_select(twice, "x"), &table), TSR_OK, f.s);
   CHECK_F64_BITS(tsr_table_f64(table, 0, 0), 9);

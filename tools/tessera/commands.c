@@ -172,7 +172,7 @@ int tool_schema(const tool_args *args)
     fputs(text, stdout);
   } else {
     figures f;
-    bool room = make_room(&f, tsr_frame_columns(df));
+    bool room = make_room(&f, tsr_frame_column_count(df));
     tsr_status status = room ? find_figures(df, &f) : TSR_ENOMEM;
     tool_args all = *args;
     if (all.rows < 0) all.rows = 0; /* all columns */

@@ -96,10 +96,10 @@ static tsr_status show_table(const tool_args *args, tsr_frame *df, const char *p
   tsr_show_opts opts = { .size = sizeof opts,
                          .rows = args->rows > 0                 ? args->rows
                                  : args->rows == 0 || !terminal ? -1
-                                                                : 0,
+                                                                : 20,
                          .width = width ? width : -1,
                          .colour = terminal && wants_colour(stdout) };
-  return tsr_frame_write_text(df, path, &opts);
+  return tsr_frame_write_text_with(df, path, &opts, TSR_HERE);
 }
 
 /* ---- where it goes ---- */

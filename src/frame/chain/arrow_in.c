@@ -16,13 +16,13 @@ static tsr_status open_stream(tsr_frame *df, struct ArrowArrayStream *stream,
   tsr__arrow *arrow = tsr__arrow_open(rt, stream, error);
   if (!arrow) return error->status;
   tsr__take_opts(df->what, opts, &all, sizeof all, error);
-  if (all.mesh && all.mesh->rt != rt) {
+  if (all.on.mesh && all.on.mesh->rt != rt) {
     tsr__error_set(error, TSR_EARG, "%s: the mesh belongs to another runtime", df->what);
-  } else if (!all.mesh && tsr__arrow_batches(arrow) == 1) {
+  } else if (!all.on.mesh && !all.on.error && tsr__arrow_batches(arrow) == 1) {
     tsr_sharding one = tsr_on_device(rt, tsr__devices_of(rt)->first);
     rows = tsr__sharding_canon(&one);
   } else {
-    tsr__scan_sharding(df, all.mesh, all.rows, &rows, error);
+    tsr__scan_sharding(df, &all.on, &rows, error);
   }
   if (!error->status)
     return tsr__scan_take(df, (tsr__reader){ &tsr__arrow_reader, arrow }, &rows, error);

@@ -237,10 +237,10 @@ void tsr__note_count(tsr_frame *df, int64_t rows);
 
 /* Takes a file's columns, as its reader says them now, for the frame's schema. */
 tsr_status tsr__file_schema(tsr_frame *df, tsr__error *error);
-/* For calls that open files: the rows lie over the axes `rows` of a mesh (NULL: the defaults), and an
+/* For calls that open files: the rows lie as `on` says (zero: over all devices), and an
  * open file becomes the frame's source, which closes it (`reader.file` NULL: it failed to open). */
-tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_mesh *mesh, const char *rows,
-                              tsr_sharding *out, tsr__error *error);
+tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_sharding *on, tsr_sharding *out,
+                              tsr__error *error);
 tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding *sharding,
                           tsr__error *error);
 

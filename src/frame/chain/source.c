@@ -33,16 +33,19 @@ tsr_status tsr__file_schema(tsr_frame *df, tsr__error *error)
   return tsr__schema_index(df, error);
 }
 
-tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_mesh *mesh, const char *rows,
-                              tsr_sharding *out, tsr__error *error)
+tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_sharding *on, tsr_sharding *out,
+                              tsr__error *error)
 {
   tsr_scope *scope = df->node.scope;
-  if (!mesh) mesh = tsr_mesh_default(scope->rt, NULL);
-  if (!rows) rows = tsr_mesh_axis_name(mesh, 0);
-  tsr_sharding sharding = tsr_on_dims(mesh, 1, &rows);
+  tsr_sharding sharding = *on;
   tsr_shape none = { 1, { 0 } };
+  if (!on->mesh && !on->error) {
+    const tsr_mesh *mesh = tsr_mesh_default(scope->rt, NULL);
+    const char *axis = tsr_mesh_axis_name(mesh, 0);
+    sharding = tsr_on_dims(mesh, 1, &axis);
+  }
   if (tsr__sharding_check(&sharding, &none, error)) return error->status;
-  if (mesh->rt != scope->rt)
+  if (sharding.mesh->rt != scope->rt)
     return tsr__error_set(error, TSR_EARG, "%s: the mesh belongs to another runtime", df->what);
   *out = tsr__sharding_canon(&sharding);
   return TSR_OK;
@@ -92,7 +95,7 @@ static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *
   tsr_csv_opts all = { 0 };
   if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
   if (tsr__take_opts(df->what, opts, &all, sizeof all, error)) return error->status;
-  if (tsr__scan_sharding(df, all.mesh, all.rows, &rows, error)) return error->status;
+  if (tsr__scan_sharding(df, &all.on, &rows, error)) return error->status;
   tsr__csv_opts how = reading_of(&all);
   tsr__csv *csv = tsr__csv_open_with(df->node.scope->rt, path, &how, error);
   if (tsr__scan_take(df, (tsr__reader){ &tsr__csv_reader, csv }, &rows, error))
@@ -172,7 +175,7 @@ static tsr_status open_json(tsr_frame *df, const char *path, const tsr_json_opts
                          .more_count = all.more_count,
                          .literal_path = all.literal_path,
                          .unpack_limit = all.unpack_limit };
-  if (tsr__scan_sharding(df, all.mesh, all.rows, &rows, error)) return error->status;
+  if (tsr__scan_sharding(df, &all.on, &rows, error)) return error->status;
   tsr__arena arena;
   tsr__arena_init(&arena, &rt->heap);
   tsr__json *json = NULL;

@@ -304,12 +304,12 @@ static tsr_status make_stream(tsr__bind *bind, const tsr__bound *bound, out_stre
   return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
 }
 
-tsr_status tsr_frame_to_arrow(tsr_frame *df, struct ArrowArrayStream *out)
+tsr_status tsr_frame_to_arrow_at(tsr_frame *df, struct ArrowArrayStream *out, const char *site)
 {
   tsr__bind bind;
   tsr__bound bound;
   out_stream *own = NULL;
-  tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_to_arrow");
+  tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_to_arrow", site);
   if (status) return status;
   if (!out) tsr__error_set(&bind.error, TSR_EARG, "tsr_frame_to_arrow: `out` is NULL");
   else if (!(status = tsr__collect_shards(&bind, &bound))) make_stream(&bind, &bound, &own);

@@ -807,7 +807,7 @@ const char *tsr_frame_explain(tsr_frame *df)
 {
   tsr__bind bind;
   tsr__text text;
-  if (tsr__bind_open(&bind, df, "tsr_frame_explain")) return tsr__frame_why(df);
+  if (tsr__bind_open(&bind, df, "tsr_frame_explain", NULL)) return tsr__frame_why(df);
   tsr__text_init(&text, &df->node.scope->rt->heap);
   explainer e = { .bind = &bind, .out = &text };
   tsr_status status = explain(&e);
@@ -825,7 +825,7 @@ tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out)
 {
   tsr__bind bind;
   tsr__text text;
-  tsr_status status = tsr__bind_open(&bind, df, "plan shape");
+  tsr_status status = tsr__bind_open(&bind, df, "plan shape", NULL);
   if (status) return status;
   tsr__text_init(&text, &df->node.scope->rt->heap);
   explainer e = { .bind = &bind, .out = &text };

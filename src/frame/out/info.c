@@ -6,20 +6,20 @@ bool tsr_frame_is_inert(const tsr_frame *df)
   return !tsr__frame_usable(df);
 }
 
-int tsr_frame_columns(const tsr_frame *df)
+int tsr_frame_column_count(const tsr_frame *df)
 {
   return tsr__frame_usable(df) ? df->schema.count : 0;
 }
 
 const char *tsr_frame_column_name(const tsr_frame *df, int column)
 {
-  if (column < 0 || column >= tsr_frame_columns(df)) return NULL;
+  if (column < 0 || column >= tsr_frame_column_count(df)) return NULL;
   return df->schema.field[column].name;
 }
 
 tsr_coltype tsr_frame_column_type(const tsr_frame *df, int column)
 {
-  if (column < 0 || column >= tsr_frame_columns(df)) return (tsr_coltype)0;
+  if (column < 0 || column >= tsr_frame_column_count(df)) return (tsr_coltype)0;
   return (tsr_coltype)df->schema.field[column].type;
 }
 
@@ -87,7 +87,7 @@ const char *tsr_frame_devices(tsr_frame *df)
 {
   tsr__bind bind;
   tsr__text text;
-  if (tsr__bind_open(&bind, df, "tsr_frame_devices")) return tsr__frame_why(df);
+  if (tsr__bind_open(&bind, df, "tsr_frame_devices", NULL)) return tsr__frame_why(df);
   tsr__text_init(&text, &df->node.scope->rt->heap);
   tsr_status status = count_devices(&bind, &text);
   tsr_status closed = tsr__bind_close(&bind);

@@ -12,7 +12,7 @@ static tsr_status make(tsr_frame *out)
 {
   tsr__bind bind;
   tsr__bound bound;
-  tsr_status status = tsr__bind_open(&bind, out, out->what);
+  tsr_status status = tsr__bind_open(&bind, out, out->what, NULL);
   if (status) return status;
   status = tsr__bind_frame(&bind, out, true, NULL, &bound);
   tsr_status closed = tsr__bind_close(&bind);

@@ -9,7 +9,8 @@ void tsr__print_table(const tsr_table *table, const tsr__window *window, const t
                       tsr__text *out);
 /* Evaluates the rows that are to be shown and draws them (NULL: as tsr_frame_text); `text` is the
  * caller's to free after success. */
-tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *opts, tsr__text *text);
+tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *opts, tsr__text *text,
+                           const char *site);
 /* The shape of the plan of a frame's columns (tests). */
 tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out);
 

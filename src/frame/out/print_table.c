@@ -290,7 +290,8 @@ static tsr_show_opts known(const tsr_show_opts *opts)
   return out;
 }
 
-tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text *text)
+tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text *text,
+                           const char *site)
 {
   tsr_show_opts show = known(given), *opts = &show;
   int64_t most = opts->rows ? opts->rows : SHOW;
@@ -298,7 +299,7 @@ tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text 
   if (most > 0) window = (tsr__window){ (most + 1) / 2, most / 2, 0 };
   tsr__window ends = window;
   tsr_table *table = NULL;
-  tsr_status status = tsr__collect(df, &window, &table);
+  tsr_status status = tsr__collect(df, &window, &table, site);
   if (status) return status;
   /* Groups come whole: cut them here. */
   tsr_table *cut = table;
@@ -316,7 +317,7 @@ tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text 
 const char *tsr_frame_text_with(tsr_frame *df, const tsr_show_opts *opts)
 {
   tsr__text text;
-  if (tsr__frame_draw(df, opts, &text)) return df ? tsr__frame_why(df) : "the frame is NULL";
+  if (tsr__frame_draw(df, opts, &text, NULL)) return df ? tsr__frame_why(df) : "the frame is NULL";
   return tsr__frame_say(df, &text);
 }
 
@@ -325,16 +326,16 @@ const char *tsr_frame_text(tsr_frame *df)
   return tsr_frame_text_with(df, NULL);
 }
 
-tsr_status tsr_frame_print(tsr_frame *df, FILE *out)
+tsr_status tsr_frame_print_at(tsr_frame *df, FILE *out, const char *site)
 {
   tsr__text text;
-  tsr_status status = tsr__frame_draw(df, NULL, &text);
+  tsr_status status = tsr__frame_draw(df, NULL, &text, site);
   if (status) return status;
+  if (!site) site = df->node.site;
   if (text.failed)
-    status =
-        tsr__fail(tsr__frame_home(df), df->node.site, TSR_ENOMEM, "tsr_frame_print: out of memory");
+    status = tsr__fail(tsr__frame_home(df), site, TSR_ENOMEM, "tsr_frame_print: out of memory");
   else if (!out || fputs(tsr__text_get(&text), out) < 0)
-    status = tsr__fail(tsr__frame_home(df), df->node.site, TSR_EIO,
+    status = tsr__fail(tsr__frame_home(df), site, TSR_EIO,
                        "tsr_frame_print: the text could not be written");
   tsr__text_free(&text);
   return status;

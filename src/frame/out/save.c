@@ -31,7 +31,7 @@ static tsr_status as_markdown(const tsr__write_ask *ask, const void *user, tsr__
 
 /* What a call writes, and how. */
 typedef struct task {
-  const char *what, *path;
+  const char *what, *path, *site;
   format_fn format;
   const void *user;
 } task;
@@ -59,12 +59,18 @@ static tsr_status write_table(tsr_scope *scope, const tsr_table *table, const ta
   return status;
 }
 
+/* Where an error stands: the call's line, or for want of it the frame's. */
+static const char *site_of(const tsr_frame *df, const char *site)
+{
+  return site || !df ? site : df->node.site;
+}
+
 /* TSR_OK also for a frame that cannot be used: what is asked of it next says why. */
 static tsr_status check_path(tsr_frame *df, const task *t)
 {
   if (!tsr__frame_usable(df) || (t->path && *t->path)) return TSR_OK;
-  return tsr__fail(tsr__frame_home(df), df->node.site, TSR_EARG, "%s: the path is %s", t->what,
-                   t->path ? "empty" : "NULL");
+  return tsr__fail(tsr__frame_home(df), site_of(df, t->site), TSR_EARG, "%s: the path is %s",
+                   t->what, t->path ? "empty" : "NULL");
 }
 
 static tsr_status save(tsr_frame *df, const task *t)
@@ -73,31 +79,32 @@ static tsr_status save(tsr_frame *df, const task *t)
   tsr__error error = { 0 };
   tsr_scope *scope = tsr__frame_home(df);
   tsr_status status = check_path(df, t);
-  if (!status) status = tsr_frame_collect(df, &table);
+  if (!status) status = tsr_frame_collect_at(df, &table, t->site);
   if (status) return status;
   status = write_table(scope, table, t, &error);
   tsr__table_empty(table);
-  return status ? tsr__fail(scope, df->node.site, status, "%s", error.text) : TSR_OK;
+  return status ? tsr__fail(scope, site_of(df, t->site), status, "%s", error.text) : TSR_OK;
 }
 
-tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path, const tsr_csv_write_opts *opts)
+tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path, const tsr_csv_write_opts *opts,
+                                    const char *site)
 {
   static const char what[] = "tsr_frame_write_csv";
   tsr_csv_write_opts all = { 0 };
   tsr__error error = { 0 };
   if (tsr__frame_usable(df) && tsr__take_opts(what, opts, &all, sizeof all, &error))
-    return tsr__fail(tsr__frame_home(df), df->node.site, error.status, "%s", error.text);
-  return save(df, &(task){ what, path, as_csv, &all });
+    return tsr__fail(tsr__frame_home(df), site_of(df, site), error.status, "%s", error.text);
+  return save(df, &(task){ what, path, site, as_csv, &all });
 }
 
-tsr_status tsr_frame_write_json(tsr_frame *df, const char *path)
+tsr_status tsr_frame_write_json_at(tsr_frame *df, const char *path, const char *site)
 {
-  return save(df, &(task){ "tsr_frame_write_json", path, as_json, NULL });
+  return save(df, &(task){ "tsr_frame_write_json", path, site, as_json, NULL });
 }
 
-tsr_status tsr_frame_write_markdown(tsr_frame *df, const char *path)
+tsr_status tsr_frame_write_markdown_at(tsr_frame *df, const char *path, const char *site)
 {
-  return save(df, &(task){ "tsr_frame_write_markdown", path, as_markdown, NULL });
+  return save(df, &(task){ "tsr_frame_write_markdown", path, site, as_markdown, NULL });
 }
 
 /* ---- tables for the eye ---------------------------------------------------------------------- */
@@ -116,16 +123,23 @@ static tsr_status put_text(tsr_scope *scope, const task *t, const tsr__text *tex
   return own.status ? tsr__error_set(error, own.status, "%s: %s", t->what, own.text) : TSR_OK;
 }
 
-tsr_status tsr_frame_write_text(tsr_frame *df, const char *path, const tsr_show_opts *opts)
+tsr_status tsr_frame_write_text_with(tsr_frame *df, const char *path, const tsr_show_opts *opts,
+                                     const char *site)
 {
-  task t = { "tsr_frame_write_text", path, NULL, NULL };
-  tsr_show_opts all = { .size = sizeof all, .rows = -1, .width = -1 };
+  task t = { "tsr_frame_write_text", path, site, NULL, NULL };
+  tsr_show_opts all = { 0 };
   tsr__text text;
   tsr__error error = { 0 };
   tsr_status status = check_path(df, &t);
-  if (!status) status = tsr__frame_draw(df, opts ? opts : &all, &text);
+  if (!status && tsr__take_opts(t.what, opts, &all, sizeof all, &error))
+    status = tsr__fail(tsr__frame_home(df), site_of(df, site), error.status, "%s", error.text);
+  if (!all.rows) all.rows = -1;
+  if (!all.width) all.width = -1;
+  all.size = sizeof all;
+  if (!status) status = tsr__frame_draw(df, &all, &text, site);
   if (status) return status;
   status = put_text(tsr__frame_home(df), &t, &text, &error);
   tsr__text_free(&text);
-  return status ? tsr__fail(tsr__frame_home(df), df->node.site, status, "%s", error.text) : TSR_OK;
+  return status ? tsr__fail(tsr__frame_home(df), site_of(df, site), status, "%s", error.text)
+                : TSR_OK;
 }

@@ -67,7 +67,7 @@ static void hand_over_stats(const tsr_scope *from, tsr_scope *to)
 
 /* ---- opening and closing ------------------------------------------------------------------ */
 
-tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what)
+tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, const char *site)
 {
   *bind = (tsr__bind){ .top = df, .what = what };
   bind->last = &bind->visits;
@@ -76,9 +76,9 @@ tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what)
     tsr_status status = tsr_scope_status(df->node.scope);
     return status ? status : df->node.scope ? TSR_ESTATE : (tsr_status)df->op;
   }
-  bind->site = df->node.site;
+  bind->site = site ? site : df->node.site;
   bind->home = tsr__frame_home(df);
-  bind->scope = tsr_scope_nest_at(bind->home, df->node.site);
+  bind->scope = tsr_scope_nest_at(bind->home, bind->site);
   if (bind->scope->inert)
     return tsr__fail(bind->home, bind->site, TSR_ENOMEM, "%s: out of memory", what);
   return TSR_OK;

@@ -157,11 +157,11 @@ tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out)
   return tsr__run_columns(bind, out->col, out->count, NULL);
 }
 
-tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out)
+tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out, const char *site)
 {
   tsr__bind bind;
   tsr_table *table = NULL;
-  tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_collect");
+  tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_collect", site);
   if (status) return status;
   status = tsr__collect_rows(&bind, window, &table);
   tsr_status closed = tsr__bind_close(&bind);
@@ -170,13 +170,13 @@ tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out)
   return status;
 }
 
-tsr_status tsr_frame_collect(tsr_frame *df, tsr_table **out)
+tsr_status tsr_frame_collect_at(tsr_frame *df, tsr_table **out, const char *site)
 {
   tsr__window window = { -1, -1, 0 };
   if (df && !df->inert && !out)
-    return tsr__fail(tsr__frame_home(df), df->node.site, TSR_EARG,
+    return tsr__fail(tsr__frame_home(df), site ? site : df->node.site, TSR_EARG,
                      "tsr_frame_collect: `out` is NULL");
-  return tsr__collect(df, &window, out);
+  return tsr__collect(df, &window, out, site);
 }
 
 /* ---- one row ------------------------------------------------------------------------------- */
@@ -198,7 +198,7 @@ tsr_row *tsr_frame_row_at(tsr_frame *df, const char *site)
   tsr_scope *scope = tsr__frame_home(df);
   tsr_row *row = tsr__node_new(scope, sizeof *row, site, NULL);
   if (!row) return (tsr_row *)&no_row;
-  row->status = tsr__collect(df, &window, &row->table);
+  row->status = tsr__collect(df, &window, &row->table, site);
   if (!row->status && window.total != 1) {
     row->status = tsr__fail(scope, site, TSR_ESHAPE,
                             "tsr_frame_row: the frame has %lld rows, expected 1; use "
@@ -289,13 +289,13 @@ static tsr_status count(tsr__bind *bind, int64_t *out)
   return status;
 }
 
-tsr_status tsr_frame_rows(tsr_frame *df, int64_t *out)
+tsr_status tsr_frame_row_count_at(tsr_frame *df, int64_t *out, const char *site)
 {
   tsr__bind bind;
   int64_t rows = 0;
-  tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_rows");
+  tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_row_count", site);
   if (status) return status;
-  if (!out) tsr__error_set(&bind.error, TSR_EARG, "tsr_frame_rows: `out` is NULL");
+  if (!out) tsr__error_set(&bind.error, TSR_EARG, "tsr_frame_row_count: `out` is NULL");
   else status = count(&bind, &rows);
   tsr_status closed = tsr__bind_close(&bind);
   if (!status && !closed) *out = rows;
@@ -381,8 +381,7 @@ tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name, const tsr_fram
   tsr__bind bind;
   tsr_array *found = NULL;
   tsr_scope *scope = tsr__frame_home(df);
-  if (tsr__bind_open(&bind, df, "tsr_frame_column")) return tsr__make_inert(scope, site);
-  bind.site = site;
+  if (tsr__bind_open(&bind, df, "tsr_frame_column", site)) return tsr__make_inert(scope, site);
   tsr_frame_column_opts all = { .size = sizeof all };
   tsr__take_opts("tsr_frame_column", opts, &all, sizeof all, &bind.error);
   int at = name ? tsr__schema_find(&df->schema, name) : -1;

@@ -27,8 +27,9 @@ typedef struct tsr__visit {
   tsr__bound bound;
 } tsr__visit;
 
-/* Opens a terminal on a frame; on failure the error is recorded in the frame's home. */
-tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what);
+/* Opens a terminal on a frame, called at `site` (NULL: as if at the frame's line); on failure the error is
+ * recorded in the frame's home. */
+tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, const char *site);
 /* Closes it: hands its error over to its home and returns the status. */
 tsr_status tsr__bind_close(tsr__bind *bind);
 /* As both for a terminal inside another, whose error it hands over to. */
@@ -165,7 +166,7 @@ typedef struct tsr__window {
   int64_t head, tail;
   int64_t total; /* out: rows there are */
 } tsr__window;
-tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out);
+tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out, const char *site);
 /* Counts the rows of a frame. */
 tsr_status tsr__count_rows(tsr__bind *bind, tsr_frame *df, int64_t *out);
 /* Evaluates all rows where they lie: every column's values, and `valid` where there are nulls, are

@@ -164,12 +164,12 @@ tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail)
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-int64_t tsr_table_rows(const tsr_table *table)
+int64_t tsr_table_row_count(const tsr_table *table)
 {
   return table ? table->rows : 0;
 }
 
-int tsr_table_columns(const tsr_table *table)
+int tsr_table_column_count(const tsr_table *table)
 {
   return table ? table->count : 0;
 }

@@ -26,7 +26,7 @@ static const struct magic magics[] = {
   { "ORC", 3, true, "ORC", NOT_YET },
   { "Obj\x01", 4, false, "Avro", NOT_YET },
   { "\x89HDF\r\n\x1a\n", 8, false, "HDF5", NOT_YET },
-  { "\x93NUMPY", 6, false, "NumPy .npy", "read it with tsr_read_npy" },
+  { "\x93NUMPY", 6, false, "NumPy .npy", "read it with tsr_load_npy" },
   { "SQLite format 3", 15, true, "SQLite", "export a table first" },
   { "\xd0\xcf\x11\xe0", 4, false, "an Excel workbook (.xls)", "export a sheet first" },
   { "PK\x03\x04", 4, false, "an Excel workbook or another zip archive",

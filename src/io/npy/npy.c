@@ -25,7 +25,7 @@ static bool read_elements(void *user, int64_t at, int64_t count, void *out)
 static tsr_array *read_array(tsr_scope *scope, struct source *source, const tsr__npy *npy,
                              const tsr_sharding *sharding, const char *site)
 {
-  if (tsr__check_placement(scope, "tsr_read_npy", npy->dtype, &npy->shape, sharding, site))
+  if (tsr__check_placement(scope, "tsr_load_npy", npy->dtype, &npy->shape, sharding, site))
     return NULL;
   tsr__error error = { 0 };
   tsr_sharding canon = tsr__sharding_canon(sharding);
@@ -38,11 +38,11 @@ static tsr_array *read_array(tsr_scope *scope, struct source *source, const tsr_
   else if (source->failed) error = source->error;
   else if (value) tsr__error_set(&error, status, "%s: no memory to read it", source->file.path);
   if (value) tsr__value_release(value);
-  tsr__fail(scope, site, error.status, "tsr_read_npy: %s", error.text);
+  tsr__fail(scope, site, error.status, "tsr_load_npy: %s", error.text);
   return NULL;
 }
 
-tsr_array *tsr_read_npy_at(tsr_scope *scope, const char *path, tsr_sharding sharding,
+tsr_array *tsr_load_npy_at(tsr_scope *scope, const char *path, tsr_sharding sharding,
                            const char *site)
 {
   struct source source = { 0 };
@@ -50,11 +50,11 @@ tsr_array *tsr_read_npy_at(tsr_scope *scope, const char *path, tsr_sharding shar
   tsr__error error = { 0 };
   if (!scope || scope->inert) return tsr__make_inert(scope, site);
   if (!path) {
-    tsr__fail(scope, site, TSR_EARG, "tsr_read_npy: the path is NULL");
+    tsr__fail(scope, site, TSR_EARG, "tsr_load_npy: the path is NULL");
     return tsr__make_inert(scope, site);
   }
   if (tsr__npy_open(path, &source.file, &npy, &error)) {
-    tsr__fail(scope, site, error.status, "tsr_read_npy: %s", error.text);
+    tsr__fail(scope, site, error.status, "tsr_load_npy: %s", error.text);
     return tsr__make_inert(scope, site);
   }
   tsr_array *array = read_array(scope, &source, &npy, &sharding, site);
@@ -62,24 +62,24 @@ tsr_array *tsr_read_npy_at(tsr_scope *scope, const char *path, tsr_sharding shar
   return array ? array : tsr__make_inert(scope, site);
 }
 
-tsr_status tsr_save_npy(tsr_array *array, const char *path)
+tsr_status tsr_save_npy_at(tsr_array *array, const char *path, const char *site)
 {
-  tsr_status status = tsr__array_ready(array);
+  tsr_status status = tsr__array_ready(array, site);
   if (status) return status;
   tsr_scope *scope = tsr__home(array);
-  if (!path) return tsr__fail(scope, array->node.site, TSR_EARG, "tsr_save_npy: the path is NULL");
+  if (!site) site = array->node.site;
+  if (!path) return tsr__fail(scope, site, TSR_EARG, "tsr_save_npy: the path is NULL");
   tsr__heap *heap = &scope->rt->heap;
   size_t bytes = (size_t)tsr__shape_count(&array->shape) * tsr_dtype_size((tsr_dtype)array->dtype);
   void *data = tsr__new_raw(heap, bytes + 1);
   if (!data)
-    return tsr__fail(scope, array->node.site, TSR_ENOMEM, "tsr_save_npy: no memory for %zu bytes",
-                     bytes);
+    return tsr__fail(scope, site, TSR_ENOMEM, "tsr_save_npy: no memory for %zu bytes", bytes);
   tsr__error error = { 0 };
   tsr__npy file = { .dtype = (tsr_dtype)array->dtype, .shape = array->shape, .data = data };
   tsr__progress progress = { .rt = scope->rt, .what = "npy" };
   if (!tsr__value_to_host(array->value, data)) status = tsr__cancelled(&error, path);
   else status = tsr__npy_write(heap, path, &file, &progress, &error);
-  if (status) tsr__fail(scope, array->node.site, status, "tsr_save_npy: %s", error.text);
+  if (status) tsr__fail(scope, site, status, "tsr_save_npy: %s", error.text);
   tsr__del(heap, data, bytes + 1);
   return status;
 }

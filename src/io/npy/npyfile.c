@@ -234,7 +234,7 @@ static tsr_status read_prefix(tsr__npy_file *file, tsr__error *error)
   if (read_at(file, p, have, 0)) return read_error(file, error);
   if (have >= 4 && memcmp(p, "PK\x03\x04", 4) == 0)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: is a .npz archive; open it with tsr_npz_open", file->path);
+                          "%s: is a .npz archive; open it with tsr_load_npz", file->path);
   bool numpy = have >= 6 && memcmp(p, "\x93NUMPY", 6) == 0;
   if (!numpy && tsr__file_magic(file->path, "a .npy file", (const char *)p, have, error))
     return error->status;

@@ -47,7 +47,7 @@ static tsr_status list_arrays(tsr_npz *npz, tsr__error *error)
   return tsr__error_set(error, TSR_ENOMEM, "out of memory");
 }
 
-tsr_npz *tsr_npz_open_at(tsr_scope *scope, const char *path, const char *site)
+tsr_npz *tsr_load_npz_at(tsr_scope *scope, const char *path, const char *site)
 {
   tsr__error error = { 0 };
   if (!scope || scope->inert) return (tsr_npz *)&no_memory_npz;
@@ -56,7 +56,7 @@ tsr_npz *tsr_npz_open_at(tsr_scope *scope, const char *path, const char *site)
   if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL");
   else if (!tsr__zip_open(&scope->rt->heap, path, &npz->zip, &error)) list_arrays(npz, &error);
   if (!error.status) return npz;
-  tsr__fail(scope, site, error.status, "tsr_npz_open: %s", error.text);
+  tsr__fail(scope, site, error.status, "tsr_load_npz: %s", error.text);
   npz->inert = true;
   npz->count = 0;
   return npz;
@@ -75,15 +75,15 @@ const char *tsr_npz_name(const tsr_npz *npz, int index)
 static tsr_array *no_array(tsr_scope *scope, tsr_npz *npz, const char *name, const char *site)
 {
   int near = tsr__text_nearest(name ? name : "", npz->name, npz->count);
-  if (!name) tsr__fail(scope, site, TSR_EARG, "tsr_npz_read: the name is NULL");
+  if (!name) tsr__fail(scope, site, TSR_EARG, "tsr_npz_array: the name is NULL");
   else
-    tsr__fail(scope, site, TSR_EARG, "tsr_npz_read: %s holds no array '%.80s'%s%.80s%s",
+    tsr__fail(scope, site, TSR_EARG, "tsr_npz_array: %s holds no array '%.80s'%s%.80s%s",
               npz->zip.path, name, near >= 0 ? "; did you mean '" : "",
               near >= 0 ? npz->name[near] : "", near >= 0 ? "'?" : "");
   return tsr__make_inert(scope, site);
 }
 
-tsr_array *tsr_npz_read_at(tsr_npz *npz, const char *name, tsr_sharding sharding, const char *site)
+tsr_array *tsr_npz_array_at(tsr_npz *npz, const char *name, tsr_sharding sharding, const char *site)
 {
   tsr_scope *scope = npz ? tsr__scope_here(npz->node.scope) : NULL;
   tsr__error error = { 0 };
@@ -103,10 +103,10 @@ tsr_array *tsr_npz_read_at(tsr_npz *npz, const char *name, tsr_sharding sharding
   if (!status) {
     if (!tsr__npy_in(npz->zip.member[member].name, data, size, &file, &error))
       array = tsr_put_at(scope, file.data, file.dtype, file.shape, sharding, site);
-    else tsr__fail(scope, site, error.status, "tsr_npz_read: %s: %s", npz->zip.path, error.text);
+    else tsr__fail(scope, site, error.status, "tsr_npz_array: %s: %s", npz->zip.path, error.text);
     tsr__del(&scope->rt->heap, data, (size_t)size + 1);
   } else {
-    tsr__fail(scope, site, error.status, "tsr_npz_read: %s", error.text);
+    tsr__fail(scope, site, error.status, "tsr_npz_array: %s", error.text);
   }
   return array ? array : tsr__make_inert(scope, site);
 }
@@ -167,7 +167,7 @@ static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr
 }
 
 tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_item *items,
-                             int count)
+                             int count, const char *site)
 {
   tsr__error error = { 0 };
   tsr__zip_writer writer = { 0 };
@@ -176,11 +176,11 @@ tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_i
   tsr__out_opts opts = { .progress = &progress };
   tsr_status status = check_items(scope, path, items, count, &error);
   for (int i = 0; i < count && !status; i++)
-    if ((status = tsr__array_ready(items[i].array))) return status;
+    if ((status = tsr__array_ready(items[i].array, site))) return status;
   if (!status) status = tsr__zip_begin(&scope->rt->heap, path, &opts, &writer, &error);
   for (int i = 0; i < count && !status; i++)
     status = put_array(&writer, path, &items[i], &progress, &error);
   tsr_status ended = tsr__zip_end(&writer, !status, &error);
   if (!status) status = ended;
-  return status ? tsr__fail(scope, NULL, status, "tsr_save_npz: %s", error.text) : TSR_OK;
+  return status ? tsr__fail(scope, site, status, "tsr_save_npz: %s", error.text) : TSR_OK;
 }
