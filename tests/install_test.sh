@@ -51,6 +51,8 @@ LD_LIBRARY_PATH=$libdir "$work/by_pc"
   "$libdir/libtessera.a" -lm -pthread
 "$work/by_pc_static"
 
+test -f "$prefix/include/tessera.hpp"
+
 if [ -x "$prefix/bin/tessera" ]; then
   echo "# the tool"
   "$prefix/bin/tessera" info >/dev/null

@@ -361,6 +361,13 @@ TSR_API tsr_coltype tsr_table_type(const tsr_table *table, int column);
 TSR_API int tsr_table_find(const tsr_table *table, const char *name);
 /* Tells whether a value is null; true outside the table. Local. */
 TSR_API bool tsr_table_is_null(const tsr_table *table, int64_t row, int column);
+/* Returns all values of a column, row_count of them, densely: bool as bytes, dates as i32 days, times as i64
+ * microseconds, others by their dtype; what stands at a null is any value. Owned by the table; NULL for text and outside.
+ * Local. */
+TSR_API const void *tsr_table_values(const tsr_table *table, int column);
+/* Returns a byte a row, 0 where the value is null; owned by the table. NULL where there are no nulls, and
+ * outside. Local. */
+TSR_API const uint8_t *tsr_table_valid(const tsr_table *table, int column);
 /* Returns a number, bool, date or time as a double; NaN for null, text or outside. Local. */
 TSR_API double tsr_table_f64(const tsr_table *table, int64_t row, int column);
 /* Returns an integer, bool, date or time, or a float cut towards zero; 0 for null, text or

@@ -210,6 +210,7 @@ static const char *const questions[] = {
   "tsr_on_dims",
   "tsr_operand_array",
   "tsr_operand_bool",
+  "tsr_operand_float",
   "tsr_operand_int",
   "tsr_operand_uint",
   "tsr_frame_notes",
@@ -231,6 +232,8 @@ static const char *const questions[] = {
   "tsr_sharding_text",
   "tsr_status_name",
   "tsr_status_text",
+  "tsr_table_valid",
+  "tsr_table_values",
   "tsr_type_text",
   "tsr_version",
 };

@@ -174,3 +174,34 @@ TEST(terminals_of_frames_name_the_line_that_asked)
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
+
+/* ---- tables by column ------------------------------------------------------------------------- */
+
+TEST(columns_of_tables_are_seen_at_once)
+{
+  int64_t k[4] = { 1, 2, 3, 4 };
+  static const char *const who[4] = { "a", NULL, "c", "d" };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *x = tsr_put(s, k, TSR_I64, TSR_SHAPE(4), tsr_on(tsr_mesh_default(rt, "d"), "d"));
+  tsr_frame *df = tsr_frame_new(s, { "k", x });
+  df = tsr_frame_assign(tsr_frame_text_column(df, "who", who, 4), "n", "if(k > 2, k * 1.5, null)");
+  df = tsr_frame_select(tsr_frame_assign(df, "b", "k == 2"), "k, n, who, b");
+  tsr_table *t = NULL;
+  CHECK_STATUS(tsr_frame_collect(df, &t), TSR_OK, s);
+  const int64_t *ints = tsr_table_values(t, 0);
+  const double *reals = tsr_table_values(t, 1);
+  const uint8_t *valid = tsr_table_valid(t, 1), *bools = tsr_table_values(t, 3);
+  CHECK(!tsr_table_valid(t, 0) && valid && tsr_table_valid(t, 2));
+  CHECK(!tsr_table_values(t, 2) && !tsr_table_values(t, 4) && !tsr_table_valid(t, -1));
+  CHECK(!tsr_table_values(NULL, 0) && !tsr_table_valid(NULL, 0));
+  for (int i = 0; i < 4; i++) {
+    CHECK_I64(ints[i], i + 1);
+    CHECK_I64(valid[i], i > 1);
+    CHECK_I64(bools[i], i == 1);
+    if (valid[i]) CHECK_F64_BITS(reals[i], (i + 1) * 1.5);
+    CHECK_I64(!tsr_table_valid(t, 2)[i], tsr_table_is_null(t, i, 2));
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}

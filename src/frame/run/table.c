@@ -205,6 +205,18 @@ bool tsr_table_is_null(const tsr_table *table, int64_t row, int column)
   return c->valid && !c->valid[row];
 }
 
+const void *tsr_table_values(const tsr_table *table, int column)
+{
+  const tsr__table_column *c = column_of(table, column);
+  return c && c->type != TSR_COL_TEXT ? c->values : NULL;
+}
+
+const uint8_t *tsr_table_valid(const tsr_table *table, int column)
+{
+  const tsr__table_column *c = column_of(table, column);
+  return c ? c->valid : NULL;
+}
+
 double tsr_table_f64(const tsr_table *table, int64_t row, int column)
 {
   const tsr__table_column *c = column_of(table, column);

@@ -1,0 +1,354 @@
+/* What C++ programs share, and arrays: see tessera.hpp. */
+#ifndef TESSERA_ARRAY_HPP
+#define TESSERA_ARRAY_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#if defined(__has_include)
+#if __has_include(<source_location>)
+#include <source_location>
+#endif
+#endif
+
+#include "array.h"
+
+namespace tessera {
+
+#if defined(__cpp_lib_source_location)
+using location = std::source_location;
+#else
+/* As std::source_location, as far as it is needed. */
+class location {
+public:
+  static constexpr location current(const char *file = __builtin_FILE(),
+                                    unsigned line = __builtin_LINE())
+  {
+    location at;
+    at.file_ = file;
+    at.line_ = line;
+    return at;
+  }
+  constexpr const char *file_name() const
+  {
+    return file_;
+  }
+  constexpr unsigned line() const
+  {
+    return line_;
+  }
+
+private:
+  const char *file_ = "";
+  unsigned line_ = 0;
+};
+#endif
+
+/* What a call of the library says is wrong; what() is tsr_message, "file.cc:12: TSR_ESHAPE: ...". */
+class error : public std::runtime_error {
+public:
+  error(tsr_status status, const std::string &message)
+      : std::runtime_error(message), status_(status)
+  {
+  }
+  tsr_status status() const
+  {
+    return status_;
+  }
+
+private:
+  tsr_status status_;
+};
+
+/* Devices and all that lives longer than one formula. */
+class runtime {
+public:
+  explicit runtime(const char *devices, const tsr_runtime_opts *opts = nullptr)
+      : raw_(tsr_runtime_open_with(devices, opts))
+  {
+    if (!tsr_runtime_status(raw_)) return;
+    error why(tsr_runtime_status(raw_), tsr_runtime_message(raw_));
+    tsr_runtime_close(raw_);
+    throw why;
+  }
+  runtime(const runtime &) = delete;
+  runtime &operator=(const runtime &) = delete;
+  ~runtime()
+  {
+    tsr_runtime_close(raw_);
+  }
+  tsr_runtime *raw() const
+  {
+    return raw_;
+  }
+  int device_count() const
+  {
+    return tsr_device_count(raw_);
+  }
+
+private:
+  tsr_runtime *raw_;
+};
+
+/* A grid of devices, owned by the runtime. */
+class mesh {
+public:
+  mesh(const runtime &rt, const char *axes) : raw_(tsr_mesh_make(rt.raw(), axes))
+  {
+    if (tsr_mesh_status(raw_)) throw error(tsr_mesh_status(raw_), tsr_mesh_message(raw_));
+  }
+  tsr_mesh *raw() const
+  {
+    return raw_;
+  }
+  /* Where data lies, "data,-"; a bad text is reported by the call that uses it. */
+  tsr_sharding on(const char *spec) const
+  {
+    return tsr_on_with(raw_, spec, nullptr);
+  }
+
+private:
+  tsr_mesh *raw_;
+};
+
+class array;
+class frame;
+
+namespace detail {
+
+/* A scope that this thread has open, newest first: errors are found there. */
+struct open_scope {
+  tsr_scope *raw;
+  tsr_runtime *rt;
+  open_scope *outer;
+};
+inline thread_local open_scope *newest = nullptr;
+
+inline std::string place(const location &at)
+{
+  return std::string(at.file_name()) + ":" + std::to_string(at.line());
+}
+
+inline const char *site(const location &at)
+{
+  return newest ? tsr_runtime_site(newest->rt, place(at).c_str()) : nullptr;
+}
+
+/* Throws the newest error that a scope of this thread has. */
+[[noreturn]] inline void raise(tsr_status status)
+{
+  for (open_scope *s = newest; s; s = s->outer) {
+    if (!tsr_scope_status(s->raw)) continue;
+    error why(tsr_scope_status(s->raw), tsr_message(s->raw));
+    for (open_scope *also = s; also; also = also->outer) tsr_scope_clear(also->raw);
+    throw why;
+  }
+  throw error(status ? status : TSR_ESTATE, tsr_status_text(status ? status : TSR_ESTATE));
+}
+
+inline void check(tsr_status status)
+{
+  if (status) raise(status);
+}
+
+template <class T> struct dtype;
+template <> struct dtype<std::int32_t> : std::integral_constant<tsr_dtype, TSR_I32> {
+};
+template <> struct dtype<std::int64_t> : std::integral_constant<tsr_dtype, TSR_I64> {
+};
+template <> struct dtype<float> : std::integral_constant<tsr_dtype, TSR_F32> {
+};
+template <> struct dtype<double> : std::integral_constant<tsr_dtype, TSR_F64> {
+};
+
+template <class T> tsr_scalar scalar(T value)
+{
+  static_assert(!std::is_same<T, long double>::value, "long double would lose digits: cast it");
+  if constexpr (std::is_same<T, bool>::value) return tsr_scalar_bool(value);
+  else if constexpr (std::is_floating_point<T>::value) return tsr_scalar_float(value);
+  else if constexpr (std::is_unsigned<T>::value) return tsr_scalar_uint(value);
+  else return tsr_scalar_int(value);
+}
+
+template <class T> using if_number = std::enable_if_t<std::is_arithmetic<T>::value, int>;
+
+} // namespace detail
+
+/* A number, bool or text for a `?` or in the place of nulls. */
+class value {
+public:
+  template <class T, detail::if_number<T> = 0> value(T number) : raw_(detail::scalar(number))
+  {
+  }
+  value(const char *text) : raw_(tsr_scalar_text(text))
+  {
+  }
+  tsr_scalar raw() const
+  {
+    return raw_;
+  }
+
+private:
+  tsr_scalar raw_;
+};
+
+/* The right operand of array arithmetic, and the line that it stands at. */
+class operand {
+public:
+  template <class T, detail::if_number<T> = 0>
+  operand(T number, location at = location::current())
+      : raw_{ nullptr, detail::scalar(number) }, at_(at)
+  {
+  }
+  inline operand(const array &a, location at = location::current());
+  tsr_operand raw() const
+  {
+    return raw_;
+  }
+  const char *site() const
+  {
+    return detail::site(at_);
+  }
+
+private:
+  tsr_operand raw_;
+  location at_;
+};
+
+/* A left operand that is a number: 1 - x. */
+class number {
+public:
+  template <class T, detail::if_number<T> = 0>
+  number(T value, location at = location::current()) : raw_(detail::scalar(value)), at_(at)
+  {
+  }
+  inline array as_array() const;
+
+private:
+  tsr_scalar raw_;
+  location at_;
+};
+
+/* An immutable global array; copies of the handle are the same array. */
+class array {
+public:
+  /* Takes what a call of the C interface returned; throws where it failed. */
+  explicit array(tsr_array *raw) : raw_(raw)
+  {
+    if (tsr_is_inert(raw)) detail::raise(TSR_ESTATE);
+  }
+  tsr_array *raw() const
+  {
+    return raw_;
+  }
+  tsr_shape shape() const
+  {
+    return tsr_shape_of(raw_);
+  }
+  tsr_dtype dtype() const
+  {
+    return tsr_dtype_of(raw_);
+  }
+  std::string type() const
+  {
+    return tsr_type_of(raw_);
+  }
+
+#define TESSERA_REDUCTION_(name)                                                            \
+  array name(std::initializer_list<int> dims = {}, location at = location::current()) const \
+  {                                                                                         \
+    return reduce(tsr_##name##_at, dims, at);                                               \
+  }
+  TESSERA_REDUCTION_(sum)
+  TESSERA_REDUCTION_(mean)
+  TESSERA_REDUCTION_(min)
+  TESSERA_REDUCTION_(max)
+  TESSERA_REDUCTION_(any)
+  TESSERA_REDUCTION_(all)
+#undef TESSERA_REDUCTION_
+  array cast(tsr_dtype dtype, location at = location::current()) const
+  {
+    return array(tsr_cast_at(raw_, dtype, detail::site(at)));
+  }
+  array reshard(tsr_sharding on, location at = location::current()) const
+  {
+    return array(tsr_reshard_at(raw_, on, detail::site(at)));
+  }
+
+  /* Evaluates; the one element as a double. */
+  double value(location at = location::current()) const
+  {
+    double out = 0;
+    detail::check(tsr_read_scalar_at(raw_, &out, detail::site(at)));
+    return out;
+  }
+  /* Evaluates; all elements in C order, cast to T. */
+  template <class T> std::vector<T> read(location at = location::current()) const
+  {
+    const char *site = detail::site(at);
+    array same(tsr_cast_at(raw_, detail::dtype<T>::value, site));
+    tsr_shape all = shape();
+    std::size_t count = 1;
+    for (int d = 0; d < all.rank; d++) count *= static_cast<std::size_t>(all.dims[d]);
+    std::vector<T> out(count);
+    detail::check(tsr_read_at(same.raw_, out.data(), count * sizeof(T), site));
+    return out;
+  }
+
+private:
+  using reduction = tsr_array *(*)(const tsr_reduce_args *, const char *);
+  array reduce(reduction call, std::initializer_list<int> dims, const location &at) const
+  {
+    tsr_reduce_args args = {};
+    args.size = sizeof args;
+    args.x = raw_;
+    args.dims = tsr_dims_of(dims.begin(), static_cast<int>(dims.size()));
+    if (dims.size() == 0) args.dims = tsr_dims();
+    return array(call(&args, detail::site(at)));
+  }
+  tsr_array *raw_;
+};
+
+inline operand::operand(const array &a, location at) : raw_{ a.raw(), tsr_scalar() }, at_(at)
+{
+}
+
+inline array number::as_array() const
+{
+  if (!detail::newest) detail::raise(TSR_ESTATE);
+  return array(tsr_num_at(detail::newest->raw, raw_, detail::site(at_)));
+}
+
+#define TESSERA_BINARY_(sign, name)                            \
+  inline array operator sign(const array &a, operand b)        \
+  {                                                            \
+    return array(tsr_##name##_at(a.raw(), b.raw(), b.site())); \
+  }                                                            \
+  inline array operator sign(number a, const array &b)         \
+  {                                                            \
+    return a.as_array() sign operand(b);                       \
+  }
+TESSERA_BINARY_(+, add)
+TESSERA_BINARY_(-, sub)
+TESSERA_BINARY_(*, mul)
+TESSERA_BINARY_(/, div)
+TESSERA_BINARY_(%, mod)
+TESSERA_BINARY_(==, eq)
+TESSERA_BINARY_(!=, ne)
+TESSERA_BINARY_(<, lt)
+TESSERA_BINARY_(<=, le)
+TESSERA_BINARY_(>, gt)
+TESSERA_BINARY_(>=, ge)
+TESSERA_BINARY_(&, and)
+TESSERA_BINARY_(|, or)
+#undef TESSERA_BINARY_
+
+} // namespace tessera
+
+#endif
