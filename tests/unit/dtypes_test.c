@@ -238,7 +238,7 @@ TEST(draws_of_few_bits_stay_below_1)
   for (int d = 0; d < DTYPES; d++) {
     if (!is_real(dtypes[d])) continue;
     tsr_array *u = tsr_uniform(s, .key = 5, .dtype = dtypes[d], .shape = TSR_SHAPE(N),
-                               .sharding = tsr_on(mesh, "x"));
+                               .on = tsr_on(mesh, "x"));
     double most = 2, mean = 0;
     CHECK_STATUS(tsr_read_scalar(tsr_max(u), &most), TSR_OK, s);
     CHECK(most < 1 && most > 0.98);

@@ -122,18 +122,20 @@ TILE_TURN(turnlow)
 TILE_TURN(quarter)
 
 /* What convert_tile.c has, by the names of its operations and of the types they are for. */
-#define TILE_CONVERSIONS(X)                                                                    \
-  X(to_i32_bool)                                                                               \
-  X(to_i32_i64)                                                                                \
-  X(to_i32_f32) X(to_i32_f64) X(to_i64_bool) X(to_i64_i32) X(to_i64_u32) X(to_i64_f32)         \
-      X(to_i64_f64) X(to_u32_f32) X(to_u32_f64) X(to_u64_f32) X(to_u64_f64) X(to_f32_bool)     \
-          X(to_f32_i32) X(to_f32_u32) X(to_f32_i64) X(to_f32_u64) X(to_f32_f64) X(to_f64_bool) \
-              X(to_f64_i32) X(to_f64_u32) X(to_f64_i64) X(to_f64_u64) X(to_f64_f32) X(odd_f64) \
-                  X(odd_i64) X(odd_u64) X(widen_i8) X(widen_i16) X(widen_u8) X(widen_u16)      \
-                      X(widen_f16) X(widen_bf16) X(narrow_i8) X(narrow_i16) X(narrow_u8)       \
-                          X(narrow_u16) X(narrow_f16) X(narrow_bf16) X(round_i8) X(round_i16)  \
-                              X(round_u8) X(round_u16) X(round_f16) X(round_bf16) X(clamp_i8)  \
-                                  X(clamp_i16) X(clamp_u8) X(clamp_u16)
+/* clang-format off */
+#define TILE_CONVERSIONS(X) \
+  X(to_i32_bool) X(to_i32_i64) X(to_i32_f32) X(to_i32_f64) \
+  X(to_i64_bool) X(to_i64_i32) X(to_i64_u32) X(to_i64_f32) X(to_i64_f64) \
+  X(to_u32_f32) X(to_u32_f64) \
+  X(to_u64_f32) X(to_u64_f64) \
+  X(to_f32_bool) X(to_f32_i32) X(to_f32_u32) X(to_f32_i64) X(to_f32_u64) X(to_f32_f64) \
+  X(to_f64_bool) X(to_f64_i32) X(to_f64_u32) X(to_f64_i64) X(to_f64_u64) X(to_f64_f32) \
+  X(odd_f64) X(odd_i64) X(odd_u64) \
+  X(widen_i8) X(widen_i16) X(widen_u8) X(widen_u16) X(widen_f16) X(widen_bf16) \
+  X(narrow_i8) X(narrow_i16) X(narrow_u8) X(narrow_u16) X(narrow_f16) X(narrow_bf16) \
+  X(round_i8) X(round_i16) X(round_u8) X(round_u16) X(round_f16) X(round_bf16) \
+  X(clamp_i8) X(clamp_i16) X(clamp_u8) X(clamp_u16)
+/* clang-format on */
 #define TILE_CONVERSION(name) void TSR__ISA_NAME(tsr__##name)(OPERANDS);
 TILE_CONVERSIONS(TILE_CONVERSION)
 
