@@ -85,8 +85,8 @@ TSR_API tsr_operand tsr_operand_uint(unsigned long long value);
 /* As tsr_operand_array for a float. Local. */
 TSR_API tsr_operand tsr_operand_float(double value);
 
-/* Makes a rank-0 array of a number: i64, f64 or bool. Returns it owned by the scope. Error: TSR_EDTYPE
- * for an integer beyond i64. Local. */
+/* Makes a rank-0 array of a number: i64, u64 where i64 does not hold it, f64 or bool. Returns it owned by
+ * the scope. Error: TSR_EDTYPE for a text. Local. */
 TSR_API tsr_array *tsr_num_at(tsr_scope *scope, tsr_scalar value, const char *site);
 
 /* Makes an array full of one number, cast to `dtype`. Returns it owned by the scope. Local. */
