@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Reads a .npy file (bool, i32, i64, f32, f64; little-endian, C order) to the devices of a
+/* Reads a .npy file (all element types but bf16; little-endian, C order) to the devices of a
  * sharding; each device reads its part. Returns an array owned by the scope. Errors: TSR_EIO (also for
  * a file that somebody shortens meanwhile), TSR_EPARSE, TSR_EUNSUPPORTED. Collective, same
  * arguments. */
