@@ -269,7 +269,7 @@ static struct ArrowArray make_array(const struct kind *k, const element *e, int6
 
 typedef struct column {
   const struct kind *kind, *index; /* index NULL: no dictionary */
-  char name[8];
+  char name[16];
   element entry[ENTRIES];
   element row[BATCHES * ROWS]; /* what is to be seen */
   bool wide;                   /* decimals: some are no i64 */
