@@ -69,6 +69,12 @@ static int64_t any(int64_t first, int64_t last)
   return test_range(&rng, first, last);
 }
 
+/* Zeros that live as long as the test. */
+static void *zeros(size_t count, size_t size)
+{
+  return memset(test_guarded(count * size), 0, count * size);
+}
+
 /* Memory at any address that ends where a page does, full of garbage. */
 static void *garbage(size_t bytes)
 {
@@ -228,7 +234,7 @@ static void put_views(const element *e, int64_t from, int64_t count, const void 
 static struct ArrowArray make_array(const struct kind *k, const element *e, int64_t from,
                                     int64_t count)
 {
-  const void **buffers = calloc(4, sizeof *buffers);
+  const void **buffers = zeros(4, sizeof *buffers);
   struct ArrowArray out = {
     .length = count, .offset = from, .n_buffers = 2, .buffers = buffers, .release = release_array
   };
@@ -319,7 +325,7 @@ static struct ArrowArray make_column(column *c, element *row, int64_t from, int6
     row[i] = index[i].null ? (element){ .null = true } : c->entry[index[i].i];
   }
   struct ArrowArray out = make_array(c->index, index, from, count);
-  out.dictionary = calloc(1, sizeof *out.dictionary);
+  out.dictionary = zeros(1, sizeof *out.dictionary);
   *out.dictionary = make_array(c->kind, c->entry, any(0, 9), ENTRIES);
   return out;
 }
@@ -330,8 +336,8 @@ static int get_next(struct ArrowArrayStream *from, struct ArrowArray *out)
   *out = (struct ArrowArray){ 0 };
   if (s->next == s->batches) return 0;
   int64_t count = s->rows[s->next++], skip = any(0, 1) ? 0 : any(0, 20);
-  struct ArrowArray *child = calloc((size_t)s->columns, sizeof *child);
-  struct ArrowArray **children = calloc((size_t)s->columns, sizeof *children);
+  struct ArrowArray *child = zeros((size_t)s->columns, sizeof *child);
+  struct ArrowArray **children = zeros((size_t)s->columns, sizeof *children);
   for (int i = 0; i < s->columns; i++) {
     int64_t own = any(0, 1) ? 0 : any(0, 20);
     child[i] = make_column(&s->column[i], s->column[i].row + s->total, own + skip, count);
@@ -344,7 +350,7 @@ static int get_next(struct ArrowArrayStream *from, struct ArrowArray *out)
   *out = (struct ArrowArray){ .length = count,
                               .offset = skip,
                               .n_buffers = 1,
-                              .buffers = calloc(1, sizeof(void *)),
+                              .buffers = zeros(1, sizeof(void *)),
                               .n_children = s->columns,
                               .children = children,
                               .release = release_array };

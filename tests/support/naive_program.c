@@ -107,7 +107,7 @@ static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
   switch (op) {
   case TSR__OP_ADD: return whole(dtype, x + y);
   case TSR__OP_SUB: return whole(dtype, x - y);
-  case TSR__OP_MUL: return whole(dtype, x * y);
+  case TSR__OP_MUL: return whole(dtype, (wide)((uwide)x * (uwide)y));
   case TSR__OP_FLOORDIV: return whole(dtype, q);
   case TSR__OP_MOD: return whole(dtype, b ? x - q * y : 0);
   case TSR__OP_MINIMUM: return whole(dtype, x < y ? x : y);

@@ -107,13 +107,13 @@ TEST(a_packed_file_has_a_limit_that_can_be_set)
 {
   static const char limit[] = "p.csv.gz: its ";
   file("p.csv", "a\n1\n2\n");
-  free(run("convert p.csv p.csv.gz").out);
+  prints("convert p.csv p.csv.gz", "", "");
   prints("query p.csv.gz --unpack-limit 6 --format csv", "a\n1\n2\n", "");
   fails("query p.csv.gz --unpack-limit 5", limit);
   fails("query p.csv.gz --unpack-limit 5", "--unpack-limit");
   fails("schema p.csv.gz --unpack-limit 5", limit);
   file("p.jsonl", "{\"a\":1}\n");
-  free(run("convert p.jsonl p.jsonl.gz").out);
+  prints("convert p.jsonl p.jsonl.gz", "", "");
   prints("query p.jsonl.gz --unpack-limit 8 --format csv", "a\n1\n", "");
   fails("query p.jsonl.gz --unpack-limit 7", "p.jsonl.gz: its ");
 }
