@@ -12,19 +12,7 @@
 
 #include "topology/half.h"
 
-#define CONVERT(name, T, R, EXPRESSION)       \
-  void TSR__ISA_NAME(tsr__##name)(OPERANDS)   \
-  {                                           \
-    SPAN;                                     \
-    R *to = out;                              \
-    const T *from = a;                        \
-    UNUSED_3(b, c, scalar);                   \
-    ANY_ORDER for (int64_t i = 0; i < n; i++) \
-    {                                         \
-      T v = from[i];                          \
-      to[i] = EXPRESSION;                     \
-    }                                         \
-  }
+#define CONVERT(name, T, R, EXPRESSION) UNARY_AS(void TSR__ISA_NAME(tsr__##name), T, R, EXPRESSION)
 
 /* ---- between registers ------------------------------------------------------------------------ */
 

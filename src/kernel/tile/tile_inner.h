@@ -36,8 +36,9 @@
   const unsigned scalar = span.scalar; \
   (void)scalar
 
-#define UNARY(name, T, R, EXPRESSION)         \
-  static void name(OPERANDS)                  \
+/* A function of one operand; HEAD: its storage class, type and name. */
+#define UNARY_AS(HEAD, T, R, EXPRESSION)      \
+  HEAD(OPERANDS)                              \
   {                                           \
     SPAN;                                     \
     R *to = out;                              \
@@ -49,6 +50,7 @@
       to[i] = EXPRESSION;                     \
     }                                         \
   }
+#define UNARY(name, T, R, EXPRESSION) UNARY_AS(static void name, T, R, EXPRESSION)
 
 /* 64 bytes that are 0 or 1, as bits. */
 INLINE uint64_t pack64(const uint8_t *byte)
