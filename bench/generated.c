@@ -2,14 +2,15 @@
  *
  *   job        = filter derived aggregates
  *   filter     = predicate ("and" | "or") predicate
- *   predicate  = number ("<" | ">" | "<=" | ">=") constant | text ("==" | "!=") value | number "is not null"
+ *   predicate  = number ("<" | ">" | "<=" | ">=") constant | text ("==" | "!=") value | number "is
+ *              not null"
  *   derived    = number ("+" | "-" | "*" | "/") number
  *   aggregates = one to three of sum, mean, min, max, count of the derived column or another
  *
- * Columns: f64 with nulls, f64, f32, i64, i32, text of 50 values. A job's limit is reading the columns
- * it names, validity included; the line is the geometric mean of the jobs' shares of it. Beside the
- * time on the clock stands that of the processors, both of ours and of the limit: on a machine that
- * does other things, too, it is the steadier one. BENCH_JOB=n runs job n alone. */
+ * Columns: f64 with nulls, f64, f32, i64, i32, text of 50 values. A job's limit is reading the
+ * columns it names, validity included; the line is the geometric mean of the jobs' shares of it.
+ * Beside the time on the clock stands that of the processors, both of ours and of the limit: on a
+ * machine that does other things, too, it is the steadier one. BENCH_JOB=n runs job n alone. */
 #include "tables.h"
 
 #include <math.h>

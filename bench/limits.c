@@ -1,6 +1,6 @@
-/* The machine's limits, by hand: loops that move the bytes a figure names and do nothing else. They fetch
- * 1 KB ahead, the best of 0, 1, 2, 4, 8 and 16 KB where this was tried (11.5, 15.1, 14.0, 12.4, 11.1, 11.2
- * GB/s for one thread). */
+/* The machine's limits, by hand: loops that move the bytes a figure names and do nothing else. They
+ * fetch 1 KB ahead, the best of 0, 1, 2, 4, 8 and 16 KB where this was tried (11.5, 15.1, 14.0,
+ * 12.4, 11.1, 11.2 GB/s for one thread). */
 #include "bench.h"
 
 #include <pthread.h>

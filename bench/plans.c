@@ -1,12 +1,13 @@
 /* plan.*: what a node costs before anything is computed.
  *
  *   traced    calls make the nodes in a scope of their own, which is then closed
- *   cached    tsr_eval of a program whose plan is known, on so few elements that its run is nearly nothing
+ *   cached    tsr_eval of a program whose plan is known, on so few elements that its run is nearly
+ *             nothing
  *   planned   what tsr_eval takes longer where the plan is not known
  *
- * Nine of ten nodes are elementwise and a chain, the tenth sums what the chain has become; the sums and the
- * end of the chain are evaluated. Which operations the first nodes are says the program's number, so that there
- * are more programs than plans are kept. */
+ * Nine of ten nodes are elementwise and a chain, the tenth sums what the chain has become; the sums
+ * and the end of the chain are evaluated. Which operations the first nodes are says the program's
+ * number, so that there are more programs than plans are kept. */
 #include "bench.h"
 
 #include <stdio.h>

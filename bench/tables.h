@@ -11,7 +11,8 @@ int64_t bench_table_rows(void);
  * stays valid until the next call. */
 const char *bench_table_csv(void);
 
-/* Writes <folder>/join_<name>_{lk,lv,rk,rw}.npy once: left keys and values, right keys and values. */
+/* Writes <folder>/join_<name>_{lk,lv,rk,rw}.npy once: left keys and values, right keys and
+ * values. */
 typedef struct bench_join {
   const char *name;
   int64_t right_rows;

@@ -1,5 +1,5 @@
-/* Making the tables: every cell is a function of its row and column, so that a file made again is the
- * same file. */
+/* Making the tables: every cell is a function of its row and column, so that a file made again is
+ * the same file. */
 #include "tables.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-// Arrays and frames from C++: handles that close themselves, operators, exceptions with the caller's line.
+// Arrays and frames from C++: handles that close themselves, operators, exceptions with the
+// caller's line.
 #include <cstdio>
 
 #include <tessera.hpp>

@@ -1,4 +1,5 @@
-/* Tessera for C++17: owners that close themselves, operators, exceptions that name the caller's line.
+/* Tessera for C++17: owners that close themselves, operators, exceptions that name the caller's
+ * line.
  *
  *   tessera::runtime rt("cpu:8");
  *   tessera::mesh mesh(rt, "x=2,y=4");
@@ -6,10 +7,11 @@
  *   tessera::array x = s.put(data, { 8, 8 }, mesh.on("x,y"));
  *   double total = ((x * 2 + 1) / x.mean()).sum().value();
  *
- * runtime and scope own; mesh, array, frame, row and table are handles as in C and live as long as what owns
- * them (base.h). What fails throws tessera::error at the call that is wrong, with the status, and the
- * scope forgets it. Lines come from std::source_location, or before C++20 from the compiler: an operator's
- * from its right operand. `raw()` gives the handle for any call of the C interface. */
+ * runtime and scope own; mesh, array, frame, row and table are handles as in C and live as long as
+ * what owns them (base.h). What fails throws tessera::error at the call that is wrong, with the
+ * status, and the scope forgets it. Lines come from std::source_location, or before C++20 from the
+ * compiler: an operator's from its right operand. `raw()` gives the handle for any call of the C
+ * interface. */
 #ifndef TESSERA_HPP
 #define TESSERA_HPP
 

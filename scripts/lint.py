@@ -54,6 +54,17 @@ def sources(files, *folders, suffixes=ctext.SOURCE_SUFFIXES):
 
 # ---- formatting ------------------------------------------------------------------------------
 
+WIDTH = 100  # columns; clang-format sees no comments
+
+
+def check_width(files):
+    for path in sources(files):
+        if path.suffix == ".def":
+            continue  # tables: a row is a line
+        for number, text in enumerate(ctext.read(path).splitlines(), 1):
+            if len(text) > WIDTH:
+                find(path, number, f"{len(text)} columns, at most {WIDTH}")
+
 
 def check_format(files):
     """clang-format with .clang-format; what it prints is cut down to the places."""
@@ -395,6 +406,7 @@ def check_foreign(files):
 def main():
     files = ctext.tree_files()
     check_format(files)
+    check_width(files)
     check_includes(files)
     check_unique_names(files)
     check_documented(files)

@@ -1,6 +1,6 @@
-/* The large example: a frame of revenue and sessions, drawn on the devices, filtered, given a derived
- * column and aggregated in one pass; how fast that is beside merely reading the columns; and that the
- * results have the same bits on 1, 2 and 8 devices.
+/* The large example: a frame of revenue and sessions, drawn on the devices, filtered, given a
+ * derived column and aggregated in one pass; how fast that is beside merely reading the columns;
+ * and that the results have the same bits on 1, 2 and 8 devices.
  *
  *   large [ROWS]     default: $TESSERA_DEMO_ROWS, else 1,000,000 */
 #include <math.h>
@@ -147,8 +147,8 @@ static tsr_status time_job(tsr_frame *df, tsr_array *const drawn[2], int devices
   return TSR_OK;
 }
 
-/* Draws once and forgets it: memory that is touched first is fetched from the system page by page, which
- * takes longer than drawing. The bar shows how much of it is there. */
+/* Draws once and forgets it: memory that is touched first is fetched from the system page by page,
+ * which takes longer than drawing. The bar shows how much of it is there. */
 static tsr_status warm(tsr_runtime *rt, int64_t rows, const char *devices)
 {
   char label[32];
@@ -196,7 +196,7 @@ static tsr_status run_devices(int devices, int64_t rows, result *out)
   return status;
 }
 
-/* ---- what is shown ---------------------------------------------------------------------------- */
+/* ---- what is shown --------------------------------------------------------------------------- */
 
 static void print_answer(const result *r)
 {

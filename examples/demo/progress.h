@@ -1,5 +1,5 @@
-/* A progress bar for work that fills memory: how much of it has been written is what the system says is
- * resident, so nothing needs to report to the bar. Drawn on a terminal only. */
+/* A progress bar for work that fills memory: how much of it has been written is what the system
+ * says is resident, so nothing needs to report to the bar. Drawn on a terminal only. */
 #ifndef EXAMPLES_PROGRESS_H
 #define EXAMPLES_PROGRESS_H
 

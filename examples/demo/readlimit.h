@@ -1,5 +1,5 @@
-/* The limit that a pass over columns is held against: a loop that reads the same bytes of the same buffers
- * with as many threads as there are cores, and does nothing else. */
+/* The limit that a pass over columns is held against: a loop that reads the same bytes of the same
+ * buffers with as many threads as there are cores, and does nothing else. */
 #ifndef EXAMPLES_READLIMIT_H
 #define EXAMPLES_READLIMIT_H
 

@@ -1,5 +1,5 @@
-/* A year of weather at New York's airports, read to eight devices: rows a device, a filter, a derived
- * column, aggregates by airport, and what ran.
+/* A year of weather at New York's airports, read to eight devices: rows a device, a filter, a
+ * derived column, aggregates by airport, and what ran.
  *
  *   weather [FILE]     a CSV file with the columns of examples/data/weather.csv */
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Frames, block 3: arithmetic with numbers, frames and column means keeps the sharding. Only the mean
- * needs the devices to talk, once for both columns. */
+/* Frames, block 3: arithmetic with numbers, frames and column means keeps the sharding. Only the
+ * mean needs the devices to talk, once for both columns. */
 #include "check.h"
 #include "inputs.h"
 

@@ -1,5 +1,6 @@
-/* Frames, block 5: a sharded frame plus one that lies on one device. The local frame is placed where
- * the sharded one lies, column by column; nothing else moves, and the result keeps the sharding. */
+/* Frames, block 5: a sharded frame plus one that lies on one device. The local frame is placed
+ * where the sharded one lies, column by column; nothing else moves, and the result keeps the
+ * sharding. */
 #include "check.h"
 #include "inputs.h"
 

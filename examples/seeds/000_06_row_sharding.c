@@ -1,5 +1,5 @@
-/* Frames, block 6: rows over `data`. A filter keeps rows in order and on their device; arithmetic on the
- * unfiltered frame has all rows still. */
+/* Frames, block 6: rows over `data`. A filter keeps rows in order and on their device; arithmetic
+ * on the unfiltered frame has all rows still. */
 #include "check.h"
 #include "inputs.h"
 

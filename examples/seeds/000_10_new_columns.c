@@ -1,5 +1,5 @@
-/* Frames, block 10: columns made of columns, computed in one pass when the frame is collected. Row 0
- * divides 0 by 0 and row 1009 divides by 0: NaN and -inf are values, not errors. */
+/* Frames, block 10: columns made of columns, computed in one pass when the frame is collected. Row
+ * 0 divides 0 by 0 and row 1009 divides by 0: NaN and -inf are values, not errors. */
 #include "check.h"
 #include "inputs.h"
 

@@ -1,5 +1,5 @@
-/* Frames, block 12: a sharding given in full, one entry a dim: rows over `data`, columns whole. It is
- * the same in all respects as sharding the rows. */
+/* Frames, block 12: a sharding given in full, one entry a dim: rows over `data`, columns whole. It
+ * is the same in all respects as sharding the rows. */
 #include "check.h"
 #include "inputs.h"
 

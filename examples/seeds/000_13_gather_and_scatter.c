@@ -1,5 +1,5 @@
-/* Frames, block 13: gathering to one device and scattering back. Values, types, order and shards are
- * those from before, also where devices do not divide the rows. */
+/* Frames, block 13: gathering to one device and scattering back. Values, types, order and shards
+ * are those from before, also where devices do not divide the rows. */
 #include "check.h"
 #include "inputs.h"
 

@@ -202,7 +202,7 @@ static inline bool check_array(check *c, const char *name, tsr_array *a)
   return true;
 }
 
-/* ---- numbers and texts ------------------------------------------------------------------------ */
+/* ---- numbers and texts ----------------------------------------------------------------------- */
 
 /* Compares a list of integers with the values of an output. */
 static inline bool check_ints(check *c, const char *name, const int64_t *values, int count)
@@ -239,7 +239,7 @@ static inline void check_print(check *c, const char *name, int number, const cha
     check_fail(c, "printed line %d differs: %s", number, text);
 }
 
-/* ---- frames ------------------------------------------------------------------------------------ */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 /* Compares each column of a frame with the output NAME.COLUMN. */
 static inline void check_frame(check *c, const char *name, tsr_frame *df)
@@ -289,10 +289,10 @@ static inline bool check_rows_by_device(tsr_frame *df, int64_t rows[8])
   return true;
 }
 
-/* ---- communication ------------------------------------------------------------------------------ */
+/* ---- communication --------------------------------------------------------------------------- */
 
-/* What the golden lists for NAME: how many collectives, and "KIND over AXIS=" of them, as they begin
- * in tsr_explain's text. */
+/* What the golden lists for NAME: how many collectives, and "KIND over AXIS=" of them, as they
+ * begin in tsr_explain's text. */
 static inline int check_listed(const check *c, const char *name, char out[64])
 {
   int listed = 0;
@@ -304,8 +304,8 @@ static inline int check_listed(const check *c, const char *name, char out[64])
   return listed;
 }
 
-/* What is explained for NAME must be on its list: at most as many, each of the kind and over the axis
- * that is named there. */
+/* What is explained for NAME must be on its list: at most as many, each of the kind and over the
+ * axis that is named there. */
 static inline void check_explained(check *c, const char *name, const char *explained)
 {
   static const char *const kinds[] = { "all-reduce", "all-gather", "all-to-all",   "broadcast",

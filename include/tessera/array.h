@@ -3,14 +3,14 @@
  * Calls that make nodes return an array and never NULL; when something is wrong the array is
  * inert, so is all that is computed from it, and the scope keeps the first error with the line
  * that caused it. A result belongs to the newest scope that the calling thread opened inside its
- * operands' scopes (base.h says more). Values are computed at terminals (tsr_read, tsr_eval, ...), which
- * return a status.
+ * operands' scopes (base.h says more). Values are computed at terminals (tsr_read, tsr_eval, ...),
+ * which return a status.
  *
  * In C use the macros (tsr_add(x, 2)); they fill in file and line and let the right operand be
  * an array or a number. The left one is an array: write tsr_sub(tsr_num(s, 1), x) for 1 - x. C11's
  * true and false are ints: beside a bool array 0 and 1 count as bools, elsewhere write (bool)true.
- * From C++ and other languages call the functions ending in _at. Structs of arguments and options begin
- * with their size, set by the macros; 0 means all fields that the library knows. */
+ * From C++ and other languages call the functions ending in _at. Structs of arguments and options
+ * begin with their size, set by the macros; 0 means all fields that the library knows. */
 #ifndef TESSERA_ARRAY_H
 #define TESSERA_ARRAY_H
 
@@ -48,9 +48,9 @@ typedef struct tsr_adopt_args {
 
 /* Borrows `data` until `release` is called (maybe from tsr_scope_close, maybe later): no copy
  * where one device holds all of it and it is 64-byte aligned, else it is copied and released at
- * once. Released exactly once, after an error too. `release` may be NULL; it may use the library, in
- * scopes that it opens itself. Errors as tsr_put. Returns an array owned by the scope. Collective, same
- * arguments. */
+ * once. Released exactly once, after an error too. `release` may be NULL; it may use the library,
+ * in scopes that it opens itself. Errors as tsr_put. Returns an array owned by the scope.
+ * Collective, same arguments. */
 TSR_API tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char *site);
 
 /* One buffer a device, in order of the sharding's mesh positions, borrowed for the call. */
@@ -85,8 +85,8 @@ TSR_API tsr_operand tsr_operand_uint(unsigned long long value);
 /* As tsr_operand_array for a float. Local. */
 TSR_API tsr_operand tsr_operand_float(double value);
 
-/* Makes a rank-0 array of a number: i64, u64 where i64 does not hold it, f64 or bool. Returns it owned by
- * the scope. Error: TSR_EDTYPE for a text. Local. */
+/* Makes a rank-0 array of a number: i64, u64 where i64 does not hold it, f64 or bool. Returns it
+ * owned by the scope. Error: TSR_EDTYPE for a text. Local. */
 TSR_API tsr_array *tsr_num_at(tsr_scope *scope, tsr_scalar value, const char *site);
 
 /* Makes an array full of one number, cast to `dtype`. Returns it owned by the scope. Local. */
@@ -111,7 +111,8 @@ typedef struct tsr_random_args {
 
 /* Draws uniform numbers in [0, 1): multiples of 2^-53 (f64) or 2^-24 (f32). Local. */
 TSR_API tsr_array *tsr_uniform_at(tsr_scope *scope, const tsr_random_args *args, const char *site);
-/* Draws exponential numbers of mean `scale` > 0: -scale * log1p(-u), one uniform draw each. Local. */
+/* Draws exponential numbers of mean `scale` > 0: -scale * log1p(-u), one uniform draw each.
+ * Local. */
 TSR_API tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_args *args,
                                       const char *site);
 /* Draws Poisson numbers of mean 0 <= `rate` <= 10,000 by inversion of one uniform draw each.
@@ -135,8 +136,8 @@ TSR_API tsr_array *tsr_div_at(tsr_array *a, tsr_operand b, const char *site);
 /* The whole quotient rounded down, as Python's // (1 // 0.1 is 9); integers: 0 for a zero divisor;
  * see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_floordiv_at(tsr_array *a, tsr_operand b, const char *site);
-/* What floordiv leaves, exact and with the sign of b, as Python's %; integers: 0 for a zero divisor.
- * Local. */
+/* What floordiv leaves, exact and with the sign of b, as Python's %; integers: 0 for a zero
+ * divisor. Local. */
 TSR_API tsr_array *tsr_mod_at(tsr_array *a, tsr_operand b, const char *site);
 /* The smaller one; NaN wins, -0 < +0; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_minimum_at(tsr_array *a, tsr_operand b, const char *site);
@@ -250,7 +251,8 @@ TSR_API tsr_array *tsr_constrain_at(tsr_array *a, tsr_sharding sharding, const c
 
 /* ---- terminals ------------------------------------------------------------------------- */
 
-/* What they record as wrong stands at their own line, `site`; where that is NULL, at the array's. */
+/* What they record as wrong stands at their own line, `site`; where that is NULL, at the
+ * array's. */
 
 /* Evaluates `count` arrays as one program: what they share is computed once. Returns the status;
  * the text is the scope's message. Collective. */

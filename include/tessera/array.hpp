@@ -50,7 +50,8 @@ private:
 };
 #endif
 
-/* What a call of the library says is wrong; what() is tsr_message, "file.cc:12: TSR_ESHAPE: ...". */
+/* What a call of the library says is wrong; what() is tsr_message, "file.cc:12: TSR_ESHAPE:
+ * ...". */
 class error : public std::runtime_error {
 public:
   error(tsr_status status, const std::string &message)

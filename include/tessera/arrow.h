@@ -1,5 +1,5 @@
-/* The Arrow C data and stream interfaces: frames to and from pandas, Polars, DuckDB and whatever else
- * speaks them, without a file and, where layouts agree, without a copy.
+/* The Arrow C data and stream interfaces: frames to and from pandas, Polars, DuckDB and whatever
+ * else speaks them, without a file and, where layouts agree, without a copy.
  *
  * The structs are those of the published ABI (arrow.apache.org/docs/format/CDataInterface.html and
  * CStreamInterface.html); they are guarded as it says, so that any number of headers may define
@@ -63,23 +63,24 @@ typedef struct tsr_arrow_opts {
       on; /* where rows lie; zero = one device for a stream of one batch (no copy), else all */
 } tsr_arrow_opts;
 
-/* Takes all batches of a stream: it is moved from (its release is NULL afterwards, also on an error).
- * Columns: bool, integers that fit i32 as i32, wider as i64 (u64 beyond 2^63 - 1 is TSR_EVALUE), f16 as
- * f32, f32, f64, decimals as i64 where they have no fraction and all of the stream fit, else as the
- * nearest f64, dates, time stamps as microseconds (nanoseconds must be whole ones), text (plain, large,
- * view), dictionaries of all of these, null. Others, times of day among them, are TSR_EUNSUPPORTED by
- * name and format, with what to cast them to. Buffers may lie at any address. f64, i64, i32, f32, dates
- * and microseconds of one batch on one device, without nulls and aligned to 64 bytes, are borrowed until
- * the scope closes; other columns are copied when a terminal needs them. Structures that the interface
- * does not allow are TSR_EARG; contents (offsets, indices, UTF-8) are looked at by terminals:
- * TSR_EVALUE. Returns a frame owned by the scope. Collective, same arguments. */
+/* Takes all batches of a stream: it is moved from (its release is NULL afterwards, also on an
+ * error). Columns: bool, integers that fit i32 as i32, wider as i64 (u64 beyond 2^63 - 1 is
+ * TSR_EVALUE), f16 as f32, f32, f64, decimals as i64 where they have no fraction and all of the
+ * stream fit, else as the nearest f64, dates, time stamps as microseconds (nanoseconds must be
+ * whole ones), text (plain, large, view), dictionaries of all of these, null. Others, times of day
+ * among them, are TSR_EUNSUPPORTED by name and format, with what to cast them to. Buffers may lie
+ * at any address. f64, i64, i32, f32, dates and microseconds of one batch on one device, without
+ * nulls and aligned to 64 bytes, are borrowed until the scope closes; other columns are copied when
+ * a terminal needs them. Structures that the interface does not allow are TSR_EARG; contents
+ * (offsets, indices, UTF-8) are looked at by terminals: TSR_EVALUE. Returns a frame owned by the
+ * scope. Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_from_arrow_with(tsr_scope *scope, struct ArrowArrayStream *stream,
                                              const tsr_arrow_opts *opts, const char *site);
 
-/* Evaluates and gives the frame as a stream, one batch a device's rows, in order. What it gives away
- * is held by reference: it may outlive the scope, but not the runtime, which must be closed after the
- * last of it was released. Text is dictionary-encoded; times are UTC. `*out` is untouched on failure;
- * the caller releases it. Collective. */
+/* Evaluates and gives the frame as a stream, one batch a device's rows, in order. What it gives
+ * away is held by reference: it may outlive the scope, but not the runtime, which must be closed
+ * after the last of it was released. Text is dictionary-encoded; times are UTC. `*out` is untouched
+ * on failure; the caller releases it. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_to_arrow_at(tsr_frame *df, struct ArrowArrayStream *out,
                                                       const char *site);
 

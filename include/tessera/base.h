@@ -4,21 +4,22 @@
  * the nodes (arrays, frames) made in it and keeps the first error of its formulas. Calls
  * that make nodes never fail visibly; terminals return a tsr_status.
  *
- * Where a result belongs: to the newest scope that the calling thread opened inside the scopes of its
- * operands, which may be those themselves; where it opened none there, to the innermost scope of its
- * operands. So what a step of a loop makes goes with the scope of the step, whatever it is made of, and
- * tsr_keep takes out what goes on. Texts, tables and rows are results too, and errors and figures of
- * terminals are told to the scope that their result belongs to.
+ * Where a result belongs: to the newest scope that the calling thread opened inside the scopes of
+ * its operands, which may be those themselves; where it opened none there, to the innermost scope
+ * of its operands. So what a step of a loop makes goes with the scope of the step, whatever it is
+ * made of, and tsr_keep takes out what goes on. Texts, tables and rows are results too, and errors
+ * and figures of terminals are told to the scope that their result belongs to.
  *
- * Threads may share a runtime and its meshes. Nodes are made in a scope by one thread at a time; but
- * evaluated arrays and frames of an outer scope (tsr_eval, tsr_keep, tsr_frame_keep) may be read by many
- * threads at once, each in a scope nested there that it opened itself. Terminals of several threads run
- * side by side: one of them has the threads of the runtime, the others work on their own thread until
- * these are free, and a memory limit is for all of them together. No scope may be in use while its
- * runtime closes.
+ * Threads may share a runtime and its meshes. Nodes are made in a scope by one thread at a time;
+ * but evaluated arrays and frames of an outer scope (tsr_eval, tsr_keep, tsr_frame_keep) may be
+ * read by many threads at once, each in a scope nested there that it opened itself. Terminals of
+ * several threads run side by side: one of them has the threads of the runtime, the others work on
+ * their own thread until these are free, and a memory limit is for all of them together. No scope
+ * may be in use while its runtime closes.
  *
- * A thread that calls the library needs a stack of 256 KiB. After fork, which no other thread's call may
- * be under way at, the child may use its copy of a runtime on one thread, without workers, and close it.
+ * A thread that calls the library needs a stack of 256 KiB. After fork, which no other thread's
+ * call may be under way at, the child may use its copy of a runtime on one thread, without workers,
+ * and close it.
  *
  * Every function's comment ends in who calls it where several processes run one program. "Local":
  * any process, on its own. "Collective": every process, in the same order. "Collective, same
@@ -80,8 +81,9 @@ typedef enum tsr_status {
 
 #define TSR_STRINGIZE_(x) #x
 #define TSR_STRINGIZE(x) TSR_STRINGIZE_(x)
-/* Where a call stands: "file.c:12". Filled in by the macros; NULL is allowed. A `site` must be of static
- * storage, as a literal is: nodes, errors and plans keep the pointer. Other texts go by tsr_runtime_site. */
+/* Where a call stands: "file.c:12". Filled in by the macros; NULL is allowed. A `site` must be of
+ * static storage, as a literal is: nodes, errors and plans keep the pointer. Other texts go by
+ * tsr_runtime_site. */
 #define TSR_HERE (__FILE__ ":" TSR_STRINGIZE(__LINE__))
 
 typedef struct tsr_runtime tsr_runtime;
@@ -102,8 +104,8 @@ TSR_API const char *tsr_version(void);
  * until tsr_scope_close. Local. */
 TSR_API tsr_scope *tsr_scope_open_at(tsr_runtime *rt, const char *site);
 
-/* As tsr_scope_open_at, nested in `outer`, which owns the result. Other threads may nest scopes of their
- * own there at the same time. Local. */
+/* As tsr_scope_open_at, nested in `outer`, which owns the result. Other threads may nest scopes of
+ * their own there at the same time. Local. */
 TSR_API tsr_scope *tsr_scope_nest_at(tsr_scope *outer, const char *site);
 
 /* Closes a scope: frees its nodes and its nested scopes. Buffers that nodes of other scopes
@@ -149,10 +151,10 @@ typedef struct tsr_allocator {
   void *user;
 } tsr_allocator;
 
-/* Told now and then where long work stands: `what` it is ("csv", "sort"; borrowed), `done` of `total`
- * parts (total 0: not known). Called when other work begins, else at most every 20 ms or so, in each thread
- * that is in a terminal, by that thread, also while it waits for another: pthread_self tells whose
- * terminal it may cancel.
+/* Told now and then where long work stands: `what` it is ("csv", "sort"; borrowed), `done` of
+ * `total` parts (total 0: not known). Called when other work begins, else at most every 20 ms or
+ * so, in each thread that is in a terminal, by that thread, also while it waits for another:
+ * pthread_self tells whose terminal it may cancel.
  * Returning false cancels: the terminal returns TSR_ECANCELLED within 100 ms and leaves nothing
  * behind. It must not call into the library. */
 typedef bool (*tsr_progress_fn)(const char *what, int64_t done, int64_t total, void *user);
@@ -189,8 +191,8 @@ TSR_API tsr_status tsr_runtime_status(const tsr_runtime *rt);
 TSR_API const char *tsr_runtime_message(const tsr_runtime *rt);
 
 /* Returns `text` as a `site` for calls that end in _at and _with: copied once, equal texts give one
- * pointer; owned by the runtime. For bindings and programs that are made at run time. NULL for NULL and
- * out of memory, which every call takes. Local. */
+ * pointer; owned by the runtime. For bindings and programs that are made at run time. NULL for NULL
+ * and out of memory, which every call takes. Local. */
 TSR_API const char *tsr_runtime_site(tsr_runtime *rt, const char *text);
 
 /* Bytes held by one device's pool. */

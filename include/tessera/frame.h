@@ -1,7 +1,7 @@
 /* Frames: tables of named columns whose rows are split over devices.
  *
- * A frame is an immutable node owned by a scope, like an array; "df's scope" below is where results of df
- * belong (base.h). Calls that make frames never fail
+ * A frame is an immutable node owned by a scope, like an array; "df's scope" below is where results
+ * of df belong (base.h). Calls that make frames never fail
  * visibly: names and types are checked at the call, a bad call gives an inert frame and so does
  * whatever is made from it, and the scope keeps the first error. Nothing is read or computed
  * before a terminal (collect, print, row, rows, column) asks, and then only the columns that are
@@ -100,27 +100,28 @@ TSR_API tsr_frame *tsr_frame_select_at(tsr_frame *df, const tsr_formula *columns
 TSR_API tsr_frame *tsr_frame_head_at(tsr_frame *df, int64_t count, const char *site);
 
 /* Reduces to one row: "sum(revenue), n = count(), max(a) - min(a)". Functions: sum mean min max
- * count var std (ddof 1) any all median quantile(x, q) nunique first last corr(x, y); count() counts
- * rows, count(x) those where x is not null. Nulls are skipped (first and last take them); the sum of
- * none is 0, mean, min, max, var and std of none are null. A result is named `name = ...` or by its
- * text, "sum(revenue)". Returns a frame owned by df's scope. Errors as tsr_frame_filter_at. Local. */
+ * count var std (ddof 1) any all median quantile(x, q) nunique first last corr(x, y); count()
+ * counts rows, count(x) those where x is not null. Nulls are skipped (first and last take them);
+ * the sum of none is 0, mean, min, max, var and std of none are null. A result is named `name =
+ * ...` or by its text, "sum(revenue)". Returns a frame owned by df's scope. Errors as
+ * tsr_frame_filter_at. Local. */
 TSR_API tsr_frame *tsr_frame_agg_at(tsr_frame *df, const tsr_formula *aggregates, const char *site);
 
-/* As tsr_frame_agg_at for each group of rows with equal `keys`: "origin, month", "year = year(day)".
- * Keys are of any type; null is a group, NaN one, -0 is 0's. Groups come in order of their first row,
- * or, where a key says `asc` or `desc` as in tsr_frame_sort, in order of those keys. Returns a frame,
- * keys first, owned by df's scope. Local. */
+/* As tsr_frame_agg_at for each group of rows with equal `keys`: "origin, month", "year =
+ * year(day)". Keys are of any type; null is a group, NaN one, -0 is 0's. Groups come in order of
+ * their first row, or, where a key says `asc` or `desc` as in tsr_frame_sort, in order of those
+ * keys. Returns a frame, keys first, owned by df's scope. Local. */
 TSR_API tsr_frame *tsr_frame_group_agg_at(tsr_frame *df, const char *keys,
                                           const tsr_formula *aggregates, const char *site);
 
-/* Orders the rows by keys: "origin, delay desc, day nulls first". A key is an expression, then `asc`
- * (default) or `desc`, then `nulls first` or `nulls last` (default). Stable; NaN is greater than every
- * number, -0 equals 0, text is ordered by its bytes. Returns a frame owned by df's scope. Errors as
- * tsr_frame_filter_at. Local. */
+/* Orders the rows by keys: "origin, delay desc, day nulls first". A key is an expression, then
+ * `asc` (default) or `desc`, then `nulls first` or `nulls last` (default). Stable; NaN is greater
+ * than every number, -0 equals 0, text is ordered by its bytes. Returns a frame owned by df's
+ * scope. Errors as tsr_frame_filter_at. Local. */
 TSR_API tsr_frame *tsr_frame_sort_at(tsr_frame *df, const char *keys, const char *site);
 
-/* Keeps `count` rows from row `first` on (fewer where the frame ends). Returns a frame owned by df's
- * scope. Error: TSR_EARG for negative numbers. Local. */
+/* Keeps `count` rows from row `first` on (fewer where the frame ends). Returns a frame owned by
+ * df's scope. Error: TSR_EARG for negative numbers. Local. */
 TSR_API tsr_frame *tsr_frame_limit_at(tsr_frame *df, int64_t first, int64_t count,
                                       const char *site);
 /* Keeps the last `count` rows; see tsr_frame_limit_at. Local. */
@@ -134,14 +135,14 @@ typedef struct tsr_sample_opts {
   uint64_t seed;
 } tsr_sample_opts;
 
-/* Keeps a random sample of rows, without replacement and in order. Which rows are kept depends on the
- * seed and their number in the source, not on the mesh. Returns a frame owned by df's scope.
+/* Keeps a random sample of rows, without replacement and in order. Which rows are kept depends on
+ * the seed and their number in the source, not on the mesh. Returns a frame owned by df's scope.
  * Error: TSR_EARG. Local. */
 TSR_API tsr_frame *tsr_frame_sample_with(tsr_frame *df, const tsr_sample_opts *opts,
                                          const char *site);
 
-/* Keeps the first row of each set of rows that are equal in `columns` ("a, b"; NULL: all), in order;
- * null equals null, NaN equals NaN. Returns a frame owned by df's scope. Local. */
+/* Keeps the first row of each set of rows that are equal in `columns` ("a, b"; NULL: all), in
+ * order; null equals null, NaN equals NaN. Returns a frame owned by df's scope. Local. */
 TSR_API tsr_frame *tsr_frame_distinct_at(tsr_frame *df, const char *columns, const char *site);
 
 /* Keeps the first `count` rows of each group of equal keys, in order; after a sort: the largest or
@@ -153,8 +154,8 @@ TSR_API tsr_frame *tsr_frame_group_head_at(tsr_frame *df, const char *keys, int6
  * Local. */
 TSR_API tsr_frame *tsr_frame_drop_nulls_at(tsr_frame *df, const char *columns, const char *site);
 /* Puts a value in the place of nulls of `columns` (NULL: all of its type): fill_null(df, "a, b",
- * "0"). The value is an expression that meets the columns' types. Returns a frame owned by df's scope.
- * Errors as tsr_frame_filter_at. Local. */
+ * "0"). The value is an expression that meets the columns' types. Returns a frame owned by df's
+ * scope. Errors as tsr_frame_filter_at. Local. */
 TSR_API tsr_frame *tsr_frame_fill_null_at(tsr_frame *df, const char *columns,
                                           const tsr_formula *value, const char *site);
 /* Makes a frame of bools that tell where df is null. Returns a frame owned by df's scope. Local. */
@@ -172,16 +173,16 @@ TSR_API tsr_frame *tsr_frame_with_row_index_at(tsr_frame *df, const char *name, 
 /* Counts the rows of each combination of values of `columns`: these and "count", most frequent
  * first, equal ones by first appearance. Returns a frame owned by df's scope. Local. */
 TSR_API tsr_frame *tsr_frame_value_counts_at(tsr_frame *df, const char *columns, const char *site);
-/* Describes each column: rows "count", "nulls", "mean", "std", "min", "25%", "50%", "75%", "max" under
- * the column "statistic". Numbers and bools as f64, other columns as text. Returns a frame owned by
- * df's scope. Local. */
+/* Describes each column: rows "count", "nulls", "mean", "std", "min", "25%", "50%", "75%", "max"
+ * under the column "statistic". Numbers and bools as f64, other columns as text. Returns a frame
+ * owned by df's scope. Local. */
 TSR_API tsr_frame *tsr_frame_describe_at(tsr_frame *df, const char *site);
 
 /* ---- several frames -------------------------------------------------------------------- */
 
 /* Appends frames of the same column names (in any order): types meet as in expressions, where a
- * file's column of nothing but nulls takes the others'; rows lie as the first frame's. Returns a frame
- * owned as results are. Errors: TSR_ECOLUMN, TSR_EDTYPE. Local. */
+ * file's column of nothing but nulls takes the others'; rows lie as the first frame's. Returns a
+ * frame owned as results are. Errors: TSR_ECOLUMN, TSR_EDTYPE. Local. */
 TSR_API tsr_frame *tsr_frame_concat_at(tsr_frame *const *frames, int count, const char *site);
 
 typedef enum tsr_join_how {
@@ -199,31 +200,31 @@ typedef struct tsr_join_opts {
   bool unique;        /* a left row with two matches is TSR_EVALUE that names the key */
 } tsr_join_opts;
 
-/* Joins two frames on equal keys: "k", or "left = right" where they differ, or several, "a, b = c". A
- * key is an expression of its frame's columns: "id = cast(key, 'i64')". Keys meet in their types; null
- * equals nothing, NaN equals NaN, -0 equals 0. The result has the left columns, then the right ones but
- * for those that are keys as they stand; rows in the order of the left ones, then of the right,
- * lying where the left rows lie. A right frame that is whole on every device moves nothing. Returns a
- * frame owned as results are. Errors: TSR_ECOLUMN, TSR_EDTYPE. Local. */
+/* Joins two frames on equal keys: "k", or "left = right" where they differ, or several, "a, b = c".
+ * A key is an expression of its frame's columns: "id = cast(key, 'i64')". Keys meet in their types;
+ * null equals nothing, NaN equals NaN, -0 equals 0. The result has the left columns, then the right
+ * ones but for those that are keys as they stand; rows in the order of the left ones, then of the
+ * right, lying where the left rows lie. A right frame that is whole on every device moves nothing.
+ * Returns a frame owned as results are. Errors: TSR_ECOLUMN, TSR_EDTYPE. Local. */
 TSR_API tsr_frame *tsr_frame_join_with(tsr_frame *left, tsr_frame *right, const char *on,
                                        const tsr_join_opts *opts, const char *site);
 
 /* ---- where rows lie -------------------------------------------------------------------- */
 
 /* Moves the rows, in order, to where `to` says: one entry for rows and, if given, one for columns,
- * which must be whole: tsr_on(mesh, "data") or "data,-"; "-" puts all rows on every device. Returns a
- * frame owned by df's scope. Errors: TSR_EAXIS, TSR_EUNSUPPORTED (split columns). Local. */
+ * which must be whole: tsr_on(mesh, "data") or "data,-"; "-" puts all rows on every device. Returns
+ * a frame owned by df's scope. Errors: TSR_EAXIS, TSR_EUNSUPPORTED (split columns). Local. */
 TSR_API tsr_frame *tsr_frame_scatter_at(tsr_frame *df, tsr_sharding to, const char *site);
 /* Moves all rows, in order, to the first device. Returns a frame owned by df's scope. Local. */
 TSR_API tsr_frame *tsr_frame_gather_at(tsr_frame *df, const char *site);
-/* Gives every device an even share of the rows again, in order. Returns a frame owned by df's scope.
- * Local. */
+/* Gives every device an even share of the rows again, in order. Returns a frame owned by df's
+ * scope. Local. */
 TSR_API tsr_frame *tsr_frame_rebalance_at(tsr_frame *df, const char *site);
-/* Returns how the rows lie (rank 1), as far as it is known before reading: unplaced for a frame of one
- * row, and for an inert one. Local. */
+/* Returns how the rows lie (rank 1), as far as it is known before reading: unplaced for a frame of
+ * one row, and for an inert one. Local. */
 TSR_API tsr_sharding tsr_frame_sharding(const tsr_frame *df);
-/* Returns NULL where arithmetic of the two frames moves no rows, else a sentence that says what would
- * have to move; owned by a's scope. Local. */
+/* Returns NULL where arithmetic of the two frames moves no rows, else a sentence that says what
+ * would have to move; owned by a's scope. Local. */
 TSR_API const char *tsr_frame_incompatible(tsr_frame *a, tsr_frame *b);
 
 /* ---- whole frames ---------------------------------------------------------------------- */
@@ -283,17 +284,19 @@ TSR_API const char *tsr_frame_column_name(const tsr_frame *df, int column);
 TSR_API tsr_coltype tsr_frame_column_type(const tsr_frame *df, int column);
 /* Returns the schema as text, one "name  type" a line, owned by the scope. Local. */
 TSR_API const char *tsr_frame_schema(tsr_frame *df);
-/* Returns what a terminal on the frame would do: the steps from the file to the result, each with rows
- * and bytes in and out; then the programs, each with the steps that it takes in one pass, its kernels,
- * and its collectives with their bytes. Numbers marked "~" are estimates; once a terminal has run, what
- * was counted stands there, and how rows were made and exchanged. Reads the files that the frame is made
- * of, finds the range of integer group keys, and counts what filters left in a terminal that ran; nothing
- * else is run. Owned by the scope; on error the message. Collective. */
+/* Returns what a terminal on the frame would do: the steps from the file to the result, each with
+ * rows and bytes in and out; then the programs, each with the steps that it takes in one pass, its
+ * kernels, and its collectives with their bytes. Numbers marked "~" are estimates; once a terminal
+ * has run, what was counted stands there, and how rows were made and exchanged. Reads the files
+ * that the frame is made of, finds the range of integer group keys, and counts what filters left in
+ * a terminal that ran; nothing else is run. Owned by the scope; on error the message.
+ * Collective. */
 TSR_API const char *tsr_frame_explain(tsr_frame *df);
 
 /* ---- terminals ------------------------------------------------------------------------- */
 
-/* What they record as wrong stands at their own line, `site`; where that is NULL, at the frame's. */
+/* What they record as wrong stands at their own line, `site`; where that is NULL, at the
+ * frame's. */
 
 /* Evaluates and counts the rows. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_row_count_at(tsr_frame *df, int64_t *out,
@@ -342,9 +345,9 @@ TSR_API TSR_MUST_USE tsr_status tsr_frame_print_at(tsr_frame *df, FILE *out, con
  * error the message. Collective. */
 TSR_API const char *tsr_frame_devices(tsr_frame *df);
 
-/* Evaluates all columns of a frame once and returns a frame of them, owned by `scope` (inner or outer):
- * its buffers are held by reference, so that the chain before it may go, and what is made of it
- * starts there. Rows lie where they lay. As tsr_keep for arrays. Collective. */
+/* Evaluates all columns of a frame once and returns a frame of them, owned by `scope` (inner or
+ * outer): its buffers are held by reference, so that the chain before it may go, and what is made
+ * of it starts there. Rows lie where they lay. As tsr_keep for arrays. Collective. */
 TSR_API tsr_frame *tsr_frame_keep_at(tsr_scope *scope, tsr_frame *df, const char *site);
 
 /* ---- tables on the host ------------------------------------------------------------------ */
@@ -361,12 +364,12 @@ TSR_API tsr_coltype tsr_table_type(const tsr_table *table, int column);
 TSR_API int tsr_table_find(const tsr_table *table, const char *name);
 /* Tells whether a value is null; true outside the table. Local. */
 TSR_API bool tsr_table_is_null(const tsr_table *table, int64_t row, int column);
-/* Returns all values of a column, row_count of them, densely: bool as bytes, dates as i32 days, times as i64
- * microseconds, others by their dtype; what stands at a null is any value. Owned by the table; NULL for text and outside.
- * Local. */
+/* Returns all values of a column, row_count of them, densely: bool as bytes, dates as i32 days,
+ * times as i64 microseconds, others by their dtype; what stands at a null is any value. Owned by
+ * the table; NULL for text and outside. Local. */
 TSR_API const void *tsr_table_values(const tsr_table *table, int column);
-/* Returns a byte a row, 0 where the value is null; owned by the table. NULL where there are no nulls, and
- * outside. Local. */
+/* Returns a byte a row, 0 where the value is null; owned by the table. NULL where there are no
+ * nulls, and outside. Local. */
 TSR_API const uint8_t *tsr_table_valid(const tsr_table *table, int column);
 /* Returns a number, bool, date or time as a double; NaN for null, text or outside. Local. */
 TSR_API double tsr_table_f64(const tsr_table *table, int64_t row, int column);
@@ -376,8 +379,8 @@ TSR_API int64_t tsr_table_i64(const tsr_table *table, int64_t row, int column);
 /* Returns a value of any type as text (dates as 2013-01-31), NUL-terminated and owned by the
  * table's scope; NULL for null or outside, and out of memory, which the scope records. Local. */
 TSR_API const char *tsr_table_text(const tsr_table *table, int64_t row, int column);
-/* As tsr_table_text with the number of bytes before the last NUL, for texts that hold NULs; `length` is
- * set to 0 where NULL is returned, and may be NULL. Local. */
+/* As tsr_table_text with the number of bytes before the last NUL, for texts that hold NULs;
+ * `length` is set to 0 where NULL is returned, and may be NULL. Local. */
 TSR_API const char *tsr_table_bytes(const tsr_table *table, int64_t row, int column,
                                     size_t *length);
 

@@ -8,18 +8,19 @@
 extern "C" {
 #endif
 
-/* Returns the program that evaluating `array` would run: one line a node with its type, its sharding
- * where one was asked for, and the line that made it; what has a value already is a `put`. Owned
- * by the array's scope; on error the message. Local. */
+/* Returns the program that evaluating `array` would run: one line a node with its type, its
+ * sharding where one was asked for, and the line that made it; what has a value already is a `put`.
+ * Owned by the array's scope; on error the message. Local. */
 TSR_API const char *tsr_dump(tsr_array *array);
 
-/* Returns what evaluating `count` arrays as one program moves between devices: each collective with its
- * cause, mesh axes, bytes, and a cheaper alternative where one is known; then the kernels and what
- * they read. Nothing is run. Owned by the first array's scope; on error the message. Local. */
+/* Returns what evaluating `count` arrays as one program moves between devices: each collective with
+ * its cause, mesh axes, bytes, and a cheaper alternative where one is known; then the kernels and
+ * what they read. Nothing is run. Owned by the first array's scope; on error the message. Local. */
 TSR_API const char *tsr_explain(tsr_array *const *arrays, int count);
 
-/* Figures of what the last terminal of a scope ran: for arrays one program; for frames all that it took,
- * summed: the programs between the steps that make rows, and the rows these steps exchanged. */
+/* Figures of what the last terminal of a scope ran: for arrays one program; for frames all that it
+ * took, summed: the programs between the steps that make rows, and the rows these steps
+ * exchanged. */
 typedef struct tsr_run_stats {
   int programs;            /* programs run */
   int kernels;             /* fused kernels run */
@@ -30,7 +31,8 @@ typedef struct tsr_run_stats {
   bool cached;             /* every plan came from the cache */
 } tsr_run_stats;
 
-/* Returns the figures of the last terminal of this scope that ran something; zeros if none. Local. */
+/* Returns the figures of the last terminal of this scope that ran something; zeros if none.
+ * Local. */
 TSR_API tsr_run_stats tsr_last_run(const tsr_scope *scope);
 
 #ifdef __cplusplus

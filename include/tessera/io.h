@@ -1,9 +1,9 @@
-/* Files of arrays, and files that frames are written to; frames read files by tsr_frame_read_csv and
- * tsr_frame_read_json (read.h).
+/* Files of arrays, and files that frames are written to; frames read files by tsr_frame_read_csv
+ * and tsr_frame_read_json (read.h).
  *
- * What is written appears whole or not at all: it goes to a temporary file beside its path, is forced to
- * the disk, and is then renamed. What it replaces keeps its permissions; a link stays one, and what it
- * names is replaced or made; devices and pipes are written in place. */
+ * What is written appears whole or not at all: it goes to a temporary file beside its path, is
+ * forced to the disk, and is then renamed. What it replaces keeps its permissions; a link stays
+ * one, and what it names is replaced or made; devices and pipes are written in place. */
 #ifndef TESSERA_IO_H
 #define TESSERA_IO_H
 
@@ -14,8 +14,8 @@ extern "C" {
 #endif
 
 /* Reads a .npy file (all element types but bf16; little-endian, C order) to the devices of a
- * sharding; each device reads its part. Returns an array owned by the scope. Errors: TSR_EIO (also for
- * a file that somebody shortens meanwhile), TSR_EPARSE, TSR_EUNSUPPORTED. Collective, same
+ * sharding; each device reads its part. Returns an array owned by the scope. Errors: TSR_EIO (also
+ * for a file that somebody shortens meanwhile), TSR_EPARSE, TSR_EUNSUPPORTED. Collective, same
  * arguments. */
 TSR_API tsr_array *tsr_load_npy_at(tsr_scope *scope, const char *path, tsr_sharding sharding,
                                    const char *site);
@@ -35,8 +35,8 @@ TSR_API tsr_npz *tsr_load_npz_at(tsr_scope *scope, const char *path, const char 
 TSR_API int tsr_npz_count(const tsr_npz *npz);
 /* Returns the name of an array without ".npy", owned by the archive, or NULL. Local. */
 TSR_API const char *tsr_npz_name(const tsr_npz *npz, int index);
-/* Reads one array by name to the devices of a sharding, as tsr_load_npy. Returns an array owned by the
- * archive's scope. Collective, same arguments. */
+/* Reads one array by name to the devices of a sharding, as tsr_load_npy. Returns an array owned by
+ * the archive's scope. Collective, same arguments. */
 TSR_API tsr_array *tsr_npz_array_at(tsr_npz *npz, const char *name, tsr_sharding sharding,
                                     const char *site);
 
@@ -61,23 +61,24 @@ typedef struct tsr_csv_write_opts {
   const char *null; /* how a null is written; NULL = the empty field */
 } tsr_csv_write_opts;
 
-/* Evaluates and writes CSV: shortest numbers that read back the same, quotes where they are needed, LF
- * line ends. "-" is standard output; a name that ends in .gz or .zst is compressed. Errors: TSR_EIO,
- * TSR_EARG. Collective. */
+/* Evaluates and writes CSV: shortest numbers that read back the same, quotes where they are needed,
+ * LF line ends. "-" is standard output; a name that ends in .gz or .zst is compressed. Errors:
+ * TSR_EIO, TSR_EARG. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path,
                                                          const tsr_csv_write_opts *opts,
                                                          const char *site);
-/* Evaluates and writes JSON, an object a row: one array of them where the name ends in .json (before .gz
- * or .zst), else JSON lines. NaN and infinities are null there. Paths as tsr_frame_write_csv.
- * Collective. */
+/* Evaluates and writes JSON, an object a row: one array of them where the name ends in .json
+ * (before .gz or .zst), else JSON lines. NaN and infinities are null there. Paths as
+ * tsr_frame_write_csv. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_write_json_at(tsr_frame *df, const char *path,
                                                         const char *site);
-/* Evaluates and writes all rows as a table of Markdown, numbers at the right, nulls as empty cells. Paths
- * as tsr_frame_write_csv. Collective. */
+/* Evaluates and writes all rows as a table of Markdown, numbers at the right, nulls as empty cells.
+ * Paths as tsr_frame_write_csv. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_write_markdown_at(tsr_frame *df, const char *path,
                                                             const char *site);
-/* Evaluates and writes the table that tsr_frame_text_with draws; but all rows, lines of any width, where
- * `rows` and `width` are 0. It is for the eye: long texts are cut in it. Paths as tsr_frame_write_csv. Collective. */
+/* Evaluates and writes the table that tsr_frame_text_with draws; but all rows, lines of any width,
+ * where `rows` and `width` are 0. It is for the eye: long texts are cut in it. Paths as
+ * tsr_frame_write_csv. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_write_text_with(tsr_frame *df, const char *path,
                                                           const tsr_show_opts *opts,
                                                           const char *site);

@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* What to do with rows that a CSV or JSON-lines file has wrong: too many or too few fields, text that
- * is no UTF-8, a value that a forced type cannot hold. */
+/* What to do with rows that a CSV or JSON-lines file has wrong: too many or too few fields, text
+ * that is no UTF-8, a value that a forced type cannot hold. */
 typedef enum tsr_bad_rows {
   TSR_BAD_ROWS_ERROR = 0, /* TSR_EPARSE at the terminal, with file, line, column and text */
   TSR_BAD_ROWS_SKIP,      /* leave the row out; `bad_rows_found` counts */
@@ -36,30 +36,30 @@ typedef struct tsr_csv_opts {
   int more_count;
   bool literal_path; /* a path means the file of that name, never a pattern */
   bool unique_names; /* a name that stands twice in a header is an error, no name with a number */
-  /* bytes that a packed file may unpack to, more is TSR_ENOMEM; 0 = a thousand times what is stored, but at
-   * least 256 MiB. Never more than the runtime's .memory_limit */
+  /* bytes that a packed file may unpack to, more is TSR_ENOMEM; 0 = a thousand times what is
+   * stored, but at least 256 MiB. Never more than the runtime's .memory_limit */
   int64_t unpack_limit;
 } tsr_csv_opts;
 
-/* Opens CSV (RFC 4180, UTF-8) and samples its schema; rows are read at a terminal, in parallel, only
- * the columns that the chain needs. `path` is a file, a pattern ("orders-*.csv", also with ?, [a-z]
- * and {a,b}: the files in order of their names) or "-" for standard input; gzip and zstd are seen by
- * their first bytes. Without `separator` it is a comma where the first line holds one, else that of
- * ';', tab and '|' which makes the most fields of that line (tsr_frame_notes says so). Several
- * files, of a pattern or of `more`, are one frame: they have the same columns, in any order, and
- * each column one type, that of all its values in all files. Standard input, and files whose bad
- * rows are not errors, are read at this call. `NA` and the empty field are null in columns that are
- * not text; a column of a file without rows is text, one of nothing but nulls f64. Later values that
- * contradict the sampled type widen the column: a number becomes text as it stands in the file; only
- * integers beyond 2^53 in a column that also holds fractions are rounded, to f64. Forced types are
- * bool, i32, i64, f32, f64, date, time and text. Filters on single columns are judged while reading;
- * fields of rows that they drop still widen columns and are errors where they are bad. Of what
- * tsr_frame_head or tsr_frame_limit chooses directly, with columns made or chosen between, no more
- * is read than these rows: later ones widen nothing and are no errors then. With filters between it
- * is the same for rows behind the first 16 thousand, 131 thousand or million that hold enough. Other
- * encodings and formats are refused by name. Returns a frame owned by the scope. Errors: TSR_EIO,
- * TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED, TSR_ECANCELLED. Collective, same
- * arguments. */
+/* Opens CSV (RFC 4180, UTF-8) and samples its schema; rows are read at a terminal, in parallel,
+ * only the columns that the chain needs. `path` is a file, a pattern ("orders-*.csv", also with ?,
+ * [a-z] and {a,b}: the files in order of their names) or "-" for standard input; gzip and zstd are
+ * seen by their first bytes. Without `separator` it is a comma where the first line holds one, else
+ * that of ';', tab and '|' which makes the most fields of that line (tsr_frame_notes says so).
+ * Several files, of a pattern or of `more`, are one frame: they have the same columns, in any
+ * order, and each column one type, that of all its values in all files. Standard input, and files
+ * whose bad rows are not errors, are read at this call. `NA` and the empty field are null in
+ * columns that are not text; a column of a file without rows is text, one of nothing but nulls f64.
+ * Later values that contradict the sampled type widen the column: a number becomes text as it
+ * stands in the file; only integers beyond 2^53 in a column that also holds fractions are rounded,
+ * to f64. Forced types are bool, i32, i64, f32, f64, date, time and text. Filters on single columns
+ * are judged while reading; fields of rows that they drop still widen columns and are errors where
+ * they are bad. Of what tsr_frame_head or tsr_frame_limit chooses directly, with columns made or
+ * chosen between, no more is read than these rows: later ones widen nothing and are no errors then.
+ * With filters between it is the same for rows behind the first 16 thousand, 131 thousand or
+ * million that hold enough. Other encodings and formats are refused by name. Returns a frame owned
+ * by the scope. Errors: TSR_EIO, TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED,
+ * TSR_ECANCELLED. Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,
                                            const tsr_csv_opts *opts, const char *site);
 
@@ -82,10 +82,10 @@ typedef struct tsr_json_opts {
   int64_t unpack_limit;
 } tsr_json_opts;
 
-/* Reads JSON lines: an object a line, of numbers, texts, true, false and null; columns are the union
- * of the names in order of appearance, missing ones null; a nested value is a text column of its JSON.
- * Paths, compression and types as tsr_frame_read_csv. Returns a frame owned by the scope. Errors as
- * there. Collective, same arguments. */
+/* Reads JSON lines: an object a line, of numbers, texts, true, false and null; columns are the
+ * union of the names in order of appearance, missing ones null; a nested value is a text column of
+ * its JSON. Paths, compression and types as tsr_frame_read_csv. Returns a frame owned by the scope.
+ * Errors as there. Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path,
                                             const tsr_json_opts *opts, const char *site);
 

@@ -1,7 +1,7 @@
 /* Single values as arguments: numbers beside arrays and frames, values for the `?` of expressions.
  *
- * The selections by type name every type they take. What is not there, long double and _Float16 among
- * it, does not compile: write the conversion that is meant, tsr_add(x, (double)y). */
+ * The selections by type name every type they take. What is not there, long double and _Float16
+ * among it, does not compile: write the conversion that is meant, tsr_add(x, (double)y). */
 #ifndef TESSERA_SCALAR_H
 #define TESSERA_SCALAR_H
 
@@ -49,8 +49,8 @@ TSR_API tsr_scalar tsr_scalar_text(const char *value);
 
 #ifndef __cplusplus
 /* clang-format off */
-/* The number types of a selection: the function for signed integers (and unsigned ones that fit them),
- * for unsigned ones, and for floats. */
+/* The number types of a selection: the function for signed integers (and unsigned ones that fit
+ * them), for unsigned ones, and for floats. */
 #define TSR_NUMBERS_(signed_, unsigned_, float_)                                      \
       char: signed_, signed char: signed_, unsigned char: signed_,                    \
       short: signed_, unsigned short: signed_, int: signed_, unsigned: unsigned_,     \

@@ -19,9 +19,10 @@ extern "C" {
 #define TSR_MAX_RANK 8
 #define TSR_MAX_AXES 8
 
-/* Element types. The values are part of the ABI; 14 and 15 are kept for complex numbers. Bool arrays
- * are kept one bit an element on the devices; put and read take and give one byte an element. f16 is
- * IEEE's binary16, bf16 the upper half of an f32; both are passed as their 16 bits. */
+/* Element types. The values are part of the ABI; 14 and 15 are kept for complex numbers. Bool
+ * arrays are kept one bit an element on the devices; put and read take and give one byte an
+ * element. f16 is IEEE's binary16, bf16 the upper half of an f32; both are passed as their 16
+ * bits. */
 typedef enum tsr_dtype {
   TSR_BOOL = 1,
   TSR_I8,
@@ -65,7 +66,8 @@ typedef struct tsr_mesh_opts {
 /* Makes a mesh from text such as "data=4,model=2", over the first 8 devices in order. Never
  * returns NULL unless `rt` is; a bad text gives an inert mesh whose error every use reports
  and tsr_mesh_status returns. The text is copied; the mesh is owned by the runtime and stays until
- * that closes: equal meshes are one, and of bad ones the first 256 keep a message of their own. Local. */
+ * that closes: equal meshes are one, and of bad ones the first 256 keep a message of their own.
+ * Local. */
 TSR_API tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text);
 
 /* Makes a mesh from options; as tsr_mesh_make. Local. */

@@ -6,8 +6,8 @@
 #include "tessera/array.h"
 #include "tessera/inspect.h"
 
-/* The operand as a node, in `scope` if it is a number: that takes the dtype it has beside an array of
- * `beside`'s dtype (a weak type: an integer follows any number dtype, a float any float). */
+/* The operand as a node, in `scope` if it is a number: that takes the dtype it has beside an array
+ * of `beside`'s dtype (a weak type: an integer follows any number dtype, a float any float). */
 tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand operand,
                              const char *site);
 

@@ -2,8 +2,8 @@
  * columns, and only the ends of arrays of more than 1,000 elements.
  *
  * Floats print with the fewest digits that tell them apart, at most 8 after the point, in
- * columns aligned at the point; all in exponent form if one is >= 1e8 (f32: 1e6) or < 1e-4, or if the
- * largest is more than 1,000 times the smallest. */
+ * columns aligned at the point; all in exponent form if one is >= 1e8 (f32: 1e6) or < 1e-4, or if
+ * the largest is more than 1,000 times the smallest. */
 #include "array/array_room.h"
 
 #include <inttypes.h>
@@ -54,8 +54,8 @@ static double value_of_digits(const char *text)
   return value / by;
 }
 
-/* The number with the fewest digits that reads back to the value: of 16 bits; wider ones are written so
- * without it. */
+/* The number with the fewest digits that reads back to the value: of 16 bits; wider ones are
+ * written so without it. */
 static double shortest_of(tsr_dtype dtype, double value)
 {
   if (tsr__dtype_info_of(dtype)->bits > 16 || !isfinite(value) || value == 0) return value;
@@ -88,9 +88,9 @@ static int significant(const char *text, char out[DIGIT_ROOM])
   return count ? count : 1;
 }
 
-/* The fewest significant digits (at least 1) that read back to the same value of the dtype when the value
- * is rounded to them. The shortest decimal that reads back may have one fewer, where it is not the nearest
- * of its length: only next to a power of two. */
+/* The fewest significant digits (at least 1) that read back to the same value of the dtype when the
+ * value is rounded to them. The shortest decimal that reads back may have one fewer, where it is
+ * not the nearest of its length: only next to a power of two. */
 static int shortest_digits(const layout *l, double value)
 {
   char text[48], shortest[DIGIT_ROOM], nearest[DIGIT_ROOM];
@@ -237,7 +237,8 @@ static void add_element(tsr__text *out, const layout *l, int64_t i)
   tsr__text_add(out, "%s", shown);
 }
 
-/* A row of the last dim, wrapped at LINE columns, closing brackets included, no blank at a line end. */
+/* A row of the last dim, wrapped at LINE columns, closing brackets included, no blank at a line
+ * end. */
 static void add_row(tsr__text *out, const layout *l, int64_t base, int depth)
 {
   int64_t size = l->shape->dims[l->shape->rank - 1];

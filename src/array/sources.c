@@ -247,8 +247,8 @@ static tsr_array *uniform(tsr_scope *scope, const tsr_random_args *args, tsr_dty
   return tsr__make(scope, TSR__OP_UNIFORM, TSR__IN_NONE, &ask, site);
 }
 
-/* Takes the arguments of a draw and returns its dtype, `usual` if none is asked for; records an error and
- * returns 0 when it is not of the same kind, floats or integers. */
+/* Takes the arguments of a draw and returns its dtype, `usual` if none is asked for; records an
+ * error and returns 0 when it is not of the same kind, floats or integers. */
 static tsr_dtype take_draw(tsr_scope *scope, const tsr_random_args *given, tsr_random_args *args,
                            const draw *how, const char *site)
 {

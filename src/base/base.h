@@ -98,16 +98,16 @@ const char *tsr__text_get(const tsr__text *text); /* never NULL */
  * integer value prints without ".0". `out` holds 32 bytes. Locale-independent. */
 int tsr__text_f64(char *out, double value);
 int tsr__text_f32(char *out, float value);
-/* A double as printf writes it by "%.*e" (form 'e') or "%.*f" in the C locale, whatever the locale is; the
- * length. `out` has room for all of it. */
+/* A double as printf writes it by "%.*e" (form 'e') or "%.*f" in the C locale, whatever the locale
+ * is; the length. `out` has room for all of it. */
 int tsr__text_decimals(char *out, size_t size, double value, char form, int after);
 /* An integer in at most 20 bytes, not ended by a NUL; the length. */
 int tsr__text_i64(char *out, int64_t value);
 /* Columns a UTF-8 text takes on a terminal; bytes that are no UTF-8 count one each. */
 int tsr__text_width(const char *text, size_t length);
-/* Bytes of the character that a text begins with if it is one that would steer a terminal (controls of
- * ASCII and C1, separators of lines, turns of direction) or no UTF-8; else 0. Names and values come from
- * files, and what is shown must not steer what shows it. */
+/* Bytes of the character that a text begins with if it is one that would steer a terminal (controls
+ * of ASCII and C1, separators of lines, turns of direction) or no UTF-8; else 0. Names and values
+ * come from files, and what is shown must not steer what shows it. */
 size_t tsr__text_control(const char *text, size_t length);
 /* Puts '?' in the place of such characters but tab and newline. */
 void tsr__text_tame(char *text);
@@ -117,8 +117,8 @@ int tsr__text_nearest(const char *word, const char *const *names, int count);
 
 /* ---- hashing (hash.c) ------------------------------------------------------------------ */
 
-/* Of equal bytes and seeds equal everywhere. Texts that collide whatever the seed are not known: tables
- * that strangers fill take heap->seed. */
+/* Of equal bytes and seeds equal everywhere. Texts that collide whatever the seed are not known:
+ * tables that strangers fill take heap->seed. */
 uint64_t tsr__hash(const void *data, size_t length, uint64_t seed);
 
 /* ---- errors ---------------------------------------------------------------------------- */
@@ -140,7 +140,8 @@ tsr_status tsr__error_vset(tsr__error *error, tsr_status status, const char *for
  * `known` bytes of ours. */
 bool tsr__opts_beyond(const void *opts, size_t size, size_t known);
 /* Copies a struct of options or arguments, which begins with its size: a caller built with an older
- * header gives fewer, one built with a newer header must not have set what is not known. NULL: nothing. */
+ * header gives fewer, one built with a newer header must not have set what is not known. NULL:
+ * nothing. */
 tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t known,
                           tsr__error *error);
 
@@ -210,8 +211,9 @@ typedef struct tsr__workers tsr__workers;
 
 enum { TSR__SCOPE_LISTS = 64, TSR__ASKERS = 64 };
 
-/* When a thread last called the progress callback, in nanoseconds, and what work it told of: each thread
- * that works or waits calls it in its turn. Beyond TSR__ASKERS threads some call it more often. */
+/* When a thread last called the progress callback, in nanoseconds, and what work it told of: each
+ * thread that works or waits calls it in its turn. Beyond TSR__ASKERS threads some call it more
+ * often. */
 typedef struct tsr__asker {
   pthread_t thread;
   int64_t at; /* 0: of no thread */
@@ -270,18 +272,20 @@ typedef void (*tsr__task_fn)(void *user, int64_t task, int worker);
 
 int tsr__worker_count(tsr_runtime *rt);
 /* Runs task 0..count-1 over the workers and returns when all are done. Tasks are handed out in
- * order; which worker gets which is not defined. Not reentrant from inside a task. While the threads
- * are another caller's, the calling thread begins alone, so that nobody waits for anybody's job. */
+ * order; which worker gets which is not defined. Not reentrant from inside a task. While the
+ * threads are another caller's, the calling thread begins alone, so that nobody waits for anybody's
+ * job. */
 void tsr__parallel(tsr_runtime *rt, int64_t count, tsr__task_fn fn, void *user);
 
-/* As tsr__parallel for work that may take long: `what` names it to the progress callback. Returns false
- * when the callback cancelled: then some tasks were not run. Tasks should take 20 ms at most. The
- * caller gives TSR_ECANCELLED by tsr__cancelled. */
+/* As tsr__parallel for work that may take long: `what` names it to the progress callback. Returns
+ * false when the callback cancelled: then some tasks were not run. Tasks should take 20 ms at most.
+ * The caller gives TSR_ECANCELLED by tsr__cancelled. */
 bool tsr__parallel_long(tsr_runtime *rt, const char *what, int64_t count, tsr__task_fn fn,
                         void *user);
 
-/* Long work as its doer sees it: for tasks that may take longer than 20 ms, and for loops on the calling
- * thread. `rt` and `what` are set by the doer, the rest is zero; it lives as long as the work. */
+/* Long work as its doer sees it: for tasks that may take longer than 20 ms, and for loops on the
+ * calling thread. `rt` and `what` are set by the doer, the rest is zero; it lives as long as the
+ * work. */
 typedef struct tsr__progress {
   tsr_runtime *rt;
   const char *what;
@@ -290,8 +294,9 @@ typedef struct tsr__progress {
   _Atomic bool stop;
 } tsr__progress;
 
-/* Whether to give up; asked every millisecond or so by a task of tsr__parallel_progress with its worker's
- * number, or with 0 by the thread that called the terminal. What was done so far is of no use then. */
+/* Whether to give up; asked every millisecond or so by a task of tsr__parallel_progress with its
+ * worker's number, or with 0 by the thread that called the terminal. What was done so far is of no
+ * use then. */
 bool tsr__progress_stops(tsr__progress *progress, int worker);
 /* As tsr__parallel_long under the caller's progress, which tasks reach by `user`. */
 bool tsr__parallel_progress(tsr__progress *progress, int64_t count, tsr__task_fn fn, void *user);

@@ -1,10 +1,10 @@
 /* The library's own memory: one counted front of whatever allocator the user chose.
  *
  * Invariant: `live` is the number of blocks handed out and not yet given back, whatever their
- * origin, so a clean close leaves 0. `used` is the sum of their sizes without those of pools; blocks
- * of more than SMALL bytes never bring it above `limit`. Smaller ones are not refused, so that what is
- * said of a refusal, and what is done after it, find memory. A heap without functions (that of the inert
- * runtime, which is constant) refuses everything and is never written. */
+ * origin, so a clean close leaves 0. `used` is the sum of their sizes without those of pools;
+ * blocks of more than SMALL bytes never bring it above `limit`. Smaller ones are not refused, so
+ * that what is said of a refusal, and what is done after it, find memory. A heap without functions
+ * (that of the inert runtime, which is constant) refuses everything and is never written. */
 #include "base/base.h"
 
 #include <stdio.h>

@@ -8,10 +8,10 @@
  * Every open scope is in two lists, both under the runtime's lock: that of the scope around it, and
  * that of its thread, newest first, in which tsr__scope_here finds where a result belongs.
  *
- * Invariants: nodes are made in a scope by one thread at a time; everything it holds lies in its arena,
- * so closing it is: nested scopes, release hooks newest first, the arena. Release hooks may call
- * users: the scope is in no list by then and no lock is held. Closed scopes are kept by the runtime (at
- * most SPARES) so that a small formula allocates nothing.
+ * Invariants: nodes are made in a scope by one thread at a time; everything it holds lies in its
+ * arena, so closing it is: nested scopes, release hooks newest first, the arena. Release hooks may
+ * call users: the scope is in no list by then and no lock is held. Closed scopes are kept by the
+ * runtime (at most SPARES) so that a small formula allocates nothing.
  *
  * A scope that cannot be had is one of two constants. They are in read-only memory and shared by
  * all threads: every function here looks at `inert` before it writes. */

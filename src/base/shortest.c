@@ -1,13 +1,13 @@
-/* Numbers in their shortest decimal form, by the method of R. Giulietti, "The Schubfach way to render
- * doubles" (2020): the decimals that read back as v = c * 2^q lie between the middles to its
+/* Numbers in their shortest decimal form, by the method of R. Giulietti, "The Schubfach way to
+ * render doubles" (2020): the decimals that read back as v = c * 2^q lie between the middles to its
  * neighbours, and there are one or two multiples of 10^k or 10^(k+1) among them.
  *
  *      left       v       right            scaled by 4 * 10^-k, k = floor(log10(gap)):
  *   ----[---------+---------]----             vb_left, vb, vb_right, each a product of 64 with
  *     s * 10^k   |   (s + 1) * 10^k          128 bits rounded to odd, so that comparisons are exact
  *
- * Invariant: of the shortest decimals that read back the nearest to v is written; ties go to the even
- * one. */
+ * Invariant: of the shortest decimals that read back the nearest to v is written; ties go to the
+ * even one. */
 #include "base/base.h"
 #include "base/powers.h"
 
@@ -152,8 +152,8 @@ static int put_special(char *out, double value)
   return (int)length;
 }
 
-/* A finite number whose parts are known; whole ones below `dense` differ by less than their last digit, so
- * that none is shorter. */
+/* A finite number whose parts are known; whole ones below `dense` differ by less than their last
+ * digit, so that none is shorter. */
 static int put_number(char *out, double value, binary parts, double dense)
 {
   char *at = out;

@@ -1,7 +1,8 @@
-/* Places in programs that no compiler wrote down: a set of texts, each kept once until the runtime closes,
- * so that nodes of any scope and plans of any age may point to them.
+/* Places in programs that no compiler wrote down: a set of texts, each kept once until the runtime
+ * closes, so that nodes of any scope and plans of any age may point to them.
  *
- * Invariant: a table of a power of two of slots, at most half of them taken; under the runtime's lock. */
+ * Invariant: a table of a power of two of slots, at most half of them taken; under the runtime's
+ * lock. */
 #include "base/base.h"
 
 /* The slot of a text: the one that holds it, or the free one where it belongs. */

@@ -1,6 +1,6 @@
 /* The one pool of threads. A job is an array of tasks; the caller runs tasks as worker 0 and the
- * threads join it when they notice it. A caller that finds the pool taken begins its job alone, task
- * by task, and shares what is left once the pool is free: its own work is what it waits with.
+ * threads join it when they notice it. A caller that finds the pool taken begins its job alone,
+ * task by task, and shares what is left once the pool is free: its own work is what it waits with.
  *
  *   gate (64 bits):  [ job number | quit | open | workers inside (16 bits) ]
  *
@@ -219,10 +219,10 @@ static bool init_locks(tsr__workers *w)
   return false;
 }
 
-/* Signals are the program's: our threads take none but SIGPIPE, which goes to the thread that writes and
- * must do there what it does on the caller's. Threads run where the system puts them: pinned ones of two
- * processes would share a core while others idle, so that is for who knows that the machine is theirs
- * (TSR_PIN=1). */
+/* Signals are the program's: our threads take none but SIGPIPE, which goes to the thread that
+ * writes and must do there what it does on the caller's. Threads run where the system puts them:
+ * pinned ones of two processes would share a core while others idle, so that is for who knows that
+ * the machine is theirs (TSR_PIN=1). */
 static void start_threads(tsr__workers *w, int wanted)
 {
   const char *pin = getenv("TSR_PIN");
@@ -348,8 +348,8 @@ static bool all_left(uint64_t gate, uint64_t seen)
 
 /* ---- long jobs: progress and cancelling ---- */
 
-/* Whether this thread's last call was long enough ago, or of other work: who shows progress hears of
- * writing before a byte is out. Then this is its next. */
+/* Whether this thread's last call was long enough ago, or of other work: who shows progress hears
+ * of writing before a byte is out. Then this is its next. */
 static bool is_due(tsr_runtime *rt, const char *what)
 {
   int64_t now = now_ns();

@@ -86,8 +86,8 @@ static void list_gone(tsr__plan *plan)
   }
 }
 
-/* A node of several results is needed as long as any of them is; one that nobody reads goes with the
- * step that made it. */
+/* A node of several results is needed as long as any of them is; one that nobody reads goes with
+ * the step that made it. */
 static void use_parts(tsr__plan *plan)
 {
   const tsr__program *program = &plan->parts.program;

@@ -4,8 +4,8 @@
 
 #include "execute/execute.h"
 
-/* A plan: all that can be known of a program before it runs. Immutable but for the list links; several
- * threads may run it at once. */
+/* A plan: all that can be known of a program before it runs. Immutable but for the list links;
+ * several threads may run it at once. */
 typedef struct tsr__plan {
   struct tsr__plan *next; /* in its bucket */
   uint64_t hash, used;    /* `used`: the engine's clock at the last use */
@@ -30,8 +30,8 @@ typedef struct tsr__run_room {
   char first[16384];
 } tsr__run_room;
 
-/* The slot TSR__SLOT_PLANS. The lock is held while a program is traced and planned, not while it runs:
- * terminals of several threads run side by side, and what a run lets go of may call users. */
+/* The slot TSR__SLOT_PLANS. The lock is held while a program is traced and planned, not while it
+ * runs: terminals of several threads run side by side, and what a run lets go of may call users. */
 typedef struct tsr__engine {
   pthread_mutex_t lock;
   tsr__program trace; /* reused from run to run */

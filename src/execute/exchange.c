@@ -176,8 +176,8 @@ static void receive_task(void *user, int64_t to, int worker)
   }
 }
 
-/* All that one sender sends by where its rows go: each line of its memory is read once and not once a
- * receiver. */
+/* All that one sender sends by where its rows go: each line of its memory is read once and not once
+ * a receiver. */
 static void send_task(void *user, int64_t from, int worker)
 {
   move_job *job = user;

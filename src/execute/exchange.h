@@ -27,7 +27,8 @@ typedef struct tsr__exchange {
   const tsr__index *order;
   int column_count;
   const tsr__colparts *columns;
-  /* out: [column * parts + to], fresh buffers of the receivers; valid NULL where no part has nulls */
+  /* out: [column * parts + to], fresh buffers of the receivers; valid NULL where no part has
+   * nulls */
   tsr__buffer **values, **valid;
   int64_t *rows;     /* out: [to] */
   tsr__moved *moved; /* added to */

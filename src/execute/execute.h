@@ -51,12 +51,12 @@ int64_t tsr__number_rows(const tsr_sharding *sharding, int positions, const int6
                          int64_t *before);
 /* Where a position's rows start. */
 int64_t tsr__rows_before(const tsr_sharding *sharding, const int64_t *before, int position);
-/* Copies to and from host memory: dense C order, bool as bytes. False: the progress callback cancelled
- * (never for TSR__AT_ONCE elements or fewer). */
+/* Copies to and from host memory: dense C order, bool as bytes. False: the progress callback
+ * cancelled (never for TSR__AT_ONCE elements or fewer). */
 enum { TSR__AT_ONCE = 65536 };
 bool tsr__value_from_host(tsr__value *value, const void *data);
-/* The same from whoever reads elements at .. of the whole array to `out`, in host memory's form, from
- * several threads; false: it failed and will say why itself. Returns TSR_OK; TSR_ECANCELLED,
+/* The same from whoever reads elements at .. of the whole array to `out`, in host memory's form,
+ * from several threads; false: it failed and will say why itself. Returns TSR_OK; TSR_ECANCELLED,
  * TSR_ENOMEM, or TSR_EIO where reading failed. */
 typedef bool tsr__reading_fn(void *user, int64_t at, int64_t count, void *out);
 tsr_status tsr__value_from_reading(tsr__value *value, tsr__reading_fn *read, void *user);

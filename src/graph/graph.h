@@ -182,8 +182,9 @@ typedef struct tsr__operands {
 
 /* Makes a node of `op` on operands: promotes and casts them, infers dtype and shape, checks, and
  * on any error records it and returns an inert node. An inert operand is returned itself: its scope
- * knows why. `ask` carries what the op's ATTR or SOURCE rules need. It belongs to `scope`, or to the
- * innermost of the operands' where that is further in; NULL: to tsr__home_of the operands. Never NULL. */
+ * knows why. `ask` carries what the op's ATTR or SOURCE rules need. It belongs to `scope`, or to
+ * the innermost of the operands' where that is further in; NULL: to tsr__home_of the operands.
+ * Never NULL. */
 typedef struct tsr__ask {
   tsr_dtype dtype;  /* rule ATTR */
   tsr_shape shape;  /* rule SOURCE */
@@ -204,8 +205,8 @@ typedef struct tsr__ask {
 tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                      const char *site);
 
-/* Where a result of operands belongs; NULL where none has a scope. It is also where a terminal on arrays
- * that others may read records its error and puts its text. */
+/* Where a result of operands belongs; NULL where none has a scope. It is also where a terminal on
+ * arrays that others may read records its error and puts its text. */
 tsr_scope *tsr__home_of(tsr__operands in);
 static inline tsr_scope *tsr__home(const tsr_array *a)
 {
@@ -379,8 +380,8 @@ bool tsr__program_reserve(tsr__program *program, int nodes, int operands);
 int tsr__program_region(tsr__program *program, tsr__region *region);
 /* Appends the results of a node to be added; where they begin, -1 out of memory. */
 int tsr__program_results(tsr__program *program, const tsr__result *results, int count);
-/* Appends a copy of a node and returns its index; -1 out of memory. `in` are its operands and behind
- * them its `region_count` regions (its own first_in and in_count are not looked at). */
+/* Appends a copy of a node and returns its index; -1 out of memory. `in` are its operands and
+ * behind them its `region_count` regions (its own first_in and in_count are not looked at). */
 int tsr__program_add(tsr__program *program, const tsr__gnode *node, tsr__links in,
                      const char *site);
 int tsr__program_sharding(tsr__program *program, const tsr_sharding *sharding); /* its index */
@@ -432,8 +433,8 @@ static inline tsr__region *tsr__region_in(const tsr__program *program, const tsr
 
 /* A private copy without the binding part (params, arrays): the plan cache's key. */
 tsr_status tsr__program_copy(tsr__program *out, const tsr__program *in, tsr__heap *heap);
-/* Gives an empty program the attributes, results and regions of another, at the same places: nodes may
- * then be copied from it as they are. False: out of memory. */
+/* Gives an empty program the attributes, results and regions of another, at the same places: nodes
+ * may then be copied from it as they are. False: out of memory. */
 bool tsr__program_share(tsr__program *out, const tsr__program *in);
 bool tsr__program_same(const tsr__program *a, const tsr__program *b);
 uint64_t tsr__program_hash(const tsr__program *program);
@@ -448,8 +449,8 @@ tsr_status tsr__program_verify(const tsr__program *program, tsr__error *error);
 
 /* ---- regions (region.c) ------------------------------------------------------------------ */
 
-/* A program inside a node: it computes `results` from ARG leaves, which are the node's operands, and
- * from numbers that are the node's: number k of its params is the node's k-th, counted on over
+/* A program inside a node: it computes `results` from ARG leaves, which are the node's operands,
+ * and from numbers that are the node's: number k of its params is the node's k-th, counted on over
  * its regions. Immutable, counted by its holders; its hash is taken once. */
 struct tsr__region {
   _Atomic int refs;
@@ -459,8 +460,8 @@ struct tsr__region {
   int32_t *results; /* nodes of `program` */
 };
 
-/* Makes a region out of a program, which is empty afterwards; the caller holds it. NULL out of memory,
- * the program untouched. */
+/* Makes a region out of a program, which is empty afterwards; the caller holds it. NULL out of
+ * memory, the program untouched. */
 tsr__region *tsr__region_make(tsr__program *program, tsr__links results);
 void tsr__region_hold(tsr__region *region);
 void tsr__region_release(tsr__region *region);
@@ -483,8 +484,8 @@ int tsr__stages(const tsr__program *program, int *stage);
 
 /* ---- accumulators: what a reduction keeps while it runs, and what of it travels ------------- */
 
-/* Classes. SUM serves sum and mean; SQUARES (sums of x and of x*x) var and std. Mean, var and std of
- * a masked or grouped operand use a COUNT of the same mask and codes beside it; unmasked ones
+/* Classes. SUM serves sum and mean; SQUARES (sums of x and of x*x) var and std. Mean, var and std
+ * of a masked or grouped operand use a COUNT of the same mask and codes beside it; unmasked ones
  * know their count. */
 enum tsr__acc_class {
   TSR__ACC_NONE,
@@ -500,7 +501,8 @@ enum tsr__acc_class {
 
 /* The accumulator of one or more reduction nodes: those with equal class, operands, dims and groups
  * share it. A COUNT has no operand (-1): it counts where the mask (if any) is true. COUNT, ANY and
- * ALL nodes have bool operands; a COUNT node of a bool without a mask counts that bool as its mask. */
+ * ALL nodes have bool operands; a COUNT node of a bool without a mask counts that bool as its
+ * mask. */
 typedef struct tsr__accum {
   uint8_t cls;   /* tsr__acc_class */
   uint8_t dtype; /* of the operand; of COUNT: i64 */

@@ -348,7 +348,8 @@ static const void *attr_of(tsr__op op, const tsr__ask *ask)
   return ask->attr ? ask->attr : tsr__attrs[tsr__ops[op].attr].zero;
 }
 
-/* A region's arguments are what its node has for operands, and as they are: nothing is cast inside. */
+/* A region's arguments are what its node has for operands, and as they are: nothing is cast
+ * inside. */
 static tsr_status check_call(tsr__types in, const tsr__region *region, tsr__error *error)
 {
   for (int n = 0; n < region->program.node_count; n++) {

@@ -74,8 +74,8 @@ static tsr_array *inert_constant(const tsr_scope *scope)
   return (tsr_array *)(misuse ? &no_scope_array : &no_memory_array);
 }
 
-/* A node of an operation with what lies behind it: operands, and the numbers and the attribute asked
- * for; zeros where none are. */
+/* A node of an operation with what lies behind it: operands, and the numbers and the attribute
+ * asked for; zeros where none are. */
 static tsr_array *allot(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                         const char *site)
 {
@@ -183,7 +183,8 @@ static tsr_array *hold_const(tsr_scope *scope, tsr_array *a, const char *site)
                    site);
 }
 
-/* A mask that broadcasts to its operand, spread to exactly its shape (nothing is stored: it fuses). */
+/* A mask that broadcasts to its operand, spread to exactly its shape (nothing is stored: it
+ * fuses). */
 static tsr_array *spread_mask(tsr_scope *scope, tsr_array *mask, const tsr_array *x,
                               const char *site)
 {

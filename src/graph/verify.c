@@ -169,8 +169,8 @@ static tsr_status check_types(const tsr__program *program, int n, tsr__error *er
   return TSR_OK;
 }
 
-/* What may stand only in a region, or only outside. That an argument is one of the node's operands is
- * for the rule of the node's operation to see. */
+/* What may stand only in a region, or only outside. That an argument is one of the node's operands
+ * is for the rule of the node's operation to see. */
 static tsr_status check_leaf(const tsr__program *program, int n, bool inside, tsr__error *error)
 {
   const tsr__gnode *g = &program->nodes[n];

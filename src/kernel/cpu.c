@@ -1,5 +1,5 @@
-/* The table of what the CPU's devices can do, and a runtime's devices made: the one place that names
- * functions of every sub-room. */
+/* The table of what the CPU's devices can do, and a runtime's devices made: the one place that
+ * names functions of every sub-room. */
 #include "kernel/tile/interp.h"
 
 #include "topology/topology.h"
@@ -36,8 +36,8 @@ static void cpu_free(tsr_runtime *rt, void *slot)
   tsr__del(&rt->heap, cpu, sizeof *cpu);
 }
 
-/* The host may hold as much as its devices together, and what many workers need to read files in any
- * case: a limit for what grows with the rows, not for what is always there. */
+/* The host may hold as much as its devices together, and what many workers need to read files in
+ * any case: a limit for what grows with the rows, not for what is always there. */
 static int64_t host_share(int64_t limit, int devices)
 {
   enum { LEAST = 256 << 20 };

@@ -162,7 +162,8 @@ static int64_t members_of(const tsr_mesh *mesh, unsigned axes)
   return members;
 }
 
-/* A reduction of put data along a sharded dim crosses nothing if a kept dim were sharded instead. */
+/* A reduction of put data along a sharded dim crosses nothing if a kept dim were sharded
+ * instead. */
 static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
 {
   const tsr__program *program = &m->out->program;
@@ -219,7 +220,8 @@ static void start_all_reduce(const maker *m, int n, tsr__note *note)
   note->cheaper_bytes = -1;
 }
 
-/* Adds what reduction `n` makes travel: accumulators of which it is the first user, and its result. */
+/* Adds what reduction `n` makes travel: accumulators of which it is the first user, and its
+ * result. */
 static void add_reduction(const maker *m, int n, tsr__note *note)
 {
   int64_t others = members_of(note->mesh, note->axes) - 1;

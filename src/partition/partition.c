@@ -6,8 +6,9 @@
  *   %0 @(x,-)  %1 @(-,x)       -->     %3 = %0 + %2
  *
  * Invariants of the result: operands of a node lie as the node cuts its factors, or are constants,
- * which have no place; reductions name the mesh axes over which their partials meet; CONSTRAIN nodes
- * and reshards that would move nothing are gone. `home` and `origin` tie it to the traced program. */
+ * which have no place; reductions name the mesh axes over which their partials meet; CONSTRAIN
+ * nodes and reshards that would move nothing are gone. `home` and `origin` tie it to the traced
+ * program. */
 #include "partition/flow.h"
 
 #include <stdio.h>

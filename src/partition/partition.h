@@ -57,8 +57,8 @@ typedef struct tsr__partitioned {
   int home_count;
 } tsr__partitioned;
 
-/* The result's numbers (`param`) index the input's params; its params and arrays stay empty, so that a
- * cached result can be bound to any later program of equal bytes. */
+/* The result's numbers (`param`) index the input's params; its params and arrays stay empty, so
+ * that a cached result can be bound to any later program of equal bytes. */
 tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__partitioned *out,
                           tsr__error *error);
 void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap);
@@ -93,10 +93,11 @@ int tsr__reshard_move(const tsr_sharding *from, const tsr_sharding *to, const ts
  * `counted` (one a note, or NULL) are the bytes of the last run: {bytes, escapes}. */
 void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*counted)[2],
                         tsr__text *out);
-/* How many bytes of a line go into `width` columns: up to the last blank there, else the words that begin it;
- * a word alone that is longer is cut. */
+/* How many bytes of a line go into `width` columns: up to the last blank there, else the words that
+ * begin it; a word alone that is longer is cut. */
 size_t tsr__explain_fits(const char *text, size_t length, int width);
-/* Adds lines with the long ones folded at blanks to 80 columns, what continues a line four deeper. */
+/* Adds lines with the long ones folded at blanks to 80 columns, what continues a line four
+ * deeper. */
 void tsr__explain_fold(tsr__text *out, const tsr__text *lines);
 
 #endif

@@ -5,8 +5,8 @@
  *   backward   what is computed from numbers alone (iota, full, random draws and elementwise
  *              operations on them) lies where its users need it
  *
- * Both are repeated until nothing changes; a node's place, once known, stays, so this ends. Nodes that
- * depend on unplaced data only stay unplaced, on one device. */
+ * Both are repeated until nothing changes; a node's place, once known, stays, so this ends. Nodes
+ * that depend on unplaced data only stay unplaced, on one device. */
 #include "partition/flow.h"
 
 #define ROUNDS 16

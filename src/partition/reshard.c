@@ -6,7 +6,8 @@
  *   pieces:             [b ][cc]      replicas of a part, the own device's is taken, else the
  *                                     lowest position's
  *
- * Nothing is ever gathered in full to be cut again: each device gets the elements that it lacks, once. */
+ * Nothing is ever gathered in full to be cut again: each device gets the elements that it lacks,
+ * once. */
 #include "partition/flow.h"
 
 /* ---- pieces ---- */

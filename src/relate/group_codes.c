@@ -2,12 +2,14 @@
  *
  *   code          0 1 2 3 4
  *   part 0 has    1 1 . 1 .      home of 0, 1, 3
- *   part 1 has    1 . 1 1 .      home of 2                 a code's home is the first part that has it
+ *   part 1 has    1 . 1 1 .      home of 2                 a code's home is the first part that has
+ *                 it
  *
  * Every part tells every part which codes it has, a bit each; nobody asks an owner, and no key or
  * number travels with a record, as both ends list the codes they share in the same order.
  *
- * Invariant: parts lie in order of the rows, so the first part that has a code has its first row. */
+ * Invariant: parts lie in order of the rows, so the first part that has a code has its first
+ * row. */
 #include "relate/group_owners.h"
 
 typedef struct telling {
@@ -88,7 +90,7 @@ static tsr_status tell(telling *t)
   return status ? status : tsr__send(h, &send);
 }
 
-/* ---- the groups that are at home --------------------------------------------------------------------- */
+/* ---- the groups that are at home ------------------------------------------------------------- */
 
 /* `mine` becomes one bit a group: whether it is at home. Their number goes to `words`. */
 static void home_task(void *user, int64_t p, int worker)

@@ -1,13 +1,14 @@
 /* Finding the home of groups that lie over several parts.
  *
- *   part 0   groups a b c      a -> owner 1, b -> owner 0, c -> owner 1        one key a local group
+ *   part 0   groups a b c      a -> owner 1, b -> owner 0, c -> owner 1        one key a local
+ *            group
  *   part 1   groups c d a      c -> owner 1, d -> owner 0, a -> owner 1
  *   owner 1  a0 c0 c1 a1       the first that came is the home: a and c are at home on part 0
  *
  * Only keys of local groups travel, with their numbers, and the answer comes back the same way.
  *
- * Where nearly all keys differ, each row is sent as a local group of its own, and the home of a row is
- * the first one with its key.
+ * Where nearly all keys differ, each row is sent as a local group of its own, and the home of a row
+ * is the first one with its key.
  *
  * Invariant: keys come to an owner in order of the senders, and of one sender in order of its
  * groups' first rows. So the first that came of a key is of the part that holds the first row. */
@@ -15,7 +16,7 @@
 
 #include "kernel/rows/key_hash.h"
 
-/* ---- helpers -------------------------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 tsr_status tsr__part_buffers(const tsr__group_owners *homes, tsr_dtype dtype, const int64_t *rows,
                              tsr__buffer **out)
@@ -56,7 +57,7 @@ tsr_status tsr__send(const tsr__group_owners *homes, const tsr__sending *sending
   return status;
 }
 
-/* ---- keys to their owners ----------------------------------------------------------------------------------- */
+/* ---- keys to their owners -------------------------------------------------------------------- */
 
 /* What finding homes needs while it lasts. Lists are [column * parts + part]. */
 typedef struct finding {
@@ -178,7 +179,7 @@ static tsr_status send_keys(finding *f)
   return status;
 }
 
-/* ---- owners find the first of each key -------------------------------------------------------------------------- */
+/* ---- owners find the first of each key ------------------------------------------------------- */
 
 /* The keys that came, packed: the words of one part lie one after the other. */
 static tsr_status pack_came(finding *f)
@@ -257,7 +258,7 @@ static tsr_status find_owned(finding *f)
   return status;
 }
 
-/* ---- and the answers go back --------------------------------------------------------------------------------- */
+/* ---- and the answers go back ----------------------------------------------------------------- */
 
 /* Puts what came back where the groups are; finds those that are at home. */
 static void settle_task(void *user, int64_t p, int worker)
@@ -323,7 +324,7 @@ static tsr_status take_answers(finding *f)
   return status ? status : tsr__each_part(h, own_task, f);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 enum { LISTS = 8 };
 
@@ -347,9 +348,9 @@ static tsr_status homes_new(tsr__group_owners *h)
   return TSR_OK;
 }
 
-/* Whether nearly every row seems to have a key of its own: as few equal keys in a sample of one part
- * as there would be if they were dealt at random over half as many keys as rows. The hash is the fixed
- * one, for a plan must not change from run to run; a sample is too small to be harmed. */
+/* Whether nearly every row seems to have a key of its own: as few equal keys in a sample of one
+ * part as there would be if they were dealt at random over half as many keys as rows. The hash is
+ * the fixed one, for a plan must not change from run to run; a sample is too small to be harmed. */
 static bool all_differ(const tsr__group_owners *h, const tsr__packed_keys *keys)
 {
   enum { SAMPLE = 4096, SLOTS = 4 * SAMPLE, LEAST = 1 << 17 };

@@ -16,8 +16,8 @@ typedef struct tsr__group_owners {
   tsr__grouped owned; /* of the keys that came to each owner */
   tsr__index own;     /* the local groups that are at home, in order */
   bool records;       /* only what records need is wanted */
-  /* Where keys are codes and only records move, owners are not sought; instead each part knows which
-   * codes any part has: bit of code c of part q: everyone[part][q * code_words + c / 64]. */
+  /* Where keys are codes and only records move, owners are not sought; instead each part knows
+   * which codes any part has: bit of code c of part q: everyone[part][q * code_words + c / 64]. */
   bool coded;
   int64_t code_words;
   tsr__buffer **everyone; /* I64, [part] */
@@ -25,15 +25,15 @@ typedef struct tsr__group_owners {
   int64_t *block;         /* holds `came` and all lists below */
   size_t size;
   int64_t *counts, *back; /* keys from each part to each owner; and transposed */
-  /* Of each local group, [part]: its owner (u16), its home (i32), its number there (i32), its number
-   * at the owner (i32), rows of it on earlier parts (i64, if counted). */
+  /* Of each local group, [part]: its owner (u16), its home (i32), its number there (i32), its
+   * number at the owner (i32), rows of it on earlier parts (i64, if counted). */
   tsr__buffer **owner, **home, **number, **owned_as, **before;
   /* Of each group at its owner, [part]: home and number there (i32). */
   tsr__buffer **owned_home, **owned_number;
 } tsr__group_owners;
 
-/* Groups the rows of a slice by packed keys (freed by the caller) and finds homes if there are several
- * parts. `counted`: fills `before`, also for one part. Free it in any case. */
+/* Groups the rows of a slice by packed keys (freed by the caller) and finds homes if there are
+ * several parts. `counted`: fills `before`, also for one part. Free it in any case. */
 tsr_status tsr__group_owners_find(tsr__group_owners *homes, const tsr__packed_keys *keys,
                                   bool counted);
 /* Finds owners after all, for `coded` homes. */
@@ -56,7 +56,8 @@ tsr_status tsr__part_buffers(const tsr__group_owners *homes, tsr_dtype dtype, co
 /* Runs fn(user, part, worker) for each part. */
 tsr_status tsr__each_part(const tsr__group_owners *homes, tsr__task_fn fn, void *user);
 
-/* Columns of elements that lie as `from` says to other parts, and what came; `what` for the stats. */
+/* Columns of elements that lie as `from` says to other parts, and what came; `what` for the
+ * stats. */
 typedef struct tsr__sending {
   const char *what;
   const int64_t *from, *counts;
@@ -70,8 +71,8 @@ typedef struct tsr__sending {
 } tsr__sending;
 tsr_status tsr__send(const tsr__group_owners *homes, const tsr__sending *sending);
 
-/* Joins the records of local groups at their homes (group_records.c): afterwards record i of a part is
- * that of its group own[i]. */
+/* Joins the records of local groups at their homes (group_records.c): afterwards record i of a part
+ * is that of its group own[i]. */
 tsr_status tsr__join_records(const tsr__group_owners *homes, tsr__group_records *tallied);
 
 #endif

@@ -1,11 +1,11 @@
-/* Groups over several parts by records: each part reads its own rows, and only the records of groups
- * that are at home elsewhere travel.
+/* Groups over several parts by records: each part reads its own rows, and only the records of
+ * groups that are at home elsewhere travel.
  *
  *   part 0   a [sum 5] b [sum 1]                      a [5 + 4] b [1]
  *   part 1   c [sum 2] a [sum 4]   -- a [4] -> 0      c [2]
  *
- * Records lie by destination and whole, so they move as they lie. A group's number at home goes with
- * its record, but for groups of codes: both ends take those in order of the codes they share.
+ * Records lie by destination and whole, so they move as they lie. A group's number at home goes
+ * with its record, but for groups of codes: both ends take those in order of the codes they share.
  *
  * Invariant: records are exact, so how rows lay cannot show in what they join to. */
 #include "relate/group_owners.h"
@@ -63,7 +63,7 @@ static void leaving_free(leaving *l)
   tsr__del(&l->h->rt->heap, l->block, l->size);
 }
 
-/* ---- which groups leave ------------------------------------------------------------------------------ */
+/* ---- which groups leave ---------------------------------------------------------------------- */
 
 /* Walks over the groups that leave one part for another, which both know by their codes. */
 typedef struct shared {
@@ -116,7 +116,7 @@ static void count_task(void *user, int64_t p, int worker)
   }
 }
 
-/* ---- and go ------------------------------------------------------------------------------------------- */
+/* ---- and go ---------------------------------------------------------------------------------- */
 
 static inline void copy_words(uint64_t *to, const uint64_t *from, int words)
 {
@@ -208,9 +208,10 @@ static tsr_status send_records(leaving *l)
   return status;
 }
 
-/* ---- joining -------------------------------------------------------------------------------------------- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
-/* Joins a share of what part q sent to part p: the records from `record` on, in order of their codes. */
+/* Joins a share of what part q sent to part p: the records from `record` on, in order of their
+ * codes. */
 static void join_coded(const leaving *l, int p, int q, int64_t share, const uint64_t *record)
 {
   const uint32_t *number = l->h->local.number[p];

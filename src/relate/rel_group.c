@@ -1,9 +1,9 @@
 /* Grouping a table.
  *
  *   one part       keys packed -> groups -> aggregates; keys from first rows
- *   several        each part's groups -> their homes (group_owners.c) -> records to the homes -> aggregates
- *                  (group_records.c); where records cannot hold an aggregate, rows to the owners of
- *                  their groups -> aggregates -> results to the homes
+ *   several        each part's groups -> their homes (group_owners.c) -> records to the homes ->
+ *                  aggregates (group_records.c); where records cannot hold an aggregate, rows to
+ *                  the owners of their groups -> aggregates -> results to the homes
  *
  *   part 0   a b a c    home of a, b, c        out  a b c
  *   part 1   c d a      home of d                   d
@@ -49,7 +49,8 @@ static int64_t larger(int64_t a, int64_t b)
   return a > b ? a : b;
 }
 
-/* Bytes that an aggregate keeps of a group while rows are read, at most, and beyond that of a row. */
+/* Bytes that an aggregate keeps of a group while rows are read, at most, and beyond that of a
+ * row. */
 static int64_t kept_bytes(int op, int64_t *row)
 {
   switch (op) {
@@ -83,8 +84,8 @@ static void find_taken(grouping *g)
   }
 }
 
-/* Room for what is there of each column: of the table, up to two an aggregate, or of the results; and
- * for one more. */
+/* Room for what is there of each column: of the table, up to two an aggregate, or of the results;
+ * and for one more. */
 static size_t lists_of(const grouping *g)
 {
   return 2 * (size_t)g->ask->agg_count + 1;
@@ -130,7 +131,7 @@ static void grouping_free(grouping *g)
   tsr__del(&g->rt->heap, g->block, g->size);
 }
 
-/* ---- one part ------------------------------------------------------------------------------------------- */
+/* ---- one part -------------------------------------------------------------------------------- */
 
 /* Keys of the groups' first rows. */
 static tsr_status put_keys(grouping *g, const tsr__view *view, const tsr__index *first,
@@ -182,7 +183,7 @@ static tsr_status group_here(grouping *g, tsr__group_owners *homes, tsr__draft *
   return status;
 }
 
-/* ---- several parts ------------------------------------------------------------------------------------------ */
+/* ---- several parts --------------------------------------------------------------------------- */
 
 /* The homes of a slice's groups; of those that are known by codes only, their owners as well. */
 static tsr_status find_homes(grouping *g, tsr__group_owners *homes, bool counted)
@@ -470,7 +471,7 @@ static tsr_status group_apart(grouping *g, tsr__group_owners *homes, tsr__draft 
   return status ? status : put_results(g, homes, draft);
 }
 
-/* ---- the operator --------------------------------------------------------------------------------------------- */
+/* ---- the operator ---------------------------------------------------------------------------- */
 
 /* The ranges of the keys, which are the same on all slices, and so the words a key takes. */
 static tsr_status find_ranges(grouping *g, const tsr__view *view)
@@ -517,9 +518,9 @@ static bool dense(const grouping *g)
   return g->words == 1 && g->bits <= 22;
 }
 
-/* What a part takes beyond its input at the worst moment: while its keys are grouped; while homes are
- * found; while rows are read. All groups it may have are counted, and rows that come are as many as
- * rows that go. */
+/* What a part takes beyond its input at the worst moment: while its keys are grouped; while homes
+ * are found; while rows are read. All groups it may have are counted, and rows that come are as
+ * many as rows that go. */
 static int64_t part_need(const grouping *g, const tsr__view *view, int64_t rows)
 {
   const tsr__rel_group_ask *ask = g->ask;
@@ -608,7 +609,7 @@ tsr_status tsr__rel_group(const tsr__rel_group_ask *ask, tsr__rel *out, tsr__rel
   return status;
 }
 
-/* ---- the first rows of each group ---------------------------------------------------------------------------------- */
+/* ---- the first rows of each group ------------------------------------------------------------ */
 
 typedef struct keeping {
   const tsr__group_owners *homes;

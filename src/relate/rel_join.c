@@ -4,9 +4,9 @@
  *   right side small                    R -> every device, then as above
  *   both large                          keys meet at owners (join_exchange.c)
  *
- * Invariant: a left row's results lie where it lies, in order of the left rows and then of the right
- * ones over all devices; a left column never travels. What is chosen depends on numbers of rows and
- * types only, never on timings or values. */
+ * Invariant: a left row's results lie where it lies, in order of the left rows and then of the
+ * right ones over all devices; a left column never travels. What is chosen depends on numbers of
+ * rows and types only, never on timings or values. */
 #include "relate/join_inner.h"
 
 enum { WHOLE, BROADCAST, EXCHANGE };

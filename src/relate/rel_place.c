@@ -1,4 +1,5 @@
-/* Moving rows without changing their order: placing, slicing, and putting tables one after the other.
+/* Moving rows without changing their order: placing, slicing, and putting tables one after the
+ * other.
  *
  *   sources    | table 0: part 0 | part 1 | table 1: part 0 |      rows numbered over all tables
  *   target     | position 0 | position 1 | position 2 |            each wants a range of them
@@ -6,8 +7,8 @@
  * All three are one job: ranges of rows, wanted by positions, copied from the parts that hold them,
  * from the own device where a replica is there. What crosses is counted by the copy routine.
  *
- * Invariants: a task writes rows of one position from a multiple of 64 on, so no two write to one word of
- * bits; a range that a buffer of the same device holds exactly is shared, not copied. */
+ * Invariants: a task writes rows of one position from a multiple of 64 on, so no two write to one
+ * word of bits; a range that a buffer of the same device holds exactly is shared, not copied. */
 #include "relate/relate_inner.h"
 
 #include "kernel/rows/pieces.h"
@@ -34,7 +35,7 @@ typedef struct placing {
   _Atomic int64_t moved_rows, moved_bytes;
 } placing;
 
-/* ---- where rows are ------------------------------------------------------------------------------------ */
+/* ---- where rows are -------------------------------------------------------------------------- */
 
 /* A run of rows that lies in one part: of which slice does not matter for what they are. */
 typedef struct run {
@@ -73,7 +74,7 @@ static const tsr__view *same_part(const placing *job, int position, int *part)
   return view->parts.device[r.part] == job->device[position] ? view : NULL;
 }
 
-/* ---- copying --------------------------------------------------------------------------------------------- */
+/* ---- copying --------------------------------------------------------------------------------- */
 
 /* Rows of one column at one position. */
 typedef struct strip {
@@ -124,7 +125,7 @@ static void copy_task(void *user, int64_t task, int worker)
   }
 }
 
-/* ---- the target's buffers ------------------------------------------------------------------------------------ */
+/* ---- the target's buffers -------------------------------------------------------------------- */
 
 static bool has_nulls(const placing *job, int c)
 {
@@ -187,7 +188,7 @@ static tsr_status make_room(placing *job)
   return TSR_OK;
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static tsr_status no_memory(const placing *job)
 {

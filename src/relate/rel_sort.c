@@ -5,8 +5,8 @@
  *   part 0   5 1 9 5        part 0   1 2 3 5        one part: packed, sorted, gathered
  *   part 1   2 5 3          part 1   5 5 9
  *
- * Splitters name rows, so rows of one frequent key are shared out too, and equal keys arrive in order
- * of part and row: a stable sort of each part is stable over all.
+ * Splitters name rows, so rows of one frequent key are shared out too, and equal keys arrive in
+ * order of part and row: a stable sort of each part is stable over all.
  *
  * Invariant: keys are packed again from the columns that arrived, not sent, by the ranges found at
  * the start; so they are the same words at both ends. */
@@ -59,8 +59,8 @@ static int64_t larger(int64_t a, int64_t b)
   return a > b ? a : b;
 }
 
-/* Bytes a part takes beyond its input at the worst moment: `here` rows before they are sent, `share`
- * rows once they have arrived. */
+/* Bytes a part takes beyond its input at the worst moment: `here` rows before they are sent,
+ * `share` rows once they have arrived. */
 static int64_t part_need(const sorting *s, const tsr__view *view, int64_t here, int64_t share)
 {
   int64_t all = tsr__view_bits(view, s->ask->in->count) / 8 + 1, widest = 0, key = 8 * s->words;

@@ -34,7 +34,7 @@ int64_t tsr__usual_rows(const tsr_sharding *sharding, int64_t total, int positio
   return tsr__dim_span(sharding, 0, total, position).length;
 }
 
-/* ---- views ------------------------------------------------------------------------------------------- */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 /* Which slice a position is of: its coordinates on the axes that rows do not lie over. */
 static int slice_of(const tsr_sharding *sharding, int position)
@@ -141,7 +141,7 @@ void tsr__view_keys(const tsr__view *view, const tsr__rel_key *from, int count, 
   }
 }
 
-/* ---- drafts ------------------------------------------------------------------------------------------ */
+/* ---- drafts ---------------------------------------------------------------------------------- */
 
 static size_t draft_size(int count, int positions)
 {
@@ -262,7 +262,7 @@ tsr_status tsr__draft_finish(tsr__draft *draft, tsr__rel *out, tsr__error *error
   return status;
 }
 
-/* ---- need, and what was done ----------------------------------------------------------------------------- */
+/* ---- need, and what was done ----------------------------------------------------------------- */
 
 int64_t tsr__row_bits(const tsr__colparts *column, int parts)
 {

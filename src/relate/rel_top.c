@@ -4,8 +4,8 @@
  *   part 1   2 5 3    -->  2 3         their order, all columns           then cut to the count
  *
  * Invariant: the rows kept are the first of the whole table's order and keep the order they had, so
- * the stable sort puts them as the sort of all would. Where keys are so alike that most rows would be
- * kept, or many are asked for, all are sorted. */
+ * the stable sort puts them as the sort of all would. Where keys are so alike that most rows would
+ * be kept, or many are asked for, all are sorted. */
 #include "relate/relate_inner.h"
 
 enum { WORTH = 8, LEAST = 4096 }; /* times the rows asked for; rows that are sorted at once */

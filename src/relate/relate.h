@@ -108,12 +108,14 @@ tsr_status tsr__rel_place(const tsr__rel *in, const tsr_sharding *to, tsr__rel *
                           tsr__rel_stats *stats, tsr__error *error);
 /* The first `count` rows (all where there are fewer), where they lie. */
 tsr_status tsr__rel_first(const tsr__rel *in, int64_t count, tsr__rel *out, tsr__error *error);
-/* The rows of several tables of equal columns one after the other, with the first one's sharding. */
+/* The rows of several tables of equal columns one after the other, with the first one's
+ * sharding. */
 tsr_status tsr__rel_concat(const tsr__rel *const *in, int count, tsr__rel *out,
                            tsr__rel_stats *stats, tsr__error *error);
 
-/* What an operator is about to ask of a device beyond what it holds: TSR_ENOMEM, naming need and limit,
- * if that is too much; else notes it as `need` of the stats (NULL allowed) if it is the most. */
+/* What an operator is about to ask of a device beyond what it holds: TSR_ENOMEM, naming need and
+ * limit, if that is too much; else notes it as `need` of the stats (NULL allowed) if it is the
+ * most. */
 typedef struct tsr__need {
   tsr_runtime *rt;
   const char *what; /* "sort" */

@@ -4,8 +4,8 @@
  *                             slice            0    1    0    1        each slice holds every row
  *                             part             0    0    1    1        once, in order of its parts
  *
- * An operator computes slice after slice with the same steps on the same rows, so all slices come to
- * the same counts; its result is put together once all are done. */
+ * An operator computes slice after slice with the same steps on the same rows, so all slices come
+ * to the same counts; its result is put together once all are done. */
 #ifndef TSR_RELATE_RELATE_INNER_H
 #define TSR_RELATE_RELATE_INNER_H
 
@@ -29,8 +29,8 @@ typedef struct tsr__views {
 tsr_status tsr__views_new(const tsr__rel *rel, tsr__views *out, tsr__error *error);
 void tsr__views_free(tsr__views *views);
 
-/* A result while it is made: `values` and `valid` [column * positions + position] hold one reference
- * each; `rows` by position. */
+/* A result while it is made: `values` and `valid` [column * positions + position] hold one
+ * reference each; `rows` by position. */
 typedef struct tsr__draft {
   tsr_runtime *rt;
   tsr_sharding sharding;

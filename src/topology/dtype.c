@@ -2,8 +2,8 @@
  *
  *   bool -> i32 -> i64 -> f32 -> f64        INTO_I64: the set { i64, f32, f64 }
  *
- * Invariant: INTO_x is x and all that lies above it, so the least type of a set that two types share
- * is the one whose own set is just that. */
+ * Invariant: INTO_x is x and all that lies above it, so the least type of a set that two types
+ * share is the one whose own set is just that. */
 #include "topology/half.h"
 #include "topology/topology.h"
 

@@ -2,8 +2,9 @@
  *
  *   f16    sign, 5 bits of exponent, 10 of the mantissa      bf16   the upper half of an f32
  *
- * A value on its way from f64 or i64 goes to f32 "to odd" first: cut, and the last bit set if anything
- * was lost. Thirteen bits more than f16 needs, it then rounds as the value itself would. */
+ * A value on its way from f64 or i64 goes to f32 "to odd" first: cut, and the last bit set if
+ * anything was lost. Thirteen bits more than f16 needs, it then rounds as the value itself
+ * would. */
 #ifndef TSR_TOPOLOGY_HALF_H
 #define TSR_TOPOLOGY_HALF_H
 

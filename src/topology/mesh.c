@@ -30,7 +30,8 @@ static const tsr__error closed_error = {
 };
 static const tsr_mesh closed_mesh = { .text = (char *)"", .error = (tsr__error *)&closed_error };
 
-/* What bad meshes are when MOST_BAD others were made: those must stay, as somebody may hold them. */
+/* What bad meshes are when MOST_BAD others were made: those must stay, as somebody may hold
+ * them. */
 enum { MOST_BAD = 256 };
 static const tsr__error crowd_error = {
   TSR_EARG,

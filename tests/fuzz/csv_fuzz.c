@@ -1,7 +1,7 @@
-/* Any bytes as a CSV file under any options: never a crash or a leak; cutting it differently, packing
- * it, reading its columns together or one by one, or with another instruction set, gives the same
- * rows, values and errors. The first eight bytes choose how the file is cut (3), the options (3) and
- * forced types (2). */
+/* Any bytes as a CSV file under any options: never a crash or a leak; cutting it differently,
+ * packing it, reading its columns together or one by one, or with another instruction set, gives
+ * the same rows, values and errors. The first eight bytes choose how the file is cut (3), the
+ * options (3) and forced types (2). */
 #include <zlib.h>
 
 #include "fuzz_columns.h"
@@ -197,8 +197,8 @@ static void check(const uint8_t *data, const uint8_t *text, size_t length)
   close(packed);
   fuzz_same_result(&a, &c);
   same_words(&b[0], &c);
-  /* Other formats are known by their first bytes where they stand in a file, not in a packed one; and
-   * what is packed again is not unpacked twice. */
+  /* Other formats are known by their first bytes where they stand in a file, not in a packed one;
+   * and what is packed again is not unpacked twice. */
   if (a.status != TSR_EUNSUPPORTED && !(length >= 2 && is_packed(text))) fuzz_same_result(&a, &d);
 }
 

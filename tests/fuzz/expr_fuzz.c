@@ -1,8 +1,8 @@
-/* Any bytes as an expression: never a crash; what is refused has a message; what is taken prints as a
- * text that reads back the same, and computed on a frame with nulls in columns of every type it gives
- * the same values or the same error on one device, on three, and with another instruction set, and as
- * it is printed, where chains are written out. What fails as a column fails as a key, and nothing else
- * does. */
+/* Any bytes as an expression: never a crash; what is refused has a message; what is taken prints as
+ * a text that reads back the same, and computed on a frame with nulls in columns of every type it
+ * gives the same values or the same error on one device, on three, and with another instruction
+ * set, and as it is printed, where chains are written out. What fails as a column fails as a key,
+ * and nothing else does. */
 #include "frame/expr/expr.h"
 #include "fuzz_frame.h"
 
@@ -94,7 +94,7 @@ static bool keys(const char *text, bool pairs)
   return !status;
 }
 
-/* ---- running ------------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* A runtime and the frame of `rows` on its devices. */
 struct side {

@@ -1,7 +1,7 @@
-/* Any bytes as devices and meshes over them, one a line: never a crash; what is refused has a message
- * and is inert in every call; what is taken says its axes, reads back from its own text, is the same
- * object as the typed form of it, and its shards cover every array once. The first byte chooses the
- * order of the devices in the typed form. */
+/* Any bytes as devices and meshes over them, one a line: never a crash; what is refused has a
+ * message and is inert in every call; what is taken says its axes, reads back from its own text, is
+ * the same object as the typed form of it, and its shards cover every array once. The first byte
+ * chooses the order of the devices in the typed form. */
 #include "fuzz.h"
 #include "topology/topology.h"
 

@@ -71,7 +71,8 @@ static void check_again(const tsr__npy *npy)
   close(fd);
 }
 
-/* Whether an array has no elements, but dims whose product leaves 64 bits: no placement has that. */
+/* Whether an array has no elements, but dims whose product leaves 64 bits: no placement has
+ * that. */
 static bool beyond(const tsr__npy *npy)
 {
   int64_t count = 8;

@@ -1,6 +1,7 @@
 /* Any bytes as a .npz archive: never a crash or a leak; what is read of a member is as long as its
- * directory says and has its checksum, and memory stays near what the file's size allows. Since chance
- * makes no checksums, the same bytes are tried a second time with checksums and sizes that are right. */
+ * directory says and has its checksum, and memory stays near what the file's size allows. Since
+ * chance makes no checksums, the same bytes are tried a second time with checksums and sizes that
+ * are right. */
 #include <zlib.h>
 
 #include "fuzz.h"
@@ -67,7 +68,7 @@ static void read_arrays(const char *path, int count)
   tsr_scope_close(s);
 }
 
-/* ---- checksums that are right ------------------------------------------------------------------ */
+/* ---- checksums that are right ---------------------------------------------------------------- */
 
 static uint32_t get(const uint8_t *at, int bytes)
 {

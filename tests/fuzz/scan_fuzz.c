@@ -1,7 +1,7 @@
-/* Any bytes as a CSV or JSON file under a chain that filters and chooses what it reads: one device and
- * three give the same, and where the whole file can be read first, the same chain over what was read
- * gives the same as over the file, however much of the chain the reader takes upon itself. The first
- * four bytes choose format and options, predicates, and what is made of the rows. */
+/* Any bytes as a CSV or JSON file under a chain that filters and chooses what it reads: one device
+ * and three give the same, and where the whole file can be read first, the same chain over what was
+ * read gives the same as over the file, however much of the chain the reader takes upon itself. The
+ * first four bytes choose format and options, predicates, and what is made of the rows. */
 #include "fuzz_frame.h"
 
 enum { CHOICES = 4 };
@@ -87,7 +87,8 @@ static bool eagerly(tsr_runtime *rt, const char *path, const uint8_t *choice, fu
   tsr_frame *df = open_file(s, path, choice);
   tsr_frame *kept = tsr_frame_keep(s, df);
   bool same = !tsr_scope_status(s);
-  /* A late value that made a column another type is known at the call here, at the terminal there. */
+  /* A late value that made a column another type is known at the call here, at the terminal
+   * there. */
   for (int c = 0; same && c < tsr_frame_column_count(df); c++)
     same = tsr_frame_column_type(df, c) == tsr_frame_column_type(kept, c);
   if (same) *out = fuzz_collect(s, chain(kept, choice));

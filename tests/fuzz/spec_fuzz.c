@@ -1,7 +1,7 @@
-/* Any bytes as devices, a mesh and specs, one a line: never a crash; what is taken can be written and
- * read again, puts every element of an array of any shape on some device, once for each group of
- * replicas, and says the same of canonical and dim-by-dim forms; what is refused has a message. The
- * first four bytes choose the shape. */
+/* Any bytes as devices, a mesh and specs, one a line: never a crash; what is taken can be written
+ * and read again, puts every element of an array of any shape on some device, once for each group
+ * of replicas, and says the same of canonical and dim-by-dim forms; what is refused has a message.
+ * The first four bytes choose the shape. */
 #include "fuzz.h"
 #include "topology/topology.h"
 

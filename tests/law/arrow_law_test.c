@@ -1,6 +1,6 @@
-/* Random Arrow arrays against the values they were made of: every type, as it is and as a dictionary of
- * any index; nulls, offsets, several batches and devices; buffers at any address that end where memory
- * does; garbage wherever nobody has any business to look. */
+/* Random Arrow arrays against the values they were made of: every type, as it is and as a
+ * dictionary of any index; nulls, offsets, several batches and devices; buffers at any address that
+ * end where memory does; garbage wherever nobody has any business to look. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static void *garbage(size_t bytes)
   return block + front;
 }
 
-/* ---- elements ---------------------------------------------------------------------------------- */
+/* ---- elements -------------------------------------------------------------------------------- */
 
 static void make_word(element *e)
 {
@@ -171,7 +171,7 @@ static void put_fixed(const struct kind *k, const element *e, char *to)
   else memcpy(to, &e->f, 8);
 }
 
-/* ---- arrays ------------------------------------------------------------------------------------ */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
 static int live;
 
@@ -271,7 +271,7 @@ static struct ArrowArray make_array(const struct kind *k, const element *e, int6
   return out;
 }
 
-/* ---- a stream ---------------------------------------------------------------------------------- */
+/* ---- a stream -------------------------------------------------------------------------------- */
 
 typedef struct column {
   const struct kind *kind, *index; /* index NULL: no dictionary */
@@ -377,7 +377,7 @@ static void plan_stream(stream *s)
   }
 }
 
-/* ---- what was read ----------------------------------------------------------------------------- */
+/* ---- what was read --------------------------------------------------------------------------- */
 
 static void check_value(const column *c, int64_t row, const tsr_table *table, int at)
 {

@@ -1,9 +1,9 @@
-/* The law of chains: a random chain of all that frames can do (filters, sorts, joins, groups, limits,
- * samples, distinct, concat, placing ...) gives the same table on every mesh as on one device: the
- * same rows in the same order, the same names and types, every bit of every value, or the same
- * error. Steps are drawn anew from one seed on each mesh; since schemas are equal, so are the draws.
- * On one device they are written out besides: chained comparisons by `and`, and what is computed for a key
- * as a column before. */
+/* The law of chains: a random chain of all that frames can do (filters, sorts, joins, groups,
+ * limits, samples, distinct, concat, placing ...) gives the same table on every mesh as on one
+ * device: the same rows in the same order, the same names and types, every bit of every value, or
+ * the same error. Steps are drawn anew from one seed on each mesh; since schemas are equal, so are
+ * the draws. On one device they are written out besides: chained comparisons by `and`, and what is
+ * computed for a key as a column before. */
 #include "tessera.h"
 
 #include "harness.h"
@@ -151,7 +151,8 @@ static tsr_frame *filter(trial *t, tsr_frame *df)
   return tsr_frame_filter(df, text);
 }
 
-/* A chain of comparisons in which literals are read as what they stand beside, and the same by `and`. */
+/* A chain of comparisons in which literals are read as what they stand beside, and the same by
+ * `and`. */
 static tsr_frame *filter_chain(trial *t, tsr_frame *df)
 {
   static const char *const forms[][2] = {

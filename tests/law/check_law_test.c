@@ -1,8 +1,10 @@
-/* The law of checks: whatever an expression must not do (leave the range of an integer, cast what cannot be
- * cast) is an error wherever the expression stands, as a column, a condition, a key, the argument of an
- * aggregate or a term of aggregates; and where rows are at hand the error names the row.
+/* The law of checks: whatever an expression must not do (leave the range of an integer, cast what
+ * cannot be cast) is an error wherever the expression stands, as a column, a condition, a key, the
+ * argument of an aggregate or a term of aggregates; and where rows are at hand the error names the
+ * row.
  *
- *   kinds      a + 1, -m, cast(x, 'i64'), ...      each fails in row BAD of the frame and in no other
+ *   kinds      a + 1, -m, cast(x, 'i64'), ...      each fails in row BAD of the frame and in no
+ *              other
  *   places     each frame kind that takes expressions, and what stands on such a column
  *
  * What a kind does is known from how its row was made, not from the code under test. */
@@ -65,8 +67,8 @@ static const struct kind {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* a, m: the largest and the least i64 in the bad row; i, j of i32; n -1; x, h no number; w, v no text of
- * any type. Elsewhere nothing fails. */
+/* a, m: the largest and the least i64 in the bad row; i, j of i32; n -1; x, h no number; w, v no
+ * text of any type. Elsewhere nothing fails. */
 static tsr_frame *frame_of(tsr_scope *s, tsr_sharding at)
 {
   int64_t a[ROWS], m[ROWS], n[ROWS], r[ROWS];

@@ -180,7 +180,7 @@ static double oracle_mean(const oracle *o, int64_t n, bool narrow)
   return order > 0 ? out : -out;
 }
 
-/* ---- values ------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 enum kind {
   UNIFORM,
@@ -255,7 +255,7 @@ static const tsr__exact_ops *reducers(void)
   return tiles->exact;
 }
 
-/* ---- tiles -------------------------------------------------------------------------------------- */
+/* ---- tiles ----------------------------------------------------------------------------------- */
 
 /* The same values as f64 and as f32 (rounded), against guard pages, at an odd start. */
 typedef struct input {
@@ -370,7 +370,7 @@ TEST_TIMEOUT(tiles_of_full_length, 300)
     }
 }
 
-/* ---- many tiles, in any order, over several accumulators --------------------------------------- */
+/* ---- many tiles, in any order, over several accumulators ------------------------------------- */
 
 static void check_split(test_rng *rng, enum kind kind, int64_t n)
 {
@@ -409,7 +409,7 @@ TEST_TIMEOUT(orders_and_splits_do_not_show, 300)
       check_split(&rng, (enum kind)kind, test_range(&rng, 0, 9000));
 }
 
-/* ---- integers ------------------------------------------------------------------------------------ */
+/* ---- integers -------------------------------------------------------------------------------- */
 
 static void check_integers(test_rng *rng, int n)
 {
@@ -465,7 +465,7 @@ TEST(integers_in_128_bits)
   for (int round = 0; round < 8; round++) check_integers(&rng, TSR__TILE);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 enum { ROWS = 21 };
 

@@ -1,7 +1,7 @@
 /* The law of files: rows cut into any number of files are the rows of one file: as a pattern, as
- * arguments, and joined by tsr_frame_concat; names, types and values in every bit. Columns of every type
- * are empty in some of the files, files have no rows or their columns in another order, and numbers lie
- * beyond what f64 holds. */
+ * arguments, and joined by tsr_frame_concat; names, types and values in every bit. Columns of every
+ * type are empty in some of the files, files have no rows or their columns in another order, and
+ * numbers lie beyond what f64 holds. */
 #include "tessera.h"
 
 #include "harness.h"

@@ -1,5 +1,5 @@
-/* The law of grouping: on every mesh and with any counts of rows on its devices, groups come in order
- * of their first row with the values that a loop over a table on the host gives. */
+/* The law of grouping: on every mesh and with any counts of rows on its devices, groups come in
+ * order of their first row with the values that a loop over a table on the host gives. */
 #include "harness.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* The law of predicates: a filter that the reader of a file judges gives what it gives over columns that
- * were read whole: the same rows, names, types, bits and errors. Random texts hold every type, nulls,
- * quotes, late values that widen a column, and now and then a value that is an error, in rows that
- * are dropped too; 1 to 8 devices. */
+/* The law of predicates: a filter that the reader of a file judges gives what it gives over columns
+ * that were read whole: the same rows, names, types, bits and errors. Random texts hold every type,
+ * nulls, quotes, late values that widen a column, and now and then a value that is an error, in
+ * rows that are dropped too; 1 to 8 devices. */
 #include "tessera.h"
 
 #include "harness.h"

@@ -1,5 +1,5 @@
-/* The law of moving and sorting: on every mesh and with any counts of rows on its devices, an operator
- * gives the rows, in the order, that a loop over a table on the host gives. */
+/* The law of moving and sorting: on every mesh and with any counts of rows on its devices, an
+ * operator gives the rows, in the order, that a loop over a table on the host gives. */
 #include "harness.h"
 
 #include <stdio.h>

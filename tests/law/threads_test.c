@@ -106,8 +106,8 @@ TEST_TIMEOUT(threads_compute_side_by_side, 300)
   }
 }
 
-/* The same on the shared array itself: each thread nests its scopes in the one that holds it, and what
- * it makes, its mistakes and its texts are in these. */
+/* The same on the shared array itself: each thread nests its scopes in the one that holds it, and
+ * what it makes, its mistakes and its texts are in these. */
 static void *compute_nested(void *user)
 {
   struct worker *w = user;

@@ -1,6 +1,6 @@
-/* The first rows of a sort are the same whether or not the rest was sorted: random columns with ties,
- * nulls, NaN and text, random keys, random chains before and after, on random meshes. Beside it the
- * sort that was kept whole and then cut. Runs at each ISA. */
+/* The first rows of a sort are the same whether or not the rest was sorted: random columns with
+ * ties, nulls, NaN and text, random keys, random chains before and after, on random meshes. Beside
+ * it the sort that was kept whole and then cut. Runs at each ISA. */
 #include "tessera.h"
 
 #include "frame/out/out.h"

@@ -79,7 +79,7 @@ static int rounds(int full)
   return test_quick() ? full / 10 : full;
 }
 
-/* ---- tiling ----------------------------------------------------------------------------------- */
+/* ---- tiling ---------------------------------------------------------------------------------- */
 
 /* Adds one to each element of a box. */
 static void stamp(int *counts, const tsr_shape *shape, const tsr_box *box)
@@ -122,7 +122,7 @@ TEST(leaders_tile_the_array)
   tsr_runtime_close(rt);
 }
 
-/* ---- the same parts by dealing ------------------------------------------------------------------ */
+/* ---- the same parts by dealing --------------------------------------------------------------- */
 
 /* The part of [start, start + size) that `index` of `parts` gets when elements are dealt one by
  * one, each part then keeping its count in one piece. */
@@ -186,7 +186,7 @@ TEST(large_sizes_split_without_overflow)
   tsr_runtime_close(rt);
 }
 
-/* ---- borders stay ------------------------------------------------------------------------------- */
+/* ---- borders stay ---------------------------------------------------------------------------- */
 
 TEST(dropping_the_minor_axis_moves_no_border)
 {
@@ -219,7 +219,7 @@ TEST(dropping_the_minor_axis_moves_no_border)
   tsr_runtime_close(rt);
 }
 
-/* ---- canonical forms ------------------------------------------------------------------------------ */
+/* ---- canonical forms ------------------------------------------------------------------------- */
 
 static bool same_on_all_positions(const tsr_sharding *a, const tsr_sharding *b,
                                   const tsr_shape *shape)
@@ -289,7 +289,7 @@ TEST(same_means_the_same_elements_on_each_device)
   tsr_runtime_close(rt);
 }
 
-/* ---- text ------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 TEST(what_is_written_is_read_again)
 {

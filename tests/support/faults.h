@@ -1,5 +1,5 @@
-/* The system's calls as the library sees them, made to fail: executables whose source says "Wraps the
- * system's calls" are linked so that open, read, write, ... go through here.
+/* The system's calls as the library sees them, made to fail: executables whose source says "Wraps
+ * the system's calls" are linked so that open, read, write, ... go through here.
  *
  * A fault is one class of calls, which of them fails, and how. Calls of other classes, and of none
  * while no fault is set, are the system's own. All calls are counted, as are files left open. */

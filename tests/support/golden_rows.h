@@ -18,7 +18,8 @@ typedef struct golden_reader {
 void golden_step(golden_reader *r);
 /* What follows a word at the start of the current line; NULL if the line is another. */
 char *golden_after(const golden_reader *r, const char *word);
-/* Compares a table with the lines from "columns" on, every bit of every value, and goes past them. */
+/* Compares a table with the lines from "columns" on, every bit of every value, and goes past
+ * them. */
 void golden_check_rows(golden_reader *r, const tsr_table *table);
 
 #endif

@@ -24,7 +24,8 @@ typedef struct host_table {
 
 void host_new(host_table *table, int64_t rows, int count);
 void host_free(host_table *table);
-/* Random values of few distinct ones, or corners; floats are now and then NaN or -0; nulls over rubbish. */
+/* Random values of few distinct ones, or corners; floats are now and then NaN or -0; nulls over
+ * rubbish. */
 void host_fill(host_table *table, int column, test_rng *rng, int64_t distinct);
 
 /* Puts a table on devices; `ragged`: with random borders. */

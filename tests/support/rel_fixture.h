@@ -1,5 +1,5 @@
-/* Tables on the host and on meshes, for tests of the relational operators: made at random, laid out over
- * devices with any counts of rows, and read back. */
+/* Tables on the host and on meshes, for tests of the relational operators: made at random, laid out
+ * over devices with any counts of rows, and read back. */
 #ifndef TESTS_SUPPORT_REL_FIXTURE_H
 #define TESTS_SUPPORT_REL_FIXTURE_H
 
@@ -19,8 +19,8 @@ typedef struct rel_host {
   bool *null[REL_COLUMNS];
 } rel_host;
 
-/* A random table: types, nulls, NaN, -0; `most` bounds integers, so a small one repeats rows. A column
- * in four has corners instead. */
+/* A random table: types, nulls, NaN, -0; `most` bounds integers, so a small one repeats rows. A
+ * column in four has corners instead. */
 void rel_host_new(rel_host *host, test_rng *rng, int count, int64_t rows, int64_t most);
 /* Room for `rows` rows of the same columns. */
 void rel_host_like(rel_host *host, const rel_host *like, int64_t rows);

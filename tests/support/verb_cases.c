@@ -108,8 +108,8 @@ static void close_inner(struct verb_run *r, tsr_scope *inner)
 
 /* ---- what the jobs begin with ---------------------------------------------------------------- */
 
-/* k: integers that repeat; i: numbers of the rows; f: floats with a NaN; m: with nulls; d: dates; t:
- * text with nulls. */
+/* k: integers that repeat; i: numbers of the rows; f: floats with a NaN; m: with nulls; d: dates;
+ * t: text with nulls. */
 static tsr_frame *rows_frame(struct verb_run *r)
 {
   static const char *const words[7] = { "pear", "fig", NULL, "\xc3\xa4pfel", "", "fig tree", "12" };

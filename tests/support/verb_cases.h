@@ -1,5 +1,6 @@
-/* Every verb of the library that does work, as small jobs whose results are known by a hash. What makes
- * a verb fail (memory, files, signals) runs them all, so a verb added here is tested against all. */
+/* Every verb of the library that does work, as small jobs whose results are known by a hash. What
+ * makes a verb fail (memory, files, signals) runs them all, so a verb added here is tested against
+ * all. */
 #ifndef TESTS_SUPPORT_VERB_CASES_H
 #define TESTS_SUPPORT_VERB_CASES_H
 
@@ -27,8 +28,8 @@ extern const int verb_case_count;
 /* Writes the files that the jobs read, and the folder "out" where they write. Once a test. */
 void verb_files(void);
 
-/* Runs a job in a scope of its own and looks for what no result may show: a failure without a message,
- * a result beside a failure. Returns its status. */
+/* Runs a job in a scope of its own and looks for what no result may show: a failure without a
+ * message, a result beside a failure. Returns its status. */
 tsr_status verb_run(const struct verb_case *job, tsr_runtime *rt, uint64_t *hash);
 
 /* The message of the scope that the last job ran in. */
@@ -36,8 +37,8 @@ const char *verb_message(void);
 
 /* Puts "before" in the file that jobs write to. */
 void verb_out_reset(void);
-/* Fails the test unless `out` holds nothing but that file, with "before" in it or, if `whole` is not 0,
- * bytes of that hash. */
+/* Fails the test unless `out` holds nothing but that file, with "before" in it or, if `whole` is
+ * not 0, bytes of that hash. */
 void verb_out_check(const char *job, uint64_t whole);
 /* The hash of what was written. */
 uint64_t verb_out_hash(void);

@@ -1,9 +1,9 @@
 /* Long work stops wherever the progress callback asks for it, and leaves nothing behind.
  *
- * With the gap between two calls set to 0 the callback is called at every place where work can stop, so
- * that places can be counted and each be tried; no clock is needed. With CANCEL_ROWS=n (`make
- * torture`) a report of measured times is printed as well: how long until a request, made at a
- * random moment, ends the call, on one thread. */
+ * With the gap between two calls set to 0 the callback is called at every place where work can
+ * stop, so that places can be counted and each be tried; no clock is needed. With CANCEL_ROWS=n
+ * (`make torture`) a report of measured times is printed as well: how long until a request, made at
+ * a random moment, ends the call, on one thread. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

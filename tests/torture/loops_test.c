@@ -1,8 +1,8 @@
-/* What runs for long on one runtime: loops with a scope a step, servers with a thread a query. Nothing
- * grows, nobody waits for anybody, and whoever waits can be cancelled.
+/* What runs for long on one runtime: loops with a scope a step, servers with a thread a query.
+ * Nothing grows, nobody waits for anybody, and whoever waits can be cancelled.
  *
- * Memory is measured in blocks of the allocator, bytes on devices and nodes of the outer scope, after
- * N turns and after 10 N: 10 N is a million with TEST_FULL=1 (`make torture`). */
+ * Memory is measured in blocks of the allocator, bytes on devices and nodes of the outer scope,
+ * after N turns and after 10 N: 10 N is a million with TEST_FULL=1 (`make torture`). */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,8 +31,8 @@ static int64_t held_on_devices(const tsr_runtime *rt)
 
 /* ---- one thread: a step of training ---- */
 
-/* A weight that meets a line. What a step makes lies in the newest scope, also what it makes of the data
- * alone. */
+/* A weight that meets a line. What a step makes lies in the newest scope, also what it makes of the
+ * data alone. */
 static tsr_array *step(tsr_array *x, tsr_array *y, tsr_array *w)
 {
   tsr_array *scale = tsr_div(tsr_sum(tsr_mul(x, x)), ROWS);
@@ -187,8 +187,8 @@ TEST_TIMEOUT(a_server_stays_flat, 1800)
 
 /* ---- nobody waits ---- */
 
-/* A long program of another thread, which stands still inside its callback: what waited for it would wait
- * for good. No clock is needed. */
+/* A long program of another thread, which stands still inside its callback: what waited for it
+ * would wait for good. No clock is needed. */
 typedef struct long_work {
   tsr_runtime *rt;
   pthread_t self;                 /* who looks on */

@@ -186,8 +186,8 @@ static void undo(void)
   }
 }
 
-/* A change while the file is open: the old rows where nothing more is read, else an error that names
- * the file. What has changed is never read as if it had not. */
+/* A change while the file is open: the old rows where nothing more is read, else an error that
+ * names the file. What has changed is never read as if it had not. */
 TEST_TIMEOUT(files_that_change_between_opening_and_reading, 300)
 {
   for (int r = 0; r < READERS; r++)

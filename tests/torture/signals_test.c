@@ -1,6 +1,6 @@
-/* Signals while long work runs: a timer fires every millisecond, with and without SA_RESTART, on any
- * thread; no call is seen to be interrupted and every result has the same bits. And the tool, ended in
- * the middle of writing, leaves no half of its file under the name that was asked for. */
+/* Signals while long work runs: a timer fires every millisecond, with and without SA_RESTART, on
+ * any thread; no call is seen to be interrupted and every result has the same bits. And the tool,
+ * ended in the middle of writing, leaves no half of its file under the name that was asked for. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
-/* Sizes and numbers at the edge of what there is: right answers, or errors that say what was asked and
- * what there is; never a crash, never a run that grows with the square. SIZES_FULL=1 (`make torture`)
- * takes the full sizes. */
+/* Sizes and numbers at the edge of what there is: right answers, or errors that say what was asked
+ * and what there is; never a crash, never a run that grows with the square. SIZES_FULL=1 (`make
+ * torture`) takes the full sizes. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

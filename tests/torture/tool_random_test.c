@@ -1,5 +1,5 @@
-/* Random command lines: whatever they ask, the tool ends by itself with 0, 1 or 2, and with 0 only after
- * a whole table. LAW_SEED chooses others; the long run is 10,000 of them. */
+/* Random command lines: whatever they ask, the tool ends by itself with 0, 1 or 2, and with 0 only
+ * after a whole table. LAW_SEED chooses others; the long run is 10,000 of them. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -184,8 +184,8 @@ static int run(const command_line *c)
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Whether CSV on stdout is whole: lines of equal numbers of commas, the last one ended. The files hold
- * no commas inside fields. */
+/* Whether CSV on stdout is whole: lines of equal numbers of commas, the last one ended. The files
+ * hold no commas inside fields. */
 static bool whole(const char *text)
 {
   int first = -1, commas = 0;

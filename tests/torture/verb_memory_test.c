@@ -1,5 +1,6 @@
 /* Every verb with memory that ends: each allocation fails once, each for good, and
- * devices have room for less and less. A clear status and a message, or the right result; no leak; and the same runtime then does the same work to the last bit. */
+ * devices have room for less and less. A clear status and a message, or the right result; no leak;
+ * and the same runtime then does the same work to the last bit. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
-/* Every verb with a system that fails: the n-th open, stat, read, write, close, rename, mmap, thread
- * and allocation of the C library and the codecs, for every n. A clear status and a message or the
- * right result; no file left open, none half written, none left beside; then the same runtime does the
- * same work. What can be tried again (interruptions, short reads and writes) is never seen.
+/* Every verb with a system that fails: the n-th open, stat, read, write, close, rename, mmap,
+ * thread and allocation of the C library and the codecs, for every n. A clear status and a message
+ * or the right result; no file left open, none half written, none left beside; then the same
+ * runtime does the same work. What can be tried again (interruptions, short reads and writes) is
+ * never seen.
  *
  * Wraps the system's calls (support/faults.h). */
 #include <errno.h>

@@ -14,7 +14,8 @@
 
 enum { COLUMNS = 3, BATCHES = 4, BUFFERS = 5 };
 
-/* What is given: columns by format, the same buffers in every batch. Arrays count their releases. */
+/* What is given: columns by format, the same buffers in every batch. Arrays count their
+ * releases. */
 typedef struct producer {
   int columns, batches, given;
   const char *format[COLUMNS], *name[COLUMNS], *entry_format;
@@ -548,7 +549,7 @@ TEST(a_stream_that_was_released_is_refused)
   tsr_runtime_close(rt);
 }
 
-/* ---- a strict consumer ------------------------------------------------------------------------- */
+/* ---- a strict consumer ----------------------------------------------------------------------- */
 
 static tsr_frame *frame_to_give(tsr_scope *s, const tsr_mesh *mesh)
 {

@@ -1,5 +1,5 @@
-/* How calls take what they are given: numbers with all their bits, structs that begin with their size, and the
- * line that they stand at. */
+/* How calls take what they are given: numbers with all their bits, structs that begin with their
+ * size, and the line that they stand at. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,7 +178,7 @@ TEST(terminals_of_frames_name_the_line_that_asked)
   tsr_runtime_close(rt);
 }
 
-/* ---- tables by column ------------------------------------------------------------------------- */
+/* ---- tables by column ------------------------------------------------------------------------ */
 
 TEST(columns_of_tables_are_seen_at_once)
 {

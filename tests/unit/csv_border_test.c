@@ -1,6 +1,6 @@
-/* CSV with a border at every byte of hostile files: of granules, of pieces loaded and unpacked, of what
- * one read of the file gives, of the sample, of the file itself; under every way with bad rows, for each
- * instruction set. What must come out is written beside each file. */
+/* CSV with a border at every byte of hostile files: of granules, of pieces loaded and unpacked, of
+ * what one read of the file gives, of the sample, of the file itself; under every way with bad
+ * rows, for each instruction set. What must come out is written beside each file. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +11,11 @@
 #include "harness.h"
 #include "support/csv_table.h"
 
-/* ---- hostile files ---------------------------------------------------------------------------- */
+/* ---- hostile files --------------------------------------------------------------------------- */
 
-/* What a file holds: cells with '|', rows with '~', nulls as "NULL". Where it has bad rows, `message` is
- * part of the error that they are, `skipped` what is left without them and `nulled` what they become. */
+/* What a file holds: cells with '|', rows with '~', nulls as "NULL". Where it has bad rows,
+ * `message` is part of the error that they are, `skipped` what is left without them and `nulled`
+ * what they become. */
 struct hostile {
   const char *name, *text;
   size_t length; /* 0: that of the text */
@@ -125,7 +126,7 @@ static const char *cells_of(const struct table *t, char out[2000])
   return out;
 }
 
-/* ---- reading a file in a way --------------------------------------------------------------------- */
+/* ---- reading a file in a way ----------------------------------------------------------------- */
 
 struct outcome {
   tsr_status status;

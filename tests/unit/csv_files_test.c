@@ -1,5 +1,5 @@
-/* Several files as one, packed files, standard input; files that change, vanish or are damaged; reads
- * that fail; work that is cancelled. */
+/* Several files as one, packed files, standard input; files that change, vanish or are damaged;
+ * reads that fail; work that is cancelled. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -106,7 +106,7 @@ static void must_be(const struct table *t, const struct table *expected, const c
   if (differs) FAIL("%s %d: %s", what, n, differs);
 }
 
-/* ---- several files ------------------------------------------------------------------------------ */
+/* ---- several files --------------------------------------------------------------------------- */
 
 /* Columns in other orders, line ends and packings of their own, cut between any two rows. */
 TEST_TIMEOUT(several_files_are_one, 120)
@@ -223,7 +223,7 @@ TEST(files_that_do_not_go_together)
   check_unlike("a,b\n1,2\n", "z,y,b\n1,x,q\n", chosen, TSR_EPARSE, "u-2.csv:2:5: row 1, column");
 }
 
-/* ---- packed files ---------------------------------------------------------------------------------- */
+/* ---- packed files ---------------------------------------------------------------------------- */
 
 TEST_TIMEOUT(packed_files_are_unpacked, 120)
 {
@@ -283,7 +283,8 @@ TEST(unpacking_has_a_limit)
   tsr_runtime_close(rt);
 }
 
-/* What a packed file holds counts towards the host's share of the limit, which the message names. */
+/* What a packed file holds counts towards the host's share of the limit, which the message
+ * names. */
 TEST(unpacked_text_counts_towards_the_limit)
 {
   enum { LARGE = 8 << 20 };
@@ -388,7 +389,7 @@ TEST(other_formats_inside)
   tsr_runtime_close(rt);
 }
 
-/* ---- standard input ---------------------------------------------------------------------------------- */
+/* ---- standard input -------------------------------------------------------------------------- */
 
 TEST(standard_input_is_read)
 {
@@ -424,7 +425,7 @@ TEST(standard_input_is_read)
   tsr_runtime_close(rt);
 }
 
-/* ---- files that change while they are read -------------------------------------------------------------- */
+/* ---- files that change while they are read --------------------------------------------------- */
 
 TEST(files_of_many_are_opened_again)
 {
@@ -453,7 +454,7 @@ TEST(files_of_many_are_opened_again)
   }
 }
 
-/* ---- reads that fail ---------------------------------------------------------------------------------- */
+/* ---- reads that fail ------------------------------------------------------------------------- */
 
 /* The n-th read fails, or gives nothing; all give few bytes. */
 struct faulty {
@@ -518,8 +519,8 @@ TEST_TIMEOUT(nth_read_of_windows_fails, 120)
   fail_each_read("w-*", &opts);
 }
 
-/* Bytes that change between the counting and the reading, and nothing tells: any result will do, none
- * that is out of bounds. */
+/* Bytes that change between the counting and the reading, and nothing tells: any result will do,
+ * none that is out of bounds. */
 static int64_t garbling_read(void *user, int fd, void *to, size_t length, int64_t offset)
 {
   static const char junk[] = ",\n\"x1\r;";
@@ -654,7 +655,7 @@ TEST_TIMEOUT(nth_allocation_fails_over_files, 120)
   }
 }
 
-/* ---- cancelling ---------------------------------------------------------------------------------------- */
+/* ---- cancelling ------------------------------------------------------------------------------ */
 
 static bool stop_after(const char *what, int64_t done, int64_t total, void *user)
 {
@@ -708,10 +709,10 @@ TEST_TIMEOUT(cancelled_work_leaves_nothing, 120)
   free(large);
 }
 
-/* ---- reading again ------------------------------------------------------------------------------------- */
+/* ---- reading again --------------------------------------------------------------------------- */
 
-/* The text is given back when all columns were read, and loaded again for who asks once more; a file
- * that is gone by then is an error. */
+/* The text is given back when all columns were read, and loaded again for who asks once more; a
+ * file that is gone by then is an error. */
 TEST(columns_are_read_again)
 {
   write_rows("r-1.csv", 0, 100, 0);

@@ -102,8 +102,8 @@ TEST(heads_of_frames_read_no_more)
   tsr_runtime_close(rt);
 }
 
-/* Conditions that few rows pass, early, late and never, on their way through fronts of several lengths to a
- * whole reading: rows are those that the numbers say. */
+/* Conditions that few rows pass, early, late and never, on their way through fronts of several
+ * lengths to a whole reading: rows are those that the numbers say. */
 TEST(heads_behind_conditions_are_the_first_that_pass)
 {
   static const int64_t from[] = {

@@ -318,7 +318,7 @@ TEST_TIMEOUT(numbers_are_the_same_on_every_machine, 120)
   }
 }
 
-/* ---- hostile sizes ---------------------------------------------------------------------------- */
+/* ---- hostile sizes --------------------------------------------------------------------------- */
 
 static char *filled(size_t length, char fill)
 {

@@ -17,7 +17,7 @@ static const tsr__csv_scan *scan_of(const char *isa)
   return scan;
 }
 
-/* ---- the plainest loops ----------------------------------------------------------------------- */
+/* ---- the plainest loops ---------------------------------------------------------------------- */
 
 static bool in_set(const tsr__csv_dialect *d, char c)
 {
@@ -67,7 +67,7 @@ static size_t plain_flatten(const tsr__csv_dialect *d, const char *from, const c
   return count;
 }
 
-/* ---- random bytes ------------------------------------------------------------------------------- */
+/* ---- random bytes ---------------------------------------------------------------------------- */
 
 /* `plain` letters among the marks; 0: words full of marks; -1: of separators and newlines. */
 static void fill(test_rng *rng, char *bytes, size_t size, int plain)
@@ -156,7 +156,7 @@ TEST(the_instruction_set_is_the_one_asked_for)
 #endif
 }
 
-/* ---- careful or not ------------------------------------------------------------------------------ */
+/* ---- careful or not -------------------------------------------------------------------------- */
 
 static bool reads_carefully(const char *text, int granule)
 {

@@ -124,7 +124,7 @@ TEST(samples_do_not_show)
   each_case(check_sample);
 }
 
-/* ---- real data --------------------------------------------------------------------------------- */
+/* ---- real data ------------------------------------------------------------------------------- */
 
 static uint64_t checksum(const struct table *t, int c)
 {

@@ -206,7 +206,7 @@ TEST(windows_in_quotes_are_left_out)
     CHECK_I64(retypes_of("1", -1, text), 0);
 }
 
-/* ---- some columns of some rows ----------------------------------------------------------------- */
+/* ---- some columns of some rows --------------------------------------------------------------- */
 
 TEST(reads_columns_and_rows_by_choice)
 {
@@ -258,7 +258,7 @@ TEST(refuses_borders_and_columns_that_are_not_there)
   tsr_runtime_close(rt);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static void check_error_bytes(const char *data, size_t length, tsr_status status,
                               const char *message)
@@ -410,7 +410,7 @@ TEST(files_that_cannot_be_opened)
   check_no_open(secret, TSR_EIO, "secret.csv: cannot open: Permission denied");
 }
 
-/* ---- bytes that do not come ---------------------------------------------------------------------- */
+/* ---- bytes that do not come ------------------------------------------------------------------ */
 
 /* Gives one byte at a time, with interruptions; or stops, or fails, at some offset. */
 struct slow {
@@ -512,7 +512,7 @@ TEST(files_that_vanish)
   tsr_runtime_close(rt);
 }
 
-/* ---- memory that is refused ------------------------------------------------------------------------- */
+/* ---- memory that is refused ------------------------------------------------------------------ */
 
 TEST(nth_allocation_fails)
 {
@@ -545,7 +545,7 @@ TEST(nth_allocation_fails)
   }
 }
 
-/* ---- random tables --------------------------------------------------------------------------------- */
+/* ---- random tables --------------------------------------------------------------------------- */
 
 enum { MAX_COLUMNS = 5, MAX_ROWS = 400 };
 

@@ -213,7 +213,8 @@ TEST(no_numbers)
   close_decimal(decimal);
 }
 
-/* Floats are rounded once: where the double lies on a border between two of them, its text decides. */
+/* Floats are rounded once: where the double lies on a border between two of them, its text
+ * decides. */
 TEST(floats_are_rounded_once)
 {
   static const char *const texts[] = {

@@ -1,5 +1,5 @@
-/* Thirteen element types through the public calls: casts and arithmetic against JAX, and every way in
- * and out. */
+/* Thirteen element types through the public calls: casts and arithmetic against JAX, and every way
+ * in and out. */
 #include "harness.h"
 
 #include <math.h>
@@ -120,7 +120,8 @@ TEST_TIMEOUT(casts_and_arithmetic_are_as_in_jax, 200)
   }
 }
 
-/* Just above the middle between two neighbours: rounded to f32 on the way they would become ties. */
+/* Just above the middle between two neighbours: rounded to f32 on the way they would become
+ * ties. */
 TEST(casts_to_16_bits_round_once)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:1");

@@ -200,8 +200,8 @@ TEST(the_put_behind_elementwise_steps_is_named)
                   "    %3 f64[8]@(y) -> f64[8]@(x), because add at a.c:1 needs its operand so\n");
 }
 
-/* Prose folds at the last blank that fits, what continues a line stands four deeper; what has no blanks is
- * cut; columns of a terminal count, not bytes. */
+/* Prose folds at the last blank that fits, what continues a line stands four deeper; what has no
+ * blanks is cut; columns of a terminal count, not bytes. */
 TEST(lines_fold_at_80_columns)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:1");

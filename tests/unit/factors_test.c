@@ -177,7 +177,8 @@ TEST(reductions_share_what_they_can)
   CHECK_I64(of_node[2 * (x->mark - 1)], -1);
 }
 
-/* A count of one mask in two stages is two accumulators: the first is gone when the second starts. */
+/* A count of one mask in two stages is two accumulators: the first is gone when the second
+ * starts. */
 TEST(accumulators_belong_to_one_stage)
 {
   fixture f = open_fixture();

@@ -1,5 +1,5 @@
-/* One table of every type in every format, as other libraries wrote it and as it is written here; see
- * golden/make_files.py, which has the others read what is written here. */
+/* One table of every type in every format, as other libraries wrote it and as it is written here;
+ * see golden/make_files.py, which has the others read what is written here. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

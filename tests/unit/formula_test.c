@@ -126,7 +126,7 @@ TEST(tan_and_tanh_are_within_2_ulp)
   check_golden(&tanh);
 }
 
-/* ---- many draws against long double ----------------------------------------------------------- */
+/* ---- many draws against long double ---------------------------------------------------------- */
 
 /* Where a function's errors are looked for. */
 typedef struct draws {

@@ -1,5 +1,5 @@
-/* Explanations of frames, whole texts: wording is API. Estimates before a terminal ran, counts after;
- * what is not needed is not there. */
+/* Explanations of frames, whole texts: wording is API. Estimates before a terminal ran, counts
+ * after; what is not needed is not there. */
 #include "tessera.h"
 
 #include "frame/out/out.h"

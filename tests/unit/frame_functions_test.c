@@ -144,7 +144,7 @@ TEST(frame_cast_names_what_it_cannot_take)
   tsr_runtime_close(rt);
 }
 
-/* ---- pairs of texts, and different values, of which there are many ----------------------------- */
+/* ---- pairs of texts, and different values, of which there are many --------------------------- */
 
 enum { MANY = 900 };
 
@@ -195,7 +195,7 @@ TEST(frame_pairs_of_texts_that_occur)
   tsr_runtime_close(rt);
 }
 
-/* ---- dates beyond their types ----------------------------------------------------------------- */
+/* ---- dates beyond their types ---------------------------------------------------------------- */
 
 TEST(frame_dates_that_leave_their_range)
 {
@@ -234,7 +234,8 @@ TEST(frame_dates_that_leave_their_range)
 /* ---- times one ------------------------------------------------------------------------------- */
 
 /* What `* 1` must give is what a one that only the rows know gives. */
-/* Operands that stand twice are computed once: written out these are 2^12 comparisons and 3^12 terms. */
+/* Operands that stand twice are computed once: written out these are 2^12 comparisons and 3^12
+ * terms. */
 TEST(frame_operands_that_stand_twice)
 {
   enum { DEEP = 12, LONGEST = 4000 };

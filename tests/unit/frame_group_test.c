@@ -1,5 +1,5 @@
-/* Groups that direct codes do not reach: keys of floats and wide ranges, aggregates that need the rows
- * of a group together, keys that are expressions. Values at large: relations_test.c. */
+/* Groups that direct codes do not reach: keys of floats and wide ranges, aggregates that need the
+ * rows of a group together, keys that are expressions. Values at large: relations_test.c. */
 #include "tessera.h"
 
 #include "frame/out/out.h"

@@ -1,5 +1,5 @@
-/* Joined frames: names, types, placements, repeats; values at large are compared by relations_test.c
- * and by the law of chains. */
+/* Joined frames: names, types, placements, repeats; values at large are compared by
+ * relations_test.c and by the law of chains. */
 #include "support/first_axis.h"
 #include "tessera.h"
 
@@ -135,7 +135,8 @@ TEST(join_unique)
   tsr_runtime_close(f.rt);
 }
 
-/* A key is an expression of its own frame's columns; only a column that is a key leaves the right. */
+/* A key is an expression of its own frame's columns; only a column that is a key leaves the
+ * right. */
 TEST(join_on_expressions)
 {
   struct fixture f;

@@ -1,4 +1,5 @@
-/* Relations of tables too large for one stretch, piece or bucket: eight devices give what one gives. */
+/* Relations of tables too large for one stretch, piece or bucket: eight devices give what one
+ * gives. */
 #include "tessera.h"
 
 #include "harness.h"

@@ -1,5 +1,5 @@
-/* Rows chosen, numbered, ordered and placed: limits, tails, samples, indices, sorts, and what follows
- * them, the same on every mesh. */
+/* Rows chosen, numbered, ordered and placed: limits, tails, samples, indices, sorts, and what
+ * follows them, the same on every mesh. */
 #include "tessera.h"
 
 #include "frame/out/out.h"

@@ -838,8 +838,8 @@ static tsr_status small_job(tsr_runtime *rt, const char *path, double *out)
   return st;
 }
 
-/* One column fits and three do not: the first message tells what all three and their copies in order need,
- * and nothing is held. */
+/* One column fits and three do not: the first message tells what all three and their copies in
+ * order need, and nothing is held. */
 TEST(frame_reading_tells_what_all_columns_need)
 {
   enum { ROWS = 8000, NEED = 3 * (ROWS * 8 + ROWS / 8) };

@@ -1,5 +1,5 @@
-/* Fusion: what shares a kernel, and random programs of all shapes against the evaluator by the book,
- * on 1 to 8 devices, with several threads. Runs at each ISA. */
+/* Fusion: what shares a kernel, and random programs of all shapes against the evaluator by the
+ * book, on 1 to 8 devices, with several threads. Runs at each ISA. */
 #include "harness.h"
 
 #include <stdio.h>

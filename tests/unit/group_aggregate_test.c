@@ -33,7 +33,7 @@ static item item_at(tsr_dtype dtype, const void *data, int64_t r)
 /* Whether spreads of floats can be told by the oracle. */
 static bool tellable;
 
-/* ---- checking ---------------------------------------------------------------------------------------- */
+/* ---- checking -------------------------------------------------------------------------------- */
 
 typedef struct checked {
   parts_fixture *f;

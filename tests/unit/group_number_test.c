@@ -34,7 +34,8 @@ static void unmake(made *m)
   for (int p = 0; p < m->parts.count; p++) free(m->word[p]);
 }
 
-/* One of `distinct` keys: its last word is `key` spread over the bits, earlier words repeat often. */
+/* One of `distinct` keys: its last word is `key` spread over the bits, earlier words repeat
+ * often. */
 static void set_key(made *m, int p, int64_t r, uint64_t key)
 {
   int words = m->packed.words;

@@ -82,7 +82,7 @@ TEST(run_time_sizes_stay_unknown)
   tsr_runtime_close(rt);
 }
 
-/* ---- what another system's tests expect where sizes divide ------------------------------------ */
+/* ---- what another system's tests expect where sizes divide ----------------------------------- */
 
 struct table {
   const char *spec;
@@ -224,7 +224,7 @@ TEST(replication_is_seen_through_axes_of_size_one)
   tsr_runtime_close(rt);
 }
 
-/* ---- equal placements -------------------------------------------------------------------------- */
+/* ---- equal placements ------------------------------------------------------------------------ */
 
 static tsr_mesh *reversed(tsr_runtime *rt, const char *axis, int count)
 {
@@ -266,7 +266,7 @@ TEST(placements_are_compared_by_what_lies_where)
   tsr_runtime_close(rt);
 }
 
-/* ---- bad arguments ------------------------------------------------------------------------------ */
+/* ---- bad arguments --------------------------------------------------------------------------- */
 
 TEST(boxes_of_bad_arguments)
 {

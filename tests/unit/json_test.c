@@ -1,4 +1,5 @@
-/* JSON lines: the grammar, values and types, bad rows, and the same result however the bytes are cut. */
+/* JSON lines: the grammar, values and types, bad rows, and the same result however the bytes are
+ * cut. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

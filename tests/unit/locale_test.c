@@ -1,5 +1,5 @@
-/* Nothing depends on the locale: whatever prints or parses gives the same bytes in the C locale and in
- * those whose decimal point is a comma (de_DE) or takes two bytes (ps_AF), whose letters change
+/* Nothing depends on the locale: whatever prints or parses gives the same bytes in the C locale and
+ * in those whose decimal point is a comma (de_DE) or takes two bytes (ps_AF), whose letters change
  * otherwise (tr_TR) or whose texts have another order (cs_CZ). */
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Matching rows by packed keys, against loops over all pairs: direct and hashed tables, duplicates on
- * both sides, nulls, empty sides, several parts and words, one worker and two. */
+/* Matching rows by packed keys, against loops over all pairs: direct and hashed tables, duplicates
+ * on both sides, nulls, empty sides, several parts and words, one worker and two. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,7 +167,8 @@ TEST(pairs_are_those_of_nested_loops)
   }
 }
 
-/* Tables large enough to be filled in ranges by both workers; every key has `copies` rows in order. */
+/* Tables large enough to be filled in ranges by both workers; every key has `copies` rows in
+ * order. */
 static void check_large(int64_t rows, int64_t copies, bool wide, int words)
 {
   tsr_runtime *rt = runtime(1, (tsr_runtime_opts){ .threads = 2 });

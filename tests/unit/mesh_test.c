@@ -356,8 +356,8 @@ TEST(equal_errors_are_kept_once)
   tsr_runtime_close(rt);
 }
 
-/* Made in a loop, good ones and bad ones: each is found or made in the same time, and of bad ones few
- * stay. */
+/* Made in a loop, good ones and bad ones: each is found or made in the same time, and of bad ones
+ * few stay. */
 TEST(many_meshes_cost_little)
 {
   enum { MANY = 40000 };

@@ -97,7 +97,7 @@ TEST_TIMEOUT(any_allocation_may_fail, 300)
   CHECK(each_allocation_fails("cpu:2", save_and_read, test_tmp("a.npz")) > 10);
 }
 
-/* ---- archives by hand -------------------------------------------------------------------------- */
+/* ---- archives by hand ------------------------------------------------------------------------ */
 
 /* One member "a.npy" of an i32 array of `count` zeros. */
 typedef struct archive {
@@ -253,7 +253,7 @@ TEST(members_unpack_to_what_they_say_or_not_at_all)
   free(a.bytes);
 }
 
-/* ---- beyond 4 GiB -------------------------------------------------------------------------------- */
+/* ---- beyond 4 GiB ---------------------------------------------------------------------------- */
 
 /* Zeros become holes. */
 static int64_t sparse_write(void *user, int fd, const void *from, size_t length)

@@ -1,4 +1,5 @@
-/* Tables sorted and moved when memory is short, when somebody cancels, and when nothing need move. */
+/* Tables sorted and moved when memory is short, when somebody cancels, and when nothing need
+ * move. */
 #include "harness.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Filters that the reader of a file judges: what stands in rows that they drop, what explain says, and
- * frames used with and without them. */
+/* Filters that the reader of a file judges: what stands in rows that they drop, what explain says,
+ * and frames used with and without them. */
 #include "tessera.h"
 
 #include "harness.h"

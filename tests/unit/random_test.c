@@ -54,8 +54,8 @@ TEST(draws_do_not_depend_on_the_mesh)
   tsr_runtime_close(rt);
 }
 
-/* Mean and variance within five standard errors: chances of a false alarm below one in a million, and
- * the key is fixed. */
+/* Mean and variance within five standard errors: chances of a false alarm below one in a million,
+ * and the key is fixed. */
 TEST(draws_have_their_mean_and_variance)
 {
   static const double mean[] = { 0.5, 0.5, 100, 5 }, variance[] = { 1 / 12.0, 1 / 12.0, 1e4, 5 };

@@ -1,5 +1,5 @@
-/* Long lists of operands, several results and programs inside nodes: made by hand and by calls, printed,
- * checked, compared, copied, merged, and let go of when they are done. */
+/* Long lists of operands, several results and programs inside nodes: made by hand and by calls,
+ * printed, checked, compared, copied, merged, and let go of when they are done. */
 #include <string.h>
 
 #include "execute/engine.h"

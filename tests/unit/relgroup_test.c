@@ -1,5 +1,5 @@
-/* Grouping when memory is short, when somebody cancels, and what is said of it; results are the law's
- * (tests/law/group_law_test.c). */
+/* Grouping when memory is short, when somebody cancels, and what is said of it; results are the
+ * law's (tests/law/group_law_test.c). */
 #include "harness.h"
 
 #include <string.h>
@@ -113,7 +113,8 @@ TEST_TIMEOUT(nothing_leaks_when_memory_is_short, 300)
     }
 }
 
-/* A job takes no more than it says, succeeds with that much, and says so before it starts with less. */
+/* A job takes no more than it says, succeeds with that much, and says so before it starts with
+ * less. */
 static void check_need(const job *j, int layout)
 {
   bench b;

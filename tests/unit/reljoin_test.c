@@ -152,7 +152,8 @@ TEST(small_right_sides_go_to_all)
   close_pair(&p);
 }
 
-/* Left columns and row numbers never travel: a key there, a bit back, and the matched right rows. */
+/* Left columns and row numbers never travel: a key there, a bit back, and the matched right
+ * rows. */
 TEST(keys_of_large_tables_meet_at_owners)
 {
   pair p;

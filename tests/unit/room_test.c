@@ -62,8 +62,8 @@ static tsr_status run(const char *devices, int64_t limit, const char *path, int 
   return status;
 }
 
-/* With as much as a job took where there was no limit, nothing is refused beforehand: of files whose types
- * are known, and of one whose columns turn out to be text after all. */
+/* With as much as a job took where there was no limit, nothing is refused beforehand: of files
+ * whose types are known, and of one whose columns turn out to be text after all. */
 TEST_TIMEOUT(room_is_a_lower_bound, 300)
 {
   static const char *const devices[] = { "cpu:1", "cpu:4" };

@@ -57,7 +57,7 @@ static void file(const char *name, const char *text)
   test_write(test_tmp(name), text, strlen(text));
 }
 
-/* ---- several files ------------------------------------------------------------------------------ */
+/* ---- several files --------------------------------------------------------------------------- */
 
 /* What stands in no file of its own decides the types of all: a number beyond 2^53 beside a file
  * where its column is empty, a text beside one, and a file without rows. */

@@ -22,15 +22,15 @@ static void write_rows(int64_t rows)
   CHECK_I64(fclose(file), 0);
 }
 
-/* The line is drawn after two seconds: that long the input is kept open, longer where the tool began late
- * on a busy machine. */
+/* The line is drawn after two seconds: that long the input is kept open, longer where the tool
+ * began late on a busy machine. */
 #define SLOWLY "(cat t.csv; sleep $S) | $T query - --from csv --sort 'word, v desc' "
 static const char *const input_seconds[] = { "2.1", "3.5", "6" };
 static const double typed_after[] = { 0.7, 2, 4 };
 enum { TRIES = 3 };
 
-/* How many lines of progress there are; each is as full as those before it, and a wiped one comes last,
- * before `after` if that is given. */
+/* How many lines of progress there are; each is as full as those before it, and a wiped one comes
+ * last, before `after` if that is given. */
 static int check_lines(const char *seen, const char *after)
 {
   int lines = 0;
@@ -117,7 +117,8 @@ TEST_TIMEOUT(an_interruption_is_said_once, 120)
   free(seen);
 }
 
-/* Wherever in the work it comes: no half-made file stays, and the message is not that of the library. */
+/* Wherever in the work it comes: no half-made file stays, and the message is not that of the
+ * library. */
 TEST_TIMEOUT(interrupted_work_is_tidied_up, 120)
 {
   write_rows(test_quick() ? 200000 : 600000);

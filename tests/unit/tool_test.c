@@ -406,7 +406,8 @@ TEST(manual_page_and_completion_come_of_the_tables)
   expect("completion fish", 0, "_from completion' -x -a 'bash zsh fish'", "");
 }
 
-/* The functions there are stand in the help and in the manual, and no line is wider than a terminal. */
+/* The functions there are stand in the help and in the manual, and no line is wider than a
+ * terminal. */
 TEST(expressions_have_a_page)
 {
   static const char *const names[] = {

@@ -1,5 +1,6 @@
-/* The short calls on frames: drop, rename, nulls, counts of values, descriptions. Values are pandas'
- * (golden/make_verbs.py), on meshes of several sizes; here are also names, types and what is refused. */
+/* The short calls on frames: drop, rename, nulls, counts of values, descriptions. Values are
+ * pandas' (golden/make_verbs.py), on meshes of several sizes; here are also names, types and what
+ * is refused. */
 #include "support/first_axis.h"
 #include "tessera.h"
 

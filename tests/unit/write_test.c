@@ -302,7 +302,7 @@ TEST(compressed_files_unpack_to_the_same)
   many_free(&m);
 }
 
-/* ---- failing devices --------------------------------------------------------------------------- */
+/* ---- failing devices ------------------------------------------------------------------------- */
 
 struct device {
   int64_t calls, fail_at, most; /* fails from call `fail_at` on; takes at most so many bytes */

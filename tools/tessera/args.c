@@ -201,8 +201,8 @@ static bool number(const tool_args *args, tool_opt option, int64_t *out)
   return mistake(args->command, text, value);
 }
 
-/* Copies a name up to its end: the closing quote, where a doubled one stands for one, or else the '='. What
- * follows; NULL: it is not closed, empty or longer than `size`. */
+/* Copies a name up to its end: the closing quote, where a doubled one stands for one, or else the
+ * '='. What follows; NULL: it is not closed, empty or longer than `size`. */
 static const char *take_name(const char *at, char *name, size_t size)
 {
   bool quoted = *at == '"';

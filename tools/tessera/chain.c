@@ -103,8 +103,8 @@ static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *co
   return df;
 }
 
-/* Files as one frame: runs of one format are read as one, so that a column's type is that of all its
- * values in them. */
+/* Files as one frame: runs of one format are read as one, so that a column's type is that of all
+ * its values in them. */
 static tsr_frame *read_files(tsr_scope *s, const tool_args *args, const char *const *files,
                              int count)
 {

@@ -1,5 +1,5 @@
-/* What expressions are made of, in a page: `tessera help expressions` and a section of the manual. A test
- * holds it against src/frame/expr/functions.def. */
+/* What expressions are made of, in a page: `tessera help expressions` and a section of the manual.
+ * A test holds it against src/frame/expr/functions.def. */
 #include <stdio.h>
 #include <string.h>
 

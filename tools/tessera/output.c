@@ -50,8 +50,8 @@ static void print_words(const char *text)
   }
 }
 
-/* The library's messages begin with where in the C source a call stands and which it is; in a shell the
- * option says it better. */
+/* The library's messages begin with where in the C source a call stands and which it is; in a shell
+ * the option says it better. */
 int tool_fail(const tsr_scope *s)
 {
   const char *message = tsr_message(s), *status = strstr(message, "TSR_E");

@@ -17,8 +17,8 @@
 
 enum { BAR = 30 };
 
-/* The work that the bar tells of. Nobody knows how many pieces of work are to come, so each takes a third
- * of what is left of the bar: it only moves forwards, and is full at no time. */
+/* The work that the bar tells of. Nobody knows how many pieces of work are to come, so each takes a
+ * third of what is left of the bar: it only moves forwards, and is full at no time. */
 static struct {
   double begun, drawn; /* seconds */
   char what[32];

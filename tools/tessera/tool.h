@@ -115,15 +115,16 @@ void tool_man_text(const char *text, FILE *out);
 
 /* Opens a runtime and prints why when that fails (NULL). */
 tsr_runtime *tool_open(const tool_args *args);
-/* Opens the progress line where stderr is a terminal, and sees to signals: an interruption, and a reader of
- * stdout that went away, end the tool as they would have, the line wiped. */
+/* Opens the progress line where stderr is a terminal, and sees to signals: an interruption, and a
+ * reader of stdout that went away, end the tool as they would have, the line wiped. */
 void tool_progress_open(void);
 /* The runtime's callback. */
 bool tool_progress(const char *what, int64_t done, int64_t total, void *unused);
-/* From now on an interruption cancels the work first, so that no half-made file stays behind; a second one
- * ends it at once. */
+/* From now on an interruption cancels the work first, so that no half-made file stays behind; a
+ * second one ends it at once. */
 void tool_guard(void);
-/* Whether one did, so that the failure needs no words; and ends the tool as it would have, if so. */
+/* Whether one did, so that the failure needs no words; and ends the tool as it would have, if
+ * so. */
 bool tool_interrupted(void);
 void tool_interrupted_end(void);
 /* Wipes the line for good: called before the first byte of a result or message. */

@@ -2,7 +2,8 @@
  *
  *   stream -> batches (io/arrow/arrow_read.h) -> columns at a terminal, as from a file
  *
- * Invariant: the stream is taken over by the call, whatever happens: its release is NULL after it. */
+ * Invariant: the stream is taken over by the call, whatever happens: its release is NULL after
+ * it. */
 #include "frame/chain/chain.h"
 
 #include "io/arrow/arrow_read.h"

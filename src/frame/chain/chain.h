@@ -13,9 +13,9 @@
  * Frames that change which rows there are in which order (sort, join, group, concat, place) cut a
  * chain: they are *breakers*. A terminal makes a breaker's rows before it binds what follows: a
  * terminal of its own evaluates the needed columns of the parents and the keys, relate/ makes new
- * rows of them, and those stay with the breaker as a source (tsr__source), column by column: a later
- * terminal that needs more columns makes only these. Distinct and group head are no breakers: they
- * evaluate their keys and give a mask. */
+ * rows of them, and those stay with the breaker as a source (tsr__source), column by column: a
+ * later terminal that needs more columns makes only these. Distinct and group head are no breakers:
+ * they evaluate their keys and give a mask. */
 #ifndef TSR_FRAME_CHAIN_H
 #define TSR_FRAME_CHAIN_H
 
@@ -61,9 +61,9 @@ typedef struct tsr__col {
   uint8_t type; /* tsr_coltype, or TSR__COL_NULL for a bare null */
 } tsr__col;
 
-/* Columns that a file's reader gave without the values of rows that some filters drop: see pushdown.c. They
- * are of use where those filters stand again; a file has one set of them, made when it is first
- * filtered, and what is asked of it in another way is read whole. */
+/* Columns that a file's reader gave without the values of rows that some filters drop: see
+ * pushdown.c. They are of use where those filters stand again; a file has one set of them, made
+ * when it is first filtered, and what is asked of it in another way is read whole. */
 typedef struct tsr__pushdown_key {
   const char *at;
   size_t length;
@@ -149,8 +149,8 @@ tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const c
 tsr_frame *tsr__frame_inert(tsr_scope *scope, const char *site);
 /* One that stands on an inert frame, of which there may be no scope; NULL is allowed. */
 tsr_frame *tsr__frame_inert_like(const tsr_frame *df, const char *site);
-/* The same for a call that takes several, one of which is inert or NULL; that one is missing is an error of
- * the others' scope. */
+/* The same for a call that takes several, one of which is inert or NULL; that one is missing is an
+ * error of the others' scope. */
 tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const char *what,
                                   const char *site);
 /* Records an error and returns an inert frame. */
@@ -170,7 +170,8 @@ const char *tsr__frame_say(tsr_frame *df, tsr__text *text);
 
 /* Computes the schema of a frame from those of its parents, and checks its expressions. */
 tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error);
-/* Gives a schema of many columns an index of its names; whoever sets a schema otherwise calls it. */
+/* Gives a schema of many columns an index of its names; whoever sets a schema otherwise calls
+ * it. */
 tsr_status tsr__schema_index(tsr_frame *df, tsr__error *error);
 /* Does so again if a parent's schema changed since. */
 tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error);
@@ -202,7 +203,7 @@ tsr_frame *tsr__frame_typed(tsr_frame *df);
 tsr_status tsr__check_owner(const tsr_scope *part, const tsr_scope *scope, const char *what,
                             const char *name, tsr__error *error);
 
-/* ---- descriptions (verbs.c makes the frames, describe.c the rows) ------------------------------ */
+/* ---- descriptions (verbs.c makes the frames, describe.c the rows) ---------------------------- */
 
 enum { TSR__STATISTICS = 8 };
 
@@ -223,7 +224,7 @@ const tsr__schema *tsr__described(const tsr_frame *df);
 tsr_status tsr__type_describe(tsr_frame *df, tsr__error *error);
 void tsr__describe_needs(const tsr_frame *df, const bool *need, bool *parent);
 
-/* ---- explaining (frame_explain.c, estimate.c) ------------------------------------------------------ */
+/* ---- explaining (frame_explain.c, estimate.c) ------------------------------------------------ */
 
 /* The share of rows for which a bool expression is likely to hold: 0 .. 1. */
 double tsr__estimate_share(const tsr__expr *expr);
@@ -233,7 +234,7 @@ double tsr__estimate_groups(const tsr_frame *df, double rows);
 /* Keeps a count of a frame's rows. */
 void tsr__note_count(tsr_frame *df, int64_t rows);
 
-/* ---- opening sources (source.c) ------------------------------------------------------------------- */
+/* ---- opening sources (source.c) -------------------------------------------------------------- */
 
 /* Takes a file's columns, as its reader says them now, for the frame's schema. */
 tsr_status tsr__file_schema(tsr_frame *df, tsr__error *error);

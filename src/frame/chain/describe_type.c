@@ -1,4 +1,5 @@
-/* What a description is made of: which statistics columns of a type have, and the columns of its rows. */
+/* What a description is made of: which statistics columns of a type have, and the columns of its
+ * rows. */
 #include "frame/chain/chain.h"
 
 const tsr__statistic tsr__statistics[TSR__STATISTICS] = {

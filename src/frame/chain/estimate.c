@@ -1,5 +1,6 @@
-/* How many rows a step is likely to leave, before it ran: for explanations only, nothing is decided by
- * it; and what a terminal counted, which is better. The shares are the customary ones for values nobody has counted.
+/* How many rows a step is likely to leave, before it ran: for explanations only, nothing is decided
+ * by it; and what a terminal counted, which is better. The shares are the customary ones for values
+ * nobody has counted.
  *
  *   a == b, a in (b, c)      a tenth each          a < b, a >= b ...     a third
  *   a is null                a twentieth           other bools           a half

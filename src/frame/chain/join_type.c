@@ -96,8 +96,8 @@ tsr_frame *tsr_frame_join_with(tsr_frame *left, tsr_frame *right, const char *on
 
 /* ---- columns ----------------------------------------------------------------------------- */
 
-/* Which type a side is to be cast to, 0: none. Text becomes what it meets, a bool a number; of others,
- * times and numbers, none can be the other. */
+/* Which type a side is to be cast to, 0: none. Text becomes what it meets, a bool a number; of
+ * others, times and numbers, none can be the other. */
 static int cast_for(const tsr__expr *side, const tsr__expr *other)
 {
   if (side->type == TSR_COL_TEXT) return other->type;

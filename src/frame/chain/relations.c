@@ -1,9 +1,11 @@
 /* The calls that choose, order, join and place rows. Each makes a node; what it does is known to
  * schema.c (columns), bind.c (masks) and materialize.c (breakers).
  *
- *   head limit tail sample distinct group_head      masks beside the columns, which stay where they are
+ *   head limit tail sample distinct group_head      masks beside the columns, which stay where they
+ *                                                   are
  *   sort join concat scatter gather rebalance       breakers: new rows
- *   with_row_index                                  numbers; a breaker where rows were left out before */
+ *   with_row_index                                  numbers; a breaker where rows were left out
+ *                                                   before */
 #include "frame/chain/chain.h"
 
 /* An inert frame with a message, where a call's own arguments are wrong. */
@@ -28,9 +30,9 @@ static tsr_frame *some_rows(tsr_frame *out, int64_t first, int64_t count)
   return tsr__frame_fail(out, &error);
 }
 
-/* Of a sort that no terminal has made, a twin that makes no more than the first `rows` rows, which is
- * all that those who ask for the first ones need; other frames as they are. The sort itself stays
- * whole for others that stand on it. */
+/* Of a sort that no terminal has made, a twin that makes no more than the first `rows` rows, which
+ * is all that those who ask for the first ones need; other frames as they are. The sort itself
+ * stays whole for others that stand on it. */
 static tsr_frame *top_of(tsr_frame *df, int64_t first, int64_t count)
 {
   if (!tsr__frame_usable(df) || df->kind != TSR__FRAME_SORT || df->count) return df;

@@ -124,7 +124,8 @@ static tsr_status type_index(tsr_frame *df, tsr__error *error)
   return TSR_OK;
 }
 
-/* The type that columns of two frames meet in; -1: none. One that holds nothing takes the other's. */
+/* The type that columns of two frames meet in; -1: none. One that holds nothing takes the
+ * other's. */
 static int meet_columns(const tsr__field *a, const tsr__field *b)
 {
   tsr__expr left = { .type = a->type }, right = { .type = b->type };

@@ -1,5 +1,5 @@
-/* Frames that stand on nothing before them: files, opened and their schema known, and columns of text from
- * memory. What a terminal reads of a file, run/scan.c says.
+/* Frames that stand on nothing before them: files, opened and their schema known, and columns of
+ * text from memory. What a terminal reads of a file, run/scan.c says.
  *
  *   path, options -> reader of the format (io/) -> schema of the frame
  */

@@ -373,7 +373,7 @@ tsr_frame *tsr_frame_value_counts_at(tsr_frame *df, const char *columns, const c
   return finish(out, &error);
 }
 
-/* ---- descriptions ------------------------------------------------------------------------------ */
+/* ---- descriptions ---------------------------------------------------------------------------- */
 
 static tsr__expr *literal(tsr_frame *df, int kind, double value, tsr__error *error)
 {

@@ -90,7 +90,8 @@ static bool no_column(checker *c, const tsr__expr *expr)
   return false;
 }
 
-/* Says that an operand is of the wrong kind, and which cast (`type`, NULL: none) makes the right one. */
+/* Says that an operand is of the wrong kind, and which cast (`type`, NULL: none) makes the right
+ * one. */
 static bool wrong_kind(checker *c, const tsr__expr *arg, const char *needs, const char *type,
                        const char *more)
 {

@@ -143,8 +143,8 @@ typedef struct tsr__field {
       vacant; /* a file's column of nothing but nulls, or of no rows: concat takes another's type */
 } tsr__field;
 
-/* Names and what numbers they have: a hash table in an arena, so that frames of very many columns do
- * not look at all of them for each. */
+/* Names and what numbers they have: a hash table in an arena, so that frames of very many columns
+ * do not look at all of them for each. */
 typedef struct tsr__names {
   tsr__arena *arena;
   struct tsr__name_slot *slot; /* `room` of them, a power of two */

@@ -153,8 +153,8 @@ static const char *ours(const char *word)
   return NULL;
 }
 
-/* What a token that cannot stand where it does may have been meant for: a word of SQL, or the second word of
- * a column's name. "" where nothing comes to mind. */
+/* What a token that cannot stand where it does may have been meant for: a word of SQL, or the
+ * second word of a column's name. "" where nothing comes to mind. */
 static const char *hint_of(const parser *p, char *out, size_t size)
 {
   const tsr__token *t = &p->lexer.token;
@@ -218,8 +218,8 @@ static tsr__expr *pair(parser *p, int kind, int op, tsr__expr *a, tsr__expr *b)
   return expr;
 }
 
-/* An operand that stands in a second comparison. It is the same node, which is computed once; but how a
- * literal is read depends on what it stands beside, so there each is a node of its own. */
+/* An operand that stands in a second comparison. It is the same node, which is computed once; but
+ * how a literal is read depends on what it stands beside, so there each is a node of its own. */
 static tsr__expr *again(parser *p, tsr__expr *expr)
 {
   if (!expr || expr->count || expr->kind == TSR__E_COLUMN) return expr;
@@ -632,8 +632,8 @@ static tsr__expr *parse_question(parser *p, tsr__expr *left)
   return at_word(p, "in") ? parse_in(p, left, negated) : unexpected(p, "'in' after 'not'");
 }
 
-/* A chain of links joined by `and`: each compares with the last operand of the one before. A question has
- * no operand behind it: what follows is asked of its answer.
+/* A chain of links joined by `and`: each compares with the last operand of the one before. A
+ * question has no operand behind it: what follows is asked of its answer.
  *
  *   a < b <= c          a < b and b <= c
  *   a < b is null       a < b and b is null

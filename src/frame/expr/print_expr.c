@@ -120,7 +120,7 @@ void tsr__expr_print(const tsr__expr *expr, tsr__text *out)
   print(expr, out);
 }
 
-/* ---- text on one line -------------------------------------------------------------------------- */
+/* ---- text on one line ------------------------------------------------------------------------ */
 
 typedef struct character {
   size_t bytes;

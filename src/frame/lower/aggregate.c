@@ -136,7 +136,7 @@ tsr_status tsr__bind_aggregates(tsr__lower *low, const tsr_frame *df, const bool
   return tsr_scope_status(low->scope);
 }
 
-/* ---- aggregates that relate/ computed ------------------------------------------------------------ */
+/* ---- aggregates that relate/ computed -------------------------------------------------------- */
 
 const char *tsr__leaf_text(tsr_scope *scope, const tsr__expr *expr)
 {

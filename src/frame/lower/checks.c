@@ -26,8 +26,8 @@ void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
   *all = *all ? tsr__op2(low, TSR__OP_OR, *all, seen) : seen;
 }
 
-/* The first row (`late`: group) where `at` holds, or a number beyond them. A terminal that gives rows
- * keeps the marks instead, one bit a row, and the host looks: the devices need not talk. */
+/* The first row (`late`: group) where `at` holds, or a number beyond them. A terminal that gives
+ * rows keeps the marks instead, one bit a row, and the host looks: the devices need not talk. */
 static tsr__run_check *watch(tsr__lower *low, tsr_array *at, bool late, const tsr__expr *expr)
 {
   tsr__run_check *watch = tsr__arena_new(&low->scope->arena, sizeof *watch);

@@ -47,8 +47,9 @@ tsr_array *tsr__look_up(tsr__lower *low, tsr_dtype dtype, const void *table, int
 /* Memory in the terminal's scope, zeroed; NULL with an error there. */
 void *tsr__lower_room(tsr__lower *low, int64_t count, size_t element);
 
-/* The different values of an i64 or f64 array where `mask` holds, in order and without NaN: this runs
- * what makes them. -0 and 0 are one. False with an error where it fails or there are too many. */
+/* The different values of an i64 or f64 array where `mask` holds, in order and without NaN: this
+ * runs what makes them. -0 and 0 are one. False with an error where it fails or there are too
+ * many. */
 typedef struct tsr__distinct {
   tsr_array *values, *mask;
   void *list;    /* out, in the terminal's scope */

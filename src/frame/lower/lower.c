@@ -341,8 +341,9 @@ static tsr__col in_list(tsr__lower *low, const tsr__expr *expr)
 
 /* ---- the walk ------------------------------------------------------------------------------ */
 
-/* What was lowered serves all who ask for the same place in the tree: operands of two comparisons, and
- * logic, which asks for its terms as true and as false. Under another guard the checks are others. */
+/* What was lowered serves all who ask for the same place in the tree: operands of two comparisons,
+ * and logic, which asks for its terms as true and as false. Under another guard the checks are
+ * others. */
 struct tsr__memo {
   const tsr__expr *expr; /* NULL: free */
   const tsr_array *guard;
@@ -415,7 +416,7 @@ tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr)
   return out;
 }
 
-/* ---- long loops -------------------------------------------------------------------------------- */
+/* ---- long loops ------------------------------------------------------------------------------ */
 
 enum { ASK_AFTER = 1 << 12 }; /* steps between two questions */
 
@@ -435,7 +436,7 @@ bool tsr__lower_stops(tsr__lower *low, int64_t i)
   return true;
 }
 
-/* ---- rows that lie ragged ------------------------------------------------------------------------ */
+/* ---- rows that lie ragged -------------------------------------------------------------------- */
 
 tsr_array *tsr__value_leaf(tsr_scope *scope, tsr__value *value, const char *site)
 {

@@ -1,5 +1,5 @@
-/* What an expression of a frame becomes: nodes of graph/ over the rows that a frame is bound to. Lowering
- * runs nothing; what must run first (distinct.c) is asked of run/ by name.
+/* What an expression of a frame becomes: nodes of graph/ over the rows that a frame is bound to.
+ * Lowering runs nothing; what must run first (distinct.c) is asked of run/ by name.
  *
  *   a > 0 and b is null    ->    gt(leaf, 0), not(valid) -> and */
 #ifndef TSR_FRAME_LOWER_H
@@ -7,7 +7,7 @@
 
 #include "frame/chain/chain.h"
 
-/* ---- what is lowered, and where to ------------------------------------------------------------------ */
+/* ---- what is lowered, and where to ----------------------------------------------------------- */
 
 typedef struct tsr__lower tsr__lower;
 
@@ -36,8 +36,9 @@ typedef struct tsr__run_check {
   uint8_t shown_type;
 } tsr__run_check;
 
-/* One terminal at work. `scope` is its own and closed at its end; `home` is where its result belongs, its
- * error and its figures too: frames that were made of evaluated arrays are read by many threads. */
+/* One terminal at work. `scope` is its own and closed at its end; `home` is where its result
+ * belongs, its error and its figures too: frames that were made of evaluated arrays are read by
+ * many threads. */
 typedef struct tsr__bind {
   tsr_frame *top;
   tsr_scope *scope, *home;
@@ -93,7 +94,8 @@ struct tsr__lower {
 tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr);
 /* As tsr__lower_expr, converted to a type, with `count` and `real` settled. */
 tsr__col tsr__lower_as(tsr__lower *low, const tsr__expr *expr, int type);
-/* A key, which is of rows whatever the frame makes of them, converted to a type, with its checks. */
+/* A key, which is of rows whatever the frame makes of them, converted to a type, with its
+ * checks. */
 tsr__col tsr__lower_key(tsr__lower *low, const tsr__expr *expr, int type);
 /* Where a bool expression is known to be `truth`. */
 tsr_array *tsr__lower_known(tsr__lower *low, const tsr__expr *expr, bool truth);
@@ -121,8 +123,9 @@ tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr);
 tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr);
 /* Puts a text column's dictionary in order, so that codes compare as texts do. */
 void tsr__text_rank(tsr__lower *low, tsr__col *a);
-/* Whether a loop over rows or distinct texts is to end at step `i`: the scope failed, or the progress
- * callback, asked every few thousand steps and at each below 0, cancelled, which is recorded there. */
+/* Whether a loop over rows or distinct texts is to end at step `i`: the scope failed, or the
+ * progress callback, asked every few thousand steps and at each below 0, cancelled, which is
+ * recorded there. */
 bool tsr__lower_stops(tsr__lower *low, int64_t i);
 /* Records in the scope that it was cancelled. */
 void tsr__lower_cancelled(tsr__lower *low);
@@ -130,8 +133,8 @@ void tsr__lower_cancelled(tsr__lower *low);
 bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b);
 /* The same for columns of several frames, each lowered by its own. */
 tsr_status tsr__text_unify_all(tsr__lower **low, tsr__col **col, int count);
-/* The rank of each code among the texts of a dictionary, in the terminal's scope; NULL out of memory
- * or cancelled, which is recorded. */
+/* The rank of each code among the texts of a dictionary, in the terminal's scope; NULL out of
+ * memory or cancelled, which is recorded. */
 const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict);
 /* For each code of `from` the code of the same text in `to`, or -1. */
 const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__dict *to);
@@ -171,11 +174,11 @@ tsr__value *tsr__value_like(const tsr__value *like, tsr_dtype dtype, tsr__error 
 /* ---- dictionaries -------------------------------------------------------------------------- */
 
 const char *tsr__dict_get(const tsr__dict *dict, int64_t code, int64_t *length);
-/* Gives a reference to a scope, which lets go of it at its end. NULL where the dictionary is, or out of
- * memory: then the reference is gone. */
+/* Gives a reference to a scope, which lets go of it at its end. NULL where the dictionary is, or
+ * out of memory: then the reference is gone. */
 const tsr__dict *tsr__dict_in(tsr_scope *scope, tsr__dict *dict);
-/* The same for one that was made for the terminal at work; where it could not be, an error says whether
- * its `progress` (NULL: nobody asked) was cancelled. */
+/* The same for one that was made for the terminal at work; where it could not be, an error says
+ * whether its `progress` (NULL: nobody asked) was cancelled. */
 const tsr__dict *tsr__lower_dict(tsr__lower *low, tsr__dict *made, const tsr__progress *progress);
 int32_t tsr__dict_find(const tsr__dict *dict, const char *text, int64_t length);
 /* Compares by bytes, as strcmp. */

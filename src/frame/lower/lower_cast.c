@@ -1,5 +1,5 @@
-/* cast and try_cast. Numbers are cut towards zero; what does not fit marks its row (cast) or is null
- * (try_cast). Texts are read, and written, once for each distinct value.
+/* cast and try_cast. Numbers are cut towards zero; what does not fit marks its row (cast) or is
+ * null (try_cast). Texts are read, and written, once for each distinct value.
  *
  *   cast(who, 'i64')    codes 0 1 0     dictionary  0 "12"  1 "x1"
  *                       value           table       12      0           fits   true  false   */
@@ -97,8 +97,8 @@ static bool read_bool(const char *at, size_t length, int64_t *value)
   return *value || no;
 }
 
-/* Reads all of a text as a type, but for blanks around it, as the fields of files are read; floats go to
- * `*real`, the rest to `*value`. */
+/* Reads all of a text as a type, but for blanks around it, as the fields of files are read; floats
+ * go to `*real`, the rest to `*value`. */
 static bool read_text(const tsr__decimal *decimal, int type, tsr__text_view text, int64_t *value,
                       double *real)
 {
@@ -179,9 +179,9 @@ static int write_value(int type, const void *list, int64_t i, char *out)
 
 enum { PIECE = 1 << 14, LONGEST = 40 }; /* values a task writes; bytes that one takes at most */
 
-/* Texts of different values, piece by piece: each piece is written into room of its own, and copied to
- * where it stands in the dictionary once the lengths are known. Different values have different texts,
- * so nothing is looked up.
+/* Texts of different values, piece by piece: each piece is written into room of its own, and copied
+ * to where it stands in the dictionary once the lengths are known. Different values have different
+ * texts, so nothing is looked up.
  *
  *   room         |7 13 21 ....|40 44 ........|        dictionary    7132140 44...
  *                 piece 0      piece 1                at            0    5        */
@@ -230,8 +230,8 @@ enum { NAN_TEXT, MINUS_TEXT, SPECIAL };
 static const char special[] = "nan-0";
 static const int special_at[SPECIAL + 1] = { 0, 3, 5 };
 
-/* The dictionary of what was written, with the special texts after it where `w` is of floats; false:
- * cancelled. */
+/* The dictionary of what was written, with the special texts after it where `w` is of floats;
+ * false: cancelled. */
 static bool place_texts(tsr_runtime *rt, writing *w)
 {
   int64_t bytes = 0, pieces = (w->count + PIECE - 1) / PIECE;

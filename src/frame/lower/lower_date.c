@@ -5,9 +5,9 @@
  *   era    146,097 days          the leap day comes last in a year that begins in March, so that
  *   year   365 d + y/4 - y/100   months follow the line (153 m + 2) / 5
  *
- * (The method is Howard Hinnant's, as in datetime_write.c.) Days are at most 2^31, so quotients are taken in
- * f64 by the rounded inverse of the divisor: floor((n + 1/2) / d) is exact there, and many elements go
- * at once, which integer divisions do not. */
+ * (The method is Howard Hinnant's, as in datetime_write.c.) Days are at most 2^31, so quotients are
+ * taken in f64 by the rounded inverse of the divisor: floor((n + 1/2) / d) is exact there, and many
+ * elements go at once, which integer divisions do not. */
 #include "frame/lower/functions.h"
 
 #define DAY_MICROS INT64_C(86400000000)

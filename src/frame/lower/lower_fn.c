@@ -1,6 +1,7 @@
 /* Functions of numbers and choices as array nodes.
  *
- *   least(a, b)     values   a where a is there and b is not, or a < b; else b      nulls are skipped
+ *   least(a, b)     values   a where a is there and b is not, or a < b; else b      nulls are
+ *                   skipped
  *   round(x, 2)     rint(x * 100) / 100                        of numbers that have such digits
  *
  * Invariant: as in lower.c, all of it fuses, and what a null's value is does not matter. */
@@ -147,8 +148,8 @@ static double ten_to(int64_t digits)
   return power;
 }
 
-/* rint(x * 10^d) / 10^d, in f64; numbers beyond 2^52 have no digits behind the point, and what is no
- * number stays. */
+/* rint(x * 10^d) / 10^d, in f64; numbers beyond 2^52 have no digits behind the point, and what is
+ * no number stays. */
 static tsr__col round_real(tsr__lower *low, tsr__col a, int64_t digits)
 {
   tsr_dtype dtype = tsr__dtype_of_type(a.type);

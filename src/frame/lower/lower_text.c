@@ -126,8 +126,8 @@ static bool merge_runs(tsr__lower *low, const entry *from, entry *to, int64_t co
   return true;
 }
 
-/* Sorts by text in runs short enough that each can be waited for, then merges them; NULL: cancelled.
- * Else it is the one of the two lists where they are. */
+/* Sorts by text in runs short enough that each can be waited for, then merges them; NULL:
+ * cancelled. Else it is the one of the two lists where they are. */
 static entry *sort_entries(tsr__lower *low, entry *all, entry *spare, int64_t count)
 {
   for (int64_t first = 0; first < count; first += RUN) {

@@ -1,6 +1,6 @@
 /* What the functions of expressions do to one text. Texts are UTF-8 already, so code points are
- * found by their first bytes. Letters change case by Unicode's simple mappings, one character for one
- * (letters.c). */
+ * found by their first bytes. Letters change case by Unicode's simple mappings, one character for
+ * one (letters.c). */
 #include "frame/lower/functions.h"
 
 /* ---- code points ------------------------------------------------------------------------- */

@@ -2,9 +2,10 @@
  *
  *   dictionary   0 "bob"  1 "ann"  2 "amy"        ranks   2 1 0
  *
- * Ranks come of a radix sort by eight bytes of the texts at a time: equal keys that go on are sorted
- * by the next eight. A text that ends goes before those that have it as their beginning, so a key is
- * the bytes and how many there were. Everything here is done once for each distinct text. */
+ * Ranks come of a radix sort by eight bytes of the texts at a time: equal keys that go on are
+ * sorted by the next eight. A text that ends goes before those that have it as their beginning, so
+ * a key is the bytes and how many there were. Everything here is done once for each distinct
+ * text. */
 #include "frame/lower/lower.h"
 
 #include "io/text/dict.h"
@@ -137,7 +138,7 @@ const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict)
   return ranks;
 }
 
-/* ---- one dictionary against another ----------------------------------------------------------- */
+/* ---- one dictionary against another ---------------------------------------------------------- */
 
 /* Adds the texts of a dictionary to a table; codes[i] is what text i got. False: it failed or was
  * cancelled. */

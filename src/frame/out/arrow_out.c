@@ -1,11 +1,12 @@
 /* Frames as Arrow C streams.
  *
  *   stream --get_next--> batch (a device's rows)      each struct has a release of its own and owns
- *                          column   values, valid      references to the buffers it shows, so that a
+ *                          column   values, valid      references to the buffers it shows, so that
+ *                                   a
  *                            dictionary                consumer may keep any of them by itself
  *
- * Invariant: what a consumer holds stays as it is: buffers and dictionaries are immutable and live until
- * the last reference goes, the scope's end or not. */
+ * Invariant: what a consumer holds stays as it is: buffers and dictionaries are immutable and live
+ * until the last reference goes, the scope's end or not. */
 #include "frame/out/out.h"
 
 #include "io/text/dict.h"
@@ -232,7 +233,7 @@ static void release_stream(struct ArrowArrayStream *stream)
   stream->release = NULL;
 }
 
-/* ---- making one -------------------------------------------------------------------------------- */
+/* ---- making one ------------------------------------------------------------------------------ */
 
 static bool take_columns(out_stream *own, const tsr_frame *df, const tsr__col *col)
 {

@@ -9,9 +9,10 @@
  *   step 2 in one pass over memory:                                      a program for each
  *       kernel 1 over ...                                                stretch of steps
  *
- * Invariant: nothing is run but reading; only the rows that filters left in a terminal that ran before
- * are counted now. A number without "~" was counted: by the reader, that terminal, or so. Programs are those that a terminal runs; where one stands on rows that
- * nobody made yet, that is said instead. */
+ * Invariant: nothing is run but reading; only the rows that filters left in a terminal that ran
+ * before are counted now. A number without "~" was counted: by the reader, that terminal, or so.
+ * Programs are those that a terminal runs; where one stands on rows that nobody made yet, that is
+ * said instead. */
 #include "frame/out/out.h"
 
 #include "partition/partition.h"
@@ -402,8 +403,8 @@ static void add_words(explainer *e, const step *s, tsr__text *out)
 
 /* ---- one step ---------------------------------------------------------------------------- */
 
-/* A number at the right of a column, in thousands, millions, ... where it is too long for that; "~" where it
- * was not counted. */
+/* A number at the right of a column, in thousands, millions, ... where it is too long for that; "~"
+ * where it was not counted. */
 static void add_cell(explainer *e, double value, bool counted)
 {
   char text[400];
@@ -588,8 +589,8 @@ static bool looks_first(const tsr_frame *df)
   return (exact || df->kind == TSR__FRAME_TAIL) && tsr__frame_masked(df->parent);
 }
 
-/* What is evaluated while binding cannot be shown before it was. What a terminal has looked at may be
- * looked at again, as rows that filters left are. */
+/* What is evaluated while binding cannot be shown before it was. What a terminal has looked at may
+ * be looked at again, as rows that filters left are. */
 static bool runs_to_bind(const explainer *e, const tsr_frame *df)
 {
   if (df->kind == TSR__FRAME_FIRSTS) return !df->mask || df->mask_version != df->version;

@@ -9,10 +9,10 @@
  *   └────────┴────────────┘
  *   3 rows, 2 columns
  *
- * Numbers stand at the right with at most six decimals, all else at the left. Where the columns do not
- * fit the width, texts and names are cut, the longest first, at CELL down to SHORT; numbers never are.
- * What does not fit then is left out in the middle. Colours are put around whole pieces, after their
- * widths are known. */
+ * Numbers stand at the right with at most six decimals, all else at the left. Where the columns do
+ * not fit the width, texts and names are cut, the longest first, at CELL down to SHORT; numbers
+ * never are. What does not fit then is left out in the middle. Colours are put around whole pieces,
+ * after their widths are known. */
 #include "frame/out/out.h"
 
 #include <limits.h>

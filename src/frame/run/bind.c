@@ -525,8 +525,8 @@ static tsr_status bind_one(tsr__bind *bind, tsr__visit *v)
   return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
 }
 
-/* Sees whether the first rows of files hold as many that pass conditions as heads want; else more of them
- * are to be read. */
+/* Sees whether the first rows of files hold as many that pass conditions as heads want; else more
+ * of them are to be read. */
 static tsr_status widen_fronts(tsr__bind *bind, bool *again)
 {
   for (tsr__visit *v = bind->visits; v; v = v->next) {
@@ -578,8 +578,8 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-/* A value out of range, told by the run: where a row is to blame (its product wrapped, and so the sum is
- * nonsense), that row is what the user wants to know. */
+/* A value out of range, told by the run: where a row is to blame (its product wrapped, and so the
+ * sum is nonsense), that row is what the user wants to know. */
 static tsr_status blame_row(tsr__bind *bind, tsr_array **all)
 {
   tsr__error said = bind->error;

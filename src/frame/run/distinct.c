@@ -1,10 +1,11 @@
-/* The different values of a column, found on the host, and the place of each row's value among them.
+/* The different values of a column, found on the host, and the place of each row's value among
+ * them.
  *
  *   values     7 3 3 9 7         list    3 7 9        place    1 0 0 2 1
  *
  * This is how functions of two text columns learn which pairs of texts there are, and how numbers
- * become texts: what is asked is asked once of each different value, and rows look it up. The list is
- * in order, so that no mesh shows in it. */
+ * become texts: what is asked is asked once of each different value, and rows look it up. The list
+ * is in order, so that no mesh shows in it. */
 #include "frame/lower/functions.h"
 #include "frame/run/run.h"
 #include "kernel/rows/key_hash.h"
@@ -98,8 +99,8 @@ static bool sort_pass(tsr__lower *low, uint64_t **from, uint64_t **to, int64_t c
   return true;
 }
 
-/* Puts words into the order of their values, one byte at a time; NULL: cancelled. Else it is the one
- * of the two lists where they are. */
+/* Puts words into the order of their values, one byte at a time; NULL: cancelled. Else it is the
+ * one of the two lists where they are. */
 static uint64_t *sort_words(tsr__lower *low, uint64_t *list, uint64_t *spare, int64_t count,
                             bool real)
 {

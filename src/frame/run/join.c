@@ -1,11 +1,11 @@
 /* Joins: names and types at the call, keys and rows at a terminal.
  *
  *   on "k, day = date(at)"     left  k, day     right  k, date(at)     pairs meet in one type
- *   columns                    left ..., then right ... but for those that are keys; a name taken gets
- *                              the suffix
+ *   columns                    left ..., then right ... but for those that are keys; a name taken
+ *                              gets the suffix
  *
- * Text keys meet by the left dictionary: each right code is mapped to the left code of the same text,
- * or to -1, which equals nothing. */
+ * Text keys meet by the left dictionary: each right code is mapped to the left code of the same
+ * text, or to -1, which equals nothing. */
 #include "frame/run/run.h"
 
 #include <stdio.h>
@@ -101,8 +101,8 @@ static tsr_status move(tsr__bind *bind, tsr__rel *rel, const tsr_sharding *to)
   return TSR_OK;
 }
 
-/* Rows that lie on no mesh, or on another, go to the left ones; where those lie on none, to the right
- * ones. A small right side goes whole to every device. */
+/* Rows that lie on no mesh, or on another, go to the left ones; where those lie on none, to the
+ * right ones. A small right side goes whole to every device. */
 static tsr_status meet_places(tsr__bind *bind, tsr__rel *left, tsr__rel *right)
 {
   if (left->sharding.mesh == right->sharding.mesh) return TSR_OK;

@@ -281,7 +281,7 @@ static void note(tsr_frame *df, const tsr__rel *in, const tsr__rel *out)
   df->making.bytes_out = tsr__rel_bytes(out);
 }
 
-/* ---- one parent: sort, place, plain rows ------------------------------------------------------- */
+/* ---- one parent: sort, place, plain rows ----------------------------------------------------- */
 
 tsr_status tsr__made_room(tsr__bind *bind, int columns, tsr__made *made)
 {
@@ -317,8 +317,8 @@ static tsr_status add_key(tsr__bind *bind, work *w, int at)
   return status;
 }
 
-/* Binds the parent and evaluates what is needed of it; `shift`: columns of the frame before those of
- * the parent. */
+/* Binds the parent and evaluates what is needed of it; `shift`: columns of the frame before those
+ * of the parent. */
 static tsr_status prepare(tsr__bind *bind, const bool *need, work *w, tsr__made *made)
 {
   tsr_frame *df = bind->top;
@@ -383,7 +383,7 @@ static tsr_status make_alone(tsr__bind *bind, const bool *need, tsr__made *made)
   return status;
 }
 
-/* ---- rows from a table on the host --------------------------------------------------------------- */
+/* ---- rows from a table on the host ----------------------------------------------------------- */
 
 static tsr_array *put_column(tsr__bind *bind, const tsr_table *table,
                              const tsr__table_column *column, bool valid)
@@ -446,7 +446,7 @@ static tsr_status make_groups(tsr__bind *bind, const bool *need, bool *done)
   return put_table(bind, table, need, low.in->sharding);
 }
 
-/* ---- several parents: concat --------------------------------------------------------------------- */
+/* ---- several parents: concat ----------------------------------------------------------------- */
 
 /* A part's column in a type of the whole; of one that holds nothing only its rows count. */
 static tsr__col part_column(work *w, int at, const tsr__field *from, int type)
@@ -518,7 +518,7 @@ static tsr_status make_concat(tsr__bind *bind, const bool *need, tsr__made *made
   return status;
 }
 
-/* ---- the first rows of groups ---------------------------------------------------------------------- */
+/* ---- the first rows of groups ---------------------------------------------------------------- */
 
 tsr_array *tsr__firsts_mask(tsr__bind *bind, tsr_frame *df, const tsr__bound *in)
 {
@@ -570,7 +570,7 @@ tsr_array *tsr__firsts_mask(tsr__bind *bind, tsr_frame *df, const tsr__bound *in
   return array;
 }
 
-/* ---- making ------------------------------------------------------------------------------------ */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static tsr_status make(tsr__bind *bind, const bool *need)
 {

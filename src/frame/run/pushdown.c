@@ -6,9 +6,9 @@
  *
  * The filter itself stays in the program; the reader only leaves out work whose result it masks.
  *
- * Invariant: a predicate drops no row that its filter keeps, nor one more than it does, and what a filter,
- * or anything before it, computes is computed of columns that are whole: an overflow in a dropped row is
- * found as ever. */
+ * Invariant: a predicate drops no row that its filter keeps, nor one more than it does, and what a
+ * filter, or anything before it, computes is computed of columns that are whole: an overflow in a
+ * dropped row is found as ever. */
 #include "frame/lower/functions.h"
 #include "frame/run/run.h"
 
@@ -50,7 +50,8 @@ static bool passes(const void *user, const char *text, size_t length)
   return a->negated;
 }
 
-/* Whether a literal of an expression is a number of the type in which it meets a column, and which. */
+/* Whether a literal of an expression is a number of the type in which it meets a column, and
+ * which. */
 static bool constant(const tsr__expr *expr, int type, int64_t *whole, double *real)
 {
   bool temporal = expr->kind == TSR__E_TEXT && tsr__is_temporal(expr->type);
@@ -164,7 +165,8 @@ static bool take_condition(search *s, const tsr__expr *expr, const tsr__expr *co
   }
 }
 
-/* What tells two predicates apart: the file's column, and the condition with its constants bit by bit. */
+/* What tells two predicates apart: the file's column, and the condition with its constants bit by
+ * bit. */
 static bool name_predicate(search *s, const tsr__expr *expr, tsr__pushdown *pushdown)
 {
   const tsr__predicate *predicate = &pushdown->predicate[pushdown->count];
@@ -195,8 +197,8 @@ static bool name_predicate(search *s, const tsr__expr *expr, tsr__pushdown *push
   return fine;
 }
 
-/* Adds the predicates of a filter: those of its conditions, joined by `and`, that can be judged. False:
- * there are others. */
+/* Adds the predicates of a filter: those of its conditions, joined by `and`, that can be judged.
+ * False: there are others. */
 static bool take_conditions(search *s, const tsr__expr *expr)
 {
   tsr__pushdown *pushdown = s->pushdown;
@@ -290,8 +292,8 @@ tsr__pushdown *tsr__pushdown_of(tsr__bind *bind, const tsr__visit *file)
   return bind->error.status ? NULL : pushdown;
 }
 
-/* Where few rows pass, all are read in the end: beyond REACH_MOST that is begun at once, and where memory is
- * limited, since what was read for nothing is held beside them. */
+/* Where few rows pass, all are read in the end: beyond REACH_MOST that is begun at once, and where
+ * memory is limited, since what was read for nothing is held beside them. */
 enum { REACH = 1 << 14, REACH_MOST = 1 << 20 };
 
 int64_t tsr__front_of(const tsr__bind *bind, tsr__visit *file)

@@ -4,9 +4,10 @@
  *   items.csv ------------^                   sort: an order of rows, and columns in it, which stay
  *                                             join: a match a row, then the right side's columns
  *
- * Invariant: a lower bound. Rows that a condition may leave out count as none, a column whose type may
- * still change as the narrowest that it can become, and rows as if they lay where there is room. So nothing
- * is refused that would have fit; what only a step finds out it checks itself (tsr__need_check). */
+ * Invariant: a lower bound. Rows that a condition may leave out count as none, a column whose type
+ * may still change as the narrowest that it can become, and rows as if they lay where there is
+ * room. So nothing is refused that would have fit; what only a step finds out it checks itself
+ * (tsr__need_check). */
 #include "frame/run/run.h"
 
 typedef struct needs {
@@ -36,7 +37,7 @@ static int64_t column_bytes(int type, int64_t rows, bool loose)
   return (int64_t)tsr__device_bytes(dtype, rows);
 }
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static void add_file(needs *n, const tsr__visit *v)
 {
@@ -63,7 +64,7 @@ static void add_file(needs *n, const tsr__visit *v)
   add(n, v->df->what, reading, stay);
 }
 
-/* ---- rows --------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static int64_t part_rows(const tsr__visit *v)
 {
@@ -94,7 +95,7 @@ static int64_t least_rows(const tsr__bind *bind, const tsr__visit *v)
   }
 }
 
-/* ---- breakers ------------------------------------------------------------------------------------- */
+/* ---- breakers -------------------------------------------------------------------------------- */
 
 /* Of the columns from `first` on that are to be made. */
 static int64_t made_bytes(const needs *n, const tsr__visit *v, int first, int64_t rows)
@@ -145,7 +146,7 @@ static void add_made(needs *n, const tsr__visit *v)
   }
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static tsr_status compare(const needs *n, tsr__error *error)
 {

@@ -1,5 +1,5 @@
-/* A terminal at work: what it visits, what must be made before it, the reading of files, and host tables of
- * what it found. */
+/* A terminal at work: what it visits, what must be made before it, the reading of files, and host
+ * tables of what it found. */
 #ifndef TSR_FRAME_RUN_H
 #define TSR_FRAME_RUN_H
 
@@ -27,8 +27,8 @@ typedef struct tsr__visit {
   tsr__bound bound;
 } tsr__visit;
 
-/* Opens a terminal on a frame, called at `site` (NULL: as if at the frame's line); on failure the error is
- * recorded in the frame's home. */
+/* Opens a terminal on a frame, called at `site` (NULL: as if at the frame's line); on failure the
+ * error is recorded in the frame's home. */
 tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, const char *site);
 /* Closes it: hands its error over to its home and returns the status. */
 tsr_status tsr__bind_close(tsr__bind *bind);
@@ -43,8 +43,8 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
 tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count);
 /* Adds what making rows exchanged to the figures of the terminal. */
 void tsr__bind_moved(tsr__bind *bind, const tsr__rel_stats *stats);
-/* Makes the columns `need` of a breaker's rows, or of one row (materialize.c), and keeps them as its source:
- * those that are missing. The breakers before it were made. */
+/* Makes the columns `need` of a breaker's rows, or of one row (materialize.c), and keeps them as
+ * its source: those that are missing. The breakers before it were made. */
 tsr_status tsr__materialize_rows(tsr__bind *outer, tsr_frame *df, const bool *need);
 /* Whether all columns `need` are there. */
 bool tsr__rows_ready(const tsr_frame *df, const bool *need);
@@ -76,13 +76,15 @@ typedef struct tsr__made {
 } tsr__made;
 tsr_status tsr__made_room(tsr__bind *bind, int columns, tsr__made *made);
 int64_t tsr__rel_bytes(const tsr__rel *rel);
-/* A key column: what relate/ must know to order or match it. `map` lives in the terminal's scope. */
+/* A key column: what relate/ must know to order or match it. `map` lives in the terminal's
+ * scope. */
 tsr_status tsr__rel_key_of(tsr__lower *low, const tsr__col *col, int column, tsr__rel_key *out);
 
 /* Whether nothing before a visit is needed in this terminal: its rows were made. */
 bool tsr__visit_is_there(const tsr__bind *bind, const tsr__visit *v);
 
-/* Filters that a file's rows go through before all else that a terminal does with them (pushdown.c). */
+/* Filters that a file's rows go through before all else that a terminal does with them
+ * (pushdown.c). */
 enum { TSR__PREDICATES = 16 };
 typedef struct tsr__pushdown {
   int count;
@@ -99,25 +101,25 @@ tsr__pushdown *tsr__pushdown_of(tsr__bind *bind, const tsr__visit *file);
 bool tsr__pushdown_holds(const tsr__pushed *pushed, const tsr__pushdown *pushdown);
 
 /* How many of a file's first rows are all that a terminal needs: what a head chooses; behind
- * conditions as many as the visit's `reach` says, until they are seen to be too few. -1: that is not
- * known. */
+ * conditions as many as the visit's `reach` says, until they are seen to be too few. -1: that is
+ * not known. */
 int64_t tsr__front_of(const tsr__bind *bind, tsr__visit *file);
 
-/* Reads the columns of a visited file that are needed and not read yet (scan.c), of the rows that it
- * asks for. `front` becomes -1 where the file was read whole. A column whose values contradict its type
- * changes the frame's schema and version instead; then nothing was read. */
+/* Reads the columns of a visited file that are needed and not read yet (scan.c), of the rows that
+ * it asks for. `front` becomes -1 where the file was read whole. A column whose values contradict
+ * its type changes the frame's schema and version instead; then nothing was read. */
 tsr_status tsr__scan_read(tsr__visit *file, tsr__error *error);
 /* Counts the rows of a file that were not counted yet. */
 tsr_status tsr__scan_count(tsr_frame *df, tsr__error *error);
-/* Whether what a terminal will take of the devices at least has room there: TSR_ENOMEM, in its one message
- * (room.c). Once files are read more is known. */
+/* Whether what a terminal will take of the devices at least has room there: TSR_ENOMEM, in its one
+ * message (room.c). Once files are read more is known. */
 tsr_status tsr__room_check(tsr__bind *bind);
 /* The rows of a visited file that was read. */
 tsr__source *tsr__scan_source(const tsr__visit *file);
 /* The part of its columns that a file's rows were read without dropped values, NULL: none. */
 const tsr__pushed *tsr__scan_pushed(const tsr__visit *file);
-/* A column of a file that was read: without what `pushdown` drops where that is all there is. Values NULL:
- * it was not. */
+/* A column of a file that was read: without what `pushdown` drops where that is all there is.
+ * Values NULL: it was not. */
 tsr__col tsr__scan_column(const tsr__source *source, int column, const tsr__pushdown *pushdown);
 /* Adds to an error which values of the visited files gave columns another type. */
 void tsr__scan_blame(const tsr__visit *visits, tsr__error *error);
@@ -147,8 +149,8 @@ struct tsr_table {
 tsr_table *tsr__table_new(tsr_scope *scope, const tsr_frame *df, int64_t rows);
 /* Gives a table's rows back before its scope closes: it has none afterwards. */
 void tsr__table_empty(tsr_table *table);
-/* Has a text column's codes mean the texts of a dictionary, which the table's scope holds; false out of
- * memory. */
+/* Has a text column's codes mean the texts of a dictionary, which the table's scope holds; false
+ * out of memory. */
 bool tsr__table_hold(tsr_table *table, int column, const tsr__dict *dict);
 /* Copies an evaluated column in. TSR_ENOMEM, TSR_ECANCELLED. */
 tsr_status tsr__table_fill(tsr_table *table, int column, const tsr__col *col, tsr__error *error);
@@ -157,8 +159,8 @@ tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail);
 /* Adds a value as text; "null" for a null. */
 void tsr__table_print(const tsr_table *table, int64_t row, int column, tsr__text *out);
 
-/* Keeps for explain what a terminal found, unless the frame is a source, which knows and which others
- * may read: the rows of a frame, and those that came to it where a
+/* Keeps for explain what a terminal found, unless the frame is a source, which knows and which
+ * others may read: the rows of a frame, and those that came to it where a
  * count() in its table tells. */
 void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows);
 /* Which rows a table takes: the first `head` and the last `tail`; -1 both: all. */
@@ -178,8 +180,8 @@ tsr_status tsr__run_columns(tsr__bind *bind, const tsr__col *col, int count, tsr
 /* Collects the rows of a frame (collect.c) in a terminal that is open; the table is of its home. */
 tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **out);
 
-/* Groups by direct codes (group.c), of the top frame of kind GROUP: the arrays of its columns by code,
- * and the first row of each code; `first` NULL: its keys have no codes, or too many. */
+/* Groups by direct codes (group.c), of the top frame of kind GROUP: the arrays of its columns by
+ * code, and the first row of each code; `first` NULL: its keys have no codes, or too many. */
 typedef struct tsr__groups {
   const struct key *keys;
   const bool *need;
@@ -187,7 +189,8 @@ typedef struct tsr__groups {
   tsr_array *first;
 } tsr__groups;
 tsr_status tsr__bind_groups(tsr__bind *bind, const bool *need, tsr__lower *low, tsr__groups *out);
-/* Evaluates them into a table of the terminal's scope; `*out` stays NULL where there are no codes. */
+/* Evaluates them into a table of the terminal's scope; `*out` stays NULL where there are no
+ * codes. */
 tsr_status tsr__collect_groups(tsr__bind *bind, const bool *need, tsr__lower *low, tsr_table **out);
 /* Makes the rows of a GROUP, or of an AGG by rows, through relate/ (group_rows.c). */
 tsr_status tsr__group_rows_of(tsr__bind *bind, const bool *need, tsr__made *out);

@@ -1,11 +1,11 @@
 /* Samples: each row of the source has a draw that depends on the seed and its number alone.
  *
  *   a fraction   rows whose draw is below it
- *   exactly n    rows whose draws are the n smallest of those selected: the draw below which there are
- *                n is searched for by counting, so that no row goes anywhere
+ *   exactly n    rows whose draws are the n smallest of those selected: the draw below which there
+ *                are n is searched for by counting, so that no row goes anywhere
  *
- * Draws are multiples of 2^-53, so the search ends at the latest after 53 halvings; since they are even,
- * a guess by proportion mostly needs a handful. */
+ * Draws are multiples of 2^-53, so the search ends at the latest after 53 halvings; since they are
+ * even, a guess by proportion mostly needs a handful. */
 #include "frame/run/run.h"
 
 /* Apart from what users draw by the same seed. */

@@ -5,7 +5,8 @@
  *                    v              v
  *                device 0       device 1             one buffer a column and a device
  *
- * What was read stays with the frame, so a second terminal on it reads only columns that are new. */
+ * What was read stays with the frame, so a second terminal on it reads only columns that are
+ * new. */
 #include "frame/run/run.h"
 
 #include "io/text/dict.h"
@@ -189,8 +190,8 @@ const tsr__pushed *tsr__scan_pushed(const tsr__visit *file)
   return any ? source->pushed : NULL;
 }
 
-/* Whether a reading can leave out values of rows that its predicates drop: their columns are read with
- * it, and others that need no dropped row. */
+/* Whether a reading can leave out values of rows that its predicates drop: their columns are read
+ * with it, and others that need no dropped row. */
 static bool can_push_down(const reading *r, const bool *need)
 {
   const tsr__source *source = r->source;
@@ -341,7 +342,8 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   return tsr__file_schema(df, r->error);
 }
 
-/* Whether what a visit needs of a file is there, of all its rows or those that pass its conditions. */
+/* Whether what a visit needs of a file is there, of all its rows or those that pass its
+ * conditions. */
 static bool whole_is_there(const tsr__visit *file)
 {
   const tsr__source *source = file->df->source;

@@ -295,7 +295,7 @@ const char *tsr_table_bytes(const tsr_table *table, int64_t row, int column, siz
   return out;
 }
 
-/* ---- for explain ------------------------------------------------------------------------------------ */
+/* ---- for explain ----------------------------------------------------------------------------- */
 
 static bool counts_rows(const tsr__expr *expr)
 {

@@ -4,8 +4,8 @@
  *                  v                     v
  *   part 0 |stripe 0|stripe 1|  part 1 |stripe 2|       words of bits of their own
  *
- * Invariant: a batch is released once, when nobody holds it any more: the reader, and each buffer that
- * was borrowed from it, have one reference each. */
+ * Invariant: a batch is released once, when nobody holds it any more: the reader, and each buffer
+ * that was borrowed from it, have one reference each. */
 #include "io/arrow/arrow_inner.h"
 #include "io/file/system.h"
 #include "io/rows/stripes.h"
@@ -108,7 +108,8 @@ static bool all_fit(const tsr__arrow *arrow, int column)
   return true;
 }
 
-/* Sums of integers come as decimals of 38 digits: what holds integers becomes them where they fit. */
+/* Sums of integers come as decimals of 38 digits: what holds integers becomes them where they
+ * fit. */
 static void settle_decimals(tsr__arrow *arrow)
 {
   for (int i = 0; i < arrow->column_count; i++) {
@@ -207,7 +208,7 @@ bool tsr__arrow_borrow(tsr__arrow *arrow, int column, tsr__foreign *out)
   return true;
 }
 
-/* ---- stripes ----------------------------------------------------------------------------------- */
+/* ---- stripes --------------------------------------------------------------------------------- */
 
 typedef struct job {
   tsr__arrow *arrow;
@@ -307,7 +308,7 @@ tsr_status tsr__arrow_read_parts(tsr__arrow *arrow, tsr__read_ask *read, tsr__er
   return status;
 }
 
-/* ---- as a reader ------------------------------------------------------------------------------- */
+/* ---- as a reader ----------------------------------------------------------------------------- */
 
 static void arrow_close(void *file)
 {

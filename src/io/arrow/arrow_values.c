@@ -3,8 +3,8 @@
  *   validity bits of any offset  ->  words of bits of the part
  *   values, or indices of them   ->  numbers, or codes of texts
  *
- * Invariant: buffers may lie at any address, also at one that is no multiple of their elements' size,
- * and nothing that lies under a null is looked at. */
+ * Invariant: buffers may lie at any address, also at one that is no multiple of their elements'
+ * size, and nothing that lies under a null is looked at. */
 #include "io/arrow/arrow_inner.h"
 
 #include <stdio.h>

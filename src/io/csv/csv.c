@@ -134,7 +134,7 @@ int64_t tsr__csv_widened(const tsr__csv *csv, int column, const char **text)
   return info->widened_row;
 }
 
-/* ---- as a reader ------------------------------------------------------------------------------- */
+/* ---- as a reader ----------------------------------------------------------------------------- */
 
 static void csv_close(void *file)
 {

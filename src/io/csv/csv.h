@@ -13,16 +13,16 @@
  * input, and what must be looked at whole before anything is known of it (bad rows that are left
  * out), are read at open.
  *
- * Rows. Fields are separated by what the options say, else by a comma where the first line has one, else by
- * what makes the most fields of it: a semicolon, a tab, a bar; the separator of each file is its own. The first line is the header; a
- * column without a name is called column_3 by its place, another "a" a_3 (with unique_names, and among
- * names that are given, an error). Rows end
+ * Rows. Fields are separated by what the options say, else by a comma where the first line has one,
+ * else by what makes the most fields of it: a semicolon, a tab, a bar; the separator of each file
+ * is its own. The first line is the header; a column without a name is called column_3 by its
+ * place, another "a" a_3 (with unique_names, and among names that are given, an error). Rows end
  * with LF or CRLF, in any mixture, or with CR in a file without LF; the last one may lack it. Empty
  * lines are skipped, but in a file of one column they are rows with an empty field. A row with more
  * or fewer fields than the header is bad. A field that begins with a quote ends at the closing one,
- * which a separator or the row's end must follow, and a doubled quote inside stands for one; a quote
- * elsewhere is a character like others. A UTF-8 mark at the start is skipped; UTF-16 and other
- * formats are TSR_EUNSUPPORTED with their name.
+ * which a separator or the row's end must follow, and a doubled quote inside stands for one; a
+ * quote elsewhere is a character like others. A UTF-8 mark at the start is skipped; UTF-16 and
+ * other formats are TSR_EUNSUPPORTED with their name.
  *
  * Values. In all columns but text, spaces and tabs around a value do not count, quotes around it
  * make no difference, and the empty field and NA are null. In text columns every field is text
@@ -55,8 +55,8 @@
 
 typedef struct tsr__csv tsr__csv;
 
-/* What to do with rows that have too many or too few fields, text that is no UTF-8, or a value that a
- * forced type cannot hold. */
+/* What to do with rows that have too many or too few fields, text that is no UTF-8, or a value that
+ * a forced type cannot hold. */
 typedef enum tsr__csv_bad { TSR__CSV_BAD_ERROR, TSR__CSV_BAD_SKIP, TSR__CSV_BAD_NULL } tsr__csv_bad;
 
 /* How files are to be read, then knobs for tests; zero means default. Texts are borrowed for the
@@ -85,9 +85,9 @@ typedef struct tsr__csv_opts {
   void *user;
 } tsr__csv_opts;
 
-/* Opens and samples. `rt` for heap, workers and log; `opts` may be NULL. On error returns NULL and fills error
- * with file:line:column where that makes sense. An empty file is an error; a header alone is a
- * frame of 0 rows. */
+/* Opens and samples. `rt` for heap, workers and log; `opts` may be NULL. On error returns NULL and
+ * fills error with file:line:column where that makes sense. An empty file is an error; a header
+ * alone is a frame of 0 rows. */
 tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_opts *opts,
                              tsr__error *error);
 void tsr__csv_close(tsr__csv *csv);
@@ -98,13 +98,13 @@ const char *tsr__csv_notes(const tsr__csv *csv);
 /* Rows that were left out, or in which something was made null; known once rows are counted. */
 int64_t tsr__csv_bad_rows(const tsr__csv *csv);
 
-/* Finds the rows (in parallel, once; cached). From here on the bytes of small files, and of those that
- * cannot be read in parts (packed ones, comments, bad rows, odd quotes), are held in memory until all
- * columns were read or the source is closed; others stay open and are read again by each reading,
- * which refuses a file that changed. */
+/* Finds the rows (in parallel, once; cached). From here on the bytes of small files, and of those
+ * that cannot be read in parts (packed ones, comments, bad rows, odd quotes), are held in memory
+ * until all columns were read or the source is closed; others stay open and are read again by each
+ * reading, which refuses a file that changed. */
 tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
-/* Finds the first `want` rows, or all where there are fewer, mostly without looking at what lies behind
- * them; `*rows` is how many were found. To be asked before each reading of them. */
+/* Finds the first `want` rows, or all where there are fewer, mostly without looking at what lies
+ * behind them; `*rows` is how many were found. To be asked before each reading of them. */
 tsr_status tsr__csv_front(tsr__csv *csv, int64_t want, int64_t *rows, tsr__error *error);
 /* Bytes of text that reading a column takes: of packed files an estimate until they were read. */
 int64_t tsr__csv_bytes(const tsr__csv *csv);

@@ -26,7 +26,7 @@ static const char *any_row(const tsr__csv_dialect *d, const char *at, const char
   return end;
 }
 
-/* ---- comments ---------------------------------------------------------------------------------- */
+/* ---- comments -------------------------------------------------------------------------------- */
 
 struct strip {
   const tsr__csv_file *file;
@@ -118,7 +118,7 @@ tsr_status tsr__csv_uncomment_file(tsr__csv_file *file, tsr__error *error)
   return TSR_OK;
 }
 
-/* ---- which rows are bad -------------------------------------------------------------------------- */
+/* ---- which rows are bad ---------------------------------------------------------------------- */
 
 struct bad_row {
   const char *begin, *next;
@@ -178,7 +178,7 @@ static void find_step(void *user, int64_t task, int worker)
   }
 }
 
-/* ---- rewriting ------------------------------------------------------------------------------------- */
+/* ---- rewriting ------------------------------------------------------------------------------- */
 
 /* Writes a bad row with what is good of it; returns its end. */
 static char *mend(const struct clean *c, const struct bad_row *row, char *to)

@@ -91,7 +91,7 @@ int tsr__csv_file_read(const tsr__csv_file *file, char *to, int64_t offset, int6
   return 0;
 }
 
-/* ---- the text ---------------------------------------------------------------------------------- */
+/* ---- the text -------------------------------------------------------------------------------- */
 
 static char *text_of(const tsr__csv_file *file)
 {
@@ -118,7 +118,8 @@ void tsr__csv_end_rows_with(tsr__csv_file *file, char newline)
   if (!file->data) return;
   memset(file->block, newline, TSR__CSV_FRONT);
   memset(file->data + file->size, newline, TSR__CSV_PAD);
-  /* A mark of UTF-8 that nothing follows, once all rows were left out, is no row that lacks its end. */
+  /* A mark of UTF-8 that nothing follows, once all rows were left out, is no row that lacks its
+   * end. */
   bool open = file->size && file->size != file->body && file->data[file->size - 1] != newline;
   file->end = file->size + open;
 }

@@ -1,13 +1,15 @@
-/* The first rows of a source, without the rest of it: a prefix of each file that has some of them is
- * held and indexed as a whole file would be.
+/* The first rows of a source, without the rest of it: a prefix of each file that has some of them
+ * is held and indexed as a whole file would be.
  *
  *   file     |head|rows that are wanted|a few more|ro            not read
  *            |<------------- the prefix ----------->|
  *
- * A row that the prefix cuts does not end in it, and so is none. Where the prefix held too few rows a longer one is
- * taken; where that would be much, or rows must be looked for byte by byte, all of the source is counted.
+ * A row that the prefix cuts does not end in it, and so is none. Where the prefix held too few rows
+ * a longer one is taken; where that would be much, or rows must be looked for byte by byte, all of
+ * the source is counted.
  *
- * Invariant: the rows of a front are the first ones of the source, as a whole reading finds them. */
+ * Invariant: the rows of a front are the first ones of the source, as a whole reading finds
+ * them. */
 #include "io/csv/csv_inner.h"
 #include "io/file/files.h"
 
@@ -84,7 +86,8 @@ static int64_t longer(const tsr__csv_file *file, int64_t want)
   return (int64_t)((double)file->size * (more < 2 ? 2 : more > 64 ? 64 : more));
 }
 
-/* Finds `want` rows at the beginning of a file, or all; false in `*fine`: it must be counted whole. */
+/* Finds `want` rows at the beginning of a file, or all; false in `*fine`: it must be counted
+ * whole. */
 static tsr_status front_of(tsr__csv_file *file, int64_t want, bool *fine, tsr__error *error)
 {
   const tsr__csv_opts *opts = &file->csv->opts;
@@ -101,7 +104,7 @@ static tsr_status front_of(tsr__csv_file *file, int64_t want, bool *fine, tsr__e
   }
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 void tsr__csv_front_drop(tsr__csv *csv)
 {

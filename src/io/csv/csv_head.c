@@ -17,7 +17,8 @@ static const char *field_stop(const char *at, const char *end, const char *separ
   return at;
 }
 
-/* LF if there is one outside quoted fields; else, in a whole file, CR if there is one; 0: not known. */
+/* LF if there is one outside quoted fields; else, in a whole file, CR if there is one; 0: not
+ * known. */
 static char find_newline(tsr__csv_window text, const char *separators, bool whole)
 {
   bool returns = false;
@@ -30,7 +31,7 @@ static char find_newline(tsr__csv_window text, const char *separators, bool whol
   return returns ? '\r' : '\n';
 }
 
-/* ---- names ------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* Copies a field of the header without its quotes; a nameless column is called by its place. NULL:
  * out of memory, or no UTF-8 (then `*bad`). */
@@ -77,7 +78,7 @@ static tsr_status read_names(tsr__csv_file *file, tsr__csv_window text, const ts
   return TSR_OK;
 }
 
-/* ---- which field is which column ----------------------------------------------------------------- */
+/* ---- which field is which column ------------------------------------------------------------- */
 
 static tsr_status twice(const tsr__csv_file *file, int a, int b, const char *name,
                         tsr__error *error)
@@ -88,8 +89,8 @@ static tsr_status twice(const tsr__csv_file *file, int a, int b, const char *nam
                         file->path, a + 1, b + 1, name);
 }
 
-/* A free name for column `place`, whose own stands before it: with its number, as a nameless column's has
- * one. It is in the index then. NULL: out of memory. */
+/* A free name for column `place`, whose own stands before it: with its number, as a nameless
+ * column's has one. It is in the index then. NULL: out of memory. */
 static const char *numbered(const tsr__csv_file *file, int place, const char *name,
                             tsr__dict_local *index)
 {
@@ -243,7 +244,7 @@ static tsr_status take_names(tsr__csv_file *file, tsr__csv_window text, const ts
   return status;
 }
 
-/* ---- the header ------------------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static tsr_status take_header(tsr__csv_file *file, tsr__csv_window text, const tsr__csv_row *row,
                               tsr__error *error)
@@ -264,8 +265,8 @@ static tsr_status take_header(tsr__csv_file *file, tsr__csv_window text, const t
   return take_names(file, text, row, error);
 }
 
-/* What separates fields, by the first line: a comma where it holds one, else what makes the most fields
- * of it. 0: the line goes on behind the text. */
+/* What separates fields, by the first line: a comma where it holds one, else what makes the most
+ * fields of it. 0: the line goes on behind the text. */
 static char find_separator(const tsr__csv_file *file, tsr__csv_window text)
 {
   const tsr__csv_opts *opts = &file->csv->opts;

@@ -345,8 +345,8 @@ tsr_status tsr__csv_make_granules(tsr__csv_file *file, int64_t end, tsr__error *
 int64_t tsr__csv_granules_of(const tsr__csv_file *file, int64_t first, int64_t last, int64_t *from);
 /* Makes room for the index of a file's rows before it is loaded, where it can be counted then. */
 tsr_status tsr__csv_expect_rows(tsr__csv_file *file, tsr__error *error);
-/* Counts the rows of a held file, or of its held beginning; false in `*plain`: that takes a look at every
- * byte, or at what lies behind it. */
+/* Counts the rows of a held file, or of its held beginning; false in `*plain`: that takes a look at
+ * every byte, or at what lies behind it. */
 tsr_status tsr__csv_index(tsr__csv_file *file, bool *plain, tsr__error *error);
 /* Counts granules of bytes that were just read, those that lie in them with what surrounds them. */
 void tsr__csv_count_piece(const tsr__csv_file *file, const char *data, int64_t from, int64_t to);
@@ -426,7 +426,8 @@ typedef struct tsr__csv_judge {
   tsr__csv_told *told;
 } tsr__csv_judge;
 
-/* Which of up to 64 elements from `at` on pass, bit 0 the first. They lie in one word of validity. */
+/* Which of up to 64 elements from `at` on pass, bit 0 the first. They lie in one word of
+ * validity. */
 uint64_t tsr__csv_judge_word(const tsr__csv_judge *judge, int64_t at, int count);
 
 /* ---- csv_read.c ---- */

@@ -52,7 +52,7 @@ static tsr_status load_status(const struct load *load, bool whole, tsr__error *e
   return whole ? TSR_OK : tsr__cancelled(error, load->csv->path);
 }
 
-/* ---- plain files ------------------------------------------------------------------------------ */
+/* ---- plain files ----------------------------------------------------------------------------- */
 
 static void load_piece(void *user, int64_t task, int worker)
 {
@@ -89,7 +89,7 @@ static tsr_status load_plain(struct load *load, tsr__error *error)
   return load_status(load, whole, error);
 }
 
-/* ---- packed files -------------------------------------------------------------------------------- */
+/* ---- packed files ---------------------------------------------------------------------------- */
 
 static int read_stored(const void *file, char *to, int64_t offset, int64_t length, int64_t *got)
 {
@@ -158,7 +158,7 @@ static tsr_status load_packed(struct load *load, tsr__error *error)
   return status;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static tsr_status load_some(struct load *load, tsr__error *error)
 {
@@ -206,7 +206,7 @@ tsr_status tsr__csv_load(tsr__csv *csv, tsr__csv_file *from, int count, tsr__err
   return status;
 }
 
-/* ---- beginnings ------------------------------------------------------------------------------------- */
+/* ---- beginnings ------------------------------------------------------------------------------ */
 
 struct slurp {
   tsr__csv_file *file;

@@ -373,7 +373,7 @@ static inline void store_bit(void *out, int i, const tsr__read_value *value)
   *(uint64_t *)out |= (uint64_t)value->integer << i;
 }
 
-/* ---- text ---------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 /* Takes the quotes off and halves doubled ones, into scratch. NULL: out of memory. */
 static const char *unquote(tsr__dict_local *dict, tsr__text_span *f)
@@ -488,7 +488,7 @@ static uint64_t text_word(const struct job *job, int row, int count, int32_t *ou
   return job->lane->dict.failed ? 0 : valid;
 }
 
-/* ---- a column of a batch -------------------------------------------------------------------------- */
+/* ---- a column of a batch --------------------------------------------------------------------- */
 
 static uint64_t any_word(const struct job *job, int row, int count, const tsr__csv_sink *sink)
 {

@@ -1,4 +1,5 @@
-/* Predicates: which rows pass, 64 at a time, by values that were just parsed and still lie in cache.
+/* Predicates: which rows pass, 64 at a time, by values that were just parsed and still lie in
+ * cache.
  *
  *   temp > 80     values  81 79 - 90     validity  1 1 0 1     passes  1 0 0 1
  *

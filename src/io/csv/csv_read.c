@@ -51,7 +51,7 @@ static tsr__csv_lane *lane_of(const struct reading *reading, int worker, int tar
   return &reading->lanes[(size_t)worker * (size_t)reading->target_count + (size_t)target];
 }
 
-/* ---- splitting rows into fields --------------------------------------------------------------- */
+/* ---- splitting rows into fields -------------------------------------------------------------- */
 
 static void fail_at(struct reading *reading, struct stripe *stripe, enum fault fault, int64_t row)
 {
@@ -113,7 +113,8 @@ static const char *split_fast(const struct splitting *s, tsr__csv_batch *batch)
   return from + before + 1;
 }
 
-/* NULL at a fault; the rows before it are in the batch, since one of them may hold an earlier error. */
+/* NULL at a fault; the rows before it are in the batch, since one of them may hold an earlier
+ * error. */
 static const char *split(struct splitting *s, tsr__csv_batch *batch)
 {
   const char *next = s->file->careful ? NULL : split_fast(s, batch);
@@ -123,7 +124,7 @@ static const char *split(struct splitting *s, tsr__csv_batch *batch)
   return next;
 }
 
-/* ---- a stripe ----------------------------------------------------------------------------------- */
+/* ---- a stripe -------------------------------------------------------------------------------- */
 
 /* A batch of a stripe in a part. */
 struct place {
@@ -162,7 +163,8 @@ static void parse_targets(struct reading *reading, const struct place *p, bool f
   }
 }
 
-/* Which rows of a word pass all predicates; where a column is being retyped nothing that is read counts. */
+/* Which rows of a word pass all predicates; where a column is being retyped nothing that is read
+ * counts. */
 static uint64_t judge_word(struct reading *reading, const struct place *p, int64_t at, int count)
 {
   const tsr__read_ask *read = reading->read;
@@ -289,7 +291,7 @@ static void stripe_task(void *user, int64_t task, int worker)
   parse_stripe(reading, stripe, &batch);
 }
 
-/* ---- cutting rows into stripes ----------------------------------------------------------------- */
+/* ---- cutting rows into stripes --------------------------------------------------------------- */
 
 /* The allowed border at or before a row. */
 static int64_t border_before(const tsr__read_ask *read, int64_t first, int64_t row)
@@ -393,7 +395,7 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
   return TSR_OK;
 }
 
-/* ---- what went wrong ------------------------------------------------------------------------------ */
+/* ---- what went wrong ------------------------------------------------------------------------- */
 
 static tsr_status fault_error(tsr__csv *csv, const struct stripe *stripe, tsr__error *error)
 {
@@ -437,7 +439,7 @@ static tsr_status first_error(const struct reading *reading, tsr__error *error)
   return tsr__csv_value_error(reading->csv, bad, column, error);
 }
 
-/* ---- types ------------------------------------------------------------------------------------------ */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static void keep_contrary(tsr__csv *csv, int column, int64_t row)
 {
@@ -475,7 +477,7 @@ static bool merge_types(const struct reading *reading, int t)
   return first >= 0;
 }
 
-/* ---- dictionaries ------------------------------------------------------------------------------------ */
+/* ---- dictionaries ---------------------------------------------------------------------------- */
 
 static bool is_text(const struct reading *reading, int64_t t)
 {
@@ -550,7 +552,7 @@ static tsr_status make_dicts(struct reading *reading, tsr__dict **dicts, tsr__er
   return whole ? TSR_OK : tsr__cancelled(error, csv->path);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static tsr_status finish(struct reading *reading, tsr__dict **dicts, tsr__error *error)
 {

@@ -130,8 +130,8 @@ static void count_task(void *user, int64_t task, int worker)
   }
 }
 
-/* Settles which granules begin inside quotes; false if quotes stand where they should not. `*open`: the
- * text ends inside some. */
+/* Settles which granules begin inside quotes; false if quotes stand where they should not. `*open`:
+ * the text ends inside some. */
 static bool settle(tsr__csv_file *file, bool *open)
 {
   int inside = 0;

@@ -326,7 +326,7 @@ const tsr__csv_scan *tsr__csv_scan_for(const tsr_runtime *rt)
   return &scan_baseline;
 }
 
-/* ---- finding one row ---------------------------------------------------------------------------- */
+/* ---- finding one row ------------------------------------------------------------------------- */
 
 int64_t tsr__csv_nth_end(const tsr__csv_file *file, const tsr__csv_granule *granule, int64_t from,
                          int64_t n)

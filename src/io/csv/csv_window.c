@@ -1,16 +1,17 @@
-/* Large plain files are never in memory as a whole: their rows are counted, and later parsed, through
- * buffers that each worker uses again and again, which stay in its cache and cost no fresh pages.
+/* Large plain files are never in memory as a whole: their rows are counted, and later parsed,
+ * through buffers that each worker uses again and again, which stay in its cache and cost no fresh
+ * pages.
  *
  *   file     |head|granule 0|granule 1|granule 2|granule 3| ...
  *   window             |..|granule 1|granule 2|..|           a few bytes around it, newlines beyond
  *                                                            the file's ends
  *
- * A view is a copy of the file whose `data` is such that offsets in the file find the window's bytes:
- * what works on a loaded file works on a view, within the window.
+ * A view is a copy of the file whose `data` is such that offsets in the file find the window's
+ * bytes: what works on a loaded file works on a view, within the window.
  *
- * Invariant: a window is a copy, which nobody can change. A file that changed since it was opened is
- * refused after it was counted and after each reading; nothing trusts that it did not change between:
- * rows that are not where they were are errors. */
+ * Invariant: a window is a copy, which nobody can change. A file that changed since it was opened
+ * is refused after it was counted and after each reading; nothing trusts that it did not change
+ * between: rows that are not where they were are errors. */
 #include "io/csv/csv_inner.h"
 #include "io/file/files.h"
 

@@ -112,7 +112,8 @@ static bool follow_one(char path[PATH_BYTES])
   return true;
 }
 
-/* Follows links, so that a link stays one and what it names is replaced, or made where nothing is. */
+/* Follows links, so that a link stays one and what it names is replaced, or made where nothing
+ * is. */
 static bool follow(char path[PATH_BYTES])
 {
   struct stat info;
@@ -124,8 +125,8 @@ static bool follow(char path[PATH_BYTES])
   return false;
 }
 
-/* Creates the file that is to become `path`. What is replaced (NULL: nothing) keeps its permissions:
- * until they are set, fewer are given, never more. */
+/* Creates the file that is to become `path`. What is replaced (NULL: nothing) keeps its
+ * permissions: until they are set, fewer are given, never more. */
 static tsr_status create(tsr__outfile *out, const struct stat *before)
 {
   mode_t mode = before ? before->st_mode & 0777 : 0666;

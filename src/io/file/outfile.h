@@ -1,6 +1,7 @@
 /* Files that appear whole or not at all: written to a temporary file beside the path, forced to the
  * disk, then renamed. What is replaced keeps its permissions, and a link stays one. "-" is standard
- * output, and what is there and no regular file (a device, a pipe) is written in place. Names that end in .gz or .zst are compressed on the way. */
+ * output, and what is there and no regular file (a device, a pipe) is written in place. Names that
+ * end in .gz or .zst are compressed on the way. */
 #ifndef TSR_IO_OUTFILE_H
 #define TSR_IO_OUTFILE_H
 

@@ -1,7 +1,7 @@
 /* The system's calls on files.
  *
- * Invariant: EINTR and EAGAIN never leave this file. An interrupted close counts as done: Linux gives
- * the descriptor up first, and closing it again could close another's. */
+ * Invariant: EINTR and EAGAIN never leave this file. An interrupted close counts as done: Linux
+ * gives the descriptor up first, and closing it again could close another's. */
 #include "io/file/system.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* The system's calls on files, as this room uses them: interruptions by signals are never seen, and a
- * descriptor that somebody else made non-blocking waits. */
+/* The system's calls on files, as this room uses them: interruptions by signals are never seen, and
+ * a descriptor that somebody else made non-blocking waits. */
 #ifndef TSR_IO_SYSTEM_H
 #define TSR_IO_SYSTEM_H
 
@@ -9,16 +9,16 @@
 
 /* Opens what is there. -1 with errno. */
 int tsr__sys_open(const char *path, int flags);
-/* Creates a file, with these permissions but for the umask's, to write to. -1 with errno: EEXIST also
- * for a link that leads nowhere. */
+/* Creates a file, with these permissions but for the umask's, to write to. -1 with errno: EEXIST
+ * also for a link that leads nowhere. */
 int tsr__sys_create(const char *path, mode_t mode);
-/* Waits until the bytes of a file are on its disk; where a file system has no such thing, that is all
- * right. -1 with errno. */
+/* Waits until the bytes of a file are on its disk; where a file system has no such thing, that is
+ * all right. -1 with errno. */
 int tsr__sys_sync(int fd);
 /* Closes; the descriptor is gone, whatever is returned. -1 with errno where bytes may be lost. */
 int tsr__sys_close(int fd);
-/* Reads at most `length` bytes at an offset, or, where `at` is below 0, what comes next. Returns how
- * many, 0 at the end, or -1 with errno. */
+/* Reads at most `length` bytes at an offset, or, where `at` is below 0, what comes next. Returns
+ * how many, 0 at the end, or -1 with errno. */
 int64_t tsr__sys_read(int fd, void *to, size_t length, int64_t at);
 /* Reads `length` bytes at an offset; fewer only at the end. Returns as tsr__sys_read. */
 int64_t tsr__sys_read_all(int fd, void *to, size_t length, int64_t at);

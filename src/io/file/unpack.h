@@ -26,8 +26,8 @@ typedef struct tsr__packed {
 
 typedef struct tsr__unpack tsr__unpack;
 
-/* How much a packed file may unpack to: `asked`, or, for 0, a thousand times what is stored but 256 MiB at
- * least; and no more than the memory of the runtime's devices where that has a limit. */
+/* How much a packed file may unpack to: `asked`, or, for 0, a thousand times what is stored but 256
+ * MiB at least; and no more than the memory of the runtime's devices where that has a limit. */
 int64_t tsr__unpack_limit(const tsr_runtime *rt, int64_t stored, int64_t asked);
 
 /* Starts over; NULL out of memory. */

@@ -54,7 +54,7 @@ static tsr_status cut_blocks(tsr__json *json, tsr__error *error)
   return TSR_OK;
 }
 
-/* ---- looking at lines -------------------------------------------------------------------------- */
+/* ---- looking at lines ------------------------------------------------------------------------ */
 
 typedef struct look {
   tsr__json *json;
@@ -171,7 +171,7 @@ static void look_at_block(void *user, int64_t task, int worker)
   tsr__del(json->heap, l.classes, l.class_room);
 }
 
-/* ---- what was found ------------------------------------------------------------------------------ */
+/* ---- what was found -------------------------------------------------------------------------- */
 
 /* Text that stands at a fault, cut so that no character is halved. */
 static void quote_fault(const tsr__json_block *block, const char *end, char *out, size_t size)
@@ -186,7 +186,8 @@ static void quote_fault(const tsr__json_block *block, const char *end, char *out
   out[length] = 0;
 }
 
-/* Whether what is wrong is that all of the file is one array: the most common other way to keep rows. */
+/* Whether what is wrong is that all of the file is one array: the most common other way to keep
+ * rows. */
 static bool begins_array(const tsr__json *json, const tsr__json_block *block)
 {
   const char *at = file_begin(json, block->file), *end = file_end(json, block->file);
@@ -261,7 +262,7 @@ static tsr_status unify_names(tsr__json *json, uint8_t **seen, tsr__error *error
   return TSR_OK;
 }
 
-/* ---- columns ----------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 static tsr_status unknown_column(const tsr__json *json, const char *name, tsr__error *error)
 {
@@ -343,7 +344,7 @@ static tsr_status make_columns(tsr__json *json, const uint8_t *seen, tsr__error 
   return TSR_OK;
 }
 
-/* ---- open and close -------------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static tsr_status load(tsr__json *json, const tsr__path_ask *paths, tsr__error *error)
 {
@@ -454,7 +455,7 @@ int64_t tsr__json_bad_rows(const tsr__json *json)
   return json->bad_rows;
 }
 
-/* ---- as a reader ------------------------------------------------------------------------------- */
+/* ---- as a reader ----------------------------------------------------------------------------- */
 
 static void json_close(void *file)
 {

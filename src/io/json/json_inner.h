@@ -95,8 +95,8 @@ typedef struct tsr__json_keys {
   size_t stamp_room;
 } tsr__json_keys;
 
-/* The code of the `member`-th key of line `line` (counted from 1); -1: out of memory; -2: the key was
- * there before. With `add` unknown names are added. */
+/* The code of the `member`-th key of line `line` (counted from 1); -1: out of memory; -2: the key
+ * was there before. With `add` unknown names are added. */
 int32_t tsr__json_key(tsr__json_keys *keys, const tsr__json_token *key, int64_t member,
                       int64_t line);
 void tsr__json_keys_free(tsr__json_keys *keys);

@@ -1,7 +1,7 @@
 /* The grammar of JSON (RFC 8259), read one member of an object at a time.
  *
- * Invariant: what is accepted is JSON; nothing is looked at behind `end`. Nesting is bounded, so the
- * stack is too. */
+ * Invariant: what is accepted is JSON; nothing is looked at behind `end`. Nesting is bounded, so
+ * the stack is too. */
 #include "io/json/json_inner.h"
 #include "io/text/datetime.h"
 

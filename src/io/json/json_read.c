@@ -11,7 +11,7 @@ typedef struct job {
   _Atomic bool no_memory;
 } job;
 
-/* ---- where rows begin -------------------------------------------------------------------------- */
+/* ---- where rows begin ------------------------------------------------------------------------ */
 
 /* Walks over rows from one of them on. */
 typedef struct walk {
@@ -60,7 +60,7 @@ static walk walk_from(const tsr__json *json, int64_t row)
   return w;
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 /* The code of a value's text: a text's own, of other values as they stand. */
 static int32_t code_of(tsr__dict_local *dict, const tsr__json_token *value)
@@ -80,7 +80,8 @@ static void set_bit(void *words, int64_t at)
   ((uint64_t *)words)[at / 64] |= UINT64_C(1) << (at % 64);
 }
 
-/* Puts a value; where it does not fit a forced type its row was found bad before, and it is null. */
+/* Puts a value; where it does not fit a forced type its row was found bad before, and it is
+ * null. */
 static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json_token *token)
 {
   tsr__read_target *t = &j->stripes.read->targets[target];
@@ -136,7 +137,7 @@ static bool put_line(job *j, int64_t s, int64_t at, const tsr__json_line *line,
   return true;
 }
 
-/* ---- stripes ----------------------------------------------------------------------------------- */
+/* ---- stripes --------------------------------------------------------------------------------- */
 
 static void read_stripe(void *user, int64_t task, int worker)
 {

@@ -5,8 +5,8 @@
  *                      {"a":2}
  *                      ]             one array, where the path ends in .json
  *
- * Invariant: every object is JSON by RFC 8259, also where the values are not: NaN and infinities are
- * null there. */
+ * Invariant: every object is JSON by RFC 8259, also where the values are not: NaN and infinities
+ * are null there. */
 #include "io/rows/write.h"
 
 #include <math.h>

@@ -280,7 +280,7 @@ static tsr_status check_size(tsr__npy_file *file, const struct header *h, tsr__e
   return TSR_OK;
 }
 
-/* ---- the header and the elements --------------------------------------------------------------- */
+/* ---- the header and the elements ------------------------------------------------------------- */
 
 static tsr_status read_array(tsr__npy_file *file, tsr__npy *out, tsr__error *error)
 {
@@ -340,7 +340,7 @@ tsr_status tsr__npy_in(const char *name, void *memory, int64_t size, tsr__npy *o
   return TSR_OK;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* The first bytes of a file of version 1, padded so that the data is aligned. */
 static size_t write_header(char *out, size_t size, const char *descr, const tsr_shape *shape)

@@ -23,9 +23,10 @@ typedef struct tsr__npy_file {
   int64_t data_at, data_size; /* in bytes */
 } tsr__npy_file;
 
-/* Opens a file of version 1, 2 or 3 and reads its header; bytes behind the array are ignored. Errors:
- * TSR_EIO, TSR_EPARSE (damaged or cut off), TSR_EDTYPE, TSR_ESHAPE (overflow), TSR_EUNSUPPORTED
- * (Fortran order, more than TSR_MAX_RANK dims, .npz); `out` is untouched and nothing open then. */
+/* Opens a file of version 1, 2 or 3 and reads its header; bytes behind the array are ignored.
+ * Errors: TSR_EIO, TSR_EPARSE (damaged or cut off), TSR_EDTYPE, TSR_ESHAPE (overflow),
+ * TSR_EUNSUPPORTED (Fortran order, more than TSR_MAX_RANK dims, .npz); `out` is untouched and
+ * nothing open then. */
 tsr_status tsr__npy_open(const char *path, tsr__npy_file *file, tsr__npy *out, tsr__error *error);
 /* Reads `size` bytes of the elements, from byte `at` of them; several threads may. TSR_EIO. */
 tsr_status tsr__npy_read(const tsr__npy_file *file, void *to, int64_t at, int64_t size,
@@ -43,8 +44,8 @@ typedef struct tsr__npy_sizes {
 /* The bytes before an array's data, and how many bytes each takes. TSR_EARG. */
 tsr_status tsr__npy_header(const char *path, const tsr__npy *array, char header[TSR__NPY_HEADER],
                            tsr__npy_sizes *out, tsr__error *error);
-/* Writes an array's dtype, shape and data (C order, bool as bytes) to a temporary file beside `path`
- * and renames it: never half a file. `progress` (NULL: none) is asked on the way. */
+/* Writes an array's dtype, shape and data (C order, bool as bytes) to a temporary file beside
+ * `path` and renames it: never half a file. `progress` (NULL: none) is asked on the way. */
 tsr_status tsr__npy_write(tsr__heap *heap, const char *path, const tsr__npy *array,
                           tsr__progress *progress, tsr__error *error);
 

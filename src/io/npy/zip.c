@@ -5,8 +5,8 @@
  *
  * Sizes of 4 GiB and more, and what lies beyond, stand in extra fields of 64 bits (zip64).
  *
- * Invariant: a member's bytes lie between its header and the directory, and unpack to as many as the
- * directory says, no more: memory is bounded by what the file's size allows. */
+ * Invariant: a member's bytes lie between its header and the directory, and unpack to as many as
+ * the directory says, no more: memory is bounded by what the file's size allows. */
 #include "io/npy/zip.h"
 
 #include "io/file/files.h"

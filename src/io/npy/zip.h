@@ -55,8 +55,8 @@ tsr_status tsr__zip_add(tsr__zip_writer *writer, const char *name, int64_t size,
 /* Writes the directory; with `keep` false nothing is left behind. */
 tsr_status tsr__zip_end(tsr__zip_writer *writer, bool keep, tsr__error *error);
 
-/* CRC-32 of bytes that follow those of `crc` (0 at the start); `progress` (NULL: none) may stop it early, and
- * what it returns then is of no use. */
+/* CRC-32 of bytes that follow those of `crc` (0 at the start); `progress` (NULL: none) may stop it
+ * early, and what it returns then is of no use. */
 uint32_t tsr__zip_crc(uint32_t crc, const void *data, size_t length, tsr__progress *progress);
 
 #endif

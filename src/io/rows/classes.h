@@ -1,5 +1,5 @@
-/* Classes of values that text holds, and the type of a column by what it holds: one table for all formats
- * that have no types of their own. */
+/* Classes of values that text holds, and the type of a column by what it holds: one table for all
+ * formats that have no types of their own. */
 #ifndef TSR_IO_CLASSES_H
 #define TSR_IO_CLASSES_H
 

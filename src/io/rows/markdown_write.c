@@ -1,7 +1,7 @@
 /* Rows as a table of Markdown: a line a row.
  *
- * Invariant: a cell is one line and holds no bar that ends it; what would steer a terminal is a blank,
- * as in tables drawn for the eye. */
+ * Invariant: a cell is one line and holds no bar that ends it; what would steer a terminal is a
+ * blank, as in tables drawn for the eye. */
 #include "io/rows/write.h"
 
 /* Bytes up to the first that needs a look: one of Markdown's, or one that may begin what steers. */

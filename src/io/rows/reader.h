@@ -1,5 +1,5 @@
-/* What frames ask of a file or stream of rows, whatever its format, and what each format is given to read
- * into. csv.h says most of each call; json.h and arrow_read.h what is different there. */
+/* What frames ask of a file or stream of rows, whatever its format, and what each format is given
+ * to read into. csv.h says most of each call; json.h and arrow_read.h what is different there. */
 #ifndef TSR_IO_READER_H
 #define TSR_IO_READER_H
 
@@ -7,8 +7,8 @@
 #include "kernel/device/device.h"
 #include "tessera/frame.h"
 
-/* A column of a file. Dates are i32 days, time stamps i64 microseconds, both since 1970-01-01 UTC; text is
- * i32 codes into the column's dictionary. */
+/* A column of a file. Dates are i32 days, time stamps i64 microseconds, both since 1970-01-01 UTC;
+ * text is i32 codes into the column's dictionary. */
 typedef struct tsr__read_column {
   char *name; /* UTF-8, unique */
   tsr_coltype type;
@@ -46,11 +46,12 @@ typedef enum tsr__predicate_op {
   TSR__PREDICATE_TEXT
 } tsr__predicate_op;
 
-/* A condition on one column that a reader judges while it reads. A row that some predicate does not let
- * through (what is null passes NULL only) is dropped: it keeps its place, but in sparse targets its
- * value is anything of the column's type, and of a text column the code 0 whose text nobody wanted.
- * Everything else is as if there were no predicate: validity, numbers of nulls, and the checks of every
- * field, so that types widen and errors are found by what stands in dropped rows too. */
+/* A condition on one column that a reader judges while it reads. A row that some predicate does not
+ * let through (what is null passes NULL only) is dropped: it keeps its place, but in sparse targets
+ * its value is anything of the column's type, and of a text column the code 0 whose text nobody
+ * wanted. Everything else is as if there were no predicate: validity, numbers of nulls, and the
+ * checks of every field, so that types widen and errors are found by what stands in dropped rows
+ * too. */
 typedef struct tsr__predicate {
   int target; /* whose column is judged; it is not sparse */
   tsr__predicate_op op;
@@ -70,14 +71,14 @@ typedef struct tsr__read_ask {
   tsr__read_target *targets;
   int predicate_count;
   const tsr__predicate *predicates;
-  /* By part, a bit a row as in validity: which are not dropped. Written where there are predicates; given
-   * without predicates it is what earlier ones wrote. NULL: all, and no target is sparse. */
+  /* By part, a bit a row as in validity: which are not dropped. Written where there are predicates;
+   * given without predicates it is what earlier ones wrote. NULL: all, and no target is sparse. */
   uint64_t **kept;
   bool front;  /* all rows are among those that tsr__csv_front found */
   int retyped; /* out: number of columns whose type changed (see below) */
 } tsr__read_ask;
 
-/* ---- readers ---------------------------------------------------------------------------------- */
+/* ---- readers --------------------------------------------------------------------------------- */
 
 typedef struct tsr__reader_ops {
   const char *format; /* "csv" */

@@ -1,7 +1,7 @@
 /* Stripes of rows.
  *
- * Invariant: a stripe's rows are all written: cleared first, then what there is. Words of bits belong
- * to one stripe. */
+ * Invariant: a stripe's rows are all written: cleared first, then what there is. Words of bits
+ * belong to one stripe. */
 #include "io/rows/stripes.h"
 
 enum { STRIPE = 16384 };

@@ -1,7 +1,8 @@
 /* Rows of all parts cut into stripes that are read in parallel, for readers whose rows need no
  * splitting first (json_read.c, arrow_read.c).
  *
- *   part 0 |stripe 0|stripe 1|   part 1 |stripe 2|     a stripe begins at a multiple of 64 rows of its
+ *   part 0 |stripe 0|stripe 1|   part 1 |stripe 2|     a stripe begins at a multiple of 64 rows of
+ *                                its
  *                                                       part, so that no two share a word of bits
  *
  * A stripe's texts have dictionaries of their own; unified in order they give codes by first
@@ -27,7 +28,8 @@ typedef struct tsr__stripes {
   size_t sizes[3];
 } tsr__stripes;
 
-/* Cuts `read` into stripes of `rows` rows, a multiple of 64 (0: the usual). False: out of memory. */
+/* Cuts `read` into stripes of `rows` rows, a multiple of 64 (0: the usual). False: out of
+ * memory. */
 bool tsr__stripes_open(tsr__stripes *stripes, tsr_runtime *rt, tsr__read_ask *read,
                        const tsr__read_column *columns, int64_t rows);
 void tsr__stripes_close(tsr__stripes *stripes);

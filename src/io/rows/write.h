@@ -43,8 +43,8 @@ tsr_status tsr__csv_write(const tsr__write_ask *ask, const tsr__csv_style *style
 /* Writes an object a row; NaN and infinities become null: one array of all where the path ends in
  * .json, else a line each. Errors as tsr__csv_write. */
 tsr_status tsr__json_write(const tsr__write_ask *ask, tsr__error *error);
-/* Writes a table of Markdown: numbers at the right and as short as can be, nulls empty, line ends <br>.
- * Errors as tsr__csv_write. */
+/* Writes a table of Markdown: numbers at the right and as short as can be, nulls empty, line ends
+ * <br>. Errors as tsr__csv_write. */
 tsr_status tsr__markdown_write(const tsr__write_ask *ask, tsr__error *error);
 
 /* ---- for the formats ----------------------------------------------------------------------- */

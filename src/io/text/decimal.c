@@ -5,9 +5,9 @@
  *   else                        w * 10^q from a table of 128 bits (base/powers.h)
  *   uncertain, tiny or huge     strtod in the C locale on at most 800 digits
  *
- * Invariant: 10^q = (T + d) * 2^e with 0 <= d < 1, so w * 10^q lies in [P, P + 2^64) times a power of
- * two for the 192-bit product P = w * T, and rounding is certain unless a border of rounding lies in
- * that interval. */
+ * Invariant: 10^q = (T + d) * 2^e with 0 <= d < 1, so w * 10^q lies in [P, P + 2^64) times a power
+ * of two for the 192-bit product P = w * T, and rounding is certain unless a border of rounding
+ * lies in that interval. */
 #include "io/text/decimal.h"
 
 #include "base/powers.h"

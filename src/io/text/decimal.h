@@ -30,8 +30,8 @@ typedef enum tsr__number {
 tsr__number tsr__decimal_read(const tsr__decimal *decimal, const char *at, size_t length,
                               int64_t *integer, double *real);
 
-/* The number that a text says as a float, rounded once; `real` is what tsr__decimal_read made of the
- * text. */
+/* The number that a text says as a float, rounded once; `real` is what tsr__decimal_read made of
+ * the text. */
 float tsr__decimal_narrow(const tsr__decimal *decimal, const char *at, size_t length, double real);
 
 #endif

@@ -1,5 +1,6 @@
-/* Dictionaries of texts, and building them in parallel: each worker collects its own, then they are unified in the
- * order of the rows in which texts were found, so that codes follow the first appearance. */
+/* Dictionaries of texts, and building them in parallel: each worker collects its own, then they are
+ * unified in the order of the rows in which texts were found, so that codes follow the first
+ * appearance. */
 #ifndef TSR_IO_DICT_H
 #define TSR_IO_DICT_H
 
@@ -16,8 +17,8 @@ typedef struct tsr__dict {
   size_t offsets_size, bytes_size; /* allocated sizes, for release */
 } tsr__dict;
 
-/* A dictionary with room for texts that its maker fills in before others see it: offsets[0] and the last
- * one are set. One reference, owned by the caller; NULL out of memory. */
+/* A dictionary with room for texts that its maker fills in before others see it: offsets[0] and the
+ * last one are set. One reference, owned by the caller; NULL out of memory. */
 tsr__dict *tsr__dict_new(tsr__heap *heap, int32_t count, int64_t bytes);
 /* One more reference. */
 tsr__dict *tsr__dict_hold(const tsr__dict *dict);
@@ -64,8 +65,8 @@ typedef struct tsr__dict_local {
   size_t scratch_size;
   int64_t now; /* set by the user: where in the file it is; never falls */
   bool copies; /* set by the user: texts are copied, for their bytes go before unify */
-  /* Set by the user, NULL: nobody asks. A large table grows and is unified for long: it asks then, as
-   * `worker`, and fails where progress->stop says so. */
+  /* Set by the user, NULL: nobody asks. A large table grows and is unified for long: it asks then,
+   * as `worker`, and fails where progress->stop says so. */
   tsr__progress *progress;
   int worker;
   bool recoded; /* after tsr__dict_unify: some code differs from the entry's place */

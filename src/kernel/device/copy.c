@@ -86,8 +86,8 @@ static void run_bits_to_bytes(const run *r)
   }
 }
 
-/* A run in pieces of whole words of bits, asking between them. `left`: elements until the next time.
- * False: cancelled. */
+/* A run in pieces of whole words of bits, asking between them. `left`: elements until the next
+ * time. False: cancelled. */
 static bool copy_run(const tsr__box_copy *copy, const run *whole, run_fn *fn, int64_t *left)
 {
   run r = *whole;

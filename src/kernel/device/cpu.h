@@ -1,5 +1,5 @@
-/* Inside kernel/: the CPU devices' own state, and the functions of their table that need no more than
- * buffers. The table itself, which names those of tile/ too, is in kernel/cpu.c. */
+/* Inside kernel/: the CPU devices' own state, and the functions of their table that need no more
+ * than buffers. The table itself, which names those of tile/ too, is in kernel/cpu.c. */
 #ifndef TSR_KERNEL_CPU_H
 #define TSR_KERNEL_CPU_H
 
@@ -47,9 +47,9 @@ void tsr__cpu_move(const tsr__transfer *carry, tsr__traffic *traffic);
 /* pick.c */
 void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
                    tsr__traffic *traffic);
-/* Elements at the rows listed in `at`, one behind the other: by tsr__size_log of their size, and whether
- * rows may be NO_ROW, which gives 0. Of bits it always does; whole words of them: the last one's unused
- * bits are 0. */
+/* Elements at the rows listed in `at`, one behind the other: by tsr__size_log of their size, and
+ * whether rows may be NO_ROW, which gives 0. Of bits it always does; whole words of them: the last
+ * one's unused bits are 0. */
 typedef void tsr__pick_fn(const uint32_t *at, int64_t n, const void *from, void *to);
 extern tsr__pick_fn *const tsr__picks[TSR__SIZES][2];
 void tsr__pick_bits(const uint32_t *at, int64_t n, const uint64_t *from, uint64_t *to);

@@ -26,7 +26,7 @@ static tsr__pool *pool_of(const tsr_runtime *rt, int device)
   return devices->pools[device - devices->first];
 }
 
-/* ---- buffers ---------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 static tsr_status refuse(tsr__pool *pool, int device, size_t bytes, tsr__error *error)
 {
@@ -91,7 +91,7 @@ void tsr__buffer_release(tsr__buffer *buffer)
   tsr__del(&buffer->rt->heap, buffer, sizeof *buffer);
 }
 
-/* ---- working memory ------------------------------------------------------------------------------ */
+/* ---- working memory -------------------------------------------------------------------------- */
 
 tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size)
 {

@@ -1,5 +1,5 @@
-/* What runs on devices, behind one table of functions a device kind: buffers, copies that count their
- * bytes, kernels and the collectives inside a process.
+/* What runs on devices, behind one table of functions a device kind: buffers, copies that count
+ * their bytes, kernels and the collectives inside a process.
  *
  * Above kernel/ a buffer is opaque. A device is a shard, a queue and a memory pool, not a thread:
  * run() covers all local devices at once and cuts the work into tasks for the runtime's workers;
@@ -57,8 +57,9 @@ typedef struct tsr__pick {
   int64_t count, at;
 } tsr__pick;
 
-/* Rows of a column that part ways: row i goes to row next[dest[i]]++ of that one of `parts` buffers,
- * counts[p] of all to buffer p. Bits there are set before, and cleared where a row's is not. */
+/* Rows of a column that part ways: row i goes to row next[dest[i]]++ of that one of `parts`
+ * buffers, counts[p] of all to buffer p. Bits there are set before, and cleared where a row's is
+ * not. */
 typedef struct tsr__disperse {
   tsr_dtype dtype;
   int parts;

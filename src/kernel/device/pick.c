@@ -2,14 +2,14 @@
  *
  *   rows   3 0 1        from   a b c d        to   d a b
  *
- * Invariant: a row is fetched into the cache ahead of its reading, but memory beyond the buffer, where a
- * missing row points, is never read. */
+ * Invariant: a row is fetched into the cache ahead of its reading, but memory beyond the buffer,
+ * where a missing row points, is never read. */
 #include "kernel/device/cpu.h"
 
 enum { AHEAD = 64, ABREAST = 8 };
 
-/* Rows lie anywhere, so each is fetched into the cache well before it is read; an address beyond the
- * column, of a missing row, is never read. */
+/* Rows lie anywhere, so each is fetched into the cache well before it is read; an address beyond
+ * the column, of a missing row, is never read. */
 #define FETCH(T, from, row) \
   __builtin_prefetch((const void *)((uintptr_t)(from) + (uintptr_t)(row) * sizeof(T)))
 

@@ -43,8 +43,8 @@ static inline size_t tsr__rows_bytes(int64_t count)
 }
 enum { TSR__ESCAPE_WIRE = 8 + TSR__ACC2_WIRE };
 
-/* Takes `memory` (tsr__rows_bytes, borrowed, 8-byte aligned) for sums as it is: without value where all
- * of it is -0. */
+/* Takes `memory` (tsr__rows_bytes, borrowed, 8-byte aligned) for sums as it is: without value where
+ * all of it is -0. */
 void tsr__rows_over(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t count);
 /* The same, made sums of no value. */
 void tsr__rows_init(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t count);

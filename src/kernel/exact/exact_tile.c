@@ -146,8 +146,8 @@ INLINE void fetch_ahead(const void *at, size_t bytes)
 }
 
 /* Of the chosen lanes those whose values must lie in the window: zeros need not, as adding them
- * changes nothing. Columns of counts are full of them, so that one look at each value here saves the
- * careful loop; without masks in registers it would cost as much as that. */
+ * changes nothing. Columns of counts are full of them, so that one look at each value here saves
+ * the careful loop; without masks in registers it would cost as much as that. */
 INLINE vm matter(vm mask, vd value)
 {
 #ifdef LANES_AVX512
@@ -529,7 +529,7 @@ static uint32_t flags_of_zero(const operand *in)
   return flags;
 }
 
-/* ---- the guess --------------------------------------------------------------------------------- */
+/* ---- the guess ------------------------------------------------------------------------------- */
 
 /* Counts the chosen finite values by exponent. */
 static void histogram(uint16_t seen[2048], const operand *in)
@@ -593,7 +593,7 @@ static void quick_failed(tsr__grid *grid, const operand *in, limits to)
   grid->careful = grid->streak;
 }
 
-/* ---- one tile ------------------------------------------------------------------------------------ */
+/* ---- one tile -------------------------------------------------------------------------------- */
 
 INLINE bool quick_loop(tile *t, int exponent, const operand *in, bool narrow)
 {
@@ -653,7 +653,7 @@ INLINE void spread_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow
   if (t->part[0] == 0 && t->part[1] == 0) t->flags |= flags_of_zero(in);
 }
 
-/* ---- where the sums go ----------------------------------------------------------------------------- */
+/* ---- where the sums go ----------------------------------------------------------------------- */
 
 /* Calls for each element that waits: `i` is its index. */
 #define EACH_REST(i, t, n)                                   \

@@ -58,7 +58,7 @@ static int kop_of(int op)
   }
 }
 
-/* ---- types ------------------------------------------------------------------------------------------- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 /* The type of the registers that a dtype is computed in. */
 static int register_of(int dtype)
@@ -98,8 +98,8 @@ static tsr__kval convert(emit *e, tsr__kval x, int to)
   return x.dtype == to ? x : apply(e, (tsr__kop)kops[to], x.dtype, to, x);
 }
 
-/* From a register to a dtype, in its register. What is rounded to f16 and bf16 goes to f32 by way of
- * odd, so that it is rounded once; what a float gives narrow integers is cut to their ends. */
+/* From a register to a dtype, in its register. What is rounded to f16 and bf16 goes to f32 by way
+ * of odd, so that it is rounded once; what a float gives narrow integers is cut to their ends. */
 static tsr__kval cast(emit *e, tsr__kval x, int dtype)
 {
   bool from_float = tsr__dtype_float((tsr_dtype)x.dtype);
@@ -114,7 +114,7 @@ static tsr__kval cast(emit *e, tsr__kval x, int dtype)
   return keep(e, x, dtype);
 }
 
-/* ---- operands in memory -------------------------------------------------------------------------------- */
+/* ---- operands in memory ---------------------------------------------------------------------- */
 
 /* Along which dims of the domain an operand does not vary, aligned at the last dim. */
 static uint32_t flat_dims(const tsr__gnode *domain, const tsr__gnode *o)
@@ -161,7 +161,7 @@ static tsr__kval load_one(emit *e, int n)
   return tsr__kbuild_op(b, TSR__K_SPREAD, TSR_BOOL, TSR_BOOL, &value);
 }
 
-/* ---- nodes ----------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static bool computed_here(const emit *e, int n)
 {
@@ -301,7 +301,8 @@ static tsr__kval compute(emit *e, int n)
               g->dtype);
 }
 
-/* A number of the formula. One that is kept in few bits is rounded to them from the double it is. */
+/* A number of the formula. One that is kept in few bits is rounded to them from the double it
+ * is. */
 static tsr__kval number(emit *e, const tsr__gnode *g)
 {
   bool halves = is_stored(g->dtype) && tsr__dtype_float((tsr_dtype)g->dtype);
@@ -326,7 +327,8 @@ static void store_narrow(emit *e, int dtype, int output, tsr__kval x)
                                 .extra = -1 });
 }
 
-/* Makes the slot of a value a result in memory, or copies it there if the slot is something else. */
+/* Makes the slot of a value a result in memory, or copies it there if the slot is something
+ * else. */
 static void store(emit *e, int n)
 {
   tsr__kbuild *b = &e->build;
@@ -349,7 +351,7 @@ static void store(emit *e, int n)
   if (!e->value[n].uniform) e->value[n] = x;
 }
 
-/* ---- reductions ------------------------------------------------------------------------------------------- */
+/* ---- reductions ------------------------------------------------------------------------------ */
 
 /* Sums of bools and i32 reach us as casts to i64; the cast need not be done to add exactly. */
 static int uncast(const emit *e, const tsr__accum *accum, int n)
@@ -375,8 +377,8 @@ static tsr__kval value_at(emit *e, int node, int n)
   return spread_out(e, e->value[n]);
 }
 
-/* Accumulators know i32, i64, u64 and floats. Of u64 the smallest, the largest and the spread are those
- * of the number less 2^63: the sign bit turned. */
+/* Accumulators know i32, i64, u64 and floats. Of u64 the smallest, the largest and the spread are
+ * those of the number less 2^63: the sign bit turned. */
 static tsr__kval summable(emit *e, int cls, tsr__kval x)
 {
   if (cls == TSR__ACC_PROD && x.dtype == TSR_F32) return convert(e, x, TSR_F64);
@@ -437,7 +439,7 @@ static void reduce(emit *e, int a)
                                 .extra = extra });
 }
 
-/* ---- the kernel ------------------------------------------------------------------------------------------- */
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 static bool accum_here(const emit *e, int a)
 {

@@ -3,7 +3,8 @@
  * formula_trig.c.
  *
  * Coefficients: Chebyshev interpolation of the function named beside them, in 70 digits, rounded.
- * Errors are measured against long double (tests/unit/formula_test.c) and stated in docs/NUMERICS.md. */
+ * Errors are measured against long double (tests/unit/formula_test.c) and stated in
+ * docs/NUMERICS.md. */
 #include "kernel/fuse/formula_inner.h"
 
 #include <math.h>

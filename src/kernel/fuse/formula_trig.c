@@ -1,13 +1,15 @@
 /* sin, cos and tan of f64 as instructions.
  *
- *   x --turn--> y, |y| < 2^20 --k = y 2/pi--> r = y - k pi/2 in two parts --> sin r, cos r --k--> result
+ *   x --turn--> y, |y| < 2^20 --k = y 2/pi--> r = y - k pi/2 in two parts --> sin r, cos r --k-->
+ *   result
  *
- * turn leaves small numbers as they are; large ones it replaces by what whole quarters leave of them
- * (angle_tile.c); turnlow adds what that rounds off, and quarter says how many quarters modulo 4 it was. pi/2 is taken off in parts of
- * 33 bits, whose products with k are exact, and what each subtraction rounds off is kept.
+ * turn leaves small numbers as they are; large ones it replaces by what whole quarters leave of
+ * them (angle_tile.c); turnlow adds what that rounds off, and quarter says how many quarters modulo
+ * 4 it was. pi/2 is taken off in parts of 33 bits, whose products with k are exact, and what each
+ * subtraction rounds off is kept.
  *
- * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long double
- * (tests/unit/formula_test.c) and stated in docs/NUMERICS.md. */
+ * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long
+ * double (tests/unit/formula_test.c) and stated in docs/NUMERICS.md. */
 #include "kernel/fuse/formula_inner.h"
 
 /* An angle less than about pi/4 in two parts, and the quarters taken off. */
@@ -104,8 +106,8 @@ val tsr__formula_cos(tsr__kbuild *b, val x)
   return turned_sine(b, x, 1);
 }
 
-/* tan r = t is r + r^3 / 3 + r^5 T(r^2), a part of which the low part turns by 1 + t^2. In odd quarters
- * the result is -1 / t, and what that quotient lacks is put back. */
+/* tan r = t is r + r^3 / 3 + r^5 T(r^2), a part of which the low part turns by 1 + t^2. In odd
+ * quarters the result is -1 / t, and what that quotient lacks is put back. */
 val tsr__formula_tan(tsr__kbuild *b, val x)
 {
   static const double t[] = { /* (tan r - r - r^3 / 3) / r^5 in r^2 */

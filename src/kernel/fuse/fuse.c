@@ -14,7 +14,7 @@
  * kernel that needs it. */
 #include "kernel/fuse/fuse.h"
 
-/* ---- facts ------------------------------------------------------------------------------------------ */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 static bool single(const tsr__gnode *g)
 {
@@ -69,7 +69,7 @@ int tsr__reach(const tsr__fusion *f, int node, int i)
   return same_dims(&f->program->nodes[in], domain) ? TSR__REACH_ELEMENT : TSR__REACH_MEMORY;
 }
 
-/* ---- rows known at run time -------------------------------------------------------------------------- */
+/* ---- rows known at run time ------------------------------------------------------------------ */
 
 static int origin_of(const tsr__fusion *f, int n)
 {
@@ -111,7 +111,7 @@ static void unite_rows(tsr__fusion *f, int n)
   if (!known) f->movers[f->mover_count++] = n; /* those like it need only look at it */
 }
 
-/* ---- domains and levels ------------------------------------------------------------------------------ */
+/* ---- domains and levels ---------------------------------------------------------------------- */
 
 /* Two shardings that put the same parts on the same devices make one domain. */
 static bool same_sharding(const tsr__program *p, const tsr__gnode *a, const tsr__gnode *b)
@@ -192,7 +192,7 @@ static void late_levels(tsr__fusion *f, int *last)
   }
 }
 
-/* ---- accumulators ------------------------------------------------------------------------------------- */
+/* ---- accumulators ---------------------------------------------------------------------------- */
 
 /* The accumulators by stage. A count that reductions of two stages share is kept twice: a stage's
  * accumulators are combined together and then gone. */
@@ -247,7 +247,7 @@ static bool find_accums(tsr__fusion *f)
   return good;
 }
 
-/* ---- kernels -------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /* What must be in memory: roots, and operands that are read from there. */
 static void find_stores(tsr__fusion *f)
@@ -328,7 +328,7 @@ static void find_work(tsr__fusion *f)
   }
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static int step_kind(int op)
 {

@@ -134,7 +134,7 @@ tsr__kval tsr__kbuild_op(tsr__kbuild *b, tsr__kop op, tsr_dtype dtype, tsr_dtype
   return value;
 }
 
-/* ---- registers ------------------------------------------------------------------------------------ */
+/* ---- registers ------------------------------------------------------------------------------- */
 
 /* The slots an instruction reads. */
 static int reads(const tsr__kbuild *b, const tsr__inst *inst, int out[TSR__K_OPERANDS])
@@ -259,7 +259,7 @@ const tsr__kernel_io *tsr__kernel_io_of(const tsr__kernel *kernel)
   return &kernel->io;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void print_slot(const tsr__kernel *k, int slot, tsr__text *out)
 {

@@ -15,23 +15,20 @@
 /* Instructions: X(enumerator, name, operands). Those before LOAD are pure functions of their
  * operands' elements and have a tile function for each dtype they make sense for. */
 /* clang-format off */
-#define TSR__KOP_MAP(X)                                                                            \
-  X(COPY, "copy", 1)                                                                               \
-  X(SPREAD, "spread", 1)                                                                           \
-  X(NEG, "neg", 1)                                                                                 \
-  X(ABS, "abs", 1) X(SQRT, "sqrt", 1) X(RINT, "rint", 1) X(FLOOR, "floor", 1) X(ISNAN, "isnan", 1) \
-      X(NOT, "not", 1) X(TO_BOOL, "to_bool", 1) X(TO_I32, "to_i32", 1) X(TO_I64, "to_i64", 1)      \
-          X(TO_U32, "to_u32", 1) X(TO_U64, "to_u64", 1) X(TO_F32, "to_f32", 1) X(TO_F64, "to_f64", 1) X(ODD, "odd", 1) X(WIDEN, "widen", 1) X(NARROW, "narrow", 1) X(ROUND, "round", 1) X(CLAMP, "clamp", 1) X(ADD, "add", 2) X(SUB, "sub", 2)          \
-              X(MUL, "mul", 2) X(DIV, "div", 2) X(FLOORDIV, "floordiv", 2) X(MOD, "mod", 2)        \
-                  X(POW, "pow", 2) X(MIN, "min", 2) X(MAX, "max", 2) X(EQ, "eq", 2) X(NE, "ne", 2) \
-                      X(LT, "lt", 2) X(LE, "le", 2) X(GT, "gt", 2) X(GE, "ge", 2) X(AND, "and", 2) \
-                          X(OR, "or", 2) X(XOR, "xor", 2) X(ANDNOT, "andnot", 2)                   \
-                              X(ADDOVF, "addovf", 2) X(SUBOVF, "subovf", 2) X(MULOVF, "mulovf", 2) \
-                                  X(SHL, "shl", 2) X(SHR, "shr", 2) X(SAR, "sar", 2)               \
-                                      X(WHERE, "where", 3) X(FMA, "fma", 3) X(TURN, "turn", 1) X(TURNLOW, "turnlow", 1) X(QUARTER, "quarter", 1) X(LOAD, "load", 0)     \
-                                          X(IOTA, "iota", 0) X(UNIFORM, "uniform", 0)              \
-                                              X(TAKE, "take", 1) X(SEARCH, "search", 1)            \
-                                                  X(REDUCE, "reduce", 3)
+#define TSR__KOP_MAP(X)                                                                           \
+  X(COPY, "copy", 1) X(SPREAD, "spread", 1) X(NEG, "neg", 1) X(ABS, "abs", 1) X(SQRT, "sqrt", 1)  \
+  X(RINT, "rint", 1) X(FLOOR, "floor", 1) X(ISNAN, "isnan", 1) X(NOT, "not", 1)                   \
+  X(TO_BOOL, "to_bool", 1) X(TO_I32, "to_i32", 1) X(TO_I64, "to_i64", 1) X(TO_U32, "to_u32", 1)   \
+  X(TO_U64, "to_u64", 1) X(TO_F32, "to_f32", 1) X(TO_F64, "to_f64", 1) X(ODD, "odd", 1)           \
+  X(WIDEN, "widen", 1) X(NARROW, "narrow", 1) X(ROUND, "round", 1) X(CLAMP, "clamp", 1)           \
+  X(ADD, "add", 2) X(SUB, "sub", 2) X(MUL, "mul", 2) X(DIV, "div", 2) X(FLOORDIV, "floordiv", 2)  \
+  X(MOD, "mod", 2) X(POW, "pow", 2) X(MIN, "min", 2) X(MAX, "max", 2) X(EQ, "eq", 2)              \
+  X(NE, "ne", 2) X(LT, "lt", 2) X(LE, "le", 2) X(GT, "gt", 2) X(GE, "ge", 2) X(AND, "and", 2)     \
+  X(OR, "or", 2) X(XOR, "xor", 2) X(ANDNOT, "andnot", 2) X(ADDOVF, "addovf", 2)                   \
+  X(SUBOVF, "subovf", 2) X(MULOVF, "mulovf", 2) X(SHL, "shl", 2) X(SHR, "shr", 2)                 \
+  X(SAR, "sar", 2) X(WHERE, "where", 3) X(FMA, "fma", 3) X(TURN, "turn", 1)                       \
+  X(TURNLOW, "turnlow", 1) X(QUARTER, "quarter", 1) X(LOAD, "load", 0) X(IOTA, "iota", 0)         \
+  X(UNIFORM, "uniform", 0) X(TAKE, "take", 1) X(SEARCH, "search", 1) X(REDUCE, "reduce", 3)
 /* clang-format on */
 
 typedef enum tsr__kop {

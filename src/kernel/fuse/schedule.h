@@ -1,5 +1,5 @@
-/* What fusion makes of a program: a schedule of steps whose kernels read each input once. And what a run
- * of them is given: buffers and partials, a share for each device. It knows no device. */
+/* What fusion makes of a program: a schedule of steps whose kernels read each input once. And what
+ * a run of them is given: buffers and partials, a share for each device. It knows no device. */
 #ifndef TSR_KERNEL_SCHEDULE_H
 #define TSR_KERNEL_SCHEDULE_H
 
@@ -23,8 +23,9 @@ typedef struct tsr__kernel_io {
 
 enum tsr__step_kind {
   TSR__STEP_KERNEL,     /* run `kernel` on all local devices */
-  TSR__STEP_ALL_REDUCE, /* combine the accums of `first .. first + count - 1` over their mesh axes and
-                         finalise the reduction nodes that use them; one collective an axes mask */
+  TSR__STEP_ALL_REDUCE, /* combine the accums of `first .. first + count - 1` over their mesh axes,
+                           then finalise the reduction nodes that use them; one collective an
+                           axes mask */
   TSR__STEP_RESHARD,    /* `node` gets its operand's elements in its own sharding */
   TSR__STEP_COMPACT,
   TSR__STEP_FIRSTN,
@@ -80,7 +81,8 @@ typedef struct tsr__run {
   const tsr__run_part *parts;
 } tsr__run;
 
-/* One group of devices whose partials meet: members[0] is the leader. Every member gets the result. */
+/* One group of devices whose partials meet: members[0] is the leader. Every member gets the
+ * result. */
 typedef struct tsr__all_reduce {
   tsr_runtime *rt;
   const tsr__program *program;

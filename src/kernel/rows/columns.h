@@ -81,7 +81,7 @@ tsr_status tsr__pack_keys(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__packed
                           tsr__error *error);
 void tsr__packed_free(tsr_runtime *rt, tsr__packed_keys *packed);
 
-/* ---- index vectors (gather.c) ------------------------------------------------------------------ */
+/* ---- index vectors (gather.c) ---------------------------------------------------------------- */
 
 /* An index vector a part: row numbers of another part's or table's rows. */
 typedef struct tsr__index {
@@ -114,13 +114,13 @@ tsr_status tsr__gather_column(tsr_runtime *rt, const tsr__gather *ask, tsr__buff
 tsr_status tsr__sort_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__packed_keys *keys,
                           tsr__index *out, tsr__error *error);
 
-/* Device bytes that sorting a part of `rows` rows by keys of `words` words takes, the index included;
- * more only where a sample misleads. */
+/* Device bytes that sorting a part of `rows` rows by keys of `words` words takes, the index
+ * included; more only where a sample misleads. */
 int64_t tsr__sort_need(int64_t rows, int words);
 
 /* The rows that the first `count` in order of key, part and row are among, ascending in each part:
- * of equal first words all, else hardly more than `count`. None are given, and `out->rows` stays NULL,
- * where they are more than `most` over all parts (sort_top.c). */
+ * of equal first words all, else hardly more than `count`. None are given, and `out->rows` stays
+ * NULL, where they are more than `most` over all parts (sort_top.c). */
 typedef struct tsr__top_ask {
   const tsr__parts *parts;
   const tsr__packed_keys *keys;
@@ -129,8 +129,8 @@ typedef struct tsr__top_ask {
 tsr_status tsr__top_rows(tsr_runtime *rt, const tsr__top_ask *ask, tsr__index *out,
                          tsr__error *error);
 
-/* Which part each row goes to so that parts hold nearly even runs of all parts' rows in order of key,
- * part and row (sort_split.c). */
+/* Which part each row goes to so that parts hold nearly even runs of all parts' rows in order of
+ * key, part and row (sort_split.c). */
 typedef struct tsr__sort_split {
   int parts;
   uint16_t **dest; /* dest[p][r] */
@@ -142,11 +142,12 @@ tsr_status tsr__sort_split_rows(tsr_runtime *rt, const tsr__parts *parts,
                                 tsr__error *error);
 void tsr__sort_split_free(tsr_runtime *rt, tsr__sort_split *split);
 
-/* ---- grouping (group_number.c, group_aggregate.c) ------------------------------------------------------------ */
+/* ---- grouping (group_number.c, group_aggregate.c) -------------------------------------------- */
 
 /* Groups of equal keys of each part. `group[p][r]` numbers the groups of part p from 0 in order of
- * their first row; `first` holds each group's first row, `count` their number. Where keys of several
- * parts have few bits, number[p][key] is a key's group or TSR__NO_ROW; else `number` is NULL. */
+ * their first row; `first` holds each group's first row, `count` their number. Where keys of
+ * several parts have few bits, number[p][key] is a key's group or TSR__NO_ROW; else `number` is
+ * NULL. */
 typedef struct tsr__grouped {
   int parts, bits; /* of a key */
   int64_t steps;   /* that tables took beyond the slots where keys belong */
@@ -162,7 +163,8 @@ void tsr__grouped_free(tsr_runtime *rt, tsr__grouped *grouped);
 
 enum tsr__group_op {
   TSR__GROUP_COUNT, /* rows, or values that are not null */
-  TSR__GROUP_SUM, /* integers and bools: i64, leaving it is TSR_EVALUE; floats: their dtype, exact */
+  TSR__GROUP_SUM,   /* integers and bools: i64, leaving it is TSR_EVALUE; floats: their dtype,
+                     exact */
   TSR__GROUP_MEAN,
   TSR__GROUP_VAR,
   TSR__GROUP_STD, /* ddof 1 */
@@ -174,12 +176,13 @@ enum tsr__group_op {
   TSR__GROUP_LAST,     /* of the rows, null if that row's is */
   TSR__GROUP_QUANTILE, /* linear between neighbours, as pandas; median: 0.5 */
   TSR__GROUP_NUNIQUE,  /* nulls do not count */
-  TSR__GROUP_CORR /* of two columns, both integers and bools or both f64, whose nulls are the same */
+  TSR__GROUP_CORR      /* of two columns, both integers and bools or both f64, whose nulls are the
+                     same */
 };
 
 /* One aggregate of a column (column -1: of rows). Results have the frame's types: mean, var, std,
- * quantile are f64, f32 of f32; corr f64; nulls are skipped; of no values: sum and counts 0, any false, all
- * true, the rest null. NaN: as in the frames' direct groups (docs/NUMERICS.md). */
+ * quantile are f64, f32 of f32; corr f64; nulls are skipped; of no values: sum and counts 0, any
+ * false, all true, the rest null. NaN: as in the frames' direct groups (docs/NUMERICS.md). */
 typedef struct tsr__group_agg {
   uint8_t op;
   int column, other; /* other: corr */
@@ -199,7 +202,8 @@ typedef struct tsr__aggregate_ask {
   int count;
 } tsr__aggregate_ask;
 
-/* All aggregates of all groups: values[a * parts + p] and valid[...] (NULL where nothing is null). */
+/* All aggregates of all groups: values[a * parts + p] and valid[...] (NULL where nothing is
+ * null). */
 tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
                                  tsr__buffer **values, tsr__buffer **valid, tsr__error *error);
 
@@ -207,8 +211,8 @@ tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
  * order, so that parts may group their rows first and join their records afterwards. */
 typedef struct tsr__group_records tsr__group_records;
 
-/* *out is NULL where records cannot hold what is asked: last rows, quantiles, distinct values, sums of
- * floats very far apart. Free it before what `ask` points to. */
+/* *out is NULL where records cannot hold what is asked: last rows, quantiles, distinct values, sums
+ * of floats very far apart. Free it before what `ask` points to. */
 tsr_status tsr__group_record_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
                                     tsr__group_records **out, tsr__error *error);
 void tsr__tallied_free(tsr__group_records *tallied);       /* NULL is allowed */
@@ -227,7 +231,7 @@ void tsr__tallied_join(tsr__group_records *tallied, int part, const tsr__joining
 tsr_status tsr__tallied_read(tsr__group_records *tallied, const tsr__grouped *groups,
                              tsr__buffer **values, tsr__buffer **valid, tsr__error *error);
 
-/* ---- matching (match.c) -------------------------------------------------------------------------- */
+/* ---- matching (match.c) ---------------------------------------------------------------------- */
 
 enum tsr__match_how { TSR__MATCH_INNER, TSR__MATCH_LEFT, TSR__MATCH_SEMI, TSR__MATCH_ANTI };
 

@@ -44,7 +44,7 @@ void tsr__index_free(tsr_runtime *rt, tsr__index *index)
   *index = (tsr__index){ 0 };
 }
 
-/* ---- gathering ------------------------------------------------------------------------------------- */
+/* ---- gathering ------------------------------------------------------------------------------- */
 
 typedef struct gather_job {
   const tsr__gather *ask;

@@ -4,11 +4,12 @@
  *   many groups    rows are dealt into clusters of neighbouring groups, a task each, whose records
  *                  stay in the cache and are read out at once
  *
- * Columns are taken to be like some of their rows. If adding finds that one is not, all is done again
- * after a look at all rows.
+ * Columns are taken to be like some of their rows. If adding finds that one is not, all is done
+ * again after a look at all rows.
  *
- * Invariant: records join exactly (group_record.h), so neither the way nor the workers can show. First and
- * last rows are looked up by number; quantiles and distinct values have their own file. */
+ * Invariant: records join exactly (group_record.h), so neither the way nor the workers can show.
+ * First and last rows are looked up by number; quantiles and distinct values have their own
+ * file. */
 #include "kernel/rows/group_inner.h"
 #include "kernel/rows/group_record.h"
 
@@ -72,7 +73,7 @@ static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
   return TSR_OK;
 }
 
-/* ---- the plan ----------------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static bool is_moment(int op)
 {
@@ -127,8 +128,8 @@ static int tally_of(job *j, int kind, int column)
   return tally(j, (tsr__group_record){ .kind = (uint8_t)kind, .column = column, .other = -1 });
 }
 
-/* The sum of a column's values, and of its products with another column's (-1: none): `units` where 64
- * bits hold all of them, or units all floats; and what else was seen. */
+/* The sum of a column's values, and of its products with another column's (-1: none): `units` where
+ * 64 bits hold all of them, or units all floats; and what else was seen. */
 typedef struct sums {
   int sum, products, saw;
 } sums;
@@ -270,7 +271,7 @@ static tsr_status make_plan(job *j, bool all)
   return TSR_OK;
 }
 
-/* ---- results ------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static tsr_status result_room(job *j)
 {
@@ -329,7 +330,7 @@ static void drop_valid(job *j)
   }
 }
 
-/* ---- records --------------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static size_t state_bytes(const job *j, int64_t groups)
 {
@@ -363,7 +364,7 @@ static bool state_failed(const job *j, const tsr__group_record_state *state)
   return false;
 }
 
-/* ---- few groups -------------------------------------------------------------------------------------------- */
+/* ---- few groups ------------------------------------------------------------------------------ */
 
 static void direct_task(void *user, int64_t task, int worker)
 {
@@ -438,7 +439,7 @@ static tsr_status aggregate_direct(job *j)
   return status ? status : run(j, tsr__piece_count(&groups, READ), direct_read_task);
 }
 
-/* ---- many groups ---------------------------------------------------------------------------------------------- */
+/* ---- many groups ----------------------------------------------------------------------------- */
 
 static uint32_t *piece_start(const cluster_part *c, int64_t piece)
 {
@@ -564,7 +565,7 @@ static tsr_status aggregate_clusters(job *j)
   return status ? status : run(j, clusters, cluster_task);
 }
 
-/* ---- the two together ---------------------------------------------------------------------------------------- */
+/* ---- the two together ------------------------------------------------------------------------ */
 
 static tsr_status gather_rows(job *j, int a, const tsr__index *index)
 {
@@ -703,7 +704,7 @@ tsr_status tsr__aggregate_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
   return status;
 }
 
-/* ---- records kept, to be joined with other parts' ------------------------------------------------------------ */
+/* ---- records kept, to be joined with other parts' -------------------------------------------- */
 
 struct tsr__group_records {
   job job;

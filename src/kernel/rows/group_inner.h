@@ -7,7 +7,7 @@
 #include "kernel/rows/columns.h"
 #include "kernel/rows/pieces.h"
 
-/* ---- working memory ---------------------------------------------------------------------------- */
+/* ---- working memory -------------------------------------------------------------------------- */
 
 /* Device memory that is given back all at once. */
 typedef struct tsr__loans {
@@ -21,7 +21,7 @@ typedef struct tsr__loans {
 void *tsr__loan(tsr__loans *loans, int device, size_t bytes);
 void tsr__loans_return(tsr__loans *loans);
 
-/* ---- aggregates that need values in order (group_quantile.c) ------------------------------------------- */
+/* ---- aggregates that need values in order (group_quantile.c) --------------------------------- */
 
 /* Aggregate number `agg` of an ask: fills values[agg * parts + p] and valid. */
 typedef struct tsr__ordered_agg {
@@ -33,7 +33,7 @@ typedef struct tsr__ordered_agg {
 tsr_status tsr__group_quantile(tsr_runtime *rt, const tsr__ordered_agg *one, tsr__error *error);
 tsr_status tsr__group_nunique(tsr_runtime *rt, const tsr__ordered_agg *one, tsr__error *error);
 
-/* ---- ranks ------------------------------------------------------------------------------------------ */
+/* ---- ranks ----------------------------------------------------------------------------------- */
 
 /* Marked rows and, for each word of marks, how many come before it. */
 typedef struct tsr__marks {

@@ -6,8 +6,8 @@
  *   marks    1  1  .  1  .  .        rows that are their own first
  *   group    0  1  0  2  1  2        how many marks come before `first`
  *
- * Keys of few bits find `first` in a table over all of their values. Others are hashed: rows are dealt
- * into bins by their hash, each bin small enough that its table stays in the cache; then they
+ * Keys of few bits find `first` in a table over all of their values. Others are hashed: rows are
+ * dealt into bins by their hash, each bin small enough that its table stays in the cache; then they
  * are taken back in order. A mark and a count replace any sorting of the groups.
  *
  * Invariant: `first` is a row of the same part and of an equal key, and no smaller row has that
@@ -26,7 +26,7 @@ enum {
 
 #define SLOT_ROWS (INT64_C(1) << 22) /* rows a task reads before others get their turn */
 
-/* ---- working memory ---------------------------------------------------------------------------- */
+/* ---- working memory -------------------------------------------------------------------------- */
 
 void *tsr__loan(tsr__loans *loans, int device, size_t bytes)
 {
@@ -50,7 +50,7 @@ void tsr__loans_return(tsr__loans *loans)
   loans->count = loans->capacity = 0;
 }
 
-/* ---- the job --------------------------------------------------------------------------------------- */
+/* ---- the job --------------------------------------------------------------------------------- */
 
 /* A slot of a bin's table: the key's only word, or its hash, and its first row in the bin. It is
  * taken if `bin` is the bin being grouped, so that tables are never cleared in between. */
@@ -126,7 +126,7 @@ static bool dense(const job *j, int64_t rows)
   return j->bits <= SMALL_DENSE_BITS || INT64_C(1) << j->bits <= 2 * rows;
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Counts the marks before each word and makes room for the first rows. */
 static tsr_status count_marks(job *j)
@@ -157,10 +157,10 @@ static bool marks_room(job *j, part *at)
   return at->marks.bits && at->marks.before;
 }
 
-/* ---- keys of few bits ----------------------------------------------------------------------------------- */
+/* ---- keys of few bits ------------------------------------------------------------------------ */
 
-/* Finds the first row of each value among some rows of a slot: task = (part, slot). Rows are taken from
- * the last to the first, so that what is written last stands and nothing need be compared. */
+/* Finds the first row of each value among some rows of a slot: task = (part, slot). Rows are taken
+ * from the last to the first, so that what is written last stands and nothing need be compared. */
 static void find_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -301,7 +301,7 @@ static tsr_status group_dense(job *j)
   return status ? status : run(j, pieces, assign_task);
 }
 
-/* ---- any other keys ------------------------------------------------------------------------------------- */
+/* ---- any other keys -------------------------------------------------------------------------- */
 
 static uint32_t *piece_start(int64_t piece, const part *at)
 {
@@ -543,7 +543,7 @@ static tsr_status group_hashed(job *j)
   return status ? status : run(j, pieces, rank_task);
 }
 
-/* ---- the two together -------------------------------------------------------------------------------------- */
+/* ---- the two together ------------------------------------------------------------------------ */
 
 static bool result_room(job *j, const tsr__parts *parts)
 {

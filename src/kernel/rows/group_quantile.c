@@ -3,9 +3,9 @@
  *   rows      g0 g1 g0 g1 g1          dealt to groups, nulls left out
  *   keys     |g0 g0|g1 g1 g1|         a quantile is one of them, or lies between two
  *
- * A quantile is found by narrowing: the group's keys are counted into 256 equal stretches between the
- * smallest and the largest, and the stretch that holds the one looked for is the next range. Only
- * counts are kept, so groups of any size need no memory. Distinct values are groups of (group,
+ * A quantile is found by narrowing: the group's keys are counted into 256 equal stretches between
+ * the smallest and the largest, and the stretch that holds the one looked for is the next range.
+ * Only counts are kept, so groups of any size need no memory. Distinct values are groups of (group,
  * value). */
 #include "kernel/rows/group_inner.h"
 #include "kernel/tile/interp_tile.h"
@@ -22,7 +22,7 @@ static tsr_status no_memory(tsr__error *error)
   return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for its quantiles; free arrays", what);
 }
 
-/* ---- one group ---------------------------------------------------------------------------------------- */
+/* ---- one group ------------------------------------------------------------------------------- */
 
 /* Whom to ask whether to go on. */
 typedef struct asker {
@@ -92,8 +92,8 @@ static uint64_t next_above(const uint64_t *keys, int64_t n, uint64_t key)
   return next;
 }
 
-/* Keys number k and k + 1 (the same where there is no other) in order. Asks between passes over large
- * groups whether to go on. */
+/* Keys number k and k + 1 (the same where there is no other) in order. Asks between passes over
+ * large groups whether to go on. */
 static void pick(const uint64_t *key, int64_t n, int64_t k, uint64_t out[2], const asker *ask)
 {
   range r = whole_range(key, n);
@@ -117,7 +117,7 @@ static double between(double a, double b, double part)
   return isinf(way) && !isinf(b) ? a * (1 - part) + b * part : a + way * part;
 }
 
-/* ---- the job --------------------------------------------------------------------------------------------- */
+/* ---- the job --------------------------------------------------------------------------------- */
 
 typedef struct part {
   int64_t rows, groups;
@@ -267,7 +267,7 @@ static void pick_task(void *user, int64_t task, int worker)
       if (same_column(j, a)) pick_group(j, piece.part, g, a, worker);
 }
 
-/* ---- room -------------------------------------------------------------------------------------------------- */
+/* ---- room ------------------------------------------------------------------------------------ */
 
 static bool result_room(job *j, int a, tsr__error *error)
 {
@@ -342,7 +342,7 @@ tsr_status tsr__group_quantile(tsr_runtime *rt, const tsr__ordered_agg *one, tsr
   return status;
 }
 
-/* ---- distinct values ------------------------------------------------------------------------------------------ */
+/* ---- distinct values ------------------------------------------------------------------------- */
 
 typedef struct distinct {
   const tsr__ordered_agg *one;

@@ -2,9 +2,9 @@
  *
  *   column   values -> i64 or f64, nulls taken out -> block -> each tally of the column
  *
- * Floats in units: x = mantissa * 2^(exponent - low) units, added as a 128-bit number. That all sums
- * fit follows from the span of exponents, which a look at some rows proposes and each value that is
- * added is held against. */
+ * Floats in units: x = mantissa * 2^(exponent - low) units, added as a 128-bit number. That all
+ * sums fit follows from the span of exponents, which a look at some rows proposes and each value
+ * that is added is held against. */
 #include "kernel/rows/group_record.h"
 
 #include "kernel/rows/pieces.h"
@@ -24,7 +24,7 @@ typedef struct block {
   uint32_t groups[BLOCK];
 } block;
 
-/* ---- blocks ---------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 #define TAKE(name, T, U)                                             \
   static void name(U *to, const T *from, const uint32_t *row, int n) \
@@ -120,7 +120,7 @@ static void load(const tsr__tallies *plan, int column, const tsr__group_record_r
   if (valid) drop_nulls(valid->data, rows, at, tsr__dtype_float((tsr_dtype)from->dtype), b);
 }
 
-/* ---- adding ------------------------------------------------------------------------------------------ */
+/* ---- adding ---------------------------------------------------------------------------------- */
 
 /* Where a tally of the groups lies. */
 typedef struct place {
@@ -328,7 +328,7 @@ bool tsr__group_record_add(const tsr__tallies *plan, tsr__group_record_state *st
   return held;
 }
 
-/* ---- joining ------------------------------------------------------------------------------------------ */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 static void merge_one(const tsr__group_record *t, uint64_t *to, const uint64_t *from)
 {
@@ -358,7 +358,7 @@ void tsr__group_record_merge(const tsr__tallies *plan, tsr__group_record_state *
   }
 }
 
-/* ---- what a column is like ------------------------------------------------------------------------------- */
+/* ---- what a column is like ------------------------------------------------------------------- */
 
 /* A worker's finds of one column: which signs and exponents occur, or smallest and largest. */
 typedef struct finds {

@@ -3,7 +3,8 @@
  *   group     4 0 7 ...            record 4 of the part  <-  count + count, sum + sum, larger key
  *   records   |c s k|c s k|..
  *
- * Invariant: each kind joins as it reads rows (group_record.c): by adding, by the larger one, or by or. */
+ * Invariant: each kind joins as it reads rows (group_record.c): by adding, by the larger one, or by
+ * or. */
 #include "kernel/rows/group_record.h"
 
 enum { BLOCK = 1024 };

@@ -29,7 +29,7 @@ tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype)
   }
 }
 
-/* ---- records ------------------------------------------------------------------------------------------ */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static const uint64_t *word_at(const tsr__reading *r, const tsr__group_record_state *state,
                                int tally, int64_t group)
@@ -93,7 +93,7 @@ static void sum_to_acc2(tsr__i128 sum, double unit, tsr__acc2 *out)
   to_acc2((uint64_t[2]){ (uint64_t)size, (uint64_t)(size >> 64) }, 2, sum < 0 ? -unit : unit, out);
 }
 
-/* ---- rounding ------------------------------------------------------------------------------------------- */
+/* ---- rounding -------------------------------------------------------------------------------- */
 
 /* Moves a rounded value to the neighbour with an odd last bit, towards what it lacks: rounding
  * that to f32 is rounding the exact value. */
@@ -155,7 +155,7 @@ static bool special_sum(uint64_t saw, double *out)
   return true;
 }
 
-/* ---- results ---------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void put_real(const tsr__read_to *to, tsr_dtype dtype, int64_t i, double value)
 {

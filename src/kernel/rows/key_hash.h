@@ -1,8 +1,9 @@
 /* The hashes of packed keys, whose words lie `stride` apart: a fixed one and a seeded one.
  *
- * Where a key goes is known to other processes and told in explanations, so that hash is fixed; who chooses
- * keys may send them all to one device. Where it stands in a table there is nobody's business: that hash
- * takes the runtime's seed, so that nobody can choose keys that meet in one place. */
+ * Where a key goes is known to other processes and told in explanations, so that hash is fixed; who
+ * chooses keys may send them all to one device. Where it stands in a table there is nobody's
+ * business: that hash takes the runtime's seed, so that nobody can choose keys that meet in one
+ * place. */
 #ifndef TSR_KERNEL_KEY_HASH_H
 #define TSR_KERNEL_KEY_HASH_H
 
@@ -15,7 +16,8 @@ static inline uint64_t tsr__key_mix(uint64_t a, uint64_t b)
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* The fixed one. All bits are good; who takes top bits for one choice takes low ones for the next. */
+/* The fixed one. All bits are good; who takes top bits for one choice takes low ones for the
+ * next. */
 static inline uint64_t tsr__key_hash(const uint64_t *word, int64_t stride, int words)
 {
   uint64_t hash =
@@ -38,8 +40,8 @@ static inline tsr__key_seed tsr__key_seed_of(uint64_t seed)
   };
 }
 
-/* The seeded one, for tables. Low bits are good for any seed; of keys in equal steps top bits may be
- * uneven for a rare one, so who needs them multiplies once more. */
+/* The seeded one, for tables. Low bits are good for any seed; of keys in equal steps top bits may
+ * be uneven for a rare one, so who needs them multiplies once more. */
 static inline uint64_t tsr__key_place(tsr__key_seed seed, const uint64_t *word, int64_t stride,
                                       int words)
 {

@@ -1,7 +1,8 @@
 /* Keys of any columns as unsigned numbers whose order is the rows' order.
  *
  *   value           ordinal (i64, order kept)     code, `bits` wide          a row's key
- *   -2, 7, null     -2, 7                         0, 9, 10 (nulls last)      |origin|day|...| 64 bits
+ *   -2, 7, null     -2, 7                         0, 9, 10 (nulls last)      |origin|day|...| 64
+ *                   bits
  *   1.5, NaN        0x3FF8.. ^ sign, above inf    ordinal - least            first key on top
  *
  * Invariant: every row's code fits the bits that tsr__keys_settle gave its key, so fields never
@@ -15,7 +16,7 @@
 
 enum { BLOCK = 1024 };
 
-/* ---- ordinals ------------------------------------------------------------------------------------ */
+/* ---- ordinals -------------------------------------------------------------------------------- */
 
 /* Some rows of a key column: their ordinals, and which of them are values at all. */
 typedef struct block {
@@ -113,7 +114,7 @@ static void load_block(const tsr__colparts *column, const tsr__key *key, const t
   else load_plain(column, rows, b);
 }
 
-/* ---- ranges --------------------------------------------------------------------------------------- */
+/* ---- ranges ---------------------------------------------------------------------------------- */
 
 typedef struct range {
   int64_t least, most;
@@ -225,7 +226,7 @@ int tsr__keys_settle(tsr__key *keys, int count, int *bits)
   return total > 64 ? (total + 63) / 64 : 1;
 }
 
-/* ---- packing ----------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 typedef struct pack_job {
   const tsr__pack_ask *ask;
@@ -259,8 +260,8 @@ typedef struct target {
   int words, n;
 } target;
 
-/* Puts a field `at` bits above the lowest; it may reach into the next higher word. The lowest field is
- * the first to come to its word. */
+/* Puts a field `at` bits above the lowest; it may reach into the next higher word. The lowest field
+ * is the first to come to its word. */
 static void put_field(const target *to, int at, int bits, const uint64_t *code)
 {
   int shift = at % 64;

@@ -9,7 +9,8 @@
  *
  * Invariant: a left row's results lie together in order of the left rows, whatever task made them:
  * pieces are counted first, and each then writes where the ones before it end. A vector that would
- * say 0, 1, 2, ... is not made, and match[] itself is the right one where every left row has one. */
+ * say 0, 1, 2, ... is not made, and match[] itself is the right one where every left row has
+ * one. */
 #include "kernel/rows/match.h"
 
 #include "kernel/device/cpu.h"
@@ -93,7 +94,8 @@ static void probe_task(void *user, int64_t task, int worker)
   tsr__match_count(m, piece);
 }
 
-/* Cuts a piece of many results after every so many, at a row's end; returns how many pieces it is. */
+/* Cuts a piece of many results after every so many, at a row's end; returns how many pieces it
+ * is. */
 static int64_t split_piece(const tsr__matched *m, const tsr__match_piece *whole,
                            tsr__match_piece *out)
 {

@@ -25,7 +25,8 @@ typedef struct tsr__match_slot {
   uint32_t row, unused;
 } tsr__match_slot;
 
-/* A right row in the chain of its key: the next such row, and how many the chain has from here on. */
+/* A right row in the chain of its key: the next such row, and how many the chain has from here
+ * on. */
 typedef struct tsr__match_link {
   uint32_t next, length;
 } tsr__match_link;
@@ -68,7 +69,8 @@ tsr_status tsr__match_left(const tsr__matched *matched, tsr__index *out, tsr__er
 /* The result's right rows, of an inner or left join. May take matched->match over. */
 tsr_status tsr__match_right(tsr__matched *matched, tsr__index *out, tsr__error *error);
 void tsr__match_free(tsr__matched *matched);
-/* Whether every part's left rows give one row or none, so that tsr__match_keep does without an index. */
+/* Whether every part's left rows give one row or none, so that tsr__match_keep does without an
+ * index. */
 bool tsr__match_keeps(const tsr__matched *matched);
 /* A left column without nulls and no bools, of the rows that stay; fresh buffers, or the column's
  * own (one more reference) where all stay. */
@@ -77,8 +79,8 @@ tsr_status tsr__match_keep(const tsr__matched *matched, const tsr__colparts *fro
 
 /* ---- keys that meet on other devices (match_away.c) ---- */
 
-/* Which part each row's key is sent to: parts own shares of the keys' range where right keys lie close
- * together, of their hashes otherwise. A row that can match nothing stays where it is. */
+/* Which part each row's key is sent to: parts own shares of the keys' range where right keys lie
+ * close together, of their hashes otherwise. A row that can match nothing stays where it is. */
 typedef struct tsr__match_owners {
   const tsr__parts *parts[2]; /* left, right */
   const tsr__packed_keys *packed[2];
@@ -86,9 +88,9 @@ typedef struct tsr__match_owners {
 } tsr__match_owners;
 tsr_status tsr__match_owners_of(tsr_runtime *rt, const tsr__match_owners *ask, tsr__error *error);
 
-/* What owners tell the left rows that came: TSR_BOOL, whether there is a match, or TSR_I32, how many
- * right rows. `came[home * parts + owner]` rows lie in order of their homes; `counts[owner * parts +
- * home]` gets the number of right rows that go back. */
+/* What owners tell the left rows that came: TSR_BOOL, whether there is a match, or TSR_I32, how
+ * many right rows. `came[home * parts + owner]` rows lie in order of their homes; `counts[owner *
+ * parts + home]` gets the number of right rows that go back. */
 typedef struct tsr__match_answer {
   const tsr__matched *matched;
   const int64_t *came;
@@ -98,8 +100,8 @@ typedef struct tsr__match_answer {
 } tsr__match_answer;
 tsr_status tsr__match_answers(const tsr__match_answer *ask, tsr__error *error);
 
-/* Matches made of answers: answer i of a part is about its row order[i], and the right rows that came
- * back lie in order of the answers. */
+/* Matches made of answers: answer i of a part is about its row order[i], and the right rows that
+ * came back lie in order of the answers. */
 typedef struct tsr__match_home {
   const tsr__parts *parts;
   const tsr__index *order;

@@ -5,9 +5,9 @@
  *   leaves               1 2 2    7 8 9            each bucket is sorted inside the cache
  *   order                5 1 3    2 4 0
  *
- * Where the borders of the buckets lie is learned from a sample: equal steps if the words are spread
- * evenly, else its quantiles; a word that is frequent gets a bucket to itself, which is sorted as it
- * is. Rounds and leaves are tasks over all parts at once.
+ * Where the borders of the buckets lie is learned from a sample: equal steps if the words are
+ * spread evenly, else its quantiles; a word that is frequent gets a bucket to itself, which is
+ * sorted as it is. Rounds and leaves are tasks over all parts at once.
  *
  * Invariants: buckets are cut stably and leaves sorted stably, so equal words keep their order
  * whatever the sample says. A segment's rows stay within its own range of the part's buffers, so a
@@ -25,10 +25,10 @@ enum {
   SAMPLES = TSR__CUT_SAMPLES / MOST /* a bucket */
 };
 
-/* ---- segments and how they are cut ------------------------------------------------------------------- */
+/* ---- segments and how they are cut ----------------------------------------------------------- */
 
-/* Some rows of a part that are sorted among themselves. Level 0 lies in the input, then the part's two
- * buffers take turns. */
+/* Some rows of a part that are sorted among themselves. Level 0 lies in the input, then the part's
+ * two buffers take turns. */
 typedef struct segment {
   int part, level;
   bool constant; /* or in order: nothing to sort */
@@ -96,7 +96,7 @@ static tsr_status no_memory(tsr__error *error)
                         "sort: no memory for the plan of a sort; free some arrays");
 }
 
-/* ---- choosing borders ---------------------------------------------------------------------------------- */
+/* ---- choosing borders ------------------------------------------------------------------------ */
 
 static int bits_of(uint64_t value)
 {
@@ -176,7 +176,7 @@ static void plan_task(void *user, int64_t task, int worker)
   if (!cut_in_steps(c, sample, count, wanted)) cut_by_borders(c, sample, count, wanted);
 }
 
-/* ---- a round: which bucket, how many, where to --------------------------------------------------------- */
+/* ---- a round: which bucket, how many, where to ----------------------------------------------- */
 
 typedef struct round_piece {
   const cut *cut;
@@ -245,7 +245,7 @@ static void scatter_task(void *user, int64_t task, int worker)
   tsr__sort_deal_rows(&s->room[worker], &job);
 }
 
-/* ---- from segments to smaller ones ------------------------------------------------------------------------ */
+/* ---- from segments to smaller ones ----------------------------------------------------------- */
 
 static bool add_segment(sorter *s, const segment *g)
 {
@@ -355,7 +355,7 @@ static tsr_status run_round(sorter *s)
   return TSR_OK;
 }
 
-/* ---- what is in order already ------------------------------------------------------------------------- */
+/* ---- what is in order already ---------------------------------------------------------------- */
 
 static void look_task(void *user, int64_t task, int worker)
 {
@@ -420,7 +420,7 @@ static tsr_status sort_lanes(sorter *s)
   return TSR_OK;
 }
 
-/* ---- keys of several words ----------------------------------------------------------------------------------- */
+/* ---- keys of several words ------------------------------------------------------------------- */
 
 typedef struct take_job {
   const sorter *s;

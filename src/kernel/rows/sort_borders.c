@@ -2,8 +2,9 @@
  *
  *   border    10 20 20 30 max max max        bucket of a word: how many borders are not above it
  *
- * Invariant: borders are padded to 2^depth - 1 of the highest word, so that all searches take `depth`
- * steps; the highest word, which reaches the padding, is brought back to the last bucket. */
+ * Invariant: borders are padded to 2^depth - 1 of the highest word, so that all searches take
+ * `depth` steps; the highest word, which reaches the padding, is brought back to the last
+ * bucket. */
 #include "kernel/rows/sort.h"
 
 int tsr__sort_pad_borders(uint64_t *border, int count)
@@ -17,8 +18,8 @@ int tsr__sort_pad_borders(uint64_t *border, int count)
 #define STEP(b, w) b += border[b + step - 1] <= (w) ? step : 0
 #define BUCKET(b) (uint16_t)((b) < last ? (b) : last)
 
-/* Eight searches go side by side, as each step waits for the one before; they are spelled out so that
- * their places stay in registers. */
+/* Eight searches go side by side, as each step waits for the one before; they are spelled out so
+ * that their places stay in registers. */
 void tsr__sort_search_borders(const tsr__sort_borders *borders, const uint64_t *word, int64_t n,
                               uint16_t *bucket)
 {

@@ -1,5 +1,5 @@
-/* Which part each row goes to, so that parts come to hold even runs of all rows in order of key, part
- * and row.
+/* Which part each row goes to, so that parts come to hold even runs of all rows in order of key,
+ * part and row.
  *
  *   part 0   5 1 9 5      splitter: key 5 of part 0, row 3       part 0 gets   5(row 0) 1 | 2 3
  *   part 1   2 5 3                                               part 1 gets   9 5(row 3) | 5
@@ -43,7 +43,7 @@ static int by_place(const void *left, const void *right)
   return (a->row > b->row) - (a->row < b->row);
 }
 
-/* ---- the splitters ------------------------------------------------------------------------------------ */
+/* ---- the splitters --------------------------------------------------------------------------- */
 
 /* Rows of a part in proportion to its share, at places that are spread but not regular. */
 static int64_t sample_part(const tsr__packed_keys *keys, int64_t rows, int part, place *out,
@@ -86,7 +86,7 @@ static void choose(split_job *job, int64_t total)
   job->splitters = parts - 1;
 }
 
-/* ---- the rows ------------------------------------------------------------------------------------------ */
+/* ---- the rows -------------------------------------------------------------------------------- */
 
 /* Whether a row of `part` whose words are a splitter's goes above it, for rows from `row` on. */
 static bool reached(const place *splitter, int part, int64_t row)
@@ -184,7 +184,7 @@ static tsr_status send(tsr_runtime *rt, const split_job *job, tsr__error *error)
   return done ? TSR_OK : tsr__cancelled(error, "sort");
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static size_t split_size(int parts)
 {

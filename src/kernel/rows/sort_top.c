@@ -1,12 +1,13 @@
 /* Finding the rows that the first few in order of key are among, without sorting.
  *
- *   words of all parts    |  tally by 12 bits  |  the bin that the count ends in, by 12 more bits  | ...
- *                         4096 bins            until what lies below its end is little
+ *   words of all parts    |  tally by 12 bits  |  the bin that the count ends in, by 12 more bits
+ *                         | ... 4096 bins            until what lies below its end is little
  *   rows                  those whose word is not above that end, in order, of every part
  *
- * Only the first word of a key is looked at, and all rows of the last bin are taken: ties and further
- * words are the business of the sort that follows. Invariant: a row left out has a larger first word
- * than `count` rows that are in, so no order of the rest could bring it among the first. */
+ * Only the first word of a key is looked at, and all rows of the last bin are taken: ties and
+ * further words are the business of the sort that follows. Invariant: a row left out has a larger
+ * first word than `count` rows that are in, so no order of the rest could bring it among the
+ * first. */
 #include "kernel/device/cpu.h"
 #include "kernel/rows/pieces.h"
 

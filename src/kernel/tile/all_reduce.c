@@ -30,7 +30,7 @@ static bool is_root(const final *f)
   return f->node->op == TSR__OP_STD;
 }
 
-/* ---- floats ------------------------------------------------------------------------------------------- */
+/* ---- floats ---------------------------------------------------------------------------------- */
 
 static void read_scalar(const final *f)
 {
@@ -59,7 +59,7 @@ static void read_rows(const final *f)
   else tsr__rows_sum(rows, &how, f->out);
 }
 
-/* ---- integers and the rest ------------------------------------------------------------------------------- */
+/* ---- integers and the rest ------------------------------------------------------------------- */
 
 static void put_whole(const final *f, int64_t i, int64_t value)
 {
@@ -143,7 +143,7 @@ static tsr_status read_final(const final *f, tsr__error *error)
   }
 }
 
-/* ---- groups of devices ------------------------------------------------------------------------------------ */
+/* ---- groups of devices ----------------------------------------------------------------------- */
 
 static const tsr__partial *leaders(const tsr__all_reduce *c, int accum)
 {

@@ -14,7 +14,7 @@
 
 #define CONVERT(name, T, R, EXPRESSION) UNARY_AS(void TSR__ISA_NAME(tsr__##name), T, R, EXPRESSION)
 
-/* ---- between registers ------------------------------------------------------------------------ */
+/* ---- between registers ----------------------------------------------------------------------- */
 
 /* Towards zero; beyond the range the nearest end; NaN gives 0. The conversion itself only ever
  * sees values in range. `limit` is 2^31 or 2^63 as a float. */
@@ -31,7 +31,8 @@ TO_INT(i64_of_f32, float, int64_t, 0x1p63f, INT64_MIN, INT64_MAX)
 TO_INT(i32_of_f64, double, int32_t, 0x1p31, INT32_MIN, INT32_MAX)
 TO_INT(i64_of_f64, double, int64_t, 0x1p63, INT64_MIN, INT64_MAX)
 
-/* By way of the signed type of the same width, which machines convert to: `half` is 2^31 or 2^63. */
+/* By way of the signed type of the same width, which machines convert to: `half` is 2^31 or
+ * 2^63. */
 #define TO_UINT(name, T, U, I, half)                        \
   INLINE U name(T v)                                        \
   {                                                         \
@@ -87,7 +88,7 @@ FROM_BITS(to_i64_bool, int64_t)
 FROM_BITS(to_f32_bool, float)
 FROM_BITS(to_f64_bool, double)
 
-/* ---- half the bits: f16, bf16 ----------------------------------------------------------------- */
+/* ---- half the bits: f16, bf16 ---------------------------------------------------------------- */
 
 CONVERT(odd_f64, double, float, tsr__odd_of_f64(v))
 CONVERT(odd_i64, int64_t, float, tsr__odd_of_i64(v))
@@ -100,7 +101,7 @@ CONVERT(widen_bf16, uint16_t, float, tsr__f32_of_bf16(v))
 CONVERT(narrow_bf16, float, uint16_t, tsr__bf16_of(v))
 CONVERT(round_bf16, float, float, tsr__f32_of_bf16(tsr__bf16_of(v)))
 
-/* ---- narrow integers -------------------------------------------------------------------------- */
+/* ---- narrow integers ------------------------------------------------------------------------- */
 
 /* Unsigned registers have no value below 0. */
 #define at_least_i8(v) ((v) < INT8_MIN ? INT8_MIN : (v))

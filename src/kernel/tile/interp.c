@@ -48,7 +48,7 @@ static int64_t part_size(const tsr__run_part *part, int rank)
   return count;
 }
 
-/* ---- working memory ------------------------------------------------------------------------------------ */
+/* ---- working memory -------------------------------------------------------------------------- */
 
 static size_t aligned(size_t bytes)
 {
@@ -76,7 +76,7 @@ static size_t scratch_bytes(const tsr__kernel *k, size_t own)
          ((size_t)k->reg_count + (size_t)k->io.output_count) * REGISTER_BYTES + own + 64;
 }
 
-/* ---- uniforms -------------------------------------------------------------------------------------------- */
+/* ---- uniforms -------------------------------------------------------------------------------- */
 
 static void fill_cell(void *cell, int dtype, tsr__num value)
 {
@@ -135,7 +135,7 @@ static void place_slots(tsr__task *task, unsigned char *cells, unsigned char *re
   }
 }
 
-/* ---- accumulators ----------------------------------------------------------------------------------------- */
+/* ---- accumulators ---------------------------------------------------------------------------- */
 
 /* Tasks of a part have outputs of their own if the outermost dim is kept. */
 static bool splits(const tsr__reducing *red)
@@ -217,7 +217,7 @@ static bool join_reductions(tsr__task *task)
   return good;
 }
 
-/* ---- tiles ----------------------------------------------------------------------------------------------- */
+/* ---- tiles ----------------------------------------------------------------------------------- */
 
 static void special(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
@@ -277,9 +277,9 @@ static inline void step(tsr__task *task, const tsr__inst *inst, int64_t at, int6
                                          slot[inst->in[2]], span);
 }
 
-/* Elements of a tile. What streams from memory is taken in pieces, of which one being fetched and one
- * being worked on fit the nearest cache; what is in the cache, or is bound by computing, in whole
- * tiles, which cost fewer calls. */
+/* Elements of a tile. What streams from memory is taken in pieces, of which one being fetched and
+ * one being worked on fit the nearest cache; what is in the cache, or is bound by computing, in
+ * whole tiles, which cost fewer calls. */
 static int64_t tile_step(const tsr__task *task, bool streams)
 {
   const tsr__kernel *k = task->kernel;
@@ -376,7 +376,7 @@ static bool run_stretch(tsr__job *job, const stretch *s)
   return true;
 }
 
-/* ---- tasks ----------------------------------------------------------------------------------------------- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 /* Bytes of the accumulators that each task of a part would have for itself; and in `*unit` how
  * many elements a stretch must be a multiple of, so that other accumulators are split with it. */

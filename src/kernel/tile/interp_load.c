@@ -44,7 +44,7 @@ int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left)
   return offset;
 }
 
-/* ---- broadcast operands ------------------------------------------------------------------------------- */
+/* ---- broadcast operands ---------------------------------------------------------------------- */
 
 /* A run on its way into a tile; `still`: one element, repeated. */
 typedef struct piece {
@@ -113,7 +113,7 @@ void tsr__do_load(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
   }
 }
 
-/* ---- positions ------------------------------------------------------------------------------------------ */
+/* ---- positions ------------------------------------------------------------------------------- */
 
 /* The place in the global array of element `at` of the part, by the dims of a node; `*left`: how
  * many elements from there on are neighbours in both. */
@@ -177,7 +177,7 @@ void tsr__do_uniform(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t
   }
 }
 
-/* ---- tables --------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static int64_t table_size(const tsr__task *task, const tsr__gnode *table, int dim, int input)
 {

@@ -31,7 +31,7 @@ static int64_t count_true(const run *r)
   return r->tiles->count(r->x, r->mask, r->n);
 }
 
-/* ---- across ------------------------------------------------------------------------------------------- */
+/* ---- across ---------------------------------------------------------------------------------- */
 
 /* Runs so short that setting up vectors would cost more than adding one by one. */
 enum { SHORT_RUN = 12 };
@@ -142,7 +142,7 @@ static void across(const run *r)
   }
 }
 
-/* ---- element by element: along and scatter ------------------------------------------------------------- */
+/* ---- element by element: along and scatter --------------------------------------------------- */
 
 /* Adds element i of the run to output `e`; floats' sums have their own ways. */
 static void add_one(const run *r, int64_t e, int64_t i)
@@ -298,7 +298,7 @@ static void scatter_taken(run *r, const int32_t *codes, int32_t *room)
   scatter(r, room);
 }
 
-/* ---- tiles --------------------------------------------------------------------------------------------- */
+/* ---- tiles ----------------------------------------------------------------------------------- */
 
 /* `n` bits from bit `at` on, moved to the start of `room` if they do not start a word. */
 static const uint64_t *bits_from(const uint64_t *bits, int64_t at, int64_t n, uint64_t *room)

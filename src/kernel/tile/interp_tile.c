@@ -38,8 +38,8 @@ UNARY(rint_f64, double, double, rint(v))
 UNARY(floor_f32, float, float, floorf(v))
 UNARY(floor_f64, double, double, floor(v))
 
-/* Squares and roots are rounded once, whatever the C library does; a root is as C's pow has it for -0 and
- * -inf. Through f64 those of f32 are rounded once too. */
+/* Squares and roots are rounded once, whatever the C library does; a root is as C's pow has it for
+ * -0 and -inf. Through f64 those of f32 are rounded once too. */
 INLINE double pow_real(double l, double r)
 {
   if (r == 2) return l * l;
@@ -165,8 +165,8 @@ INLINE float mod_real32(float l, float r)
   return (rest < 0) != (r < 0) ? rest + r : rest;
 }
 
-/* The whole quotient that goes with mod: l is floordiv * r + mod, up to rounding, which floor(l / r)
- * is not where l / r rounds up to a whole number (1 // 0.1 is 9, with 0.1 left). */
+/* The whole quotient that goes with mod: l is floordiv * r + mod, up to rounding, which floor(l /
+ * r) is not where l / r rounds up to a whole number (1 // 0.1 is 9, with 0.1 left). */
 INLINE double floordiv_real(double l, double r)
 {
   double rest = fmod(l, r), quotient = (l - rest) / r;
@@ -256,7 +256,7 @@ BINARY(shl_i64, uint64_t, uint64_t, l << (r & 63))
 BINARY(shr_i64, uint64_t, uint64_t, l >> (r & 63))
 BINARY(sar_i64, int64_t, int64_t, l >> (r & 63))
 
-/* ---- comparisons: bits out -------------------------------------------------------------------- */
+/* ---- comparisons: bits out ------------------------------------------------------------------- */
 
 #define TO_BITS(name, T, EXPRESSION)                  \
   static void name(OPERANDS)                          \
@@ -404,7 +404,7 @@ TEST_ONE(to_bool_i64, int64_t, ne_i64, &zero, 2)
 TEST_ONE(to_bool_f32, float, ne_f32, &zero, 2)
 TEST_ONE(to_bool_f64, double, ne_f64, &zero, 2)
 
-/* ---- bits ------------------------------------------------------------------------------------- */
+/* ---- bits ------------------------------------------------------------------------------------ */
 
 #define LOGIC(name, EXPRESSION)                                               \
   static void name(OPERANDS)                                                  \
@@ -446,7 +446,7 @@ static int64_t count_bits(const uint64_t *a, const uint64_t *b, int64_t n)
   return count + __builtin_popcountll(last & ((UINT64_C(1) << (n % 64)) - 1));
 }
 
-/* ---- three operands ------------------------------------------------------------------------------ */
+/* ---- three operands -------------------------------------------------------------------------- */
 
 static void where_bool(OPERANDS)
 {
@@ -535,7 +535,7 @@ WHERE(where_64, int64_t, i64, uint8_t)
 
 FMA(fma_f64, double, fma)
 
-/* ---- past the caches ----------------------------------------------------------------------------- */
+/* ---- past the caches ------------------------------------------------------------------------- */
 
 static void stream_bytes(void *to, const void *from, size_t bytes)
 {
@@ -563,7 +563,7 @@ static void stream_drain(void)
 #endif
 }
 
-/* ---- the table ------------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* Of integers: where the sign does not show, where it does. */
 #define SIGNED(name) [TSR_I32] = name##_i32, [TSR_I64] = name##_i64

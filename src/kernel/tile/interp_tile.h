@@ -21,7 +21,8 @@ typedef void tsr__tile_fn(void *restrict out, const void *a, const void *b, cons
                           tsr__stretch span);
 
 /* Smallest and largest as order keys: integers in the order of the values, -0 before +0, NaN
- * beyond everything on the side that wins. `key[first + i]` meets x[i]; or, `flat`, key[0] meets all. */
+ * beyond everything on the side that wins. `key[first + i]` meets x[i]; or, `flat`, key[0] meets
+ * all. */
 typedef struct tsr__extreme {
   int64_t *key;
   bool flat, largest;
@@ -34,8 +35,8 @@ typedef struct tsr__keep {
   bool hits;
 } tsr__keep;
 
-/* Floats as whole numbers of 2^(low - 1075): those whose exponent field is low .. low + width, and 0;
- * `special`: and NaN, infinities and -0, which become 0. */
+/* Floats as whole numbers of 2^(low - 1075): those whose exponent field is low .. low + width, and
+ * 0; `special`: and NaN, infinities and -0, which become 0. */
 typedef struct tsr__unit {
   int low, width; /* width: at most 63 */
   bool special;

@@ -1,5 +1,6 @@
 /* Which instruction set the kernels of a runtime run with: what the user asked for, else $TSR_ISA,
- * else the best that this machine has. Asking for one that is not there is an error, never a crash. */
+ * else the best that this machine has. Asking for one that is not there is an error, never a
+ * crash. */
 #include "kernel/tile/isa.h"
 
 #include <stdlib.h>

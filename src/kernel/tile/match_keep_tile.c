@@ -1,8 +1,10 @@
-/* Elements of the rows that a join keeps, moved together: a row is kept by whether its match is there.
+/* Elements of the rows that a join keeps, moved together: a row is kept by whether its match is
+ * there.
  *
  *   match  7 - 3 - - 1      from  a b c d e f      out  a c f       (hits)    b d e   (misses)
  *
- * Invariant: nothing beyond the `kept` elements is written; what follows them may be another task's. */
+ * Invariant: nothing beyond the `kept` elements is written; what follows them may be another
+ * task's. */
 #include "kernel/tile/tile_inner.h"
 
 /* Each element is written, and stays if it is kept. */

@@ -99,7 +99,7 @@ void tsr__partial_stop(tsr__partial *p)
   if (p->form == TSR__FORM_ROWS2) tsr__rows_free(&p->rows[1]);
 }
 
-/* ---- joining -------------------------------------------------------------------------------------- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 static void merge_words(int cls, int64_t *into, const int64_t *from, int64_t count)
 {
@@ -165,7 +165,7 @@ bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr_
   return good;
 }
 
-/* ---- travelling ------------------------------------------------------------------------------------ */
+/* ---- travelling ------------------------------------------------------------------------------ */
 
 static void put_bytes(unsigned char *to, uint64_t value, size_t size)
 {
@@ -329,7 +329,7 @@ bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__
   return true;
 }
 
-/* ---- a device's ----------------------------------------------------------------------------------- */
+/* ---- a device's ------------------------------------------------------------------------------ */
 
 /* The header lies before the data, in one block of the device's pool. */
 enum { HEADER = (sizeof(tsr__partial) + 63) / 64 * 64 };

@@ -1,4 +1,5 @@
-/* Inside kernel/: accumulators of reductions, one a device (in its pool), and private ones of tasks.
+/* Inside kernel/: accumulators of reductions, one a device (in its pool), and private ones of
+ * tasks.
  *
  *   class            one element over all devices     an element of an array
  *   SUM of floats    tsr__acc                         three doubles, and escapes (tsr__rows)
@@ -51,7 +52,8 @@ bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr_
 /* Elements first .. first + count - 1 of an accumulator that goes on owning them. */
 tsr__partial tsr__partial_slice(const tsr__partial *partial, int64_t first, int64_t count);
 enum { TSR__PARTIAL_SLICE = 1 << 16 }; /* elements between two questions whether to go on */
-/* The same from another device: what travels is counted. Where `progress` says to stop it is not all. */
+/* The same from another device: what travels is counted. Where `progress` says to stop it is not
+ * all. */
 bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles,
                        tsr__progress *progress, tsr__traffic *traffic);
 
