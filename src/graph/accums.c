@@ -30,30 +30,16 @@ int tsr__stages(const tsr__program *program, int *stage)
 
 /* ---- classes ---- */
 
-static const uint8_t classes[TSR__OPS] = {
-  [TSR__OP_SUM] = TSR__ACC_SUM,     [TSR__OP_MEAN] = TSR__ACC_SUM,
-  [TSR__OP_VAR] = TSR__ACC_SQUARES, [TSR__OP_STD] = TSR__ACC_SQUARES,
-  [TSR__OP_PROD] = TSR__ACC_PROD,   [TSR__OP_MIN] = TSR__ACC_MIN,
-  [TSR__OP_MAX] = TSR__ACC_MAX,     [TSR__OP_ANY] = TSR__ACC_ANY,
-  [TSR__OP_ALL] = TSR__ACC_ALL,     [TSR__OP_COUNT] = TSR__ACC_COUNT,
-};
-
-int tsr__acc_class_of(int op)
-{
-  return classes[op];
-}
-
 bool tsr__acc_needs_count(const tsr__gnode *node)
 {
-  bool divides = node->op == TSR__OP_MEAN || node->op == TSR__OP_VAR || node->op == TSR__OP_STD;
-  return divides && node->in_count > 1; /* a mask or codes */
+  return tsr__ops[node->op].finish != TSR__FINISH_VALUE && node->in_count > 1; /* a mask or codes */
 }
 
 static tsr__accum main_accum(const tsr__program *program, int n)
 {
   const tsr__gnode *node = &program->nodes[n];
   tsr__accum accum = {
-    .cls = (uint8_t)tsr__acc_class_of(node->op),
+    .cls = tsr__ops[node->op].acc,
     .dtype = program->nodes[tsr__in(program, node, 0)].dtype,
     .axes = node->reduce_axes,
     .node = n,
@@ -98,7 +84,7 @@ static bool shares(const tsr__program *program, const int *stage, const tsr__acc
 static int accums_of(const tsr__program *program, int n, tsr__accum out[2])
 {
   const tsr__gnode *node = &program->nodes[n];
-  if (tsr__acc_class_of(node->op) == TSR__ACC_NONE) return 0;
+  if (tsr__ops[node->op].acc == TSR__ACC_NONE) return 0;
   out[0] = main_accum(program, n);
   if (!tsr__acc_needs_count(node)) return 1;
   out[1] = count_accum(program, n);

@@ -64,7 +64,7 @@ enum tsr__rule { TSR__RULE_NONE }; /* gradient and batching: none yet */
 typedef struct tsr__opinfo {
   const char *name;
   uint16_t least, most; /* operands; most may be TSR__MANY */
-  uint16_t results;     /* 1: its type stands in the node; TSR__MANY: any number, listed */
+  uint16_t results;     /* 0: one, its type stands in the node; TSR__MANY: any number, listed */
   uint16_t numbers;     /* how many it takes at run time; TSR__MANY: those of its regions */
   uint8_t regions;      /* nested programs */
   uint8_t wants, dtype_rule, shape_rule;
@@ -72,6 +72,7 @@ typedef struct tsr__opinfo {
   const char *factors;
   uint8_t gradient, batching;
   uint8_t lowering;
+  uint8_t acc, finish; /* reductions: tsr__acc_class and tsr__finish */
 } tsr__opinfo;
 
 extern const tsr__opinfo tsr__ops[TSR__OPS];
@@ -484,9 +485,9 @@ int tsr__stages(const tsr__program *program, int *stage);
 
 /* ---- accumulators: what a reduction keeps while it runs, and what of it travels ------------- */
 
-/* Classes. SUM serves sum and mean; SQUARES (sums of x and of x*x) var and std. Mean, var and std
- * of a masked or grouped operand use a COUNT of the same mask and codes beside it; unmasked ones
- * know their count. */
+/* Classes; the row of a reduction names one. SUM serves sum and mean; SQUARES (sums of x and of
+ * x*x) var and std. Mean, var and std of a masked or grouped operand use a COUNT of the same mask
+ * and codes beside it; unmasked ones know their count. */
 enum tsr__acc_class {
   TSR__ACC_NONE,
   TSR__ACC_SUM,
@@ -511,8 +512,9 @@ typedef struct tsr__accum {
   int32_t operand, mask, codes;
 } tsr__accum;
 
-/* The class of a reduction op; TSR__ACC_NONE for other ops. */
-int tsr__acc_class_of(int op);
+/* What is read of a reduction's accumulator at the end; all but VALUE divide by a count. */
+enum tsr__finish { TSR__FINISH_VALUE, TSR__FINISH_MEAN, TSR__FINISH_VAR, TSR__FINISH_STD };
+
 /* Whether the node's finalisation also needs a COUNT accumulator. */
 bool tsr__acc_needs_count(const tsr__gnode *node);
 /* Lists the distinct accumulators of a program in order of their first node; returns how many. One

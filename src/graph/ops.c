@@ -16,27 +16,32 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_INDEX] = { sizeof no_index, &no_index },
 };
 
+/* Columns of a row. */
 #define MANY TSR__MANY
-#define OP(id, text, low, high, outs, nested, want, dtype, shape, rule, family, nums, grad, batch, \
-           lower)                                                                                  \
-  [TSR__OP_##id] = {                                                                               \
-    .name = text,                                                                                  \
-    .least = low,                                                                                  \
-    .most = high,                                                                                  \
-    .results = outs,                                                                               \
-    .regions = nested,                                                                             \
-    .wants = TSR__WANT_##want,                                                                     \
-    .dtype_rule = TSR__DT_##dtype,                                                                 \
-    .shape_rule = TSR__SH_##shape,                                                                 \
-    .factors = rule,                                                                               \
-    .attr = TSR__ATTR_##family,                                                                    \
-    .numbers = nums,                                                                               \
-    .gradient = TSR__RULE_##grad,                                                                  \
-    .batching = TSR__RULE_##batch,                                                                 \
-    .lowering = TSR__LOW_##lower,                                                                  \
-  },
+#define OPERANDS(low, high) .least = low, .most = high,
+#define RESULTS(many) .results = many,
+#define REGIONS(nested) .regions = nested,
+#define WANTS(what) .wants = TSR__WANT_##what,
+#define DTYPE(rule) .dtype_rule = TSR__DT_##rule,
+#define SHAPE(rule) .shape_rule = TSR__SH_##rule,
+#define FACTORS(rule) .factors = rule,
+#define ATTRIBUTES(family) .attr = TSR__ATTR_##family,
+#define NUMBERS(count) .numbers = count,
+#define GRADIENT(rule) .gradient = TSR__RULE_##rule,
+#define BATCHING(rule) .batching = TSR__RULE_##rule,
+#define DOC(text)
+/* What can be known here of a row's kernel. */
+#define TILE(instruction) .lowering = TSR__LOW_TILE
+#define EMIT(writer) .lowering = TSR__LOW_TILE
+#define FORMULA(function) .lowering = TSR__LOW_FORMULA
+#define REDUCE(accumulator, read) \
+  .lowering = TSR__LOW_REDUCE, .acc = TSR__ACC_##accumulator, .finish = TSR__FINISH_##read
+#define STEP(kind) .lowering = TSR__LOW_STEP
+#define PART() .lowering = TSR__LOW_PART
+#define LEAF() .lowering = TSR__LOW_LEAF
+#define NONE() .lowering = TSR__LOW_NONE
+
+#define OP(id, text, ...) [TSR__OP_##id] = { .name = text, __VA_ARGS__ },
 const tsr__opinfo tsr__ops[TSR__OPS] = {
 #include "graph/ops.def"
 };
-#undef OP
-#undef MANY

@@ -276,7 +276,7 @@ static tsr_status prepare(maker *m, tsr__arena *arena)
   m->of_node = tsr__arena_new(arena, 2 * nodes * sizeof *m->of_node);
   int most = 0;
   for (int n = 0; n < program->node_count; n++)
-    most += tsr__acc_class_of(program->nodes[n].op) == TSR__ACC_NONE ? 0 : 2;
+    most += tsr__ops[program->nodes[n].op].acc == TSR__ACC_NONE ? 0 : 2;
   m->accums = tsr__arena_new(arena, ((size_t)most + 1) * sizeof *m->accums);
   if (!m->stage || !m->users || !m->of_node || !m->accums)
     return tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program");

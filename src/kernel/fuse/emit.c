@@ -21,43 +21,6 @@ static const tsr__gnode *node_of(const emit *e, int n)
   return &e->program->nodes[n];
 }
 
-/* The instruction of an elementwise operation; the others are written out below. */
-static int kop_of(int op)
-{
-  switch (op) {
-  case TSR__OP_NEG: return TSR__K_NEG;
-  case TSR__OP_ABS: return TSR__K_ABS;
-  case TSR__OP_SQRT: return TSR__K_SQRT;
-  case TSR__OP_RINT: return TSR__K_RINT;
-  case TSR__OP_FLOOR: return TSR__K_FLOOR;
-  case TSR__OP_NOT: return TSR__K_NOT;
-  case TSR__OP_ISNAN: return TSR__K_ISNAN;
-  case TSR__OP_ADD: return TSR__K_ADD;
-  case TSR__OP_SUB: return TSR__K_SUB;
-  case TSR__OP_MUL: return TSR__K_MUL;
-  case TSR__OP_DIV: return TSR__K_DIV;
-  case TSR__OP_FLOORDIV: return TSR__K_FLOORDIV;
-  case TSR__OP_MOD: return TSR__K_MOD;
-  case TSR__OP_POW: return TSR__K_POW;
-  case TSR__OP_MINIMUM: return TSR__K_MIN;
-  case TSR__OP_MAXIMUM: return TSR__K_MAX;
-  case TSR__OP_EQ: return TSR__K_EQ;
-  case TSR__OP_NE: return TSR__K_NE;
-  case TSR__OP_LT: return TSR__K_LT;
-  case TSR__OP_LE: return TSR__K_LE;
-  case TSR__OP_GT: return TSR__K_GT;
-  case TSR__OP_GE: return TSR__K_GE;
-  case TSR__OP_AND: return TSR__K_AND;
-  case TSR__OP_OR: return TSR__K_OR;
-  case TSR__OP_XOR: return TSR__K_XOR;
-  case TSR__OP_ADDOVF: return TSR__K_ADDOVF;
-  case TSR__OP_SUBOVF: return TSR__K_SUBOVF;
-  case TSR__OP_MULOVF: return TSR__K_MULOVF;
-  case TSR__OP_WHERE: return TSR__K_WHERE;
-  default: return -1;
-  }
-}
-
 /* ---- types ----------------------------------------------------------------------------------- */
 
 /* The type of the registers that a dtype is computed in. */
@@ -234,35 +197,44 @@ static tsr__kval source(emit *e, int n, tsr__kop op, tsr__sourceinfo info, int i
   return widen(e, (tsr__kval){ slot, false, (uint8_t)dtype });
 }
 
-static tsr__kval look_up(emit *e, int n)
+/* ---- operations ------------------------------------------------------------------------------ */
+
+/* What rows of the table name by EMIT. */
+
+static tsr__kval emit_cast(emit *e, int n)
 {
-  const tsr__gnode *g = node_of(e, n);
-  tsr__sourceinfo info = { .input = tsr__kbuild_input(&e->build, in_of(e, g, 0)) };
-  tsr__kval x = spread_out(e, operand(e, n, 1));
-  if (g->op == TSR__OP_SEARCH) return source(e, n, TSR__K_SEARCH, info, x.slot);
-  info.dim = tsr__dim_of(e->program, g);
-  info.span = node_of(e, in_of(e, g, 1))->rank;
-  return source(e, n, TSR__K_TAKE, info, x.slot);
+  return cast(e, operand(e, n, 0), node_of(e, n)->dtype);
 }
 
-typedef tsr__kval formula(tsr__kbuild *build, tsr__kval x);
-
-static formula *const formulas[TSR__OPS] = {
-  [TSR__OP_EXP] = tsr__formula_exp,     [TSR__OP_LOG] = tsr__formula_log,
-  [TSR__OP_LOG1P] = tsr__formula_log1p, [TSR__OP_LOG2] = tsr__formula_log2,
-  [TSR__OP_LOG10] = tsr__formula_log10, [TSR__OP_TANH] = tsr__formula_tanh,
-  [TSR__OP_SIN] = tsr__formula_sin,     [TSR__OP_COS] = tsr__formula_cos,
-  [TSR__OP_TAN] = tsr__formula_tan,
-};
-
-/* f64 inside, rounded to the dtype at the end. */
-static tsr__kval function(emit *e, int op, tsr__kval x, int dtype)
+static tsr__kval emit_full(emit *e, int n)
 {
-  return cast(e, formulas[op](&e->build, convert(e, x, TSR_F64)), dtype);
+  return cast(e, operand(e, n, 0), node_of(e, n)->dtype);
+}
+
+static tsr__kval emit_iota(emit *e, int n)
+{
+  const tsr__gnode *g = node_of(e, n);
+  tsr__sourceinfo along = { .dim = tsr__dim_of(e->program, g) };
+  return keep(e, source(e, n, TSR__K_IOTA, along, -1), g->dtype);
+}
+
+static tsr__kval emit_take(emit *e, int n)
+{
+  const tsr__gnode *g = node_of(e, n);
+  tsr__sourceinfo info = { .input = tsr__kbuild_input(&e->build, in_of(e, g, 0)),
+                           .dim = tsr__dim_of(e->program, g),
+                           .span = node_of(e, in_of(e, g, 1))->rank };
+  return source(e, n, TSR__K_TAKE, info, spread_out(e, operand(e, n, 1)).slot);
+}
+
+static tsr__kval emit_search(emit *e, int n)
+{
+  tsr__sourceinfo info = { .input = tsr__kbuild_input(&e->build, in_of(e, node_of(e, n), 0)) };
+  return source(e, n, TSR__K_SEARCH, info, spread_out(e, operand(e, n, 1)).slot);
 }
 
 /* Draws of few bits are those of f32 cut to them: below 1, as they are. */
-static tsr__kval uniform(emit *e, int n)
+static tsr__kval emit_uniform(emit *e, int n)
 {
   const tsr__gnode *g = node_of(e, n);
   tsr__kbuild *b = &e->build;
@@ -276,28 +248,45 @@ static tsr__kval uniform(emit *e, int n)
   return tsr__kbuild_op(b, TSR__K_MUL, TSR_F32, TSR_F32, down);
 }
 
+/* How an operation is computed: what the kernel column of its row says. */
+typedef struct lowered {
+  tsr__kval (*write)(emit *e, int n);                    /* EMIT */
+  tsr__kval (*formula)(tsr__kbuild *build, tsr__kval x); /* FORMULA */
+  uint8_t instruction;                                   /* TILE: tsr__kop */
+  uint8_t step;                                          /* STEP: tsr__step_kind */
+} lowered;
+
+#define TILE(name) .instruction = TSR__K_##name
+#define EMIT(name) .write = emit_##name
+#define FORMULA(name) .formula = tsr__formula_##name
+#define STEP(kind) .step = TSR__STEP_##kind
+#define REDUCE(accumulator, finish) 0
+#define PART() 0
+#define LEAF() 0
+#define NONE() 0
+
+#define OP(id, text, kernel, ...) [TSR__OP_##id] = { kernel },
+static const lowered table[TSR__OPS] = {
+#include "graph/ops.def"
+};
+
+int tsr__step_of(int op)
+{
+  return table[op].step;
+}
+
 static tsr__kval compute(emit *e, int n)
 {
   const tsr__gnode *g = node_of(e, n);
+  const lowered *how = &table[g->op];
+  if (how->write) return how->write(e, n);
   tsr__kval in[TSR__K_OPERANDS];
-  switch (g->op) {
-  case TSR__OP_CAST: return cast(e, operand(e, n, 0), g->dtype);
-  case TSR__OP_FULL: return cast(e, operand(e, n, 0), g->dtype);
-  case TSR__OP_IOTA:
-    return keep(
-        e, source(e, n, TSR__K_IOTA, (tsr__sourceinfo){ .dim = tsr__dim_of(e->program, g) }, -1),
-        g->dtype);
-  case TSR__OP_UNIFORM: return uniform(e, n);
-  case TSR__OP_TAKE:
-  case TSR__OP_SEARCH: return look_up(e, n);
-  default: break;
-  }
-  if (formulas[g->op]) return function(e, g->op, operand(e, n, 0), g->dtype);
   for (int i = 0; i < g->in_count; i++) in[i] = operand(e, n, i);
-  int dtype = g->op == TSR__OP_WHERE ? in[1].dtype : in[0].dtype;
-  return keep(e,
-              tsr__kbuild_op(&e->build, (tsr__kop)kop_of(g->op), (tsr_dtype)dtype,
-                             (tsr_dtype)register_of(g->dtype), in),
+  /* f64 inside, rounded to the dtype at the end. */
+  if (how->formula) return cast(e, how->formula(&e->build, convert(e, in[0], TSR_F64)), g->dtype);
+  tsr_dtype dtype = (tsr_dtype)in[g->in_count - 1].dtype; /* operand 0 of where is its condition */
+  tsr_dtype result = (tsr_dtype)register_of(g->dtype);
+  return keep(e, tsr__kbuild_op(&e->build, (tsr__kop)how->instruction, dtype, result, in),
               g->dtype);
 }
 
@@ -357,7 +346,8 @@ static void store(emit *e, int n)
 static int uncast(const emit *e, const tsr__accum *accum, int n)
 {
   const tsr__gnode *g = node_of(e, n);
-  if (accum->cls != TSR__ACC_SUM || g->op != TSR__OP_CAST || g->dtype != TSR_I64) return n;
+  bool casts = table[g->op].write == emit_cast;
+  if (accum->cls != TSR__ACC_SUM || !casts || g->dtype != TSR_I64) return n;
   int in = in_of(e, g, 0), from = node_of(e, in)->dtype;
   const tsr__fact *fact = &e->fusion->fact[in];
   bool same = fact->kernel == e->kernel ||

@@ -330,16 +330,6 @@ static void find_work(tsr__fusion *f)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static int step_kind(int op)
-{
-  switch (op) {
-  case TSR__OP_COMPACT: return TSR__STEP_COMPACT;
-  case TSR__OP_FIRSTN: return TSR__STEP_FIRSTN;
-  case TSR__OP_REBALANCE: return TSR__STEP_REBALANCE;
-  default: return TSR__STEP_RESHARD;
-  }
-}
-
 static void add_step(tsr__schedule *out, tsr__step step)
 {
   out->steps[out->step_count++] = step;
@@ -369,7 +359,7 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels)
   for (int n = 0; n < f->program->node_count; n++) {
     const tsr__gnode *g = &f->program->nodes[n];
     if (tsr__ops[g->op].lowering != TSR__LOW_STEP || f->fact[n].stage != stage) continue;
-    add_step(out, (tsr__step){ .kind = (uint8_t)step_kind(g->op), .node = n });
+    add_step(out, (tsr__step){ .kind = (uint8_t)tsr__step_of(g->op), .node = n });
   }
   return TSR_OK;
 }

@@ -42,6 +42,9 @@ enum tsr__reach {
 };
 int tsr__reach(const tsr__fusion *fusion, int node, int i);
 
+/* The tsr__step_kind of an operation that is a step. */
+int tsr__step_of(int op);
+
 /* Writes kernel number `kernel`. */
 tsr_status tsr__emit(const tsr__fusion *fusion, int kernel, tsr__kernel **out);
 

@@ -22,12 +22,12 @@ static int64_t count_at(const final *f, int64_t i)
 
 static bool is_mean(const final *f)
 {
-  return f->node->op == TSR__OP_MEAN;
+  return tsr__ops[f->node->op].finish == TSR__FINISH_MEAN;
 }
 
 static bool is_root(const final *f)
 {
-  return f->node->op == TSR__OP_STD;
+  return tsr__ops[f->node->op].finish == TSR__FINISH_STD;
 }
 
 /* ---- floats ---------------------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ static tsr_status read_i128(const final *f, tsr__error *error)
 {
   const tsr__i128 *sum = f->main->data;
   for (int64_t i = 0; i < f->elements; i++) {
-    if (f->node->op == TSR__OP_MEAN) {
+    if (is_mean(f)) {
       put_real(f, i, tsr__mean_i128(sum[i], count_at(f, i), (tsr_dtype)f->node->dtype));
     } else if (f->attr->checked && leaves(f, sum[i])) {
       char text[32];
