@@ -34,7 +34,7 @@ typedef struct dense {
 
 static inline bool is_float(tsr_dtype t)
 {
-  return t == TSR_F32 || t == TSR_F64;
+  return t == TSR_F16 || t == TSR_BF16 || t == TSR_F32 || t == TSR_F64;
 }
 
 /* Lives until test_kept_free: an evaluation leaves many small arrays behind. */
@@ -329,12 +329,12 @@ static inline void tally_add(tally *t, const dense *x, int64_t k)
       t->isquares += (big_int)(int64_t)scaled * (int64_t)scaled;
     }
   } else {
-    int64_t v = x->i[k];
+    big_int v = x->dtype == TSR_U64 ? (big_int)(uint64_t)x->i[k] : (big_int)x->i[k];
     t->isum += v;
     /* Wraps for integers that only other results are asked of. */
-    t->isquares = (big_int)((big_unsigned)t->isquares + (big_unsigned)((big_int)v * v));
-    t->imin = t->n && t->imin < v ? t->imin : v;
-    t->imax = t->n && t->imax > v ? t->imax : v;
+    t->isquares = (big_int)((big_unsigned)t->isquares + (big_unsigned)v * (big_unsigned)v);
+    t->imin = t->n && t->imin < v ? t->imin : (int64_t)v;
+    t->imax = t->n && t->imax > v ? t->imax : (int64_t)v;
     t->product *= (uint64_t)v;
   }
   t->any |= nonzero;
@@ -349,9 +349,16 @@ static inline double tally_float_sum(const tally *t, tsr_dtype dtype, uint64_t d
   if (t->nan || (t->plus && t->minus)) return (double)NAN;
   if (t->plus) return (double)INFINITY;
   if (t->minus) return -(double)INFINITY;
-  double r = dtype == TSR_F32 ? big_round(t->sum, divisor, 24, -149)
-                              : big_round(t->sum, divisor, 53, -1074);
-  if (dtype == TSR_F32) r = (double)(float)r;
+  double r;
+  switch (dtype) {
+  case TSR_F16:
+    r = big_round(t->sum, divisor, 11, -24);
+    if (fabs(r) > 65504) r = copysign((double)INFINITY, r);
+    break;
+  case TSR_BF16: r = (double)(float)big_round(t->sum, divisor, 8, -133); break;
+  case TSR_F32: r = (double)(float)big_round(t->sum, divisor, 24, -149); break;
+  default: r = big_round(t->sum, divisor, 53, -1074);
+  }
   if (r == 0 && t->n > 0 && !t->other_than_minus_zero) r = -0.0;
   return r;
 }

@@ -24,21 +24,14 @@ static test_rng seeded(uint64_t usual)
 
 static bool real(tsr_dtype dtype)
 {
-  return dtype == TSR_F32 || dtype == TSR_F64;
+  return tsr__dtype_float(dtype);
 }
 
 static item item_of(tsr_dtype dtype, uint64_t cell)
 {
   item out = { 0 };
-  float narrow;
-  if (dtype == TSR_F32) {
-    memcpy(&narrow, &cell, sizeof narrow);
-    out.f = (double)narrow;
-  } else if (dtype == TSR_F64) {
-    memcpy(&out.f, &cell, sizeof out.f);
-  } else {
-    out.i = dtype == TSR_I32 ? (int32_t)(uint32_t)cell : (int64_t)cell;
-  }
+  if (real(dtype)) out.f = tsr__dtype_get_real(dtype, &cell, 0);
+  else out.i = tsr__dtype_get_whole(dtype, &cell, 0);
   return out;
 }
 
@@ -82,10 +75,17 @@ static void groups_free(host_groups *groups)
 
 /* ---- checking ---- */
 
-/* Whether two columns have correlations: both integers or both f64, with the same nulls. */
+/* Whether a column has correlations at all. */
+static bool pairs(tsr_dtype dtype)
+{
+  return dtype == TSR_F64 || !real(dtype);
+}
+
+/* Whether two have: both f64, or both integers, u64 only with its like, with the same nulls. */
 static bool pairs_up(const rel_host *host, int a, int b)
 {
-  if (real(host->dtype[a]) != real(host->dtype[b]) || host->dtype[b] == TSR_F32) return false;
+  if (real(host->dtype[a]) != real(host->dtype[b]) || !pairs(host->dtype[b])) return false;
+  if ((host->dtype[a] == TSR_U64) != (host->dtype[b] == TSR_U64)) return false;
   if (host->nulls[a] != host->nulls[b]) return false;
   return !memcmp(host->null[a], host->null[b], (size_t)host->rows * sizeof *host->null[a]);
 }
@@ -106,7 +106,7 @@ static tsr__group_agg some_agg(test_rng *rng, const rel_host *host)
                          .other = (int)test_range(rng, 0, host->count - 1),
                          .q = quantiles[test_range(rng, 0, 4)] };
   if (agg.op == TSR__GROUP_CORR && !pairs_up(host, agg.column, agg.other)) agg.other = agg.column;
-  if (agg.op == TSR__GROUP_CORR && host->dtype[agg.column] == TSR_F32) agg.op = TSR__GROUP_VAR;
+  if (agg.op == TSR__GROUP_CORR && !pairs(host->dtype[agg.column])) agg.op = TSR__GROUP_VAR;
   if (host->corners[agg.column] && agg.op != TSR__GROUP_COUNT && !picks(agg.op))
     agg.op = TSR__GROUP_NUNIQUE;
   if (agg.op == TSR__GROUP_CORR && host->corners[agg.other]) agg.other = agg.column;

@@ -3,11 +3,10 @@
 #include "harness.h"
 #include "support/join_fixture.h"
 #include "support/law_fixture.h"
+#include "support/topology_fixture.h"
 #include "tessera.h"
 
 enum { MOST_ROWS = 120, CODES = 12 };
-
-static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I32, TSR_I64, TSR_F32, TSR_F64 };
 
 static int64_t some_rows(test_rng *rng)
 {
@@ -42,7 +41,7 @@ static void make(law *l, test_rng *rng)
   for (int side = 0; side < 2; side++) {
     host_table *t = side ? &l->right : &l->left;
     for (int c = 0; c < t->count; c++) {
-      t->column[c].dtype = dtypes[test_range(rng, 0, 4)];
+      t->column[c].dtype = fixture_dtype(test_range(rng, 0, 99));
       t->column[c].nullable = !test_range(rng, 0, 2);
       t->column[c].corners = corners;
     }

@@ -32,33 +32,25 @@ static int64_t random_value(test_rng *rng, tsr_dtype dtype, int64_t distinct)
   int64_t n = test_range(rng, 0, distinct - 1);
   bool odd = !test_range(rng, 0, 7);
   double number = odd ? (test_range(rng, 0, 1) ? NAN : -0.0) : (double)(n - distinct / 2) / 4;
-  float single = (float)number;
-  uint32_t bits;
-  int64_t wide;
-  switch (dtype) {
-  case TSR_BOOL: return n & 1;
-  case TSR_I32: return n - distinct / 2;
-  case TSR_I64: return distinct % 2 ? n * 123456789123 : n;
-  case TSR_F32: memcpy(&bits, &single, sizeof bits); return bits;
-  case TSR_F64: memcpy(&wide, &number, sizeof wide); return wide;
-  default: return 0;
-  }
+  int64_t bits = 0;
+  if (dtype == TSR_BOOL) return n & 1;
+  if (!tsr__dtype_float(dtype))
+    return tsr_dtype_size(dtype) == 8                          ? distinct % 2 ? n * 123456789123 : n
+           : tsr__dtype_info_of(dtype)->kind == TSR__DTYPE_INT ? n - distinct / 2
+                                                               : n;
+  tsr__dtype_put_real(dtype, &bits, 0, number);
+  return bits;
 }
 
 static int64_t corner_value(test_rng *rng, tsr_dtype dtype)
 {
-  double number = test_corner_f64(rng);
-  float single = (float)number;
-  uint32_t bits;
-  int64_t wide;
-  switch (dtype) {
-  case TSR_BOOL: return test_range(rng, 0, 1);
-  case TSR_I32: return test_corner(rng, INT32_MIN, INT32_MAX);
-  case TSR_I64: return test_corner(rng, INT64_MIN, INT64_MAX);
-  case TSR_F32: memcpy(&bits, &single, sizeof bits); return bits;
-  case TSR_F64: memcpy(&wide, &number, sizeof wide); return wide;
-  default: return 0;
-  }
+  const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
+  int64_t bits = 0, top = info->precision < 63 ? (INT64_C(1) << info->precision) - 1 : INT64_MAX;
+  if (dtype == TSR_BOOL) return test_range(rng, 0, 1);
+  if (info->kind != TSR__DTYPE_FLOAT) /* of u64 as bits */
+    return test_corner(rng, info->kind == TSR__DTYPE_INT || info->bits == 64 ? -top - 1 : 0, top);
+  tsr__dtype_put_real(dtype, &bits, 0, test_corner_f64(rng));
+  return bits;
 }
 
 void host_fill(host_table *table, int column, test_rng *rng, int64_t distinct)
@@ -134,9 +126,12 @@ static int64_t value_at(const tsr__value *value, int position, int64_t row)
 {
   const void *data = value->parts[position]->data;
   if (value->dtype == TSR_BOOL) return bit_at(value, position, row);
-  if (value->dtype == TSR_I32) return ((const int32_t *)data)[row];
-  if (value->dtype == TSR_F32) return ((const uint32_t *)data)[row];
-  return ((const int64_t *)data)[row];
+  tsr_dtype dtype = (tsr_dtype)value->dtype;
+  if (!tsr__dtype_float(dtype)) return tsr__dtype_get_whole(dtype, data, row);
+  size_t size = tsr_dtype_size(dtype);
+  int64_t bits = 0;
+  memcpy(&bits, (const char *)data + (size_t)row * size, size);
+  return bits;
 }
 
 void host_check(const host_table *expected, const tsr__rel *found)
@@ -176,18 +171,9 @@ static bool same_key(const tsr__rel_join_ask *ask, int k, const host_column *a, 
                      const host_column *b, int64_t j)
 {
   if (!a->valid[i] || !b->valid[j]) return false;
-  if (a->dtype == TSR_F64) {
-    double x, y;
-    memcpy(&x, &a->value[i], 8);
-    memcpy(&y, &b->value[j], 8);
-    return same_float(x, y);
-  }
-  if (a->dtype == TSR_F32) {
-    float x, y;
-    memcpy(&x, &a->value[i], 4);
-    memcpy(&y, &b->value[j], 4);
-    return same_float((double)x, (double)y);
-  }
+  if (tsr__dtype_float(a->dtype))
+    return same_float(tsr__dtype_get_real(a->dtype, &a->value[i], 0),
+                      tsr__dtype_get_real(a->dtype, &b->value[j], 0));
   int64_t x = mapped(&ask->left_keys[k], a->value[i]), y = mapped(&ask->right_keys[k], b->value[j]);
   return x == y && (!ask->left_keys[k].map || x >= 0) && (!ask->right_keys[k].map || y >= 0);
 }

@@ -8,33 +8,41 @@
 #include "oracle.h"
 
 /* -1, 0, 1: NaN above all; `zeros` tells -0 from 0. */
-static int order(bool real, item a, item b, bool zeros)
+static int order(tsr_dtype dtype, item a, item b, bool zeros)
 {
-  if (!real) return (a.i > b.i) - (a.i < b.i);
+  if (dtype == TSR_U64) return ((uint64_t)a.i > (uint64_t)b.i) - ((uint64_t)a.i < (uint64_t)b.i);
+  if (!is_float(dtype)) return (a.i > b.i) - (a.i < b.i);
   if (isnan(a.f) || isnan(b.f)) return isnan(a.f) - isnan(b.f);
   if (a.f == 0 && b.f == 0 && zeros) return (signbit(b.f) != 0) - (signbit(a.f) != 0);
   return (a.f > b.f) - (a.f < b.f);
 }
 
-static _Thread_local bool sort_real;
+static _Thread_local tsr_dtype sort_dtype;
 static int by_value(const void *a, const void *b)
 {
-  return order(sort_real, *(const item *)a, *(const item *)b, true);
+  return order(sort_dtype, *(const item *)a, *(const item *)b, true);
 }
 
-static expected naive_sorted(const item *items, int64_t n, bool real, const tsr__group_agg *agg)
+static double real_of(tsr_dtype dtype, item x)
+{
+  if (dtype == TSR_U64) return (double)(uint64_t)x.i;
+  return is_float(dtype) ? x.f : (double)x.i;
+}
+
+static expected naive_sorted(const item *items, int64_t n, tsr_dtype dtype,
+                             const tsr__group_agg *agg)
 {
   if (agg->op == TSR__GROUP_NUNIQUE) {
     int64_t distinct = n > 0;
-    for (int64_t k = 1; k < n; k++) distinct += order(real, items[k - 1], items[k], false) != 0;
+    for (int64_t k = 1; k < n; k++) distinct += order(dtype, items[k - 1], items[k], false) != 0;
     return (expected){ false, { 0, distinct } };
   }
   if (!n) return (expected){ .null = true };
   double at = agg->q * (double)(n - 1);
   int64_t k = (int64_t)at;
-  double low = real ? items[k].f : (double)items[k].i;
+  double low = real_of(dtype, items[k]);
   if (k + 1 >= n || at == (double)k) return (expected){ false, { low, 0 } };
-  double high = real ? items[k + 1].f : (double)items[k + 1].i;
+  double high = real_of(dtype, items[k + 1]);
   if (low == high) return (expected){ false, { low, 0 } };
   if (isinf(low) && isfinite(high)) return (expected){ false, { low, 0 } };
   if (at - (double)k == 0.5) return (expected){ false, { (low + high) / 2, 0 } };
@@ -86,7 +94,7 @@ typedef struct gathered {
 static int compare(const group_items *group, const tsr__group_agg *agg, item a, item b)
 {
   if (agg->map) return agg->map[a.i] - agg->map[b.i];
-  return order(is_float(group->dtype), a, b, true);
+  return order(group->dtype, a, b, true);
 }
 
 static void gather(const group_items *group, const tsr__group_agg *agg, gathered *out)
@@ -127,9 +135,9 @@ static expected of_values(const group_items *group, const tsr__group_agg *agg, g
   case TSR__GROUP_ALL: out.value.i = all; break;
   case TSR__GROUP_NUNIQUE:
   case TSR__GROUP_QUANTILE:
-    sort_real = is_float(group->dtype);
+    sort_dtype = group->dtype;
     qsort(v->items, (size_t)v->n, sizeof *v->items, by_value);
-    return naive_sorted(v->items, v->n, sort_real, agg);
+    return naive_sorted(v->items, v->n, sort_dtype, agg);
   default: return naive_moment(group, &v->tally, v->items, agg->op);
   }
   return out;

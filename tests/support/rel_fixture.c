@@ -40,49 +40,38 @@ static double any_float(test_rng *rng, int64_t most)
   return (double)test_range(rng, -most, most) / 4;
 }
 
-static uint64_t f32_bits(double value)
-{
-  float narrow = (float)value;
-  uint32_t bits;
-  memcpy(&bits, &narrow, sizeof bits);
-  return bits;
-}
-
-static uint64_t f64_bits(double value)
-{
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 static uint64_t any_cell(test_rng *rng, tsr_dtype dtype, int64_t most)
 {
-  int64_t small = most < INT32_MAX ? most : INT32_MAX;
-  switch (dtype) {
-  case TSR_BOOL: return test_random(rng) & 1;
-  case TSR_I32: return (uint32_t)(int32_t)test_range(rng, -small, small);
-  case TSR_I64: return (uint64_t)test_range(rng, -most, most);
-  case TSR_F32: return f32_bits(any_float(rng, most));
-  default: return f64_bits(any_float(rng, most));
-  }
+  const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
+  int64_t top = info->precision < 63 ? (INT64_C(1) << info->precision) - 1 : INT64_MAX;
+  uint64_t cell = 0;
+  if (most < top) top = most;
+  if (info->kind == TSR__DTYPE_FLOAT) tsr__dtype_put_real(dtype, &cell, 0, any_float(rng, most));
+  else if (info->kind == TSR__DTYPE_BOOL) cell = test_random(rng) & 1;
+  else
+    tsr__dtype_put_whole(dtype, &cell, 0,
+                         test_range(rng, info->kind == TSR__DTYPE_INT ? -top : 0, top));
+  return cell;
 }
 
+/* The corners of u64 are those of i64 as bits: 0, its largest, and both sides of 2^63. */
 static uint64_t corner_cell(test_rng *rng, tsr_dtype dtype)
 {
-  switch (dtype) {
-  case TSR_BOOL: return test_random(rng) & 1;
-  case TSR_I32: return (uint32_t)(int32_t)test_corner(rng, INT32_MIN, INT32_MAX);
-  case TSR_I64: return (uint64_t)test_corner(rng, INT64_MIN, INT64_MAX);
-  case TSR_F32: return f32_bits(test_corner_f64(rng));
-  default: return f64_bits(test_corner_f64(rng));
-  }
+  const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
+  int64_t top = info->precision < 63 ? (INT64_C(1) << info->precision) - 1 : INT64_MAX;
+  bool signed_ends = info->kind == TSR__DTYPE_INT || info->bits == 64;
+  uint64_t cell = 0;
+  if (info->kind == TSR__DTYPE_FLOAT) tsr__dtype_put_real(dtype, &cell, 0, test_corner_f64(rng));
+  else if (info->kind == TSR__DTYPE_BOOL) cell = test_random(rng) & 1;
+  else tsr__dtype_put_whole(dtype, &cell, 0, test_corner(rng, signed_ends ? -top - 1 : 0, top));
+  return cell;
 }
 
 void rel_host_new(rel_host *host, test_rng *rng, int count, int64_t rows, int64_t most)
 {
   rel_host like = { .count = count };
   for (int c = 0; c < count; c++) {
-    like.dtype[c] = fixture_column_dtype(test_range(rng, 0, 99));
+    like.dtype[c] = fixture_dtype(test_range(rng, 0, 99));
     like.nulls[c] = test_range(rng, 0, 1);
     like.corners[c] = !test_range(rng, 0, 3);
   }
@@ -196,8 +185,10 @@ void rel_make(tsr_runtime *rt, const tsr_sharding *sharding, const rel_host *hos
 static uint64_t cell_of(tsr_dtype dtype, const void *data, int64_t row)
 {
   if (dtype == TSR_BOOL) return ((const uint64_t *)data)[row / 64] >> (row % 64) & 1;
-  if (tsr_dtype_size(dtype) == 4) return ((const uint32_t *)data)[row];
-  return ((const uint64_t *)data)[row];
+  size_t size = tsr_dtype_size(dtype);
+  uint64_t cell = 0;
+  memcpy(&cell, (const char *)data + (size_t)row * size, size);
+  return cell;
 }
 
 /* One position's rows; those already read by a replica must be the same. */
@@ -265,23 +256,11 @@ static int compare_numbers(double a, double b)
 
 int rel_compare_cells(tsr_dtype dtype, uint64_t a, uint64_t b)
 {
-  float f, g;
-  double d, e;
-  switch (dtype) {
-  case TSR_BOOL: return (int)a - (int)b;
-  case TSR_I32:
-    return ((int32_t)(uint32_t)a > (int32_t)(uint32_t)b) -
-           ((int32_t)(uint32_t)a < (int32_t)(uint32_t)b);
-  case TSR_I64: return ((int64_t)a > (int64_t)b) - ((int64_t)a < (int64_t)b);
-  case TSR_F32:
-    memcpy(&f, &a, sizeof f);
-    memcpy(&g, &b, sizeof g);
-    return compare_numbers((double)f, (double)g);
-  default:
-    memcpy(&d, &a, sizeof d);
-    memcpy(&e, &b, sizeof e);
-    return compare_numbers(d, e);
-  }
+  if (tsr__dtype_float(dtype))
+    return compare_numbers(tsr__dtype_get_real(dtype, &a, 0), tsr__dtype_get_real(dtype, &b, 0));
+  if (tsr__dtype_info_of(dtype)->kind != TSR__DTYPE_INT) return (a > b) - (a < b);
+  int64_t x = tsr__dtype_get_whole(dtype, &a, 0), y = tsr__dtype_get_whole(dtype, &b, 0);
+  return (x > y) - (x < y);
 }
 
 int rel_compare(const rel_host *host, const tsr__rel_key *keys, int count, const int64_t rows[2])

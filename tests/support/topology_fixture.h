@@ -23,13 +23,6 @@ static inline int fixture_count(const tsr_runtime *rt)
   return topology ? topology->device_count : 0;
 }
 
-/* One of the dtypes that columns of tables have. */
-static inline tsr_dtype fixture_column_dtype(int64_t number)
-{
-  static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I32, TSR_I64, TSR_F32, TSR_F64 };
-  return dtypes[number % 5];
-}
-
 /* One dtype after the other, again from the first. */
 static inline tsr_dtype fixture_dtype(int64_t number)
 {

@@ -11,7 +11,7 @@
 
 static bool real(tsr_dtype dtype)
 {
-  return dtype == TSR_F32 || dtype == TSR_F64;
+  return tsr__dtype_float(dtype);
 }
 
 static bool bit(const void *bits, int64_t i)
@@ -21,13 +21,9 @@ static bool bit(const void *bits, int64_t i)
 
 static item item_at(tsr_dtype dtype, const void *data, int64_t r)
 {
-  switch (dtype) {
-  case TSR_BOOL: return (item){ 0, bit(data, r) };
-  case TSR_I32: return (item){ 0, ((const int32_t *)data)[r] };
-  case TSR_I64: return (item){ 0, ((const int64_t *)data)[r] };
-  case TSR_F32: return (item){ (double)((const float *)data)[r], 0 };
-  default: return (item){ ((const double *)data)[r], 0 };
-  }
+  if (dtype == TSR_BOOL) return (item){ 0, bit(data, r) };
+  if (real(dtype)) return (item){ tsr__dtype_get_real(dtype, data, r), 0 };
+  return (item){ 0, tsr__dtype_get_whole(dtype, data, r) };
 }
 
 /* Whether spreads of floats can be told by the oracle. */
@@ -160,8 +156,7 @@ static int all_aggs(int column, bool spreads, tsr__group_agg *out)
 
 static void set_float(parts_column *column, int p, int64_t r, double x)
 {
-  if (column->parts.dtype == TSR_F32) ((float *)column->values[p]->data)[r] = (float)x;
-  else ((double *)column->values[p]->data)[r] = x;
+  tsr__dtype_put_real(column->parts.dtype, column->values[p]->data, r, x);
 }
 
 enum kinds { PLAIN, SPECIAL, MILD, WILD, KINDS };
@@ -177,7 +172,7 @@ static void fill_floats(parts_fixture *f, test_rng *rng, parts_column *column, i
       if (kind == SPECIAL && !test_range(rng, 0, 20)) x = odd[test_range(rng, 0, 4)];
       if (kind == MILD) x = ldexp(test_uniform(rng) - 0.5, (int)test_range(rng, -10, 10));
       if (kind == WILD) x = test_range(rng, 0, 3) ? test_any_f64(rng) : odd[test_range(rng, 0, 4)];
-      if (kind == WILD && column->parts.dtype == TSR_F32) x = fmod(x, 1e38);
+      if (kind == WILD && column->parts.dtype != TSR_F64) x = fmod(x, 1e38);
       set_float(column, p, r, x);
     }
 }
@@ -186,6 +181,10 @@ static void fill(checked *c, test_rng *rng, parts_column *column, int kind)
 {
   for (int p = 0; p < c->f->parts.count; p++)
     parts_column_fill(c->f, rng, column, p, kind == WILD ? INT64_C(1) << 45 : 100);
+  /* Of all bits of u64 no two sum to a u64. */
+  for (int p = 0; column->parts.dtype == TSR_U64 && p < c->f->parts.count; p++)
+    for (int64_t r = 0; r < c->f->rows[p]; r++)
+      ((int64_t *)column->values[p]->data)[r] &= (INT64_C(1) << (kind == WILD ? 45 : 7)) - 1;
   if (real(column->parts.dtype)) fill_floats(c->f, rng, column, kind);
 }
 
@@ -227,19 +226,20 @@ static void check_pairs(checked *c, test_rng *rng, const tsr_dtype dtype[2], con
 
 TEST_TIMEOUT(correlations_of_every_kind, 120)
 {
-  static const tsr_dtype pairs[][2] = {
-    { TSR_I64, TSR_I64 }, { TSR_I32, TSR_BOOL }, { TSR_I64, TSR_I32 }, { TSR_F64, TSR_F64 }
-  };
+  static const tsr_dtype pairs[][2] = { { TSR_I64, TSR_I64 }, { TSR_I32, TSR_BOOL },
+                                        { TSR_I64, TSR_I32 }, { TSR_F64, TSR_F64 },
+                                        { TSR_U64, TSR_U64 }, { TSR_U8, TSR_I16 } };
+  enum { PAIRS = 6 };
   int64_t rows[3] = { 3000, 0, 40 };
-  for (int k = 0; k < 4 * KINDS * KINDS; k++) {
+  for (int k = 0; k < PAIRS * KINDS * KINDS; k++) {
     parts_fixture f;
     test_rng rng = test_seeded((uint64_t)k);
-    int kind[2] = { k / 4 % KINDS, k / 4 / KINDS };
+    int kind[2] = { k / PAIRS % KINDS, k / PAIRS / KINDS };
     parts_open(&f, 3, NULL);
     parts_set(&f, rows);
     checked c = { .f = &f };
     make_groups(&c, &rng, k % 7 ? 30 : 1500);
-    check_pairs(&c, &rng, pairs[k % 4], kind);
+    check_pairs(&c, &rng, pairs[k % PAIRS], kind);
     tsr__grouped_free(f.rt, &c.groups);
     parts_close(&f);
   }
@@ -247,7 +247,6 @@ TEST_TIMEOUT(correlations_of_every_kind, 120)
 
 static void check_shape(int parts, const int64_t *rows, int64_t distinct, uint64_t seed)
 {
-  static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I32, TSR_I64, TSR_F32, TSR_F64 };
   parts_fixture f;
   tsr_runtime_opts opts = { .size = sizeof opts, .threads = (int)(seed % 3) + 1 };
   test_rng rng = test_seeded(seed);
@@ -255,9 +254,9 @@ static void check_shape(int parts, const int64_t *rows, int64_t distinct, uint64
   parts_set(&f, rows);
   checked c = { .f = &f };
   make_groups(&c, &rng, distinct);
-  for (int d = 0; d < 5; d++)
-    for (int kind = 0; kind < KINDS; kind++)
-      check_column(&c, &rng, dtypes[d], (seed + (uint64_t)kind) % 2, kind);
+  TSR__FOR_DTYPES(dtype)
+  for (int kind = 0; kind < KINDS; kind++)
+    check_column(&c, &rng, (tsr_dtype)dtype, (seed + (uint64_t)kind) % 2, kind);
   tsr__grouped_free(f.rt, &c.groups);
   parts_close(&f);
 }
@@ -397,15 +396,16 @@ TEST(a_group_of_no_rows)
   parts_close(&f);
 }
 
-static tsr_status sum_of(parts_fixture *f, const int64_t *x, int64_t rows, int64_t *out)
+static tsr_status sum_as(parts_fixture *f, tsr_dtype dtype, const void *x, int64_t rows,
+                         int64_t *out)
 {
   parts_set(f, &rows);
   checked c = { .f = f };
   test_rng rng = test_seeded(1);
   make_groups(&c, &rng, 1);
   parts_column column;
-  parts_column_new(f, TSR_I64, false, &column);
-  memcpy(column.values[0]->data, x, (size_t)rows * sizeof *x);
+  parts_column_new(f, dtype, false, &column);
+  memcpy(column.values[0]->data, x, (size_t)rows * tsr_dtype_size(dtype));
   tsr__group_agg agg = { .op = TSR__GROUP_SUM };
   tsr__aggregate_ask ask = { &f->parts, &c.groups, &column.parts, &agg, 1 };
   tsr__buffer *values, *valid;
@@ -415,6 +415,28 @@ static tsr_status sum_of(parts_fixture *f, const int64_t *x, int64_t rows, int64
   parts_column_free(&column);
   tsr__grouped_free(f->rt, &c.groups);
   return status;
+}
+
+static tsr_status sum_of(parts_fixture *f, const int64_t *x, int64_t rows, int64_t *out)
+{
+  return sum_as(f, TSR_I64, x, rows, out);
+}
+
+TEST(sums_of_naturals_use_all_64_bits_and_no_more)
+{
+  int64_t sum = 0;
+  parts_fixture f;
+  parts_open(&f, 1, NULL);
+  uint64_t half = UINT64_C(1) << 63;
+  CHECK_I64(sum_as(&f, TSR_U64, (uint64_t[]){ half, half - 1 }, 2, &sum), TSR_OK);
+  CHECK_U64((uint64_t)sum, UINT64_MAX);
+  CHECK_I64(sum_as(&f, TSR_U8, (uint8_t[]){ 255, 255, 255 }, 3, &sum), TSR_OK);
+  CHECK_I64(sum, 765);
+  CHECK_I64(sum_as(&f, TSR_I8, (int8_t[]){ -128, -128 }, 2, &sum), TSR_OK);
+  CHECK_I64(sum, -256);
+  CHECK_I64(sum_as(&f, TSR_U64, (uint64_t[]){ half, half }, 2, &sum), TSR_EVALUE);
+  CHECK_STR_HAS(f.error.text, "does not fit u64");
+  parts_close(&f);
 }
 
 TEST(sums_of_integers_use_all_64_bits_and_no_more)
@@ -429,6 +451,69 @@ TEST(sums_of_integers_use_all_64_bits_and_no_more)
   CHECK_I64(sum_of(&f, (int64_t[]){ INT64_MAX, 1 }, 2, &sum), TSR_EVALUE);
   CHECK_STR_HAS(f.error.text, "does not fit i64");
   CHECK_I64(tsr_device_memory(f.rt, 0).now, 0);
+  parts_close(&f);
+}
+
+/* Values of u64 that no i64 holds, among small ones: what of them can be told without a sum. */
+TEST(naturals_beyond_i64)
+{
+  static const uint64_t far[] = {
+    UINT64_MAX, UINT64_C(1) << 63, UINT64_MAX - 1, (UINT64_C(1) << 63) - 1, 0, 7
+  };
+  int64_t rows[2] = { 3000, 40 };
+  for (int k = 0; k < 3; k++) {
+    parts_fixture f;
+    test_rng rng = test_seeded((uint64_t)k);
+    parts_open(&f, 2, NULL);
+    parts_set(&f, rows);
+    checked c = { .f = &f };
+    make_groups(&c, &rng, k ? 400 : 7);
+    parts_column column;
+    parts_column_new(&f, TSR_U64, k % 2, &column);
+    for (int p = 0; p < 2; p++) {
+      parts_column_fill(&f, &rng, &column, p, 3);
+      for (int64_t r = k == 2 ? rows[p] - 9 : 0; r < rows[p]; r++)
+        ((uint64_t *)column.values[p]->data)[r] = far[test_range(&rng, 0, 5)];
+    }
+    tsr__group_agg aggs[MOST_AGGS], some[MOST_AGGS];
+    int n = all_aggs(0, false, aggs), count = 0;
+    for (int a = 0; a < n; a++)
+      if (aggs[a].op != TSR__GROUP_SUM) some[count++] = aggs[a];
+    check_aggs(&c, &column, 1, some, count);
+    parts_column_free(&column);
+    tsr__grouped_free(f.rt, &c.groups);
+    parts_close(&f);
+  }
+}
+
+/* x and 0 have the variance x^2 / 2; x is 2^64 - 1. */
+TEST(the_spread_of_naturals_beyond_i64)
+{
+  static const uint8_t ops[] = { TSR__GROUP_SUM, TSR__GROUP_VAR, TSR__GROUP_STD };
+  static const double spread[] = { 0, 0x1p127, 13043817825332782212.0 };
+  int64_t rows = 2;
+  parts_fixture f;
+  parts_open(&f, 1, NULL);
+  parts_set(&f, &rows);
+  checked c = { .f = &f };
+  test_rng rng = test_seeded(1);
+  make_groups(&c, &rng, 1);
+  parts_column column;
+  parts_column_new(&f, TSR_U64, false, &column);
+  memcpy(column.values[0]->data, (uint64_t[]){ UINT64_MAX, 0 }, 16);
+  tsr__group_agg agg[3];
+  tsr__buffer *values[3], *valid[3];
+  for (int k = 0; k < 3; k++) agg[k] = (tsr__group_agg){ .op = ops[k] };
+  tsr__aggregate_ask ask = { &f.parts, &c.groups, &column.parts, agg, 3 };
+  CHECK_I64(tsr__aggregate_groups(f.rt, &ask, values, valid, &f.error), TSR_OK);
+  CHECK_U64(*(uint64_t *)values[0]->data, UINT64_MAX);
+  for (int k = 1; k < 3; k++) CHECK_F64_BITS(*(double *)values[k]->data, spread[k]);
+  for (int k = 0; k < 3; k++) {
+    tsr__buffer_release(values[k]);
+    tsr__buffer_release(valid[k]);
+  }
+  parts_column_free(&column);
+  tsr__grouped_free(f.rt, &c.groups);
   parts_close(&f);
 }
 

@@ -20,22 +20,15 @@ static int compare_values(const parts_column *c, const int64_t a[2], const int64
 {
   const void *x = c->values[a[0]]->data, *y = c->values[b[0]]->data;
   int64_t i = a[1], j = b[1];
-  switch (c->parts.dtype) {
-  case TSR_BOOL:
+  tsr_dtype dtype = c->parts.dtype;
+  if (dtype == TSR_BOOL)
     return (int)(((const uint64_t *)x)[i / 64] >> (i % 64) & 1) -
            (int)(((const uint64_t *)y)[j / 64] >> (j % 64) & 1);
-  case TSR_I32: {
-    int32_t v = ((const int32_t *)x)[i], w = ((const int32_t *)y)[j];
-    return (v > w) - (v < w);
-  }
-  case TSR_I64: {
-    int64_t v = ((const int64_t *)x)[i], w = ((const int64_t *)y)[j];
-    return (v > w) - (v < w);
-  }
-  case TSR_F32:
-    return compare_numbers((double)((const float *)x)[i], (double)((const float *)y)[j]);
-  default: return compare_numbers(((const double *)x)[i], ((const double *)y)[j]);
-  }
+  if (tsr__dtype_float(dtype))
+    return compare_numbers(tsr__dtype_get_real(dtype, x, i), tsr__dtype_get_real(dtype, y, j));
+  int64_t v = tsr__dtype_get_whole(dtype, x, i), w = tsr__dtype_get_whole(dtype, y, j);
+  if (dtype == TSR_U64) return ((uint64_t)v > (uint64_t)w) - ((uint64_t)v < (uint64_t)w);
+  return (v > w) - (v < w);
 }
 
 static bool is_null(const parts_column *c, const int64_t at[2])
@@ -85,8 +78,7 @@ static void check_order(parts_fixture *f, test_rng *rng, int count, int64_t most
   for (int k = 0; k < count; k++) {
     keys[k].descending = test_range(rng, 0, 1);
     keys[k].nulls_first = test_range(rng, 0, 1);
-    parts_column_new(f, fixture_column_dtype(test_range(rng, 0, 99)), test_range(rng, 0, 1),
-                     &columns[k]);
+    parts_column_new(f, fixture_dtype(test_range(rng, 0, 99)), test_range(rng, 0, 1), &columns[k]);
     for (int p = 0; p < f->parts.count; p++) parts_column_fill(f, rng, &columns[k], p, most);
     colparts[k] = columns[k].parts;
   }

@@ -14,6 +14,8 @@ int64_t tsr__cpu_mask_count(const tsr__buffer *mask, int64_t rows)
     return to;                                                          \
   }
 
+COMPACT(compact_8, uint8_t)
+COMPACT(compact_16, uint16_t)
 COMPACT(compact_32, uint32_t)
 COMPACT(compact_64, uint64_t)
 
@@ -37,6 +39,10 @@ static void compact_plain(size_t size, int64_t rows, const uint64_t *mask, const
       to = (char *)compact_64((uint64_t *)(void *)to, (const uint64_t *)(const void *)from, bits);
     } else if (size == 4) {
       to = (char *)compact_32((uint32_t *)(void *)to, (const uint32_t *)(const void *)from, bits);
+    } else if (size == 2) {
+      to = (char *)compact_16((uint16_t *)(void *)to, (const uint16_t *)(const void *)from, bits);
+    } else if (size == 1) {
+      to = (char *)compact_8((uint8_t *)(void *)to, (const uint8_t *)(const void *)from, bits);
     } else {
       to = compact_rows(to, from, bits, size);
     }

@@ -163,8 +163,8 @@ void tsr__grouped_free(tsr_runtime *rt, tsr__grouped *grouped);
 
 enum tsr__group_op {
   TSR__GROUP_COUNT, /* rows, or values that are not null */
-  TSR__GROUP_SUM,   /* integers and bools: i64, leaving it is TSR_EVALUE; floats: their dtype,
-                     exact */
+  TSR__GROUP_SUM,   /* integers and bools: i64, u64 of unsigned ones, leaving it is TSR_EVALUE;
+                     floats: their dtype, exact */
   TSR__GROUP_MEAN,
   TSR__GROUP_VAR,
   TSR__GROUP_STD, /* ddof 1 */
@@ -176,8 +176,8 @@ enum tsr__group_op {
   TSR__GROUP_LAST,     /* of the rows, null if that row's is */
   TSR__GROUP_QUANTILE, /* linear between neighbours, as pandas; median: 0.5 */
   TSR__GROUP_NUNIQUE,  /* nulls do not count */
-  TSR__GROUP_CORR      /* of two columns, both integers and bools or both f64, whose nulls are the
-                     same */
+  TSR__GROUP_CORR      /* of two columns, both bools and integers (of which u64 only with itself)
+                     or both f64, whose nulls are the same */
 };
 
 /* One aggregate of a column (column -1: of rows). Results have the frame's types: mean, var, std,

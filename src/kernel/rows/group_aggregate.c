@@ -50,7 +50,8 @@ typedef struct job {
   tsr__group_record_state *state; /* [part * slots + slot], or one a worker */
   cluster_part *clusters;
   tsr__group_record_state *kept; /* records of all groups of each part; NULL: read out at once */
-  _Atomic bool failed, outside;
+  _Atomic bool failed;
+  _Atomic int outside; /* the dtype that a sum of integers left; 0: none */
   _Atomic bool misled; /* a column is not like the rows that were looked at */
 } job;
 
@@ -66,10 +67,11 @@ static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
 {
   if (!tsr__parallel_long(j->rt, what, tasks, fn, j)) return tsr__cancelled(j->error, what);
   if (atomic_load(&j->failed)) return no_memory(j);
-  if (atomic_load(&j->outside))
+  int outside = atomic_load(&j->outside);
+  if (outside)
     return tsr__error_set(j->error, TSR_EVALUE,
-                          "%s: a sum of integers does not fit i64; cast the column to f64 first",
-                          what);
+                          "%s: a sum of integers does not fit %s; cast the column to f64 first",
+                          what, tsr_dtype_name((tsr_dtype)outside));
   return TSR_OK;
 }
 
@@ -313,7 +315,7 @@ static void read_out(job *j, int part, const tsr__group_record_state *state, tsr
     to.values = j->values[at]->data;
     to.valid = j->valid[at] ? j->valid[at]->data : NULL;
     to.nulls = 0;
-    if (!tsr__group_record_read(r, state, &to)) atomic_store(&j->outside, true);
+    if (!tsr__group_record_read(r, state, &to)) atomic_store(&j->outside, (int)r->dtype);
     if (to.nulls) atomic_fetch_add(&j->nulls[at], to.nulls);
   }
 }

@@ -150,8 +150,12 @@ static uint64_t key_of(const job *j, const void *data, int64_t row)
   case TSR_BOOL: return (((const uint64_t *)data)[row / 64] >> (row % 64) & 1) ^ SIGN;
   case TSR_I32: return (uint64_t)(int64_t)((const int32_t *)data)[row] ^ SIGN;
   case TSR_I64: return ((const uint64_t *)data)[row] ^ SIGN;
+  case TSR_U64: return ((const uint64_t *)data)[row];
   case TSR_F32: value = (double)((const float *)data)[row]; break;
-  default: value = ((const double *)data)[row];
+  case TSR_F64: value = ((const double *)data)[row]; break;
+  case TSR_F16:
+  case TSR_BF16: value = tsr__dtype_get_real(j->column->dtype, data, row); break;
+  default: return (uint64_t)tsr__dtype_get_whole(j->column->dtype, data, row) ^ SIGN;
   }
   return (uint64_t)(value != value ? INT64_MAX : tsr__key_of_f64(value)) ^ SIGN;
 }
@@ -159,6 +163,7 @@ static uint64_t key_of(const job *j, const void *data, int64_t row)
 static double value_of(const job *j, uint64_t key)
 {
   int64_t ordered = (int64_t)(key ^ SIGN);
+  if (j->column->dtype == TSR_U64) return (double)key;
   if (!real(j)) return (double)ordered;
   return ordered == INT64_MAX ? (double)NAN : tsr__f64_of_key(ordered);
 }

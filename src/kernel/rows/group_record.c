@@ -9,6 +9,7 @@
 
 #include "kernel/rows/pieces.h"
 #include "kernel/tile/interp_tile.h"
+#include "topology/half.h"
 
 enum { BLOCK = 512 };
 
@@ -19,6 +20,7 @@ typedef struct block {
   int n;
   const uint32_t *group;
   const int64_t *whole; /* integers and bools */
+  bool natural;         /* `whole` are bits of u64 */
   const double *real;
   int64_t values[BLOCK]; /* room for either */
   uint32_t groups[BLOCK];
@@ -26,19 +28,26 @@ typedef struct block {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-#define TAKE(name, T, U)                                             \
+#define TAKE(name, T, U, OF)                                         \
   static void name(U *to, const T *from, const uint32_t *row, int n) \
   {                                                                  \
     if (row)                                                         \
-      for (int i = 0; i < n; i++) to[i] = (U)from[row[i]];           \
+      for (int i = 0; i < n; i++) to[i] = (U)OF(from[row[i]]);       \
     else                                                             \
-      for (int i = 0; i < n; i++) to[i] = (U)from[i];                \
+      for (int i = 0; i < n; i++) to[i] = (U)OF(from[i]);            \
   }
 
-TAKE(take_i32, int32_t, int64_t)
-TAKE(take_i64, int64_t, int64_t)
-TAKE(take_f32, float, double)
-TAKE(take_f64, double, double)
+TAKE(take_i8, int8_t, int64_t, )
+TAKE(take_i16, int16_t, int64_t, )
+TAKE(take_i32, int32_t, int64_t, )
+TAKE(take_i64, int64_t, int64_t, )
+TAKE(take_u8, uint8_t, int64_t, )
+TAKE(take_u16, uint16_t, int64_t, )
+TAKE(take_u32, uint32_t, int64_t, )
+TAKE(take_f16, uint16_t, double, tsr__f32_of_f16)
+TAKE(take_bf16, uint16_t, double, tsr__f32_of_bf16)
+TAKE(take_f32, float, double, )
+TAKE(take_f64, double, double, )
 
 static void take_bits(int64_t *to, const uint64_t *from, const uint32_t *row, int64_t start, int n)
 {
@@ -56,13 +65,22 @@ static void take_values(const tsr__colparts *column, const tsr__group_record_row
   const uint32_t *row = rows->row ? rows->row + at : NULL;
   int64_t start = row ? 0 : rows->start + at;
   void *room = b->values;
+  b->natural = column->dtype == TSR_U64;
   b->whole = b->values;
   b->real = room;
   switch (column->dtype) {
   case TSR_BOOL: take_bits(room, data, row, start, b->n); break;
+  case TSR_I8: take_i8(room, (const int8_t *)data + start, row, b->n); break;
+  case TSR_I16: take_i16(room, (const int16_t *)data + start, row, b->n); break;
   case TSR_I32: take_i32(room, (const int32_t *)data + start, row, b->n); break;
+  case TSR_U8: take_u8(room, (const uint8_t *)data + start, row, b->n); break;
+  case TSR_U16: take_u16(room, (const uint16_t *)data + start, row, b->n); break;
+  case TSR_U32: take_u32(room, (const uint32_t *)data + start, row, b->n); break;
+  case TSR_F16: take_f16(room, (const uint16_t *)data + start, row, b->n); break;
+  case TSR_BF16: take_bf16(room, (const uint16_t *)data + start, row, b->n); break;
   case TSR_F32: take_f32(room, (const float *)data + start, row, b->n); break;
   case TSR_I64:
+  case TSR_U64:
     if (row) take_i64(room, data, row, b->n);
     else b->whole = (const int64_t *)data + start;
     break;
@@ -154,6 +172,16 @@ static void add_count(place to, const block *b)
   for (int i = 0; i < b->n; i++) ++*word_of(to, b->group[i]);
 }
 
+/* As add_whole for values of u64 that do not fit 63 bits. */
+static void add_natural(place to, const block *b, const int64_t *y, int kind)
+{
+  for (int i = 0; i < b->n; i++) {
+    uint64_t x = (uint64_t)b->whole[i];
+    if (kind == TSR__RECORD_I128) add_128(word_of(to, b->group[i]), x);
+    else add_192(word_of(to, b->group[i]), (tsr__u128)x * (uint64_t)y[i], 0);
+  }
+}
+
 /* Values, or their products with those of another column. */
 static void add_whole(place to, const block *b, const int64_t *y, int kind)
 {
@@ -162,6 +190,8 @@ static void add_whole(place to, const block *b, const int64_t *y, int kind)
     for (int i = 0; i < b->n; i++) *word_of(to, b->group[i]) += (uint64_t)x[i];
   } else if (kind == TSR__RECORD_I64) {
     for (int i = 0; i < b->n; i++) *word_of(to, b->group[i]) += (uint64_t)x[i] * (uint64_t)y[i];
+  } else if (b->natural) {
+    add_natural(to, b, y, kind);
   } else if (kind == TSR__RECORD_I128) {
     for (int i = 0; i < b->n; i++) add_128(word_of(to, b->group[i]), (tsr__u128)(tsr__i128)x[i]);
   } else {
@@ -248,8 +278,9 @@ static void add_keys(place to, const block *b, const tsr__group_record *t, bool 
       keep_largest(word_of(to, b->group[i]), (uint64_t)key ^ SIGN ^ flip);
     }
   } else {
+    uint64_t change = b->natural ? flip : SIGN ^ flip;
     for (int i = 0; i < b->n; i++)
-      keep_largest(word_of(to, b->group[i]), (uint64_t)b->whole[i] ^ SIGN ^ flip);
+      keep_largest(word_of(to, b->group[i]), (uint64_t)b->whole[i] ^ change);
   }
 }
 
@@ -274,6 +305,15 @@ static void add_rows(tsr__rows *rows, const block *b, const double *y)
     if (y) tsr__rows_add_product(rows, b->group[i], b->real[i], y[i]);
     else tsr__rows_add(rows, b->group[i], b->real[i]);
   }
+}
+
+/* Whether no value is larger than `most`, a power of two less one; of u64 no bit is above it. */
+static bool holds(const tsr__tallies *plan, const block *b, int64_t most)
+{
+  if (!b->natural) return plan->tiles->within(b->whole, b->n, most);
+  uint64_t seen = 0;
+  for (int i = 0; i < b->n; i++) seen |= (uint64_t)b->whole[i];
+  return seen <= (uint64_t)most;
 }
 
 /* Rows of one column, and of another one where products are kept. */
@@ -303,8 +343,7 @@ static bool add_block(const tsr__tallies *plan, const tsr__group_record *t,
   case TSR__RECORD_ROWS2: add_rows(&state->rows[t->offset], x, y ? y->real : NULL); break;
   default: add_whole(to, x, y ? y->whole : NULL, t->kind);
   }
-  return t->kind != TSR__RECORD_I64 || y ||
-         plan->tiles->within(x->whole, x->n, plan->span[t->column].most);
+  return t->kind != TSR__RECORD_I64 || y || holds(plan, x, plan->span[t->column].most);
 }
 
 bool tsr__group_record_add(const tsr__tallies *plan, tsr__group_record_state *state,
@@ -365,6 +404,7 @@ typedef struct finds {
   uint8_t seen[4096];
   bool denormal;
   int64_t least, most;
+  uint64_t natural; /* the largest, of u64 */
 } finds;
 
 typedef struct scan {
@@ -395,6 +435,12 @@ static void look_i64(finds *f, const int64_t *x, int64_t n)
   }
   f->least = least;
   f->most = most;
+}
+
+static void look_u64(finds *f, const int64_t *x, int64_t n)
+{
+  for (int64_t i = 0; i < n; i++)
+    f->natural = (uint64_t)x[i] > f->natural ? (uint64_t)x[i] : f->natural;
 }
 
 /* What lies under nulls is anything: 0 says nothing. */
@@ -432,6 +478,7 @@ static void scan_task(void *user, int64_t task, int worker)
     take_values(column, &rows, at, &b);
     hide_nulls(column, &rows, at, &b);
     if (tsr__dtype_float((tsr_dtype)column->dtype)) look_f64(f, b.real, b.n);
+    else if (b.natural) look_u64(f, b.whole, b.n);
     else look_i64(f, b.whole, b.n);
   }
 }
@@ -482,6 +529,7 @@ static void judge_whole(tsr__span_of *span, const finds *f, int64_t rows, bool s
   uint64_t down = f->least < 0 ? 0 - (uint64_t)f->least : 0,
            up = f->most > 0 ? (uint64_t)f->most : 0;
   uint64_t size = down > up ? down : up;
+  size = f->natural > size ? f->natural : size;
   span->narrow_squares = squared && size <= (uint64_t)most_whole(rows, true);
   span->most = most_whole(rows, span->narrow_squares);
   span->narrow = size <= (uint64_t)span->most;
@@ -493,6 +541,7 @@ static void join_finds(finds *to, const finds *from)
   to->denormal = to->denormal || from->denormal;
   to->least = from->least < to->least ? from->least : to->least;
   to->most = from->most > to->most ? from->most : to->most;
+  to->natural = from->natural > to->natural ? from->natural : to->natural;
 }
 
 static void judge(const scan *s, int workers, int64_t rows)

@@ -17,7 +17,9 @@ tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype)
   switch (op) {
   case TSR__GROUP_COUNT:
   case TSR__GROUP_NUNIQUE: return TSR_I64;
-  case TSR__GROUP_SUM: return real ? dtype : TSR_I64;
+  case TSR__GROUP_SUM:
+    if (real) return dtype;
+    return tsr__dtype_info_of(dtype)->kind == TSR__DTYPE_UINT ? TSR_U64 : TSR_I64;
   case TSR__GROUP_ANY:
   case TSR__GROUP_ALL: return TSR_BOOL;
   case TSR__GROUP_CORR: return TSR_F64;
@@ -137,11 +139,12 @@ static float mean_f32(tsr__i128 sum, int64_t n, double unit)
   return (float)tsr__acc2_mean(&acc, n, TSR_F32);
 }
 
-static float sum_f32(tsr__i128 sum, double unit)
+/* Ready to be rounded to a float narrower than f64. */
+static double sum_odd(tsr__i128 sum, double unit)
 {
   double high = (double)sum;
   tsr__i128 low = sum - (tsr__i128)high;
-  return (float)(to_odd(high, low > 0 ? 1 : low < 0 ? -1 : 0) * unit);
+  return to_odd(high, low > 0 ? 1 : low < 0 ? -1 : 0) * unit;
 }
 
 /* NaN, an infinity or -0 where that is the sum; false: the units say it. */
@@ -159,25 +162,29 @@ static bool special_sum(uint64_t saw, double *out)
 
 static void put_real(const tsr__read_to *to, tsr_dtype dtype, int64_t i, double value)
 {
-  if (dtype == TSR_F32) ((float *)to->values)[to->first + i] = (float)value;
-  else ((double *)to->values)[to->first + i] = value;
+  if (dtype == TSR_F64) ((double *)to->values)[to->first + i] = value;
+  else if (dtype == TSR_F32) ((float *)to->values)[to->first + i] = (float)value;
+  else tsr__dtype_put_real(dtype, to->values, to->first + i, value);
 }
 
 static void put_whole(const tsr__read_to *to, tsr_dtype dtype, int64_t i, int64_t value)
 {
   if (dtype == TSR_I32) ((int32_t *)to->values)[to->first + i] = (int32_t)value;
   else if (dtype == TSR_I64) ((int64_t *)to->values)[to->first + i] = value;
-  else tsr__bits_put(to->values, to->first + i, 1, value != 0);
+  else if (dtype == TSR_BOOL) tsr__bits_put(to->values, to->first + i, 1, value != 0);
+  else tsr__dtype_put_whole(dtype, to->values, to->first + i, value);
 }
 
 static bool read_integer_sums(const tsr__reading *r, const tsr__group_record_state *state,
                               const tsr__read_to *to)
 {
   bool fits = true;
+  bool natural = r->dtype == TSR_U64;
+  tsr__i128 least = natural ? 0 : INT64_MIN, most = natural ? (tsr__i128)UINT64_MAX : INT64_MAX;
   int64_t *out = (int64_t *)to->values + to->first;
   for (int64_t i = 0; i < to->count; i++) {
     tsr__i128 sum = sum_at(r, state, to->from + i);
-    fits = fits && sum >= INT64_MIN && sum <= INT64_MAX;
+    fits = fits && sum >= least && sum <= most;
     out[i] = (int64_t)(uint64_t)(tsr__u128)sum;
   }
   return fits;
@@ -190,8 +197,8 @@ static void read_unit_sums(const tsr__reading *r, const tsr__group_record_state 
   for (int64_t i = 0; i < to->count; i++) {
     tsr__i128 sum = sum_at(r, state, to->from + i);
     if (special_sum(saw_at(r, state, to->from + i), &special)) put_real(to, r->dtype, i, special);
-    else if (r->dtype == TSR_F32) put_real(to, TSR_F32, i, (double)sum_f32(sum, unit));
-    else put_real(to, TSR_F64, i, (double)sum * unit);
+    else if (r->dtype == TSR_F64) put_real(to, TSR_F64, i, (double)sum * unit);
+    else put_real(to, r->dtype, i, sum_odd(sum, unit));
   }
 }
 
@@ -310,10 +317,11 @@ static void read_keys(const tsr__reading *r, const tsr__group_record_state *stat
   const tsr__group_record *t = &r->plan->item[r->main];
   uint64_t flip = t->inverted ? ~UINT64_C(0) : 0;
   bool real = tsr__dtype_float((tsr_dtype)r->dtype);
+  uint64_t change = r->dtype == TSR_U64 ? flip : SIGN ^ flip;
   for (int64_t i = 0; i < to->count; i++) {
     uint64_t word = *word_at(r, state, r->main, to->from + i);
     bool none = r->least && count_at(r, state, to->from + i) < r->least;
-    int64_t key = (int64_t)(word ^ SIGN ^ flip);
+    int64_t key = (int64_t)(word ^ change);
     if (none) key = 0;
     if (t->map) put_whole(to, r->dtype, i, none ? 0 : (int64_t)(uint32_t)word);
     else if (!real) put_whole(to, r->dtype, i, key);
@@ -355,7 +363,7 @@ bool tsr__group_record_read(const tsr__reading *r, const tsr__group_record_state
     return true;
   case TSR__GROUP_SUM:
     if (real) read_rows(r, state, to);
-    else if (r->dtype == TSR_I64) return read_integer_sums(r, state, to);
+    else if (tsr__dtype_integer(r->dtype)) return read_integer_sums(r, state, to);
     else read_unit_sums(r, state, to);
     return true;
   case TSR__GROUP_MEAN: (real ? read_rows : read_unit_means)(r, state, to); return true;
