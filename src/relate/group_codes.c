@@ -8,8 +8,7 @@
  * Every part tells every part which codes it has, a bit each; nobody asks an owner, and no key or
  * number travels with a record, as both ends list the codes they share in the same order.
  *
- * Invariant: parts lie in order of the rows, so the first part that has a code has its first
- * row. */
+ * Invariant: the order of codes is the only one that both ends need to agree on. */
 #include "relate/group_owners.h"
 
 typedef struct telling {
@@ -45,38 +44,20 @@ static void telling_free(telling *t)
   tsr__del(&t->h->rt->heap, t->block, t->size);
 }
 
-/* Which codes a part has. */
-static void mine_task(void *user, int64_t p, int worker)
-{
-  (void)worker;
-  const telling *t = user;
-  const uint32_t *number = t->h->local.number[p];
-  int64_t codes = INT64_C(1) << t->h->local.bits, words = t->h->code_words;
-  uint64_t *out = t->mine[p]->data;
-  for (int64_t c = 0; c < codes; c += 64) {
-    int some = codes - c < 64 ? (int)(codes - c) : 64;
-    uint64_t bits = 0;
-    for (int i = 0; i < some; i++) bits |= (uint64_t)(number[c + i] != TSR__NO_ROW) << i;
-    out[c / 64] = bits;
-  }
-  for (int q = 0; q < t->h->parts; q++)
-    for (int64_t w = 0; w < words; w++) t->order.at[p][q * words + w] = (uint32_t)w;
-}
-
 static tsr_status tell(telling *t)
 {
   tsr__group_owners *h = t->h;
   int parts = h->parts;
   int64_t *all = t->words + parts;
   for (int p = 0; p < parts; p++) {
-    t->words[p] = h->code_words;
-    all[p] = h->code_words * parts;
-    for (int q = 0; q < parts; q++) t->counts[p * parts + q] = h->code_words;
+    t->words[p] = h->homes.code_words;
+    all[p] = h->homes.code_words * parts;
+    for (int q = 0; q < parts; q++) t->counts[p * parts + q] = h->homes.code_words;
   }
   tsr__parts lie = { parts, h->view->parts.device, all };
   tsr_status status = tsr__part_buffers(h, TSR_I64, t->words, t->mine);
   if (!status) status = tsr__index_new(h->rt, &lie, &t->order, h->error);
-  if (!status) status = tsr__each_part(h, mine_task, t);
+  if (!status) status = tsr__homes_codes(h->rt, &h->homes, t->mine, &t->order, h->error);
   tsr__colparts column = { .dtype = TSR_I64, .values = t->mine };
   tsr__sending send = { .what = "codes, 64 a row",
                         .from = all,
@@ -84,56 +65,19 @@ static tsr_status tell(telling *t)
                         .order = &t->order,
                         .count = 1,
                         .columns = &column,
-                        .values = h->everyone,
+                        .values = h->homes.everyone,
                         .valid = t->valid,
                         .came = t->words };
   return status ? status : tsr__send(h, &send);
 }
 
-/* ---- the groups that are at home ------------------------------------------------------------- */
-
-/* `mine` becomes one bit a group: whether it is at home. Their number goes to `words`. */
-static void home_task(void *user, int64_t p, int worker)
-{
-  (void)worker;
-  const telling *t = user;
-  const tsr__group_owners *h = t->h;
-  const uint32_t *number = h->local.number[p];
-  uint64_t *home = t->mine[p]->data;
-  int64_t count = 0;
-  memset(home, 0, (size_t)h->code_words * sizeof *home);
-  for (int64_t w = 0; w < h->code_words; w++) {
-    uint64_t bits = tsr__codes_of(h, p, (int)p)[w];
-    for (int q = 0; q < p; q++) bits &= ~tsr__codes_of(h, p, q)[w];
-    for (; bits; bits &= bits - 1, count++) {
-      uint32_t g = number[64 * w + __builtin_ctzll(bits)];
-      home[g / 64] |= UINT64_C(1) << (g % 64);
-    }
-  }
-  t->words[p] = count;
-}
-
-static void own_task(void *user, int64_t p, int worker)
-{
-  (void)worker;
-  const telling *t = user;
-  const uint64_t *home = t->mine[p]->data;
-  uint32_t *own = t->h->own.at[p];
-  for (int64_t w = 0; w < t->h->code_words; w++)
-    for (uint64_t bits = home[w]; bits; bits &= bits - 1)
-      *own++ = (uint32_t)(64 * w + __builtin_ctzll(bits));
-}
-
 tsr_status tsr__group_owners_by_code(tsr__group_owners *h)
 {
   telling t = { .h = h };
-  h->code_words = ((INT64_C(1) << h->local.bits) + 63) / 64;
+  h->homes.code_words = ((INT64_C(1) << h->homes.local.bits) + 63) / 64;
   tsr_status status = telling_new(&t);
   if (!status) status = tell(&t);
-  if (!status) status = tsr__each_part(h, home_task, &t);
-  tsr__parts lie = { h->parts, h->view->parts.device, t.words };
-  if (!status) status = tsr__index_new(h->rt, &lie, &h->own, h->error);
-  if (!status) status = tsr__each_part(h, own_task, &t);
+  if (!status) status = tsr__homes_by_code(h->rt, &h->homes, t.mine, h->error);
   telling_free(&t);
   return status;
 }

@@ -149,17 +149,6 @@ static tsr_status put_keys(grouping *g, const tsr__view *view, const tsr__index 
   return TSR_OK;
 }
 
-/* A group although there are no rows: what no keys give of an empty table. */
-static tsr_status group_nothing(grouping *g, const tsr__view *view, tsr__grouped *groups)
-{
-  groups->count[0] = 1;
-  tsr__index_free(g->rt, &groups->first);
-  tsr__parts of = { g->parts, view->parts.device, groups->count };
-  tsr_status status = tsr__index_new(g->rt, &of, &groups->first, g->error);
-  if (!status) groups->first.at[0][0] = TSR__NO_ROW;
-  return status;
-}
-
 /* The draft takes all aggregates. */
 static void put_aggs(grouping *g, const tsr__view *view, tsr__draft *draft)
 {
@@ -172,13 +161,13 @@ static void put_aggs(grouping *g, const tsr__view *view, tsr__draft *draft)
 }
 
 /* Groups that lie where they are: each part has all rows of its groups. */
-static tsr_status group_here(grouping *g, tsr__group_owners *homes, tsr__draft *draft)
+static tsr_status group_here(grouping *g, tsr__group_owners *owners, tsr__draft *draft)
 {
-  const tsr__view *view = homes->view;
-  tsr__aggregate_ask ask = { &view->parts, &homes->local, view->columns, g->ask->aggs,
+  const tsr__view *view = owners->view;
+  tsr__aggregate_ask ask = { &view->parts, &owners->homes.local, view->columns, g->ask->aggs,
                              g->ask->agg_count };
   tsr_status status = tsr__aggregate_groups(g->rt, &ask, g->values, g->valid, g->error);
-  if (!status) status = put_keys(g, view, &homes->local.first, draft);
+  if (!status) status = put_keys(g, view, &owners->homes.local.first, draft);
   if (!status) put_aggs(g, view, draft);
   return status;
 }
@@ -186,42 +175,20 @@ static tsr_status group_here(grouping *g, tsr__group_owners *homes, tsr__draft *
 /* ---- several parts --------------------------------------------------------------------------- */
 
 /* The homes of a slice's groups; of those that are known by codes only, their owners as well. */
-static tsr_status find_homes(grouping *g, tsr__group_owners *homes, bool counted)
+static tsr_status find_homes(grouping *g, tsr__group_owners *owners, bool counted)
 {
   const tsr__rel_group_ask *ask = g->ask;
-  const tsr__view *view = homes->view;
+  const tsr__view *view = owners->view;
   tsr__packed_keys packed = { .parts = g->parts, .words = 1 };
   tsr_status status = TSR_OK;
   for (int k = 0; k < ask->key_count; k++) g->key_columns[k] = view->columns[ask->keys[k].column];
   tsr__pack_ask pack = { &view->parts, g->key_columns, g->keys, ask->key_count, false };
   if (ask->key_count) status = tsr__pack_keys(g->rt, &pack, &packed, g->error);
   if (!status)
-    status =
-        (homes->coded ? tsr__group_owners_seek : tsr__group_owners_find)(homes, &packed, counted);
+    status = (owners->homes.coded ? tsr__group_owners_seek
+                                  : tsr__group_owners_find)(owners, &packed, counted);
   tsr__packed_free(g->rt, &packed);
   return status;
-}
-
-/* Of each row: its group's owner, and its number there. */
-typedef struct routing {
-  const tsr__group_owners *homes;
-  tsr__buffer **owner, **number;
-} routing;
-
-static void route_task(void *user, int64_t p, int worker)
-{
-  (void)worker;
-  const routing *r = user;
-  const tsr__group_owners *h = r->homes;
-  const uint32_t *group = h->local.group[p];
-  const uint16_t *owner = h->owner[p]->data;
-  const int32_t *owned_as = h->owned_as[p]->data;
-  uint16_t *to = r->owner[p]->data;
-  int32_t *number = r->number[p]->data;
-  for (int64_t i = 0; i < h->view->parts.rows[p]; i++) {
-    to[i] = owner[group[i]];
-    number[i] = owned_as[group[i]];
-  }
 }
 
 static int64_t held_now(const grouping *g, const tsr__view *view, int part)
@@ -251,20 +218,20 @@ static tsr_status check_coming(const grouping *g, const tsr__view *view)
 }
 
 /* Rows of the columns that aggregates read go to the owners of their groups. */
-static tsr_status send_rows(grouping *g, const tsr__group_owners *homes)
+static tsr_status send_rows(grouping *g, const tsr__group_owners *owners)
 {
-  const tsr__view *view = homes->view;
+  const tsr__view *view = owners->view;
   int parts = g->parts;
   const uint16_t **dest = tsr__new(&g->rt->heap, (size_t)parts * sizeof *dest);
-  routing r = { homes, g->home, g->values };
+  tsr__buffer **owner = g->home, **number = g->values;
   tsr_status status = dest ? TSR_OK : no_memory(g->error, g->column_count);
-  if (!status) status = tsr__part_buffers(homes, TSR_I32, view->parts.rows, r.owner);
-  if (!status) status = tsr__part_buffers(homes, TSR_I32, view->parts.rows, r.number);
-  if (!status) status = tsr__each_part(homes, route_task, &r);
-  for (int p = 0; p < parts && !status; p++) dest[p] = r.owner[p]->data;
+  if (!status) status = tsr__part_buffers(owners, TSR_I32, view->parts.rows, owner);
+  if (!status) status = tsr__part_buffers(owners, TSR_I32, view->parts.rows, number);
+  if (!status) status = tsr__homes_route(g->rt, &owners->homes, owner, number, g->error);
+  for (int p = 0; p < parts && !status; p++) dest[p] = owner[p]->data;
   tsr__routes routes = { &view->parts, dest, NULL, g->counts };
   if (!status) status = tsr__exchange_order(g->rt, &routes, g->error);
-  g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = r.number };
+  g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = number };
   for (int c = 0; c < g->column_count; c++) g->columns[1 + c] = view->columns[g->taken[c]];
   if (!status) status = check_coming(g, view);
   tsr__sending send = { .what = "rows by key",
@@ -276,129 +243,71 @@ static tsr_status send_rows(grouping *g, const tsr__group_owners *homes)
                         .values = g->came,
                         .valid = g->came_valid,
                         .came = g->rows };
-  if (!status) status = tsr__send(homes, &send);
-  tsr__drop_buffers(r.owner, parts);
-  tsr__drop_buffers(r.number, parts);
+  if (!status) status = tsr__send(owners, &send);
+  tsr__drop_buffers(owner, parts);
+  tsr__drop_buffers(number, parts);
   tsr__del(&g->rt->heap, dest, (size_t)parts * sizeof *dest);
   return status;
 }
 
-/* The first row of each group among rows that came. */
-typedef struct first_job {
-  const grouping *g;
-  const tsr__group_owners *homes;
-  tsr__index *first;
-} first_job;
-
-static void first_task(void *user, int64_t o, int worker)
-{
-  (void)worker;
-  const first_job *job = user;
-  const uint32_t *group = job->g->came[o]->data;
-  uint32_t *first = job->first->at[o];
-  for (int64_t i = job->g->rows[o] - 1; i >= 0; i--) first[group[i]] = (uint32_t)i;
-}
-
 /* Aggregates of the groups at their owners. */
-static tsr_status aggregate_came(grouping *g, const tsr__group_owners *homes)
+static tsr_status aggregate_came(grouping *g, const tsr__group_owners *owners)
 {
   int parts = g->parts;
-  tsr__parts at = { parts, homes->view->parts.device, g->rows };
-  tsr__parts of = { parts, homes->view->parts.device, homes->owned.count };
-  tsr__grouped groups = { .parts = parts, .count = homes->owned.count, .buffers = g->came };
-  first_job job = { g, homes, &groups.first };
-  groups.group = tsr__new(&g->rt->heap, (size_t)parts * sizeof *groups.group);
-  tsr_status status = groups.group ? TSR_OK : no_memory(g->error, g->column_count);
-  if (!status) status = tsr__index_new(g->rt, &of, &groups.first, g->error);
-  if (!status) status = tsr__each_part(homes, first_task, &job);
-  for (int p = 0; p < parts && !status; p++) groups.group[p] = g->came[p]->data;
+  tsr__parts at = { parts, owners->view->parts.device, g->rows };
   for (int c = 0; c < g->column_count; c++)
     g->columns[c] = (tsr__colparts){ g->columns[1 + c].dtype, g->came + (1 + c) * parts,
                                      g->came_valid + (1 + c) * parts };
-  tsr__aggregate_ask ask = { &at, &groups, g->columns, g->aggs, g->ask->agg_count };
-  if (!status) status = tsr__aggregate_groups(g->rt, &ask, g->values, g->valid, g->error);
-  tsr__index_free(g->rt, &groups.first);
-  tsr__del(&g->rt->heap, groups.group, (size_t)parts * sizeof *groups.group);
+  tsr__homes_rows ask = { &owners->homes, &at, g->came, g->columns, g->aggs, g->ask->agg_count };
+  tsr_status status = tsr__homes_aggregate(g->rt, &ask, g->values, g->valid, g->error);
   tsr__drop_buffers(g->came, (int64_t)(1 + g->column_count) * parts);
   tsr__drop_buffers(g->came_valid, (int64_t)(1 + g->column_count) * parts);
   return status;
 }
 
-/* What came home, in order of the groups there. */
-typedef struct homing {
-  const grouping *g;
-  const tsr__group_owners *homes;
-  tsr__index *order;
-  const uint16_t **dest;
-  tsr__buffer **to;
-} homing;
-
-static void dest_task(void *user, int64_t o, int worker)
-{
-  (void)worker;
-  const homing *h = user;
-  const int32_t *home = h->homes->owned_home[o]->data;
-  uint16_t *to = h->to[o]->data;
-  for (int64_t i = 0; i < h->homes->owned.count[o]; i++) to[i] = (uint16_t)home[i];
-}
-
-static void home_task(void *user, int64_t p, int worker)
-{
-  (void)worker;
-  const homing *h = user;
-  const tsr__index *own = &h->homes->own;
-  const int32_t *number = h->g->home[p]->data;
-  /* Where each local group stands among those at home. */
-  int32_t *place = h->homes->owned_as[p]->data;
-  for (int64_t i = 0; i < own->rows[p]; i++) place[own->at[p][i]] = (int32_t)i;
-  for (int64_t i = 0; i < own->rows[p]; i++) h->order->at[p][place[number[i]]] = (uint32_t)i;
-}
-
 /* Results from the owners to the homes: [0] is the number there, then the aggregates. */
-static tsr_status send_results(grouping *g, const tsr__group_owners *homes)
+static tsr_status send_results(grouping *g, const tsr__group_owners *owners)
 {
   int parts = g->parts, aggs = g->ask->agg_count;
-  const int64_t *owned = homes->owned.count;
-  homing h = { .g = g, .homes = homes, .to = g->came };
-  h.dest = tsr__new(&g->rt->heap, (size_t)parts * sizeof *h.dest);
-  tsr_status status = h.dest ? TSR_OK : no_memory(g->error, aggs);
-  if (!status) status = tsr__part_buffers(homes, TSR_I32, owned, h.to);
-  if (!status) status = tsr__each_part(homes, dest_task, &h);
-  for (int p = 0; p < parts && !status; p++) h.dest[p] = h.to[p]->data;
-  tsr__parts lie = { parts, homes->view->parts.device, owned };
-  tsr__routes routes = { &lie, h.dest, NULL, g->counts };
+  const int64_t *owned = owners->homes.owned.count;
+  tsr__buffer **to = g->came;
+  const uint16_t **dest = tsr__new(&g->rt->heap, (size_t)parts * sizeof *dest);
+  tsr_status status = dest ? TSR_OK : no_memory(g->error, aggs);
+  if (!status) status = tsr__part_buffers(owners, TSR_I32, owned, to);
+  if (!status) status = tsr__homes_dest(g->rt, &owners->homes, to, g->error);
+  for (int p = 0; p < parts && !status; p++) dest[p] = to[p]->data;
+  tsr__parts lie = { parts, owners->view->parts.device, owned };
+  tsr__routes routes = { &lie, dest, NULL, g->counts };
   if (!status) status = tsr__exchange_order(g->rt, &routes, g->error);
-  g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = homes->owned_number };
+  g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = owners->homes.owned_number };
   for (int a = 0; a < aggs; a++) {
     int column = g->ask->aggs[a].column;
-    tsr_dtype dtype = column < 0 ? TSR_I64 : homes->view->columns[column].dtype;
+    tsr_dtype dtype = column < 0 ? TSR_I64 : owners->view->columns[column].dtype;
     g->columns[1 + a] = (tsr__colparts){ tsr__group_dtype(g->ask->aggs[a].op, dtype),
                                          g->values + a * parts, g->valid + a * parts };
   }
   tsr__sending send = { .what = "results",
                         .from = owned,
                         .counts = g->counts,
-                        .dest = h.dest,
+                        .dest = dest,
                         .count = 1 + aggs,
                         .columns = g->columns,
                         .values = g->home,
                         .valid = g->home_valid,
                         .came = g->rows };
-  if (!status) status = tsr__send(homes, &send);
-  tsr__drop_buffers(h.to, parts);
-  tsr__del(&g->rt->heap, h.dest, (size_t)parts * sizeof *h.dest);
+  if (!status) status = tsr__send(owners, &send);
+  tsr__drop_buffers(to, parts);
+  tsr__del(&g->rt->heap, dest, (size_t)parts * sizeof *dest);
   return status;
 }
 
-static tsr_status put_results(grouping *g, const tsr__group_owners *homes, tsr__draft *draft)
+static tsr_status put_results(grouping *g, const tsr__group_owners *owners, tsr__draft *draft)
 {
   int parts = g->parts;
-  const tsr__view *view = homes->view;
+  const tsr__view *view = owners->view;
   tsr__index order = { 0 };
-  homing h = { .g = g, .homes = homes, .order = &order };
-  tsr__parts lie = { parts, view->parts.device, homes->own.rows };
-  tsr_status status = tsr__index_new(g->rt, &lie, &order, g->error);
-  if (!status) status = tsr__each_part(homes, home_task, &h);
+  tsr__parts lie = { parts, view->parts.device, owners->homes.own.rows };
+  tsr_status status = tsr__homes_order(g->rt, &owners->homes, g->home, &order, g->error);
   tsr__drop_buffers(g->values, (int64_t)g->ask->agg_count * parts);
   tsr__drop_buffers(g->valid, (int64_t)g->ask->agg_count * parts);
   for (int a = 0; a < g->ask->agg_count && !status; a++) {
@@ -417,58 +326,40 @@ static tsr_status put_results(grouping *g, const tsr__group_owners *homes, tsr__
   return status;
 }
 
-/* The first rows of the groups that are at home. */
-typedef struct first_rows {
-  const tsr__group_owners *homes;
-  tsr__index *first;
-} first_rows;
-
-static void first_rows_task(void *user, int64_t p, int worker)
-{
-  (void)worker;
-  const first_rows *f = user;
-  const tsr__index *own = &f->homes->own;
-  for (int64_t i = 0; i < own->rows[p]; i++)
-    f->first->at[p][i] = f->homes->local.first.at[p][own->at[p][i]];
-}
-
 /* By records of each part's groups; *done is false where records cannot hold what is asked. */
-static tsr_status group_by_records(grouping *g, const tsr__group_owners *homes, tsr__index *first,
+static tsr_status group_by_records(grouping *g, const tsr__group_owners *owners, tsr__index *first,
                                    tsr__draft *draft, bool *done)
 {
-  const tsr__view *view = homes->view;
+  const tsr__view *view = owners->view;
   tsr__group_records *tallied;
-  tsr__aggregate_ask ask = { &view->parts, &homes->local, view->columns, g->ask->aggs,
+  tsr__aggregate_ask ask = { &view->parts, &owners->homes.local, view->columns, g->ask->aggs,
                              g->ask->agg_count };
-  tsr__grouped own = { .parts = g->parts, .count = homes->own.rows, .first = *first };
+  tsr__grouped own = { .parts = g->parts, .count = owners->homes.own.rows, .first = *first };
   tsr_status status = tsr__group_record_groups(g->rt, &ask, &tallied, g->error);
   *done = tallied != NULL;
   if (status || !tallied) return status;
-  status = tsr__join_records(homes, tallied);
+  status = tsr__join_records(owners, tallied);
   if (!status) status = tsr__tallied_read(tallied, &own, g->values, g->valid, g->error);
   tsr__tallied_free(tallied);
   if (!status) put_aggs(g, view, draft);
   return status;
 }
 
-static tsr_status group_apart(grouping *g, tsr__group_owners *homes, tsr__draft *draft)
+static tsr_status group_apart(grouping *g, tsr__group_owners *owners, tsr__draft *draft)
 {
   tsr__index first = { 0 };
-  tsr__parts lie = { g->parts, homes->view->parts.device, homes->own.rows };
-  first_rows rows = { homes, &first };
   bool done = !g->ask->agg_count;
-  tsr_status status = tsr__index_new(g->rt, &lie, &first, g->error);
-  if (!status) status = tsr__each_part(homes, first_rows_task, &rows);
-  if (!status) status = put_keys(g, homes->view, &first, draft);
-  if (!status && !done) status = group_by_records(g, homes, &first, draft, &done);
+  tsr_status status = tsr__homes_first(g->rt, &owners->homes, &first, g->error);
+  if (!status) status = put_keys(g, owners->view, &first, draft);
+  if (!status && !done) status = group_by_records(g, owners, &first, draft, &done);
   tsr__index_free(g->rt, &first);
   g->by_records = done;
   if (status || done) return status;
-  if (homes->coded) status = find_homes(g, homes, false);
-  if (!status) status = send_rows(g, homes);
-  if (!status) status = aggregate_came(g, homes);
-  if (!status) status = send_results(g, homes);
-  return status ? status : put_results(g, homes, draft);
+  if (owners->homes.coded) status = find_homes(g, owners, false);
+  if (!status) status = send_rows(g, owners);
+  if (!status) status = aggregate_came(g, owners);
+  if (!status) status = send_results(g, owners);
+  return status ? status : put_results(g, owners, draft);
 }
 
 /* ---- the operator ---------------------------------------------------------------------------- */
@@ -499,16 +390,19 @@ static bool may_record(const tsr__rel_group_ask *ask)
 
 static tsr_status group_slice(grouping *g, const tsr__view *view, tsr__draft *draft)
 {
-  tsr__group_owners homes = {
-    .rt = g->rt, .error = g->error, .stats = g->stats, .view = view, .parts = g->parts
-  };
-  homes.records = may_record(g->ask);
+  tsr__group_owners owners = { .rt = g->rt,
+                               .error = g->error,
+                               .stats = g->stats,
+                               .view = view,
+                               .parts = g->parts,
+                               .homes.parts = &view->parts };
+  owners.records = may_record(g->ask);
   for (int p = 0; p < g->parts; p++) g->held[p] = held_now(g, view, p);
-  tsr_status status = find_homes(g, &homes, false);
+  tsr_status status = find_homes(g, &owners, false);
   bool nothing = !g->ask->key_count && !g->ask->in->total;
-  if (!status && nothing) status = group_nothing(g, view, &homes.local);
-  if (!status) status = (g->parts == 1 || nothing ? group_here : group_apart)(g, &homes, draft);
-  tsr__group_owners_free(&homes);
+  if (!status && nothing) status = tsr__homes_of_nothing(g->rt, &owners.homes, g->error);
+  if (!status) status = (g->parts == 1 || nothing ? group_here : group_apart)(g, &owners, draft);
+  tsr__group_owners_free(&owners);
   drop_lists(g);
   return status;
 }
@@ -611,45 +505,19 @@ tsr_status tsr__rel_group(const tsr__rel_group_ask *ask, tsr__rel *out, tsr__rel
 
 /* ---- the first rows of each group ------------------------------------------------------------ */
 
-typedef struct keeping {
-  const tsr__group_owners *homes;
-  int64_t most;
-
-  tsr__buffer **bits;
-} keeping;
-
-static void keep_task(void *user, int64_t p, int worker)
-{
-  (void)worker;
-  const keeping *k = user;
-  const tsr__group_owners *h = k->homes;
-  const uint32_t *group = h->local.group[p];
-  int64_t rows = h->view->parts.rows[p];
-  uint64_t *out = k->bits[p]->data;
-  int64_t *seen = h->before[p]->data;
-  for (int64_t r = 0; r < rows; r += 64) {
-    int some = rows - r < 64 ? (int)(rows - r) : 64;
-    uint64_t bits = 0;
-    for (int i = 0; i < some; i++) bits |= (uint64_t)(seen[group[r + i]]++ < k->most) << i;
-    out[r / 64] = bits;
-  }
-}
-
 static tsr_status keep_slice(grouping *g, const tsr__view *view, int64_t most, tsr__value *out)
 {
-  tsr__group_owners homes = {
-    .rt = g->rt, .error = g->error, .stats = g->stats, .view = view, .parts = g->parts
-  };
-  keeping k = { .homes = &homes, .most = most, .bits = g->values };
-  tsr_status status = find_homes(g, &homes, true);
-  if (!status && g->parts == 1) {
-    status = tsr__part_buffers(&homes, TSR_I64, homes.local.count, homes.before);
-    if (!status) memset(homes.before[0]->data, 0, (size_t)homes.local.count[0] * sizeof(int64_t));
-  }
+  tsr__group_owners owners = { .rt = g->rt,
+                               .error = g->error,
+                               .stats = g->stats,
+                               .view = view,
+                               .parts = g->parts,
+                               .homes.parts = &view->parts };
+  tsr_status status = find_homes(g, &owners, true);
   for (int p = 0; p < g->parts && !status; p++) g->values[p] = out->parts[view->position[p]];
-  if (!status) status = tsr__each_part(&homes, keep_task, &k);
+  if (!status) status = tsr__homes_keep(g->rt, &owners.homes, most, g->values, g->error);
   memset(g->values, 0, (size_t)g->parts * sizeof *g->values);
-  tsr__group_owners_free(&homes);
+  tsr__group_owners_free(&owners);
   return status;
 }
 

@@ -1,0 +1,307 @@
+/* Homes of groups, found by owners: what parts and owners compute of keys and answers.
+ *
+ *   part 0   groups a b c      a -> owner 1, b -> owner 0, c -> owner 1        one key a local
+ *            group
+ *   part 1   groups c d a      c -> owner 1, d -> owner 0, a -> owner 1
+ *   owner 1  a0 c0 c1 a1       the first that came is the home: a and c are at home on part 0
+ *
+ * Where nearly all keys differ, each row is sent as a local group of its own, and the home of a row
+ * is the first one with its key.
+ *
+ * Invariant: keys come to an owner in order of the senders, and of one sender in order of its
+ * groups' first rows. So the first that came of a key is of the part that holds the first row. */
+#include "kernel/rows/group_homes.h"
+
+#include "kernel/rows/key_hash.h"
+
+static const char what[] = "group by";
+
+enum { ASK_AFTER = 1 << 14 }; /* keys between two questions whether to go on */
+
+tsr_status tsr__buffers_of(tsr_runtime *rt, const tsr__parts *parts, tsr_dtype dtype,
+                           tsr__buffer **out, tsr__error *error)
+{
+  const tsr__device_ops *ops = tsr__devices_of(rt)->ops;
+  for (int p = 0; p < parts->count; p++) {
+    out[p] = ops->buffer(rt, parts->device[p], tsr__device_bytes(dtype, parts->rows[p]), error);
+    if (!out[p]) return error->status;
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr__homes_each(tsr_runtime *rt, int64_t tasks, tsr__task_fn fn, void *user,
+                           tsr__error *error)
+{
+  return tsr__parallel_long(rt, what, tasks, fn, user) ? TSR_OK : tsr__cancelled(error, what);
+}
+
+/* ---- each part's groups ---------------------------------------------------------------------- */
+
+/* Whether nearly every row seems to have a key of its own: as few equal keys in a sample of one
+ * part as there would be if they were dealt at random over half as many keys as rows. The hash is
+ * the fixed one, for a plan must not change from run to run; a sample is too small to be harmed. */
+static bool all_differ(const tsr__parts *parts, const tsr__packed_keys *keys)
+{
+  enum { SAMPLE = 4096, SLOTS = 4 * SAMPLE, LEAST = 1 << 17 };
+  uint32_t slot[SLOTS] = { 0 };
+  int p = 0, equal = 0;
+  for (int q = 1; q < parts->count; q++)
+    if (parts->rows[q] > parts->rows[p]) p = q;
+  int64_t rows = parts->rows[p];
+  if (rows < LEAST || keys->bits <= 22) return false;
+  for (int64_t i = 0; i < SAMPLE; i++) {
+    uint64_t hash = tsr__key_hash(keys->word[p] + rows / SAMPLE * i, rows, keys->words);
+    uint32_t mark = (uint32_t)(hash >> 32) | 1;
+    uint64_t s = hash % SLOTS;
+    while (slot[s] && slot[s] != mark) s = (s + 1) % SLOTS;
+    equal += slot[s] == mark;
+    slot[s] = mark;
+  }
+  return equal <= (int64_t)SAMPLE * SAMPLE / rows + 1;
+}
+
+static void alone_task(void *user, int64_t p, int worker)
+{
+  (void)worker;
+  tsr__grouped *local = user;
+  for (int64_t r = 0; r < local->count[p]; r++)
+    local->first.at[p][r] = local->group[p][r] = (uint32_t)r;
+}
+
+/* Each row a group: owners find the equal ones, of one part as of several. */
+static tsr_status leave_alone(tsr_runtime *rt, tsr__group_homes *h, tsr__error *error)
+{
+  size_t parts = (size_t)h->parts->count;
+  tsr__grouped *local = &h->local;
+  local->parts = h->parts->count;
+  local->count = tsr__new(&rt->heap, parts * sizeof *local->count);
+  local->group = tsr__new(&rt->heap, parts * sizeof *local->group);
+  local->buffers = tsr__new(&rt->heap, parts * sizeof *local->buffers);
+  if (!local->count || !local->group || !local->buffers)
+    return tsr__error_set(error, TSR_ENOMEM,
+                          "group by: no memory for the description of groups on %d devices; free "
+                          "some arrays",
+                          local->parts);
+  tsr_status status = tsr__buffers_of(rt, h->parts, TSR_I32, local->buffers, error);
+  if (!status) status = tsr__index_new(rt, h->parts, &local->first, error);
+  for (int p = 0; p < local->parts && !status; p++) {
+    local->count[p] = h->parts->rows[p];
+    local->group[p] = local->buffers[p]->data;
+  }
+  return status ? status : tsr__homes_each(rt, local->parts, alone_task, local, error);
+}
+
+tsr_status tsr__homes_group(tsr_runtime *rt, tsr__group_homes *h, const tsr__packed_keys *keys,
+                            tsr__error *error)
+{
+  if (h->parts->count > 1 && all_differ(h->parts, keys)) return leave_alone(rt, h, error);
+  return tsr__group_rows(rt, h->parts, keys, &h->local, error);
+}
+
+tsr_status tsr__homes_of_nothing(tsr_runtime *rt, tsr__group_homes *h, tsr__error *error)
+{
+  h->local.count[0] = 1;
+  tsr__index_free(rt, &h->local.first);
+  tsr__parts of = tsr__homes_lie(h, h->local.count);
+  tsr_status status = tsr__index_new(rt, &of, &h->local.first, error);
+  if (!status) h->local.first.at[0][0] = TSR__NO_ROW;
+  return status;
+}
+
+/* ---- keys to their owners -------------------------------------------------------------------- */
+
+static void keys_task(void *user, int64_t p, int worker)
+{
+  (void)worker;
+  const tsr__homes_keys *ask = user;
+  const tsr__group_homes *h = ask->homes;
+  int64_t rows = h->parts->rows[p], count = h->local.count[p];
+  int words = ask->keys->words, parts = h->parts->count;
+  const uint32_t *first = h->local.first.at[p];
+  uint16_t *owner = h->owner[p]->data;
+  int32_t *number = ask->columns[words * parts + p]->data;
+  const uint64_t *word = ask->keys->word ? ask->keys->word[p] : NULL, none = 0;
+  for (int64_t g = 0; g < count; g++) {
+    const uint64_t *key = word ? word + first[g] : &none;
+    for (int w = 0; w < words; w++)
+      ((uint64_t *)ask->columns[w * parts + p]->data)[g] = key[w * rows];
+    uint64_t hash = tsr__key_hash(key, rows, words) & UINT32_MAX;
+    owner[g] = (uint16_t)(hash * (uint64_t)parts >> 32);
+    number[g] = (int32_t)g;
+  }
+  if (!ask->counted) return;
+  int64_t *of = ask->columns[(words + 1) * parts + p]->data;
+  const uint32_t *group = h->local.group[p];
+  memset(of, 0, (size_t)count * sizeof *of);
+  for (int64_t r = 0; r < rows; r++) of[group[r]]++;
+}
+
+tsr_status tsr__homes_send(tsr_runtime *rt, const tsr__homes_keys *ask, tsr__error *error)
+{
+  return tsr__homes_each(rt, ask->homes->parts->count, keys_task, (void *)ask, error);
+}
+
+/* ---- owners find the first of each key ------------------------------------------------------- */
+
+typedef struct meeting {
+  const tsr__homes_keys *ask;
+  tsr__buffer **answer;
+  tsr__packed_keys packed; /* of the keys that came */
+  tsr__progress progress;
+} meeting;
+
+/* The keys that came, packed: the words of one part lie one after the other. */
+static tsr_status pack_came(tsr_runtime *rt, meeting *m, tsr__error *error)
+{
+  const tsr__group_homes *h = m->ask->homes;
+  int words = m->ask->keys->words, parts = h->parts->count;
+  m->packed.parts = parts;
+  m->packed.words = words;
+  m->packed.bits = m->ask->keys->bits;
+  for (int p = 0; p < parts; p++) {
+    tsr__buffer **came = m->ask->columns;
+    if (words > 1) {
+      size_t bytes = (size_t)h->came[p] * sizeof(uint64_t);
+      tsr__buffer *all =
+          tsr__devices_of(rt)->ops->buffer(rt, h->parts->device[p], bytes * (size_t)words, error);
+      if (!all) return error->status;
+      for (int w = 0; w < words; w++) {
+        tsr__buffer **one = &came[w * parts + p];
+        memcpy((char *)all->data + (size_t)w * bytes, (*one)->data, bytes);
+        tsr__buffer_release(*one);
+        *one = NULL;
+      }
+      came[p] = all;
+    }
+    m->packed.word[p] = came[p]->data;
+  }
+  return TSR_OK;
+}
+
+static void answer_task(void *user, int64_t o, int worker)
+{
+  meeting *m = user;
+  const tsr__group_homes *h = m->ask->homes;
+  tsr__buffer **came = m->ask->columns;
+  int parts = h->parts->count, sender = 0, words = m->ask->keys->words;
+  const uint32_t *group = h->owned.group[o], *first = h->owned.first.at[o];
+  const int32_t *number = came[words * parts + o]->data;
+  int32_t *home_of = h->owned_home[o]->data, *number_of = h->owned_number[o]->data;
+  int64_t until = h->counts[o];
+  for (int64_t g = 0; g < h->owned.count[o]; g++) {
+    if (g % ASK_AFTER == ASK_AFTER - 1 && tsr__progress_stops(&m->progress, worker)) return;
+    while (first[g] >= until) until += h->counts[++sender * parts + o];
+    home_of[g] = sender;
+    number_of[g] = number[first[g]];
+  }
+  int32_t *home = m->answer[o]->data, *there = m->answer[parts + o]->data;
+  int32_t *owned_as = m->answer[2 * parts + o]->data;
+  for (int64_t i = 0; i < h->came[o]; i++) {
+    if (i % ASK_AFTER == ASK_AFTER - 1 && tsr__progress_stops(&m->progress, worker)) return;
+    home[i] = home_of[group[i]];
+    there[i] = number_of[group[i]];
+    owned_as[i] = (int32_t)group[i];
+  }
+  if (!m->ask->counted) return;
+  const int64_t *of = came[(words + 1) * parts + o]->data;
+  int64_t *before = m->answer[3 * parts + o]->data;
+  /* The rows of a group so far stand at its first key's place. */
+  for (int64_t i = 0; i < h->came[o]; i++) {
+    uint32_t at = first[group[i]];
+    before[i] = at == i ? 0 : before[at];
+    before[at] += of[i];
+  }
+  for (int64_t g = 0; g < h->owned.count[o]; g++) before[first[g]] = 0;
+}
+
+tsr_status tsr__homes_meet(tsr_runtime *rt, const tsr__homes_keys *came, tsr__buffer **answers,
+                           tsr__error *error)
+{
+  tsr__group_homes *h = came->homes;
+  int parts = h->parts->count;
+  size_t size = (size_t)parts * sizeof(uint64_t *);
+  meeting m = { .ask = came, .answer = answers, .progress = { .rt = rt, .what = what } };
+  tsr__parts lie = tsr__homes_lie(h, h->came);
+  m.packed.word = tsr__new(&rt->heap, size);
+  if (!m.packed.word)
+    return tsr__error_set(error, TSR_ENOMEM,
+                          "group by: no memory for the description of groups on %d devices; free "
+                          "some arrays",
+                          parts);
+  tsr_status status = pack_came(rt, &m, error);
+  if (!status) status = tsr__group_rows(rt, &lie, &m.packed, &h->owned, error);
+  tsr__parts owned = tsr__homes_lie(h, h->owned.count);
+  if (!status) status = tsr__buffers_of(rt, &owned, TSR_I32, h->owned_home, error);
+  if (!status) status = tsr__buffers_of(rt, &owned, TSR_I32, h->owned_number, error);
+  for (int c = 0; c < 3 + came->counted && !status; c++)
+    status = tsr__buffers_of(rt, &lie, c < 3 ? TSR_I32 : TSR_I64, answers + c * parts, error);
+  if (!status && !tsr__parallel_progress(&m.progress, parts, answer_task, &m))
+    status = tsr__cancelled(error, what);
+  tsr__del(&rt->heap, m.packed.word, size);
+  return status;
+}
+
+/* ---- and the answers go back ----------------------------------------------------------------- */
+
+typedef struct settling {
+  const tsr__homes_told *told;
+  int64_t *own; /* [part]: groups that are at home */
+} settling;
+
+static void settle_task(void *user, int64_t p, int worker)
+{
+  (void)worker;
+  const settling *s = user;
+  tsr__group_homes *h = s->told->homes;
+  int parts = h->parts->count;
+  const uint32_t *order = s->told->order->at[p];
+  tsr__buffer **to[3] = { h->home, h->number, h->owned_as };
+  for (int c = 0; c < 3; c++) {
+    const int32_t *from = s->told->answers[c * parts + p]->data;
+    int32_t *out = to[c][p]->data;
+    for (int64_t i = 0; i < h->local.count[p]; i++) out[order[i]] = from[i];
+  }
+  if (s->told->counted) {
+    const int64_t *from = s->told->answers[3 * parts + p]->data;
+    int64_t *out = h->before[p]->data;
+    for (int64_t i = 0; i < h->local.count[p]; i++) out[order[i]] = from[i];
+  }
+  const int32_t *home = h->home[p]->data, *number = h->number[p]->data;
+  int64_t own = 0;
+  for (int64_t g = 0; g < h->local.count[p]; g++) own += home[g] == p && number[g] == g;
+  s->own[p] = own;
+}
+
+static void own_task(void *user, int64_t p, int worker)
+{
+  (void)worker;
+  tsr__group_homes *h = user;
+  const int32_t *home = h->home[p]->data, *number = h->number[p]->data;
+  uint32_t *own = h->own.at[p];
+  int64_t count = 0;
+  for (int64_t g = 0; g < h->local.count[p]; g++)
+    if (home[g] == p && number[g] == g) own[count++] = (uint32_t)g;
+}
+
+tsr_status tsr__homes_settle(tsr_runtime *rt, const tsr__homes_told *told, tsr__error *error)
+{
+  tsr__group_homes *h = told->homes;
+  int parts = h->parts->count;
+  size_t size = (size_t)parts * sizeof(int64_t);
+  tsr__parts local = tsr__homes_lie(h, h->local.count);
+  settling s = { told, tsr__new(&rt->heap, size) };
+  if (!s.own)
+    return tsr__error_set(error, TSR_ENOMEM, "group by: no memory for the row counts of %d devices",
+                          parts);
+  tsr_status status = tsr__buffers_of(rt, &local, TSR_I32, h->home, error);
+  if (!status) status = tsr__buffers_of(rt, &local, TSR_I32, h->number, error);
+  if (!status) status = tsr__buffers_of(rt, &local, TSR_I32, h->owned_as, error);
+  if (!status && told->counted) status = tsr__buffers_of(rt, &local, TSR_I64, h->before, error);
+  if (!status) status = tsr__homes_each(rt, parts, settle_task, &s, error);
+  tsr__parts own = tsr__homes_lie(h, s.own);
+  tsr__index_free(rt, &h->own);
+  if (!status) status = tsr__index_new(rt, &own, &h->own, error);
+  if (!status) status = tsr__homes_each(rt, parts, own_task, h, error);
+  tsr__del(&rt->heap, s.own, size);
+  return status;
+}
