@@ -211,6 +211,18 @@ def check_operations(files):
                 find(path, line_of(code, match.start()), f"{match.group()} is named outside its home")
 
 
+_VERBS = re.compile(r"\bcase\s+TSR__FRAME_\w+")
+
+
+def check_verbs(files):
+    """Nothing switches over the verbs of frames: what a verb is stands in its row of verbs.def."""
+    for path in sources(files, "src"):
+        code = ctext.without_comments(ctext.read(path))
+        for match in _VERBS.finditer(code):
+            find(path, line_of(code, match.start()),
+                 f"'{match.group()}': a verb is a row of frame/chain/verbs.def")
+
+
 # A number of operands that is written down somewhere else than in a row of the table.
 _FIXED = re.compile(
     r"\b(?:tsr_array|tsr__type|tsr_dtype|int|int32_t)\b[\s*]*(?:const\s+)?in\[\d+\]"
@@ -412,6 +424,7 @@ def main():
     check_documented(files)
     check_operations(files)
     check_operand_counts(files)
+    check_verbs(files)
     check_banned(files)
     check_float_formats(files)
     check_named_files(files)

@@ -106,7 +106,7 @@ static tsr_frame *frame_of(tsr_scope *s, tsr_sharding at)
 /* ---- places ---------------------------------------------------------------------------------- */
 
 /* Frame kinds of which no expression is asked; all others stand in `places`. */
-static const bool asks_nothing[] = {
+static const bool asks_nothing[TSR__FRAME_KINDS] = {
   [TSR__FRAME_ARRAYS] = true, [TSR__FRAME_FILE] = true,     [TSR__FRAME_TEXT] = true,
   [TSR__FRAME_HEAD] = true,   [TSR__FRAME_TAIL] = true,     [TSR__FRAME_SAMPLE] = true,
   [TSR__FRAME_ARITH] = true,  [TSR__FRAME_REDUCE] = true,   [TSR__FRAME_INDEX] = true,
@@ -114,7 +114,7 @@ static const bool asks_nothing[] = {
   [TSR__FRAME_KEEP] = true,
 };
 /* A new kind of frame says above that it asks for no expression, or gets a place below. */
-_Static_assert(sizeof asks_nothing == TSR__FRAME_KEEP + 1, "a kind of frame that no check knows");
+_Static_assert(TSR__FRAME_KINDS == 21, "a kind of frame that no check knows");
 
 /* Whether rows are at hand, so that the error names one. */
 enum where { IN_ROWS, AROUND };

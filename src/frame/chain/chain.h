@@ -26,28 +26,17 @@
 
 /* ---- frames ------------------------------------------------------------------------------ */
 
+/* HEAD: rows `first` .. `first + count - 1`; TAIL: the last `count`; FIRSTS: the first `count`
+ * rows of each group of `keys` (distinct, group_head); GROUP: `keys`, then the items of
+ * `formula`; ARITH: `op` (tsr__binary) with `other` or `number`; REDUCE: every column by `op`
+ * (tsr__agg); SORT: by `keys` and `order`; INDEX: column 0, `name`, numbers the rows; JOIN:
+ * parent and `other`; CONCAT: `part`; PLACE: rows where `to` says; DESCRIBE: nine rows about
+ * each column, of a parent that has them as one; KEEP: rows as they are, made (tsr_frame_keep). */
 enum tsr__frame_kind {
-  TSR__FRAME_ARRAYS,
-  TSR__FRAME_FILE,
-  TSR__FRAME_TEXT, /* sources; TEXT adds a column to its parent */
-  TSR__FRAME_FILTER,
-  TSR__FRAME_ASSIGN,
-  TSR__FRAME_SELECT,
-  TSR__FRAME_HEAD,   /* rows `first` .. `first + count - 1` */
-  TSR__FRAME_TAIL,   /* the last `count` */
-  TSR__FRAME_SAMPLE, /* `sample` */
-  TSR__FRAME_FIRSTS, /* the first `count` rows of each group of `keys`: distinct, group_head */
-  TSR__FRAME_AGG,
-  TSR__FRAME_GROUP, /* `keys`, then the items of `formula` */
-  TSR__FRAME_ARITH, /* `op` (tsr__binary) with `other` or `number` */
-  TSR__FRAME_REDUCE /* every column by `op` (tsr__agg) */,
-  TSR__FRAME_SORT,     /* by `keys` and `order` */
-  TSR__FRAME_INDEX,    /* column 0, `name`, numbers the rows */
-  TSR__FRAME_JOIN,     /* parent and `other`; `join` */
-  TSR__FRAME_CONCAT,   /* `part` */
-  TSR__FRAME_PLACE,    /* rows where `to` says */
-  TSR__FRAME_DESCRIBE, /* nine rows about each column, of a parent that has them as one */
-  TSR__FRAME_KEEP,     /* rows as they are, made (tsr_frame_keep) */
+#define VERB(kind, ...) TSR__FRAME_##kind,
+#include "frame/chain/verbs.def"
+#undef VERB
+  TSR__FRAME_KINDS
 };
 
 /* A column as arrays. `valid` NULL: no nulls. `dict`: text, borrowed from its source. An aggregate
@@ -144,6 +133,76 @@ struct tsr_frame {
   tsr__making making;
 };
 
+/* ---- the table of verbs (verb_table.c)
+ * -------------------------------------------------------- */
+
+typedef enum tsr__rows {
+  TSR__ROWS_SOURCE,
+  TSR__ROWS_KEEPS,
+  TSR__ROWS_MAPS,
+  TSR__ROWS_PAIRS,
+  TSR__ROWS_NUMBERS,
+  TSR__ROWS_MASKS,
+  TSR__ROWS_MOVES,
+  TSR__ROWS_MAKES,
+  TSR__ROWS_ONE
+} tsr__rows;
+
+/* A column of a frame: the parent's `column` as it is; -1: made by `expr`, NULL: of none. */
+typedef struct tsr__origin {
+  int column;
+  const tsr__expr *expr;
+} tsr__origin;
+
+/* How many rows a step has; not `counted`: that is likely. */
+typedef struct tsr__amount {
+  double rows;
+  bool counted;
+} tsr__amount;
+
+/* What a verb is to a chain; verbs.def has the words. `parent` and `other` are the columns that are
+ * needed of them; `from` are the rows of a frame's parents, in their order. */
+typedef struct tsr__verb {
+  tsr__rows rows;
+  tsr_status (*type)(tsr_frame *df, tsr__error *error);
+  void (*needs)(const tsr_frame *df, const bool *need, bool *parent, bool *other);
+  tsr__origin (*origin)(const tsr_frame *df, int column);
+  const tsr_sharding *(*lies)(const tsr_frame *df);
+  tsr__amount (*estimate)(const tsr_frame *df, const tsr__amount *const *from);
+} tsr__verb;
+
+#define VERB(kind, rows, type, needs, origin, lies, estimate, ...)                           \
+  tsr_status tsr__type_##type(tsr_frame *df, tsr__error *error);                             \
+  void tsr__needs_##needs(const tsr_frame *df, const bool *need, bool *parent, bool *other); \
+  tsr__origin tsr__origin_##origin(const tsr_frame *df, int column);                         \
+  const tsr_sharding *tsr__lies_##lies(const tsr_frame *df);                                 \
+  tsr__amount tsr__estimate_##estimate(const tsr_frame *df, const tsr__amount *const *from);
+#include "frame/chain/verbs.def"
+#undef VERB
+
+const tsr__verb *tsr__verb_of(const tsr_frame *df);
+/* Whether a terminal makes the frame's rows before it binds what follows. */
+bool tsr__frame_breaks(const tsr_frame *df);
+/* Whether rows of the frame's source are left out, by a mask. */
+bool tsr__frame_masked(const tsr_frame *df);
+/* Whether a frame has as many rows as its parent, whatever they are. */
+bool tsr__frame_same_count(const tsr_frame *df);
+/* Whether the items of a frame are aggregates: AGG, GROUP; and whether some of them are such
+ * that only relate/ computes: median, first, ... */
+bool tsr__frame_aggregates(const tsr_frame *df);
+bool tsr__frame_by_rows(const tsr_frame *df);
+/* The columns before those of a frame's items: the keys of a GROUP. */
+int tsr__frame_key_columns(const tsr_frame *df);
+/* The column by which a frame adds to its parent's, or replaces one; -1: it does neither. */
+int tsr__frame_added(const tsr_frame *df);
+/* How many columns in front number rows, so that they are never made: 1 of an INDEX. */
+int tsr__frame_numbers(const tsr_frame *df);
+/* The frames that a frame stands on, in order: its parts, or its parent and the other one. */
+int tsr__frame_parent_count(const tsr_frame *df);
+tsr_frame *tsr__frame_parent(const tsr_frame *df, int at);
+
+/* ---- frames being made ----------------------------------------------------------------------- */
+
 /* Makes a frame node; an inert one where that fails. Never NULL. */
 tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const char *site);
 tsr_frame *tsr__frame_inert(tsr_scope *scope, const char *site);
@@ -185,16 +244,8 @@ tsr_status tsr__same_rows(const char *what, const tsr_frame *left, const tsr_fra
 const tsr_sharding *tsr__rows_meet(const tsr_sharding *a, const tsr_sharding *b);
 /* The same for one part of a CONCAT. */
 void tsr__part_needs(const tsr_frame *df, int part, const bool *need, bool *out);
-/* The columns of a JOIN (join_type.c). */
-tsr_status tsr__type_join(tsr_frame *df, tsr__error *error);
 /* Checks a new column's name: no NULL, not empty, UTF-8. */
 tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error);
-/* Whether a terminal makes the frame's rows before it binds what follows. */
-bool tsr__frame_breaks(const tsr_frame *df);
-/* Whether an AGG or GROUP asks for aggregates that only relate/ computes: median, first, ... */
-bool tsr__frame_by_rows(const tsr_frame *df);
-/* Whether rows of the frame's source are left out, by a mask. */
-bool tsr__frame_masked(const tsr_frame *df);
 /* A frame on another, inert where that is or where memory is short. */
 tsr_frame *tsr__frame_begin(tsr_frame *parent, int kind, const char *what, const char *site);
 /* Types a fresh frame; inert on an error. */
@@ -221,8 +272,6 @@ bool tsr__describes_number(int type);
 int tsr__describe_items(int type);
 /* The columns that are described. */
 const tsr__schema *tsr__described(const tsr_frame *df);
-tsr_status tsr__type_describe(tsr_frame *df, tsr__error *error);
-void tsr__describe_needs(const tsr_frame *df, const bool *need, bool *parent);
 
 /* ---- explaining (frame_explain.c, estimate.c) ------------------------------------------------ */
 

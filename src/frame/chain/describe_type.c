@@ -51,9 +51,10 @@ tsr_status tsr__type_describe(tsr_frame *df, tsr__error *error)
   return TSR_OK;
 }
 
-void tsr__describe_needs(const tsr_frame *df, const bool *need, bool *parent)
+void tsr__needs_describe(const tsr_frame *df, const bool *need, bool *parent, bool *other)
 {
   const tsr__schema *from = tsr__described(df);
+  (void)other;
   parent[0] = true;
   for (int i = 0, at = 1; i < from->count; at += tsr__describe_items(from->field[i++].type))
     for (int k = 0; need[i + 1] && k < tsr__describe_items(from->field[i].type); k++)

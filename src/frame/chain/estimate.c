@@ -7,6 +7,8 @@
  *   x and y                  share(x) * share(y)   not x                 1 - share(x) */
 #include "frame/chain/chain.h"
 
+#include <math.h>
+
 static double in_bounds(double share)
 {
   return share < 0 ? 0 : share > 1 ? 1 : share;
@@ -70,4 +72,93 @@ double tsr__estimate_groups(const tsr_frame *df, double rows)
     groups *= values > 0 ? values : rows > 10 ? rows / 10 : 1;
   }
   return groups < rows ? groups : rows;
+}
+
+/* ---- rows of verbs ------------------------------------------------------------------------ */
+
+static double between(double rows, double most)
+{
+  return rows < 0 ? 0 : rows < most ? rows : most;
+}
+
+/* Fewer rows than those before; known exactly where they are, unless the values decide. */
+static tsr__amount likely(double rows)
+{
+  return (tsr__amount){ round(rows), false };
+}
+
+static tsr__amount exact(double rows, const tsr__amount *from)
+{
+  return (tsr__amount){ rows, from->counted };
+}
+
+tsr__amount tsr__estimate_same(const tsr_frame *df, const tsr__amount *const *from)
+{
+  (void)df;
+  return *from[0];
+}
+
+tsr__amount tsr__estimate_filter(const tsr_frame *df, const tsr__amount *const *from)
+{
+  return likely(from[0]->rows * tsr__estimate_share(df->formula.item[0].expr));
+}
+
+tsr__amount tsr__estimate_head(const tsr_frame *df, const tsr__amount *const *from)
+{
+  return exact(between(from[0]->rows - (double)df->first, (double)df->count), from[0]);
+}
+
+tsr__amount tsr__estimate_tail(const tsr_frame *df, const tsr__amount *const *from)
+{
+  return exact(between(from[0]->rows, (double)df->count), from[0]);
+}
+
+tsr__amount tsr__estimate_sort(const tsr_frame *df, const tsr__amount *const *from)
+{
+  return df->count ? tsr__estimate_tail(df, from) : *from[0];
+}
+
+tsr__amount tsr__estimate_sample(const tsr_frame *df, const tsr__amount *const *from)
+{
+  if (df->sample.rows <= 0) return likely(from[0]->rows * df->sample.fraction);
+  return exact(between(from[0]->rows, (double)df->sample.rows), from[0]);
+}
+
+tsr__amount tsr__estimate_firsts(const tsr_frame *df, const tsr__amount *const *from)
+{
+  double rows = from[0]->rows;
+  return likely(between(tsr__estimate_groups(df, rows) * (double)df->count, rows));
+}
+
+tsr__amount tsr__estimate_group(const tsr_frame *df, const tsr__amount *const *from)
+{
+  return likely(tsr__estimate_groups(df, from[0]->rows));
+}
+
+tsr__amount tsr__estimate_describe(const tsr_frame *df, const tsr__amount *const *from)
+{
+  (void)df;
+  (void)from;
+  return (tsr__amount){ 9, true };
+}
+
+tsr__amount tsr__estimate_arith(const tsr_frame *df, const tsr__amount *const *from)
+{
+  return *from[df->other && df->parent->one_row];
+}
+
+tsr__amount tsr__estimate_join(const tsr_frame *df, const tsr__amount *const *from)
+{
+  bool half = df->join->how == TSR_JOIN_SEMI || df->join->how == TSR_JOIN_ANTI;
+  return likely(half ? from[0]->rows / 2 : from[0]->rows);
+}
+
+tsr__amount tsr__estimate_concat(const tsr_frame *df, const tsr__amount *const *from)
+{
+  tsr__amount sum = { 0, true };
+  for (int i = 0; i < df->part_count; i++) {
+    sum.rows += from[i]->rows;
+    sum.counted = sum.counted && from[i]->counted;
+  }
+  return sum;
 }

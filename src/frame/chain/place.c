@@ -25,22 +25,37 @@ const tsr_sharding *tsr__rows_meet(const tsr_sharding *a, const tsr_sharding *b)
 
 static const tsr_sharding *rows_of(const tsr_frame *df)
 {
-  while (df && !df->one_row) {
-    if (df->kind == TSR__FRAME_PLACE && !df->even) return &df->to;
-    bool made = df->source && df->source->rows >= 0;
-    bool source = df->kind == TSR__FRAME_ARRAYS || df->kind == TSR__FRAME_FILE;
-    if (source || (made && df->kind != TSR__FRAME_TEXT)) return &df->source->sharding;
-    if (df->kind == TSR__FRAME_PLACE && !df->even) return &df->to;
-    if (df->kind == TSR__FRAME_JOIN) { /* on no mesh, the left rows join the right ones */
-      const tsr_sharding *left = rows_of(df->parent);
-      return left && left->mesh ? left : rows_of(df->other);
-    }
-    if (df->kind == TSR__FRAME_ARITH && df->other && !df->other->one_row)
-      return tsr__rows_meet(rows_of(df->parent), rows_of(df->other));
-    bool turned = df->kind == TSR__FRAME_ARITH && df->other && df->parent->one_row;
-    df = turned ? df->other : df->parent;
-  }
-  return NULL;
+  if (!df || df->one_row) return NULL;
+  bool made = df->source && df->source->rows >= 0;
+  if (made && tsr__verb_of(df)->rows != TSR__ROWS_KEEPS) return &df->source->sharding;
+  return tsr__verb_of(df)->lies(df);
+}
+
+const tsr_sharding *tsr__lies_source(const tsr_frame *df)
+{
+  return &df->source->sharding;
+}
+
+const tsr_sharding *tsr__lies_parent(const tsr_frame *df)
+{
+  return rows_of(df->parent);
+}
+
+const tsr_sharding *tsr__lies_place(const tsr_frame *df)
+{
+  return df->even ? rows_of(df->parent) : &df->to;
+}
+
+/* On no mesh, the left rows join the right ones. */
+const tsr_sharding *tsr__lies_join(const tsr_frame *df)
+{
+  const tsr_sharding *left = rows_of(df->parent);
+  return left && left->mesh ? left : rows_of(df->other);
+}
+
+const tsr_sharding *tsr__lies_pair(const tsr_frame *df)
+{
+  return tsr__rows_meet(rows_of(df->parent), rows_of(df->other));
 }
 
 tsr_sharding tsr_frame_sharding(const tsr_frame *df)

@@ -1,5 +1,5 @@
-/* The calls that choose, order, join and place rows. Each makes a node; what it does is known to
- * schema.c (columns), bind.c (masks) and materialize.c (breakers).
+/* The calls that choose, order, join and place rows. Each makes a node; what it does
+ * stands in its row of verbs.def.
  *
  *   head limit tail sample distinct group_head      masks beside the columns, which stay where they
  *                                                   are

@@ -1,4 +1,4 @@
-/* What columns a frame has, and which of its parents' columns it needs: one rule for each kind. */
+/* What columns a frame has, and which of its parents' columns it needs: one rule for each verb. */
 #include "frame/chain/chain.h"
 
 #define MAX_CHAIN 2000 /* frames on each other; bounds the recursion of a terminal */
@@ -27,9 +27,23 @@ static tsr_status same_schema(tsr_frame *df)
   return TSR_OK;
 }
 
+tsr_status tsr__type_same(tsr_frame *df, tsr__error *error)
+{
+  (void)error;
+  return same_schema(df);
+}
+
+/* Sources get their columns where they are opened. */
+tsr_status tsr__type_given(tsr_frame *df, tsr__error *error)
+{
+  (void)df;
+  (void)error;
+  return TSR_OK;
+}
+
 /* ---- types ------------------------------------------------------------------------------- */
 
-static tsr_status type_filter(tsr_frame *df, tsr__error *error)
+tsr_status tsr__type_filter(tsr_frame *df, tsr__error *error)
 {
   tsr__expr *expr = df->formula.item[0].expr;
   if (tsr__check(&df->formula, expr, &df->parent->schema, TSR__IN_ROW, error)) return error->status;
@@ -54,11 +68,16 @@ static tsr_status add_column(tsr_frame *df, tsr__field added, tsr__error *error)
   return TSR_OK;
 }
 
-static tsr_status type_assign(tsr_frame *df, tsr__error *error)
+tsr_status tsr__type_assign(tsr_frame *df, tsr__error *error)
 {
   tsr__expr *expr = df->formula.item[0].expr;
   if (tsr__check(&df->formula, expr, &df->parent->schema, TSR__IN_ROW, error)) return error->status;
   return add_column(df, made_field(df, df->name, expr), error);
+}
+
+tsr_status tsr__type_text(tsr_frame *df, tsr__error *error)
+{
+  return add_column(df, (tsr__field){ .name = df->name, .type = TSR_COL_TEXT }, error);
 }
 
 static tsr_status check_name_free(const tsr_frame *df, const tsr__item *item, int place,
@@ -87,8 +106,7 @@ static tsr_status check_keys(tsr_frame *df, tsr__error *error)
 static tsr_status type_items(tsr_frame *df, int context, tsr__error *error)
 {
   const tsr__formula *formula = &df->formula;
-  int keys = df->kind == TSR__FRAME_GROUP ? df->keys.formula.count : 0;
-  int count = keys + formula->count;
+  int keys = tsr__frame_key_columns(df), count = keys + formula->count;
   tsr__field *field = new_fields(df, count, error);
   tsr__names names = { .arena = &df->node.scope->arena };
   if (!field || check_keys(df, error)) return error->status;
@@ -104,13 +122,23 @@ static tsr_status type_items(tsr_frame *df, int context, tsr__error *error)
   return TSR_OK;
 }
 
-static tsr_status type_by_keys(tsr_frame *df, tsr__error *error)
+tsr_status tsr__type_select(tsr_frame *df, tsr__error *error)
+{
+  return type_items(df, TSR__IN_ROW, error);
+}
+
+tsr_status tsr__type_items(tsr_frame *df, tsr__error *error)
+{
+  return type_items(df, TSR__IN_AGG, error);
+}
+
+tsr_status tsr__type_keys(tsr_frame *df, tsr__error *error)
 {
   return check_keys(df, error) ? error->status : same_schema(df);
 }
 
 /* A column of row numbers in front. */
-static tsr_status type_index(tsr_frame *df, tsr__error *error)
+tsr_status tsr__type_index(tsr_frame *df, tsr__error *error)
 {
   const tsr__schema *from = &df->parent->schema;
   tsr__field *field = new_fields(df, from->count + 1, error);
@@ -162,7 +190,7 @@ static tsr_status meet_part(const tsr_frame *df, int part, tsr__field *field, ts
   return TSR_OK;
 }
 
-static tsr_status type_concat(tsr_frame *df, tsr__error *error)
+tsr_status tsr__type_concat(tsr_frame *df, tsr__error *error)
 {
   const tsr__schema *from = &df->parent->schema;
   tsr__field *field = new_fields(df, from->count, error);
@@ -188,7 +216,7 @@ static bool reducible(int op, int type)
   return tsr__is_number(type) || type == TSR_COL_BOOL;
 }
 
-static tsr_status type_reduce(tsr_frame *df, tsr__error *error)
+tsr_status tsr__type_reduce(tsr_frame *df, tsr__error *error)
 {
   const tsr__schema *from = &df->parent->schema;
   tsr__field *field = new_fields(df, from->count, error);
@@ -211,11 +239,10 @@ static tsr_status type_reduce(tsr_frame *df, tsr__error *error)
 static const tsr_frame *row_owner(const tsr_frame *df)
 {
   for (;;) {
-    bool keeps = df->kind == TSR__FRAME_ASSIGN || df->kind == TSR__FRAME_SELECT ||
-                 df->kind == TSR__FRAME_TEXT || df->kind == TSR__FRAME_ARITH;
-    if (!keeps) return df;
-    bool broadcast = df->kind == TSR__FRAME_ARITH && df->other && df->parent->one_row;
-    df = broadcast ? df->other : df->parent;
+    tsr__rows rows = tsr__verb_of(df)->rows;
+    bool pairs = rows == TSR__ROWS_PAIRS;
+    if (rows != TSR__ROWS_KEEPS && rows != TSR__ROWS_MAPS && !pairs) return df;
+    df = pairs && df->other && df->parent->one_row ? df->other : df->parent;
   }
 }
 
@@ -237,7 +264,7 @@ tsr_status tsr__same_rows(const char *what, const tsr_frame *left, const tsr_fra
                         what);
 }
 
-static tsr_status type_arith(tsr_frame *df, tsr__error *error)
+tsr_status tsr__type_arith(tsr_frame *df, tsr__error *error)
 {
   const tsr__schema *from = &df->parent->schema;
   const tsr__schema *other = df->other ? &df->other->schema : NULL;
@@ -266,38 +293,12 @@ static tsr_status type_arith(tsr_frame *df, tsr__error *error)
   return TSR_OK;
 }
 
-static tsr_status type_by_kind(tsr_frame *df, tsr__error *error)
-{
-  switch (df->kind) {
-  case TSR__FRAME_TEXT:
-    return add_column(df, (tsr__field){ .name = df->name, .type = TSR_COL_TEXT }, error);
-  case TSR__FRAME_FILTER: return type_filter(df, error);
-  case TSR__FRAME_ASSIGN: return type_assign(df, error);
-  case TSR__FRAME_SELECT: return type_items(df, TSR__IN_ROW, error);
-  case TSR__FRAME_HEAD:
-  case TSR__FRAME_TAIL:
-  case TSR__FRAME_SAMPLE:
-  case TSR__FRAME_PLACE:
-  case TSR__FRAME_KEEP: return same_schema(df);
-  case TSR__FRAME_FIRSTS:
-  case TSR__FRAME_SORT: return type_by_keys(df, error);
-  case TSR__FRAME_INDEX: return type_index(df, error);
-  case TSR__FRAME_DESCRIBE: return tsr__type_describe(df, error);
-  case TSR__FRAME_JOIN: return tsr__type_join(df, error);
-  case TSR__FRAME_CONCAT: return type_concat(df, error);
-  case TSR__FRAME_AGG:
-  case TSR__FRAME_GROUP: return type_items(df, TSR__IN_AGG, error);
-  case TSR__FRAME_ARITH: return type_arith(df, error);
-  case TSR__FRAME_REDUCE: return type_reduce(df, error);
-  default: return TSR_OK;
-  }
-}
-
 /* Grows whenever a schema beside the parent's changes. */
 static int others_version(const tsr_frame *df)
 {
-  int version = df->other ? df->other->version : 0;
-  for (int i = 1; i < df->part_count; i++) version += df->part[i]->version;
+  int version = 0;
+  for (int i = 1; i < tsr__frame_parent_count(df); i++)
+    version += tsr__frame_parent(df, i)->version;
   return version;
 }
 
@@ -323,27 +324,31 @@ tsr_status tsr__schema_index(tsr_frame *df, tsr__error *error)
   return TSR_OK;
 }
 
+/* Whether all that a frame stands on is one row, if it gives one for one. */
+static bool maps_one_row(const tsr_frame *df)
+{
+  bool one = true;
+  for (int i = 0; i < tsr__frame_parent_count(df); i++)
+    one = one && tsr__frame_parent(df, i)->one_row;
+  return one;
+}
+
 tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
 {
-  bool mapped = df->kind == TSR__FRAME_ASSIGN || df->kind == TSR__FRAME_SELECT;
-  if (df->parent) {
-    int under = df->parent->depth;
-    if (df->other && df->other->depth > under) under = df->other->depth;
-    for (int i = 0; i < df->part_count; i++)
-      if (df->part[i]->depth > under) under = df->part[i]->depth;
-    df->depth = under + 1;
-    df->parent_version = df->parent->version;
-    if (mapped) df->one_row = df->parent->one_row;
-  }
+  const tsr__verb *verb = tsr__verb_of(df);
+  int under = -1;
+  for (int i = 0; i < tsr__frame_parent_count(df); i++)
+    if (tsr__frame_parent(df, i)->depth > under) under = tsr__frame_parent(df, i)->depth;
+  df->depth = under + 1;
+  if (df->parent) df->parent_version = df->parent->version;
   df->other_version = others_version(df);
-  if (df->kind == TSR__FRAME_ARITH)
-    df->one_row = df->parent->one_row && (!df->other || df->other->one_row);
+  if (verb->rows == TSR__ROWS_MAPS || verb->rows == TSR__ROWS_PAIRS) df->one_row = maps_one_row(df);
   if (df->depth > MAX_CHAIN)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "%s: more than %d calls in one chain; collect and "
                           "start a new frame",
                           df->what, MAX_CHAIN);
-  if (type_by_kind(df, error)) return error->status;
+  if (verb->type(df, error)) return error->status;
   return tsr__schema_index(df, error);
 }
 
@@ -355,66 +360,6 @@ tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error)
   return tsr__frame_type(df, error);
 }
 
-/* ---- what kinds do ------------------------------------------------------------------------ */
-
-/* Whether an aggregate is no plain reduction. */
-static bool needs_rows(const tsr__expr *expr)
-{
-  if (expr->kind == TSR__E_AGG && tsr__agg_needs_rows(expr->op)) return true;
-  for (int i = 0; i < expr->count; i++)
-    if (needs_rows(expr->arg[i])) return true;
-  return false;
-}
-
-bool tsr__frame_by_rows(const tsr_frame *df)
-{
-  if (df->kind != TSR__FRAME_AGG && df->kind != TSR__FRAME_GROUP) return false;
-  for (int i = 0; i < df->formula.count; i++)
-    if (needs_rows(df->formula.item[i].expr)) return true;
-  return false;
-}
-
-bool tsr__frame_breaks(const tsr_frame *df)
-{
-  switch (df->kind) {
-  case TSR__FRAME_GROUP:
-  case TSR__FRAME_SORT:
-  case TSR__FRAME_JOIN:
-  case TSR__FRAME_CONCAT:
-  case TSR__FRAME_PLACE:
-  case TSR__FRAME_DESCRIBE:
-  case TSR__FRAME_KEEP: return true;
-  case TSR__FRAME_INDEX: return tsr__frame_masked(df->parent);
-  case TSR__FRAME_AGG: return tsr__frame_by_rows(df);
-  default: return false;
-  }
-}
-
-bool tsr__frame_masked(const tsr_frame *df)
-{
-  for (; df && !df->one_row; df = df->parent) {
-    switch (df->kind) {
-    case TSR__FRAME_FILTER:
-    case TSR__FRAME_HEAD:
-    case TSR__FRAME_TAIL:
-    case TSR__FRAME_SAMPLE:
-    case TSR__FRAME_FIRSTS: return true;
-    case TSR__FRAME_GROUP:
-    case TSR__FRAME_SORT:
-    case TSR__FRAME_JOIN:
-    case TSR__FRAME_CONCAT:
-    case TSR__FRAME_PLACE:
-    case TSR__FRAME_DESCRIBE:
-    case TSR__FRAME_KEEP: return false;
-    case TSR__FRAME_ARITH:
-      if (df->other && tsr__frame_masked(df->other)) return true;
-      break;
-    default: break;
-    }
-  }
-  return false;
-}
-
 /* ---- needs ------------------------------------------------------------------------------- */
 
 static void mark(const tsr__expr *expr, bool *need)
@@ -423,18 +368,88 @@ static void mark(const tsr__expr *expr, bool *need)
   for (int i = 0; i < expr->count; i++) mark(expr->arg[i], need);
 }
 
-static void needs_by_place(const tsr_frame *df, const bool *need, bool *parent)
+tsr__origin tsr__origin_none(const tsr_frame *df, int column)
 {
-  int made = -1;
-  if (df->name) made = tsr__schema_find(&df->schema, df->name);
-  if (df->kind == TSR__FRAME_INDEX) {
-    for (int i = 1; i < df->schema.count; i++) parent[i - 1] = parent[i - 1] || need[i];
-    return;
+  (void)df;
+  (void)column;
+  return (tsr__origin){ -1, NULL };
+}
+
+tsr__origin tsr__origin_same(const tsr_frame *df, int column)
+{
+  (void)df;
+  return (tsr__origin){ column, NULL };
+}
+
+static tsr__origin origin_of(const tsr__expr *expr)
+{
+  return (tsr__origin){ expr->kind == TSR__E_COLUMN ? expr->column : -1, expr };
+}
+
+/* What was added has the frame's own copy of its name. */
+tsr__origin tsr__origin_added(const tsr_frame *df, int column)
+{
+  if (df->schema.field[column].name != df->name) return (tsr__origin){ column, NULL };
+  return df->formula.count ? origin_of(df->formula.item[0].expr) : (tsr__origin){ -1, NULL };
+}
+
+tsr__origin tsr__origin_select(const tsr_frame *df, int column)
+{
+  return origin_of(df->formula.item[column].expr);
+}
+
+tsr__origin tsr__origin_index(const tsr_frame *df, int column)
+{
+  (void)df;
+  return (tsr__origin){ column - 1, NULL };
+}
+
+void tsr__needs_none(const tsr_frame *df, const bool *need, bool *parent, bool *other)
+{
+  (void)df;
+  (void)need;
+  (void)parent;
+  (void)other;
+}
+
+void tsr__needs_place(const tsr_frame *df, const bool *need, bool *parent, bool *other)
+{
+  (void)other;
+  for (int i = 0; i < df->schema.count; i++) parent[i] = parent[i] || need[i];
+}
+
+void tsr__needs_columns(const tsr_frame *df, const bool *need, bool *parent, bool *other)
+{
+  (void)other;
+  for (int i = 0; i < df->schema.count; i++) {
+    if (!need[i]) continue;
+    tsr__origin from = tsr__verb_of(df)->origin(df, i);
+    if (from.column >= 0) parent[from.column] = true;
+    else if (from.expr) mark(from.expr, parent);
   }
-  for (int i = 0; i < df->schema.count; i++)
-    if (need[i] && i != made) parent[i] = true;
-  if (df->kind == TSR__FRAME_ASSIGN && need[made]) mark(df->formula.item[0].expr, parent);
-  if (df->kind == TSR__FRAME_FILTER) mark(df->formula.item[0].expr, parent);
+}
+
+void tsr__needs_filter(const tsr_frame *df, const bool *need, bool *parent, bool *other)
+{
+  tsr__needs_columns(df, need, parent, other);
+  mark(df->formula.item[0].expr, parent);
+}
+
+void tsr__needs_items(const tsr_frame *df, const bool *need, bool *parent, bool *other)
+{
+  int keys = tsr__frame_key_columns(df);
+  (void)other;
+  for (int i = 0; i < df->formula.count; i++)
+    if (need[keys + i]) mark(df->formula.item[i].expr, parent);
+}
+
+void tsr__needs_arith(const tsr_frame *df, const bool *need, bool *parent, bool *other)
+{
+  for (int i = 0; i < df->schema.count; i++) {
+    if (!need[i]) continue;
+    parent[i] = true;
+    if (other) other[tsr__schema_find(&df->other->schema, df->schema.field[i].name)] = true;
+  }
 }
 
 static void needs_of_keys(const tsr_frame *df, bool *parent)
@@ -442,7 +457,7 @@ static void needs_of_keys(const tsr_frame *df, bool *parent)
   for (int i = 0; i < df->keys.formula.count; i++) mark(df->keys.formula.item[i].expr, parent);
 }
 
-static void needs_of_join(const tsr_frame *df, const bool *need, bool *parent, bool *other)
+void tsr__needs_join(const tsr_frame *df, const bool *need, bool *parent, bool *other)
 {
   int left = df->parent->schema.count;
   for (int i = 0; i < df->join->key_count; i++) {
@@ -462,27 +477,14 @@ void tsr__part_needs(const tsr_frame *df, int part, const bool *need, bool *out)
     if (need[i]) out[tsr__schema_find(schema, df->schema.field[i].name)] = true;
 }
 
+void tsr__needs_concat(const tsr_frame *df, const bool *need, bool *parent, bool *other)
+{
+  (void)other;
+  tsr__part_needs(df, 0, need, parent);
+}
+
 void tsr__frame_needs(const tsr_frame *df, const bool *need, bool *parent, bool *other)
 {
-  int keys = df->kind == TSR__FRAME_GROUP ? df->keys.formula.count : 0;
   needs_of_keys(df, parent);
-  switch (df->kind) {
-  case TSR__FRAME_SELECT:
-  case TSR__FRAME_AGG:
-  case TSR__FRAME_GROUP:
-    for (int i = 0; i < df->formula.count; i++)
-      if (need[keys + i]) mark(df->formula.item[i].expr, parent);
-    break;
-  case TSR__FRAME_ARITH:
-    for (int i = 0; i < df->schema.count; i++) {
-      if (!need[i]) continue;
-      parent[i] = true;
-      if (other) other[tsr__schema_find(&df->other->schema, df->schema.field[i].name)] = true;
-    }
-    break;
-  case TSR__FRAME_DESCRIBE: tsr__describe_needs(df, need, parent); break;
-  case TSR__FRAME_JOIN: needs_of_join(df, need, parent, other); break;
-  case TSR__FRAME_CONCAT: tsr__part_needs(df, 0, need, parent); break;
-  default: needs_by_place(df, need, parent);
-  }
+  tsr__verb_of(df)->needs(df, need, parent, other);
 }

@@ -124,7 +124,7 @@ tsr_status tsr__bind_aggregates(tsr__lower *low, const tsr_frame *df, const bool
       if (need[i]) out[i] = tsr__aggregate(low, df->op, low->in->col[i]);
     return tsr_scope_status(low->scope);
   }
-  int keys = df->kind == TSR__FRAME_GROUP ? df->keys.formula.count : 0;
+  int keys = tsr__frame_key_columns(df);
   for (int i = 0; i < df->formula.count; i++) {
     const tsr__expr *expr = df->formula.item[i].expr;
     if (!need[keys + i]) continue;

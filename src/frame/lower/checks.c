@@ -15,8 +15,7 @@
 /* Whether what is being lowered is of aggregates: it stands in an item, around them. */
 static bool among_aggregates(const tsr__lower *low)
 {
-  bool reduces = low->frame->kind == TSR__FRAME_AGG || low->frame->kind == TSR__FRAME_GROUP;
-  return reduces && !low->of_rows;
+  return tsr__frame_aggregates(low->frame) && !low->of_rows;
 }
 
 void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
@@ -44,7 +43,7 @@ static tsr__run_check *watch(tsr__lower *low, tsr_array *at, bool late, const ts
   watch->row = at;
   /* Among aggregates by code the domain is that of the codes, which are no rows of `in`. */
   bool of_codes = late && low->codes;
-  bool gives_rows = !low->bind->top->one_row && low->bind->top->kind != TSR__FRAME_GROUP;
+  bool gives_rows = !low->bind->top->one_row && !tsr__frame_aggregates(low->bind->top);
   if (!at->inert && at->shape.rank > 0 && gives_rows) {
     watch->row = tsr__both(low, at, mask);
   } else if (!at->inert && at->shape.rank > 0) {

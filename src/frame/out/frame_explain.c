@@ -30,9 +30,9 @@ enum {
 typedef struct step {
   const tsr__visit *visit;
   int number;
-  double rows; /* it gives */
-  bool counted;
-  struct step *from[2]; /* NULL: none */
+  tsr__amount gives;  /* rows */
+  struct step **from; /* the steps it stands on, by the frame's parents; NULL: none */
+  int from_count;
 } step;
 
 typedef struct explainer {
@@ -53,93 +53,17 @@ static step *step_of(explainer *e, const tsr_frame *df)
 
 static bool is_source(const tsr_frame *df)
 {
-  return df->kind == TSR__FRAME_ARRAYS || df->kind == TSR__FRAME_FILE;
+  return tsr__verb_of(df)->rows == TSR__ROWS_SOURCE;
+}
+
+static void *room(explainer *e, int count, size_t element)
+{
+  void *out = tsr__arena_new(&e->bind->scope->arena, ((size_t)count + 1) * element);
+  if (!out) tsr__error_set(&e->bind->error, TSR_ENOMEM, "%s: out of memory", e->bind->what);
+  return out;
 }
 
 /* ---- rows -------------------------------------------------------------------------------- */
-
-/* Whether a frame has the rows of its parent, one for one. */
-static bool keeps_rows(const tsr_frame *df)
-{
-  switch (df->kind) {
-  case TSR__FRAME_TEXT:
-  case TSR__FRAME_ASSIGN:
-  case TSR__FRAME_SELECT:
-  case TSR__FRAME_INDEX:
-  case TSR__FRAME_KEEP:
-  case TSR__FRAME_PLACE: return true;
-  case TSR__FRAME_SORT: return !df->count;
-  default: return false;
-  }
-}
-
-static double between(double rows, double most)
-{
-  return rows < 0 ? 0 : rows < most ? rows : most;
-}
-
-/* Sets the rows of a step whose kind makes fewer of those before; they are known exactly where the
- * kind alone decides. */
-static void rows_kept(step *s, double rows, bool counted)
-{
-  const tsr_frame *df = s->visit->df;
-  s->rows = rows;
-  s->counted = false;
-  switch (df->kind) {
-  case TSR__FRAME_FILTER:
-    s->rows = round(rows * tsr__estimate_share(df->formula.item[0].expr));
-    break;
-  case TSR__FRAME_HEAD:
-    s->rows = between(rows - (double)df->first, (double)df->count);
-    s->counted = counted;
-    break;
-  case TSR__FRAME_SORT:
-    s->rows = df->count ? between(rows, (double)df->count) : rows;
-    s->counted = counted;
-    break;
-  case TSR__FRAME_TAIL:
-    s->rows = between(rows, (double)df->count);
-    s->counted = counted;
-    break;
-  case TSR__FRAME_SAMPLE:
-    if (df->sample.rows > 0) s->rows = between(rows, (double)df->sample.rows);
-    else s->rows = round(rows * df->sample.fraction);
-    s->counted = counted && df->sample.rows > 0;
-    break;
-  case TSR__FRAME_FIRSTS:
-    s->rows = between(round(tsr__estimate_groups(df, rows) * (double)df->count), rows);
-    break;
-  case TSR__FRAME_DESCRIBE:
-    s->rows = 9;
-    s->counted = true;
-    break;
-  case TSR__FRAME_GROUP: s->rows = round(tsr__estimate_groups(df, rows)); break;
-  default: s->counted = counted;
-  }
-}
-
-static void rows_of_two(explainer *e, step *s)
-{
-  const tsr_frame *df = s->visit->df;
-  const step *a = s->from[0], *b = s->from[1];
-  if (df->kind == TSR__FRAME_ARITH) {
-    const step *rows = b && df->parent->one_row ? b : a;
-    s->rows = rows ? rows->rows : 0;
-    s->counted = rows && rows->counted;
-  } else if (df->kind == TSR__FRAME_JOIN) {
-    bool half = df->join->how == TSR_JOIN_SEMI || df->join->how == TSR_JOIN_ANTI;
-    s->rows = a ? half ? round(a->rows / 2) : a->rows : 0;
-    s->counted = false;
-  } else {
-    s->rows = 0;
-    s->counted = true;
-    for (int i = 0; i < df->part_count; i++) {
-      const step *part = step_of(e, df->part[i]);
-      s->rows += part ? part->rows : 0;
-      s->counted = s->counted && part && part->counted;
-    }
-  }
-}
 
 /* The rows that a filter keeps, where the reader of its file judged all it asks; -1: it did not. */
 static int64_t rows_read(const explainer *e, const tsr_frame *df)
@@ -152,42 +76,40 @@ static int64_t rows_read(const explainer *e, const tsr_frame *df)
   return -1;
 }
 
+/* What a verb is likely to leave of the rows before it. */
+static tsr__amount estimate(explainer *e, const step *s)
+{
+  static const tsr__amount none = { 0 };
+  const tsr__amount **from = room(e, s->from_count, sizeof *from);
+  for (int i = 0; from && i < s->from_count; i++) from[i] = s->from[i] ? &s->from[i]->gives : &none;
+  return from ? tsr__verb_of(s->visit->df)->estimate(s->visit->df, from) : none;
+}
+
 static void find_rows(explainer *e, step *s)
 {
   const tsr_frame *df = s->visit->df;
   int64_t read = df->kind == TSR__FRAME_FILTER ? rows_read(e, df) : -1;
   bool made = s->visit->made && df->source && df->source->rows >= 0;
-  if (df->one_row || is_source(df) || made) {
-    const tsr__source *source =
-        df->kind == TSR__FRAME_FILE ? tsr__scan_source(s->visit) : df->source;
-    s->rows = df->one_row ? 1 : (double)source->rows;
-    s->counted = true;
-  } else if (df->making.done && df->making.rows_out >= 0) {
-    s->rows = (double)df->making.rows_out;
-    s->counted = true;
-  } else if (read >= 0) {
-    s->rows = (double)read;
-    s->counted = true;
-  } else if (df->kind == TSR__FRAME_ARITH || df->kind == TSR__FRAME_JOIN ||
-             df->kind == TSR__FRAME_CONCAT) {
-    rows_of_two(e, s);
-  } else if (s->from[0]) {
-    rows_kept(s, s->from[0]->rows, s->from[0]->counted);
-  }
+  if (df->one_row) s->gives = (tsr__amount){ 1, true };
+  else if (is_source(df) || made)
+    s->gives = (tsr__amount){ (double)tsr__scan_source(s->visit)->rows, true };
+  else if (df->making.done && df->making.rows_out >= 0)
+    s->gives = (tsr__amount){ (double)df->making.rows_out, true };
+  else if (read >= 0) s->gives = (tsr__amount){ (double)read, true };
+  else s->gives = estimate(e, s);
 }
 
 /* What a later step counted of the rows that came to it holds for those before as well. */
 static void learn_backwards(explainer *e)
 {
   for (int i = e->count - 1; i >= 0; i--) {
-    step *s = &e->step[i];
+    const step *s = &e->step[i];
     const tsr_frame *df = s->visit->df;
-    step *from = s->from[0];
-    if (!from || from->counted) continue;
-    if (df->making.done && df->making.rows_in >= 0) from->rows = (double)df->making.rows_in;
-    else if (keeps_rows(df) && s->counted) from->rows = s->rows;
-    else continue;
-    from->counted = true;
+    step *from = s->from_count ? s->from[0] : NULL;
+    if (!from || from->gives.counted) continue;
+    if (df->making.done && df->making.rows_in >= 0)
+      from->gives = (tsr__amount){ (double)df->making.rows_in, true };
+    else if (tsr__frame_same_count(df) && s->gives.counted) from->gives = s->gives;
   }
 }
 
@@ -209,10 +131,9 @@ static tsr_status count_kept(explainer *e)
     tsr_frame *df = s->visit->df;
     tsr__bind bind;
     int64_t rows = 0;
-    if (!s->counted) find_rows(e, s);
-    bool ran = e->bind->top->ran || df->ran;
-    if (s->counted || !ran || s->visit->made || keeps_rows(df) || !stands_on_rows(s->visit))
-      continue;
+    if (!s->gives.counted) find_rows(e, s);
+    bool ran = e->bind->top->ran || df->ran, known = s->gives.counted || tsr__frame_same_count(df);
+    if (known || !ran || s->visit->made || !stands_on_rows(s->visit)) continue;
     if (tsr__bind_inner(&bind, df, e->bind)) return e->bind->error.status;
     tsr_status status = tsr__count_rows(&bind, df, &rows);
     tsr_status ended = tsr__bind_end(&bind, e->bind);
@@ -228,51 +149,20 @@ static double bytes_of(const step *s)
 {
   const tsr__visit *v = s->visit;
   const tsr__source *source = v->df->source;
-  bool text = v->df->kind == TSR__FRAME_TEXT; /* whose source has its own column only */
-  int made = text ? tsr__schema_find(&v->df->schema, v->df->name) : -1;
+  bool text = tsr__verb_of(v->df)->rows == TSR__ROWS_KEEPS; /* its source has its own column only */
+  int made = text ? tsr__frame_added(v->df) : -1;
+  int64_t rows = (int64_t)s->gives.rows;
   double bytes = 0;
   for (int i = 0; i < v->df->schema.count; i++) {
     if (!v->need[i]) continue;
-    bytes += (double)tsr__device_bytes(tsr__dtype_of_type(v->df->schema.field[i].type),
-                                       (int64_t)s->rows);
+    bytes += (double)tsr__device_bytes(tsr__dtype_of_type(v->df->schema.field[i].type), rows);
     if (source && (!text || i == made) && tsr__scan_column(source, text ? 0 : i, v->pushdown).valid)
-      bytes += (double)tsr__device_bytes(TSR_BOOL, (int64_t)s->rows);
+      bytes += (double)tsr__device_bytes(TSR_BOOL, rows);
   }
   return bytes;
 }
 
-/* ---- words ------------------------------------------------------------------------------- */
-
-/* Items; of a frame's own those that are needed. */
-static void add_items(const tsr__visit *v, tsr__text *out)
-{
-  enum { MOST = 12 };
-  const tsr__formula *formula = &v->df->formula;
-  int used = 0, keys = v->df->kind == TSR__FRAME_GROUP ? v->df->keys.formula.count : 0;
-  bool listed = v->df->kind == TSR__FRAME_SELECT || v->df->kind == TSR__FRAME_AGG || keys;
-  for (int i = 0; i < formula->count; i++) {
-    const tsr__item *item = &formula->item[i];
-    if ((listed && !v->need[keys + i]) || ++used > MOST) continue;
-    tsr__text_add(out, "%s", used > 1 ? ", " : "");
-    if (item->named) tsr__text_add(out, "%s = ", item->name);
-    tsr__expr_print(item->expr, out);
-  }
-  if (used > MOST) tsr__text_add(out, " and %d more", used - MOST);
-}
-
-static void add_keys(const tsr_frame *df, tsr__text *out)
-{
-  const tsr__keylist *keys = &df->keys;
-  for (int i = 0; i < keys->formula.count; i++) {
-    const tsr__item *item = &keys->formula.item[i];
-    tsr__text_add(out, "%s", i ? ", " : "");
-    if (item->named) tsr__text_add(out, "%s = ", item->name);
-    tsr__expr_print(item->expr, out);
-    if (!keys->order) continue;
-    if (keys->order[i].descending) tsr__text_add(out, " desc");
-    if (keys->order[i].nulls_first) tsr__text_add(out, " nulls first");
-  }
-}
+/* ---- one step ---------------------------------------------------------------------------- */
 
 /* The names of a frame's needed columns, cut where they get many. */
 static void add_columns(const tsr__visit *v, tsr__text *out)
@@ -300,109 +190,6 @@ static void add_place(const tsr_sharding *at, tsr__text *out)
   tsr__text_add(out, "%s on %s", spec, tsr_mesh_text(at->mesh));
 }
 
-static void add_join(const step *s, tsr__text *out)
-{
-  static const char *const hows[] = { "inner", "left", "semi", "anti" };
-  const tsr__join *join = s->visit->df->join;
-  tsr__text_add(out, "%s join", hows[join->how]);
-  if (s->from[0] && s->from[1])
-    tsr__text_add(out, " of steps %d and %d", s->from[0]->number, s->from[1]->number);
-  tsr__text_add(out, " on ");
-  for (int i = 0; i < join->key_count; i++) {
-    tsr__text right;
-    tsr__text_init(&right, out->heap);
-    tsr__text_add(out, i ? ", " : "");
-    size_t from = out->length;
-    tsr__expr_print(join->left[i], out);
-    tsr__expr_print(join->right[i], &right);
-    bool same = right.length == out->length - from &&
-                !memcmp(tsr__text_get(out) + from, tsr__text_get(&right), right.length);
-    if (!same) tsr__text_add(out, " = %s", tsr__text_get(&right));
-    out->failed |= right.failed;
-    tsr__text_free(&right);
-  }
-}
-
-static void add_arith(const step *s, tsr__text *out)
-{
-  const tsr_frame *df = s->visit->df;
-  tsr__text_add(out, "every column %s ", tsr__binary_name(df->op));
-  if (df->number) tsr__expr_print(df->number, out);
-  else if (s->from[1])
-    tsr__text_add(out, "%sstep %d", df->other->one_row ? "the row of " : "", s->from[1]->number);
-}
-
-static void add_group(const tsr__visit *v, tsr__text *out)
-{
-  tsr__text_add(out, "group by ");
-  add_keys(v->df, out);
-  tsr__text_add(out, ": ");
-  add_items(v, out);
-}
-
-static void add_concat(explainer *e, const tsr_frame *df, tsr__text *out)
-{
-  tsr__text_add(out, "concat steps ");
-  for (int i = 0; i < df->part_count; i++) {
-    const step *part = step_of(e, df->part[i]);
-    tsr__text_add(out, "%s%d", i ? ", " : "", part ? part->number : 0);
-  }
-}
-
-static void add_sample(const tsr_sample_opts *sample, tsr__text *out)
-{
-  char share[32];
-  tsr__text_f64(share, sample->fraction);
-  if (sample->rows == 0 && sample->fraction > 0)
-    tsr__text_add(out, "sample of a share of %s", share);
-  else tsr__text_add(out, "sample of %lld", (long long)sample->rows);
-}
-
-/* The step in words, nearly as it was asked for. */
-static void add_words(explainer *e, const step *s, tsr__text *out)
-{
-  const tsr_frame *df = s->visit->df;
-  switch (df->kind) {
-  case TSR__FRAME_ARRAYS: tsr__text_add(out, "arrays"); break;
-  case TSR__FRAME_FILE:
-    tsr__text_add(out, "read %s %s", df->source->reader.ops->format, df->source->path);
-    break;
-  case TSR__FRAME_TEXT: tsr__text_add(out, "text column %s", df->name); break;
-  case TSR__FRAME_FILTER: tsr__text_add(out, "filter "); break;
-  case TSR__FRAME_ASSIGN: tsr__text_add(out, "assign %s = ", df->name); break;
-  case TSR__FRAME_SELECT: tsr__text_add(out, "select "); break;
-  case TSR__FRAME_AGG: tsr__text_add(out, "aggregate "); break;
-  case TSR__FRAME_HEAD:
-    if (df->first) tsr__text_add(out, "rows from %lld on, ", (long long)df->first);
-    tsr__text_add(out, "first %lld", (long long)df->count);
-    return;
-  case TSR__FRAME_TAIL: tsr__text_add(out, "last %lld", (long long)df->count); return;
-  case TSR__FRAME_SAMPLE: add_sample(&df->sample, out); return;
-  case TSR__FRAME_FIRSTS:
-    tsr__text_add(out, "first %lld of each ", (long long)df->count);
-    add_keys(df, out);
-    return;
-  case TSR__FRAME_GROUP: add_group(s->visit, out); return;
-  case TSR__FRAME_SORT:
-    if (df->count) tsr__text_add(out, "top %lld by ", (long long)df->count);
-    else tsr__text_add(out, "sort by ");
-    add_keys(df, out);
-    return;
-  case TSR__FRAME_INDEX: tsr__text_add(out, "row numbers as %s", df->name); return;
-  case TSR__FRAME_JOIN: add_join(s, out); return;
-  case TSR__FRAME_CONCAT: add_concat(e, df, out); return;
-  case TSR__FRAME_DESCRIBE: tsr__text_add(out, "describe"); return;
-  case TSR__FRAME_KEEP: tsr__text_add(out, "keep"); return;
-  case TSR__FRAME_PLACE: tsr__text_add(out, df->even ? "rebalance" : "place"); return;
-  case TSR__FRAME_REDUCE: tsr__text_add(out, "every column by %s", tsr__agg_name(df->op)); return;
-  case TSR__FRAME_ARITH: add_arith(s, out); return;
-  default: break;
-  }
-  add_items(s->visit, out);
-}
-
-/* ---- one step ---------------------------------------------------------------------------- */
-
 /* A number at the right of a column, in thousands, millions, ... where it is too long for that; "~"
  * where it was not counted. */
 static void add_cell(explainer *e, double value, bool counted)
@@ -419,35 +206,27 @@ static void add_cell(explainer *e, double value, bool counted)
   tsr__text_add(e->out, "%s%s", counted ? "" : "~", text);
 }
 
-typedef struct amount {
-  double rows, bytes;
-  bool counted;
-} amount;
-
-static void add_amount(amount *sum, const step *s)
-{
-  if (!s) return;
-  sum->rows += s->rows;
-  sum->bytes += bytes_of(s);
-  sum->counted = sum->counted && s->counted;
-}
-
 /* Rows and bytes in and out, in their columns. */
 static void add_cells(explainer *e, const step *s)
 {
   const tsr_frame *df = s->visit->df;
-  amount in = { .counted = true }, out = { .counted = true };
-  add_amount(&in, s->from[0]);
-  add_amount(&in, s->from[1]);
-  for (int i = 1; i < df->part_count; i++) add_amount(&in, step_of(e, df->part[i]));
-  add_amount(&out, s);
-  if (df->kind == TSR__FRAME_ARITH) in.rows = out.rows; /* row by row, or one row for all */
+  tsr__amount in = { .counted = true }, out = s->gives;
+  double bytes = 0;
+  for (int i = 0; i < s->from_count; i++) {
+    const step *from = s->from[i];
+    if (!from) continue;
+    in.rows += from->gives.rows;
+    in.counted = in.counted && from->gives.counted;
+    bytes += bytes_of(from);
+  }
+  /* Row by row, or one row for all. */
+  if (tsr__verb_of(df)->rows == TSR__ROWS_PAIRS) in.rows = out.rows;
   if (is_source(df)) tsr__text_pad(e->out, ' ', CELL);
   else add_cell(e, in.rows, in.counted);
   add_cell(e, out.rows, out.counted);
   if (is_source(df)) tsr__text_pad(e->out, ' ', CELL);
-  else add_cell(e, in.bytes, in.counted);
-  add_cell(e, out.bytes, out.counted);
+  else add_cell(e, bytes, in.counted);
+  add_cell(e, bytes_of(s), out.counted);
   tsr__text_add(e->out, "\n");
 }
 
@@ -500,16 +279,27 @@ static void add_sifted(explainer *e, const tsr__visit *v)
                 (long long)pushed->rows, (long long)source->rows);
 }
 
+/* The step in words; what it stands on where that is not the step before. */
+static void add_words(explainer *e, const step *s, tsr__text *out)
+{
+  const tsr_frame *df = s->visit->df;
+  int *from = room(e, s->from_count + 1, sizeof *from);
+  if (!from) return;
+  for (int i = 0; i <= s->from_count; i++)
+    from[i] = i < s->from_count && s->from[i] ? s->from[i]->number : -1;
+  tsr__text_add(out, "%d ", s->number);
+  tsr__verb_words(&(tsr__words){ s->visit, from }, out);
+  bool told = df->join || df->part_count;
+  if (from[0] >= 0 && from[0] != s->number - 1 && !told)
+    tsr__text_add(out, ", of step %d", from[0]);
+}
+
 static void add_step(explainer *e, const step *s)
 {
   const tsr_frame *df = s->visit->df;
   tsr__text words;
   tsr__text_init(&words, &df->node.scope->rt->heap);
-  tsr__text_add(&words, "%d ", s->number);
   add_words(e, s, &words);
-  bool told = df->kind == TSR__FRAME_JOIN || df->kind == TSR__FRAME_CONCAT;
-  if (s->from[0] && s->from[0]->number != s->number - 1 && !told)
-    tsr__text_add(&words, ", of step %d", s->from[0]->number);
   add_lines(e, s, &words);
   e->out->failed |= words.failed;
   tsr__text_free(&words);
@@ -540,28 +330,35 @@ static void add_header(explainer *e)
 /* Whether a step does anything for what is asked: a column that nobody needs is not computed. */
 static bool does_something(const tsr__visit *v)
 {
-  const tsr_frame *df = v->df;
-  bool made = df->kind == TSR__FRAME_ASSIGN || df->kind == TSR__FRAME_TEXT;
-  return v->live && (!made || v->need[tsr__schema_find(&df->schema, df->name)]);
+  int added = tsr__frame_added(v->df);
+  return v->live && (added < 0 || v->need[added]);
+}
+
+static bool add_from(explainer *e, step *s)
+{
+  const tsr_frame *df = s->visit->df;
+  s->from_count = tsr__frame_parent_count(df);
+  s->from = room(e, s->from_count, sizeof *s->from);
+  for (int i = 0; s->from && i < s->from_count; i++)
+    s->from[i] = step_of(e, tsr__frame_parent(df, i));
+  return s->from != NULL;
 }
 
 /* Numbers the steps and finds what each gives. A frame whose step is left out is stood for by the
  * one before it. */
 static tsr_status list_steps(explainer *e)
 {
-  int most = 0;
+  int most = 0, number = 0;
   for (const tsr__visit *v = e->bind->visits; v; v = v->next) most++;
-  e->step = tsr__arena_new(&e->bind->scope->arena, (size_t)(most + 1) * sizeof *e->step);
-  if (!e->step)
-    return tsr__error_set(&e->bind->error, TSR_ENOMEM, "%s: out of memory", e->bind->what);
-  int number = 0;
+  e->step = room(e, most, sizeof *e->step);
+  if (!e->step) return e->bind->error.status;
   for (const tsr__visit *v = e->bind->visits; v; v = v->next) {
     if (!v->live || step_of(e, v->df)) continue;
     step *s = &e->step[e->count];
     *s = (step){ .visit = v };
-    s->from[0] = step_of(e, v->df->parent);
-    s->from[1] = step_of(e, v->df->other);
-    s->number = does_something(v) ? ++number : s->from[0] ? s->from[0]->number : 0;
+    if (!add_from(e, s)) return e->bind->error.status;
+    const step *from = s->from_count ? s->from[0] : NULL;
+    s->number = does_something(v) ? ++number : from ? from->number : 0;
     e->count++;
     find_rows(e, s);
   }
@@ -609,7 +406,7 @@ static void gather_steps(stretch *s, const tsr__visit *v)
   }
   if (runs_to_bind(s->e, v->df) && found) s->waits = found->number;
   if (looks_first(v->df) && found) s->looks[found->number] = true;
-  bool works = does_something(v) && v->df->kind != TSR__FRAME_TEXT;
+  bool works = does_something(v) && tsr__verb_of(v->df)->rows != TSR__ROWS_KEEPS;
   if (found && found->number && works) s->holds[found->number] = true;
   gather_steps(s, v->parent);
   gather_steps(s, v->other);
@@ -778,7 +575,7 @@ static bool only_sources(const explainer *e)
 {
   for (int i = 0; i < e->count; i++) {
     const tsr_frame *df = e->step[i].visit->df;
-    if (!is_source(df) && df->kind != TSR__FRAME_TEXT) return false;
+    if (!is_source(df) && tsr__verb_of(df)->rows != TSR__ROWS_KEEPS) return false;
   }
   return true;
 }

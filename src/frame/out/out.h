@@ -11,6 +11,14 @@ void tsr__print_table(const tsr_table *table, const tsr__window *window, const t
  * caller's to free after success. */
 tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *opts, tsr__text *text,
                            const char *site);
+/* A step to be said in words: the numbers of the steps that it stands on, in the order of the
+ * frame's parents; -1: none. */
+typedef struct tsr__words {
+  const tsr__visit *visit;
+  const int *from;
+} tsr__words;
+/* Adds what a step does (verb_words.c). */
+void tsr__verb_words(const tsr__words *words, tsr__text *out);
 /* The shape of the plan of a frame's columns (tests). */
 tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out);
 

@@ -143,9 +143,11 @@ static void *room(tsr__bind *bind, int count, size_t element)
 
 /* ---- visiting ---------------------------------------------------------------------------- */
 
-static bool wants_rows(int kind)
+/* Whether a frame takes one row as a row and not as scalars. */
+static bool wants_rows(const tsr_frame *df)
 {
-  return kind != TSR__FRAME_ASSIGN && kind != TSR__FRAME_SELECT && kind != TSR__FRAME_ARITH;
+  tsr__rows rows = tsr__verb_of(df)->rows;
+  return rows != TSR__ROWS_MAPS && rows != TSR__ROWS_PAIRS;
 }
 
 static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows);
@@ -153,7 +155,7 @@ static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows);
 static bool visit_parents(tsr__bind *bind, tsr__visit *v)
 {
   tsr_frame *df = v->df;
-  bool rows = wants_rows(df->kind);
+  bool rows = wants_rows(df);
   if (df->parent && !(v->parent = visit(bind, df->parent, rows))) return false;
   if (df->other && !(v->other = visit(bind, df->other, rows))) return false;
   if (!df->part_count) return true;
@@ -190,7 +192,7 @@ static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows)
  * it tells how the rows lie. */
 static void need_of_made(tsr__visit *v)
 {
-  int count = v->df->schema.count, first = v->df->kind == TSR__FRAME_INDEX && count > 1;
+  int count = v->df->schema.count, first = count > 1 ? tsr__frame_numbers(v->df) : 0;
   bool whole = v->df->one_row && !tsr__frame_breaks(v->df), any = false;
   for (int i = 0; i < count; i++) {
     v->need[i] = v->need[i] || whole;
@@ -277,251 +279,14 @@ static tsr_status make_rows(tsr__bind *bind)
 
 /* ---- binding ----------------------------------------------------------------------------- */
 
-static tsr__lower lower_for(tsr__bind *bind, tsr__visit *v)
-{
-  return (tsr__lower){ .bind = bind,
-                       .scope = bind->scope,
-                       .site = v->df->node.site,
-                       .frame = v->df,
-                       .in = v->parent ? &v->parent->bound : &v->bound };
-}
-
-/* Columns of the parent by place; the one named by the frame is left out. */
-static void keep_columns(tsr__visit *v)
-{
-  const tsr__bound *from = &v->parent->bound;
-  for (int i = 0; i < v->df->parent->schema.count; i++) v->bound.col[i] = from->col[i];
-}
-
-static void bind_filter(tsr__bind *bind, tsr__visit *v)
-{
-  tsr__lower low = lower_for(bind, v);
-  const tsr__expr *expr = v->df->formula.item[0].expr;
-  keep_columns(v);
-  tsr_array *keep = tsr__spread(&low, tsr__lower_known(&low, expr, true));
-  tsr__lower_finish(&low, expr);
-  v->bound.mask = tsr__both(&low, v->bound.mask, keep);
-}
-
-/* The first `count` rows of a selection. */
-static tsr_array *first_rows(tsr__lower *low, tsr_array *mask, int64_t count)
-{
-  tsr__ask ask = { TSR__NUMBERS({ .i = count }) };
-  return tsr__make(low->scope, TSR__OP_FIRSTN, TSR__IN(mask), &ask, low->site);
-}
-
-static tsr__col lower_item(tsr__lower *low, const tsr__expr *expr, int type)
-{
-  tsr__col out = tsr__lower_as(low, expr, type);
-  tsr__lower_finish(low, expr);
-  return out;
-}
-
-static void bind_assign(tsr__bind *bind, tsr__visit *v)
-{
-  tsr__lower low = lower_for(bind, v);
-  int at = tsr__schema_find(&v->df->schema, v->df->name);
-  keep_columns(v);
-  if (v->need[at])
-    v->bound.col[at] = lower_item(&low, v->df->formula.item[0].expr, v->df->schema.field[at].type);
-}
-
-static void bind_select(tsr__bind *bind, tsr__visit *v)
-{
-  tsr__lower low = lower_for(bind, v);
-  for (int i = 0; i < v->df->formula.count; i++)
-    if (v->need[i])
-      v->bound.col[i] = lower_item(&low, v->df->formula.item[i].expr, v->df->schema.field[i].type);
-}
-
-/* Rows first .. first + count - 1 of those selected before. */
-static void bind_head(tsr__bind *bind, tsr__visit *v)
-{
-  tsr__lower low = lower_for(bind, v);
-  int64_t first = v->df->first, count = v->df->count, end;
-  keep_columns(v);
-  if (__builtin_add_overflow(first, count, &end)) end = INT64_MAX;
-  if (v->bound.mask) {
-    tsr_array *before = v->bound.mask;
-    v->bound.mask = first_rows(&low, before, end);
-    if (first)
-      v->bound.mask = tsr__both(&low, v->bound.mask,
-                                tsr__op1(&low, TSR__OP_NOT, first_rows(&low, before, first)));
-    return;
-  }
-  tsr_array *index = tsr__row_numbers(&low), *mask = NULL;
-  if (first) mask = tsr__op2(&low, TSR__OP_GE, index, tsr__const_i(&low, TSR_I64, first));
-  if (end < v->bound.rows)
-    mask =
-        tsr__both(&low, mask, tsr__op2(&low, TSR__OP_LT, index, tsr__const_i(&low, TSR_I64, end)));
-  v->bound.mask = mask;
-}
-
-/* The last rows: which they are is known once the selection before was counted. */
-static tsr_status bind_tail(tsr__bind *bind, tsr__visit *v)
-{
-  tsr__lower low = lower_for(bind, v);
-  int64_t rows = v->bound.rows;
-  keep_columns(v);
-  if (v->bound.mask) {
-    if (tsr__bind_run(bind, &v->bound.mask, 1)) return bind->error.status;
-    rows = tsr__mask_rows(v->bound.mask->value);
-  }
-  int64_t skip = rows - v->df->count;
-  if (skip <= 0) return TSR_OK;
-  tsr_array *keep;
-  if (v->bound.mask) keep = tsr__op1(&low, TSR__OP_NOT, first_rows(&low, v->bound.mask, skip));
-  else keep = tsr__op2(&low, TSR__OP_GE, tsr__row_numbers(&low), tsr__const_i(&low, TSR_I64, skip));
-  v->bound.mask = tsr__both(&low, v->bound.mask, keep);
-  return TSR_OK;
-}
-
-/* A column of row numbers in front; only where no mask leaves rows out. */
-static void bind_index(tsr__bind *bind, tsr__visit *v)
-{
-  tsr__lower low = lower_for(bind, v);
-  const tsr__bound *from = &v->parent->bound;
-  for (int i = 1; i < v->df->schema.count; i++) v->bound.col[i] = from->col[i - 1];
-  if (v->need[0])
-    v->bound.col[0] = (tsr__col){ .type = TSR_COL_I64, .values = tsr__row_numbers(&low) };
-}
-
-static void bind_mask(tsr__bind *bind, tsr__visit *v)
-{
-  tsr__lower low = lower_for(bind, v);
-  tsr_array *mask = v->df->kind == TSR__FRAME_FIRSTS ? tsr__firsts_mask(bind, v->df, low.in)
-                                                     : tsr__sample_mask(&low, v->df);
-  keep_columns(v);
-  if (mask) v->bound.mask = tsr__both(&low, v->bound.mask, mask);
-}
-
-static void bind_aggregate(tsr__bind *bind, tsr__visit *v)
-{
-  tsr__lower low = lower_for(bind, v);
-  tsr__bind_aggregates(&low, v->df, v->need, v->bound.col);
-  v->bound.scalar = true;
-  v->bound.rows = 1;
-  v->bound.mask = NULL;
-  v->bound.sharding = NULL;
-  v->bound.ragged = NULL;
-}
-
-/* Column by column; where one side is one row it is broadcast and the other gives the rows. */
-static void bind_arith(tsr__bind *bind, tsr__visit *v)
-{
-  tsr_frame *df = v->df;
-  bool turned = v->other && v->parent->bound.scalar && !v->other->bound.scalar;
-  const tsr__bound *a = &v->parent->bound, *b = v->other ? &v->other->bound : NULL;
-  tsr__col *col = v->bound.col;
-  if (turned) {
-    v->bound = *b;
-    v->bound.col = col;
-  }
-  v->bound.count = df->schema.count;
-  if (b && !a->scalar && !b->scalar && !a->ragged && !b->ragged)
-    v->bound.sharding = tsr__rows_meet(a->sharding, b->sharding);
-  tsr__lower low = lower_for(bind, v);
-  low.in = &v->bound;
-  for (int i = 0; i < df->schema.count; i++) {
-    if (!v->need[i]) continue;
-    int type = df->schema.field[i].type;
-    const char *name = df->schema.field[i].name;
-    tsr__col left = tsr__convert(&low, a->col[i], type), right;
-    if (b) right = tsr__convert(&low, b->col[tsr__schema_find(&df->other->schema, name)], type);
-    else right = tsr__lower_as(&low, df->number, type);
-    col[i] = tsr__lower_pair(&low, df->op, left, right);
-    tsr__lower_finish(&low, NULL);
-  }
-}
-
-/* The one value of a row as a scalar. */
-static tsr_array *scalar_of(tsr__lower *low, tsr_array *a)
-{
-  tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = 1) };
-  if (!a || a->inert) return a;
-  tsr__op op = a->dtype == TSR_BOOL ? TSR__OP_ANY : TSR__OP_MAX;
-  return tsr__make(low->scope, op, TSR__IN(a), &ask, low->site);
-}
-
-static void bind_scalars(tsr__bind *bind, tsr__visit *v)
-{
-  tsr__lower low = lower_for(bind, v);
-  for (int i = 0; i < v->df->schema.count; i++) {
-    tsr__col *col = &v->bound.col[i];
-    if (!v->need[i]) continue;
-    col->values = scalar_of(&low, col->values);
-    col->valid = scalar_of(&low, col->valid);
-  }
-  v->bound =
-      (tsr__bound){ .rows = 1, .scalar = true, .count = v->bound.count, .col = v->bound.col };
-}
-
-/* Arrays that their owner deleted: the frame holds their values, but the nodes take no users. */
-static void bind_deleted(tsr__bind *bind, tsr__visit *v)
-{
-  for (int i = 0; i < v->df->schema.count; i++) {
-    const tsr_array *a = v->bound.col[i].values;
-    if (!v->need[i] || !a->deleted) continue;
-    if (!a->value) {
-      tsr__error_set(
-          &bind->error, TSR_ESTATE,
-          "%s: the array of column '%.60s' was deleted before it was evaluated; tsr_eval "
-          "it first, or delete it after the frame's last use",
-          bind->what, v->df->schema.field[i].name);
-      return;
-    }
-    tsr__value_hold(a->value);
-    v->bound.col[i].values = tsr__make_leaf(bind->scope, (tsr_dtype)a->dtype, &a->value->shape,
-                                            &a->value->sharding, a->value, a->node.site);
-  }
-}
-
-/* A source's columns; TEXT adds its own to those of its parent. */
-static void bind_source(tsr__bind *bind, tsr__visit *v)
-{
-  tsr_frame *df = v->df;
-  const tsr__source *source = df->kind == TSR__FRAME_FILE ? tsr__scan_source(v) : df->source;
-  if (df->kind == TSR__FRAME_TEXT && !v->made) {
-    keep_columns(v);
-    v->bound.col[tsr__schema_find(&df->schema, df->name)] = source->col[0];
-    return;
-  }
-  v->bound.rows = source->rows;
-  v->bound.sharding = source->sharding.mesh ? &source->sharding : NULL;
-  v->bound.ragged = source->whole ? df : NULL;
-  for (int i = 0; i < df->schema.count; i++)
-    if (v->need[i]) v->bound.col[i] = tsr__scan_column(source, i, v->pushdown);
-  if (df->kind == TSR__FRAME_ARRAYS) bind_deleted(bind, v);
-  if (v->made && df->kind == TSR__FRAME_INDEX && v->need[0]) {
-    tsr__lower low = lower_for(bind, v);
-    low.in = &v->bound;
-    v->bound.col[0] = (tsr__col){ .type = TSR_COL_I64, .values = tsr__row_numbers(&low) };
-  }
-  if (v->scalar) bind_scalars(bind, v);
-}
-
 static tsr_status bind_one(tsr__bind *bind, tsr__visit *v)
 {
   if (v->parent && !v->made) v->bound = v->parent->bound;
   v->bound.count = v->df->schema.count;
   v->bound.col = room(bind, v->bound.count, sizeof(tsr__col));
   if (!v->bound.col) return bind->error.status;
-  switch (v->made ? TSR__FRAME_ARRAYS : v->df->kind) {
-  case TSR__FRAME_FILTER: bind_filter(bind, v); break;
-  case TSR__FRAME_ASSIGN: bind_assign(bind, v); break;
-  case TSR__FRAME_SELECT: bind_select(bind, v); break;
-  case TSR__FRAME_HEAD: bind_head(bind, v); break;
-  case TSR__FRAME_TAIL:
-    if (bind_tail(bind, v)) return bind->error.status;
-    break;
-  case TSR__FRAME_SAMPLE:
-  case TSR__FRAME_FIRSTS: bind_mask(bind, v); break;
-  case TSR__FRAME_INDEX: bind_index(bind, v); break;
-  case TSR__FRAME_AGG:
-  case TSR__FRAME_REDUCE: bind_aggregate(bind, v); break;
-  case TSR__FRAME_ARITH: bind_arith(bind, v); break;
-  default: bind_source(bind, v);
-  }
+  if (v->made) tsr__bind_rows(bind, v);
+  else tsr__verb_run_of(v->df)->bind(bind, v);
   return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
 }
 

@@ -281,9 +281,7 @@ static tsr_status count(tsr__bind *bind, int64_t *out)
 {
   tsr_frame *df = bind->top;
   /* As many rows as before: these need not be made. */
-  while (((df->kind == TSR__FRAME_SORT && !df->count) || df->kind == TSR__FRAME_PLACE) &&
-         !df->source)
-    df = df->parent;
+  while (tsr__verb_of(df)->rows == TSR__ROWS_MOVES && !df->count && !df->source) df = df->parent;
   tsr_status status = tsr__count_rows(bind, df, out);
   if (!status) tsr__note_count(df, *out);
   return status;

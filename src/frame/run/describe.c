@@ -97,7 +97,7 @@ static tsr_table *read_row(tsr__bind *bind, const bool *need)
     tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
     return NULL;
   }
-  tsr__describe_needs(bind->top, need, parent);
+  tsr__frame_needs(bind->top, need, parent, NULL);
   if (tsr__bind_frame(bind, row, true, parent, &bound)) return NULL;
   for (int i = 0; i < bound.count; i++) {
     if (!parent[i]) continue;
@@ -106,12 +106,13 @@ static tsr_table *read_row(tsr__bind *bind, const bool *need)
   return bind->error.status ? NULL : table;
 }
 
-tsr_status tsr__describe_rows(tsr__bind *bind, const bool *need)
+tsr_status tsr__make_describe(tsr__bind *bind, const bool *need, tsr__made *made)
 {
   tsr_frame *df = bind->top;
   const tsr__schema *from = tsr__described(df);
   const tsr_table *row = read_row(bind, need);
   lines column = { .valid = { 0 } };
+  (void)made;
   if (!row) return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
   if (!df->source) df->source = tsr__source_new(df->node.scope, df->schema.count);
   if (!df->source) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", df->what);

@@ -272,7 +272,7 @@ static tsr_status join_sides(tsr__bind *bind, side *left, side *right, tsr__made
   return status;
 }
 
-tsr_status tsr__join_rows(tsr__bind *bind, const bool *need, tsr__made *made)
+tsr_status tsr__make_join(tsr__bind *bind, const bool *need, tsr__made *made)
 {
   tsr_frame *df = bind->top;
   side left = { .df = NULL }, right = { .df = NULL };

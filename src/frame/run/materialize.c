@@ -21,7 +21,7 @@ bool tsr__rows_ready(const tsr_frame *df, const bool *need)
 {
   if (!df->source || df->source->rows < 0) return false;
   for (int i = 0; i < df->schema.count; i++) {
-    bool numbers = df->kind == TSR__FRAME_INDEX && i == 0;
+    bool numbers = i < tsr__frame_numbers(df);
     if (need[i] && !numbers && !df->source->col[i].values) return false;
   }
   return true;
@@ -322,7 +322,7 @@ static tsr_status add_key(tsr__bind *bind, work *w, int at)
 static tsr_status prepare(tsr__bind *bind, const bool *need, work *w, tsr__made *made)
 {
   tsr_frame *df = bind->top;
-  int shift = df->kind == TSR__FRAME_INDEX, keys = df->keys.formula.count;
+  int shift = tsr__frame_numbers(df), keys = df->keys.formula.count;
   bool *parent = room(bind, df->parent->schema.count, sizeof *parent);
   w->carry.col = room(bind, df->schema.count + keys, sizeof *w->carry.col);
   w->keys = room(bind, keys, sizeof *w->keys);
@@ -347,12 +347,16 @@ static tsr_status prepare(tsr__bind *bind, const bool *need, work *w, tsr__made 
   return status ? status : tsr__carry_rows(&w->low, &w->carry, &w->in);
 }
 
-/* The same columns under another table. */
-static tsr_status pass_on(tsr__rel *in, tsr__rel *out)
+/* How the rows of one parent become others. */
+typedef tsr_status turning(tsr__bind *bind, work *w, tsr__rel *out);
+
+static tsr_status sort(tsr__bind *bind, work *w, tsr__rel *out)
 {
-  *out = *in;
-  *in = (tsr__rel){ 0 };
-  return TSR_OK;
+  tsr_frame *df = bind->top;
+  tsr__rel_sort_ask ask = { &w->in, w->keys, df->keys.formula.count };
+  tsr__rel_stats *stats = &df->making.stats;
+  return df->count ? tsr__rel_top(&ask, df->count, out, stats, &bind->error)
+                   : tsr__rel_sort(&ask, out, stats, &bind->error);
 }
 
 static tsr_status place(tsr__bind *bind, work *w, tsr__rel *out)
@@ -362,25 +366,40 @@ static tsr_status place(tsr__bind *bind, work *w, tsr__rel *out)
   return tsr__rel_place(&w->in, &to, out, &df->making.stats, &bind->error);
 }
 
-static tsr_status make_alone(tsr__bind *bind, const bool *need, tsr__made *made)
+/* The same columns under another table. */
+static tsr_status pass_on(tsr__bind *bind, work *w, tsr__rel *out)
+{
+  (void)bind;
+  *out = w->in;
+  w->in = (tsr__rel){ 0 };
+  return TSR_OK;
+}
+
+static tsr_status make_alone(tsr__bind *bind, const bool *need, turning *turn, tsr__made *made)
 {
   tsr_frame *df = bind->top;
   work w = { .bound = { 0 } };
   tsr_status status = prepare(bind, need, &w, made);
   if (status) return status;
-  tsr__rel_sort_ask sort = { &w.in, w.keys, df->keys.formula.count };
-  switch (df->kind) {
-  case TSR__FRAME_SORT:
-    if (df->count)
-      status = tsr__rel_top(&sort, df->count, &made->rel, &df->making.stats, &bind->error);
-    else status = tsr__rel_sort(&sort, &made->rel, &df->making.stats, &bind->error);
-    break;
-  case TSR__FRAME_PLACE: status = place(bind, &w, &made->rel); break;
-  default: status = pass_on(&w.in, &made->rel);
-  }
+  status = turn(bind, &w, &made->rel);
   if (!status) note(df, w.in.count ? &w.in : &made->rel, &made->rel);
   tsr__rel_free(&w.in);
   return status;
+}
+
+tsr_status tsr__make_sort(tsr__bind *bind, const bool *need, tsr__made *made)
+{
+  return make_alone(bind, need, sort, made);
+}
+
+tsr_status tsr__make_place(tsr__bind *bind, const bool *need, tsr__made *made)
+{
+  return make_alone(bind, need, place, made);
+}
+
+tsr_status tsr__make_copy(tsr__bind *bind, const bool *need, tsr__made *made)
+{
+  return make_alone(bind, need, pass_on, made);
 }
 
 /* ---- rows from a table on the host ----------------------------------------------------------- */
@@ -424,26 +443,34 @@ static tsr_status put_table(tsr__bind *bind, const tsr_table *table, const bool 
 }
 
 /* One row: the scalars of an aggregate. */
-static tsr_status make_one_row(tsr__bind *bind, const bool *need)
+tsr_status tsr__make_row(tsr__bind *bind, const bool *need, tsr__made *made)
 {
   tsr_table *table = NULL;
+  (void)made;
   tsr__window window = { -1, -1, 0 };
   tsr_status status = tsr__collect_rows(bind, &window, &table);
   return status ? status : put_table(bind, table, need, NULL);
 }
 
-/* Groups by direct codes where there are some; `*done` tells. */
-static tsr_status make_groups(tsr__bind *bind, const bool *need, bool *done)
+/* Groups by direct codes where there are some, else by rows. */
+tsr_status tsr__make_group(tsr__bind *bind, const bool *need, tsr__made *made)
 {
   tsr__lower low;
   tsr_table *table = NULL;
+  if (tsr__frame_by_rows(bind->top)) return tsr__group_rows_of(bind, need, made);
   tsr_status status = tsr__collect_groups(bind, need, &low, &table);
-  if (status || !table) return status;
-  *done = true;
+  if (status) return status;
+  if (!table) return tsr__group_rows_of(bind, need, made);
   bind->top->making = (tsr__making){ .path = "direct codes" };
   tsr__note_rows(bind->top, table, need, table->rows);
   if (!low.in->mask) bind->top->making.rows_in = low.in->rows;
   return put_table(bind, table, need, low.in->sharding);
+}
+
+tsr_status tsr__make_agg(tsr__bind *bind, const bool *need, tsr__made *made)
+{
+  return tsr__frame_by_rows(bind->top) ? tsr__group_rows_of(bind, need, made)
+                                       : tsr__make_row(bind, need, made);
 }
 
 /* ---- several parents: concat ----------------------------------------------------------------- */
@@ -492,7 +519,7 @@ static tsr_status unify_column(tsr__bind *bind, work *w, int column)
   return tsr__text_unify_all(low, col, parts);
 }
 
-static tsr_status make_concat(tsr__bind *bind, const bool *need, tsr__made *made)
+tsr_status tsr__make_concat(tsr__bind *bind, const bool *need, tsr__made *made)
 {
   tsr_frame *df = bind->top;
   int parts = df->part_count, count = 0;
@@ -572,26 +599,19 @@ tsr_array *tsr__firsts_mask(tsr__bind *bind, tsr_frame *df, const tsr__bound *in
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
+tsr_status tsr__make_none(tsr__bind *bind, const bool *need, tsr__made *made)
+{
+  (void)need;
+  (void)made;
+  TSR_INVARIANT(!bind); /* masks and sources are not made */
+  return TSR_OK;
+}
+
 static tsr_status make(tsr__bind *bind, const bool *need)
 {
-  tsr_frame *df = bind->top;
   tsr__made made = { .at = NULL };
-  bool done = false;
-  tsr_status status = TSR_OK;
-  if (df->one_row && !tsr__frame_breaks(df)) return make_one_row(bind, need);
-  if (df->kind == TSR__FRAME_DESCRIBE) return tsr__describe_rows(bind, need);
-  if (df->kind == TSR__FRAME_GROUP && !tsr__frame_by_rows(df)) {
-    status = make_groups(bind, need, &done);
-    if (status || done) return status;
-  }
-  switch (df->kind) {
-  case TSR__FRAME_GROUP:
-  case TSR__FRAME_AGG: status = tsr__group_rows_of(bind, need, &made); break;
-  case TSR__FRAME_JOIN: status = tsr__join_rows(bind, need, &made); break;
-  case TSR__FRAME_CONCAT: status = make_concat(bind, need, &made); break;
-  default: status = make_alone(bind, need, &made);
-  }
-  if (!status) status = keep_rows(bind, &made);
+  tsr_status status = tsr__verb_run_of(bind->top)->make(bind, need, &made);
+  if (!status && made.at) status = keep_rows(bind, &made);
   tsr__rel_free(&made.rel);
   return status;
 }

@@ -239,31 +239,28 @@ static const tsr__visit *only_user(const tsr__bind *bind, const tsr__visit *of)
   return found;
 }
 
+/* Whether rows simply go on through a frame, each column traced to the file. */
+static bool goes_on(const tsr__visit *v)
+{
+  tsr__rows rows = tsr__verb_of(v->df)->rows;
+  return !v->made && (rows == TSR__ROWS_MAPS || rows == TSR__ROWS_NUMBERS);
+}
+
 /* Steps over one frame; false where rows or columns do not simply go on. */
 static bool step_over(search *s, const tsr__visit *v, bool *used)
 {
   const tsr_frame *df = v->df;
-  const tsr__formula *formula = &df->formula;
   int count = df->schema.count;
-  if (v->made) return false;
-  switch (df->kind) {
-  case TSR__FRAME_FILTER: mark_used(s, formula->item[0].expr, used); return true;
-  case TSR__FRAME_SELECT:
-  case TSR__FRAME_ASSIGN:
-  case TSR__FRAME_INDEX: break;
-  default: return false;
+  if (df->kind == TSR__FRAME_FILTER && !v->made) {
+    mark_used(s, df->formula.item[0].expr, used);
+    return true;
   }
-  int *at = room(s->bind, count, sizeof *at);
+  int *at = goes_on(v) ? room(s->bind, count, sizeof *at) : NULL;
   if (!at) return false;
-  int made = df->kind == TSR__FRAME_ASSIGN ? tsr__schema_find(&df->schema, df->name) : -1;
   for (int i = 0; i < count; i++) {
-    const tsr__expr *expr = df->kind == TSR__FRAME_SELECT ? formula->item[i].expr
-                            : i == made                   ? formula->item[0].expr
-                                                          : NULL;
-    if (df->kind == TSR__FRAME_INDEX) at[i] = i ? s->at[i - 1] : -1;
-    else if (!expr) at[i] = s->at[i];
-    else at[i] = expr->kind == TSR__E_COLUMN ? s->at[expr->column] : -1;
-    if (expr && at[i] < 0 && v->need[i]) mark_used(s, expr, used);
+    tsr__origin from = tsr__verb_of(df)->origin(df, i);
+    at[i] = from.column >= 0 ? s->at[from.column] : -1;
+    if (from.expr && at[i] < 0 && v->need[i]) mark_used(s, from.expr, used);
   }
   s->at = at;
   return true;
@@ -302,8 +299,7 @@ int64_t tsr__front_of(const tsr__bind *bind, tsr__visit *file)
   bool filtered = false, tight = bind->scope->rt->opts.memory_limit > 0;
   file->head = NULL;
   for (const tsr__visit *v = only_user(bind, file); v && !v->made; v = only_user(bind, v)) {
-    switch (v->df->kind) {
-    case TSR__FRAME_HEAD:
+    if (v->df->kind == TSR__FRAME_HEAD) {
       if (__builtin_add_overflow(v->df->first, v->df->count, &end)) return -1;
       if (!filtered) return end;
       if (file->reach < end) file->reach = end;
@@ -311,12 +307,10 @@ int64_t tsr__front_of(const tsr__bind *bind, tsr__visit *file)
       file->head = v;
       file->wanted = end;
       return tight || file->reach > REACH_MOST ? -1 : file->reach;
-    case TSR__FRAME_FILTER: filtered = true; break;
-    case TSR__FRAME_SELECT:
-    case TSR__FRAME_ASSIGN:
-    case TSR__FRAME_INDEX: break;
-    default: return -1;
     }
+    bool filter = v->df->kind == TSR__FRAME_FILTER;
+    if (!filter && !goes_on(v)) return -1;
+    filtered = filtered || filter;
   }
   return -1;
 }

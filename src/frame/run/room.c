@@ -10,7 +10,7 @@
  * (tsr__need_check). */
 #include "frame/run/run.h"
 
-typedef struct needs {
+typedef struct tsr__room {
   const tsr__bind *bind;
   int devices;
   bool loose;       /* a column's type may still change */
@@ -66,33 +66,34 @@ static void add_file(needs *n, const tsr__visit *v)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static int64_t part_rows(const tsr__visit *v)
+int64_t tsr__least_none(const tsr__visit *v)
+{
+  (void)v;
+  return 0;
+}
+
+int64_t tsr__least_concat(const tsr__visit *v)
 {
   int64_t sum = 0;
   for (int i = 0; i < v->df->part_count; i++) sum += v->part[i]->least;
   return sum;
 }
 
+int64_t tsr__least_join(const tsr__visit *v)
+{
+  return v->df->join->how == TSR_JOIN_LEFT ? v->parent->least : 0;
+}
+
 static int64_t least_rows(const tsr__bind *bind, const tsr__visit *v)
 {
   const tsr_frame *df = v->df;
-  int64_t from = v->parent ? v->parent->least : 0;
   if (df->one_row) return 1;
   if (tsr__visit_is_there(bind, v)) return df->source->rows;
-  switch (df->kind) {
-  case TSR__FRAME_FILE: return v->front < 0 && df->source->rows > 0 ? df->source->rows : 0;
-  case TSR__FRAME_ARRAYS: return df->source->rows;
-  case TSR__FRAME_TEXT:
-  case TSR__FRAME_ASSIGN:
-  case TSR__FRAME_SELECT:
-  case TSR__FRAME_INDEX:
-  case TSR__FRAME_PLACE:
-  case TSR__FRAME_KEEP: return from;
-  case TSR__FRAME_SORT: return df->count && df->count < from ? df->count : from;
-  case TSR__FRAME_CONCAT: return part_rows(v);
-  case TSR__FRAME_JOIN: return df->join->how == TSR_JOIN_LEFT ? from : 0;
-  default: return 0;
-  }
+  tsr__rows rows = tsr__verb_of(df)->rows;
+  int64_t from = v->parent ? v->parent->least : 0;
+  if (rows == TSR__ROWS_SOURCE) return v->front < 0 && df->source->rows > 0 ? df->source->rows : 0;
+  if (rows == TSR__ROWS_MOVES && df->count) return df->count < from ? df->count : from;
+  return tsr__frame_same_count(df) ? from : tsr__verb_run_of(df)->least(v);
 }
 
 /* ---- breakers -------------------------------------------------------------------------------- */
@@ -121,29 +122,40 @@ static int64_t moved_rows(const needs *n, const tsr__visit *v)
   return n->devices > 1 || parts < 2 ? v->least - largest : v->least;
 }
 
-static void add_made(needs *n, const tsr__visit *v)
+void tsr__room_none(needs *n, const tsr__visit *v)
+{
+  (void)n;
+  (void)v;
+}
+
+/* Of the first rows only those are copied. */
+void tsr__room_sort(needs *n, const tsr__visit *v)
+{
+  if (v->df->count) return;
+  int64_t stay = made_bytes(n, v, 0, v->least);
+  add(n, v->df->what, 4 * v->parent->least + stay, stay);
+}
+
+void tsr__room_concat(needs *n, const tsr__visit *v)
+{
+  int64_t stay = made_bytes(n, v, 0, moved_rows(n, v));
+  add(n, v->df->what, stay, stay);
+}
+
+/* Left columns may be passed on; keys may be sent to where there is room. */
+void tsr__room_join(needs *n, const tsr__visit *v)
 {
   const tsr_frame *df = v->df;
-  int64_t from = v->parent ? v->parent->least : 0, stay;
-  switch (df->kind) {
-  case TSR__FRAME_SORT: /* of the first rows only those are copied */
-    stay = df->count ? 0 : made_bytes(n, v, 0, v->least);
-    if (!df->count) add(n, df->what, 4 * from + stay, stay);
-    break;
-  case TSR__FRAME_CONCAT:
-    stay = made_bytes(n, v, 0, moved_rows(n, v));
-    add(n, df->what, stay, stay);
-    break;
-  case TSR__FRAME_JOIN: /* left columns may be passed on; keys may be sent to where there is room */
-    if (n->devices == 1) add(n, df->what, 4 * from + 12 * v->other->least, 0);
-    stay = made_bytes(n, v, df->schema.count - df->join->take_count, v->least);
-    add(n, df->what, stay, stay);
-    break;
-  case TSR__FRAME_GROUP: /* codes of the groups */
-    if (n->devices == 1 && tsr__frame_by_rows(df)) add(n, df->what, 4 * from, 0);
-    break;
-  default: break;
-  }
+  int64_t keys = 4 * v->parent->least + 12 * v->other->least;
+  if (n->devices == 1) add(n, df->what, keys, 0);
+  int64_t stay = made_bytes(n, v, df->schema.count - df->join->take_count, v->least);
+  add(n, df->what, stay, stay);
+}
+
+/* Codes of the groups. */
+void tsr__room_group(needs *n, const tsr__visit *v)
+{
+  if (n->devices == 1 && tsr__frame_by_rows(v->df)) add(n, v->df->what, 4 * v->parent->least, 0);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -178,7 +190,7 @@ tsr_status tsr__room_check(tsr__bind *bind)
     if (file && v->front < 0 && tsr__scan_count(v->df, &bind->error)) return bind->error.status;
     v->least = least_rows(bind, v);
     if (file) add_file(&n, v);
-    else if (v->made && !tsr__visit_is_there(bind, v)) add_made(&n, v);
+    else if (v->made && !tsr__visit_is_there(bind, v)) tsr__verb_run_of(v->df)->room(&n, v);
   }
   return compare(&n, &bind->error);
 }

@@ -27,6 +27,29 @@ typedef struct tsr__visit {
   tsr__bound bound;
 } tsr__visit;
 
+/* What a verb is to a terminal (verb_run.c); frame/chain/verbs.def has the words. */
+struct tsr__made;
+struct tsr__room;
+typedef struct tsr__verb_run {
+  /* Makes the columns `need` of the rows of the terminal's top frame; `out` stays empty where they
+   * are its source already. */
+  tsr_status (*make)(tsr__bind *bind, const bool *need, struct tsr__made *out);
+  /* Sets the columns of `v->bound`, and what else of it is not as the parent's. */
+  void (*bind)(tsr__bind *bind, tsr__visit *v);
+  int64_t (*least)(const tsr__visit *v);
+  void (*room)(struct tsr__room *room, const tsr__visit *v);
+} tsr__verb_run;
+
+#define VERB(kind, rows, type, needs, origin, lies, estimate, make, bind, least, room, ...) \
+  tsr_status tsr__make_##make(tsr__bind *bind, const bool *need, struct tsr__made *out);    \
+  void tsr__bind_##bind(tsr__bind *bind, tsr__visit *v);                                    \
+  int64_t tsr__least_##least(const tsr__visit *v);                                          \
+  void tsr__room_##room(struct tsr__room *room, const tsr__visit *v);
+#include "frame/chain/verbs.def"
+#undef VERB
+
+const tsr__verb_run *tsr__verb_run_of(const tsr_frame *df);
+
 /* Opens a terminal on a frame, called at `site` (NULL: as if at the frame's line); on failure the
  * error is recorded in the frame's home. */
 tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, const char *site);
@@ -114,8 +137,8 @@ tsr_status tsr__scan_count(tsr_frame *df, tsr__error *error);
 /* Whether what a terminal will take of the devices at least has room there: TSR_ENOMEM, in its one
  * message (room.c). Once files are read more is known. */
 tsr_status tsr__room_check(tsr__bind *bind);
-/* The rows of a visited file that was read. */
-tsr__source *tsr__scan_source(const tsr__visit *file);
+/* The rows of a visit that has some of its own: of a file those that were read. */
+tsr__source *tsr__scan_source(const tsr__visit *v);
 /* The part of its columns that a file's rows were read without dropped values, NULL: none. */
 const tsr__pushed *tsr__scan_pushed(const tsr__visit *file);
 /* A column of a file that was read: without what `pushdown` drops where that is all there is.
@@ -123,9 +146,6 @@ const tsr__pushed *tsr__scan_pushed(const tsr__visit *file);
 tsr__col tsr__scan_column(const tsr__source *source, int column, const tsr__pushdown *pushdown);
 /* Adds to an error which values of the visited files gave columns another type. */
 void tsr__scan_blame(const tsr__visit *visits, tsr__error *error);
-
-/* The rows of a description (describe.c). */
-tsr_status tsr__describe_rows(tsr__bind *bind, const bool *need);
 
 /* ---- host tables (table.c) ------------------------------------------------------------------ */
 

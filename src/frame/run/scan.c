@@ -392,10 +392,10 @@ static tsr_status open_rows(tsr__visit *file, tsr__error *error)
   return tsr__scan_count(df, error);
 }
 
-tsr__source *tsr__scan_source(const tsr__visit *file)
+tsr__source *tsr__scan_source(const tsr__visit *v)
 {
-  tsr__source *source = file->df->source;
-  return source && source->front && file->front >= 0 ? source->front : source;
+  tsr__source *source = v->df->source;
+  return source && source->front && v->front >= 0 ? source->front : source;
 }
 
 tsr_status tsr__scan_read(tsr__visit *file, tsr__error *error)

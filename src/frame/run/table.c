@@ -304,13 +304,12 @@ static bool counts_rows(const tsr__expr *expr)
 
 void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows)
 {
-  bool grouped = df->kind == TSR__FRAME_GROUP;
   if (tsr__frame_is_source(df)) return;
-  int keys = grouped ? df->keys.formula.count : 0;
+  int keys = tsr__frame_key_columns(df);
   df->making.done = true;
   df->making.rows_in = -1;
   df->making.rows_out = rows;
-  if (!grouped && df->kind != TSR__FRAME_AGG) return;
+  if (!tsr__frame_aggregates(df)) return;
   for (int i = 0; i < df->formula.count; i++) {
     const int64_t *counts = table->column[keys + i].values;
     if (!counts || (need && !need[keys + i]) || !counts_rows(df->formula.item[i].expr)) continue;
