@@ -18,7 +18,8 @@
 
 /* ---- memory of the library itself (heap.c) ------------------------------------------- */
 
-/* A counted front of the user's allocator: 64-byte aligned, zeroed, may return NULL. */
+/* A counted front of the user's allocator: 64-byte aligned where a block is larger than 512 bytes,
+ * else as malloc; zeroed, may return NULL. */
 typedef struct tsr__heap {
   tsr_allocator fn;
   _Atomic int64_t live; /* blocks not yet freed: 0 after a clean close */

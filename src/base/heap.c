@@ -17,6 +17,7 @@
 #define LARGE (2 * TSR__HUGE_PAGE)
 #define LARGEST ((size_t)PTRDIFF_MAX - 4096)
 #define SMALL ((size_t)4096)
+#define NARROW ((size_t)512) /* holds no vectors and is asked for often: malloc's alignment does */
 
 void tsr__huge_pages(void *block, size_t size)
 {
@@ -33,6 +34,7 @@ void tsr__huge_pages(void *block, size_t size)
 static void *default_allocate(size_t size, size_t alignment, void *user)
 {
   (void)user;
+  if (alignment <= _Alignof(max_align_t)) return malloc(size);
   if (size >= LARGE) alignment = TSR__HUGE_PAGE;
   void *block = aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
   if (block && size >= LARGE) tsr__huge_pages(block, size & ~(TSR__HUGE_PAGE - 1));
@@ -72,13 +74,18 @@ bool tsr__heap_is_default(const tsr__heap *heap)
   return heap->fn.allocate == default_allocate;
 }
 
-void *tsr__new_pooled(tsr__heap *heap, size_t size)
+static void *take(tsr__heap *heap, size_t size, size_t alignment)
 {
   if (!heap->fn.allocate || size > LARGEST) return NULL;
   /* An allocator may read size 0 as "free", so nothing is asked for as one byte. */
-  void *block = heap->fn.allocate(size ? size : 1, ALIGNMENT, heap->fn.user);
+  void *block = heap->fn.allocate(size ? size : 1, alignment, heap->fn.user);
   if (block) atomic_fetch_add_explicit(&heap->live, 1, memory_order_relaxed);
   return block;
+}
+
+void *tsr__new_pooled(tsr__heap *heap, size_t size)
+{
+  return take(heap, size, ALIGNMENT);
 }
 
 void tsr__del_pooled(tsr__heap *heap, void *block, size_t size)
@@ -95,7 +102,8 @@ void *tsr__new_raw(tsr__heap *heap, size_t size)
   int64_t bytes = (int64_t)size;
   int64_t used = atomic_fetch_add_explicit(&heap->used, bytes, memory_order_relaxed);
   bool fits = !heap->limit || size <= SMALL || bytes <= heap->limit - used;
-  void *block = fits ? tsr__new_pooled(heap, size) : NULL;
+  size_t alignment = size <= NARROW ? _Alignof(max_align_t) : ALIGNMENT;
+  void *block = fits ? take(heap, size, alignment) : NULL;
   if (block) return block;
   atomic_fetch_sub_explicit(&heap->used, bytes, memory_order_relaxed);
   if (!fits) atomic_store_explicit(&heap->beyond, used + bytes, memory_order_relaxed);
