@@ -103,14 +103,12 @@ TSR_API int tsr_mesh_device(const tsr_mesh *mesh, int position);
 /* How an array lies on a mesh: a plain value. Zero-initialised it means "unplaced": on one
  * device, free to follow its neighbours. Read it with the functions below. */
 typedef struct tsr_sharding {
-  const tsr_mesh *mesh;            /* NULL = unplaced */
+  const tsr_mesh *mesh;            /* NULL = unplaced; of a bad spec: a bad mesh with its message */
   uint8_t first[TSR_MAX_RANK + 1]; /* the axes of dim d are axis[first[d] .. first[d + 1]) */
   uint8_t axis[TSR_MAX_AXES];      /* axis numbers of the mesh, the major one first */
   uint8_t rank;                    /* dims named by the spec; later ones are replicated */
   bool strict;                     /* an uneven dim is an error */
-  uint8_t error;                   /* 0 = none; else what is wrong with the spec's text */
-  uint8_t at, span;                /* where in `word` the offending part stands */
-  char word[50];                   /* a bad spec, or the part of it around the offence */
+  uint8_t reserved[5];             /* 0 */
 } tsr_sharding;
 
 /* Options of tsr_on. */
@@ -119,10 +117,10 @@ typedef struct tsr_on_opts {
   bool strict; /* true: a dim that its axes do not divide is an error */
 } tsr_on_opts;
 
-/* Returns the sharding of a spec's text on a mesh. A bad text is kept in the value and reported
- * by the call that uses it. "", "-" and NULL mean replicated; on a NULL mesh they mean unplaced,
- * and any other text is bad. Spaces between words and one pair of parentheses around all are
- * allowed, so that what is printed can be typed. The text is copied. Local. */
+/* Returns the sharding of a spec's text on a mesh. What is wrong with a bad one the call that uses
+ * it says, and tsr_mesh_message(sharding.mesh). "", "-" and NULL mean replicated; on a NULL mesh
+ * they mean unplaced, and any other text is bad. Spaces between words and one pair of parentheses
+ * around all are allowed, so that what is printed can be typed. The text is copied. Local. */
 TSR_API tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const tsr_on_opts *opts);
 
 /* Returns a sharding from one text a dim: "x", "x+y" or NULL for replicated. Local. */

@@ -30,8 +30,8 @@ static const tsr__error closed_error = {
 };
 static const tsr_mesh closed_mesh = { .text = (char *)"", .error = (tsr__error *)&closed_error };
 
-/* What bad meshes are when MOST_BAD others were made: those must stay, as somebody may hold
- * them. */
+/* What bad meshes and those of bad specs are when MOST_BAD others were made: those must stay, as
+ * somebody may hold them. */
 enum { MOST_BAD = 256 };
 static const tsr__error crowd_error = {
   TSR_EARG,
@@ -39,6 +39,12 @@ static const tsr__error crowd_error = {
   "tsr_mesh_message of the first ones"
 };
 static const tsr_mesh crowd_mesh = { .text = (char *)"", .error = (tsr__error *)&crowd_error };
+static const tsr__error specs_error = {
+  TSR_EAXIS,
+  "a bad spec, after 256 other bad ones, of which alone the runtime keeps the reasons; look at the "
+  "messages of the first ones"
+};
+static const tsr_mesh crowd_of_specs = { .text = (char *)"", .error = (tsr__error *)&specs_error };
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
@@ -402,11 +408,20 @@ static tsr_mesh *find_or_make_inert(tsr_runtime *rt, const tsr__error *error)
     if (mesh->error && mesh->hash == hash && mesh->error->status == error->status &&
         strcmp(mesh->error->text, error->text) == 0)
       return mesh;
-  if (tsr__topology_of(rt)->bad_count >= MOST_BAD) return (tsr_mesh *)&crowd_mesh;
+  if (tsr__topology_of(rt)->bad_count >= MOST_BAD)
+    return (tsr_mesh *)(error->status == TSR_EAXIS ? &crowd_of_specs : &crowd_mesh);
   mesh = list ? inert_new(rt, error, hash) : NULL;
   if (!mesh) return NULL;
   tsr__topology_of(rt)->bad_count++;
   return add_mesh(list, mesh);
+}
+
+const tsr_mesh *tsr__mesh_bad(tsr_runtime *rt, const tsr__error *error)
+{
+  pthread_mutex_lock(&rt->lock);
+  const tsr_mesh *mesh = find_or_make_inert(rt, error);
+  pthread_mutex_unlock(&rt->lock);
+  return mesh ? mesh : &memory_mesh;
 }
 
 /* The mesh of a draft read so far with `error`; both kinds of mesh are kept by the runtime. */

@@ -67,7 +67,7 @@ static size_t type_write(tsr_dtype dtype, const tsr_shape *shape, const tsr_shar
 
   if (dtype) n = (size_t)snprintf(out, TYPE_ROOM, "%s", tsr_dtype_name(dtype));
   n += shape_write(shape, out + n);
-  if (sharding && (sharding->mesh || sharding->error)) {
+  if (sharding && sharding->mesh) {
     out[n++] = '@';
     n += (size_t)tsr_sharding_text(sharding, shape->rank, out + n, TYPE_ROOM - n);
   }

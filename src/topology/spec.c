@@ -3,14 +3,14 @@
  *     spec    dim (',' dim)*        at most 8 dims; "" has none
  *     dim     '-' | axis ('+' axis)*      the first axis is the major one
  *
- * A sharding is a plain value of 80 bytes, read in one pass without memory: tsr_on stands in
- * every formula. A bad text is kept in the value, with the place of the offence, and worded
- * only when a call uses it. */
+ * A sharding is a plain value of 32 bytes, read in one pass without memory: tsr_on stands in
+ * every formula. That of a bad text is on a bad mesh, which knows what was wrong and tells whoever
+ * uses it. */
 #include <stdio.h>
 
 #include "topology/topology.h"
 
-_Static_assert(sizeof(tsr_sharding) == 80, "no padding: shardings are compared by bytes");
+_Static_assert(sizeof(tsr_sharding) == 32, "no padding: shardings are compared by bytes");
 
 struct reader {
   const char *text, *at;
@@ -20,19 +20,43 @@ struct reader {
   unsigned mask; /* of the axes read */
 };
 
-/* ---- reading ----------------------------------------------------------------------------- */
+/* ---- what is wrong ------------------------------------------------------------------------ */
 
-static void skip_blanks(struct reader *reader)
-{
-  while (*reader->at == ' ' || *reader->at == '\t') reader->at++;
-}
+enum offence {
+  UNKNOWN,   /* no axis of that name */
+  TWICE,     /* an axis used twice */
+  EMPTY,     /* a dim, or a side of '+', without a name */
+  CHARACTER, /* a character that does not belong there */
+  DIMS       /* more dims than an array can have */
+};
 
-/* Keeps the text, or the part of it around the offence when it is too long for `word`. */
-static void keep_words(tsr_sharding *out, const char *text, size_t offset, size_t length)
+/* A spec, or the part of it around the offence, and where in it that stands. */
+struct words {
+  char text[50];
+  size_t at, span;
+};
+
+static const tsr__error no_mesh_error = {
+  TSR_EAXIS, "a spec names axes, but there is no mesh (NULL); make one with tsr_mesh_make"
+};
+static const tsr_mesh no_mesh = { .text = (char *)"", .error = (tsr__error *)&no_mesh_error };
+
+static const tsr__error newer_error = {
+  TSR_EUNSUPPORTED,
+  "tsr_on has an option set that version " TSR_STRINGIZE(TSR_VERSION_MAJOR) "." TSR_STRINGIZE(
+      TSR_VERSION_MINOR) "." TSR_STRINGIZE(TSR_VERSION_PATCH) " does not know; load the library "
+                                                              "the "
+                                                              "program was compiled for"
+};
+static const tsr_mesh newer_mesh = { .text = (char *)"", .error = (tsr__error *)&newer_error };
+
+/* The text, or the part of it around the offence when it is too long. */
+static void cut_words(const char *text, size_t offset, size_t length, struct words *out)
 {
-  const size_t room = sizeof out->word - 1, kept = room - 6; /* "..." at either end */
+  const size_t room = sizeof out->text - 1, kept = room - 6; /* "..." at either end */
   size_t whole = strlen(text), start = 0, n = 0, count = whole;
 
+  memset(out, 0, sizeof *out);
   if (whole > room) {
     count = kept;
     if (offset + length > kept) start = length < kept ? offset + length - kept : offset;
@@ -40,27 +64,87 @@ static void keep_words(tsr_sharding *out, const char *text, size_t offset, size_
   }
   if (length > start + count - offset) length = start + count - offset;
   if (start) {
-    memcpy(out->word, "...", 3);
+    memcpy(out->text, "...", 3);
     n = 3;
   }
-  memcpy(out->word + n, text + start, count);
-  if (start + count < whole) memcpy(out->word + n + count, "...", 3);
-  out->at = (uint8_t)(offset - start + n);
-  out->span = (uint8_t)length;
+  memcpy(out->text + n, text + start, count);
+  if (start + count < whole) memcpy(out->text + n + count, "...", 3);
+  out->at = offset - start + n;
+  out->span = length;
 }
 
-static bool offence(struct reader *reader, enum tsr__spec_error error, const char *at,
-                    size_t length)
+/* "; did you mean 'data'?" for a word near to an axis name, else "". */
+static const char *near_name(const tsr_mesh *mesh, const char *word, size_t length, char out[64])
+{
+  const char *names[TSR_MAX_AXES];
+  char copy[sizeof(struct words)];
+
+  out[0] = '\0';
+  if (length >= sizeof copy) return out;
+  memcpy(copy, word, length);
+  copy[length] = '\0';
+  for (int a = 0; a < mesh->axis_count; a++) names[a] = mesh->names[a];
+  int nearest = tsr__text_nearest(copy, names, mesh->axis_count);
+  if (nearest >= 0) snprintf(out, 64, "; did you mean '%s'?", names[nearest]);
+  return out;
+}
+
+static tsr_status word_offence(const tsr_mesh *mesh, enum offence kind, const struct words *words,
+                               tsr__error *error)
+{
+  const char *axes = tsr_mesh_text(mesh), *at = words->text + words->at;
+  char spec[TSR__QUOTE], word[TSR__QUOTE], hint[64];
+
+  tsr__quote(words->text, strlen(words->text), spec);
+  tsr__quote(at, words->span, word);
+  switch (kind) {
+  case UNKNOWN:
+    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": no axis '%s'; the mesh has %s%s", spec,
+                          word, axes, near_name(mesh, at, words->span, hint));
+  case TWICE:
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec \"%s\": axis '%s' is used twice; an axis of "
+                          "mesh %s cuts one dim, once",
+                          spec, word, axes);
+  case EMPTY:
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec \"%s\": an axis name is missing %s%s%s; write "
+                          "'-' for a dim that is not cut (mesh %s)",
+                          spec, words->span ? "before '" : "at the end", word,
+                          words->span ? "'" : "", axes);
+  case CHARACTER:
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec \"%s\": found %s%s%s, expected dims such as "
+                          "'-', 'x' or 'x+y' with ',' between them (mesh %s)",
+                          spec, words->span ? "'" : "the end", word, words->span ? "'" : "", axes);
+  default:
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec \"%s\": dims beyond the %d an array can have (mesh %s)", spec,
+                          TSR_MAX_RANK, axes);
+  }
+}
+
+/* The result lies on a bad mesh and has no axes. False, for the caller to return. */
+static bool offence(struct reader *reader, enum offence kind, const char *at, size_t length)
 {
   tsr_sharding *out = reader->out;
-  bool strict = out->strict;
+  struct words words;
+  tsr__error error = { .status = TSR_OK };
 
-  memset(out, 0, sizeof *out); /* no axes: whoever forgets to check sees a replicated array */
-  out->mesh = reader->mesh;
-  out->strict = strict;
-  out->error = (uint8_t)error;
-  keep_words(out, reader->text, (size_t)(at - reader->text), length);
+  memset(out, 0, sizeof *out);
+  out->mesh = &no_mesh;
+  if (!reader->mesh) return false;
+  cut_words(reader->text, (size_t)(at - reader->text), length, &words);
+  word_offence(reader->mesh, kind, &words, &error);
+  out->mesh = tsr__mesh_bad(reader->mesh->rt, &error);
   return false;
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static void skip_blanks(struct reader *reader)
+{
+  while (*reader->at == ' ' || *reader->at == '\t') reader->at++;
 }
 
 static int find_axis(const tsr_mesh *mesh, const char *name, size_t length)
@@ -76,7 +160,7 @@ static bool nameless(struct reader *reader)
   char c = *reader->at;
   bool end = c == '\0' || c == ',' || c == '+' || c == ')';
 
-  return offence(reader, end ? TSR__SPEC_EMPTY : TSR__SPEC_CHARACTER, reader->at, c != '\0');
+  return offence(reader, end ? EMPTY : CHARACTER, reader->at, c != '\0');
 }
 
 static bool read_axis(struct reader *reader)
@@ -86,10 +170,10 @@ static bool read_axis(struct reader *reader)
   while (tsr__axis_byte((unsigned char)*reader->at)) reader->at++;
   size_t length = (size_t)(reader->at - name);
   if (!length) return nameless(reader);
-  if (!reader->mesh) return offence(reader, TSR__SPEC_NO_MESH, name, length);
+  if (!reader->mesh) return offence(reader, UNKNOWN, name, length);
   int axis = find_axis(reader->mesh, name, length);
-  if (axis < 0) return offence(reader, TSR__SPEC_UNKNOWN, name, length);
-  if (reader->mask >> axis & 1) return offence(reader, TSR__SPEC_TWICE, name, length);
+  if (axis < 0) return offence(reader, UNKNOWN, name, length);
+  if (reader->mask >> axis & 1) return offence(reader, TWICE, name, length);
   reader->mask |= 1u << axis;
   reader->out->axis[reader->used++] = (uint8_t)axis;
   return true;
@@ -121,7 +205,7 @@ static bool read_dims(struct reader *reader)
   skip_blanks(reader);
   if (*reader->at == '\0' || *reader->at == ')') return true;
   for (int dim = 0;; dim++) {
-    if (dim == TSR_MAX_RANK) return offence(reader, TSR__SPEC_DIMS, reader->at, strlen(reader->at));
+    if (dim == TSR_MAX_RANK) return offence(reader, DIMS, reader->at, strlen(reader->at));
     if (!read_dim(reader)) return false;
     out->first[dim + 1] = (uint8_t)reader->used;
     out->rank = (uint8_t)(dim + 1);
@@ -137,12 +221,11 @@ static bool read_spec(struct reader *reader)
   reader->at += open;
   if (!read_dims(reader)) return false;
   if (open) {
-    if (*reader->at != ')')
-      return offence(reader, TSR__SPEC_CHARACTER, reader->at, *reader->at != '\0');
+    if (*reader->at != ')') return offence(reader, CHARACTER, reader->at, *reader->at != '\0');
     reader->at++;
     skip_blanks(reader);
   }
-  if (*reader->at) return offence(reader, TSR__SPEC_CHARACTER, reader->at, 1);
+  if (*reader->at) return offence(reader, CHARACTER, reader->at, 1);
   return true;
 }
 
@@ -158,8 +241,8 @@ tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const tsr_on_op
   tsr_sharding out = { .mesh = mesh, .strict = opts && opts->strict };
   struct reader reader = { .text = spec, .at = spec, .mesh = mesh, .out = &out };
 
-  if (mesh && mesh->error) out.error = TSR__SPEC_BAD_MESH;
-  else if (opts && tsr__opts_beyond(opts, opts->size, sizeof *opts)) out.error = TSR__SPEC_OPTIONS;
+  if (mesh && mesh->error) return out;
+  if (opts && tsr__opts_beyond(opts, opts->size, sizeof *opts)) out.mesh = &newer_mesh;
   else if (spec && read_spec(&reader)) finish(&out, reader.used);
   return out;
 }
@@ -169,12 +252,9 @@ tsr_sharding tsr_on_dims(const tsr_mesh *mesh, int rank, const char *const *axes
   tsr_sharding out = { .mesh = mesh };
   struct reader reader = { .text = "", .at = "", .mesh = mesh, .out = &out };
 
-  if (mesh && mesh->error) {
-    out.error = TSR__SPEC_BAD_MESH;
-    return out;
-  }
+  if (mesh && mesh->error) return out;
   if (rank < 0 || rank > TSR_MAX_RANK) {
-    offence(&reader, TSR__SPEC_DIMS, reader.at, 0);
+    offence(&reader, DIMS, reader.at, 0);
     return out;
   }
   for (int d = 0; axes && d < rank; d++) {
@@ -182,7 +262,7 @@ tsr_sharding tsr_on_dims(const tsr_mesh *mesh, int rank, const char *const *axes
     skip_blanks(&reader);
     if (*reader.at && !read_dim(&reader)) return out;
     if (*reader.at) {
-      offence(&reader, TSR__SPEC_CHARACTER, reader.at, 1);
+      offence(&reader, CHARACTER, reader.at, 1);
       return out;
     }
     out.first[d + 1] = (uint8_t)reader.used;
@@ -218,8 +298,8 @@ static size_t spec_write(const tsr_sharding *sharding, int rank, char out[SPEC_R
 {
   size_t n = 0;
 
-  if (sharding->error) return (size_t)snprintf(out, SPEC_ROOM, "(?)");
   if (!sharding->mesh) return (size_t)snprintf(out, SPEC_ROOM, "unplaced");
+  if (sharding->mesh->error) return (size_t)snprintf(out, SPEC_ROOM, "(?)");
   while (rank < TSR_MAX_RANK && sharding->first[rank] < sharding->first[TSR_MAX_RANK]) rank++;
   out[n++] = '(';
   for (int d = 0; d < rank; d++) {
@@ -247,75 +327,6 @@ int tsr_sharding_text(const tsr_sharding *sharding, int rank, char *out, size_t 
 }
 
 /* ---- checking ---------------------------------------------------------------------------- */
-
-/* "; did you mean 'data'?" for a word near to an axis name, else "". */
-static const char *near_name(const tsr_mesh *mesh, const char *word, size_t length, char out[64])
-{
-  const char *names[TSR_MAX_AXES];
-  char copy[sizeof(tsr_sharding)];
-
-  out[0] = '\0';
-  if (length >= sizeof copy) return out;
-  memcpy(copy, word, length);
-  copy[length] = '\0';
-  for (int a = 0; a < mesh->axis_count; a++) names[a] = mesh->names[a];
-  int nearest = tsr__text_nearest(copy, names, mesh->axis_count);
-  if (nearest >= 0) snprintf(out, 64, "; did you mean '%s'?", names[nearest]);
-  return out;
-}
-
-static tsr_status spec_fail(const tsr_sharding *sharding, tsr__error *error)
-{
-  const tsr_mesh *mesh = sharding->mesh;
-  const char *axes = mesh ? tsr_mesh_text(mesh) : "no mesh", *at = sharding->word + sharding->at;
-  char spec[TSR__QUOTE], word[TSR__QUOTE], hint[64];
-  char of[320];
-
-  tsr__quote(sharding->word, strlen(sharding->word), spec);
-  tsr__quote(at, sharding->span, word);
-  snprintf(of, sizeof of, mesh ? "mesh %s" : "%s", axes);
-  switch ((enum tsr__spec_error)sharding->error) {
-  case TSR__SPEC_GOOD: return TSR_OK;
-  case TSR__SPEC_BAD_MESH:
-    return tsr__error_set(error, tsr_mesh_status(mesh), "%s", tsr_mesh_message(mesh));
-  case TSR__SPEC_NO_MESH:
-    return tsr__error_set(error, TSR_EAXIS,
-                          "spec \"%s\": no axis '%s', as there is no mesh "
-                          "(NULL); make one with tsr_mesh_make",
-                          spec, word);
-  case TSR__SPEC_UNKNOWN:
-    return tsr__error_set(error, TSR_EAXIS, "spec \"%s\": no axis '%s'; the mesh has %s%s", spec,
-                          word, axes, near_name(mesh, at, sharding->span, hint));
-  case TSR__SPEC_TWICE:
-    return tsr__error_set(error, TSR_EAXIS,
-                          "spec \"%s\": axis '%s' is used twice; an axis of "
-                          "mesh %s cuts one dim, once",
-                          spec, word, axes);
-  case TSR__SPEC_EMPTY:
-    return tsr__error_set(error, TSR_EAXIS,
-                          "spec \"%s\": an axis name is missing %s%s%s; write "
-                          "'-' for a dim that is not cut (%s)",
-                          spec, sharding->span ? "before '" : "at the end", word,
-                          sharding->span ? "'" : "", of);
-  case TSR__SPEC_CHARACTER:
-    return tsr__error_set(error, TSR_EAXIS,
-                          "spec \"%s\": found %s%s%s, expected dims such as "
-                          "'-', 'x' or 'x+y' with ',' between them (%s)",
-                          spec, sharding->span ? "'" : "the end", word, sharding->span ? "'" : "",
-                          of);
-  case TSR__SPEC_OPTIONS:
-    return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "tsr_on has an option set that version %s does not know; load the "
-                          "library the program was compiled for",
-                          tsr_version());
-  case TSR__SPEC_DIMS:
-    return tsr__error_set(error, TSR_EAXIS,
-                          "spec \"%s\": dims beyond the %d an array can have "
-                          "(%s)",
-                          spec, TSR_MAX_RANK, of);
-  }
-  return tsr__error_set(error, TSR_EAXIS, "a sharding that no function of the library made");
-}
 
 /* Words the failure of a strict sharding: the nearest sizes that divide, on either side. */
 static tsr_status uneven_fail(const tsr_sharding *sharding, int dim, const char *type, int64_t size,
@@ -354,7 +365,6 @@ tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtyp
 {
   char type[1024];
 
-  if (sharding->error) return spec_fail(sharding, error);
   if (!sharding->mesh) return TSR_OK;
   if (sharding->mesh->error)
     return tsr__error_set(error, tsr_mesh_status(sharding->mesh), "%s",

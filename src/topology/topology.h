@@ -116,6 +116,9 @@ struct tsr_mesh {
   tsr__error *error; /* non-NULL: inert, and without axes or devices */
 };
 
+/* A bad mesh with that error, owned by the runtime: what a bad spec lies on. Never NULL. */
+const tsr_mesh *tsr__mesh_bad(tsr_runtime *rt, const tsr__error *error);
+
 /* Whether a byte may stand in an axis name: letters, digits and '_' of ASCII. */
 static inline bool tsr__axis_byte(unsigned char c)
 {
@@ -168,7 +171,7 @@ tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtyp
 bool tsr__sharding_equal(const tsr_sharding *a, const tsr_sharding *b);
 
 /* Canonical form: axes of size 1 removed, rank 8; equal placements become equal bytes
- * (strict, word and error cleared). */
+ * (strict cleared). */
 tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding);
 
 /* Number of devices (positions) of a sharding: 1 when unplaced. */
@@ -185,19 +188,6 @@ tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error);
 /* Element count; -1 on overflow of 63 bits, empty dims left out. A dim of size -1 (known at run
  * time) gives -1. */
 int64_t tsr__shape_count(const tsr_shape *shape);
-
-/* What can be wrong with a spec (tsr_sharding.error). */
-enum tsr__spec_error {
-  TSR__SPEC_GOOD,
-  TSR__SPEC_NO_MESH,   /* names axes, but there is no mesh */
-  TSR__SPEC_BAD_MESH,  /* the mesh is inert: its error is the error */
-  TSR__SPEC_UNKNOWN,   /* no axis of that name */
-  TSR__SPEC_TWICE,     /* an axis used twice */
-  TSR__SPEC_EMPTY,     /* a dim, or a side of '+', without a name */
-  TSR__SPEC_CHARACTER, /* a character that does not belong there */
-  TSR__SPEC_OPTIONS,   /* an option that this version does not know */
-  TSR__SPEC_DIMS       /* more dims than an array can have */
-};
 
 /* Copies user text into a message-sized buffer: bytes that are no printable UTF-8 become '?',
  * and what does not fit ends in "...". Returns `out`. */

@@ -25,7 +25,7 @@ static void check_cover(const tsr_mesh *mesh, int64_t size)
   tsr_shape shape = { .rank = 1, .dims = { size } };
   tsr_box box;
   int64_t at = 0;
-  if (sharding.error) return; /* too long for a spec */
+  if (tsr_mesh_status(sharding.mesh)) return; /* too long for a spec */
   for (int p = 0; p < tsr__positions(&sharding); p++) {
     REQUIRE(tsr_shard_box(&sharding, shape, p, &box) == TSR_OK);
     REQUIRE(box.start[0] == at && box.size[0] >= 0);

@@ -65,7 +65,7 @@ static struct placement random_placement(test_rng *rng, const tsr_mesh *mesh, in
     out.shape.dims[d] = test_range(rng, 0, 4) ? test_range(rng, 1, 13) : test_range(rng, 0, 1);
   }
   out.sharding = tsr_on(mesh, spec);
-  CHECK_I64(out.sharding.error, 0);
+  CHECK(!fixture_bad_spec(out.sharding));
   return out;
 }
 

@@ -15,6 +15,12 @@ static inline tsr_runtime *fixture_devices(const char *devices)
   return rt;
 }
 
+/* Whether the text of a sharding was wrong, or its mesh. */
+static inline bool fixture_bad_spec(tsr_sharding sharding)
+{
+  return sharding.mesh && tsr_mesh_status(sharding.mesh) != TSR_OK;
+}
+
 /* The number of its devices; 0 when it has no topology. */
 static inline int fixture_count(const tsr_runtime *rt)
 {

