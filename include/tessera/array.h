@@ -302,9 +302,15 @@ TSR_API const char *tsr_type_of(tsr_array *a);
 /* Evaluates and returns the values as text as NumPy prints them (at most 1,000 elements in full,
  * else the ends), owned as results are; on error the message. Collective. */
 TSR_API const char *tsr_text_of(tsr_array *a);
+/* As tsr_text_of, and tells whether it is the text: writes it to `out`, which is untouched on
+ * failure. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_text_into_at(tsr_array *a, const char **out, const char *site);
 /* Evaluates and returns one line a device: id, index range, shape, bytes; owned as results
- * are. Collective. */
+ * are; on error the message. Collective. */
 TSR_API const char *tsr_devices_of(tsr_array *a);
+/* As tsr_devices_of in the form of tsr_text_into. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **out,
+                                                    const char *site);
 
 #ifdef __cplusplus
 }
@@ -395,6 +401,8 @@ TSR_API const char *tsr_devices_of(tsr_array *a);
 #define tsr_wait(...) tsr_wait_at(__VA_ARGS__, TSR_HERE)
 #define tsr_shard_view(...) tsr_shard_view_at(__VA_ARGS__, TSR_HERE)
 #define tsr_keep(outer, a) tsr_keep_at((outer), (a), TSR_HERE)
+#define tsr_text_into(a, out) tsr_text_into_at((a), (out), TSR_HERE)
+#define tsr_devices_into(a, out) tsr_devices_into_at((a), (out), TSR_HERE)
 #endif
 
 #endif

@@ -292,6 +292,10 @@ TSR_API const char *tsr_frame_schema(tsr_frame *df);
  * a terminal that ran; nothing else is run. Owned by the scope; on error the message.
  * Collective. */
 TSR_API const char *tsr_frame_explain(tsr_frame *df);
+/* As tsr_frame_explain, and tells whether it is the explanation: writes it to `out`, which is
+ * untouched on failure. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_frame_explain_into_at(tsr_frame *df, const char **out,
+                                                          const char *site);
 
 /* ---- terminals ------------------------------------------------------------------------- */
 
@@ -339,11 +343,17 @@ typedef struct tsr_show_opts {
 } tsr_show_opts;
 /* As tsr_frame_text with options; NULL = defaults. Collective. */
 TSR_API const char *tsr_frame_text_with(tsr_frame *df, const tsr_show_opts *opts);
+/* As tsr_frame_text_with in the form of tsr_frame_explain_into. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_frame_text_into_at(tsr_frame *df, const tsr_show_opts *opts,
+                                                       const char **out, const char *site);
 /* Evaluates and prints what tsr_frame_text returns. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_print_at(tsr_frame *df, FILE *out, const char *site);
 /* Evaluates and returns one line a device: id, rows kept of rows held; owned by the scope; on
  * error the message. Collective. */
 TSR_API const char *tsr_frame_devices(tsr_frame *df);
+/* As tsr_frame_devices in the form of tsr_frame_explain_into. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_frame_devices_into_at(tsr_frame *df, const char **out,
+                                                          const char *site);
 
 /* Evaluates all columns of a frame once and returns a frame of them, owned by `scope` (inner or
  * outer): its buffers are held by reference, so that the chain before it may go, and what is made
@@ -490,6 +500,9 @@ TSR_API const char *tsr_row_bytes(const tsr_row *row, const char *name, size_t *
 #define tsr_frame_keep(scope, df) tsr_frame_keep_at((scope), (df), TSR_HERE)
 #define tsr_frame_row_count(...) tsr_frame_row_count_at(__VA_ARGS__, TSR_HERE)
 #define tsr_frame_collect(...) tsr_frame_collect_at(__VA_ARGS__, TSR_HERE)
+#define tsr_frame_explain_into(df, out) tsr_frame_explain_into_at((df), (out), TSR_HERE)
+#define tsr_frame_text_into(df, opts, out) tsr_frame_text_into_at((df), (opts), (out), TSR_HERE)
+#define tsr_frame_devices_into(df, out) tsr_frame_devices_into_at((df), (out), TSR_HERE)
 #define tsr_frame_print(...) tsr_frame_print_at(__VA_ARGS__, TSR_HERE)
 #define tsr_frame_row(df) tsr_frame_row_at((df), TSR_HERE)
 /* tsr_frame_column(df, "x"), tsr_frame_column(df, "x", .null_value = TSR_VALUE(0)) */

@@ -12,11 +12,18 @@ extern "C" {
  * sharding where one was asked for, and the line that made it; what has a value already is a `put`.
  * Owned by the array's scope; on error the message. Local. */
 TSR_API const char *tsr_dump(tsr_array *array);
+/* As tsr_dump, and tells whether it is the program: writes it to `out`, which is untouched on
+ * failure. Local. */
+TSR_API TSR_MUST_USE tsr_status tsr_dump_into_at(tsr_array *array, const char **out,
+                                                 const char *site);
 
 /* Returns what evaluating `count` arrays as one program moves between devices: each collective with
  * its cause, mesh axes, bytes, and a cheaper alternative where one is known; then the kernels and
  * what they read. Nothing is run. Owned by the first array's scope; on error the message. Local. */
 TSR_API const char *tsr_explain(tsr_array *const *arrays, int count);
+/* As tsr_explain in the form of tsr_dump_into. Local. */
+TSR_API TSR_MUST_USE tsr_status tsr_explain_into_at(tsr_array *const *arrays, int count,
+                                                    const char **out, const char *site);
 
 /* Figures of what the last terminal of a scope ran: for arrays one program; for frames all that it
  * took, summed: the programs between the steps that make rows, and the rows these steps
@@ -37,6 +44,12 @@ TSR_API tsr_run_stats tsr_last_run(const tsr_scope *scope);
 
 #ifdef __cplusplus
 }
+#endif
+
+#ifndef __cplusplus
+#define tsr_dump_into(array, out) tsr_dump_into_at((array), (out), TSR_HERE)
+/* Arguments are taken together, so that arrays may be a compound literal. */
+#define tsr_explain_into(...) tsr_explain_into_at(__VA_ARGS__, TSR_HERE)
 #endif
 
 #endif

@@ -3,30 +3,37 @@
 
 #include <stdio.h>
 
-/* Text lives where a result would; out of memory it is a static text, and the scope knows. */
-static const char *settle_text(tsr_array *a, tsr__text *text)
+/* Text lives where a result would. */
+static tsr_status settle_text(tsr_array *a, tsr__text *text, const char **out, const char *site)
 {
   tsr_scope *scope = tsr__home(a);
   char *copy = scope && !scope->inert && !text->failed
                    ? tsr__arena_text(&scope->arena, tsr__text_get(text), text->length)
                    : NULL;
   tsr__text_free(text);
-  if (copy) return copy;
-  tsr__fail(scope, a->node.site, TSR_ENOMEM, "no memory for a text");
-  return "(no memory for this text)";
-}
-
-/* A text that says why there is none; what is no mistake of the caller's, the scope knows too. */
-static void add_error(tsr_array *a, tsr__text *text, const tsr__error *error)
-{
-  tsr__text_add(text, "%s: %s", tsr_status_name(error->status), error->text);
-  if (error->status == TSR_ENOMEM) tsr__fail_error(tsr__home(a), a->node.site, error);
+  if (copy) *out = copy;
+  return copy ? TSR_OK
+              : tsr__fail(scope, site ? site : a->node.site, TSR_ENOMEM, "no memory for a text");
 }
 
 /* The message of a terminal that failed; what is inert has it with its own scope. */
 static const char *why(const tsr_array *a)
 {
-  return tsr_message(a->inert ? a->node.scope : tsr__home(a));
+  return !a ? "(NULL)" : tsr_message(a->inert ? a->node.scope : tsr__home(a));
+}
+
+static tsr_status refuse(tsr_array *a, const tsr__error *error, const char *site)
+{
+  return tsr__fail_error(tsr__home(a), site ? site : a->node.site, error);
+}
+
+static tsr_status check_place(tsr_array *a, const char *const *out, const char *what,
+                              const char *site)
+{
+  tsr__error error = { 0 };
+  if (out || !a || a->inert) return TSR_OK;
+  tsr__error_set(&error, TSR_EARG, "%s: the place for the text is NULL", what);
+  return refuse(a, &error, site);
 }
 
 static tsr__text text_for(tsr_array *a)
@@ -38,40 +45,55 @@ static tsr__text text_for(tsr_array *a)
 
 const char *tsr_type_of(tsr_array *a)
 {
+  const char *out;
   if (!a || a->inert) return "(inert array)";
   tsr__text text = text_for(a);
   tsr__type_add(&text, (tsr_dtype)a->dtype, &a->shape, &a->sharding);
-  return settle_text(a, &text);
+  return settle_text(a, &text, &out, NULL) ? why(a) : out;
+}
+
+/* ---- values and devices ------------------------------------------------------------------ */
+
+static tsr_status add_values(tsr_array *a, tsr__text *text, const char *site)
+{
+  size_t bytes = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
+  void *data = tsr__new_raw(text->heap, bytes + 1);
+  tsr__error error = { 0 };
+  if (!data) {
+    text->failed = true;
+    return TSR_OK;
+  }
+  if (tsr__value_to_host(a->value, data))
+    tsr__print_values(text, (tsr_dtype)a->dtype, &a->shape, data);
+  else tsr__cancelled(&error, "tsr_text_of");
+  tsr__del(text->heap, data, bytes + 1);
+  return error.status ? refuse(a, &error, site) : TSR_OK;
+}
+
+tsr_status tsr_text_into_at(tsr_array *a, const char **out, const char *site)
+{
+  tsr_status status = check_place(a, out, "tsr_text_into", site);
+  if (!status) status = tsr__array_ready(a, site);
+  if (status) return status;
+  tsr__text text = text_for(a);
+  status = add_values(a, &text, site);
+  if (!status) return settle_text(a, &text, out, site);
+  tsr__text_free(&text);
+  return status;
 }
 
 const char *tsr_text_of(tsr_array *a)
 {
-  if (!a) return "(NULL)";
-  if (tsr__array_ready(a, NULL)) return why(a);
-  tsr__text text = text_for(a);
-  size_t bytes = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
-  void *data = tsr__new_raw(text.heap, bytes + 1);
-  if (data) {
-    if (!tsr__value_to_host(a->value, data)) {
-      tsr__error error = { 0 };
-      tsr__cancelled(&error, "tsr_text_of");
-      tsr__fail_error(tsr__home(a), a->node.site, &error);
-      tsr__del(text.heap, data, bytes + 1);
-      return why(a);
-    }
-    tsr__print_values(&text, (tsr_dtype)a->dtype, &a->shape, data);
-    tsr__del(text.heap, data, bytes + 1);
-  } else {
-    text.failed = true;
-  }
-  return settle_text(a, &text);
+  const char *out;
+  return tsr_text_into_at(a, &out, NULL) ? why(a) : out;
 }
 
 /* One line a device: "device 3: [3:6, 0:8] f32[3,8] 96 bytes". */
-const char *tsr_devices_of(tsr_array *a)
+tsr_status tsr_devices_into_at(tsr_array *a, const char **out, const char *site)
 {
-  if (!a) return "(NULL)";
-  if (tsr__array_ready(a, NULL)) return why(a);
+  tsr_status status = check_place(a, out, "tsr_devices_into", site);
+  if (!status) status = tsr__array_ready(a, site);
+  if (status) return status;
   tsr__text text = text_for(a);
   for (int p = 0; p < a->value->part_count; p++) {
     tsr__buffer *buffer = a->value->parts[p];
@@ -88,30 +110,59 @@ const char *tsr_devices_of(tsr_array *a)
     tsr__text_add(&text, "] %lld element%s, %zu bytes\n", (long long)count, count == 1 ? "" : "s",
                   tsr__device_bytes((tsr_dtype)a->dtype, count));
   }
-  return settle_text(a, &text);
+  return settle_text(a, &text, out, site);
 }
 
-/* ---- programs ---- */
+const char *tsr_devices_of(tsr_array *a)
+{
+  const char *out;
+  return tsr_devices_into_at(a, &out, NULL) ? why(a) : out;
+}
+
+/* ---- programs ---------------------------------------------------------------------------- */
+
+tsr_status tsr_dump_into_at(tsr_array *a, const char **out, const char *site)
+{
+  tsr__error error = { 0 };
+  tsr_status status = check_place(a, out, "tsr_dump_into", site);
+  if (!status && (!a || a->inert)) status = tsr__array_ready(a, site);
+  if (status) return status;
+  tsr__text text = text_for(a);
+  if (!tsr__dump(a, &text, &error)) return settle_text(a, &text, out, site);
+  tsr__text_free(&text);
+  return refuse(a, &error, site);
+}
 
 const char *tsr_dump(tsr_array *a)
 {
-  if (!a || a->inert) return a ? why(a) : "(NULL)";
-  tsr__text text = text_for(a);
+  const char *out;
+  return tsr_dump_into_at(a, &out, NULL) ? why(a) : out;
+}
+
+tsr_status tsr_explain_into_at(tsr_array *const *arrays, int count, const char **out,
+                               const char *site)
+{
+  if (!arrays || count < 1 || !arrays[0]) return TSR_EARG;
   tsr__error error = { 0 };
-  if (tsr__dump(a, &text, &error)) add_error(a, &text, &error);
-  return settle_text(a, &text);
+  tsr_array *first = arrays[0];
+  tsr_status status = check_place(first, out, "tsr_explain_into", site);
+  for (int i = 0; i < count && !status; i++)
+    if (!arrays[i] || arrays[i]->inert) status = tsr_eval_at(arrays, count, site);
+  if (status) return status;
+  tsr__text text = text_for(first), folded = text_for(first);
+  status = tsr__explain(first->node.scope, arrays, count, &text, &error);
+  if (!status) tsr__explain_fold(&folded, &text);
+  tsr__text_free(&text);
+  if (!status) return settle_text(first, &folded, out, site);
+  tsr__text_free(&folded);
+  return refuse(first, &error, site);
 }
 
 const char *tsr_explain(tsr_array *const *arrays, int count)
 {
-  if (!arrays || count < 1 || !arrays[0]) return "(NULL)";
-  for (int i = 0; i < count; i++)
-    if (!arrays[i] || arrays[i]->inert) return why(arrays[i] ? arrays[i] : arrays[0]);
-  tsr_scope *scope = arrays[0]->node.scope;
-  tsr__text text = text_for(arrays[0]), folded = text_for(arrays[0]);
-  tsr__error error = { 0 };
-  if (tsr__explain(scope, arrays, count, &text, &error)) add_error(arrays[0], &folded, &error);
-  else tsr__explain_fold(&folded, &text);
-  tsr__text_free(&text);
-  return settle_text(arrays[0], &folded);
+  const char *out;
+  if (!tsr_explain_into_at(arrays, count, &out, NULL)) return out;
+  for (int i = 0; arrays && i < count && arrays[i]; i++)
+    if (arrays[i]->inert) return why(arrays[i]);
+  return why(arrays && count > 0 ? arrays[0] : NULL);
 }

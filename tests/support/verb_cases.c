@@ -405,12 +405,22 @@ static void rows_and_column(struct verb_run *r)
   see_array(r, tsr_frame_column(df, "m", .null_value = TSR_VALUE(0.0)));
 }
 
+/* A text that a terminal wrote to its place, or its status. */
+static void see_into(struct verb_run *r, tsr_status status, const char *const *text)
+{
+  see_status(r, status);
+  if (!status) see_text(r, *text);
+}
+
 static void drawn(struct verb_run *r)
 {
+  const char *text = NULL;
   tsr_frame *df = tsr_frame_filter(rows_frame(r), "k != 4");
   see_text(r, tsr_frame_text(df));
   see_text(r,
            tsr_frame_text_with(df, &(tsr_show_opts){ .size = sizeof(tsr_show_opts), .rows = 4 }));
+  see_into(r, tsr_frame_text_into(df, NULL, &text), &text);
+  see_into(r, tsr_frame_devices_into(df, &text), &text);
   FILE *out = fopen("/dev/null", "w");
   see_status(r, tsr_frame_print(df, out));
   fclose(out);
@@ -420,6 +430,8 @@ static void explained(struct verb_run *r)
 {
   tsr_frame *df = tsr_frame_join(tsr_frame_filter(rows_frame(r), "f > 0"), other_frame(r), "k");
   df = tsr_frame_sort(tsr_frame_group_agg(df, "t", "n = count(), x = median(x)"), "n");
+  const char *text = NULL;
+  see_into(r, tsr_frame_explain_into(df, &text), &text);
   see_text(r, tsr_frame_explain(df));
   see(r, df);
   tsr_frame_explain(df); /* measured: holds times */
@@ -648,6 +660,11 @@ static void placed(struct verb_run *r)
   see_text(r, tsr_text_of(y));
   see_text(r, tsr_devices_of(x));
   see_text(r, tsr_type_of(x));
+  const char *text = NULL;
+  see_into(r, tsr_explain_into(&y, 1, &text), &text);
+  see_into(r, tsr_dump_into(y, &text), &text);
+  see_into(r, tsr_text_into(y, &text), &text);
+  see_into(r, tsr_devices_into(x, &text), &text);
 }
 
 static void kept_arrays(struct verb_run *r)

@@ -363,3 +363,36 @@ TEST(bad_devices_are_told_at_the_first_use)
     tsr_runtime_close(rt);
   }
 }
+
+/* A text or a status: the place is untouched where there is none, and the line is the caller's. */
+TEST(texts_come_with_a_status)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  int32_t values[3] = { 1, 2, 3 };
+  tsr_array *x = tsr_put(s, values, TSR_I32, TSR_SHAPE(3), tsr_on(NULL, NULL));
+  const char *text = "as it was", *untouched = text;
+  CHECK_STATUS(tsr_text_into(x, &text), TSR_OK, NULL);
+  CHECK_STR(text, "[1 2 3]");
+  CHECK_STATUS(tsr_devices_into(x, &text), TSR_OK, NULL);
+  CHECK_STR(text, tsr_devices_of(x));
+  x = tsr_add(x, 1);
+  CHECK_STATUS(tsr_dump_into(x, &text), TSR_OK, NULL);
+  CHECK_STR(text, tsr_dump(x));
+  CHECK_STATUS(tsr_explain_into(&x, 1, &text), TSR_OK, NULL);
+  CHECK_STR(text, tsr_explain(&x, 1));
+  CHECK_STATUS(tsr_text_into(x, NULL), TSR_EARG, NULL);
+  CHECK_STR_HAS(tsr_message(s), "array_test.c");
+  CHECK_STR_HAS(tsr_message(s), "tsr_text_into: the place for the text is NULL");
+  tsr_scope_clear(s);
+  text = untouched;
+  tsr_array *bad = tsr_add(x, tsr_put(s, values, TSR_I32, TSR_SHAPE(2), tsr_on(NULL, NULL)));
+  CHECK_STATUS(tsr_text_into(bad, &text), TSR_ESHAPE, NULL);
+  CHECK_STATUS(tsr_devices_into(bad, &text), TSR_ESHAPE, NULL);
+  CHECK_STATUS(tsr_dump_into(bad, &text), TSR_ESHAPE, NULL);
+  CHECK_STATUS(tsr_explain_into(&bad, 1, &text), TSR_ESHAPE, NULL);
+  CHECK(text == untouched);
+  CHECK_STATUS(tsr_text_into(NULL, &text), TSR_EARG, NULL);
+  CHECK_STATUS(tsr_explain_into(NULL, 1, &text), TSR_EARG, NULL);
+  tsr_runtime_close(rt);
+}

@@ -174,3 +174,26 @@ TEST(print_table_cuts_texts_before_it_hides_columns)
   CHECK_STR_HAS(tsr_frame_text_with(df, &opts), "│ somebody with a long name │ ");
   tsr_runtime_close(f.rt);
 }
+
+TEST(texts_of_frames_come_with_a_status)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  const char *text = "as it was", *untouched = text;
+  tsr_array *x = tsr_iota(s, TSR_I64, TSR_SHAPE(3), 0, tsr_on(NULL, NULL));
+  tsr_frame *df = tsr_frame_new(s, { "x", x }), *bad = tsr_frame_filter(df, "nothing > 1");
+  CHECK_STATUS(tsr_frame_text_into(bad, NULL, &text), TSR_ECOLUMN, NULL);
+  CHECK_STATUS(tsr_frame_explain_into(bad, &text), TSR_ECOLUMN, NULL);
+  CHECK_STATUS(tsr_frame_devices_into(bad, &text), TSR_ECOLUMN, NULL);
+  CHECK(text == untouched);
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_frame_text_into(df, NULL, &text), TSR_OK, NULL);
+  CHECK_STR(text, tsr_frame_text(df));
+  CHECK_STATUS(tsr_frame_devices_into(df, &text), TSR_OK, NULL);
+  CHECK_STR(text, tsr_frame_devices(df));
+  CHECK_STATUS(tsr_frame_explain_into(df, &text), TSR_OK, NULL);
+  CHECK_STR_HAS(text, "nothing to run");
+  CHECK_STATUS(tsr_frame_text_into(df, NULL, NULL), TSR_EARG, NULL);
+  CHECK_STR_HAS(tsr_message(s), "print_table_test.c");
+  tsr_runtime_close(rt);
+}

@@ -226,6 +226,11 @@ tsr_scope *tsr__frame_home(const tsr_frame *df);
 tsr_scope *tsr__frames_home(const tsr_frame *a, const tsr_frame *b);
 /* Hands a text over to the frame's home and frees it; on failure the home's message. */
 const char *tsr__frame_say(tsr_frame *df, tsr__text *text);
+/* The same to `to`, with a status. */
+tsr_status tsr__frame_give(tsr_frame *df, tsr__text *text, const char **to, const char *site);
+/* Where `what` is asked to write a text to must be somewhere; TSR_OK for unusable frames too. */
+tsr_status tsr__frame_check_out(const tsr_frame *df, const char *const *out, const char *what,
+                                const char *site);
 
 /* Computes the schema of a frame from those of its parents, and checks its expressions. */
 tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error);

@@ -113,16 +113,30 @@ tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error
   return TSR_OK;
 }
 
-/* Makes a text owned by the scope where results of the frame belong. */
-const char *tsr__frame_say(tsr_frame *df, tsr__text *text)
+tsr_status tsr__frame_give(tsr_frame *df, tsr__text *text, const char **to, const char *site)
 {
   tsr_scope *scope = tsr__frame_home(df);
   char *out =
       text->failed ? NULL : tsr__arena_text(&scope->arena, tsr__text_get(text), text->length);
   tsr__text_free(text);
-  if (out) return out;
-  tsr__fail(scope, df->node.site, TSR_ENOMEM, "%s: out of memory", df->what);
-  return tsr_message(scope);
+  if (out) *to = out;
+  return out ? TSR_OK
+             : tsr__fail(scope, site ? site : df->node.site, TSR_ENOMEM, "%s: out of memory",
+                         df->what);
+}
+
+const char *tsr__frame_say(tsr_frame *df, tsr__text *text)
+{
+  const char *out;
+  return tsr__frame_give(df, text, &out, NULL) ? tsr_message(tsr__frame_home(df)) : out;
+}
+
+tsr_status tsr__frame_check_out(const tsr_frame *df, const char *const *out, const char *what,
+                                const char *site)
+{
+  if (out || !tsr__frame_usable(df)) return TSR_OK;
+  return tsr__fail(tsr__frame_home(df), site ? site : df->node.site, TSR_EARG,
+                   "%s: the place for the text is NULL", what);
 }
 
 /* ---- sources ----------------------------------------------------------------------------- */

@@ -601,22 +601,29 @@ static tsr_status explain(explainer *e)
   return status;
 }
 
-const char *tsr_frame_explain(tsr_frame *df)
+tsr_status tsr_frame_explain_into_at(tsr_frame *df, const char **out, const char *site)
 {
   tsr__bind bind;
-  tsr__text text;
-  if (tsr__bind_open(&bind, df, "tsr_frame_explain", NULL)) return tsr__frame_why(df);
+  tsr__text text, folded;
+  tsr_status status = tsr__frame_check_out(df, out, "tsr_frame_explain_into", site);
+  if (!status) status = tsr__bind_open(&bind, df, "tsr_frame_explain", site);
+  if (status) return status;
   tsr__text_init(&text, &df->node.scope->rt->heap);
   explainer e = { .bind = &bind, .out = &text };
-  tsr_status status = explain(&e);
+  status = explain(&e);
   tsr_status closed = tsr__bind_close(&bind);
-  tsr__text folded;
   tsr__text_init(&folded, text.heap);
   tsr__explain_fold(&folded, &text);
   tsr__text_free(&text);
-  if (!status && !closed) return tsr__frame_say(df, &folded);
+  if (!status && !closed) return tsr__frame_give(df, &folded, out, site);
   tsr__text_free(&folded);
-  return tsr__frame_why(df);
+  return status ? status : closed;
+}
+
+const char *tsr_frame_explain(tsr_frame *df)
+{
+  const char *out;
+  return tsr_frame_explain_into_at(df, &out, NULL) ? tsr__frame_why(df) : out;
 }
 
 tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out)

@@ -83,15 +83,23 @@ static tsr_status count_devices(tsr__bind *bind, tsr__text *text)
   return status;
 }
 
-const char *tsr_frame_devices(tsr_frame *df)
+tsr_status tsr_frame_devices_into_at(tsr_frame *df, const char **out, const char *site)
 {
   tsr__bind bind;
   tsr__text text;
-  if (tsr__bind_open(&bind, df, "tsr_frame_devices", NULL)) return tsr__frame_why(df);
+  tsr_status status = tsr__frame_check_out(df, out, "tsr_frame_devices_into", site);
+  if (!status) status = tsr__bind_open(&bind, df, "tsr_frame_devices", site);
+  if (status) return status;
   tsr__text_init(&text, &df->node.scope->rt->heap);
-  tsr_status status = count_devices(&bind, &text);
+  status = count_devices(&bind, &text);
   tsr_status closed = tsr__bind_close(&bind);
-  if (!status && !closed) return tsr__frame_say(df, &text);
+  if (!status && !closed) return tsr__frame_give(df, &text, out, site);
   tsr__text_free(&text);
-  return tsr__frame_why(df);
+  return status ? status : closed;
+}
+
+const char *tsr_frame_devices(tsr_frame *df)
+{
+  const char *out;
+  return tsr_frame_devices_into_at(df, &out, NULL) ? tsr__frame_why(df) : out;
 }

@@ -314,11 +314,19 @@ tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text 
   return TSR_OK;
 }
 
-const char *tsr_frame_text_with(tsr_frame *df, const tsr_show_opts *opts)
+tsr_status tsr_frame_text_into_at(tsr_frame *df, const tsr_show_opts *opts, const char **out,
+                                  const char *site)
 {
   tsr__text text;
-  if (tsr__frame_draw(df, opts, &text, NULL)) return df ? tsr__frame_why(df) : "the frame is NULL";
-  return tsr__frame_say(df, &text);
+  tsr_status status = tsr__frame_check_out(df, out, "tsr_frame_text_into", site);
+  if (!status) status = tsr__frame_draw(df, opts, &text, site);
+  return status ? status : tsr__frame_give(df, &text, out, site);
+}
+
+const char *tsr_frame_text_with(tsr_frame *df, const tsr_show_opts *opts)
+{
+  const char *out;
+  return tsr_frame_text_into_at(df, opts, &out, NULL) ? tsr__frame_why(df) : out;
 }
 
 const char *tsr_frame_text(tsr_frame *df)
