@@ -49,9 +49,15 @@ tsr__engine *tsr__engine_of(const tsr_runtime *rt)
 
 /* ---- making a plan ---- */
 
+static size_t guess_bytes(const tsr__plan *plan)
+{
+  return ((size_t)plan->schedule.accum_count + 1) * sizeof(tsr__guess);
+}
+
 void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan)
 {
   if (!plan) return;
+  if (plan->guesses) tsr__del(&rt->heap, plan->guesses, guess_bytes(plan));
   tsr__schedule_free(&plan->schedule);
   size_t nodes = (size_t)plan->parts.program.node_count * sizeof(int);
   if (plan->last_use) tsr__del(&rt->heap, plan->last_use, nodes);
@@ -182,6 +188,8 @@ static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__pla
   if (!status) status = tsr__partition(trace, &rt->heap, &plan->parts, error);
   if (!status) status = tsr__fuse(&plan->parts.program, &rt->heap, &plan->schedule, error);
   if (!status) status = tsr__plan_last_uses(rt, plan, error);
+  if (!status) plan->guesses = tsr__new(&rt->heap, guess_bytes(plan));
+  if (!status && !plan->guesses) status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
   if (status) {
     tsr__plan_free(rt, plan);
     return status;

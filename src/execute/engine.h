@@ -4,8 +4,8 @@
 
 #include "execute/execute.h"
 
-/* A plan: all that can be known of a program before it runs. Immutable but for the list links;
- * several threads may run it at once. */
+/* A plan: all that can be known of a program before it runs. Immutable but for the list
+ * links and what `guesses` points to; several threads may run it at once. */
 typedef struct tsr__plan {
   struct tsr__plan *next; /* in its bucket */
   uint64_t hash, used;    /* `used`: the engine's clock at the last use */
@@ -19,6 +19,7 @@ typedef struct tsr__plan {
   int gone_steps;
   int64_t explained;        /* bytes of all notes */
   int kernels, collectives; /* for tsr_run_stats */
+  tsr__guess *guesses;      /* by accumulator; what runs write */
 } tsr__plan;
 
 #define TSR__PLAN_BUCKETS 256

@@ -177,7 +177,8 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
                    .schedule = &exec->plan->schedule,
                    .kernel = step->kernel,
                    .part_count = count,
-                   .parts = parts };
+                   .parts = parts,
+                   .guesses = exec->plan->guesses };
   return devices->ops->run(&run, exec->error);
 }
 

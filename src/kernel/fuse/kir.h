@@ -90,8 +90,6 @@ typedef struct tsr__redinfo {
   bool scalar;       /* one output element over all devices */
   uint32_t dims;     /* reduced dims of the domain */
   int64_t groups;
-  /* How large the last run's values were: the next run's first guess. Speed only, never a value. */
-  _Atomic int16_t guess;
 } tsr__redinfo;
 
 typedef struct tsr__const {

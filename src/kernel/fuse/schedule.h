@@ -72,6 +72,10 @@ typedef struct tsr__run_part {
   tsr__partial *const *partials; /* as io.accums */
 } tsr__run_part;
 
+/* What the runs of a plan leave to those after them, beside the plan, which never changes: how
+ * large an accumulator's values were. Any thread reads and writes it. Speed only, never a value. */
+typedef _Atomic int16_t tsr__guess;
+
 typedef struct tsr__run {
   tsr_runtime *rt;
   const tsr__program *program; /* partitioned; params bound */
@@ -79,6 +83,7 @@ typedef struct tsr__run {
   const tsr__kernel *kernel;
   int part_count; /* addressable devices */
   const tsr__run_part *parts;
+  tsr__guess *guesses; /* by accumulator of the schedule */
 } tsr__run;
 
 /* One group of devices whose partials meet: members[0] is the leader. Every member gets the

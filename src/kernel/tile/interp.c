@@ -158,13 +158,14 @@ static void borrow_rows(tsr__partial *own, const tsr__partial *device)
 static void place_reductions(tsr__task *task, bump *memory, bool in_place)
 {
   const tsr__kernel *k = task->kernel;
+  const tsr__guess *guesses = task->job->run->guesses;
   for (int i = 0; i < k->red_count; i++) {
     const tsr__redinfo *info = &k->reds[i];
     tsr__reducing *red = &task->reds[i];
     tsr__partial *device = task->part->partials[i];
     red->to = device;
-    red->grid =
-        (tsr__grid){ .exponent = atomic_load_explicit(&k->reds[i].guess, memory_order_relaxed) };
+    red->grid = (tsr__grid){ .exponent = atomic_load_explicit(&guesses[info->accum],
+                                                              memory_order_relaxed) };
     uint32_t all = (1u << k->rank) - 1;
     tsr__walk_make(&red->walk, k->rank, task->size, info->codes >= 0 ? all : info->dims);
     bool rows = device->form == TSR__FORM_ROWS || device->form == TSR__FORM_ROWS2;
@@ -198,8 +199,10 @@ static bool join_escapes(tsr__partial *into, const tsr__partial *from)
 static void keep_guesses(const tsr__task *task)
 {
   const tsr__kernel *k = task->kernel;
+  tsr__guess *guesses = task->job->run->guesses;
   for (int i = 0; i < k->red_count; i++)
-    atomic_store_explicit(&k->reds[i].guess, task->reds[i].grid.exponent, memory_order_relaxed);
+    atomic_store_explicit(&guesses[k->reds[i].accum], task->reds[i].grid.exponent,
+                          memory_order_relaxed);
 }
 
 /* Joins a task's own accumulators to the device's. */
