@@ -28,37 +28,73 @@ int tsr__stages(const tsr__program *program, int *stage)
   return last + 1;
 }
 
-/* ---- classes ---- */
+/* ---- which of them ---- */
+
+const tsr__accum_info tsr__accum_infos[TSR__ACCUMS] = {
+#define BITS TSR__TAKES_BITS
+#define NATURAL TSR__TAKES_NATURAL
+#define TURNED TSR__TAKES_TURNED
+#define DOUBLE TSR__TAKES_DOUBLE
+#define ORDERED TSR__TAKES_ORDERED
+#define ACCUM(id, bytes, count, how) [TSR__ACCUM_##id] = { bytes, count, how },
+#define CLASS(...)
+#include "graph/accums.def"
+#undef BITS
+#undef NATURAL
+#undef TURNED
+#undef DOUBLE
+#undef ORDERED
+};
+
+/* The rows of a class. */
+static const struct {
+  uint8_t floats_to_one, floats_to_many, others;
+} rows[TSR__ACC_CLASSES] = {
+#define ACCUM(...)
+#define CLASS(id, one, many, rest) \
+  [TSR__ACC_##id] = { TSR__ACCUM_##one, TSR__ACCUM_##many, TSR__ACCUM_##rest },
+#include "graph/accums.def"
+};
 
 bool tsr__acc_needs_count(const tsr__gnode *node)
 {
   return tsr__ops[node->op].finish != TSR__FINISH_VALUE && node->in_count > 1; /* a mask or codes */
 }
 
+/* The accumulator of `node`, which reduces elements of a dtype. */
+static uint8_t row_of(const tsr__program *program, const tsr__gnode *node, int dtype)
+{
+  int class = tsr__ops[node->op].acc;
+  if (!tsr__dtype_float((tsr_dtype)dtype)) return rows[class].others;
+  if (tsr__reduces_to_one(program, node)) return rows[class].floats_to_one;
+  return rows[class].floats_to_many;
+}
+
 static tsr__accum main_accum(const tsr__program *program, int n)
 {
   const tsr__gnode *node = &program->nodes[n];
+  int dtype = program->nodes[tsr__in(program, node, 0)].dtype;
   tsr__accum accum = {
-    .cls = tsr__ops[node->op].acc,
-    .dtype = program->nodes[tsr__in(program, node, 0)].dtype,
+    .row = row_of(program, node, dtype),
+    .dtype = (uint8_t)dtype,
     .axes = node->reduce_axes,
     .node = n,
     .operand = tsr__in(program, node, 0),
     .mask = tsr__in(program, node, 1),
     .codes = tsr__in(program, node, 2),
   };
-  if (accum.cls == TSR__ACC_COUNT && accum.mask < 0) {
+  if (accum.row == TSR__ACCUM_COUNT && accum.mask < 0) {
     accum.mask = accum.operand;
     accum.operand = -1;
   }
-  if (accum.cls == TSR__ACC_COUNT) accum.dtype = TSR_I64;
+  if (accum.row == TSR__ACCUM_COUNT) accum.dtype = TSR_I64;
   return accum;
 }
 
 static tsr__accum count_accum(const tsr__program *program, int n)
 {
   const tsr__gnode *node = &program->nodes[n];
-  return (tsr__accum){ .cls = TSR__ACC_COUNT,
+  return (tsr__accum){ .row = TSR__ACCUM_COUNT,
                        .dtype = TSR_I64,
                        .axes = node->reduce_axes,
                        .node = n,
@@ -72,7 +108,7 @@ static tsr__accum count_accum(const tsr__program *program, int n)
 static bool shares(const tsr__program *program, const int *stage, const tsr__accum *a,
                    const tsr__accum *b)
 {
-  if (a->operand != b->operand || a->mask != b->mask || a->codes != b->codes || a->cls != b->cls ||
+  if (a->operand != b->operand || a->mask != b->mask || a->codes != b->codes || a->row != b->row ||
       a->dtype != b->dtype || a->axes != b->axes)
     return false;
   const tsr__reduce_attr *left = tsr__reduce_of(program, &program->nodes[a->node]);
@@ -133,21 +169,8 @@ bool tsr__reduces_to_one(const tsr__program *program, const tsr__gnode *node)
   return true;
 }
 
-int64_t tsr__wire_bytes(int cls, int dtype, int64_t count, bool scalar)
+int64_t tsr__wire_bytes(int row, int dtype, int64_t count)
 {
-  bool real = tsr__dtype_float((tsr_dtype)dtype);
-  switch (cls) {
-  case TSR__ACC_SUM:
-    if (!real) return 16 * count;
-    return (scalar ? TSR__WIRE_SUM : 24) * count; /* a device may hold none of one element */
-  case TSR__ACC_SQUARES:
-    if (!real) return 40 * count;
-    return (scalar ? TSR__WIRE_SQUARES : 48) * count;
-  case TSR__ACC_COUNT:
-  case TSR__ACC_PROD: return 8 * count; /* products of f32 are kept in f64 */
-  case TSR__ACC_ANY:
-  case TSR__ACC_ALL: return count;
-  case TSR__ACC_NONE: return 0;
-  default: return (int64_t)tsr_dtype_size((tsr_dtype)dtype) * count;
-  }
+  const tsr__accum_info *info = &tsr__accum_infos[row];
+  return (info->fixed + info->values * (int64_t)tsr_dtype_size((tsr_dtype)dtype)) * count;
 }

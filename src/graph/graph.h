@@ -485,27 +485,50 @@ int tsr__stages(const tsr__program *program, int *stage);
 
 /* ---- accumulators: what a reduction keeps while it runs, and what of it travels ------------- */
 
-/* Classes; the row of a reduction names one. SUM serves sum and mean; SQUARES (sums of x and of
- * x*x) var and std. Mean, var and std of a masked or grouped operand use a COUNT of the same mask
- * and codes beside it; unmasked ones know their count. */
-enum tsr__acc_class {
-  TSR__ACC_NONE,
-  TSR__ACC_SUM,
-  TSR__ACC_SQUARES,
-  TSR__ACC_PROD,
-  TSR__ACC_MIN,
-  TSR__ACC_MAX,
-  TSR__ACC_ANY,
-  TSR__ACC_ALL,
-  TSR__ACC_COUNT
+/* The rows of accums.def, and what of them others than their functions must know. */
+enum tsr__accum_row {
+#define ACCUM(id, ...) TSR__ACCUM_##id,
+#define CLASS(...)
+#include "graph/accums.def"
+  TSR__ACCUMS /* how many */
 };
 
-/* The accumulator of one or more reduction nodes: those with equal class, operands, dims and groups
+enum tsr__takes {
+  TSR__TAKES_BITS = 1,
+  TSR__TAKES_NATURAL = 2,
+  TSR__TAKES_TURNED = 4,
+  TSR__TAKES_DOUBLE = 8,
+  TSR__TAKES_ORDERED = 16
+};
+
+/* A scalar sum of floats travels as 68 words of 32 bits and flags; that of squares has 134 words
+ * more, and flags of its own. */
+enum { TSR__WIRE_SUM = 276, TSR__WIRE_SQUARES = 816 };
+
+typedef struct tsr__accum_info {
+  uint16_t fixed, values; /* on the way: bytes of an element, and how many values of its dtype */
+  uint16_t takes;         /* tsr__takes */
+} tsr__accum_info;
+
+extern const tsr__accum_info tsr__accum_infos[TSR__ACCUMS];
+
+/* Classes of accumulators, by what reductions need of them. Mean, var and std of a masked or
+ * grouped operand use a COUNT of the same mask and codes beside theirs; unmasked ones know their
+ * count. */
+enum tsr__acc_class {
+  TSR__ACC_NONE,
+#define ACCUM(...)
+#define CLASS(id, ...) TSR__ACC_##id,
+#include "graph/accums.def"
+  TSR__ACC_CLASSES
+};
+
+/* The accumulator of one or more reduction nodes: those with equal row, operands, dims and groups
  * share it. A COUNT has no operand (-1): it counts where the mask (if any) is true. COUNT, ANY and
  * ALL nodes have bool operands; a COUNT node of a bool without a mask counts that bool as its
  * mask. */
 typedef struct tsr__accum {
-  uint8_t cls;   /* tsr__acc_class */
+  uint8_t row;   /* tsr__accum_row */
   uint8_t dtype; /* of the operand; of COUNT: i64 */
   uint8_t axes;  /* mesh axes over which partials are combined */
   int32_t node;  /* the first reduction node that uses it: gives dims, groups, shape */
@@ -522,20 +545,9 @@ bool tsr__acc_needs_count(const tsr__gnode *node);
  * `out` has room for two a reduction node. `of_node[2*node]`, `[2*node+1]` get the indices of
  * its main and its COUNT accumulator, -1 for none. */
 int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node);
-/* Bytes that the partial of an accumulator takes on the way between devices, escapes not counted:
- * `count` output elements; `scalar`: reduced to one element (fixed words).
- *
- *                         scalar                              an element of an array
- *   SUM      of floats    276: 68 words of 32 bits, flags     24: three f64
- *            of integers  16                                  16
- *   SQUARES  of floats    816: 276, and 134 words, flags      48
- *            of integers  40: 16, and 192 bits                40
- *   COUNT, PROD           8                                   8
- *   MIN, MAX              that of the dtype (bool: 1)         the same
- *   ANY, ALL              1                                   1 */
-enum { TSR__WIRE_SUM = 276, TSR__WIRE_SQUARES = 816 };
 /* Whether a reduction node gives one element: not grouped, and every dim of the result is 1. */
 bool tsr__reduces_to_one(const tsr__program *program, const tsr__gnode *node);
-int64_t tsr__wire_bytes(int cls, int dtype, int64_t count, bool scalar);
+/* Bytes that `count` elements of a row take on the way between devices, escapes not counted. */
+int64_t tsr__wire_bytes(int row, int dtype, int64_t count);
 
 #endif

@@ -142,13 +142,12 @@ static int64_t bytes_over_groups(const maker *m, int n, const tsr__accum *accum)
 {
   const tsr_mesh *mesh = sharding_of(m, n)->mesh;
   const tsr__gnode *node = &m->out->program.nodes[n];
-  bool one = tsr__reduces_to_one(&m->out->program, node);
   int64_t bytes = 0;
   for (int p = 0; p < mesh->device_count; p++) {
     if (!leads(mesh, node->reduce_axes, p)) continue;
     int64_t count = local_count(m, n, p);
     tsr_box box = { .size = { count } };
-    bytes += accum ? tsr__wire_bytes(accum->cls, accum->dtype, count, one)
+    bytes += accum ? tsr__wire_bytes(accum->row, accum->dtype, count)
                    : tsr__piece_bytes((tsr_dtype)node->dtype, 1, &box);
   }
   return bytes;

@@ -160,8 +160,8 @@ TEST(reductions_share_what_they_can)
   };
   static const int expected[8][2] = { { 0, -1 }, { 0, 1 },  { 2, 1 },  { 2, 1 },
                                       { 1, -1 }, { 3, -1 }, { 3, -1 }, { 4, -1 } };
-  static const int classes[5] = { TSR__ACC_SUM, TSR__ACC_COUNT, TSR__ACC_SQUARES, TSR__ACC_SUM,
-                                  TSR__ACC_MIN };
+  static const int rows[5] = { TSR__ACCUM_SUM_LONE, TSR__ACCUM_COUNT, TSR__ACCUM_SPREAD_LONE,
+                               TSR__ACCUM_SUM_LONE, TSR__ACCUM_MIN };
   tsr__accum list[16];
   int of_node[64];
   trace(&f, r, 8);
@@ -170,7 +170,7 @@ TEST(reductions_share_what_they_can)
     CHECK_I64(of_node[2 * (r[i]->mark - 1)], expected[i][0]);
     CHECK_I64(of_node[2 * (r[i]->mark - 1) + 1], expected[i][1]);
   }
-  for (int i = 0; i < 5; i++) CHECK_I64(list[i].cls, classes[i]);
+  for (int i = 0; i < 5; i++) CHECK_I64(list[i].row, rows[i]);
   CHECK_I64(list[1].operand, -1);
   CHECK_I64(list[1].dtype, TSR_I64);
   CHECK_I64(list[1].mask, (int)m->mark - 1);
@@ -197,20 +197,33 @@ TEST(accumulators_belong_to_one_stage)
 TEST(bytes_on_the_way)
 {
   static const struct {
-    int cls, dtype;
+    tsr__op op;
+    int dtype;
     int64_t scalar, element;
   } cases[] = {
-    { TSR__ACC_SUM, TSR_F64, 276, 24 },    { TSR__ACC_SUM, TSR_F32, 276, 24 },
-    { TSR__ACC_SUM, TSR_I64, 16, 16 },     { TSR__ACC_SQUARES, TSR_F64, 816, 48 },
-    { TSR__ACC_SQUARES, TSR_I64, 40, 40 }, { TSR__ACC_COUNT, TSR_I64, 8, 8 },
-    { TSR__ACC_MIN, TSR_F64, 8, 8 },       { TSR__ACC_MAX, TSR_F32, 4, 4 },
-    { TSR__ACC_MIN, TSR_I32, 4, 4 },       { TSR__ACC_PROD, TSR_F64, 8, 8 },
-    { TSR__ACC_ANY, TSR_BOOL, 1, 1 },      { TSR__ACC_ALL, TSR_BOOL, 1, 1 },
-    { TSR__ACC_NONE, TSR_F64, 0, 0 },
+    { TSR__OP_SUM, TSR_F64, 276, 24 }, { TSR__OP_MEAN, TSR_F32, 276, 24 },
+    { TSR__OP_SUM, TSR_I64, 16, 16 },  { TSR__OP_VAR, TSR_F64, 816, 48 },
+    { TSR__OP_STD, TSR_I64, 40, 40 },  { TSR__OP_COUNT, TSR_BOOL, 8, 8 },
+    { TSR__OP_MIN, TSR_F64, 8, 8 },    { TSR__OP_MAX, TSR_F32, 4, 4 },
+    { TSR__OP_MIN, TSR_I32, 4, 4 },    { TSR__OP_MAX, TSR_U8, 1, 1 },
+    { TSR__OP_PROD, TSR_F64, 8, 8 },   { TSR__OP_PROD, TSR_I64, 8, 8 },
+    { TSR__OP_ANY, TSR_BOOL, 1, 1 },   { TSR__OP_ALL, TSR_BOOL, 1, 1 },
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    CHECK_I64(tsr__wire_bytes(cases[i].cls, cases[i].dtype, 1, true), cases[i].scalar);
-    CHECK_I64(tsr__wire_bytes(cases[i].cls, cases[i].dtype, 5, false), 5 * cases[i].element);
-    CHECK_I64(tsr__wire_bytes(cases[i].cls, cases[i].dtype, 0, false), 0);
+    fixture f = open_fixture();
+    tsr_array *x = plain(&f, (tsr_dtype)cases[i].dtype, TSR_SHAPE(8, 5));
+    tsr_array *r[2] = { fixture_reduce(cases[i].op, x, NULL, 3, NULL),
+                        fixture_reduce(cases[i].op, x, NULL, 1, NULL) };
+    tsr__accum list[16];
+    int of_node[64];
+    trace(&f, r, 2);
+    CHECK_I64(tsr__accums(&f.p, list, of_node), 2);
+    for (int k = 0; k < 2; k++) {
+      const tsr__accum *accum = &list[of_node[2 * (r[k]->mark - 1)]];
+      int64_t element = k ? cases[i].element : cases[i].scalar;
+      CHECK_I64(tsr__wire_bytes(accum->row, accum->dtype, 1), element);
+      CHECK_I64(tsr__wire_bytes(accum->row, accum->dtype, 5), 5 * element);
+      CHECK_I64(tsr__wire_bytes(accum->row, accum->dtype, 0), 0);
+    }
   }
 }

@@ -342,12 +342,17 @@ static void store(emit *e, int n)
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
+static unsigned takes(const tsr__accum *accum)
+{
+  return tsr__accum_infos[accum->row].takes;
+}
+
 /* Sums of bools and i32 reach us as casts to i64; the cast need not be done to add exactly. */
 static int uncast(const emit *e, const tsr__accum *accum, int n)
 {
   const tsr__gnode *g = node_of(e, n);
   bool casts = table[g->op].write == emit_cast;
-  if (accum->cls != TSR__ACC_SUM || !casts || g->dtype != TSR_I64) return n;
+  if (!(takes(accum) & TSR__TAKES_BITS) || !casts || g->dtype != TSR_I64) return n;
   int in = in_of(e, g, 0), from = node_of(e, in)->dtype;
   const tsr__fact *fact = &e->fusion->fact[in];
   bool same = fact->kernel == e->kernel ||
@@ -367,16 +372,16 @@ static tsr__kval value_at(emit *e, int node, int n)
   return spread_out(e, e->value[n]);
 }
 
-/* Accumulators know i32, i64, u64 and floats. Of u64 the smallest, the largest and the spread are
- * those of the number less 2^63: the sign bit turned. */
-static tsr__kval summable(emit *e, int cls, tsr__kval x)
+/* Accumulators know i32, i64, u64 and floats, and of these what their rows say. */
+static tsr__kval summable(emit *e, unsigned takes, tsr__kval x)
 {
-  if (cls == TSR__ACC_PROD && x.dtype == TSR_F32) return convert(e, x, TSR_F64);
-  if (x.dtype == TSR_U32) return convert(e, x, TSR_I64);
-  if (x.dtype != TSR_U64 || cls == TSR__ACC_SUM) return x;
   tsr__kbuild *b = &e->build;
+  if (x.dtype == TSR_BOOL) return takes & TSR__TAKES_BITS ? x : cast(e, x, TSR_I64);
+  if (x.dtype == TSR_F32) return takes & TSR__TAKES_DOUBLE ? convert(e, x, TSR_F64) : x;
+  if (x.dtype == TSR_U32) return convert(e, x, TSR_I64);
+  if (x.dtype != TSR_U64 || takes & TSR__TAKES_NATURAL) return x;
   x.dtype = TSR_I64;
-  if (cls != TSR__ACC_MIN && cls != TSR__ACC_MAX && cls != TSR__ACC_SQUARES) return x;
+  if (!(takes & TSR__TAKES_TURNED)) return x;
   tsr__kval turn[2] = { x, tsr__kbuild_const_i(b, TSR_I64, INT64_MIN) };
   return tsr__kbuild_op(b, TSR__K_XOR, TSR_I64, TSR_I64, turn);
 }
@@ -391,17 +396,14 @@ static void reduce(emit *e, int a)
   tsr__kval x = value_at(e, accum->node, from);
   tsr__kval mask = value_at(e, accum->node, accum->mask);
   tsr__kval codes = value_at(e, accum->node, accum->codes);
-  if (x.slot >= 0) x = summable(e, accum->cls, x);
-  if (x.slot >= 0 && x.dtype == TSR_BOOL && accum->cls != TSR__ACC_SUM &&
-      accum->cls != TSR__ACC_ANY && accum->cls != TSR__ACC_ALL && accum->cls != TSR__ACC_COUNT)
-    x = cast(e, x, TSR_I64);
-  if (accum->cls == TSR__ACC_COUNT && x.slot >= 0 && mask.slot >= 0) {
+  if (x.slot >= 0) x = summable(e, takes(accum), x);
+  if (accum->row == TSR__ACCUM_COUNT && x.slot >= 0 && mask.slot >= 0) {
     tsr__kval both[2] = { x, mask };
     mask = tsr__kbuild_op(b, TSR__K_AND, TSR_BOOL, TSR_BOOL, both);
     x.slot = -1;
   }
   if (codes.slot >= 0) codes = cast(e, codes, TSR_I32);
-  e->ordered = e->ordered || (accum->cls == TSR__ACC_PROD && x.dtype == TSR_F64);
+  e->ordered = e->ordered || (takes(accum) & TSR__TAKES_ORDERED);
   int extra = (int)b->red_count;
   if (!tsr__grow(b->heap, (void **)&b->reds, &b->red_cap, b->red_count + 1, sizeof *b->reds)) {
     b->failed = true;
@@ -412,11 +414,7 @@ static void reduce(emit *e, int a)
     .value = x.slot,
     .mask = mask.slot,
     .codes = codes.slot,
-    .cls = accum->cls,
     .dtype = x.dtype,
-    .code_dtype = TSR_I32,
-    .scalar = tsr__reduces_to_one(e->program, g),
-    .acc_dtype = accum->dtype,
     .dims = attr->dims,
     .groups = codes.slot >= 0 ? attr->groups : 0,
   };

@@ -83,12 +83,9 @@ typedef struct tsr__sourceinfo {
 /* One reduction of the kernel. */
 typedef struct tsr__redinfo {
   int32_t accum;              /* index into the schedule's accums */
-  int32_t value, mask, codes; /* slots; -1 = none */
-  uint8_t cls, dtype;         /* dtype: of the value slot; codes' dtype is `code_dtype` */
-  uint8_t code_dtype;
-  uint8_t acc_dtype; /* as tsr__accum's */
-  bool scalar;       /* one output element over all devices */
-  uint32_t dims;     /* reduced dims of the domain */
+  int32_t value, mask, codes; /* slots; -1 = none. Codes are i32 */
+  uint8_t dtype;              /* of the value slot */
+  uint32_t dims;              /* reduced dims of the domain */
   int64_t groups;
 } tsr__redinfo;
 

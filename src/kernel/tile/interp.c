@@ -8,6 +8,7 @@
  * where one task has a device's elements (or its own rows of outputs), else each task has its own,
  * which it joins to the device's under a lock; joining is exact, so the order cannot show. */
 #include "kernel/tile/interp.h"
+#include "kernel/tile/accum.h"
 
 enum {
   SMALL_RUN = 32768,    /* elements that are not worth waking a worker for */
@@ -168,15 +169,14 @@ static void place_reductions(tsr__task *task, bump *memory, bool in_place)
                                                               memory_order_relaxed) };
     uint32_t all = (1u << k->rank) - 1;
     tsr__walk_make(&red->walk, k->rank, task->size, info->codes >= 0 ? all : info->dims);
-    bool rows = device->form == TSR__FORM_ROWS || device->form == TSR__FORM_ROWS2;
-    if (in_place || (splits(red) && !rows)) continue;
+    if (in_place || (splits(red) && !device->ops->rows)) continue;
     if (splits(red)) {
       borrow_rows(&red->own, device);
       red->to = &red->own;
       continue;
     }
     red->own = (tsr__partial){ .rt = device->rt, .device = -1 };
-    tsr__partial_plan(&red->own, device->cls, device->dtype, device->scalar, device->count);
+    tsr__partial_plan(&red->own, device->row, device->dtype, device->count);
     red->own.data = carve(memory, red->own.bytes);
     tsr__partial_start(&red->own, &device->rt->heap);
     red->to = &red->own;

@@ -1,15 +1,5 @@
 /* Inside kernel/: accumulators of reductions, one a device (in its pool), and private ones of
- * tasks.
- *
- *   class            one element over all devices     an element of an array
- *   SUM of floats    tsr__acc                         three doubles, and escapes (tsr__rows)
- *   SUM of integers  128 bits                         128 bits
- *   SQUARES floats   tsr__spread                      two tsr__rows: of x and of x * x
- *   SQUARES integers tsr__int_spread                  tsr__int_spread
- *   MIN, MAX         order key (interp_tile.h)        order key
- *   PROD of floats   double                           double
- *   others           int64_t                          int64_t
- */
+ * tasks. What one holds and does is its row's (accum.h). */
 #ifndef TSR_KERNEL_PARTIAL_H
 #define TSR_KERNEL_PARTIAL_H
 
@@ -17,24 +7,13 @@
 #include "kernel/fuse/kir.h"
 #include "kernel/tile/isa.h"
 
-enum tsr__partial_form {
-  TSR__FORM_ACC,
-  TSR__FORM_SPREAD,
-  TSR__FORM_ROWS,
-  TSR__FORM_ROWS2,
-  TSR__FORM_I128,
-  TSR__FORM_ISPREAD,
-  TSR__FORM_KEY,
-  TSR__FORM_F64,
-  TSR__FORM_I64
-};
+typedef struct tsr__accum_ops tsr__accum_ops; /* accum.h */
 
 struct tsr__partial {
   tsr_runtime *rt;
   int device;         /* -1: private to a task */
-  uint8_t cls, dtype; /* as tsr__accum */
-  uint8_t form;       /* tsr__partial_form */
-  bool scalar;
+  uint8_t row, dtype; /* as tsr__accum */
+  const tsr__accum_ops *ops;
   int64_t count; /* output elements */
   size_t bytes;  /* of `data` */
   void *data;
@@ -42,7 +21,7 @@ struct tsr__partial {
 };
 
 /* Fills everything but `data`, which is `bytes` bytes, 64-byte aligned, the caller's. */
-void tsr__partial_plan(tsr__partial *partial, int cls, int dtype, bool scalar, int64_t count);
+void tsr__partial_plan(tsr__partial *partial, int row, int dtype, int64_t count);
 /* Makes it the accumulator of no value. */
 void tsr__partial_start(tsr__partial *partial, tsr__heap *heap);
 /* Frees escapes. */

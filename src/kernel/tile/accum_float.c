@@ -1,0 +1,286 @@
+/* Accumulators of floats: sums and spreads that do not round, and products, which do.
+ *
+ *             one element over all devices     an element of an array
+ *   SUM       tsr__acc                         three doubles, and escapes (tsr__rows)
+ *   SPREAD    tsr__spread                      two tsr__rows: of x and of x * x
+ *   PROD      double                           double */
+#include "kernel/tile/accum.h"
+
+/* Runs so short that setting up vectors would cost more than adding one by one. */
+enum { SHORT_RUN = 12 };
+
+static double float_at(const tsr__feed *f, int64_t i)
+{
+  return f->dtype == TSR_F64 ? ((const double *)f->x)[i] : (double)((const float *)f->x)[i];
+}
+
+/* ---- sums and spreads of all elements -------------------------------------------------------- */
+
+static void across_sum(const tsr__feed *f)
+{
+  const tsr__exact_ops *ops = f->tiles->exact;
+  if (f->dtype == TSR_F64) ops->sum_f64(f->to->data, f->grid, f->x, (int)f->n, f->mask);
+  else ops->sum_f32(f->to->data, f->grid, f->x, (int)f->n, f->mask);
+}
+
+static void across_spread(const tsr__feed *f)
+{
+  const tsr__exact_ops *ops = f->tiles->exact;
+  if (f->dtype == TSR_F64) ops->spread_f64(f->to->data, f->grid, f->x, (int)f->n, f->mask);
+  else ops->spread_f32(f->to->data, f->grid, f->x, (int)f->n, f->mask);
+}
+
+static void merge_sum(const tsr__partial *p, void *into, const void *from)
+{
+  (void)p;
+  tsr__acc_merge(into, from);
+}
+
+static void merge_spread(const tsr__partial *p, void *into, const void *from)
+{
+  (void)p;
+  tsr__spread *to = into;
+  const tsr__spread *of = from;
+  tsr__acc_merge(&to->sum, &of->sum);
+  tsr__acc2_merge(&to->squares, &of->squares);
+}
+
+static void pack_sum(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
+{
+  (void)i, (void)size;
+  tsr__acc_pack(p->data, wire);
+}
+
+static void unpack_sum(const tsr__partial *p, const unsigned char *wire, size_t size, void *memory)
+{
+  (void)p, (void)size;
+  tsr__acc_unpack(memory, wire);
+}
+
+static void pack_spread(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
+{
+  (void)i, (void)size;
+  const tsr__spread *spread = p->data;
+  tsr__acc_pack(&spread->sum, wire);
+  tsr__acc2_pack(&spread->squares, wire + TSR__ACC_WIRE);
+}
+
+static void unpack_spread(const tsr__partial *p, const unsigned char *wire, size_t size,
+                          void *memory)
+{
+  (void)p, (void)size;
+  tsr__spread *spread = memory;
+  tsr__acc_unpack(&spread->sum, wire);
+  tsr__acc2_unpack(&spread->squares, wire + TSR__ACC_WIRE);
+}
+
+static tsr_status read_sum(const tsr__final *f, tsr__error *error)
+{
+  (void)error;
+  tsr_dtype to = (tsr_dtype)f->node->dtype;
+  const tsr__acc *acc = f->main->data;
+  bool mean = tsr__final_is_mean(f);
+  double value = mean ? tsr__acc_mean(acc, tsr__final_count(f, 0), to) : tsr__acc_sum(acc, to);
+  tsr__final_put_real(f, 0, value);
+  return TSR_OK;
+}
+
+static tsr_status read_spread(const tsr__final *f, tsr__error *error)
+{
+  (void)error;
+  tsr_dtype to = (tsr_dtype)f->node->dtype;
+  const tsr__spread *spread = f->main->data;
+  int64_t n = tsr__final_count(f, 0), ddof = f->attr->ddof;
+  double value = tsr__final_is_root(f) ? tsr__acc_std(&spread->sum, &spread->squares, n, ddof, to)
+                                       : tsr__acc_var(&spread->sum, &spread->squares, n, ddof, to);
+  tsr__final_put_real(f, 0, value);
+  return TSR_OK;
+}
+
+/* They reduce everything to one element: nothing goes along or by groups. */
+const tsr__accum_ops tsr__accum_SUM_LONE = { .bytes = sizeof(tsr__acc),
+                                             .none = tsr__accum_zeros,
+                                             .across = across_sum,
+                                             .merge = merge_sum,
+                                             .pack = pack_sum,
+                                             .unpack = unpack_sum,
+                                             .read = read_sum };
+
+const tsr__accum_ops tsr__accum_SPREAD_LONE = { .bytes = sizeof(tsr__spread),
+                                                .none = tsr__accum_zeros,
+                                                .across = across_spread,
+                                                .merge = merge_spread,
+                                                .pack = pack_spread,
+                                                .unpack = unpack_spread,
+                                                .read = read_spread };
+
+/* ---- arrays of sums and spreads -------------------------------------------------------------- */
+
+/* A sum of no value is -0: adding +0 gives +0, as adding -0 gives -0. */
+static void no_sums(const tsr__partial *p, size_t from, size_t to)
+{
+  const double no_sum = -0.0;
+  int64_t word;
+  memcpy(&word, &no_sum, sizeof word);
+  tsr__accum_fill(p, from, to, word);
+}
+
+/* Adds the run to one element, or to one each. */
+static void short_run(const tsr__feed *f, bool each)
+{
+  tsr__rows *rows = f->to->rows;
+  bool both = f->to->ops->rows == 2;
+  for (int64_t i = 0; i < f->n; i++) {
+    if (!tsr__taken(f->mask, i)) continue;
+    int64_t element = f->element + (each ? i : 0);
+    double value = float_at(f, i);
+    tsr__rows_add(&rows[0], element, value);
+    if (both) tsr__rows_add_product(&rows[1], element, value, value);
+  }
+}
+
+static void across_rows(const tsr__feed *f)
+{
+  const tsr__exact_ops *ops = f->tiles->exact;
+  tsr__partial *to = f->to;
+  int n = (int)f->n;
+  if (n <= SHORT_RUN) {
+    short_run(f, false);
+    return;
+  }
+  bool both = to->ops->rows == 2;
+  tsr__rows_at at = { &to->rows[0], f->element, both ? &to->rows[1] : NULL };
+  if (f->dtype == TSR_F64)
+    (both ? ops->rows_spread_f64 : ops->rows_run_f64)(at, f->grid, f->x, n, f->mask);
+  else (both ? ops->rows_spread_f32 : ops->rows_run_f32)(at, f->grid, f->x, n, f->mask);
+}
+
+static void along_rows(const tsr__feed *f)
+{
+  const tsr__exact_ops *ops = f->tiles->exact;
+  tsr__rows *rows = f->to->rows;
+  bool wide = f->dtype == TSR_F64;
+  if (f->n <= SHORT_RUN) {
+    short_run(f, true);
+    return;
+  }
+  if (wide) ops->rows_add_f64(&rows[0], f->element, f->x, f->n, f->mask);
+  else ops->rows_add_f32(&rows[0], f->element, f->x, f->n, f->mask);
+  if (f->to->ops->rows != 2) return;
+  if (wide) ops->rows_square_f64(&rows[1], f->element, f->x, f->n, f->mask);
+  else ops->rows_square_f32(&rows[1], f->element, f->x, f->n, f->mask);
+}
+
+static void scatter_rows(const tsr__feed *f, const int32_t *codes)
+{
+  tsr__partial *to = f->to;
+  for (int k = 0; k < to->ops->rows; k++) {
+    tsr__scatter how = { .group = codes, .n = f->n, .squares = k == 1 };
+    if (f->dtype == TSR_F64) tsr__rows_scatter_f64(&to->rows[k], f->x, &how);
+    else tsr__rows_scatter_f32(&to->rows[k], f->x, &how);
+  }
+}
+
+static tsr__rows_read how_to_read(const tsr__final *f)
+{
+  return (tsr__rows_read){ .to = (tsr_dtype)f->node->dtype,
+                           .n = f->population,
+                           .counts = f->count ? f->count->data : NULL,
+                           .ddof = f->attr->ddof,
+                           .root = tsr__final_is_root(f) };
+}
+
+static tsr_status read_sums(const tsr__final *f, tsr__error *error)
+{
+  (void)error;
+  tsr__rows_read how = how_to_read(f);
+  if (tsr__final_is_mean(f)) tsr__rows_mean(f->main->rows, &how, f->out);
+  else tsr__rows_sum(f->main->rows, &how, f->out);
+  return TSR_OK;
+}
+
+static tsr_status read_spreads(const tsr__final *f, tsr__error *error)
+{
+  (void)error;
+  tsr__rows_read how = how_to_read(f);
+  tsr__rows_spread(&f->main->rows[0], &f->main->rows[1], &how, f->out);
+  return TSR_OK;
+}
+
+const tsr__accum_ops tsr__accum_SUM_ROWS = { .rows = 1,
+                                             .bytes = 24,
+                                             .none = no_sums,
+                                             .across = across_rows,
+                                             .along = along_rows,
+                                             .scatter = scatter_rows,
+                                             .read = read_sums };
+
+const tsr__accum_ops tsr__accum_SPREAD_ROWS = { .rows = 2,
+                                                .bytes = 48,
+                                                .none = no_sums,
+                                                .across = across_rows,
+                                                .along = along_rows,
+                                                .scatter = scatter_rows,
+                                                .read = read_spreads };
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static void ones(const tsr__partial *p, size_t from, size_t to)
+{
+  const double one = 1;
+  int64_t word;
+  memcpy(&word, &one, sizeof word);
+  tsr__accum_fill(p, from, to, word);
+}
+
+static void across_product(const tsr__feed *f)
+{
+  double product = ((double *)f->to->data)[f->element];
+  for (int64_t i = 0; i < f->n; i++)
+    if (tsr__taken(f->mask, i)) product *= ((const double *)f->x)[i];
+  ((double *)f->to->data)[f->element] = product;
+}
+
+static void multiply(const tsr__feed *f, int64_t element, int64_t i)
+{
+  ((double *)f->to->data)[element] *= ((const double *)f->x)[i];
+}
+
+TSR__ACCUM_LOOPS(product, multiply)
+
+static void merge_products(const tsr__partial *p, void *into, const void *from)
+{
+  double *to = into;
+  const double *of = from;
+  for (int64_t i = 0; i < p->count; i++) to[i] *= of[i];
+}
+
+static void pack_product(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
+{
+  tsr__put_bytes(wire, ((const uint64_t *)p->data)[i], size);
+}
+
+static void unpack_product(const tsr__partial *p, const unsigned char *wire, size_t size,
+                           void *memory)
+{
+  (void)p;
+  *(uint64_t *)memory = tsr__get_bytes(wire, size);
+}
+
+static tsr_status read_products(const tsr__final *f, tsr__error *error)
+{
+  (void)error;
+  for (int64_t i = 0; i < f->elements; i++)
+    tsr__final_put_real(f, i, ((const double *)f->main->data)[i]);
+  return TSR_OK;
+}
+
+const tsr__accum_ops tsr__accum_PROD_FLOAT = { .bytes = 8,
+                                               .none = ones,
+                                               .across = across_product,
+                                               .along = along_product,
+                                               .scatter = scatter_product,
+                                               .merge = merge_products,
+                                               .pack = pack_product,
+                                               .unpack = unpack_product,
+                                               .read = read_products };

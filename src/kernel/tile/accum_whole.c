@@ -1,0 +1,296 @@
+/* Accumulators of integers and bools.
+ *
+ *   SUM, SPREAD            128 bits; 128 and 192 bits (tsr__int_spread)
+ *   PROD, ANY, ALL, COUNT  a word */
+#include "kernel/tile/accum.h"
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+static void sum_u64(tsr__i128 *sum, const tsr__feed *f)
+{
+  const uint64_t *x = f->x;
+  tsr__u128 all = 0;
+  for (int64_t i = 0; i < f->n; i++) all += tsr__taken(f->mask, i) ? x[i] : 0;
+  *sum += (tsr__i128)all;
+}
+
+static void across_sum(const tsr__feed *f)
+{
+  tsr__i128 *sum = (tsr__i128 *)f->to->data + f->element;
+  if (f->dtype == TSR_BOOL) *sum += tsr__count_true(f);
+  else if (f->dtype == TSR_I32) f->tiles->exact->sum_i32(sum, f->x, (int)f->n, f->mask);
+  else if (f->dtype == TSR_U64) sum_u64(sum, f);
+  else f->tiles->exact->sum_i64(sum, f->x, (int)f->n, f->mask);
+}
+
+static void add(const tsr__feed *f, int64_t element, int64_t i)
+{
+  ((tsr__i128 *)f->to->data)[element] +=
+      f->dtype == TSR_U64 ? (tsr__i128)((const uint64_t *)f->x)[i] : tsr__whole_at(f, i);
+}
+
+TSR__ACCUM_LOOPS(sum, add)
+
+static void scatter_i64(const tsr__feed *f, const int32_t *codes)
+{
+  tsr__i128 *sum = f->to->data;
+  const int64_t *x = f->x;
+  for (int64_t i = 0; i < f->n; i++)
+    if (codes[i] >= 0) sum[codes[i]] += x[i];
+}
+
+static void scatter_any_sum(const tsr__feed *f, const int32_t *codes)
+{
+  if (f->dtype == TSR_I64) scatter_i64(f, codes);
+  else scatter_sum(f, codes);
+}
+
+static void merge_sums(const tsr__partial *p, void *into, const void *from)
+{
+  tsr__i128 *to = into;
+  const tsr__i128 *of = from;
+  for (int64_t i = 0; i < p->count; i++) to[i] = (tsr__i128)((tsr__u128)to[i] + (tsr__u128)of[i]);
+}
+
+static void pack_sum(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
+{
+  memcpy(wire, (const tsr__i128 *)p->data + i, size);
+}
+
+static void unpack_sum(const tsr__partial *p, const unsigned char *wire, size_t size, void *memory)
+{
+  (void)p;
+  memcpy(memory, wire, size);
+}
+
+/* Whether a sum leaves the range of its dtype, which is i64 or u64. */
+static bool leaves(const tsr__final *f, tsr__i128 sum)
+{
+  if (f->node->dtype == TSR_U64) return sum > UINT64_MAX || sum < 0;
+  return sum > INT64_MAX || sum < INT64_MIN;
+}
+
+static tsr_status read_sums(const tsr__final *f, tsr__error *error)
+{
+  const tsr__i128 *sum = f->main->data;
+  tsr_dtype to = (tsr_dtype)f->node->dtype;
+  for (int64_t i = 0; i < f->elements; i++) {
+    if (tsr__final_is_mean(f)) {
+      tsr__final_put_real(f, i, tsr__mean_i128(sum[i], tsr__final_count(f, i), to));
+    } else if (f->attr->checked && leaves(f, sum[i])) {
+      char text[32];
+      tsr__text_f64(text, tsr__i128_f64(sum[i]));
+      return tsr__error_set(error, TSR_EVALUE,
+                            "a sum of integers is %s, which does not fit %s; "
+                            "cast the column to f64 first",
+                            text, tsr_dtype_name(to));
+    } else {
+      tsr__final_put_whole(f, i, (int64_t)(uint64_t)(tsr__u128)sum[i]);
+    }
+  }
+  return TSR_OK;
+}
+
+const tsr__accum_ops tsr__accum_SUM_WHOLE = { .bytes = sizeof(tsr__i128),
+                                              .none = tsr__accum_zeros,
+                                              .across = across_sum,
+                                              .along = along_sum,
+                                              .scatter = scatter_any_sum,
+                                              .merge = merge_sums,
+                                              .pack = pack_sum,
+                                              .unpack = unpack_sum,
+                                              .read = read_sums };
+
+/* ---- spreads --------------------------------------------------------------------------------- */
+
+static void across_spread(const tsr__feed *f)
+{
+  tsr__int_spread *to = (tsr__int_spread *)f->to->data + f->element;
+  if (f->dtype == TSR_I32) f->tiles->exact->spread_i32(to, f->x, (int)f->n, f->mask);
+  else f->tiles->exact->spread_i64(to, f->x, (int)f->n, f->mask);
+}
+
+static void add_both(const tsr__feed *f, int64_t element, int64_t i)
+{
+  tsr__int_spread *spread = (tsr__int_spread *)f->to->data + element;
+  int64_t whole = tsr__whole_at(f, i);
+  spread->sum += whole;
+  tsr__isq_add(&spread->squares, whole);
+}
+
+TSR__ACCUM_LOOPS(spread, add_both)
+
+static void merge_spreads(const tsr__partial *p, void *into, const void *from)
+{
+  tsr__int_spread *to = into;
+  const tsr__int_spread *of = from;
+  for (int64_t i = 0; i < p->count; i++) {
+    to[i].sum = (tsr__i128)((tsr__u128)to[i].sum + (tsr__u128)of[i].sum);
+    tsr__isq_merge(&to[i].squares, &of[i].squares);
+  }
+}
+
+static void pack_spread(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
+{
+  (void)size;
+  const tsr__int_spread *spread = (const tsr__int_spread *)p->data + i;
+  memcpy(wire, &spread->sum, 16);
+  memcpy(wire + 16, &spread->squares, 24);
+}
+
+static void unpack_spread(const tsr__partial *p, const unsigned char *wire, size_t size,
+                          void *memory)
+{
+  (void)p, (void)size;
+  tsr__int_spread *spread = memory;
+  memcpy(&spread->sum, wire, 16);
+  memcpy(&spread->squares, wire + 16, 24);
+}
+
+static tsr_status read_spreads(const tsr__final *f, tsr__error *error)
+{
+  (void)error;
+  const tsr__int_spread *s = f->main->data;
+  tsr_dtype to = (tsr_dtype)f->node->dtype;
+  for (int64_t i = 0; i < f->elements; i++) {
+    int64_t n = tsr__final_count(f, i), ddof = f->attr->ddof;
+    double value = tsr__final_is_root(f) ? tsr__std_i128(s[i].sum, &s[i].squares, n, ddof, to)
+                                         : tsr__var_i128(s[i].sum, &s[i].squares, n, ddof, to);
+    tsr__final_put_real(f, i, value);
+  }
+  return TSR_OK;
+}
+
+const tsr__accum_ops tsr__accum_SPREAD_WHOLE = { .bytes = sizeof(tsr__int_spread),
+                                                 .none = tsr__accum_zeros,
+                                                 .across = across_spread,
+                                                 .along = along_spread,
+                                                 .scatter = scatter_spread,
+                                                 .merge = merge_spreads,
+                                                 .pack = pack_spread,
+                                                 .unpack = unpack_spread,
+                                                 .read = read_spreads };
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static void ones(const tsr__partial *p, size_t from, size_t to)
+{
+  tsr__accum_fill(p, from, to, 1);
+}
+
+static void pack_word(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
+{
+  tsr__put_bytes(wire, ((const uint64_t *)p->data)[i], size);
+}
+
+static void unpack_word(const tsr__partial *p, const unsigned char *wire, size_t size, void *memory)
+{
+  (void)p;
+  *(uint64_t *)memory = tsr__get_bytes(wire, size);
+}
+
+static tsr_status read_words(const tsr__final *f, tsr__error *error)
+{
+  (void)error;
+  for (int64_t i = 0; i < f->elements; i++)
+    tsr__final_put_whole(f, i, ((const int64_t *)f->main->data)[i]);
+  return TSR_OK;
+}
+
+/* A row whose elements are words: how two of them meet, what they are without a value. */
+#define WORDS(id, name, nothing, meet)                                          \
+  static void merge_##name(const tsr__partial *p, void *into, const void *from) \
+  {                                                                             \
+    uint64_t *to = into;                                                        \
+    const uint64_t *of = from;                                                  \
+    for (int64_t i = 0; i < p->count; i++) to[i] = to[i] meet of[i];            \
+  }                                                                             \
+  const tsr__accum_ops tsr__accum_##id = { .bytes = sizeof(int64_t),            \
+                                           .none = nothing,                     \
+                                           .across = across_##name,             \
+                                           .along = along_##name,               \
+                                           .scatter = scatter_##name,           \
+                                           .merge = merge_##name,               \
+                                           .pack = pack_word,                   \
+                                           .unpack = unpack_word,               \
+                                           .read = read_words };
+
+static uint64_t *word_of(const tsr__feed *f, int64_t element)
+{
+  return (uint64_t *)f->to->data + element;
+}
+
+static void across_product(const tsr__feed *f)
+{
+  uint64_t product = *word_of(f, f->element);
+  for (int64_t i = 0; i < f->n; i++)
+    if (tsr__taken(f->mask, i)) product *= ((const uint64_t *)f->x)[i];
+  *word_of(f, f->element) = product;
+}
+
+static void multiply(const tsr__feed *f, int64_t element, int64_t i)
+{
+  *word_of(f, element) *= (uint64_t)tsr__whole_at(f, i);
+}
+
+TSR__ACCUM_LOOPS(product, multiply)
+WORDS(PROD_WHOLE, product, ones, *)
+
+static void across_any(const tsr__feed *f)
+{
+  *word_of(f, f->element) |= tsr__count_true(f) > 0;
+}
+
+static void set_any(const tsr__feed *f, int64_t element, int64_t i)
+{
+  *word_of(f, element) |= (uint64_t)tsr__whole_at(f, i);
+}
+
+TSR__ACCUM_LOOPS(any, set_any)
+WORDS(ANY, any, tsr__accum_zeros, |)
+
+static void across_all(const tsr__feed *f)
+{
+  int64_t taken = f->mask ? f->tiles->count(f->mask, NULL, f->n) : f->n;
+  *word_of(f, f->element) &= tsr__count_true(f) == taken;
+}
+
+static void set_all(const tsr__feed *f, int64_t element, int64_t i)
+{
+  *word_of(f, element) &= (uint64_t)tsr__whole_at(f, i);
+}
+
+TSR__ACCUM_LOOPS(all, set_all)
+WORDS(ALL, all, ones, &)
+
+static void across_count(const tsr__feed *f)
+{
+  *word_of(f, f->element) += (uint64_t)tsr__count_true(f);
+}
+
+static void count_one(const tsr__feed *f, int64_t element, int64_t i)
+{
+  *word_of(f, element) += f->x ? (uint64_t)tsr__whole_at(f, i) : 1;
+}
+
+TSR__ACCUM_LOOPS(count_each, count_one)
+
+static void along_count(const tsr__feed *f)
+{
+  along_count_each(f);
+}
+
+static void scatter_taken(const tsr__feed *f, const int32_t *codes)
+{
+  int64_t *count = f->to->data;
+  for (int64_t i = 0; i < f->n; i++)
+    if (codes[i] >= 0) count[codes[i]]++;
+}
+
+static void scatter_count(const tsr__feed *f, const int32_t *codes)
+{
+  if (f->x) scatter_count_each(f, codes);
+  else scatter_taken(f, codes);
+}
+
+WORDS(COUNT, count, tsr__accum_zeros, +)
