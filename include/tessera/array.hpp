@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -236,6 +237,14 @@ private:
   location at_;
 };
 
+/* What a reduction may be told beside its dims. `where` is a bool array that tells which elements
+ * count; its handle is borrowed for the call. */
+struct reduce_opts {
+  bool keep_dims = false;
+  int ddof = 0; /* of var and std */
+  const array *where = nullptr;
+};
+
 /* An immutable global array; copies of the handle are the same array. */
 class array {
 public:
@@ -264,14 +273,23 @@ public:
 #define TESSERA_REDUCTION_(name)                                                            \
   array name(std::initializer_list<int> dims = {}, location at = location::current()) const \
   {                                                                                         \
-    return reduce(tsr_##name##_at, dims, at);                                               \
+    return reduce(tsr_##name##_at, dims, reduce_opts(), at);                                \
+  }                                                                                         \
+  array name(std::initializer_list<int> dims, const reduce_opts &opts,                      \
+             location at = location::current()) const                                       \
+  {                                                                                         \
+    return reduce(tsr_##name##_at, dims, opts, at);                                         \
   }
   TESSERA_REDUCTION_(sum)
+  TESSERA_REDUCTION_(prod)
   TESSERA_REDUCTION_(mean)
+  TESSERA_REDUCTION_(var)
+  TESSERA_REDUCTION_(std)
   TESSERA_REDUCTION_(min)
   TESSERA_REDUCTION_(max)
   TESSERA_REDUCTION_(any)
   TESSERA_REDUCTION_(all)
+  TESSERA_REDUCTION_(count)
 #undef TESSERA_REDUCTION_
   array cast(tsr_dtype dtype, location at = location::current()) const
   {
@@ -282,6 +300,20 @@ public:
     return array(tsr_reshard_at(raw_, on, detail::site(at)));
   }
 
+  /* Evaluates; the values as NumPy prints them. */
+  std::string text(location at = location::current()) const
+  {
+    const char *out = nullptr;
+    detail::check(tsr_text_into_at(raw_, &out, detail::site(at)));
+    return out;
+  }
+  /* What evaluating it would move between devices, and why; nothing is run. */
+  std::string explain(location at = location::current()) const
+  {
+    const char *out = nullptr;
+    detail::check(tsr_explain_into_at(&raw_, 1, &out, detail::site(at)));
+    return out;
+  }
   /* Evaluates; the one element as a double. */
   double value(location at = location::current()) const
   {
@@ -304,13 +336,17 @@ public:
 
 private:
   using reduction = tsr_array *(*)(const tsr_reduce_args *, const char *);
-  array reduce(reduction call, std::initializer_list<int> dims, const location &at) const
+  array reduce(reduction call, std::initializer_list<int> dims, const reduce_opts &opts,
+               const location &at) const
   {
     tsr_reduce_args args = {};
     args.size = sizeof args;
     args.x = raw_;
     args.dims = tsr_dims_of(dims.begin(), static_cast<int>(dims.size()));
     if (dims.size() == 0) args.dims = tsr_dims();
+    args.keep_dims = opts.keep_dims;
+    args.ddof = opts.ddof;
+    args.where = opts.where ? opts.where->raw_ : nullptr;
     return array(call(&args, detail::site(at)));
   }
   tsr_array *raw_;

@@ -64,8 +64,14 @@ public:
   }
   std::string text(std::int64_t row, int column) const
   {
-    const char *found = tsr_table_text(raw_, row, column);
-    return found ? found : "";
+    return std::string(text_view(row, column));
+  }
+  /* The same without a copy; lives as long as the table's scope. Null is "". */
+  std::string_view text_view(std::int64_t row, int column) const
+  {
+    std::size_t length = 0;
+    const char *found = tsr_table_bytes(raw_, row, column, &length);
+    return found ? std::string_view(found, length) : std::string_view();
   }
   /* All values of a column of numbers of type T; those under a null are any. */
   template <class T> const T *values(int column) const
@@ -141,6 +147,20 @@ public:
   array column(const char *name, location at = location::current()) const
   {
     return array(tsr_frame_column_with(raw_, name, nullptr, detail::site(at)));
+  }
+  /* Evaluates; the table as it is printed. */
+  std::string text(location at = location::current()) const
+  {
+    const char *out = nullptr;
+    detail::check(tsr_frame_text_into_at(raw_, nullptr, &out, detail::site(at)));
+    return out;
+  }
+  /* What runs, moves and is read for it, and why. */
+  std::string explain(location at = location::current()) const
+  {
+    const char *out = nullptr;
+    detail::check(tsr_frame_explain_into_at(raw_, &out, detail::site(at)));
+    return out;
   }
   void print(std::FILE *out = stdout, location at = location::current()) const
   {

@@ -61,6 +61,18 @@ static void arrays(const tessera::runtime &rt)
     CHECK(seven.sum().value() == 7);
   }
   CHECK(x.max().value() == 63);
+  tessera::reduce_opts opts;
+  tessera::array large = x > 31;
+  opts.where = &large;
+  CHECK(x.count({}, opts).value() == 32 && x.min({}, opts).value() == 32);
+  opts.keep_dims = true;
+  CHECK(x.sum({ 1 }, opts).type() == "f32[8,1]");
+  tessera::reduce_opts sample;
+  sample.ddof = 1;
+  tessera::array four = s.put(std::vector<double>{ 1, 2, 3, 4 }, { 4 });
+  CHECK(four.var().value() == 1.25 && std::fabs(four.var({}, sample).value() * 3 - 5) < 1e-15);
+  CHECK(four.prod().value() == 24 && four.text() == "[1. 2. 3. 4.]");
+  CHECK(x.sum({ 1 }).explain().find("all-reduce") != std::string::npos);
 }
 
 static void frames(const tessera::runtime &rt)
@@ -75,6 +87,9 @@ static void frames(const tessera::runtime &rt)
   CHECK(kept.row_count() == 3);
   tessera::table t = kept.sort("v desc").collect();
   CHECK(t.row_count() == 3 && t.f64(0, 2) == 32 && t.values<std::int64_t>(0)[2] == 2);
+  CHECK(t.text_view(0, 0) == "4" && t.text(0, 0) == "4");
+  CHECK(kept.text().find("3 rows, 3 columns") != std::string::npos);
+  CHECK(kept.explain().find("filter") != std::string::npos);
   CHECK(df.group_agg("odd = k % 2", "total = sum(v)").collect().f64(1, 1) == 42);
   CHECK((df * 2 + df).column("v").sum().value() == 189);
   int line = 0;
