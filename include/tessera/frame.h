@@ -32,8 +32,16 @@ typedef struct tsr_row tsr_row;
  * times microseconds, both since 1970-01-01 UTC. */
 typedef enum tsr_coltype {
   TSR_COL_BOOL = TSR_BOOL,
+  TSR_COL_I8 = TSR_I8,
+  TSR_COL_I16 = TSR_I16,
   TSR_COL_I32 = TSR_I32,
   TSR_COL_I64 = TSR_I64,
+  TSR_COL_U8 = TSR_U8,
+  TSR_COL_U16 = TSR_U16,
+  TSR_COL_U32 = TSR_U32,
+  TSR_COL_U64 = TSR_U64,
+  TSR_COL_F16 = TSR_F16,
+  TSR_COL_BF16 = TSR_BF16,
   TSR_COL_F32 = TSR_F32,
   TSR_COL_F64 = TSR_F64,
   TSR_COL_DATE = 64,
@@ -41,7 +49,7 @@ typedef enum tsr_coltype {
   TSR_COL_TEXT
 } tsr_coltype;
 
-/* Returns "bool", "i32", ..., "date", "time" or "text"; "?" for anything else; static. Local. */
+/* Returns "bool", "i8", ..., "date", "time" or "text"; "?" for anything else; static. Local. */
 TSR_API const char *tsr_coltype_name(tsr_coltype type);
 
 /* ---- expressions ----------------------------------------------------------------------- */
@@ -384,7 +392,7 @@ TSR_API const uint8_t *tsr_table_valid(const tsr_table *table, int column);
 /* Returns a number, bool, date or time as a double; NaN for null, text or outside. Local. */
 TSR_API double tsr_table_f64(const tsr_table *table, int64_t row, int column);
 /* Returns an integer, bool, date or time, or a float cut towards zero; 0 for null, text or
- * outside. Local. */
+ * outside. A u64 beyond i64 comes as its bits: convert it to uint64_t. Local. */
 TSR_API int64_t tsr_table_i64(const tsr_table *table, int64_t row, int column);
 /* Returns a value of any type as text (dates as 2013-01-31), NUL-terminated and owned by the
  * table's scope; NULL for null or outside, and out of memory, which the scope records. Local. */

@@ -52,14 +52,15 @@ typedef struct tsr_csv_opts {
  * columns that are not text; a column of a file without rows is text, one of nothing but nulls f64.
  * Later values that contradict the sampled type widen the column: a number becomes text as it
  * stands in the file; only integers beyond 2^53 in a column that also holds fractions are rounded,
- * to f64. Forced types are bool, i32, i64, f32, f64, date, time and text. Filters on single columns
- * are judged while reading; fields of rows that they drop still widen columns and are errors where
- * they are bad. Of what tsr_frame_head or tsr_frame_limit chooses directly, with columns made or
- * chosen between, no more is read than these rows: later ones widen nothing and are no errors then.
- * With filters between it is the same for rows behind the first 16 thousand, 131 thousand or
- * million that hold enough. Other encodings and formats are refused by name. Returns a frame owned
- * by the scope. Errors: TSR_EIO, TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED,
- * TSR_ECANCELLED. Collective, same arguments. */
+ * to f64. Forced types are those of tsr_coltype_name; integers out of their range are bad rows,
+ * floats are the nearest ones to their text. Filters on single columns are judged while reading;
+ * fields of rows that they drop still widen columns and are errors where they are bad. Of what
+ * tsr_frame_head or tsr_frame_limit chooses directly, with columns made or chosen between, no more
+ * is read than these rows: later ones widen nothing and are no errors then. With filters between it
+ * is the same for rows behind the first 16 thousand, 131 thousand or million that hold enough.
+ * Other encodings and formats are refused by name. Returns a frame owned by the scope. Errors:
+ * TSR_EIO, TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED, TSR_ECANCELLED.
+ * Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,
                                            const tsr_csv_opts *opts, const char *site);
 

@@ -68,14 +68,6 @@ static bool whole_number(const tsr_scalar *number, int64_t *out)
   return false;
 }
 
-/* Whether a dtype of integers has a number; u64 those that i64 has. */
-static bool holds(tsr_dtype dtype, int64_t i)
-{
-  const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
-  if (i < 0) return info->kind == TSR__DTYPE_INT && i >= -(INT64_MAX >> (63 - info->precision)) - 1;
-  return info->precision >= 63 || i <= INT64_MAX >> (63 - info->precision);
-}
-
 tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar given, tsr_dtype dtype, const char *what,
                             const char *site)
 {
@@ -84,7 +76,7 @@ tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar given, tsr_dtype dtype,
   bool fits = number.kind >= TSR_SCALAR_BOOL && number.kind <= TSR_SCALAR_FLOAT;
   if (number.kind == TSR_SCALAR_UINT && dtype == TSR_U64) value.i = (int64_t)number.u;
   else if (tsr__dtype_integer(dtype))
-    fits = fits && whole_number(&number, &value.i) && holds(dtype, value.i);
+    fits = fits && whole_number(&number, &value.i) && tsr__dtype_holds(dtype, value.i);
   else if (dtype == TSR_BOOL) value.i = tsr__scalar_real(number) != 0;
   else value.f = tsr__scalar_real(number);
   if (fits) return tsr__make_const(scope, dtype, value, site);

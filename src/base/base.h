@@ -99,11 +99,15 @@ const char *tsr__text_get(const tsr__text *text); /* never NULL */
  * integer value prints without ".0". `out` holds 32 bytes. Locale-independent. */
 int tsr__text_f64(char *out, double value);
 int tsr__text_f32(char *out, float value);
+/* The same for a float of 16 bits, of bf16 or f16, and its value. */
+int tsr__text_f16(char *out, uint16_t bits, double value);
+int tsr__text_bf16(char *out, uint16_t bits, double value);
 /* A double as printf writes it by "%.*e" (form 'e') or "%.*f" in the C locale, whatever the locale
  * is; the length. `out` has room for all of it. */
 int tsr__text_decimals(char *out, size_t size, double value, char form, int after);
 /* An integer in at most 20 bytes, not ended by a NUL; the length. */
 int tsr__text_i64(char *out, int64_t value);
+int tsr__text_u64(char *out, uint64_t value);
 /* Columns a UTF-8 text takes on a terminal; bytes that are no UTF-8 count one each. */
 int tsr__text_width(const char *text, size_t length);
 /* Bytes of the character that a text begins with if it is one that would steer a terminal (controls

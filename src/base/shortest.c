@@ -104,6 +104,14 @@ int tsr__text_i64(char *out, int64_t value)
   return (int)(at + (end - digits) - out);
 }
 
+int tsr__text_u64(char *out, uint64_t value)
+{
+  char room[20], *end = room + sizeof room;
+  const char *digits = digits_before(end, value);
+  memcpy(out, digits, (size_t)(end - digits));
+  return (int)(end - digits);
+}
+
 static char *put_exponent(char *at, int exponent)
 {
   int size = abs(exponent);
@@ -179,4 +187,16 @@ int tsr__text_f32(char *out, float value)
   memcpy(&bits, &value, sizeof bits);
   if (!isfinite(value)) return put_special(out, (double)value);
   return put_number(out, (double)value, split(bits & (UINT32_MAX >> 1), 23, 127), 0x1p24);
+}
+
+int tsr__text_f16(char *out, uint16_t bits, double value)
+{
+  if (!isfinite(value)) return put_special(out, value);
+  return put_number(out, value, split(bits & 0x7fff, 10, 15), 0x1p11);
+}
+
+int tsr__text_bf16(char *out, uint16_t bits, double value)
+{
+  if (!isfinite(value)) return put_special(out, value);
+  return put_number(out, value, split(bits & 0x7fff, 7, 127), 0x1p8);
 }

@@ -123,3 +123,32 @@ int64_t tsr__dtype_get_whole(tsr_dtype dtype, const void *from, int64_t i)
   default: return ((const int64_t *)from)[i];
   }
 }
+
+int64_t tsr__dtype_least(tsr_dtype dtype)
+{
+  const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
+  return info->kind == TSR__DTYPE_INT ? -(INT64_MAX >> (63 - info->precision)) - 1 : 0;
+}
+
+uint64_t tsr__dtype_most(tsr_dtype dtype)
+{
+  return UINT64_MAX >> (64 - tsr__dtype_info_of(dtype)->precision);
+}
+
+bool tsr__dtype_holds(tsr_dtype dtype, int64_t value)
+{
+  return value < 0 ? value >= tsr__dtype_least(dtype) : (uint64_t)value <= tsr__dtype_most(dtype);
+}
+
+int tsr__dtype_text(tsr_dtype dtype, const void *from, int64_t i, char *out)
+{
+  const uint16_t *half = from;
+  switch (dtype) {
+  case TSR_F64: return tsr__text_f64(out, ((const double *)from)[i]);
+  case TSR_F32: return tsr__text_f32(out, ((const float *)from)[i]);
+  case TSR_F16: return tsr__text_f16(out, half[i], tsr__dtype_get_real(dtype, from, i));
+  case TSR_BF16: return tsr__text_bf16(out, half[i], tsr__dtype_get_real(dtype, from, i));
+  case TSR_U64: return tsr__text_u64(out, ((const uint64_t *)from)[i]);
+  default: return tsr__text_i64(out, tsr__dtype_get_whole(dtype, from, i));
+  }
+}

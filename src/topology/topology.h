@@ -70,6 +70,15 @@ double tsr__dtype_get_real(tsr_dtype dtype, const void *from, int64_t i);
 /* Element i of an array of integers or of bools as bytes; of u64 its bits. */
 int64_t tsr__dtype_get_whole(tsr_dtype dtype, const void *from, int64_t i);
 
+/* The ends of a dtype of integers; the upper one of u64 is no int64_t. */
+int64_t tsr__dtype_least(tsr_dtype dtype);
+uint64_t tsr__dtype_most(tsr_dtype dtype);
+/* Whether a dtype of integers has a number. */
+bool tsr__dtype_holds(tsr_dtype dtype, int64_t value);
+/* Writes element i of an array of numbers: the shortest text that reads back to it. Returns the
+ * length; `out` holds 32 bytes. */
+int tsr__dtype_text(tsr_dtype dtype, const void *from, int64_t i, char *out);
+
 /* The dtype two operands meet in (JAX's lattice with 64-bit types on; i64 + f32 is f32); 0 meets
  * anything in the other. */
 tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b);

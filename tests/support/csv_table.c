@@ -75,6 +75,10 @@ static struct table_cell cell_at(const tsr__read_target *target, tsr_coltype typ
   case TSR_COL_I64:
   case TSR_COL_TIME:
   case TSR_COL_F64: cell.bits = ((uint64_t *)values)[i]; break;
+  default:
+    memcpy(&cell.bits, (char *)values + (size_t)i * tsr_dtype_size((tsr_dtype)type),
+           tsr_dtype_size((tsr_dtype)type));
+    break;
   case TSR_COL_TEXT: {
     if (cell.null) break;
     int32_t code = ((int32_t *)values)[i];
@@ -271,8 +275,8 @@ const char *table_type_name(tsr_coltype type)
   case TSR_COL_TEXT: return "text";
   case TSR_COL_I32: return "i32";
   case TSR_COL_F32: return "f32";
+  default: return tsr_dtype_name((tsr_dtype)type);
   }
-  return "?";
 }
 
 const char *table_differs(const struct table *a, const struct table *b)

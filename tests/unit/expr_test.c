@@ -342,7 +342,8 @@ static const struct {
     "    sum(a) > 1\n"
     "    ^~~~~~" },
   { "cast(a, 'int')", TSR_EDTYPE,
-    "tsr_frame_filter: one of 'bool', 'i32', 'i64', 'f32', 'f64', 'date', 'time', 'text' must "
+    "tsr_frame_filter: one of 'bool', 'i8', 'i16', 'i32', 'i64', 'u8', 'u16', 'u32', 'u64', "
+    "'f16', 'bf16', 'f32', 'f64', 'date', 'time', 'text' must "
     "stand "
     "here\n"
     "    cast(a, 'int')\n"

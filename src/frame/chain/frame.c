@@ -152,13 +152,6 @@ tsr__source *tsr__source_new(tsr_scope *scope, int columns)
   return source->col && source->dicts ? source : NULL;
 }
 
-/* Whether columns of frames can be of a dtype. */
-static bool has_columns(int dtype)
-{
-  return dtype == TSR_BOOL || dtype == TSR_I32 || dtype == TSR_I64 || dtype == TSR_F32 ||
-         dtype == TSR_F64;
-}
-
 static tsr_status check_columns(const tsr_column *columns, int count, tsr__error *error)
 {
   const char *what = "tsr_frame_new";
@@ -171,11 +164,6 @@ static tsr_status check_columns(const tsr_column *columns, int count, tsr__error
     if (!array)
       return tsr__error_set(error, TSR_EARG, "%s: the array of column '%.60s' is NULL", what,
                             columns[i].name);
-    if (!array->inert && !has_columns(array->dtype))
-      return tsr__error_set(error, TSR_EDTYPE,
-                            "%s: column '%.60s' is %s, frames have bool, i32, i64, f32 and f64; "
-                            "cast the array first",
-                            what, columns[i].name, tsr_dtype_name((tsr_dtype)array->dtype));
     if (array->shape.rank != 1 || array->shape.dims[0] < 0)
       return tsr__error_set(error, TSR_ESHAPE, "%s: column '%.60s' has rank %d%s, expected 1", what,
                             columns[i].name, array->shape.rank,

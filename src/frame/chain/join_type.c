@@ -152,6 +152,9 @@ static tsr_status type_keys(tsr_frame *df, tsr__error *error)
     tsr__expr a = { .type = left->type }, b = { .type = right->type };
     bool mixed = (a.type == TSR_COL_BOOL) != (b.type == TSR_COL_BOOL);
     int type = mixed ? -1 : tsr__meet(&a, &b);
+    /* u64 and i64: what is negative is null there, and equals nothing. */
+    if (tsr__is_integer(a.type) && tsr__is_integer(b.type) && type == TSR_COL_F64)
+      type = TSR_COL_U64;
     if (type < 0) return refuse_types(df, i, error);
     join->type[i] = (uint8_t)type;
   }

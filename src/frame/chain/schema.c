@@ -226,10 +226,9 @@ tsr_status tsr__type_reduce(tsr_frame *df, tsr__error *error)
     if (!reducible(df->op, type)) return not_a_number(df, &from->field[i], error);
     field[i] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
     if (df->op == TSR__A_COUNT) field[i].type = TSR_COL_I64;
-    else if (df->op == TSR__A_SUM)
-      field[i].type = tsr__is_float(type) ? (uint8_t)type : TSR_COL_I64;
+    else if (df->op == TSR__A_SUM) field[i].type = (uint8_t)tsr__sum_type(type);
     else if (df->op != TSR__A_MIN && df->op != TSR__A_MAX)
-      field[i].type = type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64;
+      field[i].type = (uint8_t)tsr__mean_type(type);
   }
   df->schema = (tsr__schema){ from->count, field, NULL };
   return TSR_OK;
@@ -286,7 +285,7 @@ tsr_status tsr__type_arith(tsr_frame *df, tsr__error *error)
     if (other && !reducible(TSR__A_SUM, b.type)) return not_a_number(df, &other->field[at], error);
     int type = tsr__meet(&a, &b);
     if (type == TSR_COL_BOOL) type = TSR_COL_I64;
-    if (df->op == TSR__B_DIV && type != TSR_COL_F32) type = TSR_COL_F64;
+    if (df->op == TSR__B_DIV && !tsr__is_float(type)) type = TSR_COL_F64;
     field[i] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
   }
   df->schema = (tsr__schema){ from->count, field, NULL };

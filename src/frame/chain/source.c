@@ -128,8 +128,8 @@ static tsr_status type_named(const char *what, const char *word, tsr_coltype *ou
   int type = tsr__type_named(word);
   if (type < 0)
     return tsr__error_set(error, TSR_EARG,
-                          "%s, types: '%.40s' is no type; expected bool, i32, i64, f32, f64, date, "
-                          "time or text",
+                          "%s, types: '%.40s' is no type; expected bool, i8 ... i64, u8 ... u64, "
+                          "f16, bf16, f32, f64, date, time or text",
                           what, word);
   *out = (tsr_coltype)type;
   return TSR_OK;

@@ -1,14 +1,16 @@
 /* Names and types of a tree against a schema.
  *
  * Rules, in short: arithmetic needs numbers (bool counts as i64); integers stay integers, but `/`
- * gives a float; i32 and i64 meet in i64, an integer and f32 in f64, and a literal takes the width
- * of the column it meets. Text compares with text, dates with dates and times, and a text literal
- * beside a date or time is read as one. `null` takes any type. docs/EXPRESSIONS.md has the table.
+ * gives a float; integers meet, and floats, as arrays do, an integer and a float in one that holds
+ * the integer, and a literal takes the width of the column it meets. Text compares with text,
+ * dates with dates and times, and a text literal beside a date or time is read as one. `null` takes
+ * any type. docs/EXPRESSIONS.md has the table.
  *
  * Invariant: a tree that was checked can be lowered without looking for errors again. */
 #include "frame/expr/expr.h"
 
 #include "io/text/datetime.h"
+#include "topology/topology.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,17 +25,28 @@ typedef struct checker {
 
 bool tsr__is_integer(int type)
 {
-  return type == TSR_COL_I32 || type == TSR_COL_I64;
+  return tsr__dtype_integer((tsr_dtype)type);
 }
 
 bool tsr__is_float(int type)
 {
-  return type == TSR_COL_F32 || type == TSR_COL_F64;
+  return tsr__dtype_float((tsr_dtype)type);
 }
 
 bool tsr__is_number(int type)
 {
   return tsr__is_integer(type) || tsr__is_float(type);
+}
+
+int tsr__sum_type(int type)
+{
+  if (tsr__is_float(type)) return type;
+  return tsr__dtype_info_of((tsr_dtype)type)->kind == TSR__DTYPE_UINT ? TSR_COL_U64 : TSR_COL_I64;
+}
+
+int tsr__mean_type(int type)
+{
+  return type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64;
 }
 
 bool tsr__is_temporal(int type)
@@ -162,9 +175,23 @@ static bool align_literals(checker *c, tsr__expr *a, tsr__expr *b)
   return true;
 }
 
-static bool fits_i32(const tsr__expr *expr)
+/* Whether a literal takes the type of what it meets. */
+static bool follows(const tsr__expr *expr, int type)
 {
-  return expr->kind == TSR__E_INT && expr->i >= INT32_MIN && expr->i <= INT32_MAX;
+  if (tsr__is_float(type)) return true;
+  return expr->kind == TSR__E_INT && tsr__dtype_holds((tsr_dtype)type, expr->i);
+}
+
+/* An integer meets a float in that float if it holds all of the integers, else in a wider one. */
+static int meet_columns(int x, int y)
+{
+  bool real = tsr__is_float(x);
+  if (real == tsr__is_float(y)) return (int)tsr__promote((tsr_dtype)x, (tsr_dtype)y);
+  int to = real ? x : y, whole = real ? y : x;
+  int bits = tsr__dtype_info_of((tsr_dtype)whole)->precision;
+  while (to != TSR_COL_F64 && tsr__dtype_info_of((tsr_dtype)to)->precision < bits)
+    to = to == TSR_COL_F32 ? TSR_COL_F64 : TSR_COL_F32;
+  return to;
 }
 
 /* Types of numbers and bool (which counts as i64 beside a number). */
@@ -172,10 +199,9 @@ static int meet_numbers(const tsr__expr *a, const tsr__expr *b)
 {
   int x = a->type == TSR_COL_BOOL ? TSR_COL_I64 : a->type;
   int y = b->type == TSR_COL_BOOL ? TSR_COL_I64 : b->type;
-  if (a->weak && !b->weak && (tsr__is_float(y) || (y == TSR_COL_I32 && fits_i32(a)))) return y;
-  if (b->weak && !a->weak && (tsr__is_float(x) || (x == TSR_COL_I32 && fits_i32(b)))) return x;
-  if (x == y) return x;
-  return tsr__is_integer(x) && tsr__is_integer(y) ? TSR_COL_I64 : TSR_COL_F64;
+  if (a->weak && !b->weak && follows(a, y)) return y;
+  if (b->weak && !a->weak && follows(b, x)) return x;
+  return meet_columns(x, y);
 }
 
 int tsr__meet(const tsr__expr *a, const tsr__expr *b)
@@ -197,10 +223,10 @@ static bool counts_as_number(const tsr__expr *expr)
   return tsr__is_number(expr->type) || expr->type == TSR_COL_BOOL || expr->type == TSR__COL_NULL;
 }
 
-/* The float type of a result computed from numbers: f32 only where nothing wider is among them. */
+/* The float type of a result computed from numbers. */
 static int float_type(int type)
 {
-  return type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64;
+  return tsr__is_float(type) ? type : TSR_COL_F64;
 }
 
 /* day - day and time - time are integers, days and microseconds; so are what is added. */
@@ -351,7 +377,9 @@ static int check_word(checker *c, const tsr__expr *arg, const char *const *names
 
 static bool check_cast(checker *c, tsr__expr *expr)
 {
-  static const uint8_t types[] = { TSR_COL_BOOL, TSR_COL_I32,  TSR_COL_I64,  TSR_COL_F32,
+  static const uint8_t types[] = { TSR_COL_BOOL, TSR_COL_I8,   TSR_COL_I16,  TSR_COL_I32,
+                                   TSR_COL_I64,  TSR_COL_U8,   TSR_COL_U16,  TSR_COL_U32,
+                                   TSR_COL_U64,  TSR_COL_F16,  TSR_COL_BF16, TSR_COL_F32,
                                    TSR_COL_F64,  TSR_COL_DATE, TSR_COL_TIME, TSR_COL_TEXT };
   enum { TYPES = sizeof types };
   const char *names[TYPES];
@@ -478,10 +506,10 @@ static bool check_agg(checker *c, tsr__expr *expr)
     break;
   case TSR__A_QUANTILE:
     if (!check_share(c, expr->arg[1])) return false;
-    expr->type = (uint8_t)float_type(type);
+    expr->type = (uint8_t)tsr__mean_type(type);
     break;
-  case TSR__A_SUM: expr->type = tsr__is_float(type) ? (uint8_t)type : TSR_COL_I64; break;
-  default: expr->type = (uint8_t)float_type(type);
+  case TSR__A_SUM: expr->type = (uint8_t)tsr__sum_type(type); break;
+  default: expr->type = (uint8_t)tsr__mean_type(type);
   }
   return need(c, expr->arg[0], counts_as_number(expr->arg[0]), name, "a number");
 }

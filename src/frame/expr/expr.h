@@ -268,9 +268,13 @@ void tsr__schema_hint(const tsr__schema *schema, const char *name, tsr__text *ou
 
 /* Whether a `?` was given C's true or false, which are integers: beside a bool it is one. */
 bool tsr__bool_value(const tsr__expr *expr);
-bool tsr__is_integer(int type); /* i32, i64 */
+bool tsr__is_integer(int type);
 bool tsr__is_float(int type);
 bool tsr__is_number(int type);
+/* The type of a sum: i64, u64 of unsigned integers, of floats their own; of means, deviations and
+ * quantiles: f64, f32 of f32. */
+int tsr__sum_type(int type);
+int tsr__mean_type(int type);
 bool tsr__is_temporal(int type);
 /* The type two columns meet in, or -1: numbers widen (with f32 integers become f64), a date
  * becomes a time, null becomes the other. */

@@ -61,7 +61,7 @@ static tsr__col sum(tsr__lower *low, tsr__col x, tsr_array *mask)
 {
   bool real = tsr__is_float(x.type);
   tsr__reduce_attr attr = { .checked = !real };
-  return (tsr__col){ .type = real ? x.type : (uint8_t)TSR_COL_I64,
+  return (tsr__col){ .type = (uint8_t)tsr__sum_type(x.type),
                      .values = reduce(low, TSR__OP_SUM, x.values, mask, &attr) };
 }
 
@@ -71,7 +71,8 @@ static tsr__col moment(tsr__lower *low, int op, tsr__col x, tsr_array *mask)
     [TSR__A_MEAN] = TSR__OP_MEAN, [TSR__A_VAR] = TSR__OP_VAR, [TSR__A_STD] = TSR__OP_STD
   };
   tsr__reduce_attr attr = { .ddof = op == TSR__A_MEAN ? 0 : 1 };
-  tsr__col out = { .type = x.type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64 };
+  tsr__col out = { .type = (uint8_t)tsr__mean_type(x.type) };
+  if (tsr__is_float(x.type)) x.values = tsr__cast(low, x.values, tsr__dtype_of_type(out.type));
   out.values = reduce(low, (tsr__op)ops[op], x.values, mask, &attr);
   null_below(low, &out, mask, op == TSR__A_MEAN ? 1 : 2);
   return out;

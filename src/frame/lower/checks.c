@@ -77,6 +77,16 @@ tsr__col tsr__lower_key(tsr__lower *low, const tsr__expr *expr, int type)
   return out;
 }
 
+tsr__col tsr__lower_natural(tsr__lower *low, const tsr__expr *expr)
+{
+  tsr__col out = tsr__lower_key(low, expr, TSR_COL_I64);
+  tsr_array *some = tsr__op2(low, TSR__OP_GE, out.values, tsr__const_i(low, TSR_I64, 0));
+  out.valid = tsr__both(low, out.valid, some);
+  out.values = tsr__cast(low, out.values, TSR_U64);
+  out.type = TSR_COL_U64;
+  return out;
+}
+
 void tsr__note_cast(tsr__lower *low, const tsr__expr *expr, tsr_array *at, tsr__col from)
 {
   tsr_array *seen = tsr__both(low, tsr__both(low, at, from.valid), low->guard);
@@ -149,10 +159,8 @@ static void show_value(tsr__bind *bind, const tsr__run_check *watch, int64_t row
   tsr__error error = { .status = TSR_OK };
   union {
     int64_t i;
-    int32_t i32;
-    float f32;
-    double f;
-  } found = { 0 };
+    int32_t code;
+  } found = { 0 }; /* an element of any type */
   char text[40];
   if (!value->inert && !value->value) tsr__execute(bind->scope, &value, 1, &error);
   if (value->inert || !value->value || value->dtype == TSR_BOOL) return;
@@ -160,17 +168,14 @@ static void show_value(tsr__bind *bind, const tsr__run_check *watch, int64_t row
   else tsr__value_to_host(value->value, &found);
   if (watch->shown_type == TSR_COL_TEXT) {
     int64_t length = 0;
-    const char *at = tsr__dict_get(watch->dict, found.i32, &length);
+    const char *at = tsr__dict_get(watch->dict, found.code, &length);
     tsr__text_put(out, "'", 1);
     tsr__text_clip(out, at, (size_t)length, 60);
     tsr__text_put(out, "'", 1);
   } else {
-    int length = watch->shown_type == TSR_COL_F64   ? tsr__text_f64(text, found.f)
-                 : watch->shown_type == TSR_COL_F32 ? tsr__text_f32(text, found.f32)
-                 : watch->shown_type == TSR_COL_TIME
+    int length = watch->shown_type == TSR_COL_TIME
                      ? tsr__time_write(found.i, text)
-                     : snprintf(text, sizeof text, "%lld",
-                                (long long)(value->dtype == TSR_I32 ? found.i32 : found.i));
+                     : tsr__dtype_text((tsr_dtype)value->dtype, &found, 0, text);
     tsr__text_put(out, text, (size_t)length);
   }
 }

@@ -69,7 +69,7 @@ tsr__col tsr__lower_cast(tsr__lower *low, const tsr__expr *expr);
 tsr__col tsr__lower_date_fn(tsr__lower *low, const tsr__expr *expr);
 /* + and - where dates or times take part. */
 tsr__col tsr__lower_moved(tsr__lower *low, const tsr__expr *expr);
-/* An i64 column as i32 or dates; what does not fit is noted as an overflow. */
-tsr__col tsr__to_i32(tsr__lower *low, tsr__col column, int type);
+/* An i64 column as a narrower integer or dates; what does not fit is noted as an overflow. */
+tsr__col tsr__to_narrow(tsr__lower *low, tsr__col column, int type);
 
 #endif

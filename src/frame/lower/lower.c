@@ -13,15 +13,8 @@
 
 tsr_dtype tsr__dtype_of_type(int type)
 {
-  switch (type) {
-  case TSR_COL_BOOL: return TSR_BOOL;
-  case TSR_COL_I32:
-  case TSR_COL_DATE:
-  case TSR_COL_TEXT: return TSR_I32;
-  case TSR_COL_F32: return TSR_F32;
-  case TSR_COL_F64: return TSR_F64;
-  default: return TSR_I64;
-  }
+  if (tsr__dtype_known((tsr_dtype)type)) return (tsr_dtype)type;
+  return type == TSR_COL_DATE || type == TSR_COL_TEXT ? TSR_I32 : TSR_I64;
 }
 
 tsr_array *tsr__op1(tsr__lower *low, tsr__op op, tsr_array *a)
@@ -174,12 +167,29 @@ tsr__col tsr__lower_as(tsr__lower *low, const tsr__expr *expr, int type)
 
 /* ---- arithmetic -------------------------------------------------------------------------- */
 
+static const uint16_t integer_ops[] = { TSR__OP_ADD, TSR__OP_SUB, TSR__OP_MUL };
+
+/* Of types that are computed in a wider one, which holds every result: those that change when they
+ * are wrapped leave the range. */
+static tsr__col narrow_integer(tsr__lower *low, int op, tsr__col a, tsr__col b)
+{
+  tsr_dtype dtype = tsr__dtype_of_type(a.type);
+  tsr_dtype wide = (tsr_dtype)tsr__dtype_info_of(dtype)->computes;
+  tsr__col out = { .type = a.type, .valid = tsr__both(low, a.valid, b.valid) };
+  tsr_array *exact = tsr__op2(low, (tsr__op)integer_ops[op], tsr__cast(low, a.values, wide),
+                              tsr__cast(low, b.values, wide));
+  out.values = tsr__cast(low, exact, dtype);
+  tsr_array *back = tsr__cast(low, out.values, wide);
+  tsr__note_overflow(low, tsr__op2(low, TSR__OP_NE, exact, back), out.valid);
+  return out;
+}
+
 tsr__col tsr__lower_integer(tsr__lower *low, int op, tsr__col a, tsr__col b)
 {
-  static const uint16_t ops[] = { TSR__OP_ADD, TSR__OP_SUB, TSR__OP_MUL };
   static const uint16_t leaves[] = { TSR__OP_ADDOVF, TSR__OP_SUBOVF, TSR__OP_MULOVF };
   tsr__col out = { .type = a.type, .valid = tsr__both(low, a.valid, b.valid) };
-  out.values = tsr__op2(low, (tsr__op)ops[op], a.values, b.values);
+  if (tsr_dtype_size(tsr__dtype_of_type(a.type)) < 4) return narrow_integer(low, op, a, b);
+  out.values = tsr__op2(low, (tsr__op)integer_ops[op], a.values, b.values);
   tsr__note_overflow(low, tsr__op2(low, (tsr__op)leaves[op], a.values, b.values), out.valid);
   return out;
 }
@@ -194,8 +204,8 @@ static tsr__col divide(tsr__lower *low, int op, tsr__col a, tsr__col b)
   if (!known || b.values->numbers[0].i == 0)
     out.valid = tsr__both(low, out.valid, tsr__op2(low, TSR__OP_NE, b.values, zero));
   out.values = tsr__op2(low, op == TSR__B_MOD ? TSR__OP_MOD : TSR__OP_FLOORDIV, a.values, b.values);
-  if (op == TSR__B_MOD || (known && b.values->numbers[0].i != -1)) return out;
-  int64_t least = dtype == TSR_I32 ? INT32_MIN : INT64_MIN;
+  int64_t least = tsr__dtype_least(dtype);
+  if (op == TSR__B_MOD || !least || (known && b.values->numbers[0].i != -1)) return out;
   tsr_array *lowest = tsr__op2(low, TSR__OP_EQ, a.values, tsr__const_i(low, dtype, least));
   tsr_array *minus = tsr__op2(low, TSR__OP_EQ, b.values, tsr__const_i(low, dtype, -1));
   tsr__note_overflow(low, tsr__both(low, lowest, minus), out.valid);
@@ -251,6 +261,26 @@ static tsr__col arithmetic(tsr__lower *low, const tsr__expr *expr)
   return tsr__lower_pair(low, expr->op, left, tsr__lower_as(low, b, expr->type));
 }
 
+/* Signed integers beside u64: a negative one is below all, others compare as u64. */
+static tsr__col compare_natural(tsr__lower *low, int op, const tsr__expr *x, const tsr__expr *y)
+{
+  static const uint16_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
+                                  TSR__OP_LE, TSR__OP_GT, TSR__OP_GE };
+  static const uint8_t turned[] = {
+    TSR__B_EQ, TSR__B_NE, TSR__B_GT, TSR__B_GE, TSR__B_LT, TSR__B_LE
+  };
+  if (x->type == TSR_COL_U64) return compare_natural(low, turned[op - TSR__B_EQ], y, x);
+  tsr__col a = tsr__lower_as(low, x, TSR_COL_I64), b = tsr__lower_as(low, y, TSR_COL_U64);
+  tsr_array *minus = tsr__op2(low, TSR__OP_LT, a.values, tsr__const_i(low, TSR_I64, 0));
+  tsr_array *as_is =
+      tsr__op2(low, (tsr__op)ops[op - TSR__B_EQ], tsr__cast(low, a.values, TSR_U64), b.values);
+  bool below = op == TSR__B_NE || op == TSR__B_LT || op == TSR__B_LE;
+  return (tsr__col){ .type = TSR_COL_BOOL,
+                     .valid = tsr__both(low, a.valid, b.valid),
+                     .values = below ? tsr__op2(low, TSR__OP_OR, minus, as_is)
+                                     : tsr__op2(low, TSR__OP_AND, not(low, minus), as_is) };
+}
+
 static tsr__col compare(tsr__lower *low, const tsr__expr *expr)
 {
   static const uint16_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
@@ -258,6 +288,8 @@ static tsr__col compare(tsr__lower *low, const tsr__expr *expr)
   const tsr__expr *a = expr->arg[0], *b = expr->arg[1];
   if (a->type == TSR_COL_TEXT && b->type == TSR_COL_TEXT) return tsr__text_compare(low, expr);
   int type = tsr__meet(a, b);
+  if (tsr__is_float(type) && tsr__is_integer(a->type) && tsr__is_integer(b->type))
+    return compare_natural(low, expr->op, a, b);
   tsr__col left = tsr__lower_as(low, a, type), right = tsr__lower_as(low, b, type);
   return (tsr__col){ .type = TSR_COL_BOOL,
                      .valid = tsr__both(low, left.valid, right.valid),
@@ -269,8 +301,9 @@ static tsr__col negate(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__col a = tsr__lower_as(low, expr->arg[0], expr->type);
   if (tsr__is_integer(a.type)) {
-    tsr_array *zero = tsr__const_i(low, tsr__dtype_of_type(a.type), 0);
-    tsr__note_overflow(low, tsr__op2(low, TSR__OP_SUBOVF, zero, a.values), a.valid);
+    tsr__col zero = { .type = a.type };
+    zero.values = tsr__const_i(low, tsr__dtype_of_type(a.type), 0);
+    return tsr__lower_integer(low, TSR__B_SUB, zero, a);
   }
   a.values = tsr__op1(low, TSR__OP_NEG, a.values);
   return a;

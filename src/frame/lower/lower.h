@@ -97,6 +97,8 @@ tsr__col tsr__lower_as(tsr__lower *low, const tsr__expr *expr, int type);
 /* A key, which is of rows whatever the frame makes of them, converted to a type, with its
  * checks. */
 tsr__col tsr__lower_key(tsr__lower *low, const tsr__expr *expr, int type);
+/* A key of integers as u64; a negative one is null. */
+tsr__col tsr__lower_natural(tsr__lower *low, const tsr__expr *expr);
 /* Where a bool expression is known to be `truth`. */
 tsr_array *tsr__lower_known(tsr__lower *low, const tsr__expr *expr, bool truth);
 /* Makes the checks for what the expression of an item could break. */

@@ -7,6 +7,7 @@
 #include "io/text/datetime.h"
 #include "io/text/decimal.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static tsr_array *whole(tsr__lower *low, int64_t value)
@@ -27,25 +28,33 @@ static tsr__col settle(tsr__lower *low, const tsr__expr *expr, tsr__col from, ts
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
-/* A float to an integer type: `fits` where the cut number is in range, which NaN is not. */
+/* A float to an integer type: `fits` where the cut number is in range, which NaN is not. What lies
+ * just below the range of i64 is no f64. */
 static tsr_array *cut(tsr__lower *low, tsr_array *x, tsr_dtype dtype, tsr_array **fits)
 {
-  bool narrow = dtype == TSR_I32;
+  bool widest = dtype == TSR_I64;
+  double least = (double)tsr__dtype_least(dtype);
   x = tsr__cast(low, x, TSR_F64);
-  tsr_array *above = tsr__op2(low, narrow ? TSR__OP_GT : TSR__OP_GE, x,
-                              tsr__const_f(low, TSR_F64, narrow ? -2147483649.0 : -0x1p63));
-  tsr_array *below =
-      tsr__op2(low, TSR__OP_LT, x, tsr__const_f(low, TSR_F64, narrow ? 0x1p31 : 0x1p63));
+  tsr_array *above = tsr__op2(low, widest ? TSR__OP_GE : TSR__OP_GT, x,
+                              tsr__const_f(low, TSR_F64, widest ? least : least - 1));
+  double end = ldexp(1, tsr__dtype_info_of(dtype)->precision);
+  tsr_array *below = tsr__op2(low, TSR__OP_LT, x, tsr__const_f(low, TSR_F64, end));
   *fits = tsr__op2(low, TSR__OP_AND, above, below);
   return tsr__cast(low, tsr__where(low, *fits, x, tsr__const_f(low, TSR_F64, 0)), dtype);
 }
 
-static tsr_array *narrow(tsr__lower *low, tsr_array *x, tsr_array **fits)
+/* An integer to another integer type: `fits` where that has it, NULL where it has all. */
+static tsr_array *narrow(tsr__lower *low, tsr_array *x, tsr_dtype dtype, tsr_array **fits)
 {
-  tsr_array *above = tsr__op2(low, TSR__OP_GE, x, whole(low, INT32_MIN));
-  tsr_array *below = tsr__op2(low, TSR__OP_LE, x, whole(low, INT32_MAX));
-  *fits = tsr__op2(low, TSR__OP_AND, above, below);
-  return tsr__cast(low, x, TSR_I32);
+  tsr_dtype own = (tsr_dtype)x->dtype;
+  int64_t least = tsr__dtype_least(dtype), most = (int64_t)tsr__dtype_most(dtype);
+  tsr_array *above = NULL, *below = NULL;
+  if (tsr__dtype_least(own) < least)
+    above = tsr__op2(low, TSR__OP_GE, x, tsr__const_i(low, own, least));
+  if (tsr__dtype_most(own) > (uint64_t)most)
+    below = tsr__op2(low, TSR__OP_LE, x, tsr__const_i(low, own, most));
+  *fits = tsr__both(low, above, below);
+  return tsr__cast(low, x, dtype);
 }
 
 /* Between numbers, bools, dates (as days) and times (as microseconds). */
@@ -70,8 +79,8 @@ static tsr__col convert(tsr__lower *low, const tsr__expr *expr, tsr__col from)
     out.values = tsr__op2(low, TSR__OP_NE, x, zero);
   } else if (tsr__is_float(from.type) && !tsr__is_float(to)) {
     out.values = cut(low, x, dtype, &fits);
-  } else if (dtype == TSR_I32 && tsr__dtype_of_type(from.type) == TSR_I64) {
-    out.values = narrow(low, x, &fits);
+  } else if (tsr__dtype_integer(dtype) && from.type != TSR_COL_BOOL) {
+    out.values = narrow(low, x, dtype, &fits);
   } else {
     out.values = tsr__cast(low, x, dtype);
   }
@@ -120,21 +129,19 @@ static bool read_text(const tsr__decimal *decimal, int type, tsr__text_view text
     return date;
   default:
     number = tsr__decimal_read(decimal, text.at, length, value, real);
-    if (tsr__is_float(type)) return number != TSR__NUMBER_NONE;
-    return number == TSR__NUMBER_INT &&
-           (type == TSR_COL_I64 || (*value >= INT32_MIN && *value <= INT32_MAX));
+    if (!tsr__is_float(type))
+      return (number == TSR__NUMBER_INT && tsr__dtype_holds((tsr_dtype)type, *value)) ||
+             (number == TSR__NUMBER_BIG && type == TSR_COL_U64 &&
+              tsr__decimal_natural(text.at, length, (uint64_t *)value));
+    *real = tsr__decimal_round(decimal, (tsr_dtype)type, text.at, length, *real);
+    return number != TSR__NUMBER_NONE;
   }
 }
 
 static void store(void *table, int64_t i, tsr_dtype dtype, int64_t value, double real)
 {
-  switch (dtype) {
-  case TSR_BOOL: ((bool *)table)[i] = value != 0; break;
-  case TSR_I32: ((int32_t *)table)[i] = (int32_t)value; break;
-  case TSR_F32: ((float *)table)[i] = (float)real; break;
-  case TSR_F64: ((double *)table)[i] = real; break;
-  default: ((int64_t *)table)[i] = value;
-  }
+  if (tsr__dtype_float(dtype)) tsr__dtype_put_real(dtype, table, i, real);
+  else tsr__dtype_put_whole(dtype, table, i, value);
 }
 
 static tsr__col from_text(tsr__lower *low, const tsr__expr *expr, tsr__col from)
@@ -168,12 +175,15 @@ static tsr__col from_text(tsr__lower *low, const tsr__expr *expr, tsr__col from)
 static int write_value(int type, const void *list, int64_t i, char *out)
 {
   int64_t integer = ((const int64_t *)list)[i];
+  uint64_t narrow; /* a float of any type */
   switch (type) {
-  case TSR_COL_F32: return tsr__text_f32(out, (float)((const double *)list)[i]);
-  case TSR_COL_F64: return tsr__text_f64(out, ((const double *)list)[i]);
+  case TSR_COL_U64: return tsr__text_u64(out, (uint64_t)integer);
   case TSR_COL_DATE: return tsr__date_write(integer, out);
   case TSR_COL_TIME: return tsr__time_write(integer, out);
-  default: return tsr__text_i64(out, integer);
+  default:
+    if (!tsr__is_float(type)) return tsr__text_i64(out, integer);
+    tsr__dtype_put_real((tsr_dtype)type, &narrow, 0, ((const double *)list)[i]);
+    return tsr__dtype_text((tsr_dtype)type, &narrow, 0, out);
   }
 }
 

@@ -148,12 +148,13 @@ static val days_of(tsr__lower *low, tsr__col x)
   return tsr__cast(low, x.values, TSR_F64);
 }
 
-tsr__col tsr__to_i32(tsr__lower *low, tsr__col column, int type)
+tsr__col tsr__to_narrow(tsr__lower *low, tsr__col column, int type)
 {
-  val under = tsr__op2(low, TSR__OP_LT, column.values, whole(low, INT32_MIN));
-  val over = tsr__op2(low, TSR__OP_GT, column.values, whole(low, INT32_MAX));
+  tsr_dtype dtype = tsr__dtype_of_type(type);
+  val under = tsr__op2(low, TSR__OP_LT, column.values, whole(low, tsr__dtype_least(dtype)));
+  val over = tsr__op2(low, TSR__OP_GT, column.values, whole(low, (int64_t)tsr__dtype_most(dtype)));
   tsr__note_overflow(low, tsr__op2(low, TSR__OP_OR, under, over), column.valid);
-  column.values = tsr__cast(low, column.values, TSR_I32);
+  column.values = tsr__cast(low, column.values, dtype);
   column.type = (uint8_t)type;
   return column;
 }
@@ -162,7 +163,7 @@ tsr__col tsr__to_i32(tsr__lower *low, tsr__col column, int type)
 static tsr__col from_days(tsr__lower *low, val days, tsr_array *valid, int type)
 {
   tsr__col out = { .type = TSR_COL_I64, .values = tsr__cast(low, days, TSR_I64), .valid = valid };
-  if (type == TSR_COL_DATE) return tsr__to_i32(low, out, TSR_COL_DATE);
+  if (type == TSR_COL_DATE) return tsr__to_narrow(low, out, TSR_COL_DATE);
   val day = whole(low, DAY_MICROS);
   tsr__note_overflow(low, tsr__op2(low, TSR__OP_MULOVF, out.values, day), valid);
   out.values = tsr__op2(low, TSR__OP_MUL, out.values, day);
@@ -235,12 +236,19 @@ tsr__col tsr__lower_moved(tsr__lower *low, const tsr__expr *expr)
   for (int i = 0; i < 2; i++) {
     const tsr__expr *arg = expr->arg[i];
     bool moment = tsr__is_temporal(arg->type);
-    side[i] = tsr__lower_as(low, arg, moment ? kind : TSR_COL_I64);
+    side[i] = tsr__lower_as(low, arg,
+                            moment                     ? kind
+                            : arg->type == TSR_COL_U64 ? TSR_COL_U64
+                                                       : TSR_COL_I64);
+    if (arg->type == TSR_COL_U64) {
+      val most = tsr__const_i(low, TSR_U64, INT64_MAX);
+      tsr__note_overflow(low, tsr__op2(low, TSR__OP_GT, side[i].values, most), side[i].valid);
+    }
     side[i].values = tsr__cast(low, side[i].values, TSR_I64);
     side[i].type = TSR_COL_I64;
   }
   tsr__col out = tsr__lower_integer(low, expr->op, side[0], side[1]);
-  if (expr->type == TSR_COL_DATE) return tsr__to_i32(low, out, TSR_COL_DATE);
+  if (expr->type == TSR_COL_DATE) return tsr__to_narrow(low, out, TSR_COL_DATE);
   out.type = expr->type;
   return out;
 }

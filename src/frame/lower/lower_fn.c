@@ -113,7 +113,8 @@ static tsr__col absolute(tsr__lower *low, tsr__col a)
 {
   if (tsr__is_integer(a.type)) {
     tsr_dtype dtype = tsr__dtype_of_type(a.type);
-    tsr_array *least = tsr__const_i(low, dtype, dtype == TSR_I32 ? INT32_MIN : INT64_MIN);
+    if (!tsr__dtype_least(dtype)) return a; /* unsigned */
+    tsr_array *least = tsr__const_i(low, dtype, tsr__dtype_least(dtype));
     tsr__note_overflow(low, tsr__op2(low, TSR__OP_EQ, a.values, least), a.valid);
   }
   a.values = tsr__op1(low, TSR__OP_ABS, a.values);
@@ -134,8 +135,10 @@ static tsr__col is_nan(tsr__lower *low, const tsr__expr *arg)
 static tsr__col sign(tsr__lower *low, tsr__col a)
 {
   tsr_array *zero = number(low, a.type, 0);
-  tsr_array *rest =
-      tsr__where(low, tsr__op2(low, TSR__OP_LT, a.values, zero), number(low, a.type, -1), a.values);
+  tsr_array *rest = a.values;
+  if (tsr__is_float(a.type) || tsr__dtype_least(tsr__dtype_of_type(a.type)))
+    rest = tsr__where(low, tsr__op2(low, TSR__OP_LT, a.values, zero), number(low, a.type, -1),
+                      a.values);
   a.values =
       tsr__where(low, tsr__op2(low, TSR__OP_GT, a.values, zero), number(low, a.type, 1), rest);
   return a;
@@ -168,25 +171,31 @@ static tsr__col round_real(tsr__lower *low, tsr__col a, int64_t digits)
   return a;
 }
 
-/* Tens, hundreds, ...: what lies half way goes to the even one. */
+/* Tens, hundreds, ...: what lies half way goes to the even one. Computed in i64; u64 in itself. */
 static tsr__col round_integer(tsr__lower *low, tsr__col a, int64_t digits)
 {
-  tsr_dtype dtype = tsr__dtype_of_type(a.type);
+  int type = a.type;
+  tsr_dtype dtype = type == TSR_COL_U64 ? TSR_U64 : TSR_I64;
   if (digits >= 0) return a;
-  a = tsr__convert(low, a, TSR_COL_I64);
+  a = tsr__convert(low, a, (int)dtype);
   int64_t step = (int64_t)ten_to(-digits);
-  tsr_array *size = tsr__const_i(low, TSR_I64, step), *half = tsr__const_i(low, TSR_I64, step / 2);
+  tsr_array *size = tsr__const_i(low, dtype, step), *half = tsr__const_i(low, dtype, step / 2);
   tsr_array *rest = tsr__op2(low, TSR__OP_MOD, a.values, size);
   tsr_array *steps = tsr__op2(low, TSR__OP_FLOORDIV, a.values, size);
-  tsr_array *odd = tsr__op2(low, TSR__OP_MOD, steps, tsr__const_i(low, TSR_I64, 2));
-  odd = tsr__op2(low, TSR__OP_EQ, odd, tsr__const_i(low, TSR_I64, 1));
+  tsr_array *odd = tsr__op2(low, TSR__OP_MOD, steps, tsr__const_i(low, dtype, 2));
+  odd = tsr__op2(low, TSR__OP_EQ, odd, tsr__const_i(low, dtype, 1));
   tsr_array *up = tsr__op2(low, TSR__OP_OR, tsr__op2(low, TSR__OP_GT, rest, half),
                            tsr__both(low, tsr__op2(low, TSR__OP_EQ, rest, half), odd));
-  tsr_array *more = tsr__op2(low, TSR__OP_SUB, size, rest);
-  tsr_array *less = tsr__op1(low, TSR__OP_NEG, rest);
-  tsr__col move = { .type = TSR_COL_I64, .values = tsr__where(low, up, more, less) };
+  tsr__col move = { .type = (uint8_t)dtype };
+  if (dtype == TSR_U64) { /* down, then up: nothing is negative */
+    a.values = tsr__op2(low, TSR__OP_SUB, a.values, rest);
+    move.values = tsr__where(low, up, size, tsr__const_i(low, dtype, 0));
+  } else {
+    tsr_array *more = tsr__op2(low, TSR__OP_SUB, size, rest);
+    move.values = tsr__where(low, up, more, tsr__op1(low, TSR__OP_NEG, rest));
+  }
   tsr__col out = tsr__lower_integer(low, TSR__B_ADD, a, move);
-  return dtype == TSR_I32 ? tsr__to_i32(low, out, TSR_COL_I32) : out;
+  return type == (int)dtype ? out : tsr__to_narrow(low, out, type);
 }
 
 /* -floor(-x). */

@@ -241,7 +241,7 @@ static bool take_columns(out_stream *own, const tsr_frame *df, const tsr__col *c
   for (int i = 0; i < own->column_count; i++) {
     const char *name = df->schema.field[i].name;
     size_t length = strlen(name) + 1;
-    own->column[i].type = df->schema.field[i].type;
+    own->column[i].type = (uint8_t)tsr__shard_type(df->schema.field[i].type);
     own->column[i].name = tsr__new(heap, length);
     if (!own->column[i].name) return false;
     memcpy(own->column[i].name, name, length);

@@ -148,12 +148,22 @@ tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **o
   return status;
 }
 
+int tsr__shard_type(int type)
+{
+  return type == TSR_COL_BF16 ? TSR_COL_F32 : type;
+}
+
 tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out)
 {
   tsr_status status = tsr__bind_frame(bind, bind->top, true, NULL, out);
   if (status) return status;
   tsr__lower low = lower_on(bind, out);
-  for (int i = 0; i < out->count; i++) compact(&low, &out->col[i], out->mask);
+  for (int i = 0; i < out->count; i++) {
+    int type = out->col[i].type;
+    if (tsr__shard_type(type) != type)
+      out->col[i] = tsr__convert(&low, out->col[i], tsr__shard_type(type));
+    compact(&low, &out->col[i], out->mask);
+  }
   return tsr__run_columns(bind, out->col, out->count, NULL);
 }
 
@@ -328,15 +338,17 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
   bool real = tsr__dtype_float((tsr_dtype)dtype);
   tsr_scalar given = tsr__scalar_signed(*null_value);
   bool whole = given.kind == TSR_SCALAR_BOOL || given.kind == TSR_SCALAR_INT;
-  bool fits = whole || (real && (given.kind == TSR_SCALAR_FLOAT || given.kind == TSR_SCALAR_UINT));
-  if (dtype == TSR_I32) fits = fits && given.i >= INT32_MIN && given.i <= INT32_MAX;
+  bool natural = given.kind == TSR_SCALAR_UINT; /* beyond i64 */
+  bool fits = real ? whole || natural || given.kind == TSR_SCALAR_FLOAT
+                   : whole || (natural && dtype == TSR_U64);
+  if (whole && tsr__dtype_integer(dtype)) fits = tsr__dtype_holds(dtype, given.i);
   if (!fits)
     return tsr__error_set(&bind->error, TSR_EDTYPE,
                           "tsr_frame_column: .null_value must be a number "
                           "that fits %s",
                           tsr_dtype_name(dtype));
-  tsr_array *other =
-      real ? tsr__const_f(low, dtype, tsr__scalar_real(given)) : tsr__const_i(low, dtype, given.i);
+  tsr_array *other = real ? tsr__const_f(low, dtype, tsr__scalar_real(given))
+                          : tsr__const_i(low, dtype, natural ? (int64_t)given.u : given.i);
   tsr_array *have = col->valid;
   if (dtype == TSR_BOOL)
     col->values = given.i ? tsr__op2(low, TSR__OP_OR, col->values, tsr__op1(low, TSR__OP_NOT, have))

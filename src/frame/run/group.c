@@ -203,13 +203,9 @@ static uint8_t *add_valid(tsr_table *table, tsr__table_column *column)
 static void set_key(tsr__table_column *column, int64_t row, const key *k, int64_t code)
 {
   bool null = code >= k->count;
-  int64_t value = null ? 0 : k->base + code;
+  int64_t value = null ? 0 : (int64_t)((uint64_t)k->base + (uint64_t)code);
   if (column->valid) column->valid[row] = !null;
-  switch (tsr__dtype_of_type(k->col.type)) {
-  case TSR_BOOL: ((uint8_t *)column->values)[row] = (uint8_t)value; break;
-  case TSR_I32: ((int32_t *)column->values)[row] = (int32_t)value; break;
-  default: ((int64_t *)column->values)[row] = value;
-  }
+  tsr__dtype_put_whole(tsr__dtype_of_type(k->col.type), column->values, row, value);
 }
 
 static bool fill_keys(tsr_table *table, const key *keys, int count, const group *list)

@@ -77,13 +77,14 @@ static double quantile_of(const tsr__expr *expr)
 }
 
 /* The two columns of a correlation, of the rows where both are there: integers as they are, unless
- * the other is none. */
+ * the other is none, or only one is of u64. */
 static void add_pair(work *w, const tsr__expr *expr, tsr__group_agg *agg)
 {
   tsr__col col[2];
   bool whole = true;
   for (int i = 0; i < 2; i++)
     whole = whole && (tsr__is_integer(expr->arg[i]->type) || expr->arg[i]->type == TSR_COL_BOOL);
+  whole = whole && (expr->arg[0]->type == TSR_COL_U64) == (expr->arg[1]->type == TSR_COL_U64);
   for (int i = 0; i < 2; i++)
     col[i] = tsr__lower_as(&w->low, expr->arg[i], whole ? expr->arg[i]->type : TSR_COL_F64);
   tsr_array *valid = tsr__both(&w->low, col[0].valid, col[1].valid);

@@ -35,7 +35,8 @@ static tsr_status add_key(side *s, const tsr__expr *expr, int type, tsr__rel_key
 {
   int place = -1;
   bool column = expr->kind == TSR__E_COLUMN;
-  tsr__col col = tsr__lower_key(&s->low, expr, type);
+  bool natural = type == TSR_COL_U64 && expr->type != TSR_COL_U64;
+  tsr__col col = natural ? tsr__lower_natural(&s->low, expr) : tsr__lower_key(&s->low, expr, type);
   bool same = column && col.values == s->bound.col[expr->column].values;
   for (int i = 0; same && i < s->carry.count && place < 0; i++)
     if (s->at[i] == expr->column) place = i;
@@ -129,14 +130,12 @@ static int64_t first_false(const tsr__value *mask, int position)
 static void print_value(const tsr__value *values, int position, int64_t row, const tsr__col *col,
                         tsr__text *out)
 {
-  const char *data = tsr__value_data(values, position);
-  const char *at = data + (size_t)row * tsr_dtype_size((tsr_dtype)values->dtype);
+  const void *data = tsr__value_data(values, position);
+  tsr_dtype dtype = (tsr_dtype)values->dtype;
   char text[40];
   int64_t whole = 0, length = 0;
-  double real;
-  if (values->dtype == TSR_BOOL) whole = ((const uint8_t *)data)[row / 8] >> (row % 8) & 1;
-  if (values->dtype == TSR_I32) whole = *(const int32_t *)(const void *)at;
-  if (values->dtype == TSR_I64) whole = *(const int64_t *)(const void *)at;
+  if (dtype == TSR_BOOL) whole = ((const uint8_t *)data)[row / 8] >> (row % 8) & 1;
+  else if (!tsr__dtype_float(dtype)) whole = tsr__dtype_get_whole(dtype, data, row);
   switch (col->type) {
   case TSR_COL_TEXT: {
     const char *word = tsr__dict_get(col->dict, whole, &length);
@@ -145,13 +144,8 @@ static void print_value(const tsr__value *values, int position, int64_t row, con
   }
   case TSR_COL_DATE: tsr__date_write(whole, text); break;
   case TSR_COL_TIME: tsr__time_write(whole, text); break;
-  case TSR_COL_F32:
-  case TSR_COL_F64:
-    real = col->type == TSR_COL_F32 ? *(const float *)(const void *)at
-                                    : *(const double *)(const void *)at;
-    tsr__text_f64(text, real);
-    break;
-  default: snprintf(text, sizeof text, "%lld", (long long)whole);
+  case TSR_COL_BOOL: text[snprintf(text, sizeof text, "%d", (int)whole)] = '\0'; break;
+  default: text[tsr__dtype_text(dtype, data, row, text)] = '\0';
   }
   tsr__text_add(out, "%s", text);
 }

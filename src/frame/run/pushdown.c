@@ -68,7 +68,8 @@ static bool constant(const tsr__expr *expr, int type, int64_t *whole, double *re
 /* Whether the reader's values of a column compare as the engine's do, in the type they meet in. */
 static bool comparable(int column, int type)
 {
-  if (tsr__is_integer(column)) return tsr__is_integer(type) || type == TSR_COL_F64;
+  if (column == TSR_COL_I32 || column == TSR_COL_I64)
+    return tsr__is_integer(type) || type == TSR_COL_F64;
   return column == type && (type == TSR_COL_F64 || tsr__is_temporal(type));
 }
 

@@ -192,8 +192,10 @@ tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out, con
 /* Counts the rows of a frame. */
 tsr_status tsr__count_rows(tsr__bind *bind, tsr_frame *df, int64_t *out);
 /* Evaluates all rows where they lie: every column's values, and `valid` where there are nulls, are
- * arrays of rank 1 with values, of the same rows on each device. */
+ * arrays of rank 1 with values, of the same rows on each device. Types that others lack come as
+ * wider ones: tsr__shard_type. */
 tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out);
+int tsr__shard_type(int type);
 /* Runs all arrays of columns as one program, and one more array unless NULL. */
 tsr_status tsr__run_columns(tsr__bind *bind, const tsr__col *col, int count, tsr_array *more);
 

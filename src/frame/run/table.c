@@ -98,9 +98,8 @@ static void apply(const filling *f, const int64_t *counts, int64_t least)
       column->valid[i] = (uint8_t)(column->valid[i] && counts[i] >= least);
     if (least && counts[i] < least && column->type == TSR_COL_TEXT)
       ((int32_t *)column->values)[i] = 0;
-    if (!least && counts[i] == 0 && column->type == TSR_COL_F64)
-      ((double *)column->values)[i] = (double)NAN;
-    if (!least && counts[i] == 0 && column->type == TSR_COL_F32) ((float *)column->values)[i] = NAN;
+    if (!least && counts[i] == 0 && tsr__is_float(column->type))
+      tsr__dtype_put_real((tsr_dtype)column->type, column->values, i, (double)NAN);
   }
 }
 
@@ -221,9 +220,9 @@ double tsr_table_f64(const tsr_table *table, int64_t row, int column)
 {
   const tsr__table_column *c = column_of(table, column);
   if (tsr_table_is_null(table, row, column) || c->type == TSR_COL_TEXT) return (double)NAN;
-  if (c->type == TSR_COL_F64) return ((const double *)c->values)[row];
-  if (c->type == TSR_COL_F32) return (double)((const float *)c->values)[row];
-  return (double)tsr_table_i64(table, row, column);
+  if (tsr__is_float(c->type)) return tsr__dtype_get_real((tsr_dtype)c->type, c->values, row);
+  int64_t whole = tsr_table_i64(table, row, column);
+  return c->type == TSR_COL_U64 ? (double)(uint64_t)whole : (double)whole;
 }
 
 static int64_t cut(double value)
@@ -237,15 +236,10 @@ int64_t tsr_table_i64(const tsr_table *table, int64_t row, int column)
 {
   const tsr__table_column *c = column_of(table, column);
   if (tsr_table_is_null(table, row, column)) return 0;
-  switch (c->type) {
-  case TSR_COL_BOOL: return ((const uint8_t *)c->values)[row];
-  case TSR_COL_I32:
-  case TSR_COL_DATE: return ((const int32_t *)c->values)[row];
-  case TSR_COL_F32: return cut((double)((const float *)c->values)[row]);
-  case TSR_COL_F64: return cut(((const double *)c->values)[row]);
-  case TSR_COL_TEXT: return 0;
-  default: return ((const int64_t *)c->values)[row];
-  }
+  tsr_dtype dtype = tsr__dtype_of_type(c->type);
+  if (c->type == TSR_COL_TEXT) return 0;
+  if (tsr__dtype_float(dtype)) return cut(tsr__dtype_get_real(dtype, c->values, row));
+  return tsr__dtype_get_whole(dtype, c->values, row);
 }
 
 void tsr__table_print(const tsr_table *table, int64_t row, int column, tsr__text *out)
@@ -260,8 +254,6 @@ void tsr__table_print(const tsr_table *table, int64_t row, int column, tsr__text
   }
   switch (c->type) {
   case TSR_COL_BOOL: tsr__text_add(out, "%s", i ? "true" : "false"); break;
-  case TSR_COL_F32: length = tsr__text_f32(room, ((const float *)c->values)[row]); break;
-  case TSR_COL_F64: length = tsr__text_f64(room, ((const double *)c->values)[row]); break;
   case TSR_COL_DATE: length = tsr__date_write(i, room); break;
   case TSR_COL_TIME: length = tsr__time_write(i, room); break;
   case TSR_COL_TEXT: {
@@ -269,7 +261,7 @@ void tsr__table_print(const tsr_table *table, int64_t row, int column, tsr__text
     tsr__text_put(out, text, (size_t)bytes);
     break;
   }
-  default: tsr__text_add(out, "%lld", (long long)i);
+  default: length = tsr__dtype_text((tsr_dtype)c->type, c->values, row, room);
   }
   tsr__text_put(out, room, (size_t)length);
 }

@@ -66,7 +66,8 @@ static tsr_status check_types(const tsr__csv *csv, tsr__error *error)
     if (tsr__type_named(csv->types.item[i].word) < 0)
       return tsr__error_set(error, TSR_EARG,
                             "%s: column \"%.60s\" is given the type \"%.40s\", expected one of "
-                            "bool, i32, i64, f32, f64, date, time and text",
+                            "bool, i8 ... i64, u8 ... u64, f16, bf16, f32, f64, date, time and "
+                            "text",
                             csv->path, csv->types.item[i].text, csv->types.item[i].word);
   return TSR_OK;
 }

@@ -64,7 +64,9 @@ unsigned tsr__csv_classify(const tsr__csv *csv, tsr__text_span f, tsr__read_valu
   if (f.length <= 5 && read_bool(f, &value->integer)) return TSR__CLASS_BOOL;
   switch (tsr__decimal_read(csv->decimal, f.at, f.length, &value->integer, &value->real)) {
   case TSR__NUMBER_INT: return TSR__CLASS_INT;
-  case TSR__NUMBER_BIG: return TSR__CLASS_BIG;
+  case TSR__NUMBER_BIG:
+    value->natural = tsr__decimal_natural(f.at, f.length, (uint64_t *)&value->integer);
+    return TSR__CLASS_BIG;
   case TSR__NUMBER_FLOAT: return TSR__CLASS_FLOAT;
   case TSR__NUMBER_NONE: break;
   }
@@ -77,27 +79,15 @@ unsigned tsr__csv_classify(const tsr__csv *csv, tsr__text_span f, tsr__read_valu
   return TSR__CLASS_TEXT;
 }
 
-/* The classes whose values a column of a type can hold. */
-static unsigned accepted(tsr_coltype type)
-{
-  switch (type) {
-  case TSR_COL_BOOL: return TSR__CLASS_NULL | TSR__CLASS_BOOL;
-  case TSR_COL_I32:
-  case TSR_COL_I64: return TSR__CLASS_NULL | TSR__CLASS_INT;
-  case TSR_COL_F32:
-  case TSR_COL_F64: return TSR__CLASS_NULL | TSR__CLASS_INT | TSR__CLASS_BIG | TSR__CLASS_FLOAT;
-  case TSR_COL_DATE: return TSR__CLASS_NULL | TSR__CLASS_DATE;
-  case TSR_COL_TIME: return TSR__CLASS_NULL | TSR__CLASS_DATE | TSR__CLASS_TIME;
-  case TSR_COL_TEXT: break;
-  }
-  return 0;
-}
-
 bool tsr__csv_fits(tsr_coltype type, unsigned class, const tsr__read_value *value)
 {
-  if (!(class & accepted(type))) return false;
-  bool small = value->integer >= INT32_MIN && value->integer <= INT32_MAX;
-  return type != TSR_COL_I32 || small;
+  switch (type) {
+  case TSR_COL_BOOL: return class & (TSR__CLASS_NULL | TSR__CLASS_BOOL);
+  case TSR_COL_DATE: return class & (TSR__CLASS_NULL | TSR__CLASS_DATE);
+  case TSR_COL_TIME: return class & (TSR__CLASS_NULL | TSR__CLASS_DATE | TSR__CLASS_TIME);
+  case TSR_COL_TEXT: return false;
+  default: return class == TSR__CLASS_NULL || tsr__number_fits(type, class, value);
+  }
 }
 
 /* ---- fields --------------------------------------------------------------------------------- */
@@ -159,10 +149,10 @@ static unsigned slow_value(const struct job *job, int row, tsr__read_value *valu
     return job->forced ? TSR__CLASS_NULL : 0;
   }
   if (class == TSR__CLASS_DATE && job->type == TSR_COL_TIME) value->integer *= INT64_C(86400000000);
-  if (job->type == TSR_COL_F32) {
+  tsr_dtype dtype = (tsr_dtype)job->type;
+  if (tsr__dtype_float(dtype) && dtype != TSR_F64) {
     field = bare(field);
-    value->real =
-        (double)tsr__decimal_narrow(job->csv->decimal, field.at, field.length, value->real);
+    value->real = tsr__decimal_round(job->csv->decimal, dtype, field.at, field.length, value->real);
   }
   return class;
 }
@@ -325,6 +315,18 @@ static inline bool fast_f32(const struct job *job, tsr__text_span f, tsr__read_v
 static inline bool fast_i32(const struct job *job, tsr__text_span f, tsr__read_value *value)
 {
   return fast_i64(job, f, value); /* its eight digits fit */
+}
+
+static inline bool fast_whole(const struct job *job, tsr__text_span f, tsr__read_value *value)
+{
+  return fast_i64(job, f, value) && tsr__dtype_holds((tsr_dtype)job->type, value->integer);
+}
+
+/* Floats of 16 bits: their fields are looked at twice, so that they are rounded once. */
+static inline bool fast_none(const struct job *job, tsr__text_span f, tsr__read_value *value)
+{
+  (void)job, (void)f, (void)value;
+  return false;
 }
 
 static inline bool fast_date(const struct job *job, tsr__text_span f, tsr__read_value *value)
@@ -490,6 +492,23 @@ static uint64_t text_word(const struct job *job, int row, int count, int32_t *ou
 
 /* ---- a column of a batch --------------------------------------------------------------------- */
 
+/* Types that are seldom given: by way of i64 or f64. */
+static uint64_t seldom_word(const struct job *job, int row, int count, const tsr__csv_sink *sink)
+{
+  tsr_dtype dtype = (tsr_dtype)job->type;
+  int64_t whole[64] = { 0 }, at = sink->at + row;
+  double real[64] = { 0 };
+  uint64_t word;
+  if (tsr__dtype_float(dtype)) {
+    word = parse_word(job, row, count, real, (struct codec){ fast_none, store_f64, 0, NULL });
+    for (int i = 0; i < count; i++) tsr__dtype_put_real(dtype, sink->values, at + i, real[i]);
+  } else {
+    word = parse_word(job, row, count, whole, (struct codec){ fast_whole, store_i64, 0, NULL });
+    for (int i = 0; i < count; i++) tsr__dtype_put_whole(dtype, sink->values, at + i, whole[i]);
+  }
+  return word;
+}
+
 static uint64_t any_word(const struct job *job, int row, int count, const tsr__csv_sink *sink)
 {
   char *values = sink->values;
@@ -515,6 +534,7 @@ static uint64_t any_word(const struct job *job, int row, int count, const tsr__c
   case TSR_COL_F32:
     return parse_word(job, row, count, narrow, (struct codec){ fast_f32, store_f32, 0, plain_f64 });
   case TSR_COL_TEXT: return text_word(job, row, count, narrow);
+  default: return seldom_word(job, row, count, sink);
   }
   word = parse_word(job, row, count, &bits, (struct codec){ fast_bool, store_bit, 0, NULL });
   uint64_t *to = (uint64_t *)(void *)values + at / 64;

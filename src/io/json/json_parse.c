@@ -320,27 +320,23 @@ unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *
   }
   switch (tsr__decimal_read(decimal, token->at, token->length, &value->integer, &value->real)) {
   case TSR__NUMBER_INT: return TSR__CLASS_INT;
-  case TSR__NUMBER_BIG: return TSR__CLASS_BIG;
+  case TSR__NUMBER_BIG:
+    value->natural = tsr__decimal_natural(token->at, token->length, (uint64_t *)&value->integer);
+    return TSR__CLASS_BIG;
   default: return TSR__CLASS_FLOAT;
   }
 }
 
 bool tsr__json_fits(tsr_coltype type, unsigned class, const tsr__read_value *value)
 {
-  const unsigned numbers = TSR__CLASS_INT | TSR__CLASS_BIG | TSR__CLASS_FLOAT;
   if (class == TSR__CLASS_NULL) return true;
   switch (type) {
   case TSR_COL_BOOL: return class == TSR__CLASS_BOOL;
-  case TSR_COL_I64: return class == TSR__CLASS_INT;
-  case TSR_COL_I32:
-    return class == TSR__CLASS_INT && value->integer >= INT32_MIN && value->integer <= INT32_MAX;
-  case TSR_COL_F32:
-  case TSR_COL_F64: return (class & numbers) != 0;
   case TSR_COL_DATE: return class == TSR__CLASS_DATE;
   case TSR_COL_TIME: return class == TSR__CLASS_DATE || class == TSR__CLASS_TIME;
-  case TSR_COL_TEXT: break;
+  case TSR_COL_TEXT: return true;
+  default: return tsr__number_fits(type, class, value);
   }
-  return true;
 }
 
 /* ---- lines and keys -------------------------------------------------------------------------- */

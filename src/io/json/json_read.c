@@ -80,6 +80,22 @@ static void set_bit(void *words, int64_t at)
   ((uint64_t *)words)[at / 64] |= UINT64_C(1) << (at % 64);
 }
 
+/* A number that is to be of a dtype. */
+typedef struct number {
+  tsr_dtype dtype;
+  const tsr__json_token *token;
+  const tsr__read_value *value;
+} number;
+
+static void put_number(const job *j, const number *n, void *out, int64_t at)
+{
+  if (!tsr__dtype_float(n->dtype)) tsr__dtype_put_whole(n->dtype, out, at, n->value->integer);
+  else
+    tsr__dtype_put_real(n->dtype, out, at,
+                        tsr__decimal_round(j->json->decimal, n->dtype, n->token->at,
+                                           n->token->length, n->value->real));
+}
+
 /* Puts a value; where it does not fit a forced type its row was found bad before, and it is
  * null. */
 static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json_token *token)
@@ -101,18 +117,12 @@ static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json
     case TSR_COL_BOOL:
       if (value.integer) set_bit(out, at);
       break;
-    case TSR_COL_F64: ((double *)out)[at] = value.real; break;
-    case TSR_COL_F32:
-      ((float *)out)[at] =
-          tsr__decimal_narrow(j->json->decimal, token->at, token->length, value.real);
-      break;
-    case TSR_COL_I32:
     case TSR_COL_DATE: ((int32_t *)out)[at] = (int32_t)value.integer; break;
     case TSR_COL_TIME:
       if (class == TSR__CLASS_DATE) value.integer *= INT64_C(86400000000);
       ((int64_t *)out)[at] = value.integer;
       break;
-    default: ((int64_t *)out)[at] = value.integer; break;
+    default: put_number(j, &(number){ (tsr_dtype)type, token, &value }, out, at);
     }
   }
   set_bit(t->validity[part], at);

@@ -8,6 +8,7 @@
  * Invariant: every object is JSON by RFC 8259, also where the values are not: NaN and infinities
  * are null there. */
 #include "io/rows/write.h"
+#include "topology/topology.h"
 
 #include <math.h>
 
@@ -50,8 +51,8 @@ static void put_text(tsr__bytes *out, const char *text, size_t length)
 static bool is_null(const tsr__out_column *column, int64_t row)
 {
   if (column->valid && !column->valid[row]) return true;
-  if (column->type == TSR_COL_F64) return !isfinite(((const double *)column->values)[row]);
-  return column->type == TSR_COL_F32 && !isfinite(((const float *)column->values)[row]);
+  tsr_dtype dtype = (tsr_dtype)column->type;
+  return tsr__dtype_float(dtype) && !isfinite(tsr__dtype_get_real(dtype, column->values, row));
 }
 
 static void put_value(tsr__bytes *out, const tsr__out_column *column, int64_t row)

@@ -1,7 +1,18 @@
 /* The table of types that csv.h shows, and the words for types. */
 #include "io/rows/classes.h"
 
+#include "topology/topology.h"
+
 #include <string.h>
+
+bool tsr__number_fits(tsr_coltype type, unsigned class, const tsr__read_value *value)
+{
+  const unsigned numbers = TSR__CLASS_INT | TSR__CLASS_BIG | TSR__CLASS_FLOAT;
+  tsr_dtype dtype = (tsr_dtype)type;
+  if (tsr__dtype_float(dtype)) return (class & numbers) != 0;
+  if (class == TSR__CLASS_BIG) return dtype == TSR_U64 && value->natural;
+  return class == TSR__CLASS_INT && tsr__dtype_holds(dtype, value->integer);
+}
 
 tsr_coltype tsr__classes_type(unsigned seen)
 {
@@ -30,9 +41,9 @@ const char *tsr_coltype_name(tsr_coltype type)
 
 int tsr__type_named(const char *word)
 {
-  static const tsr_coltype types[] = { TSR_COL_BOOL, TSR_COL_I32,  TSR_COL_I64,  TSR_COL_F32,
-                                       TSR_COL_F64,  TSR_COL_DATE, TSR_COL_TIME, TSR_COL_TEXT };
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-    if (!strcmp(word, tsr_coltype_name(types[i]))) return (int)types[i];
+  TSR__FOR_DTYPES(type)
+  if (!strcmp(word, tsr_coltype_name((tsr_coltype)type))) return type;
+  for (int type = TSR_COL_DATE; type <= TSR_COL_TEXT; type++)
+    if (!strcmp(word, tsr_coltype_name((tsr_coltype)type))) return type;
   return -1;
 }

@@ -18,10 +18,13 @@ enum {
 };
 
 typedef struct tsr__read_value {
-  int64_t integer; /* INT, DATE (days), TIME (microseconds), BOOL */
+  int64_t integer; /* INT, DATE (days), TIME (microseconds), BOOL; BIG: bits of u64, if `natural` */
   double real;     /* INT, BIG, FLOAT */
+  bool natural;    /* BIG: u64 holds it */
 } tsr__read_value;
 
+/* Whether a column of a type of numbers can hold a value. */
+bool tsr__number_fits(tsr_coltype type, unsigned class, const tsr__read_value *value);
 /* The type of a column that holds these classes: the table of csv.h. */
 tsr_coltype tsr__classes_type(unsigned seen);
 /* The type that a word of the options means ("f64"); -1: none. */

@@ -3,6 +3,7 @@
  * Invariant: a cell is one line and holds no bar that ends it; what would steer a terminal is a
  * blank, as in tables drawn for the eye. */
 #include "io/rows/write.h"
+#include "topology/topology.h"
 
 /* Bytes up to the first that needs a look: one of Markdown's, or one that may begin what steers. */
 static size_t plain_bytes(const char *text, size_t length)
@@ -60,7 +61,7 @@ static void put_rows(const void *user, tsr__bytes *out, int64_t from, int64_t to
 
 static bool is_number(int type)
 {
-  return type == TSR_COL_I32 || type == TSR_COL_I64 || type == TSR_COL_F32 || type == TSR_COL_F64;
+  return tsr__dtype_integer((tsr_dtype)type) || tsr__dtype_float((tsr_dtype)type);
 }
 
 tsr_status tsr__markdown_write(const tsr__write_ask *ask, tsr__error *error)

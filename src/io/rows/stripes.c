@@ -50,8 +50,8 @@ void tsr__stripes_close(tsr__stripes *s)
 
 static size_t element_size(tsr_coltype type)
 {
-  bool small = type == TSR_COL_I32 || type == TSR_COL_F32 || type == TSR_COL_DATE;
-  return small || type == TSR_COL_TEXT ? 4 : 8;
+  if (tsr__dtype_known((tsr_dtype)type)) return tsr_dtype_size((tsr_dtype)type);
+  return type == TSR_COL_TIME ? 8 : 4;
 }
 
 void tsr__stripe_clear(tsr__stripes *s, int64_t stripe, int target)

@@ -8,6 +8,7 @@
 #include "io/rows/write.h"
 
 #include "io/text/datetime.h"
+#include "topology/topology.h"
 
 #include <math.h>
 
@@ -65,17 +66,11 @@ void tsr__bytes_value(tsr__bytes *bytes, const tsr__out_column *column, int64_t 
   int length = 0;
   switch (column->type) {
   case TSR_COL_BOOL: length = put_bool(to, ((const uint8_t *)column->values)[row]); break;
-  case TSR_COL_I32: length = tsr__text_i64(to, ((const int32_t *)column->values)[row]); break;
-  case TSR_COL_I64: length = tsr__text_i64(to, ((const int64_t *)column->values)[row]); break;
-  case TSR_COL_F32:
-    length = mark_float(to, tsr__text_f32(to, ((const float *)column->values)[row]), floats);
-    break;
-  case TSR_COL_F64:
-    length = mark_float(to, tsr__text_f64(to, ((const double *)column->values)[row]), floats);
-    break;
   case TSR_COL_DATE: length = tsr__date_write(((const int32_t *)column->values)[row], to); break;
   case TSR_COL_TIME: length = tsr__time_write(((const int64_t *)column->values)[row], to); break;
-  default: break;
+  default:
+    length = tsr__dtype_text((tsr_dtype)column->type, column->values, row, to);
+    if (tsr__dtype_float((tsr_dtype)column->type)) length = mark_float(to, length, floats);
   }
   bytes->used += (size_t)length;
 }

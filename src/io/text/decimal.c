@@ -295,3 +295,51 @@ float tsr__decimal_narrow(const tsr__decimal *decimal, const char *at, size_t le
   float value = strtof_l(text, NULL, decimal->locale);
   return s.negative ? -value : value;
 }
+
+/* On which side of a double its text lies, both without their signs: -1, 0 or 1. The digits of the
+ * double are all there, which takes at most 134 of a border between floats of 16 bits. */
+static int side_of(const struct scanned *s, double real)
+{
+  char text[LIBRARY_TEXT], exact[192];
+  library_text(s, text);
+  tsr__text_decimals(exact, sizeof exact, fabs(real), 'e', 150);
+  const char *a = text + strspn(text, "0"), *b = exact, *end = strchr(text, 'e');
+  long power = strtol(end + 1, NULL, 10) + (end - a) - 1,
+       other = strtol(strchr(b, 'e') + 1, NULL, 10);
+  if (power != other) return power < other ? -1 : 1;
+  for (; a < end || *b != 'e'; a += a < end, b += *b != 'e') {
+    if (*b == '.') b++;
+    int left = a < end ? *a : '0', right = *b != 'e' ? *b : '0';
+    if (left != right) return left < right ? -1 : 1;
+  }
+  return 0;
+}
+
+/* As tsr__decimal_narrow: what is next to a double on either side rounds differently only where it
+ * is a border. */
+double tsr__decimal_round(const tsr__decimal *decimal, tsr_dtype dtype, const char *at,
+                          size_t length, double real)
+{
+  struct scanned s;
+  if (dtype == TSR_F64 || !isfinite(real) || real == 0) return real;
+  if (dtype == TSR_F32) return (double)tsr__decimal_narrow(decimal, at, length, real);
+  double below = tsr__dtype_round(dtype, nextafter(real, 0));
+  double above = tsr__dtype_round(dtype, nextafter(real, copysign((double)INFINITY, real)));
+  if (below == above || !scan(&s, at, at + length, decimal->point)) return below;
+  int side = side_of(&s, real);
+  return side < 0 ? below : side > 0 ? above : tsr__dtype_round(dtype, real);
+}
+
+bool tsr__decimal_natural(const char *at, size_t length, uint64_t *out)
+{
+  uint64_t value = 0;
+  if (length && *at == '+') at++, length--;
+  for (size_t i = 0; i < length; i++) {
+    unsigned digit = (unsigned)(at[i] - '0');
+    if (digit > 9 || __builtin_mul_overflow(value, UINT64_C(10), &value) ||
+        __builtin_add_overflow(value, (uint64_t)digit, &value))
+      return false;
+  }
+  *out = value;
+  return length > 0;
+}

@@ -6,7 +6,7 @@
 #ifndef TSR_IO_DECIMAL_H
 #define TSR_IO_DECIMAL_H
 
-#include "base/base.h"
+#include "topology/topology.h"
 
 typedef struct tsr__decimal tsr__decimal;
 
@@ -33,5 +33,10 @@ tsr__number tsr__decimal_read(const tsr__decimal *decimal, const char *at, size_
 /* The number that a text says as a float, rounded once; `real` is what tsr__decimal_read made of
  * the text. */
 float tsr__decimal_narrow(const tsr__decimal *decimal, const char *at, size_t length, double real);
+/* The same for any dtype of floats. */
+double tsr__decimal_round(const tsr__decimal *decimal, tsr_dtype dtype, const char *at,
+                          size_t length, double real);
+/* Reads digits that i64 does not hold (TSR__NUMBER_BIG); false: u64 does not either. */
+bool tsr__decimal_natural(const char *at, size_t length, uint64_t *out);
 
 #endif
