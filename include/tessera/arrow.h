@@ -64,23 +64,22 @@ typedef struct tsr_arrow_opts {
 } tsr_arrow_opts;
 
 /* Takes all batches of a stream: it is moved from (its release is NULL afterwards, also on an
- * error). Columns: bool, integers that fit i32 as i32, wider as i64 (u64 beyond 2^63 - 1 is
- * TSR_EVALUE), f16 as f32, f32, f64, decimals as i64 where they have no fraction and all of the
- * stream fit, else as the nearest f64, dates, time stamps as microseconds (nanoseconds must be
- * whole ones), text (plain, large, view), dictionaries of all of these, null. Others, times of day
- * among them, are TSR_EUNSUPPORTED by name and format, with what to cast them to. Buffers may lie
- * at any address. f64, i64, i32, f32, dates and microseconds of one batch on one device, without
- * nulls and aligned to 64 bytes, are borrowed until the scope closes; other columns are copied when
- * a terminal needs them. Structures that the interface does not allow are TSR_EARG; contents
- * (offsets, indices, UTF-8) are looked at by terminals: TSR_EVALUE. Returns a frame owned by the
- * scope. Collective, same arguments. */
+ * error). Columns: bool, integers and floats as they are, decimals as i64 where they have no
+ * fraction and all of the stream fit, else as the nearest f64, dates, time stamps as microseconds
+ * (nanoseconds must be whole ones), text (plain, large, view), dictionaries of all of these, null.
+ * Others, times of day among them, are TSR_EUNSUPPORTED by name and format, with what to cast them
+ * to. Buffers may lie at any address. Numbers, dates and microseconds of one batch on one device,
+ * without nulls and aligned to 64 bytes, are borrowed until the scope closes; other columns are
+ * copied when a terminal needs them. Structures that the interface does not allow are TSR_EARG;
+ * contents (offsets, indices, UTF-8) are looked at by terminals: TSR_EVALUE. Returns a frame owned
+ * by the scope. Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_from_arrow_with(tsr_scope *scope, struct ArrowArrayStream *stream,
                                              const tsr_arrow_opts *opts, const char *site);
 
 /* Evaluates and gives the frame as a stream, one batch a device's rows, in order. What it gives
  * away is held by reference: it may outlive the scope, but not the runtime, which must be closed
- * after the last of it was released. Text is dictionary-encoded; times are UTC. `*out` is untouched
- * on failure; the caller releases it. Collective. */
+ * after the last of it was released. Text is dictionary-encoded, times are UTC, bf16 is f32. `*out`
+ * is untouched on failure; the caller releases it. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_frame_to_arrow_at(tsr_frame *df, struct ArrowArrayStream *out,
                                                       const char *site);
 

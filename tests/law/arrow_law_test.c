@@ -38,7 +38,7 @@ static const struct kind {
   { "i", INTEGER, 4, INT32_MIN, INT32_MAX, 1, 1 },
   { "I", INTEGER, 4, 0, UINT32_MAX, 1, 1 },
   { "l", INTEGER, 8, INT64_MIN, INT64_MAX, 1, 1 },
-  { "L", INTEGER, 8, 0, INT64_MAX, 1, 1 },
+  { "L", INTEGER, 8, INT64_MIN, INT64_MAX, 1, 1 }, /* as bits */
   { "tdD", INTEGER, 4, -700000, 2900000, 1, 1 },
   { "tdm", INTEGER, 8, -700000, 2900000, 86400000, 1 },
   { "tss:UTC", INTEGER, 8, -2000000, 2000000, 1, 1000000 },

@@ -31,6 +31,17 @@ typedef enum tsr__arrow_layout {
   TSR__ARROW_TEXT_VIEW
 } tsr__arrow_layout;
 
+/* Bytes of a number. */
+static inline size_t tsr__arrow_size(int layout)
+{
+  static const uint8_t size[] = {
+    [TSR__ARROW_I8] = 1,  [TSR__ARROW_U8] = 1,  [TSR__ARROW_I16] = 2, [TSR__ARROW_U16] = 2,
+    [TSR__ARROW_I32] = 4, [TSR__ARROW_U32] = 4, [TSR__ARROW_I64] = 8, [TSR__ARROW_U64] = 8,
+    [TSR__ARROW_F16] = 2, [TSR__ARROW_F32] = 4, [TSR__ARROW_F64] = 8
+  };
+  return size[layout];
+}
+
 typedef struct tsr__arrow_type {
   uint8_t layout; /* of the values, which a dictionary's entries are too */
   uint8_t index;  /* layout of the indices into a dictionary; 0: there is none */

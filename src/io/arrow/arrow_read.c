@@ -194,10 +194,8 @@ bool tsr__arrow_borrow(tsr__arrow *arrow, int column, tsr__foreign *out)
   tsr__arrow_batch *batch = arrow->batches[0];
   const struct ArrowArray *array = batch->array.children[column];
   int64_t rows = batch->array.length, from = array->offset + batch->array.offset;
-  size_t size = 0;
-  if (type->layout == TSR__ARROW_I32 || type->layout == TSR__ARROW_F32) size = 4;
-  if (type->layout == TSR__ARROW_I64 || type->layout == TSR__ARROW_F64) size = 8;
-  if (!size || !rows) return false;
+  if (type->layout < TSR__ARROW_I8 || type->layout > TSR__ARROW_F64 || !rows) return false;
+  size_t size = tsr__arrow_size(type->layout);
   if (array->buffers[0] && array->null_count)
     for (int64_t i = 0; i < rows; i++)
       if (!tsr__arrow_bit(array->buffers[0], from + i)) return false;

@@ -59,25 +59,23 @@ static void put_validity(run *r)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Dates, times and integers. */
-static bool put_integers(run *r)
+/* Dates and times. */
+static bool put_moments(run *r)
 {
   const void *buffer = r->array->buffers[1];
-  bool narrow = r->column_type == TSR_COL_I32 || r->column_type == TSR_COL_DATE;
+  bool date = r->column_type == TSR_COL_DATE;
   for (int64_t i = 0; i < r->count; i++) {
     if (!is_valid(r, i)) continue;
     int64_t value = integer_at(buffer, r->type->layout, r->from + i);
-    if (r->type->layout == TSR__ARROW_U64 && value < 0)
-      return fail_at(r, i, "an unsigned integer beyond 2^63 - 1");
     if (__builtin_mul_overflow(value, r->type->factor, &value))
       return fail_at(r, i, "a time beyond what 64 bits of microseconds hold");
     if (value % r->type->divisor)
-      return fail_at(
-          r, i, narrow ? "a date that is no whole day" : "a time that is no whole microsecond");
+      return fail_at(r, i,
+                     date ? "a date that is no whole day" : "a time that is no whole microsecond");
     value /= r->type->divisor;
-    if (narrow && (value < INT32_MIN || value > INT32_MAX))
+    if (date && (value < INT32_MIN || value > INT32_MAX))
       return fail_at(r, i, "a date beyond what 32 bits of days hold");
-    if (narrow) ((int32_t *)r->out)[r->at + i] = (int32_t)value;
+    if (date) ((int32_t *)r->out)[r->at + i] = (int32_t)value;
     else ((int64_t *)r->out)[r->at + i] = value;
   }
   return true;
@@ -93,10 +91,10 @@ static bool put_bools(run *r)
   return true;
 }
 
-/* Floats; what lies under a null becomes 0. */
-static bool put_floats(run *r)
+/* Numbers, which lie as columns have them; what lies under a null becomes 0. */
+static bool put_numbers(run *r)
 {
-  size_t size = r->type->layout == TSR__ARROW_F32 ? 4 : 8;
+  size_t size = tsr_dtype_size((tsr_dtype)r->column_type);
   const char *from = (const char *)r->array->buffers[1] + (size_t)r->from * size;
   char *to = (char *)r->out + (size_t)r->at * size;
   if (!r->array->buffers[0]) {
@@ -105,29 +103,6 @@ static bool put_floats(run *r)
   }
   for (int64_t i = 0; i < r->count; i++)
     if (is_valid(r, i)) memcpy(to + (size_t)i * size, from + (size_t)i * size, size);
-  return true;
-}
-
-/* Every half is a float. */
-static float float_of_half(uint16_t half)
-{
-  uint32_t exponent = half >> 10 & 31, fraction = half & 1023, sign = (uint32_t)(half >> 15) << 31;
-  uint32_t bits = sign | (exponent == 31 ? 255u << 23 : (exponent + 112) << 23) | fraction << 13;
-  float value;
-  if (exponent) {
-    memcpy(&value, &bits, sizeof value);
-    return value;
-  }
-  value = (float)fraction * 0x1p-24f;
-  return sign ? -value : value;
-}
-
-static bool put_halves(run *r)
-{
-  for (int64_t i = 0; i < r->count; i++)
-    if (is_valid(r, i))
-      ((float *)r->out)[r->at + i] =
-          float_of_half((uint16_t)integer_at(r->array->buffers[1], TSR__ARROW_U16, r->from + i));
   return true;
 }
 
@@ -284,14 +259,11 @@ static bool put_values(run *r)
   switch (r->type->layout) {
   case TSR__ARROW_NULL: return true;
   case TSR__ARROW_BOOL: return put_bools(r);
-  case TSR__ARROW_F16: return put_halves(r);
-  case TSR__ARROW_F32:
-  case TSR__ARROW_F64: return put_floats(r);
   case TSR__ARROW_DECIMAL: return put_decimals(r);
   case TSR__ARROW_TEXT:
   case TSR__ARROW_LARGE_TEXT:
   case TSR__ARROW_TEXT_VIEW: return put_texts(r);
-  default: return put_integers(r);
+  default: return (r->column_type >= TSR_COL_DATE ? put_moments : put_numbers)(r);
   }
 }
 
