@@ -46,7 +46,7 @@ class Stream(ctypes.Structure):
 class Sharding(ctypes.Structure):
     """tsr_sharding."""
 
-    _fields_ = [("mesh", pointer), ("rest", ctypes.c_uint8 * 72)]
+    _fields_ = [("mesh", pointer), ("rest", ctypes.c_uint8 * 24)]
 
 
 class Options(ctypes.Structure):
