@@ -29,8 +29,8 @@ LEVELS = {
 # Rooms inside a room, each with its level there; "" stands for what lies in the room itself. They include
 # themselves and those of a lower level, so that no two are in a circle.
 SUBROOMS = {
-    "kernel": {"device": 0, "exact": 0, "fuse": 0, "tile": 1, "jit": 2, "matmul": 2, "rows": 2,
-               "": 3},
+    "kernel": {"device": 0, "exact": 0, "fuse": 0, "tile": 1, "jit": 2, "rows": 2,
+               "routine": 3, "": 4},
     "io": {"file": 0, "text": 0, "rows": 1, "csv": 2, "json": 2, "arrow": 2, "npy": 2},
     "frame": {"expr": 0, "chain": 1, "lower": 2, "run": 3, "out": 4},
 }

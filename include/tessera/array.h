@@ -196,6 +196,12 @@ TSR_API tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand
  * TSR_EVALUE. Local. */
 TSR_API tsr_array *tsr_take_at(tsr_array *a, tsr_array *indices, int dim, const char *site);
 
+/* ---- along a dim ----------------------------------------------------------------------- */
+
+/* The sums of all elements up to each along `dim`, that one included; integers and bools as i64
+ * (unsigned ones u64), wrapping, floats exactly and rounded once each. Local. */
+TSR_API tsr_array *tsr_cumsum_at(tsr_array *a, int dim, const char *site);
+
 /* ---- reductions ------------------------------------------------------------------------ */
 
 /* Dims to reduce: a set. TSR_DIMS(0, 2); none named = all. */
@@ -379,6 +385,8 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_where(condition, a, b) \
   tsr_where_at((condition), TSR_OPERAND(a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_take(a, indices, dim) tsr_take_at((a), (indices), (dim), TSR_HERE)
+
+#define tsr_cumsum(a, dim) tsr_cumsum_at((a), (dim), TSR_HERE)
 
 #define TSR_REDUCE_(...) (&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args), .x = __VA_ARGS__ })
 #define tsr_sum(...) tsr_sum_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)

@@ -158,8 +158,8 @@ tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *err
 /* At level trace, the whole plan: the program of each device and its kernels' instructions. */
 static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
 {
-  static const char *const kinds[] = { "kernel",  "combine", "reshard",
-                                       "compact", "firstn",  "rebalance" };
+  static const char *const kinds[] = { "kernel", "combine",   "reshard", "compact",
+                                       "firstn", "rebalance", "routine" };
   if (!tsr__log_on(rt, TSR_LOG_TRACE, "execute")) return;
   tsr__text text;
   tsr__text_init(&text, &rt->heap);

@@ -95,4 +95,7 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node);
 tsr_status tsr__exec_firstn(tsr__exec *exec, int node);
 tsr_status tsr__exec_rebalance(tsr__exec *exec, int node);
 
+/* A step that is one device routine (routine.c). */
+tsr_status tsr__exec_routine(tsr__exec *exec, int node);
+
 #endif

@@ -347,6 +347,7 @@ static tsr_status run_step(tsr__exec *exec, const tsr__step *step)
   case TSR__STEP_RESHARD: return tsr__exec_reshard(exec, step->node);
   case TSR__STEP_COMPACT: return tsr__exec_compact(exec, step->node);
   case TSR__STEP_FIRSTN: return tsr__exec_firstn(exec, step->node);
+  case TSR__STEP_ROUTINE: return tsr__exec_routine(exec, step->node);
   default: return tsr__exec_rebalance(exec, step->node);
   }
 }

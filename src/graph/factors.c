@@ -148,6 +148,7 @@ void tsr__factors_of(const tsr__program *program, int node, tsr__factors *out)
   memset(out->letter, -1, sizeof out->letter);
   switch (tsr__ops[out->node->op].shape_rule) {
   case TSR__SH_REDUCE: expand_reduction(out); break;
+  case TSR__SH_RESULT:
   case TSR__SH_SOURCE: pass_result(out); break;
   case TSR__SH_ELEMENT: pass_result(out); /* fallthrough */
   default: expand_terms(out); break;
@@ -162,7 +163,7 @@ void tsr__factors_in(const tsr__factors *f, int i, int8_t map[TSR_MAX_RANK])
   if (in < 0 || rule == TSR__SH_SOURCE) return;
   const tsr__gnode *operand = &f->program->nodes[in];
   if (rule == TSR__SH_ELEMENT && *term == '.') map_aligned(f, operand, map);
-  else if (rule == TSR__SH_REDUCE)
-    for (int d = 0; d < operand->rank; d++) map[d] = (int8_t)d;
+  else if (rule == TSR__SH_REDUCE || rule == TSR__SH_RESULT)
+    for (int d = 0; d < tsr__rank_of(f->program, operand); d++) map[d] = (int8_t)d;
   else map_letters(f, term, map);
 }

@@ -45,6 +45,7 @@ enum tsr__shape_rule {
   TSR__SH_FIRST,
   TSR__SH_TAKE,
   TSR__SH_DYNAMIC,
+  TSR__SH_ALONG,
   TSR__SH_CALL,
   TSR__SH_RESULT
 };
@@ -54,6 +55,7 @@ enum tsr__lowering {
   TSR__LOW_FORMULA,
   TSR__LOW_REDUCE,
   TSR__LOW_STEP,
+  TSR__LOW_ROUTINE,
   TSR__LOW_PART,
   TSR__LOW_NONE
 };
@@ -64,9 +66,9 @@ enum tsr__rule { TSR__RULE_NONE }; /* gradient and batching: none yet */
 typedef struct tsr__opinfo {
   const char *name;
   uint16_t least, most; /* operands; most may be TSR__MANY */
-  uint16_t results;     /* 0: one, its type stands in the node; TSR__MANY: any number, listed */
-  uint16_t numbers;     /* how many it takes at run time; TSR__MANY: those of its regions */
-  uint8_t regions;      /* nested programs */
+  uint16_t results; /* 0: one, its type stands in the node; else listed; TSR__MANY: any number */
+  uint16_t numbers; /* how many it takes at run time; TSR__MANY: those of its regions */
+  uint8_t regions;  /* nested programs */
   uint8_t wants, dtype_rule, shape_rule;
   uint8_t attr; /* tsr__attr_family */
   const char *factors;
@@ -258,8 +260,9 @@ typedef struct tsr__inferred {
   uint8_t *operand; /* the caller's, one an operand: the dtype it must have, by a cast if need be */
 } tsr__inferred;
 
-/* The results of a node that has several: how many, and the first `room` of them in `out`. */
-int tsr__infer_results(tsr__op op, const tsr__ask *ask, tsr__result *out, int room);
+/* How many results a node lists (0: its one stands in it), and one of them. */
+int tsr__infer_results(tsr__op op, const tsr__ask *ask);
+tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, int i);
 /* Applies the dtype and shape rules of an op's row to as many operands as the row allows. `ask`
  * carries what rules ATTR and SOURCE need and the attributes. Errors: TSR_ESHAPE, TSR_EDTYPE,
  * TSR_EARG, in our wording. */
@@ -291,7 +294,7 @@ typedef struct tsr__factors {
   int count;
   uint8_t kind[TSR__MAX_FACTORS];
   int64_t size[TSR__MAX_FACTORS];
-  int8_t out[TSR_MAX_RANK]; /* factor of each of the result's dims; -1: size 1 */
+  int8_t out[TSR_MAX_RANK]; /* factor of each dim of the result, or of all of several; -1: size 1 */
   tsr__letter letter[32];   /* by the low bits of its character; first -1: not met */
 } tsr__factors;
 
@@ -426,6 +429,12 @@ static inline tsr__region *tsr__region_in(const tsr__program *program, const tsr
   return program->regions[program->operands[node->first_in + node->in_count + i]];
 }
 
+/* The rank of a node, of several results that of each. */
+static inline int tsr__rank_of(const tsr__program *program, const tsr__gnode *node)
+{
+  return node->result_count ? program->results[node->first_result].rank : node->rank;
+}
+
 /* Each operand that is there: its place `i`, its node `o`. */
 #define TSR_FOR_OPERANDS(program, node, i, o)                              \
   for (int i = 0, o = tsr__in((program), (node), 0); i < (node)->in_count; \
@@ -477,7 +486,7 @@ bool tsr__region_same(const tsr__region *a, const tsr__region *b);
  *   REDUCE           operands of: stage of a TILE or FORMULA; stage + 1 of a LEAF, REDUCE or STEP.
  *                    A REDUCE accumulates there and is combined right after
  *   PART             with its operand, of which it is one result
- *   STEP             runs after the combining of this stage, in order of nodes: the maximum over
+ *   STEP, ROUTINE    runs after the combining of this stage, in order of nodes: the maximum over
  *                    the operands' stages
  *
  * Fills `stage` (one a node) and returns the number of kernel stages: the largest + 1. */

@@ -151,7 +151,7 @@ static tsr_dtype result_dtype(tsr__op op, tsr__types in, const uint8_t *want, co
   switch (tsr__ops[op].dtype_rule) {
   case TSR__DT_BOOL: return TSR_BOOL;
   case TSR__DT_RESULT:
-    if (tsr__ops[op].results == TSR__MANY) return 0;
+    if (tsr__ops[op].results) return 0;
     return (tsr_dtype)in.at[0].results[attr ? attr->index : 0].dtype;
   case TSR__DT_ATTR: return ask->dtype || op != TSR__OP_COUNT ? ask->dtype : TSR_I64;
   case TSR__DT_FLOAT: return tsr__dtype_float((tsr_dtype)want[0]) ? (tsr_dtype)want[0] : TSR_F64;
@@ -324,6 +324,32 @@ static tsr_status take_shape(tsr__types in, const tsr__dim_attr *attr, tsr_shape
   return TSR_OK;
 }
 
+/* A device routine works on whole shards, so their sizes must be known when it is planned. */
+static tsr_status check_known(tsr__op op, tsr__types in, tsr__error *error)
+{
+  for (int i = 0; i < in.count; i++)
+    for (int d = 0; in.at[i].dtype && d < in.at[i].rank; d++)
+      if (dim_of(&in.at[i], d) < 0)
+        return tsr__error_set(error, TSR_ESHAPE,
+                              "tsr_%s: %s has rows that are known at run time only; evaluate and "
+                              "rebalance it first",
+                              tsr__ops[op].name, text_of(&in.at[i]).text);
+  return TSR_OK;
+}
+
+static tsr_status along_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
+                              tsr__error *error)
+{
+  const tsr__type *x = &in.at[0];
+  int64_t dim = attr->dim, rank = x->rank;
+  if (dim < 0 || dim >= rank)
+    return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of %s; dims are -%d..%d",
+                          tsr__ops[op].name, (long long)(dim < 0 ? dim - rank : dim),
+                          text_of(x).text, x->rank, x->rank - 1);
+  *out = tsr__ops[op].results ? (tsr_shape){ .rank = 0 } : shape_of(x);
+  return TSR_OK;
+}
+
 static tsr_status rows_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
 {
   const tsr__type *rows = &in.at[0];
@@ -370,15 +396,25 @@ static tsr_status check_call(tsr__types in, const tsr__region *region, tsr__erro
   return TSR_OK;
 }
 
-int tsr__infer_results(tsr__op op, const tsr__ask *ask, tsr__result *out, int room)
+int tsr__infer_results(tsr__op op, const tsr__ask *ask)
 {
-  const tsr__region *region = tsr__ops[op].shape_rule == TSR__SH_CALL ? ask->regions[0] : NULL;
-  for (int i = 0; region && i < region->result_count && i < room; i++) {
-    const tsr__gnode *node = &region->program.nodes[region->results[i]];
-    out[i] = (tsr__result){ .dtype = node->dtype, .rank = node->rank };
-    memcpy(out[i].dims, node->dims, sizeof node->dims);
+  int count = tsr__ops[op].results;
+  return count == TSR__MANY ? ask->regions[0]->result_count : count;
+}
+
+/* Of ALONG all have the operand's shape: the first its dtype, the others are places. */
+tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, int i)
+{
+  tsr__type type = in.at[0];
+  if (tsr__ops[op].shape_rule == TSR__SH_CALL) {
+    const tsr__region *region = ask->regions[0];
+    type = tsr__gnode_type(&region->program.nodes[region->results[i]]);
+  } else if (i) {
+    type.dtype = TSR_I64;
   }
-  return region ? region->result_count : 0;
+  tsr__result out = { .dtype = type.dtype, .rank = type.rank };
+  memcpy(out.dims, type.dims, type.rank * sizeof *out.dims);
+  return out;
 }
 
 /* Only RESULT can do something with an operand of several results. */
@@ -425,7 +461,9 @@ static tsr_shape several_shape(tsr__types in, const tsr__index_attr *attr)
 static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                                tsr__error *error)
 {
+  if (tsr__ops[op].lowering == TSR__LOW_ROUTINE && check_known(op, in, error)) return error->status;
   switch (tsr__ops[op].shape_rule) {
+  case TSR__SH_ALONG: return along_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_ELEMENT: return element_shape(op, in, out, error);
   case TSR__SH_REDUCE: return reduce_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_TAKE: return take_shape(in, attr_of(op, ask), out, error);

@@ -175,7 +175,7 @@ static tsr_array *cast_to(tsr_scope *scope, tsr_array *a, tsr_dtype dtype, const
   return tsr__make(scope, TSR__OP_CAST, TSR__IN(a), &(tsr__ask){ .dtype = dtype }, site);
 }
 
-/* A reduction runs over something: a number becomes an array of rank 0. */
+/* What reduces or is a routine runs over something: a number becomes an array of rank 0. */
 static tsr_array *hold_const(tsr_scope *scope, tsr_array *a, const char *site)
 {
   if (!a || a->op != TSR__OP_CONST || a->value) return a;
@@ -413,8 +413,9 @@ static tsr__type type_of(const tsr_array *a)
 /* Regions and results of the few nodes that have any, behind each other. False: out of memory. */
 static bool add_extras(tsr_array *array, tsr__op op, const tsr__ask *ask)
 {
-  if (tsr__ops[op].results != TSR__MANY && !ask->region_count) return true;
-  int count = tsr__infer_results(op, ask, NULL, 0);
+  tsr__type first = type_of(array->in_count ? array->in[0] : NULL);
+  if (!tsr__ops[op].results && !ask->region_count) return true;
+  int count = tsr__infer_results(op, ask);
   size_t results = (size_t)count * sizeof(tsr__result);
   size_t regions = (size_t)ask->region_count * sizeof(tsr__region *);
   tsr__extras *extras =
@@ -422,7 +423,9 @@ static bool add_extras(tsr_array *array, tsr__op op, const tsr__ask *ask)
   if (!extras) return false;
   extras->results = (tsr__result *)(extras + 1);
   extras->regions = (tsr__region **)(extras->results + count);
-  extras->result_count = tsr__infer_results(op, ask, extras->results, count);
+  extras->result_count = count;
+  for (int i = 0; i < count; i++)
+    extras->results[i] = tsr__infer_result(op, (tsr__types){ &first, 1 }, ask, i);
   extras->region_count = ask->region_count;
   for (int i = 0; i < ask->region_count; i++) {
     extras->regions[i] = ask->regions[i];
@@ -470,11 +473,13 @@ static tsr__reduce_attr with_all_dims(const tsr__ask *ask, const tsr_array *x)
   return out;
 }
 
-/* What a reduction takes beside arrays as they are: masks that broadcast, and numbers. */
-static void hold_reduced(tsr_scope *scope, making *m, const char *site)
+/* What is taken beside arrays as they are: of a reduction masks that broadcast, and numbers. */
+static void hold_operands(tsr_scope *scope, tsr__op op, making *m, const char *site)
 {
-  int count = m->in.count;
-  if (count > 1 && m->use[1]) m->use[1] = spread_mask(scope, m->use[1], m->use[0], site);
+  int count = m->in.count, lowering = tsr__ops[op].lowering;
+  bool reduces = lowering == TSR__LOW_REDUCE;
+  if (!reduces && lowering != TSR__LOW_ROUTINE) return;
+  if (reduces && count > 1 && m->use[1]) m->use[1] = spread_mask(scope, m->use[1], m->use[0], site);
   for (int i = 0; i < count; i++) m->use[i] = hold_const(scope, m->use[i], site);
 }
 
@@ -496,7 +501,7 @@ static tsr_array *make_node(tsr_scope *scope, tsr__op op, making *m, const tsr__
   tsr__inferred type = { .operand = m->want };
   tsr__error error;
   error.status = TSR_OK; /* its text costs more to clear than most nodes to make */
-  if (tsr__ops[op].lowering == TSR__LOW_REDUCE) hold_reduced(scope, m, site);
+  hold_operands(scope, op, m, site);
   for (int i = 0; i < count; i++) {
     if (m->use[i] && m->use[i]->inert) return tsr__make_inert(scope, site);
     m->type[i] = type_of(m->use[i]);

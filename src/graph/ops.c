@@ -37,6 +37,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define REDUCE(accumulator, read) \
   .lowering = TSR__LOW_REDUCE, .acc = TSR__ACC_##accumulator, .finish = TSR__FINISH_##read
 #define STEP(kind) .lowering = TSR__LOW_STEP
+#define ROUTINE(function) .lowering = TSR__LOW_ROUTINE
 #define PART() .lowering = TSR__LOW_PART
 #define LEAF() .lowering = TSR__LOW_LEAF
 #define NONE() .lowering = TSR__LOW_NONE

@@ -21,8 +21,11 @@ static tsr_status check_results(const tsr__program *program, int n, tsr__error *
 {
   const tsr__gnode *g = &program->nodes[n];
   const char *wrong = NULL;
-  if (tsr__ops[g->op].results != TSR__MANY) {
+  int expected = tsr__ops[g->op].results;
+  if (!expected) {
     wrong = g->result_count ? "results too many" : wrong_type(g->dtype, g->rank, g->dims);
+  } else if (expected != TSR__MANY && g->result_count != expected) {
+    wrong = "a result is missing";
   } else if (g->result_count < 0 || g->first_result < 0 ||
              g->first_result > program->result_count - g->result_count) {
     wrong = "its results are nowhere";
@@ -136,17 +139,19 @@ tsr_status tsr__program_infer(const tsr__program *program, const tsr__gnode *g, 
   return TSR_OK;
 }
 
-/* Whether a node's results are those that its regions give it. */
+/* Whether a node's results are those that its operands or regions give it. */
 static bool same_results(const tsr__program *program, const tsr__gnode *g)
 {
-  tsr__region *region = tsr__region_in(program, g, 0);
-  tsr__ask ask = { .regions = &region, .region_count = 1 };
-  bool same = g->result_count == tsr__infer_results((tsr__op)g->op, &ask, NULL, 0);
+  tsr__region *region = g->region_count ? tsr__region_in(program, g, 0) : NULL;
+  tsr__type first = { .dtype = 0 };
+  if (g->in_count) first = tsr__node_type(program, tsr__in(program, g, 0));
+  tsr__ask ask = { .regions = &region, .region_count = g->region_count };
+  bool same = g->result_count == tsr__infer_results((tsr__op)g->op, &ask);
   for (int i = 0; same && i < g->result_count; i++) {
-    const tsr__gnode *made = &region->program.nodes[region->results[i]];
+    tsr__result made = tsr__infer_result((tsr__op)g->op, (tsr__types){ &first, 1 }, &ask, i);
     const tsr__result *said = &program->results[g->first_result + i];
-    same = said->dtype == made->dtype && said->rank == made->rank &&
-           !memcmp(said->dims, made->dims, sizeof said->dims);
+    same = said->dtype == made.dtype && said->rank == made.rank &&
+           !memcmp(said->dims, made.dims, sizeof said->dims);
   }
   return same;
 }
@@ -161,8 +166,8 @@ static tsr_status check_types(const tsr__program *program, int n, tsr__error *er
   tsr_status status = tsr__program_infer(program, g, &type, &inner);
   if (status == TSR_ENOMEM) return tsr__error_set(error, status, "%s", inner.text);
   if (status) return broken(error, n, g, inner.text);
-  if (tsr__ops[g->op].shape_rule == TSR__SH_CALL && !same_results(program, g))
-    return broken(error, n, g, "the results are not the region's");
+  if (tsr__ops[g->op].results && !same_results(program, g))
+    return broken(error, n, g, "the results are not the table's");
   if (type.dtype != (tsr_dtype)g->dtype) return broken(error, n, g, "the dtype is not the table's");
   if (type.shape.rank != g->rank || memcmp(type.shape.dims, g->dims, sizeof g->dims) != 0)
     return broken(error, n, g, "the shape is not the table's");

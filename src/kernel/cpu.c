@@ -1,6 +1,6 @@
 /* The table of what the CPU's devices can do, and a runtime's devices made: the one place that
  * names functions of every sub-room. */
-#include "kernel/tile/interp.h"
+#include "kernel/routine/routine.h"
 
 #include "topology/topology.h"
 
@@ -15,6 +15,7 @@ static const tsr__device_ops cpu_ops = {
   .partial = tsr__partial_new,
   .partial_free = tsr__partial_free,
   .run = tsr__cpu_run,
+  .call = tsr__cpu_call,
   .all_reduce = tsr__cpu_all_reduce,
   .mask_count = tsr__cpu_mask_count,
   .compact = tsr__cpu_compact,

@@ -108,7 +108,7 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
   tsr__gnode node = program->nodes[at];
   tsr_sharding from = program->shardings[node.sharding];
   tsr_shape shape = tsr__gnode_shape(&node);
-  if (node.op == TSR__OP_CONST) return at;
+  if (node.op == TSR__OP_CONST || node.result_count) return at; /* results are where they are */
   if (tsr__same_places(&from, to, &shape)) return at;
   if (check_move(r, user, &node, &from, to) || check_rows(r, user, operand, &from, to)) return -1;
   int sharding = tsr__program_sharding(program, to);
@@ -156,6 +156,14 @@ static tsr_status place(rewrite *r, int n)
   return TSR_OK;
 }
 
+/* Several results lie alike. */
+static void place_results(rewrite *r, tsr__gnode *node, int sharding)
+{
+  if (!node->result_count) node->sharding = (uint16_t)sharding;
+  for (int i = 0; i < node->result_count; i++)
+    r->out->program.results[node->first_result + i].sharding = (uint16_t)sharding;
+}
+
 static tsr_status copy(rewrite *r, int n)
 {
   tsr__gnode node = r->in->nodes[n];
@@ -165,13 +173,13 @@ static tsr_status copy(rewrite *r, int n)
   for (int i = 0; i < links; i++)
     r->links[i] = i < node.in_count ? -1 : r->in->operands[node.first_in + i];
   TSR_FOR_OPERANDS (r->in, &node, i, o) {
-    tsr_sharding need = tsr__choice_operand(&choice, i, r->in->nodes[o].rank);
+    tsr_sharding need = tsr__choice_operand(&choice, i, tsr__rank_of(r->in, &r->in->nodes[o]));
     r->links[i] = moved(r, n, i, &need);
     if (r->links[i] < 0) return r->error->status;
   }
   bool reduces = tsr__ops[node.op].lowering == TSR__LOW_REDUCE;
   if (reduces) node.reduce_axes = (uint8_t)tsr__choice_reduced(&choice);
-  node.sharding = (uint16_t)tsr__program_sharding(&r->out->program, &r->flow->at[n]);
+  place_results(r, &node, tsr__program_sharding(&r->out->program, &r->flow->at[n]));
   int index = add_node(r, &node, (tsr__links){ r->links, links }, n);
   if (index < 0) return r->error->status;
   r->out->home[n] = index;

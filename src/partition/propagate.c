@@ -113,7 +113,7 @@ void tsr__flow_choose(const tsr__flow *flow, int n, tsr__choice *out)
   out->mesh = flow->at[n].mesh;
   if (!out->mesh && first >= 0) out->mesh = flow->at[tsr__in(flow->program, node, first)].mesh;
   for (int f = 0; f < factors->count; f++) settled[f] = factors->kind[f] == TSR__FACTOR_REPLICATE;
-  for (int d = 0; flow->at[n].mesh && d < node->rank; d++) {
+  for (int d = 0; flow->at[n].mesh && d < tsr__rank_of(flow->program, node); d++) {
     if (factors->out[d] < 0 || settled[factors->out[d]]) continue;
     take_axes(out, factors->out[d], axes_of_dim(&flow->at[n], d), &used);
     settled[factors->out[d]] = true;
@@ -125,7 +125,7 @@ void tsr__flow_choose(const tsr__flow *flow, int n, tsr__choice *out)
     int8_t map[TSR_MAX_RANK];
     if (place->mesh != out->mesh) continue;
     tsr__factors_in(factors, i, map);
-    for (int d = 0; d < operand->rank; d++) {
+    for (int d = 0; d < tsr__rank_of(flow->program, operand); d++) {
       int f = map[d];
       tsr__axes axes = axes_of_dim(place, d);
       if (f < 0 || settled[f] || !axes.count) continue;
@@ -154,7 +154,7 @@ static bool forward(tsr__flow *flow)
     TSR_FOR_OPERANDS (flow->program, node, i, o) known = known || flow->at[o].mesh;
     if (!known) continue;
     tsr__flow_choose(flow, n, &choice);
-    flow->at[n] = tsr__choice_result(&choice, node->rank);
+    flow->at[n] = tsr__choice_result(&choice, tsr__rank_of(flow->program, node));
     changed = true;
   }
   return changed;

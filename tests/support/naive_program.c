@@ -558,6 +558,40 @@ static void iota(const tsr__gnode *g, int dim, cell *out)
   }
 }
 
+/* ---- routines ---- */
+
+/* Lines of operand 0 along the node's dim: element k of line (b, a) lies at (b * along + k) * after
+ * + a. */
+typedef struct lines {
+  int64_t before, along, after;
+  const cell *in;
+  const tsr__gnode *x;
+} lines;
+
+static lines lines_of(const tsr__program *program, const tsr__gnode *g, cell **value)
+{
+  int in = tsr__in(program, g, 0), dim = tsr__dim_of(program, g);
+  lines l = { 1, program->nodes[in].dims[dim], 1, value[in], &program->nodes[in] };
+  for (int d = 0; d < dim; d++) l.before *= l.x->dims[d];
+  for (int d = dim + 1; d < l.x->rank; d++) l.after *= l.x->dims[d];
+  return l;
+}
+
+static void cumsum(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n];
+  lines l = lines_of(program, g, value);
+  for (int64_t line = 0; line < l.before * l.after; line++) {
+    pile p = { .n = 0 };
+    for (int64_t k = 0; k < l.along; k++) {
+      int64_t at = (line / l.after * l.along + k) * l.after + line % l.after;
+      pile_add(&p, TSR__OP_SUM, l.x->dtype, l.in[at]);
+      tsr__gnode sum = { .op = TSR__OP_SUM, .dtype = g->dtype };
+      value[n][at] = pile_result(&p, &sum, 0, l.x->dtype);
+    }
+  }
+}
+
 void naive_program(const tsr__program *program, cell **value)
 {
   for (int n = 0; n < program->node_count; n++) {
@@ -574,6 +608,7 @@ void naive_program(const tsr__program *program, cell **value)
     else if (g->op == TSR__OP_CONST) value[n][0].i = program->params[g->param].i;
     else if (g->op == TSR__OP_IOTA) iota(g, tsr__dim_of(program, g), value[n]);
     else if (g->op == TSR__OP_TAKE) take(program, n, value);
+    else if (g->op == TSR__OP_CUMSUM) cumsum(program, n, value);
     else if (lowering == TSR__LOW_REDUCE) reduce(program, n, value);
     else element(program, n, value);
   }

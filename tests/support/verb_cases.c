@@ -608,6 +608,11 @@ static void made_arrays(struct verb_run *r)
   see_array(r, tsr_add(tsr_num(r->s, 4), tsr_num(r->s, 2)));
 }
 
+static void along_dims(struct verb_run *r)
+{
+  see_array(r, tsr_cumsum(matrix(r), 0));
+}
+
 static void drawn_arrays(struct verb_run *r)
 {
   see_array(r, tsr_uniform(r->s, .key = 3, .shape = TSR_SHAPE(9, 5), .on = r->at));
@@ -758,6 +763,7 @@ const struct verb_case verb_cases[] = {
   CASE(comparisons),
   CASE(reductions),
   CASE(made_arrays),
+  CASE(along_dims),
   CASE(drawn_arrays),
   CASE(adopted),
   CASE(shards),

@@ -234,6 +234,12 @@ static tsr_status take_elements(place *p)
   return take_number(tsr_sum(tsr_take(x, at, 0)));
 }
 
+/* Both ways through a grid: short lines, and long ones of which each has its neighbours. */
+static tsr_status cumulate(place *p)
+{
+  return take_number(tsr_sum(tsr_cumsum(tsr_cumsum(grid(p, 4), 1), 0)));
+}
+
 static tsr_status save_npy(place *p)
 {
   return take_file(p, "c.npy", tsr_save_npy(grid(p, 4), test_tmp("c.npy")));
@@ -489,6 +495,7 @@ static const job works[] = {
   WORK(read_array),
   WORK(put_array),
   WORK(take_elements),
+  WORK(cumulate),
   WORK(save_npy),
   WORK(read_npy),
   WORK(save_npz),

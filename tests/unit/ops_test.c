@@ -15,7 +15,7 @@ TEST(every_row_is_filled)
     CHECK(row->shape_rule <= TSR__SH_RESULT);
     CHECK(row->lowering <= TSR__LOW_NONE);
     CHECK(row->regions <= TSR__MAX_REGIONS);
-    CHECK(row->results == 0 || row->results == TSR__MANY);
+    CHECK(row->results != 1);
     CHECK(strstr(row->factors, "->"));
   }
 }
@@ -51,9 +51,9 @@ TEST(missing_gradient_and_batching_rules_are_counted)
     gradient += tsr__ops[op].gradient == TSR__RULE_NONE;
     batching += tsr__ops[op].batching == TSR__RULE_NONE;
   }
-  CHECK_I64(gradient, 64);
-  CHECK_I64(batching, 64);
-  CHECK_I64(TSR__OPS, 64);
+  CHECK_I64(gradient, 65);
+  CHECK_I64(batching, 65);
+  CHECK_I64(TSR__OPS, 65);
 }
 
 TEST(reductions_take_a_mask_and_codes)

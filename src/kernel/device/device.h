@@ -95,6 +95,7 @@ typedef struct tsr__partial tsr__partial;
 typedef struct tsr__partial_ask tsr__partial_ask;
 typedef struct tsr__run tsr__run;
 typedef struct tsr__all_reduce tsr__all_reduce;
+typedef struct tsr__call tsr__call;
 
 typedef struct tsr__device_ops {
   const char *kind; /* "cpu" */
@@ -116,6 +117,8 @@ typedef struct tsr__device_ops {
   tsr__partial *(*partial)(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error);
   void (*partial_free)(tsr__partial *partial);
   tsr_status (*run)(const tsr__run *run, tsr__error *error);
+  /* A device routine: sort, prefix sums, ... (routine/). */
+  tsr_status (*call)(const tsr__call *call, tsr__error *error);
   tsr_status (*all_reduce)(const tsr__all_reduce *combine, tsr__traffic *traffic,
                            tsr__error *error);
   /* rows of `from` (rows x row_elements) where bit r of mask is set, to `to` (exact size). */

@@ -260,6 +260,7 @@ typedef struct lowered {
 #define EMIT(name) .write = emit_##name
 #define FORMULA(name) .formula = tsr__formula_##name
 #define STEP(kind) .step = TSR__STEP_##kind
+#define ROUTINE(function) .step = TSR__STEP_ROUTINE
 #define REDUCE(accumulator, finish) 0
 #define PART() 0
 #define LEAF() 0

@@ -358,7 +358,9 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels)
                                .count = count });
   for (int n = 0; n < f->program->node_count; n++) {
     const tsr__gnode *g = &f->program->nodes[n];
-    if (tsr__ops[g->op].lowering != TSR__LOW_STEP || f->fact[n].stage != stage) continue;
+    int lowering = tsr__ops[g->op].lowering;
+    bool steps = lowering == TSR__LOW_STEP || lowering == TSR__LOW_ROUTINE;
+    if (!steps || f->fact[n].stage != stage) continue;
     add_step(out, (tsr__step){ .kind = (uint8_t)tsr__step_of(g->op), .node = n });
   }
   return TSR_OK;

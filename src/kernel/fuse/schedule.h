@@ -29,7 +29,8 @@ enum tsr__step_kind {
   TSR__STEP_RESHARD,    /* `node` gets its operand's elements in its own sharding */
   TSR__STEP_COMPACT,
   TSR__STEP_FIRSTN,
-  TSR__STEP_REBALANCE /* run-time sizes: `node` */
+  TSR__STEP_REBALANCE, /* run-time sizes: `node` */
+  TSR__STEP_ROUTINE    /* `node`'s device routine on all local devices */
 };
 
 typedef struct tsr__step {
@@ -104,6 +105,28 @@ typedef struct tsr__all_reduce {
   const int64_t *populations; /* [final]: number of elements reduced into each output when no
                                             mask or group says otherwise */
 } tsr__all_reduce;
+
+/* One array of a routine on one device. */
+typedef struct tsr__shard {
+  tsr__buffer *buffer; /* a result's: NULL where nobody reads it */
+  tsr_box box;         /* its part of the array; the buffer is dense over it */
+} tsr__shard;
+
+/* One device's share of a routine. */
+typedef struct tsr__call_part {
+  int device, position;
+  const tsr__shard *in, *out; /* by operand, by result */
+} tsr__call_part;
+
+/* A node whose row's lowering is ROUTINE: whole shards in, whole shards out. Its op says what is
+ * to be done; attributes and dtypes are the node's. */
+typedef struct tsr__call {
+  tsr_runtime *rt;
+  const tsr__program *program; /* partitioned */
+  int node;
+  int part_count; /* addressable devices */
+  const tsr__call_part *parts;
+} tsr__call;
 
 /* An accumulator's place on one device, with `count` output elements. */
 typedef struct tsr__partial_ask {

@@ -1,0 +1,68 @@
+/* Device routines: work on whole shards that is no kernel of elements. Each is a row of the table
+ * of operations with the lowering ROUTINE, and a function here.
+ *
+ * Most work along one dim, line by line. Lines are handed out in strips of neighbours:
+ *
+ *   shard, dim in the middle     before x along x after
+ *   strip                        one of `before`, all of `along`, some of `after`
+ *
+ * A strip lies in runs of `count` elements, `after` elements from each other. Invariant: what is
+ * made of a line depends on that line alone, so neither strips nor tasks nor meshes can show. */
+#ifndef TSR_KERNEL_ROUTINE_H
+#define TSR_KERNEL_ROUTINE_H
+
+#include "kernel/fuse/schedule.h"
+#include "kernel/tile/interp.h"
+
+/* A routine's function: the entry `call` of the device table for its rows. */
+typedef tsr_status tsr__routine_fn(const tsr__call *call, tsr__error *error);
+
+tsr__routine_fn tsr__cpu_call; /* picks by the node's op */
+tsr__routine_fn tsr__routine_cumsum;
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+typedef struct tsr__strip {
+  const tsr__call *call;
+  const tsr__call_part *part;
+  int64_t along, after; /* of the shard */
+  int64_t at;           /* its first element, in elements of the shard */
+  int64_t count;        /* lines */
+  unsigned char *room;  /* working memory of the task */
+  int worker;
+  tsr__progress *progress;
+} tsr__strip;
+
+typedef struct tsr__line_work {
+  int64_t width; /* the most lines of a strip */
+  size_t room;   /* bytes that a strip needs */
+  /* TSR_OK, or TSR_ENOMEM; asks `progress` now and then where lines are long. */
+  tsr_status (*fn)(const tsr__strip *strip);
+} tsr__line_work;
+
+/* Does the lines of operand 0 along the node's dim, on all devices. */
+tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr__error *error);
+
+/* The node, and the dtype of an operand. */
+static inline const tsr__gnode *tsr__call_node(const tsr__call *call)
+{
+  return &call->program->nodes[call->node];
+}
+
+static inline tsr_dtype tsr__call_dtype(const tsr__call *call, int operand)
+{
+  const tsr__gnode *node = tsr__call_node(call);
+  return (tsr_dtype)call->program->nodes[tsr__in(call->program, node, operand)].dtype;
+}
+
+/* How many elements a shard has; of them before, along and behind a dim. */
+typedef struct tsr__sides {
+  int64_t before, along, after;
+} tsr__sides;
+
+tsr__sides tsr__sides_of(const tsr__shard *shard, int rank, int dim);
+
+/* Elements `at` .. of floats as doubles, which hold them exactly. */
+void tsr__load_reals(tsr_dtype dtype, const void *from, int64_t at, int64_t n, double *out);
+
+#endif

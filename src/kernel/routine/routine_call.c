@@ -1,0 +1,132 @@
+/* Which routine a row has, and lines handed out to the workers. */
+#include "kernel/routine/routine.h"
+
+#include "topology/half.h"
+
+/* What a row names; NULL for those that are no routine. */
+#define ROUTINE(function) tsr__routine_##function
+#define TILE(instruction) NULL
+#define EMIT(writer) NULL
+#define FORMULA(function) NULL
+#define REDUCE(accumulator, finish) NULL
+#define STEP(kind) NULL
+#define PART() NULL
+#define LEAF() NULL
+#define NONE() NULL
+
+#define OP(id, text, kernel, ...) [TSR__OP_##id] = kernel,
+static tsr__routine_fn *const routines[TSR__OPS] = {
+#include "graph/ops.def"
+};
+#undef OP
+
+tsr_status tsr__cpu_call(const tsr__call *call, tsr__error *error)
+{
+  return routines[tsr__call_node(call)->op](call, error);
+}
+
+tsr__sides tsr__sides_of(const tsr__shard *shard, int rank, int dim)
+{
+  tsr__sides sides = { 1, shard->box.size[dim], 1 };
+  for (int d = 0; d < dim; d++) sides.before *= shard->box.size[d];
+  for (int d = dim + 1; d < rank; d++) sides.after *= shard->box.size[d];
+  return sides;
+}
+
+#define LOAD(T, VALUE)                                        \
+  do {                                                        \
+    const T *in = (const T *)from + at;                       \
+    for (int64_t i = 0; i < n; i++) out[i] = (double)(VALUE); \
+  } while (0)
+
+void tsr__load_reals(tsr_dtype dtype, const void *from, int64_t at, int64_t n, double *out)
+{
+  switch (dtype) {
+  case TSR_F64: memcpy(out, (const double *)from + at, (size_t)n * sizeof *out); break;
+  case TSR_F32: LOAD(float, in[i]); break;
+  case TSR_F16: LOAD(uint16_t, tsr__f32_of_f16(in[i])); break;
+  default: LOAD(uint16_t, tsr__f32_of_bf16(in[i]));
+  }
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+enum { TASK = 1 << 15 }; /* elements of a task; so few of all are not worth waking a worker for */
+
+typedef struct line_job {
+  const tsr__call *call;
+  const tsr__line_work *work;
+  int rank, dim;
+  int64_t strips;     /* of a task */
+  _Atomic int failed; /* a tsr_status */
+  tsr__progress progress;
+} line_job;
+
+static int64_t strips_of(const line_job *job, int part)
+{
+  tsr__sides sides = tsr__sides_of(&job->call->parts[part].in[0], job->rank, job->dim);
+  if (!sides.along) return 0;
+  return sides.before * ((sides.after + job->work->width - 1) / job->work->width);
+}
+
+/* Does some strips of one part. */
+static void run_strips(line_job *job, int part, int64_t first, int worker)
+{
+  tsr_runtime *rt = job->call->rt;
+  tsr__sides sides = tsr__sides_of(&job->call->parts[part].in[0], job->rank, job->dim);
+  int64_t width = job->work->width, across = (sides.after + width - 1) / width;
+  int64_t all = sides.before * across, end = all - first < job->strips ? all : first + job->strips;
+  tsr__scratch *scratch = tsr__scratch_take(rt, job->work->room + 64);
+  tsr__strip strip = { .call = job->call,
+                       .part = &job->call->parts[part],
+                       .along = sides.along,
+                       .after = sides.after,
+                       .worker = worker,
+                       .progress = &job->progress };
+  tsr_status status = scratch ? TSR_OK : TSR_ENOMEM;
+  for (int64_t s = first; s < end && !status; s++) {
+    int64_t line = s % across * width;
+    strip.at = s / across * sides.along * sides.after + line;
+    strip.count = sides.after - line < width ? sides.after - line : width;
+    strip.room = scratch->memory;
+    status = job->work->fn(&strip);
+  }
+  tsr__scratch_give(rt, scratch);
+  if (status) job->failed = status;
+}
+
+static void line_task(void *user, int64_t task, int worker)
+{
+  line_job *job = user;
+  int part = 0;
+  for (int64_t tasks; task >= (tasks = (strips_of(job, part) + job->strips - 1) / job->strips);
+       part++)
+    task -= tasks;
+  if (!job->failed) run_strips(job, part, task * job->strips, worker);
+}
+
+tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr__error *error)
+{
+  const tsr__gnode *node = tsr__call_node(call);
+  const tsr__gnode *x = &call->program->nodes[tsr__in(call->program, node, 0)];
+  line_job job = { .call = call,
+                   .work = work,
+                   .rank = x->rank,
+                   .dim = tsr__dim_of(call->program, node),
+                   .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
+  int64_t all = 0, tasks = 0, strip = x->dims[job.dim] * work->width;
+  job.strips = TASK / (strip ? strip : 1);
+  if (job.strips < 1) job.strips = 1;
+  for (int p = 0; p < call->part_count; p++) {
+    int64_t strips = strips_of(&job, p);
+    all += strips;
+    tasks += (strips + job.strips - 1) / job.strips;
+  }
+  if (all * strip <= TASK)
+    for (int64_t t = 0; t < tasks; t++) line_task(&job, t, 0);
+  else tsr__parallel_progress(&job.progress, tasks, line_task, &job);
+  if (job.failed)
+    return tsr__error_set(error, (tsr_status)job.failed, "no memory left for tsr_%s",
+                          tsr__ops[node->op].name);
+  return atomic_load(&job.progress.stop) ? tsr__cancelled(error, job.progress.what) : TSR_OK;
+}

@@ -1,0 +1,88 @@
+"""Writes routines.txt: what NumPy gives for the operations that run as device routines.
+
+    python tests/golden/make_routines.py        (NumPy 2.x, ml_dtypes)
+
+One case a line: operation, dim, operands, '>', results; an array is dtype:shape:bits in hexadecimal.
+Prefix sums of floats are computed as fractions and rounded once.
+"""
+import math
+import pathlib
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+
+rng = np.random.default_rng(5)
+DTYPES = {"bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
+          "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+          "f32": np.float32, "f64": np.float64}
+NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
+FLOATS = ("f16", "bf16", "f32", "f64")
+SHAPES = ((9,), (3, 4), (4, 1, 3), (2, 3, 2, 2), (3, 0, 2))
+lines = []
+
+
+def text(a):
+    bits = a.reshape(-1).view({1: "u1", 2: "u2", 4: "u4", 8: "u8"}[a.dtype.itemsize])
+    return ":".join([NAMES[a.dtype], "x".join(map(str, a.shape)), ",".join(f"{int(b):x}" for b in bits)])
+
+
+def case(op, dim, operands, *results):
+    lines.append(" ".join([op, str(dim), *map(text, operands), ">", *map(text, results)]))
+
+
+def values(name, shape):
+    dtype, n = DTYPES[name], math.prod(shape)
+    if name == "bool":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if name not in FLOATS:
+        info = np.iinfo(dtype)
+        odd = rng.choice(np.array([info.min, info.max, 0, 1], dtype), n)
+        near = rng.integers(0 if info.min == 0 else -20, 20, n).astype(dtype)
+        return np.where(rng.random(n) < 0.3, odd, near).reshape(shape)
+    odd = rng.choice([0.0, -0.0, math.nan, math.inf, -math.inf], n)
+    wide = rng.standard_normal(n) * 2.0 ** rng.integers(-10, 10, n)
+    return np.where(rng.random(n) < 0.15, odd, wide).astype(dtype).reshape(shape)
+
+
+# ---- prefix sums ----
+
+def rounded(total, name):
+    """A fraction rounded once to a float, ties to even."""
+    bits, lowest, top = {"f16": (11, -24, 16), "bf16": (8, -133, 128), "f32": (24, -149, 128),
+                         "f64": (53, -1074, 1024)}[name]
+    size, step = abs(total), lowest
+    while size / Fraction(2) ** step >= 2 ** bits:
+        step += 1
+    whole = round(size / Fraction(2) ** step)  # ties to even
+    if whole * Fraction(2) ** step >= Fraction(2) ** top:
+        return math.copysign(math.inf, total)
+    return math.copysign(math.ldexp(whole, step), total)
+
+
+def prefix(line, name):
+    total, special, negative, out = Fraction(0), 0.0, True, []
+    for value in map(float, line):
+        if math.isfinite(value):
+            total += Fraction(value)
+        else:
+            special += value
+        negative = negative and value == 0 and math.copysign(1, value) < 0
+        out.append(special if special != 0 else rounded(total, name) if total else -0.0 if negative else 0.0)
+    return np.array(out, DTYPES[name])
+
+
+def cumsum(a, dim):
+    name = NAMES[a.dtype]
+    if name in FLOATS:
+        return np.apply_along_axis(prefix, dim, a, name).astype(a.dtype) if a.size else a
+    return np.cumsum(a, dim, dtype="u8" if name.startswith("u") else "i8")
+
+
+with np.errstate(all="ignore"):
+    for shape in SHAPES:
+        for name in DTYPES:
+            dim = int(rng.integers(-len(shape), len(shape)))
+            a = values(name, shape)
+            case("cumsum", dim, [a], cumsum(a, dim))
+pathlib.Path(__file__).with_name("routines.txt").write_text("\n".join(lines) + "\n")

@@ -1,0 +1,160 @@
+/* The law of device routines: on random arrays of all thirteen dtypes, over random shapes, meshes
+ * and specs, what they make has bit for bit the values of the naive evaluator, and the bytes that
+ * explain predicts are the bytes counted. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "support/naive_program.h"
+#include "tessera.h"
+
+enum { MOST = 16 };
+
+static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I8,  TSR_I16, TSR_I32,  TSR_I64, TSR_U8, TSR_U16,
+                                    TSR_U32,  TSR_U64, TSR_F16, TSR_BF16, TSR_F32, TSR_F64 };
+enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+
+typedef struct world {
+  test_rng rng;
+  tsr_scope *s;
+  tsr_mesh *mesh;
+  tsr_array *leaf[MOST], *made[MOST];
+  cell *cells[MOST]; /* of leaves */
+  int leaves, count;
+} world;
+
+static int64_t draw(world *w, int64_t first, int64_t last)
+{
+  return test_range(&w->rng, first, last);
+}
+
+static tsr_sharding draw_sharding(world *w, int rank)
+{
+  char text[128] = "";
+  int dim_of[4];
+  if (draw(w, 0, 5) == 0) return (tsr_sharding){ 0 };
+  for (int a = 0; a < 4; a++) dim_of[a] = (int)draw(w, -1, rank - 1);
+  for (int d = 0; d < rank; d++) {
+    bool any = false;
+    if (d) strcat(text, ",");
+    for (int a = 0; a < tsr_mesh_axis_count(w->mesh); a++) {
+      if (dim_of[a] != d) continue;
+      if (any) strcat(text, "+");
+      strcat(text, tsr_mesh_axis_name(w->mesh, a));
+      any = true;
+    }
+    if (!any) strcat(text, "-");
+  }
+  return tsr_on(w->mesh, text);
+}
+
+static int64_t count_of(tsr_shape shape)
+{
+  int64_t count = 1;
+  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
+  return count;
+}
+
+/* An array of random values; `most` > 0: integers of -most .. most - 1. */
+static tsr_array *draw_leaf(world *w, tsr_dtype dtype, tsr_shape shape, int64_t most)
+{
+  int64_t count = count_of(shape);
+  cell *cells = calloc((size_t)count + 1, sizeof *cells);
+  void *bytes = malloc((size_t)count * 8 + 8);
+  bool few = draw(w, 0, 3) == 0; /* many equal ones */
+  for (int64_t i = 0; i < count; i++) {
+    cells[i] = naive_random(&w->rng, dtype);
+    if (most) cells[i].i = draw(w, -most, most - 1);
+    else if (few && i) cells[i] = cells[draw(w, 0, i - 1)];
+    naive_put(bytes, dtype, i, cells[i]);
+  }
+  tsr_array *a = tsr_put(w->s, bytes, dtype, shape, draw_sharding(w, shape.rank));
+  free(bytes);
+  w->leaf[w->leaves] = a;
+  w->cells[w->leaves++] = cells;
+  return a;
+}
+
+static tsr_shape draw_shape(world *w, int least)
+{
+  static const int64_t sizes[] = { 0, 1, 2, 3, 5, 7, 8, 13, 17, 70 };
+  tsr_shape shape = { .rank = (int)draw(w, least, 4) };
+  for (int d = 0; d < shape.rank; d++)
+    shape.dims[d] = sizes[draw(w, draw(w, 0, 7) ? 1 : 0, shape.rank > 2 ? 6 : 9)];
+  return shape;
+}
+
+static int draw_dim(world *w, int rank)
+{
+  return (int)draw(w, -rank, rank - 1);
+}
+
+static void make_cumsum(world *w)
+{
+  tsr_shape shape = draw_shape(w, 1);
+  tsr_array *x = draw_leaf(w, dtypes[draw(w, 0, DTYPES - 1)], shape, 0);
+  w->made[w->count++] = tsr_cumsum(x, draw_dim(w, shape.rank));
+}
+
+static cell **evaluate(world *w, tsr__program *program)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr__program_init(program, &w->s->rt->heap);
+  if (tsr__program_trace(program, w->made, w->count, &error)) FAIL("%s", error.text);
+  cell **value = calloc((size_t)program->node_count + 1, sizeof *value);
+  for (int n = 0; n < program->node_count; n++)
+    for (int i = 0; i < w->leaves; i++) {
+      if (program->arrays[n] != w->leaf[i]) continue;
+      value[n] = w->cells[i];
+      w->cells[i] = NULL;
+    }
+  naive_program(program, value);
+  return value;
+}
+
+static void compare(world *w, tsr_array *a, const cell *expected, uint64_t seed)
+{
+  char what[160];
+  int64_t count = count_of(tsr_shape_of(a));
+  size_t size = tsr_dtype_size(tsr_dtype_of(a));
+  void *out = malloc((size_t)count * size + 8);
+  snprintf(what, sizeof what, "seed %llu: %s", (unsigned long long)seed, tsr_type_of(a));
+  CHECK_STATUS(tsr_read(a, out, (size_t)count * size), TSR_OK, w->s);
+  CHECK(expected != NULL);
+  for (int64_t i = 0; i < count; i++)
+    naive_check(what, i, tsr_dtype_of(a), naive_get(out, tsr_dtype_of(a), i), expected[i]);
+  free(out);
+}
+
+static void one_program(tsr_runtime *rt, uint64_t seed)
+{
+  static const char *const meshes[] = { "x=1",     "x=2",     "x=3",        "x=8",
+                                        "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
+  static void (*const makers[])(world *) = { make_cumsum };
+  enum { MAKERS = sizeof makers / sizeof *makers };
+  world w = { .rng = test_seeded(seed), .s = tsr_scope_open(rt) };
+  tsr__program program;
+  w.mesh = tsr_mesh_make(rt, meshes[draw(&w, 0, 6)]);
+  for (int64_t n = draw(&w, 1, 2); n > 0; n--) makers[draw(&w, 0, MAKERS - 1)](&w);
+  if (tsr_scope_status(w.s)) FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(w.s));
+  cell **value = evaluate(&w, &program);
+  int32_t node[MOST];
+  for (int i = 0; i < w.count; i++) node[i] = (int32_t)w.made[i]->mark - 1;
+  if (tsr_eval(w.made, w.count)) FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(w.s));
+  tsr_run_stats stats = tsr_last_run(w.s);
+  CHECK_I64(stats.bytes_counted, stats.bytes_explained);
+  for (int i = 0; i < w.count; i++) compare(&w, w.made[i], value[node[i]], seed);
+  for (int n = 0; n < program.node_count; n++) free(value[n]);
+  for (int i = 0; i < w.leaves; i++) free(w.cells[i]);
+  free(value);
+  tsr__program_free(&program);
+  tsr_scope_close(w.s);
+}
+
+TEST_TIMEOUT(any_routine_on_any_mesh_equals_the_naive_evaluator, 600)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  const char *only = getenv("LAW_SEED");
+  uint64_t programs = test_quick() ? 1500 : 20000, first = only ? strtoull(only, NULL, 10) : 1;
+  for (uint64_t seed = first; seed <= (only ? first : programs); seed++) one_program(rt, seed);
+  tsr_runtime_close(rt);
+}

@@ -1,0 +1,161 @@
+/* Device routines: NumPy's values at each instruction set, long lines, and what is refused. Runs
+ * at each ISA. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+enum { MOST = 64, ARRAYS = 4 };
+
+static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I8,  TSR_I16, TSR_I32,  TSR_I64, TSR_U8, TSR_U16,
+                                    TSR_U32,  TSR_U64, TSR_F16, TSR_BF16, TSR_F32, TSR_F64 };
+enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+
+/* An array of the file: "f32:2x3:1f,0,..." */
+typedef struct golden {
+  tsr_dtype dtype;
+  tsr_shape shape;
+  int64_t count;
+  char bytes[MOST * 8];
+} golden;
+
+static golden parse(char *text)
+{
+  golden g = { .count = 1 };
+  char *shape = strchr(text, ':') + 1, *bits = strchr(shape, ':') + 1, *rest = NULL;
+  shape[-1] = bits[-1] = '\0';
+  for (int i = 0; i < DTYPES; i++)
+    if (!strcmp(tsr_dtype_name(dtypes[i]), text)) g.dtype = dtypes[i];
+  CHECK(g.dtype != 0);
+  for (char *d = strtok_r(shape, "x", &rest); d; d = strtok_r(NULL, "x", &rest)) {
+    g.shape.dims[g.shape.rank++] = atoll(d);
+    g.count *= g.shape.dims[g.shape.rank - 1];
+  }
+  CHECK(g.count <= MOST);
+  size_t size = tsr_dtype_size(g.dtype);
+  for (int64_t i = 0; i < g.count; i++) {
+    uint64_t value = strtoull(bits, &bits, 16);
+    memcpy(g.bytes + (size_t)i * size, &value, size);
+    bits += *bits == ',';
+  }
+  return g;
+}
+
+static bool is_nan(tsr_dtype dtype, uint64_t bits)
+{
+  switch (dtype) {
+  case TSR_F16: return (bits & 0x7fff) > 0x7c00;
+  case TSR_BF16: return (bits & 0x7fff) > 0x7f80;
+  case TSR_F32: return (bits & 0x7fffffff) > 0x7f800000;
+  case TSR_F64: return (bits & INT64_MAX) > 0x7ff0000000000000;
+  default: return false;
+  }
+}
+
+static void check(const char *op, tsr_scope *s, tsr_array *a, const golden *g)
+{
+  char found[MOST * 8 + 8];
+  size_t size = tsr_dtype_size(g->dtype);
+  CHECK_STATUS(tsr_read(a, found, (size_t)g->count * size), TSR_OK, s);
+  CHECK_STR(tsr_dtype_name(tsr_dtype_of(a)), tsr_dtype_name(g->dtype));
+  for (int d = 0; d < g->shape.rank; d++) CHECK_I64(tsr_shape_of(a).dims[d], g->shape.dims[d]);
+  for (int64_t i = 0; i < g->count; i++) {
+    uint64_t x = 0, y = 0;
+    memcpy(&x, found + (size_t)i * size, size);
+    memcpy(&y, g->bytes + (size_t)i * size, size);
+    if (x != y && !(is_nan(g->dtype, x) && is_nan(g->dtype, y)))
+      FAIL("%s of %s at %lld: %llx, expected %llx", op, tsr_type_of(a), (long long)i,
+           (unsigned long long)x, (unsigned long long)y);
+  }
+}
+
+static void apply(const char *op, int dim, tsr_array *const *in, tsr_array **out)
+{
+  if (!strcmp(op, "cumsum")) out[0] = tsr_cumsum(in[0], dim);
+  else FAIL("no operation %s", op);
+}
+
+/* "op dim operand ... > result ..." */
+static void run_case(tsr_scope *outer, const tsr_mesh *mesh, char *line)
+{
+  char *rest = NULL;
+  const char *op = strtok_r(line, " ", &rest);
+  int dim = atoi(strtok_r(NULL, " ", &rest)), ins = 0, outs = 0;
+  tsr_array *in[ARRAYS], *out[ARRAYS] = { NULL };
+  tsr_scope *s = tsr_scope_open(outer);
+  char *word = strtok_r(NULL, " ", &rest);
+  for (; *word != '>'; word = strtok_r(NULL, " ", &rest)) {
+    golden g = parse(word);
+    in[ins++] = tsr_put(s, g.bytes, g.dtype, g.shape, tsr_on(mesh, "x"));
+  }
+  apply(op, dim, in, out);
+  while ((word = strtok_r(NULL, " ", &rest))) {
+    golden g = parse(word);
+    check(op, s, out[outs++], &g);
+  }
+  CHECK(outs > 0);
+  tsr_scope_close(s);
+}
+
+TEST_TIMEOUT(routines_are_numpys, 200)
+{
+  for (int devices = 1; devices <= 3; devices += 2) {
+    char text[16], *rest = NULL;
+    snprintf(text, sizeof text, "cpu:%d", devices);
+    tsr_runtime *rt = tsr_runtime_open(text);
+    tsr_scope *s = tsr_scope_open(rt);
+    char *lines = test_read(test_file("golden/routines.txt"), NULL);
+    int cases = 0;
+    for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+      run_case(s, tsr_mesh_default(rt, "x"), line), cases++;
+    CHECK(cases >= 65);
+    free(lines);
+    tsr_scope_close(s);
+    tsr_runtime_close(rt);
+  }
+}
+
+/* Where a dim that a routine works along is sharded, lines are gathered, and explain says so. */
+TEST(a_sharded_dim_is_gathered)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  tsr_array *a = tsr_full(s, 1, TSR_F64, TSR_SHAPE(8, 6), tsr_on(mesh, "x,-"));
+  CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, s);
+  tsr_array *kept = tsr_cumsum(a, 1), *gathered = tsr_cumsum(a, 0);
+  CHECK_STR(tsr_explain(&kept, 1), "nothing moves between devices\n");
+  CHECK_STR_HAS(tsr_explain(&gathered, 1), "all-gather over x=4");
+  CHECK_STR_HAS(tsr_explain(&gathered, 1), "because cumsum at routine_test.c");
+  double last[48];
+  CHECK_STATUS(tsr_read(gathered, last, sizeof last), TSR_OK, s);
+  CHECK_F64_BITS(last[47], 8);
+  CHECK_I64(tsr_last_run(s).bytes_counted, tsr_last_run(s).bytes_explained);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(dims_that_are_not_there_are_refused)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *outer = tsr_scope_open(rt);
+  static const struct {
+    int rank, dim;
+    const char *says;
+  } cases[] = { { 2, 2, "tsr_cumsum: dim 2 of f64[2,2]; dims are -2..1" },
+                { 2, -3, "tsr_cumsum: dim -3 of f64[2,2]; dims are -2..1" },
+                { 0, 0, "tsr_cumsum: dim 0 of f64[]" } };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_scope *s = tsr_scope_open(outer);
+    tsr_shape shape = { .rank = cases[i].rank, .dims = { 2, 2 } };
+    tsr_cumsum(tsr_full(s, 1, TSR_F64, shape, (tsr_sharding){ 0 }), cases[i].dim);
+    CHECK_I64(tsr_scope_status(s), TSR_EARG);
+    CHECK_STR_HAS(tsr_message(s), cases[i].says);
+    tsr_scope_close(s);
+  }
+  tsr_scope_close(outer);
+  tsr_runtime_close(rt);
+}
