@@ -202,6 +202,13 @@ TSR_API tsr_array *tsr_take_at(tsr_array *a, tsr_array *indices, int dim, const 
  * (unsigned ones u64), wrapping, floats exactly and rounded once each. Local. */
 TSR_API tsr_array *tsr_cumsum_at(tsr_array *a, int dim, const char *site);
 
+/* The elements along `dim` in ascending order: NaN last, -0 and 0 equal, equal ones as they were.
+ * Local. */
+TSR_API tsr_array *tsr_sort_at(tsr_array *a, int dim, const char *site);
+
+/* Where the elements that tsr_sort gives were along `dim`, as i64. Local. */
+TSR_API tsr_array *tsr_argsort_at(tsr_array *a, int dim, const char *site);
+
 /* ---- reductions ------------------------------------------------------------------------ */
 
 /* Dims to reduce: a set. TSR_DIMS(0, 2); none named = all. */
@@ -387,6 +394,8 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_take(a, indices, dim) tsr_take_at((a), (indices), (dim), TSR_HERE)
 
 #define tsr_cumsum(a, dim) tsr_cumsum_at((a), (dim), TSR_HERE)
+#define tsr_sort(a, dim) tsr_sort_at((a), (dim), TSR_HERE)
+#define tsr_argsort(a, dim) tsr_argsort_at((a), (dim), TSR_HERE)
 
 #define TSR_REDUCE_(...) (&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args), .x = __VA_ARGS__ })
 #define tsr_sum(...) tsr_sum_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)

@@ -13,3 +13,25 @@ tsr_array *tsr_cumsum_at(tsr_array *a, int dim, const char *site)
 {
   return along(TSR__OP_CUMSUM, TSR__IN(a), dim, site);
 }
+
+/* Values and places are two results of one node: asked for both, it sorts once. Bools sort as
+ * numbers. */
+static tsr_array *sorted(tsr_array *a, int dim, int result, const char *site)
+{
+  bool truth = a && !a->inert && a->dtype == TSR_BOOL;
+  tsr_array *both =
+      along(TSR__OP_SORT, TSR__IN(truth ? tsr_cast_at(a, TSR_U8, site) : a), dim, site);
+  tsr_array *out = tsr__make(NULL, TSR__OP_RESULT, TSR__IN(both),
+                             &(tsr__ask){ TSR__ATTR(tsr__index_attr, .index = result) }, site);
+  return truth && !result ? tsr_cast_at(out, TSR_BOOL, site) : out;
+}
+
+tsr_array *tsr_sort_at(tsr_array *a, int dim, const char *site)
+{
+  return sorted(a, dim, 0, site);
+}
+
+tsr_array *tsr_argsort_at(tsr_array *a, int dim, const char *site)
+{
+  return sorted(a, dim, 1, site);
+}

@@ -85,4 +85,7 @@ with np.errstate(all="ignore"):
             dim = int(rng.integers(-len(shape), len(shape)))
             a = values(name, shape)
             case("cumsum", dim, [a], cumsum(a, dim))
+            a = values(name, shape)
+            order = np.argsort(a.astype("f4") if name == "bf16" else a, dim, kind="stable")
+            case("sort", dim, [a], np.take_along_axis(a, order, dim), order.astype("i8"))
 pathlib.Path(__file__).with_name("routines.txt").write_text("\n".join(lines) + "\n")

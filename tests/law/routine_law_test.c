@@ -95,6 +95,18 @@ static void make_cumsum(world *w)
   w->made[w->count++] = tsr_cumsum(x, draw_dim(w, shape.rank));
 }
 
+/* One of the results, or both; and what another routine makes of them. */
+static void make_sort(world *w)
+{
+  tsr_shape shape = draw_shape(w, 1);
+  tsr_array *x = draw_leaf(w, dtypes[draw(w, 0, DTYPES - 1)], shape, 0);
+  int dim = draw_dim(w, shape.rank), which = (int)draw(w, 0, 3);
+  if (which != 1) w->made[w->count++] = tsr_sort(x, dim);
+  if (which != 0) w->made[w->count++] = tsr_argsort(x, dim);
+  tsr_array *last = w->made[w->count - 1];
+  if (which == 3) w->made[w->count++] = tsr_cumsum(last, draw_dim(w, shape.rank));
+}
+
 static cell **evaluate(world *w, tsr__program *program)
 {
   tsr__error error = { .status = TSR_OK };
@@ -129,7 +141,7 @@ static void one_program(tsr_runtime *rt, uint64_t seed)
 {
   static const char *const meshes[] = { "x=1",     "x=2",     "x=3",        "x=8",
                                         "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
-  static void (*const makers[])(world *) = { make_cumsum };
+  static void (*const makers[])(world *) = { make_cumsum, make_sort };
   enum { MAKERS = sizeof makers / sizeof *makers };
   world w = { .rng = test_seeded(seed), .s = tsr_scope_open(rt) };
   tsr__program program;

@@ -592,6 +592,36 @@ static void cumsum(const tsr__program *program, int n, cell **value)
   }
 }
 
+/* Whether x belongs before y: NaN is beyond all, -0 and 0 are equal. */
+static bool before(int dtype, cell x, cell y)
+{
+  if (!naive_is_real(dtype)) return int_value(dtype, x.i) < int_value(dtype, y.i);
+  if (isnan(x.f) || isnan(y.f)) return !isnan(x.f);
+  return x.f < y.f;
+}
+
+/* Each element goes behind those that belong before it, and equal ones before it in the line. */
+static void sort(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n];
+  const tsr__gnode *whole = &program->nodes[tsr__in(program, g, 0)];
+  bool places = tsr__index_of(program, g) == 1;
+  lines l = lines_of(program, whole, value);
+  for (int64_t line = 0; line < l.before * l.after; line++) {
+    int64_t first = line / l.after * l.along * l.after + line % l.after;
+    for (int64_t k = 0; k < l.along; k++) {
+      int64_t place = 0;
+      cell x = l.in[first + k * l.after];
+      for (int64_t j = 0; j < l.along; j++) {
+        cell y = l.in[first + j * l.after];
+        bool less = before(l.x->dtype, y, x), more = before(l.x->dtype, x, y);
+        place += less || (!more && j < k);
+      }
+      value[n][first + place * l.after] = places ? (cell){ .i = k } : x;
+    }
+  }
+}
+
 void naive_program(const tsr__program *program, cell **value)
 {
   for (int n = 0; n < program->node_count; n++) {
@@ -609,6 +639,8 @@ void naive_program(const tsr__program *program, cell **value)
     else if (g->op == TSR__OP_IOTA) iota(g, tsr__dim_of(program, g), value[n]);
     else if (g->op == TSR__OP_TAKE) take(program, n, value);
     else if (g->op == TSR__OP_CUMSUM) cumsum(program, n, value);
+    else if (g->result_count) continue; /* its results are computed where they are taken out */
+    else if (g->op == TSR__OP_RESULT) sort(program, n, value);
     else if (lowering == TSR__LOW_REDUCE) reduce(program, n, value);
     else element(program, n, value);
   }

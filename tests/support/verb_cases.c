@@ -611,6 +611,8 @@ static void made_arrays(struct verb_run *r)
 static void along_dims(struct verb_run *r)
 {
   see_array(r, tsr_cumsum(matrix(r), 0));
+  see_array(r, tsr_sort(matrix(r), 0));
+  see_array(r, tsr_argsort(matrix(r), 1));
 }
 
 static void drawn_arrays(struct verb_run *r)

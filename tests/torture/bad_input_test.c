@@ -124,6 +124,8 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
   MADE(tsr_take_at(b, a, 0, NULL));
   MADE(tsr_cumsum_at(a, 0, NULL));
   MADE(tsr_cumsum_at(a, -9, NULL));
+  MADE(tsr_sort_at(a, 0, NULL));
+  MADE(tsr_argsort_at(a, 9, NULL));
   MADE(tsr_reshard_at(a, none, NULL));
   MADE(tsr_constrain_at(a, none, NULL));
   MADE(tsr_keep_at(s, a, NULL));

@@ -240,6 +240,13 @@ static tsr_status cumulate(place *p)
   return take_number(tsr_sum(tsr_cumsum(tsr_cumsum(grid(p, 4), 1), 0)));
 }
 
+/* Short lines, and one that all workers sort together. */
+static tsr_status sort_lines(place *p)
+{
+  tsr_array *few = tsr_sort(grid(p, 4), 1), *many = tsr_argsort(tsr_keep(p->s, p->w->x), 0);
+  return take_number(tsr_sum(tsr_take(tsr_cumsum(few, 0), tsr_mod(many, 1000), 0)));
+}
+
 static tsr_status save_npy(place *p)
 {
   return take_file(p, "c.npy", tsr_save_npy(grid(p, 4), test_tmp("c.npy")));
@@ -496,6 +503,7 @@ static const job works[] = {
   WORK(put_array),
   WORK(take_elements),
   WORK(cumulate),
+  WORK(sort_lines),
   WORK(save_npy),
   WORK(read_npy),
   WORK(save_npz),
