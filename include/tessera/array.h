@@ -209,6 +209,17 @@ TSR_API tsr_array *tsr_sort_at(tsr_array *a, int dim, const char *site);
 /* Where the elements that tsr_sort gives were along `dim`, as i64. Local. */
 TSR_API tsr_array *tsr_argsort_at(tsr_array *a, int dim, const char *site);
 
+/* `a` and, added to it, each element of `updates` (the shape that tsr_take gives at `indices`) at
+ * its place along `dim`. Several may go to one place: sums of floats are exact and rounded once,
+ * integers wrap. Negative indices count from the end; one out of range fails the terminal with
+ * TSR_EVALUE. Local. */
+TSR_API tsr_array *tsr_scatter_add_at(tsr_array *a, tsr_array *indices, tsr_array *updates, int dim,
+                                      const char *site);
+
+/* Products of matrices: [..., m, k] times [..., k, n] is [..., m, n], the dims before being equal.
+ * Sums go by ascending k, in f64 for floats (docs/NUMERICS.md); integers wrap. Local. */
+TSR_API tsr_array *tsr_matmul_at(tsr_array *a, tsr_array *b, const char *site);
+
 /* ---- reductions ------------------------------------------------------------------------ */
 
 /* Dims to reduce: a set. TSR_DIMS(0, 2); none named = all. */
@@ -396,6 +407,9 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_cumsum(a, dim) tsr_cumsum_at((a), (dim), TSR_HERE)
 #define tsr_sort(a, dim) tsr_sort_at((a), (dim), TSR_HERE)
 #define tsr_argsort(a, dim) tsr_argsort_at((a), (dim), TSR_HERE)
+#define tsr_scatter_add(a, indices, updates, dim) \
+  tsr_scatter_add_at((a), (indices), (updates), (dim), TSR_HERE)
+#define tsr_matmul(a, b) tsr_matmul_at((a), (b), TSR_HERE)
 
 #define TSR_REDUCE_(...) (&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args), .x = __VA_ARGS__ })
 #define tsr_sum(...) tsr_sum_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)

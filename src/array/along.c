@@ -1,4 +1,4 @@
-/* The calls that work along one dim of an array by a device routine. */
+/* The calls whose work is a device routine's: most of them go along one dim of an array. */
 #include "array/array_room.h"
 
 /* Dims count from the end where they are negative; what is no dim then, inference says. */
@@ -34,4 +34,15 @@ tsr_array *tsr_sort_at(tsr_array *a, int dim, const char *site)
 tsr_array *tsr_argsort_at(tsr_array *a, int dim, const char *site)
 {
   return sorted(a, dim, 1, site);
+}
+
+tsr_array *tsr_scatter_add_at(tsr_array *a, tsr_array *indices, tsr_array *updates, int dim,
+                              const char *site)
+{
+  return along(TSR__OP_SCATTER_ADD, TSR__IN(a, indices, updates), dim, site);
+}
+
+tsr_array *tsr_matmul_at(tsr_array *a, tsr_array *b, const char *site)
+{
+  return tsr__make(NULL, TSR__OP_MATMUL, TSR__IN(a, b), &(tsr__ask){ 0 }, site);
 }

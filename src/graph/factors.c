@@ -65,6 +65,7 @@ static int span_of(const tsr__factors *f, char letter, int rank, int d)
   case 'a': return tsr__dim_of(f->program, f->node);
   case 'b': return rank - tsr__dim_of(f->program, f->node) - 1;
   case 's': return rank;
+  case 'g': return rank - 2;
   default: return 1;
   }
 }

@@ -28,6 +28,7 @@ enum tsr__want {
   TSR__WANT_INTEGER,
   TSR__WANT_TRUTH,
   TSR__WANT_SUMMAND,
+  TSR__WANT_SCATTER,
   TSR__WANT_SPECIAL
 };
 enum tsr__dtype_rule {
@@ -46,6 +47,8 @@ enum tsr__shape_rule {
   TSR__SH_TAKE,
   TSR__SH_DYNAMIC,
   TSR__SH_ALONG,
+  TSR__SH_SCATTER,
+  TSR__SH_MATMUL,
   TSR__SH_CALL,
   TSR__SH_RESULT
 };

@@ -114,6 +114,18 @@ static tsr_status special_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
   return TSR_OK;
 }
 
+/* What is added, and to what, meet in one number's dtype. */
+static tsr_status scatter_dtypes(tsr__op op, tsr__types in, uint8_t *want, tsr__error *error)
+{
+  tsr_dtype meet = tsr__promote(dtype_at(in, 0), dtype_at(in, 2));
+  if (!tsr__dtype_integer(dtype_at(in, 1)))
+    return dtype_error(op, &in.at[1], "the index ", "an integer", error);
+  if (meet == TSR_BOOL) return dtype_error(op, &in.at[0], "the operand ", "a number", error);
+  want[0] = want[2] = (uint8_t)meet;
+  want[1] = TSR_I64;
+  return TSR_OK;
+}
+
 static bool is_natural(int dtype)
 {
   return tsr__dtype_info_of((tsr_dtype)dtype)->kind == TSR__DTYPE_UINT;
@@ -129,6 +141,7 @@ static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
   switch (wants) {
   case TSR__WANT_ANY: return TSR_OK;
   case TSR__WANT_BOOL: return all_bool(op, in, error);
+  case TSR__WANT_SCATTER: return scatter_dtypes(op, in, want, error);
   case TSR__WANT_SPECIAL: return special_dtypes(op, in, ask, want, error);
   case TSR__WANT_TRUTH: want[0] = TSR_BOOL; return TSR_OK;
   case TSR__WANT_SUMMAND:
@@ -350,6 +363,44 @@ static tsr_status along_shape(tsr__op op, tsr__types in, const tsr__dim_attr *at
   return TSR_OK;
 }
 
+static tsr_status scatter_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr,
+                                tsr_shape *out, tsr__error *error)
+{
+  const tsr__type *x = &in.at[0], *at = &in.at[1], *updates = &in.at[2];
+  if (along_shape(op, in, attr, out, error)) return error->status;
+  int rank = x->rank - 1 + at->rank, dim = (int)attr->dim;
+  bool fits = updates->rank == rank;
+  for (int d = 0; fits && d < rank; d++) {
+    int behind = d - at->rank + 1;
+    int64_t size = d < dim              ? dim_of(x, d)
+                   : d < dim + at->rank ? dim_of(at, d - dim)
+                                        : dim_of(x, behind);
+    fits = dim_of(updates, d) == size;
+  }
+  if (fits) return TSR_OK;
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "tsr_%s: the updates are %s, expected what tsr_take gives of %s along dim "
+                        "%d at %s",
+                        tsr__ops[op].name, text_of(updates).text, text_of(x).text, dim,
+                        text_of(at).text);
+}
+
+static tsr_status matmul_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
+{
+  const tsr__type *a = &in.at[0], *b = &in.at[1];
+  int rank = a->rank;
+  bool fits = rank >= 2 && b->rank == rank && dim_of(a, rank - 1) == dim_of(b, rank - 2);
+  for (int d = 0; fits && d < rank - 2; d++) fits = dim_of(a, d) == dim_of(b, d);
+  if (!fits)
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "tsr_%s: %s times %s: expected [..., m, k] and [..., k, n], whose other "
+                          "dims are equal",
+                          tsr__ops[op].name, text_of(a).text, text_of(b).text);
+  *out = shape_of(a);
+  out->dims[rank - 1] = dim_of(b, rank - 1);
+  return TSR_OK;
+}
+
 static tsr_status rows_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
 {
   const tsr__type *rows = &in.at[0];
@@ -464,6 +515,8 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   if (tsr__ops[op].lowering == TSR__LOW_ROUTINE && check_known(op, in, error)) return error->status;
   switch (tsr__ops[op].shape_rule) {
   case TSR__SH_ALONG: return along_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_SCATTER: return scatter_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_MATMUL: return matmul_shape(op, in, out, error);
   case TSR__SH_ELEMENT: return element_shape(op, in, out, error);
   case TSR__SH_REDUCE: return reduce_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_TAKE: return take_shape(in, attr_of(op, ask), out, error);

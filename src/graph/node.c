@@ -318,7 +318,9 @@ static const char *label_of(tsr__op op, int i)
     { "condition", "first    ", "second   " },
     { "operand", "mask   ", "codes  " },
   };
-  int kind = tsr__ops[op].lowering == TSR__LOW_REDUCE ? 3 : tsr__ops[op].most - 1;
+  int lowering = tsr__ops[op].lowering;
+  if (lowering == TSR__LOW_ROUTINE) return "operand";
+  int kind = lowering == TSR__LOW_REDUCE ? 3 : tsr__ops[op].most - 1;
   return kind >= 0 && kind <= 3 && i <= 2 ? labels[kind][i] : "operand";
 }
 

@@ -88,4 +88,47 @@ with np.errstate(all="ignore"):
             a = values(name, shape)
             order = np.argsort(a.astype("f4") if name == "bf16" else a, dim, kind="stable")
             case("sort", dim, [a], np.take_along_axis(a, order, dim), order.astype("i8"))
+
+# ---- adding at places: one sum a place, by fractions for floats ----
+
+def total(values, name):
+    if name in FLOATS:
+        return prefix(values, name)[-1]
+    return np.array([int(v) for v in values], object).sum() % 2 ** 64
+
+
+def scatter_add(a, at, updates, dim):
+    name, out = NAMES[a.dtype], a.copy()
+    for place in np.ndindex(a.shape):
+        values = [a[place]]
+        for j in np.ndindex(at.shape):
+            if at[j] % a.shape[dim] == place[dim]:
+                values.append(updates[(*place[:dim], *j, *place[dim + 1:])])
+        value = total(values, name)
+        out[place] = value if name in FLOATS else np.array(value, "u8").astype(DTYPES[name])
+    return out
+
+
+with np.errstate(all="ignore"):
+    for shape, dim, places in (((9,), 0, (7,)), ((3, 4), 1, (2, 2)), ((2, 3, 2), 1, (5,)), ((4, 3), 0, ())):
+        for name in tuple(DTYPES)[1:]:
+            a = values(name, shape)
+            at = np.asarray(rng.integers(-shape[dim], shape[dim], places)).astype(rng.choice(["i4", "i8", "i1"]))
+            updates = values(name, (*shape[:dim], *places, *shape[dim + 1:]))
+            case("scatter_add", dim - len(shape) * (dim % 2), [a, np.asarray(at), updates],
+                 scatter_add(a, np.asarray(at), updates, dim))
+
+# ---- matrix products: NumPy's where nothing can round ----
+
+with np.errstate(all="ignore"):
+    for left, right in (((3, 4), (4, 5)), ((1, 7), (7, 1)), ((2, 3, 2), (2, 2, 4)), ((7, 9), (9, 2)), ((2, 0), (0, 3))):
+        for name in tuple(DTYPES)[1:]:
+            low = 0 if name.startswith("u") else -6
+            a, b = (rng.integers(low, 7, shape).astype(DTYPES[name]) for shape in (left, right))
+            if name not in FLOATS:  # wraps
+                a = np.where(rng.random(left) < 0.3, np.iinfo(a.dtype).max, a)
+            else:
+                b = (b.astype("f8") / 2).astype(b.dtype)
+            exact = a.astype("f8") @ b.astype("f8") if name in FLOATS else a @ b
+            case("matmul", 0, [a, b], exact.astype(DTYPES[name]))
 pathlib.Path(__file__).with_name("routines.txt").write_text("\n".join(lines) + "\n")

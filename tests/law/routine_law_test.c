@@ -107,6 +107,38 @@ static void make_sort(world *w)
   if (which == 3) w->made[w->count++] = tsr_cumsum(last, draw_dim(w, shape.rank));
 }
 
+static void make_scatter_add(world *w)
+{
+  tsr_shape shape = draw_shape(w, 1), places = { .rank = (int)draw(w, 0, shape.rank < 4 ? 2 : 1) };
+  int dim = (int)draw(w, 0, shape.rank - 1);
+  int64_t size = shape.dims[dim];
+  for (int d = 0; d < places.rank; d++) places.dims[d] = size ? draw(w, 0, 9) : 0;
+  if (!size && !places.rank) return;
+  tsr_shape updates = { .rank = shape.rank - 1 + places.rank };
+  for (int d = 0; d < updates.rank; d++)
+    updates.dims[d] = d < dim                 ? shape.dims[d]
+                      : d < dim + places.rank ? places.dims[d - dim]
+                                              : shape.dims[d - places.rank + 1];
+  tsr_dtype dtype = dtypes[draw(w, 1, DTYPES - 1)], index = draw(w, 0, 1) ? TSR_I64 : TSR_I8;
+  tsr_array *a = draw_leaf(w, dtype, shape, 0), *at = draw_leaf(w, index, places, size);
+  tsr_array *b = draw_leaf(w, draw(w, 0, 3) ? dtype : TSR_F64, updates, 0);
+  w->made[w->count++] = tsr_scatter_add(a, at, b, draw(w, 0, 1) ? dim : dim - shape.rank);
+}
+
+static void make_matmul(world *w)
+{
+  static const int64_t sizes[] = { 0, 1, 2, 5, 6, 7, 8, 9, 25, 40 };
+  tsr_shape left = { .rank = (int)draw(w, 2, 4) };
+  for (int d = 0; d < left.rank; d++)
+    left.dims[d] = d < left.rank - 2 ? draw(w, 0, 3) : sizes[draw(w, draw(w, 0, 7) ? 1 : 0, 9)];
+  tsr_shape right = left;
+  right.dims[left.rank - 2] = left.dims[left.rank - 1];
+  right.dims[left.rank - 1] = sizes[draw(w, draw(w, 0, 7) ? 1 : 0, 9)];
+  tsr_dtype dtype = dtypes[draw(w, 1, DTYPES - 1)];
+  tsr_array *a = draw_leaf(w, dtype, left, 0);
+  w->made[w->count++] = tsr_matmul(a, draw_leaf(w, draw(w, 0, 3) ? dtype : TSR_F32, right, 0));
+}
+
 static cell **evaluate(world *w, tsr__program *program)
 {
   tsr__error error = { .status = TSR_OK };
@@ -141,7 +173,8 @@ static void one_program(tsr_runtime *rt, uint64_t seed)
 {
   static const char *const meshes[] = { "x=1",     "x=2",     "x=3",        "x=8",
                                         "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
-  static void (*const makers[])(world *) = { make_cumsum, make_sort };
+  static void (*const makers[])(world *) = { make_cumsum, make_sort, make_scatter_add,
+                                             make_matmul };
   enum { MAKERS = sizeof makers / sizeof *makers };
   world w = { .rng = test_seeded(seed), .s = tsr_scope_open(rt) };
   tsr__program program;

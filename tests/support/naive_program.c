@@ -622,6 +622,49 @@ static void sort(const tsr__program *program, int n, cell **value)
   }
 }
 
+/* Each place takes what is there and all updates that go there, in one sum. */
+static void scatter_add(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n], *at = &program->nodes[tsr__in(program, g, 1)];
+  const cell *index = value[tsr__in(program, g, 1)], *update = value[tsr__in(program, g, 2)];
+  lines l = lines_of(program, g, value);
+  int64_t count = count_of(at);
+  tsr__gnode sum = { .op = TSR__OP_SUM, .dtype = g->dtype };
+  for (int64_t i = 0; i < count_of(g); i++) {
+    int64_t b = i / l.after / l.along, k = i / l.after % l.along, a = i % l.after;
+    pile p = { .n = 0 };
+    pile_add(&p, TSR__OP_SUM, g->dtype, l.in[i]);
+    for (int64_t j = 0; j < count; j++) {
+      int64_t place = index[j].i < 0 ? index[j].i + l.along : index[j].i;
+      if (place == k) pile_add(&p, TSR__OP_SUM, g->dtype, update[(b * count + j) * l.after + a]);
+    }
+    value[n][i] = pile_result(&p, &sum, 0, g->dtype);
+  }
+}
+
+/* Products one after the other in order of k. */
+static void matmul(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n], *a = &program->nodes[tsr__in(program, g, 0)];
+  const cell *left = value[tsr__in(program, g, 0)], *right = value[tsr__in(program, g, 1)];
+  int64_t rows = g->dims[g->rank - 2], columns = g->dims[g->rank - 1], depth = a->dims[g->rank - 1];
+  for (int64_t i = 0; i < count_of(g); i++) {
+    int64_t row = i / columns, matrix = row / rows, column = i % columns;
+    double sum = depth ? -0.0 : 0;
+    uwide whole_sum = 0;
+    for (int64_t k = 0; k < depth; k++) {
+      cell x = left[row * depth + k], y = right[(matrix * depth + k) * columns + column];
+      if (naive_is_real(g->dtype)) {
+        double product = x.f * y.f;
+        sum += product;
+      } else {
+        whole_sum += (uwide)x.i * (uwide)y.i;
+      }
+    }
+    value[n][i] = naive_is_real(g->dtype) ? real(g->dtype, sum) : whole(g->dtype, (wide)whole_sum);
+  }
+}
+
 void naive_program(const tsr__program *program, cell **value)
 {
   for (int n = 0; n < program->node_count; n++) {
@@ -639,6 +682,8 @@ void naive_program(const tsr__program *program, cell **value)
     else if (g->op == TSR__OP_IOTA) iota(g, tsr__dim_of(program, g), value[n]);
     else if (g->op == TSR__OP_TAKE) take(program, n, value);
     else if (g->op == TSR__OP_CUMSUM) cumsum(program, n, value);
+    else if (g->op == TSR__OP_SCATTER_ADD) scatter_add(program, n, value);
+    else if (g->op == TSR__OP_MATMUL) matmul(program, n, value);
     else if (g->result_count) continue; /* its results are computed where they are taken out */
     else if (g->op == TSR__OP_RESULT) sort(program, n, value);
     else if (lowering == TSR__LOW_REDUCE) reduce(program, n, value);

@@ -126,6 +126,11 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
   MADE(tsr_cumsum_at(a, -9, NULL));
   MADE(tsr_sort_at(a, 0, NULL));
   MADE(tsr_argsort_at(a, 9, NULL));
+  MADE(tsr_scatter_add_at(a, b, a, 0, NULL));
+  MADE(tsr_scatter_add_at(b, a, b, -1, NULL));
+  MADE(tsr_scatter_add_at(b, b, a, 3, NULL));
+  MADE(tsr_matmul_at(a, b, NULL));
+  MADE(tsr_matmul_at(b, a, NULL));
   MADE(tsr_reshard_at(a, none, NULL));
   MADE(tsr_constrain_at(a, none, NULL));
   MADE(tsr_keep_at(s, a, NULL));

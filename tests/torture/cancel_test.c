@@ -247,6 +247,21 @@ static tsr_status sort_lines(place *p)
   return take_number(tsr_sum(tsr_take(tsr_cumsum(few, 0), tsr_mod(many, 1000), 0)));
 }
 
+static tsr_status scatter(place *p)
+{
+  tsr_array *x = tsr_keep(p->s, p->w->x);
+  tsr_array *n = tsr_iota(p->s, TSR_I64, TSR_SHAPE(p->w->rows), 0, tsr_on(p->w->mesh, "data"));
+  tsr_array *at = tsr_mod(tsr_mul(n, 48271), 1000);
+  tsr_array *none = tsr_full(p->s, 0, TSR_F64, TSR_SHAPE(1000), tsr_on(p->w->mesh, "-"));
+  return take_number(tsr_sum(tsr_scatter_add(none, at, x, 0)));
+}
+
+static tsr_status multiply(place *p)
+{
+  tsr_array *a = grid(p, 64), *b = tsr_uniform(p->s, .key = 3, .shape = TSR_SHAPE(64, 256));
+  return take_number(tsr_sum(tsr_matmul(a, b)));
+}
+
 static tsr_status save_npy(place *p)
 {
   return take_file(p, "c.npy", tsr_save_npy(grid(p, 4), test_tmp("c.npy")));
@@ -504,6 +519,8 @@ static const job works[] = {
   WORK(take_elements),
   WORK(cumulate),
   WORK(sort_lines),
+  WORK(scatter),
+  WORK(multiply),
   WORK(save_npy),
   WORK(read_npy),
   WORK(save_npz),

@@ -18,7 +18,8 @@
 typedef tsr_status tsr__routine_fn(const tsr__call *call, tsr__error *error);
 
 tsr__routine_fn tsr__cpu_call; /* picks by the node's op */
-tsr__routine_fn tsr__routine_cumsum, tsr__routine_sort;
+tsr__routine_fn tsr__routine_cumsum, tsr__routine_sort, tsr__routine_scatter_add,
+    tsr__routine_matmul;
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 

@@ -126,7 +126,9 @@ tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr
     for (int64_t t = 0; t < tasks; t++) line_task(&job, t, 0);
   else tsr__parallel_progress(&job.progress, tasks, line_task, &job);
   if (job.failed)
-    return tsr__error_set(error, (tsr_status)job.failed, "no memory left for tsr_%s",
+    return tsr__error_set(error, (tsr_status)job.failed,
+                          "tsr_%s: no memory left to work in; free arrays or raise "
+                          ".memory_limit",
                           tsr__ops[node->op].name);
   return atomic_load(&job.progress.stop) ? tsr__cancelled(error, job.progress.what) : TSR_OK;
 }

@@ -111,6 +111,11 @@ TILE_KEEP(keep_32)
 TILE_KEEP(keep_64)
 bool TSR__ISA_NAME(tsr__units)(uint64_t *low, uint64_t *high, const double *x, int n,
                                const tsr__unit *unit);
+#define TILE_PRODUCT(name) \
+  void TSR__ISA_NAME(tsr__##name)(void *c, const void *a, const void *b, int64_t depth);
+TILE_PRODUCT(product_f64)
+TILE_PRODUCT(product_u64)
+TILE_PRODUCT(product_u32)
 bool TSR__ISA_NAME(tsr__within)(const int64_t *x, int n, int64_t most);
 void TSR__ISA_NAME(tsr__uniform_f64)(double *out, int64_t first, int64_t n, const int64_t key[2]);
 void TSR__ISA_NAME(tsr__uniform_f32)(float *out, int64_t first, int64_t n, const int64_t key[2]);
