@@ -202,6 +202,16 @@ TSR_API tsr_array *tsr_take_at(tsr_array *a, tsr_array *indices, int dim, const 
  * (unsigned ones u64), wrapping, floats exactly and rounded once each. Local. */
 TSR_API tsr_array *tsr_cumsum_at(tsr_array *a, int dim, const char *site);
 
+/* The products of all elements up to each; dtypes as of tsr_cumsum. Floats are multiplied in order,
+ * in f64, and rounded to their dtype. Local. */
+TSR_API tsr_array *tsr_cumprod_at(tsr_array *a, int dim, const char *site);
+
+/* The largest of all elements up to each along `dim`; NaN wins, -0 < +0. Local. */
+TSR_API tsr_array *tsr_cummax_at(tsr_array *a, int dim, const char *site);
+
+/* The smallest of all elements up to each along `dim`; NaN wins, -0 < +0. Local. */
+TSR_API tsr_array *tsr_cummin_at(tsr_array *a, int dim, const char *site);
+
 /* The elements along `dim` in ascending order: NaN last, -0 and 0 equal, equal ones as they were.
  * Local. */
 TSR_API tsr_array *tsr_sort_at(tsr_array *a, int dim, const char *site);
@@ -405,6 +415,9 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_take(a, indices, dim) tsr_take_at((a), (indices), (dim), TSR_HERE)
 
 #define tsr_cumsum(a, dim) tsr_cumsum_at((a), (dim), TSR_HERE)
+#define tsr_cumprod(a, dim) tsr_cumprod_at((a), (dim), TSR_HERE)
+#define tsr_cummax(a, dim) tsr_cummax_at((a), (dim), TSR_HERE)
+#define tsr_cummin(a, dim) tsr_cummin_at((a), (dim), TSR_HERE)
 #define tsr_sort(a, dim) tsr_sort_at((a), (dim), TSR_HERE)
 #define tsr_argsort(a, dim) tsr_argsort_at((a), (dim), TSR_HERE)
 #define tsr_scatter_add(a, indices, updates, dim) \

@@ -9,10 +9,16 @@ static tsr_array *along(tsr__op op, tsr__operands in, int dim, const char *site)
   return tsr__make(NULL, op, in, &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = dim) }, site);
 }
 
-tsr_array *tsr_cumsum_at(tsr_array *a, int dim, const char *site)
-{
-  return along(TSR__OP_CUMSUM, TSR__IN(a), dim, site);
-}
+#define ALONG(name, OP)                                               \
+  tsr_array *tsr_##name##_at(tsr_array *a, int dim, const char *site) \
+  {                                                                   \
+    return along(TSR__OP_##OP, TSR__IN(a), dim, site);                \
+  }
+ALONG(cumsum, CUMSUM)
+ALONG(cumprod, CUMPROD)
+ALONG(cummax, CUMMAX)
+ALONG(cummin, CUMMIN)
+#undef ALONG
 
 /* Values and places are two results of one node: asked for both, it sorts once. Bools sort as
  * numbers. */

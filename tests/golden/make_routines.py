@@ -131,4 +131,38 @@ with np.errstate(all="ignore"):
                 b = (b.astype("f8") / 2).astype(b.dtype)
             exact = a.astype("f8") @ b.astype("f8") if name in FLOATS else a @ b
             case("matmul", 0, [a, b], exact.astype(DTYPES[name]))
+
+# ---- other prefixes; -0 is below 0, which NumPy leaves open ----
+
+def ordered(a):
+    """Floats as integers in the order of the values, NaN apart."""
+    bits = a.astype("f8").view("i8")
+    return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
+
+
+def extreme(a, dim, largest):
+    out = a.copy()
+    for at in np.ndindex(a.shape):
+        if at[dim] == 0:
+            continue
+        before = out[(*at[:dim], at[dim] - 1, *at[dim + 1:])]
+        x, y = (ordered(np.asarray(v)) if NAMES[a.dtype] in FLOATS else int(v) for v in (before, a[at]))
+        keep = before != before or (a[at] == a[at] and (x >= y if largest else x <= y))
+        out[at] = before if keep else a[at]
+    return out
+
+
+with np.errstate(all="ignore"):
+    for shape in SHAPES:
+        for name in tuple(DTYPES)[1:]:
+            dim = int(rng.integers(0, len(shape)))
+            a = values(name, shape)
+            case("cummax", dim, [a], extreme(a, dim, True))
+            case("cummin", dim - len(shape), [a], extreme(a, dim, False))
+            wide = "f8" if name in FLOATS else "u8" if name.startswith("u") else "i8"
+            products = np.cumprod(a.astype(wide), dim)
+            if name in ("f16", "bf16"):  # NumPy's cast would round twice
+                products = np.array([rounded(Fraction(v), name) if math.isfinite(v) and v else v
+                                     for v in products.reshape(-1)]).reshape(shape)
+            case("cumprod", dim, [a], products.astype(DTYPES[name]) if name in FLOATS else products)
 pathlib.Path(__file__).with_name("routines.txt").write_text("\n".join(lines) + "\n")

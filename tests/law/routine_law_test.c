@@ -88,11 +88,15 @@ static int draw_dim(world *w, int rank)
   return (int)draw(w, -rank, rank - 1);
 }
 
-static void make_cumsum(world *w)
+static void make_prefixes(world *w)
 {
+  static tsr_array *(*const calls[])(tsr_array *, int,
+                                     const char *) = { tsr_cumsum_at, tsr_cumprod_at, tsr_cummax_at,
+                                                       tsr_cummin_at };
   tsr_shape shape = draw_shape(w, 1);
-  tsr_array *x = draw_leaf(w, dtypes[draw(w, 0, DTYPES - 1)], shape, 0);
-  w->made[w->count++] = tsr_cumsum(x, draw_dim(w, shape.rank));
+  int which = (int)draw(w, 0, 3);
+  tsr_array *x = draw_leaf(w, dtypes[draw(w, which > 1, DTYPES - 1)], shape, 0);
+  w->made[w->count++] = calls[which](x, draw_dim(w, shape.rank), TSR_HERE);
 }
 
 /* One of the results, or both; and what another routine makes of them. */
@@ -173,7 +177,7 @@ static void one_program(tsr_runtime *rt, uint64_t seed)
 {
   static const char *const meshes[] = { "x=1",     "x=2",     "x=3",        "x=8",
                                         "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
-  static void (*const makers[])(world *) = { make_cumsum, make_sort, make_scatter_add,
+  static void (*const makers[])(world *) = { make_prefixes, make_sort, make_scatter_add,
                                              make_matmul };
   enum { MAKERS = sizeof makers / sizeof *makers };
   world w = { .rng = test_seeded(seed), .s = tsr_scope_open(rt) };

@@ -577,17 +577,18 @@ static lines lines_of(const tsr__program *program, const tsr__gnode *g, cell **v
   return l;
 }
 
-static void cumsum(const tsr__program *program, int n, cell **value)
+/* Every prefix is a reduction of its own; floats that are multiplied go by f64. */
+static void cumulate(const tsr__program *program, int n, tsr__op as, cell **value)
 {
   const tsr__gnode *g = &program->nodes[n];
   lines l = lines_of(program, g, value);
+  tsr__gnode whole_line = { .op = (uint16_t)as, .dtype = g->dtype };
   for (int64_t line = 0; line < l.before * l.after; line++) {
-    pile p = { .n = 0 };
+    pile p = { .product = 1, .int_product = 1 };
     for (int64_t k = 0; k < l.along; k++) {
       int64_t at = (line / l.after * l.along + k) * l.after + line % l.after;
-      pile_add(&p, TSR__OP_SUM, l.x->dtype, l.in[at]);
-      tsr__gnode sum = { .op = TSR__OP_SUM, .dtype = g->dtype };
-      value[n][at] = pile_result(&p, &sum, 0, l.x->dtype);
+      pile_add(&p, as, l.x->dtype, l.in[at]);
+      value[n][at] = pile_result(&p, &whole_line, 0, l.x->dtype);
     }
   }
 }
@@ -681,7 +682,10 @@ void naive_program(const tsr__program *program, cell **value)
     else if (g->op == TSR__OP_CONST) value[n][0].i = program->params[g->param].i;
     else if (g->op == TSR__OP_IOTA) iota(g, tsr__dim_of(program, g), value[n]);
     else if (g->op == TSR__OP_TAKE) take(program, n, value);
-    else if (g->op == TSR__OP_CUMSUM) cumsum(program, n, value);
+    else if (g->op == TSR__OP_CUMSUM) cumulate(program, n, TSR__OP_SUM, value);
+    else if (g->op == TSR__OP_CUMPROD) cumulate(program, n, TSR__OP_PROD, value);
+    else if (g->op == TSR__OP_CUMMAX) cumulate(program, n, TSR__OP_MAX, value);
+    else if (g->op == TSR__OP_CUMMIN) cumulate(program, n, TSR__OP_MIN, value);
     else if (g->op == TSR__OP_SCATTER_ADD) scatter_add(program, n, value);
     else if (g->op == TSR__OP_MATMUL) matmul(program, n, value);
     else if (g->result_count) continue; /* its results are computed where they are taken out */

@@ -612,6 +612,9 @@ static void along_dims(struct verb_run *r)
 {
   static const int64_t places[3] = { 1, 0, 1 };
   see_array(r, tsr_cumsum(matrix(r), 0));
+  see_array(r, tsr_cumprod(matrix(r), 1));
+  see_array(r, tsr_cummax(matrix(r), 0));
+  see_array(r, tsr_cummin(matrix(r), -1));
   see_array(r, tsr_sort(matrix(r), 0));
   see_array(r, tsr_argsort(matrix(r), 1));
   tsr_array *x = matrix(r), *at = tsr_put(r->s, places, TSR_I64, TSR_SHAPE(3), r->at);

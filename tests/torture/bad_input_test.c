@@ -124,6 +124,9 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
   MADE(tsr_take_at(b, a, 0, NULL));
   MADE(tsr_cumsum_at(a, 0, NULL));
   MADE(tsr_cumsum_at(a, -9, NULL));
+  MADE(tsr_cumprod_at(a, 1, NULL));
+  MADE(tsr_cummax_at(a, 0, NULL));
+  MADE(tsr_cummin_at(a, -1, NULL));
   MADE(tsr_sort_at(a, 0, NULL));
   MADE(tsr_argsort_at(a, 9, NULL));
   MADE(tsr_scatter_add_at(a, b, a, 0, NULL));

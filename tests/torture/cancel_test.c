@@ -237,7 +237,8 @@ static tsr_status take_elements(place *p)
 /* Both ways through a grid: short lines, and long ones of which each has its neighbours. */
 static tsr_status cumulate(place *p)
 {
-  return take_number(tsr_sum(tsr_cumsum(tsr_cumsum(grid(p, 4), 1), 0)));
+  tsr_array *sums = tsr_cumsum(tsr_cumsum(grid(p, 4), 1), 0);
+  return take_number(tsr_sum(tsr_cumprod(tsr_cummin(tsr_cummax(sums, 0), 1), 0)));
 }
 
 /* Short lines, and one that all workers sort together. */

@@ -18,8 +18,8 @@
 typedef tsr_status tsr__routine_fn(const tsr__call *call, tsr__error *error);
 
 tsr__routine_fn tsr__cpu_call; /* picks by the node's op */
-tsr__routine_fn tsr__routine_cumsum, tsr__routine_sort, tsr__routine_scatter_add,
-    tsr__routine_matmul;
+tsr__routine_fn tsr__routine_cumsum, tsr__routine_cumprod, tsr__routine_cummax, tsr__routine_cummin,
+    tsr__routine_sort, tsr__routine_scatter_add, tsr__routine_matmul;
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
@@ -33,6 +33,16 @@ typedef struct tsr__strip {
   int worker;
   tsr__progress *progress;
 } tsr__strip;
+
+/* To be asked at each run of a strip: false once the work was cancelled. `left` begins with 0. */
+static inline bool tsr__strip_goes_on(const tsr__strip *strip, int64_t *left)
+{
+  enum { ASK_AFTER = 1 << 16 }; /* elements */
+  *left += strip->count;
+  if (*left < ASK_AFTER) return true;
+  *left = 0;
+  return !tsr__progress_stops(strip->progress, strip->worker);
+}
 
 typedef struct tsr__line_work {
   int64_t width; /* the most lines of a strip */

@@ -6,7 +6,7 @@
  * Integers wrap. */
 #include "kernel/routine/routine.h"
 
-enum { WIDTH = 64, ASK_AFTER = 1 << 16 };
+enum { WIDTH = 64 };
 
 /* What of a step's sums fits two doubles is read at once; the rest by the book. */
 static void read_sums(const tsr__rows *sums, tsr_dtype dtype, void *to)
@@ -28,14 +28,6 @@ static void read_sums(const tsr__rows *sums, tsr_dtype dtype, void *to)
   tsr__rows_sum(sums, &(tsr__rows_read){ .to = dtype }, to);
 }
 
-static bool may_go_on(const tsr__strip *s, int64_t *left)
-{
-  *left -= s->count;
-  if (*left > 0) return true;
-  *left = ASK_AFTER;
-  return !tsr__progress_stops(s->progress, s->worker);
-}
-
 static tsr_status real_strip(const tsr__strip *s)
 {
   tsr_dtype dtype = tsr__call_dtype(s->call, 0);
@@ -43,9 +35,9 @@ static tsr_status real_strip(const tsr__strip *s)
   char *to = s->part->out[0].buffer->data;
   double *x = (double *)(void *)s->room;
   tsr__rows sums;
-  int64_t left = ASK_AFTER, size = (int64_t)tsr_dtype_size(dtype);
+  int64_t left = 0, size = (int64_t)tsr_dtype_size(dtype);
   tsr__rows_init(&sums, &s->call->rt->heap, x + WIDTH, s->count);
-  for (int64_t t = 0; t < s->along && may_go_on(s, &left); t++) {
+  for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &left); t++) {
     int64_t at = s->at + t * s->after;
     tsr__load_reals(dtype, from, at, s->count, x);
     for (int64_t j = 0; j < s->count; j++) tsr__rows_add(&sums, j, x[j]);
@@ -61,9 +53,9 @@ static tsr_status whole_strip(const tsr__strip *s)
 {
   const uint64_t *from = s->part->in[0].buffer->data;
   uint64_t *to = s->part->out[0].buffer->data, *sum = (uint64_t *)(void *)s->room;
-  int64_t left = ASK_AFTER;
+  int64_t left = 0;
   memset(sum, 0, (size_t)s->count * sizeof *sum);
-  for (int64_t t = 0; t < s->along && may_go_on(s, &left); t++) {
+  for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &left); t++) {
     int64_t at = s->at + t * s->after;
     for (int64_t j = 0; j < s->count; j++) to[at + j] = sum[j] += from[at + j];
   }

@@ -7,13 +7,13 @@
  * Sums of floats are exact (exact_rows.h) and integers wrap: the order of updates cannot show. */
 #include "kernel/routine/routine.h"
 
-enum { WIDTH = 64, STRIP = 1 << 16, ASK_AFTER = 1 << 16 };
+enum { WIDTH = 64, STRIP = 1 << 16 };
 
 /* What a strip adds to: elements of the operand, updates, and where those go. */
 typedef struct adding {
   const tsr__strip *strip;
   const int64_t *at;
-  int64_t count, left; /* elements until the next question */
+  int64_t count, left; /* left: of tsr__strip_goes_on */
 } adding;
 
 /* Where the update for element `j` of the strip's first line lies. */
@@ -29,14 +29,6 @@ static int64_t place_of(const adding *a, int64_t j)
   return a->at[j] < 0 ? a->at[j] + a->strip->along : a->at[j];
 }
 
-static bool may_go_on(adding *a)
-{
-  a->left -= a->strip->count;
-  if (a->left > 0) return true;
-  a->left = ASK_AFTER;
-  return !tsr__progress_stops(a->strip->progress, a->strip->worker);
-}
-
 /* ---- floats ---- */
 
 /* The sums of a strip: element t of line j is number t * count + j. */
@@ -48,16 +40,16 @@ static tsr_status add_reals(adding *a, tsr__rows *sums)
   char *to = s->part->out[0].buffer->data;
   int64_t n = s->count, size = (int64_t)tsr_dtype_size(dtype);
   double value[WIDTH];
-  for (int64_t t = 0; t < s->along && may_go_on(a); t++) {
+  for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &a->left); t++) {
     tsr__load_reals(dtype, x, s->at + t * s->after, n, value);
     for (int64_t j = 0; j < n; j++) tsr__rows_add(sums, t * n + j, value[j]);
   }
-  for (int64_t u = 0; u < a->count && may_go_on(a); u++) {
+  for (int64_t u = 0; u < a->count && tsr__strip_goes_on(s, &a->left); u++) {
     int64_t first = place_of(a, u) * n;
     tsr__load_reals(dtype, updates, update_at(a, u), n, value);
     for (int64_t j = 0; j < n; j++) tsr__rows_add(sums, first + j, value[j]);
   }
-  for (int64_t t = 0; t < s->along && may_go_on(a); t++) {
+  for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &a->left); t++) {
     tsr__rows some = tsr__rows_slice(sums, t * n, n);
     tsr__rows_sum(&some, &(tsr__rows_read){ .to = dtype }, to + (s->at + t * s->after) * size);
   }
@@ -88,9 +80,10 @@ static tsr_status real_strip(const tsr__strip *s, adding *a)
     const T *x = s->part->in[0].buffer->data, *updates = s->part->in[2].buffer->data; \
     T *to = s->part->out[0].buffer->data;                                             \
     size_t bytes = (size_t)s->count * sizeof *to;                                     \
-    for (int64_t t = 0, i = s->at; t < s->along && may_go_on(a); t++, i += s->after)  \
+    for (int64_t t = 0, i = s->at; t < s->along && tsr__strip_goes_on(s, &a->left);   \
+         t++, i += s->after)                                                          \
       memcpy(to + i, x + i, bytes);                                                   \
-    for (int64_t u = 0; u < a->count && may_go_on(a); u++) {                          \
+    for (int64_t u = 0; u < a->count && tsr__strip_goes_on(s, &a->left); u++) {       \
       const T *from = updates + update_at(a, u);                                      \
       T *sum = to + s->at + place_of(a, u) * s->after;                                \
       for (int64_t j = 0; j < s->count; j++) sum[j] = (T)(sum[j] + from[j]);          \
@@ -119,7 +112,7 @@ static const tsr__gnode *operand(const tsr__call *call, int i)
 static tsr_status scatter_strip(const tsr__strip *s)
 {
   tsr_dtype dtype = tsr__call_dtype(s->call, 0);
-  adding a = { s, s->part->in[1].buffer->data, count_of(operand(s->call, 1)), ASK_AFTER };
+  adding a = { s, s->part->in[1].buffer->data, count_of(operand(s->call, 1)), 0 };
   if (tsr__dtype_float(dtype)) return real_strip(s, &a);
   switch (tsr_dtype_size(dtype)) {
   case 1: whole_8(&a); break;
