@@ -12,6 +12,13 @@
 
 #include "kernel/tile/partial.h"
 
+/* Where the elements of a part stand in the whole domain: in C order over its reduced dims. */
+typedef struct tsr__places {
+  int rank;
+  const int64_t *size, *start; /* of the part */
+  int64_t step[TSR_MAX_RANK];  /* 0: a kept dim */
+} tsr__places;
+
 /* A run of elements on its way into an accumulator. */
 typedef struct tsr__feed {
   tsr__partial *to;
@@ -22,6 +29,10 @@ typedef struct tsr__feed {
   const uint64_t *mask; /* bits of the run, or NULL */
   int64_t element;      /* across, along: the first element of the accumulator */
   int64_t n;            /* at most a tile */
+  /* For rows with `places`: */
+  const tsr__places *places;
+  int64_t at;           /* of the part's elements: the run's first, */
+  const uint16_t *kept; /* or of scatter's run: how far behind it each stands; NULL: in order */
 } tsr__feed;
 
 /* One result being read from its accumulators. */
@@ -34,6 +45,7 @@ typedef struct tsr__final {
 } tsr__final;
 
 struct tsr__accum_ops {
+  bool places;  /* it asks where elements stand */
   int rows;     /* tsr__rows that hold an element, 24 bytes in each; 0: it is all in `data` */
   size_t bytes; /* of an element in `data` */
   /* Makes words from .. to - 1 of `data` those of no value. */

@@ -1,12 +1,15 @@
-/* Accumulators of the smallest and the largest element: order keys, which meet as integers
- * (interp_tile.h). */
+/* Accumulators of the smallest and the largest element, and of where it stands: order keys, which
+ * meet as integers (interp_tile.h).
+ *
+ *   MIN, MAX         key
+ *   ARGMIN, ARGMAX   key, and the first place that has it; -0 has the key of +0 */
 #include "kernel/tile/accum.h"
 
 #include <math.h>
 
 static bool largest(const tsr__partial *p)
 {
-  return p->ops == &tsr__accum_MAX;
+  return p->ops == &tsr__accum_MAX || p->ops == &tsr__accum_ARGMAX;
 }
 
 int64_t tsr__key_of_none(int dtype, bool largest)
@@ -151,3 +154,131 @@ const tsr__accum_ops tsr__accum_MAX = { .bytes = sizeof(int64_t),
                                         .pack = pack,
                                         .unpack = unpack,
                                         .read = read };
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+typedef struct best {
+  int64_t key, place; /* place: -1 = no element */
+} best;
+
+static void no_places(const tsr__partial *p, size_t from, size_t to)
+{
+  int64_t *data = p->data, none = tsr__key_of_none(p->dtype, largest(p));
+  for (size_t i = from; i < to; i++) data[i] = i % 2 ? -1 : none;
+}
+
+/* Where element i of the run stands. */
+static int64_t place_of(const tsr__feed *f, int64_t i)
+{
+  const tsr__places *p = f->places;
+  int64_t at = f->at + (f->kept ? f->kept[i] : i), place = 0;
+  for (int d = p->rank - 1; d >= 0; d--) {
+    place += (p->start[d] + at % p->size[d]) * p->step[d];
+    at /= p->size[d];
+  }
+  return place;
+}
+
+static int64_t without_sign_of_zero(int dtype, int64_t key)
+{
+  return tsr__dtype_float((tsr_dtype)dtype) && key == -1 ? 0 : key;
+}
+
+static void level_keys_of(const tsr__feed *f, bool most, int64_t *key)
+{
+  keys_of(f, most, key);
+  if (!tsr__dtype_float((tsr_dtype)f->dtype)) return;
+  for (int64_t i = 0; i < f->n; i++) key[i] += key[i] == -1;
+}
+
+/* Whether a key that stands behind all that `now` has seen takes its place. */
+static bool wins(const best *now, int64_t key, bool most)
+{
+  if (key == now->key) return now->place < 0;
+  return most ? key > now->key : key < now->key;
+}
+
+/* The keys of a run are looked at one by one only where the run has a better one. */
+static void across_places(const tsr__feed *f)
+{
+  int64_t key[TSR__TILE];
+  best *now = (best *)f->to->data + f->element;
+  bool most = largest(f->to);
+  int64_t top = now->key;
+  f->tiles->extreme[f->dtype]((tsr__extreme){ &top, true, most }, f->x, f->n, f->mask);
+  top = without_sign_of_zero(f->dtype, top);
+  if (!wins(now, top, most)) return;
+  level_keys_of(f, most, key);
+  for (int64_t i = 0; i < f->n; i++) {
+    if (key[i] != top || !tsr__taken(f->mask, i)) continue;
+    *now = (best){ top, place_of(f, i) };
+    return;
+  }
+}
+
+/* Along a kept dim all elements of a run stand at one place. */
+static void along_places(const tsr__feed *f)
+{
+  int64_t key[TSR__TILE], place = place_of(f, 0);
+  best *now = (best *)f->to->data + f->element;
+  bool most = largest(f->to);
+  level_keys_of(f, most, key);
+  for (int64_t i = 0; i < f->n; i++)
+    if (tsr__taken(f->mask, i) && wins(&now[i], key[i], most)) now[i] = (best){ key[i], place };
+}
+
+static void scatter_places(const tsr__feed *f, const int32_t *codes)
+{
+  int64_t key[TSR__TILE];
+  best *now = f->to->data;
+  bool most = largest(f->to);
+  level_keys_of(f, most, key);
+  for (int64_t i = 0; i < f->n; i++)
+    if (codes[i] >= 0 && wins(&now[codes[i]], key[i], most))
+      now[codes[i]] = (best){ key[i], place_of(f, i) };
+}
+
+/* Of equal keys the first place stays; none, as the largest unsigned number, comes last. */
+static void merge_places(const tsr__partial *p, void *into, const void *from)
+{
+  best *to = into;
+  const best *of = from;
+  bool most = largest(p);
+  for (int64_t i = 0; i < p->count; i++) {
+    bool same = of[i].key == to[i].key;
+    bool better = most ? of[i].key > to[i].key : of[i].key < to[i].key;
+    if (better || (same && (uint64_t)of[i].place < (uint64_t)to[i].place)) to[i] = of[i];
+  }
+}
+
+static void pack_place(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
+{
+  const best *b = (const best *)p->data + i;
+  tsr__put_bytes(wire, (uint64_t)b->place, 8);
+  tsr__put_bytes(wire + 8, value_of_key(p->dtype, b->key), size - 8);
+}
+
+static void unpack_place(const tsr__partial *p, const unsigned char *wire, size_t size,
+                         void *memory)
+{
+  int64_t key = key_of_value(p->dtype, tsr__get_bytes(wire + 8, size - 8), largest(p));
+  *(best *)memory = (best){ key, (int64_t)tsr__get_bytes(wire, 8) };
+}
+
+static tsr_status read_places(const tsr__final *f, tsr__error *error)
+{
+  (void)error;
+  for (int64_t i = 0; i < f->elements; i++)
+    tsr__final_put_whole(f, i, ((const best *)f->main->data)[i].place);
+  return TSR_OK;
+}
+
+#define PLACES                                                                                   \
+  {                                                                                              \
+    .places = true, .bytes = sizeof(best), .none = no_places, .across = across_places,           \
+    .along = along_places, .scatter = scatter_places, .merge = merge_places, .pack = pack_place, \
+    .unpack = unpack_place, .read = read_places                                                  \
+  }
+
+const tsr__accum_ops tsr__accum_ARGMIN = PLACES;
+const tsr__accum_ops tsr__accum_ARGMAX = PLACES;

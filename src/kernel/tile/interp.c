@@ -8,7 +8,6 @@
  * where one task has a device's elements (or its own rows of outputs), else each task has its own,
  * which it joins to the device's under a lock; joining is exact, so the order cannot show. */
 #include "kernel/tile/interp.h"
-#include "kernel/tile/accum.h"
 
 enum {
   SMALL_RUN = 32768,    /* elements that are not worth waking a worker for */
@@ -156,6 +155,21 @@ static void borrow_rows(tsr__partial *own, const tsr__partial *device)
   }
 }
 
+static void number_places(const tsr__task *task, const tsr__redinfo *info, tsr__places *places)
+{
+  const tsr__kernel *k = task->kernel;
+  const int64_t *dims = task->program->nodes[k->io.domain].dims;
+  int64_t step = 1;
+  places->rank = k->rank;
+  places->size = task->size;
+  places->start = task->part->box.start;
+  for (int d = k->rank - 1; d >= 0; d--) {
+    bool reduced = info->codes >= 0 || info->dims >> d & 1;
+    places->step[d] = reduced ? step : 0;
+    if (reduced) step *= dims[d]; /* only dim 0 may be unknown, and nothing lies before it */
+  }
+}
+
 static void place_reductions(tsr__task *task, bump *memory, bool in_place)
 {
   const tsr__kernel *k = task->kernel;
@@ -167,6 +181,7 @@ static void place_reductions(tsr__task *task, bump *memory, bool in_place)
     red->to = device;
     red->grid = (tsr__grid){ .exponent = atomic_load_explicit(&guesses[info->accum],
                                                               memory_order_relaxed) };
+    if (device->ops->places) number_places(task, info, &red->places);
     uint32_t all = (1u << k->rank) - 1;
     tsr__walk_make(&red->walk, k->rank, task->size, info->codes >= 0 ? all : info->dims);
     if (in_place || (splits(red) && !device->ops->rows)) continue;

@@ -2,7 +2,7 @@
 #ifndef TSR_KERNEL_INTERP_H
 #define TSR_KERNEL_INTERP_H
 
-#include "kernel/tile/partial.h"
+#include "kernel/tile/accum.h"
 
 /* Adjacent dims of a domain that an operand or a reduction treats alike, joined: the outermost
  * first. `step`: elements of the operand (or outputs of the reduction) between neighbours; 0 = it
@@ -32,6 +32,7 @@ typedef struct tsr__reducing {
   tsr__partial own;
   tsr__walk walk; /* steps: in outputs */
   tsr__grid grid;
+  tsr__places places;
 } tsr__reducing;
 
 /* The first index out of range of a run's take. */

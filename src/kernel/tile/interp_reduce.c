@@ -3,7 +3,6 @@
  *
  * All ways of one row keep the same accumulators, and all but products of floats are exact, so how
  * a domain was cut into runs cannot show. */
-#include "kernel/tile/accum.h"
 #include "kernel/tile/interp.h"
 
 static bool in_group(const tsr__feed *f, int64_t groups, int32_t code, int64_t i)
@@ -29,6 +28,7 @@ static void scatter_taken(tsr__feed *f, int64_t groups, const int32_t *codes, in
     place[count] = (uint16_t)i;
     count += in_group(f, groups, codes[i], i);
   }
+  f->kept = place;
   if (x && tsr_dtype_size((tsr_dtype)f->dtype) == 8)
     for (int64_t k = 0; k < count; k++) memcpy(values + 8 * k, x + 8 * place[k], 8);
   else if (x)
@@ -63,7 +63,9 @@ void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
                   .dtype = info->dtype,
                   .x = x,
                   .mask = mask,
-                  .n = n };
+                  .n = n,
+                  .places = &red->places,
+                  .at = at };
   if (info->codes >= 0) {
     scatter_taken(&f, info->groups, task->slot[info->codes], task->codes);
     return;
@@ -80,6 +82,7 @@ void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
   for (int64_t i = 0; i < n; i += f.n) {
     f.element = tsr__walk_at(walk, at + i, &f.n);
     if (f.n > n - i) f.n = n - i;
+    f.at = at + i;
     f.mask = bits_from(mask, i, f.n, mask_room);
     if (x)
       f.x = bits ? (const void *)bits_from(x, i, f.n, x_room) : (const char *)x + (size_t)i * size;
