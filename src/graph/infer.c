@@ -82,7 +82,8 @@ static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, tsr__types in, t
     dtype_error(op, &in.at[which], "an operand ", "an integer", error);
     return 0;
   }
-  return meet;
+  if (wants != TSR__WANT_COMMON) return meet;
+  return meet == TSR_BOOL ? TSR_I32 : (tsr_dtype)tsr__dtype_info_of(meet)->computes;
 }
 
 /* A reduction's mask must be bool, its group codes integers. */

@@ -540,8 +540,9 @@ static void element(const tsr__program *program, int n, cell **value)
     } else if (g->op == TSR__OP_SEARCH) {
       value[n][i].i = 0;
       for (int64_t k = 0; k < count_of(&program->nodes[first]); k++)
-        value[n][i].i +=
-            naive_is_real(dtype) ? value[first][k].f <= in[1].f : value[first][k].i <= in[1].i;
+        value[n][i].i += naive_is_real(dtype)
+                             ? value[first][k].f <= in[1].f
+                             : int_value(dtype, value[first][k].i) <= int_value(dtype, in[1].i);
     } else {
       value[n][i] = naive_element((tsr__op)g->op, dtype, g->in_count, in);
     }

@@ -328,17 +328,24 @@ static void random_reduction(maker *m)
 
 static void random_lookup(maker *m)
 {
-  double table[40];
+  static const tsr_dtype computed[] = { TSR_I32, TSR_I64, TSR_U32, TSR_U64, TSR_F32, TSR_F64 };
+  int64_t table[40];
   cell *value = malloc(41 * sizeof *value);
+  tsr_dtype dtype = computed[test_range(&m->rng, 0, 5)];
   int count = test_range(&m->rng, 0, 1) ? 5 : 40, a = pick(m);
   if (m->shape_of[a] == 6) {
     free(value);
     return;
   }
-  for (int i = 0; i < count; i++) value[i].f = table[i] = i * 3 - 20;
-  int t = kernel_leaf(&m->k, TSR_F64, TSR_SHAPE(count), false, table);
+  for (int i = 0; i < count; i++) {
+    int below = dtype == TSR_U32 || dtype == TSR_U64 ? 0 : 20;
+    naive_put(table, dtype, i, naive_cast(TSR_I64, dtype, (cell){ .i = i * 3 - below }));
+    value[i] = naive_get(table, dtype, i);
+  }
+  if (dtype == TSR_U64) naive_put(table, dtype, count - 1, value[count - 1] = (cell){ .i = -5 });
+  int t = kernel_leaf(&m->k, dtype, TSR_SHAPE(count), false, table);
   m->value[t] = value;
-  int found = kernel_op(&m->k, TSR__OP_SEARCH, t, cast_to(m, a, TSR_F64), -1);
+  int found = kernel_op(&m->k, TSR__OP_SEARCH, t, cast_to(m, a, dtype), -1);
   int at = kernel_op(&m->k, TSR__OP_MOD, found, kernel_integer(&m->k, TSR_I64, count), -1);
   if (test_range(&m->rng, 0, 1))
     at = kernel_op(&m->k, TSR__OP_SUB, at, kernel_integer(&m->k, TSR_I64, count), -1);

@@ -104,6 +104,23 @@ TEST(casts_stand_between)
   CHECK_I64(count->in[0]->dtype, TSR_BOOL);
 }
 
+/* Tables are looked into as registers hold them, of any dtype. */
+TEST(tables_come_in_dtypes_of_registers)
+{
+  for (int d = TSR_BOOL; d <= TSR_F64; d++) {
+    tsr_scope *s = open_scope();
+    tsr_dtype dtype = (tsr_dtype)d;
+    tsr__operands in = TSR__IN(plain(s, dtype, TSR_SHAPE(5)), plain(s, dtype, TSR_SHAPE(3)));
+    tsr_array *r = tsr__make(s, TSR__OP_SEARCH, in, &(tsr__ask){ .dtype = TSR_I64 }, "a.c:1");
+    int want = tsr_dtype_size(dtype) >= 4    ? d
+               : tsr__dtype_float(dtype)     ? TSR_F32
+               : d >= TSR_U8 && d <= TSR_U16 ? TSR_U32
+                                             : TSR_I32;
+    CHECK_I64(r->in[0]->dtype, want);
+    CHECK_I64(r->in[1]->dtype, want);
+  }
+}
+
 /* A number is converted at the call, by the rules of docs/NUMERICS.md. */
 TEST(numbers_are_converted_at_once)
 {

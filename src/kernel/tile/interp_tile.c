@@ -684,6 +684,8 @@ const tsr__tiles TILES(tiles) = {
   .uniform_f32 = TILES(uniform_f32),
   .search = { [TSR_I32] = TILES(search_i32),
               [TSR_I64] = TILES(search_i64),
+              [TSR_U32] = TILES(search_u32),
+              [TSR_U64] = TILES(search_u64),
               [TSR_F32] = TILES(search_f32),
               [TSR_F64] = TILES(search_f64) },
   .keep = { TILES(keep_8), TILES(keep_16), TILES(keep_32), TILES(keep_64) },

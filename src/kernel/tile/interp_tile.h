@@ -59,7 +59,7 @@ typedef struct tsr__tiles {
   /* Copies past the caches to memory that is 64-byte aligned; drain() once, after the last. */
   void (*stream)(void *to, const void *from, size_t bytes);
   void (*drain)(void);
-  /* out[i] = number of table entries <= x[i]; `table` ascending. */
+  /* out[i] = number of table entries <= x[i]; `table` ascending. Of all dtypes of registers. */
   void (*search[TSR__DTYPES])(int64_t *out, const void *x, int64_t n, const void *table,
                               int64_t count);
   /* Elements of 1, 2, 4 and 8 bytes of the rows that stay. */

@@ -29,5 +29,7 @@ enum { COUNTED = 24 };
 
 SEARCH(i32, int32_t)
 SEARCH(i64, int64_t)
+SEARCH(u32, uint32_t)
+SEARCH(u64, uint64_t)
 SEARCH(f32, float)
 SEARCH(f64, double)

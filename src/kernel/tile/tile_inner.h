@@ -96,13 +96,20 @@ INLINE double f64_of_i64(int64_t value)
 /* The parts of tsr__tiles that have files of their own. */
 #define TILE_EXTREME(dtype)                                                           \
   void TSR__ISA_NAME(tsr__extreme_##dtype)(tsr__extreme to, const void *x, int64_t n, \
-                                           const uint64_t *mask);                     \
-  void TSR__ISA_NAME(tsr__search_##dtype)(int64_t * out, const void *x, int64_t n,    \
-                                          const void *table, int64_t count);
+                                           const uint64_t *mask);
 TILE_EXTREME(i32)
 TILE_EXTREME(i64)
 TILE_EXTREME(f32)
 TILE_EXTREME(f64)
+#define TILE_SEARCH(dtype)                                                         \
+  void TSR__ISA_NAME(tsr__search_##dtype)(int64_t * out, const void *x, int64_t n, \
+                                          const void *table, int64_t count);
+TILE_SEARCH(i32)
+TILE_SEARCH(i64)
+TILE_SEARCH(u32)
+TILE_SEARCH(u64)
+TILE_SEARCH(f32)
+TILE_SEARCH(f64)
 #define TILE_KEEP(name) \
   void TSR__ISA_NAME(tsr__##name)(void *out, const void *from, const tsr__keep *keep);
 TILE_KEEP(keep_8)
