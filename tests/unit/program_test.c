@@ -1,4 +1,5 @@
 /* Tracing: order, merging, what becomes a leaf, what is refused; programs as keys; their text. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -366,6 +367,38 @@ TEST(programs_print_one_line_a_node)
             "  %6 = sum(%4, where %5, dims 1)  f64[8]          normalise.c:15\n"
             "  %7 = not(%5)                    bool[8,8]\n");
   CHECK_I64(tsr__program_number(&f.p, (int)roots[0]->mark - 1), 6);
+}
+
+TEST(numbers_print_as_those_of_their_dtype)
+{
+  static const struct {
+    tsr_dtype dtype;
+    tsr__num number;
+    const char *text;
+  } cases[] = {
+    { TSR_F64, { .f = 0.1 }, "0.1" },
+    { TSR_F32, { .f = 0.1 }, "0.1" },
+    { TSR_F16, { .f = 0.1 }, "0.099975586" },  /* 1638 / 2^14 */
+    { TSR_BF16, { .f = 0.1 }, "0.100097656" }, /* 205 / 2^11 */
+    { TSR_BF16, { .f = 2 }, "2" },
+    { TSR_U64, { .i = -1 }, "18446744073709551615" },
+    { TSR_I64, { .i = -1 }, "-1" },
+    { TSR_U8, { .i = 200 }, "200" },
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fixture f = open_fixture();
+    tsr_array *x = fixture_leaf(f.s, cases[i].dtype, TSR_SHAPE(8), NULL, NULL);
+    tsr_array *number = tsr__make_const(f.s, cases[i].dtype, cases[i].number, NULL);
+    tsr_array *root = fixture_make(TSR__OP_ADD, x, number, NULL, NULL);
+    trace(&f, &root, 1);
+    tsr__text text;
+    tsr__text_init(&text, &f.rt->heap);
+    tsr__program_print(&f.p, &text);
+    char line[64];
+    snprintf(line, sizeof line, "%%1 = %%0 + %s ", cases[i].text);
+    CHECK_STR_HAS(tsr__text_get(&text), line);
+    tsr__text_free(&text);
+  }
 }
 
 /* ---- verify ---- */
