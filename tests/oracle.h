@@ -23,7 +23,7 @@ typedef long double big_float;
 __extension__ typedef __float128 big_float;
 #endif
 
-/* Elements of any dtype: f holds floats (f32 values exactly), i integers and bools. */
+/* Elements of any dtype: f holds floats exactly, i integers and bools (of u64 the bits). */
 typedef struct dense {
   tsr_dtype dtype;
   tsr_shape shape;
@@ -55,33 +55,122 @@ static inline dense dense_new(tsr_dtype dtype, tsr_shape shape)
   return d;
 }
 
+/* What the oracle must know of a dtype. */
+typedef struct kind_of {
+  int bits;         /* integers: their width. Floats: of the mantissa, */
+  int low;          /* the exponent of the smallest number, */
+  double most;      /* and the largest number */
+  bool is_unsigned; /* bool too */
+} kind_of;
+
+static inline kind_of kind(tsr_dtype t)
+{
+  switch (t) {
+  case TSR_F64: return (kind_of){ 53, -1074, DBL_MAX, false };
+  case TSR_F32: return (kind_of){ 24, -149, (double)FLT_MAX, false };
+  case TSR_BF16: return (kind_of){ 8, -133, 0x1.fep127, false };
+  case TSR_F16: return (kind_of){ 11, -24, 65504, false };
+  case TSR_I64: return (kind_of){ 64, 0, 0, false };
+  case TSR_I32: return (kind_of){ 32, 0, 0, false };
+  case TSR_I16: return (kind_of){ 16, 0, 0, false };
+  case TSR_I8: return (kind_of){ 8, 0, 0, false };
+  case TSR_U64: return (kind_of){ 64, 0, 0, true };
+  case TSR_U32: return (kind_of){ 32, 0, 0, true };
+  case TSR_U16: return (kind_of){ 16, 0, 0, true };
+  case TSR_U8: return (kind_of){ 8, 0, 0, true };
+  default: return (kind_of){ 1, 0, 0, true };
+  }
+}
+
+static inline big_int least_of(tsr_dtype t)
+{
+  kind_of k = kind(t);
+  return k.is_unsigned ? 0 : -((big_int)1 << (k.bits - 1));
+}
+
+static inline big_int most_of(tsr_dtype t)
+{
+  kind_of k = kind(t);
+  return ((big_int)1 << (k.is_unsigned ? k.bits : k.bits - 1)) - 1;
+}
+
+/* The number that an element of integers stands for. */
+static inline big_int whole_of(tsr_dtype t, int64_t i)
+{
+  return t == TSR_U64 ? (big_int)(uint64_t)i : (big_int)i;
+}
+
+/* One rounding, ties to even: to a multiple of the last place that the dtype has there. */
+static inline double round_to(tsr_dtype t, double v)
+{
+  kind_of k = kind(t);
+  int e;
+  if (t == TSR_F64 || v == 0 || !isfinite(v)) return v;
+  frexp(v, &e);
+  double place = ldexp(1, e - k.bits > k.low ? e - k.bits : k.low);
+  double r = rint(v / place) * place;
+  return fabs(r) > k.most ? copysign((double)INFINITY, v) : copysign(r, v);
+}
+
+/* The same of an integer, which double may not hold. */
+static inline double round_whole(tsr_dtype t, big_int v)
+{
+  kind_of k = kind(t);
+  uint64_t magnitude = (uint64_t)(v < 0 ? -v : v), rest = 0, half = 0;
+  int shift = 0;
+  while (magnitude >> shift >> k.bits) shift++;
+  if (shift) rest = magnitude & ((UINT64_C(1) << shift) - 1), half = UINT64_C(1) << (shift - 1);
+  magnitude >>= shift;
+  if (shift && (rest > half || (rest == half && magnitude & 1))) magnitude++;
+  double r = ldexp((double)magnitude, shift);
+  if (r > k.most) r = (double)INFINITY;
+  return v < 0 ? -r : r;
+}
+
 /* Rounds or wraps what was computed to the dtype. */
 static inline void dense_set(dense *d, int64_t at, double f, int64_t i)
 {
   switch (d->dtype) {
-  case TSR_F64: d->f[at] = f; break;
-  case TSR_F32: d->f[at] = (double)(float)f; break;
+  case TSR_F64:
+  case TSR_F32:
+  case TSR_BF16:
+  case TSR_F16: d->f[at] = round_to(d->dtype, f); break;
+  case TSR_U64:
   case TSR_I64: d->i[at] = i; break;
   case TSR_I32: d->i[at] = (int32_t)(uint32_t)(uint64_t)i; break;
+  case TSR_I16: d->i[at] = (int16_t)(uint16_t)(uint64_t)i; break;
+  case TSR_I8: d->i[at] = (int8_t)(uint8_t)(uint64_t)i; break;
+  case TSR_U32: d->i[at] = (uint32_t)(uint64_t)i; break;
+  case TSR_U16: d->i[at] = (uint16_t)(uint64_t)i; break;
+  case TSR_U8: d->i[at] = (uint8_t)(uint64_t)i; break;
   default: d->i[at] = i != 0;
   }
 }
 
+/* As in JAX with 64-bit types on: any float wins over integers, the two halves meet in f32; an
+ * integer with a sign meets one without in the next wider one with a sign, u64 in f64. */
 static inline tsr_dtype dense_promote(tsr_dtype a, tsr_dtype b)
 {
-  static const tsr_dtype order[] = { TSR_F64, TSR_F32, TSR_I64, TSR_I32 }; /* as in JAX */
-  for (int i = 0; i < 4; i++)
-    if (a == order[i] || b == order[i]) return order[i];
-  return TSR_BOOL;
+  if (a == b) return a;
+  if (is_float(a) != is_float(b)) return is_float(a) ? a : b;
+  if (is_float(a)) return a == TSR_F64 || b == TSR_F64 ? TSR_F64 : TSR_F32;
+  if (a == TSR_BOOL || b == TSR_BOOL) return a == TSR_BOOL ? b : a;
+  kind_of x = kind(a), y = kind(b);
+  if (x.is_unsigned == y.is_unsigned) return x.bits > y.bits ? a : b;
+  if (x.is_unsigned) return dense_promote(b, a);
+  if (x.bits > y.bits) return a;
+  return y.bits == 8 ? TSR_I16 : y.bits == 16 ? TSR_I32 : y.bits == 32 ? TSR_I64 : TSR_F64;
 }
 
 /* Saturating truncation, NaN to 0. */
 static inline int64_t to_integer(double v, tsr_dtype dtype)
 {
+  kind_of k = kind(dtype);
+  double over = ldexp(1, k.is_unsigned ? k.bits : k.bits - 1);
   if (isnan(v)) return 0;
-  if (dtype == TSR_I32)
-    return v >= 2147483647.0 ? INT32_MAX : v <= -2147483648.0 ? INT32_MIN : (int32_t)v;
-  return v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : (int64_t)v;
+  if (v >= over) return (int64_t)(uint64_t)most_of(dtype);
+  if (k.is_unsigned) return v <= 0 ? 0 : (int64_t)(uint64_t)v;
+  return v <= -over ? (int64_t)least_of(dtype) : (int64_t)v;
 }
 
 static inline dense dense_cast(dense a, tsr_dtype dtype)
@@ -92,10 +181,10 @@ static inline dense dense_cast(dense a, tsr_dtype dtype)
       if (dtype == TSR_BOOL) dense_set(&r, k, 0, a.f[k] != 0);
       else if (is_float(dtype)) dense_set(&r, k, a.f[k], 0);
       else dense_set(&r, k, 0, to_integer(a.f[k], dtype));
-    } else if (dtype == TSR_F32) {
-      r.f[k] = (double)(float)a.i[k];
+    } else if (is_float(dtype)) {
+      r.f[k] = round_whole(dtype, whole_of(a.dtype, a.i[k]));
     } else {
-      dense_set(&r, k, (double)a.i[k], a.i[k]);
+      dense_set(&r, k, 0, a.i[k]);
     }
   }
   return r;
@@ -146,13 +235,8 @@ static inline double max_f(double a, double b)
   return a > b ? a : b;
 }
 
-static inline double round_to(tsr_dtype t, double v)
-{
-  return t == TSR_F32 ? (double)(float)v : v;
-}
-
-/* '+': f32 operations are done in double and rounded: exact for + - * / sqrt of f32 operands
- * (53 >= 2 * 24 + 2), so this is one rounding. */
+/* f32 and narrower operations are done in double and rounded: exact for + - * / sqrt of such
+ * operands (53 >= 2 * 24 + 2), so this is one rounding. */
 static inline double float_op(char op, double a, double b)
 {
   switch (op) {
@@ -165,24 +249,39 @@ static inline double float_op(char op, double a, double b)
   }
 }
 
-static inline int64_t int_op(char op, int64_t a, int64_t b)
+/* The quotient rounded down, and what it leaves: 0 for a divisor of 0. */
+static inline int64_t floor_op(char op, big_int a, big_int b)
 {
+  if (b == 0) return 0;
+  big_int q = a / b;
+  if (a % b != 0 && (a < 0) != (b < 0)) q--;
+  return (int64_t)(uint64_t)(op == 'q' ? q : a - q * b);
+}
+
+static inline int64_t int_op(char op, tsr_dtype t, int64_t a, int64_t b)
+{
+  bool less = whole_of(t, a) < whole_of(t, b);
   switch (op) {
   case '+': return (int64_t)((uint64_t)a + (uint64_t)b);
   case '-': return (int64_t)((uint64_t)a - (uint64_t)b);
   case '*': return (int64_t)((uint64_t)a * (uint64_t)b);
-  case 'm': return a < b ? a : b;
-  case 'M': return a > b ? a : b;
+  case 'q':
+  case 'r': return floor_op(op, whole_of(t, a), whole_of(t, b));
+  case 'm': return less ? a : b;
+  case 'M': return less ? b : a;
   case '&': return a & b;
   case '|': return a | b;
   default: return a ^ b;
   }
 }
 
-static inline bool compare_op(char op, bool floats, double fa, double fb, int64_t ia, int64_t ib)
+static inline bool compare_op(char op, tsr_dtype t, const dense *x, int64_t p, const dense *y,
+                              int64_t q)
 {
-  int less = floats ? fa < fb : ia < ib, same = floats ? fa == fb : ia == ib;
-  int more = floats ? fa > fb : ia > ib;
+  bool floats = is_float(t);
+  big_int a = floats ? 0 : whole_of(t, x->i[p]), b = floats ? 0 : whole_of(t, y->i[q]);
+  bool less = floats ? x->f[p] < y->f[q] : a < b, same = floats ? x->f[p] == y->f[q] : a == b;
+  bool more = floats ? x->f[p] > y->f[q] : a > b;
   switch (op) {
   case 'e': return same;
   case 'n': return !same;
@@ -193,7 +292,7 @@ static inline bool compare_op(char op, bool floats, double fa, double fb, int64_
   }
 }
 
-/* op: + - * / m(in) M(ax) & | ^ and comparisons e n l L g G. */
+/* op: + - * / m(in) M(ax) & | ^, of integers q(uotient) r(est), and comparisons e n l L g G. */
 static inline dense dense_binary(char op, dense a, dense b)
 {
   bool compares = strchr("enlLgG", op) != NULL;
@@ -205,9 +304,9 @@ static inline dense dense_binary(char op, dense a, dense b)
   dense r = dense_new(compares ? TSR_BOOL : common, shape);
   for (int64_t k = 0; k < r.count; k++) {
     int64_t p = broadcast_index(a.shape, shape, k), q = broadcast_index(b.shape, shape, k);
-    if (compares) r.i[k] = compare_op(op, is_float(common), x.f[p], y.f[q], x.i[p], y.i[q]);
+    if (compares) r.i[k] = compare_op(op, common, &x, p, &y, q);
     else if (is_float(common)) dense_set(&r, k, float_op(op, x.f[p], y.f[q]), 0);
-    else dense_set(&r, k, 0, int_op(op, x.i[p], y.i[q]));
+    else dense_set(&r, k, 0, int_op(op, common, x.i[p], y.i[q]));
   }
   return r;
 }
@@ -236,7 +335,9 @@ static inline dense dense_unary(char op, dense a)
     if (op == '!') r.i[k] = !x.i[k];
     else if (op == 's') dense_set(&r, k, sqrt(x.f[k]), 0);
     else if (is_float(t)) dense_set(&r, k, op == '-' ? -x.f[k] : fabs(x.f[k]), 0);
-    else dense_set(&r, k, 0, op == '-' || x.i[k] < 0 ? (int64_t)(0 - (uint64_t)x.i[k]) : x.i[k]);
+    else if (op == '-' || whole_of(t, x.i[k]) < 0)
+      dense_set(&r, k, 0, (int64_t)(0 - (uint64_t)x.i[k]));
+    else r.i[k] = x.i[k];
   }
   return r;
 }
@@ -306,10 +407,11 @@ typedef struct tally {
   big_int isum, isquares;
   int64_t n;
   double fmin, fmax;
-  int64_t imin, imax;
+  big_int imin, imax;
   bool any, all;
   int64_t nonzero;
   uint64_t product;
+  int64_t best; /* argmin, argmax: which element; -1 = none */
 } tally;
 
 static inline void tally_add(tally *t, const dense *x, int64_t k)
@@ -329,12 +431,12 @@ static inline void tally_add(tally *t, const dense *x, int64_t k)
       t->isquares += (big_int)(int64_t)scaled * (int64_t)scaled;
     }
   } else {
-    big_int v = x->dtype == TSR_U64 ? (big_int)(uint64_t)x->i[k] : (big_int)x->i[k];
+    big_int v = whole_of(x->dtype, x->i[k]);
     t->isum += v;
     /* Wraps for integers that only other results are asked of. */
     t->isquares = (big_int)((big_unsigned)t->isquares + (big_unsigned)v * (big_unsigned)v);
-    t->imin = t->n && t->imin < v ? t->imin : (int64_t)v;
-    t->imax = t->n && t->imax > v ? t->imax : (int64_t)v;
+    t->imin = t->n && t->imin < v ? t->imin : v;
+    t->imax = t->n && t->imax > v ? t->imax : v;
     t->product *= (uint64_t)v;
   }
   t->any |= nonzero;
@@ -377,7 +479,7 @@ static inline double tally_var(const tally *t, bool floats, int64_t ddof, bool r
   big_float top = (big_float)((big_int)t->n * t->isquares - t->isum * t->isum);
   big_float v = top / ((big_float)t->n * (big_float)(t->n - ddof));
   if (floats) v /= 1048576;
-  if (!root) return to == TSR_F32 ? (double)(float)v : (double)v;
+  if (!root) return to == TSR_F32 ? (double)(float)v : round_to(to, (double)v);
   if (to == TSR_F32) {
     float r = sqrtf((float)v);
     for (int step = -2; step <= 2; step++) {
@@ -394,20 +496,46 @@ static inline double tally_var(const tally *t, bool floats, int64_t ddof, bool r
     double c = step == 0 ? r : nextafter(r, step < 0 ? 0 : INFINITY);
     big_float lo = ((big_float)c + nextafter(c, 0)) / 2;
     big_float hi = ((big_float)c + nextafter(c, INFINITY)) / 2;
-    if (lo * lo <= v && v <= hi * hi) return c;
+    if (lo * lo <= v && v <= hi * hi) return round_to(to, c);
   }
-  return r;
+  return round_to(to, r);
 }
 
-/* op: S(um) P(rod, integers) A(mean) V(ar) D(std) m M, y(any) Y(all) c(ount). */
+/* Where element k of x stands in C order over the dims that are reduced. */
+static inline int64_t place_in(const dense *x, uint32_t dims, int64_t k)
+{
+  int64_t place = 0, step = 1;
+  for (int d = x->shape.rank - 1; d >= 0; d--) {
+    if (dims >> d & 1) {
+      place += k % x->shape.dims[d] * step;
+      step *= x->shape.dims[d];
+    }
+    k /= x->shape.dims[d];
+  }
+  return place;
+}
+
+/* Whether element k comes before element `best` for argmin ('i') or argmax ('I'): of equal ones
+ * the first stays, and the first NaN. */
+static inline bool comes_first(char op, const dense *x, int64_t best, int64_t k)
+{
+  char better = op == 'i' ? 'l' : 'g';
+  if (is_float(x->dtype) && isnan(x->f[best])) return false;
+  if (is_float(x->dtype) && isnan(x->f[k])) return true;
+  return compare_op(better, x->dtype, x, k, x, best);
+}
+
+/* op: S(um) P(rod, integers) A(mean) V(ar) D(std) m M, y(any) Y(all) c(ount), i I (argmin, argmax).
+ */
 static inline dense dense_reduce(char op, dense x, uint32_t dims, bool keep, int64_t ddof,
                                  const dense *mask)
 {
   tsr_dtype t = x.dtype;
-  if (op == 'S' || op == 'P') t = t == TSR_BOOL || t == TSR_I32 ? TSR_I64 : t;
+  if (strchr("SP", op) && !is_float(t))
+    t = kind(t).is_unsigned && t != TSR_BOOL ? TSR_U64 : TSR_I64;
   if (strchr("AVD", op) && !is_float(t)) t = TSR_F64;
   if (op == 'y' || op == 'Y') t = TSR_BOOL;
-  if (op == 'c') t = TSR_I64;
+  if (strchr("ciI", op)) t = TSR_I64;
   tsr_shape full = x.shape, shape = { 0 };
   for (int d = 0; d < x.shape.rank; d++) {
     if (dims >> d & 1) full.dims[d] = 1;
@@ -418,14 +546,17 @@ static inline dense dense_reduce(char op, dense x, uint32_t dims, bool keep, int
   for (int64_t k = 0; k < r.count; k++) {
     tallies[k].all = true;
     tallies[k].product = 1;
-    tallies[k].imin = x.dtype == TSR_I32 ? INT32_MAX : x.dtype == TSR_BOOL ? 1 : INT64_MAX;
-    tallies[k].imax = x.dtype == TSR_I32 ? INT32_MIN : x.dtype == TSR_BOOL ? 0 : INT64_MIN;
+    tallies[k].best = -1;
+    tallies[k].imin = is_float(x.dtype) ? 0 : most_of(x.dtype);
+    tallies[k].imax = is_float(x.dtype) ? 0 : least_of(x.dtype);
     tallies[k].fmin = (double)INFINITY;
     tallies[k].fmax = -(double)INFINITY;
   }
   for (int64_t k = 0; k < x.count; k++) {
     if (mask && !mask->i[broadcast_index(mask->shape, x.shape, k)]) continue;
-    tally_add(&tallies[broadcast_index(full, x.shape, k)], &x, k);
+    tally *y = &tallies[broadcast_index(full, x.shape, k)];
+    tally_add(y, &x, k);
+    if (strchr("iI", op) && (y->best < 0 || comes_first(op, &x, y->best, k))) y->best = k;
   }
   bool floats = is_float(x.dtype);
   for (int64_t k = 0; k < r.count; k++) {
@@ -438,10 +569,12 @@ static inline dense dense_reduce(char op, dense x, uint32_t dims, bool keep, int
       break;
     case 'V': r.f[k] = tally_var(y, floats, ddof, false, t); break;
     case 'D': r.f[k] = tally_var(y, floats, ddof, true, t); break;
-    case 'm': dense_set(&r, k, y->fmin, y->imin); break;
-    case 'M': dense_set(&r, k, y->fmax, y->imax); break;
+    case 'm': dense_set(&r, k, y->fmin, (int64_t)(uint64_t)y->imin); break;
+    case 'M': dense_set(&r, k, y->fmax, (int64_t)(uint64_t)y->imax); break;
     case 'y': r.i[k] = y->any; break;
     case 'Y': r.i[k] = y->all; break;
+    case 'i':
+    case 'I': r.i[k] = y->best < 0 ? -1 : place_in(&x, dims, y->best); break;
     default: r.i[k] = y->nonzero;
     }
   }
@@ -451,16 +584,65 @@ static inline dense dense_reduce(char op, dense x, uint32_t dims, bool keep, int
 
 /* ---- elements of C memory ---- */
 
+/* The bits of a half that holds v. */
+static inline uint16_t half_bits(tsr_dtype t, double v)
+{
+  uint16_t sign = signbit(v) ? 0x8000 : 0;
+  float single = (float)v;
+  uint32_t bits;
+  memcpy(&bits, &single, sizeof bits);
+  if (t == TSR_BF16) return (uint16_t)(bits >> 16);
+  if (isnan(v)) return 0x7e00;
+  if (isinf(v)) return (uint16_t)(sign | 0x7c00);
+  int e = 0;
+  double m = fabs(v) < 0x1p-14 ? 0 : frexp(fabs(v), &e);
+  if (m == 0) return (uint16_t)(sign | (uint16_t)(fabs(v) * 0x1p24));
+  return (uint16_t)(sign | (uint16_t)((e + 14) << 10) | (uint16_t)((m * 2 - 1) * 1024));
+}
+
+static inline double half_of_bits(tsr_dtype t, uint16_t bits)
+{
+  uint32_t wide = (uint32_t)bits << 16;
+  float single;
+  memcpy(&single, &wide, sizeof single);
+  if (t == TSR_BF16) return (double)single;
+  int e = bits >> 10 & 31, m = bits & 1023;
+  double v = e == 31 ? (m ? (double)NAN : (double)INFINITY)
+             : e     ? ldexp(1024 + m, e - 25)
+                     : ldexp(m, -24);
+  return bits >> 15 ? -v : v;
+}
+
 static inline void dense_store(const dense *d, void *out)
 {
+  size_t size = tsr_dtype_size(d->dtype);
   for (int64_t k = 0; k < d->count; k++) {
     switch (d->dtype) {
     case TSR_F64: ((double *)out)[k] = d->f[k]; break;
     case TSR_F32: ((float *)out)[k] = (float)d->f[k]; break;
-    case TSR_I64: ((int64_t *)out)[k] = d->i[k]; break;
-    case TSR_I32: ((int32_t *)out)[k] = (int32_t)d->i[k]; break;
-    default: ((uint8_t *)out)[k] = (uint8_t)d->i[k];
+    case TSR_F16:
+    case TSR_BF16: ((uint16_t *)out)[k] = half_bits(d->dtype, d->f[k]); break;
+    default: memcpy((char *)out + (size_t)k * size, &d->i[k], size); /* little-endian */
     }
+  }
+}
+
+/* Element k of C memory, as those of a dense array lie. */
+static inline void dense_load(tsr_dtype t, const void *from, int64_t k, double *f, int64_t *i)
+{
+  switch (t) {
+  case TSR_F64: *f = ((const double *)from)[k]; break;
+  case TSR_F32: *f = (double)((const float *)from)[k]; break;
+  case TSR_F16:
+  case TSR_BF16: *f = half_of_bits(t, ((const uint16_t *)from)[k]); break;
+  case TSR_U64:
+  case TSR_I64: *i = ((const int64_t *)from)[k]; break;
+  case TSR_I32: *i = ((const int32_t *)from)[k]; break;
+  case TSR_U32: *i = ((const uint32_t *)from)[k]; break;
+  case TSR_I16: *i = ((const int16_t *)from)[k]; break;
+  case TSR_U16: *i = ((const uint16_t *)from)[k]; break;
+  case TSR_I8: *i = ((const int8_t *)from)[k]; break;
+  default: *i = ((const uint8_t *)from)[k];
   }
 }
 
@@ -468,20 +650,11 @@ static inline void dense_store(const dense *d, void *out)
 static inline int64_t dense_differs(const dense *d, const void *found)
 {
   for (int64_t k = 0; k < d->count; k++) {
-    bool same;
-    if (d->dtype == TSR_F64) {
-      double v = ((const double *)found)[k];
-      same = (isnan(v) && isnan(d->f[k])) || memcmp(&v, &d->f[k], 8) == 0;
-    } else if (d->dtype == TSR_F32) {
-      float v = ((const float *)found)[k], w = (float)d->f[k];
-      same = (isnan(v) && isnan(w)) || memcmp(&v, &w, 4) == 0;
-    } else if (d->dtype == TSR_I64) {
-      same = ((const int64_t *)found)[k] == d->i[k];
-    } else if (d->dtype == TSR_I32) {
-      same = ((const int32_t *)found)[k] == d->i[k];
-    } else {
-      same = ((const uint8_t *)found)[k] == (uint8_t)d->i[k];
-    }
+    double f = 0;
+    int64_t i = 0;
+    dense_load(d->dtype, found, k, &f, &i);
+    bool same = is_float(d->dtype) ? (isnan(f) && isnan(d->f[k])) || memcmp(&f, &d->f[k], 8) == 0
+                                   : i == d->i[k];
     if (!same) return k;
   }
   return -1;

@@ -59,7 +59,10 @@ static double draw_float(world *w, bool hostile)
   return (double)draw(w, -4096, 4096) / 1024;
 }
 
-static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I32, TSR_I64, TSR_F32, TSR_F64 };
+static tsr_dtype draw_dtype(world *w)
+{
+  return (tsr_dtype)draw(w, TSR_BOOL, TSR_F64);
+}
 
 static void add_leaf(world *w)
 {
@@ -70,7 +73,7 @@ static void add_leaf(world *w)
   for (int d = 0; d + drop < shape.rank; d++) shape.dims[d] = shape.dims[d + drop];
   shape.rank -= drop;
   for (int d = shape.rank; d < TSR_MAX_RANK; d++) shape.dims[d] = 0;
-  dense v = dense_new(dtypes[draw(w, 0, 4)], shape);
+  dense v = dense_new(draw_dtype(w), shape);
   bool hostile = draw(w, 0, 1);
   for (int64_t k = 0; k < v.count; k++) {
     if (is_float(v.dtype)) dense_set(&v, k, draw_float(w, hostile), 0);
@@ -97,9 +100,9 @@ static pair as_bool(pair p)
 
 static bool add_binary(world *w)
 {
-  static const char ops[] = "+-*/mMenlLgG&|^";
+  static const char ops[] = "+-*/mMenlLgG&|^qr";
   pair a = *pick(w), b = *pick(w);
-  char op = ops[draw(w, 0, 14)];
+  char op = ops[draw(w, 0, 16)];
   tsr_shape shape;
   if (!broadcast_shape(a.value.shape, b.value.shape, &shape)) return false;
   if (strchr("&|^", op)) {
@@ -107,7 +110,8 @@ static bool add_binary(world *w)
     b = as_bool(b);
   }
   bool both_bool = a.value.dtype == TSR_BOOL && b.value.dtype == TSR_BOOL;
-  if (both_bool && strchr("+-*mM", op)) return false;
+  if (both_bool && strchr("+-*mMqr", op)) return false;
+  if (strchr("qr", op) && is_float(dense_promote(a.value.dtype, b.value.dtype))) return false;
   tsr_operand r = tsr_operand_array(b.node);
   tsr_array *(*fn)(tsr_array *, tsr_operand, const char *) = op == '+'   ? tsr_add_at
                                                              : op == '-' ? tsr_sub_at
@@ -123,6 +127,8 @@ static bool add_binary(world *w)
                                                              : op == 'G' ? tsr_ge_at
                                                              : op == '&' ? tsr_and_at
                                                              : op == '|' ? tsr_or_at
+                                                             : op == 'q' ? tsr_floordiv_at
+                                                             : op == 'r' ? tsr_mod_at
                                                                          : tsr_xor_at;
   w->pairs[w->count++] = (pair){ fn(a.node, r, TSR_HERE), dense_binary(op, a.value, b.value) };
   return true;
@@ -132,7 +138,8 @@ static bool add_number(world *w)
 {
   pair a = *pick(w);
   if (a.value.dtype == TSR_BOOL) return false;
-  int64_t n = draw(w, -3, 3);
+  bool natural = !is_float(a.value.dtype) && kind(a.value.dtype).is_unsigned;
+  int64_t n = draw(w, natural ? 0 : -3, 3); /* a number must fit */
   dense number = dense_new(a.value.dtype, (tsr_shape){ .rank = 0 });
   dense_set(&number, 0, (double)n, n);
   bool times = draw(w, 0, 1);
@@ -159,7 +166,7 @@ static bool add_unary(world *w)
     w->pairs[w->count++] = (pair){ tsr_not(a.node), dense_unary('!', a.value) };
     return true;
   default: {
-    tsr_dtype to = dtypes[draw(w, 0, 4)];
+    tsr_dtype to = draw_dtype(w);
     w->pairs[w->count++] = (pair){ tsr_cast(a.node, to), dense_cast(a.value, to) };
     return true;
   }
@@ -183,7 +190,8 @@ static bool tame(const dense *v)
 {
   for (int64_t k = 0; k < v->count; k++) {
     if (!is_float(v->dtype)) {
-      if (v->i[k] > 1 << 30 || v->i[k] < -(1 << 30)) return false;
+      big_int whole = whole_of(v->dtype, v->i[k]);
+      if (whole > 1 << 30 || whole < -(1 << 30)) return false;
     } else if (isfinite(v->f[k]) &&
                (fabs(v->f[k]) > 0x1p19 || v->f[k] * 1024 != floor(v->f[k] * 1024))) {
       return false;
@@ -274,7 +282,8 @@ static bool add_iota(world *w)
 {
   if (w->base.rank == 0) return false;
   int dim = (int)draw(w, 0, w->base.rank - 1);
-  tsr_dtype dtype = dtypes[draw(w, 1, 4)];
+  tsr_dtype dtype = draw_dtype(w);
+  if (dtype == TSR_BOOL) return false;
   dense v = dense_new(dtype, w->base);
   int64_t stride = 1;
   for (int d = dim + 1; d < w->base.rank; d++) stride *= w->base.dims[d];
@@ -285,13 +294,32 @@ static bool add_iota(world *w)
   return true;
 }
 
+/* Draws are the same wherever they lie: those of one device stand for the oracle's. */
+static bool add_uniform(world *w)
+{
+  tsr_random_args args = { .size = sizeof args,
+                           .key = (uint64_t)draw(w, 0, 99),
+                           .stream = (uint64_t)draw(w, 0, 3),
+                           .dtype = draw(w, 0, 1) ? TSR_F64 : TSR_F32,
+                           .shape = w->base };
+  dense v = dense_new(args.dtype, w->base);
+  size_t bytes = (size_t)v.count * tsr_dtype_size(v.dtype);
+  void *out = malloc(bytes + 8);
+  CHECK_STATUS(tsr_read(tsr_uniform_at(w->scope, &args, TSR_HERE), out, bytes), TSR_OK, w->scope);
+  for (int64_t k = 0; k < v.count; k++) dense_load(v.dtype, out, k, &v.f[k], &v.i[k]);
+  free(out);
+  args.on = draw_sharding(w, w->base.rank);
+  w->pairs[w->count++] = (pair){ tsr_uniform_at(w->scope, &args, TSR_HERE), v };
+  return true;
+}
+
 static void add_operation(world *w)
 {
   bool (*const kinds[])(world *) = { add_binary, add_binary,  add_binary,    add_number,
                                      add_unary,  add_where,   add_reduction, add_reduction,
-                                     add_take,   add_placing, add_iota };
+                                     add_take,   add_placing, add_iota,      add_uniform };
   for (int tries = 0; tries < 50; tries++)
-    if (kinds[draw(w, 0, 10)](w)) return;
+    if (kinds[draw(w, 0, 11)](w)) return;
 }
 
 static void check_pair(world *w, pair *p, uint64_t seed)
@@ -303,11 +331,10 @@ static void check_pair(world *w, pair *p, uint64_t seed)
   CHECK(tsr_dtype_of(p->node) == p->value.dtype);
   int64_t at = dense_differs(&p->value, out);
   if (at >= 0) {
-    double found = p->value.dtype == TSR_F64   ? ((double *)out)[at]
-                   : p->value.dtype == TSR_F32 ? (double)((float *)out)[at]
-                   : p->value.dtype == TSR_I64 ? (double)((int64_t *)out)[at]
-                   : p->value.dtype == TSR_I32 ? ((int32_t *)out)[at]
-                                               : ((uint8_t *)out)[at];
+    double found = 0;
+    int64_t whole = 0;
+    dense_load(p->value.dtype, out, at, &found, &whole);
+    if (!is_float(p->value.dtype)) found = (double)whole;
     FAIL("seed %llu: %s element %lld is %.17g, expected %.17g", (unsigned long long)seed,
          tsr_type_of(p->node), (long long)at, found,
          is_float(p->value.dtype) ? p->value.f[at] : (double)p->value.i[at]);

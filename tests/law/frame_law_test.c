@@ -830,9 +830,9 @@ static cell finish(const answer *a, const query *q)
       r.f = real ? tally_float_sum(&a->sums, to, (uint64_t)a->values) : int_mean(&a->sums);
     break;
   case 2:
-    r = (cell){ !a->values, a->values == a->nans ? (double)NAN : a->low, a->sums.imin };
+    r = (cell){ !a->values, a->values == a->nans ? (double)NAN : a->low, (int64_t)a->sums.imin };
     break;
-  case 3: r = (cell){ !a->values, a->nans ? (double)NAN : a->high, a->sums.imax }; break;
+  case 3: r = (cell){ !a->values, a->nans ? (double)NAN : a->high, (int64_t)a->sums.imax }; break;
   case 4:
   case 5:
     r.null = a->values < 2;
