@@ -34,7 +34,7 @@ static tsr_status report(tsr_runtime *rt, const char *path)
   if (!status) fputs(tsr_frame_explain(df), stdout);
   tsr_run_stats ran = tsr_last_run(s);
   if (!status)
-    printf("\ncounted: %d kernel, %d collective, %lld bytes between devices\n", ran.kernels,
+    printf("\ncounted: %d kernel, %d collectives, %lld bytes between devices\n", ran.kernels,
            ran.collectives, (long long)ran.bytes_counted);
   if (tsr_scope_status(s)) fprintf(stderr, "%s\n", tsr_message(s));
   status = tsr_scope_status(s);

@@ -476,7 +476,7 @@ TEST(demo_runs)
            test_file("../scripts/demo.sh"), build, test_tmp("out.txt"));
   CHECK_I64(system(command), 0);
   char *out = test_read(test_tmp("out.txt"), NULL);
-  CHECK_STR_HAS(out, "counted: 1 kernel, 1 collective");
+  CHECK_STR_HAS(out, "counted: 1 kernel, 2 collectives");
   CHECK_STR_HAS(out, "the same bits on 8, 2 and 1 devices");
   CHECK(!strchr(out, '\r') && !strchr(out, '\033'));
   int lines = 0;

@@ -88,7 +88,7 @@ typedef struct tsr__source {
  * were carried, summed over devices, replicas counted once. */
 typedef struct tsr__making {
   bool done;
-  const char *path; /* static: how, "direct codes", "rows by key" */
+  const char *path; /* static: how, "groups of rows" */
   int64_t rows_in, bytes_in, other_rows, other_bytes, rows_out, bytes_out;
   tsr__rel_stats stats;
 } tsr__making;

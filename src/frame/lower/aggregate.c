@@ -12,23 +12,21 @@ static tsr_array *reduce(tsr__lower *low, tsr__op op, tsr_array *x, tsr_array *m
 {
   tsr__reduce_attr use = attr ? *attr : (tsr__reduce_attr){ 0 };
   use.dims = 1;
-  use.groups = low->codes ? low->groups : 0;
   tsr__ask ask = { .attr = &use, .attr_bytes = sizeof use };
-  return tsr__make(low->scope, op, TSR__IN(x, mask, low->codes), &ask, low->site);
+  return tsr__make(low->scope, op, TSR__IN(x, mask), &ask, low->site);
 }
 
 /* How many rows a mask takes. */
 static tsr_array *count_rows(tsr__lower *low, tsr_array *mask)
 {
-  if (!mask && !low->codes) return tsr__const_i(low, TSR_I64, low->in->rows);
-  if (!mask) mask = tsr__const_i(low, TSR_BOOL, 1);
+  if (!mask) return tsr__const_i(low, TSR_I64, low->in->rows);
   return reduce(low, TSR__OP_COUNT, tsr__spread(low, mask), NULL, NULL);
 }
 
 /* Says that a result is null where fewer than `least` rows count. */
 static void null_below(tsr__lower *low, tsr__col *out, tsr_array *mask, int64_t least)
 {
-  if (!mask && !low->codes) {
+  if (!mask) {
     if (low->in->rows < least) out->valid = tsr__const_i(low, TSR_BOOL, 0);
     return;
   }
@@ -43,7 +41,7 @@ static tsr__col extreme(tsr__lower *low, int op, tsr__col x, tsr_array *mask)
   if (x.type == TSR_COL_TEXT) tsr__text_rank(low, &x);
   tsr__col out = { .type = x.type, .dict = x.dict };
   tsr_array *use = mask;
-  if (!mask && !low->codes && !low->in->rows) { /* the smallest of nothing does not exist */
+  if (!mask && !low->in->rows) { /* the smallest of nothing does not exist */
     out.values = tsr__convert(low, (tsr__col){ 0 }, x.type).values;
     out.valid = tsr__const_i(low, TSR_BOOL, 0);
     return out;

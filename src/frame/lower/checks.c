@@ -41,17 +41,12 @@ static tsr__run_check *watch(tsr__lower *low, tsr_array *at, bool late, const ts
   watch->from = low->from ? low->from : low->frame;
   watch->expr = expr;
   watch->row = at;
-  /* Among aggregates by code the domain is that of the codes, which are no rows of `in`. */
-  bool of_codes = late && low->codes;
   bool gives_rows = !low->bind->top->one_row && !tsr__frame_aggregates(low->bind->top);
   if (!at->inert && at->shape.rank > 0 && gives_rows) {
     watch->row = tsr__both(low, at, mask);
   } else if (!at->inert && at->shape.rank > 0) {
-    tsr__ask ask = { .dtype = TSR_I64, .shape = at->shape };
-    tsr_array *index = !of_codes
-                           ? tsr__row_numbers(low)
-                           : tsr__make(low->scope, TSR__OP_IOTA, TSR__IN_NONE, &ask, low->site);
-    ask = (tsr__ask){ TSR__ATTR(tsr__reduce_attr, .dims = 1) };
+    tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = 1) };
+    tsr_array *index = tsr__row_numbers(low);
     watch->row = tsr__make(low->scope, TSR__OP_MIN, TSR__IN(index, tsr__both(low, at, mask)), &ask,
                            low->site);
   }

@@ -76,11 +76,10 @@ struct tsr__lower {
   tsr__bind *bind;
   tsr_scope *scope;
   const char *site;
-  const tsr_frame *frame; /* whose expression it is */
-  const tsr_frame *from;  /* whose rows it reads; NULL: those that `frame` stands on */
-  const tsr__bound *in;   /* columns by the frame's parent's schema */
-  tsr_array *codes;       /* group codes, with `groups`; NULL: not grouped */
-  int64_t groups;
+  const tsr_frame *frame;    /* whose expression it is */
+  const tsr_frame *from;     /* whose rows it reads; NULL: those that `frame` stands on */
+  const tsr__bound *in;      /* columns by the frame's parent's schema */
+  int64_t groups;            /* that aggregates were computed of; 0: none */
   bool of_rows;              /* a key or the argument of an aggregate; else what the frame makes */
   tsr_array *guard;          /* rows for which the branch being lowered counts; NULL: all */
   tsr_array *overflow;       /* where an integer left its range, in rows ... */

@@ -463,14 +463,6 @@ static bool bind_reduction(stretch *s, tsr__bind *bind, tsr_status *status)
 {
   tsr_frame *df = bind->top;
   tsr__bound bound;
-  if (df->kind == TSR__FRAME_GROUP && !tsr__frame_by_rows(df)) {
-    tsr__lower low;
-    tsr__groups groups = { 0 };
-    *status = tsr__bind_groups(bind, s->end->need, &low, &groups);
-    if (*status || !groups.first) return *status != TSR_OK;
-    add_roots(s, bind, groups.col, df->schema.count, groups.first);
-    return true;
-  }
   if (s->end->made && tsr__frame_breaks(df)) return false;
   *status = tsr__bind_frame(bind, df, false, s->end->need, &bound);
   if (!*status) add_roots(s, bind, bound.col, df->schema.count, bound.mask);

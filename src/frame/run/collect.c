@@ -16,9 +16,10 @@ static void *room(tsr__bind *bind, int64_t count, size_t element)
   return out;
 }
 
-tsr_status tsr__run_columns(tsr__bind *bind, const tsr__col *col, int count, tsr_array *more)
+/* Runs all arrays of columns as one program. */
+static tsr_status run_columns(tsr__bind *bind, const tsr__col *col, int count)
 {
-  tsr_array **roots = room(bind, (int64_t)count * ROOTS + 1, sizeof(tsr_array *));
+  tsr_array **roots = room(bind, (int64_t)count * ROOTS, sizeof(tsr_array *));
   if (!roots) return bind->error.status;
   for (int i = 0; i < count; i++) {
     roots[ROOTS * i] = col[i].values;
@@ -26,8 +27,7 @@ tsr_status tsr__run_columns(tsr__bind *bind, const tsr__col *col, int count, tsr
     roots[ROOTS * i + 2] = col[i].count;
     roots[ROOTS * i + 3] = col[i].real;
   }
-  roots[count * ROOTS] = more;
-  return tsr__bind_run(bind, roots, count * ROOTS + 1);
+  return tsr__bind_run(bind, roots, count * ROOTS);
 }
 
 static tsr__lower lower_on(tsr__bind *bind, const tsr__bound *bound)
@@ -138,13 +138,12 @@ tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **o
     tsr__lower low = lower_on(bind, &bound);
     for (int i = 0; i < bound.count; i++) compact(&low, &bound.col[i], bound.mask);
   }
-  status = tsr__run_columns(bind, bound.col, bound.count, NULL);
+  status = run_columns(bind, bound.col, bound.count);
   if (status) return status;
   int64_t rows = window->total;
   if (window->head >= 0 && rows > window->head + window->tail) rows = window->head + window->tail;
   status = fill_table(bind, &bound, rows, out);
-  if (!status && !tsr__frame_breaks(bind->top))
-    tsr__note_rows(bind->top, *out, NULL, window->total);
+  if (!status && !tsr__frame_breaks(bind->top)) tsr__note_rows(bind->top, *out, window->total);
   return status;
 }
 
@@ -164,7 +163,7 @@ tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out)
       out->col[i] = tsr__convert(&low, out->col[i], tsr__shard_type(type));
     compact(&low, &out->col[i], out->mask);
   }
-  return tsr__run_columns(bind, out->col, out->count, NULL);
+  return run_columns(bind, out->col, out->count);
 }
 
 tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out, const char *site)

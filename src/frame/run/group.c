@@ -1,27 +1,26 @@
-/* Groups by direct codes: every combination of keys has a number, and the aggregates are reductions
- * by that number in the same pass as the rest. Where keys have no numbers (floats), too many, or an
- * aggregate is no plain reduction, relate/ groups rows instead (group_rows.c).
+/* Groups: keys and arguments of aggregates become columns, relate/ groups them, and what
+ * stands around the aggregates is computed of the groups.
  *
- *   origin (text, 3)   month (1..12)      code = origin * 12 + (month - 1)       36 groups
+ *   sum(a) / count() + median(a)       leaves   sum(a)   count()   median(a)     columns of relate/
+ *                                      item     column / column + column         lowered over
+ *                                               groups
  *
- * A key that has nulls gets one more value. Groups come in order of their first row, which is a
- * grouped minimum of the row numbers; groups without rows are left out. Which rows a device has
- * cannot show: sums are exact, and minima and counts do not depend on order. */
+ * Equal leaves are one column. An AGG with such aggregates is a group without keys. */
 #include "frame/run/run.h"
 
-#include <stdlib.h>
-
-/* Measured on 10 million rows: one sum by 100 codes takes 33 ms in the one fused pass and 36 ms by
- * rows, three means 134 ms and 90 ms. A handful of codes stays fused, which keeps nothing. */
-#define MAX_GROUPS 16
-
-typedef struct key {
-  tsr__col col;
-  int64_t base;   /* the smallest value: code 0 */
-  int64_t count;  /* values, without the null */
-  tsr_array *use; /* rows that count; NULL: all */
-  tsr_array *least, *most, *rows;
-} key;
+typedef struct work {
+  tsr__bind *bind;
+  tsr__lower low;
+  tsr__bound bound;
+  tsr__carry carry;
+  tsr__rel_key *keys;
+  tsr__col *key_col;
+  int key_count;
+  struct tsr__group_leaf *leaf;
+  tsr__group_agg *agg;
+  int leaf_count;
+  tsr__rel in, out;
+} work;
 
 static void *room(tsr__bind *bind, int64_t count, size_t element)
 {
@@ -30,281 +29,254 @@ static void *room(tsr__bind *bind, int64_t count, size_t element)
   return out;
 }
 
-/* ---- ranges ------------------------------------------------------------------------------ */
+/* ---- leaves ------------------------------------------------------------------------------ */
 
-static bool by_range(const key *k)
+static int count_leaves(const tsr__expr *expr)
 {
-  return tsr__is_integer(k->col.type) || tsr__is_temporal(k->col.type);
+  int count = expr->kind == TSR__E_AGG;
+  for (int i = 0; i < expr->count && expr->kind != TSR__E_AGG; i++)
+    count += count_leaves(expr->arg[i]);
+  return count;
 }
 
-/* Finds smallest and largest values of the keys that need them, in one program. */
-static tsr_status find_ranges(tsr__lower *low, key *keys, int count)
+static int op_of(int agg)
 {
-  tsr__bind *bind = low->bind;
-  tsr_array **roots = room(bind, 3 * (int64_t)count, sizeof *roots);
-  int n = 0;
-  if (!roots) return bind->error.status;
-  for (int i = 0; i < count; i++) {
-    key *k = &keys[i];
-    if (!by_range(k)) continue;
-    tsr__col bare = { .values = tsr__spread(low, k->col.values),
-                      .type = k->col.type,
-                      .valid = k->col.valid };
-    k->least = tsr__convert(low,
-                            (tsr__col){ .values = tsr__aggregate(low, TSR__A_MIN, bare).values,
-                                        .type = TSR_COL_I32 },
-                            TSR_COL_I64)
-                   .values;
-    k->most = tsr__convert(low,
-                           (tsr__col){ .values = tsr__aggregate(low, TSR__A_MAX, bare).values,
-                                       .type = TSR_COL_I32 },
-                           TSR_COL_I64)
-                  .values;
-    k->rows = tsr__aggregate(low, TSR__A_COUNT, bare).values;
-    roots[n++] = k->least;
-    roots[n++] = k->most;
-    roots[n++] = k->rows;
+  switch (agg) {
+  case TSR__A_SUM: return TSR__GROUP_SUM;
+  case TSR__A_MEAN: return TSR__GROUP_MEAN;
+  case TSR__A_VAR: return TSR__GROUP_VAR;
+  case TSR__A_STD: return TSR__GROUP_STD;
+  case TSR__A_MIN: return TSR__GROUP_MIN;
+  case TSR__A_MAX: return TSR__GROUP_MAX;
+  case TSR__A_ANY: return TSR__GROUP_ANY;
+  case TSR__A_ALL: return TSR__GROUP_ALL;
+  case TSR__A_MEDIAN:
+  case TSR__A_QUANTILE: return TSR__GROUP_QUANTILE;
+  case TSR__A_NUNIQUE: return TSR__GROUP_NUNIQUE;
+  case TSR__A_FIRST: return TSR__GROUP_FIRST;
+  case TSR__A_LAST: return TSR__GROUP_LAST;
+  case TSR__A_CORR: return TSR__GROUP_CORR;
+  default: return TSR__GROUP_COUNT;
   }
-  if (!n) return TSR_OK;
-  tsr_status status = tsr__bind_run(bind, roots, n);
-  for (int i = 0; i < count && !status; i++) {
-    key *k = &keys[i];
-    int64_t rows, most;
-    if (!by_range(k)) continue;
-    tsr__value_to_host(k->rows->value, &rows);
-    if (!rows) continue;
-    tsr__value_to_host(k->least->value, &k->base);
-    tsr__value_to_host(k->most->value, &most);
-    uint64_t span = (uint64_t)most - (uint64_t)k->base;
-    k->count = span < INT64_MAX - 1 ? (int64_t)span + 1 : INT64_MAX - 1; /* and the null */
+}
+
+/* The place of a column among those carried; a new one if it is not there. */
+static int carry(work *w, tsr__col col)
+{
+  for (int i = 0; i < w->carry.count; i++)
+    if (w->carry.col[i].values == col.values && w->carry.col[i].valid == col.valid) return i;
+  w->carry.col[w->carry.count] = col;
+  return w->carry.count++;
+}
+
+static double quantile_of(const tsr__expr *expr)
+{
+  if (expr->op != TSR__A_QUANTILE) return 0.5;
+  const tsr__expr *q = expr->arg[1];
+  return q->kind == TSR__E_FLOAT ? q->f : (double)q->i;
+}
+
+/* The two columns of a correlation, of the rows where both are there: integers as they are, unless
+ * the other is none, or only one is of u64. */
+static void add_pair(work *w, const tsr__expr *expr, tsr__group_agg *agg)
+{
+  tsr__col col[2];
+  bool whole = true;
+  for (int i = 0; i < 2; i++)
+    whole = whole && (tsr__is_integer(expr->arg[i]->type) || expr->arg[i]->type == TSR_COL_BOOL);
+  whole = whole && (expr->arg[0]->type == TSR_COL_U64) == (expr->arg[1]->type == TSR_COL_U64);
+  for (int i = 0; i < 2; i++)
+    col[i] = tsr__lower_as(&w->low, expr->arg[i], whole ? expr->arg[i]->type : TSR_COL_F64);
+  tsr_array *valid = tsr__both(&w->low, col[0].valid, col[1].valid);
+  col[0].valid = col[1].valid = valid ? tsr__spread(&w->low, valid) : NULL;
+  agg->column = carry(w, col[0]);
+  agg->other = carry(w, col[1]);
+}
+
+static tsr_status add_leaf(work *w, const tsr__expr *expr)
+{
+  tsr__bind *bind = w->bind;
+  const char *text = tsr__leaf_text(bind->scope, expr);
+  if (!text) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  if (tsr__leaf_find(w->leaf, w->leaf_count, text)) return TSR_OK;
+  struct tsr__group_leaf *leaf = &w->leaf[w->leaf_count];
+  tsr__group_agg *agg = &w->agg[w->leaf_count];
+  *leaf = (struct tsr__group_leaf){ .expr = expr, .text = text, .type = expr->type };
+  *agg = (tsr__group_agg){ .op = (uint8_t)op_of(expr->op), .column = -1, .q = quantile_of(expr) };
+  leaf->at = w->key_count + w->leaf_count++;
+  if (!expr->count) return TSR_OK;
+  const tsr__expr *arg = expr->arg[0];
+  bool truth = expr->op == TSR__A_ANY || expr->op == TSR__A_ALL;
+  w->low.of_rows = true;
+  if (expr->op == TSR__A_CORR) {
+    add_pair(w, expr, agg);
+    w->low.of_rows = false;
+    return TSR_OK;
   }
+  tsr__col col = tsr__lower_as(&w->low, arg, truth ? TSR_COL_BOOL : arg->type);
+  w->low.of_rows = false;
+  leaf->dict = col.dict;
+  agg->column = carry(w, col);
+  bool ordered = expr->op == TSR__A_MIN || expr->op == TSR__A_MAX;
+  if (!ordered || col.type != TSR_COL_TEXT || !col.dict) return TSR_OK;
+  agg->map = tsr__text_ranks(&w->low, col.dict);
+  agg->map_count = col.dict->count;
+  return agg->map ? TSR_OK : tsr_scope_status(bind->scope);
+}
+
+static tsr_status add_leaves(work *w, const tsr__expr *expr)
+{
+  if (expr->kind == TSR__E_AGG) return add_leaf(w, expr);
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < expr->count && !status; i++) status = add_leaves(w, expr->arg[i]);
   return status;
 }
 
-/* ---- codes ------------------------------------------------------------------------------- */
+/* ---- grouping ---------------------------------------------------------------------------- */
 
-static tsr_array *choose(tsr__lower *low, tsr_array *c, tsr_array *a, tsr_array *b)
+static tsr_status prepare(work *w, const bool *need)
 {
-  if (!c) return a;
-  return tsr__make(low->scope, TSR__OP_WHERE, TSR__IN(c, a, b), &(tsr__ask){ 0 }, low->site);
-}
-
-static tsr_array *to_i32(tsr__lower *low, tsr_array *a)
-{
-  if (a->inert || a->dtype == TSR_I32) return a;
-  return tsr__make(low->scope, TSR__OP_CAST, TSR__IN(a), &(tsr__ask){ .dtype = TSR_I32 },
-                   low->site);
-}
-
-/* A key's code in 0 .. count, where `count` is the null. Rows that do not count get a code in
- * range. */
-static tsr_array *code_of(tsr__lower *low, const key *k)
-{
-  tsr_array *code = tsr__spread(low, k->col.values);
-  if (by_range(k)) {
-    tsr_array *base = tsr__const_i(low, (tsr_dtype)code->dtype, k->base);
-    code = tsr__op2(low, TSR__OP_SUB, choose(low, k->use, code, base), base);
+  tsr__bind *bind = w->bind;
+  tsr_frame *df = bind->top;
+  const tsr__formula *keys = &df->keys.formula, *items = &df->formula;
+  bool *parent = room(bind, df->parent->schema.count, sizeof *parent);
+  int leaves = 0;
+  w->key_count = keys->count;
+  for (int i = 0; i < items->count; i++)
+    if (need[keys->count + i]) leaves += count_leaves(items->item[i].expr);
+  w->carry.col = room(bind, keys->count + 2 * leaves + 1, sizeof *w->carry.col);
+  w->key_col = room(bind, keys->count, sizeof *w->key_col);
+  w->keys = room(bind, keys->count, sizeof *w->keys);
+  w->leaf = room(bind, leaves, sizeof *w->leaf);
+  w->agg = room(bind, leaves, sizeof *w->agg);
+  if (!parent || !w->carry.col || !w->key_col || !w->keys || !w->leaf || !w->agg)
+    return bind->error.status;
+  tsr__frame_needs(df, need, parent, NULL);
+  tsr_status status = tsr__bind_frame(bind, df->parent, true, parent, &w->bound);
+  if (status) return status;
+  w->low = (tsr__lower){
+    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = &w->bound
+  };
+  for (int i = 0; i < keys->count; i++) {
+    const tsr__expr *expr = keys->item[i].expr;
+    w->key_col[i] = tsr__lower_key(&w->low, expr, expr->type);
+    w->keys[i] = (tsr__rel_key){ .column = carry(w, w->key_col[i]) };
   }
-  code = to_i32(low, code);
-  if (k->col.valid) code = choose(low, k->col.valid, code, tsr__const_i(low, TSR_I32, k->count));
-  return code;
-}
-
-static int64_t values_of(const key *k)
-{
-  return k->count + (k->col.valid != NULL);
-}
-
-/* How many codes the keys take together; -1: too many. */
-static int64_t count_codes(const key *keys, int count)
-{
-  int64_t groups = 1;
-  for (int i = 0; i < count; i++) {
-    int64_t values = values_of(&keys[i]) ? values_of(&keys[i]) : 1;
-    if (values > MAX_GROUPS || groups * values > MAX_GROUPS) return -1;
-    groups *= values;
+  for (int i = 0; i < items->count && !status; i++) {
+    if (!need[keys->count + i]) continue;
+    status = add_leaves(w, items->item[i].expr);
+    tsr__lower_finish(&w->low, items->item[i].expr);
   }
-  return groups;
+  if (!w->carry.count) /* count() of no keys: some column tells the rows */
+    carry(w, (tsr__col){ .type = TSR_COL_BOOL, .values = tsr__const_i(&w->low, TSR_BOOL, 1) });
+  return status;
 }
 
-static void make_codes(tsr__lower *low, const key *keys, int count)
+/* ---- items over groups --------------------------------------------------------------------- */
+
+/* The grouped columns as a bound frame of one row a group. */
+static tsr_status bind_out(work *w, tsr_frame *rows, tsr__bound *bound)
 {
-  for (int i = 0; i < count; i++) {
-    int64_t values = values_of(&keys[i]) ? values_of(&keys[i]) : 1;
-    tsr_array *code = code_of(low, &keys[i]);
-    if (low->codes) {
-      tsr_array *scaled =
-          tsr__op2(low, TSR__OP_MUL, low->codes, tsr__const_i(low, TSR_I32, values));
-      code = tsr__op2(low, TSR__OP_ADD, scaled, code);
+  tsr__bind *bind = w->bind;
+  *bound = (tsr__bound){ .rows = w->out.total, .count = w->out.count };
+  bound->col = room(bind, w->out.count, sizeof *bound->col);
+  rows->source = room(bind, 1, sizeof *rows->source);
+  if (!bound->col || !rows->source) return bind->error.status;
+  for (int i = 0; i < w->out.count; i++) {
+    tsr__value *all[2] = { w->out.column[i].values, w->out.column[i].valid };
+    tsr_array *arrays[2] = { NULL, NULL };
+    for (int k = 0; k < 2; k++) {
+      if (!all[k]) continue;
+      tsr__value_hold(all[k]);
+      arrays[k] = tsr__make_leaf(bind->scope, (tsr_dtype)all[k]->dtype, &all[k]->shape,
+                                 &all[k]->sharding, all[k], bind->site);
     }
-    low->codes = code;
+    bound->col[i] = (tsr__col){ .values = arrays[0], .valid = arrays[1] };
   }
-  low->codes = choose(low, low->in->mask, low->codes, tsr__const_i(low, TSR_I32, 0));
+  const tsr__value *first = w->out.column[0].values;
+  if (first->sharding.mesh) bound->sharding = &first->sharding;
+  return tsr__lay_rows(bind, rows, first, bound);
 }
 
-/* Lowers the keys and finds their codes; no codes (`groups` 0) where there are too many. */
-static tsr_status take_keys(tsr__lower *low, key *keys)
+static void name_columns(work *w, tsr__bound *bound)
 {
-  const tsr__formula *formula = &low->bind->top->keys.formula;
-  for (int i = 0; i < formula->count; i++) {
-    key *k = &keys[i];
-    const tsr__expr *expr = formula->item[i].expr;
-    k->col = tsr__lower_key(low, expr, expr->type);
-    k->use = tsr__both(low, low->in->mask, k->col.valid);
-    if (k->use) k->use = tsr__spread(low, k->use);
-    if (k->col.type == TSR_COL_BOOL) k->count = 2;
-    if (k->col.type == TSR_COL_TEXT && k->col.dict) k->count = k->col.dict->count;
+  for (int i = 0; i < w->key_count; i++) {
+    bound->col[i].type = w->key_col[i].type;
+    bound->col[i].dict = w->key_col[i].dict;
   }
-  /* Codes of which there are too many anyway need no ranges. */
-  if (count_codes(keys, formula->count) < 0) return TSR_OK;
-  tsr_status status = find_ranges(low, keys, formula->count);
-  int64_t groups = status ? -1 : count_codes(keys, formula->count);
-  if (groups < 0) return status;
-  low->groups = groups;
-  make_codes(low, keys, formula->count);
-  return tsr_scope_status(low->scope);
-}
-
-/* ---- results ----------------------------------------------------------------------------- */
-
-typedef struct group {
-  int64_t first;
-  int64_t code;
-} group;
-
-static int by_first(const void *left, const void *right)
-{
-  const group *a = left, *b = right;
-  return a->first < b->first ? -1 : a->first > b->first;
-}
-
-/* The groups that have rows, in order of their first. */
-static group *present(tsr__lower *low, const tsr_array *first, int64_t *count)
-{
-  int64_t *rows = room(low->bind, low->groups, sizeof *rows);
-  group *list = room(low->bind, low->groups, sizeof *list);
-  if (!rows || !list) return NULL;
-  tsr__value_to_host(first->value, rows);
-  *count = 0;
-  for (int64_t code = 0; code < low->groups; code++)
-    if (rows[code] < low->in->rows) list[(*count)++] = (group){ rows[code], code };
-  qsort(list, (size_t)*count, sizeof *list, by_first);
-  return list;
-}
-
-static uint8_t *add_valid(tsr_table *table, tsr__table_column *column)
-{
-  column->valid_bytes = (size_t)(table->rows ? table->rows : 1);
-  column->valid = tsr__new_raw(&table->node.scope->rt->heap, column->valid_bytes);
-  if (!column->valid) column->valid_bytes = 0;
-  return column->valid;
-}
-
-static void set_key(tsr__table_column *column, int64_t row, const key *k, int64_t code)
-{
-  bool null = code >= k->count;
-  int64_t value = null ? 0 : (int64_t)((uint64_t)k->base + (uint64_t)code);
-  if (column->valid) column->valid[row] = !null;
-  tsr__dtype_put_whole(tsr__dtype_of_type(k->col.type), column->values, row, value);
-}
-
-static bool fill_keys(tsr_table *table, const key *keys, int count, const group *list)
-{
-  for (int i = 0; i < count; i++) {
-    tsr__table_column *column = &table->column[i];
-    if (keys[i].col.valid && !add_valid(table, column)) return false;
-    if (keys[i].col.type == TSR_COL_TEXT && !tsr__table_hold(table, i, keys[i].col.dict))
-      return false;
-    for (int64_t row = 0; row < table->rows; row++) {
-      int64_t code = list[row].code;
-      for (int later = count - 1; later > i; later--)
-        code /= values_of(&keys[later]) ? values_of(&keys[later]) : 1;
-      code %= values_of(&keys[i]) ? values_of(&keys[i]) : 1;
-      set_key(column, row, &keys[i], code);
-    }
+  for (int i = 0; i < w->leaf_count; i++) {
+    bound->col[w->leaf[i].at].type = w->leaf[i].type;
+    bound->col[w->leaf[i].at].dict = w->leaf[i].dict;
   }
-  return true;
 }
 
-/* Takes the rows of the present groups out of a table of all groups. */
-static bool gather(tsr_table *to, const tsr_table *from, const tsr__groups *groups,
-                   const group *list)
+static tsr_status lower_items(work *w, const bool *need, tsr__made *made)
 {
-  for (int i = 0; i < to->count; i++) {
-    if (!groups->need[i] || !groups->col[i].values) continue;
-    const tsr__table_column *source = &from->column[i];
-    tsr__table_column *column = &to->column[i];
-    size_t size = tsr_dtype_size(tsr__dtype_of_type(column->type));
-    if (source->valid && !add_valid(to, column)) return false;
-    if (!tsr__table_hold(to, i, source->dict)) return false;
-    for (int64_t row = 0; row < to->rows; row++) {
-      memcpy((char *)column->values + (size_t)row * size,
-             (const char *)source->values + (size_t)list[row].code * size, size);
-      if (source->valid) column->valid[row] = source->valid[list[row].code];
-    }
+  tsr__bind *bind = w->bind;
+  tsr_frame *df = bind->top, rows = { .inert = false };
+  tsr__bound bound;
+  tsr__leaves leaves = { w->leaf, w->leaf_count };
+  tsr_status status = bind_out(w, &rows, &bound);
+  if (status) return status;
+  name_columns(w, &bound);
+  tsr__lower low = { .bind = bind,
+                     .scope = bind->scope,
+                     .site = bind->site,
+                     .frame = df,
+                     .in = &bound,
+                     .groups = bound.rows,
+                     .leaves = &leaves };
+  tsr__carry out = { room(bind, df->schema.count + 1, sizeof(tsr__col)), 0 };
+  if (!out.col || tsr__made_room(bind, df->schema.count + 1, made)) return bind->error.status;
+  for (int i = 0; i < df->schema.count; i++) {
+    if (!need[i]) continue;
+    tsr__col col = i < w->key_count ? bound.col[i]
+                                    : tsr__lower_as(&low, df->formula.item[i - w->key_count].expr,
+                                                    df->schema.field[i].type);
+    if (i >= w->key_count) tsr__lower_finish(&low, df->formula.item[i - w->key_count].expr);
+    made->at[out.count] = i;
+    made->meta[i] = col;
+    made->meta[i].type = df->schema.field[i].type;
+    out.col[out.count++] = col;
   }
-  return true;
+  if (!out.count) {
+    made->at[0] = -1;
+    out.col[out.count++] = bound.col[0];
+  }
+  return tsr__carry_rows(&low, &out, &made->rel);
 }
 
-static tsr_status make_table(tsr__lower *low, const tsr__groups *groups, tsr_table **out)
+static void note(tsr_frame *df, const tsr__rel *in, const tsr__rel *out)
 {
-  tsr__bind *bind = low->bind;
-  const tsr_frame *df = bind->top;
-  int64_t count = 0;
-  int keys = df->keys.formula.count;
-  group *list = present(low, groups->first, &count);
-  tsr_table *all = tsr__table_new(bind->scope, df, low->groups);
-  tsr_table *table = tsr__table_new(bind->scope, df, count);
-  bool fine = list && all && table;
-  for (int i = keys; fine && i < df->schema.count; i++)
-    fine = !groups->need[i] || !tsr__table_fill(all, i, &groups->col[i], &bind->error);
-  fine = fine && fill_keys(table, groups->keys, keys, list) && gather(table, all, groups, list);
-  if (!fine) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-  *out = table;
-  return TSR_OK;
+  tsr__making *making = &df->making;
+  making->done = true;
+  making->path = "groups of rows";
+  making->rows_in = in->total;
+  making->bytes_in = tsr__rel_bytes(in);
+  making->rows_out = out->total;
+  making->bytes_out = tsr__rel_bytes(out);
 }
 
-/* The first row of each group. */
-static tsr_array *first_rows(tsr__lower *low)
-{
-  tsr_array *index = tsr__row_numbers(low);
-  return tsr__aggregate(low, TSR__A_MIN, (tsr__col){ .values = index, .type = TSR_COL_I64 }).values;
-}
-
-tsr_status tsr__bind_groups(tsr__bind *bind, const bool *need, tsr__lower *low, tsr__groups *out)
+tsr_status tsr__make_group(tsr__bind *bind, const bool *need, tsr__made *made)
 {
   tsr_frame *df = bind->top;
-  int columns = df->schema.count;
-  tsr__bound *bound = room(bind, 1, sizeof *bound);
-  bool *parent_need = room(bind, df->parent->schema.count, sizeof(bool));
-  bool *all = room(bind, columns, sizeof(bool));
-  out->col = room(bind, columns, sizeof(tsr__col));
-  key *keys = room(bind, df->keys.formula.count, sizeof(key));
-  if (!bound || !parent_need || !all || !out->col || !keys) return bind->error.status;
-  for (int i = 0; i < columns; i++) all[i] = !need || need[i];
-  tsr__frame_needs(df, all, parent_need, NULL);
-  tsr_status status = tsr__bind_frame(bind, df->parent, true, parent_need, bound);
-  if (!status) status = tsr__frame_refresh(df, &bind->error);
-  if (status) return status;
-  *low = (tsr__lower){
-    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = bound
+  work w = { .bind = bind };
+  tsr_status status = prepare(&w, need);
+  if (!status) status = tsr__carry_rows(&w.low, &w.carry, &w.in);
+  tsr__rel_group_ask ask = {
+    .in = &w.in, .keys = w.keys, .key_count = w.key_count, .aggs = w.agg, .agg_count = w.leaf_count
   };
-  out->keys = keys;
-  out->need = all;
-  if (tsr__frame_by_rows(df)) return TSR_OK;
-  for (int i = 0; i < df->keys.formula.count; i++)
-    if (tsr__is_float(df->keys.formula.item[i].expr->type)) return TSR_OK;
-  status = take_keys(low, keys);
-  if (status || !low->groups) return status;
-  out->first = first_rows(low);
-  return tsr__bind_aggregates(low, df, all, out->col);
+  if (!status) status = tsr__rel_group(&ask, &w.out, &df->making.stats, &bind->error);
+  if (!status) note(df, &w.in, &w.out);
+  tsr__rel_free(&w.in);
+  if (!status) status = lower_items(&w, need, made);
+  tsr__rel_free(&w.out);
+  return status;
 }
 
-tsr_status tsr__collect_groups(tsr__bind *bind, const bool *need, tsr__lower *low, tsr_table **out)
+/* An aggregate of all rows is a group without keys where relate/ must compute it. */
+tsr_status tsr__make_agg(tsr__bind *bind, const bool *need, tsr__made *made)
 {
-  tsr__groups groups = { 0 };
-  tsr_status status = tsr__bind_groups(bind, need, low, &groups);
-  if (status || !groups.first) return status;
-  status = tsr__run_columns(bind, groups.col, bind->top->schema.count, groups.first);
-  return status ? status : make_table(low, &groups, out);
+  return tsr__frame_by_rows(bind->top) ? tsr__make_group(bind, need, made)
+                                       : tsr__make_row(bind, need, made);
 }

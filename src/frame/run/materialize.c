@@ -402,75 +402,41 @@ tsr_status tsr__make_copy(tsr__bind *bind, const bool *need, tsr__made *made)
   return make_alone(bind, need, pass_on, made);
 }
 
-/* ---- rows from a table on the host ----------------------------------------------------------- */
+/* ---- one row: the scalars of an aggregate
+ * ----------------------------------------------------- */
 
-static tsr_array *put_column(tsr__bind *bind, const tsr_table *table,
-                             const tsr__table_column *column, bool valid)
+/* For explain: a count() among the items tells how many rows came to them. */
+static void note_one_row(tsr__bind *bind, const tsr__made *made)
 {
   tsr_frame *df = bind->top;
-  tsr_dtype dtype = valid ? TSR_BOOL : tsr__dtype_of_type(column->type);
-  tsr_sharding rows = df->source->sharding;
-  rows.rank = rows.rank ? 1 : 0; /* the canonical form names dims that there are not */
-  return tsr_put_at(df->node.scope, valid ? column->valid : column->values, dtype,
-                    (tsr_shape){ 1, { table->rows } }, rows, df->node.site);
-}
-
-/* Puts the needed columns of a table as the frame's rows. */
-static tsr_status put_table(tsr__bind *bind, const tsr_table *table, const bool *need,
-                            const tsr_sharding *rows)
-{
-  tsr_frame *df = bind->top;
-  if (!df->source) df->source = tsr__source_new(df->node.scope, table->count);
-  tsr__source *source = df->source;
-  if (!source) return no_memory(bind);
-  if (rows) source->sharding = *rows;
-  source->version = df->version;
-  for (int i = 0; i < table->count; i++) {
-    const tsr__table_column *from = &table->column[i];
-    tsr__col col = { .type = from->type };
-    if (!need[i]) continue;
-    col.values = put_column(bind, table, from, false);
-    if (from->valid) col.valid = put_column(bind, table, from, true);
-    if (col.values->inert || (col.valid && col.valid->inert)) return no_memory(bind);
-    if (from->dict) {
-      if (!own_dict(df, tsr__dict_hold(from->dict))) return no_memory(bind);
-      col.dict = from->dict;
-    }
-    source->col[i] = col;
+  df->making = (tsr__making){ .done = true, .rows_in = -1, .rows_out = 1 };
+  for (int i = 0; i < made->rel.count && tsr__frame_aggregates(df); i++) {
+    if (!tsr__counts_rows(df->formula.item[made->at[i]].expr)) continue;
+    tsr__value_to_host(made->rel.column[i].values, &df->making.rows_in);
+    return;
   }
-  source->rows = table->rows;
-  return TSR_OK;
 }
 
-/* One row: the scalars of an aggregate. */
 tsr_status tsr__make_row(tsr__bind *bind, const bool *need, tsr__made *made)
 {
-  tsr_table *table = NULL;
-  (void)made;
-  tsr__window window = { -1, -1, 0 };
-  tsr_status status = tsr__collect_rows(bind, &window, &table);
-  return status ? status : put_table(bind, table, need, NULL);
-}
-
-/* Groups by direct codes where there are some, else by rows. */
-tsr_status tsr__make_group(tsr__bind *bind, const bool *need, tsr__made *made)
-{
-  tsr__lower low;
-  tsr_table *table = NULL;
-  if (tsr__frame_by_rows(bind->top)) return tsr__group_rows_of(bind, need, made);
-  tsr_status status = tsr__collect_groups(bind, need, &low, &table);
+  tsr_frame *df = bind->top;
+  tsr__bound bound, row = { .rows = 1 };
+  tsr__carry carry = { room(bind, df->schema.count, sizeof(tsr__col)), 0 };
+  if (!carry.col || tsr__made_room(bind, df->schema.count, made)) return bind->error.status;
+  tsr_status status = tsr__bind_frame(bind, df, false, need, &bound);
   if (status) return status;
-  if (!table) return tsr__group_rows_of(bind, need, made);
-  bind->top->making = (tsr__making){ .path = "direct codes" };
-  tsr__note_rows(bind->top, table, need, table->rows);
-  if (!low.in->mask) bind->top->making.rows_in = low.in->rows;
-  return put_table(bind, table, need, low.in->sharding);
-}
-
-tsr_status tsr__make_agg(tsr__bind *bind, const bool *need, tsr__made *made)
-{
-  return tsr__frame_by_rows(bind->top) ? tsr__group_rows_of(bind, need, made)
-                                       : tsr__make_row(bind, need, made);
+  tsr__lower low = {
+    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = &row
+  };
+  for (int i = 0; i < df->schema.count; i++) {
+    if (!need[i]) continue;
+    made->at[carry.count] = i;
+    made->meta[i] = bound.col[i];
+    carry.col[carry.count++] = bound.col[i];
+  }
+  status = tsr__carry_rows(&low, &carry, &made->rel);
+  if (!status && !tsr__frame_breaks(df)) note_one_row(bind, made);
+  return status;
 }
 
 /* ---- several parents: concat ----------------------------------------------------------------- */

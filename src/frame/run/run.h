@@ -179,10 +179,12 @@ tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail);
 /* Adds a value as text; "null" for a null. */
 void tsr__table_print(const tsr_table *table, int64_t row, int column, tsr__text *out);
 
+/* Whether an expression is count() of all rows. */
+bool tsr__counts_rows(const tsr__expr *expr);
 /* Keeps for explain what a terminal found, unless the frame is a source, which knows and which
  * others may read: the rows of a frame, and those that came to it where a
  * count() in its table tells. */
-void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows);
+void tsr__note_rows(tsr_frame *df, const tsr_table *table, int64_t rows);
 /* Which rows a table takes: the first `head` and the last `tail`; -1 both: all. */
 typedef struct tsr__window {
   int64_t head, tail;
@@ -196,27 +198,8 @@ tsr_status tsr__count_rows(tsr__bind *bind, tsr_frame *df, int64_t *out);
  * wider ones: tsr__shard_type. */
 tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out);
 int tsr__shard_type(int type);
-/* Runs all arrays of columns as one program, and one more array unless NULL. */
-tsr_status tsr__run_columns(tsr__bind *bind, const tsr__col *col, int count, tsr_array *more);
 
 /* Collects the rows of a frame (collect.c) in a terminal that is open; the table is of its home. */
 tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **out);
-
-/* Groups by direct codes (group.c), of the top frame of kind GROUP: the arrays of its columns by
- * code, and the first row of each code; `first` NULL: its keys have no codes, or too many. */
-typedef struct tsr__groups {
-  const struct key *keys;
-  const bool *need;
-  tsr__col *col;
-  tsr_array *first;
-} tsr__groups;
-tsr_status tsr__bind_groups(tsr__bind *bind, const bool *need, tsr__lower *low, tsr__groups *out);
-/* Evaluates them into a table of the terminal's scope; `*out` stays NULL where there are no
- * codes. */
-tsr_status tsr__collect_groups(tsr__bind *bind, const bool *need, tsr__lower *low, tsr_table **out);
-/* Makes the rows of a GROUP, or of an AGG by rows, through relate/ (group_rows.c). */
-tsr_status tsr__group_rows_of(tsr__bind *bind, const bool *need, tsr__made *out);
-/* Makes the rows of a JOIN (join.c). */
-tsr_status tsr__join_rows(tsr__bind *bind, const bool *need, tsr__made *out);
 
 #endif

@@ -289,24 +289,18 @@ const char *tsr_table_bytes(const tsr_table *table, int64_t row, int column, siz
 
 /* ---- for explain ----------------------------------------------------------------------------- */
 
-static bool counts_rows(const tsr__expr *expr)
+bool tsr__counts_rows(const tsr__expr *expr)
 {
   return expr->kind == TSR__E_AGG && expr->op == TSR__A_COUNT && expr->count == 0;
 }
 
-void tsr__note_rows(tsr_frame *df, const tsr_table *table, const bool *need, int64_t rows)
+void tsr__note_rows(tsr_frame *df, const tsr_table *table, int64_t rows)
 {
   if (tsr__frame_is_source(df)) return;
-  int keys = tsr__frame_key_columns(df);
   df->making.done = true;
   df->making.rows_in = -1;
   df->making.rows_out = rows;
-  if (!tsr__frame_aggregates(df)) return;
-  for (int i = 0; i < df->formula.count; i++) {
-    const int64_t *counts = table->column[keys + i].values;
-    if (!counts || (need && !need[keys + i]) || !counts_rows(df->formula.item[i].expr)) continue;
-    df->making.rows_in = 0;
-    for (int64_t row = 0; row < table->rows; row++) df->making.rows_in += counts[row];
-    return;
-  }
+  for (int i = 0; tsr__frame_aggregates(df) && i < df->formula.count; i++)
+    if (tsr__counts_rows(df->formula.item[i].expr))
+      df->making.rows_in = *(const int64_t *)table->column[i].values;
 }
