@@ -47,17 +47,28 @@ tsr_array *tsr__look_up(tsr__lower *low, tsr_dtype dtype, const void *table, int
 /* Memory in the terminal's scope, zeroed; NULL with an error there. */
 void *tsr__lower_room(tsr__lower *low, int64_t count, size_t element);
 
-/* The different values of an i64 or f64 array where `mask` holds, in order and without NaN: this
- * runs what makes them. -0 and 0 are one. False with an error where it fails or there are too
- * many. */
+/* ---- different values (ask_distinct.c) ----------------------------------------------------- */
+
+/* The different values of an i64 or f64 array where `mask` holds, in order and without NaN; -0 and
+ * 0 are one. Only a run tells them. */
 typedef struct tsr__distinct {
-  tsr_array *values, *mask;
-  void *list;    /* out, in the terminal's scope */
-  int64_t count; /* out */
+  struct tsr__distinct *next;
+  const tsr_frame *frame; /* who asked: an expression of a frame, for its `part` */
+  const tsr__expr *expr;
+  int part;
+  const char *site;
+  tsr_array *values, *mask; /* of an ask, what is valid: the rows' mask is added */
+  bool found;
+  void *list; /* in the terminal's scope */
+  int64_t count;
 } tsr__distinct;
-bool tsr__find_distinct(tsr__lower *low, tsr__distinct *ask);
+/* What was found for an expression; NULL: it is asked for now, for what `ask` says, and any column
+ * of the type will do until it was found. */
+const tsr__distinct *tsr__ask_distinct(tsr__lower *low, const tsr__distinct *ask);
 /* The place of each value in that list, in range wherever it comes from. */
 tsr_array *tsr__place_of(tsr__lower *low, const tsr__distinct *of);
+/* Null wherever it stands. */
+tsr__col tsr__all_null(tsr__lower *low, int type);
 
 tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr);
 

@@ -1,5 +1,6 @@
 /* What an expression of a frame becomes: nodes of graph/ over the rows that a frame is bound to.
- * Lowering runs nothing; what must run first (distinct.c) is asked of run/ by name.
+ * Lowering runs nothing: what must be found by a run first is asked for (ask_distinct.c), and when
+ * it was found the same is lowered again.
  *
  *   a > 0 and b is null    ->    gt(leaf, 0), not(valid) -> and */
 #ifndef TSR_FRAME_LOWER_H
@@ -47,10 +48,12 @@ typedef struct tsr__bind {
   struct tsr__visit *visits, **last;
   tsr__run_check *checks;
   int check_count;
+  struct tsr__distinct *distinct; /* what lowering asked for, and was found since ... */
+  bool asked;                     /* ... but for some, without which nodes are no good yet */
   const tsr__source *indexed; /* a source that is not written to, whose rows have numbers here: */
   tsr_array *index;
   bool plan;  /* for explaining: visits all that the rows are made of, and makes none */
-  bool inner; /* makes rows for another terminal, which made those of the breakers before */
+  bool stage; /* of another terminal, which made the rows that it stands on */
 } tsr__bind;
 
 /* The numbers of rows that lie ragged, kept with them unless the frame is a source. */
@@ -112,8 +115,6 @@ tsr__col tsr__settle(tsr__lower *low, tsr__col column);
 void tsr__note_overflow(tsr__lower *low, tsr_array *where, tsr_array *valid);
 /* Adds a place where a cast cannot take what stands in `from`. */
 void tsr__note_cast(tsr__lower *low, const tsr__expr *expr, tsr_array *where, tsr__col from);
-/* After a run: TSR_EVALUE with the first row where something was noted. */
-tsr_status tsr__look_at_checks(tsr__bind *bind);
 /* The overflow-checked + - * of integers of one type. */
 tsr__col tsr__lower_integer(tsr__lower *low, int op, tsr__col a, tsr__col b);
 /* A whole-frame arithmetic of two columns. */

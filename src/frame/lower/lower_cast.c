@@ -292,20 +292,17 @@ static tsr_array *place_special(tsr__lower *low, const tsr__distinct *d, tsr_arr
   return tsr__where(low, nan, whole(low, d->count + NAN_TEXT), place);
 }
 
-static tsr__col write_texts(tsr__lower *low, tsr__col from)
+static tsr__col write_texts(tsr__lower *low, const tsr__expr *expr, tsr__col from)
 {
   bool real = tsr__is_float(from.type);
-  tsr_array *mask = tsr__both(low, low->in->mask, from.valid);
-  tsr__distinct d = { .values =
-                          tsr__spread(low, tsr__cast(low, from.values, real ? TSR_F64 : TSR_I64)),
-                      .mask = mask ? tsr__spread(low, mask) : NULL };
-  tsr__col out = { .type = TSR_COL_TEXT,
-                   .values = tsr__const_i(low, TSR_I32, 0),
-                   .valid = from.valid };
-  if (!tsr__find_distinct(low, &d)) return out;
-  out.dict = texts_of(low, from.type, &d);
-  tsr_array *place = tsr__place_of(low, &d);
-  if (real) place = place_special(low, &d, place);
+  tsr_array *values = tsr__cast(low, from.values, real ? TSR_F64 : TSR_I64);
+  tsr__distinct ask = { .expr = expr, .values = values, .mask = from.valid };
+  const tsr__distinct *d = tsr__ask_distinct(low, &ask);
+  if (!d) return tsr__all_null(low, TSR_COL_TEXT);
+  tsr__col out = { .type = TSR_COL_TEXT, .valid = from.valid };
+  out.dict = texts_of(low, from.type, d);
+  tsr_array *place = tsr__place_of(low, d);
+  if (real) place = place_special(low, d, place);
   out.values = tsr__cast(low, place, TSR_I32);
   return out;
 }
@@ -335,6 +332,6 @@ tsr__col tsr__lower_cast(tsr__lower *low, const tsr__expr *expr)
   if (from.type == to) return from;
   if (from.type == TSR_COL_TEXT) return from_text(low, expr, from);
   if (to == TSR_COL_TEXT)
-    return from.type == TSR_COL_BOOL ? write_bools(low, from) : write_texts(low, from);
+    return from.type == TSR_COL_BOOL ? write_bools(low, from) : write_texts(low, expr, from);
   return convert(low, expr, from);
 }

@@ -367,9 +367,9 @@ static tsr__text_view text_at(const tsr__dict *dict, int64_t code)
 
 enum { ALL_PAIRS = 65536 };
 
-/* Fills `pairs` and `index`: all pairs where they are few, else those that occur, for which what
- * makes the columns is run now. */
-static bool find_pairs(tsr__lower *low, domain *d)
+/* Fills `pairs` and `index`: all pairs where they are few, else those that occur, which a run
+ * tells: false until then. */
+static bool find_pairs(tsr__lower *low, const tsr__expr *expr, int part, domain *d)
 {
   int64_t texts = d->b.dict->count, all = d->a.dict->count * texts;
   tsr_array *first = tsr__cast(low, d->a.values, TSR_I64);
@@ -378,14 +378,14 @@ static bool find_pairs(tsr__lower *low, domain *d)
   d->index = tsr__op2(low, TSR__OP_ADD, first, second);
   d->count = all;
   if (all <= ALL_PAIRS || texts == 1 || d->a.dict->count == 1) return true;
-  tsr_array *valid = tsr__both(low, d->a.valid, d->b.valid);
-  tsr__distinct pairs = { .values = tsr__spread(low, d->index),
-                          .mask = tsr__both(low, low->in->mask, valid) };
-  if (pairs.mask) pairs.mask = tsr__spread(low, pairs.mask);
-  if (!tsr__find_distinct(low, &pairs)) return false;
-  d->pairs = pairs.list;
-  d->count = pairs.count;
-  d->index = tsr__place_of(low, &pairs);
+  tsr__distinct ask = {
+    .expr = expr, .part = part, .values = d->index, .mask = tsr__both(low, d->a.valid, d->b.valid)
+  };
+  const tsr__distinct *pairs = tsr__ask_distinct(low, &ask);
+  if (!pairs) return false;
+  d->pairs = pairs->list;
+  d->count = pairs->count;
+  d->index = tsr__place_of(low, pairs);
   return true;
 }
 
@@ -430,8 +430,7 @@ static tsr__col apply(tsr__lower *low, const tsr__expr *expr, int op, const doma
   return out;
 }
 
-/* Null wherever it stands: one of the texts is a bare null, or a column of nulls only. */
-static tsr__col all_null(tsr__lower *low, int type)
+tsr__col tsr__all_null(tsr__lower *low, int type)
 {
   return tsr__convert(low,
                       (tsr__col){ .type = TSR__COL_NULL,
@@ -449,11 +448,11 @@ tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr)
     if (!two && i > 1) break;
     if (two) d.b = tsr__settle(low, tsr__lower_expr(low, expr->arg[i]));
     bool none = !d.a.dict || !d.a.dict->count || (two && (!d.b.dict || !d.b.dict->count));
-    if (none) return all_null(low, expr->type);
+    if (none) return tsr__all_null(low, expr->type); /* one is a bare null, or nulls only */
     d.pairs = NULL;
     d.count = d.a.dict->count;
     d.index = d.a.values;
-    if (two && !find_pairs(low, &d)) return all_null(low, expr->type);
+    if (two && !find_pairs(low, expr, i, &d)) return tsr__all_null(low, expr->type);
     d.a = apply(low, expr, expr->op, &d);
     d.b = (tsr__col){ 0 };
   }

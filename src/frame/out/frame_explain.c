@@ -123,22 +123,33 @@ static bool stands_on_rows(const tsr__visit *v)
   return there;
 }
 
+/* In a stage of its own. */
+static tsr_status count_step(explainer *e, tsr_frame *df)
+{
+  tsr__bind stage;
+  tsr__bound bound;
+  int64_t rows = 0;
+  if (tsr__stage_open(&stage, df, e->bind)) return e->bind->error.status;
+  bool *none = tsr__bind_room(&stage, df->schema.count, sizeof *none);
+  tsr_status status = none ? TSR_OK : stage.error.status;
+  if (!status) status = tsr__stage_frame(&stage, df, true, none, &bound);
+  if (!status) status = tsr__count_rows(&stage, &bound, &rows);
+  tsr_status closed = tsr__stage_close(&stage, e->bind);
+  if (!status && !closed) tsr__note_count(df, rows);
+  return status ? status : closed;
+}
+
 /* Counts the rows that a filter or the like left in a terminal that ran and had no need to know. */
 static tsr_status count_kept(explainer *e)
 {
   for (int i = 0; i < e->count; i++) {
     step *s = &e->step[i];
     tsr_frame *df = s->visit->df;
-    tsr__bind bind;
-    int64_t rows = 0;
     if (!s->gives.counted) find_rows(e, s);
     bool ran = e->bind->top->ran || df->ran, known = s->gives.counted || tsr__frame_same_count(df);
     if (known || !ran || s->visit->made || !stands_on_rows(s->visit)) continue;
-    if (tsr__bind_inner(&bind, df, e->bind)) return e->bind->error.status;
-    tsr_status status = tsr__count_rows(&bind, df, &rows);
-    tsr_status ended = tsr__bind_end(&bind, e->bind);
-    if (status || ended) return status ? status : ended;
-    tsr__note_count(df, rows);
+    tsr_status status = count_step(e, df);
+    if (status) return status;
     find_rows(e, s);
   }
   return TSR_OK;
@@ -436,26 +447,44 @@ static bool add_roots(stretch *s, tsr__bind *bind, const tsr__col *col, int colu
 }
 
 /* The columns of one input that a step carries, its keys and its selection. */
-static tsr_status bind_input(stretch *s, tsr__bind *bind, const tsr__visit *input, bool keyed)
-{
-  const tsr_frame *df = s->end->df;
-  int keys = keyed ? df->keys.formula.count : 0, columns = input->df->schema.count;
+typedef struct input {
+  const tsr_frame *df; /* the step's */
   tsr__bound bound;
-  tsr_status status = tsr__bind_frame(bind, input->df, true, input->need, &bound);
-  if (status) return status;
-  tsr__col *col = tsr__arena_new(&bind->scope->arena, (size_t)(columns + keys + 1) * sizeof *col);
-  if (!col) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  tsr__col *key;
+  int keys;
+} input;
+
+static tsr_status lower_keys(tsr__bind *bind, void *user)
+{
+  const input *in = user;
   tsr__lower low = {
-    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = &bound
+    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = in->df, .in = &in->bound
+  };
+  for (int i = 0; i < in->keys; i++) {
+    const tsr__expr *expr = in->df->keys.formula.item[i].expr;
+    in->key[i] = tsr__lower_as(&low, expr, expr->type);
+  }
+  return TSR_OK;
+}
+
+static tsr_status bind_input(stretch *s, tsr__bind *bind, const tsr__visit *v, bool keyed)
+{
+  input in = { .df = s->end->df };
+  int columns = v->df->schema.count;
+  tsr_status status = tsr__stage_frame(bind, v->df, true, v->need, &in.bound);
+  if (status) return status;
+  in.keys = keyed ? in.df->keys.formula.count : 0;
+  tsr__col *col = tsr__bind_room(bind, columns + in.keys, sizeof *col);
+  if (!col) return bind->error.status;
+  tsr__lower low = {
+    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = in.df, .in = &in.bound
   };
   for (int i = 0; i < columns; i++)
-    if (input->need[i]) col[i] = tsr__settle(&low, bound.col[i]);
-  for (int i = 0; i < keys; i++) {
-    const tsr__expr *expr = df->keys.formula.item[i].expr;
-    col[columns + i] = tsr__lower_as(&low, expr, expr->type);
-  }
-  add_roots(s, bind, col, columns + keys, bound.mask);
-  return bind->error.status;
+    if (v->need[i]) col[i] = tsr__settle(&low, in.bound.col[i]);
+  in.key = col + columns;
+  status = tsr__lower_until_known(bind, lower_keys, &in);
+  if (!status) add_roots(s, bind, col, columns + in.keys, in.bound.mask);
+  return status ? status : bind->error.status;
 }
 
 /* Aggregates that are part of the pass; false where the rows must be carried instead. */
@@ -464,7 +493,7 @@ static bool bind_reduction(stretch *s, tsr__bind *bind, tsr_status *status)
   tsr_frame *df = bind->top;
   tsr__bound bound;
   if (s->end->made && tsr__frame_breaks(df)) return false;
-  *status = tsr__bind_frame(bind, df, false, s->end->need, &bound);
+  *status = tsr__stage_frame(bind, df, false, s->end->need, &bound);
   if (!*status) add_roots(s, bind, bound.col, df->schema.count, bound.mask);
   return true;
 }
@@ -553,11 +582,11 @@ static tsr_status explain_stretch(explainer *e, const tsr__visit *end)
     return TSR_OK;
   }
   tsr__bind bind;
-  tsr_status status = tsr__bind_inner(&bind, end->df, e->bind);
+  tsr_status status = tsr__stage_open(&bind, end->df, e->bind);
   if (status) return status;
   status = bind_stretch(&s, &bind);
   if (!status) status = print_stretch(&s, &bind, most);
-  tsr_status ended = tsr__bind_end(&bind, e->bind);
+  tsr_status ended = tsr__stage_close(&bind, e->bind);
   return status ? status : ended;
 }
 
@@ -574,10 +603,8 @@ static bool only_sources(const explainer *e)
 
 static tsr_status explain(explainer *e)
 {
-  tsr__bound bound;
-  e->bind->plan = true;
   tsr_frame *df = e->bind->top;
-  tsr_status status = tsr__bind_frame(e->bind, df, false, NULL, &bound);
+  tsr_status status = tsr__bind_plan(e->bind);
   if (!status) status = list_steps(e);
   if (status) return status;
   add_header(e);

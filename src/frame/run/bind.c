@@ -1,13 +1,16 @@
-/* A terminal at work: from a chain of frames to arrays that can be run.
+/* A terminal at work: from a chain of frames to arrays that can be run, in three phases.
  *
- *   visit    every frame the result stands on, parents first
- *   need     from the result back: which columns of each frame are used at all. Beyond a breaker
- *            whose rows are there already nothing is
- *   read     files give those columns; a late contrary value retypes one, types are checked anew,
- *            rows of other types are forgotten, and needs are marked again
- *   make     the rows of breakers in order, each by a terminal of its own
- *   bind     what stands between the nearest breakers and the result, each frame once, parents
- *            first: columns and selection as arrays
+ * plan   visit every frame the result stands on, parents first; from the result back, which
+ * columns of each are used at all, beyond a breaker whose rows are there already none; files
+ * give those columns. A late contrary value retypes one: types are checked anew, rows of other
+ * types are forgotten, and needs are marked again make   the rows of breakers in order, each in
+ * a stage of its own, which binds what stands between it and the nearest rows. All those were
+ * made before: a stage plans and binds, no more bind   what stands between the nearest rows and
+ * the result, each frame once, parents first: columns and selection as arrays
+ *
+ * Invariant: nodes are made without a run. What only a run tells is made before them: which rows
+ * a tail or a sample takes (masks.c, sample.c), which different values there are
+ * (find_distinct.c).
  *
  * All nodes live in a scope of the terminal's own, closed at its end; what stays is what was
  * asked for. */
@@ -93,9 +96,9 @@ static const char *bare_message(const tsr_scope *scope)
   return at ? at + strlen(name) + 2 : message;
 }
 
-tsr_status tsr__bind_inner(tsr__bind *bind, tsr_frame *df, tsr__bind *outer)
+tsr_status tsr__stage_open(tsr__bind *bind, tsr_frame *df, tsr__bind *outer)
 {
-  *bind = (tsr__bind){ .top = df, .what = outer->what, .site = df->node.site, .inner = true };
+  *bind = (tsr__bind){ .top = df, .what = outer->what, .site = df->node.site, .stage = true };
   bind->home = outer->scope;
   bind->last = &bind->visits;
   bind->scope = tsr_scope_nest_at(outer->scope, df->node.site);
@@ -104,7 +107,7 @@ tsr_status tsr__bind_inner(tsr__bind *bind, tsr_frame *df, tsr__bind *outer)
   return TSR_OK;
 }
 
-tsr_status tsr__bind_end(tsr__bind *bind, tsr__bind *outer)
+tsr_status tsr__stage_close(tsr__bind *bind, tsr__bind *outer)
 {
   tsr_status status = bind->error.status;
   if (status) {
@@ -134,7 +137,7 @@ tsr_status tsr__bind_close(tsr__bind *bind)
   return status;
 }
 
-static void *room(tsr__bind *bind, int count, size_t element)
+void *tsr__bind_room(tsr__bind *bind, int64_t count, size_t element)
 {
   void *out = tsr__arena_new(&bind->scope->arena, (size_t)(count > 0 ? count : 1) * element);
   if (!out) tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
@@ -159,7 +162,7 @@ static bool visit_parents(tsr__bind *bind, tsr__visit *v)
   if (df->parent && !(v->parent = visit(bind, df->parent, rows))) return false;
   if (df->other && !(v->other = visit(bind, df->other, rows))) return false;
   if (!df->part_count) return true;
-  v->part = room(bind, df->part_count, sizeof(tsr__visit *));
+  v->part = tsr__bind_room(bind, df->part_count, sizeof(tsr__visit *));
   for (int i = 0; v->part && i < df->part_count; i++)
     if (!(v->part[i] = visit(bind, df->part[i], rows))) return false;
   return v->part != NULL;
@@ -171,15 +174,15 @@ static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows)
   bool scalar = df->one_row && !rows;
   for (tsr__visit *v = bind->visits; v; v = v->next)
     if (v->df == df && v->scalar == scalar) return v;
-  tsr__visit *v = room(bind, 1, sizeof *v);
+  tsr__visit *v = tsr__bind_room(bind, 1, sizeof *v);
   if (!v) return NULL;
   *v = (tsr__visit){ .df = df, .scalar = scalar, .front = -1 };
   v->made = tsr__frame_breaks(df) || (df->one_row && rows);
-  bool deeper = !v->made || !bind->inner;
+  bool deeper = !v->made || !bind->stage;
   if (deeper && !visit_parents(bind, v)) return NULL;
   if (deeper && tsr__frame_refresh(df, &bind->error)) return NULL;
   if (v->made) tsr__rows_forget(df);
-  v->need = room(bind, df->schema.count, sizeof(bool));
+  v->need = tsr__bind_room(bind, df->schema.count, sizeof(bool));
   if (!v->need) return NULL;
   *bind->last = v;
   bind->last = &v->next;
@@ -203,7 +206,7 @@ static void need_of_made(tsr__visit *v)
 
 bool tsr__visit_is_there(const tsr__bind *bind, const tsr__visit *v)
 {
-  return v->made && (bind->inner || (!bind->plan && tsr__rows_ready(v->df, v->need)));
+  return v->made && (bind->stage || (!bind->plan && tsr__rows_ready(v->df, v->need)));
 }
 
 static void mark_parents(const tsr__bind *bind, tsr__visit *v)
@@ -228,7 +231,7 @@ static tsr_status mark_needs(tsr__bind *bind, tsr__visit *top, const bool *need)
 {
   int count = 0, n = 0;
   for (tsr__visit *v = bind->visits; v; v = v->next) count++;
-  tsr__visit **order = room(bind, count, sizeof(tsr__visit *));
+  tsr__visit **order = tsr__bind_room(bind, count, sizeof(tsr__visit *));
   if (!order) return bind->error.status;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     order[n++] = v;
@@ -267,78 +270,113 @@ static tsr_status read_files(tsr__bind *bind, bool *changed)
   return TSR_OK;
 }
 
+/* ---- the three phases --------------------------------------------------------------------- */
+
+static tsr_status plan(tsr__bind *bind, tsr__visit *top, const bool *need)
+{
+  bool changed = true;
+  while (changed) {
+    if (mark_needs(bind, top, need)) return bind->error.status;
+    if (read_files(bind, &changed)) return bind->error.status;
+  }
+  return TSR_OK;
+}
+
 static tsr_status make_rows(tsr__bind *bind)
 {
-  for (tsr__visit *v = bind->visits; v && !bind->inner; v = v->next) {
+  for (const tsr__visit *v = bind->visits; v; v = v->next) {
     if (!v->made || !v->live || tsr__rows_ready(v->df, v->need)) continue;
-    tsr_status status = tsr__materialize_rows(bind, v->df, v->need);
+    tsr_status status = tsr__materialize_rows(bind, v);
     if (status) return status;
   }
   return TSR_OK;
 }
 
-/* ---- binding ----------------------------------------------------------------------------- */
-
-static tsr_status bind_one(tsr__bind *bind, tsr__visit *v)
+static tsr_status bind_nodes(tsr__bind *bind, void *user)
 {
+  tsr__visit *v = user;
   if (v->parent && !v->made) v->bound = v->parent->bound;
   v->bound.count = v->df->schema.count;
-  v->bound.col = room(bind, v->bound.count, sizeof(tsr__col));
+  v->bound.col = tsr__bind_room(bind, v->bound.count, sizeof(tsr__col));
   if (!v->bound.col) return bind->error.status;
   if (v->made) tsr__bind_rows(bind, v);
   else tsr__verb_run_of(v->df)->bind(bind, v);
   return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
 }
 
-/* Sees whether the first rows of files hold as many that pass conditions as heads want; else more
- * of them are to be read. */
-static tsr_status widen_fronts(tsr__bind *bind, bool *again)
+/* What stands between the nearest rows and the result, parents first: of masks that only a run
+ * tells, which rows they take is found before their nodes are made. */
+static tsr_status bind_visits(tsr__bind *bind)
 {
+  bind->distinct = NULL;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
-    if (!v->live || v->front < 0 || !v->head || !v->head->here) continue;
-    tsr__bound *from = &v->head->parent->bound;
-    if (tsr__scan_source(v)->enough == INT64_MAX || !from->mask) continue;
-    if (tsr__bind_run(bind, &from->mask, 1)) return tsr_scope_status(bind->scope);
-    if (tsr__mask_rows(from->mask->value) >= v->wanted) continue;
-    v->reach *= 8;
-    *again = true;
+    tsr_status status = TSR_OK;
+    bool mask = !v->made && tsr__verb_of(v->df)->rows == TSR__ROWS_MASKS;
+    if (v->here && mask) status = tsr__verb_run_of(v->df)->make(bind, v, NULL);
+    if (v->here && !status) status = tsr__lower_until_known(bind, bind_nodes, v);
+    if (status) return status;
   }
   return TSR_OK;
 }
 
-static tsr_status bind_visits(tsr__bind *bind, tsr__visit *top, const bool *need, bool *again)
+/* Sees whether the first rows of files hold as many that pass conditions as heads want; else more
+ * of them are to be read, and checks of fewer rows say nothing of more. */
+static tsr_status widen_fronts(tsr__bind *bind, const tsr__bind *before, bool *again)
 {
-  bool changed = true;
   *again = false;
-  while (changed) {
-    if (mark_needs(bind, top, need)) return bind->error.status;
-    if (read_files(bind, &changed)) return bind->error.status;
-  }
-  if (bind->plan) return TSR_OK;
-  if (tsr__room_check(bind) || make_rows(bind)) return bind->error.status;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
-    tsr_status status = v->here ? bind_one(bind, v) : TSR_OK;
-    if (status) return status;
+    if (!v->live || v->front < 0 || !v->head || !v->head->here) continue;
+    tsr__bound *from = &v->head->parent->bound;
+    if (tsr__scan_source(v)->enough == INT64_MAX || !from->mask) continue;
+    if (tsr__bind_run(bind, &from->mask, 1))
+      return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
+    if (tsr__mask_rows(from->mask->value) >= v->wanted) continue;
+    v->reach *= 8;
+    *again = true;
   }
-  return widen_fronts(bind, again);
+  if (!*again) return TSR_OK;
+  bind->checks = before->checks;
+  bind->check_count = before->check_count;
+  return TSR_OK;
+}
+
+tsr_status tsr__bind_plan(tsr__bind *bind)
+{
+  bind->plan = true;
+  tsr__visit *top = visit(bind, bind->top, false);
+  return top ? plan(bind, top, NULL) : bind->error.status;
 }
 
 tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool *need,
                            tsr__bound *out)
 {
+  const tsr__bind before = *bind;
   tsr__visit *top = visit(bind, df, rows);
-  tsr__run_check *checks = bind->checks;
-  int check_count = bind->check_count;
-  bool again = true;
-  if (!top) return bind->error.status;
-  while (again) {
-    bind->checks = checks; /* those of fewer rows say nothing of more */
-    bind->check_count = check_count;
-    tsr_status status = bind_visits(bind, top, need, &again);
-    if (status) return status;
+  tsr_status status = top ? TSR_OK : bind->error.status;
+  for (bool again = true; again && !status;) {
+    status = plan(bind, top, need);
+    if (!status) status = tsr__room_check(bind);
+    if (!status) status = make_rows(bind);
+    if (!status) status = bind_visits(bind);
+    if (!status) status = widen_fronts(bind, &before, &again);
   }
-  *out = top->bound;
-  return TSR_OK;
+  if (!status) *out = top->bound;
+  return status;
+}
+
+tsr_status tsr__stage_frame(tsr__bind *stage, tsr_frame *df, bool rows, const bool *need,
+                            tsr__bound *out)
+{
+  const tsr__bind before = *stage;
+  tsr__visit *top = visit(stage, df, rows);
+  tsr_status status = top ? TSR_OK : stage->error.status;
+  for (bool again = true; again && !status;) {
+    status = plan(stage, top, need);
+    if (!status) status = bind_visits(stage);
+    if (!status) status = widen_fronts(stage, &before, &again);
+  }
+  if (!status) *out = top->bound;
+  return status;
 }
 
 /* ---- running ----------------------------------------------------------------------------- */
@@ -361,7 +399,8 @@ static tsr_status blame_row(tsr__bind *bind, tsr_array **all)
 
 tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count)
 {
-  tsr_array **all = room(bind, count + bind->check_count, sizeof(tsr_array *));
+  TSR_INVARIANT(!bind->asked); /* else nodes would hold nulls for what was not found yet */
+  tsr_array **all = tsr__bind_room(bind, count + bind->check_count, sizeof(tsr_array *));
   int n = 0;
   if (!all) return bind->error.status;
   if (tsr_scope_status(bind->scope)) return tsr_scope_status(bind->scope);

@@ -9,17 +9,10 @@
 
 enum { ROOTS = 4 }; /* arrays a column may have */
 
-static void *room(tsr__bind *bind, int64_t count, size_t element)
-{
-  void *out = tsr__arena_new(&bind->scope->arena, (size_t)(count > 0 ? count : 1) * element);
-  if (!out) tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-  return out;
-}
-
 /* Runs all arrays of columns as one program. */
 static tsr_status run_columns(tsr__bind *bind, const tsr__col *col, int count)
 {
-  tsr_array **roots = room(bind, (int64_t)count * ROOTS, sizeof(tsr_array *));
+  tsr_array **roots = tsr__bind_room(bind, (int64_t)count * ROOTS, sizeof(tsr_array *));
   if (!roots) return bind->error.status;
   for (int i = 0; i < count; i++) {
     roots[ROOTS * i] = col[i].values;
@@ -270,18 +263,13 @@ const char *tsr_row_bytes(const tsr_row *row, const char *name, size_t *length)
 
 /* ---- counting ------------------------------------------------------------------------------ */
 
-tsr_status tsr__count_rows(tsr__bind *bind, tsr_frame *df, int64_t *out)
+tsr_status tsr__count_rows(tsr__bind *bind, const tsr__bound *bound, int64_t *out)
 {
-  tsr__bound bound;
-  bool *none = room(bind, df->schema.count, sizeof *none);
-  if (!none) return bind->error.status;
-  tsr_status status = tsr__bind_frame(bind, df, true, none, &bound);
-  if (status) return status;
-  *out = bound.rows;
-  if (!bound.mask) return TSR_OK;
-  tsr__lower low = lower_on(bind, &bound);
+  *out = bound->rows;
+  if (!bound->mask) return TSR_OK;
+  tsr__lower low = lower_on(bind, bound);
   tsr__col rows = tsr__aggregate(&low, TSR__A_COUNT, (tsr__col){ 0 });
-  status = tsr__bind_run(bind, &rows.values, 1);
+  tsr_status status = tsr__bind_run(bind, &rows.values, 1);
   if (!status) tsr__value_to_host(rows.values->value, out);
   return status;
 }
@@ -289,9 +277,13 @@ tsr_status tsr__count_rows(tsr__bind *bind, tsr_frame *df, int64_t *out)
 static tsr_status count(tsr__bind *bind, int64_t *out)
 {
   tsr_frame *df = bind->top;
+  tsr__bound bound;
   /* As many rows as before: these need not be made. */
   while (tsr__verb_of(df)->rows == TSR__ROWS_MOVES && !df->count && !df->source) df = df->parent;
-  tsr_status status = tsr__count_rows(bind, df, out);
+  bool *none = tsr__bind_room(bind, df->schema.count, sizeof *none);
+  if (!none) return bind->error.status;
+  tsr_status status = tsr__bind_frame(bind, df, true, none, &bound);
+  if (!status) status = tsr__count_rows(bind, &bound, out);
   if (!status) tsr__note_count(df, *out);
   return status;
 }
@@ -363,7 +355,7 @@ static tsr_status column(tsr__bind *bind, int at, const tsr_scalar *null_value, 
 {
   tsr__bound bound;
   const char *name = bind->top->schema.field[at].name;
-  bool *need = room(bind, bind->top->schema.count, sizeof *need);
+  bool *need = tsr__bind_room(bind, bind->top->schema.count, sizeof *need);
   if (!need) return bind->error.status;
   need[at] = true;
   tsr_status status = tsr__bind_frame(bind, bind->top, true, need, &bound);

@@ -98,7 +98,7 @@ static tsr_table *read_row(tsr__bind *bind, const bool *need)
     return NULL;
   }
   tsr__frame_needs(bind->top, need, parent, NULL);
-  if (tsr__bind_frame(bind, row, true, parent, &bound)) return NULL;
+  if (tsr__stage_frame(bind, row, true, parent, &bound)) return NULL;
   for (int i = 0; i < bound.count; i++) {
     if (!parent[i]) continue;
     tsr__table_fill(table, i, &bound.col[i], &bind->error);
@@ -106,8 +106,9 @@ static tsr_table *read_row(tsr__bind *bind, const bool *need)
   return bind->error.status ? NULL : table;
 }
 
-tsr_status tsr__make_describe(tsr__bind *bind, const bool *need, tsr__made *made)
+tsr_status tsr__make_describe(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
+  const bool *need = v->need;
   tsr_frame *df = bind->top;
   const tsr__schema *from = tsr__described(df);
   const tsr_table *row = read_row(bind, need);

@@ -10,6 +10,7 @@
 
 typedef struct work {
   tsr__bind *bind;
+  const bool *need;
   tsr__lower low;
   tsr__bound bound;
   tsr__carry carry;
@@ -21,13 +22,6 @@ typedef struct work {
   int leaf_count;
   tsr__rel in, out;
 } work;
-
-static void *room(tsr__bind *bind, int64_t count, size_t element)
-{
-  void *out = tsr__arena_new(&bind->scope->arena, (size_t)(count > 0 ? count : 1) * element);
-  if (!out) tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-  return out;
-}
 
 /* ---- leaves ------------------------------------------------------------------------------ */
 
@@ -134,42 +128,51 @@ static tsr_status add_leaves(work *w, const tsr__expr *expr)
 
 /* ---- grouping ---------------------------------------------------------------------------- */
 
-static tsr_status prepare(work *w, const bool *need)
+static tsr_status lower_columns(tsr__bind *bind, void *user)
 {
-  tsr__bind *bind = w->bind;
+  work *w = user;
   tsr_frame *df = bind->top;
   const tsr__formula *keys = &df->keys.formula, *items = &df->formula;
-  bool *parent = room(bind, df->parent->schema.count, sizeof *parent);
-  int leaves = 0;
-  w->key_count = keys->count;
-  for (int i = 0; i < items->count; i++)
-    if (need[keys->count + i]) leaves += count_leaves(items->item[i].expr);
-  w->carry.col = room(bind, keys->count + 2 * leaves + 1, sizeof *w->carry.col);
-  w->key_col = room(bind, keys->count, sizeof *w->key_col);
-  w->keys = room(bind, keys->count, sizeof *w->keys);
-  w->leaf = room(bind, leaves, sizeof *w->leaf);
-  w->agg = room(bind, leaves, sizeof *w->agg);
-  if (!parent || !w->carry.col || !w->key_col || !w->keys || !w->leaf || !w->agg)
-    return bind->error.status;
-  tsr__frame_needs(df, need, parent, NULL);
-  tsr_status status = tsr__bind_frame(bind, df->parent, true, parent, &w->bound);
-  if (status) return status;
+  tsr_status status = TSR_OK;
   w->low = (tsr__lower){
     .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = &w->bound
   };
+  w->carry.count = w->leaf_count = 0;
   for (int i = 0; i < keys->count; i++) {
     const tsr__expr *expr = keys->item[i].expr;
     w->key_col[i] = tsr__lower_key(&w->low, expr, expr->type);
     w->keys[i] = (tsr__rel_key){ .column = carry(w, w->key_col[i]) };
   }
   for (int i = 0; i < items->count && !status; i++) {
-    if (!need[keys->count + i]) continue;
+    if (!w->need[keys->count + i]) continue;
     status = add_leaves(w, items->item[i].expr);
     tsr__lower_finish(&w->low, items->item[i].expr);
   }
   if (!w->carry.count) /* count() of no keys: some column tells the rows */
     carry(w, (tsr__col){ .type = TSR_COL_BOOL, .values = tsr__const_i(&w->low, TSR_BOOL, 1) });
   return status;
+}
+
+static tsr_status prepare(work *w)
+{
+  tsr__bind *bind = w->bind;
+  tsr_frame *df = bind->top;
+  const tsr__formula *keys = &df->keys.formula, *items = &df->formula;
+  bool *parent = tsr__bind_room(bind, df->parent->schema.count, sizeof *parent);
+  int leaves = 0;
+  w->key_count = keys->count;
+  for (int i = 0; i < items->count; i++)
+    if (w->need[keys->count + i]) leaves += count_leaves(items->item[i].expr);
+  w->carry.col = tsr__bind_room(bind, keys->count + 2 * leaves + 1, sizeof *w->carry.col);
+  w->key_col = tsr__bind_room(bind, keys->count, sizeof *w->key_col);
+  w->keys = tsr__bind_room(bind, keys->count, sizeof *w->keys);
+  w->leaf = tsr__bind_room(bind, leaves, sizeof *w->leaf);
+  w->agg = tsr__bind_room(bind, leaves, sizeof *w->agg);
+  if (!parent || !w->carry.col || !w->key_col || !w->keys || !w->leaf || !w->agg)
+    return bind->error.status;
+  tsr__frame_needs(df, w->need, parent, NULL);
+  tsr_status status = tsr__stage_frame(bind, df->parent, true, parent, &w->bound);
+  return status ? status : tsr__lower_until_known(bind, lower_columns, w);
 }
 
 /* ---- items over groups --------------------------------------------------------------------- */
@@ -179,8 +182,8 @@ static tsr_status bind_out(work *w, tsr_frame *rows, tsr__bound *bound)
 {
   tsr__bind *bind = w->bind;
   *bound = (tsr__bound){ .rows = w->out.total, .count = w->out.count };
-  bound->col = room(bind, w->out.count, sizeof *bound->col);
-  rows->source = room(bind, 1, sizeof *rows->source);
+  bound->col = tsr__bind_room(bind, w->out.count, sizeof *bound->col);
+  rows->source = tsr__bind_room(bind, 1, sizeof *rows->source);
   if (!bound->col || !rows->source) return bind->error.status;
   for (int i = 0; i < w->out.count; i++) {
     tsr__value *all[2] = { w->out.column[i].values, w->out.column[i].valid };
@@ -210,40 +213,65 @@ static void name_columns(work *w, tsr__bound *bound)
   }
 }
 
-static tsr_status lower_items(work *w, const bool *need, tsr__made *made)
+/* The items of the result over the columns that were grouped. */
+typedef struct items {
+  const work *w;
+  tsr__bound bound;
+  tsr__leaves leaves;
+  tsr__lower low;
+  tsr__carry out;
+  tsr__made *made;
+} items;
+
+static tsr__col lower_item(items *m, int at)
+{
+  const tsr_frame *df = m->w->bind->top;
+  if (at < m->w->key_count) return m->bound.col[at];
+  const tsr__expr *expr = df->formula.item[at - m->w->key_count].expr;
+  tsr__col col = tsr__lower_as(&m->low, expr, df->schema.field[at].type);
+  tsr__lower_finish(&m->low, expr);
+  return col;
+}
+
+static tsr_status lower_items(tsr__bind *bind, void *user)
+{
+  items *m = user;
+  const tsr_frame *df = bind->top;
+  m->low = (tsr__lower){ .bind = bind,
+                         .scope = bind->scope,
+                         .site = bind->site,
+                         .frame = df,
+                         .in = &m->bound,
+                         .groups = m->bound.rows,
+                         .leaves = &m->leaves };
+  m->out.count = 0;
+  for (int i = 0; i < df->schema.count; i++) {
+    if (!m->w->need[i]) continue;
+    tsr__col col = lower_item(m, i);
+    m->made->at[m->out.count] = i;
+    m->made->meta[i] = col;
+    m->made->meta[i].type = df->schema.field[i].type;
+    m->out.col[m->out.count++] = col;
+  }
+  if (m->out.count) return TSR_OK;
+  m->made->at[0] = -1;
+  m->out.col[m->out.count++] = m->bound.col[0];
+  return TSR_OK;
+}
+
+static tsr_status make_items(work *w, tsr__made *made)
 {
   tsr__bind *bind = w->bind;
-  tsr_frame *df = bind->top, rows = { .inert = false };
-  tsr__bound bound;
-  tsr__leaves leaves = { w->leaf, w->leaf_count };
-  tsr_status status = bind_out(w, &rows, &bound);
+  tsr_frame rows = { .inert = false };
+  int most = bind->top->schema.count + 1;
+  items m = { .w = w, .leaves = { w->leaf, w->leaf_count }, .made = made };
+  tsr_status status = bind_out(w, &rows, &m.bound);
   if (status) return status;
-  name_columns(w, &bound);
-  tsr__lower low = { .bind = bind,
-                     .scope = bind->scope,
-                     .site = bind->site,
-                     .frame = df,
-                     .in = &bound,
-                     .groups = bound.rows,
-                     .leaves = &leaves };
-  tsr__carry out = { room(bind, df->schema.count + 1, sizeof(tsr__col)), 0 };
-  if (!out.col || tsr__made_room(bind, df->schema.count + 1, made)) return bind->error.status;
-  for (int i = 0; i < df->schema.count; i++) {
-    if (!need[i]) continue;
-    tsr__col col = i < w->key_count ? bound.col[i]
-                                    : tsr__lower_as(&low, df->formula.item[i - w->key_count].expr,
-                                                    df->schema.field[i].type);
-    if (i >= w->key_count) tsr__lower_finish(&low, df->formula.item[i - w->key_count].expr);
-    made->at[out.count] = i;
-    made->meta[i] = col;
-    made->meta[i].type = df->schema.field[i].type;
-    out.col[out.count++] = col;
-  }
-  if (!out.count) {
-    made->at[0] = -1;
-    out.col[out.count++] = bound.col[0];
-  }
-  return tsr__carry_rows(&low, &out, &made->rel);
+  name_columns(w, &m.bound);
+  m.out.col = tsr__bind_room(bind, most, sizeof *m.out.col);
+  if (!m.out.col || tsr__made_room(bind, most, made)) return bind->error.status;
+  status = tsr__lower_until_known(bind, lower_items, &m);
+  return status ? status : tsr__carry_rows(&m.low, &m.out, &made->rel);
 }
 
 static void note(tsr_frame *df, const tsr__rel *in, const tsr__rel *out)
@@ -257,11 +285,11 @@ static void note(tsr_frame *df, const tsr__rel *in, const tsr__rel *out)
   making->bytes_out = tsr__rel_bytes(out);
 }
 
-tsr_status tsr__make_group(tsr__bind *bind, const bool *need, tsr__made *made)
+tsr_status tsr__make_group(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
   tsr_frame *df = bind->top;
-  work w = { .bind = bind };
-  tsr_status status = prepare(&w, need);
+  work w = { .bind = bind, .need = v->need };
+  tsr_status status = prepare(&w);
   if (!status) status = tsr__carry_rows(&w.low, &w.carry, &w.in);
   tsr__rel_group_ask ask = {
     .in = &w.in, .keys = w.keys, .key_count = w.key_count, .aggs = w.agg, .agg_count = w.leaf_count
@@ -269,14 +297,14 @@ tsr_status tsr__make_group(tsr__bind *bind, const bool *need, tsr__made *made)
   if (!status) status = tsr__rel_group(&ask, &w.out, &df->making.stats, &bind->error);
   if (!status) note(df, &w.in, &w.out);
   tsr__rel_free(&w.in);
-  if (!status) status = lower_items(&w, need, made);
+  if (!status) status = make_items(&w, made);
   tsr__rel_free(&w.out);
   return status;
 }
 
 /* An aggregate of all rows is a group without keys where relate/ must compute it. */
-tsr_status tsr__make_agg(tsr__bind *bind, const bool *need, tsr__made *made)
+tsr_status tsr__make_agg(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
-  return tsr__frame_by_rows(bind->top) ? tsr__make_group(bind, need, made)
-                                       : tsr__make_row(bind, need, made);
+  return tsr__frame_by_rows(bind->top) ? tsr__make_group(bind, v, made)
+                                       : tsr__make_row(bind, v, made);
 }

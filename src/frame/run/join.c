@@ -12,13 +12,6 @@
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
-static void *room(tsr__bind *bind, int count, size_t element)
-{
-  void *out = tsr__arena_new(&bind->scope->arena, (size_t)(count > 0 ? count : 1) * element);
-  if (!out) tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-  return out;
-}
-
 /* One side: its columns that the result has, then its keys where they are not among them. */
 typedef struct side {
   tsr_frame *df;
@@ -26,6 +19,8 @@ typedef struct side {
   tsr__lower low;
   tsr__bound bound;
   tsr__carry carry;
+  int columns;           /* of it that are no keys */
+  tsr__expr *const *key; /* of `df` */
   int *at; /* what each carried column is in `df`; -1: a key that was converted, or only a key */
   tsr__rel_key *keys;
   tsr__rel rel;
@@ -49,30 +44,38 @@ static tsr_status add_key(side *s, const tsr__expr *expr, int type, tsr__rel_key
   return tsr_scope_status(s->low.scope);
 }
 
-static tsr_status bind_side(tsr__bind *bind, const bool *need, tsr__expr *const *key, side *s)
+static tsr_status lower_keys(tsr__bind *bind, void *user)
 {
+  side *s = user;
   const tsr__join *join = bind->top->join;
-  int columns = s->df->schema.count, most = columns + join->key_count;
-  s->carry.col = room(bind, most, sizeof *s->carry.col);
-  s->at = room(bind, most, sizeof *s->at);
-  s->keys = room(bind, join->key_count, sizeof *s->keys);
-  if (!s->carry.col || !s->at || !s->keys) return bind->error.status;
-  tsr_status status = tsr__bind_frame(bind, s->df, true, need, &s->bound);
-  if (status) return status;
+  tsr_status status = TSR_OK;
   s->low = (tsr__lower){ .bind = bind,
                          .scope = bind->scope,
                          .site = bind->site,
                          .frame = bind->top,
                          .from = s->df,
                          .in = &s->bound };
+  s->carry.count = s->columns;
+  for (int i = 0; i < join->key_count && !status; i++)
+    status = add_key(s, s->key[i], join->type[i], &s->keys[i]);
+  return status;
+}
+
+static tsr_status bind_side(tsr__bind *bind, const bool *need, side *s)
+{
+  int keys = bind->top->join->key_count, columns = s->df->schema.count, most = columns + keys;
+  s->carry.col = tsr__bind_room(bind, most, sizeof *s->carry.col);
+  s->at = tsr__bind_room(bind, most, sizeof *s->at);
+  s->keys = tsr__bind_room(bind, keys, sizeof *s->keys);
+  if (!s->carry.col || !s->at || !s->keys) return bind->error.status;
+  tsr_status status = tsr__stage_frame(bind, s->df, true, need, &s->bound);
+  if (status) return status;
   for (int i = 0; i < columns; i++) {
     if (!s->carried[i]) continue;
-    s->at[s->carry.count] = i;
-    s->carry.col[s->carry.count++] = s->bound.col[i];
+    s->at[s->columns] = i;
+    s->carry.col[s->columns++] = s->bound.col[i];
   }
-  for (int i = 0; i < join->key_count && !status; i++)
-    status = add_key(s, key[i], join->type[i], &s->keys[i]);
-  return status;
+  return tsr__lower_until_known(bind, lower_keys, s);
 }
 
 /* Right codes of text in the left's dictionaries. */
@@ -197,9 +200,11 @@ static tsr_status choose(tsr__bind *bind, const bool *need, side *left, side *ri
 {
   tsr_frame *df = bind->top;
   left->df = df->parent;
+  left->key = df->join->left;
   right->df = df->other;
-  left->carried = room(bind, left->df->schema.count, sizeof(bool));
-  right->carried = room(bind, right->df->schema.count, sizeof(bool));
+  right->key = df->join->right;
+  left->carried = tsr__bind_room(bind, left->df->schema.count, sizeof(bool));
+  right->carried = tsr__bind_room(bind, right->df->schema.count, sizeof(bool));
   if (!left->carried || !right->carried) return bind->error.status;
   int columns = left->df->schema.count;
   for (int i = 0; i < columns; i++) left->carried[i] = need[i];
@@ -244,7 +249,7 @@ static tsr_status join_sides(tsr__bind *bind, side *left, side *right, tsr__made
   tsr_frame *df = bind->top;
   tsr__join *join = df->join;
   bool repeats = false;
-  int *take = room(bind, right->carry.count, sizeof *take);
+  int *take = tsr__bind_room(bind, right->carry.count, sizeof *take);
   if (!take || tsr__made_room(bind, left->carry.count + right->carry.count, made))
     return bind->error.status;
   tsr_status status = tsr__carry_rows(&left->low, &left->carry, &left->rel);
@@ -266,16 +271,17 @@ static tsr_status join_sides(tsr__bind *bind, side *left, side *right, tsr__made
   return status;
 }
 
-tsr_status tsr__make_join(tsr__bind *bind, const bool *need, tsr__made *made)
+tsr_status tsr__make_join(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
+  const bool *need = v->need;
   tsr_frame *df = bind->top;
   side left = { .df = NULL }, right = { .df = NULL };
-  bool *wanted = room(bind, df->parent->schema.count, sizeof(bool));
-  bool *other = room(bind, df->other->schema.count, sizeof(bool));
+  bool *wanted = tsr__bind_room(bind, df->parent->schema.count, sizeof(bool));
+  bool *other = tsr__bind_room(bind, df->other->schema.count, sizeof(bool));
   if (!wanted || !other || choose(bind, need, &left, &right)) return bind->error.status;
   tsr__frame_needs(df, need, wanted, other);
-  tsr_status status = bind_side(bind, wanted, df->join->left, &left);
-  if (!status) status = bind_side(bind, other, df->join->right, &right);
+  tsr_status status = bind_side(bind, wanted, &left);
+  if (!status) status = bind_side(bind, other, &right);
   if (!status) status = map_texts(df->join, &left, &right);
   if (!status) status = join_sides(bind, &left, &right, made);
   tsr__rel_free(&left.rel);

@@ -8,13 +8,6 @@
  * or all ragged with the same counts. */
 #include "frame/run/run.h"
 
-static void *room(tsr__bind *bind, int64_t count, size_t element)
-{
-  void *out = tsr__arena_new(&bind->scope->arena, (size_t)(count > 0 ? count : 1) * element);
-  if (!out) tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-  return out;
-}
-
 /* ---- what is there -------------------------------------------------------------------------- */
 
 bool tsr__rows_ready(const tsr_frame *df, const bool *need)
@@ -97,7 +90,7 @@ tsr_status tsr__carry_rows(tsr__lower *low, const tsr__carry *carry, tsr__rel *o
   tsr__bind *bind = low->bind;
   const tsr_sharding *sharding = low->in->sharding;
   tsr_array *mask = low->in->mask;
-  tsr_array **roots = room(bind, 2 * (int64_t)carry->count, sizeof *roots);
+  tsr_array **roots = tsr__bind_room(bind, 2 * (int64_t)carry->count, sizeof *roots);
   if (!roots) return bind->error.status;
   if (mask && !sharding) {
     if (tsr__bind_run(bind, &mask, 1)) return bind->error.status;
@@ -138,8 +131,7 @@ static bool at_borders(const tsr__value *value)
   return true;
 }
 
-/* The same buffers under the usual borders; takes over the reference. */
-static tsr__value *without_counts(tsr__value *value, tsr__error *error)
+tsr__value *tsr__without_counts(tsr__value *value, tsr__error *error)
 {
   if (!value || !value->rows) return value;
   tsr__layout layout = { (tsr_dtype)value->dtype, &value->shape, &value->sharding, NULL };
@@ -232,7 +224,7 @@ static tsr_status keep_column(tsr__bind *bind, int at, tsr__rel_column *from, co
   *from = (tsr__rel_column){ 0 };
   for (int i = 0; i < 2; i++) {
     if (!all[i]) continue;
-    if (!df->source->whole) all[i] = without_counts(all[i], &bind->error);
+    if (!df->source->whole) all[i] = tsr__without_counts(all[i], &bind->error);
     if (all[i]) arrays[i] = leaf(df, all[i]);
     if (!arrays[i] || arrays[i]->inert) {
       if (i == 0) tsr__value_release(all[1]);
@@ -285,8 +277,8 @@ static void note(tsr_frame *df, const tsr__rel *in, const tsr__rel *out)
 
 tsr_status tsr__made_room(tsr__bind *bind, int columns, tsr__made *made)
 {
-  made->at = room(bind, columns, sizeof *made->at);
-  made->meta = room(bind, bind->top->schema.count, sizeof *made->meta);
+  made->at = tsr__bind_room(bind, columns, sizeof *made->at);
+  made->meta = tsr__bind_room(bind, bind->top->schema.count, sizeof *made->meta);
   return bind->error.status;
 }
 
@@ -295,6 +287,7 @@ typedef struct work {
   tsr__lower low;
   tsr__bound bound;
   tsr__carry carry;
+  int columns; /* that are no keys */
   tsr__rel_key *keys;
   tsr__rel in;
 } work;
@@ -317,33 +310,41 @@ static tsr_status add_key(tsr__bind *bind, work *w, int at)
   return status;
 }
 
+static tsr_status lower_keys(tsr__bind *bind, void *user)
+{
+  work *w = user;
+  tsr_status status = TSR_OK;
+  w->low = (tsr__lower){
+    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = bind->top, .in = &w->bound
+  };
+  w->carry.count = w->columns;
+  for (int i = 0; i < bind->top->keys.formula.count && !status; i++) status = add_key(bind, w, i);
+  return status;
+}
+
 /* Binds the parent and evaluates what is needed of it; `shift`: columns of the frame before those
  * of the parent. */
 static tsr_status prepare(tsr__bind *bind, const bool *need, work *w, tsr__made *made)
 {
   tsr_frame *df = bind->top;
   int shift = tsr__frame_numbers(df), keys = df->keys.formula.count;
-  bool *parent = room(bind, df->parent->schema.count, sizeof *parent);
-  w->carry.col = room(bind, df->schema.count + keys, sizeof *w->carry.col);
-  w->keys = room(bind, keys, sizeof *w->keys);
+  bool *parent = tsr__bind_room(bind, df->parent->schema.count, sizeof *parent);
+  w->carry.col = tsr__bind_room(bind, df->schema.count + keys, sizeof *w->carry.col);
+  w->keys = tsr__bind_room(bind, keys, sizeof *w->keys);
   if (!parent || !w->carry.col || !w->keys || tsr__made_room(bind, df->schema.count + keys, made))
     return bind->error.status;
   tsr__frame_needs(df, need, parent, NULL);
-  tsr_status status = tsr__bind_frame(bind, df->parent, true, parent, &w->bound);
+  tsr_status status = tsr__stage_frame(bind, df->parent, true, parent, &w->bound);
   if (status) return status;
-  w->low = (tsr__lower){
-    .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = &w->bound
-  };
   for (int i = shift; i < df->schema.count; i++) {
     if (!need[i]) continue;
-    made->at[w->carry.count] = i;
+    made->at[w->columns] = i;
     made->meta[i] = w->bound.col[i - shift];
     made->meta[i].type = df->schema.field[i].type;
-    w->carry.col[w->carry.count++] = w->bound.col[i - shift];
+    w->carry.col[w->columns++] = w->bound.col[i - shift];
   }
-  int columns = w->carry.count;
-  for (int i = 0; i < keys && !status; i++) status = add_key(bind, w, i);
-  for (int i = columns; i < w->carry.count; i++) made->at[i] = -1;
+  status = tsr__lower_until_known(bind, lower_keys, w);
+  for (int i = w->columns; i < w->carry.count; i++) made->at[i] = -1;
   return status ? status : tsr__carry_rows(&w->low, &w->carry, &w->in);
 }
 
@@ -387,19 +388,19 @@ static tsr_status make_alone(tsr__bind *bind, const bool *need, turning *turn, t
   return status;
 }
 
-tsr_status tsr__make_sort(tsr__bind *bind, const bool *need, tsr__made *made)
+tsr_status tsr__make_sort(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
-  return make_alone(bind, need, sort, made);
+  return make_alone(bind, v->need, sort, made);
 }
 
-tsr_status tsr__make_place(tsr__bind *bind, const bool *need, tsr__made *made)
+tsr_status tsr__make_place(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
-  return make_alone(bind, need, place, made);
+  return make_alone(bind, v->need, place, made);
 }
 
-tsr_status tsr__make_copy(tsr__bind *bind, const bool *need, tsr__made *made)
+tsr_status tsr__make_copy(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
-  return make_alone(bind, need, pass_on, made);
+  return make_alone(bind, v->need, pass_on, made);
 }
 
 /* ---- one row: the scalars of an aggregate
@@ -417,13 +418,14 @@ static void note_one_row(tsr__bind *bind, const tsr__made *made)
   }
 }
 
-tsr_status tsr__make_row(tsr__bind *bind, const bool *need, tsr__made *made)
+tsr_status tsr__make_row(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
+  const bool *need = v->need;
   tsr_frame *df = bind->top;
   tsr__bound bound, row = { .rows = 1 };
-  tsr__carry carry = { room(bind, df->schema.count, sizeof(tsr__col)), 0 };
+  tsr__carry carry = { tsr__bind_room(bind, df->schema.count, sizeof(tsr__col)), 0 };
   if (!carry.col || tsr__made_room(bind, df->schema.count, made)) return bind->error.status;
-  tsr_status status = tsr__bind_frame(bind, df, false, need, &bound);
+  tsr_status status = tsr__stage_frame(bind, df, false, need, &bound);
   if (status) return status;
   tsr__lower low = {
     .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = &row
@@ -454,11 +456,11 @@ static tsr__col part_column(work *w, int at, const tsr__field *from, int type)
 static tsr_status lower_part(tsr__bind *bind, const bool *need, int part, work *w)
 {
   tsr_frame *df = bind->top, *from = df->part[part];
-  bool *wanted = room(bind, from->schema.count, sizeof *wanted);
-  w->carry.col = room(bind, df->schema.count, sizeof *w->carry.col);
+  bool *wanted = tsr__bind_room(bind, from->schema.count, sizeof *wanted);
+  w->carry.col = tsr__bind_room(bind, df->schema.count, sizeof *w->carry.col);
   if (!wanted || !w->carry.col) return bind->error.status;
   tsr__part_needs(df, part, need, wanted);
-  tsr_status status = tsr__bind_frame(bind, from, true, wanted, &w->bound);
+  tsr_status status = tsr__stage_frame(bind, from, true, wanted, &w->bound);
   w->low = (tsr__lower){
     .bind = bind, .scope = bind->scope, .site = bind->site, .frame = df, .in = &w->bound
   };
@@ -475,8 +477,8 @@ static tsr_status lower_part(tsr__bind *bind, const bool *need, int part, work *
 static tsr_status unify_column(tsr__bind *bind, work *w, int column)
 {
   int parts = bind->top->part_count;
-  tsr__col **col = room(bind, parts, sizeof *col);
-  tsr__lower **low = room(bind, parts, sizeof *low);
+  tsr__col **col = tsr__bind_room(bind, parts, sizeof *col);
+  tsr__lower **low = tsr__bind_room(bind, parts, sizeof *low);
   if (!col || !low) return bind->error.status;
   for (int p = 0; p < parts; p++) {
     col[p] = &w[p].carry.col[column];
@@ -485,12 +487,13 @@ static tsr_status unify_column(tsr__bind *bind, work *w, int column)
   return tsr__text_unify_all(low, col, parts);
 }
 
-tsr_status tsr__make_concat(tsr__bind *bind, const bool *need, tsr__made *made)
+tsr_status tsr__make_concat(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
+  const bool *need = v->need;
   tsr_frame *df = bind->top;
   int parts = df->part_count, count = 0;
-  work *w = room(bind, parts, sizeof *w);
-  const tsr__rel **in = room(bind, parts, sizeof *in);
+  work *w = tsr__bind_room(bind, parts, sizeof *w);
+  const tsr__rel **in = tsr__bind_room(bind, parts, sizeof *in);
   if (!w || !in || tsr__made_room(bind, df->schema.count, made)) return bind->error.status;
   tsr_status status = TSR_OK;
   for (int p = 0; p < parts && !status; p++) status = lower_part(bind, need, p, &w[p]);
@@ -511,87 +514,39 @@ tsr_status tsr__make_concat(tsr__bind *bind, const bool *need, tsr__made *made)
   return status;
 }
 
-/* ---- the first rows of groups ---------------------------------------------------------------- */
-
-tsr_array *tsr__firsts_mask(tsr__bind *bind, tsr_frame *df, const tsr__bound *in)
-{
-  if (df->mask && df->mask_version == df->version) return df->mask;
-  tsr__lower low = {
-    .bind = bind, .scope = bind->scope, .site = df->node.site, .frame = df, .in = in
-  };
-  /* Rows left out before form groups of their own: the selection is one more key. */
-  tsr__bound all = *in;
-  int keys = df->keys.formula.count, count = keys + (in->mask != NULL);
-  tsr__carry carry = { room(bind, count, sizeof(tsr__col)), count };
-  tsr__rel_key *key = room(bind, count, sizeof *key);
-  if (!carry.col || !key) return NULL;
-  tsr_status status = TSR_OK;
-  for (int i = 0; i < keys && !status; i++) {
-    const tsr__expr *expr = df->keys.formula.item[i].expr;
-    carry.col[i] = tsr__lower_key(&low, expr, expr->type);
-    key[i] = (tsr__rel_key){ .column = i };
-  }
-  if (in->mask) {
-    carry.col[keys] = (tsr__col){ .type = TSR_COL_BOOL, .values = in->mask };
-    key[keys] = (tsr__rel_key){ .column = keys };
-  }
-  all.mask = NULL;
-  low.in = &all;
-  tsr__rel rel = { 0 };
-  tsr__value *mask = NULL;
-  status = tsr__carry_rows(&low, &carry, &rel);
-  tsr__rel_group_ask ask = { .in = &rel, .keys = key, .key_count = count };
-  if (!status)
-    status = tsr__rel_first_of_group(&ask, df->count, &mask, &df->making.stats, &bind->error);
-  if (!status) {
-    df->making.done = true;
-    df->making.rows_in = in->mask ? -1 : rel.total;
-    df->making.rows_out = in->mask ? -1 : tsr__mask_rows(mask);
-    df->making.bytes_in = tsr__rel_bytes(&rel);
-    tsr__bind_moved(bind, &df->making.stats);
-    if (!in->ragged) mask = without_counts(mask, &bind->error);
-  }
-  tsr__rel_free(&rel);
-  if (status || !mask) return NULL;
-  tsr_array *array = leaf(df, mask);
-  if (array->inert) {
-    no_memory(bind);
-    return NULL;
-  }
-  df->mask = array;
-  df->mask_version = df->version;
-  return array;
-}
-
 /* ---- making ---------------------------------------------------------------------------------- */
 
-tsr_status tsr__make_none(tsr__bind *bind, const bool *need, tsr__made *made)
+/* What is there as it is: sources, and masks that their nodes tell. */
+tsr_status tsr__make_none(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
-  (void)need;
+  (void)bind;
+  (void)v;
   (void)made;
-  TSR_INVARIANT(!bind); /* masks and sources are not made */
   return TSR_OK;
 }
 
-static tsr_status make(tsr__bind *bind, const bool *need)
+static tsr_status make(tsr__bind *stage, tsr__visit *v)
 {
   tsr__made made = { .at = NULL };
-  tsr_status status = tsr__verb_run_of(bind->top)->make(bind, need, &made);
-  if (!status && made.at) status = keep_rows(bind, &made);
+  tsr_status status = tsr__verb_run_of(v->df)->make(stage, v, &made);
+  if (!status && made.at) status = keep_rows(stage, &made);
   tsr__rel_free(&made.rel);
   return status;
 }
 
-tsr_status tsr__materialize_rows(tsr__bind *outer, tsr_frame *df, const bool *need)
+tsr_status tsr__materialize_rows(tsr__bind *outer, const tsr__visit *v)
 {
-  tsr__bind bind;
-  if (tsr__bind_inner(&bind, df, outer)) return outer->error.status;
-  bool *missing = room(&bind, df->schema.count, sizeof *missing);
-  tsr_status status = missing ? TSR_OK : bind.error.status;
-  for (int i = 0; missing && i < df->schema.count; i++)
-    missing[i] = need[i] && (!df->source || df->source->rows < 0 || !df->source->col[i].values);
-  if (!status) status = make(&bind, missing);
-  if (!status) tsr__bind_moved(&bind, &df->making.stats);
-  tsr_status ended = tsr__bind_end(&bind, outer);
-  return status ? outer->error.status ? outer->error.status : status : ended;
+  tsr__bind stage;
+  tsr_frame *df = v->df;
+  tsr__visit missing = *v;
+  if (tsr__stage_open(&stage, df, outer)) return outer->error.status;
+  missing.need = tsr__bind_room(&stage, df->schema.count, sizeof *missing.need);
+  tsr_status status = missing.need ? TSR_OK : stage.error.status;
+  bool some = df->source && df->source->rows >= 0;
+  for (int i = 0; missing.need && i < df->schema.count; i++)
+    missing.need[i] = v->need[i] && !(some && df->source->col[i].values);
+  if (!status) status = make(&stage, &missing);
+  if (!status) tsr__bind_moved(&stage, &df->making.stats);
+  tsr_status closed = tsr__stage_close(&stage, outer);
+  return status ? outer->error.status ? outer->error.status : status : closed;
 }

@@ -21,13 +21,6 @@ typedef struct search {
   int room;
 } search;
 
-static void *room(tsr__bind *bind, int count, size_t element)
-{
-  void *out = tsr__arena_new(&bind->scope->arena, (size_t)(count > 0 ? count : 1) * element);
-  if (!out) tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-  return out;
-}
-
 /* What a predicate over texts asks. */
 typedef struct asked {
   int op; /* tsr__binary, or -1 and `fn`; -2: one of the list */
@@ -78,8 +71,8 @@ static bool take_numbers(search *s, const tsr__expr *expr, const tsr__expr *colu
                          tsr__predicate *out)
 {
   int from = expr->arg[0] == column, to = expr->kind == TSR__E_IN ? expr->count : from + 1;
-  int64_t *whole = room(s->bind, to - from, sizeof *whole);
-  double *real = room(s->bind, to - from, sizeof *real);
+  int64_t *whole = tsr__bind_room(s->bind, to - from, sizeof *whole);
+  double *real = tsr__bind_room(s->bind, to - from, sizeof *real);
   if (!whole || !real) return false;
   for (int i = from; i < to; i++) {
     int type = tsr__meet(column, expr->arg[i]);
@@ -97,8 +90,8 @@ static bool take_numbers(search *s, const tsr__expr *expr, const tsr__expr *colu
 
 static bool take_texts(search *s, const tsr__expr *expr, int from, int to, tsr__predicate *out)
 {
-  asked *a = room(s->bind, 1, sizeof *a);
-  tsr__text_view *text = room(s->bind, to - from, sizeof *text);
+  asked *a = tsr__bind_room(s->bind, 1, sizeof *a);
+  tsr__text_view *text = tsr__bind_room(s->bind, to - from, sizeof *text);
   if (!a || !text) return false;
   for (int i = from; i < to; i++) {
     const tsr__expr *literal = expr->arg[i];
@@ -189,7 +182,7 @@ static bool name_predicate(search *s, const tsr__expr *expr, tsr__pushdown *push
     tsr__text_add(&key, " %lld:", (long long)a->text[i].length);
     tsr__text_put(&key, a->text[i].at, (size_t)a->text[i].length);
   }
-  char *bytes = room(s->bind, (int)key.length + 1, 1);
+  char *bytes = tsr__bind_room(s->bind, (int)key.length + 1, 1);
   bool fine = bytes && !key.failed;
   if (fine) memcpy(bytes, tsr__text_get(&key), key.length);
   pushdown->key[pushdown->count] = (tsr__pushdown_key){ bytes, key.length };
@@ -256,7 +249,7 @@ static bool step_over(search *s, const tsr__visit *v, bool *used)
     mark_used(s, df->formula.item[0].expr, used);
     return true;
   }
-  int *at = goes_on(v) ? room(s->bind, count, sizeof *at) : NULL;
+  int *at = goes_on(v) ? tsr__bind_room(s->bind, count, sizeof *at) : NULL;
   if (!at) return false;
   for (int i = 0; i < count; i++) {
     tsr__origin from = tsr__verb_of(df)->origin(df, i);
@@ -270,11 +263,13 @@ static bool step_over(search *s, const tsr__visit *v, bool *used)
 tsr__pushdown *tsr__pushdown_of(tsr__bind *bind, const tsr__visit *file)
 {
   int columns = file->df->schema.count;
-  tsr__pushdown *pushdown = room(bind, 1, sizeof *pushdown);
-  bool *used = room(bind, columns, sizeof *used);
-  search s = { .bind = bind, .pushdown = pushdown, .at = room(bind, columns, sizeof *s.at) };
+  tsr__pushdown *pushdown = tsr__bind_room(bind, 1, sizeof *pushdown);
+  bool *used = tsr__bind_room(bind, columns, sizeof *used);
+  search s = { .bind = bind,
+               .pushdown = pushdown,
+               .at = tsr__bind_room(bind, columns, sizeof *s.at) };
   if (!pushdown || !used || !s.at) return NULL;
-  pushdown->whole = room(bind, columns, sizeof *pushdown->whole);
+  pushdown->whole = tsr__bind_room(bind, columns, sizeof *pushdown->whole);
   if (!pushdown->whole) return NULL;
   bool all = true;
   for (int i = 0; i < columns; i++) s.at[i] = i;

@@ -182,7 +182,7 @@ static tsr_status compare(const needs *n, tsr__error *error)
 tsr_status tsr__room_check(tsr__bind *bind)
 {
   const tsr_runtime *rt = bind->scope->rt;
-  if (!rt->opts.memory_limit || bind->inner || bind->plan) return TSR_OK;
+  if (!rt->opts.memory_limit || bind->stage || bind->plan) return TSR_OK;
   needs n = { .bind = bind, .devices = tsr__devices_of(rt)->count };
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     if (!v->live) continue;

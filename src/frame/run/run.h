@@ -24,6 +24,8 @@ typedef struct tsr__visit {
       *head;             /* of a file: chooses by conditions from `front`; NULL: by number ... */
   int64_t wanted, reach; /* ... so many of them, looked for in so many rows at first */
   struct tsr__visit *parent, *other, **part;
+  tsr_array *mask; /* MASKS that are chosen by a run: which rows; NULL: all */
+  int64_t skip;    /* TAIL: selected rows before it */
   tsr__bound bound;
 } tsr__visit;
 
@@ -31,17 +33,17 @@ typedef struct tsr__visit {
 struct tsr__made;
 struct tsr__room;
 typedef struct tsr__verb_run {
-  /* Makes the columns `need` of the rows of the terminal's top frame; `out` stays empty where they
-   * are its source already. */
-  tsr_status (*make)(tsr__bind *bind, const bool *need, struct tsr__made *out);
-  /* Sets the columns of `v->bound`, and what else of it is not as the parent's. */
+  /* What must run: makes the needed columns of a breaker's rows, in a stage whose top it is; `out`
+   * stays empty where they are its source already. Of a mask: finds which rows it takes. */
+  tsr_status (*make)(tsr__bind *bind, tsr__visit *v, struct tsr__made *out);
+  /* Nodes only: sets the columns of `v->bound`, and what else of it is not as the parent's. */
   void (*bind)(tsr__bind *bind, tsr__visit *v);
   int64_t (*least)(const tsr__visit *v);
   void (*room)(struct tsr__room *room, const tsr__visit *v);
 } tsr__verb_run;
 
 #define VERB(kind, rows, type, needs, origin, lies, estimate, make, bind, least, room, ...) \
-  tsr_status tsr__make_##make(tsr__bind *bind, const bool *need, struct tsr__made *out);    \
+  tsr_status tsr__make_##make(tsr__bind *bind, tsr__visit *v, struct tsr__made *out);       \
   void tsr__bind_##bind(tsr__bind *bind, tsr__visit *v);                                    \
   int64_t tsr__least_##least(const tsr__visit *v);                                          \
   void tsr__room_##room(struct tsr__room *room, const tsr__visit *v);
@@ -55,20 +57,36 @@ const tsr__verb_run *tsr__verb_run_of(const tsr_frame *df);
 tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, const char *site);
 /* Closes it: hands its error over to its home and returns the status. */
 tsr_status tsr__bind_close(tsr__bind *bind);
-/* As both for a terminal inside another, whose error it hands over to. */
-tsr_status tsr__bind_inner(tsr__bind *bind, tsr_frame *df, tsr__bind *outer);
-tsr_status tsr__bind_end(tsr__bind *bind, tsr__bind *outer);
-/* Binds a frame's needed columns (all for NULL), reading files first; as `rows`, or as it is:
- * one row then is rank 0. */
+/* A stage of a terminal, with a scope of its own: what stands between the rows that were made and
+ * those that are to be, or between them and the result. It hands its error over to the terminal. */
+tsr_status tsr__stage_open(tsr__bind *stage, tsr_frame *df, tsr__bind *outer);
+tsr_status tsr__stage_close(tsr__bind *stage, tsr__bind *outer);
+/* Plans what a terminal on its top frame reads and needs, and reads it. */
+tsr_status tsr__bind_plan(tsr__bind *bind);
+/* Binds a frame's needed columns (all for NULL) in all three phases: plans, makes rows, binds; as
+ * `rows`, or as it is: one row then is rank 0. */
 tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool *need,
                            tsr__bound *out);
+/* The same in a stage: all rows that it stands on were made. */
+tsr_status tsr__stage_frame(tsr__bind *stage, tsr_frame *df, bool rows, const bool *need,
+                            tsr__bound *out);
+/* Lowering that makes the same nodes anew each time. */
+typedef tsr_status tsr__lowering(tsr__bind *bind, void *user);
+/* Lowers, finds what was asked for (find_distinct.c), and lowers again until nothing is. */
+tsr_status tsr__lower_until_known(tsr__bind *bind, tsr__lowering *lower, void *user);
+/* Lowering of a visit's own expressions: over the columns of its parent. */
+tsr__lower tsr__visit_lower(tsr__bind *bind, const tsr__visit *v);
+/* After a run: TSR_EVALUE with the first row where something was noted (look_at_checks.c). */
+tsr_status tsr__look_at_checks(tsr__bind *bind);
 /* Runs roots (NULLs are skipped) and the checks. */
 tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count);
+/* Zeroed memory of a terminal's own; NULL with an error. */
+void *tsr__bind_room(tsr__bind *bind, int64_t count, size_t element);
 /* Adds what making rows exchanged to the figures of the terminal. */
 void tsr__bind_moved(tsr__bind *bind, const tsr__rel_stats *stats);
-/* Makes the columns `need` of a breaker's rows, or of one row (materialize.c), and keeps them as
+/* Makes the needed columns of a breaker's rows, or of one row (materialize.c), and keeps them as
  * its source: those that are missing. The breakers before it were made. */
-tsr_status tsr__materialize_rows(tsr__bind *outer, tsr_frame *df, const bool *need);
+tsr_status tsr__materialize_rows(tsr__bind *outer, const tsr__visit *v);
 /* Whether all columns `need` are there. */
 bool tsr__rows_ready(const tsr_frame *df, const bool *need);
 /* Lays a bound frame of values like `like` over `rows`, a frame of the terminal's own. */
@@ -76,10 +94,8 @@ tsr_status tsr__lay_rows(tsr__bind *bind, tsr_frame *rows, const tsr__value *lik
                          tsr__bound *bound);
 /* Forgets rows of another version of the frame's schema. */
 void tsr__rows_forget(tsr_frame *df);
-/* The mask of a frame of kind FIRSTS for the rows of its bound parent. */
-tsr_array *tsr__firsts_mask(tsr__bind *bind, tsr_frame *df, const tsr__bound *in);
-/* The rows that a frame of kind SAMPLE keeps, of its bound parent's. */
-tsr_array *tsr__sample_mask(tsr__lower *low, tsr_frame *df);
+/* The same buffers under the usual borders; takes over the reference. */
+tsr__value *tsr__without_counts(tsr__value *value, tsr__error *error);
 /* How many rows an evaluated mask takes, replicas counted once. */
 int64_t tsr__mask_rows(const tsr__value *mask);
 
@@ -191,8 +207,8 @@ typedef struct tsr__window {
   int64_t total; /* out: rows there are */
 } tsr__window;
 tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out, const char *site);
-/* Counts the rows of a frame. */
-tsr_status tsr__count_rows(tsr__bind *bind, tsr_frame *df, int64_t *out);
+/* Counts the rows of a bound frame. */
+tsr_status tsr__count_rows(tsr__bind *bind, const tsr__bound *bound, int64_t *out);
 /* Evaluates all rows where they lie: every column's values, and `valid` where there are nulls, are
  * arrays of rank 1 with values, of the same rows on each device. Types that others lack come as
  * wider ones: tsr__shard_type. */

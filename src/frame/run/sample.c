@@ -114,12 +114,16 @@ static tsr_array *exactly(tsr__lower *low, tsr_array *draws, int64_t wanted)
   return tsr__op2(low, TSR__OP_OR, mask, equal);
 }
 
-tsr_array *tsr__sample_mask(tsr__lower *low, tsr_frame *df)
+tsr_status tsr__make_sample(tsr__bind *bind, tsr__visit *v, tsr__made *out)
 {
-  const tsr_sample_opts *opts = &df->sample;
-  if (opts->rows <= 0 && opts->fraction >= 1) return NULL;
-  tsr_array *draws = draw(low, opts->seed);
-  if (!draws || draws->inert) return NULL;
-  return opts->rows > 0 || opts->fraction <= 0 ? exactly(low, draws, opts->rows)
-                                               : below(low, draws, opts->fraction);
+  const tsr_sample_opts *opts = &v->df->sample;
+  tsr__lower low = tsr__visit_lower(bind, v);
+  (void)out;
+  v->mask = NULL;
+  if (opts->rows <= 0 && opts->fraction >= 1) return TSR_OK;
+  tsr_array *draws = draw(&low, opts->seed);
+  if (draws && !draws->inert)
+    v->mask = opts->rows > 0 || opts->fraction <= 0 ? exactly(&low, draws, opts->rows)
+                                                    : below(&low, draws, opts->fraction);
+  return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
 }

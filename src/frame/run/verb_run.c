@@ -17,7 +17,7 @@ const tsr__verb_run *tsr__verb_run_of(const tsr_frame *df)
   return &verbs[df->kind];
 }
 
-static tsr__lower lower_for(tsr__bind *bind, tsr__visit *v)
+tsr__lower tsr__visit_lower(tsr__bind *bind, const tsr__visit *v)
 {
   return (tsr__lower){ .bind = bind,
                        .scope = bind->scope,
@@ -35,7 +35,7 @@ static void keep_columns(tsr__visit *v)
 
 void tsr__bind_filter(tsr__bind *bind, tsr__visit *v)
 {
-  tsr__lower low = lower_for(bind, v);
+  tsr__lower low = tsr__visit_lower(bind, v);
   const tsr__expr *expr = v->df->formula.item[0].expr;
   keep_columns(v);
   tsr_array *keep = tsr__spread(&low, tsr__lower_known(&low, expr, true));
@@ -59,7 +59,7 @@ static tsr__col lower_item(tsr__lower *low, const tsr__expr *expr, int type)
 
 void tsr__bind_assign(tsr__bind *bind, tsr__visit *v)
 {
-  tsr__lower low = lower_for(bind, v);
+  tsr__lower low = tsr__visit_lower(bind, v);
   int at = tsr__frame_added(v->df);
   keep_columns(v);
   if (v->need[at])
@@ -68,7 +68,7 @@ void tsr__bind_assign(tsr__bind *bind, tsr__visit *v)
 
 void tsr__bind_select(tsr__bind *bind, tsr__visit *v)
 {
-  tsr__lower low = lower_for(bind, v);
+  tsr__lower low = tsr__visit_lower(bind, v);
   for (int i = 0; i < v->df->formula.count; i++)
     if (v->need[i])
       v->bound.col[i] = lower_item(&low, v->df->formula.item[i].expr, v->df->schema.field[i].type);
@@ -77,7 +77,7 @@ void tsr__bind_select(tsr__bind *bind, tsr__visit *v)
 /* Rows first .. first + count - 1 of those selected before. */
 void tsr__bind_head(tsr__bind *bind, tsr__visit *v)
 {
-  tsr__lower low = lower_for(bind, v);
+  tsr__lower low = tsr__visit_lower(bind, v);
   int64_t first = v->df->first, count = v->df->count, end;
   keep_columns(v);
   if (__builtin_add_overflow(first, count, &end)) end = INT64_MAX;
@@ -97,53 +97,40 @@ void tsr__bind_head(tsr__bind *bind, tsr__visit *v)
   v->bound.mask = mask;
 }
 
-/* The last rows: which they are is known once the selection before was counted. */
+/* The rows behind those that it skips. */
 void tsr__bind_tail(tsr__bind *bind, tsr__visit *v)
 {
-  tsr__lower low = lower_for(bind, v);
-  int64_t rows = v->bound.rows;
+  tsr__lower low = tsr__visit_lower(bind, v);
+  tsr_array *keep, *mask = v->bound.mask;
   keep_columns(v);
-  if (v->bound.mask) {
-    if (tsr__bind_run(bind, &v->bound.mask, 1)) return;
-    rows = tsr__mask_rows(v->bound.mask->value);
-  }
-  int64_t skip = rows - v->df->count;
-  if (skip <= 0) return;
-  tsr_array *keep;
-  if (v->bound.mask) keep = tsr__op1(&low, TSR__OP_NOT, first_rows(&low, v->bound.mask, skip));
-  else keep = tsr__op2(&low, TSR__OP_GE, tsr__row_numbers(&low), tsr__const_i(&low, TSR_I64, skip));
-  v->bound.mask = tsr__both(&low, v->bound.mask, keep);
+  if (v->skip <= 0) return;
+  if (mask) keep = tsr__op1(&low, TSR__OP_NOT, first_rows(&low, mask, v->skip));
+  else
+    keep = tsr__op2(&low, TSR__OP_GE, tsr__row_numbers(&low), tsr__const_i(&low, TSR_I64, v->skip));
+  v->bound.mask = tsr__both(&low, mask, keep);
 }
 
 /* A column of row numbers in front; only where no mask leaves rows out. */
 void tsr__bind_index(tsr__bind *bind, tsr__visit *v)
 {
-  tsr__lower low = lower_for(bind, v);
+  tsr__lower low = tsr__visit_lower(bind, v);
   const tsr__bound *from = &v->parent->bound;
   for (int i = 1; i < v->df->schema.count; i++) v->bound.col[i] = from->col[i - 1];
   if (v->need[0])
     v->bound.col[0] = (tsr__col){ .type = TSR_COL_I64, .values = tsr__row_numbers(&low) };
 }
 
-void tsr__bind_firsts(tsr__bind *bind, tsr__visit *v)
+/* The rows that were found when the mask was made. */
+void tsr__bind_chosen(tsr__bind *bind, tsr__visit *v)
 {
-  tsr__lower low = lower_for(bind, v);
-  tsr_array *mask = tsr__firsts_mask(bind, v->df, low.in);
+  tsr__lower low = tsr__visit_lower(bind, v);
   keep_columns(v);
-  if (mask) v->bound.mask = tsr__both(&low, v->bound.mask, mask);
-}
-
-void tsr__bind_sample(tsr__bind *bind, tsr__visit *v)
-{
-  tsr__lower low = lower_for(bind, v);
-  tsr_array *mask = tsr__sample_mask(&low, v->df);
-  keep_columns(v);
-  if (mask) v->bound.mask = tsr__both(&low, v->bound.mask, mask);
+  if (v->mask) v->bound.mask = tsr__both(&low, v->bound.mask, v->mask);
 }
 
 void tsr__bind_aggregate(tsr__bind *bind, tsr__visit *v)
 {
-  tsr__lower low = lower_for(bind, v);
+  tsr__lower low = tsr__visit_lower(bind, v);
   tsr__bind_aggregates(&low, v->df, v->need, v->bound.col);
   v->bound.scalar = true;
   v->bound.rows = 1;
@@ -166,7 +153,7 @@ void tsr__bind_arith(tsr__bind *bind, tsr__visit *v)
   v->bound.count = df->schema.count;
   if (b && !a->scalar && !b->scalar && !a->ragged && !b->ragged)
     v->bound.sharding = tsr__rows_meet(a->sharding, b->sharding);
-  tsr__lower low = lower_for(bind, v);
+  tsr__lower low = tsr__visit_lower(bind, v);
   low.in = &v->bound;
   for (int i = 0; i < df->schema.count; i++) {
     if (!v->need[i]) continue;
@@ -191,7 +178,7 @@ static tsr_array *scalar_of(tsr__lower *low, tsr_array *a)
 
 static void bind_scalars(tsr__bind *bind, tsr__visit *v)
 {
-  tsr__lower low = lower_for(bind, v);
+  tsr__lower low = tsr__visit_lower(bind, v);
   for (int i = 0; i < v->df->schema.count; i++) {
     tsr__col *col = &v->bound.col[i];
     if (!v->need[i]) continue;
@@ -242,7 +229,7 @@ void tsr__bind_rows(tsr__bind *bind, tsr__visit *v)
     if (v->need[i]) v->bound.col[i] = tsr__scan_column(source, i, v->pushdown);
   if (tsr__verb_of(df)->rows == TSR__ROWS_SOURCE) bind_deleted(bind, v);
   if (tsr__frame_numbers(df) && v->need[0]) {
-    tsr__lower low = lower_for(bind, v);
+    tsr__lower low = tsr__visit_lower(bind, v);
     low.in = &v->bound;
     v->bound.col[0] = (tsr__col){ .type = TSR_COL_I64, .values = tsr__row_numbers(&low) };
   }

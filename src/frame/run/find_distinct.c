@@ -1,11 +1,5 @@
-/* The different values of a column, found on the host, and the place of each row's value among
- * them.
- *
- *   values     7 3 3 9 7         list    3 7 9        place    1 0 0 2 1
- *
- * This is how functions of two text columns learn which pairs of texts there are, and how numbers
- * become texts: what is asked is asked once of each different value, and rows look it up. The list
- * is in order, so that no mesh shows in it. */
+/* Finds the different values that lowering asked for (lower/ask_distinct.c), on the host: in one
+ * run for all that was asked, and each list in order, so that no mesh shows in it. */
 #include "frame/lower/functions.h"
 #include "frame/run/run.h"
 #include "kernel/rows/key_hash.h"
@@ -147,15 +141,9 @@ static bool list_words(tsr__lower *low, const words *set, bool real, tsr__distin
   return ask->list != NULL;
 }
 
-bool tsr__find_distinct(tsr__lower *low, tsr__distinct *ask)
+/* The list of values that were evaluated. */
+static bool find(tsr__lower *low, tsr__distinct *ask)
 {
-  tsr_array *roots[2] = { ask->values, ask->mask };
-  if (tsr__bind_run(low->bind, roots, 2)) {
-    tsr_status status = low->bind->error.status;
-    if (!tsr_scope_status(low->scope))
-      tsr__fail(low->scope, low->site, status, "%s", low->bind->error.text);
-    return false;
-  }
   tsr__heap *heap = &low->scope->rt->heap;
   bool real = ask->values->dtype == TSR_F64;
   int64_t rows = ask->values->shape.rank ? ask->values->shape.dims[0] : 1;
@@ -181,13 +169,37 @@ bool tsr__find_distinct(tsr__lower *low, tsr__distinct *ask)
   return fine;
 }
 
-tsr_array *tsr__place_of(tsr__lower *low, const tsr__distinct *of)
+/* Finds all that was asked for since the last time. */
+static tsr_status find_asked(tsr__bind *bind)
 {
-  tsr_dtype dtype = (tsr_dtype)of->values->dtype;
-  if (!of->count) return tsr__const_i(low, TSR_I64, 0);
-  tsr_array *list = tsr__table_leaf(low, dtype, of->list, of->count);
-  tsr_array *at = tsr__make(low->scope, TSR__OP_SEARCH, TSR__IN(list, of->values),
-                            &(tsr__ask){ .dtype = TSR_I64 }, low->site);
-  at = tsr__op2(low, TSR__OP_SUB, at, tsr__const_i(low, TSR_I64, 1));
-  return tsr__op2(low, TSR__OP_MAXIMUM, at, tsr__const_i(low, TSR_I64, 0));
+  int count = 0, n = 0;
+  for (const tsr__distinct *d = bind->distinct; d && !d->found; d = d->next) count++;
+  tsr_array **roots = tsr__bind_room(bind, 2 * count, sizeof *roots);
+  if (!roots) return bind->error.status;
+  for (const tsr__distinct *d = bind->distinct; d && !d->found; d = d->next) {
+    roots[n++] = d->values;
+    roots[n++] = d->mask;
+  }
+  bind->asked = false;
+  tsr_status status = tsr__bind_run(bind, roots, n);
+  for (tsr__distinct *d = bind->distinct; d && !d->found && !status; d = d->next) {
+    tsr__lower low = { .bind = bind, .scope = bind->scope, .site = d->site, .frame = d->frame };
+    if (!find(&low, d)) status = tsr_scope_status(bind->scope);
+  }
+  for (tsr__distinct *d = bind->distinct; d && !d->found; d = d->next) d->found = true;
+  return status;
+}
+
+tsr_status tsr__lower_until_known(tsr__bind *bind, tsr__lowering *lower, void *user)
+{
+  tsr__run_check *checks = bind->checks;
+  int check_count = bind->check_count;
+  tsr_status status = lower(bind, user);
+  while (bind->asked && !status) {
+    bind->checks = checks; /* those of columns that were not known yet say nothing */
+    bind->check_count = check_count;
+    status = find_asked(bind);
+    if (!status) status = lower(bind, user);
+  }
+  return status;
 }
