@@ -60,7 +60,7 @@ enum tsr__lowering {
   TSR__LOW_STEP,
   TSR__LOW_ROUTINE,
   TSR__LOW_PART,
-  TSR__LOW_NONE
+  TSR__LOW_REGION
 };
 enum tsr__rule { TSR__RULE_NONE }; /* gradient and batching: none yet */
 
@@ -480,6 +480,13 @@ void tsr__region_hold(tsr__region *region);
 void tsr__region_release(tsr__region *region);
 /* Whether two regions compute the same. */
 bool tsr__region_same(const tsr__region *a, const tsr__region *b);
+
+/* Puts what regions compute in the place of the nodes that have them, all the way down, into an
+ * empty program, which has the numbers of the given one. `place`, of the arena: by node of
+ * that, where it is now; -1: a node of a region, whose results are where RESULT nodes are. False
+ * out of memory; `out` is to be freed anyhow. */
+bool tsr__program_inline(const tsr__program *program, tsr__arena *arena, tsr__program *out,
+                         int32_t **place);
 
 /* When each node is done. A program runs in slots: kernels of stage s, then the combining of their
  * reductions, then steps of stage s, for s = -1, 0, 1, ... (-1: steps that need no kernel).

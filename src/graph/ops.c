@@ -40,7 +40,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define ROUTINE(function) .lowering = TSR__LOW_ROUTINE
 #define PART() .lowering = TSR__LOW_PART
 #define LEAF() .lowering = TSR__LOW_LEAF
-#define NONE() .lowering = TSR__LOW_NONE
+#define REGION() .lowering = TSR__LOW_REGION
 
 #define OP(id, text, ...) [TSR__OP_##id] = { .name = text, __VA_ARGS__ },
 const tsr__opinfo tsr__ops[TSR__OPS] = {

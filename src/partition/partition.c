@@ -210,8 +210,8 @@ static tsr_status number_nodes(const tsr__program *program, tsr__arena *arena,
                                tsr__partitioned *out, tsr__error *error)
 {
   int32_t *traced = tsr__arena_new(arena, ((size_t)program->node_count + 1) * sizeof *traced);
-  out->number =
-      tsr__new(out->program.heap, ((size_t)out->program.node_count + 1) * sizeof *out->number);
+  size_t bytes = ((size_t)out->program.node_count + 1) * sizeof *out->number;
+  if (!out->number) out->number = tsr__new(out->program.heap, bytes);
   if (!traced || !out->number) return no_memory(error);
   for (int n = 0, next = 0; n < program->node_count; n++) {
     traced[n] = next;
@@ -249,14 +249,48 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   return number_nodes(program, arena, out, error);
 }
 
-/* Operations that have a row and no way to run. */
-static tsr_status check_lowered(const tsr__program *program, tsr__error *error)
+/* Programs with regions are planned with these put in place; the result is then tied to the given
+ * program as if it had never been another. */
+static tsr_status partition_inlined(const tsr__program *program, tsr__arena *arena,
+                                    tsr__partitioned *out, tsr__error *error)
 {
-  for (int n = 0; n < program->node_count; n++)
-    if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_NONE)
-      return tsr__error_set(error, TSR_EUNSUPPORTED, "tsr_%s: it cannot be run yet",
-                            tsr__ops[program->nodes[n].op].name);
-  return TSR_OK;
+  tsr__program flat;
+  int32_t *place;
+  tsr__heap *heap = out->program.heap;
+  size_t bytes = ((size_t)program->node_count + 1) * sizeof *place;
+  bool good = tsr__program_inline(program, arena, &flat, &place);
+  int32_t *from = tsr__arena_new(arena, ((size_t)flat.node_count + 1) * sizeof *from);
+  int32_t *home = tsr__new(heap, bytes);
+  good = good && from && home;
+  tsr_status status = good ? tsr__partition(&flat, heap, out, error) : no_memory(error);
+  if (status) {
+    tsr__del(heap, home, bytes);
+    tsr__program_free(&flat);
+    return status;
+  }
+  memset(from, -1, (size_t)flat.node_count * sizeof *from);
+  for (int n = program->node_count - 1; n >= 0; n--) {
+    home[n] = place[n] < 0 ? -1 : out->home[place[n]];
+    if (place[n] >= 0) from[place[n]] = n;
+  }
+  for (int n = 0; n < out->program.node_count; n++)
+    if (out->origin[n] >= 0) out->origin[n] = from[out->origin[n]];
+  tsr__del(heap, out->home, ((size_t)out->home_count + 1) * sizeof *out->home);
+  out->home = home;
+  out->home_count = program->node_count;
+  tsr__program_free(&flat);
+  return number_nodes(program, arena, out, error);
+}
+
+static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
+                                 tsr__partitioned *out, tsr__error *error)
+{
+  tsr__flow flow;
+  if (!tsr__program_share(&out->program, program)) return no_memory(error);
+  tsr_status status = tsr__flow_run(program, arena, &flow, error);
+  if (!status) status = build(program, &flow, arena, out, error);
+  if (!status) status = tsr__program_verify(&out->program, error);
+  return status ? status : tsr__notes_make(out->program.heap, out, error);
 }
 
 tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__partitioned *out,
@@ -264,17 +298,13 @@ tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__par
 {
   tsr__partitioned made;
   tsr__arena arena;
-  tsr__flow flow;
   memset(&made, 0, sizeof made);
   tsr__program_init(&made.program, heap);
   tsr__arena_init(&arena, heap);
   tsr_status status = tsr__program_verify(program, error);
-  if (!status) status = check_lowered(program, error);
-  if (!status && !tsr__program_share(&made.program, program)) status = no_memory(error);
-  if (!status) status = tsr__flow_run(program, &arena, &flow, error);
-  if (!status) status = build(program, &flow, &arena, &made, error);
-  if (!status) status = tsr__program_verify(&made.program, error);
-  if (!status) status = tsr__notes_make(heap, &made, error);
+  if (!status)
+    status =
+        (program->region_count ? partition_inlined : partition_flat)(program, &arena, &made, error);
   tsr__arena_free(&arena);
   if (status) tsr__partitioned_free(&made, heap);
   else *out = made;

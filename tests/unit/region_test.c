@@ -181,14 +181,30 @@ TEST(verify_looks_into_regions)
   close_fixture(&f);
 }
 
-/* What cannot be run yet says so. */
-TEST(calls_are_not_lowered_yet)
+/* A program is planned as if what regions compute had stood there, and tied to itself. */
+TEST(regions_are_put_in_place)
 {
   fixture f = open_fixture();
   tsr__partitioned out;
+  tsr__text text;
   make_program(&f, &f.p, TSR__OP_ADD);
-  CHECK_STATUS(tsr__partition(&f.p, &f.rt->heap, &out, &f.error), TSR_EUNSUPPORTED, NULL);
-  CHECK_STR_HAS(f.error.text, "tsr_call");
+  CHECK_STATUS(tsr__partition(&f.p, &f.rt->heap, &out, &f.error), TSR_OK, NULL);
+  tsr__text_init(&text, &f.rt->heap);
+  tsr__program_print(&out.program, &text);
+  CHECK_STR(tsr__text_get(&text), "  %0 = put            f64[8]\n"
+                                  "  %1 = put            f64[8]\n"
+                                  "  %2 = %0 + %1        f64[8]\n"
+                                  "  %3 = %0 < %1        bool[8]\n"
+                                  "  %4 = not(%3)        bool[8]\n");
+  static const int home[] = { 0, 1, -1, 2, 3, 4 }, origin[] = { 0, 1, 3, 4, 5 };
+  CHECK_I64(out.home_count, 6);
+  for (int n = 0; n < 6; n++) CHECK_I64(out.home[n], home[n]);
+  for (int n = 0; n < 5; n++) CHECK_I64(out.origin[n], origin[n]);
+  for (int n = 0; n < 5; n++) CHECK_I64(out.number[n], origin[n]);
+  CHECK(out.program.nodes[2].flags & TSR__ROOT && out.program.nodes[4].flags & TSR__ROOT);
+  CHECK(!(out.program.nodes[3].flags & TSR__ROOT));
+  tsr__text_free(&text);
+  tsr__partitioned_free(&out, &f.rt->heap);
   close_fixture(&f);
 }
 
@@ -351,4 +367,111 @@ TEST(calls_say_what_does_not_fit)
   tsr_scope_close(s);
   tsr__region_release(region);
   close_fixture(&f);
+}
+
+/* ---- run ---- */
+
+/* (a) -> (sorted a + number, a, number, a call of `inner` on a and a); numbers of both count. */
+static tsr__region *outer_region(fixture *f, tsr__region *inner)
+{
+  tsr__program p;
+  tsr__program_init(&p, &f->rt->heap);
+  tsr__gnode number = { .op = TSR__OP_CONST, .dtype = TSR_F64, .param_count = 1 };
+  int a = add(&p, TSR__OP_ARG, TSR_F64, TSR__LINKS_NONE, 0);
+  int x = tsr__program_add(&p, &number, TSR__LINKS_NONE, NULL);
+  tsr__result types[2] = { { .dtype = TSR_F64, .rank = 1, .dims = { 8 } },
+                           { .dtype = TSR_I64, .rank = 1, .dims = { 8 } } };
+  tsr__dim_attr dim = { 0 };
+  tsr__gnode sort = { .op = TSR__OP_SORT, .param = -1, .result_count = 2 };
+  sort.first_result = tsr__program_results(&p, types, 2);
+  sort.attr_bytes = sizeof dim;
+  sort.attr = tsr__program_attr(&p, &dim, sizeof dim);
+  int sorted = tsr__program_add(&p, &sort, TSR__LINKS(a), NULL);
+  int values = add(&p, TSR__OP_RESULT, TSR_F64, TSR__LINKS(sorted), 0);
+  int sum = add(&p, TSR__OP_ADD, TSR_F64, TSR__LINKS(values, x), 0);
+  int both = call(&p, inner, a, sum);
+  p.results[p.nodes[both].first_result + 1].dtype = TSR_F64;
+  int fifth = add(&p, TSR__OP_RESULT, TSR_F64, TSR__LINKS(both), 0);
+  p.nodes[both].param = 1;
+  p.nodes[both].param_count = inner->program.param_count;
+  p.param_count = 1 + inner->program.param_count;
+  tsr__region *region = tsr__region_make(&p, TSR__LINKS(sum, a, x, fifth));
+  CHECK(region);
+  return region;
+}
+
+static void read8(tsr_array *a, double out[8])
+{
+  CHECK_STATUS(tsr_read(a, out, 8 * sizeof *out), TSR_OK, tsr__home(a));
+}
+
+/* Regions in regions, of several results, one of them an argument and one a number; the same
+ * region with different numbers, on any mesh. */
+TEST(calls_run)
+{
+  static const char *const specs[] = { NULL, "x", "-" };
+  static const double x[8] = { 5, 3, -1, 8, 0, 2, 7, 4 }, sorted[8] = { -1, 0, 2, 3, 4, 5, 7, 8 };
+  for (int c = 0; c < 3; c++) {
+    fixture f = open_fixture();
+    tsr_runtime *rt = tsr_runtime_open("cpu:4");
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+    tsr__program_free(&f.p);
+    fixture g = { .rt = rt, .s = s };
+    tsr__region *inner = long_sum(&g, 2), *outer = outer_region(&g, inner);
+    tsr_sharding at = specs[c] ? tsr_on(mesh, specs[c]) : (tsr_sharding){ 0 };
+    tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(8), at);
+    for (int k = 1; k < 3; k++) {
+      tsr__ask ask = { TSR__NUMBERS({ .f = k }, { .f = 100 * k }), .regions = &outer,
+                       .region_count = 1 };
+      tsr_array *all = tsr__make(s, TSR__OP_CALL, TSR__IN(a), &ask, "a.c:3"), *r[5];
+      for (int i = 0; i < 4; i++) r[i] = take_out(&g, all, i);
+      r[4] = tsr_add(r[0], r[3]);
+      CHECK_STATUS(tsr_eval(r, 5), TSR_OK, s);
+      double y[5][8], number;
+      CHECK_STATUS(tsr_read_scalar(r[2], &number), TSR_OK, s);
+      CHECK_F64_BITS(number, k);
+      for (int i = 0; i < 5; i++)
+        if (i != 2) read8(r[i], y[i]);
+      for (int i = 0; i < 8; i++) {
+        CHECK_F64_BITS(y[0][i], sorted[i] + k);
+        CHECK_F64_BITS(y[1][i], x[i]);
+        CHECK_F64_BITS(y[3][i], 100 * k + x[i] + (sorted[i] + k));
+        CHECK_F64_BITS(y[4][i], sorted[i] + k + (100 * k + x[i] + (sorted[i] + k)));
+      }
+    }
+    tsr__region_release(inner);
+    tsr__region_release(outer);
+    tsr_scope_close(s);
+    tsr_runtime_close(rt);
+    tsr_scope_close(f.s);
+    tsr_runtime_close(f.rt);
+  }
+}
+
+/* A number that is an operand is one array of rank 0 inside. */
+TEST(calls_take_numbers)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  fixture f = { .rt = rt, .s = tsr_scope_open(rt) };
+  tsr__program p;
+  tsr__program_init(&p, &rt->heap);
+  tsr__gnode arg = { .op = TSR__OP_ARG, .dtype = TSR_F64, .param = -1 };
+  tsr__index_attr index = { 0 };
+  arg.attr_bytes = sizeof index;
+  arg.attr = tsr__program_attr(&p, &index, sizeof index);
+  int a = tsr__program_add(&p, &arg, TSR__LINKS_NONE, NULL);
+  tsr__reduce_attr none = { 0 };
+  tsr__gnode sum = { .op = TSR__OP_SUM, .dtype = TSR_F64, .param = -1, .attr_bytes = sizeof none };
+  sum.attr = tsr__program_attr(&p, &none, sizeof none);
+  int total = tsr__program_add(&p, &sum, TSR__LINKS(a), NULL);
+  tsr__region *region = tsr__region_make(&p, TSR__LINKS(total));
+  tsr__ask ask = { .regions = &region, .region_count = 1 };
+  tsr_array *called = tsr__make(f.s, TSR__OP_CALL, TSR__IN(tsr_num(f.s, 2.5)), &ask, NULL);
+  double value;
+  CHECK_STATUS(tsr_read_scalar(take_out(&f, called, 0), &value), TSR_OK, f.s);
+  CHECK_F64_BITS(value, 2.5);
+  tsr__region_release(region);
+  tsr_scope_close(f.s);
+  tsr_runtime_close(rt);
 }

@@ -264,7 +264,7 @@ typedef struct lowered {
 #define REDUCE(accumulator, finish) 0
 #define PART() 0
 #define LEAF() 0
-#define NONE() 0
+#define REGION() 0
 
 #define OP(id, text, kernel, ...) [TSR__OP_##id] = { kernel },
 static const lowered table[TSR__OPS] = {

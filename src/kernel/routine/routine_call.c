@@ -12,7 +12,7 @@
 #define STEP(kind) NULL
 #define PART() NULL
 #define LEAF() NULL
-#define NONE() NULL
+#define REGION() NULL
 
 #define OP(id, text, kernel, ...) [TSR__OP_##id] = kernel,
 static tsr__routine_fn *const routines[TSR__OPS] = {

@@ -1,0 +1,145 @@
+/* Programs without regions: what a CALL's region computes stands where the call stood.
+ *
+ *   %1 = %0 * 2                         %1 = %0 * 2
+ *   %2:2 = call(%0, %1)                 %2 = %1 + %0         the region's nodes, on its operands
+ *       return (arg 1 + arg 0), arg 0
+ *   %3 = %2#0                    -->    %3 = sqrt(%2)        results are read where they are made
+ *   %4 = sqrt(%3)
+ *
+ * Invariant: every node computes what it did. Numbers stay those of the whole program: a region's
+ * are its node's, counted on. What is passed in or out as a number is held by an array of rank 0,
+ * since an argument is an array. */
+#include "graph/graph.h"
+
+typedef struct inliner {
+  tsr__program *out;
+  tsr__arena *arena; /* for what is found on the way */
+} inliner;
+
+/* A program that is put into another. */
+typedef struct frame {
+  const tsr__program *program;
+  const int32_t *args; /* of a region: its node's operands, in `out` */
+  int32_t param;       /* where its numbers begin */
+  bool inside;         /* it is a region's */
+  const char *site;    /* of the node that has the region */
+  int32_t *place;      /* by node: where it is in `out`; a CALL is nowhere */
+  int32_t **results;   /* by node: of a CALL where its results are */
+} frame;
+
+static bool has_region(const tsr__gnode *node)
+{
+  return tsr__ops[node->op].lowering == TSR__LOW_REGION;
+}
+
+static const char *site_of(const frame *f, int n)
+{
+  const char *own = f->program->sites ? f->program->sites[n] : NULL;
+  return own ? own : f->site;
+}
+
+/* The node itself, or of a number an array that holds it. */
+static int32_t held(inliner *in, int32_t at, const char *site)
+{
+  if (at < 0 || in->out->nodes[at].op != TSR__OP_CONST) return at;
+  tsr__gnode full = { .op = TSR__OP_FULL, .dtype = in->out->nodes[at].dtype, .param = -1 };
+  return tsr__program_add(in->out, &full, TSR__LINKS(at), site);
+}
+
+static bool open_frame(inliner *in, frame *f, const tsr__program *program)
+{
+  size_t nodes = (size_t)program->node_count + 1;
+  f->program = program;
+  f->place = tsr__arena_new(in->arena, nodes * sizeof *f->place);
+  f->results = tsr__arena_new(in->arena, nodes * sizeof *f->results);
+  return f->place && f->results;
+}
+
+/* Where a node's operands are in `out`; NULL out of memory. */
+static int32_t *operands_of(inliner *in, const frame *f, int n)
+{
+  const tsr__gnode *node = &f->program->nodes[n];
+  int32_t *links = tsr__arena_new(in->arena, ((size_t)node->in_count + 1) * sizeof *links);
+  for (int i = 0; links && i < node->in_count; i++) {
+    int o = tsr__in(f->program, node, i);
+    links[i] = o < 0 ? -1 : f->place[o];
+  }
+  return links;
+}
+
+/* A copy on the operands as they are now. */
+static bool copy_node(inliner *in, frame *f, int n)
+{
+  const tsr__program *program = f->program;
+  tsr__gnode node = program->nodes[n];
+  int32_t *links = operands_of(in, f, n);
+  if (!links) return false;
+  if (node.attr_bytes)
+    node.attr = tsr__program_attr(in->out, program->attrs + node.attr, node.attr_bytes);
+  if (node.sharding)
+    node.sharding = (uint16_t)tsr__program_sharding(in->out, &program->shardings[node.sharding]);
+  if (node.result_count)
+    node.first_result =
+        tsr__program_results(in->out, &program->results[node.first_result], node.result_count);
+  if (node.param >= 0) node.param += f->param;
+  if (f->inside) node.flags &= (uint8_t)~TSR__ROOT;
+  f->place[n] =
+      tsr__program_add(in->out, &node, (tsr__links){ links, node.in_count }, site_of(f, n));
+  return f->place[n] >= 0;
+}
+
+static bool put_program(inliner *in, frame *f);
+
+static bool put_region(inliner *in, frame *f, int n)
+{
+  const tsr__gnode *node = &f->program->nodes[n];
+  const tsr__region *region = tsr__region_in(f->program, node, 0);
+  const char *site = site_of(f, n);
+  int32_t *args = operands_of(in, f, n);
+  int32_t *results =
+      tsr__arena_new(in->arena, ((size_t)region->result_count + 1) * sizeof *results);
+  frame inside = { .args = args,
+                   .param = f->param + (node->param < 0 ? 0 : node->param),
+                   .inside = true,
+                   .site = site };
+  if (!args || !results || !open_frame(in, &inside, &region->program)) return false;
+  for (int i = 0; i < node->in_count; i++) args[i] = held(in, args[i], site);
+  if (!put_program(in, &inside)) return false;
+  for (int i = 0; i < region->result_count; i++)
+    results[i] = held(in, inside.place[region->results[i]], site);
+  f->results[n] = results;
+  f->place[n] = -1;
+  return true;
+}
+
+static bool put_node(inliner *in, frame *f, int n)
+{
+  const tsr__gnode *node = &f->program->nodes[n];
+  int o = tsr__in(f->program, node, 0);
+  if (has_region(node)) return put_region(in, f, n);
+  if (node->op == TSR__OP_ARG) f->place[n] = f->args[tsr__index_of(f->program, node)];
+  else if (o >= 0 && has_region(&f->program->nodes[o]))
+    f->place[n] = f->results[o][tsr__index_of(f->program, node)];
+  else return copy_node(in, f, n);
+  if (f->place[n] >= 0 && !f->inside) in->out->nodes[f->place[n]].flags |= node->flags & TSR__ROOT;
+  return f->place[n] >= 0;
+}
+
+static bool put_program(inliner *in, frame *f)
+{
+  for (int n = 0; n < f->program->node_count; n++)
+    if (!put_node(in, f, n)) return false;
+  return !in->out->failed;
+}
+
+bool tsr__program_inline(const tsr__program *program, tsr__arena *arena, tsr__program *out,
+                         int32_t **place)
+{
+  inliner in = { .out = out, .arena = arena };
+  frame whole = { .param = 0 };
+  tsr__program_init(out, program->heap);
+  out->param_count = program->param_count;
+  if (!open_frame(&in, &whole, program) || !put_program(&in, &whole)) return false;
+  *place = whole.place;
+  return true;
+}
