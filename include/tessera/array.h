@@ -219,6 +219,13 @@ TSR_API tsr_array *tsr_sort_at(tsr_array *a, int dim, const char *site);
 /* Where the elements that tsr_sort gives were along `dim`, as i64. Local. */
 TSR_API tsr_array *tsr_argsort_at(tsr_array *a, int dim, const char *site);
 
+/* The `count` largest elements along `dim` in descending order: NaN first, equal ones as they were.
+ * Local. */
+TSR_API tsr_array *tsr_top_k_at(tsr_array *a, int64_t count, int dim, const char *site);
+
+/* Where the elements that tsr_top_k gives were along `dim`, as i64. Local. */
+TSR_API tsr_array *tsr_arg_top_k_at(tsr_array *a, int64_t count, int dim, const char *site);
+
 /* `a` and, added to it, each element of `updates` (the shape that tsr_take gives at `indices`) at
  * its place along `dim`. Several may go to one place: sums of floats are exact and rounded once,
  * integers wrap. Negative indices count from the end; one out of range fails the terminal with
@@ -420,6 +427,8 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_cummin(a, dim) tsr_cummin_at((a), (dim), TSR_HERE)
 #define tsr_sort(a, dim) tsr_sort_at((a), (dim), TSR_HERE)
 #define tsr_argsort(a, dim) tsr_argsort_at((a), (dim), TSR_HERE)
+#define tsr_top_k(a, count, dim) tsr_top_k_at((a), (count), (dim), TSR_HERE)
+#define tsr_arg_top_k(a, count, dim) tsr_arg_top_k_at((a), (count), (dim), TSR_HERE)
 #define tsr_scatter_add(a, indices, updates, dim) \
   tsr_scatter_add_at((a), (indices), (updates), (dim), TSR_HERE)
 #define tsr_matmul(a, b) tsr_matmul_at((a), (b), TSR_HERE)

@@ -22,11 +22,13 @@ ALONG(cummin, CUMMIN)
 
 /* Values and places are two results of one node: asked for both, it sorts once. Bools sort as
  * numbers. */
-static tsr_array *sorted(tsr_array *a, int dim, int result, const char *site)
+static tsr_array *sorted(tsr__op op, tsr_array *a, tsr__top_attr attr, int result, const char *site)
 {
   bool truth = a && !a->inert && a->dtype == TSR_BOOL;
-  tsr_array *both =
-      along(TSR__OP_SORT, TSR__IN(truth ? tsr_cast_at(a, TSR_U8, site) : a), dim, site);
+  if (truth) a = tsr_cast_at(a, TSR_U8, site);
+  if (a && !a->inert && attr.dim < 0) attr.dim += a->shape.rank;
+  tsr__ask ask = { .attr = &attr, .attr_bytes = tsr__attrs[tsr__ops[op].attr].bytes };
+  tsr_array *both = tsr__make(NULL, op, TSR__IN(a), &ask, site);
   tsr_array *out = tsr__make(NULL, TSR__OP_RESULT, TSR__IN(both),
                              &(tsr__ask){ TSR__ATTR(tsr__index_attr, .index = result) }, site);
   return truth && !result ? tsr_cast_at(out, TSR_BOOL, site) : out;
@@ -34,12 +36,22 @@ static tsr_array *sorted(tsr_array *a, int dim, int result, const char *site)
 
 tsr_array *tsr_sort_at(tsr_array *a, int dim, const char *site)
 {
-  return sorted(a, dim, 0, site);
+  return sorted(TSR__OP_SORT, a, (tsr__top_attr){ .dim = dim }, 0, site);
 }
 
 tsr_array *tsr_argsort_at(tsr_array *a, int dim, const char *site)
 {
-  return sorted(a, dim, 1, site);
+  return sorted(TSR__OP_SORT, a, (tsr__top_attr){ .dim = dim }, 1, site);
+}
+
+tsr_array *tsr_top_k_at(tsr_array *a, int64_t count, int dim, const char *site)
+{
+  return sorted(TSR__OP_TOP_K, a, (tsr__top_attr){ .dim = dim, .count = count }, 0, site);
+}
+
+tsr_array *tsr_arg_top_k_at(tsr_array *a, int64_t count, int dim, const char *site)
+{
+  return sorted(TSR__OP_TOP_K, a, (tsr__top_attr){ .dim = dim, .count = count }, 1, site);
 }
 
 tsr_array *tsr_scatter_add_at(tsr_array *a, tsr_array *indices, tsr_array *updates, int dim,

@@ -47,6 +47,7 @@ enum tsr__shape_rule {
   TSR__SH_TAKE,
   TSR__SH_DYNAMIC,
   TSR__SH_ALONG,
+  TSR__SH_TOP,
   TSR__SH_SCATTER,
   TSR__SH_MATMUL,
   TSR__SH_CALL,
@@ -98,6 +99,7 @@ enum tsr__attr_family {
   TSR__ATTR_NONE,
   TSR__ATTR_REDUCE,
   TSR__ATTR_DIM,
+  TSR__ATTR_TOP,
   TSR__ATTR_INDEX,
   TSR__ATTR_FAMILIES
 };
@@ -113,6 +115,10 @@ typedef struct tsr__reduce_attr {
 typedef struct tsr__dim_attr {
   int64_t dim; /* iota: along which it counts; take: which is looked into */
 } tsr__dim_attr;
+
+typedef struct tsr__top_attr {
+  int64_t dim, count; /* how many along which dim, which is read as that of tsr__dim_attr */
+} tsr__top_attr;
 
 typedef struct tsr__index_attr {
   int64_t index; /* arg: which operand of the region's node; result: which result of its operand */

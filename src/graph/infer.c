@@ -364,6 +364,18 @@ static tsr_status along_shape(tsr__op op, tsr__types in, const tsr__dim_attr *at
   return TSR_OK;
 }
 
+static tsr_status top_shape(tsr__op op, tsr__types in, const tsr__top_attr *attr, tsr_shape *out,
+                            tsr__error *error)
+{
+  const tsr__type *x = &in.at[0];
+  tsr__dim_attr dim = { attr->dim };
+  if (along_shape(op, in, &dim, out, error)) return error->status;
+  if (attr->count >= 0 && attr->count <= dim_of(x, (int)attr->dim)) return TSR_OK;
+  return tsr__error_set(error, TSR_EARG, "tsr_%s: %lld elements along dim %lld of %s",
+                        tsr__ops[op].name, (long long)attr->count, (long long)attr->dim,
+                        text_of(x).text);
+}
+
 static tsr_status scatter_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr,
                                 tsr_shape *out, tsr__error *error)
 {
@@ -454,7 +466,8 @@ int tsr__infer_results(tsr__op op, const tsr__ask *ask)
   return count == TSR__MANY ? ask->regions[0]->result_count : count;
 }
 
-/* Of ALONG all have the operand's shape: the first its dtype, the others are places. */
+/* Of ALONG all have the operand's shape, of TOP so many along the dim: the first its dtype, the
+ * others are places. */
 tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, int i)
 {
   tsr__type type = in.at[0];
@@ -466,6 +479,8 @@ tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, in
   }
   tsr__result out = { .dtype = type.dtype, .rank = type.rank };
   memcpy(out.dims, type.dims, type.rank * sizeof *out.dims);
+  const tsr__top_attr *top = tsr__ops[op].shape_rule == TSR__SH_TOP ? attr_of(op, ask) : NULL;
+  if (top) out.dims[top->dim] = top->count;
   return out;
 }
 
@@ -516,6 +531,7 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   if (tsr__ops[op].lowering == TSR__LOW_ROUTINE && check_known(op, in, error)) return error->status;
   switch (tsr__ops[op].shape_rule) {
   case TSR__SH_ALONG: return along_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_TOP: return top_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_SCATTER: return scatter_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_MATMUL: return matmul_shape(op, in, out, error);
   case TSR__SH_ELEMENT: return element_shape(op, in, out, error);

@@ -2,17 +2,20 @@
 #include "graph/graph.h"
 
 _Static_assert(sizeof(tsr__reduce_attr) == 4 + 2 + 2 + 8 + 8 && sizeof(tsr__dim_attr) == 8 &&
-                   sizeof(tsr__index_attr) == 8 && sizeof(tsr__result) == 8 + 8 * TSR_MAX_RANK,
+                   sizeof(tsr__index_attr) == 8 && sizeof(tsr__top_attr) == 16 &&
+                   sizeof(tsr__result) == 8 + 8 * TSR_MAX_RANK,
                "no padding: attributes are compared as bytes");
 
 static const tsr__reduce_attr no_reduce;
 static const tsr__dim_attr no_dim;
+static const tsr__top_attr no_top;
 static const tsr__index_attr no_index;
 
 const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_NONE] = { 0, NULL },
   [TSR__ATTR_REDUCE] = { sizeof no_reduce, &no_reduce },
   [TSR__ATTR_DIM] = { sizeof no_dim, &no_dim },
+  [TSR__ATTR_TOP] = { sizeof no_top, &no_top },
   [TSR__ATTR_INDEX] = { sizeof no_index, &no_index },
 };
 

@@ -145,7 +145,9 @@ static bool same_results(const tsr__program *program, const tsr__gnode *g)
   tsr__region *region = g->region_count ? tsr__region_in(program, g, 0) : NULL;
   tsr__type first = { .dtype = 0 };
   if (g->in_count) first = tsr__node_type(program, tsr__in(program, g, 0));
-  tsr__ask ask = { .regions = &region, .region_count = g->region_count };
+  tsr__ask ask = { .attr = g->attr_bytes ? program->attrs + g->attr : NULL,
+                   .regions = &region,
+                   .region_count = g->region_count };
   bool same = g->result_count == tsr__infer_results((tsr__op)g->op, &ask);
   for (int i = 0; same && i < g->result_count; i++) {
     tsr__result made = tsr__infer_result((tsr__op)g->op, (tsr__types){ &first, 1 }, &ask, i);

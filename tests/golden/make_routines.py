@@ -165,4 +165,15 @@ with np.errstate(all="ignore"):
                 products = np.array([rounded(Fraction(v), name) if math.isfinite(v) and v else v
                                      for v in products.reshape(-1)]).reshape(shape)
             case("cumprod", dim, [a], products.astype(DTYPES[name]) if name in FLOATS else products)
+
+# ---- the largest few: jax.lax.top_k's order, but that -0 and 0 are equal ----
+
+for shape in ((9,), (3, 4), (4, 2, 3)):
+    for name in DTYPES:
+        dim = int(rng.integers(0, len(shape)))
+        a = values(name, shape)
+        wide = a.astype("f4") if name in ("bf16", "f16") else a
+        back = np.flip(np.argsort(np.flip(wide, dim), dim, kind="stable"), dim)  # ties: the later first
+        order = np.take(a.shape[dim] - 1 - back, [0, 1], dim)
+        case("top_k", dim - len(shape), [a], np.take_along_axis(a, order, dim), order.astype("i8"))
 pathlib.Path(__file__).with_name("routines.txt").write_text("\n".join(lines) + "\n")

@@ -111,6 +111,16 @@ static void make_sort(world *w)
   if (which == 3) w->made[w->count++] = tsr_cumsum(last, draw_dim(w, shape.rank));
 }
 
+static void make_top_k(world *w)
+{
+  tsr_shape shape = draw_shape(w, 1);
+  tsr_array *x = draw_leaf(w, dtypes[draw(w, 0, DTYPES - 1)], shape, 0);
+  int dim = draw_dim(w, shape.rank), which = (int)draw(w, 0, 2);
+  int64_t count = draw(w, 0, shape.dims[dim < 0 ? dim + shape.rank : dim]);
+  if (which != 1) w->made[w->count++] = tsr_top_k(x, count, dim);
+  if (which != 0) w->made[w->count++] = tsr_arg_top_k(x, count, dim);
+}
+
 static void make_scatter_add(world *w)
 {
   tsr_shape shape = draw_shape(w, 1), places = { .rank = (int)draw(w, 0, shape.rank < 4 ? 2 : 1) };
@@ -177,7 +187,7 @@ static void one_program(tsr_runtime *rt, uint64_t seed)
 {
   static const char *const meshes[] = { "x=1",     "x=2",     "x=3",        "x=8",
                                         "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
-  static void (*const makers[])(world *) = { make_prefixes, make_sort, make_scatter_add,
+  static void (*const makers[])(world *) = { make_prefixes, make_sort, make_top_k, make_scatter_add,
                                              make_matmul };
   enum { MAKERS = sizeof makers / sizeof *makers };
   world w = { .rng = test_seeded(seed), .s = tsr_scope_open(rt) };

@@ -602,12 +602,14 @@ static bool before(int dtype, cell x, cell y)
   return x.f < y.f;
 }
 
-/* Each element goes behind those that belong before it, and equal ones before it in the line. */
+/* Each element goes behind those that belong before it, and equal ones before it in the line; of
+ * the largest few behind those that are larger. */
 static void sort(const tsr__program *program, int n, cell **value)
 {
   const tsr__gnode *g = &program->nodes[n];
   const tsr__gnode *whole = &program->nodes[tsr__in(program, g, 0)];
-  bool places = tsr__index_of(program, g) == 1;
+  bool places = tsr__index_of(program, g) == 1, largest = whole->op == TSR__OP_TOP_K;
+  int64_t kept = g->dims[tsr__dim_of(program, whole)];
   lines l = lines_of(program, whole, value);
   for (int64_t line = 0; line < l.before * l.after; line++) {
     int64_t first = line / l.after * l.along * l.after + line % l.after;
@@ -617,9 +619,10 @@ static void sort(const tsr__program *program, int n, cell **value)
       for (int64_t j = 0; j < l.along; j++) {
         cell y = l.in[first + j * l.after];
         bool less = before(l.x->dtype, y, x), more = before(l.x->dtype, x, y);
-        place += less || (!more && j < k);
+        place += (largest ? more : less) || (!less && !more && j < k);
       }
-      value[n][first + place * l.after] = places ? (cell){ .i = k } : x;
+      int64_t to = line / l.after * kept * l.after + line % l.after + place * l.after;
+      if (place < kept) value[n][to] = places ? (cell){ .i = k } : x;
     }
   }
 }

@@ -617,6 +617,8 @@ static void along_dims(struct verb_run *r)
   see_array(r, tsr_cummin(matrix(r), -1));
   see_array(r, tsr_sort(matrix(r), 0));
   see_array(r, tsr_argsort(matrix(r), 1));
+  see_array(r, tsr_top_k(matrix(r), 2, 0));
+  see_array(r, tsr_arg_top_k(matrix(r), 3, 1));
   tsr_array *x = matrix(r), *at = tsr_put(r->s, places, TSR_I64, TSR_SHAPE(3), r->at);
   see_array(r, tsr_scatter_add(x, at, tsr_take(x, at, 0), 0));
   tsr_array *right = tsr_full(r->s, 2, TSR_F64, TSR_SHAPE(4, 2), (tsr_sharding){ 0 });

@@ -129,6 +129,8 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
   MADE(tsr_cummin_at(a, -1, NULL));
   MADE(tsr_sort_at(a, 0, NULL));
   MADE(tsr_argsort_at(a, 9, NULL));
+  MADE(tsr_top_k_at(a, -1, 0, NULL));
+  MADE(tsr_arg_top_k_at(a, INT64_MAX, -1, NULL));
   MADE(tsr_scatter_add_at(a, b, a, 0, NULL));
   MADE(tsr_scatter_add_at(b, a, b, -1, NULL));
   MADE(tsr_scatter_add_at(b, b, a, 3, NULL));

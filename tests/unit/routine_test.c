@@ -80,6 +80,8 @@ static void apply(const char *op, int dim, tsr_array *const *in, tsr_array **out
   else if (!strcmp(op, "cummax")) out[0] = tsr_cummax(in[0], dim);
   else if (!strcmp(op, "cummin")) out[0] = tsr_cummin(in[0], dim);
   else if (!strcmp(op, "sort")) out[0] = tsr_sort(in[0], dim), out[1] = tsr_argsort(in[0], dim);
+  else if (!strcmp(op, "top_k"))
+    out[0] = tsr_top_k(in[0], 2, dim), out[1] = tsr_arg_top_k(in[0], 2, dim);
   else if (!strcmp(op, "scatter_add")) out[0] = tsr_scatter_add(in[0], in[1], in[2], dim);
   else if (!strcmp(op, "matmul")) out[0] = tsr_matmul(in[0], in[1]);
   else FAIL("no operation %s", op);
@@ -119,7 +121,7 @@ TEST_TIMEOUT(routines_are_numpys, 200)
     int cases = 0;
     for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
       run_case(s, tsr_mesh_default(rt, "x"), line), cases++;
-    CHECK(cases >= 300);
+    CHECK(cases >= 430);
     free(lines);
     tsr_scope_close(s);
     tsr_runtime_close(rt);
@@ -164,6 +166,7 @@ static tsr_array *ones(tsr_scope *s, tsr_dtype dtype, tsr_shape shape)
 CALL(dim_above, tsr_cumsum(ones(s, TSR_F64, TSR_SHAPE(2, 2)), 2))
 CALL(dim_below, tsr_sort(ones(s, TSR_F64, TSR_SHAPE(2, 2)), -3))
 CALL(no_dim, tsr_cumsum(ones(s, TSR_F64, (tsr_shape){ .rank = 0 }), 0))
+CALL(too_many, tsr_top_k(ones(s, TSR_F64, TSR_SHAPE(2, 3)), 4, -1))
 CALL(no_index, tsr_scatter_add(ones(s, TSR_F64, TSR_SHAPE(3)), ones(s, TSR_F64, TSR_SHAPE(2)),
                                ones(s, TSR_F64, TSR_SHAPE(2)), 0))
 CALL(other_updates,
@@ -181,6 +184,7 @@ TEST(what_does_not_fit_is_refused)
     { dim_above, "tsr_cumsum: dim 2 of f64[2,2]; dims are -2..1" },
     { dim_below, "tsr_sort: dim -3 of f64[2,2]; dims are -2..1" },
     { no_dim, "tsr_cumsum: dim 0 of f64[]" },
+    { too_many, "tsr_top_k: 4 elements along dim 1 of f64[2,3]" },
     { no_index, "tsr_scatter_add: the index is f64[2], expected an integer" },
     { other_updates, "tsr_scatter_add: the updates are f64[2,3], expected what tsr_take gives of "
                      "f64[3,4] along dim 0 at i64[2]" },

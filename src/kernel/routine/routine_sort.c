@@ -1,4 +1,5 @@
-/* Sorting along a dim: ascending and stable, every line by itself.
+/* Sorting along a dim, stable, every line by itself: all of it ascending, or the largest few
+ * descending.
  *
  *   elements   2.5  nan  -0  1  0       words in the same order: -0 is 0, NaN beyond all
  *   places     2 4 3 0 1                the first result takes elements by them, the second is them
@@ -27,6 +28,8 @@ typedef struct line {
   tsr_dtype dtype;
   const void *from;
   int64_t at, step, n;
+  int64_t to, kept; /* where the results' line begins, and how many of them it takes */
+  bool largest;     /* first */
 } line;
 
 #define WORDS(T, WORD)                               \
@@ -38,7 +41,7 @@ typedef struct line {
 
 #define SIGNED(x) ((uint64_t)(int64_t)(x) ^ UINT64_C(1) << 63)
 
-static void find_words(const line *l, uint64_t *word)
+static void ascending_words(const line *l, uint64_t *word)
 {
   switch (l->dtype) {
   case TSR_I8: WORDS(int8_t, SIGNED(x));
@@ -57,6 +60,12 @@ static void find_words(const line *l, uint64_t *word)
   }
 }
 
+static void find_words(const line *l, uint64_t *word)
+{
+  ascending_words(l, word);
+  for (int64_t i = 0; l->largest && i < l->n; i++) word[i] = ~word[i];
+}
+
 #define TAKE(T)                   \
   for (int64_t i = 0; i < n; i++) \
   ((T *)to)[at + i * l->step] = ((const T *)l->from)[l->at + (int64_t)place[i] * l->step]
@@ -67,7 +76,8 @@ static void write_line(const line *l, const uint32_t *place, int64_t first, int6
                        void *const results[2])
 {
   void *to = results[0];
-  int64_t *places = results[1], at = l->at + first * l->step;
+  int64_t *places = results[1], at = l->to + first * l->step;
+  if (n > l->kept - first) n = l->kept - first;
   for (int64_t i = 0; places && i < n; i++) places[at + i * l->step] = place[i];
   if (!to) return;
   switch (tsr_dtype_size(l->dtype)) {
@@ -76,6 +86,23 @@ static void write_line(const line *l, const uint32_t *place, int64_t first, int6
   case 4: TAKE(uint32_t); break;
   default: TAKE(uint64_t);
   }
+}
+
+/* Line number `number` of a part's shard. */
+static line line_of(const tsr__call *call, const tsr__call_part *part, int64_t number)
+{
+  const tsr__gnode *node = tsr__call_node(call);
+  int dim = tsr__dim_of(call->program, node);
+  tsr__sides s = tsr__sides_of(&part->in[0], tsr__rank_of(call->program, node), dim);
+  int64_t before = number / s.after, behind = number % s.after, kept = part->out[0].box.size[dim];
+  return (line){ .dtype = tsr__call_dtype(call, 0),
+                 .from = part->in[0].buffer->data,
+                 .at = before * s.along * s.after + behind,
+                 .step = s.after,
+                 .n = s.along,
+                 .to = before * kept * s.after + behind,
+                 .kept = kept,
+                 .largest = tsr__ops[node->op].shape_rule == TSR__SH_TOP };
 }
 
 static void find_results(const tsr__call_part *part, void *results[2])
@@ -93,8 +120,8 @@ static tsr_status sort_strip(const tsr__strip *s)
   void *results[2];
   find_results(s->part, results);
   for (int64_t j = 0; j < s->count; j++) {
-    line l = { tsr__call_dtype(s->call, 0), s->part->in[0].buffer->data, s->at + j, s->after,
-               s->along };
+    int64_t before = s->at / (s->along * s->after), behind = s->at % s->after;
+    line l = line_of(s->call, s->part, before * s->after + behind + j);
     if (s->along > TSR__PIECE_ROWS / WIDTH && tsr__progress_stops(s->progress, s->worker)) break;
     find_words(&l, word);
     tsr__sort_leaf_rows(room, &(tsr__sort_leaf){ word, NULL, s->along, place });
@@ -163,9 +190,7 @@ static bool next_lines(turn *r, int64_t number, int64_t *rows)
     rows[p] = number < sides.before * sides.after ? sides.along : 0;
     any = any || rows[p];
     if (!rows[p]) continue;
-    int64_t at = number / sides.after * sides.along * sides.after + number % sides.after;
-    r->lines[p] = (line){ tsr__call_dtype(r->call, 0), part->in[0].buffer->data, at, sides.after,
-                          sides.along };
+    r->lines[p] = line_of(r->call, part, number);
   }
   return any;
 }
@@ -212,8 +237,8 @@ tsr_status tsr__routine_sort(const tsr__call *call, tsr__error *error)
   int64_t along = x->dims[tsr__dim_of(call->program, node)];
   if (along >= UINT32_MAX)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "tsr_sort: %lld elements along a dim; the most is %lld", (long long)along,
-                          (long long)UINT32_MAX - 1);
+                          "tsr_%s: %lld elements along a dim; the most is %lld",
+                          tsr__ops[node->op].name, (long long)along, (long long)UINT32_MAX - 1);
   if (along > TSR__SORT_LEAF_ROWS) return sort_long(call, along, error);
   size_t room = sizeof(tsr__sort_room) + (size_t)along * (sizeof(uint64_t) + sizeof(uint32_t));
   tsr__line_work work = { .width = WIDTH, .room = room, .fn = sort_strip };
