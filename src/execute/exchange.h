@@ -21,9 +21,9 @@ typedef struct tsr__exchange {
   tsr_runtime *rt;
   const tsr__parts *from; /* senders and receivers are the same devices */
   const int64_t *counts;  /* counts[from * parts + to] */
-  /* Where each row goes: dest[p][r]. Or, by destination, rows of the senders in any order, of which
+  /* Where each row goes, u16 a part. Or, by destination, rows of the senders in any order, of which
    * `from` counts how many are sent. Neither: rows already lie by destination. */
-  const uint16_t *const *dest;
+  tsr__buffer *const *dest;
   const tsr__index *order;
   int column_count;
   const tsr__colparts *columns;
@@ -35,15 +35,5 @@ typedef struct tsr__exchange {
 } tsr__exchange;
 
 tsr_status tsr__exchange_rows(const tsr__exchange *ask, tsr__error *error);
-
-typedef struct tsr__routes {
-  const tsr__parts *parts;
-  const uint16_t *const *dest; /* dest[p][r]: the part that row r of part p goes to */
-  tsr__index *order;           /* out: freed by the caller; NULL: not wanted */
-  int64_t *counts;             /* out: counts[from * parts + to] */
-} tsr__routes;
-
-/* Stable partition of each part's rows by destination: fills counts and order. */
-tsr_status tsr__exchange_order(tsr_runtime *rt, const tsr__routes *routes, tsr__error *error);
 
 #endif

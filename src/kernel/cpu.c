@@ -1,12 +1,52 @@
 /* The table of what the CPU's devices can do, and a runtime's devices made: the one place that
  * names functions of every sub-room. */
 #include "kernel/routine/routine.h"
+#include "kernel/rows/row_ops.h"
 
 #include "topology/topology.h"
 
+static const tsr__row_ops row_ops = {
+  .keys_range = tsr__keys_range,
+  .pack_keys = tsr__pack_keys,
+  .packed_came = tsr__packed_came,
+  .gather_column = tsr__gather_column,
+  .sort_rows = tsr__sort_rows,
+  .top_rows = tsr__top_rows,
+  .sort_split_rows = tsr__sort_split_rows,
+  .route_rows = tsr__route_rows,
+  .aggregate_groups = tsr__aggregate_groups,
+  .group_record_groups = tsr__group_record_groups,
+  .tallied_read = tsr__tallied_read,
+  .match_find = tsr__match_find,
+  .match_left = tsr__match_left,
+  .match_right = tsr__match_right,
+  .match_keep = tsr__match_keep,
+  .match_owners_of = tsr__match_owners_of,
+  .match_answers = tsr__match_answers,
+  .match_at_home = tsr__match_at_home,
+  .homes_group = tsr__homes_group,
+  .homes_of_nothing = tsr__homes_of_nothing,
+  .homes_send = tsr__homes_send,
+  .homes_meet = tsr__homes_meet,
+  .homes_settle = tsr__homes_settle,
+  .homes_codes = tsr__homes_codes,
+  .homes_by_code = tsr__homes_by_code,
+  .homes_route = tsr__homes_route,
+  .homes_aggregate = tsr__homes_aggregate,
+  .homes_dest = tsr__homes_dest,
+  .homes_order = tsr__homes_order,
+  .homes_first = tsr__homes_first,
+  .homes_keep = tsr__homes_keep,
+  .leaving_count = tsr__leaving_count,
+  .leaving_take = tsr__leaving_take,
+  .leaving_join = tsr__leaving_join,
+};
+
 static const tsr__device_ops cpu_ops = {
   .kind = "cpu",
+  .rows = &row_ops,
   .buffer = tsr__cpu_buffer,
+  .fill = tsr__cpu_fill,
   .from_host = tsr__cpu_from_host,
   .to_host = tsr__cpu_to_host,
   .copy = tsr__cpu_copy,

@@ -57,7 +57,8 @@ static tsr_status tell(telling *t)
   tsr__parts lie = { parts, h->view->parts.device, all };
   tsr_status status = tsr__part_buffers(h, TSR_I64, t->words, t->mine);
   if (!status) status = tsr__index_new(h->rt, &lie, &t->order, h->error);
-  if (!status) status = tsr__homes_codes(h->rt, &h->homes, t->mine, &t->order, h->error);
+  if (!status)
+    status = tsr__on_rows(h->rt)->homes_codes(h->rt, &h->homes, t->mine, &t->order, h->error);
   tsr__colparts column = { .dtype = TSR_I64, .values = t->mine };
   tsr__sending send = { .what = "codes, 64 a row",
                         .from = all,
@@ -77,7 +78,7 @@ tsr_status tsr__group_owners_by_code(tsr__group_owners *h)
   h->homes.code_words = ((INT64_C(1) << h->homes.local.bits) + 63) / 64;
   tsr_status status = telling_new(&t);
   if (!status) status = tell(&t);
-  if (!status) status = tsr__homes_by_code(h->rt, &h->homes, t.mine, h->error);
+  if (!status) status = tsr__on_rows(h->rt)->homes_by_code(h->rt, &h->homes, t.mine, h->error);
   telling_free(&t);
   return status;
 }

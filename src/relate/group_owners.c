@@ -57,7 +57,6 @@ typedef struct finding {
   tsr__index order;                                   /* of each part's groups by owner */
   tsr__buffer **answer, **answered, **answered_valid; /* 3 columns, and `before` */
   int64_t *answers;
-  const uint16_t **dest;
   void *block;
   size_t size;
 } finding;
@@ -76,8 +75,8 @@ static tsr_status finding_new(finding *f)
   f->columns = f->keys->words + 1 + f->counted;
   size_t columns = (size_t)f->columns;
   size_t buffers = 3 * columns * parts + 3 * TSR__HOMES_ANSWERS * parts;
-  f->size = columns * sizeof(tsr__colparts) + buffers * sizeof(tsr__buffer *) +
-            parts * sizeof(int64_t) + parts * sizeof *f->dest;
+  f->size =
+      columns * sizeof(tsr__colparts) + buffers * sizeof(tsr__buffer *) + parts * sizeof(int64_t);
   f->block = tsr__new(&f->h->rt->heap, f->size);
   if (!f->block) return no_memory(f->h);
   f->sent_column = f->block;
@@ -88,7 +87,6 @@ static tsr_status finding_new(finding *f)
   f->answered = f->answer + TSR__HOMES_ANSWERS * parts;
   f->answered_valid = f->answered + TSR__HOMES_ANSWERS * parts;
   f->answers = (int64_t *)(f->answered_valid + TSR__HOMES_ANSWERS * parts);
-  f->dest = (const uint16_t **)(f->answers + parts);
   return TSR_OK;
 }
 
@@ -112,17 +110,15 @@ static tsr_status send_keys(finding *f)
     f->sent_column[c] = (tsr__colparts){ .dtype = dtype, .values = f->sent + c * h->parts };
   }
   tsr__homes_keys keys = { &h->homes, f->keys, f->counted, f->sent };
-  if (!status) status = tsr__homes_send(h->rt, &keys, h->error);
+  if (!status) status = tsr__on_rows(h->rt)->homes_send(h->rt, &keys, h->error);
   if (status) return status;
-  const uint16_t **dest = f->dest;
-  for (int p = 0; p < h->parts; p++) dest[p] = h->homes.owner[p]->data;
   tsr__parts lie = { h->parts, h->view->parts.device, groups };
-  tsr__routes routes = { &lie, dest, &f->order, h->homes.counts };
-  status = tsr__exchange_order(h->rt, &routes, h->error);
+  tsr__routes routes = { &lie, h->homes.owner, &f->order, h->homes.counts };
+  status = tsr__on_rows(h->rt)->route_rows(h->rt, &routes, h->error);
   tsr__sending send = { .what = "keys by hash",
                         .from = groups,
                         .counts = h->homes.counts,
-                        .dest = dest,
+                        .dest = h->homes.owner,
                         .count = f->columns,
                         .columns = f->sent_column,
                         .values = f->got,
@@ -142,7 +138,7 @@ static tsr_status find_owned(finding *f)
 {
   tsr__group_owners *h = f->h;
   tsr__homes_keys came = { &h->homes, f->keys, f->counted, f->got };
-  tsr_status status = tsr__homes_meet(h->rt, &came, f->answer, h->error);
+  tsr_status status = tsr__on_rows(h->rt)->homes_meet(h->rt, &came, f->answer, h->error);
   tsr__drop_buffers(f->got, (int64_t)f->columns * h->parts);
   return status;
 }
@@ -165,7 +161,7 @@ static tsr_status take_answers(finding *f)
   tsr_status status = tsr__send(h, &send);
   tsr__drop_buffers(f->answer, (int64_t)TSR__HOMES_ANSWERS * h->parts);
   tsr__homes_told told = { &h->homes, &f->order, f->counted, f->answered };
-  return status ? status : tsr__homes_settle(h->rt, &told, h->error);
+  return status ? status : tsr__on_rows(h->rt)->homes_settle(h->rt, &told, h->error);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -216,7 +212,7 @@ static bool few_codes(const tsr__group_owners *h)
 tsr_status tsr__group_owners_find(tsr__group_owners *h, const tsr__packed_keys *keys, bool counted)
 {
   tsr_status status = homes_new(h);
-  if (!status) status = tsr__homes_group(h->rt, &h->homes, keys, h->error);
+  if (!status) status = tsr__on_rows(h->rt)->homes_group(h->rt, &h->homes, keys, h->error);
   if (status || h->parts == 1) return status;
   h->homes.coded = few_codes(h);
   return h->homes.coded ? tsr__group_owners_by_code(h) : tsr__group_owners_seek(h, keys, counted);

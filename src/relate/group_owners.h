@@ -2,7 +2,6 @@
 #ifndef TSR_RELATE_GROUP_OWNERS_H
 #define TSR_RELATE_GROUP_OWNERS_H
 
-#include "kernel/rows/group_homes.h"
 #include "relate/relate_inner.h"
 
 /* The groups of a slice. A group's home is the part where its first row lies; its owner, chosen by
@@ -41,7 +40,7 @@ tsr_status tsr__part_buffers(const tsr__group_owners *owners, tsr_dtype dtype, c
 typedef struct tsr__sending {
   const char *what;
   const int64_t *from, *counts;
-  const uint16_t *const *dest; /* as of an exchange */
+  tsr__buffer *const *dest; /* as of an exchange */
   const tsr__index *order;
   int each; /* elements of a row, for the stats; 0: one */
   int count;

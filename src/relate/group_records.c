@@ -53,14 +53,14 @@ static tsr_status take_records(leaving *l)
   const tsr__group_owners *h = l->h;
   tsr__leaving *all = &l->all;
   int parts = h->parts;
-  tsr_status status = tsr__leaving_count(h->rt, all, h->error);
+  tsr_status status = tsr__on_rows(h->rt)->leaving_count(h->rt, all, h->error);
   for (int p = 0; p < parts; p++) {
     for (int q = 0; q < parts; q++) l->from[p] += all->counts[p * parts + q];
     l->from_words[p] = l->from[p] * all->words;
   }
   if (!status && !h->homes.coded) status = tsr__part_buffers(h, TSR_I32, l->from, all->sent_number);
   if (!status) status = tsr__part_buffers(h, TSR_I64, l->from_words, all->sent);
-  if (!status) status = tsr__leaving_take(h->rt, all, h->error);
+  if (!status) status = tsr__on_rows(h->rt)->leaving_take(h->rt, all, h->error);
   for (int i = 0; i < parts * parts; i++) all->word_counts[i] = all->counts[i] * all->words;
   return status;
 }
@@ -101,7 +101,7 @@ tsr_status tsr__join_records(const tsr__group_owners *h, tsr__group_records *tal
   leaving l = { .h = h, .all = { &h->homes, tallied, tsr__tallied_words(tallied) } };
   tsr_status status = leaving_new(&l);
   if (!status) status = send_records(&l);
-  if (!status) status = tsr__leaving_join(h->rt, &l.all, h->error);
+  if (!status) status = tsr__on_rows(h->rt)->leaving_join(h->rt, &l.all, h->error);
   leaving_free(&l);
   return status;
 }

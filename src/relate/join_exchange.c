@@ -11,17 +11,15 @@
 
 /* One side on its way: by destination at its home, then what arrived, [column * parts + owner]. */
 typedef struct flow {
-  uint16_t **dest; /* of each row at home */
-  tsr__buffer **dest_room;
-  tsr__index order; /* of the left */
-  int64_t *counts;  /* [home * parts + owner] */
-  int columns;      /* words of keys, nulls if there may be any, then what is taken */
+  tsr__buffer **dest; /* u16: of each row at home */
+  tsr__index order;   /* of the left */
+  int64_t *counts;    /* [home * parts + owner] */
+  int columns;        /* words of keys, nulls if there may be any, then what is taken */
   tsr__colparts *column;
   tsr__buffer **values, **valid, **alias; /* alias: one word of several, at home */
   tsr__parts parts;                       /* arrived */
   tsr__packed_keys packed;
   uint64_t **word, **null;
-  tsr__buffer **joined; /* several words, put together again */
 } flow;
 
 typedef struct slice {
@@ -44,17 +42,15 @@ static tsr_status flow_new(slice *s, int side)
   f->columns = join->words + join->nulls + taken;
   size_t columns = (size_t)f->columns;
   f->dest = tsr__join_small(join, parts * sizeof *f->dest);
-  f->dest_room = tsr__join_small(join, parts * sizeof *f->dest_room);
   f->counts = tsr__join_small(join, parts * parts * sizeof *f->counts);
   f->column = tsr__join_small(join, columns * sizeof *f->column);
   f->values = tsr__join_small(join, columns * parts * sizeof *f->values);
   f->valid = tsr__join_small(join, columns * parts * sizeof *f->valid);
   f->alias = tsr__join_small(join, columns * parts * sizeof *f->alias);
-  f->joined = tsr__join_small(join, parts * sizeof *f->joined);
   f->word = tsr__join_small(join, 2 * parts * sizeof *f->word);
   int64_t *rows = tsr__join_small(join, parts * sizeof *rows);
-  if (!f->dest || !f->dest_room || !f->counts || !f->column || !f->values || !f->valid ||
-      !f->alias || !f->joined || !f->word || !rows)
+  if (!f->dest || !f->counts || !f->column || !f->values || !f->valid || !f->alias || !f->word ||
+      !rows)
     return join->error->status;
   f->null = f->word + parts;
   f->parts = (tsr__parts){ s->parts, s->view[0]->parts.device, rows };
@@ -65,11 +61,10 @@ static void flow_free(slice *s, flow *f)
 {
   tsr__index_free(s->join->rt, &f->order);
   if (!f->word) return;
-  tsr__drop_buffers(f->dest_room, s->parts);
+  tsr__drop_buffers(f->dest, s->parts);
   tsr__drop_buffers(f->values, (int64_t)f->columns * s->parts);
   tsr__drop_buffers(f->valid, (int64_t)f->columns * s->parts);
   tsr__drop_buffers(f->alias, (int64_t)f->columns * s->parts);
-  tsr__drop_buffers(f->joined, s->parts);
 }
 
 /* Keys at home, orders, and as much again at the owners if keys spread evenly. */
@@ -106,17 +101,15 @@ static tsr_status route(slice *s)
     flow *f = &s->side[i / s->parts];
     const tsr__parts *of = ask.parts[i / s->parts];
     int p = i % s->parts;
-    size_t bytes = (size_t)of->rows[p] * sizeof **f->dest;
-    f->dest_room[p] = ops->buffer(join->rt, of->device[p], bytes, join->error);
-    if (!f->dest_room[p]) return join->error->status;
-    f->dest[p] = f->dest_room[p]->data;
+    size_t bytes = (size_t)of->rows[p] * sizeof(uint16_t);
+    f->dest[p] = ops->buffer(join->rt, of->device[p], bytes, join->error);
+    if (!f->dest[p]) return join->error->status;
   }
-  tsr_status status = tsr__match_owners_of(join->rt, &ask, join->error);
+  tsr_status status = tsr__on_rows(join->rt)->match_owners_of(join->rt, &ask, join->error);
   for (int side = 0; side < 2 && !status; side++) {
     flow *f = &s->side[side];
-    tsr__routes routes = { ask.parts[side], (const uint16_t *const *)f->dest,
-                           side ? NULL : &f->order, f->counts };
-    status = tsr__exchange_order(join->rt, &routes, join->error);
+    tsr__routes routes = { ask.parts[side], f->dest, side ? NULL : &f->order, f->counts };
+    status = tsr__on_rows(join->rt)->route_rows(join->rt, &routes, join->error);
   }
   return status;
 }
@@ -130,15 +123,8 @@ static tsr_status travelling(slice *s, int side)
   const tsr__view *view = s->view[side];
   for (int w = 0; w < join->words + join->nulls; w++) {
     tsr__buffer **buffers = f->alias + w * s->parts;
-    for (int p = 0; p < s->parts; p++) {
-      int64_t rows = view->parts.rows[p];
-      tsr__foreign memory = { .data =
-                                  w < join->words ? packed->word[p] + w * rows : packed->null[p],
-                              .bytes = (size_t)rows * sizeof(uint64_t) };
-      buffers[p] = tsr__buffer_adopt(join->rt, view->parts.device[p], &memory);
-      if (!buffers[p])
-        return tsr__error_set(join->error, TSR_ENOMEM, "no memory to join; free some frames");
-    }
+    tsr__packed_word word = { packed, &view->parts, w };
+    if (tsr__packed_column(join->rt, &word, buffers, join->error)) return join->error->status;
     f->column[w] =
         (tsr__colparts){ .dtype = w < join->words ? TSR_I64 : TSR_BOOL, .values = buffers };
   }
@@ -152,27 +138,12 @@ static tsr_status arrived(slice *s, int side)
 {
   tsr__join_work *join = s->join;
   flow *f = &s->side[side];
-  for (int p = 0; p < s->parts; p++) {
-    size_t bytes = (size_t)f->parts.rows[p] * sizeof(uint64_t);
-    f->word[p] = f->values[p]->data;
-    if (join->nulls) f->null[p] = f->values[join->words * s->parts + p]->data;
-    if (join->words == 1) continue;
-    int device = f->parts.device[p];
-    f->joined[p] = tsr__devices_of(join->rt)->ops->buffer(join->rt, device,
-                                                          bytes * (size_t)join->words, join->error);
-    if (!f->joined[p]) return join->error->status;
-    f->word[p] = f->joined[p]->data;
-    for (int w = 0; w < join->words; w++) {
-      tsr__buffer **from = &f->values[w * s->parts + p];
-      memcpy(f->word[p] + w * f->parts.rows[p], (*from)->data, bytes);
-      tsr__buffer_release(*from);
-      *from = NULL;
-    }
-  }
+  tsr__keys_came came = { &f->parts, join->words, f->values,
+                          join->nulls ? f->values + join->words * s->parts : NULL };
   f->packed = (tsr__packed_keys){
     .parts = s->parts, .words = join->words, .word = f->word, .null = f->null
   };
-  return TSR_OK;
+  return tsr__on_rows(join->rt)->packed_came(join->rt, &came, &f->packed, join->error);
 }
 
 static tsr_status send(slice *s, int side)
@@ -185,7 +156,7 @@ static tsr_status send(slice *s, int side)
   tsr__exchange ask = { .rt = join->rt,
                         .from = &s->view[side]->parts,
                         .counts = f->counts,
-                        .dest = (const uint16_t *const *)f->dest,
+                        .dest = f->dest,
                         .column_count = f->columns,
                         .columns = f->column,
                         .values = f->values,
@@ -196,7 +167,7 @@ static tsr_status send(slice *s, int side)
   if (status) return status;
   tsr__stats_add(join->stats, side ? "right rows to owners" : "left keys to owners", &moved);
   tsr__drop_buffers(f->alias, (int64_t)f->columns * s->parts);
-  tsr__drop_buffers(f->dest_room, s->parts);
+  tsr__drop_buffers(f->dest, s->parts);
   tsr__packed_free(join->rt, &s->packed[side]);
   return arrived(s, side);
 }
@@ -222,7 +193,7 @@ static tsr_status answer(slice *s, const tsr__matched *m, answers *a)
     if (!a->values[p]) return join->error->status;
   }
   tsr__match_answer ask = { m, left->counts, a->dtype, a->values, s->back };
-  tsr_status status = tsr__match_answers(&ask, join->error);
+  tsr_status status = tsr__on_rows(join->rt)->match_answers(&ask, join->error);
   if (status) return status;
   for (size_t i = 0; i < parts * parts; i++)
     a->counts[i] = left->counts[(i % parts) * parts + i / parts];
@@ -254,7 +225,7 @@ static tsr_status send_back(slice *s, tsr__matched *m, tsr__buffer **out, int64_
         (tsr__colparts){ right->column[first + c].dtype, right->values + (first + c) * s->parts,
                          right->valid + (first + c) * s->parts };
   tsr__index index;
-  tsr_status status = tsr__match_right(m, &index, join->error);
+  tsr_status status = tsr__on_rows(join->rt)->match_right(m, &index, join->error);
   if (status) return status;
   tsr__moved moved = { 0, 0 };
   tsr__parts from = { s->parts, right->parts.device, index.rows };
@@ -287,7 +258,7 @@ static tsr_status finish(slice *s, const answers *a, tsr__buffer **back, const i
   tsr__matched m;
   tsr__match_home ask = { &s->view[0]->parts, &s->side[0].order, a->dtype, a->home,
                           join->ask->how };
-  tsr_status status = tsr__match_at_home(join->rt, &ask, &m, join->error);
+  tsr_status status = tsr__on_rows(join->rt)->match_at_home(join->rt, &ask, &m, join->error);
   if (status) return status;
   tsr__parts parts = { s->parts, s->view[0]->parts.device, rows };
   status = tsr__join_emit(join, s->view[0], &m, &(tsr__join_from){ &parts, columns });
@@ -302,7 +273,7 @@ static tsr_status match_and_return(slice *s, answers *a, tsr__buffer **back, int
   tsr__matched m;
   tsr__match_ask ask = { &left->parts, &right->parts, &left->packed, &right->packed,
                          join->pairs ? TSR__MATCH_INNER : TSR__MATCH_SEMI };
-  tsr_status status = tsr__match_find(join->rt, &ask, &m, join->error);
+  tsr_status status = tsr__on_rows(join->rt)->match_find(join->rt, &ask, &m, join->error);
   if (status) return status;
   join->repeats = join->repeats || m.repeats;
   a->dtype = join->pairs && m.repeats ? TSR_I32 : TSR_BOOL;
@@ -311,7 +282,6 @@ static tsr_status match_and_return(slice *s, answers *a, tsr__buffer **back, int
   tsr__match_free(&m);
   flow_free(s, right);
   tsr__drop_buffers(left->values, (int64_t)left->columns * s->parts);
-  tsr__drop_buffers(left->joined, s->parts);
   return status ? status : finish(s, a, back, rows);
 }
 

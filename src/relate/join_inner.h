@@ -2,7 +2,6 @@
 #ifndef TSR_RELATE_JOIN_INNER_H
 #define TSR_RELATE_JOIN_INNER_H
 
-#include "kernel/rows/match.h"
 #include "relate/relate_inner.h"
 
 typedef struct tsr__join_work {

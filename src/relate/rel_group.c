@@ -139,7 +139,8 @@ static tsr_status put_keys(grouping *g, const tsr__view *view, const tsr__index 
 {
   for (int k = 0; k < g->ask->key_count; k++) {
     tsr__gather gather = { &view->parts, first, &view->columns[g->ask->keys[k].column], false };
-    tsr_status status = tsr__gather_column(g->rt, &gather, g->home, g->home_valid, g->error);
+    tsr_status status =
+        tsr__on_rows(g->rt)->gather_column(g->rt, &gather, g->home, g->home_valid, g->error);
     if (status) return status;
     tsr__draft_put(draft, k, view, g->home, g->home_valid);
     memset(g->home, 0, (size_t)g->parts * sizeof *g->home);
@@ -166,7 +167,8 @@ static tsr_status group_here(grouping *g, tsr__group_owners *owners, tsr__draft 
   const tsr__view *view = owners->view;
   tsr__aggregate_ask ask = { &view->parts, &owners->homes.local, view->columns, g->ask->aggs,
                              g->ask->agg_count };
-  tsr_status status = tsr__aggregate_groups(g->rt, &ask, g->values, g->valid, g->error);
+  tsr_status status =
+      tsr__on_rows(g->rt)->aggregate_groups(g->rt, &ask, g->values, g->valid, g->error);
   if (!status) status = put_keys(g, view, &owners->homes.local.first, draft);
   if (!status) put_aggs(g, view, draft);
   return status;
@@ -183,7 +185,7 @@ static tsr_status find_homes(grouping *g, tsr__group_owners *owners, bool counte
   tsr_status status = TSR_OK;
   for (int k = 0; k < ask->key_count; k++) g->key_columns[k] = view->columns[ask->keys[k].column];
   tsr__pack_ask pack = { &view->parts, g->key_columns, g->keys, ask->key_count, false };
-  if (ask->key_count) status = tsr__pack_keys(g->rt, &pack, &packed, g->error);
+  if (ask->key_count) status = tsr__on_rows(g->rt)->pack_keys(g->rt, &pack, &packed, g->error);
   if (!status)
     status = (owners->homes.coded ? tsr__group_owners_seek
                                   : tsr__group_owners_find)(owners, &packed, counted);
@@ -222,22 +224,20 @@ static tsr_status send_rows(grouping *g, const tsr__group_owners *owners)
 {
   const tsr__view *view = owners->view;
   int parts = g->parts;
-  const uint16_t **dest = tsr__new(&g->rt->heap, (size_t)parts * sizeof *dest);
   tsr__buffer **owner = g->home, **number = g->values;
-  tsr_status status = dest ? TSR_OK : no_memory(g->error, g->column_count);
-  if (!status) status = tsr__part_buffers(owners, TSR_I32, view->parts.rows, owner);
+  tsr_status status = tsr__part_buffers(owners, TSR_I32, view->parts.rows, owner);
   if (!status) status = tsr__part_buffers(owners, TSR_I32, view->parts.rows, number);
-  if (!status) status = tsr__homes_route(g->rt, &owners->homes, owner, number, g->error);
-  for (int p = 0; p < parts && !status; p++) dest[p] = owner[p]->data;
-  tsr__routes routes = { &view->parts, dest, NULL, g->counts };
-  if (!status) status = tsr__exchange_order(g->rt, &routes, g->error);
+  if (!status)
+    status = tsr__on_rows(g->rt)->homes_route(g->rt, &owners->homes, owner, number, g->error);
+  tsr__routes routes = { &view->parts, owner, NULL, g->counts };
+  if (!status) status = tsr__on_rows(g->rt)->route_rows(g->rt, &routes, g->error);
   g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = number };
   for (int c = 0; c < g->column_count; c++) g->columns[1 + c] = view->columns[g->taken[c]];
   if (!status) status = check_coming(g, view);
   tsr__sending send = { .what = "rows by key",
                         .from = view->parts.rows,
                         .counts = g->counts,
-                        .dest = dest,
+                        .dest = owner,
                         .count = 1 + g->column_count,
                         .columns = g->columns,
                         .values = g->came,
@@ -246,7 +246,6 @@ static tsr_status send_rows(grouping *g, const tsr__group_owners *owners)
   if (!status) status = tsr__send(owners, &send);
   tsr__drop_buffers(owner, parts);
   tsr__drop_buffers(number, parts);
-  tsr__del(&g->rt->heap, dest, (size_t)parts * sizeof *dest);
   return status;
 }
 
@@ -259,7 +258,8 @@ static tsr_status aggregate_came(grouping *g, const tsr__group_owners *owners)
     g->columns[c] = (tsr__colparts){ g->columns[1 + c].dtype, g->came + (1 + c) * parts,
                                      g->came_valid + (1 + c) * parts };
   tsr__homes_rows ask = { &owners->homes, &at, g->came, g->columns, g->aggs, g->ask->agg_count };
-  tsr_status status = tsr__homes_aggregate(g->rt, &ask, g->values, g->valid, g->error);
+  tsr_status status =
+      tsr__on_rows(g->rt)->homes_aggregate(g->rt, &ask, g->values, g->valid, g->error);
   tsr__drop_buffers(g->came, (int64_t)(1 + g->column_count) * parts);
   tsr__drop_buffers(g->came_valid, (int64_t)(1 + g->column_count) * parts);
   return status;
@@ -271,14 +271,11 @@ static tsr_status send_results(grouping *g, const tsr__group_owners *owners)
   int parts = g->parts, aggs = g->ask->agg_count;
   const int64_t *owned = owners->homes.owned.count;
   tsr__buffer **to = g->came;
-  const uint16_t **dest = tsr__new(&g->rt->heap, (size_t)parts * sizeof *dest);
-  tsr_status status = dest ? TSR_OK : no_memory(g->error, aggs);
-  if (!status) status = tsr__part_buffers(owners, TSR_I32, owned, to);
-  if (!status) status = tsr__homes_dest(g->rt, &owners->homes, to, g->error);
-  for (int p = 0; p < parts && !status; p++) dest[p] = to[p]->data;
+  tsr_status status = tsr__part_buffers(owners, TSR_I32, owned, to);
+  if (!status) status = tsr__on_rows(g->rt)->homes_dest(g->rt, &owners->homes, to, g->error);
   tsr__parts lie = { parts, owners->view->parts.device, owned };
-  tsr__routes routes = { &lie, dest, NULL, g->counts };
-  if (!status) status = tsr__exchange_order(g->rt, &routes, g->error);
+  tsr__routes routes = { &lie, to, NULL, g->counts };
+  if (!status) status = tsr__on_rows(g->rt)->route_rows(g->rt, &routes, g->error);
   g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = owners->homes.owned_number };
   for (int a = 0; a < aggs; a++) {
     int column = g->ask->aggs[a].column;
@@ -289,7 +286,7 @@ static tsr_status send_results(grouping *g, const tsr__group_owners *owners)
   tsr__sending send = { .what = "results",
                         .from = owned,
                         .counts = g->counts,
-                        .dest = dest,
+                        .dest = to,
                         .count = 1 + aggs,
                         .columns = g->columns,
                         .values = g->home,
@@ -297,7 +294,6 @@ static tsr_status send_results(grouping *g, const tsr__group_owners *owners)
                         .came = g->rows };
   if (!status) status = tsr__send(owners, &send);
   tsr__drop_buffers(to, parts);
-  tsr__del(&g->rt->heap, dest, (size_t)parts * sizeof *dest);
   return status;
 }
 
@@ -307,14 +303,15 @@ static tsr_status put_results(grouping *g, const tsr__group_owners *owners, tsr_
   const tsr__view *view = owners->view;
   tsr__index order = { 0 };
   tsr__parts lie = { parts, view->parts.device, owners->homes.own.rows };
-  tsr_status status = tsr__homes_order(g->rt, &owners->homes, g->home, &order, g->error);
+  tsr_status status =
+      tsr__on_rows(g->rt)->homes_order(g->rt, &owners->homes, g->home, &order, g->error);
   tsr__drop_buffers(g->values, (int64_t)g->ask->agg_count * parts);
   tsr__drop_buffers(g->valid, (int64_t)g->ask->agg_count * parts);
   for (int a = 0; a < g->ask->agg_count && !status; a++) {
     tsr__colparts from = { g->columns[1 + a].dtype, g->home + (1 + a) * parts,
                            g->home_valid + (1 + a) * parts };
     tsr__gather gather = { &lie, &order, &from, false };
-    status = tsr__gather_column(g->rt, &gather, g->values, g->valid, g->error);
+    status = tsr__on_rows(g->rt)->gather_column(g->rt, &gather, g->values, g->valid, g->error);
     if (status) break;
     tsr__draft_put(draft, g->ask->key_count + a, view, g->values, g->valid);
     memset(g->values, 0, (size_t)parts * sizeof *g->values);
@@ -335,11 +332,12 @@ static tsr_status group_by_records(grouping *g, const tsr__group_owners *owners,
   tsr__aggregate_ask ask = { &view->parts, &owners->homes.local, view->columns, g->ask->aggs,
                              g->ask->agg_count };
   tsr__grouped own = { .parts = g->parts, .count = owners->homes.own.rows, .first = *first };
-  tsr_status status = tsr__group_record_groups(g->rt, &ask, &tallied, g->error);
+  tsr_status status = tsr__on_rows(g->rt)->group_record_groups(g->rt, &ask, &tallied, g->error);
   *done = tallied != NULL;
   if (status || !tallied) return status;
   status = tsr__join_records(owners, tallied);
-  if (!status) status = tsr__tallied_read(tallied, &own, g->values, g->valid, g->error);
+  if (!status)
+    status = tsr__on_rows(g->rt)->tallied_read(tallied, &own, g->values, g->valid, g->error);
   tsr__tallied_free(tallied);
   if (!status) put_aggs(g, view, draft);
   return status;
@@ -349,7 +347,7 @@ static tsr_status group_apart(grouping *g, tsr__group_owners *owners, tsr__draft
 {
   tsr__index first = { 0 };
   bool done = !g->ask->agg_count;
-  tsr_status status = tsr__homes_first(g->rt, &owners->homes, &first, g->error);
+  tsr_status status = tsr__on_rows(g->rt)->homes_first(g->rt, &owners->homes, &first, g->error);
   if (!status) status = put_keys(g, owners->view, &first, draft);
   if (!status && !done) status = group_by_records(g, owners, &first, draft, &done);
   tsr__index_free(g->rt, &first);
@@ -372,7 +370,7 @@ static tsr_status find_ranges(grouping *g, const tsr__view *view)
   if (!ask->key_count) return TSR_OK;
   tsr__view_keys(view, ask->keys, ask->key_count, g->keys, g->key_columns);
   tsr__range_ask range = { &view->parts, g->key_columns, g->keys, ask->key_count };
-  tsr_status status = tsr__keys_range(g->rt, &range, g->error);
+  tsr_status status = tsr__on_rows(g->rt)->keys_range(g->rt, &range, g->error);
   g->words = tsr__keys_settle(g->keys, ask->key_count, &g->bits);
   return status;
 }
@@ -400,7 +398,8 @@ static tsr_status group_slice(grouping *g, const tsr__view *view, tsr__draft *dr
   for (int p = 0; p < g->parts; p++) g->held[p] = held_now(g, view, p);
   tsr_status status = find_homes(g, &owners, false);
   bool nothing = !g->ask->key_count && !g->ask->in->total;
-  if (!status && nothing) status = tsr__homes_of_nothing(g->rt, &owners.homes, g->error);
+  if (!status && nothing)
+    status = tsr__on_rows(g->rt)->homes_of_nothing(g->rt, &owners.homes, g->error);
   if (!status) status = (g->parts == 1 || nothing ? group_here : group_apart)(g, &owners, draft);
   tsr__group_owners_free(&owners);
   drop_lists(g);
@@ -515,7 +514,8 @@ static tsr_status keep_slice(grouping *g, const tsr__view *view, int64_t most, t
                                .homes.parts = &view->parts };
   tsr_status status = find_homes(g, &owners, true);
   for (int p = 0; p < g->parts && !status; p++) g->values[p] = out->parts[view->position[p]];
-  if (!status) status = tsr__homes_keep(g->rt, &owners.homes, most, g->values, g->error);
+  if (!status)
+    status = tsr__on_rows(g->rt)->homes_keep(g->rt, &owners.homes, most, g->values, g->error);
   memset(g->values, 0, (size_t)g->parts * sizeof *g->values);
   tsr__group_owners_free(&owners);
   return status;

@@ -54,7 +54,7 @@ static tsr_status widen(tsr__join_work *join, const tsr__view *view, bool right)
   tsr__colparts *columns = key_columns(join, view, right);
   if (!columns) return join->error->status;
   tsr__range_ask ask = { &view->parts, columns, keys, join->ask->key_count };
-  return tsr__keys_range(join->rt, &ask, join->error);
+  return tsr__on_rows(join->rt)->keys_range(join->rt, &ask, join->error);
 }
 
 /* Slices hold equal rows, so the first of each side tells the ranges. */
@@ -90,8 +90,9 @@ tsr_status tsr__join_pack(tsr__join_work *join, const tsr__view *left, const tsr
                           .keys = side ? join->right_keys : join->left_keys,
                           .count = join->ask->key_count,
                           .want_null = join->nulls };
-    tsr_status status = ask.columns ? tsr__pack_keys(join->rt, &ask, &packed[side], join->error)
-                                    : join->error->status;
+    tsr_status status =
+        ask.columns ? tsr__on_rows(join->rt)->pack_keys(join->rt, &ask, &packed[side], join->error)
+                    : join->error->status;
     if (status && side) tsr__packed_free(join->rt, &packed[0]);
     if (status) return status;
   }
@@ -135,7 +136,8 @@ static tsr_status gather(tsr__join_work *join, const gathering *g, const tsr__co
   index.rows = rows;
   for (int i = 0; i < count; i++) rows[i] = g->keep && !g->index->at[i] ? 0 : g->index->rows[i];
   tsr__gather ask = { g->parts, &index, from, g->may_miss };
-  tsr_status status = tsr__gather_column(join->rt, &ask, values, valid, join->error);
+  tsr_status status =
+      tsr__on_rows(join->rt)->gather_column(join->rt, &ask, values, valid, join->error);
   if (status) return status;
   for (int i = 0; i < count; i++) {
     if (!g->keep || g->index->at[i]) continue;
@@ -163,7 +165,7 @@ static tsr_status keep_left(tsr__join_work *join, const tsr__view *left, const t
 {
   tsr__buffer **values = tsr__join_small(join, (size_t)m->parts * sizeof *values);
   if (!values) return join->error->status;
-  tsr_status status = tsr__match_keep(m, &left->columns[c], values, join->error);
+  tsr_status status = tsr__on_rows(join->rt)->match_keep(m, &left->columns[c], values, join->error);
   if (!status) tsr__draft_put(&join->draft, c, left, values, NULL);
   return status;
 }
@@ -178,7 +180,7 @@ static tsr_status emit_left(tsr__join_work *join, const tsr__view *left, tsr__ma
       status = keep_left(join, left, m, c);
       continue;
     }
-    if (!index.rows) status = tsr__match_left(m, &index, join->error);
+    if (!index.rows) status = tsr__on_rows(join->rt)->match_left(m, &index, join->error);
     if (!status) status = gather(join, &g, &left->columns[c], c);
   }
   tsr__index_free(join->rt, &index);
@@ -195,7 +197,7 @@ tsr_status tsr__join_emit(tsr__join_work *join, const tsr__view *left, tsr__matc
   if (!status) status = emit_left(join, left, m);
   if (status || !join->pairs || !ask->take_count) return status;
   tsr__index index;
-  status = tsr__match_right(m, &index, join->error);
+  status = tsr__on_rows(join->rt)->match_right(m, &index, join->error);
   if (status) return status;
   gathering g = { .left = left, .index = &index, .parts = right->parts };
   g.may_miss = m->misses && m->how == TSR__MATCH_LEFT;
@@ -226,7 +228,7 @@ static tsr_status join_whole(tsr__join_work *join, const tsr__view *left, const 
   tsr_status status = tsr__join_pack(join, left, right, packed);
   if (status) return status;
   tsr__match_ask ask = { &left->parts, &right->parts, &packed[0], &packed[1], join->ask->how };
-  status = tsr__match_find(join->rt, &ask, &m, join->error);
+  status = tsr__on_rows(join->rt)->match_find(join->rt, &ask, &m, join->error);
   tsr__packed_free(join->rt, &packed[0]);
   tsr__packed_free(join->rt, &packed[1]);
   if (status) return status;

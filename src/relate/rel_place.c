@@ -147,7 +147,7 @@ static tsr__buffer *fresh(const placing *job, int position, tsr_dtype dtype, boo
   size_t bytes = tsr__device_bytes(dtype, job->rows[position]);
   tsr__buffer *buffer =
       tsr__devices_of(job->rt)->ops->buffer(job->rt, job->device[position], bytes, job->error);
-  if (buffer && ones) memset(buffer->data, 0xFF, bytes);
+  if (buffer && ones) tsr__devices_of(job->rt)->ops->fill(buffer, 0xFF);
   return buffer;
 }
 

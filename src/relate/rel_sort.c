@@ -103,13 +103,13 @@ static tsr_status sort_parts(sorting *s, const tsr__view *view, const tsr__parts
   tsr__index order = { 0 };
   for (int k = 0; k < ask->key_count; k++) s->columns[k] = columns[ask->keys[k].column];
   tsr__pack_ask pack = { parts, s->columns, s->keys, ask->key_count, false };
-  tsr_status status = tsr__pack_keys(s->rt, &pack, &packed, s->error);
-  if (!status) status = tsr__sort_rows(s->rt, parts, &packed, &order, s->error);
+  tsr_status status = tsr__on_rows(s->rt)->pack_keys(s->rt, &pack, &packed, s->error);
+  if (!status) status = tsr__on_rows(s->rt)->sort_rows(s->rt, parts, &packed, &order, s->error);
   tsr__packed_free(s->rt, &packed);
   for (int c = 0; c < ask->in->count && !status; c++) {
     tsr__buffer **valid = s->gathered + s->parts;
     tsr__gather gather = { parts, &order, &columns[c], false };
-    status = tsr__gather_column(s->rt, &gather, s->gathered, valid, s->error);
+    status = tsr__on_rows(s->rt)->gather_column(s->rt, &gather, s->gathered, valid, s->error);
     if (!status) tsr__draft_put(draft, c, view, s->gathered, valid);
     if (columns == s->arrived) drop_arrived(s, c);
   }
@@ -123,14 +123,13 @@ static tsr_status send_rows(sorting *s, const tsr__view *view, tsr__sort_split *
 {
   tsr__moved moved = { 0 };
   int count = s->ask->in->count;
-  const uint16_t *const *dest = (const uint16_t *const *)split->dest;
-  tsr__routes routes = { &view->parts, dest, NULL, s->counts };
-  tsr_status status = tsr__exchange_order(s->rt, &routes, s->error);
+  tsr__routes routes = { &view->parts, split->dest, NULL, s->counts };
+  tsr_status status = tsr__on_rows(s->rt)->route_rows(s->rt, &routes, s->error);
   tsr__buffer **valid = s->buffers + count * s->parts;
   tsr__exchange ask = { .rt = s->rt,
                         .from = &view->parts,
                         .counts = s->counts,
-                        .dest = dest,
+                        .dest = split->dest,
                         .column_count = count,
                         .columns = view->columns,
                         .values = s->buffers,
@@ -154,8 +153,9 @@ static tsr_status sort_slice(sorting *s, const tsr__view *view, tsr__draft *draf
   tsr__sort_split split = { 0 };
   for (int k = 0; k < ask->key_count; k++) s->columns[k] = view->columns[ask->keys[k].column];
   tsr__pack_ask pack = { &view->parts, s->columns, s->keys, ask->key_count, false };
-  tsr_status status = tsr__pack_keys(s->rt, &pack, &packed, s->error);
-  if (!status) status = tsr__sort_split_rows(s->rt, &view->parts, &packed, &split, s->error);
+  tsr_status status = tsr__on_rows(s->rt)->pack_keys(s->rt, &pack, &packed, s->error);
+  if (!status)
+    status = tsr__on_rows(s->rt)->sort_split_rows(s->rt, &view->parts, &packed, &split, s->error);
   tsr__packed_free(s->rt, &packed);
   if (!status) status = send_rows(s, view, &split);
   tsr__parts parts = { s->parts, view->parts.device, s->rows };
@@ -170,7 +170,7 @@ static tsr_status find_ranges(sorting *s, const tsr__view *view)
   const tsr__rel_sort_ask *ask = s->ask;
   tsr__view_keys(view, ask->keys, ask->key_count, s->keys, s->columns);
   tsr__range_ask range = { &view->parts, s->columns, s->keys, ask->key_count };
-  tsr_status status = tsr__keys_range(s->rt, &range, s->error);
+  tsr_status status = tsr__on_rows(s->rt)->keys_range(s->rt, &range, s->error);
   s->words = tsr__keys_settle(s->keys, ask->key_count, NULL);
   return status;
 }

@@ -196,13 +196,14 @@ void tsr__draft_free(tsr__draft *draft)
 /* A position without nulls among others that have some: its rows are all there. */
 static tsr_status fill_valid(const tsr__draft *draft, tsr__buffer **valid, tsr__error *error)
 {
+  const tsr__device_ops *ops = tsr__devices_of(draft->rt)->ops;
   for (int p = 0; p < draft->positions; p++) {
     if (valid[p]) continue;
     size_t bytes = tsr__device_bytes(TSR_BOOL, draft->rows[p]);
     int device = tsr__position_device(&draft->sharding, p);
-    valid[p] = tsr__devices_of(draft->rt)->ops->buffer(draft->rt, device, bytes, error);
+    valid[p] = ops->buffer(draft->rt, device, bytes, error);
     if (!valid[p]) return error->status;
-    memset(valid[p]->data, 0xFF, bytes);
+    ops->fill(valid[p], 0xFF);
   }
   return TSR_OK;
 }

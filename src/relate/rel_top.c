@@ -57,9 +57,9 @@ static tsr_status keep_slice(topping *t, const tsr__view *view, tsr__draft *draf
   tsr__index index = { 0 };
   for (int k = 0; k < t->ask->key_count; k++) t->columns[k] = view->columns[t->ask->keys[k].column];
   tsr__pack_ask pack = { &view->parts, t->columns, t->keys, t->ask->key_count, false };
-  tsr_status status = tsr__pack_keys(t->rt, &pack, &packed, t->error);
+  tsr_status status = tsr__on_rows(t->rt)->pack_keys(t->rt, &pack, &packed, t->error);
   tsr__top_ask top = { &view->parts, &packed, t->count, t->ask->in->total / 2 };
-  if (!status) status = tsr__top_rows(t->rt, &top, &index, t->error);
+  if (!status) status = tsr__on_rows(t->rt)->top_rows(t->rt, &top, &index, t->error);
   tsr__packed_free(t->rt, &packed);
   *few = !status && index.rows;
   if (!*few) return status;
@@ -67,7 +67,7 @@ static tsr_status keep_slice(topping *t, const tsr__view *view, tsr__draft *draf
   for (int c = 0; c < t->ask->in->count && !status; c++) {
     tsr__gather gather = { &parts, &index, &view->columns[c], false };
     tsr__buffer **valid = t->gathered + t->parts;
-    status = tsr__gather_column(t->rt, &gather, t->gathered, valid, t->error);
+    status = tsr__on_rows(t->rt)->gather_column(t->rt, &gather, t->gathered, valid, t->error);
     if (!status) tsr__draft_put(draft, c, view, t->gathered, valid);
   }
   for (int p = 0; p < t->parts; p++) draft->rows[view->position[p]] = index.rows[p];
@@ -85,7 +85,7 @@ static tsr_status keep_few(topping *t, const tsr__views *views, tsr__rel *out,
   bool few = true;
   tsr__view_keys(first, t->ask->keys, t->ask->key_count, t->keys, t->columns);
   tsr__range_ask range = { &first->parts, t->columns, t->keys, t->ask->key_count };
-  tsr_status status = tsr__keys_range(t->rt, &range, t->error);
+  tsr_status status = tsr__on_rows(t->rt)->keys_range(t->rt, &range, t->error);
   int words = tsr__keys_settle(t->keys, t->ask->key_count, NULL);
   if (!status) status = check_need(t, first, words, stats);
   if (!status) status = tsr__draft_new(in->rt, &in->sharding, in->count, &draft, t->error);

@@ -9,6 +9,7 @@
 #ifndef TSR_RELATE_RELATE_INNER_H
 #define TSR_RELATE_RELATE_INNER_H
 
+#include "kernel/rows/row_ops.h"
 #include "relate/relate.h"
 
 /* One slice of a table: parts in order of the rows, and each column's buffers by part. */

@@ -87,6 +87,23 @@ static void check_arrived(const parts_fixture *f, const table *t, const tsr__exc
   CHECK_I64(done->moved->bytes, bytes);
 }
 
+/* Destinations as a device has them. */
+static bool lend(parts_fixture *f, uint16_t *const *dest, tsr__buffer **out)
+{
+  bool all = true;
+  for (int p = 0; p < f->parts.count; p++) {
+    tsr__foreign memory = { .data = dest[p], .bytes = (size_t)f->rows[p] * sizeof **dest };
+    out[p] = tsr__buffer_adopt(f->rt, f->device[p], &memory);
+    all = all && out[p];
+  }
+  return all;
+}
+
+static void take_back(parts_fixture *f, tsr__buffer **lent)
+{
+  for (int p = 0; p < f->parts.count; p++) tsr__buffer_release(lent[p]);
+}
+
 enum { LIE, LISTED, GIVEN, WAYS }; /* rows by destination, a list of them, destinations */
 
 static tsr_status exchange(parts_fixture *f, table *t, int way)
@@ -96,10 +113,14 @@ static tsr_status exchange(parts_fixture *f, table *t, int way)
   tsr__index order = { 0 };
   tsr__moved moved = { 0 };
   tsr__buffer *values[COLUMNS * PARTS_MOST], *valid[COLUMNS * PARTS_MOST];
-  const uint16_t *const *dest = (const uint16_t *const *)t->dest;
+  tsr__buffer *dest[PARTS_MOST] = { NULL };
+  bool lent = lend(f, t->dest, dest);
   tsr__routes routes = { &f->parts, dest, way == LISTED ? &order : NULL, counts };
-  tsr_status status = tsr__exchange_order(f->rt, &routes, &f->error);
-  if (status) return status;
+  tsr_status status = lent ? tsr__route_rows(f->rt, &routes, &f->error) : TSR_ENOMEM;
+  if (status) {
+    take_back(f, dest);
+    return status;
+  }
   tsr__exchange ask = { .rt = f->rt,
                         .from = &f->parts,
                         .counts = counts,
@@ -118,6 +139,7 @@ static tsr_status exchange(parts_fixture *f, table *t, int way)
     tsr__buffer_release(valid[i]);
   }
   tsr__index_free(f->rt, &order);
+  take_back(f, dest);
   return status;
 }
 
@@ -147,17 +169,19 @@ TEST(large_parts_are_ordered_in_pieces)
   parts_open(&f, 2, NULL);
   parts_set(&f, (const int64_t[]){ MANY, 3 });
   for (int i = 0; i < MANY; i++) dest[i] = (uint16_t)test_range(&rng, 0, 1);
-  const uint16_t *both[2] = { dest, dest };
+  tsr__buffer *both[2];
+  CHECK(lend(&f, (uint16_t *[2]){ dest, dest }, both));
   tsr__index order;
   int64_t counts[4], at = 0;
   tsr__routes routes = { &f.parts, both, &order, counts };
-  CHECK_STATUS(tsr__exchange_order(f.rt, &routes, &f.error), TSR_OK, NULL);
+  CHECK_STATUS(tsr__route_rows(f.rt, &routes, &f.error), TSR_OK, NULL);
   for (int to = 0; to < 2; to++)
     for (int i = 0; i < MANY; i++)
       if (dest[i] == to) CHECK_I64(order.at[0][at++], i);
   CHECK_I64(counts[0] + counts[1], MANY);
   CHECK_I64(counts[2] + counts[3], 3);
   tsr__index_free(f.rt, &order);
+  take_back(&f, both);
   parts_close(&f);
 }
 

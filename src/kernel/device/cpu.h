@@ -29,6 +29,7 @@ void tsr__scratch_give(tsr_runtime *rt, tsr__scratch *scratch);
 
 /* device.c */
 tsr__buffer *tsr__cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
+void tsr__cpu_fill(tsr__buffer *buffer, uint8_t byte);
 
 /* copy.c */
 void tsr__cpu_from_host(const tsr__box_copy *copy, const void *host, tsr__buffer *to);

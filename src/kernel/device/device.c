@@ -61,6 +61,11 @@ tsr__buffer *tsr__cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__err
   return buffer;
 }
 
+void tsr__cpu_fill(tsr__buffer *buffer, uint8_t byte)
+{
+  memset(buffer->data, byte, buffer->bytes);
+}
+
 tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, const tsr__foreign *memory)
 {
   tsr__buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);

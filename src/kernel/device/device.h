@@ -50,20 +50,21 @@ typedef struct tsr__box_copy {
   int worker;
 } tsr__box_copy;
 
-/* Rows of a column to copy: `count` of them, listed in `rows`, to row `at` on. */
+/* Rows of a column to copy: `count` of them, listed in `rows` (u32) from place `first` on, to row
+ * `at` on. */
 typedef struct tsr__pick {
   tsr_dtype dtype;
-  const uint32_t *rows;
-  int64_t count, at;
+  const tsr__buffer *rows;
+  int64_t first, count, at;
 } tsr__pick;
 
 /* Rows of a column that part ways: row i goes to row next[dest[i]]++ of that one of `parts`
- * buffers, counts[p] of all to buffer p. Bits there are set before, and cleared where a row's is
- * not. */
+ * buffers, counts[p] of all to buffer p; `dest` is of u16. Bits there are set before, and cleared
+ * where a row's is not. */
 typedef struct tsr__disperse {
   tsr_dtype dtype;
   int parts;
-  const uint16_t *dest;
+  const tsr__buffer *dest;
   int64_t *next;
   const int64_t *counts;
   tsr__progress
@@ -98,9 +99,12 @@ typedef struct tsr__all_reduce tsr__all_reduce;
 typedef struct tsr__call tsr__call;
 
 typedef struct tsr__device_ops {
-  const char *kind; /* "cpu" */
+  const char *kind;                /* "cpu" */
+  const struct tsr__row_ops *rows; /* what reads and writes rows: rows/row_ops.h */
   /* A buffer of `bytes` on a device, refs 1; NULL with the error set past the limit. */
   tsr__buffer *(*buffer)(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
+  /* Every byte of a buffer becomes `byte`. */
+  void (*fill)(tsr__buffer *buffer, uint8_t byte);
   /* Host memory (dense, bool as bytes) to and from part of a device's dense buffer. */
   void (*from_host)(const tsr__box_copy *copy, const void *host, tsr__buffer *to);
   void (*to_host)(const tsr__box_copy *copy, const tsr__buffer *from, void *host);

@@ -9,14 +9,21 @@
 
 enum { SLICE = 1 << 16 }; /* rows between two questions whether to go on */
 
-#define DISPERSE(name, T)                                                                       \
-  static void name(const tsr__disperse *s, int64_t n, const void *data, tsr__buffer *const *to) \
-  {                                                                                             \
-    const T *from = data;                                                                       \
-    for (int64_t i = 0; i < n; i++) {                                                           \
-      uint16_t p = s->dest[i];                                                                  \
-      ((T *)to[p]->data)[s->next[p]++] = from[i];                                               \
-    }                                                                                           \
+/* A run of rows and where each goes. */
+typedef struct slice {
+  const uint16_t *dest;
+  int64_t *next, count;
+  const void *from;
+} slice;
+
+#define DISPERSE(name, T)                                  \
+  static void name(const slice *s, tsr__buffer *const *to) \
+  {                                                        \
+    const T *from = s->from;                               \
+    for (int64_t i = 0; i < s->count; i++) {               \
+      uint16_t p = s->dest[i];                             \
+      ((T *)to[p]->data)[s->next[p]++] = from[i];          \
+    }                                                      \
   }
 
 DISPERSE(disperse_8, uint8_t)
@@ -24,10 +31,10 @@ DISPERSE(disperse_16, uint16_t)
 DISPERSE(disperse_32, uint32_t)
 DISPERSE(disperse_64, uint64_t)
 
-static void disperse_bits(const tsr__disperse *s, int64_t n, const uint64_t *from,
-                          tsr__buffer *const *to)
+static void disperse_bits(const slice *s, tsr__buffer *const *to)
 {
-  for (int64_t i = 0; i < n; i++) {
+  const uint64_t *from = s->from;
+  for (int64_t i = 0; i < s->count; i++) {
     uint16_t p = s->dest[i];
     int64_t at = s->next[p]++;
     if (from[i / 64] >> (i % 64) & 1) continue;
@@ -39,9 +46,8 @@ static void disperse_bits(const tsr__disperse *s, int64_t n, const uint64_t *fro
 void tsr__cpu_disperse(const tsr__disperse *s, const tsr__buffer *from, tsr__buffer *const *to,
                        tsr__traffic *traffic)
 {
-  static void (*const ways[TSR__SIZES])(const tsr__disperse *, int64_t, const void *,
-                                        tsr__buffer *const *) = { disperse_8, disperse_16,
-                                                                  disperse_32, disperse_64 };
+  static void (*const ways[TSR__SIZES])(
+      const slice *, tsr__buffer *const *) = { disperse_8, disperse_16, disperse_32, disperse_64 };
   int64_t rows = 0, size = (int64_t)tsr_dtype_size(s->dtype);
   bool bits = s->dtype == TSR_BOOL;
   for (int p = 0; p < s->parts; p++) {
@@ -49,11 +55,11 @@ void tsr__cpu_disperse(const tsr__disperse *s, const tsr__buffer *from, tsr__buf
     if (!traffic || from->device == to[p]->device) continue;
     traffic->bytes += bits ? (s->counts[p] + 7) / 8 : s->counts[p] * size;
   }
-  tsr__disperse slice = *s;
+  const uint16_t *dest = s->dest->data;
   for (int64_t at = 0; at < rows && !tsr__progress_stops(s->progress, s->worker); at += SLICE) {
     int64_t n = rows - at < SLICE ? rows - at : SLICE;
-    slice.dest = s->dest + at;
-    if (bits) disperse_bits(&slice, n, (const uint64_t *)from->data + at / 64, to);
-    else ways[tsr__size_log(size)](&slice, n, (const char *)from->data + at * size, to);
+    slice some = { dest + at, s->next, n, (const char *)from->data + (bits ? at / 8 : at * size) };
+    if (bits) disperse_bits(&some, to);
+    else ways[tsr__size_log(size)](&some, to);
   }
 }

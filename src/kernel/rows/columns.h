@@ -77,6 +77,27 @@ typedef struct tsr__pack_ask {
   bool want_null;
 } tsr__pack_ask;
 
+/* Word `word` of all parts' keys as a column (bits where it is the number of words: the nulls),
+ * which borrows: buffers of no memory of their own. */
+typedef struct tsr__packed_word {
+  const tsr__packed_keys *packed;
+  const tsr__parts *parts;
+  int word;
+} tsr__packed_word;
+tsr_status tsr__packed_column(tsr_runtime *rt, const tsr__packed_word *of, tsr__buffer **out,
+                              tsr__error *error);
+/* The words of keys that came as columns, [word * parts + part], and their nulls (NULL: none). */
+typedef struct tsr__keys_came {
+  const tsr__parts *parts;
+  int words;
+  tsr__buffer **columns, **nulls;
+} tsr__keys_came;
+/* Packed keys of what came, which keeps the memory: words of one part are put one after the other
+ * in its first column, the others given back. `word` and `null` of `out` have room for all
+ * parts. */
+tsr_status tsr__packed_came(tsr_runtime *rt, const tsr__keys_came *came, tsr__packed_keys *out,
+                            tsr__error *error);
+
 tsr_status tsr__pack_keys(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__packed_keys *out,
                           tsr__error *error);
 void tsr__packed_free(tsr_runtime *rt, tsr__packed_keys *packed);
@@ -133,14 +154,25 @@ tsr_status tsr__top_rows(tsr_runtime *rt, const tsr__top_ask *ask, tsr__index *o
  * key, part and row (sort_split.c). */
 typedef struct tsr__sort_split {
   int parts;
-  uint16_t **dest; /* dest[p][r] */
-  tsr__buffer **buffers;
+  tsr__buffer **dest; /* u16, [part] */
 } tsr__sort_split;
 
 tsr_status tsr__sort_split_rows(tsr_runtime *rt, const tsr__parts *parts,
                                 const tsr__packed_keys *keys, tsr__sort_split *out,
                                 tsr__error *error);
 void tsr__sort_split_free(tsr_runtime *rt, tsr__sort_split *split);
+
+/* ---- where rows go (route.c) ----------------------------------------------------------------- */
+
+typedef struct tsr__routes {
+  const tsr__parts *parts;
+  tsr__buffer *const *dest; /* u16, [part]: the part that each row goes to */
+  tsr__index *order;        /* out: freed by the caller; NULL: not wanted */
+  int64_t *counts;          /* out: counts[from * parts + to] */
+} tsr__routes;
+
+/* Stable partition of each part's rows by destination: fills counts and order. */
+tsr_status tsr__route_rows(tsr_runtime *rt, const tsr__routes *routes, tsr__error *error);
 
 /* ---- grouping (group_number.c, group_aggregate.c) -------------------------------------------- */
 

@@ -150,34 +150,6 @@ typedef struct meeting {
   tsr__progress progress;
 } meeting;
 
-/* The keys that came, packed: the words of one part lie one after the other. */
-static tsr_status pack_came(tsr_runtime *rt, meeting *m, tsr__error *error)
-{
-  const tsr__group_homes *h = m->ask->homes;
-  int words = m->ask->keys->words, parts = h->parts->count;
-  m->packed.parts = parts;
-  m->packed.words = words;
-  m->packed.bits = m->ask->keys->bits;
-  for (int p = 0; p < parts; p++) {
-    tsr__buffer **came = m->ask->columns;
-    if (words > 1) {
-      size_t bytes = (size_t)h->came[p] * sizeof(uint64_t);
-      tsr__buffer *all =
-          tsr__devices_of(rt)->ops->buffer(rt, h->parts->device[p], bytes * (size_t)words, error);
-      if (!all) return error->status;
-      for (int w = 0; w < words; w++) {
-        tsr__buffer **one = &came[w * parts + p];
-        memcpy((char *)all->data + (size_t)w * bytes, (*one)->data, bytes);
-        tsr__buffer_release(*one);
-        *one = NULL;
-      }
-      came[p] = all;
-    }
-    m->packed.word[p] = came[p]->data;
-  }
-  return TSR_OK;
-}
-
 static void answer_task(void *user, int64_t o, int worker)
 {
   meeting *m = user;
@@ -220,15 +192,19 @@ tsr_status tsr__homes_meet(tsr_runtime *rt, const tsr__homes_keys *came, tsr__bu
   tsr__group_homes *h = came->homes;
   int parts = h->parts->count;
   size_t size = (size_t)parts * sizeof(uint64_t *);
-  meeting m = { .ask = came, .answer = answers, .progress = { .rt = rt, .what = what } };
   tsr__parts lie = tsr__homes_lie(h, h->came);
+  tsr__keys_came words = { &lie, came->keys->words, came->columns, NULL };
+  meeting m = { .ask = came, .answer = answers, .progress = { .rt = rt, .what = what } };
+  m.packed.parts = parts;
+  m.packed.words = words.words;
+  m.packed.bits = came->keys->bits;
   m.packed.word = tsr__new(&rt->heap, size);
   if (!m.packed.word)
     return tsr__error_set(error, TSR_ENOMEM,
                           "group by: no memory for the description of groups on %d devices; free "
                           "some arrays",
                           parts);
-  tsr_status status = pack_came(rt, &m, error);
+  tsr_status status = tsr__packed_came(rt, &words, &m.packed, error);
   if (!status) status = tsr__group_rows(rt, &lie, &m.packed, &h->owned, error);
   tsr__parts owned = tsr__homes_lie(h, h->owned.count);
   if (!status) status = tsr__buffers_of(rt, &owned, TSR_I32, h->owned_home, error);

@@ -84,7 +84,7 @@ tsr_status tsr__match_keep(const tsr__matched *matched, const tsr__colparts *fro
 typedef struct tsr__match_owners {
   const tsr__parts *parts[2]; /* left, right */
   const tsr__packed_keys *packed[2];
-  uint16_t *const *dest[2]; /* out: [part][row] */
+  tsr__buffer *const *dest[2]; /* u16, [part]: filled */
 } tsr__match_owners;
 tsr_status tsr__match_owners_of(tsr_runtime *rt, const tsr__match_owners *ask, tsr__error *error);
 

@@ -76,7 +76,7 @@ static void own(const owning *o, int side, const tsr__piece *piece)
   const uint64_t *word = packed->word[piece->part], *null = null_of(packed, piece->part);
   int64_t rows = parts->rows[piece->part];
   uint64_t count = (uint64_t)parts->count;
-  uint16_t *dest = o->ask->dest[side][piece->part], here = (uint16_t)piece->part;
+  uint16_t *dest = o->ask->dest[side][piece->part]->data, here = (uint16_t)piece->part;
   for (int64_t r = piece->start; r < piece->start + piece->count; r++) {
     bool meets = o->any && word[r] - o->least <= o->reach;
     if (o->ranges) {

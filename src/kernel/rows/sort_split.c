@@ -67,7 +67,7 @@ typedef struct split_job {
   int64_t room;
   const place *splitter;
   int splitters;
-  uint16_t *const *dest;
+  tsr__buffer *const *dest;
 } split_job;
 
 static void choose(split_job *job, int64_t total)
@@ -112,7 +112,7 @@ static void count_borders(const split_job *job, const tsr__sort_borders *borders
 static void send_words(const split_job *job, const tsr__piece *rows, uint64_t *border)
 {
   const uint64_t *word = job->keys->word[rows->part] + rows->start;
-  uint16_t *dest = job->dest[rows->part] + rows->start;
+  uint16_t *dest = (uint16_t *)job->dest[rows->part]->data + rows->start;
   int n = 0;
   for (int s = 0; s < job->splitters; s++) {
     uint64_t least = *job->splitter[s].word;
@@ -128,6 +128,7 @@ static void send_rows(const split_job *job, const tsr__piece *rows)
 {
   const tsr__packed_keys *keys = job->keys;
   int64_t stride = job->parts->rows[rows->part];
+  uint16_t *dest = job->dest[rows->part]->data;
   for (int64_t i = rows->start; i < rows->start + rows->count; i++) {
     int low = 0, high = job->splitters;
     while (low < high) {
@@ -137,7 +138,7 @@ static void send_rows(const split_job *job, const tsr__piece *rows)
       if (order > 0 || (!order && reached(s, rows->part, i))) low = middle + 1;
       else high = middle;
     }
-    job->dest[rows->part][i] = (uint16_t)low;
+    dest[i] = (uint16_t)low;
   }
 }
 
@@ -186,16 +187,11 @@ static tsr_status send(tsr_runtime *rt, const split_job *job, tsr__error *error)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static size_t split_size(int parts)
-{
-  return (size_t)parts * (sizeof(uint16_t *) + sizeof(tsr__buffer *));
-}
-
 void tsr__sort_split_free(tsr_runtime *rt, tsr__sort_split *split)
 {
   if (split->dest)
-    for (int p = 0; p < split->parts; p++) tsr__buffer_release(split->buffers[p]);
-  tsr__del(&rt->heap, split->dest, split_size(split->parts));
+    for (int p = 0; p < split->parts; p++) tsr__buffer_release(split->dest[p]);
+  tsr__del(&rt->heap, split->dest, (size_t)split->parts * sizeof *split->dest);
   *split = (tsr__sort_split){ 0 };
 }
 
@@ -203,14 +199,12 @@ static tsr_status split_new(tsr_runtime *rt, const tsr__parts *parts, tsr__sort_
                             tsr__error *error)
 {
   out->parts = parts->count;
-  out->dest = tsr__new(&rt->heap, split_size(parts->count));
+  out->dest = tsr__new(&rt->heap, (size_t)parts->count * sizeof *out->dest);
   if (!out->dest) return no_memory(error, parts->count);
-  out->buffers = (tsr__buffer **)(out->dest + parts->count);
   for (int p = 0; p < parts->count; p++) {
     size_t bytes = (size_t)parts->rows[p] * sizeof(uint16_t);
-    out->buffers[p] = tsr__devices_of(rt)->ops->buffer(rt, parts->device[p], bytes, error);
-    if (!out->buffers[p]) return error->status;
-    out->dest[p] = out->buffers[p]->data;
+    out->dest[p] = tsr__devices_of(rt)->ops->buffer(rt, parts->device[p], bytes, error);
+    if (!out->dest[p]) return error->status;
   }
   return TSR_OK;
 }
