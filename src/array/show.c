@@ -63,9 +63,8 @@ static tsr_status add_values(tsr_array *a, tsr__text *text, const char *site)
     text->failed = true;
     return TSR_OK;
   }
-  if (tsr__value_to_host(a->value, data))
+  if (!tsr__value_fetch(a->value, data, "tsr_text_of", &error))
     tsr__print_values(text, (tsr_dtype)a->dtype, &a->shape, data);
-  else tsr__cancelled(&error, "tsr_text_of");
   tsr__del(text->heap, data, bytes + 1);
   return error.status ? refuse(a, &error, site) : TSR_OK;
 }
@@ -96,11 +95,10 @@ tsr_status tsr_devices_into_at(tsr_array *a, const char **out, const char *site)
   if (status) return status;
   tsr__text text = text_for(a);
   for (int p = 0; p < a->value->part_count; p++) {
-    tsr__buffer *buffer = a->value->parts[p];
-    if (!buffer) continue;
+    if (!a->value->parts[p]) continue;
     tsr_box box;
     tsr__value_box(a->value, p, &box);
-    tsr__text_add(&text, "device %d: [", buffer->device);
+    tsr__text_add(&text, "device %d: [", tsr__position_device(&a->value->sharding, p));
     int64_t count = 1;
     for (int d = 0; d < a->shape.rank; d++) {
       tsr__text_add(&text, "%s%lld:%lld", d ? ", " : "", (long long)box.start[d],

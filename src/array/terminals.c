@@ -75,8 +75,7 @@ tsr_status tsr_read_at(tsr_array *a, void *out, size_t bytes, const char *site)
                      "tsr_read: %s%zu bytes for %s, expected exactly %zu", out ? "" : "NULL of ",
                      bytes, tsr_type_of(a), need);
   tsr__error error = { 0 };
-  if (tsr__value_to_host(a->value, out)) return TSR_OK;
-  tsr__cancelled(&error, "tsr_read");
+  if (!tsr__value_fetch(a->value, out, "tsr_read", &error)) return TSR_OK;
   return tsr__fail_error(tsr__home(a), site_of(a, site), &error);
 }
 
@@ -93,8 +92,9 @@ static tsr_status read_one(tsr_array *a, const char *what, element *out, const c
   if (tsr__shape_count(&a->shape) != 1)
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESHAPE, "%s: %s, expected one element",
                      what, tsr_type_of(a));
-  tsr__value_to_host(a->value, out);
-  return TSR_OK;
+  tsr__error error = { 0 };
+  if (!tsr__value_fetch(a->value, out, what, &error)) return TSR_OK;
+  return tsr__fail_error(tsr__home(a), site_of(a, site), &error);
 }
 
 tsr_status tsr_read_scalar_at(tsr_array *a, double *out, const char *site)
@@ -159,8 +159,8 @@ tsr_status tsr_shard_view_at(tsr_array *a, int position, tsr_shard *out, const c
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
                      "tsr_shard_view: position %d of %s, expected 0..%d", position, tsr_type_of(a),
                      value->part_count - 1);
-  tsr_shard shard = { .device = value->parts[position]->device,
-                      .data = value->parts[position]->data };
+  tsr_shard shard = { .device = tsr__position_device(&value->sharding, position),
+                      .data = tsr__value_map(value, position) };
   tsr__value_box(value, position, &shard.box);
   for (int p = 0; p < position; p++) {
     tsr_box box;

@@ -51,8 +51,8 @@ int64_t tsr__number_rows(const tsr_sharding *sharding, int positions, const int6
                          int64_t *before);
 /* Where a position's rows start. */
 int64_t tsr__rows_before(const tsr_sharding *sharding, const int64_t *before, int position);
-/* Copies to and from host memory: dense C order, bool as bytes. False: the progress callback
- * cancelled (never for TSR__AT_ONCE elements or fewer). */
+/* Copies from host memory: dense C order, bool as bytes. False: the progress callback cancelled
+ * (never for TSR__AT_ONCE elements or fewer). */
 enum { TSR__AT_ONCE = 65536 };
 bool tsr__value_from_host(tsr__value *value, const void *data);
 /* The same from whoever reads elements at .. of the whole array to `out`, in host memory's form,
@@ -60,14 +60,39 @@ bool tsr__value_from_host(tsr__value *value, const void *data);
  * TSR_ENOMEM, or TSR_EIO where reading failed. */
 typedef bool tsr__reading_fn(void *user, int64_t at, int64_t count, void *out);
 tsr_status tsr__value_from_reading(tsr__value *value, tsr__reading_fn *read, void *user);
-bool tsr__value_to_host(const tsr__value *value, void *out);
-/* The memory of a position's buffer for a reader that fills it (CPU devices); NULL where it is not
+/* A position's buffer as the host reads or fills it (the device table's map); NULL where it is not
  * addressable. Positions with the same part (replicas) each need filling. */
-void *tsr__value_data(const tsr__value *value, int position);
+void *tsr__value_map(const tsr__value *value, int position);
+void tsr__value_unmap(const tsr__value *value, int position);
+/* Gives the positions that hold a part again what its first one got; counts what moves. */
+void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic);
 
-/* How many elements of a bool array of rank 1 are true at a position; 0 where it is not
- * addressable. */
+/* How many elements of a bool array of rank 1 are true at an addressable position. */
 int64_t tsr__value_true(const tsr__value *value, int position);
+
+/* ---- the host looks ---------------------------------------------------------------------- */
+
+/* Each is one point where all processes meet, and tells of the whole array: TSR_EUNSUPPORTED where
+ * a part lies in other processes only. `what` begins the error's text. */
+
+/* Copies an array to host memory: dense C order, bool as bytes. TSR_ECANCELLED (never for
+ * TSR__AT_ONCE elements or fewer). */
+tsr_status tsr__value_fetch(const tsr__value *value, void *out, const char *what,
+                            tsr__error *error);
+/* Of a bool array of rank 1: how many elements are true. */
+tsr_status tsr__value_count(const tsr__value *mask, int64_t *out, const char *what,
+                            tsr__error *error);
+/* The row where the `n`-th element that is `bit` stands, counted from 0; the number of rows where
+ * there are fewer. */
+typedef struct tsr__value_place {
+  bool bit;
+  int64_t n;
+} tsr__value_place;
+tsr_status tsr__value_find(const tsr__value *mask, tsr__value_place place, int64_t *row,
+                           const char *what, tsr__error *error);
+/* Copies the element of a row of an array of rank 1, bool as a byte. */
+tsr_status tsr__value_at(const tsr__value *value, int64_t row, void *out, const char *what,
+                         tsr__error *error);
 
 /* ---- running --------------------------------------------------------------------------- */
 

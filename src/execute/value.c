@@ -201,12 +201,23 @@ static void from_reading_task(void *user, int64_t position, int worker)
   read_slabs(job, &box, position, worker);
 }
 
+/* A local position that holds what `position` does, itself if it can be; -1: there is none. */
+static int local_like(const tsr__value *value, int position)
+{
+  if (value->parts[position]) return position;
+  int leader = tsr__replica_leader(&value->sharding, position);
+  for (int p = leader; p < value->part_count; p++)
+    if (value->parts[p] && tsr__replica_leader(&value->sharding, p) == leader) return p;
+  return -1;
+}
+
+/* Each part is copied from one position: the first that is addressable. */
 static void to_host_task(void *user, int64_t position, int worker)
 {
   host_job *job = user;
   tsr__value *value = job->value;
-  if (!value->parts[position]) return;
-  if (tsr__replica_leader(&value->sharding, (int)position) != position) return;
+  int leader = tsr__replica_leader(&value->sharding, (int)position);
+  if (local_like(value, leader) != position) return;
   tsr_box box;
   tsr__box_copy copy;
   tsr__value_box(value, (int)position, &box);
@@ -240,16 +251,34 @@ tsr_status tsr__value_from_reading(tsr__value *value, tsr__reading_fn *read, voi
   return (tsr_status)job.failed;
 }
 
-bool tsr__value_to_host(const tsr__value *value, void *out)
-{
-  host_job job = { .value = (tsr__value *)value, .to = out };
-  return each_position(&job, to_host_task);
-}
-
-void *tsr__value_data(const tsr__value *value, int position)
+void *tsr__value_map(const tsr__value *value, int position)
 {
   if (position < 0 || position >= value->part_count || !value->parts[position]) return NULL;
-  return value->parts[position]->data;
+  return tsr__devices_of(value->rt)->ops->map(value->parts[position]);
+}
+
+void tsr__value_unmap(const tsr__value *value, int position)
+{
+  if (value->parts[position]) tsr__devices_of(value->rt)->ops->unmap(value->parts[position]);
+}
+
+void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic)
+{
+  static const int64_t zero[TSR_MAX_RANK];
+  for (int p = 0; p < value->part_count; p++) {
+    int first = local_like(value, tsr__replica_leader(&value->sharding, p));
+    if (first == p || !value->parts[p]) continue;
+    tsr_box box;
+    tsr__value_box(value, p, &box);
+    tsr__box_copy copy = { .dtype = (tsr_dtype)value->dtype,
+                           .rank = value->shape.rank,
+                           .from_dims = box.size,
+                           .from_start = zero,
+                           .to_dims = box.size,
+                           .to_start = zero,
+                           .size = box.size };
+    tsr__devices_of(value->rt)->ops->copy(&copy, value->parts[first], value->parts[p], traffic);
+  }
 }
 
 int64_t tsr__value_true(const tsr__value *value, int position)
@@ -258,4 +287,95 @@ int64_t tsr__value_true(const tsr__value *value, int position)
   if (!value->parts[position]) return 0;
   tsr__value_box(value, position, &box);
   return tsr__devices_of(value->rt)->ops->mask_count(value->parts[position], box.size[0]);
+}
+
+/* ---- the host looks -------------------------------------------------------------------------- */
+
+static tsr_status elsewhere(const tsr__value *value, int position, const char *what,
+                            tsr__error *error)
+{
+  return tsr__error_set(error, TSR_EUNSUPPORTED,
+                        "%s: elements cannot yet be read from other processes: device %d is "
+                        "another's; use a mesh of this process's devices",
+                        what, tsr__position_device(&value->sharding, position));
+}
+
+/* TSR_OK where every part has an addressable position. */
+static tsr_status all_here(const tsr__value *value, const char *what, tsr__error *error)
+{
+  for (int p = 0; p < value->part_count; p++)
+    if (local_like(value, p) < 0) return elsewhere(value, p, what, error);
+  return TSR_OK;
+}
+
+tsr_status tsr__value_fetch(const tsr__value *value, void *out, const char *what, tsr__error *error)
+{
+  host_job job = { .value = (tsr__value *)value, .to = out };
+  tsr_status status = all_here(value, what, error);
+  if (status) return status;
+  return each_position(&job, to_host_task) ? TSR_OK : tsr__cancelled(error, what);
+}
+
+tsr_status tsr__value_count(const tsr__value *mask, int64_t *out, const char *what,
+                            tsr__error *error)
+{
+  int64_t total = 0;
+  tsr_status status = all_here(mask, what, error);
+  for (int p = 0; p < mask->part_count && !status; p++)
+    if (tsr__replica_leader(&mask->sharding, p) == p)
+      total += tsr__value_true(mask, local_like(mask, p));
+  if (!status) *out = total;
+  return status;
+}
+
+/* The addressable position that holds a row, and its box. */
+static int position_of(const tsr__value *value, int64_t row, tsr_box *box)
+{
+  for (int p = 0; p < value->part_count; p++) {
+    tsr__value_box(value, p, box);
+    if (row >= box->start[0] && row < box->start[0] + box->size[0]) return local_like(value, p);
+  }
+  return -1;
+}
+
+tsr_status tsr__value_find(const tsr__value *mask, tsr__value_place place, int64_t *row,
+                           const char *what, tsr__error *error)
+{
+  const tsr__device_ops *ops = tsr__devices_of(mask->rt)->ops;
+  int64_t at = 0, rows = mask->shape.dims[0], left = place.n;
+  tsr_status status = all_here(mask, what, error);
+  while (!status && at < rows) {
+    tsr_box box;
+    const tsr__buffer *bits = mask->parts[position_of(mask, at, &box)];
+    int64_t here = ops->mask_count(bits, box.size[0]);
+    if (!place.bit) here = box.size[0] - here;
+    if (left < here) {
+      at += ops->mask_find(bits, box.size[0], place.bit, left);
+      break;
+    }
+    left -= here;
+    at += box.size[0];
+  }
+  if (!status) *row = at;
+  return status;
+}
+
+tsr_status tsr__value_at(const tsr__value *value, int64_t row, void *out, const char *what,
+                         tsr__error *error)
+{
+  static const int64_t zero[1], one[1] = { 1 };
+  tsr_box box;
+  tsr_status status = all_here(value, what, error);
+  int p = status ? -1 : position_of(value, row, &box);
+  if (p < 0) return status;
+  int64_t start = row - box.start[0];
+  tsr__box_copy copy = { .dtype = (tsr_dtype)value->dtype,
+                         .rank = 1,
+                         .from_dims = box.size,
+                         .from_start = &start,
+                         .to_dims = one,
+                         .to_start = zero,
+                         .size = one };
+  tsr__devices_of(value->rt)->ops->to_host(&copy, value->parts[p], out);
+  return TSR_OK;
 }

@@ -47,6 +47,9 @@ static const tsr__device_ops cpu_ops = {
   .rows = &row_ops,
   .buffer = tsr__cpu_buffer,
   .fill = tsr__cpu_fill,
+  .number = tsr__cpu_number,
+  .map = tsr__cpu_map,
+  .unmap = tsr__cpu_unmap,
   .from_host = tsr__cpu_from_host,
   .to_host = tsr__cpu_to_host,
   .copy = tsr__cpu_copy,
@@ -58,6 +61,7 @@ static const tsr__device_ops cpu_ops = {
   .call = tsr__cpu_call,
   .all_reduce = tsr__cpu_all_reduce,
   .mask_count = tsr__cpu_mask_count,
+  .mask_find = tsr__cpu_mask_find,
   .compact = tsr__cpu_compact,
   .mask_first = tsr__cpu_mask_first,
 };

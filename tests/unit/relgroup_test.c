@@ -263,8 +263,9 @@ TEST_TIMEOUT(keys_that_nearly_all_differ, 120)
   CHECK_STATUS(keep(&one, &expected), TSR_OK, NULL);
   CHECK_STATUS(keep(&many, &found), TSR_OK, NULL);
   uint8_t *a = test_guarded(MANY), *b = test_guarded(MANY);
-  tsr__value_to_host(expected, a);
-  tsr__value_to_host(found, b);
+  tsr__error error = { 0 };
+  CHECK_I64(tsr__value_fetch(expected, a, "test", &error), TSR_OK);
+  CHECK_I64(tsr__value_fetch(found, b, "test", &error), TSR_OK);
   CHECK_BYTES(b, a, MANY);
   tsr__value_release(expected);
   tsr__value_release(found);

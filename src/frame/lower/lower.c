@@ -480,16 +480,15 @@ tsr_array *tsr__value_leaf(tsr_scope *scope, tsr__value *value, const char *site
 /* A value of the rows of another: bools that are all true, or row numbers. */
 tsr__value *tsr__value_like(const tsr__value *like, tsr_dtype dtype, tsr__error *error)
 {
+  const tsr__device_ops *ops = tsr__devices_of(like->rt)->ops;
   tsr__layout layout = { dtype, &like->shape, &like->sharding, like->rows };
   tsr__value *value = tsr__value_new(like->rt, &layout, error);
   for (int p = 0; value && p < value->part_count; p++) {
     tsr_box box;
-    void *data = tsr__value_data(value, p);
     tsr__value_box(value, p, &box);
-    if (!data) continue;
-    if (dtype == TSR_BOOL) memset(data, 0xff, tsr__device_bytes(TSR_BOOL, box.size[0]));
-    for (int64_t i = 0; dtype == TSR_I64 && i < box.size[0]; i++)
-      ((int64_t *)data)[i] = box.start[0] + i;
+    if (!value->parts[p]) continue;
+    if (dtype == TSR_BOOL) ops->fill(value->parts[p], 0xff);
+    else ops->number(value->parts[p], box.start[0], box.size[0]);
   }
   return value;
 }

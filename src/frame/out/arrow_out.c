@@ -119,7 +119,8 @@ static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 typedef struct out_array {
   tsr__heap *heap;
   size_t size;
-  tsr__buffer *held[2];
+  const tsr__device_ops *ops;
+  tsr__buffer *held[2]; /* mapped */
   tsr__dict *dict;
   const void *buffers[3];
   struct ArrowArray **pointer;
@@ -133,7 +134,10 @@ static void release_array(struct ArrowArray *array)
     if (array->children[i]->release) array->children[i]->release(array->children[i]);
   if (array->dictionary && array->dictionary->release)
     array->dictionary->release(array->dictionary);
-  for (int i = 0; i < 2; i++) tsr__buffer_release(own->held[i]);
+  for (int i = 0; i < 2; i++) {
+    if (own->held[i]) own->ops->unmap(own->held[i]);
+    tsr__buffer_release(own->held[i]);
+  }
   tsr__dict_release(own->dict);
   array->release = NULL;
   tsr__del(own->heap, own, own->size);
@@ -174,6 +178,15 @@ static bool make_entries(tsr__heap *heap, tsr__dict *dict, struct ArrowArray *co
   return true;
 }
 
+/* Shows a device's piece of a value as buffer `i` of an array. */
+static void show_buffer(out_array *own, int i, const tsr__value *value, int position)
+{
+  own->ops = tsr__devices_of(value->rt)->ops;
+  own->held[i] = value->parts[position];
+  tsr__buffer_hold(own->held[i]);
+  own->buffers[i] = tsr__value_map(value, position);
+}
+
 /* A device's rows of one column; the buffers are shared. */
 static bool make_column(const out_column *column, const tsr__col *col, int position, int64_t rows,
                         struct ArrowArray *out)
@@ -182,14 +195,10 @@ static bool make_column(const out_column *column, const tsr__col *col, int posit
   tsr__heap *heap = &values->rt->heap;
   if (!make_array(heap, rows, 0, out)) return false;
   out_array *own = out->private_data;
-  own->held[1] = values->parts[position];
-  tsr__buffer_hold(own->held[1]);
-  own->buffers[1] = tsr__value_data(values, position);
+  show_buffer(own, 1, values, position);
   if (col->valid) {
     int64_t nulls = rows - tsr__value_true(col->valid->value, position);
-    own->held[0] = nulls ? col->valid->value->parts[position] : NULL;
-    if (nulls) tsr__buffer_hold(own->held[0]);
-    own->buffers[0] = nulls ? tsr__value_data(col->valid->value, position) : NULL;
+    if (nulls) show_buffer(own, 0, col->valid->value, position);
     out->null_count = nulls;
   }
   return column->type != TSR_COL_TEXT || make_entries(heap, column->dict, out);

@@ -257,7 +257,12 @@ static tsr_status read_files(tsr__bind *bind, bool *changed)
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     if (v->df->kind != TSR__FRAME_FILE || !v->live) continue;
     int before = v->df->version;
-    if (tsr__scan_read(v, &bind->error)) return bind->error.status;
+    tsr__traffic moved = { 0 };
+    if (tsr__scan_read(v, &moved, &bind->error)) return bind->error.status;
+    if (moved.bytes)
+      add_stats(bind->scope, &(tsr_run_stats){ .bytes_explained = moved.bytes,
+                                               .bytes_counted = moved.bytes,
+                                               .cached = true });
     *changed = *changed || v->df->version != before;
   }
   for (tsr__visit *v = bind->visits; v && *changed; v = v->next) {
@@ -330,7 +335,9 @@ static tsr_status widen_fronts(tsr__bind *bind, const tsr__bind *before, bool *a
     if (tsr__scan_source(v)->enough == INT64_MAX || !from->mask) continue;
     if (tsr__bind_run(bind, &from->mask, 1))
       return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
-    if (tsr__mask_rows(from->mask->value) >= v->wanted) continue;
+    int64_t rows;
+    if (tsr__mask_rows(bind, from->mask->value, &rows)) return bind->error.status;
+    if (rows >= v->wanted) continue;
     v->reach *= 8;
     *again = true;
   }

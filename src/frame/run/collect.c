@@ -32,37 +32,15 @@ static tsr__lower lower_on(tsr__bind *bind, const tsr__bound *bound)
 
 /* ---- which rows ---------------------------------------------------------------------------- */
 
-/* The global row of the `wanted`-th true bit, counted from 0 over the parts in order of their
- * rows. */
-static int64_t find_bit(const tsr__value *mask, int64_t wanted)
+/* The global row of the `wanted`-th true bit, counted from 0. */
+static tsr_status find_bit(tsr__bind *bind, const tsr__value *mask, int64_t wanted, int64_t *row)
 {
-  int64_t at = 0, before = 0, rows = mask->shape.dims[0];
-  while (at < rows) {
-    int p = 0;
-    tsr_box box;
-    for (; p < mask->part_count; p++) {
-      tsr__value_box(mask, p, &box);
-      if (box.start[0] == at && box.size[0]) break;
-    }
-    const uint64_t *words = tsr__value_data(mask, p);
-    int64_t here = tsr__value_true(mask, p);
-    if (wanted >= before + here) {
-      before += here;
-      at += box.size[0];
-      continue;
-    }
-    for (int64_t i = 0; i < box.size[0]; i++)
-      if ((words[i / 64] >> (i % 64) & 1) && before++ == wanted) return at + i;
-  }
-  return rows;
+  return tsr__value_find(mask, (tsr__value_place){ true, wanted }, row, bind->what, &bind->error);
 }
 
-int64_t tsr__mask_rows(const tsr__value *mask)
+tsr_status tsr__mask_rows(tsr__bind *bind, const tsr__value *mask, int64_t *out)
 {
-  int64_t total = 0;
-  for (int p = 0; p < mask->part_count; p++)
-    if (tsr__replica_leader(&mask->sharding, p) == p) total += tsr__value_true(mask, p);
-  return total;
+  return tsr__value_count(mask, out, bind->what, &bind->error);
 }
 
 /* Makes the bound frame's selection the window's: rows up to the `head`-th and from the `tail`-th
@@ -73,13 +51,13 @@ static tsr_status narrow(tsr__bind *bind, tsr__bound *bound, tsr__window *window
   window->total = bound->rows;
   if (bound->mask) {
     if (tsr__bind_run(bind, &bound->mask, 1)) return tsr_scope_status(bind->scope);
-    window->total = tsr__mask_rows(bound->mask->value);
+    if (tsr__mask_rows(bind, bound->mask->value, &window->total)) return bind->error.status;
   }
   if (window->head < 0 || window->total <= window->head + window->tail) return TSR_OK;
   int64_t first = window->head, last = window->total - window->tail;
   if (bound->mask) {
-    first = find_bit(bound->mask->value, first);
-    last = find_bit(bound->mask->value, last);
+    if (find_bit(bind, bound->mask->value, first, &first)) return bind->error.status;
+    if (find_bit(bind, bound->mask->value, last, &last)) return bind->error.status;
   }
   tsr_array *index = tsr__row_numbers(&low);
   tsr_array *front = tsr__op2(&low, TSR__OP_LT, index, tsr__const_i(&low, TSR_I64, first));
@@ -270,8 +248,7 @@ tsr_status tsr__count_rows(tsr__bind *bind, const tsr__bound *bound, int64_t *ou
   tsr__lower low = lower_on(bind, bound);
   tsr__col rows = tsr__aggregate(&low, TSR__A_COUNT, (tsr__col){ 0 });
   tsr_status status = tsr__bind_run(bind, &rows.values, 1);
-  if (!status) tsr__value_to_host(rows.values->value, out);
-  return status;
+  return status ? status : tsr__value_fetch(rows.values->value, out, bind->what, &bind->error);
 }
 
 static tsr_status count(tsr__bind *bind, int64_t *out)
@@ -314,8 +291,8 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
     tsr_array *total = tsr__op1(low, TSR__OP_COUNT, nulls);
     int64_t found = 0;
     tsr_status status = tsr__bind_run(bind, &total, 1);
+    if (!status) status = tsr__value_fetch(total->value, &found, bind->what, &bind->error);
     if (status) return status;
-    tsr__value_to_host(total->value, &found);
     if (found)
       return tsr__error_set(
           &bind->error, TSR_EVALUE,

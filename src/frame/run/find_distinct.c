@@ -152,14 +152,16 @@ static bool find(tsr__lower *low, tsr__distinct *ask)
   uint8_t *use = ask->mask ? tsr__new_raw(heap, room) : NULL;
   words set = { .heap = heap, .low = low, .seed = tsr__key_seed_of(heap->seed) };
   set.failed = !row || (ask->mask && !use);
-  bool whole = !set.failed && tsr__value_to_host(ask->values->value, row) &&
-               (!use || tsr__value_to_host(ask->mask->value, use));
+  tsr__bind *bind = low->bind;
+  bool whole = !set.failed &&
+               !tsr__value_fetch(ask->values->value, row, bind->what, &bind->error) &&
+               (!use || !tsr__value_fetch(ask->mask->value, use, bind->what, &bind->error));
   if (whole) collect(row, use, rows, real, &set);
   tsr__del(heap, row, row ? room * sizeof *row : 0);
   tsr__del(heap, use, use ? room : 0);
   bool fine = false;
   if (set.failed) failed(low);
-  else if (!whole) tsr__lower_cancelled(low);
+  else if (!whole) tsr__fail_error(low->scope, low->site, &bind->error);
   else if (set.count > MOST)
     tsr__fail(low->scope, low->site, TSR_EUNSUPPORTED,
               "%s: more than %d different values or pairs of texts; make fewer before, or filter",

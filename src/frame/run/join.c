@@ -119,38 +119,29 @@ static tsr_status meet_places(tsr__bind *bind, tsr__rel *left, tsr__rel *right)
 
 /* ---- a key that must not repeat ---- */
 
-/* The first row of a bool value that is false, by position; -1: none here. */
-static int64_t first_false(const tsr__value *mask, int position)
+static tsr_status print_value(tsr__bind *bind, const tsr__value *values, int64_t row,
+                              const tsr__col *col, tsr__text *out)
 {
-  const uint64_t *bits = tsr__value_data(mask, position);
-  tsr_box box;
-  tsr__value_box(mask, position, &box);
-  for (int64_t i = 0; bits && i < box.size[0]; i++)
-    if (!(bits[i / 64] >> (i % 64) & 1)) return i;
-  return -1;
-}
-
-static void print_value(const tsr__value *values, int position, int64_t row, const tsr__col *col,
-                        tsr__text *out)
-{
-  const void *data = tsr__value_data(values, position);
+  uint64_t found = 0; /* as the element lies in host memory */
   tsr_dtype dtype = (tsr_dtype)values->dtype;
   char text[40];
   int64_t whole = 0, length = 0;
-  if (dtype == TSR_BOOL) whole = ((const uint8_t *)data)[row / 8] >> (row % 8) & 1;
-  else if (!tsr__dtype_float(dtype)) whole = tsr__dtype_get_whole(dtype, data, row);
+  tsr_status status = tsr__value_at(values, row, &found, bind->what, &bind->error);
+  if (status) return status;
+  if (!tsr__dtype_float(dtype)) whole = tsr__dtype_get_whole(dtype, &found, 0);
   switch (col->type) {
   case TSR_COL_TEXT: {
     const char *word = tsr__dict_get(col->dict, whole, &length);
     tsr__text_add(out, "'%.*s'", (int)(length < 60 ? length : 60), word);
-    return;
+    return TSR_OK;
   }
   case TSR_COL_DATE: tsr__date_write(whole, text); break;
   case TSR_COL_TIME: tsr__time_write(whole, text); break;
   case TSR_COL_BOOL: text[snprintf(text, sizeof text, "%d", (int)whole)] = '\0'; break;
-  default: text[tsr__dtype_text(dtype, data, row, text)] = '\0';
+  default: text[tsr__dtype_text(dtype, &found, 0, text)] = '\0';
   }
   tsr__text_add(out, "%s", text);
+  return TSR_OK;
 }
 
 /* Finds a right row whose key stood there before among those that have a left one. */
@@ -172,15 +163,15 @@ static tsr_status say_repeat(tsr__bind *bind, const side *left, const side *righ
   tsr__rel_group_ask firsts = { .in = &met, .keys = right->keys, .key_count = join->key_count };
   tsr_status status = tsr__rel_first_of_group(&firsts, 1, &mask, &stats, &bind->error);
   tsr__text_init(&key, NULL);
-  for (int p = 0; !status && p < mask->part_count && !key.length; p++) {
-    int64_t row = first_false(mask, p);
-    for (int i = 0; row >= 0 && i < join->key_count; i++) {
-      int column = right->keys[i].column;
-      tsr__text_add(&key, i ? ", " : "");
-      tsr__expr_print(join->right[i], &key);
-      tsr__text_add(&key, " = ");
-      print_value(met.column[column].values, p, row, &right->carry.col[column], &key);
-    }
+  int64_t row = met.total;
+  tsr__value_place first = { false, 0 };
+  if (!status) status = tsr__value_find(mask, first, &row, bind->what, &bind->error);
+  for (int i = 0; row < met.total && !status && i < join->key_count; i++) {
+    int column = right->keys[i].column;
+    tsr__text_add(&key, i ? ", " : "");
+    tsr__expr_print(join->right[i], &key);
+    tsr__text_add(&key, " = ");
+    status = print_value(bind, met.column[column].values, row, &right->carry.col[column], &key);
   }
   tsr__value_release(mask);
   tsr__rel_free(&met);

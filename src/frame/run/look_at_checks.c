@@ -5,56 +5,25 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The first row that the devices marked, or a number beyond all rows. */
-static int64_t first_marked(tsr__value *value)
-{
-  int64_t first = INT64_MAX;
-  for (int p = 0; p < value->part_count; p++) {
-    const uint64_t *bits = tsr__value_data(value, p);
-    tsr_box box;
-    tsr__value_box(value, p, &box);
-    for (int64_t i = 0; bits && i < box.size[0]; i += 64) {
-      int64_t left = box.size[0] - i;
-      uint64_t word = bits[i / 64] & (left < 64 ? (UINT64_C(1) << left) - 1 : UINT64_MAX);
-      int64_t row = box.start[0] + i + (word ? __builtin_ctzll(word) : 0);
-      if (word && row < first) first = row;
-      if (word) break;
-    }
-  }
-  return first;
-}
-
 /* Whether a check tells one of several; a scalar does not. */
 static bool is_of_many(const tsr__run_check *watch)
 {
   return watch->row->dtype != TSR_BOOL || watch->row->shape.rank > 0;
 }
 
-static int64_t read_first(const tsr_array *array)
+/* The first row that the devices marked, beyond all rows if there is none; or the one mark. */
+static tsr_status read_first(tsr__bind *bind, const tsr_array *array, int64_t *out)
 {
-  int64_t out = 0;
-  if (array->shape.rank > 0) return first_marked(array->value);
-  if (array->dtype == TSR_BOOL) {
-    uint8_t byte = 0;
-    tsr__value_to_host(array->value, &byte);
-    out = byte;
-  } else {
-    tsr__value_to_host(array->value, &out);
-  }
-  return out;
-}
-
-/* Copies the element of a row to `out`. */
-static void read_row(const tsr__value *value, int64_t row, void *out)
-{
-  size_t size = tsr_dtype_size((tsr_dtype)value->dtype);
-  for (int p = 0; p < value->part_count; p++) {
-    const char *data = tsr__value_data(value, p);
-    tsr_box box;
-    tsr__value_box(value, p, &box);
-    int64_t at = row - box.start[0];
-    if (data && at >= 0 && at < box.size[0]) memcpy(out, data + (size_t)at * size, size);
-  }
+  uint8_t byte = 0;
+  *out = 0;
+  if (array->shape.rank > 0)
+    return tsr__value_find(array->value, (tsr__value_place){ true, 0 }, out, bind->what,
+                           &bind->error);
+  if (array->dtype != TSR_BOOL)
+    return tsr__value_fetch(array->value, out, bind->what, &bind->error);
+  tsr_status status = tsr__value_fetch(array->value, &byte, bind->what, &bind->error);
+  *out = byte;
+  return status;
 }
 
 /* The value of a row that a cast could not take; an array of rank 0 has one only. */
@@ -69,8 +38,8 @@ static void show_value(tsr__bind *bind, const tsr__run_check *watch, int64_t row
   char text[40];
   if (!value->inert && !value->value) tsr__execute(bind->scope, &value, 1, &error);
   if (value->inert || !value->value || value->dtype == TSR_BOOL) return;
-  if (value->shape.rank > 0) read_row(value->value, row, &found);
-  else tsr__value_to_host(value->value, &found);
+  if (value->shape.rank > 0) tsr__value_at(value->value, row, &found, bind->what, &error);
+  else tsr__value_fetch(value->value, &found, bind->what, &error);
   if (watch->shown_type == TSR_COL_TEXT) {
     int64_t length = 0;
     const char *at = tsr__dict_get(watch->dict, found.code, &length);
@@ -122,7 +91,8 @@ tsr_status tsr__look_at_checks(tsr__bind *bind)
   const tsr__run_check *worst = NULL;
   int64_t first = 0;
   for (const tsr__run_check *w = bind->checks; w; w = w->next) {
-    int64_t row = read_first(w->row);
+    int64_t row;
+    if (read_first(bind, w->row, &row)) return bind->error.status;
     bool seen = is_of_many(w) ? row < w->rows : row != 0;
     if (!seen || (worst && row > first)) continue;
     worst = w;

@@ -14,7 +14,7 @@ tsr_status tsr__make_tail(tsr__bind *bind, tsr__visit *v, tsr__made *out)
   if (before) {
     if (tsr__bind_run(bind, &before, 1))
       return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
-    rows = tsr__mask_rows(before->value);
+    if (tsr__mask_rows(bind, before->value, &rows)) return bind->error.status;
   }
   v->skip = rows - v->df->count;
   return TSR_OK;
@@ -49,12 +49,14 @@ static tsr_status lower_keys(tsr__bind *bind, void *user)
   return tsr_scope_status(bind->scope);
 }
 
-static void note(tsr_frame *df, const tsr__bound *in, const tsr__rel *keys, const tsr__value *mask)
+static tsr_status note(tsr__bind *bind, tsr_frame *df, const tsr__bound *in, const tsr__rel *keys,
+                       const tsr__value *mask)
 {
   df->making.done = true;
   df->making.rows_in = in->mask ? -1 : keys->total;
-  df->making.rows_out = in->mask ? -1 : tsr__mask_rows(mask);
+  df->making.rows_out = -1;
   df->making.bytes_in = tsr__rel_bytes(keys);
+  return in->mask ? TSR_OK : tsr__mask_rows(bind, mask, &df->making.rows_out);
 }
 
 static tsr_status find_firsts(tsr__bind *bind, work *w, tsr__value **out)
@@ -69,8 +71,8 @@ static tsr_status find_firsts(tsr__bind *bind, work *w, tsr__value **out)
   tsr__rel_group_ask ask = { .in = &rel, .keys = w->key, .key_count = w->carry.count };
   if (!status)
     status = tsr__rel_first_of_group(&ask, df->count, out, &df->making.stats, &bind->error);
+  if (!status) status = note(bind, df, in, &rel, *out);
   if (!status) {
-    note(df, in, &rel, *out);
     tsr__bind_moved(bind, &df->making.stats);
     if (!in->ragged) *out = tsr__without_counts(*out, &bind->error);
   }

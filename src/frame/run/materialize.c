@@ -413,7 +413,8 @@ static void note_one_row(tsr__bind *bind, const tsr__made *made)
   df->making = (tsr__making){ .done = true, .rows_in = -1, .rows_out = 1 };
   for (int i = 0; i < made->rel.count && tsr__frame_aggregates(df); i++) {
     if (!tsr__counts_rows(df->formula.item[made->at[i]].expr)) continue;
-    tsr__value_to_host(made->rel.column[i].values, &df->making.rows_in);
+    tsr__error none = { 0 };
+    tsr__value_fetch(made->rel.column[i].values, &df->making.rows_in, bind->what, &none);
     return;
   }
 }

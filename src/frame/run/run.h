@@ -97,7 +97,7 @@ void tsr__rows_forget(tsr_frame *df);
 /* The same buffers under the usual borders; takes over the reference. */
 tsr__value *tsr__without_counts(tsr__value *value, tsr__error *error);
 /* How many rows an evaluated mask takes, replicas counted once. */
-int64_t tsr__mask_rows(const tsr__value *mask);
+tsr_status tsr__mask_rows(tsr__bind *bind, const tsr__value *mask, int64_t *out);
 
 /* Columns of a frame with its selection applied, as values: what relate/ takes. Column i is
  * `ask[i]`: a column of the bound frame or a key. */
@@ -146,8 +146,9 @@ int64_t tsr__front_of(const tsr__bind *bind, tsr__visit *file);
 
 /* Reads the columns of a visited file that are needed and not read yet (scan.c), of the rows that
  * it asks for. `front` becomes -1 where the file was read whole. A column whose values contradict
- * its type changes the frame's schema and version instead; then nothing was read. */
-tsr_status tsr__scan_read(tsr__visit *file, tsr__error *error);
+ * its type changes the frame's schema and version instead; then nothing was read. `moved` counts
+ * what replicas get. */
+tsr_status tsr__scan_read(tsr__visit *file, tsr__traffic *moved, tsr__error *error);
 /* Counts the rows of a file that were not counted yet. */
 tsr_status tsr__scan_count(tsr_frame *df, tsr__error *error);
 /* Whether what a terminal will take of the devices at least has room there: TSR_ENOMEM, in its one

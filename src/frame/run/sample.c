@@ -21,8 +21,9 @@ static tsr_array *ragged_draws(tsr__lower *low, tsr_array *draws)
   double *host = tsr__new_raw(&low->scope->rt->heap, bytes);
   tsr__layout layout = { TSR_F64, &like->shape, &like->sharding, like->rows };
   tsr__value *value = host ? tsr__value_new(like->rt, &layout, &bind->error) : NULL;
-  if (value && !(tsr__value_to_host(draws->value, host) && tsr__value_from_host(value, host))) {
-    tsr__cancelled(&bind->error, bind->what);
+  bool read = value && !tsr__value_fetch(draws->value, host, bind->what, &bind->error);
+  if (value && !(read && tsr__value_from_host(value, host))) {
+    if (read) tsr__cancelled(&bind->error, bind->what);
     tsr__value_release(value);
     value = NULL;
   }
@@ -54,8 +55,8 @@ static tsr_status count_below(tsr__lower *low, tsr_array *draws, double limit, i
 {
   tsr_array *total = tsr__op1(low, TSR__OP_COUNT, below(low, draws, limit));
   tsr_status status = tsr__bind_run(low->bind, &total, 1);
-  if (!status) tsr__value_to_host(total->value, count);
-  return status;
+  tsr__bind *bind = low->bind;
+  return status ? status : tsr__value_fetch(total->value, count, bind->what, &bind->error);
 }
 
 /* The limit below which exactly `wanted` of `total` rows draw, or the two neighbours between which
@@ -101,7 +102,8 @@ static tsr_array *exactly(tsr__lower *low, tsr_array *draws, int64_t wanted)
   tsr__bind *bind = low->bind;
   if (tsr__bind_run(bind, &draws, 1)) return NULL;
   if (low->in->mask && tsr__bind_run(bind, (tsr_array *[1]){ low->in->mask }, 1)) return NULL;
-  b.below_high = low->in->mask ? tsr__mask_rows(low->in->mask->value) : low->in->rows;
+  b.below_high = low->in->rows;
+  if (low->in->mask && tsr__mask_rows(bind, low->in->mask->value, &b.below_high)) return NULL;
   if (b.below_high <= wanted) return low->in->mask;
   if (narrow(low, draws, wanted, &b)) return NULL;
   tsr_array *mask = below(low, draws, b.low);

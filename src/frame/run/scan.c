@@ -19,6 +19,7 @@
 typedef struct reading {
   tsr_frame *df;
   tsr__source *source; /* the frame's, or its front */
+  tsr__traffic *moved; /* to replicas */
   tsr__error *error;
   int parts;
   int *position; /* by part: the position that is read into */
@@ -37,6 +38,20 @@ static void *room(reading *r, tsr_scope *scope, int count, size_t element)
   return out;
 }
 
+/* The position that a part is read into: the first of those that are addressable. */
+static int reads_into(const reading *r, int64_t part)
+{
+  const tsr_sharding *sharding = &r->source->sharding;
+  const tsr__topology *topology = tsr__topology_of(r->df->node.scope->rt);
+  int found = -1;
+  for (int p = 0; p < tsr__positions(sharding); p++) {
+    if (tsr__dim_index(sharding, 0, p) != part) continue;
+    if (tsr__device_local(topology, tsr__position_device(sharding, p))) return p;
+    if (found < 0) found = p;
+  }
+  return found;
+}
+
 /* Parts in order of their rows; replicas are filled later. */
 static tsr_status find_parts(reading *r, tsr_scope *scope)
 {
@@ -48,15 +63,10 @@ static tsr_status find_parts(reading *r, tsr_scope *scope)
   if (!r->position || !r->rows) return r->error->status;
   int64_t parts = tsr__dim_parts(sharding, 0);
   for (int64_t part = 0; part < parts; part++) {
-    for (int p = 0; p < positions; p++) {
-      int64_t at, unused;
-      tsr__dim_part(sharding, 0, parts, p, &at, &unused);
-      if (at != part || tsr__replica_leader(sharding, p) != p) continue;
-      tsr_box box;
-      tsr__box(sharding, &shape, p, &box);
-      r->position[r->parts] = p;
-      r->rows[r->parts++] = box.start[0];
-    }
+    tsr_box box;
+    r->position[r->parts] = reads_into(r, part);
+    tsr__box(sharding, &shape, r->position[r->parts], &box);
+    r->rows[r->parts++] = box.start[0];
   }
   r->rows[r->parts] = shape.dims[0];
   return TSR_OK;
@@ -83,31 +93,24 @@ static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool spar
   r->count++;
   if (!valid || !target->values || !target->validity) return r->error->status;
   for (int i = 0; i < r->parts; i++) {
-    target->values[i] = tsr__value_data(values, r->position[i]);
-    target->validity[i] = tsr__value_data(valid, r->position[i]);
+    target->values[i] = tsr__value_map(values, r->position[i]);
+    target->validity[i] = tsr__value_map(valid, r->position[i]);
   }
   return TSR_OK;
 }
 
-/* Replicas get what their leader was read. */
-static void fill_replicas(const tsr__value *value)
-{
-  for (int p = 0; p < value->part_count; p++) {
-    int leader = tsr__replica_leader(&value->sharding, p);
-    tsr_box box;
-    if (leader == p) continue;
-    tsr__value_box(value, p, &box);
-    void *to = tsr__value_data(value, p);
-    size_t bytes = tsr__device_bytes((tsr_dtype)value->dtype, box.size[0]);
-    if (to && bytes) memcpy(to, tsr__value_data(value, leader), bytes);
-  }
-}
-
 static tsr_array *leaf(tsr_frame *df, tsr__value *value)
 {
-  fill_replicas(value);
   return tsr__make_leaf(df->node.scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding,
                         value, df->node.site);
+}
+
+/* A column that was read: the devices have it, replicas too. */
+static tsr_array *read_leaf(reading *r, tsr__value *value)
+{
+  for (int i = 0; i < r->parts; i++) tsr__value_unmap(value, r->position[i]);
+  tsr__value_replicate(value, r->moved);
+  return leaf(r->df, value);
 }
 
 /* Keeps what was read with the frame; the reading's references go over. */
@@ -119,10 +122,10 @@ static tsr_status keep(reading *r)
     tsr__col col = { .type = r->df->schema.field[target->column].type, .dict = target->dict };
     if (target->dict) source->dicts[source->dict_count++] = target->dict;
     target->dict = NULL; /* the source's now, even if what follows fails */
-    col.values = leaf(r->df, r->values[i]);
+    col.values = read_leaf(r, r->values[i]);
     r->values[i] = NULL;
     if (target->nulls) {
-      col.valid = leaf(r->df, r->valid[i]);
+      col.valid = read_leaf(r, r->valid[i]);
       r->valid[i] = NULL;
     }
     if (col.values->inert || (col.valid && col.valid->inert))
@@ -398,11 +401,11 @@ tsr__source *tsr__scan_source(const tsr__visit *v)
   return source && source->front && v->front >= 0 ? source->front : source;
 }
 
-tsr_status tsr__scan_read(tsr__visit *file, tsr__error *error)
+tsr_status tsr__scan_read(tsr__visit *file, tsr__traffic *moved, tsr__error *error)
 {
   tsr_frame *df = file->df;
   tsr_scope *scope = tsr_scope_nest_at(df->node.scope, df->node.site);
-  reading r = { .df = df, .error = error, .pushdown = file->pushdown };
+  reading r = { .df = df, .moved = moved, .error = error, .pushdown = file->pushdown };
   int before = df->version;
   if (scope->inert) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   tsr_status status = open_rows(file, error);

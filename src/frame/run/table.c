@@ -46,15 +46,15 @@ tsr_table *tsr__table_new(tsr_scope *scope, const tsr_frame *df, int64_t rows)
   return table;
 }
 
-/* Reads an array of one element a row, or one for all rows. False: cancelled. */
-static bool read_rows(const tsr_array *array, int64_t rows, void *out)
+/* Reads an array of one element a row, or one for all rows. */
+static tsr_status read_rows(const tsr_array *array, int64_t rows, void *out, tsr__error *error)
 {
   size_t size = tsr_dtype_size((tsr_dtype)array->dtype);
-  if (array->shape.rank > 0) return tsr__value_to_host(array->value, out);
   unsigned char one[8] = { 0 };
-  tsr__value_to_host(array->value, one);
+  if (array->shape.rank > 0) return tsr__value_fetch(array->value, out, TSR__PROGRAM, error);
+  tsr_status status = tsr__value_fetch(array->value, one, TSR__PROGRAM, error);
   for (int64_t i = 0; i < rows; i++) memcpy((char *)out + (size_t)i * size, one, size);
-  return true;
+  return status;
 }
 
 static uint8_t *valid_bytes(tsr_table *table, tsr__table_column *column)
@@ -86,7 +86,7 @@ static tsr_status read_valid(const filling *f, const tsr_array *valid)
 {
   uint8_t *bytes = valid_bytes(f->table, f->column);
   if (!bytes) return short_of_memory(f);
-  return read_rows(valid, f->table->rows, bytes) ? TSR_OK : tsr__cancelled(f->error, TSR__PROGRAM);
+  return read_rows(valid, f->table->rows, bytes, f->error);
 }
 
 /* Applies counts: those below `least` make a null, none makes a NaN where `least` is 0. */
@@ -109,8 +109,7 @@ static tsr_status read_counts(const filling *f, const tsr_array *count, int64_t 
   tsr__heap *heap = &f->table->node.scope->rt->heap;
   int64_t *counts = tsr__new_raw(heap, bytes);
   if (!counts || (least && !valid_bytes(f->table, f->column))) short_of_memory(f);
-  else if (!read_rows(count, f->table->rows, counts)) tsr__cancelled(f->error, TSR__PROGRAM);
-  else apply(f, counts, least);
+  else if (!read_rows(count, f->table->rows, counts, f->error)) apply(f, counts, least);
   tsr__del(heap, counts, bytes);
   return f->error->status;
 }
@@ -125,8 +124,7 @@ tsr_status tsr__table_fill(tsr_table *table, int index, const tsr__col *col, tsr
 {
   filling f = { table, &table->column[index], error };
   f.column->dict = col->dict;
-  if (!read_rows(col->values, table->rows, f.column->values))
-    return tsr__cancelled(error, TSR__PROGRAM);
+  if (read_rows(col->values, table->rows, f.column->values, error)) return error->status;
   tsr_status status = col->valid ? read_valid(&f, col->valid) : TSR_OK;
   if (!status && col->real) status = read_counts(&f, col->real, 0);
   if (!status && col->count) status = read_counts(&f, col->count, col->least);

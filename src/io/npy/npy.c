@@ -77,8 +77,8 @@ tsr_status tsr_save_npy_at(tsr_array *array, const char *path, const char *site)
   tsr__error error = { 0 };
   tsr__npy file = { .dtype = (tsr_dtype)array->dtype, .shape = array->shape, .data = data };
   tsr__progress progress = { .rt = scope->rt, .what = "npy" };
-  if (!tsr__value_to_host(array->value, data)) status = tsr__cancelled(&error, path);
-  else status = tsr__npy_write(heap, path, &file, &progress, &error);
+  status = tsr__value_fetch(array->value, data, path, &error);
+  if (!status) status = tsr__npy_write(heap, path, &file, &progress, &error);
   if (status) tsr__fail(scope, site, status, "tsr_save_npy: %s", error.text);
   tsr__del(heap, data, bytes + 1);
   return status;

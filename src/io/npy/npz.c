@@ -153,10 +153,11 @@ static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr
     memcpy(name, item->name, stem);
     memcpy(name + stem, ".npy", 4);
     uint32_t crc = tsr__zip_crc(0, header, sizes.header, NULL);
-    bool read = tsr__value_to_host(array->value, data);
+    bool read = !tsr__value_fetch(array->value, data, path, error);
     if (read) crc = tsr__zip_crc(crc, data, sizes.data, progress);
-    if (!read || tsr__progress_stops(progress, 0)) tsr__cancelled(error, path);
-    else if (!tsr__zip_add(writer, name, (int64_t)(sizes.header + sizes.data), crc, error) &&
+    if (read && tsr__progress_stops(progress, 0)) tsr__cancelled(error, path);
+    else if (read &&
+             !tsr__zip_add(writer, name, (int64_t)(sizes.header + sizes.data), crc, error) &&
              !tsr__out_put(writer->out, header, sizes.header, error))
       tsr__out_put(writer->out, data, sizes.data, error);
   } else {

@@ -6,6 +6,24 @@ int64_t tsr__cpu_mask_count(const tsr__buffer *mask, int64_t rows)
   return tsr__bits_count(mask->data, rows);
 }
 
+int64_t tsr__cpu_mask_find(const tsr__buffer *mask, int64_t rows, bool bit, int64_t n)
+{
+  for (int64_t at = 0; at < rows; at += 64) {
+    int some = rows - at < 64 ? (int)(rows - at) : 64;
+    uint64_t all = some < 64 ? (UINT64_C(1) << some) - 1 : ~UINT64_C(0);
+    uint64_t bits = tsr__bits_get(mask->data, at, some);
+    if (!bit) bits = ~bits & all;
+    int here = __builtin_popcountll(bits);
+    if (n >= here) {
+      n -= here;
+      continue;
+    }
+    for (; n; n--) bits &= bits - 1;
+    return at + __builtin_ctzll(bits);
+  }
+  return rows;
+}
+
 /* Each set bit of `bits` moves one row of `size` bytes. A word of ones moves 64 rows at once. */
 #define COMPACT(name, T)                                                \
   static T *name(T *to, const T *from, uint64_t bits)                   \

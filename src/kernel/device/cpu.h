@@ -30,6 +30,9 @@ void tsr__scratch_give(tsr_runtime *rt, tsr__scratch *scratch);
 /* device.c */
 tsr__buffer *tsr__cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
 void tsr__cpu_fill(tsr__buffer *buffer, uint8_t byte);
+void tsr__cpu_number(tsr__buffer *buffer, int64_t first, int64_t count);
+void *tsr__cpu_map(tsr__buffer *buffer);
+void tsr__cpu_unmap(tsr__buffer *buffer);
 
 /* copy.c */
 void tsr__cpu_from_host(const tsr__box_copy *copy, const void *host, tsr__buffer *to);
@@ -61,6 +64,7 @@ void tsr__cpu_disperse(const tsr__disperse *job, const tsr__buffer *from, tsr__b
 
 /* compact.c */
 int64_t tsr__cpu_mask_count(const tsr__buffer *mask, int64_t rows);
+int64_t tsr__cpu_mask_find(const tsr__buffer *mask, int64_t rows, bool bit, int64_t n);
 void tsr__cpu_compact(const tsr__compact *job);
 void tsr__cpu_mask_first(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to);
 

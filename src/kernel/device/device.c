@@ -66,6 +66,22 @@ void tsr__cpu_fill(tsr__buffer *buffer, uint8_t byte)
   memset(buffer->data, byte, buffer->bytes);
 }
 
+void tsr__cpu_number(tsr__buffer *buffer, int64_t first, int64_t count)
+{
+  int64_t *out = buffer->data;
+  for (int64_t i = 0; i < count; i++) out[i] = first + i;
+}
+
+void *tsr__cpu_map(tsr__buffer *buffer)
+{
+  return buffer->data;
+}
+
+void tsr__cpu_unmap(tsr__buffer *buffer)
+{
+  (void)buffer;
+}
+
 tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, const tsr__foreign *memory)
 {
   tsr__buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);

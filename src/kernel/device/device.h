@@ -105,6 +105,12 @@ typedef struct tsr__device_ops {
   tsr__buffer *(*buffer)(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
   /* Every byte of a buffer becomes `byte`. */
   void (*fill)(tsr__buffer *buffer, uint8_t byte);
+  /* Elements first, first + 1, ... of I64. */
+  void (*number)(tsr__buffer *buffer, int64_t first, int64_t count);
+  /* The buffer as the host reads or fills it, as it lies there (bools are bits), until it is given
+   * back or the buffer is released. On CPU devices that is the memory itself. */
+  void *(*map)(tsr__buffer *buffer);
+  void (*unmap)(tsr__buffer *buffer);
   /* Host memory (dense, bool as bytes) to and from part of a device's dense buffer. */
   void (*from_host)(const tsr__box_copy *copy, const void *host, tsr__buffer *to);
   void (*to_host)(const tsr__box_copy *copy, const tsr__buffer *from, void *host);
@@ -127,6 +133,8 @@ typedef struct tsr__device_ops {
                            tsr__error *error);
   /* rows of `from` (rows x row_elements) where bit r of mask is set, to `to` (exact size). */
   int64_t (*mask_count)(const tsr__buffer *mask, int64_t rows);
+  /* Where the `n`-th bit that is `bit` stands, counted from 0; `rows` where there are fewer. */
+  int64_t (*mask_find)(const tsr__buffer *mask, int64_t rows, bool bit, int64_t n);
   void (*compact)(const tsr__compact *job);
   /* keeps the first `keep` true bits of `rows`, clears later ones. */
   void (*mask_first)(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to);
