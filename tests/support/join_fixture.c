@@ -117,15 +117,15 @@ void host_put(const host_table *table, tsr_runtime *rt, const tsr_sharding *shar
   }
 }
 
-static bool bit_at(const tsr__value *value, int position, int64_t row)
+/* `bits` NULL: all are set. */
+static bool bit_at(const void *bits, int64_t row)
 {
-  return !value || ((const uint64_t *)value->parts[position]->data)[row / 64] >> (row % 64) & 1;
+  return !bits || ((const uint64_t *)bits)[row / 64] >> (row % 64) & 1;
 }
 
-static int64_t value_at(const tsr__value *value, int position, int64_t row)
+static int64_t value_at(const tsr__value *value, const void *data, int64_t row)
 {
-  const void *data = value->parts[position]->data;
-  if (value->dtype == TSR_BOOL) return bit_at(value, position, row);
+  if (value->dtype == TSR_BOOL) return bit_at(data, row);
   tsr_dtype dtype = (tsr_dtype)value->dtype;
   if (!tsr__dtype_float(dtype)) return tsr__dtype_get_whole(dtype, data, row);
   size_t size = tsr_dtype_size(dtype);
@@ -146,11 +146,15 @@ void host_check(const host_table *expected, const tsr__rel *found)
     for (int p = 0; p < got->values->part_count; p++) {
       tsr_box box;
       tsr__value_box(got->values, p, &box);
+      const void *data = tsr__value_map(got->values, p);
+      const void *there = got->valid ? tsr__value_map(got->valid, p) : NULL;
       for (int64_t i = 0; i < box.size[0]; i++) {
         int64_t row = box.start[0] + i;
-        CHECK_I64(bit_at(got->valid, p, i), column->valid[row]);
-        if (column->valid[row]) CHECK_I64(value_at(got->values, p, i), column->value[row]);
+        CHECK_I64(bit_at(there, i), column->valid[row]);
+        if (column->valid[row]) CHECK_I64(value_at(got->values, data, i), column->value[row]);
       }
+      tsr__value_unmap(got->values, p);
+      if (there) tsr__value_unmap(got->valid, p);
     }
   }
 }

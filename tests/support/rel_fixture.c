@@ -198,10 +198,12 @@ static void read_part(const tsr__rel *rel, int c, int position, bool *seen, rel_
   tsr_box box;
   tsr__value_box(values, position, &box);
   CHECK_I64(values->parts[position]->device, tsr__position_device(&rel->sharding, position));
+  const void *data = tsr__value_map(values, position);
+  const void *there = valid ? tsr__value_map(valid, position) : NULL;
   for (int64_t i = 0; i < box.size[0]; i++) {
     int64_t row = box.start[0] + i;
-    bool null = valid && !cell_of(TSR_BOOL, valid->parts[position]->data, i);
-    uint64_t cell = null ? 0 : cell_of(out->dtype[c], values->parts[position]->data, i);
+    bool null = valid && !cell_of(TSR_BOOL, there, i);
+    uint64_t cell = null ? 0 : cell_of(out->dtype[c], data, i);
     if (seen[row]) {
       CHECK_U64(cell, out->cell[c][row]);
       CHECK_I64(null, out->null[c][row]);
@@ -210,6 +212,8 @@ static void read_part(const tsr__rel *rel, int c, int position, bool *seen, rel_
     out->cell[c][row] = cell;
     out->null[c][row] = null;
   }
+  tsr__value_unmap(values, position);
+  if (valid) tsr__value_unmap(valid, position);
 }
 
 void rel_read(const tsr__rel *rel, rel_host *out)

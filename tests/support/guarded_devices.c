@@ -1,0 +1,411 @@
+/* A second device table that forwards to the first, and opens the devices' memory meanwhile.
+ *
+ *   arena   | block ... | block ... | block |     whole pages, unreadable but in entries of the
+ *                                                 table and where the host has mapped them
+ *
+ * Blocks are booked by the library's own pools, so that limits and figures are as ever; what
+ * devices get is a block of the arena instead. Entries nest and run on many threads: the arena is
+ * open while any is under way. */
+#include "support/guarded_devices.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kernel/device/cpu.h"
+#include "kernel/rows/row_ops.h"
+
+#define ARENA ((size_t)1 << 36)
+enum { CLASSES = 40, MAPPED = 4096, SLACK = 64 };
+
+/* Of a block, by its first page. */
+typedef struct header {
+  void *booked; /* the pool's own block */
+  char *next;   /* idle: the data of the next one */
+  int class;    /* 2^class pages */
+} header;
+
+typedef struct mapping {
+  const char *data;
+  size_t size;
+  int count;
+} mapping;
+
+static struct {
+  pthread_mutex_t lock;
+  size_t page, used;
+  char *base;
+  int depth;    /* entries under way */
+  header *head; /* [page] */
+  char *idle[CLASSES];
+  mapping mapped[MAPPED]; /* what the host sees, by address */
+  int mapped_count;
+} arena = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static tsr__device_ops real_ops, hidden_ops;
+static tsr__row_ops real_rows, hidden_rows;
+
+tsr_status __real_tsr__devices_install(tsr_runtime *rt);
+tsr_status __wrap_tsr__devices_install(tsr_runtime *rt);
+void *__real_tsr__pool_take(tsr__pool *pool, size_t bytes);
+void *__wrap_tsr__pool_take(tsr__pool *pool, size_t bytes);
+void __real_tsr__pool_give(tsr__pool *pool, void *block, size_t bytes);
+void __wrap_tsr__pool_give(tsr__pool *pool, void *block, size_t bytes);
+
+/* ---- the arena ------------------------------------------------------------------------------- */
+
+static bool ours(const void *address)
+{
+  const char *at = address;
+  return arena.base && at >= arena.base && at < arena.base + ARENA;
+}
+
+static void protect(const char *at, size_t size, int how)
+{
+  if (size && mprotect((void *)(uintptr_t)at, size, how)) abort();
+}
+
+static void enter(void)
+{
+  pthread_mutex_lock(&arena.lock);
+  if (!arena.depth++) protect(arena.base, arena.used, PROT_READ | PROT_WRITE);
+  pthread_mutex_unlock(&arena.lock);
+}
+
+/* Closes all but what is mapped, which lies in few runs mostly. */
+static void leave(void)
+{
+  pthread_mutex_lock(&arena.lock);
+  if (!--arena.depth) {
+    const char *at = arena.base;
+    for (int i = 0; i < arena.mapped_count; i++) {
+      const mapping *m = &arena.mapped[i];
+      protect(at, (size_t)(m->data - at), PROT_NONE);
+      at = m->data + m->size;
+    }
+    protect(at, (size_t)(arena.base + arena.used - at), PROT_NONE);
+  }
+  pthread_mutex_unlock(&arena.lock);
+}
+
+bool guard_hides(const void *address)
+{
+  if (!ours(address) || arena.depth) return false;
+  for (int i = 0; i < arena.mapped_count; i++) {
+    const mapping *m = &arena.mapped[i];
+    if ((const char *)address >= m->data && (const char *)address < m->data + m->size) return false;
+  }
+  return true;
+}
+
+static header *header_of(const void *data)
+{
+  return &arena.head[(size_t)((const char *)data - arena.base) / arena.page];
+}
+
+/* Where a mapping stands or would stand. */
+static int place_of(const void *data)
+{
+  int low = 0, high = arena.mapped_count;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (arena.mapped[middle].data < (const char *)data) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static void forget(int at)
+{
+  mapping *m = &arena.mapped[at];
+  memmove(m, m + 1, (size_t)(--arena.mapped_count - at) * sizeof *m);
+}
+
+static void *block_new(void *booked, size_t bytes)
+{
+  int class = 0;
+  pthread_mutex_lock(&arena.lock);
+  while ((arena.page << class) < bytes + SLACK) class ++;
+  char *data = arena.idle[class];
+  if (data) {
+    arena.idle[class] = header_of(data)->next;
+  } else {
+    data = arena.base + arena.used;
+    arena.used += arena.page << class;
+    if (arena.used > ARENA) abort();
+    if (arena.depth) protect(data, arena.page << class, PROT_READ | PROT_WRITE);
+  }
+  *header_of(data) = (header){ .booked = booked, .class = class };
+  pthread_mutex_unlock(&arena.lock);
+  return data;
+}
+
+/* Returns the block that was booked. Pages that nobody uses cost nothing to open. */
+static void *block_free(char *data)
+{
+  pthread_mutex_lock(&arena.lock);
+  header *block = header_of(data);
+  void *booked = block->booked;
+  int at = place_of(data);
+  block->next = arena.idle[block->class];
+  arena.idle[block->class] = data;
+  if (at < arena.mapped_count && arena.mapped[at].data == data) {
+    forget(at);
+    if (!arena.depth) protect(data, arena.page << block->class, PROT_NONE);
+  }
+  if (madvise(data, arena.page << block->class, MADV_DONTNEED)) abort();
+  pthread_mutex_unlock(&arena.lock);
+  return booked;
+}
+
+void *__wrap_tsr__pool_take(tsr__pool *pool, size_t bytes)
+{
+  void *booked = __real_tsr__pool_take(pool, bytes);
+  if (!booked || !arena.base) return booked;
+  return block_new(booked, bytes);
+}
+
+void __wrap_tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
+{
+  if (ours(block)) block = block_free(block);
+  __real_tsr__pool_give(pool, block, bytes);
+}
+
+/* ---- what the host sees ---------------------------------------------------------------------- */
+
+static void *hidden_map(tsr__buffer *buffer)
+{
+  char *data = real_ops.map(buffer);
+  if (!ours(data)) return data;
+  enter();
+  pthread_mutex_lock(&arena.lock);
+  int at = place_of(data);
+  mapping *m = &arena.mapped[at];
+  if (at == arena.mapped_count || m->data != data) {
+    if (arena.mapped_count == MAPPED) abort();
+    memmove(m + 1, m, (size_t)(arena.mapped_count++ - at) * sizeof *m);
+    *m = (mapping){ data, arena.page << header_of(data)->class, 0 };
+  }
+  m->count++;
+  pthread_mutex_unlock(&arena.lock);
+  leave();
+  return data;
+}
+
+static void hidden_unmap(tsr__buffer *buffer)
+{
+  enter();
+  pthread_mutex_lock(&arena.lock);
+  int at = place_of(buffer->data);
+  bool mapped = at < arena.mapped_count && arena.mapped[at].data == (char *)buffer->data;
+  if (mapped && !--arena.mapped[at].count) forget(at);
+  pthread_mutex_unlock(&arena.lock);
+  real_ops.unmap(buffer);
+  leave();
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+#define FORWARD(table, ret, name, params, args) \
+  static ret hidden_##name params               \
+  {                                             \
+    enter();                                    \
+    ret out = real_##table.name args;           \
+    leave();                                    \
+    return out;                                 \
+  }
+#define FORWARD_VOID(name, params, args) \
+  static void hidden_##name params       \
+  {                                      \
+    enter();                             \
+    real_ops.name args;                  \
+    leave();                             \
+  }
+#define ENTRY2(table, ret, name, A, B) FORWARD(table, ret, name, (A a, B b), (a, b))
+#define ENTRY3(table, ret, name, A, B, C) FORWARD(table, ret, name, (A a, B b, C c), (a, b, c))
+#define ENTRY4(table, ret, name, A, B, C, D) \
+  FORWARD(table, ret, name, (A a, B b, C c, D d), (a, b, c, d))
+#define ENTRY5(table, ret, name, A, B, C, D, E) \
+  FORWARD(table, ret, name, (A a, B b, C c, D d, E e), (a, b, c, d, e))
+#define VOID1(name, A) FORWARD_VOID(name, (A a), (a))
+#define VOID2(name, A, B) FORWARD_VOID(name, (A a, B b), (a, b))
+#define VOID3(name, A, B, C) FORWARD_VOID(name, (A a, B b, C c), (a, b, c))
+#define VOID4(name, A, B, C, D) FORWARD_VOID(name, (A a, B b, C c, D d), (a, b, c, d))
+#define ROWS2(name, ...) ENTRY2(rows, tsr_status, name, __VA_ARGS__)
+#define ROWS3(name, ...) ENTRY3(rows, tsr_status, name, __VA_ARGS__)
+#define ROWS4(name, ...) ENTRY4(rows, tsr_status, name, __VA_ARGS__)
+#define ROWS5(name, ...) ENTRY5(rows, tsr_status, name, __VA_ARGS__)
+
+ENTRY4(ops, tsr__buffer *, buffer, tsr_runtime *, int, size_t, tsr__error *)
+VOID2(fill, tsr__buffer *, uint8_t)
+VOID3(number, tsr__buffer *, int64_t, int64_t)
+VOID3(from_host, const tsr__box_copy *, const void *, tsr__buffer *)
+VOID3(to_host, const tsr__box_copy *, const tsr__buffer *, void *)
+VOID4(copy, const tsr__box_copy *, const tsr__buffer *, tsr__buffer *, tsr__traffic *)
+VOID4(pick, const tsr__pick *, const tsr__buffer *, tsr__buffer *, tsr__traffic *)
+VOID4(disperse, const tsr__disperse *, const tsr__buffer *, tsr__buffer *const *, tsr__traffic *)
+ENTRY3(ops, tsr__partial *, partial, tsr_runtime *, const tsr__partial_ask *, tsr__error *)
+VOID1(partial_free, tsr__partial *)
+ENTRY2(ops, tsr_status, run, const tsr__run *, tsr__error *)
+ENTRY3(ops, tsr_status, all_reduce, const tsr__all_reduce *, tsr__traffic *, tsr__error *)
+ENTRY2(ops, int64_t, mask_count, const tsr__buffer *, int64_t)
+ENTRY4(ops, int64_t, mask_find, const tsr__buffer *, int64_t, bool, int64_t)
+VOID1(compact, const tsr__compact *)
+VOID4(mask_first, const tsr__buffer *, int64_t, int64_t, tsr__buffer *)
+
+ROWS3(keys_range, tsr_runtime *, const tsr__range_ask *, tsr__error *)
+ROWS4(pack_keys, tsr_runtime *, const tsr__pack_ask *, tsr__packed_keys *, tsr__error *)
+ROWS4(packed_came, tsr_runtime *, const tsr__keys_came *, tsr__packed_keys *, tsr__error *)
+ROWS5(gather_column, tsr_runtime *, const tsr__gather *, tsr__buffer **, tsr__buffer **,
+      tsr__error *)
+ROWS5(sort_rows, tsr_runtime *, const tsr__parts *, const tsr__packed_keys *, tsr__index *,
+      tsr__error *)
+ROWS4(top_rows, tsr_runtime *, const tsr__top_ask *, tsr__index *, tsr__error *)
+ROWS5(sort_split_rows, tsr_runtime *, const tsr__parts *, const tsr__packed_keys *,
+      tsr__sort_split *, tsr__error *)
+ROWS3(route_rows, tsr_runtime *, const tsr__routes *, tsr__error *)
+ROWS5(aggregate_groups, tsr_runtime *, const tsr__aggregate_ask *, tsr__buffer **, tsr__buffer **,
+      tsr__error *)
+ROWS4(group_record_groups, tsr_runtime *, const tsr__aggregate_ask *, tsr__group_records **,
+      tsr__error *)
+ROWS5(tallied_read, tsr__group_records *, const tsr__grouped *, tsr__buffer **, tsr__buffer **,
+      tsr__error *)
+ROWS4(match_find, tsr_runtime *, const tsr__match_ask *, tsr__matched *, tsr__error *)
+ROWS3(match_left, const tsr__matched *, tsr__index *, tsr__error *)
+ROWS3(match_right, tsr__matched *, tsr__index *, tsr__error *)
+ROWS4(match_keep, const tsr__matched *, const tsr__colparts *, tsr__buffer **, tsr__error *)
+ROWS3(match_owners_of, tsr_runtime *, const tsr__match_owners *, tsr__error *)
+ROWS2(match_answers, const tsr__match_answer *, tsr__error *)
+ROWS4(match_at_home, tsr_runtime *, const tsr__match_home *, tsr__matched *, tsr__error *)
+ROWS4(homes_group, tsr_runtime *, tsr__group_homes *, const tsr__packed_keys *, tsr__error *)
+ROWS3(homes_of_nothing, tsr_runtime *, tsr__group_homes *, tsr__error *)
+ROWS3(homes_send, tsr_runtime *, const tsr__homes_keys *, tsr__error *)
+ROWS4(homes_meet, tsr_runtime *, const tsr__homes_keys *, tsr__buffer **, tsr__error *)
+ROWS3(homes_settle, tsr_runtime *, const tsr__homes_told *, tsr__error *)
+ROWS5(homes_codes, tsr_runtime *, const tsr__group_homes *, tsr__buffer **, tsr__index *,
+      tsr__error *)
+ROWS4(homes_by_code, tsr_runtime *, tsr__group_homes *, tsr__buffer **, tsr__error *)
+ROWS5(homes_route, tsr_runtime *, const tsr__group_homes *, tsr__buffer **, tsr__buffer **,
+      tsr__error *)
+ROWS5(homes_aggregate, tsr_runtime *, const tsr__homes_rows *, tsr__buffer **, tsr__buffer **,
+      tsr__error *)
+ROWS4(homes_dest, tsr_runtime *, const tsr__group_homes *, tsr__buffer **, tsr__error *)
+ROWS5(homes_order, tsr_runtime *, const tsr__group_homes *, tsr__buffer **, tsr__index *,
+      tsr__error *)
+ROWS4(homes_first, tsr_runtime *, const tsr__group_homes *, tsr__index *, tsr__error *)
+ROWS5(homes_keep, tsr_runtime *, tsr__group_homes *, int64_t, tsr__buffer **, tsr__error *)
+ROWS3(leaving_count, tsr_runtime *, const tsr__leaving *, tsr__error *)
+ROWS3(leaving_take, tsr_runtime *, const tsr__leaving *, tsr__error *)
+ROWS3(leaving_join, tsr_runtime *, tsr__leaving *, tsr__error *)
+
+static void fill_rows(void)
+{
+  hidden_rows.keys_range = hidden_keys_range;
+  hidden_rows.pack_keys = hidden_pack_keys;
+  hidden_rows.packed_came = hidden_packed_came;
+  hidden_rows.gather_column = hidden_gather_column;
+  hidden_rows.sort_rows = hidden_sort_rows;
+  hidden_rows.top_rows = hidden_top_rows;
+  hidden_rows.sort_split_rows = hidden_sort_split_rows;
+  hidden_rows.route_rows = hidden_route_rows;
+  hidden_rows.aggregate_groups = hidden_aggregate_groups;
+  hidden_rows.group_record_groups = hidden_group_record_groups;
+  hidden_rows.tallied_read = hidden_tallied_read;
+  hidden_rows.match_find = hidden_match_find;
+  hidden_rows.match_left = hidden_match_left;
+  hidden_rows.match_right = hidden_match_right;
+  hidden_rows.match_keep = hidden_match_keep;
+  hidden_rows.match_owners_of = hidden_match_owners_of;
+  hidden_rows.match_answers = hidden_match_answers;
+  hidden_rows.match_at_home = hidden_match_at_home;
+  hidden_rows.homes_group = hidden_homes_group;
+  hidden_rows.homes_of_nothing = hidden_homes_of_nothing;
+  hidden_rows.homes_send = hidden_homes_send;
+  hidden_rows.homes_meet = hidden_homes_meet;
+  hidden_rows.homes_settle = hidden_homes_settle;
+  hidden_rows.homes_codes = hidden_homes_codes;
+  hidden_rows.homes_by_code = hidden_homes_by_code;
+  hidden_rows.homes_route = hidden_homes_route;
+  hidden_rows.homes_aggregate = hidden_homes_aggregate;
+  hidden_rows.homes_dest = hidden_homes_dest;
+  hidden_rows.homes_order = hidden_homes_order;
+  hidden_rows.homes_first = hidden_homes_first;
+  hidden_rows.homes_keep = hidden_homes_keep;
+  hidden_rows.leaving_count = hidden_leaving_count;
+  hidden_rows.leaving_take = hidden_leaving_take;
+  hidden_rows.leaving_join = hidden_leaving_join;
+}
+
+static void fill_ops(void)
+{
+  hidden_ops.buffer = hidden_buffer;
+  hidden_ops.fill = hidden_fill;
+  hidden_ops.number = hidden_number;
+  hidden_ops.map = hidden_map;
+  hidden_ops.unmap = hidden_unmap;
+  hidden_ops.from_host = hidden_from_host;
+  hidden_ops.to_host = hidden_to_host;
+  hidden_ops.copy = hidden_copy;
+  hidden_ops.pick = hidden_pick;
+  hidden_ops.disperse = hidden_disperse;
+  hidden_ops.partial = hidden_partial;
+  hidden_ops.partial_free = hidden_partial_free;
+  hidden_ops.run = hidden_run;
+  hidden_ops.all_reduce = hidden_all_reduce;
+  hidden_ops.mask_count = hidden_mask_count;
+  hidden_ops.mask_find = hidden_mask_find;
+  hidden_ops.compact = hidden_compact;
+  hidden_ops.mask_first = hidden_mask_first;
+  hidden_ops.rows = &hidden_rows;
+}
+
+/* ---- on and off ------------------------------------------------------------------------------ */
+
+/* Says what happened, and lets it happen again. */
+static void stray(int number, siginfo_t *info, void *context)
+{
+  static const char text[] = "# device memory was touched outside of the device table\n";
+  (void)context;
+  if (guard_hides(info->si_addr) && write(STDOUT_FILENO, text, sizeof text - 1) < 0) _exit(2);
+  signal(number, SIG_DFL);
+}
+
+bool guard_asked(void)
+{
+  const char *wanted = getenv("TEST_GUARD");
+  return wanted && *wanted;
+}
+
+static void open_arena(void)
+{
+  struct sigaction action = { .sa_sigaction = stray, .sa_flags = SA_SIGINFO };
+  arena.page = (size_t)sysconf(_SC_PAGESIZE);
+  int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  char *base = mmap(NULL, ARENA, PROT_NONE, how, -1, 0);
+  size_t heads = ARENA / arena.page * sizeof *arena.head;
+  arena.head = mmap(NULL, heads, PROT_READ | PROT_WRITE, how, -1, 0);
+  if (base == MAP_FAILED || arena.head == MAP_FAILED) abort();
+  arena.base = base;
+  sigaction(SIGSEGV, &action, NULL);
+}
+
+tsr_status __wrap_tsr__devices_install(tsr_runtime *rt)
+{
+  tsr_status status = __real_tsr__devices_install(rt);
+  if (status || !guard_asked()) return status;
+  pthread_mutex_lock(&arena.lock);
+  tsr__devices *devices = tsr__devices_of(rt);
+  if (!arena.base) {
+    real_ops = hidden_ops = *devices->ops;
+    real_rows = hidden_rows = *devices->ops->rows;
+    fill_rows();
+    fill_ops();
+    open_arena();
+  }
+  devices->ops = &hidden_ops;
+  pthread_mutex_unlock(&arena.lock);
+  return TSR_OK;
+}
