@@ -105,6 +105,19 @@ def check_subroom_include(path, line, name):
         find(path, line, f"{room}/{own} includes {name}: only sub-rooms further down are allowed")
 
 
+# The first words of a header that is not for everybody: "/* Inside kernel/ and relate/: ...".
+_INSIDE = re.compile(r"/\* Inside ((?:\w+/(?:, | and )?)+):")
+
+
+def check_inner_include(path, line, name):
+    """A header that begins "Inside ROOM/:" is included there only: what a buffer is, for one, is
+    kernel/'s alone."""
+    match = _INSIDE.match(ctext.read(Path("src") / name))
+    rooms = re.findall(r"(\w+)/", match[1]) if match else [path.parts[1]]
+    if path.parts[1] not in rooms:
+        find(path, line, f"{name} is for {', '.join(rooms)} only, as its first line says")
+
+
 def check_room_include(path, line, name, quoted):
     room = path.parts[1] if len(path.parts) > 2 else None
     if room not in LEVELS:
@@ -115,6 +128,7 @@ def check_room_include(path, line, name, quoted):
     elif quoted and not (ctext.ROOT / "src" / name).is_file():
         find(path, line, f'"{name}" is not there; includes are written from src/, as "base/base.h"')
     elif quoted:
+        check_inner_include(path, line, name)
         other = name.split("/")[0]
         if other != room and LEVELS.get(other, 99) >= LEVELS[room]:
             find(path, line, f"{room}/ (level {LEVELS[room]}) includes {name} "
@@ -351,6 +365,21 @@ def check_quiet(member, room, names):
         find(member, 0, f"calls {name}: nodes of frames are made without a run")
 
 
+def check_device_calls(build, files):
+    """What is an entry of the device table is called by it from outside of kernel/: a second table
+    may stand before the first."""
+    archive = Path(build) / "lib" / "libtessera.a"
+    tables = ctext.without_comments(ctext.read(Path("src/kernel/cpu.c")))
+    entries = set(re.findall(r"^  \.\w+ = (tsr__\w+),$", tables, re.M))
+    if not archive.is_file():
+        return  # check_globals says so
+    rooms, (_, needs) = room_of_objects(files), archive_symbols(archive)
+    for member, names in sorted(needs.items()):
+        for name in sorted(names & entries):
+            if rooms.get(member, ("kernel",))[0] != "kernel":
+                find(member, 0, f"calls {name}: by the device table, tsr__devices_of and tsr__on_rows")
+
+
 def check_calls(build, files):
     """Headers hide who carries out what they declare; objects do not: within a room, calls too go to
     sub-rooms further down only."""
@@ -439,6 +468,7 @@ def main():
     if len(sys.argv) > 1:
         check_globals(sys.argv[1])
         check_calls(sys.argv[1], files)
+        check_device_calls(sys.argv[1], files)
     for finding in findings:
         print(finding)
     print(f"lint: {len(findings)} findings in {len(files)} files" if findings

@@ -1,4 +1,4 @@
-/* Inside array/: small things its files share. */
+/* Inside array/ and io/: small things its files share. */
 #ifndef TSR_ARRAY_ARRAY_ROOM_H
 #define TSR_ARRAY_ARRAY_ROOM_H
 

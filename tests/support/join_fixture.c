@@ -1,5 +1,7 @@
 #include "support/join_fixture.h"
 
+#include "kernel/device/cpu.h"
+
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #ifndef TESTS_SUPPORT_KERNEL_FIXTURE_H
 #define TESTS_SUPPORT_KERNEL_FIXTURE_H
 
+#include "kernel/device/cpu.h"
 #include "kernel/device/device.h"
 #include "kernel/fuse/schedule.h"
 #include "support/topology_fixture.h"

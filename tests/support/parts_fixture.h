@@ -2,6 +2,7 @@
 #ifndef TESTS_SUPPORT_PARTS_FIXTURE_H
 #define TESTS_SUPPORT_PARTS_FIXTURE_H
 
+#include "kernel/device/cpu.h"
 #include "kernel/rows/columns.h"
 #include "support/topology_fixture.h"
 

@@ -1,4 +1,5 @@
 #include "support/rel_fixture.h"
+#include "kernel/device/cpu.h"
 
 #include "support/topology_fixture.h"
 

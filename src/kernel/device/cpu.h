@@ -1,10 +1,22 @@
-/* Inside kernel/: the CPU devices' own state, and the functions of their table that need no more
- * than buffers. The table itself, which names those of tile/ too, is in kernel/cpu.c. */
+/* Inside kernel/: the CPU devices' own state, what a buffer is, and the functions of their table
+ * that need no more than buffers. The table itself, which names those of tile/ too, is in
+ * kernel/cpu.c. */
 #ifndef TSR_KERNEL_CPU_H
 #define TSR_KERNEL_CPU_H
 
 #include "kernel/device/bits.h"
 #include "kernel/device/device.h"
+
+struct tsr__buffer {
+  _Atomic int refs;
+  int device;
+  size_t bytes;
+  void *data;
+  tsr_release_fn release; /* adopted memory: called instead of giving back to the pool */
+  void *user;
+  tsr_runtime *rt;
+  bool adopted; /* the memory is not the pool's, whether or not `release` is set */
+};
 
 /* Working memory of one task, kept from run to run; taken and given back newest first, so that
  * it stays in the cache. */

@@ -1,10 +1,13 @@
 /* What runs on devices, behind one table of functions a device kind: buffers, copies that count
  * their bytes, kernels and the collectives inside a process.
  *
- * Above kernel/ a buffer is opaque. A device is a shard, a queue and a memory pool, not a thread:
- * run() covers all local devices at once and cuts the work into tasks for the runtime's workers;
- * small work runs on the calling thread without waking anybody. What a kernel or a partial is, the
- * sub-rooms further up say: fuse/schedule.h, tile/partial.h. */
+ * Above kernel/ a buffer is opaque: who wants to look asks an entry of the table, and tests run the
+ * laws with the devices' memory unreadable outside of them.
+ *
+ * A device is a shard, a queue and a memory pool, not a thread: run() covers all local devices at
+ * once and cuts the work into tasks for the runtime's workers; small work runs on the calling
+ * thread without waking anybody. What a kernel, a partial or an entry for rows is, the sub-rooms
+ * further up say: fuse/schedule.h, tile/partial.h, rows/row_ops.h. */
 #ifndef TSR_KERNEL_DEVICE_H
 #define TSR_KERNEL_DEVICE_H
 
@@ -19,17 +22,9 @@
 /* ---- buffers --------------------------------------------------------------------------- */
 
 /* A piece of one device's memory, held by reference. Bool elements are bits, LSB first, in 64-bit
- * words; the unused bits of the last word are undefined. */
-typedef struct tsr__buffer {
-  _Atomic int refs;
-  int device;
-  size_t bytes;
-  void *data;             /* CPU devices: the memory itself */
-  tsr_release_fn release; /* adopted memory: called instead of giving back to the pool */
-  void *user;
-  tsr_runtime *rt;
-  bool adopted; /* the memory is not the pool's, whether or not `release` is set */
-} tsr__buffer;
+ * words; the unused bits of the last word are undefined. What it is made of, device/cpu.h says:
+ * only rooms inside kernel/ look. */
+typedef struct tsr__buffer tsr__buffer;
 
 /* Bytes that `count` elements take on a device. */
 size_t tsr__device_bytes(tsr_dtype dtype, int64_t count);

@@ -11,6 +11,7 @@
  * Invariant: keys come to an owner in order of the senders, and of one sender in order of its
  * groups' first rows. So the first that came of a key is of the part that holds the first row. */
 #include "kernel/rows/group_homes.h"
+#include "kernel/device/cpu.h"
 
 #include "kernel/rows/key_hash.h"
 

@@ -7,6 +7,7 @@
  *
  * Invariant: parts lie in order of the rows, so the first part that has a code has its first
  * row. */
+#include "kernel/device/cpu.h"
 #include "kernel/rows/group_homes.h"
 
 typedef struct telling {

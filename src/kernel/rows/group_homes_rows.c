@@ -6,6 +6,7 @@
  *
  * Invariant: rows come to an owner in order of part and row, so what depends on their order (first,
  * last) is what it would be on one part. */
+#include "kernel/device/cpu.h"
 #include "kernel/rows/group_homes.h"
 
 typedef struct job {

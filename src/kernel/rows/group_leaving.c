@@ -7,6 +7,7 @@
  * with its record, but for groups of codes: both ends take those in order of the codes they share.
  *
  * Invariant: records are exact, so how rows lay cannot show in what they join to. */
+#include "kernel/device/cpu.h"
 #include "kernel/rows/group_homes.h"
 
 enum {

@@ -3,6 +3,7 @@
  *   word 0 of part p | word 1 of part p      at home and at the owners: one block a part
  *         column 0         column 1          between: columns like any other
  */
+#include "kernel/device/cpu.h"
 #include "kernel/rows/columns.h"
 
 tsr_status tsr__packed_column(tsr_runtime *rt, const tsr__packed_word *of, tsr__buffer **out,

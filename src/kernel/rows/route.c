@@ -3,6 +3,7 @@
  *   dest   1 0 1 0     order 1 3 0 2     rows for 0, then for 1, each in their own order
  *
  * Invariant: a stable partition, whatever pieces the rows are cut into. */
+#include "kernel/device/cpu.h"
 #include "kernel/rows/columns.h"
 
 enum { ORDER_ROWS = 1 << 17 };
