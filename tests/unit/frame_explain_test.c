@@ -358,3 +358,21 @@ TEST(explanations_fit_80_columns)
   check_width(tsr_frame_explain(by));
   tsr_runtime_close(f.rt);
 }
+
+/* Positions that hold the same rows of a file get them from one that was read into, by copies that
+ * count. */
+TEST(replicas_of_a_file_are_counted)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  const char *path = test_tmp("replicas.csv");
+  FILE *file = fopen(path, "w");
+  CHECK(file && fputs("a,b\n1,2\n3,\n5,6\n7,8\n9,1\n", file) >= 0 && !fclose(file));
+  count_copies(rt);
+  tsr_frame *df = tsr_frame_read_csv(s, path, .on = tsr_on(tsr_mesh_make(rt, "x=2,y=2"), "x"));
+  collect(df);
+  CHECK_I64(tsr_last_run(s).bytes_counted, copied_bytes());
+  CHECK_I64(copied_bytes(), 2 * 5 * 8 + 2 * 1); /* two columns; bits of one, for each half */
+  CHECK_STR(tsr_message(s), "");
+  tsr_runtime_close(rt);
+}
