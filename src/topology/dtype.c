@@ -8,7 +8,8 @@
 #include "topology/topology.h"
 
 enum {
-#define DTYPE(id, text, width, what, significant, least, register_, npy_text, arrow_text, above) \
+#define DTYPE(id, text, width, what, significant, least, register_, npy_text, arrow_text, code, \
+              above)                                                                            \
   INTO_##id = 1 << TSR_##id | (above),
 #include "topology/dtypes.def"
 #undef DTYPE
@@ -21,15 +22,17 @@ typedef struct dtype_row {
 
 static const dtype_row rows[TSR__DTYPES] = {
   [0] = { .info = { .name = "?", .npy = "", .arrow = "" } },
-#define DTYPE(id, text, width, what, significant, least, register_, npy_text, arrow_text, above) \
-  [TSR_##id] = { .info = { .name = text,                                                         \
-                           .bits = width,                                                        \
-                           .kind = TSR__DTYPE_##what,                                            \
-                           .precision = significant,                                             \
-                           .lowest = least,                                                      \
-                           .computes = TSR_##register_,                                          \
-                           .npy = npy_text,                                                      \
-                           .arrow = arrow_text },                                                \
+#define DTYPE(id, text, width, what, significant, least, register_, npy_text, arrow_text, code, \
+              above)                                                                            \
+  [TSR_##id] = { .info = { .name = text,                                                        \
+                           .bits = width,                                                       \
+                           .kind = TSR__DTYPE_##what,                                           \
+                           .precision = significant,                                            \
+                           .lowest = least,                                                     \
+                           .computes = TSR_##register_,                                         \
+                           .npy = npy_text,                                                     \
+                           .arrow = arrow_text,                                                 \
+                           .dlpack = code },                                                    \
                  .into = INTO_##id },
 #include "topology/dtypes.def"
 #undef DTYPE

@@ -24,6 +24,7 @@ typedef struct tsr__dtype_info {
   uint8_t bits, kind, precision, computes;
   int16_t lowest;
   const char *npy, *arrow;
+  uint8_t dlpack;
 } tsr__dtype_info;
 
 /* The row of a dtype; of none: the name "?" and zeros. Never NULL. */

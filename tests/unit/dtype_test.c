@@ -43,6 +43,26 @@ TEST(rows_agree_with_themselves)
   }
 }
 
+/* kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLBool 6 of dlpack.h. */
+TEST(types_have_their_codes_of_dlpack)
+{
+  static const struct {
+    const char *name;
+    int code, bits;
+  } rows[] = { { "bool", 6, 8 }, { "i8", 0, 8 },   { "i16", 0, 16 },  { "i32", 0, 32 },
+               { "i64", 0, 64 }, { "u8", 1, 8 },   { "u16", 1, 16 },  { "u32", 1, 32 },
+               { "u64", 1, 64 }, { "f16", 2, 16 }, { "bf16", 4, 16 }, { "f32", 2, 32 },
+               { "f64", 2, 64 } };
+  int known = 0;
+  TSR__FOR_DTYPES(dtype) known++;
+  CHECK_I64(known, (int64_t)(sizeof rows / sizeof *rows));
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const tsr__dtype_info *info = tsr__dtype_info_of((tsr_dtype)dtype_named(rows[i].name));
+    CHECK_I64(info->dlpack, rows[i].code);
+    CHECK_I64(info->bits, rows[i].bits);
+  }
+}
+
 TEST(what_is_no_dtype_has_no_name)
 {
   CHECK_STR(tsr_dtype_name((tsr_dtype)0), "?");
