@@ -1,4 +1,5 @@
 /* .npz archives: what NumPy writes and reads, sizes beyond 32 bits, directories that lie. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -69,6 +70,29 @@ TEST(other_formats_are_named)
   tsr_scope_clear(s);
   CHECK(tsr_is_inert(tsr_load_npy(s, path, (tsr_sharding){ 0 })));
   CHECK_STR_HAS(tsr_message(s), "x.npz: is Parquet, not a .npy file; which comes in a later");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* The format has no bf16; f32 has all of its values. */
+TEST(bf16_is_saved_as_f32)
+{
+  static const uint16_t values[5] = { 0x3f80, 0xc040, 0x7f7f, 0x0001, 0xff80 };
+  static const float expected[5] = { 1, -3, 0x1.fep127f, 0x1p-133f, -INFINITY };
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_sharding on = tsr_on(tsr_mesh_default(rt, "x"), "x");
+  tsr_array *x = tsr_put(s, values, TSR_BF16, TSR_SHAPE(5), on);
+  CHECK_STATUS(tsr_save_npz(s, test_tmp("h.npz"), { "x", x }), TSR_OK, s);
+  CHECK_STATUS(tsr_save_npy(x, test_tmp("h.npy")), TSR_OK, s);
+  tsr_array *back[2] = { tsr_npz_array(tsr_load_npz(s, test_tmp("h.npz")), "x", on),
+                         tsr_load_npy(s, test_tmp("h.npy"), on) };
+  for (int i = 0; i < 2; i++) {
+    float found[5];
+    CHECK_I64(tsr_dtype_of(back[i]), TSR_F32);
+    CHECK_STATUS(tsr_read(back[i], found, sizeof found), TSR_OK, s);
+    CHECK_BYTES(found, expected, sizeof found);
+  }
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -62,6 +62,20 @@ tsr_array *tsr_load_npy_at(tsr_scope *scope, const char *path, tsr_sharding shar
   return array ? array : tsr__make_inert(scope, site);
 }
 
+tsr_status tsr__npy_fetch(const tsr_array *array, void *out, const char *what, tsr__error *error)
+{
+  tsr_dtype own = (tsr_dtype)array->dtype, dtype = tsr__npy_dtype(own);
+  if (own == dtype) return tsr__value_fetch(array->value, out, what, error);
+  /* At the end of the memory, from where each is read before its place is written. */
+  int64_t count = tsr__shape_count(&array->shape);
+  size_t extra = tsr_dtype_size(dtype) - tsr_dtype_size(own);
+  void *narrow = (char *)out + (size_t)count * extra;
+  if (tsr__value_fetch(array->value, narrow, what, error)) return error->status;
+  for (int64_t i = 0; i < count; i++)
+    tsr__dtype_put_real(dtype, out, i, tsr__dtype_get_real(own, narrow, i));
+  return TSR_OK;
+}
+
 tsr_status tsr_save_npy_at(tsr_array *array, const char *path, const char *site)
 {
   tsr_status status = tsr__array_ready(array, site);
@@ -70,14 +84,15 @@ tsr_status tsr_save_npy_at(tsr_array *array, const char *path, const char *site)
   if (!site) site = array->node.site;
   if (!path) return tsr__fail(scope, site, TSR_EARG, "tsr_save_npy: the path is NULL");
   tsr__heap *heap = &scope->rt->heap;
-  size_t bytes = (size_t)tsr__shape_count(&array->shape) * tsr_dtype_size((tsr_dtype)array->dtype);
+  tsr_dtype dtype = tsr__npy_dtype((tsr_dtype)array->dtype);
+  size_t bytes = (size_t)tsr__shape_count(&array->shape) * tsr_dtype_size(dtype);
   void *data = tsr__new_raw(heap, bytes + 1);
   if (!data)
     return tsr__fail(scope, site, TSR_ENOMEM, "tsr_save_npy: no memory for %zu bytes", bytes);
   tsr__error error = { 0 };
-  tsr__npy file = { .dtype = (tsr_dtype)array->dtype, .shape = array->shape, .data = data };
+  tsr__npy file = { .dtype = dtype, .shape = array->shape, .data = data };
   tsr__progress progress = { .rt = scope->rt, .what = "npy" };
-  status = tsr__value_fetch(array->value, data, path, &error);
+  status = tsr__npy_fetch(array, data, path, &error);
   if (!status) status = tsr__npy_write(heap, path, &file, &progress, &error);
   if (status) tsr__fail(scope, site, status, "tsr_save_npy: %s", error.text);
   tsr__del(heap, data, bytes + 1);

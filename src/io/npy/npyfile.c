@@ -82,6 +82,12 @@ static bool take_text(struct header *h, char *out, size_t size)
 }
 
 /* The type whose name this is, 0 for none; NumPy writes bool in three ways. */
+tsr_dtype tsr__npy_dtype(tsr_dtype dtype)
+{
+  const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
+  return *info->npy ? dtype : (tsr_dtype)info->computes;
+}
+
 static tsr_dtype dtype_of_descr(const char *descr)
 {
   if (strcmp(descr, "?") == 0 || strcmp(descr, "b1") == 0) return TSR_BOOL;

@@ -1,11 +1,10 @@
-/* The .npy format: header parsing (hostile sizes refused), reading, writing. Bool, i32, i64,
- * f32, f64, little-endian, C order (Fortran order is accepted when rank <= 1 or refused
- * clearly). */
+/* The .npy format: header parsing (hostile sizes refused), reading, writing. All element types but
+ * bf16, little-endian, C order (Fortran order is accepted when rank <= 1 or refused clearly). */
 #ifndef TSR_IO_NPYFILE_H
 #define TSR_IO_NPYFILE_H
 
 #include "base/base.h"
-#include "tessera/topology.h"
+#include "tessera/array.h"
 
 typedef struct tsr__npy {
   tsr_dtype dtype;
@@ -22,6 +21,11 @@ typedef struct tsr__npy_file {
   int64_t header_at, header_size;
   int64_t data_at, data_size; /* in bytes */
 } tsr__npy_file;
+
+/* The dtype that an array of a dtype has in a file: itself, of bf16 f32. */
+tsr_dtype tsr__npy_dtype(tsr_dtype dtype);
+/* Copies an evaluated array to host memory as a file has it (npy.c). False: cancelled. */
+tsr_status tsr__npy_fetch(const tsr_array *array, void *out, const char *what, tsr__error *error);
 
 /* Opens a file of version 1, 2 or 3 and reads its header; bytes behind the array are ignored.
  * Errors: TSR_EIO, TSR_EPARSE (damaged or cut off), TSR_EDTYPE, TSR_ESHAPE (overflow),

@@ -144,7 +144,7 @@ static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr
   char header[TSR__NPY_HEADER], *name;
   tsr__npy_sizes sizes;
   tsr_array *array = item->array;
-  tsr__npy npy = { .dtype = (tsr_dtype)array->dtype, .shape = array->shape };
+  tsr__npy npy = { .dtype = tsr__npy_dtype((tsr_dtype)array->dtype), .shape = array->shape };
   size_t stem = strlen(item->name);
   if (tsr__npy_header(path, &npy, header, &sizes, error)) return error->status;
   char *data = tsr__new_raw(writer->heap, sizes.data + 1);
@@ -153,7 +153,7 @@ static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr
     memcpy(name, item->name, stem);
     memcpy(name + stem, ".npy", 4);
     uint32_t crc = tsr__zip_crc(0, header, sizes.header, NULL);
-    bool read = !tsr__value_fetch(array->value, data, path, error);
+    bool read = !tsr__npy_fetch(array, data, path, error);
     if (read) crc = tsr__zip_crc(crc, data, sizes.data, progress);
     if (read && tsr__progress_stops(progress, 0)) tsr__cancelled(error, path);
     else if (read &&
