@@ -8,6 +8,7 @@
 
 #include "harness.h"
 #include "support/law_fixture.h"
+#include "support/topology_fixture.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -53,6 +54,15 @@ static tsr_sharding random_place(trial *t)
   return tsr_on(t->mesh, "x");
 }
 
+/* A number of any type: a quarter of it for floats, its size where nothing is below 0. */
+static void put_any(tsr_dtype dtype, void *out, int64_t at, int64_t value)
+{
+  bool down = tsr__dtype_info_of(dtype)->kind == TSR__DTYPE_INT;
+  if (dtype == TSR_BOOL) value &= 1;
+  if (tsr__dtype_float(dtype)) tsr__dtype_put_real(dtype, out, at, (double)value / 4);
+  else tsr__dtype_put_whole(dtype, out, at, value < 0 && !down ? -value : value);
+}
+
 static tsr_frame *source(trial *t)
 {
   static const int64_t sizes[] = { 0, 1, 2, 7, 30, 120, MOST_ROWS };
@@ -61,6 +71,8 @@ static tsr_frame *source(trial *t)
   int32_t i[MOST_ROWS];
   double x[MOST_ROWS], d[MOST_ROWS];
   bool b[MOST_ROWS];
+  uint64_t p[MOST_ROWS], q[MOST_ROWS]; /* of any two types, densely */
+  tsr_dtype types[2] = { fixture_dtype(pick(t, 0, 99)), fixture_dtype(pick(t, 0, 99)) };
   const char *u[MOST_ROWS], *v[MOST_ROWS];
   tsr_sharding at = random_place(t);
   int64_t range = pick(t, 0, 1) ? 4 : 100000;
@@ -71,6 +83,8 @@ static tsr_frame *source(trial *t)
     x[r] = way == 0 ? (double)NAN : way == 1 ? -0.0 : way == 2 ? 0.0 : (double)pick(t, -8, 8) / 4;
     d[r] = test_any_f64(&t->rng);
     b[r] = pick(t, 0, 1);
+    put_any(types[0], p, r, pick(t, -5, 5));
+    put_any(types[1], q, r, pick(t, -40, 40));
     u[r] = words[pick(t, 0, WORDS - 1)];
     v[r] = words[pick(t, 0, WORDS - 2)];
   }
@@ -79,11 +93,14 @@ static tsr_frame *source(trial *t)
                                 { "i", tsr_put(t->s, i, TSR_I32, shape, at) },
                                 { "x", tsr_put(t->s, x, TSR_F64, shape, at) },
                                 { "d", tsr_put(t->s, d, TSR_F64, shape, at) },
-                                { "b", tsr_put(t->s, b, TSR_BOOL, shape, at) });
+                                { "b", tsr_put(t->s, b, TSR_BOOL, shape, at) },
+                                { "p", tsr_put(t->s, p, types[0], shape, at) },
+                                { "q", tsr_put(t->s, q, types[1], shape, at) });
   df = tsr_frame_text_column(df, "u", u, rows);
   df = tsr_frame_text_column(df, "v", v, rows);
   if (pick(t, 0, 1)) df = tsr_frame_assign(df, "x", "if(i == 3, null, x)");
   if (pick(t, 0, 1)) df = tsr_frame_assign(df, "k", "if(i == -2, null, k)");
+  if (pick(t, 0, 1)) df = tsr_frame_assign(df, "q", "if(i == 2, null, q)");
   return df;
 }
 
@@ -96,7 +113,7 @@ static bool numeric(tsr_coltype type)
 
 static bool whole(tsr_coltype type)
 {
-  return type == TSR_COL_I32 || type == TSR_COL_I64;
+  return tsr__dtype_integer((tsr_dtype)type);
 }
 
 static bool any(tsr_coltype type)

@@ -11,9 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 6, PARTS = 5, ROWS = 60, CELL = 40 };
+enum { COLUMNS = 9, PARTS = 5, ROWS = 60, CELL = 40 };
 
-static const char *const names[COLUMNS] = { "id", "x", "day", "at", "ok", "word" };
+static const char *const names[COLUMNS] = { "id",   "x",    "day",  "at",  "ok",
+                                            "word", "tiny", "huge", "half" };
+static const char types[] = "tiny i8, huge u64, half f16"; /* forced */
 
 /* A table, and where it is cut: part p holds rows border[p] .. border[p + 1] - 1. */
 typedef struct table {
@@ -38,6 +40,11 @@ static void fill_cell(table *t, char *to, int column)
   case 2: snprintf(to, CELL, "%s2013-02-%02d%s", quote, day, quote); break;
   case 3: snprintf(to, CELL, "%s2013-02-%02dT10:00:00.%06d%s", quote, day, odd, quote); break;
   case 4: snprintf(to, CELL, odd % 2 ? "true" : "false"); break;
+  case 6: snprintf(to, CELL, "%d", odd % 256 - 128); break;
+  case 7:
+    snprintf(to, CELL, "%" PRIu64, UINT64_MAX - (uint64_t)odd * (odd % 2 ? 1 : INT64_MAX / 700));
+    break;
+  case 8: snprintf(to, CELL, "%d.%d", odd - 500, odd % 97); break;
   default: snprintf(to, CELL, "%sw%d%s", quote, odd % 7, quote);
   }
 }
@@ -85,14 +92,16 @@ static void write_rows(table *t, const char *name, int from, int to, int turn)
 static tsr_frame *open_frame(tsr_scope *s, const table *t, const char *path,
                              const char *const *more, int more_count)
 {
-  if (t->json) return tsr_frame_read_json(s, path, .more = more, .more_count = more_count);
-  return tsr_frame_read_csv(s, path, .more = more, .more_count = more_count, .text_nulls = true);
+  if (t->json)
+    return tsr_frame_read_json(s, path, .more = more, .more_count = more_count, .types = types);
+  return tsr_frame_read_csv(s, path, .more = more, .more_count = more_count, .text_nulls = true,
+                            .types = types);
 }
 
 /* Types and values, in the order of the columns' names. */
 static char *all_of(tsr_scope *s, tsr_frame *df)
 {
-  const char *list = "at, day, id, ok, word, x";
+  const char *list = "at, day, half, huge, id, ok, tiny, word, x";
   df = tsr_frame_select_at(df, &(tsr_formula){ .text = list }, TSR_HERE);
   CHECK_STATUS(tsr_frame_write_csv(df, test_tmp("out.csv")), TSR_OK, s);
   char *rows = test_read(test_tmp("out.csv"), NULL);

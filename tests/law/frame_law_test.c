@@ -7,11 +7,15 @@
 #include "base/base.h"
 #include "oracle.h"
 #include "support/guarded_devices.h"
+#include "topology/topology.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 /* ---- values and trees of the evaluator ------------------------------------------------------- */
+
+/* The columns that a frame begins with: I is of any integers, H of any floats. */
+enum { A, I, X, H, D, OK, WHO, BASE };
 
 enum { MOST_ROWS = 3000, MOST_COLUMNS = 16, MOST_STEPS = 6 };
 
@@ -48,7 +52,7 @@ typedef struct trial {
   test_rng rng;
   int64_t rows;
   int columns; /* base columns, then made ones */
-  int type[MOST_COLUMNS];
+  int type[MOST_COLUMNS], base_type[BASE];
   char name[MOST_COLUMNS][12];
   cell *data; /* current values: [row * MOST_COLUMNS + column] */
   bool *in;   /* current selection */
@@ -59,8 +63,6 @@ typedef struct trial {
   tree *pool;
   int used;
 } trial;
-
-enum { A, I, X, H, D, OK, WHO, BASE };
 
 static int64_t pick(trial *t, int64_t first, int64_t last)
 {
@@ -74,7 +76,42 @@ static bool numeric(int type)
 
 static bool whole(int type)
 {
-  return type == TSR_COL_I32 || type == TSR_COL_I64;
+  return type >= TSR_COL_I8 && type <= TSR_COL_U64;
+}
+
+static bool natural(int type)
+{
+  return type >= TSR_COL_U8 && type <= TSR_COL_U64;
+}
+
+/* Bits of an integer without its sign, or those of a float that count. */
+static int value_bits(int type)
+{
+  static const int bits[] = { [TSR_F16] = 11, [TSR_BF16] = 8, [TSR_F32] = 24, [TSR_F64] = 53 };
+  if (!whole(type)) return bits[type];
+  return 8 * (int)tsr_dtype_size((tsr_dtype)type) - !natural(type);
+}
+
+/* Whether integers of a type have a value; of u64 only what i64 has is asked for. */
+static bool in_range(int type, int64_t value)
+{
+  if (value < 0) return !natural(type) && value >= -(INT64_MAX >> (63 - value_bits(type))) - 1;
+  return value_bits(type) > 62 || value >> value_bits(type) == 0;
+}
+
+/* Rounds a double to a type, once. */
+static double round_as(int type, double v)
+{
+  static const int least[] = { [TSR_F16] = -24, [TSR_BF16] = -133 };
+  int power;
+  if (type == TSR_COL_F32) return (double)(float)v;
+  if (type == TSR_COL_F64 || !isfinite(v) || v == 0) return v;
+  frexp(v, &power);
+  power -= value_bits(type);
+  if (power < least[type]) power = least[type];
+  double rounded = ldexp(rint(ldexp(v, -power)), power);
+  bool over = fabs(rounded) > (type == TSR_COL_F16 ? 65504 : 0x1.fep127);
+  return over ? copysign((double)INFINITY, v) : rounded;
 }
 
 static tree *grow(trial *t, char kind, int type, int count)
@@ -101,16 +138,29 @@ static tree *column(trial *t, bool (*fits)(int))
 static tree *literal_for(trial *t, int type)
 {
   tree *n = grow(t, 'l', type, 0);
-  n->value.i = pick(t, -9, 9);
+  n->value.i = pick(t, natural(type) ? 0 : -9, 9);
   n->value.f = (double)n->value.i;
-  if (type == TSR_COL_F64 || type == TSR_COL_F32) n->value.f += 0.25 * (double)pick(t, 0, 3);
+  if (!whole(type)) n->value.f += 0.25 * (double)pick(t, 0, 3);
   return n;
 }
 
 static int meet(int a, int b)
 {
+  static const int signed_of[] = { TSR_COL_I8, TSR_COL_I16, TSR_COL_I32, TSR_COL_I64 };
   if (a == b) return a;
-  return whole(a) && whole(b) ? TSR_COL_I64 : TSR_COL_F64;
+  if (whole(a) != whole(b)) { /* the float, if it has all of the integers */
+    int real = whole(a) ? b : a, bits = value_bits(whole(a) ? a : b);
+    return value_bits(real) >= bits ? real : bits <= 24 ? TSR_COL_F32 : TSR_COL_F64;
+  }
+  if (!whole(a)) {
+    bool halves = a < TSR_COL_F32 && b < TSR_COL_F32;
+    return halves ? TSR_COL_F32 : a > b ? a : b;
+  }
+  if (natural(a) == natural(b)) return value_bits(a) > value_bits(b) ? a : b;
+  int size = value_bits(natural(a) ? a : b) * 2 / 8,
+      other = (value_bits(natural(a) ? b : a) + 1) / 8;
+  if (other > size) size = other;
+  return size > 8 ? TSR_COL_F64 : signed_of[size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3];
 }
 
 static tree *random_number(trial *t, int depth);
@@ -125,7 +175,7 @@ static tree *random_binary(trial *t, int depth)
   else b = literal_for(t, a->type);
   int type = meet(a->type, b->type);
   if ((op == 'D' || op == '%') && !whole(type)) op = '+';
-  if (op == '/' && type != TSR_COL_F32) type = TSR_COL_F64;
+  if (op == '/' && whole(type)) type = TSR_COL_F64;
   tree *n = grow(t, op, type, 2);
   n->arg[0] = a;
   n->arg[1] = b;
@@ -299,7 +349,7 @@ static void put_tree(writer *w, const trial *t, const tree *n)
 static cell to_type(cell v, int from, int to)
 {
   if (whole(from) && !whole(to)) v.f = (double)v.i;
-  if (to == TSR_COL_F32) v.f = (double)(float)v.f;
+  if (!whole(to) && numeric(to)) v.f = round_as(to, v.f);
   return v;
 }
 
@@ -322,7 +372,7 @@ static cell arithmetic(trial *t, const tree *n, int64_t row)
                : n->kind == '-' ? a.f - b.f
                : n->kind == '*' ? a.f * b.f
                                 : a.f / b.f;
-    r.f = n->type == TSR_COL_F32 ? (double)(float)v : v;
+    r.f = round_as(n->type, v);
     return r;
   }
   bool out = false;
@@ -333,7 +383,7 @@ static cell arithmetic(trial *t, const tree *n, int64_t row)
     r.null = b.i == 0;
     if (!r.null) r.i = n->kind == 'D' ? floor_div(a.i, b.i) : a.i - floor_div(a.i, b.i) * b.i;
   }
-  if (out || (n->type == TSR_COL_I32 && r.i != (int32_t)r.i)) t->overflow = true;
+  if (out || !in_range(n->type, r.i)) t->overflow = true;
   return r;
 }
 
@@ -387,10 +437,12 @@ static cell unary(trial *t, const tree *n, int64_t row)
   case 'n':
     a.i = -a.i;
     a.f = -a.f;
+    if (whole(n->type) && !a.null && !in_range(n->type, a.i)) t->overflow = true;
     return a;
   case 'a':
     a.i = a.i < 0 ? -a.i : a.i;
     a.f = fabs(a.f);
+    if (whole(n->type) && !a.null && !in_range(n->type, a.i)) t->overflow = true;
     return a;
   case 'L': a.f = floor(a.f); return a;
   default: break;
@@ -465,18 +517,22 @@ static void fill(trial *t)
   static const char *const names[BASE] = { "a", "i", "x", "h", "d", "ok", "who" };
   static const int types[BASE] = { TSR_COL_I64, TSR_COL_I32,  TSR_COL_F64, TSR_COL_F32,
                                    TSR_COL_F64, TSR_COL_BOOL, TSR_COL_TEXT };
+  static const int reals[] = { TSR_COL_F16, TSR_COL_BF16, TSR_COL_F32 };
   t->columns = BASE;
   for (int c = 0; c < BASE; c++) {
     snprintf(t->name[c], sizeof t->name[c], "%s", names[c]);
     t->type[c] = types[c];
   }
+  t->type[I] = (int)pick(t, TSR_COL_I8, TSR_COL_U64);
+  t->type[H] = reals[pick(t, 0, 2)];
+  memcpy(t->base_type, t->type, sizeof t->base_type);
   for (int64_t row = 0; row < t->rows; row++) {
     cell *v = &t->data[row * MOST_COLUMNS];
     t->in[row] = true;
     v[A] = (cell){ .i = pick(t, -99, 99) };
-    v[I] = (cell){ .i = pick(t, -9, 9) };
+    v[I] = (cell){ .i = pick(t, natural(t->type[I]) ? 0 : -9, 9) };
     v[X] = (cell){ .f = hostile(t) };
-    v[H] = (cell){ .f = (double)pick(t, -400, 400) / 8 };
+    v[H] = (cell){ .f = round_as(t->type[H], (double)pick(t, -400, 400) / 8) };
     v[D] = (cell){ .f = (double)pick(t, -9000, 9000) / 64 };
     v[OK] = (cell){ .i = pick(t, 0, 1) };
     v[WHO] = (cell){ .null = pick(t, 0, 4) == 0, .i = pick(t, 0, WORDS - 1) };
@@ -534,21 +590,14 @@ enum { MESHES = 9 };
 
 static tsr_array *put_column(tsr_scope *s, const trial *t, const cell *base, int c, tsr_sharding at)
 {
-  static const tsr_dtype dtypes[] = { TSR_I64, TSR_I32, TSR_F64, TSR_F32, TSR_F64, TSR_BOOL };
+  tsr_dtype dtype = (tsr_dtype)t->base_type[c];
   unsigned char *data = calloc((size_t)t->rows + 1, 8);
   for (int64_t row = 0; row < t->rows; row++) {
     cell v = base[row * MOST_COLUMNS + c];
-    float f = (float)v.f;
-    int32_t i = (int32_t)v.i;
-    switch (dtypes[c]) {
-    case TSR_BOOL: data[row] = v.i != 0; break;
-    case TSR_I32: memcpy(data + 4 * row, &i, 4); break;
-    case TSR_I64: memcpy(data + 8 * row, &v.i, 8); break;
-    case TSR_F32: memcpy(data + 4 * row, &f, 4); break;
-    default: memcpy(data + 8 * row, &v.f, 8);
-    }
+    if (tsr__dtype_float(dtype)) tsr__dtype_put_real(dtype, data, row, v.f);
+    else tsr__dtype_put_whole(dtype, data, row, v.i);
   }
-  tsr_array *array = tsr_put(s, data, dtypes[c], TSR_SHAPE(t->rows), at);
+  tsr_array *array = tsr_put(s, data, dtype, TSR_SHAPE(t->rows), at);
   free(data);
   return array;
 }
@@ -772,7 +821,7 @@ static int query_type(const query *q)
   int type = q->expr ? q->expr->type : TSR_COL_I64;
   if (q->op == 6 || q->op == 9) return TSR_COL_I64;
   if (q->op >= 7) return TSR_COL_BOOL;
-  if (q->op == 0) return whole(type) ? TSR_COL_I64 : type;
+  if (q->op == 0) return natural(type) ? TSR_COL_U64 : whole(type) ? TSR_COL_I64 : type;
   if (q->op == 2 || q->op == 3) return type;
   return type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64;
 }
@@ -798,11 +847,7 @@ static void take(answer *a, trial *t, const query *q, int64_t row)
   if (!a->rows++) a->all = true;
   if (v.null) return;
   bool real = !whole(type) && type != TSR_COL_BOOL;
-  dense one = { .dtype = type == TSR_COL_F32 ? TSR_F32
-                         : real              ? TSR_F64
-                                             : TSR_I64,
-                .f = &v.f,
-                .i = &v.i };
+  dense one = { .dtype = real ? (tsr_dtype)type : TSR_I64, .f = &v.f, .i = &v.i };
   tally_add(&a->sums, &one, 0);
   a->any = a->any || v.i;
   a->all = a->all && v.i;
@@ -818,12 +863,12 @@ static cell finish(const answer *a, const query *q)
 {
   int type = q->expr ? q->expr->type : TSR_COL_I64;
   bool real = !whole(type) && type != TSR_COL_BOOL;
-  tsr_dtype to = type == TSR_COL_F32 ? TSR_F32 : TSR_F64;
+  tsr_dtype to = type == TSR_COL_F32 ? TSR_F32 : TSR_F64, own = real ? (tsr_dtype)type : TSR_F64;
   cell r = { .null = false };
   switch (q->op) {
   case 0:
     r.i = (int64_t)a->sums.isum;
-    r.f = tally_float_sum(&a->sums, to, 1);
+    r.f = tally_float_sum(&a->sums, own, 1);
     break;
   case 1:
     r.null = !a->values;

@@ -6,6 +6,7 @@
 #include "frame/out/out.h"
 #include "harness.h"
 #include "support/law_fixture.h"
+#include "support/topology_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,6 +41,11 @@ static tsr_frame *make(tsr_scope *s, test_rng *rng, tsr_sharding at, int64_t row
       { "i", tsr_put(s, i, TSR_I32, shape, at) }, { "v", tsr_put(s, v, TSR_F64, shape, at) },
       { "h", tsr_put(s, h, TSR_F32, shape, at) }, { "b", tsr_put(s, b, TSR_BOOL, shape, at) });
   df = tsr_frame_text_column(df, "t", t, rows);
+  /* A column of any type, from where casts cut or wrap nothing. */
+  char any[60];
+  snprintf(any, sizeof any, "cast(i %% 100, '%s')",
+           tsr_dtype_name(fixture_dtype(test_range(rng, 0, 99))));
+  df = tsr_frame_assign(df, "z", any);
   df = tsr_frame_assign(df, "w", "if(i == 3, null, n * 0.5)");
   void *all[] = { v, h, n, row, i, b, (void *)t };
   for (int k = 0; k < 7; k++) free(all[k]);
@@ -49,8 +55,9 @@ static tsr_frame *make(tsr_scope *s, test_rng *rng, tsr_sharding at, int64_t row
 static const char *const keys[] = { "n",         "v",         "v desc",
                                     "i, v desc", "w",         "w desc nulls first",
                                     "t, n",      "b, t desc", "h desc, b",
-                                    "n + i",     "i",         "w, t nulls first, v, n, h desc" };
-enum { KEYS = 12 };
+                                    "n + i",     "i",         "w, t nulls first, v, n, h desc",
+                                    "z",         "z desc, n" };
+enum { KEYS = 14 };
 
 /* What stands before the sort, and behind the first rows of it. */
 static tsr_frame *before(tsr_frame *df, int which)

@@ -53,7 +53,7 @@ law_mesh law_open(test_rng *rng)
 static uint64_t bits_of(const tsr_table *table, int64_t row, int c)
 {
   tsr_coltype type = tsr_table_type(table, c);
-  if (type != TSR_COL_F64 && type != TSR_COL_F32) return (uint64_t)tsr_table_i64(table, row, c);
+  if (type < TSR_COL_F16 || type > TSR_COL_F64) return (uint64_t)tsr_table_i64(table, row, c);
   double value = tsr_table_f64(table, row, c);
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);

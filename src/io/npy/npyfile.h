@@ -24,7 +24,7 @@ typedef struct tsr__npy_file {
 
 /* The dtype that an array of a dtype has in a file: itself, of bf16 f32. */
 tsr_dtype tsr__npy_dtype(tsr_dtype dtype);
-/* Copies an evaluated array to host memory as a file has it (npy.c). False: cancelled. */
+/* Copies an evaluated array to host memory as a file has it (npy.c). */
 tsr_status tsr__npy_fetch(const tsr_array *array, void *out, const char *what, tsr__error *error);
 
 /* Opens a file of version 1, 2 or 3 and reads its header; bytes behind the array are ignored.
