@@ -478,6 +478,10 @@ TEST(u64_beyond_i64_in_every_verb)
              "18446744073709551615 9223372036854775808 18446744073709551615");
   check_text(&d, tsr_frame_select(tsr_frame_filter(df, "u > -1 and u != 1"), "u // 2"),
              "9223372036854775807 4611686018427387904 4611686018427387903 9223372036854775807 0");
+  check_text(&d,
+             tsr_frame_agg(tsr_frame_filter(df, "u == cast('18446744073709551615', 'u64')"),
+                           "count(), sum(k)"),
+             "2 -1");
   tsr_frame *left = tsr_frame_select(df, "k"), *right = tsr_frame_select(df, "u, v = u");
   check_text(&d, tsr_frame_join(left, right, "k = u"),
              "1 1 9223372036854775807 9223372036854775807 0 "

@@ -58,7 +58,7 @@ static const entry dates[] = {
 };
 
 static const entry conversions[] = {
-  { "cast(x, 'i64')", "to bool i32 i64 f32 f64 date time text" },
+  { "cast(x, 'i64')", "to bool, i8, ..., f64, date, time or text" },
   { "try_cast(x, 'i64')", "null where the value does not go" },
 };
 
