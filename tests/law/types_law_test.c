@@ -171,10 +171,13 @@ static tsr_frame *ask(trial *t, int which, int at, tsr_frame *df)
   case 19: return tsr_frame_rebalance(tsr_frame_filter(df, "y < 5"));
   case 20: return tsr_frame_agg(df, spreads);
   case 21: return tsr_frame_group_agg(df, "k", spreads);
+  case 22: return tsr_frame_rename(tsr_frame_drop(df, "ok"), "w = x, x = y");
+  case 23: return tsr_frame_agg(df, "cast(max(x), 'f64') - min(x), max(y) > 3, count(x) * 2");
+  case 24: return tsr_frame_group_agg(df, "k = k % 5, b = x > y", "sum(x), min(y), mean(x)");
   default: return tsr_frame_with_row_index(tsr_frame_gather(df), "at");
   }
 }
-enum { QUERIES = 23 };
+enum { QUERIES = 26 };
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 

@@ -177,6 +177,7 @@ static int write_value(int type, const void *list, int64_t i, char *out)
   int64_t integer = ((const int64_t *)list)[i];
   uint64_t narrow; /* a float of any type */
   switch (type) {
+  case TSR_COL_F64: return tsr__text_f64(out, ((const double *)list)[i]);
   case TSR_COL_U64: return tsr__text_u64(out, (uint64_t)integer);
   case TSR_COL_DATE: return tsr__date_write(integer, out);
   case TSR_COL_TIME: return tsr__time_write(integer, out);

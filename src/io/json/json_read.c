@@ -117,6 +117,8 @@ static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json
     case TSR_COL_BOOL:
       if (value.integer) set_bit(out, at);
       break;
+    case TSR_COL_F64: ((double *)out)[at] = value.real; break;
+    case TSR_COL_I64: ((int64_t *)out)[at] = value.integer; break;
     case TSR_COL_DATE: ((int32_t *)out)[at] = (int32_t)value.integer; break;
     case TSR_COL_TIME:
       if (class == TSR__CLASS_DATE) value.integer *= INT64_C(86400000000);

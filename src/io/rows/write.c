@@ -66,6 +66,10 @@ void tsr__bytes_value(tsr__bytes *bytes, const tsr__out_column *column, int64_t 
   int length = 0;
   switch (column->type) {
   case TSR_COL_BOOL: length = put_bool(to, ((const uint8_t *)column->values)[row]); break;
+  case TSR_COL_I64: length = tsr__text_i64(to, ((const int64_t *)column->values)[row]); break;
+  case TSR_COL_F64:
+    length = mark_float(to, tsr__text_f64(to, ((const double *)column->values)[row]), floats);
+    break;
   case TSR_COL_DATE: length = tsr__date_write(((const int32_t *)column->values)[row], to); break;
   case TSR_COL_TIME: length = tsr__time_write(((const int64_t *)column->values)[row], to); break;
   default:
