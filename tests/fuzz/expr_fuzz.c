@@ -9,20 +9,24 @@
 static const tsr__field fields[] = {
   { "a", TSR_COL_I64, false },   { "i", TSR_COL_I32, false },    { "x", TSR_COL_F64, false },
   { "h", TSR_COL_F32, false },   { "ok", TSR_COL_BOOL, false },  { "day", TSR_COL_DATE, false },
-  { "at", TSR_COL_TIME, false }, { "who", TSR_COL_TEXT, false },
+  { "at", TSR_COL_TIME, false }, { "who", TSR_COL_TEXT, false }, { "s", TSR_COL_I8, false },
+  { "n", TSR_COL_U8, false },    { "u", TSR_COL_U64, false },    { "f", TSR_COL_F16, false },
+  { "g", TSR_COL_BF16, false },
 };
 
 static const char rows[] =
-    "a,i,x,h,ok,day,at,who\n"
-    "0,0,0.0,0.5,true,1970-01-01,1970-01-01T00:00:00Z,\n"
-    "1,-1,-0.0,-0.0,false,2000-02-29,2000-02-29T23:59:59.999999Z,b\n"
-    ",,,,,,,-\n"
-    "-7,5,1.5,nan,true,1969-12-31,1969-12-31T12:00:00Z,a\n"
-    "9223372036854775807,2147483647,1e300,inf,,9999-12-31,9999-12-31T23:59:59Z,été\n"
-    "-9223372036854775808,-2147483648,nan,-3e38,false,0001-01-01,0001-01-01T00:00:00Z,b\n"
-    "3,,-2.25,1,true,,2013-07-01T06:30:15Z, A b \n"
-    "12,7,inf,2,,2013-07-01,,2013-07-01\n"
-    "12,7,-inf,,true,2013-07-01,2013-07-01T00:00:00Z,12\n";
+    "a,i,x,h,ok,day,at,who,s,n,u,f,g\n"
+    "0,0,0.0,0.5,true,1970-01-01,1970-01-01T00:00:00Z,,0,0,0,0.5,-0.0\n"
+    "1,-1,-0.0,-0.0,false,2000-02-29,2000-02-29T23:59:59.999999Z,b,-1,1,1,-0.0,1.5\n"
+    ",,,,,,,-,,,,,\n"
+    "-7,5,1.5,nan,true,1969-12-31,1969-12-31T12:00:00Z,a,5,7,9223372036854775808,nan,nan\n"
+    "9223372036854775807,2147483647,1e300,inf,,9999-12-31,9999-12-31T23:59:59Z,été,"
+    "127,255,18446744073709551615,65504,3e38\n"
+    "-9223372036854775808,-2147483648,nan,-3e38,false,0001-01-01,0001-01-01T00:00:00Z,b,"
+    "-128,0,9223372036854775807,-inf,1e-40\n"
+    "3,,-2.25,1,true,,2013-07-01T06:30:15Z, A b ,3,,12,6e-8,0.1\n"
+    "12,7,inf,2,,2013-07-01,,2013-07-01,,12,7,0.1,inf\n"
+    "12,7,-inf,,true,2013-07-01,2013-07-01T00:00:00Z,12,7,12,,2,\n";
 
 static void print(const tsr__formula *formula, tsr__text *out)
 {
@@ -113,7 +117,8 @@ static void open_side(struct side *side, const char *devices, const char *isa)
   tsr_scope *s = tsr_scope_open(side->rt);
   tsr_frame *df = tsr_frame_read_csv(s, path, .text_nulls = true, .nulls = "-",
                                      .types = "a i64, i i32, x f64, h f32, ok bool, day date, "
-                                              "at time, who text");
+                                              "at time, who text, s i8, n u8, u u64, f f16, "
+                                              "g bf16");
   side->df = tsr_frame_keep(side->scope, df);
   REQUIRE(!tsr_scope_status(s) && !tsr_scope_status(side->scope));
   tsr_scope_close(s);

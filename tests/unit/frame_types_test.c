@@ -543,6 +543,53 @@ TEST(what_a_forced_type_does_not_hold_is_a_bad_row)
   desk_close(&d);
 }
 
+static tsr_frame *one_of_each(const desk *d)
+{
+  int8_t a[2] = { -128, 127 };
+  uint8_t b[2] = { 0, 255 };
+  uint64_t c[2] = { 1, UINT64_MAX };
+  uint16_t h[2] = { 0x2e66, 0x7c00 }, g[2] = { 0x3dcd, 0x7f7f };
+  tsr_shape two = TSR_SHAPE(2);
+  return tsr_frame_new(d->s, { "a", tsr_put(d->s, a, TSR_I8, two, d->on) },
+                       { "b", tsr_put(d->s, b, TSR_U8, two, d->on) },
+                       { "c", tsr_put(d->s, c, TSR_U64, two, d->on) },
+                       { "h", tsr_put(d->s, h, TSR_F16, two, d->on) },
+                       { "g", tsr_put(d->s, g, TSR_BF16, two, d->on) });
+}
+
+static void check_written(const char *name, const char *expected)
+{
+  char *text = test_read(test_tmp(name), NULL);
+  CHECK_STR(text, expected);
+  free(text);
+}
+
+TEST(tables_and_files_show_the_shortest_text)
+{
+  desk d = desk_open("cpu:2");
+  tsr_frame *df = one_of_each(&d);
+  CHECK_STR(tsr_frame_text(df), "┌──────┬──────┬──────────────────────┬──────┬──────────┐\n"
+                                "│    a │    b │                    c │    h │        g │\n"
+                                "│   i8 │   u8 │                  u64 │  f16 │     bf16 │\n"
+                                "├──────┼──────┼──────────────────────┼──────┼──────────┤\n"
+                                "│ -128 │    0 │                    1 │  0.1 │      0.1 │\n"
+                                "│  127 │  255 │ 18446744073709551615 │  inf │ 3.39e+38 │\n"
+                                "└──────┴──────┴──────────────────────┴──────┴──────────┘\n"
+                                "2 rows, 5 columns\n");
+  CHECK_STATUS(tsr_frame_write_csv(df, test_tmp("e.csv")), TSR_OK, d.s);
+  check_written("e.csv", "a,b,c,h,g\n-128,0,1,0.1,0.1\n"
+                         "127,255,18446744073709551615,inf,3.39e+38\n");
+  CHECK_STATUS(tsr_frame_write_json(df, test_tmp("e.jsonl")), TSR_OK, d.s);
+  check_written("e.jsonl", "{\"a\":-128,\"b\":0,\"c\":1,\"h\":0.1,\"g\":0.1}\n"
+                           "{\"a\":127,\"b\":255,\"c\":18446744073709551615,\"h\":null,"
+                           "\"g\":3.39e+38}\n");
+  CHECK_STATUS(tsr_frame_write_markdown(df, test_tmp("e.md")), TSR_OK, d.s);
+  check_written("e.md", "| a | b | c | h | g |\n|--:|--:|--:|--:|--:|\n"
+                        "| -128 | 0 | 1 | 0.1 | 0.1 |\n"
+                        "| 127 | 255 | 18446744073709551615 | inf | 3.39e+38 |\n");
+  desk_close(&d);
+}
+
 /* A filter on a narrow column is not judged by the reader, and says the same. */
 TEST(filters_on_read_columns)
 {
@@ -555,6 +602,8 @@ TEST(filters_on_read_columns)
   check_text(&d,
              tsr_frame_agg(tsr_frame_filter(df, "a >= 250 and h < 3"), "count(), sum(a), max(h)"),
              "3 750 2.5");
+  check_text(&d, tsr_frame_agg(tsr_frame_filter(df, "a is not null"), "count(), max(a)"),
+             "3000 250");
   check_text(&d, tsr_frame_agg(df, "sum(a), mean(h)"), "373566 6.495");
   desk_close(&d);
 }
