@@ -37,12 +37,21 @@ static int add_integer(char *out, size_t size, const layout *l, int64_t i)
   return snprintf(out, size, "%" PRId64, value);
 }
 
-/* What a text of digits, "d.dddde-xx", is near. */
+/* The shortest decimal that reads back to the value of the dtype. */
+static void text_of_real(tsr_dtype dtype, double value, char text[48])
+{
+  uint64_t element;
+  tsr__dtype_put_real(dtype, &element, 0, value);
+  tsr__dtype_text(dtype, &element, 0, text);
+}
+
+/* What a text of few digits, "-d.ddd" or "d.dddde-xx", is near. */
 static double value_of_digits(const char *text)
 {
+  const char *exponent = strchr(text, 'e');
   double value = 0;
-  long power = strtol(strchr(text, 'e') + 1, NULL, 10);
-  for (bool after = false; *text != 'e'; text++) {
+  long power = exponent ? strtol(exponent + 1, NULL, 10) : 0;
+  for (bool after = false; *text && *text != 'e'; text++) {
     after = after || *text == '.';
     if (*text < '0' || *text > '9') continue;
     value = value * 10 + (*text - '0');
@@ -58,21 +67,10 @@ static double value_of_digits(const char *text)
  * written so without it. */
 static double shortest_of(tsr_dtype dtype, double value)
 {
-  if (tsr__dtype_info_of(dtype)->bits > 16 || !isfinite(value) || value == 0) return value;
-  for (int digits = 1; digits < 9; digits++) {
-    char near[48];
-    tsr__text_decimals(near, sizeof near, fabs(value), 'e', digits - 1);
-    double read = value_of_digits(near);
-    if (tsr__dtype_round(dtype, read) == fabs(value)) return copysign(read, value);
-  }
-  return value;
-}
-
-/* The shortest decimal that reads back to the value of the dtype. */
-static void text_of_real(tsr_dtype dtype, double value, char text[48])
-{
-  if (dtype == TSR_F64) tsr__text_f64(text, value);
-  else tsr__text_f32(text, (float)shortest_of(dtype, value));
+  char text[48];
+  if (tsr__dtype_info_of(dtype)->bits > 16 || !isfinite(value)) return value;
+  text_of_real(dtype, value, text);
+  return copysign(value_of_digits(text), value);
 }
 
 /* The significant digits of a number's text, without zeros at their ends; how many, at least 1. */

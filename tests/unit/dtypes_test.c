@@ -141,6 +141,29 @@ TEST(casts_to_16_bits_round_once)
   tsr_runtime_close(rt);
 }
 
+/* As NumPy prints them; next to a power of two the shortest text is not the nearest one. */
+TEST(floats_of_16_bits_print_as_in_numpy)
+{
+  static const struct {
+    uint16_t bits[4];
+    int64_t count;
+    const char *text;
+  } cases[] = {
+    { { 0x2400 }, 1, "[0.01563]" },
+    { { 0x2e66, 0x2400, 0x3555 }, 3, "[0.1     0.01563 0.3333 ]" },
+    { { 0x7bff, 0x0001 }, 2, "[6.55e+04 5.96e-08]" },
+    { { 0x3400, 0x2400, 0xa400, 0x2c01 }, 4, "[ 0.25     0.01563 -0.01563  0.06256]" }
+  };
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    CHECK_STR(tsr_text_of(tsr_put(s, cases[i].bits, TSR_F16, TSR_SHAPE(cases[i].count),
+                                  (tsr_sharding){ 0 })),
+              cases[i].text);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* Element i of any type: small whole numbers, which all have. */
 static void fill(tsr_dtype dtype, int64_t n, void *out)
 {
