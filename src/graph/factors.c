@@ -125,11 +125,17 @@ static void expand_reduction(tsr__factors *f)
   }
 }
 
+static bool is_aligned(int op)
+{
+  int rule = tsr__ops[op].shape_rule;
+  return rule == TSR__SH_ELEMENT || rule == TSR__SH_SEARCH;
+}
+
 /* The letters of all operands; of elementwise operations those of the ones that have any. */
 static void expand_terms(tsr__factors *f)
 {
   const char *rule = tsr__ops[f->node->op].factors;
-  bool aligned = tsr__ops[f->node->op].shape_rule == TSR__SH_ELEMENT;
+  bool aligned = is_aligned(f->node->op);
   TSR_FOR_OPERANDS (f->program, f->node, i, o) {
     const tsr__gnode *in = &f->program->nodes[o];
     const char *term = term_of(rule, i);
@@ -151,6 +157,7 @@ void tsr__factors_of(const tsr__program *program, int node, tsr__factors *out)
   case TSR__SH_REDUCE: expand_reduction(out); break;
   case TSR__SH_RESULT:
   case TSR__SH_SOURCE: pass_result(out); break;
+  case TSR__SH_SEARCH:
   case TSR__SH_ELEMENT: pass_result(out); /* fallthrough */
   default: expand_terms(out); break;
   }
@@ -163,7 +170,7 @@ void tsr__factors_in(const tsr__factors *f, int i, int8_t map[TSR_MAX_RANK])
   memset(map, -1, TSR_MAX_RANK);
   if (in < 0 || rule == TSR__SH_SOURCE) return;
   const tsr__gnode *operand = &f->program->nodes[in];
-  if (rule == TSR__SH_ELEMENT && *term == '.') map_aligned(f, operand, map);
+  if (is_aligned(f->node->op) && *term == '.') map_aligned(f, operand, map);
   else if (rule == TSR__SH_REDUCE || rule == TSR__SH_RESULT)
     for (int d = 0; d < tsr__rank_of(f->program, operand); d++) map[d] = (int8_t)d;
   else map_letters(f, term, map);

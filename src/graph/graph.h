@@ -29,12 +29,20 @@ enum tsr__want {
   TSR__WANT_TRUTH,
   TSR__WANT_SUMMAND,
   TSR__WANT_SCATTER,
-  TSR__WANT_SPECIAL
+  TSR__WANT_ROUNDED,
+  TSR__WANT_ASKED,
+  TSR__WANT_INDEX,
+  TSR__WANT_MASK,
+  TSR__WANT_CHOICE
 };
 enum tsr__dtype_rule {
   TSR__DT_SAME,
+  TSR__DT_SECOND,
   TSR__DT_BOOL,
+  TSR__DT_I64,
   TSR__DT_ATTR,
+  TSR__DT_ATTR_NUMBER,
+  TSR__DT_ATTR_FLOAT,
   TSR__DT_FLOAT,
   TSR__DT_SUM,
   TSR__DT_RESULT
@@ -44,8 +52,11 @@ enum tsr__shape_rule {
   TSR__SH_REDUCE,
   TSR__SH_SOURCE,
   TSR__SH_FIRST,
+  TSR__SH_LIST,
   TSR__SH_TAKE,
-  TSR__SH_DYNAMIC,
+  TSR__SH_SEARCH,
+  TSR__SH_FILTER,
+  TSR__SH_EVEN,
   TSR__SH_ALONG,
   TSR__SH_TOP,
   TSR__SH_SCATTER,
@@ -63,6 +74,7 @@ enum tsr__lowering {
   TSR__LOW_PART,
   TSR__LOW_REGION
 };
+enum tsr__negated { TSR__AS_IS, TSR__NOT_LEFT, TSR__NOT_RIGHT, TSR__NOT_RESULT };
 enum tsr__rule { TSR__RULE_NONE }; /* gradient and batching: none yet */
 
 #define TSR__MANY UINT16_MAX /* any number */
@@ -79,9 +91,31 @@ typedef struct tsr__opinfo {
   uint8_t gradient, batching;
   uint8_t lowering;
   uint8_t acc, finish; /* reductions: tsr__acc_class and tsr__finish */
+  bool needs_one;
+  uint8_t negated; /* tsr__negated */
+  uint16_t on_bools;
+  const char *sign;
 } tsr__opinfo;
 
 extern const tsr__opinfo tsr__ops[TSR__OPS];
+
+/* Operand 0 is looked into: whole on every device that looks. */
+static inline bool tsr__has_table(int op)
+{
+  return tsr__ops[op].shape_rule == TSR__SH_TAKE || tsr__ops[op].shape_rule == TSR__SH_SEARCH;
+}
+
+/* Computed of positions and numbers alone, so it can be made anywhere. */
+static inline bool tsr__is_source(int op)
+{
+  return tsr__ops[op].shape_rule == TSR__SH_SOURCE && tsr__ops[op].lowering == TSR__LOW_TILE;
+}
+
+/* Its rows are others than its operand's: dim 0 is known at run time. */
+static inline bool tsr__moves_rows(int op)
+{
+  return tsr__ops[op].shape_rule == TSR__SH_FILTER || tsr__ops[op].shape_rule == TSR__SH_EVEN;
+}
 
 /* ---- attributes ------------------------------------------------------------------------ */
 

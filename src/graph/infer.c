@@ -73,7 +73,7 @@ static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, tsr__types in, t
   for (int i = 0; i < in.count; i++)
     if (in.at[i].dtype) meet = tsr__promote(meet, (tsr_dtype)in.at[i].dtype);
   if (wants == TSR__WANT_FLOAT && !tsr__dtype_float(meet)) return TSR_F64;
-  if (wants == TSR__WANT_NUMBER && meet == TSR_BOOL) {
+  if ((wants == TSR__WANT_NUMBER || wants == TSR__WANT_ROUNDED) && meet == TSR_BOOL) {
     dtype_error(op, &in.at[0], "the operand ", "a number", error);
     return 0;
   }
@@ -96,22 +96,26 @@ static tsr_status beside_reduction(tsr__op op, tsr__types in, tsr__error *error)
   return TSR_OK;
 }
 
-static tsr_status special_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask, uint8_t *want,
-                                 tsr__error *error)
+/* Where one operand alone must be of a kind. */
+static tsr_status wants_bool(tsr__op op, tsr__types in, int which, const char *name,
+                             tsr__error *error)
 {
-  if (op == TSR__OP_FULL && ask->dtype) want[0] = (uint8_t)ask->dtype;
-  if (op == TSR__OP_TAKE) {
-    if (!tsr__dtype_integer(dtype_at(in, 1)))
-      return dtype_error(op, &in.at[1], "the index ", "an integer", error);
-    want[1] = TSR_I64;
-  }
-  if (op == TSR__OP_COMPACT && in.at[1].dtype != TSR_BOOL)
-    return dtype_error(op, &in.at[1], "the mask ", "bool", error);
-  if (op == TSR__OP_WHERE) {
-    if (in.at[0].dtype != TSR_BOOL)
-      return dtype_error(op, &in.at[0], "the condition ", "bool", error);
-    want[1] = want[2] = (uint8_t)tsr__promote(dtype_at(in, 1), dtype_at(in, 2));
-  }
+  if (dtype_at(in, which) == TSR_BOOL) return TSR_OK;
+  return dtype_error(op, &in.at[which], name, "bool", error);
+}
+
+static tsr_status wants_index(tsr__op op, tsr__types in, uint8_t *want, tsr__error *error)
+{
+  if (!tsr__dtype_integer(dtype_at(in, 1)))
+    return dtype_error(op, &in.at[1], "the index ", "an integer", error);
+  want[1] = TSR_I64;
+  return TSR_OK;
+}
+
+static tsr_status wants_choice(tsr__op op, tsr__types in, uint8_t *want, tsr__error *error)
+{
+  if (wants_bool(op, in, 0, "the condition ", error)) return error->status;
+  want[1] = want[2] = (uint8_t)tsr__promote(dtype_at(in, 1), dtype_at(in, 2));
   return TSR_OK;
 }
 
@@ -143,7 +147,10 @@ static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
   case TSR__WANT_ANY: return TSR_OK;
   case TSR__WANT_BOOL: return all_bool(op, in, error);
   case TSR__WANT_SCATTER: return scatter_dtypes(op, in, want, error);
-  case TSR__WANT_SPECIAL: return special_dtypes(op, in, ask, want, error);
+  case TSR__WANT_ASKED: want[0] = ask->dtype ? (uint8_t)ask->dtype : want[0]; return TSR_OK;
+  case TSR__WANT_INDEX: return wants_index(op, in, want, error);
+  case TSR__WANT_MASK: return wants_bool(op, in, 1, "the mask ", error);
+  case TSR__WANT_CHOICE: return wants_choice(op, in, want, error);
   case TSR__WANT_TRUTH: want[0] = TSR_BOOL; return TSR_OK;
   case TSR__WANT_SUMMAND:
     if (!tsr__dtype_float((tsr_dtype)want[0]))
@@ -167,9 +174,13 @@ static tsr_dtype result_dtype(tsr__op op, tsr__types in, const uint8_t *want, co
   case TSR__DT_RESULT:
     if (tsr__ops[op].results) return 0;
     return (tsr_dtype)in.at[0].results[attr ? attr->index : 0].dtype;
-  case TSR__DT_ATTR: return ask->dtype || op != TSR__OP_COUNT ? ask->dtype : TSR_I64;
+  case TSR__DT_I64: return TSR_I64;
+  case TSR__DT_SECOND: return (tsr_dtype)want[1];
+  case TSR__DT_ATTR:
+  case TSR__DT_ATTR_NUMBER:
+  case TSR__DT_ATTR_FLOAT: return ask->dtype;
   case TSR__DT_FLOAT: return tsr__dtype_float((tsr_dtype)want[0]) ? (tsr_dtype)want[0] : TSR_F64;
-  default: return (tsr_dtype)want[op == TSR__OP_WHERE];
+  default: return (tsr_dtype)want[0];
   }
 }
 
@@ -177,11 +188,12 @@ static tsr_dtype result_dtype(tsr__op op, tsr__types in, const uint8_t *want, co
 static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
 {
   bool known = tsr__dtype_known(dtype);
+  int rule = tsr__ops[op].dtype_rule;
   const char *expected = NULL;
+  if (rule < TSR__DT_ATTR || rule > TSR__DT_ATTR_FLOAT) return TSR_OK;
   if (!known) expected = "one of bool, i8 ... i64, u8 ... u64, f16, bf16, f32, f64";
-  else if (op == TSR__OP_UNIFORM && !tsr__dtype_float(dtype)) expected = "a float";
-  else if (op == TSR__OP_IOTA && dtype == TSR_BOOL) expected = "a number's dtype";
-  else if ((op == TSR__OP_SEARCH || op == TSR__OP_COUNT) && dtype != TSR_I64) expected = "i64";
+  else if (rule == TSR__DT_ATTR_FLOAT && !tsr__dtype_float(dtype)) expected = "a float";
+  else if (rule == TSR__DT_ATTR_NUMBER && dtype == TSR_BOOL) expected = "a number's dtype";
   if (!expected) return TSR_OK;
   return tsr__error_set(error, TSR_EDTYPE, "tsr_%s: the dtype asked for is %s, expected %s",
                         tsr__ops[op].name, known ? tsr_dtype_name(dtype) : "none", expected);
@@ -239,9 +251,10 @@ static bool all_alike(tsr__types in)
   return alike;
 }
 
-static tsr_status element_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
+/* The broadcast of the operands from `first` on. */
+static tsr_status element_shape(tsr__op op, tsr__types in, int first, tsr_shape *out,
+                                tsr__error *error)
 {
-  int first = op == TSR__OP_SEARCH; /* the table's size is its own */
   if (!first && all_alike(in)) {
     *out = shape_of(&in.at[0]);
     return TSR_OK;
@@ -260,7 +273,15 @@ static tsr_status element_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__
     }
     shape.dims[shape.rank - back] = size;
   }
-  if (op == TSR__OP_SEARCH && in.at[0].rank != 1)
+  *out = shape;
+  return TSR_OK;
+}
+
+static tsr_status search_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
+{
+  tsr_shape shape;
+  if (element_shape(op, in, 1, &shape, error)) return error->status;
+  if (in.at[0].rank != 1)
     return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the table is %s, expected one dim",
                           tsr__ops[op].name, text_of(&in.at[0]).text);
   *out = shape;
@@ -268,9 +289,9 @@ static tsr_status element_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__
 }
 
 /* The smallest or largest of no element does not exist. */
-static tsr_status check_extremum(tsr__op op, tsr__types in, uint32_t dims, tsr__error *error)
+static tsr_status check_one(tsr__op op, tsr__types in, uint32_t dims, tsr__error *error)
 {
-  if ((op != TSR__OP_MIN && op != TSR__OP_MAX) || dtype_at(in, 1) || dtype_at(in, 2)) return TSR_OK;
+  if (!tsr__ops[op].needs_one || dtype_at(in, 1) || dtype_at(in, 2)) return TSR_OK;
   const tsr__type *x = &in.at[0];
   for (int d = 0; d < x->rank; d++)
     if (!(dims >> d & 1) && dim_of(x, d) == 0) return TSR_OK;
@@ -300,7 +321,7 @@ static tsr_status reduce_shape(tsr__op op, tsr__types in, const tsr__reduce_attr
     return tsr__error_set(error, TSR_EARG, "tsr_%s: %lld groups %s group codes; give both or none",
                           tsr__ops[op].name, (long long)attr->groups,
                           dtype_at(in, 2) ? "with" : "without");
-  if (check_extremum(op, in, attr->dims, error)) return error->status;
+  if (check_one(op, in, attr->dims, error)) return error->status;
   tsr_shape left = { .rank = 0 };
   if (attr->groups > 0) left.dims[left.rank++] = attr->groups;
   else
@@ -420,15 +441,30 @@ static tsr_status rows_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__err
   if (rows->rank < 1)
     return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: %s has no rows; it needs at least one dim",
                           tsr__ops[op].name, text_of(rows).text);
-  if (op == TSR__OP_COMPACT && (in.at[1].rank != 1 || dim_of(&in.at[1], 0) != dim_of(rows, 0)))
-    return tsr__error_set(error, TSR_ESHAPE,
-                          "tsr_compact: the mask is %s, expected one element for each row of %s",
-                          text_of(&in.at[1]).text, text_of(rows).text);
-  if (op == TSR__OP_FIRSTN && rows->rank != 1)
-    return tsr__error_set(error, TSR_ESHAPE, "tsr_firstn: the mask is %s, expected one dim",
-                          text_of(rows).text);
   *out = shape_of(rows);
-  if (op != TSR__OP_FIRSTN) out->dims[0] = TSR__DYNAMIC;
+  out->dims[0] = TSR__DYNAMIC;
+  return TSR_OK;
+}
+
+static tsr_status filter_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
+{
+  const tsr__type *rows = &in.at[0], *mask = &in.at[1];
+  tsr_shape left;
+  if (rows_shape(op, in, &left, error)) return error->status;
+  if (mask->rank != 1 || dim_of(mask, 0) != dim_of(rows, 0))
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "tsr_%s: the mask is %s, expected one element for each row of %s",
+                          tsr__ops[op].name, text_of(mask).text, text_of(rows).text);
+  *out = left;
+  return TSR_OK;
+}
+
+static tsr_status list_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
+{
+  if (in.at[0].rank != 1)
+    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the operand is %s, expected one dim",
+                          tsr__ops[op].name, text_of(&in.at[0]).text);
+  *out = shape_of(&in.at[0]);
   return TSR_OK;
 }
 
@@ -506,13 +542,14 @@ static tsr_status source_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
                                tsr__error *error)
 {
   if (tsr__shape_check(&ask->shape, error)) return error->status;
-  if (op == TSR__OP_FULL && in.at[0].rank != 0)
-    return tsr__error_set(error, TSR_ESHAPE, "tsr_full: the number is %s, expected rank 0",
-                          text_of(&in.at[0]).text);
+  if (in.count && in.at[0].rank != 0)
+    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the number is %s, expected rank 0",
+                          tsr__ops[op].name, text_of(&in.at[0]).text);
   const tsr__dim_attr *attr = attr_of(op, ask);
-  if (op == TSR__OP_IOTA && (attr->dim < 0 || attr->dim >= ask->shape.rank))
-    return tsr__error_set(error, TSR_EARG, "tsr_iota: dim %lld of a shape of rank %d",
-                          (long long)attr->dim, ask->shape.rank);
+  bool along = tsr__ops[op].attr == TSR__ATTR_DIM;
+  if (along && (attr->dim < 0 || attr->dim >= ask->shape.rank))
+    return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of a shape of rank %d",
+                          tsr__ops[op].name, (long long)attr->dim, ask->shape.rank);
   *out = ask->shape;
   return TSR_OK;
 }
@@ -534,17 +571,17 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   case TSR__SH_TOP: return top_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_SCATTER: return scatter_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_MATMUL: return matmul_shape(op, in, out, error);
-  case TSR__SH_ELEMENT: return element_shape(op, in, out, error);
+  case TSR__SH_ELEMENT: return element_shape(op, in, 0, out, error);
+  case TSR__SH_SEARCH: return search_shape(op, in, out, error);
   case TSR__SH_REDUCE: return reduce_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_TAKE: return take_shape(in, attr_of(op, ask), out, error);
-  case TSR__SH_DYNAMIC: return rows_shape(op, in, out, error);
+  case TSR__SH_FILTER: return filter_shape(op, in, out, error);
+  case TSR__SH_EVEN: return rows_shape(op, in, out, error);
+  case TSR__SH_LIST: return list_shape(op, in, out, error);
   case TSR__SH_SOURCE: return source_shape(op, in, ask, out, error);
   case TSR__SH_CALL: return check_call(in, ask->regions[0], error);
   case TSR__SH_RESULT: *out = several_shape(in, attr_of(op, ask)); return TSR_OK;
-  default:
-    if (op == TSR__OP_FIRSTN) return rows_shape(op, in, out, error);
-    *out = shape_of(&in.at[0]);
-    return TSR_OK;
+  default: *out = shape_of(&in.at[0]); return TSR_OK;
   }
 }
 
@@ -570,8 +607,7 @@ tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__infer
   if (check_several(op, in, attr_of(op, ask), error)) return error->status;
   if (operand_dtypes(op, in, ask, found.operand, error)) return error->status;
   found.dtype = result_dtype(op, in, found.operand, ask);
-  if (tsr__ops[op].dtype_rule == TSR__DT_ATTR && check_asked(op, found.dtype, error))
-    return error->status;
+  if (check_asked(op, found.dtype, error)) return error->status;
   if (result_shape(op, in, ask, &found.shape, error)) return error->status;
   if (check_size(op, &found, error)) return error->status;
   *out = found;

@@ -207,28 +207,12 @@ static tsr_array *spread_mask(tsr_scope *scope, tsr_array *mask, const tsr_array
 
 /* ---- arithmetic of bools ---- */
 
-/* What an operation on numbers is on bools (JAX agrees where it has them): one operation of logic,
- * with one side or the result negated. */
-static const struct logic {
-  uint16_t op, as;
-  enum { AS_IS, NOT_LEFT, NOT_RIGHT, NOT_RESULT } negated;
-} logic[] = {
-  { TSR__OP_ADD, TSR__OP_OR, AS_IS },     { TSR__OP_MUL, TSR__OP_AND, AS_IS },
-  { TSR__OP_MAXIMUM, TSR__OP_OR, AS_IS }, { TSR__OP_MINIMUM, TSR__OP_AND, AS_IS },
-  { TSR__OP_NE, TSR__OP_XOR, AS_IS },     { TSR__OP_EQ, TSR__OP_XOR, NOT_RESULT },
-  { TSR__OP_LT, TSR__OP_AND, NOT_LEFT },  { TSR__OP_LE, TSR__OP_OR, NOT_LEFT },
-  { TSR__OP_GT, TSR__OP_AND, NOT_RIGHT }, { TSR__OP_GE, TSR__OP_OR, NOT_RIGHT },
-  { TSR__OP_MIN, TSR__OP_ALL, AS_IS },    { TSR__OP_MAX, TSR__OP_ANY, AS_IS },
-};
-
-static const struct logic *logic_of(tsr__op op, tsr__operands in)
+/* Whether an operation on numbers is meant that has an operation of logic for bools. */
+static bool on_bools(tsr__op op, tsr__operands in)
 {
   bool pair = tsr__ops[op].lowering != TSR__LOW_REDUCE;
-  if (!in.count || in.at[0]->dtype != TSR_BOOL) return NULL;
-  if (pair && (in.count < 2 || in.at[1]->dtype != TSR_BOOL)) return NULL;
-  for (size_t i = 0; i < sizeof logic / sizeof *logic; i++)
-    if (logic[i].op == op) return &logic[i];
-  return NULL;
+  if (!tsr__ops[op].on_bools || !in.count || in.at[0]->dtype != TSR_BOOL) return false;
+  return !pair || (in.count > 1 && in.at[1]->dtype == TSR_BOOL);
 }
 
 static tsr_array *negate(tsr_scope *scope, tsr_array *a, const char *site)
@@ -236,16 +220,18 @@ static tsr_array *negate(tsr_scope *scope, tsr_array *a, const char *site)
   return tsr__make(scope, TSR__OP_NOT, TSR__IN(a), &(tsr__ask){ 0 }, site);
 }
 
-static tsr_array *make_logic(tsr_scope *scope, const struct logic *rule, tsr__operands in,
-                             const tsr__ask *ask, const char *site)
+static tsr_array *make_logic(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
+                             const char *site)
 {
   tsr_array *left = in.at[0], *right = in.count > 1 ? in.at[1] : NULL;
-  if (rule->negated == NOT_LEFT) left = negate(scope, left, site);
-  if (rule->negated == NOT_RIGHT) right = negate(scope, right, site);
+  int negated = tsr__ops[op].negated;
+  if (negated == TSR__NOT_LEFT) left = negate(scope, left, site);
+  if (negated == TSR__NOT_RIGHT) right = negate(scope, right, site);
   tsr__operands pair = TSR__IN(left, right);
-  bool as_given = left == in.at[0] && rule->negated != NOT_RIGHT;
-  tsr_array *out = tsr__make(scope, (tsr__op)rule->as, as_given ? in : pair, ask, site);
-  return rule->negated == NOT_RESULT ? negate(scope, out, site) : out;
+  bool as_given = left == in.at[0] && negated != TSR__NOT_RIGHT;
+  tsr_array *out =
+      tsr__make(scope, (tsr__op)tsr__ops[op].on_bools, as_given ? in : pair, ask, site);
+  return negated == TSR__NOT_RESULT ? negate(scope, out, site) : out;
 }
 
 /* ---- checks ---- */
@@ -526,11 +512,8 @@ tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__
   tsr_array *inert = inert_among(in);
   if (inert) return inert;
   if (!usable(&scope, op, in, site)) return tsr__make_inert(scope, site);
-  const struct logic *rule = logic_of(op, in);
-  if (rule) return make_logic(scope, rule, in, ask, site);
-  /* An integer is its own rounding. */
-  if ((op == TSR__OP_RINT || op == TSR__OP_FLOOR) &&
-      (tsr__dtype_integer((tsr_dtype)in.at[0]->dtype)))
+  if (on_bools(op, in)) return make_logic(scope, op, in, ask, site);
+  if (tsr__ops[op].wants == TSR__WANT_ROUNDED && tsr__dtype_integer((tsr_dtype)in.at[0]->dtype))
     return in.at[0];
   making m;
   tsr__reduce_attr reduce;

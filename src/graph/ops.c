@@ -30,6 +30,9 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define FACTORS(rule) .factors = rule,
 #define ATTRIBUTES(family) .attr = TSR__ATTR_##family,
 #define NUMBERS(count) .numbers = count,
+#define NEEDS_ONE() .needs_one = true,
+#define BOOLS(logic, side) .on_bools = TSR__OP_##logic, .negated = TSR__##side,
+#define SIGN(text) .sign = text,
 #define GRADIENT(rule) .gradient = TSR__RULE_##rule,
 #define BATCHING(rule) .batching = TSR__RULE_##rule,
 #define DOC(text)

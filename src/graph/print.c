@@ -24,14 +24,6 @@ int tsr__program_number(const tsr__program *program, int node)
   return number;
 }
 
-/* Operations written between their operands. */
-static const char *const signs[TSR__OPS] = {
-  [TSR__OP_ADD] = "+", [TSR__OP_SUB] = "-",   [TSR__OP_MUL] = "*",       [TSR__OP_DIV] = "/",
-  [TSR__OP_MOD] = "%", [TSR__OP_POW] = "**",  [TSR__OP_FLOORDIV] = "//", [TSR__OP_EQ] = "==",
-  [TSR__OP_NE] = "!=", [TSR__OP_LT] = "<",    [TSR__OP_LE] = "<=",       [TSR__OP_GT] = ">",
-  [TSR__OP_GE] = ">=", [TSR__OP_AND] = "and", [TSR__OP_OR] = "or",       [TSR__OP_XOR] = "xor",
-};
-
 static void add_const(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
   char number[32];
@@ -76,12 +68,13 @@ static void add_call(const tsr__program *program, const int *numbers, const tsr_
                      tsr__text *out)
 {
   bool reduce = tsr__ops[node->op].lowering == TSR__LOW_REDUCE;
+  int family = tsr__ops[node->op].attr;
   static const char *const roles[] = { "", "where ", "by " };
   tsr__text_add(out, "%s", tsr__ops[node->op].name);
   if (!node->in_count) {
-    if (node->op == TSR__OP_ARG) tsr__text_add(out, " %d", tsr__index_of(program, node));
+    if (family == TSR__ATTR_INDEX) tsr__text_add(out, " %d", tsr__index_of(program, node));
     if (node->region_count) tsr__text_add(out, "()");
-    if (node->op == TSR__OP_IOTA) tsr__text_add(out, "(dim %d)", tsr__dim_of(program, node));
+    if (family == TSR__ATTR_DIM) tsr__text_add(out, "(dim %d)", tsr__dim_of(program, node));
     return;
   }
   tsr__text_add(out, "(");
@@ -92,14 +85,14 @@ static void add_call(const tsr__program *program, const int *numbers, const tsr_
   if (reduce)
     add_dims(tsr__reduce_of(program, node),
              (1u << program->nodes[tsr__in(program, node, 0)].rank) - 1, out);
-  if (node->op == TSR__OP_TAKE) tsr__text_add(out, ", dim %d", tsr__dim_of(program, node));
+  if (family == TSR__ATTR_DIM) tsr__text_add(out, ", dim %d", tsr__dim_of(program, node));
   tsr__text_add(out, ")");
 }
 
 static void add_formula(const tsr__program *program, const int *numbers, int n, tsr__text *out)
 {
   const tsr__gnode *node = &program->nodes[n];
-  const char *sign = signs[node->op];
+  const char *sign = tsr__ops[node->op].sign;
   tsr__text_add(out, "  %%%d", numbers ? numbers[n] : tsr__program_number(program, n));
   if (node->result_count) tsr__text_add(out, ":%d", node->result_count);
   tsr__text_add(out, " = ");

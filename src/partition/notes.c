@@ -253,8 +253,9 @@ static tsr_status note_node(maker *m, int n)
   const tsr__gnode *node = &m->out->program.nodes[n];
   bool reduces = node->reduce_axes != 0;
   tsr__note *note = reduces ? note_of(m, n) : NULL;
-  if (node->op != TSR__OP_RESHARD && node->op != TSR__OP_REBALANCE && !reduces) return TSR_OK;
-  if (node->op == TSR__OP_REBALANCE && !sharding_of(m, n)->mesh) return TSR_OK;
+  bool evens = tsr__ops[node->op].shape_rule == TSR__SH_EVEN;
+  if (node->op != TSR__OP_RESHARD && !evens && !reduces) return TSR_OK;
+  if (evens && !sharding_of(m, n)->mesh) return TSR_OK;
   if (!note) {
     note = new_note(m);
     if (!note) return m->error->status;

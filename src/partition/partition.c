@@ -96,7 +96,7 @@ static int cause_of(const tsr__gnode *user, int i, const tsr_sharding *from, con
   if (user->op == TSR__OP_RESHARD || user->op == TSR__OP_CONSTRAIN) return TSR__CAUSE_ASKED;
   if (!from->mesh) return TSR__CAUSE_UNPLACED;
   if (from->mesh != to->mesh) return TSR__CAUSE_MESH;
-  bool table = (user->op == TSR__OP_TAKE || user->op == TSR__OP_SEARCH) && i == 0;
+  bool table = tsr__has_table(user->op) && i == 0;
   return table ? TSR__CAUSE_TABLE : TSR__CAUSE_OPERAND;
 }
 

@@ -56,6 +56,22 @@ TEST(missing_gradient_and_batching_rules_are_counted)
   CHECK_I64(TSR__OPS, 72);
 }
 
+/* What stands for an operation on bools is one of logic and has as many operands. */
+TEST(operations_on_bools_are_logic)
+{
+  int found = 0;
+  for (int op = 0; op < TSR__OPS; op++) {
+    if (!tsr__ops[op].on_bools) continue;
+    const tsr__opinfo *logic = &tsr__ops[tsr__ops[op].on_bools];
+    found++;
+    CHECK_I64(logic->dtype_rule, TSR__DT_BOOL);
+    CHECK(logic->wants == TSR__WANT_BOOL || logic->wants == TSR__WANT_TRUTH);
+    CHECK_I64(logic->most, tsr__ops[op].most);
+    CHECK_I64(logic->on_bools, 0);
+  }
+  CHECK_I64(found, 12);
+}
+
 TEST(reductions_take_a_mask_and_codes)
 {
   int reductions = 0;

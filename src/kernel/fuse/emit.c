@@ -145,7 +145,8 @@ static tsr__kval operand(emit *e, int n, int i)
   tsr__kval value;
   if (e->fusion->fact[o].uniform) {
     value = load_one(e, o);
-  } else if (g->op == TSR__OP_TAKE && i == 1 && node_of(e, in_of(e, g, 0))->rank != 1) {
+  } else if (tsr__ops[g->op].shape_rule == TSR__SH_TAKE && i == 1 &&
+             node_of(e, in_of(e, g, 0))->rank != 1) {
     /* The indices lie along some dims of the result only; nobody else reads them so. */
     uint32_t span = (1u << node_of(e, o)->rank) - 1;
     uint32_t all = (1u << g->rank) - 1;

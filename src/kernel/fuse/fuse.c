@@ -38,18 +38,14 @@ static bool is_reduction(const tsr__gnode *g)
   return tsr__ops[g->op].lowering == TSR__LOW_REDUCE;
 }
 
-static bool has_table(const tsr__gnode *g)
-{
-  return g->op == TSR__OP_TAKE || g->op == TSR__OP_SEARCH;
-}
-
 /* Whether a node gives one value for all elements without a loop. */
 static bool uniform(const tsr__fusion *f, int n)
 {
   const tsr__gnode *g = &f->program->nodes[n];
-  if (g->op == TSR__OP_CONST || g->op == TSR__OP_FULL) return true;
+  if (g->op == TSR__OP_CONST) return true;
   if (!f->fact[n].tile) return single(g);
-  if (has_table(g) || g->op == TSR__OP_IOTA || g->op == TSR__OP_UNIFORM) return false;
+  if (tsr__has_table(g->op)) return false;
+  if (tsr__is_source(g->op)) return g->in_count > 0; /* a number everywhere, or positions */
   bool all = true;
   TSR_FOR_OPERANDS (f->program, g, i, o) all = all && f->fact[o].uniform;
   return all;
@@ -60,10 +56,10 @@ int tsr__reach(const tsr__fusion *f, int node, int i)
   const tsr__gnode *g = &f->program->nodes[node];
   int in = tsr__in(f->program, g, i);
   if (in < 0) return TSR__REACH_NONE;
-  if (has_table(g) && i == 0) return TSR__REACH_MEMORY;
+  if (tsr__has_table(g->op) && i == 0) return TSR__REACH_MEMORY;
   if (f->fact[in].uniform) return TSR__REACH_UNIFORM;
   const tsr__gnode *first = &f->program->nodes[tsr__in(f->program, g, 0)];
-  if (g->op == TSR__OP_TAKE && first->rank != 1) return TSR__REACH_MEMORY;
+  if (tsr__ops[g->op].shape_rule == TSR__SH_TAKE && first->rank != 1) return TSR__REACH_MEMORY;
   /* The domain of a reduction is that of what it reduces. */
   const tsr__gnode *domain = is_reduction(g) ? first : g;
   return same_dims(&f->program->nodes[in], domain) ? TSR__REACH_ELEMENT : TSR__REACH_MEMORY;
@@ -90,8 +86,8 @@ static void same_rows(tsr__fusion *f, int a, int b)
 static void unite_rows(tsr__fusion *f, int n)
 {
   const tsr__gnode *g = &f->program->nodes[n];
-  bool moves = g->op == TSR__OP_COMPACT || g->op == TSR__OP_REBALANCE;
-  int first = has_table(g) ? 1 : 0;
+  bool moves = tsr__moves_rows(g->op), filters = tsr__ops[g->op].shape_rule == TSR__SH_FILTER;
+  int first = tsr__has_table(g->op) ? 1 : 0;
   TSR_FOR_OPERANDS (f->program, g, i, o) {
     if (i < first) continue;
     same_rows(f, tsr__in(f->program, g, first), o);
@@ -102,11 +98,11 @@ static void unite_rows(tsr__fusion *f, int n)
     int m = f->movers[k];
     const tsr__gnode *other = &f->program->nodes[m];
     if (other->op != g->op || other->sharding != g->sharding) continue;
-    int by = g->op == TSR__OP_COMPACT ? 1 : 0; /* the mask, or the rows themselves */
+    int by = filters ? 1 : 0; /* the mask, or the rows themselves */
     int mine = tsr__in(f->program, g, by), its = tsr__in(f->program, other, by);
     bool alike = by ? mine == its : origin_of(f, its) == origin_of(f, mine);
     if (alike) same_rows(f, m, n);
-    known = known || (alike && g->op == TSR__OP_COMPACT);
+    known = known || (alike && filters);
   }
   if (!known) f->movers[f->mover_count++] = n; /* those like it need only look at it */
 }
