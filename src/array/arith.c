@@ -212,38 +212,19 @@ tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b, cons
 
 tsr_array *tsr_take_at(tsr_array *a, tsr_array *indices, int dim, const char *site)
 {
-  tsr_scope *scope = tsr__home_of(TSR__IN(a, indices));
-  if (a && !a->inert) {
-    int rank = a->shape.rank;
-    if (dim < 0) dim += rank;
-    if (dim < 0 || dim >= rank) {
-      tsr__fail(scope, site, TSR_EARG, "tsr_take: dim %d of an array of rank %d; dims are -%d..%d",
-                dim < 0 ? dim - rank : dim, rank, rank, rank - 1);
-      return tsr__make_inert(scope, site);
-    }
-  }
-  return tsr__make(scope, TSR__OP_TAKE, TSR__IN(a, indices),
+  if (a && dim < 0 && dim >= -a->shape.rank) dim += a->shape.rank;
+  return tsr__make(NULL, TSR__OP_TAKE, TSR__IN(a, indices),
                    &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = dim) }, site);
 }
 
 /* ---- placing ---- */
 
-static tsr_array *placed(tsr__op op, const char *what, tsr_array *a, tsr_sharding sharding,
-                         const char *site)
-{
-  tsr_scope *scope = tsr__home(a);
-  if (a && !a->inert &&
-      tsr__check_placement(scope, what, (tsr_dtype)a->dtype, &a->shape, &sharding, site))
-    return tsr__make_inert(scope, site);
-  return tsr__make(scope, op, TSR__IN(a), &(tsr__ask){ .sharding = &sharding }, site);
-}
-
 tsr_array *tsr_reshard_at(tsr_array *a, tsr_sharding sharding, const char *site)
 {
-  return placed(TSR__OP_RESHARD, "tsr_reshard", a, sharding, site);
+  return tsr__make(NULL, TSR__OP_RESHARD, TSR__IN(a), &(tsr__ask){ .sharding = &sharding }, site);
 }
 
 tsr_array *tsr_constrain_at(tsr_array *a, tsr_sharding sharding, const char *site)
 {
-  return placed(TSR__OP_CONSTRAIN, "tsr_constrain", a, sharding, site);
+  return tsr__make(NULL, TSR__OP_CONSTRAIN, TSR__IN(a), &(tsr__ask){ .sharding = &sharding }, site);
 }

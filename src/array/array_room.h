@@ -18,7 +18,7 @@ tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar number, tsr_dtype dtype
 /* Evaluates one array; an error is recorded as tsr_eval does. */
 tsr_status tsr__array_ready(tsr_array *a, const char *site);
 
-/* Checks shape and sharding of a new array; records the error. */
+/* Checks dtype, shape and sharding of data from outside; records the error. */
 tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dtype,
                                 const tsr_shape *shape, const tsr_sharding *sharding,
                                 const char *site);

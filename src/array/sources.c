@@ -7,34 +7,13 @@ tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dt
                                 const tsr_shape *shape, const tsr_sharding *sharding,
                                 const char *site)
 {
+  tsr__error error;
+  error.status = TSR_OK;
   if (!scope || scope->inert) return TSR_ENOMEM;
   if (scope->rt->error.status) return scope->rt->error.status; /* the scope has said why */
-  if (!tsr_dtype_size(dtype))
-    return tsr__fail(scope, site, TSR_EDTYPE,
-                     "%s: %d is no dtype; use TSR_BOOL, TSR_I8 ... TSR_I64, TSR_U8 ... TSR_U64, "
-                     "TSR_F16, TSR_BF16, TSR_F32 or TSR_F64",
-                     what, (int)dtype);
-  if (shape->rank < 0 || shape->rank > TSR_MAX_RANK)
-    return tsr__fail(scope, site, TSR_ESHAPE, "%s: rank %d, expected 0..%d", what, shape->rank,
-                     TSR_MAX_RANK);
-  for (int d = 0; d < shape->rank; d++)
-    if (shape->dims[d] < 0)
-      return tsr__fail(scope, site, TSR_ESHAPE, "%s: dim %d is %lld, expected 0 or more", what, d,
-                       (long long)shape->dims[d]);
-  int64_t count = tsr__shape_count(shape);
-  if (count < 0 || count > INT64_MAX / 16)
-    return tsr__fail(scope, site, TSR_ESHAPE,
-                     "%s: a shape of rank %d has more elements than 63 bits "
-                     "can count",
-                     what, shape->rank);
-  tsr__error error = { 0 };
-  if (tsr__sharding_check(sharding, shape, &error))
+  if (tsr__dtype_check(dtype, &error) || tsr__shape_check(shape, &error) ||
+      tsr__check_place(scope, sharding, dtype, shape, &error))
     return tsr__fail(scope, site, error.status, "%s: %s", what, error.text);
-  if (sharding->mesh && sharding->mesh->rt != scope->rt)
-    return tsr__fail(scope, site, TSR_EAXIS,
-                     "%s: the mesh %s belongs to another runtime; make it with "
-                     "the scope's",
-                     what, tsr_mesh_text(sharding->mesh));
   return TSR_OK;
 }
 
@@ -200,8 +179,6 @@ tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, co
 tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dtype, tsr_shape shape,
                        tsr_sharding sharding, const char *site)
 {
-  if (tsr__check_placement(scope, "tsr_full", dtype, &shape, &sharding, site))
-    return tsr__make_inert(scope, site);
   tsr_array *number = value.array;
   if (!number && value.number.kind != TSR_SCALAR_NONE)
     number = tsr__number_node(scope, value.number, dtype, "tsr_full", site);
@@ -212,15 +189,6 @@ tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dtype, tsr
 tsr_array *tsr_iota_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int dim,
                        tsr_sharding sharding, const char *site)
 {
-  if (tsr__check_placement(scope, "tsr_iota", dtype, &shape, &sharding, site))
-    return tsr__make_inert(scope, site);
-  if (dtype == TSR_BOOL || dim < 0 || dim >= shape.rank) {
-    if (dtype == TSR_BOOL)
-      tsr__fail(scope, site, TSR_EDTYPE, "tsr_iota: dtype bool, expected a number dtype");
-    else
-      tsr__fail(scope, site, TSR_EARG, "tsr_iota: dim %d of a shape of rank %d", dim, shape.rank);
-    return tsr__make_inert(scope, site);
-  }
   tsr__ask ask = {
     .dtype = dtype, .shape = shape, TSR__ATTR(tsr__dim_attr, .dim = dim), .sharding = &sharding
   };
@@ -236,10 +204,8 @@ typedef struct draw {
 } draw;
 
 static tsr_array *uniform(tsr_scope *scope, const tsr_random_args *args, tsr_dtype dtype,
-                          const char *what, const char *site)
+                          const char *site)
 {
-  if (tsr__check_placement(scope, what, dtype, &args->shape, &args->on, site))
-    return tsr__make_inert(scope, site);
   tsr__ask ask = { .dtype = dtype,
                    .shape = args->shape,
                    TSR__NUMBERS({ .i = (int64_t)args->key }, { .i = (int64_t)args->stream }),
@@ -247,8 +213,8 @@ static tsr_array *uniform(tsr_scope *scope, const tsr_random_args *args, tsr_dty
   return tsr__make(scope, TSR__OP_UNIFORM, TSR__IN_NONE, &ask, site);
 }
 
-/* Takes the arguments of a draw and returns its dtype, `usual` if none is asked for; records an
- * error and returns 0 when it is not of the same kind, floats or integers. */
+/* Takes the arguments of a draw and returns its dtype, `usual` if none is asked for. What becomes
+ * integers must be asked for as integers: records an error and returns 0. */
 static tsr_dtype take_draw(tsr_scope *scope, const tsr_random_args *given, tsr_random_args *args,
                            const draw *how, const char *site)
 {
@@ -258,11 +224,10 @@ static tsr_dtype take_draw(tsr_scope *scope, const tsr_random_args *given, tsr_r
     return 0;
   }
   if (take_args(scope, what, given, args, sizeof *args, site)) return 0;
-  bool real = tsr__dtype_float(how->usual);
   if (args->dtype == 0) return how->usual;
-  if (real ? tsr__dtype_float(args->dtype) : tsr__dtype_integer(args->dtype)) return args->dtype;
-  tsr__fail(scope, site, TSR_EDTYPE, "%s: dtype %s, expected one of %s", what,
-            tsr_dtype_name(args->dtype), real ? "floats" : "integers");
+  if (tsr__dtype_float(how->usual) || tsr__dtype_integer(args->dtype)) return args->dtype;
+  tsr__fail(scope, site, TSR_EDTYPE, "%s: dtype %s, expected one of integers", what,
+            tsr_dtype_name(args->dtype));
   return 0;
 }
 
@@ -271,7 +236,7 @@ tsr_array *tsr_uniform_at(tsr_scope *scope, const tsr_random_args *given, const 
   static const draw how = { "tsr_uniform", TSR_F64 };
   tsr_random_args args = { .size = sizeof args };
   tsr_dtype dtype = take_draw(scope, given, &args, &how, site);
-  return dtype ? uniform(scope, &args, dtype, how.what, site) : tsr__make_inert(scope, site);
+  return dtype ? uniform(scope, &args, dtype, site) : tsr__make_inert(scope, site);
 }
 
 tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_args *given,
@@ -287,7 +252,7 @@ tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_a
     tsr__fail(scope, site, TSR_EARG, "tsr_exponential: scale %s, expected a positive number", text);
     return tsr__make_inert(scope, site);
   }
-  tsr_array *u = uniform(scope, &args, dtype, how.what, site);
+  tsr_array *u = uniform(scope, &args, dtype, site);
   tsr_array *minus = tsr_log1p_at(tsr_neg_at(u, site), site);
   return tsr_mul_at(minus, tsr_operand_float(-scale), site);
 }
@@ -330,7 +295,7 @@ tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *
     tsr__fail(scope, site, TSR_EARG, "tsr_poisson: rate %s, expected 0..10,000", text);
     return tsr__make_inert(scope, site);
   }
-  tsr_array *u = uniform(scope, &args, TSR_F64, how.what, site);
+  tsr_array *u = uniform(scope, &args, TSR_F64, site);
   if (u->inert) return u;
   double *table = tsr__new(&scope->rt->heap, CAPACITY * sizeof(double));
   if (!table) {

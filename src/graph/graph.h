@@ -259,6 +259,11 @@ static inline tsr_scope *tsr__home(const tsr_array *a)
   return a ? tsr__scope_here(a->node.scope) : NULL;
 }
 
+/* Whether an array of that dtype and shape can lie so in a scope. Errors: TSR_EAXIS, TSR_ESHAPE,
+ * without the name of a call. */
+tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding, tsr_dtype dtype,
+                            const tsr_shape *shape, tsr__error *error);
+
 /* A node without checks or operands, for leaves with a value (put, adopt, keep). */
 tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *shape,
                           const tsr_sharding *sharding, tsr__value *value, const char *site);

@@ -44,6 +44,12 @@ static type_text text_of(const tsr__type *type)
   return out;
 }
 
+/* A mistake that was found without knowing the operation. */
+static tsr_status named(tsr__op op, const tsr__error *found, tsr__error *error)
+{
+  return tsr__error_set(error, found->status, "tsr_%s: %s", tsr__ops[op].name, found->text);
+}
+
 /* ---- dtypes ---- */
 
 static tsr_status dtype_error(tsr__op op, const tsr__type *type, const char *which,
@@ -187,16 +193,16 @@ static tsr_dtype result_dtype(tsr__op op, tsr__types in, const uint8_t *want, co
 /* Dtypes given at the call. */
 static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
 {
-  bool known = tsr__dtype_known(dtype);
+  tsr__error unknown = { .status = TSR_OK };
   int rule = tsr__ops[op].dtype_rule;
   const char *expected = NULL;
   if (rule < TSR__DT_ATTR || rule > TSR__DT_ATTR_FLOAT) return TSR_OK;
-  if (!known) expected = "one of bool, i8 ... i64, u8 ... u64, f16, bf16, f32, f64";
-  else if (rule == TSR__DT_ATTR_FLOAT && !tsr__dtype_float(dtype)) expected = "a float";
+  if (tsr__dtype_check(dtype, &unknown)) return named(op, &unknown, error);
+  if (rule == TSR__DT_ATTR_FLOAT && !tsr__dtype_float(dtype)) expected = "a float";
   else if (rule == TSR__DT_ATTR_NUMBER && dtype == TSR_BOOL) expected = "a number's dtype";
   if (!expected) return TSR_OK;
   return tsr__error_set(error, TSR_EDTYPE, "tsr_%s: the dtype asked for is %s, expected %s",
-                        tsr__ops[op].name, known ? tsr_dtype_name(dtype) : "none", expected);
+                        tsr__ops[op].name, tsr_dtype_name(dtype), expected);
 }
 
 /* ---- shapes ---- */
@@ -339,8 +345,8 @@ static tsr_status take_shape(tsr__types in, const tsr__dim_attr *attr, tsr_shape
   const tsr__type *table = &in.at[0], *index = &in.at[1];
   int dim = (int)attr->dim, rank = table->rank - 1 + index->rank;
   if (attr->dim < 0 || attr->dim >= table->rank)
-    return tsr__error_set(error, TSR_EARG, "tsr_take: dim %d of %s; its dims are 0..%d", dim,
-                          text_of(table).text, table->rank - 1);
+    return tsr__error_set(error, TSR_EARG, "tsr_take: dim %d of %s; its dims are -%d..%d", dim,
+                          text_of(table).text, table->rank, table->rank - 1);
   if (rank > TSR_MAX_RANK)
     return tsr__error_set(error, TSR_ESHAPE,
                           "tsr_take: %s at indices %s would have %d dims, the most is %d",
@@ -541,7 +547,8 @@ static tsr_status check_several(tsr__op op, tsr__types in, const tsr__index_attr
 static tsr_status source_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                                tsr__error *error)
 {
-  if (tsr__shape_check(&ask->shape, error)) return error->status;
+  tsr__error wrong = { .status = TSR_OK };
+  if (tsr__shape_check(&ask->shape, &wrong)) return named(op, &wrong, error);
   if (in.count && in.at[0].rank != 0)
     return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the number is %s, expected rank 0",
                           tsr__ops[op].name, text_of(&in.at[0]).text);

@@ -320,23 +320,29 @@ static void say_where(tsr__error *error, tsr__op op, tsr__operands in)
   }
 }
 
+tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding, tsr_dtype dtype,
+                            const tsr_shape *shape, tsr__error *error)
+{
+  tsr_sharding asked = *sharding;
+  tsr_shape known = *shape;
+  for (int d = 0; d < known.rank; d++)
+    if (known.dims[d] < 0) known.dims[d] = 0;
+  /* The canonical form names all dims that there can be. */
+  if (asked.rank == TSR_MAX_RANK)
+    while (asked.rank > known.rank && !tsr__dim_axes(&asked, asked.rank - 1)) asked.rank--;
+  if (tsr__sharding_check_type(&asked, dtype, &known, error)) return error->status;
+  if (!sharding->mesh || sharding->mesh->rt == scope->rt) return TSR_OK;
+  return tsr__error_set(error, TSR_EAXIS,
+                        "the mesh %s belongs to another runtime; make it with the scope's",
+                        tsr_mesh_text(sharding->mesh));
+}
+
 static tsr_status check_sharding(tsr_scope *scope, const tsr_sharding *sharding, tsr__op op,
                                  const tsr__inferred *type, tsr__error *error)
 {
-  tsr_shape shape = type->shape;
-  tsr_sharding asked = *sharding;
   tsr__error inner = { .status = TSR_OK };
-  for (int d = 0; d < shape.rank; d++)
-    if (shape.dims[d] < 0) shape.dims[d] = 0;
-  /* The canonical form names all dims that there can be. */
-  if (asked.rank == TSR_MAX_RANK)
-    while (asked.rank > shape.rank && !tsr__dim_axes(&asked, asked.rank - 1)) asked.rank--;
-  if (tsr__sharding_check_type(&asked, type->dtype, &shape, &inner))
-    return tsr__error_set(error, inner.status, "tsr_%s: %s", tsr__ops[op].name, inner.text);
-  if (sharding->mesh && sharding->mesh->rt != scope->rt)
-    return tsr__error_set(error, TSR_EARG, "tsr_%s: mesh (%s) belongs to another runtime",
-                          tsr__ops[op].name, tsr_mesh_text(sharding->mesh));
-  return TSR_OK;
+  if (!tsr__check_place(scope, sharding, type->dtype, &type->shape, &inner)) return TSR_OK;
+  return tsr__error_set(error, inner.status, "tsr_%s: %s", tsr__ops[op].name, inner.text);
 }
 
 /* ---- the node ---- */

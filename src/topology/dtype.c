@@ -60,6 +60,15 @@ tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b)
   return TSR_F64;
 }
 
+tsr_status tsr__dtype_check(tsr_dtype dtype, tsr__error *error)
+{
+  if (tsr__dtype_known(dtype)) return TSR_OK;
+  return tsr__error_set(error, TSR_EDTYPE,
+                        "%d is no dtype; use TSR_BOOL, TSR_I8 ... TSR_I64, TSR_U8 ... TSR_U64, "
+                        "TSR_F16, TSR_BF16, TSR_F32 or TSR_F64",
+                        (int)dtype);
+}
+
 const char *tsr_dtype_name(tsr_dtype dtype)
 {
   return row_of(dtype)->info.name;

@@ -47,11 +47,10 @@ tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error)
   shape_write(shape, text);
   for (int d = 0; d < shape->rank; d++)
     if (shape->dims[d] < 0)
-      return tsr__error_set(error, TSR_ESHAPE,
-                            "dim %d of shape %s is negative; sizes are 0 or "
-                            "more",
-                            d, text);
-  if (tsr__shape_count(shape) < 0)
+      return tsr__error_set(error, TSR_ESHAPE, "dim %d of shape %s is %lld; sizes are 0 or more", d,
+                            text, (long long)shape->dims[d]);
+  int64_t count = tsr__shape_count(shape);
+  if (count < 0 || count > INT64_MAX / 16) /* bytes are counted, too */
     return tsr__error_set(error, TSR_ESHAPE, "shape %s has more elements than 63 bits can count",
                           text);
   return TSR_OK;

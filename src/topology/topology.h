@@ -30,6 +30,9 @@ typedef struct tsr__dtype_info {
 /* The row of a dtype; of none: the name "?" and zeros. Never NULL. */
 const tsr__dtype_info *tsr__dtype_info_of(tsr_dtype dtype);
 
+/* Error: TSR_EDTYPE where a number is no dtype. */
+tsr_status tsr__dtype_check(tsr_dtype dtype, tsr__error *error);
+
 static inline bool tsr__dtype_known(tsr_dtype dtype)
 {
   return tsr__dtype_info_of(dtype)->kind != TSR__DTYPE_NONE;

@@ -200,7 +200,8 @@ TEST(fulls_of_a_computed_number_follow_it)
   fixture f = open_fixture();
   tsr_array *sum = fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(8), "x"), NULL, 0, NULL);
   tsr__operands in = TSR__IN(sum);
-  tsr_array *r = tsr__make(f.s, TSR__OP_FULL, in, &(tsr__ask){ .shape = TSR_SHAPE(5) }, NULL);
+  tsr_array *r = tsr__make(f.s, TSR__OP_FULL, in,
+                           &(tsr__ask){ .dtype = TSR_F64, .shape = TSR_SHAPE(5) }, NULL);
   partition(&f, &r, 1);
   check_text(&f, "  %0 = put            f64[8]@(x)\n"
                  "  %1 = sum(%0)        f64[]@()\n"

@@ -68,8 +68,8 @@ TEST(bad_shapes_say_what_is_wrong)
   } rows[] = {
     { { .rank = 9 }, "a shape has 0 to 8 dims, not 9" },
     { { .rank = -1 }, "a shape has 0 to 8 dims, not -1" },
-    { { 2, { 4, -3 } }, "dim 1 of shape [4,-3] is negative; sizes are 0 or more" },
-    { { 2, { -1, 3 } }, "dim 0 of shape [?,3] is negative; sizes are 0 or more" },
+    { { 2, { 4, -3 } }, "dim 1 of shape [4,-3] is -3; sizes are 0 or more" },
+    { { 2, { -1, 3 } }, "dim 0 of shape [?,3] is -1; sizes are 0 or more" },
     { { 2, { INT64_MAX, 3 } },
       "shape [9223372036854775807,3] has more elements than 63 bits can count" },
   };
