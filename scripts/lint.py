@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import ctext
+import ops
 
 # A room includes itself and rooms of a lower level only.
 LEVELS = {
@@ -239,6 +240,13 @@ def check_verbs(files):
                  f"'{match.group()}': a verb is a row of frame/chain/verbs.def")
 
 
+def check_generated():
+    """What scripts/ops.py writes is what it would write now."""
+    for path, text in ops.outputs().items():
+        if not Path(path).exists() or Path(path).read_text() != text:
+            find(path, 0, f"is not what {ops.TABLE} says; run scripts/ops.py")
+
+
 # A number of operands that is written down somewhere else than in a row of the table.
 _FIXED = re.compile(
     r"\b(?:tsr_array|tsr__type|tsr_dtype|int|int32_t)\b[\s*]*(?:const\s+)?in\[\d+\]"
@@ -461,6 +469,7 @@ def main():
     check_unique_names(files)
     check_documented(files)
     check_operations(files)
+    check_generated()
     check_operand_counts(files)
     check_verbs(files)
     check_banned(files)

@@ -120,68 +120,9 @@ TSR_API tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_
 TSR_API tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *args,
                                   const char *site);
 
-/* ---- arithmetic ------------------------------------------------------------------------ */
+/* ---- elements -------------------------------------------------------------------------- */
 
-/* Elementwise operations, NumPy's broadcasting, each rounded once. Dtypes meet as in JAX with
- * 64-bit types on (i64 with f32 is f32); a number takes the array's dtype where it can. div is
- * true division (integers give f64). Integers wrap. Each returns an array owned as results are
- * (base.h). Errors: TSR_ESHAPE, TSR_EDTYPE (also for a number that does not fit). Local. */
-TSR_API tsr_array *tsr_add_at(tsr_array *a, tsr_operand b, const char *site);
-/* a - b; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_sub_at(tsr_array *a, tsr_operand b, const char *site);
-/* a * b; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_mul_at(tsr_array *a, tsr_operand b, const char *site);
-/* a / b, true division; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_div_at(tsr_array *a, tsr_operand b, const char *site);
-/* The whole quotient rounded down, as Python's // (1 // 0.1 is 9); integers: 0 for a zero divisor;
- * see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_floordiv_at(tsr_array *a, tsr_operand b, const char *site);
-/* What floordiv leaves, exact and with the sign of b, as Python's %; integers: 0 for a zero
- * divisor. Local. */
-TSR_API tsr_array *tsr_mod_at(tsr_array *a, tsr_operand b, const char *site);
-/* The smaller one; NaN wins, -0 < +0; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_minimum_at(tsr_array *a, tsr_operand b, const char *site);
-/* The larger one; NaN wins, -0 < +0; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_maximum_at(tsr_array *a, tsr_operand b, const char *site);
-/* a == b, as bool; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_eq_at(tsr_array *a, tsr_operand b, const char *site);
-/* a != b, as bool; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_ne_at(tsr_array *a, tsr_operand b, const char *site);
-/* a < b, as bool; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_lt_at(tsr_array *a, tsr_operand b, const char *site);
-/* a <= b, as bool; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_le_at(tsr_array *a, tsr_operand b, const char *site);
-/* a > b, as bool; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_gt_at(tsr_array *a, tsr_operand b, const char *site);
-/* a >= b, as bool; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_ge_at(tsr_array *a, tsr_operand b, const char *site);
-/* Logical and of bools; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_and_at(tsr_array *a, tsr_operand b, const char *site);
-/* Logical or of bools; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_or_at(tsr_array *a, tsr_operand b, const char *site);
-/* Exclusive or of bools; see tsr_add_at. Local. */
-TSR_API tsr_array *tsr_xor_at(tsr_array *a, tsr_operand b, const char *site);
-
-/* -a. Integers wrap. Error: TSR_EDTYPE for bool. Local. */
-TSR_API tsr_array *tsr_neg_at(tsr_array *a, const char *site);
-/* |a|. Integers wrap. Local. */
-TSR_API tsr_array *tsr_abs_at(tsr_array *a, const char *site);
-/* Square root, correctly rounded; integers become f64. Local. */
-TSR_API tsr_array *tsr_sqrt_at(tsr_array *a, const char *site);
-/* e to the a, within 1 ULP; integers become f64. Local. */
-TSR_API tsr_array *tsr_exp_at(tsr_array *a, const char *site);
-/* Natural logarithm, within 1 ULP; integers become f64. Local. */
-TSR_API tsr_array *tsr_log_at(tsr_array *a, const char *site);
-/* log(1 + a), within 2 ULP; integers become f64. Local. */
-TSR_API tsr_array *tsr_log1p_at(tsr_array *a, const char *site);
-/* Rounds to the nearest integer, ties to even. Local. */
-TSR_API tsr_array *tsr_rint_at(tsr_array *a, const char *site);
-/* Rounds down to an integer. Local. */
-TSR_API tsr_array *tsr_floor_at(tsr_array *a, const char *site);
-/* Logical not of bools. Local. */
-TSR_API tsr_array *tsr_not_at(tsr_array *a, const char *site);
-/* Whether each element is NaN. Local. */
-TSR_API tsr_array *tsr_isnan_at(tsr_array *a, const char *site);
+/* Arithmetic, comparisons, functions and reductions are in operations.h, included below. */
 
 /* Converts to another dtype: float to integer truncates and saturates (NaN gives 0), wide to narrow
  * integer wraps, to bool is != 0. Local. */
@@ -258,29 +199,6 @@ typedef struct tsr_reduce_args {
 
 /* Builds the set of `count` dims; the macro TSR_DIMS calls it. Local. */
 TSR_API tsr_dims tsr_dims_of(const int *dims, int count);
-
-/* Exact sum, rounded once; bool and i32 sum in i64; integers wrap at the end. Sum of none: 0.
- * Returns an array owned as results are. Local. */
-TSR_API tsr_array *tsr_sum_at(const tsr_reduce_args *args, const char *site);
-/* Product; float products may depend on the mesh (docs/NUMERICS.md). Of none: 1. Local. */
-TSR_API tsr_array *tsr_prod_at(const tsr_reduce_args *args, const char *site);
-/* Exact sum over count, rounded once; of none: NaN. Local. */
-TSR_API tsr_array *tsr_mean_at(const tsr_reduce_args *args, const char *site);
-/* Variance from exact sums, rounded once; count <= ddof: NaN. Local. */
-TSR_API tsr_array *tsr_var_at(const tsr_reduce_args *args, const char *site);
-/* Square root of the exact variance, rounded once. Local. */
-TSR_API tsr_array *tsr_std_at(const tsr_reduce_args *args, const char *site);
-/* Smallest; NaN wins, -0 < +0. Of none: an error at the call, or, with `where`, the largest value
- * of the dtype (+inf for floats). Local. */
-TSR_API tsr_array *tsr_min_at(const tsr_reduce_args *args, const char *site);
-/* Largest; see tsr_min_at. Local. */
-TSR_API tsr_array *tsr_max_at(const tsr_reduce_args *args, const char *site);
-/* Whether any element is nonzero. Local. */
-TSR_API tsr_array *tsr_any_at(const tsr_reduce_args *args, const char *site);
-/* Whether all elements are nonzero. Local. */
-TSR_API tsr_array *tsr_all_at(const tsr_reduce_args *args, const char *site);
-/* Number of nonzero elements, i64. Local. */
-TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 
 /* ---- placing --------------------------------------------------------------------------- */
 
@@ -389,33 +307,6 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_poisson(scope, rate, ...) \
   tsr_poisson_at((scope), (rate), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
 
-#define tsr_add(a, b) tsr_add_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_sub(a, b) tsr_sub_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_mul(a, b) tsr_mul_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_div(a, b) tsr_div_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_floordiv(a, b) tsr_floordiv_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_mod(a, b) tsr_mod_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_minimum(a, b) tsr_minimum_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_maximum(a, b) tsr_maximum_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_eq(a, b) tsr_eq_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_ne(a, b) tsr_ne_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_lt(a, b) tsr_lt_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_le(a, b) tsr_le_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_gt(a, b) tsr_gt_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_ge(a, b) tsr_ge_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_and(a, b) tsr_and_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_or(a, b) tsr_or_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_xor(a, b) tsr_xor_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_neg(a) tsr_neg_at((a), TSR_HERE)
-#define tsr_abs(a) tsr_abs_at((a), TSR_HERE)
-#define tsr_sqrt(a) tsr_sqrt_at((a), TSR_HERE)
-#define tsr_exp(a) tsr_exp_at((a), TSR_HERE)
-#define tsr_log(a) tsr_log_at((a), TSR_HERE)
-#define tsr_log1p(a) tsr_log1p_at((a), TSR_HERE)
-#define tsr_rint(a) tsr_rint_at((a), TSR_HERE)
-#define tsr_floor(a) tsr_floor_at((a), TSR_HERE)
-#define tsr_not(a) tsr_not_at((a), TSR_HERE)
-#define tsr_isnan(a) tsr_isnan_at((a), TSR_HERE)
 #define tsr_cast(a, dtype) tsr_cast_at((a), (dtype), TSR_HERE)
 #define tsr_where(condition, a, b) \
   tsr_where_at((condition), TSR_OPERAND(a), TSR_OPERAND(b), TSR_HERE)
@@ -434,16 +325,6 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_matmul(a, b) tsr_matmul_at((a), (b), TSR_HERE)
 
 #define TSR_REDUCE_(...) (&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args), .x = __VA_ARGS__ })
-#define tsr_sum(...) tsr_sum_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
-#define tsr_prod(...) tsr_prod_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
-#define tsr_mean(...) tsr_mean_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
-#define tsr_var(...) tsr_var_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
-#define tsr_std(...) tsr_std_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
-#define tsr_min(...) tsr_min_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
-#define tsr_max(...) tsr_max_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
-#define tsr_any(...) tsr_any_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
-#define tsr_all(...) tsr_all_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
-#define tsr_count(...) tsr_count_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
 #define tsr_reshard(a, sharding) tsr_reshard_at((a), (sharding), TSR_HERE)
 #define tsr_constrain(a, sharding) tsr_constrain_at((a), (sharding), TSR_HERE)
 /* Arguments are taken together, so that arrays may be compound literals. */
@@ -457,5 +338,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_text_into(a, out) tsr_text_into_at((a), (out), TSR_HERE)
 #define tsr_devices_into(a, out) tsr_devices_into_at((a), (out), TSR_HERE)
 #endif
+
+#include "operations.h"
 
 #endif

@@ -1,4 +1,5 @@
-/* The elementwise calls: each is one row of the op table with its operands. */
+/* Calls on elements: each is one row of the op table with its operands. Those that are alike are
+ * in operations.c, which is generated. */
 #include "array/array_room.h"
 
 #include <math.h>
@@ -128,7 +129,7 @@ static tsr_scope *home_of(tsr_array *a, tsr_operand b)
   return tsr__home_of(TSR__IN(a, b.array));
 }
 
-static tsr_array *unary(tsr__op op, tsr_array *a, const char *site)
+tsr_array *tsr__unary(tsr__op op, tsr_array *a, const char *site)
 {
   return tsr__make(NULL, op, TSR__IN(a), &(tsr__ask){ 0 }, site);
 }
@@ -140,54 +141,13 @@ static bool means_bool(tsr__op op, const tsr_array *a, tsr_operand b)
   return logic && b.number.kind == TSR_SCALAR_INT && (b.number.i == 0 || b.number.i == 1);
 }
 
-static tsr_array *binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site)
+tsr_array *tsr__binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site)
 {
   if (means_bool(op, a, b)) b = tsr_operand_bool(b.number.i);
   tsr_scope *scope = home_of(a, b);
   tsr_array *right = tsr__operand_node(scope, a, b, site);
   return tsr__make(scope, op, TSR__IN(a, right), &(tsr__ask){ 0 }, site);
 }
-
-#define BINARY(name, OP)                                                    \
-  tsr_array *tsr_##name##_at(tsr_array *a, tsr_operand b, const char *site) \
-  {                                                                         \
-    return binary(TSR__OP_##OP, a, b, site);                                \
-  }
-BINARY(add, ADD)
-BINARY(sub, SUB)
-BINARY(mul, MUL)
-BINARY(div, DIV)
-BINARY(floordiv, FLOORDIV)
-BINARY(mod, MOD)
-BINARY(minimum, MINIMUM)
-BINARY(maximum, MAXIMUM)
-BINARY(eq, EQ)
-BINARY(ne, NE)
-BINARY(lt, LT)
-BINARY(le, LE)
-BINARY(gt, GT)
-BINARY(ge, GE)
-BINARY(and, AND)
-BINARY(or, OR)
-BINARY(xor, XOR)
-#undef BINARY
-
-#define UNARY(name, OP)                                      \
-  tsr_array *tsr_##name##_at(tsr_array *a, const char *site) \
-  {                                                          \
-    return unary(TSR__OP_##OP, a, site);                     \
-  }
-UNARY(neg, NEG)
-UNARY(abs, ABS)
-UNARY(sqrt, SQRT)
-UNARY(exp, EXP)
-UNARY(log, LOG)
-UNARY(log1p, LOG1P)
-UNARY(rint, RINT)
-UNARY(floor, FLOOR)
-UNARY(not, NOT)
-UNARY(isnan, ISNAN)
-#undef UNARY
 
 tsr_array *tsr_cast_at(tsr_array *a, tsr_dtype dtype, const char *site)
 {

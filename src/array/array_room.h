@@ -11,6 +11,11 @@
 tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand operand,
                              const char *site);
 
+/* The calls of a row of the table, by its family (operations.c). */
+tsr_array *tsr__unary(tsr__op op, tsr_array *a, const char *site);
+tsr_array *tsr__binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site);
+tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *site);
+
 /* A number as a constant of a dtype, range-checked: an integer that does not fit is an error. */
 tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar number, tsr_dtype dtype, const char *what,
                             const char *site);

@@ -1,5 +1,5 @@
-/* The reduction calls: dims are a set, empty meaning all; `where` is a mask that fuses into the
- * reduction, so nothing is ever compacted. */
+/* What the calls of reductions (operations.c) have in common: dims are a set, empty meaning all;
+ * `where` is a mask that fuses into the reduction, so nothing is ever compacted. */
 #include "array/array_room.h"
 
 tsr_dims tsr_dims_of(const int *dims, int count)
@@ -25,7 +25,7 @@ static uint32_t dims_of(tsr_dims dims, int rank)
   return bits;
 }
 
-static tsr_array *reduce(tsr__op op, const tsr_reduce_args *given, const char *site)
+tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *site)
 {
   tsr_reduce_args args = { .size = sizeof args };
   tsr__error error = { 0 };
@@ -43,20 +43,3 @@ static tsr_array *reduce(tsr__op op, const tsr_reduce_args *given, const char *s
                              .keep = args.keep_dims, .ddof = args.ddof) };
   return tsr__make(scope, op, TSR__IN(x, args.where), &ask, site);
 }
-
-#define REDUCTION(name, OP)                                                 \
-  tsr_array *tsr_##name##_at(const tsr_reduce_args *args, const char *site) \
-  {                                                                         \
-    return reduce(TSR__OP_##OP, args, site);                                \
-  }
-REDUCTION(sum, SUM)
-REDUCTION(prod, PROD)
-REDUCTION(mean, MEAN)
-REDUCTION(var, VAR)
-REDUCTION(std, STD)
-REDUCTION(min, MIN)
-REDUCTION(max, MAX)
-REDUCTION(any, ANY)
-REDUCTION(all, ALL)
-REDUCTION(count, COUNT)
-#undef REDUCTION

@@ -119,6 +119,27 @@ TEST(bad_arguments_say_what_is_wrong)
   tsr_runtime_close(other);
 }
 
+/* Calls that scripts/ops.py wrote, one of each family and those of functions. */
+TEST(generated_calls_make_their_operation)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  double bits[3] = { 1, 2, 4 };
+  tsr_array *x = tsr_put(s, bits, TSR_F64, TSR_SHAPE(3), (tsr_sharding){ 0 });
+  CHECK_STR(tsr_text_of(tsr_neg(x)), "[-1. -2. -4.]");
+  CHECK_STR(tsr_text_of(tsr_log2(x)), "[0. 1. 2.]");
+  CHECK_STR(tsr_text_of(tsr_log10(tsr_pow(tsr_num(s, 10.0), x))), "[1. 2. 4.]");
+  CHECK_STR(tsr_text_of(tsr_pow(x, 3)), "[ 1.  8. 64.]");
+  CHECK_STR(tsr_text_of(tsr_pow(tsr_cast(x, TSR_I32), 3)), "[ 1  8 64]");
+  CHECK_STR(tsr_text_of(tsr_ge(x, 2)), "[False  True  True]");
+  tsr_array *zero = tsr_mul(x, 0);
+  CHECK_STR(tsr_text_of(tsr_add(tsr_sin(zero), tsr_tan(zero))), "[0. 0. 0.]");
+  CHECK_STR(tsr_text_of(tsr_add(tsr_cos(zero), tsr_tanh(zero))), "[1. 1. 1.]");
+  CHECK_STR(tsr_text_of(tsr_prod(x, .keep_dims = true)), "[8.]");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 TEST(numbers_take_the_dtype_of_their_array)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:1");
