@@ -390,6 +390,22 @@ def check_device_calls(build, files):
                 find(member, 0, f"calls {name}: by the device table, tsr__devices_of and tsr__on_rows")
 
 
+# What tiles may call of the C library: all exact or rounded once, so the same on every machine.
+TILE_CALLS = re.compile(r"(copysign|floor|ceil|trunc|rint|sqrt)f?|fma|fabsf?|mem\w+|_\w+")
+
+
+def check_tiles(build):
+    """Numbers do not depend on a machine's C library: tiles call no function of it that rounds as it likes."""
+    archive = Path(build) / "lib" / "libtessera.a"
+    if not archive.is_file():
+        return  # check_globals says so
+    homes, needs = archive_symbols(archive)
+    for member in sorted(needs):
+        for name in sorted(needs[member]):
+            if member.endswith("_tile.c.o") and name not in homes and not TILE_CALLS.fullmatch(name):
+                find(member, 0, f"calls {name} of the C library, whose bits are its own")
+
+
 def check_calls(build, files):
     """Headers hide who carries out what they declare; objects do not: within a room, calls too go to
     sub-rooms further down only."""
@@ -480,6 +496,7 @@ def main():
         check_globals(sys.argv[1])
         check_calls(sys.argv[1], files)
         check_device_calls(sys.argv[1], files)
+        check_tiles(sys.argv[1])
     for finding in findings:
         print(finding)
     print(f"lint: {len(findings)} findings in {len(files)} files" if findings

@@ -62,7 +62,7 @@ TSR_API tsr_array *tsr_floordiv_at(tsr_array *a, tsr_operand b, const char *site
 /* What floordiv leaves, exact and with the sign of b, as Python's %; integers: 0 for a zero
  * divisor. Local. */
 TSR_API tsr_array *tsr_mod_at(tsr_array *a, tsr_operand b, const char *site);
-/* a to the b; of integers exact, wrapping. Local. */
+/* a to the b, within 1 ULP; of integers exact, wrapping; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_pow_at(tsr_array *a, tsr_operand b, const char *site);
 /* The smaller one; NaN wins, -0 < +0; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_minimum_at(tsr_array *a, tsr_operand b, const char *site);

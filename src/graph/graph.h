@@ -92,8 +92,8 @@ typedef struct tsr__opinfo {
   uint8_t lowering;
   uint8_t acc, finish; /* reductions: tsr__acc_class and tsr__finish */
   bool needs_one;
-  uint8_t negated; /* tsr__negated */
-  uint16_t on_bools;
+  uint8_t negated;           /* tsr__negated */
+  uint16_t on_bools, square; /* tsr__op; 0: none */
   const char *sign;
 } tsr__opinfo;
 

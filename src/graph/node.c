@@ -234,6 +234,15 @@ static tsr_array *make_logic(tsr_scope *scope, tsr__op op, tsr__operands in, con
   return negated == TSR__NOT_RESULT ? negate(scope, out, site) : out;
 }
 
+/* Whether operand 1 is the number 2 and lends operand 0 no other dtype. */
+static bool is_square(tsr__operands in)
+{
+  const tsr_array *x = in.at[0], *two = in.count > 1 ? in.at[1] : NULL;
+  if (!x || !two || two->op != TSR__OP_CONST || two->value) return false;
+  if (tsr__promote((tsr_dtype)x->dtype, (tsr_dtype)two->dtype) != (tsr_dtype)x->dtype) return false;
+  return tsr__dtype_float((tsr_dtype)two->dtype) ? two->numbers[0].f == 2 : two->numbers[0].i == 2;
+}
+
 /* ---- checks ---- */
 
 /* The first inert operand: what is made of it is it, so that its scope tells why. */
@@ -519,6 +528,8 @@ tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__
   if (inert) return inert;
   if (!usable(&scope, op, in, site)) return tsr__make_inert(scope, site);
   if (on_bools(op, in)) return make_logic(scope, op, in, ask, site);
+  if (tsr__ops[op].square && is_square(in))
+    return tsr__make(scope, (tsr__op)tsr__ops[op].square, TSR__IN(in.at[0], in.at[0]), ask, site);
   if (tsr__ops[op].wants == TSR__WANT_ROUNDED && tsr__dtype_integer((tsr_dtype)in.at[0]->dtype))
     return in.at[0];
   making m;

@@ -171,8 +171,9 @@ static cell float_op(tsr__op op, int dtype, double a, double b)
     return real(dtype, (r < 0) != (b < 0) ? (double)(r + (float)b) : (double)r);
   case TSR__OP_POW:
     if (b == 2) return float_op(TSR__OP_MUL, dtype, a, a);
-    double power = b != 0.5 || !(fabs(a) > 0) || isinf(a) ? pow(a, b) : sqrt(a);
-    return real(dtype, narrow ? (double)(float)power : power);
+    if (b == 0.5 && fabs(a) > 0 && !isinf(a)) return float_op(TSR__OP_SQRT, dtype, a, 0);
+    if (fabs(b) >= 0x1p62) return real(dtype, pow(a, b)); /* glibc's powl takes -2^63 for 2^63 */
+    return real(dtype, (double)powl((long double)a, (long double)b));
   case TSR__OP_MINIMUM: return real(dtype, less_of(a, b));
   case TSR__OP_MAXIMUM: return real(dtype, -less_of(-a, -b));
   case TSR__OP_EQ: return truth(a == b);

@@ -271,6 +271,207 @@ TEST_TIMEOUT(powers_and_logarithms_stay_within_what_is_stated, 600)
   check_draws(list, 6);
 }
 
+/* ---- powers ---------------------------------------------------------------------------------- */
+
+static void compute_powers(tsr_dtype dtype, const char *isa, const void *x, const void *y,
+                           int64_t n, void *out)
+{
+  kernel_fixture k;
+  kernel_open(&k, 1, isa, 1);
+  int a = kernel_leaf(&k, dtype, TSR_SHAPE(n), false, x);
+  int b = kernel_leaf(&k, dtype, TSR_SHAPE(n), false, y),
+      power = kernel_op(&k, TSR__OP_POW, a, b, -1);
+  kernel_root(&k, power);
+  CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
+  kernel_read(&k, power, out);
+  kernel_close(&k);
+}
+
+/* Bases and exponents whose powers are numbers: all sizes, near 1 with large exponents, whole and
+ * half ones, results at both ends of what f64 has. */
+static void draw_power(test_rng *rng, double *x, double *y)
+{
+  int kind = (int)test_range(rng, 0, 5);
+  *x = kind == 0 ? fabs(test_any_f64(rng)) : kind == 1 ? 1 + near_zero(rng, 52) : any_positive(rng);
+  double most = 1080 / fabs(log2(*x));
+  if (!isfinite(most)) most = 2000;
+  *y = most * signed_uniform(rng);
+  if (kind == 2) *y = (double)test_range(rng, -40, 40);
+  if (kind == 3) *y = (double)test_range(rng, -80, 80) / 2;
+  if (kind == 4) *y = near_zero(rng, 60);
+  if (kind == 5) *y = copysign(most * (0.93 + 0.07 * test_uniform(rng)), *y);
+  if ((kind == 2 || kind == 5) && test_range(rng, 0, 1)) {
+    *x = -*x;
+    *y = rint(*y);
+  }
+}
+
+/* The measure of a number that a power can be: denormals have the unit of the smallest. */
+static double power_error(double got, long double exact)
+{
+  return (double)(fabsl((long double)got - exact) / (long double)ulp_of(exact));
+}
+
+TEST_TIMEOUT(powers_stay_within_what_is_stated, 600)
+{
+  enum { N = 1 << 16 };
+  static double x[N], y[N], out[N];
+  const char *millions = getenv("ULP_MILLIONS"), *seed = getenv("LAW_SEED");
+  int64_t n = millions ? atoll(millions) * 1000000 : test_quick() ? 200000 : 2000000;
+  test_rng rng = test_seeded(seed ? strtoull(seed, NULL, 0) : 5);
+  double worst = 0, worst_normal = 0, at[2] = { 0 };
+  if (LDBL_MANT_DIG < 64) return;
+  for (; n > 0; n -= N) {
+    for (int i = 0; i < N; i++) draw_power(&rng, &x[i], &y[i]);
+    compute_powers(TSR_F64, NULL, x, y, N, out);
+    for (int i = 0; i < N; i++) {
+      long double exact = powl((long double)x[i], (long double)y[i]);
+      if (!isfinite((double)exact)) {
+        CHECK(isnan(exact) ? isnan(out[i]) : isinf(out[i]) && (out[i] > 0) == (exact > 0));
+        continue;
+      }
+      double error = power_error(out[i], exact);
+      if (fabsl(exact) >= 0x1p-1022L && error > worst_normal) worst_normal = error;
+      if (error <= worst) continue;
+      worst = error;
+      at[0] = x[i];
+      at[1] = y[i];
+    }
+  }
+  if (getenv("SHOW_ULP"))
+    fprintf(stderr, "pow: %.4f ULP at %a, %a; of normal results %.4f\n", worst, at[0], at[1],
+            worst_normal);
+  if (worst > 1 || worst_normal > 0.55)
+    FAIL("pow(%a, %a) is wrong by %.4f ULP, stated is 1; of normal results by %.4f, stated is 0.55",
+         at[0], at[1], worst, worst_normal);
+}
+
+/* Powers that f64 holds are exact; squares and roots are rounded once. */
+TEST(exact_powers_are_exact)
+{
+  enum { N = 4096 };
+  static double x[N], y[N], exact[N], out[N];
+  test_rng rng = test_seeded(6);
+  int n = 0;
+  for (int base = 2; base < 400; base++) {
+    double power = 1;
+    for (int e = 1; (power *= base) < 0x1p53 && n < N; e++) {
+      x[n] = e % 2 ? -base : base;
+      y[n] = e;
+      exact[n++] = e % 2 ? -power : power;
+    }
+  }
+  for (int e = -1074; e < 1024 && n < N - 200; e++) {
+    x[n] = 2;
+    y[n] = e;
+    exact[n++] = ldexp(1, e);
+  }
+  for (; n < N; n++) {
+    x[n] = fabs(test_any_f64(&rng));
+    y[n] = n % 2 ? 2 : 0.5;
+    exact[n] = n % 2 ? x[n] * x[n] : sqrt(x[n]);
+  }
+  compute_powers(TSR_F64, NULL, x, y, N, out);
+  for (int i = 0; i < N; i++) {
+    if (isnan(exact[i])) continue;
+    if (memcmp(&out[i], &exact[i], 8)) FAIL("%a ** %a is %a, not %a", x[i], y[i], out[i], exact[i]);
+  }
+}
+
+/* C11, F.10.4.4. */
+TEST(powers_at_their_ends)
+{
+  const double inf = INFINITY, nan = NAN, low = 5e-324, top = DBL_MAX;
+  const double end[][3] = {
+    { 0, -1, inf },
+    { -0.0, -1, -inf },
+    { -0.0, -3, -inf },
+    { 0, -2, inf },
+    { -0.0, -2, inf },
+    { -0.0, -0.5, inf },
+    { 0, -inf, inf },
+    { -0.0, -inf, inf },
+    { 0, 3, 0 },
+    { -0.0, 3, -0.0 },
+    { -0.0, 2, 0 },
+    { -0.0, 0.5, 0 },
+    { 0, inf, 0 },
+    { -0.0, 1.5, 0 },
+    { -1, inf, 1 },
+    { -1, -inf, 1 },
+    { 1, nan, 1 },
+    { 1, inf, 1 },
+    { 1, -3.5, 1 },
+    { nan, 0, 1 },
+    { nan, -0.0, 1 },
+    { inf, 0, 1 },
+    { -inf, -0.0, 1 },
+    { 0, 0, 1 },
+    { -8, 1.0 / 3, nan },
+    { -1, 0.5, nan },
+    { -low, 0.5, nan },
+    { -top, 1.5, nan },
+    { 0.5, -inf, inf },
+    { -0.5, -inf, inf },
+    { 2, -inf, 0 },
+    { -2, -inf, 0 },
+    { 0.5, inf, 0 },
+    { -0.5, inf, 0 },
+    { 2, inf, inf },
+    { -2, inf, inf },
+    { -inf, -3, -0.0 },
+    { -inf, -2, 0 },
+    { -inf, -0.5, 0 },
+    { -inf, 3, -inf },
+    { -inf, 2, inf },
+    { -inf, 0.5, inf },
+    { inf, -low, 0 },
+    { inf, low, inf },
+    { nan, 1, nan },
+    { 2, nan, nan },
+    { -1, nan, nan },
+    { nan, nan, nan },
+    { nan, 2, nan },
+    { nan, 0.5, nan },
+    { 2, 1024, inf },
+    { -2, 1025, -inf },
+    { 2, -1074, low },
+    { 2, -1075, 0 },
+    { 2, -1e300, 0 },
+    { top, 1, top },
+    { low, 1, low },
+    { -low, 1, -low },
+    { low, -1, inf },
+    { 1 + DBL_EPSILON, 1e300, inf },
+    { 1 - DBL_EPSILON / 2, 1e300, 0 },
+    { 1 + DBL_EPSILON, low, 1 },
+    { -1, 0x1p53, 1 },
+    { -1, 0x1p53 - 1, -1 },
+    { -3, 1e300, inf },
+    { 10, 22, 1e22 },
+  };
+  for (size_t i = 0; i < sizeof end / sizeof end[0]; i++) {
+    double out;
+    compute_powers(TSR_F64, NULL, &end[i][0], &end[i][1], 1, &out);
+    if (isnan(end[i][2]) ? !isnan(out) : memcmp(&out, &end[i][2], 8) != 0)
+      FAIL("%a ** %a is %a, expected %a", end[i][0], end[i][1], out, end[i][2]);
+  }
+}
+
+TEST(powers_of_f32_are_those_of_f64_rounded)
+{
+  enum { N = 20000 };
+  static float x[N], y[N], out[N];
+  test_rng rng = test_seeded(7);
+  for (int i = 0; i < N; i++) {
+    x[i] = (float)(test_uniform(&rng) * (i % 2 ? 4 : 1e6));
+    y[i] = (float)(signed_uniform(&rng) * (i % 3 ? 6 : 40));
+  }
+  compute_powers(TSR_F32, NULL, x, y, N, out);
+  for (int i = 0; i < N && LDBL_MANT_DIG >= 64; i++)
+    CHECK_F32_BITS(out[i], (float)powl((long double)x[i], (long double)y[i]));
+}
+
 TEST(functions_at_their_ends)
 {
   const double inf = INFINITY, nan = NAN;
@@ -380,4 +581,14 @@ TEST(same_bits_on_every_instruction_set)
         if (memcmp(&y[i][k], &y[0][k], 8)) CHECK_F64_BITS(y[i][k], y[0][k]);
       }
   }
+  static double exponent[N];
+  for (int i = 0; i < N; i++) {
+    draw_power(&rng, &x[i], &exponent[i]);
+    if (i % 4 == 0) exponent[i] = test_any_f64(&rng);
+  }
+  for (int i = 0; i < 3; i++)
+    if (has[i]) compute_powers(TSR_F64, isas[i], x, exponent, N, y[i]);
+  for (int i = 0; i < 3; i++)
+    for (int k = 0; k < N && has[i]; k++)
+      if (!isnan(y[i][k]) || !isnan(y[0][k])) CHECK_F64_BITS(y[i][k], y[0][k]);
 }

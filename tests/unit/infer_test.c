@@ -425,6 +425,22 @@ TEST(runtimes_do_not_mix)
          "it here");
 }
 
+/* A square is a product: rounded once, and as fast. */
+TEST(powers_of_two_are_products)
+{
+  tsr_scope *s = open_scope();
+  tsr_array *x = plain(s, TSR_F64, TSR_SHAPE(3)), *i = plain(s, TSR_I32, TSR_SHAPE(3));
+  tsr_array *real = fixture_make(TSR__OP_POW, x, fixture_number(s, TSR_F64, 2), NULL, "a.c:1");
+  CHECK(real->op == TSR__OP_MUL && real->in[0] == x && real->in[1] == x);
+  CHECK_I64(fixture_make(TSR__OP_POW, i, fixture_number(s, TSR_I32, 2), NULL, NULL)->op,
+            TSR__OP_MUL);
+  tsr_array *wide = fixture_make(TSR__OP_POW, i, fixture_number(s, TSR_I64, 2), NULL, "a.c:1");
+  CHECK(wide->op == TSR__OP_POW && wide->dtype == TSR_I64);
+  CHECK_I64(fixture_make(TSR__OP_POW, x, fixture_number(s, TSR_F64, 3), NULL, NULL)->op,
+            TSR__OP_POW);
+  CHECK_I64(fixture_make(TSR__OP_POW, x, x, NULL, NULL)->op, TSR__OP_POW);
+}
+
 TEST(integers_are_their_own_rounding)
 {
   tsr_scope *s = open_scope();

@@ -249,6 +249,18 @@ static tsr__kval emit_uniform(emit *e, int n)
   return tsr__kbuild_op(b, TSR__K_MUL, TSR_F32, TSR_F32, down);
 }
 
+/* Of integers one instruction, of floats a formula. */
+static tsr__kval emit_pow(emit *e, int n)
+{
+  int dtype = node_of(e, n)->dtype;
+  tsr_dtype in_register = (tsr_dtype)register_of(dtype);
+  tsr__kval in[2] = { operand(e, n, 0), operand(e, n, 1) };
+  if (!tsr__dtype_float((tsr_dtype)dtype))
+    return keep(e, tsr__kbuild_op(&e->build, TSR__K_POW, in_register, in_register, in), dtype);
+  for (int i = 0; i < 2; i++) in[i] = convert(e, in[i], TSR_F64);
+  return cast(e, tsr__formula_pow(&e->build, in[0], in[1]), dtype);
+}
+
 /* How an operation is computed: what the kernel column of its row says. */
 typedef struct lowered {
   tsr__kval (*write)(emit *e, int n);                    /* EMIT */

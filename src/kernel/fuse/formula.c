@@ -1,6 +1,6 @@
 /* exp, logarithms and tanh of f64 as instructions: exact steps and polynomials, every fma named, so
  * all instruction sets give the same bits. f32 is computed through f64 and rounded. Sines are in
- * formula_trig.c.
+ * formula_trig.c, powers in formula_pow.c.
  *
  * Coefficients: Chebyshev interpolation of the function named beside them, in 70 digits, rounded.
  * Errors are measured against long double (tests/unit/formula_test.c) and stated in
@@ -20,8 +20,17 @@ static val power_of_two(tsr__kbuild *b, val k)
   return bit2(b, TSR__K_SHL, bit2(b, TSR__K_ADD, k, whole(b, 1023)), whole(b, 52));
 }
 
+/* 2^k is applied in two halves: results below 2^-1022 round once more. */
+val tsr__formula_scale(tsr__kbuild *b, val y, val tagged)
+{
+  val high = bit2(b, TSR__K_SHL, tagged, whole(b, 13));
+  val half = bit2(b, TSR__K_SAR, high, whole(b, 14));
+  val other = bit2(b, TSR__K_SUB, bit2(b, TSR__K_SAR, high, whole(b, 13)), half);
+  return op2(b, TSR__K_MUL, op2(b, TSR__K_MUL, y, power_of_two(b, half)), power_of_two(b, other));
+}
+
 /* exp x = 2^k exp r with |r| <= ln 2 / 2; exp r = 1 + r + r^2 q(r), summed so that only the
- * last addition rounds visibly. 2^k is applied in two halves: results below 2^-1022 round once. */
+ * last addition rounds visibly. */
 val tsr__formula_exp(tsr__kbuild *b, val x)
 {
   static const double q[] = { /* (exp r - 1 - r) / r^2 */
@@ -49,18 +58,10 @@ val tsr__formula_exp(tsr__kbuild *b, val x)
   val first = op2(b, TSR__K_ADD, one, r);
   val second = op2(b, TSR__K_ADD, op2(b, TSR__K_SUB, one, first), r);
   val y = op2(b, TSR__K_ADD, first, op2(b, TSR__K_ADD, second, rest));
-  val half = bit2(b, TSR__K_SAR, bit2(b, TSR__K_SHL, tagged, whole(b, 13)), whole(b, 14));
-  val other =
-      bit2(b, TSR__K_SUB,
-           bit2(b, TSR__K_SAR, bit2(b, TSR__K_SHL, tagged, whole(b, 13)), whole(b, 13)), half);
-  return op2(b, TSR__K_MUL, op2(b, TSR__K_MUL, y, power_of_two(b, half)), power_of_two(b, other));
+  return tsr__formula_scale(b, y, tagged);
 }
 
 /* x = 2^k m with m in [sqrt 1/2, sqrt 2). */
-typedef struct split {
-  val k, m;
-} split;
-
 static split split_number(tsr__kbuild *b, val x)
 {
   val root = whole(b, 0x3fe6a09e667f3bcd); /* bits of sqrt 1/2 */
@@ -94,10 +95,6 @@ static val log_sum(tsr__kbuild *b, val k, val f, val c)
 }
 
 /* log(1 + f) of log_sum in two parts, whose sum has some 10 bits more than f64. */
-typedef struct pair {
-  val high, low;
-} pair;
-
 static pair log_pair(tsr__kbuild *b, val f)
 {
   val half_square = op2(b, TSR__K_MUL, op2(b, TSR__K_MUL, f, real(b, 0.5)), f);
@@ -119,8 +116,7 @@ static val log_ends(tsr__kbuild *b, val x, double at, val result)
   return where(b, test2(b, TSR__K_LT, x, edge), real(b, (double)NAN), result);
 }
 
-/* x, which may be denormal, as 2^k (1 + f). */
-static split split_any(tsr__kbuild *b, val x)
+split tsr__formula_split(tsr__kbuild *b, val x)
 {
   val tiny = test2(b, TSR__K_LT, x, real(b, 0x1p-1022));
   val up = where(b, tiny, op2(b, TSR__K_MUL, x, real(b, 0x1p54)), x);
@@ -132,7 +128,7 @@ static split split_any(tsr__kbuild *b, val x)
 
 val tsr__formula_log(tsr__kbuild *b, val x)
 {
-  split parts = split_any(b, x);
+  split parts = tsr__formula_split(b, x);
   return log_ends(b, x, 0, log_sum(b, parts.k, parts.m, real(b, 0)));
 }
 
@@ -144,7 +140,7 @@ typedef struct base {
 
 static val log_base(tsr__kbuild *b, val x, const base *to)
 {
-  split parts = split_any(b, x);
+  split parts = tsr__formula_split(b, x);
   pair log = log_pair(b, parts.m);
   val scale = real(b, to->scale);
   val main = op2(b, TSR__K_MUL, log.high, scale);

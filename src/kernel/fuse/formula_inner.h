@@ -8,6 +8,16 @@
 
 typedef tsr__kval val;
 
+/* The sum of two, the second far smaller than the first. */
+typedef struct pair {
+  val high, low;
+} pair;
+
+/* x as 2^k (1 + m), m from sqrt 1/2 - 1 on and below sqrt 2 - 1. */
+typedef struct split {
+  val k, m;
+} split;
+
 static inline val real(tsr__kbuild *b, double value)
 {
   return tsr__kbuild_const_f(b, TSR_F64, value);
@@ -51,6 +61,11 @@ static inline val polynomial(tsr__kbuild *b, val x, const double *coefficient, i
   for (int i = 1; i < count; i++) sum = fused(b, x, sum, real(b, coefficient[i]));
   return sum;
 }
+
+/* Of a number above 0, which may be denormal. */
+split tsr__formula_split(tsr__kbuild *b, val x);
+/* y 2^k for the integer k in the low bits of `tagged`, |k| <= 1200. */
+val tsr__formula_scale(tsr__kbuild *b, val y, val tagged);
 
 static inline val op1(tsr__kbuild *b, tsr__kop op, val x)
 {

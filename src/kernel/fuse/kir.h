@@ -163,7 +163,7 @@ void tsr__kbuild_inst(tsr__kbuild *build, bool uniform, tsr__inst inst);
 tsr_status tsr__kbuild_finish(tsr__kbuild *build, tsr__kernel **out, tsr__error *error);
 void tsr__kernel_free(tsr__kernel *kernel);
 
-/* Functions of f64 as sequences of instructions (formula.c, formula_trig.c). */
+/* Functions of f64 as sequences of instructions (formula*.c). */
 tsr__kval tsr__formula_exp(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_log(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_log1p(tsr__kbuild *build, tsr__kval x);
@@ -173,6 +173,7 @@ tsr__kval tsr__formula_tanh(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_sin(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_cos(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_tan(tsr__kbuild *build, tsr__kval x);
+tsr__kval tsr__formula_pow(tsr__kbuild *build, tsr__kval x, tsr__kval y);
 
 extern const char *const tsr__kop_names[TSR__K_COUNT];
 extern const uint8_t tsr__kop_counts[TSR__K_COUNT];

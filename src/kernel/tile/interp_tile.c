@@ -38,15 +38,6 @@ UNARY(rint_f64, double, double, rint(v))
 UNARY(floor_f32, float, float, floorf(v))
 UNARY(floor_f64, double, double, floor(v))
 
-/* Squares and roots are rounded once, whatever the C library does; a root is as C's pow has it for
- * -0 and -inf. Through f64 those of f32 are rounded once too. */
-INLINE double pow_real(double l, double r)
-{
-  if (r == 2) return l * l;
-  if (r == 0.5) return l == -INFINITY ? INFINITY : sqrt(l) + 0.0;
-  return pow(l, r);
-}
-
 /* ---- two operands --------------------------------------------------------------------------- */
 
 #define BINARY(name, T, R, EXPRESSION)          \
@@ -149,18 +140,47 @@ INT_DIVISION(int64_t, uint64_t, whole64)
 UINT_DIVISION(uint32_t, natural32)
 UINT_DIVISION(uint64_t, natural64)
 
+/* What is left of an exact division cut towards zero, with the sign of l: a long division of
+ * mantissas, 11 bits of the quotient a step, so nothing is rounded. NaN where there is none. */
+INLINE double rest_of(double l, double r)
+{
+  const uint64_t sign = UINT64_C(1) << 63, hidden = UINT64_C(1) << 52, top = 0x7ff * hidden;
+  uint64_t a, b;
+  memcpy(&a, &l, sizeof a);
+  memcpy(&b, &r, sizeof b);
+  uint64_t minus = a & sign;
+  a &= ~sign;
+  b &= ~sign;
+  if (b == 0 || a >= top || b > top) return NAN;
+  if (a < b) return l;
+  int64_t from = (int64_t)(a >> 52), to = (int64_t)(b >> 52);
+  uint64_t x = from ? (a & (hidden - 1)) | hidden : a, y = to ? (b & (hidden - 1)) | hidden : b;
+  to += !to; /* denormals lie as numbers of exponent 1 do */
+  x %= y;
+  for (int64_t left = from + !from - to; left > 0 && x; left -= 11)
+    x = (x << (left < 11 ? left : 11)) % y;
+  if (x) {
+    int64_t up = __builtin_clzll(x) - 11;
+    if (up >= to) up = to - 1;
+    x = (x << up) + ((uint64_t)(to - up - 1) << 52); /* the hidden bit adds one to the exponent */
+  }
+  x |= minus;
+  memcpy(&l, &x, sizeof l);
+  return l;
+}
+
 /* What is left of an exact division rounded down: the sign of r, never rounded but where r is
- * added once. */
+ * added once. That of f32 has room in f64, which holds it exactly. */
 INLINE double mod_real(double l, double r)
 {
-  double rest = fmod(l, r);
+  double rest = rest_of(l, r);
   if (rest == 0) return copysign(0, r);
   return (rest < 0) != (r < 0) ? rest + r : rest;
 }
 
 INLINE float mod_real32(float l, float r)
 {
-  float rest = fmodf(l, r);
+  float rest = (float)rest_of((double)l, (double)r);
   if (rest == 0) return copysignf(0, r);
   return (rest < 0) != (r < 0) ? rest + r : rest;
 }
@@ -169,7 +189,7 @@ INLINE float mod_real32(float l, float r)
  * r) is not where l / r rounds up to a whole number (1 // 0.1 is 9, with 0.1 left). */
 INLINE double floordiv_real(double l, double r)
 {
-  double rest = fmod(l, r), quotient = (l - rest) / r;
+  double rest = rest_of(l, r), quotient = (l - rest) / r;
   if (r == 0) return l / r;
   if (rest != 0 && (r < 0) != (rest < 0)) quotient -= 1;
   if (quotient == 0) return copysign(0, l / r);
@@ -179,7 +199,7 @@ INLINE double floordiv_real(double l, double r)
 
 INLINE float floordiv_real32(float l, float r)
 {
-  float rest = fmodf(l, r), quotient = (l - rest) / r;
+  float rest = (float)rest_of((double)l, (double)r), quotient = (l - rest) / r;
   if (r == 0) return l / r;
   if (rest != 0 && (r < 0) != (rest < 0)) quotient -= 1;
   if (quotient == 0) return copysignf(0, l / r);
@@ -203,8 +223,6 @@ BINARY(pow_i32, int32_t, int32_t, pow_whole32(l, r))
 BINARY(pow_i64, int64_t, int64_t, pow_whole64(l, r))
 BINARY(pow_u32, uint32_t, uint32_t, pow_natural32(l, r))
 BINARY(pow_u64, uint64_t, uint64_t, pow_natural64(l, r))
-BINARY(pow_f32, float, float, (float)pow_real((double)l, (double)r))
-BINARY(pow_f64, double, double, pow_real(l, r))
 
 /* Of equal values: the bits in common tell +0 from -0. Of unordered ones: all bits of a NaN
  * joined by others are still a NaN. */
@@ -643,7 +661,7 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_DIV] = { REAL(div) },
   [TSR__K_FLOORDIV] = { EACH(floordiv), REAL(floordiv) },
   [TSR__K_MOD] = { EACH(mod), REAL(mod) },
-  [TSR__K_POW] = { EACH(pow), REAL(pow) },
+  [TSR__K_POW] = { EACH(pow) },
   [TSR__K_MIN] = { [TSR_BOOL] = and_bool, EACH(min), REAL(min) },
   [TSR__K_MAX] = { [TSR_BOOL] = or_bool, EACH(max), REAL(max) },
   [TSR__K_EQ] = { [TSR_BOOL] = eq_bool, WHOLE(eq), REAL(eq) },
