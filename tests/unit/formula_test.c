@@ -544,17 +544,17 @@ TEST(f32_goes_through_f64)
   enum { N = 2000 };
   static float x[N], y[N];
   static double wide[N], exact[N];
-  const tsr__op ops[] = { TSR__OP_EXP,  TSR__OP_LOG, TSR__OP_LOG1P, TSR__OP_LOG2, TSR__OP_LOG10,
-                          TSR__OP_TANH, TSR__OP_SIN, TSR__OP_COS,   TSR__OP_TAN };
   test_rng rng = test_seeded(3);
   for (int i = 0; i < N; i++) {
     x[i] = (float)(test_uniform(&rng) * 80);
     wide[i] = (double)x[i];
   }
-  for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
-    compute(ops[o], TSR_F32, NULL, x, N, y);
-    compute(ops[o], TSR_F64, NULL, wide, N, exact);
-    for (int i = 0; i < N; i++) CHECK_F32_BITS(y[i], (float)exact[i]);
+  for (int op = 0; op < TSR__OPS; op++) {
+    if (tsr__ops[op].lowering != TSR__LOW_FORMULA) continue;
+    compute((tsr__op)op, TSR_F32, NULL, x, N, y);
+    compute((tsr__op)op, TSR_F64, NULL, wide, N, exact);
+    for (int i = 0; i < N; i++)
+      if (!isnan(y[i]) || !isnan(exact[i])) CHECK_F32_BITS(y[i], (float)exact[i]);
   }
 }
 
@@ -563,18 +563,17 @@ TEST(same_bits_on_every_instruction_set)
 {
   enum { N = 20000 };
   static double x[N], y[3][N];
-  const tsr__op ops[] = { TSR__OP_EXP,  TSR__OP_LOG, TSR__OP_LOG1P, TSR__OP_LOG2, TSR__OP_LOG10,
-                          TSR__OP_TANH, TSR__OP_SIN, TSR__OP_COS,   TSR__OP_TAN };
   test_rng rng = test_seeded(4);
   bool has[3];
   for (int i = 0; i < 3; i++) has[i] = kernel_has(isas[i]);
-  for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
+  for (int op = 0; op < TSR__OPS; op++) {
+    if (tsr__ops[op].lowering != TSR__LOW_FORMULA) continue;
     for (int i = 0; i < N; i++) {
       x[i] = i % 3 ? test_any_f64(&rng) : (test_uniform(&rng) - 0.3) * (i % 2 ? 1 : 700);
       if (i % 1000 == 0) x[i] = INFINITY;
     }
     for (int i = 0; i < 3; i++)
-      if (has[i]) compute(ops[o], TSR_F64, isas[i], x, N, y[i]);
+      if (has[i]) compute((tsr__op)op, TSR_F64, isas[i], x, N, y[i]);
     for (int i = 0; i < 3; i++)
       for (int k = 0; k < N && has[i]; k++) {
         if (y[i][k] != y[i][k] && y[0][k] != y[0][k]) continue;

@@ -42,18 +42,16 @@ TEST(sharding_rules_are_well_formed)
   }
 }
 
-/* Rows that no rule of differentiation or batching serves yet. When the first is written, this
- * count goes down and never up again. */
-TEST(missing_gradient_and_batching_rules_are_counted)
+/* Rows that a rule of differentiation or batching serves: these numbers only go up. */
+TEST(gradient_and_batching_rules_are_counted)
 {
   int gradient = 0, batching = 0;
   for (int op = 0; op < TSR__OPS; op++) {
-    gradient += tsr__ops[op].gradient == TSR__RULE_NONE;
-    batching += tsr__ops[op].batching == TSR__RULE_NONE;
+    gradient += tsr__ops[op].gradient != TSR__RULE_NONE;
+    batching += tsr__ops[op].batching != TSR__RULE_NONE;
   }
-  CHECK_I64(gradient, 72);
-  CHECK_I64(batching, 72);
-  CHECK_I64(TSR__OPS, 72);
+  CHECK_I64(gradient, 0);
+  CHECK_I64(batching, 0);
 }
 
 /* What stands for an operation on bools is one of logic and has as many operands. */
