@@ -18,6 +18,8 @@ TSR_API tsr_array *tsr_abs_at(tsr_array *a, const char *site);
 TSR_API tsr_array *tsr_rint_at(tsr_array *a, const char *site);
 /* Rounds down to an integer. Local. */
 TSR_API tsr_array *tsr_floor_at(tsr_array *a, const char *site);
+/* Rounds up to an integer. Local. */
+TSR_API tsr_array *tsr_ceil_at(tsr_array *a, const char *site);
 /* Logical not of bools. Local. */
 TSR_API tsr_array *tsr_not_at(tsr_array *a, const char *site);
 /* Whether each element is NaN. Local. */
@@ -121,6 +123,7 @@ TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 #define tsr_abs(a) tsr_abs_at((a), TSR_HERE)
 #define tsr_rint(a) tsr_rint_at((a), TSR_HERE)
 #define tsr_floor(a) tsr_floor_at((a), TSR_HERE)
+#define tsr_ceil(a) tsr_ceil_at((a), TSR_HERE)
 #define tsr_not(a) tsr_not_at((a), TSR_HERE)
 #define tsr_isnan(a) tsr_isnan_at((a), TSR_HERE)
 #define tsr_sqrt(a) tsr_sqrt_at((a), TSR_HERE)

@@ -21,6 +21,11 @@ tsr_array *tsr_floor_at(tsr_array *a, const char *site)
   return tsr__unary(TSR__OP_FLOOR, a, site);
 }
 
+tsr_array *tsr_ceil_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_CEIL, a, site);
+}
+
 tsr_array *tsr_not_at(tsr_array *a, const char *site)
 {
   return tsr__unary(TSR__OP_NOT, a, site);
