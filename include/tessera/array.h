@@ -178,14 +178,67 @@ TSR_API tsr_array *tsr_scatter_add_at(tsr_array *a, tsr_array *indices, tsr_arra
  * Sums go by ascending k, in f64 for floats (docs/NUMERICS.md); integers wrap. Local. */
 TSR_API tsr_array *tsr_matmul_at(tsr_array *a, tsr_array *b, const char *site);
 
-/* ---- reductions ------------------------------------------------------------------------ */
+/* ---- views ----------------------------------------------------------------------------- */
 
-/* Dims to reduce: a set. TSR_DIMS(0, 2); none named = all. */
+/* Views show elements of their operands and copy none: a chain of them is read in place by what is
+ * computed from it. One that is evaluated is a copy and does not hold what it was made of. */
+
+/* A range along a dim: TSR_RANGE(2, 5), TSR_STEPS(9, TSR_END, -2), TSR_ALL. */
+typedef struct tsr_range {
+  int64_t start, stop, step; /* a step of 0 is 1 */
+} tsr_range;
+
+#define TSR_END INT64_MAX /* past the last element; past the first where the step is negative */
+
+/* Elements of `a` from start to before stop, `step` apart, along each of `count` dims; dims not
+ * named are whole. As Python's slices: negative bounds count from the end, those out of range are
+ * cut, a negative step goes backwards. Errors: TSR_EARG for too many ranges, TSR_EUNSUPPORTED
+ * along rows whose number is known only at run time. Returns an array owned as results are.
+ * Local. */
+TSR_API tsr_array *tsr_slice_at(tsr_array *a, const tsr_range *ranges, int count, const char *site);
+/* The dims of `a` in another order: dim d of the result is dim dims[d] of `a`; a `count` of 0: all
+ * dims backwards. Negative dims count from the end. Error: TSR_EARG where dims are not each of a's
+ * once. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_transpose_at(tsr_array *a, const int *dims, int count, const char *site);
+
+/* Dims to reduce or to turn: a set. TSR_DIMS(0, 2); none named = all. */
 typedef struct tsr_dims {
   uint32_t bits;     /* bit d = dim d */
   uint32_t negative; /* bit d = dim rank - 1 - d */
   bool invalid;      /* a dim out of range was named */
 } tsr_dims;
+
+/* Builds the set of `count` dims; the macro TSR_DIMS calls it. Local. */
+TSR_API tsr_dims tsr_dims_of(const int *dims, int count);
+
+/* Turns the order of the elements along `dims` (none named: all). Error: TSR_EARG. Returns an array
+ * owned as results are. Local. */
+TSR_API tsr_array *tsr_flip_at(tsr_array *a, tsr_dims dims, const char *site);
+
+/* Repeats `a` along dims where it has size 1, or that it has not, to the given shape: NumPy's
+ * broadcasting. Errors: TSR_ESHAPE; TSR_EUNSUPPORTED for rows whose number is known only at run
+ * time. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_broadcast_to_at(tsr_array *a, tsr_shape shape, const char *site);
+
+/* What tsr_pad puts around an array. */
+typedef struct tsr_pad_args {
+  size_t size;
+  tsr_array *x;
+  int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK]; /* elements before and after each dim */
+  tsr_operand value;                             /* TSR_OPERAND(1.5), an array of rank 0; 0 */
+} tsr_pad_args;
+
+/* An array with a value before and after it along each dim: tsr_pad(x, .low = { 1 }).
+ * Errors: TSR_EARG for negative borders, TSR_EDTYPE for a number that x's dtype has not,
+ * TSR_EUNSUPPORTED along rows whose number is known only at run time. Returns an array owned as
+ * results are. Local. */
+TSR_API tsr_array *tsr_pad_at(const tsr_pad_args *args, const char *site);
+/* Arrays one after the other along `dim` (negative: from the end); dtypes meet as in arithmetic.
+ * Errors: TSR_ESHAPE where other dims differ, TSR_EARG, TSR_EUNSUPPORTED along rows whose number is
+ * known only at run time. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_concat_at(tsr_array *const *arrays, int count, int dim, const char *site);
+
+/* ---- reductions ------------------------------------------------------------------------ */
 
 /* Arguments of a reduction; `x` is the array itself, so that tsr_sum(x, .dims = ...) works. */
 typedef struct tsr_reduce_args {
@@ -323,6 +376,24 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_scatter_add(a, indices, updates, dim) \
   tsr_scatter_add_at((a), (indices), (updates), (dim), TSR_HERE)
 #define tsr_matmul(a, b) tsr_matmul_at((a), (b), TSR_HERE)
+#define TSR_RANGE(start, stop) ((tsr_range){ (start), (stop), 1 })
+#define TSR_STEPS(start, stop, step) ((tsr_range){ (start), (stop), (step) })
+#define TSR_ALL ((tsr_range){ 0, TSR_END, 1 })
+/* tsr_slice(a, TSR_RANGE(2, 5), TSR_ALL) */
+#define tsr_slice(a, ...)                               \
+  tsr_slice_at((a), (const tsr_range[]){ __VA_ARGS__ }, \
+               (int)(sizeof((const tsr_range[]){ __VA_ARGS__ }) / sizeof(tsr_range)), TSR_HERE)
+/* tsr_transpose(a), tsr_transpose(a, 2, 0, 1); the last number is none of the dims. */
+#define tsr_transpose(...) TSR_TRANSPOSE_(__VA_ARGS__, 0)
+#define TSR_TRANSPOSE_(a, ...)                        \
+  tsr_transpose_at((a), (const int[]){ __VA_ARGS__ }, \
+                   (int)(sizeof((const int[]){ __VA_ARGS__ }) / sizeof(int)) - 1, TSR_HERE)
+#define tsr_broadcast_to(a, shape) tsr_broadcast_to_at((a), (shape), TSR_HERE)
+#define tsr_pad(...) \
+  tsr_pad_at(&(tsr_pad_args){ .size = sizeof(tsr_pad_args), .x = __VA_ARGS__ }, TSR_HERE)
+/* Arguments are taken together, so that arrays may be compound literals. */
+#define tsr_concat(...) tsr_concat_at(__VA_ARGS__, TSR_HERE)
+#define tsr_flip(a, dims) tsr_flip_at((a), (dims), TSR_HERE)
 
 #define TSR_REDUCE_(...) (&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args), .x = __VA_ARGS__ })
 #define tsr_reshard(a, sharding) tsr_reshard_at((a), (sharding), TSR_HERE)

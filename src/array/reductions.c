@@ -14,9 +14,7 @@ tsr_dims tsr_dims_of(const int *dims, int count)
   return set;
 }
 
-/* A set of dims as inference takes it: a dim that an array of `rank` has not is one beyond its
- * last. */
-static uint32_t dims_of(tsr_dims dims, int rank)
+uint32_t tsr__dims_bits(tsr_dims dims, int rank)
 {
   const uint32_t beyond = UINT32_C(1) << TSR_MAX_RANK;
   uint32_t bits = dims.bits | (dims.invalid ? beyond : 0);
@@ -39,7 +37,7 @@ tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *
     tsr__fail_error(scope, site, &error);
     return tsr__make_inert(scope, site);
   }
-  tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = dims_of(args.dims, x->shape.rank),
+  tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = tsr__dims_bits(args.dims, x->shape.rank),
                              .keep = args.keep_dims, .ddof = args.ddof) };
   return tsr__make(scope, op, TSR__IN(x, args.where), &ask, site);
 }

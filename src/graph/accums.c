@@ -7,7 +7,7 @@
 static bool computed_in_kernel(const tsr__gnode *node)
 {
   int lowering = tsr__ops[node->op].lowering;
-  return lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
+  return lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA || lowering == TSR__LOW_VIEW;
 }
 
 int tsr__stages(const tsr__program *program, int *stage)

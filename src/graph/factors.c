@@ -131,6 +131,29 @@ static bool is_aligned(int op)
   return rule == TSR__SH_ELEMENT || rule == TSR__SH_SEARCH;
 }
 
+static bool is_view(const tsr__gnode *node)
+{
+  return tsr__ops[node->op].lowering == TSR__LOW_VIEW;
+}
+
+/* Factor d is dim d of the result; one that an operand does not just pass on must be whole. */
+static void expand_view(tsr__factors *f)
+{
+  pass_result(f);
+  TSR_FOR_OPERANDS (f->program, f->node, i, o) {
+    tsr__viewing view = tsr__view_of(f->program, f->node, i);
+    for (int k = 0; k < f->program->nodes[o].rank; k++)
+      if (view.dims[k].step && !view.dims[k].same)
+        f->kind[view.dims[k].dim] = TSR__FACTOR_REPLICATE;
+  }
+}
+
+static void map_view(const tsr__factors *f, int i, int rank, int8_t *map)
+{
+  tsr__viewing view = tsr__view_of(f->program, f->node, i);
+  for (int k = 0; k < rank; k++) map[k] = view.dims[k].step ? (int8_t)view.dims[k].dim : -1;
+}
+
 /* The letters of all operands; of elementwise operations those of the ones that have any. */
 static void expand_terms(tsr__factors *f)
 {
@@ -153,6 +176,10 @@ void tsr__factors_of(const tsr__program *program, int node, tsr__factors *out)
   out->node = &program->nodes[node];
   memset(out->out, -1, sizeof out->out);
   memset(out->letter, -1, sizeof out->letter);
+  if (is_view(out->node)) {
+    expand_view(out);
+    return;
+  }
   switch (tsr__ops[out->node->op].shape_rule) {
   case TSR__SH_REDUCE: expand_reduction(out); break;
   case TSR__SH_RESULT:
@@ -171,6 +198,7 @@ void tsr__factors_in(const tsr__factors *f, int i, int8_t map[TSR_MAX_RANK])
   if (in < 0 || rule == TSR__SH_SOURCE) return;
   const tsr__gnode *operand = &f->program->nodes[in];
   if (is_aligned(f->node->op) && *term == '.') map_aligned(f, operand, map);
+  else if (is_view(f->node)) map_view(f, i, operand->rank, map);
   else if (rule == TSR__SH_REDUCE || rule == TSR__SH_RESULT)
     for (int d = 0; d < tsr__rank_of(f->program, operand); d++) map[d] = (int8_t)d;
   else map_letters(f, term, map);

@@ -22,6 +22,7 @@ typedef enum tsr__op {
 enum tsr__want {
   TSR__WANT_ANY,
   TSR__WANT_COMMON,
+  TSR__WANT_ALIKE,
   TSR__WANT_NUMBER,
   TSR__WANT_FLOAT,
   TSR__WANT_BOOL,
@@ -62,12 +63,18 @@ enum tsr__shape_rule {
   TSR__SH_SCATTER,
   TSR__SH_MATMUL,
   TSR__SH_CALL,
+  TSR__SH_SLICE,
+  TSR__SH_ORDER,
+  TSR__SH_BROADCAST,
+  TSR__SH_PAD,
+  TSR__SH_CONCAT,
   TSR__SH_RESULT
 };
 enum tsr__lowering {
   TSR__LOW_LEAF,
   TSR__LOW_TILE,
   TSR__LOW_FORMULA,
+  TSR__LOW_VIEW,
   TSR__LOW_REDUCE,
   TSR__LOW_STEP,
   TSR__LOW_ROUTINE,
@@ -135,6 +142,9 @@ enum tsr__attr_family {
   TSR__ATTR_DIM,
   TSR__ATTR_TOP,
   TSR__ATTR_INDEX,
+  TSR__ATTR_SLICE,
+  TSR__ATTR_ORDER,
+  TSR__ATTR_PAD,
   TSR__ATTR_FAMILIES
 };
 
@@ -147,7 +157,7 @@ typedef struct tsr__reduce_attr {
 } tsr__reduce_attr;
 
 typedef struct tsr__dim_attr {
-  int64_t dim; /* iota: along which it counts; take: which is looked into */
+  int64_t dim; /* iota: along which it counts; take: which is looked into; concat: along which */
 } tsr__dim_attr;
 
 typedef struct tsr__top_attr {
@@ -157,6 +167,19 @@ typedef struct tsr__top_attr {
 typedef struct tsr__index_attr {
   int64_t index; /* arg: which operand of the region's node; result: which result of its operand */
 } tsr__index_attr;
+
+/* By dim: `size` elements from `start` on, `step` apart; a step of 0 leaves the dim as it is. */
+typedef struct tsr__slice_attr {
+  int64_t start[TSR_MAX_RANK], step[TSR_MAX_RANK], size[TSR_MAX_RANK];
+} tsr__slice_attr;
+
+typedef struct tsr__order_attr {
+  uint8_t dims[TSR_MAX_RANK]; /* by dim of the result: which dim of the operand */
+} tsr__order_attr;
+
+typedef struct tsr__pad_attr {
+  int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK]; /* elements before and after each dim */
+} tsr__pad_attr;
 
 /* The size of a family's struct, and one of zeros. */
 typedef struct tsr__attr_info {
@@ -317,6 +340,27 @@ tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, in
 tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__inferred *out,
                       tsr__error *error);
 
+/* ---- views (views.c) --------------------------------------------------------------------- */
+
+/* A dim of a view's operand is read at start + step * (index along the result's dim `dim`). */
+typedef struct tsr__viewdim {
+  int64_t start, step; /* step 0: repeated */
+  int dim;
+  bool same; /* passed on as it is: both may be cut alike */
+} tsr__viewdim;
+
+/* Which elements of one operand a view shows, and where: low <= index < high, by dims of the
+ * result; a high of INT64_MAX: everywhere. Where it does not, later operands do. */
+typedef struct tsr__viewing {
+  tsr__viewdim dims[TSR_MAX_RANK]; /* by dims of the operand */
+  int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
+} tsr__viewing;
+
+struct tsr__gnode;
+struct tsr__program;
+
+tsr__viewing tsr__view_of(const struct tsr__program *program, const struct tsr__gnode *node, int i);
+
 /* ---- factors: the sharding rule of a node, expanded ------------------------------------- */
 
 enum tsr__factor_kind {
@@ -332,9 +376,6 @@ enum tsr__factor_kind {
 typedef struct tsr__letter {
   int8_t first, span;
 } tsr__letter;
-
-struct tsr__gnode;
-struct tsr__program;
 
 typedef struct tsr__factors {
   const struct tsr__program *program;
@@ -537,9 +578,9 @@ bool tsr__program_inline(const tsr__program *program, tsr__arena *arena, tsr__pr
  * reductions, then steps of stage s, for s = -1, 0, 1, ... (-1: steps that need no kernel).
  *
  *   LEAF             -1: there from the start
- *   TILE, FORMULA    0 or more: computed in a kernel of this stage. It is the maximum over the
- *   REDUCE           operands of: stage of a TILE or FORMULA; stage + 1 of a LEAF, REDUCE or STEP.
- *                    A REDUCE accumulates there and is combined right after
+ *   TILE, FORMULA,   0 or more: computed in a kernel of this stage. It is the maximum over the
+ *   VIEW, REDUCE     operands of: stage of one of the first three; stage + 1 of a LEAF, REDUCE or
+ *                    STEP. A REDUCE accumulates there and is combined right after
  *   PART             with its operand, of which it is one result
  *   STEP, ROUTINE    runs after the combining of this stage, in order of nodes: the maximum over
  *                    the operands' stages

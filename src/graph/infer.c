@@ -561,6 +561,142 @@ static tsr_status source_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   return TSR_OK;
 }
 
+/* ---- shapes of views ---- */
+
+static tsr_status unknown_rows(tsr__op op, const tsr__type *x, int dim, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_EUNSUPPORTED,
+                        "tsr_%s: the size of dim %d of %s is known only at run time; evaluate it "
+                        "and rebalance its rows first",
+                        tsr__ops[op].name, dim, text_of(x).text);
+}
+
+static tsr_status slice_shape(tsr__op op, tsr__types in, const tsr__slice_attr *attr,
+                              tsr_shape *out, tsr__error *error)
+{
+  const tsr__type *x = &in.at[0];
+  tsr_shape shape = shape_of(x);
+  for (int d = 0; d < x->rank; d++) {
+    int64_t step = attr->step[d], first = attr->start[d], size = attr->size[d];
+    if (!step) continue;
+    if (shape.dims[d] == TSR__DYNAMIC) return unknown_rows(op, x, d, error);
+    int64_t most = step < 0 ? first : shape.dims[d] - 1 - first; /* how far it can go */
+    bool inside =
+        first >= 0 && most >= 0 && size >= 0 &&
+        (size <= 1 || (step != INT64_MIN && most / (step < 0 ? -step : step) >= size - 1));
+    if (size && (!inside || first >= shape.dims[d]))
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_%s: %lld elements from %lld in steps of %lld along dim %d of "
+                            "%s; they must lie inside",
+                            tsr__ops[op].name, (long long)size, (long long)first, (long long)step,
+                            d, text_of(x).text);
+    shape.dims[d] = size;
+  }
+  *out = shape;
+  return TSR_OK;
+}
+
+static tsr_status order_shape(tsr__op op, tsr__types in, const tsr__order_attr *attr,
+                              tsr_shape *out, tsr__error *error)
+{
+  const tsr__type *x = &in.at[0];
+  tsr_shape shape = { .rank = x->rank };
+  unsigned seen = 0;
+  for (int d = 0; d < x->rank; d++) {
+    int from = attr->dims[d];
+    if (from >= x->rank || seen >> from & 1)
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_%s: dim %d of the result is dim %d of %s%s; name each of "
+                            "its %d dims once",
+                            tsr__ops[op].name, d, from, text_of(x).text,
+                            from < x->rank ? " again" : "", x->rank);
+    seen |= 1u << from;
+    shape.dims[d] = dim_of(x, from);
+    if (d && shape.dims[d] == TSR__DYNAMIC) return unknown_rows(op, x, from, error);
+  }
+  *out = shape;
+  return TSR_OK;
+}
+
+static tsr_status spread_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                               tsr__error *error)
+{
+  const tsr__type *x = &in.at[0];
+  if (tsr__shape_check(&ask->shape, error)) return error->status;
+  tsr__type to = { .dtype = x->dtype, .rank = (uint8_t)ask->shape.rank, .dims = ask->shape.dims };
+  int more = to.rank - x->rank;
+  for (int d = 0; d < x->rank; d++) {
+    if (dim_of(x, d) == TSR__DYNAMIC) return unknown_rows(op, x, d, error);
+    if (more >= 0 && (x->dims[d] == 1 || x->dims[d] == to.dims[d + more])) continue;
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "tsr_%s: %s cannot become %s; aligned at the last dim, its dims must be "
+                          "equal or 1",
+                          tsr__ops[op].name, text_of(x).text, text_of(&to).text);
+  }
+  *out = ask->shape;
+  return TSR_OK;
+}
+
+/* A sum of sizes; one beyond all sizes where it is too large, for check_size to refuse. */
+static int64_t longer(int64_t size, int64_t more)
+{
+  return size > INT64_MAX - more ? INT64_MAX : size + more;
+}
+
+static tsr_status pad_shape(tsr__op op, tsr__types in, const tsr__pad_attr *attr, tsr_shape *out,
+                            tsr__error *error)
+{
+  const tsr__type *x = &in.at[0];
+  tsr_shape shape = shape_of(x);
+  if (in.at[1].rank)
+    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the value around is %s, expected one number",
+                          tsr__ops[op].name, text_of(&in.at[1]).text);
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    int64_t low = attr->low[d], high = attr->high[d];
+    if (!low && !high) continue;
+    if (d >= x->rank)
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_%s: a border along dim %d of %s; its dims are "
+                            "0..%d",
+                            tsr__ops[op].name, d, text_of(x).text, x->rank - 1);
+    if (low < 0 || high < 0)
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_%s: %lld elements before and %lld after dim %d of %s, expected 0 "
+                            "or more; cut with tsr_slice",
+                            tsr__ops[op].name, (long long)low, (long long)high, d, text_of(x).text);
+    if (shape.dims[d] == TSR__DYNAMIC) return unknown_rows(op, x, d, error);
+    shape.dims[d] = longer(longer(shape.dims[d], low), high);
+  }
+  *out = shape;
+  return TSR_OK;
+}
+
+static tsr_status concat_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
+                               tsr__error *error)
+{
+  const tsr__type *first = &in.at[0];
+  tsr_shape shape = shape_of(first);
+  if (attr->dim < 0 || attr->dim >= first->rank)
+    return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of %s; its dims are -%d..%d",
+                          tsr__ops[op].name, (long long)attr->dim, text_of(first).text, first->rank,
+                          first->rank - 1);
+  int dim = (int)attr->dim;
+  for (int i = 0; i < in.count; i++) {
+    const tsr__type *x = &in.at[i];
+    bool fits = x->rank == first->rank;
+    for (int d = 0; fits && d < x->rank; d++) fits = d == dim || dim_of(x, d) == shape.dims[d];
+    if (!fits)
+      return tsr__error_set(error, TSR_ESHAPE,
+                            "tsr_%s: operand %d is %s, expected the dims of operand 1, %s, but for "
+                            "dim %d",
+                            tsr__ops[op].name, i + 1, text_of(x).text, text_of(first).text, dim);
+    if (dim_of(x, dim) == TSR__DYNAMIC) return unknown_rows(op, x, dim, error);
+    if (i) shape.dims[dim] = longer(shape.dims[dim], dim_of(x, dim));
+  }
+  *out = shape;
+  return TSR_OK;
+}
+
 static tsr_shape several_shape(tsr__types in, const tsr__index_attr *attr)
 {
   const tsr__result *result = &in.at[0].results[attr->index];
@@ -586,6 +722,11 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   case TSR__SH_EVEN: return rows_shape(op, in, out, error);
   case TSR__SH_LIST: return list_shape(op, in, out, error);
   case TSR__SH_SOURCE: return source_shape(op, in, ask, out, error);
+  case TSR__SH_SLICE: return slice_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_ORDER: return order_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_BROADCAST: return spread_shape(op, in, ask, out, error);
+  case TSR__SH_PAD: return pad_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_CONCAT: return concat_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_CALL: return check_call(in, ask->regions[0], error);
   case TSR__SH_RESULT: *out = several_shape(in, attr_of(op, ask)); return TSR_OK;
   default: *out = shape_of(&in.at[0]); return TSR_OK;

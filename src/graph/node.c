@@ -314,7 +314,7 @@ static const char *label_of(tsr__op op, int i)
     { "operand", "mask   ", "codes  " },
   };
   int lowering = tsr__ops[op].lowering;
-  if (lowering == TSR__LOW_ROUTINE) return "operand";
+  if (lowering == TSR__LOW_ROUTINE || lowering == TSR__LOW_VIEW) return "operand";
   int kind = lowering == TSR__LOW_REDUCE ? 3 : tsr__ops[op].most - 1;
   return kind >= 0 && kind <= 3 && i <= 2 ? labels[kind][i] : "operand";
 }

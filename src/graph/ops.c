@@ -6,10 +6,18 @@ _Static_assert(sizeof(tsr__reduce_attr) == 4 + 2 + 2 + 8 + 8 && sizeof(tsr__dim_
                    sizeof(tsr__result) == 8 + 8 * TSR_MAX_RANK,
                "no padding: attributes are compared as bytes");
 
+_Static_assert(sizeof(tsr__slice_attr) == 24 * TSR_MAX_RANK &&
+                   sizeof(tsr__order_attr) == TSR_MAX_RANK &&
+                   sizeof(tsr__pad_attr) == 16 * TSR_MAX_RANK,
+               "nor in those of views");
+
 static const tsr__reduce_attr no_reduce;
 static const tsr__dim_attr no_dim;
 static const tsr__top_attr no_top;
 static const tsr__index_attr no_index;
+static const tsr__slice_attr no_slice;
+static const tsr__order_attr no_order;
+static const tsr__pad_attr no_pad;
 
 const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_NONE] = { 0, NULL },
@@ -17,6 +25,9 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_DIM] = { sizeof no_dim, &no_dim },
   [TSR__ATTR_TOP] = { sizeof no_top, &no_top },
   [TSR__ATTR_INDEX] = { sizeof no_index, &no_index },
+  [TSR__ATTR_SLICE] = { sizeof no_slice, &no_slice },
+  [TSR__ATTR_ORDER] = { sizeof no_order, &no_order },
+  [TSR__ATTR_PAD] = { sizeof no_pad, &no_pad },
 };
 
 /* Columns of a row. */
@@ -40,6 +51,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 /* What can be known here of a row's kernel. */
 #define TILE(instruction) .lowering = TSR__LOW_TILE
 #define EMIT(writer) .lowering = TSR__LOW_TILE
+#define VIEW(function) .lowering = TSR__LOW_VIEW
 #define FORMULA(function) .lowering = TSR__LOW_FORMULA
 #define REDUCE(accumulator, read) \
   .lowering = TSR__LOW_REDUCE, .acc = TSR__ACC_##accumulator, .finish = TSR__FINISH_##read

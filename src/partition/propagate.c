@@ -217,8 +217,8 @@ static void start_node(tsr__flow *flow, int n)
   const tsr__program *program = flow->program;
   const tsr__gnode *node = &program->nodes[n];
   int lowering = tsr__ops[node->op].lowering;
-  bool all_free =
-      node->op == TSR__OP_CONST || lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
+  bool all_free = node->op == TSR__OP_CONST || lowering == TSR__LOW_TILE ||
+                  lowering == TSR__LOW_FORMULA || lowering == TSR__LOW_VIEW;
   bool ragged = node->flags & TSR__RAGGED || node->op == TSR__OP_COMPACT;
   TSR_FOR_OPERANDS (program, node, i, o) {
     all_free &= flow->free[o] || node->op == TSR__OP_FULL;

@@ -269,6 +269,40 @@ static bool add_take(world *w)
   return true;
 }
 
+/* A slice of every other dim, or the dims in another order, or turned. */
+static bool add_view(world *w)
+{
+  pair a = *pick(w);
+  int rank = a.value.shape.rank, order[TSR_MAX_RANK] = { 0 }, first = (int)draw(w, 0, 2);
+  int64_t kind = draw(w, 0, 2), step[TSR_MAX_RANK];
+  tsr_range ranges[TSR_MAX_RANK];
+  tsr_shape shape = a.value.shape;
+  if (!rank) return false;
+  for (int d = 0; d < rank; d++) {
+    order[d] = kind == 1 ? (d + first) % rank : d;
+    int64_t size = a.value.shape.dims[order[d]], from = kind ? 0 : draw(w, 0, size);
+    step[d] = kind == 0 ? draw(w, 1, 2) : kind == 1 ? 1 : -1;
+    ranges[d] = TSR_STEPS(kind == 2 ? TSR_END : from, TSR_END, step[d]);
+    shape.dims[d] = kind == 0 ? (size - from + step[d] - 1) / step[d] : size;
+  }
+  dense r = dense_new(a.value.dtype, shape);
+  for (int64_t k = 0; k < r.count; k++) {
+    int64_t index[TSR_MAX_RANK], at = 0, rest = k;
+    for (int d = rank - 1; d >= 0; d--) {
+      int64_t start = kind == 2 ? shape.dims[d] - 1 : ranges[d].start;
+      index[order[d]] = start + step[d] * (rest % shape.dims[d]);
+      rest /= shape.dims[d];
+    }
+    for (int d = 0; d < rank; d++) at = at * a.value.shape.dims[d] + index[d];
+    r.f[k] = a.value.f[at];
+    r.i[k] = a.value.i[at];
+  }
+  tsr_array *node = kind == 1 ? tsr_transpose_at(a.node, order, rank, TSR_HERE)
+                              : tsr_slice_at(a.node, ranges, rank, TSR_HERE);
+  w->pairs[w->count++] = (pair){ node, r };
+  return true;
+}
+
 static bool add_placing(world *w)
 {
   pair a = *pick(w);
@@ -317,9 +351,10 @@ static void add_operation(world *w)
 {
   bool (*const kinds[])(world *) = { add_binary, add_binary,  add_binary,    add_number,
                                      add_unary,  add_where,   add_reduction, add_reduction,
-                                     add_take,   add_placing, add_iota,      add_uniform };
+                                     add_take,   add_placing, add_iota,      add_uniform,
+                                     add_view,   add_view };
   for (int tries = 0; tries < 50; tries++)
-    if (kinds[draw(w, 0, 11)](w)) return;
+    if (kinds[draw(w, 0, 13)](w)) return;
 }
 
 static void check_pair(world *w, pair *p, uint64_t seed)

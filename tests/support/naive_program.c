@@ -551,6 +551,52 @@ static void element(const tsr__program *program, int n, cell **value)
   }
 }
 
+/* Where element `index` of a view lies: in which operand, and dim by dim of that. */
+static int viewed(const tsr__program *program, const tsr__gnode *g, const int64_t *index,
+                  int64_t *from)
+{
+  const void *attr = program->attrs + g->attr;
+  int operand = 0, more = g->rank - program->nodes[tsr__in(program, g, 0)].rank;
+  memcpy(from, index, TSR_MAX_RANK * sizeof *from);
+  for (int d = 0; d < g->rank; d++) {
+    const tsr__gnode *in = &program->nodes[tsr__in(program, g, 0)];
+    const tsr__slice_attr *slice = attr;
+    const tsr__pad_attr *pad = attr;
+    switch (g->op) {
+    case TSR__OP_TRANSPOSE: from[((const tsr__order_attr *)attr)->dims[d]] = index[d]; break;
+    case TSR__OP_SLICE:
+      if (slice->step[d]) from[d] = slice->start[d] + slice->step[d] * index[d];
+      break;
+    case TSR__OP_BROADCAST:
+      if (d >= more) from[d - more] = in->dims[d - more] == 1 ? 0 : index[d];
+      break;
+    case TSR__OP_PAD:
+      from[d] = index[d] - pad->low[d];
+      if (from[d] < 0 || from[d] >= in->dims[d]) operand = 1;
+      break;
+    default:
+      for (; d == tsr__dim_of(program, g) && from[d] >= in->dims[d];
+           in = &program->nodes[tsr__in(program, g, ++operand)])
+        from[d] -= in->dims[d];
+    }
+  }
+  return operand;
+}
+
+static void view(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n];
+  int64_t index[TSR_MAX_RANK] = { 0 }, from[TSR_MAX_RANK];
+  for (int64_t i = 0; i < count_of(g); i++) {
+    unravel(g, i, index);
+    int in = tsr__in(program, g, viewed(program, g, index, from));
+    int64_t at = 0;
+    for (int d = 0; d < program->nodes[in].rank; d++)
+      at = at * program->nodes[in].dims[d] + from[d];
+    value[n][i] = value[in][at];
+  }
+}
+
 static void iota(const tsr__gnode *g, int dim, cell *out)
 {
   int64_t index[TSR_MAX_RANK] = { 0 };
@@ -697,6 +743,7 @@ void naive_program(const tsr__program *program, cell **value)
     else if (g->result_count) continue; /* its results are computed where they are taken out */
     else if (g->op == TSR__OP_RESULT) sort(program, n, value);
     else if (lowering == TSR__LOW_REDUCE) reduce(program, n, value);
+    else if (lowering == TSR__LOW_VIEW) view(program, n, value);
     else element(program, n, value);
   }
 }

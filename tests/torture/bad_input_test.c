@@ -136,6 +136,14 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
   MADE(tsr_scatter_add_at(b, b, a, 3, NULL));
   MADE(tsr_matmul_at(a, b, NULL));
   MADE(tsr_matmul_at(b, a, NULL));
+  MADE(tsr_slice_at(a, &(tsr_range){ 1, TSR_END, 0 }, 1, NULL));
+  MADE(tsr_slice_at(a, NULL, 0, NULL));
+  MADE(tsr_transpose_at(a, NULL, 0, NULL));
+  MADE(tsr_flip_at(a, TSR_DIMS(0), NULL));
+  MADE(tsr_broadcast_to_at(a, TSR_SHAPE(2, 2), NULL));
+  MADE(tsr_pad_at(&(tsr_pad_args){ .x = a, .low = { 1 } }, NULL));
+  MADE(tsr_concat_at((tsr_array *[]){ a, b }, 2, 0, NULL));
+  MADE(tsr_concat_at((tsr_array *[]){ b, a }, 2, 0, NULL));
   MADE(tsr_reshard_at(a, none, NULL));
   MADE(tsr_constrain_at(a, none, NULL));
   MADE(tsr_keep_at(s, a, NULL));

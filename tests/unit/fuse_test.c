@@ -117,6 +117,81 @@ TEST(rows_known_at_run_time_share_a_loop_by_their_mask)
   kernel_close(&k);
 }
 
+/* What a kernel reads and writes: one, of so many inputs and outputs. */
+static void check_one_kernel(kernel_fixture *k, int inputs, int outputs)
+{
+  CHECK_I64(number_of_kernels(k), 1);
+  CHECK_I64(k->schedule.step_count, 1);
+  const tsr__kernel_io *io = tsr__kernel_io_of(k->schedule.steps[0].kernel);
+  CHECK_I64(io->input_count, inputs);
+  CHECK_I64(io->output_count, outputs);
+}
+
+TEST(views_are_read_in_place)
+{
+  double x[60], y[20], out[20];
+  kernel_fixture k;
+  for (int i = 0; i < 60; i++) x[i] = i;
+  for (int i = 0; i < 20; i++) y[i] = 100 * i;
+  kernel_open(&k, 1, NULL, 1);
+  int a = kernel_leaf(&k, TSR_F64, TSR_SHAPE(6, 10), false, x);
+  int b = kernel_leaf(&k, TSR_F64, TSR_SHAPE(10, 2), false, y);
+  tsr__ask rows = { TSR__ATTR(tsr__slice_attr, .start = { 5 }, .step = { -3 }, .size = { 2 }) };
+  tsr__ask order = { TSR__ATTR(tsr__order_attr, .dims = { 1, 0 }) };
+  int part = kernel_node(&k, TSR__OP_SLICE, TSR__LINKS(a), &rows, false);
+  int turned = kernel_node(&k, TSR__OP_TRANSPOSE, TSR__LINKS(part), &order, false);
+  int sum = kernel_op(&k, TSR__OP_ADD, turned, b, -1);
+  kernel_root(&k, sum);
+  check_one_kernel(&k, 2, 1);
+  CHECK(!k.buffer[part][0] && !k.buffer[turned][0]);
+  kernel_read(&k, sum, out);
+  for (int i = 0; i < 10; i++)
+    for (int j = 0; j < 2; j++)
+      CHECK_F64_BITS(out[2 * i + j], x[(5 - 3 * j) * 10 + i] + y[2 * i + j]);
+  kernel_close(&k);
+}
+
+/* A pad, and a slice of it with a part of the border, beside a concat: all read at once. */
+TEST(pieces_of_a_view_are_read_by_one_kernel)
+{
+  double x[6] = { 1, 2, 3, 4, 5, 6 }, y[3] = { 10, 20, 30 }, out[6];
+  kernel_fixture k;
+  kernel_open(&k, 1, NULL, 1);
+  int a = kernel_leaf(&k, TSR_F64, TSR_SHAPE(6), false, x);
+  int b = kernel_leaf(&k, TSR_F64, TSR_SHAPE(3), false, y);
+  tsr__ask borders = { TSR__ATTR(tsr__pad_attr, .low = { 2 }, .high = { 1 }) };
+  tsr__ask some = { TSR__ATTR(tsr__slice_attr, .start = { 1 }, .step = { 1 }, .size = { 6 }) };
+  tsr__ask along = { TSR__ATTR(tsr__dim_attr, .dim = 0) };
+  int padded =
+      kernel_node(&k, TSR__OP_PAD, TSR__LINKS(a, kernel_number(&k, TSR_F64, -1)), &borders, false);
+  int part = kernel_node(&k, TSR__OP_SLICE, TSR__LINKS(padded), &some, false);
+  int twice = kernel_node(&k, TSR__OP_CONCAT, TSR__LINKS(b, b), &along, false);
+  int sum = kernel_op(&k, TSR__OP_ADD, part, twice, -1);
+  kernel_root(&k, sum);
+  check_one_kernel(&k, 2, 1);
+  kernel_read(&k, sum, out);
+  for (int i = 0; i < 6; i++) CHECK_F64_BITS(out[i], (i ? x[i - 1] : -1) + y[i % 3]);
+  kernel_close(&k);
+}
+
+/* What is computed and then viewed is stored once; the view of it, and one that broadcasts, are
+ * not. */
+TEST(what_is_viewed_is_stored_and_the_view_is_not)
+{
+  double x[12] = { 1, 2, 3, 4 };
+  kernel_fixture k;
+  kernel_open(&k, 1, NULL, 1);
+  int a = kernel_leaf(&k, TSR_F64, TSR_SHAPE(3, 4), false, x);
+  tsr__ask row = { TSR__ATTR(tsr__slice_attr, .start = { 1 }, .step = { 1 }, .size = { 1 }) };
+  int twice = kernel_op(&k, TSR__OP_ADD, a, a, -1);
+  int one = kernel_node(&k, TSR__OP_SLICE, TSR__LINKS(twice), &row, false);
+  kernel_root(&k, kernel_op(&k, TSR__OP_MUL, a, one, -1));
+  CHECK_I64(number_of_kernels(&k), 2);
+  CHECK(k.buffer[twice][0]);
+  CHECK(!k.buffer[one][0]);
+  kernel_close(&k);
+}
+
 /* ---- random programs ---- */
 
 enum { SHAPES = 7, NODES = 60 };
@@ -353,11 +428,80 @@ static void random_lookup(maker *m)
   keep(m, kernel_op(&m->k, TSR__OP_TAKE, t, at, -1));
 }
 
+/* A slice or a transpose that leaves dim 0 alone where that is sharded; now and then cast, so that
+ * something computed lies between two views. */
+static void random_view(maker *m)
+{
+  int a = pick(m);
+  const tsr__gnode g = m->k.program.nodes[a];
+  bool split = m->k.mesh && node_sharded(m, a);
+  tsr__slice_attr slice = { .start = { 0 } };
+  tsr__order_attr order = { .dims = { 0, 1, 2, 3, 4, 5, 6, 7 } };
+  if (g.rank == 0) return;
+  for (int d = split; d < g.rank; d++) {
+    int other = (int)test_range(&m->rng, d, g.rank - 1);
+    uint8_t swap = order.dims[d];
+    order.dims[d] = order.dims[other];
+    order.dims[other] = swap;
+    int64_t kind = test_range(&m->rng, 0, 3), size = g.dims[d];
+    if (kind == 0) continue;
+    int64_t step = kind == 1 ? 1 : test_range(&m->rng, 1, 4), first = test_range(&m->rng, 0, size);
+    bool back = test_range(&m->rng, 0, 1);
+    slice.step[d] = back ? -step : step;
+    slice.size[d] = (size - first + step - 1) / step;
+    slice.start[d] = !slice.size[d] ? 0 : back ? size - 1 - first : first;
+    if (test_range(&m->rng, 0, 2) == 0) { /* turned, whole */
+      slice.step[d] = -1;
+      slice.size[d] = size;
+      slice.start[d] = size ? size - 1 : 0;
+    }
+  }
+  bool turned = test_range(&m->rng, 0, 1);
+  tsr__ask ask = { .attr = turned ? (void *)&order : (void *)&slice,
+                   .attr_bytes = turned ? sizeof order : sizeof slice };
+  a = keep(m, kernel_node(&m->k, turned ? TSR__OP_TRANSPOSE : TSR__OP_SLICE, TSR__LINKS(a), &ask,
+                          split));
+  if (test_range(&m->rng, 0, 2) == 0)
+    keep(m, cast_to(m, a, (int)fixture_dtype(test_range(&m->rng, 0, 99))));
+}
+
+/* Borders of a number, or the array beside itself and others of its shape. */
+static void random_pieces(maker *m)
+{
+  int a = pick(m), number, in[4] = { a, a, a, a };
+  const tsr__gnode g = m->k.program.nodes[a];
+  bool split = m->k.mesh && node_sharded(m, a);
+  if (g.rank <= split) return;
+  if (test_range(&m->rng, 0, 1)) {
+    tsr__pad_attr pad = { .low = { 0 } };
+    for (int d = split; d < g.rank; d++) {
+      pad.low[d] = test_range(&m->rng, 0, 3);
+      pad.high[d] = test_range(&m->rng, 0, 3);
+    }
+    number = naive_is_real(g.dtype) ? kernel_number(&m->k, (tsr_dtype)g.dtype, -1.5)
+                                    : kernel_integer(&m->k, (tsr_dtype)g.dtype, 1);
+    tsr__ask ask = { .attr = &pad, .attr_bytes = sizeof pad };
+    keep(m, kernel_node(&m->k, TSR__OP_PAD, TSR__LINKS(a, number), &ask, split));
+    return;
+  }
+  int count = (int)test_range(&m->rng, 1, 4);
+  for (int i = 0; i < count; i++) {
+    int b = pick(m);
+    const tsr__gnode *o = &m->k.program.nodes[b];
+    if (o->rank == g.rank && !memcmp(o->dims, g.dims, sizeof g.dims) &&
+        (!m->k.mesh || node_sharded(m, b) == split))
+      in[i] = cast_to(m, b, g.dtype);
+  }
+  tsr__dim_attr along = { .dim = test_range(&m->rng, split, g.rank - 1) };
+  tsr__ask ask = { .attr = &along, .attr_bytes = sizeof along };
+  keep(m, kernel_node(&m->k, TSR__OP_CONCAT, (tsr__links){ in, count }, &ask, split));
+}
+
 static void make_program(maker *m, int size)
 {
   for (int i = 0; i < 3; i++) random_leaf(m);
   for (int i = 0; i < size; i++) {
-    switch (test_range(&m->rng, 0, 9)) {
+    switch (test_range(&m->rng, 0, 14)) {
     case 0: random_leaf(m); break;
     case 1: random_unary(m); break;
     case 2: random_where(m); break;
@@ -365,6 +509,11 @@ static void make_program(maker *m, int size)
     case 4: random_lookup(m); break;
     case 5:
     case 6: random_reduction(m); break;
+    case 7:
+    case 8:
+    case 9: random_view(m); break;
+    case 10:
+    case 11: random_pieces(m); break;
     default: random_binary(m);
     }
   }

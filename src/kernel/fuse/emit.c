@@ -79,38 +79,98 @@ static tsr__kval cast(emit *e, tsr__kval x, int dtype)
 
 /* ---- operands in memory ---------------------------------------------------------------------- */
 
-/* Along which dims of the domain an operand does not vary, aligned at the last dim. */
-static uint32_t flat_dims(const tsr__gnode *domain, const tsr__gnode *o)
-{
-  uint32_t flat = 0;
-  for (int d = 0; d < domain->rank; d++) {
-    int own = d - (domain->rank - o->rank);
-    if (own < 0 || (o->dims[own] == 1 && domain->dims[d] != 1)) flat |= 1u << d;
-  }
-  return flat;
-}
+static tsr__kval load_one(emit *e, int n);
 
-static tsr__kval load(emit *e, int n, uint32_t flat)
+static void add_load(emit *e, const tsr__loadinfo *load)
 {
-  const tsr__gnode *g = node_of(e, n);
   tsr__kbuild *b = &e->build;
-  int input = tsr__kbuild_input(b, n);
-  if (!flat) {
-    int place = tsr__kbuild_slot(b, TSR__SLOT_INPUT, (tsr_dtype)g->dtype, input);
-    return widen(e, (tsr__kval){ place, false, g->dtype });
-  }
-  int extra = (int)b->load_count;
   if (!tsr__grow(b->heap, (void **)&b->loads, &b->load_cap, b->load_count + 1, sizeof *b->loads))
     b->failed = true;
-  else b->loads[b->load_count++] = (tsr__loadinfo){ .input = input, .flat = flat };
-  int slot = tsr__kbuild_slot(b, TSR__SLOT_REG, (tsr_dtype)g->dtype, 0);
+  else b->loads[b->load_count++] = *load;
+}
+
+/* One value for a part of a tile, as it lies in memory. */
+static int fill_of(emit *e, int n)
+{
+  int dtype = node_of(e, n)->dtype;
+  if (e->value[n].slot < 0) e->value[n] = load_one(e, n);
+  tsr__kval x = e->value[n];
+  return is_stored(dtype) ? apply(e, TSR__K_NARROW, dtype, dtype, x).slot : x.slot;
+}
+
+static void view_pieces(emit *e, int n, const tsr__loadinfo *load);
+
+/* What is seen of a node, piece by piece; views are read through. */
+static void add_pieces(emit *e, int n, const tsr__loadinfo *load)
+{
+  const tsr__fact *fact = &e->fusion->fact[n];
+  tsr__loadinfo piece = *load;
+  if (fact->view) {
+    view_pieces(e, n, load);
+    return;
+  }
+  piece.more = true;
+  if (fact->uniform) {
+    piece.rank = 0; /* the same wherever it is read */
+    piece.fill = fill_of(e, n);
+  } else {
+    piece.input = tsr__kbuild_input(&e->build, n);
+  }
+  add_load(e, &piece);
+}
+
+/* The first operand lies over the others. */
+static void view_pieces(emit *e, int n, const tsr__loadinfo *load)
+{
+  const tsr__gnode *g = node_of(e, n);
+  tsr__loadinfo inner;
+  for (int i = g->in_count - 1; i >= 0; i--)
+    if (tsr__load_through(e->program, g, i, load, &inner))
+      add_pieces(e, tsr__in(e->program, g, i), &inner);
+}
+
+/* The loads from `first` on as a value, of the dtype that it has in memory. */
+static tsr__kval loaded(emit *e, int first, int dtype)
+{
+  tsr__kbuild *b = &e->build;
+  size_t count = b->load_count - (size_t)first;
+  if (!count || b->failed) return tsr__kbuild_const_i(b, (tsr_dtype)register_of(dtype), 0);
+  tsr__loadinfo *last = &b->loads[b->load_count - 1];
+  last->more = false;
+  if (count == 1 && last->input >= 0 && tsr__load_plain(last, node_of(e, e->domain)->rank)) {
+    b->load_count--;
+    int place = tsr__kbuild_slot(b, TSR__SLOT_INPUT, (tsr_dtype)dtype, last->input);
+    return (tsr__kval){ place, false, (uint8_t)dtype };
+  }
+  int slot = tsr__kbuild_slot(b, TSR__SLOT_REG, (tsr_dtype)dtype, 0);
   tsr__kbuild_inst(b, false,
                    (tsr__inst){ .op = TSR__K_LOAD,
-                                .dtype = g->dtype,
+                                .dtype = (uint8_t)dtype,
                                 .out = slot,
                                 .in = { -1, -1, -1 },
-                                .extra = extra });
-  return widen(e, (tsr__kval){ slot, false, g->dtype });
+                                .extra = first });
+  return (tsr__kval){ slot, false, (uint8_t)dtype };
+}
+
+static tsr__kval load(emit *e, int n, const tsr__loadinfo *from)
+{
+  int first = (int)e->build.load_count;
+  add_pieces(e, n, from);
+  return loaded(e, first, node_of(e, n)->dtype);
+}
+
+/* An operand that is aligned with the domain at the last dim. */
+static tsr__kval load_aligned(emit *e, int n)
+{
+  tsr__loadinfo from = tsr__load_aligned(node_of(e, e->domain), node_of(e, n));
+  return load(e, n, &from);
+}
+
+/* A value as its instructions want it: what was loaded is widened for the first that needs it. */
+static tsr__kval in_register(emit *e, int n)
+{
+  if (!e->value[n].uniform) e->value[n] = widen(e, e->value[n]);
+  return e->value[n];
 }
 
 /* One element in memory, for all. */
@@ -129,7 +189,7 @@ static tsr__kval load_one(emit *e, int n)
 static bool computed_here(const emit *e, int n)
 {
   const tsr__fact *fact = &e->fusion->fact[n];
-  return fact->tile && (fact->uniform || fact->kernel == e->kernel);
+  return fact->tile && (fact->uniform || fact->view || fact->kernel == e->kernel);
 }
 
 static int in_of(const emit *e, const tsr__gnode *g, int i)
@@ -140,22 +200,20 @@ static int in_of(const emit *e, const tsr__gnode *g, int i)
 static tsr__kval operand(emit *e, int n, int i)
 {
   int o = in_of(e, node_of(e, n), i);
-  if (e->value[o].slot >= 0) return e->value[o];
+  if (e->value[o].slot >= 0) return in_register(e, o);
   const tsr__gnode *g = node_of(e, n);
-  tsr__kval value;
   if (e->fusion->fact[o].uniform) {
-    value = load_one(e, o);
+    e->value[o] = load_one(e, o);
   } else if (tsr__ops[g->op].shape_rule == TSR__SH_TAKE && i == 1 &&
              node_of(e, in_of(e, g, 0))->rank != 1) {
     /* The indices lie along some dims of the result only; nobody else reads them so. */
-    uint32_t span = (1u << node_of(e, o)->rank) - 1;
-    uint32_t all = (1u << g->rank) - 1;
-    return load(e, o, all & ~(span << tsr__dim_of(e->program, g)));
+    tsr__loadinfo from = tsr__load_aligned(node_of(e, o), node_of(e, o));
+    for (int d = 0; d < from.rank; d++) from.dims[d].dim += tsr__dim_of(e->program, g);
+    return widen(e, load(e, o, &from));
   } else {
-    value = load(e, o, flat_dims(node_of(e, e->domain), node_of(e, o)));
+    e->value[o] = load_aligned(e, o);
   }
-  e->value[o] = value;
-  return value;
+  return in_register(e, o);
 }
 
 /* A uniform value as a tile of its own. */
@@ -261,9 +319,19 @@ static tsr__kval emit_pow(emit *e, int n)
   return cast(e, tsr__formula_pow(&e->build, in[0], in[1]), dtype);
 }
 
+/* A view over the domain, not yet widened. */
+static tsr__kval emit_view(emit *e, int n)
+{
+  int first = (int)e->build.load_count;
+  if (e->fusion->fact[n].uniform) return operand(e, n, 0);
+  tsr__loadinfo from = tsr__load_aligned(node_of(e, n), node_of(e, n));
+  view_pieces(e, n, &from);
+  return loaded(e, first, node_of(e, n)->dtype);
+}
+
 /* How an operation is computed: what the kernel column of its row says. */
 typedef struct lowered {
-  tsr__kval (*write)(emit *e, int n);                    /* EMIT */
+  tsr__kval (*write)(emit *e, int n);                    /* EMIT, VIEW */
   tsr__kval (*formula)(tsr__kbuild *build, tsr__kval x); /* FORMULA */
   uint8_t instruction;                                   /* TILE: tsr__kop */
   uint8_t step;                                          /* STEP: tsr__step_kind */
@@ -271,6 +339,7 @@ typedef struct lowered {
 
 #define TILE(name) .instruction = TSR__K_##name
 #define EMIT(name) .write = emit_##name
+#define VIEW(name) .write = emit_view
 #define FORMULA(name) .formula = tsr__formula_##name
 #define STEP(kind) .step = TSR__STEP_##kind
 #define ROUTINE(function) .step = TSR__STEP_ROUTINE
@@ -338,8 +407,9 @@ static void store(emit *e, int n)
   tsr__kval x = e->value[n];
   int output = tsr__kbuild_output(b, n), dtype = node_of(e, n)->dtype;
   if (b->failed) return;
-  if (is_stored(dtype)) {
-    store_narrow(e, dtype, output, x);
+  bool loaded = x.dtype == dtype && b->slots[x.slot].kind == TSR__SLOT_REG; /* bits, not a value */
+  if (is_stored(dtype) && !loaded) {
+    store_narrow(e, dtype, output, in_register(e, n));
     return;
   }
   if (x.uniform || b->slots[x.slot].kind != TSR__SLOT_REG) {
@@ -378,12 +448,9 @@ static tsr__kval value_at(emit *e, int node, int n)
 {
   if (n < 0) return (tsr__kval){ -1, false, 0 };
   (void)node;
-  if (e->value[n].slot < 0) {
-    e->value[n] = e->fusion->fact[n].uniform
-                      ? load_one(e, n)
-                      : load(e, n, flat_dims(node_of(e, e->domain), node_of(e, n)));
-  }
-  return spread_out(e, e->value[n]);
+  if (e->value[n].slot < 0)
+    e->value[n] = e->fusion->fact[n].uniform ? load_one(e, n) : load_aligned(e, n);
+  return spread_out(e, in_register(e, n));
 }
 
 /* Accumulators know i32, i64, u64 and floats, and of these what their rows say. */
@@ -453,12 +520,27 @@ static void need(const emit *e, int n)
   if (n >= 0) e->fusion->fact[n].needed = true;
 }
 
+/* What node `n` reads that is computed here, or read through to be read. */
+static void need_operands(const emit *e, int n)
+{
+  const tsr__fusion *f = e->fusion;
+  bool needed = f->fact[n].needed && computed_here(e, n);
+  TSR_FOR_OPERANDS (e->program, node_of(e, n), i, o) {
+    int reach = tsr__reach(f, n, i);
+    if (reach == TSR__REACH_VIEW) f->fact[o].through = true;
+    else if (needed && reach == TSR__REACH_ELEMENT) need(e, o);
+    else if (reach == TSR__REACH_UNIFORM) need(e, o);
+  }
+}
+
 /* Marks what the results of this kernel need, from the last node to the first. */
 static void mark(const emit *e)
 {
   const tsr__fusion *f = e->fusion;
-  for (int n = 0; n < e->program->node_count; n++)
+  for (int n = 0; n < e->program->node_count; n++) {
     f->fact[n].needed = f->fact[n].kernel == e->kernel && f->fact[n].store;
+    f->fact[n].through = false;
+  }
   for (int a = 0; a < f->out->accum_count; a++) {
     const tsr__accum *accum = &f->out->accums[a];
     if (!accum_here(e, a)) continue;
@@ -467,10 +549,7 @@ static void mark(const emit *e)
     need(e, accum->codes);
   }
   for (int n = e->program->node_count - 1; n >= 0; n--) {
-    if (!f->fact[n].needed || !computed_here(e, n)) continue;
-    TSR_FOR_OPERANDS (e->program, node_of(e, n), i, o) {
-      if (tsr__reach(f, n, i) != TSR__REACH_MEMORY) need(e, o);
-    }
+    if (f->fact[n].through || (f->fact[n].needed && computed_here(e, n))) need_operands(e, n);
   }
 }
 

@@ -11,8 +11,11 @@
  *
  * Levels are as late as they can be, so that a chain is not torn apart. What has one value for all
  * elements (numbers, full, arithmetic of those and of single elements) is computed anew in each
- * kernel that needs it. */
+ * kernel that needs it. So is a view: it is a way of reading what must be in memory, so what it
+ * views is stored by a kernel before, and the view itself only where a step needs it. */
 #include "kernel/fuse/fuse.h"
+
+enum { MOST_VIEWS = 64 }; /* that are read through at once */
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
@@ -38,6 +41,11 @@ static bool is_reduction(const tsr__gnode *g)
   return tsr__ops[g->op].lowering == TSR__LOW_REDUCE;
 }
 
+static bool is_view(const tsr__gnode *g)
+{
+  return tsr__ops[g->op].lowering == TSR__LOW_VIEW;
+}
+
 /* Whether a node gives one value for all elements without a loop. */
 static bool uniform(const tsr__fusion *f, int n)
 {
@@ -46,6 +54,7 @@ static bool uniform(const tsr__fusion *f, int n)
   if (!f->fact[n].tile) return single(g);
   if (tsr__has_table(g->op)) return false;
   if (tsr__is_source(g->op)) return g->in_count > 0; /* a number everywhere, or positions */
+  if (is_view(g) && g->in_count > 1) return false;
   bool all = true;
   TSR_FOR_OPERANDS (f->program, g, i, o) all = all && f->fact[o].uniform;
   return all;
@@ -58,11 +67,13 @@ int tsr__reach(const tsr__fusion *f, int node, int i)
   if (in < 0) return TSR__REACH_NONE;
   if (tsr__has_table(g->op) && i == 0) return TSR__REACH_MEMORY;
   if (f->fact[in].uniform) return TSR__REACH_UNIFORM;
+  int away = f->fact[in].view ? TSR__REACH_VIEW : TSR__REACH_MEMORY;
   const tsr__gnode *first = &f->program->nodes[tsr__in(f->program, g, 0)];
-  if (tsr__ops[g->op].shape_rule == TSR__SH_TAKE && first->rank != 1) return TSR__REACH_MEMORY;
+  bool inside = tsr__ops[g->op].shape_rule == TSR__SH_TAKE && first->rank != 1;
+  if (inside || is_view(g)) return away;
   /* The domain of a reduction is that of what it reduces. */
   const tsr__gnode *domain = is_reduction(g) ? first : g;
-  return same_dims(&f->program->nodes[in], domain) ? TSR__REACH_ELEMENT : TSR__REACH_MEMORY;
+  return same_dims(&f->program->nodes[in], domain) ? TSR__REACH_ELEMENT : away;
 }
 
 /* ---- rows known at run time ------------------------------------------------------------------ */
@@ -130,6 +141,16 @@ static int domain_of(tsr__fusion *f, int n)
   return f->domain_count++;
 }
 
+/* How many views are read through to read this one: a longer chain is stored on its way. */
+static int views_of(const tsr__fusion *f, int n)
+{
+  int views = 1;
+  if (!is_view(&f->program->nodes[n])) return 0;
+  TSR_FOR_OPERANDS (f->program, &f->program->nodes[n], i, o)
+    views += f->fact[o].view ? f->fact[o].views : 1;
+  return views;
+}
+
 static void find_facts(tsr__fusion *f, const int *stage)
 {
   int count = f->program->node_count;
@@ -138,8 +159,11 @@ static void find_facts(tsr__fusion *f, const int *stage)
     int lowering = tsr__ops[g->op].lowering;
     f->fact[n] =
         (tsr__fact){ .stage = stage[n], .level = -1, .domain = -1, .kernel = -1, .origin = n };
-    f->fact[n].tile = lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
+    f->fact[n].tile =
+        lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA || lowering == TSR__LOW_VIEW;
     f->fact[n].uniform = uniform(f, n);
+    f->fact[n].views = views_of(f, n);
+    f->fact[n].view = f->fact[n].views > 0 && f->fact[n].views <= MOST_VIEWS && !f->fact[n].uniform;
   }
   for (int n = 0; n < count; n++) unite_rows(f, n);
   for (int n = 0; n < count; n++) {
@@ -257,7 +281,8 @@ static void find_stores(tsr__fusion *f)
       int reach = tsr__reach(f, n, i);
       if (!f->fact[o].tile) continue;
       if (!in_kernel || reach == TSR__REACH_MEMORY) f->fact[o].store = true;
-      else if (reach == TSR__REACH_ELEMENT && f->fact[o].kernel != f->fact[n].kernel)
+      else if (reach == TSR__REACH_ELEMENT && f->fact[o].kernel != f->fact[n].kernel &&
+               !f->fact[o].view)
         f->fact[o].store = true;
     }
   }

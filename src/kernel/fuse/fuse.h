@@ -12,6 +12,9 @@ typedef struct tsr__fact {
   int kernel;   /* which kernel computes it; -1 = none */
   int origin;   /* nodes with dynamic rows: representative of those with the same rows */
   bool tile;    /* a pure function of elements, computed in kernels */
+  bool view;    /* a view that is read through wherever it is needed: never stored for a kernel */
+  bool through; /* read through by the kernel being emitted */
+  int views;    /* how many views are read through to read this one, with it */
   bool uniform; /* one value for all elements: recomputed wherever it is needed */
   bool store;   /* its elements are needed in memory */
   bool needed;  /* by the kernel being emitted */
@@ -38,12 +41,22 @@ enum tsr__reach {
   TSR__REACH_NONE,    /* no such operand */
   TSR__REACH_ELEMENT, /* element by element, in the same kernel if it is computed in the stage */
   TSR__REACH_MEMORY,  /* from memory: other shapes, tables */
+  TSR__REACH_VIEW,    /* a view: what it views is read from memory */
   TSR__REACH_UNIFORM
 };
 int tsr__reach(const tsr__fusion *fusion, int node, int i);
 
 /* The tsr__step_kind of an operation that is a step. */
 int tsr__step_of(int op);
+
+/* How an operand of shape `o` lies under a domain if it is aligned at the last dim (loads.c). */
+tsr__loadinfo tsr__load_aligned(const tsr__gnode *domain, const tsr__gnode *o);
+/* The map from a domain to operand `i` of a view, given that from the domain to the view. False:
+ * nothing of it is seen. */
+bool tsr__load_through(const tsr__program *program, const tsr__gnode *view, int i,
+                       const tsr__loadinfo *from, tsr__loadinfo *out);
+/* Whether a load is the operand's elements in order, one for each of a domain of `rank`. */
+bool tsr__load_plain(const tsr__loadinfo *load, int rank);
 
 /* Writes kernel number `kernel`. */
 tsr_status tsr__emit(const tsr__fusion *fusion, int kernel, tsr__kernel **out);

@@ -282,6 +282,15 @@ static void print_slot(const tsr__kernel *k, int slot, tsr__text *out)
   }
 }
 
+static void print_loads(const tsr__kernel *k, const tsr__loadinfo *load, tsr__text *out)
+{
+  for (bool more = true; more; more = load++->more) {
+    tsr__text_add(out, " ");
+    if (load->input >= 0) tsr__text_add(out, "%%%d", k->numbers[load->input]);
+    else print_slot(k, load->fill, out);
+  }
+}
+
 void tsr__kernel_print(const tsr__kernel *k, tsr__text *out)
 {
   for (int i = 0; i < k->inst_count; i++) {
@@ -294,8 +303,7 @@ void tsr__kernel_print(const tsr__kernel *k, tsr__text *out)
     tsr__text_add(out, "%s", tsr__kop_names[inst->op]);
     if (inst->dtype) tsr__text_add(out, ".%s", tsr_dtype_name((tsr_dtype)inst->dtype));
     if (inst->op == TSR__K_REDUCE) tsr__text_add(out, " #%d", k->reds[inst->extra].accum);
-    if (inst->op == TSR__K_LOAD)
-      tsr__text_add(out, " %%%d", k->numbers[k->loads[inst->extra].input]);
+    if (inst->op == TSR__K_LOAD) print_loads(k, &k->loads[inst->extra], out);
     for (int o = 0; o < TSR__K_OPERANDS; o++) {
       if (inst->in[o] < 0) continue;
       tsr__text_add(out, " ");

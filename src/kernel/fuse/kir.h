@@ -66,10 +66,25 @@ typedef struct tsr__slotinfo {
   int32_t uniform; /* PARAM, CONST, TEMP: which uniform cell holds it */
 } tsr__slotinfo;
 
-/* An operand that does not lie like the domain: bit d of `flat` = it does not vary along dim d. */
+/* Where a dim of an operand is read: at start + step * (index in the domain's dim `dim`). */
+typedef struct tsr__loaddim {
+  int64_t start, step; /* step 0: one place, whatever the domain does */
+  int64_t size;        /* elements of the operand's part; -1: as many as the domain's along `dim` */
+  int32_t dim;
+} tsr__loaddim;
+
+/* An operand that does not lie like the domain: an affine map of indices, and the part of the
+ * domain that it is for. What several write to one tile are the pieces of a view:
+ *
+ *   pad of x        | 0 0 x x x 0 |    a fill, and x over it where 2 <= index < 5
+ *   concat of x, y  | x x x y y y |    x where index < 3, y where 3 <= index */
 typedef struct tsr__loadinfo {
-  int32_t input;
-  uint32_t flat;
+  int32_t input; /* -1: one value for all, in the slot `fill` */
+  int32_t fill;
+  int32_t rank; /* of the operand */
+  bool more;    /* the next one goes over it */
+  tsr__loaddim dims[TSR_MAX_RANK];
+  int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK]; /* by dims of the domain: low <= index < high */
 } tsr__loadinfo;
 
 /* What the instructions with more than operands need beside them. */

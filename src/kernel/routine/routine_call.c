@@ -7,6 +7,7 @@
 #define ROUTINE(function) tsr__routine_##function
 #define TILE(instruction) NULL
 #define EMIT(writer) NULL
+#define VIEW(name) NULL
 #define FORMULA(function) NULL
 #define REDUCE(accumulator, finish) NULL
 #define STEP(kind) NULL

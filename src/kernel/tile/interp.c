@@ -70,7 +70,7 @@ static size_t scratch_bytes(const tsr__kernel *k, size_t own)
 {
   return aligned(((size_t)k->slot_count + 1) * sizeof(void *)) +
          aligned((size_t)k->slot_count * sizeof(tsr__moving)) +
-         aligned((size_t)k->load_count * sizeof(tsr__walk)) +
+         aligned((size_t)k->load_count * sizeof(tsr__loading)) +
          aligned((size_t)k->red_count * sizeof(tsr__reducing)) +
          aligned(TSR__TILE * sizeof(int32_t)) + (size_t)k->uniform_count * CELL +
          ((size_t)k->reg_count + (size_t)k->io.output_count) * REGISTER_BYTES + own + 64;
@@ -371,14 +371,14 @@ static bool run_stretch(tsr__job *job, const stretch *s)
   task.slot = (void **)carve(&memory, ((size_t)k->slot_count + 1) * sizeof(void *)) + 1;
   task.slot[-1] = NULL;
   task.moving = carve(&memory, (size_t)k->slot_count * sizeof(tsr__moving));
-  task.loads = carve(&memory, (size_t)k->load_count * sizeof(tsr__walk));
+  task.loads = carve(&memory, (size_t)k->load_count * sizeof(tsr__loading));
   task.reds = carve(&memory, (size_t)k->red_count * sizeof(tsr__reducing));
   task.codes = carve(&memory, TSR__TILE * sizeof(int32_t));
   unsigned char *cells = carve(&memory, (size_t)k->uniform_count * CELL);
   place_slots(&task, cells,
               carve(&memory, ((size_t)k->reg_count + (size_t)k->io.output_count) * REGISTER_BYTES));
   for (int i = 0; i < k->load_count; i++)
-    tsr__walk_make(&task.loads[i], k->rank, task.size, k->loads[i].flat);
+    tsr__loading_make(&task.loads[i], &k->loads[i], k->rank, task.size);
   place_reductions(&task, &memory, own == 0);
   run_tiles(&task, s->from, s->to);
   keep_guesses(&task);

@@ -18,6 +18,19 @@ void tsr__walk_make(tsr__walk *walk, int rank, const int64_t *size, uint32_t fla
  * innermost dim. */
 int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left);
 
+/* A load of one device: the same in elements of the operand's part, the domain's dims joined where
+ * that is one walk. Element `at` of the domain, at `index` along the walk's dims, lies at start +
+ * the sum of index * step; it is there where low <= index < high. */
+typedef struct tsr__loading {
+  tsr__walk walk;
+  bool empty, bounded;
+  int64_t start;
+  int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
+} tsr__loading;
+
+void tsr__loading_make(tsr__loading *loading, const tsr__loadinfo *info, int rank,
+                       const int64_t *size);
+
 /* A slot that moves with the tile. */
 typedef struct tsr__moving {
   char *base;
@@ -54,7 +67,7 @@ typedef struct tsr__task {
   int64_t size[TSR_MAX_RANK]; /* local dims */
   tsr__moving *moving;
   int moving_count;
-  tsr__walk *loads;    /* by load */
+  tsr__loading *loads; /* by load */
   tsr__reducing *reds; /* by reduction */
   int32_t *codes;      /* a tile of group codes */
   tsr__fault fault;

@@ -1,7 +1,7 @@
 /* Operands that do not lie like the domain, and values made from positions.
  *
- * All of them go run by run along the innermost dim that the operand treats alike: a run is copied
- * or filled at once. A position is always counted within the device's part, in C order. */
+ * All of them go run by run along the innermost dim that the operand treats alike: a run is copied,
+ * filled or gathered at once. A position is always counted within the device's part, in C order. */
 #include "kernel/tile/interp.h"
 
 void tsr__walk_make(tsr__walk *walk, int rank, const int64_t *size, uint32_t flat)
@@ -44,26 +44,88 @@ int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left)
   return offset;
 }
 
-/* ---- broadcast operands ---------------------------------------------------------------------- */
+/* ---- loads ----------------------------------------------------------------------------------- */
 
-/* A run on its way into a tile; `still`: one element, repeated. */
+/* By dims of the domain: where the operand's first element is, and how far the next one along each
+ * dim. */
+static void find_steps(const tsr__loadinfo *info, const int64_t *size, int64_t step[TSR_MAX_RANK],
+                       int64_t *start)
+{
+  int64_t stride = 1;
+  *start = 0;
+  for (int k = info->rank - 1; k >= 0; k--) {
+    const tsr__loaddim *dim = &info->dims[k];
+    step[dim->dim] += dim->step * stride;
+    *start += dim->start * stride;
+    stride *= dim->size < 0 ? size[dim->dim] : dim->size;
+  }
+}
+
+/* A dim of the domain as it is walked along. */
+typedef struct stride {
+  int64_t size, step, low, high;
+} stride;
+
+/* Whether the dims around `inner` continue it: then they are one. */
+static bool joins(const stride *outer, const stride *inner)
+{
+  return inner->low == 0 && inner->high == inner->size && outer->step == inner->step * inner->size;
+}
+
+void tsr__loading_make(tsr__loading *l, const tsr__loadinfo *info, int rank, const int64_t *size)
+{
+  int64_t step[TSR_MAX_RANK] = { 0 };
+  stride made[TSR_MAX_RANK + 1] = { { 1, 0, 0, 1 } }; /* innermost first */
+  int count = 0;
+  l->empty = l->bounded = false;
+  find_steps(info, size, step, &l->start);
+  for (int d = rank - 1; d >= 0; d--) {
+    stride s = { size[d], step[d], info->low[d], info->high[d] };
+    if (s.high > s.size) s.high = s.size;
+    l->empty = l->empty || s.low >= s.high;
+    l->bounded = l->bounded || s.low > 0 || s.high < s.size;
+    if (s.size == 1) continue;
+    if (count && joins(&s, &made[count - 1])) {
+      stride *inner = &made[count - 1];
+      *inner =
+          (stride){ s.size * inner->size, inner->step, s.low * inner->size, s.high * inner->size };
+    } else {
+      made[count++] = s;
+    }
+  }
+  l->walk.rank = count ? count : 1;
+  for (int i = 0; i < l->walk.rank; i++) {
+    const stride *s = &made[l->walk.rank - 1 - i];
+    l->walk.size[i] = s->size;
+    l->walk.step[i] = s->step;
+    l->low[i] = s->low;
+    l->high[i] = s->high;
+  }
+}
+
+/* A run on its way into a tile. */
 typedef struct piece {
   void *to;
   const void *from;
   int64_t at, offset, n; /* elements: where in the tile, where in the operand, how many */
+  int64_t step;          /* between neighbours in the operand; 0: one element, repeated */
   int dtype;
-  bool still;
 } piece;
 
 static void load_bits(const piece *p)
 {
-  if (!p->still) {
+  if (p->step == 1) {
     tsr__bits_copy(p->to, p->at, p->from, p->offset, p->n);
     return;
   }
-  uint64_t all = 0 - tsr__bits_get(p->from, p->offset, 1);
-  for (int64_t i = 0; i < p->n; i += 64)
-    tsr__bits_put(p->to, p->at + i, p->n - i < 64 ? (int)(p->n - i) : 64, all);
+  int64_t offset = p->offset;
+  for (int64_t i = 0; i < p->n; i += 64) {
+    int some = p->n - i < 64 ? (int)(p->n - i) : 64;
+    uint64_t word = p->step ? 0 : 0 - tsr__bits_get(p->from, offset, 1);
+    for (int k = 0; k < some && p->step; k++, offset += p->step)
+      word |= tsr__bits_get(p->from, offset, 1) << k;
+    tsr__bits_put(p->to, p->at + i, some, word);
+  }
 }
 
 #define REPEAT(T)                                                                                  \
@@ -85,6 +147,25 @@ static void repeat(char *out, const char *in, size_t size, int64_t n)
   }
 }
 
+#define SPACED(T)                                                                     \
+  {                                                                                   \
+    T *to = (T *)p->to + p->at;                                                       \
+    const T *from = (const T *)p->from + p->offset;                                   \
+    for (int64_t i = 0, n = p->n, step = p->step; i < n; i++) to[i] = from[i * step]; \
+    break;                                                                            \
+  }
+
+/* Every `step`th element. */
+static void load_spaced(const piece *p, size_t size)
+{
+  switch (size) {
+  case 1: SPACED(int8_t)
+  case 2: SPACED(int16_t)
+  case 4: SPACED(int32_t)
+  default: SPACED(int64_t)
+  }
+}
+
 static void load_run(const piece *p)
 {
   if (p->dtype == TSR_BOOL) {
@@ -94,22 +175,81 @@ static void load_run(const piece *p)
   size_t size = tsr_dtype_size((tsr_dtype)p->dtype);
   char *out = (char *)p->to + (size_t)p->at * size;
   const char *in = (const char *)p->from + (size_t)p->offset * size;
-  if (!p->still) memcpy(out, in, (size_t)p->n * size);
-  else repeat(out, in, size, p->n);
+  if (p->step == 1) memcpy(out, in, (size_t)p->n * size);
+  else if (p->step == 0) repeat(out, in, size, p->n);
+  else load_spaced(p, size);
+}
+
+/* Where a walk is: the index along each of its dims, and in the operand. */
+typedef struct spot {
+  int64_t index[TSR_MAX_RANK], offset;
+  bool inside; /* all outer dims within their bounds */
+} spot;
+
+static void look_inside(const tsr__loading *l, spot *p)
+{
+  p->inside = true;
+  for (int d = 0; d + 1 < l->walk.rank && l->bounded; d++)
+    p->inside = p->inside && p->index[d] >= l->low[d] && p->index[d] < l->high[d];
+}
+
+static void find_place(const tsr__loading *l, int64_t at, spot *p)
+{
+  p->offset = l->start;
+  for (int d = l->walk.rank - 1; d >= 0; d--) {
+    p->index[d] = at % l->walk.size[d];
+    at /= l->walk.size[d];
+    p->offset += p->index[d] * l->walk.step[d];
+  }
+  look_inside(l, p);
+}
+
+/* Goes on by `n` elements of a run. */
+static void go_on(const tsr__loading *l, spot *p, int64_t n)
+{
+  const tsr__walk *w = &l->walk;
+  int d = w->rank - 1;
+  p->index[d] += n;
+  p->offset += n * w->step[d];
+  if (p->index[d] < w->size[d]) return;
+  for (; d > 0 && p->index[d] == w->size[d]; d--) {
+    p->offset += w->step[d - 1] - w->size[d] * w->step[d];
+    p->index[d] = 0;
+    p->index[d - 1]++;
+  }
+  look_inside(l, p);
+}
+
+/* The part of a tile that one load is for, run by run. */
+static void load_piece(const tsr__loading *l, piece p, int64_t first, int64_t n)
+{
+  int last = l->walk.rank - 1;
+  spot here;
+  p.step = l->walk.step[last];
+  find_place(l, first, &here);
+  for (int64_t done = 0, run; done < n; done += run) {
+    int64_t from = here.index[last], to = l->walk.size[last];
+    run = to - from < n - done ? to - from : n - done;
+    to = from + run < l->high[last] ? from + run : l->high[last];
+    int64_t skip = from < l->low[last] ? l->low[last] - from : 0;
+    p.at = done + skip;
+    p.offset = here.offset + skip * p.step;
+    p.n = to - from - skip;
+    if (here.inside && p.n > 0) load_run(&p);
+    go_on(l, &here, run);
+  }
 }
 
 void tsr__do_load(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
-  const tsr__loadinfo *info = &task->kernel->loads[inst->extra];
-  const tsr__walk *walk = &task->loads[inst->extra];
-  piece p = { .to = task->slot[inst->out],
-              .from = task->part->inputs[info->input]->data,
-              .dtype = inst->dtype,
-              .still = walk->step[walk->rank - 1] == 0 };
-  for (p.at = 0; p.at < n; p.at += p.n) {
-    p.offset = tsr__walk_at(walk, at + p.at, &p.n);
-    if (p.n > n - p.at) p.n = n - p.at;
-    load_run(&p);
+  int i = inst->extra;
+  for (bool more = true; more; i++) {
+    const tsr__loadinfo *info = &task->kernel->loads[i];
+    const void *from =
+        info->input < 0 ? task->slot[info->fill] : task->part->inputs[info->input]->data;
+    piece p = { .to = task->slot[inst->out], .from = from, .dtype = inst->dtype };
+    if (!task->loads[i].empty) load_piece(&task->loads[i], p, at, n);
+    more = info->more;
   }
 }
 
@@ -200,7 +340,7 @@ static int64_t checked(tsr__task *task, const tsr__gnode *g, int64_t index, int6
 static void take_piece(const piece *p)
 {
   if (p->n > 1 || p->dtype == TSR_BOOL) {
-    load_run(p);
+    load_run(p); /* neighbours: its step is 1 */
     return;
   }
   switch (tsr_dtype_size((tsr_dtype)p->dtype)) {
@@ -238,6 +378,7 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
                          .from = from,
                          .at = i,
                          .n = left,
+                         .step = 1,
                          .dtype = inst->dtype,
                          .offset = (a * entries + entry) * inner + b });
   }

@@ -1,0 +1,141 @@
+/* The calls that make views: ranges and dims as users write them become those of the array. */
+#include "array/array_room.h"
+
+static tsr_array *refuse(tsr_array *a, const tsr__error *error, const char *site)
+{
+  tsr_scope *scope = tsr__home(a);
+  tsr__fail_error(scope, site, error);
+  return tsr__make_inert(scope, site);
+}
+
+static int64_t between(int64_t value, int64_t low, int64_t high)
+{
+  return value < low ? low : value > high ? high : value;
+}
+
+/* What a range takes of a dim of `size`, as Python has it. */
+static void take_range(tsr_range range, int64_t size, int d, tsr__slice_attr *out)
+{
+  int64_t step = range.step ? range.step : 1, first = range.start, stop = range.stop;
+  bool back = step < 0, whole = back && stop == TSR_END;
+  if (step == 1 && first == 0 && stop == TSR_END) return; /* as it is, however large that is */
+  out->step[d] = 1;
+  if (size < 0) return; /* for tsr__make to refuse */
+  if (first < 0) first += size;
+  if (stop < 0) stop += size;
+  first = between(first, back ? -1 : 0, back ? size - 1 : size);
+  stop = whole ? -1 : between(stop, back ? -1 : 0, back ? size - 1 : size);
+  int64_t span = back ? first - stop : stop - first;
+  uint64_t stride = back ? 0 - (uint64_t)step : (uint64_t)step;
+  if (span <= 0) return;
+  out->start[d] = first;
+  out->size[d] = (int64_t)(((uint64_t)span - 1) / stride) + 1;
+  if (out->size[d] > 1) out->step[d] = step;
+  if (out->step[d] == 1 && out->size[d] == size) out->start[d] = out->step[d] = out->size[d] = 0;
+}
+
+static tsr_array *slice(tsr_array *a, const tsr__slice_attr *attr, const char *site)
+{
+  tsr__ask ask = { .attr = attr, .attr_bytes = sizeof *attr };
+  return tsr__make(NULL, TSR__OP_SLICE, TSR__IN(a), &ask, site);
+}
+
+tsr_array *tsr_slice_at(tsr_array *a, const tsr_range *ranges, int count, const char *site)
+{
+  tsr__slice_attr attr = { .start = { 0 } };
+  tsr__error error = { .status = TSR_OK };
+  if (!a || a->inert) return slice(a, &attr, site);
+  if (count < 0 || count > a->shape.rank || (count && !ranges)) {
+    tsr__error_set(&error, TSR_EARG, "tsr_slice: %d ranges for %s; give at most %d, one a dim",
+                   count, tsr_type_of(a), a->shape.rank);
+    return refuse(a, &error, site);
+  }
+  for (int d = 0; d < count; d++) take_range(ranges[d], a->shape.dims[d], d, &attr);
+  return slice(a, &attr, site);
+}
+
+tsr_array *tsr_flip_at(tsr_array *a, tsr_dims dims, const char *site)
+{
+  tsr__slice_attr attr = { .start = { 0 } };
+  tsr__error error = { .status = TSR_OK };
+  if (!a || a->inert) return slice(a, &attr, site);
+  uint32_t bits = tsr__dims_bits(dims, a->shape.rank);
+  if (!bits) bits = (UINT32_C(1) << a->shape.rank) - 1;
+  if (bits >> a->shape.rank) {
+    tsr__error_set(&error, TSR_EARG, "tsr_flip: a dim that %s has not; dims are -%d..%d",
+                   tsr_type_of(a), a->shape.rank, a->shape.rank - 1);
+    return refuse(a, &error, site);
+  }
+  for (int d = 0; d < a->shape.rank; d++)
+    if (bits >> d & 1) take_range((tsr_range){ TSR_END, TSR_END, -1 }, a->shape.dims[d], d, &attr);
+  return slice(a, &attr, site);
+}
+
+tsr_array *tsr_transpose_at(tsr_array *a, const int *dims, int count, const char *site)
+{
+  tsr__order_attr attr = { .dims = { 0 } };
+  tsr__error error = { .status = TSR_OK };
+  tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
+  if (!a || a->inert) return tsr__make(NULL, TSR__OP_TRANSPOSE, TSR__IN(a), &ask, site);
+  int rank = a->shape.rank;
+  if (count && (count != rank || !dims)) {
+    tsr__error_set(&error, TSR_EARG, "tsr_transpose: %d dims for %s; name each of its %d dims once",
+                   count, tsr_type_of(a), rank);
+    return refuse(a, &error, site);
+  }
+  for (int d = 0; d < rank; d++) {
+    int from = count ? dims[d] < 0 ? dims[d] + rank : dims[d] : rank - 1 - d;
+    if (from < 0 || from >= rank) {
+      tsr__error_set(&error, TSR_EARG, "tsr_transpose: dim %d of %s; its dims are -%d..%d", dims[d],
+                     tsr_type_of(a), rank, rank - 1);
+      return refuse(a, &error, site);
+    }
+    attr.dims[d] = (uint8_t)from;
+  }
+  return tsr__make(NULL, TSR__OP_TRANSPOSE, TSR__IN(a), &ask, site);
+}
+
+tsr_array *tsr_broadcast_to_at(tsr_array *a, tsr_shape shape, const char *site)
+{
+  return tsr__make(NULL, TSR__OP_BROADCAST, TSR__IN(a), &(tsr__ask){ .shape = shape }, site);
+}
+
+/* ---- several operands ---- */
+
+/* The number around a padded array takes its dtype, and is 0 where none is given. */
+static tsr_array *border(tsr_array *x, tsr_operand value, const char *site)
+{
+  if (value.array) return value.array;
+  if (value.number.kind == TSR_SCALAR_NONE) value.number = tsr_scalar_int(0);
+  return tsr__number_node(tsr__home(x), value.number, (tsr_dtype)x->dtype, "tsr_pad", site);
+}
+
+tsr_array *tsr_pad_at(const tsr_pad_args *given, const char *site)
+{
+  tsr_pad_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr_status status = tsr__take_opts("tsr_pad", given, &args, sizeof args, &error);
+  tsr_array *x = given ? given->x : NULL;
+  if (x && !x->inert && status) return refuse(x, &error, site);
+  tsr__pad_attr attr;
+  memcpy(attr.low, args.low, sizeof attr.low);
+  memcpy(attr.high, args.high, sizeof attr.high);
+  tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
+  tsr_array *value = x && !x->inert ? border(x, args.value, site) : x;
+  return tsr__make(NULL, TSR__OP_PAD, TSR__IN(x, value), &ask, site);
+}
+
+tsr_array *tsr_concat_at(tsr_array *const *arrays, int count, int dim, const char *site)
+{
+  tsr__operands in = { arrays, arrays && count > 0 ? count : 0 };
+  const tsr_array *first = in.count ? arrays[0] : NULL;
+  for (int i = 0; i < in.count; i++) {
+    if (arrays[i]) continue;
+    tsr_scope *scope = tsr__home_of(in);
+    tsr__fail(scope, site, TSR_EARG, "tsr_concat: operand %d is NULL; give an array", i + 1);
+    return tsr__make_inert(scope, site);
+  }
+  if (dim < 0 && first && !first->inert) dim += first->shape.rank;
+  return tsr__make(NULL, TSR__OP_CONCAT, in, &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = dim) },
+                   site);
+}

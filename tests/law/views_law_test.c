@@ -1,0 +1,378 @@
+/* The law of views: any chain of views of any array, of any dtype, rank and mesh, with something
+ * computed between now and then, shows the elements that plain loops over indices find. The oracle
+ * keeps for each element of a view which element of the leaf it is. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+typedef struct seen {
+  tsr_shape shape;
+  int64_t count;
+  int64_t *from; /* by element: which of the leaf's */
+} seen;
+
+typedef struct world {
+  test_rng rng;
+  tsr_scope *scope;
+  tsr_mesh *mesh;
+  uint64_t seed;
+  int64_t one; /* which element of the leaf, behind its last, is the number 1 */
+} world;
+
+static const char *const meshes[] = { "x=1", "x=2",     "x=3",     "x=4",
+                                      "x=8", "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
+static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I8,  TSR_I16, TSR_I32,  TSR_I64, TSR_U8, TSR_U16,
+                                    TSR_U32,  TSR_U64, TSR_F16, TSR_BF16, TSR_F32, TSR_F64 };
+
+static int64_t draw(world *w, int64_t first, int64_t last)
+{
+  return test_range(&w->rng, first, last);
+}
+
+static tsr_sharding draw_sharding(world *w, int rank)
+{
+  char part[TSR_MAX_RANK][64] = { { 0 } }, text[256] = "";
+  if (draw(w, 0, 5) == 0) return (tsr_sharding){ .mesh = NULL };
+  for (int a = 0; a < tsr_mesh_axis_count(w->mesh); a++) {
+    int64_t d = draw(w, -1, rank - 1);
+    if (d < 0) continue;
+    if (part[d][0]) strcat(part[d], "+");
+    strcat(part[d], tsr_mesh_axis_name(w->mesh, a));
+  }
+  for (int d = 0; d < rank; d++) {
+    if (d) strcat(text, ",");
+    strcat(text, part[d][0] ? part[d] : "-");
+  }
+  return tsr_on(w->mesh, text);
+}
+
+/* ---- the oracle ---- */
+
+static seen seen_new(tsr_shape shape)
+{
+  seen s = { .shape = shape, .count = 1 };
+  for (int d = 0; d < shape.rank; d++) s.count *= shape.dims[d];
+  s.from = calloc((size_t)s.count + 1, sizeof *s.from);
+  CHECK(s.from);
+  return s;
+}
+
+static void unravel(const seen *s, int64_t at, int64_t *index)
+{
+  for (int d = s->shape.rank - 1; d >= 0; d--) {
+    index[d] = at % s->shape.dims[d];
+    at /= s->shape.dims[d];
+  }
+}
+
+static int64_t element(const seen *s, const int64_t *index)
+{
+  int64_t at = 0;
+  for (int d = 0; d < s->shape.rank; d++) at = at * s->shape.dims[d] + index[d];
+  return s->from[at];
+}
+
+/* The indices start, start + step, ... before stop, as Python's range of a slice has them. */
+static int64_t indices(tsr_range r, int64_t size, int64_t *out)
+{
+  int64_t count = 0;
+  int64_t i = r.start < 0 ? r.start + size : r.start, stop = r.stop < 0 ? r.stop + size : r.stop;
+  if (r.step > 0) {
+    if (i < 0) i = 0;
+    if (stop > size) stop = size;
+    for (; i < stop; i += r.step) out[count++] = i;
+  } else {
+    if (i > size - 1) i = size - 1;
+    if (r.stop == TSR_END || stop < -1) stop = -1;
+    for (; i > stop; i += r.step) out[count++] = i;
+  }
+  return count;
+}
+
+/* ---- the operations ---- */
+
+static tsr_array *draw_slice(world *w, tsr_array *a, seen *s)
+{
+  enum { MOST = 20000 };
+  static int64_t at[TSR_MAX_RANK][MOST];
+  tsr_range ranges[TSR_MAX_RANK];
+  seen out = { .shape = s->shape };
+  int rank = s->shape.rank, count = (int)draw(w, 0, rank);
+  for (int d = 0; d < rank; d++) {
+    int64_t size = s->shape.dims[d];
+    CHECK(size <= MOST);
+    ranges[d] = TSR_ALL;
+    if (d < count && draw(w, 0, 2)) {
+      int64_t step = draw(w, 0, 2) ? draw(w, 1, 3) : draw(w, 1, size + 2);
+      bool back = draw(w, 0, 1);
+      ranges[d] = TSR_STEPS(draw(w, -size - 1, size + 1), draw(w, -size - 1, size + 1),
+                            back ? -step : step);
+      if (draw(w, 0, 1)) ranges[d].start = back ? TSR_END : 0;
+      if (draw(w, 0, 1)) ranges[d].stop = TSR_END;
+    }
+    out.shape.dims[d] = indices(ranges[d], size, at[d]);
+  }
+  out = seen_new(out.shape);
+  int64_t index[TSR_MAX_RANK];
+  for (int64_t k = 0; k < out.count; k++) {
+    unravel(&out, k, index);
+    for (int d = 0; d < rank; d++) index[d] = at[d][index[d]];
+    out.from[k] = element(s, index);
+  }
+  free(s->from);
+  *s = out;
+  return tsr_slice_at(a, ranges, count, TSR_HERE);
+}
+
+static tsr_array *draw_transpose(world *w, tsr_array *a, seen *s)
+{
+  int dims[TSR_MAX_RANK], rank = s->shape.rank;
+  bool reversed = draw(w, 0, 3) == 0;
+  tsr_shape shape = s->shape;
+  for (int d = 0; d < rank; d++) dims[d] = reversed ? rank - 1 - d : d;
+  for (int d = 0; d < rank && !reversed; d++) {
+    int other = (int)draw(w, d, rank - 1), swap = dims[d];
+    dims[d] = dims[other];
+    dims[other] = swap;
+  }
+  for (int d = 0; d < rank; d++) shape.dims[d] = s->shape.dims[dims[d]];
+  seen out = seen_new(shape);
+  int64_t index[TSR_MAX_RANK], inner[TSR_MAX_RANK];
+  for (int64_t k = 0; k < out.count; k++) {
+    unravel(&out, k, index);
+    for (int d = 0; d < rank; d++) inner[dims[d]] = index[d];
+    out.from[k] = element(s, inner);
+  }
+  free(s->from);
+  *s = out;
+  if (reversed) return tsr_transpose(a);
+  for (int d = 0; d < rank; d++)
+    if (draw(w, 0, 3) == 0) dims[d] -= rank;
+  return tsr_transpose_at(a, dims, rank, TSR_HERE);
+}
+
+static tsr_array *draw_flip(world *w, tsr_array *a, seen *s)
+{
+  int rank = s->shape.rank;
+  uint32_t bits = (uint32_t)draw(w, 0, (1 << rank) - 1), all = (1u << rank) - 1;
+  seen out = seen_new(s->shape);
+  int64_t index[TSR_MAX_RANK];
+  for (int64_t k = 0; k < out.count; k++) {
+    unravel(&out, k, index);
+    for (int d = 0; d < rank; d++)
+      if ((bits ? bits : all) >> d & 1) index[d] = s->shape.dims[d] - 1 - index[d];
+    out.from[k] = element(s, index);
+  }
+  free(s->from);
+  *s = out;
+  return tsr_flip(a, (tsr_dims){ .bits = bits });
+}
+
+static tsr_array *draw_broadcast(world *w, tsr_array *a, seen *s)
+{
+  int rank = s->shape.rank, more = rank < TSR_MAX_RANK ? (int)draw(w, 0, 1) : 0;
+  tsr_shape shape = { .rank = rank + more };
+  for (int d = 0; d < shape.rank; d++) {
+    int64_t own = d < more ? 1 : s->shape.dims[d - more];
+    shape.dims[d] = own == 1 && s->count < 3000 ? draw(w, 0, 4) : own;
+  }
+  seen out = seen_new(shape);
+  int64_t index[TSR_MAX_RANK];
+  for (int64_t k = 0; k < out.count; k++) {
+    unravel(&out, k, index);
+    for (int d = 0; d < rank; d++) index[d] = s->shape.dims[d] == 1 ? 0 : index[d + more];
+    out.from[k] = element(s, index);
+  }
+  free(s->from);
+  *s = out;
+  return tsr_broadcast_to(a, shape);
+}
+
+static tsr_array *draw_pad(world *w, tsr_array *a, seen *s)
+{
+  tsr_pad_args args = { .size = sizeof args, .x = a };
+  tsr_shape shape = s->shape;
+  for (int d = 0; d < shape.rank; d++) {
+    if (draw(w, 0, 1) || s->count > 5000) continue;
+    args.low[d] = draw(w, 0, 2);
+    args.high[d] = draw(w, 0, 2);
+    shape.dims[d] += args.low[d] + args.high[d];
+  }
+  args.value = tsr_operand_int(1);
+  if (draw(w, 0, 2) == 0) args.value.array = tsr_cast(tsr_num(w->scope, 1), tsr_dtype_of(a));
+  seen out = seen_new(shape);
+  int64_t index[TSR_MAX_RANK];
+  for (int64_t k = 0; k < out.count; k++) {
+    bool inside = true;
+    unravel(&out, k, index);
+    for (int d = 0; d < shape.rank; d++) {
+      index[d] -= args.low[d];
+      inside = inside && index[d] >= 0 && index[d] < s->shape.dims[d];
+    }
+    out.from[k] = inside ? element(s, index) : w->one;
+  }
+  free(s->from);
+  *s = out;
+  return tsr_pad_at(&args, TSR_HERE);
+}
+
+/* The array between parts of itself, cut along the dim. */
+static tsr_array *draw_concat(world *w, tsr_array *a, seen *s)
+{
+  enum { MOST = 5 };
+  if (!s->shape.rank || s->count > 3000) return a;
+  int dim = (int)draw(w, 0, s->shape.rank - 1), count = (int)draw(w, 1, MOST);
+  int64_t size = s->shape.dims[dim], from[MOST], length[MOST], inner = 1;
+  tsr_array *parts[MOST];
+  tsr_shape shape = s->shape;
+  shape.dims[dim] = 0;
+  for (int i = 0; i < count; i++) {
+    bool whole = draw(w, 0, 1);
+    from[i] = whole ? 0 : draw(w, 0, size);
+    length[i] = whole ? size : draw(w, 0, size - from[i]);
+    tsr_range ranges[TSR_MAX_RANK];
+    for (int d = 0; d < dim; d++) ranges[d] = TSR_ALL;
+    ranges[dim] = TSR_RANGE(from[i], from[i] + length[i]);
+    parts[i] = whole ? a : tsr_slice_at(a, ranges, dim + 1, TSR_HERE);
+    shape.dims[dim] += length[i];
+  }
+  for (int d = dim + 1; d < shape.rank; d++) inner *= shape.dims[d];
+  seen out = seen_new(shape);
+  for (int64_t k = 0; k < out.count; k++) {
+    int64_t j = k / inner % shape.dims[dim], before = k / inner / shape.dims[dim];
+    int i = 0;
+    while (j >= length[i]) j -= length[i++];
+    out.from[k] = s->from[(before * size + from[i] + j) * inner + k % inner];
+  }
+  free(s->from);
+  *s = out;
+  return tsr_concat(parts, count, draw(w, 0, 1) ? dim : dim - shape.rank);
+}
+
+/* What leaves every value as it is, but not a view: a place, a cast there and back, a negation
+ * twice, or an operation with the array itself. */
+static tsr_array *draw_between(world *w, tsr_array *a, const seen *s)
+{
+  tsr_dtype dtype = tsr_dtype_of(a);
+  switch (draw(w, 0, 4)) {
+  case 0: return tsr_reshard(a, draw_sharding(w, s->shape.rank));
+  case 1: return tsr_constrain(a, draw_sharding(w, s->shape.rank));
+  case 2: return dtype == TSR_BOOL ? tsr_not(tsr_not(a)) : tsr_neg(tsr_neg(a));
+  case 3: return dtype == TSR_BOOL ? tsr_and(a, a) : tsr_minimum(a, a);
+  default: return tsr_where(tsr_eq(a, a), a, a);
+  }
+}
+
+static tsr_array *draw_view(world *w, tsr_array *a, seen *s)
+{
+  switch (draw(w, 0, 7)) {
+  case 4: return draw_broadcast(w, a, s);
+  case 5: return draw_pad(w, a, s);
+  case 6: return draw_concat(w, a, s);
+  case 0: return draw_slice(w, a, s);
+  case 1: return draw_flip(w, a, s);
+  case 2: return draw_between(w, a, s);
+  default: return draw_transpose(w, a, s);
+  }
+}
+
+/* ---- the law ---- */
+
+static void check_view(world *w, tsr_array *a, const seen *s, const char *leaf)
+{
+  size_t size = tsr_dtype_size(tsr_dtype_of(a));
+  tsr_shape shape = tsr_shape_of(a);
+  CHECK_I64(shape.rank, s->shape.rank);
+  for (int d = 0; d < shape.rank; d++) CHECK_I64(shape.dims[d], s->shape.dims[d]);
+  char *out = malloc((size_t)s->count * size + 1);
+  CHECK(out);
+  if (tsr_read(a, out, (size_t)s->count * size))
+    FAIL("seed %llu: %s", (unsigned long long)w->seed, tsr_message(w->scope));
+  for (int64_t k = 0; k < s->count; k++)
+    if (memcmp(out + (size_t)k * size, leaf + (size_t)s->from[k] * size, size) != 0)
+      FAIL("seed %llu: %s element %lld is not element %lld of the leaf",
+           (unsigned long long)w->seed, tsr_type_of(a), (long long)k, (long long)s->from[k]);
+  free(out);
+}
+
+static tsr_shape draw_shape(world *w)
+{
+  static const int64_t sizes[] = { 0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 13 };
+  tsr_shape shape = { .rank = (int)draw(w, 0, draw(w, 0, 3) ? 4 : TSR_MAX_RANK) };
+  for (int d = 0; d < shape.rank; d++)
+    shape.dims[d] = sizes[draw(w, draw(w, 0, 7) ? 1 : 0, shape.rank > 5 ? 4 : 11)];
+  if (draw(w, 0, 9) == 0)
+    shape = (tsr_shape){ .rank = 2, .dims = { draw(w, 50, 400), draw(w, 1, 90) } };
+  if (draw(w, 0, 15) == 0) shape = (tsr_shape){ .rank = 1, .dims = { draw(w, 1000, 4000) } };
+  return shape;
+}
+
+/* Small whole numbers, which every dtype has and every way between gives back. */
+static char *draw_leaf(world *w, tsr_dtype dtype, int64_t count)
+{
+  size_t size = tsr_dtype_size(dtype);
+  char *leaf = calloc((size_t)count + 2, 8);
+  CHECK(leaf);
+  for (int64_t k = 0; k <= count; k++) {
+    int64_t n = k == w->one ? 1 : dtype == TSR_BOOL ? draw(w, 0, 1) : draw(w, 1, 100);
+    double wide = (double)n;
+    float narrow = (float)n;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    uint16_t brain = (uint16_t)(bits >> 16), half;
+    half = (uint16_t)((((bits >> 23) - 112) << 10) | (bits >> 13 & 0x3ff));
+    const void *from = dtype == TSR_F64    ? (void *)&wide
+                       : dtype == TSR_F32  ? (void *)&narrow
+                       : dtype == TSR_BF16 ? (void *)&brain
+                       : dtype == TSR_F16  ? (void *)&half
+                                           : (void *)&n; /* the low bytes */
+    memcpy(leaf + (size_t)k * size, from, size);
+  }
+  return leaf;
+}
+
+static void one_chain(tsr_runtime *rt, uint64_t seed)
+{
+  world w = { .rng = test_seeded(seed), .seed = seed };
+  w.scope = tsr_scope_open(rt);
+  w.mesh = tsr_mesh_make(rt, meshes[draw(&w, 0, 7)]);
+  tsr_dtype dtype = dtypes[draw(&w, 0, 12)];
+  seen s = seen_new(draw_shape(&w));
+  for (int64_t k = 0; k < s.count; k++) s.from[k] = k;
+  w.one = s.count;
+  char *leaf = draw_leaf(&w, dtype, s.count);
+  tsr_array *a = tsr_put(w.scope, leaf, dtype, s.shape, draw_sharding(&w, s.shape.rank)),
+            *kept = NULL;
+  seen then = { .from = NULL };
+  for (int64_t views = draw(&w, 1, 6); views > 0; views--) {
+    if (!kept && draw(&w, 0, 5) == 0) { /* looked at later, with what comes of it */
+      kept = a;
+      then = seen_new(s.shape);
+      memcpy(then.from, s.from, (size_t)s.count * sizeof *s.from);
+    }
+    a = draw_view(&w, a, &s);
+  }
+  if (tsr_scope_status(w.scope))
+    FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(w.scope));
+  tsr_array *both[] = { a, kept ? kept : a };
+  if (tsr_eval(both, 2)) FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(w.scope));
+  check_view(&w, a, &s, leaf);
+  if (kept) check_view(&w, kept, &then, leaf);
+  tsr_scope_close(w.scope);
+  free(then.from);
+  free(s.from);
+  free(leaf);
+}
+
+TEST_TIMEOUT(any_chain_of_views_shows_what_loops_find, 600)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  const char *only = getenv("LAW_SEED");
+  uint64_t chains = test_quick() ? 2000 : 30000;
+  if (only) one_chain(rt, strtoull(only, NULL, 10));
+  for (uint64_t seed = 1; seed <= chains && !only; seed++) one_chain(rt, seed);
+  tsr_runtime_close(rt);
+}

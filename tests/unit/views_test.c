@@ -1,0 +1,343 @@
+/* Slices, transposes and other views: NumPy's values, what cannot be, and that a view that is kept
+ * does not hold what it was made of. Runs at each ISA. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+/* ---- goldens ---- */
+
+/* "3,4" as a shape. */
+static tsr_shape shape_of(const char *text)
+{
+  tsr_shape shape = { .rank = 0 };
+  for (const char *at = text; *at >= '0' && *at <= '9'; at += *at == ',') {
+    char *end;
+    shape.dims[shape.rank++] = strtoll(at, &end, 10);
+    at = end;
+  }
+  return shape;
+}
+
+/* The numbers of a view; E: `missing`. */
+static int numbers(char *text, int64_t missing, int64_t *out)
+{
+  int count = 0;
+  char *rest = NULL;
+  for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+    out[count++] = *word == 'E' ? missing : strtoll(word, NULL, 10);
+  return count;
+}
+
+static tsr_array *sliced(tsr_array *a, const int64_t *v)
+{
+  tsr_range ranges[TSR_MAX_RANK];
+  for (int d = 0; d < v[0]; d++) {
+    const int64_t *r = v + 1 + 3 * d;
+    ranges[d] = TSR_STEPS(r[0] == TSR_END && r[2] > 0 ? 0 : r[0], r[1], r[2]);
+  }
+  return tsr_slice_at(a, ranges, (int)v[0], TSR_HERE);
+}
+
+static tsr_array *apply(tsr_array *a, char *view)
+{
+  int64_t v[64];
+  int dims[TSR_MAX_RANK] = { 0 };
+  char *space = strchr(view, ' ');
+  *space = '\0';
+  numbers(space + 1, TSR_END, v);
+  for (int i = 0; i < v[0]; i++) dims[i] = (int)v[1 + i];
+  if (!strcmp(view, "slice")) return sliced(a, v);
+  if (!strcmp(view, "transpose")) return tsr_transpose_at(a, dims, (int)v[0], TSR_HERE);
+  if (!strcmp(view, "flip")) return tsr_flip(a, tsr_dims_of(dims, (int)v[0]));
+  if (!strcmp(view, "broadcast")) {
+    tsr_shape shape = { .rank = (int)v[0] };
+    memcpy(shape.dims, v + 1, (size_t)v[0] * sizeof *v);
+    return tsr_broadcast_to(a, shape);
+  }
+  if (!strcmp(view, "pad")) {
+    tsr_pad_args args = { .size = sizeof args, .x = a, .value = TSR_OPERAND(v[1 + 2 * v[0]]) };
+    for (int d = 0; d < v[0]; d++) {
+      args.low[d] = v[1 + 2 * d];
+      args.high[d] = v[2 + 2 * d];
+    }
+    return tsr_pad_at(&args, TSR_HERE);
+  }
+  if (!strcmp(view, "concat") && !tsr_shape_of(a).rank) return a;
+  if (!strcmp(view, "concat"))
+    return tsr_concat((tsr_array *[]){ a, tsr_flip(a, (tsr_dims){ .bits = 0 }), a }, 3, dims[0]);
+  FAIL("view %s", view);
+}
+
+static tsr_array *apply_all(tsr_array *a, char *views)
+{
+  for (char *next; views; views = next) {
+    next = strstr(views, " ; ");
+    if (next) {
+      *next = '\0';
+      next += 3;
+    }
+    a = apply(a, views);
+  }
+  return a;
+}
+
+/* Cuts "shape | views | shape | elements" into its four parts. */
+static void cut(char *line, char *part[4])
+{
+  for (int i = 0; i < 4; i++) {
+    part[i] = line;
+    char *bar = strchr(line, '|');
+    if (!bar) break;
+    bar[i ? -1 : line < bar ? -1 : 0] = '\0';
+    line = bar + 1 + (bar[1] == ' ');
+  }
+}
+
+static void check_case(tsr_scope *s, char *line, tsr_sharding at)
+{
+  double x[2048], found[2048];
+  char *part[4] = { NULL };
+  cut(line, part);
+  for (int i = 0; i < 2048; i++) x[i] = i;
+  tsr_shape leaf = shape_of(part[0]), shape = shape_of(part[2]);
+  if (at.mesh && !leaf.rank) at = (tsr_sharding){ .mesh = NULL };
+  tsr_array *a = apply_all(tsr_put(s, x, TSR_F64, leaf, at), part[1]);
+  int64_t count = 1;
+  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
+  CHECK_STATUS(tsr_read(a, found, (size_t)count * sizeof *found), TSR_OK, s);
+  CHECK_I64(tsr_shape_of(a).rank, shape.rank);
+  for (int d = 0; d < shape.rank; d++) CHECK_I64(tsr_shape_of(a).dims[d], shape.dims[d]);
+  char *at_text = part[3];
+  for (int64_t i = 0; i < count; i++, at_text += *at_text == ',')
+    CHECK_F64_BITS(found[i], strtod(at_text, &at_text));
+}
+
+TEST(chains_of_views_are_those_of_numpy)
+{
+  char *text = test_read(test_file("golden/views.txt"), NULL);
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=3");
+  int cases = 0;
+  for (char *line = text, *next; *line; line = next, cases++) {
+    next = strchr(line, '\n');
+    *next++ = '\0';
+    tsr_scope *s = tsr_scope_open(rt);
+    char *copy = strdup(line);
+    check_case(s, copy, (tsr_sharding){ .mesh = NULL });
+    free(copy);
+    check_case(s, line, tsr_on(mesh, "x"));
+    tsr_scope_close(s);
+  }
+  CHECK(cases >= 400);
+  tsr_runtime_close(rt);
+  free(text);
+}
+
+/* ---- macros ---- */
+
+TEST(ranges_and_dims_are_named_in_the_call)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  int32_t x[6] = { 1, 2, 3, 4, 5, 6 }, out[6] = { 0 };
+  tsr_array *a = tsr_put(s, x, TSR_I32, TSR_SHAPE(2, 3), (tsr_sharding){ 0 });
+  CHECK_STATUS(tsr_read(tsr_slice(a, TSR_ALL, TSR_RANGE(-2, TSR_END)), out, 16), TSR_OK, s);
+  CHECK_BYTES(out, ((int32_t[]){ 2, 3, 5, 6 }), 16);
+  CHECK_STATUS(tsr_read(tsr_slice(a, TSR_STEPS(TSR_END, TSR_END, -1)), out, 24), TSR_OK, s);
+  CHECK_BYTES(out, ((int32_t[]){ 4, 5, 6, 1, 2, 3 }), 24);
+  CHECK_STATUS(tsr_read(tsr_transpose(a), out, 24), TSR_OK, s);
+  CHECK_BYTES(out, ((int32_t[]){ 1, 4, 2, 5, 3, 6 }), 24);
+  CHECK_STATUS(tsr_read(tsr_transpose(a, 0, 1), out, 24), TSR_OK, s);
+  CHECK_BYTES(out, x, 24);
+  CHECK_STATUS(tsr_read(tsr_flip(a, TSR_DIMS(-1)), out, 24), TSR_OK, s);
+  CHECK_BYTES(out, ((int32_t[]){ 3, 2, 1, 6, 5, 4 }), 24);
+  tsr_runtime_close(rt);
+}
+
+TEST(borders_and_parts_are_named_in_the_call)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  float x[2] = { 1, 2 };
+  float out[6];
+  bool bits[2] = { true, false }, more[4];
+  tsr_array *a = tsr_put(s, x, TSR_F32, TSR_SHAPE(2), (tsr_sharding){ 0 });
+  tsr_array *b = tsr_put(s, bits, TSR_BOOL, TSR_SHAPE(2), (tsr_sharding){ 0 });
+  CHECK_STATUS(tsr_read(tsr_pad(a, .low = { 1 }, .high = { 1 }), out, 16), TSR_OK, s);
+  CHECK_BYTES(out, ((float[]){ 0, 1, 2, 0 }), 16);
+  CHECK_STATUS(tsr_read(tsr_pad(a, .low = { 2 }, .value = TSR_OPERAND(0.5)), out, 16), TSR_OK, s);
+  CHECK_BYTES(out, ((float[]){ 0.5f, 0.5f, 1, 2 }), 16);
+  CHECK_STATUS(tsr_read(tsr_pad(b, .high = { 2 }, .value = TSR_OPERAND(1)), more, 4), TSR_OK, s);
+  CHECK_BYTES(more, ((bool[]){ true, false, true, true }), 4);
+  CHECK_STATUS(tsr_read(tsr_concat((tsr_array *[]){ a, a, a }, 3, -1), out, 24), TSR_OK, s);
+  CHECK_BYTES(out, ((float[]){ 1, 2, 1, 2, 1, 2 }), 24);
+  CHECK(tsr_dtype_of(tsr_concat((tsr_array *[]){ b, a }, 2, 0)) == TSR_F32);
+  CHECK_STATUS(tsr_read(tsr_broadcast_to(a, TSR_SHAPE(3, 2)), out, 24), TSR_OK, s);
+  CHECK_BYTES(out, ((float[]){ 1, 2, 1, 2, 1, 2 }), 24);
+  tsr_runtime_close(rt);
+}
+
+/* More operands than are read at once, each in its place. */
+TEST(a_hundred_parts_are_one_array)
+{
+  enum { N = 100 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=3");
+  tsr_array *parts[N];
+  int16_t x[N][6], out[2 * 3 * N], expected[2 * 3 * N];
+  for (int i = 0; i < N; i++) {
+    for (int k = 0; k < 6; k++) x[i][k] = (int16_t)(6 * i + k);
+    for (int k = 0; k < 6; k++) expected[(k / 3) * 3 * N + 3 * i + k % 3] = x[i][k];
+    tsr_sharding at = tsr_on(mesh, i % 3 ? "-,x" : "x");
+    parts[i] = tsr_put(s, x[i], TSR_I16, TSR_SHAPE(2, 3), at);
+  }
+  tsr_array *all = tsr_concat(parts, N, 1);
+  CHECK_STATUS(tsr_read(all, out, sizeof out), TSR_OK, s);
+  CHECK_BYTES(out, expected, sizeof out);
+  tsr_array *again = tsr_concat(parts, N, 1);
+  tsr_array *half =
+      tsr_slice(tsr_add(tsr_flip(again, (tsr_dims){ .bits = 0 }), 1), TSR_RANGE(0, 1));
+  CHECK_STATUS(tsr_read(half, out, sizeof out / 2), TSR_OK, s);
+  for (int i = 0; i < 3 * N; i++) CHECK_I64(out[i], expected[2 * 3 * N - 1 - i] + 1);
+  tsr_runtime_close(rt);
+}
+
+/* ---- bits ---- */
+
+/* Not a value may change on the way: NaNs of every kind keep their bits in every dtype. */
+TEST(elements_keep_their_bits)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  static const tsr_dtype dtypes[] = { TSR_F16, TSR_BF16, TSR_F32, TSR_F64 };
+  test_rng rng = test_seeded(3);
+  for (int d = 0; d < 4; d++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    uint64_t x[40], out[40];
+    size_t size = tsr_dtype_size(dtypes[d]), bytes = 40 * size;
+    for (int i = 0; i < 40; i++) x[i] = test_random(&rng) | UINT64_C(0x7f807f807f807f80);
+    tsr_array *a = tsr_put(s, x, dtypes[d], TSR_SHAPE(40), (tsr_sharding){ 0 });
+    CHECK_STATUS(tsr_read(tsr_flip(a, (tsr_dims){ .bits = 0 }), out, bytes), TSR_OK, s);
+    for (size_t i = 0; i < 40; i++)
+      CHECK_BYTES((char *)out + i * size, (char *)x + (39 - i) * size, size);
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
+
+/* ---- memory ---- */
+
+TEST(a_kept_view_does_not_hold_what_it_was_made_of)
+{
+  enum { N = 1 << 20 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *outer = tsr_scope_open(rt), *inner = tsr_scope_open(outer);
+  double *x = calloc(N, sizeof *x), out[4];
+  for (int i = 0; i < 4; i++) x[N - 1 - i] = i;
+  tsr_array *a = tsr_put(inner, x, TSR_F64, TSR_SHAPE(N), (tsr_sharding){ 0 });
+  tsr_array *kept = tsr_keep(outer, tsr_slice(a, TSR_STEPS(TSR_END, -5, -1)));
+  CHECK(tsr_device_memory(rt, 0).now >= N * 8);
+  tsr_scope_close(inner);
+  CHECK(tsr_device_memory(rt, 0).now < 4096);
+  CHECK_STATUS(tsr_read(kept, out, sizeof out), TSR_OK, outer);
+  for (int i = 0; i < 4; i++) CHECK_F64_BITS(out[i], i);
+  free(x);
+  tsr_runtime_close(rt);
+}
+
+/* ---- what moves ---- */
+
+TEST(dims_that_are_left_alone_stay_where_they_are)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  double x[70], out[70];
+  for (int i = 0; i < 70; i++) x[i] = i;
+  tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(10, 7), tsr_on(mesh, "x"));
+  tsr_array *stays = tsr_transpose(tsr_slice(a, TSR_ALL, TSR_RANGE(1, 4)));
+  CHECK_STATUS(tsr_read(stays, out, 30 * 8), TSR_OK, s);
+  CHECK_I64(tsr_last_run(s).bytes_counted, 0);
+  char text[64];
+  tsr_sharding at = tsr_sharding_of(stays);
+  tsr_sharding_text(&at, 2, text, sizeof text);
+  CHECK_STR(text, "(-,x)");
+  for (int i = 0; i < 30; i++) CHECK_F64_BITS(out[i], (double)(i % 10 * 7 + i / 10 + 1));
+  tsr_array *moves = tsr_flip(a, TSR_DIMS(0));
+  CHECK_STR_HAS(tsr_explain(&moves, 1), "slice");
+  CHECK_STATUS(tsr_read(moves, out, sizeof out), TSR_OK, s);
+  CHECK(tsr_last_run(s).bytes_counted > 0);
+  CHECK_I64(tsr_last_run(s).bytes_counted, tsr_last_run(s).bytes_explained);
+  for (int i = 0; i < 70; i++) CHECK_F64_BITS(out[i], (double)((9 - i / 7) * 7 + i % 7));
+  tsr_runtime_close(rt);
+}
+
+/* ---- what cannot be ---- */
+
+TEST(mistakes_are_told)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  double x[6] = { 0 };
+#define FAILS(call, status, part)                                                \
+  do {                                                                           \
+    tsr_scope *s = tsr_scope_open(rt);                                           \
+    tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(2, 3), (tsr_sharding){ 0 }); \
+    CHECK(tsr_is_inert(call));                                                   \
+    CHECK(tsr_scope_status(s) == (status));                                      \
+    CHECK_STR_HAS(tsr_message(s), part);                                         \
+    CHECK_STR_HAS(tsr_message(s), "views_test.c");                               \
+    tsr_scope_close(s);                                                          \
+  } while (0)
+  FAILS(tsr_slice(a, TSR_ALL, TSR_ALL, TSR_ALL), TSR_EARG,
+        "tsr_slice: 3 ranges for f64[2,3]; give at most 2, one a dim");
+  FAILS(tsr_slice_at(a, NULL, 1, TSR_HERE), TSR_EARG, "tsr_slice: 1 ranges");
+  FAILS(tsr_slice_at(a, NULL, -1, TSR_HERE), TSR_EARG, "tsr_slice: -1 ranges");
+  FAILS(tsr_transpose(a, 0), TSR_EARG,
+        "tsr_transpose: 1 dims for f64[2,3]; name each of its 2 dims once");
+  FAILS(tsr_transpose(a, 0, 2), TSR_EARG, "tsr_transpose: dim 2 of f64[2,3]; its dims are -2..1");
+  FAILS(tsr_transpose(a, 0, 0), TSR_EARG,
+        "tsr_transpose: dim 1 of the result is dim 0 of f64[2,3] again; name each of its 2 dims "
+        "once");
+  FAILS(tsr_transpose_at(a, NULL, 2, TSR_HERE), TSR_EARG, "tsr_transpose: 2 dims");
+  FAILS(tsr_flip(a, TSR_DIMS(2)), TSR_EARG,
+        "tsr_flip: a dim that f64[2,3] has not; dims are -2..1");
+  FAILS(tsr_broadcast_to(a, TSR_SHAPE(3)), TSR_ESHAPE,
+        "tsr_broadcast_to: f64[2,3] cannot become f64[3]; aligned at the last dim");
+  FAILS(tsr_broadcast_to(a, TSR_SHAPE(2, 2, 4)), TSR_ESHAPE, "cannot become f64[2,2,4]");
+  FAILS(tsr_broadcast_to(a, TSR_SHAPE(-2, 2, 3)), TSR_ESHAPE, "-2");
+  FAILS(tsr_broadcast_to(tsr_slice(a, TSR_RANGE(0, 1)), TSR_SHAPE(INT64_MAX, 3)), TSR_ESHAPE,
+        "63 bits");
+  FAILS(tsr_pad(a, .low = { 0, -1 }), TSR_EARG,
+        "tsr_pad: -1 elements before and 0 after dim 1 of f64[2,3], expected 0 or more; cut with "
+        "tsr_slice");
+  FAILS(tsr_pad(a, .high = { 0, 0, 1 }), TSR_EARG, "tsr_pad: a border along dim 2 of f64[2,3]");
+  FAILS(tsr_pad(a, .high = { INT64_MAX, 0 }), TSR_ESHAPE, "more elements than 63 bits can count");
+  FAILS(tsr_pad(a, .value = TSR_OPERAND(a)), TSR_ESHAPE,
+        "tsr_pad: the value around is f64[2,3], expected one number");
+  FAILS(tsr_pad(tsr_cast(a, TSR_I8), .value = TSR_OPERAND(300)), TSR_EDTYPE,
+        "tsr_pad: the integer 300 does not fit i8");
+  FAILS(tsr_concat((tsr_array *[]){ a, a }, 2, 2), TSR_EARG,
+        "tsr_concat: dim 2 of f64[2,3]; its dims are -2..1");
+  FAILS(
+      tsr_concat((tsr_array *[]){ a, tsr_transpose(a) }, 2, 0), TSR_ESHAPE,
+      "tsr_concat: operand 2 is f64[3,2], expected the dims of operand 1, f64[2,3], but for dim 0");
+  FAILS(tsr_concat((tsr_array *[]){ a, NULL }, 2, 0), TSR_EARG,
+        "tsr_concat: operand 2 is NULL; give an array");
+#undef FAILS
+  CHECK(tsr_is_inert(tsr_concat(NULL, 2, 0)));
+  CHECK(tsr_is_inert(tsr_concat((tsr_array *[]){ NULL }, 1, 0)));
+  CHECK(tsr_is_inert(tsr_concat((tsr_array *[]){ NULL }, -1, 0)));
+  CHECK(tsr_is_inert(tsr_pad(NULL)));
+  CHECK(tsr_is_inert(tsr_pad_at(NULL, TSR_HERE)));
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(2, 3), (tsr_sharding){ 0 });
+  CHECK(!tsr_is_inert(tsr_slice(a, TSR_STEPS(INT64_MIN, INT64_MAX, INT64_MAX),
+                                TSR_STEPS(INT64_MAX, INT64_MIN, INT64_MIN))));
+  CHECK(tsr_is_inert(tsr_slice(NULL, TSR_ALL)));
+  CHECK(tsr_is_inert(tsr_transpose(NULL)));
+  CHECK(tsr_is_inert(tsr_flip(NULL, (tsr_dims){ .bits = 0 })));
+  tsr_runtime_close(rt);
+}
