@@ -306,6 +306,9 @@ static tsr_shape draw_shape(world *w)
     shape.dims[d] = sizes[draw(w, draw(w, 0, 7) ? 1 : 0, shape.rank > 5 ? 4 : 11)];
   if (draw(w, 0, 9) == 0)
     shape = (tsr_shape){ .rank = 2, .dims = { draw(w, 50, 400), draw(w, 1, 90) } };
+  if (draw(w, 0, 59) == 0) /* turned, rows longer than a block of lines */
+    shape =
+        (tsr_shape){ .rank = 3, .dims = { draw(w, 1, 2), draw(w, 900, 1600), draw(w, 30, 80) } };
   if (draw(w, 0, 15) == 0) shape = (tsr_shape){ .rank = 1, .dims = { draw(w, 1000, 4000) } };
   return shape;
 }

@@ -550,6 +550,50 @@ static void print_program(const maker *m)
   tsr__text_free(&text);
 }
 
+/* Rows longer than a block of lines, of odd lengths: turned, then bools of it, a border around it
+ * and the far end of it first. */
+static void turned_program(int dtype, int64_t rows, int64_t columns)
+{
+  static maker m;
+  memset(&m, 0, sizeof m);
+  m.rng = test_seeded((uint64_t)(rows * columns + dtype));
+  m.base = TSR_SHAPE(rows, columns);
+  kernel_open(&m.k, 1, NULL, 2);
+  char *host = malloc((size_t)(rows * columns) * 8);
+  cell *value = malloc((size_t)(rows * columns) * sizeof *value);
+  CHECK(host && value);
+  for (int64_t i = 0; i < rows * columns; i++) {
+    value[i] = naive_cast(TSR_I64, dtype, (cell){ .i = test_range(&m.rng, 0, 3) });
+    naive_put(host, dtype, i, value[i]);
+  }
+  int a = kernel_leaf(&m.k, (tsr_dtype)dtype, m.base, false, host);
+  m.value[a] = value;
+  free(host);
+  tsr__ask order = { TSR__ATTR(tsr__order_attr, .dims = { 1, 0 }) };
+  tsr__ask border = { TSR__ATTR(tsr__pad_attr, .low = { 1, 3 }, .high = { 2, 70 }) };
+  tsr__ask back = { TSR__ATTR(tsr__slice_attr, .start = { columns - 1, rows - 2 },
+                              .step = { -1, -1 }, .size = { columns, rows - 3 }) };
+  int turned = kernel_node(&m.k, TSR__OP_TRANSPOSE, TSR__LINKS(a), &order, false);
+  int number = naive_is_real(dtype) ? kernel_number(&m.k, (tsr_dtype)dtype, 9)
+                                    : kernel_integer(&m.k, (tsr_dtype)dtype, 1);
+  kernel_root(&m.k, cast_to(&m, turned, TSR_BOOL));
+  kernel_root(&m.k, kernel_node(&m.k, TSR__OP_PAD, TSR__LINKS(turned, number), &border, false));
+  kernel_root(&m.k, kernel_node(&m.k, TSR__OP_SLICE, TSR__LINKS(turned), &back, false));
+  naive_program(&m.k.program, m.value);
+  CHECK_STATUS(kernel_run(&m.k), TSR_OK, NULL);
+  check_roots(&m);
+  for (int n = 0; n < FIXTURE_NODES; n++) free(m.value[n]);
+  kernel_close(&m.k);
+}
+
+TEST(long_rows_are_turned_block_by_block)
+{
+  static const int64_t shapes[][2] = { { 1500, 70 }, { 1025, 300 }, { 2017, 261 }, { 64, 65 } };
+  static const int dtypes[] = { TSR_I8, TSR_BF16, TSR_F32, TSR_F64, TSR_BOOL };
+  for (int s = 0; s < 4; s++)
+    for (int d = 0; d < 5; d++) turned_program(dtypes[d], shapes[s][0], shapes[s][1]);
+}
+
 static void random_program(uint64_t seed, const char *isa)
 {
   static const int64_t firsts[] = { 2, 3, 7, 64, 129, 1000, 1025, 3000, 20000 };

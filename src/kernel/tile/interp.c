@@ -68,7 +68,10 @@ static void *carve(bump *b, size_t bytes)
 
 static size_t scratch_bytes(const tsr__kernel *k, size_t own)
 {
-  return aligned(((size_t)k->slot_count + 1) * sizeof(void *)) +
+  size_t blocks = 0;
+  for (int i = 0; i < k->load_count; i++)
+    if (tsr__turn_may(&k->loads[i], k->rank)) blocks += aligned(tsr__turn_bytes());
+  return blocks + aligned(((size_t)k->slot_count + 1) * sizeof(void *)) +
          aligned((size_t)k->slot_count * sizeof(tsr__moving)) +
          aligned((size_t)k->load_count * sizeof(tsr__loading)) +
          aligned((size_t)k->red_count * sizeof(tsr__reducing)) +
@@ -133,6 +136,22 @@ static void place_slots(tsr__task *task, unsigned char *cells, unsigned char *re
     }
     task->slot[s] = memory;
   }
+}
+
+static void place_loads(tsr__task *task, bump *memory)
+{
+  const tsr__kernel *k = task->kernel;
+  for (int i = 0; i < k->load_count; i++) {
+    const tsr__loadinfo *info = &k->loads[i];
+    tsr__loading *l = &task->loads[i];
+    tsr__loading_make(l, info, k->rank, task->size);
+    l->block = NULL;
+    if (!tsr__turn_may(info, k->rank)) continue;
+    int dtype = task->program->nodes[k->io.inputs[info->input]].dtype;
+    l->size = dtype == TSR_BOOL ? 0 : (int32_t)tsr_dtype_size((tsr_dtype)dtype);
+    l->block = carve(memory, tsr__turn_bytes());
+  }
+  tsr__turn_plan(task);
 }
 
 /* ---- accumulators ---------------------------------------------------------------------------- */
@@ -325,9 +344,11 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
   for (const tsr__inst *inst = k->insts; inst < first; inst++) step(task, inst, 0, 1);
   fetch ahead = { .count = 0 };
   bool streams = !task->job->alone; /* what is small is in the cache */
-  int64_t tile = tile_step(task, streams), asked = 0;
-  for (int64_t at = from; at < to; at += tile) {
-    int64_t n = to - at < tile ? to - at : tile;
+  int64_t asked = 0;
+  tsr__path path = tsr__path_of(task, from, to, tile_step(task, streams));
+  for (tsr__stop here = tsr__path_next(&path), next; here.n; here = next) {
+    const int64_t at = here.at, n = here.n;
+    next = tsr__path_next(&path);
     asked += n * k->inst_count;
     if (asked > ASK_AFTER && tsr__progress_stops(&task->job->progress, task->worker)) break;
     if (asked > ASK_AFTER) asked = 0;
@@ -335,8 +356,7 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
       const tsr__moving *m = &task->moving[i];
       task->slot[m->slot] = m->stage ? m->stage : m->base + (m->size ? at * m->size : at / 8);
     }
-    int64_t next = to - at - n < tile ? to - at - n : tile;
-    if (streams) fetch_plan(&ahead, task, at + n, next, k->inst_count - k->prologue_count);
+    if (streams) fetch_plan(&ahead, task, next.at, next.n, k->inst_count - k->prologue_count);
     for (const tsr__inst *inst = first; inst < end; inst++) {
       if (streams) fetch_some(&ahead);
       step(task, inst, at, n);
@@ -377,8 +397,7 @@ static bool run_stretch(tsr__job *job, const stretch *s)
   unsigned char *cells = carve(&memory, (size_t)k->uniform_count * CELL);
   place_slots(&task, cells,
               carve(&memory, ((size_t)k->reg_count + (size_t)k->io.output_count) * REGISTER_BYTES));
-  for (int i = 0; i < k->load_count; i++)
-    tsr__loading_make(&task.loads[i], &k->loads[i], k->rank, task.size);
+  place_loads(&task, &memory);
   place_reductions(&task, &memory, own == 0);
   run_tiles(&task, s->from, s->to);
   keep_guesses(&task);

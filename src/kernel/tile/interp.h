@@ -26,7 +26,29 @@ typedef struct tsr__loading {
   bool empty, bounded;
   int64_t start;
   int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
+  /* across the operand's lines: a block of them, turned (interp_turn.c) */
+  bool turned;
+  int32_t size;     /* bytes of an element; 0: bits */
+  char *block;      /* memory for one, or NULL */
+  int64_t block_at; /* where it begins in the operand */
 } tsr__loading;
+
+/* Tiles that go down `rows` rows of a block before the next one: rows of `row` elements, `count` of
+ * them until they begin anew. No row: tiles in order. */
+typedef struct tsr__band {
+  int64_t row, rows, count;
+} tsr__band;
+
+/* The tiles of a stretch, one after the other. */
+typedef struct tsr__path {
+  tsr__band band;
+  int64_t from, to, at, tile;
+  int64_t first, end, line, column; /* rows of the band; where it is */
+} tsr__path;
+
+typedef struct tsr__stop {
+  int64_t at, n; /* n = 0: the end */
+} tsr__stop;
 
 void tsr__loading_make(tsr__loading *loading, const tsr__loadinfo *info, int rank,
                        const int64_t *size);
@@ -68,6 +90,7 @@ typedef struct tsr__task {
   tsr__moving *moving;
   int moving_count;
   tsr__loading *loads; /* by load */
+  tsr__band band;
   tsr__reducing *reds; /* by reduction */
   int32_t *codes;      /* a tile of group codes */
   tsr__fault fault;
@@ -79,6 +102,22 @@ void tsr__do_iota(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 void tsr__do_uniform(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
 void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
 void tsr__do_search(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
+
+/* interp_turn.c: whether a load may go across lines, then it needs so many bytes for a block. */
+bool tsr__turn_may(const tsr__loadinfo *info, int rank);
+size_t tsr__turn_bytes(void);
+/* Which loads of a task do, and the order of tiles that serves them. */
+void tsr__turn_plan(tsr__task *task);
+/* A run of `n` elements at `row` and `column` of the two innermost dims. */
+typedef struct tsr__turn {
+  void *to;
+  const void *from;
+  int64_t offset, row, column, n;
+} tsr__turn;
+/* Copies the first of them by way of the block and returns how many; 0: not worth a block. */
+int64_t tsr__turn_copy(tsr__loading *loading, const tsr__turn *turn);
+tsr__path tsr__path_of(const tsr__task *task, int64_t from, int64_t to, int64_t tile);
+tsr__stop tsr__path_next(tsr__path *path);
 
 /* interp_reduce.c */
 void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);

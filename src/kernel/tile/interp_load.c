@@ -220,8 +220,26 @@ static void go_on(const tsr__loading *l, spot *p, int64_t n)
   look_inside(l, p);
 }
 
+/* A run across the operand's lines. */
+static void load_turned(tsr__loading *l, const spot *here, int64_t column, piece *p)
+{
+  int64_t n = p->n, size = l->size;
+  for (int64_t some; n > 0; n -= some, column += some, p->at += some, p->offset += some * p->step) {
+    const tsr__turn turn = { .to = (char *)p->to + p->at * size,
+                             .from = p->from,
+                             .offset = p->offset,
+                             .row = here->index[l->walk.rank - 2],
+                             .column = column,
+                             .n = n };
+    some = tsr__turn_copy(l, &turn);
+    if (some) continue;
+    p->n = some = n;
+    load_run(p);
+  }
+}
+
 /* The part of a tile that one load is for, run by run. */
-static void load_piece(const tsr__loading *l, piece p, int64_t first, int64_t n)
+static void load_piece(tsr__loading *l, piece p, int64_t first, int64_t n)
 {
   int last = l->walk.rank - 1;
   spot here;
@@ -235,7 +253,8 @@ static void load_piece(const tsr__loading *l, piece p, int64_t first, int64_t n)
     p.at = done + skip;
     p.offset = here.offset + skip * p.step;
     p.n = to - from - skip;
-    if (here.inside && p.n > 0) load_run(&p);
+    if (here.inside && p.n > 0 && l->turned) load_turned(l, &here, from + skip, &p);
+    else if (here.inside && p.n > 0) load_run(&p);
     go_on(l, &here, run);
   }
 }
