@@ -139,6 +139,14 @@ void tsr__bind_aggregate(tsr__bind *bind, tsr__visit *v)
   v->bound.ragged = NULL;
 }
 
+/* Where two frames lie differently, columns made of both lie where the rows are said to. */
+static tsr_array *at_rows(const tsr__lower *low, tsr_array *a)
+{
+  tsr__ask ask = { .sharding = low->in->sharding };
+  if (!a || !a->shape.rank) return a;
+  return tsr__make(low->scope, TSR__OP_CONSTRAIN, TSR__IN(a), &ask, low->site);
+}
+
 /* Column by column; where one side is one row it is broadcast and the other gives the rows. */
 void tsr__bind_arith(tsr__bind *bind, tsr__visit *v)
 {
@@ -153,6 +161,8 @@ void tsr__bind_arith(tsr__bind *bind, tsr__visit *v)
   v->bound.count = df->schema.count;
   if (b && !a->scalar && !b->scalar && !a->ragged && !b->ragged)
     v->bound.sharding = tsr__rows_meet(a->sharding, b->sharding);
+  bool apart = b && v->bound.sharding && !v->bound.ragged && a->sharding && b->sharding &&
+               !tsr__sharding_equal(a->sharding, b->sharding);
   tsr__lower low = tsr__visit_lower(bind, v);
   low.in = &v->bound;
   for (int i = 0; i < df->schema.count; i++) {
@@ -163,6 +173,8 @@ void tsr__bind_arith(tsr__bind *bind, tsr__visit *v)
     if (b) right = tsr__convert(&low, b->col[tsr__schema_find(&df->other->schema, name)], type);
     else right = tsr__lower_as(&low, df->number, type);
     col[i] = tsr__lower_pair(&low, df->op, left, right);
+    if (apart) col[i].values = at_rows(&low, col[i].values);
+    if (apart) col[i].valid = at_rows(&low, col[i].valid);
     tsr__lower_finish(&low, NULL);
   }
 }
