@@ -117,7 +117,7 @@ static bool shares(const tsr__program *program, const int *stage, const tsr__acc
          left->groups == right->groups;
 }
 
-static int accums_of(const tsr__program *program, int n, tsr__accum out[2])
+int tsr__accums_of(const tsr__program *program, int n, tsr__accum out[2])
 {
   const tsr__gnode *node = &program->nodes[n];
   if (tsr__ops[node->op].acc == TSR__ACC_NONE) return 0;
@@ -151,7 +151,7 @@ int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node)
   for (int n = 0; n < program->node_count; n++) {
     tsr__accum mine[2];
     int found[2] = { -1, -1 };
-    int wanted = accums_of(program, n, mine);
+    int wanted = tsr__accums_of(program, n, mine);
     for (int k = 0; k < wanted; k++) found[k] = list_accum(&l, &mine[k]);
     memcpy(&of_node[2 * n], found, sizeof found);
   }

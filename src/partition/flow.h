@@ -5,39 +5,82 @@
 
 #include "partition/partition.h"
 
-/* The axes of one factor, major first. */
-typedef struct tsr__axes {
+/* One way to do a node: where its result lies then, and where its operands must. Places are numbers
+ * of flow->places; 0 is unplaced, and stands for operands that have none (constants, left out). */
+typedef struct tsr__way {
+  struct tsr__way *next; /* of the same node: what is to be preferred stands first */
+  int64_t bytes;         /* the least with which the node and what it is made of come to lie so */
+  uint16_t at;
+  uint8_t meet; /* mesh axes over which partials are combined */
+  uint16_t need[];
+} tsr__way;
+
+/* The factors of a node and of its operands' dims, computed once. */
+typedef struct tsr__terms {
   uint8_t count;
-  uint8_t axis[TSR_MAX_AXES];
-} tsr__axes;
+  uint8_t kind[TSR__MAX_FACTORS];
+  int8_t out[TSR_MAX_RANK];
+  int8_t in[][TSR_MAX_RANK]; /* by operand */
+} tsr__terms;
 
-/* What a node does with its factors: the mesh, and over which axes each factor is cut. */
-typedef struct tsr__choice {
-  tsr__factors factors;
-  const tsr_mesh *mesh; /* NULL: unplaced */
-  tsr__axes axes[TSR__MAX_FACTORS];
-} tsr__choice;
-
-/* By node of the traced program. */
 typedef struct tsr__flow {
   const tsr__program *program;
-  tsr_sharding *at; /* where it lies; no mesh: not known, or unplaced */
-  uint8_t *free;    /* computed from numbers alone, so it can be made anywhere */
-  uint8_t *ragged;  /* its rows lie as a filter left them */
+  tsr__arena *arena;
+  unsigned manual;      /* axes that are cut by hand: of every mesh, bit a = its axis a */
+  tsr_sharding *places; /* each different one once */
+  int place_count, place_room;
+  tsr__way *draft; /* with room for the needs of any node */
+  /* by node of the program */
+  tsr__way **ways; /* a list; once all are weighed, the one that was chosen */
+  tsr__terms **terms;
+  uint16_t *asked; /* a place where a reshard or constraint wants it; 0: none does */
+  uint8_t *free;   /* computed from numbers alone, so it can be made anywhere */
+  uint8_t *fixed;  /* its rows or its regions say where it lies: it has one way */
+  uint8_t *ragged; /* its rows lie as a filter left them */
+  bool open;       /* there is something to weigh */
+  bool failed;     /* out of memory */
 } tsr__flow;
 
-tsr_status tsr__flow_run(const tsr__program *program, tsr__arena *arena, tsr__flow *out,
-                         tsr__error *error);
-/* How node `n` cuts its factors: along its result where that is known, then along its operands,
- * the largest first. */
-void tsr__flow_choose(const tsr__flow *flow, int n, tsr__choice *out);
-/* Where operand `i` must lie for that choice, and where the result then lies. */
-tsr_sharding tsr__choice_operand(const tsr__choice *choice, int i, int rank);
-tsr_sharding tsr__choice_result(const tsr__choice *choice, int rank);
-/* The mesh axes over which the choice combines partials. */
-unsigned tsr__choice_reduced(const tsr__choice *choice);
+/* Chooses a way for every node. `manual`: no placement may name these axes, so nothing is cut by
+ * them, moved along them or combined over them. */
+tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__arena *arena,
+                         tsr__flow *out, tsr__error *error);
+/* Leaves each node the way that together move the fewest bytes, as far as they are found. */
+void tsr__flow_weigh(tsr__flow *flow);
+
+/* Where a node lies, where its operand `i` must, and the axes over which its partials meet. */
+static inline const tsr_sharding *tsr__flow_at(const tsr__flow *flow, int n)
+{
+  return &flow->places[flow->ways[n]->at];
+}
+
+static inline const tsr_sharding *tsr__flow_need(const tsr__flow *flow, int n, int i)
+{
+  return &flow->places[flow->ways[n]->need[i]];
+}
+
+/* Whether a node is made where it is needed, on each place anew: a source that nobody placed, of
+ * numbers of the run alone. */
+bool tsr__made_anywhere(const tsr__program *program, int n);
 
 bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b);
+
+/* About as many bytes as tsr__reshard_bytes counts, and exactly as many on meshes of up to 64
+ * devices but for what rounding adds to pieces of bools: each device lacks what it wants and does
+ * not hold. Sizes known at run time count as large. */
+int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
+                            const tsr_shape *shape);
+
+/* Bytes that cross where partials of a node that lies at `at` meet over `axes`: in each group of p
+ * devices p - 1 of `accum`'s partials; of no `accum`: p - 1 copies of the result. */
+typedef struct tsr__meeting {
+  const tsr__program *program;
+  const tsr__gnode *node;
+  const tsr_sharding *at;
+  unsigned axes;
+} tsr__meeting;
+
+int64_t tsr__meeting_bytes(const tsr__meeting *meeting, const tsr__accum *accum);
 
 /* Fills out->notes from the finished program. */
 tsr_status tsr__notes_make(tsr__heap *heap, tsr__partitioned *out, tsr__error *error);

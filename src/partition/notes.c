@@ -117,13 +117,12 @@ static void note_rows(const maker *m, int n, tsr__note *note)
 
 /* ---- reductions ---- */
 
-static int64_t local_count(const maker *m, int n, int position)
+static int64_t local_count(const tsr__meeting *m, int position)
 {
-  tsr_shape shape = tsr__gnode_shape(&m->out->program.nodes[n]);
   int64_t count = 1, start, size;
-  for (int d = 0; d < shape.rank; d++) {
-    tsr__dim_part(sharding_of(m, n), d, shape.dims[d] < 0 ? 0 : shape.dims[d], position, &start,
-                  &size);
+  for (int d = 0; d < m->node->rank; d++) {
+    int64_t dim = m->node->dims[d] < 0 ? 0 : m->node->dims[d];
+    tsr__dim_part(m->at, d, dim, position, &start, &size);
     count *= size;
   }
   return count;
@@ -137,28 +136,26 @@ static bool leads(const tsr_mesh *mesh, unsigned axes, int position)
   return true;
 }
 
-/* Bytes of one partial and one copy of the result, over the leaders of all groups. */
-static int64_t bytes_over_groups(const maker *m, int n, const tsr__accum *accum)
-{
-  const tsr_mesh *mesh = sharding_of(m, n)->mesh;
-  const tsr__gnode *node = &m->out->program.nodes[n];
-  int64_t bytes = 0;
-  for (int p = 0; p < mesh->device_count; p++) {
-    if (!leads(mesh, node->reduce_axes, p)) continue;
-    int64_t count = local_count(m, n, p);
-    tsr_box box = { .size = { count } };
-    bytes += accum ? tsr__wire_bytes(accum->row, accum->dtype, count)
-                   : tsr__piece_bytes((tsr_dtype)node->dtype, 1, &box);
-  }
-  return bytes;
-}
-
 static int64_t members_of(const tsr_mesh *mesh, unsigned axes)
 {
   int64_t members = 1;
   for (int a = 0; a < mesh->axis_count; a++)
     if (axes >> a & 1) members *= mesh->sizes[a];
   return members;
+}
+
+int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
+{
+  const tsr_mesh *mesh = m->at->mesh;
+  int64_t bytes = 0;
+  for (int p = 0; p < mesh->device_count; p++) {
+    if (!leads(mesh, m->axes, p)) continue;
+    int64_t count = local_count(m, p);
+    tsr_box box = { .size = { count } };
+    bytes += accum ? tsr__wire_bytes(accum->row, accum->dtype, count)
+                   : tsr__piece_bytes((tsr_dtype)m->node->dtype, 1, &box);
+  }
+  return (members_of(mesh, m->axes) - 1) * bytes;
 }
 
 /* A reduction of put data along a sharded dim crosses nothing if a kept dim were sharded
@@ -223,14 +220,15 @@ static void start_all_reduce(const maker *m, int n, tsr__note *note)
  * result. */
 static void add_reduction(const maker *m, int n, tsr__note *note)
 {
-  int64_t others = members_of(note->mesh, note->axes) - 1;
+  const tsr__program *program = &m->out->program;
+  tsr__meeting meeting = { program, &program->nodes[n], sharding_of(m, n), note->axes };
   for (int k = 0; k < 2; k++) {
     int accum = m->of_node[2 * n + k];
     if (accum < 0 || m->accums[accum].node != n) continue;
     note->accums++;
-    note->bytes += others * bytes_over_groups(m, n, &m->accums[accum]);
+    note->bytes += tsr__meeting_bytes(&meeting, &m->accums[accum]);
   }
-  note->bytes += others * bytes_over_groups(m, n, NULL);
+  note->bytes += tsr__meeting_bytes(&meeting, NULL);
 }
 
 /* ---- all ---- */

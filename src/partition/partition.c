@@ -1,6 +1,6 @@
 /* From a global program to the program of each device.
  *
- *   propagate (propagate.c) -> rewrite (here) -> notes (notes.c)
+ *   propagate (propagate.c) -> weigh (weigh.c) -> rewrite (here) -> notes (notes.c)
  *
  *   %2 = %0 + %1                       %2 = reshard(%1)      operand
  *   %0 @(x,-)  %1 @(-,x)       -->     %3 = %0 + %2
@@ -100,6 +100,26 @@ static int cause_of(const tsr__gnode *user, int i, const tsr_sharding *from, con
   return table ? TSR__CAUSE_TABLE : TSR__CAUSE_OPERAND;
 }
 
+/* A move, or what stands for one, is found again by who needs the same. */
+static int keep_move(rewrite *r, int at, int index)
+{
+  if (index < 0) return index;
+  r->next_move[index] = r->first_move[at];
+  return r->first_move[at] = index;
+}
+
+/* A source of numbers alone is made once more instead of being moved. */
+static int made_there(rewrite *r, int n, int sharding)
+{
+  tsr__gnode node = r->in->nodes[n];
+  int number = tsr__in(r->in, &node, 0), at = r->out->home[n];
+  node.sharding = (uint16_t)sharding;
+  node.flags &= (uint8_t)~TSR__ROOT;
+  if (number >= 0) number = r->out->home[number];
+  int index = add_node(r, &node, (tsr__links){ &number, node.in_count }, n);
+  return keep_move(r, at, index);
+}
+
 /* The node of the result that holds traced node `operand` in the sharding that its user needs. */
 static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
 {
@@ -114,6 +134,7 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
   int sharding = tsr__program_sharding(program, to);
   for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
     if (program->nodes[m].sharding == sharding) return m;
+  if (tsr__made_anywhere(r->in, operand)) return made_there(r, operand, sharding);
   tsr__gnode move = { .op = TSR__OP_RESHARD,
                       .dtype = node.dtype,
                       .rank = node.rank,
@@ -123,11 +144,8 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
                       .param = -1 };
   memcpy(move.dims, node.dims, sizeof move.dims);
   int index = add_node(r, &move, TSR__LINKS(at), user);
-  if (index < 0) return -1;
-  r->out->origin[index] = -1;
-  r->next_move[index] = r->first_move[at];
-  r->first_move[at] = index;
-  return index;
+  if (index >= 0) r->out->origin[index] = -1;
+  return keep_move(r, at, index);
 }
 
 /* ---- nodes ---- */
@@ -138,7 +156,7 @@ static int place_const(rewrite *r, int n)
   tsr__gnode full = r->in->nodes[n];
   full.op = TSR__OP_FULL;
   int number = r->out->home[tsr__in(r->in, &full, 0)];
-  full.sharding = (uint16_t)tsr__program_sharding(&r->out->program, &r->flow->at[n]);
+  full.sharding = (uint16_t)tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n));
   return add_node(r, &full, TSR__LINKS(number), n);
 }
 
@@ -148,7 +166,7 @@ static tsr_status place(rewrite *r, int n)
   const tsr__gnode *node = &r->in->nodes[n];
   int in = r->out->home[tsr__in(r->in, node, 0)];
   bool number = r->out->program.nodes[in].op == TSR__OP_CONST;
-  int at = number ? place_const(r, n) : moved(r, n, 0, &r->flow->at[n]);
+  int at = number ? place_const(r, n) : moved(r, n, 0, tsr__flow_at(r->flow, n));
   if (at < 0) return r->error->status;
   r->out->home[n] = at;
   r->out->program.nodes[at].flags |= node->flags & TSR__ROOT;
@@ -167,19 +185,17 @@ static void place_results(rewrite *r, tsr__gnode *node, int sharding)
 static tsr_status copy(rewrite *r, int n)
 {
   tsr__gnode node = r->in->nodes[n];
-  tsr__choice choice;
-  tsr__flow_choose(r->flow, n, &choice);
   int links = node.in_count + node.region_count;
   for (int i = 0; i < links; i++)
     r->links[i] = i < node.in_count ? -1 : r->in->operands[node.first_in + i];
-  TSR_FOR_OPERANDS (r->in, &node, i, o) {
-    tsr_sharding need = tsr__choice_operand(&choice, i, tsr__rank_of(r->in, &r->in->nodes[o]));
-    r->links[i] = moved(r, n, i, &need);
+  for (int i = 0; i < node.in_count; i++) {
+    if (tsr__in(r->in, &node, i) < 0) continue;
+    r->links[i] = moved(r, n, i, tsr__flow_need(r->flow, n, i));
     if (r->links[i] < 0) return r->error->status;
   }
   bool reduces = tsr__ops[node.op].lowering == TSR__LOW_REDUCE;
-  if (reduces) node.reduce_axes = (uint8_t)tsr__choice_reduced(&choice);
-  place_results(r, &node, tsr__program_sharding(&r->out->program, &r->flow->at[n]));
+  if (reduces) node.reduce_axes = r->flow->ways[n]->meet;
+  place_results(r, &node, tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n)));
   int index = add_node(r, &node, (tsr__links){ r->links, links }, n);
   if (index < 0) return r->error->status;
   r->out->home[n] = index;
@@ -287,7 +303,7 @@ static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
 {
   tsr__flow flow;
   if (!tsr__program_share(&out->program, program)) return no_memory(error);
-  tsr_status status = tsr__flow_run(program, arena, &flow, error);
+  tsr_status status = tsr__flow_run(program, 0, arena, &flow, error);
   if (!status) status = build(program, &flow, arena, out, error);
   if (!status) status = tsr__program_verify(&out->program, error);
   return status ? status : tsr__notes_make(out->program.heap, out, error);

@@ -1,10 +1,11 @@
 /* Level 3: from a global program to the program of each device.
  *
- * Shardings flow along the factors of the op table from leaves, sources and constraints; where an
- * operand lies differently from what its user chose, a RESHARD node is put between, and reductions
- * over sharded dims get the mesh axes over which their partials are combined. The result is again
- * a program (all nodes placed) plus one note for each thing that moves data. A pure function of
- * the program's bytes: no pointers, timings or probed sizes decide anything. */
+ * Shardings flow along the factors of the op table from leaves, sources and constraints; where they
+ * disagree, the fewest bytes decide. Where an operand lies differently from what its user chose, a
+ * RESHARD node is put between, and reductions over sharded dims get the mesh axes over which their
+ * partials are combined. The result is again a program (all nodes placed) plus one note for each
+ * thing that moves data. A pure function of the program's bytes: no pointers, timings or probed
+ * sizes decide anything. */
 #ifndef TSR_PARTITION_PARTITION_H
 #define TSR_PARTITION_PARTITION_H
 

@@ -1,213 +1,380 @@
-/* Propagation: where every node lies.
+/* Propagation: which ways there are to do each node.
  *
- *   forward    a node follows its operands: each factor is cut like the largest operand cuts it,
- *              ties go to the first; an axis is used once
- *   backward   what is computed from numbers alone (iota, full, random draws and elementwise
- *              operations on them) lies where its users need it
+ *   forward    a node is done as its operands lie: each factor is cut like the largest operand cuts
+ *              it, ties go to the first; an axis is used once. Where operands disagree, what each
+ *              of them would like is a way of its own; so is a reduction whose operand moves to a
+ *              cut of a kept dim, instead of its partials
+ *   backward   what a way needs of an operand is a way to do that operand
+ *   forward    again, from the ways that came so
  *
- * Both are repeated until nothing changes; a node's place, once known, stays, so this ends. Nodes
- * that depend on unplaced data only stay unplaced, on one device. */
+ *   x f32[8]@(a)                 ways of %1: as x lies (a), or as the constraint asks (b)
+ *   %1 = cast(x)   f64[8]
+ *   constrain(%1)  @(b)          (b) moves f32, (a) f64 afterwards: weigh.c takes (b)
+ *
+ * What users say stands: leaves, constraints, reshards and sources with a place have one way. So do
+ * rows whose number is known at run time and nodes with regions, which are not looked into: theirs
+ * is the first. It is also taken where others are no cheaper. Nodes that depend on unplaced data
+ * only stay unplaced, on one device, where no user gains by having them elsewhere. What is computed
+ * from numbers alone lies where its users need it. */
 #include "partition/flow.h"
 
-#define ROUNDS 16
 #define MANY ((int64_t)1 << 40) /* stands for a size known at run time */
+enum { MOST_WAYS = 8 };
 
-/* ---- axes and shardings ---- */
+/* The axes of one factor, major first. */
+typedef struct axes {
+  uint8_t count;
+  uint8_t axis[TSR_MAX_AXES];
+} axes;
 
-static tsr__axes axes_of_dim(const tsr_sharding *s, int dim)
+/* A way in the making: over which axes each factor is cut. */
+typedef struct choice {
+  const tsr__terms *terms;
+  const tsr_mesh *mesh; /* NULL: unplaced */
+  unsigned used;        /* axes that cut a factor */
+  bool joins;           /* factors are cut by what all operands cut them by */
+  bool settled[TSR__MAX_FACTORS];
+  axes axes[TSR__MAX_FACTORS];
+} choice;
+
+static const tsr__gnode *node_of(const tsr__flow *flow, int n)
 {
-  tsr__axes out = { .count = (uint8_t)(s->first[dim + 1] - s->first[dim]) };
-  memcpy(out.axis, &s->axis[s->first[dim]], out.count);
-  return out;
+  return &flow->program->nodes[n];
 }
 
-/* The sharding whose dim d is cut like factor map[d]; canonical. */
-static tsr_sharding sharding_of(const tsr__choice *choice, const int8_t *map, int rank)
+/* Of a node of several results, which lie alike, that of the first. */
+static int rank_of(const tsr__flow *flow, int n)
+{
+  return tsr__rank_of(flow->program, node_of(flow, n));
+}
+
+static bool is_const(const tsr__flow *flow, int n)
+{
+  return node_of(flow, n)->op == TSR__OP_CONST;
+}
+
+bool tsr__made_anywhere(const tsr__program *program, int n)
+{
+  const tsr__gnode *node = &program->nodes[n];
+  int lowering = tsr__ops[node->op].lowering;
+  bool made = tsr__ops[node->op].shape_rule == TSR__SH_SOURCE && lowering != TSR__LOW_LEAF;
+  TSR_FOR_OPERANDS (program, node, i, o) made &= program->nodes[o].op == TSR__OP_CONST;
+  return made && !(node->flags & TSR__PLACED);
+}
+
+/* Where a node lies by the first of its ways. */
+static const tsr_sharding *first_place(const tsr__flow *flow, int n)
+{
+  return &flow->places[flow->ways[n]->at];
+}
+
+/* ---- places ---- */
+
+static int place_number(tsr__flow *flow, const tsr_sharding *place)
+{
+  if (!place->mesh) return 0;
+  for (int i = flow->place_count - 1; i > 0; i--)
+    if (!memcmp(&flow->places[i], place, sizeof *place)) return i;
+  if (flow->place_count == flow->place_room) {
+    size_t bytes = (size_t)flow->place_room * sizeof *place;
+    tsr_sharding *larger = tsr__arena_new(flow->arena, 2 * bytes);
+    flow->failed |= !larger || flow->place_room > UINT16_MAX / 2;
+    if (flow->failed) return 0;
+    memcpy(larger, flow->places, bytes);
+    flow->places = larger;
+    flow->place_room *= 2;
+  }
+  flow->places[flow->place_count] = *place;
+  return flow->place_count++;
+}
+
+/* The place whose dim d is cut like factor map[d]. */
+static uint16_t place_of(tsr__flow *flow, const choice *c, const int8_t *map, int rank)
 {
   tsr_sharding out;
+  if (!c->mesh) return 0;
   memset(&out, 0, sizeof out);
-  if (!choice->mesh) return out;
-  out.mesh = choice->mesh;
+  out.mesh = c->mesh;
   out.rank = TSR_MAX_RANK;
   uint8_t used = 0;
   for (int d = 0; d < TSR_MAX_RANK; d++) {
-    const tsr__axes *axes = d < rank && map[d] >= 0 ? &choice->axes[map[d]] : NULL;
-    for (int i = 0; axes && i < axes->count; i++) out.axis[used++] = axes->axis[i];
+    const axes *cut = d < rank && map[d] >= 0 ? &c->axes[map[d]] : NULL;
+    for (int i = 0; cut && i < cut->count; i++) out.axis[used++] = cut->axis[i];
     out.first[d + 1] = used;
   }
-  return out;
+  return (uint16_t)place_number(flow, &out);
 }
 
-tsr_sharding tsr__choice_operand(const tsr__choice *choice, int i, int rank)
+/* ---- ways ---- */
+
+static bool same_way(const tsr__way *a, const tsr__way *b, int needs)
 {
-  int8_t map[TSR_MAX_RANK];
-  tsr__factors_in(&choice->factors, i, map);
-  return sharding_of(choice, map, rank);
+  return a->at == b->at && a->meet == b->meet &&
+         !memcmp(a->need, b->need, (size_t)needs * sizeof *a->need);
 }
 
-tsr_sharding tsr__choice_result(const tsr__choice *choice, int rank)
+static tsr__way *new_way(tsr__flow *flow, int needs)
 {
-  return sharding_of(choice, choice->factors.out, rank);
+  tsr__way *way = tsr__arena_new(flow->arena, sizeof *way + (size_t)needs * sizeof *way->need);
+  flow->failed |= !way;
+  return way;
 }
 
-unsigned tsr__choice_reduced(const tsr__choice *choice)
+/* Adds a copy of the draft unless it is there; what is free prefers what it is asked for to what it
+ * would be. */
+static void add_draft(tsr__flow *flow, int n)
 {
-  unsigned mask = 0;
-  for (int f = 0; f < choice->factors.count; f++)
-    for (int i = 0; choice->factors.kind[f] == TSR__FACTOR_REDUCE && i < choice->axes[f].count; i++)
-      mask |= 1u << choice->axes[f].axis[i];
-  return mask;
+  int needs = node_of(flow, n)->in_count, count = 0;
+  tsr__way **end = &flow->ways[n];
+  for (; *end; end = &(*end)->next) {
+    if (same_way(*end, flow->draft, needs) || ++count == MOST_WAYS) return;
+    if (flow->free[n] && !(*end)->next) break;
+  }
+  tsr__way *way = new_way(flow, needs);
+  if (!way) return;
+  memcpy(way, flow->draft, sizeof *way + (size_t)needs * sizeof *way->need);
+  flow->open |= count > 0;
+  way->next = *end;
+  *end = way;
+}
+
+/* Adds the way that a choice comes to. */
+static void add_choice(tsr__flow *flow, int n, const choice *c)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  tsr__way *way = flow->draft;
+  memset(way, 0, sizeof *way + (size_t)node->in_count * sizeof *way->need);
+  way->at = place_of(flow, c, c->terms->out, rank_of(flow, n));
+  TSR_FOR_OPERANDS (flow->program, node, i, o)
+    if (!is_const(flow, o))
+      way->need[i] = place_of(flow, c, c->terms->in[i], rank_of(flow, o));
+  for (int f = 0; f < c->terms->count; f++)
+    for (int i = 0; c->terms->kind[f] == TSR__FACTOR_REDUCE && i < c->axes[f].count; i++)
+      way->meet |= (uint8_t)(1u << c->axes[f].axis[i]);
+  if (!flow->failed) add_draft(flow, n);
 }
 
 /* ---- choosing ---- */
 
-static int64_t weight_of(const tsr__gnode *node)
+static const tsr__terms *terms_of(tsr__flow *flow, int n)
 {
+  const tsr__gnode *node = node_of(flow, n);
+  tsr__terms *terms = flow->terms[n];
+  tsr__factors factors;
+  if (terms) return terms;
+  terms = tsr__arena_new(flow->arena, sizeof *terms + (size_t)node->in_count * sizeof *terms->in);
+  flow->failed |= !terms;
+  if (!terms) return NULL;
+  tsr__factors_of(flow->program, n, &factors);
+  terms->count = (uint8_t)factors.count;
+  memcpy(terms->kind, factors.kind, sizeof terms->kind);
+  memcpy(terms->out, factors.out, sizeof terms->out);
+  for (int i = 0; i < node->in_count; i++) tsr__factors_in(&factors, i, terms->in[i]);
+  return flow->terms[n] = terms;
+}
+
+static void start_choice(choice *c, const tsr__terms *terms, const tsr_mesh *mesh)
+{
+  memset(c, 0, sizeof *c);
+  c->terms = terms;
+  c->mesh = mesh;
+  for (int f = 0; terms && f < terms->count; f++)
+    c->settled[f] = terms->kind[f] == TSR__FACTOR_REPLICATE;
+}
+
+/* Takes for a factor as many leading axes as no other factor uses; of one that is reduced, or where
+ * operands join, any. */
+static void take_axes(choice *c, int factor, const uint8_t *axis, int count)
+{
+  axes *mine = &c->axes[factor];
+  for (int i = 0; i < count; i++) {
+    bool taken = c->used >> axis[i] & 1;
+    if (taken && !c->joins && c->terms->kind[factor] != TSR__FACTOR_REDUCE) return;
+    if (taken) continue;
+    mine->axis[mine->count++] = axis[i];
+    c->used |= 1u << axis[i];
+  }
+}
+
+/* Cuts the factors that are not settled like a place cuts the dims they stand for; `whole`: dims
+ * that it does not cut stay so. */
+static void cut_like(choice *c, const tsr_sharding *place, const int8_t *map, int rank, bool whole)
+{
+  if (place->mesh != c->mesh) return;
+  for (int d = 0; d < rank; d++) {
+    int f = map[d], count = place->first[d + 1] - place->first[d];
+    if (f < 0 || c->settled[f] || (!count && !whole)) continue;
+    take_axes(c, f, &place->axis[place->first[d]], count);
+    c->settled[f] = whole || (c->axes[f].count > 0 && !c->joins);
+  }
+}
+
+/* Elements; what is free weighs less than anything, since it goes wherever others are. */
+static int64_t weight_of(const tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = node_of(flow, n);
   int64_t count = 1;
   for (int d = 0; d < node->rank; d++) {
     int64_t size = node->dims[d] < 0 ? MANY : node->dims[d];
     if (size > 0 && count > INT64_MAX / size) return INT64_MAX;
     count *= size;
   }
-  return count;
+  return flow->free[n] ? -1 : count;
 }
 
 /* The operand that lies somewhere and comes next after `last` (-1: first of all) in order of
  * weight, the largest first, then of place; -1: there is none. */
 static int next_by_weight(const tsr__flow *flow, int n, int last)
 {
-  const tsr__program *program = flow->program;
-  const tsr__gnode *node = &program->nodes[n];
-  int64_t bound = last < 0 ? 0 : weight_of(&program->nodes[tsr__in(program, node, last)]);
-  int64_t most = -1;
+  const tsr__gnode *node = node_of(flow, n);
+  int64_t bound = last < 0 ? 0 : weight_of(flow, tsr__in(flow->program, node, last)), most = -2;
   int next = -1;
-  TSR_FOR_OPERANDS (program, node, i, o) {
-    int64_t weight = weight_of(&program->nodes[o]);
+  TSR_FOR_OPERANDS (flow->program, node, i, o) {
+    if (!first_place(flow, o)->mesh) continue;
+    int64_t weight = weight_of(flow, o);
     bool after = last < 0 || weight < bound || (weight == bound && i > last);
-    if (!flow->at[o].mesh || !after || weight <= most) continue;
+    if (!after || weight <= most) continue;
     most = weight;
     next = i;
   }
   return next;
 }
 
-/* Takes for a factor as many leading axes as no other factor uses. */
-static void take_axes(tsr__choice *choice, int factor, tsr__axes axes, unsigned *used)
+static void cut_like_operands(const tsr__flow *flow, int n, choice *c)
 {
-  tsr__axes *mine = &choice->axes[factor];
-  for (int i = 0; i < axes.count && !(*used >> axes.axis[i] & 1); i++) {
-    mine->axis[mine->count++] = axes.axis[i];
-    *used |= 1u << axes.axis[i];
+  const tsr__gnode *node = node_of(flow, n);
+  for (int i = next_by_weight(flow, n, -1); i >= 0; i = next_by_weight(flow, n, i)) {
+    int o = tsr__in(flow->program, node, i);
+    cut_like(c, first_place(flow, o), c->terms->in[i], rank_of(flow, o), false);
   }
 }
 
-void tsr__flow_choose(const tsr__flow *flow, int n, tsr__choice *out)
+/* ---- forward ---- */
+
+/* As the operands lie by their first ways: none of them anywhere, unplaced. */
+static void choose_as_operands(tsr__flow *flow, int n, choice *c)
 {
-  const tsr__gnode *node = &flow->program->nodes[n];
-  bool settled[TSR__MAX_FACTORS] = { false };
-  unsigned used = 0;
-  int first = next_by_weight(flow, n, -1);
-  memset(out, 0, sizeof *out);
-  tsr__factors_of(flow->program, n, &out->factors);
-  const tsr__factors *factors = &out->factors;
-  out->mesh = flow->at[n].mesh;
-  if (!out->mesh && first >= 0) out->mesh = flow->at[tsr__in(flow->program, node, first)].mesh;
-  for (int f = 0; f < factors->count; f++) settled[f] = factors->kind[f] == TSR__FACTOR_REPLICATE;
-  for (int d = 0; flow->at[n].mesh && d < tsr__rank_of(flow->program, node); d++) {
-    if (factors->out[d] < 0 || settled[factors->out[d]]) continue;
-    take_axes(out, factors->out[d], axes_of_dim(&flow->at[n], d), &used);
-    settled[factors->out[d]] = true;
+  const tsr__gnode *node = node_of(flow, n);
+  int lead = next_by_weight(flow, n, -1);
+  const tsr_mesh *mesh =
+      lead < 0 ? NULL : first_place(flow, tsr__in(flow->program, node, lead))->mesh;
+  start_choice(c, terms_of(flow, n), mesh);
+  if (mesh && !flow->failed) cut_like_operands(flow, n, c);
+}
+
+/* A reduction whose operand moves, so that the largest kept dim is cut instead of the reduced ones:
+ * the partials stay where they are. */
+static void add_kept_cut(tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  int kept = -1;
+  choice c;
+  choose_as_operands(flow, n, &c);
+  for (int d = 0; d < node->rank; d++)
+    if (c.terms->out[d] >= 0 && (kept < 0 || node->dims[d] > node->dims[kept])) kept = d;
+  if (kept < 0 || node->dims[kept] < 2) return;
+  axes *to = &c.axes[c.terms->out[kept]];
+  for (int f = 0; f < c.terms->count; f++) {
+    if (c.terms->kind[f] != TSR__FACTOR_REDUCE) continue;
+    for (int i = 0; i < c.axes[f].count; i++) to->axis[to->count++] = c.axes[f].axis[i];
+    c.axes[f].count = 0;
   }
-  for (int i = first; i >= 0; i = next_by_weight(flow, n, i)) {
-    int in = tsr__in(flow->program, node, i);
-    const tsr__gnode *operand = &flow->program->nodes[in];
-    const tsr_sharding *place = &flow->at[in];
-    int8_t map[TSR_MAX_RANK];
-    if (place->mesh != out->mesh) continue;
-    tsr__factors_in(factors, i, map);
-    for (int d = 0; d < tsr__rank_of(flow->program, operand); d++) {
-      int f = map[d];
-      tsr__axes axes = axes_of_dim(place, d);
-      if (f < 0 || settled[f] || !axes.count) continue;
-      take_axes(out, f, axes, &used);
-      settled[f] = out->axes[f].count > 0;
+  add_choice(flow, n, &c);
+}
+
+/* As a place of operand `i` would like it; `joins`: as the other operands would like it, too. */
+static void add_led_way(tsr__flow *flow, int n, int i, int place_number, bool joins)
+{
+  const tsr_sharding *place = &flow->places[place_number];
+  choice c;
+  if (!place->mesh) return;
+  start_choice(&c, terms_of(flow, n), place->mesh);
+  c.joins = joins;
+  int o = tsr__in(flow->program, node_of(flow, n), i);
+  cut_like(&c, place, c.terms->in[i], rank_of(flow, o), false);
+  cut_like_operands(flow, n, &c);
+  add_choice(flow, n, &c);
+}
+
+/* As each way of each operand would like it, and as all of them together would. */
+static void add_operands_ways(tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  TSR_FOR_OPERANDS (flow->program, node, i, o) {
+    for (const tsr__way *way = flow->ways[o]; way && !flow->failed; way = way->next)
+      add_led_way(flow, n, i, way->at, false);
+    if (!flow->failed) add_led_way(flow, n, i, flow->asked[o], false);
+    if (!flow->failed) add_led_way(flow, n, i, flow->ways[o]->at, true);
+  }
+}
+
+/* Whether all operands lie as the first way needs them, and lie no other way for others. */
+static bool agrees(const tsr__flow *flow, int n)
+{
+  const tsr__way *way = flow->ways[n];
+  TSR_FOR_OPERANDS (flow->program, node_of(flow, n), i, o) {
+    if (way->need[i] != flow->ways[o]->at || flow->ways[o]->next) return false;
+    if (flow->asked[o] && flow->asked[o] != way->need[i]) return false;
+  }
+  return true;
+}
+
+/* Its result at a place, as far as its factors can be cut so; what that leaves open, as its
+ * operands lie. */
+static void choose_as_asked(tsr__flow *flow, int n, const tsr_sharding *place, choice *c)
+{
+  start_choice(c, terms_of(flow, n), place->mesh);
+  if (flow->failed) return;
+  cut_like(c, place, c->terms->out, rank_of(flow, n), true);
+  cut_like_operands(flow, n, c);
+}
+
+static void add_first_way(tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  const tsr_sharding *asked = &flow->places[node->flags & TSR__PLACED ? node->sharding : 0];
+  bool placed = asked->mesh;
+  choice c;
+  if (placed) choose_as_asked(flow, n, asked, &c);
+  else choose_as_operands(flow, n, &c);
+  if (!flow->failed) add_choice(flow, n, &c);
+  if (!flow->failed && placed) flow->ways[n]->at = node->sharding;
+}
+
+static void forward(tsr__flow *flow, int n)
+{
+  bool first = !flow->ways[n];
+  if (first) add_first_way(flow, n);
+  if (flow->failed) return;
+  if (first && flow->ways[n]->meet && !flow->fixed[n]) add_kept_cut(flow, n);
+  if (agrees(flow, n)) return;
+  flow->open = true;
+  if (!flow->fixed[n]) add_operands_ways(flow, n);
+}
+
+/* ---- backward ---- */
+
+static bool lies_so(const tsr__flow *flow, int n, int place)
+{
+  for (const tsr__way *way = flow->ways[n]; way; way = way->next)
+    if (way->at == place) return true;
+  return false;
+}
+
+static void backward(tsr__flow *flow, int n)
+{
+  int op = node_of(flow, n)->op;
+  if (op == TSR__OP_RESHARD || op == TSR__OP_CONSTRAIN)
+    flow->asked[tsr__in(flow->program, node_of(flow, n), 0)] = flow->ways[n]->at;
+  for (const tsr__way *way = flow->ways[n]; way; way = way->next)
+    TSR_FOR_OPERANDS (flow->program, node_of(flow, n), i, o) {
+      const tsr_sharding *place = &flow->places[way->need[i]];
+      choice c;
+      if (!place->mesh || flow->fixed[o] || lies_so(flow, o, way->need[i])) continue;
+      choose_as_asked(flow, o, place, &c);
+      if (!flow->failed) add_choice(flow, o, &c);
+      if (flow->failed) return;
     }
-  }
-}
-
-/* ---- the two directions ---- */
-
-static bool is_source(const tsr__gnode *node)
-{
-  return node->op == TSR__OP_IOTA || node->op == TSR__OP_FULL || node->op == TSR__OP_UNIFORM;
-}
-
-static bool forward(tsr__flow *flow)
-{
-  bool changed = false;
-  tsr__choice choice;
-  for (int n = 0; n < flow->program->node_count; n++) {
-    const tsr__gnode *node = &flow->program->nodes[n];
-    if (flow->at[n].mesh || is_source(node) || tsr__ops[node->op].lowering == TSR__LOW_LEAF)
-      continue;
-    bool known = false;
-    TSR_FOR_OPERANDS (flow->program, node, i, o) known = known || flow->at[o].mesh;
-    if (!known) continue;
-    tsr__flow_choose(flow, n, &choice);
-    flow->at[n] = tsr__choice_result(&choice, tsr__rank_of(flow->program, node));
-    changed = true;
-  }
-  return changed;
-}
-
-/* Puts a free node where a user needs it, as far as its own factors can be cut. */
-static void adopt(tsr__flow *flow, int n, const tsr_sharding *need)
-{
-  tsr__choice choice;
-  flow->at[n] = *need;
-  tsr__flow_choose(flow, n, &choice);
-  flow->at[n] = tsr__choice_result(&choice, flow->program->nodes[n].rank);
-}
-
-/* Whether a node waits to be told by its users where to lie. */
-static bool asked(const tsr__flow *flow, int n)
-{
-  return flow->free[n] && !flow->at[n].mesh && flow->program->nodes[n].op != TSR__OP_CONST;
-}
-
-static bool backward(tsr__flow *flow)
-{
-  bool changed = false;
-  tsr__choice choice;
-  for (int n = flow->program->node_count - 1; n >= 0; n--) {
-    const tsr__gnode *node = &flow->program->nodes[n];
-    bool asks = false;
-    TSR_FOR_OPERANDS (flow->program, node, i, in) asks = asks || asked(flow, in);
-    if (!asks || !flow->at[n].mesh) continue;
-    tsr__flow_choose(flow, n, &choice);
-    TSR_FOR_OPERANDS (flow->program, node, i, in) {
-      if (!asked(flow, in)) continue;
-      tsr_sharding need = tsr__choice_operand(&choice, i, flow->program->nodes[in].rank);
-      adopt(flow, in, &need);
-      changed = true;
-    }
-  }
-  return changed;
-}
-
-/* A full array of a computed number follows that number when nobody else places it. */
-static bool settle_fulls(tsr__flow *flow)
-{
-  bool changed = false;
-  for (int n = 0; n < flow->program->node_count; n++) {
-    const tsr__gnode *node = &flow->program->nodes[n];
-    if (node->op != TSR__OP_FULL || flow->at[n].mesh) continue;
-    int number = tsr__in(flow->program, node, 0);
-    if (!flow->at[number].mesh) continue;
-    flow->at[n] = flow->at[number];
-    changed = true;
-  }
-  return changed;
 }
 
 /* ---- the start ---- */
@@ -217,26 +384,31 @@ static void start_node(tsr__flow *flow, int n)
   const tsr__program *program = flow->program;
   const tsr__gnode *node = &program->nodes[n];
   int lowering = tsr__ops[node->op].lowering;
-  bool all_free = node->op == TSR__OP_CONST || lowering == TSR__LOW_TILE ||
-                  lowering == TSR__LOW_FORMULA || lowering == TSR__LOW_VIEW;
+  bool dynamic = node->rank > 0 && node->dims[0] == TSR__DYNAMIC, rows = dynamic;
+  bool regions = node->region_count || node->result_count;
+  bool all_free = node->op == TSR__OP_CONST || lowering != TSR__LOW_LEAF;
   bool ragged = node->flags & TSR__RAGGED || node->op == TSR__OP_COMPACT;
   TSR_FOR_OPERANDS (program, node, i, o) {
+    const tsr__gnode *operand = &program->nodes[o];
     all_free &= flow->free[o] || node->op == TSR__OP_FULL;
-    ragged |= flow->ragged[o] && node->rank > 0 && node->dims[0] == TSR__DYNAMIC;
+    ragged |= flow->ragged[o] && dynamic;
+    rows |= operand->rank > 0 && operand->dims[0] == TSR__DYNAMIC;
+    regions |= operand->result_count > 0;
   }
   flow->free[n] = all_free;
+  flow->fixed[n] = lowering == TSR__LOW_LEAF || node->flags & TSR__PLACED || regions ||
+                   (rows && (!all_free || lowering == TSR__LOW_STEP));
   flow->ragged[n] = ragged && node->op != TSR__OP_REBALANCE;
-  if (node->flags & TSR__PLACED) flow->at[n] = program->shardings[node->sharding];
 }
 
 /* Rows that a filter left in place line up only with rows that the same devices filtered. */
 static tsr_status check_rows(const tsr__flow *flow, int n, tsr__error *error)
 {
-  const tsr__gnode *node = &flow->program->nodes[n];
+  const tsr__gnode *node = node_of(flow, n);
   if (tsr__ops[node->op].lowering == TSR__LOW_STEP || !node->rank) return TSR_OK;
   int seen[2] = { -1, -1 };
   TSR_FOR_OPERANDS (flow->program, node, i, in) {
-    const tsr__gnode *operand = &flow->program->nodes[in];
+    const tsr__gnode *operand = node_of(flow, in);
     if (operand->rank && operand->dims[0] == TSR__DYNAMIC) seen[flow->ragged[in]] = in;
   }
   if (seen[0] < 0 || seen[1] < 0) return TSR_OK;
@@ -247,26 +419,78 @@ static tsr_status check_rows(const tsr__flow *flow, int n, tsr__error *error)
       tsr__ops[node->op].name);
 }
 
-tsr_status tsr__flow_run(const tsr__program *program, tsr__arena *arena, tsr__flow *out,
-                         tsr__error *error)
+/* What is cut by hand is for nobody else to cut by: not even for users. */
+static tsr_status check_manual(const tsr__flow *flow, int n, tsr__error *error)
 {
-  size_t count = (size_t)program->node_count;
-  tsr__flow flow = { .program = program };
-  flow.at = tsr__arena_new(arena, (count + 1) * sizeof *flow.at);
-  flow.free = tsr__arena_new(arena, count + 1);
-  flow.ragged = tsr__arena_new(arena, count + 1);
-  if (!flow.at || !flow.free || !flow.ragged)
+  const tsr__gnode *node = node_of(flow, n);
+  const tsr_sharding *place = &flow->places[node->flags & TSR__PLACED ? node->sharding : 0];
+  unsigned both = tsr__used_axes(place) & flow->manual;
+  if (!both) return TSR_OK;
+  int axis = 0;
+  while (!(both >> axis & 1)) axis++;
+  return tsr__error_set(error, TSR_EAXIS,
+                        "tsr_%s: %%%d is placed along axis \"%s\", which is cut by hand here; "
+                        "leave the axis out of its spec",
+                        tsr__ops[node->op].name, n, place->mesh->names[axis]);
+}
+
+static bool start_flow(tsr__flow *flow)
+{
+  const tsr__program *program = flow->program;
+  int most = 0;
+  for (int n = 0; n < program->node_count; n++)
+    if (program->nodes[n].in_count > most) most = program->nodes[n].in_count;
+  flow->draft = new_way(flow, most);
+  size_t count = (size_t)program->node_count + 1;
+  flow->ways = tsr__arena_new(flow->arena, count * sizeof(tsr__way *));
+  flow->terms = tsr__arena_new(flow->arena, count * sizeof(tsr__terms *));
+  flow->asked = tsr__arena_new(flow->arena, count * sizeof *flow->asked);
+  flow->free = tsr__arena_new(flow->arena, 3 * count);
+  flow->place_room = 2 * program->sharding_count + 16;
+  flow->places = tsr__arena_new(flow->arena, (size_t)flow->place_room * sizeof *flow->places);
+  if (!flow->draft || !flow->ways || !flow->terms || !flow->asked || !flow->free || !flow->places)
+    return false;
+  flow->fixed = flow->free + count;
+  flow->ragged = flow->fixed + count;
+  flow->place_count = program->sharding_count > 0 ? program->sharding_count : 1;
+  if (program->sharding_count)
+    memcpy(flow->places, program->shardings,
+           (size_t)program->sharding_count * sizeof *flow->places);
+  return true;
+}
+
+/* Where nobody has a place, all nodes are done in one way. */
+static void stay_unplaced(tsr__flow *flow)
+{
+  for (int n = 0; n < flow->program->node_count; n++) flow->ways[n] = flow->draft;
+}
+
+static void propagate(tsr__flow *flow)
+{
+  int count = flow->program->node_count;
+  for (int n = 0; n < count && !flow->failed; n++) forward(flow, n);
+  if (!flow->open) return;
+  for (int n = count - 1; n >= 0 && !flow->failed; n--) backward(flow, n);
+  for (int n = 0; n < count && !flow->failed; n++) forward(flow, n);
+  if (!flow->failed) tsr__flow_weigh(flow);
+}
+
+tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__arena *arena,
+                         tsr__flow *out, tsr__error *error)
+{
+  tsr__flow flow = { .program = program, .arena = arena, .manual = manual };
+  bool placed = false;
+  flow.failed = !start_flow(&flow);
+  for (int n = 0; n < program->node_count && !flow.failed; n++) {
+    start_node(&flow, n);
+    placed |= program->nodes[n].flags & TSR__PLACED;
+    if (check_rows(&flow, n, error) || check_manual(&flow, n, error)) return error->status;
+  }
+  if (!flow.failed && placed) propagate(&flow);
+  else if (!flow.failed) stay_unplaced(&flow);
+  if (flow.failed)
     return tsr__error_set(error, TSR_ENOMEM,
                           "no memory to plan a program; close scopes that are done");
-  for (int n = 0; n < program->node_count; n++) {
-    start_node(&flow, n);
-    if (check_rows(&flow, n, error)) return error->status;
-  }
-  for (int round = 0; round < ROUNDS; round++) {
-    bool changed = forward(&flow);
-    changed |= backward(&flow);
-    if (!changed && !settle_fulls(&flow)) break;
-  }
   *out = flow;
   return TSR_OK;
 }

@@ -90,6 +90,37 @@ int64_t tsr__reshard_bytes(const tsr_sharding *from, const tsr_sharding *to, tsr
   return t.bytes;
 }
 
+/* The elements that a device holds of what it wants; of positions that are on no device of `from`,
+ * none. */
+static int64_t held(const tsr__reshard *move, int to_position, const tsr_box *want)
+{
+  tsr_box part, both;
+  int own = position_on(move->from, tsr__position_device(move->to, to_position), to_position);
+  if (own < 0) return 0;
+  tsr__box(move->from, move->shape, own, &part);
+  if (!intersect(want, &part, move->shape->rank, &both)) return 0;
+  int64_t count = 1;
+  for (int d = 0; d < move->shape->rank; d++) count *= both.size[d];
+  return count;
+}
+
+int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
+                            const tsr_shape *shape)
+{
+  enum { LOOKED_AT = 64 };
+  tsr__reshard move = { from, to, shape };
+  int positions = tsr__positions(to), step = (positions + LOOKED_AT - 1) / LOOKED_AT;
+  int64_t bytes = 0;
+  for (int p = 0; p < positions; p += step) {
+    tsr_box want;
+    tsr__box(to, shape, p, &want);
+    int64_t lacks = -held(&move, p, &want), count = 1;
+    for (int d = 0; d < shape->rank; d++) count *= want.size[d];
+    bytes += tsr__piece_bytes(dtype, 1, &(tsr_box){ .size = { lacks + count } });
+  }
+  return bytes * step;
+}
+
 /* ---- comparing ---- */
 
 bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b)

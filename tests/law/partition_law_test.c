@@ -240,7 +240,7 @@ static void check_settled(const tsr__partitioned *first, tsr__heap *heap)
     if (placed.nodes[n].sharding) placed.nodes[n].flags |= TSR__PLACED;
   tsr_status status = tsr__partition(&placed, heap, &again, &error);
   if (status) FAIL("%s", error.text);
-  CHECK_I64(again.program.node_count, placed.node_count);
+  CHECK(again.program.node_count <= placed.node_count);
   tsr__partitioned_free(&again, heap);
   tsr__program_free(&placed);
 }

@@ -175,10 +175,10 @@ TEST(a_cheaper_cut_for_a_reduction)
 {
   fixture f = open_fixture();
   tsr_array *r =
-      fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(8, 8), "-,y", NULL), NULL, 2, "a.c:2");
+      fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(64, 64), "-,y", NULL), NULL, 2, "a.c:2");
   check_explained(&f, &r, 1, NULL,
-                  "all-reduce over y=4: 1536 bytes\n"
-                  "    because sum at a.c:2 reduces sharded dims of %0 f64[8,8]@(-,y)\n"
+                  "all-reduce over y=4: 12288 bytes\n"
+                  "    because sum at a.c:2 reduces sharded dims of %0 f64[64,64]@(-,y)\n"
                   "    cheaper: put %0 with spec y,- (0 bytes)\n");
 }
 
@@ -186,18 +186,18 @@ TEST(a_cheaper_cut_for_a_reduction)
 TEST(the_put_behind_elementwise_steps_is_named)
 {
   fixture f = open_fixture();
-  tsr_array *x = on(&f, TSR_SHAPE(8), "x", NULL), *y = on(&f, TSR_SHAPE(8), "y", NULL);
+  tsr_array *x = on(&f, TSR_SHAPE(16, 8), "x", NULL), *y = on(&f, TSR_SHAPE(8), "x", NULL);
   tsr_array *step = fixture_make(TSR__OP_MUL, y, fixture_number(f.s, TSR_F64, 2), NULL, NULL);
   step = fixture_make(TSR__OP_NEG, step, NULL, NULL, NULL);
   tsr_array *r[2] = { fixture_make(TSR__OP_ADD, x, step, NULL, "a.c:1"),
                       fixture_make(TSR__OP_NEG, y, NULL, NULL, NULL) };
   check_explained(&f, r, 1, NULL,
-                  "all-gather over y=4: 192 bytes\n"
-                  "    %3 f64[8]@(y) -> f64[8]@(x), because add at a.c:1 needs its operand so\n"
-                  "    cheaper: put %1 with spec x (0 bytes)\n");
+                  "all-gather over x=2: 256 bytes\n"
+                  "    %3 f64[8]@(x) -> f64[8]@(-), because add at a.c:1 needs its operand so\n"
+                  "    cheaper: put %1 with spec - (0 bytes)\n");
   check_explained(&f, r, 2, NULL,
-                  "all-gather over y=4: 192 bytes\n"
-                  "    %3 f64[8]@(y) -> f64[8]@(x), because add at a.c:1 needs its operand so\n");
+                  "all-gather over x=2: 256 bytes\n"
+                  "    %3 f64[8]@(x) -> f64[8]@(-), because add at a.c:1 needs its operand so\n");
 }
 
 /* Prose folds at the last blank that fits, what continues a line stands four deeper; what has no

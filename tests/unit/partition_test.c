@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partition/flow.h"
 #include "support/partition_check.h"
 
 typedef struct fixture {
@@ -107,12 +108,27 @@ TEST(the_larger_operand_wins_and_ties_go_to_the_first)
                  "  %1 = put            f64[16,8]@(x,-)\n"
                  "  %2 = reshard(%0)    f64[8]@(-)\n"
                  "  %3 = %2 + %1        f64[16,8]@(x,-)\n");
-  r = binary(on(&f, TSR_SHAPE(8), "x"), on(&f, TSR_SHAPE(8), "y"));
+  r = binary(on(&f, TSR_SHAPE(8, 8), "x,-"), on(&f, TSR_SHAPE(8, 8), "-,x"));
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put            f64[8,8]@(x,-)\n"
+                 "  %1 = put            f64[8,8]@(-,x)\n"
+                 "  %2 = reshard(%1)    f64[8,8]@(x,-)\n"
+                 "  %3 = %0 + %2        f64[8,8]@(x,-)\n");
+}
+
+/* Each operand is cut once more for nothing, or moves only a part. */
+TEST(operands_that_cut_one_dim_join_their_cuts)
+{
+  fixture f = open_fixture();
+  tsr_array *r = binary(on(&f, TSR_SHAPE(8), "x"), on(&f, TSR_SHAPE(8), "y"));
   partition(&f, &r, 1);
   check_text(&f, "  %0 = put            f64[8]@(x)\n"
                  "  %1 = put            f64[8]@(y)\n"
-                 "  %2 = reshard(%1)    f64[8]@(x)\n"
-                 "  %3 = %0 + %2        f64[8]@(x)\n");
+                 "  %2 = reshard(%0)    f64[8]@(y+x)\n"
+                 "  %3 = reshard(%1)    f64[8]@(y+x)\n"
+                 "  %4 = %2 + %3        f64[8]@(y+x)\n");
+  CHECK_I64(f.parts.notes[0].bytes, 32);
+  CHECK_I64(f.parts.notes[1].bytes, 0);
 }
 
 TEST(sources_lie_where_they_are_needed)
@@ -140,6 +156,82 @@ TEST(constraints_reach_back_to_free_producers)
                  "  %1 = neg(%0)        f64[8]@(x+y)\n");
   CHECK_I64(f.parts.home[r->mark - 1], 1);
   CHECK_I64(f.parts.note_count, 0);
+}
+
+/* A constraint behind real data: the move goes where the data is smallest. */
+TEST(constraints_reach_back_to_where_moving_is_cheapest)
+{
+  fixture f = open_fixture();
+  tsr_array *x = fixture_leaf(f.s, TSR_F32, TSR_SHAPE(8), f.mesh, "x");
+  tsr_array *wide = tsr__make(f.s, TSR__OP_CAST, TSR__IN(x), &(tsr__ask){ .dtype = TSR_F64 }, NULL);
+  tsr_array *r =
+      moved(TSR__OP_CONSTRAIN, fixture_make(TSR__OP_NEG, wide, NULL, NULL, NULL), f.mesh, "y");
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put            f32[8]@(x)\n"
+                 "  %1 = reshard(%0)    f32[8]@(y)\n"
+                 "  %2 = cast(%1)       f64[8]@(y)\n"
+                 "  %3 = neg(%2)        f64[8]@(y)\n");
+  CHECK_I64(f.parts.notes[0].cause, TSR__CAUSE_OPERAND);
+  tsr_array *y = on(&f, TSR_SHAPE(8), "x");
+  tsr_array *narrow = fixture_make(TSR__OP_ISNAN, y, NULL, NULL, NULL);
+  r = moved(TSR__OP_CONSTRAIN, narrow, f.mesh, "y");
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put            f64[8]@(x)\n"
+                 "  %1 = isnan(%0)      bool[8]@(x)\n"
+                 "  %2 = reshard(%1)    bool[8]@(y)\n");
+}
+
+/* The partials go to fewer devices where the result is to be cut anyway. */
+TEST(constraints_reach_reductions)
+{
+  fixture f = open_fixture();
+  tsr_array *sum = fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(64, 64), "x"), NULL, 1, NULL);
+  tsr_array *r = moved(TSR__OP_CONSTRAIN, sum, f.mesh, "y");
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put              f64[64,64]@(x,-)\n"
+                 "  %1 = reshard(%0)      f64[64,64]@(x,y)\n"
+                 "  %2 = sum(%1, dims 0)  f64[64]@(y)\n");
+  CHECK_I64(f.parts.notes[0].bytes, 0);
+  CHECK_I64(f.parts.notes[1].bytes, 64 * (24 + 8));
+}
+
+/* What the run's numbers make is made twice rather than moved. */
+TEST(sources_are_made_wherever_they_are_needed)
+{
+  fixture f = open_fixture();
+  tsr_array *number = iota(&f, TSR_SHAPE(8));
+  tsr_array *r[2] = { binary(number, on(&f, TSR_SHAPE(8), "x")),
+                      binary(number, on(&f, TSR_SHAPE(8), "y")) };
+  partition(&f, r, 2);
+  check_text(&f, "  %0 = iota(dim 0)    f64[8]@(y)\n"
+                 "  %1 = put            f64[8]@(x)\n"
+                 "  %2 = iota(dim 0)    f64[8]@(x)\n"
+                 "  %3 = %2 + %1        f64[8]@(x)\n"
+                 "  %4 = put            f64[8]@(y)\n"
+                 "  %5 = %0 + %4        f64[8]@(y)\n");
+  CHECK_I64(f.parts.note_count, 0);
+}
+
+/* An axis that is cut by hand is nobody's: nothing may be placed along it, and so nothing is cut by
+ * it, moved along it or combined over it. */
+TEST(manual_axes_are_not_touched)
+{
+  fixture f = open_fixture();
+  tsr_array *sum = fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(64, 8), "y"), NULL, 1, NULL);
+  tsr_array *r = binary(sum, on(&f, TSR_SHAPE(8), "-"));
+  tsr__arena arena;
+  tsr__flow flow;
+  CHECK_STATUS(tsr__program_trace(&f.p, &r, 1, &f.error), TSR_OK, NULL);
+  tsr__arena_init(&arena, &f.rt->heap);
+  CHECK_STATUS(tsr__flow_run(&f.p, 1, &arena, &flow, &f.error), TSR_OK, NULL);
+  for (int n = 0; n < f.p.node_count; n++) {
+    CHECK_U64(tsr__used_axes(tsr__flow_at(&flow, n)) & 1, 0);
+    CHECK_U64(flow.ways[n]->meet & 1, 0);
+  }
+  CHECK_I64(tsr__flow_run(&f.p, 2, &arena, &flow, &f.error), TSR_EAXIS);
+  CHECK_STR(f.error.text, "tsr_put: %0 is placed along axis \"y\", which is cut by hand here; "
+                          "leave the axis out of its spec");
+  tsr__arena_free(&arena);
 }
 
 TEST(programs_without_a_mesh_stay_unplaced)
@@ -226,12 +318,13 @@ TEST(reduced_dims_give_the_axes_to_combine)
     unsigned axes;
     const char *type;
   } cases[] = {
-    { "x,y", 3, 3, "f64[]@()" }, { "x,y", 1, 1, "f64[8]@(y)" }, { "x,y", 2, 2, "f64[8]@(x)" },
-    { "x", 2, 0, "f64[8]@(x)" }, { "x+y", 1, 3, "f64[8]@(-)" }, { "-,y+x", 1, 0, "f64[8]@(y+x)" },
+    { "x,y", 3, 3, "f64[]@()" },    { "x,y", 1, 1, "f64[64]@(y)" },
+    { "x,y", 2, 2, "f64[64]@(x)" }, { "x", 2, 0, "f64[64]@(x)" },
+    { "x+y", 1, 3, "f64[64]@(-)" }, { "-,y+x", 1, 0, "f64[64]@(y+x)" },
     { "-", 3, 0, "f64[]@()" },
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    tsr_array *r = fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(8, 8), cases[i].spec), NULL,
+    tsr_array *r = fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(64, 64), cases[i].spec), NULL,
                                   cases[i].dims, NULL);
     char type[64];
     partition(&f, &r, 1);
@@ -242,6 +335,17 @@ TEST(reduced_dims_give_the_axes_to_combine)
     CHECK_STR(type, cases[i].type);
     CHECK_I64(f.parts.note_count, cases[i].axes != 0);
   }
+}
+
+/* Of few rows the partials would weigh more than the rows. */
+TEST(short_reduced_dims_are_moved_instead)
+{
+  fixture f = open_fixture();
+  tsr_array *r = fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(8, 64), "x+y,-"), NULL, 1, NULL);
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put              f64[8,64]@(x+y,-)\n"
+                 "  %1 = reshard(%0)      f64[8,64]@(-,x+y)\n"
+                 "  %2 = sum(%1, dims 0)  f64[64]@(x+y)\n");
 }
 
 TEST(masks_and_codes_lie_like_what_they_select)

@@ -1,0 +1,280 @@
+/* Weighing: of the ways that propagation found, which one each node takes.
+ *
+ *   down    the least bytes with which a node can be done each way, over the ways of its operands;
+ *           what several users share is divided among them
+ *   up      each node takes the way that is cheapest for itself and for what its users took
+ *   sweeps  each node is asked again, given all its neighbours, until nothing improves
+ *
+ * For trees the first two are the least there is. Where results are shared they are done twice, the
+ * second time knowing what others want, and the sweeps mend the rest. Costs are bytes that cross
+ * between devices: an operand that is needed elsewhere counts once however many users need it
+ * there, and a reduction counts its partials and the copies of its result. Equal costs go to the
+ * earlier way. All passes are linear, and a move between two placements of a shape is weighed
+ * once. */
+#include "partition/flow.h"
+
+#define MUCH ((int64_t)1 << 50) /* what cannot be, or is beyond comparing */
+enum { SWEEPS = 4, KNOWN = 256, LARGE = 1 << 20 };
+
+/* A place where users need a node, and how many do. */
+typedef struct want {
+  struct want *next;
+  uint16_t place;
+  int32_t users;
+} want;
+
+/* What a move was found to cost. */
+typedef struct known {
+  int64_t bytes;
+  uint16_t from, to;
+  uint8_t dtype, rank; /* dtype 0: none */
+  int64_t dims[TSR_MAX_RANK];
+} known;
+
+typedef struct scale {
+  tsr__flow *flow;
+  known *known;   /* by hash */
+  want **wants;   /* by node */
+  int32_t *users; /* by node */
+} scale;
+
+/* Of numbers up to MUCH. */
+static int64_t sum(int64_t a, int64_t b)
+{
+  return a + b < MUCH ? a + b : MUCH;
+}
+
+/* ---- costs ---- */
+
+static int64_t weigh_move(const tsr__flow *flow, const tsr__gnode *node, int from, int to)
+{
+  const tsr_sharding *a = &flow->places[from], *b = &flow->places[to];
+  tsr_shape shape = tsr__gnode_shape(node);
+  if (a->mesh && b->mesh && !tsr__same_devices(a->mesh, b->mesh)) return MUCH;
+  for (int d = 0; d < shape.rank; d++)
+    if (shape.dims[d] < 0) shape.dims[d] = LARGE;
+  int64_t bytes = tsr__reshard_weight(a, b, (tsr_dtype)node->dtype, &shape);
+  return bytes < MUCH ? bytes : MUCH;
+}
+
+static int64_t move_bytes(scale *s, int n, int from, int to)
+{
+  const tsr__gnode *node = &s->flow->program->nodes[n];
+  if (from == to || node->op == TSR__OP_CONST) return 0;
+  if (tsr__made_anywhere(s->flow->program, n)) return 1; /* once more, for next to nothing */
+  known key = {
+    .from = (uint16_t)from, .to = (uint16_t)to, .dtype = node->dtype, .rank = node->rank
+  };
+  memcpy(key.dims, node->dims, sizeof key.dims);
+  unsigned hash = (unsigned)from * 31u + (unsigned)to * 131u + node->dtype + 7u * node->rank;
+  for (int d = 0; d < node->rank; d++) hash = hash * 17u + (unsigned)node->dims[d];
+  known *k = &s->known[(hash ^ hash >> 8) % KNOWN];
+  if (k->dtype == key.dtype && k->rank == key.rank && k->from == key.from && k->to == key.to &&
+      !memcmp(k->dims, key.dims, sizeof key.dims))
+    return k->bytes;
+  key.bytes = weigh_move(s->flow, node, from, to);
+  *k = key;
+  return k->bytes;
+}
+
+/* What the node itself makes travel when it is done so. */
+static int64_t meeting_bytes(const tsr__flow *flow, int n, const tsr__way *way)
+{
+  const tsr__gnode *node = &flow->program->nodes[n];
+  tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
+  if (!way->meet) return 0;
+  tsr__accum accums[2];
+  int64_t bytes = tsr__meeting_bytes(&meeting, NULL);
+  int count = tsr__accums_of(flow->program, n, accums);
+  for (int k = 0; k < count; k++) bytes += tsr__meeting_bytes(&meeting, &accums[k]);
+  return bytes < MUCH ? bytes : MUCH;
+}
+
+/* ---- wants ---- */
+
+static want *want_of(scale *s, int n, int place)
+{
+  want *w = s->wants[n];
+  while (w && w->place != place) w = w->next;
+  if (w) return w;
+  w = tsr__arena_new(s->flow->arena, sizeof *w);
+  s->flow->failed |= !w;
+  if (!w) return NULL;
+  w->next = s->wants[n];
+  w->place = (uint16_t)place;
+  return s->wants[n] = w;
+}
+
+/* What users' wants cost, if the node lay there. */
+static int64_t wanted_bytes(scale *s, int n, int at)
+{
+  int64_t bytes = 0;
+  for (const want *w = s->wants[n]; w; w = w->next)
+    if (w->users) bytes = sum(bytes, move_bytes(s, n, at, w->place));
+  return bytes;
+}
+
+/* Makes a node want its operands as a way needs them; returns what moves for that and did not for
+ * others. */
+static int64_t begin_wants(scale *s, int n, const tsr__way *way)
+{
+  const tsr__gnode *node = &s->flow->program->nodes[n];
+  int64_t bytes = 0;
+  TSR_FOR_OPERANDS (s->flow->program, node, i, o) {
+    want *w = want_of(s, o, way->need[i]);
+    if (!w) return 0;
+    if (!w->users++) bytes = sum(bytes, move_bytes(s, o, s->flow->ways[o]->at, way->need[i]));
+  }
+  return bytes;
+}
+
+static void end_wants(scale *s, int n, const tsr__way *way)
+{
+  TSR_FOR_OPERANDS (s->flow->program, &s->flow->program->nodes[n], i, o) {
+    want *w = want_of(s, o, way->need[i]);
+    if (w && w->users) w->users--;
+  }
+}
+
+/* ---- down, up, and again ---- */
+
+/* The least bytes with which operand `o` can come to lie at a place; what it is made of is divided
+ * among its users. */
+static int64_t bytes_to(scale *s, int o, int place)
+{
+  int64_t least = INT64_MAX;
+  const want *w = s->wants[o];
+  while (w && w->place != place) w = w->next;
+  for (const tsr__way *way = s->flow->ways[o]; way; way = way->next) {
+    int64_t bytes = way->bytes / s->users[o];
+    if (!w || !w->users) bytes = sum(bytes, move_bytes(s, o, way->at, place));
+    if (bytes < least) least = bytes;
+  }
+  return least;
+}
+
+static int64_t bytes_of(scale *s, int n, const tsr__way *way)
+{
+  int64_t bytes = meeting_bytes(s->flow, n, way);
+  TSR_FOR_OPERANDS (s->flow->program, &s->flow->program->nodes[n], i, o)
+    bytes = sum(bytes, bytes_to(s, o, way->need[i]));
+  return bytes;
+}
+
+/* Moves the chosen way to the front of the list. */
+static void take_way(tsr__flow *flow, int n, tsr__way *way)
+{
+  tsr__way **at = &flow->ways[n];
+  if (*at == way) return;
+  while (*at != way) at = &(*at)->next;
+  *at = way->next;
+  way->next = flow->ways[n];
+  flow->ways[n] = way;
+}
+
+/* Weighs a node's ways given what all others want. */
+static void go_down(scale *s, int n, bool again)
+{
+  tsr__way *now = s->flow->ways[n];
+  if (again && now->next) end_wants(s, n, now);
+  for (tsr__way *way = now; way; way = way->next) way->bytes = bytes_of(s, n, way);
+  if (again && now->next) begin_wants(s, n, now);
+}
+
+/* How many operands that may yet move are wanted by others where a way needs them. */
+static int shared_wants(scale *s, int n, const tsr__way *way)
+{
+  int count = 0;
+  TSR_FOR_OPERANDS (s->flow->program, &s->flow->program->nodes[n], i, o) {
+    const want *w = s->flow->ways[o]->next ? s->wants[o] : NULL;
+    while (w && w->place != way->need[i]) w = w->next;
+    count += w && w->users;
+  }
+  return count;
+}
+
+/* Of equal ways the one that wants what others want: its operands are yet to choose. */
+static void go_up(scale *s, int n, bool again)
+{
+  tsr__way *now = s->flow->ways[n], *best = NULL;
+  int64_t least = INT64_MAX;
+  int most = 0;
+  if (!now->next) return;
+  if (again) end_wants(s, n, now);
+  for (tsr__way *way = now; way; way = way->next) {
+    int64_t bytes = sum(bytes_of(s, n, way), wanted_bytes(s, n, way->at));
+    int shared = shared_wants(s, n, way);
+    if (bytes > least || (bytes == least && shared <= most)) continue;
+    best = way;
+    least = bytes;
+    most = shared;
+  }
+  take_way(s->flow, n, best);
+  begin_wants(s, n, best);
+}
+
+/* What a node and its neighbours move when it is done so. */
+static int64_t bytes_here(scale *s, int n, const tsr__way *way)
+{
+  int64_t bytes = begin_wants(s, n, way);
+  end_wants(s, n, way);
+  bytes = sum(bytes, wanted_bytes(s, n, way->at));
+  return sum(bytes, meeting_bytes(s->flow, n, way));
+}
+
+/* How many operands do not lie where a way needs them. */
+static int moved_operands(const scale *s, int n, const tsr__way *way)
+{
+  int count = 0;
+  TSR_FOR_OPERANDS (s->flow->program, &s->flow->program->nodes[n], i, o)
+    count += way->need[i] != s->flow->ways[o]->at;
+  return count;
+}
+
+/* Whether another way moves fewer bytes, or as many of fewer operands. */
+static bool choose_again(scale *s, int n)
+{
+  tsr__way *now = s->flow->ways[n], *best = now;
+  if (!now->next) return false;
+  end_wants(s, n, now);
+  int64_t least = bytes_here(s, n, now);
+  int fewest = moved_operands(s, n, now);
+  for (tsr__way *way = now->next; way && (least || fewest); way = way->next) {
+    int64_t bytes = bytes_here(s, n, way);
+    int moved = moved_operands(s, n, way);
+    if (bytes > least || (bytes == least && moved >= fewest)) continue;
+    best = way;
+    least = bytes;
+    fewest = moved;
+  }
+  take_way(s->flow, n, best);
+  begin_wants(s, n, best);
+  return best != now;
+}
+
+void tsr__flow_weigh(tsr__flow *flow)
+{
+  const tsr__program *program = flow->program;
+  int count = program->node_count;
+  size_t nodes = (size_t)count + 1;
+  scale s = { .flow = flow };
+  s.known = tsr__arena_new(flow->arena, KNOWN * sizeof *s.known);
+  s.wants = tsr__arena_new(flow->arena, nodes * sizeof *s.wants);
+  s.users = tsr__arena_new(flow->arena, nodes * sizeof *s.users);
+  flow->failed |= !s.known || !s.wants || !s.users;
+  if (flow->failed) return;
+  for (int n = 0; n < count; n++)
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) s.users[o]++;
+  for (int n = 0; n < count && !flow->failed; n++)
+    if (!flow->ways[n]->next) begin_wants(&s, n, flow->ways[n]);
+  for (int again = 0; again < 2 && !flow->failed; again++) {
+    for (int n = 0; n < count; n++) go_down(&s, n, again);
+    for (int n = count - 1; n >= 0 && !flow->failed; n--) go_up(&s, n, again);
+  }
+  bool better = true;
+  for (int sweep = 0; sweep < SWEEPS && better && !flow->failed; sweep++) {
+    better = false;
+    for (int k = 0; k < count && !flow->failed; k++)
+      better |= choose_again(&s, sweep % 2 ? count - 1 - k : k);
+  }
+}
