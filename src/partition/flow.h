@@ -29,6 +29,7 @@ typedef struct tsr__flow {
   unsigned manual;      /* axes that are cut by hand: of every mesh, bit a = its axis a */
   tsr_sharding *places; /* each different one once */
   int place_count, place_room;
+  struct tsr__scale *scale;
   tsr__way *draft; /* with room for the needs of any node */
   /* by node of the program */
   tsr__way **ways; /* a list; once all are weighed, the one that was chosen */
@@ -45,8 +46,15 @@ typedef struct tsr__flow {
  * them, moved along them or combined over them. */
 tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__arena *arena,
                          tsr__flow *out, tsr__error *error);
-/* Leaves each node the way that together move the fewest bytes, as far as they are found. */
-void tsr__flow_weigh(tsr__flow *flow);
+
+/* Weighing (weigh.c): first the start, then each node after its operands, whose ways are all there;
+ * ways that others and a move can replace are dropped. Given that fixed nodes want what they want,
+ * each node may be weighed again. At last each is left the way that together move the fewest bytes,
+ * as far as they are found: the first of its list. */
+void tsr__flow_start_scale(tsr__flow *flow);
+void tsr__flow_weigh_node(tsr__flow *flow, int n);
+void tsr__flow_want_fixed(tsr__flow *flow);
+void tsr__flow_choose(tsr__flow *flow);
 
 /* Where a node lies, where its operand `i` must, and the axes over which its partials meet. */
 static inline const tsr_sharding *tsr__flow_at(const tsr__flow *flow, int n)

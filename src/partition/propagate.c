@@ -347,9 +347,11 @@ static void forward(tsr__flow *flow, int n)
   if (first) add_first_way(flow, n);
   if (flow->failed) return;
   if (first && flow->ways[n]->meet && !flow->fixed[n]) add_kept_cut(flow, n);
-  if (agrees(flow, n)) return;
-  flow->open = true;
-  if (!flow->fixed[n]) add_operands_ways(flow, n);
+  if (!agrees(flow, n)) {
+    flow->open = true;
+    if (!flow->fixed[n]) add_operands_ways(flow, n);
+  }
+  if (!flow->failed) tsr__flow_weigh_node(flow, n);
 }
 
 /* ---- backward ---- */
@@ -468,11 +470,13 @@ static void stay_unplaced(tsr__flow *flow)
 static void propagate(tsr__flow *flow)
 {
   int count = flow->program->node_count;
+  tsr__flow_start_scale(flow);
   for (int n = 0; n < count && !flow->failed; n++) forward(flow, n);
-  if (!flow->open) return;
+  if (!flow->open || flow->failed) return;
   for (int n = count - 1; n >= 0 && !flow->failed; n--) backward(flow, n);
+  tsr__flow_want_fixed(flow);
   for (int n = 0; n < count && !flow->failed; n++) forward(flow, n);
-  if (!flow->failed) tsr__flow_weigh(flow);
+  if (!flow->failed) tsr__flow_choose(flow);
 }
 
 tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__arena *arena,

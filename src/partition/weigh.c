@@ -31,12 +31,14 @@ typedef struct known {
   int64_t dims[TSR_MAX_RANK];
 } known;
 
-typedef struct scale {
+typedef struct tsr__scale scale;
+
+struct tsr__scale {
   tsr__flow *flow;
   known *known;   /* by hash */
   want **wants;   /* by node */
   int32_t *users; /* by node */
-} scale;
+};
 
 /* Of numbers up to MUCH. */
 static int64_t sum(int64_t a, int64_t b)
@@ -136,7 +138,7 @@ static void end_wants(scale *s, int n, const tsr__way *way)
   }
 }
 
-/* ---- down, up, and again ---- */
+/* ---- down ---- */
 
 /* The least bytes with which operand `o` can come to lie at a place; what it is made of is divided
  * among its users. */
@@ -153,32 +155,24 @@ static int64_t bytes_to(scale *s, int o, int place)
   return least;
 }
 
+/* Whether one of the operands before it is the same and needed in the same place. */
+static bool needed_before(const tsr__program *program, int n, const tsr__way *way, int i)
+{
+  enum { NEAR = 4 };
+  const tsr__gnode *node = &program->nodes[n];
+  int o = tsr__in(program, node, i);
+  for (int k = i > NEAR ? i - NEAR : 0; k < i; k++)
+    if (tsr__in(program, node, k) == o && way->need[k] == way->need[i]) return true;
+  return false;
+}
+
 static int64_t bytes_of(scale *s, int n, const tsr__way *way)
 {
   int64_t bytes = meeting_bytes(s->flow, n, way);
   TSR_FOR_OPERANDS (s->flow->program, &s->flow->program->nodes[n], i, o)
-    bytes = sum(bytes, bytes_to(s, o, way->need[i]));
+    if (!needed_before(s->flow->program, n, way, i))
+      bytes = sum(bytes, bytes_to(s, o, way->need[i]));
   return bytes;
-}
-
-/* Moves the chosen way to the front of the list. */
-static void take_way(tsr__flow *flow, int n, tsr__way *way)
-{
-  tsr__way **at = &flow->ways[n];
-  if (*at == way) return;
-  while (*at != way) at = &(*at)->next;
-  *at = way->next;
-  way->next = flow->ways[n];
-  flow->ways[n] = way;
-}
-
-/* Weighs a node's ways given what all others want. */
-static void go_down(scale *s, int n, bool again)
-{
-  tsr__way *now = s->flow->ways[n];
-  if (again && now->next) end_wants(s, n, now);
-  for (tsr__way *way = now; way; way = way->next) way->bytes = bytes_of(s, n, way);
-  if (again && now->next) begin_wants(s, n, now);
 }
 
 /* How many operands that may yet move are wanted by others where a way needs them. */
@@ -193,15 +187,57 @@ static int shared_wants(scale *s, int n, const tsr__way *way)
   return count;
 }
 
-/* Of equal ways the one that wants what others want: its operands are yet to choose. */
-static void go_up(scale *s, int n, bool again)
+/* Whether what a way moves may be moved for others, too. */
+static bool may_share(scale *s, int n, const tsr__way *way)
 {
-  tsr__way *now = s->flow->ways[n], *best = NULL;
+  if (s->users[n] > 1 || shared_wants(s, n, way)) return true;
+  TSR_FOR_OPERANDS (s->flow->program, &s->flow->program->nodes[n], i, o)
+    if (way->need[i] != s->flow->ways[o]->at && s->users[o] > 1) return true;
+  return false;
+}
+
+/* Whether another way and a move from there are better, or as good and nobody gains otherwise. */
+static bool is_dominated(scale *s, int n, const tsr__way *way)
+{
+  bool later = false, shares = may_share(s, n, way);
+  for (const tsr__way *by = s->flow->ways[n]; by; by = by->next) {
+    later |= by == way;
+    if (by == way) continue;
+    int64_t bytes = sum(by->bytes, move_bytes(s, n, by->at, way->at));
+    if (bytes < way->bytes || (bytes == way->bytes && !later && !shares)) return true;
+  }
+  return false;
+}
+
+void tsr__flow_weigh_node(tsr__flow *flow, int n)
+{
+  tsr__way **at = &flow->ways[n];
+  for (tsr__way *way = *at; way; way = way->next) way->bytes = bytes_of(flow->scale, n, way);
+  while (*at && flow->ways[n]->next)
+    if (is_dominated(flow->scale, n, *at)) *at = (*at)->next;
+    else at = &(*at)->next;
+}
+
+/* ---- up, and again ---- */
+
+/* Moves the chosen way to the front of the list. */
+static void take_way(tsr__flow *flow, int n, tsr__way *way)
+{
+  tsr__way **at = &flow->ways[n];
+  if (*at == way) return;
+  while (*at != way) at = &(*at)->next;
+  *at = way->next;
+  way->next = flow->ways[n];
+  flow->ways[n] = way;
+}
+
+/* Of equal ways the one that wants what others want: its operands are yet to choose. */
+static tsr__way *best_way(scale *s, int n)
+{
+  tsr__way *best = s->flow->ways[n];
   int64_t least = INT64_MAX;
   int most = 0;
-  if (!now->next) return;
-  if (again) end_wants(s, n, now);
-  for (tsr__way *way = now; way; way = way->next) {
+  for (tsr__way *way = best; way && best->next; way = way->next) {
     int64_t bytes = sum(bytes_of(s, n, way), wanted_bytes(s, n, way->at));
     int shared = shared_wants(s, n, way);
     if (bytes > least || (bytes == least && shared <= most)) continue;
@@ -209,8 +245,7 @@ static void go_up(scale *s, int n, bool again)
     least = bytes;
     most = shared;
   }
-  take_way(s->flow, n, best);
-  begin_wants(s, n, best);
+  return best;
 }
 
 /* What a node and its neighbours move when it is done so. */
@@ -252,29 +287,61 @@ static bool choose_again(scale *s, int n)
   return best != now;
 }
 
-void tsr__flow_weigh(tsr__flow *flow)
+/* ---- the whole ---- */
+
+void tsr__flow_start_scale(tsr__flow *flow)
 {
   const tsr__program *program = flow->program;
-  int count = program->node_count;
-  size_t nodes = (size_t)count + 1;
-  scale s = { .flow = flow };
-  s.known = tsr__arena_new(flow->arena, KNOWN * sizeof *s.known);
-  s.wants = tsr__arena_new(flow->arena, nodes * sizeof *s.wants);
-  s.users = tsr__arena_new(flow->arena, nodes * sizeof *s.users);
-  flow->failed |= !s.known || !s.wants || !s.users;
-  if (flow->failed) return;
-  for (int n = 0; n < count; n++)
-    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) s.users[o]++;
-  for (int n = 0; n < count && !flow->failed; n++)
-    if (!flow->ways[n]->next) begin_wants(&s, n, flow->ways[n]);
-  for (int again = 0; again < 2 && !flow->failed; again++) {
-    for (int n = 0; n < count; n++) go_down(&s, n, again);
-    for (int n = count - 1; n >= 0 && !flow->failed; n--) go_up(&s, n, again);
-  }
+  size_t nodes = (size_t)program->node_count + 1;
+  scale *s = tsr__arena_new(flow->arena, sizeof *s);
+  flow->scale = s;
+  flow->failed |= !s;
+  if (!s) return;
+  s->flow = flow;
+  s->known = tsr__arena_new(flow->arena, KNOWN * sizeof *s->known);
+  s->wants = tsr__arena_new(flow->arena, nodes * sizeof *s->wants);
+  s->users = tsr__arena_new(flow->arena, nodes * sizeof *s->users);
+  flow->failed |= !s->known || !s->wants || !s->users;
+  for (int n = 0; n < program->node_count && !flow->failed; n++)
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) s->users[o]++;
+}
+
+void tsr__flow_want_fixed(tsr__flow *flow)
+{
+  for (int n = 0; n < flow->program->node_count && !flow->failed; n++)
+    if (flow->fixed[n]) begin_wants(flow->scale, n, flow->ways[n]);
+}
+
+/* Down with what all others want, where nodes have chosen once. */
+static void weigh_again(scale *s, int n)
+{
+  tsr__way *now = s->flow->ways[n];
+  bool chooses = now->next;
+  if (chooses) end_wants(s, n, now);
+  for (tsr__way *way = now; way; way = way->next) way->bytes = bytes_of(s, n, way);
+  if (chooses) begin_wants(s, n, now);
+}
+
+static void choose(scale *s, int n, bool again)
+{
+  tsr__flow *flow = s->flow;
+  if (flow->fixed[n] || (again && !flow->ways[n]->next)) return;
+  if (again) end_wants(s, n, flow->ways[n]);
+  take_way(flow, n, best_way(s, n));
+  begin_wants(s, n, flow->ways[n]);
+}
+
+void tsr__flow_choose(tsr__flow *flow)
+{
+  int count = flow->program->node_count;
   bool better = true;
+  for (int again = 0; again < 2; again++) {
+    for (int n = 0; n < count && again && !flow->failed; n++) weigh_again(flow->scale, n);
+    for (int n = count - 1; n >= 0 && !flow->failed; n--) choose(flow->scale, n, again);
+  }
   for (int sweep = 0; sweep < SWEEPS && better && !flow->failed; sweep++) {
     better = false;
     for (int k = 0; k < count && !flow->failed; k++)
-      better |= choose_again(&s, sweep % 2 ? count - 1 - k : k);
+      better |= choose_again(flow->scale, sweep % 2 ? count - 1 - k : k);
   }
 }
