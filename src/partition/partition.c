@@ -91,13 +91,24 @@ static tsr_status check_rows(rewrite *r, int user, int operand, const tsr_shardi
       tsr__ops[r->in->nodes[user].op].name, say_place(node, from).text, say_place(node, to).text);
 }
 
-static int cause_of(const tsr__gnode *user, int i, const tsr_sharding *from, const tsr_sharding *to)
+/* The reshard or constraint on whose account operands of `user` move, -1 for none: itself, or one
+ * after it that it is met before. */
+static int asker_of(const rewrite *r, int user)
 {
-  if (user->op == TSR__OP_RESHARD || user->op == TSR__OP_CONSTRAIN) return TSR__CAUSE_ASKED;
+  int op = r->in->nodes[user].op;
+  if (op == TSR__OP_RESHARD || op == TSR__OP_CONSTRAIN) return user;
+  return r->flow->ways[user]->asker;
+}
+
+static int cause_of(const rewrite *r, int user, int i, const tsr_sharding *from,
+                    const tsr_sharding *to)
+{
+  int op = r->in->nodes[user].op;
+  bool table = tsr__has_table(op) && i == 0;
+  if (table && from->mesh && from->mesh == to->mesh) return TSR__CAUSE_TABLE;
+  if (asker_of(r, user) >= 0) return TSR__CAUSE_ASKED;
   if (!from->mesh) return TSR__CAUSE_UNPLACED;
-  if (from->mesh != to->mesh) return TSR__CAUSE_MESH;
-  bool table = tsr__has_table(user->op) && i == 0;
-  return table ? TSR__CAUSE_TABLE : TSR__CAUSE_OPERAND;
+  return from->mesh != to->mesh ? TSR__CAUSE_MESH : TSR__CAUSE_OPERAND;
 }
 
 /* A move, or what stands for one, is found again by who needs the same. */
@@ -140,10 +151,11 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
                       .rank = node.rank,
                       .flags = TSR__PLACED,
                       .sharding = (uint16_t)sharding,
-                      .cause = (uint8_t)cause_of(&r->in->nodes[user], i, &from, to),
+                      .cause = (uint8_t)cause_of(r, user, i, &from, to),
                       .param = -1 };
   memcpy(move.dims, node.dims, sizeof move.dims);
-  int index = add_node(r, &move, TSR__LINKS(at), user);
+  int asker = move.cause == TSR__CAUSE_ASKED ? asker_of(r, user) : user;
+  int index = add_node(r, &move, TSR__LINKS(at), asker);
   if (index >= 0) r->out->origin[index] = -1;
   return keep_move(r, at, index);
 }

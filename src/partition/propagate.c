@@ -32,6 +32,7 @@ typedef struct choice {
   const tsr__terms *terms;
   const tsr_mesh *mesh; /* NULL: unplaced */
   unsigned used;        /* axes that cut a factor */
+  int asker;            /* of the way: see tsr__way */
   bool joins;           /* factors are cut by what all operands cut them by */
   bool settled[TSR__MAX_FACTORS];
   axes axes[TSR__MAX_FACTORS];
@@ -144,10 +145,10 @@ static void add_choice(tsr__flow *flow, int n, const choice *c)
   const tsr__gnode *node = node_of(flow, n);
   tsr__way *way = flow->draft;
   memset(way, 0, sizeof *way + (size_t)node->in_count * sizeof *way->need);
+  way->asker = c->asker;
   way->at = place_of(flow, c, c->terms->out, rank_of(flow, n));
   TSR_FOR_OPERANDS (flow->program, node, i, o)
-    if (!is_const(flow, o))
-      way->need[i] = place_of(flow, c, c->terms->in[i], rank_of(flow, o));
+    if (!is_const(flow, o)) way->need[i] = place_of(flow, c, c->terms->in[i], rank_of(flow, o));
   for (int f = 0; f < c->terms->count; f++)
     for (int i = 0; c->terms->kind[f] == TSR__FACTOR_REDUCE && i < c->axes[f].count; i++)
       way->meet |= (uint8_t)(1u << c->axes[f].axis[i]);
@@ -178,6 +179,7 @@ static void start_choice(choice *c, const tsr__terms *terms, const tsr_mesh *mes
   memset(c, 0, sizeof *c);
   c->terms = terms;
   c->mesh = mesh;
+  c->asker = -1;
   for (int f = 0; terms && f < terms->count; f++)
     c->settled[f] = terms->kind[f] == TSR__FACTOR_REPLICATE;
 }
@@ -366,14 +368,15 @@ static bool lies_so(const tsr__flow *flow, int n, int place)
 static void backward(tsr__flow *flow, int n)
 {
   int op = node_of(flow, n)->op;
-  if (op == TSR__OP_RESHARD || op == TSR__OP_CONSTRAIN)
-    flow->asked[tsr__in(flow->program, node_of(flow, n), 0)] = flow->ways[n]->at;
+  bool asks = op == TSR__OP_RESHARD || op == TSR__OP_CONSTRAIN;
+  if (asks) flow->asked[tsr__in(flow->program, node_of(flow, n), 0)] = flow->ways[n]->at;
   for (const tsr__way *way = flow->ways[n]; way; way = way->next)
     TSR_FOR_OPERANDS (flow->program, node_of(flow, n), i, o) {
       const tsr_sharding *place = &flow->places[way->need[i]];
       choice c;
       if (!place->mesh || flow->fixed[o] || lies_so(flow, o, way->need[i])) continue;
       choose_as_asked(flow, o, place, &c);
+      c.asker = asks ? n : way->asker;
       if (!flow->failed) add_choice(flow, o, &c);
       if (flow->failed) return;
     }
@@ -464,6 +467,7 @@ static bool start_flow(tsr__flow *flow)
 /* Where nobody has a place, all nodes are done in one way. */
 static void stay_unplaced(tsr__flow *flow)
 {
+  flow->draft->asker = -1;
   for (int n = 0; n < flow->program->node_count; n++) flow->ways[n] = flow->draft;
 }
 

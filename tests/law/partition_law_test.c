@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partition/flow.h"
 #include "support/partition_check.h"
 
 static const char *const mesh_texts[] = { "x=1", "x=2",     "x=3",     "x=4",
@@ -68,6 +69,8 @@ TEST_TIMEOUT(pieces_tile_and_bytes_are_exact, 120)
     CHECK_I64(tsr__reshard_bytes(&from, &to, TSR_I32, &shape), 4 * crossing);
     int64_t bits = tsr__reshard_bytes(&from, &to, TSR_BOOL, &shape);
     CHECK(bits >= (crossing + 7) / 8 && bits <= crossing);
+    CHECK_I64(tsr__reshard_weight(&from, &to, TSR_F64, &shape), 8 * crossing);
+    CHECK(tsr__reshard_weight(&from, &to, TSR_BOOL, &shape) <= bits);
     unsigned axes;
     int move = tsr__reshard_move(&from, &to, &shape, &axes);
     if (move == TSR__MOVE_SLICE) CHECK_I64(crossing, 0);

@@ -128,6 +128,21 @@ TEST(moves_that_were_asked_for)
       "    %2 f64[8,8]@(x,y) -> %3 f64[8,8]@(x+y,-), because reshard at a.c:4 was asked for\n");
 }
 
+/* Where a constraint is met before, it is the constraint that says why. */
+TEST(constraints_answer_for_what_moves_before_them)
+{
+  fixture f = open_fixture();
+  tsr_array *x = fixture_leaf(f.s, TSR_F32, TSR_SHAPE(8), f.mesh, "x");
+  tsr__operands in = TSR__IN(x);
+  tsr_array *wide = tsr__make(f.s, TSR__OP_CAST, in, &(tsr__ask){ .dtype = TSR_F64 }, "a.c:1");
+  tsr_array *r = moved(&f, TSR__OP_CONSTRAIN, fixture_make(TSR__OP_NEG, wide, NULL, NULL, "a.c:2"),
+                       "y", "a.c:3");
+  check_explained(&f, &r, 1, NULL,
+                  "all-gather over x=2: 32 bytes\n"
+                  "    %0 f32[8]@(x) -> f32[8]@(y), because reshard at a.c:3 was asked for\n"
+                  "    cheaper: put %0 with spec y (0 bytes)\n");
+}
+
 TEST(tables_meshes_and_rows)
 {
   fixture f = open_fixture();

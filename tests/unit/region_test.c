@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "execute/engine.h"
+#include "partition/flow.h"
 #include "support/leaf_fixture.h"
 
 typedef struct fixture {
@@ -205,6 +206,36 @@ TEST(regions_are_put_in_place)
   CHECK(!(out.program.nodes[3].flags & TSR__ROOT));
   tsr__text_free(&text);
   tsr__partitioned_free(&out, &f.rt->heap);
+  close_fixture(&f);
+}
+
+/* What goes into a region lies whole, and so does what comes out: how its program could be cut is
+ * for whoever lowers it. What stands around it is cut as ever. */
+TEST(propagation_does_not_look_into_regions)
+{
+  fixture f = { .rt = fixture_devices("cpu:2") };
+  f.s = tsr_scope_open(f.rt);
+  tsr__program_init(&f.p, &f.rt->heap);
+  tsr_sharding on = tsr_on(tsr_mesh_make(f.rt, "x=2"), "x"), at = tsr__sharding_canon(&on);
+  make_program(&f, &f.p, TSR__OP_ADD);
+  int asked = add(&f.p, TSR__OP_CONSTRAIN, TSR_BOOL, TSR__LINKS(5), 0);
+  int place = tsr__program_sharding(&f.p, &at);
+  for (int n = 0; n <= asked; n += asked) {
+    f.p.nodes[n].sharding = (uint16_t)place;
+    f.p.nodes[n].flags |= TSR__PLACED;
+  }
+  CHECK_STATUS(tsr__program_verify(&f.p, &f.error), TSR_OK, NULL);
+  tsr__arena arena;
+  tsr__flow flow;
+  tsr__arena_init(&arena, &f.rt->heap);
+  CHECK_STATUS(tsr__flow_run(&f.p, 0, &arena, &flow, &f.error), TSR_OK, NULL);
+  for (int i = 0; i < 2; i++) {
+    CHECK(tsr__flow_need(&flow, 2, i)->mesh == at.mesh);
+    CHECK_U64(tsr__used_axes(tsr__flow_need(&flow, 2, i)), 0);
+    CHECK_U64(tsr__used_axes(tsr__flow_at(&flow, 3 + i)), 0);
+  }
+  CHECK(!flow.ways[2]->next);
+  tsr__arena_free(&arena);
   close_fixture(&f);
 }
 
