@@ -20,8 +20,8 @@ tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *
 tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar number, tsr_dtype dtype, const char *what,
                             const char *site);
 
-/* A set of dims as inference takes it: none named is none, and a dim that an array of `rank` has not
- * is one beyond its last. */
+/* A set of dims as inference takes it: none named is none, and a dim that an array of `rank` has
+ * not is one beyond its last. */
 uint32_t tsr__dims_bits(tsr_dims dims, int rank);
 
 /* Evaluates one array; an error is recorded as tsr_eval does. */

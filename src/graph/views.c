@@ -83,6 +83,7 @@ static void view_concat(const tsr__program *program, const tsr__gnode *g, int i,
 #define FORMULA(name) NULL
 #define STEP(kind) NULL
 #define ROUTINE(name) NULL
+#define REGION() NULL
 #define REDUCE(accumulator, finish) NULL
 #define PART() NULL
 #define LEAF() NULL
