@@ -198,19 +198,13 @@ static tsr__col round_integer(tsr__lower *low, tsr__col a, int64_t digits)
   return type == (int)dtype ? out : tsr__to_narrow(low, out, type);
 }
 
-/* -floor(-x). */
-static tsr_array *ceiling(tsr__lower *low, tsr_array *x)
-{
-  return tsr__op1(low, TSR__OP_NEG, tsr__op1(low, TSR__OP_FLOOR, tsr__op1(low, TSR__OP_NEG, x)));
-}
-
 static tsr__col of_number(tsr__lower *low, const tsr__expr *expr)
 {
   static const uint16_t ops[TSR__FNS] = {
     [TSR__F_SQRT] = TSR__OP_SQRT,  [TSR__F_EXP] = TSR__OP_EXP,     [TSR__F_LOG] = TSR__OP_LOG,
     [TSR__F_LOG2] = TSR__OP_LOG2,  [TSR__F_LOG10] = TSR__OP_LOG10, [TSR__F_SIN] = TSR__OP_SIN,
     [TSR__F_COS] = TSR__OP_COS,    [TSR__F_TAN] = TSR__OP_TAN,     [TSR__F_TANH] = TSR__OP_TANH,
-    [TSR__F_ROUND] = TSR__OP_RINT, [TSR__F_FLOOR] = TSR__OP_FLOOR,
+    [TSR__F_ROUND] = TSR__OP_RINT, [TSR__F_FLOOR] = TSR__OP_FLOOR, [TSR__F_CEIL] = TSR__OP_CEIL,
   };
   tsr__col a = tsr__lower_as(low, expr->arg[0], expr->type);
   bool whole = tsr__is_integer(a.type);
@@ -219,8 +213,7 @@ static tsr__col of_number(tsr__lower *low, const tsr__expr *expr)
   if (expr->count == 2)
     return whole ? round_integer(low, a, expr->arg[1]->i) : round_real(low, a, expr->arg[1]->i);
   if (whole) return a; /* rounded already */
-  if (expr->op == TSR__F_CEIL) a.values = ceiling(low, a.values);
-  else a.values = tsr__op1(low, (tsr__op)ops[expr->op], a.values);
+  a.values = tsr__op1(low, (tsr__op)ops[expr->op], a.values);
   return a;
 }
 
