@@ -38,6 +38,8 @@ TSR_API tsr_array *tsr_log2_at(tsr_array *a, const char *site);
 TSR_API tsr_array *tsr_log10_at(tsr_array *a, const char *site);
 /* Hyperbolic tangent, within 2 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_tanh_at(tsr_array *a, const char *site);
+/* Inverse hyperbolic sine, within 4 ULP; integers become f64. Local. */
+TSR_API tsr_array *tsr_asinh_at(tsr_array *a, const char *site);
 /* Sine of radians, within 1 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_sin_at(tsr_array *a, const char *site);
 /* Cosine of radians, within 1 ULP; integers become f64. Local. */
@@ -133,6 +135,7 @@ TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 #define tsr_log2(a) tsr_log2_at((a), TSR_HERE)
 #define tsr_log10(a) tsr_log10_at((a), TSR_HERE)
 #define tsr_tanh(a) tsr_tanh_at((a), TSR_HERE)
+#define tsr_asinh(a) tsr_asinh_at((a), TSR_HERE)
 #define tsr_sin(a) tsr_sin_at((a), TSR_HERE)
 #define tsr_cos(a) tsr_cos_at((a), TSR_HERE)
 #define tsr_tan(a) tsr_tan_at((a), TSR_HERE)

@@ -71,6 +71,11 @@ tsr_array *tsr_tanh_at(tsr_array *a, const char *site)
   return tsr__unary(TSR__OP_TANH, a, site);
 }
 
+tsr_array *tsr_asinh_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_ASINH, a, site);
+}
+
 tsr_array *tsr_sin_at(tsr_array *a, const char *site)
 {
   return tsr__unary(TSR__OP_SIN, a, site);

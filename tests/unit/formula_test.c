@@ -209,6 +209,12 @@ static double any_bend(test_rng *rng)
   }
 }
 
+static double any_size(test_rng *rng)
+{
+  double x = test_range(rng, 0, 2) ? near_zero(rng, 40) * 8 : test_any_f64(rng);
+  return test_range(rng, 0, 3) ? x : copysign(0x1p60 * (1 + near_zero(rng, 52)), x); /* the cut */
+}
+
 static double ulp_of(long double exact)
 {
   int exponent;
@@ -267,8 +273,9 @@ TEST_TIMEOUT(powers_and_logarithms_stay_within_what_is_stated, 600)
                          { "log2", TSR__OP_LOG2, 1, log2l, any_positive },
                          { "log10", TSR__OP_LOG10, 1, log10l, any_positive },
                          { "log1p", TSR__OP_LOG1P, 1, log1pl, any_above_minus_1 },
-                         { "tanh", TSR__OP_TANH, 2, tanhl, any_bend } };
-  check_draws(list, 6);
+                         { "tanh", TSR__OP_TANH, 2, tanhl, any_bend },
+                         { "asinh", TSR__OP_ASINH, 4, asinhl, any_size } };
+  check_draws(list, (int)(sizeof list / sizeof *list));
 }
 
 /* ---- powers ---------------------------------------------------------------------------------- */
@@ -521,6 +528,12 @@ TEST(functions_at_their_ends)
     { TSR__OP_TANH, nan, nan },
     { TSR__OP_TANH, 1e300, 1 },
     { TSR__OP_TANH, 5e-324, 5e-324 },
+    { TSR__OP_ASINH, 0, 0 },
+    { TSR__OP_ASINH, -0.0, -0.0 },
+    { TSR__OP_ASINH, inf, inf },
+    { TSR__OP_ASINH, -inf, -inf },
+    { TSR__OP_ASINH, nan, nan },
+    { TSR__OP_ASINH, 5e-324, 5e-324 },
     { TSR__OP_SIN, -0.0, -0.0 },
     { TSR__OP_SIN, inf, nan },
     { TSR__OP_SIN, nan, nan },

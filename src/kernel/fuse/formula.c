@@ -204,3 +204,16 @@ val tsr__formula_log1p(tsr__kbuild *b, val x)
   result = where(b, test2(b, TSR__K_EQ, x, zero), x, result);
   return log_ends(b, x, -1, result);
 }
+
+/* Of |x| it is log1p(|x| + x^2 / (1 + sqrt(1 + x^2))), and beyond 2^60 the log of |x| and of 2. */
+val tsr__formula_asinh(tsr__kbuild *b, val x)
+{
+  val one = real(b, 1), size = op1(b, TSR__K_ABS, x), square = op2(b, TSR__K_MUL, x, x);
+  val root = op1(b, TSR__K_SQRT, op2(b, TSR__K_ADD, square, one));
+  val more = op2(b, TSR__K_DIV, square, op2(b, TSR__K_ADD, one, root));
+  val near = test2(b, TSR__K_LT, size, real(b, 0x1p60));
+  val log = tsr__formula_log1p(b, op2(b, TSR__K_ADD, size, where(b, near, more, real(b, 0))));
+  log = op2(b, TSR__K_ADD, log, where(b, near, real(b, 0), real(b, LN2_HIGH + LN2_LOW)));
+  val minus = tsr__kbuild_op(b, TSR__K_LT, TSR_I64, TSR_BOOL, (val[]){ x, whole(b, 0) });
+  return where(b, minus, op1(b, TSR__K_NEG, log), log);
+}

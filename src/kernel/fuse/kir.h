@@ -185,6 +185,7 @@ tsr__kval tsr__formula_log1p(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_log2(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_log10(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_tanh(tsr__kbuild *build, tsr__kval x);
+tsr__kval tsr__formula_asinh(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_sin(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_cos(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_tan(tsr__kbuild *build, tsr__kval x);
