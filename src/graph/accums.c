@@ -61,12 +61,21 @@ bool tsr__acc_needs_count(const tsr__gnode *node)
   return tsr__ops[node->op].finish != TSR__FINISH_VALUE && node->in_count > 1; /* a mask or codes */
 }
 
+/* Not grouped, and every dim of the result is 1. */
+static bool reduces_to_one(const tsr__program *program, const tsr__gnode *node)
+{
+  if (tsr__reduce_of(program, node)->groups > 0) return false;
+  for (int d = 0; d < node->rank; d++)
+    if (node->dims[d] != 1) return false;
+  return true;
+}
+
 /* The accumulator of `node`, which reduces elements of a dtype. */
 static uint8_t row_of(const tsr__program *program, const tsr__gnode *node, int dtype)
 {
   int class = tsr__ops[node->op].acc;
   if (!tsr__dtype_float((tsr_dtype)dtype)) return rows[class].others;
-  if (tsr__reduces_to_one(program, node)) return rows[class].floats_to_one;
+  if (reduces_to_one(program, node)) return rows[class].floats_to_one;
   return rows[class].floats_to_many;
 }
 
@@ -160,14 +169,6 @@ int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node)
 }
 
 /* ---- bytes on the way ---- */
-
-bool tsr__reduces_to_one(const tsr__program *program, const tsr__gnode *node)
-{
-  if (tsr__reduce_of(program, node)->groups > 0) return false;
-  for (int d = 0; d < node->rank; d++)
-    if (node->dims[d] != 1) return false;
-  return true;
-}
 
 int64_t tsr__wire_bytes(int row, int dtype, int64_t count)
 {

@@ -652,8 +652,6 @@ int tsr__accums_of(const tsr__program *program, int node, tsr__accum out[2]);
  * `out` has room for two a reduction node. `of_node[2*node]`, `[2*node+1]` get the indices of
  * its main and its COUNT accumulator, -1 for none. */
 int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node);
-/* Whether a reduction node gives one element: not grouped, and every dim of the result is 1. */
-bool tsr__reduces_to_one(const tsr__program *program, const tsr__gnode *node);
 /* Bytes that `count` elements of a row take on the way between devices, escapes not counted. */
 int64_t tsr__wire_bytes(int row, int dtype, int64_t count);
 

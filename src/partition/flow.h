@@ -10,6 +10,7 @@
 typedef struct tsr__way {
   struct tsr__way *next; /* of the same node: what is to be preferred stands first */
   int64_t bytes;         /* the least with which the node and what it is made of come to lie so */
+  int64_t own;           /* what its own partials and results weigh on their way */
   int32_t asker;         /* the reshard or constraint that it is for; -1: none */
   uint16_t at;
   uint8_t meet; /* mesh axes over which partials are combined */

@@ -84,7 +84,6 @@ static int64_t meeting_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &flow->program->nodes[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
-  if (!way->meet) return 0;
   tsr__accum accums[2];
   int64_t bytes = tsr__meeting_bytes(&meeting, NULL);
   int count = tsr__accums_of(flow->program, n, accums);
@@ -168,7 +167,7 @@ static bool needed_before(const tsr__program *program, int n, const tsr__way *wa
 
 static int64_t bytes_of(scale *s, int n, const tsr__way *way)
 {
-  int64_t bytes = meeting_bytes(s->flow, n, way);
+  int64_t bytes = way->own;
   TSR_FOR_OPERANDS (s->flow->program, &s->flow->program->nodes[n], i, o)
     if (!needed_before(s->flow->program, n, way, i))
       bytes = sum(bytes, bytes_to(s, o, way->need[i]));
@@ -212,7 +211,10 @@ static bool is_dominated(scale *s, int n, const tsr__way *way)
 void tsr__flow_weigh_node(tsr__flow *flow, int n)
 {
   tsr__way **at = &flow->ways[n];
-  for (tsr__way *way = *at; way; way = way->next) way->bytes = bytes_of(flow->scale, n, way);
+  for (tsr__way *way = *at; way; way = way->next) {
+    if (way->meet && !way->own) way->own = meeting_bytes(flow, n, way);
+    way->bytes = bytes_of(flow->scale, n, way);
+  }
   while (*at && flow->ways[n]->next)
     if (is_dominated(flow->scale, n, *at)) *at = (*at)->next;
     else at = &(*at)->next;
@@ -254,7 +256,7 @@ static int64_t bytes_here(scale *s, int n, const tsr__way *way)
   int64_t bytes = begin_wants(s, n, way);
   end_wants(s, n, way);
   bytes = sum(bytes, wanted_bytes(s, n, way->at));
-  return sum(bytes, meeting_bytes(s->flow, n, way));
+  return sum(bytes, way->own);
 }
 
 /* How many operands do not lie where a way needs them. */
