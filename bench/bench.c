@@ -154,6 +154,8 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "size") == 0) return bench_size(library);
   if (strcmp(name, "sum.f64.memory") == 0) return bench_sum(TSR_F64);
   if (strcmp(name, "sum.f32.memory") == 0) return bench_sum(TSR_F32);
+  if (strcmp(name, "view.slice") == 0) return bench_view(false);
+  if (strcmp(name, "view.transpose") == 0) return bench_view(true);
   if (strcmp(name, "main_job.generated") == 0) return bench_generated();
   if (strcmp(name, "tool.start") == 0) return bench_tool_start(tool);
   if (strcmp(name, "csv.read") == 0) return bench_csv(false);
@@ -193,6 +195,8 @@ int main(int argc, char **argv)
                                        "size",
                                        "sum.f64.memory",
                                        "sum.f32.memory",
+                                       "view.slice",
+                                       "view.transpose",
                                        "main_job",
                                        "main_job.finite",
                                        "main_job.generated",

@@ -55,6 +55,7 @@ int bench_plans(int nodes); /* plan.N.traced, .planned, .cached */
 int bench_start(const char *self);
 int bench_size(const char *library);
 int bench_sum(tsr_dtype dtype);
+int bench_view(bool across);
 int bench_tool_start(const char *tool);
 int bench_csv(bool aggregate);
 /* `only` names one line, or the list: "group", "group.g3". */
