@@ -337,6 +337,22 @@ static uint32_t hash_node(const tsr__program *program, const tsr__gnode *node)
   return (uint32_t)(hash >> 32);
 }
 
+enum { NEAR = 4 };
+
+/* The bucket that the k-th look for a node goes to: first beside those of nodes with as new
+ * operands, so that tracing walks through the table as through the program instead of missing the
+ * caches at every node; then, where many use the same operands, anywhere. */
+static size_t bucket_of(const tsr__program *program, const tsr__gnode *node, uint32_t hash,
+                        size_t k)
+{
+  int32_t newest = 0;
+  for (int i = 0; i < node->in_count && k < NEAR; i++) {
+    int32_t operand = program->operands[node->first_in + i];
+    if (operand > newest) newest = operand;
+  }
+  return k < NEAR ? 2 * (size_t)newest + k : hash + k;
+}
+
 /* Makes room in the table for one more node than there are. */
 static bool grow_table(tsr__program *program)
 {
@@ -350,8 +366,11 @@ static bool grow_table(tsr__program *program)
   for (size_t i = 0; i < program->table_size; i++) {
     const slot_of *slot = &program->table[i];
     if (slot->stamp != program->stamp) continue;
-    size_t at = hash_node(program, &program->nodes[slot->node]) & (size - 1);
-    while (table[at].stamp == program->stamp) at = (at + 1) & (size - 1);
+    const tsr__gnode *node = &program->nodes[slot->node];
+    uint32_t hash = hash_node(program, node);
+    size_t k = 0, at;
+    do at = bucket_of(program, node, hash, k++) & (size - 1);
+    while (table[at].stamp == program->stamp);
     table[at] = *slot;
   }
   tsr__del(program->heap, program->table, program->table_size * sizeof *table);
@@ -384,8 +403,10 @@ static int merge_newest(tsr__program *program)
   int newest = program->node_count - 1;
   const tsr__gnode *node = &program->nodes[newest];
   if (!grow_table(program)) return newest;
-  size_t at = hash_node(program, node) & (program->table_size - 1);
-  for (; program->table[at].stamp == program->stamp; at = (at + 1) & (program->table_size - 1)) {
+  uint32_t hash = hash_node(program, node);
+  size_t k = 0, at, mask = program->table_size - 1;
+  while (at = bucket_of(program, node, hash, k++) & mask,
+         program->table[at].stamp == program->stamp) {
     int other = program->table[at].node;
     if (!same_node(program, &program->nodes[other], node)) continue;
     program->node_count--;

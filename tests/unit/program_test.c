@@ -89,6 +89,21 @@ TEST(equal_nodes_are_one)
   CHECK_I64(tsr__in(&f.p, sum, 0), tsr__in(&f.p, sum, 1));
 }
 
+/* Thousands of nodes whose newest operand is the same one, each made twice. */
+TEST(equal_nodes_are_one_however_many_share_an_operand)
+{
+  enum { N = 3000 };
+  fixture f = open_fixture();
+  tsr_array **roots = malloc((3 * N + 1) * sizeof *roots);
+  for (int i = 0; i <= N; i++) roots[i] = fixture_leaf(f.s, TSR_F64, TSR_SHAPE(8), NULL, NULL);
+  for (int i = 0; i < 2 * N; i++)
+    roots[N + 1 + i] = fixture_make(TSR__OP_ADD, roots[i % N], roots[N], NULL, NULL);
+  trace(&f, roots, 3 * N + 1);
+  CHECK_I64(f.p.node_count, 2 * N + 1);
+  for (int i = 0; i < N; i++) CHECK_I64(roots[N + 1 + i]->mark, roots[2 * N + 1 + i]->mark);
+  free(roots);
+}
+
 /* Equal numbers at two places may differ in the next run, which must find the same plan. */
 TEST(numbers_are_never_merged_by_value)
 {

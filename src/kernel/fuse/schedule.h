@@ -96,7 +96,7 @@ typedef struct tsr__all_reduce {
   int member_count;
   const int *devices; /* a device a member */
   int accum_count;
-  const int *accums;                    /* accums that travel together */
+  const int *accums;                    /* accums that travel together, ascending */
   tsr__partial *const *const *partials; /* [member][accum] */
   int final_count;
   const int *finals;                  /* reduction nodes to finalise */

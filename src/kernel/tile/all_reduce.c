@@ -6,9 +6,13 @@
 
 static const tsr__partial *leaders(const tsr__all_reduce *c, int accum)
 {
-  for (int a = 0; a < c->accum_count; a++)
-    if (c->accums[a] == accum) return c->partials[0][a];
-  return NULL;
+  int first = 0, count = c->accum_count; /* ascending */
+  while (count > 1) {
+    int half = count / 2;
+    if (c->accums[first + half] <= accum) first += half;
+    count -= half;
+  }
+  return count && c->accums[first] == accum ? c->partials[0][first] : NULL;
 }
 
 /* Bytes of a result as they travel: of bools, whole bytes. */
