@@ -454,6 +454,37 @@ static void add_kernel(const tsr__plan *plan, const tsr__step *step, int number,
   tsr__text_add(out, ", stores %d, reduces %d, in one pass\n", io->output_count, io->accum_count);
 }
 
+/* One line a routine: what it works on and how many results are wanted of it. */
+static void add_routine(const tsr__plan *plan, int node, tsr__text *out)
+{
+  const tsr__program *program = &plan->parts.program;
+  const tsr__gnode *g = &program->nodes[node], *x = &program->nodes[tsr__in(program, g, 0)];
+  tsr_shape shape = tsr__gnode_shape(x);
+  int64_t bytes = 0;
+  int made = g->result_count == 0;
+  TSR_FOR_OPERANDS (program, g, i, o) {
+    tsr_shape in = tsr__gnode_shape(&program->nodes[o]);
+    bytes += (int64_t)tsr__device_bytes((tsr_dtype)program->nodes[o].dtype, tsr__shape_count(&in));
+  }
+  for (int n = node + 1; n < program->node_count; n++)
+    made += tsr__ops[program->nodes[n].op].lowering == TSR__LOW_PART &&
+            tsr__in(program, &program->nodes[n], 0) == node;
+  tsr__text_add(out, "%s over ", tsr__ops[g->op].name);
+  tsr__type_add(out, (tsr_dtype)x->dtype, &shape, &program->shardings[x->sharding]);
+  tsr__text_add(out, ": reads %d array%s (%lld bytes), stores %d\n", g->in_count,
+                g->in_count == 1 ? "" : "s", (long long)bytes, made);
+}
+
+/* The steps that compute, in their order. */
+static void add_steps(const tsr__plan *plan, tsr__text *out)
+{
+  for (int s = 0, number = 1; s < plan->schedule.step_count; s++) {
+    const tsr__step *step = &plan->schedule.steps[s];
+    if (step->kind == TSR__STEP_KERNEL) add_kernel(plan, step, number++, out);
+    if (step->kind == TSR__STEP_ROUTINE) add_routine(plan, step->node, out);
+  }
+}
+
 tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, tsr__text *out,
                         tsr__error *error)
 {
@@ -463,9 +494,7 @@ tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, ts
   tsr_status status = plan_of(scope, roots, count, &plan, error);
   if (!status) {
     tsr__explain_print(&plan->parts, NULL, out);
-    for (int s = 0, number = 1; s < plan->schedule.step_count; s++)
-      if (plan->schedule.steps[s].kind == TSR__STEP_KERNEL)
-        add_kernel(plan, &plan->schedule.steps[s], number++, out);
+    add_steps(plan, out);
   }
   pthread_mutex_unlock(&engine->lock);
   return status;

@@ -137,7 +137,9 @@ TEST(a_sharded_dim_is_gathered)
   tsr_array *a = tsr_full(s, 1, TSR_F64, TSR_SHAPE(8, 6), tsr_on(mesh, "x,-"));
   CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, s);
   tsr_array *kept = tsr_cumsum(a, 1), *gathered = tsr_cumsum(a, 0);
-  CHECK_STR(tsr_explain(&kept, 1), "nothing moves between devices\n");
+  CHECK_STR(tsr_explain(&kept, 1), "nothing moves between devices\n"
+                                   "cumsum over f64[8,6]@(x,-): reads 1 array (384 bytes), stores "
+                                   "1\n");
   CHECK_STR_HAS(tsr_explain(&gathered, 1), "all-gather over x=4");
   CHECK_STR_HAS(tsr_explain(&gathered, 1), "because cumsum at routine_test.c");
   double last[48];
@@ -308,6 +310,9 @@ TEST(two_results_are_one_step)
   CHECK_STATUS(tsr__plan_shape_of(s, both, 2, &shape, &error), TSR_OK, s);
   CHECK_I64(shape.operators, 1);
   CHECK_I64(shape.kernels, 0);
+  CHECK_STR_HAS(tsr_explain(both, 2), "sort over f64[131072]");
+  CHECK_STR_HAS(tsr_explain(both, 2), "stores 2");
+  CHECK_STR_HAS(tsr_explain(both, 1), "stores 1");
   int64_t before = tsr_device_memory(rt, 0).now;
   CHECK_STATUS(tsr_eval(&both[1], 1), TSR_OK, s);
   CHECK_I64(tsr_device_memory(rt, 0).now - before, 8 << 17);
