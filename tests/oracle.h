@@ -582,6 +582,66 @@ static inline dense dense_reduce(char op, dense x, uint32_t dims, bool keep, int
   return r;
 }
 
+/* ---- lines along a dim ---- */
+
+/* Element 0 of line `line` along a dim, and how far its elements are apart. */
+static inline int64_t line_start(tsr_shape shape, int dim, int64_t line, int64_t *step)
+{
+  *step = 1;
+  for (int d = dim + 1; d < shape.rank; d++) *step *= shape.dims[d];
+  return line / *step * shape.dims[dim] * *step + line % *step;
+}
+
+/* Each prefix is a sum by itself. */
+static inline dense dense_cumsum(dense x, int dim)
+{
+  tsr_dtype t = is_float(x.dtype)                                  ? x.dtype
+                : kind(x.dtype).is_unsigned && x.dtype != TSR_BOOL ? TSR_U64
+                                                                   : TSR_I64;
+  dense r = dense_new(t, x.shape);
+  int64_t along = x.shape.dims[dim], step;
+  for (int64_t line = 0; along && line < x.count / along; line++) {
+    int64_t first = line_start(x.shape, dim, line, &step);
+    tally sum = { .n = 0 };
+    for (int64_t k = 0; k < along; k++) {
+      tally_add(&sum, &x, first + k * step);
+      double real = is_float(t) ? tally_float_sum(&sum, t, 1) : 0;
+      dense_set(&r, first + k * step, real, (int64_t)sum.isum);
+    }
+  }
+  return r;
+}
+
+/* NaN beyond all, -0 and 0 equal. */
+static inline bool belongs_before(const dense *x, int64_t a, int64_t b)
+{
+  if (!is_float(x->dtype)) return whole_of(x->dtype, x->i[a]) < whole_of(x->dtype, x->i[b]);
+  return isnan(x->f[b]) ? !isnan(x->f[a]) : x->f[a] < x->f[b];
+}
+
+/* By insertion: the elements in ascending order, or where they were. */
+static inline dense dense_sort(dense x, int dim, bool places)
+{
+  dense r = dense_new(places ? TSR_I64 : x.dtype, x.shape);
+  int64_t along = x.shape.dims[dim], step;
+  int64_t *order = calloc((size_t)along + 1, sizeof *order);
+  for (int64_t line = 0; along && line < x.count / along; line++) {
+    int64_t first = line_start(x.shape, dim, line, &step);
+    for (int64_t k = 0; k < along; k++) {
+      int64_t at = k, mine = first + k * step;
+      for (; at > 0 && belongs_before(&x, mine, first + order[at - 1] * step); at--)
+        order[at] = order[at - 1];
+      order[at] = k;
+    }
+    for (int64_t k = 0; k < along; k++) {
+      r.f[first + k * step] = x.f[first + order[k] * step];
+      r.i[first + k * step] = places ? order[k] : x.i[first + order[k] * step];
+    }
+  }
+  free(order);
+  return r;
+}
+
 /* ---- elements of C memory ---- */
 
 /* The bits of a half that holds v. */

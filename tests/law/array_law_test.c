@@ -303,6 +303,21 @@ static bool add_view(world *w)
   return true;
 }
 
+static bool add_line(world *w)
+{
+  pair a = *pick(w);
+  int rank = a.value.shape.rank, dim = rank ? (int)draw(w, 0, rank - 1) : 0;
+  if (!rank || a.value.shape.dims[dim] > 100) return false;
+  pair made = { 0 };
+  switch (draw(w, 0, 2)) {
+  case 0: made = (pair){ tsr_cumsum(a.node, dim), dense_cumsum(a.value, dim) }; break;
+  case 1: made = (pair){ tsr_sort(a.node, dim), dense_sort(a.value, dim, false) }; break;
+  default: made = (pair){ tsr_argsort(a.node, dim - rank), dense_sort(a.value, dim, true) };
+  }
+  w->pairs[w->count++] = made;
+  return true;
+}
+
 static bool add_placing(world *w)
 {
   pair a = *pick(w);
@@ -352,9 +367,9 @@ static void add_operation(world *w)
   bool (*const kinds[])(world *) = { add_binary, add_binary,  add_binary,    add_number,
                                      add_unary,  add_where,   add_reduction, add_reduction,
                                      add_take,   add_placing, add_iota,      add_uniform,
-                                     add_view,   add_view };
+                                     add_view,   add_view,   add_line };
   for (int tries = 0; tries < 50; tries++)
-    if (kinds[draw(w, 0, 13)](w)) return;
+    if (kinds[draw(w, 0, 14)](w)) return;
 }
 
 static void check_pair(world *w, pair *p, uint64_t seed)
