@@ -18,6 +18,7 @@ static bool is_one(const tsr__lower *low)
 const tsr__distinct *tsr__ask_distinct(tsr__lower *low, const tsr__distinct *ask)
 {
   tsr__bind *bind = low->bind;
+  if (tsr_scope_status(low->scope)) return NULL; /* cancelled, perhaps: no more work */
   for (const tsr__distinct *d = bind->distinct; d; d = d->next)
     if (d->frame == low->frame && d->expr == ask->expr && d->part == ask->part)
       return d->found ? d : NULL;
