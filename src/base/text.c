@@ -3,6 +3,7 @@
  * Invariant of the builder: while `data` is not NULL, data[length] is '\0' and length is below
  * capacity; after a refusal `failed` stays set and the text so far remains valid. */
 #include "base/base.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -148,27 +149,6 @@ static bool in_ranges(const range *ranges, size_t count, uint32_t c)
   return low < count && c >= ranges[low].first;
 }
 
-/* Reads one character; the bytes it takes, or 0 for what is no UTF-8 (overlong forms, surrogates
- * and what ends too early included). */
-static size_t read_utf8(const unsigned char *p, size_t length, uint32_t *out)
-{
-  static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-  if (p[0] < 0x80) {
-    *out = p[0];
-    return 1;
-  }
-  size_t size = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
-  if (p[0] < 0xC0 || p[0] >= 0xF8 || size > length) return 0;
-  uint32_t c = p[0] & (0xFFu >> (size + 1));
-  for (size_t i = 1; i < size; i++) {
-    if ((p[i] & 0xC0) != 0x80) return 0;
-    c = c << 6 | (p[i] & 0x3Fu);
-  }
-  if (c < least[size] || c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF)) return 0;
-  *out = c;
-  return size;
-}
-
 /* Characters beyond ASCII that steer what shows them: C1 controls, separators of lines, and those
  * that turn the direction of what follows. */
 static const range steering[] = {
@@ -179,7 +159,7 @@ size_t tsr__text_control(const char *text, size_t length)
 {
   uint32_t c = 0;
   if (!length) return 0;
-  size_t size = read_utf8((const unsigned char *)text, length, &c);
+  size_t size = tsr__utf8_read(text, length, &c);
   if (!size || c < ' ' || c == 0x7f) return 1;
   return c >= 0x80 && in_ranges(steering, sizeof steering / sizeof *steering, c) ? size : 0;
 }
@@ -195,7 +175,7 @@ void tsr__text_tame(char *text)
       *text++ = '?';
       continue;
     }
-    size = read_utf8((const unsigned char *)from, (size_t)(end - from), &c);
+    size = tsr__utf8_read(from, (size_t)(end - from), &c);
     memmove(text, from, size);
     text += size;
   }
@@ -204,16 +184,15 @@ void tsr__text_tame(char *text)
 
 int tsr__text_width(const char *text, size_t length)
 {
-  const unsigned char *p = (const unsigned char *)text;
   int width = 0;
   while (length) {
     uint32_t c = 0;
-    size_t size = read_utf8(p, length, &c);
+    size_t size = tsr__utf8_read(text, length, &c);
     if (!size || c < 0x300) width++;
     else if (in_ranges(double_width, sizeof double_width / sizeof *double_width, c)) width += 2;
     else if (!in_ranges(zero_width, sizeof zero_width / sizeof *zero_width, c)) width++;
     if (!size) size = 1;
-    p += size;
+    text += size;
     length -= size;
   }
   return width;

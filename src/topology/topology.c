@@ -9,25 +9,19 @@
  * The topology owns the meshes, good and inert ones alike: a table by hash. */
 #include "topology/topology.h"
 
+#include "base/utf8.h"
+
 enum { MAX_DEVICES = 4096 };
 
 /* ---- user text in messages --------------------------------------------------------------- */
 
-/* Bytes of the well-formed UTF-8 sequence at `text`, or 0; control characters count as bad. */
-static size_t utf8_sequence(const unsigned char *text, size_t length)
+/* Bytes of the character at `text` where it can be shown as it is, or 0: no UTF-8, or it
+ * controls. */
+static size_t shown(const char *text, size_t length)
 {
-  unsigned lead = text[0];
-  size_t need = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-
-  if (!need || lead > 0xf4 || need > length) return 0;
-  if (need == 1) return lead >= 0x20 && lead != 0x7f;
-  for (size_t i = 1; i < need; i++)
-    if ((text[i] & 0xc0) != 0x80) return 0;
-  if (lead == 0xc2 && text[1] < 0xa0) return 0; /* C1 controls */
-  if (lead == 0xe0 && text[1] < 0xa0) return 0; /* overlong */
-  if (lead == 0xed && text[1] > 0x9f) return 0; /* surrogates */
-  if (lead == 0xf0 && text[1] < 0x90) return 0;
-  return lead == 0xf4 && text[1] > 0x8f ? 0 : need;
+  uint32_t c = 0;
+  size_t size = tsr__utf8_read(text, length, &c);
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) ? 0 : size;
 }
 
 const char *tsr__quote(const char *text, size_t length, char out[TSR__QUOTE])
@@ -36,7 +30,7 @@ const char *tsr__quote(const char *text, size_t length, char out[TSR__QUOTE])
   size_t n = 0, i = 0;
 
   while (i < length) {
-    size_t bytes = utf8_sequence((const unsigned char *)text + i, length - i);
+    size_t bytes = shown(text + i, length - i);
     size_t add = bytes ? bytes : 1;
     if (n + add > room) {
       memcpy(out + n, "...", 3);

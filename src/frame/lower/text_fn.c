@@ -3,6 +3,8 @@
  * one (letters.c). */
 #include "frame/lower/functions.h"
 
+#include "base/utf8.h"
+
 /* ---- code points ------------------------------------------------------------------------- */
 
 static bool continues(char byte)
@@ -31,17 +33,6 @@ static int64_t byte_of(tsr__text_view text, int64_t point)
 
 /* ---- case -------------------------------------------------------------------------------- */
 
-/* The code point at `*i` and the one after; the text is valid. */
-static uint32_t decode(tsr__text_view text, int64_t *i)
-{
-  const unsigned char *at = (const unsigned char *)text.at + *i;
-  int more = at[0] < 0x80 ? 0 : at[0] < 0xe0 ? 1 : at[0] < 0xf0 ? 2 : 3;
-  uint32_t c = more ? at[0] & (0x3fu >> more) : at[0];
-  for (int k = 1; k <= more; k++) c = c << 6 | (at[k] & 0x3fu);
-  *i += more + 1;
-  return c;
-}
-
 static void encode(uint32_t c, tsr__text *out)
 {
   char bytes[4];
@@ -53,8 +44,10 @@ static void encode(uint32_t c, tsr__text *out)
 
 static void change_case(bool to_upper, tsr__text_view text, tsr__text *out)
 {
+  uint32_t c = 0;
   for (int64_t i = 0; i < text.length;) {
-    uint32_t c = decode(text, &i);
+    size_t size = tsr__utf8_read(text.at + i, (size_t)(text.length - i), &c);
+    i += size ? (int64_t)size : 1; /* texts were checked when they came in */
     encode(to_upper ? tsr__letter_upper(c) : tsr__letter_lower(c), out);
   }
 }

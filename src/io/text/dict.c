@@ -8,6 +8,8 @@
  * were dealt out. Hash values decide nothing but where to look. */
 #include "io/text/dict.h"
 
+#include "base/utf8.h"
+
 void tsr__dict_local_free(tsr__dict_local *local)
 {
   if (!local->heap) return;
@@ -372,22 +374,6 @@ tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
 
 /* ---- UTF-8 --------------------------------------------------------------------------------- */
 
-/* Bytes of the character at `at`, 0 if it is none: the shortest form, no surrogates, at most
- * U+10FFFF. */
-static size_t utf8_step(const unsigned char *at, size_t left)
-{
-  unsigned char c = at[0];
-  size_t count = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-  if (count == 0 || count > left) return 0;
-  for (size_t i = 1; i < count; i++)
-    if ((at[i] & 0xc0) != 0x80) return 0;
-  if (c == 0xe0 && at[1] < 0xa0) return 0;
-  if (c == 0xed && at[1] >= 0xa0) return 0;
-  if (c == 0xf0 && at[1] < 0x90) return 0;
-  if (c == 0xf4 && at[1] >= 0x90) return 0;
-  return count;
-}
-
 bool tsr__utf8_valid(const char *text, size_t length)
 {
   size_t at = 0;
@@ -396,7 +382,8 @@ bool tsr__utf8_valid(const char *text, size_t length)
       at += 8;
       continue;
     }
-    size_t step = utf8_step((const unsigned char *)text + at, length - at);
+    uint32_t c;
+    size_t step = tsr__utf8_read(text + at, length - at, &c);
     if (step == 0) return false;
     at += step;
   }
