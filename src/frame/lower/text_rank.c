@@ -6,9 +6,7 @@
  * sorted by the next eight. A text that ends goes before those that have it as their beginning, so
  * a key is the bytes and how many there were. Everything here is done once for each distinct
  * text. */
-#include "frame/lower/lower.h"
-
-#include "io/text/dict.h"
+#include "frame/lower/functions.h"
 
 enum { STEP = 8, FEW = 24, DIGITS = 256 };
 
@@ -19,13 +17,6 @@ typedef struct item {
   int32_t code;
   uint8_t left;
 } item;
-
-static void *room(tsr__lower *low, int64_t count, size_t element)
-{
-  void *out = tsr__arena_new(&low->scope->arena, (size_t)(count > 0 ? count : 1) * element);
-  if (!out) tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
-  return out;
-}
 
 static void load(const tsr__dict *dict, item *it, int64_t depth)
 {
@@ -123,12 +114,12 @@ static void sort_run(sorter *s, run r)
 const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict)
 {
   int64_t count = dict->count;
-  int32_t *ranks = room(low, count, sizeof *ranks);
+  int32_t *ranks = tsr__lower_room(low, count, sizeof *ranks);
   sorter s = { .low = low,
                .dict = dict,
-               .items = room(low, count, sizeof(item)),
-               .spare = room(low, count, sizeof(item)),
-               .todo = room(low, count / 2 + 1, sizeof(run)) };
+               .items = tsr__lower_room(low, count, sizeof(item)),
+               .spare = tsr__lower_room(low, count, sizeof(item)),
+               .todo = tsr__lower_room(low, count / 2 + 1, sizeof(run)) };
   if (!ranks || !s.items || !s.spare || !s.todo) return NULL;
   for (int64_t i = 0; i < count; i++) s.items[i].code = (int32_t)i;
   if (count > 1) s.todo[s.runs++] = (run){ 0, count, 0 };
@@ -136,6 +127,110 @@ const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict)
   if (s.stopped) return NULL;
   for (int64_t i = 0; i < count; i++) ranks[s.items[i].code] = (int32_t)i;
   return ranks;
+}
+
+/* ---- one dictionary in order, out of one or two
+ * ------------------------------------------------ */
+
+/*   a  "bob" "ann"     ranks 1 0     place 1 0        all  "ann" "bob" "eve"
+ *   b  "eve" "bob"     ranks 1 0     place 2 1 */
+typedef struct side {
+  const tsr__dict *dict;
+  int32_t *order; /* codes by rank */
+  int32_t *place; /* by code, in the dictionary of all */
+} side;
+
+static bool order_side(tsr__lower *low, const tsr__dict *dict, side *s)
+{
+  int64_t count = dict->count;
+  const int32_t *ranks = tsr__text_ranks(low, dict);
+  *s = (side){ dict, tsr__lower_room(low, count, sizeof(int32_t)),
+               tsr__lower_room(low, count, sizeof(int32_t)) };
+  if (!ranks || !s->order || !s->place) return false;
+  for (int64_t i = 0; i < count; i++) s->order[ranks[i]] = (int32_t)i;
+  return true;
+}
+
+/* The text of a rank. */
+static const char *text_of(const side *s, int32_t rank, int64_t *length)
+{
+  return tsr__dict_get(s->dict, s->order[rank], length);
+}
+
+/* Below 0: the text of `a` at rank i goes before that of `b` at rank j; beyond their ends all
+ * do. */
+static int compare(const side *a, int32_t i, const side *b, int32_t j)
+{
+  int64_t left_length, right_length;
+  if (i == a->dict->count || j == b->dict->count) return i == a->dict->count ? 1 : -1;
+  const char *left = text_of(a, i, &left_length), *right = text_of(b, j, &right_length);
+  return tsr__text_order(left, left_length, right, right_length);
+}
+
+/* Finds the places of both sides' texts among all; their number, -1: cancelled. */
+static int32_t merge_sides(tsr__lower *low, side *a, side *b, int64_t *bytes)
+{
+  int32_t i = 0, j = 0, place = 0;
+  *bytes = 0;
+  for (; i < a->dict->count || j < b->dict->count; place++) {
+    int order = compare(a, i, b, j);
+    int64_t length;
+    if (tsr__lower_stops(low, place)) return -1;
+    text_of(order <= 0 ? a : b, order <= 0 ? i : j, &length);
+    *bytes += length;
+    if (order <= 0) a->place[a->order[i++]] = place;
+    if (order >= 0) b->place[b->order[j++]] = place;
+  }
+  return place;
+}
+
+/* The dictionary of all texts in order; NULL with an error. */
+static const tsr__dict *all_texts(tsr__lower *low, side *a, side *b)
+{
+  int64_t bytes, at = 0;
+  int32_t count = merge_sides(low, a, b, &bytes), i = 0, j = 0;
+  tsr__dict *dict = count < 0 ? NULL : tsr__dict_new(&low->scope->rt->heap, count, bytes);
+  if (count < 0) return NULL;
+  for (int32_t place = 0; dict && place < count; place++) {
+    int64_t length;
+    bool left = i < a->dict->count && a->place[a->order[i]] == place;
+    bool right = j < b->dict->count && b->place[b->order[j]] == place;
+    const char *text = text_of(left ? a : b, left ? i : j, &length);
+    if (tsr__lower_stops(low, place)) {
+      tsr__dict_release(dict); /* half filled: nobody may read it, not even until the work ended */
+      return NULL;
+    }
+    memcpy(dict->bytes + at, text, (size_t)length);
+    at += length;
+    dict->offsets[place + 1] = at;
+    i += left;
+    j += right;
+  }
+  return tsr__lower_dict(low, dict, NULL);
+}
+
+void tsr__text_rank(tsr__lower *low, tsr__col *a)
+{
+  static const tsr__dict none;
+  side of, nobody = { .dict = &none };
+  if (!a->dict || !order_side(low, a->dict, &of)) return;
+  int32_t count = a->dict->count;
+  a->dict = all_texts(low, &of, &nobody);
+  a->values = tsr__spread(low, tsr__look_up(low, TSR_I32, of.place, count, a->values));
+}
+
+bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b)
+{
+  side left, right;
+  if (!a->dict) a->dict = b->dict; /* a bare null has none */
+  if (!b->dict) b->dict = a->dict;
+  if (!a->dict || a->dict == b->dict) return a->dict != NULL;
+  if (!order_side(low, a->dict, &left) || !order_side(low, b->dict, &right)) return false;
+  const tsr__dict *both = all_texts(low, &left, &right);
+  a->values = tsr__look_up(low, TSR_I32, left.place, left.dict->count, a->values);
+  b->values = tsr__look_up(low, TSR_I32, right.place, right.dict->count, b->values);
+  a->dict = b->dict = both;
+  return both != NULL;
 }
 
 /* ---- one dictionary against another ---------------------------------------------------------- */
@@ -159,7 +254,8 @@ static bool add_texts(tsr__lower *low, tsr__dict_local *local, const tsr__dict *
 
 const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__dict *to)
 {
-  int32_t *own = room(low, to->count, sizeof *own), *codes = room(low, from->count, sizeof *codes);
+  int32_t *own = tsr__lower_room(low, to->count, sizeof *own),
+          *codes = tsr__lower_room(low, from->count, sizeof *codes);
   if (!own || !codes) return NULL;
   tsr__progress progress = { .rt = low->scope->rt, .what = TSR__PROGRAM };
   tsr__dict_local local;
@@ -187,7 +283,7 @@ static tsr_status unify_all(tsr__lower **low, tsr__col **col, int count, tsr__di
   for (int i = 0; i < count && fine; i++) {
     const tsr__dict *dict = col[i]->dict;
     if (!dict || !dict->count) continue;
-    int32_t *codes = room(low[i], dict->count, sizeof *codes);
+    int32_t *codes = tsr__lower_room(low[i], dict->count, sizeof *codes);
     fine = codes && add_texts(low[i], local, dict, codes);
     if (!fine || same_codes(codes, dict->count)) continue;
     tsr_array *table = tsr__table_leaf(low[i], TSR_I32, codes, dict->count);
