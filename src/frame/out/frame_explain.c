@@ -390,22 +390,6 @@ typedef struct stretch {
   int count;
 } stretch;
 
-/* Whether a step counts the rows that are left before it while it is bound. */
-static bool looks_first(const tsr_frame *df)
-{
-  bool exact = df->kind == TSR__FRAME_SAMPLE && (df->sample.rows > 0 || df->sample.fraction <= 0);
-  return (exact || df->kind == TSR__FRAME_TAIL) && tsr__frame_masked(df->parent);
-}
-
-/* What is evaluated while binding cannot be shown before it was. What a terminal has looked at may
- * be looked at again, as rows that filters left are. */
-static bool runs_to_bind(const explainer *e, const tsr_frame *df)
-{
-  if (df->kind == TSR__FRAME_FIRSTS) return !df->mask || df->mask_version != df->version;
-  bool looks = df->kind == TSR__FRAME_TAIL || df->kind == TSR__FRAME_SAMPLE;
-  return looks && tsr__frame_masked(df->parent) && !e->bind->top->ran && !df->ran;
-}
-
 /* Marks the steps between a visit and the rows it stands on. */
 static void gather_steps(stretch *s, const tsr__visit *v)
 {
@@ -415,8 +399,9 @@ static void gather_steps(stretch *s, const tsr__visit *v)
     if (!tsr__rows_ready(v->df, v->need) && found) s->waits = found->number;
     return;
   }
-  if (runs_to_bind(s->e, v->df) && found) s->waits = found->number;
-  if (looks_first(v->df) && found) s->looks[found->number] = true;
+  tsr__known known = tsr__verb_run_of(v->df)->known(v->df, s->e->bind->top->ran || v->df->ran);
+  if (known == TSR__KNOWN_LATER && found) s->waits = found->number;
+  if (known == TSR__KNOWN_COUNTED && found) s->looks[found->number] = true;
   bool works = does_something(v) && tsr__verb_of(v->df)->rows != TSR__ROWS_KEEPS;
   if (found && found->number && works) s->holds[found->number] = true;
   gather_steps(s, v->parent);

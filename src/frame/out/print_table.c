@@ -297,20 +297,11 @@ tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text 
   int64_t most = opts->rows ? opts->rows : SHOW;
   tsr__window window = { -1, -1, 0 };
   if (most > 0) window = (tsr__window){ (most + 1) / 2, most / 2, 0 };
-  tsr__window ends = window;
   tsr_table *table = NULL;
   tsr_status status = tsr__collect(df, &window, &table, site);
   if (status) return status;
-  /* Groups come whole: cut them here. */
-  tsr_table *cut = table;
-  if (window.head < 0 && most > 0 && table->rows > most) {
-    cut = tsr__table_ends(table, ends.head, ends.tail);
-    window.head = ends.head;
-    window.tail = ends.tail;
-  }
   tsr__text_init(text, &df->node.scope->rt->heap);
-  if (cut) tsr__print_table(cut, &window, opts, text);
-  else text->failed = true;
+  tsr__print_table(table, &window, opts, text);
   return TSR_OK;
 }
 

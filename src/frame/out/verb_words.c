@@ -197,7 +197,8 @@ static void words_concat(const tsr__words *w, tsr__text *out)
 
 typedef void say(const tsr__words *words, tsr__text *out);
 
-#define VERB(kind, rows, type, needs, origin, lies, estimate, make, bind, least, room, words) \
+#define VERB(kind, rows, type, needs, origin, lies, estimate, make, bind, known, least, room, \
+             words)                                                                           \
   words_##words,
 static say *const verbs[TSR__FRAME_KINDS] = {
 #include "frame/chain/verbs.def"

@@ -20,6 +20,19 @@ tsr_status tsr__make_tail(tsr__bind *bind, tsr__visit *v, tsr__made *out)
   return TSR_OK;
 }
 
+tsr__known tsr__known_tail(const tsr_frame *df, bool ran)
+{
+  if (!tsr__frame_masked(df->parent)) return TSR__KNOWN;
+  return ran ? TSR__KNOWN_COUNTED : TSR__KNOWN_LATER;
+}
+
+tsr__known tsr__known_none(const tsr_frame *df, bool ran)
+{
+  (void)df;
+  (void)ran;
+  return TSR__KNOWN;
+}
+
 /* ---- the first rows of groups ---------------------------------------------------------------- */
 
 /* The keys, and the selection before: rows that it leaves out form groups of their own. */
@@ -80,6 +93,12 @@ static tsr_status find_firsts(tsr__bind *bind, work *w, tsr__value **out)
   return status ? status : bind->error.status;
 }
 
+tsr__known tsr__known_firsts(const tsr_frame *df, bool ran)
+{
+  (void)ran;
+  return df->mask && df->mask_version == df->version ? TSR__KNOWN : TSR__KNOWN_LATER;
+}
+
 tsr_status tsr__make_firsts(tsr__bind *bind, tsr__visit *v, tsr__made *out)
 {
   tsr_frame *df = v->df;
@@ -87,7 +106,7 @@ tsr_status tsr__make_firsts(tsr__bind *bind, tsr__visit *v, tsr__made *out)
   tsr__value *mask = NULL;
   (void)out;
   v->mask = df->mask;
-  if (df->mask && df->mask_version == df->version) return TSR_OK;
+  if (tsr__known_firsts(df, true) == TSR__KNOWN) return TSR_OK;
   work w = { .visit = v };
   w.carry.count = df->keys.formula.count + (in->mask != NULL);
   w.carry.col = tsr__bind_room(bind, w.carry.count, sizeof *w.carry.col);

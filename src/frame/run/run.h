@@ -32,20 +32,26 @@ typedef struct tsr__visit {
 /* What a verb is to a terminal (verb_run.c); frame/chain/verbs.def has the words. */
 struct tsr__made;
 struct tsr__room;
+/* Whether a mask can be bound: of nodes alone; once the rows before were counted; or not before a
+ * terminal ran. */
+typedef enum tsr__known { TSR__KNOWN, TSR__KNOWN_COUNTED, TSR__KNOWN_LATER } tsr__known;
 typedef struct tsr__verb_run {
   /* What must run: makes the needed columns of a breaker's rows, in a stage whose top it is; `out`
    * stays empty where they are its source already. Of a mask: finds which rows it takes. */
   tsr_status (*make)(tsr__bind *bind, tsr__visit *v, struct tsr__made *out);
   /* Nodes only: sets the columns of `v->bound`, and what else of it is not as the parent's. */
   void (*bind)(tsr__bind *bind, tsr__visit *v);
+  /* `ran`: a terminal on the frame did, so that what it counted may be counted again. */
+  tsr__known (*known)(const tsr_frame *df, bool ran);
   int64_t (*least)(const tsr__visit *v);
   void (*room)(struct tsr__room *room, const tsr__visit *v);
 } tsr__verb_run;
 
-#define VERB(kind, rows, type, needs, origin, lies, estimate, make, bind, least, room, ...) \
-  tsr_status tsr__make_##make(tsr__bind *bind, tsr__visit *v, struct tsr__made *out);       \
-  void tsr__bind_##bind(tsr__bind *bind, tsr__visit *v);                                    \
-  int64_t tsr__least_##least(const tsr__visit *v);                                          \
+#define VERB(kind, rows, type, needs, origin, lies, estimate, make, bind, known, least, room, ...) \
+  tsr_status tsr__make_##make(tsr__bind *bind, tsr__visit *v, struct tsr__made *out);              \
+  void tsr__bind_##bind(tsr__bind *bind, tsr__visit *v);                                           \
+  tsr__known tsr__known_##known(const tsr_frame *df, bool ran);                                    \
+  int64_t tsr__least_##least(const tsr__visit *v);                                                 \
   void tsr__room_##room(struct tsr__room *room, const tsr__visit *v);
 #include "frame/chain/verbs.def"
 #undef VERB
@@ -191,8 +197,6 @@ void tsr__table_empty(tsr_table *table);
 bool tsr__table_hold(tsr_table *table, int column, const tsr__dict *dict);
 /* Copies an evaluated column in. TSR_ENOMEM, TSR_ECANCELLED. */
 tsr_status tsr__table_fill(tsr_table *table, int column, const tsr__col *col, tsr__error *error);
-/* A table of the first and last rows of another, sharing its texts. */
-tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail);
 /* Adds a value as text; "null" for a null. */
 void tsr__table_print(const tsr_table *table, int64_t row, int column, tsr__text *out);
 

@@ -116,6 +116,18 @@ static tsr_array *exactly(tsr__lower *low, tsr_array *draws, int64_t wanted)
   return tsr__op2(low, TSR__OP_OR, mask, equal);
 }
 
+/* Of a share nothing is counted. */
+static bool is_exact(const tsr_sample_opts *opts)
+{
+  return opts->rows > 0 || opts->fraction <= 0;
+}
+
+tsr__known tsr__known_sample(const tsr_frame *df, bool ran)
+{
+  tsr__known known = tsr__known_tail(df, ran);
+  return known == TSR__KNOWN_COUNTED && !is_exact(&df->sample) ? TSR__KNOWN : known;
+}
+
 tsr_status tsr__make_sample(tsr__bind *bind, tsr__visit *v, tsr__made *out)
 {
   const tsr_sample_opts *opts = &v->df->sample;
@@ -125,7 +137,7 @@ tsr_status tsr__make_sample(tsr__bind *bind, tsr__visit *v, tsr__made *out)
   if (opts->rows <= 0 && opts->fraction >= 1) return TSR_OK;
   tsr_array *draws = draw(&low, opts->seed);
   if (draws && !draws->inert)
-    v->mask = opts->rows > 0 || opts->fraction <= 0 ? exactly(&low, draws, opts->rows)
-                                                    : below(&low, draws, opts->fraction);
+    v->mask =
+        is_exact(opts) ? exactly(&low, draws, opts->rows) : below(&low, draws, opts->fraction);
   return bind->error.status ? bind->error.status : tsr_scope_status(bind->scope);
 }

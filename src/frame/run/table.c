@@ -131,34 +131,6 @@ tsr_status tsr__table_fill(tsr_table *table, int index, const tsr__col *col, tsr
   return status;
 }
 
-tsr_table *tsr__table_ends(const tsr_table *table, int64_t head, int64_t tail)
-{
-  tsr_scope *scope = table->node.scope;
-  tsr_table *out = tsr__node_new(scope, sizeof *out, table->node.site, release_table);
-  if (!out) return NULL;
-  out->column = tsr__arena_new(&scope->arena, (size_t)(table->count + 1) * sizeof *out->column);
-  if (!out->column) return NULL;
-  out->rows = head + tail;
-  for (int i = 0; i < table->count; i++) {
-    const tsr__table_column *from = &table->column[i];
-    tsr__table_column *to = &out->column[i];
-    size_t size = tsr_dtype_size(tsr__dtype_of_type(from->type));
-    size_t skip = (size_t)(table->rows - tail), first = (size_t)head, last = (size_t)tail;
-    *to = (tsr__table_column){ .name = from->name, .type = from->type, .dict = from->dict };
-    out->count = i + 1;
-    if (!add_room(&scope->rt->heap, to, out->rows)) return NULL;
-    memcpy(to->values, from->values, first * size);
-    memcpy((char *)to->values + first * size, (const char *)from->values + skip * size,
-           last * size);
-    if (!from->valid) continue;
-    uint8_t *valid = valid_bytes(out, to);
-    if (!valid) return NULL;
-    memcpy(valid, from->valid, first);
-    memcpy(valid + first, from->valid + skip, last);
-  }
-  return out;
-}
-
 /* ---- asking ------------------------------------------------------------------------------ */
 
 int64_t tsr_table_row_count(const tsr_table *table)

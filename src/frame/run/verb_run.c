@@ -5,8 +5,8 @@
  * were made, and the result. */
 #include "frame/run/run.h"
 
-#define VERB(kind, rows, type, needs, origin, lies, estimate, make, bind, least, room, ...) \
-  { tsr__make_##make, tsr__bind_##bind, tsr__least_##least, tsr__room_##room },
+#define VERB(kind, rows, type, needs, origin, lies, estimate, make, bind, known, least, room, ...) \
+  { tsr__make_##make, tsr__bind_##bind, tsr__known_##known, tsr__least_##least, tsr__room_##room },
 static const tsr__verb_run verbs[TSR__FRAME_KINDS] = {
 #include "frame/chain/verbs.def"
 };
