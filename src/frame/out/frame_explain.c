@@ -56,13 +56,6 @@ static bool is_source(const tsr_frame *df)
   return tsr__verb_of(df)->rows == TSR__ROWS_SOURCE;
 }
 
-static void *room(explainer *e, int count, size_t element)
-{
-  void *out = tsr__arena_new(&e->bind->scope->arena, ((size_t)count + 1) * element);
-  if (!out) tsr__error_set(&e->bind->error, TSR_ENOMEM, "%s: out of memory", e->bind->what);
-  return out;
-}
-
 /* ---- rows -------------------------------------------------------------------------------- */
 
 /* The rows that a filter keeps, where the reader of its file judged all it asks; -1: it did not. */
@@ -80,7 +73,7 @@ static int64_t rows_read(const explainer *e, const tsr_frame *df)
 static tsr__amount estimate(explainer *e, const step *s)
 {
   static const tsr__amount none = { 0 };
-  const tsr__amount **from = room(e, s->from_count, sizeof *from);
+  const tsr__amount **from = tsr__bind_room(e->bind, s->from_count, sizeof *from);
   for (int i = 0; from && i < s->from_count; i++) from[i] = s->from[i] ? &s->from[i]->gives : &none;
   return from ? tsr__verb_of(s->visit->df)->estimate(s->visit->df, from) : none;
 }
@@ -294,7 +287,7 @@ static void add_sifted(explainer *e, const tsr__visit *v)
 static void add_words(explainer *e, const step *s, tsr__text *out)
 {
   const tsr_frame *df = s->visit->df;
-  int *from = room(e, s->from_count + 1, sizeof *from);
+  int *from = tsr__bind_room(e->bind, s->from_count + 1, sizeof *from);
   if (!from) return;
   for (int i = 0; i <= s->from_count; i++)
     from[i] = i < s->from_count && s->from[i] ? s->from[i]->number : -1;
@@ -349,7 +342,7 @@ static bool add_from(explainer *e, step *s)
 {
   const tsr_frame *df = s->visit->df;
   s->from_count = tsr__frame_parent_count(df);
-  s->from = room(e, s->from_count, sizeof *s->from);
+  s->from = tsr__bind_room(e->bind, s->from_count, sizeof *s->from);
   for (int i = 0; s->from && i < s->from_count; i++)
     s->from[i] = step_of(e, tsr__frame_parent(df, i));
   return s->from != NULL;
@@ -361,7 +354,7 @@ static tsr_status list_steps(explainer *e)
 {
   int most = 0, number = 0;
   for (const tsr__visit *v = e->bind->visits; v; v = v->next) most++;
-  e->step = room(e, most, sizeof *e->step);
+  e->step = tsr__bind_room(e->bind, most, sizeof *e->step);
   if (!e->step) return e->bind->error.status;
   for (const tsr__visit *v = e->bind->visits; v; v = v->next) {
     if (!v->live || step_of(e, v->df)) continue;
@@ -413,11 +406,8 @@ static bool add_roots(stretch *s, tsr__bind *bind, const tsr__col *col, int colu
                       tsr_array *more)
 {
   int most = s->count + 4 * columns + 1 + bind->check_count;
-  tsr_array **all = tsr__arena_new(&bind->scope->arena, (size_t)most * sizeof *all);
-  if (!all) {
-    tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-    return false;
-  }
+  tsr_array **all = tsr__bind_room(bind, most, sizeof *all);
+  if (!all) return false;
   if (s->count) memcpy(all, s->root, (size_t)s->count * sizeof *all);
   for (int i = 0; i < columns; i++) {
     tsr_array *const each[] = { col[i].values, col[i].valid, col[i].count, col[i].real };
@@ -555,10 +545,9 @@ static tsr_status explain_stretch(explainer *e, const tsr__visit *end)
   for (int i = 0; i < e->count; i++)
     if (e->step[i].number > most) most = e->step[i].number;
   stretch s = { .e = e, .end = end };
-  s.holds = tsr__arena_new(&e->bind->scope->arena, (size_t)most + 2);
-  s.looks = tsr__arena_new(&e->bind->scope->arena, (size_t)most + 2);
-  if (!s.holds || !s.looks)
-    return tsr__error_set(&e->bind->error, TSR_ENOMEM, "%s: out of memory", e->bind->what);
+  s.holds = tsr__bind_room(e->bind, most + 2, sizeof *s.holds);
+  s.looks = tsr__bind_room(e->bind, most + 2, sizeof *s.looks);
+  if (!s.holds || !s.looks) return e->bind->error.status;
   gather_steps(&s, end);
   if (s.waits) {
     tsr__text_add(e->out, "\n");

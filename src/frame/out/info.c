@@ -70,8 +70,8 @@ static void device_lines(const tsr__value *mask, const tsr__bound *bound, tsr__t
 static tsr_status count_devices(tsr__bind *bind, tsr__text *text)
 {
   tsr__bound bound;
-  bool *none = tsr__arena_new(&bind->scope->arena, (size_t)bind->top->schema.count + 1);
-  if (!none) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  bool *none = tsr__bind_room(bind, bind->top->schema.count, sizeof *none);
+  if (!none) return bind->error.status;
   tsr_status status = tsr__bind_frame(bind, bind->top, true, none, &bound);
   if (status) return status;
   if (bound.mask && bound.sharding) {
