@@ -86,6 +86,14 @@ enum tsr__rule { TSR__RULE_NONE }; /* gradient and batching: none yet */
 
 #define TSR__MANY UINT16_MAX /* any number */
 
+struct tsr__program;
+struct tsr__gnode;
+struct tsr__viewing;
+
+/* What a view shows of its operand `i`, given that they are aligned at the last dim (views.c). */
+typedef void tsr__view_fn(const struct tsr__program *program, const struct tsr__gnode *node, int i,
+                          struct tsr__viewing *view);
+
 typedef struct tsr__opinfo {
   const char *name;
   uint16_t least, most; /* operands; most may be TSR__MANY */
@@ -102,6 +110,7 @@ typedef struct tsr__opinfo {
   uint8_t negated;           /* tsr__negated */
   uint16_t on_bools, square; /* tsr__op; 0: none */
   const char *sign;
+  tsr__view_fn *view; /* of those that are views */
 } tsr__opinfo;
 
 extern const tsr__opinfo tsr__ops[TSR__OPS];
@@ -356,9 +365,8 @@ typedef struct tsr__viewing {
   int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
 } tsr__viewing;
 
-struct tsr__gnode;
-struct tsr__program;
-
+tsr__view_fn tsr__view_slice, tsr__view_order, tsr__view_broadcast, tsr__view_pad, tsr__view_concat;
+/* Of operand `i` of a view. */
 tsr__viewing tsr__view_of(const struct tsr__program *program, const struct tsr__gnode *node, int i);
 
 /* ---- factors: the sharding rule of a node, expanded ------------------------------------- */

@@ -51,7 +51,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 /* What can be known here of a row's kernel. */
 #define TILE(instruction) .lowering = TSR__LOW_TILE
 #define EMIT(writer) .lowering = TSR__LOW_TILE
-#define VIEW(function) .lowering = TSR__LOW_VIEW
+#define VIEW(function) .lowering = TSR__LOW_VIEW, .view = tsr__view_##function
 #define FORMULA(function) .lowering = TSR__LOW_FORMULA
 #define REDUCE(accumulator, read) \
   .lowering = TSR__LOW_REDUCE, .acc = TSR__ACC_##accumulator, .finish = TSR__FINISH_##read

@@ -23,9 +23,7 @@ static tsr__viewing aligned(const tsr__gnode *g, const tsr__gnode *in)
 
 /* ---- by row of the table -------------------------------------------------------------------- */
 
-typedef void describe(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view);
-
-static void view_slice(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
+void tsr__view_slice(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
 {
   const tsr__slice_attr *attr = attr_of(program, g);
   (void)i;
@@ -34,7 +32,7 @@ static void view_slice(const tsr__program *program, const tsr__gnode *g, int i, 
       view->dims[d] = (tsr__viewdim){ .dim = d, .start = attr->start[d], .step = attr->step[d] };
 }
 
-static void view_order(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
+void tsr__view_order(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
 {
   const tsr__order_attr *attr = attr_of(program, g);
   (void)i;
@@ -43,8 +41,8 @@ static void view_order(const tsr__program *program, const tsr__gnode *g, int i, 
 }
 
 /* Aligned is all it is. */
-static void view_broadcast(const tsr__program *program, const tsr__gnode *g, int i,
-                           tsr__viewing *view)
+void tsr__view_broadcast(const tsr__program *program, const tsr__gnode *g, int i,
+                         tsr__viewing *view)
 {
   (void)program;
   (void)g;
@@ -61,7 +59,7 @@ static void show_part(tsr__viewing *view, int d, int64_t from, int64_t size)
 }
 
 /* The number, operand 1, lies everywhere else. */
-static void view_pad(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
+void tsr__view_pad(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
 {
   const tsr__pad_attr *attr = attr_of(program, g);
   const tsr__gnode *in = &program->nodes[tsr__in(program, g, 0)];
@@ -69,7 +67,7 @@ static void view_pad(const tsr__program *program, const tsr__gnode *g, int i, ts
     if (attr->low[d] || attr->high[d]) show_part(view, d, attr->low[d], in->dims[d]);
 }
 
-static void view_concat(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
+void tsr__view_concat(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
 {
   int dim = tsr__dim_of(program, g);
   int64_t before = 0;
@@ -77,26 +75,9 @@ static void view_concat(const tsr__program *program, const tsr__gnode *g, int i,
   show_part(view, dim, before, program->nodes[tsr__in(program, g, i)].dims[dim]);
 }
 
-#define VIEW(name) view_##name
-#define TILE(name) NULL
-#define EMIT(name) NULL
-#define FORMULA(name) NULL
-#define STEP(kind) NULL
-#define ROUTINE(name) NULL
-#define REGION() NULL
-#define REDUCE(accumulator, finish) NULL
-#define PART() NULL
-#define LEAF() NULL
-#define NONE() NULL
-
-#define OP(id, text, kernel, ...) [TSR__OP_##id] = kernel,
-static describe *const rows[TSR__OPS] = {
-#include "graph/ops.def"
-};
-
 tsr__viewing tsr__view_of(const tsr__program *program, const tsr__gnode *g, int i)
 {
   tsr__viewing view = aligned(g, &program->nodes[tsr__in(program, g, i)]);
-  if (rows[g->op]) rows[g->op](program, g, i, &view);
+  tsr__ops[g->op].view(program, g, i, &view);
   return view;
 }

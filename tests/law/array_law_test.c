@@ -367,7 +367,7 @@ static void add_operation(world *w)
   bool (*const kinds[])(world *) = { add_binary, add_binary,  add_binary,    add_number,
                                      add_unary,  add_where,   add_reduction, add_reduction,
                                      add_take,   add_placing, add_iota,      add_uniform,
-                                     add_view,   add_view,   add_line };
+                                     add_view,   add_view,    add_line };
   for (int tries = 0; tries < 50; tries++)
     if (kinds[draw(w, 0, 14)](w)) return;
 }
