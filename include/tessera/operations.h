@@ -109,6 +109,12 @@ TSR_API tsr_array *tsr_std_at(const tsr_reduce_args *args, const char *site);
 TSR_API tsr_array *tsr_min_at(const tsr_reduce_args *args, const char *site);
 /* Largest; see tsr_min_at. Local. */
 TSR_API tsr_array *tsr_max_at(const tsr_reduce_args *args, const char *site);
+/* Where the smallest element stands, i64: the first of equal ones (-0 equals +0), or the first NaN;
+ * over several dims its index in their C order. Of none: an error at the call, or, with `where`,
+ * -1. Local. */
+TSR_API tsr_array *tsr_argmin_at(const tsr_reduce_args *args, const char *site);
+/* Where the largest element stands; see tsr_argmin_at. Local. */
+TSR_API tsr_array *tsr_argmax_at(const tsr_reduce_args *args, const char *site);
 /* Whether any element is nonzero. Local. */
 TSR_API tsr_array *tsr_any_at(const tsr_reduce_args *args, const char *site);
 /* Whether all elements are nonzero. Local. */
@@ -164,6 +170,8 @@ TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 #define tsr_std(...) tsr_std_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
 #define tsr_min(...) tsr_min_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
 #define tsr_max(...) tsr_max_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_argmin(...) tsr_argmin_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_argmax(...) tsr_argmax_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
 #define tsr_any(...) tsr_any_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
 #define tsr_all(...) tsr_all_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
 #define tsr_count(...) tsr_count_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)

@@ -216,6 +216,16 @@ tsr_array *tsr_max_at(const tsr_reduce_args *args, const char *site)
   return tsr__reduction(TSR__OP_MAX, args, site);
 }
 
+tsr_array *tsr_argmin_at(const tsr_reduce_args *args, const char *site)
+{
+  return tsr__reduction(TSR__OP_ARGMIN, args, site);
+}
+
+tsr_array *tsr_argmax_at(const tsr_reduce_args *args, const char *site)
+{
+  return tsr__reduction(TSR__OP_ARGMAX, args, site);
+}
+
 tsr_array *tsr_any_at(const tsr_reduce_args *args, const char *site)
 {
   return tsr__reduction(TSR__OP_ANY, args, site);

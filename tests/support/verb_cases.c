@@ -575,6 +575,8 @@ static void elementwise(struct verb_run *r)
   see_array(r, tsr_div(y, tsr_maximum(tsr_abs(x), 1)));
   see_array(r, tsr_mod(tsr_floordiv(y, 2), tsr_minimum(y, 5)));
   see_array(r, tsr_exp(tsr_log1p(tsr_sqrt(tsr_abs(tsr_neg(x))))));
+  see_array(r, tsr_pow(tsr_tanh(tsr_sin(x)), tsr_cos(tsr_tan(y))));
+  see_array(r, tsr_log2(tsr_log10(tsr_add(tsr_abs(x), 3))));
   see_array(r, tsr_log(tsr_add(tsr_floor(tsr_abs(x)), tsr_rint(tsr_abs(y)))));
 }
 
@@ -596,6 +598,8 @@ static void reductions(struct verb_run *r)
   see_array(r, tsr_std(x, .dims = TSR_DIMS(0)));
   see_array(r, tsr_min(x, .where = few));
   see_array(r, tsr_max(x, .dims = TSR_DIMS(1)));
+  see_array(r, tsr_argmin(x, .where = few));
+  see_array(r, tsr_argmax(x, .dims = TSR_DIMS(1)));
   see_array(r, tsr_any(few, .dims = TSR_DIMS(0)));
   see_array(r, tsr_all(few));
   see_array(r, tsr_count(few, .dims = TSR_DIMS(1)));

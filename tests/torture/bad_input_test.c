@@ -101,8 +101,8 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
     tsr_log1p_at, tsr_rint_at, tsr_floor_at, tsr_not_at, tsr_isnan_at,
   };
   tsr_array *(*const reductions[])(const tsr_reduce_args *, const char *) = {
-    tsr_sum_at, tsr_prod_at, tsr_mean_at, tsr_var_at, tsr_std_at,
-    tsr_min_at, tsr_max_at,  tsr_any_at,  tsr_all_at, tsr_count_at,
+    tsr_sum_at, tsr_prod_at, tsr_mean_at, tsr_var_at,   tsr_std_at,    tsr_min_at,
+    tsr_max_at, tsr_any_at,  tsr_all_at,  tsr_count_at, tsr_argmin_at, tsr_argmax_at,
   };
   tsr_sharding none = { 0 };
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -461,8 +461,8 @@ static void use_all(tsr_scope *s, tsr_shape shape, tsr_sharding at)
                                                tsr_exp_at,  tsr_log_at,   tsr_log1p_at,
                                                tsr_rint_at, tsr_floor_at, tsr_isnan_at };
   tsr_array *(*const reductions[])(const tsr_reduce_args *, const char *) = {
-    tsr_sum_at, tsr_prod_at, tsr_mean_at,  tsr_var_at, tsr_std_at,
-    tsr_any_at, tsr_all_at,  tsr_count_at, tsr_min_at, tsr_max_at,
+    tsr_sum_at, tsr_prod_at,  tsr_mean_at, tsr_var_at, tsr_std_at,    tsr_any_at,
+    tsr_all_at, tsr_count_at, tsr_min_at,  tsr_max_at, tsr_argmin_at, tsr_argmax_at,
   };
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
     made[n++] = pairs[i](x, tsr_operand_array(y), NULL);
@@ -482,7 +482,7 @@ static void use_all(tsr_scope *s, tsr_shape shape, tsr_sharding at)
   CHECK_STATUS(tsr_read(made[0], out, bytes), TSR_OK, s);
   for (int64_t i = 0; i < count; i++) CHECK_F64_BITS(out[i], (double)i + 3);
   size_t kinds = sizeof reductions / sizeof *reductions;
-  for (size_t i = 0; i < kinds - (count ? 0 : 2); i++)
+  for (size_t i = 0; i < kinds - (count ? 0 : 4); i++) /* those that need one */
     for (int how = 0; how < 4; how++) {
       tsr_reduce_args args = { .x = x, .keep_dims = how & 1, .where = how & 2 ? mask : NULL };
       tsr_array *all = reductions[i](&args, NULL);

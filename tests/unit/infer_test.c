@@ -37,15 +37,16 @@ static const struct {
   tsr__op op;
   tsr_dtype result[5]; /* of bool, i32, i64, f32, f64 */
 } unary[] = {
-  { TSR__OP_NEG, { 0, I, L, F, D } },  { TSR__OP_ABS, { 0, I, L, F, D } },
-  { TSR__OP_SQRT, { D, D, D, F, D } }, { TSR__OP_EXP, { D, D, D, F, D } },
-  { TSR__OP_RINT, { 0, I, L, F, D } }, { TSR__OP_FLOOR, { 0, I, L, F, D } },
-  { TSR__OP_NOT, { B, 0, 0, 0, 0 } },  { TSR__OP_ISNAN, { B, B, B, B, B } },
-  { TSR__OP_SUM, { L, L, L, F, D } },  { TSR__OP_PROD, { L, L, L, F, D } },
-  { TSR__OP_MEAN, { D, D, D, F, D } }, { TSR__OP_VAR, { D, D, D, F, D } },
-  { TSR__OP_STD, { D, D, D, F, D } },  { TSR__OP_MIN, { B, I, L, F, D } },
-  { TSR__OP_MAX, { B, I, L, F, D } },  { TSR__OP_ANY, { B, B, B, B, B } },
-  { TSR__OP_ALL, { B, B, B, B, B } },  { TSR__OP_COUNT, { L, L, L, L, L } },
+  { TSR__OP_NEG, { 0, I, L, F, D } },    { TSR__OP_ABS, { 0, I, L, F, D } },
+  { TSR__OP_SQRT, { D, D, D, F, D } },   { TSR__OP_EXP, { D, D, D, F, D } },
+  { TSR__OP_RINT, { 0, I, L, F, D } },   { TSR__OP_FLOOR, { 0, I, L, F, D } },
+  { TSR__OP_NOT, { B, 0, 0, 0, 0 } },    { TSR__OP_ISNAN, { B, B, B, B, B } },
+  { TSR__OP_SUM, { L, L, L, F, D } },    { TSR__OP_PROD, { L, L, L, F, D } },
+  { TSR__OP_MEAN, { D, D, D, F, D } },   { TSR__OP_VAR, { D, D, D, F, D } },
+  { TSR__OP_STD, { D, D, D, F, D } },    { TSR__OP_MIN, { B, I, L, F, D } },
+  { TSR__OP_MAX, { B, I, L, F, D } },    { TSR__OP_ANY, { B, B, B, B, B } },
+  { TSR__OP_ALL, { B, B, B, B, B } },    { TSR__OP_COUNT, { L, L, L, L, L } },
+  { TSR__OP_ARGMIN, { L, L, L, L, L } }, { TSR__OP_ARGMAX, { L, L, L, L, L } },
 };
 
 TEST(results_of_one_operand)
