@@ -399,11 +399,30 @@ typedef struct pile {
   tsr__acc2 squares;
   wide whole, shifted;
   tsr__isq whole_squares;
-  int64_t n, trues;
+  int64_t n, trues, place;
   cell best;
   double product;
   uint64_t int_product;
 } pile;
+
+/* Whether x takes the place of what stood before it, as in NumPy: the first of equal ones stays,
+ * and the first NaN. */
+static bool takes_place(int op, int dtype, cell best, cell x)
+{
+  if (!naive_is_real(dtype)) {
+    wide a = int_value(dtype, best.i), b = int_value(dtype, x.i);
+    return op == TSR__OP_ARGMAX ? b > a : b < a;
+  }
+  if (isnan(best.f) || isnan(x.f)) return !isnan(best.f);
+  return op == TSR__OP_ARGMAX ? x.f > best.f : x.f < best.f;
+}
+
+static void pile_place(pile *p, int op, int dtype, cell x, int64_t place)
+{
+  if (p->n++ && !takes_place(op, dtype, p->best, x)) return;
+  p->best = x;
+  p->place = place;
+}
 
 static void pile_add(pile *p, int op, int dtype, cell x)
 {
@@ -466,6 +485,8 @@ static cell pile_result(const pile *p, const tsr__gnode *g, int64_t ddof, int dt
     return whole(g->dtype, (wide)(int64_t)p->int_product);
   case TSR__OP_MIN:
   case TSR__OP_MAX: return p->n ? p->best : nothing(g->op, dtype);
+  case TSR__OP_ARGMIN:
+  case TSR__OP_ARGMAX: c.i = p->n ? p->place : -1; return c;
   case TSR__OP_ANY: return truth(p->trues > 0);
   case TSR__OP_ALL: return truth(p->trues == p->n);
   default: c.i = p->trues; return c;
@@ -488,11 +509,15 @@ static void reduce(const tsr__program *program, int n, cell **value)
   for (int64_t i = 0; i < count_of(x); i++) {
     unravel(x, i, index);
     if (mask >= 0 && !value[mask][met(x, &program->nodes[mask], index)].i) continue;
-    int64_t at = 0;
-    for (int d = 0; d < x->rank; d++)
-      if (!(attr->dims >> d & 1)) at = at * x->dims[d] + index[d];
+    int64_t at = 0, place = 0;
+    for (int d = 0; d < x->rank; d++) {
+      int64_t *which = attr->dims >> d & 1 ? &place : &at;
+      *which = *which * x->dims[d] + index[d];
+    }
     if (codes >= 0) at = value[codes][i].i;
-    pile_add(&piles[at], g->op, x->dtype, value[in][i]);
+    if (g->op == TSR__OP_ARGMIN || g->op == TSR__OP_ARGMAX)
+      pile_place(&piles[at], g->op, x->dtype, value[in][i], codes >= 0 ? i : place);
+    else pile_add(&piles[at], g->op, x->dtype, value[in][i]);
   }
   for (int64_t i = 0; i < outputs; i++)
     value[n][i] = pile_result(&piles[i], g, attr->ddof, x->dtype);

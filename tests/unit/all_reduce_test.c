@@ -28,17 +28,17 @@ static int64_t said(const kernel_fixture *k, const int *finals, int count)
 
 TEST(counted_bytes_are_the_wire_bytes)
 {
-  static const tsr__op ops[] = {
-    TSR__OP_SUM, TSR__OP_MEAN, TSR__OP_VAR, TSR__OP_STD, TSR__OP_PROD,
-    TSR__OP_MIN, TSR__OP_MAX,  TSR__OP_ANY, TSR__OP_ALL, TSR__OP_COUNT
-  };
+  static const tsr__op ops[] = { TSR__OP_SUM,  TSR__OP_MEAN,  TSR__OP_VAR,    TSR__OP_STD,
+                                 TSR__OP_PROD, TSR__OP_MIN,   TSR__OP_MAX,    TSR__OP_ANY,
+                                 TSR__OP_ALL,  TSR__OP_COUNT, TSR__OP_ARGMIN, TSR__OP_ARGMAX };
   static char data[60 * 8 + 8];
   TSR__FOR_DTYPES(dtype)
-  for (int o = 0; o < 10; o++)
+  for (int o = 0; o < 12; o++)
     for (int shape = 0; shape < 2; shape++)
       for (int devices = 2; devices <= 8; devices += 3) {
-        bool wants_bool = o >= 7, number = dtype == TSR_I64 || dtype == TSR_F32 || dtype == TSR_F64;
-        bool extreme = o == 5 || o == 6;
+        bool wants_bool = o >= 7 && o < 10,
+             number = dtype == TSR_I64 || dtype == TSR_F32 || dtype == TSR_F64;
+        bool extreme = o == 5 || o == 6 || o >= 10;
         if (wants_bool ? dtype != TSR_BOOL : !number && !(extreme && dtype == TSR_I32)) continue;
         kernel_fixture k;
         kernel_open(&k, devices, NULL, 1);

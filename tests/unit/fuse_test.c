@@ -354,12 +354,11 @@ static void random_source(maker *m)
 
 static void random_reduction(maker *m)
 {
-  static const tsr__op ops[] = {
-    TSR__OP_SUM, TSR__OP_MEAN, TSR__OP_VAR, TSR__OP_STD, TSR__OP_MIN,
-    TSR__OP_MAX, TSR__OP_PROD, TSR__OP_ANY, TSR__OP_ALL, TSR__OP_COUNT
-  };
+  static const tsr__op ops[] = { TSR__OP_SUM, TSR__OP_MEAN,  TSR__OP_VAR,    TSR__OP_STD,
+                                 TSR__OP_MIN, TSR__OP_MAX,   TSR__OP_PROD,   TSR__OP_ANY,
+                                 TSR__OP_ALL, TSR__OP_COUNT, TSR__OP_ARGMIN, TSR__OP_ARGMAX };
   int a = pick(m), mask = -1, codes = -1;
-  tsr__op op = ops[test_range(&m->rng, 0, 9)];
+  tsr__op op = ops[test_range(&m->rng, 0, 11)];
   const tsr__gnode *g = &m->k.program.nodes[a];
   tsr__ask ask = { .dtype = op == TSR__OP_COUNT ? TSR_I64 : 0 };
   if (g->rank == 0) return;
@@ -368,7 +367,7 @@ static void random_reduction(maker *m)
   if (op == TSR__OP_ANY || op == TSR__OP_ALL || op == TSR__OP_COUNT) a = cast_to(m, a, TSR_BOOL);
   else if (op == TSR__OP_MIN || op == TSR__OP_MAX)
     a = g->dtype == TSR_BOOL ? cast_to(m, a, TSR_I32) : a;
-  else if (!real) a = cast_to(m, a, TSR_I64);
+  else if (!real && op != TSR__OP_ARGMIN && op != TSR__OP_ARGMAX) a = cast_to(m, a, TSR_I64);
   g = &m->k.program.nodes[a];
   int rank = g->rank;
   tsr__reduce_attr attr;

@@ -222,6 +222,62 @@ TEST_TIMEOUT(extremes_of_chosen_elements, 200)
     }
 }
 
+/* Where the first of the smallest or largest stands, over each set of dims of an array that lies
+ * unevenly on devices; ties, NaN and zeros of both signs are many. */
+static void check_places(int dtype, int devices, const char *isa, test_rng *rng)
+{
+  static char host[MOST * 8], found[MOST * 8];
+  static const double few[] = { 0, -0.0, 1, -1, NAN, INFINITY, -INFINITY, 2 };
+  tsr_shape shape =
+      TSR_SHAPE(test_range(rng, 1, 9), test_range(rng, 1, 11), test_range(rng, 1, 13));
+  int64_t n = tsr__shape_count(&shape);
+  bool masked = test_range(rng, 0, 1), ties = test_range(rng, 0, 3);
+  static char mask[MOST];
+  for (int64_t i = 0; i < n; i++) {
+    cell c = naive_random(rng, dtype);
+    if (ties && naive_is_real(dtype)) c.f = few[test_range(rng, 0, test_range(rng, 0, 7))];
+    else if (ties) c.i = test_range(rng, 0, dtype == TSR_BOOL ? 1 : 3);
+    naive_put(host, dtype, i, c);
+    mask[i] = test_range(rng, 0, 3) == 0;
+  }
+  kernel_fixture k;
+  kernel_open(&k, devices, isa, 1);
+  int x = kernel_leaf(&k, (tsr_dtype)dtype, shape, true, host);
+  int bits = masked ? kernel_leaf(&k, TSR_BOOL, shape, true, mask) : -1, root[16];
+  cell *value[FIXTURE_NODES] = { 0 };
+  for (int r = 0; r < 14; r++) {
+    uint32_t dims = (uint32_t)(r % 7 + 1);
+    tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = dims, .keep = (uint16_t)(r % 2)) };
+    root[r] =
+        kernel_node(&k, r < 7 ? TSR__OP_ARGMIN : TSR__OP_ARGMAX, TSR__LINKS(x, bits), &ask, true);
+    kernel_root(&k, root[r]);
+  }
+  value[x] = calloc((size_t)n, sizeof(cell));
+  if (masked) value[bits] = calloc((size_t)n, sizeof(cell));
+  for (int64_t i = 0; i < n; i++) value[x][i] = naive_get(host, dtype, i);
+  for (int64_t i = 0; i < n && masked; i++) value[bits][i] = naive_get(mask, TSR_BOOL, i);
+  naive_program(&k.program, value);
+  CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
+  for (int r = 0; r < 14; r++) {
+    tsr_shape out = tsr__gnode_shape(&k.program.nodes[root[r]]);
+    kernel_read(&k, root[r], found);
+    for (int64_t i = 0; i < tsr__shape_count(&out); i++)
+      naive_check(r < 7 ? "argmin" : "argmax", i, TSR_I64, naive_get(found, TSR_I64, i),
+                  value[root[r]][i]);
+  }
+  for (int node = 0; node < k.program.node_count; node++) free(value[node]);
+  kernel_close(&k);
+}
+
+TEST_TIMEOUT(places_are_those_of_the_whole_array, 200)
+{
+  test_rng rng = test_seeded(19);
+  TSR__FOR_DTYPES(dtype)
+  for (int i = 0; i < 3; i++)
+    for (int round = 0; round < 40 && kernel_has(isas[i]); round++)
+      check_places(dtype, (int)test_range(&rng, 1, 8), isas[i], &rng);
+}
+
 /* Results of many bytes take another way to memory: past the caches, where it is aligned. */
 TEST(large_results_arrive_whole)
 {
