@@ -202,9 +202,9 @@ static bool tame(const dense *v)
 
 static bool add_reduction(world *w)
 {
-  static const char ops[] = "SSSAAVDmMyYcP";
+  static const char ops[] = "SSSAAVDmMyYcPiI";
   pair a = *pick(w);
-  char op = ops[draw(w, 0, 12)];
+  char op = ops[draw(w, 0, 14)];
   int rank = a.value.shape.rank;
   uint32_t all = rank ? (1u << rank) - 1 : 0;
   uint32_t dims = draw(w, 0, 2) ? (uint32_t)test_random(&w->rng) & all : 0;
@@ -212,7 +212,7 @@ static bool add_reduction(world *w)
   if (op == 'P' && (is_float(a.value.dtype))) return false;
   if (strchr("VD", op) && !tame(&a.value)) return false;
   bool masked = draw(w, 0, 3) == 0;
-  if (strchr("mM", op) && !masked && a.value.count == 0) return false;
+  if (strchr("mMiI", op) && !masked && a.value.count == 0) return false;
   pair m = { 0 };
   if (masked) {
     m = as_bool(*pick(w));
@@ -221,7 +221,7 @@ static bool add_reduction(world *w)
         memcmp(&shape, &a.value.shape, sizeof shape) != 0)
       masked = false;
   }
-  if (strchr("mM", op) && !masked && a.value.count == 0) return false;
+  if (strchr("mMiI", op) && !masked && a.value.count == 0) return false;
   tsr_reduce_args args = { .size = sizeof args,
                            .x = a.node,
                            .dims = { .bits = dims },
@@ -237,6 +237,8 @@ static bool add_reduction(world *w)
                                                             : op == 'M' ? tsr_max_at
                                                             : op == 'y' ? tsr_any_at
                                                             : op == 'Y' ? tsr_all_at
+                                                            : op == 'i' ? tsr_argmin_at
+                                                            : op == 'I' ? tsr_argmax_at
                                                                         : tsr_count_at;
   dense v = dense_reduce(op, a.value, dims, args.keep_dims, args.ddof, masked ? &m.value : NULL);
   w->pairs[w->count++] = (pair){ fn(&args, TSR_HERE), v };
