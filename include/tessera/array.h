@@ -248,6 +248,7 @@ typedef struct tsr_reduce_args {
   bool keep_dims;   /* reduced dims stay with size 1 */
   tsr_array *where; /* bool, broadcast to x: only true elements count; NULL = all */
   int64_t ddof;     /* var, std: divisor is count - ddof; default 0 as in NumPy and JAX */
+  bool skip_nan;    /* NaN does not count, as if `where` were false there (NumPy's nansum ...) */
 } tsr_reduce_args;
 
 /* Builds the set of `count` dims; the macro TSR_DIMS calls it. Local. */

@@ -23,6 +23,15 @@ uint32_t tsr__dims_bits(tsr_dims dims, int rank)
   return bits;
 }
 
+/* Where elements count; NULL: everywhere. */
+static tsr_array *mask_of(const tsr_reduce_args *args, const char *site)
+{
+  if (!args->skip_nan || !tsr__dtype_float((tsr_dtype)args->x->dtype)) return args->where;
+  tsr_array *number = tsr_not_at(tsr_isnan_at(args->x, site), site);
+  if (!args->where) return number;
+  return tsr_and_at(number, tsr_operand_array(args->where), site);
+}
+
 tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *site)
 {
   tsr_reduce_args args = { .size = sizeof args };
@@ -39,5 +48,5 @@ tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *
   }
   tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = tsr__dims_bits(args.dims, x->shape.rank),
                              .keep = args.keep_dims, .ddof = args.ddof) };
-  return tsr__make(scope, op, TSR__IN(x, args.where), &ask, site);
+  return tsr__make(scope, op, TSR__IN(x, mask_of(&args, site)), &ask, site);
 }

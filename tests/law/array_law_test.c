@@ -240,7 +240,13 @@ static bool add_reduction(world *w)
                                                             : op == 'i' ? tsr_argmin_at
                                                             : op == 'I' ? tsr_argmax_at
                                                                         : tsr_count_at;
-  dense v = dense_reduce(op, a.value, dims, args.keep_dims, args.ddof, masked ? &m.value : NULL);
+  args.skip_nan = draw(w, 0, 3) == 0;
+  dense numbers = dense_new(TSR_BOOL, a.value.shape);
+  for (int64_t k = 0; k < numbers.count; k++)
+    numbers.i[k] = (!masked || m.value.i[broadcast_index(m.value.shape, a.value.shape, k)]) &&
+                   !(args.skip_nan && isnan(a.value.f[k]));
+  if (strchr("mMiI", op) && a.value.count == 0) args.skip_nan = false;
+  dense v = dense_reduce(op, a.value, dims, args.keep_dims, args.ddof, &numbers);
   w->pairs[w->count++] = (pair){ fn(&args, TSR_HERE), v };
   return true;
 }

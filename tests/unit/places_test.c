@@ -1,5 +1,6 @@
 /* Where the smallest and the largest element stand: NumPy's places, however the array lies; masks,
  * and what is refused. Runs at each ISA. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,34 @@ TEST(a_mask_leaves_places_as_they_are)
   check_place(s, tsr_argmax(a, .where = no), -1);
   check_place(s, tsr_argmin(a, .where = no), -1);
   CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* What NumPy's nanmin, nanmax, nanargmax, nansum and nanmean give. */
+TEST(nan_may_be_left_out)
+{
+  static const double x[5] = { NAN, 2, -3, NAN, 4 }, none[2] = { NAN, NAN };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_sharding rows = tsr_on(tsr_mesh_make(rt, "x=2"), "x");
+  tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(5), rows);
+  tsr_array *no = tsr_put(s, none, TSR_F64, TSR_SHAPE(2), rows);
+  tsr_array *all[] = { tsr_min(a, .skip_nan = true),
+                       tsr_max(a, .skip_nan = true),
+                       tsr_sum(a, .skip_nan = true),
+                       tsr_mean(a, .skip_nan = true),
+                       tsr_sum(a, .skip_nan = true, .where = tsr_lt(a, 3)),
+                       tsr_sum(no, .skip_nan = true) };
+  static const double expected[] = { -3, 4, 3, 1, -1, 0 };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    double found;
+    CHECK_STATUS(tsr_read_scalar(all[i], &found), TSR_OK, s);
+    CHECK_F64_BITS(found, expected[i]);
+  }
+  check_place(s, tsr_argmax(a, .skip_nan = true), 4);
+  check_place(s, tsr_argmax(a), 0);
+  check_place(s, tsr_argmax(no, .skip_nan = true), -1);
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
