@@ -67,13 +67,18 @@ void tsr__value_unmap(const tsr__value *value, int position);
 /* Gives the positions that hold a part again what its first one got; counts what moves. */
 void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic);
 
-/* How many elements of a bool array of rank 1 are true at an addressable position. */
+/* An addressable position that holds what `position` does, itself if it can be; -1: the part lies
+ * in other processes only. */
+int tsr__value_near(const tsr__value *value, int position);
+/* TSR_EUNSUPPORTED where some part lies in other processes only; `what` begins the error's text. */
+tsr_status tsr__value_here(const tsr__value *value, const char *what, tsr__error *error);
+/* How many elements of a bool array of rank 1 are true at a position of a value that is here. */
 int64_t tsr__value_true(const tsr__value *value, int position);
 
 /* ---- the host looks ---------------------------------------------------------------------- */
 
 /* Each is one point where all processes meet, and tells of the whole array: TSR_EUNSUPPORTED where
- * a part lies in other processes only. `what` begins the error's text. */
+ * a part lies in other processes only. */
 
 /* Copies an array to host memory: dense C order, bool as bytes. TSR_ECANCELLED (never for
  * TSR__AT_ONCE elements or fewer). */

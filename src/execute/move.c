@@ -34,9 +34,20 @@ static void copy_piece(void *user, int from_position, const tsr_box *box)
                          .to_start = to_start,
                          .size = box->size,
                          .progress = p->progress };
+  int near = tsr__value_near(p->from, from_position);
+  if (near < 0) {
+    tsr__value_here(p->from, TSR__PROGRAM, p->exec->error);
+    return;
+  }
   tsr__devices_of(p->exec->rt)
-      ->ops->copy(&copy, p->from->parts[from_position], p->to->parts[p->to_position],
-                  &p->exec->traffic);
+      ->ops->copy(&copy, p->from->parts[near], p->to->parts[p->to_position], &p->exec->traffic);
+}
+
+/* How copying pieces went: a part may be another process's. */
+static tsr_status pieces_done(const tsr__exec *exec, tsr__progress *progress)
+{
+  if (exec->error->status) return exec->error->status;
+  return atomic_load(&progress->stop) ? tsr__cancelled(exec->error, progress->what) : TSR_OK;
 }
 
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
@@ -56,7 +67,7 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
     tsr__reshard move = { &from->sharding, sharding, &from->shape };
     tsr__reshard_pieces(&move, p, copy_piece, &job);
   }
-  return atomic_load(&progress.stop) ? tsr__cancelled(exec->error, progress.what) : TSR_OK;
+  return pieces_done(exec, &progress);
 }
 
 /* ---- rows ---- */
@@ -117,6 +128,7 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node)
                   .mask = tsr__value_in(exec, node, 1),
                   .progress = { .rt = exec->rt, .what = TSR__PROGRAM } };
   int positions = job.from->part_count;
+  if (tsr__value_here(job.mask, TSR__PROGRAM, exec->error)) return exec->error->status;
   job.rows = row_room(exec, positions);
   int64_t *start = row_room(exec, positions);
   if (!job.rows || !start) return exec->error->status;
@@ -149,6 +161,7 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
   const tsr__gnode *g = &exec->program->nodes[node];
   row_job job = { .exec = exec, .mask = tsr__value_in(exec, node, 0) };
   int positions = job.mask->part_count;
+  if (tsr__value_here(job.mask, TSR__PROGRAM, exec->error)) return exec->error->status;
   job.rows = row_room(exec, positions);
   int64_t *keep = row_room(exec, positions), *before = row_room(exec, positions);
   if (!job.rows || !keep || !before) return exec->error->status;
@@ -212,5 +225,5 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
   for (int p = 0; p < to->part_count; p++)
     if (to->parts[p]) gather_rows(&(pieces){ exec, from, to, p, &progress });
-  return atomic_load(&progress.stop) ? tsr__cancelled(exec->error, progress.what) : TSR_OK;
+  return pieces_done(exec, &progress);
 }

@@ -201,8 +201,7 @@ static void from_reading_task(void *user, int64_t position, int worker)
   read_slabs(job, &box, position, worker);
 }
 
-/* A local position that holds what `position` does, itself if it can be; -1: there is none. */
-static int local_like(const tsr__value *value, int position)
+int tsr__value_near(const tsr__value *value, int position)
 {
   if (value->parts[position]) return position;
   int leader = tsr__replica_leader(&value->sharding, position);
@@ -217,7 +216,7 @@ static void to_host_task(void *user, int64_t position, int worker)
   host_job *job = user;
   tsr__value *value = job->value;
   int leader = tsr__replica_leader(&value->sharding, (int)position);
-  if (local_like(value, leader) != position) return;
+  if (tsr__value_near(value, leader) != position) return;
   tsr_box box;
   tsr__box_copy copy;
   tsr__value_box(value, (int)position, &box);
@@ -266,7 +265,7 @@ void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic)
 {
   static const int64_t zero[TSR_MAX_RANK];
   for (int p = 0; p < value->part_count; p++) {
-    int first = local_like(value, tsr__replica_leader(&value->sharding, p));
+    int first = tsr__value_near(value, tsr__replica_leader(&value->sharding, p));
     if (first == p || !value->parts[p]) continue;
     tsr_box box;
     tsr__value_box(value, p, &box);
@@ -284,34 +283,28 @@ void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic)
 int64_t tsr__value_true(const tsr__value *value, int position)
 {
   tsr_box box;
-  if (!value->parts[position]) return 0;
+  int near = tsr__value_near(value, position);
   tsr__value_box(value, position, &box);
-  return tsr__devices_of(value->rt)->ops->mask_count(value->parts[position], box.size[0]);
+  return tsr__devices_of(value->rt)->ops->mask_count(value->parts[near], box.size[0]);
 }
 
 /* ---- the host looks -------------------------------------------------------------------------- */
 
-static tsr_status elsewhere(const tsr__value *value, int position, const char *what,
-                            tsr__error *error)
-{
-  return tsr__error_set(error, TSR_EUNSUPPORTED,
-                        "%s: elements cannot yet be read from other processes: device %d is "
-                        "another's; use a mesh of this process's devices",
-                        what, tsr__position_device(&value->sharding, position));
-}
-
-/* TSR_OK where every part has an addressable position. */
-static tsr_status all_here(const tsr__value *value, const char *what, tsr__error *error)
+tsr_status tsr__value_here(const tsr__value *value, const char *what, tsr__error *error)
 {
   for (int p = 0; p < value->part_count; p++)
-    if (local_like(value, p) < 0) return elsewhere(value, p, what, error);
+    if (tsr__value_near(value, p) < 0)
+      return tsr__error_set(error, TSR_EUNSUPPORTED,
+                            "%s: elements cannot yet be read from other processes: device %d is "
+                            "another's; use a mesh of this process's devices",
+                            what, tsr__position_device(&value->sharding, p));
   return TSR_OK;
 }
 
 tsr_status tsr__value_fetch(const tsr__value *value, void *out, const char *what, tsr__error *error)
 {
   host_job job = { .value = (tsr__value *)value, .to = out };
-  tsr_status status = all_here(value, what, error);
+  tsr_status status = tsr__value_here(value, what, error);
   if (status) return status;
   return each_position(&job, to_host_task) ? TSR_OK : tsr__cancelled(error, what);
 }
@@ -320,10 +313,9 @@ tsr_status tsr__value_count(const tsr__value *mask, int64_t *out, const char *wh
                             tsr__error *error)
 {
   int64_t total = 0;
-  tsr_status status = all_here(mask, what, error);
+  tsr_status status = tsr__value_here(mask, what, error);
   for (int p = 0; p < mask->part_count && !status; p++)
-    if (tsr__replica_leader(&mask->sharding, p) == p)
-      total += tsr__value_true(mask, local_like(mask, p));
+    if (tsr__replica_leader(&mask->sharding, p) == p) total += tsr__value_true(mask, p);
   if (!status) *out = total;
   return status;
 }
@@ -333,7 +325,8 @@ static int position_of(const tsr__value *value, int64_t row, tsr_box *box)
 {
   for (int p = 0; p < value->part_count; p++) {
     tsr__value_box(value, p, box);
-    if (row >= box->start[0] && row < box->start[0] + box->size[0]) return local_like(value, p);
+    if (row >= box->start[0] && row < box->start[0] + box->size[0])
+      return tsr__value_near(value, p);
   }
   return -1;
 }
@@ -343,7 +336,7 @@ tsr_status tsr__value_find(const tsr__value *mask, tsr__value_place place, int64
 {
   const tsr__device_ops *ops = tsr__devices_of(mask->rt)->ops;
   int64_t at = 0, rows = mask->shape.dims[0], left = place.n;
-  tsr_status status = all_here(mask, what, error);
+  tsr_status status = tsr__value_here(mask, what, error);
   while (!status && at < rows) {
     tsr_box box;
     const tsr__buffer *bits = mask->parts[position_of(mask, at, &box)];
@@ -365,7 +358,7 @@ tsr_status tsr__value_at(const tsr__value *value, int64_t row, void *out, const 
 {
   static const int64_t zero[1], one[1] = { 1 };
   tsr_box box;
-  tsr_status status = all_here(value, what, error);
+  tsr_status status = tsr__value_here(value, what, error);
   int p = status ? -1 : position_of(value, row, &box);
   if (p < 0) return status;
   int64_t start = row - box.start[0];

@@ -1,5 +1,5 @@
 /* Arrays as users meet them: the design's example, errors and their messages, lifetimes, views,
- * text as NumPy prints it, memory. */
+ * text as NumPy prints it, memory. Guards the devices. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The Arrow C stream interface with producers made by hand, what they may get wrong, and a strict
- * consumer: who owns what, until when. */
+ * consumer: who owns what, until when. Guards the devices. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Joined frames: names, types, placements, repeats; values at large are compared by
- * relations_test.c and by the law of chains. */
+ * relations_test.c and by the law of chains. Guards the devices. */
 #include "support/first_axis.h"
 #include "tessera.h"
 

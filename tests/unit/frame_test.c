@@ -1,5 +1,6 @@
 /* Frames: what is refused, what is computed in how many passes, files, nulls, overflow, and what
- * follows an aggregate. The law test compares values at large; here are the corners. */
+ * follows an aggregate. The law test compares values at large; here are the corners.
+ * Guards the devices. */
 #include "support/first_axis.h"
 #include "tessera.h"
 

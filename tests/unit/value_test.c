@@ -9,6 +9,7 @@
 
 #include "execute/execute.h"
 #include "support/topology_fixture.h"
+#include "tessera.h"
 
 enum { MOST = 700 };
 
@@ -155,4 +156,32 @@ TEST(a_replica_that_is_here_will_do)
     tsr__value_release(value);
     tsr_runtime_close(rt);
   }
+}
+
+/* Nor do programs: what would move such a part, or count its rows, is refused. */
+TEST(programs_refuse_what_is_elsewhere)
+{
+  setenv("TEST_GUARD", "1", 1);
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  CHECK(tsr__topology_pretend(rt, 2, 0));
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=4");
+  int64_t data[100];
+  for (int i = 0; i < 100; i++) data[i] = i;
+  for (int way = 0; way < 4; way++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_array *x = tsr_put_at(s, data, TSR_I64, TSR_SHAPE(100), tsr_on(mesh, "x+y"), "here:1");
+    tsr_frame *df = tsr_frame_filter(tsr_frame_new(s, { "k", x }), "k > 3");
+    tsr_table *table = NULL;
+    tsr_status status = TSR_OK;
+    if (way == 0) status = tsr_read(x, data, sizeof data);
+    tsr_array *whole = tsr_reshard(x, tsr_on_dims(mesh, 0, NULL));
+    if (way == 1) status = tsr_read(whole, data, sizeof data);
+    if (way == 2) status = tsr_frame_collect(tsr_frame_head(df, 5), &table);
+    if (way == 3) status = tsr_frame_collect(df, &table);
+    CHECK_STATUS(status, TSR_EUNSUPPORTED, NULL);
+    CHECK_STR_HAS(tsr_message(s), "cannot yet be read from other processes: device 4 is another's");
+    tsr_scope_close(s);
+  }
+  for (int i = 0; i < 100; i++) CHECK_I64(data[i], i);
+  tsr_runtime_close(rt);
 }

@@ -296,6 +296,8 @@ static tsr_status make_stream(tsr__bind *bind, const tsr__bound *bound, out_stre
 {
   tsr_runtime *rt = bind->scope->rt;
   tsr__heap *heap = &rt->heap;
+  if (tsr__value_here(bound->col[0].values->value, bind->what, &bind->error))
+    return bind->error.status;
   out_stream *own = tsr__new(heap, sizeof *own);
   if (own) {
     own->rt = rt;

@@ -79,6 +79,7 @@ static tsr_status count_devices(tsr__bind *bind, tsr__text *text)
     bound.mask = tsr__make(bind->scope, TSR__OP_CONSTRAIN, TSR__IN(bound.mask), &ask, bind->site);
   }
   if (bound.mask) status = tsr__bind_run(bind, &bound.mask, 1);
+  if (!status && bound.mask) status = tsr__value_here(bound.mask->value, bind->what, &bind->error);
   if (!status) device_lines(bound.mask ? bound.mask->value : NULL, &bound, text);
   return status;
 }
