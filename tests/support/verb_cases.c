@@ -580,6 +580,28 @@ static void elementwise(struct verb_run *r)
   see_array(r, tsr_log(tsr_add(tsr_floor(tsr_abs(x)), tsr_rint(tsr_abs(y)))));
 }
 
+static void functions(struct verb_run *r)
+{
+  tsr_array *x = matrix(r), *a = tsr_abs(x);
+  see_array(r, tsr_add(tsr_sin(x), tsr_mul(tsr_cos(x), tsr_tan(x))));
+  see_array(r, tsr_sub(tsr_tanh(x), tsr_asinh(tsr_ceil(x))));
+  see_array(r, tsr_div(tsr_log2(tsr_add(a, 1)), tsr_log10(tsr_add(a, 2))));
+  see_array(r, tsr_pow(a, tsr_trunc(x)));
+  see_array(r, tsr_mul(tsr_exp2(x), tsr_expm1(x)));
+  see_array(r, tsr_add(tsr_acosh(tsr_add(a, 1)), tsr_atanh(tsr_div(x, tsr_add(a, 1)))));
+}
+
+static void views(struct verb_run *r)
+{
+  tsr_array *x = matrix(r), *y = tsr_transpose(tsr_slice(x, TSR_RANGE(1, TSR_END), TSR_ALL));
+  tsr_shape wide = tsr_shape_of(x);
+  see_array(r, y);
+  see_array(r, tsr_add(tsr_flip(x, TSR_DIMS(0)), 1));
+  see_array(r, tsr_broadcast_to(tsr_sum(x, .dims = TSR_DIMS(0), .keep_dims = true), wide));
+  see_array(r, tsr_pad(x, .low = { 1 }, .high = { 0, 2 }, .value = TSR_OPERAND(7)));
+  see_array(r, tsr_concat((tsr_array *[]){ x, tsr_neg(x) }, 2, 1));
+}
+
 static void comparisons(struct verb_run *r)
 {
   tsr_array *x = matrix(r);
@@ -776,6 +798,8 @@ const struct verb_case verb_cases[] = {
   CASE(arrow),
   CASE(arrow_one_batch),
   CASE(elementwise),
+  CASE(functions),
+  CASE(views),
   CASE(comparisons),
   CASE(reductions),
   CASE(made_arrays),
