@@ -20,6 +20,8 @@ TSR_API tsr_array *tsr_rint_at(tsr_array *a, const char *site);
 TSR_API tsr_array *tsr_floor_at(tsr_array *a, const char *site);
 /* Rounds up to an integer. Local. */
 TSR_API tsr_array *tsr_ceil_at(tsr_array *a, const char *site);
+/* Rounds towards zero to an integer. Local. */
+TSR_API tsr_array *tsr_trunc_at(tsr_array *a, const char *site);
 /* Logical not of bools. Local. */
 TSR_API tsr_array *tsr_not_at(tsr_array *a, const char *site);
 /* Whether each element is NaN. Local. */
@@ -28,6 +30,10 @@ TSR_API tsr_array *tsr_isnan_at(tsr_array *a, const char *site);
 TSR_API tsr_array *tsr_sqrt_at(tsr_array *a, const char *site);
 /* e to the a, within 1 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_exp_at(tsr_array *a, const char *site);
+/* 2 to the a, within 1 ULP; integers become f64. Local. */
+TSR_API tsr_array *tsr_exp2_at(tsr_array *a, const char *site);
+/* e to the a less 1, within 4 ULP near 0 too; integers become f64. Local. */
+TSR_API tsr_array *tsr_expm1_at(tsr_array *a, const char *site);
 /* Natural logarithm, within 1 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_log_at(tsr_array *a, const char *site);
 /* log(1 + a), within 2 ULP; integers become f64. Local. */
@@ -40,6 +46,10 @@ TSR_API tsr_array *tsr_log10_at(tsr_array *a, const char *site);
 TSR_API tsr_array *tsr_tanh_at(tsr_array *a, const char *site);
 /* Inverse hyperbolic sine, within 4 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_asinh_at(tsr_array *a, const char *site);
+/* Inverse hyperbolic cosine, within 4 ULP; NaN below 1; integers become f64. Local. */
+TSR_API tsr_array *tsr_acosh_at(tsr_array *a, const char *site);
+/* Inverse hyperbolic tangent, within 4 ULP; NaN beyond 1; integers become f64. Local. */
+TSR_API tsr_array *tsr_atanh_at(tsr_array *a, const char *site);
 /* Sine of radians, within 1 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_sin_at(tsr_array *a, const char *site);
 /* Cosine of radians, within 1 ULP; integers become f64. Local. */
@@ -132,16 +142,21 @@ TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 #define tsr_rint(a) tsr_rint_at((a), TSR_HERE)
 #define tsr_floor(a) tsr_floor_at((a), TSR_HERE)
 #define tsr_ceil(a) tsr_ceil_at((a), TSR_HERE)
+#define tsr_trunc(a) tsr_trunc_at((a), TSR_HERE)
 #define tsr_not(a) tsr_not_at((a), TSR_HERE)
 #define tsr_isnan(a) tsr_isnan_at((a), TSR_HERE)
 #define tsr_sqrt(a) tsr_sqrt_at((a), TSR_HERE)
 #define tsr_exp(a) tsr_exp_at((a), TSR_HERE)
+#define tsr_exp2(a) tsr_exp2_at((a), TSR_HERE)
+#define tsr_expm1(a) tsr_expm1_at((a), TSR_HERE)
 #define tsr_log(a) tsr_log_at((a), TSR_HERE)
 #define tsr_log1p(a) tsr_log1p_at((a), TSR_HERE)
 #define tsr_log2(a) tsr_log2_at((a), TSR_HERE)
 #define tsr_log10(a) tsr_log10_at((a), TSR_HERE)
 #define tsr_tanh(a) tsr_tanh_at((a), TSR_HERE)
 #define tsr_asinh(a) tsr_asinh_at((a), TSR_HERE)
+#define tsr_acosh(a) tsr_acosh_at((a), TSR_HERE)
+#define tsr_atanh(a) tsr_atanh_at((a), TSR_HERE)
 #define tsr_sin(a) tsr_sin_at((a), TSR_HERE)
 #define tsr_cos(a) tsr_cos_at((a), TSR_HERE)
 #define tsr_tan(a) tsr_tan_at((a), TSR_HERE)

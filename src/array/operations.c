@@ -26,6 +26,11 @@ tsr_array *tsr_ceil_at(tsr_array *a, const char *site)
   return tsr__unary(TSR__OP_CEIL, a, site);
 }
 
+tsr_array *tsr_trunc_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_TRUNC, a, site);
+}
+
 tsr_array *tsr_not_at(tsr_array *a, const char *site)
 {
   return tsr__unary(TSR__OP_NOT, a, site);
@@ -44,6 +49,16 @@ tsr_array *tsr_sqrt_at(tsr_array *a, const char *site)
 tsr_array *tsr_exp_at(tsr_array *a, const char *site)
 {
   return tsr__unary(TSR__OP_EXP, a, site);
+}
+
+tsr_array *tsr_exp2_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_EXP2, a, site);
+}
+
+tsr_array *tsr_expm1_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_EXPM1, a, site);
 }
 
 tsr_array *tsr_log_at(tsr_array *a, const char *site)
@@ -74,6 +89,16 @@ tsr_array *tsr_tanh_at(tsr_array *a, const char *site)
 tsr_array *tsr_asinh_at(tsr_array *a, const char *site)
 {
   return tsr__unary(TSR__OP_ASINH, a, site);
+}
+
+tsr_array *tsr_acosh_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_ACOSH, a, site);
+}
+
+tsr_array *tsr_atanh_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_ATANH, a, site);
 }
 
 tsr_array *tsr_sin_at(tsr_array *a, const char *site)

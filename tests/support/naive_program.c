@@ -188,6 +188,7 @@ static cell float_op(tsr__op op, int dtype, double a, double b)
   case TSR__OP_RINT: return real(dtype, rint(a));
   case TSR__OP_FLOOR: return real(dtype, floor(a));
   case TSR__OP_CEIL: return real(dtype, ceil(a));
+  case TSR__OP_TRUNC: return real(dtype, trunc(a));
   case TSR__OP_ISNAN: return truth(isnan(a));
   default: FAIL("float op %d", op);
   }

@@ -215,6 +215,18 @@ static double any_size(test_rng *rng)
   return test_range(rng, 0, 3) ? x : copysign(0x1p60 * (1 + near_zero(rng, 52)), x); /* the cut */
 }
 
+static double any_above_1(test_rng *rng)
+{
+  double x = fabs(any_size(rng));
+  return x < 1 ? 1 + x : x;
+}
+
+static double any_within_1(test_rng *rng)
+{
+  double x = near_zero(rng, 60);
+  return test_range(rng, 0, 2) ? x : copysign(1 - fabs(x), x);
+}
+
 static double ulp_of(long double exact)
 {
   int exponent;
@@ -274,7 +286,11 @@ TEST_TIMEOUT(powers_and_logarithms_stay_within_what_is_stated, 600)
                          { "log10", TSR__OP_LOG10, 1, log10l, any_positive },
                          { "log1p", TSR__OP_LOG1P, 1, log1pl, any_above_minus_1 },
                          { "tanh", TSR__OP_TANH, 2, tanhl, any_bend },
-                         { "asinh", TSR__OP_ASINH, 4, asinhl, any_size } };
+                         { "asinh", TSR__OP_ASINH, 4, asinhl, any_size },
+                         { "acosh", TSR__OP_ACOSH, 4, acoshl, any_above_1 },
+                         { "atanh", TSR__OP_ATANH, 4, atanhl, any_within_1 },
+                         { "exp2", TSR__OP_EXP2, 1, exp2l, any_power },
+                         { "expm1", TSR__OP_EXPM1, 4, expm1l, any_power } };
   check_draws(list, (int)(sizeof list / sizeof *list));
 }
 
@@ -534,6 +550,34 @@ TEST(functions_at_their_ends)
     { TSR__OP_ASINH, -inf, -inf },
     { TSR__OP_ASINH, nan, nan },
     { TSR__OP_ASINH, 5e-324, 5e-324 },
+    { TSR__OP_ACOSH, 1, 0 },
+    { TSR__OP_ACOSH, 1 - DBL_EPSILON, nan },
+    { TSR__OP_ACOSH, -5, nan },
+    { TSR__OP_ACOSH, -inf, nan },
+    { TSR__OP_ACOSH, inf, inf },
+    { TSR__OP_ACOSH, nan, nan },
+    { TSR__OP_ATANH, -0.0, -0.0 },
+    { TSR__OP_ATANH, 5e-324, 5e-324 },
+    { TSR__OP_ATANH, 1, inf },
+    { TSR__OP_ATANH, -1, -inf },
+    { TSR__OP_ATANH, 1 + DBL_EPSILON, nan },
+    { TSR__OP_ATANH, -inf, nan },
+    { TSR__OP_ATANH, nan, nan },
+    { TSR__OP_EXP2, -0.0, 1 },
+    { TSR__OP_EXP2, 10, 1024 },
+    { TSR__OP_EXP2, -1074, 5e-324 },
+    { TSR__OP_EXP2, 1024, inf },
+    { TSR__OP_EXP2, inf, inf },
+    { TSR__OP_EXP2, -inf, 0 },
+    { TSR__OP_EXP2, nan, nan },
+    { TSR__OP_EXPM1, 0, 0 },
+    { TSR__OP_EXPM1, -0.0, -0.0 },
+    { TSR__OP_EXPM1, 5e-324, 5e-324 },
+    { TSR__OP_EXPM1, -inf, -1 },
+    { TSR__OP_EXPM1, -800, -1 },
+    { TSR__OP_EXPM1, inf, inf },
+    { TSR__OP_EXPM1, 710, inf },
+    { TSR__OP_EXPM1, nan, nan },
     { TSR__OP_SIN, -0.0, -0.0 },
     { TSR__OP_SIN, inf, nan },
     { TSR__OP_SIN, nan, nan },

@@ -205,15 +205,44 @@ val tsr__formula_log1p(tsr__kbuild *b, val x)
   return log_ends(b, x, -1, result);
 }
 
-/* Of |x| it is log1p(|x| + x^2 / (1 + sqrt(1 + x^2))), and beyond 2^60 the log of |x| and of 2. */
+static val with_sign_of(tsr__kbuild *b, val x, val size)
+{
+  val minus = tsr__kbuild_op(b, TSR__K_LT, TSR_I64, TSR_BOOL, (val[]){ x, whole(b, 0) });
+  return where(b, minus, op1(b, TSR__K_NEG, size), size);
+}
+
+/* log1p of `x` + `more`, and where x is not below 2^60 the log of 2 x. */
+static val log_of_sum(tsr__kbuild *b, val x, val more)
+{
+  val near = test2(b, TSR__K_LT, x, real(b, 0x1p60)), zero = real(b, 0);
+  val log = tsr__formula_log1p(b, op2(b, TSR__K_ADD, x, where(b, near, more, zero)));
+  return op2(b, TSR__K_ADD, log, where(b, near, zero, real(b, LN2_HIGH + LN2_LOW)));
+}
+
+/* Of |x| it is log1p(|x| + x^2 / (1 + sqrt(1 + x^2))). */
 val tsr__formula_asinh(tsr__kbuild *b, val x)
 {
-  val one = real(b, 1), size = op1(b, TSR__K_ABS, x), square = op2(b, TSR__K_MUL, x, x);
+  val one = real(b, 1), square = op2(b, TSR__K_MUL, x, x);
   val root = op1(b, TSR__K_SQRT, op2(b, TSR__K_ADD, square, one));
   val more = op2(b, TSR__K_DIV, square, op2(b, TSR__K_ADD, one, root));
-  val near = test2(b, TSR__K_LT, size, real(b, 0x1p60));
-  val log = tsr__formula_log1p(b, op2(b, TSR__K_ADD, size, where(b, near, more, real(b, 0))));
-  log = op2(b, TSR__K_ADD, log, where(b, near, real(b, 0), real(b, LN2_HIGH + LN2_LOW)));
-  val minus = tsr__kbuild_op(b, TSR__K_LT, TSR_I64, TSR_BOOL, (val[]){ x, whole(b, 0) });
-  return where(b, minus, op1(b, TSR__K_NEG, log), log);
+  return with_sign_of(b, x, log_of_sum(b, op1(b, TSR__K_ABS, x), more));
+}
+
+/* With t = x - 1 it is log1p(t + sqrt(2 t + t^2)). */
+val tsr__formula_acosh(tsr__kbuild *b, val x)
+{
+  val one = real(b, 1), t = op2(b, TSR__K_SUB, x, one);
+  val root = op1(b, TSR__K_SQRT, fused(b, t, t, op2(b, TSR__K_ADD, t, t)));
+  val inside = test2(b, TSR__K_GE, x, one);
+  return where(b, inside, log_of_sum(b, t, root), real(b, (double)NAN));
+}
+
+/* Of |x| it is log1p(2 |x| / (1 - |x|)) / 2. */
+val tsr__formula_atanh(tsr__kbuild *b, val x)
+{
+  val size = op1(b, TSR__K_ABS, x), rest = op2(b, TSR__K_SUB, real(b, 1), size);
+  val ratio = op2(b, TSR__K_DIV, op2(b, TSR__K_ADD, size, size), rest);
+  val half = op2(b, TSR__K_MUL, tsr__formula_log1p(b, ratio), real(b, 0.5));
+  half = where(b, test2(b, TSR__K_LT, size, real(b, 0x1p-1000)), size, half);
+  return with_sign_of(b, x, half);
 }

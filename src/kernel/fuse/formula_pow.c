@@ -1,5 +1,6 @@
-/* x to the y of f64 as instructions: 2 to the y log2 |x|, logarithm and product in two parts with
- * some 70 bits together, so that what is rounded visibly is the last addition only.
+/* x to the y, 2 to the x and e to the x less 1 of f64 as instructions. A power is 2 to the y
+ * log2 |x|, logarithm and product in two parts with some 70 bits together, so that what is rounded
+ * visibly is the last addition only.
  *
  *   |x| = 2^k m     s = (m - 1) / (m + 1), z = s^2
  *   log2 |x| = k + 2 / ln 2 (s + s z (1/3 + z (1/5 + z T(z))))
@@ -87,8 +88,13 @@ static pair log2_pair(tsr__kbuild *b, val x)
   return plus(b, (pair){ parts.k, real(b, 0) }, log);
 }
 
-/* 2 to a sum of two within +-1100. */
-static val exp2_pair(tsr__kbuild *b, pair x)
+/* v + v^2/2 + v^3 E(v) for |v| <= ln 2 / 2, the first two apart from what is small beside them. */
+typedef struct series {
+  pair square;
+  val small;
+} series;
+
+static series series_of(tsr__kbuild *b, pair v)
 {
   static const double e[] = { /* (exp v - 1 - v - v^2/2) / v^3 */
                               0x1.1f6717774d5e0p-29, 0x1.af390ba7e6f47p-26, 0x1.27e4e1dcf773bp-22,
@@ -96,16 +102,22 @@ static val exp2_pair(tsr__kbuild *b, pair x)
                               0x1.6c16c16c167dap-10, 0x1.11111111109a6p-7,  0x1.5555555555555p-5,
                               0x1.5555555555556p-3
   };
+  val cube = mul(b, mul(b, v.high, v.high), v.high);
+  return (series){ product_of(b, mul(b, v.high, real(b, 0.5)), v.high),
+                   fused(b, cube, polynomial(b, v.high, e, 10), fused(b, v.low, v.high, v.low)) };
+}
+
+/* 2 to a sum of two within +-1100. */
+static val exp2_pair(tsr__kbuild *b, pair x)
+{
   val tagged = add(b, x.high, real(b, WHOLE));
   /* What x.low can be beside is a multiple of twice its size, or 0. */
   pair r = sum_of(b, sub(b, x.high, sub(b, tagged, real(b, WHOLE))), x.low);
   pair ln2 = { real(b, 0x1.62e42fefa39efp-1), real(b, 0x1.abc9e3b39803fp-56) };
   pair v = times(b, r, ln2);
-  pair square = product_of(b, mul(b, v.high, real(b, 0.5)), v.high);
-  val cube = mul(b, mul(b, v.high, v.high), v.high);
-  val small = fused(b, cube, polynomial(b, v.high, e, 10), fused(b, v.low, v.high, v.low));
-  pair first = sum_of(b, real(b, 1), v.high), second = sum_of(b, first.high, square.high);
-  val rest = add(b, add(b, first.low, second.low), add(b, square.low, small));
+  series more = series_of(b, v);
+  pair first = sum_of(b, real(b, 1), v.high), second = sum_of(b, first.high, more.square.high);
+  val rest = add(b, add(b, first.low, second.low), add(b, more.square.low, more.small));
   return tsr__formula_scale(b, add(b, second.high, rest), tagged);
 }
 
@@ -155,4 +167,22 @@ val tsr__formula_pow(tsr__kbuild *b, val x, val y)
   power = where(b, test2(b, TSR__K_EQ, y, real(b, 0.5)), root, power);
   power = where(b, test2(b, TSR__K_EQ, y, zero), one, power);
   return where(b, test2(b, TSR__K_EQ, x, one), one, power);
+}
+
+val tsr__formula_exp2(tsr__kbuild *b, val x)
+{
+  val near = op2(b, TSR__K_MAX, op2(b, TSR__K_MIN, x, real(b, 1100)), real(b, -1100));
+  return exp2_pair(b, (pair){ near, real(b, 0) });
+}
+
+/* The series without its 1 where that is near, else exp less 1. */
+val tsr__formula_expm1(tsr__kbuild *b, val x)
+{
+  val zero = real(b, 0);
+  val is_near = test2(b, TSR__K_LT, op1(b, TSR__K_ABS, x), real(b, 0.3465));
+  series more = series_of(b, (pair){ x, zero });
+  pair sum = sum_of(b, x, more.square.high);
+  val near = add(b, sum.high, add(b, sum.low, add(b, more.square.low, more.small)));
+  near = where(b, test2(b, TSR__K_EQ, x, zero), x, near); /* -0 stays */
+  return where(b, is_near, near, sub(b, tsr__formula_exp(b, x), real(b, 1)));
 }

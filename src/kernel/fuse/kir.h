@@ -26,6 +26,7 @@
   X(NE, "ne", 2) X(LT, "lt", 2) X(LE, "le", 2) X(GT, "gt", 2) X(GE, "ge", 2) X(AND, "and", 2)     \
   X(OR, "or", 2) X(XOR, "xor", 2) X(ANDNOT, "andnot", 2) X(ADDOVF, "addovf", 2)                   \
   X(SUBOVF, "subovf", 2) X(MULOVF, "mulovf", 2) X(SHL, "shl", 2) X(SHR, "shr", 2)                 \
+  X(TRUNC, "trunc", 1)                                                                            \
   X(SAR, "sar", 2) X(WHERE, "where", 3) X(FMA, "fma", 3) X(TURN, "turn", 1) X(CEIL, "ceil", 1)    \
   X(TURNLOW, "turnlow", 1) X(QUARTER, "quarter", 1) X(LOAD, "load", 0) X(IOTA, "iota", 0)         \
   X(UNIFORM, "uniform", 0) X(TAKE, "take", 1) X(SEARCH, "search", 1) X(REDUCE, "reduce", 3)
@@ -186,6 +187,10 @@ tsr__kval tsr__formula_log2(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_log10(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_tanh(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_asinh(tsr__kbuild *build, tsr__kval x);
+tsr__kval tsr__formula_acosh(tsr__kbuild *build, tsr__kval x);
+tsr__kval tsr__formula_atanh(tsr__kbuild *build, tsr__kval x);
+tsr__kval tsr__formula_exp2(tsr__kbuild *build, tsr__kval x);
+tsr__kval tsr__formula_expm1(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_sin(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_cos(tsr__kbuild *build, tsr__kval x);
 tsr__kval tsr__formula_tan(tsr__kbuild *build, tsr__kval x);

@@ -39,6 +39,8 @@ UNARY(floor_f32, float, float, floorf(v))
 UNARY(floor_f64, double, double, floor(v))
 UNARY(ceil_f32, float, float, ceilf(v))
 UNARY(ceil_f64, double, double, ceil(v))
+UNARY(trunc_f32, float, float, truncf(v))
+UNARY(trunc_f64, double, double, trunc(v))
 
 /* ---- two operands --------------------------------------------------------------------------- */
 
@@ -614,6 +616,7 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_RINT] = { REAL(rint) },
   [TSR__K_FLOOR] = { REAL(floor) },
   [TSR__K_CEIL] = { REAL(ceil) },
+  [TSR__K_TRUNC] = { REAL(trunc) },
   [TSR__K_ISNAN] = { REAL(isnan) },
   [TSR__K_NOT] = { [TSR_BOOL] = not_bool },
   [TSR__K_TO_BOOL] = { [TSR_BOOL] = copy_bool, WHOLE(to_bool), REAL(to_bool) },
