@@ -123,6 +123,33 @@ TEST(a_mask_leaves_places_as_they_are)
   tsr_runtime_close(rt);
 }
 
+/* Long rows of a transposed array are met block by block, not in their order. */
+TEST(the_order_of_tiles_does_not_show)
+{
+  enum { ROWS = 5000, COLUMNS = 60 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 1);
+  tsr_scope *s = tsr_scope_open(rt);
+  test_rng rng = test_seeded(29);
+  double *x = malloc(ROWS * COLUMNS * sizeof *x);
+  int64_t found[ROWS];
+  for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = (double)test_range(&rng, 0, 2);
+  tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(ROWS, COLUMNS), (tsr_sharding){ 0 });
+  tsr_array *turned = tsr_transpose(a);
+  CHECK_STATUS(tsr_read(tsr_argmax(turned, .dims = TSR_DIMS(0)), found, sizeof found), TSR_OK, s);
+  for (int r = 0; r < ROWS; r++) {
+    int best = 0;
+    for (int c = 1; c < COLUMNS; c++)
+      if (x[r * COLUMNS + c] > x[r * COLUMNS + best]) best = c;
+    CHECK_I64(found[r], best);
+  }
+  int first = 0;
+  while (x[first * COLUMNS] != 0) first++;
+  check_place(s, tsr_argmin(turned), first);
+  free(x);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* What NumPy's nanmin, nanmax, nanargmax, nansum and nanmean give. */
 TEST(nan_may_be_left_out)
 {

@@ -191,10 +191,11 @@ static void level_keys_of(const tsr__feed *f, bool most, int64_t *key)
   for (int64_t i = 0; i < f->n; i++) key[i] += key[i] == -1;
 }
 
-/* Whether a key that stands behind all that `now` has seen takes its place. */
-static bool wins(const best *now, int64_t key, bool most)
+/* Whether a key at a place takes over: of equal ones the first place stays, in whatever order tiles
+ * come; none, as the largest unsigned number, comes last. */
+static bool wins(const best *now, int64_t key, int64_t place, bool most)
 {
-  if (key == now->key) return now->place < 0;
+  if (key == now->key) return (uint64_t)place < (uint64_t)now->place;
   return most ? key > now->key : key < now->key;
 }
 
@@ -207,11 +208,12 @@ static void across_places(const tsr__feed *f)
   int64_t top = now->key;
   f->tiles->extreme[f->dtype]((tsr__extreme){ &top, true, most }, f->x, f->n, f->mask);
   top = without_sign_of_zero(f->dtype, top);
-  if (!wins(now, top, most)) return;
+  if (!wins(now, top, place_of(f, 0), most)) return;
   level_keys_of(f, most, key);
   for (int64_t i = 0; i < f->n; i++) {
     if (key[i] != top || !tsr__taken(f->mask, i)) continue;
-    *now = (best){ top, place_of(f, i) };
+    int64_t place = place_of(f, i);
+    if (wins(now, top, place, most)) *now = (best){ top, place };
     return;
   }
 }
@@ -224,7 +226,8 @@ static void along_places(const tsr__feed *f)
   bool most = largest(f->to);
   level_keys_of(f, most, key);
   for (int64_t i = 0; i < f->n; i++)
-    if (tsr__taken(f->mask, i) && wins(&now[i], key[i], most)) now[i] = (best){ key[i], place };
+    if (tsr__taken(f->mask, i) && wins(&now[i], key[i], place, most))
+      now[i] = (best){ key[i], place };
 }
 
 static void scatter_places(const tsr__feed *f, const int32_t *codes)
@@ -233,22 +236,22 @@ static void scatter_places(const tsr__feed *f, const int32_t *codes)
   best *now = f->to->data;
   bool most = largest(f->to);
   level_keys_of(f, most, key);
-  for (int64_t i = 0; i < f->n; i++)
-    if (codes[i] >= 0 && wins(&now[codes[i]], key[i], most))
-      now[codes[i]] = (best){ key[i], place_of(f, i) };
+  for (int64_t i = 0; i < f->n; i++) {
+    if (codes[i] < 0) continue;
+    best *to = &now[codes[i]];
+    if (key[i] != to->key && !wins(to, key[i], 0, most)) continue;
+    int64_t place = place_of(f, i);
+    if (wins(to, key[i], place, most)) *to = (best){ key[i], place };
+  }
 }
 
-/* Of equal keys the first place stays; none, as the largest unsigned number, comes last. */
 static void merge_places(const tsr__partial *p, void *into, const void *from)
 {
   best *to = into;
   const best *of = from;
   bool most = largest(p);
-  for (int64_t i = 0; i < p->count; i++) {
-    bool same = of[i].key == to[i].key;
-    bool better = most ? of[i].key > to[i].key : of[i].key < to[i].key;
-    if (better || (same && (uint64_t)of[i].place < (uint64_t)to[i].place)) to[i] = of[i];
-  }
+  for (int64_t i = 0; i < p->count; i++)
+    if (wins(&to[i], of[i].key, of[i].place, most)) to[i] = of[i];
 }
 
 static void pack_place(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
