@@ -388,14 +388,14 @@ static void start_node(tsr__flow *flow, int n)
 {
   const tsr__program *program = flow->program;
   const tsr__gnode *node = &program->nodes[n];
-  int lowering = tsr__ops[node->op].lowering;
+  int lowering = tsr__ops[node->op].lowering, shape = tsr__ops[node->op].shape_rule;
   bool dynamic = node->rank > 0 && node->dims[0] == TSR__DYNAMIC, rows = dynamic;
   bool regions = node->region_count || node->result_count;
   bool all_free = node->op == TSR__OP_CONST || lowering != TSR__LOW_LEAF;
-  bool ragged = node->flags & TSR__RAGGED || node->op == TSR__OP_COMPACT;
+  bool ragged = node->flags & TSR__RAGGED || shape == TSR__SH_FILTER;
   TSR_FOR_OPERANDS (program, node, i, o) {
     const tsr__gnode *operand = &program->nodes[o];
-    all_free &= flow->free[o] || node->op == TSR__OP_FULL;
+    all_free &= flow->free[o] || tsr__is_source(node->op);
     ragged |= flow->ragged[o] && dynamic;
     rows |= operand->rank > 0 && operand->dims[0] == TSR__DYNAMIC;
     regions |= operand->result_count > 0;
@@ -403,7 +403,7 @@ static void start_node(tsr__flow *flow, int n)
   flow->free[n] = all_free;
   flow->fixed[n] = lowering == TSR__LOW_LEAF || node->flags & TSR__PLACED || regions ||
                    (rows && (!all_free || lowering == TSR__LOW_STEP));
-  flow->ragged[n] = ragged && node->op != TSR__OP_REBALANCE;
+  flow->ragged[n] = ragged && shape != TSR__SH_EVEN;
 }
 
 /* Rows that a filter left in place line up only with rows that the same devices filtered. */
