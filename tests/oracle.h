@@ -634,8 +634,8 @@ static inline dense dense_sort(dense x, int dim, bool places)
       order[at] = k;
     }
     for (int64_t k = 0; k < along; k++) {
-      r.f[first + k * step] = x.f[first + order[k] * step];
-      r.i[first + k * step] = places ? order[k] : x.i[first + order[k] * step];
+      int64_t to = first + k * step, from = first + order[k] * step;
+      dense_set(&r, to, places ? 0 : x.f[from], places ? order[k] : x.i[from]);
     }
   }
   free(order);

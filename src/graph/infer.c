@@ -305,8 +305,9 @@ static tsr_status check_one(tsr__op op, tsr__types in, uint32_t dims, tsr__error
     if (dim_of(x, d) == 0)
       return tsr__error_set(error, TSR_ESHAPE,
                             "tsr_%s: %s has no elements along dim %d, so there is no %s; give "
-                            ".where to have the dtype's limit instead",
-                            tsr__ops[op].name, text_of(x).text, d, tsr__ops[op].name);
+                            ".where to have %s instead",
+                            tsr__ops[op].name, text_of(x).text, d, tsr__ops[op].name,
+                            tsr__ops[op].dtype_rule == TSR__DT_I64 ? "-1" : "the dtype's limit");
   return TSR_OK;
 }
 

@@ -417,8 +417,8 @@ static void one_graph(tsr_runtime *rt, uint64_t seed)
   int count = (int)draw(&w, 1, 3);
   for (int r = 0; r < count; r++)
     roots[r] = w.pairs[r ? draw(&w, 0, w.count - 1) : w.count - 1].node;
-  if (getenv("LAW_SHOW"))
-    fprintf(stderr, "seed %llu\n%s", (unsigned long long)seed, tsr_dump(roots[0]));
+  for (int i = 0; getenv("LAW_SHOW") && i < w.count; i++)
+    fprintf(stderr, "seed %llu, %d\n%s", (unsigned long long)seed, i, tsr_dump(w.pairs[i].node));
   tsr_status status = tsr_eval(roots, count);
   if (status) FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(w.scope));
   tsr_run_stats stats = tsr_last_run(w.scope);

@@ -329,6 +329,9 @@ TEST(the_extremum_of_nothing_is_an_error)
   check_message(
       s, "a.c:1: TSR_ESHAPE: tsr_min: f64[3,0] has no elements along dim 1, so there is no min; "
          "give .where to have the dtype's limit instead");
+  CHECK(fixture_reduce(TSR__OP_ARGMIN, x, NULL, 0, "a.c:1")->inert);
+  CHECK_STR_HAS(tsr_message(s), "there is no argmin; give .where to have -1 instead");
+  tsr_scope_clear(s);
   CHECK(!fixture_reduce(TSR__OP_MIN, x, m, 0, "a.c:1")->inert);
   CHECK(!fixture_reduce(TSR__OP_MIN, x, NULL, 1, "a.c:1")->inert); /* no result either */
   CHECK(!fixture_reduce(TSR__OP_SUM, x, NULL, 0, "a.c:1")->inert);
