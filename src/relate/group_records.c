@@ -98,7 +98,9 @@ static tsr_status send_records(leaving *l)
 
 tsr_status tsr__join_records(const tsr__group_owners *h, tsr__group_records *tallied)
 {
-  leaving l = { .h = h, .all = { &h->homes, tallied, tsr__tallied_words(tallied) } };
+  leaving l = {
+    .h = h, .all = { .homes = &h->homes, .records = tallied, .words = tsr__tallied_words(tallied) }
+  };
   tsr_status status = leaving_new(&l);
   if (!status) status = send_records(&l);
   if (!status) status = tsr__on_rows(h->rt)->leaving_join(h->rt, &l.all, h->error);

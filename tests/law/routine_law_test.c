@@ -62,10 +62,10 @@ static tsr_array *draw_leaf(world *w, tsr_dtype dtype, tsr_shape shape, int64_t 
   void *bytes = malloc((size_t)count * 8 + 8);
   bool few = draw(w, 0, 3) == 0; /* many equal ones */
   for (int64_t i = 0; i < count; i++) {
-    cells[i] = naive_random(&w->rng, dtype);
+    cells[i] = naive_random(&w->rng, (int)dtype);
     if (most) cells[i].i = draw(w, -most, most - 1);
     else if (few && i) cells[i] = cells[draw(w, 0, i - 1)];
-    naive_put(bytes, dtype, i, cells[i]);
+    naive_put(bytes, (int)dtype, i, cells[i]);
   }
   tsr_array *a = tsr_put(w->s, bytes, dtype, shape, draw_sharding(w, shape.rank));
   free(bytes);
@@ -194,8 +194,9 @@ static void compare(world *w, tsr_array *a, const cell *expected, uint64_t seed)
   snprintf(what, sizeof what, "seed %llu: %s", (unsigned long long)seed, tsr_type_of(a));
   CHECK_STATUS(tsr_read(a, out, (size_t)count * size), TSR_OK, w->s);
   CHECK(expected != NULL);
+  int dtype = (int)tsr_dtype_of(a);
   for (int64_t i = 0; i < count; i++)
-    naive_check(what, i, tsr_dtype_of(a), naive_get(out, tsr_dtype_of(a), i), expected[i]);
+    naive_check(what, i, dtype, naive_get(out, dtype, i), expected[i]);
   free(out);
 }
 

@@ -662,7 +662,7 @@ static void cumulate(const tsr__program *program, int n, tsr__op as, cell **valu
     pile p = { .product = 1, .int_product = 1 };
     for (int64_t k = 0; k < l.along; k++) {
       int64_t at = (line / l.after * l.along + k) * l.after + line % l.after;
-      pile_add(&p, as, l.x->dtype, l.in[at]);
+      pile_add(&p, (int)as, l.x->dtype, l.in[at]);
       value[n][at] = pile_result(&p, &whole_line, 0, l.x->dtype);
     }
   }

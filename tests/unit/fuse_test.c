@@ -413,13 +413,13 @@ static void random_lookup(maker *m)
   }
   for (int i = 0; i < count; i++) {
     int below = dtype == TSR_U32 || dtype == TSR_U64 ? 0 : 20;
-    naive_put(table, dtype, i, naive_cast(TSR_I64, dtype, (cell){ .i = i * 3 - below }));
-    value[i] = naive_get(table, dtype, i);
+    naive_put(table, (int)dtype, i, naive_cast(TSR_I64, (int)dtype, (cell){ .i = i * 3 - below }));
+    value[i] = naive_get(table, (int)dtype, i);
   }
-  if (dtype == TSR_U64) naive_put(table, dtype, count - 1, value[count - 1] = (cell){ .i = -5 });
+  if (dtype == TSR_U64) naive_put(table, TSR_U64, count - 1, value[count - 1] = (cell){ .i = -5 });
   int t = kernel_leaf(&m->k, dtype, TSR_SHAPE(count), false, table);
   m->value[t] = value;
-  int found = kernel_op(&m->k, TSR__OP_SEARCH, t, cast_to(m, a, dtype), -1);
+  int found = kernel_op(&m->k, TSR__OP_SEARCH, t, cast_to(m, a, (int)dtype), -1);
   int at = kernel_op(&m->k, TSR__OP_MOD, found, kernel_integer(&m->k, TSR_I64, count), -1);
   if (test_range(&m->rng, 0, 1))
     at = kernel_op(&m->k, TSR__OP_SUB, at, kernel_integer(&m->k, TSR_I64, count), -1);

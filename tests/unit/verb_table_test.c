@@ -78,7 +78,7 @@ TEST(rows_are_what_the_table_says)
     case TSR__ROWS_MASKS: CHECK(!same && rows < before && tsr__frame_masked(all[i])); break;
     case TSR__ROWS_ONE: CHECK(!same && rows == 1 && all[i]->one_row); break;
     case TSR__ROWS_MAKES: CHECK(!same && rows != before && !tsr__frame_masked(all[i])); break;
-    default: CHECK(!"a source that stands on a frame");
+    default: FAIL("a source that stands on a frame");
     }
   }
   tsr_runtime_close(rt);
