@@ -230,6 +230,22 @@ def check_operations(files):
 _VERBS = re.compile(r"\bcase\s+TSR__FRAME_\w+")
 
 
+_DTYPE = r"TSR_(?:BOOL|[IU](?:8|16|32|64)|B?F16|F32|F64)\b"
+_TYPES_APART = re.compile(rf"\bcase {_DTYPE}|[!=]= {_DTYPE} (?:\|\||&&)[^;]*[!=]= {_DTYPE}")
+
+
+def check_dtypes(files):
+    """There is one table of element types: but for it and the loops of kernels nobody tells them
+    apart one by one."""
+    for path in sources(files, "src"):
+        if path.parts[1] in ("topology", "kernel"):
+            continue
+        code = ctext.without_comments(ctext.read(path))
+        for match in _TYPES_APART.finditer(code):
+            find(path, line_of(code, match.start()),
+                 f"'{match.group()}': ask the table (topology/dtypes.def)")
+
+
 def check_verbs(files):
     """Nothing switches over the verbs of frames: what a verb is stands in its row of verbs.def."""
     for path in sources(files, "src"):
@@ -486,6 +502,7 @@ def main():
     check_operations(files)
     check_generated()
     check_operand_counts(files)
+    check_dtypes(files)
     check_verbs(files)
     check_banned(files)
     check_float_formats(files)
