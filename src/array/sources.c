@@ -126,19 +126,12 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
 /* Copies one caller's buffer a position into a fresh value. */
 static void fill_shards(tsr__value *value, const void *const *shards)
 {
-  static const int64_t zero[TSR_MAX_RANK];
   int next = 0;
   for (int p = 0; p < value->part_count; p++) {
     if (!value->parts[p]) continue;
     tsr_box box;
     tsr__value_box(value, p, &box);
-    tsr__box_copy copy = { .dtype = (tsr_dtype)value->dtype,
-                           .rank = value->shape.rank,
-                           .from_dims = box.size,
-                           .from_start = zero,
-                           .to_dims = box.size,
-                           .to_start = zero,
-                           .size = box.size };
+    tsr__box_copy copy = tsr__part_copy(value, &box);
     tsr__devices_of(value->rt)->ops->from_host(&copy, shards[next++], value->parts[p]);
   }
 }

@@ -103,18 +103,25 @@ void tsr__value_box(const tsr__value *value, int position, tsr_box *out)
   out->size[0] = value->rows[position];
 }
 
+tsr__box_copy tsr__part_copy(const tsr__value *value, const tsr_box *box)
+{
+  static const int64_t zero[TSR_MAX_RANK];
+  return (tsr__box_copy){ .dtype = (tsr_dtype)value->dtype,
+                          .rank = value->shape.rank,
+                          .from_dims = box->size,
+                          .from_start = zero,
+                          .to_dims = box->size,
+                          .to_start = zero,
+                          .size = box->size };
+}
+
 /* A copy between the whole global array (host) and one position's box. */
 static void host_copy(const tsr__value *value, const tsr_box *box, bool to_device,
                       tsr__box_copy *out)
 {
-  static const int64_t zero[TSR_MAX_RANK];
-  out->dtype = (tsr_dtype)value->dtype;
-  out->rank = value->shape.rank;
-  out->size = box->size;
-  out->from_dims = to_device ? value->shape.dims : box->size;
-  out->from_start = to_device ? box->start : zero;
-  out->to_dims = to_device ? box->size : value->shape.dims;
-  out->to_start = to_device ? zero : box->start;
+  *out = tsr__part_copy(value, box);
+  *(to_device ? &out->from_dims : &out->to_dims) = value->shape.dims;
+  *(to_device ? &out->from_start : &out->to_start) = box->start;
 }
 
 typedef struct host_job {
@@ -263,19 +270,12 @@ void tsr__value_unmap(const tsr__value *value, int position)
 
 void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic)
 {
-  static const int64_t zero[TSR_MAX_RANK];
   for (int p = 0; p < value->part_count; p++) {
     int first = tsr__value_near(value, tsr__replica_leader(&value->sharding, p));
     if (first == p || !value->parts[p]) continue;
     tsr_box box;
     tsr__value_box(value, p, &box);
-    tsr__box_copy copy = { .dtype = (tsr_dtype)value->dtype,
-                           .rank = value->shape.rank,
-                           .from_dims = box.size,
-                           .from_start = zero,
-                           .to_dims = box.size,
-                           .to_start = zero,
-                           .size = box.size };
+    tsr__box_copy copy = tsr__part_copy(value, &box);
     tsr__devices_of(value->rt)->ops->copy(&copy, value->parts[first], value->parts[p], traffic);
   }
 }
