@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "oracle.h"
+#include "support/law_fixture.h"
 #include "tessera.h"
 
 enum { MOST_NODES = 24 };
@@ -22,31 +23,9 @@ typedef struct world {
   tsr_shape base;
 } world;
 
-static const char *const meshes[] = { "x=1", "x=2",     "x=3",     "x=4",
-                                      "x=8", "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
-
 static int64_t draw(world *w, int64_t first, int64_t last)
 {
   return test_range(&w->rng, first, last);
-}
-
-/* A random spec for a rank: every axis goes to some dim or to none. */
-static tsr_sharding draw_sharding(world *w, int rank)
-{
-  char text[128] = "";
-  if (draw(w, 0, 5) == 0) return (tsr_sharding){ 0 };
-  char part[TSR_MAX_RANK][64] = { { 0 } };
-  for (int a = 0; a < tsr_mesh_axis_count(w->mesh); a++) {
-    int64_t d = draw(w, -1, rank - 1);
-    if (d < 0) continue;
-    if (part[d][0]) strcat(part[d], "+");
-    strcat(part[d], tsr_mesh_axis_name(w->mesh, a));
-  }
-  for (int d = 0; d < rank; d++) {
-    if (d) strcat(text, ",");
-    strcat(text, part[d][0] ? part[d] : "-");
-  }
-  return tsr_on(w->mesh, text);
 }
 
 static double draw_float(world *w, bool hostile)
@@ -82,7 +61,8 @@ static void add_leaf(world *w)
   }
   void *bytes = malloc((size_t)v.count * 8 + 8);
   dense_store(&v, bytes);
-  tsr_array *node = tsr_put(w->scope, bytes, v.dtype, shape, draw_sharding(w, shape.rank));
+  tsr_array *node =
+      tsr_put(w->scope, bytes, v.dtype, shape, law_sharding(&w->rng, w->mesh, shape.rank));
   free(bytes);
   w->pairs[w->count++] = (pair){ node, v };
 }
@@ -261,7 +241,8 @@ static bool add_take(world *w)
   int64_t n = draw(w, 0, 9);
   dense at = dense_new(TSR_I64, (tsr_shape){ .rank = 1, .dims = { n } });
   for (int64_t k = 0; k < n; k++) at.i[k] = draw(w, -size, size - 1);
-  tsr_array *indices = tsr_put(w->scope, at.i, TSR_I64, at.shape, draw_sharding(w, 1));
+  tsr_array *indices =
+      tsr_put(w->scope, at.i, TSR_I64, at.shape, law_sharding(&w->rng, w->mesh, 1));
   tsr_shape shape = a.value.shape;
   shape.dims[dim] = n;
   dense r = dense_new(a.value.dtype, shape);
@@ -329,7 +310,7 @@ static bool add_line(world *w)
 static bool add_placing(world *w)
 {
   pair a = *pick(w);
-  tsr_sharding s = draw_sharding(w, a.value.shape.rank);
+  tsr_sharding s = law_sharding(&w->rng, w->mesh, a.value.shape.rank);
   tsr_array *node = draw(w, 0, 1) ? tsr_reshard(a.node, s) : tsr_constrain(a.node, s);
   w->pairs[w->count++] = (pair){ node, a.value };
   return true;
@@ -347,7 +328,8 @@ static bool add_iota(world *w)
   for (int64_t k = 0; k < v.count; k++)
     dense_set(&v, k, (double)(k / stride % w->base.dims[dim]), k / stride % w->base.dims[dim]);
   w->pairs[w->count++] =
-      (pair){ tsr_iota(w->scope, dtype, w->base, dim, draw_sharding(w, w->base.rank)), v };
+      (pair){ tsr_iota(w->scope, dtype, w->base, dim, law_sharding(&w->rng, w->mesh, w->base.rank)),
+              v };
   return true;
 }
 
@@ -365,7 +347,7 @@ static bool add_uniform(world *w)
   CHECK_STATUS(tsr_read(tsr_uniform_at(w->scope, &args, TSR_HERE), out, bytes), TSR_OK, w->scope);
   for (int64_t k = 0; k < v.count; k++) dense_load(v.dtype, out, k, &v.f[k], &v.i[k]);
   free(out);
-  args.on = draw_sharding(w, w->base.rank);
+  args.on = law_sharding(&w->rng, w->mesh, w->base.rank);
   w->pairs[w->count++] = (pair){ tsr_uniform_at(w->scope, &args, TSR_HERE), v };
   return true;
 }
@@ -405,7 +387,7 @@ static void one_graph(tsr_runtime *rt, uint64_t seed)
   static const int64_t sizes[] = { 0, 1, 2, 3, 5, 7, 8, 13, 17, 40 };
   world w = { .rng = test_seeded(seed) };
   w.scope = tsr_scope_open(rt);
-  w.mesh = tsr_mesh_make(rt, meshes[draw(&w, 0, 7)]);
+  w.mesh = tsr_mesh_make(rt, law_meshes[draw(&w, 0, LAW_MESHES - 1)]);
   w.base.rank = (int)draw(&w, 0, 3);
   for (int d = 0; d < w.base.rank; d++) w.base.dims[d] = sizes[draw(&w, draw(&w, 0, 3) ? 1 : 0, 9)];
   if (draw(&w, 0, 15) == 0) w.base = (tsr_shape){ .rank = 1, .dims = { draw(&w, 1000, 9000) } };
@@ -455,7 +437,7 @@ TEST(the_same_graph_has_the_same_bits_on_every_mesh)
   for (int i = 0; i < N; i++) x[i] = test_any_f64(&rng) * 1e-10;
   for (int m = 0; m < 8; m++) {
     tsr_scope *s = tsr_scope_open(rt);
-    tsr_mesh *mesh = tsr_mesh_make(rt, meshes[m]);
+    tsr_mesh *mesh = tsr_mesh_make(rt, law_meshes[m]);
     tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(N), tsr_on(mesh, "x"));
     double found[3];
     CHECK_STATUS(tsr_read_scalar(tsr_sum(a), &found[0]), TSR_OK, s);

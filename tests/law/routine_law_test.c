@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "support/law_fixture.h"
 #include "support/naive_program.h"
+#include "support/topology_fixture.h"
 #include "tessera.h"
 
 enum { MOST = 16 };
 
-static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I8,  TSR_I16, TSR_I32,  TSR_I64, TSR_U8, TSR_U16,
-                                    TSR_U32,  TSR_U64, TSR_F16, TSR_BF16, TSR_F32, TSR_F64 };
-enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+enum { DTYPES = 13 };
 
 typedef struct world {
   test_rng rng;
@@ -25,26 +25,6 @@ typedef struct world {
 static int64_t draw(world *w, int64_t first, int64_t last)
 {
   return test_range(&w->rng, first, last);
-}
-
-static tsr_sharding draw_sharding(world *w, int rank)
-{
-  char text[128] = "";
-  int dim_of[4];
-  if (draw(w, 0, 5) == 0) return (tsr_sharding){ 0 };
-  for (int a = 0; a < 4; a++) dim_of[a] = (int)draw(w, -1, rank - 1);
-  for (int d = 0; d < rank; d++) {
-    bool any = false;
-    if (d) strcat(text, ",");
-    for (int a = 0; a < tsr_mesh_axis_count(w->mesh); a++) {
-      if (dim_of[a] != d) continue;
-      if (any) strcat(text, "+");
-      strcat(text, tsr_mesh_axis_name(w->mesh, a));
-      any = true;
-    }
-    if (!any) strcat(text, "-");
-  }
-  return tsr_on(w->mesh, text);
 }
 
 static int64_t count_of(tsr_shape shape)
@@ -67,7 +47,7 @@ static tsr_array *draw_leaf(world *w, tsr_dtype dtype, tsr_shape shape, int64_t 
     else if (few && i) cells[i] = cells[draw(w, 0, i - 1)];
     naive_put(bytes, (int)dtype, i, cells[i]);
   }
-  tsr_array *a = tsr_put(w->s, bytes, dtype, shape, draw_sharding(w, shape.rank));
+  tsr_array *a = tsr_put(w->s, bytes, dtype, shape, law_sharding(&w->rng, w->mesh, shape.rank));
   free(bytes);
   w->leaf[w->leaves] = a;
   w->cells[w->leaves++] = cells;
@@ -102,7 +82,7 @@ static void make_prefixes(world *w)
                                                        tsr_cummin_at };
   tsr_shape shape = draw_shape(w, 1);
   int which = (int)draw(w, 0, 3);
-  tsr_array *x = draw_input(w, dtypes[draw(w, which > 1, DTYPES - 1)], shape);
+  tsr_array *x = draw_input(w, fixture_dtype(draw(w, which > 1, DTYPES - 1)), shape);
   w->made[w->count++] = calls[which](x, draw_dim(w, shape.rank), TSR_HERE);
 }
 
@@ -110,7 +90,7 @@ static void make_prefixes(world *w)
 static void make_sort(world *w)
 {
   tsr_shape shape = draw_shape(w, 1);
-  tsr_array *x = draw_input(w, dtypes[draw(w, 0, DTYPES - 1)], shape);
+  tsr_array *x = draw_input(w, fixture_dtype(draw(w, 0, DTYPES - 1)), shape);
   int dim = draw_dim(w, shape.rank), which = (int)draw(w, 0, 3);
   if (which != 1) w->made[w->count++] = tsr_sort(x, dim);
   if (which != 0) w->made[w->count++] = tsr_argsort(x, dim);
@@ -121,7 +101,7 @@ static void make_sort(world *w)
 static void make_top_k(world *w)
 {
   tsr_shape shape = draw_shape(w, 1);
-  tsr_array *x = draw_input(w, dtypes[draw(w, 0, DTYPES - 1)], shape);
+  tsr_array *x = draw_input(w, fixture_dtype(draw(w, 0, DTYPES - 1)), shape);
   int dim = draw_dim(w, shape.rank), which = (int)draw(w, 0, 2);
   int64_t count = draw(w, 0, shape.dims[dim < 0 ? dim + shape.rank : dim]);
   if (which != 1) w->made[w->count++] = tsr_top_k(x, count, dim);
@@ -140,7 +120,7 @@ static void make_scatter_add(world *w)
     updates.dims[d] = d < dim                 ? shape.dims[d]
                       : d < dim + places.rank ? places.dims[d - dim]
                                               : shape.dims[d - places.rank + 1];
-  tsr_dtype dtype = dtypes[draw(w, 1, DTYPES - 1)], index = draw(w, 0, 1) ? TSR_I64 : TSR_I8;
+  tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1)), index = draw(w, 0, 1) ? TSR_I64 : TSR_I8;
   tsr_array *a = draw_input(w, dtype, shape), *at = draw_leaf(w, index, places, size);
   tsr_array *b = draw_leaf(w, draw(w, 0, 3) ? dtype : TSR_F64, updates, 0);
   w->made[w->count++] = tsr_scatter_add(a, at, b, draw(w, 0, 1) ? dim : dim - shape.rank);
@@ -155,7 +135,7 @@ static void make_matmul(world *w)
   tsr_shape right = left;
   right.dims[left.rank - 2] = left.dims[left.rank - 1];
   right.dims[left.rank - 1] = sizes[draw(w, draw(w, 0, 7) ? 1 : 0, 9)];
-  tsr_dtype dtype = dtypes[draw(w, 1, DTYPES - 1)];
+  tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1));
   tsr_array *a = draw_input(w, dtype, left);
   w->made[w->count++] = tsr_matmul(a, draw_leaf(w, draw(w, 0, 3) ? dtype : TSR_F32, right, 0));
 }

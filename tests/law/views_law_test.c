@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/law_fixture.h"
+#include "support/topology_fixture.h"
 #include "tessera.h"
 
 typedef struct seen {
@@ -22,31 +24,9 @@ typedef struct world {
   int64_t one; /* which element of the leaf, behind its last, is the number 1 */
 } world;
 
-static const char *const meshes[] = { "x=1", "x=2",     "x=3",     "x=4",
-                                      "x=8", "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
-static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I8,  TSR_I16, TSR_I32,  TSR_I64, TSR_U8, TSR_U16,
-                                    TSR_U32,  TSR_U64, TSR_F16, TSR_BF16, TSR_F32, TSR_F64 };
-
 static int64_t draw(world *w, int64_t first, int64_t last)
 {
   return test_range(&w->rng, first, last);
-}
-
-static tsr_sharding draw_sharding(world *w, int rank)
-{
-  char part[TSR_MAX_RANK][64] = { { 0 } }, text[256] = "";
-  if (draw(w, 0, 5) == 0) return (tsr_sharding){ .mesh = NULL };
-  for (int a = 0; a < tsr_mesh_axis_count(w->mesh); a++) {
-    int64_t d = draw(w, -1, rank - 1);
-    if (d < 0) continue;
-    if (part[d][0]) strcat(part[d], "+");
-    strcat(part[d], tsr_mesh_axis_name(w->mesh, a));
-  }
-  for (int d = 0; d < rank; d++) {
-    if (d) strcat(text, ",");
-    strcat(text, part[d][0] ? part[d] : "-");
-  }
-  return tsr_on(w->mesh, text);
 }
 
 /* ---- the oracle ---- */
@@ -258,8 +238,8 @@ static tsr_array *draw_between(world *w, tsr_array *a, const seen *s)
 {
   tsr_dtype dtype = tsr_dtype_of(a);
   switch (draw(w, 0, 4)) {
-  case 0: return tsr_reshard(a, draw_sharding(w, s->shape.rank));
-  case 1: return tsr_constrain(a, draw_sharding(w, s->shape.rank));
+  case 0: return tsr_reshard(a, law_sharding(&w->rng, w->mesh, s->shape.rank));
+  case 1: return tsr_constrain(a, law_sharding(&w->rng, w->mesh, s->shape.rank));
   case 2: return dtype == TSR_BOOL ? tsr_not(tsr_not(a)) : tsr_neg(tsr_neg(a));
   case 3: return dtype == TSR_BOOL ? tsr_and(a, a) : tsr_minimum(a, a);
   default: return tsr_where(tsr_eq(a, a), a, a);
@@ -341,13 +321,13 @@ static void one_chain(tsr_runtime *rt, uint64_t seed)
 {
   world w = { .rng = test_seeded(seed), .seed = seed };
   w.scope = tsr_scope_open(rt);
-  w.mesh = tsr_mesh_make(rt, meshes[draw(&w, 0, 7)]);
-  tsr_dtype dtype = dtypes[draw(&w, 0, 12)];
+  w.mesh = tsr_mesh_make(rt, law_meshes[draw(&w, 0, LAW_MESHES - 1)]);
+  tsr_dtype dtype = fixture_dtype(draw(&w, 0, 12));
   seen s = seen_new(draw_shape(&w));
   for (int64_t k = 0; k < s.count; k++) s.from[k] = k;
   w.one = s.count;
   char *leaf = draw_leaf(&w, dtype, s.count);
-  tsr_array *a = tsr_put(w.scope, leaf, dtype, s.shape, draw_sharding(&w, s.shape.rank)),
+  tsr_array *a = tsr_put(w.scope, leaf, dtype, s.shape, law_sharding(&w.rng, w.mesh, s.shape.rank)),
             *kept = NULL;
   seen then = { .from = NULL };
   for (int64_t views = draw(&w, 1, 6); views > 0; views--) {

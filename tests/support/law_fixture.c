@@ -37,6 +37,26 @@ void law_each_seed_on_8(uint64_t first, int count, double share,
 
 /* ---- meshes ------------------------------------------------------------------------------ */
 
+const char *const law_meshes[LAW_MESHES] = { "x=1", "x=2",     "x=3",     "x=4",
+                                             "x=8", "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
+
+tsr_sharding law_sharding(test_rng *rng, const tsr_mesh *mesh, int rank)
+{
+  char part[TSR_MAX_RANK][64] = { { 0 } }, text[256] = "";
+  if (test_range(rng, 0, 5) == 0) return (tsr_sharding){ 0 };
+  for (int a = 0; a < tsr_mesh_axis_count(mesh); a++) {
+    int64_t d = test_range(rng, -1, rank - 1);
+    if (d < 0) continue;
+    if (part[d][0]) strcat(part[d], "+");
+    strcat(part[d], tsr_mesh_axis_name(mesh, a));
+  }
+  for (int d = 0; d < rank; d++) {
+    if (d) strcat(text, ",");
+    strcat(text, part[d][0] ? part[d] : "-");
+  }
+  return tsr_on(mesh, text);
+}
+
 law_mesh law_open(test_rng *rng)
 {
   char text[16], mesh[24];

@@ -1,4 +1,4 @@
-/* What laws of frames share: trials by seed, runtimes and meshes at random, and tables compared. */
+/* What laws share: trials by seed, runtimes and meshes at random, and tables compared. */
 #ifndef TESTS_SUPPORT_LAW_FIXTURE_H
 #define TESTS_SUPPORT_LAW_FIXTURE_H
 
@@ -19,6 +19,12 @@ typedef struct law_mesh {
 
 /* 1 to 8 devices, 1 or 2 threads. */
 law_mesh law_open(test_rng *rng);
+
+/* What a mesh of arrays may be, on 8 devices: one text in LAW_MESHES. */
+enum { LAW_MESHES = 8 };
+extern const char *const law_meshes[LAW_MESHES];
+/* A random spec for a rank: every axis goes to some dim or to none; at times no place at all. */
+tsr_sharding law_sharding(test_rng *rng, const tsr_mesh *mesh, int rank);
 
 /* What is different in names, types, nulls or bits of values; NULL: nothing. In a static buffer. */
 const char *law_differs(const tsr_table *found, const tsr_table *expected);
