@@ -386,14 +386,19 @@ static bool may_record(const tsr__rel_group_ask *ask)
   return true;
 }
 
+static tsr__group_owners owners_of(const grouping *g, const tsr__view *view)
+{
+  return (tsr__group_owners){ .rt = g->rt,
+                              .error = g->error,
+                              .stats = g->stats,
+                              .view = view,
+                              .parts = g->parts,
+                              .homes.parts = &view->parts };
+}
+
 static tsr_status group_slice(grouping *g, const tsr__view *view, tsr__draft *draft)
 {
-  tsr__group_owners owners = { .rt = g->rt,
-                               .error = g->error,
-                               .stats = g->stats,
-                               .view = view,
-                               .parts = g->parts,
-                               .homes.parts = &view->parts };
+  tsr__group_owners owners = owners_of(g, view);
   owners.records = may_record(g->ask);
   for (int p = 0; p < g->parts; p++) g->held[p] = held_now(g, view, p);
   tsr_status status = find_homes(g, &owners, false);
@@ -506,12 +511,7 @@ tsr_status tsr__rel_group(const tsr__rel_group_ask *ask, tsr__rel *out, tsr__rel
 
 static tsr_status keep_slice(grouping *g, const tsr__view *view, int64_t most, tsr__value *out)
 {
-  tsr__group_owners owners = { .rt = g->rt,
-                               .error = g->error,
-                               .stats = g->stats,
-                               .view = view,
-                               .parts = g->parts,
-                               .homes.parts = &view->parts };
+  tsr__group_owners owners = owners_of(g, view);
   tsr_status status = find_homes(g, &owners, true);
   for (int p = 0; p < g->parts && !status; p++) g->values[p] = out->parts[view->position[p]];
   if (!status)
