@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the public calls of the operations of src/graph/ops.def that are written by family: declaration,
+"""Writes the public calls of the operations of src/graph/ops/ that are written by family: declaration,
 comment and macro in include/tessera/operations.h, definition in src/array/operations.c, names in
 tests/exports.txt.
 
@@ -27,6 +27,12 @@ FAMILIES = {"UNARY": UNARY, "FUNCTION": UNARY, "BINARY": BINARY, "COMPARISON": B
 
 _ROW = re.compile(r'^([A-Z]+)\((\w+), "(\w+)",|^/\* ---- (.*?) ----', re.MULTILINE)
 _DOC = re.compile(r'DOC\(((?:\s*"(?:[^"\\]|\\.)*")+)\)')
+
+
+def table():
+    """The rows, in order: those of the files that the table includes."""
+    return "".join((ROOT / "src" / path).read_text()
+                   for path in re.findall(r'#include "(graph/ops/\w+\.def)"', (ROOT / TABLE).read_text()))
 
 
 def rows(text):
@@ -92,7 +98,7 @@ def exports(calls, now):
 
 def outputs():
     """What each file should hold."""
-    calls = [row for row in rows((ROOT / TABLE).read_text()) if row[0] in FAMILIES]
+    calls = [row for row in rows(table()) if row[0] in FAMILIES]
     return {HEADER: header(calls), SOURCE: source(calls),
             EXPORTS: exports(calls, (ROOT / EXPORTS).read_text())}
 
