@@ -35,7 +35,8 @@ static tsr_array *mask_of(const tsr_reduce_args *args, const char *site)
 tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *site)
 {
   tsr_reduce_args args = { .size = sizeof args };
-  tsr__error error = { 0 };
+  tsr__error error;
+  error.status = TSR_OK;
   char what[24] = "tsr_";
   strncat(what, tsr__ops[op].name, sizeof what - 5);
   tsr_status status = tsr__take_opts(what, given, &args, sizeof args, &error);

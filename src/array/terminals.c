@@ -42,7 +42,8 @@ tsr_status tsr_eval_at(tsr_array *const *arrays, int count, const char *site)
                        i);
   }
   tsr_scope *scope = tsr__home_of((tsr__operands){ arrays, count });
-  tsr__error error = { 0 };
+  tsr__error error;
+  error.status = TSR_OK;
   tsr_status status = tsr__execute(scope, arrays, count, &error);
   if (!status) return TSR_OK;
   tsr__fail_error(scope, site_of(arrays[0], site), &error);
@@ -74,7 +75,8 @@ tsr_status tsr_read_at(tsr_array *a, void *out, size_t bytes, const char *site)
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
                      "tsr_read: %s%zu bytes for %s, expected exactly %zu", out ? "" : "NULL of ",
                      bytes, tsr_type_of(a), need);
-  tsr__error error = { 0 };
+  tsr__error error;
+  error.status = TSR_OK;
   if (!tsr__value_fetch(a->value, out, "tsr_read", &error)) return TSR_OK;
   return tsr__fail_error(tsr__home(a), site_of(a, site), &error);
 }
@@ -92,7 +94,8 @@ static tsr_status read_one(tsr_array *a, const char *what, element *out, const c
   if (tsr__shape_count(&a->shape) != 1)
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESHAPE, "%s: %s, expected one element",
                      what, tsr_type_of(a));
-  tsr__error error = { 0 };
+  tsr__error error;
+  error.status = TSR_OK;
   if (!tsr__value_fetch(a->value, out, what, &error)) return TSR_OK;
   return tsr__fail_error(tsr__home(a), site_of(a, site), &error);
 }

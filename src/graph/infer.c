@@ -193,10 +193,10 @@ static tsr_dtype result_dtype(tsr__op op, tsr__types in, const uint8_t *want, co
 /* Dtypes given at the call. */
 static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
 {
-  tsr__error unknown = { .status = TSR_OK };
   int rule = tsr__ops[op].dtype_rule;
   const char *expected = NULL;
   if (rule < TSR__DT_ATTR || rule > TSR__DT_ATTR_FLOAT) return TSR_OK;
+  tsr__error unknown = { .status = TSR_OK };
   if (tsr__dtype_check(dtype, &unknown)) return named(op, &unknown, error);
   if (rule == TSR__DT_ATTR_FLOAT && !tsr__dtype_float(dtype)) expected = "a float";
   else if (rule == TSR__DT_ATTR_NUMBER && dtype == TSR_BOOL) expected = "a number's dtype";
