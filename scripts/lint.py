@@ -170,6 +170,30 @@ def check_unique_names(files):
         seen[key] = path
 
 
+# What a header declares for other files: not what it defines itself.
+_DECLARED = re.compile(r"^(?!static|typedef)[a-z_][\w *]*?\b(tsr__\w+)\([^;{}]*;", re.M)
+
+
+def check_shared(files):
+    """A function that one file makes and only that file uses is static there, not in a header. Names
+    that a table's macro puts together are found by their beginning."""
+    code = {path: ctext.without_comments(ctext.read(path))
+            for path in sources(files, "src", "tests", "bench")}
+    pasted = tuple({name for text in code.values() for name in re.findall(r"\b(tsr__\w+)##", text)})
+    words = {path: re.findall(r"\btsr__\w+", text) for path, text in code.items()}
+    users = {}
+    for path, names in words.items():
+        for name in set(names):
+            users.setdefault(name, []).append(path)
+    for path in (p for p in code if p.suffix == ".h" and p.parts[0] == "src"):
+        for match in _DECLARED.finditer(ctext.code_only(ctext.read(path))):
+            name = match.group(1)
+            if len(users[name]) <= 2 and words[path].count(name) == 1 and not (
+                    pasted and name.startswith(pasted)):
+                find(path, line_of(code[path], match.start(1)),
+                     f"{name} is used in one file only: static there")
+
+
 # ---- the public face -------------------------------------------------------------------------------
 
 
@@ -498,6 +522,7 @@ def main():
     check_width(files)
     check_includes(files)
     check_unique_names(files)
+    check_shared(files)
     check_documented(files)
     check_operations(files)
     check_generated()

@@ -91,7 +91,6 @@ typedef struct tsr__text {
 void tsr__text_init(tsr__text *text, tsr__heap *heap);
 void tsr__text_free(tsr__text *text);
 void tsr__text_add(tsr__text *text, const char *format, ...) TSR_PRINTF(2, 3);
-void tsr__text_vadd(tsr__text *text, const char *format, va_list args);
 void tsr__text_put(tsr__text *text, const char *bytes, size_t length);
 void tsr__text_pad(tsr__text *text, char fill, int count);
 const char *tsr__text_get(const tsr__text *text); /* never NULL */

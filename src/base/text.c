@@ -55,7 +55,8 @@ void tsr__text_put(tsr__text *text, const char *bytes, size_t length)
   text->data[text->length] = '\0';
 }
 
-void tsr__text_vadd(tsr__text *text, const char *format, va_list args)
+/* Written where there is room at once: most texts are formatted once only. */
+static void add(tsr__text *text, const char *format, va_list args)
 {
   va_list again;
   va_copy(again, args);
@@ -77,7 +78,7 @@ void tsr__text_add(tsr__text *text, const char *format, ...)
 {
   va_list args;
   va_start(args, format);
-  tsr__text_vadd(text, format, args);
+  add(text, format, args);
   va_end(args);
 }
 

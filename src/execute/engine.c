@@ -42,7 +42,7 @@ tsr_status tsr__engine_install(tsr_runtime *rt)
   return TSR_OK;
 }
 
-tsr__engine *tsr__engine_of(const tsr_runtime *rt)
+static tsr__engine *engine_of(const tsr_runtime *rt)
 {
   return rt->slots[TSR__SLOT_PLANS];
 }
@@ -217,8 +217,9 @@ static bool evict_oldest(tsr_runtime *rt, tsr__engine *engine)
   return true;
 }
 
-tsr_status tsr__plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, bool *cached,
-                         tsr__error *error)
+/* Finds or makes the plan of engine->trace; owned by the cache. */
+static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, bool *cached,
+                           tsr__error *error)
 {
   uint64_t hash = tsr__program_hash(&engine->trace);
   tsr__plan **bucket = &engine->buckets[hash % TSR__PLAN_BUCKETS];
@@ -332,7 +333,7 @@ static tsr_status prepare(tsr__engine *engine, tsr_array *const *roots, int coun
   if (!tsr__lock_long(&engine->lock, &progress)) return tsr__cancelled(exec->error, progress.what);
   tsr__program_clear(&engine->trace);
   tsr_status status = tsr__program_trace(&engine->trace, roots, count, exec->error);
-  if (!status) status = tsr__plan_get(rt, engine, &plan, cached, exec->error);
+  if (!status) status = plan_get(rt, engine, &plan, cached, exec->error);
   if (!status) status = bind(rt, engine, plan, exec);
   pthread_mutex_unlock(&engine->lock);
   return status;
@@ -377,7 +378,7 @@ static bool all_ready(tsr_array *const *roots, int count)
 tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error)
 {
   if (all_ready(roots, count)) return TSR_OK;
-  tsr__engine *engine = tsr__engine_of(scope->rt);
+  tsr__engine *engine = engine_of(scope->rt);
   tsr__exec exec = { .rt = scope->rt, .error = error };
   bool cached = false;
   tsr_status status = prepare(engine, roots, count, &exec, &cached);
@@ -393,16 +394,16 @@ tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, ts
 static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, tsr__plan **out,
                           tsr__error *error)
 {
-  tsr__engine *engine = tsr__engine_of(scope->rt);
+  tsr__engine *engine = engine_of(scope->rt);
   bool cached;
   tsr__program_clear(&engine->trace);
   tsr_status status = tsr__program_trace(&engine->trace, roots, count, error);
-  return status ? status : tsr__plan_get(scope->rt, engine, out, &cached, error);
+  return status ? status : plan_get(scope->rt, engine, out, &cached, error);
 }
 
 tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
 {
-  tsr__engine *engine = tsr__engine_of(a->node.scope->rt);
+  tsr__engine *engine = engine_of(a->node.scope->rt);
   pthread_mutex_lock(&engine->lock);
   tsr__program_clear(&engine->trace);
   tsr_status status = tsr__program_trace(&engine->trace, &a, 1, error);
@@ -414,7 +415,7 @@ tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
 tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int count,
                               tsr__plan_shape *out, tsr__error *error)
 {
-  tsr__engine *engine = tsr__engine_of(scope->rt);
+  tsr__engine *engine = engine_of(scope->rt);
   tsr__plan *plan = NULL;
   pthread_mutex_lock(&engine->lock);
   tsr_status status = plan_of(scope, roots, count, &plan, error);
@@ -488,7 +489,7 @@ static void add_steps(const tsr__plan *plan, tsr__text *out)
 tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, tsr__text *out,
                         tsr__error *error)
 {
-  tsr__engine *engine = tsr__engine_of(scope->rt);
+  tsr__engine *engine = engine_of(scope->rt);
   tsr__plan *plan = NULL;
   pthread_mutex_lock(&engine->lock);
   tsr_status status = plan_of(scope, roots, count, &plan, error);

@@ -43,11 +43,6 @@ typedef struct tsr__engine {
   uint64_t clock;
 } tsr__engine;
 
-tsr__engine *tsr__engine_of(const tsr_runtime *rt);
-
-/* Finds or makes the plan of engine->trace; owned by the cache. */
-tsr_status tsr__plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out, bool *cached,
-                         tsr__error *error);
 /* Fills last_use, next_gone and first_gone of a plan that has its program and its schedule. */
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
 void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan);

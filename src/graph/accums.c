@@ -56,7 +56,8 @@ static const struct {
 #include "graph/accums.def"
 };
 
-bool tsr__acc_needs_count(const tsr__gnode *node)
+/* Whether the node's finalisation also needs a COUNT accumulator. */
+static bool needs_count(const tsr__gnode *node)
 {
   return tsr__ops[node->op].finish != TSR__FINISH_VALUE && node->in_count > 1; /* a mask or codes */
 }
@@ -131,7 +132,7 @@ int tsr__accums_of(const tsr__program *program, int n, tsr__accum out[2])
   const tsr__gnode *node = &program->nodes[n];
   if (tsr__ops[node->op].acc == TSR__ACC_NONE) return 0;
   out[0] = main_accum(program, n);
-  if (!tsr__acc_needs_count(node)) return 1;
+  if (!needs_count(node)) return 1;
   out[1] = count_accum(program, n);
   return 2;
 }

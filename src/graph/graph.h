@@ -651,8 +651,6 @@ typedef struct tsr__accum {
 /* What is read of a reduction's accumulator at the end; all but VALUE divide by a count. */
 enum tsr__finish { TSR__FINISH_VALUE, TSR__FINISH_MEAN, TSR__FINISH_VAR, TSR__FINISH_STD };
 
-/* Whether the node's finalisation also needs a COUNT accumulator. */
-bool tsr__acc_needs_count(const tsr__gnode *node);
 /* The accumulators that a node needs, shared or not; returns how many, 0 for no reduction. */
 int tsr__accums_of(const tsr__program *program, int node, tsr__accum out[2]);
 /* Lists the distinct accumulators of a program in order of their first node; returns how many. One

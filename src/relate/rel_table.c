@@ -29,7 +29,8 @@ void tsr__rel_free(tsr__rel *rel)
   *rel = (tsr__rel){ 0 };
 }
 
-int64_t tsr__usual_rows(const tsr_sharding *sharding, int64_t total, int position)
+/* The usual share of `total` rows that the part at a position of a sharding's dim 0 has. */
+static int64_t usual_rows(const tsr_sharding *sharding, int64_t total, int position)
 {
   return tsr__dim_span(sharding, 0, total, position).length;
 }
@@ -80,7 +81,7 @@ static void view_position(const tsr__rel *rel, const arrays *a, int parts, int p
   int part = (int)tsr__dim_index(&rel->sharding, 0, position), at = slice * parts + part;
   a->position[at] = position;
   a->device[at] = tsr__position_device(&rel->sharding, position);
-  a->rows[at] = tsr__usual_rows(&rel->sharding, rel->total, position);
+  a->rows[at] = usual_rows(&rel->sharding, rel->total, position);
   for (int c = 0; c < rel->count; c++) {
     const tsr__rel_column *column = &rel->column[c];
     tsr__buffer **buffers = a->buffers + (size_t)(slice * rel->count + c) * 2 * (size_t)parts;
@@ -251,7 +252,7 @@ tsr_status tsr__draft_finish(tsr__draft *draft, tsr__rel *out, tsr__error *error
     out->total = tsr__number_rows(&out->sharding, draft->positions, draft->rows, before);
     bool usual = true;
     for (int p = 0; p < draft->positions; p++)
-      usual = usual && draft->rows[p] == tsr__usual_rows(&out->sharding, out->total, p);
+      usual = usual && draft->rows[p] == usual_rows(&out->sharding, out->total, p);
     tsr_shape shape = { 1, { out->total } };
     tsr__layout layout = { TSR_BOOL, &shape, &out->sharding, usual ? NULL : draft->rows };
     for (int c = 0; c < draft->count && !status; c++)

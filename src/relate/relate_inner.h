@@ -64,7 +64,4 @@ void tsr__stats_add(tsr__rel_stats *stats, const char *what, const tsr__moved *m
 void tsr__view_keys(const tsr__view *view, const tsr__rel_key *from, int count, tsr__key *keys,
                     tsr__colparts *columns);
 
-/* The usual shares of `total` rows over the parts of a sharding's dim 0, by position. */
-int64_t tsr__usual_rows(const tsr_sharding *sharding, int64_t total, int position);
-
 #endif

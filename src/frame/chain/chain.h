@@ -205,7 +205,6 @@ tsr_frame *tsr__frame_parent(const tsr_frame *df, int at);
 
 /* Makes a frame node; an inert one where that fails. Never NULL. */
 tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const char *site);
-tsr_frame *tsr__frame_inert(tsr_scope *scope, const char *site);
 /* One that stands on an inert frame, of which there may be no scope; NULL is allowed. */
 tsr_frame *tsr__frame_inert_like(const tsr_frame *df, const char *site);
 /* The same for a call that takes several, one of which is inert or NULL; that one is missing is an
@@ -279,11 +278,6 @@ int tsr__describe_items(int type);
 const tsr__schema *tsr__described(const tsr_frame *df);
 
 /* ---- explaining (frame_explain.c, estimate.c) ------------------------------------------------ */
-
-/* The share of rows for which a bool expression is likely to hold: 0 .. 1. */
-double tsr__estimate_share(const tsr__expr *expr);
-/* How many groups the keys of a frame are likely to make of so many rows. */
-double tsr__estimate_groups(const tsr_frame *df, double rows);
 
 /* Keeps a count of a frame's rows. */
 void tsr__note_count(tsr_frame *df, int64_t rows);

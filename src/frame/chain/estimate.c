@@ -14,17 +14,18 @@ static double in_bounds(double share)
   return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-double tsr__estimate_share(const tsr__expr *expr)
+/* The share of rows for which a bool expression is likely to hold: 0 .. 1. */
+static double share_of(const tsr__expr *expr)
 {
   double a, b;
   switch (expr->kind) {
   case TSR__E_BOOL: return expr->i ? 1 : 0;
   case TSR__E_NULL: return 0;
-  case TSR__E_NOT: return 1 - tsr__estimate_share(expr->arg[0]);
-  case TSR__E_AND: return tsr__estimate_share(expr->arg[0]) * tsr__estimate_share(expr->arg[1]);
+  case TSR__E_NOT: return 1 - share_of(expr->arg[0]);
+  case TSR__E_AND: return share_of(expr->arg[0]) * share_of(expr->arg[1]);
   case TSR__E_OR:
-    a = tsr__estimate_share(expr->arg[0]);
-    b = tsr__estimate_share(expr->arg[1]);
+    a = share_of(expr->arg[0]);
+    b = share_of(expr->arg[1]);
     return a + b - a * b;
   case TSR__E_ISNULL: return expr->negated ? 0.95 : 0.05;
   case TSR__E_IN: a = in_bounds(0.1 * (expr->count - 1)); return expr->negated ? 1 - a : a;
@@ -64,7 +65,8 @@ static double values_of(const tsr_frame *df, const tsr__expr *expr)
   return 0;
 }
 
-double tsr__estimate_groups(const tsr_frame *df, double rows)
+/* How many groups the keys of a frame are likely to make of so many rows. */
+static double groups_of(const tsr_frame *df, double rows)
 {
   double groups = 1;
   for (int i = 0; i < df->keys.formula.count; i++) {
@@ -100,7 +102,7 @@ tsr__amount tsr__estimate_same(const tsr_frame *df, const tsr__amount *const *fr
 
 tsr__amount tsr__estimate_filter(const tsr_frame *df, const tsr__amount *const *from)
 {
-  return likely(from[0]->rows * tsr__estimate_share(df->formula.item[0].expr));
+  return likely(from[0]->rows * share_of(df->formula.item[0].expr));
 }
 
 tsr__amount tsr__estimate_head(const tsr_frame *df, const tsr__amount *const *from)
@@ -127,12 +129,12 @@ tsr__amount tsr__estimate_sample(const tsr_frame *df, const tsr__amount *const *
 tsr__amount tsr__estimate_firsts(const tsr_frame *df, const tsr__amount *const *from)
 {
   double rows = from[0]->rows;
-  return likely(between(tsr__estimate_groups(df, rows) * (double)df->count, rows));
+  return likely(between(groups_of(df, rows) * (double)df->count, rows));
 }
 
 tsr__amount tsr__estimate_group(const tsr_frame *df, const tsr__amount *const *from)
 {
-  return likely(tsr__estimate_groups(df, from[0]->rows));
+  return likely(groups_of(df, from[0]->rows));
 }
 
 tsr__amount tsr__estimate_describe(const tsr_frame *df, const tsr__amount *const *from)

@@ -36,7 +36,7 @@ tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const c
   return df;
 }
 
-tsr_frame *tsr__frame_inert(tsr_scope *scope, const char *site)
+static tsr_frame *frame_inert(tsr_scope *scope, const char *site)
 {
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARRAYS, "frame", site);
   if (!df->inert) df->inert = true;
@@ -56,7 +56,7 @@ tsr_scope *tsr__frames_home(const tsr_frame *a, const tsr_frame *b)
 tsr_frame *tsr__frame_inert_like(const tsr_frame *df, const char *site)
 {
   if (df && !df->node.scope) return (tsr_frame *)df;
-  return tsr__frame_inert(tsr__frame_home(df), site);
+  return frame_inert(tsr__frame_home(df), site);
 }
 
 tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const char *what,
@@ -72,7 +72,7 @@ tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const cha
     inert = inert || (frames[i] && frames[i]->inert);
   }
   scope = tsr__scope_here(scope);
-  tsr_frame *out = tsr__frame_inert(scope, site);
+  tsr_frame *out = frame_inert(scope, site);
   if (scope && missing && !inert)
     tsr__fail(scope, site, TSR_EARG,
               "%s: frame %d of %d is NULL; see whether the call that makes it ran", what, missing,
@@ -241,7 +241,7 @@ no_memory:
 tsr_frame *tsr_frame_new_at(tsr_scope *scope, const tsr_column *columns, int count,
                             const char *site)
 {
-  if (!columns_scope(columns, count, &scope)) return tsr__frame_inert(scope, site);
+  if (!columns_scope(columns, count, &scope)) return frame_inert(scope, site);
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARRAYS, "tsr_frame_new", site);
   tsr__error error = { 0 };
   if (df->inert || !take_columns(df, columns, count, &error)) return df;

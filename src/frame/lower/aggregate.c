@@ -99,10 +99,21 @@ tsr__col tsr__aggregate(tsr__lower *low, int op, tsr__col x)
   }
 }
 
+/* The column of an aggregate that relate/ computed. */
+static tsr__col leaf_column(tsr__lower *low, const tsr__expr *expr)
+{
+  const char *text = tsr__leaf_text(low->scope, expr);
+  const struct tsr__group_leaf *leaf =
+      text ? tsr__leaf_find(low->leaves->leaf, low->leaves->count, text) : NULL;
+  if (leaf) return low->in->col[leaf->at];
+  tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+  return (tsr__col){ .type = expr->type, .values = tsr__make_inert(low->scope, low->site) };
+}
+
 tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__col x = { 0 };
-  if (low->leaves) return tsr__leaf_column(low, expr);
+  if (low->leaves) return leaf_column(low, expr);
   if (tsr__agg_needs_rows(expr->op)) {
     tsr__fail(low->scope, low->site, TSR_EUNSUPPORTED, "%s: %s(...) cannot be computed here",
               low->bind->what, tsr__agg_name(expr->op));
@@ -154,14 +165,4 @@ const struct tsr__group_leaf *tsr__leaf_find(const struct tsr__group_leaf *leaf,
   for (int i = 0; i < count; i++)
     if (!strcmp(leaf[i].text, text)) return &leaf[i];
   return NULL;
-}
-
-tsr__col tsr__leaf_column(tsr__lower *low, const tsr__expr *expr)
-{
-  const char *text = tsr__leaf_text(low->scope, expr);
-  const struct tsr__group_leaf *leaf =
-      text ? tsr__leaf_find(low->leaves->leaf, low->leaves->count, text) : NULL;
-  if (leaf) return low->in->col[leaf->at];
-  tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
-  return (tsr__col){ .type = expr->type, .values = tsr__make_inert(low->scope, low->site) };
 }

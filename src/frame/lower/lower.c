@@ -93,9 +93,29 @@ tsr_array *tsr__spread(tsr__lower *low, tsr_array *a)
   return tsr__where(low, all_rows(low), a, zero);
 }
 
+/* The numbers of rows that lie ragged, kept with them unless the frame is a source. */
+static tsr_array *rows_index(tsr_frame *df, tsr__lower *low)
+{
+  tsr__source *source = df->source;
+  tsr__bind *bind = low->bind;
+  if (source->index) return source->index;
+  if (bind->index && bind->indexed == source) return bind->index;
+  tsr__value *value = tsr__value_like(source->whole->value, TSR_I64, &low->bind->error);
+  if (!value) {
+    tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s", low->bind->error.text);
+    return tsr__make_inert(low->scope, low->site);
+  }
+  bool shared = tsr__frame_is_source(df);
+  tsr_array *index = tsr__value_leaf(shared ? bind->scope : df->node.scope, value, df->node.site);
+  if (index->inert) return index;
+  if (!shared) return source->index = index;
+  bind->indexed = source;
+  return bind->index = index;
+}
+
 tsr_array *tsr__row_numbers(tsr__lower *low)
 {
-  if (low->in->ragged) return tsr__rows_index(low->in->ragged, low);
+  if (low->in->ragged) return rows_index(low->in->ragged, low);
   tsr__ask ask = { .dtype = TSR_I64,
                    .shape = { 1, { low->in->rows } },
                    .sharding = low->in->sharding };
@@ -491,23 +511,4 @@ tsr__value *tsr__value_like(const tsr__value *like, tsr_dtype dtype, tsr__error 
     else ops->number(value->parts[p], box.start[0], box.size[0]);
   }
   return value;
-}
-
-tsr_array *tsr__rows_index(tsr_frame *df, tsr__lower *low)
-{
-  tsr__source *source = df->source;
-  tsr__bind *bind = low->bind;
-  if (source->index) return source->index;
-  if (bind->index && bind->indexed == source) return bind->index;
-  tsr__value *value = tsr__value_like(source->whole->value, TSR_I64, &low->bind->error);
-  if (!value) {
-    tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s", low->bind->error.text);
-    return tsr__make_inert(low->scope, low->site);
-  }
-  bool shared = tsr__frame_is_source(df);
-  tsr_array *index = tsr__value_leaf(shared ? bind->scope : df->node.scope, value, df->node.site);
-  if (index->inert) return index;
-  if (!shared) return source->index = index;
-  bind->indexed = source;
-  return bind->index = index;
 }

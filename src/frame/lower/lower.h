@@ -56,8 +56,6 @@ typedef struct tsr__bind {
   bool stage; /* of another terminal, which made the rows that it stands on */
 } tsr__bind;
 
-/* The numbers of rows that lie ragged, kept with them unless the frame is a source. */
-tsr_array *tsr__rows_index(tsr_frame *df, tsr__lower *low);
 /* ---- lowering (lower.c, lower_text.c, aggregate.c) ------------------------------------------ */
 
 /* An aggregate that relate/ computes. */
@@ -157,8 +155,6 @@ tsr_array *tsr__row_numbers(tsr__lower *low);
 /* A host array as a leaf, whole on every device of the frame's mesh. */
 tsr_array *tsr__table_leaf(tsr__lower *low, tsr_dtype dtype, const void *data, int64_t count);
 
-/* The column of an aggregate that relate/ computed. */
-tsr__col tsr__leaf_column(tsr__lower *low, const tsr__expr *expr);
 /* What an aggregate is found by; NULL: out of memory. */
 const char *tsr__leaf_text(tsr_scope *scope, const tsr__expr *expr);
 /* The one of `count` that has a text; NULL: none. */
@@ -182,7 +178,6 @@ const tsr__dict *tsr__dict_in(tsr_scope *scope, tsr__dict *dict);
 /* The same for one that was made for the terminal at work; where it could not be, an error says
  * whether its `progress` (NULL: nobody asked) was cancelled. */
 const tsr__dict *tsr__lower_dict(tsr__lower *low, tsr__dict *made, const tsr__progress *progress);
-int32_t tsr__dict_find(const tsr__dict *dict, const char *text, int64_t length);
 /* Compares by bytes, as strcmp. */
 int tsr__text_order(const char *a, int64_t a_length, const char *b, int64_t b_length);
 

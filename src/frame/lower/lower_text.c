@@ -20,7 +20,8 @@ int tsr__text_order(const char *a, int64_t a_length, const char *b, int64_t b_le
   return a_length < b_length ? -1 : a_length > b_length;
 }
 
-int32_t tsr__dict_find(const tsr__dict *dict, const char *text, int64_t length)
+/* The code of a text, -1 if it is not there. */
+static int32_t dict_find(const tsr__dict *dict, const char *text, int64_t length)
 {
   for (int32_t code = 0; code < dict->count; code++) {
     int64_t found;
@@ -111,7 +112,7 @@ bool tsr__order_holds(int op, int order)
 static tsr_array *against(tsr__lower *low, tsr__col column, int op, const tsr__expr *text)
 {
   if (op == TSR__B_EQ || op == TSR__B_NE) {
-    int32_t code = tsr__dict_find(column.dict, text->text, text->length);
+    int32_t code = dict_find(column.dict, text->text, text->length);
     return tsr__op2(low, (tsr__op)ops[op - TSR__B_EQ], column.values,
                     tsr__const_i(low, TSR_I32, code));
   }
@@ -174,7 +175,7 @@ tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr)
   for (int64_t code = 0; code < count; code++) table[code] = expr->negated;
   for (int i = 1; i < expr->count && count; i++) {
     if (tsr__lower_stops(low, -1)) break;
-    int32_t code = tsr__dict_find(column.dict, expr->arg[i]->text, expr->arg[i]->length);
+    int32_t code = dict_find(column.dict, expr->arg[i]->text, expr->arg[i]->length);
     if (code >= 0) table[code] = !expr->negated;
   }
   out.values = tsr__look_up(low, TSR_BOOL, table, count, column.values);

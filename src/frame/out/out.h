@@ -4,9 +4,6 @@
 
 #include "frame/run/run.h"
 
-/* Draws a table (print_table.c). */
-void tsr__print_table(const tsr_table *table, const tsr__window *window, const tsr_show_opts *opts,
-                      tsr__text *out);
 /* Evaluates the rows that are to be shown and draws them (NULL: as tsr_frame_text); `text` is the
  * caller's to free after success. */
 tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *opts, tsr__text *text,

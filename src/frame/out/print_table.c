@@ -252,8 +252,8 @@ static void put_count(tsr__text *out, int64_t value)
   }
 }
 
-void tsr__print_table(const tsr_table *table, const tsr__window *window, const tsr_show_opts *opts,
-                      tsr__text *out)
+static void print_table(const tsr_table *table, const tsr__window *window,
+                        const tsr_show_opts *opts, tsr__text *out)
 {
   layout l = { .table = table, .total = window->total, .split = -1, .out = out };
   l.colour = opts->colour;
@@ -301,7 +301,7 @@ tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text 
   tsr_status status = tsr__collect(df, &window, &table, site);
   if (status) return status;
   tsr__text_init(text, &df->node.scope->rt->heap);
-  tsr__print_table(table, &window, opts, text);
+  print_table(table, &window, opts, text);
   return TSR_OK;
 }
 

@@ -95,7 +95,8 @@ static tsr_status fill_table(tsr__bind *bind, const tsr__bound *bound, int64_t r
   return TSR_OK;
 }
 
-tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **out)
+/* Collects the rows of a frame in a terminal that is open; the table is of its home. */
+static tsr_status collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **out)
 {
   tsr__bound bound;
   tsr_status status = tsr__bind_frame(bind, bind->top, false, NULL, &bound);
@@ -143,7 +144,7 @@ tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out, con
   tsr_table *table = NULL;
   tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_collect", site);
   if (status) return status;
-  status = tsr__collect_rows(&bind, window, &table);
+  status = collect_rows(&bind, window, &table);
   tsr_status closed = tsr__bind_close(&bind);
   if (closed) return closed;
   if (!status) *out = table;

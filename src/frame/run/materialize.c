@@ -109,7 +109,9 @@ tsr_status tsr__carry_rows(tsr__lower *low, const tsr__carry *carry, tsr__rel *o
   return status ? status : take_values(low, roots, carry->count, out);
 }
 
-tsr_status tsr__rel_key_of(tsr__lower *low, const tsr__col *col, int column, tsr__rel_key *out)
+/* A key column: what relate/ must know to order or match it. `map` lives in the terminal's
+ * scope. */
+static tsr_status rel_key_of(tsr__lower *low, const tsr__col *col, int column, tsr__rel_key *out)
 {
   *out = (tsr__rel_key){ .column = column };
   if (col->type != TSR_COL_TEXT || !col->dict) return TSR_OK;
@@ -304,7 +306,7 @@ static tsr_status add_key(tsr__bind *bind, work *w, int at)
     column = w->carry.count++;
     w->carry.col[column] = col;
   }
-  tsr_status status = tsr__rel_key_of(&w->low, &w->carry.col[column], column, &w->keys[at]);
+  tsr_status status = rel_key_of(&w->low, &w->carry.col[column], column, &w->keys[at]);
   w->keys[at].descending = keys->order && keys->order[at].descending;
   w->keys[at].nulls_first = keys->order && keys->order[at].nulls_first;
   return status;

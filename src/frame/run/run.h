@@ -121,9 +121,6 @@ typedef struct tsr__made {
 } tsr__made;
 tsr_status tsr__made_room(tsr__bind *bind, int columns, tsr__made *made);
 int64_t tsr__rel_bytes(const tsr__rel *rel);
-/* A key column: what relate/ must know to order or match it. `map` lives in the terminal's
- * scope. */
-tsr_status tsr__rel_key_of(tsr__lower *low, const tsr__col *col, int column, tsr__rel_key *out);
 
 /* Whether nothing before a visit is needed in this terminal: its rows were made. */
 bool tsr__visit_is_there(const tsr__bind *bind, const tsr__visit *v);
@@ -219,8 +216,5 @@ tsr_status tsr__count_rows(tsr__bind *bind, const tsr__bound *bound, int64_t *ou
  * wider ones: tsr__shard_type. */
 tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out);
 int tsr__shard_type(int type);
-
-/* Collects the rows of a frame (collect.c) in a terminal that is open; the table is of its home. */
-tsr_status tsr__collect_rows(tsr__bind *bind, tsr__window *window, tsr_table **out);
 
 #endif

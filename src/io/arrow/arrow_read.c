@@ -162,17 +162,6 @@ void tsr__arrow_close(tsr__arrow *arrow)
   tsr__del(heap, arrow, sizeof *arrow);
 }
 
-int tsr__arrow_columns(const tsr__arrow *arrow, const tsr__read_column **out)
-{
-  *out = arrow->columns;
-  return arrow->column_count;
-}
-
-int64_t tsr__arrow_rows(const tsr__arrow *arrow)
-{
-  return arrow->batch_count ? arrow->first[arrow->batch_count] : 0;
-}
-
 int64_t tsr__arrow_batches(const tsr__arrow *arrow)
 {
   return arrow->batch_count;
@@ -294,8 +283,10 @@ static tsr_status run_job(job *j, tsr__error *error)
   return tsr__stripes_finish(&j->stripes, what, error);
 }
 
-tsr_status tsr__arrow_read_parts(tsr__arrow *arrow, tsr__read_ask *read, tsr__error *error)
+/* Nothing is ever retyped. Contents at fault: TSR_EVALUE, TSR_EPARSE. */
+static tsr_status arrow_read(void *file, tsr__read_ask *read, tsr__error *error)
 {
+  tsr__arrow *arrow = file;
   job j = { .arrow = arrow };
   bool fine = tsr__stripes_open(&j.stripes, arrow->rt, read, arrow->columns, 0);
   size_t size = (size_t)(j.stripes.count + 1) * sizeof *j.faults;
@@ -315,7 +306,9 @@ static void arrow_close(void *file)
 
 static int arrow_columns(const void *file, const tsr__read_column **out)
 {
-  return tsr__arrow_columns(file, out);
+  const tsr__arrow *arrow = file;
+  *out = arrow->columns;
+  return arrow->column_count;
 }
 
 static const char *arrow_path(const void *file)
@@ -326,14 +319,10 @@ static const char *arrow_path(const void *file)
 
 static tsr_status arrow_count(void *file, int64_t *rows, tsr__error *error)
 {
+  const tsr__arrow *arrow = file;
   (void)error;
-  *rows = tsr__arrow_rows(file);
+  *rows = arrow->batch_count ? arrow->first[arrow->batch_count] : 0;
   return TSR_OK;
-}
-
-static tsr_status arrow_read(void *file, tsr__read_ask *read, tsr__error *error)
-{
-  return tsr__arrow_read_parts(file, read, error);
 }
 
 static bool arrow_borrow(void *file, int column, tsr__foreign *out)

@@ -18,11 +18,7 @@ typedef struct tsr__arrow tsr__arrow;
  * type, by name and format), TSR_ECOLUMN, TSR_ENOMEM. */
 tsr__arrow *tsr__arrow_open(tsr_runtime *rt, struct ArrowArrayStream *stream, tsr__error *error);
 void tsr__arrow_close(tsr__arrow *arrow);
-int tsr__arrow_columns(const tsr__arrow *arrow, const tsr__read_column **out);
-int64_t tsr__arrow_rows(const tsr__arrow *arrow);
 int64_t tsr__arrow_batches(const tsr__arrow *arrow);
-/* As tsr__csv_read_parts; nothing is ever retyped. Contents at fault: TSR_EVALUE, TSR_EPARSE. */
-tsr_status tsr__arrow_read_parts(tsr__arrow *arrow, tsr__read_ask *read, tsr__error *error);
 /* A column's values where they lie as devices want them: one batch, no nulls, aligned to 64 bytes.
  * The memory stays until its release, also when `arrow` is closed. */
 bool tsr__arrow_borrow(tsr__arrow *arrow, int column, tsr__foreign *out);

@@ -104,24 +104,6 @@ int tsr__csv_columns(const tsr__csv *csv, const tsr__read_column **out)
   return csv->column_count;
 }
 
-const char *tsr__csv_path(const tsr__csv *csv)
-{
-  return csv->path;
-}
-
-int64_t tsr__csv_bytes(const tsr__csv *csv)
-{
-  int64_t bytes = 0;
-  for (int f = 0; f < csv->file_count; f++)
-    bytes += csv->files[f].size >= 0 ? csv->files[f].size : csv->files[f].stored;
-  return bytes;
-}
-
-const char *tsr__csv_notes(const tsr__csv *csv)
-{
-  return tsr__text_get(&csv->notes);
-}
-
 int64_t tsr__csv_bad_rows(const tsr__csv *csv)
 {
   return csv->bad_rows;
@@ -148,7 +130,8 @@ static int csv_columns(const void *file, const tsr__read_column **out)
 
 static const char *csv_path(const void *file)
 {
-  return tsr__csv_path(file);
+  const tsr__csv *csv = file;
+  return csv->path;
 }
 
 static tsr_status csv_count(void *file, int64_t *rows, tsr__error *error)
@@ -166,14 +149,20 @@ static int64_t csv_widened(const void *file, int column, const char **text)
   return tsr__csv_widened(file, column, text);
 }
 
+/* Of packed files that were not read yet, what they hold packed: the only size known by then. */
 static int64_t csv_bytes(const void *file)
 {
-  return tsr__csv_bytes(file);
+  const tsr__csv *csv = file;
+  int64_t bytes = 0;
+  for (int f = 0; f < csv->file_count; f++)
+    bytes += csv->files[f].size >= 0 ? csv->files[f].size : csv->files[f].stored;
+  return bytes;
 }
 
 static const char *csv_notes(const void *file)
 {
-  return tsr__csv_notes(file);
+  const tsr__csv *csv = file;
+  return tsr__text_get(&csv->notes);
 }
 
 static tsr_status csv_front(void *file, int64_t want, int64_t *rows, tsr__error *error)

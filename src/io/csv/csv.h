@@ -92,9 +92,6 @@ tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_o
                              tsr__error *error);
 void tsr__csv_close(tsr__csv *csv);
 int tsr__csv_columns(const tsr__csv *csv, const tsr__read_column **out);
-const char *tsr__csv_path(const tsr__csv *csv); /* as it was given */
-/* What opening found that nobody asked for: lines that begin with a file's path, or "". */
-const char *tsr__csv_notes(const tsr__csv *csv);
 /* Rows that were left out, or in which something was made null; known once rows are counted. */
 int64_t tsr__csv_bad_rows(const tsr__csv *csv);
 
@@ -106,8 +103,6 @@ tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
 /* Finds the first `want` rows, or all where there are fewer, mostly without looking at what lies
  * behind them; `*rows` is how many were found. To be asked before each reading of them. */
 tsr_status tsr__csv_front(tsr__csv *csv, int64_t want, int64_t *rows, tsr__error *error);
-/* Bytes of text that reading a column takes: of packed files an estimate until they were read. */
-int64_t tsr__csv_bytes(const tsr__csv *csv);
 /* Reads. When a value contradicts its column's sampled type, nothing is lost: the column's
  * type is widened in the schema by the table above, `retyped` says how many, TSR_OK is returned and
  * the targets' contents are undefined: the caller allocates anew by the new types and calls again.

@@ -28,8 +28,12 @@ void tsr__csv_place(const tsr__csv_file *file, tsr__csv_window text, const char 
     *line += file->cuts[i].lines;
 }
 
-tsr_status tsr__csv_error_at(const tsr__csv_file *file, const char *at, tsr__error *error,
-                             const char *format, ...)
+/* Says that `at` is wrong: "path:line:column: " and the message. */
+static tsr_status error_at(const tsr__csv_file *file, const char *at, tsr__error *error,
+                           const char *format, ...) TSR_PRINTF(4, 5);
+
+static tsr_status error_at(const tsr__csv_file *file, const char *at, tsr__error *error,
+                           const char *format, ...)
 {
   int64_t line, column;
   char text[900];
@@ -42,7 +46,8 @@ tsr_status tsr__csv_error_at(const tsr__csv_file *file, const char *at, tsr__err
                         column, text);
 }
 
-const char *tsr__csv_quote(const char *at, size_t length, char out[96])
+/* Bytes as text for a message: cut, and what is not to be printed made visible. */
+static const char *quote(const char *at, size_t length, char out[96])
 {
   size_t used = 0, i = 0;
   for (; i < length && used < 80; i++) {
@@ -59,13 +64,13 @@ tsr_status tsr__csv_row_error(const tsr__csv_file *file, tsr__csv_found found,
                               const tsr__csv_row *row, tsr__error *error)
 {
   if (found == TSR__CSV_CUT)
-    return tsr__csv_error_at(file, row->fault, error,
-                             "the quote that opens here is never closed; a quote inside a quoted "
-                             "field is written twice");
-  return tsr__csv_error_at(file, row->fault, error,
-                           "text follows a closing quote, expected '%c' or the end of the line; a "
-                           "quote inside a quoted field is written twice",
-                           file->dialect.separator);
+    return error_at(file, row->fault, error,
+                    "the quote that opens here is never closed; a quote inside a quoted "
+                    "field is written twice");
+  return error_at(file, row->fault, error,
+                  "text follows a closing quote, expected '%c' or the end of the line; a "
+                  "quote inside a quoted field is written twice",
+                  file->dialect.separator);
 }
 
 tsr_status tsr__csv_fields_error(const tsr__csv_file *file, const tsr__csv_row *row, int64_t number,
@@ -77,12 +82,12 @@ tsr_status tsr__csv_fields_error(const tsr__csv_file *file, const tsr__csv_row *
   for (int64_t i = 0; i < some; i++) tsr__csv_next_field(&file->dialect, &at, row->next);
   size_t length = (size_t)(row->next - row->begin);
   if (length && row->next[-1] == file->dialect.newline) length--;
-  return tsr__csv_error_at(file, at, error,
-                           "row %" PRId64 " has %" PRId64 " field%s, expected %d as in the header: "
-                           "\"%s\"; a field that holds a '%c' needs quotes around it (or see the "
-                           "option bad_rows)",
-                           number, row->fields, row->fields == 1 ? "" : "s", file->fields,
-                           tsr__csv_quote(row->begin, length, text), file->dialect.separator);
+  return error_at(file, at, error,
+                  "row %" PRId64 " has %" PRId64 " field%s, expected %d as in the header: "
+                  "\"%s\"; a field that holds a '%c' needs quotes around it (or see the "
+                  "option bad_rows)",
+                  number, row->fields, row->fields == 1 ? "" : "s", file->fields,
+                  quote(row->begin, length, text), file->dialect.separator);
 }
 
 tsr__text_span tsr__csv_field_in(const tsr__csv *csv, int64_t row, int column)
@@ -118,16 +123,14 @@ tsr_status tsr__csv_value_error(const tsr__csv *csv, int64_t row, int column, ts
   const char *bad = bad_byte(field), *name = csv->columns[column].name;
   char text[96];
   if (bad)
-    return tsr__csv_error_at(file, bad, error,
-                             "row %" PRId64 ", column \"%s\": the byte 0x%02x in \"%s\" is not "
-                             "UTF-8, as in Latin-1 or other old encodings; convert the file (iconv "
-                             "-f LATIN1 -t UTF-8)",
-                             row, name, (unsigned char)*bad,
-                             tsr__csv_quote(field.at, field.length, text));
-  return tsr__csv_error_at(
-      file, field.at, error,
-      "row %" PRId64 ", column \"%s\": \"%s\" is no %s, the type that was "
-      "given for the column; give it the type text, or see the option bad_rows",
-      row, name, tsr__csv_quote(field.at, field.length, text),
-      tsr_coltype_name(csv->columns[column].type));
+    return error_at(file, bad, error,
+                    "row %" PRId64 ", column \"%s\": the byte 0x%02x in \"%s\" is not "
+                    "UTF-8, as in Latin-1 or other old encodings; convert the file (iconv "
+                    "-f LATIN1 -t UTF-8)",
+                    row, name, (unsigned char)*bad, quote(field.at, field.length, text));
+  return error_at(file, field.at, error,
+                  "row %" PRId64 ", column \"%s\": \"%s\" is no %s, the type that was "
+                  "given for the column; give it the type text, or see the option bad_rows",
+                  row, name, quote(field.at, field.length, text),
+                  tsr_coltype_name(csv->columns[column].type));
 }

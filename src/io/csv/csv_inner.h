@@ -242,8 +242,6 @@ enum { TSR__CSV_NO_ROOM = -1, TSR__CSV_SHORT = -2 };
 
 /* Whether a file is read by views. */
 bool tsr__csv_windowed(const tsr__csv_file *file);
-/* Shows bytes from .. to - 1 of a file's text; returns 0, an errno, or one of the above. */
-int tsr__csv_view_open(tsr__csv_view *view, const tsr__csv_file *file, int64_t from, int64_t to);
 /* Shows rows first .. last - 1, which there are. */
 int tsr__csv_view_rows(tsr__csv_view *view, const tsr__csv_file *file, int64_t first, int64_t last);
 void tsr__csv_view_close(tsr__csv_view *view, tsr__heap *heap);
@@ -361,11 +359,6 @@ tsr_status tsr__csv_no_memory(const tsr__csv *csv, tsr__error *error);
 /* 1-based line and column (in bytes) of a place in a file's text, or in its beginning. */
 void tsr__csv_place(const tsr__csv_file *file, tsr__csv_window text, const char *at, int64_t *line,
                     int64_t *column);
-/* Says that `at` is wrong: "path:line:column: " and the message. */
-tsr_status tsr__csv_error_at(const tsr__csv_file *file, const char *at, tsr__error *error,
-                             const char *format, ...) TSR_PRINTF(4, 5);
-/* Bytes as text for a message: cut, and what is not to be printed made visible. */
-const char *tsr__csv_quote(const char *at, size_t length, char out[96]);
 tsr_status tsr__csv_row_error(const tsr__csv_file *file, tsr__csv_found found,
                               const tsr__csv_row *row, tsr__error *error);
 tsr_status tsr__csv_fields_error(const tsr__csv_file *file, const tsr__csv_row *row, int64_t number,
@@ -381,8 +374,6 @@ tsr_status tsr__csv_value_error(const tsr__csv *csv, int64_t row, int column, ts
 unsigned tsr__csv_classify(const tsr__csv *csv, tsr__text_span field, tsr__read_value *value);
 /* Whether a value of that class is one of the column's type. */
 bool tsr__csv_fits(tsr_coltype type, unsigned class, const tsr__read_value *value);
-/* Whether a field of a text column is null: see text_nulls. */
-bool tsr__csv_is_null_text(const tsr__csv *csv, tsr__text_span field);
 
 /* What one worker knows of one target. Workers are given stripes in the order of the rows, so what
  * comes first here came first in the file, among that worker's rows. */

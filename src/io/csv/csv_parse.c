@@ -40,7 +40,8 @@ static bool is_marker(const tsr__csv *csv, tsr__text_span f)
   return csv->null_bytes && f.length == 1 && (unsigned char)f.at[0] == TSR__CSV_NULL;
 }
 
-bool tsr__csv_is_null_text(const tsr__csv *csv, tsr__text_span f)
+/* Whether a field of a text column is null: see text_nulls. */
+static bool is_null_text(const tsr__csv *csv, tsr__text_span f)
 {
   if (csv->opts.text_nulls) return f.length == 0 || is_marker(csv, f);
   return csv->null_bytes && f.length == 1 && (unsigned char)f.at[0] == TSR__CSV_NULL;
@@ -482,8 +483,7 @@ static uint64_t text_word(const struct job *job, int row, int count, int32_t *ou
   uint64_t valid = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
   if (job->csv->opts.text_nulls || job->csv->null_bytes)
     for (int i = 0; i < count; i++)
-      if (tsr__csv_is_null_text(job->csv, field_at(&job->fields, row + i)))
-        valid &= ~(UINT64_C(1) << i);
+      if (is_null_text(job->csv, field_at(&job->fields, row + i))) valid &= ~(UINT64_C(1) << i);
   code_texts(job, row, count, valid & job->keep, out);
   if (!job->batch->ascii && (valid & ~job->keep)) check_dropped(job, row, valid & ~job->keep);
   if (job->lane->dict.failed) job->lane->no_memory = true;

@@ -22,7 +22,8 @@ bool tsr__csv_windowed(const tsr__csv_file *file)
   return file->indexed && !file->data;
 }
 
-int tsr__csv_view_open(tsr__csv_view *view, const tsr__csv_file *file, int64_t from, int64_t to)
+/* Shows bytes from .. to - 1 of a file's text; returns 0, an errno, NO_ROOM or SHORT. */
+static int view_open(tsr__csv_view *view, const tsr__csv_file *file, int64_t from, int64_t to)
 {
   int64_t first = from > TSR__CSV_FRONT ? from - TSR__CSV_FRONT : 0, got;
   int64_t last = to + TSR__CSV_PAD < file->size ? to + TSR__CSV_PAD : file->size;
@@ -65,7 +66,7 @@ tsr_status tsr__csv_view_error(const tsr__csv_file *file, int code, int64_t end,
 int tsr__csv_view_rows(tsr__csv_view *view, const tsr__csv_file *file, int64_t first, int64_t last)
 {
   int64_t from, to = tsr__csv_granules_of(file, first, last, &from);
-  return tsr__csv_view_open(view, file, from, to);
+  return view_open(view, file, from, to);
 }
 
 /* ---- counting ------------------------------------------------------------------------------ */
@@ -113,7 +114,7 @@ static void survey_task(void *user, int64_t task, int worker)
   int64_t from = file->body + first * bytes, to = file->body + last * bytes;
   if (atomic_load(&s->code)) return;
   if (to > file->end) to = file->end;
-  int code = tsr__csv_view_open(view, file, from, to);
+  int code = view_open(view, file, from, to);
   if (code) {
     failed(s, file, code, view->end);
     return;

@@ -440,11 +440,6 @@ int tsr__json_columns(const tsr__json *json, const tsr__read_column **out)
   return json->column_count;
 }
 
-const char *tsr__json_path(const tsr__json *json)
-{
-  return json->path;
-}
-
 int64_t tsr__json_rows(const tsr__json *json)
 {
   return json->rows;
@@ -469,7 +464,8 @@ static int json_columns(const void *file, const tsr__read_column **out)
 
 static const char *json_path(const void *file)
 {
-  return tsr__json_path(file);
+  const tsr__json *json = file;
+  return json->path;
 }
 
 static tsr_status json_count(void *file, int64_t *rows, tsr__error *error)

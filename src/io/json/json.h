@@ -51,7 +51,6 @@ tsr__json *tsr__json_open(tsr_runtime *rt, const char *path, const tsr__json_opt
                           tsr__error *error);
 void tsr__json_close(tsr__json *json);
 int tsr__json_columns(const tsr__json *json, const tsr__read_column **out);
-const char *tsr__json_path(const tsr__json *json);
 int64_t tsr__json_rows(const tsr__json *json);
 /* Rows that were left out, or in which something was made null. */
 int64_t tsr__json_bad_rows(const tsr__json *json);

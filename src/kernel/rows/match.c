@@ -43,8 +43,10 @@ static tsr_status short_of_memory(tsr__error *error)
 
 /* ---- pieces ---- */
 
-tsr_status tsr__match_cut(tsr_runtime *rt, const tsr__parts *parts, tsr__match_piece **out,
-                          int64_t *count, tsr__error *error)
+/* Tasks are pieces of at most PIECE rows of one part, whatever the number of parts, so that one
+ * large part does not keep a worker busy while the others wait. */
+static tsr_status cut(tsr_runtime *rt, const tsr__parts *parts, tsr__match_piece **out,
+                      int64_t *count, tsr__error *error)
 {
   int64_t pieces = 0;
   for (int p = 0; p < parts->count; p++) pieces += (parts->rows[p] + PIECE - 1) / PIECE;
@@ -218,7 +220,7 @@ tsr_status tsr__match_open(tsr_runtime *rt, const tsr__parts *left, int how, tsr
     m->table[p] = (tsr__match_table){ .device = left->device[p],
                                       .left_rows = left->rows[p],
                                       .seed = tsr__key_seed_of(rt->heap.seed) };
-  tsr_status status = tsr__match_cut(rt, left, &m->left, &m->left_count, error);
+  tsr_status status = cut(rt, left, &m->left, &m->left_count, error);
   m->left_room = m->left_count;
   return status;
 }
@@ -234,7 +236,7 @@ static tsr_status open(tsr__matched *m, const tsr__match_ask *ask, tsr__error *e
     t->right = ask->right->word[p];
     t->right_null = ask->right->null ? ask->right->null[p] : NULL;
   }
-  return tsr__match_cut(m->rt, ask->right_parts, &m->right, &m->right_count, error);
+  return cut(m->rt, ask->right_parts, &m->right, &m->right_count, error);
 }
 
 tsr_status tsr__match_find(tsr_runtime *rt, const tsr__match_ask *ask, tsr__matched *out,

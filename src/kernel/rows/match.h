@@ -120,8 +120,6 @@ tsr_status tsr__match_room(tsr_runtime *rt, int device, int64_t bytes, tsr__erro
 /* A matched without tables, its left rows cut into pieces. On failure tsr__match_free takes it. */
 tsr_status tsr__match_open(tsr_runtime *rt, const tsr__parts *left, int how, tsr__matched *out,
                            tsr__error *error);
-tsr_status tsr__match_cut(tsr_runtime *rt, const tsr__parts *parts, tsr__match_piece **out,
-                          int64_t *count, tsr__error *error);
 /* Memory of a part: 0 table, 1 links, 2 match[]. */
 tsr_status tsr__match_take(tsr__matched *matched, int part, int which, int64_t bytes,
                            tsr__error *error);

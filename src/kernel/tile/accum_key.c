@@ -12,7 +12,9 @@ static bool largest(const tsr__partial *p)
   return p->ops == &tsr__accum_MAX || p->ops == &tsr__accum_ARGMAX;
 }
 
-int64_t tsr__key_of_none(int dtype, bool largest)
+/* The order key of no value: above (min) or below (max) all others; of the dtype's own range, so
+ * that reading it gives the largest or smallest value, infinity for floats. */
+static int64_t key_of_none(int dtype, bool largest)
 {
   if (tsr__dtype_float((tsr_dtype)dtype))
     return tsr__key_of_f64(largest ? -(double)INFINITY : (double)INFINITY);
@@ -25,7 +27,7 @@ int64_t tsr__key_of_none(int dtype, bool largest)
 
 static void no_keys(const tsr__partial *p, size_t from, size_t to)
 {
-  tsr__accum_fill(p, from, to, tsr__key_of_none(p->dtype, largest(p)));
+  tsr__accum_fill(p, from, to, key_of_none(p->dtype, largest(p)));
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
@@ -163,7 +165,7 @@ typedef struct best {
 
 static void no_places(const tsr__partial *p, size_t from, size_t to)
 {
-  int64_t *data = p->data, none = tsr__key_of_none(p->dtype, largest(p));
+  int64_t *data = p->data, none = key_of_none(p->dtype, largest(p));
   for (size_t i = from; i < to; i++) data[i] = i % 2 ? -1 : none;
 }
 

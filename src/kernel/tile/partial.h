@@ -43,8 +43,4 @@ void tsr__partial_free(tsr__partial *partial);
 tsr_status tsr__cpu_all_reduce(const tsr__all_reduce *combine, tsr__traffic *traffic,
                                tsr__error *error);
 
-/* The order key of no value: above (min) or below (max) all others; of the dtype's own range, so
- * that reading it gives the largest or smallest value, infinity for floats. */
-int64_t tsr__key_of_none(int dtype, bool largest);
-
 #endif
