@@ -430,7 +430,7 @@ def check_device_calls(build, files):
 
 
 # What tiles may call of the C library: all exact or rounded once, so the same on every machine.
-TILE_CALLS = re.compile(r"(copysign|floor|ceil|trunc|rint|sqrt)f?|fma|fabsf?|mem\w+|_\w+")
+TILE_CALLS = re.compile(r"(copysign|floor|ceil|trunc|rint|sqrt)f?|fmaf?|fabsf?|mem\w+|_\w+")
 
 
 def check_tiles(build):

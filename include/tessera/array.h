@@ -175,7 +175,8 @@ TSR_API tsr_array *tsr_scatter_add_at(tsr_array *a, tsr_array *indices, tsr_arra
                                       const char *site);
 
 /* Products of matrices: [..., m, k] times [..., k, n] is [..., m, n], the dims before being equal.
- * Sums go by ascending k, in f64 for floats (docs/NUMERICS.md); integers wrap. Local. */
+ * An element is a chain of fused multiply-adds by ascending k (docs/NUMERICS.md); integers wrap.
+ * Local. */
 TSR_API tsr_array *tsr_matmul_at(tsr_array *a, tsr_array *b, const char *site);
 
 /* ---- views ----------------------------------------------------------------------------- */

@@ -731,14 +731,11 @@ static void matmul(const tsr__program *program, int n, cell **value)
     int64_t row = i / columns, matrix = row / rows, column = i % columns;
     double sum = depth ? -0.0 : 0;
     uwide whole_sum = 0;
+    bool twice = g->dtype == TSR_F64;
     for (int64_t k = 0; k < depth; k++) {
       cell x = left[row * depth + k], y = right[(matrix * depth + k) * columns + column];
-      if (naive_is_real(g->dtype)) {
-        double product = x.f * y.f;
-        sum += product;
-      } else {
-        whole_sum += (uwide)x.i * (uwide)y.i;
-      }
+      if (!naive_is_real(g->dtype)) whole_sum += (uwide)x.i * (uwide)y.i;
+      else sum = twice ? fma(x.f, y.f, sum) : (double)fmaf((float)x.f, (float)y.f, (float)sum);
     }
     value[n][i] = naive_is_real(g->dtype) ? real(g->dtype, sum) : whole(g->dtype, (wide)whole_sum);
   }

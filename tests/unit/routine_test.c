@@ -244,10 +244,7 @@ TEST_TIMEOUT(large_products_are_those_of_a_loop, 200)
     for (int i = 0; i < M; i++)
       for (int j = 0; j < N; j++) {
         double sum = 0;
-        for (int k = 0; k < K; k++) {
-          double one = a[i * K + k] * b[k * N + j];
-          sum += one;
-        }
+        for (int k = 0; k < K; k++) sum = fma(a[i * K + k], b[k * N + j], sum);
         CHECK_F64_BITS(c[i * N + j], sum);
       }
     tsr_scope_close(s);

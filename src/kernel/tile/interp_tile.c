@@ -715,7 +715,5 @@ const tsr__tiles TILES(tiles) = {
   .keep = { TILES(keep_8), TILES(keep_16), TILES(keep_32), TILES(keep_64) },
   .units = TILES(units),
   .within = TILES(within),
-  .product_f64 = TILES(product_f64),
-  .product_u64 = TILES(product_u64),
-  .product_u32 = TILES(product_u32),
+  .products = TILES(products),
 };

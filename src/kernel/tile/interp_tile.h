@@ -9,6 +9,7 @@
 
 #include "kernel/exact/exact_tile.h"
 #include "kernel/fuse/kir.h"
+#include "kernel/tile/panels.h"
 
 /* How many elements; bit k of `scalar`: operand k is one element, used for all. */
 typedef struct tsr__stretch {
@@ -42,9 +43,6 @@ typedef struct tsr__unit {
   bool special;
 } tsr__unit;
 
-/* Rows and columns of a block of a matrix product. */
-enum { TSR__PRODUCT_ROWS = 6, TSR__PRODUCT_COLUMNS = 8 };
-
 typedef struct tsr__tiles {
   const char *isa; /* "baseline", "avx2", "avx512" */
   const tsr__exact_ops *exact;
@@ -66,10 +64,7 @@ typedef struct tsr__tiles {
   void (*keep[TSR__SIZES])(void *out, const void *x, const tsr__keep *keep);
   /* x in units, as two words of two's complement. False: some x is no such number. */
   bool (*units)(uint64_t *low, uint64_t *high, const double *x, int n, const tsr__unit *unit);
-  /* c += a b for panels of matrices (product_tile.c), all of `depth`. */
-  void (*product_f64)(void *c, const void *a, const void *b, int64_t depth);
-  void (*product_u64)(void *c, const void *a, const void *b, int64_t depth);
-  void (*product_u32)(void *c, const void *a, const void *b, int64_t depth);
+  const tsr__products *products; /* by tsr__product_kind */
   /* Whether no x lies outside -most - 1 .. most, where most + 1 is a power of two. */
   bool (*within)(const int64_t *x, int n, int64_t most);
 } tsr__tiles;

@@ -118,11 +118,18 @@ TILE_KEEP(keep_32)
 TILE_KEEP(keep_64)
 bool TSR__ISA_NAME(tsr__units)(uint64_t *low, uint64_t *high, const double *x, int n,
                                const tsr__unit *unit);
-#define TILE_PRODUCT(name) \
-  void TSR__ISA_NAME(tsr__##name)(void *c, const void *a, const void *b, int64_t depth);
-TILE_PRODUCT(product_f64)
-TILE_PRODUCT(product_u64)
-TILE_PRODUCT(product_u32)
+/* What may be packed for a kind of products. */
+/* clang-format off */
+#define TILE_PACKS_f32(X) X(f32, F32) X(f32, F16) X(f32, BF16)
+#define TILE_PACKS_f64(X) X(f64, F64) X(f64, F32) X(f64, F16) X(f64, BF16)
+#define TILE_PACKS_u32(X) X(u32, I8) X(u32, I16) X(u32, I32) X(u32, U8) X(u32, U16) X(u32, U32)
+#define TILE_PACKS_u64(X) \
+  X(u64, I8) X(u64, I16) X(u64, I32) X(u64, I64) X(u64, U8) X(u64, U16) X(u64, U32) X(u64, U64)
+/* clang-format on */
+#define TILE_PACK(kind, dtype) tsr__pack_fn TSR__ISA_NAME(tsr__pack_##dtype##_##kind);
+TILE_PACKS_f32(TILE_PACK) TILE_PACKS_f64(TILE_PACK) TILE_PACKS_u32(TILE_PACK)
+    TILE_PACKS_u64(TILE_PACK) extern const tsr__products
+    TSR__ISA_NAME(tsr__products)[TSR__PRODUCT_KINDS];
 bool TSR__ISA_NAME(tsr__within)(const int64_t *x, int n, int64_t most);
 void TSR__ISA_NAME(tsr__uniform_f64)(double *out, int64_t first, int64_t n, const int64_t key[2]);
 void TSR__ISA_NAME(tsr__uniform_f32)(float *out, int64_t first, int64_t n, const int64_t key[2]);

@@ -1,0 +1,420 @@
+/* Blocked products: how a large one is cut for workers, caches and registers.
+ *
+ *   task    a block of a part's result, kept while all of the depth passes, DEPTH at a time
+ *   block   panels of rows, panels of columns: each pair of them is one tile function's work
+ *
+ *               columns                       what of the result can be computed where it lies is:
+ *            .-----------.                    whole panels of columns side by side, in the kind of
+ *       rows |   |   |   |edge                number that it has. The rest, `edge` or all, is kept
+ *            '-----------'                    in the task's memory and written at the end
+ *
+ * Invariant: an element takes its products in order of the depth, all of which is here, so neither
+ * blocks nor workers can show. */
+#include "kernel/routine/product.h"
+
+#include "topology/half.h"
+
+enum {
+  DEPTH = 256,
+  ROW_BYTES = 1344, /* of the rows of a block at one k: with those of the columns and DEPTH they */
+  COLUMN_BYTES = 2048, /* fit the second cache */
+  SMALL = 1 << 17,     /* products that are not worth waking a worker for */
+  TASKS = 4            /* a worker should have, where they are no smaller than that */
+};
+
+typedef struct blocking {
+  const tsr__product_call *call;
+  enum tsr__product_kind kind;
+  const tsr__products *ops;
+  size_t size;       /* of a number of the kind */
+  int rows, columns; /* of a block, whole panels */
+  int64_t *first;    /* of each part its first task, and their number behind them */
+  int64_t together;  /* so many small products are one task */
+  _Atomic bool failed;
+  tsr__progress progress;
+} blocking;
+
+static int64_t blocks_of(int64_t size, int64_t block)
+{
+  return (size + block - 1) / block;
+}
+
+/* ---- indices --------------------------------------------------------------------------------- */
+
+void tsr__product_add(tsr__product_part *part, int side, tsr__product_index index)
+{
+  tsr__product_list *list = &part->list[side];
+  list->at[list->count++] = index;
+  list->size *= index.size;
+}
+
+/* Where elements of a list lie in two arrays; by which members, LEFT, RIGHT and OUT say. */
+enum { LEFT, RIGHT, OUT };
+
+static int64_t step_of(const tsr__product_index *index, int array)
+{
+  return array == LEFT ? index->left : array == RIGHT ? index->right : index->out;
+}
+
+/* Offsets of elements first .. first + n - 1 of a list in an array; past its end the last. */
+static void offsets(const tsr__product_list *list, int array, int64_t first, int64_t n,
+                    int64_t *out)
+{
+  int64_t at[TSR__PRODUCT_INDICES] = { 0 }, offset = 0, rest = first;
+  for (int d = list->count - 1; d >= 0; d--) {
+    at[d] = rest % list->at[d].size;
+    rest /= list->at[d].size;
+    offset += at[d] * step_of(&list->at[d], array);
+  }
+  for (int64_t i = 0; i < n; i++) {
+    out[i] = offset;
+    if (first + i + 1 >= list->size) continue;
+    for (int d = list->count - 1; d >= 0; d--) {
+      offset += step_of(&list->at[d], array);
+      if (++at[d] < list->at[d].size) break;
+      offset -= at[d] * step_of(&list->at[d], array);
+      at[d] = 0;
+    }
+  }
+}
+
+static int64_t offset_of(const tsr__product_list *list, int array, int64_t i)
+{
+  int64_t offset;
+  offsets(list, array, i, 1, &offset);
+  return offset;
+}
+
+/* Whether n offsets are so far from each other; of one `step` says nothing. */
+static bool equidistant(const int64_t *at, int64_t n, int64_t step)
+{
+  for (int64_t i = 1; i < n; i++)
+    if (at[i] != at[0] + i * step) return false;
+  return true;
+}
+
+/* ---- a task's block -------------------------------------------------------------------------- */
+
+typedef struct block {
+  const blocking *plan;
+  const tsr__product_part *part;
+  int64_t row, column, rows, columns, depth; /* depth: of the whole part */
+  const char *left, *right;                  /* of its batch */
+  char *out;
+  int64_t edge; /* columns from here on are in `kept` */
+  int64_t kept_row;
+  bool ready; /* panels of columns may be read where they lie */
+  char *a, *b, *kept;
+  int64_t *in_row, *out_row, *in_column, *out_column, *left_step, *right_step;
+} block;
+
+static int64_t whole_panels(int64_t n, int64_t panel)
+{
+  return blocks_of(n, panel) * panel;
+}
+
+/* One panel of the left's rows or of the right's columns. */
+static void pack_panel(const block *p, bool right, int64_t at, int64_t depth)
+{
+  const tsr__products *ops = p->plan->ops;
+  tsr__packing job = { .from = right ? p->right : p->left,
+                       .line = (right ? p->in_column : p->in_row) + at,
+                       .step = right ? p->right_step : p->left_step,
+                       .depth = depth,
+                       .high = right ? ops->wide : ops->high,
+                       .to = (right ? p->b : p->a) + (size_t)(at * depth) * p->plan->size };
+  ops->pack[p->plan->call->in](&job);
+}
+
+/* Whether a panel of columns is read where it lies: to be packed it has too few rows to meet. */
+static bool lies_ready(const block *p, int64_t column)
+{
+  int wide = p->plan->ops->wide;
+  return p->ready && column + wide <= p->columns && equidistant(p->in_column + column, wide, 1);
+}
+
+static void pack(block *p, int64_t depth)
+{
+  const blocking *plan = p->plan;
+  p->ready = p->rows <= plan->ops->high && tsr_dtype_size(plan->call->in) == plan->size &&
+             (depth < 2 || equidistant(p->right_step, depth, p->right_step[1] - p->right_step[0]));
+  for (int64_t i = 0; i < p->rows; i += plan->ops->high) pack_panel(p, false, i, depth);
+  for (int64_t j = 0; j < p->columns; j += plan->ops->wide)
+    if (!lies_ready(p, j)) pack_panel(p, true, j, depth);
+}
+
+/* All panels of rows by all panels of columns; one of rows is kept near while the others pass. */
+static void multiply(const block *p, int64_t depth, bool fresh)
+{
+  const tsr__products *ops = p->plan->ops;
+  size_t size = p->plan->size;
+  tsr__tile_product job = { .a_step = ops->high, .depth = depth, .fresh = fresh };
+  for (int64_t i = 0; i < p->rows; i += ops->high)
+    for (int64_t j = 0; j < p->columns; j += ops->wide) {
+      bool kept = j >= p->edge, ready = lies_ready(p, j);
+      int64_t left = p->rows - i;
+      job.rows = left < ops->high ? (int)left : ops->high;
+      job.a = p->a + (size_t)(i * depth) * size;
+      job.b = ready ? p->right + (size_t)(p->in_column[j] + p->right_step[0]) * size
+                    : p->b + (size_t)(j * depth) * size;
+      job.b_step = !ready ? ops->wide : depth > 1 ? p->right_step[1] - p->right_step[0] : 0;
+      job.c_row = kept ? p->kept_row : p->rows > 1 ? p->out_row[1] - p->out_row[0] : 0;
+      job.c = kept ? p->kept + (size_t)(i * p->kept_row + j - p->edge) * size
+                   : p->out + (size_t)(p->out_row[i] + p->out_column[j]) * size;
+      ops->product(&job);
+    }
+}
+
+#define WRITE(T, FROM, VALUE)                                                 \
+  do {                                                                        \
+    T *to = (T *)(void *)p->out + p->out_row[i];                              \
+    const FROM *from = (const FROM *)(const void *)p->kept + i * p->kept_row; \
+    for (int64_t j = p->edge; j < p->columns; j++)                            \
+      to[p->out_column[j]] = VALUE(from[j - p->edge]);                        \
+  } while (0)
+
+static void write_kept(const block *p)
+{
+  tsr_dtype dtype = p->plan->call->out;
+  for (int64_t i = 0; i < p->rows; i++) switch (tsr_dtype_size(dtype)) {
+    case 1: WRITE(uint8_t, uint32_t, (uint8_t)); break;
+    case 2:
+      if (dtype == TSR_F16) WRITE(uint16_t, float, tsr__f16_of);
+      else if (dtype == TSR_BF16) WRITE(uint16_t, float, tsr__bf16_of);
+      else WRITE(uint16_t, uint32_t, (uint16_t));
+      break;
+    case 4: WRITE(uint32_t, uint32_t, (uint32_t)); break;
+    default: WRITE(uint64_t, uint64_t, (uint64_t));
+    }
+}
+
+/* Where the block's rows and columns lie, and how much of it can be computed there. */
+static void place_block(block *p)
+{
+  const tsr__products *ops = p->plan->ops;
+  const tsr__product_list *rows = &p->part->list[TSR__ROWS];
+  const tsr__product_list *columns = &p->part->list[TSR__COLUMNS];
+  offsets(rows, LEFT, p->row, whole_panels(p->rows, ops->high), p->in_row);
+  offsets(rows, OUT, p->row, p->rows, p->out_row);
+  offsets(columns, RIGHT, p->column, whole_panels(p->columns, ops->wide), p->in_column);
+  offsets(columns, OUT, p->column, p->columns, p->out_column);
+  bool there = tsr_dtype_size(p->plan->call->out) == p->plan->size &&
+               equidistant(p->out_column, p->columns, 1) &&
+               (p->rows < 2 || equidistant(p->out_row, p->rows, p->out_row[1] - p->out_row[0]));
+  p->edge = there ? p->columns / ops->wide * ops->wide : 0;
+  p->kept_row = whole_panels(p->columns - p->edge, ops->wide);
+}
+
+/* Of no products there is nothing to add: 0. */
+static void clear(const block *p)
+{
+  size_t size = tsr_dtype_size(p->plan->call->out);
+  for (int64_t i = 0; i < p->rows; i++)
+    for (int64_t j = 0; j < p->columns; j++)
+      memset(p->out + (size_t)(p->out_row[i] + p->out_column[j]) * size, 0, size);
+}
+
+static void run_block(blocking *plan, block *p, int worker)
+{
+  const tsr__product_list *depths = &p->part->list[TSR__DEPTH];
+  place_block(p);
+  if (!p->depth) {
+    clear(p);
+    return;
+  }
+  for (int64_t first = 0; first < p->depth; first += DEPTH) {
+    int64_t depth = p->depth - first < DEPTH ? p->depth - first : DEPTH;
+    if (tsr__progress_stops(&plan->progress, worker)) return;
+    offsets(depths, LEFT, first, depth, p->left_step);
+    offsets(depths, RIGHT, first, depth, p->right_step);
+    pack(p, depth);
+    multiply(p, depth, !first);
+  }
+  write_kept(p);
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+static int64_t down_of(const blocking *plan, const tsr__product_part *part)
+{
+  return blocks_of(part->list[TSR__ROWS].size, plan->rows);
+}
+
+static int64_t across_of(const blocking *plan, const tsr__product_part *part)
+{
+  return blocks_of(part->list[TSR__COLUMNS].size, plan->columns);
+}
+
+static int64_t blocks_in(const blocking *plan, const tsr__product_part *part)
+{
+  return part->list[TSR__BATCH].size * down_of(plan, part) * across_of(plan, part);
+}
+
+/* A task's memory, cut up. */
+static size_t give_room(const blocking *plan, block *p, char *memory)
+{
+  size_t size = plan->size, at = 0;
+  size_t lines = (size_t)(plan->rows + plan->columns);
+#define TAKE(member, bytes)                        \
+  do {                                             \
+    if (memory) p->member = (void *)(memory + at); \
+    at += ((size_t)(bytes) + 63) / 64 * 64;        \
+  } while (0)
+  TAKE(a, (size_t)plan->rows * DEPTH * size);
+  TAKE(b, (size_t)plan->columns * DEPTH * size);
+  TAKE(kept, (size_t)plan->rows * (size_t)plan->columns * size);
+  TAKE(in_row, lines * sizeof(int64_t));
+  TAKE(out_row, lines * sizeof(int64_t));
+  TAKE(in_column, lines * sizeof(int64_t));
+  TAKE(out_column, lines * sizeof(int64_t));
+  TAKE(left_step, DEPTH * sizeof(int64_t));
+  TAKE(right_step, DEPTH * sizeof(int64_t));
+#undef TAKE
+  return at;
+}
+
+static void set_block(const blocking *plan, block *p, int64_t n)
+{
+  const tsr__product_part *part = p->part;
+  int64_t across = across_of(plan, part), down = down_of(plan, part);
+  int64_t batch = n / (across * down);
+  const tsr__product_list *rows = &part->list[TSR__ROWS], *columns = &part->list[TSR__COLUMNS];
+  p->row = n / across % down * plan->rows;
+  p->column = n % across * plan->columns;
+  p->rows = rows->size - p->row < plan->rows ? rows->size - p->row : plan->rows;
+  p->columns =
+      columns->size - p->column < plan->columns ? columns->size - p->column : plan->columns;
+  p->depth = part->list[TSR__DEPTH].size;
+  const tsr__product_list *batches = &part->list[TSR__BATCH];
+  int64_t in = (int64_t)tsr_dtype_size(plan->call->in),
+          out = (int64_t)tsr_dtype_size(plan->call->out);
+  p->left = (const char *)part->left + offset_of(batches, LEFT, batch) * in;
+  p->right = (const char *)part->right + offset_of(batches, RIGHT, batch) * in;
+  p->out = (char *)part->out + offset_of(batches, OUT, batch) * out;
+}
+
+static void block_task(void *user, int64_t task, int worker)
+{
+  blocking *plan = user;
+  int part = 0;
+  while (task >= plan->first[part + 1]) part++;
+  block p = { .plan = plan, .part = &plan->call->parts[part] };
+  tsr__scratch *scratch = tsr__scratch_take(plan->call->rt, give_room(plan, &p, NULL) + 64);
+  if (!scratch) {
+    plan->failed = true;
+    return;
+  }
+  give_room(plan, &p, (char *)scratch->memory);
+  int64_t first = (task - plan->first[part]) * plan->together, all = blocks_in(plan, p.part);
+  int64_t end = all - first < plan->together ? all : first + plan->together;
+  for (int64_t n = first; n < end; n++) {
+    set_block(plan, &p, n);
+    run_block(plan, &p, worker);
+  }
+  tsr__scratch_give(plan->call->rt, scratch);
+}
+
+/* ---- how it is cut --------------------------------------------------------------------------- */
+
+/* Lanes go along columns: a result of few columns and more rows is computed transposed. */
+static void turn(tsr__product_part *part, int wide)
+{
+  tsr__product_list *rows = &part->list[TSR__ROWS], *columns = &part->list[TSR__COLUMNS];
+  if (columns->size >= wide || rows->size <= columns->size) return;
+  tsr__product_list list = *rows;
+  *rows = *columns;
+  *columns = list;
+  const void *left = part->left;
+  part->left = part->right;
+  part->right = left;
+  for (int side = 0; side < TSR__SIDES; side++)
+    for (int d = 0; d < part->list[side].count; d++) {
+      tsr__product_index *index = &part->list[side].at[d];
+      int64_t step = index->left;
+      index->left = index->right;
+      index->right = step;
+    }
+}
+
+static enum tsr__product_kind kind_of(tsr_dtype out)
+{
+  size_t size = tsr_dtype_size(out);
+  if (tsr__dtype_float(out)) return size == 8 ? TSR__PRODUCT_F64 : TSR__PRODUCT_F32;
+  return size == 8 ? TSR__PRODUCT_U64 : TSR__PRODUCT_U32;
+}
+
+static double products_in(const tsr__product_part *part)
+{
+  double products = 1;
+  for (int side = 0; side < TSR__SIDES; side++) products *= (double)part->list[side].size;
+  return products;
+}
+
+static int64_t tasks_of(blocking *plan)
+{
+  int64_t tasks = 0;
+  for (int p = 0; p < plan->call->part_count; p++) {
+    plan->first[p] = tasks;
+    tasks += blocks_of(blocks_in(plan, &plan->call->parts[p]), plan->together);
+  }
+  plan->first[plan->call->part_count] = tasks;
+  return tasks;
+}
+
+/* As large blocks as fit the cache, of even sizes; smaller ones while workers would idle. */
+static int64_t cut(blocking *plan, double products)
+{
+  int64_t rows = 1, columns = 1, down = 1, across = 1,
+          enough = TASKS * tsr__worker_count(plan->call->rt);
+  for (int p = 0; p < plan->call->part_count; p++) {
+    const tsr__product_list *list = plan->call->parts[p].list;
+    if (list[TSR__ROWS].size > rows) rows = list[TSR__ROWS].size;
+    if (list[TSR__COLUMNS].size > columns) columns = list[TSR__COLUMNS].size;
+  }
+  down = blocks_of(rows, ROW_BYTES / (int64_t)plan->size);
+  across = blocks_of(columns, COLUMN_BYTES / (int64_t)plan->size);
+  for (plan->together = 1;;) {
+    plan->rows = (int)whole_panels(blocks_of(rows, down), plan->ops->high);
+    plan->columns = (int)whole_panels(blocks_of(columns, across), plan->ops->wide);
+    int64_t tasks = tasks_of(plan);
+    bool high = plan->rows > plan->ops->high, wide = plan->columns > plan->ops->wide;
+    if (tasks >= enough || products < (double)SMALL * (double)(tasks + 1) || !(high || wide)) break;
+    if (high && (!wide || plan->rows >= plan->columns)) down *= 2;
+    else across *= 2;
+  }
+  int64_t tasks = tasks_of(plan);
+  if (tasks > enough) plan->together = 1 + (int64_t)(SMALL * (double)tasks / (products + 1));
+  return plan->together > 1 ? tasks_of(plan) : tasks;
+}
+
+tsr_status tsr__product_run(const tsr__product_call *call, tsr__error *error)
+{
+  const tsr__tiles *tiles = tsr__cpu_of(call->rt)->tiles;
+  blocking plan = { .call = call,
+                    .kind = kind_of(call->out),
+                    .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
+  plan.ops = &tiles->products[plan.kind];
+  plan.size = plan.kind == TSR__PRODUCT_F64 || plan.kind == TSR__PRODUCT_U64 ? 8 : 4;
+  tsr__scratch *first =
+      tsr__scratch_take(call->rt, (size_t)(call->part_count + 1) * sizeof(int64_t));
+  plan.failed = !first;
+  if (first) {
+    double products = 0;
+    plan.first = (void *)first->memory;
+    for (int p = 0; p < call->part_count; p++) {
+      turn(&call->parts[p], plan.ops->wide);
+      products += products_in(&call->parts[p]);
+    }
+    int64_t tasks = cut(&plan, products);
+    if (products <= SMALL)
+      for (int64_t t = 0; t < tasks; t++) block_task(&plan, t, 0);
+    else tsr__parallel_progress(&plan.progress, tasks, block_task, &plan);
+    tsr__scratch_give(call->rt, first);
+  }
+  if (plan.failed)
+    return tsr__error_set(error, TSR_ENOMEM,
+                          "tsr_%s: no memory left for its blocks; free arrays or raise "
+                          ".memory_limit",
+                          call->name);
+  return atomic_load(&plan.progress.stop) ? tsr__cancelled(error, TSR__PROGRAM) : TSR_OK;
+}

@@ -1,0 +1,47 @@
+/* Inside kernel/: products over indices. Whoever has one says over which indices it goes and how
+ * far apart its elements lie; blocks, packing and workers are here.
+ *
+ *   out[batch, row, column] = the sum over depth of left[batch, row, depth]
+ *                                                 * right[batch, depth, column]
+ *
+ * Each of the four is a list of indices, the last of them counting fastest, and an index has a step
+ * in each array that has it. So a transposed operand is other steps, a diagonal the sum of two, and
+ * a window two indices along one dim. */
+#ifndef TSR_KERNEL_PRODUCT_H
+#define TSR_KERNEL_PRODUCT_H
+
+#include "kernel/routine/routine.h"
+
+enum tsr__product_side { TSR__BATCH, TSR__ROWS, TSR__COLUMNS, TSR__DEPTH, TSR__SIDES };
+enum { TSR__PRODUCT_INDICES = 2 * TSR_MAX_RANK };
+
+/* Steps are in elements, 0 where the array does not have the index. */
+typedef struct tsr__product_index {
+  int64_t size, left, right, out;
+} tsr__product_index;
+
+typedef struct tsr__product_list {
+  int count;
+  int64_t size; /* of all indices together */
+  tsr__product_index at[TSR__PRODUCT_INDICES];
+} tsr__product_list;
+
+/* What a device has of it. */
+typedef struct tsr__product_part {
+  const void *left, *right;
+  void *out;
+  tsr__product_list list[TSR__SIDES];
+} tsr__product_part;
+
+typedef struct tsr__product_call {
+  tsr_runtime *rt;
+  const char *name;  /* of the operation, for messages */
+  tsr_dtype in, out; /* in: of both operands */
+  int part_count;
+  tsr__product_part *parts; /* rows and columns may change places */
+} tsr__product_call;
+
+void tsr__product_add(tsr__product_part *part, int side, tsr__product_index index);
+tsr_status tsr__product_run(const tsr__product_call *call, tsr__error *error);
+
+#endif

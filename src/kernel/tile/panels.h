@@ -1,0 +1,53 @@
+/* Panels: what the operands of a matrix product are packed into, and what is done with them.
+ *
+ *   operand   lines x depth, each element wherever it lies      panel   depth x high, dense:
+ *             line[i] + step[k]                                         of each k its lines
+ *
+ * Both operands are packed alike, rows of the left and columns of the right being the lines.
+ * Products are computed in one of four kinds of numbers, to which packing converts. */
+#ifndef TSR_KERNEL_PANELS_H
+#define TSR_KERNEL_PANELS_H
+
+#include "topology/topology.h"
+
+/* What products are computed in: integers narrower than 32 bits are the ends of wider ones, f16
+ * and bf16 are f32. */
+enum tsr__product_kind {
+  TSR__PRODUCT_F32,
+  TSR__PRODUCT_F64,
+  TSR__PRODUCT_U32,
+  TSR__PRODUCT_U64,
+  TSR__PRODUCT_KINDS
+};
+
+/* A block of c, up to a panel's rows by a panel's columns: c += a b, element by element a chain of
+ * fused products in order of k. Steps are in elements. */
+typedef struct tsr__tile_product {
+  void *c;
+  int64_t c_row; /* from a row of c to the next */
+  const void *a, *b;
+  int64_t a_step, b_step; /* from a k to the next */
+  int64_t depth;
+  int rows;   /* at most `high` of the kind */
+  bool fresh; /* c begins here: as -0, to which anything can be added without a trace */
+} tsr__tile_product;
+
+typedef struct tsr__packing {
+  const void *from;
+  const int64_t *line, *step;
+  int64_t depth;
+  int high;
+  void *to;
+} tsr__packing;
+
+typedef void tsr__pack_fn(const tsr__packing *job);
+
+/* What an instruction set has for a kind. A panel of the left is `high` rows, of the right `wide`
+ * columns. */
+typedef struct tsr__products {
+  int high, wide;
+  void (*product)(const tsr__tile_product *job);
+  tsr__pack_fn *pack[TSR__DTYPES]; /* by dtype of the operand; NULL: it is not made narrower */
+} tsr__products;
+
+#endif
