@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/hash_table.h"
 #include "tessera/base.h"
 #include "tessera/scalar.h"
 
@@ -226,8 +227,9 @@ typedef struct tsr__asker {
 
 /* Texts of tsr_runtime_site (sites.c). */
 typedef struct tsr__sites {
-  char **slots;
-  size_t count, capacity;
+  tsr__table table; /* its numbers are places in `text` */
+  char **text;
+  size_t capacity;
 } tsr__sites;
 void tsr__sites_free(tsr_runtime *rt);
 

@@ -13,11 +13,9 @@
 static void engine_free(tsr_runtime *rt, void *slot)
 {
   tsr__engine *engine = slot;
-  for (int b = 0; b < TSR__PLAN_BUCKETS; b++)
-    for (tsr__plan *plan = engine->buckets[b], *next; plan; plan = next) {
-      next = plan->next;
-      tsr__plan_free(rt, plan);
-    }
+  for (int p = 0; p < engine->plan_count; p++) tsr__plan_free(rt, engine->plans[p]);
+  tsr__del(&rt->heap, engine->plans, engine->plan_room * sizeof *engine->plans);
+  tsr__table_free(&engine->by_hash);
   for (tsr__run_room *room = engine->rooms, *next; room; room = next) {
     next = room->next;
     tsr__arena_free(&room->arena);
@@ -36,6 +34,7 @@ tsr_status tsr__engine_install(tsr_runtime *rt)
   pthread_mutex_init(&engine->lock, NULL);
   pthread_mutex_init(&engine->room_lock, NULL);
   tsr__program_init(&engine->trace, &rt->heap);
+  engine->by_hash.heap = &rt->heap;
   engine->plan_limit = rt->opts.plan_cache > 0 ? rt->opts.plan_cache : 256;
   rt->slots[TSR__SLOT_PLANS] = engine;
   rt->slot_free[TSR__SLOT_PLANS] = engine_free;
@@ -202,19 +201,47 @@ static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__pla
   return TSR_OK;
 }
 
-/* Plans that are running stay, if need be beyond the limit. */
+/* Makes room for one plan more where the cache is full: the one unused for longest goes. Plans
+ * that are running stay, if need be beyond the limit. The table takes nothing out, so it is
+ * filled anew, which is little beside the making of the plan that comes. */
 static bool evict_oldest(tsr_runtime *rt, tsr__engine *engine)
 {
-  tsr__plan **oldest = NULL;
-  for (int b = 0; b < TSR__PLAN_BUCKETS; b++)
-    for (tsr__plan **at = &engine->buckets[b]; *at; at = &(*at)->next)
-      if (!atomic_load(&(*at)->runs) && (!oldest || (*at)->used < (*oldest)->used)) oldest = at;
-  if (!oldest) return false;
-  tsr__plan *gone = *oldest;
-  *oldest = gone->next;
-  engine->plan_count--;
-  tsr__plan_free(rt, gone);
+  int oldest = -1;
+  for (int p = 0; p < engine->plan_count; p++) {
+    const tsr__plan *plan = engine->plans[p];
+    if (!atomic_load(&plan->runs) && (oldest < 0 || plan->used < engine->plans[oldest]->used))
+      oldest = p;
+  }
+  if (oldest < 0) return false;
+  tsr__plan_free(rt, engine->plans[oldest]);
+  engine->plans[oldest] = engine->plans[--engine->plan_count];
+  tsr__table_clear(&engine->by_hash);
+  for (int p = 0; p < engine->plan_count; p++) /* there is room: it held more before */
+    tsr__table_add(&engine->by_hash, engine->plans[p]->hash, p);
   return true;
+}
+
+static tsr__plan *find_plan(tsr__engine *engine, uint64_t hash)
+{
+  int32_t at;
+  TSR_FOR_HASHED (&engine->by_hash, hash, at)
+    if (tsr__program_same(&engine->plans[at]->key, &engine->trace)) return engine->plans[at];
+  return NULL;
+}
+
+/* The cache owns the plan, or it is gone. */
+static tsr_status keep_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan,
+                            tsr__error *error)
+{
+  while (engine->plan_count >= engine->plan_limit && evict_oldest(rt, engine)) continue;
+  if (tsr__grow(&rt->heap, (void **)&engine->plans, &engine->plan_room,
+                (size_t)engine->plan_count + 1, sizeof(tsr__plan *)) &&
+      tsr__table_add(&engine->by_hash, plan->hash, engine->plan_count)) {
+    engine->plans[engine->plan_count++] = plan;
+    return TSR_OK;
+  }
+  tsr__plan_free(rt, plan);
+  return tsr__error_set(error, TSR_ENOMEM, "no memory for the plan cache");
 }
 
 /* Finds or makes the plan of engine->trace; owned by the cache. */
@@ -222,29 +249,20 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
                            tsr__error *error)
 {
   uint64_t hash = tsr__program_hash(&engine->trace);
-  tsr__plan **bucket = &engine->buckets[hash % TSR__PLAN_BUCKETS];
-  for (tsr__plan *plan = *bucket; plan; plan = plan->next) {
-    if (plan->hash != hash || !tsr__program_same(&plan->key, &engine->trace)) continue;
-    plan->used = ++engine->clock;
-    *cached = true;
-    *out = plan;
-    return TSR_OK;
+  tsr__plan *plan = find_plan(engine, hash);
+  *cached = plan != NULL;
+  if (!plan) {
+    tsr_status status = make_plan(rt, &engine->trace, &plan, error);
+    if (status) return status;
+    plan->hash = hash;
+    if (keep_plan(rt, engine, plan, error)) return error->status;
+    tsr__log(rt, TSR_LOG_DEBUG, "execute",
+             "new plan: %d nodes, %d kernels, %lld bytes between devices",
+             plan->parts.program.node_count, plan->kernels, (long long)plan->explained);
+    log_plan(rt, plan);
   }
-  tsr__plan *plan = NULL;
-  tsr_status status = make_plan(rt, &engine->trace, &plan, error);
-  if (status) return status;
-  while (engine->plan_count >= engine->plan_limit && evict_oldest(rt, engine)) continue;
-  plan->hash = hash;
   plan->used = ++engine->clock;
-  plan->next = *bucket;
-  *bucket = plan;
-  engine->plan_count++;
-  *cached = false;
   *out = plan;
-  tsr__log(rt, TSR_LOG_DEBUG, "execute",
-           "new plan: %d nodes, %d kernels, %lld bytes between devices",
-           plan->parts.program.node_count, plan->kernels, (long long)plan->explained);
-  log_plan(rt, plan);
   return TSR_OK;
 }
 

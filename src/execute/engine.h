@@ -4,12 +4,11 @@
 
 #include "execute/execute.h"
 
-/* A plan: all that can be known of a program before it runs. Immutable but for the list
- * links and what `guesses` points to; several threads may run it at once. */
+/* A plan: all that can be known of a program before it runs. Immutable but for the marks
+ * of its use and what `guesses` points to; several threads may run it at once. */
 typedef struct tsr__plan {
-  struct tsr__plan *next; /* in its bucket */
-  uint64_t hash, used;    /* `used`: the engine's clock at the last use */
-  _Atomic int runs;       /* at work: it stays in the cache */
+  uint64_t hash, used; /* `used`: the engine's clock at the last use */
+  _Atomic int runs;    /* at work: it stays in the cache */
   tsr__program key;
   tsr__partitioned parts;
   tsr__schedule schedule;
@@ -21,8 +20,6 @@ typedef struct tsr__plan {
   int kernels, collectives; /* for tsr_run_stats */
   tsr__guess *guesses;      /* by accumulator; what runs write */
 } tsr__plan;
-
-#define TSR__PLAN_BUCKETS 256
 
 /* The small arrays of one run; kept for the next. */
 typedef struct tsr__run_room {
@@ -38,7 +35,9 @@ typedef struct tsr__engine {
   tsr__program trace; /* reused from run to run */
   pthread_mutex_t room_lock;
   tsr__run_room *rooms; /* idle ones */
-  tsr__plan *buckets[TSR__PLAN_BUCKETS];
+  tsr__plan **plans;    /* the cache ... */
+  tsr__table by_hash;   /* ... and its places by the hash of their programs */
+  size_t plan_room;
   int plan_count, plan_limit;
   uint64_t clock;
 } tsr__engine;

@@ -443,14 +443,12 @@ typedef struct tsr__program {
   size_t array_capacity, attr_capacity, result_capacity, region_capacity;
   bool failed; /* out of memory while building */
   /* how tracing finds its way; empty otherwise */
-  tsr_array **visited;        /* every array met, in the order of their `visit` */
-  struct tsr__todo *todo;     /* arrays waiting for their operands */
-  struct tsr__slot_of *table; /* nodes by hash, to merge equal ones */
-  uint32_t visited_count, stamp;
-  size_t visited_capacity, todo_capacity, table_size;
-  struct tsr__blob_of *blobs; /* attributes by hash, to have each once */
-  int blob_count;
-  size_t blob_size;
+  tsr_array **visited;    /* every array met, in the order of their `visit` */
+  struct tsr__todo *todo; /* arrays waiting for their operands */
+  uint32_t visited_count;
+  size_t visited_capacity, todo_capacity;
+  tsr__table equal; /* nodes by hash, to merge equal ones */
+  tsr__table blobs; /* attributes by hash, to have each once: the numbers are bytes of `attrs` */
 } tsr__program;
 
 /* Operands of a node to be added: TSR__LINKS(a, b), TSR__LINKS_NONE. */

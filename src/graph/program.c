@@ -21,25 +21,13 @@ typedef struct tsr__todo {
   int next; /* the operand to look at */
 } todo;
 
-/* A bucket of the table that merges equal nodes; valid while the stamp is the program's. */
-typedef struct tsr__slot_of {
-  uint32_t stamp;
-  int32_t node;
-} slot_of;
-
-/* A bucket of the table of attributes, as above. */
-typedef struct tsr__blob_of {
-  uint32_t stamp, at;
-  uint32_t hash, bytes;
-} blob_of;
-
 /* ---- memory ---- */
 
 void tsr__program_init(tsr__program *program, tsr__heap *heap)
 {
   memset(program, 0, sizeof *program);
   program->heap = heap;
-  program->stamp = 1;
+  program->equal.heap = program->blobs.heap = heap;
 }
 
 static void drop_regions(tsr__program *program)
@@ -61,33 +49,25 @@ void tsr__program_free(tsr__program *program)
   tsr__del(heap, program->arrays, program->array_capacity * sizeof *program->arrays);
   tsr__del(heap, program->visited, program->visited_capacity * sizeof *program->visited);
   tsr__del(heap, program->todo, program->todo_capacity * sizeof *program->todo);
-  tsr__del(heap, program->table, program->table_size * sizeof *program->table);
   tsr__del(heap, program->attrs, program->attr_capacity);
   tsr__del(heap, program->results, program->result_capacity * sizeof *program->results);
   drop_regions(program);
   tsr__del(heap, program->regions, program->region_capacity * sizeof *program->regions);
-  tsr__del(heap, program->blobs, program->blob_size * sizeof *program->blobs);
+  tsr__table_free(&program->equal);
+  tsr__table_free(&program->blobs);
   tsr__program_init(program, heap);
-}
-
-/* Empties both tables. */
-static void renew_stamp(tsr__program *program)
-{
-  if (++program->stamp) return;
-  if (program->table) memset(program->table, 0, program->table_size * sizeof *program->table);
-  if (program->blobs) memset(program->blobs, 0, program->blob_size * sizeof *program->blobs);
-  program->stamp = 1;
 }
 
 void tsr__program_clear(tsr__program *program)
 {
   program->node_count = program->operand_count = 0;
   program->sharding_count = program->param_count = 0;
-  program->attr_count = program->blob_count = program->result_count = 0;
+  program->attr_count = program->result_count = 0;
   drop_regions(program);
   program->visited_count = 0;
   program->failed = false;
-  renew_stamp(program);
+  tsr__table_clear(&program->equal);
+  tsr__table_clear(&program->blobs);
 }
 
 static bool grow(tsr__program *program, void **array, size_t *capacity, size_t need, size_t element)
@@ -127,56 +107,21 @@ int tsr__program_sharding(tsr__program *program, const tsr_sharding *sharding)
   return program->sharding_count++;
 }
 
-/* The size that a table of `size` needs to take one more than `count` entries. */
-static size_t table_room(size_t size, int count)
-{
-  size_t need = 2 * ((size_t)count + 1), room = size ? size : 64;
-  if (need <= size) return size;
-  while (room < need * 2) room *= 2;
-  return room;
-}
-
-static bool grow_blobs(tsr__program *program)
-{
-  size_t size = table_room(program->blob_size, program->blob_count);
-  if (size == program->blob_size) return true;
-  blob_of *blobs = tsr__new(program->heap, size * sizeof *blobs);
-  if (!blobs) {
-    program->failed = true;
-    return false;
-  }
-  for (size_t i = 0; i < program->blob_size; i++) {
-    const blob_of *blob = &program->blobs[i];
-    if (blob->stamp != program->stamp) continue;
-    size_t at = blob->hash & (size - 1);
-    while (blobs[at].stamp == program->stamp) at = (at + 1) & (size - 1);
-    blobs[at] = *blob;
-  }
-  tsr__del(program->heap, program->blobs, program->blob_size * sizeof *program->blobs);
-  program->blobs = blobs;
-  program->blob_size = size;
-  return true;
-}
-
 uint32_t tsr__program_attr(tsr__program *program, const void *attr, uint16_t bytes)
 {
   size_t start = (size_t)program->attr_count, room = ((size_t)bytes + 7) / 8 * 8;
-  if (!bytes || !grow_blobs(program)) return 0;
-  uint32_t hash = (uint32_t)tsr__hash(attr, bytes, bytes);
-  size_t mask = program->blob_size - 1, at = hash & mask;
-  for (; program->blobs[at].stamp == program->stamp; at = (at + 1) & mask) {
-    const blob_of *blob = &program->blobs[at];
-    if (blob->hash == hash && blob->bytes == bytes &&
-        !memcmp(program->attrs + blob->at, attr, bytes))
-      return blob->at;
-  }
-  if (start + room > INT32_MAX) program->failed = true;
+  if (!bytes) return 0;
+  uint64_t hash = tsr__hash(attr, bytes, bytes);
+  int32_t at;
+  TSR_FOR_HASHED (&program->blobs, hash, at)
+    if ((size_t)at + bytes <= start && !memcmp(program->attrs + at, attr, bytes))
+      return (uint32_t)at;
+  if (start + room > INT32_MAX || !tsr__table_add(&program->blobs, hash, (int32_t)start))
+    program->failed = true;
   if (program->failed || !GROW(program, attrs, attr_capacity, start + room)) return 0;
   memset(program->attrs + start, 0, room);
   memcpy(program->attrs + start, attr, bytes);
   program->attr_count += (int)room;
-  program->blob_count++;
-  program->blobs[at] = (blob_of){ program->stamp, (uint32_t)start, hash, bytes };
   return (uint32_t)start;
 }
 
@@ -324,59 +269,24 @@ static void fill_inner(tsr__program *program, const tsr_array *array, tsr__gnode
   if (tsr__ops[node->op].shape_rule != TSR__SH_SOURCE) refresh_shape(program, node);
 }
 
-static uint32_t hash_node(const tsr__program *program, const tsr__gnode *node)
+/* The low half of a node's hash is its place: beside those of nodes with as new operands, so that
+ * tracing walks through the table as through the program instead of missing the caches at every
+ * node. Where many use the same operands, the table goes by the high half. */
+static uint64_t hash_node(const tsr__program *program, const tsr__gnode *node)
 {
   const uint64_t mix = UINT64_C(0x9e3779b97f4a7c15);
+  int32_t newest = 0;
   uint64_t hash;
   memcpy(&hash, node, sizeof hash);
-  for (int i = 0; i < node->in_count + node->region_count; i++)
-    hash = hash * mix + (uint32_t)program->operands[node->first_in + i] + 1;
+  for (int i = 0; i < node->in_count + node->region_count; i++) {
+    int32_t operand = program->operands[node->first_in + i];
+    hash = hash * mix + (uint32_t)operand + 1;
+    if (i < node->in_count && operand > newest) newest = operand;
+  }
   hash += (uint64_t)node->sharding << 48;
   hash += (uint64_t)node->attr * 977 + (uint64_t)node->dims[0] * 31;
   hash *= UINT64_C(0xd6e8feb86659fd93);
-  return (uint32_t)(hash >> 32);
-}
-
-enum { NEAR = 4 };
-
-/* The bucket that the k-th look for a node goes to: first beside those of nodes with as new
- * operands, so that tracing walks through the table as through the program instead of missing the
- * caches at every node; then, where many use the same operands, anywhere. */
-static size_t bucket_of(const tsr__program *program, const tsr__gnode *node, uint32_t hash,
-                        size_t k)
-{
-  int32_t newest = 0;
-  for (int i = 0; i < node->in_count && k < NEAR; i++) {
-    int32_t operand = program->operands[node->first_in + i];
-    if (operand > newest) newest = operand;
-  }
-  return k < NEAR ? 2 * (size_t)newest + k : hash + k;
-}
-
-/* Makes room in the table for one more node than there are. */
-static bool grow_table(tsr__program *program)
-{
-  size_t size = table_room(program->table_size, program->node_count);
-  if (size == program->table_size) return true;
-  slot_of *table = tsr__new(program->heap, size * sizeof *table);
-  if (!table) {
-    program->failed = true;
-    return false;
-  }
-  for (size_t i = 0; i < program->table_size; i++) {
-    const slot_of *slot = &program->table[i];
-    if (slot->stamp != program->stamp) continue;
-    const tsr__gnode *node = &program->nodes[slot->node];
-    uint32_t hash = hash_node(program, node);
-    size_t k = 0, at;
-    do at = bucket_of(program, node, hash, k++) & (size - 1);
-    while (table[at].stamp == program->stamp);
-    table[at] = *slot;
-  }
-  tsr__del(program->heap, program->table, program->table_size * sizeof *table);
-  program->table = table;
-  program->table_size = size;
-  return true;
+  return (hash >> 32 << 32) | (uint32_t)(2 * newest);
 }
 
 /* Whether two nodes are equal but for where their operands are listed and who wants them. */
@@ -400,21 +310,17 @@ static bool same_node(const tsr__program *program, const tsr__gnode *a, const ts
 /* The node equal to the newest one, which is then dropped; else the newest, now in the table. */
 static int merge_newest(tsr__program *program)
 {
-  int newest = program->node_count - 1;
+  int newest = program->node_count - 1, other;
   const tsr__gnode *node = &program->nodes[newest];
-  if (!grow_table(program)) return newest;
-  uint32_t hash = hash_node(program, node);
-  size_t k = 0, at, mask = program->table_size - 1;
-  while (at = bucket_of(program, node, hash, k++) & mask,
-         program->table[at].stamp == program->stamp) {
-    int other = program->table[at].node;
+  uint64_t hash = hash_node(program, node);
+  TSR_FOR_HASHED (&program->equal, hash, other) {
     if (!same_node(program, &program->nodes[other], node)) continue;
     program->node_count--;
     program->operand_count = node->first_in;
     if (node->result_count) program->result_count = node->first_result;
     return other;
   }
-  program->table[at] = (slot_of){ program->stamp, newest };
+  if (!tsr__table_add(&program->equal, hash, newest)) program->failed = true;
   return newest;
 }
 

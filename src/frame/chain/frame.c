@@ -209,7 +209,7 @@ static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int cou
 {
   tsr__arena *arena = &df->node.scope->arena;
   tsr__field *field = NULL;
-  tsr__names names = { .arena = arena };
+  tsr__names names = { .table.arena = arena };
   if (check_columns(columns, count, error)) return error->status;
   df->source = tsr__source_new(df->node.scope, count);
   field = tsr__arena_new(arena, (size_t)count * sizeof *field);

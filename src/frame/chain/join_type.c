@@ -196,7 +196,7 @@ tsr_status tsr__type_join(tsr_frame *df, tsr__error *error)
   join->take = keep(df, right->count, sizeof *join->take, error);
   if (error->status || type_keys(df, error)) return error->status;
   memcpy(field, left->field, (size_t)count * sizeof *field);
-  tsr__names names = { .arena = &df->node.scope->arena };
+  tsr__names names = { .table.arena = &df->node.scope->arena };
   for (int i = 0; i < count; i++) tsr__names_add(&names, field[i].name, i);
   join->take_count = 0;
   for (int i = 0; both && i < right->count; i++) {

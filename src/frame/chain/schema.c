@@ -108,7 +108,7 @@ static tsr_status type_items(tsr_frame *df, int context, tsr__error *error)
   const tsr__formula *formula = &df->formula;
   int keys = tsr__frame_key_columns(df), count = keys + formula->count;
   tsr__field *field = new_fields(df, count, error);
-  tsr__names names = { .arena = &df->node.scope->arena };
+  tsr__names names = { .table.arena = &df->node.scope->arena };
   if (!field || check_keys(df, error)) return error->status;
   for (int i = 0; i < count; i++) {
     const tsr__item *item = i < keys ? &df->keys.formula.item[i] : &formula->item[i - keys];
@@ -315,7 +315,7 @@ tsr_status tsr__schema_index(tsr_frame *df, tsr__error *error)
     return TSR_OK;
   }
   tsr__names *names = tsr__arena_new(arena, sizeof *names);
-  if (names) names->arena = arena;
+  if (names) names->table.arena = arena;
   for (int i = 0; names && i < schema->count; i++) tsr__names_add(names, schema->field[i].name, i);
   if (!names || names->failed)
     return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);

@@ -155,7 +155,7 @@ static tsr_status check_new_names(const tsr_frame *df, const tsr__formula *list,
                                   tsr__error *error)
 {
   const tsr__schema *from = &df->parent->schema;
-  r->from.arena = r->to.arena = &df->node.scope->arena;
+  r->from.table.arena = r->to.table.arena = &df->node.scope->arena;
   for (int i = 0; i < list->count; i++) {
     const tsr__item *item = &list->item[i];
     if (tsr__check_name(df->what, item->name, error)) return error->status;

@@ -143,11 +143,11 @@ typedef struct tsr__field {
       vacant; /* a file's column of nothing but nulls, or of no rows: concat takes another's type */
 } tsr__field;
 
-/* Names and what numbers they have: a hash table in an arena, so that frames of very many columns
- * do not look at all of them for each. */
+/* Names and what numbers they have, found by hash, so that frames of very many columns do not
+ * look at all of them for each. Zero but for the arena of its table. */
 typedef struct tsr__names {
-  tsr__arena *arena;
-  struct tsr__name_slot *slot; /* `room` of them, a power of two */
+  tsr__table table; /* in an arena; its numbers are places in `list` */
+  struct tsr__named *list;
   int room, count;
   bool failed; /* out of memory: it knows nothing more */
 } tsr__names;
@@ -233,8 +233,8 @@ typedef struct tsr__keylist {
   tsr__order *order; /* one an item */
 } tsr__keylist;
 
-/* Parses keys: items, each followed by `asc` or `desc` and by `nulls first` or `nulls last`, all of
- * which may be left out. */
+/* Parses keys: items, each followed by `asc` or `desc` and by `nulls first` or `nulls last`,
+ * all of which may be left out. */
 tsr_status tsr__parse_keys(const char *what, const char *text, tsr__arena *arena, tsr__keylist *out,
                            tsr__error *error);
 /* Parses pairs of expressions, "a, b = c + 1", as items without names. */

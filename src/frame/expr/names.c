@@ -1,48 +1,44 @@
-/* A table from names to numbers: open addressing, at most half full.
+/* From names to numbers.
  *
  * Invariant: a name is there once; numbers are what the caller gave. */
 #include "base/base.h"
 #include "frame/expr/expr.h"
 
-struct tsr__name_slot {
-  const char *name; /* NULL: empty */
+struct tsr__named {
+  const char *name;
   int number;
 };
 
-static struct tsr__name_slot *slot_of(const tsr__names *names, const char *name)
+static uint64_t hash_of(const tsr__names *names, const char *name)
 {
-  uint64_t hash = tsr__hash(name, strlen(name), names->arena->heap->seed);
-  size_t mask = (size_t)names->room - 1, at = hash & mask;
-  while (names->slot[at].name && strcmp(names->slot[at].name, name) != 0) at = (at + 1) & mask;
-  return &names->slot[at];
+  return tsr__hash(name, strlen(name), names->table.arena->heap->seed);
 }
 
 int tsr__names_find(const tsr__names *names, const char *name)
 {
-  if (!names->room) return -1;
-  const struct tsr__name_slot *slot = slot_of(names, name);
-  return slot->name ? slot->number : -1;
+  int32_t at;
+  TSR_FOR_HASHED (&names->table, hash_of(names, name), at)
+    if (!strcmp(names->list[at].name, name)) return names->list[at].number;
+  return -1;
 }
 
-/* The old table stays in the arena: all of them together are as large as the last. */
-static void widen(tsr__names *names)
+/* The old list stays in the arena: all of them together are as large as the last. */
+static bool widen(tsr__names *names)
 {
-  tsr__names wider = { .arena = names->arena, .room = names->room ? 2 * names->room : 64 };
-  wider.slot = tsr__arena_new(wider.arena, (size_t)wider.room * sizeof *wider.slot);
-  if (!wider.slot) {
-    names->failed = true;
-    return;
-  }
-  for (int i = 0; i < names->room; i++)
-    if (names->slot[i].name) *slot_of(&wider, names->slot[i].name) = names->slot[i];
-  names->slot = wider.slot;
-  names->room = wider.room;
+  int room = names->room ? 2 * names->room : 32;
+  struct tsr__named *list = tsr__arena_new(names->table.arena, (size_t)room * sizeof *list);
+  if (!list) return false;
+  if (names->count) memcpy(list, names->list, (size_t)names->count * sizeof *list);
+  names->list = list;
+  names->room = room;
+  return true;
 }
 
 void tsr__names_add(tsr__names *names, const char *name, int number)
 {
-  if (!names->failed && 2 * names->count >= names->room) widen(names);
+  if (names->count == names->room && !widen(names)) names->failed = true;
   if (names->failed) return;
-  *slot_of(names, name) = (struct tsr__name_slot){ name, number };
-  names->count++;
+  names->list[names->count] = (struct tsr__named){ name, number };
+  if (tsr__table_add(&names->table, hash_of(names, name), names->count)) names->count++;
+  else names->failed = true;
 }

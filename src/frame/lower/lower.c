@@ -398,39 +398,43 @@ static tsr__col in_list(tsr__lower *low, const tsr__expr *expr)
  * and logic, which asks for its terms as true and as false. Under another guard the checks are
  * others. */
 struct tsr__memo {
-  const tsr__expr *expr; /* NULL: free */
+  const tsr__expr *expr;
   const tsr_array *guard;
   tsr__col col;
 };
 
-static struct tsr__memo *memo_slot(struct tsr__memo *memo, int room, const tsr__expr *expr,
-                                   const tsr_array *guard)
+static uint64_t hash_of(const tsr__lower *low, const tsr__expr *expr)
 {
-  uint64_t key =
-      ((uint64_t)(uintptr_t)expr ^ (uint64_t)(uintptr_t)guard << 1) * UINT64_C(0x9e3779b97f4a7c15);
-  int at = (int)(key >> 33) & (room - 1);
-  while (memo[at].expr && (memo[at].expr != expr || memo[at].guard != guard))
-    at = (at + 1) & (room - 1);
-  return &memo[at];
+  const void *key[2] = { expr, low->guard };
+  return tsr__hash(key, sizeof key, 0);
+}
+
+static const tsr__col *remembered(const tsr__lower *low, const tsr__expr *expr)
+{
+  int32_t at;
+  TSR_FOR_HASHED (&low->memos, hash_of(low, expr), at) {
+    const struct tsr__memo *memo = &low->memo[at];
+    if (memo->expr == expr && memo->guard == low->guard) return &memo->col;
+  }
+  return NULL;
 }
 
 /* Keeps a column; without memory, which the scope records, it is lowered again. */
 static void remember(tsr__lower *low, const tsr__expr *expr, tsr__col col)
 {
-  if (2 * low->memo_count >= low->memo_room) {
+  int count = low->memos.count;
+  if (count == low->memo_room) {
     int room = low->memo_room ? 2 * low->memo_room : 16;
     struct tsr__memo *wider = tsr__lower_room(low, room, sizeof *wider);
     if (!wider) return;
-    for (int i = 0; i < low->memo_room; i++) {
-      const struct tsr__memo *old = &low->memo[i];
-      if (old->expr) *memo_slot(wider, room, old->expr, old->guard) = *old;
-    }
+    if (count) memcpy(wider, low->memo, (size_t)count * sizeof *wider);
     low->memo = wider;
     low->memo_room = room;
   }
-  *memo_slot(low->memo, low->memo_room, expr, low->guard) =
-      (struct tsr__memo){ expr, low->guard, col };
-  low->memo_count++;
+  low->memos.arena = &low->scope->arena;
+  low->memo[count] = (struct tsr__memo){ expr, low->guard, col };
+  if (!tsr__table_add(&low->memos, hash_of(low, expr), count))
+    tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
 }
 
 static tsr__col lower(tsr__lower *low, const tsr__expr *expr)
@@ -460,10 +464,8 @@ static tsr__col lower(tsr__lower *low, const tsr__expr *expr)
 tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr)
 {
   if (!expr->count) return lower(low, expr);
-  if (low->memo_room) {
-    const struct tsr__memo *found = memo_slot(low->memo, low->memo_room, expr, low->guard);
-    if (found->expr) return found->col;
-  }
+  const tsr__col *found = remembered(low, expr);
+  if (found) return *found;
   tsr__col out = lower(low, expr);
   remember(low, expr, out);
   return out;

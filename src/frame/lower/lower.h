@@ -86,8 +86,9 @@ struct tsr__lower {
   tsr_array *overflow;       /* where an integer left its range, in rows ... */
   tsr_array *late;           /* ... and among aggregates */
   const tsr__leaves *leaves; /* aggregates that are columns of `in` already; NULL: none */
-  struct tsr__memo *memo;    /* what was lowered before */
-  int memo_count, memo_room; /* room: 0 or a power of two */
+  struct tsr__memo *memo;    /* what was lowered before ... */
+  int memo_room;
+  tsr__table memos; /* ... as the memo's numbers, by expression and guard */
 };
 
 /* An expression as a column. Never fails visibly: errors are in the scope. */
