@@ -56,6 +56,32 @@ TSR_API tsr_array *tsr_sin_at(tsr_array *a, const char *site);
 TSR_API tsr_array *tsr_cos_at(tsr_array *a, const char *site);
 /* Tangent of radians, within 2 ULP; integers become f64. Local. */
 TSR_API tsr_array *tsr_tan_at(tsr_array *a, const char *site);
+/* Cube root, within 1 ULP, of negative numbers too; integers become f64. Local. */
+TSR_API tsr_array *tsr_cbrt_at(tsr_array *a, const char *site);
+/* Inverse sine in radians, within 2 ULP; NaN beyond 1; integers become f64. Local. */
+TSR_API tsr_array *tsr_asin_at(tsr_array *a, const char *site);
+/* Inverse cosine in radians, within 2 ULP; NaN beyond 1; integers become f64. Local. */
+TSR_API tsr_array *tsr_acos_at(tsr_array *a, const char *site);
+/* Inverse tangent in radians, within 2 ULP; integers become f64. Local. */
+TSR_API tsr_array *tsr_atan_at(tsr_array *a, const char *site);
+/* Hyperbolic sine, within 3 ULP; integers become f64. Local. */
+TSR_API tsr_array *tsr_sinh_at(tsr_array *a, const char *site);
+/* Hyperbolic cosine, within 3 ULP; integers become f64. Local. */
+TSR_API tsr_array *tsr_cosh_at(tsr_array *a, const char *site);
+/* Error function, within 2 ULP; integers become f64. Local. */
+TSR_API tsr_array *tsr_erf_at(tsr_array *a, const char *site);
+/* 1 less the error function, within 4 ULP however small; integers become f64. Local. */
+TSR_API tsr_array *tsr_erfc_at(tsr_array *a, const char *site);
+/* Inverse of the error function, within 4 ULP; NaN beyond 1; integers become f64. Local. */
+TSR_API tsr_array *tsr_erfinv_at(tsr_array *a, const char *site);
+/* Logarithm of the size of the gamma function, within 4 ULP, below 0 of its largest term
+ * (docs/NUMERICS.md); integers become f64. Local. */
+TSR_API tsr_array *tsr_lgamma_at(tsr_array *a, const char *site);
+/* 1 / (1 + exp(-a)), within 3 ULP; integers become f64. Local. */
+TSR_API tsr_array *tsr_sigmoid_at(tsr_array *a, const char *site);
+/* a times the normal distribution's share below a (not the tanh form), within 5 ULP; integers
+ * become f64. Local. */
+TSR_API tsr_array *tsr_gelu_at(tsr_array *a, const char *site);
 
 /* ---- elementwise, two operands ------------------------------------------------------------- */
 
@@ -82,6 +108,13 @@ TSR_API tsr_array *tsr_pow_at(tsr_array *a, tsr_operand b, const char *site);
 TSR_API tsr_array *tsr_minimum_at(tsr_array *a, tsr_operand b, const char *site);
 /* The larger one; NaN wins, -0 < +0; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_maximum_at(tsr_array *a, tsr_operand b, const char *site);
+/* The angle of the point (b, a), -pi to pi, within 3 ULP; signs of 0 and infinities as C's atan2;
+ * integers become f64. Local. */
+TSR_API tsr_array *tsr_atan2_at(tsr_array *a, tsr_operand b, const char *site);
+/* sqrt(a * a + b * b) within 2 ULP, without overflow on the way; integers become f64. Local. */
+TSR_API tsr_array *tsr_hypot_at(tsr_array *a, tsr_operand b, const char *site);
+/* log(exp(a) + exp(b)), within 4 ULP of the largest term; integers become f64. Local. */
+TSR_API tsr_array *tsr_logaddexp_at(tsr_array *a, tsr_operand b, const char *site);
 /* a == b, as bool; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_eq_at(tsr_array *a, tsr_operand b, const char *site);
 /* a != b, as bool; see tsr_add_at. Local. */
@@ -160,6 +193,18 @@ TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 #define tsr_sin(a) tsr_sin_at((a), TSR_HERE)
 #define tsr_cos(a) tsr_cos_at((a), TSR_HERE)
 #define tsr_tan(a) tsr_tan_at((a), TSR_HERE)
+#define tsr_cbrt(a) tsr_cbrt_at((a), TSR_HERE)
+#define tsr_asin(a) tsr_asin_at((a), TSR_HERE)
+#define tsr_acos(a) tsr_acos_at((a), TSR_HERE)
+#define tsr_atan(a) tsr_atan_at((a), TSR_HERE)
+#define tsr_sinh(a) tsr_sinh_at((a), TSR_HERE)
+#define tsr_cosh(a) tsr_cosh_at((a), TSR_HERE)
+#define tsr_erf(a) tsr_erf_at((a), TSR_HERE)
+#define tsr_erfc(a) tsr_erfc_at((a), TSR_HERE)
+#define tsr_erfinv(a) tsr_erfinv_at((a), TSR_HERE)
+#define tsr_lgamma(a) tsr_lgamma_at((a), TSR_HERE)
+#define tsr_sigmoid(a) tsr_sigmoid_at((a), TSR_HERE)
+#define tsr_gelu(a) tsr_gelu_at((a), TSR_HERE)
 #define tsr_add(a, b) tsr_add_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_sub(a, b) tsr_sub_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_mul(a, b) tsr_mul_at((a), TSR_OPERAND(b), TSR_HERE)
@@ -169,6 +214,9 @@ TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 #define tsr_pow(a, b) tsr_pow_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_minimum(a, b) tsr_minimum_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_maximum(a, b) tsr_maximum_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_atan2(a, b) tsr_atan2_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_hypot(a, b) tsr_hypot_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_logaddexp(a, b) tsr_logaddexp_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_eq(a, b) tsr_eq_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_ne(a, b) tsr_ne_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_lt(a, b) tsr_lt_at((a), TSR_OPERAND(b), TSR_HERE)

@@ -116,6 +116,66 @@ tsr_array *tsr_tan_at(tsr_array *a, const char *site)
   return tsr__unary(TSR__OP_TAN, a, site);
 }
 
+tsr_array *tsr_cbrt_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_CBRT, a, site);
+}
+
+tsr_array *tsr_asin_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_ASIN, a, site);
+}
+
+tsr_array *tsr_acos_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_ACOS, a, site);
+}
+
+tsr_array *tsr_atan_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_ATAN, a, site);
+}
+
+tsr_array *tsr_sinh_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_SINH, a, site);
+}
+
+tsr_array *tsr_cosh_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_COSH, a, site);
+}
+
+tsr_array *tsr_erf_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_ERF, a, site);
+}
+
+tsr_array *tsr_erfc_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_ERFC, a, site);
+}
+
+tsr_array *tsr_erfinv_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_ERFINV, a, site);
+}
+
+tsr_array *tsr_lgamma_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_LGAMMA, a, site);
+}
+
+tsr_array *tsr_sigmoid_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_SIGMOID, a, site);
+}
+
+tsr_array *tsr_gelu_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_GELU, a, site);
+}
+
 tsr_array *tsr_add_at(tsr_array *a, tsr_operand b, const char *site)
 {
   return tsr__binary(TSR__OP_ADD, a, b, site);
@@ -159,6 +219,21 @@ tsr_array *tsr_minimum_at(tsr_array *a, tsr_operand b, const char *site)
 tsr_array *tsr_maximum_at(tsr_array *a, tsr_operand b, const char *site)
 {
   return tsr__binary(TSR__OP_MAXIMUM, a, b, site);
+}
+
+tsr_array *tsr_atan2_at(tsr_array *a, tsr_operand b, const char *site)
+{
+  return tsr__binary(TSR__OP_ATAN2, a, b, site);
+}
+
+tsr_array *tsr_hypot_at(tsr_array *a, tsr_operand b, const char *site)
+{
+  return tsr__binary(TSR__OP_HYPOT, a, b, site);
+}
+
+tsr_array *tsr_logaddexp_at(tsr_array *a, tsr_operand b, const char *site)
+{
+  return tsr__binary(TSR__OP_LOGADDEXP, a, b, site);
 }
 
 tsr_array *tsr_eq_at(tsr_array *a, tsr_operand b, const char *site)

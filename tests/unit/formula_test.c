@@ -45,12 +45,14 @@ static void read_cases(cases *c)
   CHECK(c->count > 900);
 }
 
+/* Of two operands both are x. */
 static void compute(tsr__op op, tsr_dtype dtype, const char *isa, const void *x, int64_t n,
                     void *out)
 {
   kernel_fixture k;
   kernel_open(&k, 1, isa, 1);
-  int y = kernel_op(&k, op, kernel_leaf(&k, dtype, TSR_SHAPE(n), false, x), -1, -1);
+  int leaf = kernel_leaf(&k, dtype, TSR_SHAPE(n), false, x);
+  int y = kernel_op(&k, op, leaf, tsr__ops[op].least == 2 ? leaf : -1, -1);
   kernel_root(&k, y);
   CHECK_STATUS(kernel_run(&k), TSR_OK, NULL);
   kernel_read(&k, y, out);
@@ -227,6 +229,55 @@ static double any_within_1(test_rng *rng)
   return test_range(rng, 0, 2) ? x : copysign(1 - fabs(x), x);
 }
 
+/* Both sides of where erf's formulas change, and both ends of erfc. */
+static double any_normal(test_rng *rng)
+{
+  static const double cuts[] = { 0.47, 0.7, 0.8, 1, 28 };
+  switch (test_range(rng, 0, 3)) {
+  case 0: return near_zero(rng, 60);
+  case 1: return signed_uniform(rng) * 39;
+  case 2: return signed_uniform(rng) * 4;
+  default:
+    return copysign(cuts[test_range(rng, 0, 4)] + near_zero(rng, 40) / 16, signed_uniform(rng));
+  }
+}
+
+/* Above 0: near 0, the zeros 1 and 2, the cuts, and far. */
+static double any_gamma(test_rng *rng)
+{
+  static const double cuts[] = { 0.6, 1, 2, 1.6, 3, 4, 5, 6, 7, 8 };
+  switch (test_range(rng, 0, 3)) {
+  case 0: return fabs(near_zero(rng, 60));
+  case 1: return test_uniform(rng) * 40;
+  case 2: return fabs(any_size(rng));
+  default: return cuts[test_range(rng, 0, 9)] + near_zero(rng, 40) / 16;
+  }
+}
+
+/* Newton's steps from libm's other functions: on what is left of 1 where that is the smaller
+ * part. */
+static long double exact_erfinv(long double x)
+{
+  long double a = fabsl(x), y = a < 0.9L ? a : sqrtl(-logl((1 - a) * 2));
+  for (int i = 0; i < 60 && a < 1 && a > 0; i++) {
+    long double over = a < 0.5L ? erfl(y) - a : (1 - a) - erfcl(y);
+    long double step = over * expl(y * y) / 1.128379167095512573896158903121545172L;
+    y -= step / (1 + y * step);
+    if (fabsl(step) < y * 1e-21L) break;
+  }
+  return a == 1 ? copysignl(INFINITY, x) : a > 1 ? NAN : copysignl(y, x);
+}
+
+static long double exact_sigmoid(long double x)
+{
+  return 1 / (1 + expl(-x));
+}
+
+static long double exact_gelu(long double x)
+{
+  return x * erfcl(-x * 0.707106781186547524400844362104849039L) / 2;
+}
+
 static double ulp_of(long double exact)
 {
   int exponent;
@@ -291,6 +342,23 @@ TEST_TIMEOUT(powers_and_logarithms_stay_within_what_is_stated, 600)
                          { "atanh", TSR__OP_ATANH, 4, atanhl, any_within_1 },
                          { "exp2", TSR__OP_EXP2, 1, exp2l, any_power },
                          { "expm1", TSR__OP_EXPM1, 4, expm1l, any_power } };
+  check_draws(list, (int)(sizeof list / sizeof *list));
+}
+
+TEST_TIMEOUT(functions_of_their_own_kind_stay_within_what_is_stated, 600)
+{
+  const draws list[] = { { "cbrt", TSR__OP_CBRT, 1, cbrtl, test_any_f64 },
+                         { "asin", TSR__OP_ASIN, 2, asinl, any_within_1 },
+                         { "acos", TSR__OP_ACOS, 2, acosl, any_within_1 },
+                         { "atan", TSR__OP_ATAN, 2, atanl, any_size },
+                         { "sinh", TSR__OP_SINH, 3, sinhl, any_power },
+                         { "cosh", TSR__OP_COSH, 3, coshl, any_power },
+                         { "erf", TSR__OP_ERF, 2, erfl, any_normal },
+                         { "erfc", TSR__OP_ERFC, 4, erfcl, any_normal },
+                         { "erfinv", TSR__OP_ERFINV, 4, exact_erfinv, any_within_1 },
+                         { "sigmoid", TSR__OP_SIGMOID, 3, exact_sigmoid, any_power },
+                         { "gelu", TSR__OP_GELU, 5, exact_gelu, any_normal },
+                         { "lgamma", TSR__OP_LGAMMA, 4, lgammal, any_gamma } };
   check_draws(list, (int)(sizeof list / sizeof *list));
 }
 

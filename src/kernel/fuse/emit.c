@@ -331,16 +331,18 @@ static tsr__kval emit_view(emit *e, int n)
 
 /* How an operation is computed: what the kernel column of its row says. */
 typedef struct lowered {
-  tsr__kval (*write)(emit *e, int n);                    /* EMIT, VIEW */
-  tsr__kval (*formula)(tsr__kbuild *build, tsr__kval x); /* FORMULA */
-  uint8_t instruction;                                   /* TILE: tsr__kop */
-  uint8_t step;                                          /* STEP: tsr__step_kind */
+  tsr__kval (*write)(emit *e, int n);                                /* EMIT, VIEW */
+  tsr__kval (*formula)(tsr__kbuild *build, tsr__kval x);             /* FORMULA */
+  tsr__kval (*of_two)(tsr__kbuild *build, tsr__kval x, tsr__kval y); /* FORMULA_2 */
+  uint8_t instruction;                                               /* TILE: tsr__kop */
+  uint8_t step;                                                      /* STEP: tsr__step_kind */
 } lowered;
 
 #define TILE(name) .instruction = TSR__K_##name
 #define EMIT(name) .write = emit_##name
 #define VIEW(name) .write = emit_view
 #define FORMULA(name) .formula = tsr__formula_##name
+#define FORMULA_2(name) .of_two = tsr__formula_##name
 #define STEP(kind) .step = TSR__STEP_##kind
 #define ROUTINE(function) .step = TSR__STEP_ROUTINE
 #define REDUCE(accumulator, finish) 0
@@ -366,7 +368,10 @@ static tsr__kval compute(emit *e, int n)
   tsr__kval in[TSR__K_OPERANDS];
   for (int i = 0; i < g->in_count; i++) in[i] = operand(e, n, i);
   /* f64 inside, rounded to the dtype at the end. */
-  if (how->formula) return cast(e, how->formula(&e->build, convert(e, in[0], TSR_F64)), g->dtype);
+  for (int i = 0; i < g->in_count && (how->formula || how->of_two); i++)
+    in[i] = convert(e, in[i], TSR_F64);
+  if (how->formula) return cast(e, how->formula(&e->build, in[0]), g->dtype);
+  if (how->of_two) return cast(e, how->of_two(&e->build, in[0], in[1]), g->dtype);
   tsr_dtype dtype = (tsr_dtype)in[g->in_count - 1].dtype; /* operand 0 of where is its condition */
   tsr_dtype result = (tsr_dtype)register_of(g->dtype);
   return keep(e, tsr__kbuild_op(&e->build, (tsr__kop)how->instruction, dtype, result, in),

@@ -205,12 +205,6 @@ val tsr__formula_log1p(tsr__kbuild *b, val x)
   return log_ends(b, x, -1, result);
 }
 
-static val with_sign_of(tsr__kbuild *b, val x, val size)
-{
-  val minus = tsr__kbuild_op(b, TSR__K_LT, TSR_I64, TSR_BOOL, (val[]){ x, whole(b, 0) });
-  return where(b, minus, op1(b, TSR__K_NEG, size), size);
-}
-
 /* log1p of `x` + `more`, and where x is not below 2^60 the log of 2 x. */
 static val log_of_sum(tsr__kbuild *b, val x, val more)
 {
@@ -225,7 +219,7 @@ val tsr__formula_asinh(tsr__kbuild *b, val x)
   val one = real(b, 1), square = op2(b, TSR__K_MUL, x, x);
   val root = op1(b, TSR__K_SQRT, op2(b, TSR__K_ADD, square, one));
   val more = op2(b, TSR__K_DIV, square, op2(b, TSR__K_ADD, one, root));
-  return with_sign_of(b, x, log_of_sum(b, op1(b, TSR__K_ABS, x), more));
+  return with_sign_of(b, log_of_sum(b, op1(b, TSR__K_ABS, x), more), x);
 }
 
 /* With t = x - 1 it is log1p(t + sqrt(2 t + t^2)). */
@@ -244,5 +238,5 @@ val tsr__formula_atanh(tsr__kbuild *b, val x)
   val ratio = op2(b, TSR__K_DIV, op2(b, TSR__K_ADD, size, size), rest);
   val half = op2(b, TSR__K_MUL, tsr__formula_log1p(b, ratio), real(b, 0.5));
   half = where(b, test2(b, TSR__K_LT, size, real(b, 0x1p-1000)), size, half);
-  return with_sign_of(b, x, half);
+  return with_sign_of(b, half, x);
 }

@@ -72,4 +72,15 @@ static inline val op1(tsr__kbuild *b, tsr__kop op, val x)
   return tsr__kbuild_op(b, op, TSR_F64, TSR_F64, &x);
 }
 
+/* Whether the sign is -, of 0 and NaN too. */
+static inline val is_minus(tsr__kbuild *b, val x)
+{
+  return tsr__kbuild_op(b, TSR__K_LT, TSR_I64, TSR_BOOL, (val[]){ x, whole(b, 0) });
+}
+
+static inline val with_sign_of(tsr__kbuild *b, val size, val x)
+{
+  return where(b, is_minus(b, x), op1(b, TSR__K_NEG, size), size);
+}
+
 #endif

@@ -148,10 +148,10 @@ static val with_sign(tsr__kbuild *b, val x, val y, val power)
   val half = mul(b, y, real(b, 0.5));
   val whole_y = test2(b, TSR__K_EQ, op1(b, TSR__K_FLOOR, y), y);
   val uneven = test2(b, TSR__K_NE, op1(b, TSR__K_FLOOR, half), half);
-  val minus = tsr__kbuild_op(b, TSR__K_LT, TSR_I64, TSR_BOOL, (val[]){ x, whole(b, 0) });
   val below = both(b, test2(b, TSR__K_LT, x, real(b, 0)),
                    test2(b, TSR__K_GT, x, real(b, -(double)INFINITY)));
-  power = where(b, both(b, minus, both(b, whole_y, uneven)), op1(b, TSR__K_NEG, power), power);
+  power =
+      where(b, both(b, is_minus(b, x), both(b, whole_y, uneven)), op1(b, TSR__K_NEG, power), power);
   val broken = both(b, below, test2(b, TSR__K_NE, op1(b, TSR__K_FLOOR, y), y));
   return where(b, broken, real(b, (double)NAN), power);
 }

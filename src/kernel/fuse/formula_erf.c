@@ -1,0 +1,137 @@
+/* The error function of f64, what it leaves of 1, its inverse, and the normal distribution's gelu.
+ *
+ *   erf x = x + x E(x^2)                    for |x| < 1
+ *   erfc x = exp(-x^2) R(t) / (1 + 2 x)     for x >= 0.47, t = (x - 4) / (x + 4)
+ *
+ * What the square rounds off is put back. The inverse is guessed to some 20 bits from
+ * log(1 - x^2) and mended by Halley's step, on what is left of 1 where that is the smaller part.
+ *
+ * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long
+ * double (tests/unit/formula_test.c) and stated in docs/NUMERICS.md. */
+#include "kernel/fuse/formula_inner.h"
+
+#include <math.h>
+
+#define TWO_BY_ROOT_PI 0x1.20dd750429b6dp+0
+#define ROOT_HALF 0x1.6a09e667f3bcdp-1
+
+static val times(tsr__kbuild *b, val x, val y)
+{
+  return op2(b, TSR__K_MUL, x, y);
+}
+
+/* Of a size below 1. */
+static val erf_near(tsr__kbuild *b, val x)
+{
+  static const double e[] = {
+    /* erf x / x - 1 in x^2 */
+    0x1.05ffd737fb32ep-34, -0x1.389d4f2641625p-30, 0x1.f7b4bf3b13964p-27, -0x1.5f1ecb6f0764cp-23,
+    0x1.b9df224ca4b97p-20, -0x1.f4d1e3183f7aep-17, 0x1.f9a321d5b8e1ep-14, -0x1.c02db3dac435fp-11,
+    0x1.565bcd0dbaa38p-8,  -0x1.b82ce31284e00p-6,  0x1.ce2f21a042b30p-4,  -0x1.812746b0379e6p-2,
+    0x1.06eba8214db69p-3
+  };
+  return fused(b, x, polynomial(b, times(b, x, x), e, 13), x);
+}
+
+/* exp(x^2) erfc x for x from 0.47 on. */
+static val scaled_rest(tsr__kbuild *b, val x)
+{
+  static const double r[] = {
+    /* (1 + 2 x) exp(x^2) erfc x in t */
+    -0x1.6d91601470a69p-27, -0x1.a4ea5f199f568p-27, 0x1.c80127e73acdep-24,  0x1.202b687af3330p-24,
+    -0x1.b9f339d1b039dp-21, 0x1.4190012560fe4p-22,  0x1.7f21aa7fc44fcp-18,  -0x1.78a34a47e3254p-17,
+    -0x1.9959b7ff2ffc2p-16, 0x1.3be0d38c91082p-13,  -0x1.a1df1a40dd8a0p-13, -0x1.8d4aa14ac5af0p-11,
+    0x1.49c6726faa9b9p-8,   -0x1.0962387dd64aap-6,  0x1.3079edf6dec81p-5,   -0x1.0fb06dfe6a52dp-4,
+    0x1.7fee004e0f536p-4,   -0x1.9ddb23c3e7d7bp-4,  0x1.16ecefcfa54f7p-4,   0x1.f7f5df66fd585p-7,
+    -0x1.1df1ad154a290p-3,  0x1.3ba5916e9fd7fp+0
+  };
+  val four = real(b, 4), above = op2(b, TSR__K_ADD, x, four);
+  val t = op2(b, TSR__K_DIV, op2(b, TSR__K_SUB, x, four), above);
+  return op2(b, TSR__K_DIV, polynomial(b, t, r, 22), fused(b, real(b, 2), x, real(b, 1)));
+}
+
+/* exp(-scale x^2) for a scale that is a power of two. */
+static val bell(tsr__kbuild *b, val x, double scale)
+{
+  val square = times(b, x, x), low = fused(b, x, x, op1(b, TSR__K_NEG, square));
+  val power = tsr__formula_exp(b, times(b, square, real(b, -scale)));
+  val turn = fused(b, low, real(b, -scale), real(b, 0));
+  val known = test2(b, TSR__K_LT, square, real(b, 2000)); /* beyond, low may be no number */
+  return fused(b, power, where(b, known, turn, real(b, 0)), power);
+}
+
+/* erfc of a size from 0.47 on; 28 is far enough. */
+static val erfc_far(tsr__kbuild *b, val size)
+{
+  val x = op2(b, TSR__K_MIN, size, real(b, 28));
+  return times(b, bell(b, x, 1), scaled_rest(b, x));
+}
+
+val tsr__formula_erf(tsr__kbuild *b, val x)
+{
+  val size = op1(b, TSR__K_ABS, x), one = real(b, 1);
+  val far = op2(b, TSR__K_SUB, one, erfc_far(b, size));
+  return with_sign_of(b, where(b, test2(b, TSR__K_LT, size, one), erf_near(b, size), far), x);
+}
+
+val tsr__formula_erfc(tsr__kbuild *b, val x)
+{
+  val size = op1(b, TSR__K_ABS, x), far = erfc_far(b, size);
+  far = where(b, is_minus(b, x), op2(b, TSR__K_SUB, real(b, 2), far), far);
+  val near = op2(b, TSR__K_SUB, real(b, 1), erf_near(b, x));
+  return where(b, test2(b, TSR__K_LT, size, real(b, 0.8)), near, far);
+}
+
+/* x Phi(x): below -0.7 half of x erfc(-x / sqrt 2), near 0 of x + x erf(x / sqrt 2), beyond 0.7
+ * what the other end leaves of x. */
+val tsr__formula_gelu(tsr__kbuild *b, val x)
+{
+  val size = op1(b, TSR__K_ABS, x), zero = real(b, 0);
+  val near_to = op2(b, TSR__K_MIN, size, real(b, 60)), half = times(b, near_to, real(b, 0.5));
+  val root = times(b, near_to, real(b, ROOT_HALF));
+  val end = times(b, times(b, half, scaled_rest(b, root)), bell(b, near_to, 0.5));
+  val far = where(b, is_minus(b, x), op1(b, TSR__K_NEG, end), op2(b, TSR__K_SUB, x, end));
+  val part = times(b, x, real(b, 0.5));
+  val near = fused(b, part, erf_near(b, times(b, x, real(b, ROOT_HALF))), part);
+  val result = where(b, test2(b, TSR__K_LT, size, real(b, 0.7)), near, far);
+  result = where(b, test2(b, TSR__K_LT, x, real(b, -60)), real(b, -0.0), result);
+  return where(b, test2(b, TSR__K_EQ, x, zero), x, result);
+}
+
+/* The guess for x >= 0, from w = -log(1 - x^2). */
+static val guess(tsr__kbuild *b, val x, val w)
+{
+  static const double near[] = {
+    /* erfinv x / x in w up to 5 */
+    0x1.7e723ea50af32p-22, -0x1.3ba14e97f46b0p-17, 0x1.78b69bf27daacp-14, -0x1.ca043495b381bp-13,
+    -0x1.245086fc7f8ddp-9, 0x1.786f345ef69bep-7,   0x1.db3161deb4076p-3,  0x1.c5bf76bd12625p-1
+  };
+  static const double far[] = {
+    /* and in the root of w beyond */
+    -0x1.874076603f0dcp-22, 0x1.3f956987d2176p-16, -0x1.da262c1356a77p-12, 0x1.a6095e7f4b260p-8,
+    -0x1.f572e81cc96f7p-5,  0x1.a25143b8012c6p-2,  -0x1.f5708f1a73a9fp+0,  0x1.b1d77b25a599fp+2,
+    -0x1.0bad4d1583cdbp+4,  0x1.c814021288472p+4,  -0x1.f68dfaf2b1314p+4,  0x1.49084a5a6f02cp+4,
+    -0x1.42ed102e1e0c3p+2
+  };
+  val s = op1(b, TSR__K_SQRT, w);
+  val ratio = where(b, test2(b, TSR__K_LT, w, real(b, 5)), polynomial(b, w, near, 8),
+                    polynomial(b, s, far, 13));
+  return times(b, x, ratio);
+}
+
+val tsr__formula_erfinv(tsr__kbuild *b, val x)
+{
+  val size = op1(b, TSR__K_ABS, x), one = real(b, 1), rest = op2(b, TSR__K_SUB, one, size);
+  val product = times(b, rest, op2(b, TSR__K_ADD, one, size));
+  val w = op2(b, TSR__K_MAX, op1(b, TSR__K_NEG, tsr__formula_log(b, product)), real(b, 0));
+  val y = guess(b, size, w), e = bell(b, y, 1);
+  val over = op2(b, TSR__K_SUB, erf_near(b, y), size);
+  val far = op2(b, TSR__K_SUB, rest, times(b, e, scaled_rest(b, y)));
+  over = where(b, test2(b, TSR__K_LT, size, real(b, 0.8)), over, far);
+  val step = op2(b, TSR__K_DIV, over, times(b, e, real(b, TWO_BY_ROOT_PI)));
+  step = op2(b, TSR__K_DIV, step, fused(b, y, step, one));
+  val result = op2(b, TSR__K_SUB, y, step);
+  result = where(b, test2(b, TSR__K_EQ, size, one), real(b, (double)INFINITY), result);
+  result = where(b, test2(b, TSR__K_GT, size, one), real(b, (double)NAN), result);
+  return with_sign_of(b, result, x);
+}
