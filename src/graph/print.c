@@ -47,8 +47,12 @@ static void add_operand(const tsr__program *program, const int *numbers, int nod
   else tsr__text_add(out, "%%%d", numbers ? numbers[node] : tsr__program_number(program, node));
 }
 
-static void add_dims(const tsr__reduce_attr *attr, uint32_t all, tsr__text *out)
+/* ---- attributes, by family ---- */
+
+static void add_reduce(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
+  const tsr__reduce_attr *attr = tsr__reduce_of(program, node);
+  uint32_t all = (1u << program->nodes[tsr__in(program, node, 0)].rank) - 1;
   if (attr->groups > 0) tsr__text_add(out, ", %lld groups", (long long)attr->groups);
   else if (attr->dims != all) {
     tsr__text_add(out, ", dims ");
@@ -58,6 +62,51 @@ static void add_dims(const tsr__reduce_attr *attr, uint32_t all, tsr__text *out)
   if (attr->keep) tsr__text_add(out, ", keep");
   if (attr->ddof) tsr__text_add(out, ", ddof %lld", (long long)attr->ddof);
 }
+
+static void add_dim(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  tsr__text_add(out, "%sdim %d", node->in_count ? ", " : "", tsr__dim_of(program, node));
+}
+
+/* Ranges as Python writes them, start:stop:step, so that they can be tried there: an empty stop
+ * where going down ends at 0, for -1 would be the last element. ":" is a dim that stays whole. */
+static void add_slice(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  const tsr__slice_attr *attr = (const void *)(program->attrs + node->attr);
+  for (int d = 0; d < node->rank; d++) {
+    int64_t start = attr->start[d], step = attr->step[d], size = attr->size[d];
+    tsr__text_add(out, ", ");
+    if (step) tsr__text_add(out, "%lld", (long long)start);
+    tsr__text_add(out, ":");
+    int64_t stop = size ? start + step * (size - 1) + (step > 0 ? 1 : -1) : start;
+    if (step && stop >= 0) tsr__text_add(out, "%lld", (long long)stop);
+    if (step && step != 1) tsr__text_add(out, ":%lld", (long long)step);
+  }
+}
+
+static void add_order(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  const tsr__order_attr *attr = (const void *)(program->attrs + node->attr);
+  tsr__text_add(out, ", dims ");
+  for (int d = 0; d < node->rank; d++) tsr__text_add(out, "%s%d", d ? "," : "", attr->dims[d]);
+}
+
+/* By dim what comes before and after it, "1+2". */
+static void add_pad(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  const tsr__pad_attr *attr = (const void *)(program->attrs + node->attr);
+  for (int d = 0; d < node->rank; d++)
+    tsr__text_add(out, ", %lld+%lld", (long long)attr->low[d], (long long)attr->high[d]);
+}
+
+/* What stands in the parentheses behind a node's operands; NULL: nothing. */
+static void (*const attributes[TSR__ATTR_FAMILIES])(const tsr__program *, const tsr__gnode *,
+                                                    tsr__text *) = {
+  [TSR__ATTR_REDUCE] = add_reduce, [TSR__ATTR_DIM] = add_dim, [TSR__ATTR_SLICE] = add_slice,
+  [TSR__ATTR_ORDER] = add_order,   [TSR__ATTR_PAD] = add_pad,
+};
+
+/* ---- nodes ---- */
 
 static bool is_result(const tsr__gnode *node)
 {
@@ -74,7 +123,10 @@ static void add_call(const tsr__program *program, const int *numbers, const tsr_
   if (!node->in_count) {
     if (family == TSR__ATTR_INDEX) tsr__text_add(out, " %d", tsr__index_of(program, node));
     if (node->region_count) tsr__text_add(out, "()");
-    if (family == TSR__ATTR_DIM) tsr__text_add(out, "(dim %d)", tsr__dim_of(program, node));
+    if (!attributes[family]) return;
+    tsr__text_add(out, "(");
+    attributes[family](program, node, out);
+    tsr__text_add(out, ")");
     return;
   }
   tsr__text_add(out, "(");
@@ -82,10 +134,7 @@ static void add_call(const tsr__program *program, const int *numbers, const tsr_
     tsr__text_add(out, "%s%s", i ? ", " : "", reduce ? roles[i] : "");
     add_operand(program, numbers, o, out);
   }
-  if (reduce)
-    add_dims(tsr__reduce_of(program, node),
-             (1u << program->nodes[tsr__in(program, node, 0)].rank) - 1, out);
-  if (family == TSR__ATTR_DIM) tsr__text_add(out, ", dim %d", tsr__dim_of(program, node));
+  if (attributes[family]) attributes[family](program, node, out);
   tsr__text_add(out, ")");
 }
 

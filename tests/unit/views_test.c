@@ -341,3 +341,20 @@ TEST(mistakes_are_told)
   CHECK(tsr_is_inert(tsr_flip(NULL, (tsr_dims){ .bits = 0 })));
   tsr_runtime_close(rt);
 }
+
+TEST(a_dump_says_what_views_show)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  static const double x[50];
+  tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(10, 5), (tsr_sharding){ 0 });
+  tsr_array *b = tsr_slice(a, TSR_RANGE(2, 9), TSR_STEPS(4, TSR_END, -2));
+  const char *text = tsr_dump(tsr_pad(tsr_transpose(b), .low = { 1, 0 }, .high = { 2, 3 }));
+  CHECK_STR_HAS(text, "%1 = slice(%0, 2:9, 4::-2) ");
+  CHECK_STR_HAS(text, "%2 = transpose(%1, dims 1,0) ");
+  CHECK_STR_HAS(text, "%3 = pad(%2, 0, 1+2, 0+3) ");
+  CHECK_STR_HAS(tsr_dump(tsr_slice(a, TSR_ALL, TSR_STEPS(3, 0, -1))), "slice(%0, :, 3:0:-1) ");
+  CHECK_STR_HAS(tsr_dump(tsr_slice(a, TSR_STEPS(1, 10, 3))), "slice(%0, 1:8:3, :) ");
+  CHECK_STR_HAS(tsr_dump(tsr_concat((tsr_array *[]){ a, a }, 2, 1)), "concat(%0, %0, dim 1) ");
+  tsr_runtime_close(rt);
+}
