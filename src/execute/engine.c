@@ -142,10 +142,10 @@ tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *err
       TSR_FOR_OPERANDS (program, &program->nodes[step->node], i, o) plan->last_use[o] = s;
       plan->last_use[step->node] = s;
     } else {
-      for (int n = 0; n < program->node_count; n++) {
-        int main = plan->schedule.final_main[n];
-        if (main >= step->first && main < step->first + step->count) plan->last_use[n] = s;
-      }
+      const tsr__schedule *schedule = &plan->schedule;
+      for (int a = step->first; a < step->first + step->count; a++)
+        for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n])
+          plan->last_use[n] = s;
     }
   }
   use_parts(plan);

@@ -291,24 +291,24 @@ static tsr_status combine_groups(tsr__exec *exec, crossing *c)
 static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;
-  int nodes = exec->program->node_count;
+  int finals = 0;
   crossing c = { .axes = schedule->accums[accum].axes,
                  .sharding = tsr__sharding_of(exec, schedule->accums[accum].node) };
   c.accums = tsr__arena_new(exec->scratch, (size_t)step->count * sizeof(int));
-  c.finals = tsr__arena_new(exec->scratch, (size_t)nodes * sizeof(int));
-  c.populations = tsr__arena_new(exec->scratch, (size_t)nodes * sizeof(int64_t));
-  if (!c.accums || !c.finals || !c.populations) return out_of_scratch(exec);
   for (int a = step->first; a < step->first + step->count; a++)
-    if (same_crossing(exec, &schedule->accums[a], &schedule->accums[accum]))
-      c.accums[c.accum_count++] = a;
-  for (int n = 0; n < nodes; n++) {
-    int main = schedule->final_main[n];
-    if (main < step->first || main >= step->first + step->count) continue;
-    if (!same_crossing(exec, &schedule->accums[main], &schedule->accums[accum])) continue;
-    tsr_status status = make_value(exec, n, &exec->extents[main]);
-    if (status) return status;
-    c.populations[c.final_count] = population(exec, n, &exec->extents[main]);
-    c.finals[c.final_count++] = n;
+    for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) finals++;
+  c.finals = tsr__arena_new(exec->scratch, (size_t)(finals + 1) * sizeof(int));
+  c.populations = tsr__arena_new(exec->scratch, (size_t)(finals + 1) * sizeof(int64_t));
+  if (!c.accums || !c.finals || !c.populations) return out_of_scratch(exec);
+  for (int a = step->first; a < step->first + step->count; a++) {
+    if (!same_crossing(exec, &schedule->accums[a], &schedule->accums[accum])) continue;
+    c.accums[c.accum_count++] = a;
+    for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) {
+      tsr_status status = make_value(exec, n, &exec->extents[a]);
+      if (status) return status;
+      c.populations[c.final_count] = population(exec, n, &exec->extents[a]);
+      c.finals[c.final_count++] = n;
+    }
   }
   return combine_groups(exec, &c);
 }

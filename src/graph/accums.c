@@ -139,25 +139,34 @@ int tsr__accums_of(const tsr__program *program, int n, tsr__accum out[2])
 
 typedef struct listing {
   const tsr__program *program;
-  const int *stage; /* NULL out of memory: nothing is shared then */
+  const int *stage;  /* NULL out of memory: nothing is shared then */
+  int *first, *next; /* by operand + 1, by accumulator + 1: the newest of the operand; 0: none */
   tsr__accum *out;
   int count;
 } listing;
 
 static int list_accum(listing *l, const tsr__accum *accum)
 {
-  for (int i = 0; i < l->count; i++)
-    if (shares(l->program, l->stage, &l->out[i], accum)) return i;
-  l->out[l->count] = *accum;
-  return l->count++;
+  int *first = l->stage ? &l->first[accum->operand + 1] : NULL;
+  for (int i = first ? *first : 0; i; i = l->next[i])
+    if (shares(l->program, l->stage, &l->out[i - 1], accum)) return i - 1;
+  l->out[l->count++] = *accum;
+  if (!first) return l->count - 1;
+  l->next[l->count] = *first;
+  *first = l->count;
+  return l->count - 1;
 }
 
 int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node)
 {
-  size_t room = ((size_t)program->node_count + 1) * sizeof(int);
-  int *stage = tsr__new_raw(program->heap, room);
+  size_t nodes = (size_t)program->node_count + 1, room = 4 * nodes * sizeof(int);
+  int *stage = tsr__new(program->heap, room);
   listing l = { .program = program, .stage = stage, .out = out };
-  if (stage) tsr__stages(program, stage);
+  if (stage) {
+    l.first = stage + nodes;
+    l.next = l.first + nodes;
+    tsr__stages(program, stage);
+  }
   for (int n = 0; n < program->node_count; n++) {
     tsr__accum mine[2];
     int found[2] = { -1, -1 };

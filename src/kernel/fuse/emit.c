@@ -10,7 +10,7 @@ typedef struct emit {
   const tsr__fusion *fusion;
   const tsr__program *program;
   tsr__kbuild build;
-  tsr__kval *value; /* by node; slot -1: not yet */
+  tsr__kval *value; /* by node; slot -1: not yet. What has one is marked */
   int kernel;
   int domain; /* a node of the domain */
   bool ordered;
@@ -89,11 +89,23 @@ static void add_load(emit *e, const tsr__loadinfo *load)
   else b->loads[b->load_count++] = *load;
 }
 
+static void mark(const emit *e, int n)
+{
+  e->fusion->marks[n / 64] |= UINT64_C(1) << n % 64;
+}
+
+/* Gives a node its value. */
+static void hold(emit *e, int n, tsr__kval x)
+{
+  mark(e, n);
+  e->value[n] = x;
+}
+
 /* One value for a part of a tile, as it lies in memory. */
 static int fill_of(emit *e, int n)
 {
   int dtype = node_of(e, n)->dtype;
-  if (e->value[n].slot < 0) e->value[n] = load_one(e, n);
+  if (e->value[n].slot < 0) hold(e, n, load_one(e, n));
   tsr__kval x = e->value[n];
   return is_stored(dtype) ? apply(e, TSR__K_NARROW, dtype, dtype, x).slot : x.slot;
 }
@@ -203,7 +215,7 @@ static tsr__kval operand(emit *e, int n, int i)
   if (e->value[o].slot >= 0) return in_register(e, o);
   const tsr__gnode *g = node_of(e, n);
   if (e->fusion->fact[o].uniform) {
-    e->value[o] = load_one(e, o);
+    hold(e, o, load_one(e, o));
   } else if (tsr__ops[g->op].shape_rule == TSR__SH_TAKE && i == 1 &&
              node_of(e, in_of(e, g, 0))->rank != 1) {
     /* The indices lie along some dims of the result only; nobody else reads them so. */
@@ -211,7 +223,7 @@ static tsr__kval operand(emit *e, int n, int i)
     for (int d = 0; d < from.rank; d++) from.dims[d].dim += tsr__dim_of(e->program, g);
     return widen(e, load(e, o, &from));
   } else {
-    e->value[o] = load_aligned(e, o);
+    hold(e, o, load_aligned(e, o));
   }
   return in_register(e, o);
 }
@@ -454,7 +466,7 @@ static tsr__kval value_at(emit *e, int node, int n)
   if (n < 0) return (tsr__kval){ -1, false, 0 };
   (void)node;
   if (e->value[n].slot < 0)
-    e->value[n] = e->fusion->fact[n].uniform ? load_one(e, n) : load_aligned(e, n);
+    hold(e, n, e->fusion->fact[n].uniform ? load_one(e, n) : load_aligned(e, n));
   return spread_out(e, in_register(e, n));
 }
 
@@ -515,14 +527,11 @@ static void reduce(emit *e, int a)
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-static bool accum_here(const emit *e, int a)
-{
-  return e->fusion->fact[e->fusion->out->accums[a].node].kernel == e->kernel;
-}
-
 static void need(const emit *e, int n)
 {
-  if (n >= 0) e->fusion->fact[n].needed = true;
+  if (n < 0) return;
+  e->fusion->fact[n].needed = true;
+  mark(e, n);
 }
 
 /* What node `n` reads that is computed here, or read through to be read. */
@@ -532,41 +541,76 @@ static void need_operands(const emit *e, int n)
   bool needed = f->fact[n].needed && computed_here(e, n);
   TSR_FOR_OPERANDS (e->program, node_of(e, n), i, o) {
     int reach = tsr__reach(f, n, i);
-    if (reach == TSR__REACH_VIEW) f->fact[o].through = true;
-    else if (needed && reach == TSR__REACH_ELEMENT) need(e, o);
-    else if (reach == TSR__REACH_UNIFORM) need(e, o);
+    if (reach == TSR__REACH_VIEW) {
+      f->fact[o].through = true;
+      mark(e, o);
+    } else if ((needed && reach == TSR__REACH_ELEMENT) || reach == TSR__REACH_UNIFORM) {
+      need(e, o);
+    }
   }
 }
 
-/* Marks what the results of this kernel need, from the last node to the first. */
-static void mark(const emit *e)
+static void need_accum(const emit *e, int a)
+{
+  const tsr__accum *accum = &e->fusion->out->accums[a];
+  need(e, accum->operand < 0 ? -1 : uncast(e, accum, accum->operand));
+  need(e, accum->mask);
+  need(e, accum->codes);
+}
+
+/* The results of this kernel. */
+static void mark_results(const emit *e)
 {
   const tsr__fusion *f = e->fusion;
-  for (int n = 0; n < e->program->node_count; n++) {
-    f->fact[n].needed = f->fact[n].kernel == e->kernel && f->fact[n].store;
-    f->fact[n].through = false;
+  for (int i = f->kernel_first[e->kernel]; i < f->kernel_first[e->kernel + 1]; i++) {
+    int n = f->kernel_nodes[i];
+    if (f->fact[n].store) need(e, n);
+    if (f->node_accum[n] >= 0) mark(e, n);
+    for (int a = f->node_accum[n]; a >= 0; a = f->next_accum[a]) need_accum(e, a);
   }
-  for (int a = 0; a < f->out->accum_count; a++) {
-    const tsr__accum *accum = &f->out->accums[a];
-    if (!accum_here(e, a)) continue;
-    need(e, accum->operand < 0 ? -1 : uncast(e, accum, accum->operand));
-    need(e, accum->mask);
-    need(e, accum->codes);
-  }
-  for (int n = e->program->node_count - 1; n >= 0; n--) {
+}
+
+/* The node that is marked next after `n`, downwards; -1: none. Programs are long and most kernels
+ * see few of their nodes. */
+static int mark_below(const emit *e, int n)
+{
+  const uint64_t *marks = e->fusion->marks;
+  if (n <= 0) return -1;
+  int word = (n - 1) / 64;
+  uint64_t bits = marks[word] & (~UINT64_C(0) >> (63 - (n - 1) % 64));
+  while (!bits && word > 0) bits = marks[--word];
+  return bits ? word * 64 + 63 - __builtin_clzll(bits) : -1;
+}
+
+/* The same upwards. */
+static int mark_above(const emit *e, int n)
+{
+  const uint64_t *marks = e->fusion->marks;
+  int count = e->program->node_count, word = (n + 1) / 64, last = (count - 1) / 64;
+  if (n + 1 >= count) return -1;
+  uint64_t bits = marks[word] & (~UINT64_C(0) << (n + 1) % 64);
+  while (!bits && word < last) bits = marks[++word];
+  return bits ? word * 64 + __builtin_ctzll(bits) : -1;
+}
+
+/* Marks what the results of this kernel need, from the last node to the first. */
+static void mark_needed(const emit *e)
+{
+  const tsr__fusion *f = e->fusion;
+  mark_results(e);
+  for (int n = e->program->node_count; (n = mark_below(e, n)) >= 0;)
     if (f->fact[n].through || (f->fact[n].needed && computed_here(e, n))) need_operands(e, n);
-  }
 }
 
 static void write_nodes(emit *e)
 {
   const tsr__fusion *f = e->fusion;
-  for (int n = 0; n < e->program->node_count; n++) {
+  for (int n = -1; (n = mark_above(e, n)) >= 0;) {
     const tsr__gnode *g = node_of(e, n);
     if (f->fact[n].needed && g->op == TSR__OP_CONST) {
-      e->value[n] = number(e, g);
+      hold(e, n, number(e, g));
     } else if (f->fact[n].needed && computed_here(e, n)) {
-      e->value[n] = compute(e, n);
+      hold(e, n, compute(e, n));
       if (f->fact[n].store && f->fact[n].kernel == e->kernel) store(e, n);
     }
     for (int a = f->node_accum[n]; a >= 0; a = f->next_accum[a])
@@ -574,36 +618,37 @@ static void write_nodes(emit *e)
   }
 }
 
-static int domain_node(const tsr__fusion *f, int kernel)
+/* Leaves all as the next kernel must find it. */
+static void clear_marks(const emit *e)
 {
-  for (int n = 0; n < f->program->node_count; n++)
-    if (f->fact[n].kernel == kernel) return f->domains[f->fact[n].domain];
-  return -1;
+  const tsr__fusion *f = e->fusion;
+  for (int n = -1; (n = mark_above(e, n)) >= 0;) {
+    f->fact[n].needed = f->fact[n].through = false;
+    f->value[n].slot = -1;
+  }
+  memset(f->marks, 0, ((size_t)e->program->node_count + 63) / 64 * sizeof *f->marks);
 }
 
 tsr_status tsr__emit(const tsr__fusion *fusion, int kernel, tsr__kernel **out)
 {
-  size_t count = (size_t)fusion->program->node_count;
+  int first = fusion->kernel_nodes[fusion->kernel_first[kernel]];
   emit e = { .fusion = fusion,
              .program = fusion->program,
              .kernel = kernel,
-             .domain = domain_node(fusion, kernel) };
+             .value = fusion->value,
+             .domain = fusion->domains[fusion->fact[first].domain] };
   tsr__kbuild_init(&e.build, fusion->heap);
-  e.value = tsr__new(fusion->heap, count * sizeof *e.value);
-  if (!e.value) return tsr__error_set(fusion->error, TSR_ENOMEM, "no memory for a kernel");
-  for (size_t n = 0; n < count; n++) e.value[n].slot = -1;
-  mark(&e);
+  mark_needed(&e);
   write_nodes(&e);
+  clear_marks(&e);
   tsr_status status = tsr__kbuild_finish(&e.build, out, fusion->error);
   if (!status) {
     (*out)->io.domain = e.domain;
     (*out)->rank = node_of(&e, e.domain)->rank;
     (*out)->ordered = e.ordered;
     int nodes = (*out)->io.input_count + (*out)->io.output_count;
-    for (int i = 0; i < nodes; i++)
-      (*out)->numbers[i] = tsr__program_number(e.program, (*out)->lists[i]);
+    for (int i = 0; i < nodes; i++) (*out)->numbers[i] = fusion->numbers[(*out)->lists[i]];
   }
-  tsr__del(fusion->heap, e.value, count * sizeof *e.value);
   tsr__kbuild_free(&e.build);
   return status;
 }

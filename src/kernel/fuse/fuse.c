@@ -246,14 +246,18 @@ static bool find_accums(tsr__fusion *f)
     }
     of_node[2 * n + 1] = again;
   }
-  int *place = good ? tsr__new(f->heap, (size_t)room * sizeof(int)) : NULL;
+  int *place = good ? tsr__new(f->heap, 2 * (size_t)room * sizeof(int)) : NULL;
   good = good && place;
-  for (int stage = 0, left = count; good && left > 0; stage++)
-    for (int a = 0; a < count; a++) {
-      if (f->fact[all[a].node].stage != stage) continue;
+  int *first = f->of_stage, *next = place + room;
+  for (int stage = 0; good && stage < f->stages; stage++) first[stage] = -1;
+  for (int a = count - 1; good && a >= 0; a--) {
+    next[a] = first[f->fact[all[a].node].stage];
+    first[f->fact[all[a].node].stage] = a;
+  }
+  for (int stage = 0; good && stage < f->stages; stage++)
+    for (int a = first[stage]; a >= 0; a = next[a]) {
       place[a] = used;
       out->accums[used++] = all[a];
-      left--;
     }
   for (int n = 0; good && n < p->node_count; n++) {
     out->final_main[n] = of_node[2 * n] < 0 ? -1 : place[of_node[2 * n]];
@@ -261,7 +265,16 @@ static bool find_accums(tsr__fusion *f)
   }
   out->accum_count = used;
   out->accum_room = room;
-  tsr__del(f->heap, place, (size_t)room * sizeof(int));
+  out->first_final = good ? tsr__new(f->heap, (size_t)room * sizeof(int)) : NULL;
+  good = good && out->first_final;
+  for (int a = 0; good && a < used; a++) out->first_final[a] = -1;
+  for (int n = p->node_count - 1; good && n >= 0; n--) {
+    int main = out->final_main[n];
+    if (main < 0) continue;
+    out->next_final[n] = out->first_final[main];
+    out->first_final[main] = n;
+  }
+  tsr__del(f->heap, place, 2 * (size_t)room * sizeof(int));
   tsr__del(f->heap, of_node, node_bytes);
   tsr__del(f->heap, all, list_bytes);
   return good;
@@ -318,18 +331,19 @@ static void sort_nodes(const tsr__fusion *f, int *list, int *room, int count)
 static int number_kernels(tsr__fusion *f)
 {
   size_t bytes = (size_t)f->program->node_count * sizeof(int);
-  int *list = tsr__new(f->heap, bytes), *room = tsr__new(f->heap, bytes);
-  int count = 0, kernels = list && room ? 0 : -1;
-  for (int n = 0; n < f->program->node_count && !kernels; n++)
+  int *list = f->kernel_nodes, *room = tsr__new(f->heap, bytes);
+  int count = 0, kernels = 0;
+  if (!room) return -1;
+  for (int n = 0; n < f->program->node_count; n++)
     if (f->fact[n].domain >= 0) list[count++] = n;
-  if (!kernels) sort_nodes(f, list, room, count);
-  for (int i = 0; i < count && kernels >= 0; i++) {
+  sort_nodes(f, list, room, count);
+  for (int i = 0; i < count; i++) {
     tsr__fact *fact = &f->fact[list[i]];
-    if (!i || by_kernel(&f->fact[list[i - 1]], fact)) kernels++;
+    if (!i || by_kernel(&f->fact[list[i - 1]], fact)) f->kernel_first[kernels++] = i;
     fact->kernel = kernels - 1;
     f->kernel_stage[kernels - 1] = fact->stage;
   }
-  tsr__del(f->heap, list, bytes);
+  f->kernel_first[kernels] = count;
   tsr__del(f->heap, room, bytes);
   return kernels;
 }
@@ -356,40 +370,51 @@ static void add_step(tsr__schedule *out, tsr__step step)
   out->steps[out->step_count++] = step;
 }
 
-static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels)
+/* The nodes that are steps, by stage. */
+static void list_steps(tsr__fusion *f)
+{
+  for (int s = -1; s < f->stages; s++) f->of_stage[s + 1] = -1;
+  for (int n = f->program->node_count - 1; n >= 0; n--) {
+    int lowering = tsr__ops[f->program->nodes[n].op].lowering;
+    if (lowering != TSR__LOW_STEP && lowering != TSR__LOW_ROUTINE) continue;
+    int *first = &f->of_stage[f->fact[n].stage + 1];
+    f->next_step[n] = *first;
+    *first = n;
+  }
+}
+
+/* How far the lists, which are in the order of stages, are done. */
+typedef struct progress {
+  int kernel, accum;
+} progress;
+
+static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels, progress *done)
 {
   tsr__schedule *out = f->out;
-  for (int k = 0; k < kernels; k++) {
-    if (f->kernel_stage[k] != stage || !f->kernel_works[k]) continue;
+  for (; done->kernel < kernels && f->kernel_stage[done->kernel] == stage; done->kernel++) {
+    if (!f->kernel_works[done->kernel]) continue;
     tsr__kernel *kernel;
-    tsr_status status = tsr__emit(f, k, &kernel);
+    tsr_status status = tsr__emit(f, done->kernel, &kernel);
     if (status) return status;
     add_step(out,
              (tsr__step){ .kind = TSR__STEP_KERNEL, .node = kernel->io.domain, .kernel = kernel });
   }
-  int first = 0, count = 0;
-  for (int a = 0; a < out->accum_count; a++) {
-    if (f->fact[out->accums[a].node].stage != stage) continue;
-    if (!count++) first = a;
-  }
-  if (count)
+  int first = done->accum;
+  while (done->accum < out->accum_count && f->fact[out->accums[done->accum].node].stage == stage)
+    done->accum++;
+  if (done->accum > first)
     add_step(out, (tsr__step){ .kind = TSR__STEP_ALL_REDUCE,
                                .node = out->accums[first].node,
                                .first = first,
-                               .count = count });
-  for (int n = 0; n < f->program->node_count; n++) {
-    const tsr__gnode *g = &f->program->nodes[n];
-    int lowering = tsr__ops[g->op].lowering;
-    bool steps = lowering == TSR__LOW_STEP || lowering == TSR__LOW_ROUTINE;
-    if (!steps || f->fact[n].stage != stage) continue;
-    add_step(out, (tsr__step){ .kind = (uint8_t)tsr__step_of(g->op), .node = n });
-  }
+                               .count = done->accum - first });
+  for (int n = f->of_stage[stage + 1]; n >= 0; n = f->next_step[n])
+    add_step(out, (tsr__step){ .kind = (uint8_t)tsr__step_of(f->program->nodes[n].op), .node = n });
   return TSR_OK;
 }
 
-static tsr_status schedule(tsr__fusion *f, const int *stage, int stages)
+static tsr_status schedule(tsr__fusion *f, const int *stage)
 {
-  int count = f->program->node_count;
+  int count = f->program->node_count, stages = f->stages;
   tsr__schedule *out = f->out;
   find_facts(f, stage);
   early_levels(f);
@@ -407,8 +432,41 @@ static tsr_status schedule(tsr__fusion *f, const int *stage, int stages)
   out->steps = tsr__new(f->heap, (size_t)out->step_room * sizeof *out->steps);
   if (!out->steps) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
   tsr_status status = TSR_OK;
-  for (int s = -1; s < stages && !status; s++) status = stage_steps(f, s, kernels);
+  progress done = { 0, 0 };
+  list_steps(f);
+  for (int s = -1; s < stages && !status; s++) status = stage_steps(f, s, kernels, &done);
   return status;
+}
+
+enum { INTS = 13 }; /* a node, as start_fusion hands them out */
+
+static bool start_fusion(tsr__fusion *f, int *room)
+{
+  size_t count = (size_t)f->program->node_count;
+  tsr__schedule *out = f->out;
+  f->fact = tsr__new(f->heap, count * sizeof *f->fact);
+  f->kernel_works = tsr__new(f->heap, count * sizeof *f->kernel_works);
+  f->value = tsr__new(f->heap, count * sizeof *f->value);
+  f->marks = tsr__new(f->heap, (count + 63) / 64 * sizeof *f->marks);
+  out->final_main = tsr__new(f->heap, count * sizeof(int));
+  out->final_count = tsr__new(f->heap, count * sizeof(int));
+  out->next_final = tsr__new(f->heap, count * sizeof(int));
+  if (!room || !f->fact || !f->kernel_works || !f->value || !f->marks || !out->final_main ||
+      !out->final_count || !out->next_final)
+    return false;
+  int **lists[] = { &f->domains, &f->kernel_stage, &f->kernel_nodes, &f->node_accum,
+                    &f->movers,  &f->numbers,      &f->next_step };
+  room += count; /* stages */
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++, room += count) *lists[i] = room;
+  f->kernel_first = room; /* one more than nodes */
+  f->of_stage = f->kernel_first + count + 1;
+  f->next_accum = f->of_stage + count + 1; /* room for find_accums' most */
+  for (size_t n = 0, number = 0; n < count; n++) {
+    f->value[n].slot = -1;
+    f->numbers[n] = (int)number;
+    number += f->program->nodes[n].op != TSR__OP_CONST;
+  }
+  return true;
 }
 
 tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule *out,
@@ -417,27 +475,20 @@ tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule
   size_t count = (size_t)program->node_count;
   tsr__schedule made = { .heap = heap, .node_count = program->node_count };
   tsr__fusion f = { .program = program, .heap = heap, .out = &made, .error = error };
-  /* stage, domains, kernel_stage, node_accum, movers; next_accum has room for find_accums' most */
-  size_t ints = (5 * count + 3 * count + 1) * sizeof(int), bools = count * sizeof(bool);
-  int *numbers = tsr__new(heap, ints);
-  f.fact = tsr__new(heap, count * sizeof *f.fact);
-  f.kernel_works = tsr__new(heap, bools);
-  made.final_main = tsr__new(heap, count * sizeof(int));
-  made.final_count = tsr__new(heap, count * sizeof(int));
+  size_t ints = (INTS * count + 3) * sizeof(int);
+  int *room = tsr__new(heap, ints);
   tsr_status status;
-  if (!numbers || !f.fact || !f.kernel_works || !made.final_main || !made.final_count) {
+  if (!start_fusion(&f, room)) {
     status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
   } else {
-    f.domains = numbers + count;
-    f.kernel_stage = f.domains + count;
-    f.node_accum = f.kernel_stage + count;
-    f.movers = f.node_accum + count;
-    f.next_accum = f.movers + count;
-    status = schedule(&f, numbers, tsr__stages(program, numbers));
+    f.stages = tsr__stages(program, room);
+    status = schedule(&f, room);
   }
-  tsr__del(heap, numbers, ints);
+  tsr__del(heap, room, ints);
   tsr__del(heap, f.fact, count * sizeof *f.fact);
-  tsr__del(heap, f.kernel_works, bools);
+  tsr__del(heap, f.kernel_works, count * sizeof *f.kernel_works);
+  tsr__del(heap, f.value, count * sizeof *f.value);
+  tsr__del(heap, f.marks, (count + 63) / 64 * sizeof *f.marks);
   if (status) tsr__schedule_free(&made);
   else *out = made;
   return status;
@@ -451,5 +502,7 @@ void tsr__schedule_free(tsr__schedule *s)
   tsr__del(s->heap, s->accums, (size_t)s->accum_room * sizeof *s->accums);
   tsr__del(s->heap, s->final_main, count * sizeof(int));
   tsr__del(s->heap, s->final_count, count * sizeof(int));
+  tsr__del(s->heap, s->next_final, count * sizeof(int));
+  tsr__del(s->heap, s->first_final, (size_t)s->accum_room * sizeof(int));
   memset(s, 0, sizeof *s);
 }

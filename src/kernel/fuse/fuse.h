@@ -30,9 +30,17 @@ typedef struct tsr__fusion {
   int mover_count;
   int domain_count;
   int *kernel_stage;  /* by kernel */
+  int *kernel_nodes;  /* the nodes of kernel 0, of kernel 1, ... */
+  int *kernel_first;  /* by kernel: where its nodes begin; one more, where they end */
+  int *numbers;       /* by node: as programs are printed */
   bool *kernel_works; /* by kernel: it stores or reduces something */
   int *node_accum;    /* by node: the first accum of `out` that is the node's; -1 = none */
   int *next_accum;    /* by accum: the next one of the same node; -1 = none */
+  tsr__kval *value;   /* by node, while a kernel is written; slot -1 between kernels */
+  uint64_t *marks;    /* a bit a node: the kernel being written has to do with it; else 0 */
+  int stages;
+  int *of_stage;  /* by stage + 1: the first of a list by stage; -1 = none */
+  int *next_step; /* by node that is a step: the next one of its stage */
   tsr__error *error;
 } tsr__fusion;
 

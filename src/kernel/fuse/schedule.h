@@ -48,6 +48,7 @@ typedef struct tsr__schedule {
   tsr__accum *accums; /* as tsr__accums, ordered so that each COMBINE's are together */
   int accum_count;
   int *final_main, *final_count;         /* a reduction node's accums, by node; -1 = none */
+  int *first_final, *next_final;         /* the nodes whose main accum it is; by accum, by node */
   int node_count, step_room, accum_room; /* of the program; sizes of the lists above */
 } tsr__schedule;
 
