@@ -549,7 +549,7 @@ void tsr__program_print(const tsr__program *program, tsr__text *out);
 /* The number that a node has in that text: how many nodes but constants come before it. */
 int tsr__program_number(const tsr__program *program, int node);
 /* Checks every promise of a program (order, arity, dtypes, shapes by the table's rules).
- * tsr__partition does so with what it is given and with what it makes. */
+ * tsr__partition does so with what it is given; tests do with what it makes. */
 tsr_status tsr__program_verify(const tsr__program *program, tsr__error *error);
 
 /* ---- regions (region.c) ------------------------------------------------------------------ */

@@ -13,36 +13,82 @@ typedef struct tsr__way {
   int64_t own;           /* what its own partials and results weigh on their way */
   int32_t asker;         /* the reshard or constraint that it is for; -1: none */
   uint16_t at;
-  uint8_t meet; /* mesh axes over which partials are combined */
+  uint8_t meet;  /* mesh axes over which partials are combined */
+  uint8_t fresh; /* not yet weighed */
   uint16_t need[];
 } tsr__way;
 
 /* The factors of a node and of its operands' dims, computed once. */
 typedef struct tsr__terms {
+  struct tsr__terms *next; /* alike.c */
+  int32_t operands;
+  bool plain; /* types of few operands say all of its shape: terms and ways are kept */
   uint8_t count;
   uint8_t kind[TSR__MAX_FACTORS];
   int8_t out[TSR_MAX_RANK];
   int8_t in[][TSR_MAX_RANK]; /* by operand */
 } tsr__terms;
 
+/* What it takes to have a node elsewhere. */
+enum tsr__carriage { TSR__CARRY_BYTES, TSR__CARRY_NONE, TSR__CARRY_REMADE };
+
+/* Which ways there are and how they compare, what they weigh, and that fixed nodes want it
+ * somewhere. */
+enum tsr__change { TSR__CHANGED_WAYS = 1, TSR__CHANGED_BYTES = 2, TSR__CHANGED_WANTS = 4 };
+
 typedef struct tsr__flow {
   const tsr__program *program;
   tsr__arena *arena;
   unsigned manual;      /* axes that are cut by hand: of every mesh, bit a = its axis a */
   tsr_sharding *places; /* each different one once */
+  bool *full;           /* by place: it uses all axes of its mesh */
   int place_count, place_room;
   struct tsr__scale *scale;
+  struct tsr__alike *alike;
   tsr__way *draft; /* with room for the needs of any node */
   /* by node of the program */
   tsr__way **ways; /* a list; once all are weighed, the one that was chosen */
-  tsr__terms **terms;
-  uint16_t *asked; /* a place where a reshard or constraint wants it; 0: none does */
-  uint8_t *free;   /* computed from numbers alone, so it can be made anywhere */
-  uint8_t *fixed;  /* its rows or its regions say where it lies: it has one way */
-  uint8_t *ragged; /* its rows lie as a filter left them */
-  bool open;       /* there is something to weigh */
-  bool failed;     /* out of memory */
+  const tsr__terms **terms;
+  int32_t *type;    /* nodes of one dtype and shape have one number */
+  uint16_t *asked;  /* a place where a reshard or constraint wants it; 0: none does */
+  uint8_t *free;    /* computed from numbers alone, so it can be made anywhere */
+  uint8_t *fixed;   /* its rows or its regions say where it lies: it has one way */
+  uint8_t *ragged;  /* its rows lie as a filter left them */
+  uint8_t *carry;   /* tsr__carriage */
+  uint8_t *changed; /* tsr__change since its users looked last */
+  bool open;        /* there is something to weigh */
+  bool failed;      /* out of memory */
 } tsr__flow;
+
+/* Nodes alike are asked once (alike.c). Types are numbered by node in order. */
+bool tsr__alike_start(tsr__flow *flow);
+void tsr__alike_type(tsr__flow *flow, int n);
+/* Elements of a node; what is known at run time counts as many. */
+int64_t tsr__alike_elements(const tsr__flow *flow, int n);
+
+/* What a way of a node follows from: how it is found, and all that this looks at. Compared as
+ * bytes. */
+enum { TSR__FEW = 3 }; /* the most operands of nodes whose ways are kept */
+typedef struct tsr__question {
+  const tsr__terms *terms;
+  int32_t type, types[TSR__FEW]; /* its own and those of its operands */
+  uint16_t first[TSR__FEW];      /* where operands lie by their first ways */
+  uint16_t place;                /* which the way follows */
+  uint16_t reduces;              /* the operation, of a reduction: what its partials weigh */
+  int32_t lead;                  /* the operand that is followed */
+  uint8_t how;                   /* propagate.c */
+  uint8_t consts, free;          /* operands that are so, a bit each */
+  uint8_t zero[5];
+} tsr__question;
+
+/* The question of a node but for place, how and lead. */
+tsr__question tsr__alike_question(tsr__flow *flow, int n);
+/* Follows a place by the factors of `map`. True: they take all axes, so nothing else matters. */
+bool tsr__alike_follow(const tsr__flow *flow, tsr__question *question, const int8_t *map,
+                       int place);
+/* The way that was found when it was asked last, and where it is to be put; NULL: not yet. */
+const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *question);
+void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *question, const tsr__way *way);
 
 /* Chooses a way for every node. `manual`: no placement may name these axes, so nothing is cut by
  * them, moved along them or combined over them. */
@@ -50,11 +96,13 @@ tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__aren
                          tsr__flow *out, tsr__error *error);
 
 /* Weighing (weigh.c): first the start, then each node after its operands, whose ways are all there;
- * ways that others and a move can replace are dropped. Given that fixed nodes want what they want,
- * each node may be weighed again. At last each is left the way that together move the fewest bytes,
- * as far as they are found: the first of its list. */
+ * ways that others and a move can replace are dropped; returns tsr__change. Given that fixed nodes
+ * want what they want, each node may be weighed again. At last each is left the way that together
+ * move the fewest bytes, as far as they are found: the first of its list. */
 void tsr__flow_start_scale(tsr__flow *flow);
-void tsr__flow_weigh_node(tsr__flow *flow, int n);
+/* What a node itself makes travel when it is done in a way: its partials and results. */
+int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way);
+int tsr__flow_weigh_node(tsr__flow *flow, int n);
 void tsr__flow_want_fixed(tsr__flow *flow);
 void tsr__flow_choose(tsr__flow *flow);
 

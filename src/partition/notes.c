@@ -8,15 +8,29 @@
 
 #include <stdio.h>
 
+/* Moves of one type between two placements weigh alike: those seen last. */
+typedef struct weighed {
+  uint16_t from, to;
+  uint8_t dtype, rank, move, axes;
+  int64_t dims[TSR_MAX_RANK];
+  int64_t bytes;
+} weighed;
+
+enum { WEIGHED = 32 };
+
 typedef struct maker {
   tsr__partitioned *out;
   tsr__error *error;
   size_t capacity;
-  int *stage; /* by node */
-  int *users; /* by node: how many others read it */
+  int *stage;          /* by node */
+  int *users;          /* by node: how many others read it */
+  int32_t *first_user; /* by node; -1: none */
+  int32_t *first_note; /* by stage: the last all-reduce noted, + 1; 0: none */
+  int32_t *next_note;  /* by node that began an all-reduce: the one before it of the stage */
   tsr__accum *accums;
   int *of_node;
   int accum_count;
+  weighed weighed[WEIGHED]; /* by hash; from == to: none */
 } maker;
 
 static const tsr_sharding *sharding_of(const maker *m, int node)
@@ -73,32 +87,42 @@ static void suggest_put(const maker *m, int node, const tsr_sharding *want, tsr_
            length > 2 ? spec + 1 : "-");
 }
 
-static int first_user(const tsr__program *program, int node)
+static weighed weigh(maker *m, int n)
 {
-  for (int n = node + 1; n < program->node_count; n++)
-    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) {
-      if (o == node) return n;
-    }
-  return -1;
+  const tsr__program *program = &m->out->program;
+  const tsr__gnode *node = &program->nodes[n], *in = &program->nodes[tsr__in(program, node, 0)];
+  const tsr_sharding *from = &program->shardings[in->sharding], *to = sharding_of(m, n);
+  weighed *known = &m->weighed[(in->sharding * 7u + node->sharding + node->dtype) % WEIGHED];
+  weighed key = { in->sharding, node->sharding, node->dtype, node->rank, .axes = 0 };
+  memcpy(key.dims, node->dims, sizeof key.dims);
+  if (known->from == key.from && known->to == key.to && known->dtype == key.dtype &&
+      known->rank == key.rank && !memcmp(known->dims, key.dims, sizeof key.dims))
+    return *known;
+  tsr_shape shape = tsr__gnode_shape(node);
+  unsigned axes;
+  key.move = (uint8_t)tsr__reshard_move(from, to, &shape, &axes);
+  key.axes = (uint8_t)axes;
+  if (!has_unknown_size(node))
+    key.bytes = tsr__reshard_bytes(from, to, (tsr_dtype)node->dtype, &shape);
+  return *known = key;
 }
 
-static void note_move(const maker *m, int n, tsr__note *note)
+static void note_move(maker *m, int n, tsr__note *note)
 {
   const tsr__program *program = &m->out->program;
   const tsr__gnode *node = &program->nodes[n];
   int in = tsr__in(program, node, 0);
   const tsr_sharding *from = sharding_of(m, in), *to = sharding_of(m, n);
-  tsr_shape shape = tsr__gnode_shape(node);
-  unsigned axes;
-  note->move = (uint8_t)tsr__reshard_move(from, to, &shape, &axes);
-  note->axes = (uint8_t)axes;
+  weighed move = weigh(m, n);
+  note->move = move.move;
+  note->axes = move.axes;
   note->cause = node->cause;
   note->mesh = to->mesh ? to->mesh : from->mesh;
   note->node = n;
-  note->user = first_user(program, n);
+  note->user = m->first_user[n];
   note->cheaper_bytes = -1;
   if (has_unknown_size(node)) return;
-  note->bytes = tsr__reshard_bytes(from, to, (tsr_dtype)node->dtype, &shape);
+  note->bytes = move.bytes;
   suggest_put(m, in, to, note);
 }
 
@@ -111,7 +135,7 @@ static void note_rows(const maker *m, int n, tsr__note *note)
   note->axes = (uint8_t)tsr__dim_axes(at, 0);
   note->mesh = at->mesh;
   note->node = n;
-  note->user = first_user(&m->out->program, n);
+  note->user = m->first_user[n];
   note->cheaper_bytes = -1;
 }
 
@@ -198,21 +222,21 @@ static bool together(const maker *m, int a, int b)
 /* The note that a reduction's partials belong to, if one was made already. */
 static tsr__note *note_of(const maker *m, int n)
 {
-  for (int i = 0; i < m->out->note_count; i++) {
-    tsr__note *note = &m->out->notes[i];
-    if (note->move == TSR__MOVE_ALL_REDUCE && together(m, note->node, n)) return note;
-  }
+  for (int i = m->first_note[m->stage[n]]; i; i = m->next_note[m->out->notes[i - 1].node])
+    if (together(m, m->out->notes[i - 1].node, n)) return &m->out->notes[i - 1];
   return NULL;
 }
 
 static void start_all_reduce(const maker *m, int n, tsr__note *note)
 {
+  m->next_note[n] = m->first_note[m->stage[n]];
+  m->first_note[m->stage[n]] = m->out->note_count;
   note->move = TSR__MOVE_ALL_REDUCE;
   note->cause = TSR__CAUSE_REDUCED;
   note->axes = m->out->program.nodes[n].reduce_axes;
   note->mesh = sharding_of(m, n)->mesh;
   note->node = n;
-  note->user = first_user(&m->out->program, n);
+  note->user = m->first_user[n];
   note->cheaper_bytes = -1;
 }
 
@@ -272,16 +296,21 @@ static tsr_status prepare(maker *m, tsr__arena *arena)
   m->stage = tsr__arena_new(arena, nodes * sizeof *m->stage);
   m->users = tsr__arena_new(arena, nodes * sizeof *m->users);
   m->of_node = tsr__arena_new(arena, 2 * nodes * sizeof *m->of_node);
+  m->first_user = tsr__arena_new(arena, 3 * nodes * sizeof *m->first_user);
   int most = 0;
   for (int n = 0; n < program->node_count; n++)
     most += tsr__ops[program->nodes[n].op].acc == TSR__ACC_NONE ? 0 : 2;
   m->accums = tsr__arena_new(arena, ((size_t)most + 1) * sizeof *m->accums);
-  if (!m->stage || !m->users || !m->of_node || !m->accums)
+  if (!m->stage || !m->users || !m->of_node || !m->first_user || !m->accums)
     return tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program");
   tsr__stages(program, m->stage);
   m->accum_count = tsr__accums(program, m->accums, m->of_node);
+  m->first_note = m->first_user + nodes;
+  m->next_note = m->first_note + nodes;
+  memset(m->first_user, -1, nodes * sizeof *m->first_user);
   for (int n = 0; n < program->node_count; n++)
-    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) m->users[o]++;
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
+      if (!m->users[o]++) m->first_user[o] = n;
   return TSR_OK;
 }
 

@@ -317,7 +317,6 @@ static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
   if (!tsr__program_share(&out->program, program)) return no_memory(error);
   tsr_status status = tsr__flow_run(program, 0, arena, &flow, error);
   if (!status) status = build(program, &flow, arena, out, error);
-  if (!status) status = tsr__program_verify(&out->program, error);
   return status ? status : tsr__notes_make(out->program.heap, out, error);
 }
 

@@ -18,8 +18,10 @@
  * from numbers alone lies where its users need it. */
 #include "partition/flow.h"
 
-#define MANY ((int64_t)1 << 40) /* stands for a size known at run time */
 enum { MOST_WAYS = 8 };
+
+/* How a way is found; by a node's question (alike.c). */
+enum how { AS_OPERANDS, AS_LED, AS_JOINED, AS_ASKED, AS_KEPT };
 
 /* The axes of one factor, major first. */
 typedef struct axes {
@@ -32,7 +34,6 @@ typedef struct choice {
   const tsr__terms *terms;
   const tsr_mesh *mesh; /* NULL: unplaced */
   unsigned used;        /* axes that cut a factor */
-  int asker;            /* of the way: see tsr__way */
   bool joins;           /* factors are cut by what all operands cut them by */
   bool settled[TSR__MAX_FACTORS];
   axes axes[TSR__MAX_FACTORS];
@@ -71,21 +72,38 @@ static const tsr_sharding *first_place(const tsr__flow *flow, int n)
 
 /* ---- places ---- */
 
+/* Room for as many places again. */
+static bool grow_places(tsr__flow *flow, int room)
+{
+  size_t count = (size_t)flow->place_count;
+  tsr_sharding *places = tsr__arena_new(flow->arena, (size_t)room * sizeof *places);
+  bool *full = tsr__arena_new(flow->arena, (size_t)room);
+  if (!places || !full || room > UINT16_MAX) return false;
+  if (count) memcpy(places, flow->places, count * sizeof *places);
+  if (count) memcpy(full, flow->full, count);
+  flow->places = places;
+  flow->full = full;
+  flow->place_room = room;
+  return true;
+}
+
+static bool uses_all(const tsr_sharding *place)
+{
+  int count = 0;
+  for (int a = 0; a < place->mesh->axis_count; a++) count += place->mesh->sizes[a] > 1;
+  return count == place->first[TSR_MAX_RANK];
+}
+
 static int place_number(tsr__flow *flow, const tsr_sharding *place)
 {
   if (!place->mesh) return 0;
   for (int i = flow->place_count - 1; i > 0; i--)
     if (!memcmp(&flow->places[i], place, sizeof *place)) return i;
-  if (flow->place_count == flow->place_room) {
-    size_t bytes = (size_t)flow->place_room * sizeof *place;
-    tsr_sharding *larger = tsr__arena_new(flow->arena, 2 * bytes);
-    flow->failed |= !larger || flow->place_room > UINT16_MAX / 2;
-    if (flow->failed) return 0;
-    memcpy(larger, flow->places, bytes);
-    flow->places = larger;
-    flow->place_room *= 2;
-  }
+  if (flow->place_count == flow->place_room)
+    flow->failed |= !grow_places(flow, 2 * flow->place_room);
+  if (flow->failed) return 0;
   flow->places[flow->place_count] = *place;
+  flow->full[flow->place_count] = uses_all(place);
   return flow->place_count++;
 }
 
@@ -110,8 +128,9 @@ static uint16_t place_of(tsr__flow *flow, const choice *c, const int8_t *map, in
 
 static bool same_way(const tsr__way *a, const tsr__way *b, int needs)
 {
-  return a->at == b->at && a->meet == b->meet &&
-         !memcmp(a->need, b->need, (size_t)needs * sizeof *a->need);
+  bool same = a->at == b->at && a->meet == b->meet;
+  for (int i = 0; i < needs && same; i++) same = a->need[i] == b->need[i];
+  return same;
 }
 
 static tsr__way *new_way(tsr__flow *flow, int needs)
@@ -121,67 +140,48 @@ static tsr__way *new_way(tsr__flow *flow, int needs)
   return way;
 }
 
-/* Adds a copy of the draft unless it is there; what is free prefers what it is asked for to what it
+/* Adds a copy of a way unless it is there; what is free prefers what it is asked for to what it
  * would be. */
-static void add_draft(tsr__flow *flow, int n)
+static void add_way(tsr__flow *flow, int n, const tsr__way *made, int asker)
 {
   int needs = node_of(flow, n)->in_count, count = 0;
   tsr__way **end = &flow->ways[n];
   for (; *end; end = &(*end)->next) {
-    if (same_way(*end, flow->draft, needs) || ++count == MOST_WAYS) return;
+    if (same_way(*end, made, needs) || ++count == MOST_WAYS) return;
     if (flow->free[n] && !(*end)->next) break;
   }
   tsr__way *way = new_way(flow, needs);
   if (!way) return;
-  memcpy(way, flow->draft, sizeof *way + (size_t)needs * sizeof *way->need);
+  memcpy(way, made, sizeof *way + (size_t)needs * sizeof *way->need);
   flow->open |= count > 0;
+  way->asker = asker;
+  way->fresh = 1;
   way->next = *end;
   *end = way;
 }
 
-/* Adds the way that a choice comes to. */
-static void add_choice(tsr__flow *flow, int n, const choice *c)
+/* The way that a choice comes to, in the draft. */
+static void write_draft(tsr__flow *flow, int n, const choice *c)
 {
   const tsr__gnode *node = node_of(flow, n);
   tsr__way *way = flow->draft;
   memset(way, 0, sizeof *way + (size_t)node->in_count * sizeof *way->need);
-  way->asker = c->asker;
   way->at = place_of(flow, c, c->terms->out, rank_of(flow, n));
   TSR_FOR_OPERANDS (flow->program, node, i, o)
     if (!is_const(flow, o)) way->need[i] = place_of(flow, c, c->terms->in[i], rank_of(flow, o));
   for (int f = 0; f < c->terms->count; f++)
     for (int i = 0; c->terms->kind[f] == TSR__FACTOR_REDUCE && i < c->axes[f].count; i++)
       way->meet |= (uint8_t)(1u << c->axes[f].axis[i]);
-  if (!flow->failed) add_draft(flow, n);
 }
 
 /* ---- choosing ---- */
-
-static const tsr__terms *terms_of(tsr__flow *flow, int n)
-{
-  const tsr__gnode *node = node_of(flow, n);
-  tsr__terms *terms = flow->terms[n];
-  tsr__factors factors;
-  if (terms) return terms;
-  terms = tsr__arena_new(flow->arena, sizeof *terms + (size_t)node->in_count * sizeof *terms->in);
-  flow->failed |= !terms;
-  if (!terms) return NULL;
-  tsr__factors_of(flow->program, n, &factors);
-  terms->count = (uint8_t)factors.count;
-  memcpy(terms->kind, factors.kind, sizeof terms->kind);
-  memcpy(terms->out, factors.out, sizeof terms->out);
-  for (int i = 0; i < node->in_count; i++) tsr__factors_in(&factors, i, terms->in[i]);
-  return flow->terms[n] = terms;
-}
 
 static void start_choice(choice *c, const tsr__terms *terms, const tsr_mesh *mesh)
 {
   memset(c, 0, sizeof *c);
   c->terms = terms;
   c->mesh = mesh;
-  c->asker = -1;
-  for (int f = 0; terms && f < terms->count; f++)
-    c->settled[f] = terms->kind[f] == TSR__FACTOR_REPLICATE;
+  for (int f = 0; f < terms->count; f++) c->settled[f] = terms->kind[f] == TSR__FACTOR_REPLICATE;
 }
 
 /* Takes for a factor as many leading axes as no other factor uses; of one that is reduced, or where
@@ -214,14 +214,7 @@ static void cut_like(choice *c, const tsr_sharding *place, const int8_t *map, in
 /* Elements; what is free weighs less than anything, since it goes wherever others are. */
 static int64_t weight_of(const tsr__flow *flow, int n)
 {
-  const tsr__gnode *node = node_of(flow, n);
-  int64_t count = 1;
-  for (int d = 0; d < node->rank; d++) {
-    int64_t size = node->dims[d] < 0 ? MANY : node->dims[d];
-    if (size > 0 && count > INT64_MAX / size) return INT64_MAX;
-    count *= size;
-  }
-  return flow->free[n] ? -1 : count;
+  return flow->free[n] ? -1 : tsr__alike_elements(flow, n);
 }
 
 /* The operand that lies somewhere and comes next after `last` (-1: first of all) in order of
@@ -251,62 +244,123 @@ static void cut_like_operands(const tsr__flow *flow, int n, choice *c)
   }
 }
 
-/* ---- forward ---- */
-
 /* As the operands lie by their first ways: none of them anywhere, unplaced. */
-static void choose_as_operands(tsr__flow *flow, int n, choice *c)
+static void choose_as_operands(tsr__flow *flow, int n, const tsr__terms *terms, choice *c)
 {
   const tsr__gnode *node = node_of(flow, n);
   int lead = next_by_weight(flow, n, -1);
   const tsr_mesh *mesh =
       lead < 0 ? NULL : first_place(flow, tsr__in(flow->program, node, lead))->mesh;
-  start_choice(c, terms_of(flow, n), mesh);
-  if (mesh && !flow->failed) cut_like_operands(flow, n, c);
+  start_choice(c, terms, mesh);
+  if (mesh) cut_like_operands(flow, n, c);
 }
 
-/* A reduction whose operand moves, so that the largest kept dim is cut instead of the reduced ones:
- * the partials stay where they are. */
-static void add_kept_cut(tsr__flow *flow, int n)
+/* The largest dim of a reduction's result that it kept; -1: none is worth cutting. */
+static int kept_dim(const tsr__flow *flow, int n, const tsr__terms *terms)
 {
   const tsr__gnode *node = node_of(flow, n);
   int kept = -1;
-  choice c;
-  choose_as_operands(flow, n, &c);
   for (int d = 0; d < node->rank; d++)
-    if (c.terms->out[d] >= 0 && (kept < 0 || node->dims[d] > node->dims[kept])) kept = d;
-  if (kept < 0 || node->dims[kept] < 2) return;
-  axes *to = &c.axes[c.terms->out[kept]];
-  for (int f = 0; f < c.terms->count; f++) {
-    if (c.terms->kind[f] != TSR__FACTOR_REDUCE) continue;
-    for (int i = 0; i < c.axes[f].count; i++) to->axis[to->count++] = c.axes[f].axis[i];
-    c.axes[f].count = 0;
-  }
-  add_choice(flow, n, &c);
+    if (terms->out[d] >= 0 && (kept < 0 || node->dims[d] > node->dims[kept])) kept = d;
+  return kept >= 0 && node->dims[kept] >= 2 ? kept : -1;
 }
 
-/* As a place of operand `i` would like it; `joins`: as the other operands would like it, too. */
-static void add_led_way(tsr__flow *flow, int n, int i, int place_number, bool joins)
+/* A reduction whose operand moves, so that a kept dim is cut instead of the reduced ones: the
+ * partials stay where they are. */
+static void choose_kept_cut(tsr__flow *flow, int n, const tsr__terms *terms, choice *c)
 {
-  const tsr_sharding *place = &flow->places[place_number];
+  choose_as_operands(flow, n, terms, c);
+  axes *to = &c->axes[terms->out[kept_dim(flow, n, terms)]];
+  for (int f = 0; f < terms->count; f++) {
+    if (terms->kind[f] != TSR__FACTOR_REDUCE) continue;
+    for (int i = 0; i < c->axes[f].count; i++) to->axis[to->count++] = c->axes[f].axis[i];
+    c->axes[f].count = 0;
+  }
+}
+
+/* As a place of an operand would like it; if it joins, as the others would like it, too. */
+static void choose_led(tsr__flow *flow, int n, const tsr__question *q, choice *c)
+{
+  const tsr_sharding *place = &flow->places[q->place];
+  int o = tsr__in(flow->program, node_of(flow, n), q->lead);
+  start_choice(c, q->terms, place->mesh);
+  c->joins = q->how == AS_JOINED;
+  cut_like(c, place, q->terms->in[q->lead], rank_of(flow, o), false);
+  cut_like_operands(flow, n, c);
+}
+
+/* Its result at a place, as far as its factors can be cut so; what that leaves open, as its
+ * operands lie. */
+static void choose_as_asked(tsr__flow *flow, int n, const tsr__question *q, choice *c)
+{
+  const tsr_sharding *place = &flow->places[q->place];
+  start_choice(c, q->terms, place->mesh);
+  cut_like(c, place, q->terms->out, rank_of(flow, n), true);
+  cut_like_operands(flow, n, c);
+}
+
+/* The way that answers a question, which may have been asked before. NULL out of memory. */
+static const tsr__way *answer(tsr__flow *flow, int n, const tsr__question *q)
+{
   choice c;
-  if (!place->mesh) return;
-  start_choice(&c, terms_of(flow, n), place->mesh);
-  c.joins = joins;
-  int o = tsr__in(flow->program, node_of(flow, n), i);
-  cut_like(&c, place, c.terms->in[i], rank_of(flow, o), false);
-  cut_like_operands(flow, n, &c);
-  add_choice(flow, n, &c);
+  if (flow->failed) return NULL;
+  const tsr__way *known = tsr__alike_known(flow, q);
+  if (known || flow->failed) return known;
+  switch (q->how) {
+  case AS_OPERANDS: choose_as_operands(flow, n, q->terms, &c); break;
+  case AS_KEPT: choose_kept_cut(flow, n, q->terms, &c); break;
+  case AS_ASKED: choose_as_asked(flow, n, q, &c); break;
+  default: choose_led(flow, n, q, &c); break;
+  }
+  write_draft(flow, n, &c);
+  tsr__alike_keep(flow, n, q, flow->draft);
+  return flow->failed ? NULL : flow->draft;
+}
+
+static void add_answer(tsr__flow *flow, int n, const tsr__question *q)
+{
+  const tsr__way *way = answer(flow, n, q);
+  if (way) add_way(flow, n, way, -1);
+}
+
+/* ---- forward ---- */
+
+/* Where a place takes all axes there is nothing for others to join. */
+static void add_led_way(tsr__flow *flow, int n, const tsr__question *from, int how, int place)
+{
+  tsr__question q = *from;
+  if (!place) return;
+  q.how = (uint8_t)how;
+  bool all = tsr__alike_follow(flow, &q, q.terms->in[q.lead], place);
+  if (!all || how != AS_JOINED) add_answer(flow, n, &q);
+}
+
+/* The first operand whose dims stand for the same factors: a place of either leads alike. */
+static int leader_like(const tsr__terms *terms, int i)
+{
+  for (int k = 0; k < i && k < TSR__FEW; k++)
+    if (!memcmp(terms->in[k], terms->in[i], sizeof terms->in[i])) return k;
+  return i;
 }
 
 /* As each way of each operand would like it, and as all of them together would. */
 static void add_operands_ways(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
+  tsr__question q = tsr__alike_question(flow, n);
+  uint64_t led = 0; /* places that such an operand was followed to already */
+  if (flow->failed) return;
   TSR_FOR_OPERANDS (flow->program, node, i, o) {
-    for (const tsr__way *way = flow->ways[o]; way && !flow->failed; way = way->next)
-      add_led_way(flow, n, i, way->at, false);
-    if (!flow->failed) add_led_way(flow, n, i, flow->asked[o], false);
-    if (!flow->failed) add_led_way(flow, n, i, flow->ways[o]->at, true);
+    int before = (int)q.lead;
+    q.lead = leader_like(q.terms, i);
+    if (q.lead != before) led = 0;
+    for (const tsr__way *way = flow->ways[o]; way; way = way->next) {
+      uint64_t bit = way->at < 64 ? UINT64_C(1) << way->at : 0;
+      if (!(led & bit)) add_led_way(flow, n, &q, AS_LED, way->at);
+      led |= bit;
+    }
+    add_led_way(flow, n, &q, AS_LED, flow->asked[o]);
+    add_led_way(flow, n, &q, AS_JOINED, flow->ways[o]->at);
   }
 }
 
@@ -321,39 +375,51 @@ static bool agrees(const tsr__flow *flow, int n)
   return true;
 }
 
-/* Its result at a place, as far as its factors can be cut so; what that leaves open, as its
- * operands lie. */
-static void choose_as_asked(tsr__flow *flow, int n, const tsr_sharding *place, choice *c)
-{
-  start_choice(c, terms_of(flow, n), place->mesh);
-  if (flow->failed) return;
-  cut_like(c, place, c->terms->out, rank_of(flow, n), true);
-  cut_like_operands(flow, n, c);
-}
-
 static void add_first_way(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
-  const tsr_sharding *asked = &flow->places[node->flags & TSR__PLACED ? node->sharding : 0];
-  bool placed = asked->mesh;
-  choice c;
-  if (placed) choose_as_asked(flow, n, asked, &c);
-  else choose_as_operands(flow, n, &c);
-  if (!flow->failed) add_choice(flow, n, &c);
-  if (!flow->failed && placed) flow->ways[n]->at = node->sharding;
+  tsr__question q = tsr__alike_question(flow, n);
+  bool placed = node->flags & TSR__PLACED && node->sharding;
+  if (flow->failed) return;
+  q.how = placed ? AS_ASKED : AS_OPERANDS;
+  if (placed) tsr__alike_follow(flow, &q, q.terms->out, node->sharding);
+  add_answer(flow, n, &q);
+  if (flow->failed) return;
+  if (placed) flow->ways[n]->at = node->sharding;
+  if (!flow->ways[n]->meet || flow->fixed[n] || kept_dim(flow, n, q.terms) < 0) return;
+  q.how = AS_KEPT;
+  add_answer(flow, n, &q);
+}
+
+/* What of its operands' ways has changed since the node looked last; that they are asked to lie
+ * somewhere counts as a way. */
+static int operands_change(const tsr__flow *flow, int n)
+{
+  int change = 0;
+  TSR_FOR_OPERANDS (flow->program, node_of(flow, n), i, o)
+    change |= flow->changed[o] | (flow->asked[o] ? TSR__CHANGED_WAYS : 0);
+  return change;
+}
+
+static bool has_fresh(const tsr__way *way)
+{
+  while (way && !way->fresh) way = way->next;
+  return way;
 }
 
 static void forward(tsr__flow *flow, int n)
 {
   bool first = !flow->ways[n];
+  int change = first ? TSR__CHANGED_WAYS : operands_change(flow, n);
   if (first) add_first_way(flow, n);
   if (flow->failed) return;
-  if (first && flow->ways[n]->meet && !flow->fixed[n]) add_kept_cut(flow, n);
-  if (!agrees(flow, n)) {
+  if (change & TSR__CHANGED_WAYS && !agrees(flow, n)) {
     flow->open = true;
     if (!flow->fixed[n]) add_operands_ways(flow, n);
   }
-  if (!flow->failed) tsr__flow_weigh_node(flow, n);
+  bool weigh = !flow->failed && (change || has_fresh(flow->ways[n]));
+  flow->changed[n] &= TSR__CHANGED_WANTS;
+  if (weigh) flow->changed[n] |= (uint8_t)tsr__flow_weigh_node(flow, n);
 }
 
 /* ---- backward ---- */
@@ -365,21 +431,26 @@ static bool lies_so(const tsr__flow *flow, int n, int place)
   return false;
 }
 
+/* What a way needs of an operand is a way to do that operand. */
+static void ask_operand(tsr__flow *flow, int o, int place, int asker)
+{
+  if (!place || flow->fixed[o] || lies_so(flow, o, place)) return;
+  tsr__question q = tsr__alike_question(flow, o);
+  if (flow->failed) return;
+  q.how = AS_ASKED;
+  tsr__alike_follow(flow, &q, q.terms->out, place);
+  const tsr__way *way = answer(flow, o, &q);
+  if (way) add_way(flow, o, way, asker);
+}
+
 static void backward(tsr__flow *flow, int n)
 {
   int op = node_of(flow, n)->op;
   bool asks = op == TSR__OP_RESHARD || op == TSR__OP_CONSTRAIN;
   if (asks) flow->asked[tsr__in(flow->program, node_of(flow, n), 0)] = flow->ways[n]->at;
-  for (const tsr__way *way = flow->ways[n]; way; way = way->next)
-    TSR_FOR_OPERANDS (flow->program, node_of(flow, n), i, o) {
-      const tsr_sharding *place = &flow->places[way->need[i]];
-      choice c;
-      if (!place->mesh || flow->fixed[o] || lies_so(flow, o, way->need[i])) continue;
-      choose_as_asked(flow, o, place, &c);
-      c.asker = asks ? n : way->asker;
-      if (!flow->failed) add_choice(flow, o, &c);
-      if (flow->failed) return;
-    }
+  for (const tsr__way *way = flow->ways[n]; way && !flow->failed; way = way->next)
+    TSR_FOR_OPERANDS (flow->program, node_of(flow, n), i, o)
+      ask_operand(flow, o, way->need[i], asks ? n : way->asker);
 }
 
 /* ---- the start ---- */
@@ -404,6 +475,9 @@ static void start_node(tsr__flow *flow, int n)
   flow->fixed[n] = lowering == TSR__LOW_LEAF || node->flags & TSR__PLACED || regions ||
                    (rows && (!all_free || lowering == TSR__LOW_STEP));
   flow->ragged[n] = ragged && shape != TSR__SH_EVEN;
+  flow->carry[n] = node->op == TSR__OP_CONST ? TSR__CARRY_NONE : TSR__CARRY_BYTES;
+  if (tsr__made_anywhere(program, n)) flow->carry[n] = TSR__CARRY_REMADE;
+  tsr__alike_type(flow, n);
 }
 
 /* Rows that a filter left in place line up only with rows that the same devices filtered. */
@@ -449,18 +523,21 @@ static bool start_flow(tsr__flow *flow)
   size_t count = (size_t)program->node_count + 1;
   flow->ways = tsr__arena_new(flow->arena, count * sizeof(tsr__way *));
   flow->terms = tsr__arena_new(flow->arena, count * sizeof(tsr__terms *));
+  flow->type = tsr__arena_new(flow->arena, count * sizeof *flow->type);
   flow->asked = tsr__arena_new(flow->arena, count * sizeof *flow->asked);
-  flow->free = tsr__arena_new(flow->arena, 3 * count);
-  flow->place_room = 2 * program->sharding_count + 16;
-  flow->places = tsr__arena_new(flow->arena, (size_t)flow->place_room * sizeof *flow->places);
-  if (!flow->draft || !flow->ways || !flow->terms || !flow->asked || !flow->free || !flow->places)
+  flow->free = tsr__arena_new(flow->arena, 5 * count);
+  if (!flow->draft || !flow->ways || !flow->terms || !flow->type || !flow->asked || !flow->free ||
+      !grow_places(flow, 2 * program->sharding_count + 16) || !tsr__alike_start(flow))
     return false;
   flow->fixed = flow->free + count;
   flow->ragged = flow->fixed + count;
+  flow->carry = flow->ragged + count;
+  flow->changed = flow->carry + count;
   flow->place_count = program->sharding_count > 0 ? program->sharding_count : 1;
   if (program->sharding_count)
     memcpy(flow->places, program->shardings,
            (size_t)program->sharding_count * sizeof *flow->places);
+  for (int i = 1; i < flow->place_count; i++) flow->full[i] = uses_all(&flow->places[i]);
   return true;
 }
 

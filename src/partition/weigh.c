@@ -14,7 +14,7 @@
 #include "partition/flow.h"
 
 #define MUCH ((int64_t)1 << 50) /* what cannot be, or is beyond comparing */
-enum { SWEEPS = 4, KNOWN = 256, LARGE = 1 << 20 };
+enum { SWEEPS = 4, KNOWN = 128, LARGE = 1 << 20 };
 
 /* A place where users need a node, and how many do. */
 typedef struct want {
@@ -23,19 +23,19 @@ typedef struct want {
   int32_t users;
 } want;
 
-/* What a move was found to cost. */
+/* What a move was found to cost: of a type, from a place, to a place. */
 typedef struct known {
+  uint64_t move; /* 0: none */
   int64_t bytes;
-  uint16_t from, to;
-  uint8_t dtype, rank; /* dtype 0: none */
-  int64_t dims[TSR_MAX_RANK];
 } known;
 
 typedef struct tsr__scale scale;
 
 struct tsr__scale {
   tsr__flow *flow;
-  known *known;   /* by hash */
+  uint8_t *due; /* by node: a neighbour has chosen otherwise since it was asked */
+  known *known; /* by hash, at most half full */
+  unsigned known_count, known_room;
   want **wants;   /* by node */
   int32_t *users; /* by node */
 };
@@ -59,28 +59,48 @@ static int64_t weigh_move(const tsr__flow *flow, const tsr__gnode *node, int fro
   return bytes < MUCH ? bytes : MUCH;
 }
 
-static int64_t move_bytes(scale *s, int n, int from, int to)
+static known *find_known(const known *list, unsigned room, uint64_t move)
 {
-  const tsr__gnode *node = &s->flow->program->nodes[n];
-  if (from == to || node->op == TSR__OP_CONST) return 0;
-  if (tsr__made_anywhere(s->flow->program, n)) return 1; /* once more, for next to nothing */
-  known key = {
-    .from = (uint16_t)from, .to = (uint16_t)to, .dtype = node->dtype, .rank = node->rank
-  };
-  memcpy(key.dims, node->dims, sizeof key.dims);
-  unsigned hash = (unsigned)from * 31u + (unsigned)to * 131u + node->dtype + 7u * node->rank;
-  for (int d = 0; d < node->rank; d++) hash = hash * 17u + (unsigned)node->dims[d];
-  known *k = &s->known[(hash ^ hash >> 8) % KNOWN];
-  if (k->dtype == key.dtype && k->rank == key.rank && k->from == key.from && k->to == key.to &&
-      !memcmp(k->dims, key.dims, sizeof key.dims))
-    return k->bytes;
-  key.bytes = weigh_move(s->flow, node, from, to);
-  *k = key;
-  return k->bytes;
+  unsigned at = (unsigned)(move * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (room - 1);
+  while (list[at].move && list[at].move != move) at = (at + 1) & (room - 1);
+  return (known *)&list[at];
 }
 
-/* What the node itself makes travel when it is done so. */
-static int64_t meeting_bytes(const tsr__flow *flow, int n, const tsr__way *way)
+/* Room for one more; out of memory, none is kept. */
+static void grow_known(scale *s)
+{
+  if (2 * (s->known_count + 1) <= s->known_room) return;
+  unsigned room = 2 * s->known_room;
+  known *list = tsr__arena_new(s->flow->arena, room * sizeof *list);
+  s->flow->failed |= !list;
+  if (!list) return;
+  for (unsigned i = 0; i < s->known_room; i++)
+    if (s->known[i].move) *find_known(list, room, s->known[i].move) = s->known[i];
+  s->known = list;
+  s->known_room = room;
+}
+
+static int64_t weigh_known(scale *s, int n, uint64_t move)
+{
+  int64_t bytes = weigh_move(s->flow, &s->flow->program->nodes[n], (int)(move >> 16 & 0xffff),
+                             (int)(move & 0xffff));
+  grow_known(s);
+  if (s->flow->failed) return bytes;
+  s->known_count++;
+  *find_known(s->known, s->known_room, move) = (known){ move, bytes };
+  return bytes;
+}
+
+static inline int64_t move_bytes(scale *s, int n, int from, int to)
+{
+  if (from == to || s->flow->carry[n] == TSR__CARRY_NONE) return 0;
+  if (s->flow->carry[n] == TSR__CARRY_REMADE) return 1; /* once more, for next to nothing */
+  uint64_t move = (uint64_t)s->flow->type[n] << 32 | (uint64_t)from << 16 | (uint64_t)to;
+  const known *k = find_known(s->known, s->known_room, move);
+  return k->move ? k->bytes : weigh_known(s, n, move);
+}
+
+int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &flow->program->nodes[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
@@ -139,16 +159,28 @@ static void end_wants(scale *s, int n, const tsr__way *way)
 
 /* ---- down ---- */
 
+/* The way of a node that puts it at a place; NULL: none does. */
+static const tsr__way *way_at(const tsr__flow *flow, int n, int place)
+{
+  const tsr__way *way = flow->ways[n];
+  while (way && way->at != place) way = way->next;
+  return way;
+}
+
 /* The least bytes with which operand `o` can come to lie at a place; what it is made of is divided
- * among its users. */
+ * among its users. Of one user, no other way and a move from there is better than the way that puts
+ * it there: that would have been dropped. */
 static int64_t bytes_to(scale *s, int o, int place)
 {
   int64_t least = INT64_MAX;
   const want *w = s->wants[o];
   while (w && w->place != place) w = w->next;
+  bool shared = w && w->users;
+  const tsr__way *there = s->users[o] > 1 || shared ? NULL : way_at(s->flow, o, place);
+  if (there) return there->bytes;
   for (const tsr__way *way = s->flow->ways[o]; way; way = way->next) {
-    int64_t bytes = way->bytes / s->users[o];
-    if (!w || !w->users) bytes = sum(bytes, move_bytes(s, o, way->at, place));
+    int64_t bytes = s->users[o] > 1 ? way->bytes / s->users[o] : way->bytes;
+    if (!shared) bytes = sum(bytes, move_bytes(s, o, way->at, place));
     if (bytes < least) least = bytes;
   }
   return least;
@@ -198,26 +230,37 @@ static bool may_share(scale *s, int n, const tsr__way *way)
 /* Whether another way and a move from there are better, or as good and nobody gains otherwise. */
 static bool is_dominated(scale *s, int n, const tsr__way *way)
 {
-  bool later = false, shares = may_share(s, n, way);
+  bool later = false;
   for (const tsr__way *by = s->flow->ways[n]; by; by = by->next) {
     later |= by == way;
     if (by == way) continue;
     int64_t bytes = sum(by->bytes, move_bytes(s, n, by->at, way->at));
-    if (bytes < way->bytes || (bytes == way->bytes && !later && !shares)) return true;
+    if (bytes < way->bytes || (bytes == way->bytes && !later && !may_share(s, n, way))) return true;
   }
   return false;
 }
 
-void tsr__flow_weigh_node(tsr__flow *flow, int n)
+int tsr__flow_weigh_node(tsr__flow *flow, int n)
 {
   tsr__way **at = &flow->ways[n];
+  int64_t more = 0;
+  int change = 0;
   for (tsr__way *way = *at; way; way = way->next) {
-    if (way->meet && !way->own) way->own = meeting_bytes(flow, n, way);
+    int64_t before = way->bytes;
+    if (way->meet && !way->own) way->own = tsr__flow_own_bytes(flow, n, way);
     way->bytes = bytes_of(flow->scale, n, way);
+    if (way->bytes != before) change |= TSR__CHANGED_BYTES;
+    if (way == *at) more = way->bytes - before;
+    if (way->bytes - before != more && !way->fresh) change |= TSR__CHANGED_WAYS;
   }
-  while (*at && flow->ways[n]->next)
-    if (is_dominated(flow->scale, n, *at)) *at = (*at)->next;
+  while (*at) {
+    bool drops = flow->ways[n]->next && is_dominated(flow->scale, n, *at);
+    if (drops != (*at)->fresh) change |= TSR__CHANGED_WAYS;
+    (*at)->fresh = 0;
+    if (drops) *at = (*at)->next;
     else at = &(*at)->next;
+  }
+  return change;
 }
 
 /* ---- up, and again ---- */
@@ -289,6 +332,19 @@ static bool choose_again(scale *s, int n)
   return best != now;
 }
 
+/* What a node took matters to its operands, at once, and to its users when they are asked. */
+static bool choose_if_due(scale *s, int n)
+{
+  enum { ASKED = 1, TOOK = 2 };
+  bool due = s->due[n] & ASKED;
+  TSR_FOR_OPERANDS (s->flow->program, &s->flow->program->nodes[n], i, o) due |= s->due[o] & TOOK;
+  s->due[n] = 0;
+  if (!due || !choose_again(s, n)) return false;
+  s->due[n] = TOOK;
+  TSR_FOR_OPERANDS (s->flow->program, &s->flow->program->nodes[n], i, o) s->due[o] |= ASKED;
+  return true;
+}
+
 /* ---- the whole ---- */
 
 void tsr__flow_start_scale(tsr__flow *flow)
@@ -300,18 +356,24 @@ void tsr__flow_start_scale(tsr__flow *flow)
   flow->failed |= !s;
   if (!s) return;
   s->flow = flow;
+  s->known_room = KNOWN;
   s->known = tsr__arena_new(flow->arena, KNOWN * sizeof *s->known);
   s->wants = tsr__arena_new(flow->arena, nodes * sizeof *s->wants);
   s->users = tsr__arena_new(flow->arena, nodes * sizeof *s->users);
-  flow->failed |= !s->known || !s->wants || !s->users;
+  s->due = tsr__arena_new(flow->arena, nodes);
+  flow->failed |= !s->known || !s->wants || !s->users || !s->due;
   for (int n = 0; n < program->node_count && !flow->failed; n++)
     TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) s->users[o]++;
 }
 
 void tsr__flow_want_fixed(tsr__flow *flow)
 {
-  for (int n = 0; n < flow->program->node_count && !flow->failed; n++)
-    if (flow->fixed[n]) begin_wants(flow->scale, n, flow->ways[n]);
+  for (int n = 0; n < flow->program->node_count && !flow->failed; n++) {
+    if (!flow->fixed[n]) continue;
+    begin_wants(flow->scale, n, flow->ways[n]);
+    TSR_FOR_OPERANDS (flow->program, &flow->program->nodes[n], i, o)
+      flow->changed[o] |= TSR__CHANGED_WANTS;
+  }
 }
 
 /* Down with what all others want, where nodes have chosen once. */
@@ -341,9 +403,10 @@ void tsr__flow_choose(tsr__flow *flow)
     for (int n = 0; n < count && again && !flow->failed; n++) weigh_again(flow->scale, n);
     for (int n = count - 1; n >= 0 && !flow->failed; n--) choose(flow->scale, n, again);
   }
+  memset(flow->scale->due, 1, (size_t)count);
   for (int sweep = 0; sweep < SWEEPS && better && !flow->failed; sweep++) {
     better = false;
     for (int k = 0; k < count && !flow->failed; k++)
-      better |= choose_again(flow->scale, sweep % 2 ? count - 1 - k : k);
+      better |= choose_if_due(flow->scale, sweep % 2 ? count - 1 - k : k);
   }
 }

@@ -1,0 +1,236 @@
+/* Nodes alike are asked once: programs are long, but few of their nodes differ in what planning
+ * looks at.
+ *
+ *   type       dtype and shape              what a move weighs, how large a node is
+ *   terms      operation and types          which dims share a factor
+ *   question   terms and operands' places   the way to do it
+ *
+ * Types are interned; of terms and ways those asked last are kept, in tables that forget. Nodes of
+ * many operands, of several results or with regions are asked each. */
+#include "partition/flow.h"
+
+#define MANY ((int64_t)1 << 40) /* stands for a size known at run time */
+enum { TERMS = 32, WAYS = 256, TYPES = 32 };
+
+/* A node's operation and types, by which its terms are found. */
+typedef struct like {
+  const tsr__terms *terms;
+  uint32_t attr;
+  uint16_t op, in_count;
+  int32_t type, in[TSR__FEW];
+} like;
+
+typedef struct answer {
+  tsr__question question;
+  const tsr__way *way;
+} answer;
+
+struct tsr__alike {
+  int32_t *types;    /* by hash: type + 1; 0: none */
+  int32_t *examples; /* by type: a node of it */
+  int64_t *elements; /* by type */
+  int type_count, type_room;
+  like terms[TERMS];
+  tsr__terms *different; /* those that were made last, the newest first */
+  answer *ways;
+};
+
+typedef struct tsr__alike alike;
+
+static const tsr__gnode *node_of(const tsr__flow *flow, int n)
+{
+  return &flow->program->nodes[n];
+}
+
+bool tsr__alike_start(tsr__flow *flow)
+{
+  size_t nodes = (size_t)flow->program->node_count + 1;
+  alike *a = tsr__arena_new(flow->arena, sizeof *a);
+  flow->alike = a;
+  if (!a) return false;
+  for (a->type_room = TYPES; a->type_room < (int)nodes && a->type_room < 1 << 16;)
+    a->type_room *= 2;
+  a->types = tsr__arena_new(flow->arena, (size_t)a->type_room * sizeof *a->types);
+  a->examples = tsr__arena_new(flow->arena, nodes * sizeof *a->examples);
+  a->elements = tsr__arena_new(flow->arena, nodes * sizeof *a->elements);
+  return a->types && a->examples && a->elements;
+}
+
+/* ---- types ---- */
+
+static int64_t count_elements(const tsr__gnode *node)
+{
+  int64_t count = 1;
+  for (int d = 0; d < node->rank; d++) {
+    int64_t size = node->dims[d] < 0 ? MANY : node->dims[d];
+    if (size > 0 && count > INT64_MAX / size) return INT64_MAX;
+    count *= size;
+  }
+  return count;
+}
+
+static bool same_type(const tsr__gnode *a, const tsr__gnode *b)
+{
+  return a->dtype == b->dtype && a->rank == b->rank &&
+         !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
+}
+
+static unsigned hash_type(const tsr__gnode *node)
+{
+  unsigned hash = node->dtype + 31u * node->rank;
+  for (int d = 0; d < node->rank; d++) hash = (hash + (unsigned)node->dims[d]) * 0x9e3779b1u;
+  return hash ^ hash >> 15;
+}
+
+/* Where the table is full of other types, a type is new for each node. */
+void tsr__alike_type(tsr__flow *flow, int n)
+{
+  enum { LOOKS = 16 };
+  alike *a = flow->alike;
+  const tsr__gnode *node = node_of(flow, n);
+  if (n && same_type(node, node - 1)) {
+    flow->type[n] = flow->type[n - 1];
+    return;
+  }
+  unsigned mask = (unsigned)a->type_room - 1, at = hash_type(node) & mask;
+  int looks = 0;
+  for (; a->types[at] && looks < LOOKS; at = (at + 1) & mask, looks++) {
+    flow->type[n] = a->types[at] - 1;
+    if (same_type(node, node_of(flow, a->examples[a->types[at] - 1]))) return;
+  }
+  flow->type[n] = a->type_count;
+  a->examples[a->type_count] = n;
+  a->elements[a->type_count++] = count_elements(node);
+  if (looks < LOOKS) a->types[at] = a->type_count;
+}
+
+int64_t tsr__alike_elements(const tsr__flow *flow, int n)
+{
+  return flow->alike->elements[flow->type[n]];
+}
+
+/* ---- terms ---- */
+
+/* Whether its types say all of its shape: it is one of those whose terms and ways are kept. */
+static bool is_plain(const tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  bool plain = node->in_count <= TSR__FEW && !node->result_count && !node->region_count;
+  TSR_FOR_OPERANDS (flow->program, node, i, o) plain = plain && !node_of(flow, o)->result_count;
+  return plain;
+}
+
+/* Of those made before equal ones; so operations of one kind share their ways. */
+static const tsr__terms *share_terms(alike *a, tsr__terms *terms)
+{
+  enum { LOOKS = 8 };
+  size_t bytes = (size_t)terms->operands * sizeof *terms->in;
+  const tsr__terms *other = a->different;
+  for (int looks = 0; other && looks < LOOKS; other = other->next, looks++)
+    if (other->operands == terms->operands && other->count == terms->count &&
+        !memcmp(other->kind, terms->kind, sizeof terms->kind) &&
+        !memcmp(other->out, terms->out, sizeof terms->out) && !memcmp(other->in, terms->in, bytes))
+      return other;
+  terms->next = a->different;
+  return a->different = terms;
+}
+
+static const tsr__terms *make_terms(tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  tsr__factors factors;
+  tsr__terms *terms =
+      tsr__arena_new(flow->arena, sizeof *terms + (size_t)node->in_count * sizeof *terms->in);
+  flow->failed |= !terms;
+  if (!terms) return NULL;
+  tsr__factors_of(flow->program, n, &factors);
+  terms->count = (uint8_t)factors.count;
+  memcpy(terms->kind, factors.kind, sizeof terms->kind);
+  memcpy(terms->out, factors.out, sizeof terms->out);
+  for (int i = 0; i < node->in_count; i++) tsr__factors_in(&factors, i, terms->in[i]);
+  terms->operands = node->in_count;
+  terms->plain = is_plain(flow, n);
+  return terms->plain ? share_terms(flow->alike, terms) : terms;
+}
+
+static const tsr__terms *terms_of(tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  if (flow->terms[n]) return flow->terms[n];
+  if (!is_plain(flow, n)) return flow->terms[n] = make_terms(flow, n);
+  like mine = { .attr = node->attr,
+                .op = node->op,
+                .in_count = (uint16_t)node->in_count,
+                .type = flow->type[n],
+                .in = { -1, -1, -1 } };
+  TSR_FOR_OPERANDS (flow->program, node, i, o) mine.in[i] = flow->type[o];
+  unsigned hash = node->op * 7u + (unsigned)mine.type * 3u + (unsigned)mine.in[0] + node->attr;
+  like *kept = &flow->alike->terms[hash % TERMS];
+  mine.terms = kept->terms;
+  if (!kept->terms || memcmp(kept, &mine, sizeof mine) != 0) {
+    mine.terms = make_terms(flow, n);
+    *kept = mine;
+  }
+  return flow->terms[n] = mine.terms;
+}
+
+/* ---- ways ---- */
+
+tsr__question tsr__alike_question(tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  tsr__question q = { .terms = terms_of(flow, n) };
+  if (!q.terms || !q.terms->plain) return q;
+  q.type = flow->type[n];
+  q.reduces = tsr__ops[node->op].lowering == TSR__LOW_REDUCE ? node->op : 0;
+  TSR_FOR_OPERANDS (flow->program, node, i, o) {
+    q.consts |= (uint8_t)((flow->carry[o] == TSR__CARRY_NONE) << i);
+    q.free |= (uint8_t)(flow->free[o] << i);
+    q.first[i] = flow->ways[o]->at;
+    q.types[i] = flow->type[o];
+  }
+  return q;
+}
+
+bool tsr__alike_follow(const tsr__flow *flow, tsr__question *q, const int8_t *map, int place)
+{
+  const tsr_sharding *at = &flow->places[place];
+  q->place = (uint16_t)place;
+  if (!flow->full[place]) return false;
+  for (int d = 0; at->first[d] < at->first[TSR_MAX_RANK]; d++)
+    if (at->first[d] < at->first[d + 1] &&
+        (map[d] < 0 || q->terms->kind[map[d]] == TSR__FACTOR_REPLICATE))
+      return false;
+  memset(q->first, 0, sizeof q->first);
+  return true;
+}
+
+static answer *answer_of(tsr__flow *flow, const tsr__question *q)
+{
+  uint64_t words[sizeof *q / 8], hash = 0;
+  memcpy(words, q, sizeof words);
+  for (size_t i = 0; i < sizeof *q / 8; i++)
+    hash = (hash ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+  return &flow->alike->ways[hash >> 56];
+}
+
+const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *q)
+{
+  alike *a = flow->alike;
+  if (!q->terms->plain) return NULL;
+  if (!a->ways) a->ways = tsr__arena_new(flow->arena, WAYS * sizeof *a->ways);
+  flow->failed |= !a->ways;
+  if (!a->ways) return NULL;
+  const answer *kept = answer_of(flow, q);
+  return memcmp(&kept->question, q, sizeof *q) ? NULL : kept->way;
+}
+
+void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *q, const tsr__way *way)
+{
+  size_t bytes = sizeof *way + (size_t)node_of(flow, n)->in_count * sizeof *way->need;
+  tsr__way *copy = flow->failed || !q->terms->plain ? NULL : tsr__arena_new(flow->arena, bytes);
+  if (!copy) return;
+  memcpy(copy, way, bytes);
+  if (way->meet) copy->own = tsr__flow_own_bytes(flow, n, way);
+  *answer_of(flow, q) = (answer){ *q, copy };
+}
