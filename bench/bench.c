@@ -147,9 +147,7 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "main_job.finite") == 0) return bench_main_job(true);
   if (strcmp(name, "call.3") == 0) return bench_call(1);
   if (strcmp(name, "call.3.8dev") == 0) return bench_call(8);
-  if (strcmp(name, "plan.10") == 0) return bench_plans(10);
-  if (strcmp(name, "plan.1000") == 0) return bench_plans(1000);
-  if (strcmp(name, "plan.10000") == 0) return bench_plans(10000);
+  if (strncmp(name, "plan.", 5) == 0) return bench_plans(atoi(name + 5), strstr(name, ".placed"));
   if (strcmp(name, "start") == 0) return bench_start(self);
   if (strcmp(name, "size") == 0) return bench_size(library);
   if (strcmp(name, "sum.f64.memory") == 0) return bench_sum(TSR_F64);
@@ -190,6 +188,9 @@ int main(int argc, char **argv)
                                        "plan.10",
                                        "plan.1000",
                                        "plan.10000",
+                                       "plan.10.placed",
+                                       "plan.1000.placed",
+                                       "plan.10000.placed",
                                        "start",
                                        "tool.start",
                                        "size",

@@ -51,7 +51,7 @@ const char *bench_data_dir(void);
 /* The lines. */
 int bench_main_job(bool finite);
 int bench_call(int devices);
-int bench_plans(int nodes); /* plan.N.traced, .planned, .cached */
+int bench_plans(int nodes, bool placed); /* plan.N.traced, .planned, .cached */
 int bench_start(const char *self);
 int bench_size(const char *library);
 int bench_sum(tsr_dtype dtype);

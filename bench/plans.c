@@ -7,33 +7,46 @@
  *
  * Nine of ten nodes are elementwise and a chain, the tenth sums what the chain has become; the sums
  * and the end of the chain are evaluated. Which operations the first nodes are says the program's
- * number, so that there are more programs than plans are kept. */
+ * number, so that there are more programs than plans are kept.
+ *
+ * plan.N.placed: the same on a mesh of 2x2, where no two operands lie alike: every node is asked
+ * where it should be done. The sums are over rows, and after each the chain is constrained in turn
+ * to one of two placements. */
 #include "bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DIGITS = 8, ROUNDS = 9, SIZES = 3 };
+enum { DIGITS = 8, ROUNDS = 9, SIZES = 3, LEAVES = 4, SIDE = 8 };
 
 static const int sizes[SIZES] = { 10, 1000, 10000 };
+
+static const char *const specs[LEAVES] = { "x,y", "y,x", "x+y,-", "-,y" };
 
 typedef struct side {
   tsr_runtime *rt;
   tsr_scope *s;
-  tsr_array *leaf[2];
+  const tsr_mesh *mesh; /* NULL: nothing is placed */
+  int leaves;
+  tsr_array *leaf[LEAVES];
   tsr_array **roots;
 } side;
 
-static bool open_side(side *d)
+static bool open_side(side *d, bool placed)
 {
-  float data[2][8];
-  for (int i = 0; i < 16; i++) data[i / 8][i % 8] = (float)i * 0.5f;
-  d->rt = tsr_runtime_open("cpu:1", .threads = 2);
+  float data[SIDE * SIDE];
+  for (int i = 0; i < SIDE * SIDE; i++) data[i] = (float)i * 0.5f;
+  d->rt = tsr_runtime_open(placed ? "cpu:4" : "cpu:1", .threads = 2);
   d->s = tsr_scope_open(d->rt);
+  d->mesh = placed ? tsr_mesh_make(d->rt, "x=2,y=2") : NULL;
+  d->leaves = placed ? LEAVES : 2;
   d->roots = malloc((size_t)(sizes[SIZES - 1] / 10 + 1) * sizeof(tsr_array *));
-  for (int i = 0; i < 2; i++)
-    d->leaf[i] = tsr_put(d->s, data[i], TSR_F32, TSR_SHAPE(8), (tsr_sharding){ 0 });
-  return d->roots && !tsr_eval(d->leaf, 2);
+  tsr_shape shape = placed ? TSR_SHAPE(SIDE, SIDE) : TSR_SHAPE(SIDE);
+  for (int i = 0; i < d->leaves; i++) {
+    tsr_sharding on = placed ? tsr_on(d->mesh, specs[i]) : (tsr_sharding){ 0 };
+    d->leaf[i] = tsr_put(d->s, data, TSR_F32, shape, on);
+  }
+  return d->roots && !tsr_eval(d->leaf, d->leaves);
 }
 
 static void close_side(side *d)
@@ -53,6 +66,13 @@ static tsr_array *step(tsr_array *a, tsr_array *b, int digit)
   }
 }
 
+/* A root, and what the chain goes on with. */
+static tsr_array *add_root(const side *d, tsr_array *x, int root)
+{
+  d->roots[root] = d->mesh ? tsr_sum(x, .dims = TSR_DIMS(0)) : tsr_sum(x);
+  return d->mesh ? tsr_constrain(x, tsr_on(d->mesh, specs[root % 2])) : x;
+}
+
 /* Makes program `number` of so many nodes; returns how many roots it has. */
 static int make(const side *d, tsr_scope *s, int nodes, int number)
 {
@@ -60,11 +80,11 @@ static int make(const side *d, tsr_scope *s, int nodes, int number)
   int roots = 0;
   for (int i = 0, made = 0; i < nodes; i++) {
     if (i % 10 == 9) {
-      d->roots[roots++] = tsr_sum(x);
+      x = add_root(d, x, roots++);
       continue;
     }
     int digit = made < DIGITS ? number >> 2 * made & 3 : made & 3;
-    x = step(x, d->leaf[made++ & 1], digit);
+    x = step(x, d->leaf[made++ % d->leaves], digit);
   }
   d->roots[roots++] = x;
   return roots;
@@ -86,13 +106,20 @@ static tsr_status once(const side *d, int nodes, int number, double took[2])
   return status;
 }
 
-int bench_plans(int nodes)
+static void say(int nodes, bool placed, const char *what, double us, double bar)
+{
+  char name[64];
+  snprintf(name, sizeof name, "plan.%d.%s%s", nodes, placed ? "placed." : "", what);
+  bench_line(name, us, "bar", bar, -1, "us");
+}
+
+int bench_plans(int nodes, bool placed)
 {
   int programs = nodes < 1000 ? 500 : nodes < 10000 ? 20 : 3, number = 0;
   double traced[BENCH_ROUNDS], cached[BENCH_ROUNDS], planned[BENCH_ROUNDS];
   tsr_status status = TSR_OK;
   side d;
-  if (!open_side(&d)) return 1;
+  if (!open_side(&d, placed)) return 1;
   for (int r = -1; r < ROUNDS && !status; r++) {
     double fresh[2] = { 0 }, known[2] = { 0 };
     for (int p = 0; p < programs && !status; p++) {
@@ -107,12 +134,8 @@ int bench_plans(int nodes)
   }
   close_side(&d);
   if (status) return 1;
-  char name[64];
-  snprintf(name, sizeof name, "plan.%d.traced", nodes);
-  bench_line(name, bench_median(traced, ROUNDS), "bar", 0.3, -1, "us");
-  snprintf(name, sizeof name, "plan.%d.planned", nodes);
-  bench_line(name, bench_median(planned, ROUNDS), "bar", 1.5, -1, "us");
-  snprintf(name, sizeof name, "plan.%d.cached", nodes);
-  bench_line(name, bench_median(cached, ROUNDS), "bar", 0.3, -1, "us");
+  say(nodes, placed, "traced", bench_median(traced, ROUNDS), 0.3);
+  say(nodes, placed, "planned", bench_median(planned, ROUNDS), 1.5);
+  say(nodes, placed, "cached", bench_median(cached, ROUNDS), 0.3);
   return 0;
 }
