@@ -53,7 +53,6 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define EMIT(writer) .lowering = TSR__LOW_TILE
 #define VIEW(function) .lowering = TSR__LOW_VIEW, .view = tsr__view_##function
 #define FORMULA(function) .lowering = TSR__LOW_FORMULA
-#define FORMULA_2(function) .lowering = TSR__LOW_FORMULA
 #define REDUCE(accumulator, read) \
   .lowering = TSR__LOW_REDUCE, .acc = TSR__ACC_##accumulator, .finish = TSR__FINISH_##read
 #define STEP(kind) .lowering = TSR__LOW_STEP

@@ -319,18 +319,6 @@ static tsr__kval emit_uniform(emit *e, int n)
   return tsr__kbuild_op(b, TSR__K_MUL, TSR_F32, TSR_F32, down);
 }
 
-/* Of integers one instruction, of floats a formula. */
-static tsr__kval emit_pow(emit *e, int n)
-{
-  int dtype = node_of(e, n)->dtype;
-  tsr_dtype in_register = (tsr_dtype)register_of(dtype);
-  tsr__kval in[2] = { operand(e, n, 0), operand(e, n, 1) };
-  if (!tsr__dtype_float((tsr_dtype)dtype))
-    return keep(e, tsr__kbuild_op(&e->build, TSR__K_POW, in_register, in_register, in), dtype);
-  for (int i = 0; i < 2; i++) in[i] = convert(e, in[i], TSR_F64);
-  return cast(e, tsr__formula_pow(&e->build, in[0], in[1]), dtype);
-}
-
 /* A view over the domain, not yet widened. */
 static tsr__kval emit_view(emit *e, int n)
 {
@@ -343,18 +331,16 @@ static tsr__kval emit_view(emit *e, int n)
 
 /* How an operation is computed: what the kernel column of its row says. */
 typedef struct lowered {
-  tsr__kval (*write)(emit *e, int n);                                /* EMIT, VIEW */
-  tsr__kval (*formula)(tsr__kbuild *build, tsr__kval x);             /* FORMULA */
-  tsr__kval (*of_two)(tsr__kbuild *build, tsr__kval x, tsr__kval y); /* FORMULA_2 */
-  uint8_t instruction;                                               /* TILE: tsr__kop */
-  uint8_t step;                                                      /* STEP: tsr__step_kind */
+  tsr__kval (*write)(emit *e, int n); /* EMIT, VIEW */
+  uint8_t instruction;                /* TILE, FORMULA: tsr__kop */
+  bool function;                      /* FORMULA */
+  uint8_t step;                       /* STEP: tsr__step_kind */
 } lowered;
 
 #define TILE(name) .instruction = TSR__K_##name
 #define EMIT(name) .write = emit_##name
 #define VIEW(name) .write = emit_view
-#define FORMULA(name) .formula = tsr__formula_##name
-#define FORMULA_2(name) .of_two = tsr__formula_##name
+#define FORMULA(name) .instruction = TSR__K_##name, .function = true
 #define STEP(kind) .step = TSR__STEP_##kind
 #define ROUTINE(function) .step = TSR__STEP_ROUTINE
 #define REDUCE(accumulator, finish) 0
@@ -379,11 +365,11 @@ static tsr__kval compute(emit *e, int n)
   if (how->write) return how->write(e, n);
   tsr__kval in[TSR__K_OPERANDS];
   for (int i = 0; i < g->in_count; i++) in[i] = operand(e, n, i);
-  /* f64 inside, rounded to the dtype at the end. */
-  for (int i = 0; i < g->in_count && (how->formula || how->of_two); i++)
-    in[i] = convert(e, in[i], TSR_F64);
-  if (how->formula) return cast(e, how->formula(&e->build, in[0]), g->dtype);
-  if (how->of_two) return cast(e, how->of_two(&e->build, in[0], in[1]), g->dtype);
+  if (how->function && is_stored(g->dtype) && tsr__dtype_float((tsr_dtype)g->dtype)) {
+    for (int i = 0; i < g->in_count; i++) in[i] = convert(e, in[i], TSR_F64);
+    tsr__kval wide = tsr__kbuild_op(&e->build, (tsr__kop)how->instruction, TSR_F64, TSR_F64, in);
+    return cast(e, wide, g->dtype); /* rounded once, as f32 is */
+  }
   tsr_dtype dtype = (tsr_dtype)in[g->in_count - 1].dtype; /* operand 0 of where is its condition */
   tsr_dtype result = (tsr_dtype)register_of(g->dtype);
   return keep(e, tsr__kbuild_op(&e->build, (tsr__kop)how->instruction, dtype, result, in),

@@ -6,14 +6,20 @@
 
 const char *const tsr__kop_names[TSR__K_COUNT] = {
 #define KOP_NAME(id, name, count) name,
-  TSR__KOP_MAP(KOP_NAME)
+#define FORMULA_NAME(name, count) #name,
+  TSR__KOP_MAP(KOP_NAME) TSR__FORMULA_MAP(FORMULA_NAME) TSR__KOP_SPECIAL(KOP_NAME)
 #undef KOP_NAME
+#undef FORMULA_NAME
+#undef FORMULA_NAME
 };
 
 const uint8_t tsr__kop_counts[TSR__K_COUNT] = {
 #define KOP_COUNT(id, name, count) count,
-  TSR__KOP_MAP(KOP_COUNT)
+#define FORMULA_COUNT(name, count) count,
+  TSR__KOP_MAP(KOP_COUNT) TSR__FORMULA_MAP(FORMULA_COUNT) TSR__KOP_SPECIAL(KOP_COUNT)
 #undef KOP_COUNT
+#undef FORMULA_COUNT
+#undef FORMULA_COUNT
 };
 
 void tsr__kbuild_init(tsr__kbuild *build, tsr__heap *heap)

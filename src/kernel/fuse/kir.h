@@ -13,7 +13,8 @@
 #include "kernel/fuse/schedule.h"
 
 /* Instructions: X(enumerator, name, operands). Those before LOAD are pure functions of their
- * operands' elements and have a tile function for each dtype they make sense for. */
+ * operands' elements and have a tile function for each dtype they make sense for; so are functions
+ * of floats (kernel/tile/formula_*_tile.c), pow of integers too. */
 /* clang-format off */
 #define TSR__KOP_MAP(X)                                                                           \
   X(COPY, "copy", 1) X(SPREAD, "spread", 1) X(NEG, "neg", 1) X(ABS, "abs", 1) X(SQRT, "sqrt", 1)  \
@@ -22,21 +23,32 @@
   X(TO_U64, "to_u64", 1) X(TO_F32, "to_f32", 1) X(TO_F64, "to_f64", 1) X(ODD, "odd", 1)           \
   X(WIDEN, "widen", 1) X(NARROW, "narrow", 1) X(ROUND, "round", 1) X(CLAMP, "clamp", 1)           \
   X(ADD, "add", 2) X(SUB, "sub", 2) X(MUL, "mul", 2) X(DIV, "div", 2) X(FLOORDIV, "floordiv", 2)  \
-  X(MOD, "mod", 2) X(POW, "pow", 2) X(MIN, "min", 2) X(MAX, "max", 2) X(EQ, "eq", 2)              \
+  X(MOD, "mod", 2) X(MIN, "min", 2) X(MAX, "max", 2) X(EQ, "eq", 2)              \
   X(NE, "ne", 2) X(LT, "lt", 2) X(LE, "le", 2) X(GT, "gt", 2) X(GE, "ge", 2) X(AND, "and", 2)     \
   X(OR, "or", 2) X(XOR, "xor", 2) X(ANDNOT, "andnot", 2) X(ADDOVF, "addovf", 2)                   \
   X(SUBOVF, "subovf", 2) X(MULOVF, "mulovf", 2) X(SHL, "shl", 2) X(SHR, "shr", 2)                 \
   X(TRUNC, "trunc", 1)                                                                            \
-  X(SAR, "sar", 2) X(WHERE, "where", 3) X(FMA, "fma", 3) X(TURN, "turn", 1) X(CEIL, "ceil", 1)    \
-  X(TURNLOW, "turnlow", 1) X(QUARTER, "quarter", 1) X(LOAD, "load", 0) X(IOTA, "iota", 0)         \
-  X(UNIFORM, "uniform", 0) X(TAKE, "take", 1) X(SEARCH, "search", 1) X(REDUCE, "reduce", 3)
+  X(SAR, "sar", 2) X(WHERE, "where", 3) X(FMA, "fma", 3) X(CEIL, "ceil", 1)
+/* Functions of f32 and f64, by the names that rows have in FORMULA, and their operands. */
+#define TSR__FORMULA_MAP(X) \
+  X(exp, 1) X(exp2, 1) X(expm1, 1) X(log, 1) X(log1p, 1) X(log2, 1) X(log10, 1) X(tanh, 1)        \
+  X(asinh, 1) X(acosh, 1) X(atanh, 1) X(sin, 1) X(cos, 1) X(tan, 1) X(cbrt, 1) X(asin, 1)         \
+  X(acos, 1) X(atan, 1) X(sinh, 1) X(cosh, 1) X(erf, 1) X(erfc, 1) X(erfinv, 1) X(lgamma, 1)      \
+  X(sigmoid, 1) X(gelu, 1) X(pow, 2) X(atan2, 2) X(hypot, 2) X(logaddexp, 2)
+#define TSR__KOP_SPECIAL(X)                                                                       \
+  X(LOAD, "load", 0) X(IOTA, "iota", 0) X(UNIFORM, "uniform", 0) X(TAKE, "take", 1)               \
+  X(SEARCH, "search", 1) X(REDUCE, "reduce", 3)
 /* clang-format on */
 
 typedef enum tsr__kop {
 #define TSR__KOP_ENUM(id, name, count) TSR__K_##id,
   TSR__KOP_MAP(TSR__KOP_ENUM)
+#define TSR__FORMULA_ENUM(name, count) TSR__K_##name,
+      TSR__FORMULA_MAP(TSR__FORMULA_ENUM)
+#undef TSR__FORMULA_ENUM
+          TSR__KOP_SPECIAL(TSR__KOP_ENUM)
 #undef TSR__KOP_ENUM
-      TSR__K_COUNT
+              TSR__K_COUNT
 } tsr__kop;
 
 enum { TSR__K_OPERANDS = 3 }; /* the most that an instruction has */
@@ -129,8 +141,7 @@ struct tsr__kernel {
   int *lists;   /* memory of io.inputs, io.outputs, io.accums */
   int *numbers; /* of the listed nodes in the program's text */
   int list_count;
-  int64_t body_cost; /* rough cost of the body an element; decides chunk sizes */
-  bool ordered;      /* each device's elements must be met in order by one task */
+  bool ordered; /* each device's elements must be met in order by one task */
 };
 
 /* ---- building (kbuild.c) ------------------------------------------------------------------ */
@@ -178,38 +189,6 @@ void tsr__kbuild_inst(tsr__kbuild *build, bool uniform, tsr__inst inst);
 /* Assigns registers and moves everything into a kernel. */
 tsr_status tsr__kbuild_finish(tsr__kbuild *build, tsr__kernel **out, tsr__error *error);
 void tsr__kernel_free(tsr__kernel *kernel);
-
-/* Functions of f64 as sequences of instructions (formula*.c). */
-tsr__kval tsr__formula_exp(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_log(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_log1p(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_log2(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_log10(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_tanh(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_asinh(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_acosh(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_atanh(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_exp2(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_expm1(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_sin(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_cos(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_tan(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_cbrt(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_asin(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_acos(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_atan(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_sinh(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_cosh(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_erf(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_erfc(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_erfinv(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_lgamma(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_sigmoid(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_gelu(tsr__kbuild *build, tsr__kval x);
-tsr__kval tsr__formula_pow(tsr__kbuild *build, tsr__kval x, tsr__kval y);
-tsr__kval tsr__formula_atan2(tsr__kbuild *build, tsr__kval y, tsr__kval x);
-tsr__kval tsr__formula_hypot(tsr__kbuild *build, tsr__kval x, tsr__kval y);
-tsr__kval tsr__formula_logaddexp(tsr__kbuild *build, tsr__kval x, tsr__kval y);
 
 extern const char *const tsr__kop_names[TSR__K_COUNT];
 extern const uint8_t tsr__kop_counts[TSR__K_COUNT];

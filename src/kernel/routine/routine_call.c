@@ -9,7 +9,6 @@
 #define EMIT(writer) NULL
 #define VIEW(name) NULL
 #define FORMULA(function) NULL
-#define FORMULA_2(function) NULL
 #define REDUCE(accumulator, finish) NULL
 #define STEP(kind) NULL
 #define PART() NULL

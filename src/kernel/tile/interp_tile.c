@@ -667,7 +667,6 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_DIV] = { REAL(div) },
   [TSR__K_FLOORDIV] = { EACH(floordiv), REAL(floordiv) },
   [TSR__K_MOD] = { EACH(mod), REAL(mod) },
-  [TSR__K_POW] = { EACH(pow) },
   [TSR__K_MIN] = { [TSR_BOOL] = and_bool, EACH(min), REAL(min) },
   [TSR__K_MAX] = { [TSR_BOOL] = or_bool, EACH(max), REAL(max) },
   [TSR__K_EQ] = { [TSR_BOOL] = eq_bool, WHOLE(eq), REAL(eq) },
@@ -688,9 +687,13 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_SAR] = { [TSR_I64] = sar_i64 },
   [TSR__K_WHERE] = { [TSR_BOOL] = where_bool, SIZED(where) },
   [TSR__K_FMA] = { [TSR_F64] = fma_f64 },
-  [TSR__K_TURN] = { [TSR_F64] = TILES(turn_f64) },
-  [TSR__K_TURNLOW] = { [TSR_F64] = TILES(turnlow_f64) },
-  [TSR__K_QUARTER] = { [TSR_F64] = TILES(quarter_f64) },
+#define FORMULA(name, count) [TSR__K_##name] = { FROM_f(name) },
+  TSR__FORMULA_MAP(FORMULA)
+#undef FORMULA
+      [TSR__K_pow][TSR_I32] = pow_i32,
+  [TSR__K_pow][TSR_I64] = pow_i64,
+  [TSR__K_pow][TSR_U32] = pow_u32,
+  [TSR__K_pow][TSR_U64] = pow_u64,
 };
 
 const tsr__tiles TILES(tiles) = {

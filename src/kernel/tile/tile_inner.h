@@ -134,13 +134,11 @@ bool TSR__ISA_NAME(tsr__within)(const int64_t *x, int n, int64_t most);
 void TSR__ISA_NAME(tsr__uniform_f64)(double *out, int64_t first, int64_t n, const int64_t key[2]);
 void TSR__ISA_NAME(tsr__uniform_f32)(float *out, int64_t first, int64_t n, const int64_t key[2]);
 
-/* x less whole quarters of a turn where it is large, in two parts, and how many modulo 4. */
-#define TILE_TURN(name)                                                                   \
-  void TSR__ISA_NAME(tsr__##name##_f64)(void *restrict out, const void *a, const void *b, \
-                                        const void *c, tsr__stretch span);
-TILE_TURN(turn)
-TILE_TURN(turnlow)
-TILE_TURN(quarter)
+/* Functions of floats (formula_*_tile.c). */
+#define TILE_FORMULA(name, count)                  \
+  void TSR__ISA_NAME(tsr__##name##_f32)(OPERANDS); \
+  void TSR__ISA_NAME(tsr__##name##_f64)(OPERANDS);
+TSR__FORMULA_MAP(TILE_FORMULA)
 
 /* What convert_tile.c has, by the names of its operations and of the types they are for. */
 /* clang-format off */

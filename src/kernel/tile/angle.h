@@ -7,8 +7,13 @@
  * x 2/pi is the number of quarters; times m, 192 bits of 2/pi give it modulo 4 with 137 bits behind
  * the point, and no double is nearer than 2^-62 to a whole number of quarters. All of it is
  * integers, so every instruction set gives the same. */
-#include "kernel/tile/tile_inner.h"
+#ifndef TSR_KERNEL_ANGLE_H
+#define TSR_KERNEL_ANGLE_H
 
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
 __extension__ typedef unsigned __int128 wide;
 
 /* A word of zeros, then 2/pi, 64 bits a word. */
@@ -37,14 +42,14 @@ static const uint64_t two_over_pi[] = {
 };
 
 /* 64 bits of it from a bit on, counted from the most significant one. */
-static uint64_t bits_from(int bit)
+static inline uint64_t bits_from(int bit)
 {
   const uint64_t *word = &two_over_pi[bit >> 6];
   int shift = bit & 63;
   return shift ? word[0] << shift | word[1] >> (64 - shift) : word[0];
 }
 
-static double power_of_two(int exponent)
+static inline double double_of_exponent(int exponent)
 {
   uint64_t bits = (uint64_t)(1023 + exponent) << 52;
   double out;
@@ -53,13 +58,13 @@ static double power_of_two(int exponent)
 }
 
 /* What is left of an angle: two parts, and how many quarters modulo 4 were taken. */
-typedef struct rest {
+typedef struct turned {
   double high, low;
   int quarters;
-} rest;
+} turned;
 
 /* Of a positive finite number of at least 2^20. */
-static rest reduced(uint64_t bits)
+static inline turned reduced(uint64_t bits)
 {
   int e = (int)(bits >> 52) - 1075, from = e + 62;
   uint64_t m = (bits & (UINT64_MAX >> 12)) | UINT64_C(1) << 52;
@@ -68,40 +73,28 @@ static rest reduced(uint64_t bits)
   uint64_t high = m * bits_from(from) + (uint64_t)(middle >> 64);
   wide part = ((wide)high << 64 | (uint64_t)middle) << 2 | (uint64_t)low >> 62;
   bool above = part >> 127; /* nearer to the next quarter */
-  rest out = { 0, 0, (int)((high >> 62) + above) & 3 };
+  turned out = { 0, 0, (int)((high >> 62) + above) & 3 };
   if (above) part = -part;
   if (!part) return out;
   uint64_t top = (uint64_t)(part >> 64);
   int zeros = top ? __builtin_clzll(top) : 64 + __builtin_clzll((uint64_t)part);
   wide half_pi = UINT64_C(0xc90fdaa22168c235);
   uint64_t value = (uint64_t)((uint64_t)((part << zeros) >> 64) * half_pi >> 64);
-  double scale = power_of_two(-63 - zeros) * (above ? -1 : 1), near = (double)value;
+  double scale = double_of_exponent(-63 - zeros) * (above ? -1 : 1), near = (double)value;
   out.high = near * scale;
   out.low = (double)(int64_t)(value - (uint64_t)near) * scale;
   return out;
 }
 
-static rest turn(double x)
+static inline turned turn(double x)
 {
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
-  if (fabs(x) < 0x1p20) return (rest){ x, 0, 0 };
-  if (!(fabs(x) < (double)INFINITY)) return (rest){ (double)NAN, 0, 0 };
-  rest out = reduced(bits & (UINT64_MAX >> 1));
-  if (x < 0) out = (rest){ -out.high, -out.low, -out.quarters & 3 };
+  if (fabs(x) < 0x1p20) return (turned){ x, 0, 0 };
+  if (!(fabs(x) < (double)INFINITY)) return (turned){ (double)NAN, 0, 0 };
+  turned out = reduced(bits & (UINT64_MAX >> 1));
+  if (x < 0) out = (turned){ -out.high, -out.low, -out.quarters & 3 };
   return out;
 }
 
-#define TURN(name, member)                                                                \
-  void TSR__ISA_NAME(tsr__##name##_f64)(void *restrict out, const void *a, const void *b, \
-                                        const void *c, tsr__stretch span)                 \
-  {                                                                                       \
-    const double *x = a;                                                                  \
-    double *to = out;                                                                     \
-    (void)b;                                                                              \
-    (void)c;                                                                              \
-    for (int64_t i = 0; i < span.n; i++) to[i] = turn(x[i]).member;                       \
-  }
-TURN(turn, high)
-TURN(turnlow, low)
-TURN(quarter, quarters)
+#endif
