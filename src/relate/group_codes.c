@@ -44,6 +44,9 @@ static void telling_free(telling *t)
   tsr__del(&t->h->rt->heap, t->block, t->size);
 }
 
+/* Every part sends all of its words to every part: an all-gather by the ragged exchange. The
+ * order lists the words once for each destination, so `from` counts parts times as many rows as
+ * there are words. */
 static tsr_status tell(telling *t)
 {
   tsr__group_owners *h = t->h;
@@ -75,6 +78,8 @@ static tsr_status tell(telling *t)
 tsr_status tsr__group_owners_by_code(tsr__group_owners *h)
 {
   telling t = { .h = h };
+  /* One bit for each code that the keys' bits can make, not for those that occur: places must be
+   * the same on every part without asking. */
   h->homes.code_words = ((INT64_C(1) << h->homes.local.bits) + 63) / 64;
   tsr_status status = telling_new(&t);
   if (!status) status = tell(&t);

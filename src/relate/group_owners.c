@@ -7,8 +7,8 @@
  *
  * Only keys of local groups travel, with their numbers, and the answer comes back the same way.
  *
- * Where nearly all keys differ, each row is sent as a local group of its own, and the home of a row
- * is the first one with its key.
+ * Where nearly all keys differ, each row is sent as a local group of its own, and the home of a
+ * row is the first one with its key.
  *
  * Invariant: keys come to an owner in order of the senders, and of one sender in order of its
  * groups' first rows. So the first that came of a key is of the part that holds the first row. */
@@ -23,6 +23,7 @@ tsr_status tsr__part_buffers(const tsr__group_owners *h, tsr_dtype dtype, const 
   return tsr__buffers_of(h->rt, &lie, dtype, out, h->error);
 }
 
+/* Records are sent as words of i64: `each` of them are one row to whoever reads the figures. */
 tsr_status tsr__send(const tsr__group_owners *h, const tsr__sending *sending)
 {
   tsr__parts from = { h->parts, h->view->parts.device, sending->from };
@@ -46,7 +47,10 @@ tsr_status tsr__send(const tsr__group_owners *h, const tsr__sending *sending)
 
 /* ---- keys to their owners -------------------------------------------------------------------- */
 
-/* What finding homes needs while it lasts. Lists are [column * parts + part]. */
+/* What finding homes needs while it lasts. Lists are [column * parts + part].
+ *
+ *    sent / got        word 0 | ... | word w - 1 | number | rows (if counted)     keys, there
+ *    answer / answered home | number there | number at the owner | rows before    and back */
 typedef struct finding {
   tsr__group_owners *h;
   const tsr__packed_keys *keys;
@@ -99,6 +103,8 @@ static void finding_free(finding *f)
   tsr__del(&f->h->rt->heap, f->block, f->size);
 }
 
+/* A key goes to the owner that its hash names. Every device computes the same hash, so equal keys
+ * meet wherever they lay. */
 static tsr_status send_keys(finding *f)
 {
   tsr__group_owners *h = f->h;
@@ -128,6 +134,8 @@ static tsr_status send_keys(finding *f)
   tsr__drop_buffers(f->sent, (int64_t)f->columns * h->parts);
   for (int p = 0; p < h->parts; p++)
     for (int q = 0; q < h->parts; q++)
+      /* Answers go back the way that keys came: what p sent to q, q sends to p, as many and in
+       * that order. So an answer needs no address. */
       h->back[q * h->parts + p] = h->homes.counts[p * h->parts + q];
   return status;
 }
@@ -143,6 +151,8 @@ static tsr_status find_owned(finding *f)
   return status;
 }
 
+/* `before` is the only answer of 64 bits, and the last, so it is simply left out where nobody
+ * counts. */
 static tsr_status take_answers(finding *f)
 {
   tsr__group_owners *h = f->h;
@@ -168,6 +178,8 @@ static tsr_status take_answers(finding *f)
 
 enum { LISTS = 8 };
 
+/* The lists of `homes` from `owner` on are LISTS times `parts` buffers in a row, released
+ * together in tsr__group_owners_free; a list added here is to be counted there. */
 static tsr_status homes_new(tsr__group_owners *h)
 {
   size_t parts = (size_t)h->parts;
@@ -200,7 +212,8 @@ tsr_status tsr__group_owners_seek(tsr__group_owners *h, const tsr__packed_keys *
   return status;
 }
 
-/* Whether telling all parts all codes takes no more than sending keys, 24 bytes a group. */
+/* Whether telling all parts all codes takes no more than sending keys, 24 bytes a group. Telling
+ * codes costs parts << bits bits a device, whatever there is; keys cost by the groups. */
 static bool few_codes(const tsr__group_owners *h)
 {
   int64_t groups = 0;
@@ -211,6 +224,7 @@ static bool few_codes(const tsr__group_owners *h)
 
 tsr_status tsr__group_owners_find(tsr__group_owners *h, const tsr__packed_keys *keys, bool counted)
 {
+  /* On one part each group is at home where it is; there is nothing to send. */
   tsr_status status = homes_new(h);
   if (!status) status = tsr__on_rows(h->rt)->homes_group(h->rt, &h->homes, keys, h->error);
   if (status || h->parts == 1) return status;

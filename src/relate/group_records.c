@@ -7,6 +7,8 @@
  * Invariant: records are exact, so how rows lay cannot show in what they join to. */
 #include "relate/group_owners.h"
 
+/* The five lists of buffers lie one after the other from `valid` on and are dropped as one;
+ * `valid` is only where the exchange puts validity, of which records have none. */
 typedef struct leaving {
   const tsr__group_owners *h;
   tsr__leaving all;
@@ -47,7 +49,11 @@ static void leaving_free(leaving *l)
   tsr__del(&l->h->rt->heap, l->block, l->size);
 }
 
-/* What each part sends, by destination. */
+/* What each part sends, by destination. A record is `words` words of 64 bits, laid out as the
+ * kernel likes; for the exchange they are rows of i64, so all counts exist twice: in records and
+ * in words.
+ *
+ * Homes that were found by codes need no numbers: both ends list the codes they share alike. */
 static tsr_status take_records(leaving *l)
 {
   const tsr__group_owners *h = l->h;
@@ -96,6 +102,7 @@ static tsr_status send_records(leaving *l)
   return status;
 }
 
+/* What stays at home is joined where it is; only the records of groups at home elsewhere leave. */
 tsr_status tsr__join_records(const tsr__group_owners *h, tsr__group_records *tallied)
 {
   leaving l = {

@@ -4,12 +4,15 @@
  *   right  keys and taken columns -> of key             matched right rows --------->  rows' home
  *
  * Invariant: what an owner has lies in order of its senders and their rows, hence in order of all
- * rows; so matches are in the order that they would have on one device. What comes back lies in the
- * order in which keys were sent, which `order` of the left at home still knows: no row number
+ * rows; so matches are in the order that they would have on one device. What comes back lies in
+ * the order in which keys were sent, which `order` of the left at home still knows: no row number
  * travels. */
 #include "relate/join_inner.h"
 
-/* One side on its way: by destination at its home, then what arrived, [column * parts + owner]. */
+/* One side on its way: by destination at its home, then what arrived, [column * parts + owner].
+ *
+ *    columns of a side   word 0 .. w-1 | null (if any key may be) | taken columns (right side,
+ * pairs) */
 typedef struct flow {
   tsr__buffer **dest; /* u16: of each row at home */
   tsr__index order;   /* of the left */
@@ -22,6 +25,7 @@ typedef struct flow {
   uint64_t **word, **null;
 } flow;
 
+/* `back` counts how many right rows go from an owner to a home. */
 typedef struct slice {
   tsr__join_work *join;
   const tsr__view *view[2]; /* left, right */
@@ -67,7 +71,9 @@ static void flow_free(slice *s, flow *f)
   tsr__drop_buffers(f->alias, (int64_t)f->columns * s->parts);
 }
 
-/* Keys at home, orders, and as much again at the owners if keys spread evenly. */
+/* Keys at home, orders, and as much again at the owners if keys spread evenly. This is for evenly
+ * spread keys. Owners that get more are refused by the pool when they take it: the counts are not
+ * known before keys were hashed. */
 static tsr_status check_room(slice *s)
 {
   tsr__join_work *join = s->join;
@@ -89,7 +95,9 @@ static tsr_status check_room(slice *s)
 
 /* ---- there ---- */
 
-/* A destination for each row of both sides, and the left rows in order of them. */
+/* A destination for each row of both sides, and the left rows in order of them. The left rows'
+ * order by destination is kept: answers come back in it, and it is what tells which row an answer
+ * is of. The right side needs none, as its rows are copied, not answered. */
 static tsr_status route(slice *s)
 {
   tsr__join_work *join = s->join;
@@ -114,7 +122,9 @@ static tsr_status route(slice *s)
   return status;
 }
 
-/* The columns that travel: each word of the keys, nulls, what is taken. */
+/* The columns that travel: each word of the keys, nulls, what is taken. `alias` are buffers over
+ * the words of packed keys, made for the time of the exchange: the copy routine knows columns
+ * only. Taken columns are those of the table itself. */
 static tsr_status travelling(slice *s, int side)
 {
   tsr__join_work *join = s->join;
@@ -133,7 +143,8 @@ static tsr_status travelling(slice *s, int side)
   return TSR_OK;
 }
 
-/* Packed keys from the columns that arrived. */
+/* Packed keys from the columns that arrived. No unpacking: columns of words are packed keys, just
+ * not in one block. */
 static tsr_status arrived(slice *s, int side)
 {
   tsr__join_work *join = s->join;
@@ -166,6 +177,8 @@ static tsr_status send(slice *s, int side)
   status = tsr__exchange_rows(&ask, join->error);
   if (status) return status;
   tsr__stats_add(join->stats, side ? "right rows to owners" : "left keys to owners", &moved);
+  /* What was sent is not needed here any more; owners have it. Peak memory is what check_room
+   * counted because these go now and not at the end. */
   tsr__drop_buffers(f->alias, (int64_t)f->columns * s->parts);
   tsr__drop_buffers(f->dest, s->parts);
   tsr__packed_free(join->rt, &s->packed[side]);
@@ -181,6 +194,8 @@ typedef struct answers {
   int64_t *counts, *rows;
 } answers;
 
+/* a->counts is left->counts transposed: an answer goes back to where its key came from. A bool
+ * tells only whether a row matched; an i32 how often, where right keys repeat. */
 static tsr_status answer(slice *s, const tsr__matched *m, answers *a)
 {
   tsr__join_work *join = s->join;
@@ -212,7 +227,9 @@ static tsr_status answer(slice *s, const tsr__matched *m, answers *a)
   return status;
 }
 
-/* Right rows that matched, to the homes of the left rows; `out` [column * parts + home]. */
+/* Right rows that matched, to the homes of the left rows; `out` [column * parts + home]. Right
+ * rows go in order of the left rows that they match, one copy for each: so at home they lie as
+ * the answers count them, without any number. */
 static tsr_status send_back(slice *s, tsr__matched *m, tsr__buffer **out, int64_t *rows)
 {
   tsr__join_work *join = s->join;
@@ -260,12 +277,16 @@ static tsr_status finish(slice *s, const answers *a, tsr__buffer **back, const i
                           join->ask->how };
   tsr_status status = tsr__on_rows(join->rt)->match_at_home(join->rt, &ask, &m, join->error);
   if (status) return status;
+  /* From here on it is a join like one with a whole right side, only that the right rows at hand
+   * are exactly those that matched, in order. */
   tsr__parts parts = { s->parts, s->view[0]->parts.device, rows };
   status = tsr__join_emit(join, s->view[0], &m, &(tsr__join_from){ &parts, columns });
   tsr__match_free(&m);
   return status;
 }
 
+/* Owners match as an inner or a semi join whatever was asked: what a left or anti join makes of a
+ * row without a match is settled at its home, which has the row. */
 static tsr_status match_and_return(slice *s, answers *a, tsr__buffer **back, int64_t *rows)
 {
   tsr__join_work *join = s->join;
@@ -280,6 +301,7 @@ static tsr_status match_and_return(slice *s, answers *a, tsr__buffer **back, int
   status = answer(s, &m, a);
   if (!status && join->pairs && join->ask->take_count) status = send_back(s, &m, back, rows);
   tsr__match_free(&m);
+  /* Before the results are made, for they are what takes most memory. */
   flow_free(s, right);
   tsr__drop_buffers(left->values, (int64_t)left->columns * s->parts);
   return status ? status : finish(s, a, back, rows);
@@ -292,6 +314,8 @@ static tsr_status run(slice *s)
   int cells = 2 * join->ask->take_count * s->parts;
   tsr__buffer **back = tsr__join_small(join, (size_t)cells * sizeof *back);
   tsr__buffer **answered = tsr__join_small(join, 3 * parts * sizeof *answered);
+  /*    counts    a.counts [parts^2] | s->back [parts^2] | a.rows [parts] | rows that came back
+   * [parts] */
   int64_t *counts = tsr__join_small(join, 2 * (parts * parts + parts) * sizeof *counts);
   if (!back || !answered || !counts) return join->error->status;
   answers a = { TSR_BOOL,         answered,

@@ -10,11 +10,12 @@
  *
  * Key columns never travel: a group's home has its first row, so it has its keys.
  *
- * Invariant: rows come to an owner in order of part and row, so what depends on their order (first,
- * last) is what it would be on one part. */
+ * Invariant: rows come to an owner in order of part and row, so what depends on their order
+ * (first, last) is what it would be on one part. */
 #include "relate/group_owners.h"
 
-/* A grouping of all slices: what is the same for each, and the arrays one slice needs at a time. */
+/* A grouping of all slices: what is the same for each, and the arrays one slice needs at a
+ * time. */
 typedef struct grouping {
   const tsr__rel_group_ask *ask;
   tsr_runtime *rt;
@@ -50,7 +51,7 @@ static int64_t larger(int64_t a, int64_t b)
 }
 
 /* Bytes that an aggregate keeps of a group while rows are read, at most, and beyond that of a
- * row. */
+ * row. Too little here and a run fails half way instead of before it began. */
 static int64_t kept_bytes(int op, int64_t *row)
 {
   switch (op) {
@@ -65,6 +66,7 @@ static int64_t kept_bytes(int op, int64_t *row)
   }
 }
 
+/* Linear: aggregates of one group by are few, and a column is looked for once for each. */
 static int take(grouping *g, int column)
 {
   int at = 0;
@@ -73,7 +75,9 @@ static int take(grouping *g, int column)
   return at;
 }
 
-/* The columns that aggregates read, each once. */
+/* The columns that aggregates read, each once. `aggs` read numbers of `taken`, not of the table:
+ * the columns that come to an owner lie in that order. group_here reads the table itself and so
+ * uses the aggregates as they were asked. */
 static void find_taken(grouping *g)
 {
   for (int a = 0; a < g->ask->agg_count; a++) {
@@ -91,6 +95,8 @@ static size_t lists_of(const grouping *g)
   return 2 * (size_t)g->ask->agg_count + 1;
 }
 
+/* The six lists of buffers stand one after the other, from `values` to `home_valid`, so that
+ * drop_lists releases them as one. */
 static tsr_status grouping_new(grouping *g, const tsr__views *views)
 {
   size_t parts = (size_t)views->parts, keys = (size_t)g->ask->key_count;
@@ -133,7 +139,8 @@ static void grouping_free(grouping *g)
 
 /* ---- one part -------------------------------------------------------------------------------- */
 
-/* Keys of the groups' first rows. */
+/* Keys of the groups' first rows. The draft takes the gathered buffers, and the list is cleared
+ * for the next column. */
 static tsr_status put_keys(grouping *g, const tsr__view *view, const tsr__index *first,
                            tsr__draft *draft)
 {
@@ -176,7 +183,10 @@ static tsr_status group_here(grouping *g, tsr__group_owners *owners, tsr__draft 
 
 /* ---- several parts --------------------------------------------------------------------------- */
 
-/* The homes of a slice's groups; of those that are known by codes only, their owners as well. */
+/* The homes of a slice's groups; of those that are known by codes only, their owners as well.
+ * Packed keys are needed for the time of this call only; what groups are is known by numbers
+ * afterwards. Without keys there is one group of all rows, for which one word of nothing will
+ * do. */
 static tsr_status find_homes(grouping *g, tsr__group_owners *owners, bool counted)
 {
   const tsr__rel_group_ask *ask = g->ask;
@@ -193,14 +203,18 @@ static tsr_status find_homes(grouping *g, tsr__group_owners *owners, bool counte
   return status;
 }
 
+/* The need is told as what a device takes beyond this, since values that the caller holds are
+ * there as well. */
 static int64_t held_now(const grouping *g, const tsr__view *view, int part)
 {
   const tsr__devices *devices = tsr__devices_of(g->rt);
   return tsr__pool_memory(devices->pools[view->parts.device[part] - devices->first]).now;
 }
 
-/* Now that it is known how many rows come to each part: whether it has room for them, once sent and
- * once more for their aggregates. */
+/* Now that it is known how many rows come to each part: whether it has room for them, once sent
+ * and once more for their aggregates. The first check, before anything ran, assumed that keys
+ * spread evenly. A key that most rows have puts most rows on one owner: only here, with the
+ * counts, can that be seen. */
 static tsr_status check_coming(const grouping *g, const tsr__view *view)
 {
   tsr__need need = { g->rt, "group by", NULL };
@@ -219,7 +233,8 @@ static tsr_status check_coming(const grouping *g, const tsr__view *view)
   return TSR_OK;
 }
 
-/* Rows of the columns that aggregates read go to the owners of their groups. */
+/* Rows of the columns that aggregates read go to the owners of their groups. `home` and `values`
+ * serve as scratch: neither holds anything yet. */
 static tsr_status send_rows(grouping *g, const tsr__group_owners *owners)
 {
   const tsr__view *view = owners->view;
@@ -231,6 +246,8 @@ static tsr_status send_rows(grouping *g, const tsr__group_owners *owners)
     status = tsr__on_rows(g->rt)->homes_route(g->rt, &owners->homes, owner, number, g->error);
   tsr__routes routes = { &view->parts, owner, NULL, g->counts };
   if (!status) status = tsr__on_rows(g->rt)->route_rows(g->rt, &routes, g->error);
+  /* The number of a row's group at its owner travels as a column like the others, so that nobody
+   * there has to hash keys a second time. */
   g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = number };
   for (int c = 0; c < g->column_count; c++) g->columns[1 + c] = view->columns[g->taken[c]];
   if (!status) status = check_coming(g, view);
@@ -249,7 +266,8 @@ static tsr_status send_rows(grouping *g, const tsr__group_owners *owners)
   return status;
 }
 
-/* Aggregates of the groups at their owners. */
+/* Aggregates of the groups at their owners. Column 0 of what came is the number of the group. The
+ * columns move down by one, as aggregates count them without it. */
 static tsr_status aggregate_came(grouping *g, const tsr__group_owners *owners)
 {
   int parts = g->parts;
@@ -265,7 +283,9 @@ static tsr_status aggregate_came(grouping *g, const tsr__group_owners *owners)
   return status;
 }
 
-/* Results from the owners to the homes: [0] is the number there, then the aggregates. */
+/* Results from the owners to the homes: [0] is the number there, then the aggregates. An owner
+ * has a group's results; the row of the result lies at its home. The number there comes along,
+ * for what arrives is in order of the owners, not of the groups. */
 static tsr_status send_results(grouping *g, const tsr__group_owners *owners)
 {
   int parts = g->parts, aggs = g->ask->agg_count;
@@ -297,6 +317,8 @@ static tsr_status send_results(grouping *g, const tsr__group_owners *owners)
   return status;
 }
 
+/* What came is put in order by an index and gathered once more: results are one row a group, so
+ * this costs little beside the rows themselves. */
 static tsr_status put_results(grouping *g, const tsr__group_owners *owners, tsr__draft *draft)
 {
   int parts = g->parts;
@@ -323,7 +345,8 @@ static tsr_status put_results(grouping *g, const tsr__group_owners *owners, tsr_
   return status;
 }
 
-/* By records of each part's groups; *done is false where records cannot hold what is asked. */
+/* By records of each part's groups; *done is false where records cannot hold what is asked.
+ * `first` lends its rows: the groups of this part as it owns them, not a new grouping. */
 static tsr_status group_by_records(grouping *g, const tsr__group_owners *owners, tsr__index *first,
                                    tsr__draft *draft, bool *done)
 {
@@ -343,6 +366,12 @@ static tsr_status group_by_records(grouping *g, const tsr__group_owners *owners,
   return status;
 }
 
+/* Keys first: they are gathered from rows that lie here, before anything moves. Without
+ * aggregates (distinct) that is all there is to do.
+ *
+ * Records are tried next. They move one record a group and part instead of rows, but hold only
+ * what can be joined from parts; a kernel may refuse for reasons that only values show, and then
+ * rows travel. */
 static tsr_status group_apart(grouping *g, tsr__group_owners *owners, tsr__draft *draft)
 {
   tsr__index first = { 0 };
@@ -353,6 +382,8 @@ static tsr_status group_apart(grouping *g, tsr__group_owners *owners, tsr__draft
   tsr__index_free(g->rt, &first);
   g->by_records = done;
   if (status || done) return status;
+  /* Codes told who the home is without any owner. Rows need owners, so those are found after
+   * all. */
   if (owners->homes.coded) status = find_homes(g, owners, false);
   if (!status) status = send_rows(g, owners);
   if (!status) status = aggregate_came(g, owners);
@@ -375,7 +406,9 @@ static tsr_status find_ranges(grouping *g, const tsr__view *view)
   return status;
 }
 
-/* Whether records can hold the aggregates, as far as one can tell without a look at values. */
+/* Whether records can hold the aggregates, as far as one can tell without a look at values. The
+ * order of rows decides the last value, and a quantile or a count of distinct values needs all of
+ * them: nothing smaller than the rows can be joined. */
 static bool may_record(const tsr__rel_group_ask *ask)
 {
   for (int a = 0; a < ask->agg_count; a++) {
@@ -399,9 +432,11 @@ static tsr__group_owners owners_of(const grouping *g, const tsr__view *view)
 static tsr_status group_slice(grouping *g, const tsr__view *view, tsr__draft *draft)
 {
   tsr__group_owners owners = owners_of(g, view);
+  /* Known before homes are looked for, as finding them by codes is of use to records only. */
   owners.records = may_record(g->ask);
   for (int p = 0; p < g->parts; p++) g->held[p] = held_now(g, view, p);
   tsr_status status = find_homes(g, &owners, false);
+  /* A sum of no rows is one row all the same: the group that no row belongs to is made by hand. */
   bool nothing = !g->ask->key_count && !g->ask->in->total;
   if (!status && nothing)
     status = tsr__on_rows(g->rt)->homes_of_nothing(g->rt, &owners.homes, g->error);
@@ -411,6 +446,9 @@ static tsr_status group_slice(grouping *g, const tsr__view *view, tsr__draft *dr
   return status;
 }
 
+/* Whether keys are few enough for a table with a place for each that could be: 4 bytes times
+ * 2^22 is 16 MiB, and no hashing. The kernel hashes all the same where rows are few beside the
+ * places. */
 static bool dense(const grouping *g)
 {
   return g->words == 1 && g->bits <= 22;
@@ -418,12 +456,15 @@ static bool dense(const grouping *g)
 
 /* What a part takes beyond its input at the worst moment: while its keys are grouped; while homes
  * are found; while rows are read. All groups it may have are counted, and rows that come are as
- * many as rows that go. */
+ * many as rows that go. Three moments are looked at, and the largest counts, for what one leaves
+ * is freed before the next: `find` groups local keys, `homes` sends them to owners, `read` reads
+ * rows into accumulators. */
 static int64_t part_need(const grouping *g, const tsr__view *view, int64_t rows)
 {
   const tsr__rel_group_ask *ask = g->ask;
   int64_t groups = rows, word = 8 * g->words, row = 8, group = 0, results = 0;
   bool many = g->parts > 1;
+  /* Workers that may be at one part at once: each has tables of its own. */
   int slots = (tsr__worker_count(g->rt) + g->parts - 1) / g->parts;
   if (g->words == 1 && g->bits < 32 && groups > INT64_C(1) << g->bits)
     groups = INT64_C(1) << g->bits;
@@ -462,6 +503,7 @@ static tsr_status check_need(const grouping *g, const tsr__views *views)
   return TSR_OK;
 }
 
+/* A count reads no column (-1): it is i64 whatever is counted. */
 static void set_dtypes(const grouping *g, tsr__draft *draft)
 {
   const tsr__rel *in = g->ask->in;
@@ -483,6 +525,8 @@ static const char *method_of(const grouping *g)
   return dense(g) ? "direct table" : "hash tables";
 }
 
+/* All that may fail for want of memory is checked before the draft is made. Slices follow one
+ * another, so scratch of one serves all; drop_lists leaves it empty in between. */
 tsr_status tsr__rel_group(const tsr__rel_group_ask *ask, tsr__rel *out, tsr__rel_stats *stats,
                           tsr__error *error)
 {
@@ -509,6 +553,8 @@ tsr_status tsr__rel_group(const tsr__rel_group_ask *ask, tsr__rel *out, tsr__rel
 
 /* ---- the first rows of each group ------------------------------------------------------------ */
 
+/* `values` lends its places to the buffers of the result, which homes_keep writes to; they are
+ * cleared, not released, as they are the result's. */
 static tsr_status keep_slice(grouping *g, const tsr__view *view, int64_t most, tsr__value *out)
 {
   tsr__group_owners owners = owners_of(g, view);
@@ -525,6 +571,7 @@ tsr_status tsr__rel_first_of_group(const tsr__rel_group_ask *ask, int64_t count,
                                    tsr__rel_stats *stats, tsr__error *error)
 {
   const tsr__rel *in = ask->in;
+  /* Aggregates would only make room for lists that nobody fills. */
   tsr__rel_group_ask keys_only = { .in = in, .keys = ask->keys, .key_count = ask->key_count };
   tsr__views views;
   grouping g = { .ask = &keys_only, .rt = in->rt, .error = error, .stats = stats };
@@ -535,6 +582,7 @@ tsr_status tsr__rel_first_of_group(const tsr__rel_group_ask *ask, int64_t count,
   if (!status) status = check_need(&g, &views);
   if (!status) {
     tsr_shape shape = { 1, { in->total } };
+    /* The mask must line up with the rows it is of, so it takes their layout, ragged or not. */
     const int64_t *rows = in->count ? in->column[0].values->rows : NULL;
     *out = tsr__value_new(in->rt, &(tsr__layout){ TSR_BOOL, &shape, &in->sharding, rows }, error);
     if (!*out) status = error->status;

@@ -11,6 +11,8 @@
 
 enum { WHOLE, BROADCAST, EXCHANGE };
 
+/* Descriptions live as long as the join does: nobody frees them one by one, not even on
+ * failure. */
 void *tsr__join_small(tsr__join_work *join, size_t size)
 {
   void *room = tsr__arena_new(&join->arena, size ? size : 1);
@@ -27,7 +29,8 @@ tsr_status tsr__join_room(tsr__join_work *join, int device, int64_t bytes)
 
 /* ---- keys ---- */
 
-/* The key columns of a slice: those of the right side come first in the narrowed table. */
+/* The key columns of a slice: those of the right side come first in the narrowed table. The right
+ * table was narrowed to keys and taken columns, in this order, so key k is column k. */
 static tsr__colparts *key_columns(tsr__join_work *join, const tsr__view *view, bool right)
 {
   const tsr__rel_join_ask *ask = join->ask;
@@ -37,7 +40,9 @@ static tsr__colparts *key_columns(tsr__join_work *join, const tsr__view *view, b
   return out;
 }
 
-/* Keys of both sides have one range and one width; only their texts' maps differ. */
+/* Keys of both sides have one range and one width; only their texts' maps differ. A range seen on
+ * one side is widened by the other, so it is handed over, and back once both are in. A map stays:
+ * codes of a text mean something else in each dictionary. */
 static void take_ranges(tsr__key *to, const tsr__key *from, int count)
 {
   for (int k = 0; k < count; k++) {
@@ -57,7 +62,9 @@ static tsr_status widen(tsr__join_work *join, const tsr__view *view, bool right)
   return tsr__on_rows(join->rt)->keys_range(join->rt, &ask, join->error);
 }
 
-/* Slices hold equal rows, so the first of each side tells the ranges. */
+/* Slices hold equal rows, so the first of each side tells the ranges. left -> l widened by the
+ * left -> r -> widened by the right and settled -> l. Then the words of both sides are
+ * comparable. */
 static tsr_status range_keys(tsr__join_work *join, const tsr__view *left, const tsr__view *right)
 {
   const tsr__rel_join_ask *ask = join->ask;
@@ -80,6 +87,8 @@ static tsr_status range_keys(tsr__join_work *join, const tsr__view *left, const 
   return TSR_OK;
 }
 
+/* `want_null` for both sides as soon as one has nulls: null keys match nothing, and the kernel
+ * that matches looks at both bitmaps or at none. */
 tsr_status tsr__join_pack(tsr__join_work *join, const tsr__view *left, const tsr__view *right,
                           tsr__packed_keys packed[2])
 {
@@ -101,7 +110,9 @@ tsr_status tsr__join_pack(tsr__join_work *join, const tsr__view *left, const tsr
 
 /* ---- the result's rows ---- */
 
-/* Whether the results of a slice have room beside what is there. */
+/* Whether the results of a slice have room beside what is there. Known only now that matches are
+ * counted: a key that is frequent on both sides multiplies. 2 * 32 bits are the two row indices
+ * that results are gathered by. */
 static tsr_status check_results(tsr__join_work *join, const tsr__view *left, const tsr__matched *m,
                                 const tsr__join_from *right)
 {
@@ -115,6 +126,7 @@ static tsr_status check_results(tsr__join_work *join, const tsr__view *left, con
   return TSR_OK;
 }
 
+/* One column is gathered by an index made once for all of its side. */
 typedef struct gathering {
   const tsr__view *left;
   const tsr__index *index;
@@ -134,6 +146,8 @@ static tsr_status gather(tsr__join_work *join, const gathering *g, const tsr__co
   tsr__buffer **valid = values + count;
   tsr__index index = *g->index;
   index.rows = rows;
+  /* An index without rows for a part says "as they are". The kernel is told to gather nothing
+   * there, and the buffer itself becomes the result's below. */
   for (int i = 0; i < count; i++) rows[i] = g->keep && !g->index->at[i] ? 0 : g->index->rows[i];
   tsr__gather ask = { g->parts, &index, from, g->may_miss };
   tsr_status status =
@@ -152,7 +166,8 @@ static tsr_status gather(tsr__join_work *join, const gathering *g, const tsr__co
   return TSR_OK;
 }
 
-/* Plain values of rows that stay or go are moved together without an index. */
+/* Plain values of rows that stay or go are moved together without an index. Bits and validity do
+ * not start at whole bytes when rows go: those columns take the index. */
 static bool plain(const tsr__matched *m, const tsr__colparts *column)
 {
   bool nulls = false;
@@ -180,6 +195,7 @@ static tsr_status emit_left(tsr__join_work *join, const tsr__view *left, tsr__ma
       status = keep_left(join, left, m, c);
       continue;
     }
+    /* Made when the first column needs it: a join that keeps plain columns only never does. */
     if (!index.rows) status = tsr__on_rows(join->rt)->match_left(m, &index, join->error);
     if (!status) status = gather(join, &g, &left->columns[c], c);
   }
@@ -187,6 +203,8 @@ static tsr_status emit_left(tsr__join_work *join, const tsr__view *left, tsr__ma
   return status;
 }
 
+/* The left side first: its buffers may be shared with the input, so it needs little room while
+ * the right side is gathered. Semi and anti joins end there. */
 tsr_status tsr__join_emit(tsr__join_work *join, const tsr__view *left, tsr__matched *m,
                           const tsr__join_from *right)
 {
@@ -200,6 +218,7 @@ tsr_status tsr__join_emit(tsr__join_work *join, const tsr__view *left, tsr__matc
   status = tsr__on_rows(join->rt)->match_right(m, &index, join->error);
   if (status) return status;
   gathering g = { .left = left, .index = &index, .parts = right->parts };
+  /* Only a left join keeps rows without a match; their right columns are null. */
   g.may_miss = m->misses && m->how == TSR__MATCH_LEFT;
   for (int c = 0; c < ask->take_count && !status; c++)
     status = gather(join, &g, &right->columns[c], ask->left->count + c);
@@ -209,7 +228,8 @@ tsr_status tsr__join_emit(tsr__join_work *join, const tsr__view *left, tsr__matc
 
 /* ---- where the right side is whole ---- */
 
-/* What packed keys and the least that matching takes need, a device. */
+/* What packed keys and the least that matching takes need, a device. 4 bytes a left row are its
+ * match, 12 a right row the table and its chains. */
 static tsr_status check_keys(tsr__join_work *join, const tsr__view *left, const tsr__view *right)
 {
   for (int p = 0; p < left->parts.count; p++) {
@@ -229,6 +249,7 @@ static tsr_status join_whole(tsr__join_work *join, const tsr__view *left, const 
   if (status) return status;
   tsr__match_ask ask = { &left->parts, &right->parts, &packed[0], &packed[1], join->ask->how };
   status = tsr__on_rows(join->rt)->match_find(join->rt, &ask, &m, join->error);
+  /* Matches are row numbers: keys are done with before results take memory. */
   tsr__packed_free(join->rt, &packed[0]);
   tsr__packed_free(join->rt, &packed[1]);
   if (status) return status;
@@ -246,7 +267,9 @@ static int64_t rows_at(const tsr__rel *rel, int position)
   return box.size[0];
 }
 
-/* The right table's position on a device that holds all rows; -1 if there is none. */
+/* The right table's position on a device that holds all rows; -1 if there is none. Also where it
+ * is not replicated by its sharding: a table of one part on the very device is whole there, and
+ * so is one whose other parts happen to be empty. */
 static int whole_on(const tsr__rel *right, int device)
 {
   for (int p = 0; p < tsr__positions(&right->sharding); p++)
@@ -255,7 +278,9 @@ static int whole_on(const tsr__rel *right, int device)
   return -1;
 }
 
-/* The whole right table beside each part of a slice of the left one. */
+/* The whole right table beside each part of a slice of the left one. A view as any other, but of
+ * the same rows for each part: then joining whole tables and joining by owners share what
+ * follows. */
 static tsr_status beside(tsr__join_work *join, const tsr__view *left, tsr__view *out)
 {
   const tsr__rel *right = &join->right;
@@ -297,7 +322,8 @@ static int64_t row_bits(const tsr__rel *rel, int first, int count)
 }
 
 /* By what goes to other devices: the right side to all, or keys to their owners, right rows with
- * them, and a match back for each left row. */
+ * them, and a match back for each left row. Estimated by rows and bits alone, so equal tables are
+ * joined in equal ways on every run, and what explain says before the run is what happens. */
 static int choose(const tsr__join_work *join)
 {
   const tsr__rel *left = join->ask->left, *right = &join->right;
@@ -314,6 +340,10 @@ static int choose(const tsr__join_work *join)
   if (whole) return WHOLE;
   if (parts == 1) return BROADCAST;
   double row = (double)row_bits(right, 0, right->count);
+  /*    broadcast   right.total x (positions - 1) x row, less what is at hand
+   *    exchange    left:  keys there, a match and the taken columns back
+   *                right: keys and taken columns there
+   *                of which (parts - 1) / parts cross a border, in each slice */
   double payload = (double)row_bits(right, join->ask->key_count, right->count);
   double key = 64.0 * join->ask->key_count, away = (double)(parts - 1) / (double)parts;
   double all = (double)(right->total * positions - at_hand) * row;
@@ -326,7 +356,8 @@ static int choose(const tsr__join_work *join)
 
 /* ---- the right side ---- */
 
-/* The right table's columns that the join needs. */
+/* The right table's columns that the join needs. Columns are shared with the caller's table, held
+ * once more: nothing is copied until rows move. */
 static tsr_status narrow(tsr__join_work *join)
 {
   const tsr__rel_join_ask *ask = join->ask;
@@ -356,7 +387,9 @@ static tsr_status check_broadcast(tsr__join_work *join)
   return TSR_OK;
 }
 
-/* Brings the right side to the left's devices: whole, or cut as the left is. */
+/* Brings the right side to the left's devices: whole, or cut as the left is. For the exchange too
+ * the right side is first cut as the left is, since both sides send from the same devices. What
+ * that moved is told apart from the join's own movements. */
 static tsr_status place_right(tsr__join_work *join, bool whole)
 {
   const tsr_sharding *left = &join->ask->left->sharding;
@@ -386,6 +419,7 @@ static tsr_status run_slices(tsr__join_work *join, int how)
   for (int s = 0; s < left.slices && !status; s++) {
     tsr__view whole, *other = how == EXCHANGE ? &right.view[s] : &whole;
     if (how != EXCHANGE) status = beside(join, &left.view[s], &whole);
+    /* Before the first slice, for all: they hold equal rows. */
     if (!status && s == 0) status = range_keys(join, &left.view[s], other);
     if (status) break;
     status = how == EXCHANGE ? tsr__join_exchange(join, &left.view[s], other)

@@ -4,8 +4,9 @@
  *   sources    | table 0: part 0 | part 1 | table 1: part 0 |      rows numbered over all tables
  *   target     | position 0 | position 1 | position 2 |            each wants a range of them
  *
- * All three are one job: ranges of rows, wanted by positions, copied from the parts that hold them,
- * from the own device where a replica is there. What crosses is counted by the copy routine.
+ * All three are one job: ranges of rows, wanted by positions, copied from the parts that hold
+ * them, from the own device where a replica is there. What crosses is counted by the copy
+ * routine.
  *
  * Invariants: a task writes rows of one position from a multiple of 64 on, so no two write to one
  * word of bits; a range that a buffer of the same device holds exactly is shared, not copied. */
@@ -15,11 +16,14 @@
 
 enum { PIECE = 1 << 20 };
 
+/* `first` is the number of its first row among the rows of all sources, one after the other. */
 typedef struct source {
   tsr__views views;
   int64_t first, total;
 } source;
 
+/*
+ * `rows` is the draft's own list: what is decided here is what the draft will have. */
 typedef struct placing {
   tsr_runtime *rt;
   const char *what;
@@ -44,7 +48,9 @@ typedef struct run {
   int64_t at, count; /* rows of the part */
 } run;
 
-/* The run from global row `row` on. */
+/* The run from global row `row` on. A row beyond the last is never asked for: ranges of the
+ * target end with the sources' rows. Tables and parts without rows are stepped over by the same
+ * loops. */
 static run run_at(const placing *job, int64_t row)
 {
   const source *s = job->sources;
@@ -55,7 +61,8 @@ static run run_at(const placing *job, int64_t row)
   return (run){ s, part, row, parts->rows[part] - row };
 }
 
-/* The slice to copy a part from: the one on `device`, else the first. */
+/* The slice to copy a part from: the one on `device`, else the first. Any slice will do for the
+ * values; the one of the same device costs no traffic. */
 static const tsr__view *nearest(const source *s, int part, int device)
 {
   for (int v = 0; v < s->views.slices; v++)
@@ -63,7 +70,9 @@ static const tsr__view *nearest(const source *s, int part, int device)
   return &s->views.view[0];
 }
 
-/* The view whose part holds exactly what a position wants, on its device; NULL: none. */
+/* The view whose part holds exactly what a position wants, on its device; NULL: none. Without
+ * rows there is nothing to share: an empty buffer of its own is cheaper than a held one that
+ * keeps memory. Where a run is shorter than what is wanted, several must be put together. */
 static const tsr__view *same_part(const placing *job, int position, int *part)
 {
   if (!job->rows[position]) return NULL;
@@ -82,6 +91,8 @@ typedef struct strip {
   tsr__piece piece;
 } strip;
 
+/* Values and validity are copied in one task, since both need the run to be found. A column
+ * without validity leaves the ones that `fresh` wrote: its rows are all there. */
 static void copy_run(placing *job, const strip *to, const run *r)
 {
   const tsr__device_ops *ops = tsr__devices_of(job->rt)->ops;
@@ -101,10 +112,13 @@ static void copy_run(placing *job, const strip *to, const run *r)
   copy.dtype = TSR_BOOL;
   if (column->valid) ops->copy(&copy, column->valid[r->part], job->draft.valid[at], &traffic);
   atomic_fetch_add(&job->moved_bytes, traffic.bytes);
+  /* Rows are counted once and not once a column. */
   if (!to->column && view->parts.device[r->part] != device)
     atomic_fetch_add(&job->moved_rows, r->count);
 }
 
+/* One strip: a piece of a column at a position, which may take runs of several parts and
+ * tables. */
 static void copy_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -113,6 +127,8 @@ static void copy_task(void *user, int64_t task, int worker)
   strip to = { (int)(task / job->pieces), tsr__piece_of(&parts, PIECE, task % job->pieces) };
   int64_t row = job->start[to.piece.part] + to.piece.start, left = to.piece.count;
   int part;
+  /* Shared by position_room already: there is nothing to copy, and writing would change the
+   * source. */
   if (same_part(job, to.piece.part, &part)) return;
   while (left) {
     run r = run_at(job, row);
@@ -140,8 +156,8 @@ static tsr__buffer *hold(tsr__buffer *buffer)
   return buffer;
 }
 
-/* A buffer of what a position wants of a column: undefined, or all ones where rows without validity
- * may come to lie among others. */
+/* A buffer of what a position wants of a column: undefined, or all ones where rows without
+ * validity may come to lie among others. */
 static tsr__buffer *fresh(const placing *job, int position, tsr_dtype dtype, bool ones)
 {
   size_t bytes = tsr__device_bytes(dtype, job->rows[position]);
@@ -151,6 +167,8 @@ static tsr__buffer *fresh(const placing *job, int position, tsr_dtype dtype, boo
   return buffer;
 }
 
+/* A shared buffer is held once more. It is never written to again, neither here nor later: values
+ * are immutable once made. */
 static tsr_status position_room(placing *job, int c, int position)
 {
   size_t at = (size_t)c * (size_t)job->draft.positions + (size_t)position;
@@ -160,12 +178,15 @@ static tsr_status position_room(placing *job, int c, int position)
   const tsr__colparts *shared = same ? &same->columns[c] : NULL;
   *values = shared ? hold(shared->values[part]) : fresh(job, position, job->draft.dtype[c], false);
   if (!*values) return job->error->status;
+  /* Judged over all sources: one table with nulls is enough for all positions to need validity. */
   if (!has_nulls(job, c)) return TSR_OK;
   *valid =
       shared && shared->valid ? hold(shared->valid[part]) : fresh(job, position, TSR_BOOL, true);
   return *valid ? TSR_OK : job->error->status;
 }
 
+/* What is shared needs no room. All positions are checked before the first buffer is taken, so
+ * that a refusal changes nothing. */
 static tsr_status make_room(placing *job)
 {
   tsr__need need = { job->rt, job->what, job->stats };
@@ -202,7 +223,8 @@ static size_t plan_size(int positions)
   return (size_t)positions * (sizeof(int64_t) + sizeof(int));
 }
 
-/* Looks at the sources, and makes a draft of the target without rows yet. */
+/* Looks at the sources, and makes a draft of the target without rows yet. Columns of all sources
+ * are equal in number and type; the callers see to that. */
 static tsr_status placing_new(placing *job, const tsr__rel *const *in, int count)
 {
   const tsr__rel *first = in[0];
@@ -239,7 +261,8 @@ static void placing_free(placing *job)
   tsr__draft_free(&job->draft);
 }
 
-/* Fills the target, once the ranges are known, and makes the table. */
+/* Fills the target, once the ranges are known, and makes the table. A task is a column's piece,
+ * so a table of few rows and many columns still has many tasks. */
 static tsr_status finish(placing *job, tsr__rel *out)
 {
   tsr_status status = make_room(job);
@@ -254,6 +277,7 @@ static tsr_status finish(placing *job, tsr__rel *out)
   return tsr__draft_finish(&job->draft, out, job->error);
 }
 
+/* Replicas get equal ranges, since spans depend on the coordinates of dim 0's axes only. */
 static void usual_ranges(placing *job)
 {
   const source *last = &job->sources[job->source_count - 1];
@@ -289,7 +313,9 @@ tsr_status tsr__rel_place(const tsr__rel *in, const tsr_sharding *to, tsr__rel *
   return status;
 }
 
-/* Each position wants what it holds of the first `count` rows. */
+/* Each position wants what it holds of the first `count` rows. Rows stay where they are: a
+ * position that keeps all it has shares its buffers, so that cutting a table costs only the part
+ * in which the cut lies. */
 static void first_ranges(placing *job, int64_t count)
 {
   const tsr__views *views = &job->sources[0].views;
@@ -305,6 +331,7 @@ static void first_ranges(placing *job, int64_t count)
   }
 }
 
+/* It is called "sort" in messages, as its only caller cuts what it sorted. */
 tsr_status tsr__rel_first(const tsr__rel *in, int64_t count, tsr__rel *out, tsr__error *error)
 {
   placing job = { .rt = in->rt, .what = "sort", .error = error, .to = &in->sharding };

@@ -8,8 +8,8 @@
  * Splitters name rows, so rows of one frequent key are shared out too, and equal keys arrive in
  * order of part and row: a stable sort of each part is stable over all.
  *
- * Invariant: keys are packed again from the columns that arrived, not sent, by the ranges found at
- * the start; so they are the same words at both ends. */
+ * Invariant: keys are packed again from the columns that arrived, not sent, by the ranges found
+ * at the start; so they are the same words at both ends. */
 #include "relate/relate_inner.h"
 
 typedef struct sorting {
@@ -60,7 +60,9 @@ static int64_t larger(int64_t a, int64_t b)
 }
 
 /* Bytes a part takes beyond its input at the worst moment: `here` rows before they are sent,
- * `share` rows once they have arrived. */
+ * `share` rows once they have arrived. Two moments are compared: keys and destinations while rows
+ * leave, and then what arrived beside the sort of its keys or the widest column in its new order.
+ * One part has no first moment. */
 static int64_t part_need(const sorting *s, const tsr__view *view, int64_t here, int64_t share)
 {
   int64_t all = tsr__view_bits(view, s->ask->in->count) / 8 + 1, widest = 0, key = 8 * s->words;
@@ -76,6 +78,8 @@ static tsr_status check_need(const sorting *s, const tsr__views *views)
 {
   tsr__need need = { s->rt, "sort", s->stats };
   int64_t share = s->ask->in->total / s->parts;
+  /* The splitters are taken from a sample; rows of one key are dealt out too, so no part gets
+   * much more than its share, whatever the keys are. */
   if (s->parts > 1) share += share / 8 + 1; /* shares are nearly even */
   for (int v = 0; v < views->slices; v++) {
     const tsr__view *view = &views->view[v];
@@ -88,6 +92,8 @@ static tsr_status check_need(const sorting *s, const tsr__views *views)
   return TSR_OK;
 }
 
+/* As soon as a column is gathered in its new order the one that arrived is not needed: at most
+ * one column is there twice. */
 static void drop_arrived(sorting *s, int c)
 {
   tsr__drop_buffers(s->buffers + c * s->parts, s->parts);
@@ -101,6 +107,8 @@ static tsr_status sort_parts(sorting *s, const tsr__view *view, const tsr__parts
   const tsr__rel_sort_ask *ask = s->ask;
   tsr__packed_keys packed = { 0 };
   tsr__index order = { 0 };
+  /* The same ranges as before, but other buffers: keys of rows that moved are packed where they
+   * are now. */
   for (int k = 0; k < ask->key_count; k++) s->columns[k] = columns[ask->keys[k].column];
   tsr__pack_ask pack = { parts, s->columns, s->keys, ask->key_count, false };
   tsr_status status = tsr__on_rows(s->rt)->pack_keys(s->rt, &pack, &packed, s->error);
@@ -118,7 +126,9 @@ static tsr_status sort_parts(sorting *s, const tsr__view *view, const tsr__parts
   return status;
 }
 
-/* Sends rows to the parts they fall to; `split` is not needed afterwards and freed. */
+/* Sends rows to the parts they fall to; `split` is not needed afterwards and freed. Rows keep the
+ * order they had among those that go to the same part: the exchange is stable, and so is the sort
+ * that follows. */
 static tsr_status send_rows(sorting *s, const tsr__view *view, tsr__sort_split *split)
 {
   tsr__moved moved = { 0 };
@@ -137,6 +147,7 @@ static tsr_status send_rows(sorting *s, const tsr__view *view, tsr__sort_split *
                         .rows = s->rows,
                         .moved = &moved };
   if (!status) status = tsr__exchange_rows(&ask, s->error);
+  /* Destinations are two bytes a row: gone before what arrived is sorted, as the need assumes. */
   tsr__sort_split_free(s->rt, split);
   for (int c = 0; c < count; c++)
     s->arrived[c] =
@@ -164,7 +175,9 @@ static tsr_status sort_slice(sorting *s, const tsr__view *view, tsr__draft *draf
   return status;
 }
 
-/* The ranges of the keys, which are the same on all slices, and so the words a key takes. */
+/* The ranges of the keys, which are the same on all slices, and so the words a key takes. Slices
+ * hold the same rows, so the first one speaks for all. Over all parts, so that a key is the same
+ * word on every device. */
 static tsr_status find_ranges(sorting *s, const tsr__view *view)
 {
   const tsr__rel_sort_ask *ask = s->ask;
@@ -185,6 +198,7 @@ tsr_status tsr__rel_sort(const tsr__rel_sort_ask *ask, tsr__rel *out, tsr__rel_s
   tsr_status status = tsr__views_new(in, &views, error);
   if (!status) status = sorting_new(&s, &views);
   if (!status) status = find_ranges(&s, &views.view[0]);
+  /* Nothing but descriptions has been allocated up to here. */
   if (!status) status = check_need(&s, &views);
   if (!status) status = tsr__draft_new(in->rt, &in->sharding, in->count, &draft, error);
   for (int c = 0; c < in->count && !status; c++)

@@ -1,7 +1,7 @@
 /* Tables of values: making them, looking at them slice by slice, putting results together.
  *
- * Invariant: all columns of a table have one layout, so what holds for the rows of its first column
- * holds for all. */
+ * Invariant: all columns of a table have one layout, so what holds for the rows of its first
+ * column holds for all. */
 #include "relate/relate_inner.h"
 
 tsr_status tsr__rel_new(tsr_runtime *rt, const tsr_sharding *sharding, int count, tsr__rel *out,
@@ -37,6 +37,9 @@ static int64_t usual_rows(const tsr_sharding *sharding, int64_t total, int posit
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
+/* Rows lie over some axes of the mesh; over the others they are repeated. With rows on y of a
+ * mesh (x,y), positions of equal x are one slice, and x numbers the slices. All positions that
+ * agree in y then have equal rows, in whichever slice they are. */
 /* Which slice a position is of: its coordinates on the axes that rows do not lie over. */
 static int slice_of(const tsr_sharding *sharding, int position)
 {
@@ -48,7 +51,11 @@ static int slice_of(const tsr_sharding *sharding, int position)
   return (int)slice;
 }
 
-/* The arrays of all slices, one after the other in one block. */
+/* The arrays of all slices, one after the other in one block. What a view holds lies in here, so
+ * a view owns nothing and is freed with the block.
+ *
+ *    view[slice]      -> columns[slice][column] -> buffers[slice][column][values | valid][part]
+ *                     -> rows[slice][part], device[slice][part], position[slice][part] */
 typedef struct arrays {
   tsr__view *view;
   tsr__colparts *columns;
@@ -57,6 +64,8 @@ typedef struct arrays {
   int *device, *position;
 } arrays;
 
+/* Called twice: without a block for its size, then with one to cut it up. So both always agree.
+ * Lists of larger alignment stand first; nothing needs padding in between. */
 static size_t lay_out(const tsr__views *views, void *block, arrays *out)
 {
   size_t slices = (size_t)views->slices, all = slices * (size_t)views->parts;
@@ -75,6 +84,7 @@ static size_t lay_out(const tsr__views *views, void *block, arrays *out)
          buffers * sizeof *out->buffers + all * (sizeof *out->rows + 2 * sizeof(int));
 }
 
+/* Buffers are borrowed from the table's values: a view must not outlive it. */
 static void view_position(const tsr__rel *rel, const arrays *a, int parts, int position)
 {
   int slice = slice_of(&rel->sharding, position);
@@ -86,6 +96,7 @@ static void view_position(const tsr__rel *rel, const arrays *a, int parts, int p
     const tsr__rel_column *column = &rel->column[c];
     tsr__buffer **buffers = a->buffers + (size_t)(slice * rel->count + c) * 2 * (size_t)parts;
     tsr_box box;
+    /* A filter may have left any number of rows here: the values know, and all columns agree. */
     tsr__value_box(column->values, position, &box);
     a->rows[at] = box.size[0];
     buffers[part] = column->values->parts[position];
@@ -95,6 +106,8 @@ static void view_position(const tsr__rel *rel, const arrays *a, int parts, int p
   }
 }
 
+/* Every operator begins here, so this is where one learns that a mesh reaches into other
+ * processes: rows move by pointers to buffers, which only this process's devices have. */
 tsr_status tsr__views_new(const tsr__rel *rel, tsr__views *out, tsr__error *error)
 {
   int positions = tsr__positions(&rel->sharding);
@@ -134,6 +147,7 @@ void tsr__view_keys(const tsr__view *view, const tsr__rel_key *from, int count, 
                     tsr__colparts *columns)
 {
   for (int k = 0; k < count; k++) {
+    /* Ranges and bits of the key are not known yet: keys_range and keys_settle fill them in. */
     keys[k] = (tsr__key){ .descending = from[k].descending,
                           .nulls_first = from[k].nulls_first,
                           .map = from[k].map,
@@ -168,6 +182,8 @@ tsr_status tsr__draft_new(tsr_runtime *rt, const tsr_sharding *sharding, int cou
   return TSR_OK;
 }
 
+/* The draft takes the references: callers clear their lists afterwards, or a failure would
+ * release a buffer twice. Positions of other slices are left as they are. */
 void tsr__draft_put(tsr__draft *draft, int column, const tsr__view *view,
                     tsr__buffer *const *values, tsr__buffer *const *valid)
 {
@@ -194,7 +210,9 @@ void tsr__draft_free(tsr__draft *draft)
   *draft = (tsr__draft){ 0 };
 }
 
-/* A position without nulls among others that have some: its rows are all there. */
+/* A position without nulls among others that have some: its rows are all there. A column has
+ * validity everywhere or nowhere, since it is one value. Whether there were nulls is found out
+ * part by part, so parts may disagree until here. */
 static tsr_status fill_valid(const tsr__draft *draft, tsr__buffer **valid, tsr__error *error)
 {
   const tsr__device_ops *ops = tsr__devices_of(draft->rt)->ops;
@@ -216,6 +234,7 @@ static tsr__value *value_of(const tsr__draft *draft, const tsr__layout *layout,
   tsr__value *value = tsr__value_frame(draft->rt, layout, error);
   if (!value) return NULL;
   memcpy(value->parts, buffers, (size_t)draft->positions * sizeof *buffers);
+  /* The references went into the value; the draft must not release them as well. */
   memset(buffers, 0, (size_t)draft->positions * sizeof *buffers);
   return value;
 }
@@ -250,6 +269,9 @@ tsr_status tsr__draft_finish(tsr__draft *draft, tsr__rel *out, tsr__error *error
                               draft->positions);
   if (!status) {
     out->total = tsr__number_rows(&out->sharding, draft->positions, draft->rows, before);
+    /* A table whose rows lie by the usual borders is not ragged, however it came to lie so: what
+     * is computed of it later need not carry row counts along, and plans for it are found
+     * again. */
     bool usual = true;
     for (int p = 0; p < draft->positions; p++)
       usual = usual && draft->rows[p] == usual_rows(&out->sharding, out->total, p);
@@ -266,6 +288,7 @@ tsr_status tsr__draft_finish(tsr__draft *draft, tsr__rel *out, tsr__error *error
 
 /* ---- need, and what was done ----------------------------------------------------------------- */
 
+/* In bits, as bools and validity take one an element; callers divide once they have summed. */
 int64_t tsr__row_bits(const tsr__colparts *column, int parts)
 {
   int64_t bits = column->dtype == TSR_BOOL ? 1 : 8 * (int64_t)tsr_dtype_size(column->dtype);
@@ -281,6 +304,8 @@ int64_t tsr__view_bits(const tsr__view *view, int count)
   return bits;
 }
 
+/* Asked before anything is allocated. A device that is refused here leaves nothing half made, and
+ * the message can name the whole need instead of the one block that did not fit. */
 tsr_status tsr__need_check(const tsr__need *need, int device, int64_t bytes, tsr__error *error)
 {
   const tsr__devices *devices = tsr__devices_of(need->rt);
@@ -300,6 +325,7 @@ void tsr__stats_add(tsr__rel_stats *stats, const char *what, const tsr__moved *m
   if (!stats) return;
   int i = 0;
   while (i < stats->move_count && strcmp(stats->move[i].what, what) != 0) i++;
+  /* Beyond the last place movements are added to the last: totals stay true, names do not. */
   if (i == TSR__REL_MOVES) i--;
   if (i == stats->move_count) stats->move[stats->move_count++] = (tsr__rel_move){ what, 0, 0 };
   stats->move[i].rows += moved->rows;

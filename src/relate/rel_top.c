@@ -3,11 +3,12 @@
  *   part 0   5 1 9 5  -->  1 .         few rows of each part, in    -->   sorted as any table,
  *   part 1   2 5 3    -->  2 3         their order, all columns           then cut to the count
  *
- * Invariant: the rows kept are the first of the whole table's order and keep the order they had, so
- * the stable sort puts them as the sort of all would. Where keys are so alike that most rows would
- * be kept, or many are asked for, all are sorted. */
+ * Invariant: the rows kept are the first of the whole table's order and keep the order they
+ * had, so the stable sort puts them as the sort of all would. Where keys are so alike that most
+ * rows would be kept, or many are asked for, all are sorted. */
 #include "relate/relate_inner.h"
 
+/* Below these a sort of everything is as fast, and simpler to explain. */
 enum { WORTH = 8, LEAST = 4096 }; /* times the rows asked for; rows that are sorted at once */
 
 typedef struct topping {
@@ -37,7 +38,8 @@ static tsr_status topping_new(topping *t, int parts)
   return TSR_OK;
 }
 
-/* Packed keys of one slice at a time, and rows that hardly count beside them. */
+/* Packed keys of one slice at a time, and rows that hardly count beside them. Rows that are kept
+ * are at most half of the table and mostly a few thousand: they are not counted. */
 static tsr_status check_need(const topping *t, const tsr__view *view, int words,
                              tsr__rel_stats *stats)
 {
@@ -50,7 +52,9 @@ static tsr_status check_need(const topping *t, const tsr__view *view, int words,
   return TSR_OK;
 }
 
-/* Keeps the rows of a slice that matter; `*few` says whether that was worth it. */
+/* Keeps the rows of a slice that matter; `*few` says whether that was worth it. `top_rows` may
+ * refuse: where more than half of the rows would be kept, it gives an index without rows, and the
+ * sort takes them all. */
 static tsr_status keep_slice(topping *t, const tsr__view *view, tsr__draft *draft, bool *few)
 {
   tsr__packed_keys packed = { 0 };
@@ -61,6 +65,7 @@ static tsr_status keep_slice(topping *t, const tsr__view *view, tsr__draft *draf
   tsr__top_ask top = { &view->parts, &packed, t->count, t->ask->in->total / 2 };
   if (!status) status = tsr__on_rows(t->rt)->top_rows(t->rt, &top, &index, t->error);
   tsr__packed_free(t->rt, &packed);
+  /* Slices hold equal rows, so either all of them find it worth the while or none. */
   *few = !status && index.rows;
   if (!*few) return status;
   tsr__parts parts = { t->parts, view->parts.device, index.rows };
@@ -75,7 +80,9 @@ static tsr_status keep_slice(topping *t, const tsr__view *view, tsr__draft *draf
   return status;
 }
 
-/* The rows that matter as a table; none where all do. */
+/* The rows that matter as a table; none where all do. Rows of equal keys at the border are all
+ * kept. Which of them are first is for the stable sort to say, since here they are still in
+ * several parts. */
 static tsr_status keep_few(topping *t, const tsr__views *views, tsr__rel *out,
                            tsr__rel_stats *stats)
 {
