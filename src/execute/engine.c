@@ -68,7 +68,8 @@ void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan)
   tsr__del(&rt->heap, plan, sizeof *plan);
 }
 
-/* A leaf that is bound to a value, not to a number. */
+/* A leaf that is bound to a value, not to a number. A number that stands in a formula is a leaf
+ * with a parameter; it never becomes a buffer. */
 static bool holds_value(const tsr__gnode *node)
 {
   return tsr__ops[node->op].lowering == TSR__LOW_LEAF && node->param_count == 0;
@@ -79,7 +80,8 @@ static void use_nodes(tsr__plan *plan, const int *nodes, int count, int step)
   for (int i = 0; i < count; i++) plan->last_use[nodes[i]] = step;
 }
 
-/* The nodes by the step after which they go, so that a run looks at each of them once. */
+/* The nodes by the step after which they go, so that a run looks at each of them once. A list a
+ * step, threaded through next_gone: going down, the lowest node comes to stand first. */
 static void list_gone(tsr__plan *plan)
 {
   for (int s = 0; s < plan->gone_steps; s++) plan->first_gone[s] = -1;
@@ -92,7 +94,9 @@ static void list_gone(tsr__plan *plan)
 }
 
 /* A node of several results is needed as long as any of them is; one that nobody reads goes with
- * the step that made it. */
+ * the step that made it. Pass 0: a part that nobody reads goes when the whole was made. Pass 1:
+ * the whole stays as long as its last part. In this order, or an unread part would look as if it
+ * were read last of all. */
 static void use_parts(tsr__plan *plan)
 {
   const tsr__program *program = &plan->parts.program;
@@ -119,7 +123,9 @@ static void keep_forever(tsr__plan *plan)
 }
 
 /* When each value is read for the last time. Leaves and roots stay (-1): leaves belong to their
- * nodes, roots to the caller. A value nobody reads goes after the step that made it. */
+ * nodes, roots to the caller. A value nobody reads goes after the step that made it. Steps are
+ * walked in order, so the last one to touch a node wins. A combining step reads no nodes but
+ * makes the values of its reductions, for as long as somebody reads them afterwards. */
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
 {
   const tsr__program *program = &plan->parts.program;
@@ -177,6 +183,8 @@ static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
   tsr__text_free(&text);
 }
 
+/* The key is a copy of the trace, since the trace is built anew by the next terminal. Guesses are
+ * the only thing in a plan that runs write to: how large accumulators came out last time. */
 static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__plan **out,
                             tsr__error *error)
 {
@@ -194,6 +202,7 @@ static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__pla
     return status;
   }
   for (int i = 0; i < plan->parts.note_count; i++) {
+    /* A note without bytes says something that needs no collective. */
     plan->explained += plan->parts.notes[i].bytes;
     plan->collectives += plan->parts.notes[i].bytes > 0;
   }
@@ -268,6 +277,8 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
 
 /* ---- a terminal ---- */
 
+/* Rooms are kept from run to run, as many as ever ran at once: a small program then allocates
+ * nothing but its results. 16 KiB stand in the room itself. */
 static tsr__run_room *take_room(tsr_runtime *rt, tsr__engine *engine)
 {
   pthread_mutex_lock(&engine->room_lock);
@@ -292,7 +303,9 @@ static void give_room(tsr__engine *engine, tsr__run_room *room)
   pthread_mutex_unlock(&engine->room_lock);
 }
 
-/* The plan's program with the numbers of this run, in the run's own memory. */
+/* The plan's program with the numbers of this run, in the run's own memory. The plan's program is
+ * shared by all runs; only its parameters are this run's, so a copy of the struct with other
+ * params will do. Its lists are the plan's and stay as they are. */
 static bool bind_numbers(tsr__exec *exec, const tsr__program *trace)
 {
   size_t bytes = (size_t)trace->param_count * sizeof(tsr__num);
@@ -307,7 +320,8 @@ static bool bind_numbers(tsr__exec *exec, const tsr__program *trace)
   return true;
 }
 
-/* What a run reads, held until its end; under the lock. */
+/* What a run reads, held until its end; under the lock. `runs` keeps the plan from being evicted
+ * and is taken under the lock, so no plan goes between being found and being used. */
 static tsr_status bind(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan, tsr__exec *exec)
 {
   size_t accums = (size_t)plan->schedule.accum_count + 1;
@@ -325,6 +339,8 @@ static tsr_status bind(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan, ts
   if (!exec->values) goto no_memory;
   for (int n = 0; n < program->node_count; n++) {
     if (!holds_value(&program->nodes[n])) continue;
+    /* Leaves are the trace's, not the plan's: equal programs of other data share a plan, and
+     * `origin` says which leaf of the trace a node of the plan is. */
     exec->values[n] = engine->trace.arrays[plan->parts.origin[n]]->value;
     tsr__value_hold(exec->values[n]);
   }
@@ -341,7 +357,9 @@ static void unbind(tsr__engine *engine, tsr__exec *exec)
   atomic_fetch_sub(&((tsr__plan *)exec->plan)->runs, 1);
 }
 
-/* Traces and plans what roots need, and binds it to a run. */
+/* Traces and plans what roots need, and binds it to a run. The one place where tracing, planning
+ * and binding happen, under the lock; what is slow, running, comes after. Who waits for the lock
+ * may be cancelled while waiting. */
 static tsr_status prepare(tsr__engine *engine, tsr_array *const *roots, int count, tsr__exec *exec,
                           bool *cached)
 {
@@ -357,7 +375,9 @@ static tsr_status prepare(tsr__engine *engine, tsr_array *const *roots, int coun
   return status;
 }
 
-/* Hangs a root's value on its node. */
+/* Hangs a root's value on its node. Operands are dropped: from here on the node is a leaf, and
+ * what it was made of may go unless somebody else holds it. A root that was ready before, or is
+ * given twice, has its value already. */
 static void settle(tsr__exec *exec, tsr_array *root)
 {
   if (root->value) return;
@@ -369,6 +389,7 @@ static void settle(tsr__exec *exec, tsr_array *root)
   tsr__array_drop_operands(root);
 }
 
+/* Counted and explained bytes side by side, so that whoever doubts an explanation can compare. */
 static void note_stats(tsr_scope *scope, const tsr__plan *plan, const tsr__traffic *traffic,
                        bool cached)
 {
@@ -385,7 +406,8 @@ static void note_stats(tsr_scope *scope, const tsr__plan *plan, const tsr__traff
   };
 }
 
-/* Every node that is not yet evaluated makes work; with none there is nothing to do. */
+/* Every node that is not yet evaluated makes work; with none there is nothing to do. Deleted and
+ * inert ones go on to be refused, with a message, by tracing. */
 static bool all_ready(tsr_array *const *roots, int count)
 {
   for (int i = 0; i < count; i++)
@@ -409,6 +431,8 @@ tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, ts
 
 /* ---- asking about a plan ---- */
 
+/* As a terminal plans, into the same cache: what is explained is what runs, and running it
+ * afterwards finds the plan. */
 static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, tsr__plan **out,
                           tsr__error *error)
 {
@@ -443,6 +467,8 @@ tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int cou
     shape.kernels += kind == TSR__STEP_KERNEL;
     shape.combines += kind == TSR__STEP_ALL_REDUCE;
     shape.reshards += kind == TSR__STEP_RESHARD;
+    /* Steps from COMPACT on are neither kernels nor collectives: sizes known at run time, and
+     * routines. */
     shape.operators += kind >= TSR__STEP_COMPACT;
   }
   pthread_mutex_unlock(&engine->lock);

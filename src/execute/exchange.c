@@ -9,9 +9,10 @@
  * and copy, which count; what stays on its device is not counted. */
 #include "execute/exchange.h"
 
-/* Working memory of an exchange, one block of the heap: [from * parts + to]
- * where the rows start in the sender's order and in the receiver's buffer, and
- * where the next one goes; bytes by part. */
+/* Working memory of an exchange, one block of the heap: [from * parts + to] where the rows start
+ * in the sender's order and in the receiver's buffer, and where the next one goes; bytes by part.
+ * `cursor` is `place` while rows go by `dest`: each row moves it by one. Each sender has a
+ * stretch of it to itself. */
 typedef struct room {
   int64_t *start, *place, *cursor;
   tsr__traffic *traffic;
@@ -46,7 +47,8 @@ typedef struct move_job {
 
 enum { SLICE = 1 << 16 }; /* listed rows between two questions whether to go on */
 
-/* All that one receiver gets of rows that lie by destination already, or are listed so. */
+/* All that one receiver gets of rows that lie by destination already, or are listed so. One task
+ * a receiver, so that each buffer is written by one worker, in order of its addresses. */
 static void receive_task(void *user, int64_t to, int worker)
 {
   move_job *job = user;
@@ -69,6 +71,8 @@ static void receive_task(void *user, int64_t to, int worker)
       ops->copy(&copy, job->from[p], job->to[to], traffic);
       continue;
     }
+    /* Rows that lie together are one copy, which asks for itself; listed ones are picked one by
+     * one and may take long. */
     for (int64_t at = 0, all = ask->counts[pair]; at < all; at += SLICE) {
       tsr__pick pick = { job->dtype, ask->order->buffers[p], start + at,
                          all - at < SLICE ? all - at : SLICE, place + at };
@@ -78,8 +82,9 @@ static void receive_task(void *user, int64_t to, int worker)
   }
 }
 
-/* All that one sender sends by where its rows go: each line of its memory is read once and not once
- * a receiver. */
+/* All that one sender sends by where its rows go: each line of its memory is read once and not
+ * once a receiver. Tasks of several senders write to one receiver at once. Their ranges of rows
+ * are apart, but two may meet in a word of bits: the device's routine sees to that. */
 static void send_task(void *user, int64_t from, int worker)
 {
   move_job *job = user;
@@ -102,8 +107,9 @@ static void drop(tsr__buffer **buffers, int count)
   }
 }
 
-/* Fresh buffers of all receivers for values of a type; bits are set, as those
- * of senders without validity stay so. */
+/* Fresh buffers of all receivers for values of a type; bits are set, as those of senders without
+ * validity stay so. For a sender without validity nothing is written, while another's nulls make
+ * validity needed: its rows are there because all bits begin as ones. */
 static tsr_status receivers(const tsr__exchange *ask, tsr_dtype dtype, tsr__buffer **out,
                             tsr__error *error)
 {
@@ -128,6 +134,7 @@ static tsr_status move(const tsr__exchange *ask, move_job *job, tsr__buffer **to
   return done ? TSR_OK : tsr__cancelled(error, "exchange");
 }
 
+/* Without nulls anywhere a column has no validity afterwards either. */
 static bool any_valid(const tsr__colparts *column, int parts)
 {
   for (int p = 0; column->valid && p < parts; p++)
@@ -164,10 +171,13 @@ static void plan(const tsr__exchange *ask, const room *r)
       ask->rows[to] += rows;
       if (ask->moved && ask->from->device[p] != ask->from->device[to]) ask->moved->rows += rows;
     }
+    /* Every row goes somewhere, once: a count that forgets one would shift all that follow. */
     TSR_INVARIANT(at == ask->from->rows[p]);
   }
 }
 
+/* Column by column, so that at most one column is on its way: what was sent may be freed by the
+ * caller when this returns, not before. */
 tsr_status tsr__exchange_rows(const tsr__exchange *ask, tsr__error *error)
 {
   int parts = ask->from->count;

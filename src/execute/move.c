@@ -6,6 +6,7 @@
 
 /* ---- resharding ---- */
 
+/* One target position at a time; `from` is asked for whichever pieces of it lie elsewhere. */
 typedef struct pieces {
   tsr__exec *exec;
   const tsr__value *from;
@@ -14,6 +15,12 @@ typedef struct pieces {
   tsr__progress *progress;
 } pieces;
 
+/* A piece is a box of the whole array. Either side holds a box of its own, and the copy is told
+ * where the piece begins in each:
+ *
+ *    whole array   |------[ from.start ....[ box ].... ]------|
+ *    from_start    box.start - from.start
+ *    to_start      box.start - to.start */
 static void copy_piece(void *user, int from_position, const tsr_box *box)
 {
   pieces *p = user;
@@ -34,6 +41,7 @@ static void copy_piece(void *user, int from_position, const tsr_box *box)
                          .to_start = to_start,
                          .size = box->size,
                          .progress = p->progress };
+  /* The position that was asked for may be another process's while a replica of it is here. */
   int near = tsr__value_near(p->from, from_position);
   if (near < 0) {
     tsr__value_here(p->from, TSR__PROGRAM, p->exec->error);
@@ -50,6 +58,9 @@ static tsr_status pieces_done(const tsr__exec *exec, tsr__progress *progress)
   return atomic_load(&progress->stop) ? tsr__cancelled(exec->error, progress->what) : TSR_OK;
 }
 
+/* One routine for all classes of resharding: a slice copies nothing from elsewhere, an all-gather
+ * everything. The class was chosen by the partitioner, and only its notes know it; the pieces
+ * follow from the two shardings. */
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
 {
   const tsr__value *from = tsr__value_in(exec, node, 0);
@@ -72,6 +83,7 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
 
 /* ---- rows ---- */
 
+/* A row is what lies behind dim 0, so that one routine moves rows of any rank. */
 static int64_t row_elements(const tsr__value *value)
 {
   int64_t count = 1;
@@ -79,6 +91,7 @@ static int64_t row_elements(const tsr__value *value)
   return count;
 }
 
+/* What steps whose row counts only the mask knows have in common; each uses what it needs. */
 typedef struct row_job {
   tsr__exec *exec;
   const tsr__value *from, *mask;
@@ -88,6 +101,7 @@ typedef struct row_job {
   tsr__progress progress;
 } row_job;
 
+/* Replicas count for themselves: equal masks give equal counts without anybody being told. */
 static void count_task(void *user, int64_t position, int worker)
 {
   (void)worker;
@@ -121,6 +135,8 @@ static int64_t *row_room(tsr__exec *exec, int positions)
   return room;
 }
 
+/* Count, number, make, move. The result's sizes are known only in the middle, so no plan could
+ * say them: it is a ragged value, whose row counts come along with it. */
 tsr_status tsr__exec_compact(tsr__exec *exec, int node)
 {
   row_job job = { .exec = exec,
@@ -134,6 +150,7 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node)
   if (!job.rows || !start) return exec->error->status;
   tsr__parallel(exec->rt, positions, count_task, &job);
   tsr_shape shape = job.from->shape;
+  /* Rows stay on their device; the global number of each follows from the counts before it. */
   shape.dims[0] = tsr__number_rows(&job.mask->sharding, positions, job.rows, start);
   job.to = tsr__value_new(
       exec->rt, &(tsr__layout){ (tsr_dtype)job.from->dtype, &shape, &job.from->sharding, job.rows },
@@ -144,6 +161,8 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node)
   return done ? TSR_OK : tsr__cancelled(exec->error, TSR__PROGRAM);
 }
 
+/* The mask keeps its first `keep` ones; rows stay where they are, and what reads them reads the
+ * mask. */
 static void first_task(void *user, int64_t position, int worker)
 {
   (void)worker;
@@ -167,9 +186,11 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
   if (!job.rows || !keep || !before) return exec->error->status;
   tsr__parallel(exec->rt, positions, count_task, &job);
   tsr__number_rows(&job.mask->sharding, positions, job.rows, before);
+  /* A parameter of the run: head(5) and head(7) share a plan. */
   int64_t wanted = exec->program->params[g->param].i;
   for (int p = 0; p < positions; p++) {
     int64_t left = wanted - tsr__rows_before(&job.mask->sharding, before, p);
+    /* What the parts before leave over of the wanted rows, in global order. */
     keep[p] = left < 0 ? 0 : left < job.rows[p] ? left : job.rows[p];
   }
   job.keep = keep;

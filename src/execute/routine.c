@@ -11,7 +11,9 @@ static tsr_status out_of_scratch(tsr__exec *exec)
   return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
 }
 
-/* A result: what it is, and the value that takes it; NULL where nobody reads it. */
+/* A result: what it is, and the value that takes it; NULL where nobody reads it.
+ *
+ * A routine of one result fills results[0], of several one each: fill_part sees no difference. */
 typedef struct made {
   tsr_dtype dtype;
   tsr_shape shape;
@@ -38,6 +40,8 @@ static tsr_status make_several(tsr__exec *exec, int node, made *results)
                          .sharding = &program->shardings[r->sharding] };
     memcpy(results[i].shape.dims, r->dims, sizeof r->dims);
   }
+  /* RESULT nodes stand behind their node. Where several take the same result out they share one
+   * value. */
   for (int n = node + 1; n < program->node_count; n++) {
     const tsr__gnode *part = &program->nodes[n];
     if (tsr__ops[part->op].lowering != TSR__LOW_PART || tsr__in(program, part, 0) != node) continue;
@@ -61,7 +65,8 @@ static tsr_status make_results(tsr__exec *exec, int node, made *results)
   return TSR_OK;
 }
 
-/* What one device reads and makes. */
+/* What one device reads and makes. Shards as they lie: the plan saw to it that dims which the
+ * routine needs whole are whole here. */
 static tsr_status fill_part(tsr__exec *exec, int node, const made *results, tsr__call_part *part)
 {
   const tsr__gnode *g = &exec->program->nodes[node];

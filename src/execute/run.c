@@ -44,12 +44,14 @@ static tsr_status find_extent(const tsr__exec *exec, const tsr__kernel_io *io, t
   return TSR_OK;
 }
 
+/* A dim of TSR__DYNAMIC is negative; only dim 0 may be. */
 static bool has_run_time_rows(const tsr__exec *exec, int node)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
   return g->rank > 0 && g->dims[0] < 0;
 }
 
+/* The program's shape with the number of rows that this run came to. */
 static tsr_shape run_shape(const tsr__exec *exec, int node, const tsr__extent *extent)
 {
   tsr_shape shape = tsr__gnode_shape(&exec->program->nodes[node]);
@@ -57,6 +59,7 @@ static tsr_shape run_shape(const tsr__exec *exec, int node, const tsr__extent *e
   return shape;
 }
 
+/* The new value takes the domain's row counts, so that rows of all that is made of it line up. */
 static tsr_status make_value(tsr__exec *exec, int node, const tsr__extent *extent)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
@@ -68,6 +71,7 @@ static tsr_status make_value(tsr__exec *exec, int node, const tsr__extent *exten
   return exec->values[node] ? TSR_OK : exec->error->status;
 }
 
+/* Where rows lie by the usual borders the box says it; where a filter left them, the run does. */
 static int64_t local_count(const tsr__exec *exec, int node, int position, const tsr__extent *extent)
 {
   tsr_shape shape = run_shape(exec, node, extent);
@@ -93,6 +97,8 @@ static tsr_status keep_extent(tsr__exec *exec, int accum, const tsr__value *doma
   return TSR_OK;
 }
 
+/* One partial a position, also for replicas: each device sums what it has, and combining takes a
+ * group's members, which never are replicas of each other. */
 static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *domain)
 {
   if (keep_extent(exec, accum, domain)) return exec->error->status;
@@ -113,7 +119,8 @@ static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *do
   return TSR_OK;
 }
 
-/* What one device reads and writes in a kernel run. */
+/* What one device reads and writes in a kernel run. One block of pointers a device, cut in three:
+ * no buffer is held here, since exec->values holds all that is read and made. */
 static tsr_status fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr__value *domain,
                             int position, tsr__run_part *part)
 {
@@ -144,6 +151,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   tsr__extent extent;
   if (find_extent(exec, io, &extent)) return exec->error->status;
+  /* tsr__value_box then gives boxes of a filtered domain as it does for values that exist. */
   /* A value's frame without buffers stands for the domain: its boxes are the local shapes. */
   tsr_shape shape = run_shape(exec, io->domain, &extent);
   const tsr_sharding *sharding = tsr__sharding_of(exec, io->domain);
@@ -154,6 +162,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
                         .part_count = positions,
                         .rows = (int64_t *)extent.rows };
   if (extent.rows) {
+    /* So that a part's box says which of all rows it has. */
     domain.before = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(int64_t));
     if (!domain.before) return out_of_scratch(exec);
     tsr__number_rows(sharding, positions, extent.rows, domain.before);
@@ -184,7 +193,10 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 
 /* ---- reductions over devices ---- */
 
-/* Reductions that are finalised together: one collective. */
+/* Reductions that are finalised together: one collective.
+ *
+ *    mesh 2x2, combined over y     groups {(0,0),(0,1)}  {(1,0),(1,1)}
+ *    each member brings            accums [accum_count]     and takes  finals [final_count] */
 typedef struct crossing {
   unsigned axes;
   const tsr_sharding *sharding; /* of a result; its mesh is the operands' */
@@ -194,13 +206,16 @@ typedef struct crossing {
   int *members; /* positions of the group at hand */
 } crossing;
 
+/* What is combined over equal axes of one mesh travels as one message: a mean and a variance of
+ * the same rows cost one latency, not four. */
 static bool same_crossing(const tsr__exec *exec, const tsr__accum *a, const tsr__accum *b)
 {
   return a->axes == b->axes &&
          tsr__sharding_of(exec, a->node)->mesh == tsr__sharding_of(exec, b->node)->mesh;
 }
 
-/* How many elements meet in each output of a reduction that has no mask and no groups. */
+/* How many elements meet in each output of a reduction that has no mask and no groups. Then
+ * nobody needs to count: what a mean divides by follows from the shape. */
 static int64_t population(const tsr__exec *exec, int node, const tsr__extent *extent)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
@@ -225,6 +240,10 @@ static bool same_group(const crossing *c, int p, int leader)
   return true;
 }
 
+/* Lists of pointers by member, in one block:
+ *
+ *    partials[m]  -> next: accum_count partials
+ *    outputs[m]   ->       final_count buffers, right behind them */
 static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
 {
   tsr__arena *scratch = exec->scratch;
@@ -247,6 +266,8 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
   }
   for (int f = 0; f < c->final_count; f++) {
     int accum = exec->plan->schedule.final_main[c->finals[f]];
+    /* The first member speaks for all: they differ in combined axes only, which the result is not
+     * cut by. */
     counts[f] = local_count(exec, c->finals[f], c->members[0], &exec->extents[accum]);
   }
   tsr__all_reduce combine = {
@@ -272,6 +293,8 @@ static tsr_status combine_groups(tsr__exec *exec, crossing *c)
   int positions = tsr__positions(c->sharding);
   c->members = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(int));
   if (!c->members) return out_of_scratch(exec);
+  /* Each group is met once at its lowest position. Groups are found anew for each crossing: there
+   * are as many pairs as positions squared, which is little beside what is combined. */
   for (int leader = 0; leader < positions; leader++) {
     int members = 0;
     bool first = true;
@@ -287,7 +310,9 @@ static tsr_status combine_groups(tsr__exec *exec, crossing *c)
   return TSR_OK;
 }
 
-/* Collects the accumulators that travel with `accum` and the nodes they finalise, then combines. */
+/* Collects the accumulators that travel with `accum` and the nodes they finalise, then combines.
+ * Values of the results are made here, not by the kernel that filled the accumulators: between
+ * them other steps ran, and no memory was held for results that nobody could read yet. */
 static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;
@@ -313,6 +338,8 @@ static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
   return combine_groups(exec, &c);
 }
 
+/* After combining, or when a run failed before it: tsr__exec_free comes here for all that are
+ * left. */
 static void drop_partials(tsr__exec *exec, int accum)
 {
   if (!exec->partials[accum]) return;
@@ -326,9 +353,12 @@ static void drop_partials(tsr__exec *exec, int accum)
 static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
 {
   const tsr__accum *accums = exec->plan->schedule.accums;
+  /* Outputs and accumulators exist on all devices before one runs, so that a shortage of memory
+   * is found here and not in the middle of a pass. */
   tsr_status status = TSR_OK;
   for (int a = step->first; a < step->first + step->count && !status; a++) {
     bool done = false;
+    /* A step holds accumulators of several crossings; the first of each takes the others along. */
     for (int b = step->first; b < a && !done; b++)
       done = same_crossing(exec, &accums[a], &accums[b]);
     if (!done) status = cross(exec, step, a);
@@ -339,6 +369,7 @@ static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
 
 /* ---- all steps ---- */
 
+/* What runs a step makes its values in exec->values; who reads them last is not its concern. */
 static tsr_status run_step(tsr__exec *exec, const tsr__step *step)
 {
   switch (step->kind) {
@@ -367,6 +398,7 @@ tsr_status tsr__exec_run(tsr__exec *exec)
   const tsr__schedule *schedule = &exec->plan->schedule;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM, .total = schedule->step_count };
   for (int i = 0; i < schedule->step_count; i++) {
+    /* Asked between steps here; the steps that take long ask for themselves. */
     atomic_store_explicit(&progress.done, i, memory_order_relaxed);
     if (tsr__progress_stops(&progress, 0)) return tsr__cancelled(exec->error, progress.what);
     tsr_status status = run_step(exec, &schedule->steps[i]);

@@ -7,11 +7,15 @@
  * position p, and positions with equal coordinates on the axes of dim 0 hold the same rows. */
 #include "execute/execute.h"
 
+/* One block: the value, its buffers, and behind them what a ragged one needs.
+ *
+ *    tsr__value | parts[n] | rows[n] | before[n]       rows, before: NULL for the usual borders */
 static size_t value_size(int parts)
 {
   return sizeof(tsr__value) + (size_t)parts * (sizeof(tsr__buffer *) + 2 * sizeof(int64_t));
 }
 
+/* Without buffers: for those who have them already, as results of relational operators are. */
 tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error)
 {
   int parts = tsr__positions(layout->sharding);
@@ -45,6 +49,7 @@ tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__erro
   const tsr__devices *devices = tsr__devices_of(rt);
   for (int p = 0; p < value->part_count; p++) {
     int device = tsr__position_device(&value->sharding, p);
+    /* Another process's part stays NULL; loops over parts skip it. */
     if (!tsr__device_local(topology, device)) continue;
     tsr_box box;
     tsr__value_box(value, p, &box);
@@ -70,6 +75,7 @@ void tsr__value_hold(tsr__value *value)
   if (value) atomic_fetch_add_explicit(&value->refs, 1, memory_order_relaxed);
 }
 
+/* Buffers are counted as well: a part may be shared with another value (relate/ does so). */
 void tsr__value_release(tsr__value *value)
 {
   if (!value || atomic_fetch_sub_explicit(&value->refs, 1, memory_order_acq_rel) != 1) return;
@@ -77,6 +83,8 @@ void tsr__value_release(tsr__value *value)
   tsr__del(&value->rt->heap, value, value_size(value->part_count));
 }
 
+/* `before` is by part, not by position. Going down, the lowest position of a part writes last and
+ * its count is the one that stays, though all replicas say the same. */
 int64_t tsr__number_rows(const tsr_sharding *sharding, int positions, const int64_t *rows,
                          int64_t *before)
 {
@@ -115,7 +123,9 @@ tsr__box_copy tsr__part_copy(const tsr__value *value, const tsr_box *box)
                           .size = box->size };
 }
 
-/* A copy between the whole global array (host) and one position's box. */
+/* A copy between the whole global array (host) and one position's box. One end is the whole array
+ * in host memory, so there the box begins where it lies in it; the device's end holds the box
+ * alone. */
 static void host_copy(const tsr__value *value, const tsr_box *box, bool to_device,
                       tsr__box_copy *out)
 {
@@ -124,6 +134,7 @@ static void host_copy(const tsr__value *value, const tsr_box *box, bool to_devic
   *(to_device ? &out->from_start : &out->to_start) = box->start;
 }
 
+/* Of `from`, `to` and `read` one is set: what a job does. */
 typedef struct host_job {
   tsr__value *value;
   const void *from;
@@ -134,6 +145,7 @@ typedef struct host_job {
   tsr__progress progress;
 } host_job;
 
+/* Replicas copy for themselves, which counts as no traffic: the host is nobody's device. */
 static void from_host_task(void *user, int64_t position, int worker)
 {
   host_job *job = user;
@@ -150,7 +162,10 @@ static void from_host_task(void *user, int64_t position, int worker)
 
 enum { SLAB = 1 << 18 }; /* bytes that are read at once: in cache when they are copied */
 
-/* Reads the rows of a box in slabs of whole rows of the array, `row` elements each. */
+/* Reads the rows of a box in slabs of whole rows of the array, `row` elements each. A shard may
+ * be a slice of columns of a file that lies by rows: whole rows are read and the shard's part of
+ * them is kept. `at` counts rows of the box; the slab's first row is its row 0, hence from_start
+ * 0 and from_dims of the slab. */
 static void read_slabs(host_job *job, const tsr_box *box, int64_t position, int worker)
 {
   tsr__value *value = job->value;
@@ -208,6 +223,7 @@ static void from_reading_task(void *user, int64_t position, int worker)
   read_slabs(job, &box, position, worker);
 }
 
+/* -1 where all replicas of a position are other processes'. */
 int tsr__value_near(const tsr__value *value, int position)
 {
   if (value->parts[position]) return position;
@@ -217,7 +233,8 @@ int tsr__value_near(const tsr__value *value, int position)
   return -1;
 }
 
-/* Each part is copied from one position: the first that is addressable. */
+/* Each part is copied from one position: the first that is addressable. Replicas hold the same
+ * elements: writing them twice would be a race and a waste. */
 static void to_host_task(void *user, int64_t position, int worker)
 {
   host_job *job = user;
@@ -233,7 +250,8 @@ static void to_host_task(void *user, int64_t position, int worker)
   tsr__devices_of(value->rt)->ops->to_host(&copy, value->parts[position], job->to);
 }
 
-/* Runs one task a position, over the workers when there is enough to do. False: cancelled. */
+/* Runs one task a position, over the workers when there is enough to do. False: cancelled. Waking
+ * the workers takes longer than a few thousand elements do. */
 static bool each_position(host_job *job, tsr__task_fn fn)
 {
   int64_t count = tsr__shape_count(&job->value->shape);
@@ -250,6 +268,7 @@ bool tsr__value_from_host(tsr__value *value, const void *data)
   return each_position(&job, from_host_task);
 }
 
+/* A status and no message: who reads knows the file's name and says it. */
 tsr_status tsr__value_from_reading(tsr__value *value, tsr__reading_fn *read, void *user)
 {
   host_job job = { .value = value, .read = read, .user = user };
@@ -268,6 +287,8 @@ void tsr__value_unmap(const tsr__value *value, int position)
   if (value->parts[position]) tsr__devices_of(value->rt)->ops->unmap(value->parts[position]);
 }
 
+/* The parts that the host filled in by one position each, brought to their replicas by copies
+ * that are counted. */
 void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic)
 {
   for (int p = 0; p < value->part_count; p++) {
@@ -320,7 +341,8 @@ tsr_status tsr__value_count(const tsr__value *mask, int64_t *out, const char *wh
   return status;
 }
 
-/* The addressable position that holds a row, and its box. */
+/* The addressable position that holds a row, and its box. Boxes are looked at one by one: asking
+ * for a single row is rare and never in a loop of rows. */
 static int position_of(const tsr__value *value, int64_t row, tsr_box *box)
 {
   for (int p = 0; p < value->part_count; p++) {
@@ -331,6 +353,8 @@ static int position_of(const tsr__value *value, int64_t row, tsr_box *box)
   return -1;
 }
 
+/* Part by part in global order: each is counted whole until the wanted one lies in it, and only
+ * that one is searched. */
 tsr_status tsr__value_find(const tsr__value *mask, tsr__value_place place, int64_t *row,
                            const char *what, tsr__error *error)
 {
