@@ -25,6 +25,11 @@ TSR_API const char *tsr_explain(tsr_array *const *arrays, int count);
 TSR_API TSR_MUST_USE tsr_status tsr_explain_into_at(tsr_array *const *arrays, int count,
                                                     const char **out, const char *site);
 
+/* Evaluates and draws which devices hold which part of the array, as tsr_visualize_sharding does.
+ * Owned as results are; on error the message. Collective. */
+TSR_API const char *tsr_visualize_with(tsr_array *array, const tsr_draw_opts *opts,
+                                       const char *site);
+
 /* Figures of what the last terminal of a scope ran: for arrays one program; for frames all that it
  * took, summed: the programs between the steps that make rows, and the rows these steps
  * exchanged. */
@@ -47,6 +52,10 @@ TSR_API tsr_run_stats tsr_last_run(const tsr_scope *scope);
 #endif
 
 #ifndef __cplusplus
+/* tsr_visualize(x), tsr_visualize(x, .colour = true) */
+#define tsr_visualize(...) TSR_VISUALIZE_(__VA_ARGS__, .size = sizeof(tsr_draw_opts))
+#define TSR_VISUALIZE_(array, ...) \
+  tsr_visualize_with((array), &(tsr_draw_opts){ __VA_ARGS__ }, TSR_HERE)
 #define tsr_dump_into(array, out) tsr_dump_into_at((array), (out), TSR_HERE)
 /* Arguments are taken together, so that arrays may be a compound literal. */
 #define tsr_explain_into(...) tsr_explain_into_at(__VA_ARGS__, TSR_HERE)

@@ -3,6 +3,8 @@
  *   mesh      data=4,model=2     axis names and sizes, row-major over the devices
  *   spec      data,-             dim 0 over axis data, dim 1 replicated
  *             -,data+model       dim 1 over both axes, data is the major one
+ *             ?,data             dim 0 left to the planner
+ *             data,-;sum(model)  partial sums over model: the value is their sum along that axis
  *   type      f32[1024,32]@(data,-)
  *
  * Shards have their true size: a dim of 10 over 4 devices has shards 3,3,2,2; over two axes
@@ -61,6 +63,7 @@ typedef struct tsr_mesh_opts {
   const char *names[TSR_MAX_AXES]; /* axis names: letters, digits, '_' */
   int64_t sizes[TSR_MAX_AXES];     /* at least 1 each */
   const int *devices;              /* device ids, row-major; NULL = 0, 1, 2, ... */
+  bool abstract;                   /* sizes without devices, of any number up to 2^20 */
 } tsr_mesh_opts;
 
 /* Makes a mesh from text such as "data=4,model=2", over the first 8 devices in order. Never
@@ -72,6 +75,25 @@ TSR_API tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text);
 
 /* Makes a mesh from options; as tsr_mesh_make. Local. */
 TSR_API tsr_mesh *tsr_mesh_make_with(tsr_runtime *rt, const tsr_mesh_opts *opts);
+
+/* Makes a mesh of sizes without devices, as many as the text says: shardings, index maps and
+ * drawings work on it, data cannot lie there (TSR_EAXIS). Else as tsr_mesh_make. Local. */
+TSR_API tsr_mesh *tsr_mesh_abstract(tsr_runtime *rt, const char *text);
+
+/* Makes the part of a mesh whose coordinates along `axis` are `start` to before `start + count`:
+ * the same axes over fewer devices. A bad axis or range gives an inert mesh, as tsr_mesh_make; NULL
+ * for NULL. Owned by the runtime. Local. */
+TSR_API tsr_mesh *tsr_mesh_sub(const tsr_mesh *mesh, const char *axis, int64_t start,
+                               int64_t count);
+
+/* Makes `mesh` the default one of a scope and of those nested in it from then on:
+ * tsr_on(scope, "x,y") lies on it. NULL: that of the scope around it again. The mesh is borrowed.
+ * Local. */
+TSR_API void tsr_scope_use_mesh(tsr_scope *scope, const tsr_mesh *mesh);
+
+/* Returns the default mesh of a scope or of the nearest one around it, NULL if none has one. The
+ * runtime owns it. Local. */
+TSR_API const tsr_mesh *tsr_scope_mesh(const tsr_scope *scope);
 
 /* Makes the default mesh: all devices on one axis `axis` ("data" if NULL). Local. */
 TSR_API tsr_mesh *tsr_mesh_default(tsr_runtime *rt, const char *axis);
@@ -97,7 +119,11 @@ TSR_API int64_t tsr_mesh_axis_size(const tsr_mesh *mesh, const char *name);
 /* Returns the number of devices of the mesh. Local. */
 TSR_API int tsr_mesh_device_count(const tsr_mesh *mesh);
 
-/* Returns the id of the device at a row-major position of the mesh, -1 outside. Local. */
+/* Tells whether a mesh has sizes and no devices. Local. */
+TSR_API bool tsr_mesh_is_abstract(const tsr_mesh *mesh);
+
+/* Returns the id of the device at a row-major position of the mesh, -1 outside and for an abstract
+ * mesh. Local. */
 TSR_API int tsr_mesh_device(const tsr_mesh *mesh, int position);
 
 /* How an array lies on a mesh: a plain value. Zero-initialised it means "unplaced": on one
@@ -108,7 +134,9 @@ typedef struct tsr_sharding {
   uint8_t axis[TSR_MAX_AXES];      /* axis numbers of the mesh, the major one first */
   uint8_t rank;                    /* dims named by the spec; later ones are replicated */
   bool strict;                     /* an uneven dim is an error */
-  uint8_t reserved[5];             /* 0 */
+  uint8_t open;                    /* bit d: dim d is "?", cut as the planner likes */
+  uint8_t unreduced;               /* bit a: parts along axis a of the mesh add up to the value */
+  uint8_t reserved[3];             /* 0; one is kept for the kind of memory */
 } tsr_sharding;
 
 /* Options of tsr_on. */
@@ -126,6 +154,11 @@ TSR_API tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const t
 /* Returns a sharding from one text a dim: "x", "x+y" or NULL for replicated. Local. */
 TSR_API tsr_sharding tsr_on_dims(const tsr_mesh *mesh, int rank, const char *const *axes);
 
+/* As tsr_on_with on the default mesh of a scope; the macro tsr_on takes either. Where no scope
+ * around has one, a text that names axes is bad. Local. */
+TSR_API tsr_sharding tsr_on_scope_with(const tsr_scope *scope, const char *spec,
+                                       const tsr_on_opts *opts);
+
 /* Returns the sharding that keeps everything on one device of the runtime. Local. */
 TSR_API tsr_sharding tsr_on_device(tsr_runtime *rt, int device);
 
@@ -138,7 +171,8 @@ TSR_API int tsr_sharding_text(const tsr_sharding *sharding, int rank, char *out,
 TSR_API int tsr_type_text(tsr_dtype dtype, tsr_shape shape, const tsr_sharding *sharding, char *out,
                           size_t capacity);
 
-/* Tells whether two shardings put the same elements of a shape on the same devices. Local. */
+/* Tells whether two shardings put the same elements of a shape on the same devices; those with '?'
+ * or sums only where they are equal. Local. */
 TSR_API bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape shape);
 
 /* Which part of a global array one device holds: start and size of each dim. */
@@ -154,6 +188,57 @@ typedef struct tsr_box {
 TSR_API tsr_status tsr_shard_box(const tsr_sharding *sharding, tsr_shape shape, int position,
                                  tsr_box *out);
 
+/* Writes the parts of all positions in order: the index map. `count` must be the number of
+ * positions. Errors as tsr_shard_box. Local. */
+TSR_API tsr_status tsr_shard_boxes(const tsr_sharding *sharding, tsr_shape shape, tsr_box *out,
+                                   int count);
+
+/* Writes the shape of the largest part, which position 0 holds; of an even sharding all are so.
+ * Errors as tsr_shard_box. Local. */
+TSR_API tsr_status tsr_shard_shape(const tsr_sharding *sharding, tsr_shape shape, tsr_shape *out);
+
+/* Returns how many positions before this one hold the same part; -1 outside the mesh. Local. */
+TSR_API int tsr_shard_replica(const tsr_sharding *sharding, int position);
+
+/* Tells whether each device holds the whole value: no axis larger than 1 cuts a dim. Local. */
+TSR_API bool tsr_sharding_replicated(const tsr_sharding *sharding);
+
+/* Tells whether this process has all devices of a sharding; false on an abstract mesh. Local. */
+TSR_API bool tsr_sharding_addressable(const tsr_sharding *sharding);
+
+/* How shardings are drawn. Zero means default. */
+typedef struct tsr_draw_opts {
+  size_t size;
+  bool colour;   /* parts are coloured areas instead of boxes (ANSI, 256 colours) */
+  double scale;  /* of the height, 10 lines; 0 = 1 */
+  int min_width; /* of a part, in characters; 0 = 9 */
+  int max_width; /* of a part; 0 = 80 */
+  int width;     /* of a line; 0 = 80 */
+} tsr_draw_opts;
+
+/* Draws which devices hold which part of a shape: rows and columns are the parts of the last two
+ * dims, what is before them is drawn part by part. Labels are device ids, of an abstract mesh
+ * positions. Errors: TSR_EAXIS, TSR_ESHAPE as tsr_shard_box, TSR_EARG for sizes out of range and
+ * meshes of more than 2^14 devices. Returns text owned by the scope, on error its message. Local.
+ */
+TSR_API const char *tsr_visualize_sharding_with(tsr_scope *scope, tsr_sharding sharding,
+                                                tsr_shape shape, const tsr_draw_opts *opts,
+                                                const char *site);
+
+/* A type as its text says it. */
+typedef struct tsr_type {
+  tsr_dtype dtype;
+  tsr_shape shape;
+  tsr_sharding on;
+} tsr_type;
+
+/* Reads "f32[1024,32]@(data,-)", or without "@(...)" a replicated type, on a mesh (NULL: unplaced).
+ * Errors: TSR_EPARSE, TSR_EDTYPE, TSR_ESHAPE, TSR_EAXIS, recorded in the scope; `*out` is untouched
+ * on failure. Local. */
+TSR_API TSR_MUST_USE tsr_status tsr_type_parse_at(tsr_scope *scope, const tsr_mesh *mesh,
+                                                  const char *text, tsr_type *out,
+                                                  const char *site);
+
 #ifdef __cplusplus
 }
 #endif
@@ -164,9 +249,23 @@ TSR_API tsr_status tsr_shard_box(const tsr_sharding *sharding, tsr_shape shape, 
   ((tsr_shape){ .rank = (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), \
                 .dims = { __VA_ARGS__ } })
 #define TSR_SCALAR ((tsr_shape){ .rank = 0 })
-/* tsr_on(mesh, "x,y"), tsr_on(mesh, "x,y", .strict = true). */
+/* tsr_on(mesh, "x,y"), tsr_on(scope, "x,y"), tsr_on(mesh, "x,y", .strict = true). */
 #define tsr_on(...) TSR_ON_(__VA_ARGS__, .size = sizeof(tsr_on_opts))
-#define TSR_ON_(mesh, spec, ...) tsr_on_with((mesh), (spec), &(tsr_on_opts){ __VA_ARGS__ })
+/* clang-format off */
+#define TSR_ON_(place, spec, ...)                                            \
+  _Generic((place),                                                          \
+      tsr_scope *: tsr_on_scope_with,                                        \
+      const tsr_scope *: tsr_on_scope_with,                                  \
+      default: tsr_on_with)((place), (spec), &(tsr_on_opts){ __VA_ARGS__ })
+/* clang-format on */
+/* tsr_visualize_sharding(s, sharding, shape), (..., .colour = true) */
+#define tsr_visualize_sharding(...) \
+  TSR_VISUALIZE_SHARDING_(__VA_ARGS__, .size = sizeof(tsr_draw_opts))
+#define TSR_VISUALIZE_SHARDING_(scope, sharding, shape, ...)                                 \
+  tsr_visualize_sharding_with((scope), (sharding), (shape), &(tsr_draw_opts){ __VA_ARGS__ }, \
+                              TSR_HERE)
+#define tsr_type_parse(scope, mesh, text, out) \
+  tsr_type_parse_at((scope), (mesh), (text), (out), TSR_HERE)
 #endif
 
 #endif

@@ -117,6 +117,13 @@ const char *tsr_devices_of(tsr_array *a)
   return tsr_devices_into_at(a, &out, NULL) ? why(a) : out;
 }
 
+const char *tsr_visualize_with(tsr_array *a, const tsr_draw_opts *opts, const char *site)
+{
+  if (tsr__array_ready(a, site)) return why(a);
+  return tsr_visualize_sharding_with(tsr__home(a), tsr_sharding_of(a), a->shape, opts,
+                                     site ? site : a->node.site);
+}
+
 /* ---- programs ---------------------------------------------------------------------------- */
 
 tsr_status tsr_dump_into_at(tsr_array *a, const char **out, const char *site)

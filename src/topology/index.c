@@ -85,7 +85,8 @@ int tsr__positions(const tsr_sharding *sharding)
 int tsr__position_device(const tsr_sharding *sharding, int position)
 {
   if (position < 0 || position >= tsr__positions(sharding)) return -1;
-  return sharding->mesh ? sharding->mesh->devices[position] : 0;
+  if (!sharding->mesh) return 0;
+  return sharding->mesh->abstract ? position : sharding->mesh->devices[position];
 }
 
 int tsr__replica_leader(const tsr_sharding *sharding, int position)
@@ -99,18 +100,75 @@ int tsr__replica_leader(const tsr_sharding *sharding, int position)
   return leader;
 }
 
-tsr_status tsr_shard_box(const tsr_sharding *sharding, tsr_shape shape, int position, tsr_box *out)
+/* The checks of all questions about a shape; an unplaced sharding for NULL. */
+static tsr_status check_question(const tsr_sharding **sharding, const tsr_shape *shape)
 {
-  const tsr_sharding unplaced = { .mesh = NULL };
+  static const tsr_sharding unplaced = { .mesh = NULL };
   tsr__error error = { .status = TSR_OK };
 
+  if (!*sharding) *sharding = &unplaced;
+  if (tsr__shape_check(shape, &error)) return error.status;
+  return tsr__sharding_check_form(*sharding, shape, &error);
+}
+
+tsr_status tsr_shard_box(const tsr_sharding *sharding, tsr_shape shape, int position, tsr_box *out)
+{
   if (!out) return TSR_EARG;
-  if (!sharding) sharding = &unplaced;
-  if (tsr__shape_check(&shape, &error) || tsr__sharding_check(sharding, &shape, &error))
-    return error.status;
+  tsr_status status = check_question(&sharding, &shape);
+  if (status) return status;
   if (position < 0 || position >= tsr__positions(sharding)) return TSR_EARG;
   tsr__box(sharding, &shape, position, out);
   return TSR_OK;
+}
+
+tsr_status tsr_shard_boxes(const tsr_sharding *sharding, tsr_shape shape, tsr_box *out, int count)
+{
+  tsr_status status = check_question(&sharding, &shape);
+
+  if (!status && (!out || count != tsr__positions(sharding))) status = TSR_EARG;
+  for (int p = 0; !status && p < count; p++) tsr__box(sharding, &shape, p, &out[p]);
+  return status;
+}
+
+tsr_status tsr_shard_shape(const tsr_sharding *sharding, tsr_shape shape, tsr_shape *out)
+{
+  tsr_status status = check_question(&sharding, &shape);
+
+  if (status || !out) return status ? status : TSR_EARG;
+  for (int d = 0; d < shape.rank; d++) /* the first part is the largest */
+    shape.dims[d] = tsr__dim_span(sharding, d, shape.dims[d], 0).length;
+  *out = shape;
+  return TSR_OK;
+}
+
+int tsr_shard_replica(const tsr_sharding *sharding, int position)
+{
+  const tsr_mesh *mesh = sharding ? sharding->mesh : NULL;
+  int replica = 0;
+
+  if (position < 0 || position >= (mesh ? mesh->device_count : 1)) return -1;
+  unsigned used = mesh ? tsr__used_axes(sharding) | sharding->unreduced : 0;
+  for (int a = 0; mesh && a < mesh->axis_count; a++)
+    if (!(used >> a & 1))
+      replica = replica * (int)mesh->sizes[a] + (int)tsr__mesh_coord(mesh, position, a);
+  return replica;
+}
+
+bool tsr_sharding_replicated(const tsr_sharding *sharding)
+{
+  if (!sharding || !sharding->mesh) return true;
+  tsr_sharding canon = tsr__sharding_canon(sharding);
+  return !sharding->mesh->error && !canon.first[TSR_MAX_RANK] && !canon.open && !canon.unreduced;
+}
+
+bool tsr_sharding_addressable(const tsr_sharding *sharding)
+{
+  const tsr_mesh *mesh = sharding ? sharding->mesh : NULL;
+
+  if (mesh && (mesh->error || mesh->abstract)) return false;
+  for (int p = 0; mesh && p < mesh->device_count; p++)
+    if (!tsr__device_local(tsr__topology_of(mesh->rt), mesh->devices[p])) return false;
+  return true;
 }
 
 /* ---- equality of placements -------------------------------------------------------------- */
@@ -128,6 +186,10 @@ tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding)
       if (sharding->mesh->sizes[sharding->axis[i]] > 1) out.axis[used++] = sharding->axis[i];
     out.first[d + 1] = used;
   }
+  out.open = sharding->open;
+  for (int a = 0; sharding->unreduced >> a; a++)
+    if (sharding->unreduced >> a & 1 && sharding->mesh->sizes[a] > 1)
+      out.unreduced |= (uint8_t)(1u << a);
   return out;
 }
 
@@ -168,7 +230,7 @@ static bool sharding_fits(const tsr_sharding *sharding, const tsr_shape *shape)
   tsr_sharding loose = *sharding;
 
   loose.strict = false;
-  return tsr__sharding_check(&loose, shape, &error) == TSR_OK;
+  return tsr__sharding_check_form(&loose, shape, &error) == TSR_OK;
 }
 
 bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape shape)
@@ -181,7 +243,7 @@ bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape s
   if (tsr__shape_check(&shape, &error) || !sharding_fits(a, &shape) || !sharding_fits(b, &shape))
     return false;
   if (tsr__sharding_equal(a, b)) return true;
-  if (tsr__positions(a) != tsr__positions(b)) return false;
+  if (a->unreduced | b->unreduced || tsr__positions(a) != tsr__positions(b)) return false;
   for (int p = 0; p < tsr__positions(a); p++) {
     tsr_box left, right;
     int q = position_of(b, tsr__position_device(a, p), p);
@@ -196,6 +258,7 @@ bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape s
 bool tsr__same_places(const tsr_sharding *a, const tsr_sharding *b, const tsr_shape *shape)
 {
   if (!memcmp(a, b, sizeof *a)) return true;
+  if (a->unreduced != b->unreduced) return false;
   if (tsr__positions(a) != tsr__positions(b)) return false;
   for (int p = 0; p < tsr__positions(a); p++) {
     tsr_box left, right;

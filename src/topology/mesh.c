@@ -20,7 +20,10 @@ struct draft {
   int64_t sizes[TSR_MAX_AXES];
   const int *devices; /* NULL: 0, 1, 2, ... */
   int device_count;
+  bool abstract;
 };
+
+enum { MOST_ABSTRACT = 1 << 20 }; /* positions of a mesh without devices */
 
 /* Returned when not even an inert mesh can be made; never written to. */
 static const tsr__error memory_error = { TSR_ENOMEM, "out of memory for a mesh" };
@@ -131,20 +134,22 @@ static void write_draft(struct draft *draft)
   tsr__quote(text, n, draft->text);
 }
 
-static tsr_status take_opts(const tsr_mesh_opts *opts, struct draft *draft, tsr__error *error)
+static tsr_status take_opts(const tsr_mesh_opts *given, struct draft *draft, tsr__error *error)
 {
-  if (!opts)
+  tsr_mesh_opts own = { .size = sizeof own }, *opts = &own;
+  if (!given)
     return tsr__error_set(error, TSR_EARG, "a mesh needs its axes, but the options are NULL");
-  if (tsr__opts_beyond(opts, opts->size, sizeof *opts))
-    return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "tsr_mesh_make_with has an option set that version %s does not know; "
-                          "load the library the program was compiled for",
-                          tsr_version());
+  if (tsr__take_opts("tsr_mesh_make_with", given, &own, sizeof own, error)) return error->status;
   if (opts->axis_count < 1 || opts->axis_count > TSR_MAX_AXES)
     return tsr__error_set(error, TSR_EARG, "a mesh has 1 to %d axes, not %d", TSR_MAX_AXES,
                           opts->axis_count);
   draft->axis_count = opts->axis_count;
   draft->devices = opts->devices;
+  draft->abstract = opts->abstract;
+  if (opts->abstract && opts->devices)
+    return tsr__error_set(error, TSR_EARG,
+                          "an abstract mesh has no devices, but a list of them was given; leave "
+                          "out one of the two");
   for (int a = 0; a < opts->axis_count; a++) {
     if (!opts->names[a])
       return tsr__error_set(error, TSR_EARG, "axis %d of %d of a mesh has no name (NULL)", a,
@@ -214,7 +219,11 @@ static tsr_status check_count(const tsr__topology *topology, struct draft *draft
                           "mesh \"%s\" has more devices than 63 bits can count; "
                           "the runtime has %d",
                           draft->text, topology->device_count);
-  if (count > topology->device_count)
+  if (draft->abstract && count > MOST_ABSTRACT)
+    return tsr__error_set(error, TSR_EARG,
+                          "mesh \"%s\" has %lld devices; an abstract mesh has at most %d",
+                          draft->text, (long long)count, (int)MOST_ABSTRACT);
+  if (!draft->abstract && count > topology->device_count)
     return tsr__error_set(error, TSR_EARG,
                           "mesh \"%s\" needs %lld devices; the runtime has %d: "
                           "make the mesh smaller or open the runtime with more",
@@ -253,16 +262,22 @@ static tsr_status check_draft(const tsr__topology *topology, struct draft *draft
 
 /* ---- making ------------------------------------------------------------------------------ */
 
+/* The device at a position; of an abstract mesh the position. */
+static int draft_device(const struct draft *draft, int position)
+{
+  return draft->devices ? draft->devices[position] : position;
+}
+
 static uint64_t draft_hash(const struct draft *draft)
 {
-  uint64_t hash = (uint64_t)draft->axis_count;
+  uint64_t hash = (uint64_t)draft->axis_count + (draft->abstract ? TSR_MAX_AXES : 0);
 
   for (int a = 0; a < draft->axis_count; a++) {
     hash = tsr__hash(draft->names[a], draft->lengths[a], hash);
     hash = tsr__hash(&draft->sizes[a], sizeof draft->sizes[a], hash);
   }
-  for (int p = 0; p < draft->device_count; p++) {
-    int id = draft->devices ? draft->devices[p] : p;
+  for (int p = 0; !draft->abstract && p < draft->device_count; p++) {
+    int id = draft_device(draft, p);
     hash = tsr__hash(&id, sizeof id, hash);
   }
   return hash;
@@ -270,14 +285,15 @@ static uint64_t draft_hash(const struct draft *draft)
 
 static bool draft_equals(const struct draft *draft, const tsr_mesh *mesh)
 {
-  if (mesh->axis_count != draft->axis_count || mesh->device_count != draft->device_count)
+  if (mesh->axis_count != draft->axis_count || mesh->device_count != draft->device_count ||
+      mesh->abstract != draft->abstract)
     return false;
   for (int a = 0; a < draft->axis_count; a++)
     if (mesh->sizes[a] != draft->sizes[a] || mesh->lengths[a] != draft->lengths[a] ||
         memcmp(mesh->names[a], draft->names[a], draft->lengths[a]) != 0)
       return false;
-  for (int p = 0; p < draft->device_count; p++)
-    if (mesh->devices[p] != (draft->devices ? draft->devices[p] : p)) return false;
+  for (int p = 0; mesh->devices && p < draft->device_count; p++)
+    if (mesh->devices[p] != draft_device(draft, p)) return false;
   return true;
 }
 
@@ -307,8 +323,8 @@ static void mesh_fill(tsr_mesh *mesh, const struct draft *draft)
     mesh->strides[a] = stride;
     stride *= (uint32_t)draft->sizes[a];
   }
-  for (int p = 0; p < draft->device_count; p++)
-    mesh->devices[p] = draft->devices ? draft->devices[p] : p;
+  for (int p = 0; mesh->devices && p < draft->device_count; p++)
+    mesh->devices[p] = draft_device(draft, p);
 }
 
 /* Makes the object, not yet in the table; NULL out of memory. */
@@ -322,14 +338,15 @@ static tsr_mesh *mesh_new(tsr_runtime *rt, const struct draft *draft, uint64_t h
   mesh->rt = rt;
   mesh->hash = hash;
   mesh->device_count = draft->device_count;
-  mesh->devices = tsr__new(heap, bytes);
-  if (!mesh->devices) goto no_devices;
+  mesh->abstract = draft->abstract;
+  mesh->devices = draft->abstract ? NULL : tsr__new(heap, bytes);
+  if (!mesh->devices && !draft->abstract) goto no_devices;
   mesh_fill(mesh, draft);
   mesh->text = mesh_text_new(heap, mesh);
   if (!mesh->text) goto no_text;
   return mesh;
 no_text:
-  tsr__del(heap, mesh->devices, bytes);
+  if (mesh->devices) tsr__del(heap, mesh->devices, bytes);
 no_devices:
   tsr__del(heap, mesh, sizeof *mesh);
   return NULL;
@@ -434,9 +451,9 @@ static tsr_mesh *mesh_of(tsr_runtime *rt, struct draft *draft, tsr__error *error
   return mesh ? mesh : (tsr_mesh *)&memory_mesh;
 }
 
-tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text)
+static tsr_mesh *make_text(tsr_runtime *rt, const char *text, bool abstract)
 {
-  struct draft draft = { .axis_count = 0 };
+  struct draft draft = { .axis_count = 0, .abstract = abstract };
   tsr__error error = { .status = TSR_OK };
 
   if (!rt) return NULL;
@@ -450,6 +467,16 @@ tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text)
                    "\"data=4,model=2\"");
   }
   return mesh_of(rt, &draft, &error);
+}
+
+tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text)
+{
+  return make_text(rt, text, false);
+}
+
+tsr_mesh *tsr_mesh_abstract(tsr_runtime *rt, const char *text)
+{
+  return make_text(rt, text, true);
 }
 
 tsr_mesh *tsr_mesh_make_with(tsr_runtime *rt, const tsr_mesh_opts *opts)
@@ -471,6 +498,84 @@ tsr_mesh *tsr_mesh_default(tsr_runtime *rt, const char *axis)
   opts.names[0] = axis ? axis : "data";
   opts.sizes[0] = topology ? topology->device_count : 1;
   return tsr_mesh_make_with(rt, &opts);
+}
+
+/* What the sub-mesh of a mesh is asked for: the axis's number, and from where how much. */
+struct cut {
+  const char *name;
+  int axis;
+  int64_t start, count;
+};
+
+static tsr_status check_cut(const tsr_mesh *mesh, struct cut *cut, tsr__error *error)
+{
+  char quote[TSR__QUOTE];
+
+  cut->axis = -1;
+  for (int a = 0; cut->name && a < mesh->axis_count; a++)
+    if (strcmp(mesh->names[a], cut->name) == 0) cut->axis = a;
+  if (cut->axis < 0) {
+    const char *name = cut->name ? cut->name : "";
+    return tsr__error_set(error, TSR_EAXIS, "tsr_mesh_sub: no axis '%s'; the mesh has %s",
+                          tsr__quote(name, strlen(name), quote), mesh->text);
+  }
+  int64_t size = mesh->sizes[cut->axis];
+  if (cut->start >= 0 && cut->count >= 1 && cut->start < size && cut->count <= size - cut->start)
+    return TSR_OK;
+  return tsr__error_set(error, TSR_EARG,
+                        "tsr_mesh_sub: %lld from %lld on along axis '%s', expected at least one of "
+                        "its %lld (mesh %s)",
+                        (long long)cut->count, (long long)cut->start, cut->name, (long long)size,
+                        mesh->text);
+}
+
+/* The devices that a cut leaves, in order. */
+static void cut_devices(const tsr_mesh *mesh, const struct cut *cut, int *out)
+{
+  for (int p = 0; p < mesh->device_count; p++) {
+    int64_t at = tsr__mesh_coord(mesh, p, cut->axis) - cut->start;
+    if (at >= 0 && at < cut->count) *out++ = mesh->devices[p];
+  }
+}
+
+static tsr_mesh *cut_mesh(const tsr_mesh *mesh, const struct cut *cut)
+{
+  tsr_mesh_opts opts = { .size = sizeof opts, .axis_count = mesh->axis_count };
+  size_t bytes = (size_t)mesh->device_count * sizeof(int);
+  int *devices = mesh->abstract ? NULL : tsr__new(&mesh->rt->heap, bytes);
+
+  if (!devices && !mesh->abstract) return (tsr_mesh *)&memory_mesh;
+  if (devices) cut_devices(mesh, cut, devices);
+  for (int a = 0; a < mesh->axis_count; a++) {
+    opts.names[a] = mesh->names[a];
+    opts.sizes[a] = a == cut->axis ? cut->count : mesh->sizes[a];
+  }
+  opts.devices = devices;
+  opts.abstract = mesh->abstract;
+  tsr_mesh *out = tsr_mesh_make_with(mesh->rt, &opts);
+  if (devices) tsr__del(&mesh->rt->heap, devices, bytes);
+  return out;
+}
+
+tsr_mesh *tsr_mesh_sub(const tsr_mesh *mesh, const char *axis, int64_t start, int64_t count)
+{
+  struct cut cut = { .name = axis, .start = start, .count = count };
+  tsr__error error = { .status = TSR_OK };
+
+  if (!mesh || mesh->error) return (tsr_mesh *)mesh;
+  if (!check_cut(mesh, &cut, &error)) return cut_mesh(mesh, &cut);
+  return (tsr_mesh *)tsr__mesh_bad(mesh->rt, &error);
+}
+
+void tsr_scope_use_mesh(tsr_scope *scope, const tsr_mesh *mesh)
+{
+  if (scope && !scope->inert) scope->mesh = mesh;
+}
+
+const tsr_mesh *tsr_scope_mesh(const tsr_scope *scope)
+{
+  while (scope && !scope->mesh) scope = scope->outer;
+  return scope ? scope->mesh : NULL;
 }
 
 tsr_sharding tsr_on_device(tsr_runtime *rt, int device)
@@ -531,7 +636,13 @@ int tsr_mesh_device_count(const tsr_mesh *mesh)
   return mesh ? mesh->device_count : 0;
 }
 
+bool tsr_mesh_is_abstract(const tsr_mesh *mesh)
+{
+  return mesh && mesh->abstract;
+}
+
 int tsr_mesh_device(const tsr_mesh *mesh, int position)
 {
-  return mesh && position >= 0 && position < mesh->device_count ? mesh->devices[position] : -1;
+  if (!mesh || mesh->abstract || position < 0 || position >= mesh->device_count) return -1;
+  return mesh->devices[position];
 }

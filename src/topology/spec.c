@@ -1,7 +1,9 @@
 /* Specs: the text that says how an array's dims lie over the axes of a mesh.
  *
- *     spec    dim (',' dim)*        at most 8 dims; "" has none
- *     dim     '-' | axis ('+' axis)*      the first axis is the major one
+ *     spec    [dim (',' dim)*] [';' 'sum' '(' axis ('+' axis)* ')']     at most 8 dims
+ *     dim     '-' | '?' | axis ('+' axis)*      the first axis is the major one
+ *
+ * '?' leaves a dim to the planner; the axes of sum are those along which parts add up to the value.
  *
  * A sharding is a plain value of 32 bytes, read in one pass without memory: tsr_on stands in
  * every formula. That of a bad text is on a bad mesh, which knows what was wrong and tells whoever
@@ -26,6 +28,7 @@ enum offence {
   UNKNOWN,   /* no axis of that name */
   TWICE,     /* an axis used twice */
   EMPTY,     /* a dim, or a side of '+', without a name */
+  SUM,       /* what follows ';' is no sum */
   CHARACTER, /* a character that does not belong there */
   DIMS       /* more dims than an array can have */
 };
@@ -40,6 +43,12 @@ static const tsr__error no_mesh_error = {
   TSR_EAXIS, "a spec names axes, but there is no mesh (NULL); make one with tsr_mesh_make"
 };
 static const tsr_mesh no_mesh = { .text = (char *)"", .error = (tsr__error *)&no_mesh_error };
+
+static const tsr__error homeless_error = {
+  TSR_EAXIS, "a spec names axes, but no scope around has a default mesh; give one to "
+             "tsr_scope_use_mesh, or the mesh itself to tsr_on"
+};
+static const tsr_mesh homeless = { .text = (char *)"", .error = (tsr__error *)&homeless_error };
 
 static const tsr__error newer_error = {
   TSR_EUNSUPPORTED,
@@ -112,6 +121,11 @@ static tsr_status word_offence(const tsr_mesh *mesh, enum offence kind, const st
                           "'-' for a dim that is not cut (mesh %s)",
                           spec, words->span ? "before '" : "at the end", word,
                           words->span ? "'" : "", axes);
+  case SUM:
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec \"%s\": found %s%s%s after ';', expected axes whose parts add up, "
+                          "such as 'sum(x)' or 'sum(x+y)' (mesh %s)",
+                          spec, words->span ? "'" : "the end", word, words->span ? "'" : "", axes);
   case CHARACTER:
     return tsr__error_set(error, TSR_EAXIS,
                           "spec \"%s\": found %s%s%s, expected dims such as "
@@ -158,38 +172,41 @@ static int find_axis(const tsr_mesh *mesh, const char *name, size_t length)
 static bool nameless(struct reader *reader)
 {
   char c = *reader->at;
-  bool end = c == '\0' || c == ',' || c == '+' || c == ')';
+  bool end = c == '\0' || c == ',' || c == '+' || c == ')' || c == ';';
 
   return offence(reader, end ? EMPTY : CHARACTER, reader->at, c != '\0');
 }
 
-static bool read_axis(struct reader *reader)
+/* Reads the name of an axis that was not used before; -1 where there is none. */
+static int read_axis(struct reader *reader)
 {
   const char *name = reader->at;
 
   while (tsr__axis_byte((unsigned char)*reader->at)) reader->at++;
   size_t length = (size_t)(reader->at - name);
-  if (!length) return nameless(reader);
-  if (!reader->mesh) return offence(reader, UNKNOWN, name, length);
-  int axis = find_axis(reader->mesh, name, length);
-  if (axis < 0) return offence(reader, UNKNOWN, name, length);
-  if (reader->mask >> axis & 1) return offence(reader, TWICE, name, length);
+  int axis = reader->mesh && length ? find_axis(reader->mesh, name, length) : -1;
+  if (!length) nameless(reader);
+  else if (axis < 0) offence(reader, UNKNOWN, name, length);
+  else if (reader->mask >> axis & 1) offence(reader, TWICE, name, length);
+  if (axis < 0 || reader->mask >> axis & 1) return -1;
   reader->mask |= 1u << axis;
-  reader->out->axis[reader->used++] = (uint8_t)axis;
-  return true;
+  return axis;
 }
 
-/* Reads '-' or axes joined by '+', and the blanks around them. */
-static bool read_dim(struct reader *reader)
+/* Reads '-', '?' or axes joined by '+', and the blanks around them. */
+static bool read_dim(struct reader *reader, int dim)
 {
   skip_blanks(reader);
-  if (*reader->at == '-') {
+  if (*reader->at == '-' || *reader->at == '?') {
+    if (*reader->at == '?') reader->out->open |= (uint8_t)(1u << dim);
     reader->at++;
     skip_blanks(reader);
     return true;
   }
   for (;;) {
-    if (!read_axis(reader)) return false;
+    int axis = read_axis(reader);
+    if (axis < 0) return false;
+    reader->out->axis[reader->used++] = (uint8_t)axis;
     skip_blanks(reader);
     if (*reader->at != '+') return true;
     reader->at++;
@@ -197,16 +214,16 @@ static bool read_dim(struct reader *reader)
   }
 }
 
-/* Reads dims up to the end or a ')'; true with none at all. */
+/* Reads dims up to the end, a ')' or a ';'; true with none at all. */
 static bool read_dims(struct reader *reader)
 {
   tsr_sharding *out = reader->out;
 
   skip_blanks(reader);
-  if (*reader->at == '\0' || *reader->at == ')') return true;
+  if (*reader->at == '\0' || *reader->at == ')' || *reader->at == ';') return true;
   for (int dim = 0;; dim++) {
     if (dim == TSR_MAX_RANK) return offence(reader, DIMS, reader->at, strlen(reader->at));
-    if (!read_dim(reader)) return false;
+    if (!read_dim(reader, dim)) return false;
     out->first[dim + 1] = (uint8_t)reader->used;
     out->rank = (uint8_t)(dim + 1);
     if (*reader->at != ',') return true;
@@ -214,26 +231,55 @@ static bool read_dims(struct reader *reader)
   }
 }
 
+/* What is found where something else must stand. */
+static bool foreign(struct reader *reader, enum offence kind)
+{
+  return offence(reader, kind, reader->at, *reader->at != '\0');
+}
+
+/* Reads "sum(x+y)", if a ';' says that it follows. */
+static bool read_sum(struct reader *reader)
+{
+  if (*reader->at != ';') return true;
+  reader->at++;
+  skip_blanks(reader);
+  if (strncmp(reader->at, "sum", 3) != 0) return foreign(reader, SUM);
+  reader->at += 3;
+  skip_blanks(reader);
+  if (*reader->at != '(') return foreign(reader, SUM);
+  do {
+    reader->at++;
+    skip_blanks(reader);
+    int axis = read_axis(reader);
+    if (axis < 0) return false;
+    reader->out->unreduced |= (uint8_t)(1u << axis);
+    skip_blanks(reader);
+  } while (*reader->at == '+');
+  if (*reader->at != ')') return foreign(reader, SUM);
+  reader->at++;
+  skip_blanks(reader);
+  return true;
+}
+
 static bool read_spec(struct reader *reader)
 {
   skip_blanks(reader);
   bool open = *reader->at == '(';
   reader->at += open;
-  if (!read_dims(reader)) return false;
+  if (!read_dims(reader) || !read_sum(reader)) return false;
   if (open) {
-    if (*reader->at != ')') return offence(reader, CHARACTER, reader->at, *reader->at != '\0');
+    if (*reader->at != ')') return foreign(reader, CHARACTER);
     reader->at++;
     skip_blanks(reader);
   }
-  if (*reader->at) return offence(reader, CHARACTER, reader->at, 1);
-  return true;
+  return *reader->at ? foreign(reader, CHARACTER) : true;
 }
 
 /* Dims past the last one named have no axes; "-" alone names none, as it fits any rank. */
 static void finish(tsr_sharding *out, int used)
 {
   for (int d = out->rank; d < TSR_MAX_RANK; d++) out->first[d + 1] = (uint8_t)used;
-  if (out->rank == 1 && !used) out->rank = 0;
+  if (out->rank == 1 && !used && !out->open) out->rank = 0;
 }
 
 tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const tsr_on_opts *opts)
@@ -244,6 +290,15 @@ tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const tsr_on_op
   if (mesh && mesh->error) return out;
   if (opts && tsr__opts_beyond(opts, opts->size, sizeof *opts)) out.mesh = &newer_mesh;
   else if (spec && read_spec(&reader)) finish(&out, reader.used);
+  return out;
+}
+
+tsr_sharding tsr_on_scope_with(const tsr_scope *scope, const char *spec, const tsr_on_opts *opts)
+{
+  const tsr_mesh *mesh = tsr_scope_mesh(scope);
+  tsr_sharding out = tsr_on_with(mesh, spec, opts);
+
+  if (!mesh && out.mesh == &no_mesh) out.mesh = &homeless;
   return out;
 }
 
@@ -260,9 +315,9 @@ tsr_sharding tsr_on_dims(const tsr_mesh *mesh, int rank, const char *const *axes
   for (int d = 0; axes && d < rank; d++) {
     reader.text = reader.at = axes[d] ? axes[d] : "-";
     skip_blanks(&reader);
-    if (*reader.at && !read_dim(&reader)) return out;
+    if (*reader.at && !read_dim(&reader, d)) return out;
     if (*reader.at) {
-      offence(&reader, CHARACTER, reader.at, 1);
+      foreign(&reader, CHARACTER);
       return out;
     }
     out.first[d + 1] = (uint8_t)reader.used;
@@ -274,24 +329,44 @@ tsr_sharding tsr_on_dims(const tsr_mesh *mesh, int rank, const char *const *axes
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-/* Writes the axes of a dim, "data+model" or "-"; `out` holds what 8 names take. */
+/* Writes the name of an axis, `out` holds it, and returns its length. */
+static size_t name_write(const tsr_mesh *mesh, int axis, char *out)
+{
+  memcpy(out, mesh->names[axis], mesh->lengths[axis]);
+  return mesh->lengths[axis];
+}
+
+/* Writes the axes of a dim, "data+model", "-" or "?"; `out` holds what 8 names take. */
 static size_t dim_write(const tsr_sharding *sharding, int dim, char *out)
 {
   int first = sharding->first[dim], last = sharding->first[dim + 1];
   size_t n = 0;
 
-  if (first == last) out[n++] = '-';
+  if (first == last) out[n++] = sharding->open >> dim & 1 ? '?' : '-';
   for (int i = first; i < last; i++) {
-    int axis = sharding->axis[i];
     if (i > first) out[n++] = '+';
-    memcpy(out + n, sharding->mesh->names[axis], sharding->mesh->lengths[axis]);
-    n += sharding->mesh->lengths[axis];
+    n += name_write(sharding->mesh, sharding->axis[i], out + n);
   }
   out[n] = '\0';
   return n;
 }
 
-enum { SPEC_ROOM = TSR_MAX_AXES * 32 + 2 * TSR_MAX_RANK + 16 }; /* 8 names, 8 commas fit */
+/* Writes ";sum(x+y)", in the order of the mesh, or nothing. */
+static size_t sum_write(const tsr_sharding *sharding, char *out)
+{
+  size_t n = 0;
+
+  for (int a = 0; a < sharding->mesh->axis_count; a++) {
+    if (!(sharding->unreduced >> a & 1)) continue;
+    memcpy(out + n, n ? "+" : ";sum(", n ? 1 : 5);
+    n += n ? 1 : 5;
+    n += name_write(sharding->mesh, a, out + n);
+  }
+  if (n) out[n++] = ')';
+  return n;
+}
+
+enum { SPEC_ROOM = TSR_MAX_AXES * 32 + 2 * TSR_MAX_RANK + 24 }; /* 8 names, 8 commas, sum() fit */
 
 /* Writes at least `rank` dims, and all that have axes. */
 static size_t spec_write(const tsr_sharding *sharding, int rank, char out[SPEC_ROOM])
@@ -300,12 +375,15 @@ static size_t spec_write(const tsr_sharding *sharding, int rank, char out[SPEC_R
 
   if (!sharding->mesh) return (size_t)snprintf(out, SPEC_ROOM, "unplaced");
   if (sharding->mesh->error) return (size_t)snprintf(out, SPEC_ROOM, "(?)");
-  while (rank < TSR_MAX_RANK && sharding->first[rank] < sharding->first[TSR_MAX_RANK]) rank++;
+  while (rank < TSR_MAX_RANK &&
+         (sharding->first[rank] < sharding->first[TSR_MAX_RANK] || sharding->open >> rank))
+    rank++;
   out[n++] = '(';
   for (int d = 0; d < rank; d++) {
     if (d) out[n++] = ',';
     n += dim_write(sharding, d, out + n);
   }
+  n += sum_write(sharding, out + n);
   out[n++] = ')';
   out[n] = '\0';
   return n;
@@ -360,8 +438,31 @@ static tsr_status uneven_fail(const tsr_sharding *sharding, int dim, const char 
                         mesh, (long long)below, (long long)(below + parts));
 }
 
-tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtype,
-                                    const tsr_shape *shape, tsr__error *error)
+/* What is no place for data: a mesh without devices, a dim that nobody cut, sums not yet made. */
+static tsr_status no_place(const tsr_sharding *sharding, int rank, tsr__error *error)
+{
+  char spec[SPEC_ROOM];
+
+  spec_write(sharding, rank, spec);
+  if (sharding->open)
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec %s leaves dim %d to the planner ('?'), but data needs a place; "
+                          "write '-' or an axis of mesh %s",
+                          spec, __builtin_ctz(sharding->open), tsr_mesh_text(sharding->mesh));
+  if (sharding->mesh->abstract)
+    return tsr__error_set(error, TSR_EAXIS,
+                          "mesh %s is abstract: sizes without devices, where no data can lie; make "
+                          "it with tsr_mesh_make",
+                          tsr_mesh_text(sharding->mesh));
+  return tsr__error_set(error, TSR_EUNSUPPORTED,
+                        "spec %s says that parts add up to the value; data that is given is whole: "
+                        "leave ';sum' out (mesh %s)",
+                        spec, tsr_mesh_text(sharding->mesh));
+}
+
+/* Mesh, rank and strictness: what index maps need. */
+static tsr_status check_form(const tsr_sharding *sharding, tsr_dtype dtype, const tsr_shape *shape,
+                             tsr__error *error)
 {
   char type[1024];
 
@@ -385,6 +486,22 @@ tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtyp
     return uneven_fail(sharding, d, type + !dtype, shape->dims[d], error);
   }
   return TSR_OK;
+}
+
+tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtype,
+                                    const tsr_shape *shape, tsr__error *error)
+{
+  if (check_form(sharding, dtype, shape, error)) return error->status;
+  if (!sharding->mesh || !(sharding->mesh->abstract || sharding->open || sharding->unreduced))
+    return TSR_OK;
+  return no_place(sharding, shape->rank, error);
+}
+
+tsr_status tsr__sharding_check_form(const tsr_sharding *sharding, const tsr_shape *shape,
+                                    tsr__error *error)
+{
+  if (check_form(sharding, (tsr_dtype)0, shape, error)) return error->status;
+  return sharding->open ? no_place(sharding, shape->rank, error) : TSR_OK;
 }
 
 tsr_status tsr__sharding_check(const tsr_sharding *sharding, const tsr_shape *shape,

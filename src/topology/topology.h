@@ -124,7 +124,8 @@ struct tsr_mesh {
   uint8_t lengths[TSR_MAX_AXES];  /* of the names */
   uint64_t hash;                  /* of names, sizes and devices; of the error when inert */
   int device_count;
-  int *devices; /* row-major */
+  int *devices;  /* row-major; NULL when abstract */
+  bool abstract; /* sizes without devices */
   char *text;
   tsr__error *error; /* non-NULL: inert, and without axes or devices */
 };
@@ -171,10 +172,15 @@ void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position
 unsigned tsr__dim_axes(const tsr_sharding *sharding, int dim);
 unsigned tsr__used_axes(const tsr_sharding *sharding);
 
-/* Checks a sharding for an array of `shape`: a good mesh, a good spec, rank, strictness. The
- * error names dim, axis and, when strict, the nearest sizes that divide. */
+/* Checks a sharding for data of `shape`: a good mesh with devices, a good spec without '?' and
+ * sums, rank, strictness. The error names dim, axis and, when strict, the nearest sizes that
+ * divide. */
 tsr_status tsr__sharding_check(const tsr_sharding *sharding, const tsr_shape *shape,
                                tsr__error *error);
+
+/* As tsr__sharding_check for an index map alone: no devices are needed, and parts may be sums. */
+tsr_status tsr__sharding_check_form(const tsr_sharding *sharding, const tsr_shape *shape,
+                                    tsr__error *error);
 
 /* As tsr__sharding_check; the message also names the element type (0: left out). */
 tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtype,
@@ -183,12 +189,13 @@ tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtyp
 /* Whether two shardings place every array alike: equal canonical forms. */
 bool tsr__sharding_equal(const tsr_sharding *a, const tsr_sharding *b);
 
-/* Canonical form: axes of size 1 removed, rank 8; equal placements become equal bytes
- * (strict cleared). */
+/* Canonical form: axes of size 1 removed, also from sums, rank 8; equal placements become equal
+ * bytes (strict cleared). */
 tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding);
 
 /* Number of devices (positions) of a sharding: 1 when unplaced. */
 int tsr__positions(const tsr_sharding *sharding);
+/* The device at a position; the position itself where the mesh is abstract; -1 outside. */
 int tsr__position_device(const tsr_sharding *sharding, int position);
 
 /* The lowest position that holds the same part as `position`: replicas have equal leaders. */
