@@ -47,7 +47,10 @@ shell query "$weather" --devices cpu:8 --where 'temp > 90' \
 title "2. The same data from C, sharded over 8 devices"
 "$build/examples/weather" "$weather"
 
-title "3. The large example, drawn on the devices"
+title "3. Which device holds what: an array over a grid of eight"
+shell shard 'f32[8192,1024]@(data,model)' data=4,model=2
+
+title "4. The large example, drawn on the devices"
 rows=${TESSERA_DEMO_ROWS:-100000000}
 "$build/examples/large" "$rows"
 # The same pass by Polars, where there is one, as a line more of the last table.

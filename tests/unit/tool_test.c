@@ -481,7 +481,7 @@ TEST(demo_runs)
   CHECK(!strchr(out, '\r') && !strchr(out, '\033'));
   int lines = 0;
   for (const char *at = out; *at; at++) lines += *at == '\n';
-  CHECK(lines <= 90);
+  CHECK(lines <= 105);
   free(out);
 }
 
@@ -527,4 +527,25 @@ TEST(first_tries_are_told_what_to_write)
   prints("convert t.csv t.xyz --format csv", "");
   expect("query s.csv --format csv", 0, "1,2", "s.csv: fields are separated by ';'");
   expect("query t.csv --out t.parquet", 2, "", "(Parquet comes later)");
+}
+
+TEST(shardings_are_drawn)
+{
+  struct outcome o = run("shard 'f32[8192,1024]@(data,model)' data=4,model=2");
+  CHECK_STR(o.out, "┌───────┬───────┐\n│ CPU 0 │ CPU 1 │\n├───────┼───────┤\n│ CPU 2 │ CPU 3 │\n"
+                   "├───────┼───────┤\n│ CPU 4 │ CPU 5 │\n├───────┼───────┤\n│ CPU 6 │ CPU 7 │\n"
+                   "└───────┴───────┘\n"
+                   "each of the devices: f32[2048,512], 4 MiB\n"
+                   "the array: f32[8192,1024], 32 MiB on 8 devices\n");
+  free(o.out);
+  free(o.err);
+  expect("shard 'f32[10]@(x)' x=4", 0,
+         "the first device: f32[3], 12 bytes; the last: f32[2], 8 bytes", "");
+  expect("shard 'bool[9]' x=4", 0, "bool[9], 2 bytes, 4 copies of it on 4 devices", "");
+  expect("shard 'f32[8]@(x)' x=4 --width 13", 0, "[0:4]\n┌─────┬─────┐\n", "");
+  expect("shard 'f32[8]@(y)' x=4", 1, "", "tessera: spec \"(y)\": no axis 'y'; the mesh has x=4");
+  expect("shard 'f32[8]@(x)' x=0", 1, "", "tessera: mesh \"x=0\": axis 'x' has size 0");
+  expect("shard 'f99[8]' x=4", 1, "", "there is no element type 'f99'");
+  expect("shard 'f32[8]'", 2, "", "takes a type and a mesh, such as 'f32[8,8]@(x,-)' x=4,y=2");
+  expect("shard 'f32[8]' x=4 --rows 3", 2, "", "there is no option '--rows'");
 }

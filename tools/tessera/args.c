@@ -44,10 +44,9 @@ const tool_option tool_options[OPT_COUNT] = {
   [OPT_ROWS] = { "--rows", "N", NULL, "query schema", false,
                  "rows of a printed table, half from each end (default 20, in a file all; 0: "
                  "all)" },
-  [OPT_WIDTH] = { "--width", "N", NULL, "query schema", false,
-                  "characters a line of a printed table may take (default the terminal's, else any "
-                  "number; "
-                  "0: any number)" },
+  [OPT_WIDTH] = { "--width", "N", NULL, "query schema shard", false,
+                  "characters a line of a table or drawing may take (default the terminal's, else "
+                  "any number for a table, 80 for a drawing; 0: that too)" },
   [OPT_FROM] = { "--from", "FORMAT", "csv tsv json", READING, false,
                  "the format of the input where its name does not say" },
   [OPT_SEPARATOR] = { "--separator", "C", NULL, READING, false,
@@ -268,7 +267,9 @@ static bool check(tool_args *args)
 {
   const char *command = args->command;
   if (args->count[OPT_HELP]) return true;
-  if (strchr("qs", command[0]) && args->file_count == 0)
+  if (!strcmp(command, "shard") && args->file_count != 2)
+    return mistake(command, "takes a type and a mesh, such as 'f32[8,8]@(x,-)' x=4,y=2", NULL);
+  if (tool_takes(command, OPT_FORMAT) && args->file_count == 0)
     return mistake(command, "which file? (- is standard input)", NULL);
   if (!strcmp(command, "convert") && args->file_count < 2)
     return mistake(command, "takes the files to read, then the one to write", NULL);

@@ -34,6 +34,13 @@ const tool_command tool_commands[] = {
   { "schema", "FILE... [OPTIONS]", "the columns of files: types, nulls, distinct values, extremes",
     "Reads all rows; --quick looks at a sample of them and prints names and types only.",
     "  tessera schema weather.csv\n", tool_schema },
+  { "shard", "TYPE MESH [OPTIONS]", "draw which device holds which part of an array",
+    "TYPE is an element type, a shape and a spec: an axis, several joined by '+', or '-' for each "
+    "dim. MESH names axes with their sizes. Nothing is allocated: any number of devices can be "
+    "drawn.",
+    "  tessera shard 'f32[8192,1024]@(data,model)' data=4,model=2\n"
+    "  tessera shard 'bf16[33,512]@(-,x+y)' x=2,y=4 --width 60\n",
+    tool_shard },
   { "info", "[--devices cpu:N]", "the version, instruction set and devices", "", "", tool_info },
   { "completion", "bash|zsh|fish", "a completion script for a shell",
     "Prints a script that the shell can source.", "  source <(tessera completion bash)\n",

@@ -69,8 +69,7 @@ int tool_fail(const tsr_scope *s)
 
 /* ---- tables ---- */
 
-/* Characters a line of the terminal holds; 0: not a terminal. */
-static int terminal_width(FILE *out)
+int tool_terminal_width(FILE *out)
 {
   const char *columns = getenv("COLUMNS");
   struct winsize size;
@@ -79,7 +78,7 @@ static int terminal_width(FILE *out)
   return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-static bool wants_colour(FILE *out)
+bool tool_wants_colour(FILE *out)
 {
   const char *never = getenv("NO_COLOR"), *always = getenv("CLICOLOR_FORCE");
   const char *term = getenv("TERM");
@@ -91,14 +90,14 @@ static bool wants_colour(FILE *out)
 static tsr_status show_table(const tool_args *args, tsr_frame *df, const char *path)
 {
   bool terminal = !strcmp(path, "-");
-  int width = terminal ? terminal_width(stdout) : 0;
+  int width = terminal ? tool_terminal_width(stdout) : 0;
   if (args->width >= 0) width = args->width < INT_MAX ? (int)args->width : 0;
   tsr_show_opts opts = { .size = sizeof opts,
                          .rows = args->rows > 0                 ? args->rows
                                  : args->rows == 0 || !terminal ? -1
                                                                 : 20,
                          .width = width ? width : -1,
-                         .colour = terminal && wants_colour(stdout) };
+                         .colour = terminal && tool_wants_colour(stdout) };
   return tsr_frame_write_text_with(df, path, &opts, TSR_HERE);
 }
 

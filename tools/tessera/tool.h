@@ -7,7 +7,8 @@
  *   chain.c     files and options to a frame
  *   output.c    a frame to a table, CSV, JSON or Markdown, on the terminal or in a file
  *   progress.c  the progress line, interruptions and readers that went away
- *   commands.c  what each command does */
+ *   commands.c  what each command does with files
+ *   shard.c     drawings of shardings */
 #ifndef TOOL_H
 #define TOOL_H
 
@@ -105,6 +106,7 @@ int tool_info(const tool_args *args);
 int tool_query(const tool_args *args);
 int tool_schema(const tool_args *args);
 int tool_convert(const tool_args *args);
+int tool_shard(const tool_args *args);
 int tool_completion(const tool_args *args);
 int tool_man(const tool_args *args);
 
@@ -141,6 +143,11 @@ bool tool_has_extension(const char *path, const char *extension);
 
 /* Where --where names a column that a later option makes, says so. */
 void tool_note_order(const tool_args *args, const tsr_scope *s);
+
+/* Characters a line of the terminal holds; 0: not a terminal. */
+int tool_terminal_width(FILE *out);
+/* Whether colours are wanted there: a terminal that has them, or the environment says so. */
+bool tool_wants_colour(FILE *out);
 
 /* Writes the frame as --format and --out say. */
 int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s);
