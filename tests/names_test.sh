@@ -32,7 +32,6 @@ while read -r name; do
   esac
   case $name in
   tsr_scope_nest_at) ;; # tsr_scope_open of a scope
-  tsr_on_scope_with) ;; # tsr_on of a scope
   tsr_mesh_make_with) ;; # the text form is tsr_mesh_make, a function
   tsr_frame_text_with) ;; # so is tsr_frame_text
   *_at | *_with)

@@ -64,6 +64,12 @@ typedef struct tsr_mesh_opts {
   int64_t sizes[TSR_MAX_AXES];     /* at least 1 each */
   const int *devices;              /* device ids, row-major; NULL = 0, 1, 2, ... */
   bool abstract;                   /* sizes without devices, of any number up to 2^20 */
+  int grid_rank;                   /* how the devices are wired; 0 = not said: in order */
+  int64_t grid[TSR_MAX_AXES];      /* sizes of a torus, ids row-major, with as many devices */
+  bool split; /* an axis of the grid may go to several of the mesh, where whole ones do not fit */
+  bool ring;  /* positions next to each other are neighbours in the grid */
+  int64_t outer[TSR_MAX_AXES]; /* processes along each axis, 0 = 1: it divides the size, and the
+                                * grid is that of one process, as the mesh in it */
 } tsr_mesh_opts;
 
 /* Makes a mesh from text such as "data=4,model=2", over the first 8 devices in order. Never
@@ -73,7 +79,8 @@ typedef struct tsr_mesh_opts {
  * Local. */
 TSR_API tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text);
 
-/* Makes a mesh from options; as tsr_mesh_make. Local. */
+/* Makes a mesh from options; as tsr_mesh_make. With a grid, the last axis of the mesh takes axes of
+ * the grid first, several whole ones where it can. Local. */
 TSR_API tsr_mesh *tsr_mesh_make_with(tsr_runtime *rt, const tsr_mesh_opts *opts);
 
 /* Makes a mesh of sizes without devices, as many as the text says: shardings, index maps and
@@ -156,8 +163,8 @@ TSR_API tsr_sharding tsr_on_dims(const tsr_mesh *mesh, int rank, const char *con
 
 /* As tsr_on_with on the default mesh of a scope; the macro tsr_on takes either. Where no scope
  * around has one, a text that names axes is bad. Local. */
-TSR_API tsr_sharding tsr_on_scope_with(const tsr_scope *scope, const char *spec,
-                                       const tsr_on_opts *opts);
+TSR_API tsr_sharding tsr_on_scope(const tsr_scope *scope, const char *spec,
+                                  const tsr_on_opts *opts);
 
 /* Returns the sharding that keeps everything on one device of the runtime. Local. */
 TSR_API tsr_sharding tsr_on_device(tsr_runtime *rt, int device);
@@ -254,8 +261,8 @@ TSR_API TSR_MUST_USE tsr_status tsr_type_parse_at(tsr_scope *scope, const tsr_me
 /* clang-format off */
 #define TSR_ON_(place, spec, ...)                                            \
   _Generic((place),                                                          \
-      tsr_scope *: tsr_on_scope_with,                                        \
-      const tsr_scope *: tsr_on_scope_with,                                  \
+      tsr_scope *: tsr_on_scope,                                        \
+      const tsr_scope *: tsr_on_scope,                                  \
       default: tsr_on_with)((place), (spec), &(tsr_on_opts){ __VA_ARGS__ })
 /* clang-format on */
 /* tsr_visualize_sharding(s, sharding, shape), (..., .colour = true) */

@@ -134,12 +134,12 @@ static void write_draft(struct draft *draft)
   tsr__quote(text, n, draft->text);
 }
 
-static tsr_status take_opts(const tsr_mesh_opts *given, struct draft *draft, tsr__error *error)
+static tsr_status take_opts(const tsr_mesh_opts *given, tsr_mesh_opts *opts, struct draft *draft,
+                            tsr__error *error)
 {
-  tsr_mesh_opts own = { .size = sizeof own }, *opts = &own;
   if (!given)
     return tsr__error_set(error, TSR_EARG, "a mesh needs its axes, but the options are NULL");
-  if (tsr__take_opts("tsr_mesh_make_with", given, &own, sizeof own, error)) return error->status;
+  if (tsr__take_opts("tsr_mesh_make_with", given, opts, sizeof *opts, error)) return error->status;
   if (opts->axis_count < 1 || opts->axis_count > TSR_MAX_AXES)
     return tsr__error_set(error, TSR_EARG, "a mesh has 1 to %d axes, not %d", TSR_MAX_AXES,
                           opts->axis_count);
@@ -469,6 +469,35 @@ static tsr_mesh *make_text(tsr_runtime *rt, const char *text, bool abstract)
   return mesh_of(rt, &draft, &error);
 }
 
+/* Whether options say how devices are wired. */
+static bool wired(const tsr_mesh_opts *opts)
+{
+  bool outer = false;
+  for (int a = 0; a < TSR_MAX_AXES; a++) outer |= opts->outer[a] != 0;
+  return opts->grid_rank || opts->ring || opts->split || outer;
+}
+
+/* As mesh_of, with the devices in the order of their wires. */
+static tsr_mesh *mesh_in_order(tsr_runtime *rt, const tsr_mesh_opts *opts, struct draft *draft,
+                               tsr__error *error)
+{
+  tsr__topology *topology = tsr__topology_of(rt);
+  size_t bytes = (size_t)topology->device_count * sizeof(int);
+  if (error->status || check_draft(topology, draft, error)) return mesh_of(rt, draft, error);
+  if (draft->devices || draft->abstract)
+    tsr__error_set(error, TSR_EARG,
+                   "mesh \"%s\": wires say the order of its devices; leave out the list of "
+                   "devices, and .abstract",
+                   draft->text);
+  int *devices = tsr__new(&rt->heap, bytes);
+  if (!devices) return (tsr_mesh *)&memory_mesh;
+  draft->devices = devices;
+  if (!error->status) tsr__mesh_order(opts, draft->device_count, devices, error);
+  tsr_mesh *mesh = mesh_of(rt, draft, error);
+  tsr__del(&rt->heap, devices, bytes);
+  return mesh;
+}
+
 tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text)
 {
   return make_text(rt, text, false);
@@ -486,8 +515,9 @@ tsr_mesh *tsr_mesh_make_with(tsr_runtime *rt, const tsr_mesh_opts *opts)
 
   if (!rt) return NULL;
   if (!tsr__topology_of(rt)) return (tsr_mesh *)&closed_mesh;
-  take_opts(opts, &draft, &error);
-  return mesh_of(rt, &draft, &error);
+  tsr_mesh_opts own = { .size = sizeof own };
+  take_opts(opts, &own, &draft, &error);
+  return wired(&own) ? mesh_in_order(rt, &own, &draft, &error) : mesh_of(rt, &draft, &error);
 }
 
 tsr_mesh *tsr_mesh_default(tsr_runtime *rt, const char *axis)

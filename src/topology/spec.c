@@ -293,7 +293,7 @@ tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const tsr_on_op
   return out;
 }
 
-tsr_sharding tsr_on_scope_with(const tsr_scope *scope, const char *spec, const tsr_on_opts *opts)
+tsr_sharding tsr_on_scope(const tsr_scope *scope, const char *spec, const tsr_on_opts *opts)
 {
   const tsr_mesh *mesh = tsr_scope_mesh(scope);
   tsr_sharding out = tsr_on_with(mesh, spec, opts);

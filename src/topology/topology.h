@@ -133,6 +133,9 @@ struct tsr_mesh {
 /* A bad mesh with that error, owned by the runtime: what a bad spec lies on. Never NULL. */
 const tsr_mesh *tsr__mesh_bad(tsr_runtime *rt, const tsr__error *error);
 
+/* Writes the `count` devices of a mesh whose options say how they are wired. */
+tsr_status tsr__mesh_order(const tsr_mesh_opts *opts, int count, int *out, tsr__error *error);
+
 /* Whether a byte may stand in an axis name: letters, digits and '_' of ASCII. */
 static inline bool tsr__axis_byte(unsigned char c)
 {
