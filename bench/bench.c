@@ -158,6 +158,8 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "tool.start") == 0) return bench_tool_start(tool);
   if (strcmp(name, "csv.read") == 0) return bench_csv(false);
   if (strcmp(name, "csv.agg") == 0) return bench_csv(true);
+  if (strncmp(name, "arrays.1dev", 11) == 0) return bench_arrays(1, name[11] ? name + 12 : NULL);
+  if (strncmp(name, "arrays.8dev", 11) == 0) return bench_arrays(8, name[11] ? name + 12 : NULL);
   if (strncmp(name, "group", 5) == 0) return bench_groups(name);
   if (strncmp(name, "sort", 4) == 0) return bench_sorts(name);
   if (strncmp(name, "join", 4) == 0) return bench_joins(name);
@@ -205,7 +207,9 @@ int main(int argc, char **argv)
                                        "csv.agg",
                                        "group",
                                        "sort",
-                                       "join" };
+                                       "join",
+                                       "arrays.1dev",
+                                       "arrays.8dev" };
   if (argc > 1 && strcmp(argv[1], "--start") == 0) return start_child();
   signal(SIGPIPE, SIG_IGN);
   printf("%-16s %10s %-4s %-18s %10s %8s %8s\n", "name", "ours", "", "peer-name", "peer", "ratio",

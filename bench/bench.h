@@ -63,5 +63,7 @@ int bench_groups(const char *only);
 int bench_sorts(const char *only);
 int bench_joins(const char *only);
 int bench_generated(void);
+/* `only` names one program; NULL: all. */
+int bench_arrays(int devices, const char *only);
 
 #endif
