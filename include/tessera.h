@@ -6,6 +6,7 @@
 #include "tessera/arrow.h"
 #include "tessera/base.h"
 #include "tessera/frame.h"
+#include "tessera/indexing.h"
 #include "tessera/inspect.h"
 #include "tessera/io.h"
 #include "tessera/read.h"

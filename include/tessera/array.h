@@ -132,11 +132,6 @@ TSR_API tsr_array *tsr_cast_at(tsr_array *a, tsr_dtype dtype, const char *site);
 TSR_API tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b,
                                 const char *site);
 
-/* Elements of `a` along `dim` at the integer `indices`: shape a.dims[..dim] + indices.dims +
- * a.dims[dim+1..]. Negative indices count from the end; one out of range fails the terminal with
- * TSR_EVALUE. Local. */
-TSR_API tsr_array *tsr_take_at(tsr_array *a, tsr_array *indices, int dim, const char *site);
-
 /* ---- along a dim ----------------------------------------------------------------------- */
 
 /* The sums of all elements up to each along `dim`, that one included; integers and bools as i64
@@ -166,13 +161,6 @@ TSR_API tsr_array *tsr_top_k_at(tsr_array *a, int64_t count, int dim, const char
 
 /* Where the elements that tsr_top_k gives were along `dim`, as i64. Local. */
 TSR_API tsr_array *tsr_arg_top_k_at(tsr_array *a, int64_t count, int dim, const char *site);
-
-/* `a` and, added to it, each element of `updates` (the shape that tsr_take gives at `indices`) at
- * its place along `dim`. Several may go to one place: sums of floats are exact and rounded once,
- * integers wrap. Negative indices count from the end; one out of range fails the terminal with
- * TSR_EVALUE. Local. */
-TSR_API tsr_array *tsr_scatter_add_at(tsr_array *a, tsr_array *indices, tsr_array *updates, int dim,
-                                      const char *site);
 
 /* Products of matrices: [..., m, k] times [..., k, n] is [..., m, n], the dims before being equal.
  * An element is a chain of fused multiply-adds by ascending k (docs/NUMERICS.md); integers wrap.
@@ -365,7 +353,6 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_cast(a, dtype) tsr_cast_at((a), (dtype), TSR_HERE)
 #define tsr_where(condition, a, b) \
   tsr_where_at((condition), TSR_OPERAND(a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_take(a, indices, dim) tsr_take_at((a), (indices), (dim), TSR_HERE)
 
 #define tsr_cumsum(a, dim) tsr_cumsum_at((a), (dim), TSR_HERE)
 #define tsr_cumprod(a, dim) tsr_cumprod_at((a), (dim), TSR_HERE)
@@ -375,8 +362,6 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_argsort(a, dim) tsr_argsort_at((a), (dim), TSR_HERE)
 #define tsr_top_k(a, count, dim) tsr_top_k_at((a), (count), (dim), TSR_HERE)
 #define tsr_arg_top_k(a, count, dim) tsr_arg_top_k_at((a), (count), (dim), TSR_HERE)
-#define tsr_scatter_add(a, indices, updates, dim) \
-  tsr_scatter_add_at((a), (indices), (updates), (dim), TSR_HERE)
 #define tsr_matmul(a, b) tsr_matmul_at((a), (b), TSR_HERE)
 #define TSR_RANGE(start, stop) ((tsr_range){ (start), (stop), 1 })
 #define TSR_STEPS(start, stop, step) ((tsr_range){ (start), (stop), (step) })

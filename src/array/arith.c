@@ -172,13 +172,6 @@ tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b, cons
   return tsr__make(scope, TSR__OP_WHERE, TSR__IN(condition, left, right), &(tsr__ask){ 0 }, site);
 }
 
-tsr_array *tsr_take_at(tsr_array *a, tsr_array *indices, int dim, const char *site)
-{
-  if (a && dim < 0 && dim >= -a->shape.rank) dim += a->shape.rank;
-  return tsr__make(NULL, TSR__OP_TAKE, TSR__IN(a, indices),
-                   &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = dim) }, site);
-}
-
 /* ---- placing ---- */
 
 tsr_array *tsr_reshard_at(tsr_array *a, tsr_sharding sharding, const char *site)

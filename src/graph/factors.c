@@ -63,7 +63,8 @@ static int span_of(const tsr__factors *f, char letter, int rank, int d)
   switch (letter) {
   case '.': return rank - d;
   case 'a': return tsr__dim_of(f->program, f->node);
-  case 'b': return rank - tsr__dim_of(f->program, f->node) - 1;
+  case 'b': return rank - tsr__dim_of(f->program, f->node) - tsr__more_of(f->program, f->node) - 1;
+  case 't': return 1 + tsr__more_of(f->program, f->node);
   case 's': return rank;
   case 'g': return rank - 2;
   default: return 1;

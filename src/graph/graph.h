@@ -55,6 +55,7 @@ enum tsr__shape_rule {
   TSR__SH_FIRST,
   TSR__SH_LIST,
   TSR__SH_TAKE,
+  TSR__SH_TAKE_ALONG,
   TSR__SH_SEARCH,
   TSR__SH_FILTER,
   TSR__SH_EVEN,
@@ -118,7 +119,8 @@ extern const tsr__opinfo tsr__ops[TSR__OPS];
 /* Operand 0 is looked into: whole on every device that looks. */
 static inline bool tsr__has_table(int op)
 {
-  return tsr__ops[op].shape_rule == TSR__SH_TAKE || tsr__ops[op].shape_rule == TSR__SH_SEARCH;
+  int rule = tsr__ops[op].shape_rule;
+  return rule == TSR__SH_TAKE || rule == TSR__SH_TAKE_ALONG || rule == TSR__SH_SEARCH;
 }
 
 /* Computed of positions and numbers alone, so it can be made anywhere. */
@@ -154,6 +156,9 @@ enum tsr__attr_family {
   TSR__ATTR_SLICE,
   TSR__ATTR_ORDER,
   TSR__ATTR_PAD,
+  TSR__ATTR_SPAN,
+  TSR__ATTR_SCATTER,
+  TSR__ATTR_WITHIN,
   TSR__ATTR_FAMILIES
 };
 
@@ -189,6 +194,22 @@ typedef struct tsr__order_attr {
 typedef struct tsr__pad_attr {
   int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK]; /* elements before and after each dim */
 } tsr__pad_attr;
+
+typedef struct tsr__span_attr {
+  int64_t dim, more; /* the dim, and so many behind it, are one: an index counts through them */
+} tsr__span_attr;
+
+typedef struct tsr__scatter_attr {
+  int64_t dim, more; /* as of tsr__span_attr */
+  int64_t how;       /* tsr_scatter_how */
+  int64_t drops;     /* an index out of range is left out, instead of an error */
+} tsr__scatter_attr;
+
+typedef struct tsr__within_attr {
+  int64_t size;     /* of the dim that the indices are of */
+  int64_t dim;      /* which one that is, */
+  int64_t scatters; /* and of whom: tsr_gather, tsr_scatter_nd */
+} tsr__within_attr;
 
 /* The size of a family's struct, and one of zeros. */
 typedef struct tsr__attr_info {
@@ -510,6 +531,14 @@ static inline int tsr__index_of(const tsr__program *program, const tsr__gnode *n
 static inline int tsr__dim_of(const tsr__program *program, const tsr__gnode *node)
 {
   return (int)((const tsr__dim_attr *)(const void *)(program->attrs + node->attr))->dim;
+}
+
+/* How many dims behind tsr__dim_of are one with it. */
+static inline int tsr__more_of(const tsr__program *program, const tsr__gnode *node)
+{
+  int family = tsr__ops[node->op].attr;
+  if (family != TSR__ATTR_SPAN && family != TSR__ATTR_SCATTER) return 0;
+  return (int)((const tsr__span_attr *)(const void *)(program->attrs + node->attr))->more;
 }
 
 /* The node that is operand `i` of another; -1: it has none there. */

@@ -9,40 +9,9 @@
  *
  * A dim known at run time (TSR__DYNAMIC) meets another such dim or a 1; whether two of them are
  * the same rows is checked when the program runs. Outputs are untouched on failure. */
-#include "graph/graph.h"
+#include "graph/infer_inner.h"
 
 #include <stdio.h>
-
-/* ---- words for messages ---- */
-
-typedef struct type_text {
-  char text[160];
-} type_text;
-
-static int64_t dim_of(const tsr__type *type, int dim)
-{
-  return type->ragged && !dim ? TSR__DYNAMIC : type->dims[dim];
-}
-
-static tsr_shape shape_of(const tsr__type *type)
-{
-  tsr_shape shape = { .rank = type->rank };
-  for (int d = 0; d < type->rank; d++) shape.dims[d] = dim_of(type, d);
-  return shape;
-}
-
-/* The dtype of an operand that may be left out: then 0. */
-static tsr_dtype dtype_at(tsr__types in, int i)
-{
-  return i < in.count ? (tsr_dtype)in.at[i].dtype : 0;
-}
-
-static type_text text_of(const tsr__type *type)
-{
-  type_text out;
-  tsr_type_text((tsr_dtype)type->dtype, shape_of(type), type->sharding, out.text, sizeof out.text);
-  return out;
-}
 
 /* A mistake that was found without knowing the operation. */
 static tsr_status named(tsr__op op, const tsr__error *found, tsr__error *error)
@@ -125,13 +94,12 @@ static tsr_status wants_choice(tsr__op op, tsr__types in, uint8_t *want, tsr__er
   return TSR_OK;
 }
 
-/* What is added, and to what, meet in one number's dtype. */
+/* What is put, and where, meet in one dtype. */
 static tsr_status scatter_dtypes(tsr__op op, tsr__types in, uint8_t *want, tsr__error *error)
 {
   tsr_dtype meet = tsr__promote(dtype_at(in, 0), dtype_at(in, 2));
   if (!tsr__dtype_integer(dtype_at(in, 1)))
     return dtype_error(op, &in.at[1], "the index ", "an integer", error);
-  if (meet == TSR_BOOL) return dtype_error(op, &in.at[0], "the operand ", "a number", error);
   want[0] = want[2] = (uint8_t)meet;
   want[1] = TSR_I64;
   return TSR_OK;
@@ -340,32 +308,6 @@ static tsr_status reduce_shape(tsr__op op, tsr__types in, const tsr__reduce_attr
   return TSR_OK;
 }
 
-static tsr_status take_shape(tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
-                             tsr__error *error)
-{
-  const tsr__type *table = &in.at[0], *index = &in.at[1];
-  int dim = (int)attr->dim, rank = table->rank - 1 + index->rank;
-  if (attr->dim < 0 || attr->dim >= table->rank)
-    return tsr__error_set(error, TSR_EARG, "tsr_take: dim %d of %s; its dims are -%d..%d", dim,
-                          text_of(table).text, table->rank, table->rank - 1);
-  if (rank > TSR_MAX_RANK)
-    return tsr__error_set(error, TSR_ESHAPE,
-                          "tsr_take: %s at indices %s would have %d dims, the most is %d",
-                          text_of(table).text, text_of(index).text, rank, TSR_MAX_RANK);
-  if (dim > 0 && index->rank > 0 && dim_of(index, 0) == TSR__DYNAMIC)
-    return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "tsr_take: %s along dim %d at indices whose number is known only at run "
-                          "time; take along dim 0",
-                          text_of(table).text, dim);
-  tsr_shape shape = { .rank = rank };
-  int at = 0;
-  for (int d = 0; d < dim; d++) shape.dims[at++] = dim_of(table, d);
-  for (int d = 0; d < index->rank; d++) shape.dims[at++] = dim_of(index, d);
-  for (int d = dim + 1; d < table->rank; d++) shape.dims[at++] = dim_of(table, d);
-  *out = shape;
-  return TSR_OK;
-}
-
 /* A device routine works on whole shards, so their sizes must be known when it is planned. */
 static tsr_status check_known(tsr__op op, tsr__types in, tsr__error *error)
 {
@@ -379,8 +321,8 @@ static tsr_status check_known(tsr__op op, tsr__types in, tsr__error *error)
   return TSR_OK;
 }
 
-static tsr_status along_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
-                              tsr__error *error)
+tsr_status tsr__along_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
+                            tsr__error *error)
 {
   const tsr__type *x = &in.at[0];
   int64_t dim = attr->dim, rank = x->rank;
@@ -397,33 +339,11 @@ static tsr_status top_shape(tsr__op op, tsr__types in, const tsr__top_attr *attr
 {
   const tsr__type *x = &in.at[0];
   tsr__dim_attr dim = { attr->dim };
-  if (along_shape(op, in, &dim, out, error)) return error->status;
+  if (tsr__along_shape(op, in, &dim, out, error)) return error->status;
   if (attr->count >= 0 && attr->count <= dim_of(x, (int)attr->dim)) return TSR_OK;
   return tsr__error_set(error, TSR_EARG, "tsr_%s: %lld elements along dim %lld of %s",
                         tsr__ops[op].name, (long long)attr->count, (long long)attr->dim,
                         text_of(x).text);
-}
-
-static tsr_status scatter_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr,
-                                tsr_shape *out, tsr__error *error)
-{
-  const tsr__type *x = &in.at[0], *at = &in.at[1], *updates = &in.at[2];
-  if (along_shape(op, in, attr, out, error)) return error->status;
-  int rank = x->rank - 1 + at->rank, dim = (int)attr->dim;
-  bool fits = updates->rank == rank;
-  for (int d = 0; fits && d < rank; d++) {
-    int behind = d - at->rank + 1;
-    int64_t size = d < dim              ? dim_of(x, d)
-                   : d < dim + at->rank ? dim_of(at, d - dim)
-                                        : dim_of(x, behind);
-    fits = dim_of(updates, d) == size;
-  }
-  if (fits) return TSR_OK;
-  return tsr__error_set(error, TSR_ESHAPE,
-                        "tsr_%s: the updates are %s, expected what tsr_take gives of %s along dim "
-                        "%d at %s",
-                        tsr__ops[op].name, text_of(updates).text, text_of(x).text, dim,
-                        text_of(at).text);
 }
 
 static tsr_status matmul_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
@@ -711,14 +631,15 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
 {
   if (tsr__ops[op].lowering == TSR__LOW_ROUTINE && check_known(op, in, error)) return error->status;
   switch (tsr__ops[op].shape_rule) {
-  case TSR__SH_ALONG: return along_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_ALONG: return tsr__along_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_TOP: return top_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_SCATTER: return scatter_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_SCATTER: return tsr__scatter_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_MATMUL: return matmul_shape(op, in, out, error);
   case TSR__SH_ELEMENT: return element_shape(op, in, 0, out, error);
   case TSR__SH_SEARCH: return search_shape(op, in, out, error);
   case TSR__SH_REDUCE: return reduce_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_TAKE: return take_shape(in, attr_of(op, ask), out, error);
+  case TSR__SH_TAKE: return tsr__take_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_TAKE_ALONG: return tsr__take_along_shape(in, attr_of(op, ask), out, error);
   case TSR__SH_FILTER: return filter_shape(op, in, out, error);
   case TSR__SH_EVEN: return rows_shape(op, in, out, error);
   case TSR__SH_LIST: return list_shape(op, in, out, error);

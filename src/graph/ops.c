@@ -11,6 +11,10 @@ _Static_assert(sizeof(tsr__slice_attr) == 24 * TSR_MAX_RANK &&
                    sizeof(tsr__pad_attr) == 16 * TSR_MAX_RANK,
                "nor in those of views");
 
+_Static_assert(sizeof(tsr__span_attr) == 16 && sizeof(tsr__scatter_attr) == 32 &&
+                   sizeof(tsr__within_attr) == 24,
+               "nor in those of indexing");
+
 static const tsr__reduce_attr no_reduce;
 static const tsr__dim_attr no_dim;
 static const tsr__top_attr no_top;
@@ -18,6 +22,9 @@ static const tsr__index_attr no_index;
 static const tsr__slice_attr no_slice;
 static const tsr__order_attr no_order;
 static const tsr__pad_attr no_pad;
+static const tsr__span_attr no_span;
+static const tsr__scatter_attr no_scatter;
+static const tsr__within_attr no_within;
 
 const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_NONE] = { 0, NULL },
@@ -28,6 +35,9 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_SLICE] = { sizeof no_slice, &no_slice },
   [TSR__ATTR_ORDER] = { sizeof no_order, &no_order },
   [TSR__ATTR_PAD] = { sizeof no_pad, &no_pad },
+  [TSR__ATTR_SPAN] = { sizeof no_span, &no_span },
+  [TSR__ATTR_SCATTER] = { sizeof no_scatter, &no_scatter },
+  [TSR__ATTR_WITHIN] = { sizeof no_within, &no_within },
 };
 
 /* Columns of a row. */

@@ -99,11 +99,33 @@ static void add_pad(const tsr__program *program, const tsr__gnode *node, tsr__te
     tsr__text_add(out, ", %lld+%lld", (long long)attr->low[d], (long long)attr->high[d]);
 }
 
+static void add_span(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  int more = tsr__more_of(program, node);
+  add_dim(program, node, out);
+  if (more) tsr__text_add(out, "..%d", tsr__dim_of(program, node) + more);
+}
+
+static void add_scatter(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  static const char *const hows[] = { "set", "add", "mul", "min", "max" };
+  const tsr__scatter_attr *attr = (const void *)(program->attrs + node->attr);
+  add_span(program, node, out);
+  tsr__text_add(out, ", %s%s", hows[attr->how], attr->drops ? ", drop" : "");
+}
+
+static void add_within(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  const tsr__within_attr *attr = (const void *)(program->attrs + node->attr);
+  tsr__text_add(out, ", %lld", (long long)attr->size);
+}
+
 /* What stands in the parentheses behind a node's operands; NULL: nothing. */
 static void (*const attributes[TSR__ATTR_FAMILIES])(const tsr__program *, const tsr__gnode *,
                                                     tsr__text *) = {
-  [TSR__ATTR_REDUCE] = add_reduce, [TSR__ATTR_DIM] = add_dim, [TSR__ATTR_SLICE] = add_slice,
-  [TSR__ATTR_ORDER] = add_order,   [TSR__ATTR_PAD] = add_pad,
+  [TSR__ATTR_REDUCE] = add_reduce,   [TSR__ATTR_DIM] = add_dim,       [TSR__ATTR_SLICE] = add_slice,
+  [TSR__ATTR_ORDER] = add_order,     [TSR__ATTR_PAD] = add_pad,       [TSR__ATTR_SPAN] = add_span,
+  [TSR__ATTR_SCATTER] = add_scatter, [TSR__ATTR_WITHIN] = add_within,
 };
 
 /* ---- nodes ---- */

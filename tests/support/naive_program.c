@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernel/exact/exact.h"
+#include "tessera/indexing.h"
 
 /* ---- elements ---- */
 
@@ -701,23 +702,46 @@ static void sort(const tsr__program *program, int n, cell **value)
   }
 }
 
-/* Each place takes what is there and all updates that go there, in one sum. */
-static void scatter_add(const tsr__program *program, int n, cell **value)
+/* What a scatter makes of what is there and of one more. */
+static cell scattered(int64_t how, int dtype, cell now, cell x)
+{
+  tsr__op op = how == TSR_SCATTER_MIN ? TSR__OP_MINIMUM : TSR__OP_MAXIMUM;
+  if (how == TSR_SCATTER_SET) return x;
+  if (how == TSR_SCATTER_ADD) return whole(dtype, (wide)now.i + x.i);
+  if (how != TSR_SCATTER_MUL) return naive_element(op, dtype, 2, (const cell[]){ now, x });
+  if (naive_is_real(dtype)) return (cell){ .f = now.f * x.f };
+  return whole(dtype, (wide)((uwide)now.i * (uwide)x.i));
+}
+
+/* Each place takes what is there and all updates that go there, in their order. */
+static void scatter(const tsr__program *program, int n, cell **value)
 {
   const tsr__gnode *g = &program->nodes[n], *at = &program->nodes[tsr__in(program, g, 1)];
+  const tsr__scatter_attr *attr = (const void *)(program->attrs + g->attr);
+  bool sums = attr->how == TSR_SCATTER_ADD && naive_is_real(g->dtype);
   const cell *index = value[tsr__in(program, g, 1)], *update = value[tsr__in(program, g, 2)];
   lines l = lines_of(program, g, value);
   int64_t count = count_of(at);
   tsr__gnode sum = { .op = TSR__OP_SUM, .dtype = g->dtype };
+  for (int64_t d = attr->dim + 1; d <= attr->dim + attr->more; d++) {
+    l.along *= g->dims[d];
+    l.after /= g->dims[d] ? g->dims[d] : 1;
+  }
   for (int64_t i = 0; i < count_of(g); i++) {
     int64_t b = i / l.after / l.along, k = i / l.after % l.along, a = i % l.after;
     pile p = { .n = 0 };
-    pile_add(&p, TSR__OP_SUM, g->dtype, l.in[i]);
+    cell now = l.in[i];
+    pile_add(&p, TSR__OP_SUM, g->dtype, now);
     for (int64_t j = 0; j < count; j++) {
       int64_t place = index[j].i < 0 ? index[j].i + l.along : index[j].i;
-      if (place == k) pile_add(&p, TSR__OP_SUM, g->dtype, update[(b * count + j) * l.after + a]);
+      cell x = update[(b * count + j) * l.after + a];
+      if (place != k) continue;
+      if (sums) pile_add(&p, TSR__OP_SUM, g->dtype, x);
+      else now = scattered(attr->how, g->dtype, now, x);
     }
-    value[n][i] = pile_result(&p, &sum, 0, g->dtype);
+    value[n][i] = sums                      ? pile_result(&p, &sum, 0, g->dtype)
+                  : naive_is_real(g->dtype) ? real(g->dtype, now.f)
+                                            : now;
   }
 }
 
@@ -761,7 +785,7 @@ void naive_program(const tsr__program *program, cell **value)
     else if (g->op == TSR__OP_CUMPROD) cumulate(program, n, TSR__OP_PROD, value);
     else if (g->op == TSR__OP_CUMMAX) cumulate(program, n, TSR__OP_MAX, value);
     else if (g->op == TSR__OP_CUMMIN) cumulate(program, n, TSR__OP_MIN, value);
-    else if (g->op == TSR__OP_SCATTER_ADD) scatter_add(program, n, value);
+    else if (g->op == TSR__OP_SCATTER) scatter(program, n, value);
     else if (g->op == TSR__OP_MATMUL) matmul(program, n, value);
     else if (g->result_count) continue; /* its results are computed where they are taken out */
     else if (g->op == TSR__OP_RESULT) sort(program, n, value);

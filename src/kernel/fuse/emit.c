@@ -294,8 +294,15 @@ static tsr__kval emit_take(emit *e, int n)
   const tsr__gnode *g = node_of(e, n);
   tsr__sourceinfo info = { .input = tsr__kbuild_input(&e->build, in_of(e, g, 0)),
                            .dim = tsr__dim_of(e->program, g),
-                           .span = node_of(e, in_of(e, g, 1))->rank };
+                           .span = tsr__ops[g->op].shape_rule == TSR__SH_TAKE_ALONG
+                                       ? 1
+                                       : node_of(e, in_of(e, g, 1))->rank };
   return source(e, n, TSR__K_TAKE, info, spread_out(e, operand(e, n, 1)).slot);
+}
+
+static tsr__kval emit_within(emit *e, int n)
+{
+  return source(e, n, TSR__K_WITHIN, (tsr__sourceinfo){ 0 }, spread_out(e, operand(e, n, 0)).slot);
 }
 
 static tsr__kval emit_search(emit *e, int n)

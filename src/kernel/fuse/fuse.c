@@ -52,7 +52,7 @@ static bool uniform(const tsr__fusion *f, int n)
   const tsr__gnode *g = &f->program->nodes[n];
   if (g->op == TSR__OP_CONST) return true;
   if (!f->fact[n].tile) return single(g);
-  if (tsr__has_table(g->op)) return false;
+  if (tsr__has_table(g->op) || tsr__ops[g->op].attr == TSR__ATTR_WITHIN) return false;
   if (tsr__is_source(g->op)) return g->in_count > 0; /* a number everywhere, or positions */
   if (is_view(g) && g->in_count > 1) return false;
   bool all = true;

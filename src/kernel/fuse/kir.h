@@ -37,7 +37,7 @@
   X(sigmoid, 1) X(gelu, 1) X(pow, 2) X(atan2, 2) X(hypot, 2) X(logaddexp, 2)
 #define TSR__KOP_SPECIAL(X)                                                                       \
   X(LOAD, "load", 0) X(IOTA, "iota", 0) X(UNIFORM, "uniform", 0) X(TAKE, "take", 1)               \
-  X(SEARCH, "search", 1) X(REDUCE, "reduce", 3)
+  X(SEARCH, "search", 1) X(WITHIN, "within", 1) X(REDUCE, "reduce", 3)
 /* clang-format on */
 
 typedef enum tsr__kop {

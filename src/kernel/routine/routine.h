@@ -19,12 +19,13 @@ typedef tsr_status tsr__routine_fn(const tsr__call *call, tsr__error *error);
 
 tsr__routine_fn tsr__cpu_call; /* picks by the node's op */
 tsr__routine_fn tsr__routine_cumsum, tsr__routine_cumprod, tsr__routine_cummax, tsr__routine_cummin,
-    tsr__routine_sort, tsr__routine_scatter_add, tsr__routine_matmul;
+    tsr__routine_sort, tsr__routine_scatter, tsr__routine_matmul;
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 typedef struct tsr__strip {
   const tsr__call *call;
+  const struct tsr__line_work *work;
   const tsr__call_part *part;
   int64_t along, after; /* of the shard */
   int64_t at;           /* its first element, in elements of the shard */
@@ -47,6 +48,7 @@ static inline bool tsr__strip_goes_on(const tsr__strip *strip, int64_t *left)
 typedef struct tsr__line_work {
   int64_t width; /* the most lines of a strip */
   size_t room;   /* bytes that a strip needs */
+  int more;      /* so many dims behind the node's are one with it */
   /* TSR_OK, or TSR_ENOMEM; asks `progress` now and then where lines are long. */
   tsr_status (*fn)(const tsr__strip *strip);
 } tsr__line_work;

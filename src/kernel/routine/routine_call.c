@@ -26,12 +26,20 @@ tsr_status tsr__cpu_call(const tsr__call *call, tsr__error *error)
   return routines[tsr__call_node(call)->op](call, error);
 }
 
+/* Of dims dim .. last as one. */
+static tsr__sides sides_over(const tsr__shard *shard, int rank, int dim, int last)
+{
+  tsr__sides sides = { 1, 1, 1 };
+  for (int d = 0; d < rank; d++) {
+    int64_t *side = d < dim ? &sides.before : d > last ? &sides.after : &sides.along;
+    *side *= shard->box.size[d];
+  }
+  return sides;
+}
+
 tsr__sides tsr__sides_of(const tsr__shard *shard, int rank, int dim)
 {
-  tsr__sides sides = { 1, shard->box.size[dim], 1 };
-  for (int d = 0; d < dim; d++) sides.before *= shard->box.size[d];
-  for (int d = dim + 1; d < rank; d++) sides.after *= shard->box.size[d];
-  return sides;
+  return sides_over(shard, rank, dim, dim);
 }
 
 #define LOAD(T, VALUE)                                        \
@@ -63,9 +71,14 @@ typedef struct line_job {
   tsr__progress progress;
 } line_job;
 
+static tsr__sides sides_of(const line_job *job, int part)
+{
+  return sides_over(&job->call->parts[part].in[0], job->rank, job->dim, job->dim + job->work->more);
+}
+
 static int64_t strips_of(const line_job *job, int part)
 {
-  tsr__sides sides = tsr__sides_of(&job->call->parts[part].in[0], job->rank, job->dim);
+  tsr__sides sides = sides_of(job, part);
   if (!sides.along) return 0;
   return sides.before * ((sides.after + job->work->width - 1) / job->work->width);
 }
@@ -74,11 +87,12 @@ static int64_t strips_of(const line_job *job, int part)
 static void run_strips(line_job *job, int part, int64_t first, int worker)
 {
   tsr_runtime *rt = job->call->rt;
-  tsr__sides sides = tsr__sides_of(&job->call->parts[part].in[0], job->rank, job->dim);
+  tsr__sides sides = sides_of(job, part);
   int64_t width = job->work->width, across = (sides.after + width - 1) / width;
   int64_t all = sides.before * across, end = all - first < job->strips ? all : first + job->strips;
   tsr__scratch *scratch = tsr__scratch_take(rt, job->work->room + 64);
   tsr__strip strip = { .call = job->call,
+                       .work = job->work,
                        .part = &job->call->parts[part],
                        .along = sides.along,
                        .after = sides.after,
@@ -115,7 +129,8 @@ tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr
                    .rank = x->rank,
                    .dim = tsr__dim_of(call->program, node),
                    .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
-  int64_t all = 0, tasks = 0, strip = x->dims[job.dim] * work->width;
+  int64_t all = 0, tasks = 0, strip = work->width;
+  for (int d = job.dim; d <= job.dim + work->more; d++) strip *= x->dims[d];
   job.strips = TASK / (strip ? strip : 1);
   if (job.strips < 1) job.strips = 1;
   for (int p = 0; p < call->part_count; p++) {

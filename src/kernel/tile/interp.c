@@ -9,6 +9,8 @@
  * which it joins to the device's under a lock; joining is exact, so the order cannot show. */
 #include "kernel/tile/interp.h"
 
+#include <stdio.h>
+
 enum {
   SMALL_RUN = 32768,    /* elements that are not worth waking a worker for */
   LEAST_CHUNK = 16384,  /* elements of a task */
@@ -264,6 +266,7 @@ static void special(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
   case TSR__K_UNIFORM: tsr__do_uniform(task, inst, at, n); break;
   case TSR__K_TAKE: tsr__do_take(task, inst, at, n); break;
   case TSR__K_SEARCH: tsr__do_search(task, inst, at, n); break;
+  case TSR__K_WITHIN: tsr__do_within(task, inst, at, n); break;
   default: tsr__do_reduce(task, inst, at, n);
   }
 }
@@ -405,8 +408,7 @@ static bool run_stretch(tsr__job *job, const stretch *s)
     pthread_mutex_lock(&job->lock);
     bool good = join_reductions(&task);
     if (!good) job->failed = true;
-    if (task.fault.set && (!job->fault.set || task.fault.position < job->fault.position))
-      job->fault = task.fault;
+    if (tsr__fault_before(&task.fault, &job->fault)) job->fault = task.fault;
     pthread_mutex_unlock(&job->lock);
   }
   tsr__scratch_give(run->rt, scratch);
@@ -470,18 +472,32 @@ static void run_task(void *user, int64_t number, int worker)
   pthread_mutex_unlock(&job->lock);
 }
 
+/* Of a table's index, or of one whose dim is named. */
+static tsr_status refuse_index(const tsr__program *program, const tsr__fault *fault,
+                               tsr__error *error)
+{
+  const tsr__gnode *g = &program->nodes[fault->node];
+  const tsr__within_attr *of = (const void *)(program->attrs + g->attr);
+  char where[64] = "the result";
+  const char *name = tsr__ops[g->op].name;
+  if (tsr__ops[g->op].attr == TSR__ATTR_WITHIN) {
+    snprintf(where, sizeof where, "the indices of dim %lld", (long long)of->dim);
+    name = of->scatters ? "scatter_nd" : "gather";
+  }
+  return tsr__error_set(error, TSR_EVALUE,
+                        "tsr_%s: index %lld at position %lld of %s is out of range, expected %lld "
+                        "to %lld",
+                        name, (long long)fault->value, (long long)fault->position, where,
+                        (long long)-fault->limit, (long long)fault->limit - 1);
+}
+
 static tsr_status outcome(const tsr__job *job, tsr__error *error)
 {
   const tsr__fault *fault = &job->fault;
   if (job->failed)
     return tsr__error_set(error, TSR_ENOMEM, "no memory left for the working set of a kernel");
   if (atomic_load(&job->progress.stop)) return tsr__cancelled(error, job->progress.what);
-  if (!fault->set) return TSR_OK;
-  return tsr__error_set(error, TSR_EVALUE,
-                        "tsr_take: index %lld at position %lld of the result is "
-                        "out of range, expected %lld to %lld",
-                        (long long)fault->value, (long long)fault->position,
-                        (long long)-fault->limit, (long long)fault->limit - 1);
+  return fault->set ? refuse_index(job->run->program, fault, error) : TSR_OK;
 }
 
 static void run_parallel(tsr__job *job, int64_t total)

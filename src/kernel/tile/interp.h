@@ -70,11 +70,18 @@ typedef struct tsr__reducing {
   tsr__places places;
 } tsr__reducing;
 
-/* The first index out of range of a run's take. */
+/* The first index out of range of a run: of the node that has it first, by its positions. */
 typedef struct tsr__fault {
   bool set;
+  int node;
   int64_t position, value, limit;
 } tsr__fault;
+
+static inline bool tsr__fault_before(const tsr__fault *a, const tsr__fault *b)
+{
+  if (!a->set || !b->set) return a->set;
+  return a->node < b->node || (a->node == b->node && a->position < b->position);
+}
 
 typedef struct tsr__job tsr__job;
 
@@ -101,6 +108,7 @@ void tsr__do_load(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 void tsr__do_iota(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
 void tsr__do_uniform(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
 void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
+void tsr__do_within(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
 void tsr__do_search(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
 
 /* interp_turn.c: whether a load may go across lines, then it needs so many bytes for a block. */

@@ -345,15 +345,24 @@ static int64_t table_size(const tsr__task *task, const tsr__gnode *table, int di
 }
 
 /* Wraps a negative index; one out of range is noted (the first of the run counts) and becomes 0. */
-static int64_t checked(tsr__task *task, const tsr__gnode *g, int64_t index, int64_t limit,
-                       int64_t at)
+static int64_t checked(tsr__task *task, int node, int64_t index, int64_t limit, int64_t at)
 {
   if (index >= 0 && index < limit) return index;
   if (index < 0 && index + limit >= 0) return index + limit;
-  int64_t left, place = global_at(task, g, at, &left);
-  if (!task->fault.set || place < task->fault.position)
-    task->fault = (tsr__fault){ .set = true, .position = place, .value = index, .limit = limit };
+  int64_t left, place = global_at(task, &task->program->nodes[node], at, &left);
+  tsr__fault fault = { true, node, place, index, limit };
+  if (tsr__fault_before(&fault, &task->fault)) task->fault = fault;
   return 0;
+}
+
+void tsr__do_within(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
+{
+  int node = task->kernel->sources[inst->extra].node;
+  const tsr__gnode *g = &task->program->nodes[node];
+  const tsr__within_attr *of = (const void *)(task->program->attrs + g->attr);
+  const int64_t *index = task->slot[inst->in[0]];
+  int64_t *to = task->slot[inst->out];
+  for (int64_t i = 0; i < n; i++) to[i] = checked(task, node, index[i], of->size, at + i);
 }
 
 static void take_piece(const piece *p)
@@ -370,13 +379,17 @@ static void take_piece(const piece *p)
   }
 }
 
-/* out[a, i, b] = table[a, index[i], b]: runs along b. */
+/* out[a, i, b] = table[a, index[i], b]: runs along b. Where each element has an index of its own,
+ * out[a, i, b] = table[a, index[a, i, b], b], a run is one. */
 void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   const tsr__sourceinfo *info = &task->kernel->sources[inst->extra];
   const tsr__gnode *g = &task->program->nodes[info->node];
   const tsr__gnode *table = &task->program->nodes[tsr__in(task->program, g, 0)];
   int64_t entries = table_size(task, table, info->dim, info->input), inner = 1, middle = 1;
+  for (int d = info->dim; d < info->dim + tsr__more_of(task->program, g); d++)
+    entries *= table->dims[d + 1];
+  bool each = tsr__ops[g->op].shape_rule == TSR__SH_TAKE_ALONG;
   for (int d = 0; d < task->kernel->rank; d++) {
     if (d >= info->dim + info->span) inner *= task->size[d];
     else if (d >= info->dim) middle *= task->size[d];
@@ -386,13 +399,13 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
   void *to = task->slot[inst->out];
   if (entries == 0) {
     memset(to, 0, tsr__device_bytes((tsr_dtype)inst->dtype, n));
-    for (int64_t i = 0; i < n; i++) checked(task, g, index[i], 0, at + i);
+    for (int64_t i = 0; i < n; i++) checked(task, info->node, index[i], 0, at + i);
     return;
   }
   for (int64_t i = 0, left; i < n; i += left) {
     int64_t b = (at + i) % inner, a = (at + i) / (inner * middle);
-    left = inner - b < n - i ? inner - b : n - i;
-    int64_t entry = checked(task, g, index[i], entries, at + i);
+    left = each ? 1 : inner - b < n - i ? inner - b : n - i;
+    int64_t entry = checked(task, info->node, index[i], entries, at + i);
     take_piece(&(piece){ .to = to,
                          .from = from,
                          .at = i,

@@ -1,0 +1,86 @@
+/* Shapes of looking into tables, and of scattering.
+ *
+ *   take      table [A, t, B] at indices [S]     -> [A, S, B]     t: a dim, or some dims as one
+ *   along     table [A, t, B] at indices [A, i, B] -> [A, i, B]
+ *   scatter   [A, t, B] at indices [S], updates [A, S, B] -> [A, t, B] */
+#include "graph/infer_inner.h"
+
+/* The dims that an attribute names of a table: from `dim` to before the returned one. */
+static int end_of(tsr__op op, const void *attr)
+{
+  const tsr__span_attr *span = attr;
+  const tsr__dim_attr *one = attr;
+  bool many = tsr__ops[op].attr == TSR__ATTR_SPAN || tsr__ops[op].attr == TSR__ATTR_SCATTER;
+  return (int)(many ? span->dim + span->more : one->dim) + 1;
+}
+
+/* What lies at indices: the table's dims before and behind, and theirs between. */
+static tsr_shape found_shape(const tsr__type *table, const tsr__type *index, int dim, int end)
+{
+  tsr_shape shape = { .rank = table->rank - (end - dim) + index->rank };
+  int at = 0;
+  for (int d = 0; d < dim; d++) shape.dims[at++] = dim_of(table, d);
+  for (int d = 0; d < index->rank; d++) shape.dims[at++] = dim_of(index, d);
+  for (int d = end; d < table->rank; d++) shape.dims[at++] = dim_of(table, d);
+  return shape;
+}
+
+tsr_status tsr__take_shape(tsr__op op, tsr__types in, const void *attr, tsr_shape *out,
+                           tsr__error *error)
+{
+  const tsr__type *table = &in.at[0], *index = &in.at[1];
+  const char *name = tsr__ops[op].name;
+  int64_t first = ((const tsr__dim_attr *)attr)->dim;
+  if (first < 0 || first >= table->rank || end_of(op, attr) > table->rank)
+    return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of %s; its dims are -%d..%d", name,
+                          (long long)(first < 0 ? first - table->rank : first), text_of(table).text,
+                          table->rank, table->rank - 1);
+  int dim = (int)first, end = end_of(op, attr), rank = table->rank - (end - dim) + index->rank;
+  if (rank > TSR_MAX_RANK)
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "tsr_%s: %s at indices %s would have %d dims, the most is %d", name,
+                          text_of(table).text, text_of(index).text, rank, TSR_MAX_RANK);
+  if (dim > 0 && index->rank > 0 && dim_of(index, 0) == TSR__DYNAMIC)
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "tsr_%s: %s along dim %d at indices whose number is known only at run "
+                          "time; take along dim 0",
+                          name, text_of(table).text, dim);
+  *out = found_shape(table, index, dim, end);
+  return TSR_OK;
+}
+
+tsr_status tsr__take_along_shape(tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
+                                 tsr__error *error)
+{
+  const tsr__type *table = &in.at[0], *index = &in.at[1];
+  if (tsr__along_shape(TSR__OP_TAKE_ALONG, in, attr, out, error)) return error->status;
+  bool fits = table->rank == index->rank;
+  for (int d = 0; fits && d < table->rank; d++)
+    fits = d == attr->dim || dim_of(table, d) == dim_of(index, d);
+  *out = shape_of(index);
+  if (fits) return TSR_OK;
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "tsr_%s: %s along dim %lld at indices %s; their other dims must be equal, "
+                        "or one of them 1",
+                        tsr__ops[TSR__OP_TAKE_ALONG].name, text_of(table).text,
+                        (long long)attr->dim, text_of(index).text);
+}
+
+tsr_status tsr__scatter_shape(tsr__op op, tsr__types in, const tsr__scatter_attr *attr,
+                              tsr_shape *out, tsr__error *error)
+{
+  const tsr__type *x = &in.at[0], *at = &in.at[1], *updates = &in.at[2];
+  tsr__dim_attr first = { attr->dim };
+  if (tsr__along_shape(op, in, &first, out, error)) return error->status;
+  int dim = (int)attr->dim, end = end_of(op, attr), rank = x->rank - (end - dim) + at->rank;
+  tsr_shape found = { .rank = 0 };
+  bool fits = end <= x->rank && rank <= TSR_MAX_RANK && rank == updates->rank;
+  if (fits) found = found_shape(x, at, dim, end);
+  for (int d = 0; fits && d < rank; d++) fits = dim_of(updates, d) == found.dims[d];
+  if (fits) return TSR_OK;
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "tsr_%s: the updates are %s, expected what tsr_take gives of %s along dim "
+                        "%d at %s",
+                        tsr__ops[op].name, text_of(updates).text, text_of(x).text, dim,
+                        text_of(at).text);
+}
