@@ -17,6 +17,7 @@
 
 #include "tessera.h"
 #include "tessera/array.hpp"
+#include "tessera/operations.hpp"
 #include "tessera/frame.hpp"
 
 namespace tessera {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the public calls of the operations of src/graph/ops/ that are written by family: declaration,
-comment and macro in include/tessera/operations.h, definition in src/array/operations.c, names in
-tests/exports.txt.
+comment and macro in include/tessera/operations.h, the same for C++ in include/tessera/operations.hpp,
+definition in src/array/operations.c, names in tests/exports.txt.
 
   scripts/ops.py
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE, HEADER, SOURCE = "src/graph/ops.def", "include/tessera/operations.h", "src/array/operations.c"
-EXPORTS = "tests/exports.txt"
+CXX, EXPORTS = "include/tessera/operations.hpp", "tests/exports.txt"
 WIDTH = 100
 
 # A family's call: what it takes, what makes it, the macro's parameters and what it passes on.
@@ -91,6 +91,31 @@ def source(calls):
     return "\n".join(out)
 
 
+# What C++ has as words of its own; they are operators there.
+WORDS = {"and", "or", "xor", "not"}
+
+
+def cxx(calls):
+    """Functions of one and of two operands; reductions are members of array."""
+    out = [
+        f"/* Operations on arrays as functions of C++. Written by scripts/ops.py from {TABLE}.\n"
+        " * What each computes stands in operations.h. */",
+        "#ifndef TESSERA_OPERATIONS_HPP\n#define TESSERA_OPERATIONS_HPP\n",
+        '#include "array.hpp"\n\nnamespace tessera {\n',
+    ]
+    for family, _, name, _, _ in calls:
+        if name in WORDS or FAMILIES[family] is REDUCTION:
+            continue
+        if FAMILIES[family] is UNARY:
+            out.append(f"inline array {name}(const array &a, location at = location::current())\n{{\n"
+                       f"  return array(tsr_{name}_at(a.raw(), detail::site(at)));\n}}")
+        else:
+            out.append(f"inline array {name}(const array &a, operand b)\n{{\n"
+                       f"  return array(tsr_{name}_at(a.raw(), b.raw(), b.site()));\n}}")
+    out.append("\n} // namespace tessera\n\n#endif\n")
+    return "\n".join(out)
+
+
 def exports(calls, now):
     names = set(now.split()) | {f"tsr_{name}_at" for _, _, name, _, _ in calls}
     return "\n".join(sorted(names)) + "\n"
@@ -99,7 +124,7 @@ def exports(calls, now):
 def outputs():
     """What each file should hold."""
     calls = [row for row in rows(table()) if row[0] in FAMILIES]
-    return {HEADER: header(calls), SOURCE: source(calls),
+    return {HEADER: header(calls), CXX: cxx(calls), SOURCE: source(calls),
             EXPORTS: exports(calls, (ROOT / EXPORTS).read_text())}
 
 

@@ -386,7 +386,13 @@ TESSERA_BINARY_(>, gt)
 TESSERA_BINARY_(>=, ge)
 TESSERA_BINARY_(&, and)
 TESSERA_BINARY_(|, or)
+TESSERA_BINARY_(^, xor)
 #undef TESSERA_BINARY_
+
+inline array operator-(const array &a)
+{
+  return array(tsr_neg_at(a.raw(), nullptr));
+}
 
 } // namespace tessera
 

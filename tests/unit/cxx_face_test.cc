@@ -38,6 +38,9 @@ static void arrays(const tessera::runtime &rt)
   CHECK((x > 31).cast(TSR_I64).sum().value() == 32);
   CHECK((x.sum({ 0 }) == x.sum({ -2 })).cast(TSR_I32).read<std::int32_t>() ==
         std::vector<std::int32_t>(8, 1));
+  CHECK(exp(x * 0).sum().value() == 64 && pow(x, 2).max().value() == 63 * 63);
+  CHECK((-x).min().value() == -63 && maximum(x, 60).min().value() == 60);
+  CHECK(((x > 3) ^ (x > 5)).cast(TSR_I64).sum().value() == 2);
   std::vector<double> rows = x.sum({ 1 }).read<double>();
   CHECK(rows.size() == 8 && rows[0] == 28);
   {
