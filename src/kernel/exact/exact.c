@@ -28,7 +28,12 @@ static void carry(int64_t *word, int count)
   word[count - 1] += up;
 }
 
-/* Adds (or subtracts) mantissa * 2^position, position counted from the accumulator's base. */
+/* Adds (or subtracts) mantissa * 2^position, position counted from the accumulator's base.
+ *    mantissa       |<-- up to 64 bits -->|
+ *    placed         ...| word 2 | word 1 | word 0 |      shifted by position % 32: 95 bits at most
+ *    at             word[position / 32 + 2, 1, 0]
+ * Subtracting is adding the complement of each word and one, without a branch: signs of data are
+ * as random as its values. */
 static void add_at(int64_t *word, uint64_t mantissa, int position, bool negative)
 {
   int64_t *at = word + (position >> 5);
@@ -54,16 +59,20 @@ static uint32_t take_apart(double value, parts *out)
   int exponent = (int)(bits >> 52) & 0x7ff;
   out->negative = bits >> 63;
   out->mantissa = exponent ? fraction | (uint64_t)1 << 52 : fraction;
+  /* A denormal has no hidden bit and the exponent of the smallest normal number. */
   out->position = exponent ? exponent - 1 : 0;
   if (exponent == 0x7ff) {
     out->mantissa = 0;
     out->position = 0;
+    /* Specials become flags. Nothing of them is added, so what was finite stays exact beside
+     * them. */
     if (fraction) return TSR__SAW_NAN | TSR__SAW_OTHER;
     return (out->negative ? TSR__SAW_NINF : TSR__SAW_PINF) | TSR__SAW_OTHER;
   }
   return bits == (uint64_t)1 << 63 ? TSR__SAW_NEG_ZERO : TSR__SAW_OTHER;
 }
 
+/* After carrying each word is below 2^32 again: as if one number had been added. */
 static void count_add(int64_t *word, int count, uint32_t *adds)
 {
   if (++*adds < NORMALISE_AFTER) return;
@@ -88,6 +97,7 @@ void tsr__acc2_add(tsr__acc2 *acc, double value)
 {
   parts p;
   acc->flags |= take_apart(value, &p);
+  /* The lowest bit of a product of two f64 weighs 2^-2148: single values begin 1,074 bits up. */
   add_at(acc->word, p.mantissa, p.position + TSR__ACC_BASE - TSR__ACC2_BASE, p.negative);
   count_add(acc->word, TSR__ACC2_WORDS, &acc->adds);
 }
@@ -95,6 +105,8 @@ void tsr__acc2_add(tsr__acc2 *acc, double value)
 void tsr__acc2_add_product(tsr__acc2 *acc, double x, double y)
 {
   parts p, q, whole;
+  /* The product of a special is special in a way that depends on both (0 times infinity is NaN):
+   * the machine's own product says which. Signs of zero products are not kept, hence OTHER. */
   uint32_t saw = take_apart(x, &p) | take_apart(y, &q),
            special = TSR__SAW_NAN | TSR__SAW_PINF | TSR__SAW_NINF;
   acc->flags |= saw & special ? take_apart(x * y, &whole) : TSR__SAW_OTHER;
@@ -104,6 +116,7 @@ void tsr__acc2_add_product(tsr__acc2 *acc, double x, double y)
   bool negative = p.negative != q.negative;
   add_at(acc->word, (uint64_t)product, position, negative);
   add_at(acc->word, (uint64_t)(product >> 64), position + 64, negative);
+  /* Two halves are two additions to the words they share. */
   acc->adds++;
   count_add(acc->word, TSR__ACC2_WORDS, &acc->adds);
 }
@@ -134,6 +147,7 @@ void tsr__acc2_merge(tsr__acc2 *into, const tsr__acc2 *from)
   count_add(into->word, TSR__ACC2_WORDS, &into->adds);
 }
 
+/* The size of INT64_MIN does not fit i64, but it does fit u64, and so does its square 128 bits. */
 void tsr__isq_add(tsr__isq *acc, int64_t value)
 {
   uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value;
@@ -165,6 +179,9 @@ static uint32_t get32(const unsigned char *at)
   return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
+/* Carries go up on the way out and the accumulator stays as it is, for others may be reading it.
+ * Equal totals have equal bytes, however they came to be: every word is below 2^32 but for the
+ * sign, which the top one's two's complement keeps. */
 static void pack(const int64_t *word, int count, uint32_t flags, unsigned char *wire)
 {
   int64_t up = 0;
@@ -191,6 +208,7 @@ void tsr__acc_pack(const tsr__acc *acc, void *wire)
 void tsr__acc_unpack(tsr__acc *acc, const void *wire)
 {
   acc->flags = unpack(acc->word, TSR__ACC_WORDS, wire);
+  /* Words that came are below 2^32 each. */
   acc->adds = 1;
 }
 

@@ -11,12 +11,18 @@ INLINE int64_t across_bits(vi value)
   return (int64_t)sum;
 }
 
-/* Unsigned, because the wrapped sum is meant to wrap. */
+/* Unsigned, because the wrapped sum is meant to wrap.
+ *
+ *    value          upper 32 bits | lower 32 bits
+ *    upper          sum of the upper halves: off by less than n * 2^32, n <= 1,024 values
+ *    wrapped        the sum modulo 2^64 */
 typedef struct halves {
   vu wrapped;
   vi upper;
 } halves;
 
+/* `value >> 32` rounds down, so the true sum lies between base and base + 2^42: of all numbers
+ * that agree with `wrapped` modulo 2^64 only one does. */
 INLINE void halves_add(halves *h, vi value)
 {
   h->wrapped += (vu)value;
@@ -44,6 +50,7 @@ void TSR__ISA_NAME(tsr__sum_i64)(tsr__i128 *sum, const int64_t *x, int n, const 
   }
   tsr__i128 base = (tsr__i128)across_bits(h[0].upper + h[1].upper) * ((int64_t)1 << 32);
   uint64_t wrapped = (uint64_t)across_bits((vi)(h[0].wrapped + h[1].wrapped));
+  /* wrapped - base, modulo 2^64, is that distance. */
   *sum += base + (tsr__i128)(wrapped - (uint64_t)base);
 }
 
@@ -56,6 +63,7 @@ void TSR__ISA_NAME(tsr__sum_i32)(tsr__i128 *sum, const int32_t *x, int n, const 
     total += mask ? keep_bits(choose(bits_at(mask, i)), value) : value;
   }
   if (i < n) total += keep_bits(choose(bits_at(mask, i)), load_some_i32(x + i, n - i));
+  /* 1,024 values of 32 bits fit 64. */
   *sum += across_bits(total);
 }
 
@@ -63,6 +71,7 @@ void TSR__ISA_NAME(tsr__spread_i64)(tsr__int_spread *out, const int64_t *x, int 
                                     const uint64_t *mask)
 {
   TSR__ISA_NAME(tsr__sum_i64)(&out->sum, x, n, mask);
+  /* Squares of i64 need 128 bits, which no vector multiplies: one by one. */
   for (int i = 0; i < n; i++)
     if (bits_at(mask, i) & 1) tsr__isq_add(&out->squares, x[i]);
 }

@@ -38,6 +38,8 @@ static format format_of(tsr_dtype dtype)
   return (format){ info->precision, info->lowest, ldexp(1, 3 - info->lowest - info->precision) };
 }
 
+/* Zero words cost as much as others when multiplied: data of a small range leaves most of an
+ * accumulator's words zero at both ends. */
 static void trim(big *a)
 {
   while (a->count && !a->word[a->count - 1]) a->count--;
@@ -49,7 +51,9 @@ static void trim(big *a)
   memmove(a->word, a->word + low, (size_t)a->count * sizeof a->word[0]);
 }
 
-/* A carried copy of an accumulator's words, as sign and size. */
+/* A carried copy of an accumulator's words, as sign and size. Words may be negative and larger
+ * than 32 bits before carrying. What is left over at the top is -1 for a negative number: then
+ * its size is the two's complement of the words. */
 static void big_from_words(big *out, const int64_t *word, int count, int exponent)
 {
   int64_t up = 0;
@@ -119,7 +123,8 @@ static void big_multiply(big *out, const big *a, const big *b)
   trim(out);
 }
 
-/* Puts zero words below: the same number with a lower exponent. */
+/* Puts zero words below: the same number with a lower exponent. Makes room for bits of a
+ * quotient, which integer division would cut. */
 static void big_extend(big *a, int words)
 {
   memmove(a->word + words, a->word, (size_t)a->count * sizeof a->word[0]);
@@ -143,7 +148,8 @@ static void big_align(big *a)
   a->exponent -= shift;
 }
 
-/* a -= b; their exponents are a multiple of 32 apart. */
+/* a -= b; their exponents are a multiple of 32 apart. Either may be the larger, and of either
+ * sign: word by word with signs, and big_from_words settles both. */
 static void big_subtract(big *a, big *b)
 {
   int64_t word[BIG_WORDS];
@@ -159,7 +165,9 @@ static void big_subtract(big *a, big *b)
   big_from_words(a, word, count, a->exponent);
 }
 
-/* a = floor(a / by); returns whether something was left over. */
+/* a = floor(a / by); returns whether something was left over. Division by one 64-bit number at a
+ * time; n (n - ddof) would be 126 bits, so var divides twice, and both remainders go into the
+ * sticky bit: floor(floor(a / b) / c) is floor(a / (b c)). */
 static bool big_divide_u64(big *a, uint64_t by)
 {
   tsr__u128 rest = 0;
@@ -172,7 +180,10 @@ static bool big_divide_u64(big *a, uint64_t by)
   return rest != 0;
 }
 
-/* The top 128 bits of a number (its highest bit is the result's), the rest as a sticky bit. */
+/* The top 128 bits of a number (its highest bit is the result's), the rest as a sticky bit.
+ *
+ *    a->word     [count-1] [count-2] [count-3] [count-4] | [count-5] ... [0]
+ *    bits         1xxxxxxx  xxxxxxxx  xxxxxxxx  xxxxxxxx |  sticky: any bit at all */
 typedef struct top128 {
   tsr__u128 bits;
   int exponent; /* weight of the lowest bit */
@@ -201,13 +212,17 @@ static top128 big_top(const big *a)
  * caller's cast gives the infinity, as rounding does. */
 static double round_to(uint64_t bits, int exponent, bool sticky, format to)
 {
+  /* More is cut where the result is denormal: its last bit weighs `lowest`, whatever its
+   * exponent. */
   int cut = 64 - to.precision;
   if (exponent + cut < to.lowest) cut = to.lowest - exponent;
   if (cut > 64) return 0; /* below half of the smallest denormal */
   uint64_t keep = cut == 64 ? 0 : bits >> cut;
   uint64_t half = (uint64_t)1 << (cut - 1);
   uint64_t rest = bits & (half | (half - 1));
+  /* Ties go to even, unless anything below was cut: then it is no tie. */
   if (rest > half || (rest == half && (sticky || (keep & 1)))) keep++;
+  /* A carry out of `keep` makes a power of two, which needs no other care: ldexp is exact here. */
   double value = ldexp((double)keep, exponent + cut);
   return value < to.limit ? value : INFINITY;
 }
@@ -228,7 +243,8 @@ static double quotient(big *a, uint64_t by, format to)
   return round_big(a, sticky, to);
 }
 
-/* floor(sqrt(value)) for a value of 127 or 128 bits: 64 bits. */
+/* floor(sqrt(value)) for a value of 127 or 128 bits: 64 bits. Bit by bit, 64 steps: a std reads
+ * one number an element, so this is never in a hot loop. */
 static uint64_t root128(tsr__u128 value)
 {
   uint64_t root = 0;
@@ -246,6 +262,7 @@ static double round_root(const big *a, bool sticky, format to)
   if (!a->count) return 0;
   top128 top = big_top(a);
   sticky = sticky || top.sticky;
+  /* An even exponent, so that half of it is whole; the bit shifted out joins the sticky one. */
   if (top.exponent & 1) {
     sticky = sticky || (top.bits & 1);
     top.bits >>= 1;
@@ -262,7 +279,8 @@ typedef struct moments {
   bool root;
 } moments;
 
-/* (n S2 - S1 S1) / (n (n - ddof)), or its root. */
+/* (n S2 - S1 S1) / (n (n - ddof)), or its root. In this order, so that all is whole numbers up to
+ * the division: no cancellation can lose anything, however large the mean is beside the spread. */
 static double spread(moments *m, format to)
 {
   if (m->n <= 0 || m->n <= m->ddof) return NAN;
@@ -280,7 +298,9 @@ static double spread(moments *m, format to)
 
 /* ---- sums of pairs ------------------------------------------------------------------------ */
 
-/* size * 2^exponent, where |size| is 0 or 0.5 .. 1: rounded to f64, with no end of exponents. */
+/* size * 2^exponent, where |size| is 0 or 0.5 .. 1: rounded to f64, with no end of exponents. Of
+ * n squares of large values the exponent may leave the range of f64 while the correlation is a
+ * number between -1 and 1. */
 typedef struct scaled {
   double size;
   int exponent;
@@ -307,7 +327,9 @@ static scaled comoment(big *product, const big *x, const big *y, int64_t n)
   return scale_big(product);
 }
 
-/* c / sqrt(a b). Of a column and itself a, b and c are equal, and so are sqrt(a a) and a. */
+/* c / sqrt(a b). Of a column and itself a, b and c are equal, and so are sqrt(a a) and a. A
+ * parity of exponents is moved into one size, so that the root of the rest is a shift. Rounding
+ * of three sizes may leave r a little beyond 1. */
 static double correlation(scaled a, scaled b, scaled c)
 {
   if (!(a.size > 0 && b.size > 0)) return NAN;
@@ -319,6 +341,7 @@ static double correlation(scaled a, scaled b, scaled c)
 
 /* ---- sums of floats ---------------------------------------------------------------------- */
 
+/* NaN wins, and infinities of both signs make one: what adding them would have given. */
 static bool special(uint32_t flags, double *out)
 {
   bool up = flags & TSR__SAW_PINF, down = flags & TSR__SAW_NINF;
@@ -352,6 +375,8 @@ static double view_quotient(view acc, int64_t by, format to)
   if (special(acc.flags, &out)) return out;
   big sum;
   big_from_words(&sum, acc.word, acc.count, acc.base);
+  /* Exactly zero: -0 only where nothing but -0 was seen. No value at all has no flags and gives
+   * +0. */
   if (!sum.count) return acc.flags == TSR__SAW_NEG_ZERO ? -0.0 : 0.0;
   return by == 1 ? round_big(&sum, false, to) : quotient(&sum, (uint64_t)by, to);
 }
@@ -362,6 +387,7 @@ static double view_spread(view sum, view squares, moments *m, format to)
   if (special(sum.flags | squares.flags, &out)) return NAN;
   big_from_words(&m->sum, sum.word, sum.count, sum.base);
   big_from_words(&m->squares, squares.word, squares.count, squares.base);
+  /* S1 S1 and n S2 are subtracted, so their bits must stand at equal places modulo 32. */
   big_align(&m->sum);
   big_align(&m->squares);
   return spread(m, to);
@@ -445,6 +471,7 @@ double tsr__mean_i128(tsr__i128 sum, int64_t n, tsr_dtype to)
 static double int_spread(tsr__i128 sum, const tsr__isq *squares, moments *m, format to)
 {
   big_from_i128(&m->sum, sum);
+  /* Only its square is used. */
   m->sum.negative = false;
   big_from_u64s(&m->squares, squares->word, 3);
   return spread(m, to);
@@ -469,7 +496,9 @@ static bool is_short(const tsr__isq *value)
   return value->word[1] == sign && value->word[2] == sign;
 }
 
-/* The same as `comoment` of numbers below 2^63: all fits 128 bits. */
+/* The same as `comoment` of numbers below 2^63: all fits 128 bits. Common data is short: integers
+ * of a million rows with sums below 2^63 need no long arithmetic. The conversion to double is the
+ * one rounding that scale_big does, too. */
 static scaled short_comoment(const tsr__isq *product, int64_t x, int64_t y, int64_t n)
 {
   return (scaled){ (double)((tsr__i128)(int64_t)product->word[0] * n - (tsr__i128)x * y), 0 };

@@ -20,9 +20,13 @@ void tsr__rows_over(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t coun
 void tsr__rows_init(tsr__rows *rows, tsr__heap *heap, void *memory, int64_t count)
 {
   tsr__rows_over(rows, heap, memory, count);
+  /* -0 is what leaves every number as it is when added, +0 too: a sum of nothing but -0 stays
+   * -0. */
   for (int64_t i = 0; i < 3 * count; i++) ((double *)memory)[i] = -0.0;
 }
 
+/* Escapes are found by slot, and slots move along with the parts: so a slice may read them, but
+ * not make new ones. */
 tsr__rows tsr__rows_slice(const tsr__rows *rows, int64_t first, int64_t count)
 {
   tsr__rows slice = *rows;
@@ -47,7 +51,9 @@ void tsr__rows_clear(tsr__rows *rows)
   tsr__rows_init(rows, rows->heap, rows->part[0], rows->count);
 }
 
-/* The escape of an element, made at first need; NULL out of memory. */
+/* The escape of an element, made at first need; NULL out of memory. `slot` is a number an element
+ * and so as large as half a part; it is made when the first element needs it. Numbers begin at 1,
+ * since zeroed memory must say "none". */
 static tsr__acc2 *escape_of(tsr__rows *rows, int64_t element)
 {
   if (!rows->slot) {
@@ -62,11 +68,13 @@ static tsr__acc2 *escape_of(tsr__rows *rows, int64_t element)
   tsr__escape *escape = &rows->escape[rows->escape_count++];
   escape->element = element;
   tsr__acc2_zero(&escape->sum);
+  /* Places, not pointers: the list moves when it grows. */
   rows->slot[element] = (uint32_t)rows->escape_count;
   return &escape->sum;
 }
 
-/* Something other than -0 was added. */
+/* Something other than -0 was added. The value itself goes to an escape, so no addition changes
+ * the parts; but -0 would still say that there was none. 0 == -0, so this writes +0 over either. */
 static void touch(tsr__rows *rows, int64_t element)
 {
   for (int k = 0; k < 3; k++)
@@ -78,7 +86,9 @@ void tsr__rows_hard(tsr__rows *rows, int64_t element, double value)
   double *first = rows->part[0] + element;
   touch(rows, element);
   if (!isfinite(*first) || !isfinite(value)) {
-    /* Special is special whatever is added; what was finite no longer matters. */
+    /* Special is special whatever is added; what was finite no longer matters. A sum that is
+     * special keeps its first special: infinity of the other sign makes it NaN, and a finite
+     * value changes nothing. */
     if (!isfinite(value)) *first = isfinite(*first) ? value : *first + value;
     return;
   }
@@ -107,7 +117,8 @@ void tsr__rows_escape(tsr__rows *rows, int64_t element, const tsr__acc2 *sum)
   else rows->failed = true;
 }
 
-/* Of such numbers products and what they lack are exact. */
+/* Of such numbers products and what they lack are exact. Below, what a product lacks could be
+ * smaller than the smallest denormal; above, the product could overflow. */
 static inline bool mild(double value)
 {
   double size = fabs(value);
@@ -122,6 +133,7 @@ void tsr__rows_add_product(tsr__rows *rows, int64_t element, double x, double y)
   }
   double product = x * y;
   tsr__rows_add(rows, element, product);
+  /* The rounded product and what it lacks are the product, exactly: two values to be added. */
   tsr__rows_add(rows, element, fma(x, y, -product));
 }
 
@@ -143,6 +155,7 @@ void tsr__rows_scatter_f32(tsr__rows *rows, const float *x, const tsr__scatter *
 {
   for (int64_t i = 0; i < how->n; i++) {
     if (skipped(how, i)) continue;
+    /* 24 by 24 bits fit 53: the square of an f32 is exact in f64. */
     if (how->squares) tsr__rows_add(rows, how->group[i], (double)x[i] * (double)x[i]);
     else tsr__rows_add(rows, how->group[i], (double)x[i]);
   }
@@ -150,6 +163,8 @@ void tsr__rows_scatter_f32(tsr__rows *rows, const float *x, const tsr__scatter *
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
+/* The long way, always right: all parts and the escape in one accumulator. The others below are
+ * short ways for what is common. */
 void tsr__rows_get(const tsr__rows *rows, int64_t element, tsr__acc2 *out)
 {
   tsr__acc2_zero(out);
@@ -165,6 +180,7 @@ void tsr__rows_get(const tsr__rows *rows, int64_t element, tsr__acc2 *out)
 static bool as_two(const tsr__rows *rows, int64_t i, double *high, double *low)
 {
   double a = rows->part[0][i], b = rows->part[1][i], c = rows->part[2][i];
+  /* NaN and infinities are not below the limit either, so they go the long way. */
   if (!(fabs(a) < TSR__ROWS_PART_LIMIT) || (rows->slot && rows->slot[i])) return false;
   if (a == 0 && b == 0) {
     *high = signbit(a) && !signbit(b) ? -0.0 : 0.0; /* only -0s; else nothing, or +0 */
@@ -172,6 +188,8 @@ static bool as_two(const tsr__rows *rows, int64_t i, double *high, double *low)
     return c == 0;
   }
   double rest, last;
+  /* Three parts as a sum and an error: exact as long as nothing is left in `last`. Then `high` is
+   * the rounded sum, and only the sign and the size of `low` matter to who rounds further. */
   a = tsr__two_sum(a, b, &rest);
   rest = tsr__two_sum(rest, c, &last);
   *high = tsr__two_sum(a, rest, low);
@@ -179,7 +197,10 @@ static bool as_two(const tsr__rows *rows, int64_t i, double *high, double *low)
 }
 
 /* Moves a rounded value to the neighbour with an odd last bit, on the side where the exact value
- * is: rounding that once more, to 24 bits, is rounding the exact value (Boldo, Melquiond 2008). */
+ * is: rounding that once more, to 24 bits, is rounding the exact value (Boldo, Melquiond 2008).
+ * Rounding to 53 bits and then to 24 rounds twice, and a value that was nearly half way may fall
+ * to the wrong side. An odd last bit keeps it off the middle: one addition to the bits, up or
+ * down by the sign of what lacks. */
 static double to_odd(double value, double lacks)
 {
   uint64_t bits;
@@ -224,6 +245,8 @@ void tsr__rows_mean(const tsr__rows *rows, const tsr__rows_read *how, void *out)
     int64_t n = count_of(how, i);
     double sum;
     tsr__acc2 acc;
+    /* For narrow results the remainder of the division decides, and fma must not underflow: hence
+     * the lower limit. For f64 the quotient is rounded once by the division itself. */
     bool wide = to == TSR_F64;
     if (as_one(rows, i, n, &sum) && (wide || sum == 0 || fabs(sum) > 0x1p-800)) {
       double quotient = sum / (double)n;

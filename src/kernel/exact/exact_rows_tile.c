@@ -11,6 +11,7 @@ typedef struct row_lanes {
   vd a, b, c;
 } row_lanes;
 
+/* As tsr__two_sum, a lane each: six additions, none of which is contracted or reordered. */
 INLINE vd two_sum(vd a, vd b, vd *low)
 {
   vd sum = a + b;
@@ -27,9 +28,11 @@ INLINE unsigned lanes_add(row_lanes *at, vd value, unsigned bits)
   next.a = two_sum(at->a, value, &low0);
   next.b = two_sum(at->b, low0, &low1);
   next.c = two_sum(at->c, low1, &low2);
+  /* None of `low2` but its sign may be set: +0 and -0 mean that the three parts took all. */
   vm fits = both(both(smaller(value, TSR__ROWS_VALUE_LIMIT), smaller(next.a, TSR__ROWS_PART_LIMIT)),
                  none_of((vi)low2, all_bits(INT64_MAX)));
   unsigned good = chosen(fits) & bits;
+  /* Nearly always: one store of three vectors, no blending. */
   if (good == (1u << LANES) - 1) {
     *at = next;
     return 0;
@@ -38,11 +41,14 @@ INLINE unsigned lanes_add(row_lanes *at, vd value, unsigned bits)
   at->a = pick(take, next.a, at->a);
   at->b = pick(take, next.b, at->b);
   at->c = pick(take, next.c, at->c);
-  /* Where the sum is special already, finite values change nothing. */
+  /* Where the sum is special already, finite values change nothing. The scalar way would find the
+   * same and do nothing; it is left out here because a column with one infinity would go there at
+   * every value. */
   unsigned special = ~chosen(smaller(at->a, INFINITY)) & chosen(smaller(value, INFINITY));
   return bits & ~good & ~special;
 }
 
+/* Lanes beyond the end are 0: their bits are never set, and they are not stored. */
 INLINE row_lanes lanes_load(const tsr__rows *rows, int64_t at, int left)
 {
   row_lanes out;
@@ -52,6 +58,7 @@ INLINE row_lanes lanes_load(const tsr__rows *rows, int64_t at, int left)
   return out;
 }
 
+/* Behind the last element lies another column's memory or nothing. */
 INLINE void lanes_store(tsr__rows *rows, int64_t at, int left, const row_lanes *from)
 {
   if (left >= LANES) {
@@ -76,6 +83,7 @@ typedef struct vertical {
   int64_t n;
 } vertical;
 
+/* A step begins at a multiple of LANES, which divides 64: the bits of a step are in one word. */
 INLINE unsigned mask_bits(const vertical *in, int64_t i)
 {
   unsigned bits = (1u << LANES) - 1;
@@ -100,6 +108,7 @@ INLINE void add_rows(tsr__rows *rows, int64_t first, const vertical *in, bool na
     row_lanes at = lanes_load(rows, first + i, left);
     unsigned hard = lanes_add(&at, value, bits);
     lanes_store(rows, first + i, left, &at);
+    /* After the store, so that the scalar way sees what the other lanes did not touch. */
     for (; hard; hard &= hard - 1) {
       int k = __builtin_ctz(hard);
       tsr__rows_hard(rows, first + i + k, value[k]);
@@ -138,6 +147,8 @@ INLINE void square_rows(tsr__rows *rows, int64_t first, const vertical *in, bool
     unsigned fits = square_fits(value) & bits;
     vd lacks = square(value, &product);
     row_lanes at = lanes_load(rows, first + i, left);
+    /* The two halves of a square are two additions to the same three parts; one may be hard
+     * alone. Squares of f32 have no second half. */
     unsigned hard = lanes_add(&at, product, fits);
     unsigned hard_low = narrow ? 0 : lanes_add(&at, lacks, fits);
     lanes_store(rows, first + i, left, &at);
@@ -173,12 +184,16 @@ void TSR__ISA_NAME(tsr__rows_merge)(tsr__rows *into, int64_t first, const tsr__r
   for (int64_t i = 0; i < from->count; i += LANES) {
     int left = from->count - i < LANES ? (int)(from->count - i) : LANES;
     row_lanes add = lanes_load(from, i, left), at = lanes_load(into, first + i, left);
+    /* -0 in part 1 says "no value". Merging it would turn the -0 of an untouched element into
+     * +0. */
     unsigned empty = chosen(none_of((vi)add.b ^ INT64_MIN, all_bits(-1)));
     unsigned bits = ((1u << left) - 1) & ~empty;
     vd value[3] = { add.a, add.b, add.c };
     unsigned hard[3];
     for (int k = 0; k < 3; k++) {
       vm zero = none_of((vi)value[k], all_bits(INT64_MAX));
+      /* A +0 in part 1 or 2 is only "nothing left over". Added as +0 it would make a sum of -0
+       * into +0. */
       if (k) value[k] = pick(zero, all(-0.0), value[k]);
       hard[k] = lanes_add(&at, value[k], bits);
     }

@@ -32,7 +32,10 @@ enum {
 #define FAR16_F32 INT64_C(0x7800000078000000) /* two f32 at a time */
 #define EXPONENT_BITS INT64_C(0x7ff0000000000000)
 
-/* Which exponents a grid may take, so that no border or product leaves the range of f64. */
+/* Which exponents a grid may take, so that no border or product leaves the range of f64.
+ *
+ * f32 leaves no room above and takes a narrow window, because its sums then need no second chain
+ * at all (quick_f32). Squares double the exponents, hence half the range. */
 typedef struct limits {
   int lowest, highest;
   int window; /* binades */
@@ -51,7 +54,8 @@ typedef struct operand {
   int n;
 } operand;
 
-/* What was added exactly, and which elements remain to be added one by one. */
+/* What was added exactly, and which elements remain to be added one by one. `part` and `square`
+ * are doubles that together are the exact sum of what was in the window. */
 typedef struct tile {
   double part[2];   /* of x */
   double square[4]; /* of x * x */
@@ -64,6 +68,7 @@ typedef struct chain {
   vd high, low;
 } chain;
 
+/* 2^exponent from its bits; the limits keep it normal. */
 INLINE double power(int exponent)
 {
   uint64_t bits = (uint64_t)(exponent + 1023) << 52;
@@ -72,6 +77,7 @@ INLINE double power(int exponent)
   return out;
 }
 
+/* 1.5 and not 1: then adding numbers of either sign never changes the exponent of `high`. */
 INLINE vd magic_of(int exponent)
 {
   return all(1.5 * power(exponent + 11));
@@ -87,6 +93,8 @@ INLINE chain chain_begin(int exponent)
   return (chain){ magic_of(exponent), all(0) };
 }
 
+/* next - high is what the addition took, exactly, as both have equal last places; the rest of the
+ * value goes to `low`, which the file's drawing shows to have room for it. */
 INLINE void chain_add(chain *c, vd value)
 {
   vd next = c->high + value;
@@ -94,7 +102,8 @@ INLINE void chain_add(chain *c, vd value)
   c->high = next;
 }
 
-/* Lanes not chosen may hold anything, NaN too. */
+/* Lanes not chosen may hold anything, NaN too. Adding a masked 0 would do, but on AVX-512 leaving
+ * lanes alone is the same instruction. */
 INLINE void chain_add_some(chain *c, vd value, vm mask)
 {
 #ifdef LANES_AVX512
@@ -111,7 +120,9 @@ INLINE void chains_begin(chain c[4], int exponent)
   for (int k = 0; k < 4; k++) c[k] = chain_begin(exponent);
 }
 
-/* None of these additions rounds: the sums of 1,024 values fit the same grids. */
+/* None of these additions rounds: the sums of 1,024 values fit the same grids. A magic off each
+ * chain first: then sums of up to four chains and all lanes stay multiples of one last place and
+ * below 53 bits. */
 INLINE void chains_end(const chain c[4], int exponent, double part[2])
 {
   vd magic = magic_of(exponent);
@@ -158,6 +169,8 @@ INLINE vm matter(vm mask, vd value)
 #endif
 }
 
+/* Or-ed differences are kept over the tile and looked at once at its end: the loop has no
+ * branch. */
 INLINE bool any_bits(vi bits, int64_t test)
 {
   return chosen(none_of(bits, all_bits(test))) != below(LANES);
@@ -165,6 +178,7 @@ INLINE bool any_bits(vi bits, int64_t test)
 
 /* ---- the quick loop over f64 --------------------------------------------------------------- */
 
+/* `far` collects for all values what FAR32 would show for one that is not in the window. */
 typedef struct quick {
   chain c[4];
   vi first, far; /* the window's border; differences to it, or-ed */
@@ -209,12 +223,15 @@ INLINE void quick_step(quick *q, const double *x, int i, const uint64_t *mask)
   quick_two_some(q, 2, x + i + 2 * LANES, bits >> 2 * LANES);
 }
 
+/* False: some value was outside. What was computed is worthless then, and nothing was changed. */
 INLINE bool quick_f64(double part[2], int exponent, const operand *in, const uint64_t *mask)
 {
   quick q = { .first = border_of(exponent - 32) };
   chains_begin(q.c, exponent);
   int i = 0;
   for (; i + STEP <= in->n; i += STEP) quick_step(&q, in->f64, i, mask);
+  /* The last elements, with masks of the lanes that exist; all on one chain, which has room for
+   * 1,024 values and gets few. */
   for (; i < in->n; i += LANES) {
     int left = in->n - i < LANES ? in->n - i : LANES;
     unsigned bits = mask ? bits_at(mask, i) : ~0u;
@@ -281,6 +298,8 @@ INLINE void quick32_chosen(quick32 *q, const float *x, unsigned bits)
 INLINE bool quick_f32(double part[2], int exponent, const operand *in, const uint64_t *mask)
 {
   quick32 q = { .first = border_of(exponent - 16) };
+  /* The border as an f32 has it: values are compared before they are widened, twice as many at
+   * once. */
   q.first_word = (vw){ 0 } + ((unsigned)(exponent - 16 + 127) << 23);
   int i = 0;
   for (; i + STEP <= in->n; i += STEP) {
@@ -300,6 +319,7 @@ INLINE bool quick_f32(double part[2], int exponent, const operand *in, const uin
 
 /* ---- the careful loops --------------------------------------------------------------------- */
 
+/* `plain`: f32 of 16 binades, which add up without rounding. */
 typedef struct window {
   vi first, far;
   bool plain;
@@ -344,6 +364,8 @@ INLINE unsigned careful_tail(chain *c, const window *w, const operand *in, int f
   return out;
 }
 
+/* `rest` gets a word of bits for 32 elements, which is why the loop takes 32: no bit of it is
+ * written twice. */
 INLINE bool careful_sum(tile *t, chain c[4], const window *w, const operand *in, bool narrow)
 {
   uint32_t any = 0;
@@ -362,7 +384,8 @@ INLINE bool careful_sum(tile *t, chain c[4], const window *w, const operand *in,
   return any != 0;
 }
 
-/* Any values: two chains of 32 binades. */
+/* Any values: two chains of 32 binades. A literal without a mask lets the compiler make a loop of
+ * its own for that, as the quick ones are. */
 INLINE bool careful_wide(tile *t, int exponent, const operand *in, bool narrow)
 {
   window w = { border_of(exponent - 32), all_bits(FAR32), false };
@@ -387,7 +410,10 @@ static bool careful_f32(tile *t, int exponent, const operand *in)
 }
 
 /* x, the rounded square and what that lacks: each on its own grid. The squares of a window of
- * 16 binades fill one of 32; what they lack is below 2^-53 of them. */
+ * 16 binades fill one of 32; what they lack is below 2^-53 of them.
+ *
+ *    x          grid of exponent G          p = rounded x x     grid of 2 G
+ *                                           e = x x - p         grid of 2 G - 53 (f64 only) */
 typedef struct squarer {
   window w;
   chain x[2], p[2], e[2];
@@ -398,6 +424,7 @@ INLINE unsigned square_add(squarer *s, int k, vd value, unsigned bits, bool narr
 {
   vd product;
   vm inside = in_window(&s->w, value);
+  /* Zeroed before squaring: what is outside must not become an infinity that masks cannot undo. */
   value = keep(both(inside, choose(bits)), value);
   vd lacks = square(value, &product);
   chain_add(&s->x[k], value);
@@ -427,6 +454,7 @@ INLINE uint32_t square_tail(squarer *s, const operand *in, int from, bool narrow
 
 INLINE bool careful_spread(tile *t, int exponent, const operand *in, bool narrow)
 {
+  /* What a rounded product lacks is at most half of its last place, 2^-53 of its size. */
   const int high = 2 * exponent, low = 2 * exponent - 53;
   squarer s = { .w = { border_of(exponent - 16), all_bits(FAR16), true } };
   for (int k = 0; k < 2; k++) {
@@ -467,7 +495,7 @@ INLINE uint32_t flag_of(double value)
 }
 
 /* Which of 32 elements are zeros, or specials: `test` bits all clear, of the value or of its
- * complement. */
+ * complement. Elements behind the end may show as zeros here; `rest` has no bits for them. */
 INLINE uint32_t all_clear(const operand *in, int at, int64_t test, int64_t flip)
 {
   uint32_t out = 0;
@@ -500,7 +528,9 @@ static uint32_t settle_word(tile *t, const operand *in, int at, uint32_t rest)
   return keep_rest;
 }
 
-/* After a careful loop that left something out. */
+/* After a careful loop that left something out. The careful loop leaves out zeros (far below
+ * every window) and specials as well as values; only values cost something, so the others are
+ * taken out first, before FEW is asked. */
 static void settle(tile *t, const operand *in)
 {
   t->flags = 0;
@@ -514,7 +544,9 @@ static void settle(tile *t, const operand *in)
   }
 }
 
-/* The flags of a tile whose sum is zero: which zeros were in it, or anything else. */
+/* The flags of a tile whose sum is zero: which zeros were in it, or anything else. Only then does
+ * it matter which zeros there were: -0 alone makes -0. Every other sum says OTHER by being
+ * something. */
 static uint32_t flags_of_zero(const operand *in)
 {
   uint32_t flags = 0;
@@ -545,7 +577,9 @@ static void histogram(uint16_t seen[2048], const operand *in)
 }
 
 /* Moves the window to where it holds most of the values, with some room above them. Returns
- * whether it moved. */
+ * whether it moved. `inside` slides over the histogram. A plateau of equally good windows is
+ * remembered from first to last, and the one with room above is taken, since larger values are
+ * what comes next more often. */
 static bool guess(tsr__grid *grid, const operand *in, limits to)
 {
   uint16_t seen[2048];
@@ -569,7 +603,9 @@ static bool guess(tsr__grid *grid, const operand *in, limits to)
   return moved;
 }
 
-/* Whether to try the quick loop: not for a while after it failed twice in a row. */
+/* Whether to try the quick loop: not for a while after it failed twice in a row. A tile that
+ * fails is added twice, quickly and carefully. Data of mixed sizes fails often, so the quick loop
+ * is left out for 16, and then for 128 tiles; one success forgets it all. */
 INLINE bool hopeful(tsr__grid *grid)
 {
   if (!grid->careful) return true;
@@ -582,6 +618,7 @@ static void quick_worked(tsr__grid *grid)
   grid->streak = 0;
 }
 
+/* Once may be an outlier. The second time in a row the window is guessed anew. */
 static void quick_failed(tsr__grid *grid, const operand *in, limits to)
 {
   if (!grid->streak) {
@@ -595,6 +632,7 @@ static void quick_failed(tsr__grid *grid, const operand *in, limits to)
 
 /* ---- one tile -------------------------------------------------------------------------------- */
 
+/* `in->mask ? ... : NULL`: a constant NULL, of which the compiler makes a loop without masks. */
 INLINE bool quick_loop(tile *t, int exponent, const operand *in, bool narrow)
 {
   if (narrow)
@@ -610,7 +648,8 @@ static void settle_if(bool any, tile *t, const operand *in)
   if (any) settle(t, in);
 }
 
-/* Tries the window as it is, then a better one; of f32 that still do not fit, a wide one. */
+/* Tries the window as it is, then a better one; of f32 that still do not fit, a wide one. More
+ * than FEW left over means that the window is wrong, not that the values are wild. */
 INLINE void careful_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow)
 {
   limits to = narrow ? limits_f32 : limits_f64;
@@ -655,12 +694,15 @@ INLINE void spread_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow
 
 /* ---- where the sums go ----------------------------------------------------------------------- */
 
-/* Calls for each element that waits: `i` is its index. */
+/* Calls for each element that waits: `i` is its index. The second loop runs over the set bits of
+ * a word; its condition sets `i` on the way. */
 #define EACH_REST(i, t, n)                                   \
   for (int at_ = 0; (t)->rest_count && at_ < (n); at_ += 32) \
     for (uint32_t left_ = (t)->rest[at_ >> 5], i = 0;        \
          left_ && (i = (uint32_t)(at_ + __builtin_ctz(left_)), 1); left_ &= left_ - 1)
 
+/* Two additions to the accumulator for a tile of 1,024 values: this is why exact sums are as fast
+ * as memory. */
 INLINE void add_parts(tsr__acc *acc, const tile *t)
 {
   acc->flags |= t->flags;
@@ -688,6 +730,7 @@ static void sum_f32(tsr__acc *acc, tsr__grid *grid, const float *x, int n, const
   sum_to_acc(acc, grid, &in, true);
 }
 
+/* The square of an infinity of either sign is +infinity; of -0, 0. */
 static uint32_t flags_squared(uint32_t flags)
 {
   bool infinite = flags & (TSR__SAW_PINF | TSR__SAW_NINF);
@@ -723,6 +766,7 @@ static void spread_f32(tsr__spread *out, tsr__grid *grid, const float *x, int n,
   spread_to_acc(out, grid, &in, true);
 }
 
+/* Rows keep no flags: each one is added as a value that has its effect. */
 static void flags_to_row(tsr__rows *rows, int64_t element, uint32_t flags)
 {
   if (flags & TSR__SAW_NEG_ZERO) tsr__rows_add(rows, element, -0.0);
