@@ -94,6 +94,7 @@ static bool by_order(int op)
   return op == TSR__GROUP_QUANTILE || op == TSR__GROUP_NUNIQUE;
 }
 
+/* By part: a column with validity whose parts all have none has no nulls. */
 static bool nullable(const tsr__aggregate_ask *ask, int column)
 {
   const tsr__colparts *from = &ask->columns[column];
@@ -102,7 +103,12 @@ static bool nullable(const tsr__aggregate_ask *ask, int column)
   return false;
 }
 
-/* The tally of that kind, made at first need. */
+/* The tally of that kind, made at first need.
+ *    record of a group   | tally 0 | tally 1 | ...        `stride` bytes, `offset` of each
+ *    beside records      rows[0], rows[1] ...              exact sums of floats that need parts
+ * A mean, a sum and a var of one column share what they have in common: tallies are found again
+ * by what they keep. Sizes are multiples of 8, so offsets are, too. Of size 0 are those beside
+ * the records, whose offset is a number. */
 static int tally(job *j, tsr__group_record want)
 {
   static const uint8_t size[] = {
@@ -130,12 +136,19 @@ static int tally_of(job *j, int kind, int column)
   return tally(j, (tsr__group_record){ .kind = (uint8_t)kind, .column = column, .other = -1 });
 }
 
-/* The sum of a column's values, and of its products with another column's (-1: none): `units` where
- * 64 bits hold all of them, or units all floats; and what else was seen. */
+/* The sum of a column's values, and of its products with another column's (-1: none): `units`
+ * where 64 bits hold all of them, or units all floats; and what else was seen. `saw` notes NaN
+ * and infinities, which numbers in units cannot hold. */
 typedef struct sums {
   int sum, products, saw;
 } sums;
 
+/*    floats in units of 2^k that fit     FIX    (16 bytes)     products FIX2  (24)
+ *    floats of any size                  ROWS   (three doubles beside the record)
+ *    integers whose sum fits 64 bits     I64                   products I64
+ *    others                              I128                  products I192
+ * All of them are exact. The narrow ones are only faster, and chosen by what the look at rows
+ * showed. */
 static sums plan_sums(job *j, int column, int other, bool units)
 {
   const tsr__span_of *span = &j->plan.span[column];
@@ -163,6 +176,7 @@ static void plan_moment(job *j, tsr__reading *r)
   bool squares = op == TSR__GROUP_VAR || op == TSR__GROUP_STD || op == TSR__GROUP_CORR;
   bool units = squares ? span[column].narrow_squares : span[column].narrow;
   bool pair = op == TSR__GROUP_CORR;
+  /* The product of two columns is in units only if both are. */
   if (pair) units = units && span[other].narrow_squares;
   sums own = plan_sums(j, column, squares ? column : -1, units);
   r->main = own.sum;
@@ -182,15 +196,18 @@ static void plan_one(job *j, tsr__reading *r)
   int op = agg->op, column = agg->column;
   bool holes = column >= 0 && nullable(j->ask, column);
   bool truth = op == TSR__GROUP_ANY || op == TSR__GROUP_ALL;
+  /* Nothing to keep: they are made from the rows themselves (look_up). */
   if (by_order(op) || op == TSR__GROUP_FIRST) return;
   if (op == TSR__GROUP_LAST) {
     r->main = tally_of(j, TSR__RECORD_LAST, -1);
     return;
   }
   if (op == TSR__GROUP_MIN || op == TSR__GROUP_MAX || op == TSR__GROUP_MEAN)
+    /* How many values a group must have to have a result; 0 where no group can be without. */
     r->least = holes || j->empty;
   if (op == TSR__GROUP_VAR || op == TSR__GROUP_STD || op == TSR__GROUP_CORR) r->least = 2;
   if (r->least || op == TSR__GROUP_COUNT || op == TSR__GROUP_MEAN)
+    /* Of a column without nulls all count the rows, so they share one tally (column -1). */
     r->count = tally_of(j, TSR__RECORD_COUNT, holes ? column : -1);
   if (is_moment(op)) plan_moment(j, r);
   else if (op == TSR__GROUP_MIN || op == TSR__GROUP_MAX)
@@ -207,7 +224,8 @@ static void plan_one(job *j, tsr__reading *r)
                                             .other = -1 });
 }
 
-/* Room for the plan. */
+/* Room for the plan. MOST_TALLIES: a corr needs two sums, three sums of products, two notes of
+ * specials, and a count. */
 static bool plan_room(job *j)
 {
   tsr__heap *heap = &j->rt->heap;
@@ -246,7 +264,9 @@ static tsr_status plan_new(job *j)
   return TSR_OK;
 }
 
-/* What to keep of each group, by a look at `all` rows or some. */
+/* What to keep of each group, by a look at `all` rows or some. Called twice if the first look
+ * misled: everything that follows from spans is made anew here, while results' room and columns'
+ * needs stay. */
 static tsr_status make_plan(job *j, bool all)
 {
   const tsr__aggregate_ask *ask = j->ask;
@@ -269,6 +289,7 @@ static tsr_status make_plan(job *j, bool all)
                                     .other_saw = -1 };
     plan_one(j, &j->reading[a]);
   }
+  /* Records of nothing still need an address each. */
   if (!j->plan.stride) j->plan.stride = 8;
   return TSR_OK;
 }
@@ -280,6 +301,7 @@ static tsr_status result_room(job *j)
   const tsr__aggregate_ask *ask = j->ask;
   const tsr__device_ops *ops = tsr__devices_of(j->rt)->ops;
   for (int a = 0; a < ask->count; a++) {
+    /* Those make their own buffers when they are looked up. */
     if (by_row(ask->aggs[a].op) || by_order(ask->aggs[a].op)) continue;
     for (int p = 0; p < ask->parts->count; p++) {
       int at = a * ask->parts->count + p, device = ask->parts->device[p];
@@ -295,7 +317,9 @@ static tsr_status result_room(job *j)
   return TSR_OK;
 }
 
-/* Groups first .. of a part are groups `from` .. of the state: reads all their aggregates. */
+/* Groups first .. of a part are groups `from` .. of the state: reads all their aggregates.
+ * `to.from` counts groups of the state, `to.first` those of the part: a cluster's state begins at
+ * 0. */
 static void read_out(job *j, int part, const tsr__group_record_state *state, tsr__read_to to)
 {
   const tsr__aggregate_ask *ask = j->ask;
@@ -315,12 +339,14 @@ static void read_out(job *j, int part, const tsr__group_record_state *state, tsr
     to.values = j->values[at]->data;
     to.valid = j->valid[at] ? j->valid[at]->data : NULL;
     to.nulls = 0;
+    /* Exact sums of integers that the result's type does not hold: told once all tasks are done. */
     if (!tsr__group_record_read(r, state, &to)) atomic_store(&j->outside, (int)r->dtype);
     if (to.nulls) atomic_fetch_add(&j->nulls[at], to.nulls);
   }
 }
 
-/* Validity that says nothing goes. */
+/* Validity that says nothing goes. It was taken before it was known whether anything would be
+ * null. */
 static void drop_valid(job *j)
 {
   int count = j->ask->count * j->ask->parts->count;
@@ -334,6 +360,7 @@ static void drop_valid(job *j)
 
 /* ---- records --------------------------------------------------------------------------------- */
 
+/* 24: three doubles of an exact sum. */
 static size_t state_bytes(const job *j, int64_t groups)
 {
   return (size_t)groups * (j->plan.stride + 24 * (size_t)j->plan.rows_count);
@@ -345,6 +372,7 @@ static void state_clear(const job *j, tsr__group_record_state *state)
   for (int k = 0; k < j->plan.rows_count; k++) tsr__rows_clear(&state->rows[k]);
 }
 
+/* Records and sums are one block, so that a cluster's are near each other. */
 static bool state_room(job *j, tsr__group_record_state *state, int device, int64_t groups)
 {
   int count = j->plan.rows_count;
@@ -359,6 +387,7 @@ static bool state_room(job *j, tsr__group_record_state *state, int device, int64
   return true;
 }
 
+/* An exact sum that found no memory for an escape says so itself. */
 static bool state_failed(const job *j, const tsr__group_record_state *state)
 {
   for (int k = 0; k < j->plan.rows_count; k++)
@@ -368,6 +397,8 @@ static bool state_failed(const job *j, const tsr__group_record_state *state)
 
 /* ---- few groups ------------------------------------------------------------------------------ */
 
+/* A slot has a stretch of the part and a state of its own; in each round it reads some of it, so
+ * that tasks stay short enough to be cancelled between. */
 static void direct_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -383,11 +414,13 @@ static void direct_task(void *user, int64_t task, int worker)
   tsr__group_record_rows read = {
     .part = part, .start = start, .count = end - start, .group = j->ask->groups->group[part] + start
   };
+  /* The others go on; what they count is thrown away, which is rare. */
   if (!tsr__group_record_add(&j->plan, state, &read)) atomic_store(&j->misled, true);
   if (state_failed(j, state)) atomic_store(&j->failed, true);
 }
 
-/* Joins the sums beside the records; task = (part, which of them). */
+/* Joins the sums beside the records; task = (part, which of them). One task an exact sum: merging
+ * moves escapes, which are lists, so groups cannot be split here. */
 static void join_rows_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -401,6 +434,7 @@ static void join_rows_task(void *user, int64_t task, int worker)
   }
 }
 
+/* Joins the slots' records and reads them out at once, while they are in the cache. */
 static void direct_read_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -437,6 +471,7 @@ static tsr_status aggregate_direct(job *j)
   if (!status && j->slots > 1 && j->plan.rows_count)
     status = run(j, (int64_t)parts->count * j->plan.rows_count, join_rows_task);
   tsr__parts groups = { parts->count, NULL, j->ask->groups->count };
+  /* Kept records are slot 0's, which the join below adds the others to. */
   for (int p = 0; j->kept && p < parts->count; p++) j->kept[p] = j->state[p * j->slots];
   return status ? status : run(j, tsr__piece_count(&groups, READ), direct_read_task);
 }
@@ -448,6 +483,7 @@ static uint32_t *piece_start(const cluster_part *c, int64_t piece)
   return c->start + (piece - c->first_piece) * c->count;
 }
 
+/* A cluster is a run of numbers of groups. */
 static void count_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -491,6 +527,8 @@ static void deal_task(void *user, int64_t task, int worker)
   }
 }
 
+/* Where records are kept the task writes to its stretch of them; else to the worker's own state,
+ * which the next cluster uses again. */
 static void cluster_task(void *user, int64_t task, int worker)
 {
   job *j = user;
@@ -500,6 +538,7 @@ static void cluster_task(void *user, int64_t task, int worker)
   int64_t k = task - c->first, groups = j->ask->groups->count[part], first = k << c->shift;
   int64_t count = groups - first < INT64_C(1) << c->shift ? groups - first : INT64_C(1) << c->shift;
   tsr__group_record_state here = { .groups = count }, *state = j->kept ? &here : &j->state[worker];
+  /* Unlike the direct way it stops here: clusters are many, and all of them would be done again. */
   if (atomic_load(&j->failed) || atomic_load(&j->misled)) return;
   if (j->kept) here.record = j->kept[part].record + (size_t)first * j->plan.stride;
   state_clear(j, state);
@@ -523,7 +562,10 @@ static bool cluster_room(job *j, int64_t *groups)
     cluster_part *c = &j->clusters[p];
     int64_t have = j->ask->groups->count[p], here = (parts->rows[p] + PIECE - 1) / PIECE;
     size_t rows = (size_t)parts->rows[p];
+    /* At least 64 groups a cluster, so that validity of two clusters is never in one word. */
     c->shift = 6;
+    /* Larger as long as twice as many still fit the cache, or as there would be too many clusters
+     * for the counters on the stack. */
     while (state_bytes(j, INT64_C(2) << c->shift) <= (size_t)CLUSTER_BYTES ||
            (have - 1) >> c->shift >= MAX_CLUSTERS)
       c->shift++;
@@ -569,6 +611,7 @@ static tsr_status aggregate_clusters(job *j)
 
 /* ---- the two together ------------------------------------------------------------------------ */
 
+/* A group of no rows (of no keys, or a part that owns groups without rows) has TSR__NO_ROW. */
 static tsr_status gather_rows(job *j, int a, const tsr__index *index)
 {
   const tsr__aggregate_ask *ask = j->ask;
@@ -604,11 +647,13 @@ static tsr_status tally_rows(job *j)
   for (int p = 0; p < ask->parts->count; p++)
     most = ask->groups->count[p] > most ? ask->groups->count[p] : most;
   if (!j->plan.count && !j->kept) return TSR_OK;
+  /* By the part with most groups, for all: one way a run. */
   bool direct = (int64_t)state_bytes(j, most) <= DIRECT_BYTES;
   return direct ? aggregate_direct(j) : aggregate_clusters(j);
 }
 
-/* Starts over after a look at all rows. */
+/* Starts over after a look at all rows. Counts of nulls that were read out already would be
+ * counted twice. */
 static tsr_status plan_again(job *j)
 {
   drop_states(j);
@@ -634,6 +679,7 @@ static tsr_status look_up(job *j)
   return status;
 }
 
+/* Looking at all rows costs a pass, so some are looked at first, and all only if that misled. */
 static tsr_status aggregate(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
@@ -714,7 +760,9 @@ struct tsr__group_records {
 };
 
 /* Whether records say all; last rows, quantiles and distinct values need the rows themselves, and
- * sums of floats far apart in size have parts beside the records. */
+ * sums of floats far apart in size have parts beside the records. What a record cannot hold is
+ * decided here by the plan, which knows the values' spans; the caller has looked at the kinds
+ * only. */
 static bool recorded(const job *j)
 {
   for (int a = 0; a < j->ask->count; a++)

@@ -28,6 +28,8 @@ enum {
 
 /* ---- working memory -------------------------------------------------------------------------- */
 
+/* Working memory of a device, given back all at once: no path of an error has to know what was
+ * taken before it. The place in the list is made first, so that a buffer is never lost. */
 void *tsr__loan(tsr__loans *loans, int device, size_t bytes)
 {
   tsr_runtime *rt = loans->rt;
@@ -65,6 +67,12 @@ typedef struct table {
   int64_t steps;     /* beyond the slots where keys belong */
 } table;
 
+/*
+ *    dense    firsts[slot][key]      the first row of a key among the rows of a slot of workers
+ *             firsts[0][key]         joined: the first row of all; then the key's number
+ *    hashed   bin[row], start[piece][bin]   where rows go when they are dealt into bins
+ *             bin_word, bin_row[place]      keys and rows, bin after bin
+ *             bin_first[place]              the first row with the key of that place */
 typedef struct part {
   int64_t rows;
   int device;
@@ -120,6 +128,8 @@ static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
   return atomic_load(&j->failed) ? no_memory(j) : TSR_OK;
 }
 
+/* A table costs to be cleared and read whatever the rows: many more places than rows are not
+ * worth it, but for tables that stay in the cache. */
 static bool dense(const job *j, int64_t rows)
 {
   if (j->words > 1 || j->bits > MAX_DENSE_BITS) return false;
@@ -128,7 +138,8 @@ static bool dense(const job *j, int64_t rows)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Counts the marks before each word and makes room for the first rows. */
+/* Counts the marks before each word and makes room for the first rows. Serial: a word of marks
+ * stands for 64 rows, so this reads a 64th of what a pass over keys does. */
 static tsr_status count_marks(job *j)
 {
   int *device = tsr__new_raw(&j->rt->heap, (size_t)(j->parts + 1) * sizeof *device);
@@ -149,6 +160,7 @@ static tsr_status count_marks(job *j)
   return status;
 }
 
+/* `before` makes a rank one addition and one count of bits (tsr__rank). */
 static bool marks_room(job *j, part *at)
 {
   int64_t words = (at->rows + 63) / 64;
@@ -169,9 +181,12 @@ static void find_task(void *user, int64_t task, int worker)
   int64_t s = task % j->slots;
   int64_t start = at->rows * s / j->slots, end = at->rows * (s + 1) / j->slots;
   uint32_t *first = at->firsts[s];
+  /* Rounds go from the last rows to the first, too: the highest round comes first and clears the
+   * table. */
   if (j->round == j->rounds - 1) memset(first, 0xff, sizeof *first << j->bits);
   start += j->round * SLOT_ROWS;
   if (end > start + SLOT_ROWS) end = start + SLOT_ROWS;
+  /* Without bits all keys are equal, and there is no word to read. */
   if (!j->bits) {
     if (start < end) *first = (uint32_t)start;
     return;
@@ -193,6 +208,8 @@ static codes codes_of(const job *j, int64_t task)
   return (codes){ cut.part, j->part[cut.part].firsts[0], cut.start, cut.start + cut.count };
 }
 
+/* A task has codes, not rows, so two tasks never write one table entry. They may mark rows of the
+ * same word of marks, unless one task has all codes of the part. */
 static void join_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -212,6 +229,7 @@ static void join_task(void *user, int64_t task, int worker)
   }
 }
 
+/* After all marks are set and counted: the rank of a first row is its group's number. */
 static void number_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -241,7 +259,8 @@ static void assign_task(void *user, int64_t task, int worker)
     for (int64_t r = cut.start; r < end; r++) group[r] = number[word[r]];
 }
 
-/* The tables of several parts stay: what codes they have in common can be read from them. */
+/* The tables of several parts stay: what codes they have in common can be read from them. They
+ * outlive the job as buffers of their own, while loans end with it. */
 static bool tables_room(job *j)
 {
   tsr__grouped *out = j->out;
@@ -270,6 +289,7 @@ static bool dense_room(job *j)
     at->firsts = tsr__new(heap, (size_t)j->slots * sizeof *at->firsts);
     fine = fine && at->firsts;
     for (int s = 0; fine && s < j->slots; s++) {
+      /* The first slot's table is the one that numbers end up in. */
       bool kept = !s && j->out->number;
       at->firsts[s] =
           kept ? j->out->number[p] : tsr__loan(&j->loans, at->device, sizeof(uint32_t) << j->bits);
@@ -286,11 +306,15 @@ static tsr_status group_dense(job *j)
   int64_t most = 0;
   for (int p = 0; p < j->parts; p++)
     if (j->part[p].rows > most) most = j->part[p].rows;
+  /* All workers have something to do, whatever the number of parts; a part that is small is one
+   * slot. */
   j->slots = (j->workers + j->parts - 1) / j->parts;
   if (most < 2 * PIECE) j->slots = 1;
   if (!dense_room(j)) return no_memory(j);
   tsr__parts of = { j->parts, NULL, j->code_count };
   int64_t cuts = tsr__piece_count(&of, PIECE), pieces = tsr__piece_count(j->rows, PIECE);
+  /* find, join, count, number, assign: each a pass over all parts at once, the next one beginning
+   * when the last is done. */
   tsr_status status = TSR_OK;
   j->rounds = most / j->slots / SLOT_ROWS + 1;
   for (j->round = j->rounds - 1; !status && j->round >= 0; j->round--)
@@ -303,6 +327,7 @@ static tsr_status group_dense(job *j)
 
 /* ---- any other keys -------------------------------------------------------------------------- */
 
+/* The counts of a piece for all bins, later its places: a row of the matrix `start`. */
 static uint32_t *piece_start(int64_t piece, const part *at)
 {
   return at->start + ((piece - at->first_piece) << at->bin_bits);
@@ -320,13 +345,17 @@ static void count_task(void *user, int64_t piece, int worker)
   uint32_t *count = piece_start(piece, at);
   memset(count, 0, sizeof *count << at->bin_bits);
   for (int64_t r = cut.start; r < end; r++) {
+    /* The top bits of the hash choose the bin, the low ones the slot in its table: so keys of a
+     * bin spread over its whole table. */
     uint64_t bin = tsr__key_place(j->seed, at->word + r, at->rows, j->words) >> (64 - at->bin_bits);
     at->bin[r] = (uint16_t)bin;
     count[bin]++;
   }
 }
 
-/* Turns the counts of pieces into where their rows of each bin start; cuts the bins. */
+/* Turns the counts of pieces into where their rows of each bin start; cuts the bins. Column by
+ * column of the matrix: all pieces' rows of bin 0, in order of the pieces, then those of bin 1.
+ * So the deal is stable, and a bin's rows are in order of the part's. */
 static void place_bins(job *j)
 {
   int64_t bin_at = 0;
@@ -348,6 +377,8 @@ static void place_bins(job *j)
   }
 }
 
+/* Places are copied to the stack: a piece writes to as many bins as there are, and 16 KiB of
+ * counters stay in the cache. */
 static void deal_task(void *user, int64_t piece, int worker)
 {
   (void)worker;
@@ -391,11 +422,14 @@ typedef struct bin {
   int worker;
 } bin;
 
-/* The slot of row `at`, or the free one where it belongs. */
+/* The slot of row `at`, or the free one where it belongs. A free slot is written to but not
+ * taken: `bin` stays another's until the caller takes it. Of one word the key is the key; of
+ * several it is the hash, and equal hashes look at the words. */
 static inline slot *find_slot(table *t, const bin *b, uint32_t at, int words)
 {
   uint64_t hash = tsr__key_place(b->seed, b->word + at, b->stride, words);
   uint64_t key = words == 1 ? b->word[at] : hash;
+  /* Linear probing; the table is at most half full, so it meets a free slot. */
   for (size_t s = hash & (t->size - 1);; s = (s + 1) & (t->size - 1), t->steps++) {
     slot *found = &t->slots[s];
     if (found->bin != b->tag) {
@@ -407,7 +441,8 @@ static inline slot *find_slot(table *t, const bin *b, uint32_t at, int words)
   }
 }
 
-/* Twice as many slots; what the bin put in so far moves over. */
+/* Twice as many slots; what the bin put in so far moves over. Slots of other bins are left
+ * behind: they were free to this one. */
 static bool table_grow(tsr__heap *heap, table *t, const bin *b, int words)
 {
   table bigger = { 0 };
@@ -423,7 +458,8 @@ static bool table_grow(tsr__heap *heap, table *t, const bin *b, int words)
   return true;
 }
 
-/* first[i] = the first place in the bin with the key of place i. */
+/* first[i] = the first place in the bin with the key of place i. Called with a constant number of
+ * words, so that the compiler makes a version for one. */
 static inline bool group_bin(job *j, table *t, const bin *b, uint32_t *first, int words)
 {
   t->used = 0;
@@ -446,7 +482,11 @@ static void bin_task(void *user, int64_t task, int worker)
   table *t = &j->tables[worker];
   if (atomic_load_explicit(&j->failed, memory_order_relaxed)) return;
   const uint64_t *word = at->bin_bits ? at->bin_word : at->word;
+  /* Tags begin at 1: fresh tables are zero, and so belong to no bin. They are tasks' numbers, so
+   * no two bins that share a worker's table have the same. */
   bin b = { word + cut->start, at->rows, cut->count, (uint32_t)task + 1, j->seed, worker };
+  /* Without bins the rows are in order already, and the groups' list itself takes the first
+   * rows. */
   uint32_t *first = (at->bin_bits ? at->bin_first : at->group) + cut->start;
   size_t size = b.count < BIN_ROWS ? 2 * BIN_ROWS : 4 * BIN_ROWS;
   if (b.count < 64) size = 128;
@@ -459,10 +499,14 @@ static void bin_task(void *user, int64_t task, int worker)
   }
   if (!at->bin_bits) return;
   const uint32_t *row = at->bin_row + cut->start;
+  /* From places in the bin to rows of the part. The order within a bin is that of rows, so the
+   * first place is the first row. */
   for (int64_t i = 0; i < b.count; i++) first[i] = row[first[i]];
 }
 
-/* Takes the rows of a piece back in order: group[r] becomes its first row, and marks are set. */
+/* Takes the rows of a piece back in order: group[r] becomes its first row, and marks are set.
+ * Reads the bins' results in the order in which deal_task wrote there: the same places, once more
+ * from `start`, which nobody changed. */
 static void back_task(void *user, int64_t piece, int worker)
 {
   (void)worker;
@@ -483,6 +527,8 @@ static void back_task(void *user, int64_t piece, int worker)
   }
 }
 
+/* `group` changes its meaning here, from a first row to a number; each row is changed once, by
+ * the task whose piece it is in, and marks are only read. */
 static void rank_task(void *user, int64_t piece, int worker)
 {
   (void)worker;
@@ -508,6 +554,7 @@ static bool hash_room(job *j)
   for (int p = 0; fine && p < j->parts; p++) {
     part *at = &j->part[p];
     size_t rows = (size_t)at->rows, pieces = (rows + PIECE - 1) / PIECE;
+    /* About BIN_ROWS rows a bin. */
     while (at->bin_bits < MAX_BIN_BITS && at->rows >> at->bin_bits > 2 * BIN_ROWS) at->bin_bits++;
     at->first_piece = first_piece;
     first_piece += (int64_t)pieces;
@@ -565,6 +612,7 @@ static bool result_room(job *j, const tsr__parts *parts)
   return true;
 }
 
+/* Steps are told for tests: they show that nobody can choose keys that crowd. */
 static void job_free(job *j)
 {
   tsr__heap *heap = &j->rt->heap;

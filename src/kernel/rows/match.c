@@ -63,6 +63,7 @@ static tsr_status cut(tsr_runtime *rt, const tsr__parts *parts, tsr__match_piece
 
 /* ---- finding ---- */
 
+/* `length` is how many rows from there to the end of the chain: the head's is the whole chain's. */
 static void count_chains(const tsr__matched *m, const tsr__match_table *t, tsr__match_piece *piece)
 {
   const uint32_t *match = m->match[piece->part];
@@ -75,6 +76,7 @@ static void count_chains(const tsr__matched *m, const tsr__match_table *t, tsr__
   }
 }
 
+/* Hits are counted first, without looking at chains: most tables have none. */
 void tsr__match_count(const tsr__matched *m, tsr__match_piece *piece)
 {
   const tsr__match_table *t = &m->table[piece->part];
@@ -87,6 +89,7 @@ void tsr__match_count(const tsr__matched *m, tsr__match_piece *piece)
   if (t->chained && hits) count_chains(m, t, piece);
 }
 
+/* Counted while the matches are in the cache. */
 static void probe_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -97,7 +100,7 @@ static void probe_task(void *user, int64_t task, int worker)
 }
 
 /* Cuts a piece of many results after every so many, at a row's end; returns how many pieces it
- * is. */
+ * is. A row's results are never divided; a single row may be more than MANY. */
 static int64_t split_piece(const tsr__matched *m, const tsr__match_piece *whole,
                            tsr__match_piece *out)
 {
@@ -121,6 +124,7 @@ static int64_t split_piece(const tsr__matched *m, const tsr__match_piece *whole,
 static tsr_status split_pieces(tsr__matched *m, tsr__error *error)
 {
   int64_t room = 0, pieces = 0;
+  /* As many pieces as splitting makes at most: one begins for each MANY results. */
   for (int64_t i = 0; i < m->left_count; i++) room += m->left[i].count / MANY + 1;
   if (room == m->left_count) return TSR_OK;
   tsr__match_piece *out = tsr__new(&m->rt->heap, (size_t)(room + 1) * sizeof *out);
@@ -146,6 +150,7 @@ tsr_status tsr__match_number(tsr__matched *m, tsr__error *error)
     m->misses |= piece->misses;
   }
   for (int p = 0; p < m->parts; p++)
+    /* Before anything is allocated for results, which may be a product of two tables. */
     if (m->rows[p] >= (int64_t)TSR__NO_ROW)
       return tsr__error_set(error, TSR_EUNSUPPORTED,
                             "join gives %lld rows on device %d, where %lld left rows meet equal "
@@ -154,6 +159,7 @@ tsr_status tsr__match_number(tsr__matched *m, tsr__error *error)
                             (long long)m->rows[p], m->table[p].device,
                             (long long)m->table[p].left_rows, (long long)TSR__NO_ROW - 1);
   if (split_pieces(m, error)) return error->status;
+  /* Pieces of a part follow one another, so each begins where the one before it ends. */
   for (int64_t i = 0, at = 0; i < m->left_count; i++) {
     if (i && m->left[i].part != m->left[i - 1].part) at = 0;
     m->left[i].at = at;
@@ -170,6 +176,9 @@ tsr_status tsr__match_take(tsr__matched *m, int p, int which, int64_t bytes, tsr
   return t->memory[which] ? TSR_OK : error->status;
 }
 
+/*    memory[0]   head or slots     memory[1]   links     memory[2]   match[]
+ * All parts are asked for before the first is taken: a join that fails leaves no table half
+ * made. */
 static tsr_status take_tables(tsr__matched *m, tsr__error *error)
 {
   for (int p = 0; p < m->parts; p++) {
@@ -193,7 +202,8 @@ static tsr_status take_tables(tsr__matched *m, tsr__error *error)
   return TSR_OK;
 }
 
-/* What is looked up no more goes back to the pool before results are made. */
+/* What is looked up no more goes back to the pool before results are made. Chains are still
+ * walked when results are made; tables are not. */
 static void drop_tables(tsr__matched *m)
 {
   for (int p = 0; p < m->parts; p++) {
@@ -273,7 +283,8 @@ void tsr__match_free(tsr__matched *m)
 
 /* ---- index vectors ---- */
 
-/* Whether every left row gives one row. */
+/* Whether every left row gives one row. Then the left side stays as it is, and match[] is the
+ * right side's index. */
 static bool one_each(const tsr__matched *m, int p)
 {
   const tsr__match_table *t = &m->table[p];
@@ -286,7 +297,8 @@ typedef struct filling {
   uint32_t *const *left, *const *right; /* one of them is made */
 } filling;
 
-/* A piece whose left rows give one result or none. */
+/* A piece whose left rows give one result or none. `hits`: rows with a match are kept, of an anti
+ * join those without. */
 static tsr__keep keep_of(const tsr__matched *m, const tsr__match_piece *piece)
 {
   return (tsr__keep){ .match = m->match[piece->part] + piece->begin,
@@ -295,6 +307,7 @@ static tsr__keep keep_of(const tsr__matched *m, const tsr__match_piece *piece)
                       .hits = m->how != TSR__MATCH_ANTI };
 }
 
+/* Written always, kept if it counts: no branch that the processor would have to guess. */
 static void fill_left(const tsr__match_piece *piece, const tsr__keep *keep, int how, uint32_t *out)
 {
   bool all = how == TSR__MATCH_LEFT;
@@ -311,7 +324,8 @@ static void fill_right(const tsr__matched *m, const tsr__keep *keep, uint32_t *o
   else tsr__cpu_of(m->rt)->tiles->keep[tsr__size_log(4)](out, keep->match, keep);
 }
 
-/* Rows of several results. */
+/* Rows of several results. A left join's row without a match gives one result, whose right row is
+ * TSR__NO_ROW. */
 static void fill_chains(const tsr__matched *m, const tsr__match_piece *piece, uint32_t *left,
                         uint32_t *right)
 {
@@ -348,7 +362,8 @@ static void fill_task(void *user, int64_t task, int worker)
   else fill_right(m, &keep, right);
 }
 
-/* A vector for each part whose rows do not stay as they are. */
+/* A vector for each part whose rows do not stay as they are. Rows of a part that stays are said,
+ * but no vector is there: `at` NULL means "as they are". */
 static tsr_status index_new(const tsr__matched *m, tsr__index *out, tsr__error *error)
 {
   tsr__heap *heap = &m->rt->heap;

@@ -27,6 +27,7 @@ static bool bit(const uint64_t *bits, int64_t at)
 
 /* ---- which kind ---- */
 
+/* Keys of nulls say nothing of the range: they are never looked up. */
 static void extent_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -46,7 +47,9 @@ static void extent_task(void *user, int64_t task, int worker)
   piece->most = most;
 }
 
-/* So many tasks fill a table that all workers have one, also where it is the only one. */
+/* So many tasks fill a table that all workers have one, also where it is the only one. Tasks are
+ * shared out by the parts' rows. Each range reads all keys of its part, so more than eight would
+ * read more than they save. */
 static void cut_ranges(const tsr__matched *m, tsr__match_table *t)
 {
   int64_t all = 0;
@@ -57,6 +60,8 @@ static void cut_ranges(const tsr__matched *m, tsr__match_table *t)
   t->ranges = 1 << t->range_bits;
 }
 
+/* Four places a row are no more memory than a hash table takes, and looking up is one read
+ * without a hash. The last place, head[span], is for keys outside of the range and stays free. */
 static void choose(tsr__match_table *t, uint64_t least, uint64_t most)
 {
   uint64_t rows = (uint64_t)t->right_rows;
@@ -68,6 +73,7 @@ static void choose(tsr__match_table *t, uint64_t least, uint64_t most)
     return;
   }
   t->slot_bits = 4;
+  /* At most two thirds full. */
   while (UINT64_C(1) << t->slot_bits < rows + rows / 2) t->slot_bits++;
 }
 
@@ -118,7 +124,8 @@ typedef struct build {
   tsr__progress progress;
 } build;
 
-/* Puts a row in front of a chain; true if there was one. */
+/* Puts a row in front of a chain; true if there was one. The rows of a chain are put in from the
+ * last to the first, so the newest is in front and knows the length. */
 static bool put_front(tsr__match_link *link, uint32_t row, uint32_t first)
 {
   bool chained = first != TSR__NO_ROW;
@@ -144,19 +151,22 @@ static bool same_right(const tsr__match_table *t, int64_t a, int64_t b)
   return true;
 }
 
-/* Where a key of this hash starts, and the mask of the range that it wraps in. */
+/* Where a key of this hash starts, and the mask of the range that it wraps in. Ranges are the top
+ * bits, so that a range is a stretch of slots and its keys can be told from the hash. */
 static uint64_t home(const tsr__match_table *t, uint64_t hash)
 {
   return hash * UINT64_C(0x9e3779b97f4a7c15) >> (64 - t->slot_bits);
 }
 
+/* Probing wraps at the end of its range: another range is another task's. */
 static uint64_t around(const tsr__match_table *t, uint64_t at)
 {
   uint64_t mask = (UINT64_C(1) << (t->slot_bits - t->range_bits)) - 1;
   return (at & ~mask) | ((at + 1) & mask);
 }
 
-/* Puts rows in whose hashes are known; a range whose slots are all taken is given up. */
+/* Puts rows in whose hashes are known; a range whose slots are all taken is given up. All slots
+ * are fetched before the first row is put in. */
 static void put_hash(tsr__match_table *t, fill *f, const uint32_t *rows, const uint64_t *hash,
                      int count)
 {
@@ -171,6 +181,8 @@ static void put_hash(tsr__match_table *t, fill *f, const uint32_t *rows, const u
       if (slot->key == key && (t->words == 1 || same_right(t, slot->row, row))) break;
       at = around(t, at);
       f->steps++;
+      /* Keys can be chosen to crowd only by who knows the seed; equal keys share a slot. A full
+       * range is still possible where its share of keys is too large. */
       if (at == first) {
         f->full = true;
         return;
@@ -189,7 +201,9 @@ static void range_of(const tsr__match_table *t, int range, uint64_t *first, uint
   *count = all * (uint64_t)(range + 1) / (uint64_t)t->ranges - *first;
 }
 
-/* A little at a time, for fresh memory is slow. False: cancelled. */
+/* A little at a time, for fresh memory is slow. False: cancelled. All ones: TSR__NO_ROW for
+ * heads, and a slot whose row is TSR__NO_ROW. The last range of a direct table clears the place
+ * behind it, too. */
 static bool clear_range(tsr__match_table *t, const fill *f)
 {
   uint64_t first, count;
@@ -214,6 +228,7 @@ static void fill_direct(tsr__match_table *t, fill *f, int64_t begin, int64_t end
   first += t->least;
   for (int64_t r = end - 1; r >= begin; r--) {
     held[n] = (uint32_t)r;
+    /* Unsigned: keys below `first` wrap to large numbers and are not below `count`. */
     n += (t->right[r] - first < count) & !bit(t->right_null, r);
     if (n < HELD) continue;
     f->chained |= put_direct(t, held, n);
@@ -242,6 +257,8 @@ static void fill_hash(tsr__match_table *t, fill *f, int64_t begin, int64_t end)
   if (!f->full) put_hash(t, f, held, hashes, n);
 }
 
+/* Blocks of rows, and between them other parts' turn; a block is a round of tasks for all
+ * ranges. */
 static void build_task(void *user, int64_t task, int worker)
 {
   build *b = user;
@@ -255,7 +272,8 @@ static void build_task(void *user, int64_t task, int worker)
   else fill_hash(t, f, begin, end);
 }
 
-/* One round over all tables that are not yet built; true when a range had no slot left. */
+/* One round over all tables that are not yet built; true when a range had no slot left. Rounds go
+ * from the last block to the first, as chains ask for. */
 static tsr_status build_round(tsr__matched *m, const bool *wanted, bool *full, tsr__error *error)
 {
   build b = { .matched = m, .progress = { .rt = m->rt, .what = "join" } };
@@ -310,6 +328,7 @@ tsr_status tsr__match_build(tsr__matched *m, tsr__error *error)
 
 /* ---- looking up ---- */
 
+/* A key outside of the range finds the place behind the last, which is free: no branch. */
 static void probe_direct(const tsr__match_table *t, int64_t begin, int64_t end, uint32_t *match)
 {
   const uint64_t *key = t->left;
@@ -321,6 +340,7 @@ static void probe_direct(const tsr__match_table *t, int64_t begin, int64_t end, 
   }
 }
 
+/* Of one word the slot holds the key; of several the hash, and the words are compared. */
 static uint32_t look_up(const tsr__match_table *t, uint64_t hash, int64_t row)
 {
   uint64_t key = t->words == 1 ? t->left[row] : hash, first = home(t, hash), at = first;
@@ -336,6 +356,7 @@ static uint32_t look_up(const tsr__match_table *t, uint64_t hash, int64_t row)
   return TSR__NO_ROW;
 }
 
+/* The slots of GROUP rows are fetched before the first is looked at. */
 static void probe_hash(const tsr__match_table *t, int64_t begin, int64_t end, uint32_t *match)
 {
   uint64_t hash[GROUP];
@@ -353,6 +374,8 @@ void tsr__match_probe(const tsr__match_table *t, int64_t begin, int64_t end, uin
 {
   if (t->direct) probe_direct(t, begin, end, match);
   else probe_hash(t, begin, end, match);
+  /* Nulls were looked up like any key and are taken back: few, and a test for each row would cost
+   * more. */
   for (int64_t r = begin; t->left_null && r < end; r += 64) {
     uint64_t nulls = tsr__bits_get(t->left_null, r, end - r < 64 ? (int)(end - r) : 64);
     for (; nulls; nulls &= nulls - 1) match[r + __builtin_ctzll(nulls)] = TSR__NO_ROW;

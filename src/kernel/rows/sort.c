@@ -28,15 +28,21 @@ enum {
 /* ---- segments and how they are cut ----------------------------------------------------------- */
 
 /* Some rows of a part that are sorted among themselves. Level 0 lies in the input, then the part's
- * two buffers take turns. */
+ * two buffers take turns.
+ *
+ *    level 0   in            a round reads level n and writes level n + 1;
+ *    level 1   word[0], at[0]     the buffer of level n - 1 is free by then
+ *    level 2   word[1], at[1]
+ *    level 3   word[0], at[0] ... */
 typedef struct segment {
   int part, level;
   bool constant; /* or in order: nothing to sort */
   int64_t start, count;
 } segment;
 
-/* How a segment is cut: by equal steps from `least`, or by borders (bucket b: words from
- * border[b - 1] up to, without, border[b]). */
+/* How a segment is cut: by equal steps from `least`, or by borders (bucket b: words from border[b
+ * - 1] up to, without, border[b]). `border` is padded to a complete tree of `depth` levels, which
+ * a search walks without branches. */
 typedef struct cut {
   segment from;
   bool steps;
@@ -47,6 +53,7 @@ typedef struct cut {
   uint64_t border[MOST];
 } cut;
 
+/* What one part sorts; `unsorted` as soon as one word is below the one before it. */
 typedef struct lane {
   const uint64_t *in; /* the words, and which rows they are of (NULL: 0, 1, 2, ...) */
   const uint32_t *in_at;
@@ -103,7 +110,8 @@ static int bits_of(uint64_t value)
   return value ? 64 - __builtin_clzll(value) : 0;
 }
 
-/* Words of a segment at places that are spread but not regular, in order. */
+/* Words of a segment at places that are spread but not regular, in order. Places are the same on
+ * every run, and a hash of the number keeps them from meeting a period in the data. */
 static const uint64_t *take_sample(const segment *g, const uint64_t *word, int wanted,
                                    tsr__sort_room *room)
 {
@@ -117,12 +125,15 @@ static const uint64_t *take_sample(const segment *g, const uint64_t *word, int w
   return room->sorted;
 }
 
-/* Equal steps, if no bucket gets too many of the sample. */
+/* Equal steps, if no bucket gets too many of the sample. A subtraction and a shift a row instead
+ * of a search: worth it if the words are spread evenly. How evenly is judged by the sample: no
+ * step may hold more of it than three quarters of a leaf. */
 static bool cut_in_steps(cut *c, const uint64_t *sample, int count, int wanted)
 {
   uint64_t spread = sample[count - 1] - sample[0];
   int shift = bits_of(spread) - bits_of((uint64_t)wanted - 1) - 1;
   if (shift < 0) shift = 0;
+  /* There must be room for the last bucket, too. */
   while (spread >> shift >= TSR__CUT_BUCKETS) shift++;
   if (!spread) return false;
   int64_t most = TSR__SORT_LEAF_ROWS * 3 / 4 * (int64_t)count / c->from.count, run = 0;
@@ -138,7 +149,9 @@ static bool cut_in_steps(cut *c, const uint64_t *sample, int count, int wanted)
   return true;
 }
 
-/* Borders at the sample's quantiles; a word that is two of them is cut off on both sides. */
+/* Borders at the sample's quantiles; a word that is two of them is cut off on both sides. A word
+ * that is at two quantiles has a share of at least a bucket: border, then border + 1, make a
+ * bucket of nothing else. */
 static void cut_by_borders(cut *c, const uint64_t *sample, int count, int wanted)
 {
   int n = 0;
@@ -157,6 +170,7 @@ static void cut_by_borders(cut *c, const uint64_t *sample, int count, int wanted
   c->depth = tsr__sort_pad_borders(c->border, n);
 }
 
+/* The first and the last bucket of steps take all that lies outside of the sample's range. */
 static bool constant_bucket(const cut *c, int b)
 {
   if (c->steps) return !c->shift && b > 0 && b < c->buckets - 1;
@@ -170,6 +184,7 @@ static void plan_task(void *user, int64_t task, int worker)
   const sorter *s = user;
   cut *c = &s->cuts[task];
   int wanted = FEWEST;
+  /* A power of two of buckets, each with a leaf's share or somewhat more. */
   while (wanted < MOST && (int64_t)wanted * TARGET < c->from.count) wanted *= 2;
   int count = wanted * SAMPLES;
   const uint64_t *sample = take_sample(&c->from, words_of(s, &c->from), count, &s->room[worker]);
@@ -185,6 +200,8 @@ typedef struct round_piece {
   uint32_t *tally;
 } round_piece;
 
+/* Pieces are numbered over all cuts of a round; the last cut that begins at or before the task is
+ * its own. */
 static round_piece piece_of(const sorter *s, int64_t task)
 {
   int64_t low = 0, high = s->cut_count - 1;
@@ -199,6 +216,7 @@ static round_piece piece_of(const sorter *s, int64_t task)
                         c->tally + number * c->buckets };
 }
 
+/* Words outside of what the sample showed go to the ends. */
 static void bucket_by_steps(const cut *c, const uint64_t *word, int64_t n, uint16_t *bucket)
 {
   uint64_t last = (uint64_t)c->buckets - 1;
@@ -208,6 +226,8 @@ static void bucket_by_steps(const cut *c, const uint64_t *word, int64_t n, uint1
   }
 }
 
+/* Buckets are kept, two bytes a row: looking a border up a second time while scattering would
+ * cost more than reading them back. */
 static void bucket_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -224,6 +244,8 @@ static void bucket_task(void *user, int64_t task, int worker)
   for (int64_t i = 0; i < p.count; i++) p.tally[bucket[i]]++;
 }
 
+/* `first_row` counts where no rows are given: level 0 of a first word, whose rows are 0, 1, 2,
+ * ... */
 static void scatter_task(void *user, int64_t task, int worker)
 {
   const sorter *s = user;
@@ -247,6 +269,8 @@ static void scatter_task(void *user, int64_t task, int worker)
 
 /* ---- from segments to smaller ones ----------------------------------------------------------- */
 
+/* Leaves wait until all rounds are over. So each worker's cache is used for one thing at a time,
+ * and a round has nothing but large tasks. */
 static bool add_segment(sorter *s, const segment *g)
 {
   tsr__heap *heap = &s->rt->heap;
@@ -261,7 +285,9 @@ static bool add_segment(sorter *s, const segment *g)
   return true;
 }
 
-/* Turns a cut's counts into places, and its buckets into segments. */
+/* Turns a cut's counts into places, and its buckets into segments. Bucket by bucket over the
+ * pieces, as places of a counting sort: rows of a bucket stay in order of the pieces, which makes
+ * it stable. */
 static bool settle_cut(sorter *s, const cut *c)
 {
   int64_t pieces = (c->from.count + PIECE - 1) / PIECE, at = 0;
@@ -279,7 +305,8 @@ static bool settle_cut(sorter *s, const cut *c)
   return true;
 }
 
-/* The buffers of a part that a level's rows go to. */
+/* The buffers of a part that a level's rows go to. Made when a level is first reached: most sorts
+ * need one level, few rows none. */
 static bool level_room(sorter *s, const segment *g)
 {
   lane *l = &s->lanes[g->part];
@@ -338,6 +365,7 @@ static int64_t number_pieces(sorter *s)
   return pieces;
 }
 
+/* plan (a task a segment), bucket (a task a piece), settle (here), scatter (a task a piece). */
 static tsr_status run_round(sorter *s)
 {
   tsr_status status = start_round(s);
@@ -365,6 +393,8 @@ static void look_task(void *user, int64_t task, int worker)
   lane *l = &s->lanes[piece.part];
   const uint64_t *word = l->in;
   if (atomic_load_explicit(&l->unsorted, memory_order_relaxed)) return;
+  /* A piece looks at the last word of the one before it: borders between pieces are looked at
+   * once. */
   for (int64_t i = piece.start + !piece.start; i < piece.start + piece.count; i++) {
     if (word[i - 1] <= word[i]) continue;
     atomic_store_explicit(&l->unsorted, true, memory_order_relaxed);
@@ -372,7 +402,9 @@ static void look_task(void *user, int64_t task, int worker)
   }
 }
 
-/* Each part as a segment, or in pieces that are left as they are. */
+/* Each part as a segment, or in pieces that are left as they are. Data that is sorted already is
+ * common, and costs one look. Its pieces are leaves to be left as they are, many, so that all
+ * workers write the identity. */
 static tsr_status first_segments(sorter *s)
 {
   for (int p = 0; p < s->parts->count; p++) atomic_store(&s->lanes[p].unsorted, false);
@@ -408,7 +440,8 @@ static void leaf_task(void *user, int64_t task, int worker)
     tsr__sort_leaf_rows(&s->room[worker], &(tsr__sort_leaf){ words_of(s, g), at, g->count, out });
 }
 
-/* Sorts every lane by its words; `out` of the lanes gets the rows. */
+/* Sorts every lane by its words; `out` of the lanes gets the rows. Rounds until every segment is
+ * small enough: one for some millions of rows, two for more. */
 static tsr_status sort_lanes(sorter *s)
 {
   s->leaf_count = s->big_count = 0;
@@ -428,6 +461,7 @@ typedef struct take_job {
   uint64_t **to;
 } take_job;
 
+/* The next word of each key in the order found so far: reads that jump, once a word. */
 static void take_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -478,6 +512,7 @@ static void chain_free(sorter *s, chain *c)
   tsr__index_free(s->rt, &c->other);
 }
 
+/* Orders change places: what was found is read while the other is written. */
 static tsr_status next_word(sorter *s, const tsr__packed_keys *keys, int w, chain *c)
 {
   tsr__index found = *c->index;
@@ -496,6 +531,8 @@ static tsr_status next_word(sorter *s, const tsr__packed_keys *keys, int w, chai
   return sort_lanes(s);
 }
 
+/* From the last word to the first, as a card sorter does: a stable sort by an earlier word keeps
+ * the order that later ones made among its equals. */
 static tsr_status sort_words(sorter *s, const tsr__packed_keys *keys, tsr__index *out)
 {
   chain c = { .index = out };
@@ -535,6 +572,7 @@ static void sorter_free(sorter *s)
   tsr__del(heap, s->tally, s->tally_room * sizeof *s->tally);
 }
 
+/* A second level where a round cannot come down to leaves at once; bucket numbers are the 2. */
 int64_t tsr__sort_need(int64_t rows, int words)
 {
   int64_t level = 8 + 4, row = 4; /* the index */

@@ -10,6 +10,8 @@
  * Invariant: wherever two records have equal keys, the place decides, so the order is stable. */
 #include "kernel/rows/sort.h"
 
+/* A place among 65,536 rows takes 16 bits; DIGIT bits make 512 counters of 4 bytes, which leave
+ * the cache to the records. */
 enum { PLACE = 16, KEY = 64 - PLACE, DIGIT = 9, SMALL = 48, PATIENCE = 12 };
 
 typedef struct records {
@@ -22,7 +24,8 @@ static int bits_of(uint64_t value)
   return value ? 64 - __builtin_clzll(value) : 0;
 }
 
-/* Sorts by bits from .. end - 1, stable; at most DIGIT + 1 bits at a time. */
+/* Sorts by bits from .. end - 1, stable; at most DIGIT + 1 bits at a time. Bits are dealt out
+ * evenly over the passes: 12 bits are two passes of 6, not one of 9 and one of 3. */
 static void radix(records *r, int from, int end, uint32_t *tally)
 {
   int passes = (end - from + DIGIT - 1) / DIGIT;
@@ -32,6 +35,7 @@ static void radix(records *r, int from, int end, uint32_t *tally)
     uint64_t *out = r->spare, mask = (UINT64_C(1) << width) - 1;
     memset(tally, 0, ((size_t)mask + 1) * sizeof *tally);
     for (int64_t i = 0; i < r->count; i++) tally[in[i] >> from & mask]++;
+    /* A digit that is the same for all moves nothing. */
     if (tally[in[0] >> from & mask] != (uint32_t)r->count) {
       for (uint32_t d = 0, next = 0; d <= mask; d++) {
         uint32_t here = tally[d];
@@ -46,7 +50,9 @@ static void radix(records *r, int from, int end, uint32_t *tally)
   }
 }
 
-/* False: patience ran out, and the records are in some order that keeps equal keys as they were. */
+/* False: patience ran out, and the records are in some order that keeps equal keys as they were.
+ * Records that a radix sort has nearly put in order move by a few places each. `patience` bounds
+ * what happens if they do not, so that no input makes it quadratic. */
 static bool insertion(uint64_t *record, int64_t count, int64_t patience)
 {
   for (int64_t i = 1; i < count; i++) {
@@ -67,7 +73,8 @@ typedef struct rest {
   int bits;
 } rest;
 
-/* Runs of equal keys: what was left out decides. */
+/* Runs of equal keys: what was left out decides. The key in the record is replaced by the bits
+ * that were left out, for the time of the run; only the place is needed afterwards. */
 static void sort_runs(records *r, const rest *left_out, uint32_t *tally)
 {
   uint64_t mask = (UINT64_C(1) << left_out->bits) - 1;
@@ -85,6 +92,7 @@ static void sort_runs(records *r, const rest *left_out, uint32_t *tally)
   }
 }
 
+/* Two loops, since the test for `at` would be made for each row. */
 static void write_rows(const uint64_t *record, const tsr__sort_leaf *leaf)
 {
   const uint32_t *at = leaf->at;
@@ -108,6 +116,7 @@ void tsr__sort_leaf_rows(tsr__sort_room *room, const tsr__sort_leaf *leaf)
   int bits = bits_of(most - least), kept = bits < KEY ? bits : KEY, left_out = bits - kept;
   records r = { room->a, room->b, n };
   for (int64_t i = 0; i < n; i++) r.at[i] = (word[i] - least) >> left_out << PLACE | (uint64_t)i;
+  /* Words that are spread evenly over n steps differ in log2(n) bits; three more leave few ties. */
   int tell = bits_of((uint64_t)n) + 3;
   if (tell > kept) tell = kept;
   int end = PLACE + kept;

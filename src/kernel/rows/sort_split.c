@@ -45,7 +45,8 @@ static int by_place(const void *left, const void *right)
 
 /* ---- the splitters --------------------------------------------------------------------------- */
 
-/* Rows of a part in proportion to its share, at places that are spread but not regular. */
+/* Rows of a part in proportion to its share, at places that are spread but not regular. Words are
+ * borrowed where they lie: a place is a row, and comparing two looks at their keys. */
 static int64_t sample_part(const tsr__packed_keys *keys, int64_t rows, int part, place *out,
                            int64_t wanted)
 {
@@ -70,6 +71,7 @@ typedef struct split_job {
   tsr__buffer *const *dest;
 } split_job;
 
+/* Every part with rows gives one place at least, so a splitter exists even for few rows. */
 static void choose(split_job *job, int64_t total)
 {
   int parts = job->parts->count;
@@ -88,13 +90,15 @@ static void choose(split_job *job, int64_t total)
 
 /* ---- the rows -------------------------------------------------------------------------------- */
 
-/* Whether a row of `part` whose words are a splitter's goes above it, for rows from `row` on. */
+/* Whether a row of `part` whose words are a splitter's goes above it, for rows from `row` on. The
+ * order of rows with equal keys: by part, then by row. */
 static bool reached(const place *splitter, int part, int64_t row)
 {
   return part > splitter->part || (part == splitter->part && row >= splitter->row);
 }
 
-/* A few borders are counted through by vectors, which compare signed numbers. */
+/* A few borders are counted through by vectors, which compare signed numbers. Counting all
+ * borders that a word is not below is fewer instructions than a search, for FEW of them. */
 static void count_borders(const split_job *job, const tsr__sort_borders *borders,
                           const uint64_t *word, int64_t n, uint16_t *dest)
 {
@@ -108,7 +112,9 @@ static void count_borders(const split_job *job, const tsr__sort_borders *borders
   }
 }
 
-/* Rows of one word that no splitter's row divides: a search among words. */
+/* Rows of one word that no splitter's row divides: a search among words. For rows of one part
+ * that no splitter divides, a splitter is a border between words: its own word goes above it or
+ * not, all of the run alike. */
 static void send_words(const split_job *job, const tsr__piece *rows, uint64_t *border)
 {
   const uint64_t *word = job->keys->word[rows->part] + rows->start;
@@ -158,6 +164,8 @@ static void send_task(void *user, int64_t task, int worker)
   }
   uint64_t *border = send->borders + (int64_t)worker * TSR__SORT_BORDER_ROOM(job->splitters);
   int64_t end = piece.start + piece.count;
+  /* A piece is divided where a splitter's own row lies in it: from that row on words equal to the
+   * splitter's go above it. */
   for (int64_t at = piece.start, next; at < end; at = next) {
     next = end;
     for (int s = 0; s < job->splitters; s++) {
@@ -195,6 +203,7 @@ void tsr__sort_split_free(tsr_runtime *rt, tsr__sort_split *split)
   *split = (tsr__sort_split){ 0 };
 }
 
+/* Two bytes a row say which part it goes to. */
 static tsr_status split_new(tsr_runtime *rt, const tsr__parts *parts, tsr__sort_split *out,
                             tsr__error *error)
 {
