@@ -83,6 +83,21 @@ static int64_t local_count(const tsr__exec *exec, int node, int position, const 
   return count;
 }
 
+/* Elements of a reduction's partials, which may be more than its result has there. */
+static int64_t partial_count(const tsr__exec *exec, int node, int position,
+                             const tsr__extent *extent)
+{
+  const tsr__gnode *g = &exec->program->nodes[node];
+  if (!tsr__is_scattered(exec->program, g)) return local_count(exec, node, position, extent);
+  tsr_shape shape = tsr__gnode_shape(g);
+  tsr_sharding at = tsr__partial_place(tsr__sharding_of(exec, node), g->reduce_axes);
+  tsr_box box;
+  int64_t count = 1;
+  tsr__box(&at, &shape, position, &box);
+  for (int d = 0; d < shape.rank; d++) count *= box.size[d];
+  return count;
+}
+
 /* Keeps what the combining must know of the domain, whose values may be gone by then. */
 static tsr_status keep_extent(tsr__exec *exec, int accum, const tsr__value *domain)
 {
@@ -111,7 +126,7 @@ static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *do
   for (int p = 0; p < domain->part_count; p++) {
     int device = tsr__position_device(&domain->sharding, p);
     if (!tsr__device_local(topology, device)) continue;
-    int64_t count = local_count(exec, acc->node, p, &exec->extents[accum]);
+    int64_t count = partial_count(exec, acc->node, p, &exec->extents[accum]);
     tsr__partial_ask ask = { device, exec->program, acc, count };
     exec->partials[accum][p] = devices->ops->partial(exec->rt, &ask, exec->error);
     if (!exec->partials[accum][p]) return exec->error->status;
@@ -200,6 +215,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 typedef struct crossing {
   unsigned axes;
   const tsr_sharding *sharding; /* of a result; its mesh is the operands' */
+  const tsr__gnode *scattered;  /* a result, if they are; else NULL */
   int accum_count, final_count;
   int *accums, *finals;
   int64_t *populations;
@@ -210,8 +226,10 @@ typedef struct crossing {
  * the same rows cost one latency, not four. */
 static bool same_crossing(const tsr__exec *exec, const tsr__accum *a, const tsr__accum *b)
 {
+  const tsr__gnode *nodes = exec->program->nodes;
   return a->axes == b->axes &&
-         tsr__sharding_of(exec, a->node)->mesh == tsr__sharding_of(exec, b->node)->mesh;
+         tsr__sharding_of(exec, a->node)->mesh == tsr__sharding_of(exec, b->node)->mesh &&
+         tsr__scattered_alike(exec->program, &nodes[a->node], &nodes[b->node]);
 }
 
 /* How many elements meet in each output of a reduction that has no mask and no groups. Then
@@ -237,6 +255,23 @@ static bool same_group(const crossing *c, int p, int leader)
   for (int a = 0; a < mesh->axis_count; a++)
     if (!(c->axes >> a & 1) && tsr__mesh_coord(mesh, p, a) != tsr__mesh_coord(mesh, leader, a))
       return false;
+  return true;
+}
+
+/* Which part of the partials of a group each member finishes. */
+static bool find_pieces(const tsr__exec *exec, const crossing *c, int members, tsr__pieces *out)
+{
+  tsr_shape shape = tsr__gnode_shape(c->scattered);
+  tsr_sharding at = tsr__partial_place(c->sharding, c->axes);
+  tsr_box *pieces = tsr__arena_new(exec->scratch, (size_t)members * sizeof *pieces), whole;
+  if (!pieces) return false;
+  tsr__box(&at, &shape, c->members[0], &whole);
+  for (int m = 0; m < members; m++) {
+    tsr__box(c->sharding, &shape, c->members[m], &pieces[m]);
+    for (int d = 0; d < shape.rank; d++) pieces[m].start[d] -= whole.start[d];
+  }
+  *out = (tsr__pieces){ .rank = shape.rank, .of_member = pieces };
+  memcpy(out->size, whole.size, sizeof out->size);
   return true;
 }
 
@@ -266,12 +301,15 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
   }
   for (int f = 0; f < c->final_count; f++) {
     int accum = exec->plan->schedule.final_main[c->finals[f]];
-    /* The first member speaks for all: they differ in combined axes only, which the result is not
-     * cut by. */
+    /* The first member speaks for all: they differ in combined axes only, which a result that is
+     * not scattered is not cut by. */
     counts[f] = local_count(exec, c->finals[f], c->members[0], &exec->extents[accum]);
   }
+  tsr__pieces pieces;
+  if (c->scattered && !find_pieces(exec, c, members, &pieces)) return out_of_scratch(exec);
   tsr__all_reduce combine = {
     .rt = exec->rt,
+    .pieces = c->scattered ? &pieces : NULL,
     .program = exec->program,
     .schedule = &exec->plan->schedule,
     .member_count = members,
@@ -319,6 +357,8 @@ static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
   int finals = 0;
   crossing c = { .axes = schedule->accums[accum].axes,
                  .sharding = tsr__sharding_of(exec, schedule->accums[accum].node) };
+  const tsr__gnode *node = &exec->program->nodes[schedule->accums[accum].node];
+  if (tsr__is_scattered(exec->program, node)) c.scattered = node;
   c.accums = tsr__arena_new(exec->scratch, (size_t)step->count * sizeof(int));
   for (int a = step->first; a < step->first + step->count; a++)
     for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) finals++;

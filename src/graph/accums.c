@@ -113,6 +113,35 @@ static tsr__accum count_accum(const tsr__program *program, int n)
                        .codes = tsr__in(program, node, 2) };
 }
 
+tsr_sharding tsr__partial_place(const tsr_sharding *at, unsigned axes)
+{
+  tsr_sharding out;
+  uint8_t used = 0;
+  memset(&out, 0, sizeof out);
+  out.mesh = at->mesh;
+  out.rank = at->rank;
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    for (int i = at->first[d]; i < at->first[d + 1]; i++)
+      if (!(axes >> at->axis[i] & 1)) out.axis[used++] = at->axis[i];
+    out.first[d + 1] = used;
+  }
+  return out;
+}
+
+bool tsr__is_scattered(const tsr__program *program, const tsr__gnode *node)
+{
+  return node->reduce_axes &&
+         tsr__used_axes(&program->shardings[node->sharding]) & node->reduce_axes;
+}
+
+bool tsr__scattered_alike(const tsr__program *program, const tsr__gnode *a, const tsr__gnode *b)
+{
+  bool scattered = tsr__is_scattered(program, a);
+  if (scattered != tsr__is_scattered(program, b)) return false;
+  return !scattered || (a->sharding == b->sharding && a->rank == b->rank &&
+                        !memcmp(a->dims, b->dims, sizeof a->dims));
+}
+
 /* Which elements of what meet: reductions that differ only in keep, ddof or op may share. A count
  * that is needed in two stages is made in each, since it is combined and gone in between. */
 static bool shares(const tsr__program *program, const int *stage, const tsr__accum *a,
@@ -124,7 +153,8 @@ static bool shares(const tsr__program *program, const int *stage, const tsr__acc
   const tsr__reduce_attr *left = tsr__reduce_of(program, &program->nodes[a->node]);
   const tsr__reduce_attr *right = tsr__reduce_of(program, &program->nodes[b->node]);
   return stage && stage[a->node] == stage[b->node] && left->dims == right->dims &&
-         left->groups == right->groups;
+         left->groups == right->groups &&
+         tsr__scattered_alike(program, &program->nodes[a->node], &program->nodes[b->node]);
 }
 
 int tsr__accums_of(const tsr__program *program, int n, tsr__accum out[2])

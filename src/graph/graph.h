@@ -678,6 +678,12 @@ typedef struct tsr__accum {
 /* What is read of a reduction's accumulator at the end; all but VALUE divide by a count. */
 enum tsr__finish { TSR__FINISH_VALUE, TSR__FINISH_MEAN, TSR__FINISH_VAR, TSR__FINISH_STD };
 
+/* Where partials that meet over axes lie, if their result lies at a place: as it does, but whole
+ * along these axes. A result that is cut by them is scattered: each device finishes its part. */
+tsr_sharding tsr__partial_place(const tsr_sharding *at, unsigned axes);
+bool tsr__is_scattered(const tsr__program *program, const tsr__gnode *node);
+/* Whether two reductions that meet over the same axes are scattered alike, or both not. */
+bool tsr__scattered_alike(const tsr__program *program, const tsr__gnode *a, const tsr__gnode *b);
 /* The accumulators that a node needs, shared or not; returns how many, 0 for no reduction. */
 int tsr__accums_of(const tsr__program *program, int node, tsr__accum out[2]);
 /* Lists the distinct accumulators of a program in order of their first node; returns how many. One

@@ -96,7 +96,6 @@ static tsr_status check_sharding(const tsr__program *program, int n, tsr__error 
   }
   for (int d = g->rank; d < TSR_MAX_RANK; d++)
     if (tsr__dim_axes(s, d)) return broken(error, n, g, "a dim that is not there is sharded");
-  if (seen & g->reduce_axes) return broken(error, n, g, "sharded over an axis that is combined");
   return TSR_OK;
 }
 

@@ -11,7 +11,8 @@ static const char *const move_names[] = {
   [TSR__MOVE_SLICE] = "slice",           [TSR__MOVE_PERMUTE] = "permute",
   [TSR__MOVE_ALL_TO_ALL] = "all-to-all", [TSR__MOVE_ALL_GATHER] = "all-gather",
   [TSR__MOVE_BROADCAST] = "broadcast",   [TSR__MOVE_REMATERIALISE] = "rematerialise",
-  [TSR__MOVE_ALL_REDUCE] = "all-reduce", [TSR__MOVE_ROWS] = "rebalance",
+  [TSR__MOVE_ALL_REDUCE] = "all-reduce", [TSR__MOVE_REDUCE_SCATTER] = "reduce-scatter",
+  [TSR__MOVE_ROWS] = "rebalance",
 };
 
 static const char *file_of(const char *site)
@@ -109,7 +110,7 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
     tsr__text_add(out, ": ");
     add_bytes(note, counted ? &counted[i] : NULL, out);
     tsr__text_add(out, "\n");
-    if (note->move == TSR__MOVE_ALL_REDUCE) add_reduced(partitioned, note, out);
+    if (note->cause == TSR__CAUSE_REDUCED) add_reduced(partitioned, note, out);
     else add_moved(partitioned, note, out);
     if (note->cheaper[0])
       tsr__text_add(out, "    cheaper: %s (%lld bytes)\n", note->cheaper,

@@ -130,7 +130,8 @@ int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, ts
                             const tsr_shape *shape);
 
 /* Bytes that cross where partials of a node that lies at `at` meet over `axes`: in each group of p
- * devices p - 1 of `accum`'s partials; of no `accum`: p - 1 copies of the result. */
+ * devices p - 1 of `accum`'s partials; of no `accum`: p - 1 copies of the result, of a scattered
+ * one none. */
 typedef struct tsr__meeting {
   const tsr__program *program;
   const tsr__gnode *node;

@@ -141,12 +141,12 @@ static void note_rows(const maker *m, int n, tsr__note *note)
 
 /* ---- reductions ---- */
 
-static int64_t local_count(const tsr__meeting *m, int position)
+static int64_t local_count(const tsr__meeting *m, const tsr_sharding *at, int position)
 {
   int64_t count = 1, start, size;
   for (int d = 0; d < m->node->rank; d++) {
     int64_t dim = m->node->dims[d] < 0 ? 0 : m->node->dims[d];
-    tsr__dim_part(m->at, d, dim, position, &start, &size);
+    tsr__dim_part(at, d, dim, position, &start, &size);
     count *= size;
   }
   return count;
@@ -172,9 +172,12 @@ int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
 {
   const tsr_mesh *mesh = m->at->mesh;
   int64_t bytes = 0;
+  bool scattered = tsr__used_axes(m->at) & m->axes;
+  tsr_sharding at = tsr__partial_place(m->at, m->axes);
+  if (scattered && !accum) return 0;
   for (int p = 0; p < mesh->device_count; p++) {
     if (!leads(mesh, m->axes, p)) continue;
-    int64_t count = local_count(m, p);
+    int64_t count = local_count(m, &at, p);
     tsr_box box = { .size = { count } };
     bytes += accum ? tsr__wire_bytes(accum->row, accum->dtype, count)
                    : tsr__piece_bytes((tsr_dtype)m->node->dtype, 1, &box);
@@ -216,7 +219,9 @@ static bool together(const maker *m, int a, int b)
 {
   return m->stage[a] == m->stage[b] &&
          m->out->program.nodes[a].reduce_axes == m->out->program.nodes[b].reduce_axes &&
-         sharding_of(m, a)->mesh == sharding_of(m, b)->mesh;
+         sharding_of(m, a)->mesh == sharding_of(m, b)->mesh &&
+         tsr__scattered_alike(&m->out->program, &m->out->program.nodes[a],
+                              &m->out->program.nodes[b]);
 }
 
 /* The note that a reduction's partials belong to, if one was made already. */
@@ -231,7 +236,8 @@ static void start_all_reduce(const maker *m, int n, tsr__note *note)
 {
   m->next_note[n] = m->first_note[m->stage[n]];
   m->first_note[m->stage[n]] = m->out->note_count;
-  note->move = TSR__MOVE_ALL_REDUCE;
+  bool scattered = tsr__is_scattered(&m->out->program, &m->out->program.nodes[n]);
+  note->move = scattered ? TSR__MOVE_REDUCE_SCATTER : TSR__MOVE_ALL_REDUCE;
   note->cause = TSR__CAUSE_REDUCED;
   note->axes = m->out->program.nodes[n].reduce_axes;
   note->mesh = sharding_of(m, n)->mesh;

@@ -14,14 +14,15 @@
 
 /* What a note's communication is, by the reshard ladder. */
 enum tsr__move {
-  TSR__MOVE_SLICE,         /* replicated -> sharded: each device keeps its part; no bytes */
-  TSR__MOVE_PERMUTE,       /* same parts on other devices */
-  TSR__MOVE_ALL_TO_ALL,    /* sharding moves between dims */
-  TSR__MOVE_ALL_GATHER,    /* an axis is dropped */
-  TSR__MOVE_BROADCAST,     /* from one device (unplaced data) to others */
-  TSR__MOVE_REMATERIALISE, /* gather all, then slice: legal, always reported as a warning */
-  TSR__MOVE_ALL_REDUCE,    /* partials of reductions */
-  TSR__MOVE_ROWS           /* rows with run-time sizes: rebalance; bytes known after the run only */
+  TSR__MOVE_SLICE,          /* replicated -> sharded: each device keeps its part; no bytes */
+  TSR__MOVE_PERMUTE,        /* same parts on other devices */
+  TSR__MOVE_ALL_TO_ALL,     /* sharding moves between dims */
+  TSR__MOVE_ALL_GATHER,     /* an axis is dropped */
+  TSR__MOVE_BROADCAST,      /* from one device (unplaced data) to others */
+  TSR__MOVE_REMATERIALISE,  /* gather all, then slice: legal, always reported as a warning */
+  TSR__MOVE_ALL_REDUCE,     /* partials of reductions */
+  TSR__MOVE_REDUCE_SCATTER, /* the same, and each device finishes a part of its own */
+  TSR__MOVE_ROWS /* rows with run-time sizes: rebalance; bytes known after the run only */
 };
 
 /* Why. */

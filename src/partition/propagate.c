@@ -431,6 +431,44 @@ static bool lies_so(const tsr__flow *flow, int n, int place)
   return false;
 }
 
+/* Whether a result at a place is that of a way, cut further by all axes over which partials meet:
+ * then each device finishes its part and nothing comes back. Products of floats keep an order. */
+static bool can_scatter(const tsr__flow *flow, int n, const tsr__way *way,
+                        const tsr_sharding *place)
+{
+  tsr__accum accums[2];
+  tsr_sharding whole = tsr__partial_place(place, way->meet);
+  bool fits = !memcmp(&whole, &flow->places[way->at], sizeof whole) &&
+              (tsr__used_axes(place) & way->meet) == way->meet;
+  for (int d = 0; d < TSR_MAX_RANK && fits; d++) {
+    bool cut = false;
+    for (int i = place->first[d]; i < place->first[d + 1]; i++) {
+      bool meets = way->meet >> place->axis[i] & 1;
+      fits &= meets || !cut;
+      cut |= meets;
+    }
+  }
+  for (int k = tsr__accums_of(flow->program, n, accums) - 1; k >= 0 && fits; k--)
+    fits = !(tsr__accum_infos[accums[k].row].takes & TSR__TAKES_ORDERED);
+  return fits;
+}
+
+/* A reduction whose partials come to lie at a place as they meet. Bits stay together in words. */
+static void add_scattered(tsr__flow *flow, int n, int place, int asker)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  if (tsr__ops[node->op].lowering != TSR__LOW_REDUCE || node->dtype == TSR_BOOL) return;
+  if (node->rank && node->dims[0] == TSR__DYNAMIC) return;
+  for (const tsr__way *way = flow->ways[n]; way; way = way->next) {
+    if (!way->meet || !can_scatter(flow, n, way, &flow->places[place])) continue;
+    memcpy(flow->draft, way, sizeof *way + (size_t)node->in_count * sizeof *way->need);
+    flow->draft->at = (uint16_t)place;
+    flow->draft->own = 0;
+    add_way(flow, n, flow->draft, asker);
+    return;
+  }
+}
+
 /* What a way needs of an operand is a way to do that operand. */
 static void ask_operand(tsr__flow *flow, int o, int place, int asker)
 {
@@ -441,6 +479,7 @@ static void ask_operand(tsr__flow *flow, int o, int place, int asker)
   tsr__alike_follow(flow, &q, q.terms->out, place);
   const tsr__way *way = answer(flow, o, &q);
   if (way) add_way(flow, o, way, asker);
+  if (!flow->failed) add_scattered(flow, o, place, asker);
 }
 
 static void backward(tsr__flow *flow, int n)

@@ -275,9 +275,9 @@ static tsr_status combine_group(kernel_fixture *k, const tsr__step *step, tsr__p
     for (int a = 0; a < accum_count; a++) mine[m][a] = partials[accums[a]][first + m];
     for (int f = 0; f < final_count; f++) outs[m][f] = k->buffer[finals[f]][first + m];
   }
-  tsr__all_reduce combine = { k->rt,       &k->program, &k->schedule, members,     devices,
-                              accum_count, accums,      partial_list, final_count, finals,
-                              out_list,    counts,      populations };
+  tsr__all_reduce combine = { k->rt,   &k->program, &k->schedule, NULL,         members,
+                              devices, accum_count, accums,       partial_list, final_count,
+                              finals,  out_list,    counts,       populations };
   return tsr__devices_of(k->rt)->ops->all_reduce(&combine, &k->traffic, &k->error);
 }
 

@@ -13,6 +13,21 @@ static inline const tsr_sharding *check_place(const tsr__program *p, int n)
   return &p->shardings[p->nodes[n].sharding];
 }
 
+/* Where a node is computed: a scattered reduction's result is cut further, by what its partials
+ * meet over. */
+static inline tsr_sharding check_computed_place(const tsr__program *p, int n)
+{
+  const tsr_sharding *at = check_place(p, n);
+  tsr_sharding out = *at;
+  int used = 0;
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    for (int i = at->first[d]; i < at->first[d + 1]; i++)
+      if (!(p->nodes[n].reduce_axes >> at->axis[i] & 1)) out.axis[used++] = at->axis[i];
+    out.first[d + 1] = (uint8_t)used;
+  }
+  return out;
+}
+
 /* The part of dim `d` of node `n`, if it had `size` elements, at a position. */
 static inline void check_part(const tsr__program *p, int n, int d, int64_t size, int position,
                               int64_t part[2])
@@ -49,7 +64,8 @@ static inline void check_alignment(const tsr__program *p, int n)
         int64_t size = p->nodes[in].dims[d] < 0 ? 1000 : p->nodes[in].dims[d];
         int64_t mine[2], other[2] = { 0, size };
         check_part(p, in, d, size, position, mine);
-        if (at >= 0) check_part(p, n, at, size, position, other);
+        tsr_sharding computed = check_computed_place(p, n);
+        if (at >= 0) tsr__dim_part(&computed, at, size, position, &other[0], &other[1]);
         else if (f >= 0 && factors.kind[f] == TSR__FACTOR_REDUCE)
           check_part(p, tsr__in(p, g, 0), first, size, position, other);
         CHECK_I64(mine[0], other[0]);

@@ -236,6 +236,7 @@ static bool find_accums(tsr__fusion *f)
       if (of_node[2 * m + 1] >= 0 && all[of_node[2 * m + 1]].mask == all[c].mask &&
           all[of_node[2 * m + 1]].codes == all[c].codes &&
           all[of_node[2 * m + 1]].axes == all[c].axes &&
+          tsr__scattered_alike(p, &p->nodes[m], &p->nodes[n]) &&
           tsr__reduce_of(p, &p->nodes[m])->dims == tsr__reduce_of(p, &p->nodes[n])->dims &&
           f->fact[all[of_node[2 * m + 1]].node].stage == f->fact[n].stage)
         again = of_node[2 * m + 1];

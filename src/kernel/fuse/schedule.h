@@ -88,12 +88,20 @@ typedef struct tsr__run {
   tsr__guess *guesses; /* by accumulator of the schedule */
 } tsr__run;
 
+/* Which box of the partials, all of one size, each member of a group finishes. */
+typedef struct tsr__pieces {
+  int rank;
+  int64_t size[TSR_MAX_RANK];
+  const tsr_box *of_member;
+} tsr__pieces;
+
 /* One group of devices whose partials meet: members[0] is the leader. Every member gets the
- * result. */
+ * result, or of a scattered one its piece. */
 typedef struct tsr__all_reduce {
   tsr_runtime *rt;
   const tsr__program *program;
   const tsr__schedule *schedule;
+  const tsr__pieces *pieces; /* NULL: all of it */
   int member_count;
   const int *devices; /* a device a member */
   int accum_count;

@@ -1,10 +1,24 @@
 /* Partials meet: members send theirs to the leader, which rounds each result once, and get it back.
+ * Of a scattered result each member is the leader of a piece, which stays with it.
  *
  * Invariant: what is sent is exact, so neither the number of members nor their order can show
  * (products of floats excepted: they are multiplied in order of the members). */
 #include "kernel/tile/accum.h"
 
-static const tsr__partial *leaders(const tsr__all_reduce *c, int accum)
+typedef struct meeting {
+  const tsr__all_reduce *c;
+  const tsr__tiles *tiles;
+  tsr__progress *progress;
+  tsr__traffic *traffic;
+  tsr__error *error;
+} meeting;
+
+/* Elements of the partials, and where they lie in a result. */
+typedef struct run {
+  int64_t first, count, at;
+} run;
+
+static const tsr__partial *partial_of(const tsr__all_reduce *c, int member, int accum)
 {
   int first = 0, count = c->accum_count; /* ascending */
   while (count > 1) {
@@ -12,7 +26,7 @@ static const tsr__partial *leaders(const tsr__all_reduce *c, int accum)
     if (c->accums[first + half] <= accum) first += half;
     count -= half;
   }
-  return count && c->accums[first] == accum ? c->partials[0][first] : NULL;
+  return count && c->accums[first] == accum ? c->partials[member][first] : NULL;
 }
 
 /* Bytes of a result as they travel: of bools, whole bytes. */
@@ -22,83 +36,134 @@ static size_t travel_bytes(int dtype, int64_t count)
                            : (size_t)count * tsr_dtype_size((tsr_dtype)dtype);
 }
 
-/* The results of a slice of elements; a slice begins at a whole word of bools. */
-static tsr_status read_slice(const tsr__final *all, int64_t first, int64_t count, tsr__error *error)
+/* ---- together -------------------------------------------------------------------------------- */
+
+/* The others' partials to one member: a run of them, or all (NULL). */
+static tsr_status send_run(const meeting *m, int member, const run *r)
+{
+  const tsr__all_reduce *c = m->c;
+  for (int a = 0; a < c->accum_count; a++)
+    for (int from = 0; from < c->member_count; from++) {
+      const tsr__sending sending = { c->partials[member][a],
+                                     c->partials[from][a],
+                                     r ? r->first : 0,
+                                     r ? r->count : c->partials[from][a]->count,
+                                     m->tiles,
+                                     m->progress,
+                                     m->traffic };
+      if (from == member || tsr__partial_send(&sending)) continue;
+      return tsr__error_set(m->error, TSR_ENOMEM,
+                            "device %d has no memory to combine the partial "
+                            "results of a reduction; free arrays",
+                            c->devices[member]);
+    }
+  return m->progress->stop ? tsr__cancelled(m->error, TSR__PROGRAM) : TSR_OK;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* The results of a run; one of bools begins at a whole word. */
+static tsr_status read_run(const tsr__final *all, const run *r, tsr__error *error)
 {
   tsr__final f = *all;
   int dtype = f.node->dtype;
-  tsr__partial main = tsr__partial_slice(all->main, first, count), counts;
+  tsr__partial main = tsr__partial_slice(all->main, r->first, r->count), counts;
   f.main = &main;
   if (f.count) {
-    counts = tsr__partial_slice(all->count, first, count);
+    counts = tsr__partial_slice(all->count, r->first, r->count);
     f.count = &counts;
   }
-  f.out = (char *)f.out + travel_bytes(dtype, first);
-  f.elements = count;
+  f.out = (char *)f.out + travel_bytes(dtype, r->at);
+  f.elements = r->count;
   return main.ops->read(&f, error);
 }
 
-typedef struct finishing {
-  const tsr__all_reduce *c;
-  int k; /* which result */
-  const tsr__final *f;
-  tsr__progress *progress;
-  tsr__traffic *traffic;
-} finishing;
-
-/* All results, and their way to the other devices. */
-static tsr_status read_all(const finishing *all, tsr__error *error)
+/* To the members that do not finish a run themselves. */
+static void send_results(const meeting *m, int k, const tsr__final *f, const run *r)
 {
-  const tsr__all_reduce *c = all->c;
-  const tsr__final *f = all->f;
-  for (int64_t at = 0; at < f->elements; at += TSR__PARTIAL_SLICE) {
-    int64_t left = f->elements - at, count = left < TSR__PARTIAL_SLICE ? left : TSR__PARTIAL_SLICE;
-    if (tsr__progress_stops(all->progress, 0)) return tsr__cancelled(error, TSR__PROGRAM);
-    tsr_status status = read_slice(f, at, count, error);
-    if (status) return status;
-    size_t begin = travel_bytes(f->node->dtype, at), bytes = travel_bytes(f->node->dtype, count);
-    for (int m = 1; m < c->member_count; m++)
-      tsr__cpu_move(&(tsr__transfer){ (char *)c->outputs[m][all->k]->data + begin,
-                                      (char *)f->out + begin, bytes, c->devices[m], c->devices[0] },
-                    all->traffic);
-  }
-  return TSR_OK;
+  const tsr__all_reduce *c = m->c;
+  size_t begin = travel_bytes(f->node->dtype, r->at),
+         bytes = travel_bytes(f->node->dtype, r->count);
+  for (int to = 1; to < c->member_count; to++)
+    tsr__cpu_move(&(tsr__transfer){ (char *)c->outputs[to][k]->data + begin, (char *)f->out + begin,
+                                    bytes, c->devices[to], c->devices[0] },
+                  m->traffic);
 }
 
-static tsr_status finish(const tsr__all_reduce *c, int k, tsr__progress *progress,
-                         tsr__traffic *traffic, tsr__error *error)
+static tsr_status finish_run(const meeting *m, int member, int k, const run *all)
 {
+  const tsr__all_reduce *c = m->c;
   int n = c->finals[k];
   int count = c->schedule->final_count[n];
   tsr__final f = { .node = &c->program->nodes[n],
                    .attr = tsr__reduce_of(c->program, &c->program->nodes[n]),
-                   .main = leaders(c, c->schedule->final_main[n]),
-                   .count = count < 0 ? NULL : leaders(c, count),
+                   .main = partial_of(c, member, c->schedule->final_main[n]),
+                   .count = count < 0 ? NULL : partial_of(c, member, count),
                    .population = c->populations[k],
-                   .elements = c->out_counts[k],
-                   .out = c->outputs[0][k]->data };
+                   .out = c->outputs[member][k]->data };
   TSR_INVARIANT(f.main && (count < 0 || f.count));
   if (f.main->rows[0].failed || f.main->rows[1].failed)
-    return tsr__error_set(error, TSR_ENOMEM,
+    return tsr__error_set(m->error, TSR_ENOMEM,
                           "no memory left for sums that do not fit three doubles");
-  return read_all(&(finishing){ c, k, &f, progress, traffic }, error);
+  for (int64_t done = 0; done < all->count; done += TSR__PARTIAL_SLICE) {
+    int64_t left = all->count - done;
+    run r = { all->first + done, left < TSR__PARTIAL_SLICE ? left : TSR__PARTIAL_SLICE,
+              all->at + done };
+    if (tsr__progress_stops(m->progress, 0)) return tsr__cancelled(m->error, TSR__PROGRAM);
+    if (read_run(&f, &r, m->error)) return m->error->status;
+    if (!c->pieces) send_results(m, k, &f, &r);
+  }
+  return TSR_OK;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+/* The piece of a member, run by run in C order; `results`: it is whole and to be read. */
+static tsr_status each_run(const meeting *m, int member, bool results)
+{
+  const tsr__pieces *pieces = m->c->pieces;
+  const tsr_box *box = &pieces->of_member[member];
+  int64_t rows = 1, length = 1, inner = 1;
+  int last = pieces->rank - 1;
+  /* Dims behind `last` are whole, so that a run goes over them and over `last`. */
+  while (last >= 0 && box->size[last] == pieces->size[last]) inner *= pieces->size[last--];
+  for (int d = 0; d < last; d++) rows *= box->size[d];
+  length = last >= 0 ? box->size[last] * inner : inner;
+  for (int64_t row = 0; row < rows && length > 0; row++) {
+    int64_t first = last >= 0 ? box->start[last] * inner : 0, rest = row, step = inner;
+    for (int d = last - 1; d >= 0; d--) {
+      step *= pieces->size[d + 1];
+      first += (box->start[d] + rest % box->size[d]) * step;
+      rest /= box->size[d];
+    }
+    run r = { first, length, row * length };
+    tsr_status status = results ? TSR_OK : send_run(m, member, &r);
+    for (int k = 0; k < m->c->final_count && results && !status; k++)
+      status = finish_run(m, member, k, &r);
+    if (status) return status;
+  }
+  return TSR_OK;
+}
+
+static tsr_status scatter(const meeting *m)
+{
+  tsr_status status = TSR_OK;
+  for (int member = 0; member < m->c->member_count && !status; member++) {
+    status = each_run(m, member, false);
+    if (!status) status = each_run(m, member, true);
+  }
+  return status;
 }
 
 tsr_status tsr__cpu_all_reduce(const tsr__all_reduce *c, tsr__traffic *traffic, tsr__error *error)
 {
-  const tsr__tiles *tiles = tsr__cpu_of(c->rt)->tiles;
   tsr__progress progress = { .rt = c->rt, .what = TSR__PROGRAM };
-  for (int a = 0; a < c->accum_count; a++)
-    for (int m = 1; m < c->member_count; m++)
-      if (!tsr__partial_send(c->partials[0][a], c->partials[m][a], tiles, &progress, traffic))
-        return tsr__error_set(error, TSR_ENOMEM,
-                              "device %d has no memory to combine the partial "
-                              "results of a reduction; free arrays",
-                              c->devices[0]);
-  if (progress.stop) return tsr__cancelled(error, TSR__PROGRAM);
-  for (int k = 0; k < c->final_count; k++) {
-    tsr_status status = finish(c, k, &progress, traffic, error);
-    if (status) return status;
+  const meeting m = { c, tsr__cpu_of(c->rt)->tiles, &progress, traffic, error };
+  if (c->pieces) return scatter(&m);
+  tsr_status status = send_run(&m, 0, NULL);
+  for (int k = 0; k < c->final_count && !status; k++) {
+    const run all = { 0, c->out_counts[k], 0 };
+    status = finish_run(&m, 0, k, &all);
   }
-  return TSR_OK;
+  return status;
 }

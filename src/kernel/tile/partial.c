@@ -47,18 +47,19 @@ bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr_
 /* ---- travelling ------------------------------------------------------------------------------ */
 
 /* Escapes travel after the fixed part, each with its element's number. */
-static bool send_escapes(tsr__partial *to_partial, const tsr__partial *from_partial, int k,
-                         tsr__traffic *traffic)
+static bool send_escapes(const tsr__sending *s, int k)
 {
-  tsr__rows *into = &to_partial->rows[k];
-  const tsr__rows *from = &from_partial->rows[k];
-  int to = to_partial->device, from_device = from_partial->device;
+  tsr__rows *into = &s->into->rows[k];
+  const tsr__rows *from = &s->from->rows[k];
+  int to = s->into->device, from_device = s->from->device;
   for (size_t i = 0; i < from->escape_count; i++) {
     unsigned char out[TSR__ESCAPE_WIRE], in[TSR__ESCAPE_WIRE];
-    tsr__put_bytes(out, (uint64_t)from->escape[i].element, 8);
+    int64_t element = from->escape[i].element;
+    if (element < s->first || element >= s->first + s->count) continue;
+    tsr__put_bytes(out, (uint64_t)element, 8);
     tsr__acc2_pack(&from->escape[i].sum, out + 8);
-    tsr__cpu_move(&(tsr__transfer){ in, out, sizeof in, to, from_device }, traffic);
-    if (to != from_device && traffic) traffic->escapes += (int64_t)sizeof in;
+    tsr__cpu_move(&(tsr__transfer){ in, out, sizeof in, to, from_device }, s->traffic);
+    if (to != from_device && s->traffic) s->traffic->escapes += (int64_t)sizeof in;
     tsr__acc2 sum;
     tsr__acc2_unpack(&sum, in + 8);
     tsr__rows_escape(into, (int64_t)tsr__get_bytes(in, 8), &sum);
@@ -78,55 +79,56 @@ tsr__partial tsr__partial_slice(const tsr__partial *p, int64_t first, int64_t co
 }
 
 /* A part at a time, through a stage on the other device. */
-static bool send_rows(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles,
-                      tsr__progress *progress, tsr__traffic *traffic)
+static bool send_rows(const tsr__sending *s)
 {
-  tsr__pool *pool =
-      tsr__devices_of(into->rt)->pools[into->device - tsr__devices_of(into->rt)->first];
-  int64_t most = from->count < TSR__PARTIAL_SLICE ? from->count : TSR__PARTIAL_SLICE;
+  tsr__partial *into = s->into;
+  const tsr__devices *devices = tsr__devices_of(into->rt);
+  tsr__pool *pool = devices->pools[into->device - devices->first];
+  int64_t most = s->count < TSR__PARTIAL_SLICE ? s->count : TSR__PARTIAL_SLICE;
+  int64_t end = s->first + s->count;
   size_t bytes = tsr__rows_bytes(most ? most : 1);
   void *stage = tsr__pool_take(pool, bytes);
   if (!stage) return false;
   bool good = true;
-  for (int k = 0; k < from->ops->rows; k++) {
-    for (int64_t at = 0; at < from->count && !tsr__progress_stops(progress, 0); at += most) {
+  for (int k = 0; k < into->ops->rows; k++) {
+    for (int64_t at = s->first; at < end && !tsr__progress_stops(s->progress, 0); at += most) {
       tsr__rows copy, slice;
-      slice =
-          tsr__rows_slice(&from->rows[k], at, from->count - at < most ? from->count - at : most);
+      slice = tsr__rows_slice(&s->from->rows[k], at, end - at < most ? end - at : most);
       tsr__rows_over(&copy, slice.heap, stage, slice.count);
       for (int i = 0; i < 3; i++)
         tsr__cpu_move(&(tsr__transfer){ copy.part[i], slice.part[i],
                                         (size_t)slice.count * sizeof(double), into->device,
-                                        from->device },
-                      traffic);
-      tiles->exact->rows_merge(&into->rows[k], at, &copy);
+                                        s->from->device },
+                      s->traffic);
+      s->tiles->exact->rows_merge(&into->rows[k], at, &copy);
     }
-    good = send_escapes(into, from, k, traffic) && good;
+    good = send_escapes(s, k) && good;
   }
   tsr__pool_give(pool, stage, bytes);
   return good;
 }
 
-bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles,
-                       tsr__progress *progress, tsr__traffic *traffic)
+bool tsr__partial_send(const tsr__sending *s)
 {
-  if (into->ops->rows) return send_rows(into, from, tiles, progress, traffic);
-  unsigned char out[TSR__WIRE_SQUARES], in[TSR__WIRE_SQUARES];
+  const tsr__partial *from = s->from;
   const tsr__accum_ops *ops = from->ops;
+  if (ops->rows) return send_rows(s);
+  unsigned char out[TSR__WIRE_SQUARES], in[TSR__WIRE_SQUARES];
   size_t size = (size_t)tsr__wire_bytes(from->row, from->dtype, 1);
-  const tsr__transfer carry = { in, out, size, into->device, from->device };
-  tsr__partial one = *into;
+  const tsr__transfer carry = { in, out, size, s->into->device, from->device };
+  tsr__partial one = *s->into;
   union {
     tsr__spread largest;
     tsr__i128 aligned;
   } memory;
   one.count = 1;
-  for (int64_t i = 0; i < from->count; i++) {
-    if (i % TSR__PARTIAL_SLICE == TSR__PARTIAL_SLICE - 1 && tsr__progress_stops(progress, 0)) break;
+  for (int64_t i = s->first; i < s->first + s->count; i++) {
+    if (i % TSR__PARTIAL_SLICE == TSR__PARTIAL_SLICE - 1 && tsr__progress_stops(s->progress, 0))
+      break;
     ops->pack(from, i, out, size);
-    tsr__cpu_move(&carry, traffic);
+    tsr__cpu_move(&carry, s->traffic);
     ops->unpack(from, in, size, &memory);
-    ops->merge(&one, (char *)into->data + (size_t)i * ops->bytes, &memory);
+    ops->merge(&one, (char *)s->into->data + (size_t)i * ops->bytes, &memory);
   }
   return true;
 }

@@ -31,10 +31,18 @@ bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr_
 /* Elements first .. first + count - 1 of an accumulator that goes on owning them. */
 tsr__partial tsr__partial_slice(const tsr__partial *partial, int64_t first, int64_t count);
 enum { TSR__PARTIAL_SLICE = 1 << 16 }; /* elements between two questions whether to go on */
-/* The same from another device: what travels is counted. Where `progress` says to stop it is not
- * all. */
-bool tsr__partial_send(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles,
-                       tsr__progress *progress, tsr__traffic *traffic);
+/* The same from another device, of elements first .. first + count - 1: what travels is counted.
+ * Where `progress` says to stop it is not all. */
+typedef struct tsr__sending {
+  tsr__partial *into;
+  const tsr__partial *from;
+  int64_t first, count;
+  const tsr__tiles *tiles;
+  tsr__progress *progress;
+  tsr__traffic *traffic;
+} tsr__sending;
+
+bool tsr__partial_send(const tsr__sending *sending);
 
 tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error);
 void tsr__partial_free(tsr__partial *partial);
