@@ -68,6 +68,26 @@ typedef struct tsr_shards_args {
 TSR_API tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *args,
                                       const char *site);
 
+/* Fills one part of a global array: `box` says which, `out` is dense, C order, bool as bytes.
+ * Returns TSR_OK, or why the array cannot be made. */
+typedef tsr_status (*tsr_part_fn)(const tsr_box *box, void *out, void *user);
+
+/* What tsr_from_callback asks for, and whom. */
+typedef struct tsr_callback_args {
+  size_t size;
+  tsr_part_fn fill;
+  void *user;
+  tsr_dtype dtype;
+  tsr_shape shape; /* of the whole */
+  tsr_sharding on; /* where it lies: tsr_on(mesh, "x,y"); zero = unplaced */
+} tsr_callback_args;
+
+/* Makes a global array of parts that a callback fills: one call an addressable device, in order of
+ * mesh positions, on this thread; a single one where each device holds the whole. Errors as
+ * tsr_put, and what the callback returns. Returns an array owned by the scope. Collective. */
+TSR_API tsr_array *tsr_from_callback_at(tsr_scope *scope, const tsr_callback_args *args,
+                                        const char *site);
+
 /* The right operand of arithmetic: an array, or where that is NULL a number. */
 typedef struct tsr_operand {
   tsr_array *array;
@@ -338,6 +358,11 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
   tsr_from_shards_at((scope),                                                                      \
                      &(tsr_shards_args){ .size = sizeof(tsr_shards_args), .shards = __VA_ARGS__ }, \
                      TSR_HERE)
+/* tsr_from_callback(s, fill, .user = file, .dtype = TSR_F32, .shape = ..., .on = ...) */
+#define tsr_from_callback(scope, ...)                                                          \
+  tsr_from_callback_at(                                                                        \
+      (scope), &(tsr_callback_args){ .size = sizeof(tsr_callback_args), .fill = __VA_ARGS__ }, \
+      TSR_HERE)
 #define tsr_num(scope, value) tsr_num_at((scope), TSR_VALUE(value), TSR_HERE)
 #define tsr_full(scope, value, dtype, shape, sharding) \
   tsr_full_at((scope), TSR_OPERAND(value), (dtype), (shape), (sharding), TSR_HERE)

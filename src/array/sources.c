@@ -123,17 +123,24 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
   return leaf_of(scope, value, &error, "tsr_adopt", site);
 }
 
-/* Copies one caller's buffer a position into a fresh value. */
-static void fill_shards(tsr__value *value, const void *const *shards)
+/* Copies what lies in host memory to a position, or where `whole` to all from it on. */
+static void spread_part(tsr__value *value, int first, bool whole, const void *data)
 {
-  int next = 0;
-  for (int p = 0; p < value->part_count; p++) {
+  for (int p = first; p < (whole ? value->part_count : first + 1); p++) {
     if (!value->parts[p]) continue;
     tsr_box box;
     tsr__value_box(value, p, &box);
     tsr__box_copy copy = tsr__part_copy(value, &box);
-    tsr__devices_of(value->rt)->ops->from_host(&copy, shards[next++], value->parts[p]);
+    tsr__devices_of(value->rt)->ops->from_host(&copy, data, value->parts[p]);
   }
+}
+
+/* Copies one caller's buffer a position into a fresh value. */
+static void fill_shards(tsr__value *value, const void *const *shards)
+{
+  int next = 0;
+  for (int p = 0; p < value->part_count; p++)
+    if (value->parts[p]) spread_part(value, p, false, shards[next++]);
 }
 
 tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, const char *site)
@@ -165,6 +172,51 @@ tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, co
   }
   fill_shards(value, args->shards);
   return leaf_of(scope, value, &error, "tsr_from_shards", site);
+}
+
+/* Asks for each part in turn, into memory for the largest of them. */
+static tsr_status fill_parts(tsr__value *value, const tsr_callback_args *args, tsr__error *error)
+{
+  tsr_box box;
+  tsr__value_box(value, 0, &box);
+  tsr_shape largest = { .rank = value->shape.rank };
+  memcpy(largest.dims, box.size, sizeof largest.dims);
+  size_t bytes = (size_t)tsr__shape_count(&largest) * tsr_dtype_size(args->dtype) + 1;
+  void *data = tsr__new_raw(&value->rt->heap, bytes);
+  if (!data) return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes of a part", bytes);
+  bool whole = tsr_sharding_replicated(&value->sharding), done = false;
+  for (int p = 0; p < value->part_count && !error->status && !done; p++) {
+    if (!value->parts[p]) continue;
+    tsr__value_box(value, p, &box);
+    tsr_status status = args->fill(&box, data, args->user);
+    if (status)
+      tsr__error_set(error, status, "the callback failed for the part of device %d (%s)",
+                     tsr__position_device(&value->sharding, p), tsr_status_text(status));
+    else spread_part(value, p, whole, data);
+    done = whole;
+  }
+  tsr__del(&value->rt->heap, data, bytes);
+  return error->status;
+}
+
+tsr_array *tsr_from_callback_at(tsr_scope *scope, const tsr_callback_args *given, const char *site)
+{
+  tsr_callback_args args = { .size = sizeof args };
+  const char *what = "tsr_from_callback";
+  if (!given) return no_args(scope, what, site);
+  if (take_args(scope, what, given, &args, sizeof args, site)) return tsr__make_inert(scope, site);
+  if (tsr__check_placement(scope, what, args.dtype, &args.shape, &args.on, site))
+    return tsr__make_inert(scope, site);
+  tsr__error error = { 0 };
+  tsr_sharding canon = tsr__sharding_canon(&args.on);
+  tsr__layout layout = { args.dtype, &args.shape, &canon, NULL };
+  if (!args.fill) tsr__error_set(&error, TSR_EARG, "the callback is NULL");
+  tsr__value *value = error.status ? NULL : tsr__value_new(scope->rt, &layout, &error);
+  if (value && fill_parts(value, &args, &error)) {
+    tsr__value_release(value);
+    value = NULL;
+  }
+  return leaf_of(scope, value, &error, what, site);
 }
 
 /* ---- from numbers ---- */
