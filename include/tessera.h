@@ -5,6 +5,7 @@
 #include "tessera/array.h"
 #include "tessera/arrow.h"
 #include "tessera/base.h"
+#include "tessera/dlpack.h"
 #include "tessera/frame.h"
 #include "tessera/indexing.h"
 #include "tessera/inspect.h"

@@ -1,0 +1,98 @@
+/* DLPack: arrays to and from NumPy, PyTorch, JAX and whatever else speaks it, in memory and, where
+ * layouts agree, without a copy.
+ *
+ * The structs are those of the published ABI under names of our own, so that its header may be
+ * included as well: a DLManagedTensor * is cast to a tsr_dl_managed *, a DLManagedTensorVersioned *
+ * to a tsr_dl_versioned *. Both are exchanged by pointer; whoever takes one calls its deleter,
+ * once. */
+#ifndef TESSERA_DLPACK_H
+#define TESSERA_DLPACK_H
+
+#include "array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What lies in memory: a type of `code` (0 signed, 1 unsigned, 2 float, 4 bfloat, 6 bool) and
+ * `bits`, shape and strides in elements (NULL: dense, C order). */
+typedef struct tsr_dl_tensor {
+  void *data;
+  int32_t device_type, device_id; /* 1: host memory; 3: host memory that CUDA pinned */
+  int32_t ndim;
+  uint8_t code, bits;
+  uint16_t lanes; /* 1 */
+  int64_t *shape, *strides;
+  uint64_t byte_offset; /* from data to the first element */
+} tsr_dl_tensor;
+
+/* The struct of before version 1. */
+typedef struct tsr_dl_managed {
+  tsr_dl_tensor tensor;
+  void *manager_ctx;
+  void (*deleter)(struct tsr_dl_managed *self); /* NULL: nothing to do */
+} tsr_dl_managed;
+
+#define TSR_DL_MAJOR 1
+#define TSR_DL_MINOR 0
+#define TSR_DL_READ_ONLY 1u
+#define TSR_DL_IS_COPIED 2u
+
+/* The struct since version 1; of another major version only the first four fields count. */
+typedef struct tsr_dl_versioned {
+  uint32_t major, minor;
+  void *manager_ctx;
+  void (*deleter)(struct tsr_dl_versioned *self);
+  uint64_t flags; /* TSR_DL_READ_ONLY | TSR_DL_IS_COPIED */
+  tsr_dl_tensor tensor;
+} tsr_dl_versioned;
+
+/* Options of tsr_from_dlpack. Zero means default. */
+typedef struct tsr_dlpack_opts {
+  size_t size;
+  tsr_sharding on; /* where it lies; zero = unplaced, on one device */
+} tsr_dlpack_opts;
+
+/* Takes a tensor: its deleter is called exactly once, also after an error, maybe when the scope
+ * closes, maybe later. It is borrowed where it is dense, aligned to 64 bytes and for one device
+ * (and must not change while it is), else it is copied and released at once: bools, which are bits
+ * here, always. Strides may be negative or 0. Errors: TSR_EARG for a struct that cannot be,
+ * TSR_EDTYPE, TSR_EUNSUPPORTED for other devices than the host, TSR_ESHAPE, TSR_EAXIS. Returns an
+ * array owned by the scope. Collective, same arguments. */
+TSR_API tsr_array *tsr_from_dlpack_with(tsr_scope *scope, tsr_dl_managed *tensor,
+                                        const tsr_dlpack_opts *opts, const char *site);
+/* As tsr_from_dlpack for the struct since version 1. Error: TSR_EUNSUPPORTED for another major
+ * version. Collective, same arguments. */
+TSR_API tsr_array *tsr_from_dlpack_versioned_with(tsr_scope *scope, tsr_dl_versioned *tensor,
+                                                  const tsr_dlpack_opts *opts, const char *site);
+
+/* Evaluates and gives one addressable shard, by mesh position, as a tensor of host memory: the
+ * device's own memory, which must not be written to, but for bools, which are copied. What it gives
+ * is held by reference: it may outlive the scope, but not the runtime. `*out` is untouched on
+ * failure; the caller calls its deleter, from any thread. Errors: TSR_EARG. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_to_dlpack_at(tsr_array *a, int position, tsr_dl_managed **out,
+                                                 const char *site);
+/* As tsr_to_dlpack for the struct since version 1, which says that it is read-only. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_to_dlpack_versioned_at(tsr_array *a, int position,
+                                                           tsr_dl_versioned **out,
+                                                           const char *site);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef __cplusplus
+/* tsr_from_dlpack(s, tensor), tsr_from_dlpack(s, tensor, .on = tsr_on(mesh, "x")) */
+#define tsr_from_dlpack(...) TSR_FROM_DLPACK_(__VA_ARGS__, .size = sizeof(tsr_dlpack_opts))
+#define TSR_FROM_DLPACK_(scope, tensor, ...) \
+  tsr_from_dlpack_with((scope), (tensor), &(tsr_dlpack_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_from_dlpack_versioned(...) \
+  TSR_FROM_DLPACK_VERSIONED_(__VA_ARGS__, .size = sizeof(tsr_dlpack_opts))
+#define TSR_FROM_DLPACK_VERSIONED_(scope, tensor, ...) \
+  tsr_from_dlpack_versioned_with((scope), (tensor), &(tsr_dlpack_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_to_dlpack(a, position, out) tsr_to_dlpack_at((a), (position), (out), TSR_HERE)
+#define tsr_to_dlpack_versioned(a, position, out) \
+  tsr_to_dlpack_versioned_at((a), (position), (out), TSR_HERE)
+#endif
+
+#endif
