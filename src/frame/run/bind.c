@@ -1,12 +1,14 @@
 /* A terminal at work: from a chain of frames to arrays that can be run, in three phases.
  *
- * plan   visit every frame the result stands on, parents first; from the result back, which
- * columns of each are used at all, beyond a breaker whose rows are there already none; files
- * give those columns. A late contrary value retypes one: types are checked anew, rows of other
- * types are forgotten, and needs are marked again make   the rows of breakers in order, each in
- * a stage of its own, which binds what stands between it and the nearest rows. All those were
- * made before: a stage plans and binds, no more bind   what stands between the nearest rows and
- * the result, each frame once, parents first: columns and selection as arrays
+ *   plan   visit every frame the result stands on, parents first; from the result back, which
+ *          columns of each are used at all, beyond a breaker whose rows are there already none;
+ *          files give those columns. A late contrary value retypes one: types are checked anew,
+ *          rows of other types are forgotten, and needs are marked again
+ *   make   the rows of breakers in order, each in a stage of its own, which binds what stands
+ *          between it and the nearest rows. All those were made before: a stage plans and binds,
+ *          no more
+ *   bind   what stands between the nearest rows and the result, each frame once, parents first:
+ *          columns and selection as arrays
  *
  * Invariant: nodes are made without a run. What only a run tells is made before them: which rows
  * a tail or a sample takes (masks.c, sample.c), which different values there are
@@ -39,7 +41,10 @@ static void add_stats(tsr_scope *to, const tsr_run_stats *more)
   sum->cached = sum->cached && more->cached;
 }
 
-/* Runs one program of a terminal; its figures are added to those of the programs before. */
+/* Runs one program of a terminal; its figures are added to those of the programs before. A
+ * terminal may run several programs: a count before a tail, the rows of breakers, the result.
+ * What users ask for are the figures of the terminal, so they are summed; each run writes its own
+ * to the scope, which is why those from before are put aside. */
 static tsr_status run_program(tsr__bind *bind, tsr_array *const *roots, int count)
 {
   tsr_scope *scope = bind->scope;
@@ -52,6 +57,8 @@ static tsr_status run_program(tsr__bind *bind, tsr_array *const *roots, int coun
   return status;
 }
 
+/* What relate/ sends is not explained beforehand: bytes depend on the rows. Counted is explained,
+ * then. */
 void tsr__bind_moved(tsr__bind *bind, const tsr__rel_stats *stats)
 {
   tsr_run_stats moved = { .collectives = stats->move_count, .cached = true };
@@ -77,6 +84,8 @@ tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, cons
   if (!df) return TSR_EARG;
   if (df->inert) {
     tsr_status status = tsr_scope_status(df->node.scope);
+    /* An inert frame without a scope of its own keeps its status in `op`; one whose error was
+     * cleared since has none left to tell. */
     return status ? status : df->node.scope ? TSR_ESTATE : (tsr_status)df->op;
   }
   bind->site = site ? site : df->node.site;
@@ -87,7 +96,9 @@ tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, cons
   return TSR_OK;
 }
 
-/* The message of the terminal's scope without its site and status, which are put in front again. */
+/* The message of the terminal's scope without its site and status, which are put in front again.
+ * A message reads "file:line: STATUS: text"; the outer scope will put its own place and status
+ * before the text. */
 static const char *bare_message(const tsr_scope *scope)
 {
   const char *message = tsr_message(scope);
@@ -96,6 +107,8 @@ static const char *bare_message(const tsr_scope *scope)
   return at ? at + strlen(name) + 2 : message;
 }
 
+/* Its home is the terminal's scope, not the user's: what a stage makes goes with it, but for the
+ * rows, which are kept with their frame. */
 tsr_status tsr__stage_open(tsr__bind *bind, tsr_frame *df, tsr__bind *outer)
 {
   *bind = (tsr__bind){ .top = df, .what = outer->what, .site = df->node.site, .stage = true };
@@ -146,7 +159,8 @@ void *tsr__bind_room(tsr__bind *bind, int64_t count, size_t element)
 
 /* ---- visiting ---------------------------------------------------------------------------- */
 
-/* Whether a frame takes one row as a row and not as scalars. */
+/* Whether a frame takes one row as a row and not as scalars. A column plus a frame of one row
+ * needs the one row as scalars, which broadcast; a sort needs it as a table of one row. */
 static bool wants_rows(const tsr_frame *df)
 {
   tsr__rows rows = tsr__verb_of(df)->rows;
@@ -176,11 +190,14 @@ static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows)
     if (v->df == df && v->scalar == scalar) return v;
   tsr__visit *v = tsr__bind_room(bind, 1, sizeof *v);
   if (!v) return NULL;
+  /* Entered in the list after its parents, which the recursion has entered by then. */
   *v = (tsr__visit){ .df = df, .scalar = scalar, .front = -1 };
   v->made = tsr__frame_breaks(df) || (df->one_row && rows);
+  /* A stage stops at rows that were made: what they are made of is another stage's. */
   bool deeper = !v->made || !bind->stage;
   if (deeper && !visit_parents(bind, v)) return NULL;
   if (deeper && tsr__frame_refresh(df, &bind->error)) return NULL;
+  /* After the refresh, which may have changed the version that rows are kept under. */
   if (v->made) tsr__rows_forget(df);
   v->need = tsr__bind_room(bind, df->schema.count, sizeof(bool));
   if (!v->need) return NULL;
@@ -191,8 +208,9 @@ static tsr__visit *visit(tsr__bind *bind, tsr_frame *df, bool rows)
 
 /* ---- needs ------------------------------------------------------------------------------- */
 
-/* What must be made of a frame whose rows are: one row is made whole, and some column always, since
- * it tells how the rows lie. */
+/* What must be made of a frame whose rows are: one row is made whole, and some column always,
+ * since it tells how the rows lie. Column `first` is the first that is not a row number: numbers
+ * are made anew each time. */
 static void need_of_made(tsr__visit *v)
 {
   int count = v->df->schema.count, first = count > 1 ? tsr__frame_numbers(v->df) : 0;
@@ -209,6 +227,8 @@ bool tsr__visit_is_there(const tsr__bind *bind, const tsr__visit *v)
   return v->made && (bind->stage || (!bind->plan && tsr__rows_ready(v->df, v->need)));
 }
 
+/* Needs flow up: by the time a visit is reached all who need something of it have said so, since
+ * users come behind it in the list. */
 static void mark_parents(const tsr__bind *bind, tsr__visit *v)
 {
   if (v->made) need_of_made(v);
@@ -218,6 +238,7 @@ static void mark_parents(const tsr__bind *bind, tsr__visit *v)
     tsr__visit *from = i < 2 ? direct[i] : v->part[i - 2];
     if (!from) continue;
     from->live = true;
+    /* Beyond a breaker nodes are made in its stage, not here. */
     from->here = from->here || (v->here && !v->made);
     if (i >= 2) tsr__part_needs(v->df, i - 2, v->need, from->need);
   }
@@ -235,6 +256,7 @@ static tsr_status mark_needs(tsr__bind *bind, tsr__visit *top, const bool *need)
   if (!order) return bind->error.status;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     order[n++] = v;
+    /* Cleared for all: needs are marked anew after a file changed a type. */
     v->live = v->here = v == top;
     for (int i = 0; i < v->df->schema.count; i++) v->need[i] = v == top && (!need || need[i]);
   }
@@ -243,7 +265,9 @@ static tsr_status mark_needs(tsr__bind *bind, tsr__visit *top, const bool *need)
   return TSR_OK;
 }
 
-/* Reads what files must give; types are checked anew where a column changed its type. */
+/* Reads what files must give; types are checked anew where a column changed its type. All
+ * predicates first, then the check of room, then reading: the need can be told only when it is
+ * known which rows each file gives. */
 static tsr_status read_files(tsr__bind *bind, bool *changed)
 {
   *changed = false;
@@ -256,6 +280,8 @@ static tsr_status read_files(tsr__bind *bind, bool *changed)
   if (tsr__room_check(bind)) return bind->error.status;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     if (v->df->kind != TSR__FRAME_FILE || !v->live) continue;
+    /* A column that turns out to be of another type raises the version; then nothing was read of
+     * that file, and the plan begins again with the types that are known now. */
     int before = v->df->version;
     tsr__traffic moved = { 0 };
     if (tsr__scan_read(v, &moved, &bind->error)) return bind->error.status;
@@ -277,6 +303,7 @@ static tsr_status read_files(tsr__bind *bind, bool *changed)
 
 /* ---- the three phases --------------------------------------------------------------------- */
 
+/* Ends: types only widen, and each round widens one at least. */
 static tsr_status plan(tsr__bind *bind, tsr__visit *top, const bool *need)
 {
   bool changed = true;
@@ -287,6 +314,7 @@ static tsr_status plan(tsr__bind *bind, tsr__visit *top, const bool *need)
   return TSR_OK;
 }
 
+/* In order of the visits, so that a breaker's own breakers have rows when its turn comes. */
 static tsr_status make_rows(tsr__bind *bind)
 {
   for (const tsr__visit *v = bind->visits; v; v = v->next) {
@@ -300,6 +328,7 @@ static tsr_status make_rows(tsr__bind *bind)
 static tsr_status bind_nodes(tsr__bind *bind, void *user)
 {
   tsr__visit *v = user;
+  /* Rows and selection are the parent's unless the verb says otherwise. */
   if (v->parent && !v->made) v->bound = v->parent->bound;
   v->bound.count = v->df->schema.count;
   v->bound.col = tsr__bind_room(bind, v->bound.count, sizeof(tsr__col));
@@ -325,7 +354,8 @@ static tsr_status bind_visits(tsr__bind *bind)
 }
 
 /* Sees whether the first rows of files hold as many that pass conditions as heads want; else more
- * of them are to be read, and checks of fewer rows say nothing of more. */
+ * of them are to be read, and checks of fewer rows say nothing of more. Eight times as many rows
+ * each time, so that the rows read in vain are at most a seventh of the last reading. */
 static tsr_status widen_fronts(tsr__bind *bind, const tsr__bind *before, bool *again)
 {
   *again = false;
@@ -357,6 +387,7 @@ tsr_status tsr__bind_plan(tsr__bind *bind)
 tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool *need,
                            tsr__bound *out)
 {
+  /* What widen_fronts goes back to. */
   const tsr__bind before = *bind;
   tsr__visit *top = visit(bind, df, rows);
   tsr_status status = top ? TSR_OK : bind->error.status;
@@ -371,6 +402,7 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
   return status;
 }
 
+/* Without making rows: those before it were made, by the order of make_rows. */
 tsr_status tsr__stage_frame(tsr__bind *stage, tsr_frame *df, bool rows, const bool *need,
                             tsr__bound *out)
 {
@@ -389,7 +421,9 @@ tsr_status tsr__stage_frame(tsr__bind *stage, tsr_frame *df, bool rows, const bo
 /* ---- running ----------------------------------------------------------------------------- */
 
 /* A value out of range, told by the run: where a row is to blame (its product wrapped, and so the
- * sum is nonsense), that row is what the user wants to know. */
+ * sum is nonsense), that row is what the user wants to know. A sum of products that overflowed
+ * says only that the sum is out of range. The checks of rows, which did not run as the program
+ * failed first, run now by themselves; if none blames a row the first message stands. */
 static tsr_status blame_row(tsr__bind *bind, tsr_array **all)
 {
   tsr__error said = bind->error;
@@ -407,6 +441,7 @@ static tsr_status blame_row(tsr__bind *bind, tsr_array **all)
 tsr_status tsr__bind_run(tsr__bind *bind, tsr_array **roots, int count)
 {
   TSR_INVARIANT(!bind->asked); /* else nodes would hold nulls for what was not found yet */
+  /* Checks run with the result, in the same pass over the data. */
   tsr_array **all = tsr__bind_room(bind, count + bind->check_count, sizeof(tsr_array *));
   int n = 0;
   if (!all) return bind->error.status;

@@ -9,7 +9,9 @@
 
 enum { MOST = 1 << 24, FEW = 1 << 12 }; /* rows that are not worth a group */
 
-/* The values that were evaluated, once each and in order; what is not valid is one null. */
+/* The values that were evaluated, once each and in order; what is not valid is one null. Sorted
+ * after grouping: groups come in order of first rows, which a filter before changes; the order of
+ * values nothing changes. */
 static tsr_status group_values(tsr__lower *low, const tsr__distinct *ask, tsr__rel *out)
 {
   tsr__bind *bind = low->bind;
@@ -34,7 +36,8 @@ static tsr_status group_values(tsr__lower *low, const tsr__distinct *ask, tsr__r
   return status;
 }
 
-/* Leaves out nulls and NaN, and makes one zero of two. */
+/* Leaves out nulls and NaN, and makes one zero of two. Nulls may have any value in their place,
+ * and each NaN would be another. */
 static int64_t leave_out(void *list, const uint8_t *valid, int64_t count, bool real)
 {
   int64_t used = 0;
@@ -60,7 +63,8 @@ static int by_real(const void *left, const void *right)
   return *a < *b ? -1 : *a > *b;
 }
 
-/* The list of values in order, or of few in any: these are put in order here. */
+/* The list of values in order, or of few in any: these are put in order here. To the host, since
+ * what is done with it, making texts, is done there. */
 static tsr_status take_list(tsr__bind *bind, const tsr__rel_column *from, bool sorted,
                             tsr__distinct *ask)
 {
@@ -111,10 +115,12 @@ static tsr_status find_asked(tsr__bind *bind)
     roots[n++] = d->values;
     roots[n++] = d->mask;
   }
+  /* New asks are put in front of the list, so those before `found` ones are all that is open. */
   bind->asked = false;
   tsr_status status = tsr__bind_run(bind, roots, n);
   for (tsr__distinct *d = bind->distinct; d && !d->found && !status; d = d->next)
     status = find(bind, d);
+  /* Also after an error: nobody asks again for what failed, and the scope has the error. */
   for (tsr__distinct *d = bind->distinct; d && !d->found; d = d->next) d->found = true;
   return status;
 }
@@ -124,6 +130,7 @@ tsr_status tsr__lower_until_known(tsr__bind *bind, tsr__lowering *lower, void *u
   tsr__run_check *checks = bind->checks;
   int check_count = bind->check_count;
   tsr_status status = lower(bind, user);
+  /* Ends: lowering asks for what an expression says, deeper in the tree at each turn. */
   while (bind->asked && !status) {
     bind->checks = checks; /* those of columns that were not known yet say nothing */
     bind->check_count = check_count;

@@ -8,6 +8,9 @@
  * Equal leaves are one column. An AGG with such aggregates is a group without keys. */
 #include "frame/run/run.h"
 
+/*
+ *    carry      keys | arguments of aggregates            each column once
+ *    out        keys | a column a leaf                    leaf.at */
 typedef struct work {
   tsr__bind *bind;
   const bool *need;
@@ -25,6 +28,7 @@ typedef struct work {
 
 /* ---- leaves ------------------------------------------------------------------------------ */
 
+/* An aggregate inside another is refused by the checker, so the walk stops at the first. */
 static int count_leaves(const tsr__expr *expr)
 {
   int count = expr->kind == TSR__E_AGG;
@@ -54,7 +58,8 @@ static int op_of(int agg)
   }
 }
 
-/* The place of a column among those carried; a new one if it is not there. */
+/* The place of a column among those carried; a new one if it is not there. Equal nodes are one
+ * node: a column that is key and argument travels once. */
 static int carry(work *w, tsr__col col)
 {
   for (int i = 0; i < w->carry.count; i++)
@@ -70,8 +75,8 @@ static double quantile_of(const tsr__expr *expr)
   return q->kind == TSR__E_FLOAT ? q->f : (double)q->i;
 }
 
-/* The two columns of a correlation, of the rows where both are there: integers as they are, unless
- * the other is none, or only one is of u64. */
+/* The two columns of a correlation, of the rows where both are there: integers as they are,
+ * unless the other is none, or only one is of u64. */
 static void add_pair(work *w, const tsr__expr *expr, tsr__group_agg *agg)
 {
   tsr__col col[2];
@@ -92,12 +97,14 @@ static tsr_status add_leaf(work *w, const tsr__expr *expr)
   tsr__bind *bind = w->bind;
   const char *text = tsr__leaf_text(bind->scope, expr);
   if (!text) return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  /* By what they say, printed: sum(a) in two items is computed once. */
   if (tsr__leaf_find(w->leaf, w->leaf_count, text)) return TSR_OK;
   struct tsr__group_leaf *leaf = &w->leaf[w->leaf_count];
   tsr__group_agg *agg = &w->agg[w->leaf_count];
   *leaf = (struct tsr__group_leaf){ .expr = expr, .text = text, .type = expr->type };
   *agg = (tsr__group_agg){ .op = (uint8_t)op_of(expr->op), .column = -1, .q = quantile_of(expr) };
   leaf->at = w->key_count + w->leaf_count++;
+  /* count() has no argument. */
   if (!expr->count) return TSR_OK;
   const tsr__expr *arg = expr->arg[0];
   bool truth = expr->op == TSR__A_ANY || expr->op == TSR__A_ALL;
@@ -113,6 +120,7 @@ static tsr_status add_leaf(work *w, const tsr__expr *expr)
   agg->column = carry(w, col);
   bool ordered = expr->op == TSR__A_MIN || expr->op == TSR__A_MAX;
   if (!ordered || col.type != TSR_COL_TEXT || !col.dict) return TSR_OK;
+  /* The least text is that of the least rank; codes are in order of appearance. */
   agg->map = tsr__text_ranks(&w->low, col.dict);
   agg->map_count = col.dict->count;
   return agg->map ? TSR_OK : tsr_scope_status(bind->scope);
@@ -128,6 +136,7 @@ static tsr_status add_leaves(work *w, const tsr__expr *expr)
 
 /* ---- grouping ---------------------------------------------------------------------------- */
 
+/* Starts from nothing each time: it is called again when what it asked for was found. */
 static tsr_status lower_columns(tsr__bind *bind, void *user)
 {
   work *w = user;
@@ -153,6 +162,7 @@ static tsr_status lower_columns(tsr__bind *bind, void *user)
   return status;
 }
 
+/* Two columns a leaf at most, those of a corr. */
 static tsr_status prepare(work *w)
 {
   tsr__bind *bind = w->bind;
@@ -177,7 +187,9 @@ static tsr_status prepare(work *w)
 
 /* ---- items over groups --------------------------------------------------------------------- */
 
-/* The grouped columns as a bound frame of one row a group. */
+/* The grouped columns as a bound frame of one row a group. The groups as if they were a source:
+ * the items are lowered over them as expressions over any rows, except that aggregates are found
+ * among the columns (tsr__leaves). */
 static tsr_status bind_out(work *w, tsr_frame *rows, tsr__bound *bound)
 {
   tsr__bind *bind = w->bind;
@@ -223,6 +235,8 @@ typedef struct items {
   tsr__made *made;
 } items;
 
+/* Keys are columns as they are; what is written around aggregates is computed of one row a
+ * group. */
 static tsr__col lower_item(items *m, int at)
 {
   const tsr_frame *df = m->w->bind->top;
@@ -253,6 +267,7 @@ static tsr_status lower_items(tsr__bind *bind, void *user)
     m->made->meta[i].type = df->schema.field[i].type;
     m->out.col[m->out.count++] = col;
   }
+  /* Nothing is needed but the number of rows: some column must say it. */
   if (m->out.count) return TSR_OK;
   m->made->at[0] = -1;
   m->out.col[m->out.count++] = m->bound.col[0];
@@ -296,6 +311,7 @@ tsr_status tsr__make_group(tsr__bind *bind, tsr__visit *v, tsr__made *made)
   };
   if (!status) status = tsr__rel_group(&ask, &w.out, &df->making.stats, &bind->error);
   if (!status) note(df, &w.in, &w.out);
+  /* Rows are done with before the items take memory. */
   tsr__rel_free(&w.in);
   if (!status) status = make_items(&w, made);
   tsr__rel_free(&w.out);

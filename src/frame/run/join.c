@@ -12,7 +12,10 @@
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
-/* One side: its columns that the result has, then its keys where they are not among them. */
+/* One side: its columns that the result has, then its keys where they are not among them.
+ *
+ *    carry.col   columns of the result, by place in `df` | keys that are none of them
+ *    at          which column of `df`                    | -1 */
 typedef struct side {
   tsr_frame *df;
   bool *carried; /* by column of `df` */
@@ -30,8 +33,11 @@ static tsr_status add_key(side *s, const tsr__expr *expr, int type, tsr__rel_key
 {
   int place = -1;
   bool column = expr->kind == TSR__E_COLUMN;
+  /* A signed key beside an unsigned one: a negative number equals none of u64, so it becomes
+   * null, which matches nothing. */
   bool natural = type == TSR_COL_U64 && expr->type != TSR_COL_U64;
   tsr__col col = natural ? tsr__lower_natural(&s->low, expr) : tsr__lower_key(&s->low, expr, type);
+  /* Unconverted, so the carried column serves as the key. */
   bool same = column && col.values == s->bound.col[expr->column].values;
   for (int i = 0; same && i < s->carry.count && place < 0; i++)
     if (s->at[i] == expr->column) place = i;
@@ -78,7 +84,8 @@ static tsr_status bind_side(tsr__bind *bind, const bool *need, side *s)
   return tsr__lower_until_known(bind, lower_keys, s);
 }
 
-/* Right codes of text in the left's dictionaries. */
+/* Right codes of text in the left's dictionaries. Only distinct texts are compared, not rows; a
+ * text that the left has not becomes -1. */
 static tsr_status map_texts(const tsr__join *join, side *left, side *right)
 {
   for (int i = 0; i < join->key_count; i++) {
@@ -106,7 +113,9 @@ static tsr_status move(tsr__bind *bind, tsr__rel *rel, const tsr_sharding *to)
 }
 
 /* Rows that lie on no mesh, or on another, go to the left ones; where those lie on none, to the
- * right ones. A small right side goes whole to every device. */
+ * right ones. A small right side goes whole to every device. Joins need both sides on one mesh.
+ * The left rows stay, since the result lies where they do; which of two ways the right ones take
+ * is decided by bytes alone. */
 static tsr_status meet_places(tsr__bind *bind, tsr__rel *left, tsr__rel *right)
 {
   if (left->sharding.mesh == right->sharding.mesh) return TSR_OK;
@@ -144,7 +153,9 @@ static tsr_status print_value(tsr__bind *bind, const tsr__value *values, int64_t
   return TSR_OK;
 }
 
-/* Finds a right row whose key stood there before among those that have a left one. */
+/* Finds a right row whose key stood there before among those that have a left one. Only now that
+ * the join failed: the right rows that have a left one (a semi join the other way round), their
+ * first rows by key, and the first row that is none of them. */
 static tsr_status say_repeat(tsr__bind *bind, const side *left, const side *right)
 {
   const tsr__join *join = bind->top->join;
@@ -204,6 +215,7 @@ static tsr_status choose(tsr__bind *bind, const bool *need, side *left, side *ri
   return TSR_OK;
 }
 
+/* relate/ gives the left columns, then the taken right ones: where each belongs in the frame. */
 static void list_columns(tsr_frame *df, const side *left, const side *right, int *take,
                          tsr__made *made)
 {
@@ -235,6 +247,7 @@ static void note(tsr_frame *df, const side *left, const side *right, const tsr__
   making->bytes_out = tsr__rel_bytes(out);
 }
 
+/* Both sides are evaluated before anything moves, so that an error in either costs no exchange. */
 static tsr_status join_sides(tsr__bind *bind, side *left, side *right, tsr__made *made)
 {
   tsr_frame *df = bind->top;

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Whether a check tells one of several; a scalar does not. */
+/* Whether a check tells one of several; a scalar does not. An i64 is a row's number even as a
+ * scalar: the least of those that were marked. */
 static bool is_of_many(const tsr__run_check *watch)
 {
   return watch->row->dtype != TSR_BOOL || watch->row->shape.rank > 0;
@@ -36,6 +37,7 @@ static void show_value(tsr__bind *bind, const tsr__run_check *watch, int64_t row
     int32_t code;
   } found = { 0 }; /* an element of any type */
   char text[40];
+  /* One more run, of the column that was cast: only an error needs its value. */
   if (!value->inert && !value->value) tsr__execute(bind->scope, &value, 1, &error);
   if (value->inert || !value->value || value->dtype == TSR_BOOL) return;
   if (value->shape.rank > 0) tsr__value_at(value->value, row, &found, bind->what, &error);
@@ -62,6 +64,7 @@ static tsr_status report(tsr__bind *bind, const tsr__run_check *watch, int64_t r
   tsr__text_init(&text, NULL);
   tsr__text_init(&value, NULL);
   if (watch->expr) tsr__expr_print(watch->expr, &text);
+  /* The user knows rows by the file or table they came from, not by an intermediate frame. */
   while (source->parent && !source->source) source = source->parent;
   bool file = source->kind == TSR__FRAME_FILE;
   char place[64] = "";
@@ -86,6 +89,8 @@ static tsr_status report(tsr__bind *bind, const tsr__run_check *watch, int64_t r
   return bind->error.status;
 }
 
+/* The first row of all checks, so that the message does not depend on which check was made
+ * first. */
 tsr_status tsr__look_at_checks(tsr__bind *bind)
 {
   const tsr__run_check *worst = NULL;

@@ -6,6 +6,8 @@
 
 /* ---- the last rows --------------------------------------------------------------------------- */
 
+/* The last rows of a selection are those behind a number of them, and that number only a run
+ * tells. FIRSTN of it, negated, is the mask. */
 tsr_status tsr__make_tail(tsr__bind *bind, tsr__visit *v, tsr__made *out)
 {
   tsr_array *before = v->parent->bound.mask;
@@ -35,7 +37,10 @@ tsr__known tsr__known_none(const tsr_frame *df, bool ran)
 
 /* ---- the first rows of groups ---------------------------------------------------------------- */
 
-/* The keys, and the selection before: rows that it leaves out form groups of their own. */
+/* The keys, and the selection before: rows that it leaves out form groups of their own. A row
+ * that the selection leaves out must not be the first of its group, and leaving it out before
+ * would move rows. So the selection is one more key: rows left out form groups of their own, and
+ * their bits do not matter, as the selection is joined to the mask again. */
 typedef struct work {
   tsr__visit *visit;
   tsr__lower low;
@@ -78,6 +83,7 @@ static tsr_status find_firsts(tsr__bind *bind, work *w, tsr__value **out)
   const tsr__bound *in = &w->visit->parent->bound;
   tsr__rel rel = { 0 };
   w->all = *in;
+  /* All rows where they lie: the mask is to line up with them. */
   w->all.mask = NULL;
   w->low.in = &w->all;
   tsr_status status = tsr__carry_rows(&w->low, &w->carry, &rel);
@@ -118,6 +124,7 @@ tsr_status tsr__make_firsts(tsr__bind *bind, tsr__visit *v, tsr__made *out)
   v->mask = tsr__value_leaf(df->node.scope, mask, df->node.site);
   if (v->mask->inert)
     return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  /* Kept with the frame: the next terminal on it needs no run. */
   df->mask = v->mask;
   df->mask_version = df->version;
   return TSR_OK;

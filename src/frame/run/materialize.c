@@ -31,7 +31,8 @@ void tsr__rows_forget(tsr_frame *df)
 
 /* ---- evaluating the parents ------------------------------------------------------------------ */
 
-/* Where the rows of a bound frame lie must be the same for all that is evaluated of them. */
+/* Where the rows of a bound frame lie must be the same for all that is evaluated of them. Ragged
+ * rows cannot be resharded by a constraint, and need not be: they were made together. */
 static tsr_array *in_place(tsr__lower *low, tsr_array *a, const tsr_sharding *sharding)
 {
   if (!a || !sharding || low->in->ragged) return a;
@@ -39,6 +40,7 @@ static tsr_array *in_place(tsr__lower *low, tsr_array *a, const tsr_sharding *sh
   return tsr__make(low->scope, TSR__OP_CONSTRAIN, TSR__IN(a), &ask, low->site);
 }
 
+/* spread: a column may be one number for all rows, which has no rows to leave out. */
 static tsr_array *picked(tsr__lower *low, tsr_array *a, const tsr_sharding *sharding,
                          tsr_array *mask)
 {
@@ -71,6 +73,8 @@ static tsr_status bring_together(tsr__lower *low, tsr_array **roots, int count)
   return moved ? tsr__bind_run(low->bind, roots, count) : TSR_OK;
 }
 
+/* `roots` are values and validity in turn. The table holds them once more; the arrays go with the
+ * scope. */
 static tsr_status take_values(tsr__lower *low, tsr_array *const *roots, int count, tsr__rel *out)
 {
   const tsr__value *first = roots[0]->value;
@@ -92,6 +96,8 @@ tsr_status tsr__carry_rows(tsr__lower *low, const tsr__carry *carry, tsr__rel *o
   tsr_array *mask = low->in->mask;
   tsr_array **roots = tsr__bind_room(bind, 2 * (int64_t)carry->count, sizeof *roots);
   if (!roots) return bind->error.status;
+  /* Rows of a frame that nothing places lie where the partitioner put the mask: that must be
+   * known before columns are asked to lie alike. */
   if (mask && !sharding) {
     if (tsr__bind_run(bind, &mask, 1)) return bind->error.status;
     if (mask->value->sharding.mesh) sharding = &mask->value->sharding;
@@ -99,6 +105,7 @@ tsr_status tsr__carry_rows(tsr__lower *low, const tsr__carry *carry, tsr__rel *o
   mask = in_place(low, mask, sharding);
   for (int i = 0; i < carry->count; i++) {
     tsr__col *col = &carry->col[i];
+    /* An aggregate's column keeps its counts apart until someone needs validity. */
     *col = tsr__settle(low, *col);
     roots[2 * i] = picked(low, col->values, sharding, mask);
     roots[2 * i + 1] = picked(low, col->valid, sharding, mask);
@@ -122,7 +129,9 @@ static tsr_status rel_key_of(tsr__lower *low, const tsr__col *col, int column, t
 
 /* ---- keeping rows ---------------------------------------------------------------------------- */
 
-/* Whether rows lie at the usual borders after all. */
+/* Whether rows lie at the usual borders after all. A sort of evenly dealt rows ends where the
+ * usual borders are: then the counts are dropped, and later programs are those of any other
+ * frame. */
 static bool at_borders(const tsr__value *value)
 {
   for (int p = 0; value->rows && p < value->part_count; p++) {
@@ -133,6 +142,7 @@ static bool at_borders(const tsr__value *value)
   return true;
 }
 
+/* Buffers are shared, only the description is another. */
 tsr__value *tsr__without_counts(tsr__value *value, tsr__error *error)
 {
   if (!value || !value->rows) return value;
@@ -151,7 +161,8 @@ static tsr_array *leaf(const tsr_frame *df, tsr__value *value)
   return tsr__value_leaf(df->node.scope, value, df->node.site);
 }
 
-/* Adds a dictionary to those that the frame lets go of at its end. */
+/* Adds a dictionary to those that the frame lets go of at its end. A source holds each dictionary
+ * once, however many columns use it; its list is twice as long each time. */
 static bool own_dict(tsr_frame *df, tsr__dict *dict)
 {
   tsr__source *source = df->source;
@@ -181,7 +192,9 @@ static tsr_status no_memory(tsr__bind *bind)
   return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
 }
 
-/* Starts a source with the layout of the rows made; nothing where there is one already. */
+/* Starts a source with the layout of the rows made; nothing where there is one already. Columns
+ * made by a later terminal join the source that is there; they lie alike since what makes rows is
+ * a function of the chain. */
 static tsr_status begin_source(tsr__bind *bind, const tsr__rel *rel)
 {
   tsr_frame *df = bind->top;
@@ -203,6 +216,7 @@ static tsr_status begin_source(tsr__bind *bind, const tsr__rel *rel)
   return TSR_OK;
 }
 
+/* `rows` stands for a frame that nobody made: a bound column finds by it which rows are there. */
 tsr_status tsr__lay_rows(tsr__bind *bind, tsr_frame *rows, const tsr__value *like,
                          tsr__bound *bound)
 {
@@ -223,6 +237,7 @@ static tsr_status keep_column(tsr__bind *bind, int at, tsr__rel_column *from, co
   tsr__col col = { .type = meta->type };
   tsr__value *all[2] = { from->values, from->valid };
   tsr_array *arrays[2] = { NULL, NULL };
+  /* The references are taken, so that the table's release finds nothing twice. */
   *from = (tsr__rel_column){ 0 };
   for (int i = 0; i < 2; i++) {
     if (!all[i]) continue;
@@ -284,7 +299,10 @@ tsr_status tsr__made_room(tsr__bind *bind, int columns, tsr__made *made)
   return bind->error.status;
 }
 
-/* The needed columns of the parent, by place, and the keys; key i is column keys[i].column. */
+/* The needed columns of the parent, by place, and the keys; key i is column keys[i].column.
+ *
+ *    carry.col    the columns that are needed, by place | keys that are none of them
+ *    made->at     which column of the frame each is     | -1 */
 typedef struct work {
   tsr__lower low;
   tsr__bound bound;
@@ -300,6 +318,8 @@ static tsr_status add_key(tsr__bind *bind, work *w, int at)
   const tsr__expr *expr = keys->formula.item[at].expr;
   int column = -1;
   tsr__col col = tsr__lower_key(&w->low, expr, expr->type);
+  /* A key that is a column as it stands is not carried a second time. Equal nodes are one, so
+   * comparing pointers finds it. */
   for (int i = 0; i < w->carry.count && column < 0; i++)
     if (w->carry.col[i].values == col.values && w->carry.col[i].valid == col.valid) column = i;
   if (column < 0) {
@@ -312,6 +332,7 @@ static tsr_status add_key(tsr__bind *bind, work *w, int at)
   return status;
 }
 
+/* May be called again once what it asked for was found, so it starts from the columns. */
 static tsr_status lower_keys(tsr__bind *bind, void *user)
 {
   work *w = user;
@@ -329,6 +350,7 @@ static tsr_status lower_keys(tsr__bind *bind, void *user)
 static tsr_status prepare(tsr__bind *bind, const bool *need, work *w, tsr__made *made)
 {
   tsr_frame *df = bind->top;
+  /* A frame with row numbers has one column more, in front, than the parent. */
   int shift = tsr__frame_numbers(df), keys = df->keys.formula.count;
   bool *parent = tsr__bind_room(bind, df->parent->schema.count, sizeof *parent);
   w->carry.col = tsr__bind_room(bind, df->schema.count + keys, sizeof *w->carry.col);
@@ -358,6 +380,7 @@ static tsr_status sort(tsr__bind *bind, work *w, tsr__rel *out)
   tsr_frame *df = bind->top;
   tsr__rel_sort_ask ask = { &w->in, w->keys, df->keys.formula.count };
   tsr__rel_stats *stats = &df->making.stats;
+  /* A head that stands on a sort was moved into it: `count`. */
   return df->count ? tsr__rel_top(&ask, df->count, out, stats, &bind->error)
                    : tsr__rel_sort(&ask, out, stats, &bind->error);
 }
@@ -369,7 +392,8 @@ static tsr_status place(tsr__bind *bind, work *w, tsr__rel *out)
   return tsr__rel_place(&w->in, &to, out, &df->making.stats, &bind->error);
 }
 
-/* The same columns under another table. */
+/* The same columns under another table. Rows that must only be there as rows: their columns are
+ * kept, not computed again by each terminal. */
 static tsr_status pass_on(tsr__bind *bind, work *w, tsr__rel *out)
 {
   (void)bind;
@@ -405,10 +429,10 @@ tsr_status tsr__make_copy(tsr__bind *bind, tsr__visit *v, tsr__made *made)
   return make_alone(bind, v->need, pass_on, made);
 }
 
-/* ---- one row: the scalars of an aggregate
- * ----------------------------------------------------- */
+/* ---- one row: the scalars of an aggregate ----------------------------------------------- */
 
-/* For explain: a count() among the items tells how many rows came to them. */
+/* For explain: a count() among the items tells how many rows came to them. Reading a value back
+ * costs little here: it is one number, and only if a count stands among the items. */
 static void note_one_row(tsr__bind *bind, const tsr__made *made)
 {
   tsr_frame *df = bind->top;
@@ -421,6 +445,7 @@ static void note_one_row(tsr__bind *bind, const tsr__made *made)
   }
 }
 
+/* The scalars of an aggregate as a table of one row. */
 tsr_status tsr__make_row(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
   const bool *need = v->need;
@@ -446,7 +471,9 @@ tsr_status tsr__make_row(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 
 /* ---- several parents: concat ----------------------------------------------------------------- */
 
-/* A part's column in a type of the whole; of one that holds nothing only its rows count. */
+/* A part's column in a type of the whole; of one that holds nothing only its rows count. A column
+ * of a file that held nothing but nulls may have any type; its nulls are made anew in the type of
+ * the others. */
 static tsr__col part_column(work *w, int at, const tsr__field *from, int type)
 {
   tsr__col col = w->bound.col[at];
@@ -490,6 +517,8 @@ static tsr_status unify_column(tsr__bind *bind, work *w, int column)
   return tsr__text_unify_all(low, col, parts);
 }
 
+/* Each part is bound by itself, in one stage: parts may be frames of one chain, and share what
+ * stands before both. */
 tsr_status tsr__make_concat(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
   const bool *need = v->need;
@@ -547,6 +576,7 @@ tsr_status tsr__materialize_rows(tsr__bind *outer, const tsr__visit *v)
   tsr_status status = missing.need ? TSR_OK : stage.error.status;
   bool some = df->source && df->source->rows >= 0;
   for (int i = 0; missing.need && i < df->schema.count; i++)
+    /* What an earlier terminal made stays; only what is missing is made beside it. */
     missing.need[i] = v->need[i] && !(some && df->source->col[i].values);
   if (!status) status = make(&stage, &missing);
   if (!status) tsr__bind_moved(&stage, &df->making.stats);

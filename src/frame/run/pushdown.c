@@ -14,6 +14,8 @@
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
+/* `at` is renewed at each frame that is stepped over: it translates columns of the frame at hand
+ * to those of the file. */
 typedef struct search {
   tsr__bind *bind;
   tsr__pushdown *pushdown;
@@ -30,6 +32,8 @@ typedef struct asked {
   const tsr__text_view *text;
 } asked;
 
+/* Called by the reader for texts, a different one at a time; it must not depend on anything but
+ * its arguments. */
 static bool passes(const void *user, const char *text, size_t length)
 {
   const asked *a = user;
@@ -44,7 +48,7 @@ static bool passes(const void *user, const char *text, size_t length)
 }
 
 /* Whether a literal of an expression is a number of the type in which it meets a column, and
- * which. */
+ * which. A NaN is left to the filter. A date beside a time stamp is its midnight. */
 static bool constant(const tsr__expr *expr, int type, int64_t *whole, double *real)
 {
   bool temporal = expr->kind == TSR__E_TEXT && tsr__is_temporal(expr->type);
@@ -58,7 +62,8 @@ static bool constant(const tsr__expr *expr, int type, int64_t *whole, double *re
   return temporal && expr->type == type;
 }
 
-/* Whether the reader's values of a column compare as the engine's do, in the type they meet in. */
+/* Whether the reader's values of a column compare as the engine's do, in the type they meet in.
+ * Other types are left to the filter. */
 static bool comparable(int column, int type)
 {
   if (column == TSR_COL_I32 || column == TSR_COL_I64)
@@ -78,6 +83,7 @@ static bool take_numbers(search *s, const tsr__expr *expr, const tsr__expr *colu
     int type = tsr__meet(column, expr->arg[i]);
     bool wide = type == TSR_COL_F64;
     if (type < 0 || !comparable(column->type, type)) return false;
+    /* A list that meets the column in two types is compared in two ways; the filter does it. */
     if (i > from && wide != out->real) return false;
     if (!constant(expr->arg[i], type, &whole[i - from], &real[i - from])) return false;
     out->real = wide;
@@ -122,12 +128,14 @@ static bool take_comparison(search *s, const tsr__expr *expr, const tsr__expr *c
   out->op = (tsr__predicate_op)(TSR__PREDICATE_EQ + (op - TSR__B_EQ));
   if (column->type != TSR_COL_TEXT) return take_numbers(s, expr, column, out);
   if (!take_texts(s, expr, left, left + 1, out)) return false;
+  /* take_texts has set what a list asks; a comparison is one with an operator. */
   asked *a = (asked *)(uintptr_t)out->user;
   a->op = op;
   return true;
 }
 
-/* The column that a condition on one column is about; NULL: it is another expression. */
+/* The column that a condition on one column is about; NULL: it is another expression. `5 < a` is
+ * about `a` as well: take_comparison turns it. */
 static const tsr__expr *column_of(const tsr__expr *expr)
 {
   bool two = expr->kind == TSR__E_BINARY && expr->op >= TSR__B_EQ;
@@ -160,7 +168,8 @@ static bool take_condition(search *s, const tsr__expr *expr, const tsr__expr *co
 }
 
 /* What tells two predicates apart: the file's column, and the condition with its constants bit by
- * bit. */
+ * bit. Two filters are equal if their names are: then columns that were read for one will do for
+ * the other. Numbers stand in it by their bits. */
 static bool name_predicate(search *s, const tsr__expr *expr, tsr__pushdown *pushdown)
 {
   const tsr__predicate *predicate = &pushdown->predicate[pushdown->count];
@@ -192,7 +201,8 @@ static bool name_predicate(search *s, const tsr__expr *expr, tsr__pushdown *push
 }
 
 /* Adds the predicates of a filter: those of its conditions, joined by `and`, that can be judged.
- * False: there are others. */
+ * False: there are others. Both sides of an `and` are looked at even if the first cannot be
+ * judged: dropping by the second alone is right too, just less. */
 static bool take_conditions(search *s, const tsr__expr *expr)
 {
   tsr__pushdown *pushdown = s->pushdown;
@@ -201,6 +211,7 @@ static bool take_conditions(search *s, const tsr__expr *expr)
     return take_conditions(s, expr->arg[1]) && left;
   }
   const tsr__expr *column = column_of(expr);
+  /* A condition on a computed column is judged by its filter. */
   if (pushdown->count == TSR__PREDICATES || !column || s->at[column->column] < 0) return false;
   tsr__predicate *predicate = &pushdown->predicate[pushdown->count];
   *predicate = (tsr__predicate){ .target = s->at[column->column] };
@@ -219,7 +230,8 @@ static void mark_used(const search *s, const tsr__expr *expr, bool *used)
   for (int i = 0; i < expr->count; i++) mark_used(s, expr->arg[i], used);
 }
 
-/* The only frame that uses a visit's rows in this terminal; NULL: there are several, or none. */
+/* The only frame that uses a visit's rows in this terminal; NULL: there are several, or none.
+ * With two users a row that one drops may be kept by the other. */
 static const tsr__visit *only_user(const tsr__bind *bind, const tsr__visit *of)
 {
   const tsr__visit *found = NULL;
@@ -233,7 +245,8 @@ static const tsr__visit *only_user(const tsr__bind *bind, const tsr__visit *of)
   return found;
 }
 
-/* Whether rows simply go on through a frame, each column traced to the file. */
+/* Whether rows simply go on through a frame, each column traced to the file. Row numbers go on
+ * too: a dropped row keeps its number. */
 static bool goes_on(const tsr__visit *v)
 {
   tsr__rows rows = tsr__verb_of(v->df)->rows;
@@ -254,6 +267,8 @@ static bool step_over(search *s, const tsr__visit *v, bool *used)
   for (int i = 0; i < count; i++) {
     tsr__origin from = tsr__verb_of(df)->origin(df, i);
     at[i] = from.column >= 0 ? s->at[from.column] : -1;
+    /* A computed column reads its operands of all rows, dropped ones as well, since it was
+     * written before the filter: they must be whole. */
     if (from.expr && at[i] < 0 && v->need[i]) mark_used(s, from.expr, used);
   }
   s->at = at;
@@ -277,9 +292,13 @@ tsr__pushdown *tsr__pushdown_of(tsr__bind *bind, const tsr__visit *file)
     int before = pushdown->count;
     if (v->df->kind == TSR__FRAME_FILTER && !v->made) {
       all = take_conditions(&s, v->df->formula.item[0].expr) && all;
+      /* As long as every condition so far is judged by the reader, its count is the filter's
+       * count. */
       pushdown->all = all ? v->df : NULL;
     }
     if (!step_over(&s, v, used)) break;
+    /* Whole are those used up to the last filter that gave predicates; what is used behind it
+     * never sees a dropped row. */
     if (pushdown->count > before) memcpy(pushdown->whole, used, (size_t)columns * sizeof *used);
   }
   return bind->error.status ? NULL : pushdown;
@@ -297,6 +316,7 @@ int64_t tsr__front_of(const tsr__bind *bind, tsr__visit *file)
   for (const tsr__visit *v = only_user(bind, file); v && !v->made; v = only_user(bind, v)) {
     if (v->df->kind == TSR__FRAME_HEAD) {
       if (__builtin_add_overflow(v->df->first, v->df->count, &end)) return -1;
+      /* Nothing left out so far: the first rows of the file are the first rows. */
       if (!filtered) return end;
       if (file->reach < end) file->reach = end;
       if (file->reach < REACH) file->reach = REACH;

@@ -19,7 +19,8 @@ typedef struct tsr__room {
   const char *step; /* ... which is this one's */
 } needs;
 
-/* `bytes` that a step takes for its time, and `stay` that it leaves. */
+/* `bytes` that a step takes for its time, and `stay` that it leaves. A moment's need on top of
+ * what earlier steps left: like a stack, of which the highest point counts. */
 static void add(needs *n, const char *step, int64_t bytes, int64_t stay)
 {
   if (n->held + bytes > n->most) {
@@ -29,7 +30,8 @@ static void add(needs *n, const char *step, int64_t bytes, int64_t stay)
   n->held += stay;
 }
 
-/* Of a loose column: text, of which there are codes, takes the least. */
+/* Of a loose column: text, of which there are codes, takes the least. A column that is still
+ * loose may become text. */
 static int64_t column_bytes(int type, int64_t rows, bool loose)
 {
   tsr_dtype dtype = tsr__dtype_of_type(type);
@@ -46,6 +48,7 @@ static void add_file(needs *n, const tsr__visit *v)
   const tsr__read_column *column;
   int64_t reading = 0, stay = 0;
   int positions = tsr__positions(&source->sharding);
+  /* Fronts are short; what is borrowed takes nothing. */
   if (v->front >= 0 || (reader->ops->borrow && positions == 1)) return;
   tsr_shape shape = { 1, { source->rows } };
   int count = reader->ops->columns(reader->file, &column);
@@ -56,6 +59,7 @@ static void add_file(needs *n, const tsr__visit *v)
     for (int p = 0; p < positions; p++) {
       tsr_box box;
       tsr__box(&source->sharding, &shape, p, &box);
+      /* Validity is read beside every column and dropped again if it says nothing. */
       reading +=
           column_bytes(type, box.size[0], false) + column_bytes(TSR_COL_BOOL, box.size[0], false);
       stay += column_bytes(type, box.size[0], column[i].loose);
@@ -84,6 +88,8 @@ int64_t tsr__least_join(const tsr__visit *v)
   return v->df->join->how == TSR_JOIN_LEFT ? v->parent->least : 0;
 }
 
+/* A filter may leave nothing, so behind one all counts are 0 unless a verb makes rows of its
+ * own. */
 static int64_t least_rows(const tsr__bind *bind, const tsr__visit *v)
 {
   const tsr_frame *df = v->df;
@@ -170,6 +176,7 @@ static tsr_status compare(const needs *n, tsr__error *error)
     if (__builtin_add_overflow(limit, memory.limit, &limit)) limit = INT64_MAX;
   }
   room = limit - held;
+  /* All devices together: rows may lie anywhere. */
   if (n->most <= room) return TSR_OK;
   return tsr__error_set(
       error, TSR_ENOMEM,
@@ -182,6 +189,8 @@ static tsr_status compare(const needs *n, tsr__error *error)
 tsr_status tsr__room_check(tsr__bind *bind)
 {
   const tsr_runtime *rt = bind->scope->rt;
+  /* Without a limit there is nothing to compare with; a stage is part of a terminal that was
+   * checked. */
   if (!rt->opts.memory_limit || bind->stage || bind->plan) return TSR_OK;
   needs n = { .bind = bind, .devices = tsr__devices_of(rt)->count };
   for (tsr__visit *v = bind->visits; v; v = v->next) {

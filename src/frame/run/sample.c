@@ -11,7 +11,9 @@
 /* Apart from what users draw by the same seed. */
 #define STREAM INT64_C(0x73616d706c65)
 
-/* Draws for rows that lie ragged: made at the usual borders, moved through the host. */
+/* Draws for rows that lie ragged: made at the usual borders, moved through the host. A draw
+ * belongs to a row's number, and ragged rows have numbers that no iota of their shards has: made
+ * as if rows lay at the usual borders, then dealt out by number. */
 static tsr_array *ragged_draws(tsr__lower *low, tsr_array *draws)
 {
   const tsr__value *like = low->in->ragged->source->whole->value;
@@ -66,6 +68,7 @@ typedef struct bracket {
   int64_t below_low, below_high;
 } bracket;
 
+/* By proportion; every third step halves, so that draws which are not even cannot make it slow. */
 static double guess(const bracket *b, int64_t wanted, bool halve)
 {
   const double unit = 0x1p-53;
@@ -78,6 +81,7 @@ static double guess(const bracket *b, int64_t wanted, bool halve)
   return at >= b->high ? b->high - unit : at;
 }
 
+/* Only counts come to the host; masks and draws stay on the devices. */
 static tsr_status narrow(tsr__lower *low, tsr_array *draws, int64_t wanted, bracket *b)
 {
   for (int step = 0; b->high - b->low > 0x1p-53 && b->below_low != wanted; step++) {
@@ -104,6 +108,7 @@ static tsr_array *exactly(tsr__lower *low, tsr_array *draws, int64_t wanted)
   if (low->in->mask && tsr__bind_run(bind, (tsr_array *[1]){ low->in->mask }, 1)) return NULL;
   b.below_high = low->in->rows;
   if (low->in->mask && tsr__mask_rows(bind, low->in->mask->value, &b.below_high)) return NULL;
+  /* Fewer rows than asked for: all of them. */
   if (b.below_high <= wanted) return low->in->mask;
   if (narrow(low, draws, wanted, &b)) return NULL;
   tsr_array *mask = below(low, draws, b.low);

@@ -94,6 +94,8 @@ static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool spar
   if (!valid || !target->values || !target->validity) return r->error->status;
   for (int i = 0; i < r->parts; i++) {
     target->values[i] = tsr__value_map(values, r->position[i]);
+    /* Workers of the reader write into device memory as it lies; it is unmapped before anyone
+     * else sees it. */
     target->validity[i] = tsr__value_map(valid, r->position[i]);
   }
   return TSR_OK;
@@ -113,7 +115,8 @@ static tsr_array *read_leaf(reading *r, tsr__value *value)
   return leaf(r->df, value);
 }
 
-/* Keeps what was read with the frame; the reading's references go over. */
+/* Keeps what was read with the frame; the reading's references go over. Without nulls the
+ * validity is dropped, and with it a read of it in every later kernel. */
 static tsr_status keep(reading *r)
 {
   tsr__source *source = r->source;
@@ -145,7 +148,9 @@ static void drop(reading *r, bool dicts)
   }
 }
 
-/* Takes a column's memory as it lies, where the reader offers that; false: it must be read. */
+/* Takes a column's memory as it lies, where the reader offers that; false: it must be read. One
+ * position only: memory of others lies in one piece, and a shard of it would need the rest to be
+ * kept. */
 static bool borrow(reading *r, int column)
 {
   tsr_frame *df = r->df;
@@ -162,6 +167,8 @@ static bool borrow(reading *r, int column)
   tsr__value *value = tsr__value_frame(rt, &layout, &none);
   int device = tsr__position_device(sharding, 0);
   if (value) value->parts[0] = tsr__buffer_adopt(rt, device, &memory);
+  /* tsr__buffer_adopt takes the memory or leaves it; left, it is released here, and the column is
+   * read as any other. */
   if (!value || !value->parts[0]) {
     tsr__value_release(value);
     memory.release(memory.data, memory.user);
@@ -174,6 +181,8 @@ static bool borrow(reading *r, int column)
 
 /* ---- rows that filters drop ---------------------------------------------------------------- */
 
+/* The whole column wins where both are there. A sparse one will do only if this terminal's
+ * filters drop all that those dropped which it was read for. */
 tsr__col tsr__scan_column(const tsr__source *source, int column, const tsr__pushdown *pushdown)
 {
   const tsr__pushed *pushed = source->pushed;
@@ -194,7 +203,9 @@ const tsr__pushed *tsr__scan_pushed(const tsr__visit *file)
 }
 
 /* Whether a reading can leave out values of rows that its predicates drop: their columns are read
- * with it, and others that need no dropped row. */
+ * with it, and others that need no dropped row. One set of predicates a file: the first
+ * terminal's. Another's would need columns for each set. The columns of the predicates must not
+ * be there already, or there would be nothing to judge while reading. */
 static bool can_push_down(const reading *r, const bool *need)
 {
   const tsr__source *source = r->source;
@@ -224,7 +235,8 @@ static const char *predicate_words(const tsr__pushdown *pushdown, tsr_scope *sco
   return out;
 }
 
-/* What predicates are to give, in the frame's scope. */
+/* What predicates are to give, in the frame's scope. Kept in the frame's scope, as the columns
+ * read by it are; a bit a row says which rows it kept. */
 static tsr_status make_pushed(reading *r)
 {
   tsr_scope *scope = r->df->node.scope;
@@ -254,7 +266,8 @@ static tsr_status make_pushed(reading *r)
   return TSR_OK;
 }
 
-/* The predicates with the numbers of their targets; `scope` holds them. */
+/* The predicates with the numbers of their targets; `scope` holds them. The reader numbers
+ * targets of this reading, not columns of the file. */
 static tsr_status take_predicates(reading *r, tsr_scope *scope, tsr__read_ask *read)
 {
   tsr__predicate *predicates = room(r, scope, r->pushdown->count, sizeof *predicates);
@@ -311,6 +324,8 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
 {
   tsr_frame *df = r->df;
   int columns = df->schema.count;
+  /* `first`: this reading judges the predicates. Later ones of other columns follow the bits that
+   * it left. */
   bool first = can_push_down(r, need);
   if (find_parts(r, scope)) return r->error->status;
   r->target = room(r, scope, columns, sizeof *r->target);
@@ -340,6 +355,8 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
     count_kept(r);
     r->source->pushed = r->pushed;
   }
+  /* Nothing of a reading is kept in which a column changed its type: all columns share the
+   * version. */
   if (!read.retyped) return keep(r);
   df->version++;
   return tsr__file_schema(df, r->error);
@@ -356,7 +373,8 @@ static bool whole_is_there(const tsr__visit *file)
   return there;
 }
 
-/* Sees that the frame's source has a front of so many rows, or of all. */
+/* Sees that the frame's source has a front of so many rows, or of all. A larger front takes the
+ * place of a smaller one, whose columns stay until the frame goes: arrays may be made of them. */
 static tsr_status open_front(tsr_frame *df, int64_t enough, tsr__error *error)
 {
   tsr__source *whole = df->source, *front = whole->front;
@@ -368,6 +386,7 @@ static tsr_status open_front(tsr_frame *df, int64_t enough, tsr__error *error)
   front = tsr__source_new(df->node.scope, df->schema.count);
   if (!front) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   front->rows = rows < enough ? rows : enough;
+  /* A front that found fewer rows than it looked for has the whole file. */
   front->enough = rows < enough ? INT64_MAX : enough;
   front->sharding = whole->sharding;
   front->version = df->version;
@@ -389,6 +408,7 @@ static tsr_status open_rows(tsr__visit *file, tsr__error *error)
   tsr_frame *df = file->df;
   tsr__source *source = df->source;
   const tsr__reader *reader = &source->reader;
+  /* Once all rows are there the first ones are, too. */
   if (!reader->ops->front || whole_is_there(file)) file->front = -1;
   if (source->rows >= 0 && source->rows <= file->front) file->front = -1;
   if (file->front >= 0) return open_front(df, file->front, error);

@@ -33,6 +33,7 @@ static void keep_columns(tsr__visit *v)
   for (int i = 0; i < v->df->parent->schema.count; i++) v->bound.col[i] = from->col[i];
 }
 
+/* A row where the condition is null is dropped: lower_known asks where it is known to be true. */
 void tsr__bind_filter(tsr__bind *bind, tsr__visit *v)
 {
   tsr__lower low = tsr__visit_lower(bind, v);
@@ -43,7 +44,8 @@ void tsr__bind_filter(tsr__bind *bind, tsr__visit *v)
   v->bound.mask = tsr__both(&low, v->bound.mask, keep);
 }
 
-/* The first `count` rows of a selection. */
+/* The first `count` rows of a selection. The number is a parameter, so a head of another length
+ * is the same plan. */
 static tsr_array *first_rows(tsr__lower *low, tsr_array *mask, int64_t count)
 {
   tsr__ask ask = { TSR__NUMBERS({ .i = count }) };
@@ -74,7 +76,9 @@ void tsr__bind_select(tsr__bind *bind, tsr__visit *v)
       v->bound.col[i] = lower_item(&low, v->df->formula.item[i].expr, v->df->schema.field[i].type);
 }
 
-/* Rows first .. first + count - 1 of those selected before. */
+/* Rows first .. first + count - 1 of those selected before. Over a selection the first rows are
+ * counted by the device (FIRSTN); over all rows their numbers tell, and no step of its own is
+ * needed. */
 void tsr__bind_head(tsr__bind *bind, tsr__visit *v)
 {
   tsr__lower low = tsr__visit_lower(bind, v);
@@ -128,6 +132,7 @@ void tsr__bind_chosen(tsr__bind *bind, tsr__visit *v)
   if (v->mask) v->bound.mask = tsr__both(&low, v->bound.mask, v->mask);
 }
 
+/* One row: what follows sees scalars. */
 void tsr__bind_aggregate(tsr__bind *bind, tsr__visit *v)
 {
   tsr__lower low = tsr__visit_lower(bind, v);
@@ -179,7 +184,7 @@ void tsr__bind_arith(tsr__bind *bind, tsr__visit *v)
   }
 }
 
-/* The one value of a row as a scalar. */
+/* The one value of a row as a scalar. The maximum of one element is the element. */
 static tsr_array *scalar_of(tsr__lower *low, tsr_array *a)
 {
   tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = 1) };
@@ -201,7 +206,9 @@ static void bind_scalars(tsr__bind *bind, tsr__visit *v)
       (tsr__bound){ .rows = 1, .scalar = true, .count = v->bound.count, .col = v->bound.col };
 }
 
-/* Arrays that their owner deleted: the frame holds their values, but the nodes take no users. */
+/* Arrays that their owner deleted: the frame holds their values, but the nodes take no users.
+ * tsr_delete promises that later uses are errors, while frames made before keep what they were
+ * made of. */
 static void bind_deleted(tsr__bind *bind, tsr__visit *v)
 {
   for (int i = 0; i < v->df->schema.count; i++) {
