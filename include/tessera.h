@@ -10,6 +10,7 @@
 #include "tessera/indexing.h"
 #include "tessera/inspect.h"
 #include "tessera/io.h"
+#include "tessera/products.h"
 #include "tessera/read.h"
 #include "tessera/scalar.h"
 #include "tessera/topology.h"

@@ -182,11 +182,6 @@ TSR_API tsr_array *tsr_top_k_at(tsr_array *a, int64_t count, int dim, const char
 /* Where the elements that tsr_top_k gives were along `dim`, as i64. Local. */
 TSR_API tsr_array *tsr_arg_top_k_at(tsr_array *a, int64_t count, int dim, const char *site);
 
-/* Products of matrices: [..., m, k] times [..., k, n] is [..., m, n], the dims before being equal.
- * An element is a chain of fused multiply-adds by ascending k (docs/NUMERICS.md); integers wrap.
- * Local. */
-TSR_API tsr_array *tsr_matmul_at(tsr_array *a, tsr_array *b, const char *site);
-
 /* ---- views ----------------------------------------------------------------------------- */
 
 /* Views show elements of their operands and copy none: a chain of them is read in place by what is
@@ -387,7 +382,6 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_argsort(a, dim) tsr_argsort_at((a), (dim), TSR_HERE)
 #define tsr_top_k(a, count, dim) tsr_top_k_at((a), (count), (dim), TSR_HERE)
 #define tsr_arg_top_k(a, count, dim) tsr_arg_top_k_at((a), (count), (dim), TSR_HERE)
-#define tsr_matmul(a, b) tsr_matmul_at((a), (b), TSR_HERE)
 #define TSR_RANGE(start, stop) ((tsr_range){ (start), (stop), 1 })
 #define TSR_STEPS(start, stop, step) ((tsr_range){ (start), (stop), (step) })
 #define TSR_ALL ((tsr_range){ 0, TSR_END, 1 })

@@ -53,8 +53,3 @@ tsr_array *tsr_arg_top_k_at(tsr_array *a, int64_t count, int dim, const char *si
 {
   return sorted(TSR__OP_TOP_K, a, (tsr__top_attr){ .dim = dim, .count = count }, 1, site);
 }
-
-tsr_array *tsr_matmul_at(tsr_array *a, tsr_array *b, const char *site)
-{
-  return tsr__make(NULL, TSR__OP_MATMUL, TSR__IN(a, b), &(tsr__ask){ 0 }, site);
-}

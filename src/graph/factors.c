@@ -66,7 +66,6 @@ static int span_of(const tsr__factors *f, char letter, int rank, int d)
   case 'b': return rank - tsr__dim_of(f->program, f->node) - tsr__more_of(f->program, f->node) - 1;
   case 't': return 1 + tsr__more_of(f->program, f->node);
   case 's': return rank;
-  case 'g': return rank - 2;
   default: return 1;
   }
 }
@@ -126,6 +125,39 @@ static void expand_reduction(tsr__factors *f)
   }
 }
 
+static int times(const uint8_t *indices, int rank, int index)
+{
+  int count = 0;
+  for (int d = 0; d < rank; d++) count += indices[d] == index;
+  return count;
+}
+
+/* Factor i is index i + 1 of a product. One that runs along two dims of an operand, and what is
+ * contracted, must be whole. */
+static void expand_dot(tsr__factors *f)
+{
+  const tsr__dot_attr *attr = tsr__dot_of(f->program, f->node);
+  const tsr__gnode *a = &f->program->nodes[tsr__in(f->program, f->node, 0)];
+  const tsr__gnode *b = &f->program->nodes[tsr__in(f->program, f->node, 1)];
+  for (int d = 0; d < a->rank; d++)
+    if (attr->left[d]) f->size[attr->left[d] - 1] = a->dims[d];
+  for (int d = 0; d < b->rank; d++)
+    if (attr->right[d]) f->size[attr->right[d] - 1] = b->dims[d];
+  for (int i = 1; i <= TSR__MAX_FACTORS; i++) {
+    int left = times(attr->left, a->rank, i), right = times(attr->right, b->rank, i);
+    bool kept = times(attr->out, f->node->rank, i);
+    f->kind[i - 1] = kept && left < 2 && right < 2 ? TSR__FACTOR_PASS : TSR__FACTOR_REPLICATE;
+    if (left || right) f->count = i;
+  }
+  for (int d = 0; d < f->node->rank; d++) f->out[d] = (int8_t)(attr->out[d] - 1);
+}
+
+static void map_dot(const tsr__factors *f, int i, int rank, int8_t *map)
+{
+  const tsr__dot_attr *attr = tsr__dot_of(f->program, f->node);
+  for (int d = 0; d < rank; d++) map[d] = (int8_t)((i ? attr->right : attr->left)[d] - 1);
+}
+
 static bool is_aligned(int op)
 {
   int rule = tsr__ops[op].shape_rule;
@@ -183,6 +215,7 @@ void tsr__factors_of(const tsr__program *program, int node, tsr__factors *out)
   }
   switch (tsr__ops[out->node->op].shape_rule) {
   case TSR__SH_REDUCE: expand_reduction(out); break;
+  case TSR__SH_DOT: expand_dot(out); break;
   case TSR__SH_RESULT:
   case TSR__SH_SOURCE: pass_result(out); break;
   case TSR__SH_SEARCH:
@@ -200,6 +233,7 @@ void tsr__factors_in(const tsr__factors *f, int i, int8_t map[TSR_MAX_RANK])
   const tsr__gnode *operand = &f->program->nodes[in];
   if (is_aligned(f->node->op) && *term == '.') map_aligned(f, operand, map);
   else if (is_view(f->node)) map_view(f, i, operand->rank, map);
+  else if (rule == TSR__SH_DOT) map_dot(f, i, operand->rank, map);
   else if (rule == TSR__SH_REDUCE || rule == TSR__SH_RESULT)
     for (int d = 0; d < tsr__rank_of(f->program, operand); d++) map[d] = (int8_t)d;
   else map_letters(f, term, map);

@@ -62,7 +62,7 @@ enum tsr__shape_rule {
   TSR__SH_ALONG,
   TSR__SH_TOP,
   TSR__SH_SCATTER,
-  TSR__SH_MATMUL,
+  TSR__SH_DOT,
   TSR__SH_CALL,
   TSR__SH_SLICE,
   TSR__SH_ORDER,
@@ -159,6 +159,7 @@ enum tsr__attr_family {
   TSR__ATTR_SPAN,
   TSR__ATTR_SCATTER,
   TSR__ATTR_WITHIN,
+  TSR__ATTR_DOT,
   TSR__ATTR_FAMILIES
 };
 
@@ -210,6 +211,13 @@ typedef struct tsr__within_attr {
   int64_t dim;      /* which one that is, */
   int64_t scatters; /* and of whom: tsr_gather, tsr_scatter_nd */
 } tsr__within_attr;
+
+/* By dim the index that runs along it, from 1 on: einsum's letters. 0: of an operand, a dim of size
+ * 1 that no index runs along; of the result, no dim. Indices that the result has not are contracted
+ * in their order, the last the fastest. */
+typedef struct tsr__dot_attr {
+  uint8_t left[TSR_MAX_RANK], right[TSR_MAX_RANK], out[TSR_MAX_RANK];
+} tsr__dot_attr;
 
 /* The size of a family's struct, and one of zeros. */
 typedef struct tsr__attr_info {
@@ -369,6 +377,10 @@ tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, in
  * TSR_EARG, in our wording. */
 tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__inferred *out,
                       tsr__error *error);
+
+/* Their parts that have files of their own. */
+tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, tsr_shape *out,
+                          tsr__error *error);
 
 /* ---- views (views.c) --------------------------------------------------------------------- */
 
@@ -539,6 +551,11 @@ static inline int tsr__more_of(const tsr__program *program, const tsr__gnode *no
   int family = tsr__ops[node->op].attr;
   if (family != TSR__ATTR_SPAN && family != TSR__ATTR_SCATTER) return 0;
   return (int)((const tsr__span_attr *)(const void *)(program->attrs + node->attr))->more;
+}
+
+static inline const tsr__dot_attr *tsr__dot_of(const tsr__program *program, const tsr__gnode *node)
+{
+  return (const void *)(program->attrs + node->attr);
 }
 
 /* The node that is operand `i` of another; -1: it has none there. */

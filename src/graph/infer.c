@@ -346,22 +346,6 @@ static tsr_status top_shape(tsr__op op, tsr__types in, const tsr__top_attr *attr
                         text_of(x).text);
 }
 
-static tsr_status matmul_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
-{
-  const tsr__type *a = &in.at[0], *b = &in.at[1];
-  int rank = a->rank;
-  bool fits = rank >= 2 && b->rank == rank && dim_of(a, rank - 1) == dim_of(b, rank - 2);
-  for (int d = 0; fits && d < rank - 2; d++) fits = dim_of(a, d) == dim_of(b, d);
-  if (!fits)
-    return tsr__error_set(error, TSR_ESHAPE,
-                          "tsr_%s: %s times %s: expected [..., m, k] and [..., k, n], whose other "
-                          "dims are equal",
-                          tsr__ops[op].name, text_of(a).text, text_of(b).text);
-  *out = shape_of(a);
-  out->dims[rank - 1] = dim_of(b, rank - 1);
-  return TSR_OK;
-}
-
 static tsr_status rows_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
 {
   const tsr__type *rows = &in.at[0];
@@ -634,7 +618,7 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   case TSR__SH_ALONG: return tsr__along_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_TOP: return top_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_SCATTER: return tsr__scatter_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_MATMUL: return matmul_shape(op, in, out, error);
+  case TSR__SH_DOT: return tsr__infer_dot(op, in, attr_of(op, ask), out, error);
   case TSR__SH_ELEMENT: return element_shape(op, in, 0, out, error);
   case TSR__SH_SEARCH: return search_shape(op, in, out, error);
   case TSR__SH_REDUCE: return reduce_shape(op, in, attr_of(op, ask), out, error);

@@ -3,6 +3,7 @@
  * explain predicts are the bytes counted. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "support/law_fixture.h"
 #include "support/naive_program.h"
@@ -126,18 +127,76 @@ static void make_scatter_add(world *w)
   w->made[w->count++] = tsr_scatter_add(a, at, b, draw(w, 0, 1) ? dim : dim - shape.rank);
 }
 
+/* An operand as the product sees it, or one that is transposed to that. */
+static tsr_array *draw_factor(world *w, tsr_dtype dtype, tsr_shape shape)
+{
+  int order[TSR_MAX_RANK], n = shape.rank;
+  if (n < 2 || draw(w, 0, 2)) return draw_input(w, dtype, shape);
+  tsr_shape turned = shape;
+  for (int d = 0; d < n; d++) turned.dims[d] = shape.dims[order[d] = (d + n - 1) % n];
+  tsr_array *x = draw_input(w, dtype, turned);
+  for (int d = 0; d < n; d++) order[d] = (d + 1) % n;
+  return tsr_transpose_at(x, order, n, TSR_HERE);
+}
+
+/* A wider dtype, or none. */
+static tsr_dtype draw_asked(world *w)
+{
+  return draw(w, 0, 3) ? (tsr_dtype)0 : fixture_dtype(draw(w, 0, DTYPES - 1));
+}
+
 static void make_matmul(world *w)
 {
   static const int64_t sizes[] = { 0, 1, 2, 5, 6, 7, 8, 9, 25, 40 };
-  tsr_shape left = { .rank = (int)draw(w, 2, 4) };
+  tsr_shape left = { .rank = (int)draw(w, 1, 4) };
   for (int d = 0; d < left.rank; d++)
     left.dims[d] = d < left.rank - 2 ? draw(w, 0, 3) : sizes[draw(w, draw(w, 0, 7) ? 1 : 0, 9)];
-  tsr_shape right = left;
-  right.dims[left.rank - 2] = left.dims[left.rank - 1];
-  right.dims[left.rank - 1] = sizes[draw(w, draw(w, 0, 7) ? 1 : 0, 9)];
-  tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1));
-  tsr_array *a = draw_input(w, dtype, left);
-  w->made[w->count++] = tsr_matmul(a, draw_leaf(w, draw(w, 0, 3) ? dtype : TSR_F32, right, 0));
+  tsr_shape right = { .rank = (int)draw(w, 1, 4) };
+  for (int d = 0; d < right.rank - 2; d++) {
+    int l = d - (right.rank - left.rank);
+    int64_t other = l >= 0 && l < left.rank - 2 ? left.dims[l] : draw(w, 0, 3);
+    right.dims[d] = draw(w, 0, 2) ? other : 1;
+  }
+  right.dims[right.rank - 1] = sizes[draw(w, draw(w, 0, 7) ? 1 : 0, 9)];
+  right.dims[right.rank > 1 ? right.rank - 2 : 0] = left.dims[left.rank - 1];
+  tsr_dtype dtype = fixture_dtype(draw(w, 0, DTYPES - 1));
+  tsr_array *a = draw_factor(w, dtype, left);
+  tsr_array *b = draw_factor(w, draw(w, 0, 3) ? dtype : TSR_F32, right);
+  w->made[w->count++] = tsr_matmul(a, b, .dtype = draw_asked(w));
+}
+
+/* Letters of a term, some of them twice, and their sizes. */
+static tsr_shape draw_term(world *w, const int64_t *sizes, char *text)
+{
+  tsr_shape shape = { .rank = (int)draw(w, 0, 4) };
+  for (int d = 0; d < shape.rank; d++) {
+    int64_t letter = draw(w, 0, 5);
+    shape.dims[d] = sizes[letter];
+    *text++ = (char)('a' + letter);
+  }
+  *text = '\0';
+  return shape;
+}
+
+static void make_einsum(world *w)
+{
+  int64_t sizes[6];
+  char text[64] = "", terms[64] = "";
+  tsr_array *arrays[3];
+  int count = (int)draw(w, 1, 3);
+  tsr_dtype dtype = fixture_dtype(draw(w, 0, DTYPES - 1));
+  for (int i = 0; i < 6; i++) sizes[i] = draw(w, draw(w, 0, 9) ? 1 : 0, 5);
+  for (int i = 0; i < count; i++) {
+    char *end = text + strlen(text);
+    arrays[i] = draw_factor(w, dtype, draw_term(w, sizes, end));
+    strcat(terms, end);
+    strcat(text, i < count - 1 ? "," : "->");
+  }
+  for (int64_t left = draw(w, 0, 4); left > 0 && *terms; left--) {
+    char letter[2] = { terms[draw(w, 0, (int64_t)strlen(terms) - 1)], 0 };
+    if (!strchr(strchr(text, '>'), letter[0])) strcat(text, letter);
+  }
+  w->made[w->count++] = tsr_einsum_with(text, arrays, count, .dtype = draw_asked(w));
 }
 
 /* What a kernel makes of a result. */
@@ -184,8 +243,8 @@ static void one_program(tsr_runtime *rt, uint64_t seed)
 {
   static const char *const meshes[] = { "x=1",     "x=2",     "x=3",        "x=8",
                                         "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
-  static void (*const makers[])(world *) = { make_prefixes, make_sort, make_top_k, make_scatter_add,
-                                             make_matmul };
+  static void (*const makers[])(world *) = { make_prefixes,    make_sort,   make_top_k,
+                                             make_scatter_add, make_matmul, make_einsum };
   enum { MAKERS = sizeof makers / sizeof *makers };
   world w = { .rng = test_seeded(seed), .s = tsr_scope_open(rt) };
   tsr__program program;

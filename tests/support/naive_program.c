@@ -745,19 +745,50 @@ static void scatter(const tsr__program *program, int n, cell **value)
   }
 }
 
-/* Products one after the other in order of k. */
-static void matmul(const tsr__program *program, int n, cell **value)
+/* The element of an operand at values of the indices of a product. */
+static cell at_indices(const tsr__gnode *x, const cell *value, const uint8_t *indices,
+                       const int64_t *at)
 {
-  const tsr__gnode *g = &program->nodes[n], *a = &program->nodes[tsr__in(program, g, 0)];
-  const cell *left = value[tsr__in(program, g, 0)], *right = value[tsr__in(program, g, 1)];
-  int64_t rows = g->dims[g->rank - 2], columns = g->dims[g->rank - 1], depth = a->dims[g->rank - 1];
-  for (int64_t i = 0; i < count_of(g); i++) {
-    int64_t row = i / columns, matrix = row / rows, column = i % columns;
+  int64_t place = 0;
+  for (int d = 0; d < x->rank; d++) place = place * x->dims[d] + (indices[d] ? at[indices[d]] : 0);
+  return value[place];
+}
+
+/* The next values of what is contracted, the last index the fastest; false behind the last. */
+static bool next_indices(const int64_t *size, const bool *kept, int64_t *at)
+{
+  for (int i = 2 * TSR_MAX_RANK; i > 0; i--) {
+    if (kept[i] || size[i] < 0) continue;
+    if (++at[i] < size[i]) return true;
+    at[i] = 0;
+  }
+  return false;
+}
+
+/* Products one after the other in order of what is contracted. */
+static void dot(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n];
+  const tsr__dot_attr *attr = tsr__dot_of(program, g);
+  const uint8_t *indices[2] = { attr->left, attr->right };
+  int64_t size[2 * TSR_MAX_RANK + 1], at[2 * TSR_MAX_RANK + 1] = { 0 }, depth = 1;
+  bool kept[2 * TSR_MAX_RANK + 1] = { false }, twice = g->dtype == TSR_F64;
+  const tsr__gnode *a = &program->nodes[tsr__in(program, g, 0)];
+  const tsr__gnode *b = &program->nodes[tsr__in(program, g, 1)];
+  memset(size, -1, sizeof size);
+  TSR_FOR_OPERANDS (program, g, i, o)
+    for (int d = 0; d < program->nodes[o].rank; d++)
+      if (indices[i][d]) size[indices[i][d]] = program->nodes[o].dims[d];
+  for (int d = 0; d < g->rank; d++) kept[attr->out[d]] = true;
+  for (int i = 1; i <= 2 * TSR_MAX_RANK; i++) depth *= kept[i] || size[i] < 0 ? 1 : size[i];
+  for (int64_t i = 0, rest = 0; i < count_of(g); rest = ++i) {
+    memset(at, 0, sizeof at);
+    for (int d = g->rank - 1; d >= 0; rest /= g->dims[d--]) at[attr->out[d]] = rest % g->dims[d];
     double sum = depth ? -0.0 : 0;
     uwide whole_sum = 0;
-    bool twice = g->dtype == TSR_F64;
-    for (int64_t k = 0; k < depth; k++) {
-      cell x = left[row * depth + k], y = right[(matrix * depth + k) * columns + column];
+    for (bool more = depth > 0; more; more = next_indices(size, kept, at)) {
+      cell x = at_indices(a, value[tsr__in(program, g, 0)], attr->left, at);
+      cell y = at_indices(b, value[tsr__in(program, g, 1)], attr->right, at);
       if (!naive_is_real(g->dtype)) whole_sum += (uwide)x.i * (uwide)y.i;
       else sum = twice ? fma(x.f, y.f, sum) : (double)fmaf((float)x.f, (float)y.f, (float)sum);
     }
@@ -786,7 +817,7 @@ void naive_program(const tsr__program *program, cell **value)
     else if (g->op == TSR__OP_CUMMAX) cumulate(program, n, TSR__OP_MAX, value);
     else if (g->op == TSR__OP_CUMMIN) cumulate(program, n, TSR__OP_MIN, value);
     else if (g->op == TSR__OP_SCATTER) scatter(program, n, value);
-    else if (g->op == TSR__OP_MATMUL) matmul(program, n, value);
+    else if (g->op == TSR__OP_DOT) dot(program, n, value);
     else if (g->result_count) continue; /* its results are computed where they are taken out */
     else if (g->op == TSR__OP_RESULT) sort(program, n, value);
     else if (lowering == TSR__LOW_REDUCE) reduce(program, n, value);

@@ -651,6 +651,17 @@ static void along_dims(struct verb_run *r)
   see_array(r, tsr_matmul(x, right));
 }
 
+static void products(struct verb_run *r)
+{
+  tsr_array *x = matrix(r), *y = tsr_transpose(x);
+  see_array(r, tsr_dot(x, y));
+  see_array(r, tsr_inner(x, x));
+  see_array(r, tsr_outer(tsr_sum(x, .dims = TSR_DIMS(1)), x));
+  see_array(r, tsr_tensordot(x, y, 2, (int[]){ 0, 1 }, (int[]){ 1, 0 }));
+  see_array(r, tsr_einsum("ij,ik->jk", x, x));
+  see_array(r, tsr_trace(tsr_matmul(x, y), .offset = 1));
+}
+
 static void drawn_arrays(struct verb_run *r)
 {
   see_array(r, tsr_uniform(r->s, .key = 3, .shape = TSR_SHAPE(9, 5), .on = r->at));
@@ -804,6 +815,7 @@ const struct verb_case verb_cases[] = {
   CASE(reductions),
   CASE(made_arrays),
   CASE(along_dims),
+  CASE(products),
   CASE(drawn_arrays),
   CASE(adopted),
   CASE(shards),

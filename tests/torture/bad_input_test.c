@@ -140,8 +140,19 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
   MADE(tsr_scatter(b, b, a, 3));
   MADE(tsr_scatter_nd(a, b, { a }));
   MADE(tsr_scatter_nd(b, a, { b, b }));
-  MADE(tsr_matmul_at(a, b, NULL));
-  MADE(tsr_matmul_at(b, a, NULL));
+  MADE(tsr_matmul_at(&(tsr_product_args){ .a = a, .b = b }, NULL));
+  MADE(tsr_matmul_at(&(tsr_product_args){ .a = b, .b = a, .dtype = (tsr_dtype)77 }, NULL));
+  MADE(tsr_dot_at(&(tsr_product_args){ .a = a, .b = b }, NULL));
+  MADE(tsr_inner_at(&(tsr_product_args){ .a = b, .b = a }, NULL));
+  MADE(tsr_outer_at(&(tsr_product_args){ .a = a, .b = a }, NULL));
+  MADE(tsr_tensordot_at(&(tsr_tensordot_args){ .a = a, .b = b, .count = 3 }, NULL));
+  MADE(tsr_tensordot_at(&(tsr_tensordot_args){ .a = b, .b = a, .count = -1 }, NULL));
+  MADE(tsr_trace_at(&(tsr_trace_args){ .x = a, .offset = INT64_MAX }, NULL));
+  MADE(tsr_trace_at(&(tsr_trace_args){ .x = b, .dims = { 9, -9 } }, NULL));
+  MADE(tsr_einsum_at(
+      &(tsr_einsum_args){ .text = "i,j", .arrays = (tsr_array *[]){ a, b }, .count = 2 }, NULL));
+  MADE(tsr_einsum_at(&(tsr_einsum_args){ .text = NULL, .arrays = (tsr_array *[]){ b }, .count = 1 },
+                     NULL));
   MADE(tsr_slice_at(a, &(tsr_range){ 1, TSR_END, 0 }, 1, NULL));
   MADE(tsr_slice_at(a, NULL, 0, NULL));
   MADE(tsr_transpose_at(a, NULL, 0, NULL));

@@ -1,0 +1,113 @@
+/* Products of arrays: matrices, general contractions, einsum.
+ *
+ * An element is a chain of fused multiply-adds over what is contracted, f16 and bf16 in f32 and
+ * rounded once at the end; integers wrap (docs/NUMERICS.md). Of bools it is whether any pair is
+ * true. Transposed operands are read where they lie. */
+#ifndef TESSERA_PRODUCTS_H
+#define TESSERA_PRODUCTS_H
+
+#include "array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Two operands and what is asked of their product; tsr_matmul(a, b, .dtype = TSR_I32). */
+typedef struct tsr_product_args {
+  size_t size;
+  tsr_array *a, *b;
+  tsr_dtype dtype; /* operands are converted to it; 0: what both promote to */
+} tsr_product_args;
+
+/* Products of matrices as NumPy's matmul: [..., m, k] times [..., k, n] is [..., m, n], the dims
+ * before broadcast against each other. A vector counts as a row on the left, as a column on the
+ * right, and that dim is left away. Errors: TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as
+ * results are. Local. */
+TSR_API tsr_array *tsr_matmul_at(const tsr_product_args *args, const char *site);
+
+/* As NumPy's dot: the last dim of `a` is contracted with the last but one of `b`, or its only one;
+ * the other dims of `a`, then those of `b` are left. With a scalar it is a product of elements.
+ * Errors: TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_dot_at(const tsr_product_args *args, const char *site);
+
+/* The last dims of both are contracted; with a scalar it is a product of elements. Errors:
+ * TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_inner_at(const tsr_product_args *args, const char *site);
+
+/* All products of an element of `a` with one of `b`: the dims of `a`, then those of `b`. (NumPy's
+ * outer makes vectors of its operands first.) Errors: TSR_ESHAPE, TSR_EDTYPE. Returns an array
+ * owned as results are. Local. */
+TSR_API tsr_array *tsr_outer_at(const tsr_product_args *args, const char *site);
+
+/* As tsr_product_args, and the dims that are contracted with each other, one by one; without any
+ * the last `count` of `a` with the first `count` of `b`. */
+typedef struct tsr_tensordot_args {
+  size_t size;
+  tsr_array *a, *b;
+  int count;                  /* how many are contracted; 0: outer */
+  const int *a_dims, *b_dims; /* `count` each, or NULL */
+  tsr_dtype dtype;
+} tsr_tensordot_args;
+
+/* Contracts dims of `a` with dims of `b`; the other dims of `a`, then those of `b` are left.
+ * Errors: TSR_ESHAPE, TSR_EARG, TSR_EDTYPE. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_tensordot_at(const tsr_tensordot_args *args, const char *site);
+
+/* An einsum: its text, its operands, and what is asked. */
+typedef struct tsr_einsum_args {
+  size_t size;
+  const char *text; /* "ij,jk->ik" */
+  tsr_array *const *arrays;
+  int count;
+  tsr_dtype dtype; /* operands are converted to it; 0: what all promote to */
+} tsr_einsum_args;
+
+/* NumPy's einsum: a letter names a dim, those that the result has not are summed, a letter twice in
+ * an operand is its diagonal, "..." stands for dims that broadcast, and without "->" the result has
+ * "..." and the letters that occur once, in alphabetical order. Operands are contracted two by two
+ * from the left; sums of one operand alone are exact. Errors point into the text: TSR_EARG,
+ * TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_einsum_at(const tsr_einsum_args *args, const char *site);
+
+/* The dims of a trace and which diagonal it takes; `x` is the array itself. */
+typedef struct tsr_trace_args {
+  size_t size;
+  tsr_array *x;
+  int64_t offset; /* how far right of the main diagonal; negative: below */
+  int dims[2];    /* 0, 0: the first two */
+} tsr_trace_args;
+
+/* The sum of a diagonal of two dims, exact as all sums; integers as in tsr_sum. Errors: TSR_ESHAPE,
+ * TSR_EARG. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_trace_at(const tsr_trace_args *args, const char *site);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef __cplusplus
+#define TSR_PRODUCT_(...) \
+  (&(tsr_product_args){ .size = sizeof(tsr_product_args), .a = __VA_ARGS__ })
+#define tsr_matmul(...) tsr_matmul_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
+#define tsr_dot(...) tsr_dot_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
+#define tsr_inner(...) tsr_inner_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
+#define tsr_outer(...) tsr_outer_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
+/* tsr_tensordot(a, b, 2), tsr_tensordot(a, b, 1, (int[]){ 0 }, (int[]){ 2 }) */
+#define tsr_tensordot(...)                                                                        \
+  tsr_tensordot_at(&(tsr_tensordot_args){ .size = sizeof(tsr_tensordot_args), .a = __VA_ARGS__ }, \
+                   TSR_HERE)
+#define TSR_ARRAYS(...)                \
+  (tsr_array *const[]){ __VA_ARGS__ }, \
+      (int)(sizeof(tsr_array *const[]){ __VA_ARGS__ } / sizeof(tsr_array *))
+#define TSR_EINSUM_(text_, ...) \
+  (&(tsr_einsum_args){ .size = sizeof(tsr_einsum_args), .text = (text_), .arrays = __VA_ARGS__ })
+/* tsr_einsum("ij,jk->ik", a, b) */
+#define tsr_einsum(text_, ...) \
+  tsr_einsum_at(TSR_EINSUM_((text_), TSR_ARRAYS(__VA_ARGS__)), TSR_HERE)
+/* tsr_einsum_with("ij,jk->ik", TSR_ARRAYS(a, b), .dtype = TSR_I32) */
+#define tsr_einsum_with(text_, ...) tsr_einsum_at(TSR_EINSUM_((text_), __VA_ARGS__), TSR_HERE)
+#define tsr_trace(...) \
+  tsr_trace_at(&(tsr_trace_args){ .size = sizeof(tsr_trace_args), .x = __VA_ARGS__ }, TSR_HERE)
+#endif
+
+#endif

@@ -1,0 +1,263 @@
+/* Calls of products: which dims of two operands run together.
+ *
+ *   matmul [.., m, k] [.., k, n]      each dim gets an index, as einsum's letters; a dim of size 1
+ *             1 2 3      1 3 4        against a larger one gets none, and so repeats
+ *                  -> 1 2 4
+ */
+#include "array/products_room.h"
+
+#include <stdio.h>
+
+#include "tessera/products.h"
+
+tsr_array *tsr__refuse(tsr__operands in, const tsr__error *error, const char *site)
+{
+  tsr_scope *scope = tsr__home_of(in);
+  tsr__fail_error(scope, site, error);
+  return tsr__make_inert(scope, site);
+}
+
+/* ---- one product ----------------------------------------------------------------------------- */
+
+/* A transposed operand is read where it lies: its dims get the indices in their own order. */
+static tsr_array *seen_through(tsr_array *x, uint8_t indices[TSR_MAX_RANK])
+{
+  while (tsr__ops[x->op].shape_rule == TSR__SH_ORDER && !x->value && !x->inert && !x->deleted) {
+    const tsr__order_attr *order = x->attr;
+    uint8_t now[TSR_MAX_RANK] = { 0 };
+    for (int d = 0; d < x->shape.rank; d++) now[order->dims[d]] = indices[d];
+    memcpy(indices, now, sizeof now);
+    x = x->in[0];
+  }
+  return x;
+}
+
+/* Whether products of `in` may be taken as they are for a result of `out`: packing widens. */
+static bool widens(tsr_dtype in, tsr_dtype out)
+{
+  bool real = tsr__dtype_float(in);
+  if (in == out) return true;
+  return in != TSR_BOOL && real == tsr__dtype_float(out) &&
+         tsr_dtype_size(in) < tsr_dtype_size(out);
+}
+
+static tsr_array *make_dot(const tsr__contraction *c, tsr_dtype in, tsr_dtype out, const char *site)
+{
+  tsr__dot_attr attr = c->at;
+  tsr_scope *home = tsr__home_of(TSR__IN(c->a, c->b));
+  tsr_array *a = tsr_cast_at(seen_through(c->a, attr.left), in, site);
+  tsr_array *b = tsr_cast_at(seen_through(c->b, attr.right), in, site);
+  tsr__ask ask = { .dtype = out, .attr = &attr, .attr_bytes = sizeof attr };
+  return tsr__make(home, TSR__OP_DOT, TSR__IN(a, b), &ask, site);
+}
+
+tsr_array *tsr__contract(const tsr__contraction *c, const char *site)
+{
+  tsr_array *a = c->a, *b = c->b;
+  tsr__error error = { .status = TSR_OK };
+  if (!a || !b || a->inert || b->inert) {
+    tsr__ask ask = { .attr = &c->at, .attr_bytes = sizeof c->at };
+    return tsr__make(NULL, TSR__OP_DOT, TSR__IN(a, b), &ask, site);
+  }
+  tsr__error unknown = { .status = TSR_OK };
+  if (c->dtype && tsr__dtype_check(c->dtype, &unknown)) {
+    tsr__error_set(&error, unknown.status, "%s: %s", c->name, unknown.text);
+    return tsr__refuse(TSR__IN(a, b), &error, site);
+  }
+  tsr_dtype meet = tsr__promote((tsr_dtype)a->dtype, (tsr_dtype)b->dtype);
+  tsr_dtype out = c->dtype ? c->dtype : meet;
+  if (out != TSR_BOOL) return make_dot(c, widens(meet, out) ? meet : out, out, site);
+  tsr__contraction bits = *c;
+  bits.a = tsr_cast_at(tsr_cast_at(a, TSR_BOOL, site), TSR_U8, site);
+  bits.b = tsr_cast_at(tsr_cast_at(b, TSR_BOOL, site), TSR_U8, site);
+  return tsr_cast_at(make_dot(&bits, TSR_U8, TSR_U64, site), TSR_BOOL, site);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* The arguments of a call, checked as far as they say nothing of shapes; false: `out` is made. */
+static bool take_args(const char *name, const tsr_product_args *given, tsr__contraction *c,
+                      const char *site, tsr_array **out)
+{
+  tsr_product_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr_status status = tsr__take_opts(name, given, &args, sizeof args, &error);
+  if (status && given) args.a = given->a, args.b = given->b;
+  *c = (tsr__contraction){ .name = name, .a = args.a, .b = args.b, .dtype = args.dtype };
+  if (!c->a || !c->b || c->a->inert || c->b->inert) *out = tsr__contract(c, site);
+  else if (status) *out = tsr__refuse(TSR__IN(c->a, c->b), &error, site);
+  else return true;
+  return false;
+}
+
+static tsr_array *misfit(const tsr__contraction *c, const char *expected, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  char left[160], right[160];
+  tsr_type_text((tsr_dtype)c->a->dtype, c->a->shape, NULL, left, sizeof left);
+  tsr_type_text((tsr_dtype)c->b->dtype, c->b->shape, NULL, right, sizeof right);
+  tsr__error_set(&error, TSR_ESHAPE, "%s: %s times %s: expected %s", c->name, left, right,
+                 expected);
+  return tsr__refuse(TSR__IN(c->a, c->b), &error, site);
+}
+
+/* Elements of two operands that broadcast, in the dtype that is asked for. */
+static tsr_array *by_elements(const tsr__contraction *c, const char *site)
+{
+  tsr_dtype out =
+      c->dtype ? c->dtype : tsr__promote((tsr_dtype)c->a->dtype, (tsr_dtype)c->b->dtype);
+  tsr_array *a = tsr_cast_at(c->a, out, site), *b = tsr_cast_at(c->b, out, site);
+  return tsr_mul_at(a, tsr_operand_array(b), site);
+}
+
+/* The dims before the matrices, aligned at the last of them; false: two do not meet. */
+static bool meet_batches(tsr__contraction *c, int left, int right, uint8_t *next)
+{
+  int rank = left > right ? left : right;
+  for (int d = 0; d < rank; d++) {
+    int l = d - (rank - left), r = d - (rank - right);
+    int64_t a = l < 0 ? 1 : c->a->shape.dims[l], b = r < 0 ? 1 : c->b->shape.dims[r];
+    uint8_t index = ++*next;
+    if (a != b && a != 1 && b != 1) return false;
+    if (l >= 0 && (a != 1 || b == 1)) c->at.left[l] = index;
+    if (r >= 0 && (b != 1 || a == 1)) c->at.right[r] = index;
+    c->at.out[d] = index;
+  }
+  return true;
+}
+
+tsr_array *tsr_matmul_at(const tsr_product_args *args, const char *site)
+{
+  static const char expected[] =
+      "[..., m, k] and [..., k, n] whose dims before are equal or 1, or a "
+      "vector [k]";
+  tsr__contraction c;
+  tsr_array *out;
+  if (!take_args("tsr_matmul", args, &c, site, &out)) return out;
+  int left = c.a->shape.rank, right = c.b->shape.rank;
+  if (!left || !right || left > TSR_MAX_RANK || right > TSR_MAX_RANK)
+    return misfit(&c, expected, site);
+  int before[2] = { left > 2 ? left - 2 : 0, right > 2 ? right - 2 : 0 };
+  int rank = before[0] > before[1] ? before[0] : before[1];
+  uint8_t next = 0;
+  if (!meet_batches(&c, before[0], before[1], &next)) return misfit(&c, expected, site);
+  int inner = right > 1 ? right - 2 : 0;
+  if (c.a->shape.dims[left - 1] != c.b->shape.dims[inner]) return misfit(&c, expected, site);
+  if (left > 1) c.at.out[rank++] = c.at.left[left - 2] = ++next;
+  if (right > 1) c.at.out[rank++] = c.at.right[right - 1] = ++next;
+  c.at.left[left - 1] = c.at.right[inner] = ++next;
+  return tsr__contract(&c, site);
+}
+
+/* Contracts pairs of dims, by bits of those taken; the others stay in order. */
+static tsr_array *contract_dims(tsr__contraction *c, const int *left, const int *right, int count,
+                                const char *site)
+{
+  int a = c->a->shape.rank, b = c->b->shape.rank, rank = 0;
+  uint8_t next = 0;
+  if (a + b - 2 * count > TSR_MAX_RANK) {
+    char expected[64];
+    snprintf(expected, sizeof expected, "at most %d dims in the result", TSR_MAX_RANK);
+    return misfit(c, expected, site);
+  }
+  for (int i = 0; i < count; i++) {
+    if (c->a->shape.dims[left[i]] != c->b->shape.dims[right[i]])
+      return misfit(c, "dims of one size to contract", site);
+    c->at.left[left[i]] = c->at.right[right[i]] = ++next;
+  }
+  for (int d = 0; d < a; d++)
+    if (!c->at.left[d]) c->at.out[rank++] = c->at.left[d] = ++next;
+  for (int d = 0; d < b; d++)
+    if (!c->at.right[d]) c->at.out[rank++] = c->at.right[d] = ++next;
+  return tsr__contract(c, site);
+}
+
+static tsr_array *last_with(tsr__contraction *c, int right, const char *site)
+{
+  if (!c->a->shape.rank || !c->b->shape.rank) return by_elements(c, site);
+  int left = c->a->shape.rank - 1;
+  return contract_dims(c, &left, &right, 1, site);
+}
+
+tsr_array *tsr_dot_at(const tsr_product_args *args, const char *site)
+{
+  tsr__contraction c;
+  tsr_array *out;
+  if (!take_args("tsr_dot", args, &c, site, &out)) return out;
+  return last_with(&c, c.b->shape.rank > 1 ? c.b->shape.rank - 2 : 0, site);
+}
+
+tsr_array *tsr_inner_at(const tsr_product_args *args, const char *site)
+{
+  tsr__contraction c;
+  tsr_array *out;
+  if (!take_args("tsr_inner", args, &c, site, &out)) return out;
+  return last_with(&c, c.b->shape.rank - 1, site);
+}
+
+tsr_array *tsr_outer_at(const tsr_product_args *args, const char *site)
+{
+  tsr__contraction c;
+  tsr_array *out;
+  if (!take_args("tsr_outer", args, &c, site, &out)) return out;
+  return contract_dims(&c, NULL, NULL, 0, site);
+}
+
+/* The dims that a call names, counted from 0; false: one is no dim, or twice. */
+static bool take_dims(const int *dims, int count, int rank, int first, int out[TSR_MAX_RANK])
+{
+  unsigned seen = 0;
+  for (int i = 0; i < count; i++) {
+    int d = !dims ? first + i : dims[i] < 0 ? dims[i] + rank : dims[i];
+    if (d < 0 || d >= rank || seen >> d & 1) return false;
+    seen |= 1u << d;
+    out[i] = d;
+  }
+  return true;
+}
+
+tsr_array *tsr_tensordot_at(const tsr_tensordot_args *given, const char *site)
+{
+  tsr_tensordot_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr_status status = tsr__take_opts("tsr_tensordot", given, &args, sizeof args, &error);
+  if (status && given) args.a = given->a, args.b = given->b;
+  tsr__contraction c = { .name = "tsr_tensordot", .a = args.a, .b = args.b, .dtype = args.dtype };
+  int left[TSR_MAX_RANK], right[TSR_MAX_RANK], n = args.count;
+  if (!c.a || !c.b || c.a->inert || c.b->inert) return tsr__contract(&c, site);
+  int a = c.a->shape.rank, b = c.b->shape.rank;
+  if (!status && (n < 0 || n > a || n > b || !take_dims(args.a_dims, n, a, a - n, left) ||
+                  !take_dims(args.b_dims, n, b, 0, right)))
+    status =
+        tsr__error_set(&error, TSR_EARG,
+                       "tsr_tensordot: %d dims of operands of rank %d and %d to contract; name "
+                       "dims of both, each once",
+                       n, a, b);
+  if (status) return tsr__refuse(TSR__IN(c.a, c.b), &error, site);
+  return contract_dims(&c, left, right, n, site);
+}
+
+tsr_array *tsr_trace_at(const tsr_trace_args *given, const char *site)
+{
+  tsr_trace_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr_status status = tsr__take_opts("tsr_trace", given, &args, sizeof args, &error);
+  tsr_array *x = given ? given->x : NULL;
+  if (!x || x->inert)
+    return tsr_sum_at(&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args), .x = x }, site);
+  int rank = x->shape.rank, dims[TSR_MAX_RANK];
+  if (args.dims[0] == args.dims[1]) args.dims[0] = 0, args.dims[1] = 1;
+  if (!status && !take_dims(args.dims, 2, rank, 0, dims))
+    status =
+        tsr__error_set(&error, TSR_EARG, "tsr_trace: dims %d and %d of %s; give two of its dims",
+                       args.dims[0], args.dims[1], tsr_type_of(x));
+  if (status) return tsr__refuse(TSR__IN(x), &error, site);
+  tsr_sharding free = { 0 };
+  tsr_scope *scope = tsr__home(x);
+  tsr_array *row = tsr_iota_at(scope, TSR_I64, x->shape, dims[0], free, site);
+  tsr_array *column = tsr_iota_at(scope, TSR_I64, x->shape, dims[1], free, site);
+  tsr_array *moved = tsr_add_at(row, tsr_operand_int(args.offset), site);
+  tsr_reduce_args sum = { .size = sizeof sum, .x = x, .dims = tsr_dims_of(dims, 2) };
+  sum.where = tsr_eq_at(moved, tsr_operand_array(column), site);
+  return tsr_sum_at(&sum, site);
+}

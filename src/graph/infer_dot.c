@@ -1,0 +1,72 @@
+/* The shape of general products: an index has one size wherever it runs. */
+#include "graph/graph.h"
+
+enum { INDICES = 2 * TSR_MAX_RANK };
+
+typedef struct type_text {
+  char text[160];
+} type_text;
+
+static type_text text_of(const tsr__type *type)
+{
+  type_text out;
+  tsr_shape shape = { .rank = type->rank };
+  memcpy(shape.dims, type->dims, (size_t)type->rank * sizeof *shape.dims);
+  tsr_type_text((tsr_dtype)type->dtype, shape, type->sharding, out.text, sizeof out.text);
+  return out;
+}
+
+/* Adds the sizes of an operand's indices; -1: not met yet. */
+static tsr_status meet(tsr__types in, int which, const tsr__dot_attr *attr, int64_t *size,
+                       tsr__error *error)
+{
+  const uint8_t *indices = which ? attr->right : attr->left;
+  const tsr__type *x = &in.at[which];
+  for (int d = 0; d < x->rank; d++) {
+    int i = indices[d];
+    bool fits = i <= INDICES && (i ? size[i] < 0 || size[i] == x->dims[d] : x->dims[d] == 1);
+    if (!fits)
+      return tsr__error_set(error, TSR_ESHAPE,
+                            "tsr_dot: %s times %s: dim %d of the %s has size %lld, expected %lld "
+                            "as along the other dims of its index",
+                            text_of(&in.at[0]).text, text_of(&in.at[1]).text, d,
+                            which ? "second" : "first", (long long)x->dims[d],
+                            (long long)(i && i <= INDICES ? size[i] : 1));
+    if (i) size[i] = x->dims[d];
+  }
+  return TSR_OK;
+}
+
+/* What is contracted runs in both operands, what an operand has alone is kept. */
+static bool runs_in(const uint8_t *indices, int rank, int index)
+{
+  for (int d = 0; d < rank; d++)
+    if (indices[d] == index) return true;
+  return false;
+}
+
+tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, tsr_shape *out,
+                          tsr__error *error)
+{
+  int64_t size[INDICES + 1];
+  memset(size, -1, sizeof size);
+  if (meet(in, 0, attr, size, error)) return error->status;
+  if (meet(in, 1, attr, size, error)) return error->status;
+  tsr_shape shape = { .rank = 0 };
+  bool good = true;
+  for (int d = 0; d < TSR_MAX_RANK && attr->out[d]; d++) {
+    int i = attr->out[d];
+    good = good && i <= INDICES && size[i] >= 0 && !runs_in(attr->out, d, i);
+    shape.dims[shape.rank++] = good ? size[i] : 0;
+  }
+  for (int i = 1; i <= INDICES && good; i++)
+    good = size[i] < 0 || runs_in(attr->out, shape.rank, i) ||
+           (runs_in(attr->left, in.at[0].rank, i) && runs_in(attr->right, in.at[1].rank, i));
+  if (!good)
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "tsr_%s: %s times %s: an index of the result is twice there or in no "
+                          "operand, or one that is summed is in one operand only; name each once",
+                          tsr__ops[op].name, text_of(&in.at[0]).text, text_of(&in.at[1]).text);
+  *out = shape;
+  return TSR_OK;
+}

@@ -1,0 +1,91 @@
+/* Matrix products of nodes: which indices an operation's products go over, and how far apart
+ * elements lie along them in the shards. */
+#include "kernel/routine/product.h"
+
+/* Steps along the dims of a dense shard. */
+static void steps_of(const tsr__shard *shard, int rank, int64_t steps[TSR_MAX_RANK])
+{
+  int64_t step = 1;
+  for (int d = rank - 1; d >= 0; step *= shard->box.size[d--]) steps[d] = step;
+}
+
+/* How far one along an index is in an operand, which may have it along several dims. */
+static int64_t step_of(const uint8_t *indices, int rank, int index, const int64_t *steps)
+{
+  int64_t step = 0;
+  for (int d = 0; d < rank; d++) step += indices[d] == index ? steps[d] : 0;
+  return step;
+}
+
+static int dim_of(const uint8_t *indices, int rank, int index)
+{
+  for (int d = 0; d < rank; d++)
+    if (indices[d] == index) return d;
+  return -1;
+}
+
+typedef struct ranks {
+  int left, right, out;
+} ranks;
+
+/* Adds an index to the list where it belongs. */
+static void add_index(const tsr__dot_attr *attr, ranks rank, int index, const tsr__call_part *from,
+                      tsr__product_part *to)
+{
+  int64_t steps[3][TSR_MAX_RANK];
+  steps_of(&from->in[0], rank.left, steps[0]);
+  steps_of(&from->in[1], rank.right, steps[1]);
+  steps_of(&from->out[0], rank.out, steps[2]);
+  int left = dim_of(attr->left, rank.left, index), right = dim_of(attr->right, rank.right, index);
+  bool kept = dim_of(attr->out, rank.out, index) >= 0;
+  tsr__product_index added = { .size = left < 0 ? from->in[1].box.size[right]
+                                                : from->in[0].box.size[left],
+                               .left = step_of(attr->left, rank.left, index, steps[0]),
+                               .right = step_of(attr->right, rank.right, index, steps[1]),
+                               .out = step_of(attr->out, rank.out, index, steps[2]) };
+  tsr__product_add(to,
+                   !kept       ? TSR__DEPTH
+                   : left < 0  ? TSR__COLUMNS
+                   : right < 0 ? TSR__ROWS
+                               : TSR__BATCH,
+                   added);
+}
+
+/* Indices of the result in its order, then what is contracted. */
+static void describe(const tsr__call *call, const tsr__call_part *from, tsr__product_part *to)
+{
+  const tsr__gnode *node = tsr__call_node(call);
+  const tsr__dot_attr *attr = tsr__dot_of(call->program, node);
+  ranks rank = { call->program->nodes[tsr__in(call->program, node, 0)].rank,
+                 call->program->nodes[tsr__in(call->program, node, 1)].rank, node->rank };
+  to->left = from->in[0].buffer->data;
+  to->right = from->in[1].buffer->data;
+  to->out = from->out[0].buffer->data;
+  for (int side = 0; side < TSR__SIDES; side++) to->list[side].size = 1;
+  for (int d = 0; d < node->rank; d++) add_index(attr, rank, attr->out[d], from, to);
+  for (int i = 1; i <= TSR__PRODUCT_INDICES; i++)
+    if (dim_of(attr->left, rank.left, i) >= 0 && dim_of(attr->out, rank.out, i) < 0)
+      add_index(attr, rank, i, from, to);
+}
+
+tsr_status tsr__routine_dot(const tsr__call *call, tsr__error *error)
+{
+  const tsr__gnode *node = tsr__call_node(call);
+  tsr__scratch *room =
+      tsr__scratch_take(call->rt, (size_t)call->part_count * sizeof(tsr__product_part));
+  if (!room)
+    return tsr__error_set(error, TSR_ENOMEM,
+                          "tsr_%s: no memory; free arrays or raise .memory_limit",
+                          tsr__ops[node->op].name);
+  tsr__product_call product = { .rt = call->rt,
+                                .name = tsr__ops[node->op].name,
+                                .in = tsr__call_dtype(call, 0),
+                                .out = (tsr_dtype)node->dtype,
+                                .part_count = call->part_count,
+                                .parts = (void *)room->memory };
+  memset(room->memory, 0, (size_t)call->part_count * sizeof(tsr__product_part));
+  for (int p = 0; p < call->part_count; p++) describe(call, &call->parts[p], &product.parts[p]);
+  tsr_status status = tsr__product_run(&product, error);
+  tsr__scratch_give(call->rt, room);
+  return status;
+}

@@ -1,0 +1,236 @@
+/* Products of arrays: NumPy's values of all calls and types, wherever operands lie, transposed ones
+ * too; wider results; what is refused. Runs at each ISA. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "execute/execute.h"
+#include "harness.h"
+#include "support/topology_fixture.h"
+#include "tessera.h"
+
+enum { MOST = 256, ARRAYS = 8, DTYPES = 13 };
+
+/* An array of the file: "f32:2x3:1,-2,..." */
+typedef struct golden {
+  tsr_dtype dtype;
+  tsr_shape shape;
+  int64_t count;
+  double value[MOST];
+} golden;
+
+static golden parse(char *text)
+{
+  golden g = { .count = 1 };
+  char *shape = strchr(text, ':') + 1, *values = strchr(shape, ':') + 1, *rest = NULL;
+  shape[-1] = values[-1] = '\0';
+  for (int i = 0; i < DTYPES; i++)
+    if (!strcmp(tsr_dtype_name(fixture_dtype(i)), text)) g.dtype = fixture_dtype(i);
+  CHECK(g.dtype != 0);
+  for (char *d = strtok_r(shape, "x", &rest); d; d = strtok_r(NULL, "x", &rest)) {
+    g.shape.dims[g.shape.rank++] = atoll(d);
+    g.count *= g.shape.dims[g.shape.rank - 1];
+  }
+  CHECK(g.count <= MOST);
+  for (int64_t i = 0; i < g.count; i++) {
+    g.value[i] = strtod(values, &values);
+    values += *values == ',';
+  }
+  return g;
+}
+
+/* Somewhere on the mesh: one of its axes along one dim, or both. */
+static tsr_sharding somewhere(const tsr_mesh *mesh, int rank, int turn)
+{
+  char spec[64] = "";
+  int cut = rank ? turn % (rank + 1) : 0;
+  if (!rank) return (tsr_sharding){ 0 };
+  for (int d = 0; d < rank; d++)
+    snprintf(spec + strlen(spec), sizeof spec - strlen(spec), "%s%s", d ? "," : "",
+             d == cut ? (turn & 1 ? "x" : "y") : "-");
+  return tsr_on(mesh, spec);
+}
+
+static void check(const char *line, tsr_scope *s, tsr_array *a, const golden *g)
+{
+  double found[MOST + 1];
+  tsr_array *wide = tsr_cast(a, TSR_F64);
+  if (tsr_read(wide, found, (size_t)g->count * sizeof *found)) FAIL("%s: %s", line, tsr_message(s));
+  CHECK_STR(tsr_dtype_name(tsr_dtype_of(a)), tsr_dtype_name(g->dtype));
+  CHECK_I64(tsr_shape_of(a).rank, g->shape.rank);
+  for (int d = 0; d < g->shape.rank; d++) CHECK_I64(tsr_shape_of(a).dims[d], g->shape.dims[d]);
+  for (int64_t i = 0; i < g->count; i++)
+    if (found[i] != g->value[i])
+      FAIL("%s: %g at %lld, expected %g", line, found[i], (long long)i, g->value[i]);
+}
+
+/* "0,1" as ints; returns how many, and where they end. */
+static int read_ints(const char *text, int *out, const char **end)
+{
+  int count = 0;
+  char *at = (char *)(uintptr_t)text;
+  while (*at && *at != ';') {
+    out[count++] = (int)strtol(at, &at, 10);
+    at += *at == ',';
+  }
+  *end = *at ? at + 1 : at;
+  return count;
+}
+
+static tsr_array *apply(const char *op, const char *asked, tsr_array *const *in, int count)
+{
+  int a[ARRAYS], b[ARRAYS];
+  const char *rest = asked;
+  if (!strcmp(op, "matmul")) return tsr_matmul(in[0], in[1]);
+  if (!strcmp(op, "dot")) return tsr_dot(in[0], in[1]);
+  if (!strcmp(op, "inner")) return tsr_inner(in[0], in[1]);
+  if (!strcmp(op, "outer")) return tsr_outer(in[0], in[1]);
+  if (!strcmp(op, "einsum")) return tsr_einsum_with(asked, in, count);
+  if (!strcmp(op, "trace")) {
+    read_ints(asked, a, &rest);
+    read_ints(rest, b, &rest);
+    return tsr_trace(in[0], .offset = a[0], .dims = { b[0], b[1] });
+  }
+  CHECK_STR(op, "tensordot");
+  int n = read_ints(asked, a, &rest);
+  CHECK_I64(read_ints(rest, b, &rest), n);
+  return tsr_tensordot(in[0], in[1], n, a, b);
+}
+
+/* "op asked operand ... > result" */
+static void run_case(tsr_scope *outer, const tsr_mesh *mesh, char *line, int turn)
+{
+  char *rest = NULL, whole[160];
+  snprintf(whole, sizeof whole, "%s", line);
+  const char *op = strtok_r(line, " ", &rest);
+  char *asked = strtok_r(NULL, " ", &rest);
+  for (char *c = asked; *c; c++) *c = (char)(*c == '_' ? ' ' : *c);
+  tsr_array *in[ARRAYS];
+  int count = 0;
+  tsr_scope *s = tsr_scope_open(outer);
+  for (char *word; *(word = strtok_r(NULL, " ", &rest)) != '>'; count++) {
+    golden g = parse(word);
+    tsr_array *x =
+        tsr_put(s, g.value, TSR_F64, g.shape, somewhere(mesh, g.shape.rank, turn + count));
+    in[count] = tsr_cast(x, g.dtype);
+    if (turn % 3 == 0) in[count] = tsr_transpose(tsr_transpose(in[count]));
+    if (turn % 3 == 1) CHECK_STATUS(tsr_wait(in[count]), TSR_OK, s);
+  }
+  golden g = parse(strtok_r(NULL, " ", &rest));
+  check(whole, s, apply(op, asked, in, count), &g);
+  tsr_scope_close(s);
+}
+
+TEST_TIMEOUT(products_are_numpys, 200)
+{
+  static const char *const meshes[] = { "x=1,y=1", "x=3,y=1", "x=4,y=2" };
+  for (int m = 0; m < 3; m++) {
+    tsr_runtime *rt = tsr_runtime_open("cpu:8");
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_mesh *mesh = tsr_mesh_make(rt, meshes[m]);
+    char *text = test_read(test_file("golden/products.txt"), NULL), *rest = NULL;
+    int turn = m;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+      run_case(s, mesh, line, turn++);
+    free(text);
+    tsr_scope_close(s);
+    tsr_runtime_close(rt);
+  }
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static tsr_array *ones(tsr_scope *s, tsr_dtype dtype, tsr_shape shape)
+{
+  return tsr_full(s, 1, dtype, shape, (tsr_sharding){ 0 });
+}
+
+/* A call that records an error in its scope, and what it says. */
+typedef struct refusal {
+  tsr_array *(*call)(tsr_scope *s);
+  const char *says;
+} refusal;
+
+#define CALL(name, ...)                \
+  static tsr_array *name(tsr_scope *s) \
+  {                                    \
+    return __VA_ARGS__;                \
+  }
+#define F(...) ones(s, TSR_F32, TSR_SHAPE(__VA_ARGS__))
+CALL(other_inner, tsr_matmul(F(3, 4), F(3, 4)))
+CALL(a_scalar, tsr_matmul(ones(s, TSR_F32, TSR_SCALAR), F(3)))
+CALL(other_batch, tsr_matmul(F(2, 3, 4), F(3, 4, 5)))
+CALL(no_dtype, tsr_matmul(F(3, 4), F(4, 3), .dtype = (tsr_dtype)99))
+CALL(other_last, tsr_inner(F(3, 4), F(4, 3)))
+CALL(other_dot, tsr_dot(F(3, 4), F(3)))
+CALL(many_dims, tsr_outer(F(1, 1, 1, 1, 1), F(1, 1, 1, 1)))
+CALL(dim_twice, tsr_tensordot(F(2, 2), F(2, 2), 2, (int[]){ 0, -2 }, NULL))
+CALL(dims_many, tsr_tensordot(F(2, 2), F(2), 2))
+CALL(no_trace, tsr_trace(F(3)))
+CALL(sum_letter, tsr_einsum("ij,j?->i", F(2, 3), F(3)))
+CALL(one_dot, tsr_einsum("i.j->i", F(2, 3)))
+CALL(two_dots, tsr_einsum("......->", F(2, 3)))
+CALL(few_letters, tsr_einsum("ij,j->i", F(2, 3), F(3, 1)))
+CALL(dots_many, tsr_einsum("ijk...,j->i", F(2, 3), F(3)))
+CALL(other_size, tsr_einsum("ij,jk->ik", F(2, 3), F(4, 5)))
+CALL(other_dots, tsr_einsum("...i,...i", F(2, 3), F(4, 3)))
+CALL(no_letter, tsr_einsum("ij,jk->iz", F(2, 3), F(3, 5)))
+CALL(twice, tsr_einsum("ij,jk -> i k i", F(2, 3), F(3, 5)))
+CALL(dots_gone, tsr_einsum("...j->j", F(2, 3)))
+CALL(few_terms, tsr_einsum("ij->i", F(2, 3), F(3, 5)))
+CALL(many_terms, tsr_einsum("ij,jk->i", F(2, 3)))
+CALL(two_arrows, tsr_einsum("ij->i->j", F(2, 3)))
+CALL(large, tsr_einsum("abcde,fghij->abcdefghij", F(1, 1, 1, 1, 1), F(1, 1, 1, 1, 1)))
+CALL(large_pair, tsr_einsum("abcde,fghij,abcdefgh,ij->", F(1, 1, 1, 1, 1), F(1, 1, 1, 1, 1),
+                            F(1, 1, 1, 1, 1, 1, 1, 1), F(1, 1)))
+CALL(no_text, tsr_einsum(NULL, F(2)))
+CALL(no_array, tsr_einsum("i,j", F(2), NULL))
+#undef F
+#undef CALL
+
+TEST(what_does_not_fit_is_refused)
+{
+  static const refusal cases[] = {
+    { other_inner, "tsr_matmul: f32[3,4] times f32[3,4]: expected [..., m, k] and [..., k, n]" },
+    { a_scalar, "tsr_matmul: f32[] times f32[3]: expected" },
+    { other_batch, "tsr_matmul: f32[2,3,4] times f32[3,4,5]: expected" },
+    { no_dtype, "tsr_matmul: " },
+    { other_last, "tsr_inner: f32[3,4] times f32[4,3]: expected dims of one size to contract" },
+    { other_dot, "tsr_dot: f32[3,4] times f32[3]: expected dims of one size to contract" },
+    { many_dims, "tsr_outer: f32[1,1,1,1,1] times f32[1,1,1,1]: expected at most 8 dims" },
+    { dim_twice,
+      "tsr_tensordot: 2 dims of operands of rank 2 and 2 to contract; name dims of both" },
+    { dims_many, "tsr_tensordot: 2 dims of operands of rank 2 and 1 to contract" },
+    { no_trace, "tsr_trace: dims 0 and 1 of f32[3]" },
+    { sum_letter,
+      "tsr_einsum: expected letters, \"...\", \",\" or \"->\"\n    ij,j?->i\n        ^" },
+    { one_dot, "tsr_einsum: a dot that is not one \"...\" a term\n    i.j->i\n     ^" },
+    { two_dots, "a term\n    ......->\n       ^" },
+    { few_letters, "tsr_einsum: 1 letters for operand 1, which has 2 dims\n    ij,j->i\n       ^" },
+    { dots_many, "3 letters for operand 0, which has 2 dims\n    ijk...,j->i\n    ^^^^^^" },
+    { other_size, "'j' has size 4 in operand 1 and 3 before\n    ij,jk->ik\n       ^^" },
+    { other_dots, "\"...\" has size 4 in operand 1 and 2 before\n    ...i,...i\n         ^^^^" },
+    { no_letter, "'z' is in no operand\n    ij,jk->iz\n            ^" },
+    { twice, "'i' is twice in the result\n    ij,jk -> i k i\n                 ^" },
+    { dots_gone, "the result has no \"...\", but operands do; their dims must stay\n    ...j->j\n  "
+                 "        ^" },
+    { few_terms, "1 terms for 2 operands\n    ij->i\n      ^" },
+    { many_terms, "a term for operand 1, but there are 1\n    ij,jk->i\n       ^" },
+    { two_arrows, "the result ends here\n    ij->i->j\n         ^" },
+    { large, "the result has 10 dims, at most 8 are possible" },
+    { large_pair, "two operands together have 10 dims" },
+    { no_text, "tsr_einsum: the text is NULL" },
+    { no_array, "tsr_einsum: operand 1 is NULL" },
+  };
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *outer = tsr_scope_open(rt);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_scope *s = tsr_scope_open(outer);
+    cases[i].call(s);
+    CHECK_STR_HAS(tsr_message(s), cases[i].says);
+    tsr_scope_close(s);
+  }
+  tsr_scope_close(outer);
+  tsr_runtime_close(rt);
+}
