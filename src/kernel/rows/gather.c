@@ -8,6 +8,8 @@
 #include "kernel/device/cpu.h"
 #include "kernel/rows/pieces.h"
 
+/* One block: rows | pointers | buffers, by part. `at` are the buffers' addresses, for the kernels
+ * that loop. */
 static size_t index_size(int parts)
 {
   return (size_t)parts * (sizeof(int64_t) + sizeof(uint32_t *) + sizeof(tsr__buffer *));
@@ -52,7 +54,8 @@ typedef struct gather_job {
   tsr__buffer **values, **valid;
 } gather_job;
 
-/* Which rows are there at all. */
+/* Which rows are there at all. A column without nulls, gathered by an index that may miss: only
+ * the missing rows are null. */
 static void gather_there(const uint32_t *at, int64_t n, uint64_t *to)
 {
   for (int64_t i = 0; i < n; i += 64) {
@@ -63,7 +66,8 @@ static void gather_there(const uint32_t *at, int64_t n, uint64_t *to)
   }
 }
 
-/* The identity: the same rows from the same place. */
+/* The identity: the same rows from the same place. A piece begins at a multiple of 64, so bits
+ * are copied in whole words. */
 static void copy_rows(tsr_dtype dtype, int64_t start, int64_t n, const void *from, void *to)
 {
   if (dtype == TSR_BOOL) {
@@ -122,6 +126,7 @@ static tsr_status gather_room(tsr_runtime *rt, const gather_job *job, tsr__error
   for (int p = 0; p < ask->parts->count; p++) {
     int64_t rows = ask->index->rows[p];
     int device = ask->parts->device[p];
+    /* The identity misses nothing. */
     bool nulls = (ask->may_miss && ask->index->at[p]) || (ask->from->valid && ask->from->valid[p]);
     job->values[p] = ops->buffer(rt, device, tsr__device_bytes(ask->from->dtype, rows), error);
     if (!job->values[p]) return error->status;

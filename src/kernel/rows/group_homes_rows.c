@@ -17,6 +17,8 @@ typedef struct job {
   int64_t most;
 } job;
 
+/* A row's owner and its number there are its group's: two reads a row, of lists as long as the
+ * part's groups. */
 static void route_task(void *user, int64_t p, int worker)
 {
   (void)worker;
@@ -42,7 +44,8 @@ tsr_status tsr__homes_route(tsr_runtime *rt, const tsr__group_homes *homes, tsr_
 
 /* ---- at the owners --------------------------------------------------------------------------- */
 
-/* The first row of each group among rows that came. */
+/* The first row of each group among rows that came. From the last row to the first, so that the
+ * first one's write stands. */
 static void first_task(void *user, int64_t o, int worker)
 {
   (void)worker;
@@ -59,6 +62,8 @@ tsr_status tsr__homes_aggregate(tsr_runtime *rt, const tsr__homes_rows *ask, tsr
   int parts = homes->parts->count;
   size_t size = (size_t)parts * sizeof(uint32_t *);
   tsr__parts of = tsr__homes_lie(homes, homes->owned.count);
+  /* What came as if it had been grouped here: the numbers are known, only the first rows must be
+   * found. */
   tsr__grouped groups = { .parts = parts, .count = homes->owned.count, .buffers = ask->number };
   job j = { .homes = homes, .a = ask->number, .rows = ask->parts->rows, .index = &groups.first };
   groups.group = tsr__new(&rt->heap, size);
@@ -95,6 +100,9 @@ tsr_status tsr__homes_dest(tsr_runtime *rt, const tsr__group_homes *homes, tsr__
 
 /* ---- at home --------------------------------------------------------------------------------- */
 
+/* Results came in order of the owners. `number` says which local group each is of, and `own`
+ * lists the local groups at home in their order; together they say where each result belongs.
+ * owned_as has served its turn and lends its room. */
 static void order_task(void *user, int64_t p, int worker)
 {
   (void)worker;
@@ -134,6 +142,8 @@ tsr_status tsr__homes_first(tsr_runtime *rt, const tsr__group_homes *homes, tsr_
   return status ? status : tsr__homes_each(rt, homes->parts->count, first_rows_task, &j, error);
 }
 
+/* `before` counts up as rows are met: a row is kept while fewer than `most` of its group were, on
+ * earlier parts and here. */
 static void keep_task(void *user, int64_t p, int worker)
 {
   (void)worker;

@@ -28,6 +28,7 @@ typedef struct block {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
+/* With and without a list of rows; the loop without one is a conversion that vectors do. */
 #define TAKE(name, T, U, OF)                                         \
   static void name(U *to, const T *from, const uint32_t *row, int n) \
   {                                                                  \
@@ -57,7 +58,8 @@ static void take_bits(int64_t *to, const uint64_t *from, const uint32_t *row, in
   }
 }
 
-/* The values of rows `at` .. of a block; memory of the column itself where it will do. */
+/* The values of rows `at` .. of a block; memory of the column itself where it will do. Types are
+ * widened to i64 or f64 once a block, so that adding knows two types and not thirteen. */
 static void take_values(const tsr__colparts *column, const tsr__group_record_rows *rows, int64_t at,
                         block *b)
 {
@@ -90,7 +92,8 @@ static void take_values(const tsr__colparts *column, const tsr__group_record_row
   }
 }
 
-/* Puts the rows that are not null side by side. */
+/* Puts the rows that are not null side by side. Written always, counted if valid: no branch on
+ * data. */
 static void drop_nulls(const uint64_t *valid, const tsr__group_record_rows *rows, int64_t at,
                        bool real, block *b)
 {
@@ -111,7 +114,8 @@ static void drop_nulls(const uint64_t *valid, const tsr__group_record_rows *rows
   b->real = room;
 }
 
-/* Asks for the values of the block from row `at` on: adding alone leaves memory idle in between. */
+/* Asks for the values of the block from row `at` on: adding alone leaves memory idle in between.
+ * Only where rows lie one after the other; by a list the next ones are anywhere. */
 static void fetch_next(const tsr__colparts *from, const tsr__group_record_rows *rows, int64_t at)
 {
   size_t size = tsr_dtype_size(from->dtype);
@@ -126,6 +130,7 @@ static void load(const tsr__tallies *plan, int column, const tsr__group_record_r
 {
   b->n = rows->count - at < BLOCK ? (int)(rows->count - at) : BLOCK;
   b->group = rows->group + at;
+  /* A cluster's records begin at its first group. */
   if (rows->base) {
     for (int i = 0; i < b->n; i++) b->groups[i] = rows->group[at + i] - rows->base;
     b->group = b->groups;
@@ -167,12 +172,14 @@ static inline void add_192(uint64_t *word, tsr__u128 low, uint64_t high)
   word[2] += high + carry;
 }
 
+/* Rows that count are those that are left in the block. */
 static void add_count(place to, const block *b)
 {
   for (int i = 0; i < b->n; i++) ++*word_of(to, b->group[i]);
 }
 
-/* As add_whole for values of u64 that do not fit 63 bits. */
+/* As add_whole for values of u64 that do not fit 63 bits. Products of two u64 fit 128 bits,
+ * without a sign that could fill the upper 64. */
 static void add_natural(place to, const block *b, const int64_t *y, int kind)
 {
   for (int i = 0; i < b->n; i++) {
@@ -209,7 +216,8 @@ static inline uint64_t bits_of(double value)
   return bits;
 }
 
-/* The mantissa of a normal number; 0 of zeros and of what is no number. */
+/* The mantissa of a normal number; 0 of zeros and of what is no number. 0 for denormals too: a
+ * column that has some is not kept in units. */
 static inline uint64_t mantissa_of(uint64_t bits, int field)
 {
   return (unsigned)(field - 1) < 2046u ? (bits & MANTISSA) | (MANTISSA + 1) : 0;
@@ -243,6 +251,7 @@ static void add_unit_products(place to, const block *b, const double *y, lows lo
   }
 }
 
+/* The same flags as an exact sum's, or-ed a group. */
 static void add_saw(place to, const block *b)
 {
   for (int i = 0; i < b->n; i++) {
@@ -262,6 +271,9 @@ static inline void keep_largest(uint64_t *word, uint64_t key)
 
 #define SIGN (UINT64_C(1) << 63)
 
+/*    text    rank of the text (upper 32) | code (lower 32)     the code is read back
+ *    float   order key, NaN largest
+ *    min     the key turned around, so that one function keeps the largest */
 static void add_keys(place to, const block *b, const tsr__group_record *t, bool real)
 {
   uint64_t flip = t->inverted ? ~UINT64_C(0) : 0;
@@ -292,6 +304,7 @@ static void add_true(place to, const block *b, bool inverted, bool real)
   }
 }
 
+/* The largest number of a row: tasks may come in any order. */
 static void add_last(place to, const block *b, const tsr__group_record_rows *rows, int64_t at)
 {
   for (int i = 0; i < b->n; i++)
@@ -307,7 +320,8 @@ static void add_rows(tsr__rows *rows, const block *b, const double *y)
   }
 }
 
-/* Whether no value is larger than `most`, a power of two less one; of u64 no bit is above it. */
+/* Whether no value is larger than `most`, a power of two less one; of u64 no bit is above it. A
+ * sum in 64 bits is right as long as no value is beyond what the look at some rows promised. */
 static bool holds(const tsr__tallies *plan, const block *b, int64_t most)
 {
   if (!b->natural) return plan->tiles->within(b->whole, b->n, most);
@@ -354,6 +368,7 @@ bool tsr__group_record_add(const tsr__tallies *plan, tsr__group_record_state *st
   for (int64_t at = 0; at < rows->count; at += BLOCK) {
     for (int k = 0; k < plan->count; k++) {
       const tsr__group_record *t = &plan->item[k];
+      /* Values are loaded once for tallies of one column that follow one another. */
       if (!k || t->column != plan->item[k - 1].column) load(plan, t->column, rows, at, &b);
       if (t->kind == TSR__RECORD_LAST)
         add_last((place){ state->record + t->offset, plan->stride }, &b, rows, at);

@@ -25,6 +25,8 @@ typedef struct block {
   bool all; /* every row is a value; `live` is not filled */
 } block;
 
+/* NaN of any payload becomes one number just above infinity, -0 becomes 0. Negative floats grow
+ * downwards as bits: all but the sign are turned. */
 static inline int64_t ordinal_f64(uint64_t bits)
 {
   const uint64_t sign = UINT64_C(1) << 63, infinity = UINT64_C(0x7FF) << 52;
@@ -46,6 +48,7 @@ static inline bool is_live(const block *b, int i)
   return b->all || (b->live[i / 64] >> (i % 64) & 1);
 }
 
+/* A block without nulls has no bits yet; texts that stand for nothing make some. */
 static void make_live(block *b, int n)
 {
   if (b->all) memset(b->live, 0xFF, (size_t)(n + 63) / 64 * sizeof *b->live);
@@ -97,7 +100,8 @@ static void load_plain(const tsr__colparts *column, const tsr__piece *rows, bloc
   }
 }
 
-/* Rows of a part, at most BLOCK of them, from a multiple of 64 on. */
+/* Rows of a part, at most BLOCK of them, from a multiple of 64 on. A buffer of validity may say
+ * nothing: then the quick loops for blocks without nulls are taken. */
 static void load_block(const tsr__colparts *column, const tsr__key *key, const tsr__piece *rows,
                        block *b)
 {
@@ -127,6 +131,7 @@ typedef struct range_job {
   const tsr__tiles *tiles;
 } range_job;
 
+/* Two loops: without nulls the compiler makes vectors of it. */
 static void widen(range *r, const block *b, int n)
 {
   int64_t least = r->seen ? r->least : INT64_MAX, most = r->seen ? r->most : INT64_MIN;
@@ -160,6 +165,7 @@ static bool widen_plain(const tsr__tiles *tiles, const tsr__colparts *column,
 {
   if (column->dtype != TSR_I64 || (column->valid && column->valid[rows->part])) return false;
   const int64_t *x = (const int64_t *)column->values[rows->part]->data + rows->start;
+  /* The extreme functions go on from what is there. */
   if (!r->seen) r->least = r->most = x[0];
   tiles->extreme[TSR_I64]((tsr__extreme){ &r->least, true, false }, x, rows->count, NULL);
   tiles->extreme[TSR_I64]((tsr__extreme){ &r->most, true, true }, x, rows->count, NULL);
@@ -167,6 +173,7 @@ static bool widen_plain(const tsr__tiles *tiles, const tsr__colparts *column,
   return true;
 }
 
+/* A range a worker and key, joined when all are done: no two workers write to one. */
 static void range_task(void *user, int64_t task, int worker)
 {
   const range_job *job = user;
@@ -212,12 +219,16 @@ tsr_status tsr__keys_range(tsr_runtime *rt, const tsr__range_ask *ask, tsr__erro
   return done ? TSR_OK : tsr__cancelled(error, "keys");
 }
 
+/*    least = 3, most = 10, nulls     codes 0 .. 7, null 8      4 bits
+ *    all of i64, no nulls            64 bits
+ *    all of i64, and nulls           2^64 + 1 codes            65 bits */
 int tsr__keys_settle(tsr__key *keys, int count, int *bits)
 {
   int total = 0;
   for (int k = 0; k < count; k++) {
     uint64_t span = keys[k].seen ? (uint64_t)keys[k].most - (uint64_t)keys[k].least : 0;
     uint64_t last = span + (keys[k].seen && keys[k].nullable); /* the highest code */
+    /* One code more than 64 bits have. */
     if (last < span) keys[k].bits = 65;
     else keys[k].bits = (uint8_t)(last ? 64 - __builtin_clzll(last) : 0);
     total += keys[k].bits;
@@ -233,7 +244,9 @@ typedef struct pack_job {
   tsr__packed_keys *out;
 } pack_job;
 
-/* The codes of a block in place of its ordinals; `high` (of keys of 65 bits) gets the top bits. */
+/* The codes of a block in place of its ordinals; `high` (of keys of 65 bits) gets the top bits.
+ * Descending is counting down from the most. With nulls first all codes move up by one; a wide
+ * key puts nulls apart by the top bit instead, which is set for what comes last. */
 static void encode(const tsr__key *key, int n, block *b, uint64_t *high)
 {
   bool wide = key->bits == 65;
@@ -260,8 +273,10 @@ typedef struct target {
   int words, n;
 } target;
 
-/* Puts a field `at` bits above the lowest; it may reach into the next higher word. The lowest field
- * is the first to come to its word. */
+/* Puts a field `at` bits above the lowest; it may reach into the next higher word. The lowest
+ * field is the first to come to its word. Fields are put in from the last key, which takes the
+ * lowest bits, to the first: at `at` 0 a word is written as a whole, which also clears what was
+ * there. */
 static void put_field(const target *to, int at, int bits, const uint64_t *code)
 {
   int shift = at % 64;
@@ -287,6 +302,7 @@ static void pack_block(const pack_job *job, const tsr__piece *rows)
   uint64_t *null = ask->want_null ? out->null[rows->part] + rows->start / 64 : NULL;
   block b;
   uint64_t high[BLOCK];
+  /* All words but the lowest are cleared: fields are or-ed in. */
   for (int w = 0; w < out->words - (ask->count > 0); w++)
     memset(to.word + w * stride, 0, (size_t)n * 8);
   if (null) memset(null, 0, (size_t)(n + 63) / 64 * 8);
@@ -338,6 +354,7 @@ static tsr_status packed_new(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__pac
   for (int k = 0; k < ask->count; k++) out->bits += ask->keys[k].bits;
   out->words = out->bits > 64 ? (out->bits + 63) / 64 : 1;
   for (int p = 0; p < parts->count; p++) {
+    /* Rows of a part are numbered by 32 bits, and one of the numbers means "none". */
     if (parts->rows[p] >= TSR__NO_ROW)
       return tsr__error_set(error, TSR_EUNSUPPORTED,
                             "keys: device %d holds %lld rows, expected fewer than %lld; use more "

@@ -49,7 +49,9 @@ static void place_task(void *user, int64_t task, int worker)
   for (int64_t r = first; r < end; r++) order[next[dest[r]]++] = (uint32_t)r;
 }
 
-/* From rows a piece to places: destinations in order, and the pieces of a part within each. */
+/* From rows a piece to places: destinations in order, and the pieces of a part within each. The
+ * matrix of tallies is read by destination: all pieces' rows for part 0, then those for part 1,
+ * so that the order is stable. */
 static void number_pieces(const order_job *job)
 {
   const tsr__parts *parts = job->routes->parts;
