@@ -198,6 +198,7 @@ static bool read_dim(struct reader *reader, int dim)
 {
   skip_blanks(reader);
   if (*reader->at == '-' || *reader->at == '?') {
+    if (*reader->at == '?' && !reader->mesh) return offence(reader, UNKNOWN, reader->at, 1);
     if (*reader->at == '?') reader->out->open |= (uint8_t)(1u << dim);
     reader->at++;
     skip_blanks(reader);

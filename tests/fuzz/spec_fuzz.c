@@ -82,7 +82,7 @@ static void check_spec(const tsr_mesh *mesh, const char *spec, tsr_shape shape, 
   tsr_box box;
   if (tsr__shape_check(&shape, NULL)) {
     REQUIRE(tsr_shard_box(&sharding, shape, 0, &box) != TSR_OK);
-  } else if (tsr__sharding_check(&sharding, &shape, &error)) {
+  } else if (tsr__sharding_check_form(&sharding, &shape, &error)) {
     fuzz_message(error.text, sizeof error.text);
     REQUIRE(tsr_shard_box(&sharding, shape, 0, &box) == error.status);
     REQUIRE(!tsr_mesh_status(sharding.mesh) || tsr__used_axes(&sharding) == 0);

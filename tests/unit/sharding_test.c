@@ -251,6 +251,15 @@ TEST(axes_of_size_1_cut_and_add_nothing)
   tsr_runtime_close(rt);
 }
 
+/* Without a mesh there is nobody to cut a dim. */
+TEST(open_dims_need_a_mesh)
+{
+  tsr_sharding open = tsr_on_with(NULL, "-,?", NULL), sum = tsr_on_with(NULL, "-;sum(x)", NULL);
+  CHECK(fixture_bad_spec(open) && fixture_bad_spec(sum));
+  CHECK_STR(tsr_mesh_message(open.mesh),
+            "a spec names axes, but there is no mesh (NULL); make one with tsr_mesh_make");
+}
+
 /* Data lies nowhere while dims are open, and is whole: what asks for a place says so. */
 TEST(open_dims_and_sums_are_no_place_for_data)
 {
