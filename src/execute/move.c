@@ -11,8 +11,10 @@ typedef struct pieces {
   tsr__exec *exec;
   const tsr__value *from;
   tsr__value *to;
-  int to_position;
+  int to_position, worker;
+  bool away; /* a piece is another process's */
   tsr__progress *progress;
+  tsr__traffic *traffic;
 } pieces;
 
 /* A piece is a box of the whole array. Either side holds a box of its own, and the copy is told
@@ -40,22 +42,49 @@ static void copy_piece(void *user, int from_position, const tsr_box *box)
                          .to_dims = to.size,
                          .to_start = to_start,
                          .size = box->size,
-                         .progress = p->progress };
+                         .progress = p->progress,
+                         .worker = p->worker };
   /* The position that was asked for may be another process's while a replica of it is here. */
   int near = tsr__value_near(p->from, from_position);
-  if (near < 0) {
-    tsr__value_here(p->from, TSR__PROGRAM, p->exec->error);
-    return;
-  }
-  tsr__devices_of(p->exec->rt)
-      ->ops->copy(&copy, p->from->parts[near], p->to->parts[p->to_position], &p->exec->traffic);
+  p->away |= near < 0;
+  if (near >= 0)
+    tsr__devices_of(p->exec->rt)
+        ->ops->copy(&copy, p->from->parts[near], p->to->parts[p->to_position], p->traffic);
 }
 
 /* How copying pieces went: a part may be another process's. */
-static tsr_status pieces_done(const tsr__exec *exec, tsr__progress *progress)
+static tsr_status pieces_done(const pieces *done)
 {
-  if (exec->error->status) return exec->error->status;
-  return atomic_load(&progress->stop) ? tsr__cancelled(exec->error, progress->what) : TSR_OK;
+  tsr__error *error = done->exec->error;
+  if (done->away && tsr__value_here(done->from, TSR__PROGRAM, error)) return error->status;
+  bool stopped = atomic_load(&done->progress->stop);
+  return stopped ? tsr__cancelled(error, done->progress->what) : TSR_OK;
+}
+
+/* All target positions, each with what it needs to go on beside the others. */
+typedef struct reshard_job {
+  tsr__reshard move;
+  pieces *pieces;
+  tsr__traffic *traffic;
+} reshard_job;
+
+static void reshard_task(void *user, int64_t position, int worker)
+{
+  reshard_job *job = user;
+  pieces *mine = &job->pieces[position];
+  if (!mine->to->parts[position] || atomic_load(&mine->progress->stop)) return;
+  mine->worker = worker;
+  tsr__reshard_pieces(&job->move, (int)position, copy_piece, mine);
+}
+
+/* Few bytes are copied sooner than others are woken. */
+static void copy_all(reshard_job *job, const tsr__value *to, tsr__progress *progress)
+{
+  enum { FEW_BYTES = 1 << 16 };
+  size_t bytes = tsr__device_bytes((tsr_dtype)to->dtype, tsr__shape_count(&to->shape));
+  if (bytes > FEW_BYTES) tsr__parallel_progress(progress, to->part_count, reshard_task, job);
+  else
+    for (int p = 0; p < to->part_count; p++) reshard_task(job, p, 0);
 }
 
 /* One routine for all classes of resharding: a slice copies nothing from elsewhere, an all-gather
@@ -72,13 +101,22 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
   if (!to) return exec->error->status;
   exec->values[node] = to;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
-  for (int p = 0; p < to->part_count && !atomic_load(&progress.stop); p++) {
-    if (!to->parts[p]) continue;
-    pieces job = { exec, from, to, p, &progress };
-    tsr__reshard move = { &from->sharding, sharding, &from->shape };
-    tsr__reshard_pieces(&move, p, copy_piece, &job);
+  size_t parts = (size_t)to->part_count;
+  reshard_job job = { { &from->sharding, sharding, &from->shape },
+                      tsr__arena_new(exec->scratch, parts * sizeof(pieces)),
+                      tsr__arena_new(exec->scratch, parts * sizeof(tsr__traffic)) };
+  if (!job.pieces || !job.traffic)
+    return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to move an array between devices");
+  for (int p = 0; p < to->part_count; p++)
+    job.pieces[p] = (pieces){ exec, from, to, p, 0, false, &progress, &job.traffic[p] };
+  copy_all(&job, to, &progress);
+  pieces all = { exec, from, to, 0, 0, false, &progress, NULL };
+  for (int p = 0; p < to->part_count; p++) {
+    all.away |= job.pieces[p].away;
+    exec->traffic.bytes += job.traffic[p].bytes;
+    exec->traffic.escapes += job.traffic[p].escapes;
   }
-  return pieces_done(exec, &progress);
+  return pieces_done(&all);
 }
 
 /* ---- rows ---- */
@@ -205,7 +243,7 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
 
 /* The rows that position `to` of the result needs from every position of a ragged value: the own
  * device first, then the lowest position among replicas. */
-static void gather_rows(const pieces *of)
+static void gather_rows(pieces *of)
 {
   const tsr__value *from = of->from;
   tsr__value *to = of->to;
@@ -229,7 +267,7 @@ static void gather_rows(const pieces *of)
     tsr_box piece = want;
     piece.start[0] = at;
     piece.size[0] = last - at;
-    copy_piece((pieces *)of, source, &piece);
+    copy_piece(of, source, &piece);
     at = last;
   }
 }
@@ -244,7 +282,8 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
   if (!to) return exec->error->status;
   exec->values[node] = to;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
-  for (int p = 0; p < to->part_count; p++)
-    if (to->parts[p]) gather_rows(&(pieces){ exec, from, to, p, &progress });
-  return pieces_done(exec, &progress);
+  pieces job = { exec, from, to, 0, 0, false, &progress, &exec->traffic };
+  for (job.to_position = 0; job.to_position < to->part_count; job.to_position++)
+    if (to->parts[job.to_position]) gather_rows(&job);
+  return pieces_done(&job);
 }
