@@ -154,6 +154,9 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "sum.f32.memory") == 0) return bench_sum(TSR_F32);
   if (strcmp(name, "view.slice") == 0) return bench_view(false);
   if (strcmp(name, "view.transpose") == 0) return bench_view(true);
+  if (strncmp(name, "reshard", 7) == 0 || strncmp(name, "all_", 4) == 0 ||
+      strncmp(name, "reduce.", 7) == 0)
+    return bench_reshards(strcmp(name, "reshard") == 0 ? NULL : name);
   if (strcmp(name, "main_job.generated") == 0) return bench_generated();
   if (strcmp(name, "tool.start") == 0) return bench_tool_start(tool);
   if (strcmp(name, "csv.read") == 0) return bench_csv(false);
@@ -200,6 +203,7 @@ int main(int argc, char **argv)
                                        "sum.f32.memory",
                                        "view.slice",
                                        "view.transpose",
+                                       "reshard",
                                        "main_job",
                                        "main_job.finite",
                                        "main_job.generated",

@@ -42,6 +42,8 @@ typedef struct bench_span {
   int64_t bytes;
 } bench_span;
 double bench_read_spans(const bench_span *spans, int count, int threads);
+/* Copies so many bytes into memory that was written before. */
+double bench_copy(int64_t bytes, int threads);
 double bench_plain_sum_f64(const double *data, int64_t count, int threads, double *out);
 double bench_plain_sum_f32(const float *data, int64_t count, int threads, double *out);
 
@@ -56,6 +58,7 @@ int bench_start(const char *self);
 int bench_size(const char *library);
 int bench_sum(tsr_dtype dtype);
 int bench_view(bool across);
+int bench_reshards(const char *only); /* NULL: all */
 int bench_tool_start(const char *tool);
 int bench_csv(bool aggregate);
 /* `only` names one line, or the list: "group", "group.g3". */

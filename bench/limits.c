@@ -4,6 +4,7 @@
 #include "bench.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef double v8d __attribute__((vector_size(64), aligned(8)));
@@ -125,6 +126,43 @@ static double timed(int kind, const bench_span *spans, int count, int threads, d
 double bench_read_spans(const bench_span *spans, int count, int threads)
 {
   return timed(0, spans, count, threads, NULL);
+}
+
+typedef struct part_copy {
+  char *to;
+  const char *from;
+  size_t bytes;
+} part_copy;
+
+static void *copy_part(void *user)
+{
+  const part_copy *part = user;
+  memcpy(part->to, part->from, part->bytes);
+  return NULL;
+}
+
+double bench_copy(int64_t bytes, int threads)
+{
+  enum { MOST = 64 };
+  size_t each = (size_t)bytes / (size_t)threads;
+  char *from = malloc((size_t)bytes), *to = malloc((size_t)bytes);
+  pthread_t thread[MOST];
+  part_copy part[MOST];
+  double start = -1;
+  if (from && to && threads <= MOST) {
+    memset(from, 1, (size_t)bytes);
+    memset(to, 2, (size_t)bytes);
+    start = bench_now();
+    for (int t = 0; t < threads; t++) {
+      part[t] = (part_copy){ to + (size_t)t * each, from + (size_t)t * each, each };
+      pthread_create(&thread[t], NULL, copy_part, &part[t]);
+    }
+    for (int t = 0; t < threads; t++) pthread_join(thread[t], NULL);
+    start = bench_now() - start;
+  }
+  free(from);
+  free(to);
+  return start;
 }
 
 double bench_plain_sum_f64(const double *data, int64_t count, int threads, double *out)
