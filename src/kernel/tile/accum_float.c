@@ -9,6 +9,7 @@
 /* Runs so short that setting up vectors would cost more than adding one by one. */
 enum { SHORT_RUN = 12 };
 
+/* f16 and bf16 were widened to f32 when they were loaded. */
 static double float_at(const tsr__feed *f, int64_t i)
 {
   return f->dtype == TSR_F64 ? ((const double *)f->x)[i] : (double)((const float *)f->x)[i];
@@ -71,6 +72,7 @@ static void unpack_spread(const tsr__partial *p, const unsigned char *wire, size
   (void)p, (void)size;
   tsr__spread *spread = memory;
   tsr__acc_unpack(&spread->sum, wire);
+  /*    wire   sum (TSR__ACC_WIRE bytes) | squares (TSR__ACC2_WIRE bytes) */
   tsr__acc2_unpack(&spread->squares, wire + TSR__ACC_WIRE);
 }
 
@@ -125,7 +127,8 @@ static void no_sums(const tsr__partial *p, size_t from, size_t to)
   tsr__accum_fill(p, from, to, word);
 }
 
-/* Adds the run to one element, or to one each. */
+/* Adds the run to one element, or to one each. `each`: along a kept dim, else all into one
+ * element. */
 static void short_run(const tsr__feed *f, bool each)
 {
   tsr__rows *rows = f->to->rows;
@@ -233,6 +236,7 @@ static void ones(const tsr__partial *p, size_t from, size_t to)
   tsr__accum_fill(p, from, to, word);
 }
 
+/* In a register until the end of the run; the order is that of the elements. */
 static void across_product(const tsr__feed *f)
 {
   double product = ((double *)f->to->data)[f->element];
@@ -248,6 +252,8 @@ static void multiply(const tsr__feed *f, int64_t element, int64_t i)
 
 TSR__ACCUM_LOOPS(product, multiply)
 
+/* In order of the members: the one merge that is not exact, so that its class is ORDERED and no
+ * task splits it. */
 static void merge_products(const tsr__partial *p, void *into, const void *from)
 {
   double *to = into;

@@ -68,6 +68,7 @@ static void *carve(bump *b, size_t bytes)
   return memory;
 }
 
+/* In the order in which run_stretch carves: what is added there is to be added here. */
 static size_t scratch_bytes(const tsr__kernel *k, size_t own)
 {
   size_t blocks = 0;
@@ -83,6 +84,7 @@ static size_t scratch_bytes(const tsr__kernel *k, size_t own)
 
 /* ---- uniforms -------------------------------------------------------------------------------- */
 
+/* A uniform is one element, but of a bool a whole tile of bits, as bool tiles are read as bits. */
 static void fill_cell(void *cell, int dtype, tsr__num value)
 {
   int32_t narrow = (int32_t)value.i;
@@ -99,7 +101,8 @@ static void fill_cell(void *cell, int dtype, tsr__num value)
 }
 
 /* A slot that moves. Results of many bytes go past the caches, by way of a register at `*stages`:
- * reading their lines only to overwrite them would cost half as much again. */
+ * reading their lines only to overwrite them would cost half as much again. A bool has size 0
+ * here: it lies eight elements a byte. */
 static tsr__moving move_slot(const tsr__task *task, int slot, void *memory, unsigned char **stages)
 {
   const tsr__slotinfo *info = &task->kernel->slots[slot];
@@ -126,6 +129,7 @@ static void place_slots(tsr__task *task, unsigned char *cells, unsigned char *re
     bool input = info->kind == TSR__SLOT_INPUT;
     switch (info->kind) {
     case TSR__SLOT_REG: memory = registers + (size_t)info->index * REGISTER_BYTES; break;
+    /* An operand of one element is read where it lies. */
     case TSR__SLOT_ONE: memory = part->inputs[info->index]->data; break;
     case TSR__SLOT_PARAM: fill_cell(cell, info->dtype, task->program->params[info->index]); break;
     case TSR__SLOT_CONST: fill_cell(cell, info->dtype, k->consts[info->index].value); break;
@@ -140,6 +144,8 @@ static void place_slots(tsr__task *task, unsigned char *cells, unsigned char *re
   }
 }
 
+/* A load that turns dims around has a block of its own, in which a tile's worth of the operand is
+ * put right. */
 static void place_loads(tsr__task *task, bump *memory)
 {
   const tsr__kernel *k = task->kernel;
@@ -158,13 +164,16 @@ static void place_loads(tsr__task *task, bump *memory)
 
 /* ---- accumulators ---------------------------------------------------------------------------- */
 
-/* Tasks of a part have outputs of their own if the outermost dim is kept. */
+/* Tasks of a part have outputs of their own if the outermost dim is kept. Then a task's elements
+ * go to outputs that no other task has, as long as its stretch is a whole number of rows
+ * (own_bytes sees to that). */
 static bool splits(const tsr__reducing *red)
 {
   return red->walk.step[0] != 0;
 }
 
-/* The device's accumulators, but escapes of the task's own. */
+/* The device's accumulators, but escapes of the task's own. The parts lie in the device's memory,
+ * of which the task writes only its own; the list of escapes, which grows, cannot be shared. */
 static void borrow_rows(tsr__partial *own, const tsr__partial *device)
 {
   *own = *device;
@@ -186,6 +195,8 @@ static void number_places(const tsr__task *task, const tsr__redinfo *info, tsr__
   places->start = task->part->box.start;
   for (int d = k->rank - 1; d >= 0; d--) {
     bool reduced = info->codes >= 0 || info->dims >> d & 1;
+    /* The place of an element within what it is reduced with, counted over the whole array: a
+     * part's start is added from its box. */
     places->step[d] = reduced ? step : 0;
     if (reduced) step *= dims[d]; /* only dim 0 may be unknown, and nothing lies before it */
   }
@@ -205,6 +216,7 @@ static void place_reductions(tsr__task *task, bump *memory, bool in_place)
     if (device->ops->places) number_places(task, info, &red->places);
     uint32_t all = (1u << k->rank) - 1;
     tsr__walk_make(&red->walk, k->rank, task->size, info->codes >= 0 ? all : info->dims);
+    /* Nobody else writes there, or nobody else writes to those outputs. */
     if (in_place || (splits(red) && !device->ops->rows)) continue;
     if (splits(red)) {
       borrow_rows(&red->own, device);
@@ -219,6 +231,7 @@ static void place_reductions(tsr__task *task, bump *memory, bool in_place)
   }
 }
 
+/* Only escapes: the parts were written in place. */
 static bool join_escapes(tsr__partial *into, const tsr__partial *from)
 {
   bool good = true;
@@ -231,7 +244,8 @@ static bool join_escapes(tsr__partial *into, const tsr__partial *from)
   return good;
 }
 
-/* Leaves to the next run what this one learnt about the size of the values. */
+/* Leaves to the next run what this one learnt about the size of the values. Whoever writes last
+ * wins: a guess is only where to begin (exact_tile.c), and no bit of a result depends on it. */
 static void keep_guesses(const tsr__task *task)
 {
   const tsr__kernel *k = task->kernel;
@@ -258,6 +272,7 @@ static bool join_reductions(tsr__task *task)
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
+/* What needs to know where in the part a tile lies; all others see slots only. */
 static void special(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   switch (inst->op) {
@@ -289,6 +304,7 @@ static void fetch_plan(fetch *f, const tsr__task *task, int64_t at, int64_t n, i
     f->lines[f->count] = n * m->size / 64;
     total += f->lines[f->count++];
   }
+  /* Lines an instruction, so that fetching ends with the tile's last one. */
   f->step = (int)((total + insts - 1) / insts);
 }
 
@@ -340,6 +356,7 @@ static void flush_stages(const tsr__task *task, int64_t at, int64_t n)
   }
 }
 
+/* The prologue computes uniforms, once a stretch. */
 static void run_tiles(tsr__task *task, int64_t from, int64_t to)
 {
   const tsr__kernel *k = task->kernel;
@@ -357,6 +374,7 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
     if (asked > ASK_AFTER) asked = 0;
     for (int i = 0; i < task->moving_count; i++) {
       const tsr__moving *m = &task->moving[i];
+      /* Moving slots are the only ones that change from tile to tile. */
       task->slot[m->slot] = m->stage ? m->stage : m->base + (m->size ? at * m->size : at / 8);
     }
     if (streams) fetch_plan(&ahead, task, next.at, next.n, k->inst_count - k->prologue_count);
@@ -392,6 +410,7 @@ static bool run_stretch(tsr__job *job, const stretch *s)
                      .part = &run->parts[s->part] };
   memcpy(task.size, task.part->box.size, sizeof task.size);
   task.slot = (void **)carve(&memory, ((size_t)k->slot_count + 1) * sizeof(void *)) + 1;
+  /* An instruction names -1 for an operand that it does not have. */
   task.slot[-1] = NULL;
   task.moving = carve(&memory, (size_t)k->slot_count * sizeof(tsr__moving));
   task.loads = carve(&memory, (size_t)k->load_count * sizeof(tsr__loading));
@@ -404,6 +423,7 @@ static bool run_stretch(tsr__job *job, const stretch *s)
   place_reductions(&task, &memory, own == 0);
   run_tiles(&task, s->from, s->to);
   keep_guesses(&task);
+  /* Tasks that wrote in place have nothing to join, and take no lock. */
   if (own || task.fault.set) {
     pthread_mutex_lock(&job->lock);
     bool good = join_reductions(&task);
@@ -432,6 +452,8 @@ static size_t own_bytes(const tsr__kernel *k, const tsr__run_part *part, int64_t
       own += aligned(part->partials[i]->bytes);
       continue;
     }
+    /* The least common multiple of the rows of all reductions and of 64: a stretch of so many
+     * elements begins at a row of each. */
     int64_t row = 1, a = *unit, b;
     for (int d = 1; d < walk.rank; d++) row *= walk.size[d];
     for (int64_t x = a, y = row; (b = y); y = x % y, x = b) a = y;
@@ -440,7 +462,9 @@ static size_t own_bytes(const tsr__kernel *k, const tsr__run_part *part, int64_t
   return own;
 }
 
-/* Cuts a part of `count` elements into tasks of about `chunk`. */
+/* Cuts a part of `count` elements into tasks of about `chunk`. A part stays whole where the order
+ * counts (products of floats), where accumulators are too large to have twice, or where rows are
+ * so long that cutting would give less than two tasks. */
 static void cut_part(tsr__job *job, int part, int64_t chunk, cut *out)
 {
   const tsr__kernel *k = job->run->kernel;
@@ -452,6 +476,7 @@ static void cut_part(tsr__job *job, int part, int64_t chunk, cut *out)
   int64_t least = (int64_t)own / 2; /* joining must stay cheap against working */
   if (chunk < least) chunk = least;
   if (chunk >= out->count) return;
+  /* Whole tiles where that is possible, so that only the last tile of a part is short. */
   int64_t round = unit < TSR__TILE && TSR__TILE % unit == 0 ? TSR__TILE : unit;
   out->chunk = (chunk + round - 1) / round * round;
   out->tasks = (out->count + out->chunk - 1) / out->chunk;
@@ -461,6 +486,7 @@ static void run_task(void *user, int64_t number, int worker)
 {
   tsr__job *job = user;
   int part = 0;
+  /* Parts are few, at most one a device. */
   while (number >= job->cuts[part].first + job->cuts[part].tasks) part++;
   const cut *c = &job->cuts[part];
   int64_t from = (number - c->first) * c->chunk;
@@ -491,6 +517,7 @@ static tsr_status refuse_index(const tsr__program *program, const tsr__fault *fa
                         (long long)-fault->limit, (long long)fault->limit - 1);
 }
 
+/* Memory first: a run that lacked it may not have met the fault. */
 static tsr_status outcome(const tsr__job *job, tsr__error *error)
 {
   const tsr__fault *fault = &job->fault;
@@ -533,6 +560,7 @@ tsr_status tsr__cpu_run(const tsr__run *run, tsr__error *error)
     total += job.cuts[i].count;
   }
   job.total = total;
+  /* Over all parts: eight devices with a few elements each are small work, too. */
   job.alone = total <= SMALL_RUN;
   for (int i = 0; i < run->part_count && job.alone; i++)
     if (job.cuts[i].count && !run_stretch(&job, &(stretch){ .part = i, .to = job.cuts[i].count }))

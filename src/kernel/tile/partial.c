@@ -13,6 +13,7 @@ void tsr__partial_plan(tsr__partial *partial, int row, int dtype, int64_t count)
   partial->bytes = partial->ops->bytes * (size_t)count;
 }
 
+/*    data   rows[0]: part 0 | part 1 | part 2 | rows[1]: part 0 ...      of classes with rows */
 static void take_data(tsr__partial *p, tsr__heap *heap)
 {
   for (int i = 0; i < p->ops->rows; i++)
@@ -46,7 +47,8 @@ bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr_
 
 /* ---- travelling ------------------------------------------------------------------------------ */
 
-/* Escapes travel after the fixed part, each with its element's number. */
+/* Escapes travel after the fixed part, each with its element's number. They are counted as they
+ * go: how many there are only the data says, so they are told apart from what was explained. */
 static bool send_escapes(const tsr__sending *s, int k)
 {
   tsr__rows *into = &s->into->rows[k];
@@ -78,7 +80,9 @@ tsr__partial tsr__partial_slice(const tsr__partial *p, int64_t first, int64_t co
   return slice;
 }
 
-/* A part at a time, through a stage on the other device. */
+/* A part at a time, through a stage on the other device. Three copies a slice, one for each part,
+ * and a merge on the other side. A stage as large as a slice is all the memory that combining
+ * takes. */
 static bool send_rows(const tsr__sending *s)
 {
   tsr__partial *into = s->into;
@@ -122,6 +126,8 @@ bool tsr__partial_send(const tsr__sending *s)
     tsr__i128 aligned;
   } memory;
   one.count = 1;
+  /* One element at a time by way of its wire form: what is counted is what would travel between
+   * processes. */
   for (int64_t i = s->first; i < s->first + s->count; i++) {
     if (i % TSR__PARTIAL_SLICE == TSR__PARTIAL_SLICE - 1 && tsr__progress_stops(s->progress, 0))
       break;
@@ -140,6 +146,7 @@ enum { HEADER = (sizeof(tsr__partial) + 63) / 64 * 64 };
 
 enum { FILLED = 1 << 17 }; /* words that a task fills: fresh memory is slow */
 
+/* Of an accumulator of many outputs; one element is filled by the caller. */
 static void fill_task(void *user, int64_t task, int worker)
 {
   (void)worker;
