@@ -1,4 +1,5 @@
-/* Indexing arrays by arrays: taking elements at indices, and putting them there.
+/* Indexing arrays by arrays: taking elements at indices, putting them there, choosing by
+ * conditions, finding and counting.
  *
  * Indices are integers of any dtype. As in NumPy negative ones count from the end of their dim;
  * what becomes of one that is out of range is the call's `.mode`. */
@@ -98,6 +99,124 @@ typedef struct tsr_scatter_nd_args {
  * updates, { i, j }, .how = TSR_SCATTER_ADD). Local. */
 TSR_API tsr_array *tsr_scatter_nd_at(const tsr_scatter_nd_args *args, const char *site);
 
+/* ---- choosing by conditions ---------------------------------------------------------------- */
+
+/* Of tsr_select. */
+typedef struct tsr_select_args {
+  size_t size;
+  tsr_array *const *conditions, *const *choices; /* bools; `count` each, which broadcast */
+  int count;
+  tsr_operand otherwise; /* TSR_OPERAND(x); by default 0 */
+} tsr_select_args;
+
+/* Elements of the first choice whose condition is true there, else of `otherwise`: NumPy's select.
+ * Errors: TSR_EARG for no choices, TSR_EDTYPE for conditions that are no bools, TSR_ESHAPE. Returns
+ * an array owned as results are. Local. */
+TSR_API tsr_array *tsr_select_at(const tsr_select_args *args, const char *site);
+
+/* Of tsr_compress and tsr_nonzero, whose results have a size that is said beforehand: what is more
+ * is left out, what is missing filled in. */
+typedef struct tsr_find_args {
+  size_t size;
+  tsr_array *x;
+  tsr_array *mask;  /* tsr_compress: a bool for each element of the dim */
+  int64_t count;    /* of the result along the dim */
+  int dim;          /* tsr_compress; negative: from the end */
+  tsr_operand fill; /* by default 0 */
+} tsr_find_args;
+
+/* The first `count` of the elements of `x` along `dim` where `mask` is true. tsr_compress(x, mask,
+ * 10, .dim = 1). Errors: TSR_EARG, TSR_EDTYPE for a mask that is no bool, TSR_ESHAPE for one of
+ * another size. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_compress_at(const tsr_find_args *args, const char *site);
+
+/* Where the first `count` elements that are not 0 stand in `x`, of one dim, as i64.
+ * tsr_nonzero(x, .count = 10). Errors: TSR_EARG, TSR_ESHAPE. Returns an array owned as results are.
+ * Local. */
+TSR_API tsr_array *tsr_nonzero_at(const tsr_find_args *args, const char *site);
+
+/* ---- finding ------------------------------------------------------------------------------- */
+
+/* Where elements of `x` would be put into the ascending `sorted`, of one dim, to keep its order:
+ * before equal ones, `right`: behind them. NaN is beyond all. NumPy's searchsorted; i64 of the
+ * shape of x. Errors: TSR_ESHAPE. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_searchsorted_at(tsr_array *sorted, tsr_array *x, bool right,
+                                       const char *site);
+
+/* Which bin elements of `x` are in: i where bins[i - 1] <= x < bins[i], with `right`
+ * bins[i - 1] < x <= bins[i]; of bins that descend bins[i - 1] > x >= bins[i], with `right`
+ * bins[i - 1] >= x > bins[i]. NumPy's digitize; i64. Errors
+ * and ownership as tsr_searchsorted. Local. */
+TSR_API tsr_array *tsr_digitize_at(tsr_array *x, tsr_array *bins, bool right, const char *site);
+
+/* Whether each element of `x` is equal to one of `among`, of one dim. NumPy's isin; bool. Errors
+ * and ownership as tsr_searchsorted. Local. */
+TSR_API tsr_array *tsr_isin_at(tsr_array *x, tsr_array *among, const char *site);
+
+/* Of tsr_interp. */
+typedef struct tsr_interp_args {
+  size_t size;
+  tsr_array *x;
+  tsr_array *xp, *fp;      /* points: ascending places and values there, of one dim */
+  tsr_operand left, right; /* below the first and beyond the last point; by default its value */
+} tsr_interp_args;
+
+/* Values at `x` on the lines through points: NumPy's interp, and its bits in f64. tsr_interp(x, xp,
+ * fp, .left = TSR_OPERAND(0)). Floats of the widest dtype among the operands, f64 of integers.
+ * Errors: TSR_ESHAPE where xp and fp are not of one dim and size, and not empty. Returns an array
+ * owned as results are. Local. */
+TSR_API tsr_array *tsr_interp_at(const tsr_interp_args *args, const char *site);
+
+/* What tsr_unique finds: arrays owned as results are. */
+typedef struct tsr_unique_parts {
+  tsr_array *values;  /* ascending, NaN once and last, -0 the same as 0; behind them the fill */
+  tsr_array *index;   /* i64: where each value stands first in x, of those that are missing 0 */
+  tsr_array *inverse; /* i64: of each element of x, which value it is */
+  tsr_array *counts;  /* i64: how often each occurs, 0 of those that are missing */
+} tsr_unique_parts;
+
+/* The first `count` of the different elements of `x`, of one dim; what is missing is `fill`, by
+ * default the smallest. tsr_unique(x, .count = 10).values. What is not used costs nothing. Errors:
+ * TSR_EARG, TSR_ESHAPE; then all four are inert. Local. */
+TSR_API tsr_unique_parts tsr_unique_at(const tsr_find_args *args, const char *site);
+
+/* ---- counting ------------------------------------------------------------------------------ */
+
+/* 1 where the last dim is the index, else 0, and only 0 where there is none: shape indices.dims +
+ * [classes], of `dtype`, 0 for f32. JAX's one_hot. Errors: TSR_EARG, TSR_EDTYPE for indices that
+ * are no integers. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_one_hot_at(tsr_array *indices, int64_t classes, tsr_dtype dtype,
+                                  const char *site);
+
+/* How often each of 0 .. length - 1 occurs in the integers `x`, others are left out; or the sum of
+ * `weights` (the shape of x; NULL: none), exact and rounded once. NumPy's bincount; i64, or the
+ * dtype of a sum. Errors: TSR_EARG for a length below 1, TSR_EDTYPE, TSR_ESHAPE. Returns an array
+ * owned as results are. Local. */
+TSR_API tsr_array *tsr_bincount_at(tsr_array *x, int64_t length, tsr_array *weights,
+                                   const char *site);
+
+/* Of tsr_histogram. */
+typedef struct tsr_histogram_args {
+  size_t size;
+  tsr_array *x;
+  int64_t bins;       /* of equal width; 0: 10 */
+  tsr_array *edges;   /* not NULL: instead of bins, ascending, of one dim */
+  double low, high;   /* of equal bins; both 0: the smallest and largest element */
+  tsr_array *weights; /* the shape of x; NULL: each counts 1 */
+  bool density;       /* over width and sum, so that the whole is 1: f64 */
+} tsr_histogram_args;
+
+/* What tsr_histogram makes: arrays owned as results are. */
+typedef struct tsr_histogram_parts {
+  tsr_array *counts; /* i64, or the dtype of a sum of weights */
+  tsr_array *edges;  /* one more than bins */
+} tsr_histogram_parts;
+
+/* How many elements of `x` are in each bin; the last one has both its edges, what is in none is
+ * left out. NumPy's histogram. tsr_histogram(x, .bins = 20).counts. Errors: TSR_EARG, TSR_ESHAPE,
+ * TSR_EDTYPE for bools; then both are inert. Local. */
+TSR_API tsr_histogram_parts tsr_histogram_at(const tsr_histogram_args *args, const char *site);
+
 #ifdef __cplusplus
 }
 #endif
@@ -127,6 +246,24 @@ TSR_API tsr_array *tsr_scatter_nd_at(const tsr_scatter_nd_args *args, const char
                                             .updates = TSR_OPERAND(values),      \
                                             .at = __VA_ARGS__ },                 \
                     TSR_HERE)
+/* tsr_select(conditions, choices, 2, .otherwise = TSR_OPERAND(-1)) */
+#define tsr_select(...)                                                                           \
+  tsr_select_at(&(tsr_select_args){ .size = sizeof(tsr_select_args), .conditions = __VA_ARGS__ }, \
+                TSR_HERE)
+#define TSR_FIND_(...) (&(tsr_find_args){ .size = sizeof(tsr_find_args), .x = __VA_ARGS__ })
+#define tsr_compress(...) tsr_compress_at(TSR_FIND_(__VA_ARGS__), TSR_HERE)
+#define tsr_nonzero(...) tsr_nonzero_at(TSR_FIND_(__VA_ARGS__), TSR_HERE)
+#define tsr_unique(...) tsr_unique_at(TSR_FIND_(__VA_ARGS__), TSR_HERE)
+#define tsr_searchsorted(sorted, x, right) tsr_searchsorted_at((sorted), (x), (right), TSR_HERE)
+#define tsr_digitize(x, bins, right) tsr_digitize_at((x), (bins), (right), TSR_HERE)
+#define tsr_isin(x, among) tsr_isin_at((x), (among), TSR_HERE)
+#define tsr_interp(...) \
+  tsr_interp_at(&(tsr_interp_args){ .size = sizeof(tsr_interp_args), .x = __VA_ARGS__ }, TSR_HERE)
+#define tsr_one_hot(indices, classes, dtype) tsr_one_hot_at((indices), (classes), (dtype), TSR_HERE)
+#define tsr_bincount(x, length, weights) tsr_bincount_at((x), (length), (weights), TSR_HERE)
+#define tsr_histogram(...)                                                                        \
+  tsr_histogram_at(&(tsr_histogram_args){ .size = sizeof(tsr_histogram_args), .x = __VA_ARGS__ }, \
+                   TSR_HERE)
 #endif
 
 #endif

@@ -140,6 +140,17 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
   MADE(tsr_scatter(b, b, a, 3));
   MADE(tsr_scatter_nd(a, b, { a }));
   MADE(tsr_scatter_nd(b, a, { b, b }));
+  MADE(tsr_select((tsr_array *[]){ a, b }, (tsr_array *[]){ b, a }, 2));
+  MADE(tsr_compress(a, b, 3));
+  MADE(tsr_nonzero(a, .count = 2));
+  MADE(tsr_searchsorted(a, b, true));
+  MADE(tsr_digitize(a, b, false));
+  MADE(tsr_isin(b, a));
+  MADE(tsr_interp(a, b, a));
+  MADE(tsr_unique(a, .count = 2).inverse);
+  MADE(tsr_one_hot(a, 4, TSR_F16));
+  MADE(tsr_bincount(a, 4, b));
+  MADE(tsr_histogram(a, .edges = b, .density = true).counts);
   MADE(tsr_matmul_at(&(tsr_product_args){ .a = a, .b = b }, NULL));
   MADE(tsr_matmul_at(&(tsr_product_args){ .a = b, .b = a, .dtype = (tsr_dtype)77 }, NULL));
   MADE(tsr_dot_at(&(tsr_product_args){ .a = a, .b = b }, NULL));

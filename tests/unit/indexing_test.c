@@ -47,6 +47,31 @@ CALL(scatter_updates, tsr_scatter(x_34(s), at_2(s), ones(s, TSR_F32, TSR_SHAPE(2
 CALL(scatter_how, tsr_scatter(x_34(s), at_2(s), 1, 0, .how = (tsr_scatter_how)9))
 CALL(scatter_number, tsr_scatter(ones(s, TSR_I8, TSR_SHAPE(3)), at_2(s), 300, 0))
 CALL(scatter_many, tsr_scatter_nd(at_2(s), 1, { at_2(s), at_2(s) }))
+CALL(select_none, tsr_select(NULL, NULL, 0, .otherwise = TSR_OPERAND(at_2(s))))
+CALL(select_numbers, tsr_select((tsr_array *[]){ at_2(s) }, (tsr_array *[]){ at_2(s) }, 1))
+CALL(select_null, tsr_select((tsr_array *[]){ NULL }, (tsr_array *[]){ at_2(s) }, 1))
+CALL(compress_mask, tsr_compress(x_34(s), at_2(s), 1))
+CALL(compress_size, tsr_compress(x_34(s), ones(s, TSR_BOOL, TSR_SHAPE(2)), 1))
+CALL(compress_dim, tsr_compress(x_34(s), ones(s, TSR_BOOL, TSR_SHAPE(3)), 1, .dim = 2))
+CALL(nonzero_dims, tsr_nonzero(x_34(s), .count = 1))
+CALL(nonzero_count, tsr_nonzero(at_2(s), .count = -1))
+CALL(search_dims, tsr_searchsorted(x_34(s), at_2(s), false))
+CALL(digitize_dims, tsr_digitize(at_2(s), x_34(s), true))
+CALL(isin_dims, tsr_isin(at_2(s), x_34(s)))
+CALL(isin_null, tsr_isin(at_2(s), NULL))
+CALL(interp_sizes, tsr_interp(at_2(s), at_2(s), ones(s, TSR_F64, TSR_SHAPE(3))))
+CALL(interp_none,
+     tsr_interp(at_2(s), ones(s, TSR_F64, TSR_SHAPE(0)), ones(s, TSR_F64, TSR_SHAPE(0))))
+CALL(unique_dims, tsr_unique(x_34(s), .count = 1).inverse)
+CALL(hot_floats, tsr_one_hot(x_34(s), 3, 0))
+CALL(hot_classes, tsr_one_hot(at_2(s), -1, 0))
+CALL(bincount_floats, tsr_bincount(x_34(s), 3, NULL))
+CALL(bincount_length, tsr_bincount(at_2(s), 0, NULL))
+CALL(bincount_weights, tsr_bincount(at_2(s), 3, x_34(s)))
+CALL(histogram_bools, tsr_histogram(ones(s, TSR_BOOL, TSR_SHAPE(3))).counts)
+CALL(histogram_bins, tsr_histogram(x_34(s), .bins = -1).edges)
+CALL(histogram_range, tsr_histogram(x_34(s), .low = 2, .high = 1).counts)
+CALL(histogram_edges, tsr_histogram(x_34(s), .edges = ones(s, TSR_F64, TSR_SHAPE(1))).counts)
 #undef CALL
 
 TEST(what_does_not_fit_is_refused)
@@ -74,6 +99,32 @@ TEST(what_does_not_fit_is_refused)
     { scatter_how, "TSR_EARG: tsr_scatter: 9 is no tsr_scatter_how" },
     { scatter_number, "TSR_EDTYPE: a number: the integer 300 does not fit i8" },
     { scatter_many, "TSR_EARG: tsr_scatter_nd: 2 arrays of indices for i64[2]; give 1 to 1" },
+    { select_none, "TSR_EARG: tsr_select: 0 choices; give at least one, and as many conditions" },
+    { select_numbers, "TSR_EDTYPE: tsr_where: the condition is i64[2], expected bool" },
+    { select_null, "TSR_EARG: tsr_select: operand 2 is NULL; give an array" },
+    { compress_mask, "TSR_EDTYPE: tsr_compress: the mask is i64[2], expected bool" },
+    { compress_size, "TSR_ESHAPE: tsr_compress: the mask is bool[2], expected one element for each "
+                     "of dim 0 of f32[3,4]" },
+    { compress_dim, "TSR_EARG: tsr_compress: dim 2 of f32[3,4]; its dims are -2..1" },
+    { nonzero_dims, "TSR_ESHAPE: tsr_nonzero: x is f32[3,4], expected one dim of a size that is" },
+    { nonzero_count, "TSR_EARG: tsr_nonzero: a count of -1, expected 0 or more" },
+    { search_dims, "TSR_ESHAPE: tsr_searchsorted: what is searched is f32[3,4], expected one dim" },
+    { digitize_dims, "TSR_ESHAPE: tsr_digitize: what is searched is f32[3,4], expected one dim" },
+    { isin_dims, "TSR_ESHAPE: tsr_isin: what it may be in is f32[3,4], expected one dim" },
+    { isin_null, "TSR_EARG: tsr_isin: operand 2 is NULL; give an array" },
+    { interp_sizes, "TSR_ESHAPE: tsr_interp: xp is i64[2] and fp f64[3]; give as many places" },
+    { interp_none, "TSR_ESHAPE: tsr_interp: xp is f64[0] and fp f64[0]" },
+    { unique_dims, "TSR_ESHAPE: tsr_unique: x is f32[3,4], expected one dim" },
+    { hot_floats, "TSR_EDTYPE: tsr_one_hot: the index is f32[3,4], expected an integer" },
+    { hot_classes, "TSR_EARG: tsr_one_hot: -1 classes of i64[2]; give 0 or more" },
+    { bincount_floats, "TSR_EDTYPE: tsr_bincount: x is f32[3,4], expected integers" },
+    { bincount_length, "TSR_EARG: tsr_bincount: a length of 0, expected 1 to 2147483647" },
+    { bincount_weights,
+      "TSR_ESHAPE: tsr_sum: the group code is i32[2], expected the shape of the" },
+    { histogram_bools, "TSR_EDTYPE: tsr_histogram: x is bool[3], expected numbers" },
+    { histogram_bins, "TSR_EARG: tsr_histogram: -1 bins from " },
+    { histogram_range, "TSR_EARG: tsr_histogram: 10 bins from 2" },
+    { histogram_edges, "TSR_EARG: tsr_histogram: 0 bins from " },
   };
   tsr_runtime *rt = tsr_runtime_open("cpu:1");
   tsr_scope *outer = tsr_scope_open(rt);
