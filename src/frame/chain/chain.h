@@ -133,8 +133,7 @@ struct tsr_frame {
   tsr__making making;
 };
 
-/* ---- the table of verbs (verb_table.c)
- * -------------------------------------------------------- */
+/* ---- the table of verbs (verb_table.c) ------------------------------------------------------- */
 
 typedef enum tsr__rows {
   TSR__ROWS_SOURCE,

@@ -3,14 +3,15 @@
  *   mean(x) where s      reduce mean(x, mask = s and valid(x))     null where count(mask) is 0
  *
  * The counts that say whether a result is null are outputs beside it; the host compares (see
- * tsr__col), so that the whole is one kernel. Equal reductions and counts are shared by the graph.
- * */
+ * tsr__col), so that the whole is one kernel. Equal reductions and counts are shared by the
+ * graph. */
 #include "frame/lower/lower.h"
 
 static tsr_array *reduce(tsr__lower *low, tsr__op op, tsr_array *x, tsr_array *mask,
                          const tsr__reduce_attr *attr)
 {
   tsr__reduce_attr use = attr ? *attr : (tsr__reduce_attr){ 0 };
+  /* Bit 0: the rows, the only dim that a column has. */
   use.dims = 1;
   tsr__ask ask = { .attr = &use, .attr_bytes = sizeof use };
   return tsr__make(low->scope, op, TSR__IN(x, mask), &ask, low->site);
@@ -23,7 +24,8 @@ static tsr_array *count_rows(tsr__lower *low, tsr_array *mask)
   return reduce(low, TSR__OP_COUNT, tsr__spread(low, mask), NULL, NULL);
 }
 
-/* Says that a result is null where fewer than `least` rows count. */
+/* Says that a result is null where fewer than `least` rows count. Without a mask the number of
+ * rows is known now, and nothing is counted. */
 static void null_below(tsr__lower *low, tsr__col *out, tsr_array *mask, int64_t least)
 {
   if (!mask) {
@@ -46,6 +48,8 @@ static tsr__col extreme(tsr__lower *low, int op, tsr__col x, tsr_array *mask)
     out.valid = tsr__const_i(low, TSR_BOOL, 0);
     return out;
   }
+  /* NaN is left out of a minimum; where nothing else is there `real` counts 0, and settling makes
+   * it NaN again. */
   if (op == TSR__A_MIN && tsr__is_float(x.type)) {
     use = tsr__both(low, mask, tsr__op1(low, TSR__OP_NOT, tsr__op1(low, TSR__OP_ISNAN, x.values)));
     out.real = count_rows(low, use);
@@ -58,6 +62,7 @@ static tsr__col extreme(tsr__lower *low, int op, tsr__col x, tsr_array *mask)
 static tsr__col sum(tsr__lower *low, tsr__col x, tsr_array *mask)
 {
   bool real = tsr__is_float(x.type);
+  /* A frame's sum of integers does not wrap: the kernel says so when it does not fit. */
   tsr__reduce_attr attr = { .checked = !real };
   return (tsr__col){ .type = (uint8_t)tsr__sum_type(x.type),
                      .values = reduce(low, TSR__OP_SUM, x.values, mask, &attr) };
@@ -68,6 +73,7 @@ static tsr__col moment(tsr__lower *low, int op, tsr__col x, tsr_array *mask)
   static const uint16_t ops[TSR__AGGS] = {
     [TSR__A_MEAN] = TSR__OP_MEAN, [TSR__A_VAR] = TSR__OP_VAR, [TSR__A_STD] = TSR__OP_STD
   };
+  /* The sample's variance, as in pandas and SQL; arrays divide by n. */
   tsr__reduce_attr attr = { .ddof = op == TSR__A_MEAN ? 0 : 1 };
   tsr__col out = { .type = (uint8_t)tsr__mean_type(x.type) };
   if (tsr__is_float(x.type)) x.values = tsr__cast(low, x.values, tsr__dtype_of_type(out.type));
@@ -79,6 +85,7 @@ static tsr__col moment(tsr__lower *low, int op, tsr__col x, tsr_array *mask)
 tsr__col tsr__aggregate(tsr__lower *low, int op, tsr__col x)
 {
   tsr_array *mask = low->in->mask;
+  /* count() counts rows, count(x) those that are not null. */
   if (!x.values || op == TSR__A_COUNT) {
     if (x.valid) mask = tsr__both(low, tsr__spread(low, x.valid), mask);
     return (tsr__col){ .type = TSR_COL_I64, .values = count_rows(low, mask) };
@@ -113,12 +120,15 @@ static tsr__col leaf_column(tsr__lower *low, const tsr__expr *expr)
 tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__col x = { 0 };
+  /* relate/ has computed it; around it the item is an expression over groups. */
   if (low->leaves) return leaf_column(low, expr);
   if (tsr__agg_needs_rows(expr->op)) {
     tsr__fail(low->scope, low->site, TSR_EUNSUPPORTED, "%s: %s(...) cannot be computed here",
               low->bind->what, tsr__agg_name(expr->op));
     return (tsr__col){ .type = expr->type, .values = tsr__make_inert(low->scope, low->site) };
   }
+  /* Only while the argument is lowered: checks in it are of rows, those around the aggregate of
+   * groups. */
   low->of_rows = true;
   if (expr->count) x = tsr__settle(low, tsr__lower_expr(low, expr->arg[0]));
   low->of_rows = false;

@@ -19,12 +19,15 @@ const tsr__distinct *tsr__ask_distinct(tsr__lower *low, const tsr__distinct *ask
 {
   tsr__bind *bind = low->bind;
   if (tsr_scope_status(low->scope)) return NULL; /* cancelled, perhaps: no more work */
+  /* By place in the tree: when the same is lowered again, what was found is found again. An
+   * expression may ask for several things, its `part`s. */
   for (const tsr__distinct *d = bind->distinct; d; d = d->next)
     if (d->frame == low->frame && d->expr == ask->expr && d->part == ask->part)
       return d->found ? d : NULL;
   tsr__distinct *d = tsr__lower_room(low, 1, sizeof *d);
   if (!d) return NULL;
   *d = *ask;
+  /* Rows that the selection leaves out are not asked about: they may hold values without number. */
   if (!is_one(low)) {
     d->values = tsr__spread(low, d->values);
     d->mask = tsr__both(low, low->in->mask, d->mask);
@@ -46,6 +49,8 @@ tsr_array *tsr__place_of(tsr__lower *low, const tsr__distinct *of)
   tsr_array *list = tsr__table_leaf(low, dtype, of->list, of->count);
   tsr_array *at = tsr__make(low->scope, TSR__OP_SEARCH, TSR__IN(list, of->values),
                             &(tsr__ask){ .dtype = TSR_I64 }, low->site);
+  /* SEARCH counts the entries that are not above a value, so its own place is one less. Rows left
+   * out above may hold anything: they get place 0, which is there. */
   at = tsr__op2(low, TSR__OP_SUB, at, tsr__const_i(low, TSR_I64, 1));
   return tsr__op2(low, TSR__OP_MAXIMUM, at, tsr__const_i(low, TSR_I64, 0));
 }

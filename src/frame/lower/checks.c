@@ -17,8 +17,11 @@ static bool among_aggregates(const tsr__lower *low)
 
 void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
 {
+  /* A null's value is anything, and so is that of a branch that is not taken: neither may blame a
+   * row. */
   tsr_array *seen = tsr__both(low, tsr__both(low, at, valid), low->guard);
   tsr_array **all = among_aggregates(low) ? &low->late : &low->overflow;
+  /* One mark for all operations of an item, since the message names the item and the row. */
   *all = *all ? tsr__op2(low, TSR__OP_OR, *all, seen) : seen;
 }
 
@@ -38,6 +41,7 @@ static tsr__run_check *watch(tsr__lower *low, tsr_array *at, bool late, const ts
   watch->from = low->from ? low->from : low->frame;
   watch->expr = expr;
   watch->row = at;
+  /* A reduction would make devices talk for a result that stays where it is. */
   bool gives_rows = !low->bind->top->one_row && !tsr__frame_aggregates(low->bind->top);
   if (!at->inert && at->shape.rank > 0 && gives_rows) {
     watch->row = tsr__both(low, at, mask);
@@ -85,6 +89,7 @@ void tsr__note_cast(tsr__lower *low, const tsr__expr *expr, tsr_array *at, tsr__
   tsr__run_check *made = watch(low, seen, among_aggregates(low), expr);
   if (!made) return;
   made->cast = true;
+  /* Read only if the check fails. */
   made->shown = from.values;
   made->shown_type = from.type;
   made->dict = from.dict;

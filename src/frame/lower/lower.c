@@ -11,6 +11,8 @@
 
 /* ---- nodes ------------------------------------------------------------------------------- */
 
+/* Numbers are their dtype. Dates are days in i32, texts codes in i32, time stamps microseconds in
+ * i64. */
 tsr_dtype tsr__dtype_of_type(int type)
 {
   if (tsr__dtype_known((tsr_dtype)type)) return (tsr_dtype)type;
@@ -69,6 +71,7 @@ tsr_array *tsr__both(tsr__lower *low, tsr_array *a, tsr_array *b)
 /* A bool array of all rows, true: it gives what is combined with it their layout. */
 static tsr_array *all_rows(tsr__lower *low)
 {
+  /* Rows that lie ragged have a leaf of bools that are all true, kept with them for this. */
   if (low->in->ragged) return low->in->ragged->source->whole;
   tsr__ask ask = { .dtype = TSR_BOOL,
                    .shape = { 1, { low->in->rows } },
@@ -77,6 +80,8 @@ static tsr_array *all_rows(tsr__lower *low)
   return tsr__make(low->scope, TSR__OP_FULL, TSR__IN(yes), &ask, low->site);
 }
 
+/* A mask or an aggregate's argument must be as long as the rows: one number among them would
+ * count once. */
 tsr_array *tsr__spread(tsr__lower *low, tsr_array *a)
 {
   if (a->inert || a->shape.rank > 0 || low->in->scalar) return a;
@@ -93,7 +98,8 @@ tsr_array *tsr__spread(tsr__lower *low, tsr_array *a)
   return tsr__where(low, all_rows(low), a, zero);
 }
 
-/* The numbers of rows that lie ragged, kept with them unless the frame is a source. */
+/* The numbers of rows that lie ragged, kept with them unless the frame is a source. A source may
+ * be read by many threads, so nothing is written to it: its numbers are kept with the terminal. */
 static tsr_array *rows_index(tsr_frame *df, tsr__lower *low)
 {
   tsr__source *source = df->source;
@@ -134,6 +140,7 @@ tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type)
   } else if (column.type == TSR_COL_DATE && type == TSR_COL_TIME) {
     tsr_array *days = tsr__cast(low, column.values, TSR_I64);
     tsr_array *day = tsr__const_i(low, TSR_I64, INT64_C(86400000000));
+    /* The product wraps where a day is too far away; the mark beside it says so. */
     column.values = tsr__op2(low, TSR__OP_MUL, days, day);
     tsr__note_overflow(low, tsr__op2(low, TSR__OP_MULOVF, days, day), column.valid);
   } else if (column.type != type) {
@@ -143,6 +150,8 @@ tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type)
   return column;
 }
 
+/* `count` and `real` wait here because most results go to the host as they are, which compares
+ * for itself: only what is computed with further needs them as nodes. */
 tsr__col tsr__settle(tsr__lower *low, tsr__col column)
 {
   if (column.count) {
@@ -176,6 +185,8 @@ static tsr__col literal(tsr__lower *low, const tsr__expr *expr, int type)
   return out;
 }
 
+/* A literal becomes a constant of the wanted type at once, so that 0.1 in f32 is rounded once and
+ * x > 1 casts nothing. */
 tsr__col tsr__lower_as(tsr__lower *low, const tsr__expr *expr, int type)
 {
   bool number = expr->kind == TSR__E_INT || expr->kind == TSR__E_FLOAT || expr->kind == TSR__E_BOOL;
@@ -189,8 +200,9 @@ tsr__col tsr__lower_as(tsr__lower *low, const tsr__expr *expr, int type)
 
 static const uint16_t integer_ops[] = { TSR__OP_ADD, TSR__OP_SUB, TSR__OP_MUL };
 
-/* Of types that are computed in a wider one, which holds every result: those that change when they
- * are wrapped leave the range. */
+/* Of types that are computed in a wider one, which holds every result: those that change when
+ * they are wrapped leave the range. i8 * i8 is exact in i32; cast back and forth it is itself, or
+ * it left its range. */
 static tsr__col narrow_integer(tsr__lower *low, int op, tsr__col a, tsr__col b)
 {
   tsr_dtype dtype = tsr__dtype_of_type(a.type);
@@ -214,7 +226,9 @@ tsr__col tsr__lower_integer(tsr__lower *low, int op, tsr__col a, tsr__col b)
   return out;
 }
 
-/* // and % of integers: null where the divisor is 0; the least one divided by -1 does not fit. */
+/* // and % of integers: null where the divisor is 0; the least one divided by -1 does not fit. A
+ * divisor that is a number of the formula tells at once what must be looked at: of x // 2
+ * nothing. */
 static tsr__col divide(tsr__lower *low, int op, tsr__col a, tsr__col b)
 {
   tsr_dtype dtype = tsr__dtype_of_type(a.type);
@@ -232,7 +246,8 @@ static tsr__col divide(tsr__lower *low, int op, tsr__col a, tsr__col b)
   return out;
 }
 
-/* base ** exponent by squaring, every product checked. */
+/* base ** exponent by squaring, every product checked. `started`: the first factor is taken, not
+ * multiplied by 1, which would be one more check. */
 static tsr__col whole_power(tsr__lower *low, tsr__col base, int64_t exponent)
 {
   tsr__col out = { .type = base.type };
@@ -260,7 +275,8 @@ tsr__col tsr__lower_pair(tsr__lower *low, int op, tsr__col a, tsr__col b)
                      .values = tsr__op2(low, (tsr__op)ops[op], a.values, b.values) };
 }
 
-/* A literal 1 that the text holds: one given for `?` may be another the next time. */
+/* A literal 1 that the text holds: one given for `?` may be another the next time. The plan must
+ * not depend on what a `?` holds: values of parameters are no part of its key. */
 static bool is_one(const tsr__expr *expr)
 {
   if (expr->param) return false;
@@ -281,7 +297,8 @@ static tsr__col arithmetic(tsr__lower *low, const tsr__expr *expr)
   return tsr__lower_pair(low, expr->op, left, tsr__lower_as(low, b, expr->type));
 }
 
-/* Signed integers beside u64: a negative one is below all, others compare as u64. */
+/* Signed integers beside u64: a negative one is below all, others compare as u64. Their common
+ * type is f64, in which 2^53 and 2^53 + 1 are equal: so they are compared as integers. */
 static tsr__col compare_natural(tsr__lower *low, int op, const tsr__expr *x, const tsr__expr *y)
 {
   static const uint16_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
@@ -317,6 +334,7 @@ static tsr__col compare(tsr__lower *low, const tsr__expr *expr)
                                         right.values) };
 }
 
+/* 0 - x is checked as any subtraction: the least integer has no opposite. */
 static tsr__col negate(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__col a = tsr__lower_as(low, expr->arg[0], expr->type);
@@ -331,7 +349,8 @@ static tsr__col negate(tsr__lower *low, const tsr__expr *expr)
 
 /* ---- logic ------------------------------------------------------------------------------- */
 
-/* Whether a bool expression can be null for the columns at hand. */
+/* Whether a bool expression can be null for the columns at hand. Of and, or and not: what cannot
+ * be null in any part cannot be null as a whole, and needs no second half. */
 static bool nullable(tsr__lower *low, const tsr__expr *expr)
 {
   if (expr->kind == TSR__E_NOT || expr->kind == TSR__E_AND || expr->kind == TSR__E_OR) {
@@ -343,6 +362,9 @@ static bool nullable(tsr__lower *low, const tsr__expr *expr)
   return column.valid || column.count;
 }
 
+/*    known(not x, true)  = known(x, false)
+ *    known(x and y, true) = both known true        known(x and y, false) = one of them known false
+ *    of a column: values and valid, or not values and valid */
 tsr_array *tsr__lower_known(tsr__lower *low, const tsr__expr *expr, bool truth)
 {
   if (expr->kind == TSR__E_NOT) return tsr__lower_known(low, expr->arg[0], !truth);
@@ -359,6 +381,8 @@ tsr_array *tsr__lower_known(tsr__lower *low, const tsr__expr *expr, bool truth)
 static tsr__col logic(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__col out = { .type = TSR_COL_BOOL };
+  /* Valid is where it is known to be true or known to be false; the value elsewhere is false, and
+   * does not matter. */
   out.values = tsr__lower_known(low, expr, true);
   if (nullable(low, expr))
     out.valid = tsr__op2(low, TSR__OP_OR, out.values, tsr__lower_known(low, expr, false));
@@ -374,6 +398,8 @@ static tsr__col is_null(tsr__lower *low, const tsr__expr *expr)
   return out;
 }
 
+/* The type is found for each literal: of 1 and 2.5 in one list the first is compared as an
+ * integer. */
 static tsr__col in_list(tsr__lower *low, const tsr__expr *expr)
 {
   const tsr__expr *a = expr->arg[0];

@@ -29,7 +29,10 @@ static tsr__col settle(tsr__lower *low, const tsr__expr *expr, tsr__col from, ts
 /* ---- numbers ----------------------------------------------------------------------------- */
 
 /* A float to an integer type: `fits` where the cut number is in range, which NaN is not. What lies
- * just below the range of i64 is no f64. */
+ * just below the range of i64 is no f64.
+ *    i32 of f64     -2^31 - 1 < x < 2^31        cut towards zero
+ *    i64 of f64     -2^63 <= x < 2^63           -2^63 - 1 is no f64
+ * What does not fit is cast from 0: what the cast would give for it is masked anyway. */
 static tsr_array *cut(tsr__lower *low, tsr_array *x, tsr_dtype dtype, tsr_array **fits)
 {
   bool widest = dtype == TSR_I64;
@@ -43,7 +46,8 @@ static tsr_array *cut(tsr__lower *low, tsr_array *x, tsr_dtype dtype, tsr_array 
   return tsr__cast(low, tsr__where(low, *fits, x, tsr__const_f(low, TSR_F64, 0)), dtype);
 }
 
-/* An integer to another integer type: `fits` where that has it, NULL where it has all. */
+/* An integer to another integer type: `fits` where that has it, NULL where it has all. Only those
+ * ends are compared that the type can pass. */
 static tsr_array *narrow(tsr__lower *low, tsr_array *x, tsr_dtype dtype, tsr_array **fits)
 {
   tsr_dtype own = (tsr_dtype)x->dtype;
@@ -70,6 +74,7 @@ static tsr__col convert(tsr__lower *low, const tsr__expr *expr, tsr__col from)
     fits = tsr__op1(low, TSR__OP_NOT, tsr__op2(low, TSR__OP_MULOVF, x, day));
     out.values = tsr__op2(low, TSR__OP_MUL, x, day);
   } else if (from.type == TSR_COL_TIME && to == TSR_COL_DATE) {
+    /* Rounded down: a moment before 1970 belongs to the day that it is in. */
     x = tsr__op2(low, TSR__OP_FLOORDIV, x, whole(low, INT64_C(86400000000)));
     out.values = tsr__cast(low, x, TSR_I32);
   } else if (to == TSR_COL_BOOL && from.type != TSR_COL_BOOL) {
@@ -89,6 +94,8 @@ static tsr__col convert(tsr__lower *low, const tsr__expr *expr, tsr__col from)
 
 /* ---- from text --------------------------------------------------------------------------- */
 
+/* As the fields of files are read, so that a text column casts as the file would have been
+ * typed. */
 static tsr__text_view without_blanks(tsr__text_view text)
 {
   while (text.length && (text.at[0] == ' ' || text.at[0] == '\t')) text.at++, text.length--;
@@ -161,11 +168,13 @@ static tsr__col from_text(tsr__lower *low, const tsr__expr *expr, tsr__col from)
     text.at = tsr__dict_get(from.dict, i, &text.length);
     fits[i] = read_text(decimal, expr->type, text, &value, &real);
     all = all && fits[i];
+    /* What does not fit stays 0, since the table is zeroed. */
     if (fits[i]) store(table, i, dtype, value, real);
   }
   tsr__decimal_close(decimal);
   if (!table || !fits || !decimal) return out;
   out.values = tsr__look_up(low, dtype, table, count, from.values);
+  /* Mostly all do, and no second look-up is made. */
   tsr_array *fit = all ? NULL : tsr__look_up(low, TSR_BOOL, fits, count, from.values);
   return settle(low, expr, from, out, fit);
 }
@@ -282,7 +291,8 @@ static const tsr__dict *texts_of(tsr__lower *low, int type, const tsr__distinct 
   return tsr__lower_dict(low, w.dict, NULL);
 }
 
-/* The place of NaN and of -0, whose inverse is that of no other zero. */
+/* The place of NaN and of -0, whose inverse is that of no other zero. Their texts stand behind
+ * those of the list, which has neither: NaN was left out, and -0 was made 0. */
 static tsr_array *place_special(tsr__lower *low, const tsr__distinct *d, tsr_array *place)
 {
   tsr_array *zero = tsr__const_f(low, TSR_F64, 0), *one = tsr__const_f(low, TSR_F64, 1);
@@ -296,6 +306,7 @@ static tsr_array *place_special(tsr__lower *low, const tsr__distinct *d, tsr_arr
 static tsr__col write_texts(tsr__lower *low, const tsr__expr *expr, tsr__col from)
 {
   bool real = tsr__is_float(from.type);
+  /* Every narrower type is exact in these, so two list types will do. */
   tsr_array *values = tsr__cast(low, from.values, real ? TSR_F64 : TSR_I64);
   tsr__distinct ask = { .expr = expr, .values = values, .mask = from.valid };
   const tsr__distinct *d = tsr__ask_distinct(low, &ask);

@@ -20,7 +20,8 @@ int tsr__text_order(const char *a, int64_t a_length, const char *b, int64_t b_le
   return a_length < b_length ? -1 : a_length > b_length;
 }
 
-/* The code of a text, -1 if it is not there. */
+/* The code of a text, -1 if it is not there. One by one: it is asked once a literal, while
+ * building a table of the dictionary would cost a pass as well. */
 static int32_t dict_find(const tsr__dict *dict, const char *text, int64_t length)
 {
   for (int32_t code = 0; code < dict->count; code++) {
@@ -42,6 +43,7 @@ static void let_go(tsr__node *node)
   tsr__dict_release(((holding *)node)->dict);
 }
 
+/* As a node without an array: it lives as long as others of its scope do. */
 const tsr__dict *tsr__dict_in(tsr_scope *scope, tsr__dict *dict)
 {
   holding *own = dict ? tsr__node_new(scope, sizeof *own, NULL, let_go) : NULL;
@@ -57,6 +59,7 @@ void *tsr__lower_room(tsr__lower *low, int64_t count, size_t element)
   return out;
 }
 
+/* Whole on every device, since any row may look up any entry. */
 tsr_array *tsr__table_leaf(tsr__lower *low, tsr_dtype dtype, const void *data, int64_t count)
 {
   const tsr_sharding *rows = low->in->sharding;
@@ -82,6 +85,7 @@ const tsr__dict *tsr__lower_dict(tsr__lower *low, tsr__dict *made, const tsr__pr
   return NULL;
 }
 
+/* A dictionary of one text, of which every row has code 0. */
 tsr__col tsr__text_literal(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__dict *dict = tsr__dict_new(&low->scope->rt->heap, 1, expr->length);
@@ -112,6 +116,7 @@ bool tsr__order_holds(int op, int order)
 static tsr_array *against(tsr__lower *low, tsr__col column, int op, const tsr__expr *text)
 {
   if (op == TSR__B_EQ || op == TSR__B_NE) {
+    /* A text that is not there has code -1, which no row has: equal to none, different from all. */
     int32_t code = dict_find(column.dict, text->text, text->length);
     return tsr__op2(low, (tsr__op)ops[op - TSR__B_EQ], column.values,
                     tsr__const_i(low, TSR_I32, code));
@@ -252,7 +257,9 @@ bool tsr__is_text_test(int fn)
   return fn == TSR__F_CONTAINS || fn == TSR__F_STARTS_WITH || fn == TSR__F_ENDS_WITH;
 }
 
-/* One table of results, one look-up. */
+/* One table of results, one look-up.
+ *   table[i]   the result for text i of a, or for pair i
+ *              pair   a: key / texts of b, b: key % texts of b */
 static tsr__col apply(tsr__lower *low, const tsr__expr *expr, int op, const domain *d)
 {
   tsr__col out = { .type = expr->type, .valid = tsr__both(low, d->a.valid, d->b.valid) };
@@ -301,6 +308,7 @@ tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr)
 {
   int texts = tsr__is_text_test(expr->op) ? 2 : expr->op == TSR__F_CONCAT ? expr->count : 1;
   domain d = { .a = tsr__settle(low, tsr__lower_expr(low, expr->arg[0])) };
+  /* A concat of several is made of two at a time: its result so far is `a` of the next step. */
   for (int i = 1; i <= texts; i++) {
     bool two = i < texts;
     if (!two && i > 1) break;
@@ -310,6 +318,7 @@ tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr)
     d.pairs = NULL;
     d.count = d.a.dict->count;
     d.index = d.a.values;
+    /* Not known yet: nulls stand in until a run has told which pairs occur. */
     if (two && !find_pairs(low, expr, i, &d)) return tsr__all_null(low, expr->type);
     d.a = apply(low, expr, expr->op, &d);
     d.b = (tsr__col){ 0 };

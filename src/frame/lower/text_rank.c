@@ -27,7 +27,10 @@ static void load(const tsr__dict *dict, item *it, int64_t depth)
   memcpy(bytes, text + depth, (size_t)(left < STEP ? left : STEP));
   uint64_t key;
   memcpy(&key, bytes, sizeof key);
+  /* The first byte of the text on top, so that numbers compare as texts do. */
   it->key = __builtin_bswap64(key);
+  /* "a" and "a" followed by a zero byte have one key; how many bytes are their own tells them
+   * apart. */
   it->left = (uint8_t)(left > STEP ? STEP + 1 : left);
 }
 
@@ -46,6 +49,7 @@ static void sort_few(item *items, int64_t count)
   }
 }
 
+/* The length is the least significant digit. */
 static unsigned digit(const item *it, int pass)
 {
   return pass == 0 ? it->left : (unsigned)(it->key >> (8 * (pass - 1)) & 0xff);
@@ -106,6 +110,8 @@ static void sort_run(sorter *s, run r)
   for (int64_t i = 0, end; i < r.count; i = end) {
     for (end = i + 1; end < r.count && !before(&items[i], &items[end]); end++) {
     }
+    /* Equal so far, and there is more: sorted by the next bytes. Those that ended here are equal
+     * texts, of which a dictionary has one each. */
     if (end - i > 1 && items[i].left > STEP)
       s->todo[s->runs++] = (run){ r.first + i, end - i, r.depth + STEP };
   }
@@ -129,8 +135,7 @@ const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict)
   return ranks;
 }
 
-/* ---- one dictionary in order, out of one or two
- * ------------------------------------------------ */
+/* ---- one dictionary in order, out of one or two ---------------------------------------------- */
 
 /*   a  "bob" "ann"     ranks 1 0     place 1 0        all  "ann" "bob" "eve"
  *   b  "eve" "bob"     ranks 1 0     place 2 1 */
@@ -167,7 +172,8 @@ static int compare(const side *a, int32_t i, const side *b, int32_t j)
   return tsr__text_order(left, left_length, right, right_length);
 }
 
-/* Finds the places of both sides' texts among all; their number, -1: cancelled. */
+/* Finds the places of both sides' texts among all; their number, -1: cancelled. A text of both
+ * sides gets one place. */
 static int32_t merge_sides(tsr__lower *low, side *a, side *b, int64_t *bytes)
 {
   int32_t i = 0, j = 0, place = 0;
@@ -216,6 +222,7 @@ void tsr__text_rank(tsr__lower *low, tsr__col *a)
   if (!a->dict || !order_side(low, a->dict, &of)) return;
   int32_t count = a->dict->count;
   a->dict = all_texts(low, &of, &nobody);
+  /* The codes are ranks from here on, so order and equality of codes are those of the texts. */
   a->values = tsr__spread(low, tsr__look_up(low, TSR_I32, of.place, count, a->values));
 }
 
@@ -264,6 +271,7 @@ const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__
   bool fine = add_texts(low, &local, to, own) && add_texts(low, &local, from, codes);
   tsr__dict_local_free(&local);
   for (int32_t i = 0; fine && i < from->count; i++)
+    /* Codes up to there are `to`'s own, as its texts came first. */
     if (codes[i] >= to->count) codes[i] = -1;
   if (fine) return codes;
   tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
@@ -285,6 +293,8 @@ static tsr_status unify_all(tsr__lower **low, tsr__col **col, int count, tsr__di
     if (!dict || !dict->count) continue;
     int32_t *codes = tsr__lower_room(low[i], dict->count, sizeof *codes);
     fine = codes && add_texts(low[i], local, dict, codes);
+    /* The first dictionary keeps its codes, and so do others that agree with it: no look-up for
+     * them. */
     if (!fine || same_codes(codes, dict->count)) continue;
     tsr_array *table = tsr__table_leaf(low[i], TSR_I32, codes, dict->count);
     col[i]->values = tsr__op2(low[i], TSR__OP_TAKE, table, tsr__spread(low[i], col[i]->values));
