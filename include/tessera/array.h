@@ -263,7 +263,8 @@ TSR_API tsr_dims tsr_dims_of(const int *dims, int count);
 /* Moves an array to another sharding (same devices, or from unplaced); values do not change.
  * Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_reshard_at(tsr_array *a, tsr_sharding sharding, const char *site);
-/* States how the array lies at this point; the planner may use it for what comes before. Local. */
+/* States how the array lies at this point; the planner may use it for what comes before. Dims that
+ * the spec leaves open ("?") stay cut as they come, by axes that the others leave. Local. */
 TSR_API tsr_array *tsr_constrain_at(tsr_array *a, tsr_sharding sharding, const char *site);
 
 /* ---- terminals ------------------------------------------------------------------------- */

@@ -181,5 +181,6 @@ tsr_array *tsr_reshard_at(tsr_array *a, tsr_sharding sharding, const char *site)
 
 tsr_array *tsr_constrain_at(tsr_array *a, tsr_sharding sharding, const char *site)
 {
-  return tsr__make(NULL, TSR__OP_CONSTRAIN, TSR__IN(a), &(tsr__ask){ .sharding = &sharding }, site);
+  const tsr__ask ask = { .sharding = &sharding, .opens = true };
+  return tsr__make(NULL, TSR__OP_CONSTRAIN, TSR__IN(a), &ask, site);
 }

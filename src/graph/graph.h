@@ -302,6 +302,7 @@ typedef struct tsr__ask {
   int region_count;
   tsr__region *const *regions;  /* borrowed: the node holds them, too */
   const tsr_sharding *sharding; /* NULL or unplaced: free */
+  bool opens;                   /* it may leave dims to the planner */
 } tsr__ask;
 
 #define TSR__ATTR(type, ...) .attr = &(const type){ __VA_ARGS__ }, .attr_bytes = sizeof(type)

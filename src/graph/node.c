@@ -346,11 +346,13 @@ tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding
                         tsr_mesh_text(sharding->mesh));
 }
 
-static tsr_status check_sharding(tsr_scope *scope, const tsr_sharding *sharding, tsr__op op,
+static tsr_status check_sharding(tsr_scope *scope, const tsr__ask *ask, tsr__op op,
                                  const tsr__inferred *type, tsr__error *error)
 {
   tsr__error inner = { .status = TSR_OK };
-  if (!tsr__check_place(scope, sharding, type->dtype, &type->shape, &inner)) return TSR_OK;
+  tsr_sharding asked = *ask->sharding;
+  if (ask->opens) asked.open = 0;
+  if (!tsr__check_place(scope, &asked, type->dtype, &type->shape, &inner)) return TSR_OK;
   return tsr__error_set(error, inner.status, "tsr_%s: %s", tsr__ops[op].name, inner.text);
 }
 
@@ -510,7 +512,7 @@ static tsr_array *make_node(tsr_scope *scope, tsr__op op, making *m, const tsr__
     m->type[i] = type_of(m->use[i]);
   }
   tsr_status status = tsr__infer(op, (tsr__types){ m->type, count }, ask, &type, &error);
-  if (!status && ask->sharding) status = check_sharding(scope, ask->sharding, op, &type, &error);
+  if (!status && ask->sharding) status = check_sharding(scope, ask, op, &type, &error);
   if (status) return fail_node(scope, op, m->in, &error, site);
   if (!cast_operands(scope, m, site)) return tsr__make_inert(scope, site);
   tsr_array *array = new_node(scope, op, (tsr__operands){ m->use, count }, ask, site);

@@ -375,17 +375,42 @@ static bool agrees(const tsr__flow *flow, int n)
   return true;
 }
 
+/* A place of a constraint that leaves dims open: these are cut like its operand cuts them, by the
+ * axes that the others leave. */
+static int close_dims(tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  const tsr_sharding *asked = &flow->places[node->sharding];
+  if (!asked->open) return node->sharding;
+  const tsr_sharding *operand = first_place(flow, tsr__in(flow->program, node, 0));
+  unsigned taken = tsr__used_axes(asked);
+  tsr_sharding out;
+  uint8_t used = 0;
+  memset(&out, 0, sizeof out);
+  out.mesh = asked->mesh;
+  out.rank = TSR_MAX_RANK;
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    bool open = asked->open >> d & 1;
+    const tsr_sharding *from = open ? operand : asked;
+    for (int i = from->first[d]; i < from->first[d + 1] && from->mesh == asked->mesh; i++)
+      if (!open || !(taken >> from->axis[i] & 1)) out.axis[used++] = from->axis[i];
+    out.first[d + 1] = used;
+  }
+  return place_number(flow, &out);
+}
+
 static void add_first_way(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
   tsr__question q = tsr__alike_question(flow, n);
   bool placed = node->flags & TSR__PLACED && node->sharding;
+  int place = placed ? close_dims(flow, n) : 0;
   if (flow->failed) return;
   q.how = placed ? AS_ASKED : AS_OPERANDS;
-  if (placed) tsr__alike_follow(flow, &q, q.terms->out, node->sharding);
+  if (placed) tsr__alike_follow(flow, &q, q.terms->out, place);
   add_answer(flow, n, &q);
   if (flow->failed) return;
-  if (placed) flow->ways[n]->at = node->sharding;
+  if (placed) flow->ways[n]->at = (uint16_t)place;
   if (!flow->ways[n]->meet || flow->fixed[n] || kept_dim(flow, n, q.terms) < 0) return;
   q.how = AS_KEPT;
   add_answer(flow, n, &q);

@@ -92,3 +92,26 @@ TEST_TIMEOUT(reshards_move_what_devices_lack, 300)
 {
   law_each_seed_on_8(1, test_quick() ? 1000 : 20000, 0.3, one_pair);
 }
+
+/* A constraint cuts what it says; dims left open stay as they lie, and the values arrive. */
+TEST(open_dims_are_the_planners)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=2");
+  double data[6][8], found[6][8];
+  for (int i = 0; i < 48; i++) data[i / 8][i % 8] = i;
+  tsr_array *a = tsr_put(s, data, TSR_F64, TSR_SHAPE(6, 8), tsr_on(mesh, "x,y"));
+  tsr_array *same = tsr_constrain(a, tsr_on(mesh, "?,?"));
+  tsr_array *whole = tsr_constrain(tsr_add(a, 1), tsr_on(mesh, "-,?"));
+  CHECK(strstr(tsr_explain(&same, 1), "nothing moves"));
+  CHECK(strstr(tsr_explain(&whole, 1), "all-gather over x=2: 384 bytes")); /* 24 elements, twice */
+  CHECK_STATUS(tsr_read(whole, found, sizeof found), TSR_OK, s);
+  for (int i = 0; i < 48; i++) CHECK_F64_BITS(found[i / 8][i % 8], i + 1);
+  /* Data that is put or moved needs a place. */
+  tsr_array *moved = tsr_reshard(a, tsr_on(mesh, "-,?"));
+  CHECK_I64(tsr_eval(&moved, 1), TSR_EAXIS);
+  CHECK(strstr(tsr_message(s), "leaves dim 1 to the planner"));
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}

@@ -63,7 +63,8 @@ static tsr_array *moved(tsr__op op, tsr_array *a, const tsr_mesh *mesh, const ch
 {
   tsr_sharding at = tsr_on(mesh, spec);
   tsr__operands in = TSR__IN(a);
-  return tsr__make(a->node.scope, op, in, &(tsr__ask){ .sharding = &at }, "a.c:2");
+  const tsr__ask ask = { .sharding = &at, .opens = op == TSR__OP_CONSTRAIN };
+  return tsr__make(a->node.scope, op, in, &ask, "a.c:2");
 }
 
 static tsr_array *iota(fixture *f, tsr_shape shape)
@@ -156,6 +157,31 @@ TEST(constraints_reach_back_to_free_producers)
                  "  %1 = neg(%0)        f64[8]@(x+y)\n");
   CHECK_I64(f.parts.home[r->mark - 1], 1);
   CHECK_I64(f.parts.note_count, 0);
+}
+
+/* Dims that a constraint leaves open stay as they are, as far as the others leave their axes. */
+TEST(open_dims_of_constraints_follow_their_operand)
+{
+  static const struct {
+    const char *lies, *asked, *becomes;
+    int notes;
+  } rows[] = {
+    { "x,y", "?,?", "f64[8,16]@(x,y)", 0 },   { "x,y", "-,?", "f64[8,16]@(-,y)", 1 },
+    { "x,-", "?,y", "f64[8,16]@(x,y)", 1 },   { "x,y", "y,?", "f64[8,16]@(y,-)", 1 },
+    { "x+y,-", "?,x", "f64[8,16]@(y,x)", 1 },
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    fixture f = open_fixture();
+    char type[64];
+    tsr_array *r =
+        moved(TSR__OP_CONSTRAIN, on(&f, TSR_SHAPE(8, 16), rows[i].lies), f.mesh, rows[i].asked);
+    partition(&f, &r, 1);
+    const tsr__gnode *g = &f.parts.program.nodes[f.parts.home[r->mark - 1]];
+    tsr_type_text(TSR_F64, tsr__gnode_shape(g), &f.parts.program.shardings[g->sharding], type,
+                  sizeof type);
+    CHECK_STR(type, rows[i].becomes);
+    CHECK_I64(f.parts.note_count, rows[i].notes);
+  }
 }
 
 /* A constraint behind real data: the move goes where the data is smallest. */
