@@ -275,6 +275,12 @@ TSR_API tsr_array *tsr_constrain_at(tsr_array *a, tsr_sharding sharding, const c
 /* Evaluates `count` arrays as one program: what they share is computed once. Returns the status;
  * the text is the scope's message. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_eval_at(tsr_array *const *arrays, int count, const char *site);
+/* As tsr_eval, but returns when the program is on its way: a thread of the runtime runs what was
+ * started, in order, and tsr_wait, a read and whatever else needs a value waits for it. What goes
+ * wrong in the run is told there; what is wrong with the program here. An array that comes of one
+ * under way is started when that is done. A progress callback is called by that thread, too.
+ * Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_start_at(tsr_array *const *arrays, int count, const char *site);
 /* Evaluates and copies all elements in C order to `out` (bool as bytes), which holds `bytes` bytes:
  * exactly elements times tsr_dtype_size. `out` is untouched on failure. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_read_at(tsr_array *a, void *out, size_t bytes,
@@ -407,6 +413,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_constrain(a, sharding) tsr_constrain_at((a), (sharding), TSR_HERE)
 /* Arguments are taken together, so that arrays may be compound literals. */
 #define tsr_eval(...) tsr_eval_at(__VA_ARGS__, TSR_HERE)
+#define tsr_start(...) tsr_start_at(__VA_ARGS__, TSR_HERE)
 #define tsr_read(...) tsr_read_at(__VA_ARGS__, TSR_HERE)
 #define tsr_read_scalar(...) tsr_read_scalar_at(__VA_ARGS__, TSR_HERE)
 #define tsr_read_i64(...) tsr_read_i64_at(__VA_ARGS__, TSR_HERE)

@@ -27,29 +27,44 @@ static tsr_status why_inert(const tsr_array *a, const char *site)
                    "the array comes of a failed call whose error was cleared; make it again");
 }
 
-tsr_status tsr_eval_at(tsr_array *const *arrays, int count, const char *site)
+/* What runs a program: tsr__execute, or tsr__start. */
+typedef tsr_status run_fn(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error);
+
+static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, int count,
+                      const char *site)
 {
   if (!arrays || count <= 0 || !arrays[0]) return count == 0 ? TSR_OK : TSR_EARG;
   for (int i = 0; i < count; i++) {
     if (!arrays[i])
       return tsr__fail(tsr__home(arrays[0]), site_of(arrays[0], site), TSR_EARG,
-                       "tsr_eval: array %d is NULL", i);
+                       "%s: array %d is NULL", what, i);
     if (arrays[i]->inert) return why_inert(arrays[i], site);
     if (arrays[i]->node.scope->rt != arrays[0]->node.scope->rt)
-      return tsr__fail(tsr__home(arrays[0]), site_of(arrays[0], site), TSR_EARG,
-                       "tsr_eval: array %d belongs to another runtime than array 0; evaluate each "
-                       "runtime's arrays by themselves",
-                       i);
+      return tsr__fail(
+          tsr__home(arrays[0]), site_of(arrays[0], site), TSR_EARG,
+          "%s: array %d belongs to another runtime than array 0; evaluate each runtime's "
+          "arrays by themselves",
+          what, i);
   }
   tsr_scope *scope = tsr__home_of((tsr__operands){ arrays, count });
   tsr__error error;
   error.status = TSR_OK;
-  tsr_status status = tsr__execute(scope, arrays, count, &error);
+  tsr_status status = how(scope, arrays, count, &error);
   if (!status) return TSR_OK;
   tsr__fail_error(scope, site_of(arrays[0], site), &error);
   if (scope != arrays[0]->node.scope && !arrays[0]->value)
     tsr__fail_error(arrays[0]->node.scope, site_of(arrays[0], site), &error);
   return status;
+}
+
+tsr_status tsr_eval_at(tsr_array *const *arrays, int count, const char *site)
+{
+  return run("tsr_eval", tsr__execute, arrays, count, site);
+}
+
+tsr_status tsr_start_at(tsr_array *const *arrays, int count, const char *site)
+{
+  return run("tsr_start", tsr__start, arrays, count, site);
 }
 
 tsr_status tsr__array_ready(tsr_array *a, const char *site)

@@ -13,6 +13,7 @@
 static void engine_free(tsr_runtime *rt, void *slot)
 {
   tsr__engine *engine = slot;
+  tsr__starter_free(engine->starter);
   for (int p = 0; p < engine->plan_count; p++) tsr__plan_free(rt, engine->plans[p]);
   tsr__del(&rt->heap, engine->plans, engine->plan_room * sizeof *engine->plans);
   tsr__table_free(&engine->by_hash);
@@ -349,7 +350,7 @@ no_memory:
   return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
 }
 
-static void unbind(tsr__engine *engine, tsr__exec *exec)
+void tsr__unbind(tsr__engine *engine, tsr__exec *exec)
 {
   if (!exec->plan) return;
   tsr__exec_free(exec);
@@ -357,11 +358,20 @@ static void unbind(tsr__engine *engine, tsr__exec *exec)
   atomic_fetch_sub(&((tsr__plan *)exec->plan)->runs, 1);
 }
 
+/* A node of the program that a run under way makes; NULL if there is none. */
+static tsr_array *first_pending(const tsr__program *trace)
+{
+  for (int n = 0; n < trace->node_count; n++)
+    if (trace->arrays[n] && trace->arrays[n]->pending) return trace->arrays[n];
+  return NULL;
+}
+
 /* Traces and plans what roots need, and binds it to a run. The one place where tracing, planning
  * and binding happen, under the lock; what is slow, running, comes after. Who waits for the lock
- * may be cancelled while waiting. */
-static tsr_status prepare(tsr__engine *engine, tsr_array *const *roots, int count, tsr__exec *exec,
-                          bool *cached)
+ * may be cancelled while waiting. Where a run under way makes one of the nodes it waits for that,
+ * and leaves exec->plan NULL: once more, then. */
+static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int count,
+                               tsr__exec *exec, bool *cached)
 {
   tsr_runtime *rt = exec->rt;
   tsr__plan *plan = NULL;
@@ -369,19 +379,28 @@ static tsr_status prepare(tsr__engine *engine, tsr_array *const *roots, int coun
   if (!tsr__lock_long(&engine->lock, &progress)) return tsr__cancelled(exec->error, progress.what);
   tsr__program_clear(&engine->trace);
   tsr_status status = tsr__program_trace(&engine->trace, roots, count, exec->error);
-  if (!status) status = plan_get(rt, engine, &plan, cached, exec->error);
-  if (!status) status = bind(rt, engine, plan, exec);
+  tsr_array *pending = status ? NULL : first_pending(&engine->trace);
+  if (!status && !pending) status = plan_get(rt, engine, &plan, cached, exec->error);
+  if (!status && !pending) status = bind(rt, engine, plan, exec);
   pthread_mutex_unlock(&engine->lock);
+  return pending ? tsr__pending_wait(pending, exec->error) : status;
+}
+
+tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count, tsr__exec *exec,
+                        bool *cached)
+{
+  tsr_status status = TSR_OK;
+  while (!status && !exec->plan) status = prepare_once(engine, roots, count, exec, cached);
   return status;
 }
 
 /* Hangs a root's value on its node. Operands are dropped: from here on the node is a leaf, and
  * what it was made of may go unless somebody else holds it. A root that was ready before, or is
  * given twice, has its value already. */
-static void settle(tsr__exec *exec, tsr_array *root)
+void tsr__exec_settle(tsr__exec *exec, tsr_array *root, int node)
 {
   if (root->value) return;
-  tsr__value *value = exec->values[exec->plan->parts.home[root->mark - 1]];
+  tsr__value *value = exec->values[node];
   tsr__value_hold(value);
   root->value = value;
   root->shape = value->shape;
@@ -390,9 +409,9 @@ static void settle(tsr__exec *exec, tsr_array *root)
 }
 
 /* Counted and explained bytes side by side, so that whoever doubts an explanation can compare. */
-static void note_stats(tsr_scope *scope, const tsr__plan *plan, const tsr__traffic *traffic,
-                       bool cached)
+void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached)
 {
+  const tsr__plan *plan = exec->plan;
   if (!scope->run_stats) scope->run_stats = tsr__arena_new(&scope->arena, sizeof(tsr_run_stats));
   if (!scope->run_stats) return;
   *(tsr_run_stats *)scope->run_stats = (tsr_run_stats){
@@ -400,8 +419,8 @@ static void note_stats(tsr_scope *scope, const tsr__plan *plan, const tsr__traff
     .kernels = plan->kernels,
     .collectives = plan->collectives,
     .bytes_explained = plan->explained,
-    .bytes_counted = traffic->bytes,
-    .bytes_escaped = traffic->escapes,
+    .bytes_counted = exec->traffic.bytes,
+    .bytes_escaped = exec->traffic.escapes,
     .cached = cached,
   };
 }
@@ -421,11 +440,16 @@ tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, ts
   tsr__engine *engine = engine_of(scope->rt);
   tsr__exec exec = { .rt = scope->rt, .error = error };
   bool cached = false;
-  tsr_status status = prepare(engine, roots, count, &exec, &cached);
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < count && !status; i++)
+    if (roots[i]->pending) status = tsr__pending_wait(roots[i], error);
+  if (status || all_ready(roots, count)) return status;
+  status = tsr__prepare(engine, roots, count, &exec, &cached);
   if (!status) status = tsr__exec_run(&exec);
-  for (int i = 0; i < count && !status; i++) settle(&exec, roots[i]);
-  if (!status) note_stats(scope, exec.plan, &exec.traffic, cached);
-  unbind(engine, &exec);
+  for (int i = 0; i < count && !status; i++)
+    tsr__exec_settle(&exec, roots[i], exec.plan->parts.home[roots[i]->mark - 1]);
+  if (!status) tsr__note_stats(scope, &exec, cached);
+  tsr__unbind(engine, &exec);
   return status;
 }
 

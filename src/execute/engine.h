@@ -30,6 +30,8 @@ typedef struct tsr__run_room {
 
 /* The slot TSR__SLOT_PLANS. The lock is held while a program is traced and planned, not while it
  * runs: terminals of several threads run side by side, and what a run lets go of may call users. */
+typedef struct tsr__starter tsr__starter;
+
 typedef struct tsr__engine {
   pthread_mutex_t lock;
   tsr__program trace; /* reused from run to run */
@@ -38,6 +40,7 @@ typedef struct tsr__engine {
   tsr__plan **plans;    /* the cache ... */
   tsr__table by_hash;   /* ... and its places by the hash of their programs */
   size_t plan_room;
+  tsr__starter *starter; /* under room_lock; NULL before the first tsr_start */
   int plan_count, plan_limit;
   uint64_t clock;
 } tsr__engine;
@@ -82,6 +85,20 @@ static inline tsr__value *tsr__value_in(const tsr__exec *exec, int node, int ope
 /* Runs all steps; values of the roots are left in exec->values. */
 tsr_status tsr__exec_run(tsr__exec *exec);
 void tsr__exec_free(tsr__exec *exec);
+
+/* Traces, plans and binds roots to a run (exec->rt and ->error are set); what runs under way make
+ * of them is waited for. */
+tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count, tsr__exec *exec,
+                        bool *cached);
+void tsr__unbind(tsr__engine *engine, tsr__exec *exec);
+/* Hangs the value of a node of the run on an array. */
+void tsr__exec_settle(tsr__exec *exec, tsr_array *root, int node);
+void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached);
+
+/* Waits for the run under way that makes an array, and hangs its values on all its roots; its error
+ * otherwise (start.c). On the thread whose nodes they are. */
+tsr_status tsr__pending_wait(tsr_array *array, tsr__error *error);
+void tsr__starter_free(tsr__starter *starter); /* NULL is allowed */
 
 /* The steps that move rows and elements (move.c). */
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node);

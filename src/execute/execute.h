@@ -107,6 +107,10 @@ tsr_status tsr__value_at(const tsr__value *value, int64_t row, void *out, const 
  * yet recorded in any scope: callers pass it to tsr__fail_error, or use tsr_eval. */
 tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error);
 
+/* As tsr__execute, but returns when the program is on its way: the roots know it, and whoever needs
+ * them waits. Errors of the run are told then. */
+tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error);
+
 /* The text of tsr_dump for an array, appended. */
 tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error);
 /* The text of tsr_explain for roots, appended; nothing is run. */

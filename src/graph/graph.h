@@ -253,6 +253,12 @@ typedef struct tsr__value tsr__value; /* execute/: buffers on devices */
 
 #define TSR__DYNAMIC (-1) /* a dim whose size is known at run time */
 
+/* A run under way that will make an array's value, as its nodes know it: `forget` is called for one
+ * that goes before. */
+typedef struct tsr__pending {
+  void (*forget)(struct tsr__pending *pending, tsr_array *array);
+} tsr__pending;
+
 struct tsr_array {
   tsr__node node;
   uint16_t op;            /* tsr__op */
@@ -273,6 +279,7 @@ struct tsr_array {
   tsr_shape shape;
   tsr_sharding sharding; /* canonical; meaningful if placed or value */
   tsr__value *value;     /* not NULL: evaluated, held by reference */
+  tsr__pending *pending; /* not NULL: a run under way makes the value */
 };
 
 /* The operands of a call, borrowed: TSR__IN(a, b, c), TSR__IN_NONE. One that the operation can do

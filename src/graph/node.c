@@ -57,6 +57,7 @@ static void release_node(tsr__node *node)
 {
   tsr_array *array = (tsr_array *)node;
   const tsr__extras *extras = array->extras;
+  if (array->pending) array->pending->forget(array->pending, array);
   tsr__array_drop_operands(array);
   for (int i = 0; extras && i < extras->region_count; i++) tsr__region_release(extras->regions[i]);
   drop_value(array);

@@ -1,0 +1,211 @@
+/* Programs that are started and waited for later.
+ *
+ *   caller   trace, plan, bind --> queue                   wait --> values on nodes, or an error
+ *   runner                             --> run in order -->
+ *
+ * One thread a runtime, made at the first start, runs what was bound, one program after the other,
+ * on the pool of workers. It touches no node and no scope: what it makes stays in the job until the
+ * thread that owns the nodes waits, traces over one of them or lets them go. */
+#include "execute/engine.h"
+
+#include <signal.h>
+
+typedef struct job {
+  tsr__pending pending; /* first: what nodes point to */
+  struct job *next;
+  tsr__starter *starter;
+  tsr__exec exec;
+  tsr__error error;
+  bool cached, done; /* done: under the starter's lock */
+  int left;          /* roots that point here; under the lock */
+  int count;
+  size_t bytes;
+  struct root {
+    tsr_array *array; /* NULL: let go */
+    int node;
+  } root[];
+} job;
+
+struct tsr__starter {
+  tsr_runtime *rt;
+  tsr__engine *engine;
+  pthread_mutex_t lock;
+  pthread_cond_t more, done;
+  job *first, **last;
+  pthread_t thread;
+  bool quit;
+};
+
+static void job_free(job *j)
+{
+  tsr__unbind(j->starter->engine, &j->exec);
+  tsr__del(&j->starter->rt->heap, j, j->bytes);
+}
+
+/* ---- the runner -------------------------------------------------------------------------- */
+
+/* The next job, or NULL at the end. */
+static job *next_job(tsr__starter *s)
+{
+  pthread_mutex_lock(&s->lock);
+  while (!s->first && !s->quit) pthread_cond_wait(&s->more, &s->lock);
+  job *j = s->quit ? NULL : s->first;
+  if (j && !(s->first = j->next)) s->last = &s->first;
+  pthread_mutex_unlock(&s->lock);
+  return j;
+}
+
+static void *runner(void *user)
+{
+  tsr__starter *s = user;
+  for (job *j; (j = next_job(s));) {
+    tsr__exec_run(&j->exec);
+    pthread_mutex_lock(&s->lock);
+    j->done = true;
+    bool forgotten = j->left == 0;
+    pthread_cond_broadcast(&s->done);
+    pthread_mutex_unlock(&s->lock);
+    if (forgotten) job_free(j);
+  }
+  return NULL;
+}
+
+/* Signals are the program's, as with workers. */
+static bool start_thread(tsr__starter *s)
+{
+  sigset_t all, old;
+  sigfillset(&all);
+  sigdelset(&all, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &all, &old);
+  bool started = !pthread_create(&s->thread, NULL, runner, s);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return started;
+}
+
+static tsr__starter *starter_new(tsr_runtime *rt, tsr__engine *engine)
+{
+  tsr__starter *s = tsr__new(&rt->heap, sizeof *s);
+  if (!s) return NULL;
+  s->rt = rt;
+  s->engine = engine;
+  s->last = &s->first;
+  pthread_mutex_init(&s->lock, NULL);
+  pthread_cond_init(&s->more, NULL);
+  pthread_cond_init(&s->done, NULL);
+  if (start_thread(s)) return s;
+  pthread_cond_destroy(&s->done);
+  pthread_cond_destroy(&s->more);
+  pthread_mutex_destroy(&s->lock);
+  tsr__del(&rt->heap, s, sizeof *s);
+  return NULL;
+}
+
+/* The runtime's runner; NULL where there can be none. */
+static tsr__starter *starter_of(tsr_runtime *rt, tsr__engine *engine)
+{
+  pthread_mutex_lock(&engine->room_lock);
+  if (!engine->starter) engine->starter = starter_new(rt, engine);
+  tsr__starter *s = engine->starter;
+  pthread_mutex_unlock(&engine->room_lock);
+  return s;
+}
+
+void tsr__starter_free(tsr__starter *s)
+{
+  if (!s) return;
+  pthread_mutex_lock(&s->lock);
+  s->quit = true;
+  pthread_cond_broadcast(&s->more);
+  pthread_mutex_unlock(&s->lock);
+  pthread_join(s->thread, NULL);
+  for (job *j = s->first, *next; j; j = next) { /* nobody is left to ask for them */
+    next = j->next;
+    job_free(j);
+  }
+  pthread_cond_destroy(&s->done);
+  pthread_cond_destroy(&s->more);
+  pthread_mutex_destroy(&s->lock);
+  tsr__del(&s->rt->heap, s, sizeof *s);
+}
+
+/* ---- nodes and jobs ---------------------------------------------------------------------- */
+
+/* A node goes, or has been served. What no node knows is freed by whoever is last: a job that is
+ * not done yet by the runner. */
+static void forget(tsr__pending *pending, tsr_array *array)
+{
+  job *j = (job *)pending;
+  array->pending = NULL;
+  for (int i = 0; i < j->count; i++)
+    if (j->root[i].array == array) j->root[i].array = NULL;
+  pthread_mutex_lock(&j->starter->lock);
+  bool last = --j->left == 0 && j->done;
+  pthread_mutex_unlock(&j->starter->lock);
+  if (last) job_free(j);
+}
+
+tsr_status tsr__pending_wait(tsr_array *array, tsr__error *error)
+{
+  job *j = (job *)array->pending;
+  pthread_mutex_lock(&j->starter->lock);
+  while (!j->done) pthread_cond_wait(&j->starter->done, &j->starter->lock);
+  pthread_mutex_unlock(&j->starter->lock);
+  tsr_status status = j->error.status;
+  if (status) *error = j->error;
+  if (!status) tsr__note_stats(array->node.scope, &j->exec, j->cached);
+  for (int i = 0, count = j->count; i < count; i++) {
+    tsr_array *root = j->root[i].array;
+    bool last = j->left == 1; /* only this thread's nodes point here */
+    if (!root) continue;
+    if (!status && !root->deleted) tsr__exec_settle(&j->exec, root, j->root[i].node);
+    forget(&j->pending, root);
+    if (last) break;
+  }
+  return status;
+}
+
+/* Nodes that are neither evaluated nor under way, each once. */
+static int take_roots(job *j, tsr_array *const *roots, int count)
+{
+  for (int i = 0; i < count; i++) {
+    bool known = (roots[i]->value && !roots[i]->deleted) || roots[i]->pending;
+    for (int k = 0; k < j->count && !known; k++) known = j->root[k].array == roots[i];
+    if (!known) j->root[j->count++].array = roots[i];
+  }
+  return j->count;
+}
+
+static void enqueue(job *j)
+{
+  for (int i = 0; i < j->count; i++) {
+    j->root[i].node = j->exec.plan->parts.home[j->root[i].array->mark - 1];
+    j->root[i].array->pending = &j->pending;
+  }
+  j->left = j->count;
+  pthread_mutex_lock(&j->starter->lock);
+  *j->starter->last = j;
+  j->starter->last = &j->next;
+  pthread_cond_signal(&j->starter->more);
+  pthread_mutex_unlock(&j->starter->lock);
+}
+
+tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error)
+{
+  tsr_runtime *rt = scope->rt;
+  tsr__engine *engine = rt->slots[TSR__SLOT_PLANS];
+  tsr__starter *starter = starter_of(rt, engine);
+  size_t bytes = sizeof(job) + (size_t)count * (sizeof(struct root) + sizeof(tsr_array *));
+  job *j = starter ? tsr__new(&rt->heap, bytes) : NULL;
+  if (!j) return tsr__execute(scope, roots, count, error); /* then it is done at once */
+  *j = (job){ .pending = { forget }, .starter = starter, .bytes = bytes };
+  tsr_array **fresh = (tsr_array **)(j->root + count);
+  take_roots(j, roots, count);
+  for (int i = 0; i < j->count; i++) fresh[i] = j->root[i].array;
+  j->exec = (tsr__exec){ .rt = rt, .error = &j->error };
+  tsr_status status =
+      j->count ? tsr__prepare(engine, fresh, j->count, &j->exec, &j->cached) : TSR_OK;
+  if (status) *error = j->error;
+  if (!status && j->count) enqueue(j);
+  else job_free(j);
+  return status;
+}
