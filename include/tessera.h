@@ -6,6 +6,7 @@
 #include "tessera/arrow.h"
 #include "tessera/base.h"
 #include "tessera/dlpack.h"
+#include "tessera/elementwise.h"
 #include "tessera/frame.h"
 #include "tessera/indexing.h"
 #include "tessera/inspect.h"

@@ -22,8 +22,14 @@ TSR_API tsr_array *tsr_floor_at(tsr_array *a, const char *site);
 TSR_API tsr_array *tsr_ceil_at(tsr_array *a, const char *site);
 /* Rounds towards zero to an integer. Local. */
 TSR_API tsr_array *tsr_trunc_at(tsr_array *a, const char *site);
-/* Logical not of bools. Local. */
+/* Logical not of bools; of integers every bit. Error: TSR_EDTYPE for floats. Local. */
 TSR_API tsr_array *tsr_not_at(tsr_array *a, const char *site);
+/* How many bits of an integer are 1, negative ones in two's complement; in its dtype. Error:
+ * TSR_EDTYPE for what is no integer. Local. */
+TSR_API tsr_array *tsr_popcount_at(tsr_array *a, const char *site);
+/* How many bits of an integer above its highest 1 are 0, all of them for 0; in its dtype. Error:
+ * TSR_EDTYPE for what is no integer. Local. */
+TSR_API tsr_array *tsr_clz_at(tsr_array *a, const char *site);
 /* Whether each element is NaN. Local. */
 TSR_API tsr_array *tsr_isnan_at(tsr_array *a, const char *site);
 /* Square root, correctly rounded; integers become f64. Local. */
@@ -102,12 +108,20 @@ TSR_API tsr_array *tsr_floordiv_at(tsr_array *a, tsr_operand b, const char *site
 /* What floordiv leaves, exact and with the sign of b, as Python's %; integers: 0 for a zero
  * divisor. Local. */
 TSR_API tsr_array *tsr_mod_at(tsr_array *a, tsr_operand b, const char *site);
+/* What a division cut towards zero leaves, exact and with the sign of a, as C's fmod; integers: 0
+ * for a zero divisor. Local. */
+TSR_API tsr_array *tsr_fmod_at(tsr_array *a, tsr_operand b, const char *site);
 /* a to the b, within 1 ULP; of integers exact, wrapping; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_pow_at(tsr_array *a, tsr_operand b, const char *site);
 /* The smaller one; NaN wins, -0 < +0; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_minimum_at(tsr_array *a, tsr_operand b, const char *site);
 /* The larger one; NaN wins, -0 < +0; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_maximum_at(tsr_array *a, tsr_operand b, const char *site);
+/* The size of a with the sign of b, of 0 and NaN too; integers become f64. Local. */
+TSR_API tsr_array *tsr_copysign_at(tsr_array *a, tsr_operand b, const char *site);
+/* The number next to a towards b that the dtype has; b where they are equal; integers become f64.
+ * Local. */
+TSR_API tsr_array *tsr_nextafter_at(tsr_array *a, tsr_operand b, const char *site);
 /* The angle of the point (b, a), -pi to pi, within 3 ULP; signs of 0 and infinities as C's atan2;
  * integers become f64. Local. */
 TSR_API tsr_array *tsr_atan2_at(tsr_array *a, tsr_operand b, const char *site);
@@ -127,12 +141,19 @@ TSR_API tsr_array *tsr_le_at(tsr_array *a, tsr_operand b, const char *site);
 TSR_API tsr_array *tsr_gt_at(tsr_array *a, tsr_operand b, const char *site);
 /* a >= b, as bool; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_ge_at(tsr_array *a, tsr_operand b, const char *site);
-/* Logical and of bools; see tsr_add_at. Local. */
+/* Logical and of bools; of integers bit by bit; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_and_at(tsr_array *a, tsr_operand b, const char *site);
-/* Logical or of bools; see tsr_add_at. Local. */
+/* Logical or of bools; of integers bit by bit; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_or_at(tsr_array *a, tsr_operand b, const char *site);
-/* Exclusive or of bools; see tsr_add_at. Local. */
+/* Exclusive or of bools; of integers bit by bit; see tsr_add_at. Local. */
 TSR_API tsr_array *tsr_xor_at(tsr_array *a, tsr_operand b, const char *site);
+/* The bits of a moved up by b places; 0 where b is negative or not below the bits of the dtype.
+ * Error: TSR_EDTYPE for what is no integer. Local. */
+TSR_API tsr_array *tsr_left_shift_at(tsr_array *a, tsr_operand b, const char *site);
+/* The bits of a moved down by b places, copies of the sign coming after: a rounded down by 2^b; 0
+ * or -1 where b is negative or not below the bits of the dtype. Error: TSR_EDTYPE for what is no
+ * integer. Local. */
+TSR_API tsr_array *tsr_right_shift_at(tsr_array *a, tsr_operand b, const char *site);
 
 /* ---- reductions over the attribute's dims -------------------------------------------------- */
 
@@ -177,6 +198,8 @@ TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 #define tsr_ceil(a) tsr_ceil_at((a), TSR_HERE)
 #define tsr_trunc(a) tsr_trunc_at((a), TSR_HERE)
 #define tsr_not(a) tsr_not_at((a), TSR_HERE)
+#define tsr_popcount(a) tsr_popcount_at((a), TSR_HERE)
+#define tsr_clz(a) tsr_clz_at((a), TSR_HERE)
 #define tsr_isnan(a) tsr_isnan_at((a), TSR_HERE)
 #define tsr_sqrt(a) tsr_sqrt_at((a), TSR_HERE)
 #define tsr_exp(a) tsr_exp_at((a), TSR_HERE)
@@ -211,9 +234,12 @@ TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 #define tsr_div(a, b) tsr_div_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_floordiv(a, b) tsr_floordiv_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_mod(a, b) tsr_mod_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_fmod(a, b) tsr_fmod_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_pow(a, b) tsr_pow_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_minimum(a, b) tsr_minimum_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_maximum(a, b) tsr_maximum_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_copysign(a, b) tsr_copysign_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_nextafter(a, b) tsr_nextafter_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_atan2(a, b) tsr_atan2_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_hypot(a, b) tsr_hypot_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_logaddexp(a, b) tsr_logaddexp_at((a), TSR_OPERAND(b), TSR_HERE)
@@ -226,6 +252,8 @@ TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 #define tsr_and(a, b) tsr_and_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_or(a, b) tsr_or_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_xor(a, b) tsr_xor_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_left_shift(a, b) tsr_left_shift_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_right_shift(a, b) tsr_right_shift_at((a), TSR_OPERAND(b), TSR_HERE)
 #define tsr_sum(...) tsr_sum_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
 #define tsr_prod(...) tsr_prod_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
 #define tsr_mean(...) tsr_mean_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)

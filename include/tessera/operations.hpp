@@ -31,6 +31,14 @@ inline array trunc(const array &a, location at = location::current())
 {
   return array(tsr_trunc_at(a.raw(), detail::site(at)));
 }
+inline array popcount(const array &a, location at = location::current())
+{
+  return array(tsr_popcount_at(a.raw(), detail::site(at)));
+}
+inline array clz(const array &a, location at = location::current())
+{
+  return array(tsr_clz_at(a.raw(), detail::site(at)));
+}
 inline array isnan(const array &a, location at = location::current())
 {
   return array(tsr_isnan_at(a.raw(), detail::site(at)));
@@ -167,6 +175,10 @@ inline array mod(const array &a, operand b)
 {
   return array(tsr_mod_at(a.raw(), b.raw(), b.site()));
 }
+inline array fmod(const array &a, operand b)
+{
+  return array(tsr_fmod_at(a.raw(), b.raw(), b.site()));
+}
 inline array pow(const array &a, operand b)
 {
   return array(tsr_pow_at(a.raw(), b.raw(), b.site()));
@@ -178,6 +190,14 @@ inline array minimum(const array &a, operand b)
 inline array maximum(const array &a, operand b)
 {
   return array(tsr_maximum_at(a.raw(), b.raw(), b.site()));
+}
+inline array copysign(const array &a, operand b)
+{
+  return array(tsr_copysign_at(a.raw(), b.raw(), b.site()));
+}
+inline array nextafter(const array &a, operand b)
+{
+  return array(tsr_nextafter_at(a.raw(), b.raw(), b.site()));
 }
 inline array atan2(const array &a, operand b)
 {
@@ -214,6 +234,14 @@ inline array gt(const array &a, operand b)
 inline array ge(const array &a, operand b)
 {
   return array(tsr_ge_at(a.raw(), b.raw(), b.site()));
+}
+inline array left_shift(const array &a, operand b)
+{
+  return array(tsr_left_shift_at(a.raw(), b.raw(), b.site()));
+}
+inline array right_shift(const array &a, operand b)
+{
+  return array(tsr_right_shift_at(a.raw(), b.raw(), b.site()));
 }
 
 } // namespace tessera

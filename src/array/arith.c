@@ -103,10 +103,8 @@ static bool is_array(tsr_operand operand)
   return operand.array || operand.number.kind == TSR_SCALAR_NONE;
 }
 
-/* The operand as a node, in `scope` if it is a number: that takes the dtype it has beside an array
- * of `beside`'s dtype (a weak type: an integer follows any number dtype, a float any float). */
-static tsr_array *operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand operand,
-                               const char *site)
+tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand operand,
+                             const char *site)
 {
   if (is_array(operand)) return operand.array;
   if (!beside || beside->inert) return beside;
@@ -139,15 +137,16 @@ tsr_array *tsr__unary(tsr__op op, tsr_array *a, const char *site)
 /* 0 and 1 beside bools: C11's false and true are ints. */
 static bool means_bool(tsr__op op, const tsr_array *a, tsr_operand b)
 {
-  bool logic = tsr__ops[op].dtype_rule == TSR__DT_BOOL && a && !a->inert && a->dtype == TSR_BOOL;
-  return logic && b.number.kind == TSR_SCALAR_INT && (b.number.i == 0 || b.number.i == 1);
+  bool logic = tsr__ops[op].dtype_rule == TSR__DT_BOOL || tsr__ops[op].wants == TSR__WANT_BITS;
+  return logic && a && !a->inert && a->dtype == TSR_BOOL && b.number.kind == TSR_SCALAR_INT &&
+         (b.number.i == 0 || b.number.i == 1);
 }
 
 tsr_array *tsr__binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site)
 {
   if (means_bool(op, a, b)) b = tsr_operand_bool(b.number.i);
   tsr_scope *scope = home_of(a, b);
-  tsr_array *right = operand_node(scope, a, b, site);
+  tsr_array *right = tsr__operand_node(scope, a, b, site);
   return tsr__make(scope, op, TSR__IN(a, right), &(tsr__ask){ 0 }, site);
 }
 
@@ -162,9 +161,9 @@ tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b, cons
   tsr_array *left = a.array, *right = b.array;
   tsr_scope *scope = tsr__home_of(TSR__IN(condition, left, right));
   if (is_array(a)) {
-    right = operand_node(scope, left, b, site);
+    right = tsr__operand_node(scope, left, b, site);
   } else if (is_array(b)) {
-    left = operand_node(scope, right, a, site);
+    left = tsr__operand_node(scope, right, a, site);
   } else {
     left = tsr_num_at(scope, a.number, site);
     right = tsr_num_at(scope, b.number, site);

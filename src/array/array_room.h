@@ -6,6 +6,11 @@
 #include "tessera/array.h"
 #include "tessera/inspect.h"
 
+/* The operand as a node, in `scope` if it is a number: that takes the dtype it has beside an array
+ * of `beside`'s dtype (a weak type: an integer follows any number dtype, a float any float). */
+tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand operand,
+                             const char *site);
+
 /* The calls of a row of the table, by its family (operations.c). */
 tsr_array *tsr__unary(tsr__op op, tsr_array *a, const char *site);
 tsr_array *tsr__binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site);

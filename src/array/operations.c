@@ -36,6 +36,16 @@ tsr_array *tsr_not_at(tsr_array *a, const char *site)
   return tsr__unary(TSR__OP_NOT, a, site);
 }
 
+tsr_array *tsr_popcount_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_POPCOUNT, a, site);
+}
+
+tsr_array *tsr_clz_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_CLZ, a, site);
+}
+
 tsr_array *tsr_isnan_at(tsr_array *a, const char *site)
 {
   return tsr__unary(TSR__OP_ISNAN, a, site);
@@ -206,6 +216,11 @@ tsr_array *tsr_mod_at(tsr_array *a, tsr_operand b, const char *site)
   return tsr__binary(TSR__OP_MOD, a, b, site);
 }
 
+tsr_array *tsr_fmod_at(tsr_array *a, tsr_operand b, const char *site)
+{
+  return tsr__binary(TSR__OP_FMOD, a, b, site);
+}
+
 tsr_array *tsr_pow_at(tsr_array *a, tsr_operand b, const char *site)
 {
   return tsr__binary(TSR__OP_POW, a, b, site);
@@ -219,6 +234,16 @@ tsr_array *tsr_minimum_at(tsr_array *a, tsr_operand b, const char *site)
 tsr_array *tsr_maximum_at(tsr_array *a, tsr_operand b, const char *site)
 {
   return tsr__binary(TSR__OP_MAXIMUM, a, b, site);
+}
+
+tsr_array *tsr_copysign_at(tsr_array *a, tsr_operand b, const char *site)
+{
+  return tsr__binary(TSR__OP_COPYSIGN, a, b, site);
+}
+
+tsr_array *tsr_nextafter_at(tsr_array *a, tsr_operand b, const char *site)
+{
+  return tsr__binary(TSR__OP_NEXTAFTER, a, b, site);
 }
 
 tsr_array *tsr_atan2_at(tsr_array *a, tsr_operand b, const char *site)
@@ -279,6 +304,16 @@ tsr_array *tsr_or_at(tsr_array *a, tsr_operand b, const char *site)
 tsr_array *tsr_xor_at(tsr_array *a, tsr_operand b, const char *site)
 {
   return tsr__binary(TSR__OP_XOR, a, b, site);
+}
+
+tsr_array *tsr_left_shift_at(tsr_array *a, tsr_operand b, const char *site)
+{
+  return tsr__binary(TSR__OP_LEFT_SHIFT, a, b, site);
+}
+
+tsr_array *tsr_right_shift_at(tsr_array *a, tsr_operand b, const char *site)
+{
+  return tsr__binary(TSR__OP_RIGHT_SHIFT, a, b, site);
 }
 
 tsr_array *tsr_sum_at(const tsr_reduce_args *args, const char *site)

@@ -28,17 +28,18 @@ static tsr_status dtype_error(tsr__op op, const tsr__type *type, const char *whi
                         tsr__ops[op].name, which, text_of(type).text, expected);
 }
 
-static tsr_status all_bool(tsr__op op, tsr__types in, tsr__error *error)
+/* Bools and integers that do not meet in one of them: a float is among them, or u64 meets a signed
+ * one. */
+static tsr_status not_bits(tsr__op op, tsr__types in, tsr__error *error)
 {
-  static const char *const ordinals[] = { "first", "second", "third" };
-  char which[40] = "the operand ";
-  for (int i = 0; i < in.count; i++) {
-    if (!in.at[i].dtype || in.at[i].dtype == TSR_BOOL) continue;
-    if (i > 2) snprintf(which, sizeof which, "operand %d ", i + 1);
-    else if (i || dtype_at(in, 1)) snprintf(which, sizeof which, "the %s operand ", ordinals[i]);
-    return dtype_error(op, &in.at[i], which, "bool", error);
-  }
-  return TSR_OK;
+  static const char *const ordinals[] = { "the first operand ", "the second operand " };
+  const char *expected = "a bool or an integer";
+  int which = 0;
+  while (which < in.count && !tsr__dtype_float((tsr_dtype)in.at[which].dtype)) which++;
+  if (which == in.count) expected = "signed as the first one is";
+  if (which == in.count) which = 1;
+  return dtype_error(op, &in.at[which], in.count > 1 ? ordinals[which] : "the operand ", expected,
+                     error);
 }
 
 /* The one dtype of operands that must share one; 0 with the error set. */
@@ -48,6 +49,10 @@ static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, tsr__types in, t
   for (int i = 0; i < in.count; i++)
     if (in.at[i].dtype) meet = tsr__promote(meet, (tsr_dtype)in.at[i].dtype);
   if (wants == TSR__WANT_FLOAT && !tsr__dtype_float(meet)) return TSR_F64;
+  if (wants == TSR__WANT_BITS && tsr__dtype_float(meet)) {
+    not_bits(op, in, error);
+    return 0;
+  }
   if ((wants == TSR__WANT_NUMBER || wants == TSR__WANT_ROUNDED) && meet == TSR_BOOL) {
     dtype_error(op, &in.at[0], "the operand ", "a number", error);
     return 0;
@@ -119,7 +124,7 @@ static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
   if (reduce && beside_reduction(op, in, error)) return error->status;
   switch (wants) {
   case TSR__WANT_ANY: return TSR_OK;
-  case TSR__WANT_BOOL: return all_bool(op, in, error);
+  case TSR__WANT_BOOL: return wants_bool(op, in, 0, "the operand ", error);
   case TSR__WANT_SCATTER: return scatter_dtypes(op, in, want, error);
   case TSR__WANT_ASKED: want[0] = ask->dtype ? (uint8_t)ask->dtype : want[0]; return TSR_OK;
   case TSR__WANT_INDEX: return wants_index(op, in, want, error);

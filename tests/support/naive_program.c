@@ -111,6 +111,7 @@ static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
   case TSR__OP_MUL: return whole(dtype, (wide)((uwide)x * (uwide)y));
   case TSR__OP_FLOORDIV: return whole(dtype, q);
   case TSR__OP_MOD: return whole(dtype, b ? x - q * y : 0);
+  case TSR__OP_FMOD: return whole(dtype, b ? x % y : 0);
   case TSR__OP_MINIMUM: return whole(dtype, x < y ? x : y);
   case TSR__OP_MAXIMUM: return whole(dtype, x > y ? x : y);
   case TSR__OP_ADDOVF: return truth(x + y < least || x + y > most);
@@ -122,12 +123,12 @@ static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
   case TSR__OP_LE: return truth(x <= y);
   case TSR__OP_GT: return truth(x > y);
   case TSR__OP_GE: return truth(x >= y);
-  case TSR__OP_AND: return truth(a && b);
-  case TSR__OP_OR: return truth(a || b);
-  case TSR__OP_XOR: return truth(!a != !b);
+  case TSR__OP_AND: return whole(dtype, a & b);
+  case TSR__OP_OR: return whole(dtype, a | b);
+  case TSR__OP_XOR: return whole(dtype, a ^ b);
   case TSR__OP_NEG: return whole(dtype, -x);
   case TSR__OP_ABS: return whole(dtype, x < 0 ? -x : x);
-  case TSR__OP_NOT: return truth(!a);
+  case TSR__OP_NOT: return dtype == TSR_BOOL ? truth(!a) : whole(dtype, ~(wide)a);
   case TSR__OP_POW: {
     uint64_t p = 1;
     for (int64_t i = 0; i < b; i++) p *= (uint64_t)a;
@@ -170,6 +171,7 @@ static cell float_op(tsr__op op, int dtype, double a, double b)
     float r = fmodf((float)a, (float)b);
     if (r == 0) return real(dtype, copysign(0, b));
     return real(dtype, (r < 0) != (b < 0) ? (double)(r + (float)b) : (double)r);
+  case TSR__OP_FMOD: return real(dtype, fmod(a, b));
   case TSR__OP_POW:
     if (b == 2) return float_op(TSR__OP_MUL, dtype, a, a);
     if (b == 0.5 && fabs(a) > 0 && !isinf(a)) return float_op(TSR__OP_SQRT, dtype, a, 0);

@@ -290,3 +290,81 @@ TEST(functions_of_two_numbers_at_their_ends)
   };
   check_ends(list, sizeof list / sizeof *list);
 }
+
+/* ---- options and messages -------------------------------------------------------------------- */
+
+static void check_read(tsr_array *a, const double *expected, int n)
+{
+  double found[8];
+  CHECK_STATUS(tsr_read(tsr_cast(a, TSR_F64), found, (size_t)n * sizeof *found), TSR_OK, NULL);
+  for (int i = 0; i < n; i++)
+    if (!same(found[i], expected[i]))
+      FAIL("element %d is %a, expected %a", i, found[i], expected[i]);
+}
+
+TEST(options_are_taken)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  const double x[] = { -2.345, nan_, inf, -inf, 2.5, 250.5 };
+  const int32_t y[] = { 15, 25, -15, 149, 150, -151 };
+  tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(6), (tsr_sharding){ 0 });
+  tsr_array *b = tsr_put(s, y, TSR_I32, TSR_SHAPE(6), (tsr_sharding){ 0 });
+  check_read(tsr_round(a), (double[]){ -2, nan_, inf, -inf, 2, 250 }, 6);
+  check_read(tsr_round(a, .decimals = 2), (double[]){ -2.35, nan_, inf, -inf, 2.5, 250.5 }, 6);
+  check_read(tsr_round(a, .decimals = -2), (double[]){ -0.0, nan_, inf, -inf, 0, 300 }, 6);
+  check_read(tsr_round(b, .decimals = -1), (double[]){ 20, 20, -20, 150, 150, -150 }, 6);
+  check_read(tsr_round(b, .decimals = -2), (double[]){ 0, 0, 0, 100, 200, -200 }, 6);
+  check_read(tsr_nan_to_num(a, .nan = TSR_OPERAND(7), .neginf = TSR_OPERAND(-1.5)),
+             (double[]){ -2.345, 7, top, -1.5, 2.5, 250.5 }, 6);
+  check_read(tsr_clip(b, -15, 25), (double[]){ 15, 25, -15, 25, 25, -15 }, 6);
+  check_read(tsr_heaviside(tsr_sub(b, 15), 0.5), (double[]){ 0.5, 1, 0, 1, 1, 0 }, 6);
+  check_read(tsr_fma(b, 2, 0.5), (double[]){ 30.5, 50.5, -29.5, 298.5, 300.5, -301.5 }, 6);
+  check_read(tsr_logical_or(a, 0), (double[]){ 1, 1, 1, 1, 1, 1 }, 6);
+  tsr_array *both[2];
+  tsr_divmod(b, 10, both);
+  check_read(both[0], (double[]){ 1, 2, -2, 14, 15, -16 }, 6);
+  check_read(both[1], (double[]){ 5, 5, 5, 9, 0, 9 }, 6);
+  tsr_runtime_close(rt);
+}
+
+TEST(mistakes_have_their_messages)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  const float x[2] = { 1, 2 };
+  const uint8_t y[2] = { 1, 0 };
+  const char *const expected[] = {
+    "TSR_EDTYPE: tsr_and: the first operand is f32[2], expected a bool or an integer; convert it "
+    "with tsr_cast",
+    "TSR_EDTYPE: tsr_xor: the second operand is u64[2], expected signed as the first one is; "
+    "convert "
+    "it with tsr_cast",
+    "TSR_EDTYPE: tsr_popcount: an operand is bool[2], expected an integer",
+    "TSR_EDTYPE: tsr_left_shift: an operand is f32[2], expected an integer",
+    "TSR_EARG: tsr_round: 400 decimals of f32[2]; give -308..308",
+    "TSR_EDTYPE: tsr_neg: the operand is bool[2], expected a number",
+    "TSR_EDTYPE: tsr_cast",
+    "TSR_ESHAPE: tsr_fma: cannot broadcast",
+    "TSR_EUNSUPPORTED: tsr_nan_to_num",
+  };
+  for (int i = 0; i < (int)(sizeof expected / sizeof *expected); i++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_array *f = tsr_put(s, x, TSR_F32, TSR_SHAPE(2), (tsr_sharding){ 0 });
+    tsr_array *t = tsr_put(s, y, TSR_BOOL, TSR_SHAPE(2), (tsr_sharding){ 0 });
+    tsr_array *three = tsr_full(s, 1.0, TSR_F32, TSR_SHAPE(3), (tsr_sharding){ 0 });
+    tsr_array *bad =
+        i == 0   ? tsr_and(f, t)
+        : i == 1 ? tsr_xor(tsr_cast(f, TSR_I32), tsr_cast(f, TSR_U64))
+        : i == 2 ? tsr_popcount(t)
+        : i == 3 ? tsr_left_shift(f, 1)
+        : i == 4 ? tsr_round(f, .decimals = 400)
+        : i == 5 ? tsr_sign(t)
+        : i == 6 ? tsr_relu(tsr_cast(f, (tsr_dtype)99))
+        : i == 7 ? tsr_fma(f, three, 1)
+                 : tsr_nan_to_num_at(&(tsr_nan_to_num_args){ .size = 999, .x = f }, "a.c:1");
+    CHECK(tsr_is_inert(bad));
+    CHECK_STR_HAS(tsr_message(s), expected[i]);
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}

@@ -40,7 +40,7 @@ static const struct {
   { TSR__OP_NEG, { 0, I, L, F, D } },    { TSR__OP_ABS, { 0, I, L, F, D } },
   { TSR__OP_SQRT, { D, D, D, F, D } },   { TSR__OP_EXP, { D, D, D, F, D } },
   { TSR__OP_RINT, { 0, I, L, F, D } },   { TSR__OP_FLOOR, { 0, I, L, F, D } },
-  { TSR__OP_NOT, { B, 0, 0, 0, 0 } },    { TSR__OP_ISNAN, { B, B, B, B, B } },
+  { TSR__OP_NOT, { B, I, L, 0, 0 } },    { TSR__OP_ISNAN, { B, B, B, B, B } },
   { TSR__OP_SUM, { L, L, L, F, D } },    { TSR__OP_PROD, { L, L, L, F, D } },
   { TSR__OP_MEAN, { D, D, D, F, D } },   { TSR__OP_VAR, { D, D, D, F, D } },
   { TSR__OP_STD, { D, D, D, F, D } },    { TSR__OP_MIN, { B, I, L, F, D } },
@@ -69,8 +69,8 @@ static const struct {
   { TSR__OP_DIV, I, F, F },     { TSR__OP_DIV, B, B, D },    { TSR__OP_FLOORDIV, L, I, L },
   { TSR__OP_MOD, F, D, D },     { TSR__OP_POW, B, B, 0 },    { TSR__OP_MINIMUM, B, B, B },
   { TSR__OP_MAXIMUM, F, L, F }, { TSR__OP_LT, I, D, B },     { TSR__OP_EQ, B, B, B },
-  { TSR__OP_EQ, B, F, B },      { TSR__OP_AND, B, B, B },    { TSR__OP_AND, B, I, 0 },
-  { TSR__OP_OR, F, B, 0 },      { TSR__OP_XOR, B, B, B },    { TSR__OP_ADDOVF, I, L, B },
+  { TSR__OP_EQ, B, F, B },      { TSR__OP_AND, B, B, B },    { TSR__OP_AND, B, I, I },
+  { TSR__OP_OR, F, B, 0 },      { TSR__OP_XOR, I, L, L },    { TSR__OP_ADDOVF, I, L, B },
   { TSR__OP_MULOVF, I, F, 0 },  { TSR__OP_SUBOVF, B, B, 0 },
 };
 
@@ -292,17 +292,17 @@ TEST(dtype_errors_say_what_is_expected)
   tsr_array *f = plain(s, TSR_F64, TSR_SHAPE(2)), *b = plain(s, TSR_BOOL, TSR_SHAPE(2));
   f->node.site = b->node.site = NULL;
   fixture_make(TSR__OP_NOT, f, NULL, NULL, "a.c:1");
-  check_message(s,
-                "a.c:1: TSR_EDTYPE: tsr_not: the operand is f64[2], expected bool; convert it with "
-                "tsr_cast");
+  check_message(s, "a.c:1: TSR_EDTYPE: tsr_not: the operand is f64[2], expected a bool or an "
+                   "integer; convert it with "
+                   "tsr_cast");
   fixture_make(TSR__OP_NEG, b, NULL, NULL, "a.c:1");
   check_message(s,
                 "a.c:1: TSR_EDTYPE: tsr_neg: the operand is bool[2], expected a number; convert it "
                 "with tsr_cast");
   fixture_make(TSR__OP_AND, b, f, NULL, "a.c:1");
-  check_message(
-      s, "a.c:1: TSR_EDTYPE: tsr_and: the second operand is f64[2], expected bool; convert it "
-         "with tsr_cast");
+  check_message(s, "a.c:1: TSR_EDTYPE: tsr_and: the second operand is f64[2], expected a bool or "
+                   "an integer; convert it "
+                   "with tsr_cast");
   fixture_make(TSR__OP_WHERE, f, f, f, "a.c:1");
   check_message(s,
                 "a.c:1: TSR_EDTYPE: tsr_where: the condition is f64[2], expected bool; convert it "

@@ -83,7 +83,7 @@ static void check_lengths(const form *f)
 
 static const tsr__op arithmetic[] = { TSR__OP_ADD,      TSR__OP_SUB, TSR__OP_MUL,
                                       TSR__OP_FLOORDIV, TSR__OP_MOD, TSR__OP_MINIMUM,
-                                      TSR__OP_MAXIMUM,  TSR__OP_POW };
+                                      TSR__OP_MAXIMUM,  TSR__OP_POW, TSR__OP_FMOD };
 static const tsr__op comparisons[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
                                        TSR__OP_LE, TSR__OP_GT, TSR__OP_GE };
 static const tsr__op overflows[] = { TSR__OP_ADDOVF, TSR__OP_SUBOVF, TSR__OP_MULOVF };
@@ -98,13 +98,13 @@ static void check_all(const tsr__op *ops, size_t count, int first, int last)
 
 TEST_TIMEOUT(arithmetic_of_integers, 200)
 {
-  check_all(arithmetic, 8, TSR_I8, TSR_U64);
+  check_all(arithmetic, 9, TSR_I8, TSR_U64);
 }
 
 TEST_TIMEOUT(arithmetic_of_floats, 200)
 {
   const tsr__op divide[] = { TSR__OP_DIV };
-  check_all(arithmetic, 8, TSR_F16, TSR_F64);
+  check_all(arithmetic, 9, TSR_F16, TSR_F64);
   check_all(divide, 1, TSR_F16, TSR_F64);
 }
 
@@ -121,7 +121,10 @@ TEST_TIMEOUT(overflow_is_seen, 200)
 TEST_TIMEOUT(logic_of_bits, 200)
 {
   check_all(logic, 3, TSR_BOOL, TSR_BOOL);
-  check_lengths(&(form){ TSR__OP_NOT, TSR_BOOL, 1, 0 });
+  check_all(logic, 3, TSR_I32, TSR_I32);
+  check_all(logic, 3, TSR_U8, TSR_U8);
+  for (int dtype = TSR_BOOL; dtype <= TSR_U64; dtype += 3)
+    check_lengths(&(form){ TSR__OP_NOT, dtype, 1, 0 });
 }
 
 /* Whether a row is one instruction on numbers: of floats alone, or of integers too. */

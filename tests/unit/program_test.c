@@ -242,7 +242,7 @@ TEST(inert_roots_report_their_scopes_error)
   check_refused(
       &f, bad, TSR_EDTYPE,
       "a call before failed: bad.c:1: TSR_EDTYPE: tsr_not: the operand is f64[8], expected "
-      "bool; convert it with tsr_cast");
+      "a bool or an integer; convert it with tsr_cast");
   tsr_scope_clear(f.s);
   check_refused(&f, bad, TSR_ESTATE,
                 "the array made at bad.c:1 comes of a failed call whose error was cleared");

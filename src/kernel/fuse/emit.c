@@ -326,6 +326,65 @@ static tsr__kval emit_uniform(emit *e, int n)
   return tsr__kbuild_op(b, TSR__K_MUL, TSR_F32, TSR_F32, down);
 }
 
+static tsr__kval emit_not(emit *e, int n)
+{
+  tsr__kval x = operand(e, n, 0);
+  tsr_dtype in_register = (tsr_dtype)x.dtype;
+  if (x.dtype == TSR_BOOL) return apply(e, TSR__K_NOT, TSR_BOOL, TSR_BOOL, x);
+  tsr__kval in[2] = { x, tsr__kbuild_const_i(&e->build, in_register, -1) };
+  x = tsr__kbuild_op(&e->build, TSR__K_XOR, in_register, in_register, in);
+  return keep(e, x, node_of(e, n)->dtype);
+}
+
+/* The bits of an integer with zeros above them in its register; `rest`: how many. */
+static tsr__kval bits_of(emit *e, int n, int *rest)
+{
+  const tsr__dtype_info *info = tsr__dtype_info_of((tsr_dtype)node_of(e, n)->dtype);
+  tsr__kval x = operand(e, n, 0);
+  *rest = tsr__dtype_info_of((tsr_dtype)x.dtype)->bits - info->bits;
+  if (!*rest) return x;
+  int64_t mask = (INT64_C(1) << info->bits) - 1;
+  tsr__kval in[2] = { x, tsr__kbuild_const_i(&e->build, (tsr_dtype)x.dtype, mask) };
+  return tsr__kbuild_op(&e->build, TSR__K_AND, (tsr_dtype)x.dtype, (tsr_dtype)x.dtype, in);
+}
+
+static tsr__kval emit_popcount(emit *e, int n)
+{
+  int rest;
+  tsr__kval x = bits_of(e, n, &rest);
+  return apply(e, TSR__K_POPCOUNT, x.dtype, x.dtype, x);
+}
+
+static tsr__kval emit_clz(emit *e, int n)
+{
+  int rest;
+  tsr__kval x = bits_of(e, n, &rest);
+  x = apply(e, TSR__K_CLZ, x.dtype, x.dtype, x);
+  tsr__kval in[2] = { x, tsr__kbuild_const_i(&e->build, (tsr_dtype)x.dtype, rest) };
+  return rest ? tsr__kbuild_op(&e->build, TSR__K_SUB, (tsr_dtype)x.dtype, (tsr_dtype)x.dtype, in)
+              : x;
+}
+
+/* An instruction that must know the dtype that its result is kept in. */
+static tsr__kval kept_by(emit *e, int n, tsr__kop op)
+{
+  const tsr__gnode *g = node_of(e, n);
+  tsr__kval in[TSR__K_OPERANDS];
+  for (int i = 0; i < g->in_count; i++) in[i] = operand(e, n, i);
+  tsr_dtype dtype = (tsr_dtype)g->dtype;
+  return keep(e, tsr__kbuild_op(&e->build, op, dtype, (tsr_dtype)in[0].dtype, in), g->dtype);
+}
+
+static tsr__kval emit_nextafter(emit *e, int n)
+{
+  return kept_by(e, n, TSR__K_NEXT);
+}
+
+static tsr__kval emit_fma(emit *e, int n)
+{
+  return kept_by(e, n, TSR__K_FMA);
+}
+
 /* A view over the domain, not yet widened. */
 static tsr__kval emit_view(emit *e, int n)
 {

@@ -27,7 +27,8 @@
   X(NE, "ne", 2) X(LT, "lt", 2) X(LE, "le", 2) X(GT, "gt", 2) X(GE, "ge", 2) X(AND, "and", 2)     \
   X(OR, "or", 2) X(XOR, "xor", 2) X(ANDNOT, "andnot", 2) X(ADDOVF, "addovf", 2)                   \
   X(SUBOVF, "subovf", 2) X(MULOVF, "mulovf", 2) X(SHL, "shl", 2) X(SHR, "shr", 2)                 \
-  X(TRUNC, "trunc", 1)                                                                            \
+  X(TRUNC, "trunc", 1) X(FMOD, "fmod", 2) X(POPCOUNT, "popcount", 1) X(CLZ, "clz", 1)             \
+  X(LEFT, "left", 2) X(RIGHT, "right", 2) X(COPYSIGN, "copysign", 2) X(NEXT, "next", 2)           \
   X(SAR, "sar", 2) X(WHERE, "where", 3) X(FMA, "fma", 3) X(CEIL, "ceil", 1)
 /* Functions of f32 and f64, by the names that rows have in FORMULA, and their operands. */
 #define TSR__FORMULA_MAP(X) \

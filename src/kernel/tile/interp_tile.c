@@ -6,6 +6,8 @@
  * element i of the operands alone, through one rounding. */
 #include "kernel/tile/tile_inner.h"
 
+#include "topology/half.h"
+
 /* ---- one operand ---------------------------------------------------------------------------- */
 
 #define COPY(name, T)                                     \
@@ -108,6 +110,10 @@ BINARY(div_f64, double, double, l / r)
     I rest = l % by;                                                                  \
     if (rest != 0 && (rest < 0) != (by < 0)) rest += by;                              \
     return rest;                                                                      \
+  }                                                                                   \
+  INLINE I fmod_##suffix(I l, I r)                                                    \
+  {                                                                                   \
+    return r == 0 || r == -1 ? 0 : l % r;                                             \
   }                                                                                   \
   /* Wraps; a negative power is the whole part of the quotient, 0 for a base of 0. */ \
   INLINE I pow_##suffix(I l, I r)                                                     \
@@ -223,6 +229,12 @@ BINARY(mod_u32, uint32_t, uint32_t, mod_natural32(l, r))
 BINARY(mod_u64, uint64_t, uint64_t, mod_natural64(l, r))
 BINARY(mod_f32, float, float, mod_real32(l, r))
 BINARY(mod_f64, double, double, mod_real(l, r))
+BINARY(fmod_i32, int32_t, int32_t, fmod_whole32(l, r))
+BINARY(fmod_i64, int64_t, int64_t, fmod_whole64(l, r))
+BINARY(fmod_u32, uint32_t, uint32_t, mod_natural32(l, r))
+BINARY(fmod_u64, uint64_t, uint64_t, mod_natural64(l, r))
+BINARY(fmod_f32, float, float, (float)rest_of((double)l, (double)r))
+BINARY(fmod_f64, double, double, rest_of(l, r))
 BINARY(pow_i32, int32_t, int32_t, pow_whole32(l, r))
 BINARY(pow_i64, int64_t, int64_t, pow_whole64(l, r))
 BINARY(pow_u32, uint32_t, uint32_t, pow_natural32(l, r))
@@ -270,13 +282,55 @@ BINARY(max_f64, double, double,
        : l == r ? common_f64(l, r)
                 : joined_f64(l, r))
 
-/* Bits of floats, for formulas. */
+/* Of integers, and of floats in formulas. */
+BINARY(and_i32, uint32_t, uint32_t, l &r)
 BINARY(and_i64, uint64_t, uint64_t, l &r)
+BINARY(or_i32, uint32_t, uint32_t, l | r)
 BINARY(or_i64, uint64_t, uint64_t, l | r)
+BINARY(xor_i32, uint32_t, uint32_t, l ^ r)
 BINARY(xor_i64, uint64_t, uint64_t, l ^ r)
 BINARY(shl_i64, uint64_t, uint64_t, l << (r & 63))
 BINARY(shr_i64, uint64_t, uint64_t, l >> (r & 63))
 BINARY(sar_i64, int64_t, int64_t, l >> (r & 63))
+
+BINARY(left_i32, uint32_t, uint32_t, r < 32 ? l << (r & 31) : 0)
+BINARY(left_i64, uint64_t, uint64_t, r < 64 ? l << (r & 63) : 0)
+BINARY(right_i32, int32_t, int32_t, l >> ((uint32_t)r < 32 ? r : 31))
+BINARY(right_i64, int64_t, int64_t, l >> ((uint64_t)r < 64 ? r : 63))
+BINARY(right_u32, uint32_t, uint32_t, r < 32 ? l >> (r & 31) : 0)
+BINARY(right_u64, uint64_t, uint64_t, r < 64 ? l >> (r & 63) : 0)
+UNARY(popcount_i32, uint32_t, uint32_t, (uint32_t)__builtin_popcount(v))
+UNARY(popcount_i64, uint64_t, uint64_t, (uint64_t)__builtin_popcountll(v))
+UNARY(clz_i32, uint32_t, uint32_t, v ? (uint32_t)__builtin_clz(v) : 32)
+UNARY(clz_i64, uint64_t, uint64_t, v ? (uint64_t)__builtin_clzll(v) : 64)
+BINARY(copysign_f32, float, float, copysignf(l, r))
+BINARY(copysign_f64, double, double, copysign(l, r))
+
+/* The next number of few bits differs in its last one, which is bit `step` of what it lies in, or,
+ * below `least`, where numbers are as close as they get, by `tiny`. */
+#define NEXT(name, T, U, ABS, SIGN, step, least, tiny, largest)                \
+  INLINE T name##_of(T x, T y)                                                 \
+  {                                                                            \
+    T size = ABS(x);                                                           \
+    U bits;                                                                    \
+    if (x != x || y != y) return x + y;                                        \
+    if (x == y) return y;                                                      \
+    if (size == 0) return SIGN((T)(tiny), y);                                  \
+    bool down = (y > x) != (x > 0);                                            \
+    if (size > (T)(largest)) return SIGN((T)(largest), x); /* from infinity */ \
+    memcpy(&bits, &size, sizeof bits);                                         \
+    bits = down ? bits - (U)(step) : bits + (U)(step);                         \
+    bool close = down ? size <= (T)(least) : size < (T)(least);                \
+    if (close) size = down ? size - (T)(tiny) : size + (T)(tiny);              \
+    else memcpy(&size, &bits, sizeof size);                                    \
+    return SIGN(size, x);                                                      \
+  }                                                                            \
+  BINARY(name, T, T, name##_of(l, r))
+
+NEXT(next_f16, float, uint32_t, fabsf, copysignf, 0x2000, 0x1p-14f, 0x1p-24f, 65504)
+NEXT(next_bf16, float, uint32_t, fabsf, copysignf, 0x10000, 0x1p-126f, 0x1p-133f, 0x1.fep127f)
+NEXT(next_f32, float, uint32_t, fabsf, copysignf, 1, 0x1p-126f, 0x1p-149f, 0x1.fffffep127f)
+NEXT(next_f64, double, uint64_t, fabs, copysign, 1, 0x1p-1022, 0x1p-1074, 0x1.fffffffffffffp1023)
 
 /* ---- comparisons: bits out ------------------------------------------------------------------- */
 
@@ -555,7 +609,22 @@ WHERE(where_64, int64_t, i64, uint8_t)
     }                                                                                         \
   }
 
+/* For results of few bits: the product is exact in f64, and where the sum is not, the odd one of
+ * both neighbours is taken, here and in f32, so that rounding to few bits is as if once. */
+INLINE float fma_odd(float x, float y, float z)
+{
+  double product = (double)x * (double)y, add = (double)z, sum = product + add;
+  double back = sum - product, lost = (product - (sum - back)) + (add - back);
+  uint64_t bits;
+  memcpy(&bits, &sum, sizeof bits);
+  if (fabs(lost) > 0 && !(bits & 1)) bits += (lost > 0) == (sum > 0) ? 1 : UINT64_MAX;
+  memcpy(&sum, &bits, sizeof bits);
+  return tsr__odd_of_f64(sum);
+}
+
 FMA(fma_f64, double, fma)
+FMA(fma_f32, float, fmaf)
+FMA(fma_half, float, fma_odd)
 
 /* ---- past the caches ------------------------------------------------------------------------- */
 
@@ -667,6 +736,13 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_DIV] = { REAL(div) },
   [TSR__K_FLOORDIV] = { EACH(floordiv), REAL(floordiv) },
   [TSR__K_MOD] = { EACH(mod), REAL(mod) },
+  [TSR__K_FMOD] = { EACH(fmod), REAL(fmod) },
+  [TSR__K_POPCOUNT] = { WHOLE(popcount) },
+  [TSR__K_CLZ] = { WHOLE(clz) },
+  [TSR__K_LEFT] = { WHOLE(left) },
+  [TSR__K_RIGHT] = { EACH(right) },
+  [TSR__K_COPYSIGN] = { REAL(copysign) },
+  [TSR__K_NEXT] = { REAL(next), [TSR_F16] = next_f16, [TSR_BF16] = next_bf16 },
   [TSR__K_MIN] = { [TSR_BOOL] = and_bool, EACH(min), REAL(min) },
   [TSR__K_MAX] = { [TSR_BOOL] = or_bool, EACH(max), REAL(max) },
   [TSR__K_EQ] = { [TSR_BOOL] = eq_bool, WHOLE(eq), REAL(eq) },
@@ -675,9 +751,9 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_LE] = { [TSR_BOOL] = le_bool, EACH(le), REAL(le) },
   [TSR__K_GT] = { [TSR_BOOL] = gt_bool, EACH(gt), REAL(gt) },
   [TSR__K_GE] = { [TSR_BOOL] = ge_bool, EACH(ge), REAL(ge) },
-  [TSR__K_AND] = { [TSR_BOOL] = and_bool, [TSR_I64] = and_i64 },
-  [TSR__K_OR] = { [TSR_BOOL] = or_bool, [TSR_I64] = or_i64 },
-  [TSR__K_XOR] = { [TSR_BOOL] = xor_bool, [TSR_I64] = xor_i64 },
+  [TSR__K_AND] = { [TSR_BOOL] = and_bool, WHOLE(and) },
+  [TSR__K_OR] = { [TSR_BOOL] = or_bool, WHOLE(or) },
+  [TSR__K_XOR] = { [TSR_BOOL] = xor_bool, WHOLE(xor) },
   [TSR__K_ANDNOT] = { [TSR_BOOL] = andnot_bool },
   [TSR__K_ADDOVF] = { EACH(addovf) },
   [TSR__K_SUBOVF] = { EACH(subovf) },
@@ -686,7 +762,7 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_SHR] = { [TSR_I64] = shr_i64 },
   [TSR__K_SAR] = { [TSR_I64] = sar_i64 },
   [TSR__K_WHERE] = { [TSR_BOOL] = where_bool, SIZED(where) },
-  [TSR__K_FMA] = { [TSR_F64] = fma_f64 },
+  [TSR__K_FMA] = { REAL(fma), [TSR_F16] = fma_half, [TSR_BF16] = fma_half },
 #define FORMULA(name, count) [TSR__K_##name] = { FROM_f(name) },
   TSR__FORMULA_MAP(FORMULA)
 #undef FORMULA

@@ -1,0 +1,277 @@
+/* Elementwise calls that are compositions of operations: no kernels of their own, one fused loop as
+ * what they are made of. */
+#include "tessera/elementwise.h"
+
+#include "array/array_room.h"
+
+#include <math.h>
+
+typedef tsr_array array;
+
+/* Whether there is nothing to look at: NULL or inert. What is made of it is inert too. */
+static bool is_void(const array *a)
+{
+  return !a || a->inert;
+}
+
+static bool is_float(const array *a)
+{
+  return tsr__dtype_float((tsr_dtype)a->dtype);
+}
+
+static bool is_natural(const array *a)
+{
+  return tsr__dtype_info_of((tsr_dtype)a->dtype)->kind == TSR__DTYPE_UINT;
+}
+
+static tsr_operand of(array *a)
+{
+  return tsr_operand_array(a);
+}
+
+/* A float number in the dtype that `beside` has or, of integers, becomes. */
+static array *real_beside(array *beside, double value, const char *site)
+{
+  tsr_dtype dtype = is_float(beside) ? (tsr_dtype)beside->dtype : TSR_F64;
+  return tsr__number_node(tsr__home(beside), tsr_scalar_float(value), dtype, "a number", site);
+}
+
+static array *refuse(array *a, const tsr__error *error, const char *site)
+{
+  tsr__fail_error(tsr__home(a), site, error);
+  return tsr__make_inert(tsr__home(a), site);
+}
+
+/* ---- arithmetic ---- */
+
+array *tsr_fma_at(array *a, tsr_operand b, tsr_operand c, const char *site)
+{
+  tsr_scope *scope = tsr__home_of(TSR__IN(a, b.array, c.array));
+  array *by = tsr__operand_node(scope, a, b, site), *more = tsr__operand_node(scope, a, c, site);
+  return tsr__make(scope, TSR__OP_FMA, TSR__IN(a, by, more), &(tsr__ask){ 0 }, site);
+}
+
+array *tsr_square_at(array *a, const char *site)
+{
+  return tsr_mul_at(a, of(a), site);
+}
+
+array *tsr_reciprocal_at(array *a, const char *site)
+{
+  return tsr_div_at(is_void(a) ? a : real_beside(a, 1, site), of(a), site);
+}
+
+void tsr_divmod_at(array *a, tsr_operand b, array *out[2], const char *site)
+{
+  array *both[2] = { tsr_floordiv_at(a, b, site), tsr_mod_at(a, b, site) };
+  memcpy(out, both, sizeof both);
+}
+
+array *tsr_sign_at(array *a, const char *site)
+{
+  if (is_void(a)) return tsr_neg_at(a, site);
+  if (a->dtype == TSR_BOOL) return tsr_neg_at(a, site); /* refuses it */
+  if (is_natural(a)) return tsr_minimum_at(a, tsr_operand_int(1), site);
+  array *zero = tsr_add_at(a, tsr_operand_int(0), site); /* -0 becomes 0, NaN stays */
+  array *below = tsr_lt_at(a, tsr_operand_int(0), site);
+  array *rest = tsr_where_at(below, tsr_operand_int(-1), of(zero), site);
+  return tsr_where_at(tsr_gt_at(a, tsr_operand_int(0), site), tsr_operand_int(1), of(rest), site);
+}
+
+array *tsr_clip_at(array *a, tsr_operand low, tsr_operand high, const char *site)
+{
+  return tsr_minimum_at(tsr_maximum_at(a, low, site), high, site);
+}
+
+/* The right operand as an array. */
+static array *right_of(array *a, tsr_operand b, const char *site)
+{
+  return tsr__operand_node(tsr__home_of(TSR__IN(a, b.array)), a, b, site);
+}
+
+static array *extreme(tsr__op op, array *a, tsr_operand b, const char *site)
+{
+  array *right = right_of(a, b, site);
+  array *both = tsr__binary(op, a, of(right), site);
+  if (is_void(a) || is_void(right) || is_void(both) || !is_float(both)) return both;
+  both = tsr_where_at(tsr_isnan_at(right, site), of(a), of(both), site);
+  return tsr_where_at(tsr_isnan_at(a, site), of(right), of(both), site);
+}
+
+array *tsr_fmin_at(array *a, tsr_operand b, const char *site)
+{
+  return extreme(TSR__OP_MINIMUM, a, b, site);
+}
+
+array *tsr_fmax_at(array *a, tsr_operand b, const char *site)
+{
+  return extreme(TSR__OP_MAXIMUM, a, b, site);
+}
+
+array *tsr_heaviside_at(array *a, tsr_operand at_zero, const char *site)
+{
+  if (is_void(a)) return tsr_neg_at(a, site);
+  if (!is_float(a)) a = tsr_cast_at(a, TSR_F64, site);
+  array *right = right_of(a, at_zero, site);
+  array *zero = tsr_eq_at(a, tsr_operand_int(0), site);
+  array *rest = tsr_where_at(zero, of(right), of(a), site); /* NaN stays */
+  rest = tsr_where_at(tsr_gt_at(a, tsr_operand_int(0), site), tsr_operand_int(1), of(rest), site);
+  return tsr_where_at(tsr_lt_at(a, tsr_operand_int(0), site), tsr_operand_int(0), of(rest), site);
+}
+
+static array *scaled(array *a, double by, const char *site)
+{
+  return tsr_mul_at(a, is_void(a) ? of(a) : of(real_beside(a, by, site)), site);
+}
+
+array *tsr_deg2rad_at(array *a, const char *site)
+{
+  return scaled(a, 0x1.1df46a2529d39p-6, site); /* pi / 180 */
+}
+
+array *tsr_rad2deg_at(array *a, const char *site)
+{
+  return scaled(a, 0x1.ca5dc1a63c1f8p+5, site);
+}
+
+/* ---- rounding ---- */
+
+/* To multiples of 10^digits, exactly: the quotient rounded down, and one more where more than half
+ * is left, or half beside an odd one. */
+static array *round_whole(array *x, int digits, const char *site)
+{
+  tsr_dtype dtype = (tsr_dtype)x->dtype, wide = dtype == TSR_U64 ? TSR_U64 : TSR_I64;
+  uint64_t unit = 1;
+  if (digits > (dtype == TSR_U64 ? 19 : 18)) return tsr_mul_at(x, tsr_operand_int(0), site);
+  for (int i = 0; i < digits; i++) unit *= 10;
+  tsr_operand by = tsr_operand_uint(unit);
+  array *value = tsr_cast_at(x, wide, site), *quotient = tsr_floordiv_at(value, by, site);
+  array *rest = tsr_mod_at(value, by, site);
+  array *other = tsr_add_at(tsr_neg_at(rest, site), by, site);
+  array *odd = tsr_cast_at(tsr_and_at(quotient, tsr_operand_int(1), site), TSR_BOOL, site);
+  array *tie = tsr_and_at(tsr_eq_at(rest, of(other), site), of(odd), site);
+  array *up = tsr_or_at(tsr_gt_at(rest, of(other), site), of(tie), site);
+  quotient = tsr_add_at(quotient, of(tsr_cast_at(up, wide, site)), site);
+  return tsr_cast_at(tsr_mul_at(quotient, by, site), dtype, site);
+}
+
+array *tsr_round_at(const tsr_round_args *given, const char *site)
+{
+  tsr_round_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr_status status = tsr__take_opts("tsr_round", given, &args, sizeof args, &error);
+  array *x = given ? given->x : NULL;
+  if (is_void(x)) return tsr_rint_at(x, site);
+  if (status) return refuse(x, &error, site);
+  int digits = args.decimals;
+  if (digits > 308 || digits < -308) {
+    tsr__error_set(&error, TSR_EARG, "tsr_round: %d decimals of %s; give -308..308", digits,
+                   tsr_type_of(x));
+    return refuse(x, &error, site);
+  }
+  if (!digits || x->dtype == TSR_BOOL) return tsr_rint_at(x, site);
+  if (!is_float(x)) return digits > 0 ? x : round_whole(x, -digits, site);
+  array *scale = real_beside(x, pow(10, fabs((double)digits)), site);
+  if (digits > 0)
+    return tsr_div_at(tsr_rint_at(tsr_mul_at(x, of(scale), site), site), of(scale), site);
+  return tsr_mul_at(tsr_rint_at(tsr_div_at(x, of(scale), site), site), of(scale), site);
+}
+
+/* ---- questions ---- */
+
+array *tsr_isfinite_at(array *a, const char *site)
+{
+  if (is_void(a)) return tsr_isnan_at(a, site);
+  if (!is_float(a)) return tsr_eq_at(a, of(a), site);
+  return tsr_lt_at(tsr_abs_at(a, site), tsr_operand_float((double)INFINITY), site);
+}
+
+array *tsr_isinf_at(array *a, const char *site)
+{
+  if (is_void(a)) return tsr_isnan_at(a, site);
+  if (!is_float(a)) return tsr_ne_at(a, of(a), site);
+  return tsr_eq_at(tsr_abs_at(a, site), tsr_operand_float((double)INFINITY), site);
+}
+
+array *tsr_signbit_at(array *a, const char *site)
+{
+  if (is_void(a)) return tsr_isnan_at(a, site);
+  if (a->dtype == TSR_BOOL) return tsr_ne_at(a, of(a), site);
+  if (is_float(a)) a = tsr_copysign_at(real_beside(a, 1, site), of(a), site);
+  return tsr_lt_at(a, tsr_operand_int(0), site);
+}
+
+static array *logical(tsr__op op, array *a, tsr_operand b, const char *site)
+{
+  if (is_void(a)) return tsr__binary(op, a, b, site);
+  array *right = tsr_cast_at(right_of(a, b, site), TSR_BOOL, site);
+  return tsr__binary(op, tsr_cast_at(a, TSR_BOOL, site), of(right), site);
+}
+
+array *tsr_logical_and_at(array *a, tsr_operand b, const char *site)
+{
+  return logical(TSR__OP_AND, a, b, site);
+}
+
+array *tsr_logical_or_at(array *a, tsr_operand b, const char *site)
+{
+  return logical(TSR__OP_OR, a, b, site);
+}
+
+array *tsr_logical_xor_at(array *a, tsr_operand b, const char *site)
+{
+  return logical(TSR__OP_XOR, a, b, site);
+}
+
+array *tsr_logical_not_at(array *a, const char *site)
+{
+  return tsr_not_at(tsr_cast_at(a, TSR_BOOL, site), site);
+}
+
+/* The largest number of a float dtype. */
+static double largest_of(const array *x)
+{
+  const tsr__dtype_info *info = tsr__dtype_info_of((tsr_dtype)x->dtype);
+  int first = info->lowest + info->precision - 1;
+  return ldexp(2 - ldexp(1, 1 - info->precision), 1 - first);
+}
+
+/* `x` with `value`, or where that is not given `other`, in the place of what `test` names. */
+static array *replaced(array *x, array *test, tsr_operand value, double other, const char *site)
+{
+  bool given = value.array || value.number.kind != TSR_SCALAR_NONE;
+  if (!given) value = tsr_operand_float(other);
+  return tsr_where_at(test, value, of(x), site);
+}
+
+array *tsr_nan_to_num_at(const tsr_nan_to_num_args *given, const char *site)
+{
+  tsr_nan_to_num_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr_status status = tsr__take_opts("tsr_nan_to_num", given, &args, sizeof args, &error);
+  array *x = given ? given->x : NULL;
+  if (is_void(x)) return tsr_neg_at(x, site);
+  if (status) return refuse(x, &error, site);
+  if (!is_float(x)) return x;
+  double top = largest_of(x), inf = (double)INFINITY;
+  array *out = replaced(x, tsr_isnan_at(x, site), args.nan, 0, site);
+  out = replaced(out, tsr_eq_at(x, tsr_operand_float(inf), site), args.posinf, top, site);
+  return replaced(out, tsr_eq_at(x, tsr_operand_float(-inf), site), args.neginf, -top, site);
+}
+
+/* ---- of neural networks ---- */
+
+array *tsr_relu_at(array *a, const char *site)
+{
+  return tsr_maximum_at(a, tsr_operand_int(0), site);
+}
+
+array *tsr_silu_at(array *a, const char *site)
+{
+  return tsr_mul_at(tsr_sigmoid_at(a, site), of(a), site);
+}
+
+array *tsr_softplus_at(array *a, const char *site)
+{
+  return tsr_logaddexp_at(a, tsr_operand_int(0), site);
+}
