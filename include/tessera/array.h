@@ -253,6 +253,9 @@ typedef struct tsr_reduce_args {
   tsr_array *where; /* bool, broadcast to x: only true elements count; NULL = all */
   int64_t ddof;     /* var, std: divisor is count - ddof; default 0 as in NumPy and JAX */
   bool skip_nan;    /* NaN does not count, as if `where` were false there (NumPy's nansum ...) */
+  tsr_dtype dtype; /* sum, prod, mean, var, std: x is converted to it first, and so is the result */
+  tsr_operand initial; /* sum, prod, min, max: TSR_OPERAND(1.5), joined to the result by one more
+                        * operation; min and max of none are it */
 } tsr_reduce_args;
 
 /* Builds the set of `count` dims; the macro TSR_DIMS calls it. Local. */

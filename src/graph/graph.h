@@ -109,8 +109,8 @@ typedef struct tsr__opinfo {
   uint8_t lowering;
   uint8_t acc, finish; /* reductions: tsr__acc_class and tsr__finish */
   bool needs_one;
-  uint8_t negated;           /* tsr__negated */
-  uint16_t on_bools, square; /* tsr__op; 0: none */
+  uint8_t negated;                  /* tsr__negated */
+  uint16_t on_bools, square, joins; /* tsr__op; 0: none */
   const char *sign;
   tsr__view_fn *view; /* of those that are views */
 } tsr__opinfo;

@@ -56,6 +56,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define NUMBERS(count) .numbers = count,
 #define NEEDS_ONE() .needs_one = true,
 #define BOOLS(logic, side) .on_bools = TSR__OP_##logic, .negated = TSR__##side,
+#define JOINS(operation) .joins = TSR__OP_##operation,
 #define SQUARE(operation) .square = TSR__OP_##operation,
 #define SIGN(text) .sign = text,
 #define GRADIENT(rule) .gradient = TSR__RULE_##rule,

@@ -1,0 +1,129 @@
+/* Statistics and comparisons of whole arrays, and what softmax is made of: compositions of the
+ * operations of operations.h, so they lie and move as these do.
+ *
+ * Integers and bools become f64 where a float is the result. Results are owned as results are
+ * (base.h), and an error names the operation that found it. */
+#ifndef TESSERA_STATISTICS_H
+#define TESSERA_STATISTICS_H
+
+#include "array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- reductions: arguments as of tsr_sum ---- */
+
+/* The largest element less the smallest. Errors as of tsr_max. Local. */
+TSR_API tsr_array *tsr_ptp_at(const tsr_reduce_args *args, const char *site);
+/* The root of the sum of squares: squares are exact, or in f64 two parts of them, and each sum is
+ * rounded once. Of none: 0. Local. */
+TSR_API tsr_array *tsr_norm_at(const tsr_reduce_args *args, const char *site);
+/* log(sum(exp(x))) without overflow on the way; of none: -inf. Local. */
+TSR_API tsr_array *tsr_logsumexp_at(const tsr_reduce_args *args, const char *site);
+
+/* Arguments of tsr_average. */
+typedef struct tsr_average_args {
+  size_t size;
+  tsr_array *x;
+  tsr_array *weights; /* broadcast to x; NULL: all 1 */
+  tsr_dims dims;      /* none = all */
+  bool keep_dims;
+} tsr_average_args;
+
+/* The exact sum of x * weights over that of the weights: tsr_average(x, .weights = w). Weights
+ * whose sum is 0 give NaN or an infinity. Local. */
+TSR_API tsr_array *tsr_average_at(const tsr_average_args *args, const char *site);
+
+/* What a quantile is that falls between two elements. */
+typedef enum tsr_between {
+  TSR_BETWEEN_LINEAR, /* on the line from one to the other */
+  TSR_BETWEEN_LOWER,
+  TSR_BETWEEN_HIGHER,
+  TSR_BETWEEN_NEAREST, /* ties to the even place */
+  TSR_BETWEEN_MIDPOINT
+} tsr_between;
+
+/* Arguments of tsr_quantile and its like. */
+typedef struct tsr_quantile_args {
+  size_t size;
+  tsr_array *x;
+  double q;       /* tsr_quantile: 0..1, tsr_percentile: 0..100 */
+  tsr_dims dims;  /* one; none named: that of an array of one dim */
+  bool keep_dims; /* the dim stays with size 1 */
+  tsr_between between;
+  bool skip_nan; /* NaN does not count; else the quantile of what has one is NaN */
+} tsr_quantile_args;
+
+/* The element below which the part `q` of those along a dim lies: tsr_quantile(x, .q = 0.25,
+ * .dims = TSR_DIMS(1)). Of none: NaN. Errors: TSR_EARG for a q out of range, and for more dims than
+ * one. Local. */
+TSR_API tsr_array *tsr_quantile_at(const tsr_quantile_args *args, const char *site);
+/* As tsr_quantile, q in hundredths. Local. */
+TSR_API tsr_array *tsr_percentile_at(const tsr_quantile_args *args, const char *site);
+/* As tsr_quantile of 0.5; `q` does not count. Local. */
+TSR_API tsr_array *tsr_median_at(const tsr_quantile_args *args, const char *site);
+
+/* Arguments of tsr_cov. */
+typedef struct tsr_cov_args {
+  size_t size;
+  tsr_array *x;
+  bool biased; /* divide by the observations, not by one less */
+} tsr_cov_args;
+
+/* The covariances of the rows of x: variables down, observations across; of one dim its variance.
+ * A product of matrices (docs/NUMERICS.md). Error: TSR_ESHAPE beyond two dims. Local. */
+TSR_API tsr_array *tsr_cov_at(const tsr_cov_args *args, const char *site);
+
+/* ---- comparisons of arrays ---- */
+
+/* Arguments of tsr_isclose and its like: tsr_allclose(a, b, .rtol = 1e-3). */
+typedef struct tsr_close_args {
+  size_t size;
+  tsr_array *a, *b;
+  double rtol;    /* of the size of b; 0: 1e-5; negative: none */
+  double atol;    /* besides; 0: 1e-8; negative: none */
+  bool equal_nan; /* NaN is close to NaN */
+} tsr_close_args;
+
+/* Whether |a - b| <= atol + rtol |b|, or both are the same infinity, as bool. Local. */
+TSR_API tsr_array *tsr_isclose_at(const tsr_close_args *args, const char *site);
+/* Whether all elements are close, of rank 0. Local. */
+TSR_API tsr_array *tsr_allclose_at(const tsr_close_args *args, const char *site);
+/* Whether shapes and all elements are equal, of rank 0; only `equal_nan` counts besides. Local. */
+TSR_API tsr_array *tsr_array_equal_at(const tsr_close_args *args, const char *site);
+
+/* ---- along a dim ---- */
+
+/* exp(x) over its sum along `dim`, without overflow on the way; integers become f64. Local. */
+TSR_API tsr_array *tsr_softmax_at(tsr_array *a, int dim, const char *site);
+/* The logarithm of tsr_softmax. Local. */
+TSR_API tsr_array *tsr_log_softmax_at(tsr_array *a, int dim, const char *site);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef __cplusplus
+#define tsr_ptp(...) tsr_ptp_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_norm(...) tsr_norm_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_logsumexp(...) tsr_logsumexp_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
+#define tsr_average(...)                                                                    \
+  tsr_average_at(&(tsr_average_args){ .size = sizeof(tsr_average_args), .x = __VA_ARGS__ }, \
+                 TSR_HERE)
+#define TSR_QUANTILE_(...) \
+  (&(tsr_quantile_args){ .size = sizeof(tsr_quantile_args), .x = __VA_ARGS__ })
+#define tsr_quantile(...) tsr_quantile_at(TSR_QUANTILE_(__VA_ARGS__), TSR_HERE)
+#define tsr_percentile(...) tsr_percentile_at(TSR_QUANTILE_(__VA_ARGS__), TSR_HERE)
+#define tsr_median(...) tsr_median_at(TSR_QUANTILE_(__VA_ARGS__), TSR_HERE)
+#define tsr_cov(...) \
+  tsr_cov_at(&(tsr_cov_args){ .size = sizeof(tsr_cov_args), .x = __VA_ARGS__ }, TSR_HERE)
+#define TSR_CLOSE_(...) (&(tsr_close_args){ .size = sizeof(tsr_close_args), .a = __VA_ARGS__ })
+#define tsr_isclose(...) tsr_isclose_at(TSR_CLOSE_(__VA_ARGS__), TSR_HERE)
+#define tsr_allclose(...) tsr_allclose_at(TSR_CLOSE_(__VA_ARGS__), TSR_HERE)
+#define tsr_array_equal(...) tsr_array_equal_at(TSR_CLOSE_(__VA_ARGS__), TSR_HERE)
+#define tsr_softmax(a, dim) tsr_softmax_at((a), (dim), TSR_HERE)
+#define tsr_log_softmax(a, dim) tsr_log_softmax_at((a), (dim), TSR_HERE)
+#endif
+
+#endif

@@ -1,0 +1,262 @@
+/* Statistics that are compositions: of exact sums, extremes, sorts and products. */
+#include "tessera/statistics.h"
+
+#include "array/array_room.h"
+#include "tessera/products.h"
+
+#include <math.h>
+
+typedef tsr_array array;
+
+static bool is_void(const array *a)
+{
+  return !a || a->inert;
+}
+
+static array *as_float(array *a, const char *site)
+{
+  return tsr__dtype_float((tsr_dtype)a->dtype) ? a : tsr_cast_at(a, TSR_F64, site);
+}
+
+static tsr_operand of(array *a)
+{
+  return tsr_operand_array(a);
+}
+
+static array *refuse(array *a, const tsr__error *error, const char *site)
+{
+  tsr__fail_error(tsr__home(a), site, error);
+  return tsr__make_inert(tsr__home(a), site);
+}
+
+/* Takes the fields of a struct of arguments; what is wrong gives an inert array. */
+static array *take(const char *what, const void *given, void *own, size_t known, array *x,
+                   const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (is_void(x)) return tsr_abs_at(x, site);
+  return tsr__take_opts(what, given, own, known, &error) ? refuse(x, &error, site) : NULL;
+}
+
+static tsr_reduce_args over(array *x, uint32_t dims, bool keep)
+{
+  return (tsr_reduce_args){ .x = x, .dims = { .bits = dims }, .keep_dims = keep };
+}
+
+/* ---- reductions ---- */
+
+array *tsr_ptp_at(const tsr_reduce_args *args, const char *site)
+{
+  return tsr_sub_at(tsr_max_at(args, site), of(tsr_min_at(args, site)), site);
+}
+
+/* Squares of f32 and less are exact in f64; those of f64 are the product and what it rounds off. */
+array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
+{
+  tsr_reduce_args args = { .size = sizeof args };
+  array *x = given ? given->x : NULL, *bad = take("tsr_norm", given, &args, sizeof args, x, site);
+  if (bad) return bad;
+  tsr_dtype dtype = (tsr_dtype)as_float(x, site)->dtype;
+  array *wide = tsr_cast_at(x, TSR_F64, site), *square = tsr_mul_at(wide, of(wide), site);
+  args.x = square;
+  array *sum = tsr_sum_at(&args, site);
+  if (dtype == TSR_F64) {
+    array *minus = tsr_neg_at(square, site);
+    args.x = tsr__make(NULL, TSR__OP_FMA, TSR__IN(wide, wide, minus), &(tsr__ask){ 0 }, site);
+    array *low = tsr_sum_at(&args, site), *both = tsr_add_at(sum, of(low), site);
+    array *finite = tsr_lt_at(sum, tsr_operand_float((double)INFINITY), site);
+    sum = tsr_where_at(finite, of(both), of(sum), site);
+  }
+  return tsr_cast_at(tsr_sqrt_at(sum, site), dtype, site);
+}
+
+array *tsr_average_at(const tsr_average_args *given, const char *site)
+{
+  tsr_average_args args = { .size = sizeof args };
+  array *x = given ? given->x : NULL;
+  array *bad = take("tsr_average", given, &args, sizeof args, x, site);
+  if (bad) return bad;
+  tsr_reduce_args sum = { .x = x, .dims = args.dims, .keep_dims = args.keep_dims };
+  if (!args.weights) return tsr_mean_at(&sum, site);
+  sum.x = as_float(tsr_mul_at(as_float(x, site), of(args.weights), site), site);
+  if (is_void(sum.x)) return sum.x;
+  array *total = tsr_sum_at(&sum, site);
+  sum.x = tsr_broadcast_to_at(tsr_cast_at(args.weights, (tsr_dtype)sum.x->dtype, site),
+                              sum.x->shape, site);
+  return tsr_div_at(total, of(tsr_sum_at(&sum, site)), site);
+}
+
+array *tsr_cov_at(const tsr_cov_args *given, const char *site)
+{
+  tsr_cov_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  array *x = given ? given->x : NULL, *bad = take("tsr_cov", given, &args, sizeof args, x, site);
+  if (bad) return bad;
+  if (x->shape.rank < 1 || x->shape.rank > 2) {
+    tsr__error_set(&error, TSR_ESHAPE, "tsr_cov: %s has %d dims, expected one or two",
+                   tsr_type_of(x), x->shape.rank);
+    return refuse(x, &error, site);
+  }
+  tsr_reduce_args mean = over(as_float(x, site), 1u << (x->shape.rank - 1), true);
+  if (x->shape.rank == 1) {
+    mean.keep_dims = false;
+    mean.ddof = !args.biased;
+    return tsr_var_at(&mean, site);
+  }
+  int64_t count = x->shape.dims[1] - !args.biased;
+  array *apart = tsr_sub_at(mean.x, of(tsr_mean_at(&mean, site)), site);
+  array *across = tsr_transpose_at(apart, NULL, 0, site);
+  array *product = tsr_matmul_at(&(tsr_product_args){ .a = apart, .b = across }, site);
+  return tsr_div_at(product, tsr_operand_float(count > 0 ? (double)count : 0), site);
+}
+
+/* ---- quantiles ---- */
+
+/* One element a row of what is sorted along `dim`: that at the place `at`, and none where there is
+ * no such place. */
+static array *picked(array *sorted, array *places, array *at, int dim, const char *site)
+{
+  tsr_reduce_args args = over(sorted, 1u << dim, true);
+  args.where = tsr_eq_at(places, of(at), site);
+  return tsr_max_at(&args, site);
+}
+
+/* Where between `below` and `above` a quantile at `place` lies. */
+static array *between(tsr_between how, array *below, array *above, array *part, const char *site)
+{
+  array *span = tsr_sub_at(above, of(below), site), *even = tsr_eq_at(above, of(below), site);
+  if (how == TSR_BETWEEN_LOWER) return below;
+  if (how == TSR_BETWEEN_HIGHER) return above;
+  if (how == TSR_BETWEEN_MIDPOINT) {
+    array *none = tsr_eq_at(part, tsr_operand_int(0), site);
+    span = tsr_mul_at(span, tsr_operand_float(0.5), site);
+    even = tsr_or_at(even, of(none), site);
+  } else {
+    span = tsr_mul_at(span, of(part), site);
+    even = tsr_or_at(even, of(tsr_eq_at(part, tsr_operand_int(0), site)), site);
+  }
+  return tsr_where_at(even, of(below), of(tsr_add_at(below, of(span), site)), site);
+}
+
+/* Along one dim: sorted, NaN last, the place of a quantile among so many as count is found, and its
+ * neighbours are picked out by their places. */
+static array *quantile_along(array *x, const tsr_quantile_args *args, int dim, const char *site)
+{
+  tsr_dtype dtype = (tsr_dtype)x->dtype;
+  array *number = tsr_not_at(tsr_isnan_at(x, site), site);
+  tsr_reduce_args ask = over(number, 1u << dim, true);
+  array *count = tsr_count_at(&ask, site), *whole = tsr_all_at(&ask, site);
+  array *sorted = tsr_sort_at(x, dim, site);
+  array *last = tsr_sub_at(tsr_cast_at(count, TSR_F64, site), tsr_operand_int(1), site);
+  array *place = tsr_mul_at(last, tsr_operand_float(args->q), site);
+  if (args->between == TSR_BETWEEN_NEAREST) place = tsr_rint_at(place, site);
+  array *low = tsr_floor_at(place, site), *high = tsr_ceil_at(place, site);
+  array *part = tsr_cast_at(tsr_sub_at(place, of(low), site), dtype, site);
+  array *places = tsr_iota_at(tsr__home(x), TSR_I64, x->shape, dim, (tsr_sharding){ 0 }, site);
+  low = picked(sorted, places, tsr_cast_at(low, TSR_I64, site), dim, site);
+  high = picked(sorted, places, tsr_cast_at(high, TSR_I64, site), dim, site);
+  array *value = between(args->between, low, high, part, site);
+  array *valid = args->skip_nan ? tsr_gt_at(count, tsr_operand_int(0), site) : whole;
+  if (x->shape.dims[dim] == 0) valid = tsr_ne_at(count, of(count), site);
+  return tsr_where_at(valid, of(value), tsr_operand_float((double)NAN), site);
+}
+
+static array *quantile(const char *what, const tsr_quantile_args *given, double scale,
+                       const char *site)
+{
+  tsr_quantile_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  array *x = given ? given->x : NULL, *bad = take(what, given, &args, sizeof args, x, site);
+  if (bad) return bad;
+  uint32_t bits = tsr__dims_bits(args.dims, x->shape.rank);
+  int rank = x->shape.rank;
+  if (!bits && rank == 1) bits = 1;
+  char given_q[32];
+  tsr__text_f64(given_q, args.q);
+  args.q = scale > 0 ? args.q / scale : 0.5;
+  if (!(args.q >= 0 && args.q <= 1))
+    tsr__error_set(&error, TSR_EARG, "%s: q is %s, expected 0 to %d", what, given_q, (int)scale);
+  else if (!bits || bits & (bits - 1) || bits >> rank)
+    tsr__error_set(&error, TSR_EARG, "%s: dims of %s; name one of -%d..%d", what, tsr_type_of(x),
+                   rank, rank - 1);
+  if (error.status) return refuse(x, &error, site);
+  int dim = __builtin_ctz(bits);
+  array *kept = quantile_along(as_float(x, site), &args, dim, site);
+  if (args.keep_dims) return kept;
+  tsr_reduce_args drop = over(kept, 1u << dim, false); /* of one element: itself */
+  return tsr_max_at(&drop, site);
+}
+
+array *tsr_quantile_at(const tsr_quantile_args *args, const char *site)
+{
+  return quantile("tsr_quantile", args, 1, site);
+}
+
+array *tsr_percentile_at(const tsr_quantile_args *args, const char *site)
+{
+  return quantile("tsr_percentile", args, 100, site);
+}
+
+array *tsr_median_at(const tsr_quantile_args *args, const char *site)
+{
+  return quantile("tsr_median", args, 0, site);
+}
+
+/* ---- comparisons ---- */
+
+/* Equal, or both NaN where that counts. */
+static array *same(array *a, array *b, bool equal_nan, const char *site)
+{
+  array *even = tsr_eq_at(a, of(b), site);
+  if (!equal_nan) return even;
+  array *both = tsr_and_at(tsr_isnan_at(a, site), of(tsr_isnan_at(b, site)), site);
+  return tsr_or_at(even, of(both), site);
+}
+
+static array *close(const char *what, const tsr_close_args *given, const char *site)
+{
+  tsr_close_args args = { .size = sizeof args };
+  array *a = given ? given->a : NULL, *bad = take(what, given, &args, sizeof args, a, site);
+  if (bad) return bad;
+  if (is_void(args.b)) return tsr_eq_at(a, of(args.b), site);
+  a = as_float(a, site);
+  array *b = as_float(args.b, site), *size = tsr_abs_at(b, site);
+  double rtol = args.rtol < 0 ? 0 : args.rtol > 0 ? args.rtol : 1e-5;
+  double atol = args.atol < 0 ? 0 : args.atol > 0 ? args.atol : 1e-8;
+  array *apart = tsr_abs_at(tsr_sub_at(a, of(b), site), site);
+  array *most = tsr_mul_at(size, tsr_operand_float(rtol), site);
+  most = tsr_add_at(most, tsr_operand_float(atol), site);
+  array *near = tsr_le_at(apart, of(most), site);
+  array *finite = tsr_lt_at(size, tsr_operand_float((double)INFINITY), site);
+  near = tsr_and_at(near, of(finite), site);
+  return tsr_or_at(near, of(same(a, b, args.equal_nan, site)), site);
+}
+
+static array *all_of(array *a, const char *site)
+{
+  return tsr_all_at(&(tsr_reduce_args){ .x = a }, site);
+}
+
+array *tsr_isclose_at(const tsr_close_args *args, const char *site)
+{
+  return close("tsr_isclose", args, site);
+}
+
+array *tsr_allclose_at(const tsr_close_args *args, const char *site)
+{
+  return all_of(close("tsr_allclose", args, site), site);
+}
+
+array *tsr_array_equal_at(const tsr_close_args *given, const char *site)
+{
+  tsr_close_args args = { .size = sizeof args };
+  array *a = given ? given->a : NULL;
+  array *bad = take("tsr_array_equal", given, &args, sizeof args, a, site);
+  if (bad) return bad;
+  if (is_void(args.b)) return tsr_eq_at(a, of(args.b), site);
+  bool alike = a->shape.rank == args.b->shape.rank;
+  for (int d = 0; alike && d < a->shape.rank; d++)
+    alike = a->shape.dims[d] == args.b->shape.dims[d];
+  if (!alike) return tsr_num_at(tsr__home_of(TSR__IN(a, args.b)), tsr_scalar_bool(false), site);
+  return all_of(same(a, args.b, args.equal_nan, site), site);
+}
