@@ -4,10 +4,11 @@
 J ?= $(shell nproc)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+STEP ?= 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
 .PHONY: build setup demo test check bench bench-peers portable arm64 asan tsan clang debug lint format tidy \
-  size fuzz torture exports install docs clean help
+  size fuzz torture ulp exports install docs clean help
 # Each target drives its own parallel build.
 .NOTPARALLEL:
 
@@ -109,6 +110,12 @@ torture: ## the long runs: cancelling, hostile sizes, failures, 10,000 tool line
 	$(call configure,release)
 	$(call build,release)
 	@scripts/torture.sh build/release
+
+ulp: ## every f32 of each function of one number, and a hundred million f64 (hours); STEP=n: every n-th
+	@scripts/setup test
+	$(call configure,release)
+	$(call build,release,formula_test)
+	@ULP_STEP=$(STEP) ULP_MILLIONS=100 build/release/tests/unit/formula_test --filter within_what_is_stated
 
 exports: ## rewrite tests/exports.txt from the library
 	@scripts/setup build
