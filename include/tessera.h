@@ -16,5 +16,6 @@
 #include "tessera/scalar.h"
 #include "tessera/statistics.h"
 #include "tessera/topology.h"
+#include "tessera/windows.h"
 
 #endif

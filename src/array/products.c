@@ -20,9 +20,10 @@ tsr_array *tsr__refuse(tsr__operands in, const tsr__error *error, const char *si
 /* ---- one product ----------------------------------------------------------------------------- */
 
 /* A transposed operand is read where it lies: its dims get the indices in their own order. */
-static tsr_array *seen_through(tsr_array *x, uint8_t indices[TSR_MAX_RANK])
+static tsr_array *seen_through(tsr_array *x, uint8_t indices[TSR_MAX_RANK], bool windows)
 {
-  while (tsr__ops[x->op].shape_rule == TSR__SH_ORDER && !x->value && !x->inert && !x->deleted) {
+  while (!windows && tsr__ops[x->op].shape_rule == TSR__SH_ORDER && !x->value && !x->inert &&
+         !x->deleted) {
     const tsr__order_attr *order = x->attr;
     uint8_t now[TSR_MAX_RANK] = { 0 };
     for (int d = 0; d < x->shape.rank; d++) now[order->dims[d]] = indices[d];
@@ -45,8 +46,10 @@ static tsr_array *make_dot(const tsr__contraction *c, tsr_dtype in, tsr_dtype ou
 {
   tsr__dot_attr attr = c->at;
   tsr_scope *home = tsr__home_of(TSR__IN(c->a, c->b));
-  tsr_array *a = tsr_cast_at(seen_through(c->a, attr.left), in, site);
-  tsr_array *b = tsr_cast_at(seen_through(c->b, attr.right), in, site);
+  bool windows = false;
+  for (int d = 0; d < TSR_MAX_RANK; d++) windows |= attr.window[d] != 0;
+  tsr_array *a = tsr_cast_at(seen_through(c->a, attr.left, windows), in, site);
+  tsr_array *b = tsr_cast_at(seen_through(c->b, attr.right, false), in, site);
   tsr__ask ask = { .dtype = out, .attr = &attr, .attr_bytes = sizeof attr };
   return tsr__make(home, TSR__OP_DOT, TSR__IN(a, b), &ask, site);
 }

@@ -132,8 +132,8 @@ static int times(const uint8_t *indices, int rank, int index)
   return count;
 }
 
-/* Factor i is index i + 1 of a product. One that runs along two dims of an operand, and what is
- * contracted, must be whole. */
+/* Factor i is index i + 1 of a product. One that runs along two dims of an operand or in windows,
+ * and what is contracted, must be whole. */
 static void expand_dot(tsr__factors *f)
 {
   const tsr__dot_attr *attr = tsr__dot_of(f->program, f->node);
@@ -149,13 +149,21 @@ static void expand_dot(tsr__factors *f)
     f->kind[i - 1] = kept && left < 2 && right < 2 ? TSR__FACTOR_PASS : TSR__FACTOR_REPLICATE;
     if (left || right) f->count = i;
   }
-  for (int d = 0; d < f->node->rank; d++) f->out[d] = (int8_t)(attr->out[d] - 1);
+  for (int d = 0; d < f->node->rank; d++) {
+    f->out[d] = (int8_t)(attr->out[d] - 1);
+    f->size[f->out[d]] = f->node->dims[d];
+  }
+  for (int d = 0; d < a->rank; d++)
+    if (attr->window[d]) f->kind[attr->left[d] - 1] = TSR__FACTOR_REPLICATE;
 }
 
 static void map_dot(const tsr__factors *f, int i, int rank, int8_t *map)
 {
   const tsr__dot_attr *attr = tsr__dot_of(f->program, f->node);
-  for (int d = 0; d < rank; d++) map[d] = (int8_t)((i ? attr->right : attr->left)[d] - 1);
+  for (int d = 0; d < rank; d++) {
+    map[d] = (int8_t)((i ? attr->right : attr->left)[d] - 1);
+    if (!i && attr->window[d]) map[d] = -1;
+  }
 }
 
 static bool is_aligned(int op)

@@ -215,9 +215,11 @@ typedef struct tsr__within_attr {
 
 /* By dim the index that runs along it, from 1 on: einsum's letters. 0: of an operand, a dim of size
  * 1 that no index runs along; of the result, no dim. Indices that the result has not are contracted
- * in their order, the last the fastest. */
+ * in their order, the last the fastest. Along a dim of the left operand a second one may run inside
+ * windows: the place is stride * index + dilation * window. */
 typedef struct tsr__dot_attr {
-  uint8_t left[TSR_MAX_RANK], right[TSR_MAX_RANK], out[TSR_MAX_RANK];
+  uint8_t left[TSR_MAX_RANK], right[TSR_MAX_RANK], out[TSR_MAX_RANK], window[TSR_MAX_RANK];
+  int64_t stride[TSR_MAX_RANK], dilation[TSR_MAX_RANK];
 } tsr__dot_attr;
 
 /* The size of a family's struct, and one of zeros. */

@@ -24,6 +24,7 @@ static tsr_status meet(tsr__types in, int which, const tsr__dot_attr *attr, int6
   const tsr__type *x = &in.at[which];
   for (int d = 0; d < x->rank; d++) {
     int i = indices[d];
+    if (!which && attr->window[d]) continue; /* its windows' number is known last */
     bool fits = i <= INDICES && (i ? size[i] < 0 || size[i] == x->dims[d] : x->dims[d] == 1);
     if (!fits)
       return tsr__error_set(error, TSR_ESHAPE,
@@ -35,6 +36,22 @@ static tsr_status meet(tsr__types in, int which, const tsr__dot_attr *attr, int6
     if (i) size[i] = x->dims[d];
   }
   return TSR_OK;
+}
+
+/* How many windows fit: as many as lie whole in the dim. */
+static bool meet_windows(tsr__types in, const tsr__dot_attr *attr, int64_t *size)
+{
+  for (int d = 0; d < in.at[0].rank; d++) {
+    int window = attr->window[d], i = attr->left[d];
+    int64_t stride = attr->stride[d], dilation = attr->dilation[d], length = in.at[0].dims[d];
+    if (!window) continue;
+    bool good = window <= INDICES && i && i <= INDICES && size[window] >= 0 && size[i] < 0 &&
+                stride > 0 && dilation > 0;
+    if (!good) return false;
+    bool fits = size[window] && (size[window] - 1) <= (length - 1) / dilation && length;
+    size[i] = fits ? (length - 1 - (size[window] - 1) * dilation) / stride + 1 : 0;
+  }
+  return true;
 }
 
 /* What is contracted runs in both operands, what an operand has alone is kept. */
@@ -53,7 +70,7 @@ tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, 
   if (meet(in, 0, attr, size, error)) return error->status;
   if (meet(in, 1, attr, size, error)) return error->status;
   tsr_shape shape = { .rank = 0 };
-  bool good = true;
+  bool good = meet_windows(in, attr, size);
   for (int d = 0; d < TSR_MAX_RANK && attr->out[d]; d++) {
     int i = attr->out[d];
     good = good && i <= INDICES && size[i] >= 0 && !runs_in(attr->out, d, i);
@@ -61,7 +78,8 @@ tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, 
   }
   for (int i = 1; i <= INDICES && good; i++)
     good = size[i] < 0 || runs_in(attr->out, shape.rank, i) ||
-           (runs_in(attr->left, in.at[0].rank, i) && runs_in(attr->right, in.at[1].rank, i));
+           ((runs_in(attr->left, in.at[0].rank, i) || runs_in(attr->window, in.at[0].rank, i)) &&
+            runs_in(attr->right, in.at[1].rank, i));
   if (!good)
     return tsr__error_set(error, TSR_ESHAPE,
                           "tsr_%s: %s times %s: an index of the result is twice there or in no "

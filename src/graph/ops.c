@@ -10,7 +10,7 @@ _Static_assert(sizeof(tsr__slice_attr) == 24 * TSR_MAX_RANK &&
                    sizeof(tsr__order_attr) == TSR_MAX_RANK &&
                    sizeof(tsr__pad_attr) == 16 * TSR_MAX_RANK,
                "nor in those of views");
-_Static_assert(sizeof(tsr__dot_attr) == 3 * TSR_MAX_RANK, "nor in those of products");
+_Static_assert(sizeof(tsr__dot_attr) == 20 * TSR_MAX_RANK, "nor in those of products");
 
 _Static_assert(sizeof(tsr__span_attr) == 16 && sizeof(tsr__scatter_attr) == 32 &&
                    sizeof(tsr__within_attr) == 24,

@@ -1,6 +1,6 @@
-"""Writes products.txt: what NumPy gives for products of arrays, where nothing can round.
+"""Writes products.txt: what NumPy gives for products of arrays, and JAX for windows, where nothing can round.
 
-    python tests/golden/make_products.py        (NumPy 2.x, ml_dtypes)
+    python tests/golden/make_products.py        (NumPy 2.x, ml_dtypes, JAX)
 
 One case a line: operation, what is asked ('_' for a space, '.' for nothing), operands, '>', the result; an array is
 dtype:shape:values. All values are whole numbers.
@@ -8,8 +8,11 @@ dtype:shape:values. All values are whole numbers.
 import math
 import pathlib
 
+import jax
 import ml_dtypes
 import numpy as np
+
+jax.config.update("jax_enable_x64", True)
 
 rng = np.random.default_rng(11)
 DTYPES = {"bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
@@ -91,6 +94,45 @@ for line in EINSUMS.replace("\n", "").split("|"):
     for _ in range(2):
         operands = drawn(shapes)
         case("einsum", spec, operands, np.einsum(spec.replace(" ", ""), *map(in_wide, operands)))
+
+# ---- windows: JAX's values; asked: numbers by spatial dim, or by dim ----
+
+def listed(*parts):
+    return ";".join(",".join(map(str, part)) for part in parts)
+
+
+# x, kernel, stride, low, high, dilation, input dilation, groups
+CONVS = (((2, 5, 2), (3, 2, 3), (1,), (0,), (0,), (1,), (1,), 1), ((1, 7, 1), (2, 1, 4), (3,), (1,), (2,), (1,), (1,), 1),
+         ((2, 5, 4, 2), (3, 2, 2, 3), (1, 1), (1, 0), (1, 1), (1, 1), (1, 1), 1), ((1, 6, 5, 4), (2, 2, 2, 4), (2, 1), (0, 1), (0, 0), (1, 2), (1, 1), 2),
+         ((1, 3, 3, 3), (2, 2, 1, 6), (1, 1), (1, 1), (1, 1), (1, 1), (2, 2), 3), ((1, 3, 4, 2, 1), (2, 2, 1, 1, 2), (1, 2, 1), (0, 0, 0), (0, 1, 0), (1, 1, 1), (1, 1, 2), 1),
+         ((2, 2, 1), (4, 1, 2), (1,), (0,), (0,), (1,), (1,), 1), ((0, 4, 2), (2, 2, 3), (1,), (0,), (0,), (1,), (1,), 1), ((1, 9, 3), (3, 3, 2), (2,), (4,), (0,), (3,), (1,), 1))
+for shape, kernel, stride, low, high, dilation, spaced, groups in CONVS:
+    for _ in range(2):
+        x, k = drawn((shape, kernel))
+        if x.dtype == np.bool_:
+            x, k = drawn((shape, kernel))
+        letters = "HWD"[:len(stride)]
+        out = jax.lax.conv_general_dilated(in_wide(x).astype("f8"), in_wide(k).astype("f8"), stride, list(zip(low, high)), spaced, dilation,
+                                           (f"N{letters}C", f"{letters}IO", f"N{letters}C"), feature_group_count=groups)
+        out = np.asarray(out)
+        case("conv", listed(stride, low, high, dilation, spaced, (groups,)), [x, k], out if NAMES[x.dtype] in FLOATS else out.astype("i8"))
+
+# what, shape, window, stride, low, high, dilation
+WINDOWS = (((7,), (3,), (1,), (0,), (0,), (1,)), ((9,), (5,), (2,), (2,), (1,), (1,)), ((4, 6), (2, 3), (2, 1), (0, 1), (1, 0), (1, 2)),
+           ((2, 5, 5, 2), (1, 3, 2, 1), (1, 2, 2, 1), (0, 0, 1, 0), (0, 0, 0, 0), (1, 1, 1, 1)), ((3,), (5,), (1,), (0,), (0,), (1,)), ((17,), (11,), (3,), (0,), (4,), (1,)),
+           ((5, 0), (2, 1), (1, 1), (0, 0), (0, 0), (1, 1)), ((2, 23), (1, 7), (1, 4), (0, 3), (0, 3), (1, 3)))
+KINDS = ((jax.lax.add, lambda d: 0), (jax.lax.max, lambda d: -np.inf if d == "f" else 0 if d == "u" else -2**7),
+         (jax.lax.min, lambda d: np.inf if d == "f" else 2**7 - 1), (jax.lax.mul, lambda d: 1))
+for shape, window, stride, low, high, dilation in WINDOWS:
+    for which, (fn, start) in enumerate(KINDS):
+        x, = drawn((shape,))
+        if x.dtype == np.bool_:
+            x, = drawn((shape,))
+        x = x[..., :] if which != 3 else np.where(x == 3, 1, x).astype(x.dtype)
+        kind = "f" if NAMES[x.dtype] in FLOATS else NAMES[x.dtype][0]
+        wide = in_wide(x)
+        out = jax.lax.reduce_window(wide, np.asarray(start(kind), wide.dtype), fn, window, stride, list(zip(low, high)), window_dilation=dilation)
+        case("window", listed((which,), window, stride, low, high, dilation), [x], np.asarray(out))
 
 path = pathlib.Path(__file__).with_name("products.txt")
 path.write_text("".join(line + "\n" for line in lines))

@@ -145,7 +145,7 @@ static tsr_dtype draw_asked(world *w)
   return draw(w, 0, 3) ? (tsr_dtype)0 : fixture_dtype(draw(w, 0, DTYPES - 1));
 }
 
-static void make_matmul(world *w)
+static void make_matrices(world *w)
 {
   static const int64_t sizes[] = { 0, 1, 2, 5, 6, 7, 8, 9, 25, 40 };
   tsr_shape left = { .rank = (int)draw(w, 1, 4) };
@@ -163,6 +163,37 @@ static void make_matmul(world *w)
   tsr_array *a = draw_factor(w, dtype, left);
   tsr_array *b = draw_factor(w, draw(w, 0, 3) ? dtype : TSR_F32, right);
   w->made[w->count++] = tsr_matmul(a, b, .dtype = draw_asked(w));
+}
+
+static void make_conv(world *w)
+{
+  int spatial = (int)draw(w, 1, 3);
+  int64_t groups = draw(w, 1, 2);
+  tsr_shape x = { .rank = spatial + 2 }, kernel = { .rank = spatial + 2 };
+  tsr_conv_args conv = { .size = sizeof conv, .groups = groups, .same = draw(w, 0, 3) == 0 };
+  x.dims[0] = draw(w, 0, 3);
+  for (int i = 0; i < spatial; i++) {
+    x.dims[i + 1] = draw(w, draw(w, 0, 7) ? 1 : 0, spatial > 1 ? 4 : 9);
+    kernel.dims[i] = draw(w, 1, 3);
+    conv.stride[i] = draw(w, 0, 3);
+    conv.dilation[i] = draw(w, 0, 2);
+    conv.low[i] = draw(w, 0, 2);
+    conv.high[i] = draw(w, 0, 2);
+  }
+  kernel.dims[spatial] = draw(w, 1, 3);
+  kernel.dims[spatial + 1] = groups * draw(w, 1, 3);
+  x.dims[spatial + 1] = groups * kernel.dims[spatial];
+  tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1));
+  conv.x = draw_input(w, dtype, x);
+  conv.kernel = draw_factor(w, draw(w, 0, 3) ? dtype : TSR_F32, kernel);
+  w->made[w->count++] = tsr_conv_at(&conv, TSR_HERE);
+}
+
+/* A convolution is a product, too. */
+static void make_matmul(world *w)
+{
+  if (draw(w, 0, 2)) make_matrices(w);
+  else make_conv(w);
 }
 
 /* Letters of a term, some of them twice, and their sizes. */

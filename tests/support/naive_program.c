@@ -747,12 +747,18 @@ static void scatter(const tsr__program *program, int n, cell **value)
   }
 }
 
-/* The element of an operand at values of the indices of a product. */
-static cell at_indices(const tsr__gnode *x, const cell *value, const uint8_t *indices,
+/* The element of an operand at values of the indices of a product; `left` has windows. */
+static cell at_indices(const tsr__gnode *x, const cell *value, const tsr__dot_attr *attr, bool left,
                        const int64_t *at)
 {
   int64_t place = 0;
-  for (int d = 0; d < x->rank; d++) place = place * x->dims[d] + (indices[d] ? at[indices[d]] : 0);
+  for (int d = 0; d < x->rank; d++) {
+    int index = left ? attr->left[d] : attr->right[d];
+    int64_t along = index ? at[index] : 0;
+    if (left && attr->window[d])
+      along = along * attr->stride[d] + at[attr->window[d]] * attr->dilation[d];
+    place = place * x->dims[d] + along;
+  }
   return value[place];
 }
 
@@ -781,7 +787,10 @@ static void dot(const tsr__program *program, int n, cell **value)
   TSR_FOR_OPERANDS (program, g, i, o)
     for (int d = 0; d < program->nodes[o].rank; d++)
       if (indices[i][d]) size[indices[i][d]] = program->nodes[o].dims[d];
-  for (int d = 0; d < g->rank; d++) kept[attr->out[d]] = true;
+  for (int d = 0; d < g->rank; d++) {
+    kept[attr->out[d]] = true;
+    size[attr->out[d]] = g->dims[d];
+  }
   for (int i = 1; i <= 2 * TSR_MAX_RANK; i++) depth *= kept[i] || size[i] < 0 ? 1 : size[i];
   for (int64_t i = 0, rest = 0; i < count_of(g); rest = ++i) {
     memset(at, 0, sizeof at);
@@ -789,8 +798,8 @@ static void dot(const tsr__program *program, int n, cell **value)
     double sum = depth ? -0.0 : 0;
     uwide whole_sum = 0;
     for (bool more = depth > 0; more; more = next_indices(size, kept, at)) {
-      cell x = at_indices(a, value[tsr__in(program, g, 0)], attr->left, at);
-      cell y = at_indices(b, value[tsr__in(program, g, 1)], attr->right, at);
+      cell x = at_indices(a, value[tsr__in(program, g, 0)], attr, true, at);
+      cell y = at_indices(b, value[tsr__in(program, g, 1)], attr, false, at);
       if (!naive_is_real(g->dtype)) whole_sum += (uwide)x.i * (uwide)y.i;
       else sum = twice ? fma(x.f, y.f, sum) : (double)fmaf((float)x.f, (float)y.f, (float)sum);
     }

@@ -662,6 +662,16 @@ static void products(struct verb_run *r)
   see_array(r, tsr_trace(tsr_matmul(x, y), .offset = 1));
 }
 
+static void windows(struct verb_run *r)
+{
+  tsr_array *x = matrix(r), *image = tsr_broadcast_to(x, TSR_SHAPE(2, 6, 4));
+  tsr_array *kernel = tsr_full(r->s, 2, TSR_F64, TSR_SHAPE(2, 4, 3), (tsr_sharding){ 0 });
+  see_array(r, tsr_conv(image, kernel, .low = { 1 }));
+  see_array(r, tsr_reduce_window(x, TSR_WINDOW_PROD, .window = { 2, 3 }));
+  see_array(r, tsr_max_pool(image, .window = { 2 }));
+  see_array(r, tsr_avg_pool(image, .window = { 2 }, .stride = { 1 }));
+}
+
 static void drawn_arrays(struct verb_run *r)
 {
   see_array(r, tsr_uniform(r->s, .key = 3, .shape = TSR_SHAPE(9, 5), .on = r->at));
@@ -816,6 +826,7 @@ const struct verb_case verb_cases[] = {
   CASE(made_arrays),
   CASE(along_dims),
   CASE(products),
+  CASE(windows),
   CASE(drawn_arrays),
   CASE(adopted),
   CASE(shards),

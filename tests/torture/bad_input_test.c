@@ -160,6 +160,10 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
   MADE(tsr_tensordot_at(&(tsr_tensordot_args){ .a = b, .b = a, .count = -1 }, NULL));
   MADE(tsr_trace_at(&(tsr_trace_args){ .x = a, .offset = INT64_MAX }, NULL));
   MADE(tsr_trace_at(&(tsr_trace_args){ .x = b, .dims = { 9, -9 } }, NULL));
+  MADE(tsr_conv_at(&(tsr_conv_args){ .x = a, .kernel = b }, NULL));
+  MADE(tsr_reduce_window_at(&(tsr_window_args){ .x = a, .window = { INT64_MAX } }, NULL));
+  MADE(tsr_max_pool_at(&(tsr_pool_args){ .x = a }, NULL));
+  MADE(tsr_avg_pool_at(&(tsr_pool_args){ .x = b, .window = { -1 } }, NULL));
   MADE(tsr_einsum_at(
       &(tsr_einsum_args){ .text = "i,j", .arrays = (tsr_array *[]){ a, b }, .count = 2 }, NULL));
   MADE(tsr_einsum_at(&(tsr_einsum_args){ .text = NULL, .arrays = (tsr_array *[]){ b }, .count = 1 },

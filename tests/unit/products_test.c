@@ -1,5 +1,5 @@
-/* Products of arrays: NumPy's values of all calls and types, wherever operands lie, transposed ones
- * too; wider results; what is refused. Runs at each ISA. */
+/* Products and windows of arrays: NumPy's and JAX's values of all calls and types, wherever
+ * operands lie, transposed ones too; what is refused. Runs at each ISA. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +78,30 @@ static int read_ints(const char *text, int *out, const char **end)
   return count;
 }
 
+static void read_wide(const char **text, int64_t *out)
+{
+  int small[ARRAYS], count = read_ints(*text, small, text);
+  for (int i = 0; i < count; i++) out[i] = small[i];
+}
+
+static tsr_array *apply_windows(const char *op, const char *asked, tsr_array *const *in)
+{
+  if (!strcmp(op, "conv")) {
+    tsr_conv_args conv = { .size = sizeof conv, .x = in[0], .kernel = in[1] };
+    int64_t *const lists[] = { conv.stride,         conv.low,    conv.high, conv.dilation,
+                               conv.input_dilation, &conv.groups };
+    for (int i = 0; i < 6; i++) read_wide(&asked, lists[i]);
+    return tsr_conv_at(&conv, TSR_HERE);
+  }
+  int64_t kind;
+  tsr_window_args window = { .size = sizeof window, .x = in[0] };
+  int64_t *const lists[] = { &kind,      window.window, window.stride,
+                             window.low, window.high,   window.dilation };
+  for (int i = 0; i < 6; i++) read_wide(&asked, lists[i]);
+  window.op = (tsr_window_op)kind;
+  return tsr_reduce_window_at(&window, TSR_HERE);
+}
+
 static tsr_array *apply(const char *op, const char *asked, tsr_array *const *in, int count)
 {
   int a[ARRAYS], b[ARRAYS];
@@ -87,6 +111,7 @@ static tsr_array *apply(const char *op, const char *asked, tsr_array *const *in,
   if (!strcmp(op, "inner")) return tsr_inner(in[0], in[1]);
   if (!strcmp(op, "outer")) return tsr_outer(in[0], in[1]);
   if (!strcmp(op, "einsum")) return tsr_einsum_with(asked, in, count);
+  if (!strcmp(op, "conv") || !strcmp(op, "window")) return apply_windows(op, asked, in);
   if (!strcmp(op, "trace")) {
     read_ints(asked, a, &rest);
     read_ints(rest, b, &rest);
@@ -184,6 +209,13 @@ CALL(two_arrows, tsr_einsum("ij->i->j", F(2, 3)))
 CALL(large, tsr_einsum("abcde,fghij->abcdefghij", F(1, 1, 1, 1, 1), F(1, 1, 1, 1, 1)))
 CALL(large_pair, tsr_einsum("abcde,fghij,abcdefgh,ij->", F(1, 1, 1, 1, 1), F(1, 1, 1, 1, 1),
                             F(1, 1, 1, 1, 1, 1, 1, 1), F(1, 1)))
+CALL(flat, tsr_conv(F(3, 3), F(3, 3)))
+CALL(channels, tsr_conv(F(1, 5, 3), F(2, 2, 4)))
+CALL(stride, tsr_conv(F(1, 5, 3), F(2, 3, 4), .stride = { -1 }))
+CALL(no_window, tsr_reduce_window(F(3), .window = { -2 }))
+CALL(no_kind, tsr_reduce_window(F(3), (tsr_window_op)9))
+CALL(bools, tsr_reduce_window(ones(s, TSR_BOOL, TSR_SHAPE(3)), .window = { 2 }))
+CALL(flat_pool, tsr_max_pool(F(3, 3), .window = { 2 }))
 CALL(no_text, tsr_einsum(NULL, F(2)))
 CALL(no_array, tsr_einsum("i,j", F(2), NULL))
 #undef F
@@ -220,6 +252,13 @@ TEST(what_does_not_fit_is_refused)
     { two_arrows, "the result ends here\n    ij->i->j\n         ^" },
     { large, "the result has 10 dims, at most 8 are possible" },
     { large_pair, "two operands together have 10 dims" },
+    { flat, "tsr_conv: expected [batch, 1 to 3 spatial dims, channels] and as many dims" },
+    { channels, "tsr_conv: expected a kernel of [spatial dims, channels / groups, channels]" },
+    { stride, "tsr_conv: expected strides and dilations of 1 or more" },
+    { no_window, "tsr_reduce_window: expected windows, strides and dilations of 1 or more" },
+    { no_kind, "tsr_reduce_window: no such reduction" },
+    { bools, "expected numbers to add or multiply; use tsr_cast; found bool[3]" },
+    { flat_pool, "channels]; use tsr_reduce_window; found f32[3,3]" },
     { no_text, "tsr_einsum: the text is NULL" },
     { no_array, "tsr_einsum: operand 1 is NULL" },
   };
@@ -232,5 +271,41 @@ TEST(what_does_not_fit_is_refused)
     tsr_scope_close(s);
   }
   tsr_scope_close(outer);
+  tsr_runtime_close(rt);
+}
+
+TEST(pools_are_windows)
+{
+  static const float x[] = { 1, 5, 2, 8, -3, 7 };
+  float most[3], mean[3];
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *a = tsr_put(s, x, TSR_F32, TSR_SHAPE(1, 6, 1), (tsr_sharding){ 0 });
+  CHECK_STATUS(tsr_read(tsr_max_pool(a, .window = { 2 }), most, sizeof most), TSR_OK, s);
+  CHECK(most[0] == 5 && most[1] == 8 && most[2] == 7);
+  CHECK_STATUS(tsr_read(tsr_avg_pool(a, .window = { 2 }), mean, sizeof mean), TSR_OK, s);
+  CHECK(mean[0] == 3 && mean[1] == 5 && mean[2] == 2);
+  tsr_array *inside = tsr_avg_pool(a, .window = { 4 }, .stride = { 3 }, .low = { 2 }, .high = { 1 },
+                                   .inside = true);
+  CHECK_STATUS(tsr_read(inside, mean, 2 * sizeof *mean), TSR_OK, s);
+  CHECK(mean[0] == 3 && mean[1] == 3);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Zeros that keep ceil(size / stride) windows, the odd one behind. */
+TEST(same_keeps_the_size)
+{
+  static const float x[] = { 1, 2, 3, 4, 5 }, k[] = { 1, 10 };
+  float out[5];
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *a = tsr_put(s, x, TSR_F32, TSR_SHAPE(1, 5, 1), (tsr_sharding){ 0 });
+  tsr_array *b = tsr_put(s, k, TSR_F32, TSR_SHAPE(2, 1, 1), (tsr_sharding){ 0 });
+  CHECK_STATUS(tsr_read(tsr_conv(a, b, .same = true), out, sizeof out), TSR_OK, s);
+  CHECK(out[0] == 21 && out[3] == 54 && out[4] == 5);
+  CHECK_STATUS(tsr_read(tsr_conv(a, b, .same = true, .stride = { 2 }), out, 12), TSR_OK, s);
+  CHECK(out[0] == 21 && out[1] == 43 && out[2] == 5);
+  tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -9,11 +9,23 @@ static void steps_of(const tsr__shard *shard, int rank, int64_t steps[TSR_MAX_RA
   for (int d = rank - 1; d >= 0; step *= shard->box.size[d--]) steps[d] = step;
 }
 
-/* How far one along an index is in an operand, which may have it along several dims. */
+/* How far one along an index is in an array, which may have it along several dims. */
 static int64_t step_of(const uint8_t *indices, int rank, int index, const int64_t *steps)
 {
   int64_t step = 0;
   for (int d = 0; d < rank; d++) step += indices[d] == index ? steps[d] : 0;
+  return step;
+}
+
+/* The same in the left operand, where windows have strides. */
+static int64_t left_step(const tsr__dot_attr *attr, int rank, int index, const int64_t *steps)
+{
+  int64_t step = 0;
+  for (int d = 0; d < rank; d++) {
+    bool windows = attr->window[d];
+    if (attr->left[d] == index) step += steps[d] * (windows ? attr->stride[d] : 1);
+    if (attr->window[d] == index) step += steps[d] * attr->dilation[d];
+  }
   return step;
 }
 
@@ -37,10 +49,11 @@ static void add_index(const tsr__dot_attr *attr, ranks rank, int index, const ts
   steps_of(&from->in[1], rank.right, steps[1]);
   steps_of(&from->out[0], rank.out, steps[2]);
   int left = dim_of(attr->left, rank.left, index), right = dim_of(attr->right, rank.right, index);
-  bool kept = dim_of(attr->out, rank.out, index) >= 0;
-  tsr__product_index added = { .size = left < 0 ? from->in[1].box.size[right]
-                                                : from->in[0].box.size[left],
-                               .left = step_of(attr->left, rank.left, index, steps[0]),
+  int out = dim_of(attr->out, rank.out, index);
+  bool kept = out >= 0;
+  tsr__product_index added = { .size =
+                                   kept ? from->out[0].box.size[out] : from->in[1].box.size[right],
+                               .left = left_step(attr, rank.left, index, steps[0]),
                                .right = step_of(attr->right, rank.right, index, steps[1]),
                                .out = step_of(attr->out, rank.out, index, steps[2]) };
   tsr__product_add(to,
@@ -64,7 +77,7 @@ static void describe(const tsr__call *call, const tsr__call_part *from, tsr__pro
   for (int side = 0; side < TSR__SIDES; side++) to->list[side].size = 1;
   for (int d = 0; d < node->rank; d++) add_index(attr, rank, attr->out[d], from, to);
   for (int i = 1; i <= TSR__PRODUCT_INDICES; i++)
-    if (dim_of(attr->left, rank.left, i) >= 0 && dim_of(attr->out, rank.out, i) < 0)
+    if (dim_of(attr->right, rank.right, i) >= 0 && dim_of(attr->out, rank.out, i) < 0)
       add_index(attr, rank, i, from, to);
 }
 

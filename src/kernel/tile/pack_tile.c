@@ -11,36 +11,40 @@ INLINE bool neighbours(const int64_t *at, int64_t n)
   return true;
 }
 
-/* A few steps of all lines at a time stay in the cache while they are turned. */
-enum { TURNED = 16 };
+/* How many steps are neighbours from here on: a few at a time, which stay in the cache while all
+ * lines of them are turned. */
+INLINE int64_t run_of(const int64_t *step, int64_t n)
+{
+  enum { TURNED = 16 };
+  int64_t run = 1;
+  while (run < n && run < TURNED && step[run] == step[0] + run) run++;
+  return run;
+}
 
-#define PACK(name, T, R, VALUE)                                                \
-  INLINE void name##_of(const tsr__packing *p, int high)                       \
-  {                                                                            \
-    const T *from = p->from;                                                   \
-    R *to = p->to;                                                             \
-    const int64_t *line = p->line, *step = p->step, depth = p->depth;          \
-    if (neighbours(line, high)) {                                              \
-      for (int64_t k = 0; k < depth; k++, to += high) {                        \
-        const T *x = from + line[0] + step[k];                                 \
-        for (int i = 0; i < high; i++) to[i] = VALUE(x[i]);                    \
-      }                                                                        \
-    } else if (neighbours(step, depth)) {                                      \
-      for (int64_t k = 0; k < depth; k += TURNED, to += TURNED * high) {       \
-        int64_t n = depth - k < TURNED ? depth - k : TURNED;                   \
-        for (int i = 0; i < high; i++) {                                       \
-          const T *x = from + line[i] + step[k];                               \
-          for (int64_t j = 0; j < n; j++) to[j * high + i] = VALUE(x[j]);      \
-        }                                                                      \
-      }                                                                        \
-    } else {                                                                   \
-      for (int64_t k = 0; k < depth; k++, to += high)                          \
-        for (int i = 0; i < high; i++) to[i] = VALUE(from[line[i] + step[k]]); \
-    }                                                                          \
-  }                                                                            \
-  void TSR__ISA_NAME(tsr__##name)(const tsr__packing *p)                       \
-  {                                                                            \
-    name##_of(p, p->high);                                                     \
+#define PACK(name, T, R, VALUE)                                           \
+  INLINE void name##_of(const tsr__packing *p, int high)                  \
+  {                                                                       \
+    const T *from = p->from;                                              \
+    R *to = p->to;                                                        \
+    const int64_t *line = p->line, *step = p->step, depth = p->depth;     \
+    if (neighbours(line, high)) {                                         \
+      for (int64_t k = 0; k < depth; k++, to += high) {                   \
+        const T *x = from + line[0] + step[k];                            \
+        for (int i = 0; i < high; i++) to[i] = VALUE(x[i]);               \
+      }                                                                   \
+    } else {                                                              \
+      for (int64_t k = 0, n; k < depth; k += n, to += n * high) {         \
+        n = run_of(step + k, depth - k);                                  \
+        for (int i = 0; i < high; i++) {                                  \
+          const T *x = from + line[i] + step[k];                          \
+          for (int64_t j = 0; j < n; j++) to[j * high + i] = VALUE(x[j]); \
+        }                                                                 \
+      }                                                                   \
+    }                                                                     \
+  }                                                                       \
+  void TSR__ISA_NAME(tsr__##name)(const tsr__packing *p)                  \
+  {                                                                       \
+    name##_of(p, p->high);                                                \
   }
 
 #define AS_f32(v) ((float)(v))

@@ -1,0 +1,326 @@
+/* Windows: convolutions are products along windows (tsr__dot_attr), reductions of windows are made
+ * of slices.
+ *
+ *   reduce_window of size 5      twos = x op x[1:]                      the sizes double, what is
+ *                                fours = twos op twos[2:]               left is added at the end,
+ *                                fives = fours op x[4:]                 dim after dim
+ *
+ * Strides are taken by the last slices, so that what no window shows is not computed there. */
+#include "tessera/windows.h"
+
+#include <math.h>
+
+#include "array/products_room.h"
+#include "tessera/indexing.h"
+
+enum { SPATIAL = 3 };
+
+static int64_t or_one(int64_t n)
+{
+  return n ? n : 1;
+}
+
+static tsr_array *fail(tsr_array *x, tsr_status status, const char *what, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  char type[160];
+  tsr_type_text((tsr_dtype)x->dtype, x->shape, NULL, type, sizeof type);
+  tsr__error_set(&error, status, "%s; found %s", what, type);
+  return tsr__refuse(TSR__IN(x), &error, site);
+}
+
+/* x within borders of a number. */
+static tsr_array *bordered(tsr_array *x, const int64_t *low, const int64_t *high, tsr_operand value,
+                           const char *site)
+{
+  tsr_pad_args pad = { .size = sizeof pad, .x = x, .value = value };
+  bool any = false;
+  for (int d = 0; d < x->shape.rank; d++) {
+    pad.low[d] = low[d];
+    pad.high[d] = high[d];
+    any |= low[d] || high[d];
+  }
+  return any ? tsr_pad_at(&pad, site) : x;
+}
+
+/* Elements first, first + step, ... of a dim, `count` of them. */
+static tsr_array *sliced(tsr_array *x, int dim, int64_t first, int64_t step, int64_t count,
+                         const char *site)
+{
+  tsr_range ranges[TSR_MAX_RANK];
+  for (int d = 0; d < x->shape.rank; d++) ranges[d] = (tsr_range){ 0, TSR_END, 1 };
+  ranges[dim] = (tsr_range){ first, count ? first + (count - 1) * step + 1 : first, step };
+  return tsr_slice_at(x, ranges, x->shape.rank, site);
+}
+
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+/* n - 1 zeros between the elements of a dim: each place looks where it comes from. */
+static tsr_array *spaced(tsr_array *x, int dim, int64_t n, const char *site)
+{
+  int64_t size = x->shape.dims[dim];
+  if (n == 1 || size < 2 || x->inert) return x;
+  tsr_scope *scope = tsr__home(x);
+  tsr_shape shape = x->shape;
+  shape.dims[dim] = (size - 1) * n + 1;
+  tsr_shape line = { .rank = 1, .dims = { shape.dims[dim] } };
+  tsr_sharding anywhere = { 0 };
+  tsr_array *from = tsr_iota_at(scope, TSR_I64, line, 0, anywhere, site);
+  tsr_array *at = tsr_iota_at(scope, TSR_I64, shape, dim, anywhere, site);
+  tsr_take_args take = { .size = sizeof take, .x = x, .dim = dim };
+  take.indices = tsr_floordiv_at(from, tsr_operand_int(n), site);
+  tsr_array *taken = tsr_take_at(&take, site);
+  tsr_array *there = tsr_eq_at(tsr_mod_at(at, tsr_operand_int(n), site), tsr_operand_int(0), site);
+  tsr_array *zero =
+      tsr__number_node(scope, tsr_scalar_int(0), (tsr_dtype)x->dtype, "tsr_conv", site);
+  return tsr_where_at(there, tsr_operand_array(taken), tsr_operand_array(zero), site);
+}
+
+/* What a call says, made whole: nothing is 0 but borders. */
+static const char *complete_conv(tsr_conv_args *a)
+{
+  const tsr_shape *x = &a->x->shape, *k = &a->kernel->shape;
+  if (x->rank < 3 || x->rank > SPATIAL + 2 || k->rank != x->rank)
+    return "tsr_conv: expected [batch, 1 to 3 spatial dims, channels] and as many dims of the "
+           "kernel";
+  if (!a->groups) a->groups = 1;
+  for (int i = 0; i < x->rank - 2; i++) {
+    a->stride[i] = or_one(a->stride[i]);
+    a->dilation[i] = or_one(a->dilation[i]);
+    a->input_dilation[i] = or_one(a->input_dilation[i]);
+    if (a->stride[i] < 1 || a->dilation[i] < 1 || a->input_dilation[i] < 1 || a->low[i] < 0 ||
+        a->high[i] < 0 || a->dilation[i] > INT32_MAX || a->input_dilation[i] > INT32_MAX)
+      return "tsr_conv: expected strides and dilations of 1 or more and borders of 0 or more";
+  }
+  int64_t in = x->dims[x->rank - 1], out = k->dims[k->rank - 1], groups = a->groups;
+  if (groups < 1 || in % groups || out % groups || k->dims[k->rank - 2] != in / groups)
+    return "tsr_conv: expected a kernel of [spatial dims, channels / groups, channels], both "
+           "channels whole multiples of the groups";
+  return NULL;
+}
+
+/* Borders that keep ceil(size / stride) windows. */
+static void keep_size(tsr_conv_args *a, int i, int64_t size)
+{
+  int64_t window = (a->kernel->shape.dims[i] - 1) * a->dilation[i] + 1;
+  int64_t windows = (size + a->stride[i] - 1) / a->stride[i];
+  int64_t need = (windows - 1) * a->stride[i] + window - size;
+  a->low[i] = need > 0 ? need / 2 : 0;
+  a->high[i] = need > 0 ? need - need / 2 : 0;
+}
+
+static tsr_array *convolve(const tsr_conv_args *a, tsr_array *x, tsr_array *kernel,
+                           const char *site)
+{
+  int spatial = x->shape.rank - 2;
+  uint8_t channels = (uint8_t)(spatial + 1), batch = (uint8_t)(spatial + 2);
+  uint8_t features = (uint8_t)(spatial + 3); /* and behind it the places of windows */
+  tsr__contraction c = { .name = "tsr_conv", .a = x, .b = kernel, .dtype = a->dtype };
+  c.at.left[0] = c.at.out[0] = batch;
+  for (int i = 0; i < spatial; i++) {
+    c.at.window[i + 1] = c.at.right[i] = (uint8_t)(i + 1);
+    c.at.left[i + 1] = c.at.out[i + 1] = (uint8_t)(features + 1 + i);
+    c.at.stride[i + 1] = a->stride[i];
+    c.at.dilation[i + 1] = a->dilation[i];
+  }
+  c.at.left[spatial + 1] = c.at.right[spatial] = channels;
+  c.at.right[spatial + 1] = c.at.out[spatial + 1] = features;
+  return tsr__contract(&c, site);
+}
+
+tsr_array *tsr_conv_at(const tsr_conv_args *given, const char *site)
+{
+  enum { MOST_GROUPS = 1024 };
+  tsr_conv_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr_status status = tsr__take_opts("tsr_conv", given, &args, sizeof args, &error);
+  if (status && given) args.x = given->x, args.kernel = given->kernel;
+  tsr_array *x = args.x, *kernel = args.kernel, *parts[MOST_GROUPS];
+  if (!x || !kernel || x->inert || kernel->inert)
+    return tsr__contract(&(tsr__contraction){ .name = "tsr_conv", .a = x, .b = kernel }, site);
+  if (status) return tsr__refuse(TSR__IN(x, kernel), &error, site);
+  const char *wrong = complete_conv(&args);
+  if (!wrong && args.groups > MOST_GROUPS) wrong = "tsr_conv: at most 1024 groups";
+  if (wrong) return fail(x, TSR_EARG, wrong, site);
+  int64_t low[TSR_MAX_RANK] = { 0 }, high[TSR_MAX_RANK] = { 0 };
+  int spatial = x->shape.rank - 2, last = x->shape.rank - 1;
+  for (int i = 0; i < spatial; i++) {
+    x = spaced(x, i + 1, args.input_dilation[i], site);
+    if (args.same) keep_size(&args, i, x->shape.dims[i + 1]);
+    low[i + 1] = args.low[i];
+    high[i + 1] = args.high[i];
+  }
+  x = bordered(x, low, high, tsr_operand_int(0), site);
+  if (args.groups == 1) return convolve(&args, x, kernel, site);
+  int64_t in = x->shape.dims[last] / args.groups, out = kernel->shape.dims[last] / args.groups;
+  for (int64_t g = 0; g < args.groups; g++)
+    parts[g] = convolve(&args, sliced(x, last, g * in, 1, in, site),
+                        sliced(kernel, last, g * out, 1, out, site), site);
+  return tsr_concat_at(parts, (int)args.groups, last, site);
+}
+
+/* ---- reductions of windows ------------------------------------------------------------------- */
+
+static tsr_array *both(tsr_window_op op, tsr_array *a, tsr_array *b, const char *site)
+{
+  tsr_operand second = tsr_operand_array(b);
+  switch (op) {
+  case TSR_WINDOW_MAX: return tsr_maximum_at(a, second, site);
+  case TSR_WINDOW_MIN: return tsr_minimum_at(a, second, site);
+  case TSR_WINDOW_PROD: return tsr_mul_at(a, second, site);
+  default: return tsr_add_at(a, second, site);
+  }
+}
+
+/* Which windows are made along a dim: so many, so far apart. */
+typedef struct walk {
+  int dim;
+  int64_t step, count;
+} walk;
+
+/* Windows of n elements along a dim, `dilation` apart: halves, joined, and the odd one. */
+static tsr_array *along(const tsr_window_args *a, tsr_array *x, int64_t n, walk w, const char *site)
+{
+  int64_t dilation = a->dilation[w.dim], half = 1;
+  if (n == 1) return sliced(x, w.dim, 0, w.step, w.count, site);
+  while (half * 2 <= n / 2) half *= 2; /* the largest power of two that fits twice */
+  tsr_array *halves = x;
+  for (int64_t size = 1; size < half; size *= 2) {
+    int64_t left = halves->shape.dims[w.dim] - size * dilation;
+    halves = both(a->op, sliced(halves, w.dim, 0, 1, left, site),
+                  sliced(halves, w.dim, size * dilation, 1, left, site), site);
+  }
+  tsr_array *out = both(a->op, sliced(halves, w.dim, 0, w.step, w.count, site),
+                        sliced(halves, w.dim, half * dilation, w.step, w.count, site), site);
+  int64_t rest = n - 2 * half;
+  if (!rest || out->inert) return out;
+  int64_t skip = 2 * half * dilation;
+  tsr_array *behind = sliced(x, w.dim, skip, 1, x->shape.dims[w.dim] - skip, site);
+  return both(a->op, out, along(a, behind, rest, w, site), site);
+}
+
+/* What changes nothing beside other elements. */
+static tsr_operand neutral(tsr_window_op op, tsr_dtype dtype)
+{
+  bool real = tsr__dtype_float(dtype), natural = tsr__dtype_info_of(dtype)->kind == TSR__DTYPE_UINT;
+  int bits = (int)tsr_dtype_size(dtype) * 8;
+  if (op == TSR_WINDOW_SUM) return real ? tsr_operand_float(-0.0) : tsr_operand_int(0);
+  if (op == TSR_WINDOW_PROD) return tsr_operand_int(1);
+  bool largest = op == TSR_WINDOW_MIN;
+  if (real) return tsr_operand_float(largest ? (double)INFINITY : -(double)INFINITY);
+  if (dtype == TSR_BOOL) return tsr_operand_bool(largest);
+  if (natural) return tsr_operand_uint(largest ? UINT64_MAX >> (64 - bits) : 0);
+  return tsr_operand_int(largest ? INT64_MAX >> (64 - bits) : INT64_MIN >> (64 - bits));
+}
+
+static const char *complete_windows(tsr_window_args *a)
+{
+  if (a->op < TSR_WINDOW_SUM || a->op > TSR_WINDOW_PROD)
+    return "tsr_reduce_window: no such reduction; give one of tsr_window_op";
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    a->window[d] = or_one(a->window[d]);
+    a->stride[d] = or_one(a->stride[d]);
+    a->dilation[d] = or_one(a->dilation[d]);
+    bool there = d < a->x->shape.rank;
+    if (there && a->x->shape.dims[d] < 0)
+      return "tsr_reduce_window: expected sizes that are known before the run; rebalance its rows";
+    if (a->window[d] < 1 || a->stride[d] < 1 || a->dilation[d] < 1 || a->low[d] < 0 ||
+        a->high[d] < 0 || (!there && (a->window[d] > 1 || a->low[d] || a->high[d])))
+      return "tsr_reduce_window: expected windows, strides and dilations of 1 or more and borders "
+             "of 0 or more, along dims that are there";
+  }
+  return NULL;
+}
+
+tsr_array *tsr_reduce_window_at(const tsr_window_args *given, const char *site)
+{
+  tsr_window_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr_status status = tsr__take_opts("tsr_reduce_window", given, &args, sizeof args, &error);
+  tsr_array *x = args.x = given ? given->x : NULL;
+  if (!x || x->inert) return tsr_neg_at(x, site);
+  if (status) return tsr__refuse(TSR__IN(x), &error, site);
+  const char *wrong = complete_windows(&args);
+  if (wrong) return fail(x, TSR_EARG, wrong, site);
+  tsr_dtype dtype = (tsr_dtype)x->dtype;
+  bool adds = args.op == TSR_WINDOW_SUM || args.op == TSR_WINDOW_PROD;
+  if (adds && dtype == TSR_BOOL)
+    return fail(x, TSR_EDTYPE,
+                "tsr_reduce_window: expected numbers to add or multiply; use tsr_cast", site);
+  tsr_array *y = bordered(x, args.low, args.high, neutral(args.op, dtype), site);
+  if (adds && tsr__dtype_float(dtype)) y = tsr_cast_at(y, TSR_F64, site);
+  for (int d = 0; d < x->shape.rank && !y->inert; d++) {
+    int64_t size = y->shape.dims[d], window = args.window[d];
+    bool fits = size && window - 1 <= (size - 1) / args.dilation[d];
+    int64_t room = fits ? size - 1 - (window - 1) * args.dilation[d] : 0;
+    walk w = { d, args.stride[d], fits ? room / args.stride[d] + 1 : 0 };
+    if (window == 1 && w.step == 1) continue;
+    y = fits ? along(&args, y, window, w, site) : sliced(y, d, 0, 1, 0, site);
+  }
+  return tsr_cast_at(y, dtype, site);
+}
+
+/* ---- pooling --------------------------------------------------------------------------------- */
+
+/* The windows of a pool; NULL, or what is wrong. */
+static const char *take_pool(const tsr_pool_args *pool, tsr_window_args *out)
+{
+  int rank = pool->x->shape.rank;
+  if (rank < 3 || rank > SPATIAL + 2)
+    return "pooling: expected [batch, 1 to 3 spatial dims, channels]; use tsr_reduce_window";
+  for (int i = 0; i < rank - 2; i++) {
+    out->window[i + 1] = or_one(pool->window[i]);
+    out->stride[i + 1] = pool->stride[i] ? pool->stride[i] : out->window[i + 1];
+    out->low[i + 1] = pool->low[i];
+    out->high[i + 1] = pool->high[i];
+  }
+  return NULL;
+}
+
+/* Reads the arguments of a pool; false: `failed` is its result. */
+static bool open_pool(const char *name, const tsr_pool_args *given, tsr_window_args *out,
+                      const char *site, tsr_array **failed)
+{
+  tsr_pool_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr_status status = tsr__take_opts(name, given, &args, sizeof args, &error);
+  tsr_array *x = args.x = given ? given->x : NULL;
+  *out = (tsr_window_args){ .size = sizeof *out, .x = x };
+  if (!x || x->inert) *failed = tsr_neg_at(x, site);
+  else if (status) *failed = tsr__refuse(TSR__IN(x), &error, site);
+  else {
+    const char *wrong = take_pool(&args, out);
+    if (!wrong) return true;
+    *failed = fail(x, TSR_ESHAPE, wrong, site);
+  }
+  return false;
+}
+
+tsr_array *tsr_max_pool_at(const tsr_pool_args *args, const char *site)
+{
+  tsr_window_args windows;
+  tsr_array *failed;
+  if (!open_pool("tsr_max_pool", args, &windows, site, &failed)) return failed;
+  windows.op = TSR_WINDOW_MAX;
+  return tsr_reduce_window_at(&windows, site);
+}
+
+tsr_array *tsr_avg_pool_at(const tsr_pool_args *args, const char *site)
+{
+  tsr_window_args windows;
+  tsr_array *failed;
+  double count = 1;
+  if (!open_pool("tsr_avg_pool", args, &windows, site, &failed)) return failed;
+  tsr_array *x = windows.x;
+  tsr_dtype dtype = tsr__dtype_float((tsr_dtype)x->dtype) ? (tsr_dtype)x->dtype : TSR_F64;
+  windows.x = tsr_cast_at(x, TSR_F64, site);
+  tsr_array *sum = tsr_reduce_window_at(&windows, site);
+  for (int d = 0; d < TSR_MAX_RANK; d++) count *= (double)or_one(windows.window[d]);
+  tsr_operand divisor = tsr_operand_float(count);
+  if (args->inside) {
+    windows.x =
+        tsr_full_at(tsr__home(x), tsr_operand_int(1), TSR_F64, x->shape, (tsr_sharding){ 0 }, site);
+    divisor = tsr_operand_array(tsr_reduce_window_at(&windows, site));
+  }
+  return tsr_cast_at(tsr_div_at(sum, divisor, site), dtype, site);
+}
