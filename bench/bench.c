@@ -157,6 +157,8 @@ static int run_line(const char *name, const char *self)
   if (strncmp(name, "reshard", 7) == 0 || strncmp(name, "all_", 4) == 0 ||
       strncmp(name, "reduce.", 7) == 0)
     return bench_reshards(strcmp(name, "reshard") == 0 ? NULL : name);
+  if (strcmp(name, "matmul.f32") == 0) return bench_matmul(TSR_F32);
+  if (strcmp(name, "matmul.f64") == 0) return bench_matmul(TSR_F64);
   if (strcmp(name, "main_job.generated") == 0) return bench_generated();
   if (strcmp(name, "tool.start") == 0) return bench_tool_start(tool);
   if (strcmp(name, "csv.read") == 0) return bench_csv(false);
@@ -204,6 +206,8 @@ int main(int argc, char **argv)
                                        "view.slice",
                                        "view.transpose",
                                        "reshard",
+                                       "matmul.f32",
+                                       "matmul.f64",
                                        "main_job",
                                        "main_job.finite",
                                        "main_job.generated",
