@@ -59,7 +59,7 @@ int bench_size(const char *library);
 int bench_sum(tsr_dtype dtype);
 int bench_view(bool across);
 int bench_reshards(const char *only); /* NULL: all */
-int bench_matmul(tsr_dtype dtype); /* F32, F64 */
+int bench_matmul(tsr_dtype dtype);    /* F32, F64 */
 int bench_tool_start(const char *tool);
 int bench_csv(bool aggregate);
 /* `only` names one line, or the list: "group", "group.g3". */

@@ -37,13 +37,23 @@ typedef struct einsum {
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+/* A piece of the text as a message may show it: nothing that steers a terminal. */
+static void show(const char *from, int n, char *out)
+{
+  for (int i = 0; i < n; i++) {
+    unsigned char c = (unsigned char)from[i];
+    out[i] = (char)(c < ' ' || c == 0x7f ? '?' : c);
+  }
+  out[n] = '\0';
+}
+
 /* Fails with the text and marks below `n` characters from `at` on. */
 __attribute__((format(printf, 5, 6))) static bool wrong(einsum *e, tsr_status status,
                                                         const char *at, int n, const char *format,
                                                         ...)
 {
   enum { SHOWN = 100 };
-  char what[200], marks[2 * SHOWN] = "";
+  char what[200], line[SHOWN + 1], marks[2 * SHOWN] = "";
   va_list list;
   va_start(list, format);
   vsnprintf(what, sizeof what, format, list);
@@ -55,7 +65,8 @@ __attribute__((format(printf, 5, 6))) static bool wrong(einsum *e, tsr_status st
   memset(marks, ' ', (size_t)gap);
   memset(marks + gap, '^', (size_t)n);
   marks[gap + n] = '\0';
-  tsr__error_set(&e->error, status, "tsr_einsum: %s\n    %.*s\n    %s", what, shown, from, marks);
+  show(from, shown, line);
+  tsr__error_set(&e->error, status, "tsr_einsum: %s\n    %s\n    %s", what, line, marks);
   return false;
 }
 
