@@ -152,36 +152,6 @@ TSR_API tsr_array *tsr_cast_at(tsr_array *a, tsr_dtype dtype, const char *site);
 TSR_API tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b,
                                 const char *site);
 
-/* ---- along a dim ----------------------------------------------------------------------- */
-
-/* The sums of all elements up to each along `dim`, that one included; integers and bools as i64
- * (unsigned ones u64), wrapping, floats exactly and rounded once each. Local. */
-TSR_API tsr_array *tsr_cumsum_at(tsr_array *a, int dim, const char *site);
-
-/* The products of all elements up to each; dtypes as of tsr_cumsum. Floats are multiplied in order,
- * in f64, and rounded to their dtype. Local. */
-TSR_API tsr_array *tsr_cumprod_at(tsr_array *a, int dim, const char *site);
-
-/* The largest of all elements up to each along `dim`; NaN wins, -0 < +0. Local. */
-TSR_API tsr_array *tsr_cummax_at(tsr_array *a, int dim, const char *site);
-
-/* The smallest of all elements up to each along `dim`; NaN wins, -0 < +0. Local. */
-TSR_API tsr_array *tsr_cummin_at(tsr_array *a, int dim, const char *site);
-
-/* The elements along `dim` in ascending order: NaN last, -0 and 0 equal, equal ones as they were.
- * Local. */
-TSR_API tsr_array *tsr_sort_at(tsr_array *a, int dim, const char *site);
-
-/* Where the elements that tsr_sort gives were along `dim`, as i64. Local. */
-TSR_API tsr_array *tsr_argsort_at(tsr_array *a, int dim, const char *site);
-
-/* The `count` largest elements along `dim` in descending order: NaN first, equal ones as they were.
- * Local. */
-TSR_API tsr_array *tsr_top_k_at(tsr_array *a, int64_t count, int dim, const char *site);
-
-/* Where the elements that tsr_top_k gives were along `dim`, as i64. Local. */
-TSR_API tsr_array *tsr_arg_top_k_at(tsr_array *a, int64_t count, int dim, const char *site);
-
 /* ---- views ----------------------------------------------------------------------------- */
 
 /* Views show elements of their operands and copy none: a chain of them is read in place by what is
@@ -384,14 +354,6 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_where(condition, a, b) \
   tsr_where_at((condition), TSR_OPERAND(a), TSR_OPERAND(b), TSR_HERE)
 
-#define tsr_cumsum(a, dim) tsr_cumsum_at((a), (dim), TSR_HERE)
-#define tsr_cumprod(a, dim) tsr_cumprod_at((a), (dim), TSR_HERE)
-#define tsr_cummax(a, dim) tsr_cummax_at((a), (dim), TSR_HERE)
-#define tsr_cummin(a, dim) tsr_cummin_at((a), (dim), TSR_HERE)
-#define tsr_sort(a, dim) tsr_sort_at((a), (dim), TSR_HERE)
-#define tsr_argsort(a, dim) tsr_argsort_at((a), (dim), TSR_HERE)
-#define tsr_top_k(a, count, dim) tsr_top_k_at((a), (count), (dim), TSR_HERE)
-#define tsr_arg_top_k(a, count, dim) tsr_arg_top_k_at((a), (count), (dim), TSR_HERE)
 #define TSR_RANGE(start, stop) ((tsr_range){ (start), (stop), 1 })
 #define TSR_STEPS(start, stop, step) ((tsr_range){ (start), (stop), (step) })
 #define TSR_ALL ((tsr_range){ 0, TSR_END, 1 })

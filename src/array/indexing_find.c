@@ -5,6 +5,7 @@
  *   histogram    a search among the edges, then sums by group, which need no order */
 #include "array/array_room.h"
 #include "tessera/indexing.h"
+#include "tessera/sorting.h"
 
 #include <math.h>
 
@@ -104,11 +105,16 @@ tsr_array *tsr_select_at(const tsr_select_args *given, const char *site)
   return rest.array;
 }
 
+static tsr_array *sums_up_to(tsr_array *list, const char *site)
+{
+  return tsr_cumsum_at(&(tsr_scan_args){ .size = sizeof(tsr_scan_args), .x = list }, site);
+}
+
 /* Where the k-th true element of a list stands, k = 0 .. count - 1: before it, k are true. Where
  * there is none, the size of the list. */
 static tsr_array *true_places(tsr_array *list, int64_t count, const char *site)
 {
-  tsr_array *before = tsr_cumsum_at(tsr_cast_at(list, TSR_BOOL, site), 0, site);
+  tsr_array *before = sums_up_to(tsr_cast_at(list, TSR_BOOL, site), site);
   return tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(before, iota(tsr__home(list), count, site)),
                    &(tsr__ask){ 0 }, site);
 }
@@ -252,7 +258,8 @@ tsr_array *tsr_isin_at(tsr_array *x, tsr_array *among, const char *site)
     tsr_array *none = tsr_num_at(tsr__home(x), tsr_scalar_bool(false), site);
     return tsr_broadcast_to_at(none, x->shape, site);
   }
-  tsr_array *sorted = tsr_sort_at(among, 0, site);
+  tsr_sort_args order = { .size = sizeof order, .x = among };
+  tsr_array *sorted = tsr_sort_at(&order, site);
   tsr_array *at = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(sorted, x), &(tsr__ask){ 0 }, site);
   tsr_array *last = tsr_maximum_at(tsr_sub_at(at, whole(1), site), whole(0), site);
   tsr_array *same = tsr_eq_at(take_list(sorted, last, site), of(x), site);
@@ -379,10 +386,11 @@ tsr_unique_parts tsr_unique_at(const tsr_find_args *given, const char *site)
   if (!status) status = check_list("tsr_unique", "x is", x, &error);
   if (status) return no_parts(refuse(x, &error, site));
   if (!x->shape.dims[0]) args.fill = or_zero(args.fill);
-  tsr_array *sorted = tsr_sort_at(x, 0, site), *from = tsr_argsort_at(x, 0, site);
+  tsr_sort_args order = { .size = sizeof order, .x = x };
+  tsr_array *sorted = tsr_sort_at(&order, site), *from = tsr_argsort_at(&order, site);
   tsr_array *first = begins(sorted, site), *places = true_places(first, args.count + 1, site);
   tsr_array *at = part(places, 0, args.count, site), *end = part(places, 1, args.count + 1, site);
-  tsr_array *number = tsr_sub_at(tsr_cumsum_at(first, 0, site), whole(1), site);
+  tsr_array *number = tsr_sub_at(sums_up_to(first, site), whole(1), site);
   tsr_unique_parts out = {
     .values = at_begins(sorted, at, args.fill, site),
     .index = at_begins(from, at, tsr_operand_int(0), site),

@@ -3,6 +3,7 @@
 
 #include "array/array_room.h"
 #include "tessera/products.h"
+#include "tessera/sorting.h"
 
 #include <math.h>
 
@@ -146,7 +147,8 @@ static array *quantile_along(array *x, const tsr_quantile_args *args, int dim, c
   array *number = tsr_not_at(tsr_isnan_at(x, site), site);
   tsr_reduce_args ask = over(number, 1u << dim, true);
   array *count = tsr_count_at(&ask, site), *whole = tsr_all_at(&ask, site);
-  array *sorted = tsr_sort_at(x, dim, site);
+  tsr_sort_args order = { .size = sizeof order, .x = x, .dim = dim };
+  array *sorted = tsr_sort_at(&order, site);
   array *last = tsr_sub_at(tsr_cast_at(count, TSR_F64, site), tsr_operand_int(1), site);
   array *place = tsr_mul_at(last, tsr_operand_float(args->q), site);
   if (args->between == TSR_BETWEEN_NEAREST) place = tsr_rint_at(place, site);

@@ -61,6 +61,7 @@ enum tsr__shape_rule {
   TSR__SH_FILTER,
   TSR__SH_EVEN,
   TSR__SH_ALONG,
+  TSR__SH_KEYS,
   TSR__SH_TOP,
   TSR__SH_SCATTER,
   TSR__SH_DOT,
@@ -152,7 +153,8 @@ enum tsr__attr_family {
   TSR__ATTR_NONE,
   TSR__ATTR_REDUCE,
   TSR__ATTR_DIM,
-  TSR__ATTR_TOP,
+  TSR__ATTR_SCAN,
+  TSR__ATTR_SORT,
   TSR__ATTR_INDEX,
   TSR__ATTR_SLICE,
   TSR__ATTR_ORDER,
@@ -176,9 +178,21 @@ typedef struct tsr__dim_attr {
   int64_t dim; /* iota: along which it counts; take: which is looked into; concat: along which */
 } tsr__dim_attr;
 
-typedef struct tsr__top_attr {
-  int64_t dim, count; /* how many along which dim, which is read as that of tsr__dim_attr */
-} tsr__top_attr;
+/* The dim of these two is read as that of tsr__dim_attr. */
+typedef struct tsr__scan_attr {
+  int64_t dim, reverse; /* reverse: from the last element on */
+} tsr__scan_attr;
+
+enum tsr__sort_order {
+  TSR__ORDER_ASCENDING,  /* NaN last */
+  TSR__ORDER_DESCENDING, /* NaN last */
+  TSR__ORDER_LARGEST     /* descending, NaN first */
+};
+
+typedef struct tsr__sort_attr {
+  int64_t dim, count; /* top: how many are kept */
+  int64_t order;      /* tsr__sort_order */
+} tsr__sort_attr;
 
 typedef struct tsr__index_attr {
   int64_t index; /* arg: which operand of the region's node; result: which result of its operand */
@@ -313,6 +327,7 @@ typedef struct tsr__ask {
   tsr__region *const *regions;  /* borrowed: the node holds them, too */
   const tsr_sharding *sharding; /* NULL or unplaced: free */
   bool opens;                   /* it may leave dims to the planner */
+  const char *call;             /* who asks, "argsort", for messages; NULL: the row's name */
 } tsr__ask;
 
 #define TSR__ATTR(type, ...) .attr = &(const type){ __VA_ARGS__ }, .attr_bytes = sizeof(type)
@@ -539,21 +554,28 @@ tsr__type tsr__node_type(const tsr__program *program, int node);
 tsr_status tsr__program_infer(const tsr__program *program, const tsr__gnode *node,
                               tsr__inferred *out, tsr__error *error);
 
-/* The attributes of a node, by family. */
+/* The attributes of a node: the struct of its family. */
+static inline const void *tsr__attr_of(const tsr__program *program, const tsr__gnode *node)
+{
+  return program->attrs + node->attr;
+}
+
 static inline const tsr__reduce_attr *tsr__reduce_of(const tsr__program *program,
                                                      const tsr__gnode *node)
 {
-  return (const void *)(program->attrs + node->attr);
+  return tsr__attr_of(program, node);
 }
 
 static inline int tsr__index_of(const tsr__program *program, const tsr__gnode *node)
 {
-  return (int)((const tsr__index_attr *)(const void *)(program->attrs + node->attr))->index;
+  const tsr__index_attr *attr = tsr__attr_of(program, node);
+  return (int)attr->index;
 }
 
 static inline int tsr__dim_of(const tsr__program *program, const tsr__gnode *node)
 {
-  return (int)((const tsr__dim_attr *)(const void *)(program->attrs + node->attr))->dim;
+  const tsr__dim_attr *attr = tsr__attr_of(program, node);
+  return (int)attr->dim;
 }
 
 /* How many dims behind tsr__dim_of are one with it. */

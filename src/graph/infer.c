@@ -339,7 +339,7 @@ tsr_status tsr__along_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr
   return TSR_OK;
 }
 
-static tsr_status top_shape(tsr__op op, tsr__types in, const tsr__top_attr *attr, tsr_shape *out,
+static tsr_status top_shape(tsr__op op, tsr__types in, const tsr__sort_attr *attr, tsr_shape *out,
                             tsr__error *error)
 {
   const tsr__type *x = &in.at[0];
@@ -349,6 +349,20 @@ static tsr_status top_shape(tsr__op op, tsr__types in, const tsr__top_attr *attr
   return tsr__error_set(error, TSR_EARG, "tsr_%s: %lld elements along dim %lld of %s",
                         tsr__ops[op].name, (long long)attr->count, (long long)attr->dim,
                         text_of(x).text);
+}
+
+static tsr_status keys_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
+                             tsr__error *error)
+{
+  if (tsr__along_shape(op, in, attr, out, error)) return error->status;
+  for (int i = 0; i < in.count; i++) {
+    const tsr__type *x = &in.at[i];
+    if (x->dtype == TSR_BOOL) return dtype_error(op, x, "a key ", "a number", error);
+    if (!same_shape(x, &in.at[0]))
+      return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: key %d is %s, expected the shape of %s",
+                            tsr__ops[op].name, i + 1, text_of(x).text, text_of(&in.at[0]).text);
+  }
+  return TSR_OK;
 }
 
 static tsr_status rows_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
@@ -431,7 +445,7 @@ tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, in
   }
   tsr__result out = { .dtype = type.dtype, .rank = type.rank };
   memcpy(out.dims, type.dims, type.rank * sizeof *out.dims);
-  const tsr__top_attr *top = tsr__ops[op].shape_rule == TSR__SH_TOP ? attr_of(op, ask) : NULL;
+  const tsr__sort_attr *top = tsr__ops[op].shape_rule == TSR__SH_TOP ? attr_of(op, ask) : NULL;
   if (top) out.dims[top->dim] = top->count;
   return out;
 }
@@ -621,6 +635,7 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   if (tsr__ops[op].lowering == TSR__LOW_ROUTINE && check_known(op, in, error)) return error->status;
   switch (tsr__ops[op].shape_rule) {
   case TSR__SH_ALONG: return tsr__along_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_KEYS: return keys_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_TOP: return top_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_SCATTER: return tsr__scatter_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_DOT: return tsr__infer_dot(op, in, attr_of(op, ask), out, error);

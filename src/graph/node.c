@@ -461,6 +461,18 @@ static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr__operands in, const
   return array;
 }
 
+/* Puts the name of the call that was made in the place of the row's. */
+static void say_call(tsr__error *error, tsr__op op, const char *call)
+{
+  tsr__error found = *error;
+  size_t length = strlen("tsr_") + strlen(tsr__ops[op].name);
+  bool named =
+      !strncmp(found.text, "tsr_", 4) && !strncmp(found.text + 4, tsr__ops[op].name, length - 4);
+  error->status = TSR_OK;
+  if (!named || found.text[length] != ':') *error = found;
+  else tsr__error_set(error, found.status, "tsr_%s%s", call, found.text + length);
+}
+
 static tsr_array *fail_node(tsr_scope *scope, tsr__op op, tsr__operands in, tsr__error *error,
                             const char *site)
 {
@@ -514,6 +526,7 @@ static tsr_array *make_node(tsr_scope *scope, tsr__op op, making *m, const tsr__
   }
   tsr_status status = tsr__infer(op, (tsr__types){ m->type, count }, ask, &type, &error);
   if (!status && ask->sharding) status = check_sharding(scope, ask, op, &type, &error);
+  if (status && ask->call) say_call(&error, op, ask->call);
   if (status) return fail_node(scope, op, m->in, &error, site);
   if (!cast_operands(scope, m, site)) return tsr__make_inert(scope, site);
   tsr_array *array = new_node(scope, op, (tsr__operands){ m->use, count }, ask, site);

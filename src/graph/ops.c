@@ -2,8 +2,8 @@
 #include "graph/graph.h"
 
 _Static_assert(sizeof(tsr__reduce_attr) == 4 + 2 + 2 + 8 + 8 && sizeof(tsr__dim_attr) == 8 &&
-                   sizeof(tsr__index_attr) == 8 && sizeof(tsr__top_attr) == 16 &&
-                   sizeof(tsr__result) == 8 + 8 * TSR_MAX_RANK,
+                   sizeof(tsr__index_attr) == 8 && sizeof(tsr__scan_attr) == 16 &&
+                   sizeof(tsr__sort_attr) == 24 && sizeof(tsr__result) == 8 + 8 * TSR_MAX_RANK,
                "no padding: attributes are compared as bytes");
 
 _Static_assert(sizeof(tsr__slice_attr) == 24 * TSR_MAX_RANK &&
@@ -18,7 +18,8 @@ _Static_assert(sizeof(tsr__span_attr) == 16 && sizeof(tsr__scatter_attr) == 32 &
 
 static const tsr__reduce_attr no_reduce;
 static const tsr__dim_attr no_dim;
-static const tsr__top_attr no_top;
+static const tsr__scan_attr no_scan;
+static const tsr__sort_attr no_sort;
 static const tsr__index_attr no_index;
 static const tsr__slice_attr no_slice;
 static const tsr__order_attr no_order;
@@ -32,7 +33,8 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_NONE] = { 0, NULL },
   [TSR__ATTR_REDUCE] = { sizeof no_reduce, &no_reduce },
   [TSR__ATTR_DIM] = { sizeof no_dim, &no_dim },
-  [TSR__ATTR_TOP] = { sizeof no_top, &no_top },
+  [TSR__ATTR_SCAN] = { sizeof no_scan, &no_scan },
+  [TSR__ATTR_SORT] = { sizeof no_sort, &no_sort },
   [TSR__ATTR_INDEX] = { sizeof no_index, &no_index },
   [TSR__ATTR_SLICE] = { sizeof no_slice, &no_slice },
   [TSR__ATTR_ORDER] = { sizeof no_order, &no_order },

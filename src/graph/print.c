@@ -68,6 +68,20 @@ static void add_dim(const tsr__program *program, const tsr__gnode *node, tsr__te
   tsr__text_add(out, "%sdim %d", node->in_count ? ", " : "", tsr__dim_of(program, node));
 }
 
+static void add_scan(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  const tsr__scan_attr *attr = tsr__attr_of(program, node);
+  tsr__text_add(out, ", dim %lld%s", (long long)attr->dim, attr->reverse ? ", reverse" : "");
+}
+
+static void add_sort(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  const tsr__sort_attr *attr = tsr__attr_of(program, node);
+  tsr__text_add(out, ", dim %lld", (long long)attr->dim);
+  if (attr->order == TSR__ORDER_DESCENDING) tsr__text_add(out, ", descending");
+  if (attr->order == TSR__ORDER_LARGEST) tsr__text_add(out, ", %lld", (long long)attr->count);
+}
+
 /* Ranges as Python writes them, start:stop:step, so that they can be tried there: an empty stop
  * where going down ends at 0, for -1 would be the last element. ":" is a dim that stays whole. */
 static void add_slice(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
@@ -125,7 +139,8 @@ static void (*const attributes[TSR__ATTR_FAMILIES])(const tsr__program *, const 
                                                     tsr__text *) = {
   [TSR__ATTR_REDUCE] = add_reduce,   [TSR__ATTR_DIM] = add_dim,       [TSR__ATTR_SLICE] = add_slice,
   [TSR__ATTR_ORDER] = add_order,     [TSR__ATTR_PAD] = add_pad,       [TSR__ATTR_SPAN] = add_span,
-  [TSR__ATTR_SCATTER] = add_scatter, [TSR__ATTR_WITHIN] = add_within,
+  [TSR__ATTR_SCATTER] = add_scatter, [TSR__ATTR_WITHIN] = add_within, [TSR__ATTR_SCAN] = add_scan,
+  [TSR__ATTR_SORT] = add_sort,
 };
 
 /* ---- nodes ---- */

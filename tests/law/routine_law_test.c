@@ -47,6 +47,7 @@ static tsr_array *draw_leaf(world *w, tsr_dtype dtype, tsr_shape shape, int64_t 
     if (most) cells[i].i = draw(w, -most, most - 1);
     else if (few && i) cells[i] = cells[draw(w, 0, i - 1)];
     naive_put(bytes, (int)dtype, i, cells[i]);
+    if (most) cells[i] = naive_get(bytes, (int)dtype, i); /* what unsigned ones make of it */
   }
   tsr_array *a = tsr_put(w->s, bytes, dtype, shape, law_sharding(&w->rng, w->mesh, shape.rank));
   free(bytes);
@@ -78,13 +79,15 @@ static tsr_array *draw_input(world *w, tsr_dtype dtype, tsr_shape shape)
 
 static void make_prefixes(world *w)
 {
-  static tsr_array *(*const calls[])(tsr_array *, int,
+  static tsr_array *(*const calls[])(const tsr_scan_args *,
                                      const char *) = { tsr_cumsum_at, tsr_cumprod_at, tsr_cummax_at,
                                                        tsr_cummin_at };
   tsr_shape shape = draw_shape(w, 1);
   int which = (int)draw(w, 0, 3);
   tsr_array *x = draw_input(w, fixture_dtype(draw(w, which > 1, DTYPES - 1)), shape);
-  w->made[w->count++] = calls[which](x, draw_dim(w, shape.rank), TSR_HERE);
+  tsr_scan_args args = { .size = sizeof args, .x = x, .dim = draw_dim(w, shape.rank) };
+  args.reverse = draw(w, 0, 1);
+  w->made[w->count++] = calls[which](&args, TSR_HERE);
 }
 
 /* One of the results, or both; and what another routine makes of them. */
@@ -93,10 +96,25 @@ static void make_sort(world *w)
   tsr_shape shape = draw_shape(w, 1);
   tsr_array *x = draw_input(w, fixture_dtype(draw(w, 0, DTYPES - 1)), shape);
   int dim = draw_dim(w, shape.rank), which = (int)draw(w, 0, 3);
-  if (which != 1) w->made[w->count++] = tsr_sort(x, dim);
-  if (which != 0) w->made[w->count++] = tsr_argsort(x, dim);
+  bool down = draw(w, 0, 1);
+  if (which != 1) w->made[w->count++] = tsr_sort(x, dim, .descending = down);
+  if (which != 0) w->made[w->count++] = tsr_argsort(x, dim, .descending = down);
   tsr_array *last = w->made[w->count - 1];
   if (which == 3) w->made[w->count++] = tsr_cumsum(last, draw_dim(w, shape.rank));
+}
+
+/* By keys of several dtypes, most of which have few values. */
+static void make_lexsort(world *w)
+{
+  tsr_shape shape = draw_shape(w, 1);
+  tsr_array *keys[3];
+  int count = (int)draw(w, 1, 3);
+  for (int i = 0; i < count; i++) {
+    tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1));
+    keys[i] = tsr__dtype_integer(dtype) && i ? draw_leaf(w, dtype, shape, 2)
+                                             : draw_input(w, dtype, shape);
+  }
+  w->made[w->count++] = tsr_lexsort(keys, count, draw_dim(w, shape.rank));
 }
 
 static void make_top_k(world *w)
@@ -274,8 +292,9 @@ static void one_program(tsr_runtime *rt, uint64_t seed)
 {
   static const char *const meshes[] = { "x=1",     "x=2",     "x=3",        "x=8",
                                         "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
-  static void (*const makers[])(world *) = { make_prefixes,    make_sort,   make_top_k,
-                                             make_scatter_add, make_matmul, make_einsum };
+  static void (*const makers[])(world *) = { make_prefixes,    make_sort,   make_lexsort,
+                                             make_top_k,       make_matmul, make_einsum,
+                                             make_scatter_add };
   enum { MAKERS = sizeof makers / sizeof *makers };
   world w = { .rng = test_seeded(seed), .s = tsr_scope_open(rt) };
   tsr__program program;

@@ -660,11 +660,13 @@ static void cumulate(const tsr__program *program, int n, tsr__op as, cell **valu
 {
   const tsr__gnode *g = &program->nodes[n];
   lines l = lines_of(program, g, value);
+  const tsr__scan_attr *attr = tsr__attr_of(program, g);
   tsr__gnode whole_line = { .op = (uint16_t)as, .dtype = g->dtype };
   for (int64_t line = 0; line < l.before * l.after; line++) {
     pile p = { .product = 1, .int_product = 1 };
     for (int64_t k = 0; k < l.along; k++) {
-      int64_t at = (line / l.after * l.along + k) * l.after + line % l.after;
+      int64_t step = attr->reverse ? l.along - 1 - k : k;
+      int64_t at = (line / l.after * l.along + step) * l.after + line % l.after;
       pile_add(&p, (int)as, l.x->dtype, l.in[at]);
       value[n][at] = pile_result(&p, &whole_line, 0, l.x->dtype);
     }
@@ -679,13 +681,23 @@ static bool before(int dtype, cell x, cell y)
   return x.f < y.f;
 }
 
+/* 1: x belongs before y in an order, -1: behind it, 0: they are equal. */
+static int goes_before(int dtype, int64_t order, cell x, cell y)
+{
+  int up = before(dtype, x, y) - before(dtype, y, x);
+  bool nan = naive_is_real(dtype) && (isnan(x.f) || isnan(y.f));
+  bool turned = order == TSR__ORDER_LARGEST || (order == TSR__ORDER_DESCENDING && !nan);
+  return turned ? -up : up;
+}
+
 /* Each element goes behind those that belong before it, and equal ones before it in the line; of
  * the largest few behind those that are larger. */
 static void sort(const tsr__program *program, int n, cell **value)
 {
   const tsr__gnode *g = &program->nodes[n];
   const tsr__gnode *whole = &program->nodes[tsr__in(program, g, 0)];
-  bool places = tsr__index_of(program, g) == 1, largest = whole->op == TSR__OP_TOP_K;
+  const tsr__sort_attr *attr = tsr__attr_of(program, whole);
+  bool places = tsr__index_of(program, g) == 1;
   int64_t kept = g->dims[tsr__dim_of(program, whole)];
   lines l = lines_of(program, whole, value);
   for (int64_t line = 0; line < l.before * l.after; line++) {
@@ -695,11 +707,34 @@ static void sort(const tsr__program *program, int n, cell **value)
       cell x = l.in[first + k * l.after];
       for (int64_t j = 0; j < l.along; j++) {
         cell y = l.in[first + j * l.after];
-        bool less = before(l.x->dtype, y, x), more = before(l.x->dtype, x, y);
-        place += (largest ? more : less) || (!less && !more && j < k);
+        int less = goes_before(l.x->dtype, attr->order, y, x);
+        place += less > 0 || (!less && j < k);
       }
       int64_t to = line / l.after * kept * l.after + line % l.after + place * l.after;
       if (place < kept) value[n][to] = places ? (cell){ .i = k } : x;
+    }
+  }
+}
+
+/* The place that each element of a line has by its keys, the last of which decides first. */
+static void lexsort(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n];
+  lines l = lines_of(program, g, value);
+  for (int64_t line = 0; line < l.before * l.after; line++) {
+    int64_t first = line / l.after * l.along * l.after + line % l.after;
+    for (int64_t k = 0; k < l.along; k++) {
+      int64_t place = 0;
+      for (int64_t j = 0; j < l.along; j++) {
+        int less = 0;
+        for (int key = g->in_count - 1; key >= 0 && !less; key--) {
+          int in = tsr__in(program, g, key);
+          less = goes_before(program->nodes[in].dtype, TSR__ORDER_ASCENDING,
+                             value[in][first + j * l.after], value[in][first + k * l.after]);
+        }
+        place += less > 0 || (!less && j < k);
+      }
+      value[n][first + place * l.after].i = k;
     }
   }
 }
@@ -829,6 +864,7 @@ void naive_program(const tsr__program *program, cell **value)
     else if (g->op == TSR__OP_CUMMIN) cumulate(program, n, TSR__OP_MIN, value);
     else if (g->op == TSR__OP_SCATTER) scatter(program, n, value);
     else if (g->op == TSR__OP_DOT) dot(program, n, value);
+    else if (g->op == TSR__OP_LEXSORT) lexsort(program, n, value);
     else if (g->result_count) continue; /* its results are computed where they are taken out */
     else if (g->op == TSR__OP_RESULT) sort(program, n, value);
     else if (lowering == TSR__LOW_REDUCE) reduce(program, n, value);

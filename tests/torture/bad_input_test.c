@@ -122,15 +122,6 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
   MADE(tsr_where_at(b, tsr_operand_array(a), tsr_operand_array(a), NULL));
   MADE(tsr_take(a, b, 0));
   MADE(tsr_take(b, a, 0));
-  MADE(tsr_cumsum_at(a, 0, NULL));
-  MADE(tsr_cumsum_at(a, -9, NULL));
-  MADE(tsr_cumprod_at(a, 1, NULL));
-  MADE(tsr_cummax_at(a, 0, NULL));
-  MADE(tsr_cummin_at(a, -1, NULL));
-  MADE(tsr_sort_at(a, 0, NULL));
-  MADE(tsr_argsort_at(a, 9, NULL));
-  MADE(tsr_top_k_at(a, -1, 0, NULL));
-  MADE(tsr_arg_top_k_at(a, INT64_MAX, -1, NULL));
   MADE(tsr_take_along_dim(a, b, 0, .mode = TSR_INDEX_FILL));
   MADE(tsr_take_along_dim(b, a, -1));
   MADE(tsr_gather(a, { b }));
@@ -168,6 +159,18 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
       &(tsr_einsum_args){ .text = "i,j", .arrays = (tsr_array *[]){ a, b }, .count = 2 }, NULL));
   MADE(tsr_einsum_at(&(tsr_einsum_args){ .text = NULL, .arrays = (tsr_array *[]){ b }, .count = 1 },
                      NULL));
+  MADE(tsr_cumsum_at(&(tsr_scan_args){ .size = sizeof(tsr_scan_args), .x = a }, NULL));
+  MADE(tsr_cumsum_at(&(tsr_scan_args){ .x = a, .dim = -9 }, NULL));
+  MADE(tsr_cumprod_at(&(tsr_scan_args){ .x = a, .dim = 1 }, NULL));
+  MADE(tsr_cummax_at(&(tsr_scan_args){ .x = a, .reverse = true }, NULL));
+  MADE(tsr_nancumsum_at(&(tsr_scan_args){ .x = a, .dim = -1 }, NULL));
+  MADE(tsr_sort_at(&(tsr_sort_args){ .x = a, .descending = true }, NULL));
+  MADE(tsr_argsort_at(&(tsr_sort_args){ .x = a, .dim = 9 }, NULL));
+  MADE(tsr_top_k_at(a, -1, 0, NULL));
+  MADE(tsr_arg_top_k_at(a, INT64_MAX, -1, NULL));
+  MADE(tsr_partition_at(a, INT64_MIN, 0, NULL));
+  MADE(tsr_lexsort_at((tsr_array *const[]){ a, b }, 2, -1, NULL));
+  MADE(tsr_lexsort_at(NULL, 1, 0, NULL));
   MADE(tsr_slice_at(a, &(tsr_range){ 1, TSR_END, 0 }, 1, NULL));
   MADE(tsr_slice_at(a, NULL, 0, NULL));
   MADE(tsr_transpose_at(a, NULL, 0, NULL));

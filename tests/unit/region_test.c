@@ -412,11 +412,11 @@ static tsr__region *outer_region(fixture *f, tsr__region *inner)
   int x = tsr__program_add(&p, &number, TSR__LINKS_NONE, NULL);
   tsr__result types[2] = { { .dtype = TSR_F64, .rank = 1, .dims = { 8 } },
                            { .dtype = TSR_I64, .rank = 1, .dims = { 8 } } };
-  tsr__dim_attr dim = { 0 };
+  tsr__sort_attr line = { 0 };
   tsr__gnode sort = { .op = TSR__OP_SORT, .param = -1, .result_count = 2 };
   sort.first_result = tsr__program_results(&p, types, 2);
-  sort.attr_bytes = sizeof dim;
-  sort.attr = tsr__program_attr(&p, &dim, sizeof dim);
+  sort.attr_bytes = sizeof line;
+  sort.attr = tsr__program_attr(&p, &line, sizeof line);
   int sorted = tsr__program_add(&p, &sort, TSR__LINKS(a), NULL);
   int values = add(&p, TSR__OP_RESULT, TSR_F64, TSR__LINKS(sorted), 0);
   int sum = add(&p, TSR__OP_ADD, TSR_F64, TSR__LINKS(values, x), 0);

@@ -35,6 +35,13 @@ typedef struct tsr__strip {
   tsr__progress *progress;
 } tsr__strip;
 
+/* The first element of run `t` of a strip; `step`, to the next, is negative where it goes
+ * backwards. */
+static inline int64_t tsr__strip_at(const tsr__strip *strip, int64_t t, bool reverse)
+{
+  return strip->at + (reverse ? strip->along - 1 - t : t) * strip->after;
+}
+
 /* To be asked at each run of a strip: false once the work was cancelled. `left` begins with 0. */
 static inline bool tsr__strip_goes_on(const tsr__strip *strip, int64_t *left)
 {
@@ -66,6 +73,24 @@ static inline tsr_dtype tsr__call_dtype(const tsr__call *call, int operand)
 {
   const tsr__gnode *node = tsr__call_node(call);
   return (tsr_dtype)call->program->nodes[tsr__in(call->program, node, operand)].dtype;
+}
+
+/* The dim that it goes along, and the rank of operand 0. */
+static inline int tsr__call_dim(const tsr__call *call)
+{
+  return tsr__dim_of(call->program, tsr__call_node(call));
+}
+
+static inline int tsr__call_rank(const tsr__call *call)
+{
+  return call->program->nodes[tsr__in(call->program, tsr__call_node(call), 0)].rank;
+}
+
+/* Whether a scan goes from the last element on. */
+static inline bool tsr__call_reverse(const tsr__call *call)
+{
+  const tsr__scan_attr *attr = tsr__attr_of(call->program, tsr__call_node(call));
+  return attr->reverse;
 }
 
 /* How many elements a shard has; of them before, along and behind a dim. */

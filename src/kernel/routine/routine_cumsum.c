@@ -31,6 +31,7 @@ static void read_sums(const tsr__rows *sums, tsr_dtype dtype, void *to)
 static tsr_status real_strip(const tsr__strip *s)
 {
   tsr_dtype dtype = tsr__call_dtype(s->call, 0);
+  bool reverse = tsr__call_reverse(s->call);
   const void *from = s->part->in[0].buffer->data;
   char *to = s->part->out[0].buffer->data;
   double *x = (double *)(void *)s->room;
@@ -38,7 +39,7 @@ static tsr_status real_strip(const tsr__strip *s)
   int64_t left = 0, size = (int64_t)tsr_dtype_size(dtype);
   tsr__rows_init(&sums, &s->call->rt->heap, x + WIDTH, s->count);
   for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &left); t++) {
-    int64_t at = s->at + t * s->after;
+    int64_t at = tsr__strip_at(s, t, reverse);
     tsr__load_reals(dtype, from, at, s->count, x);
     for (int64_t j = 0; j < s->count; j++) tsr__rows_add(&sums, j, x[j]);
     read_sums(&sums, dtype, to + at * size);
@@ -51,12 +52,13 @@ static tsr_status real_strip(const tsr__strip *s)
 /* i64 and u64 alike. */
 static tsr_status whole_strip(const tsr__strip *s)
 {
+  bool reverse = tsr__call_reverse(s->call);
   const uint64_t *from = s->part->in[0].buffer->data;
   uint64_t *to = s->part->out[0].buffer->data, *sum = (uint64_t *)(void *)s->room;
   int64_t left = 0;
   memset(sum, 0, (size_t)s->count * sizeof *sum);
   for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &left); t++) {
-    int64_t at = s->at + t * s->after;
+    int64_t at = tsr__strip_at(s, t, reverse);
     for (int64_t j = 0; j < s->count; j++) to[at + j] = sum[j] += from[at + j];
   }
   return TSR_OK;

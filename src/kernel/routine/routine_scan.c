@@ -14,6 +14,7 @@ enum { WIDTH = 64 };
 
 static tsr_status real_products(const tsr__strip *s)
 {
+  bool reverse = tsr__call_reverse(s->call);
   tsr_dtype dtype = tsr__call_dtype(s->call, 0);
   const void *from = s->part->in[0].buffer->data;
   void *to = s->part->out[0].buffer->data;
@@ -21,7 +22,7 @@ static tsr_status real_products(const tsr__strip *s)
   int64_t left = 0;
   for (int64_t j = 0; j < s->count; j++) product[j] = 1;
   for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &left); t++) {
-    int64_t at = s->at + t * s->after;
+    int64_t at = tsr__strip_at(s, t, reverse);
     tsr__load_reals(dtype, from, at, s->count, x);
     for (int64_t j = 0; j < s->count; j++) {
       product[j] *= x[j];
@@ -34,12 +35,13 @@ static tsr_status real_products(const tsr__strip *s)
 /* i64 and u64 alike. */
 static tsr_status whole_products(const tsr__strip *s)
 {
+  bool reverse = tsr__call_reverse(s->call);
   const uint64_t *from = s->part->in[0].buffer->data;
   uint64_t *to = s->part->out[0].buffer->data, product[WIDTH];
   int64_t left = 0;
   for (int64_t j = 0; j < s->count; j++) product[j] = 1;
   for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &left); t++) {
-    int64_t at = s->at + t * s->after;
+    int64_t at = tsr__strip_at(s, t, reverse);
     for (int64_t j = 0; j < s->count; j++) to[at + j] = product[j] *= from[at + j];
   }
   return TSR_OK;
@@ -67,15 +69,16 @@ static int64_t key_of(double x, bool largest)
   {                                                                          \
     const T *from = s->part->in[0].buffer->data;                             \
     T *to = s->part->out[0].buffer->data;                                    \
-    int64_t left = 0;                                                        \
+    bool reverse = tsr__call_reverse(s->call);                               \
+    int64_t left = 0, last = reverse ? s->after : -s->after;                 \
     for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &left); t++) { \
-      int64_t at = s->at + t * s->after;                                     \
+      int64_t at = tsr__strip_at(s, t, reverse);                             \
       for (int64_t j = at; j < at + s->count; j++) {                         \
         T x = from[j];                                                       \
         KEY_TYPE mine = KEY;                                                 \
         to[j] = x;                                                           \
         if (!t) continue;                                                    \
-        x = to[j - s->after];                                                \
+        x = to[j + last];                                                    \
         KEY_TYPE best = KEY;                                                 \
         if (largest ? best >= mine : best <= mine) to[j] = x;                \
       }                                                                      \

@@ -1,5 +1,4 @@
-/* Sorting along a dim, stable, every line by itself: all of it ascending, or the largest few
- * descending.
+/* Sorting along a dim, stable, every line by itself, by one key or several.
  *
  *   elements   2.5  nan  -0  1  0       words in the same order: -0 is 0, NaN beyond all
  *   places     2 4 3 0 1                the first result takes elements by them, the second is them
@@ -14,13 +13,13 @@ enum { WIDTH = 8 };
 
 /* ---- elements to words, places to results ---------------------------------------------------- */
 
-static uint64_t word_of_real(double value)
+/* A word of a float of `width` bits: its own bits made to ascend, -0 those of 0, NaN all ones. */
+static inline uint64_t word_of_bits(uint64_t bits, int width, uint64_t infinity)
 {
-  uint64_t bits, sign = UINT64_C(1) << 63;
-  value += 0.0; /* -0 becomes 0 */
-  memcpy(&bits, &value, sizeof bits);
-  if (value != value) return UINT64_MAX;
-  return bits & sign ? ~bits : bits | sign;
+  uint64_t sign = UINT64_C(1) << (width - 1), all = sign - 1 + sign;
+  if (bits == sign) bits = 0;
+  if ((bits & ~sign) > infinity) return all;
+  return bits & sign ? ~bits & all : bits | sign;
 }
 
 /* Elements at, at + step, ...: n of them. */
@@ -29,7 +28,7 @@ typedef struct line {
   const void *from;
   int64_t at, step, n;
   int64_t to, kept; /* where the results' line begins, and how many of them it takes */
-  bool largest;     /* first */
+  int64_t order;    /* tsr__sort_order */
 } line;
 
 #define WORDS(T, WORD)                               \
@@ -39,31 +38,32 @@ typedef struct line {
   }                                                  \
   break
 
-#define SIGNED(x) ((uint64_t)(int64_t)(x) ^ UINT64_C(1) << 63)
-
+/* Words have as many bits as elements, so that few digits tell them apart. */
 static void ascending_words(const line *l, uint64_t *word)
 {
   switch (l->dtype) {
-  case TSR_I8: WORDS(int8_t, SIGNED(x));
-  case TSR_I16: WORDS(int16_t, SIGNED(x));
-  case TSR_I32: WORDS(int32_t, SIGNED(x));
-  case TSR_I64: WORDS(int64_t, SIGNED(x));
+  case TSR_I8: WORDS(uint8_t, (uint8_t)(x ^ 0x80u));
+  case TSR_I16: WORDS(uint16_t, (uint16_t)(x ^ 0x8000u));
+  case TSR_I32: WORDS(uint32_t, x ^ UINT32_C(0x80000000));
+  case TSR_I64: WORDS(uint64_t, x ^ UINT64_C(1) << 63);
   case TSR_U8: WORDS(uint8_t, x);
   case TSR_U16: WORDS(uint16_t, x);
   case TSR_U32: WORDS(uint32_t, x);
   case TSR_U64: WORDS(uint64_t, x);
-  case TSR_F32: WORDS(float, word_of_real((double)x));
-  case TSR_F64: WORDS(double, word_of_real(x));
-  default:
-    for (int64_t i = 0; i < l->n; i++)
-      word[i] = word_of_real(tsr__dtype_get_real(l->dtype, l->from, l->at + i * l->step));
+  case TSR_F16: WORDS(uint16_t, word_of_bits(x, 16, 0x7c00));
+  case TSR_BF16: WORDS(uint16_t, word_of_bits(x, 16, 0x7f80));
+  case TSR_F32: WORDS(uint32_t, word_of_bits(x, 32, 0x7f800000));
+  default: WORDS(uint64_t, word_of_bits(x, 64, UINT64_C(0x7ff) << 52));
   }
 }
 
 static void find_words(const line *l, uint64_t *word)
 {
+  uint64_t all = UINT64_MAX >> (64 - 8 * tsr_dtype_size(l->dtype));
   ascending_words(l, word);
-  for (int64_t i = 0; l->largest && i < l->n; i++) word[i] = ~word[i];
+  if (l->order == TSR__ORDER_ASCENDING) return;
+  bool last = l->order == TSR__ORDER_DESCENDING && tsr__dtype_float(l->dtype);
+  for (int64_t i = 0; i < l->n; i++) word[i] = last && word[i] == all ? all : all ^ word[i];
 }
 
 #define TAKE(T)                   \
@@ -88,44 +88,93 @@ static void write_line(const line *l, const uint32_t *place, int64_t first, int6
   }
 }
 
-/* Line number `number` of a part's shard. */
-static line line_of(const tsr__call *call, const tsr__call_part *part, int64_t number)
+/* Line number `number` of a part's shard of operand `key`. */
+static line line_of(const tsr__call *call, const tsr__call_part *part, int key, int64_t number)
 {
   const tsr__gnode *node = tsr__call_node(call);
-  int dim = tsr__dim_of(call->program, node);
-  tsr__sides s = tsr__sides_of(&part->in[0], tsr__rank_of(call->program, node), dim);
+  const tsr__sort_attr *attr = tsr__attr_of(call->program, node);
+  int dim = (int)attr->dim;
+  tsr__sides s = tsr__sides_of(&part->in[key], tsr__call_rank(call), dim);
   int64_t before = number / s.after, behind = number % s.after, kept = part->out[0].box.size[dim];
-  return (line){ .dtype = tsr__call_dtype(call, 0),
-                 .from = part->in[0].buffer->data,
+  return (line){ .dtype = tsr__call_dtype(call, key),
+                 .from = part->in[key].buffer->data,
                  .at = before * s.along * s.after + behind,
                  .step = s.after,
                  .n = s.along,
                  .to = before * kept * s.after + behind,
                  .kept = kept,
-                 .largest = tsr__ops[node->op].shape_rule == TSR__SH_TOP };
+                 .order = attr->order };
 }
 
-static void find_results(const tsr__call_part *part, void *results[2])
+static int key_count(const tsr__call *call)
 {
-  for (int i = 0; i < 2; i++) results[i] = part->out[i].buffer ? part->out[i].buffer->data : NULL;
+  return tsr__call_node(call)->in_count;
+}
+
+static void *data_of(const tsr__shard *shard)
+{
+  return shard->buffer ? shard->buffer->data : NULL;
+}
+
+/* Elements and places; where there are several keys, places alone. */
+static void find_results(const tsr__call *call, const tsr__call_part *part, void *results[2])
+{
+  bool both = tsr__call_node(call)->result_count;
+  results[0] = both ? data_of(&part->out[0]) : NULL;
+  results[1] = data_of(&part->out[both]);
 }
 
 /* ---- lines of a leaf's size ------------------------------------------------------------------ */
 
+/* Behind the sorter's own: words of a key, the same in the order found so far, that order and the
+ * next. */
+typedef struct leaf_room {
+  tsr__sort_room *sorter;
+  uint64_t *word, *taken;
+  uint32_t *place, *next;
+} leaf_room;
+
+static size_t leaf_bytes(int64_t along)
+{
+  return sizeof(tsr__sort_room) + (size_t)along * 2 * (sizeof(uint64_t) + sizeof(uint32_t));
+}
+
+static leaf_room leaf_room_of(const tsr__strip *s)
+{
+  leaf_room r = { .sorter = (void *)s->room };
+  r.word = (uint64_t *)(void *)(r.sorter + 1);
+  r.taken = r.word + s->along;
+  r.place = (uint32_t *)(void *)(r.taken + s->along);
+  r.next = r.place + s->along;
+  return r;
+}
+
+/* The first key, then each further one in the order found so far, which is stable. */
+static void sort_leaf(const tsr__strip *s, int64_t number, leaf_room *r)
+{
+  for (int key = 0; key < key_count(s->call); key++) {
+    line l = line_of(s->call, s->part, key, number);
+    tsr__sort_leaf leaf = { r->word, NULL, s->along, r->next };
+    find_words(&l, r->word);
+    for (int64_t i = 0; key && i < s->along; i++) r->taken[i] = r->word[r->place[i]];
+    if (key) leaf.word = r->taken, leaf.at = r->place;
+    tsr__sort_leaf_rows(r->sorter, &leaf);
+    r->next = r->place;
+    r->place = leaf.out;
+  }
+}
+
 static tsr_status sort_strip(const tsr__strip *s)
 {
-  tsr__sort_room *room = (void *)s->room;
-  uint64_t *word = (uint64_t *)(void *)(room + 1);
-  uint32_t *place = (uint32_t *)(void *)(word + s->along);
+  leaf_room room = leaf_room_of(s);
   void *results[2];
-  find_results(s->part, results);
+  find_results(s->call, s->part, results);
   for (int64_t j = 0; j < s->count; j++) {
-    int64_t before = s->at / (s->along * s->after), behind = s->at % s->after;
-    line l = line_of(s->call, s->part, before * s->after + behind + j);
+    int64_t number = s->at / (s->along * s->after) * s->after + s->at % s->after + j;
+    line l = line_of(s->call, s->part, 0, number);
     if (s->along > TSR__PIECE_ROWS / WIDTH && tsr__progress_stops(s->progress, s->worker)) break;
-    find_words(&l, word);
-    tsr__sort_leaf_rows(room, &(tsr__sort_leaf){ word, NULL, s->along, place });
-    write_line(&l, place, 0, s->along, results);
+    sort_leaf(s, number, &room);
+    write_line(&l, room.place, 0, s->along, results);
   }
   return TSR_OK;
 }
@@ -138,19 +187,24 @@ typedef struct turn {
   tsr__parts parts;
   tsr__buffer **buffers; /* of the words */
   uint64_t **word;
-  line *lines;
+  int64_t number;
   tsr__index order;
 } turn;
 
+/* The last key decides first: its words stand before the others'. */
 static void words_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const turn *r = user;
   tsr__piece piece = tsr__piece_of(&r->parts, TSR__PIECE_ROWS, task);
-  line some = r->lines[piece.part];
-  some.at += piece.start * some.step;
-  some.n = piece.count;
-  find_words(&some, r->word[piece.part] + piece.start);
+  int keys = key_count(r->call);
+  for (int key = 0; key < keys; key++) {
+    line some = line_of(r->call, &r->call->parts[piece.part], key, r->number);
+    uint64_t *word = r->word[piece.part] + (keys - 1 - key) * some.n;
+    some.at += piece.start * some.step;
+    some.n = piece.count;
+    find_words(&some, word + piece.start);
+  }
 }
 
 static void write_task(void *user, int64_t task, int worker)
@@ -158,17 +212,20 @@ static void write_task(void *user, int64_t task, int worker)
   (void)worker;
   const turn *r = user;
   tsr__piece piece = tsr__piece_of(&r->parts, TSR__PIECE_ROWS, task);
+  const tsr__call_part *part = &r->call->parts[piece.part];
+  line l = line_of(r->call, part, 0, r->number);
   void *results[2];
-  find_results(&r->call->parts[piece.part], results);
-  write_line(&r->lines[piece.part], r->order.at[piece.part] + piece.start, piece.start, piece.count,
-             results);
+  find_results(r->call, part, results);
+  write_line(&l, r->order.at[piece.part] + piece.start, piece.start, piece.count, results);
 }
 
 static tsr_status sort_turn(turn *r, tsr__error *error)
 {
   tsr_runtime *rt = r->call->rt;
   int64_t pieces = tsr__piece_count(&r->parts, TSR__PIECE_ROWS);
-  tsr__packed_keys keys = { .parts = r->parts.count, .words = 1, .bits = 64, .word = r->word };
+  tsr__packed_keys keys = {
+    .parts = r->parts.count, .words = key_count(r->call), .bits = 64, .word = r->word
+  };
   if (!tsr__parallel_long(rt, TSR__PROGRAM, pieces, words_task, r))
     return tsr__cancelled(error, TSR__PROGRAM);
   tsr_status status = tsr__sort_rows(rt, &r->parts, &keys, &r->order, error);
@@ -181,25 +238,23 @@ static tsr_status sort_turn(turn *r, tsr__error *error)
 /* The line number `number` of each device; devices that have no more sit out. False: none has. */
 static bool next_lines(turn *r, int64_t number, int64_t *rows)
 {
-  const tsr__gnode *node = tsr__call_node(r->call);
+  int rank = tsr__call_rank(r->call), dim = tsr__call_dim(r->call);
   bool any = false;
+  r->number = number;
   for (int p = 0; p < r->call->part_count; p++) {
-    const tsr__call_part *part = &r->call->parts[p];
-    int dim = tsr__dim_of(r->call->program, node);
-    tsr__sides sides = tsr__sides_of(&part->in[0], tsr__rank_of(r->call->program, node), dim);
+    tsr__sides sides = tsr__sides_of(&r->call->parts[p].in[0], rank, dim);
     rows[p] = number < sides.before * sides.after ? sides.along : 0;
     any = any || rows[p];
-    if (!rows[p]) continue;
-    r->lines[p] = line_of(r->call, part, number);
   }
   return any;
 }
 
 static tsr_status new_words(turn *r, int64_t along, tsr__error *error)
 {
+  size_t bytes = (size_t)along * (size_t)key_count(r->call) * sizeof(uint64_t);
   for (int p = 0; p < r->parts.count; p++) {
     if (!r->parts.rows[p]) continue; /* it has no lines at all */
-    r->buffers[p] = tsr__cpu_buffer(r->call->rt, r->parts.device[p], (size_t)along * 8, error);
+    r->buffers[p] = tsr__cpu_buffer(r->call->rt, r->parts.device[p], bytes, error);
     if (!r->buffers[p]) return error->status;
     r->word[p] = r->buffers[p]->data;
   }
@@ -210,13 +265,13 @@ static tsr_status sort_long(const tsr__call *call, int64_t along, tsr__error *er
 {
   tsr__heap *heap = &call->rt->heap;
   size_t count = (size_t)call->part_count;
-  size_t bytes = count * (sizeof(tsr__buffer *) + sizeof(uint64_t *) + sizeof(line) +
-                          sizeof(int64_t) + sizeof(int));
+  size_t bytes =
+      count * (sizeof(tsr__buffer *) + sizeof(uint64_t *) + sizeof(int64_t) + sizeof(int));
   turn r = { .call = call, .buffers = tsr__new(heap, bytes) };
-  if (!r.buffers) return tsr__error_set(error, TSR_ENOMEM, "no memory left for tsr_sort");
+  if (!r.buffers)
+    return tsr__error_set(error, TSR_ENOMEM, "tsr_sort: no memory left; free some arrays");
   r.word = (uint64_t **)(r.buffers + count);
-  r.lines = (line *)(r.word + count);
-  int64_t *rows = (int64_t *)(r.lines + count);
+  int64_t *rows = (int64_t *)(r.word + count);
   int *device = (int *)(rows + count);
   for (size_t p = 0; p < count; p++) device[p] = call->parts[p].device;
   r.parts = (tsr__parts){ call->part_count, device, rows };
@@ -240,7 +295,6 @@ tsr_status tsr__routine_sort(const tsr__call *call, tsr__error *error)
                           "tsr_%s: %lld elements along a dim; the most is %lld",
                           tsr__ops[node->op].name, (long long)along, (long long)UINT32_MAX - 1);
   if (along > TSR__SORT_LEAF_ROWS) return sort_long(call, along, error);
-  size_t room = sizeof(tsr__sort_room) + (size_t)along * (sizeof(uint64_t) + sizeof(uint32_t));
-  tsr__line_work work = { .width = WIDTH, .room = room, .fn = sort_strip };
+  tsr__line_work work = { .width = WIDTH, .room = leaf_bytes(along), .fn = sort_strip };
   return tsr__each_line(call, &work, error);
 }

@@ -1,0 +1,111 @@
+/* Order and prefixes along a dim: NumPy's values, and what is refused. */
+#include <stdio.h>
+#include <string.h>
+
+#include "harness.h"
+#include "support/golden_arrays.h"
+#include "tessera.h"
+
+static void apply(const char *op, int dim, tsr_array *const *in, tsr_array **out)
+{
+  tsr_array *x = in[0];
+  if (!strcmp(op, "descending")) {
+    out[0] = tsr_sort(x, dim, .descending = true);
+    out[1] = tsr_argsort(x, dim, .descending = true);
+  } else if (!strcmp(op, "lexsort")) {
+    out[0] = tsr_lexsort(in, 3, dim);
+  } else if (!strcmp(op, "partition")) {
+    out[0] = tsr_partition(x, -1, dim);
+    out[1] = tsr_argpartition(x, 0, dim);
+  } else if (!strcmp(op, "cumsum_back")) out[0] = tsr_cumsum(x, dim, .reverse = true);
+  else if (!strcmp(op, "cumprod_back")) out[0] = tsr_cumprod(x, dim, .reverse = true);
+  else if (!strcmp(op, "cummax_back")) out[0] = tsr_cummax(x, dim, .reverse = true);
+  else if (!strcmp(op, "cummin_back")) out[0] = tsr_cummin(x, dim, .reverse = true);
+  else if (!strcmp(op, "nancumsum")) out[0] = tsr_nancumsum(x, dim);
+  else if (!strcmp(op, "nancumprod")) out[0] = tsr_nancumprod(x, dim);
+  else FAIL("no operation %s", op);
+}
+
+TEST_TIMEOUT(orders_and_prefixes_are_numpys, 200)
+{
+  CHECK(golden_arrays_check("golden/sorting.txt", apply) >= 250);
+}
+
+typedef struct refusal {
+  tsr_array *(*call)(tsr_scope *s);
+  const char *says;
+} refusal;
+
+static tsr_array *ones(tsr_scope *s, tsr_dtype dtype, tsr_shape shape)
+{
+  return tsr_full(s, 1, dtype, shape, (tsr_sharding){ 0 });
+}
+
+static tsr_array *square(tsr_scope *s)
+{
+  return ones(s, TSR_F64, TSR_SHAPE(2, 2));
+}
+
+static tsr_array *keys_of(tsr_scope *s, tsr_dtype dtype, int64_t size)
+{
+  tsr_array *keys[] = { square(s), ones(s, dtype, TSR_SHAPE(2, size)) };
+  return tsr_lexsort(keys, 2, 0);
+}
+
+static tsr_array *key_that_is_null(tsr_scope *s)
+{
+  tsr_array *keys[] = { square(s), NULL };
+  return tsr_lexsort(keys, 2, 0);
+}
+
+#define CALL(name, expression)         \
+  static tsr_array *name(tsr_scope *s) \
+  {                                    \
+    return expression;                 \
+  }
+CALL(sort_dim, tsr_sort(square(s), -3))
+CALL(argsort_dim, tsr_argsort(square(s), 2))
+CALL(top_k, tsr_top_k(ones(s, TSR_F64, TSR_SHAPE(2, 3)), 4, -1))
+CALL(arg_top_k, tsr_arg_top_k(square(s), -1, 0))
+CALL(partition_dim, tsr_partition(square(s), 0, 5))
+CALL(argpartition_kth, tsr_argpartition(square(s), 2, 0))
+CALL(partition_kth, tsr_partition(square(s), -3, 1))
+CALL(cumsum_dim, tsr_cumsum(square(s), 2))
+CALL(nancumsum_dim, tsr_nancumsum(square(s), -4, .reverse = true))
+CALL(nancumprod_dim, tsr_nancumprod(square(s), 9))
+CALL(cummax_bool, tsr_cummax(ones(s, TSR_BOOL, TSR_SHAPE(3)), 0))
+CALL(other_key, keys_of(s, TSR_I32, 3))
+CALL(bool_key, keys_of(s, TSR_BOOL, 2))
+CALL(newer_sort, tsr_sort_at(&(tsr_sort_args){ .size = 4096, .x = square(s) }, TSR_HERE))
+#undef CALL
+
+TEST(what_cannot_be_is_refused_by_the_name_of_the_call)
+{
+  static const refusal cases[] = {
+    { sort_dim, "tsr_sort: dim -3 of f64[2,2]; dims are -2..1" },
+    { argsort_dim, "tsr_argsort: dim 2 of f64[2,2]; dims are -2..1" },
+    { top_k, "tsr_top_k: 4 elements along dim 1 of f64[2,3]" },
+    { arg_top_k, "tsr_arg_top_k: -1 elements along dim 0 of f64[2,2]" },
+    { partition_dim, "tsr_partition: dim 5 of f64[2,2]; dims are -2..1" },
+    { argpartition_kth, "tsr_argpartition: place 2 of a dim of 2 elements, expected -2..1" },
+    { partition_kth, "tsr_partition: place -3 of a dim of 2 elements, expected -2..1" },
+    { cumsum_dim, "tsr_cumsum: dim 2 of f64[2,2]; dims are -2..1" },
+    { nancumsum_dim, "tsr_nancumsum: dim -4 of f64[2,2]; dims are -2..1" },
+    { nancumprod_dim, "tsr_nancumprod: dim 9 of f64[2,2]; dims are -2..1" },
+    { cummax_bool, "tsr_cummax: the operand is bool[3], expected a number" },
+    { other_key, "tsr_lexsort: key 2 is i32[2,3], expected the shape of f64[2,2]" },
+    { bool_key, "tsr_lexsort: a key is bool[2,2], expected a number; convert it with tsr_cast" },
+    { key_that_is_null, "tsr_lexsort: key 2 is NULL; give an array" },
+    { newer_sort, "tsr_sort: " },
+  };
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *outer = tsr_scope_open(rt);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_scope *s = tsr_scope_open(outer);
+    CHECK(tsr_is_inert(cases[i].call(s)));
+    CHECK_STR_HAS(tsr_message(s), cases[i].says);
+    tsr_scope_close(s);
+  }
+  tsr_scope_close(outer);
+  tsr_runtime_close(rt);
+}
