@@ -106,7 +106,12 @@ tsr_status tsr__exec_routine(tsr__exec *exec, int node)
     if (fill_part(exec, node, results, &parts[count++])) return exec->error->status;
   }
   tsr__call call = {
-    .rt = exec->rt, .program = exec->program, .node = node, .part_count = count, .parts = parts
+    .rt = exec->rt,
+    .program = exec->program,
+    .node = node,
+    .part_count = count,
+    .parts = parts,
+    .traffic = &exec->traffic,
   };
   return tsr__devices_of(exec->rt)->ops->call(&call, exec->error);
 }

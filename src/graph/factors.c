@@ -70,6 +70,14 @@ static int span_of(const tsr__factors *f, char letter, int rank, int d)
   }
 }
 
+/* What is too short to be cut must be whole. */
+static uint8_t kind_of(const tsr__factors *f, uint8_t kind, int64_t size)
+{
+  int64_t least = tsr__ops[f->node->op].least_cut;
+  bool whole = kind == TSR__FACTOR_PERMUTE && least && size < least; /* -1: known at run time */
+  return whole ? TSR__FACTOR_REPLICATE : kind;
+}
+
 /* The dims of a term that are not letters: "..." alone is all of an elementwise operation's, else
  * what the letters leave. Reductions are apart: their "..." and "r" interleave. */
 static void meet_letters(tsr__factors *f, const char *term, const int64_t *dims, int rank)
@@ -81,7 +89,8 @@ static void meet_letters(tsr__factors *f, const char *term, const int64_t *dims,
     if (letter->first < 0) {
       letter->first = (int8_t)f->count;
       letter->span = (int8_t)span_of(f, s.letter, rank, d);
-      for (int i = 0; i < letter->span; i++) add_factor(f, s.kind, dims[d + i]);
+      for (int i = 0; i < letter->span; i++)
+        add_factor(f, kind_of(f, s.kind, dims[d + i]), dims[d + i]);
     }
     d += letter->span;
   }

@@ -109,6 +109,8 @@ typedef struct tsr__opinfo {
   uint8_t gradient, batching;
   uint8_t lowering;
   uint8_t acc, finish; /* reductions: tsr__acc_class and tsr__finish */
+  uint8_t prefix[2];   /* scans: bytes of what is before a piece of a line: of floats, of others */
+  uint16_t least_cut;  /* shorter dims that elements cross (~) must be whole */
   bool needs_one;
   uint8_t negated;                  /* tsr__negated */
   uint16_t on_bools, square, joins; /* tsr__op; 0: none */

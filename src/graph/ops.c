@@ -57,6 +57,8 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define ATTRIBUTES(family) .attr = TSR__ATTR_##family,
 #define NUMBERS(count) .numbers = count,
 #define NEEDS_ONE() .needs_one = true,
+#define PREFIX(floats, others) .prefix = { floats, others },
+#define LONG(size) .least_cut = size,
 #define BOOLS(logic, side) .on_bools = TSR__OP_##logic, .negated = TSR__##side,
 #define JOINS(operation) .joins = TSR__OP_##operation,
 #define SQUARE(operation) .square = TSR__OP_##operation,

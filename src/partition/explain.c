@@ -12,7 +12,7 @@ static const char *const move_names[] = {
   [TSR__MOVE_ALL_TO_ALL] = "all-to-all", [TSR__MOVE_ALL_GATHER] = "all-gather",
   [TSR__MOVE_BROADCAST] = "broadcast",   [TSR__MOVE_REMATERIALISE] = "rematerialise",
   [TSR__MOVE_ALL_REDUCE] = "all-reduce", [TSR__MOVE_REDUCE_SCATTER] = "reduce-scatter",
-  [TSR__MOVE_ROWS] = "rebalance",
+  [TSR__MOVE_ROWS] = "rebalance",        [TSR__MOVE_PREFIX] = "prefix",
 };
 
 static const char *file_of(const char *site)
@@ -60,6 +60,16 @@ static void add_reduced(const tsr__partitioned *parts, const tsr__note *note, ts
   tsr__text_add(out, "\n");
 }
 
+static void add_along(const tsr__partitioned *parts, const tsr__note *note, tsr__text *out)
+{
+  const tsr__gnode *node = &parts->program.nodes[note->node];
+  tsr__text_add(out, "    because ");
+  add_who(&parts->program, note->node, out);
+  tsr__text_add(out, " goes along the sharded dim %d of ", tsr__dim_of(&parts->program, node));
+  add_type(parts, tsr__in(&parts->program, node, 0), out);
+  tsr__text_add(out, "\n");
+}
+
 static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr__text *out)
 {
   static const char *const causes[] = {
@@ -69,6 +79,7 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
     [TSR__CAUSE_UNPLACED] = "joins unplaced data with placed",
     [TSR__CAUSE_TABLE] = "needs the whole table on every device",
     [TSR__CAUSE_REDUCED] = "",
+    [TSR__CAUSE_ALONG] = "",
     [TSR__CAUSE_MESH] = "has operands on two meshes",
     [TSR__CAUSE_ROWS] = "makes even borders after a filter",
   };
@@ -111,6 +122,7 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
     add_bytes(note, counted ? &counted[i] : NULL, out);
     tsr__text_add(out, "\n");
     if (note->cause == TSR__CAUSE_REDUCED) add_reduced(partitioned, note, out);
+    else if (note->cause == TSR__CAUSE_ALONG) add_along(partitioned, note, out);
     else add_moved(partitioned, note, out);
     if (note->cheaper[0])
       tsr__text_add(out, "    cheaper: %s (%lld bytes)\n", note->cheaper,

@@ -100,7 +100,8 @@ tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__aren
  * want what they want, each node may be weighed again. At last each is left the way that together
  * move the fewest bytes, as far as they are found: the first of its list. */
 void tsr__flow_start_scale(tsr__flow *flow);
-/* What a node itself makes travel when it is done in a way: its partials and results. */
+/* What a node itself makes travel when it is done in a way: its partials and results, or what a
+ * scan passes on. */
 int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way);
 int tsr__flow_weigh_node(tsr__flow *flow, int n);
 void tsr__flow_want_fixed(tsr__flow *flow);
@@ -140,6 +141,10 @@ typedef struct tsr__meeting {
 } tsr__meeting;
 
 int64_t tsr__meeting_bytes(const tsr__meeting *meeting, const tsr__accum *accum);
+
+/* Bytes that cross where a node that goes along a dim lies at `at`, where that dim is cut: on each
+ * line each device but the last tells the next what came before. */
+int64_t tsr__passing_bytes(const tsr__meeting *meeting);
 
 /* Fills out->notes from the finished program. */
 tsr_status tsr__notes_make(tsr__heap *heap, tsr__partitioned *out, tsr__error *error);

@@ -185,6 +185,27 @@ int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
   return (members_of(mesh, m->axes) - 1) * bytes;
 }
 
+int64_t tsr__passing_bytes(const tsr__meeting *m)
+{
+  const uint8_t *each = tsr__ops[m->node->op].prefix;
+  int64_t bytes = 0;
+  if (!each[0] || !m->at->mesh) return 0;
+  int dim = tsr__dim_of(m->program, m->node);
+  int64_t parts = tsr__dim_parts(m->at, dim), along = m->node->dims[dim];
+  if (parts == 1 || !along) return 0;
+  for (int p = 0; p < m->at->mesh->device_count; p++) {
+    int64_t lines = 1, start, size;
+    for (int d = 0; d < m->node->rank; d++) {
+      if (d == dim) continue;
+      tsr__dim_part(m->at, d, m->node->dims[d], p, &start, &size);
+      lines *= size;
+    }
+    if (!tsr__dim_index(m->at, dim, p))
+      bytes += (parts - 1) * lines * each[!tsr__dtype_float((tsr_dtype)m->node->dtype)];
+  }
+  return bytes;
+}
+
 /* A reduction of put data along a sharded dim crosses nothing if a kept dim were sharded
  * instead. */
 static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
@@ -276,9 +297,30 @@ static tsr__note *new_note(maker *m)
   return note;
 }
 
+/* A routine along a sharded dim. */
+static tsr_status note_along(maker *m, int n)
+{
+  const tsr__program *program = &m->out->program;
+  const tsr__gnode *node = &program->nodes[n];
+  const tsr_sharding *at = sharding_of(m, n);
+  int dim = tsr__dim_of(program, node);
+  tsr__note *note = tsr__dim_parts(at, dim) > 1 ? new_note(m) : NULL;
+  if (!note) return m->error->status;
+  note->move = TSR__MOVE_PREFIX;
+  note->cause = TSR__CAUSE_ALONG;
+  note->axes = (uint8_t)tsr__dim_axes(at, dim);
+  note->mesh = at->mesh;
+  note->node = n;
+  note->user = m->first_user[n];
+  note->cheaper_bytes = -1;
+  note->bytes = tsr__passing_bytes(&(tsr__meeting){ program, node, at, 0 });
+  return TSR_OK;
+}
+
 static tsr_status note_node(maker *m, int n)
 {
   const tsr__gnode *node = &m->out->program.nodes[n];
+  if (tsr__ops[node->op].prefix[0]) return note_along(m, n);
   bool reduces = node->reduce_axes != 0;
   tsr__note *note = reduces ? note_of(m, n) : NULL;
   bool evens = tsr__ops[node->op].shape_rule == TSR__SH_EVEN;

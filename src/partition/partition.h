@@ -22,6 +22,7 @@ enum tsr__move {
   TSR__MOVE_REMATERIALISE,  /* gather all, then slice: legal, always reported as a warning */
   TSR__MOVE_ALL_REDUCE,     /* partials of reductions */
   TSR__MOVE_REDUCE_SCATTER, /* the same, and each device finishes a part of its own */
+  TSR__MOVE_PREFIX,         /* what is before a device's piece of a line */
   TSR__MOVE_ROWS /* rows with run-time sizes: rebalance; bytes known after the run only */
 };
 
@@ -33,6 +34,7 @@ enum tsr__cause {
   TSR__CAUSE_UNPLACED, /* an unplaced operand joins placed ones */
   TSR__CAUSE_TABLE,    /* a table must be whole where it is looked into */
   TSR__CAUSE_REDUCED,  /* reduced dims are sharded */
+  TSR__CAUSE_ALONG,    /* the dim that a routine goes along is sharded */
   TSR__CAUSE_MESH,     /* operands on two meshes */
   TSR__CAUSE_ROWS      /* even borders after a filter */
 };

@@ -105,6 +105,7 @@ int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   const tsr__gnode *node = &flow->program->nodes[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
   tsr__accum accums[2];
+  if (!way->meet) return tsr__passing_bytes(&meeting);
   int64_t bytes = tsr__meeting_bytes(&meeting, NULL);
   int count = tsr__accums_of(flow->program, n, accums);
   for (int k = 0; k < count; k++) bytes += tsr__meeting_bytes(&meeting, &accums[k]);
@@ -247,7 +248,7 @@ int tsr__flow_weigh_node(tsr__flow *flow, int n)
   int change = 0;
   for (tsr__way *way = *at; way; way = way->next) {
     int64_t before = way->bytes;
-    if (way->meet && !way->own) way->own = tsr__flow_own_bytes(flow, n, way);
+    if (!way->own) way->own = tsr__flow_own_bytes(flow, n, way);
     way->bytes = bytes_of(flow->scale, n, way);
     if (way->bytes != before) change |= TSR__CHANGED_BYTES;
     if (way == *at) more = way->bytes - before;

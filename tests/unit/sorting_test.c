@@ -1,8 +1,11 @@
 /* Order and prefixes along a dim: NumPy's values, and what is refused. */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness.h"
+#include "kernel/exact/exact.h"
 #include "support/golden_arrays.h"
 #include "tessera.h"
 
@@ -30,6 +33,99 @@ TEST_TIMEOUT(orders_and_prefixes_are_numpys, 200)
 {
   CHECK(golden_arrays_check("golden/sorting.txt", apply) >= 250);
 }
+
+/* ---- prefixes of long lines, and of lines over devices ---- */
+
+enum { LONG = 300001 };
+
+/* Values far apart, sums that cancel, specials late. */
+static void draw_line(test_rng *rng, double *x, bool wide)
+{
+  for (int64_t i = 0; i < LONG; i++) {
+    x[i] = ldexp((double)test_range(rng, -1000000, 1000000), (int)test_range(rng, -30, 5));
+    if (wide && i % 7 == 0) x[i] = ldexp(x[i], (int)test_range(rng, -900, 850));
+    if (i % 11 == 5) x[i] = -x[i - 1];
+    if (i < 9) x[i] = -0.0;
+  }
+  x[LONG - 3] = INFINITY;
+  x[LONG - 1] = NAN;
+}
+
+/* Each element is the sum of an accumulator that took the values one by one. */
+static void check_sums(const double *x, const void *y, tsr_dtype dtype, bool reverse)
+{
+  static tsr__acc acc;
+  memset(&acc, 0, sizeof acc);
+  for (int64_t i = 0; i < LONG; i++) {
+    int64_t at = reverse ? LONG - 1 - i : i;
+    double found = dtype == TSR_F32 ? (double)((const float *)y)[at] : ((const double *)y)[at];
+    tsr__acc_add(&acc, x[at]);
+    double expected = tsr__acc_sum(&acc, dtype);
+    if (memcmp(&found, &expected, sizeof found) && !(isnan(found) && isnan(expected)))
+      FAIL("prefix %lld: %a, expected %a", (long long)i, found, expected);
+  }
+}
+
+static void check_cumsum(tsr_scope *s, const double *x, tsr_dtype dtype, tsr_sharding at)
+{
+  double *y = malloc(LONG * sizeof *y);
+  float *narrow = malloc(LONG * sizeof *narrow);
+  for (int64_t i = 0; i < LONG; i++) narrow[i] = (float)x[i];
+  const void *data = dtype == TSR_F32 ? (const void *)narrow : x;
+  tsr_array *a = tsr_put(s, data, dtype, TSR_SHAPE(LONG), at);
+  for (int back = 0; back < 2; back++) {
+    tsr_array *sums = tsr_cumsum(a, 0, .reverse = back);
+    CHECK_STATUS(tsr_read(sums, y, LONG * tsr_dtype_size(dtype)), TSR_OK, s);
+    tsr_run_stats stats = tsr_last_run(s);
+    CHECK_I64(stats.bytes_counted, stats.bytes_explained + stats.bytes_escaped);
+    CHECK_I64(stats.bytes_explained, at.mesh ? 24 * (tsr_mesh_device_count(at.mesh) - 1) : 0);
+    check_sums(x, y, dtype, back);
+  }
+  free(y);
+  free(narrow);
+}
+
+TEST_TIMEOUT(long_prefix_sums_are_exact_on_any_mesh, 300)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  tsr_scope *s = tsr_scope_open(rt);
+  test_rng rng = test_seeded(4);
+  double *x = malloc(LONG * sizeof *x);
+  const char *meshes[] = { NULL, "x=3", "x=8" };
+  for (int m = 0; m < 3; m++) {
+    const tsr_mesh *mesh = meshes[m] ? tsr_mesh_make(rt, meshes[m]) : NULL;
+    tsr_sharding at = mesh ? tsr_on(mesh, "x") : (tsr_sharding){ 0 };
+    draw_line(&rng, x, true);
+    check_cumsum(s, x, TSR_F64, at);
+    draw_line(&rng, x, false);
+    for (int64_t i = 0; i < LONG; i++) x[i] = (double)(float)x[i];
+    check_cumsum(s, x, TSR_F32, at);
+  }
+  free(x);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(a_scan_over_devices_tells_what_it_passes_on)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  tsr_array *a = tsr_full(s, 1, TSR_F64, TSR_SHAPE(8, 6), tsr_on(mesh, "x"));
+  CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, s);
+  tsr_array *sums = tsr_cumsum(a, 0);
+  CHECK_STR_HAS(tsr_explain(&sums, 1), "prefix over x=4: 432 bytes\n"
+                                       "    because cumsum at sorting_test.c");
+  CHECK_STR_HAS(tsr_explain(&sums, 1), "goes along the sharded dim 0 of %0");
+  double last[48];
+  CHECK_STATUS(tsr_read(sums, last, sizeof last), TSR_OK, s);
+  CHECK_F64_BITS(last[47], 8);
+  CHECK_I64(tsr_last_run(s).bytes_counted, 432);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- what is refused ---- */
 
 typedef struct refusal {
   tsr_array *(*call)(tsr_scope *s);

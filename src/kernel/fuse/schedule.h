@@ -135,6 +135,7 @@ typedef struct tsr__call {
   int node;
   int part_count; /* addressable devices */
   const tsr__call_part *parts;
+  struct tsr__traffic *traffic; /* what it moves between devices is added */
 } tsr__call;
 
 /* An accumulator's place on one device, with `count` output elements. */

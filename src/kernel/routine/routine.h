@@ -31,16 +31,10 @@ typedef struct tsr__strip {
   int64_t at;           /* its first element, in elements of the shard */
   int64_t count;        /* lines */
   unsigned char *room;  /* working memory of the task */
+  const void *user;     /* the work's */
   int worker;
   tsr__progress *progress;
 } tsr__strip;
-
-/* The first element of run `t` of a strip; `step`, to the next, is negative where it goes
- * backwards. */
-static inline int64_t tsr__strip_at(const tsr__strip *strip, int64_t t, bool reverse)
-{
-  return strip->at + (reverse ? strip->along - 1 - t : t) * strip->after;
-}
 
 /* To be asked at each run of a strip: false once the work was cancelled. `left` begins with 0. */
 static inline bool tsr__strip_goes_on(const tsr__strip *strip, int64_t *left)
@@ -58,10 +52,22 @@ typedef struct tsr__line_work {
   int more;      /* so many dims behind the node's are one with it */
   /* TSR_OK, or TSR_ENOMEM; asks `progress` now and then where lines are long. */
   tsr_status (*fn)(const tsr__strip *strip);
+  const void *user;
 } tsr__line_work;
 
 /* Does the lines of operand 0 along the node's dim, on all devices. */
 tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr__error *error);
+
+/* Devices that together hold whole lines, which are cut over them: part[g * members + i] has piece
+ * i of the lines of group g. One member where the dim lies whole. */
+typedef struct tsr__line_groups {
+  int count, members;
+  int *part;
+} tsr__line_groups;
+
+/* Error: TSR_EUNSUPPORTED where a piece lies in another process. */
+tsr_status tsr__line_groups_find(const tsr__call *call, tsr__line_groups *out, tsr__error *error);
+void tsr__line_groups_free(const tsr__call *call, tsr__line_groups *groups);
 
 /* The node, and the dtype of an operand. */
 static inline const tsr__gnode *tsr__call_node(const tsr__call *call)

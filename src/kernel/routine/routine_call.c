@@ -58,6 +58,56 @@ void tsr__load_reals(tsr_dtype dtype, const void *from, int64_t at, int64_t n, d
   }
 }
 
+/* ---- groups of devices ----------------------------------------------------------------------- */
+
+static const tsr_sharding *sharding_of(const tsr__call *call)
+{
+  const tsr__gnode *node = tsr__call_node(call);
+  int number =
+      node->result_count ? call->program->results[node->first_result].sharding : node->sharding;
+  return &call->program->shardings[number];
+}
+
+/* Whether two positions differ along axes of a set alone. */
+static bool same_lines(const tsr_mesh *mesh, unsigned axes, int p, int q)
+{
+  for (int a = 0; mesh && a < mesh->axis_count; a++)
+    if (!(axes >> a & 1) && tsr__mesh_coord(mesh, p, a) != tsr__mesh_coord(mesh, q, a))
+      return false;
+  return mesh || p == q;
+}
+
+tsr_status tsr__line_groups_find(const tsr__call *call, tsr__line_groups *out, tsr__error *error)
+{
+  const tsr_sharding *at = sharding_of(call);
+  int dim = tsr__call_dim(call), members = (int)tsr__dim_parts(at, dim);
+  size_t bytes = (size_t)call->part_count * (size_t)members * sizeof *out->part;
+  *out = (tsr__line_groups){ .members = members, .part = tsr__new(&call->rt->heap, bytes) };
+  if (!out->part) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
+  for (int p = 0; p < call->part_count; p++) {
+    int position = call->parts[p].position, g = 0;
+    while (g < out->count && !same_lines(at->mesh, tsr__dim_axes(at, dim), position,
+                                         call->parts[out->part[g * members]].position))
+      g++;
+    if (g == out->count) {
+      for (int i = 0; i < members; i++) out->part[g * members + i] = p; /* until it is met */
+      out->count++;
+    }
+    out->part[g * members + tsr__dim_index(at, dim, position)] = p;
+  }
+  if (out->count * members == call->part_count) return TSR_OK;
+  return tsr__error_set(error, TSR_EUNSUPPORTED,
+                        "tsr_%s: lines that are cut over several processes are not yet supported; "
+                        "use a mesh of this process's devices",
+                        tsr__ops[tsr__call_node(call)->op].name);
+}
+
+void tsr__line_groups_free(const tsr__call *call, tsr__line_groups *groups)
+{
+  size_t bytes = (size_t)call->part_count * (size_t)groups->members * sizeof *groups->part;
+  tsr__del(&call->rt->heap, groups->part, bytes);
+}
+
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 enum { TASK = 1 << 15 }; /* elements of a task; so few of all are not worth waking a worker for */
@@ -94,6 +144,7 @@ static void run_strips(line_job *job, int part, int64_t first, int worker)
   tsr__strip strip = { .call = job->call,
                        .work = job->work,
                        .part = &job->call->parts[part],
+                       .user = job->work->user,
                        .along = sides.along,
                        .after = sides.after,
                        .worker = worker,

@@ -1,0 +1,344 @@
+/* The pieces of lines, their states, and the three passes over them (scan.h).
+ *
+ * Lines go in strips of neighbours, as in routine_call.c; a strip of a group of devices is a unit.
+ * Units are done in rounds, so that the states of a round fit the cache. */
+#include "kernel/routine/scan.h"
+
+#include "kernel/device/cpu.h"
+
+enum {
+  WIDTH = 64,         /* the most lines of a strip */
+  PIECE = 1 << 16,    /* elements of a line that are worth a task of their own */
+  TASK = 1 << 15,     /* elements of a task */
+  ROUND = 4 << 20,    /* bytes of states */
+  ASK_AFTER = 1 << 16 /* elements between two questions whether to go on */
+};
+
+typedef struct scan_job {
+  const tsr__call *call;
+  const tsr__scan_work *work;
+  tsr__line_groups groups;
+  int64_t blocks, pieces; /* of a device's part of a line; of a line */
+  int64_t first, units;   /* of the round */
+  int64_t together;       /* units of a task */
+  int64_t piece;          /* that is done alone, where elements are ordered */
+  tsr__scan_state *state; /* [unit * pieces + piece]: what is before the piece */
+  char *memory;
+  _Atomic int64_t moved, escaped; /* bytes */
+  _Atomic bool failed;
+  tsr__progress progress;
+} scan_job;
+
+static size_t line_bytes(const tsr__scan_work *work)
+{
+  return work->sums ? tsr__rows_bytes(1) : sizeof(uint64_t);
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+static void start_state(const tsr__scan_work *work, tsr__heap *heap, tsr__scan_state *state)
+{
+  uint64_t *word = state->memory;
+  state->empty = true;
+  if (work->sums) tsr__rows_init(&state->sums, heap, state->memory, state->count);
+  else
+    for (int64_t i = 0; i < state->count; i++) word[i] = work->neutral;
+}
+
+/* Adds what is in another state, whose words are elements of the result's dtype. */
+static void join_state(const scan_job *job, tsr__scan_state *into, const tsr__scan_state *from)
+{
+  if (from->empty) return;
+  if (job->work->sums) {
+    tsr__cpu_of(job->call->rt)->tiles->exact->rows_merge(&into->sums, 0, &from->sums);
+    into->empty = false;
+    return;
+  }
+  tsr__scan_block one = { .dtype = tsr__call_dtype(job->call, 0), .from = from->memory, .runs = 1 };
+  job->work->go(&one, into);
+}
+
+/* Takes a state to the device of another part, counted. */
+static void send_state(scan_job *job, const tsr__scan_state *from, int sender, int receiver)
+{
+  tsr__traffic traffic = { 0 };
+  uint64_t wire[3 * WIDTH];
+  tsr__transfer carry = { .to = wire,
+                          .from = from->memory,
+                          .bytes = (size_t)from->count * line_bytes(job->work),
+                          .to_device = job->call->parts[receiver].device,
+                          .from_device = job->call->parts[sender].device };
+  tsr__cpu_move(&carry, &traffic);
+  int64_t escapes = job->work->sums ? (int64_t)from->sums.escape_count * TSR__ESCAPE_WIRE : 0;
+  atomic_fetch_add(&job->moved, traffic.bytes + escapes);
+  atomic_fetch_add(&job->escaped, escapes);
+}
+
+/* ---- units and pieces ------------------------------------------------------------------------ */
+
+static tsr__sides sides_of(const scan_job *job, int part)
+{
+  return tsr__sides_of(&job->call->parts[part].in[0], tsr__call_rank(job->call),
+                       tsr__call_dim(job->call));
+}
+
+static int64_t strips_of(const scan_job *job, int group)
+{
+  tsr__sides sides = sides_of(job, job->groups.part[group * job->groups.members]);
+  return sides.before * ((sides.after + WIDTH - 1) / WIDTH);
+}
+
+/* A strip of a group's lines. */
+typedef struct unit {
+  int group;
+  int64_t before, line, count;
+} unit;
+
+static unit unit_of(const scan_job *job, int64_t number)
+{
+  unit u = { 0 };
+  for (int64_t strips; number >= (strips = strips_of(job, u.group)); u.group++) number -= strips;
+  tsr__sides sides = sides_of(job, job->groups.part[u.group * job->groups.members]);
+  int64_t across = (sides.after + WIDTH - 1) / WIDTH;
+  u.before = number / across;
+  u.line = number % across * WIDTH;
+  u.count = sides.after - u.line < WIDTH ? sides.after - u.line : WIDTH;
+  return u;
+}
+
+static int part_of(const scan_job *job, const unit *u, int64_t piece)
+{
+  int members = job->groups.members, member = (int)(piece / job->blocks);
+  if (tsr__call_reverse(job->call)) member = members - 1 - member;
+  return job->groups.part[u->group * members + member];
+}
+
+/* A unit's piece: where its elements are. */
+static tsr__scan_block block_of(const scan_job *job, const unit *u, int64_t piece)
+{
+  int part = part_of(job, u, piece);
+  const tsr__call_part *p = &job->call->parts[part];
+  tsr__sides sides = sides_of(job, part);
+  bool reverse = tsr__call_reverse(job->call);
+  int64_t block = piece % job->blocks;
+  if (reverse) block = job->blocks - 1 - block;
+  int64_t start = block * sides.along / job->blocks, end = (block + 1) * sides.along / job->blocks;
+  int64_t first = reverse ? end - 1 : start;
+  return (tsr__scan_block){ .tiles = tsr__cpu_of(job->call->rt)->tiles,
+                            .dtype = tsr__call_dtype(job->call, 0),
+                            .from = p->in[0].buffer->data,
+                            .to = p->out[0].buffer->data,
+                            .at = (u->before * sides.along + first) * sides.after + u->line,
+                            .step = reverse ? -sides.after : sides.after,
+                            .runs = end - start };
+}
+
+static tsr__scan_state *state_of(const scan_job *job, int64_t number, int64_t piece)
+{
+  return &job->state[(number - job->first) * job->pieces + piece];
+}
+
+/* In stretches, so that it can be cancelled. */
+static void go_on(const tsr__scan_work *work, const tsr__scan_block *block, tsr__scan_state *state,
+                  const tsr__strip *strip)
+{
+  int64_t runs = ASK_AFTER / state->count + 1, left = block->runs;
+  tsr__scan_block some = *block;
+  for (; left > 0; left -= runs, some.at += runs * some.step) {
+    some.runs = left < runs ? left : runs;
+    work->go(&some, state);
+    if (left > runs && tsr__progress_stops(strip->progress, strip->worker)) return;
+  }
+}
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+static void scan_piece(scan_job *job, int64_t number, int64_t piece, bool totals, int worker)
+{
+  unit u = unit_of(job, number);
+  tsr__scan_block block = block_of(job, &u, piece);
+  tsr__scan_state *state = state_of(job, number, piece + totals);
+  if (totals) block.to = NULL;
+  tsr__strip asker = { .worker = worker, .progress = &job->progress };
+  go_on(job->work, &block, state, &asker);
+  if (state->sums.failed) atomic_store(&job->failed, true);
+}
+
+static void some_units(scan_job *job, int64_t task, int64_t piece, bool totals, int worker)
+{
+  int64_t first = job->first + task * job->together, end = first + job->together;
+  if (end > job->first + job->units) end = job->first + job->units;
+  for (int64_t n = first; n < end; n++) scan_piece(job, n, piece, totals, worker);
+}
+
+static void totals_task(void *user, int64_t task, int worker)
+{
+  scan_job *job = user;
+  some_units(job, task / (job->pieces - 1), task % (job->pieces - 1), true, worker);
+}
+
+static void prefixes_task(void *user, int64_t task, int worker)
+{
+  scan_job *job = user;
+  some_units(job, task / job->pieces, task % job->pieces, false, worker);
+}
+
+static void ordered_task(void *user, int64_t task, int worker)
+{
+  some_units(user, task, ((scan_job *)user)->piece, false, worker);
+}
+
+/* What is before piece k is what is before the one before it, and that one. */
+static void join_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  scan_job *job = user;
+  int64_t number = job->first + task;
+  unit u = unit_of(job, number);
+  for (int64_t k = 1; k < job->pieces; k++) {
+    tsr__scan_state *before = state_of(job, number, k - 1), *here = state_of(job, number, k);
+    int sender = part_of(job, &u, k - 1), receiver = part_of(job, &u, k);
+    join_state(job, here, before);
+    if (sender != receiver) send_state(job, here, sender, receiver);
+    if (here->sums.failed) atomic_store(&job->failed, true);
+  }
+}
+
+/* One piece after the other, all units side by side. */
+static bool go_in_order(scan_job *job, int64_t tasks)
+{
+  for (job->piece = 0; job->piece < job->pieces; job->piece++) {
+    if (!tsr__parallel_progress(&job->progress, tasks, ordered_task, job)) return false;
+    for (int64_t n = job->first; n < job->first + job->units && job->piece + 1 < job->pieces; n++) {
+      unit u = unit_of(job, n);
+      tsr__scan_state *here = state_of(job, n, job->piece), *next = here + 1;
+      next->empty = here->empty;
+      memcpy(next->memory, here->memory, (size_t)here->count * sizeof(uint64_t));
+      send_state(job, next, part_of(job, &u, job->piece), part_of(job, &u, job->piece + 1));
+    }
+  }
+  return true;
+}
+
+static bool do_round(scan_job *job)
+{
+  int64_t tasks = (job->units + job->together - 1) / job->together;
+  if (job->work->ordered) return go_in_order(job, tasks);
+  return tsr__parallel_progress(&job->progress, tasks * (job->pieces - 1), totals_task, job) &&
+         tsr__parallel_progress(&job->progress, job->units, join_task, job) &&
+         tsr__parallel_progress(&job->progress, tasks * job->pieces, prefixes_task, job);
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+static void start_round(scan_job *job)
+{
+  size_t bytes = WIDTH * line_bytes(job->work);
+  for (int64_t i = 0; i < job->units; i++) {
+    int64_t count = unit_of(job, job->first + i).count;
+    for (int64_t k = i * job->pieces; k < (i + 1) * job->pieces; k++) {
+      job->state[k] =
+          (tsr__scan_state){ .count = count, .memory = job->memory + (size_t)k * bytes };
+      start_state(job->work, &job->call->rt->heap, &job->state[k]);
+    }
+  }
+}
+
+static void end_round(scan_job *job)
+{
+  for (int64_t k = 0; job->work->sums && k < job->units * job->pieces; k++)
+    tsr__rows_free(&job->state[k].sums);
+}
+
+static tsr_status no_memory(const tsr__call *call, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "tsr_%s: no memory left to work in; free arrays or raise .memory_limit",
+                        tsr__ops[tsr__call_node(call)->op].name);
+}
+
+static tsr_status do_units(scan_job *job, int64_t units, tsr__error *error)
+{
+  tsr__heap *heap = &job->call->rt->heap;
+  size_t bytes = WIDTH * line_bytes(job->work) + sizeof *job->state;
+  int64_t most = ROUND / (int64_t)bytes / job->pieces;
+  if (most > units) most = units;
+  if (most < 1) most = 1;
+  size_t size = (size_t)(most * job->pieces) * bytes;
+  job->state = tsr__new_raw(heap, size);
+  if (!job->state) return no_memory(job->call, error);
+  job->memory = (char *)(job->state + most * job->pieces);
+  bool done = true;
+  for (job->first = 0; job->first < units && done && !job->failed; job->first += most) {
+    job->units = units - job->first < most ? units - job->first : most;
+    start_round(job);
+    done = do_round(job);
+    end_round(job);
+  }
+  tsr__del(heap, job->state, size);
+  if (job->failed) return no_memory(job->call, error);
+  return done ? TSR_OK : tsr__cancelled(error, job->progress.what);
+}
+
+/* How many pieces a device's part of a line is: one, unless there are too few lines for all
+ * workers. */
+static int64_t blocks_of(const scan_job *job, int64_t units, int64_t along)
+{
+  int64_t workers = tsr__worker_count(job->call->rt), blocks = along / PIECE;
+  if (job->work->ordered || units * job->groups.members >= 2 * workers || blocks < 2) return 1;
+  return blocks;
+}
+
+/* ---- lines that lie whole -------------------------------------------------------------------- */
+
+static tsr_status whole_strip(const tsr__strip *s)
+{
+  const tsr__scan_work *work = s->user;
+  bool reverse = tsr__call_reverse(s->call);
+  tsr__scan_state state = { .count = s->count, .memory = s->room };
+  tsr__scan_block block = { .tiles = tsr__cpu_of(s->call->rt)->tiles,
+                            .dtype = tsr__call_dtype(s->call, 0),
+                            .from = s->part->in[0].buffer->data,
+                            .to = s->part->out[0].buffer->data,
+                            .at = s->at + (reverse ? (s->along - 1) * s->after : 0),
+                            .step = reverse ? -s->after : s->after,
+                            .runs = s->along };
+  start_state(work, &s->call->rt->heap, &state);
+  go_on(work, &block, &state, s);
+  tsr_status status = state.sums.failed ? TSR_ENOMEM : TSR_OK;
+  if (work->sums) tsr__rows_free(&state.sums);
+  return status;
+}
+
+static tsr_status whole_lines(const tsr__call *call, const tsr__scan_work *work, tsr__error *error)
+{
+  tsr__line_work lines = {
+    .width = WIDTH, .room = WIDTH * line_bytes(work), .fn = whole_strip, .user = work
+  };
+  return tsr__each_line(call, &lines, error);
+}
+
+tsr_status tsr__scan_lines(const tsr__call *call, const tsr__scan_work *work, tsr__error *error)
+{
+  scan_job job = { .call = call,
+                   .work = work,
+                   .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
+  tsr_status status = tsr__line_groups_find(call, &job.groups, error);
+  int64_t units = 0, along = 0;
+  for (int g = 0; g < job.groups.count && !status; g++) units += strips_of(&job, g);
+  for (int p = 0; p < call->part_count; p++)
+    if (sides_of(&job, p).along > along) along = sides_of(&job, p).along;
+  if (!status) job.blocks = blocks_of(&job, units, along);
+  job.pieces = job.blocks * job.groups.members;
+  int64_t width =
+      call->part_count && sides_of(&job, 0).after < WIDTH ? sides_of(&job, 0).after : WIDTH;
+  job.together = TASK / (along / (job.blocks + !job.blocks) * width + 1) + 1;
+  if (!status && along && units)
+    status = job.pieces == 1 ? whole_lines(call, work, error) : do_units(&job, units, error);
+  if (call->traffic) {
+    call->traffic->bytes += job.moved;
+    call->traffic->escapes += job.escaped;
+  }
+  tsr__line_groups_free(call, &job.groups);
+  return status;
+}
