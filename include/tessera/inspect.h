@@ -39,8 +39,9 @@ typedef struct tsr_run_stats {
   int collectives;         /* communications that crossed devices */
   int64_t bytes_explained; /* what tsr_explain says: the fixed part */
   int64_t bytes_counted;   /* what the copy routine counted between devices' pools */
-  int64_t bytes_escaped;   /* of them: parts of exact sums that did not fit their fixed size */
-  bool cached;             /* every plan came from the cache */
+  int64_t bytes_escaped; /* of them: what the elements decide; parts of exact sums that did not fit
+                            * their fixed size, elements that a sort sends to other devices */
+  bool cached;           /* every plan came from the cache */
 } tsr_run_stats;
 
 /* Returns the figures of the last terminal of this scope that ran something; zeros if none.

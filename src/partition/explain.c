@@ -8,11 +8,17 @@
 #include <stdio.h>
 
 static const char *const move_names[] = {
-  [TSR__MOVE_SLICE] = "slice",           [TSR__MOVE_PERMUTE] = "permute",
-  [TSR__MOVE_ALL_TO_ALL] = "all-to-all", [TSR__MOVE_ALL_GATHER] = "all-gather",
-  [TSR__MOVE_BROADCAST] = "broadcast",   [TSR__MOVE_REMATERIALISE] = "rematerialise",
-  [TSR__MOVE_ALL_REDUCE] = "all-reduce", [TSR__MOVE_REDUCE_SCATTER] = "reduce-scatter",
-  [TSR__MOVE_ROWS] = "rebalance",        [TSR__MOVE_PREFIX] = "prefix",
+  [TSR__MOVE_SLICE] = "slice",
+  [TSR__MOVE_PERMUTE] = "permute",
+  [TSR__MOVE_ALL_TO_ALL] = "all-to-all",
+  [TSR__MOVE_ALL_GATHER] = "all-gather",
+  [TSR__MOVE_BROADCAST] = "broadcast",
+  [TSR__MOVE_REMATERIALISE] = "rematerialise",
+  [TSR__MOVE_ALL_REDUCE] = "all-reduce",
+  [TSR__MOVE_REDUCE_SCATTER] = "reduce-scatter",
+  [TSR__MOVE_ROWS] = "rebalance",
+  [TSR__MOVE_PREFIX] = "prefix",
+  [TSR__MOVE_SORT] = "sort",
 };
 
 static const char *file_of(const char *site)
@@ -99,11 +105,11 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
 
 static void add_bytes(const tsr__note *note, const int64_t (*counted)[2], tsr__text *out)
 {
-  if (note->move == TSR__MOVE_ROWS && !counted) tsr__text_add(out, "bytes known after the run");
-  else if (note->move == TSR__MOVE_ROWS)
-    tsr__text_add(out, "%lld bytes counted", (long long)(*counted)[0]);
+  bool late = note->move == TSR__MOVE_ROWS || note->move == TSR__MOVE_SORT;
+  if (late && !counted) tsr__text_add(out, "bytes known after the run");
+  else if (late) tsr__text_add(out, "%lld bytes counted", (long long)(*counted)[0]);
   else tsr__text_add(out, "%lld bytes", (long long)note->bytes);
-  if (!counted || note->move == TSR__MOVE_ROWS) return;
+  if (!counted || late) return;
   tsr__text_add(out, ", %lld counted", (long long)(*counted)[0]);
   if ((*counted)[1])
     tsr__text_add(out, " of which %lld of sums too wide for their fixed part",

@@ -302,11 +302,13 @@ static tsr_status note_along(maker *m, int n)
 {
   const tsr__program *program = &m->out->program;
   const tsr__gnode *node = &program->nodes[n];
-  const tsr_sharding *at = sharding_of(m, n);
+  int place = node->result_count ? program->results[node->first_result].sharding : node->sharding;
+  const tsr_sharding *at = &program->shardings[place];
   int dim = tsr__dim_of(program, node);
-  tsr__note *note = tsr__dim_parts(at, dim) > 1 ? new_note(m) : NULL;
+  if (tsr__dim_parts(at, dim) == 1) return TSR_OK;
+  tsr__note *note = new_note(m);
   if (!note) return m->error->status;
-  note->move = TSR__MOVE_PREFIX;
+  note->move = tsr__ops[node->op].prefix[0] ? TSR__MOVE_PREFIX : TSR__MOVE_SORT;
   note->cause = TSR__CAUSE_ALONG;
   note->axes = (uint8_t)tsr__dim_axes(at, dim);
   note->mesh = at->mesh;
@@ -320,7 +322,7 @@ static tsr_status note_along(maker *m, int n)
 static tsr_status note_node(maker *m, int n)
 {
   const tsr__gnode *node = &m->out->program.nodes[n];
-  if (tsr__ops[node->op].prefix[0]) return note_along(m, n);
+  if (tsr__ops[node->op].prefix[0] || tsr__ops[node->op].least_cut) return note_along(m, n);
   bool reduces = node->reduce_axes != 0;
   tsr__note *note = reduces ? note_of(m, n) : NULL;
   bool evens = tsr__ops[node->op].shape_rule == TSR__SH_EVEN;

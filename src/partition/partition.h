@@ -23,6 +23,7 @@ enum tsr__move {
   TSR__MOVE_ALL_REDUCE,     /* partials of reductions */
   TSR__MOVE_REDUCE_SCATTER, /* the same, and each device finishes a part of its own */
   TSR__MOVE_PREFIX,         /* what is before a device's piece of a line */
+  TSR__MOVE_SORT,           /* elements to where their order puts them; bytes known after the run */
   TSR__MOVE_ROWS /* rows with run-time sizes: rebalance; bytes known after the run only */
 };
 

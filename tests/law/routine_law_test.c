@@ -292,8 +292,8 @@ static void one_program(tsr_runtime *rt, uint64_t seed)
 {
   static const char *const meshes[] = { "x=1",     "x=2",     "x=3",        "x=8",
                                         "x=2,y=2", "x=4,y=2", "x=2,y=2,z=2" };
-  static void (*const makers[])(world *) = { make_prefixes,    make_sort,   make_lexsort,
-                                             make_top_k,       make_matmul, make_einsum,
+  static void (*const makers[])(world *) = { make_prefixes,   make_sort,   make_lexsort,
+                                             make_top_k,      make_matmul, make_einsum,
                                              make_scatter_add };
   enum { MAKERS = sizeof makers / sizeof *makers };
   world w = { .rng = test_seeded(seed), .s = tsr_scope_open(rt) };

@@ -125,6 +125,29 @@ TEST(a_scan_over_devices_tells_what_it_passes_on)
   tsr_runtime_close(rt);
 }
 
+/* Of eight devices each keeps an eighth of what it has, about. */
+TEST(a_sort_over_devices_moves_each_element_once)
+{
+  enum { MANY = 80000 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  tsr_scope *s = tsr_scope_open(rt);
+  test_rng rng = test_seeded(9);
+  float *x = malloc(MANY * sizeof *x);
+  for (int64_t i = 0; i < MANY; i++) x[i] = (float)test_range(&rng, -1000000, 1000000);
+  tsr_array *a = tsr_put(s, x, TSR_F32, TSR_SHAPE(MANY), tsr_on(tsr_mesh_make(rt, "x=8"), "x"));
+  tsr_array *sorted = tsr_sort(a, 0);
+  CHECK_STR_HAS(tsr_explain(&sorted, 1), "sort over x=8: bytes known after the run\n"
+                                         "    because sort at sorting_test.c");
+  CHECK_STATUS(tsr_eval(&sorted, 1), TSR_OK, s);
+  tsr_run_stats stats = tsr_last_run(s);
+  CHECK_I64(stats.bytes_explained, 0);
+  CHECK_I64(stats.bytes_counted, stats.bytes_escaped);
+  CHECK(stats.bytes_counted > MANY * 4 * 6 / 8 && stats.bytes_counted < MANY * 4);
+  free(x);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* ---- what is refused ---- */
 
 typedef struct refusal {

@@ -31,8 +31,10 @@ size_t tsr__device_bytes(tsr_dtype dtype, int64_t count);
 
 /* What moved between the pools of different devices. */
 typedef struct tsr__traffic {
-  int64_t bytes;   /* all, escapes included; counted by the copy routine itself */
-  int64_t escapes; /* of them: bytes of sums that did not fit their fixed part */
+  int64_t bytes; /* all, escapes included; counted by the copy routine itself */
+  int64_t
+      escapes; /* of them: what elements decide: bytes of sums that did not fit their fixed part,
+                    * elements that a sort moves */
 } tsr__traffic;
 
 /* A strided box of elements to copy: `size` of each dim from `from_start` of a dense array of

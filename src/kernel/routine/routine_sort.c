@@ -5,123 +5,15 @@
  *
  * Lines of a leaf's size (rows/sort.h) are sorted inside the cache, side by side. Of longer ones
  * each device does one at a time, all together by all workers. */
-#include "kernel/routine/routine.h"
+#include "kernel/routine/sort_line.h"
 #include "kernel/rows/pieces.h"
 #include "kernel/rows/sort.h"
 
 enum { WIDTH = 8 };
 
-/* ---- elements to words, places to results ---------------------------------------------------- */
-
-/* A word of a float of `width` bits: its own bits made to ascend, -0 those of 0, NaN all ones. */
-static inline uint64_t word_of_bits(uint64_t bits, int width, uint64_t infinity)
-{
-  uint64_t sign = UINT64_C(1) << (width - 1), all = sign - 1 + sign;
-  if (bits == sign) bits = 0;
-  if ((bits & ~sign) > infinity) return all;
-  return bits & sign ? ~bits & all : bits | sign;
-}
-
-/* Elements at, at + step, ...: n of them. */
-typedef struct line {
-  tsr_dtype dtype;
-  const void *from;
-  int64_t at, step, n;
-  int64_t to, kept; /* where the results' line begins, and how many of them it takes */
-  int64_t order;    /* tsr__sort_order */
-} line;
-
-#define WORDS(T, WORD)                               \
-  for (int64_t i = 0; i < l->n; i++) {               \
-    T x = ((const T *)l->from)[l->at + i * l->step]; \
-    word[i] = (WORD);                                \
-  }                                                  \
-  break
-
-/* Words have as many bits as elements, so that few digits tell them apart. */
-static void ascending_words(const line *l, uint64_t *word)
-{
-  switch (l->dtype) {
-  case TSR_I8: WORDS(uint8_t, (uint8_t)(x ^ 0x80u));
-  case TSR_I16: WORDS(uint16_t, (uint16_t)(x ^ 0x8000u));
-  case TSR_I32: WORDS(uint32_t, x ^ UINT32_C(0x80000000));
-  case TSR_I64: WORDS(uint64_t, x ^ UINT64_C(1) << 63);
-  case TSR_U8: WORDS(uint8_t, x);
-  case TSR_U16: WORDS(uint16_t, x);
-  case TSR_U32: WORDS(uint32_t, x);
-  case TSR_U64: WORDS(uint64_t, x);
-  case TSR_F16: WORDS(uint16_t, word_of_bits(x, 16, 0x7c00));
-  case TSR_BF16: WORDS(uint16_t, word_of_bits(x, 16, 0x7f80));
-  case TSR_F32: WORDS(uint32_t, word_of_bits(x, 32, 0x7f800000));
-  default: WORDS(uint64_t, word_of_bits(x, 64, UINT64_C(0x7ff) << 52));
-  }
-}
-
-static void find_words(const line *l, uint64_t *word)
-{
-  uint64_t all = UINT64_MAX >> (64 - 8 * tsr_dtype_size(l->dtype));
-  ascending_words(l, word);
-  if (l->order == TSR__ORDER_ASCENDING) return;
-  bool last = l->order == TSR__ORDER_DESCENDING && tsr__dtype_float(l->dtype);
-  for (int64_t i = 0; i < l->n; i++) word[i] = last && word[i] == all ? all : all ^ word[i];
-}
-
-#define TAKE(T)                   \
-  for (int64_t i = 0; i < n; i++) \
-  ((T *)to)[at + i * l->step] = ((const T *)l->from)[l->at + (int64_t)place[i] * l->step]
-
-/* Element i of the line in order becomes element `first` + i of the results' line; NULL: nobody
- * wants that result. */
-static void write_line(const line *l, const uint32_t *place, int64_t first, int64_t n,
-                       void *const results[2])
-{
-  void *to = results[0];
-  int64_t *places = results[1], at = l->to + first * l->step;
-  if (n > l->kept - first) n = l->kept - first;
-  for (int64_t i = 0; places && i < n; i++) places[at + i * l->step] = place[i];
-  if (!to) return;
-  switch (tsr_dtype_size(l->dtype)) {
-  case 1: TAKE(uint8_t); break;
-  case 2: TAKE(uint16_t); break;
-  case 4: TAKE(uint32_t); break;
-  default: TAKE(uint64_t);
-  }
-}
-
-/* Line number `number` of a part's shard of operand `key`. */
-static line line_of(const tsr__call *call, const tsr__call_part *part, int key, int64_t number)
-{
-  const tsr__gnode *node = tsr__call_node(call);
-  const tsr__sort_attr *attr = tsr__attr_of(call->program, node);
-  int dim = (int)attr->dim;
-  tsr__sides s = tsr__sides_of(&part->in[key], tsr__call_rank(call), dim);
-  int64_t before = number / s.after, behind = number % s.after, kept = part->out[0].box.size[dim];
-  return (line){ .dtype = tsr__call_dtype(call, key),
-                 .from = part->in[key].buffer->data,
-                 .at = before * s.along * s.after + behind,
-                 .step = s.after,
-                 .n = s.along,
-                 .to = before * kept * s.after + behind,
-                 .kept = kept,
-                 .order = attr->order };
-}
-
 static int key_count(const tsr__call *call)
 {
   return tsr__call_node(call)->in_count;
-}
-
-static void *data_of(const tsr__shard *shard)
-{
-  return shard->buffer ? shard->buffer->data : NULL;
-}
-
-/* Elements and places; where there are several keys, places alone. */
-static void find_results(const tsr__call *call, const tsr__call_part *part, void *results[2])
-{
-  bool both = tsr__call_node(call)->result_count;
-  results[0] = both ? data_of(&part->out[0]) : NULL;
-  results[1] = data_of(&part->out[both]);
 }
 
 /* ---- lines of a leaf's size ------------------------------------------------------------------ */
@@ -153,9 +45,9 @@ static leaf_room leaf_room_of(const tsr__strip *s)
 static void sort_leaf(const tsr__strip *s, int64_t number, leaf_room *r)
 {
   for (int key = 0; key < key_count(s->call); key++) {
-    line l = line_of(s->call, s->part, key, number);
+    tsr__line l = tsr__line_of(s->call, s->part, key, number);
     tsr__sort_leaf leaf = { r->word, NULL, s->along, r->next };
-    find_words(&l, r->word);
+    tsr__line_words(&l, r->word);
     for (int64_t i = 0; key && i < s->along; i++) r->taken[i] = r->word[r->place[i]];
     if (key) leaf.word = r->taken, leaf.at = r->place;
     tsr__sort_leaf_rows(r->sorter, &leaf);
@@ -168,13 +60,13 @@ static tsr_status sort_strip(const tsr__strip *s)
 {
   leaf_room room = leaf_room_of(s);
   void *results[2];
-  find_results(s->call, s->part, results);
+  tsr__line_results(s->call, s->part, results);
   for (int64_t j = 0; j < s->count; j++) {
     int64_t number = s->at / (s->along * s->after) * s->after + s->at % s->after + j;
-    line l = line_of(s->call, s->part, 0, number);
+    tsr__line l = tsr__line_of(s->call, s->part, 0, number);
     if (s->along > TSR__PIECE_ROWS / WIDTH && tsr__progress_stops(s->progress, s->worker)) break;
     sort_leaf(s, number, &room);
-    write_line(&l, room.place, 0, s->along, results);
+    tsr__line_take(&l, room.place, &l, 0, results);
   }
   return TSR_OK;
 }
@@ -199,11 +91,11 @@ static void words_task(void *user, int64_t task, int worker)
   tsr__piece piece = tsr__piece_of(&r->parts, TSR__PIECE_ROWS, task);
   int keys = key_count(r->call);
   for (int key = 0; key < keys; key++) {
-    line some = line_of(r->call, &r->call->parts[piece.part], key, r->number);
+    tsr__line some = tsr__line_of(r->call, &r->call->parts[piece.part], key, r->number);
     uint64_t *word = r->word[piece.part] + (keys - 1 - key) * some.n;
     some.at += piece.start * some.step;
     some.n = piece.count;
-    find_words(&some, word + piece.start);
+    tsr__line_words(&some, word + piece.start);
   }
 }
 
@@ -213,10 +105,12 @@ static void write_task(void *user, int64_t task, int worker)
   const turn *r = user;
   tsr__piece piece = tsr__piece_of(&r->parts, TSR__PIECE_ROWS, task);
   const tsr__call_part *part = &r->call->parts[piece.part];
-  line l = line_of(r->call, part, 0, r->number);
+  tsr__line l = tsr__line_of(r->call, part, 0, r->number);
   void *results[2];
-  find_results(r->call, part, results);
-  write_line(&l, r->order.at[piece.part] + piece.start, piece.start, piece.count, results);
+  tsr__line_results(r->call, part, results);
+  tsr__line to = l;
+  to.n = piece.count;
+  tsr__line_take(&l, r->order.at[piece.part] + piece.start, &to, piece.start, results);
 }
 
 static tsr_status sort_turn(turn *r, tsr__error *error)
@@ -294,7 +188,12 @@ tsr_status tsr__routine_sort(const tsr__call *call, tsr__error *error)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "tsr_%s: %lld elements along a dim; the most is %lld",
                           tsr__ops[node->op].name, (long long)along, (long long)UINT32_MAX - 1);
-  if (along > TSR__SORT_LEAF_ROWS) return sort_long(call, along, error);
+  tsr__line_groups groups;
   tsr__line_work work = { .width = WIDTH, .room = leaf_bytes(along), .fn = sort_strip };
-  return tsr__each_line(call, &work, error);
+  tsr_status status = tsr__line_groups_find(call, &groups, error);
+  if (!status && groups.members > 1) status = tsr__sort_apart(call, &groups, error);
+  else if (!status && along > TSR__SORT_LEAF_ROWS) status = sort_long(call, along, error);
+  else if (!status) status = tsr__each_line(call, &work, error);
+  tsr__line_groups_free(call, &groups);
+  return status;
 }
