@@ -67,7 +67,7 @@ static void take_terms(const tsr__program *p, const tsr__gnode *g, terms *t)
 {
   int dim = tsr__dim_of(p, g), at = 0;
   for (int d = 0; d < t->in_rank[0]; d++) {
-    t->whole[t->count] = true;
+    t->whole[t->count] = d == dim;
     t->in[0][d] = (int8_t)t->count++;
   }
   for (int d = 0; d < t->in_rank[1]; d++) t->in[1][d] = (int8_t)t->count++;

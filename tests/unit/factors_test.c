@@ -120,7 +120,7 @@ TEST(tables_need_to_be_whole)
                          tsr__make(f.s, TSR__OP_TAKE, in,
                                    &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = 1) }, NULL),
                          text),
-            "012;34;>0342|NNNPP");
+            "012;34;>0342|PNPPP");
   tsr__operands sorted =
       TSR__IN(plain(&f, TSR_F32, TSR_SHAPE(5)), plain(&f, TSR_F32, TSR_SHAPE(2, 3)));
   CHECK_STR(factors_text(
