@@ -14,6 +14,7 @@
 #include "tessera/products.h"
 #include "tessera/read.h"
 #include "tessera/scalar.h"
+#include "tessera/shape.h"
 #include "tessera/sorting.h"
 #include "tessera/statistics.h"
 #include "tessera/topology.h"

@@ -24,6 +24,9 @@ tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar number, tsr_dtype dtype
  * not is one beyond its last. */
 uint32_t tsr__dims_bits(tsr_dims dims, int rank);
 
+/* Records an error with an operand's scope; returns an inert array there. */
+tsr_array *tsr__refused(tsr_array *a, const tsr__error *error, const char *site);
+
 /* Evaluates one array; an error is recorded as tsr_eval does. */
 tsr_status tsr__array_ready(tsr_array *a, const char *site);
 

@@ -1,12 +1,6 @@
 /* The calls that make views: ranges and dims as users write them become those of the array. */
 #include "array/array_room.h"
-
-static tsr_array *refuse(tsr_array *a, const tsr__error *error, const char *site)
-{
-  tsr_scope *scope = tsr__home(a);
-  tsr__fail_error(scope, site, error);
-  return tsr__make_inert(scope, site);
-}
+#include "tessera/shape.h"
 
 static int64_t between(int64_t value, int64_t low, int64_t high)
 {
@@ -48,7 +42,7 @@ tsr_array *tsr_slice_at(tsr_array *a, const tsr_range *ranges, int count, const 
   if (count < 0 || count > a->shape.rank || (count && !ranges)) {
     tsr__error_set(&error, TSR_EARG, "tsr_slice: %d ranges for %s; give at most %d, one a dim",
                    count, tsr_type_of(a), a->shape.rank);
-    return refuse(a, &error, site);
+    return tsr__refused(a, &error, site);
   }
   for (int d = 0; d < count; d++) take_range(ranges[d], a->shape.dims[d], d, &attr);
   return slice(a, &attr, site);
@@ -64,7 +58,7 @@ tsr_array *tsr_flip_at(tsr_array *a, tsr_dims dims, const char *site)
   if (bits >> a->shape.rank) {
     tsr__error_set(&error, TSR_EARG, "tsr_flip: a dim that %s has not; dims are -%d..%d",
                    tsr_type_of(a), a->shape.rank, a->shape.rank - 1);
-    return refuse(a, &error, site);
+    return tsr__refused(a, &error, site);
   }
   for (int d = 0; d < a->shape.rank; d++)
     if (bits >> d & 1) take_range((tsr_range){ TSR_END, TSR_END, -1 }, a->shape.dims[d], d, &attr);
@@ -81,14 +75,14 @@ tsr_array *tsr_transpose_at(tsr_array *a, const int *dims, int count, const char
   if (count && (count != rank || !dims)) {
     tsr__error_set(&error, TSR_EARG, "tsr_transpose: %d dims for %s; name each of its %d dims once",
                    count, tsr_type_of(a), rank);
-    return refuse(a, &error, site);
+    return tsr__refused(a, &error, site);
   }
   for (int d = 0; d < rank; d++) {
     int from = count ? dims[d] < 0 ? dims[d] + rank : dims[d] : rank - 1 - d;
     if (from < 0 || from >= rank) {
       tsr__error_set(&error, TSR_EARG, "tsr_transpose: dim %d of %s; its dims are -%d..%d", dims[d],
                      tsr_type_of(a), rank, rank - 1);
-      return refuse(a, &error, site);
+      return tsr__refused(a, &error, site);
     }
     attr.dims[d] = (uint8_t)from;
   }
@@ -116,7 +110,7 @@ tsr_array *tsr_pad_at(const tsr_pad_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_pad", given, &args, sizeof args, &error);
   tsr_array *x = given ? given->x : NULL;
-  if (x && !x->inert && status) return refuse(x, &error, site);
+  if (x && !x->inert && status) return tsr__refused(x, &error, site);
   tsr__pad_attr attr;
   memcpy(attr.low, args.low, sizeof attr.low);
   memcpy(attr.high, args.high, sizeof attr.high);
@@ -138,4 +132,38 @@ tsr_array *tsr_concat_at(tsr_array *const *arrays, int count, int dim, const cha
   if (dim < 0 && first && !first->inert) dim += first->shape.rank;
   return tsr__make(NULL, TSR__OP_CONCAT, in, &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = dim) },
                    site);
+}
+
+/* ---- rolling ---- */
+
+/* Both operands of the node are the array: elements come of the one or the other. */
+static tsr_array *roll_one(tsr_array *a, int64_t shift, int dim, const char *site)
+{
+  int64_t size = a->shape.dims[dim];
+  if (size > 0) shift = shift % size + (shift % size < 0 ? size : 0);
+  tsr__ask ask = { TSR__ATTR(tsr__roll_attr, .dim = dim, .count = size > 0 ? shift : 0) };
+  return tsr__make(NULL, TSR__OP_ROLL, TSR__IN(a, a), &ask, site);
+}
+
+tsr_array *tsr_roll_at(tsr_array *a, const int64_t *shifts, const int *dims, int count,
+                       const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (!a || a->inert) return tsr__make(NULL, TSR__OP_ROLL, TSR__IN(a, a), &(tsr__ask){ 0 }, site);
+  int rank = a->shape.rank;
+  if (count < 0 || (count && (!shifts || !dims))) {
+    tsr__error_set(&error, TSR_EARG, "tsr_roll: %d shifts of %s; give as many dims as shifts",
+                   count, tsr_type_of(a));
+    return tsr__refused(a, &error, site);
+  }
+  for (int i = 0; i < count; i++) {
+    int dim = dims[i] < 0 ? dims[i] + rank : dims[i];
+    if (dim < 0 || dim >= rank) {
+      tsr__error_set(&error, TSR_EARG, "tsr_roll: dim %d of %s; its dims are -%d..%d", dims[i],
+                     tsr_type_of(a), rank, rank - 1);
+      return tsr__refused(a, &error, site);
+    }
+    a = roll_one(a, shifts[i], dim, site);
+  }
+  return a;
 }

@@ -164,8 +164,8 @@ tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *err
 /* At level trace, the whole plan: the program of each device and its kernels' instructions. */
 static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
 {
-  static const char *const kinds[] = { "kernel", "combine",   "reshard", "compact",
-                                       "firstn", "rebalance", "routine" };
+  static const char *const kinds[] = { "kernel",  "combine", "reshard",   "exchange",
+                                       "compact", "firstn",  "rebalance", "routine" };
   if (!tsr__log_on(rt, TSR_LOG_TRACE, "execute")) return;
   tsr__text text;
   tsr__text_init(&text, &rt->heap);
@@ -490,7 +490,7 @@ tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int cou
     int kind = plan->schedule.steps[s].kind;
     shape.kernels += kind == TSR__STEP_KERNEL;
     shape.combines += kind == TSR__STEP_ALL_REDUCE;
-    shape.reshards += kind == TSR__STEP_RESHARD;
+    shape.reshards += kind == TSR__STEP_RESHARD || kind == TSR__STEP_SHIFT;
     /* Steps from COMPACT on are neither kernels nor collectives: sizes known at run time, and
      * routines. */
     shape.operators += kind >= TSR__STEP_COMPACT;

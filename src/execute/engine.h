@@ -102,6 +102,7 @@ void tsr__starter_free(tsr__starter *starter); /* NULL is allowed */
 
 /* The steps that move rows and elements (move.c). */
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node);
+tsr_status tsr__exec_shift(tsr__exec *exec, int node);
 tsr_status tsr__exec_compact(tsr__exec *exec, int node);
 tsr_status tsr__exec_firstn(tsr__exec *exec, int node);
 tsr_status tsr__exec_rebalance(tsr__exec *exec, int node);

@@ -119,6 +119,58 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
   return pieces_done(&all);
 }
 
+/* ---- views of what lies on other devices ---- */
+
+typedef struct shifting {
+  tsr__exec *exec;
+  int node, to_position;
+  tsr__value *to;
+  tsr__progress *progress;
+} shifting;
+
+static void copy_shift(void *user, const tsr__shift_piece *piece)
+{
+  shifting *s = user;
+  if (atomic_load(&s->progress->stop)) return;
+  const tsr__value *from = tsr__value_in(s->exec, s->node, piece->operand);
+  int near = tsr__value_near(from, piece->from_position);
+  if (near < 0) {
+    tsr__value_here(from, TSR__PROGRAM, s->exec->error);
+    return;
+  }
+  tsr__box_copy copy = { .dtype = (tsr_dtype)from->dtype,
+                         .rank = piece->rank,
+                         .from_dims = piece->from_dims,
+                         .from_start = piece->from_start,
+                         .from_step = piece->from_step,
+                         .to_dims = piece->to_dims,
+                         .to_start = piece->to_start,
+                         .size = piece->size,
+                         .progress = s->progress };
+  tsr__devices_of(s->exec->rt)
+      ->ops->copy(&copy, from->parts[near], s->to->parts[s->to_position], &s->exec->traffic);
+}
+
+tsr_status tsr__exec_shift(tsr__exec *exec, int node)
+{
+  const tsr__gnode *g = &exec->program->nodes[node];
+  tsr_shape shape = tsr__gnode_shape(g);
+  tsr__layout layout = { (tsr_dtype)g->dtype, &shape, tsr__sharding_of(exec, node), NULL };
+  tsr__viewed viewed;
+  if (!tsr__shift_of(exec->program, node, exec->scratch, &viewed))
+    return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
+  tsr__value *to = tsr__value_new(exec->rt, &layout, exec->error);
+  if (!to) return exec->error->status;
+  exec->values[node] = to;
+  tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
+  for (int p = 0; p < to->part_count && !atomic_load(&progress.stop); p++) {
+    shifting job = { exec, node, p, to, &progress };
+    if (to->parts[p]) tsr__shift_pieces(&viewed, p, &(tsr__shift_take){ copy_shift, &job });
+  }
+  if (exec->error->status) return exec->error->status;
+  return atomic_load(&progress.stop) ? tsr__cancelled(exec->error, progress.what) : TSR_OK;
+}
+
 /* ---- rows ---- */
 
 /* A row is what lies behind dim 0, so that one routine moves rows of any rank. */

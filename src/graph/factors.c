@@ -186,15 +186,44 @@ static bool is_view(const tsr__gnode *node)
   return tsr__ops[node->op].lowering == TSR__LOW_VIEW;
 }
 
-/* Factor d is dim d of the result; one that an operand does not just pass on must be whole. */
+static bool is_reshape(const tsr__gnode *node)
+{
+  return tsr__ops[node->op].shape_rule == TSR__SH_RESHAPE;
+}
+
+/* Each fold is a factor of its major dims. Where they differ borders may: then elements move. */
+static void expand_folds(tsr__factors *f)
+{
+  tsr__fold folds[TSR_MAX_RANK];
+  const tsr__gnode *in = &f->program->nodes[tsr__in(f->program, f->node, 0)];
+  int count = tsr__folds_of(in, f->node, folds);
+  for (int k = 0; k < count; k++) {
+    bool same = folds[k].from_inner == folds[k].to_inner;
+    f->out[folds[k].to] = (int8_t)add_factor(f, same ? TSR__FACTOR_PASS : TSR__FACTOR_PERMUTE,
+                                             f->node->dims[folds[k].to]);
+  }
+}
+
+static void map_folds(const tsr__factors *f, const tsr__gnode *in, int8_t *map)
+{
+  tsr__fold folds[TSR_MAX_RANK];
+  int count = tsr__folds_of(in, f->node, folds);
+  for (int k = 0; k < count; k++) map[folds[k].from] = (int8_t)k;
+}
+
+/* Factor d is dim d of the result. Along one that an operand does not just pass on elements come to
+ * lie elsewhere. */
 static void expand_view(tsr__factors *f)
 {
+  if (is_reshape(f->node)) {
+    expand_folds(f);
+    return;
+  }
   pass_result(f);
   TSR_FOR_OPERANDS (f->program, f->node, i, o) {
     tsr__viewing view = tsr__view_of(f->program, f->node, i);
     for (int k = 0; k < f->program->nodes[o].rank; k++)
-      if (view.dims[k].step && !view.dims[k].same)
-        f->kind[view.dims[k].dim] = TSR__FACTOR_REPLICATE;
+      if (view.dims[k].step && !view.dims[k].same) f->kind[view.dims[k].dim] = TSR__FACTOR_PERMUTE;
   }
 }
 
@@ -249,6 +278,7 @@ void tsr__factors_in(const tsr__factors *f, int i, int8_t map[TSR_MAX_RANK])
   if (in < 0 || rule == TSR__SH_SOURCE) return;
   const tsr__gnode *operand = &f->program->nodes[in];
   if (is_aligned(f->node->op) && *term == '.') map_aligned(f, operand, map);
+  else if (is_reshape(f->node)) map_folds(f, operand, map);
   else if (is_view(f->node)) map_view(f, i, operand->rank, map);
   else if (rule == TSR__SH_DOT) map_dot(f, i, operand->rank, map);
   else if (rule == TSR__SH_REDUCE || rule == TSR__SH_RESULT)

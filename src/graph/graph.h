@@ -70,6 +70,8 @@ enum tsr__shape_rule {
   TSR__SH_ORDER,
   TSR__SH_BROADCAST,
   TSR__SH_PAD,
+  TSR__SH_RESHAPE,
+  TSR__SH_ROLL,
   TSR__SH_CONCAT,
   TSR__SH_RESULT
 };
@@ -157,6 +159,7 @@ enum tsr__attr_family {
   TSR__ATTR_DIM,
   TSR__ATTR_SCAN,
   TSR__ATTR_SORT,
+  TSR__ATTR_ROLL,
   TSR__ATTR_INDEX,
   TSR__ATTR_SLICE,
   TSR__ATTR_ORDER,
@@ -195,6 +198,10 @@ typedef struct tsr__sort_attr {
   int64_t dim, count; /* top: how many are kept */
   int64_t order;      /* tsr__sort_order */
 } tsr__sort_attr;
+
+typedef struct tsr__roll_attr {
+  int64_t dim, count; /* how far along which dim */
+} tsr__roll_attr;
 
 typedef struct tsr__index_attr {
   int64_t index; /* arg: which operand of the region's node; result: which result of its operand */
@@ -424,11 +431,45 @@ typedef struct tsr__viewdim {
 typedef struct tsr__viewing {
   tsr__viewdim dims[TSR_MAX_RANK]; /* by dims of the operand */
   int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
+  bool linear; /* no such map: the operand's elements in order, as they lie in memory */
 } tsr__viewing;
 
-tsr__view_fn tsr__view_slice, tsr__view_order, tsr__view_broadcast, tsr__view_pad, tsr__view_concat;
+tsr__view_fn tsr__view_slice, tsr__view_order, tsr__view_broadcast, tsr__view_pad, tsr__view_concat,
+    tsr__view_reshape, tsr__view_roll;
 /* Of operand `i` of a view. */
 tsr__viewing tsr__view_of(const struct tsr__program *program, const struct tsr__gnode *node, int i);
+
+/* Dims of two shapes with as many elements that become each other: [12, 5] and [4, 3, 5] have the
+ * folds 12 -> 4, 3 and 5 -> 5. The first dims of a fold are its major ones; dims of size 1 are in
+ * none. Cut along its major dims alone, a fold is a range on both sides. */
+typedef struct tsr__fold {
+  int8_t from, to;              /* the major dims */
+  int64_t from_inner, to_inner; /* elements behind an index along them, in the fold */
+  int64_t size;                 /* elements in all */
+} tsr__fold;
+
+/* Of the shapes of a reshape's operand and result: how many, in order; 0 without elements. */
+int tsr__folds_of(const struct tsr__gnode *from, const struct tsr__gnode *to,
+                  tsr__fold out[TSR_MAX_RANK]);
+
+/* The part of a fold that a position holds: along its dim `dim`, `inner` elements an index. */
+tsr__span tsr__fold_span(const tsr_sharding *at, int dim, int64_t inner, int64_t size,
+                         int position);
+
+/* How a view and its operands lie: by the operand's place, its sharding. */
+typedef struct tsr__viewed {
+  const struct tsr__program *program;
+  const struct tsr__gnode *node;
+  const tsr_sharding *to;
+  const tsr_sharding *const *from;
+} tsr__viewed;
+
+/* Whether some element of a view lies on another device than in its operand, or at another place
+ * than local indices give: a dim is cut along which elements come to lie elsewhere. Such a view is
+ * a step of its own. */
+bool tsr__view_moves(const tsr__viewed *viewed);
+/* The same of a node of a program with all places. */
+bool tsr__node_shifts(const struct tsr__program *program, int node);
 
 /* ---- factors: the sharding rule of a node, expanded ------------------------------------- */
 
@@ -665,7 +706,8 @@ bool tsr__program_inline(const tsr__program *program, tsr__arena *arena, tsr__pr
  * reductions, then steps of stage s, for s = -1, 0, 1, ... (-1: steps that need no kernel).
  *
  *   LEAF             -1: there from the start
- *   TILE, FORMULA,   0 or more: computed in a kernel of this stage. It is the maximum over the
+ *   TILE, FORMULA,   0 or more: computed in a kernel of this stage, but for views that move, which
+ *                    are as STEP. It is the maximum over the
  *   VIEW, REDUCE     operands of: stage of one of the first three; stage + 1 of a LEAF, REDUCE or
  *                    STEP. A REDUCE accumulates there and is combined right after
  *   PART             with its operand, of which it is one result

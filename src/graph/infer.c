@@ -561,6 +561,45 @@ static tsr_status spread_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   return TSR_OK;
 }
 
+static tsr_status reshape_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
+                                tsr__error *error)
+{
+  const tsr__type *x = &in.at[0];
+  tsr_shape from = shape_of(x);
+  tsr__error inner = { .status = TSR_OK };
+  if (tsr__shape_check(&ask->shape, &inner)) return named(op, &inner, error);
+  for (int d = 0; d < x->rank; d++)
+    if (from.dims[d] == TSR__DYNAMIC) return unknown_rows(op, x, d, error);
+  tsr__type to = { .dtype = x->dtype, .rank = (uint8_t)ask->shape.rank, .dims = ask->shape.dims };
+  int64_t count = tsr__shape_count(&from), asked = tsr__shape_count(&ask->shape);
+  if (count != asked)
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "tsr_%s: %s has %lld elements and %s has %lld; give dims of as many, or "
+                          "-1 for one of them",
+                          tsr__ops[op].name, text_of(x).text, (long long)count, text_of(&to).text,
+                          (long long)asked);
+  *out = ask->shape;
+  return TSR_OK;
+}
+
+static tsr_status roll_shape(tsr__op op, tsr__types in, const tsr__roll_attr *attr, tsr_shape *out,
+                             tsr__error *error)
+{
+  const tsr__type *x = &in.at[0];
+  bool fits = same_shape(x, &in.at[1]) && attr->dim >= 0 && attr->dim < x->rank;
+  if (fits && dim_of(x, (int)attr->dim) == TSR__DYNAMIC)
+    return unknown_rows(op, x, (int)attr->dim, error);
+  fits = fits && attr->count >= 0 && (attr->count < x->dims[attr->dim] || !attr->count);
+  if (!fits)
+    return tsr__error_set(
+        error, TSR_EARG,
+        "tsr_%s: %s shifted by %lld along dim %lld; give one of its dims and less "
+        "than its size",
+        tsr__ops[op].name, text_of(x).text, (long long)attr->count, (long long)attr->dim);
+  *out = shape_of(x);
+  return TSR_OK;
+}
+
 /* A sum of sizes; one beyond all sizes where it is too large, for check_size to refuse. */
 static int64_t longer(int64_t size, int64_t more)
 {
@@ -651,6 +690,8 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   case TSR__SH_SLICE: return slice_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_ORDER: return order_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_BROADCAST: return spread_shape(op, in, ask, out, error);
+  case TSR__SH_ROLL: return roll_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_RESHAPE: return reshape_shape(op, in, ask, out, error);
   case TSR__SH_PAD: return pad_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_CONCAT: return concat_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_CALL: return check_call(in, ask->regions[0], error);

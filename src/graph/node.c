@@ -496,7 +496,7 @@ static void hold_operands(tsr_scope *scope, tsr__op op, making *m, const char *s
 {
   int count = m->in.count, lowering = tsr__ops[op].lowering;
   bool reduces = lowering == TSR__LOW_REDUCE;
-  if (!reduces && lowering != TSR__LOW_ROUTINE) return;
+  if (!reduces && lowering != TSR__LOW_ROUTINE && lowering != TSR__LOW_VIEW) return;
   if (reduces && count > 1 && m->use[1]) m->use[1] = spread_mask(scope, m->use[1], m->use[0], site);
   for (int i = 0; i < count; i++) m->use[i] = hold_const(scope, m->use[i], site);
 }

@@ -20,6 +20,7 @@ static const tsr__reduce_attr no_reduce;
 static const tsr__dim_attr no_dim;
 static const tsr__scan_attr no_scan;
 static const tsr__sort_attr no_sort;
+static const tsr__roll_attr no_roll;
 static const tsr__index_attr no_index;
 static const tsr__slice_attr no_slice;
 static const tsr__order_attr no_order;
@@ -35,6 +36,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_DIM] = { sizeof no_dim, &no_dim },
   [TSR__ATTR_SCAN] = { sizeof no_scan, &no_scan },
   [TSR__ATTR_SORT] = { sizeof no_sort, &no_sort },
+  [TSR__ATTR_ROLL] = { sizeof no_roll, &no_roll },
   [TSR__ATTR_INDEX] = { sizeof no_index, &no_index },
   [TSR__ATTR_SLICE] = { sizeof no_slice, &no_slice },
   [TSR__ATTR_ORDER] = { sizeof no_order, &no_order },

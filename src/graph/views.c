@@ -15,6 +15,7 @@ static tsr__viewing aligned(const tsr__gnode *g, const tsr__gnode *in)
   for (int d = 0; d < TSR_MAX_RANK; d++) view.high[d] = INT64_MAX;
   for (int k = 0; k < in->rank; k++) {
     int d = g->rank - in->rank + k;
+    if (d < 0) continue; /* of another shape */
     bool flat = in->dims[k] == 1 && g->dims[d] != 1;
     view.dims[k] = (tsr__viewdim){ .dim = d, .step = !flat, .same = !flat };
   }
@@ -67,6 +68,18 @@ void tsr__view_pad(const tsr__program *program, const tsr__gnode *g, int i, tsr_
     if (attr->low[d] || attr->high[d]) show_part(view, d, attr->low[d], in->dims[d]);
 }
 
+/* Operand 0 behind the shift, operand 1, which is the same, what went beyond the end. */
+void tsr__view_roll(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
+{
+  const tsr__roll_attr *attr = attr_of(program, g);
+  int d = (int)attr->dim;
+  int64_t size = g->dims[d], shift = attr->count;
+  if (!shift) return;
+  view->dims[d] = (tsr__viewdim){ .dim = d, .start = i ? size - shift : -shift, .step = 1 };
+  view->low[d] = i ? 0 : shift;
+  view->high[d] = i ? shift : size;
+}
+
 void tsr__view_concat(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
 {
   int dim = tsr__dim_of(program, g);
@@ -75,9 +88,105 @@ void tsr__view_concat(const tsr__program *program, const tsr__gnode *g, int i, t
   show_part(view, dim, before, program->nodes[tsr__in(program, g, i)].dims[dim]);
 }
 
+/* ---- other shapes --------------------------------------------------------------------------- */
+
+/* The first dim from `d` on that is not 1. */
+static int next_dim(const tsr__gnode *g, int d)
+{
+  while (d < g->rank && g->dims[d] == 1) d++;
+  return d;
+}
+
+int tsr__folds_of(const tsr__gnode *from, const tsr__gnode *to, tsr__fold out[TSR_MAX_RANK])
+{
+  int count = 0, i = next_dim(from, 0), j = next_dim(to, 0);
+  for (int d = 0; d < from->rank; d++)
+    if (!from->dims[d]) return 0;
+  while (i < from->rank && j < to->rank) {
+    tsr__fold *fold = &out[count++];
+    int64_t left = from->dims[i], right = to->dims[j];
+    fold->from = (int8_t)i;
+    fold->to = (int8_t)j;
+    while (left != right) {
+      if (left < right) left *= from->dims[++i];
+      else right *= to->dims[++j];
+    }
+    fold->size = left;
+    fold->from_inner = left / from->dims[fold->from];
+    fold->to_inner = left / to->dims[fold->to];
+    i = next_dim(from, i + 1);
+    j = next_dim(to, j + 1);
+  }
+  return count;
+}
+
+tsr__span tsr__fold_span(const tsr_sharding *at, int dim, int64_t inner, int64_t size, int position)
+{
+  tsr__span span = tsr__dim_span(at, dim, size / inner, position);
+  return (tsr__span){ span.start * inner, span.length * inner };
+}
+
+/* Dims of size 1 that come or go are an affine map, and cost nothing under any operation. */
+void tsr__view_reshape(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
+{
+  const tsr__gnode *in = &program->nodes[tsr__in(program, g, i)];
+  int from = next_dim(in, 0), to = next_dim(g, 0);
+  memset(view->dims, 0, sizeof view->dims);
+  for (; from < in->rank && to < g->rank; from = next_dim(in, from + 1), to = next_dim(g, to + 1)) {
+    view->linear |= in->dims[from] != g->dims[to];
+    view->dims[from] = (tsr__viewdim){ .dim = to, .step = 1, .same = true };
+  }
+  view->linear |= from < in->rank || to < g->rank;
+}
+
+/* ---- of any ---------------------------------------------------------------------------------- */
+
 tsr__viewing tsr__view_of(const tsr__program *program, const tsr__gnode *g, int i)
 {
   tsr__viewing view = aligned(g, &program->nodes[tsr__in(program, g, i)]);
   tsr__ops[g->op].view(program, g, i, &view);
   return view;
+}
+
+/* ---- what moves ------------------------------------------------------------------------------ */
+
+/* Whether the ranges of a fold that some position holds differ before and after. */
+static bool borders_differ(const tsr__viewed *v)
+{
+  tsr__fold folds[TSR_MAX_RANK];
+  const tsr__gnode *in = &v->program->nodes[tsr__in(v->program, v->node, 0)];
+  int count = tsr__folds_of(in, v->node, folds);
+  for (int k = 0; k < count; k++) {
+    const tsr__fold *f = &folds[k];
+    if (f->from_inner == f->to_inner || !tsr__dim_axes(v->to, f->to)) continue;
+    for (int p = 0; p < tsr__positions(v->to); p++) {
+      tsr__span a = tsr__fold_span(v->from[0], f->from, f->from_inner, f->size, p);
+      tsr__span b = tsr__fold_span(v->to, f->to, f->to_inner, f->size, p);
+      if (a.length != b.length || (a.length && a.start != b.start)) return true;
+    }
+  }
+  return false;
+}
+
+bool tsr__view_moves(const tsr__viewed *v)
+{
+  if (tsr__ops[v->node->op].lowering != TSR__LOW_VIEW || !tsr__used_axes(v->to)) return false;
+  TSR_FOR_OPERANDS (v->program, v->node, i, o) {
+    tsr__viewing view = tsr__view_of(v->program, v->node, i);
+    if (view.linear) return borders_differ(v);
+    for (int k = 0; k < v->program->nodes[o].rank; k++) {
+      const tsr__viewdim *dim = &view.dims[k];
+      if (dim->step && !dim->same && tsr__dim_axes(v->to, dim->dim)) return true;
+    }
+  }
+  return false;
+}
+
+bool tsr__node_shifts(const tsr__program *program, int node)
+{
+  const tsr__gnode *g = &program->nodes[node];
+  if (tsr__ops[g->op].lowering != TSR__LOW_VIEW || !g->sharding) return false;
+  int first = tsr__in(program, g, 0);
+  const tsr_sharding *from = &program->shardings[program->nodes[first].sharding];
+  return tsr__view_moves(&(tsr__viewed){ program, g, &program->shardings[g->sharding], &from });
 }

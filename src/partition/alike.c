@@ -135,6 +135,12 @@ static const tsr__terms *share_terms(alike *a, tsr__terms *terms)
   return a->different = terms;
 }
 
+/* A view of what is made anywhere is made, too: nothing is exchanged for it. */
+static bool is_made(const tsr__flow *flow, int n)
+{
+  return flow->free[n] && tsr__ops[node_of(flow, n)->op].lowering == TSR__LOW_VIEW;
+}
+
 static const tsr__terms *make_terms(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -146,6 +152,8 @@ static const tsr__terms *make_terms(tsr__flow *flow, int n)
   tsr__factors_of(flow->program, n, &factors);
   terms->count = (uint8_t)factors.count;
   memcpy(terms->kind, factors.kind, sizeof terms->kind);
+  for (int f = 0; f < factors.count && is_made(flow, n); f++)
+    if (terms->kind[f] == TSR__FACTOR_PERMUTE) terms->kind[f] = TSR__FACTOR_REPLICATE;
   memcpy(terms->out, factors.out, sizeof terms->out);
   for (int i = 0; i < node->in_count; i++) tsr__factors_in(&factors, i, terms->in[i]);
   terms->operands = node->in_count;
@@ -157,7 +165,7 @@ static const tsr__terms *terms_of(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
   if (flow->terms[n]) return flow->terms[n];
-  if (!is_plain(flow, n)) return flow->terms[n] = make_terms(flow, n);
+  if (!is_plain(flow, n) || is_made(flow, n)) return flow->terms[n] = make_terms(flow, n);
   like mine = { .attr = node->attr,
                 .op = node->op,
                 .in_count = (uint16_t)node->in_count,

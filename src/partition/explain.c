@@ -19,6 +19,7 @@ static const char *const move_names[] = {
   [TSR__MOVE_ROWS] = "rebalance",
   [TSR__MOVE_PREFIX] = "prefix",
   [TSR__MOVE_SORT] = "sort",
+  [TSR__MOVE_EXCHANGE] = "exchange",
 };
 
 static const char *file_of(const char *site)
@@ -88,6 +89,7 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
     [TSR__CAUSE_ALONG] = "",
     [TSR__CAUSE_MESH] = "has operands on two meshes",
     [TSR__CAUSE_ROWS] = "makes even borders after a filter",
+    [TSR__CAUSE_VIEW] = "shows elements of other devices",
   };
   const tsr__gnode *node = &parts->program.nodes[note->node];
   bool own = note->cause == TSR__CAUSE_ASKED || note->cause == TSR__CAUSE_ROWS || note->user < 0;

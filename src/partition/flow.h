@@ -100,8 +100,8 @@ tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__aren
  * want what they want, each node may be weighed again. At last each is left the way that together
  * move the fewest bytes, as far as they are found: the first of its list. */
 void tsr__flow_start_scale(tsr__flow *flow);
-/* What a node itself makes travel when it is done in a way: its partials and results, or what a
- * scan passes on. */
+/* What a node itself makes travel when it is done in a way: its partials and results, what a scan
+ * passes on, or, of a view, the elements of other devices. */
 int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way);
 int tsr__flow_weigh_node(tsr__flow *flow, int n);
 void tsr__flow_want_fixed(tsr__flow *flow);
@@ -129,6 +129,10 @@ bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b);
  * not hold. Sizes known at run time count as large. */
 int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
                             const tsr_shape *shape);
+
+/* About as many bytes as tsr__shift_bytes counts, with the same exactness; 0 of a view that does
+ * not move. */
+int64_t tsr__shift_weight(const tsr__viewed *viewed);
 
 /* Bytes that cross where partials of a node that lies at `at` meet over `axes`: in each group of p
  * devices p - 1 of `accum`'s partials; of no `accum`: p - 1 copies of the result, of a scattered

@@ -27,6 +27,7 @@ typedef struct maker {
   int32_t *first_user; /* by node; -1: none */
   int32_t *first_note; /* by stage: the last all-reduce noted, + 1; 0: none */
   int32_t *next_note;  /* by node that began an all-reduce: the one before it of the stage */
+  tsr__arena *arena;
   tsr__accum *accums;
   int *of_node;
   int accum_count;
@@ -137,6 +138,34 @@ static void note_rows(const maker *m, int n, tsr__note *note)
   note->node = n;
   note->user = m->first_user[n];
   note->cheaper_bytes = -1;
+}
+
+/* The mesh axes along which a view's elements come to lie elsewhere. */
+static unsigned shifted_axes(const tsr__program *program, int n, const tsr_sharding *at)
+{
+  tsr__factors factors;
+  unsigned axes = 0;
+  tsr__factors_of(program, n, &factors);
+  for (int d = 0; d < program->nodes[n].rank; d++)
+    if (factors.out[d] >= 0 && factors.kind[factors.out[d]] == TSR__FACTOR_PERMUTE)
+      axes |= tsr__dim_axes(at, d);
+  return axes;
+}
+
+static tsr_status note_shift(maker *m, int n, tsr__note *note)
+{
+  tsr__viewed viewed;
+  if (!tsr__shift_of(&m->out->program, n, m->arena, &viewed))
+    return tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program");
+  note->move = TSR__MOVE_EXCHANGE;
+  note->cause = TSR__CAUSE_VIEW;
+  note->axes = (uint8_t)shifted_axes(&m->out->program, n, viewed.to);
+  note->mesh = viewed.to->mesh;
+  note->node = n;
+  note->user = -1;
+  note->cheaper_bytes = -1;
+  note->bytes = tsr__shift_bytes(&viewed);
+  return TSR_OK;
 }
 
 /* ---- reductions ---- */
@@ -326,13 +355,15 @@ static tsr_status note_node(maker *m, int n)
   bool reduces = node->reduce_axes != 0;
   tsr__note *note = reduces ? note_of(m, n) : NULL;
   bool evens = tsr__ops[node->op].shape_rule == TSR__SH_EVEN;
-  if (node->op != TSR__OP_RESHARD && !evens && !reduces) return TSR_OK;
+  bool shifts = tsr__node_shifts(&m->out->program, n);
+  if (node->op != TSR__OP_RESHARD && !evens && !reduces && !shifts) return TSR_OK;
   if (evens && !sharding_of(m, n)->mesh) return TSR_OK;
   if (!note) {
     note = new_note(m);
     if (!note) return m->error->status;
     if (reduces) start_all_reduce(m, n, note);
   }
+  if (shifts) return note_shift(m, n, note);
   if (reduces) add_reduction(m, n, note);
   else if (node->op == TSR__OP_RESHARD) note_move(m, n, note);
   else note_rows(m, n, note);
@@ -342,6 +373,7 @@ static tsr_status note_node(maker *m, int n)
 static tsr_status prepare(maker *m, tsr__arena *arena)
 {
   const tsr__program *program = &m->out->program;
+  m->arena = arena;
   size_t nodes = (size_t)program->node_count + 1;
   m->stage = tsr__arena_new(arena, nodes * sizeof *m->stage);
   m->users = tsr__arena_new(arena, nodes * sizeof *m->users);

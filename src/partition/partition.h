@@ -24,6 +24,7 @@ enum tsr__move {
   TSR__MOVE_REDUCE_SCATTER, /* the same, and each device finishes a part of its own */
   TSR__MOVE_PREFIX,         /* what is before a device's piece of a line */
   TSR__MOVE_SORT,           /* elements to where their order puts them; bytes known after the run */
+  TSR__MOVE_EXCHANGE,       /* a view's elements from the devices that hold them */
   TSR__MOVE_ROWS /* rows with run-time sizes: rebalance; bytes known after the run only */
 };
 
@@ -37,7 +38,8 @@ enum tsr__cause {
   TSR__CAUSE_REDUCED,  /* reduced dims are sharded */
   TSR__CAUSE_ALONG,    /* the dim that a routine goes along is sharded */
   TSR__CAUSE_MESH,     /* operands on two meshes */
-  TSR__CAUSE_ROWS      /* even borders after a filter */
+  TSR__CAUSE_ROWS,     /* even borders after a filter */
+  TSR__CAUSE_VIEW      /* a view shows elements of other devices */
 };
 
 typedef struct tsr__note {
@@ -93,6 +95,27 @@ int64_t tsr__reshard_bytes(const tsr_sharding *from, const tsr_sharding *to, tsr
  * the data crosses. */
 int tsr__reshard_move(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
                       unsigned *out_axes);
+
+/* ---- views of what lies on other devices (shift.c) --------------------------------------- */
+
+/* A box of a view's result, from an operand's part at a position: as a tsr__box_copy has it. */
+typedef struct tsr__shift_piece {
+  int operand, from_position, rank;
+  int64_t from_dims[TSR_MAX_RANK], from_start[TSR_MAX_RANK], from_step[TSR_MAX_RANK];
+  int64_t to_dims[TSR_MAX_RANK], to_start[TSR_MAX_RANK], size[TSR_MAX_RANK];
+} tsr__shift_piece;
+
+typedef struct tsr__shift_take {
+  void (*fn)(void *user, const tsr__shift_piece *piece);
+  void *user;
+} tsr__shift_take;
+
+/* A node of a program with all places. False: out of memory. */
+bool tsr__shift_of(const tsr__program *program, int node, tsr__arena *arena, tsr__viewed *out);
+/* Gives the pieces of what a position holds of a view; later ones may lie over earlier ones. */
+void tsr__shift_pieces(const tsr__viewed *viewed, int to_position, const tsr__shift_take *take);
+/* Bytes that cross between devices in all. */
+int64_t tsr__shift_bytes(const tsr__viewed *viewed);
 
 /* Text for people: each collective with cause, axis, bytes, alternative, and who asked (site).
  * `counted` (one a note, or NULL) are the bytes of the last run: {bytes, escapes}. */

@@ -100,12 +100,28 @@ static inline int64_t move_bytes(scale *s, int n, int from, int to)
   return k->move ? k->bytes : weigh_known(s, n, move);
 }
 
+/* What a view whose elements come to lie elsewhere exchanges. */
+static int64_t shift_bytes(const tsr__flow *flow, int n, const tsr__way *way)
+{
+  enum { FEW = 8 };
+  const tsr__gnode *node = &flow->program->nodes[n];
+  const tsr_sharding *few[FEW], **from = few;
+  if (tsr__ops[node->op].lowering != TSR__LOW_VIEW) return 0;
+  if (node->in_count > FEW)
+    from = tsr__arena_new(flow->arena, (size_t)node->in_count * sizeof *from);
+  if (!from) return 0;
+  TSR_FOR_OPERANDS (flow->program, node, i, o) from[i] = &flow->places[way->need[i]];
+  tsr__viewed viewed = { flow->program, node, &flow->places[way->at], from };
+  int64_t bytes = tsr__shift_weight(&viewed);
+  return bytes < MUCH ? bytes : MUCH;
+}
+
 int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &flow->program->nodes[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
+  if (!way->meet) return tsr__passing_bytes(&meeting) + shift_bytes(flow, n, way);
   tsr__accum accums[2];
-  if (!way->meet) return tsr__passing_bytes(&meeting);
   int64_t bytes = tsr__meeting_bytes(&meeting, NULL);
   int count = tsr__accums_of(flow->program, n, accums);
   for (int k = 0; k < count; k++) bytes += tsr__meeting_bytes(&meeting, &accums[k]);

@@ -603,6 +603,12 @@ static int viewed(const tsr__program *program, const tsr__gnode *g, const int64_
       from[d] = index[d] - pad->low[d];
       if (from[d] < 0 || from[d] >= in->dims[d]) operand = 1;
       break;
+    case TSR__OP_ROLL:
+      if (d == tsr__dim_of(program, g)) {
+        int64_t size = g->dims[d], shift = ((const tsr__roll_attr *)attr)->count;
+        from[d] = (index[d] + size - shift) % size;
+      }
+      break;
     default:
       for (; d == tsr__dim_of(program, g) && from[d] >= in->dims[d];
            in = &program->nodes[tsr__in(program, g, ++operand)])
@@ -616,7 +622,9 @@ static void view(const tsr__program *program, int n, cell **value)
 {
   const tsr__gnode *g = &program->nodes[n];
   int64_t index[TSR_MAX_RANK] = { 0 }, from[TSR_MAX_RANK];
-  for (int64_t i = 0; i < count_of(g); i++) {
+  for (int64_t i = 0; i < count_of(g) && g->op == TSR__OP_RESHAPE; i++)
+    value[n][i] = value[tsr__in(program, g, 0)][i];
+  for (int64_t i = 0; i < count_of(g) && g->op != TSR__OP_RESHAPE; i++) {
     unravel(g, i, index);
     int in = tsr__in(program, g, viewed(program, g, index, from));
     int64_t at = 0;

@@ -70,7 +70,8 @@ TEST(elementwise_dims_are_aligned_at_the_last)
             "1-;0-2;12>012|PPP");
 }
 
-/* What a view passes on may be cut alike on both sides; what it cuts, turns or extends is whole. */
+/* What a view passes on may be cut alike on both sides; along what it cuts, turns or extends
+ * elements come to lie elsewhere. */
 TEST(views_share_the_dims_that_they_pass_on)
 {
   fixture f = open_fixture();
@@ -79,7 +80,7 @@ TEST(views_share_the_dims_that_they_pass_on)
   tsr__ask part = { TSR__ATTR(tsr__slice_attr, .start = { 0, 0, 4 }, .step = { 0, 0, -1 },
                               .size = { 0, 0, 5 }) };
   CHECK_STR(factors_text(&f, tsr__make(f.s, TSR__OP_SLICE, TSR__IN(x), &part, NULL), text),
-            "012;;>012|PPN");
+            "012;;>012|PPM");
   tsr__ask order = { TSR__ATTR(tsr__order_attr, .dims = { 2, 0, 1 }) };
   CHECK_STR(factors_text(&f, tsr__make(f.s, TSR__OP_TRANSPOSE, TSR__IN(x), &order, NULL), text),
             "120;;>012|PPP");
@@ -88,10 +89,10 @@ TEST(views_share_the_dims_that_they_pass_on)
             "1-3;;>0123|PPPP");
   tsr__ask borders = { TSR__ATTR(tsr__pad_attr, .low = { 0, 1 }, .high = { 0, 0, 1 }) };
   CHECK_STR(factors_text(&f, tsr__make(f.s, TSR__OP_PAD, TSR__IN(x, n), &borders, NULL), text),
-            "012;;>012|PNN");
+            "012;;>012|PMM");
   tsr__ask along = { TSR__ATTR(tsr__dim_attr, .dim = 1) };
   CHECK_STR(factors_text(&f, tsr__make(f.s, TSR__OP_CONCAT, TSR__IN(x, x, x), &along, NULL), text),
-            "012;012;012>012|PNP");
+            "012;012;012>012|PMP");
 }
 
 TEST(reduced_dims_are_reduction_factors)

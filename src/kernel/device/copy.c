@@ -12,18 +12,24 @@ typedef struct runs {
   int rank; /* of the outer dims, which are walked */
   int64_t size[TSR_MAX_RANK], from_step[TSR_MAX_RANK], to_step[TSR_MAX_RANK];
   int64_t length, from, to; /* elements of a run; where the first starts */
+  int64_t step;             /* between neighbours of a run, where they are copied from */
 } runs;
+
+static int64_t step_of(const tsr__box_copy *copy, int d)
+{
+  return copy->from_step ? copy->from_step[d] : 1;
+}
 
 /* Joins the inner dims that are whole in both arrays into one run. False: nothing to copy. */
 static bool plan(const tsr__box_copy *copy, runs *out)
 {
   int64_t from_step = 1, to_step = 1;
-  *out = (runs){ .length = 1 };
+  *out = (runs){ .length = 1, .step = copy->rank ? step_of(copy, copy->rank - 1) : 1 };
   bool joined = true;
   int64_t from_steps[TSR_MAX_RANK], to_steps[TSR_MAX_RANK];
   for (int d = copy->rank - 1; d >= 0; d--) {
     if (copy->size[d] <= 0) return false;
-    from_steps[d] = from_step;
+    from_steps[d] = from_step * step_of(copy, d);
     to_steps[d] = to_step;
     out->from += copy->from_start[d] * from_step;
     out->to += copy->to_start[d] * to_step;
@@ -33,7 +39,8 @@ static bool plan(const tsr__box_copy *copy, runs *out)
   int d = copy->rank - 1;
   for (; d >= 0 && joined; d--) {
     out->length *= copy->size[d];
-    joined = copy->size[d] == copy->from_dims[d] && copy->size[d] == copy->to_dims[d];
+    joined = copy->size[d] == copy->from_dims[d] && copy->size[d] == copy->to_dims[d] &&
+             step_of(copy, d) == 1 && (!d || step_of(copy, d - 1) == 1);
   }
   out->rank = d + 1;
   for (int k = 0; k < out->rank; k++) {
@@ -44,15 +51,44 @@ static bool plan(const tsr__box_copy *copy, runs *out)
   return true;
 }
 
-/* One run: where it starts in both arrays, its elements, bytes of an element. */
+/* One run: where it starts in both arrays, its elements, what lies between them, bytes of one. */
 typedef struct run {
   void *to;
   const void *from;
-  int64_t to_at, from_at, n;
+  int64_t to_at, from_at, n, step;
   size_t size;
 } run;
 
 typedef void run_fn(const run *r);
+
+#define SPACED(T)                                                                     \
+  {                                                                                   \
+    T *to = (T *)r->to + r->to_at;                                                    \
+    const T *from = (const T *)r->from + r->from_at;                                  \
+    for (int64_t i = 0, n = r->n, step = r->step; i < n; i++) to[i] = from[i * step]; \
+    break;                                                                            \
+  }
+
+static void run_spaced(const run *r)
+{
+  switch (r->size) {
+  case 1: SPACED(int8_t)
+  case 2: SPACED(int16_t)
+  case 4: SPACED(int32_t)
+  default: SPACED(int64_t)
+  }
+}
+
+static void run_spaced_bits(const run *r)
+{
+  for (int64_t i = 0; i < r->n; i += 64) {
+    int some = r->n - i < 64 ? (int)(r->n - i) : 64;
+    uint64_t bits = 0;
+    for (int k = 0; k < some; k++)
+      bits |= tsr__bits_get(r->from, r->from_at + (i + k) * r->step, 1) << k;
+    tsr__bits_put(r->to, r->to_at + i, some, bits);
+  }
+}
 
 static void run_plain(const run *r)
 {
@@ -93,7 +129,7 @@ static bool copy_run(const tsr__box_copy *copy, const run *whole, run_fn *fn, in
   run r = *whole;
   for (int64_t done = 0; done < whole->n; done += r.n) {
     r.to_at = whole->to_at + done;
-    r.from_at = whole->from_at + done;
+    r.from_at = whole->from_at + done * whole->step;
     r.n = whole->n - done < ASK_AFTER ? whole->n - done : ASK_AFTER;
     fn(&r);
     *left -= r.n;
@@ -110,9 +146,11 @@ static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, r
   runs r;
   if (!plan(copy, &r)) return 0;
   size_t size = tsr_dtype_size(copy->dtype);
+  if (r.step != 1) fn = copy->dtype == TSR_BOOL ? run_spaced_bits : run_spaced;
   int64_t at[TSR_MAX_RANK] = { 0 }, total = 0, left = ASK_AFTER;
   for (;;) {
-    if (!copy_run(copy, &(run){ to, from, r.to, r.from, r.length, size }, fn, &left)) return total;
+    if (!copy_run(copy, &(run){ to, from, r.to, r.from, r.length, r.step, size }, fn, &left))
+      return total;
     total += r.length;
     int d = r.rank - 1;
     for (; d >= 0; d--) {

@@ -38,13 +38,15 @@ typedef struct tsr__traffic {
 } tsr__traffic;
 
 /* A strided box of elements to copy: `size` of each dim from `from_start` of a dense array of
- * `from_dims` to `to_start` of a dense array of `to_dims`. */
+ * `from_dims` to `to_start` of a dense array of `to_dims`, along each dim every `from_step`th one
+ * (any sign; 0: the same again; NULL: all 1). */
 typedef struct tsr__box_copy {
   tsr_dtype dtype;
   int rank;
   const int64_t *from_dims, *from_start, *to_dims, *to_start, *size;
   tsr__progress *progress; /* asked while it goes on, by `worker`; NULL: nobody is */
   int worker;
+  const int64_t *from_step;
 } tsr__box_copy;
 
 /* Rows of a column to copy: `count` of them, listed in `rows` (u32) from place `first` on, to row

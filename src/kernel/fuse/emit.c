@@ -112,17 +112,11 @@ static int fill_of(emit *e, int n)
 
 static void view_pieces(emit *e, int n, const tsr__loadinfo *load);
 
-/* What is seen of a node, piece by piece; views are read through. */
-static void add_pieces(emit *e, int n, const tsr__loadinfo *load)
+static void add_memory(emit *e, int n, const tsr__loadinfo *load)
 {
-  const tsr__fact *fact = &e->fusion->fact[n];
   tsr__loadinfo piece = *load;
-  if (fact->view) {
-    view_pieces(e, n, load);
-    return;
-  }
   piece.more = true;
-  if (fact->uniform) {
+  if (e->fusion->fact[n].uniform) {
     piece.rank = 0; /* the same wherever it is read */
     piece.fill = fill_of(e, n);
   } else {
@@ -131,11 +125,29 @@ static void add_pieces(emit *e, int n, const tsr__loadinfo *load)
   add_load(e, &piece);
 }
 
+/* What is seen of a node, piece by piece; views are read through. */
+static void add_pieces(emit *e, int n, const tsr__loadinfo *load)
+{
+  if (e->fusion->fact[n].view) view_pieces(e, n, load);
+  else add_memory(e, n, load);
+}
+
+/* Memory is read as if it had the shape of the view. */
+static void add_lines(emit *e, int n, const tsr__loadinfo *load)
+{
+  if (tsr__reads_lines(e->program, n)) add_pieces(e, n, load);
+  else add_memory(e, n, load);
+}
+
 /* The first operand lies over the others. */
 static void view_pieces(emit *e, int n, const tsr__loadinfo *load)
 {
   const tsr__gnode *g = node_of(e, n);
   tsr__loadinfo inner;
+  if (tsr__reads_lines(e->program, n)) {
+    add_lines(e, tsr__in(e->program, g, 0), load);
+    return;
+  }
   for (int i = g->in_count - 1; i >= 0; i--)
     if (tsr__load_through(e->program, g, i, load, &inner))
       add_pieces(e, tsr__in(e->program, g, i), &inner);

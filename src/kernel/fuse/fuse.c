@@ -60,6 +60,12 @@ static bool uniform(const tsr__fusion *f, int n)
   return all;
 }
 
+bool tsr__reads_lines(const tsr__program *program, int node)
+{
+  const tsr__gnode *g = &program->nodes[node];
+  return is_view(g) && tsr__view_of(program, g, 0).linear && !tsr__node_shifts(program, node);
+}
+
 int tsr__reach(const tsr__fusion *f, int node, int i)
 {
   const tsr__gnode *g = &f->program->nodes[node];
@@ -68,6 +74,8 @@ int tsr__reach(const tsr__fusion *f, int node, int i)
   if (tsr__has_table(g->op) && i == 0) return TSR__REACH_MEMORY;
   if (f->fact[in].uniform) return TSR__REACH_UNIFORM;
   int away = f->fact[in].view ? TSR__REACH_VIEW : TSR__REACH_MEMORY;
+  if (tsr__reads_lines(f->program, node))
+    return tsr__reads_lines(f->program, in) ? away : TSR__REACH_MEMORY;
   const tsr__gnode *first = &f->program->nodes[tsr__in(f->program, g, 0)];
   bool inside = tsr__ops[g->op].shape_rule == TSR__SH_TAKE && first->rank != 1;
   if (inside || is_view(g)) return away;
@@ -145,7 +153,7 @@ static int domain_of(tsr__fusion *f, int n)
 static int views_of(const tsr__fusion *f, int n)
 {
   int views = 1;
-  if (!is_view(&f->program->nodes[n])) return 0;
+  if (!is_view(&f->program->nodes[n]) || tsr__node_shifts(f->program, n)) return 0;
   TSR_FOR_OPERANDS (f->program, &f->program->nodes[n], i, o)
     views += f->fact[o].view ? f->fact[o].views : 1;
   return views;
@@ -159,8 +167,8 @@ static void find_facts(tsr__fusion *f, const int *stage)
     int lowering = tsr__ops[g->op].lowering;
     f->fact[n] =
         (tsr__fact){ .stage = stage[n], .level = -1, .domain = -1, .kernel = -1, .origin = n };
-    f->fact[n].tile =
-        lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA || lowering == TSR__LOW_VIEW;
+    f->fact[n].tile = lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA ||
+                      (lowering == TSR__LOW_VIEW && !tsr__node_shifts(f->program, n));
     f->fact[n].uniform = uniform(f, n);
     f->fact[n].views = views_of(f, n);
     f->fact[n].view = f->fact[n].views > 0 && f->fact[n].views <= MOST_VIEWS && !f->fact[n].uniform;
@@ -377,7 +385,8 @@ static void list_steps(tsr__fusion *f)
   for (int s = -1; s < f->stages; s++) f->of_stage[s + 1] = -1;
   for (int n = f->program->node_count - 1; n >= 0; n--) {
     int lowering = tsr__ops[f->program->nodes[n].op].lowering;
-    if (lowering != TSR__LOW_STEP && lowering != TSR__LOW_ROUTINE) continue;
+    bool shifts = lowering == TSR__LOW_VIEW && !f->fact[n].tile;
+    if (lowering != TSR__LOW_STEP && lowering != TSR__LOW_ROUTINE && !shifts) continue;
     int *first = &f->of_stage[f->fact[n].stage + 1];
     f->next_step[n] = *first;
     *first = n;
@@ -408,8 +417,11 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels, progress *
                                .node = out->accums[first].node,
                                .first = first,
                                .count = done->accum - first });
-  for (int n = f->of_stage[stage + 1]; n >= 0; n = f->next_step[n])
-    add_step(out, (tsr__step){ .kind = (uint8_t)tsr__step_of(f->program->nodes[n].op), .node = n });
+  for (int n = f->of_stage[stage + 1]; n >= 0; n = f->next_step[n]) {
+    bool shifts = is_view(&f->program->nodes[n]);
+    int kind = shifts ? TSR__STEP_SHIFT : tsr__step_of(f->program->nodes[n].op);
+    add_step(out, (tsr__step){ .kind = (uint8_t)kind, .node = n });
+  }
   return TSR_OK;
 }
 

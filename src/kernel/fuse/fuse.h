@@ -54,6 +54,10 @@ enum tsr__reach {
 };
 int tsr__reach(const tsr__fusion *fusion, int node, int i);
 
+/* Whether a node is a view of the other shape that its operand has in memory: read through, but
+ * through to memory. */
+bool tsr__reads_lines(const tsr__program *program, int node);
+
 /* The tsr__step_kind of an operation that is a step. */
 int tsr__step_of(int op);
 

@@ -27,6 +27,7 @@ enum tsr__step_kind {
                            then finalise the reduction nodes that use them; one collective an
                            axes mask */
   TSR__STEP_RESHARD,    /* `node` gets its operand's elements in its own sharding */
+  TSR__STEP_SHIFT,      /* `node`, a view of what lies on other devices, gets its elements */
   TSR__STEP_COMPACT,
   TSR__STEP_FIRSTN,
   TSR__STEP_REBALANCE, /* run-time sizes: `node` */

@@ -1,0 +1,100 @@
+/* Arrays in other shapes: the calls that come down to RESHAPE. */
+#include "array/array_room.h"
+#include "tessera/shape.h"
+
+tsr_array *tsr__refused(tsr_array *a, const tsr__error *error, const char *site)
+{
+  tsr_scope *scope = tsr__home(a);
+  tsr__fail_error(scope, site, error);
+  return tsr__make_inert(scope, site);
+}
+
+static tsr_array *reshape(tsr_array *a, tsr_shape shape, const char *site)
+{
+  return tsr__make(NULL, TSR__OP_RESHAPE, TSR__IN(a), &(tsr__ask){ .shape = shape }, site);
+}
+
+/* The size of the dim that is -1; TSR_ESHAPE where there is none. */
+static tsr_status fill_in(const tsr_array *a, tsr_shape *shape, tsr__error *error)
+{
+  int64_t count = tsr__shape_count(&a->shape), known = 1;
+  int open = -1, rank = shape->rank;
+  if (rank < 0 || rank > TSR_MAX_RANK || count < 0) return TSR_OK; /* inference says */
+  for (int d = 0; d < rank; d++) {
+    if (shape->dims[d] != -1) {
+      if (shape->dims[d] < 0 || __builtin_mul_overflow(known, shape->dims[d], &known))
+        return TSR_OK;
+    } else if (open < 0) {
+      open = d;
+    } else {
+      return tsr__error_set(error, TSR_ESHAPE,
+                            "tsr_reshape: dims %d and %d are both -1; leave one dim open", open, d);
+    }
+  }
+  if (open < 0) return TSR_OK;
+  if (!known || count % known)
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "tsr_reshape: the %lld elements of %s do not fill dims of %lld and an "
+                          "open one; give sizes that divide them",
+                          (long long)count, tsr_type_of((tsr_array *)a), (long long)known);
+  shape->dims[open] = count / known;
+  return TSR_OK;
+}
+
+tsr_array *tsr_reshape_at(tsr_array *a, tsr_shape shape, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (a && !a->inert && fill_in(a, &shape, &error)) return tsr__refused(a, &error, site);
+  return reshape(a, shape, site);
+}
+
+tsr_array *tsr_ravel_at(tsr_array *a, const char *site)
+{
+  tsr_shape shape = { .rank = 1 };
+  if (a && !a->inert) shape.dims[0] = tsr__shape_count(&a->shape);
+  return reshape(a, shape, site);
+}
+
+tsr_array *tsr_expand_dims_at(tsr_array *a, tsr_dims dims, const char *site)
+{
+  tsr_shape shape = { .rank = 0 };
+  tsr__error error = { .status = TSR_OK };
+  if (!a || a->inert) return reshape(a, shape, site);
+  int more = __builtin_popcount(dims.bits) + __builtin_popcount(dims.negative);
+  int rank = a->shape.rank + more;
+  uint32_t bits = tsr__dims_bits(dims, rank);
+  if (rank > TSR_MAX_RANK || bits >> rank || __builtin_popcount(bits) != more) {
+    tsr__error_set(&error, TSR_EARG,
+                   "tsr_expand_dims: %d more dims of %s; name each once, of at most %d in all, "
+                   "from -%d to %d",
+                   more, tsr_type_of(a), TSR_MAX_RANK, rank, rank - 1);
+    return tsr__refused(a, &error, site);
+  }
+  shape.rank = rank;
+  for (int d = 0, from = 0; d < rank; d++)
+    shape.dims[d] = bits >> d & 1 ? 1 : a->shape.dims[from++];
+  return reshape(a, shape, site);
+}
+
+tsr_array *tsr_squeeze_at(tsr_array *a, tsr_dims dims, const char *site)
+{
+  tsr_shape shape = { .rank = 0 };
+  tsr__error error = { .status = TSR_OK };
+  if (!a || a->inert) return reshape(a, shape, site);
+  int rank = a->shape.rank;
+  uint32_t bits = tsr__dims_bits(dims, rank), all = 0;
+  for (int d = 0; d < rank; d++) all |= (uint32_t)(a->shape.dims[d] == 1) << d;
+  if (!bits) bits = all;
+  if (bits & ~all) {
+    bool there = !(bits >> rank);
+    tsr__error_set(&error, there ? TSR_ESHAPE : TSR_EARG,
+                   there ? "tsr_squeeze: dim %d of %s is larger than 1; take an element of it "
+                           "with tsr_slice first"
+                         : "tsr_squeeze: dim %d of %s is not there; name dims that it has",
+                   __builtin_ctz(bits & ~all), tsr_type_of(a));
+    return tsr__refused(a, &error, site);
+  }
+  for (int d = 0; d < rank; d++)
+    if (!(bits >> d & 1)) shape.dims[shape.rank++] = a->shape.dims[d];
+  return reshape(a, shape, site);
+}

@@ -1,0 +1,233 @@
+/* Views whose elements lie on other devices: who copies what from whom, and how many bytes cross.
+ *
+ *   y = x[1:]   x is cut in 3:   [a b c][d e f][g h]
+ *               y is cut in 3:   [b c d][e f g][h]
+ *   pieces of y's second part:   e f of the own device, g of the next one
+ *
+ * An element that a device wants and does not hold crosses once; where several hold it, the lowest
+ * gives it. A reshape moves ranges of folds (graph.h), any other view what an affine map shows. The
+ * planner counts bytes and the executor copies by this one rule. */
+#include "partition/flow.h"
+
+/* A range of indices; empty where end <= start. */
+typedef struct range {
+  int64_t start, end;
+} range;
+
+static range meet(range a, range b)
+{
+  return (range){ a.start > b.start ? a.start : b.start, a.end < b.end ? a.end : b.end };
+}
+
+static range range_of(tsr__span span)
+{
+  return (range){ span.start, span.start + span.length };
+}
+
+/* a / b rounded up, b > 0. */
+static int64_t up(int64_t a, int64_t b)
+{
+  return a / b + (a % b > 0);
+}
+
+/* The indices i for which start + step * i lies in a range. */
+static range shown(const tsr__viewdim *dim, range in)
+{
+  if (dim->step > 0)
+    return (range){ up(in.start - dim->start, dim->step), up(in.end - dim->start, dim->step) };
+  return (range){ up(dim->start - in.end + 1, -dim->step),
+                  up(dim->start - in.start + 1, -dim->step) };
+}
+
+/* One operand as a position looks at it. A reshape is looked at fold by fold. */
+typedef struct look {
+  const tsr__viewed *v;
+  const tsr__gnode *in;
+  const tsr_sharding *from;
+  tsr__viewing view;
+  int operand, rank;
+  tsr__fold folds[TSR_MAX_RANK];
+  range own[TSR_MAX_RANK];  /* what the position holds of the result, */
+  range want[TSR_MAX_RANK]; /* and of that what this operand shows */
+} look;
+
+/* What `position` of an operand's place holds, by dims that are walked. */
+static range held(const look *l, int k, int position)
+{
+  const tsr__fold *fold = &l->folds[k];
+  if (!l->view.linear) return range_of(tsr__dim_span(l->from, k, l->in->dims[k], position));
+  return range_of(tsr__fold_span(l->from, fold->from, fold->from_inner, fold->size, position));
+}
+
+static void start_look(look *l, const tsr__viewed *v, int i)
+{
+  l->v = v;
+  l->operand = i;
+  l->in = &v->program->nodes[tsr__in(v->program, v->node, i)];
+  l->from = v->from[i];
+  l->view = tsr__view_of(v->program, v->node, i);
+  l->rank = v->node->rank;
+  if (!l->view.linear) return;
+  l->rank = tsr__folds_of(l->in, v->node, l->folds);
+  for (int k = 0; k < l->rank; k++) l->view.dims[k] = (tsr__viewdim){ .dim = k, .step = 1 };
+}
+
+/* Whether the position wants anything of it. */
+static bool look_from(look *l, int position)
+{
+  const tsr__viewed *v = l->v;
+  bool any = true;
+  for (int d = 0; d < l->rank; d++) {
+    const tsr__fold *fold = &l->folds[d];
+    tsr__span span = l->view.linear
+                         ? tsr__fold_span(v->to, fold->to, fold->to_inner, fold->size, position)
+                         : tsr__dim_span(v->to, d, v->node->dims[d], position);
+    l->own[d] = range_of(span);
+    l->want[d] = l->own[d];
+    if (!l->view.linear) l->want[d] = meet(l->own[d], (range){ l->view.low[d], l->view.high[d] });
+    any = any && l->want[d].start < l->want[d].end;
+  }
+  return any;
+}
+
+/* Whether the first operand, which lies over the others, shows all that the position holds. */
+static bool lies_under(const look *l)
+{
+  tsr__viewing over = tsr__view_of(l->v->program, l->v->node, 0);
+  if (!l->operand) return false;
+  for (int d = 0; d < l->rank; d++)
+    if (l->own[d].start < over.low[d] || l->own[d].end > over.high[d]) return false;
+  return true;
+}
+
+/* What a position of the operand's place has of what is wanted; false: nothing. */
+static bool has(const look *l, int position, range out[TSR_MAX_RANK])
+{
+  int rank = l->view.linear ? l->rank : l->in->rank;
+  memcpy(out, l->want, sizeof l->want);
+  for (int k = 0; k < rank; k++) {
+    const tsr__viewdim *dim = &l->view.dims[k];
+    if (!dim->step) continue;
+    range *part = &out[dim->dim];
+    *part = meet(*part, shown(dim, held(l, k, position)));
+    if (part->start >= part->end) return false;
+  }
+  return true;
+}
+
+static int64_t count_of(const range *part, int rank)
+{
+  int64_t count = 1;
+  for (int d = 0; d < rank; d++) count *= part[d].end - part[d].start;
+  return count;
+}
+
+static void give(const look *l, int position, const range *part, const tsr__shift_take *take)
+{
+  tsr__shift_piece piece = { .operand = l->operand, .from_position = position, .rank = l->rank };
+  int rank = l->view.linear ? l->rank : l->in->rank;
+  for (int d = 0; d < l->rank; d++) {
+    piece.from_dims[d] = 1;
+    piece.to_dims[d] = l->own[d].end - l->own[d].start;
+    piece.to_start[d] = part[d].start - l->own[d].start;
+    piece.size[d] = part[d].end - part[d].start;
+  }
+  for (int k = 0; k < rank; k++) {
+    const tsr__viewdim *dim = &l->view.dims[k];
+    if (!dim->step) continue;
+    range have = held(l, k, position);
+    piece.from_dims[dim->dim] = have.end - have.start;
+    piece.from_start[dim->dim] = dim->start + dim->step * part[dim->dim].start - have.start;
+    piece.from_step[dim->dim] = dim->step;
+  }
+  take->fn(take->user, &piece);
+}
+
+/* What of an operand goes to a position, from the own device where that has it. */
+static void give_all(const look *l, int to_position, const tsr__shift_take *take)
+{
+  range part[TSR_MAX_RANK];
+  int positions = tsr__positions(l->from), own = to_position < positions ? to_position : 0;
+  int leader = tsr__replica_leader(l->from, own);
+  if (has(l, own, part) && count_of(part, l->rank) == count_of(l->want, l->rank)) {
+    give(l, own, part, take);
+    return;
+  }
+  for (int p = 0; p < positions; p++)
+    if (tsr__replica_leader(l->from, p) == p && has(l, p, part))
+      give(l, p == leader ? own : p, part, take);
+}
+
+void tsr__shift_pieces(const tsr__viewed *viewed, int to_position, const tsr__shift_take *take)
+{
+  look l;
+  for (int i = viewed->node->in_count - 1; i >= 0; i--) {
+    start_look(&l, viewed, i);
+    if (look_from(&l, to_position) && !lies_under(&l)) give_all(&l, to_position, take);
+  }
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+typedef struct tally {
+  const tsr__viewed *v;
+  int device;
+  int64_t bytes;
+} tally;
+
+static void add_piece(void *user, const tsr__shift_piece *piece)
+{
+  tally *t = user;
+  tsr_box box = { .start = { 0 } };
+  memcpy(box.size, piece->size, sizeof box.size);
+  if (tsr__position_device(t->v->from[piece->operand], piece->from_position) != t->device)
+    t->bytes += tsr__piece_bytes((tsr_dtype)t->v->node->dtype, piece->rank, &box);
+}
+
+int64_t tsr__shift_bytes(const tsr__viewed *viewed)
+{
+  tally t = { .v = viewed };
+  for (int p = 0; p < tsr__positions(viewed->to); p++) {
+    t.device = tsr__position_device(viewed->to, p);
+    tsr__shift_pieces(viewed, p, &(tsr__shift_take){ add_piece, &t });
+  }
+  return t.bytes;
+}
+
+/* Elements of an operand that a position wants and does not hold. */
+static int64_t lacks(look *l, int position)
+{
+  range part[TSR_MAX_RANK];
+  if (!look_from(l, position) || lies_under(l)) return 0;
+  int64_t count = count_of(l->want, l->rank);
+  return has(l, position, part) ? count - count_of(part, l->rank) : count;
+}
+
+int64_t tsr__shift_weight(const tsr__viewed *viewed)
+{
+  enum { LOOKED_AT = 64 };
+  int positions = tsr__positions(viewed->to), step = (positions + LOOKED_AT - 1) / LOOKED_AT;
+  int64_t bytes = 0;
+  look l;
+  if (!tsr__view_moves(viewed)) return 0;
+  TSR_FOR_OPERANDS (viewed->program, viewed->node, i, o) {
+    if (!viewed->program->nodes[o].rank) continue; /* a number is everywhere */
+    start_look(&l, viewed, i);
+    for (int p = 0; p < positions; p += step)
+      bytes += tsr__piece_bytes((tsr_dtype)viewed->node->dtype, 1,
+                                &(tsr_box){ .size = { lacks(&l, p) } });
+  }
+  return bytes * step;
+}
+
+/* ---- of a program ---------------------------------------------------------------------------- */
+
+bool tsr__shift_of(const tsr__program *program, int node, tsr__arena *arena, tsr__viewed *out)
+{
+  const tsr__gnode *g = &program->nodes[node];
+  const tsr_sharding **from = tsr__arena_new(arena, ((size_t)g->in_count + 1) * sizeof *from);
+  if (!from) return false;
+  TSR_FOR_OPERANDS (program, g, i, o) from[i] = &program->shardings[program->nodes[o].sharding];
+  *out = (tsr__viewed){ program, g, &program->shardings[g->sharding], from };
+  return true;
+}

@@ -1,0 +1,221 @@
+/* Other shapes and orders: where they are cut, what of them moves, what cannot be. Runs at each
+ * ISA. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+typedef struct fixture {
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_mesh *mesh;
+} fixture;
+
+static fixture open_fixture(const char *devices, const char *mesh)
+{
+  fixture f = { .rt = tsr_runtime_open(devices) };
+  f.s = tsr_scope_open(f.rt);
+  f.mesh = tsr_mesh_make(f.rt, mesh);
+  return f;
+}
+
+/* 0, 1, 2 ... of i32. */
+static tsr_array *counting(const fixture *f, tsr_shape shape, const char *spec)
+{
+  int32_t x[4096];
+  for (int i = 0; i < 4096; i++) x[i] = i;
+  return tsr_put(f->s, x, TSR_I32, shape, spec ? tsr_on(f->mesh, spec) : (tsr_sharding){ 0 });
+}
+
+/* Evaluates an array; checks its elements, bytes, and where it lies. */
+static void check_lies(const fixture *f, tsr_array *a, const char *spec, int64_t bytes)
+{
+  char text[64];
+  CHECK_STATUS(tsr_wait(a), TSR_OK, f->s);
+  tsr_sharding at = tsr_sharding_of(a);
+  tsr_sharding_text(&at, tsr_shape_of(a).rank, text, sizeof text);
+  CHECK_STR(text, spec);
+  CHECK_I64(tsr_last_run(f->s).bytes_counted, bytes);
+  CHECK_I64(tsr_last_run(f->s).bytes_explained, bytes);
+}
+
+static void check_counts(const fixture *f, tsr_array *a, int count)
+{
+  int32_t out[4096];
+  CHECK_STATUS(tsr_read(a, out, (size_t)count * sizeof *out), TSR_OK, f->s);
+  for (int i = 0; i < count; i++) CHECK_I64(out[i], i);
+}
+
+/* ---- reshape --------------------------------------------------------------------------------- */
+
+/* What JAX keeps cut when dims are split and merged: the major dim of each. Nothing moves. */
+TEST(what_is_cut_stays_cut_along_major_dims)
+{
+  fixture f = open_fixture("cpu:4", "x=2,y=2");
+  static const struct {
+    tsr_shape from;
+    const char *spec;
+    tsr_shape to;
+    const char *expected;
+  } rows[] = {
+    { { 3, { 4, 6, 8 } }, "x,-,y", { 4, { 4, 2, 3, 8 } }, "(x,-,-,y)" },
+    { { 3, { 4, 6, 8 } }, "x,y,-", { 4, { 4, 2, 3, 8 } }, "(x,y,-,-)" },
+    { { 3, { 4, 12, 8 } }, "-,x+y,-", { 4, { 4, 4, 3, 8 } }, "(-,x+y,-,-)" },
+    { { 4, { 4, 2, 3, 8 } }, "-,y,-,x", { 3, { 4, 6, 8 } }, "(-,y,x)" },
+    { { 4, { 4, 2, 3, 8 } }, "x,y,-,-", { 3, { 4, 6, 8 } }, "(x,y,-)" },
+    { { 3, { 16, 8, 4 } }, "x,y,-", { 3, { 16, 32, 1 } }, "(x,y,-)" },
+    { { 3, { 16, 32, 1 } }, "x,y,-", { 3, { 16, 8, 4 } }, "(x,y,-)" },
+    { { 2, { 4, 6 } }, "x,y", { 5, { 1, 4, 1, 6, 1 } }, "(-,x,-,y,-)" },
+    { { 2, { 8, 6 } }, "x+y", { 1, { 48 } }, "(x+y)" },
+    { { 1, { 48 } }, "x+y", { 3, { 4, 2, 6 } }, "(x+y,-,-)" },
+    { { 2, { 5, 6 } }, "x", { 1, { 30 } }, "(x)" }, /* 3 and 2 rows: borders do not meet */
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    tsr_array *a = tsr_reshape(counting(&f, rows[i].from, rows[i].spec), rows[i].to);
+    check_lies(&f, a, rows[i].expected, i + 1 < sizeof rows / sizeof *rows ? 0 : 2 * 3 * 4);
+    int count = 1;
+    for (int d = 0; d < rows[i].to.rank; d++) count *= (int)rows[i].to.dims[d];
+    check_counts(&f, a, count);
+  }
+  tsr_runtime_close(f.rt);
+}
+
+/* A minor dim that is cut must be whole before it can become part of another. */
+TEST(what_is_cut_along_minor_dims_moves_and_is_explained)
+{
+  fixture f = open_fixture("cpu:4", "x=2,y=2");
+  tsr_array *a = tsr_reshape(counting(&f, TSR_SHAPE(4, 2, 6, 8), "-,-,y,x"), TSR_SHAPE(4, 12, 8));
+  CHECK_STR_HAS(tsr_explain(&a, 1), "all-gather over y=2: 1536 bytes");
+  check_lies(&f, a, "(-,-,x)", 1536);
+  check_counts(&f, a, 384);
+  tsr_runtime_close(f.rt);
+}
+
+/* Nothing is copied for a kernel to read another shape of what is in memory. */
+TEST(other_shapes_cost_no_kernel)
+{
+  fixture f = open_fixture("cpu:4", "x=4");
+  tsr_array *a = counting(&f, TSR_SHAPE(8, 6), "x");
+  double sum;
+  tsr_array *b = tsr_reshape(tsr_reshape(a, TSR_SHAPE(8, 2, 3)), TSR_SHAPE(4, -1));
+  tsr_array *c = tsr_sum(tsr_mul(tsr_transpose(b), 2));
+  CHECK_STATUS(tsr_read_scalar(c, &sum), TSR_OK, f.s);
+  CHECK_F64_BITS(sum, 47 * 48);
+  CHECK_I64(tsr_last_run(f.s).kernels, 1);
+  CHECK_I64(tsr_shape_of(tsr_ravel(b)).dims[0], 48);
+  CHECK_I64(tsr_shape_of(tsr_ravel(tsr_reshape(b, TSR_SHAPE(0 + 48)))).rank, 1);
+  tsr_runtime_close(f.rt);
+}
+
+TEST(dims_of_one_come_and_go)
+{
+  fixture f = open_fixture("cpu:4", "x=4");
+  tsr_array *a = counting(&f, TSR_SHAPE(8, 3), "x");
+  tsr_array *b = tsr_expand_dims(a, TSR_DIMS(0, -1));
+  CHECK_STR(tsr_type_of(b), "i32[1,8,3,1]");
+  tsr_array *c = tsr_squeeze(tsr_transpose(b), TSR_DIMS(0, -1));
+  CHECK_STR(tsr_type_of(c), "i32[3,8]");
+  check_lies(&f, tsr_transpose(c), "(x,-)", 0);
+  check_counts(&f, tsr_transpose(c), 24);
+  CHECK_STR(tsr_type_of(tsr_squeeze(b, (tsr_dims){ 0 })), "i32[8,3]");
+  tsr_runtime_close(f.rt);
+}
+
+TEST(sizes_of_zero_take_any_shape)
+{
+  fixture f = open_fixture("cpu:4", "x=4");
+  tsr_array *a = counting(&f, TSR_SHAPE(0, 3), "x");
+  CHECK_STR(tsr_type_of(tsr_reshape(a, TSR_SHAPE(5, 0, 2))), "i32[5,0,2]");
+  CHECK_STR(tsr_type_of(tsr_reshape(a, TSR_SHAPE(-1, 2))), "i32[0,2]");
+  CHECK_STATUS(tsr_wait(tsr_reshape(a, TSR_SHAPE(7, 0))), TSR_OK, f.s);
+  CHECK_STATUS(tsr_wait(tsr_roll(a, 3, 0)), TSR_OK, f.s);
+  tsr_runtime_close(f.rt);
+}
+
+/* ---- neighbours ------------------------------------------------------------------------------ */
+
+/* Only what another device shows crosses. */
+TEST(views_of_sharded_dims_exchange_rows_and_gather_nothing)
+{
+  fixture f = open_fixture("cpu:4", "x=4");
+  tsr_array *a = counting(&f, TSR_SHAPE(16, 5), "x");
+  const int row = 5 * 4;
+  tsr_array *rolled = tsr_roll(a, 1, 0);
+  const char *text = tsr_explain(&rolled, 1);
+  CHECK_STR_HAS(text, "exchange over x=4: 80 bytes");
+  CHECK_STR_HAS(text, "because roll at reshape_test.c:");
+  CHECK_STR_HAS(text, "shows elements of other devices");
+  check_lies(&f, rolled, "(x,-)", 4 * row);
+  check_lies(&f, tsr_roll(a, 16, 0), "(x,-)", 0);
+  check_lies(&f, tsr_slice(a, TSR_RANGE(1, TSR_END)), "(x,-)", 3 * row);
+  check_lies(&f, tsr_slice(a, TSR_RANGE(0, 12)), "(x,-)", (1 + 2 + 3) * row);
+  check_lies(&f, tsr_flip(a, TSR_DIMS(0)), "(x,-)", 16 * row);
+  check_lies(&f, tsr_pad(a, .low = { 2 }, .high = { 2 }), "(x,-)", 2 * row);
+  check_lies(&f, tsr_concat((tsr_array *[]){ a, a }, 2, 0), "(x,-)", (4 + 8 + 8 + 4) * row);
+  check_lies(&f, tsr_slice(a, TSR_ALL, TSR_RANGE(1, 3)), "(x,-)", 0);
+  tsr_runtime_close(f.rt);
+}
+
+/* Positions are made where they are needed. */
+TEST(sources_are_made_and_not_exchanged)
+{
+  fixture f = open_fixture("cpu:4", "x=4");
+  tsr_array *i = tsr_iota(f.s, TSR_I32, TSR_SHAPE(16), 0, (tsr_sharding){ 0 });
+  tsr_array *a = tsr_add(counting(&f, TSR_SHAPE(16), "x"), tsr_flip(i, TSR_DIMS(0)));
+  int32_t out[16];
+  CHECK_STATUS(tsr_read(a, out, sizeof out), TSR_OK, f.s);
+  for (int k = 0; k < 16; k++) CHECK_I64(out[k], 15);
+  CHECK_I64(tsr_last_run(f.s).bytes_counted, 0);
+  tsr_runtime_close(f.rt);
+}
+
+/* ---- what cannot be -------------------------------------------------------------------------- */
+
+TEST(mistakes_are_told)
+{
+  fixture f = open_fixture("cpu:1", "x=1");
+#define FAILS(call, status, part)                          \
+  do {                                                     \
+    tsr_scope *s = tsr_scope_open(f.rt);                   \
+    fixture g = { f.rt, s, f.mesh };                       \
+    tsr_array *a = counting(&g, TSR_SHAPE(2, 3, 1), NULL); \
+    CHECK(tsr_is_inert(call));                             \
+    CHECK(tsr_scope_status(s) == (status));                \
+    CHECK_STR_HAS(tsr_message(s), part);                   \
+    CHECK_STR_HAS(tsr_message(s), "reshape_test.c");       \
+    tsr_scope_close(s);                                    \
+  } while (0)
+  FAILS(tsr_reshape(a, TSR_SHAPE(4)), TSR_ESHAPE,
+        "tsr_reshape: i32[2,3,1] has 6 elements and i32[4] has 4; give dims of as many, or -1 for "
+        "one of them");
+  FAILS(tsr_reshape(a, TSR_SHAPE(-1, -1)), TSR_ESHAPE,
+        "tsr_reshape: dims 0 and 1 are both -1; leave one dim open");
+  FAILS(tsr_reshape(a, TSR_SHAPE(4, -1)), TSR_ESHAPE,
+        "tsr_reshape: the 6 elements of i32[2,3,1] do not fill dims of 4 and an open one; give "
+        "sizes that divide them");
+  FAILS(tsr_reshape(a, TSR_SHAPE(0, -1)), TSR_ESHAPE, "do not fill dims of 0");
+  FAILS(tsr_reshape(a, TSR_SHAPE(-2, 3)), TSR_ESHAPE, "-2");
+  FAILS(tsr_reshape(a, TSR_SHAPE(INT64_MAX, 8, -1)), TSR_ESHAPE, "tsr_reshape");
+  FAILS(tsr_expand_dims(a, TSR_DIMS(0, 1, 2, 3, 4, 5)), TSR_EARG,
+        "tsr_expand_dims: 6 more dims of i32[2,3,1]; name each once, of at most 8 in all, from -9 "
+        "to 8");
+  FAILS(tsr_expand_dims(a, TSR_DIMS(4)), TSR_EARG, "from -4 to 3");
+  FAILS(tsr_expand_dims(a, TSR_DIMS(4, -1)), TSR_EARG, "name each once");
+  FAILS(tsr_squeeze(a, TSR_DIMS(1)), TSR_ESHAPE,
+        "tsr_squeeze: dim 1 of i32[2,3,1] is larger than 1; take an element of it with tsr_slice "
+        "first");
+  FAILS(tsr_squeeze(a, TSR_DIMS(3)), TSR_EARG,
+        "tsr_squeeze: dim 3 of i32[2,3,1] is not there; name dims that it has");
+  FAILS(tsr_roll(a, 1, 3), TSR_EARG, "tsr_roll: dim 3 of i32[2,3,1]; its dims are -3..2");
+  FAILS(tsr_roll_at(a, NULL, NULL, 1, TSR_HERE), TSR_EARG,
+        "tsr_roll: 1 shifts of i32[2,3,1]; give as many dims as shifts");
+#undef FAILS
+  CHECK(tsr_is_inert(tsr_reshape(NULL, TSR_SHAPE(1))));
+  CHECK(tsr_is_inert(tsr_ravel(NULL)));
+  CHECK(tsr_is_inert(tsr_expand_dims(NULL, TSR_DIMS(0))));
+  CHECK(tsr_is_inert(tsr_squeeze(NULL, TSR_DIMS(0))));
+  CHECK(tsr_is_inert(tsr_roll(NULL, 1, 0)));
+  tsr_runtime_close(f.rt);
+}
