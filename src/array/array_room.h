@@ -27,6 +27,12 @@ uint32_t tsr__dims_bits(tsr_dims dims, int rank);
 /* Records an error with an operand's scope; returns an inert array there. */
 tsr_array *tsr__refused(tsr_array *a, const tsr__error *error, const char *site);
 
+/* Counts a dim of an array that is not inert from its start. `what`: the call. Error: TSR_EARG. */
+tsr_status tsr__find_dim(tsr_array *a, int *dim, const char *what, tsr__error *error);
+
+/* Elements first .. end of an array along a dim. */
+tsr_array *tsr__part(tsr_array *a, int dim, tsr_range range, const char *site);
+
 /* Evaluates one array; an error is recorded as tsr_eval does. */
 tsr_status tsr__array_ready(tsr_array *a, const char *site);
 

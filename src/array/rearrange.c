@@ -48,6 +48,25 @@ tsr_array *tsr_slice_at(tsr_array *a, const tsr_range *ranges, int count, const 
   return slice(a, &attr, site);
 }
 
+tsr_array *tsr__part(tsr_array *a, int dim, tsr_range range, const char *site)
+{
+  tsr_range ranges[TSR_MAX_RANK];
+  if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
+  for (int d = 0; d < dim; d++) ranges[d] = TSR_ALL;
+  ranges[dim] = range;
+  return tsr_slice_at(a, ranges, dim + 1, site);
+}
+
+tsr_status tsr__find_dim(tsr_array *a, int *dim, const char *what, tsr__error *error)
+{
+  int rank = a->shape.rank, d = *dim < 0 ? *dim + rank : *dim;
+  if (d < 0 || d >= rank)
+    return tsr__error_set(error, TSR_EARG, "%s: dim %d of %s; its dims are -%d..%d", what, *dim,
+                          tsr_type_of(a), rank, rank - 1);
+  *dim = d;
+  return TSR_OK;
+}
+
 tsr_array *tsr_flip_at(tsr_array *a, tsr_dims dims, const char *site)
 {
   tsr__slice_attr attr = { .start = { 0 } };
@@ -150,19 +169,14 @@ tsr_array *tsr_roll_at(tsr_array *a, const int64_t *shifts, const int *dims, int
 {
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return tsr__make(NULL, TSR__OP_ROLL, TSR__IN(a, a), &(tsr__ask){ 0 }, site);
-  int rank = a->shape.rank;
   if (count < 0 || (count && (!shifts || !dims))) {
     tsr__error_set(&error, TSR_EARG, "tsr_roll: %d shifts of %s; give as many dims as shifts",
                    count, tsr_type_of(a));
     return tsr__refused(a, &error, site);
   }
   for (int i = 0; i < count; i++) {
-    int dim = dims[i] < 0 ? dims[i] + rank : dims[i];
-    if (dim < 0 || dim >= rank) {
-      tsr__error_set(&error, TSR_EARG, "tsr_roll: dim %d of %s; its dims are -%d..%d", dims[i],
-                     tsr_type_of(a), rank, rank - 1);
-      return tsr__refused(a, &error, site);
-    }
+    int dim = dims[i];
+    if (tsr__find_dim(a, &dim, "tsr_roll", &error)) return tsr__refused(a, &error, site);
     a = roll_one(a, shifts[i], dim, site);
   }
   return a;

@@ -98,3 +98,22 @@ tsr_array *tsr_squeeze_at(tsr_array *a, tsr_dims dims, const char *site)
     if (!(bits >> d & 1)) shape.dims[shape.rank++] = a->shape.dims[d];
   return reshape(a, shape, site);
 }
+
+tsr_array *tsr_atleast_at(tsr_array *a, int rank, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (!a || a->inert) return reshape(a, (tsr_shape){ .rank = 0 }, site);
+  if (rank < 1 || rank > 3) {
+    tsr__error_set(&error, TSR_EARG, "tsr_atleast: %d dims of %s; give 1, 2 or 3", rank,
+                   tsr_type_of(a));
+    return tsr__refused(a, &error, site);
+  }
+  tsr_shape shape = a->shape;
+  while (shape.rank < rank) {
+    bool behind = shape.rank == 2; /* of a matrix; in front of a row */
+    for (int d = shape.rank; d > 0 && !behind; d--) shape.dims[d] = shape.dims[d - 1];
+    shape.dims[behind ? 2 : 0] = 1;
+    shape.rank++;
+  }
+  return reshape(a, shape, site);
+}

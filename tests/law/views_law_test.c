@@ -21,7 +21,7 @@ typedef struct world {
   tsr_scope *scope;
   tsr_mesh *mesh;
   uint64_t seed;
-  int64_t one; /* which element of the leaf, behind its last, is the number 1 */
+  int64_t one; /* which element of the leaf, behind its last, is the number 1; the next one is 0 */
 } world;
 
 static int64_t draw(world *w, int64_t first, int64_t last)
@@ -302,6 +302,217 @@ static tsr_array *draw_roll(world *w, tsr_array *a, seen *s)
   return tsr_roll_at(a, shifts, dims, count, TSR_HERE);
 }
 
+/* `out` shows of `s`, whose rank it has, the elements at what `find` makes of its indices. */
+typedef void find_fn(const void *how, int64_t *index);
+
+static void look_through(seen *s, seen out, find_fn *find, const void *how)
+{
+  int64_t index[TSR_MAX_RANK];
+  for (int64_t k = 0; k < out.count; k++) {
+    unravel(&out, k, index);
+    find(how, index);
+    out.from[k] = element(s, index);
+  }
+  free(s->from);
+  *s = out;
+}
+
+/* ---- what is made of views ---- */
+
+typedef struct order {
+  int rank, dims[TSR_MAX_RANK]; /* by dim of the result */
+} order;
+
+static void find_ordered(const void *how, int64_t *index)
+{
+  const order *o = how;
+  int64_t in[TSR_MAX_RANK];
+  for (int d = 0; d < o->rank; d++) in[o->dims[d]] = index[d];
+  memcpy(index, in, (size_t)o->rank * sizeof *index);
+}
+
+static tsr_array *draw_order(world *w, tsr_array *a, seen *s)
+{
+  order o = { .rank = s->shape.rank };
+  if (!o.rank) return a;
+  int from = (int)draw(w, 0, o.rank - 1), to = (int)draw(w, 0, o.rank - 1);
+  bool swap = draw(w, 0, 1);
+  for (int d = 0; d < o.rank; d++) o.dims[d] = d;
+  if (swap) {
+    o.dims[from] = to;
+    o.dims[to] = from;
+  } else {
+    for (int d = from; d < to; d++) o.dims[d] = d + 1;
+    for (int d = from; d > to; d--) o.dims[d] = d - 1;
+    o.dims[to] = from;
+  }
+  tsr_shape shape = s->shape;
+  for (int d = 0; d < o.rank; d++) shape.dims[d] = s->shape.dims[o.dims[d]];
+  look_through(s, seen_new(shape), find_ordered, &o);
+  if (draw(w, 0, 1)) from -= o.rank;
+  return swap ? tsr_swapaxes(a, from, to) : tsr_moveaxis(a, from, to);
+}
+
+typedef struct quarters {
+  int times, first, second;
+  int64_t rows, columns; /* of what is turned */
+} quarters;
+
+static void find_turned(const void *how, int64_t *index)
+{
+  const quarters *q = how;
+  int64_t i = index[q->first], j = index[q->second];
+  int64_t row[4] = { i, j, q->rows - 1 - i, q->rows - 1 - j };
+  int64_t column[4] = { j, q->columns - 1 - i, q->columns - 1 - j, i };
+  index[q->first] = row[q->times];
+  index[q->second] = column[q->times];
+}
+
+static tsr_array *draw_rot90(world *w, tsr_array *a, seen *s)
+{
+  int rank = s->shape.rank, first = rank ? (int)draw(w, 0, rank - 1) : 0;
+  int second = rank ? (int)draw(w, 0, rank - 1) : 0;
+  if (first == second) return a;
+  quarters q = { (int)draw(w, 0, 3), first, second, s->shape.dims[first], s->shape.dims[second] };
+  tsr_shape shape = s->shape;
+  if (q.times % 2) {
+    shape.dims[first] = q.columns;
+    shape.dims[second] = q.rows;
+  }
+  look_through(s, seen_new(shape), find_turned, &q);
+  return tsr_rot90(a, q.times + 4 * draw(w, -1, 1), first, second);
+}
+
+/* Along one dim element i shows that of index at[i]. */
+typedef struct line {
+  int dim;
+  const int64_t *at;
+} line;
+
+static void find_on_line(const void *how, int64_t *index)
+{
+  const line *l = how;
+  index[l->dim] = l->at[index[l->dim]];
+}
+
+/* Element i of a dim of `size` with borders, as told for the modes. */
+static int64_t bordered(int64_t i, int64_t size, int mode)
+{
+  int64_t turn = mode == TSR_PAD_REFLECT     ? 2 * size - 2
+                 : mode == TSR_PAD_SYMMETRIC ? 2 * size
+                                             : size;
+  if (mode == TSR_PAD_EDGE || turn == 0) return i < 0 ? 0 : i >= size ? size - 1 : i;
+  i = (i % turn + turn) % turn;
+  if (i < size) return i;
+  return mode == TSR_PAD_REFLECT ? turn - i : turn - 1 - i;
+}
+
+static tsr_array *draw_line(world *w, tsr_array *a, seen *s)
+{
+  enum { MOST = 16000 };
+  static int64_t at[MOST];
+  int rank = s->shape.rank, dim = rank ? (int)draw(w, 0, rank - 1) : 0;
+  int64_t size = rank ? s->shape.dims[dim] : 0, count = 0, mode = draw(w, 0, 6);
+  if (!rank || s->count > 3000 || size > 300) return a;
+  tsr_array *out = a;
+  if (mode == 0) { /* the whole again and again */
+    int64_t times[TSR_MAX_RANK], most = draw(w, 0, 3) ? 3 : 40;
+    for (int d = 0; d < rank; d++) times[d] = 1;
+    times[dim] = draw(w, 0, s->count > 300 ? 3 : most);
+    for (; count < times[dim] * size; count++) at[count] = count % size;
+    int skip = (int)draw(w, 0, dim); /* dims in front may be left out */
+    out = tsr_tile_at(a, times + skip, rank - skip, TSR_HERE);
+  } else if (mode == 1) { /* each again and again */
+    int64_t times = draw(w, 0, 3);
+    for (; count < times * size; count++) at[count] = count / times;
+    out = tsr_repeat(a, times, dim - rank);
+  } else if (mode == 2) { /* each as often as it says */
+    int32_t often[300];
+    for (int64_t i = 0; i < size; i++) {
+      often[i] = (int32_t)draw(w, 0, 2);
+      for (int32_t k = 0; k < often[i]; k++) at[count++] = i;
+    }
+    for (int64_t more = size ? draw(w, 0, 2) : 0; more > 0; more--) at[count++] = size - 1;
+    tsr_array *counts = tsr_put(w->scope, often, TSR_I32, (tsr_shape){ 1, { size } },
+                                law_sharding(&w->rng, w->mesh, 1));
+    out = tsr_repeat_each(a, counts, count, dim);
+  } else {
+    tsr_pad_args args = { .size = sizeof args, .x = a };
+    if (!size) return a;
+    args.low[dim] = draw(w, 0, draw(w, 0, 2) ? 2 : 3 * size);
+    args.high[dim] = draw(w, 0, draw(w, 0, 2) ? 2 : 3 * size);
+    for (; count < args.low[dim] + size + args.high[dim]; count++)
+      at[count] = bordered(count - args.low[dim], size, (int)mode - 2);
+    out = tsr_pad_like_at(&args, (tsr_pad_mode)(mode - 2), TSR_HERE);
+  }
+  tsr_shape shape = s->shape;
+  shape.dims[dim] = count;
+  look_through(s, seen_new(shape), find_on_line, &(line){ dim, at });
+  return out;
+}
+
+/* Parts of a dim, put together again; or all of them as they are along a new one. */
+static tsr_array *draw_split(world *w, tsr_array *a, seen *s)
+{
+  enum { MOST = 9 };
+  tsr_array *parts[MOST];
+  int rank = s->shape.rank, dim = rank ? (int)draw(w, 0, rank - 1) : 0,
+      count = (int)draw(w, 1, MOST);
+  if (!rank) return a;
+  tsr_split(a, count, dim, parts);
+  if (draw(w, 0, 1) || s->shape.dims[dim] % count || rank == TSR_MAX_RANK)
+    return tsr_concat(parts, count, dim);
+  int at = (int)draw(w, 0, rank);
+  tsr_shape shape = { .rank = rank + 1 }; /* [..., count, size / count, ...], the former moved */
+  for (int d = 0; d < shape.rank; d++)
+    shape.dims[d] = d == dim ? count : s->shape.dims[d < dim ? d : d - 1];
+  shape.dims[dim + 1] /= count;
+  order o = { .rank = rank + 1 };
+  for (int d = 0, next = 0; d <= rank; d++) {
+    next += next == dim;
+    o.dims[d] = d == at ? dim : next++;
+  }
+  s->shape = shape;
+  for (int d = 0; d <= rank; d++) shape.dims[d] = s->shape.dims[o.dims[d]];
+  look_through(s, seen_new(shape), find_ordered, &o);
+  return tsr_stack(parts, count, draw(w, 0, 1) ? at : at - rank - 1);
+}
+
+/* Zeros beside a diagonal, a diagonal, or a matrix of one. */
+static tsr_array *draw_diagonal(world *w, tsr_array *a, seen *s)
+{
+  int rank = s->shape.rank;
+  int64_t k = draw(w, -6, 6), index[TSR_MAX_RANK], zero = w->one + 1;
+  bool lower = draw(w, 0, 1), whole = rank > 2 || (rank == 2 && draw(w, 0, 1));
+  if (!rank || (rank == 1 && s->count > 50)) return a;
+  if (whole) {
+    for (int64_t e = 0; e < s->count; e++) {
+      unravel(s, e, index);
+      int64_t over = index[rank - 1] - index[rank - 2] - k;
+      if (lower ? over > 0 : over < 0) s->from[e] = zero;
+    }
+    return lower ? tsr_tril(a, k) : tsr_triu(a, k);
+  }
+  int64_t rows = s->shape.dims[0], down = k < 0 ? -k : 0, right = k > 0 ? k : 0;
+  tsr_shape shape = { .rank = 3 - rank };
+  if (rank == 1) shape.dims[0] = shape.dims[1] = rows + down + right;
+  else
+    while (down + shape.dims[0] < rows && right + shape.dims[0] < s->shape.dims[1]) shape.dims[0]++;
+  seen out = seen_new(shape);
+  for (int64_t e = 0; e < out.count; e++) {
+    unravel(&out, e, index);
+    if (rank == 2) {
+      out.from[e] = element(s, (int64_t[]){ index[0] + down, index[0] + right });
+    } else {
+      int64_t at = index[0] - down;
+      out.from[e] = index[1] - index[0] == k && at >= 0 && at < rows ? s->from[at] : zero;
+    }
+  }
+  free(s->from);
+  *s = out;
+  return tsr_diag(a, k);
+}
+
 /* What leaves every value as it is, but not a view: a place, a cast there and back, a negation
  * twice, or an operation with the array itself. */
 static tsr_array *draw_between(world *w, tsr_array *a, const seen *s)
@@ -318,7 +529,13 @@ static tsr_array *draw_between(world *w, tsr_array *a, const seen *s)
 
 static tsr_array *draw_view(world *w, tsr_array *a, seen *s)
 {
-  switch (draw(w, 0, 11)) {
+  switch (draw(w, 0, 17)) {
+  case 11: return draw_order(w, a, s);
+  case 12: return draw_rot90(w, a, s);
+  case 13: return draw_line(w, a, s);
+  case 14: return draw_line(w, a, s);
+  case 15: return draw_split(w, a, s);
+  case 16: return draw_diagonal(w, a, s);
   case 7: return draw_reshape(w, a, s);
   case 8: return draw_reshape(w, a, s);
   case 9: return draw_ones(w, a, s);
@@ -371,7 +588,7 @@ static tsr_shape draw_shape(world *w)
 static char *draw_leaf(world *w, tsr_dtype dtype, int64_t count)
 {
   size_t size = tsr_dtype_size(dtype);
-  char *leaf = calloc((size_t)count + 2, 8);
+  char *leaf = calloc((size_t)count + 2, 8); /* a 0 behind the 1 */
   CHECK(leaf);
   for (int64_t k = 0; k <= count; k++) {
     int64_t n = k == w->one ? 1 : dtype == TSR_BOOL ? draw(w, 0, 1) : draw(w, 1, 100);

@@ -1,0 +1,186 @@
+/* Matrices by their diagonals, and numbers in even steps: made of indices and comparisons. */
+#include "array/array_room.h"
+#include "tessera/shape.h"
+
+#include <math.h>
+
+/* ---- diagonals ---- */
+
+/* The index along a dim of a matrix. */
+static tsr_array *index_of(tsr_scope *scope, tsr_shape shape, int dim, const tsr_sharding *on,
+                           const char *site)
+{
+  tsr_sharding at = on ? *on : (tsr_sharding){ .mesh = NULL };
+  return tsr_iota_at(scope, TSR_I64, shape, dim, at, site);
+}
+
+/* Rows moved by `k`: where they equal a column is diagonal `k`. */
+static tsr_array *rows_at(tsr_scope *scope, tsr_shape shape, int64_t k, const tsr_sharding *on,
+                          const char *site)
+{
+  const int64_t most = INT64_MAX / 4;
+  k = k > most ? most : k < -most ? -most : k;
+  return tsr_add_at(index_of(scope, shape, 0, on, site), tsr_operand_int(k), site);
+}
+
+/* A zero of an array's dtype. */
+static tsr_operand zero_of(tsr_array *a, const char *site)
+{
+  return tsr_operand_array(
+      tsr__number_node(tsr__home(a), tsr_scalar_int(0), (tsr_dtype)a->dtype, "tsr_diag", site));
+}
+
+/* Zeros on one side of a diagonal. */
+static tsr_array *keep_side(tsr_array *a, int64_t k, bool lower, const char *what, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
+  int rank = a->shape.rank;
+  if (rank < 2) {
+    tsr__error_set(&error, TSR_EARG, "%s: %s is no matrix; give two dims or more", what,
+                   tsr_type_of(a));
+    return tsr__refused(a, &error, site);
+  }
+  tsr_scope *scope = tsr__home(a);
+  tsr_shape rows = { .rank = 2, .dims = { a->shape.dims[rank - 2], 1 } };
+  tsr_shape columns = { .rank = 2, .dims = { 1, a->shape.dims[rank - 1] } };
+  tsr_array *row = rows_at(scope, rows, k, NULL, site);
+  tsr_operand column = tsr_operand_array(index_of(scope, columns, 1, NULL, site));
+  tsr_array *kept = (lower ? tsr_ge_at : tsr_le_at)(row, column, site);
+  return tsr_where_at(kept, tsr_operand_array(a), zero_of(a, site), site);
+}
+
+tsr_array *tsr_tril_at(tsr_array *a, int64_t k, const char *site)
+{
+  return keep_side(a, k, true, "tsr_tril", site);
+}
+
+tsr_array *tsr_triu_at(tsr_array *a, int64_t k, const char *site)
+{
+  return keep_side(a, k, false, "tsr_triu", site);
+}
+
+/* A matrix in order has each next element of a diagonal a row and one further. */
+static tsr_array *diagonal_of(tsr_array *a, int64_t k, const char *site)
+{
+  int64_t rows = a->shape.dims[0], columns = a->shape.dims[1];
+  int64_t down = k < 0 ? (k < -rows ? rows : -k) : 0, right = k > 0 ? k > columns ? columns : k : 0;
+  int64_t length = rows - down < columns - right ? rows - down : columns - right;
+  tsr__slice_attr attr = { .start = { down * columns + right },
+                           .step = { columns + 1 },
+                           .size = { length } };
+  if (length <= 1) attr.step[0] = 1;
+  if (length == 0) attr.start[0] = 0;
+  tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
+  return tsr__make(NULL, TSR__OP_SLICE, TSR__IN(tsr_ravel_at(a, site)), &ask, site);
+}
+
+/* A column of elements, padded to its place, where columns are on the diagonal. */
+static tsr_array *matrix_of(tsr_array *a, int64_t k, const char *site)
+{
+  tsr_pad_args args = { .size = sizeof args, .x = a };
+  tsr_shape shape = { .rank = 2 };
+  if (k < 0) args.low[0] = k == INT64_MIN ? INT64_MAX : -k;
+  else args.high[0] = k;
+  tsr_array *column = tsr_expand_dims_at(tsr_pad_at(&args, site), (tsr_dims){ .bits = 2 }, site);
+  if (column->inert) return column;
+  shape.dims[0] = shape.dims[1] = column->shape.dims[0];
+  tsr_scope *scope = tsr__home(a);
+  tsr_operand at = tsr_operand_array(index_of(scope, shape, 1, NULL, site));
+  tsr_array *on = tsr_eq_at(rows_at(scope, shape, k, NULL, site), at, site);
+  return tsr_where_at(on, tsr_operand_array(column), zero_of(a, site), site);
+}
+
+tsr_array *tsr_diag_at(tsr_array *a, int64_t k, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
+  if (a->shape.rank == 1) return matrix_of(a, k, site);
+  if (a->shape.rank == 2 && tsr__shape_count(&a->shape) >= 0) return diagonal_of(a, k, site);
+  tsr__error_set(&error, TSR_EARG, "tsr_diag: %s, expected one dim or two", tsr_type_of(a));
+  return tsr__refused(a, &error, site);
+}
+
+tsr_array *tsr_eye_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int64_t k,
+                      tsr_sharding sharding, const char *site)
+{
+  if (tsr__check_placement(scope, "tsr_eye", dtype, &shape, &sharding, site))
+    return tsr__make_inert(scope, site);
+  if (shape.rank != 2) {
+    tsr__fail(scope, site, TSR_EARG, "tsr_eye: a shape of %d dims, expected rows and columns",
+              shape.rank);
+    return tsr__make_inert(scope, site);
+  }
+  tsr_operand column = tsr_operand_array(index_of(scope, shape, 1, &sharding, site));
+  return tsr_cast_at(tsr_eq_at(rows_at(scope, shape, k, &sharding, site), column, site), dtype,
+                     site);
+}
+
+/* ---- ranges ---- */
+
+/* Takes the arguments of a range; records an error. */
+static tsr_status take_steps(tsr_scope *scope, const char *what, const tsr_steps_args *given,
+                             tsr_steps_args *args, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (!given) return tsr__fail(scope, site, TSR_EARG, "%s: its arguments are NULL", what);
+  if (tsr__take_opts(what, given, args, sizeof *args, &error))
+    return tsr__fail_error(scope, site, &error);
+  if (!args->dtype) args->dtype = TSR_F64;
+  if (args->dtype == TSR_BOOL)
+    return tsr__fail(scope, site, TSR_EDTYPE, "%s: dtype bool, expected one of numbers", what);
+  if (isfinite(args->start) && isfinite(args->stop) && isfinite(args->step)) return TSR_OK;
+  return tsr__fail(scope, site, TSR_EARG, "%s: a bound or step is no finite number; give numbers",
+                   what);
+}
+
+/* start + i * step in f64; of integers rounded down at the end. */
+static tsr_array *steps(tsr_scope *scope, const tsr_steps_args *args, tsr_array **index,
+                        const char *site)
+{
+  tsr_shape shape = { .rank = 1, .dims = { args->count } };
+  *index = tsr_iota_at(scope, TSR_F64, shape, 0, args->on, site);
+  tsr_array *far = tsr_mul_at(*index, tsr_operand_float(args->step), site);
+  return tsr_add_at(far, tsr_operand_float(args->start), site);
+}
+
+static tsr_array *finished(tsr_array *a, tsr_dtype dtype, const char *site)
+{
+  if (tsr__dtype_integer(dtype)) a = tsr_floor_at(a, site);
+  return tsr_cast_at(a, dtype, site);
+}
+
+tsr_array *tsr_arange_at(tsr_scope *scope, const tsr_steps_args *given, const char *site)
+{
+  tsr_steps_args args = { .size = sizeof args };
+  tsr_array *index;
+  if (take_steps(scope, "tsr_arange", given, &args, site)) return tsr__make_inert(scope, site);
+  if (args.step == 0) args.step = 1;
+  double count = ceil((args.stop - args.start) / args.step);
+  if (!(count < 0x1p53)) {
+    tsr__fail(scope, site, TSR_EARG, "tsr_arange: more than 2^53 steps; give larger ones");
+    return tsr__make_inert(scope, site);
+  }
+  args.count = count > 0 ? (int64_t)count : 0;
+  return finished(steps(scope, &args, &index, site), args.dtype, site);
+}
+
+tsr_array *tsr_linspace_at(tsr_scope *scope, const tsr_steps_args *given, const char *site)
+{
+  tsr_steps_args args = { .size = sizeof args };
+  tsr_array *index;
+  if (take_steps(scope, "tsr_linspace", given, &args, site)) return tsr__make_inert(scope, site);
+  if (args.count < 0) {
+    tsr__fail(scope, site, TSR_EARG, "tsr_linspace: %lld numbers; give 0 or more",
+              (long long)args.count);
+    return tsr__make_inert(scope, site);
+  }
+  int64_t between = args.open ? args.count : args.count - 1;
+  args.step = between > 0 ? (args.stop - args.start) / (double)between : 0;
+  tsr_array *x = steps(scope, &args, &index, site);
+  if (!args.open && args.count > 1) {
+    tsr_array *inner = tsr_lt_at(index, tsr_operand_float((double)between), site);
+    x = tsr_where_at(inner, tsr_operand_array(x), tsr_operand_float(args.stop), site);
+  }
+  return finished(x, args.dtype, site);
+}

@@ -1,0 +1,177 @@
+/* Dims and elements in another order, made of transposes, flips and slices. */
+#include "array/array_room.h"
+#include "tessera/shape.h"
+
+tsr_array *tsr_moveaxis_at(tsr_array *a, int from, int to, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  int order[TSR_MAX_RANK];
+  if (!a || a->inert) return tsr_transpose_at(a, NULL, 0, site);
+  if (tsr__find_dim(a, &from, "tsr_moveaxis", &error) ||
+      tsr__find_dim(a, &to, "tsr_moveaxis", &error))
+    return tsr__refused(a, &error, site);
+  for (int d = 0, next = 0; d < a->shape.rank; d++) {
+    next += next == from;
+    order[d] = d == to ? from : next++;
+  }
+  return tsr_transpose_at(a, order, a->shape.rank, site);
+}
+
+tsr_array *tsr_swapaxes_at(tsr_array *a, int one, int other, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  int order[TSR_MAX_RANK];
+  if (!a || a->inert) return tsr_transpose_at(a, NULL, 0, site);
+  if (tsr__find_dim(a, &one, "tsr_swapaxes", &error) ||
+      tsr__find_dim(a, &other, "tsr_swapaxes", &error))
+    return tsr__refused(a, &error, site);
+  for (int d = 0; d < a->shape.rank; d++) order[d] = d == one ? other : d == other ? one : d;
+  return tsr_transpose_at(a, order, a->shape.rank, site);
+}
+
+static tsr_array *flip_one(tsr_array *a, int dim, const char *site)
+{
+  return tsr_flip_at(a, (tsr_dims){ .bits = UINT32_C(1) << dim }, site);
+}
+
+tsr_array *tsr_rot90_at(tsr_array *a, int64_t times, int first, int second, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (!a || a->inert) return tsr_transpose_at(a, NULL, 0, site);
+  if (tsr__find_dim(a, &first, "tsr_rot90", &error) ||
+      tsr__find_dim(a, &second, "tsr_rot90", &error))
+    return tsr__refused(a, &error, site);
+  if (first == second) {
+    tsr__error_set(&error, TSR_EARG,
+                   "tsr_rot90: %s is turned in the plane of dim %d and itself; name two dims",
+                   tsr_type_of(a), first);
+    return tsr__refused(a, &error, site);
+  }
+  switch (times & 3) {
+  case 0: return tsr_slice_at(a, NULL, 0, site);
+  case 1: return tsr_swapaxes_at(flip_one(a, second, site), first, second, site);
+  case 2: return flip_one(flip_one(a, first, site), second, site);
+  default: return flip_one(tsr_swapaxes_at(a, first, second, site), second, site);
+  }
+}
+
+/* ---- differences ---- */
+
+static tsr_array *neighbours(tsr_array *a, int dim, const char *site)
+{
+  tsr_array *later = tsr__part(a, dim, TSR_RANGE(1, TSR_END), site);
+  tsr_operand former = tsr_operand_array(tsr__part(a, dim, TSR_RANGE(0, -1), site));
+  if (!later->inert && later->dtype == TSR_BOOL) return tsr_ne_at(later, former, site);
+  return tsr_sub_at(later, former, site);
+}
+
+tsr_array *tsr_diff_at(tsr_array *a, int times, int dim, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
+  if (tsr__find_dim(a, &dim, "tsr_diff", &error)) return tsr__refused(a, &error, site);
+  if (times < 0) {
+    tsr__error_set(&error, TSR_EARG, "tsr_diff: taken %d times of %s; give 0 or more", times,
+                   tsr_type_of(a));
+    return tsr__refused(a, &error, site);
+  }
+  for (int i = 0; i < times && !a->inert && a->shape.dims[dim] != 0; i++)
+    a = neighbours(a, dim, site);
+  return a;
+}
+
+/* ---- borders of the array's own elements ---- */
+
+/* One element along the dim, `count` times. */
+static tsr_array *border_of(tsr_array *x, int dim, int64_t at, int64_t count, const char *site)
+{
+  tsr_array *one = tsr__part(x, dim, TSR_RANGE(at, at + 1), site);
+  tsr_shape shape = x->shape;
+  shape.dims[dim] = count;
+  return tsr_broadcast_to_at(one, shape, site);
+}
+
+/* The elements at low <= index < high of an endless row of segments, which are the array along the
+ * dim and, in between, the array turned; `length`: how much of it a segment has. */
+typedef struct segments {
+  tsr_array *x;
+  int dim;
+  int64_t length;
+  bool turns;
+} segments;
+
+static tsr_array *segment(const segments *s, int64_t m, int64_t low, int64_t high, const char *site)
+{
+  int64_t from = m * s->length, first = low > from ? low - from : 0;
+  int64_t end = high < from + s->length ? high - from : s->length;
+  tsr_array *x = s->turns && m % 2 ? flip_one(s->x, s->dim, site) : s->x;
+  return tsr__part(x, s->dim, TSR_RANGE(first, end), site);
+}
+
+static tsr_array *repeated(const segments *s, int64_t low, int64_t high, const char *site)
+{
+  int64_t first = low / s->length - (low % s->length < 0), last = (high - 1) / s->length;
+  tsr__heap *heap = &s->x->node.scope->rt->heap;
+  size_t count = (size_t)(last - first) + 1, bytes = count * sizeof(tsr_array *);
+  tsr_array **parts = count <= INT32_MAX ? tsr__new(heap, bytes) : NULL;
+  if (!parts) {
+    tsr__error error = { .status = TSR_OK };
+    tsr__error_set(&error, TSR_ENOMEM, "tsr_pad_like: no memory for a list of %zu parts", count);
+    return tsr__refused(s->x, &error, site);
+  }
+  for (size_t i = 0; i < count; i++) parts[i] = segment(s, first + (int64_t)i, low, high, site);
+  tsr_array *out = tsr_concat_at(parts, (int)count, s->dim, site);
+  tsr__del(heap, parts, bytes);
+  return out;
+}
+
+static tsr_array *pad_dim(const tsr_pad_args *args, tsr_array *x, int dim, tsr_pad_mode mode,
+                          const char *site)
+{
+  int64_t low = args->low[dim], high = args->high[dim], size = x->shape.dims[dim];
+  segments s = { x, dim, size, mode != TSR_PAD_WRAP };
+  if (mode == TSR_PAD_REFLECT) s.length--;
+  if (mode != TSR_PAD_EDGE && s.length > 0) return repeated(&s, -low, size + high, site);
+  tsr_array *const parts[] = { border_of(x, dim, 0, low, site), x,
+                               border_of(x, dim, size - 1, high, site) };
+  return tsr_concat_at(parts, 3, dim, site);
+}
+
+static tsr_status check_borders(const tsr_pad_args *args, int mode, tsr__error *error)
+{
+  const tsr_array *x = args->x;
+  if (mode < TSR_PAD_EDGE || mode > TSR_PAD_SYMMETRIC)
+    return tsr__error_set(error, TSR_EARG, "tsr_pad_like: mode %d; give one of tsr_pad_mode", mode);
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    if (!args->low[d] && !args->high[d]) continue;
+    const int64_t most = INT64_MAX / 4;
+    bool there = d < x->shape.rank, good = args->low[d] >= 0 && args->high[d] >= 0;
+    if (!there || !good || args->low[d] > most || args->high[d] > most)
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_pad_like: %lld elements before and %lld after dim %d of %s: %s",
+                            (long long)args->low[d], (long long)args->high[d], d,
+                            tsr_type_of(args->x),
+                            there ? "expected 0 or more, and no more than fit"
+                                  : "it has no such dim; name one of its own");
+    if (!x->shape.dims[d])
+      return tsr__error_set(error, TSR_ESHAPE,
+                            "tsr_pad_like: dim %d of %s has no element to put around it; give a "
+                            "number with tsr_pad",
+                            d, tsr_type_of(args->x));
+  }
+  return TSR_OK;
+}
+
+tsr_array *tsr_pad_like_at(const tsr_pad_args *given, tsr_pad_mode mode, const char *site)
+{
+  tsr_pad_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr_array *x = given ? given->x : NULL;
+  if (!x || x->inert) return tsr_slice_at(x, NULL, 0, site);
+  if (tsr__take_opts("tsr_pad_like", given, &args, sizeof args, &error) ||
+      check_borders(&args, (int)mode, &error))
+    return tsr__refused(x, &error, site);
+  for (int d = 0; d < args.x->shape.rank && !x->inert; d++)
+    if (args.low[d] || args.high[d]) x = pad_dim(&args, x, d, mode, site);
+  return x;
+}

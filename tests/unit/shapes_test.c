@@ -1,0 +1,282 @@
+/* What is made of views: NumPy's values, dtypes, what cannot be. Runs at each ISA. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+/* ---- goldens --------------------------------------------------------------------------------- */
+
+/* "3,4" as a shape. */
+static tsr_shape shape_of(const char *text)
+{
+  tsr_shape shape = { .rank = 0 };
+  for (const char *at = text; *at >= '0' && *at <= '9'; at += *at == ',') {
+    char *end;
+    shape.dims[shape.rank++] = strtoll(at, &end, 10);
+    at = end;
+  }
+  return shape;
+}
+
+/* A call as the goldens write it: its name and numbers. */
+typedef struct call {
+  tsr_scope *s;
+  tsr_array *a;
+  tsr_sharding on;
+  const char *name;
+  double v[8];
+  int64_t i[8]; /* the same as integers */
+  int count;
+} call;
+
+static void read_call(char *text, call *c)
+{
+  char *rest = NULL;
+  c->name = strtok_r(text, " ", &rest);
+  for (char *word; (word = strtok_r(NULL, " ", &rest)); c->count++) {
+    c->v[c->count] = strtod(word, NULL);
+    c->i[c->count] = (int64_t)c->v[c->count];
+  }
+}
+
+static bool is(const call *c, const char *name)
+{
+  return !strcmp(c->name, name);
+}
+
+static tsr_array *made(const call *c)
+{
+  tsr_shape square = { .rank = 2, .dims = { c->i[0], c->i[1] } };
+  if (is(c, "eye")) return tsr_eye(c->s, TSR_F64, square, c->i[2], c->on);
+  if (is(c, "arange"))
+    return tsr_arange(c->s, .start = c->v[0], .stop = c->v[1], .step = c->v[2], .on = c->on);
+  if (is(c, "linspace"))
+    return tsr_linspace(c->s, .start = c->v[0], .stop = c->v[1], .count = c->i[2],
+                        .open = c->i[3] != 0, .on = c->on);
+  FAIL("call %s", c->name);
+}
+
+static tsr_array *padded(const call *c)
+{
+  tsr_pad_args args = { .size = sizeof args, .x = c->a };
+  args.low[c->i[3]] = c->i[1];
+  args.high[c->i[3]] = c->i[2];
+  return tsr_pad_like_at(&args, (tsr_pad_mode)c->i[0], TSR_HERE);
+}
+
+static tsr_array *apply(const call *c)
+{
+  tsr_array *a = c->a, *parts[3];
+  const int64_t *i = c->i;
+  if (is(c, "moveaxis")) return tsr_moveaxis(a, (int)i[0], (int)i[1]);
+  if (is(c, "swapaxes")) return tsr_swapaxes(a, (int)i[0], (int)i[1]);
+  if (is(c, "diff")) return tsr_diff(a, (int)i[0], (int)i[1]);
+  if (is(c, "repeat")) return tsr_repeat(a, i[0], (int)i[1]);
+  if (is(c, "roll")) return tsr_roll(a, i[0], (int)i[1]);
+  if (is(c, "rot90")) return tsr_rot90(a, i[0], (int)i[1], (int)i[2]);
+  if (is(c, "pad")) return padded(c);
+  if (is(c, "stack")) return tsr_stack((tsr_array *[]){ a, tsr_add(a, 1) }, 2, (int)i[0]);
+  if (is(c, "tile")) return tsr_tile_at(a, i, c->count, TSR_HERE);
+  if (is(c, "diag")) return tsr_diag(a, i[0]);
+  if (is(c, "tril")) return tsr_tril(a, i[0]);
+  if (is(c, "triu")) return tsr_triu(a, i[0]);
+  if (is(c, "atleast")) return tsr_atleast(a, (int)i[0]);
+  if (is(c, "each")) {
+    tsr_array *counts = tsr_put(c->s, i, TSR_I64, TSR_SHAPE(3), (tsr_sharding){ 0 });
+    return tsr_repeat_each(a, counts, i[0] + i[1] + i[2], -1);
+  }
+  if (!is(c, "split")) return made(c);
+  tsr_split(a, (int)i[0], (int)i[2], parts);
+  return parts[i[1]];
+}
+
+static void check_case(tsr_runtime *rt, char *line, const tsr_mesh *mesh)
+{
+  double x[64], *found = calloc(8192, sizeof *found);
+  char *part[4], *rest = line;
+  call c = { .s = tsr_scope_open(rt) };
+  for (int i = 0; i < 4; i++) {
+    part[i] = rest;
+    char *bar = strstr(rest, " | ");
+    if (!bar) break;
+    *bar = '\0';
+    rest = bar + 3;
+  }
+  for (int i = 0; i < 64; i++) x[i] = i;
+  tsr_shape leaf = shape_of(part[0]), shape = shape_of(part[2]);
+  read_call(part[1], &c);
+  if (mesh) c.on = tsr_on(mesh, leaf.rank || shape.rank ? "x" : "");
+  if (leaf.rank) c.a = tsr_put(c.s, x, TSR_F64, leaf, c.on);
+  tsr_array *a = apply(&c);
+  int64_t count = 1;
+  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
+  CHECK(count <= 8192);
+  CHECK_STATUS(tsr_read(a, found, (size_t)count * sizeof *found), TSR_OK, c.s);
+  CHECK_I64(tsr_shape_of(a).rank, shape.rank);
+  for (int d = 0; d < shape.rank; d++) CHECK_I64(tsr_shape_of(a).dims[d], shape.dims[d]);
+  char *at = part[3];
+  for (int64_t i = 0; i < count; i++, at += *at == ',') CHECK_F64_BITS(found[i], strtod(at, &at));
+  tsr_scope_close(c.s);
+  free(found);
+}
+
+TEST(what_is_made_of_views_is_numpys)
+{
+  char *text = test_read(test_file("golden/shapes.txt"), NULL);
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=3");
+  int cases = 0;
+  for (char *line = text, *next; *line; line = next, cases++) {
+    next = strchr(line, '\n');
+    *next++ = '\0';
+    char *copy = strdup(line);
+    check_case(rt, copy, NULL);
+    free(copy);
+    check_case(rt, line, mesh);
+  }
+  CHECK(cases >= 300);
+  tsr_runtime_close(rt);
+  free(text);
+}
+
+/* ---- dtypes, arrays of results --------------------------------------------------------------- */
+
+TEST(ranges_have_the_dtype_that_is_asked_for)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  int16_t whole[5];
+  bool bits[4], ones[6];
+  CHECK_STATUS(tsr_read(tsr_arange(s, .stop = 5, .dtype = TSR_I16), whole, 10), TSR_OK, s);
+  CHECK_BYTES(whole, ((int16_t[]){ 0, 1, 2, 3, 4 }), 10);
+  tsr_array *down = tsr_linspace(s, .start = -1, .stop = 1, .count = 4, .dtype = TSR_I16);
+  CHECK_STATUS(tsr_read(down, whole, 8), TSR_OK, s);
+  CHECK_BYTES(whole, ((int16_t[]){ -1, -1, 0, 1 }), 8); /* -1/3 rounds down, as NumPy's */
+  tsr_array *b = tsr_put(s, (bool[]){ 1, 0, 0, 1, 1 }, TSR_BOOL, TSR_SHAPE(5), (tsr_sharding){ 0 });
+  CHECK_STATUS(tsr_read(tsr_diff(b, 1, 0), bits, 4), TSR_OK, s);
+  CHECK_BYTES(bits, ((bool[]){ 1, 0, 1, 0 }), 4);
+  tsr_array *eye = tsr_eye(s, TSR_BOOL, TSR_SHAPE(2, 3), 1, (tsr_sharding){ 0 });
+  CHECK_STATUS(tsr_read(eye, ones, 6), TSR_OK, s);
+  CHECK_BYTES(ones, ((bool[]){ 0, 1, 0, 0, 0, 1 }), 6);
+  tsr_runtime_close(rt);
+}
+
+TEST(grids_and_broadcasts_are_several_arrays)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  int32_t x[3] = { 1, 2, 3 }, y[2] = { 4, 5 }, out[6];
+  tsr_array *a = tsr_put(s, x, TSR_I32, TSR_SHAPE(3), (tsr_sharding){ 0 });
+  tsr_array *b = tsr_put(s, y, TSR_I32, TSR_SHAPE(2), (tsr_sharding){ 0 }), *grid[2];
+  tsr_meshgrid((tsr_array *[]){ a, b }, 2, false, grid);
+  CHECK_STR(tsr_type_of(grid[0]), "i32[3,2]");
+  CHECK_STATUS(tsr_read(grid[0], out, 24), TSR_OK, s);
+  CHECK_BYTES(out, ((int32_t[]){ 1, 1, 2, 2, 3, 3 }), 24);
+  CHECK_STATUS(tsr_read(grid[1], out, 24), TSR_OK, s);
+  CHECK_BYTES(out, ((int32_t[]){ 4, 5, 4, 5, 4, 5 }), 24);
+  tsr_meshgrid((tsr_array *[]){ a, b }, 2, true, grid);
+  CHECK_STR(tsr_type_of(grid[1]), "i32[2,3]");
+  CHECK_STATUS(tsr_read(grid[0], out, 24), TSR_OK, s);
+  CHECK_BYTES(out, ((int32_t[]){ 1, 2, 3, 1, 2, 3 }), 24);
+  grid[0] = a;
+  grid[1] = tsr_expand_dims(b, TSR_DIMS(1));
+  tsr_broadcast_arrays(grid, 2, grid);
+  CHECK_STR(tsr_type_of(grid[0]), "i32[2,3]");
+  CHECK_STATUS(tsr_read(grid[1], out, 24), TSR_OK, s);
+  CHECK_BYTES(out, ((int32_t[]){ 4, 4, 4, 5, 5, 5 }), 24);
+  tsr_runtime_close(rt);
+}
+
+/* ---- what moves ------------------------------------------------------------------------------ */
+
+/* Rows of neighbours cross, and no more. */
+TEST(differences_and_borders_of_sharded_dims_exchange_rows)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  double x[48] = { 0 };
+  tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(16, 3), tsr_on(mesh, "x"));
+  CHECK_STATUS(tsr_wait(tsr_diff(a, 1, 0)), TSR_OK, s);
+  CHECK_I64(tsr_last_run(s).bytes_counted, 3 * 24);
+  CHECK_STATUS(tsr_wait(tsr_stack((tsr_array *[]){ a, a }, 2, 0)), TSR_OK, s);
+  CHECK_I64(tsr_last_run(s).bytes_counted, 0);
+  CHECK_STATUS(tsr_wait(tsr_repeat(a, 3, 0)), TSR_OK, s);
+  CHECK_I64(tsr_last_run(s).bytes_counted, 0);
+  CHECK_STATUS(tsr_wait(tsr_tril(a, 0)), TSR_OK, s);
+  CHECK_I64(tsr_last_run(s).bytes_counted, 0);
+  tsr_runtime_close(rt);
+}
+
+/* ---- what cannot be -------------------------------------------------------------------------- */
+
+TEST(mistakes_are_told)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  double x[6] = { 0 };
+#define FAILS(call, status, part)                                                \
+  do {                                                                           \
+    tsr_scope *s = tsr_scope_open(rt);                                           \
+    tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(2, 3), (tsr_sharding){ 0 }); \
+    tsr_array *empty = tsr_slice(a, TSR_RANGE(0, 0)), *out[2] = { a, empty };    \
+    (void)out;                                                                   \
+    CHECK(tsr_is_inert(call));                                                   \
+    CHECK(tsr_scope_status(s) == (status));                                      \
+    CHECK_STR_HAS(tsr_message(s), part);                                         \
+    CHECK_STR_HAS(tsr_message(s), "shapes_test.c");                              \
+    tsr_scope_close(s);                                                          \
+  } while (0)
+  FAILS(tsr_atleast(a, 4), TSR_EARG, "tsr_atleast: 4 dims of f64[2,3]; give 1, 2 or 3");
+  FAILS(tsr_moveaxis(a, 2, 0), TSR_EARG, "tsr_moveaxis: dim 2 of f64[2,3]; its dims are -2..1");
+  FAILS(tsr_swapaxes(a, 0, -3), TSR_EARG, "tsr_swapaxes: dim -3 of f64[2,3]");
+  FAILS(tsr_rot90(a, 1, 1, 1), TSR_EARG,
+        "tsr_rot90: f64[2,3] is turned in the plane of dim 1 and itself; name two dims");
+  FAILS(tsr_stack((tsr_array *[]){ a, tsr_transpose(a) }, 2, 0), TSR_ESHAPE,
+        "tsr_stack: operand 2 is f64[3,2], expected the shape of operand 1, f64[2,3]");
+  FAILS(tsr_stack((tsr_array *[]){ a }, 1, 3), TSR_EARG,
+        "tsr_stack: dim 3 of arrays of f64[2,3]; the result has dims -3..2, and at most 8");
+  FAILS((tsr_split(a, 2, 2, out), out[1]), TSR_EARG, "tsr_split: dim 2 of f64[2,3]");
+  FAILS(tsr_tile(a, -1), TSR_EARG, "tsr_tile: f64[2,3] 1 numbers of times; give 0 or more");
+  FAILS(tsr_tile(a, INT64_MAX), TSR_ESHAPE, "63 bits");
+  FAILS(tsr_repeat(a, -2, 0), TSR_EARG, "tsr_repeat: -2 times each of f64[2,3]; give 0 or more");
+  FAILS(tsr_repeat(a, INT64_MAX, 0), TSR_ESHAPE, "63 bits");
+  FAILS(tsr_repeat(a, 2, 2), TSR_EARG, "tsr_repeat: dim 2 of f64[2,3]");
+  FAILS(tsr_repeat_each(a, a, 4, 0), TSR_EDTYPE,
+        "tsr_repeat_each: counts are f64[2,3], expected integers");
+  FAILS(tsr_repeat_each(a, tsr_cast(a, TSR_I8), 4, 0), TSR_ESHAPE,
+        "tsr_repeat_each: counts are i8[2,3] for 4 elements along dim 0 of f64[2,3]; give one for "
+        "each of them");
+  FAILS((tsr_broadcast_arrays((tsr_array *[]){ a, tsr_transpose(a) }, 2, out), out[0]), TSR_ESHAPE,
+        "tsr_broadcast_arrays: dim 0 of operand 2, f64[3,2], meets 2");
+  FAILS((tsr_meshgrid((tsr_array *[]){ a, a }, 2, false, out), out[1]), TSR_EARG,
+        "tsr_meshgrid: operand 1 of 2 is f64[2,3], expected at most 8 arrays of rank 1");
+  FAILS(tsr_pad_like((tsr_pad_mode)0, a), TSR_EARG, "tsr_pad_like: mode 0; give one of");
+  FAILS(tsr_pad_like(TSR_PAD_EDGE, a, .low = { 0, -1 }), TSR_EARG,
+        "tsr_pad_like: -1 elements before and 0 after dim 1 of f64[2,3]: expected 0 or more");
+  FAILS(tsr_pad_like(TSR_PAD_WRAP, a, .high = { 0, 0, 1 }), TSR_EARG, "it has no such dim");
+  FAILS(tsr_pad_like(TSR_PAD_WRAP, empty, .high = { 1 }), TSR_ESHAPE,
+        "tsr_pad_like: dim 0 of f64[0,3] has no element to put around it");
+  FAILS(tsr_diff(a, -1, 0), TSR_EARG, "tsr_diff: taken -1 times of f64[2,3]; give 0 or more");
+  FAILS(tsr_tril(tsr_ravel(a), 0), TSR_EARG, "tsr_tril: f64[6] is no matrix; give two dims");
+  FAILS(tsr_diag(tsr_expand_dims(a, TSR_DIMS(0)), 0), TSR_EARG,
+        "tsr_diag: f64[1,2,3], expected one dim or two");
+  FAILS(tsr_diag(tsr_ravel(a), INT64_MIN), TSR_ESHAPE, "63 bits");
+  FAILS(tsr_eye(s, TSR_F64, TSR_SHAPE(2), 0, (tsr_sharding){ 0 }), TSR_EARG,
+        "tsr_eye: a shape of 1 dims, expected rows and columns");
+  FAILS(tsr_arange(s, .stop = 1e300), TSR_EARG, "tsr_arange: more than 2^53 steps");
+  FAILS(tsr_arange(s, .stop = 9, .dtype = TSR_BOOL), TSR_EDTYPE, "tsr_arange: dtype bool");
+  FAILS(tsr_linspace(s, .count = -1), TSR_EARG, "tsr_linspace: -1 numbers; give 0 or more");
+  FAILS(tsr_linspace_at(s, NULL, TSR_HERE), TSR_EARG, "tsr_linspace: its arguments are NULL");
+#undef FAILS
+  CHECK(tsr_is_inert(tsr_stack(NULL, 2, 0)));
+  CHECK(tsr_is_inert(tsr_tile(NULL, 2)));
+  CHECK(tsr_is_inert(tsr_diff(NULL, 1, 0)));
+  CHECK(tsr_is_inert(tsr_diag(NULL, 0)));
+  CHECK(tsr_is_inert(tsr_tril(NULL, 0)));
+  CHECK(tsr_is_inert(tsr_pad_like(TSR_PAD_EDGE, NULL)));
+  CHECK(tsr_is_inert(tsr_rot90(NULL, 1, 0, 1)));
+  CHECK(tsr_is_inert(tsr_repeat_each(NULL, NULL, 1, 0)));
+  tsr_runtime_close(rt);
+}
