@@ -75,6 +75,19 @@ TSR_API void tsr_broadcast_arrays_at(tsr_array *const *arrays, int count, tsr_ar
 TSR_API void tsr_meshgrid_at(tsr_array *const *arrays, int count, bool swapped, tsr_array **out,
                              const char *site);
 
+/* ---- at places that arrays say --------------------------------------------------------------- */
+
+/* The box of `sizes`, one for each dim, from `starts` on: integers of rank 1, one for each dim. A
+ * start below 0 counts from the end; then it is moved to where all of the box lies inside, as JAX
+ * does. Errors: TSR_EARG, TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_dynamic_slice_at(tsr_array *a, tsr_array *starts, tsr_shape sizes,
+                                        const char *site);
+/* `a` with `update`, of as many dims and no larger, written over it from `starts` on, which are as
+ * tsr_dynamic_slice's; dtypes meet as in arithmetic. What of `a` is cut stays so and no element of
+ * it moves. Errors: TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_dynamic_update_slice_at(tsr_array *a, tsr_array *update, tsr_array *starts,
+                                               const char *site);
+
 /* ---- borders and differences ----------------------------------------------------------------- */
 
 /* What stands around a padded array, for x = 1 2 3. */
@@ -159,6 +172,9 @@ TSR_API tsr_array *tsr_linspace_at(tsr_scope *scope, const tsr_steps_args *args,
 #define tsr_pad_like(mode, ...)                                                              \
   tsr_pad_like_at(&(tsr_pad_args){ .size = sizeof(tsr_pad_args), .x = __VA_ARGS__ }, (mode), \
                   TSR_HERE)
+#define tsr_dynamic_slice(a, starts, sizes) tsr_dynamic_slice_at((a), (starts), (sizes), TSR_HERE)
+#define tsr_dynamic_update_slice(a, update, starts) \
+  tsr_dynamic_update_slice_at((a), (update), (starts), TSR_HERE)
 #define tsr_diff(a, times, dim) tsr_diff_at((a), (times), (dim), TSR_HERE)
 #define tsr_tril(a, k) tsr_tril_at((a), (k), TSR_HERE)
 #define tsr_triu(a, k) tsr_triu_at((a), (k), TSR_HERE)

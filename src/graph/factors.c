@@ -233,6 +233,28 @@ static void map_view(const tsr__factors *f, int i, int rank, int8_t *map)
   for (int k = 0; k < rank; k++) map[k] = view.dims[k].step ? (int8_t)view.dims[k].dim : -1;
 }
 
+/* At places that arrays say: dims that are cut to another size are whole. Factor d is dim d. */
+static bool at_places(const tsr__gnode *node)
+{
+  int rule = tsr__ops[node->op].shape_rule;
+  return rule == TSR__SH_UPDATE || (rule == TSR__SH_SLICE && !is_view(node));
+}
+
+static void expand_at_places(tsr__factors *f)
+{
+  const tsr__gnode *in = &f->program->nodes[tsr__in(f->program, f->node, 0)];
+  pass_result(f);
+  for (int d = 0; d < in->rank; d++)
+    if (in->dims[d] != f->node->dims[d]) f->kind[d] = TSR__FACTOR_REPLICATE;
+}
+
+/* Starts are whole, and what is smaller than where it is written. */
+static void map_at_places(const tsr__factors *f, int i, const tsr__gnode *in, int8_t *map)
+{
+  for (int d = 0; d < in->rank && i != 1; d++)
+    if (!i || in->dims[d] == f->node->dims[d]) map[d] = (int8_t)d;
+}
+
 /* The letters of all operands; of elementwise operations those of the ones that have any. */
 static void expand_terms(tsr__factors *f)
 {
@@ -259,6 +281,10 @@ void tsr__factors_of(const tsr__program *program, int node, tsr__factors *out)
     expand_view(out);
     return;
   }
+  if (at_places(out->node)) {
+    expand_at_places(out);
+    return;
+  }
   switch (tsr__ops[out->node->op].shape_rule) {
   case TSR__SH_REDUCE: expand_reduction(out); break;
   case TSR__SH_DOT: expand_dot(out); break;
@@ -278,6 +304,7 @@ void tsr__factors_in(const tsr__factors *f, int i, int8_t map[TSR_MAX_RANK])
   if (in < 0 || rule == TSR__SH_SOURCE) return;
   const tsr__gnode *operand = &f->program->nodes[in];
   if (is_aligned(f->node->op) && *term == '.') map_aligned(f, operand, map);
+  else if (at_places(f->node)) map_at_places(f, i, operand, map);
   else if (is_reshape(f->node)) map_folds(f, operand, map);
   else if (is_view(f->node)) map_view(f, i, operand->rank, map);
   else if (rule == TSR__SH_DOT) map_dot(f, i, operand->rank, map);

@@ -72,6 +72,7 @@ enum tsr__shape_rule {
   TSR__SH_PAD,
   TSR__SH_RESHAPE,
   TSR__SH_ROLL,
+  TSR__SH_UPDATE,
   TSR__SH_CONCAT,
   TSR__SH_RESULT
 };

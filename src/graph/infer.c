@@ -495,11 +495,21 @@ static tsr_status unknown_rows(tsr__op op, const tsr__type *x, int dim, tsr__err
                         tsr__ops[op].name, dim, text_of(x).text);
 }
 
+/* Starts of operand 0's dims, as operand 1. */
+static tsr_status check_starts(tsr__op op, tsr__types in, tsr__error *error)
+{
+  const tsr__type *x = &in.at[0], *starts = &in.at[1];
+  if (starts->rank == 1 && starts->dims[0] == x->rank) return TSR_OK;
+  return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: starts are %s, expected %d of rank 1 for %s",
+                        tsr__ops[op].name, text_of(starts).text, x->rank, text_of(x).text);
+}
+
 static tsr_status slice_shape(tsr__op op, tsr__types in, const tsr__slice_attr *attr,
                               tsr_shape *out, tsr__error *error)
 {
   const tsr__type *x = &in.at[0];
   tsr_shape shape = shape_of(x);
+  if (in.count > 1 && check_starts(op, in, error)) return error->status;
   for (int d = 0; d < x->rank; d++) {
     int64_t step = attr->step[d], first = attr->start[d], size = attr->size[d];
     if (!step) continue;
@@ -600,6 +610,20 @@ static tsr_status roll_shape(tsr__op op, tsr__types in, const tsr__roll_attr *at
   return TSR_OK;
 }
 
+static tsr_status update_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
+{
+  const tsr__type *x = &in.at[0], *update = &in.at[2];
+  if (check_starts(op, in, error)) return error->status;
+  bool fits = update->rank == x->rank;
+  for (int d = 0; fits && d < x->rank; d++) fits = update->dims[d] <= x->dims[d];
+  if (!fits)
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "tsr_%s: %s cannot be written over %s; give as many dims, none larger",
+                          tsr__ops[op].name, text_of(update).text, text_of(x).text);
+  *out = shape_of(x);
+  return TSR_OK;
+}
+
 /* A sum of sizes; one beyond all sizes where it is too large, for check_size to refuse. */
 static int64_t longer(int64_t size, int64_t more)
 {
@@ -690,6 +714,7 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   case TSR__SH_SLICE: return slice_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_ORDER: return order_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_BROADCAST: return spread_shape(op, in, ask, out, error);
+  case TSR__SH_UPDATE: return update_shape(op, in, out, error);
   case TSR__SH_ROLL: return roll_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_RESHAPE: return reshape_shape(op, in, ask, out, error);
   case TSR__SH_PAD: return pad_shape(op, in, attr_of(op, ask), out, error);

@@ -478,6 +478,42 @@ static tsr_array *draw_split(world *w, tsr_array *a, seen *s)
   return tsr_stack(parts, count, draw(w, 0, 1) ? at : at - rank - 1);
 }
 
+/* Boxes at places that an array says: looked at, or written over with a part of the array. */
+static tsr_array *draw_dynamic(world *w, tsr_array *a, seen *s)
+{
+  int rank = s->shape.rank;
+  int64_t at[TSR_MAX_RANK], starts[TSR_MAX_RANK], index[TSR_MAX_RANK];
+  tsr_shape shape = s->shape;
+  tsr_range ranges[TSR_MAX_RANK];
+  for (int d = 0; d < rank; d++) {
+    int64_t size = s->shape.dims[d];
+    shape.dims[d] = draw(w, 0, 2) ? draw(w, 0, size) : size;
+    ranges[d] = TSR_RANGE(size - shape.dims[d], TSR_END);
+    at[d] = starts[d] = draw(w, -size - 3, size + 3);
+    if (at[d] < 0) at[d] += size;
+    if (at[d] > size - shape.dims[d]) at[d] = size - shape.dims[d];
+    if (at[d] < 0) at[d] = 0;
+  }
+  tsr_array *from = tsr_put(w->scope, starts, TSR_I64, (tsr_shape){ 1, { rank } },
+                            law_sharding(&w->rng, w->mesh, 1));
+  bool looks = draw(w, 0, 1);
+  seen out = seen_new(looks ? shape : s->shape);
+  for (int64_t k = 0; k < out.count; k++) {
+    unravel(&out, k, index);
+    bool inside = true;
+    for (int d = 0; d < rank && !looks; d++)
+      inside = inside && index[d] >= at[d] && index[d] < at[d] + shape.dims[d];
+    for (int d = 0; d < rank && looks; d++) index[d] += at[d];
+    for (int d = 0; d < rank && !looks && inside; d++)
+      index[d] += s->shape.dims[d] - shape.dims[d] - at[d];
+    out.from[k] = element(s, index);
+  }
+  free(s->from);
+  *s = out;
+  if (looks) return tsr_dynamic_slice(a, from, shape);
+  return tsr_dynamic_update_slice(a, tsr_slice_at(a, ranges, rank, TSR_HERE), from);
+}
+
 /* Zeros beside a diagonal, a diagonal, or a matrix of one. */
 static tsr_array *draw_diagonal(world *w, tsr_array *a, seen *s)
 {
@@ -529,7 +565,8 @@ static tsr_array *draw_between(world *w, tsr_array *a, const seen *s)
 
 static tsr_array *draw_view(world *w, tsr_array *a, seen *s)
 {
-  switch (draw(w, 0, 17)) {
+  switch (draw(w, 0, 18)) {
+  case 17: return draw_dynamic(w, a, s);
   case 11: return draw_order(w, a, s);
   case 12: return draw_rot90(w, a, s);
   case 13: return draw_line(w, a, s);
