@@ -182,9 +182,12 @@ TSR_API tsr_array *tsr_linspace_at(tsr_scope *scope, const tsr_steps_args *args,
 #define tsr_eye(scope, dtype, shape, k, sharding) \
   tsr_eye_at((scope), (dtype), (shape), (k), (sharding), TSR_HERE)
 #define TSR_STEPS_(...) (&(tsr_steps_args){ .size = sizeof(tsr_steps_args), __VA_ARGS__ })
-/* tsr_arange(s, .stop = 10), tsr_linspace(s, .stop = 1, .count = 5) */
+/* tsr_arange(s, .stop = 10), tsr_arange(s, 2, 10, 0.5) */
 #define tsr_arange(scope, ...) tsr_arange_at((scope), TSR_STEPS_(__VA_ARGS__), TSR_HERE)
-#define tsr_linspace(scope, ...) tsr_linspace_at((scope), TSR_STEPS_(__VA_ARGS__), TSR_HERE)
+/* tsr_linspace(s, 0, 1, 5), tsr_linspace(s, 0, 1, 5, .open = true) */
+#define tsr_linspace(scope, from, to, ...)                                                  \
+  tsr_linspace_at((scope), TSR_STEPS_(.start = (from), .stop = (to), .count = __VA_ARGS__), \
+                  TSR_HERE)
 #endif
 
 #endif

@@ -53,8 +53,7 @@ static tsr_array *made(const call *c)
   if (is(c, "arange"))
     return tsr_arange(c->s, .start = c->v[0], .stop = c->v[1], .step = c->v[2], .on = c->on);
   if (is(c, "linspace"))
-    return tsr_linspace(c->s, .start = c->v[0], .stop = c->v[1], .count = c->i[2],
-                        .open = c->i[3] != 0, .on = c->on);
+    return tsr_linspace(c->s, c->v[0], c->v[1], c->i[2], .open = c->i[3] != 0, .on = c->on);
   FAIL("call %s", c->name);
 }
 
@@ -151,7 +150,7 @@ TEST(ranges_have_the_dtype_that_is_asked_for)
   bool bits[4], ones[6];
   CHECK_STATUS(tsr_read(tsr_arange(s, .stop = 5, .dtype = TSR_I16), whole, 10), TSR_OK, s);
   CHECK_BYTES(whole, ((int16_t[]){ 0, 1, 2, 3, 4 }), 10);
-  tsr_array *down = tsr_linspace(s, .start = -1, .stop = 1, .count = 4, .dtype = TSR_I16);
+  tsr_array *down = tsr_linspace(s, -1, 1, 4, .dtype = TSR_I16);
   CHECK_STATUS(tsr_read(down, whole, 8), TSR_OK, s);
   CHECK_BYTES(whole, ((int16_t[]){ -1, -1, 0, 1 }), 8); /* -1/3 rounds down, as NumPy's */
   tsr_array *b = tsr_put(s, (bool[]){ 1, 0, 0, 1, 1 }, TSR_BOOL, TSR_SHAPE(5), (tsr_sharding){ 0 });
@@ -267,7 +266,7 @@ TEST(mistakes_are_told)
         "tsr_eye: a shape of 1 dims, expected rows and columns");
   FAILS(tsr_arange(s, .stop = 1e300), TSR_EARG, "tsr_arange: more than 2^53 steps");
   FAILS(tsr_arange(s, .stop = 9, .dtype = TSR_BOOL), TSR_EDTYPE, "tsr_arange: dtype bool");
-  FAILS(tsr_linspace(s, .count = -1), TSR_EARG, "tsr_linspace: -1 numbers; give 0 or more");
+  FAILS(tsr_linspace(s, 0, 1, -1), TSR_EARG, "tsr_linspace: -1 numbers; give 0 or more");
   FAILS(tsr_linspace_at(s, NULL, TSR_HERE), TSR_EARG, "tsr_linspace: its arguments are NULL");
 #undef FAILS
   CHECK(tsr_is_inert(tsr_stack(NULL, 2, 0)));
