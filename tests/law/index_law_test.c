@@ -193,7 +193,12 @@ static void check(world *w, tsr_array *a, tsr_dtype dtype, tsr_shape shape, cons
     FAIL("%s: %s, expected %s of rank %d", what, tsr_type_of(a), tsr_dtype_name(dtype), shape.rank);
   for (int d = 0; d < shape.rank; d++)
     if (tsr_shape_of(a).dims[d] != shape.dims[d]) FAIL("%s: %s", what, tsr_type_of(a));
-  if (tsr_read(a, out, bytes)) FAIL("%s: %s", what, tsr_message(w->s));
+  tsr_status status = tsr_read(a, out, bytes);
+  if (status == TSR_EVALUE && !count) { /* of nothing, indices may be looked at all the same */
+    free(out);
+    return;
+  }
+  if (status) FAIL("%s: %s", what, tsr_message(w->s));
   for (int64_t i = 0; i < count; i++)
     naive_check(what, i, (int)dtype, naive_get(out, (int)dtype, i), expected[i]);
   tsr_run_stats stats = tsr_last_run(w->s);

@@ -30,6 +30,7 @@ typedef struct apart {
   tsr__index order;
   tsr__error *error;
   _Atomic int64_t moved;
+  tsr__progress progress; /* of the step at hand */
   bool want[2]; /* elements, places */
 } apart;
 
@@ -45,9 +46,12 @@ static tsr__line line_of(const apart *a, int member)
   return tsr__line_of(a->call, &a->call->parts[a->part[member]], 0, a->number);
 }
 
-static bool each(const apart *a, int64_t count, tsr__task_fn fn)
+/* A task that asks by itself whether it is to stop asks a->progress: what it leaves undone is seen
+ * here. */
+static bool each(apart *a, int64_t count, tsr__task_fn fn)
 {
-  if (tsr__parallel_long(runtime_of(a), TSR__PROGRAM, count, fn, (void *)a)) return true;
+  a->progress = (tsr__progress){ .rt = runtime_of(a), .what = TSR__PROGRAM };
+  if (tsr__parallel_progress(&a->progress, count, fn, a)) return true;
   tsr__cancelled(a->error, TSR__PROGRAM);
   return false;
 }
@@ -152,7 +156,6 @@ static void send_task(void *user, int64_t task, int worker)
 {
   apart *a = user;
   tsr__traffic traffic = { 0 };
-  tsr__progress progress = { .rt = runtime_of(a), .what = TSR__PROGRAM };
   int n = a->members, m = (int)(task / 2);
   bool places = task % 2;
   tsr__disperse job = { .dtype = places ? TSR_U32 : line_of(a, m).dtype,
@@ -160,7 +163,7 @@ static void send_task(void *user, int64_t task, int worker)
                         .dest = a->split.dest[m],
                         .next = a->next + (places ? n + m : m) * n,
                         .counts = a->counts + m * n,
-                        .progress = &progress,
+                        .progress = &a->progress,
                         .worker = worker };
   if (places && !a->want[1]) return;
   tsr__cpu_disperse(&job, places ? a->places[m] : a->elements[m],
