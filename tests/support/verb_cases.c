@@ -69,7 +69,7 @@ static void see(struct verb_run *r, tsr_frame *df)
   see_i64(r, tsr_table_find(t, "f"));
 }
 
-static void see_array(struct verb_run *r, tsr_array *a)
+void verb_see_array(struct verb_run *r, tsr_array *a)
 {
   char bytes[4096];
   size_t need = tsr_dtype_size(tsr_dtype_of(a));
@@ -141,7 +141,7 @@ static tsr_frame *other_frame(struct verb_run *r)
   return tsr_frame_text_column(df, "t", t, 9);
 }
 
-static tsr_array *matrix(struct verb_run *r)
+tsr_array *verb_matrix(struct verb_run *r)
 {
   double x[24];
   for (int i = 0; i < 24; i++) x[i] = i * 5 % 7 - 2.5;
@@ -401,8 +401,8 @@ static void rows_and_column(struct verb_run *r)
   tsr_frame *df = tsr_frame_filter(rows_frame(r), "k != 4");
   see_status(r, tsr_frame_row_count(df, &count));
   see_i64(r, count);
-  see_array(r, tsr_frame_column(df, "f"));
-  see_array(r, tsr_frame_column(df, "m", .null_value = TSR_VALUE(0.0)));
+  verb_see_array(r, tsr_frame_column(df, "f"));
+  verb_see_array(r, tsr_frame_column(df, "m", .null_value = TSR_VALUE(0.0)));
 }
 
 /* A text that a terminal wrote to its place, or its status. */
@@ -509,21 +509,21 @@ WRITE(write_json_zstd, tsr_frame_write_json(df, out_path("o.zst")))
 WRITE(write_json_array, tsr_frame_write_json(df, out_path("o.json")))
 WRITE(write_markdown, tsr_frame_write_markdown(df, out_path("o")))
 WRITE(write_text, tsr_frame_write_text(df, out_path("o.gz")))
-WRITE(write_npz, tsr_save_npz(r->s, out_path("o"), { "x", matrix(r) },
+WRITE(write_npz, tsr_save_npz(r->s, out_path("o"), { "x", verb_matrix(r) },
                               { "i", tsr_frame_column(df, "i") }, { "e", tsr_num(r->s, 3) }))
 
 static void write_npy(struct verb_run *r)
 {
-  tsr_status status = tsr_save_npy(tsr_mul(matrix(r), 2), out_path("o"));
+  tsr_status status = tsr_save_npy(tsr_mul(verb_matrix(r), 2), out_path("o"));
   see_status(r, status);
   if (!status) see_i64(r, (int64_t)verb_out_hash());
 }
 
 static void npy(struct verb_run *r)
 {
-  see_array(r, tsr_load_npy(r->s, test_tmp("m.npy"), r->at));
-  see_array(r, tsr_load_npy(r->s, test_tmp("m.npy"), tsr_on(r->mesh, "-,data")));
-  see_array(r, tsr_load_npy(r->s, test_tmp("odd.npy"), r->at));
+  verb_see_array(r, tsr_load_npy(r->s, test_tmp("m.npy"), r->at));
+  verb_see_array(r, tsr_load_npy(r->s, test_tmp("m.npy"), tsr_on(r->mesh, "-,data")));
+  verb_see_array(r, tsr_load_npy(r->s, test_tmp("odd.npy"), r->at));
 }
 
 static void npz_of(struct verb_run *r, const char *path)
@@ -532,7 +532,7 @@ static void npz_of(struct verb_run *r, const char *path)
   see_i64(r, tsr_npz_count(npz));
   for (int i = 0; i < tsr_npz_count(npz); i++) {
     see_text(r, tsr_npz_name(npz, i));
-    see_array(r, tsr_npz_array(npz, tsr_npz_name(npz, i), tsr_on(r->mesh, "-")));
+    verb_see_array(r, tsr_npz_array(npz, tsr_npz_name(npz, i), tsr_on(r->mesh, "-")));
   }
 }
 
@@ -571,112 +571,113 @@ static void arrow_one_batch(struct verb_run *r)
 
 static void elementwise(struct verb_run *r)
 {
-  tsr_array *x = matrix(r), *y = tsr_add(tsr_mul(x, 3), tsr_sub(x, 1));
-  see_array(r, tsr_div(y, tsr_maximum(tsr_abs(x), 1)));
-  see_array(r, tsr_mod(tsr_floordiv(y, 2), tsr_minimum(y, 5)));
-  see_array(r, tsr_exp(tsr_log1p(tsr_sqrt(tsr_abs(tsr_neg(x))))));
-  see_array(r, tsr_pow(tsr_tanh(tsr_sin(x)), tsr_cos(tsr_tan(y))));
-  see_array(r, tsr_log2(tsr_log10(tsr_add(tsr_abs(x), 3))));
-  see_array(r, tsr_log(tsr_add(tsr_floor(tsr_abs(x)), tsr_rint(tsr_abs(y)))));
+  tsr_array *x = verb_matrix(r), *y = tsr_add(tsr_mul(x, 3), tsr_sub(x, 1));
+  verb_see_array(r, tsr_div(y, tsr_maximum(tsr_abs(x), 1)));
+  verb_see_array(r, tsr_mod(tsr_floordiv(y, 2), tsr_minimum(y, 5)));
+  verb_see_array(r, tsr_exp(tsr_log1p(tsr_sqrt(tsr_abs(tsr_neg(x))))));
+  verb_see_array(r, tsr_pow(tsr_tanh(tsr_sin(x)), tsr_cos(tsr_tan(y))));
+  verb_see_array(r, tsr_log2(tsr_log10(tsr_add(tsr_abs(x), 3))));
+  verb_see_array(r, tsr_log(tsr_add(tsr_floor(tsr_abs(x)), tsr_rint(tsr_abs(y)))));
 }
 
 static void functions(struct verb_run *r)
 {
-  tsr_array *x = matrix(r), *a = tsr_abs(x);
-  see_array(r, tsr_add(tsr_sin(x), tsr_mul(tsr_cos(x), tsr_tan(x))));
-  see_array(r, tsr_sub(tsr_tanh(x), tsr_asinh(tsr_ceil(x))));
-  see_array(r, tsr_div(tsr_log2(tsr_add(a, 1)), tsr_log10(tsr_add(a, 2))));
-  see_array(r, tsr_pow(a, tsr_trunc(x)));
-  see_array(r, tsr_mul(tsr_exp2(x), tsr_expm1(x)));
-  see_array(r, tsr_add(tsr_acosh(tsr_add(a, 1)), tsr_atanh(tsr_div(x, tsr_add(a, 1)))));
+  tsr_array *x = verb_matrix(r), *a = tsr_abs(x);
+  verb_see_array(r, tsr_add(tsr_sin(x), tsr_mul(tsr_cos(x), tsr_tan(x))));
+  verb_see_array(r, tsr_sub(tsr_tanh(x), tsr_asinh(tsr_ceil(x))));
+  verb_see_array(r, tsr_div(tsr_log2(tsr_add(a, 1)), tsr_log10(tsr_add(a, 2))));
+  verb_see_array(r, tsr_pow(a, tsr_trunc(x)));
+  verb_see_array(r, tsr_mul(tsr_exp2(x), tsr_expm1(x)));
+  verb_see_array(r, tsr_add(tsr_acosh(tsr_add(a, 1)), tsr_atanh(tsr_div(x, tsr_add(a, 1)))));
 }
 
 static void views(struct verb_run *r)
 {
-  tsr_array *x = matrix(r), *y = tsr_transpose(tsr_slice(x, TSR_RANGE(1, TSR_END), TSR_ALL));
+  tsr_array *x = verb_matrix(r), *y = tsr_transpose(tsr_slice(x, TSR_RANGE(1, TSR_END), TSR_ALL));
   tsr_shape wide = tsr_shape_of(x);
-  see_array(r, y);
-  see_array(r, tsr_add(tsr_flip(x, TSR_DIMS(0)), 1));
-  see_array(r, tsr_broadcast_to(tsr_sum(x, .dims = TSR_DIMS(0), .keep_dims = true), wide));
-  see_array(r, tsr_pad(x, .low = { 1 }, .high = { 0, 2 }, .value = TSR_OPERAND(7)));
-  see_array(r, tsr_concat((tsr_array *[]){ x, tsr_neg(x) }, 2, 1));
+  verb_see_array(r, y);
+  verb_see_array(r, tsr_add(tsr_flip(x, TSR_DIMS(0)), 1));
+  verb_see_array(r, tsr_broadcast_to(tsr_sum(x, .dims = TSR_DIMS(0), .keep_dims = true), wide));
+  verb_see_array(r, tsr_pad(x, .low = { 1 }, .high = { 0, 2 }, .value = TSR_OPERAND(7)));
+  verb_see_array(r, tsr_concat((tsr_array *[]){ x, tsr_neg(x) }, 2, 1));
 }
 
 static void comparisons(struct verb_run *r)
 {
-  tsr_array *x = matrix(r);
+  tsr_array *x = verb_matrix(r);
   tsr_array *a = tsr_and(tsr_lt(x, 2), tsr_ge(x, -1)), *b = tsr_or(tsr_eq(x, 0), tsr_ne(x, 1.5));
-  see_array(r, tsr_xor(a, tsr_not(b)));
-  see_array(r, tsr_where(tsr_or(tsr_gt(x, 1), tsr_le(x, -2)), x, tsr_cast(tsr_isnan(x), TSR_F64)));
+  verb_see_array(r, tsr_xor(a, tsr_not(b)));
+  verb_see_array(r, tsr_where(tsr_or(tsr_gt(x, 1), tsr_le(x, -2)), x,
+                              tsr_cast(tsr_isnan(x), TSR_F64)));
 }
 
 static void reductions(struct verb_run *r)
 {
-  tsr_array *x = matrix(r), *few = tsr_gt(x, 0);
-  see_array(r, tsr_sum(x));
-  see_array(r, tsr_prod(x, .dims = TSR_DIMS(0)));
-  see_array(r, tsr_mean(x, .dims = TSR_DIMS(1), .keep_dims = true));
-  see_array(r, tsr_var(x, .ddof = 1, .where = few));
-  see_array(r, tsr_std(x, .dims = TSR_DIMS(0)));
-  see_array(r, tsr_min(x, .where = few));
-  see_array(r, tsr_max(x, .dims = TSR_DIMS(1)));
-  see_array(r, tsr_argmin(x, .where = few));
-  see_array(r, tsr_argmax(x, .dims = TSR_DIMS(1)));
-  see_array(r, tsr_any(few, .dims = TSR_DIMS(0)));
-  see_array(r, tsr_all(few));
-  see_array(r, tsr_count(few, .dims = TSR_DIMS(1)));
+  tsr_array *x = verb_matrix(r), *few = tsr_gt(x, 0);
+  verb_see_array(r, tsr_sum(x));
+  verb_see_array(r, tsr_prod(x, .dims = TSR_DIMS(0)));
+  verb_see_array(r, tsr_mean(x, .dims = TSR_DIMS(1), .keep_dims = true));
+  verb_see_array(r, tsr_var(x, .ddof = 1, .where = few));
+  verb_see_array(r, tsr_std(x, .dims = TSR_DIMS(0)));
+  verb_see_array(r, tsr_min(x, .where = few));
+  verb_see_array(r, tsr_max(x, .dims = TSR_DIMS(1)));
+  verb_see_array(r, tsr_argmin(x, .where = few));
+  verb_see_array(r, tsr_argmax(x, .dims = TSR_DIMS(1)));
+  verb_see_array(r, tsr_any(few, .dims = TSR_DIMS(0)));
+  verb_see_array(r, tsr_all(few));
+  verb_see_array(r, tsr_count(few, .dims = TSR_DIMS(1)));
 }
 
 static void made_arrays(struct verb_run *r)
 {
-  see_array(r, tsr_full(r->s, 2.5, TSR_F64, TSR_SHAPE(7), r->at));
-  see_array(r, tsr_take(matrix(r), tsr_iota(r->s, TSR_I64, TSR_SHAPE(3), 0, r->at), 0));
-  see_array(r, tsr_add(tsr_num(r->s, 4), tsr_num(r->s, 2)));
+  verb_see_array(r, tsr_full(r->s, 2.5, TSR_F64, TSR_SHAPE(7), r->at));
+  verb_see_array(r, tsr_take(verb_matrix(r), tsr_iota(r->s, TSR_I64, TSR_SHAPE(3), 0, r->at), 0));
+  verb_see_array(r, tsr_add(tsr_num(r->s, 4), tsr_num(r->s, 2)));
 }
 
 static void along_dims(struct verb_run *r)
 {
   static const int64_t places[3] = { 1, 0, 1 };
-  see_array(r, tsr_cumsum(matrix(r), 0));
-  see_array(r, tsr_cumprod(matrix(r), 1));
-  see_array(r, tsr_cummax(matrix(r), 0));
-  see_array(r, tsr_cummin(matrix(r), -1));
-  see_array(r, tsr_sort(matrix(r), 0));
-  see_array(r, tsr_argsort(matrix(r), 1));
-  see_array(r, tsr_top_k(matrix(r), 2, 0));
-  see_array(r, tsr_arg_top_k(matrix(r), 3, 1));
-  tsr_array *x = matrix(r), *at = tsr_put(r->s, places, TSR_I64, TSR_SHAPE(3), r->at);
-  see_array(r, tsr_scatter_add(x, at, tsr_take(x, at, 0), 0));
+  verb_see_array(r, tsr_cumsum(verb_matrix(r), 0));
+  verb_see_array(r, tsr_cumprod(verb_matrix(r), 1));
+  verb_see_array(r, tsr_cummax(verb_matrix(r), 0));
+  verb_see_array(r, tsr_cummin(verb_matrix(r), -1));
+  verb_see_array(r, tsr_sort(verb_matrix(r), 0));
+  verb_see_array(r, tsr_argsort(verb_matrix(r), 1));
+  verb_see_array(r, tsr_top_k(verb_matrix(r), 2, 0));
+  verb_see_array(r, tsr_arg_top_k(verb_matrix(r), 3, 1));
+  tsr_array *x = verb_matrix(r), *at = tsr_put(r->s, places, TSR_I64, TSR_SHAPE(3), r->at);
+  verb_see_array(r, tsr_scatter_add(x, at, tsr_take(x, at, 0), 0));
   tsr_array *right = tsr_full(r->s, 2, TSR_F64, TSR_SHAPE(4, 2), (tsr_sharding){ 0 });
-  see_array(r, tsr_matmul(x, right));
+  verb_see_array(r, tsr_matmul(x, right));
 }
 
 static void products(struct verb_run *r)
 {
-  tsr_array *x = matrix(r), *y = tsr_transpose(x);
-  see_array(r, tsr_dot(x, y));
-  see_array(r, tsr_inner(x, x));
-  see_array(r, tsr_outer(tsr_sum(x, .dims = TSR_DIMS(1)), x));
-  see_array(r, tsr_tensordot(x, y, 2, (int[]){ 0, 1 }, (int[]){ 1, 0 }));
-  see_array(r, tsr_einsum("ij,ik->jk", x, x));
-  see_array(r, tsr_trace(tsr_matmul(x, y), .offset = 1));
+  tsr_array *x = verb_matrix(r), *y = tsr_transpose(x);
+  verb_see_array(r, tsr_dot(x, y));
+  verb_see_array(r, tsr_inner(x, x));
+  verb_see_array(r, tsr_outer(tsr_sum(x, .dims = TSR_DIMS(1)), x));
+  verb_see_array(r, tsr_tensordot(x, y, 2, (int[]){ 0, 1 }, (int[]){ 1, 0 }));
+  verb_see_array(r, tsr_einsum("ij,ik->jk", x, x));
+  verb_see_array(r, tsr_trace(tsr_matmul(x, y), .offset = 1));
 }
 
 static void windows(struct verb_run *r)
 {
-  tsr_array *x = matrix(r), *image = tsr_broadcast_to(x, TSR_SHAPE(2, 6, 4));
+  tsr_array *x = verb_matrix(r), *image = tsr_broadcast_to(x, TSR_SHAPE(2, 6, 4));
   tsr_array *kernel = tsr_full(r->s, 2, TSR_F64, TSR_SHAPE(2, 4, 3), (tsr_sharding){ 0 });
-  see_array(r, tsr_conv(image, kernel, .low = { 1 }));
-  see_array(r, tsr_reduce_window(x, TSR_WINDOW_PROD, .window = { 2, 3 }));
-  see_array(r, tsr_max_pool(image, .window = { 2 }));
-  see_array(r, tsr_avg_pool(image, .window = { 2 }, .stride = { 1 }));
+  verb_see_array(r, tsr_conv(image, kernel, .low = { 1 }));
+  verb_see_array(r, tsr_reduce_window(x, TSR_WINDOW_PROD, .window = { 2, 3 }));
+  verb_see_array(r, tsr_max_pool(image, .window = { 2 }));
+  verb_see_array(r, tsr_avg_pool(image, .window = { 2 }, .stride = { 1 }));
 }
 
 static void drawn_arrays(struct verb_run *r)
 {
-  see_array(r, tsr_uniform(r->s, .key = 3, .shape = TSR_SHAPE(9, 5), .on = r->at));
-  see_array(r, tsr_exponential(r->s, 2, .key = 4, .shape = TSR_SHAPE(20), .on = r->at));
-  see_array(r, tsr_poisson(r->s, 4, .key = 5, .shape = TSR_SHAPE(30), .on = r->at));
+  verb_see_array(r, tsr_uniform(r->s, .key = 3, .shape = TSR_SHAPE(9, 5), .on = r->at));
+  verb_see_array(r, tsr_exponential(r->s, 2, .key = 4, .shape = TSR_SHAPE(20), .on = r->at));
+  verb_see_array(r, tsr_poisson(r->s, 4, .key = 5, .shape = TSR_SHAPE(30), .on = r->at));
 }
 
 static void give_back(void *data, void *user)
@@ -693,8 +694,8 @@ static void adopted(struct verb_run *r)
   tsr_array *a =
       tsr_adopt(s, x, TSR_F64, TSR_SHAPE(16), tsr_on_device(r->rt, 0), give_back, &released);
   tsr_array *b = tsr_adopt(s, x, TSR_F64, TSR_SHAPE(16), r->at, give_back, &released);
-  see_array(r, tsr_sum(a));
-  see_array(r, tsr_sum(b));
+  verb_see_array(r, tsr_sum(a));
+  verb_see_array(r, tsr_sum(b));
   close_inner(r, s);
   CHECK_I64(released, 2);
 }
@@ -706,7 +707,7 @@ static void shards(struct verb_run *r)
   int count = tsr_device_count(r->rt);
   for (int i = 0; i < count; i++) parts[i] = x;
   tsr_array *a = tsr_from_shards(r->s, parts, count, TSR_I64, TSR_SHAPE(4 * (int64_t)count), r->at);
-  see_array(r, a);
+  verb_see_array(r, a);
   tsr_shard shard = { 0 };
   tsr_status status = tsr_shard_view(a, 0, &shard);
   see_status(r, status);
@@ -716,9 +717,9 @@ static void shards(struct verb_run *r)
 static void placed(struct verb_run *r)
 {
   tsr_mesh *two = tsr_mesh_make(r->rt, "x=2,y=2");
-  tsr_array *x = tsr_reshard(matrix(r), tsr_on(two, "x,y"));
+  tsr_array *x = tsr_reshard(verb_matrix(r), tsr_on(two, "x,y"));
   tsr_array *y = tsr_reshard(x, tsr_on(two, "y+x,-"));
-  see_array(r, tsr_add(tsr_constrain(tsr_mul(y, 2), tsr_on(two, "-,x")), x));
+  verb_see_array(r, tsr_add(tsr_constrain(tsr_mul(y, 2), tsr_on(two, "-,x")), x));
   see_text(r, tsr_explain(&y, 1));
   see_text(r, tsr_dump(y));
   see_text(r, tsr_text_of(y));
@@ -736,7 +737,7 @@ static void kept_arrays(struct verb_run *r)
   tsr_scope *inner = tsr_scope_open(r->s);
   struct verb_run in = *r;
   in.s = inner;
-  tsr_array *x = tsr_mul(matrix(&in), 2), *kept = tsr_keep(r->s, x);
+  tsr_array *x = tsr_mul(verb_matrix(&in), 2), *kept = tsr_keep(r->s, x);
   see_status(r, tsr_eval(&x, 1));
   see_status(r, tsr_wait(x));
   tsr_delete(x);
@@ -821,6 +822,14 @@ const struct verb_case verb_cases[] = {
   CASE(elementwise),
   CASE(functions),
   CASE(views),
+  { "more_functions", verb_more_functions },
+  { "more_elements", verb_more_elements },
+  { "statistics", verb_statistics },
+  { "shapes", verb_shapes },
+  { "more_shapes", verb_more_shapes },
+  { "indexing", verb_indexing },
+  { "finding", verb_finding },
+  { "elsewhere", verb_elsewhere },
   CASE(comparisons),
   CASE(reductions),
   CASE(made_arrays),
@@ -953,8 +962,8 @@ void verb_files(void)
   CHECK_STATUS(tsr_frame_write_csv(df, test_tmp("t.csv.zst")), TSR_OK, s);
   CHECK_STATUS(tsr_frame_write_json(df, test_tmp("t.jsonl")), TSR_OK, s);
   CHECK_STATUS(tsr_frame_write_json(df, test_tmp("t.jsonl.gz")), TSR_OK, s);
-  CHECK_STATUS(tsr_save_npy(matrix(&r), test_tmp("m.npy")), TSR_OK, s);
-  CHECK_STATUS(tsr_save_npz(s, test_tmp("a.npz"), { "x", matrix(&r) }, { "y", tsr_num(s, 2) }),
+  CHECK_STATUS(tsr_save_npy(verb_matrix(&r), test_tmp("m.npy")), TSR_OK, s);
+  CHECK_STATUS(tsr_save_npz(s, test_tmp("a.npz"), { "x", verb_matrix(&r) }, { "y", tsr_num(s, 2) }),
                TSR_OK, s);
   tsr_scope_close(s);
   tsr_runtime_close(rt);

@@ -22,6 +22,20 @@ struct verb_case {
   void (*run)(struct verb_run *r);
 };
 
+/* What jobs do with a result, and an array to begin with: f64[6,4]. */
+void verb_see_array(struct verb_run *r, tsr_array *a);
+tsr_array *verb_matrix(struct verb_run *r);
+
+/* Jobs of verb_arrays.c. */
+void verb_more_functions(struct verb_run *r);
+void verb_more_elements(struct verb_run *r);
+void verb_statistics(struct verb_run *r);
+void verb_shapes(struct verb_run *r);
+void verb_more_shapes(struct verb_run *r);
+void verb_indexing(struct verb_run *r);
+void verb_finding(struct verb_run *r);
+void verb_elsewhere(struct verb_run *r);
+
 extern const struct verb_case verb_cases[];
 extern const int verb_case_count;
 
