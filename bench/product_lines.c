@@ -87,7 +87,7 @@ static int one_shape(tsr_scope *outer, tsr_dtype dtype, product_shape p, double 
   tsr_scope *s = tsr_scope_open(outer);
   tsr_array *x = tsr_cast(tsr_uniform(s, .key = 1, .shape = TSR_SHAPE(p.m, p.k)), dtype);
   tsr_array *y = tsr_cast(tsr_uniform(s, .key = 2, .shape = TSR_SHAPE(p.k, p.n)), dtype);
-  int failed = tsr_eval((tsr_array *[]){ x, y }, 2);
+  int failed = tsr_eval((tsr_array *[]){ x, y }, 2) != TSR_OK;
   snprintf(ask, sizeof ask, "run %lld %lld %lld", (long long)p.m, (long long)p.k, (long long)p.n);
   for (int r = -1; r < RUNS && !failed; r++) {
     double mine = once(s, x, y), other = peer ? bench_peer_ask(peer, ask, said, sizeof said) : -1;

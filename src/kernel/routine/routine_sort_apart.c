@@ -31,7 +31,7 @@ typedef struct apart {
   tsr__error *error;
   _Atomic int64_t moved;
   tsr__progress progress; /* of the step at hand */
-  bool want[2]; /* elements, places */
+  bool want[2];           /* elements, places */
 } apart;
 
 enum { BUFFERS = 5 };
