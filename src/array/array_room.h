@@ -24,8 +24,29 @@ tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar number, tsr_dtype dtype
  * not is one beyond its last. */
 uint32_t tsr__dims_bits(tsr_dims dims, int rank);
 
-/* Records an error with an operand's scope; returns an inert array there. */
+/* Whether there is something to look at: neither NULL nor inert. Of others, inert ones are made. */
+static inline bool tsr__usable(const tsr_array *a)
+{
+  return a && !a->inert;
+}
+
+static inline bool tsr__of_floats(const tsr_array *a)
+{
+  return tsr__dtype_float((tsr_dtype)a->dtype);
+}
+
+/* The array if it is of floats, otherwise its values in f64. */
+tsr_array *tsr__as_float(tsr_array *a, const char *site);
+
+/* Whether an operand that may be left out was named. */
+static inline bool tsr__is_given(tsr_operand operand)
+{
+  return operand.array || operand.number.kind != TSR_SCALAR_NONE;
+}
+
+/* Records an error with the scope of an operand, or of several; returns an inert array there. */
 tsr_array *tsr__refused(tsr_array *a, const tsr__error *error, const char *site);
+tsr_array *tsr__refused_of(tsr__operands in, const tsr__error *error, const char *site);
 
 /* Counts a dim of an array that is not inert from its start. `what`: the call. Error: TSR_EARG. */
 tsr_status tsr__find_dim(tsr_array *a, int *dim, const char *what, tsr__error *error);

@@ -424,5 +424,5 @@ tsr_array *tsr_einsum_at(const tsr_einsum_args *given, const char *site)
     else if (read_text(&e, operands)) out = evaluate(&e, operands);
     tsr__del(heap, operands, bytes);
   }
-  return e.error.status ? tsr__refuse(e.in, &e.error, site) : out;
+  return e.error.status ? tsr__refused_of(e.in, &e.error, site) : out;
 }

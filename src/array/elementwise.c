@@ -8,17 +8,6 @@
 
 typedef tsr_array array;
 
-/* Whether there is nothing to look at: NULL or inert. What is made of it is inert too. */
-static bool is_void(const array *a)
-{
-  return !a || a->inert;
-}
-
-static bool is_float(const array *a)
-{
-  return tsr__dtype_float((tsr_dtype)a->dtype);
-}
-
 static bool is_natural(const array *a)
 {
   return tsr__dtype_info_of((tsr_dtype)a->dtype)->kind == TSR__DTYPE_UINT;
@@ -32,14 +21,8 @@ static tsr_operand of(array *a)
 /* A float number in the dtype that `beside` has or, of integers, becomes. */
 static array *real_beside(array *beside, double value, const char *site)
 {
-  tsr_dtype dtype = is_float(beside) ? (tsr_dtype)beside->dtype : TSR_F64;
+  tsr_dtype dtype = tsr__of_floats(beside) ? (tsr_dtype)beside->dtype : TSR_F64;
   return tsr__number_node(tsr__home(beside), tsr_scalar_float(value), dtype, "a number", site);
-}
-
-static array *refuse(array *a, const tsr__error *error, const char *site)
-{
-  tsr__fail_error(tsr__home(a), site, error);
-  return tsr__make_inert(tsr__home(a), site);
 }
 
 /* ---- arithmetic ---- */
@@ -58,7 +41,7 @@ array *tsr_square_at(array *a, const char *site)
 
 array *tsr_reciprocal_at(array *a, const char *site)
 {
-  return tsr_div_at(is_void(a) ? a : real_beside(a, 1, site), of(a), site);
+  return tsr_div_at(!tsr__usable(a) ? a : real_beside(a, 1, site), of(a), site);
 }
 
 void tsr_divmod_at(array *a, tsr_operand b, array *out[2], const char *site)
@@ -69,7 +52,7 @@ void tsr_divmod_at(array *a, tsr_operand b, array *out[2], const char *site)
 
 array *tsr_sign_at(array *a, const char *site)
 {
-  if (is_void(a)) return tsr_neg_at(a, site);
+  if (!tsr__usable(a)) return tsr_neg_at(a, site);
   if (a->dtype == TSR_BOOL) return tsr_neg_at(a, site); /* refuses it */
   if (is_natural(a)) return tsr_minimum_at(a, tsr_operand_int(1), site);
   array *zero = tsr_add_at(a, tsr_operand_int(0), site); /* -0 becomes 0, NaN stays */
@@ -93,7 +76,8 @@ static array *extreme(tsr__op op, array *a, tsr_operand b, const char *site)
 {
   array *right = right_of(a, b, site);
   array *both = tsr__binary(op, a, of(right), site);
-  if (is_void(a) || is_void(right) || is_void(both) || !is_float(both)) return both;
+  if (!tsr__usable(a) || !tsr__usable(right) || !tsr__usable(both) || !tsr__of_floats(both))
+    return both;
   both = tsr_where_at(tsr_isnan_at(right, site), of(a), of(both), site);
   return tsr_where_at(tsr_isnan_at(a, site), of(right), of(both), site);
 }
@@ -110,8 +94,8 @@ array *tsr_fmax_at(array *a, tsr_operand b, const char *site)
 
 array *tsr_heaviside_at(array *a, tsr_operand at_zero, const char *site)
 {
-  if (is_void(a)) return tsr_neg_at(a, site);
-  if (!is_float(a)) a = tsr_cast_at(a, TSR_F64, site);
+  if (!tsr__usable(a)) return tsr_neg_at(a, site);
+  if (!tsr__of_floats(a)) a = tsr_cast_at(a, TSR_F64, site);
   array *right = right_of(a, at_zero, site);
   array *zero = tsr_eq_at(a, tsr_operand_int(0), site);
   array *rest = tsr_where_at(zero, of(right), of(a), site); /* NaN stays */
@@ -121,7 +105,7 @@ array *tsr_heaviside_at(array *a, tsr_operand at_zero, const char *site)
 
 static array *scaled(array *a, double by, const char *site)
 {
-  return tsr_mul_at(a, is_void(a) ? of(a) : of(real_beside(a, by, site)), site);
+  return tsr_mul_at(a, !tsr__usable(a) ? of(a) : of(real_beside(a, by, site)), site);
 }
 
 array *tsr_deg2rad_at(array *a, const char *site)
@@ -161,16 +145,16 @@ array *tsr_round_at(const tsr_round_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_round", given, &args, sizeof args, &error);
   array *x = given ? given->x : NULL;
-  if (is_void(x)) return tsr_rint_at(x, site);
-  if (status) return refuse(x, &error, site);
+  if (!tsr__usable(x)) return tsr_rint_at(x, site);
+  if (status) return tsr__refused(x, &error, site);
   int digits = args.decimals;
   if (digits > 308 || digits < -308) {
     tsr__error_set(&error, TSR_EARG, "tsr_round: %d decimals of %s; give -308..308", digits,
                    tsr_type_of(x));
-    return refuse(x, &error, site);
+    return tsr__refused(x, &error, site);
   }
   if (!digits || x->dtype == TSR_BOOL) return tsr_rint_at(x, site);
-  if (!is_float(x)) return digits > 0 ? x : round_whole(x, -digits, site);
+  if (!tsr__of_floats(x)) return digits > 0 ? x : round_whole(x, -digits, site);
   array *scale = real_beside(x, pow(10, fabs((double)digits)), site);
   if (digits > 0)
     return tsr_div_at(tsr_rint_at(tsr_mul_at(x, of(scale), site), site), of(scale), site);
@@ -181,29 +165,29 @@ array *tsr_round_at(const tsr_round_args *given, const char *site)
 
 array *tsr_isfinite_at(array *a, const char *site)
 {
-  if (is_void(a)) return tsr_isnan_at(a, site);
-  if (!is_float(a)) return tsr_eq_at(a, of(a), site);
+  if (!tsr__usable(a)) return tsr_isnan_at(a, site);
+  if (!tsr__of_floats(a)) return tsr_eq_at(a, of(a), site);
   return tsr_lt_at(tsr_abs_at(a, site), tsr_operand_float((double)INFINITY), site);
 }
 
 array *tsr_isinf_at(array *a, const char *site)
 {
-  if (is_void(a)) return tsr_isnan_at(a, site);
-  if (!is_float(a)) return tsr_ne_at(a, of(a), site);
+  if (!tsr__usable(a)) return tsr_isnan_at(a, site);
+  if (!tsr__of_floats(a)) return tsr_ne_at(a, of(a), site);
   return tsr_eq_at(tsr_abs_at(a, site), tsr_operand_float((double)INFINITY), site);
 }
 
 array *tsr_signbit_at(array *a, const char *site)
 {
-  if (is_void(a)) return tsr_isnan_at(a, site);
+  if (!tsr__usable(a)) return tsr_isnan_at(a, site);
   if (a->dtype == TSR_BOOL) return tsr_ne_at(a, of(a), site);
-  if (is_float(a)) a = tsr_copysign_at(real_beside(a, 1, site), of(a), site);
+  if (tsr__of_floats(a)) a = tsr_copysign_at(real_beside(a, 1, site), of(a), site);
   return tsr_lt_at(a, tsr_operand_int(0), site);
 }
 
 static array *logical(tsr__op op, array *a, tsr_operand b, const char *site)
 {
-  if (is_void(a)) return tsr__binary(op, a, b, site);
+  if (!tsr__usable(a)) return tsr__binary(op, a, b, site);
   array *right = tsr_cast_at(right_of(a, b, site), TSR_BOOL, site);
   return tsr__binary(op, tsr_cast_at(a, TSR_BOOL, site), of(right), site);
 }
@@ -239,8 +223,7 @@ static double largest_of(const array *x)
 /* `x` with `value`, or where that is not given `other`, in the place of what `test` names. */
 static array *replaced(array *x, array *test, tsr_operand value, double other, const char *site)
 {
-  bool given = value.array || value.number.kind != TSR_SCALAR_NONE;
-  if (!given) value = tsr_operand_float(other);
+  if (!tsr__is_given(value)) value = tsr_operand_float(other);
   return tsr_where_at(test, value, of(x), site);
 }
 
@@ -250,9 +233,9 @@ array *tsr_nan_to_num_at(const tsr_nan_to_num_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_nan_to_num", given, &args, sizeof args, &error);
   array *x = given ? given->x : NULL;
-  if (is_void(x)) return tsr_neg_at(x, site);
-  if (status) return refuse(x, &error, site);
-  if (!is_float(x)) return x;
+  if (!tsr__usable(x)) return tsr_neg_at(x, site);
+  if (status) return tsr__refused(x, &error, site);
+  if (!tsr__of_floats(x)) return x;
   double top = largest_of(x), inf = (double)INFINITY;
   array *out = replaced(x, tsr_isnan_at(x, site), args.nan, 0, site);
   out = replaced(out, tsr_eq_at(x, tsr_operand_float(inf), site), args.posinf, top, site);

@@ -15,26 +15,14 @@ typedef struct aim {
   tsr_array *place, *inside;
 } aim;
 
-static tsr_array *refuse(tsr_array *x, const tsr__error *error, const char *site)
-{
-  tsr_scope *scope = tsr__home(x);
-  tsr__fail_error(scope, site, error);
-  return tsr__make_inert(scope, site);
-}
-
-static bool is_usable(const tsr_array *a)
-{
-  return a && !a->inert;
-}
-
 static bool is_bool(const tsr_array *a)
 {
-  return is_usable(a) && a->dtype == TSR_BOOL;
+  return tsr__usable(a) && a->dtype == TSR_BOOL;
 }
 
 static bool is_index(const tsr_array *a)
 {
-  return is_usable(a) && tsr__dtype_integer((tsr_dtype)a->dtype);
+  return tsr__usable(a) && tsr__dtype_integer((tsr_dtype)a->dtype);
 }
 
 /* As i64: what that has not is out of every range. */
@@ -129,7 +117,7 @@ static tsr_array *spread(tsr_array *inside, const tsr_array *found, int before, 
 
 static tsr_array *fill_in(tsr_array *found, tsr_array *inside, tsr_operand fill, const char *site)
 {
-  if (!is_usable(found) || !is_usable(inside)) return found;
+  if (!tsr__usable(found) || !tsr__usable(inside)) return found;
   return tsr_where_at(inside, tsr_operand_array(found),
                       tsr_operand_array(fill_of(found, fill, site)), site);
 }
@@ -155,15 +143,15 @@ static tsr_array *take(tsr__op op, const char *call, const tsr_take_args *given,
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts(call, given, &args, sizeof args, &error);
   tsr_array *x = given ? given->x : NULL, *at = given ? given->indices : NULL;
-  int dim = is_usable(x) && args.dim < 0 ? args.dim + x->shape.rank : args.dim;
-  if (is_usable(x) && !status) status = check_mode(call, args.mode, &error);
-  bool there = is_usable(x) && dim >= 0 && dim < x->shape.rank;
+  int dim = tsr__usable(x) && args.dim < 0 ? args.dim + x->shape.rank : args.dim;
+  if (tsr__usable(x) && !status) status = check_mode(call, args.mode, &error);
+  bool there = tsr__usable(x) && dim >= 0 && dim < x->shape.rank;
   if (there && !status) status = check_known(call, x, dim, args.mode, &error);
-  if (is_usable(x) && status) return refuse(x, &error, site);
+  if (tsr__usable(x) && status) return tsr__refused(x, &error, site);
   if (!there || !is_index(at)) return look(op, x, at, dim, site); /* which says what is wrong */
   aim a = aim_at(at, x->shape.dims[dim], args.mode, site);
   tsr_array *found = look(op, x, settle(a, 0, site), dim, site);
-  if (!a.inside || !is_usable(found)) return found;
+  if (!a.inside || !tsr__usable(found)) return found;
   if (!x->shape.dims[dim]) return filled(found, args.fill, site);
   if (tsr__ops[op].shape_rule == TSR__SH_TAKE) a.inside = spread(a.inside, found, dim, site);
   return fill_in(found, a.inside, args.fill, site);
@@ -194,9 +182,9 @@ tsr_array *tsr_take_along_dim_at(const tsr_take_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   const char *call = "tsr_take_along_dim";
   tsr_status status = tsr__take_opts(call, given, &args, sizeof args, &error);
-  if (is_usable(args.x) && status) return refuse(args.x, &error, site);
-  int rank = is_usable(args.x) ? args.x->shape.rank : 0;
-  if (is_usable(args.x) && is_usable(args.indices) && args.indices->shape.rank == rank)
+  if (tsr__usable(args.x) && status) return tsr__refused(args.x, &error, site);
+  int rank = tsr__usable(args.x) ? args.x->shape.rank : 0;
+  if (tsr__usable(args.x) && tsr__usable(args.indices) && args.indices->shape.rank == rank)
     meet(&args.x, &args.indices, args.dim < 0 ? args.dim + rank : args.dim, site);
   args.size = sizeof args;
   return take(TSR__OP_TAKE_ALONG, call, &args, site);
@@ -215,7 +203,7 @@ static tsr_status aim_nd(const char *call, tsr_array *x, tsr_array *const *at, t
                           "%s: %d arrays of indices for %s; give 1 to %d, one a dim", call, count,
                           tsr_type_of(x), x->shape.rank);
   for (int d = 0; d < count; d++) {
-    if (is_usable(at[d]) && !is_index(at[d]))
+    if (tsr__usable(at[d]) && !is_index(at[d]))
       return tsr__error_set(error, TSR_EDTYPE,
                             "%s: the index of dim %d is %s, expected an integer; convert it with "
                             "tsr_cast",
@@ -276,14 +264,15 @@ tsr_array *tsr_gather_at(const tsr_gather_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_gather", given, &args, sizeof args, &error);
   tsr_array *x = args.x;
-  if (!is_usable(x)) return tsr__make(NULL, TSR__OP_GATHER, TSR__IN(x, x), &(tsr__ask){ 0 }, site);
+  if (!tsr__usable(x))
+    return tsr__make(NULL, TSR__OP_GATHER, TSR__IN(x, x), &(tsr__ask){ 0 }, site);
   if (!status) status = aim_nd("tsr_gather", x, args.at, args.mode, &error);
-  if (status) return refuse(x, &error, site);
+  if (status) return tsr__refused(x, &error, site);
   int count = count_of(args.at);
   aim a = join_aims(x, args.at, args.mode, false, site);
   tsr_array *found = tsr__make(NULL, TSR__OP_GATHER, TSR__IN(x, a.place),
                                &(tsr__ask){ TSR__ATTR(tsr__span_attr, .more = count - 1) }, site);
-  if (!a.inside || !is_usable(found)) return found;
+  if (!a.inside || !tsr__usable(found)) return found;
   if (!places_of(x, count)) return filled(found, args.fill, site);
   return fill_in(found, spread(a.inside, found, 0, site), args.fill, site);
 }
@@ -303,7 +292,7 @@ static tsr_array *updates_for(tsr_array *x, tsr_array *place, const tsr__scatter
   for (int d = end; d < x->shape.rank; d++) shape.dims[shape.rank++] = x->shape.dims[d];
   if (!u && given.number.kind != TSR_SCALAR_NONE)
     u = tsr__number_node(tsr__home(x), given.number, (tsr_dtype)x->dtype, "a number", site);
-  if (!is_usable(u)) return u;
+  if (!tsr__usable(u)) return u;
   bool same = u->shape.rank == shape.rank, fits = u->shape.rank <= shape.rank;
   for (int d = 0; fits && d < u->shape.rank; d++) {
     int64_t mine = u->shape.dims[d], want = shape.dims[d + shape.rank - u->shape.rank];
@@ -344,18 +333,18 @@ tsr_array *tsr_scatter_at(const tsr_scatter_args *given, const char *site)
   tsr_array *x = args.x;
   tsr__scatter_attr attr = { .how = args.how, .drops = args.mode == TSR_INDEX_DROP };
   tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
-  attr.dim = is_usable(x) && args.dim < 0 ? args.dim + x->shape.rank : args.dim;
+  attr.dim = tsr__usable(x) && args.dim < 0 ? args.dim + x->shape.rank : args.dim;
   if (!status) status = check_how("tsr_scatter", args.how, &error);
   if (!status) status = check_mode("tsr_scatter", args.mode, &error);
-  if (is_usable(x) && status) return refuse(x, &error, site);
-  bool there = is_usable(x) && attr.dim >= 0 && attr.dim < x->shape.rank;
+  if (tsr__usable(x) && status) return tsr__refused(x, &error, site);
+  bool there = tsr__usable(x) && attr.dim >= 0 && attr.dim < x->shape.rank;
   bool number = args.updates.number.kind != TSR_SCALAR_NONE;
   tsr_array *u = args.updates.array || !number ? args.updates.array : x; /* it says what is wrong */
   if (!there || !is_index(args.indices) || x->shape.dims[attr.dim] < 0)
     return tsr__make(NULL, TSR__OP_SCATTER, TSR__IN(x, args.indices, u), &ask, site);
   int64_t size = x->shape.dims[attr.dim];
   tsr_array *place = settle(aim_at(args.indices, size, args.mode, site), size, site);
-  return is_usable(place) ? scatter(x, place, args.updates, attr, site) : place;
+  return tsr__usable(place) ? scatter(x, place, args.updates, attr, site) : place;
 }
 
 tsr_array *tsr_scatter_nd_at(const tsr_scatter_nd_args *given, const char *site)
@@ -364,14 +353,14 @@ tsr_array *tsr_scatter_nd_at(const tsr_scatter_nd_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_scatter_nd", given, &args, sizeof args, &error);
   tsr_array *x = args.x;
-  if (!is_usable(x))
+  if (!tsr__usable(x))
     return tsr__make(NULL, TSR__OP_SCATTER, TSR__IN(x, x, x), &(tsr__ask){ 0 }, site);
   if (!status) status = aim_nd("tsr_scatter_nd", x, args.at, args.mode, &error);
   if (!status) status = check_how("tsr_scatter_nd", args.how, &error);
-  if (status) return refuse(x, &error, site);
+  if (status) return tsr__refused(x, &error, site);
   int count = count_of(args.at);
   aim a = join_aims(x, args.at, args.mode, true, site);
-  if (!is_usable(a.place)) return a.place;
+  if (!tsr__usable(a.place)) return a.place;
   tsr__scatter_attr attr = { .more = count - 1,
                              .how = args.how,
                              .drops = args.mode == TSR_INDEX_DROP };

@@ -9,13 +9,6 @@
 
 #include <math.h>
 
-static tsr_array *refuse(tsr_array *x, const tsr__error *error, const char *site)
-{
-  tsr_scope *scope = tsr__home(x);
-  tsr__fail_error(scope, site, error);
-  return tsr__make_inert(scope, site);
-}
-
 /* The first of some arrays that is NULL or inert, as what is made of it would be; NULL: all are
  * good. */
 static tsr_array *unusable(const char *call, tsr__operands in, const char *site)
@@ -27,7 +20,7 @@ static tsr_array *unusable(const char *call, tsr__operands in, const char *site)
     if (in.at[i]) continue;
     tsr__error error = { .status = TSR_OK };
     tsr__error_set(&error, TSR_EARG, "%s: operand %d is NULL; give an array", call, i + 1);
-    return known ? refuse(known, &error, site) : tsr__make_inert(NULL, site);
+    return known ? tsr__refused(known, &error, site) : tsr__make_inert(NULL, site);
   }
   return NULL;
 }
@@ -40,11 +33,6 @@ static tsr_operand of(tsr_array *a)
 static tsr_operand whole(int64_t number)
 {
   return tsr_operand_int(number);
-}
-
-static bool is_float(const tsr_array *a)
-{
-  return tsr__dtype_float((tsr_dtype)a->dtype);
 }
 
 static tsr_array *iota(tsr_scope *scope, int64_t count, const char *site)
@@ -89,7 +77,7 @@ tsr_array *tsr_select_at(const tsr_select_args *given, const char *site)
     tsr__error_set(&error, TSR_EARG,
                    "tsr_select: %d choices; give at least one, and as many conditions", args.count);
     bool known = args.otherwise.array && !args.otherwise.array->inert;
-    return known ? refuse(args.otherwise.array, &error, site) : tsr__make_inert(NULL, site);
+    return known ? tsr__refused(args.otherwise.array, &error, site) : tsr__make_inert(NULL, site);
   }
   tsr_array *known = args.choices[0];
   for (int i = 0; i < args.count; i++) {
@@ -97,7 +85,7 @@ tsr_array *tsr_select_at(const tsr_select_args *given, const char *site)
         unusable("tsr_select", TSR__IN(known, args.conditions[i], args.choices[i]), site);
     if (bad) return bad;
   }
-  if (status) return refuse(known, &error, site);
+  if (status) return tsr__refused(known, &error, site);
   tsr_operand rest = args.otherwise;
   if (!rest.array && rest.number.kind == TSR_SCALAR_NONE) rest = tsr_operand_int(0);
   for (int i = args.count - 1; i >= 0; i--)
@@ -153,7 +141,7 @@ tsr_array *tsr_compress_at(const tsr_find_args *given, const char *site)
                             "tsr_compress: the mask is %s, expected one element for each of dim %d "
                             "of %s",
                             tsr_type_of(mask), dim, tsr_type_of(x));
-  if (status) return refuse(x, &error, site);
+  if (status) return tsr__refused(x, &error, site);
   return tsr_take_at(&(tsr_take_args){ .x = x,
                                        .indices = true_places(mask, args.count, site),
                                        .dim = dim,
@@ -170,7 +158,7 @@ tsr_array *tsr_nonzero_at(const tsr_find_args *given, const char *site)
   tsr_array *x = args.x, *bad = unusable("tsr_nonzero", TSR__IN(x), site);
   if (bad) return bad;
   if (!status) status = check_list("tsr_nonzero", "x is", x, &error);
-  if (status) return refuse(x, &error, site);
+  if (status) return tsr__refused(x, &error, site);
   tsr_array *at = true_places(x, args.count, site);
   tsr_array *there = tsr_lt_at(at, whole(x->shape.dims[0]), site);
   return tsr_where_at(there, of(at), or_zero(args.fill), site);
@@ -191,7 +179,7 @@ static void compare_alike(tsr_array **a, tsr_array **b, const char *site)
 static tsr_array *not_above(tsr_array *sorted, tsr_array *x, const char *site)
 {
   tsr_array *at = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(sorted, x), &(tsr__ask){ 0 }, site);
-  if (!is_float(x)) return at;
+  if (!tsr__of_floats(x)) return at;
   return tsr_where_at(tsr_isnan_at(x, site), whole(sorted->shape.dims[0]), of(at), site);
 }
 
@@ -199,7 +187,7 @@ static tsr_array *not_above(tsr_array *sorted, tsr_array *x, const char *site)
 static tsr_array *reversed(tsr_array *x, const char *site)
 {
   tsr_array *negative = tsr_neg_at(x, site);
-  return is_float(x) ? negative : tsr_sub_at(negative, whole(1), site);
+  return tsr__of_floats(x) ? negative : tsr_sub_at(negative, whole(1), site);
 }
 
 /* How many entries are below each element: all but those that, in the reversed order, are not above
@@ -209,12 +197,12 @@ static tsr_array *below(tsr_array *sorted, tsr_array *x, const char *site)
   int64_t size = sorted->shape.dims[0];
   tsr_array *table = reversed(sorted, site);
   tsr_operand least = tsr_operand_float(-(double)INFINITY);
-  if (is_float(x)) table = tsr_where_at(tsr_isnan_at(sorted, site), least, of(table), site);
+  if (tsr__of_floats(x)) table = tsr_where_at(tsr_isnan_at(sorted, site), least, of(table), site);
   table = tsr_flip_at(table, (tsr_dims){ 0 }, site);
   tsr_array *rest =
       tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(table, reversed(x, site)), &(tsr__ask){ 0 }, site);
   tsr_array *at = tsr_add_at(tsr_neg_at(rest, site), whole(size), site);
-  if (!is_float(x)) return at;
+  if (!tsr__of_floats(x)) return at;
   tsr_array *number = tsr_not_at(tsr_isnan_at(sorted, site), site);
   tsr_array *numbers = tsr_count_at(&(tsr_reduce_args){ .x = number }, site);
   return tsr_where_at(tsr_isnan_at(x, site), of(numbers), of(at), site);
@@ -226,7 +214,8 @@ static tsr_array *find_place(const char *call, tsr_array *sorted, tsr_array *x, 
   tsr_array *bad = unusable(call, TSR__IN(sorted, x), site);
   tsr__error error = { .status = TSR_OK };
   if (bad) return bad;
-  if (check_list(call, "what is searched is", sorted, &error)) return refuse(sorted, &error, site);
+  if (check_list(call, "what is searched is", sorted, &error))
+    return tsr__refused(sorted, &error, site);
   compare_alike(&sorted, &x, site);
   return right ? not_above(sorted, x, site) : below(sorted, x, site);
 }
@@ -252,7 +241,8 @@ tsr_array *tsr_isin_at(tsr_array *x, tsr_array *among, const char *site)
   tsr_array *bad = unusable("tsr_isin", TSR__IN(x, among), site);
   tsr__error error = { .status = TSR_OK };
   if (bad) return bad;
-  if (check_list("tsr_isin", "what it may be in is", among, &error)) return refuse(x, &error, site);
+  if (check_list("tsr_isin", "what it may be in is", among, &error))
+    return tsr__refused(x, &error, site);
   compare_alike(&x, &among, site);
   if (!among->shape.dims[0]) {
     tsr_array *none = tsr_num_at(tsr__home(x), tsr_scalar_bool(false), site);
@@ -310,11 +300,6 @@ static void to_floats(tsr_interp_args *args, const char *site)
   args->fp = tsr_cast_at(args->fp, meet, site);
 }
 
-static bool is_given(tsr_operand operand)
-{
-  return operand.array || operand.number.kind != TSR_SCALAR_NONE;
-}
-
 tsr_array *tsr_interp_at(const tsr_interp_args *given, const char *site)
 {
   tsr_interp_args args = { .size = sizeof args };
@@ -323,7 +308,7 @@ tsr_array *tsr_interp_at(const tsr_interp_args *given, const char *site)
   tsr_array *bad = unusable("tsr_interp", TSR__IN(args.x, args.xp, args.fp), site);
   if (bad) return bad;
   if (!status) status = check_points(&args, &error);
-  if (status) return refuse(args.x, &error, site);
+  if (status) return tsr__refused(args.x, &error, site);
   to_floats(&args, site);
   tsr_array *x = args.x, *xp = args.xp, *fp = args.fp;
   int64_t last = xp->shape.dims[0] - 1;
@@ -335,8 +320,8 @@ tsr_array *tsr_interp_at(const tsr_interp_args *given, const char *site)
   tsr_array *met = tsr_eq_at(x, of(l.x0), site);
   tsr_array *y = tsr_where_at(met, of(l.f0), of(on_line(&l, site)), site);
   tsr_array *first_x = end_of(xp, 0, site), *last_x = end_of(xp, last, site);
-  tsr_operand left = is_given(args.left) ? args.left : of(end_of(fp, 0, site));
-  tsr_operand right = is_given(args.right) ? args.right : of(end_of(fp, last, site));
+  tsr_operand left = tsr__is_given(args.left) ? args.left : of(end_of(fp, 0, site));
+  tsr_operand right = tsr__is_given(args.right) ? args.right : of(end_of(fp, last, site));
   tsr_array *inside = tsr_le_at(x, of(last_x), site), *not_below = tsr_ge_at(x, of(first_x), site);
   tsr_array *nan = tsr_isnan_at(x, site);
   y = tsr_where_at(tsr_or_at(inside, of(nan), site), of(y), right, site);
@@ -358,7 +343,7 @@ static tsr_array *begins(tsr_array *sorted, const char *site)
   if (!size) return tsr_cast_at(sorted, TSR_BOOL, site);
   tsr_array *before = part(sorted, 0, size - 1, site), *next = part(sorted, 1, size, site);
   tsr_array *other = tsr_ne_at(next, of(before), site);
-  if (is_float(sorted))
+  if (tsr__of_floats(sorted))
     other = tsr_and_at(other, of(tsr_not_at(tsr_isnan_at(before, site), site)), site);
   tsr_array *first = tsr_full_at(tsr__home(sorted), tsr_operand_bool(true), TSR_BOOL, TSR_SHAPE(1),
                                  (tsr_sharding){ 0 }, site);
@@ -371,7 +356,7 @@ static tsr_array *at_begins(tsr_array *list, tsr_array *at, tsr_operand fill, co
 {
   int64_t size = list->shape.dims[0];
   tsr_take_args take = { .x = list, .indices = at, .mode = TSR_INDEX_FILL, .fill = fill };
-  if (is_given(fill) || !size) return tsr_take_at(&take, site);
+  if (tsr__is_given(fill) || !size) return tsr_take_at(&take, site);
   tsr_array *there = tsr_lt_at(at, whole(size), site);
   return take_list(list, tsr_where_at(there, of(at), whole(0), site), site);
 }
@@ -384,7 +369,7 @@ tsr_unique_parts tsr_unique_at(const tsr_find_args *given, const char *site)
   tsr_array *x = args.x, *bad = unusable("tsr_unique", TSR__IN(x), site);
   if (bad) return no_parts(bad);
   if (!status) status = check_list("tsr_unique", "x is", x, &error);
-  if (status) return no_parts(refuse(x, &error, site));
+  if (status) return no_parts(tsr__refused(x, &error, site));
   if (!x->shape.dims[0]) args.fill = or_zero(args.fill);
   tsr_sort_args order = { .size = sizeof order, .x = x };
   tsr_array *sorted = tsr_sort_at(&order, site), *from = tsr_argsort_at(&order, site);
@@ -417,7 +402,7 @@ tsr_array *tsr_one_hot_at(tsr_array *indices, int64_t classes, tsr_dtype dtype, 
         &error, TSR_EARG,
         "tsr_one_hot: %lld classes of %s; give 0 or more, and indices of at most %d dims",
         (long long)classes, tsr_type_of(indices), TSR_MAX_RANK - 1);
-  if (error.status) return refuse(indices, &error, site);
+  if (error.status) return tsr__refused(indices, &error, site);
   tsr_shape shape = { .rank = rank + 1, .dims = { classes } };
   memcpy(shape.dims + 1, indices->shape.dims, (size_t)rank * sizeof *shape.dims);
   for (int d = 0; d <= rank; d++) dims[d] = d < rank ? d + 1 : 0;
@@ -458,7 +443,7 @@ tsr_array *tsr_bincount_at(tsr_array *x, int64_t length, tsr_array *weights, con
   else if (length < 1 || length > INT32_MAX)
     tsr__error_set(&error, TSR_EARG, "tsr_bincount: a length of %lld, expected 1 to %d",
                    (long long)length, INT32_MAX);
-  if (error.status) return refuse(x, &error, site);
+  if (error.status) return tsr__refused(x, &error, site);
   if (x->dtype == TSR_U64) x = tsr_minimum_at(x, whole(INT64_MAX), site);
   return by_group(codes_of(tsr_cast_at(x, TSR_I64, site), length, site), weights, length, site);
 }
@@ -485,7 +470,7 @@ static ends ends_of(const tsr_histogram_args *args, const char *site)
     return (ends){ real(scope, asked ? args->low : 0, site),
                    real(scope, asked ? args->high : 1, site) };
   }
-  tsr_dtype dtype = is_float(x) ? (tsr_dtype)x->dtype : TSR_F64;
+  tsr_dtype dtype = tsr__of_floats(x) ? (tsr_dtype)x->dtype : TSR_F64;
   ends e = { tsr_cast_at(tsr_min_at(&(tsr_reduce_args){ .x = x }, site), dtype, site),
              tsr_cast_at(tsr_max_at(&(tsr_reduce_args){ .x = x }, site), dtype, site) };
   if (args->low != 0 || args->high != 0)
@@ -507,7 +492,7 @@ static tsr_array *equal_edges(const tsr_histogram_args *args, const char *site)
   tsr_array *edge = tsr_mul_at(tsr_cast_at(i, tsr_dtype_of(step), site), of(step), site);
   edge = tsr_add_at(edge, of(e.low), site);
   edge = tsr_where_at(tsr_eq_at(i, whole(bins), site), of(e.high), of(edge), site);
-  return is_float(args->x) ? tsr_cast_at(edge, (tsr_dtype)args->x->dtype, site) : edge;
+  return tsr__of_floats(args->x) ? tsr_cast_at(edge, (tsr_dtype)args->x->dtype, site) : edge;
 }
 
 static tsr_status check_histogram(tsr_histogram_args *args, tsr__error *error)
@@ -552,7 +537,7 @@ tsr_histogram_parts tsr_histogram_at(const tsr_histogram_args *given, const char
   if (bad) return (tsr_histogram_parts){ bad, bad };
   if (!status) status = check_histogram(&args, &error);
   if (status) {
-    bad = refuse(x, &error, site);
+    bad = tsr__refused(x, &error, site);
     return (tsr_histogram_parts){ bad, bad };
   }
   tsr_array *edges = args.edges ? args.edges : equal_edges(&args, site), *among = edges;

@@ -10,13 +10,6 @@
 
 #include "tessera/products.h"
 
-tsr_array *tsr__refuse(tsr__operands in, const tsr__error *error, const char *site)
-{
-  tsr_scope *scope = tsr__home_of(in);
-  tsr__fail_error(scope, site, error);
-  return tsr__make_inert(scope, site);
-}
-
 /* ---- one product ----------------------------------------------------------------------------- */
 
 /* A transposed operand is read where it lies: its dims get the indices in their own order. */
@@ -65,7 +58,7 @@ tsr_array *tsr__contract(const tsr__contraction *c, const char *site)
   tsr__error unknown = { .status = TSR_OK };
   if (c->dtype && tsr__dtype_check(c->dtype, &unknown)) {
     tsr__error_set(&error, unknown.status, "%s: %s", c->name, unknown.text);
-    return tsr__refuse(TSR__IN(a, b), &error, site);
+    return tsr__refused_of(TSR__IN(a, b), &error, site);
   }
   tsr_dtype meet = tsr__promote((tsr_dtype)a->dtype, (tsr_dtype)b->dtype);
   tsr_dtype out = c->dtype ? c->dtype : meet;
@@ -88,7 +81,7 @@ static bool take_args(const char *name, const tsr_product_args *given, tsr__cont
   if (status && given) args.a = given->a, args.b = given->b;
   *c = (tsr__contraction){ .name = name, .a = args.a, .b = args.b, .dtype = args.dtype };
   if (!c->a || !c->b || c->a->inert || c->b->inert) *out = tsr__contract(c, site);
-  else if (status) *out = tsr__refuse(TSR__IN(c->a, c->b), &error, site);
+  else if (status) *out = tsr__refused_of(TSR__IN(c->a, c->b), &error, site);
   else return true;
   return false;
 }
@@ -101,7 +94,7 @@ static tsr_array *misfit(const tsr__contraction *c, const char *expected, const 
   tsr_type_text((tsr_dtype)c->b->dtype, c->b->shape, NULL, right, sizeof right);
   tsr__error_set(&error, TSR_ESHAPE, "%s: %s times %s: expected %s", c->name, left, right,
                  expected);
-  return tsr__refuse(TSR__IN(c->a, c->b), &error, site);
+  return tsr__refused_of(TSR__IN(c->a, c->b), &error, site);
 }
 
 /* Elements of two operands that broadcast, in the dtype that is asked for. */
@@ -236,7 +229,7 @@ tsr_array *tsr_tensordot_at(const tsr_tensordot_args *given, const char *site)
                        "tsr_tensordot: %d dims of operands of rank %d and %d to contract; name "
                        "dims of both, each once",
                        n, a, b);
-  if (status) return tsr__refuse(TSR__IN(c.a, c.b), &error, site);
+  if (status) return tsr__refused_of(TSR__IN(c.a, c.b), &error, site);
   return contract_dims(&c, left, right, n, site);
 }
 
@@ -254,7 +247,7 @@ tsr_array *tsr_trace_at(const tsr_trace_args *given, const char *site)
     status =
         tsr__error_set(&error, TSR_EARG, "tsr_trace: dims %d and %d of %s; give two of its dims",
                        args.dims[0], args.dims[1], tsr_type_of(x));
-  if (status) return tsr__refuse(TSR__IN(x), &error, site);
+  if (status) return tsr__refused(x, &error, site);
   tsr_sharding free = { 0 };
   tsr_scope *scope = tsr__home(x);
   tsr_array *row = tsr_iota_at(scope, TSR_I64, x->shape, dims[0], free, site);

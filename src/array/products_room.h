@@ -14,7 +14,4 @@ typedef struct tsr__contraction {
 
 tsr_array *tsr__contract(const tsr__contraction *c, const char *site);
 
-/* Records an error where the operands are and gives an inert array. */
-tsr_array *tsr__refuse(tsr__operands in, const tsr__error *error, const char *site);
-
 #endif

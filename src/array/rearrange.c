@@ -57,16 +57,6 @@ tsr_array *tsr__part(tsr_array *a, int dim, tsr_range range, const char *site)
   return tsr_slice_at(a, ranges, dim + 1, site);
 }
 
-tsr_status tsr__find_dim(tsr_array *a, int *dim, const char *what, tsr__error *error)
-{
-  int rank = a->shape.rank, d = *dim < 0 ? *dim + rank : *dim;
-  if (d < 0 || d >= rank)
-    return tsr__error_set(error, TSR_EARG, "%s: dim %d of %s; its dims are -%d..%d", what, *dim,
-                          tsr_type_of(a), rank, rank - 1);
-  *dim = d;
-  return TSR_OK;
-}
-
 tsr_array *tsr_flip_at(tsr_array *a, tsr_dims dims, const char *site)
 {
   tsr__slice_attr attr = { .start = { 0 } };

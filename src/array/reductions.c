@@ -32,17 +32,12 @@ static tsr_array *mask_of(const tsr_reduce_args *args, const char *site)
   return tsr_and_at(number, tsr_operand_array(args->where), site);
 }
 
-static bool is_given(tsr_operand operand)
-{
-  return operand.array || operand.number.kind != TSR_SCALAR_NONE;
-}
-
 /* Options that a reduction has not. */
 static tsr_status check_options(tsr__op op, const tsr_reduce_args *args, tsr__error *error)
 {
   const tsr__opinfo *row = &tsr__ops[op];
   bool counts = row->dtype_rule == TSR__DT_SUM || row->dtype_rule == TSR__DT_FLOAT;
-  if (is_given(args->initial) && !row->joins)
+  if (tsr__is_given(args->initial) && !row->joins)
     return tsr__error_set(error, TSR_EARG, "tsr_%s: no .initial for it; leave it out", row->name);
   if (args->dtype && !counts)
     return tsr__error_set(error, TSR_EARG, "tsr_%s: no .dtype for it; convert the result",
@@ -55,8 +50,8 @@ static tsr_array *reduced(tsr__op op, const tsr_reduce_args *args, const char *s
   tsr_array *x = args->x, *mask = mask_of(args, site);
   bool none = false;
   for (int d = 0; d < x->shape.rank; d++) none = none || !x->shape.dims[d];
-  if (none && !mask && is_given(args->initial)) /* what there is none of is left out, not missing */
-    mask = tsr_cast_at(x, TSR_BOOL, site);
+  /* What there is none of is left out, not missing. */
+  if (none && !mask && tsr__is_given(args->initial)) mask = tsr_cast_at(x, TSR_BOOL, site);
   tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = tsr__dims_bits(args->dims, x->shape.rank),
                              .keep = args->keep_dims, .ddof = args->ddof) };
   tsr_scope *scope = tsr__home_of(TSR__IN(x, args->where));
@@ -74,14 +69,10 @@ tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *
   tsr_array *x = given ? given->x : NULL;
   if (!x || x->inert) return tsr__make(NULL, op, TSR__IN(x), &(tsr__ask){ 0 }, site);
   if (!status) status = check_options(op, &args, &error);
-  if (status) {
-    tsr_scope *scope = tsr__home_of(TSR__IN(x, args.where));
-    tsr__fail_error(scope, site, &error);
-    return tsr__make_inert(scope, site);
-  }
+  if (status) return tsr__refused_of(TSR__IN(x, args.where), &error, site);
   if (args.dtype) args.x = tsr_cast_at(x, args.dtype, site);
   tsr_array *result = reduced(op, &args, site);
   if (args.dtype) result = tsr_cast_at(result, args.dtype, site);
-  if (!is_given(args.initial)) return result;
+  if (!tsr__is_given(args.initial)) return result;
   return tsr__binary((tsr__op)tsr__ops[op].joins, result, args.initial, site);
 }

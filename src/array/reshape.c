@@ -2,13 +2,6 @@
 #include "array/array_room.h"
 #include "tessera/shape.h"
 
-tsr_array *tsr__refused(tsr_array *a, const tsr__error *error, const char *site)
-{
-  tsr_scope *scope = tsr__home(a);
-  tsr__fail_error(scope, site, error);
-  return tsr__make_inert(scope, site);
-}
-
 static tsr_array *reshape(tsr_array *a, tsr_shape shape, const char *site)
 {
   return tsr__make(NULL, TSR__OP_RESHAPE, TSR__IN(a), &(tsr__ask){ .shape = shape }, site);

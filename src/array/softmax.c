@@ -6,11 +6,6 @@
 
 typedef tsr_array array;
 
-static array *as_float(array *a, const char *site)
-{
-  return tsr__dtype_float((tsr_dtype)a->dtype) ? a : tsr_cast_at(a, TSR_F64, site);
-}
-
 /* The largest along the dims, which stay; of none -inf. */
 static array *largest(const tsr_reduce_args *args, const char *site)
 {
@@ -28,7 +23,7 @@ array *tsr_logsumexp_at(const tsr_reduce_args *given, const char *site)
   array *x = given ? given->x : NULL;
   if (!x || x->inert || tsr__take_opts("tsr_logsumexp", given, &args, sizeof args, &error))
     return tsr_sum_at(given, site); /* which tells what is wrong */
-  args.x = x = as_float(x, site);
+  args.x = x = tsr__as_float(x, site);
   array *top = largest(&args, site);
   array *finite = tsr_lt_at(tsr_abs_at(top, site), tsr_operand_float((double)INFINITY), site);
   top = tsr_where_at(finite, tsr_operand_array(top), tsr_operand_int(0), site);
@@ -46,7 +41,7 @@ typedef struct parts {
 
 static parts parts_along(array *a, int dim, const char *site)
 {
-  tsr_reduce_args args = { .x = as_float(a, site),
+  tsr_reduce_args args = { .x = tsr__as_float(a, site),
                            .dims = tsr_dims_of(&dim, 1),
                            .keep_dims = true };
   parts out;

@@ -9,18 +9,6 @@ static int64_t dim_of(const tsr_array *x, int64_t dim)
   return x && !x->inert && dim < 0 ? dim + x->shape.rank : dim;
 }
 
-static tsr_array *refuse(tsr_array *x, const tsr__error *error, const char *site)
-{
-  tsr_scope *scope = tsr__home(x);
-  tsr__fail_error(scope, site, error);
-  return tsr__make_inert(scope, site);
-}
-
-static bool usable(const tsr_array *x)
-{
-  return x && !x->inert;
-}
-
 /* ---- order ----------------------------------------------------------------------------------- */
 
 /* What a call wants of a node that gives both. */
@@ -32,7 +20,7 @@ static tsr_array *sorted(tsr_array *a, tsr__sort_attr attr, int result, const ch
                          const char *site)
 {
   tsr__op op = attr.order == TSR__ORDER_LARGEST ? TSR__OP_TOP_K : TSR__OP_SORT;
-  bool truth = usable(a) && a->dtype == TSR_BOOL;
+  bool truth = tsr__usable(a) && a->dtype == TSR_BOOL;
   attr.dim = dim_of(a, attr.dim);
   if (truth) a = tsr_cast_at(a, TSR_U8, site);
   tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr, .call = call };
@@ -48,8 +36,8 @@ static tsr_array *sort_as_asked(const tsr_sort_args *given, int result, const ch
   tsr_sort_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_array *x = given ? given->x : NULL;
-  if (tsr__take_opts(what, given, &args, sizeof args, &error) && usable(x))
-    return refuse(x, &error, site);
+  if (tsr__take_opts(what, given, &args, sizeof args, &error) && tsr__usable(x))
+    return tsr__refused(x, &error, site);
   int64_t order = args.descending ? TSR__ORDER_DESCENDING : TSR__ORDER_ASCENDING;
   return sorted(x, (tsr__sort_attr){ .dim = args.dim, .order = order }, result,
                 what + strlen("tsr_"), site);
@@ -101,14 +89,14 @@ static tsr_array *parted(tsr_array *a, tsr__dim_attr dim, int64_t kth, int resul
 {
   const char *call = result == ELEMENTS ? "partition" : "argpartition";
   int64_t along = dim_of(a, dim.dim);
-  bool known = usable(a) && along >= 0 && along < a->shape.rank;
+  bool known = tsr__usable(a) && along >= 0 && along < a->shape.rank;
   int64_t size = known ? a->shape.dims[along] : 0;
   if (known && size >= 0 && (kth < -size || kth >= size)) {
     tsr__error error = { .status = TSR_OK };
     tsr__error_set(&error, TSR_EARG,
                    "tsr_%s: place %lld of a dim of %lld elements, expected -%lld..%lld", call,
                    (long long)kth, (long long)size, (long long)size, (long long)size - 1);
-    return refuse(a, &error, site);
+    return tsr__refused(a, &error, site);
   }
   return sorted(a, (tsr__sort_attr){ .dim = dim.dim }, result, call, site);
 }
@@ -137,9 +125,9 @@ static tsr_array *scanned(const tsr_scan_args *given, const scan *how, const cha
   tsr_scan_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_array *x = given ? given->x : NULL;
-  if (tsr__take_opts(how->what, given, &args, sizeof args, &error) && usable(x))
-    return refuse(x, &error, site);
-  if (how->skip_nan && usable(x) && tsr__dtype_float((tsr_dtype)x->dtype))
+  if (tsr__take_opts(how->what, given, &args, sizeof args, &error) && tsr__usable(x))
+    return tsr__refused(x, &error, site);
+  if (how->skip_nan && tsr__usable(x) && tsr__dtype_float((tsr_dtype)x->dtype))
     x = tsr_where_at(tsr_isnan_at(x, site), tsr_operand_int(how->neutral), tsr_operand_array(x),
                      site);
   tsr__scan_attr attr = { .dim = dim_of(x, args.dim), .reverse = args.reverse };

@@ -9,25 +9,9 @@
 
 typedef tsr_array array;
 
-static bool is_void(const array *a)
-{
-  return !a || a->inert;
-}
-
-static array *as_float(array *a, const char *site)
-{
-  return tsr__dtype_float((tsr_dtype)a->dtype) ? a : tsr_cast_at(a, TSR_F64, site);
-}
-
 static tsr_operand of(array *a)
 {
   return tsr_operand_array(a);
-}
-
-static array *refuse(array *a, const tsr__error *error, const char *site)
-{
-  tsr__fail_error(tsr__home(a), site, error);
-  return tsr__make_inert(tsr__home(a), site);
 }
 
 /* Takes the fields of a struct of arguments; what is wrong gives an inert array. */
@@ -35,8 +19,8 @@ static array *take(const char *what, const void *given, void *own, size_t known,
                    const char *site)
 {
   tsr__error error = { .status = TSR_OK };
-  if (is_void(x)) return tsr_abs_at(x, site);
-  return tsr__take_opts(what, given, own, known, &error) ? refuse(x, &error, site) : NULL;
+  if (!tsr__usable(x)) return tsr_abs_at(x, site);
+  return tsr__take_opts(what, given, own, known, &error) ? tsr__refused(x, &error, site) : NULL;
 }
 
 static tsr_reduce_args over(array *x, uint32_t dims, bool keep)
@@ -57,7 +41,7 @@ array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
   tsr_reduce_args args = { .size = sizeof args };
   array *x = given ? given->x : NULL, *bad = take("tsr_norm", given, &args, sizeof args, x, site);
   if (bad) return bad;
-  tsr_dtype dtype = (tsr_dtype)as_float(x, site)->dtype;
+  tsr_dtype dtype = (tsr_dtype)tsr__as_float(x, site)->dtype;
   array *wide = tsr_cast_at(x, TSR_F64, site), *square = tsr_mul_at(wide, of(wide), site);
   args.x = square;
   array *sum = tsr_sum_at(&args, site);
@@ -79,8 +63,8 @@ array *tsr_average_at(const tsr_average_args *given, const char *site)
   if (bad) return bad;
   tsr_reduce_args sum = { .x = x, .dims = args.dims, .keep_dims = args.keep_dims };
   if (!args.weights) return tsr_mean_at(&sum, site);
-  sum.x = as_float(tsr_mul_at(as_float(x, site), of(args.weights), site), site);
-  if (is_void(sum.x)) return sum.x;
+  sum.x = tsr__as_float(tsr_mul_at(tsr__as_float(x, site), of(args.weights), site), site);
+  if (!tsr__usable(sum.x)) return sum.x;
   array *total = tsr_sum_at(&sum, site);
   sum.x = tsr_broadcast_to_at(tsr_cast_at(args.weights, (tsr_dtype)sum.x->dtype, site),
                               sum.x->shape, site);
@@ -96,9 +80,9 @@ array *tsr_cov_at(const tsr_cov_args *given, const char *site)
   if (x->shape.rank < 1 || x->shape.rank > 2) {
     tsr__error_set(&error, TSR_ESHAPE, "tsr_cov: %s has %d dims, expected one or two",
                    tsr_type_of(x), x->shape.rank);
-    return refuse(x, &error, site);
+    return tsr__refused(x, &error, site);
   }
-  tsr_reduce_args mean = over(as_float(x, site), 1u << (x->shape.rank - 1), true);
+  tsr_reduce_args mean = over(tsr__as_float(x, site), 1u << (x->shape.rank - 1), true);
   if (x->shape.rank == 1) {
     mean.keep_dims = false;
     mean.ddof = !args.biased;
@@ -181,9 +165,9 @@ static array *quantile(const char *what, const tsr_quantile_args *given, double 
   else if (!bits || bits & (bits - 1) || bits >> rank)
     tsr__error_set(&error, TSR_EARG, "%s: dims of %s; name one of -%d..%d", what, tsr_type_of(x),
                    rank, rank - 1);
-  if (error.status) return refuse(x, &error, site);
+  if (error.status) return tsr__refused(x, &error, site);
   int dim = __builtin_ctz(bits);
-  array *kept = quantile_along(as_float(x, site), &args, dim, site);
+  array *kept = quantile_along(tsr__as_float(x, site), &args, dim, site);
   if (args.keep_dims) return kept;
   tsr_reduce_args drop = over(kept, 1u << dim, false); /* of one element: itself */
   return tsr_max_at(&drop, site);
@@ -220,9 +204,9 @@ static array *close(const char *what, const tsr_close_args *given, const char *s
   tsr_close_args args = { .size = sizeof args };
   array *a = given ? given->a : NULL, *bad = take(what, given, &args, sizeof args, a, site);
   if (bad) return bad;
-  if (is_void(args.b)) return tsr_eq_at(a, of(args.b), site);
-  a = as_float(a, site);
-  array *b = as_float(args.b, site), *size = tsr_abs_at(b, site);
+  if (!tsr__usable(args.b)) return tsr_eq_at(a, of(args.b), site);
+  a = tsr__as_float(a, site);
+  array *b = tsr__as_float(args.b, site), *size = tsr_abs_at(b, site);
   double rtol = args.rtol < 0 ? 0 : args.rtol > 0 ? args.rtol : 1e-5;
   double atol = args.atol < 0 ? 0 : args.atol > 0 ? args.atol : 1e-8;
   array *apart = tsr_abs_at(tsr_sub_at(a, of(b), site), site);
@@ -255,7 +239,7 @@ array *tsr_array_equal_at(const tsr_close_args *given, const char *site)
   array *a = given ? given->a : NULL;
   array *bad = take("tsr_array_equal", given, &args, sizeof args, a, site);
   if (bad) return bad;
-  if (is_void(args.b)) return tsr_eq_at(a, of(args.b), site);
+  if (!tsr__usable(args.b)) return tsr_eq_at(a, of(args.b), site);
   bool alike = a->shape.rank == args.b->shape.rank;
   for (int d = 0; alike && d < a->shape.rank; d++)
     alike = a->shape.dims[d] == args.b->shape.dims[d];

@@ -26,7 +26,7 @@ static tsr_array *fail(tsr_array *x, tsr_status status, const char *what, const 
   char type[160];
   tsr_type_text((tsr_dtype)x->dtype, x->shape, NULL, type, sizeof type);
   tsr__error_set(&error, status, "%s; found %s", what, type);
-  return tsr__refuse(TSR__IN(x), &error, site);
+  return tsr__refused(x, &error, site);
 }
 
 /* x within borders of a number. */
@@ -138,7 +138,7 @@ tsr_array *tsr_conv_at(const tsr_conv_args *given, const char *site)
   tsr_array *x = args.x, *kernel = args.kernel, *parts[MOST_GROUPS];
   if (!x || !kernel || x->inert || kernel->inert)
     return tsr__contract(&(tsr__contraction){ .name = "tsr_conv", .a = x, .b = kernel }, site);
-  if (status) return tsr__refuse(TSR__IN(x, kernel), &error, site);
+  if (status) return tsr__refused_of(TSR__IN(x, kernel), &error, site);
   const char *wrong = complete_conv(&args);
   if (!wrong && args.groups > MOST_GROUPS) wrong = "tsr_conv: at most 1024 groups";
   if (wrong) return fail(x, TSR_EARG, wrong, site);
@@ -239,7 +239,7 @@ tsr_array *tsr_reduce_window_at(const tsr_window_args *given, const char *site)
   tsr_status status = tsr__take_opts("tsr_reduce_window", given, &args, sizeof args, &error);
   tsr_array *x = args.x = given ? given->x : NULL;
   if (!x || x->inert) return tsr_neg_at(x, site);
-  if (status) return tsr__refuse(TSR__IN(x), &error, site);
+  if (status) return tsr__refused(x, &error, site);
   const char *wrong = complete_windows(&args);
   if (wrong) return fail(x, TSR_EARG, wrong, site);
   tsr_dtype dtype = (tsr_dtype)x->dtype;
@@ -287,7 +287,7 @@ static bool open_pool(const char *name, const tsr_pool_args *given, tsr_window_a
   tsr_array *x = args.x = given ? given->x : NULL;
   *out = (tsr_window_args){ .size = sizeof *out, .x = x };
   if (!x || x->inert) *failed = tsr_neg_at(x, site);
-  else if (status) *failed = tsr__refuse(TSR__IN(x), &error, site);
+  else if (status) *failed = tsr__refused(x, &error, site);
   else {
     const char *wrong = take_pool(&args, out);
     if (!wrong) return true;

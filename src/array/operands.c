@@ -1,0 +1,29 @@
+/* What calls do with their operands before any node is made of them. */
+#include "array/array_room.h"
+
+tsr_array *tsr__as_float(tsr_array *a, const char *site)
+{
+  return tsr__of_floats(a) ? a : tsr_cast_at(a, TSR_F64, site);
+}
+
+tsr_array *tsr__refused_of(tsr__operands in, const tsr__error *error, const char *site)
+{
+  tsr_scope *scope = tsr__home_of(in);
+  tsr__fail_error(scope, site, error);
+  return tsr__make_inert(scope, site);
+}
+
+tsr_array *tsr__refused(tsr_array *a, const tsr__error *error, const char *site)
+{
+  return tsr__refused_of(TSR__IN(a), error, site);
+}
+
+tsr_status tsr__find_dim(tsr_array *a, int *dim, const char *what, tsr__error *error)
+{
+  int rank = a->shape.rank, d = *dim < 0 ? *dim + rank : *dim;
+  if (d < 0 || d >= rank)
+    return tsr__error_set(error, TSR_EARG, "%s: dim %d of %s; its dims are -%d..%d", what, *dim,
+                          tsr_type_of(a), rank, rank - 1);
+  *dim = d;
+  return TSR_OK;
+}
