@@ -11,8 +11,7 @@
 
 /* One side on its way: by destination at its home, then what arrived, [column * parts + owner].
  *
- *    columns of a side   word 0 .. w-1 | null (if any key may be) | taken columns (right side,
- * pairs) */
+ *    columns of a side   word 0 .. w-1 | null (if any key may be) | taken (right side, pairs) */
 typedef struct flow {
   tsr__buffer **dest; /* u16: of each row at home */
   tsr__index order;   /* of the left */
