@@ -23,6 +23,8 @@ static void skip_blanks(tsr__json_cursor *c)
 /* Whether one of eight bytes is a quote, a backslash or below a space. */
 static inline bool has_special(const char *at)
 {
+  /* A byte is 0 where subtracting 1 borrows into its top bit and the bit was clear: a false answer
+   * is possible only above a true one, and a true one ends the run either way. */
   const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
   uint64_t x;
   memcpy(&x, at, 8);
@@ -63,6 +65,8 @@ static bool skip_escape(tsr__json_cursor *c)
   if (unit < 0) return fault(c, begin, "\\u needs four hexadecimal digits");
   c->at += 4;
   if (unit < 0xd800 || unit > 0xdfff) return true;
+  /* Beyond 16 bits a character is two units, high one first; either alone is refused, since UTF-8
+   * has no way to write it. */
   bool pair = unit < 0xdc00 && c->end - c->at >= 6 && c->at[0] == '\\' && c->at[1] == 'u';
   int low = pair ? hex4(c->at + 2, c->end) : -1;
   if (low < 0xdc00 || low > 0xdfff) return fault(c, begin, "half a surrogate pair is no character");
@@ -75,6 +79,8 @@ static bool read_text(tsr__json_cursor *c, tsr__json_token *out)
   const char *begin = ++c->at;
   out->escaped = false;
   for (;;) {
+    /* Eight bytes at once as long as nothing stands in them; the loop below finds which byte it
+     * was. A comparison with `end` first: the bytes behind it may be of another line. */
     while (c->end - c->at >= 8 && !has_special(c->at)) c->at += 8;
     if (c->at == c->end) return fault(c, begin - 1, "the text does not end in its line");
     char ch = *c->at++;
@@ -113,6 +119,8 @@ static char *put_utf8(char *to, int c)
 
 size_t tsr__json_unescape(const tsr__json_token *text, char *to)
 {
+  /* What is unescaped was checked when it was read, so nothing is checked again. It never grows:
+   * the shortest escape of a character is longer than its UTF-8. */
   static const char letters[] = "bfnrt", values[] = "\b\f\n\r\t";
   const char *at = text->at, *end = at + text->length;
   char *begin = to;
@@ -159,6 +167,8 @@ static bool read_number(tsr__json_cursor *c, tsr__json_token *out)
   if (*c->at == '-') c->at++;
   const char *first = c->at;
   if (!skip_digits(c)) return fault(c, begin, "it is no JSON value");
+  /* As the grammar says; such "numbers" are mostly codes, and reading them as numbers would lose
+   * their zeros. */
   if (*first == '0' && c->at - first > 1)
     return fault(c, begin, "a number must not begin with zeros");
   if (c->at < c->end && *c->at == '.') {
@@ -248,6 +258,7 @@ static bool read_nested(tsr__json_cursor *c, tsr__json_token *out, int depth)
     return fault(c, begin, "objects and arrays are nested more than 200 deep");
   c->at++;
   skip_blanks(c);
+  /* At the end of the line it goes on, so that what is missing is told by whoever misses it. */
   bool more = c->at == c->end || *c->at != close;
   if (!more) c->at++;
   while (more) {
@@ -297,6 +308,7 @@ static unsigned classify_text(const tsr__json_token *token, tsr__read_value *val
 {
   int32_t days;
   unsigned char first = token->length >= 10 ? (unsigned char)token->at[0] : 0;
+  /* Most texts are none and end here: a date is ten characters or more and begins with a digit. */
   if (token->escaped || (unsigned)(first - '0') > 9) return TSR__CLASS_TEXT;
   if (tsr__date_read(token->at, token->length, &days)) {
     value->integer = days;
@@ -359,6 +371,8 @@ static int32_t find_key(tsr__json_keys *keys, const tsr__json_token *key, int64_
   const char *text = key->at;
   size_t length = key->length;
   bool added;
+  /* Lines mostly name the same members in the same order: the member at this place in the line
+   * before is looked at first, and mostly nothing is hashed. */
   if (!key->escaped && (size_t)member < keys->order_room && keys->order[member] < names->count) {
     const tsr__dict_entry *guess = &names->entries[keys->order[member]];
     if (guess->key.length == length && memcmp(guess->text, text, length) == 0)
@@ -385,6 +399,8 @@ int32_t tsr__json_key(tsr__json_keys *keys, const tsr__json_token *key, int64_t 
                  sizeof *keys->stamp))
     return -1;
   keys->order[member] = code;
+  /* The last line that had this name. Lines count from one, so nothing has to be cleared between
+   * them. */
   if (keys->stamp[code] == line) return -2;
   keys->stamp[code] = line;
   return code;

@@ -39,6 +39,7 @@ static void next_row(walk *w, tsr__json_line *line)
       continue;
     }
     w->at = line->next;
+    /* Bad lines are listed in order, so the next of them is all that a walk has to compare with. */
     bool bad = w->bad < block->bad_count && block->bad[w->bad] == line->at;
     w->bad += bad;
     if (!bad || w->json->opts.bad_rows == TSR__JSON_NULL) return;
@@ -56,6 +57,7 @@ static walk walk_from(const tsr__json *json, int64_t row)
   walk w = { .json = json };
   enter_block(&w, low);
   tsr__json_line line;
+  /* A stripe begins anywhere in a block: its lines before are found again, but not parsed. */
   for (int64_t skip = row - json->blocks[low].row; skip > 0; skip--) next_row(&w, &line);
   return w;
 }
@@ -77,6 +79,7 @@ static int32_t code_of(tsr__dict_local *dict, const tsr__json_token *value)
 
 static void set_bit(void *words, int64_t at)
 {
+  /* Without atomics: stripes begin at multiples of 64 rows, so a word has one writer. */
   ((uint64_t *)words)[at / 64] |= UINT64_C(1) << (at % 64);
 }
 
@@ -135,11 +138,13 @@ static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json
 static bool put_line(job *j, int64_t s, int64_t at, const tsr__json_line *line,
                      tsr__json_keys *keys)
 {
+  /* Opening found the line bad there, before its first member. */
   if (!tsr__utf8_valid(line->at, (size_t)(line->end - line->at))) return true;
   tsr__json_cursor cursor = { .at = line->at, .end = line->end };
   tsr__json_token key, value;
   for (int64_t member = 0; tsr__json_next(&cursor, &key, &value) > 0; member++) {
     int32_t code = tsr__json_key(keys, &key, member, at + 1);
+    /* A name twice: what stood before it counts, as when the file was opened. */
     if (code == -2) break;
     if (code < 0) return false;
     int column = j->json->column_of[code];
@@ -157,6 +162,8 @@ static void read_stripe(void *user, int64_t task, int worker)
   job *j = user;
   tsr__json *json = j->json;
   const tsr__stripe *st = &j->stripes.stripe[task];
+  /* All names are known since the file was opened, so stripes share the table and read side by
+   * side. */
   tsr__dict_local names = json->names; /* nothing is added; only the scratch is its own */
   names.scratch = NULL;
   names.scratch_size = 0;

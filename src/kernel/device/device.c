@@ -6,6 +6,7 @@
 
 size_t tsr__device_bytes(tsr_dtype dtype, int64_t count)
 {
+  /* Whole words: loops over masks take 64 elements at a time and need not ask where they end. */
   if (dtype == TSR_BOOL) return (size_t)((count + 63) / 64) * 8;
   return (size_t)count * tsr_dtype_size(dtype);
 }
@@ -31,6 +32,8 @@ static tsr__pool *pool_of(const tsr_runtime *rt, int device)
 static tsr_status refuse(tsr__pool *pool, int device, size_t bytes, tsr__error *error)
 {
   tsr_memory memory = tsr__pool_memory(pool);
+  /* Asked again, since other threads took and gave meanwhile: a limit that is no longer in the way
+   * was not the reason, or will not be the next time. */
   if (!tsr__pool_would_fit(pool, bytes))
     return tsr__error_set(error, TSR_ENOMEM,
                           "device %d cannot hold %zu more bytes: it holds %lld of the %lld that "
@@ -46,6 +49,7 @@ tsr__buffer *tsr__cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__err
 {
   tsr__pool *pool = pool_of(rt, device);
   tsr__buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);
+  /* An array of no elements has an address too, and is given back as others are. */
   size_t size = bytes ? bytes : 1;
   void *data = buffer ? tsr__pool_take(pool, size) : NULL;
   if (!data) {
@@ -99,6 +103,8 @@ tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, const tsr__foreign *
 
 void tsr__buffer_hold(tsr__buffer *buffer)
 {
+  /* Whoever holds has a reference already, so nothing is ordered by it; the last one to let go must
+   * see what all others did. */
   atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
 }
 
@@ -122,6 +128,8 @@ tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size)
   if (scratch) cpu->idle = scratch->next;
   pthread_mutex_unlock(&cpu->lock);
   if (!scratch) scratch = tsr__new(&rt->heap, sizeof *scratch);
+  /* What is idle is never smaller than some task needed; it grows to the largest and stays. Its
+   * contents are of no use, so it is not copied. */
   if (!scratch || scratch->size >= size) return scratch;
   tsr__del(&rt->heap, scratch->memory, scratch->size);
   scratch->size = 0;
