@@ -2,8 +2,7 @@
  *
  *   code          0 1 2 3 4
  *   part 0 has    1 1 . 1 .      home of 0, 1, 3
- *   part 1 has    1 . 1 1 .      home of 2                 a code's home is the first part that has
- *                 it
+ *   part 1 has    1 . 1 1 .      home of 2                 a code's home: the first part with it
  *
  * Every part tells every part which codes it has, a bit each; nobody asks an owner, and no key or
  * number travels with a record, as both ends list the codes they share in the same order.

@@ -3,8 +3,7 @@
  * argument of an aggregate or a term of aggregates; and where rows are at hand the error names the
  * row.
  *
- *   kinds      a + 1, -m, cast(x, 'i64'), ...      each fails in row BAD of the frame and in no
- *              other
+ *   kinds      a + 1, -m, cast(x, 'i64'), ...      each fails in row BAD of the frame alone
  *   places     each frame kind that takes expressions, and what stands on such a column
  *
  * What a kind does is known from how its row was made, not from the code under test. */

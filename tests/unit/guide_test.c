@@ -1,10 +1,8 @@
 /* The pages of docs/guide: every C block was built (tests/CMakeLists.txt) and is run here, and
  * prints what the plain block after it shows.
  *
- *   ```c         a block with a main is a program; the others of a page are one program together,
- *                in
- *   ...          order, in which rt (cpu:8), mesh (data=8) and s are there; what each prints ends
- *                at
+ *   ```c         a block with a main is a program; the others of a page are one program, in
+ *   ...          order, in which rt (cpu:8), mesh (data=8) and s are there; each ends its output at
  *   ```          a separator
  *   ```          what the block before prints; or, where it begins with "$ tessera", a command and
  *   ...          what that prints

@@ -1,11 +1,9 @@
 /* The calls that choose, order, join and place rows. Each makes a node; what it does
  * stands in its row of verbs.def.
  *
- *   head limit tail sample distinct group_head      masks beside the columns, which stay where they
- *                                                   are
+ *   head limit tail sample distinct group_head      masks beside the columns, which stay
  *   sort join concat scatter gather rebalance       breakers: new rows
- *   with_row_index                                  numbers; a breaker where rows were left out
- *                                                   before */
+ *   with_row_index                                  numbers; a breaker behind what left out rows */
 #include "frame/chain/chain.h"
 
 /* An inert frame with a message, where a call's own arguments are wrong. */

@@ -1,7 +1,6 @@
 /* Functions of numbers and choices as array nodes.
  *
- *   least(a, b)     values   a where a is there and b is not, or a < b; else b      nulls are
- *                   skipped
+ *   least(a, b)     values   a where a is there and b is not, or a < b; else b (nulls skipped)
  *   round(x, 2)     rint(x * 100) / 100                        of numbers that have such digits
  *
  * Invariant: as in lower.c, all of it fuses, and what a null's value is does not matter. */

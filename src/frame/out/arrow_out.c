@@ -1,8 +1,7 @@
 /* Frames as Arrow C streams.
  *
- *   stream --get_next--> batch (a device's rows)      each struct has a release of its own and owns
- *                          column   values, valid      references to the buffers it shows, so that
- *                                   a
+ *   stream --get_next--> batch (a device's rows)      each struct has a release of its own and
+ *                          column   values, valid      owns references to the buffers it shows:
  *                            dictionary                consumer may keep any of them by itself
  *
  * Invariant: what a consumer holds stays as it is: buffers and dictionaries are immutable and live

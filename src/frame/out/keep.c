@@ -2,8 +2,7 @@
  *
  *   chain --> keep            a breaker in the chain's scope that passes its rows on
  *             v
- *         source of arrays    in the scope asked for: the chain may go, the buffers stay by
- *                             reference
+ *         source of arrays    in the scope asked for: the chain may go, buffers stay, shared
  *
  * Invariant: a kept frame stands on nothing but its own source. */
 #include "frame/out/out.h"

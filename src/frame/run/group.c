@@ -2,8 +2,7 @@
  * stands around the aggregates is computed of the groups.
  *
  *   sum(a) / count() + median(a)       leaves   sum(a)   count()   median(a)     columns of relate/
- *                                      item     column / column + column         lowered over
- *                                               groups
+ *                                      item     column / column + column         of groups
  *
  * Equal leaves are one column. An AGG with such aggregates is a group without keys. */
 #include "frame/run/run.h"

@@ -1,7 +1,6 @@
 /* Arrays from and to .npz archives: members of a zip file that are .npy files.
  *
- *   x.npz:  a.npy  b.npy        names are those of the members without ".npy"; others are left
- *           out */
+ *   x.npz:  a.npy  b.npy        names are the members' without ".npy"; others are left out */
 #include "array/array_room.h"
 #include "io/npy/npyfile.h"
 #include "io/npy/zip.h"

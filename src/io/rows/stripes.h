@@ -1,9 +1,8 @@
 /* Rows of all parts cut into stripes that are read in parallel, for readers whose rows need no
  * splitting first (json_read.c, arrow_read.c).
  *
- *   part 0 |stripe 0|stripe 1|   part 1 |stripe 2|     a stripe begins at a multiple of 64 rows of
- *                                its
- *                                                       part, so that no two share a word of bits
+ *   part 0 |stripe 0|stripe 1|   part 1 |stripe 2|     a stripe begins at a multiple of 64 rows
+ *                                                       of its part: no two share a word of bits
  *
  * A stripe's texts have dictionaries of their own; unified in order they give codes by first
  * appearance. */

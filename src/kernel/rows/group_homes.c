@@ -1,7 +1,6 @@
 /* Homes of groups, found by owners: what parts and owners compute of keys and answers.
  *
- *   part 0   groups a b c      a -> owner 1, b -> owner 0, c -> owner 1        one key a local
- *            group
+ *   part 0   groups a b c      a -> owner 1, b -> owner 0, c -> owner 1        a key a group
  *   part 1   groups c d a      c -> owner 1, d -> owner 0, a -> owner 1
  *   owner 1  a0 c0 c1 a1       the first that came is the home: a and c are at home on part 0
  *

@@ -1,7 +1,6 @@
 /* Inside kernel/: what is kept of each group while its rows are read.
  *
- *   record of group g   | count | sum, 128 bits | largest key |     `stride` bytes, all zero at
- *                       first
+ *   record of group g   | count | sum, 128 bits | largest key |     `stride` bytes, zero at first
  *
  * Every kind starts from zero and joins by adding, by the larger one, or by or, so that neither the
  * order of rows nor who read them can show. Sums of floats are whole numbers of a unit that

@@ -1,8 +1,7 @@
 /* Keys of any columns as unsigned numbers whose order is the rows' order.
  *
  *   value           ordinal (i64, order kept)     code, `bits` wide          a row's key
- *   -2, 7, null     -2, 7                         0, 9, 10 (nulls last)      |origin|day|...| 64
- *                   bits
+ *   -2, 7, null     -2, 7                         0, 9, 10 (nulls last)      |origin|day|.| 64 bits
  *   1.5, NaN        0x3FF8.. ^ sign, above inf    ordinal - least            first key on top
  *
  * Invariant: every row's code fits the bits that tsr__keys_settle gave its key, so fields never

@@ -2,8 +2,7 @@
  * all workers busy as eight small ones do.
  *
  *   part 0  |piece 0 |piece 1 |2 |      a piece lies within its part and starts at a multiple of
- *           the
- *   part 1  |piece 3 |4|                size; with sizes of whole words, bits are nobody else's
+ *   part 1  |piece 3 |4|                the size; of whole words, so that bits are nobody else's
  */
 #ifndef TSR_KERNEL_PIECES_H
 #define TSR_KERNEL_PIECES_H

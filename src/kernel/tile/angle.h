@@ -1,8 +1,7 @@
 /* Angles beyond 2^20 less whole quarters of a turn, exactly (the method of Payne and Hanek).
  *
  *   x = m 2^e      2/pi = 0.1010001011111001...
- *                             |---- 192 bits ----|    those before it give multiples of four
- *                                                     quarters
+ *                             |---- 192 bits ----|    bits before it: whole turns
  *
  * x 2/pi is the number of quarters; times m, 192 bits of 2/pi give it modulo 4 with 137 bits behind
  * the point, and no double is nearer than 2^-62 to a whole number of quarters. All of it is

@@ -1,7 +1,6 @@
 /* Smallest and largest: elements become order keys, and keys meet as integers.
  *
- *   i32 -> itself   f32 -> 32 bits   i64 -> itself   f64 -> 64 bits   in vectors as wide as the
- *                   dtype
+ *   i32 -> itself   f32 -> 32 bits   i64 -> itself   f64 -> 64 bits   in the dtype's width
  *   \______________________________________________________________/
  *                     one key of 64 bits a call (interp_tile.h)
  *
