@@ -159,6 +159,8 @@ static int run_line(const char *name, const char *self)
     return bench_reshards(strcmp(name, "reshard") == 0 ? NULL : name);
   if (strcmp(name, "matmul.f32") == 0) return bench_matmul(TSR_F32);
   if (strcmp(name, "matmul.f64") == 0) return bench_matmul(TSR_F64);
+  if (strcmp(name, "uniform") == 0) return bench_draws(false);
+  if (strcmp(name, "normal") == 0) return bench_draws(true);
   if (strcmp(name, "main_job.generated") == 0) return bench_generated();
   if (strcmp(name, "tool.start") == 0) return bench_tool_start(tool);
   if (strcmp(name, "csv.read") == 0) return bench_csv(false);
@@ -166,10 +168,6 @@ static int run_line(const char *name, const char *self)
   if (strncmp(name, "arrays.1dev", 11) == 0) return bench_arrays(1, name[11] ? name + 12 : NULL);
   if (strncmp(name, "arrays.8dev", 11) == 0) return bench_arrays(8, name[11] ? name + 12 : NULL);
   if (strncmp(name, "group", 5) == 0) return bench_groups(name);
-  static const char *const lines[] = { "line", "sort.f32", "argsort.f32", "sort.8dev",
-                                       "cumsum.8dev" };
-  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-    if (strcmp(name, lines[i]) == 0) return bench_lines_sorted(name);
   if (strncmp(name, "sort", 4) == 0) return bench_sorts(name);
   if (strncmp(name, "join", 4) == 0) return bench_joins(name);
   fprintf(stderr, "bench: no line is named %s\n", name);
@@ -212,6 +210,8 @@ int main(int argc, char **argv)
                                        "reshard",
                                        "matmul.f32",
                                        "matmul.f64",
+                                       "uniform",
+                                       "normal",
                                        "main_job",
                                        "main_job.finite",
                                        "main_job.generated",
@@ -219,7 +219,6 @@ int main(int argc, char **argv)
                                        "csv.agg",
                                        "group",
                                        "sort",
-                                       "line",
                                        "join",
                                        "arrays.1dev",
                                        "arrays.8dev" };

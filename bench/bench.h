@@ -60,14 +60,13 @@ int bench_sum(tsr_dtype dtype);
 int bench_view(bool across);
 int bench_reshards(const char *only); /* NULL: all */
 int bench_matmul(tsr_dtype dtype);    /* F32, F64 */
+int bench_draws(bool normal);
 int bench_tool_start(const char *tool);
 int bench_csv(bool aggregate);
 /* `only` names one line, or the list: "group", "group.g3". */
 int bench_groups(const char *only);
 int bench_sorts(const char *only);
 int bench_joins(const char *only);
-/* sort.f32, argsort.f32, sort.8dev, cumsum.8dev; "line": all. */
-int bench_lines_sorted(const char *only);
 int bench_generated(void);
 /* `only` names one program; NULL: all. */
 int bench_arrays(int devices, const char *only);
