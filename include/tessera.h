@@ -12,6 +12,7 @@
 #include "tessera/inspect.h"
 #include "tessera/io.h"
 #include "tessera/products.h"
+#include "tessera/random.h"
 #include "tessera/read.h"
 #include "tessera/scalar.h"
 #include "tessera/shape.h"

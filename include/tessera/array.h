@@ -118,28 +118,6 @@ TSR_API tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dt
 TSR_API tsr_array *tsr_iota_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int dim,
                                tsr_sharding sharding, const char *site);
 
-/* What random draws need beside their shape. The same key and stream give the same numbers on any
- * mesh: element i is a pure function of (key, stream, i) by Philox4x32-10 (Salmon et al. 2011). */
-typedef struct tsr_random_args {
-  size_t size;
-  uint64_t key;    /* the seed */
-  uint64_t stream; /* different streams of one seed are independent */
-  tsr_dtype dtype; /* TSR_F32 or TSR_F64; poisson: TSR_I32 or TSR_I64; 0 = f64, i64 */
-  tsr_shape shape;
-  tsr_sharding on; /* where it lies: tsr_on(mesh, "x,y"); zero = unplaced */
-} tsr_random_args;
-
-/* Draws uniform numbers in [0, 1): multiples of 2^-53 (f64) or 2^-24 (f32). Local. */
-TSR_API tsr_array *tsr_uniform_at(tsr_scope *scope, const tsr_random_args *args, const char *site);
-/* Draws exponential numbers of mean `scale` > 0: -scale * log1p(-u), one uniform draw each.
- * Local. */
-TSR_API tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_args *args,
-                                      const char *site);
-/* Draws Poisson numbers of mean 0 <= `rate` <= 10,000 by inversion of one uniform draw each.
- * Local. */
-TSR_API tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *args,
-                                  const char *site);
-
 /* ---- elements -------------------------------------------------------------------------- */
 
 /* Arithmetic, comparisons, functions and reductions are in operations.h, included below. */
@@ -343,12 +321,6 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
   tsr_full_at((scope), TSR_OPERAND(value), (dtype), (shape), (sharding), TSR_HERE)
 #define tsr_iota(scope, dtype, shape, dim, sharding) \
   tsr_iota_at((scope), (dtype), (shape), (dim), (sharding), TSR_HERE)
-#define TSR_RANDOM_(...) (&(tsr_random_args){ .size = sizeof(tsr_random_args), __VA_ARGS__ })
-#define tsr_uniform(scope, ...) tsr_uniform_at((scope), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
-#define tsr_exponential(scope, scale, ...) \
-  tsr_exponential_at((scope), (scale), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
-#define tsr_poisson(scope, rate, ...) \
-  tsr_poisson_at((scope), (rate), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
 
 #define tsr_cast(a, dtype) tsr_cast_at((a), (dtype), TSR_HERE)
 #define tsr_where(condition, a, b) \

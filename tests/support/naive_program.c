@@ -363,6 +363,30 @@ void naive_check(const char *what, int64_t at, int dtype, cell found, cell expec
        (long long)expected.i);
 }
 
+uint64_t naive_philox(uint64_t key, uint64_t place, uint64_t stream)
+{
+  uint32_t c[4] = { (uint32_t)place, (uint32_t)(place >> 32), (uint32_t)stream,
+                    (uint32_t)(stream >> 32) };
+  uint32_t k[2] = { (uint32_t)key, (uint32_t)(key >> 32) };
+  for (int round = 0; round < 10; round++) {
+    uint64_t p = (uint64_t)0xD2511F53 * c[0], q = (uint64_t)0xCD9E8D57 * c[2];
+    uint32_t next[4] = { (uint32_t)(q >> 32) ^ c[1] ^ k[0], (uint32_t)q,
+                         (uint32_t)(p >> 32) ^ c[3] ^ k[1], (uint32_t)p };
+    memcpy(c, next, sizeof c);
+    k[0] += 0x9E3779B9;
+    k[1] += 0xBB67AE85;
+  }
+  return (uint64_t)c[1] << 32 | c[0];
+}
+
+cell naive_draw(int dtype, uint64_t bits)
+{
+  int kept = dtype == TSR_F64 ? 53 : dtype == TSR_F32 ? 24 : dtype == TSR_F16 ? 11 : 8;
+  if (!naive_is_real(dtype)) return whole(dtype, (wide)bits);
+  uint64_t top = dtype == TSR_F64 ? bits >> (64 - kept) : (uint32_t)bits >> (32 - kept);
+  return real(dtype, ldexpl((long double)top, -kept));
+}
+
 cell naive_element(tsr__op op, int dtype, int count, const cell *in)
 {
   if (op == TSR__OP_WHERE) return in[0].i ? in[1] : in[2];
@@ -574,6 +598,9 @@ static void element(const tsr__program *program, int n, cell **value)
         value[n][i].i += naive_is_real(dtype)
                              ? value[first][k].f <= in[1].f
                              : int_value(dtype, value[first][k].i) <= int_value(dtype, in[1].i);
+    } else if (g->op == TSR__OP_RANDOM) {
+      uint64_t bits = naive_philox((uint64_t)in[0].i, (uint64_t)in[1].i, (uint64_t)in[2].i);
+      value[n][i] = naive_draw(g->dtype, bits);
     } else {
       value[n][i] = naive_element((tsr__op)g->op, dtype, g->in_count, in);
     }
@@ -632,6 +659,13 @@ static void view(const tsr__program *program, int n, cell **value)
       at = at * program->nodes[in].dims[d] + from[d];
     value[n][i] = value[in][at];
   }
+}
+
+static void uniform(const tsr__program *program, const tsr__gnode *g, cell *out)
+{
+  const tsr__num *by = &program->params[g->param];
+  for (int64_t i = 0; i < count_of(g); i++)
+    out[i] = naive_draw(g->dtype, naive_philox((uint64_t)by[0].i, (uint64_t)i, (uint64_t)by[1].i));
 }
 
 static void iota(const tsr__gnode *g, int dim, cell *out)
@@ -855,8 +889,7 @@ void naive_program(const tsr__program *program, cell **value)
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *g = &program->nodes[n];
     int lowering = tsr__ops[g->op].lowering;
-    bool known =
-        lowering != TSR__LOW_STEP && lowering != TSR__LOW_FORMULA && g->op != TSR__OP_UNIFORM;
+    bool known = lowering != TSR__LOW_STEP && lowering != TSR__LOW_FORMULA;
     TSR_FOR_OPERANDS (program, g, i, o) known = known && value[o];
     if (value[n] || !known) continue;
     value[n] = calloc((size_t)count_of(g) + 1, sizeof(cell));
@@ -864,6 +897,7 @@ void naive_program(const tsr__program *program, cell **value)
     if (g->op == TSR__OP_CONST && naive_is_real(g->dtype))
       value[n][0] = real(g->dtype, program->params[g->param].f);
     else if (g->op == TSR__OP_CONST) value[n][0].i = program->params[g->param].i;
+    else if (g->op == TSR__OP_UNIFORM) uniform(program, g, value[n]);
     else if (g->op == TSR__OP_IOTA) iota(g, tsr__dim_of(program, g), value[n]);
     else if (g->op == TSR__OP_TAKE) take(program, n, value);
     else if (g->op == TSR__OP_CUMSUM) cumulate(program, n, TSR__OP_SUM, value);

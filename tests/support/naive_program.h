@@ -21,8 +21,14 @@ cell naive_element(tsr__op op, int dtype, int count, const cell *in);
 /* Fails the test where two cells are not the same value (NaNs are all the same). */
 void naive_check(const char *what, int64_t at, int dtype, cell found, cell expected);
 
-/* Evaluates every node into `value[node]` (malloced cells); leaves are there already. Formulas,
- * uniform and steps are left NULL, and so is what needs them. */
+/* Words 0 and 1, as one number, that Philox4x32-10 makes of words 0 and 1 and words 2 and 3 of a
+ * counter. */
+uint64_t naive_philox(uint64_t key, uint64_t place, uint64_t stream);
+/* What is drawn from it: bits, or of dtypes of floats a uniform number. */
+cell naive_draw(int dtype, uint64_t bits);
+
+/* Evaluates every node into `value[node]` (malloced cells); leaves are there already. Formulas and
+ * steps are left NULL, and so is what needs them. */
 void naive_program(const tsr__program *program, cell **value);
 
 #endif

@@ -50,7 +50,6 @@ void verb_statistics(struct verb_run *r)
   verb_see_array(r, tsr_quantile(x, .q = 0.25, .dims = TSR_DIMS(0)));
   verb_see_array(r, tsr_percentile(x, .q = 75, .dims = TSR_DIMS(0)));
   verb_see_array(r, tsr_median(x, .dims = TSR_DIMS(1)));
-  verb_see_array(r, tsr_median(x, .keep_dims = true));
   verb_see_array(r, tsr_cov(x));
   verb_see_array(r, tsr_and(tsr_allclose(x, x), tsr_array_equal(x, x)));
   verb_see_array(r, tsr_isclose(x, x));
@@ -103,12 +102,9 @@ void verb_indexing(struct verb_run *r)
 
 void verb_finding(struct verb_run *r)
 {
-  tsr_array *x = line(r), *sorted = tsr_sort(x, 0), *places[2];
+  tsr_array *x = line(r), *sorted = tsr_sort(x, 0);
   verb_see_array(r, tsr_compress(x, tsr_gt(x, 0), 30));
   verb_see_array(r, tsr_nonzero(x, .count = 20));
-  tsr_nonzero_dims(verb_matrix(r), places, 9);
-  verb_see_array(r, tsr_gather(verb_matrix(r), { places[0], places[1] }));
-  verb_see_array(r, tsr_compress(verb_matrix(r), tsr_gt(verb_matrix(r), 0), 5));
   tsr_unique_parts unique = tsr_unique(x, .count = 9);
   verb_see_array(r, unique.values);
   verb_see_array(r, unique.inverse);
@@ -117,10 +113,35 @@ void verb_finding(struct verb_run *r)
   verb_see_array(r, tsr_isin(x, unique.values));
   verb_see_array(r, tsr_interp(x, sorted, sorted));
   verb_see_array(r, tsr_histogram(x, .bins = 4).counts);
-  verb_see_array(r, tsr_lexsort((tsr_array *[]){ x, sorted, tsr_gt(x, 0) }, 3, 0));
-  verb_see_array(r, tsr_cummax(tsr_gt(x, 0), 0));
+  verb_see_array(r, tsr_lexsort((tsr_array *[]){ x, sorted }, 2, 0));
   verb_see_array(r, tsr_add(tsr_partition(x, 3, 0), tsr_argpartition(x, 3, 0)));
   verb_see_array(r, tsr_add(tsr_nancumsum(x, 0), tsr_nancumprod(x, 0)));
+}
+
+void verb_draws(struct verb_run *r)
+{
+  tsr_array *key = tsr_random_key(r->s, 8), *keys = tsr_random_split(key, 5);
+  tsr_array *more = tsr_random_fold_in(keys, 3);
+  verb_see_array(r, tsr_uniform(r->s, .key = 3, .shape = TSR_SHAPE(9, 5), .on = r->at));
+  verb_see_array(r, tsr_uniform(r->s, .keys = more, .shape = TSR_SHAPE(4), .low = 1, .high = 2));
+  verb_see_array(r, tsr_random_bits(r->s, .key = 3, .shape = TSR_SHAPE(2, 9), .on = r->at));
+  verb_see_array(r, tsr_normal(r->s, .keys = key, .shape = TSR_SHAPE(12), .on = r->at));
+  verb_see_array(r, tsr_exponential(r->s, 2, .key = 4, .shape = TSR_SHAPE(20), .on = r->at));
+  verb_see_array(r, tsr_poisson(r->s, 4, .key = 5, .shape = TSR_SHAPE(30), .on = r->at));
+}
+
+void verb_more_draws(struct verb_run *r)
+{
+  tsr_array *x = verb_matrix(r), *rows = tsr_abs(tsr_sum(x, .dims = TSR_DIMS(1)));
+  verb_see_array(r, tsr_randint(r->s, 3, 9, .key = 5, .shape = TSR_SHAPE(30), .on = r->at));
+  verb_see_array(r, tsr_truncated_normal(r->s, -1, 2, .key = 5, .shape = TSR_SHAPE(30)));
+  verb_see_array(r, tsr_gamma(r->s, 0.5, .key = 6, .shape = TSR_SHAPE(20), .on = r->at));
+  verb_see_array(r, tsr_bernoulli(r->s, 0.5, .key = 6, .shape = TSR_SHAPE(20), .on = r->at));
+  verb_see_array(r, tsr_categorical(x, 1, .key = 7));
+  verb_see_array(r, tsr_permutation(r->s, 20, .key = 7));
+  verb_see_array(r, tsr_shuffle(x, 0, .key = 7));
+  verb_see_array(r, tsr_choice(x, 3, .weights = rows, .by = { .key = 8 }));
+  verb_see_array(r, tsr_choice(x, 9, .replace = true, .weights = rows, .by = { .key = 8 }));
 }
 
 static tsr_status fill_part(const tsr_box *box, void *to, void *user)

@@ -673,13 +673,6 @@ static void windows(struct verb_run *r)
   verb_see_array(r, tsr_avg_pool(image, .window = { 2 }, .stride = { 1 }));
 }
 
-static void drawn_arrays(struct verb_run *r)
-{
-  verb_see_array(r, tsr_uniform(r->s, .key = 3, .shape = TSR_SHAPE(9, 5), .on = r->at));
-  verb_see_array(r, tsr_exponential(r->s, 2, .key = 4, .shape = TSR_SHAPE(20), .on = r->at));
-  verb_see_array(r, tsr_poisson(r->s, 4, .key = 5, .shape = TSR_SHAPE(30), .on = r->at));
-}
-
 static void give_back(void *data, void *user)
 {
   (void)data;
@@ -836,7 +829,8 @@ const struct verb_case verb_cases[] = {
   CASE(along_dims),
   CASE(products),
   CASE(windows),
-  CASE(drawn_arrays),
+  { "draws", verb_draws },
+  { "more_draws", verb_more_draws },
   CASE(adopted),
   CASE(shards),
   CASE(placed),

@@ -34,6 +34,8 @@ void verb_shapes(struct verb_run *r);
 void verb_more_shapes(struct verb_run *r);
 void verb_indexing(struct verb_run *r);
 void verb_finding(struct verb_run *r);
+void verb_draws(struct verb_run *r);
+void verb_more_draws(struct verb_run *r);
 void verb_elsewhere(struct verb_run *r);
 
 extern const struct verb_case verb_cases[];

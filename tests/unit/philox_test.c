@@ -8,6 +8,7 @@
 
 #include "kernel/tile/isa.h"
 #include "support/kernel_fixture.h"
+#include "support/naive_program.h"
 
 static const char *const isas[] = { "baseline", "avx2", "avx512" };
 
@@ -46,6 +47,30 @@ TEST(known_answers)
   }
   CHECK_I64(cases, 43);
   free(text);
+}
+
+/* Operands of one element and of many, against unmapped pages. */
+TEST(words_by_keys_of_their_own)
+{
+  test_rng rng = test_seeded(4);
+  for (int i = 0; i < 3; i++) {
+    const tsr__tiles *tiles = tsr__tiles_of(isas[i]);
+    for (int n = 0; tiles && n <= TSR__TILE; n = n < 70 ? n + 1 : n * 2 - 11)
+      for (uint32_t scalar = 0; scalar < 8; scalar++) {
+        uint64_t *in[3], *out = test_guarded((size_t)n * 8 + 8), last = 77;
+        memcpy(out + n, &last, sizeof last);
+        for (int k = 0; k < 3; k++) {
+          int count = scalar >> k & 1 ? 1 : n;
+          in[k] = test_guarded((size_t)count * 8);
+          for (int j = 0; j < count; j++) in[k][j] = test_random(&rng);
+        }
+        tiles->fn[TSR__K_PHILOX][TSR_U64](out, in[0], in[1], in[2], (tsr__stretch){ n, scalar });
+        for (int j = 0; j < n; j++)
+          CHECK_U64(out[j], naive_philox(in[0][scalar & 1 ? 0 : j], in[1][scalar & 2 ? 0 : j],
+                                         in[2][scalar & 4 ? 0 : j]));
+        CHECK_U64(out[n], last);
+      }
+  }
 }
 
 static void draw(int devices, tsr_shape shape, tsr_dtype dtype, void *out)

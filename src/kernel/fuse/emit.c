@@ -324,18 +324,45 @@ static tsr__kval emit_search(emit *e, int n)
 }
 
 /* Draws of few bits are those of f32 cut to them: below 1, as they are. */
-static tsr__kval emit_uniform(emit *e, int n)
+static tsr__kval cut_draws(emit *e, tsr__kval x, int dtype)
 {
-  const tsr__gnode *g = node_of(e, n);
+  if (!is_stored(dtype)) return x;
   tsr__kbuild *b = &e->build;
-  tsr__kval x = source(e, n, TSR__K_UNIFORM, (tsr__sourceinfo){ 0 }, -1);
-  if (!is_stored(g->dtype)) return x;
-  double steps = ldexp(1, tsr__dtype_info_of((tsr_dtype)g->dtype)->precision);
+  double steps = ldexp(1, tsr__dtype_info_of((tsr_dtype)dtype)->precision);
   tsr__kval up[2] = { x, tsr__kbuild_const_f(b, TSR_F32, steps) };
   x = tsr__kbuild_op(b, TSR__K_MUL, TSR_F32, TSR_F32, up);
   x = apply(e, TSR__K_FLOOR, TSR_F32, TSR_F32, x);
   tsr__kval down[2] = { x, tsr__kbuild_const_f(b, TSR_F32, 1 / steps) };
   return tsr__kbuild_op(b, TSR__K_MUL, TSR_F32, TSR_F32, down);
+}
+
+static tsr__kval emit_uniform(emit *e, int n)
+{
+  tsr__kval x = source(e, n, TSR__K_UNIFORM, (tsr__sourceinfo){ 0 }, -1);
+  return cut_draws(e, x, node_of(e, n)->dtype);
+}
+
+static tsr__kval shift_bits(emit *e, tsr__kop op, tsr__kval x, int64_t by)
+{
+  tsr__kval in[2] = { x, tsr__kbuild_const_i(&e->build, TSR_I64, by) };
+  return tsr__kbuild_op(&e->build, op, TSR_I64, TSR_I64, in);
+}
+
+/* Of floats what emit_uniform draws of the same words: of f64 the top 53 bits, of others the top 24
+ * of the lower word. */
+static tsr__kval emit_random(emit *e, int n)
+{
+  int dtype = node_of(e, n)->dtype, to = register_of(dtype);
+  tsr__kval in[3] = { operand(e, n, 0), operand(e, n, 1), operand(e, n, 2) };
+  tsr__kval x = tsr__kbuild_op(&e->build, TSR__K_PHILOX, TSR_U64, TSR_U64, in);
+  if (!tsr__dtype_float((tsr_dtype)dtype)) return cast(e, x, dtype);
+  x.dtype = TSR_I64; /* the same bits; none is negative below */
+  if (to == TSR_F32) x = shift_bits(e, TSR__K_SHL, x, 32);
+  x = convert(e, shift_bits(e, TSR__K_SHR, x, to == TSR_F32 ? 40 : 11), to);
+  tsr__kval unit = tsr__kbuild_const_f(&e->build, (tsr_dtype)to, to == TSR_F32 ? 0x1p-24 : 0x1p-53);
+  tsr__kval down[2] = { x, unit };
+  x = tsr__kbuild_op(&e->build, TSR__K_MUL, (tsr_dtype)to, (tsr_dtype)to, down);
+  return cut_draws(e, x, dtype);
 }
 
 static tsr__kval emit_not(emit *e, int n)

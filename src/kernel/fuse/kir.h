@@ -29,7 +29,8 @@
   X(SUBOVF, "subovf", 2) X(MULOVF, "mulovf", 2) X(SHL, "shl", 2) X(SHR, "shr", 2)                 \
   X(TRUNC, "trunc", 1) X(FMOD, "fmod", 2) X(POPCOUNT, "popcount", 1) X(CLZ, "clz", 1)             \
   X(LEFT, "left", 2) X(RIGHT, "right", 2) X(COPYSIGN, "copysign", 2) X(NEXT, "next", 2)           \
-  X(SAR, "sar", 2) X(WHERE, "where", 3) X(FMA, "fma", 3) X(CEIL, "ceil", 1)
+  X(SAR, "sar", 2) X(WHERE, "where", 3) X(FMA, "fma", 3) X(CEIL, "ceil", 1)            \
+  X(PHILOX, "philox", 3)
 /* Functions of f32 and f64, by the names that rows have in FORMULA, and their operands. */
 #define TSR__FORMULA_MAP(X) \
   X(exp, 1) X(exp2, 1) X(expm1, 1) X(log, 1) X(log1p, 1) X(log2, 1) X(log10, 1) X(tanh, 1)        \

@@ -762,6 +762,7 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_SHR] = { [TSR_I64] = shr_i64 },
   [TSR__K_SAR] = { [TSR_I64] = sar_i64 },
   [TSR__K_WHERE] = { [TSR_BOOL] = where_bool, SIZED(where) },
+  [TSR__K_PHILOX] = { [TSR_U64] = TILES(philox_u64) },
   [TSR__K_FMA] = { REAL(fma), [TSR_F16] = fma_half, [TSR_BF16] = fma_half },
 #define FORMULA(name, count) [TSR__K_##name] = { FROM_f(name) },
   TSR__FORMULA_MAP(FORMULA)

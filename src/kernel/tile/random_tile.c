@@ -1,7 +1,7 @@
 /* Philox4x32-10: random numbers as a pure function of key and counter (J. K. Salmon et al.,
  * "Parallel random numbers: as easy as 1, 2, 3", 2011). Counter words 0 and 1 are the element's
- * global index, 2 and 3 the stream; the key is the seed. So no sharding and no order of work can
- * show in what is drawn. */
+ * global index, word 2 is the stream, word 3 counts its draws; the key is the seed. So no sharding
+ * and no order of work can show in what is drawn. */
 #include "kernel/tile/tile_inner.h"
 
 /* Lanes of 64 bits of which the lower halves count; multiply() looks at nothing else. */
@@ -25,44 +25,94 @@ typedef uint64_t lanes __attribute__((vector_size(16)));
 
 enum { GROUPS = 4, BLOCK = GROUPS * LANES, ROUNDS = 10 };
 
-/* Words 0 and 1, as the halves of one number, of BLOCK counters from `first` on. Independent groups
- * of lanes go side by side, since a product takes several cycles. */
-INLINE void philox(uint64_t *out, int64_t first, const int64_t key[2])
+/* The words of counters, and the halves of their keys. */
+typedef struct counters {
+  lanes word[GROUPS][4], key[GROUPS][2];
+} counters;
+
+/* Words 0 and 1 that BLOCK counters give, as the halves of one number. Independent groups of lanes
+ * go side by side, since a product takes several cycles. `alike`: by the key of the first group. */
+INLINE void philox(uint64_t *out, counters *c, bool alike)
 {
-  lanes c[GROUPS][4], step = { 0 };
-  uint64_t k0 = (uint64_t)key[0], k1 = (uint64_t)key[0] >> 32;
-  for (int i = 0; i < LANES; i++) step[i] = (uint64_t)i;
-  for (int g = 0; g < GROUPS; g++) {
-    lanes index = step + ((uint64_t)first + (uint64_t)(g * LANES));
-    c[g][0] = index;
-    c[g][1] = index >> 32;
-    c[g][2] = (lanes){ 0 } + (uint64_t)key[1];
-    c[g][3] = c[g][2] >> 32;
-  }
   const lanes m0 = (lanes){ 0 } + UINT64_C(0xD2511F53), m1 = (lanes){ 0 } + UINT64_C(0xCD9E8D57);
-  for (int round = 0; round < ROUNDS; round++) {
+  const int keys = alike ? 1 : GROUPS;
+  for (int round = 1; round < ROUNDS; round++) {
     for (int g = 0; g < GROUPS; g++) {
-      lanes a = multiply(c[g][0], m0), b = multiply(c[g][2], m1);
-      c[g][0] = (b >> 32) ^ c[g][1] ^ k0;
-      c[g][1] = b;
-      c[g][2] = (a >> 32) ^ c[g][3] ^ k1;
-      c[g][3] = a;
+      lanes *w = c->word[g], *k = c->key[alike ? 0 : g];
+      lanes p = multiply(w[0], m0), q = multiply(w[2], m1);
+      w[0] = (q >> 32) ^ w[1] ^ k[0];
+      w[1] = q;
+      w[2] = (p >> 32) ^ w[3] ^ k[1];
+      w[3] = p;
     }
-    k0 += UINT64_C(0x9E3779B9);
-    k1 += UINT64_C(0xBB67AE85);
+    for (int g = 0; g < keys; g++) {
+      c->key[g][0] += UINT64_C(0x9E3779B9);
+      c->key[g][1] += UINT64_C(0xBB67AE85);
+    }
   }
-  for (int g = 0; g < GROUPS; g++) {
-    lanes both = (c[g][1] << 32) | (c[g][0] & UINT64_C(0xffffffff));
+  for (int g = 0; g < GROUPS; g++) { /* the last round gives two words only */
+    lanes q = multiply(c->word[g][2], m1);
+    lanes first = (q >> 32) ^ c->word[g][1] ^ c->key[alike ? 0 : g][0];
+    lanes both = (q << 32) | (first & UINT64_C(0xffffffff));
     memcpy(out + g * LANES, &both, sizeof both);
   }
 }
 
-/* Multiples of 2^-53 in [0, 1): the top 53 bits of words 0 (high) and 1. */
+/* Sets a pair of words, or of key halves, to the halves of a number. */
+INLINE void halves(lanes pair[2], lanes value)
+{
+  pair[0] = value;
+  pair[1] = value >> 32;
+}
+
+/* Of BLOCK counters from `first` on, with one key and stream. */
+INLINE void philox_from(uint64_t *out, int64_t first, const int64_t key[2])
+{
+  counters c;
+  lanes step = { 0 };
+  for (int i = 0; i < LANES; i++) step[i] = (uint64_t)i;
+  halves(c.key[0], (lanes){ 0 } + (uint64_t)key[0]);
+  for (int g = 0; g < GROUPS; g++) {
+    halves(c.word[g], step + ((uint64_t)first + (uint64_t)(g * LANES)));
+    halves(c.word[g] + 2, (lanes){ 0 } + (uint64_t)key[1]);
+  }
+  philox(out, &c, true);
+}
+
+/* Elements at .. of an operand, or its one element; those past the last are 0. */
+INLINE lanes take_lanes(const uint64_t *from, bool one, int64_t at, int64_t n)
+{
+  lanes out = { 0 };
+  int64_t left = n - at;
+  if (one) return out + *from;
+  if (left > 0) memcpy(&out, from + at, left < LANES ? (size_t)left * sizeof *from : sizeof out);
+  return out;
+}
+
+/* By keys (a) words 0 and 1 of counters of which b has words 0 and 1, and c 2 and 3. */
+void TSR__ISA_NAME(tsr__philox_u64)(OPERANDS)
+{
+  SPAN;
+  uint64_t word[BLOCK], *to = out;
+  for (int64_t at = 0; at < n; at += BLOCK) {
+    counters all;
+    for (int g = 0; g < GROUPS; g++) {
+      int64_t first = at + g * LANES;
+      halves(all.key[g], take_lanes(a, scalar & 1, first, n));
+      halves(all.word[g], take_lanes(b, scalar & 2, first, n));
+      halves(all.word[g] + 2, take_lanes(c, scalar & 4, first, n));
+    }
+    philox(word, &all, scalar & 1);
+    memcpy(to + at, word, (size_t)(n - at < BLOCK ? n - at : BLOCK) * sizeof *word);
+  }
+}
+
+/* Multiples of 2^-53 in [0, 1): the top 53 bits of words 1 (high) and 0. */
 void TSR__ISA_NAME(tsr__uniform_f64)(double *out, int64_t first, int64_t n, const int64_t key[2])
 {
   uint64_t word[BLOCK];
   for (int64_t at = 0; at < n; at += BLOCK) {
-    philox(word, first + at, key);
+    philox_from(word, first + at, key);
     int64_t count = n - at < BLOCK ? n - at : BLOCK;
     ANY_ORDER for (int64_t i = 0; i < count; i++) out[at + i] =
         f64_of_i64((int64_t)(word[i] >> 11)) * 0x1p-53;
@@ -74,7 +124,7 @@ void TSR__ISA_NAME(tsr__uniform_f32)(float *out, int64_t first, int64_t n, const
 {
   uint64_t word[BLOCK];
   for (int64_t at = 0; at < n; at += BLOCK) {
-    philox(word, first + at, key);
+    philox_from(word, first + at, key);
     int64_t count = n - at < BLOCK ? n - at : BLOCK;
     ANY_ORDER for (int64_t i = 0; i < count; i++) out[at + i] =
         (float)(int32_t)((uint32_t)word[i] >> 8) * 0x1p-24f;

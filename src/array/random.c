@@ -1,0 +1,289 @@
+/* Keys, words of bits, and the distributions that are formulas of a word: see random_room.h.
+ *
+ * Words of floats by a number are the node UNIFORM, which knows where it stands; all others are
+ * RANDOM, whose indices are an operand. Both give the same bits. Keys come of keys by counters that
+ * no draw has: their last word is 2^31. */
+#include "array/random_room.h"
+#include "tessera/operations.h"
+#include "tessera/shape.h"
+
+#include <math.h>
+
+#define SPLIT (UINT64_C(1) << 63)
+#define FOLD (SPLIT + 1)
+#define STREAMS (UINT64_C(1) << 32)
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static tsr_array *number(tsr_scope *scope, uint64_t value, const char *site)
+{
+  return tsr__make_const(scope, TSR_U64, (tsr__num){ .i = (int64_t)value }, site);
+}
+
+static tsr_array *words(tsr__operands in, tsr_dtype dtype, const char *site)
+{
+  return tsr__make(NULL, TSR__OP_RANDOM, in, &(tsr__ask){ .dtype = dtype }, site);
+}
+
+/* Records an error where there are keys of another dtype. */
+static bool are_keys(tsr_array *keys, const char *what, const char *site)
+{
+  if (!tsr__usable(keys)) return false;
+  if (keys->dtype == TSR_U64) return true;
+  tsr__fail(tsr__home(keys), site, TSR_EDTYPE,
+            "%s: keys are %s, expected u64; make them with tsr_random_key", what,
+            tsr_type_of(keys));
+  return false;
+}
+
+tsr_array *tsr_random_key_at(tsr_scope *scope, uint64_t seed, const char *site)
+{
+  return number(scope, seed, site);
+}
+
+/* Keys with so many dims of size 1 behind theirs. */
+static tsr_array *with_dims(tsr_array *keys, int behind, const char *site)
+{
+  if (!keys->shape.rank || !behind) return keys;
+  return tsr_expand_dims_at(keys, (tsr_dims){ .negative = (1u << behind) - 1 }, site);
+}
+
+tsr_array *tsr_random_split_at(tsr_array *keys, int64_t count, const char *site)
+{
+  const char *what = "tsr_random_split";
+  tsr_scope *scope = tsr__home(keys);
+  if (!are_keys(keys, what, site)) return tsr__make_inert(scope, site);
+  tsr__error error = { .status = TSR_OK };
+  if (count < 0)
+    tsr__error_set(&error, TSR_EARG, "%s: %lld keys of each; ask for 0 or more", what,
+                   (long long)count);
+  else if (keys->shape.rank == TSR_MAX_RANK)
+    tsr__error_set(&error, TSR_ESHAPE, "%s: keys are %s, and no array has a dim more; split some",
+                   what, tsr_type_of(keys));
+  if (error.status) return tsr__refused(keys, &error, site);
+  tsr_array *index = tsr_iota_at(scope, TSR_U64, TSR_SHAPE(count), 0, (tsr_sharding){ 0 }, site);
+  keys = with_dims(keys, 1, site);
+  return words(TSR__IN(keys, index, number(scope, SPLIT, site)), TSR_U64, site);
+}
+
+tsr_array *tsr_random_fold_in_at(tsr_array *keys, tsr_operand data, const char *site)
+{
+  const char *what = "tsr_random_fold_in";
+  tsr_scope *scope = tsr__home(keys);
+  if (!are_keys(keys, what, site)) return tsr__make_inert(scope, site);
+  tsr_array *x = data.array ? data.array : tsr_num_at(scope, data.number, site);
+  if (!tsr__usable(x)) return tsr__make_inert(scope, site);
+  if (!tsr__dtype_integer((tsr_dtype)x->dtype)) {
+    tsr__error error = { .status = TSR_OK };
+    tsr__error_set(&error, TSR_EDTYPE, "%s: what is folded in is %s, expected integers; cast it",
+                   what, tsr_type_of(x));
+    return tsr__refused(keys, &error, site);
+  }
+  x = tsr_cast_at(x, TSR_U64, site);
+  return words(TSR__IN(keys, x, number(scope, FOLD, site)), TSR_U64, site);
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+tsr_array *tsr__draws_inert(const tsr__draws *d)
+{
+  return tsr__make_inert(d->scope, d->site);
+}
+
+tsr_array *tsr__draws_fail(const tsr__draws *d, const tsr__error *error)
+{
+  tsr__fail(d->scope, d->site, error->status, "%s: %s", d->what, error->text);
+  return tsr__draws_inert(d);
+}
+
+tsr_array *tsr__draws_refuse(const tsr__draws *d, const char *format, double found)
+{
+  char text[32];
+  tsr__text_f64(text, found);
+  tsr__error error = { .status = TSR_OK };
+  tsr__error_set(&error, TSR_EARG, format, text);
+  return tsr__draws_fail(d, &error);
+}
+
+/* What becomes integers must be asked for as integers, floats as floats, bools as bools. */
+static tsr_status check_dtype(const tsr__draws *d, tsr__error *error)
+{
+  static const char *const expected[] = {
+    [TSR__DTYPE_BOOL] = "bool", [TSR__DTYPE_INT] = "an integer", [TSR__DTYPE_FLOAT] = "a float"
+  };
+  tsr_dtype dtype = d->args.dtype;
+  if (tsr__dtype_check(dtype, error)) return error->status;
+  int found = tsr__dtype_info_of(dtype)->kind, kind = tsr__dtype_info_of(d->usual)->kind;
+  if (found == TSR__DTYPE_UINT) found = TSR__DTYPE_INT;
+  if (kind == TSR__DTYPE_UINT) kind = TSR__DTYPE_INT;
+  if (found == kind) return TSR_OK;
+  return tsr__error_set(error, TSR_EDTYPE, "the dtype asked for is %s, expected %s",
+                        tsr_dtype_name(dtype), expected[kind]);
+}
+
+static tsr_status check_keys(const tsr__draws *d, tsr__error *error)
+{
+  const tsr_array *keys = d->args.keys;
+  int rank = (keys ? keys->shape.rank : 0) + d->args.shape.rank;
+  if (d->behind) rank += d->behind->rank;
+  if (d->args.stream >= STREAMS)
+    return tsr__error_set(error, TSR_EARG,
+                          "stream %llu, expected one below 2^32; fold it into a key",
+                          (unsigned long long)d->args.stream);
+  if (keys && d->args.key)
+    return tsr__error_set(error, TSR_EARG, "a key and keys; give one of them");
+  if (rank > TSR_MAX_RANK)
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "keys of rank %d and draws of rank %d, expected %d dims at most",
+                          keys ? keys->shape.rank : 0, rank - (keys ? keys->shape.rank : 0),
+                          TSR_MAX_RANK);
+  return TSR_OK;
+}
+
+static void add_dims(tsr_shape *shape, const tsr_shape *more)
+{
+  for (int i = 0; more && i < more->rank; i++) shape->dims[shape->rank++] = more->dims[i];
+}
+
+/* Copies the arguments and sees that they go together. */
+static tsr_status take(tsr__draws *d, const tsr_random_args *given, tsr__error *error)
+{
+  d->args = (tsr_random_args){ .size = sizeof d->args };
+  if (!given) return tsr__error_set(error, TSR_EARG, "its arguments are NULL");
+  if (tsr__take_opts(d->what, given, &d->args, sizeof d->args, error)) return error->status;
+  if (!d->args.dtype) d->args.dtype = d->usual;
+  if (d->anywhere) d->args.on = (tsr_sharding){ 0 };
+  if (check_dtype(d, error) || tsr__shape_check(&d->args.shape, error) || check_keys(d, error))
+    return error->status;
+  add_dims(&d->args.shape, d->behind);
+  return TSR_OK;
+}
+
+bool tsr__draws_take(tsr__draws *d, const tsr_random_args *given)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (take(d, given, &error)) {
+    bool named = error.status == TSR_EUNSUPPORTED; /* by who takes options */
+    if (named) tsr__fail_error(d->scope, d->site, &error);
+    else tsr__draws_fail(d, &error);
+    return false;
+  }
+  if (d->args.keys && !are_keys(d->args.keys, d->what, d->site)) return false;
+  tsr_shape shape = { .rank = 0 };
+  if (d->args.keys) add_dims(&shape, &d->args.keys->shape);
+  add_dims(&shape, &d->args.shape);
+  return !tsr__check_placement(d->scope, d->what, d->args.dtype, &shape, &d->args.on, d->site);
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* The number of each element in C order, u64. */
+static tsr_array *places(const tsr__draws *d)
+{
+  const tsr_shape *shape = &d->args.shape;
+  tsr_array *sum = number(d->scope, 0, d->site);
+  uint64_t step = 1;
+  for (int k = shape->rank - 1; k >= 0; k--) {
+    tsr_array *along = tsr_iota_at(d->scope, TSR_U64, *shape, k, (tsr_sharding){ 0 }, d->site);
+    if (step != 1) along = tsr_mul_at(along, tsr_operand_uint(step), d->site);
+    sum = step == 1 && k == shape->rank - 1 ? along
+                                            : tsr_add_at(sum, tsr_operand_array(along), d->site);
+    step *= (uint64_t)shape->dims[k];
+  }
+  return sum;
+}
+
+tsr_array *tsr__draws_word(const tsr__draws *d, uint64_t number_of, tsr_dtype dtype)
+{
+  tsr_array *keys = d->args.keys;
+  uint64_t stream = d->args.stream + number_of * STREAMS;
+  if (!keys && tsr__dtype_float(dtype)) {
+    tsr__ask ask = { .dtype = dtype,
+                     .shape = d->args.shape,
+                     TSR__NUMBERS({ .i = (int64_t)d->args.key }, { .i = (int64_t)stream }),
+                     .sharding = &d->args.on,
+                     .call = d->what + strlen("tsr_") };
+    return tsr__make(d->scope, TSR__OP_UNIFORM, TSR__IN_NONE, &ask, d->site);
+  }
+  keys =
+      keys ? with_dims(keys, d->args.shape.rank, d->site) : number(d->scope, d->args.key, d->site);
+  tsr_array *out =
+      words(TSR__IN(keys, places(d), number(d->scope, stream, d->site)), dtype, d->site);
+  return d->args.on.mesh ? tsr_constrain_at(out, d->args.on, d->site) : out;
+}
+
+tsr_array *tsr__draws_between(const tsr__draws *d, uint64_t number_of, tsr_dtype dtype)
+{
+  double step = dtype == TSR_F64 ? 0x1p-53 : 0x1p-24;
+  tsr_array *u = tsr__draws_word(d, number_of, dtype);
+  tsr_array *twice = tsr_mul_at(u, tsr_operand_int(2), d->site);
+  return tsr_add_at(twice, tsr_operand_float(step - 1), d->site);
+}
+
+tsr_array *tsr__draws_normal(const tsr__draws *d, uint64_t number_of, tsr_dtype dtype)
+{
+  tsr_array *x = tsr_erfinv_at(tsr__draws_between(d, number_of, dtype), d->site);
+  return tsr_mul_at(x, tsr_operand_float(0x1.6a09e667f3bcdp+0), d->site);
+}
+
+tsr_array *tsr__draws_log(const tsr__draws *d, uint64_t number_of, tsr_dtype dtype)
+{
+  return tsr_log1p_at(tsr_neg_at(tsr__draws_word(d, number_of, dtype), d->site), d->site);
+}
+
+/* ---- distributions --------------------------------------------------------------------------- */
+
+tsr_array *tsr_random_bits_at(tsr_scope *scope, const tsr_random_args *args, const char *site)
+{
+  tsr__draws d = TSR__DRAWS(random_bits, TSR_U64);
+  return tsr__draws_take(&d, args) ? tsr__draws_word(&d, 0, d.args.dtype) : tsr__draws_inert(&d);
+}
+
+/* low + u (high - low), which rounding may take to high: then what is next to it. */
+static tsr_array *in_range(const tsr__draws *d, tsr_array *u)
+{
+  tsr_dtype dtype = d->args.dtype;
+  if (d->args.low == 0 && (d->args.high == 0 || d->args.high == 1)) return u;
+  double low = tsr__dtype_round(dtype, d->args.low), high = tsr__dtype_round(dtype, d->args.high);
+  double span = tsr__dtype_round(dtype, high - low);
+  if (!(low < high && isfinite(span)))
+    return tsr__draws_refuse(d,
+                             low < high ? "the range is infinite, %s long; draw less and scale"
+                                        : "the range is %s long; give a low below high",
+                             high - low);
+  tsr_array *x = tsr_mul_at(u, tsr_operand_float(span), d->site);
+  x = tsr_add_at(x, tsr_operand_float(low), d->site);
+  tsr_array *end = tsr__make_const(d->scope, dtype, (tsr__num){ .f = high }, d->site);
+  end = tsr_nextafter_at(end, tsr_operand_float(low), d->site);
+  return tsr_minimum_at(x, tsr_operand_array(end), d->site);
+}
+
+tsr_array *tsr_uniform_at(tsr_scope *scope, const tsr_random_args *args, const char *site)
+{
+  tsr__draws d = TSR__DRAWS(uniform, TSR_F64);
+  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
+  return in_range(&d, tsr__draws_word(&d, 0, d.args.dtype));
+}
+
+/* Draws of few bits make poor formulas. */
+static tsr_dtype wide(tsr_dtype dtype)
+{
+  return dtype == TSR_F64 ? TSR_F64 : TSR_F32;
+}
+
+tsr_array *tsr_normal_at(tsr_scope *scope, const tsr_random_args *args, const char *site)
+{
+  tsr__draws d = TSR__DRAWS(normal, TSR_F64);
+  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
+  return tsr_cast_at(tsr__draws_normal(&d, 0, wide(d.args.dtype)), d.args.dtype, site);
+}
+
+tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_args *args,
+                              const char *site)
+{
+  tsr__draws d = TSR__DRAWS(exponential, TSR_F64);
+  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
+  if (!(scale > 0) || isinf(scale))
+    return tsr__draws_refuse(&d, "scale %s, expected a positive number", scale);
+  return tsr_mul_at(tsr__draws_log(&d, 0, d.args.dtype), tsr_operand_float(-scale), site);
+}

@@ -1,0 +1,317 @@
+/* Distributions that are made of words of bits (random_room.h) by more than one formula. */
+#include "array/random_room.h"
+#include "tessera/indexing.h"
+#include "tessera/operations.h"
+#include "tessera/sorting.h"
+
+#include <math.h>
+
+static tsr_operand of(tsr_array *a)
+{
+  return tsr_operand_array(a);
+}
+
+static tsr_array *times(tsr_array *a, double b, const char *site)
+{
+  return tsr_mul_at(a, tsr_operand_float(b), site);
+}
+
+static tsr_array *plus(tsr_array *a, double b, const char *site)
+{
+  return tsr_add_at(a, tsr_operand_float(b), site);
+}
+
+static tsr_array *between(tsr_array *a, double low, double high, const char *site)
+{
+  return tsr_minimum_at(tsr_maximum_at(a, tsr_operand_float(low), site), tsr_operand_float(high),
+                        site);
+}
+
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+/* The cumulative probabilities of a Poisson distribution, up to where they round to 1. The weights
+ * go out from the mode by ratios, so only IEEE's basic operations are used and the table has the
+ * same bits everywhere. Returns the number of entries, at most `capacity`. */
+static int poisson_table(double rate, double *table, int capacity)
+{
+  int mode = (int)rate, low = mode, count = 0;
+  double weight = 1, total = 1;
+  for (; low > 0 && weight > 0x1p-80; low--) total += weight *= low / rate;
+  weight = 1;
+  int high = mode;
+  for (; high < capacity - 1 && weight > 0x1p-80; high++) total += weight *= rate / (high + 1);
+  weight = 1;
+  for (int k = mode; k > low; k--) weight *= k / rate;
+  double sum = 0;
+  for (int k = 0; k <= high; k++) {
+    if (k > low) weight *= rate / k;
+    if (k >= low) sum += weight;
+    double p = sum / total;
+    if (p >= 1) break;
+    table[count++] = p;
+  }
+  return count;
+}
+
+/* The table as an array that is whole wherever the draws are. */
+static tsr_array *poisson_array(const tsr__draws *d, double rate)
+{
+  enum { CAPACITY = 16384 };
+  tsr__heap *heap = &d->scope->rt->heap;
+  double *table = tsr__new(heap, CAPACITY * sizeof(double));
+  if (!table) {
+    tsr__fail(d->scope, d->site, TSR_ENOMEM, "%s: no memory for its table", d->what);
+    return tsr__draws_inert(d);
+  }
+  tsr_shape shape = TSR_SHAPE(rate > 0 ? poisson_table(rate, table, CAPACITY) : 0);
+  tsr_sharding whole = { .mesh = d->args.on.mesh };
+  tsr_array *out = tsr_put_at(d->scope, table, TSR_F64, shape, whole, d->site);
+  tsr__del(heap, table, CAPACITY * sizeof(double));
+  return out;
+}
+
+tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *args,
+                          const char *site)
+{
+  tsr__draws d = TSR__DRAWS(poisson, TSR_I64);
+  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
+  if (!(rate >= 0 && rate <= 10000))
+    return tsr__draws_refuse(&d, "rate %s, expected 0..10,000", rate);
+  tsr_array *u = tsr__draws_word(&d, 0, TSR_F64);
+  tsr_array *below = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(poisson_array(&d, rate), u),
+                               &(tsr__ask){ .dtype = TSR_I64 }, site);
+  return tsr_cast_at(below, d.args.dtype, site);
+}
+
+tsr_array *tsr_randint_at(tsr_scope *scope, int64_t low, int64_t high, const tsr_random_args *args,
+                          const char *site)
+{
+  tsr__draws d = TSR__DRAWS(randint, TSR_I64);
+  tsr__error error = { .status = TSR_OK };
+  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
+  if (low >= high)
+    tsr__error_set(&error, TSR_EARG, "from %lld on and below %lld there are no integers",
+                   (long long)low, (long long)high);
+  else if (!tsr__dtype_holds(d.args.dtype, low) || !tsr__dtype_holds(d.args.dtype, high - 1))
+    tsr__error_set(&error, TSR_EARG, "%lld to %lld are not all of %s; ask for a wider dtype",
+                   (long long)low, (long long)high - 1, tsr_dtype_name(d.args.dtype));
+  if (error.status) return tsr__draws_fail(&d, &error);
+  tsr_array *bits = tsr__draws_word(&d, 0, TSR_U64);
+  bits = tsr_mod_at(bits, tsr_operand_uint((uint64_t)high - (uint64_t)low), site);
+  tsr_array *start = tsr__make_const(scope, TSR_U64, (tsr__num){ .i = low }, site);
+  return tsr_cast_at(tsr_add_at(bits, of(start), site), d.args.dtype, site);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* erf of an end over sqrt 2: how much more of all normal numbers lie below it than above. */
+static tsr_array *share_below(const tsr__draws *d, double end)
+{
+  tsr_scalar scaled = tsr_scalar_float(end * 0x1.6a09e667f3bcdp-1);
+  return tsr_erf_at(tsr_num_at(d->scope, scaled, d->site), d->site);
+}
+
+/* What erfinv takes to sqrt(1/2) of the draw: uniform between the shares, and never 1 or -1. */
+static tsr_array *share(const tsr__draws *d, double low, double high)
+{
+  const char *site = d->site;
+  tsr_array *from = share_below(d, low), *to = share_below(d, high);
+  tsr_array *half = times(tsr_sub_at(to, of(from), site), 0.5, site);
+  tsr_array *middle = times(tsr_add_at(to, of(from), site), 0.5, site);
+  tsr_array *x = tsr_mul_at(tsr__draws_between(d, 0, TSR_F64), of(half), site);
+  return between(tsr_add_at(x, of(middle), site), -1 + 0x1p-53, 1 - 0x1p-53, site);
+}
+
+tsr_array *tsr_truncated_normal_at(tsr_scope *scope, double low, double high,
+                                   const tsr_random_args *args, const char *site)
+{
+  tsr__draws d = TSR__DRAWS(truncated_normal, TSR_F64);
+  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
+  if (!(low < high))
+    return tsr__draws_refuse(&d, "the range is %s long; give a low below high", high - low);
+  double held = erf(high * M_SQRT1_2) / 2 - erf(low * M_SQRT1_2) / 2;
+  if (held < 1e-6)
+    return tsr__draws_refuse(&d, "%s of all normal numbers are in the range, expected 1e-6 or more",
+                             held);
+  tsr_array *x = tsr_erfinv_at(share(&d, low, high), site);
+  x = between(times(x, 0x1.6a09e667f3bcdp+0, site), low, high, site);
+  return tsr_cast_at(x, d.args.dtype, site);
+}
+
+/* Of candidates v = (1 + c x)^3 for normal x the first is taken for which
+ * log u < x^2 / 2 + shift (1 - v + log v). Later ones are written first. */
+static tsr_array *gamma_above_one(const tsr__draws *d, double a)
+{
+  enum { CANDIDATES = 8 };
+  const char *site = d->site;
+  double shift = a - 1 / 3.0, c = 1 / sqrt(9 * shift);
+  tsr_array *out = tsr_num_at(d->scope, tsr_scalar_float(1), site);
+  for (uint64_t k = CANDIDATES; k-- > 0;) {
+    tsr_array *x = tsr__draws_normal(d, 2 * k + 1, TSR_F64),
+              *log_u = tsr__draws_log(d, 2 * k + 2, TSR_F64);
+    tsr_array *root = plus(times(x, c, site), 1, site);
+    tsr_array *v = tsr_mul_at(tsr_mul_at(root, of(root), site), of(root), site);
+    tsr_array *most = plus(tsr_sub_at(tsr_log_at(v, site), of(v), site), 1, site);
+    tsr_array *square = times(tsr_mul_at(x, of(x), site), 0.5, site);
+    most = tsr_add_at(square, of(times(most, shift, site)), site);
+    out = tsr_where_at(tsr_lt_at(log_u, of(most), site), of(v), of(out), site);
+  }
+  return times(out, shift, site);
+}
+
+tsr_array *tsr_gamma_at(tsr_scope *scope, double a, const tsr_random_args *args, const char *site)
+{
+  tsr__draws d = TSR__DRAWS(gamma, TSR_F64);
+  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
+  if (!(a > 0 && a < 1e300))
+    return tsr__draws_refuse(&d, "shape %s, expected a positive number below 1e300", a);
+  tsr_array *out = gamma_above_one(&d, a < 1 ? a + 1 : a);
+  if (a < 1) { /* u^(1/a) of one that is 1 more */
+    tsr_array *power = tsr_exp_at(times(tsr__draws_log(&d, 0, TSR_F64), 1 / a, site), site);
+    out = tsr_mul_at(out, of(power), site);
+  }
+  return tsr_cast_at(out, d.args.dtype, site);
+}
+
+tsr_array *tsr_bernoulli_at(tsr_scope *scope, double p, const tsr_random_args *args,
+                            const char *site)
+{
+  tsr__draws d = TSR__DRAWS(bernoulli, TSR_BOOL);
+  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
+  if (!(p >= 0 && p <= 1)) return tsr__draws_refuse(&d, "probability %s, expected 0..1", p);
+  return tsr_lt_at(tsr__draws_word(&d, 0, TSR_F64), tsr_operand_float(p), site);
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+/* An exponential draw, which is not 0. */
+static tsr_array *waiting(const tsr__draws *d)
+{
+  tsr_array *late = tsr_neg_at(tsr__draws_log(d, 0, TSR_F64), d->site);
+  return tsr_maximum_at(late, tsr_operand_float(0x1p-54), d->site);
+}
+
+/* The place of the largest logit - log(exponential draw): Gumbel's trick. */
+tsr_array *tsr_categorical_at(tsr_array *logits, int dim, const tsr_random_args *args,
+                              const char *site)
+{
+  tsr_scope *scope = tsr__home(logits);
+  tsr__draws d = TSR__DRAWS(categorical, TSR_I64);
+  tsr__error error = { .status = TSR_OK };
+  if (!tsr__usable(logits)) return tsr__draws_inert(&d);
+  if (!tsr__dtype_float((tsr_dtype)logits->dtype))
+    tsr__error_set(&error, TSR_EDTYPE, "%s: logits are %s, expected floats; cast them", d.what,
+                   tsr_type_of(logits));
+  if (error.status || tsr__find_dim(logits, &dim, d.what, &error))
+    return tsr__refused(logits, &error, site);
+  d.behind = &logits->shape;
+  d.anywhere = true;
+  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
+  tsr_array *score = tsr_sub_at(logits, of(tsr_log_at(waiting(&d), site)), site);
+  if (score->inert) return score;
+  dim += score->shape.rank - logits->shape.rank;
+  tsr_reduce_args best = { .size = sizeof best, .x = score, .dims = tsr_dims_of(&dim, 1) };
+  return tsr_cast_at(tsr_argmax_at(&best, site), d.args.dtype, site);
+}
+
+/* The places along its last dim that put x in order. */
+static tsr_array *order_of(tsr_array *x, const char *site)
+{
+  return tsr_argsort_at(&(tsr_sort_args){ .size = sizeof(tsr_sort_args), .x = x, .dim = -1 }, site);
+}
+
+tsr_array *tsr_permutation_at(tsr_scope *scope, int64_t count, const tsr_random_args *args,
+                              const char *site)
+{
+  tsr__draws d = TSR__DRAWS(permutation, TSR_I64);
+  d.behind = &TSR_SHAPE(count);
+  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
+  return tsr_cast_at(order_of(tsr__draws_word(&d, 0, TSR_U64), site), d.args.dtype, site);
+}
+
+static tsr_array *slices(tsr_array *x, tsr_array *places, int dim, const char *site)
+{
+  return tsr_take_at(
+      &(tsr_take_args){ .size = sizeof(tsr_take_args), .x = x, .indices = places, .dim = dim },
+      site);
+}
+
+tsr_array *tsr_shuffle_at(tsr_array *a, int dim, const tsr_random_args *args, const char *site)
+{
+  tsr_scope *scope = tsr__home(a);
+  tsr__draws d = TSR__DRAWS(shuffle, TSR_I64);
+  tsr__error error = { .status = TSR_OK };
+  if (!tsr__usable(a)) return tsr__draws_inert(&d);
+  if (tsr__find_dim(a, &dim, d.what, &error)) return tsr__refused(a, &error, site);
+  d.behind = &TSR_SHAPE(a->shape.dims[dim]);
+  d.anywhere = true;
+  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
+  tsr_array *bits = tsr__draws_word(&d, 0, TSR_U64);
+  if (bits->inert || bits->shape.rank == 1) return slices(a, order_of(bits, site), dim, site);
+  tsr__error_set(&error, TSR_ESHAPE, "%s: orders of shape %s, expected one; give one key", d.what,
+                 tsr_type_of(bits));
+  return tsr__refused(a, &error, site);
+}
+
+/* What is wrong with what is chosen from. */
+static tsr_status check_choice(const char *what, const tsr_choice_args *args, tsr__error *error)
+{
+  const tsr_array *x = args->x, *w = args->weights;
+  int64_t size = x->shape.rank ? x->shape.dims[0] : -1;
+  if (size < 0)
+    return tsr__error_set(error, TSR_ESHAPE, "%s: %s has no dim 0 of a known size", what,
+                          tsr_type_of(args->x));
+  if (args->count < 0 || (args->replace ? !size && args->count : args->count > size))
+    return tsr__error_set(error, TSR_EARG, "%s: %lld of %lld slices; choose fewer, or .replace",
+                          what, (long long)args->count, (long long)size);
+  if (w && (w->shape.rank != 1 || w->shape.dims[0] != size))
+    return tsr__error_set(error, TSR_ESHAPE, "%s: weights are %s, expected %lld numbers", what,
+                          tsr_type_of(args->weights), (long long)size);
+  return TSR_OK;
+}
+
+/* Each slice by a draw of its own. */
+static tsr_array *with_replacement(const tsr__draws *d, tsr_array *weights, int64_t size)
+{
+  const char *site = d->site;
+  if (!weights)
+    return tsr_mod_at(tsr__draws_word(d, 0, TSR_U64), tsr_operand_uint((uint64_t)size), site);
+  tsr_scan_args all = { .size = sizeof all, .x = weights };
+  tsr_array *sums = tsr_cumsum_at(&all, site);
+  tsr_array *total = tsr__part(sums, 0, TSR_RANGE(-1, TSR_END), site);
+  tsr_array *x = tsr_mul_at(tsr__draws_word(d, 0, TSR_F64), of(total), site);
+  return tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(sums, x), &(tsr__ask){ 0 }, site);
+}
+
+/* In the order in which they are met: by weights as who waits least. */
+static tsr_array *without_replacement(const tsr__draws *d, tsr_array *weights, int64_t count)
+{
+  tsr_array *when =
+      weights ? tsr_div_at(waiting(d), of(weights), d->site) : tsr__draws_word(d, 0, TSR_U64);
+  tsr_array *order = order_of(when, d->site);
+  if (order->inert) return order;
+  return tsr__part(order, order->shape.rank - 1, TSR_RANGE(0, count), d->site);
+}
+
+tsr_array *tsr_choice_at(const tsr_choice_args *given, const char *site)
+{
+  tsr_choice_args args = { .size = sizeof args };
+  tsr_array *x = given ? given->x : NULL;
+  tsr_scope *scope = tsr__home(x);
+  tsr__draws d = TSR__DRAWS(choice, TSR_I64);
+  tsr__error error = { .status = TSR_OK };
+  if (!tsr__usable(x)) return tsr__draws_inert(&d);
+  if (tsr__take_opts(d.what, given, &args, sizeof args, &error))
+    return tsr__refused(x, &error, site);
+  if (args.weights && !tsr__usable(args.weights)) return tsr__draws_inert(&d);
+  if (check_choice(d.what, &args, &error)) return tsr__refused(x, &error, site);
+  int64_t size = x->shape.dims[0];
+  d.behind = &TSR_SHAPE(args.replace ? args.count : size);
+  d.anywhere = true;
+  if (!tsr__draws_take(&d, &args.by)) return tsr__draws_inert(&d);
+  tsr_array *weights = args.weights ? tsr_cast_at(args.weights, TSR_F64, site) : NULL;
+  return slices(x,
+                args.replace ? with_replacement(&d, weights, size)
+                             : without_replacement(&d, weights, args.count),
+                0, site);
+}
