@@ -2,7 +2,8 @@
  * conditions, finding and counting.
  *
  * Indices are integers of any dtype. As in NumPy negative ones count from the end of their dim;
- * what becomes of one that is out of range is the call's `.mode`. */
+ * what becomes of one that is out of range is the call's `.mode`. Each index that is given is
+ * checked, though the result may have no elements. */
 #ifndef TESSERA_INDEXING_H
 #define TESSERA_INDEXING_H
 

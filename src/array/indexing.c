@@ -136,6 +136,20 @@ static tsr_array *look(tsr__op op, tsr_array *x, tsr_array *at, int dim, const c
                    site);
 }
 
+static tsr_array *within(tsr_array *at, const tsr__within_attr *attr, const char *site)
+{
+  return tsr__make(NULL, TSR__OP_WITHIN, TSR__IN(at),
+                   &(tsr__ask){ .attr = attr, .attr_bytes = sizeof *attr }, site);
+}
+
+/* Whether a dim beside the one that is looked into is empty: no element would check an index. */
+static bool takes_nothing(const tsr_array *x, int dim)
+{
+  bool none = false;
+  for (int d = 0; d < x->shape.rank; d++) none = none || (d != dim && !x->shape.dims[d]);
+  return none;
+}
+
 /* Takes along a dim by a row, in any mode. */
 static tsr_array *take(tsr__op op, const char *call, const tsr_take_args *given, const char *site)
 {
@@ -150,6 +164,10 @@ static tsr_array *take(tsr__op op, const char *call, const tsr_take_args *given,
   if (tsr__usable(x) && status) return tsr__refused(x, &error, site);
   if (!there || !is_index(at)) return look(op, x, at, dim, site); /* which says what is wrong */
   aim a = aim_at(at, x->shape.dims[dim], args.mode, site);
+  if (args.mode == TSR_INDEX_ERROR && tsr__ops[op].shape_rule == TSR__SH_TAKE &&
+      takes_nothing(x, dim))
+    a.place =
+        within(a.place, &(tsr__within_attr){ x->shape.dims[dim], dim, TSR__WITHIN_TAKE }, site);
   tsr_array *found = look(op, x, settle(a, 0, site), dim, site);
   if (!a.inside || !tsr__usable(found)) return found;
   if (!x->shape.dims[dim]) return filled(found, args.fill, site);
@@ -224,14 +242,8 @@ static int count_of(tsr_array *const *at)
   return count;
 }
 
-static tsr_array *within(tsr_array *at, const tsr__within_attr *attr, const char *site)
-{
-  return tsr__make(NULL, TSR__OP_WITHIN, TSR__IN(at),
-                   &(tsr__ask){ .attr = attr, .attr_bytes = sizeof *attr }, site);
-}
-
 /* i * n + j, and so on: what is in range stays so, and nothing can overflow but what is not. */
-static aim join_aims(const tsr_array *x, tsr_array *const *at, tsr_index_mode mode, bool scatters,
+static aim join_aims(const tsr_array *x, tsr_array *const *at, tsr_index_mode mode, int whom,
                      const char *site)
 {
   aim all = { NULL, NULL };
@@ -239,7 +251,7 @@ static aim join_aims(const tsr_array *x, tsr_array *const *at, tsr_index_mode mo
     int64_t size = x->shape.dims[d];
     aim one = aim_at(at[d], size, mode, site);
     if (mode == TSR_INDEX_ERROR)
-      one.place = within(one.place, &(tsr__within_attr){ size, d, scatters }, site);
+      one.place = within(one.place, &(tsr__within_attr){ size, d, whom }, site);
     one.place = settle(one, 0, site);
     if (all.place) {
       tsr_array *rows = tsr_mul_at(all.place, tsr_operand_int(size), site);
@@ -269,7 +281,7 @@ tsr_array *tsr_gather_at(const tsr_gather_args *given, const char *site)
   if (!status) status = aim_nd("tsr_gather", x, args.at, args.mode, &error);
   if (status) return tsr__refused(x, &error, site);
   int count = count_of(args.at);
-  aim a = join_aims(x, args.at, args.mode, false, site);
+  aim a = join_aims(x, args.at, args.mode, TSR__WITHIN_GATHER, site);
   tsr_array *found = tsr__make(NULL, TSR__OP_GATHER, TSR__IN(x, a.place),
                                &(tsr__ask){ TSR__ATTR(tsr__span_attr, .more = count - 1) }, site);
   if (!a.inside || !tsr__usable(found)) return found;
@@ -359,7 +371,7 @@ tsr_array *tsr_scatter_nd_at(const tsr_scatter_nd_args *given, const char *site)
   if (!status) status = check_how("tsr_scatter_nd", args.how, &error);
   if (status) return tsr__refused(x, &error, site);
   int count = count_of(args.at);
-  aim a = join_aims(x, args.at, args.mode, true, site);
+  aim a = join_aims(x, args.at, args.mode, TSR__WITHIN_SCATTER, site);
   if (!tsr__usable(a.place)) return a.place;
   tsr__scatter_attr attr = { .more = count - 1,
                              .how = args.how,

@@ -231,10 +231,12 @@ typedef struct tsr__scatter_attr {
   int64_t drops;     /* an index out of range is left out, instead of an error */
 } tsr__scatter_attr;
 
+enum tsr__within { TSR__WITHIN_GATHER, TSR__WITHIN_SCATTER, TSR__WITHIN_TAKE };
+
 typedef struct tsr__within_attr {
-  int64_t size;     /* of the dim that the indices are of */
-  int64_t dim;      /* which one that is, */
-  int64_t scatters; /* and of whom: tsr_gather, tsr_scatter_nd */
+  int64_t size; /* of the dim that the indices are of */
+  int64_t dim;  /* which one that is, */
+  int64_t whom; /* and of whom: tsr__within */
 } tsr__within_attr;
 
 /* By dim the index that runs along it, from 1 on: einsum's letters. 0: of an operand, a dim of size

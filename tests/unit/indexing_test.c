@@ -144,6 +144,28 @@ static void says(tsr_scope *outer, tsr_array *a, const char *text)
   CHECK_STR_HAS(tsr_message(outer), text);
 }
 
+/* Of a table without elements nothing is taken, but each index is looked at, as in NumPy. */
+TEST(indices_are_checked_though_nothing_is_taken)
+{
+  static const int64_t index[4] = { 0, -3, 3, -4 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  for (int way = 0; way < 6; way++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_mesh *mesh = tsr_mesh_default(rt, "x");
+    tsr_array *at = tsr_put(s, index, TSR_I64, TSR_SHAPE(4), tsr_on(mesh, way % 2 ? "x" : "-"));
+    tsr_array *x = tsr_full(s, 1, TSR_F32, TSR_SHAPE(3, 0), tsr_on(mesh, "x"));
+    if (way < 2)
+      says(s, tsr_take(x, at, 0), "tsr_take: index 3 at position 2 of the indices of dim 0 is out");
+    if (way == 2 || way == 3)
+      says(s, tsr_gather(x, { at }), "tsr_gather: index 3 at position 2 of the indices of dim 0");
+    if (way > 3) says(s, tsr_scatter(x, at, 1, 0), "tsr_scatter: index 3 at position 2");
+    tsr_array *near = tsr_take(x, tsr_mod(at, 3), 0);
+    CHECK_STATUS(tsr_eval(&near, 1), TSR_OK, s);
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
+
 /* The first index that is none is named with where it stands and what its dim has. */
 TEST(indices_out_of_range_fail_the_terminal)
 {

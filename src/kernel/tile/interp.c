@@ -508,7 +508,7 @@ static tsr_status refuse_index(const tsr__program *program, const tsr__fault *fa
   const char *name = tsr__ops[g->op].name;
   if (tsr__ops[g->op].attr == TSR__ATTR_WITHIN) {
     snprintf(where, sizeof where, "the indices of dim %lld", (long long)of->dim);
-    name = of->scatters ? "scatter_nd" : "gather";
+    name = (const char *const[]){ "gather", "scatter_nd", "take" }[of->whom];
   }
   return tsr__error_set(error, TSR_EVALUE,
                         "tsr_%s: index %lld at position %lld of %s is out of range, expected %lld "
