@@ -8,6 +8,7 @@ static bool computed_in_kernel(const tsr__program *program, int n)
 {
   int lowering = tsr__ops[program->nodes[n].op].lowering;
   if (lowering == TSR__LOW_VIEW) return !tsr__node_shifts(program, n);
+  if (tsr__looks_away(&program->nodes[n])) return false;
   return lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
 }
 

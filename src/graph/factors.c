@@ -9,6 +9,8 @@
  * "->" and the result's; a term is a list of symbols, see ops.def. */
 #include "graph/graph.h"
 
+#include "tessera/indexing.h"
+
 /* One symbol of a term: how many dims it stands for, and of what kind its factors are. */
 typedef struct symbol {
   char letter; /* '.' for the aligned dims */
@@ -20,7 +22,8 @@ static const char *next_symbol(const char *at, symbol *out)
   out->kind = TSR__FACTOR_PASS;
   if (*at == '!') out->kind = TSR__FACTOR_REPLICATE;
   if (*at == '~') out->kind = TSR__FACTOR_PERMUTE;
-  if (*at == '!' || *at == '~') at++;
+  if (*at == '?') out->kind = TSR__FACTOR_MEET;
+  if (*at == '!' || *at == '~' || *at == '?') at++;
   out->letter = *at;
   if (*at == 'r') out->kind = TSR__FACTOR_REDUCE;
   return at + (*at == '.' ? 3 : 1);
@@ -70,11 +73,32 @@ static int span_of(const tsr__factors *f, char letter, int rank, int d)
   }
 }
 
-/* What is too short to be cut must be whole. */
+/* Whether an operand has rows that only a run knows, or is a number, which lies nowhere: no routine
+ * takes these. */
+static bool is_for_kernels(const tsr__factors *f)
+{
+  bool any = false;
+  TSR_FOR_OPERANDS (f->program, f->node, i, o) {
+    const tsr__gnode *in = &f->program->nodes[o];
+    any = any || in->op == TSR__OP_CONST || (in->rank && in->dims[0] == TSR__DYNAMIC);
+  }
+  return any;
+}
+
+/* Products of floats keep the order of what they are made of. */
+static bool is_ordered(const tsr__factors *f)
+{
+  const tsr__scatter_attr *attr = tsr__attr_of(f->program, f->node);
+  return tsr__ops[f->node->op].attr == TSR__ATTR_SCATTER && attr->how == TSR_SCATTER_MUL &&
+         tsr__dtype_float((tsr_dtype)f->node->dtype);
+}
+
+/* What is too short to be cut must be whole; so is what meets in order, or in kernels alone. */
 static uint8_t kind_of(const tsr__factors *f, uint8_t kind, int64_t size)
 {
   int64_t least = tsr__ops[f->node->op].least_cut;
   bool whole = kind == TSR__FACTOR_PERMUTE && least && size < least; /* -1: known at run time */
+  if (kind == TSR__FACTOR_MEET) whole = is_for_kernels(f) || is_ordered(f);
   return whole ? TSR__FACTOR_REPLICATE : kind;
 }
 

@@ -123,7 +123,7 @@ typedef struct tsr__opinfo {
 
 extern const tsr__opinfo tsr__ops[TSR__OPS];
 
-/* Operand 0 is looked into: whole on every device that looks. */
+/* Operand 0 is looked into. */
 static inline bool tsr__has_table(int op)
 {
   int rule = tsr__ops[op].shape_rule;
@@ -476,11 +476,14 @@ bool tsr__node_shifts(const struct tsr__program *program, int node);
 
 /* ---- factors: the sharding rule of a node, expanded ------------------------------------- */
 
+/* MEET: the result has it not, and it need not be whole. Where it is cut devices join what each of
+ * them has of it. */
 enum tsr__factor_kind {
   TSR__FACTOR_PASS,
   TSR__FACTOR_REDUCE,
   TSR__FACTOR_REPLICATE,
-  TSR__FACTOR_PERMUTE
+  TSR__FACTOR_PERMUTE,
+  TSR__FACTOR_MEET
 };
 
 #define TSR__MAX_FACTORS (2 * TSR_MAX_RANK)
@@ -511,7 +514,8 @@ typedef struct tsr__gnode {
   uint16_t op;
   uint8_t dtype, rank;
   uint8_t flags;        /* TSR__ROOT, TSR__PLACED, TSR__RAGGED */
-  uint8_t reduce_axes;  /* set by partition: mesh axes over which partials are combined */
+  uint8_t reduce_axes;  /* set by partition: mesh axes over which partials are combined, or over
+                           which the table lies that is looked into */
   uint8_t cause;        /* set by partition on RESHARD nodes: tsr__cause */
   uint8_t region_count; /* indices into `regions`: so many of `operands` behind its operands */
   uint16_t sharding;    /* index into `shardings`; 0 = unplaced */
@@ -660,6 +664,13 @@ static inline int tsr__rank_of(const tsr__program *program, const tsr__gnode *no
   for (int i = 0, o = tsr__in((program), (node), 0); i < (node)->in_count; \
        o = tsr__in((program), (node), ++i))                                \
     if (o >= 0)
+
+/* Whether a node looks into a table that is cut along what is looked into: then it is no part of a
+ * kernel, but a routine in which each device gives the others what it holds. */
+static inline bool tsr__looks_away(const tsr__gnode *node)
+{
+  return tsr__has_table(node->op) && node->reduce_axes;
+}
 
 /* A private copy without the binding part (params, arrays): the plan cache's key. */
 tsr_status tsr__program_copy(tsr__program *out, const tsr__program *in, tsr__heap *heap);

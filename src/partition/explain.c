@@ -20,6 +20,7 @@ static const char *const move_names[] = {
   [TSR__MOVE_PREFIX] = "prefix",
   [TSR__MOVE_SORT] = "sort",
   [TSR__MOVE_EXCHANGE] = "exchange",
+  [TSR__MOVE_LOOK] = "look-up",
 };
 
 static const char *file_of(const char *site)
@@ -77,6 +78,18 @@ static void add_along(const tsr__partitioned *parts, const tsr__note *note, tsr_
   tsr__text_add(out, "\n");
 }
 
+static void add_joined(const tsr__partitioned *parts, const tsr__note *note, tsr__text *out)
+{
+  const tsr__gnode *node = &parts->program.nodes[note->node];
+  tsr__text_add(out, "    because ");
+  add_who(&parts->program, note->node, out);
+  bool looks = tsr__has_table(node->op);
+  tsr__text_add(out, looks ? " looks into " : " has updates ");
+  add_type(parts, tsr__in(&parts->program, node, looks ? 0 : 2), out);
+  tsr__text_add(out, looks ? ", of which each device gives what it holds\n"
+                           : ", of which each device adds up what it holds\n");
+}
+
 static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr__text *out)
 {
   static const char *const causes[] = {
@@ -90,6 +103,7 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
     [TSR__CAUSE_MESH] = "has operands on two meshes",
     [TSR__CAUSE_ROWS] = "makes even borders after a filter",
     [TSR__CAUSE_VIEW] = "shows elements of other devices",
+    [TSR__CAUSE_JOINED] = "",
   };
   const tsr__gnode *node = &parts->program.nodes[note->node];
   bool own = note->cause == TSR__CAUSE_ASKED || note->cause == TSR__CAUSE_ROWS || note->user < 0;
@@ -131,6 +145,7 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
     tsr__text_add(out, "\n");
     if (note->cause == TSR__CAUSE_REDUCED) add_reduced(partitioned, note, out);
     else if (note->cause == TSR__CAUSE_ALONG) add_along(partitioned, note, out);
+    else if (note->cause == TSR__CAUSE_JOINED) add_joined(partitioned, note, out);
     else add_moved(partitioned, note, out);
     if (note->cheaper[0])
       tsr__text_add(out, "    cheaper: %s (%lld bytes)\n", note->cheaper,

@@ -146,6 +146,11 @@ typedef struct tsr__meeting {
 
 int64_t tsr__meeting_bytes(const tsr__meeting *meeting, const tsr__accum *accum);
 
+/* Bytes that cross where a node that is no reduction joins what lies over `axes`. A table: in each
+ * group of p devices each element of the result is on one of them, and p - 1 lack it; bools travel
+ * as bytes. A scatter: p - 1 partials of the result, and as many copies of it. */
+int64_t tsr__joining_bytes(const tsr__meeting *meeting);
+
 /* Bytes that cross where a node that goes along a dim lies at `at`, where that dim is cut: on each
  * line each device but the last tells the next what came before. */
 int64_t tsr__passing_bytes(const tsr__meeting *meeting);

@@ -5,6 +5,7 @@
  * together: one note. Its bytes: in each group of p devices, p - 1 partials go to the leader and
  * p - 1 copies of the results come back. */
 #include "partition/flow.h"
+#include "tessera/indexing.h"
 
 #include <stdio.h>
 
@@ -214,6 +215,34 @@ int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
   return (members_of(mesh, m->axes) - 1) * bytes;
 }
 
+/* Of a scatter's partial: an element, and at each place which update was the last. */
+static int64_t scattered_bytes(const tsr__meeting *m, int position, int64_t count)
+{
+  const tsr__scatter_attr *attr = tsr__attr_of(m->program, m->node);
+  tsr_dtype dtype = (tsr_dtype)m->node->dtype;
+  int64_t places = count ? 1 : 0, start, size;
+  if (tsr__ops[m->node->op].attr != TSR__ATTR_SCATTER) return 0;
+  if (attr->how == TSR_SCATTER_ADD && tsr__dtype_float(dtype))
+    return tsr__wire_bytes(TSR__ACCUM_SUM_ROWS, (int)dtype, count);
+  for (int64_t d = attr->dim; d <= attr->dim + attr->more; d++) {
+    tsr__dim_part(m->at, (int)d, m->node->dims[d], position, &start, &size);
+    places *= size;
+  }
+  return count * (int64_t)tsr_dtype_size(dtype) + (attr->how == TSR_SCATTER_SET ? 8 * places : 0);
+}
+
+int64_t tsr__joining_bytes(const tsr__meeting *m)
+{
+  int64_t bytes = 0;
+  for (int p = 0; p < m->at->mesh->device_count; p++) {
+    if (!leads(m->at->mesh, m->axes, p)) continue;
+    int64_t count = local_count(m, m->at, p);
+    bytes +=
+        scattered_bytes(m, p, count) + count * (int64_t)tsr_dtype_size((tsr_dtype)m->node->dtype);
+  }
+  return (members_of(m->at->mesh, m->axes) - 1) * bytes;
+}
+
 int64_t tsr__passing_bytes(const tsr__meeting *m)
 {
   const uint8_t *each = tsr__ops[m->node->op].prefix;
@@ -348,9 +377,28 @@ static tsr_status note_along(maker *m, int n)
   return TSR_OK;
 }
 
+/* What is looked into, or scattered, is cut. */
+static tsr_status note_join(maker *m, int n)
+{
+  const tsr__gnode *node = &m->out->program.nodes[n];
+  const tsr_sharding *at = sharding_of(m, n);
+  tsr__note *note = new_note(m);
+  if (!note) return m->error->status;
+  note->move = tsr__has_table(node->op) ? TSR__MOVE_LOOK : TSR__MOVE_ALL_REDUCE;
+  note->cause = TSR__CAUSE_JOINED;
+  note->axes = node->reduce_axes;
+  note->mesh = at->mesh;
+  note->node = n;
+  note->user = m->first_user[n];
+  note->cheaper_bytes = -1;
+  note->bytes = tsr__joining_bytes(&(tsr__meeting){ &m->out->program, node, at, note->axes });
+  return TSR_OK;
+}
+
 static tsr_status note_node(maker *m, int n)
 {
   const tsr__gnode *node = &m->out->program.nodes[n];
+  if (node->reduce_axes && tsr__ops[node->op].acc == TSR__ACC_NONE) return note_join(m, n);
   if (tsr__ops[node->op].prefix[0] || tsr__ops[node->op].least_cut) return note_along(m, n);
   bool reduces = node->reduce_axes != 0;
   tsr__note *note = reduces ? note_of(m, n) : NULL;
@@ -418,7 +466,7 @@ tsr_status tsr__notes_make(tsr__heap *heap, tsr__partitioned *out, tsr__error *e
   tsr_status status = prepare(&m, &arena);
   for (int n = 0; n < out->program.node_count && !status; n++) status = note_node(&m, n);
   for (int i = 0; i < out->note_count && !status; i++)
-    if (out->notes[i].move == TSR__MOVE_ALL_REDUCE)
+    if (out->notes[i].move == TSR__MOVE_ALL_REDUCE && out->notes[i].cause == TSR__CAUSE_REDUCED)
       suggest_kept_dim(&m, out->notes[i].node, &out->notes[i]);
   tsr__arena_free(&arena);
   tsr_status trimmed = trim(&m);

@@ -205,8 +205,7 @@ static tsr_status copy(rewrite *r, int n)
     r->links[i] = moved(r, n, i, tsr__flow_need(r->flow, n, i));
     if (r->links[i] < 0) return r->error->status;
   }
-  bool reduces = tsr__ops[node.op].lowering == TSR__LOW_REDUCE;
-  if (reduces) node.reduce_axes = r->flow->ways[n]->meet;
+  node.reduce_axes = r->flow->ways[n]->meet;
   place_results(r, &node, tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n)));
   int index = add_node(r, &node, (tsr__links){ r->links, links }, n);
   if (index < 0) return r->error->status;

@@ -25,6 +25,7 @@ enum tsr__move {
   TSR__MOVE_PREFIX,         /* what is before a device's piece of a line */
   TSR__MOVE_SORT,           /* elements to where their order puts them; bytes known after the run */
   TSR__MOVE_EXCHANGE,       /* a view's elements from the devices that hold them */
+  TSR__MOVE_LOOK,           /* a cut table's elements from the devices that hold them */
   TSR__MOVE_ROWS /* rows with run-time sizes: rebalance; bytes known after the run only */
 };
 
@@ -39,7 +40,8 @@ enum tsr__cause {
   TSR__CAUSE_ALONG,    /* the dim that a routine goes along is sharded */
   TSR__CAUSE_MESH,     /* operands on two meshes */
   TSR__CAUSE_ROWS,     /* even borders after a filter */
-  TSR__CAUSE_VIEW      /* a view shows elements of other devices */
+  TSR__CAUSE_VIEW,     /* a view shows elements of other devices */
+  TSR__CAUSE_JOINED    /* a table, or updates, are cut, and devices join what each has */
 };
 
 typedef struct tsr__note {

@@ -21,7 +21,7 @@
 enum { MOST_WAYS = 8 };
 
 /* How a way is found; by a node's question (alike.c). */
-enum how { AS_OPERANDS, AS_LED, AS_JOINED, AS_ASKED, AS_KEPT };
+enum how { AS_OPERANDS, AS_LED, AS_JOINED, AS_ASKED, AS_KEPT, AS_WHOLE };
 
 /* The axes of one factor, major first. */
 typedef struct axes {
@@ -169,9 +169,12 @@ static void write_draft(tsr__flow *flow, int n, const choice *c)
   way->at = place_of(flow, c, c->terms->out, rank_of(flow, n));
   TSR_FOR_OPERANDS (flow->program, node, i, o)
     if (!is_const(flow, o)) way->need[i] = place_of(flow, c, c->terms->in[i], rank_of(flow, o));
-  for (int f = 0; f < c->terms->count; f++)
-    for (int i = 0; c->terms->kind[f] == TSR__FACTOR_REDUCE && i < c->axes[f].count; i++)
+  for (int f = 0; f < c->terms->count; f++) {
+    int kind = c->terms->kind[f];
+    bool meets = kind == TSR__FACTOR_REDUCE || kind == TSR__FACTOR_MEET;
+    for (int i = 0; meets && i < c->axes[f].count; i++)
       way->meet |= (uint8_t)(1u << c->axes[f].axis[i]);
+  }
 }
 
 /* ---- choosing ---- */
@@ -244,14 +247,18 @@ static void cut_like_operands(const tsr__flow *flow, int n, choice *c)
   }
 }
 
-/* As the operands lie by their first ways: none of them anywhere, unplaced. */
-static void choose_as_operands(tsr__flow *flow, int n, const tsr__terms *terms, choice *c)
+/* As the operands lie by their first ways: none of them anywhere, unplaced. `whole`: but for what
+ * could meet, which is not cut. */
+static void choose_as_operands(tsr__flow *flow, int n, const tsr__terms *terms, bool whole,
+                               choice *c)
 {
   const tsr__gnode *node = node_of(flow, n);
   int lead = next_by_weight(flow, n, -1);
   const tsr_mesh *mesh =
       lead < 0 ? NULL : first_place(flow, tsr__in(flow->program, node, lead))->mesh;
   start_choice(c, terms, mesh);
+  for (int f = 0; whole && f < terms->count; f++)
+    if (terms->kind[f] == TSR__FACTOR_MEET) c->settled[f] = true;
   if (mesh) cut_like_operands(flow, n, c);
 }
 
@@ -269,7 +276,7 @@ static int kept_dim(const tsr__flow *flow, int n, const tsr__terms *terms)
  * partials stay where they are. */
 static void choose_kept_cut(tsr__flow *flow, int n, const tsr__terms *terms, choice *c)
 {
-  choose_as_operands(flow, n, terms, c);
+  choose_as_operands(flow, n, terms, false, c);
   axes *to = &c->axes[terms->out[kept_dim(flow, n, terms)]];
   for (int f = 0; f < terms->count; f++) {
     if (terms->kind[f] != TSR__FACTOR_REDUCE) continue;
@@ -307,7 +314,8 @@ static const tsr__way *answer(tsr__flow *flow, int n, const tsr__question *q)
   const tsr__way *known = tsr__alike_known(flow, q);
   if (known || flow->failed) return known;
   switch (q->how) {
-  case AS_OPERANDS: choose_as_operands(flow, n, q->terms, &c); break;
+  case AS_OPERANDS: choose_as_operands(flow, n, q->terms, false, &c); break;
+  case AS_WHOLE: choose_as_operands(flow, n, q->terms, true, &c); break;
   case AS_KEPT: choose_kept_cut(flow, n, q->terms, &c); break;
   case AS_ASKED: choose_as_asked(flow, n, q, &c); break;
   default: choose_led(flow, n, q, &c); break;
@@ -399,6 +407,14 @@ static int close_dims(tsr__flow *flow, int n)
   return place_number(flow, &out);
 }
 
+/* Whether the operands could be cut by what the result has not. */
+static bool may_meet(const tsr__terms *terms)
+{
+  int f = 0;
+  while (f < terms->count && terms->kind[f] != TSR__FACTOR_MEET) f++;
+  return f < terms->count;
+}
+
 static void add_first_way(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -406,14 +422,15 @@ static void add_first_way(tsr__flow *flow, int n)
   bool placed = node->flags & TSR__PLACED && node->sharding;
   int place = placed ? close_dims(flow, n) : 0;
   if (flow->failed) return;
-  q.how = placed ? AS_ASKED : AS_OPERANDS;
+  q.how = placed ? AS_ASKED : AS_WHOLE;
   if (placed) tsr__alike_follow(flow, &q, q.terms->out, place);
   add_answer(flow, n, &q);
   if (flow->failed) return;
   if (placed) flow->ways[n]->at = (uint16_t)place;
-  if (!flow->ways[n]->meet || flow->fixed[n] || kept_dim(flow, n, q.terms) < 0) return;
-  q.how = AS_KEPT;
-  add_answer(flow, n, &q);
+  if (flow->fixed[n]) return;
+  q.how = flow->ways[n]->meet ? AS_KEPT : AS_OPERANDS;
+  if (flow->ways[n]->meet ? kept_dim(flow, n, q.terms) >= 0 : may_meet(q.terms))
+    add_answer(flow, n, &q);
 }
 
 /* What of its operands' ways has changed since the node looked last; that they are asked to lie

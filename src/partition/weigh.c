@@ -121,6 +121,7 @@ int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   const tsr__gnode *node = &flow->program->nodes[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
   if (!way->meet) return tsr__passing_bytes(&meeting) + shift_bytes(flow, n, way);
+  if (tsr__ops[node->op].acc == TSR__ACC_NONE) return tsr__joining_bytes(&meeting);
   tsr__accum accums[2];
   int64_t bytes = tsr__meeting_bytes(&meeting, NULL);
   int count = tsr__accums_of(flow->program, n, accums);

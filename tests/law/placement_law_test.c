@@ -6,8 +6,9 @@
  * or what meets it there are given: what lies whole along an axis stays so. A node of unplaced
  * operands alone may also stay on one device. The bytes of a way are counted here, from the boxes
  * of every device: what a device needs of an operand and does not hold, once for all users that
- * need it so, and what partials and results of reductions weigh on their way to and from the leader
- * of each group.
+ * need it so, what partials and results of reductions weigh on their way to and from the leader of
+ * each group, and what is looked up in a table that is cut: each element by all but one of those
+ * that have the table together.
  *
  * The law: the planner's notes come to the least in 95 programs of 100 in which anything moves, and
  * never to more than twice the least. The rest are listed. Sizes are such that partials weigh less
@@ -60,14 +61,14 @@ static tsr_sharding sharding_of(const tsr_mesh *mesh, int place, int rank)
 typedef struct terms {
   int count, rank, in_rank[3];
   int8_t in[3][DIMS], out[DIMS]; /* factors of the dims; -1: broadcast, or gone */
-  bool whole[FACTORS], summed[FACTORS];
+  bool whole[FACTORS], summed[FACTORS], looked[FACTORS];
 } terms;
 
 static void take_terms(const tsr__program *p, const tsr__gnode *g, terms *t)
 {
   int dim = tsr__dim_of(p, g), at = 0;
   for (int d = 0; d < t->in_rank[0]; d++) {
-    t->whole[t->count] = d == dim;
+    t->looked[t->count] = d == dim;
     t->in[0][d] = (int8_t)t->count++;
   }
   for (int d = 0; d < t->in_rank[1]; d++) t->in[1][d] = (int8_t)t->count++;
@@ -156,7 +157,7 @@ static void add_way(search *s, int n, const terms *t, const int8_t axis[2], bool
     w->need[i] = place_of_map(t->in[i], t->in_rank[i], axis, turned);
   w->at = place_of_map(t->out, t->rank, axis, turned);
   for (int a = 0; a < 2; a++)
-    if (axis[a] >= 0 && t->summed[axis[a]]) w->axes |= 1u << a;
+    if (axis[a] >= 0 && (t->summed[axis[a]] || t->looked[axis[a]])) w->axes |= 1u << a;
 }
 
 /* What lies whole along an axis stays so: a node is cut by the axes of what it is computed of, of
@@ -302,12 +303,15 @@ static int64_t meet_bytes(const search *s, int n, const way *w)
   bool scalar = true;
   if (!w->axes) return 0;
   for (int d = 0; d < g->rank; d++) scalar &= g->dims[d] == 1;
-  int64_t partial = sent(s, n, w) ? 0 : partial_bytes(s->p, g, scalar);
+  bool looks = g->op == TSR__OP_TAKE;
+  int64_t partial = looks || sent(s, n, w) ? 0 : partial_bytes(s->p, g, scalar);
   for (int q = 0; q < DEVICES; q++) {
     bool leads = !((w->axes & 1 && q / 2) || (w->axes & 2 && q % 2));
     tsr_box box = box_at(s, n, w->at, q);
     int64_t count = elements(s, n, &box, true);
-    if (leads) bytes += partial * count + bytes_of(g->dtype, count);
+    int64_t result =
+        looks ? count * (int64_t)tsr_dtype_size((tsr_dtype)g->dtype) : bytes_of(g->dtype, count);
+    if (leads) bytes += partial * count + result;
   }
   return (members - 1) * bytes;
 }

@@ -56,6 +56,11 @@ static inline void check_alignment(const tsr__program *p, int n)
                 tsr__position_device(check_place(p, n), position));
       for (int d = 0; d < p->nodes[in].rank; d++) {
         int f = map[d], at = -1, first = -1;
+        if (f >= 0 && factors.kind[f] == TSR__FACTOR_MEET) {
+          unsigned cut = p->nodes[in].dims[d] ? tsr__dim_axes(check_place(p, in), d) : 0;
+          CHECK(!(cut & ~(unsigned)g->reduce_axes));
+          continue;
+        }
         for (int k = 0; k < g->rank && f >= 0; k++)
           if (factors.out[k] == f) at = k;
         for (int k = 0; k < p->nodes[tsr__in(p, g, 0)].rank && f >= 0; k++)

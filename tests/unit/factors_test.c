@@ -51,7 +51,7 @@ static const char *factors_text(fixture *f, tsr_array *root, char out[96])
     if (i < SHOWN - 1) out[at++] = ';';
   }
   out[at++] = '|';
-  for (int k = 0; k < factors.count; k++) out[at++] = "PRNM"[factors.kind[k]];
+  for (int k = 0; k < factors.count; k++) out[at++] = "PRNML"[factors.kind[k]];
   out[at] = '\0';
   return out;
 }
@@ -111,7 +111,7 @@ TEST(reduced_dims_are_reduction_factors)
             "012;;012>-|RRR");
 }
 
-TEST(tables_need_to_be_whole)
+TEST(tables_are_looked_into)
 {
   fixture f = open_fixture();
   char text[96];
@@ -121,7 +121,7 @@ TEST(tables_need_to_be_whole)
                          tsr__make(f.s, TSR__OP_TAKE, in,
                                    &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = 1) }, NULL),
                          text),
-            "012;34;>0342|PNPPP");
+            "012;34;>0342|PLPPP");
   tsr__operands sorted =
       TSR__IN(plain(&f, TSR_F32, TSR_SHAPE(5)), plain(&f, TSR_F32, TSR_SHAPE(2, 3)));
   CHECK_STR(factors_text(

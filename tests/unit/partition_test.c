@@ -672,3 +672,21 @@ TEST_TIMEOUT(deep_programs_are_partitioned_without_recursion, 30)
   CHECK_I64(try_partition(&f, &a, 1), TSR_OK);
   CHECK_I64(f.parts.program.node_count, 100001);
 }
+
+/* A large table stays where it is; whoever has an entry gives it to the others. */
+TEST(large_tables_are_looked_into_where_they_lie)
+{
+  fixture f = open_fixture();
+  tsr_array *t = on(&f, TSR_SHAPE(600, 5), "x,y"),
+            *i = fixture_leaf(f.s, TSR_I64, TSR_SHAPE(16), f.mesh, "-");
+  tsr__operands in = TSR__IN(t, i);
+  tsr_array *r = tsr__make(f.s, TSR__OP_TAKE, in, &(tsr__ask){ 0 }, NULL);
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put                  f64[600,5]@(x,y)\n"
+                 "  %1 = put                  i64[16]@(-)\n"
+                 "  %2 = take(%0, %1, dim 0)  f64[16,5]@(-,y)\n");
+  CHECK_I64(f.parts.note_count, 1);
+  CHECK_I64(f.parts.notes[0].cause, TSR__CAUSE_JOINED);
+  CHECK_I64(f.parts.notes[0].move, TSR__MOVE_LOOK);
+  CHECK_I64(f.parts.notes[0].bytes, 16 * 5 * 8);
+}

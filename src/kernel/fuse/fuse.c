@@ -167,7 +167,8 @@ static void find_facts(tsr__fusion *f, const int *stage)
     int lowering = tsr__ops[g->op].lowering;
     f->fact[n] =
         (tsr__fact){ .stage = stage[n], .level = -1, .domain = -1, .kernel = -1, .origin = n };
-    f->fact[n].tile = lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA ||
+    f->fact[n].tile = lowering == TSR__LOW_FORMULA ||
+                      (lowering == TSR__LOW_TILE && !tsr__looks_away(g)) ||
                       (lowering == TSR__LOW_VIEW && !tsr__node_shifts(f->program, n));
     f->fact[n].uniform = uniform(f, n);
     f->fact[n].views = views_of(f, n);
@@ -385,8 +386,8 @@ static void list_steps(tsr__fusion *f)
   for (int s = -1; s < f->stages; s++) f->of_stage[s + 1] = -1;
   for (int n = f->program->node_count - 1; n >= 0; n--) {
     int lowering = tsr__ops[f->program->nodes[n].op].lowering;
-    bool shifts = lowering == TSR__LOW_VIEW && !f->fact[n].tile;
-    if (lowering != TSR__LOW_STEP && lowering != TSR__LOW_ROUTINE && !shifts) continue;
+    bool away = (lowering == TSR__LOW_VIEW || lowering == TSR__LOW_TILE) && !f->fact[n].tile;
+    if (lowering != TSR__LOW_STEP && lowering != TSR__LOW_ROUTINE && !away) continue;
     int *first = &f->of_stage[f->fact[n].stage + 1];
     f->next_step[n] = *first;
     *first = n;
@@ -418,8 +419,9 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels, progress *
                                .first = first,
                                .count = done->accum - first });
   for (int n = f->of_stage[stage + 1]; n >= 0; n = f->next_step[n]) {
-    bool shifts = is_view(&f->program->nodes[n]);
-    int kind = shifts ? TSR__STEP_SHIFT : tsr__step_of(f->program->nodes[n].op);
+    const tsr__gnode *g = &f->program->nodes[n];
+    int kind = is_view(g) ? TSR__STEP_SHIFT : tsr__step_of(g->op);
+    if (tsr__looks_away(g)) kind = TSR__STEP_ROUTINE;
     add_step(out, (tsr__step){ .kind = (uint8_t)kind, .node = n });
   }
   return TSR_OK;

@@ -19,7 +19,7 @@ typedef tsr_status tsr__routine_fn(const tsr__call *call, tsr__error *error);
 
 tsr__routine_fn tsr__cpu_call; /* picks by the node's op */
 tsr__routine_fn tsr__routine_cumsum, tsr__routine_cumprod, tsr__routine_cummax, tsr__routine_cummin,
-    tsr__routine_sort, tsr__routine_scatter, tsr__routine_dynamic_slice,
+    tsr__routine_sort, tsr__routine_scatter, tsr__routine_take, tsr__routine_dynamic_slice,
     tsr__routine_dynamic_update, tsr__routine_dot;
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -68,6 +68,9 @@ typedef struct tsr__line_groups {
 
 /* Error: TSR_EUNSUPPORTED where a piece lies in another process. */
 tsr_status tsr__line_groups_find(const tsr__call *call, tsr__line_groups *out, tsr__error *error);
+/* Devices that differ along axes alone, in order of their positions. */
+tsr_status tsr__groups_over(const tsr__call *call, unsigned axes, tsr__line_groups *out,
+                            tsr__error *error);
 void tsr__line_groups_free(const tsr__call *call, tsr__line_groups *groups);
 
 /* The node, and the dtype of an operand. */
@@ -106,6 +109,8 @@ typedef struct tsr__sides {
 } tsr__sides;
 
 tsr__sides tsr__sides_of(const tsr__shard *shard, int rank, int dim);
+/* Of dims dim .. last as one. */
+tsr__sides tsr__sides_over(const tsr__shard *shard, int rank, int dim, int last);
 
 /* Elements `at` .. of floats as doubles, which hold them exactly. */
 void tsr__load_reals(tsr_dtype dtype, const void *from, int64_t at, int64_t n, double *out);

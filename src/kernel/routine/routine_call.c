@@ -23,11 +23,11 @@ static tsr__routine_fn *const routines[TSR__OPS] = {
 
 tsr_status tsr__cpu_call(const tsr__call *call, tsr__error *error)
 {
+  if (tsr__looks_away(tsr__call_node(call))) return tsr__routine_take(call, error);
   return routines[tsr__call_node(call)->op](call, error);
 }
 
-/* Of dims dim .. last as one. */
-static tsr__sides sides_over(const tsr__shard *shard, int rank, int dim, int last)
+tsr__sides tsr__sides_over(const tsr__shard *shard, int rank, int dim, int last)
 {
   tsr__sides sides = { 1, 1, 1 };
   for (int d = 0; d < rank; d++) {
@@ -39,7 +39,7 @@ static tsr__sides sides_over(const tsr__shard *shard, int rank, int dim, int las
 
 tsr__sides tsr__sides_of(const tsr__shard *shard, int rank, int dim)
 {
-  return sides_over(shard, rank, dim, dim);
+  return tsr__sides_over(shard, rank, dim, dim);
 }
 
 #define LOAD(T, VALUE)                                        \
@@ -77,6 +77,16 @@ static bool same_lines(const tsr_mesh *mesh, unsigned axes, int p, int q)
   return mesh || p == q;
 }
 
+/* Whether the groups have all their members. */
+static tsr_status all_here(const tsr__call *call, const tsr__line_groups *groups, tsr__error *error)
+{
+  if (groups->count * groups->members == call->part_count) return TSR_OK;
+  return tsr__error_set(error, TSR_EUNSUPPORTED,
+                        "tsr_%s: lines that are cut over several processes are not yet supported; "
+                        "use a mesh of this process's devices",
+                        tsr__ops[tsr__call_node(call)->op].name);
+}
+
 tsr_status tsr__line_groups_find(const tsr__call *call, tsr__line_groups *out, tsr__error *error)
 {
   const tsr_sharding *at = sharding_of(call);
@@ -95,11 +105,30 @@ tsr_status tsr__line_groups_find(const tsr__call *call, tsr__line_groups *out, t
     }
     out->part[g * members + tsr__dim_index(at, dim, position)] = p;
   }
-  if (out->count * members == call->part_count) return TSR_OK;
-  return tsr__error_set(error, TSR_EUNSUPPORTED,
-                        "tsr_%s: lines that are cut over several processes are not yet supported; "
-                        "use a mesh of this process's devices",
-                        tsr__ops[tsr__call_node(call)->op].name);
+  return all_here(call, out, error);
+}
+
+tsr_status tsr__groups_over(const tsr__call *call, unsigned axes, tsr__line_groups *out,
+                            tsr__error *error)
+{
+  const tsr_mesh *mesh = sharding_of(call)->mesh;
+  int members = 1;
+  for (int a = 0; a < mesh->axis_count; a++)
+    if (axes >> a & 1) members *= (int)mesh->sizes[a];
+  size_t bytes = (size_t)call->part_count * (size_t)members * sizeof *out->part;
+  *out = (tsr__line_groups){ .members = members, .part = tsr__new(&call->rt->heap, bytes) };
+  if (!out->part) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
+  memset(out->part, -1, bytes);
+  for (int p = 0; p < call->part_count; p++) {
+    int position = call->parts[p].position, g = 0, k = 0;
+    while (g < out->count &&
+           !same_lines(mesh, axes, position, call->parts[out->part[g * members]].position))
+      g++;
+    if (g == out->count) out->count++;
+    while (out->part[g * members + k] >= 0) k++;
+    out->part[g * members + k] = p;
+  }
+  return all_here(call, out, error);
 }
 
 void tsr__line_groups_free(const tsr__call *call, tsr__line_groups *groups)
@@ -123,7 +152,8 @@ typedef struct line_job {
 
 static tsr__sides sides_of(const line_job *job, int part)
 {
-  return sides_over(&job->call->parts[part].in[0], job->rank, job->dim, job->dim + job->work->more);
+  return tsr__sides_over(&job->call->parts[part].in[0], job->rank, job->dim,
+                         job->dim + job->work->more);
 }
 
 static int64_t strips_of(const line_job *job, int part)

@@ -2,40 +2,81 @@
  * operand's element there and of all updates[.., j, ..] that go there, in order of j.
  *
  *   before x along x after      the operand's shard; a strip is one of `before` and some of `after`
- *   before x count x after      the updates: as many as there are indices, all of them here
+ *   before x count x after      the updates: as many as there are indices
  *
- * Where the dim is sharded each device takes the updates whose places it holds. Sums of floats are
- * exact (exact_rows.h), integers wrap and extremes are elements, so that the order of updates
- * cannot show in them; products of floats go by f64 and are rounded once. */
-#include "kernel/routine/routine.h"
+ * Where the dim is sharded each device takes the updates whose places it holds, and where the
+ * updates are, devices join what each made of its own (scatter_apart.c). Sums of floats are exact
+ * (exact_rows.h), integers wrap and extremes are elements, so that the order of updates cannot show
+ * in them; products of floats go by f64 and are rounded once. */
+#include "kernel/routine/scatter.h"
 
-#include "tessera/indexing.h"
+#include <math.h>
+
 #include "topology/half.h"
 
-enum { WIDTH = 64, STRIP = 1 << 16 };
+enum { STRIP = 1 << 16 };
 
-/* What a strip is made of: updates, and where those go. */
-typedef struct scattering {
-  const tsr__strip *strip;
-  tsr_dtype dtype;
-  const tsr__scatter_attr *attr;
-  const tsr__gnode *x;
-  const int64_t *at;
-  const void *updates;
-  void *to;
-  int64_t count, size, left; /* size: of the dim in the whole; left: of tsr__strip_goes_on */
-} scattering;
+static const tsr__gnode *operand(const tsr__call *call, int i)
+{
+  return &call->program->nodes[tsr__in(call->program, tsr__call_node(call), i)];
+}
+
+static const tsr__scatter_attr *attr_of(const tsr__call *call)
+{
+  return tsr__attr_of(call->program, tsr__call_node(call));
+}
+
+int tsr__scatter_more(const tsr__call *call)
+{
+  return (int)attr_of(call)->more;
+}
+
+/* How many places there are along the dims that are one. */
+static int64_t size_of(const tsr__call *call)
+{
+  const tsr__scatter_attr *attr = attr_of(call);
+  int64_t size = 1;
+  for (int64_t d = attr->dim; d <= attr->dim + attr->more; d++) size *= operand(call, 0)->dims[d];
+  return size;
+}
+
+int64_t tsr__scatter_width(const tsr__call *call)
+{
+  int64_t along = size_of(call), width = STRIP / (along ? along : 1);
+  if (width > TSR__SCATTER_WIDTH) width = TSR__SCATTER_WIDTH;
+  return width ? width : 1;
+}
+
+/* Indices that lie with a part. */
+static int64_t count_of(const tsr__call *call, const tsr__call_part *part)
+{
+  int64_t count = 1;
+  for (int d = 0; d < operand(call, 1)->rank; d++) count *= part->in[1].box.size[d];
+  return count;
+}
+
+tsr__scattering tsr__scattering_of(const tsr__strip *s)
+{
+  return (tsr__scattering){ .strip = s,
+                            .dtype = tsr__call_dtype(s->call, 0),
+                            .attr = attr_of(s->call),
+                            .x = operand(s->call, 0),
+                            .at = s->part->in[1].buffer->data,
+                            .updates = s->part->in[2].buffer->data,
+                            .to = s->part->out[0].buffer->data,
+                            .count = count_of(s->call, s->part),
+                            .size = size_of(s->call) };
+}
 
 /* Where the update for element `j` of the strip's first line lies. */
-static int64_t update_at(const scattering *a, int64_t j)
+static int64_t update_at(const tsr__scattering *a, int64_t j)
 {
   const tsr__strip *s = a->strip;
   int64_t row = s->along * s->after, before = s->at / row;
   return (before * a->count + j) * s->after + s->at % row;
 }
 
-/* Which element of a line of the shard an update goes to; -1: none of them. */
-static int64_t place_of(const scattering *a, int64_t j)
+int64_t tsr__scatter_place(const tsr__scattering *a, int64_t j)
 {
   const tsr_box *box = &a->strip->part->in[0].box;
   int64_t index = a->at[j] < 0 ? a->at[j] + a->size : a->at[j], place = 0, scale = 1;
@@ -55,7 +96,7 @@ static int64_t place_of(const scattering *a, int64_t j)
 /* ---- elements joined one by one ---- */
 
 /* The result begins as the operand. */
-static void begin_strip(scattering *a)
+static void begin_strip(tsr__scattering *a)
 {
   const tsr__strip *s = a->strip;
   const char *from = s->part->in[0].buffer->data;
@@ -66,21 +107,26 @@ static void begin_strip(scattering *a)
     memcpy(to + at, from + at, bytes);
 }
 
-#define FOLD(name, T, JOINED)                                                   \
-  static void name(scattering *a)                                               \
-  {                                                                             \
-    const tsr__strip *s = a->strip;                                             \
-    for (int64_t u = 0; u < a->count && tsr__strip_goes_on(s, &a->left); u++) { \
-      int64_t place = place_of(a, u);                                           \
-      if (place < 0) continue;                                                  \
-      const T *from = (const T *)a->updates + update_at(a, u);                  \
-      T *into = (T *)a->to + s->at + place * s->after;                          \
-      for (int64_t j = 0; j < s->count; j++) {                                  \
-        const T now = into[j], x = from[j];                                     \
-        (void)now;                                                              \
-        into[j] = (T)(JOINED);                                                  \
-      }                                                                         \
-    }                                                                           \
+void tsr__scatter_fold(tsr__scattering *a, tsr__join_fn *join)
+{
+  const tsr__strip *s = a->strip;
+  size_t size = tsr_dtype_size(a->dtype);
+  for (int64_t u = 0; u < a->count && tsr__strip_goes_on(s, &a->left); u++) {
+    int64_t place = tsr__scatter_place(a, u);
+    if (place < 0) continue;
+    join((char *)a->to + (size_t)(s->at + place * s->after) * size,
+         (const char *)a->updates + (size_t)update_at(a, u) * size, s->count);
+  }
+}
+
+#define FOLD(name, T, JOINED)                               \
+  static void name(void *to, const void *from, int64_t n)   \
+  {                                                         \
+    for (int64_t j = 0; j < n; j++) {                       \
+      const T now = ((T *)to)[j], x = ((const T *)from)[j]; \
+      (void)now;                                            \
+      ((T *)to)[j] = (T)(JOINED);                           \
+    }                                                       \
   }
 
 FOLD(set_8, uint8_t, x)
@@ -98,10 +144,9 @@ FOLD(mul_64, uint64_t, now *x)
 
 /* Floats as integers in their order, NaN beyond all on the side that wins: the one there stays
  * before an equal one. */
-static int64_t key_of(const scattering *a, double x)
+static int64_t key_of(double x, int64_t none)
 {
-  if (x == x) return tsr__key_of_f64(x);
-  return a->attr->how == TSR_SCATTER_MAX ? TSR__KEY_NAN_MAX : TSR__KEY_NAN_MIN;
+  return x == x ? tsr__key_of_f64(x) : none;
 }
 
 static double f16_of(uint16_t x)
@@ -114,13 +159,16 @@ static double bf16_of(uint16_t x)
   return (double)tsr__f32_of_bf16(x);
 }
 
-#define KEYED(convert, SIGN) key_of(a, convert(x)) SIGN key_of(a, convert(now)) ? x : now
+/* A NaN that comes is the usual one: whose it was, the order of updates would say. */
+#define COMES(convert, none) (convert(x) == convert(x) ? x : (none))
+#define KEYED(convert, SIGN, end, none) \
+  key_of(convert(x), end) SIGN key_of(convert(now), end) ? COMES(convert, none) : now
 #define EXTREME(dtype, T)                 \
   FOLD(min_##dtype, T, x < now ? x : now) \
   FOLD(max_##dtype, T, x > now ? x : now)
-#define EXTREME_REAL(dtype, T, convert)   \
-  FOLD(min_##dtype, T, KEYED(convert, <)) \
-  FOLD(max_##dtype, T, KEYED(convert, >))
+#define EXTREME_REAL(dtype, T, convert, none)                     \
+  FOLD(min_##dtype, T, KEYED(convert, <, TSR__KEY_NAN_MIN, none)) \
+  FOLD(max_##dtype, T, KEYED(convert, >, TSR__KEY_NAN_MAX, none))
 
 EXTREME(i8, int8_t)
 EXTREME(i16, int16_t)
@@ -130,17 +178,15 @@ EXTREME(u8, uint8_t)
 EXTREME(u16, uint16_t)
 EXTREME(u32, uint32_t)
 EXTREME(u64, uint64_t)
-EXTREME_REAL(f16, uint16_t, f16_of)
-EXTREME_REAL(bf16, uint16_t, bf16_of)
-EXTREME_REAL(f32, float, (double))
-EXTREME_REAL(f64, double, (double))
+EXTREME_REAL(f16, uint16_t, f16_of, 0x7e00)
+EXTREME_REAL(bf16, uint16_t, bf16_of, 0x7fc0)
+EXTREME_REAL(f32, float, (double), NAN)
+EXTREME_REAL(f64, double, (double), (double)NAN)
 
-typedef void fold_fn(scattering *a);
-
-static fold_fn *extreme_of(tsr_dtype dtype, bool largest)
+static tsr__join_fn *extreme_of(tsr_dtype dtype, bool largest)
 {
 #define BOTH(id, dtype) [TSR_##id] = { min_##dtype, max_##dtype }
-  static fold_fn *const folds[TSR__DTYPES][2] = {
+  static tsr__join_fn *const folds[TSR__DTYPES][2] = {
     BOTH(I8, i8),   BOTH(I16, i16),   BOTH(I32, i32), BOTH(I64, i64),
     BOTH(U8, u8),   BOTH(U16, u16),   BOTH(U32, u32), BOTH(U64, u64),
     BOTH(F16, f16), BOTH(BF16, bf16), BOTH(F32, f32), BOTH(F64, f64),
@@ -150,9 +196,9 @@ static fold_fn *extreme_of(tsr_dtype dtype, bool largest)
 }
 
 /* Of bits alone, by their number. */
-static fold_fn *whole_of(tsr_dtype dtype, int64_t how)
+static tsr__join_fn *whole_of(tsr_dtype dtype, int64_t how)
 {
-  static fold_fn *const folds[3][4] = {
+  static tsr__join_fn *const folds[3][4] = {
     [TSR_SCATTER_SET] = { set_8, set_16, set_32, set_64 },
     [TSR_SCATTER_ADD] = { add_8, add_16, add_32, add_64 },
     [TSR_SCATTER_MUL] = { mul_8, mul_16, mul_32, mul_64 },
@@ -161,147 +207,168 @@ static fold_fn *whole_of(tsr_dtype dtype, int64_t how)
   return folds[how][size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3];
 }
 
-static tsr_status fold_strip(scattering *a)
+tsr__join_fn *tsr__scatter_join(const tsr__scattering *a)
 {
-  bool extreme = a->attr->how == TSR_SCATTER_MIN || a->attr->how == TSR_SCATTER_MAX;
-  begin_strip(a);
-  (extreme ? extreme_of(a->dtype, a->attr->how == TSR_SCATTER_MAX)
-           : whole_of(a->dtype, a->attr->how))(a);
-  return TSR_OK;
+  int64_t how = a->attr->how;
+  bool joins = how == TSR_SCATTER_ADD || how == TSR_SCATTER_MUL;
+  if (joins && tsr__dtype_float(a->dtype)) return NULL;
+  if (joins || how == TSR_SCATTER_SET) return whole_of(a->dtype, how);
+  return extreme_of(a->dtype, how == TSR_SCATTER_MAX);
 }
 
 /* ---- sums and products of floats ---- */
 
 /* Element t of line j of a strip is number t * count + j of what is kept. */
 typedef struct kept {
-  tsr__rows sums;
+  tsr__rows *sums;
   double *product; /* not NULL: products */
 } kept;
 
-static void join(kept *k, int64_t first, const double *value, int64_t n)
+static void join_reals(const kept *k, int64_t first, const double *value, int64_t n)
 {
   for (int64_t j = 0; j < n; j++) {
     if (k->product) k->product[first + j] *= value[j];
-    else tsr__rows_add(&k->sums, first + j, value[j]);
+    else tsr__rows_add(k->sums, first + j, value[j]);
   }
 }
 
-static void write_kept(const scattering *a, kept *k, int64_t first, int64_t to)
-{
-  int64_t n = a->strip->count, size = (int64_t)tsr_dtype_size(a->dtype);
-  if (!k->product) {
-    tsr__rows some = tsr__rows_slice(&k->sums, first, n);
-    tsr__rows_sum(&some, &(tsr__rows_read){ .to = a->dtype }, (char *)a->to + to * size);
-    return;
-  }
-  for (int64_t j = 0; j < n; j++)
-    tsr__dtype_put_real(a->dtype, a->to, to + j, k->product[first + j]);
-}
-
-static void join_reals(scattering *a, kept *k)
+static void join_x(tsr__scattering *a, const kept *k)
 {
   const tsr__strip *s = a->strip;
-  const void *x = s->part->in[0].buffer->data;
-  int64_t n = s->count;
-  double value[WIDTH];
+  double value[TSR__SCATTER_WIDTH];
   for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &a->left); t++) {
-    tsr__load_reals(a->dtype, x, s->at + t * s->after, n, value);
-    join(k, t * n, value, n);
+    tsr__load_reals(a->dtype, s->part->in[0].buffer->data, s->at + t * s->after, s->count, value);
+    join_reals(k, t * s->count, value, s->count);
   }
-  for (int64_t u = 0; u < a->count && tsr__strip_goes_on(s, &a->left); u++) {
-    int64_t place = place_of(a, u);
-    if (place < 0) continue;
-    tsr__load_reals(a->dtype, a->updates, update_at(a, u), n, value);
-    join(k, place * n, value, n);
-  }
-  for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &a->left); t++)
-    write_kept(a, k, t * n, s->at + t * s->after);
 }
 
-static tsr_status real_strip(scattering *a)
+static void join_updates(tsr__scattering *a, const kept *k)
+{
+  const tsr__strip *s = a->strip;
+  double value[TSR__SCATTER_WIDTH];
+  for (int64_t u = 0; u < a->count && tsr__strip_goes_on(s, &a->left); u++) {
+    int64_t place = tsr__scatter_place(a, u);
+    if (place < 0) continue;
+    tsr__load_reals(a->dtype, a->updates, update_at(a, u), s->count, value);
+    join_reals(k, place * s->count, value, s->count);
+  }
+}
+
+void tsr__scatter_sum_x(tsr__scattering *a, tsr__rows *sums)
+{
+  join_x(a, &(kept){ .sums = sums });
+}
+
+void tsr__scatter_sum_updates(tsr__scattering *a, tsr__rows *sums)
+{
+  join_updates(a, &(kept){ .sums = sums });
+}
+
+void tsr__scatter_write_sums(tsr__scattering *a, tsr__rows *sums)
+{
+  const tsr__strip *s = a->strip;
+  size_t size = tsr_dtype_size(a->dtype);
+  for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &a->left); t++) {
+    tsr__rows some = tsr__rows_slice(sums, t * s->count, s->count);
+    tsr__rows_sum(&some, &(tsr__rows_read){ .to = a->dtype },
+                  (char *)a->to + (size_t)(s->at + t * s->after) * size);
+  }
+}
+
+static void write_products(tsr__scattering *a, const double *product)
+{
+  const tsr__strip *s = a->strip;
+  for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &a->left); t++)
+    for (int64_t j = 0; j < s->count; j++)
+      tsr__dtype_put_real(a->dtype, a->to, s->at + t * s->after + j, product[t * s->count + j]);
+}
+
+static tsr_status product_strip(tsr__scattering *a, double *product)
+{
+  kept k = { .product = product };
+  for (int64_t i = 0; i < a->strip->along * a->strip->count; i++) product[i] = 1;
+  join_x(a, &k);
+  join_updates(a, &k);
+  write_products(a, product);
+  return TSR_OK;
+}
+
+static tsr_status sum_strip(tsr__scattering *a, void *memory)
+{
+  tsr__rows sums;
+  tsr__rows_init(&sums, &a->strip->call->rt->heap, memory, a->strip->along * a->strip->count);
+  tsr__scatter_sum_x(a, &sums);
+  tsr__scatter_sum_updates(a, &sums);
+  tsr__scatter_write_sums(a, &sums);
+  tsr_status status = sums.failed ? TSR_ENOMEM : TSR_OK;
+  tsr__rows_free(&sums);
+  return status;
+}
+
+static tsr_status real_strip(tsr__scattering *a)
 {
   const tsr__strip *s = a->strip;
   tsr__error error;
-  tsr_runtime *rt = s->call->rt;
   int64_t count = s->along * s->count;
   bool multiplies = a->attr->how == TSR_SCATTER_MUL;
   size_t bytes = multiplies ? (size_t)count * sizeof(double) : tsr__rows_bytes(count);
-  tsr__buffer *memory = tsr__cpu_buffer(rt, s->part->device, bytes, &error);
+  tsr__buffer *memory = tsr__cpu_buffer(s->call->rt, s->part->device, bytes, &error);
   if (!memory) return TSR_ENOMEM;
-  kept k = { .product = multiplies ? memory->data : NULL };
-  for (int64_t i = 0; multiplies && i < count; i++) k.product[i] = 1;
-  if (!multiplies) tsr__rows_init(&k.sums, &rt->heap, memory->data, count);
-  join_reals(a, &k);
-  tsr_status status = k.sums.failed ? TSR_ENOMEM : TSR_OK;
-  if (!multiplies) tsr__rows_free(&k.sums);
+  tsr_status status = multiplies ? product_strip(a, memory->data) : sum_strip(a, memory->data);
   tsr__buffer_release(memory);
   return status;
 }
 
 /* ---- the whole ---- */
 
-static const tsr__gnode *operand(const tsr__call *call, int i)
-{
-  return &call->program->nodes[tsr__in(call->program, tsr__call_node(call), i)];
-}
-
-static int64_t count_of(const tsr__gnode *g)
-{
-  int64_t count = 1;
-  for (int d = 0; d < g->rank; d++) count *= g->dims[d];
-  return count;
-}
-
-static const tsr__scatter_attr *attr_of(const tsr__call *call)
-{
-  return (const void *)(call->program->attrs + tsr__call_node(call)->attr);
-}
-
-/* How many places there are along the dims that are one. */
-static int64_t size_of(const tsr__call *call)
-{
-  const tsr__scatter_attr *attr = attr_of(call);
-  int64_t size = 1;
-  for (int64_t d = attr->dim; d <= attr->dim + attr->more; d++) size *= operand(call, 0)->dims[d];
-  return size;
-}
-
 static tsr_status scatter_strip(const tsr__strip *s)
 {
-  scattering a = { .strip = s,
-                   .dtype = tsr__call_dtype(s->call, 0),
-                   .attr = attr_of(s->call),
-                   .x = operand(s->call, 0),
-                   .at = s->part->in[1].buffer->data,
-                   .updates = s->part->in[2].buffer->data,
-                   .to = s->part->out[0].buffer->data,
-                   .count = count_of(operand(s->call, 1)),
-                   .size = size_of(s->call) };
-  bool joins = a.attr->how == TSR_SCATTER_ADD || a.attr->how == TSR_SCATTER_MUL;
-  return joins && tsr__dtype_float(a.dtype) ? real_strip(&a) : fold_strip(&a);
+  tsr__scattering a = tsr__scattering_of(s);
+  tsr__join_fn *join = tsr__scatter_join(&a);
+  if (!join) return real_strip(&a);
+  begin_strip(&a);
+  tsr__scatter_fold(&a, join);
+  return TSR_OK;
 }
 
-/* The first index that is none; every device has all of them. */
+/* Where an index of a part stands among all of them, in C order. */
+static int64_t position_of(const tsr__call *call, const tsr__call_part *part, int64_t j)
+{
+  const tsr__gnode *at = operand(call, 1);
+  int64_t position = 0, scale = 1;
+  for (int d = at->rank - 1; d >= 0; d--) {
+    position += (part->in[1].box.start[d] + j % part->in[1].box.size[d]) * scale;
+    j /= part->in[1].box.size[d];
+    scale *= at->dims[d];
+  }
+  return position;
+}
+
+/* The first index that is none. */
 static tsr_status check_places(const tsr__call *call, tsr__error *error)
 {
-  const int64_t *at = call->part_count ? call->parts[0].in[1].buffer->data : NULL;
-  int64_t count = count_of(operand(call, 1)), size = size_of(call);
-  for (int64_t j = 0; at && !attr_of(call)->drops && j < count; j++)
-    if (at[j] < -size || at[j] >= size)
-      return tsr__error_set(error, TSR_EVALUE,
-                            "tsr_scatter: index %lld at position %lld of the indices is out of "
-                            "range, expected %lld to %lld",
-                            (long long)at[j], (long long)j, (long long)-size, (long long)size - 1);
-  return TSR_OK;
+  int64_t size = size_of(call), first = INT64_MAX, value = 0;
+  for (int p = 0; p < call->part_count && !attr_of(call)->drops; p++) {
+    const int64_t *at = call->parts[p].in[1].buffer->data;
+    int64_t count = count_of(call, &call->parts[p]), j = 0;
+    while (j < count && at[j] >= -size && at[j] < size) j++;
+    if (j == count || position_of(call, &call->parts[p], j) >= first) continue;
+    first = position_of(call, &call->parts[p], j);
+    value = at[j];
+  }
+  if (first == INT64_MAX) return TSR_OK;
+  return tsr__error_set(error, TSR_EVALUE,
+                        "tsr_scatter: index %lld at position %lld of the indices is out of "
+                        "range, expected %lld to %lld",
+                        (long long)value, (long long)first, (long long)-size, (long long)size - 1);
 }
 
 tsr_status tsr__routine_scatter(const tsr__call *call, tsr__error *error)
 {
-  int64_t along = size_of(call), width = STRIP / (along ? along : 1);
-  if (check_places(call, error)) return error->status;
-  if (width > WIDTH) width = WIDTH;
-  tsr__line_work work = { .width = width ? width : 1,
-                          .more = (int)attr_of(call)->more,
+  tsr__line_work work = { .width = tsr__scatter_width(call),
+                          .more = tsr__scatter_more(call),
                           .fn = scatter_strip };
+  if (check_places(call, error)) return error->status;
+  if (tsr__call_node(call)->reduce_axes) return tsr__scatter_apart(call, error);
   return tsr__each_line(call, &work, error);
 }

@@ -1,0 +1,248 @@
+/* Looking into a table that is cut along what is looked into: each device has some of its entries
+ * and gives the others what they look for.
+ *
+ *   table, cut in 3   [a b][c d][e]        out[a, i, b] = table[a, index[i], b]
+ *   indices           3 0 0                of the own entries, else of the device that has them
+ *   the first device  d a a                d crosses, a is here
+ *
+ * All devices that differ along the table's axes alone look for the same elements, and each of
+ * these lies on one of them: of p devices p - 1 are sent it, whatever the indices are. Elements are
+ * copied as they are, so no mesh can show. */
+#include "kernel/routine/routine.h"
+
+#include "kernel/device/cpu.h"
+
+enum { TASK = 1 << 15 }; /* elements of a task */
+
+typedef struct looking {
+  const tsr__call *call;
+  const tsr__gnode *node, *table;
+  int first, last;         /* dims of the table that are looked into, as one */
+  bool each;               /* each element of the result has an index of its own */
+  tsr__line_groups groups; /* that together hold the table */
+  int64_t *tasks;          /* [part]: before it */
+  _Atomic int64_t moved;
+  tsr__progress progress;
+} looking;
+
+/* What a part of the result is made of: runs of `length` elements, an index each. */
+typedef struct lines {
+  int64_t middle, after, runs, length;
+} lines;
+
+static lines lines_of(const looking *l, int part)
+{
+  const tsr_box *box = &l->call->parts[part].out[0].box;
+  int rank = l->node->rank, span = rank - l->table->rank + l->last - l->first + 1;
+  lines s = { 1, 1, 1, 1 };
+  if (l->each) span = 1;
+  for (int d = 0; d < rank; d++) {
+    s.runs *= box->size[d];
+    if (d >= l->first + span) s.after *= box->size[d];
+    else if (d >= l->first) s.middle *= box->size[d];
+  }
+  if (l->each) return s;
+  s.length = s.after;
+  s.runs = s.after ? s.runs / s.after : 0;
+  return s;
+}
+
+/* Which of the indices run `u` has. */
+static int64_t index_at(const looking *l, const lines *s, int part, int64_t u)
+{
+  const int64_t *index = l->call->parts[part].in[1].buffer->data;
+  return index[l->each ? u : u % s->middle];
+}
+
+static int64_t entries_of(const looking *l)
+{
+  int64_t count = 1;
+  for (int d = l->first; d <= l->last; d++) count *= l->table->dims[d];
+  return count;
+}
+
+/* Where an entry stands among those of a part; -1: it has not got it. */
+static int64_t place_in(const looking *l, int part, int64_t entry)
+{
+  const tsr_box *box = &l->call->parts[part].in[0].box;
+  int64_t place = 0, scale = 1;
+  for (int d = l->last; d >= l->first; d--) {
+    int64_t here = entry % l->table->dims[d] - box->start[d];
+    entry /= l->table->dims[d];
+    if (here < 0 || here >= box->size[d]) return -1;
+    place += here * scale;
+    scale *= box->size[d];
+  }
+  return place;
+}
+
+/* ---- indices --------------------------------------------------------------------------------- */
+
+/* Where the first element of a run stands in the whole result. */
+static int64_t position_of(const looking *l, int part, int64_t at)
+{
+  const tsr_box *box = &l->call->parts[part].out[0].box;
+  int64_t position = 0, scale = 1;
+  for (int d = l->node->rank - 1; d >= 0; d--) {
+    position += (box->start[d] + at % box->size[d]) * scale;
+    at /= box->size[d];
+    scale *= l->node->dims[d];
+  }
+  return position;
+}
+
+/* The first element of the whole that has an index out of range; all devices look. */
+static tsr_status check_indices(looking *l, tsr__error *error)
+{
+  int64_t limit = entries_of(l), first = INT64_MAX, value = 0;
+  for (int p = 0; p < l->call->part_count; p++) {
+    lines s = lines_of(l, p);
+    int64_t runs = l->each || s.runs < s.middle ? s.runs : s.middle;
+    for (int64_t u = 0; u < runs; u++) {
+      int64_t index = index_at(l, &s, p, u);
+      if (index >= -limit && index < limit) continue;
+      int64_t position = position_of(l, p, u * s.length);
+      if (position < first) value = index;
+      if (position < first) first = position;
+      break;
+    }
+  }
+  if (first == INT64_MAX) return TSR_OK;
+  return tsr__error_set(error, TSR_EVALUE,
+                        "tsr_%s: index %lld at position %lld of the result is out of range, "
+                        "expected %lld to %lld",
+                        tsr__ops[l->node->op].name, (long long)value, (long long)first,
+                        (long long)-limit, (long long)limit - 1);
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* A run of a table's shard to one of the result's. */
+typedef struct giving {
+  int from, to; /* parts */
+  int64_t from_at, to_at, length;
+} giving;
+
+/* Bools travel as bytes. */
+static void give_bits(const looking *l, const giving *g, tsr__traffic *traffic)
+{
+  const tsr__call_part *from = &l->call->parts[g->from], *to = &l->call->parts[g->to];
+  for (int64_t i = 0; i < g->length; i++) {
+    uint8_t here = 0, there = (uint8_t)tsr__bits_get(from->in[0].buffer->data, g->from_at + i, 1);
+    tsr__cpu_move(&(tsr__transfer){ &here, &there, 1, to->device, from->device }, traffic);
+    tsr__bits_put(to->out[0].buffer->data, g->to_at + i, 1, here);
+  }
+}
+
+static void give(const looking *l, const giving *g, tsr__traffic *traffic)
+{
+  const tsr__call_part *from = &l->call->parts[g->from], *to = &l->call->parts[g->to];
+  size_t size = tsr_dtype_size((tsr_dtype)l->node->dtype);
+  if (l->node->dtype == TSR_BOOL) {
+    give_bits(l, g, traffic);
+    return;
+  }
+  tsr__cpu_move(&(tsr__transfer){ (char *)to->out[0].buffer->data + (size_t)g->to_at * size,
+                                  (const char *)from->in[0].buffer->data +
+                                      (size_t)g->from_at * size,
+                                  (size_t)g->length * size, to->device, from->device },
+                traffic);
+}
+
+/* What a task has at hand: a part, its group, and the member that had the run before. */
+typedef struct search {
+  int part, hint;
+  const int *member;
+} search;
+
+/* Run `u`, from whoever has it. */
+static void look_up(const looking *l, search *at, const lines *s, int64_t u, tsr__traffic *traffic)
+{
+  int64_t index = index_at(l, s, at->part, u), limit = entries_of(l), place = -1;
+  int64_t entry = index < 0 ? index + limit : index;
+  for (int k = 0; k < l->groups.members && place < 0; k++) {
+    place = place_in(l, at->member[at->hint], entry);
+    if (place < 0) at->hint = (at->hint + 1) % l->groups.members;
+  }
+  TSR_INVARIANT(place >= 0);
+  const tsr_box *box = &l->call->parts[at->member[at->hint]].in[0].box;
+  int64_t along = 1, a = l->each ? u / (s->middle * s->after) : u / s->middle;
+  for (int d = l->first; d <= l->last; d++) along *= box->size[d];
+  int64_t b = l->each ? u % s->after : 0;
+  give(l,
+       &(giving){ .from = at->member[at->hint],
+                  .to = at->part,
+                  .from_at = (a * along + place) * s->after + b,
+                  .to_at = u * s->length,
+                  .length = s->length },
+       traffic);
+}
+
+static int64_t runs_of_task(const looking *l, const lines *s)
+{
+  if (l->node->dtype == TSR_BOOL) return s->runs ? s->runs : 1; /* tasks share no word */
+  int64_t runs = TASK / (s->length ? s->length : 1);
+  return runs ? runs : 1;
+}
+
+static void look_task(void *user, int64_t task, int worker)
+{
+  looking *l = user;
+  search at = { .member = l->groups.part };
+  while (at.part + 1 < l->call->part_count && task >= l->tasks[at.part + 1]) at.part++;
+  const int *mine = at.member;
+  while (*mine != at.part) mine++;
+  at.hint = (int)((mine - at.member) % l->groups.members);
+  at.member = mine - at.hint;
+  lines s = lines_of(l, at.part);
+  int64_t some = runs_of_task(l, &s), first = (task - l->tasks[at.part]) * some, left = 0;
+  int64_t end = s.runs - first < some ? s.runs : first + some;
+  tsr__traffic traffic = { 0 };
+  for (int64_t u = first; u < end; u++, left += s.length) {
+    if (left > TASK && tsr__progress_stops(&l->progress, worker)) break;
+    if (left > TASK) left = 0;
+    look_up(l, &at, &s, u, &traffic);
+  }
+  atomic_fetch_add(&l->moved, traffic.bytes);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static tsr_status look_all(looking *l, tsr__error *error)
+{
+  int count = l->call->part_count;
+  int64_t tasks = 0, elements = 0;
+  for (int p = 0; p < count; p++) {
+    lines s = lines_of(l, p);
+    int64_t some = runs_of_task(l, &s);
+    l->tasks[p] = tasks;
+    tasks += (s.runs + some - 1) / some;
+    elements += s.runs * s.length;
+  }
+  if (elements <= TASK)
+    for (int64_t t = 0; t < tasks; t++) look_task(l, t, 0);
+  else tsr__parallel_progress(&l->progress, tasks, look_task, l);
+  if (l->call->traffic) l->call->traffic->bytes += l->moved;
+  return atomic_load(&l->progress.stop) ? tsr__cancelled(error, l->progress.what) : TSR_OK;
+}
+
+tsr_status tsr__routine_take(const tsr__call *call, tsr__error *error)
+{
+  const tsr__gnode *node = tsr__call_node(call);
+  looking l = { .call = call,
+                .node = node,
+                .table = &call->program->nodes[tsr__in(call->program, node, 0)],
+                .first = tsr__call_dim(call),
+                .each = tsr__ops[node->op].shape_rule == TSR__SH_TAKE_ALONG,
+                .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
+  l.last = l.first + tsr__more_of(call->program, node);
+  size_t bytes = ((size_t)call->part_count + 1) * sizeof *l.tasks;
+  l.tasks = tsr__new(&call->rt->heap, bytes);
+  if (!l.tasks) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
+  tsr_status status = tsr__groups_over(call, node->reduce_axes, &l.groups, error);
+  if (!status) status = check_indices(&l, error);
+  if (!status) status = look_all(&l, error);
+  tsr__line_groups_free(call, &l.groups);
+  tsr__del(&call->rt->heap, l.tasks, bytes);
+  return status;
+}

@@ -1,0 +1,46 @@
+/* Inside kernel/routine: scattering, and how what devices made of their own updates is joined. */
+#ifndef TSR_KERNEL_SCATTER_H
+#define TSR_KERNEL_SCATTER_H
+
+#include "kernel/routine/routine.h"
+#include "tessera/indexing.h"
+
+enum { TSR__SCATTER_WIDTH = 64 }; /* the most lines of a strip */
+
+/* What a strip is made of: updates, and where those go. */
+typedef struct tsr__scattering {
+  const tsr__strip *strip;
+  tsr_dtype dtype;
+  const tsr__scatter_attr *attr;
+  const tsr__gnode *x;
+  const int64_t *at;
+  const void *updates;
+  void *to;
+  int64_t count, size, left; /* count: indices here; size: of the dim in the whole; left: of
+                                tsr__strip_goes_on */
+} tsr__scattering;
+
+/* Joins a run of elements into another. */
+typedef void tsr__join_fn(void *to, const void *from, int64_t n);
+
+tsr__scattering tsr__scattering_of(const tsr__strip *strip);
+/* Which element of a line of the shard update `j` goes to; -1: none of them. */
+int64_t tsr__scatter_place(const tsr__scattering *a, int64_t j);
+/* NULL: sums and products of floats, which are kept wider until they are read. */
+tsr__join_fn *tsr__scatter_join(const tsr__scattering *a);
+/* Joins the updates here into what is there. */
+void tsr__scatter_fold(tsr__scattering *a, tsr__join_fn *join);
+
+/* Sums of floats: element t of line j of a strip is number t * count + j. */
+void tsr__scatter_sum_x(tsr__scattering *a, tsr__rows *sums);
+void tsr__scatter_sum_updates(tsr__scattering *a, tsr__rows *sums);
+void tsr__scatter_write_sums(tsr__scattering *a, tsr__rows *sums);
+
+/* How many lines a strip may have, and how many dims behind the first are one with it. */
+int64_t tsr__scatter_width(const tsr__call *call);
+int tsr__scatter_more(const tsr__call *call);
+
+/* Where the updates are cut (scatter_apart.c). */
+tsr__routine_fn tsr__scatter_apart;
+
+#endif
