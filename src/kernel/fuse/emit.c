@@ -438,14 +438,13 @@ static tsr__kval emit_view(emit *e, int n)
 typedef struct lowered {
   tsr__kval (*write)(emit *e, int n); /* EMIT, VIEW */
   uint8_t instruction;                /* TILE, FORMULA: tsr__kop */
-  bool function;                      /* FORMULA */
   uint8_t step;                       /* STEP: tsr__step_kind */
 } lowered;
 
 #define TILE(name) .instruction = TSR__K_##name
 #define EMIT(name) .write = emit_##name
 #define VIEW(name) .write = emit_view
-#define FORMULA(name) .instruction = TSR__K_##name, .function = true
+#define FORMULA(name) .instruction = TSR__K_##name
 #define STEP(kind) .step = TSR__STEP_##kind
 #define ROUTINE(function) .step = TSR__STEP_ROUTINE
 #define REDUCE(accumulator, finish) 0
@@ -470,11 +469,6 @@ static tsr__kval compute(emit *e, int n)
   if (how->write) return how->write(e, n);
   tsr__kval in[TSR__K_OPERANDS];
   for (int i = 0; i < g->in_count; i++) in[i] = operand(e, n, i);
-  if (how->function && is_stored(g->dtype) && tsr__dtype_float((tsr_dtype)g->dtype)) {
-    for (int i = 0; i < g->in_count; i++) in[i] = convert(e, in[i], TSR_F64);
-    tsr__kval wide = tsr__kbuild_op(&e->build, (tsr__kop)how->instruction, TSR_F64, TSR_F64, in);
-    return cast(e, wide, g->dtype); /* rounded once, as f32 is */
-  }
   tsr_dtype dtype = (tsr_dtype)in[g->in_count - 1].dtype; /* operand 0 of where is its condition */
   tsr_dtype result = (tsr_dtype)register_of(g->dtype);
   return keep(e, tsr__kbuild_op(&e->build, (tsr__kop)how->instruction, dtype, result, in),

@@ -23,14 +23,13 @@
   X(TO_U64, "to_u64", 1) X(TO_F32, "to_f32", 1) X(TO_F64, "to_f64", 1) X(ODD, "odd", 1)           \
   X(WIDEN, "widen", 1) X(NARROW, "narrow", 1) X(ROUND, "round", 1) X(CLAMP, "clamp", 1)           \
   X(ADD, "add", 2) X(SUB, "sub", 2) X(MUL, "mul", 2) X(DIV, "div", 2) X(FLOORDIV, "floordiv", 2)  \
-  X(MOD, "mod", 2) X(MIN, "min", 2) X(MAX, "max", 2) X(EQ, "eq", 2)              \
-  X(NE, "ne", 2) X(LT, "lt", 2) X(LE, "le", 2) X(GT, "gt", 2) X(GE, "ge", 2) X(AND, "and", 2)     \
-  X(OR, "or", 2) X(XOR, "xor", 2) X(ANDNOT, "andnot", 2) X(ADDOVF, "addovf", 2)                   \
-  X(SUBOVF, "subovf", 2) X(MULOVF, "mulovf", 2) X(SHL, "shl", 2) X(SHR, "shr", 2)                 \
+  X(MOD, "mod", 2) X(MIN, "min", 2) X(MAX, "max", 2) X(EQ, "eq", 2) X(NE, "ne", 2)                \
+  X(LT, "lt", 2) X(LE, "le", 2) X(GT, "gt", 2) X(GE, "ge", 2) X(AND, "and", 2) X(OR, "or", 2)     \
+  X(XOR, "xor", 2) X(ADDOVF, "addovf", 2) X(SUBOVF, "subovf", 2) X(MULOVF, "mulovf", 2)           \
   X(TRUNC, "trunc", 1) X(FMOD, "fmod", 2) X(POPCOUNT, "popcount", 1) X(CLZ, "clz", 1)             \
   X(LEFT, "left", 2) X(RIGHT, "right", 2) X(COPYSIGN, "copysign", 2) X(NEXT, "next", 2)           \
-  X(SAR, "sar", 2) X(WHERE, "where", 3) X(FMA, "fma", 3) X(CEIL, "ceil", 1)            \
-  X(PHILOX, "philox", 3)
+  X(WHERE, "where", 3) X(FMA, "fma", 3) X(CEIL, "ceil", 1) X(PHILOX, "philox", 3)                 \
+  X(SHL, "shl", 2) X(SHR, "shr", 2)
 /* Functions of f32 and f64, by the names that rows have in FORMULA, and their operands. */
 #define TSR__FORMULA_MAP(X) \
   X(exp, 1) X(exp2, 1) X(expm1, 1) X(log, 1) X(log1p, 1) X(log2, 1) X(log10, 1) X(tanh, 1)        \

@@ -11,7 +11,6 @@
 #include "kernel/tile/formula_exp.h"
 
 #define TWO_BY_ROOT_PI 0x1.20dd750429b6dp+0
-#define ROOT_HALF 0x1.6a09e667f3bcdp-1
 
 /* Of a size below 1. */
 INLINE val erf_near(val x)
@@ -130,5 +129,5 @@ INLINE val erfinv_of(val x)
 
 TILE_OF_1(erf)
 TILE_OF_1(erfc)
-TILE_OF_1(erfinv)
+TILE_THROUGH_1(erfinv)
 TILE_OF_1(gelu)

@@ -1,4 +1,4 @@
-/* exp, log and log1p, which other functions are made of (formula_*_tile.c).
+/* exp, log and log1p of f64, which other functions are made of (formula_*_tile.c).
  *
  * Coefficients: Chebyshev interpolation of the function named beside them, in 70 digits, rounded.
  * Errors are measured against 60-digit arithmetic (tests/unit/formula_test.c) and stated in
@@ -12,22 +12,6 @@
 #define LN2_HIGH 0x1.62e42fee00000p-1
 #define LN2_LOW 0x1.a39ef35793c76p-33
 #define LOG2_E 0x1.71547652b82fep+0
-
-/* 2^k for the integer in the low bits of `k`, where that is a normal number. */
-INLINE val power_of_two(val k)
-{
-  return bits_up(bits_add(k, whole(1023)), whole(52));
-}
-
-/* y 2^k for the integer k in the low bits of `tagged`, |k| <= 1200, in two halves: results below
- * 2^-1022 round once more. */
-INLINE val scale_of(val y, val tagged)
-{
-  val high = bits_up(tagged, whole(13));
-  val half = bits_down(high, whole(14));
-  val other = bits_sub(bits_down(high, whole(13)), half);
-  return (y * power_of_two(half)) * power_of_two(other);
-}
 
 /* exp x = 2^k exp r with |r| <= ln 2 / 2; exp r = 1 + r + r^2 q(r), summed so that only the
  * last addition rounds visibly. */
@@ -46,7 +30,7 @@ INLINE val exp_of(val x)
                               0x1.5555555555557p-3,
                               0x1.0p-1
   };
-  val near = least(most(x, real(-746)), real(710));
+  val near = at_most(at_least(x, -746), 710);
   val tagged = fused(near, real(LOG2_E), real(WHOLE));
   val k = tagged - real(WHOLE);
   val high = fused(k, real(-LN2_HIGH), near);
@@ -59,15 +43,6 @@ INLINE val exp_of(val x)
   val second = (one - first) + r;
   val y = first + (second + rest);
   return scale_of(y, tagged);
-}
-
-/* x = 2^k m with m in [sqrt 1/2, sqrt 2). */
-INLINE split split_number(val x)
-{
-  val root = whole(0x3fe6a09e667f3bcd); /* bits of sqrt 1/2 */
-  val k = bits_down(bits_sub(x, root), whole(52));
-  val m = bits_sub(x, bits_up(k, whole(52)));
-  return (split){ number_of(k), m };
 }
 
 /* L(z) of log_sum. */
@@ -94,49 +69,6 @@ INLINE val log_sum(val k, val f, val c)
   return fused(k, real(LN2_HIGH), f - rest);
 }
 
-/* Replaces the result where x is 0 (`at`: the number whose log is infinite), negative beyond it,
- * infinite or NaN. */
-INLINE val log_ends(val x, double at, val result)
-{
-  val edge = real(at), top = real((double)INFINITY);
-  result = where(x < top, result, x);
-  result = where(x == edge, real(-(double)INFINITY), result);
-  return where(x < edge, real((double)NAN), result);
-}
-
-/* Of a number above 0, which may be denormal. */
-INLINE split split_of(val x)
-{
-  mask tiny = x < real(0x1p-1022);
-  val up = where(tiny, x * real(0x1p54), x);
-  split parts = split_number(up);
-  parts.k = where(tiny, parts.k - real(54), parts.k);
-  parts.m = parts.m - real(1);
-  return parts;
-}
-
-INLINE val log_of(val x)
-{
-  split parts = split_of(x);
-  return log_ends(x, 0, log_sum(parts.k, parts.m, real(0)));
-}
-
-/* log1p x is the log of u = 1 + x rounded, and what u lacks divided by u. Near 0, f is x itself. */
-INLINE val log1p_of(val x)
-{
-  val zero = real(0), one = real(1);
-  val u = x + one;
-  split parts = split_number(u);
-  val lost_small = x - (u - one);
-  val lost_large = one - (u - x);
-  mask large = x >= one;
-  val c = where(large, lost_large, lost_small) / u;
-  mask near = (x > real(-0.29)) & (x < real(0.41));
-  val f = where(near, x, parts.m - one);
-  val k = where(near, zero, parts.k);
-  val result = log_sum(k, f, where(near, zero, c));
-  result = where(x == zero, x, result);
-  return log_ends(x, -1, result);
-}
+#include "kernel/tile/formula_log.h"
 
 #endif

@@ -1,4 +1,4 @@
-/* exp and logarithms, tanh and the inverse hyperbolic functions. */
+/* exp, logarithms and tanh of f64. */
 #include "kernel/tile/formula_exp.h"
 
 /* log(1 + f) of log_sum in two parts, whose sum has some 10 bits more than f64. */
@@ -65,49 +65,9 @@ INLINE val tanh_of(val x)
   return where(x == real(0), x, result); /* -0 stays */
 }
 
-/* log1p of `x` + `more`, and where x is not below 2^60 the log of 2 x. */
-INLINE val log_of_sum(val x, val more)
-{
-  mask near = x < real(0x1p60);
-  val zero = real(0);
-  val log = log1p_of(x + where(near, more, zero));
-  return log + where(near, zero, real(LN2_HIGH + LN2_LOW));
-}
-
-/* Of |x| it is log1p(|x| + x^2 / (1 + sqrt(1 + x^2))). */
-INLINE val asinh_of(val x)
-{
-  val one = real(1), square = x * x;
-  val root = root_of(square + one);
-  val more = square / (one + root);
-  return with_sign_of(log_of_sum(size_of(x), more), x);
-}
-
-/* With t = x - 1 it is log1p(t + sqrt(2 t + t^2)). */
-INLINE val acosh_of(val x)
-{
-  val one = real(1), t = x - one;
-  val root = root_of(fused(t, t, t + t));
-  mask inside = x >= one;
-  return where(inside, log_of_sum(t, root), real((double)NAN));
-}
-
-/* Of |x| it is log1p(2 |x| / (1 - |x|)) / 2. */
-INLINE val atanh_of(val x)
-{
-  val size = size_of(x), rest = real(1) - size;
-  val ratio = (size + size) / rest;
-  val half = log1p_of(ratio) * real(0.5);
-  half = where(size < real(0x1p-1000), size, half);
-  return with_sign_of(half, x);
-}
-
 TILE_OF_1(exp)
 TILE_OF_1(log)
 TILE_OF_1(log1p)
 TILE_OF_1(log2)
 TILE_OF_1(log10)
 TILE_OF_1(tanh)
-TILE_OF_1(asinh)
-TILE_OF_1(acosh)
-TILE_OF_1(atanh)

@@ -95,4 +95,4 @@ INLINE val lgamma_of(val x)
   return where(x <= zero, below, above);
 }
 
-TILE_OF_1(lgamma)
+TILE_THROUGH_1(lgamma)

@@ -291,7 +291,6 @@ BINARY(xor_i32, uint32_t, uint32_t, l ^ r)
 BINARY(xor_i64, uint64_t, uint64_t, l ^ r)
 BINARY(shl_i64, uint64_t, uint64_t, l << (r & 63))
 BINARY(shr_i64, uint64_t, uint64_t, l >> (r & 63))
-BINARY(sar_i64, int64_t, int64_t, l >> (r & 63))
 
 BINARY(left_i32, uint32_t, uint32_t, r < 32 ? l << (r & 31) : 0)
 BINARY(left_i64, uint64_t, uint64_t, r < 64 ? l << (r & 63) : 0)
@@ -754,13 +753,11 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_AND] = { [TSR_BOOL] = and_bool, WHOLE(and) },
   [TSR__K_OR] = { [TSR_BOOL] = or_bool, WHOLE(or) },
   [TSR__K_XOR] = { [TSR_BOOL] = xor_bool, WHOLE(xor) },
-  [TSR__K_ANDNOT] = { [TSR_BOOL] = andnot_bool },
   [TSR__K_ADDOVF] = { EACH(addovf) },
   [TSR__K_SUBOVF] = { EACH(subovf) },
   [TSR__K_MULOVF] = { EACH(mulovf) },
   [TSR__K_SHL] = { [TSR_I64] = shl_i64 },
   [TSR__K_SHR] = { [TSR_I64] = shr_i64 },
-  [TSR__K_SAR] = { [TSR_I64] = sar_i64 },
   [TSR__K_WHERE] = { [TSR_BOOL] = where_bool, SIZED(where) },
   [TSR__K_PHILOX] = { [TSR_U64] = TILES(philox_u64) },
   [TSR__K_FMA] = { REAL(fma), [TSR_F16] = fma_half, [TSR_BF16] = fma_half },

@@ -1,0 +1,61 @@
+/* The error function of f32, what it leaves of 1, and the normal distribution's gelu, by the
+ * formulas of f64 (formula_erf_tile.c). */
+#include "kernel/tile/formula_f32.h"
+
+/* Of a size below 1. */
+INLINE val erf_near(val x)
+{
+  return fused(x, polynomial(x * x, TABLE(erf_tail)), x);
+}
+
+/* exp(x^2) erfc x for x from 0.47 to 11.5. */
+INLINE val scaled_rest(val x)
+{
+  val four = real(4), t = (x - four) / (x + four);
+  return polynomial(t, TABLE(erfc_rest)) / fused(real(2), x, real(1));
+}
+
+/* exp(-scale x^2) for a scale that is a power of two; what the square rounds off is put back. */
+INLINE val bell(val x, float scale)
+{
+  val square = x * x, low = fused(x, x, -square);
+  parted p = power_of(at_least(square * real(-scale), -104));
+  p.r = fused(low, real(-scale), p.r);
+  return exp_from(p);
+}
+
+/* erfc of a size from 0.47 on; 11 is far enough. */
+INLINE val erfc_far(val size)
+{
+  val x = at_most(size, 11);
+  return bell(x, 1) * scaled_rest(x);
+}
+
+INLINE val erf_of(val x)
+{
+  val size = size_of(x), far = real(1) - erfc_far(size);
+  return with_sign_of(where(size < real(1), erf_near(size), far), x);
+}
+
+INLINE val erfc_of(val x)
+{
+  val size = size_of(x), far = erfc_far(size);
+  far = where(is_minus(x), real(2) - far, far);
+  val near = real(1) - erf_near(x);
+  return where(size < real(0.8f), near, far);
+}
+
+INLINE val gelu_of(val x)
+{
+  val size = at_most(size_of(x), 16), half = size * real(0.5f);
+  val end = (half * scaled_rest(size * real(ROOT_HALF))) * bell(size, 0.5f);
+  val far = where(is_minus(x), -end, x - end);
+  val part = x * real(0.5f);
+  val near = fused(part, erf_near(x * real(ROOT_HALF)), part);
+  val result = where(size < real(0.7f), near, far);
+  return where(x == real(0), x, result); /* -0 stays */
+}
+
+TILE_OF_1(erf)
+TILE_OF_1(erfc)
+TILE_OF_1(gelu)
