@@ -589,6 +589,7 @@ static void check_grid(test_rng *rng, enum kind kind, int width, int height)
   check_rows(&part[0], g->want, width);
   check_rows(&part32[0], g->want32, width);
   check_row_spreads(&part[0], width);
+  check_row_spreads(&part32[0], width);
   for (int k = 0; k < 3; k++) {
     close_sums(&part[k]);
     close_sums(&part32[k]);
@@ -675,6 +676,7 @@ TEST_TIMEOUT(groups_and_runs, 300)
     for (int kind = 0; kind < KINDS; kind++) {
       check_groups(&rng, (enum kind)kind, (int)test_range(&rng, 0, TSR__TILE));
       check_run(&rng, (enum kind)kind, (int)test_range(&rng, 0, TSR__TILE));
+      check_run(&rng, (enum kind)kind, 32 * (int)test_range(&rng, 1, TSR__TILE / 32)); /* no rest */
     }
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernel/exact/exact.h"
+#include "kernel/exact/exact_rows.h"
 
 enum { MAX_VALUES = 64 };
 
@@ -239,6 +240,64 @@ TEST(a_sum_in_a_wide_accumulator_gives_the_same_spread)
   tsr__spread_read how = { .n = 3 };
   CHECK_F64_BITS(tsr__acc2_spread(&wide, &squares, &how, TSR_F64),
                  tsr__acc_var(&sum, &squares, 3, 0, TSR_F64));
+}
+
+/* Adds x to a sum and its square to another, one element each. */
+static void add_both(tsr__rows *sum, tsr__rows *square, double x)
+{
+  tsr__rows_add(sum, 0, x);
+  tsr__rows_add_product(square, 0, x, x);
+}
+
+static double variance(const double *x, int n, tsr__rows_read how)
+{
+  tsr__rows sum, square;
+  double memory[6], out;
+  tsr__heap heap;
+  tsr__heap_init(&heap, NULL);
+  tsr__rows_init(&sum, &heap, memory, 1);
+  tsr__rows_init(&square, &heap, memory + 3, 1);
+  for (int i = 0; i < n; i++) add_both(&sum, &square, x[i]);
+  how.n = n;
+  tsr__rows_spread(&sum, &square, &how, &out);
+  tsr__rows_free(&sum);
+  tsr__rows_free(&square);
+  return tsr__dtype_get_real(how.to, &out, 0);
+}
+
+/* Of 0 and 2 x the variance is x x, whose last bit is half of what the result holds, or is beside
+ * the middle by the smallest amount: x x + y y is that of x + y, x - y, -x + y, -x - y. */
+TEST(variances_halfway_between_two_values)
+{
+  const double wide = 0x1p27 - 1, narrow = 0x1.001p0, least = 0x1p-26, tiny = 0x1p-30;
+  const tsr__rows_read to_f64 = { .to = TSR_F64 }, to_f32 = { .to = TSR_F32 };
+  CHECK_F64_BITS(variance((double[]){ 0, 2 * wide }, 2, to_f64), 0x1p54 - 0x1p28);
+  CHECK_F64_BITS(variance((double[]){ 0, 2 * narrow }, 2, to_f32), 0x1.002p0);
+  CHECK_F64_BITS(variance((double[]){ wide + least, wide - least, least - wide, -wide - least }, 4,
+                          to_f64),
+                 0x1p54 - 0x1p28 + 2);
+  CHECK_F64_BITS(variance((double[]){ wide, -wide, 0x1p-60, -0x1p-60 }, 4, to_f64),
+                 0x1p53 - 0x1p27 + 1);
+  CHECK_F64_BITS(variance((double[]){ narrow + tiny, narrow - tiny, tiny - narrow, -narrow - tiny },
+                          4, to_f32),
+                 0x1.002002p0);
+  CHECK_F64_BITS(
+      variance((double[]){ 0, 2 * narrow }, 2, (tsr__rows_read){ TSR_F64, .root = true }), narrow);
+}
+
+/* Far from zero nearly all of n S2 - S1 S1 cancels; of equal values all of it does. */
+TEST(variances_of_values_far_from_zero)
+{
+  const double far[] = { 0x1p40, 0x1p40 + 1, 0x1p40 + 2 }, same[] = { 0.1, 0.1, 0.1 };
+  CHECK_F64_BITS(variance(far, 3, (tsr__rows_read){ .to = TSR_F64, .ddof = 1 }), 1.0);
+  CHECK_F64_BITS(variance(same, 3, (tsr__rows_read){ .to = TSR_F32 }), 0.0);
+  CHECK_F64_BITS(variance(same, 1, (tsr__rows_read){ .to = TSR_F32, .ddof = 1 }), NAN);
+  CHECK_F64_BITS(variance((double[]){ 0x1p-600, 0x1p-600 * 3 }, 2,
+                          (tsr__rows_read){ TSR_F64, .root = true }),
+                 0x1p-600);
+  CHECK_F64_BITS(variance((double[]){ 0x1p600, 0x1p600 * 3 }, 2,
+                          (tsr__rows_read){ TSR_F64, .root = true }),
+                 0x1p600);
 }
 
 TEST(squares_and_integers_join)

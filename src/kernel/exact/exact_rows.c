@@ -176,24 +176,31 @@ void tsr__rows_get(const tsr__rows *rows, int64_t element, tsr__acc2 *out)
     tsr__acc2_merge(out, &rows->escape[rows->slot[element] - 1].sum);
 }
 
-/* The sum as one double and what it lacks, if two doubles hold it and it is finite. */
-static bool as_two(const tsr__rows *rows, int64_t i, double *high, double *low)
+/* The sum as the rounded one, what that lacks, and what both lack. False: not finite, or a part of
+ * it escaped. */
+static bool fold_parts(const tsr__rows *rows, int64_t i, double *high, double *low, double *last)
 {
-  double a = rows->part[0][i], b = rows->part[1][i], c = rows->part[2][i];
+  double a = rows->part[0][i], b = rows->part[1][i], c = rows->part[2][i], rest;
   /* NaN and infinities are not below the limit either, so they go the long way. */
   if (!(fabs(a) < TSR__ROWS_PART_LIMIT) || (rows->slot && rows->slot[i])) return false;
-  if (a == 0 && b == 0) {
-    *high = signbit(a) && !signbit(b) ? -0.0 : 0.0; /* only -0s; else nothing, or +0 */
-    *low = 0;
-    return c == 0;
-  }
-  double rest, last;
   /* Three parts as a sum and an error: exact as long as nothing is left in `last`. Then `high` is
    * the rounded sum, and only the sign and the size of `low` matter to who rounds further. */
   a = tsr__two_sum(a, b, &rest);
-  rest = tsr__two_sum(rest, c, &last);
+  rest = tsr__two_sum(rest, c, last);
   *high = tsr__two_sum(a, rest, low);
-  return last == 0;
+  return true;
+}
+
+/* The sum as one double and what it lacks, if two doubles hold it and it is finite. */
+static bool as_two(const tsr__rows *rows, int64_t i, double *high, double *low)
+{
+  double a = rows->part[0][i], b = rows->part[1][i], last;
+  if (a == 0 && b == 0 && !(rows->slot && rows->slot[i])) {
+    *high = signbit(a) && !signbit(b) ? -0.0 : 0.0; /* only -0s; else nothing, or +0 */
+    *low = 0;
+    return rows->part[2][i] == 0;
+  }
+  return fold_parts(rows, i, high, low, &last) && last == 0;
 }
 
 /* Moves a rounded value to the neighbour with an odd last bit, on the side where the exact value
@@ -259,11 +266,85 @@ void tsr__rows_mean(const tsr__rows *rows, const tsr__rows_read *how, void *out)
   }
 }
 
+/* ---- variances, the short way ---------------------------------------------------------------- */
+
+/* A number as two doubles, of which the first is the rounded one, and how far off it may be. */
+typedef struct about {
+  double high, low, error;
+} about;
+
+/* What products and quotients lack is a double above this; below the other nothing overflows. */
+#define NEAR_ZERO 0x1p-700
+#define NEAR_END 0x1p900
+
+/* x / by for a whole `by` below 2^53, to some 2^-102 of it. */
+static about divide(about x, double by)
+{
+  about out;
+  double quotient = x.high / by, rest = fma(-quotient, by, x.high) + x.low;
+  out.high = tsr__two_sum(quotient, rest / by, &out.low);
+  out.error = x.error / by + fabs(out.high) * 0x1p-101;
+  return out;
+}
+
+static about root(about x)
+{
+  about out;
+  double first = sqrt(x.high), rest = fma(-first, first, x.high) + x.low;
+  out.high = tsr__two_sum(first, rest / (2 * first), &out.low);
+  out.error = x.error / first + out.high * 0x1p-100;
+  return out;
+}
+
+/* n S2 - S1 S1, where not too much of it cancels. n S2 is the larger one: all errors are small
+ * beside it. */
+static bool differ(const tsr__rows *sums, const tsr__rows *squares, int64_t i, double n, about *out)
+{
+  double s1, s1_low, s1_last, s2, s2_low, s2_last;
+  if (!fold_parts(sums, i, &s1, &s1_low, &s1_last)) return false;
+  if (!fold_parts(squares, i, &s2, &s2_low, &s2_last)) return false;
+  if (fabs(s1_last) > fabs(s1) * 0x1p-104 || fabs(s2_last) > s2 * 0x1p-104) return false;
+  double left = n * s2, right = s1 * s1;
+  if (!(left > NEAR_ZERO && left < NEAR_END)) return false;
+  double left_low = fma(n, s2, -left) + n * s2_low;
+  double right_low = fma(s1, s1, -right) + 2 * s1 * s1_low, rest;
+  double high = tsr__two_sum(left, -right, &rest);
+  out->high = tsr__two_sum(high, rest + (left_low - right_low), &out->low);
+  out->error = left * 0x1p-99;
+  return out->high > left * 0x1p-40;
+}
+
+/* Whether all numbers near one round to the same, which is put. A narrow type asks that of a wider
+ * neighbourhood, so that its ends may be doubles. */
+static bool put_about(tsr_dtype to, about x, void *out, int64_t i)
+{
+  if (to != TSR_F64) x.error += x.high * 0x1p-50;
+  double least = x.high + (x.low - x.error), most = x.high + (x.low + x.error);
+  if (tsr__dtype_round(to, least) != tsr__dtype_round(to, most)) return false;
+  tsr__dtype_put_real(to, out, i, least);
+  return true;
+}
+
+/* A variance, where two doubles a step tell what it rounds to: nearly always, but for columns that
+ * are nearly constant. The error bounds are a multiple of what they bound. */
+static bool put_spread(const tsr__rows *sums, const tsr__rows *squares, const tsr__rows_read *how,
+                       void *out, int64_t i)
+{
+  const int64_t n = count_of(how, i), most = (int64_t)1 << 53;
+  about x;
+  if (n <= 0 || n >= most || n - how->ddof <= 0 || n - how->ddof >= most) return false;
+  if (!differ(sums, squares, i, (double)n, &x)) return false;
+  x = divide(divide(x, (double)n), (double)(n - how->ddof));
+  if (!(x.high > NEAR_ZERO)) return false;
+  return put_about(how->to, how->root ? root(x) : x, out, i);
+}
+
 void tsr__rows_spread(const tsr__rows *sums, const tsr__rows *squares, const tsr__rows_read *how,
                       void *out)
 {
   for (int64_t i = 0; i < sums->count; i++) {
     tsr__acc2 sum, square;
+    if (put_spread(sums, squares, how, out, i)) continue;
     tsr__rows_get(sums, i, &sum);
     tsr__rows_get(squares, i, &square);
     tsr__spread_read read = { count_of(how, i), how->ddof, how->root };

@@ -8,6 +8,7 @@
 #define TSR_KERNEL_EXACT_ROWS_H
 
 #include <math.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "kernel/exact/exact.h"
@@ -72,11 +73,25 @@ static inline double tsr__two_sum(double a, double b, double *low)
   return sum;
 }
 
+/* Whether a + value is without loss in `sum`. If |a| is the larger one, sum - a is what was taken
+ * of the value, exactly; else sum - value is what was taken of a. The bits of a are compared, so
+ * that -0 is refused: no value may have been added to it yet. */
+static inline bool tsr__takes_all(double a, double value, double sum)
+{
+  double back = sum - value;
+  return memcmp(&back, &a, sizeof a) == 0 && sum - a == value;
+}
+
 /* Adds one value to one element. */
 static inline void tsr__rows_add(tsr__rows *rows, int64_t element, double value)
 {
   double *a = rows->part[0] + element, *b = rows->part[1] + element, *c = rows->part[2] + element;
-  double low0, low1, low2;
+  double low0, low1, low2, plain = *a + value;
+  /* Of f32 nearly always. */
+  if (tsr__takes_all(*a, value, plain) && fabs(plain) < TSR__ROWS_PART_LIMIT) {
+    *a = plain;
+    return;
+  }
   double sum0 = tsr__two_sum(*a, value, &low0);
   double sum1 = tsr__two_sum(*b, low0, &low1);
   double sum2 = tsr__two_sum(*c, low1, &low2);

@@ -3,8 +3,10 @@
  *
  *     value -> (a) -> what a could not take -> (b) -> what b could not take -> (c) -> must be 0
  *
- * Invariant: a lane whose last remainder is not 0, or whose numbers are so large that an
- * error-free addition could overflow, is left as it was, and goes the hard way. */
+ * Of f32 nearly always `a` takes a value whole, and a square in `a` leaves what `b` takes whole:
+ * then the parts behind are not touched. Invariant: a lane whose last remainder is not 0, or whose
+ * numbers are so large that an error-free addition could overflow, is left as it was, and goes the
+ * hard way. */
 #include "kernel/exact/exact_lanes.h"
 
 typedef struct row_lanes {
@@ -18,6 +20,19 @@ INLINE vd two_sum(vd a, vd b, vd *low)
   vd part = sum - a;
   *low = (a - (sum - part)) + (b - part);
   return sum;
+}
+
+/* Which lanes a + value is without loss in. If |a| is the larger one, sum - a is what was taken of
+ * the value, exactly; else sum - value is what was taken of a. The bits of a decide, so that -0,
+ * which no value was added to yet, is refused. */
+INLINE vm takes_all(vd a, vd value, vd sum)
+{
+#ifdef LANES_AVX512
+  __mmask8 same = _mm512_cmpeq_epi64_mask((__m512i)(sum - value), (__m512i)a);
+  return _mm512_mask_cmp_pd_mask(same, (__m512d)(sum - a), (__m512d)value, _CMP_EQ_OQ);
+#else
+  return (vi)((vi)(sum - value) == (vi)a) & (vi)(sum - a == value);
+#endif
 }
 
 /* Adds one value a lane; returns the lanes that must go the hard way, unchanged here. */
@@ -98,9 +113,27 @@ INLINE vd value_lanes(const vertical *in, int64_t i, bool narrow)
   return left < LANES ? load_some(in->f64 + i, (int)left) : load(in->f64 + i);
 }
 
+/* Whole vectors of f32 from `i` on, as long as each is taken whole; returns where it ended. f32 are
+ * too small beside the limits to be held against them. */
+INLINE int64_t add_plain(double *a, const float *x, int64_t i, int64_t n)
+{
+  for (; i + 2 * LANES <= n; i += 2 * LANES) {
+    vd one = load_f32(x + i), two = load_f32(x + i + LANES);
+    vd old = load(a + i), old_two = load(a + i + LANES);
+    vd sum = old + one, sum_two = old_two + two;
+    vm good = both(takes_all(old, one, sum), takes_all(old_two, two, sum_two));
+    if (chosen(good) != (1u << LANES) - 1) break;
+    store(a + i, sum);
+    store(a + i + LANES, sum_two);
+  }
+  return i;
+}
+
 INLINE void add_rows(tsr__rows *rows, int64_t first, const vertical *in, bool narrow)
 {
   for (int64_t i = 0; i < in->n; i += LANES) {
+    if (narrow && !in->mask) i = add_plain(rows->part[0] + first, in->f32, i, in->n);
+    if (i >= in->n) break;
     unsigned bits = mask_bits(in, i);
     if (!bits) continue;
     int left = in->n - i < LANES ? (int)(in->n - i) : LANES;
@@ -137,9 +170,24 @@ INLINE unsigned square_fits(vd value)
   return (zero | ~chosen(smaller(value, 0x1p-400))) & chosen(smaller(value, 0x1p480));
 }
 
+/* The same of squares of f32, which are doubles: into two parts. */
+INLINE int64_t square_plain(double *a, double *b, const vertical *in, int64_t i)
+{
+  for (; i + LANES <= in->n; i += LANES) {
+    vd low, value = load_f32(in->f32 + i), old = load(a + i), next = load(b + i);
+    vd sum = two_sum(old, value * value, &low), rest = next + low;
+    if (chosen(takes_all(next, low, rest)) != (1u << LANES) - 1) break;
+    store(a + i, sum);
+    store(b + i, rest);
+  }
+  return i;
+}
+
 INLINE void square_rows(tsr__rows *rows, int64_t first, const vertical *in, bool narrow)
 {
   for (int64_t i = 0; i < in->n; i += LANES) {
+    if (narrow && !in->mask) i = square_plain(rows->part[0] + first, rows->part[1] + first, in, i);
+    if (i >= in->n) break;
     unsigned bits = mask_bits(in, i);
     if (!bits) continue;
     int left = in->n - i < LANES ? (int)(in->n - i) : LANES;

@@ -258,9 +258,9 @@ INLINE void quick32_some(quick32 *q, int k, vd value, vm mask)
   q->sum[k] = add_some(mask, q->sum[k], value);
 }
 
+/* 4 LANES values, tested as words; on AVX-512 zeros need not lie in the window, as above. */
 #ifdef LANES_AVX512
-/* 32 values, tested as words; zeros need not lie in the window, as above. */
-INLINE void quick32_chosen(quick32 *q, const float *x, unsigned bits)
+INLINE void quick32_test(quick32 *q, const float *x, unsigned bits)
 {
   const __m512i size = _mm512_set1_epi32(INT32_MAX);
   __m512i one = _mm512_loadu_si512(x), two = _mm512_loadu_si512(x + 16);
@@ -269,6 +269,11 @@ INLINE void quick32_chosen(quick32 *q, const float *x, unsigned bits)
   one = _mm512_maskz_sub_epi32(m, one, (__m512i)q->first_word);
   two = _mm512_maskz_sub_epi32(m2, two, (__m512i)q->first_word);
   q->far_word = (vw)or3((vi)q->far_word, (vi)one, (vi)two);
+}
+
+INLINE void quick32_chosen(quick32 *q, const float *x, unsigned bits)
+{
+  quick32_test(q, x, bits);
   for (int k = 0; k < 4; k++)
     q->sum[k] = add_some(choose(bits >> k * LANES), q->sum[k], load_f32(x + k * LANES));
 }
@@ -278,13 +283,18 @@ INLINE void quick32_all(quick32 *q, const float *x)
   quick32_chosen(q, x, ~0u);
 }
 #else
-/* 4 LANES values. */
-INLINE void quick32_all(quick32 *q, const float *x)
+INLINE void quick32_test(quick32 *q, const float *x, unsigned bits)
 {
   vw one, two;
+  (void)bits; /* all */
   memcpy(&one, x, sizeof one);
   memcpy(&two, x + 2 * LANES, sizeof two);
   q->far_word = (vw)or3((vi)q->far_word, (vi)(one - q->first_word), (vi)(two - q->first_word));
+}
+
+INLINE void quick32_all(quick32 *q, const float *x)
+{
+  quick32_test(q, x, ~0u);
   for (int k = 0; k < 4; k++) q->sum[k] += load_f32(x + k * LANES);
 }
 
@@ -295,12 +305,26 @@ INLINE void quick32_chosen(quick32 *q, const float *x, unsigned bits)
 }
 #endif
 
-INLINE bool quick_f32(double part[2], int exponent, const operand *in, const uint64_t *mask)
+INLINE quick32 quick32_begin(int exponent)
 {
   quick32 q = { .first = border_of(exponent - 16) };
   /* The border as an f32 has it: values are compared before they are widened, twice as many at
    * once. */
   q.first_word = (vw){ 0 } + ((unsigned)(exponent - 16 + 127) << 23);
+  return q;
+}
+
+/* False: some value was outside. */
+INLINE bool quick32_end(const quick32 *q, double part[2])
+{
+  part[0] = across((q->sum[0] + q->sum[1]) + (q->sum[2] + q->sum[3]));
+  part[1] = 0;
+  return !any_bits(q->far, FAR16) && !any_bits((vi)q->far_word, FAR16_F32);
+}
+
+INLINE bool quick_f32(double part[2], int exponent, const operand *in, const uint64_t *mask)
+{
+  quick32 q = quick32_begin(exponent);
   int i = 0;
   for (; i + STEP <= in->n; i += STEP) {
     fetch_ahead(in->f32 + i, STEP * sizeof *in->f32);
@@ -312,9 +336,34 @@ INLINE bool quick_f32(double part[2], int exponent, const operand *in, const uin
     unsigned bits = mask ? bits_at(mask, i) : ~0u;
     quick32_some(&q, 0, load_at(in, i, left, true), choose(bits & below(left)));
   }
-  part[0] = across((q.sum[0] + q.sum[1]) + (q.sum[2] + q.sum[3]));
-  part[1] = 0;
-  return !any_bits(q.far, FAR16) && !any_bits((vi)q.far_word, FAR16_F32);
+  return quick32_end(&q, part);
+}
+
+/* The same with squares, which are doubles of a window of 32 binades; all elements. */
+INLINE bool quick_squares(tile *t, int exponent, const operand *in)
+{
+  quick32 q = quick32_begin(exponent);
+  chain c[4];
+  chains_begin(c, 2 * exponent);
+  int i = 0;
+  for (; i + STEP <= in->n; i += STEP) {
+    fetch_ahead(in->f32 + i, STEP * sizeof *in->f32);
+    quick32_test(&q, in->f32 + i, ~0u);
+    for (int k = 0; k < 4; k++) {
+      vd value = load_f32(in->f32 + i + k * LANES);
+      q.sum[k] += value;
+      chain_add(&c[k], value * value);
+    }
+  }
+  for (; i < in->n; i += LANES) {
+    int left = in->n - i < LANES ? in->n - i : LANES;
+    vd value = load_at(in, i, left, true); /* zeros behind the end */
+    quick32_some(&q, 0, value, choose(below(left)));
+    chain_add(&c[0], value * value);
+  }
+  chains_end(c, 2 * exponent, t->square);
+  t->square[2] = t->square[3] = 0;
+  return quick32_end(&q, t->part);
 }
 
 /* ---- the careful loops --------------------------------------------------------------------- */
@@ -681,10 +730,24 @@ INLINE void sum_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow)
   if (t->part[0] == 0 && t->part[1] == 0) t->flags |= flags_of_zero(in);
 }
 
+/* f32 of any exponent that f32 has a window for. */
+static bool may_square(const tsr__grid *grid, const operand *in)
+{
+  return !in->mask && grid->exponent >= limits_f32.lowest && grid->exponent <= limits_f32.highest;
+}
+
 INLINE void spread_tile(tile *t, tsr__grid *grid, const operand *in, bool narrow)
 {
   t->flags = 0;
   t->rest_count = 0;
+  if (narrow && may_square(grid, in) && hopeful(grid)) {
+    if (quick_squares(t, grid->exponent, in)) {
+      quick_worked(grid);
+      if (t->part[0] == 0) t->flags = flags_of_zero(in);
+      return;
+    }
+    quick_failed(grid, in, limits_spread);
+  }
   for (int tries = 0; tries < 2; tries++) {
     settle_if(careful_spread(t, grid->exponent, in, narrow), t, in);
     if (t->rest_count <= FEW || !guess(grid, in, limits_spread)) break;
