@@ -79,30 +79,40 @@ INLINE void philox_from(uint64_t *out, int64_t first, const int64_t key[2])
   philox(out, &c, true);
 }
 
-/* Elements at .. of an operand, or its one element; those past the last are 0. */
-INLINE lanes take_lanes(const uint64_t *from, bool one, int64_t at, int64_t n)
+/* BLOCK elements of an operand from `at` on, or its one element; what is past the last counts for
+ * nothing. */
+INLINE void take(lanes to[GROUPS], const uint64_t *from, bool one, int64_t left)
 {
-  lanes out = { 0 };
-  int64_t left = n - at;
-  if (one) return out + *from;
-  if (left > 0) memcpy(&out, from + at, left < LANES ? (size_t)left * sizeof *from : sizeof out);
-  return out;
+  uint64_t few[BLOCK];
+  for (int g = 0; one && g < GROUPS; g++) to[g] = (lanes){ 0 } + *from;
+  if (one) return;
+  if (left < BLOCK) {
+    memset(few, 0, sizeof few);
+    memcpy(few, from, (size_t)left * sizeof *few);
+    from = few;
+  }
+  memcpy(to, from, sizeof few);
 }
 
 /* By keys (a) words 0 and 1 of counters of which b has words 0 and 1, and c 2 and 3. */
 void TSR__ISA_NAME(tsr__philox_u64)(OPERANDS)
 {
   SPAN;
+  const bool one[3] = { scalar & 1, scalar & 2, scalar & 4 };
   uint64_t word[BLOCK], *to = out;
   for (int64_t at = 0; at < n; at += BLOCK) {
+    lanes x[3][GROUPS];
     counters all;
+    take(x[0], (const uint64_t *)a + (one[0] ? 0 : at), one[0], n - at);
+    take(x[1], (const uint64_t *)b + (one[1] ? 0 : at), one[1], n - at);
+    take(x[2], (const uint64_t *)c + (one[2] ? 0 : at), one[2], n - at);
     for (int g = 0; g < GROUPS; g++) {
-      int64_t first = at + g * LANES;
-      halves(all.key[g], take_lanes(a, scalar & 1, first, n));
-      halves(all.word[g], take_lanes(b, scalar & 2, first, n));
-      halves(all.word[g] + 2, take_lanes(c, scalar & 4, first, n));
+      halves(all.key[g], x[0][g]);
+      halves(all.word[g], x[1][g]);
+      halves(all.word[g] + 2, x[2][g]);
     }
-    philox(word, &all, scalar & 1);
+    if (one[0]) philox(word, &all, true);
+    else philox(word, &all, false);
     memcpy(to + at, word, (size_t)(n - at < BLOCK ? n - at : BLOCK) * sizeof *word);
   }
 }
