@@ -130,6 +130,12 @@ def main():
                lambda z: 1)
     polynomial("erfc_rest", "(1 + 2 x) exp(x^2) erfc x in (x - 4) / (x + 4)", scaled_erfc,
                -0.795, 0.48, 12, lambda t: 1)
+    polynomial("erfinv_near", "erfinv x / x in -log(1 - x^2) - 2.5",
+               lambda t: erfinv_ratio(t + mp.mpf(2.5)), -2.5, 2.5, 10,
+               lambda t: 1 / erfinv_ratio(t + mp.mpf(2.5)))
+    polynomial("erfinv_far", "the same in sqrt(-log(1 - x^2)) - 3",
+               lambda t: erfinv_ratio((t + 3) ** 2), float(mp.sqrt(5)) - 3.001, 1.02, 9,
+               lambda t: 1 / erfinv_ratio((t + 3) ** 2))
     polynomial("atan_tail", "(atan s - s) / s^3 in s^2", lambda z: even(mp.atan, z, 1), 0, 1.0, 9,
                lambda z: z)
     polynomial("asin_tail", "(asin s - s) / s^3 in s^2", lambda z: even(mp.asin, z, 1), 0, 0.25, 5,
@@ -148,6 +154,12 @@ def main():
 def scaled_erfc(t):
     x = 4 * (1 + t) / (1 - t)
     return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+
+
+def erfinv_ratio(w):
+    """erfinv x / x where w = -log(1 - x^2)."""
+    x = mp.sqrt(-mp.expm1(-w))
+    return mp.erfinv(x) / x if w > mp.mpf(10) ** -20 else mp.sqrt(mp.pi) / 2
 
 
 main()

@@ -361,7 +361,7 @@ static const draws others[] = {
   { "cosh", TSR__OP_COSH, 3, 3, coshl, any_power },
   { "erf", TSR__OP_ERF, 2, 2, erfl, any_normal },
   { "erfc", TSR__OP_ERFC, 4, 4, erfcl, any_normal },
-  { "erfinv", TSR__OP_ERFINV, 4, 0.51, exact_erfinv, any_within_1 },
+  { "erfinv", TSR__OP_ERFINV, 4, 4, exact_erfinv, any_within_1 },
   { "sigmoid", TSR__OP_SIGMOID, 3, 3, exact_sigmoid, any_power },
   { "gelu", TSR__OP_GELU, 5, 5, exact_gelu, any_normal },
   { "lgamma", TSR__OP_LGAMMA, 4, 4, lgammal, any_gamma },

@@ -1,5 +1,5 @@
 /* The error function of f32, what it leaves of 1, and the normal distribution's gelu, by the
- * formulas of f64 (formula_erf_tile.c). */
+ * formulas of f64 (formula_erf_tile.c); and the inverse, by a shorter one. */
 #include "kernel/tile/formula_f32.h"
 
 /* Of a size below 1. */
@@ -56,6 +56,19 @@ INLINE val gelu_of(val x)
   return where(x == real(0), x, result); /* -0 stays */
 }
 
+/* x times a polynomial in w = -log(1 - x^2), or in its root where w is large. 1 - x^2 is rounded
+ * once, which shows little: where it is near 1 the polynomial is flat, elsewhere a root. */
+INLINE val erfinv_of(val x)
+{
+  val size = size_of(x), w = -log_of(fused(-x, x, real(1)));
+  val near = polynomial(w - real(2.5f), TABLE(erfinv_near));
+  val far = polynomial(root_of(w) - real(3), TABLE(erfinv_far));
+  val result = x * where(w < real(5), near, far);
+  result = where(size == real(1), with_sign_of(real((float)INFINITY), x), result);
+  return where(size > real(1), real((float)NAN), result);
+}
+
 TILE_OF_1(erf)
 TILE_OF_1(erfc)
+TILE_OF_1(erfinv)
 TILE_OF_1(gelu)

@@ -129,5 +129,5 @@ INLINE val erfinv_of(val x)
 
 TILE_OF_1(erf)
 TILE_OF_1(erfc)
-TILE_THROUGH_1(erfinv)
+TILE_OF_1(erfinv)
 TILE_OF_1(gelu)

@@ -66,6 +66,20 @@ static const float erfc_rest[] = {
   0x1.16ebcap-4f, 0x1.f7d068p-7f, -0x1.1df1aep-3f, 0x1.3ba592p+0f,
 };
 
+/* erfinv x / x in -log(1 - x^2) - 2.5 */
+static const float erfinv_near[] = {
+  -0x1.1b974p-27f, 0x1.e1d8bp-26f, 0x1.ee14b2p-22f, -0x1.d8bd46p-19f,
+  -0x1.4bcbf8p-18f, 0x1.ca617cp-13f, -0x1.4866fap-10f, -0x1.11c99ap-8f,
+  0x1.f91e8ap-3f, 0x1.805c5ep+0f,
+};
+
+/* the same in sqrt(-log(1 - x^2)) - 3 */
+static const float erfinv_far[] = {
+  -0x1.9fb1dep-13f, 0x1.a0dc92p-14f, 0x1.61e866p-10f, -0x1.e14f6ap-9f,
+  0x1.77f382p-8f, -0x1.f392fcp-8f, 0x1.355526p-7f, 0x1.006db8p+0f,
+  0x1.6a9efcp+1f,
+};
+
 /* (atan s - s) / s^3 in s^2 */
 static const float atan_tail[] = {
   -0x1.ddfe6ep-10f, 0x1.6a0162p-7f, -0x1.016dcp-5f, 0x1.dccd22p-5f,
