@@ -168,6 +168,10 @@ static int run_line(const char *name, const char *self)
   if (strncmp(name, "arrays.1dev", 11) == 0) return bench_arrays(1, name[11] ? name + 12 : NULL);
   if (strncmp(name, "arrays.8dev", 11) == 0) return bench_arrays(8, name[11] ? name + 12 : NULL);
   if (strncmp(name, "group", 5) == 0) return bench_groups(name);
+  static const char *const lines[] = { "line", "sort.f32", "argsort.f32", "sort.8dev",
+                                       "cumsum.8dev" };
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+    if (strcmp(name, lines[i]) == 0) return bench_lines_sorted(name);
   if (strncmp(name, "sort", 4) == 0) return bench_sorts(name);
   if (strncmp(name, "join", 4) == 0) return bench_joins(name);
   fprintf(stderr, "bench: no line is named %s\n", name);
@@ -219,6 +223,7 @@ int main(int argc, char **argv)
                                        "csv.agg",
                                        "group",
                                        "sort",
+                                       "line",
                                        "join",
                                        "arrays.1dev",
                                        "arrays.8dev" };

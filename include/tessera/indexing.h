@@ -120,21 +120,27 @@ TSR_API tsr_array *tsr_select_at(const tsr_select_args *args, const char *site);
 typedef struct tsr_find_args {
   size_t size;
   tsr_array *x;
-  tsr_array *mask;  /* tsr_compress: a bool for each element of the dim */
+  tsr_array *mask;  /* tsr_compress: a bool for each element of the dim, or for each of x */
   int64_t count;    /* of the result along the dim */
   int dim;          /* tsr_compress; negative: from the end */
   tsr_operand fill; /* by default 0 */
 } tsr_find_args;
 
-/* The first `count` of the elements of `x` along `dim` where `mask` is true. tsr_compress(x, mask,
- * 10, .dim = 1). Errors: TSR_EARG, TSR_EDTYPE for a mask that is no bool, TSR_ESHAPE for one of
- * another size. Returns an array owned as results are. Local. */
+/* The first `count` of the elements of `x` along `dim` where `mask` is true; of a mask of its shape
+ * those of all dims in C order, NumPy's x[mask]. tsr_compress(x, mask, 10, .dim = 1). Errors:
+ * TSR_EARG, TSR_EDTYPE for a mask that is no bool, TSR_ESHAPE for one of another size. Returns an
+ * array owned as results are. Local. */
 TSR_API tsr_array *tsr_compress_at(const tsr_find_args *args, const char *site);
 
-/* Where the first `count` elements that are not 0 stand in `x`, of one dim, as i64.
- * tsr_nonzero(x, .count = 10). Errors: TSR_EARG, TSR_ESHAPE. Returns an array owned as results are.
- * Local. */
+/* Where the first `count` elements that are not 0 stand in `x`, in C order, as i64: NumPy's
+ * flatnonzero, which of one dim is nonzero. tsr_nonzero(x, .count = 10). Error: TSR_EARG. Returns
+ * an array owned as results are. Local. */
 TSR_API tsr_array *tsr_nonzero_at(const tsr_find_args *args, const char *site);
+
+/* The same places as an index of each dim of `x`, as NumPy's nonzero, to `out`, which has room for
+ * them: tsr_gather finds the elements again. tsr_nonzero_dims(x, out, 10, .fill = TSR_OPERAND(-1)).
+ * Error: TSR_EARG: then they are inert. Local. */
+TSR_API void tsr_nonzero_dims_at(const tsr_find_args *args, tsr_array **out, const char *site);
 
 /* ---- finding ------------------------------------------------------------------------------- */
 
@@ -171,14 +177,14 @@ TSR_API tsr_array *tsr_interp_at(const tsr_interp_args *args, const char *site);
 /* What tsr_unique finds: arrays owned as results are. */
 typedef struct tsr_unique_parts {
   tsr_array *values;  /* ascending, NaN once and last, -0 the same as 0; behind them the fill */
-  tsr_array *index;   /* i64: where each value stands first in x, of those that are missing 0 */
-  tsr_array *inverse; /* i64: of each element of x, which value it is */
+  tsr_array *index;   /* i64: where in C order each value stands first in x, of those missing 0 */
+  tsr_array *inverse; /* i64, of the shape of x: of each element, which value it is */
   tsr_array *counts;  /* i64: how often each occurs, 0 of those that are missing */
 } tsr_unique_parts;
 
-/* The first `count` of the different elements of `x`, of one dim; what is missing is `fill`, by
- * default the smallest. tsr_unique(x, .count = 10).values. What is not used costs nothing. Errors:
- * TSR_EARG, TSR_ESHAPE; then all four are inert. Local. */
+/* The first `count` of the different elements of `x`; what is missing is `fill`, by default the
+ * smallest. tsr_unique(x, .count = 10).values. What is not used costs nothing. Error: TSR_EARG;
+ * then all four are inert. Local. */
 TSR_API tsr_unique_parts tsr_unique_at(const tsr_find_args *args, const char *site);
 
 /* ---- counting ------------------------------------------------------------------------------ */
@@ -254,6 +260,8 @@ TSR_API tsr_histogram_parts tsr_histogram_at(const tsr_histogram_args *args, con
 #define TSR_FIND_(...) (&(tsr_find_args){ .size = sizeof(tsr_find_args), .x = __VA_ARGS__ })
 #define tsr_compress(...) tsr_compress_at(TSR_FIND_(__VA_ARGS__), TSR_HERE)
 #define tsr_nonzero(...) tsr_nonzero_at(TSR_FIND_(__VA_ARGS__), TSR_HERE)
+#define tsr_nonzero_dims(array, out, ...) \
+  tsr_nonzero_dims_at(TSR_FIND_(array, .count = __VA_ARGS__), (out), TSR_HERE)
 #define tsr_unique(...) tsr_unique_at(TSR_FIND_(__VA_ARGS__), TSR_HERE)
 #define tsr_searchsorted(sorted, x, right) tsr_searchsorted_at((sorted), (x), (right), TSR_HERE)
 #define tsr_digitize(x, bins, right) tsr_digitize_at((x), (bins), (right), TSR_HERE)

@@ -30,9 +30,8 @@ TSR_API tsr_array *tsr_sort_at(const tsr_sort_args *args, const char *site);
 TSR_API tsr_array *tsr_argsort_at(const tsr_sort_args *args, const char *site);
 
 /* The places, as i64, that put the last of `count` keys in ascending order along `dim`, where it is
- * equal the one before, and so on: NumPy's lexsort. Keys are numbers of one shape and may differ in
- * dtype. Errors: TSR_ESHAPE, TSR_EDTYPE for bools, TSR_EARG for a key that is NULL or a dim that
- * they have not. Local. */
+ * equal the one before, and so on: NumPy's lexsort. Keys have one shape and may differ in dtype.
+ * Errors: TSR_ESHAPE, TSR_EARG for a key that is NULL or a dim that they have not. Local. */
 TSR_API tsr_array *tsr_lexsort_at(tsr_array *const *keys, int count, int dim, const char *site);
 
 /* The `count` largest elements along `dim` in descending order: NaN first, equal ones as they were.

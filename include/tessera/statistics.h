@@ -26,7 +26,7 @@ TSR_API tsr_array *tsr_logsumexp_at(const tsr_reduce_args *args, const char *sit
 typedef struct tsr_average_args {
   size_t size;
   tsr_array *x;
-  tsr_array *weights; /* broadcast to x; NULL: all 1 */
+  tsr_array *weights; /* of the shape of `dims`, or broadcast to x; NULL: all 1 */
   tsr_dims dims;      /* none = all */
   bool keep_dims;
 } tsr_average_args;
@@ -49,15 +49,15 @@ typedef struct tsr_quantile_args {
   size_t size;
   tsr_array *x;
   double q;       /* tsr_quantile: 0..1, tsr_percentile: 0..100 */
-  tsr_dims dims;  /* one; none named: that of an array of one dim */
-  bool keep_dims; /* the dim stays with size 1 */
+  tsr_dims dims;  /* none = all */
+  bool keep_dims; /* dims stay with size 1 */
   tsr_between between;
   bool skip_nan; /* NaN does not count; else the quantile of what has one is NaN */
 } tsr_quantile_args;
 
-/* The element below which the part `q` of those along a dim lies: tsr_quantile(x, .q = 0.25,
- * .dims = TSR_DIMS(1)). Of none: NaN. Errors: TSR_EARG for a q out of range, and for more dims than
- * one. Local. */
+/* The element below which the part `q` of those along some dims lies: tsr_quantile(x, .q = 0.25,
+ * .dims = TSR_DIMS(1)). Several dims are looked at as one, to which tsr_reshape brings them. Of
+ * none: NaN. Errors: TSR_EARG for a q out of range and for dims that x has not. Local. */
 TSR_API tsr_array *tsr_quantile_at(const tsr_quantile_args *args, const char *site);
 /* As tsr_quantile, q in hundredths. Local. */
 TSR_API tsr_array *tsr_percentile_at(const tsr_quantile_args *args, const char *site);

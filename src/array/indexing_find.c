@@ -5,6 +5,7 @@
  *   histogram    a search among the edges, then sums by group, which need no order */
 #include "array/array_room.h"
 #include "tessera/indexing.h"
+#include "tessera/shape.h"
 #include "tessera/sorting.h"
 
 #include <math.h>
@@ -121,6 +122,13 @@ static tsr_operand or_zero(tsr_operand fill)
   return fill.array || fill.number.kind != TSR_SCALAR_NONE ? fill : tsr_operand_int(0);
 }
 
+static bool same_shape(const tsr_array *a, const tsr_array *b)
+{
+  bool same = a->shape.rank == b->shape.rank;
+  for (int d = 0; d < a->shape.rank && same; d++) same = a->shape.dims[d] == b->shape.dims[d];
+  return same;
+}
+
 tsr_array *tsr_compress_at(const tsr_find_args *given, const char *site)
 {
   tsr_find_args args = { .size = sizeof args };
@@ -128,6 +136,12 @@ tsr_array *tsr_compress_at(const tsr_find_args *given, const char *site)
   tsr_status status = take_find("tsr_compress", given, &args, &error);
   tsr_array *x = args.x, *mask = args.mask, *bad = unusable("tsr_compress", TSR__IN(x, mask), site);
   if (bad) return bad;
+  if (x->shape.rank != 1 && same_shape(x, mask)) {
+    x = tsr_ravel_at(x, site);
+    mask = tsr_ravel_at(mask, site);
+    args.dim = 0;
+    if (x->inert || mask->inert) return x->inert ? x : mask;
+  }
   int dim = args.dim < 0 ? args.dim + x->shape.rank : args.dim;
   if (!status && mask->dtype != TSR_BOOL)
     status = tsr__error_set(&error, TSR_EDTYPE, "tsr_compress: the mask is %s, expected bool",
@@ -150,18 +164,46 @@ tsr_array *tsr_compress_at(const tsr_find_args *given, const char *site)
                      site);
 }
 
+/* Takes what is looked through, of any rank, as a list; NULL: `bad` says what is made instead. */
+static tsr_array *list_of(const char *call, const tsr_find_args *given, tsr_find_args *args,
+                          tsr_array **bad, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr_status status = take_find(call, given, args, &error);
+  *bad = unusable(call, TSR__IN(args->x), site);
+  if (*bad) return NULL;
+  for (int d = 0; d < args->x->shape.rank && !status; d++)
+    if (args->x->shape.dims[d] < 0) status = check_list(call, "x is", args->x, &error);
+  if (status) *bad = tsr__refused(args->x, &error, site);
+  return status ? NULL : args->x->shape.rank == 1 ? args->x : tsr_ravel_at(args->x, site);
+}
+
 tsr_array *tsr_nonzero_at(const tsr_find_args *given, const char *site)
 {
   tsr_find_args args = { .size = sizeof args };
-  tsr__error error = { .status = TSR_OK };
-  tsr_status status = take_find("tsr_nonzero", given, &args, &error);
-  tsr_array *x = args.x, *bad = unusable("tsr_nonzero", TSR__IN(x), site);
-  if (bad) return bad;
-  if (!status) status = check_list("tsr_nonzero", "x is", x, &error);
-  if (status) return tsr__refused(x, &error, site);
-  tsr_array *at = true_places(x, args.count, site);
-  tsr_array *there = tsr_lt_at(at, whole(x->shape.dims[0]), site);
+  tsr_array *bad, *list = list_of("tsr_nonzero", given, &args, &bad, site);
+  if (!list || list->inert) return list ? list : bad;
+  tsr_array *at = true_places(list, args.count, site);
+  tsr_array *there = tsr_lt_at(at, whole(list->shape.dims[0]), site);
   return tsr_where_at(there, of(at), or_zero(args.fill), site);
+}
+
+void tsr_nonzero_dims_at(const tsr_find_args *given, tsr_array **out, const char *site)
+{
+  tsr_find_args args = { .size = sizeof args };
+  tsr_array *bad, *list = list_of("tsr_nonzero_dims", given, &args, &bad, site);
+  int rank = args.x ? args.x->shape.rank : 0;
+  tsr_array *at = list && !list->inert ? true_places(list, args.count, site) : NULL;
+  int64_t inner = 1;
+  for (int d = rank - 1; d >= 0; d--) {
+    int64_t size = args.x->shape.dims[d] > 0 ? args.x->shape.dims[d] : 1;
+    out[d] = list ? list : bad;
+    if (!at) continue;
+    tsr_array *there = tsr_lt_at(at, whole(list->shape.dims[0]), site);
+    tsr_array *along = tsr_mod_at(tsr_floordiv_at(at, whole(inner), site), whole(size), site);
+    out[d] = tsr_where_at(there, of(along), or_zero(args.fill), site);
+    inner *= size;
+  }
 }
 
 /* ---- finding in order ---- */
@@ -364,26 +406,24 @@ static tsr_array *at_begins(tsr_array *list, tsr_array *at, tsr_operand fill, co
 tsr_unique_parts tsr_unique_at(const tsr_find_args *given, const char *site)
 {
   tsr_find_args args = { .size = sizeof args };
-  tsr__error error = { .status = TSR_OK };
-  tsr_status status = take_find("tsr_unique", given, &args, &error);
-  tsr_array *x = args.x, *bad = unusable("tsr_unique", TSR__IN(x), site);
-  if (bad) return no_parts(bad);
-  if (!status) status = check_list("tsr_unique", "x is", x, &error);
-  if (status) return no_parts(tsr__refused(x, &error, site));
-  if (!x->shape.dims[0]) args.fill = or_zero(args.fill);
-  tsr_sort_args order = { .size = sizeof order, .x = x };
+  tsr_array *bad, *list = list_of("tsr_unique", given, &args, &bad, site);
+  if (!list || list->inert) return no_parts(list ? list : bad);
+  if (!list->shape.dims[0]) args.fill = or_zero(args.fill);
+  tsr_sort_args order = { .size = sizeof order, .x = list };
   tsr_array *sorted = tsr_sort_at(&order, site), *from = tsr_argsort_at(&order, site);
   tsr_array *first = begins(sorted, site), *places = true_places(first, args.count + 1, site);
   tsr_array *at = part(places, 0, args.count, site), *end = part(places, 1, args.count + 1, site);
   tsr_array *number = tsr_sub_at(sums_up_to(first, site), whole(1), site);
-  tsr_unique_parts out = {
+  tsr_array *inverse =
+      tsr_scatter_at(&(tsr_scatter_args){ .x = number, .indices = from, .updates = of(number) },
+                     site);
+  if (args.x->shape.rank != 1) inverse = tsr_reshape_at(inverse, args.x->shape, site);
+  return (tsr_unique_parts){
     .values = at_begins(sorted, at, args.fill, site),
     .index = at_begins(from, at, tsr_operand_int(0), site),
-    .inverse = tsr_scatter_at(
-        &(tsr_scatter_args){ .x = number, .indices = from, .updates = of(number) }, site),
+    .inverse = inverse,
     .counts = tsr_sub_at(end, of(at), site),
   };
-  return out;
 }
 
 /* ---- counting ---- */

@@ -53,16 +53,39 @@ tsr_array *tsr_argsort_at(const tsr_sort_args *args, const char *site)
   return sort_as_asked(args, PLACES, "tsr_argsort", site);
 }
 
+/* Of keys some of which are bools. */
+static tsr_array *lexsort_as_numbers(tsr__operands in, int dim, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr__heap *heap = &tsr__home_of(in)->rt->heap;
+  size_t bytes = (size_t)in.count * sizeof *in.at;
+  tsr_array **keys = tsr__new(heap, bytes);
+  if (!keys) {
+    tsr__error_set(&error, TSR_ENOMEM, "tsr_lexsort: no memory for a list of %d keys", in.count);
+    return tsr__refused(in.at[0], &error, site);
+  }
+  for (int i = 0; i < in.count; i++) {
+    bool truth = tsr__usable(in.at[i]) && in.at[i]->dtype == TSR_BOOL;
+    keys[i] = truth ? tsr_cast_at(in.at[i], TSR_U8, site) : in.at[i];
+  }
+  tsr_array *out = tsr_lexsort_at(keys, in.count, dim, site);
+  tsr__del(heap, keys, bytes);
+  return out;
+}
+
 tsr_array *tsr_lexsort_at(tsr_array *const *keys, int count, int dim, const char *site)
 {
   tsr__operands in = { keys, keys && count > 0 ? count : 0 };
+  bool truth = false;
   for (int i = 0; i < in.count; i++) {
+    truth = truth || (tsr__usable(keys[i]) && keys[i]->dtype == TSR_BOOL);
     if (keys[i]) continue;
     tsr_scope *scope = tsr__home_of(in);
     tsr__fail(scope, site, TSR_EARG, "tsr_lexsort: key %d is NULL; give an array", i + 1);
     return tsr__make_inert(scope, site);
   }
   int64_t along = dim_of(in.count ? keys[0] : NULL, dim);
+  if (truth) return lexsort_as_numbers(in, dim, site);
   return tsr__make(NULL, TSR__OP_LEXSORT, in,
                    &(tsr__ask){ TSR__ATTR(tsr__sort_attr, .dim = along) }, site);
 }
@@ -116,6 +139,7 @@ tsr_array *tsr_argpartition_at(tsr_array *a, int64_t kth, int dim, const char *s
 typedef struct scan {
   const char *what; /* "tsr_cumsum" */
   tsr__op op;
+  bool picks; /* one of the elements, which may be bools */
   bool skip_nan;
   int64_t neutral; /* counts in the place of NaN that are skipped */
 } scan;
@@ -130,20 +154,23 @@ static tsr_array *scanned(const tsr_scan_args *given, const scan *how, const cha
   if (how->skip_nan && tsr__usable(x) && tsr__dtype_float((tsr_dtype)x->dtype))
     x = tsr_where_at(tsr_isnan_at(x, site), tsr_operand_int(how->neutral), tsr_operand_array(x),
                      site);
+  bool truth = how->picks && tsr__usable(x) && x->dtype == TSR_BOOL;
+  if (truth) x = tsr_cast_at(x, TSR_U8, site);
   tsr__scan_attr attr = { .dim = dim_of(x, args.dim), .reverse = args.reverse };
   tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr, .call = how->what + strlen("tsr_") };
-  return tsr__make(NULL, how->op, TSR__IN(x), &ask, site);
+  tsr_array *out = tsr__make(NULL, how->op, TSR__IN(x), &ask, site);
+  return truth ? tsr_cast_at(out, TSR_BOOL, site) : out;
 }
 
-#define SCAN(name, OP, skip, neutral)                                                 \
-  tsr_array *tsr_##name##_at(const tsr_scan_args *args, const char *site)             \
-  {                                                                                   \
-    return scanned(args, &(scan){ "tsr_" #name, TSR__OP_##OP, skip, neutral }, site); \
+#define SCAN(name, OP, ...)                                                         \
+  tsr_array *tsr_##name##_at(const tsr_scan_args *args, const char *site)           \
+  {                                                                                 \
+    return scanned(args, &(scan){ "tsr_" #name, TSR__OP_##OP, __VA_ARGS__ }, site); \
   }
-SCAN(cumsum, CUMSUM, false, 0)
-SCAN(cumprod, CUMPROD, false, 1)
-SCAN(cummax, CUMMAX, false, 0)
-SCAN(cummin, CUMMIN, false, 0)
-SCAN(nancumsum, CUMSUM, true, 0)
-SCAN(nancumprod, CUMPROD, true, 1)
+SCAN(cumsum, CUMSUM, .picks = false)
+SCAN(cumprod, CUMPROD, .picks = false)
+SCAN(cummax, CUMMAX, .picks = true)
+SCAN(cummin, CUMMIN, .picks = true)
+SCAN(nancumsum, CUMSUM, .skip_nan = true, .neutral = 0)
+SCAN(nancumprod, CUMPROD, .skip_nan = true, .neutral = 1)
 #undef SCAN

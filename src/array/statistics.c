@@ -3,6 +3,7 @@
 
 #include "array/array_room.h"
 #include "tessera/products.h"
+#include "tessera/shape.h"
 #include "tessera/sorting.h"
 
 #include <math.h>
@@ -55,6 +56,18 @@ array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
   return tsr_cast_at(tsr_sqrt_at(sum, site), dtype, site);
 }
 
+/* Weights of the dims that go, where they have just those: as they stand among the dims of x. */
+static array *aligned(array *weights, const array *x, uint32_t gone, const char *site)
+{
+  int of_weights = 0, rank = x->shape.rank;
+  if (!tsr__usable(weights) || weights->shape.rank >= rank || weights->shape.rank == 0)
+    return weights;
+  if (gone >> rank || __builtin_popcount(gone) != weights->shape.rank) return weights;
+  for (int d = 0; d < rank; d++)
+    if (gone >> d & 1 && x->shape.dims[d] != weights->shape.dims[of_weights++]) return weights;
+  return tsr_expand_dims_at(weights, (tsr_dims){ .bits = ~gone & ((1u << rank) - 1) }, site);
+}
+
 array *tsr_average_at(const tsr_average_args *given, const char *site)
 {
   tsr_average_args args = { .size = sizeof args };
@@ -63,6 +76,7 @@ array *tsr_average_at(const tsr_average_args *given, const char *site)
   if (bad) return bad;
   tsr_reduce_args sum = { .x = x, .dims = args.dims, .keep_dims = args.keep_dims };
   if (!args.weights) return tsr_mean_at(&sum, site);
+  args.weights = aligned(args.weights, x, tsr__dims_bits(args.dims, x->shape.rank), site);
   sum.x = tsr__as_float(tsr_mul_at(tsr__as_float(x, site), of(args.weights), site), site);
   if (!tsr__usable(sum.x)) return sum.x;
   array *total = tsr_sum_at(&sum, site);
@@ -147,6 +161,37 @@ static array *quantile_along(array *x, const tsr_quantile_args *args, int dim, c
   return tsr_where_at(valid, of(value), tsr_operand_float((double)NAN), site);
 }
 
+/* Some dims as one, behind the others. */
+static array *last_of(array *x, uint32_t bits, const char *site)
+{
+  int dims[TSR_MAX_RANK] = { 0 }, rank = x->shape.rank, kept = 0, at = 0;
+  tsr_shape shape = { .rank = 0 };
+  int64_t size = 1;
+  for (int d = 0; d < rank; d++)
+    if (!(bits >> d & 1)) shape.dims[kept] = x->shape.dims[d], dims[kept++] = d;
+  at = kept;
+  for (int d = 0; d < rank; d++)
+    if (bits >> d & 1) size *= x->shape.dims[d], dims[at++] = d;
+  shape.dims[kept] = size;
+  shape.rank = kept + 1;
+  return tsr_reshape_at(rank ? tsr_transpose_at(x, dims, rank, site) : x, shape, site);
+}
+
+/* Of one dim: where it is. */
+static array *quantile_over(array *x, const tsr_quantile_args *args, uint32_t bits,
+                            const char *site)
+{
+  bool one = bits && !(bits & (bits - 1));
+  array *lines = one ? x : last_of(x, bits, site);
+  if (!tsr__usable(lines)) return lines;
+  int dim = one ? __builtin_ctz(bits) : lines->shape.rank - 1;
+  array *kept = quantile_along(lines, args, dim, site);
+  if (args->keep_dims && one) return kept;
+  tsr_reduce_args drop = over(kept, 1u << dim, false); /* of one element: itself */
+  array *out = tsr_max_at(&drop, site);
+  return args->keep_dims ? tsr_expand_dims_at(out, (tsr_dims){ .bits = bits }, site) : out;
+}
+
 static array *quantile(const char *what, const tsr_quantile_args *given, double scale,
                        const char *site)
 {
@@ -154,23 +199,19 @@ static array *quantile(const char *what, const tsr_quantile_args *given, double 
   tsr__error error = { .status = TSR_OK };
   array *x = given ? given->x : NULL, *bad = take(what, given, &args, sizeof args, x, site);
   if (bad) return bad;
-  uint32_t bits = tsr__dims_bits(args.dims, x->shape.rank);
   int rank = x->shape.rank;
-  if (!bits && rank == 1) bits = 1;
+  uint32_t bits = tsr__dims_bits(args.dims, rank);
+  if (!bits) bits = (1u << rank) - 1;
   char given_q[32];
   tsr__text_f64(given_q, args.q);
   args.q = scale > 0 ? args.q / scale : 0.5;
   if (!(args.q >= 0 && args.q <= 1))
     tsr__error_set(&error, TSR_EARG, "%s: q is %s, expected 0 to %d", what, given_q, (int)scale);
-  else if (!bits || bits & (bits - 1) || bits >> rank)
-    tsr__error_set(&error, TSR_EARG, "%s: dims of %s; name one of -%d..%d", what, tsr_type_of(x),
+  else if (bits >> rank)
+    tsr__error_set(&error, TSR_EARG, "%s: dims of %s; name some of -%d..%d", what, tsr_type_of(x),
                    rank, rank - 1);
   if (error.status) return tsr__refused(x, &error, site);
-  int dim = __builtin_ctz(bits);
-  array *kept = quantile_along(tsr__as_float(x, site), &args, dim, site);
-  if (args.keep_dims) return kept;
-  tsr_reduce_args drop = over(kept, 1u << dim, false); /* of one element: itself */
-  return tsr_max_at(&drop, site);
+  return quantile_over(tsr__as_float(x, site), &args, bits, site);
 }
 
 array *tsr_quantile_at(const tsr_quantile_args *args, const char *site)

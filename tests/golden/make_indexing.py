@@ -104,3 +104,27 @@ for shape in SHAPES:
     first, second = rng.integers(0, 2, shape).astype(bool), rng.integers(0, 2, shape).astype(bool)
     a, b = rng.normal(size=shape), rng.integers(-9, 9, shape)
     case("select", [], [first, second, a, b], [np.select([first, second], [a, b], 5)])
+
+# Arrays of any rank: what is found is numbered in C order, or along each dim.
+rng = np.random.default_rng(13)
+for t in TYPES + ["bool"]:
+    for shape in [(), (1,), (3, 5), (2, 0, 3), (2, 3, 4)]:
+        x = numbers(shape, t) if t != "bool" else rng.integers(0, 2, shape).astype(bool)
+        mask = rng.integers(0, 2, shape).astype(bool)
+        for count in (2, 30):
+            where = np.array(np.nonzero(np.atleast_1d(x)))
+            where = np.concatenate([where, np.full((len(where), count), -1)], 1)[:, :count]
+            flat = np.concatenate([np.flatnonzero(x), np.full(count, -1)])[:count]
+            case("nonzero", [count], [x], [flat])
+            if shape:
+                case("nonzero_dims", [count], [x], where)
+            kept = x[mask].ravel()
+            case("compress", [count], [x, mask], [np.concatenate([kept, np.zeros(count, x.dtype)])[:count]])
+        values, index, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+        if x.size:
+            values, inverse = x.ravel()[index], inverse.reshape(x.shape)
+            more = 2
+            case("unique", [len(values) + more], [x],
+                 [np.concatenate([values, np.repeat(values[:1], more)]),
+                  np.concatenate([index, np.zeros(more, "i8")]).astype("i8"), inverse.astype("i8"),
+                  np.concatenate([counts, np.zeros(more, "i8")]).astype("i8")])

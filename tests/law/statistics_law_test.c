@@ -20,7 +20,7 @@ typedef struct trial {
   int64_t count, inner, line,
       lines; /* an element of line l: (l / inner * line + i) * inner + ... */
   double q;
-  bool skip;
+  bool skip, tail; /* all dims from `dim` on */
   char host[MOST * 8], weight[MOST * 8], first[MOST * 8], found[MOST * 8];
 } trial;
 
@@ -46,6 +46,8 @@ static void draw(trial *t)
   t->dim = (int)test_range(&t->rng, 0, t->shape.rank - 1);
   for (int d = t->dim + 1; d < t->shape.rank; d++) t->inner *= t->shape.dims[d];
   t->line = t->shape.dims[t->dim];
+  t->tail = (t->kind == 6 || t->kind == 7) && test_range(&t->rng, 0, 1);
+  if (t->tail) t->line *= t->inner, t->inner = 1;
   t->lines = t->count / t->line;
   t->q = (double)test_range(&t->rng, 0, 8) / 8;
   t->between = (int)test_range(&t->rng, 0, 4);
@@ -65,6 +67,7 @@ static void draw(trial *t)
 static tsr_array *make(trial *t, tsr_array *x, tsr_array *w)
 {
   tsr_dims dims = tsr_dims_of(&t->dim, 1);
+  for (int d = t->dim; d < t->shape.rank && t->tail; d++) dims.bits |= 1u << d;
   tsr_reduce_args args = { .x = x, .dims = dims, .skip_nan = t->skip };
   tsr_quantile_args ask = { .x = x, .q = t->q, .dims = dims, .skip_nan = t->skip };
   ask.between = (tsr_between)t->between;
@@ -227,6 +230,34 @@ TEST_TIMEOUT(statistics_are_what_loops_say, 600)
 
 /* ---- what NumPy says ------------------------------------------------------------------------- */
 
+/* numpy.quantile(x, 0.3, axis=(0, 2)), of x = arange(24) * 7 % 24 as [2,3,4]; the median of all;
+ * averages by weights of the first dim. */
+TEST(several_dims_are_one)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=3");
+  double x[24], found[3];
+  const double weights[] = { 1, 3 },
+               quantiles[] = { 0x1.ccccccccccccdp+2, 6.5, 0x1.0666666666666p+3 };
+  for (int i = 0; i < 24; i++) x[i] = i * 7 % 24;
+  tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(2, 3, 4), tsr_on(mesh, "x,y"));
+  tsr_array *w = tsr_put(s, weights, TSR_F64, TSR_SHAPE(2), (tsr_sharding){ 0 });
+  tsr_array *q = tsr_quantile(a, .q = 0.3, .dims = TSR_DIMS(0, 2), .keep_dims = true);
+  CHECK_STR_HAS(tsr_type_of(q), "f64[1,3,1]");
+  CHECK_STATUS(tsr_read(q, found, sizeof found), TSR_OK, s);
+  for (int i = 0; i < 3; i++) CHECK_F64_BITS(found[i], quantiles[i]);
+  CHECK_STATUS(tsr_read_scalar(tsr_median(a), found), TSR_OK, s);
+  CHECK_F64_BITS(found[0], 11.5);
+  tsr_array *mean = tsr_average(a, .weights = w, .dims = TSR_DIMS(0));
+  CHECK_STR_HAS(tsr_type_of(mean), "f64[3,4]");
+  CHECK_STATUS(tsr_read_scalar(tsr_slice(mean, TSR_RANGE(0, 1), TSR_RANGE(1, 2)), found), TSR_OK,
+               s);
+  CHECK_F64_BITS(found[0], (x[1] + 3 * x[13]) / 4);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 TEST(covariances_and_mistakes)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:8");
@@ -240,7 +271,7 @@ TEST(covariances_and_mistakes)
   for (int i = 0; i < 9; i++) CHECK(fabs(found[i] - cov[i]) < 1e-14);
   const char *const expected[] = {
     "TSR_EARG: tsr_quantile: q is 1.5, expected 0 to 1",
-    "TSR_EARG: tsr_median: dims of f64[3,3]@(x,-); name one of -2..1",
+    "TSR_EARG: tsr_median: dims of f64[3,3]@(x,-); name some of -2..1",
     "TSR_ESHAPE: tsr_cov: f64[3,3,1] has 3 dims, expected one or two",
     "TSR_EARG: tsr_mean: no .initial for it; leave it out",
     "TSR_EARG: tsr_argmax: no .dtype for it; convert the result",
@@ -248,7 +279,7 @@ TEST(covariances_and_mistakes)
   for (int i = 0; i < 5; i++) {
     tsr_array *deep = tsr_full(s, 0.0, TSR_F64, TSR_SHAPE(3, 3, 1), (tsr_sharding){ 0 });
     tsr_array *bad = i == 0   ? tsr_quantile(a, .q = 1.5, .dims = TSR_DIMS(0))
-                     : i == 1 ? tsr_median(a)
+                     : i == 1 ? tsr_median(a, .dims = TSR_DIMS(1, 2))
                      : i == 2 ? tsr_cov(deep)
                      : i == 3 ? tsr_mean(a, .initial = TSR_OPERAND(1))
                               : tsr_argmax(a, .dtype = TSR_I32);

@@ -50,6 +50,7 @@ void verb_statistics(struct verb_run *r)
   verb_see_array(r, tsr_quantile(x, .q = 0.25, .dims = TSR_DIMS(0)));
   verb_see_array(r, tsr_percentile(x, .q = 75, .dims = TSR_DIMS(0)));
   verb_see_array(r, tsr_median(x, .dims = TSR_DIMS(1)));
+  verb_see_array(r, tsr_median(x, .keep_dims = true));
   verb_see_array(r, tsr_cov(x));
   verb_see_array(r, tsr_and(tsr_allclose(x, x), tsr_array_equal(x, x)));
   verb_see_array(r, tsr_isclose(x, x));
@@ -102,9 +103,12 @@ void verb_indexing(struct verb_run *r)
 
 void verb_finding(struct verb_run *r)
 {
-  tsr_array *x = line(r), *sorted = tsr_sort(x, 0);
+  tsr_array *x = line(r), *sorted = tsr_sort(x, 0), *places[2];
   verb_see_array(r, tsr_compress(x, tsr_gt(x, 0), 30));
   verb_see_array(r, tsr_nonzero(x, .count = 20));
+  tsr_nonzero_dims(verb_matrix(r), places, 9);
+  verb_see_array(r, tsr_gather(verb_matrix(r), { places[0], places[1] }));
+  verb_see_array(r, tsr_compress(verb_matrix(r), tsr_gt(verb_matrix(r), 0), 5));
   tsr_unique_parts unique = tsr_unique(x, .count = 9);
   verb_see_array(r, unique.values);
   verb_see_array(r, unique.inverse);
@@ -113,7 +117,8 @@ void verb_finding(struct verb_run *r)
   verb_see_array(r, tsr_isin(x, unique.values));
   verb_see_array(r, tsr_interp(x, sorted, sorted));
   verb_see_array(r, tsr_histogram(x, .bins = 4).counts);
-  verb_see_array(r, tsr_lexsort((tsr_array *[]){ x, sorted }, 2, 0));
+  verb_see_array(r, tsr_lexsort((tsr_array *[]){ x, sorted, tsr_gt(x, 0) }, 3, 0));
+  verb_see_array(r, tsr_cummax(tsr_gt(x, 0), 0));
   verb_see_array(r, tsr_add(tsr_partition(x, 3, 0), tsr_argpartition(x, 3, 0)));
   verb_see_array(r, tsr_add(tsr_nancumsum(x, 0), tsr_nancumprod(x, 0)));
 }

@@ -134,6 +134,8 @@ static void every_array_call(tsr_scope *s, tsr_array *a, tsr_array *b,
   MADE(tsr_select((tsr_array *[]){ a, b }, (tsr_array *[]){ b, a }, 2));
   MADE(tsr_compress(a, b, 3));
   MADE(tsr_nonzero(a, .count = 2));
+  tsr_array *places[TSR_MAX_RANK];
+  tsr_nonzero_dims(b, places, 3);
   MADE(tsr_searchsorted(a, b, true));
   MADE(tsr_digitize(a, b, false));
   MADE(tsr_isin(b, a));

@@ -17,6 +17,13 @@ static tsr_array *x_34(tsr_scope *s)
   return ones(s, TSR_F32, TSR_SHAPE(3, 4));
 }
 
+static tsr_array *places_of(tsr_scope *s, int64_t count)
+{
+  tsr_array *out[2];
+  tsr_nonzero_dims(x_34(s), out, count);
+  return out[1];
+}
+
 typedef struct refusal {
   tsr_array *(*call)(tsr_scope *s);
   const char *says;
@@ -53,7 +60,7 @@ CALL(select_null, tsr_select((tsr_array *[]){ NULL }, (tsr_array *[]){ at_2(s) }
 CALL(compress_mask, tsr_compress(x_34(s), at_2(s), 1))
 CALL(compress_size, tsr_compress(x_34(s), ones(s, TSR_BOOL, TSR_SHAPE(2)), 1))
 CALL(compress_dim, tsr_compress(x_34(s), ones(s, TSR_BOOL, TSR_SHAPE(3)), 1, .dim = 2))
-CALL(nonzero_dims, tsr_nonzero(x_34(s), .count = 1))
+CALL(places_count, places_of(s, -2))
 CALL(nonzero_count, tsr_nonzero(at_2(s), .count = -1))
 CALL(search_dims, tsr_searchsorted(x_34(s), at_2(s), false))
 CALL(digitize_dims, tsr_digitize(at_2(s), x_34(s), true))
@@ -62,7 +69,7 @@ CALL(isin_null, tsr_isin(at_2(s), NULL))
 CALL(interp_sizes, tsr_interp(at_2(s), at_2(s), ones(s, TSR_F64, TSR_SHAPE(3))))
 CALL(interp_none,
      tsr_interp(at_2(s), ones(s, TSR_F64, TSR_SHAPE(0)), ones(s, TSR_F64, TSR_SHAPE(0))))
-CALL(unique_dims, tsr_unique(x_34(s), .count = 1).inverse)
+CALL(unique_count, tsr_unique(x_34(s), .count = -1).inverse)
 CALL(hot_floats, tsr_one_hot(x_34(s), 3, 0))
 CALL(hot_classes, tsr_one_hot(at_2(s), -1, 0))
 CALL(bincount_floats, tsr_bincount(x_34(s), 3, NULL))
@@ -106,7 +113,6 @@ TEST(what_does_not_fit_is_refused)
     { compress_size, "TSR_ESHAPE: tsr_compress: the mask is bool[2], expected one element for each "
                      "of dim 0 of f32[3,4]" },
     { compress_dim, "TSR_EARG: tsr_compress: dim 2 of f32[3,4]; its dims are -2..1" },
-    { nonzero_dims, "TSR_ESHAPE: tsr_nonzero: x is f32[3,4], expected one dim of a size that is" },
     { nonzero_count, "TSR_EARG: tsr_nonzero: a count of -1, expected 0 or more" },
     { search_dims, "TSR_ESHAPE: tsr_searchsorted: what is searched is f32[3,4], expected one dim" },
     { digitize_dims, "TSR_ESHAPE: tsr_digitize: what is searched is f32[3,4], expected one dim" },
@@ -114,7 +120,8 @@ TEST(what_does_not_fit_is_refused)
     { isin_null, "TSR_EARG: tsr_isin: operand 2 is NULL; give an array" },
     { interp_sizes, "TSR_ESHAPE: tsr_interp: xp is i64[2] and fp f64[3]; give as many places" },
     { interp_none, "TSR_ESHAPE: tsr_interp: xp is f64[0] and fp f64[0]" },
-    { unique_dims, "TSR_ESHAPE: tsr_unique: x is f32[3,4], expected one dim" },
+    { unique_count, "TSR_EARG: tsr_unique: a count of -1, expected 0 or more" },
+    { places_count, "TSR_EARG: tsr_nonzero_dims: a count of -2, expected 0 or more" },
     { hot_floats, "TSR_EDTYPE: tsr_one_hot: the index is f32[3,4], expected an integer" },
     { hot_classes, "TSR_EARG: tsr_one_hot: -1 classes of i64[2]; give 0 or more" },
     { bincount_floats, "TSR_EDTYPE: tsr_bincount: x is f32[3,4], expected integers" },

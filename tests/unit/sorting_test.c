@@ -148,6 +148,30 @@ TEST(a_sort_over_devices_moves_each_element_once)
   tsr_runtime_close(rt);
 }
 
+/* ---- bools ---- */
+
+TEST(bools_are_ordered_and_picked)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  tsr_scope *s = tsr_scope_open(rt);
+  const bool x[] = { false, true, false, true };
+  const double y[] = { 2, 1, 0, -1 };
+  tsr_sharding cut = tsr_on(tsr_mesh_default(rt, "x"), "x");
+  tsr_array *a = tsr_put(s, x, TSR_BOOL, TSR_SHAPE(4), cut);
+  tsr_array *b = tsr_put(s, y, TSR_F64, TSR_SHAPE(4), cut);
+  bool found[4];
+  int64_t places[4];
+  CHECK_STATUS(tsr_read(tsr_cummax(a, 0), found, 4), TSR_OK, s);
+  CHECK(!found[0] && found[1] && found[2] && found[3]);
+  CHECK_STATUS(tsr_read(tsr_cummin(a, 0, .reverse = true), found, 4), TSR_OK, s);
+  CHECK(!found[0] && !found[1] && !found[2] && found[3]);
+  CHECK_STATUS(tsr_read(tsr_lexsort((tsr_array *[]){ b, a }, 2, 0), places, sizeof places), TSR_OK,
+               s);
+  CHECK(places[0] == 2 && places[1] == 0 && places[2] == 3 && places[3] == 1);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* ---- what is refused ---- */
 
 typedef struct refusal {
@@ -192,9 +216,7 @@ CALL(partition_kth, tsr_partition(square(s), -3, 1))
 CALL(cumsum_dim, tsr_cumsum(square(s), 2))
 CALL(nancumsum_dim, tsr_nancumsum(square(s), -4, .reverse = true))
 CALL(nancumprod_dim, tsr_nancumprod(square(s), 9))
-CALL(cummax_bool, tsr_cummax(ones(s, TSR_BOOL, TSR_SHAPE(3)), 0))
 CALL(other_key, keys_of(s, TSR_I32, 3))
-CALL(bool_key, keys_of(s, TSR_BOOL, 2))
 CALL(newer_sort, tsr_sort_at(&(tsr_sort_args){ .size = 4096, .x = square(s) }, TSR_HERE))
 #undef CALL
 
@@ -211,9 +233,7 @@ TEST(what_cannot_be_is_refused_by_the_name_of_the_call)
     { cumsum_dim, "tsr_cumsum: dim 2 of f64[2,2]; dims are -2..1" },
     { nancumsum_dim, "tsr_nancumsum: dim -4 of f64[2,2]; dims are -2..1" },
     { nancumprod_dim, "tsr_nancumprod: dim 9 of f64[2,2]; dims are -2..1" },
-    { cummax_bool, "tsr_cummax: the operand is bool[3], expected a number" },
     { other_key, "tsr_lexsort: key 2 is i32[2,3], expected the shape of f64[2,2]" },
-    { bool_key, "tsr_lexsort: a key is bool[2,2], expected a number; convert it with tsr_cast" },
     { key_that_is_null, "tsr_lexsort: key 2 is NULL; give an array" },
     { newer_sort, "tsr_sort: " },
   };

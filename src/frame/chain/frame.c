@@ -15,8 +15,10 @@ static void release_frame(tsr__node *node)
 {
   tsr_frame *df = (tsr_frame *)node;
   if (!df->source) return;
+  /* What take_columns has in use; one that failed has no columns in its schema, and none in use. */
   for (int i = 0; df->kind == TSR__FRAME_ARRAYS && i < df->schema.count; i++)
     tsr__array_let_go(df->source->col[i].values);
+  /* The rows at the front of a file were read with dictionaries of their own. */
   for (const tsr__source *s = df->source; s; s = s->front)
     for (int i = 0; i < s->dict_count; i++) tsr__dict_release(s->dicts[i]);
   if (df->source->reader.ops) df->source->reader.ops->close(df->source->reader.file);
@@ -32,6 +34,8 @@ tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const c
   df->inert = scope->rt->error.status != TSR_OK; /* no devices to compute on */
   df->kind = (uint8_t)kind;
   df->what = what;
+  /* Counts up when a late value of a file changes a type; whoever was checked against an older
+   * version is checked again. */
   df->version = 1;
   return df;
 }
@@ -55,6 +59,7 @@ tsr_scope *tsr__frames_home(const tsr_frame *a, const tsr_frame *b)
 
 tsr_frame *tsr__frame_inert_like(const tsr_frame *df, const char *site)
 {
+  /* One of the constants above: there is no scope to make another in, and its reason stays. */
   if (df && !df->node.scope) return (tsr_frame *)df;
   return frame_inert(tsr__frame_home(df), site);
 }
@@ -73,6 +78,8 @@ tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const cha
   }
   scope = tsr__scope_here(scope);
   tsr_frame *out = frame_inert(scope, site);
+  /* Beside an inert frame nothing is said: its own error came first, and the NULL may well follow
+   * from it. */
   if (scope && missing && !inert)
     tsr__fail(scope, site, TSR_EARG,
               "%s: frame %d of %d is NULL; see whether the call that makes it ran", what, missing,
@@ -85,6 +92,7 @@ tsr_frame *tsr__frame_fail(tsr_frame *df, const tsr__error *error)
   if (df->inert) return df;
   tsr__fail_error(df->node.scope, df->node.site, error);
   df->inert = true;
+  /* So that nobody reads a schema that was made halfway. */
   df->schema = (tsr__schema){ 0 };
   return df;
 }
@@ -148,6 +156,7 @@ tsr__source *tsr__source_new(tsr_scope *scope, int columns)
   if (!source) return NULL;
   source->col = tsr__arena_new(&scope->arena, count * sizeof *source->col);
   source->dicts = tsr__arena_new(&scope->arena, count * sizeof *source->dicts);
+  /* Not known until the file was read. */
   source->rows = -1;
   return source->col && source->dicts ? source : NULL;
 }
@@ -220,6 +229,8 @@ static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int cou
     field[i].name = tsr__arena_text(arena, columns[i].name, strlen(columns[i].name));
     field[i].type = array->dtype;
     if (!field[i].name) goto no_memory;
+    /* A chain is planned again whenever it is collected, so its columns must live as long as the
+     * frame does. */
     if (tsr__check_owner(array->node.scope, df->node.scope, df->what, field[i].name, error))
       return error->status;
     if (tsr__names_find(&names, field[i].name) >= 0)
@@ -228,12 +239,15 @@ static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int cou
     tsr__names_add(&names, field[i].name, i);
     if (names.failed) goto no_memory;
     df->source->col[i] = (tsr__col){ .values = array, .type = field[i].type };
+    /* The frame lies as its first placed column does; the others are brought there where they
+     * differ. */
     bool placed = array->placed || (array->value && array->sharding.mesh);
     if (placed && !df->source->sharding.mesh) df->source->sharding = array->sharding;
   }
   df->schema = (tsr__schema){ .count = count, .field = field };
+  if (tsr__schema_index(df, error)) return error->status;
   for (int i = 0; i < count; i++) tsr__array_use(columns[i].array);
-  return tsr__schema_index(df, error);
+  return TSR_OK;
 no_memory:
   return tsr__error_set(error, TSR_ENOMEM, "tsr_frame_new: out of memory");
 }
@@ -316,6 +330,7 @@ static tsr_frame *order_groups(tsr_frame *groups, const char *site)
   tsr__arena *arena = &groups->node.scope->arena;
   int count = keys->formula.count, used = 0;
   for (int i = 0; i < count; i++) used += keys->order[i].given;
+  /* Without an order that was asked for, groups stay in the order of their first rows. */
   if (groups->inert || !used) return groups;
   tsr_frame *out = tsr__frame_begin(groups, TSR__FRAME_SORT, groups->what, site);
   if (out->inert) return out;
@@ -332,6 +347,7 @@ static tsr_frame *order_groups(tsr_frame *groups, const char *site)
   for (int i = count - 1; i >= 0; i--) {
     const tsr__item *item = &keys->formula.item[i];
     if (!keys->order[i].given) continue;
+    /* From behind, so that `used` ends at 0 and the places come out in the order of the keys. */
     expr[--used] = (tsr__expr){ .kind = TSR__E_COLUMN,
                                 .depth = 1,
                                 .at = item->at,

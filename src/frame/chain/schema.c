@@ -157,6 +157,7 @@ tsr_status tsr__type_index(tsr_frame *df, tsr__error *error)
 static int meet_columns(const tsr__field *a, const tsr__field *b)
 {
   tsr__expr left = { .type = a->type }, right = { .type = b->type };
+  /* Bools count as numbers in formulas, but a column of both would no longer say which it was. */
   bool mixed = (a->type == TSR_COL_BOOL) != (b->type == TSR_COL_BOOL);
   if (b->vacant) return a->type;
   if (a->vacant) return b->type;
@@ -169,6 +170,7 @@ static tsr_status meet_part(const tsr_frame *df, int part, tsr__field *field, ts
   const tsr__schema *other = &df->part[part]->schema;
   int count = df->parent->schema.count;
   for (int i = 0; i < count; i++) {
+    /* By name: the order of columns may differ from file to file. */
     int at = tsr__schema_find(other, field[i].name);
     if (at < 0)
       return tsr__error_set(error, TSR_ECOLUMN, "%s: frame %d has no column '%.60s'", df->what,
@@ -239,6 +241,8 @@ static const tsr_frame *row_owner(const tsr_frame *df)
 {
   for (;;) {
     tsr__rows rows = tsr__verb_of(df)->rows;
+    /* Up through what keeps rows or maps them one to one. Beside a frame of one row, it is the
+     * other operand that says which rows there are. */
     bool pairs = rows == TSR__ROWS_PAIRS;
     if (rows != TSR__ROWS_KEEPS && rows != TSR__ROWS_MAPS && !pairs) return df;
     df = pairs && df->other && df->parent->one_row ? df->other : df->parent;
@@ -251,6 +255,8 @@ tsr_status tsr__same_rows(const char *what, const tsr_frame *left, const tsr_fra
   if (left->one_row || right->one_row) return TSR_OK;
   const tsr_frame *a = row_owner(left), *b = row_owner(right);
   bool sources = a->kind == TSR__FRAME_ARRAYS && b->kind == TSR__FRAME_ARRAYS;
+  /* What two filters leave may have the same count and yet be other rows; that is never taken for
+   * the same. */
   if (a == b || (sources && a->source->rows == b->source->rows)) return TSR_OK;
   if (sources)
     return tsr__error_set(error, TSR_ESHAPE,
@@ -284,6 +290,7 @@ tsr_status tsr__type_arith(tsr_frame *df, tsr__error *error)
     if (!reducible(TSR__A_SUM, a.type)) return not_a_number(df, &from->field[i], error);
     if (other && !reducible(TSR__A_SUM, b.type)) return not_a_number(df, &other->field[at], error);
     int type = tsr__meet(&a, &b);
+    /* true + true is 2, as everywhere. */
     if (type == TSR_COL_BOOL) type = TSR_COL_I64;
     if (df->op == TSR__B_DIV && !tsr__is_float(type)) type = TSR_COL_F64;
     field[i] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
@@ -304,11 +311,13 @@ static int others_version(const tsr_frame *df)
 /* Many columns get an index of their names; one of equal columns is its parent's. */
 tsr_status tsr__schema_index(tsr_frame *df, tsr__error *error)
 {
+  /* Names are compared one by one up to here; an index would cost more than it saves. */
   enum { FEW = 48 };
   tsr__schema *schema = &df->schema;
   tsr__arena *arena = &df->node.scope->arena;
   schema->names = NULL;
   if (schema->count <= FEW) return TSR_OK;
+  /* A verb that changes no column shares its parent's list, and so its index. */
   if (df->parent && df->parent->schema.field == schema->field &&
       df->parent->schema.count == schema->count) {
     schema->names = df->parent->schema.names;
@@ -339,6 +348,7 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
   for (int i = 0; i < tsr__frame_parent_count(df); i++)
     if (tsr__frame_parent(df, i)->depth > under) under = tsr__frame_parent(df, i)->depth;
   df->depth = under + 1;
+  /* Taken before the types are: what they are made of is this version. */
   if (df->parent) df->parent_version = df->parent->version;
   df->other_version = others_version(df);
   if (verb->rows == TSR__ROWS_MAPS || verb->rows == TSR__ROWS_PAIRS) df->one_row = maps_one_row(df);
@@ -355,6 +365,8 @@ tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error)
 {
   bool parent = df->parent && df->parent->version != df->parent_version;
   if (!parent && others_version(df) == df->other_version) return TSR_OK;
+  /* Versions only grow, so whoever stands on this frame sees that it changed, even back to an
+   * earlier type. */
   df->version++;
   return tsr__frame_type(df, error);
 }

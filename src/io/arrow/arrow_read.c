@@ -17,6 +17,8 @@ static const char what[] = "tsr_frame_from_arrow";
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* References are counted atomically: a borrowed buffer is given back on whatever thread frees the
+ * array that had it, long after the reader was closed. */
 static void drop_batch(tsr__arrow_batch *batch)
 {
   if (!batch || atomic_fetch_sub(&batch->refs, 1) != 1) return;
@@ -26,6 +28,7 @@ static void drop_batch(tsr__arrow_batch *batch)
 
 static tsr_status producer_failed(struct ArrowArrayStream *stream, int code, tsr__error *error)
 {
+  /* The text is the producer's and lives until its next call, so it goes into the message here. */
   const char *said = stream->get_last_error ? stream->get_last_error(stream) : NULL;
   char buffer[128];
   if (!said || !*said) said = tsr__sys_text(code, buffer, sizeof buffer);
@@ -41,6 +44,7 @@ static tsr_status take_schema(tsr__arrow *arrow, struct ArrowArrayStream *stream
   if (!schema.release)
     return tsr__error_set(error, TSR_EARG, "%s: the stream gave a schema that was released", what);
   tsr_status status = tsr__arrow_schema(arrow, &schema, error);
+  /* What was needed of it was copied: names and types outlive the producer's schema. */
   schema.release(&schema);
   return status;
 }
@@ -58,6 +62,8 @@ static tsr__arrow_batch *take_batch(tsr__arrow *arrow, struct ArrowArrayStream *
   atomic_init(&batch->refs, 1);
   int code = stream->get_next(stream, &batch->array);
   if (code) {
+    /* A producer that failed may have left anything in the struct; nothing of it is ours to
+     * release. */
     batch->array.release = NULL;
     producer_failed(stream, code, error);
   } else if (batch->array.release && !tsr__arrow_check(arrow, &batch->array, error)) {
@@ -72,6 +78,8 @@ static tsr_status take_batches(tsr__arrow *arrow, struct ArrowArrayStream *strea
 {
   tsr__heap *heap = arrow->heap;
   for (;;) {
+    /* `first` has one entry more than there are batches: where the next one would begin is how many
+     * rows there are. */
     size_t count = (size_t)arrow->batch_count;
     if (!tsr__grow(heap, (void **)&arrow->batches, &arrow->batch_room, count + 1,
                    sizeof *arrow->batches) ||
@@ -83,6 +91,8 @@ static tsr_status take_batches(tsr__arrow *arrow, struct ArrowArrayStream *strea
     int64_t rows = arrow->first[count] + batch->array.length;
     arrow->batches[arrow->batch_count++] = batch;
     arrow->first[count + 1] = rows;
+    /* The widest value takes 8 bytes, and twice that still has room for alignment: no size computed
+     * of rows further on can overflow. */
     if (rows > INT64_MAX / 16)
       return tsr__error_set(error, TSR_EARG, "%s: the batches have more rows than memory", what);
   }
@@ -95,6 +105,8 @@ static bool all_fit(const tsr__arrow *arrow, int column)
   for (int64_t b = 0; b < arrow->batch_count; b++) {
     const struct ArrowArray *batch = &arrow->batches[b]->array, *array = batch->children[column];
     int64_t from = array->offset + batch->offset, count = batch->length;
+    /* A dictionary's entries are looked at, each once, not the rows that name them: an entry nobody
+     * names may decide the type, which is cheaper than reading twice. */
     if (type->index) {
       array = array->dictionary;
       from = array->offset;
@@ -121,6 +133,8 @@ static void settle_decimals(tsr__arrow *arrow)
 
 tsr__arrow *tsr__arrow_open(tsr_runtime *rt, struct ArrowArrayStream *stream, tsr__error *error)
 {
+  /* The stream is moved, as the interface asks of consumers: with `release` cleared the caller's
+   * struct is done with, whatever happens below. */
   struct ArrowArrayStream own = { 0 };
   if (stream) {
     own = *stream;
@@ -141,6 +155,8 @@ tsr__arrow *tsr__arrow_open(tsr_runtime *rt, struct ArrowArrayStream *stream, ts
   } else {
     tsr__arrow_no_memory(error);
   }
+  /* All batches are here, so the producer can go. They need not outlive it: each has its own
+   * release. */
   if (own.release) own.release(&own);
   if (!error->status) return arrow;
   tsr__arrow_close(arrow);
@@ -178,6 +194,9 @@ static void give_back(void *data, void *user)
 bool tsr__arrow_borrow(tsr__arrow *arrow, int column, tsr__foreign *out)
 {
   const tsr__arrow_type *type = &arrow->types[column];
+  /* One batch of plain numbers without nulls, as devices want them: then the column is the
+   * producer's memory itself. Several batches would have to be put together, units of time be
+   * scaled. */
   if (arrow->batch_count != 1 || type->index || type->factor != 1 || type->divisor != 1)
     return false;
   tsr__arrow_batch *batch = arrow->batches[0];
@@ -185,10 +204,13 @@ bool tsr__arrow_borrow(tsr__arrow *arrow, int column, tsr__foreign *out)
   int64_t rows = batch->array.length, from = array->offset + batch->array.offset;
   if (type->layout < TSR__ARROW_I8 || type->layout > TSR__ARROW_F64 || !rows) return false;
   size_t size = tsr__arrow_size(type->layout);
+  /* A count of -1 means that nobody counted, and a bitmap may be there without a null in it. */
   if (array->buffers[0] && array->null_count)
     for (int64_t i = 0; i < rows; i++)
       if (!tsr__arrow_bit(array->buffers[0], from + i)) return false;
   const char *data = (const char *)array->buffers[1] + (size_t)from * size;
+  /* Kernels load whole vectors of aligned buffers; an offset into a batch may have moved the data
+   * off a line. */
   if ((uintptr_t)data & 63) return false;
   atomic_fetch_add(&batch->refs, 1);
   *out = (tsr__foreign){ (void *)(uintptr_t)data, (size_t)rows * size, give_back, batch };
@@ -226,6 +248,7 @@ static bool read_target(job *j, int64_t s, int target)
   for (int64_t b = batch_of(arrow, row); row < end; b++) {
     const struct ArrowArray *batch = &arrow->batches[b]->array;
     int64_t last = arrow->first[b + 1] < end ? arrow->first[b + 1] : end;
+    /* An empty batch. */
     if (last <= row) continue;
     const struct ArrowArray *array = batch->children[t->column];
     tsr__arrow_run r = { .fault = &j->faults[s],
@@ -240,6 +263,7 @@ static bool read_target(job *j, int64_t s, int target)
                          .valid = t->validity[st->part],
                          .dict = tsr__stripe_dict(&j->stripes, s, target) };
     if (!tsr__arrow_put(&r)) {
+      /* Counted from one within the run until now; 0 is no row at all, but a lack of memory. */
       j->faults[s].row += j->faults[s].row ? row : 0;
       j->faults[s].column = t->column;
       return false;
@@ -255,6 +279,7 @@ static void read_stripe(void *user, int64_t task, int worker)
   (void)worker;
   job *j = user;
   for (int i = 0; i < j->stripes.read->target_count; i++) {
+    /* Bits are put in by `or`, so the words must be 0 first; whole words are a stripe's own. */
     tsr__stripe_clear(&j->stripes, task, i);
     if (!read_target(j, task, i)) return;
     tsr__stripe_count(&j->stripes, task, i);

@@ -18,6 +18,7 @@ static bool fail_at(run *r, int64_t i, const char *why)
   return false;
 }
 
+/* By memcpy: an address need be no multiple of the size. The compiler makes one load of it. */
 static inline int64_t integer_at(const void *buffer, int layout, int64_t at)
 {
   const char *from = buffer;
@@ -67,6 +68,7 @@ static bool put_moments(run *r)
   for (int64_t i = 0; i < r->count; i++) {
     if (!is_valid(r, i)) continue;
     int64_t value = integer_at(buffer, r->type->layout, r->from + i);
+    /* Seconds and milliseconds grow, nanoseconds shrink: one of factor and divisor is 1. */
     if (__builtin_mul_overflow(value, r->type->factor, &value))
       return fail_at(r, i, "a time beyond what 64 bits of microseconds hold");
     if (value % r->type->divisor)
@@ -97,6 +99,7 @@ static bool put_numbers(run *r)
   size_t size = tsr_dtype_size((tsr_dtype)r->column_type);
   const char *from = (const char *)r->array->buffers[1] + (size_t)r->from * size;
   char *to = (char *)r->out + (size_t)r->at * size;
+  /* Without a bitmap there are no nulls, and all is copied at once. */
   if (!r->array->buffers[0]) {
     memcpy(to, from, (size_t)r->count * size);
     return true;
@@ -121,6 +124,7 @@ static big big_at(const struct ArrowArray *array, int bytes, int64_t at)
 {
   big out;
   const char *from = (const char *)array->buffers[1] + (size_t)at * (size_t)bytes;
+  /* The sign goes up through the words that a decimal of 128 bits or less does not have. */
   memset(&out, from[bytes - 1] < 0 ? 0xff : 0, sizeof out);
   memcpy(&out, from, (size_t)bytes);
   return out;
@@ -156,11 +160,13 @@ static int decimal_text(big value, int32_t scale, char text[DECIMAL_TEXT])
 {
   uint64_t part[5], carry = 1;
   bool negative = value.word[WORDS - 1] >> 63;
+  /* The magnitude: all bits turned, and one added, carried on while words come out 0. */
   for (int i = 0; negative && i < WORDS; i++) {
     value.word[i] = ~value.word[i] + carry;
     carry = carry && !value.word[i];
   }
   int top = 4;
+  /* 2^256 has 78 digits, five parts of nineteen at most. */
   for (int i = 0; i < 5; i++) part[i] = cut_digits(&value);
   while (top > 0 && !part[top]) top--;
   int length =
@@ -204,8 +210,11 @@ static bool view_at(const struct ArrowArray *array, int64_t at, const char **tex
   if (size < 0) return false;
   *text = view + 4;
   *length = (size_t)size;
+  /* Up to 12 bytes stand in the view itself; longer ones have four bytes of their beginning there,
+   * which of the buffers they lie in, and where. */
   if (size <= 12) return true;
   if (index < 0 || index >= array->n_buffers - 3 || start < 0) return false;
+  /* The last buffer says how long the others are: validity, views, data ..., lengths. */
   memcpy(&room, (const char *)array->buffers[array->n_buffers - 1] + (size_t)index * 8, 8);
   if (start > room || size > room - start) return false;
   *text = (const char *)array->buffers[2 + index] + start;
@@ -309,6 +318,7 @@ static bool put_entry_texts(run *r, int32_t *known)
   for (int64_t i = 0, index; i < r->count; i++) {
     if (!entry_of(r, i, &index)) return false;
     if (index < 0) continue;
+    /* Codes are kept as code + 1, so that the zeros it was made of mean: not looked up yet. */
     if (known && known[index]) {
       codes[i] = known[index] - 1;
       continue;
@@ -323,6 +333,8 @@ static bool put_dictionary(run *r)
 {
   int64_t entries = r->array->dictionary->length;
   if (r->column_type != TSR_COL_TEXT) return put_entries(r);
+  /* A dictionary much larger than the rows at hand: its table would cost more to clear than it
+   * saves. */
   if (entries > r->count * 4) return put_entry_texts(r, NULL);
   size_t bytes = ((size_t)entries + 1) * sizeof(int32_t);
   tsr__heap *heap = r->dict->heap;
@@ -335,6 +347,7 @@ static bool put_dictionary(run *r)
 
 bool tsr__arrow_put(tsr__arrow_run *r)
 {
+  /* Validity first: what follows asks it of each row, and never looks at what lies under a null. */
   put_validity(r);
   return r->type->index ? put_dictionary(r) : put_values(r);
 }

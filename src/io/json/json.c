@@ -43,6 +43,8 @@ static tsr_status cut_blocks(tsr__json *json, tsr__error *error)
   for (int f = 0; f < json->paths.count; f++) {
     const char *at = file_begin(json, f), *end = file_end(json, f);
     for (int64_t n = json->files[f].size / size + 1; n > 0; n--, block++) {
+      /* A block ends behind the line that its last byte stands in. A line longer than a block
+       * leaves the next ones empty. */
       const char *newline =
           end - at > size ? memchr(at + size, '\n', (size_t)(end - at - size)) : NULL;
       const char *to = newline ? newline + 1 : end;
@@ -106,6 +108,8 @@ static bool look_at(look *l, const tsr__json_line *line, int64_t number)
   if (!tsr__utf8_valid(line->at, (size_t)(line->end - line->at)))
     return wrong(l, line->at, "the line is no UTF-8");
   while ((found = tsr__json_next(&l->cursor, &key, &value)) > 0) {
+    /* Codes of one block only: blocks are looked at side by side, and their names are put together
+     * afterwards, in the order of the blocks. */
     int64_t member = l->pending;
     int32_t code = tsr__json_key(&l->keys, &key, member, number);
     if (code == -2) return wrong(l, key.at - 1, "the name stands twice in one object");
@@ -113,7 +117,10 @@ static bool look_at(look *l, const tsr__json_line *line, int64_t number)
         !tsr__grow(json->heap, (void **)&l->classes, &l->class_room, (size_t)member + 1, 1))
       return no_room(l);
     unsigned class = tsr__json_classify(json->decimal, &value, &parsed);
+    /* Looked up by name for each value where types were asked for at all: there are few of them. */
     uint8_t forced = json->opts.type_count ? forced_type(json, &l->block->names, code) : 0;
+    /* A wrong value does not end the line: whether the rest of it is JSON decides how it is told,
+     * and with .bad_rows null its other values count. */
     if (forced && good && !tsr__json_fits((tsr_coltype)forced, class, &parsed))
       good = wrong(l, value.at - (value.kind == TSR__JSON_IS_TEXT),
                    "the value is not of the type that was asked for");
@@ -130,6 +137,7 @@ static bool count_classes(look *l)
     int32_t code = l->keys.order[i];
     if (!tsr__grow(l->json->heap, (void **)&block->seen, &block->seen_room, (size_t)code + 1, 1))
       return no_room(l);
+    /* A set of classes a name; the order in which they came does not matter for the type. */
     block->seen[code] |= l->classes[i];
   }
   return true;
@@ -163,6 +171,8 @@ static void look_at_block(void *user, int64_t task, int worker)
     bool good = look_at(&l, &line, ++number);
     if (!good && (block->no_memory || !keep_bad(&l, line.at))) break;
     if ((good || json->opts.bad_rows == TSR__JSON_NULL) && !count_classes(&l)) break;
+    /* The first bad line of the file is told, and it lies in the first block that has one: the rest
+     * of this one cannot matter. */
     if (block->fault && json->opts.bad_rows == TSR__JSON_ERROR) break;
   }
   block->rows = number;
@@ -204,6 +214,7 @@ static tsr_status bad_row(const tsr__json *json, const tsr__json_block *block, t
        (newline = memchr(at, '\n', (size_t)(block->fault - at))) && newline < block->fault;
        at = newline + 1)
     line++;
+  /* Lines are counted only now: nobody needs their numbers as long as all is well. */
   if (begins_array(json, block))
     return tsr__error_set(error, TSR_EPARSE,
                           "%s:%" PRId64 ":%" PRId64 ": the file is a JSON array, expected JSON "
@@ -223,6 +234,7 @@ static tsr_status settle_rows(tsr__json *json, tsr__error *error)
     tsr__json_block *block = &json->blocks[b];
     if (block->no_memory || block->names.failed) return no_memory(json, error);
     if (block->fault && json->opts.bad_rows == TSR__JSON_ERROR) return bad_row(json, block, error);
+    /* Blocks are settled in order, so the first fault met is that of the first bad line. */
     block->row = json->rows;
     json->rows += block->rows;
     json->bad_rows += (int64_t)block->bad_count;
@@ -334,6 +346,7 @@ static tsr_status make_columns(tsr__json *json, const uint8_t *seen, tsr__error 
       return unknown_column(json, json->opts.types[i].name, error);
   for (int32_t i = 0; i < (wanted ? wanted : count); i++) {
     int32_t code = wanted ? find_name(json, json->opts.columns[i]) : i;
+    /* With .columns the order is that which was asked for, otherwise that of first appearance. */
     if (!wanted && !seen[code]) continue; /* a name of rows that are left out */
     if (code < 0) return unknown_column(json, json->opts.columns[i], error);
     if (json->column_of[code] >= 0)

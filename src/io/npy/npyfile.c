@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* NumPy pads the header so that data begins at a multiple of 64 bytes. */
 enum { HEADER_MAX = 1 << 16, ALIGN = 64 };
 
 static tsr_status io_error(const char *path, const char *what, tsr__error *error)
@@ -28,7 +29,8 @@ static tsr_status io_error(const char *path, const char *what, tsr__error *error
 
 /* ---- the header's text ------------------------------------------------------------------- */
 
-/* A Python dictionary of three known keys, read from left to right. */
+/* A Python dictionary of three known keys, read from left to right. NumPy writes literals only;
+ * what else a dictionary could say is refused. */
 struct header {
   const char *path;
   const char *at, *end;
@@ -135,6 +137,7 @@ static tsr_status read_dim(struct header *h, int64_t *out)
       return tsr__error_set(h->error, TSR_ESHAPE, "%s: a dim of the shape overflows 64 bits",
                             h->path);
   if (h->at == begin) return bad_header(h, "'shape' is no tuple of sizes");
+  /* Nothing but digits, so a sign or a float is refused by whoever reads on. */
   if (h->at < h->end && *h->at == 'L') h->at++; /* Python 2 wrote long integers so */
   *out = value;
   return TSR_OK;
@@ -201,12 +204,14 @@ static tsr_status read_header(struct header *h)
 /* All of it, or -1: errno 0 for a file that ends early. */
 static int read_at(const tsr__npy_file *file, void *to, size_t length, int64_t offset)
 {
+  /* A member of an archive was unpacked whole; a file is read in place, by many threads at once. */
   if (file->memory) {
     memcpy(to, file->memory + offset, length); /* sizes were compared with file->size */
     return 0;
   }
   int64_t got = tsr__sys_read_all(file->fd, to, length, offset);
   if (got == (int64_t)length) return 0;
+  /* Fewer bytes than asked for are no error of the system's: the file has become shorter. */
   if (got >= 0) errno = 0;
   return -1;
 }
@@ -221,6 +226,7 @@ static tsr_status read_error(const tsr__npy_file *file, tsr__error *error)
 static tsr_status open_file(tsr__npy_file *file, tsr__error *error)
 {
   struct stat info;
+  /* Not blocking: a named pipe without a writer would hang here before it could be refused. */
   file->fd = tsr__sys_open(file->path, O_RDONLY | O_NONBLOCK);
   if (file->fd < 0) return io_error(file->path, "open", error);
   if (fstat(file->fd, &info)) return io_error(file->path, "examine", error);
@@ -270,6 +276,7 @@ static tsr_status check_size(tsr__npy_file *file, const struct header *h, tsr__e
 {
   int64_t bytes = (int64_t)tsr_dtype_size(h->dtype);
   bool fits = true, empty = false;
+  /* An empty array may have dims whose product overflows; no byte of it exists. */
   for (int d = 0; d < h->shape.rank; d++) empty |= h->shape.dims[d] == 0;
   for (int d = 0; d < h->shape.rank && !empty; d++)
     fits &= !__builtin_mul_overflow(bytes, h->shape.dims[d], &bytes);
@@ -291,6 +298,7 @@ static tsr_status check_size(tsr__npy_file *file, const struct header *h, tsr__e
 static tsr_status read_array(tsr__npy_file *file, tsr__npy *out, tsr__error *error)
 {
   size_t length = (size_t)file->header_size;
+  /* On the stack: its length was compared with HEADER_MAX before. */
   char text[HEADER_MAX];
   struct header h = { .path = file->path, .at = text, .end = text + length, .error = error };
   tsr_status status = TSR_OK;
@@ -337,6 +345,8 @@ tsr_status tsr__npy_in(const char *name, void *memory, int64_t size, tsr__npy *o
   if (!status) status = read_array(&file, &npy, error);
   if (status) return status;
   char *data = (char *)memory + file.data_at;
+  /* Data may begin anywhere in the member, but memory is read by elements: moved to the front,
+   * where it is aligned, over the header that was read already. */
   if ((uintptr_t)data % tsr_dtype_size(npy.dtype)) {
     memmove(memory, data, (size_t)file.data_size);
     data = memory;
@@ -358,6 +368,7 @@ static size_t write_header(char *out, size_t size, const char *descr, const tsr_
     length += (size_t)snprintf(out + length, size - length, "%s%" PRId64 "%s", d ? " " : "",
                                shape->dims[d], d + 1 < shape->rank || d == 0 ? "," : "");
   length += (size_t)snprintf(out + length, size - length, "), }");
+  /* The newline that ends the header is its last byte. */
   while ((length + 1) % ALIGN) out[length++] = ' ';
   out[length++] = '\n';
   memcpy(out, "\x93NUMPY\x01\x00", 8);

@@ -15,6 +15,7 @@ struct tsr_npz {
   const char **name; /* by array */
 };
 
+/* Never written to: calls look at `inert` before anything else. */
 static const tsr_npz no_memory_npz = { .inert = true };
 
 static void release_npz(tsr__node *node)
@@ -41,6 +42,7 @@ static tsr_status list_arrays(tsr_npz *npz, tsr__error *error)
     if (!is_npy(name, &stem)) continue;
     npz->member[npz->count] = i;
     npz->name[npz->count] = tsr__arena_text(arena, name, stem);
+    /* Ends the loop and is told as a lack of memory below. */
     if (!npz->name[npz->count++]) npz->name = NULL;
   }
   if (npz->member && npz->name) return TSR_OK;
@@ -125,6 +127,7 @@ static tsr_status check_items(tsr_scope *scope, const char *path, const tsr_npz_
     const char *name = items[i].name;
     size_t length = name ? strlen(name) : 0;
     bool added;
+    /* The zip format counts a name in 16 bits, and ".npy" comes behind it. */
     if (!length || length > 60000 || !tsr__utf8_valid(name, length))
       tsr__error_set(error, TSR_EARG, "the name of item %d is missing, too long or no UTF-8", i);
     else if (!items[i].array) tsr__error_set(error, TSR_EARG, "the array of '%.80s' is NULL", name);
@@ -151,6 +154,7 @@ static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr
   if (data && name) {
     memcpy(name, item->name, stem);
     memcpy(name + stem, ".npy", 4);
+    /* A member's checksum stands before its bytes, so all of it must be here first. */
     uint32_t crc = tsr__zip_crc(0, header, sizes.header, NULL);
     bool read = !tsr__npy_fetch(array, data, path, error);
     if (read) crc = tsr__zip_crc(crc, data, sizes.data, progress);
@@ -177,6 +181,7 @@ tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_i
   tsr__out_opts opts = { .progress = &progress };
   tsr_status status = check_items(scope, path, items, count, &error);
   for (int i = 0; i < count && !status; i++)
+    /* Before the file is begun: arrays that fail leave nothing behind, and have recorded why. */
     if ((status = tsr__array_ready(items[i].array, site))) return status;
   if (!status) status = tsr__zip_begin(&scope->rt->heap, path, &opts, &writer, &error);
   for (int i = 0; i < count && !status; i++)

@@ -6,7 +6,6 @@
  * Lines of a leaf's size (rows/sort.h) are sorted inside the cache, side by side. Of longer ones
  * each device does one at a time, all together by all workers. */
 #include "kernel/routine/sort_line.h"
-#include "kernel/rows/pieces.h"
 #include "kernel/rows/sort.h"
 
 enum { WIDTH = 8 };
@@ -77,105 +76,73 @@ static tsr_status sort_strip(const tsr__strip *s)
 typedef struct turn {
   const tsr__call *call;
   tsr__parts parts;
-  tsr__buffer **buffers; /* of the words */
-  uint64_t **word;
-  int64_t number;
-  tsr__index order;
+  tsr__line *lines; /* [key * parts + part] */
+  tsr__line_sort sort;
 } turn;
-
-/* The last key decides first: its words stand before the others'. */
-static void words_task(void *user, int64_t task, int worker)
-{
-  (void)worker;
-  const turn *r = user;
-  tsr__piece piece = tsr__piece_of(&r->parts, TSR__PIECE_ROWS, task);
-  int keys = key_count(r->call);
-  for (int key = 0; key < keys; key++) {
-    tsr__line some = tsr__line_of(r->call, &r->call->parts[piece.part], key, r->number);
-    uint64_t *word = r->word[piece.part] + (keys - 1 - key) * some.n;
-    some.at += piece.start * some.step;
-    some.n = piece.count;
-    tsr__line_words(&some, word + piece.start);
-  }
-}
 
 static void write_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const turn *r = user;
   tsr__piece piece = tsr__piece_of(&r->parts, TSR__PIECE_ROWS, task);
-  const tsr__call_part *part = &r->call->parts[piece.part];
-  tsr__line l = tsr__line_of(r->call, part, 0, r->number);
   void *results[2];
-  tsr__line_results(r->call, part, results);
-  tsr__line to = l;
+  tsr__line_results(r->call, &r->call->parts[piece.part], results);
+  tsr__line to = r->lines[piece.part];
   to.n = piece.count;
-  tsr__line_take(&l, r->order.at[piece.part] + piece.start, &to, piece.start, results);
+  if (piece.start < to.kept) tsr__line_sort_take(&r->sort, &piece, &to, piece.start, results);
 }
 
 static tsr_status sort_turn(turn *r, tsr__error *error)
 {
   tsr_runtime *rt = r->call->rt;
-  int64_t pieces = tsr__piece_count(&r->parts, TSR__PIECE_ROWS);
-  tsr__packed_keys keys = {
-    .parts = r->parts.count, .words = key_count(r->call), .bits = 64, .word = r->word
-  };
-  if (!tsr__parallel_long(rt, TSR__PROGRAM, pieces, words_task, r))
-    return tsr__cancelled(error, TSR__PROGRAM);
-  tsr_status status = tsr__sort_rows(rt, &r->parts, &keys, &r->order, error);
-  if (status) return status;
-  bool done = tsr__parallel_long(rt, TSR__PROGRAM, pieces, write_task, r);
-  tsr__index_free(rt, &r->order);
-  return done ? TSR_OK : tsr__cancelled(error, TSR__PROGRAM);
+  const tsr__call_part *first = &r->call->parts[0];
+  void *results[2];
+  tsr__line_results(r->call, first, results);
+  r->sort = (tsr__line_sort){ .rt = rt,
+                              .parts = &r->parts,
+                              .lines = r->lines,
+                              .keys = key_count(r->call),
+                              .want = { results[0] != NULL, results[1] != NULL } };
+  tsr_status status = tsr__line_sort_run(&r->sort, error);
+  if (!status && !tsr__parallel_long(rt, TSR__PROGRAM, tsr__piece_count(&r->parts, TSR__PIECE_ROWS),
+                                     write_task, r))
+    status = tsr__cancelled(error, TSR__PROGRAM);
+  tsr__line_sort_end(&r->sort);
+  return status;
 }
 
 /* The line number `number` of each device; devices that have no more sit out. False: none has. */
 static bool next_lines(turn *r, int64_t number, int64_t *rows)
 {
-  int rank = tsr__call_rank(r->call), dim = tsr__call_dim(r->call);
+  int rank = tsr__call_rank(r->call), dim = tsr__call_dim(r->call), parts = r->call->part_count;
   bool any = false;
-  r->number = number;
-  for (int p = 0; p < r->call->part_count; p++) {
+  for (int p = 0; p < parts; p++) {
     tsr__sides sides = tsr__sides_of(&r->call->parts[p].in[0], rank, dim);
     rows[p] = number < sides.before * sides.after ? sides.along : 0;
     any = any || rows[p];
+    for (int key = 0; key < key_count(r->call); key++)
+      r->lines[key * parts + p] = rows[p] ? tsr__line_of(r->call, &r->call->parts[p], key, number)
+                                          : (tsr__line){ .dtype = tsr__call_dtype(r->call, key) };
   }
   return any;
 }
 
-static tsr_status new_words(turn *r, int64_t along, tsr__error *error)
-{
-  size_t bytes = (size_t)along * (size_t)key_count(r->call) * sizeof(uint64_t);
-  for (int p = 0; p < r->parts.count; p++) {
-    if (!r->parts.rows[p]) continue; /* it has no lines at all */
-    r->buffers[p] = tsr__cpu_buffer(r->call->rt, r->parts.device[p], bytes, error);
-    if (!r->buffers[p]) return error->status;
-    r->word[p] = r->buffers[p]->data;
-  }
-  return TSR_OK;
-}
-
-static tsr_status sort_long(const tsr__call *call, int64_t along, tsr__error *error)
+static tsr_status sort_long(const tsr__call *call, tsr__error *error)
 {
   tsr__heap *heap = &call->rt->heap;
-  size_t count = (size_t)call->part_count;
-  size_t bytes =
-      count * (sizeof(tsr__buffer *) + sizeof(uint64_t *) + sizeof(int64_t) + sizeof(int));
-  turn r = { .call = call, .buffers = tsr__new(heap, bytes) };
-  if (!r.buffers)
+  size_t count = (size_t)call->part_count, keys = (size_t)key_count(call);
+  size_t bytes = count * (keys * sizeof(tsr__line) + sizeof(int64_t) + sizeof(int));
+  turn r = { .call = call, .lines = tsr__new(heap, bytes) };
+  if (!r.lines)
     return tsr__error_set(error, TSR_ENOMEM, "tsr_sort: no memory left; free some arrays");
-  r.word = (uint64_t **)(r.buffers + count);
-  int64_t *rows = (int64_t *)(r.word + count);
+  int64_t *rows = (int64_t *)(r.lines + keys * count);
   int *device = (int *)(rows + count);
   for (size_t p = 0; p < count; p++) device[p] = call->parts[p].device;
   r.parts = (tsr__parts){ call->part_count, device, rows };
   tsr_status status = TSR_OK;
-  for (int64_t number = 0; !status && next_lines(&r, number, rows); number++) {
-    if (!number) status = new_words(&r, along, error);
-    if (!status) status = sort_turn(&r, error);
-  }
-  for (size_t p = 0; p < count; p++) tsr__buffer_release(r.buffers[p]);
-  tsr__del(heap, r.buffers, bytes);
+  for (int64_t number = 0; !status && next_lines(&r, number, rows); number++)
+    status = sort_turn(&r, error);
+  tsr__del(heap, r.lines, bytes);
   return status;
 }
 
@@ -192,7 +159,7 @@ tsr_status tsr__routine_sort(const tsr__call *call, tsr__error *error)
   tsr__line_work work = { .width = WIDTH, .room = leaf_bytes(along), .fn = sort_strip };
   tsr_status status = tsr__line_groups_find(call, &groups, error);
   if (!status && groups.members > 1) status = tsr__sort_apart(call, &groups, error);
-  else if (!status && along > TSR__SORT_LEAF_ROWS) status = sort_long(call, along, error);
+  else if (!status && along > TSR__SORT_LEAF_ROWS) status = sort_long(call, error);
   else if (!status) status = tsr__each_line(call, &work, error);
   tsr__line_groups_free(call, &groups);
   return status;

@@ -8,42 +8,50 @@
  *
  * Splitters name a row, so that equal elements are shared out, too (rows/sort_split.c); rows come
  * in order of device and place, so a stable sort of what came is stable over all. The places are
- * those in the whole line. How much moves the elements decide; it is counted. */
+ * those in the whole line. Of several keys each is an element of its row. Where only the first few
+ * of a line are wanted each device sends no more of its own. How much moves the elements decide; it
+ * is counted. */
 #include "kernel/device/cpu.h"
 #include "kernel/routine/sort_line.h"
-#include "kernel/rows/pieces.h"
 
-/* A line of a group. All lists have one entry a member. */
+/* A line of a group. All lists have one entry a member; those of keys [key * members + m]. */
 typedef struct apart {
   const tsr__call *call;
   const int *part; /* of the call */
-  int members;
+  int members, keys;
   int64_t number;         /* of the line */
-  tsr__parts here, there; /* elements as they lie, and as they came */
-  int64_t *start, *came;  /* where in the whole line both begin, and one more: its end */
+  int64_t few;            /* the first that are wanted; 0: all */
+  tsr__parts here, there; /* elements as they leave, and as they came */
+  int64_t *start, *goal;  /* where in the whole line a member's part begins, and in the results; one
+                           * more: its end */
+  int64_t *came;          /* where in the results what came begins */
   int64_t *counts, *next; /* [from * members + to]: how many go, and where the next element comes
-                            * to; behind those the same for places */
-  uint64_t **word;        /* of the elements at hand */
-  tsr__buffer **words, **elements, **places; /* as they lie */
-  tsr__buffer **came_elements, **came_places;
+                           * to; of each key, and behind those of places */
+  uint64_t **word;        /* of the elements that leave: the last key's first */
+  tsr__line *lines;       /* [key * members + m]: where they are now */
+  tsr__buffer **words, **places, **came_places;
+  tsr__buffer **elements, **came_elements; /* of keys */
   tsr__sort_split split;
-  tsr__index order;
+  tsr__line_sort sort;
   tsr__error *error;
   _Atomic int64_t moved;
   tsr__progress progress; /* of the step at hand */
   bool want[2];           /* elements, places */
 } apart;
 
-enum { BUFFERS = 5 };
-
 static tsr_runtime *runtime_of(const apart *a)
 {
   return a->call->rt;
 }
 
-static tsr__line line_of(const apart *a, int member)
+static tsr__line line_of(const apart *a, int key, int member)
 {
-  return tsr__line_of(a->call, &a->call->parts[a->part[member]], 0, a->number);
+  return tsr__line_of(a->call, &a->call->parts[a->part[member]], key, a->number);
+}
+
+static int64_t size_of(const apart *a, int key)
+{
+  return (int64_t)tsr_dtype_size(tsr__call_dtype(a->call, key));
 }
 
 /* A task that asks by itself whether it is to stop asks a->progress: what it leaves undone is seen
@@ -58,35 +66,44 @@ static bool each(apart *a, int64_t count, tsr__task_fn fn)
 
 /* ---- lists and buffers ----------------------------------------------------------------------- */
 
-static size_t list_bytes(int members)
+static int buffers_of(const apart *a)
 {
-  size_t n = (size_t)members;
-  return n * (BUFFERS * sizeof(tsr__buffer *) + sizeof(uint64_t *) + sizeof(int)) +
-         (2 * n + 2 * (n + 1) + 3 * n * n) * sizeof(int64_t);
+  return (3 + 2 * a->keys) * a->members;
+}
+
+static size_t list_bytes(const apart *a)
+{
+  size_t n = (size_t)a->members, keys = (size_t)a->keys;
+  return (size_t)buffers_of(a) * sizeof(tsr__buffer *) + n * keys * sizeof(tsr__line) +
+         n * sizeof(uint64_t *) + (2 * n + 3 * (n + 1) + (keys + 2) * n * n) * sizeof(int64_t) +
+         n * sizeof(int);
 }
 
 static tsr_status new_lists(apart *a)
 {
-  int n = a->members;
-  a->words = tsr__new(&runtime_of(a)->heap, list_bytes(n));
+  int n = a->members, keys = a->keys;
+  a->words = tsr__new(&runtime_of(a)->heap, list_bytes(a));
   if (!a->words)
     return tsr__error_set(a->error, TSR_ENOMEM, "tsr_sort: no memory left; free some arrays");
-  a->elements = a->words + n;
-  a->places = a->elements + n;
-  a->came_elements = a->places + n;
-  a->came_places = a->came_elements + n;
-  a->word = (uint64_t **)(a->came_places + n);
+  a->places = a->words + n;
+  a->came_places = a->places + n;
+  a->elements = a->came_places + n;
+  a->came_elements = a->elements + keys * n;
+  a->lines = (tsr__line *)(a->came_elements + keys * n);
+  a->word = (uint64_t **)(a->lines + keys * n);
   int64_t *rows = (int64_t *)(a->word + n), *came = rows + n;
   a->start = came + n;
-  a->came = a->start + n + 1;
+  a->goal = a->start + n + 1;
+  a->came = a->goal + n + 1;
   a->counts = a->came + n + 1;
   a->next = a->counts + n * n;
-  int *device = (int *)(a->next + 2 * n * n);
+  int *device = (int *)(a->next + (keys + 1) * n * n);
+  int dim = tsr__call_dim(a->call);
   for (int m = 0; m < n; m++) {
     const tsr__call_part *part = &a->call->parts[a->part[m]];
     device[m] = part->device;
-    rows[m] = part->in[0].box.size[tsr__call_dim(a->call)];
-    a->start[m + 1] = a->start[m] + rows[m];
+    a->start[m + 1] = a->start[m] + part->in[0].box.size[dim];
+    a->goal[m + 1] = a->goal[m] + part->out[0].box.size[dim];
   }
   a->here = (tsr__parts){ n, device, rows };
   a->there = (tsr__parts){ n, device, came };
@@ -102,40 +119,142 @@ static void drop(tsr__buffer **list, int count)
 }
 
 /* A buffer a member, of `size` bytes for each of its rows. */
-static bool new_buffers(apart *a, const tsr__parts *parts, size_t size, tsr__buffer **out)
+static bool new_buffers(apart *a, const tsr__parts *parts, int64_t size, tsr__buffer **out)
 {
   for (int m = 0; m < a->members; m++) {
-    size_t bytes = ((size_t)parts->rows[m] + 1) * size;
+    size_t bytes = (size_t)((parts->rows[m] + 1) * size);
     out[m] = tsr__cpu_buffer(runtime_of(a), parts->device[m], bytes, a->error);
     if (!out[m]) return false;
   }
   return true;
 }
 
-static bool new_words(apart *a, const tsr__parts *parts)
+/* Buffers of elements and, where they are wanted, of their places. */
+static bool new_columns(apart *a, const tsr__parts *parts, tsr__buffer **elements,
+                        tsr__buffer **places)
 {
-  drop(a->words, a->members);
-  if (!new_buffers(a, parts, sizeof(uint64_t), a->words)) return false;
-  for (int m = 0; m < a->members; m++) a->word[m] = a->words[m]->data;
-  return true;
+  bool fits = !a->want[1] || new_buffers(a, parts, sizeof(uint32_t), places);
+  for (int key = 0; key < a->keys && fits; key++)
+    fits = new_buffers(a, parts, size_of(a, key), elements + key * a->members);
+  return fits;
 }
 
-/* ---- to the devices where elements fall ------------------------------------------------------ */
+/* Elements that lie one behind the other in buffers of the members. */
+static void set_lines(apart *a, const tsr__parts *parts, tsr__buffer *const *elements)
+{
+  for (int key = 0; key < a->keys; key++)
+    for (int m = 0; m < a->members; m++) {
+      tsr__line *l = &a->lines[key * a->members + m];
+      *l = line_of(a, key, m);
+      l->from = elements[key * a->members + m]->data;
+      l->at = 0;
+      l->step = 1;
+      l->n = parts->rows[m];
+    }
+}
 
+/* ---- what leaves ----------------------------------------------------------------------------- */
+
+/* The elements of a piece of a member's line. */
 static void leave_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const apart *a = user;
   tsr__piece p = tsr__piece_of(&a->here, TSR__PIECE_ROWS, task);
-  tsr__line some = line_of(a, p.part);
+  for (int key = 0; key < a->keys; key++) {
+    tsr__line some = line_of(a, key, p.part);
+    some.at += p.start * some.step;
+    some.n = p.count;
+    tsr__line_gather(&some, (char *)a->elements[key * a->members + p.part]->data +
+                                p.start * size_of(a, key));
+  }
+  if (!a->want[1]) return;
   uint32_t *place = (uint32_t *)a->places[p.part]->data + p.start;
-  int64_t size = (int64_t)tsr_dtype_size(some.dtype);
-  some.at += p.start * some.step;
-  some.n = p.count;
-  tsr__line_words(&some, a->word[p.part] + p.start);
-  tsr__line_gather(&some, (char *)a->elements[p.part]->data + p.start * size);
-  for (int64_t i = 0; a->want[1] && i < p.count; i++)
-    place[i] = (uint32_t)(a->start[p.part] + p.start + i);
+  for (int64_t i = 0; i < p.count; i++) place[i] = (uint32_t)(a->start[p.part] + p.start + i);
+}
+
+/* Those that may be among the first few of all: the first of the member's own order. */
+static void leave_few_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  const apart *a = user;
+  int m = (int)task;
+  int64_t n = a->here.rows[m], rows[1024];
+  tsr__line to = { .step = 1, .n = n, .kept = n };
+  to.dtype = a->lines[m].dtype;
+  to.order = a->lines[m].order;
+  tsr__line_sort_take(&a->sort, &(tsr__piece){ m, 0, n }, &to, 0,
+                      (void *[2]){ a->elements[m]->data, NULL });
+  if (!a->want[1]) return;
+  uint32_t *place = a->places[m]->data;
+  for (int64_t at = 0; at < n; at += 1024) {
+    int64_t some = n - at < 1024 ? n - at : 1024;
+    to.n = to.kept = some;
+    tsr__line_sort_take(&a->sort, &(tsr__piece){ m, at, some }, &to, 0, (void *[2]){ NULL, rows });
+    for (int64_t i = 0; i < some; i++) place[at + i] = (uint32_t)(a->start[m] + rows[i]);
+  }
+}
+
+static tsr_status leave_few(apart *a)
+{
+  int64_t *rows = (int64_t *)a->here.rows;
+  for (int m = 0; m < a->members; m++) a->lines[m] = line_of(a, 0, m);
+  a->sort = (tsr__line_sort){ .rt = runtime_of(a),
+                              .parts = &a->here,
+                              .lines = a->lines,
+                              .keys = 1,
+                              .want = { true, a->want[1] } };
+  tsr_status status = tsr__line_sort_run(&a->sort, a->error);
+  for (int m = 0; m < a->members; m++) rows[m] = rows[m] < a->few ? rows[m] : a->few;
+  if (!status &&
+      (!new_columns(a, &a->here, a->elements, a->places) || !each(a, a->members, leave_few_task)))
+    status = a->error->status;
+  tsr__line_sort_end(&a->sort);
+  return status;
+}
+
+static tsr_status leave(apart *a)
+{
+  int64_t *rows = (int64_t *)a->here.rows;
+  for (int m = 0; m < a->members; m++) rows[m] = a->start[m + 1] - a->start[m];
+  if (a->few) return leave_few(a);
+  if (!new_columns(a, &a->here, a->elements, a->places) ||
+      !each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), leave_task))
+    return a->error->status;
+  return TSR_OK;
+}
+
+/* ---- to the devices where elements fall ------------------------------------------------------ */
+
+static void words_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  const apart *a = user;
+  tsr__piece p = tsr__piece_of(&a->here, TSR__PIECE_ROWS, task);
+  for (int key = 0; key < a->keys; key++) {
+    tsr__line some = a->lines[key * a->members + p.part];
+    int64_t before = (a->keys - 1 - key) * some.n;
+    some.at = p.start;
+    some.n = p.count;
+    tsr__line_words(&some, a->word[p.part] + before + p.start);
+  }
+}
+
+/* Which device each row goes to, and how many go where. */
+static tsr_status split_rows(apart *a)
+{
+  tsr__packed_keys keys = { .parts = a->members, .words = a->keys, .bits = 64, .word = a->word };
+  tsr__routes routes = { &a->here, NULL, NULL, a->counts };
+  if (!new_buffers(a, &a->here, a->keys * (int64_t)sizeof(uint64_t), a->words))
+    return a->error->status;
+  for (int m = 0; m < a->members; m++) a->word[m] = a->words[m]->data;
+  set_lines(a, &a->here, a->elements);
+  if (!each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), words_task)) return a->error->status;
+  tsr_status status = tsr__sort_split_rows(runtime_of(a), &a->here, &keys, &a->split, a->error);
+  routes.dest = a->split.dest;
+  if (!status) status = tsr__route_rows(runtime_of(a), &routes, a->error);
+  drop(a->words, a->members);
+  return status;
 }
 
 /* Where on each device the rows of each begin, and how many come to it. */
@@ -146,95 +265,63 @@ static void number_rows(apart *a)
   memset(rows, 0, (size_t)n * sizeof *rows);
   for (int from = 0; from < n; from++)
     for (int to = 0; to < n; to++) {
-      a->next[from * n + to] = a->next[(n + from) * n + to] = rows[to];
+      for (int column = 0; column <= a->keys; column++)
+        a->next[(column * n + from) * n + to] = rows[to];
       rows[to] += a->counts[from * n + to];
     }
   for (int m = 0; m < n; m++) a->came[m + 1] = a->came[m] + rows[m];
 }
 
+/* A column of a member: the elements of a key, or their places. */
 static void send_task(void *user, int64_t task, int worker)
 {
   apart *a = user;
   tsr__traffic traffic = { 0 };
-  int n = a->members, m = (int)(task / 2);
-  bool places = task % 2;
-  tsr__disperse job = { .dtype = places ? TSR_U32 : line_of(a, m).dtype,
+  int n = a->members, m = (int)(task % n), column = (int)(task / n);
+  bool places = column == a->keys;
+  tsr__disperse job = { .dtype = places ? TSR_U32 : tsr__call_dtype(a->call, column),
                         .parts = n,
                         .dest = a->split.dest[m],
-                        .next = a->next + (places ? n + m : m) * n,
+                        .next = a->next + (column * n + m) * n,
                         .counts = a->counts + m * n,
                         .progress = &a->progress,
                         .worker = worker };
-  if (places && !a->want[1]) return;
-  tsr__cpu_disperse(&job, places ? a->places[m] : a->elements[m],
-                    places ? a->came_places : a->came_elements, &traffic);
+  if (places) tsr__cpu_disperse(&job, a->places[m], a->came_places, &traffic);
+  else tsr__cpu_disperse(&job, a->elements[task], a->came_elements + column * n, &traffic);
   atomic_fetch_add(&a->moved, traffic.bytes);
 }
 
-static tsr_status send_elements(apart *a, size_t size)
+static tsr_status send_elements(apart *a)
 {
-  tsr_runtime *rt = runtime_of(a);
-  tsr__packed_keys keys = { .parts = a->members, .words = 1, .bits = 64, .word = a->word };
-  tsr__routes routes = { &a->here, NULL, NULL, a->counts };
-  bool fits = new_words(a, &a->here) && new_buffers(a, &a->here, size, a->elements) &&
-              new_buffers(a, &a->here, sizeof(uint32_t), a->places);
-  if (!fits || !each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), leave_task))
-    return a->error->status;
-  tsr_status status = tsr__sort_split_rows(rt, &a->here, &keys, &a->split, a->error);
-  routes.dest = a->split.dest;
-  if (!status) status = tsr__route_rows(rt, &routes, a->error);
+  tsr_status status = split_rows(a);
   if (status) return status;
   number_rows(a);
-  fits = new_buffers(a, &a->there, size, a->came_elements) &&
-         new_buffers(a, &a->there, sizeof(uint32_t), a->came_places);
-  if (!fits || !each(a, 2 * a->members, send_task)) return a->error->status;
-  tsr__sort_split_free(rt, &a->split);
-  drop(a->elements, a->members);
+  if (!new_columns(a, &a->there, a->came_elements, a->came_places) ||
+      !each(a, (a->keys + a->want[1]) * a->members, send_task))
+    return a->error->status;
+  tsr__sort_split_free(runtime_of(a), &a->split);
+  drop(a->elements, a->keys * a->members);
   drop(a->places, a->members);
   return TSR_OK;
 }
 
 /* ---- what came, in order, to where it belongs ------------------------------------------------ */
 
-/* What came to a member as a line of its own. */
-static tsr__line came_line(const apart *a, int member)
-{
-  tsr__line l = line_of(a, member);
-  l.from = a->came_elements[member]->data;
-  l.at = 0;
-  l.step = 1;
-  l.n = a->there.rows[member];
-  return l;
-}
-
-static void words_task(void *user, int64_t task, int worker)
-{
-  (void)worker;
-  const apart *a = user;
-  tsr__piece p = tsr__piece_of(&a->there, TSR__PIECE_ROWS, task);
-  tsr__line some = came_line(a, p.part);
-  some.at = p.start;
-  some.n = p.count;
-  tsr__line_words(&some, a->word[p.part] + p.start);
-}
-
-/* Some rows in order, of `first` .. of the whole line, to the member whose part they are. */
+/* Some rows in order, of `first` .. of the results' line, to the member whose part they are. */
 static void write_run(apart *a, const tsr__piece *p, int64_t first, int owner)
 {
   const tsr__call_part *part = &a->call->parts[a->part[owner]];
-  const uint32_t *row = a->order.at[p->part] + p->start;
-  tsr__line from = came_line(a, p->part), to = line_of(a, owner);
+  tsr__line to = line_of(a, 0, owner);
   void *results[2];
   tsr__line_results(a->call, part, results);
-  from.places = a->came_places[p->part]->data;
   to.n = p->count;
-  tsr__line_take(&from, row, &to, first - a->start[owner], results);
+  tsr__line_sort_take(&a->sort, p, &to, first - a->goal[owner], results);
   if (owner == p->part) return;
-  int64_t size = (a->want[0] ? (int64_t)tsr_dtype_size(from.dtype) : 0) +
-                 (a->want[1] ? (int64_t)sizeof(uint32_t) : 0);
+  int64_t size = (a->want[0] ? size_of(a, 0) : 0) + (a->want[1] ? (int64_t)sizeof(uint32_t) : 0);
   atomic_fetch_add(&a->moved, p->count * size);
 }
 
+/* What came behind the last of a result belongs to nobody. */
 static void write_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -242,7 +329,7 @@ static void write_task(void *user, int64_t task, int worker)
   tsr__piece p = tsr__piece_of(&a->there, TSR__PIECE_ROWS, task);
   int64_t first = a->came[p.part] + p.start, end = first + p.count;
   for (int owner = 0; owner < a->members && first < end; owner++) {
-    int64_t stop = a->start[owner + 1] < end ? a->start[owner + 1] : end;
+    int64_t stop = a->goal[owner + 1] < end ? a->goal[owner + 1] : end;
     if (first >= stop) continue;
     tsr__piece run = { p.part, first - a->came[p.part], stop - first };
     write_run(a, &run, first, owner);
@@ -252,13 +339,17 @@ static void write_task(void *user, int64_t task, int worker)
 
 static tsr_status place_elements(apart *a)
 {
-  tsr_runtime *rt = runtime_of(a);
-  tsr__packed_keys keys = { .parts = a->members, .words = 1, .bits = 64, .word = a->word };
-  int64_t pieces = tsr__piece_count(&a->there, TSR__PIECE_ROWS);
-  if (!new_words(a, &a->there) || !each(a, pieces, words_task)) return a->error->status;
-  tsr_status status = tsr__sort_rows(rt, &a->there, &keys, &a->order, a->error);
-  if (!status && !each(a, pieces, write_task)) status = a->error->status;
-  tsr__index_free(rt, &a->order);
+  set_lines(a, &a->there, a->came_elements);
+  for (int m = 0; m < a->members && a->want[1]; m++) a->lines[m].places = a->came_places[m]->data;
+  a->sort = (tsr__line_sort){ .rt = runtime_of(a),
+                              .parts = &a->there,
+                              .lines = a->lines,
+                              .keys = a->keys,
+                              .want = { a->want[0], a->want[1] } };
+  tsr_status status = tsr__line_sort_run(&a->sort, a->error);
+  if (!status && !each(a, tsr__piece_count(&a->there, TSR__PIECE_ROWS), write_task))
+    status = a->error->status;
+  tsr__line_sort_end(&a->sort);
   return status;
 }
 
@@ -268,23 +359,28 @@ static tsr_status sort_group(apart *a)
 {
   const tsr__call_part *first = &a->call->parts[a->part[0]];
   tsr__sides sides = tsr__sides_of(&first->in[0], tsr__call_rank(a->call), tsr__call_dim(a->call));
-  size_t size = tsr_dtype_size(tsr__call_dtype(a->call, 0));
   tsr_status status = new_lists(a);
   for (a->number = 0; a->number < sides.before * sides.after && !status; a->number++) {
-    status = send_elements(a, size);
+    status = leave(a);
+    if (!status) status = send_elements(a);
     if (!status) status = place_elements(a);
     tsr__sort_split_free(runtime_of(a), &a->split);
-    drop(a->words, BUFFERS * a->members);
+    drop(a->words, buffers_of(a));
   }
-  tsr__del(&runtime_of(a)->heap, a->words, list_bytes(a->members));
+  tsr__del(&runtime_of(a)->heap, a->words, list_bytes(a));
   return status;
 }
 
 tsr_status tsr__sort_apart(const tsr__call *call, const tsr__line_groups *groups, tsr__error *error)
 {
+  const tsr__gnode *node = tsr__call_node(call);
+  const tsr__sort_attr *attr = tsr__attr_of(call->program, node);
   tsr_status status = TSR_OK;
-  apart a = { .call = call, .members = groups->members, .error = error };
-  for (int i = 0; i < 2; i++) a.want[i] = call->parts[0].out[i].buffer != NULL;
+  apart a = { .call = call, .members = groups->members, .keys = node->in_count, .error = error };
+  void *results[2];
+  tsr__line_results(call, &call->parts[0], results);
+  for (int i = 0; i < 2; i++) a.want[i] = results[i] != NULL;
+  if (attr->order == TSR__ORDER_LARGEST) a.few = attr->count;
   for (int g = 0; g < groups->count && !status; g++) {
     a.part = groups->part + g * groups->members;
     status = sort_group(&a);

@@ -3,48 +3,122 @@
 
 /* ---- elements to words, places to results ---------------------------------------------------- */
 
-/* A word of a float of `width` bits: its own bits made to ascend, -0 those of 0, NaN all ones. */
-static inline uint64_t word_of_bits(uint64_t bits, int width, uint64_t infinity)
-{
-  uint64_t sign = UINT64_C(1) << (width - 1), all = sign - 1 + sign;
-  if (bits == sign) bits = 0;
-  if ((bits & ~sign) > infinity) return all;
-  return bits & sign ? ~bits & all : bits | sign;
-}
-
-#define WORDS(T, WORD)                               \
-  for (int64_t i = 0; i < l->n; i++) {               \
-    T x = ((const T *)l->from)[l->at + i * l->step]; \
-    word[i] = (WORD);                                \
-  }                                                  \
+/* Words of floats of `width` bits: their own bits made to ascend, -0 those of 0, NaN all ones.
+ * Words that two elements may have which are not the same in all bits are counted in `odd`. */
+#define FLOATS(W, T, width, infinity)                               \
+  {                                                                 \
+    const W sign = (W)1 << (width - 1), all = (W)(sign - 1 + sign); \
+    for (int64_t i = 0; i < l->n; i++) {                            \
+      W x = ((const T *)l->from)[l->at + i * l->step];              \
+      W w = x & sign ? (W)(~x & all) : (W)(x | sign);               \
+      bool nan = (x & (W)~sign) > (W)(infinity), zero = x == sign;  \
+      word[i] = nan ? all : zero ? sign : w;                        \
+      odd |= nan | zero;                                            \
+    }                                                               \
+  }                                                                 \
   break
 
-/* Words have as many bits as elements, so that few digits tell them apart. */
-static void ascending_words(const tsr__line *l, uint64_t *word)
-{
-  switch (l->dtype) {
-  case TSR_I8: WORDS(uint8_t, (uint8_t)(x ^ 0x80u));
-  case TSR_I16: WORDS(uint16_t, (uint16_t)(x ^ 0x8000u));
-  case TSR_I32: WORDS(uint32_t, x ^ UINT32_C(0x80000000));
-  case TSR_I64: WORDS(uint64_t, x ^ UINT64_C(1) << 63);
-  case TSR_U8: WORDS(uint8_t, x);
-  case TSR_U16: WORDS(uint16_t, x);
-  case TSR_U32: WORDS(uint32_t, x);
-  case TSR_U64: WORDS(uint64_t, x);
-  case TSR_F16: WORDS(uint16_t, word_of_bits(x, 16, 0x7c00));
-  case TSR_BF16: WORDS(uint16_t, word_of_bits(x, 16, 0x7f80));
-  case TSR_F32: WORDS(uint32_t, word_of_bits(x, 32, 0x7f800000));
-  default: WORDS(uint64_t, word_of_bits(x, 64, UINT64_C(0x7ff) << 52));
+#define WHOLES(W, T, flip)                                           \
+  for (int64_t i = 0; i < l->n; i++)                                 \
+    word[i] = (W)((const T *)l->from)[l->at + i * l->step] ^ (flip); \
+  break
+
+/* The word of an element where the order is not the ascending one; NaN stay last of what descends,
+ * and what is largest begins with them. */
+#define TURN(all)                                                                \
+  if (l->order != TSR__ORDER_ASCENDING) {                                        \
+    bool last = l->order == TSR__ORDER_DESCENDING && tsr__dtype_float(l->dtype); \
+    for (int64_t i = 0; i < l->n; i++)                                           \
+      word[i] = last && word[i] == (all) ? (all) : (all) ^ word[i];              \
   }
+
+static uint32_t all_of(const tsr__line *l)
+{
+  return UINT32_MAX >> (32 - 8 * tsr_dtype_size(l->dtype));
+}
+
+/* Words have as many bits as elements, so that few digits tell them apart. */
+bool tsr__line_words32(const tsr__line *l, uint32_t *word)
+{
+  bool odd = false;
+  switch (l->dtype) {
+  case TSR_I8: WHOLES(uint32_t, uint8_t, 0x80u);
+  case TSR_I16: WHOLES(uint32_t, uint16_t, 0x8000u);
+  case TSR_I32: WHOLES(uint32_t, uint32_t, UINT32_C(0x80000000));
+  case TSR_U8: WHOLES(uint32_t, uint8_t, 0u);
+  case TSR_U16: WHOLES(uint32_t, uint16_t, 0u);
+  case TSR_U32: WHOLES(uint32_t, uint32_t, 0u);
+  case TSR_F16: FLOATS(uint32_t, uint16_t, 16, 0x7c00);
+  case TSR_BF16: FLOATS(uint32_t, uint16_t, 16, 0x7f80);
+  default: FLOATS(uint32_t, uint32_t, 32, 0x7f800000);
+  }
+  TURN(all_of(l))
+  return odd;
+}
+
+bool tsr__line_words64(const tsr__line *l, uint64_t *word)
+{
+  bool odd = false;
+  switch (l->dtype) {
+  case TSR_I64: WHOLES(uint64_t, uint64_t, UINT64_C(1) << 63);
+  case TSR_U64: WHOLES(uint64_t, uint64_t, UINT64_C(0));
+  default: FLOATS(uint64_t, uint64_t, 64, UINT64_C(0x7ff) << 52);
+  }
+  TURN(UINT64_MAX)
+  return odd;
 }
 
 void tsr__line_words(const tsr__line *l, uint64_t *word)
 {
-  uint64_t all = UINT64_MAX >> (64 - 8 * tsr_dtype_size(l->dtype));
-  ascending_words(l, word);
-  if (l->order == TSR__ORDER_ASCENDING) return;
-  bool last = l->order == TSR__ORDER_DESCENDING && tsr__dtype_float(l->dtype);
-  for (int64_t i = 0; i < l->n; i++) word[i] = last && word[i] == all ? all : all ^ word[i];
+  uint32_t narrow[TSR__LINE_BLOCK];
+  if (!tsr__line_narrow(l)) {
+    tsr__line_words64(l, word);
+    return;
+  }
+  tsr__line some = *l;
+  for (int64_t at = 0; at < l->n; at += TSR__LINE_BLOCK) {
+    some.at = l->at + at * l->step;
+    some.n = l->n - at < TSR__LINE_BLOCK ? l->n - at : TSR__LINE_BLOCK;
+    tsr__line_words32(&some, narrow);
+    for (int64_t i = 0; i < some.n; i++) word[at + i] = narrow[i];
+  }
+}
+
+/* ---- words to elements ----------------------------------------------------------------------- */
+
+#define PUT(T, VALUE)                                            \
+  for (int64_t i = 0, at = to->to; i < n; i++, at += to->step) { \
+    x = word[i] ^ turn;                                          \
+    ((T *)out)[at] = (T)(VALUE);                                 \
+  }                                                              \
+  break
+
+#define BITS(sign) x &(sign) ? x ^ (sign) : ~x
+
+void tsr__line_put32(const tsr__line *to, const uint32_t *word, int64_t n, void *out)
+{
+  uint32_t turn = to->order == TSR__ORDER_ASCENDING ? 0 : all_of(to), x;
+  switch (to->dtype) {
+  case TSR_I8: PUT(uint8_t, x ^ 0x80u);
+  case TSR_I16: PUT(uint16_t, x ^ 0x8000u);
+  case TSR_I32: PUT(uint32_t, x ^ UINT32_C(0x80000000));
+  case TSR_U8: PUT(uint8_t, x);
+  case TSR_U16: PUT(uint16_t, x);
+  case TSR_U32: PUT(uint32_t, x);
+  case TSR_F16:
+  case TSR_BF16: PUT(uint16_t, BITS(0x8000u));
+  default: PUT(uint32_t, BITS(UINT32_C(0x80000000)));
+  }
+}
+
+void tsr__line_put64(const tsr__line *to, const uint64_t *word, int64_t n, void *out)
+{
+  uint64_t turn = to->order == TSR__ORDER_ASCENDING ? 0 : UINT64_MAX, x;
+  switch (to->dtype) {
+  case TSR_I64: PUT(uint64_t, x ^ UINT64_C(1) << 63);
+  case TSR_U64: PUT(uint64_t, x);
+  default: PUT(uint64_t, BITS(UINT64_C(1) << 63));
+  }
 }
 
 #define COPY(T) \

@@ -3,6 +3,7 @@
 #define TSR_KERNEL_SORT_LINE_H
 
 #include "kernel/routine/routine.h"
+#include "kernel/rows/pieces.h"
 
 /* Elements at, at + step, ...: n of them. */
 typedef struct tsr__line {
@@ -17,8 +18,32 @@ typedef struct tsr__line {
 /* Line number `number` of a part's shard of operand `key`. */
 tsr__line tsr__line_of(const tsr__call *call, const tsr__call_part *part, int key, int64_t number);
 
-/* A word for each element, in the order of the elements: -0 is 0, NaN last of all. */
+/* Elements that a loop over words does at once. */
+enum { TSR__LINE_BLOCK = 1024 };
+
+/* Whether words of 32 bits are enough. */
+static inline bool tsr__line_narrow(const tsr__line *line)
+{
+  return tsr_dtype_size(line->dtype) <= sizeof(uint32_t);
+}
+
+/* A word for each element, in the order of the elements: -0 is 0, NaN last of all. Words of 32 bits
+ * are for narrow elements, those of 64 for the others; they tell whether there are elements that
+ * tsr__line_put would not give back: -0 and NaN. */
 void tsr__line_words(const tsr__line *line, uint64_t *word);
+bool tsr__line_words32(const tsr__line *line, uint32_t *word);
+bool tsr__line_words64(const tsr__line *line, uint64_t *word);
+
+/* The elements of `n` words, to elements line->to, line->to + line->step, ... of `out`. */
+void tsr__line_put32(const tsr__line *line, const uint32_t *word, int64_t n, void *out);
+void tsr__line_put64(const tsr__line *line, const uint64_t *word, int64_t n, void *out);
+/* Whether a narrow float's word may be that of -0 or NaN, too. */
+static inline bool tsr__line_odd(const tsr__line *line, uint32_t word)
+{
+  uint32_t all = UINT32_MAX >> (32 - 8 * tsr_dtype_size(line->dtype)), zero = (all >> 1) + 1;
+  uint32_t x = line->order == TSR__ORDER_ASCENDING ? word : word ^ all;
+  return x == zero || x == all || x == 0;
+}
 
 /* Where a part's elements and places go, NULL for what nobody reads; of several keys places
  * alone. */
@@ -33,7 +58,35 @@ void tsr__line_gather(const tsr__line *line, void *to);
 void tsr__line_take(const tsr__line *from, const uint32_t *row, const tsr__line *to, int64_t first,
                     void *const results[2]);
 
-/* Lines that are cut over devices. */
+/* ---- one line of each device, all side by side (sort_lines.c) ------------------------------ */
+
+typedef struct tsr__line_sort {
+  tsr_runtime *rt;
+  const tsr__parts *parts; /* rows: the elements of a line; none: it sits out */
+  const tsr__line *lines;  /* [key * parts->count + part]; the last key decides first */
+  int keys;
+  bool want[2];          /* elements, which are of the only key; places */
+  int way;               /* of sort_lines.c, as what follows */
+  _Atomic bool odd;      /* some elements are not what their words say */
+  tsr__buffer **buffers; /* two a part, or one of words */
+  void **at, **spare;    /* records */
+  uint64_t **word;
+  _Atomic uint64_t *ones, *zeros; /* bits that some words have, and that some have not */
+  uint64_t *differ;
+  tsr__index order;
+} tsr__line_sort;
+
+/* Finds the order. What it holds is given back by tsr__line_sort_end, on failure too. */
+tsr_status tsr__line_sort_run(tsr__line_sort *sort, tsr__error *error);
+void tsr__line_sort_end(tsr__line_sort *sort);
+
+/* Some of a part's elements in order, and their places, become elements first .. of a line; as
+ * tsr__line_take. */
+void tsr__line_sort_take(const tsr__line_sort *sort, const tsr__piece *run, const tsr__line *to,
+                         int64_t first, void *const results[2]);
+
+/* ---- lines that are cut over devices (routine_sort_apart.c) -------------------------------- */
+
 tsr_status tsr__sort_apart(const tsr__call *call, const tsr__line_groups *groups,
                            tsr__error *error);
 

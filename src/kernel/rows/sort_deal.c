@@ -7,32 +7,8 @@
  * ends of a piece's share are its neighbours' too: of those only the own rows are written.
  *
  * Invariant: lines start at multiples of 16 rows of the buffer, whose memory is 64-byte aligned. */
+#include "kernel/rows/put_line.h"
 #include "kernel/rows/sort.h"
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-
-static void put_line(void *to, const void *from, int bytes)
-{
-  for (int i = 0; i < bytes; i += 16)
-    _mm_stream_si128((__m128i *)(void *)((char *)to + i),
-                     _mm_load_si128((const __m128i *)(const void *)((const char *)from + i)));
-}
-
-static void put_done(void)
-{
-  _mm_sfence();
-}
-#else
-static void put_line(void *to, const void *from, int bytes)
-{
-  memcpy(to, from, (size_t)bytes);
-}
-
-static void put_done(void)
-{
-}
-#endif
 
 enum { LINE = TSR__CUT_LINE };
 
@@ -41,8 +17,8 @@ static void flush(const tsr__sort_room *room, const tsr__sort_deal *job, int b, 
 {
   int64_t line = (end - 1) / LINE * LINE, first = room->first[b] > line ? room->first[b] : line;
   if (first == line && end == line + LINE) {
-    put_line(job->to_word + line, room->word[b], LINE * 8);
-    put_line(job->to_at + line, room->at[b], LINE * 4);
+    tsr__put_line(job->to_word + line, room->word[b], LINE * 8);
+    tsr__put_line(job->to_at + line, room->at[b], LINE * 4);
     return;
   }
   size_t rows = (size_t)(end - first);
@@ -63,5 +39,5 @@ void tsr__sort_deal_rows(tsr__sort_room *room, const tsr__sort_deal *job)
   }
   for (int b = 0; b < job->buckets; b++)
     if (room->next[b] % LINE && room->next[b] > room->first[b]) flush(room, job, b, room->next[b]);
-  put_done();
+  tsr__put_done();
 }
