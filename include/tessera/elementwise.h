@@ -1,8 +1,7 @@
 /* Elementwise calls that are made of the operations of operations.h, or take more than two
  * operands.
  *
- * Shapes broadcast and dtypes meet as of tsr_add; a result is owned as results are (base.h), and an
- * error names the operation that found it. */
+ * Shapes broadcast and dtypes meet as of tsr_add; a result is owned as results are (base.h). */
 #ifndef TESSERA_ELEMENTWISE_H
 #define TESSERA_ELEMENTWISE_H
 

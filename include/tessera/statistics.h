@@ -2,7 +2,7 @@
  * operations of operations.h, so they lie and move as these do.
  *
  * Integers and bools become f64 where a float is the result. Results are owned as results are
- * (base.h), and an error names the operation that found it. */
+ * (base.h). */
 #ifndef TESSERA_STATISTICS_H
 #define TESSERA_STATISTICS_H
 

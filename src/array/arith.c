@@ -83,8 +83,12 @@ tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar given, tsr_dtype dtype,
   if (fits) return tsr__make_const(scope, dtype, value, site);
   char text[64];
   name_number(&number, text, sizeof text);
-  tsr__fail(scope, site, TSR_EDTYPE, "%s: %s does not fit %s; cast the array first", what, text,
-            tsr_dtype_name(dtype));
+  const char *call = what ? what : "", *colon = what ? ": " : "";
+  if (number.kind < TSR_SCALAR_BOOL || number.kind > TSR_SCALAR_FLOAT)
+    tsr__fail(scope, site, TSR_EDTYPE, "%s%s%s is no number; give one", call, colon, text);
+  else
+    tsr__fail(scope, site, TSR_EDTYPE, "%s%s%s does not fit %s; give one that does, or cast first",
+              call, colon, text, tsr_dtype_name(dtype));
   return tsr__make_inert(scope, site);
 }
 
@@ -109,7 +113,7 @@ tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand op
   if (is_array(operand)) return operand.array;
   if (!beside || beside->inert) return beside;
   tsr_dtype dtype = weak_dtype(operand.number.kind, (tsr_dtype)beside->dtype);
-  return tsr__number_node(scope, operand.number, dtype, "a number", site);
+  return tsr__number_node(scope, operand.number, dtype, NULL, site);
 }
 
 tsr_array *tsr_num_at(tsr_scope *scope, tsr_scalar value, const char *site)
@@ -142,11 +146,19 @@ static bool means_bool(tsr__op op, const tsr_array *a, tsr_operand b)
          (b.number.i == 0 || b.number.i == 1);
 }
 
+/* The operand beside `a` of a call. */
+static tsr_array *beside(tsr_scope *scope, const char *call, tsr_array *a, tsr_operand b,
+                         const char *site)
+{
+  TSR__CALL(scope, call);
+  return tsr__operand_node(scope, a, b, site);
+}
+
 tsr_array *tsr__binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site)
 {
   if (means_bool(op, a, b)) b = tsr_operand_bool(b.number.i);
   tsr_scope *scope = home_of(a, b);
-  tsr_array *right = tsr__operand_node(scope, a, b, site);
+  tsr_array *right = beside(scope, tsr__ops[op].name, a, b, site);
   return tsr__make(scope, op, TSR__IN(a, right), &(tsr__ask){ 0 }, site);
 }
 
@@ -161,9 +173,9 @@ tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b, cons
   tsr_array *left = a.array, *right = b.array;
   tsr_scope *scope = tsr__home_of(TSR__IN(condition, left, right));
   if (is_array(a)) {
-    right = tsr__operand_node(scope, left, b, site);
+    right = beside(scope, "where", left, b, site);
   } else if (is_array(b)) {
-    left = tsr__operand_node(scope, right, a, site);
+    left = beside(scope, "where", right, a, site);
   } else {
     left = tsr_num_at(scope, a.number, site);
     right = tsr_num_at(scope, b.number, site);

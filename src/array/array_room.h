@@ -16,7 +16,8 @@ tsr_array *tsr__unary(tsr__op op, tsr_array *a, const char *site);
 tsr_array *tsr__binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site);
 tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *site);
 
-/* A number as a constant of a dtype, range-checked: an integer that does not fit is an error. */
+/* A number as a constant of a dtype, range-checked: an integer that does not fit is an error, said
+ * in the name of `what`; NULL: of the call that is open. */
 tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar number, tsr_dtype dtype, const char *what,
                             const char *site);
 

@@ -195,7 +195,7 @@ tsr_array *tsr_from_dlpack_with(tsr_scope *scope, tsr_dl_managed *tensor,
     return take(scope, &t, opts, site);
   }
   t.release = NULL;
-  tsr__error_set(&error, TSR_EARG, "the tensor is NULL");
+  tsr__error_set(&error, TSR_EARG, "the tensor is NULL; give one");
   return refuse(scope, &t, &error, site);
 }
 
@@ -205,7 +205,7 @@ tsr_array *tsr_from_dlpack_versioned_with(tsr_scope *scope, tsr_dl_versioned *te
   taking t = { .what = "tsr_from_dlpack_versioned", .owner = tensor };
   tsr__error error = { .status = TSR_OK };
   if (!tensor) {
-    tsr__error_set(&error, TSR_EARG, "the tensor is NULL");
+    tsr__error_set(&error, TSR_EARG, "the tensor is NULL; give one");
     return refuse(scope, &t, &error, site);
   }
   t.release = release_versioned;

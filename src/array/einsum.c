@@ -133,7 +133,7 @@ static const char *read_operand(einsum *e, const char *at, int i, labelled *out)
   int rank = e->args.arrays[i]->shape.rank, more = rank - out->rank, n = (int)(at - start);
   if (dots < 0 ? more != 0 : more < 0) {
     wrong(e, TSR_ESHAPE, start, n > 0 ? n : 1, "%d letters for operand %d, which has %d dims",
-          out->rank, i, rank);
+          out->rank, i + 1, rank);
     return NULL;
   }
   put_dots(out, dots, more);
@@ -146,7 +146,7 @@ static const char *read_operand(einsum *e, const char *at, int i, labelled *out)
     if (*known >= 0 && *known != size && !repeats) {
       wrong(e, TSR_ESHAPE, start, n, "%s%c%s has size %lld in operand %d and %lld before",
             label < LETTERS ? "'" : "\"..", label < LETTERS ? letter_of(label) : '.',
-            label < LETTERS ? "'" : "\"", (long long)size, i, (long long)*known);
+            label < LETTERS ? "'" : "\"", (long long)size, i + 1, (long long)*known);
       return NULL;
     }
     if (*known < 0 || *known == 1) *known = size;
@@ -192,7 +192,8 @@ static bool read_text(einsum *e, labelled *operands)
   const char *at = e->args.text;
   for (int i = 0;; at++) {
     if (i == e->args.count)
-      return wrong(e, TSR_EARG, at, 1, "a term for operand %d, but there are %d", i, e->args.count);
+      return wrong(e, TSR_EARG, at, 1, "a term for operand %d, but there are %d", i + 1,
+                   e->args.count);
     at = read_operand(e, at, i, &operands[i]);
     if (!at) return false;
     i++;
@@ -375,7 +376,7 @@ static bool check_operands(einsum *e)
   }
   for (int i = 0; i < args->count; i++)
     if (!args->arrays[i]) {
-      tsr__error_set(&e->error, TSR_EARG, "tsr_einsum: operand %d is NULL; give an array", i);
+      tsr__error_set(&e->error, TSR_EARG, "tsr_einsum: operand %d is NULL; give an array", i + 1);
       return false;
     }
   for (int i = 0; i < args->count; i++) {
@@ -385,7 +386,7 @@ static bool check_operands(einsum *e)
         tsr__error_set(&e->error, TSR_EUNSUPPORTED,
                        "tsr_einsum: the size of dim %d of operand %d is known only at run time; "
                        "evaluate it and rebalance its rows first",
-                       d, i);
+                       d, i + 1);
         return false;
       }
     e->dtype = tsr__promote(e->dtype, (tsr_dtype)x->dtype);

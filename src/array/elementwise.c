@@ -22,7 +22,7 @@ static tsr_operand of(array *a)
 static array *real_beside(array *beside, double value, const char *site)
 {
   tsr_dtype dtype = tsr__of_floats(beside) ? (tsr_dtype)beside->dtype : TSR_F64;
-  return tsr__number_node(tsr__home(beside), tsr_scalar_float(value), dtype, "a number", site);
+  return tsr__number_node(tsr__home(beside), tsr_scalar_float(value), dtype, NULL, site);
 }
 
 /* ---- arithmetic ---- */
@@ -36,22 +36,26 @@ array *tsr_fma_at(array *a, tsr_operand b, tsr_operand c, const char *site)
 
 array *tsr_square_at(array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "square");
   return tsr_mul_at(a, of(a), site);
 }
 
 array *tsr_reciprocal_at(array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "reciprocal");
   return tsr_div_at(!tsr__usable(a) ? a : real_beside(a, 1, site), of(a), site);
 }
 
 void tsr_divmod_at(array *a, tsr_operand b, array *out[2], const char *site)
 {
+  TSR__CALL(tsr__home(a), "divmod");
   array *both[2] = { tsr_floordiv_at(a, b, site), tsr_mod_at(a, b, site) };
   memcpy(out, both, sizeof both);
 }
 
 array *tsr_sign_at(array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "sign");
   if (!tsr__usable(a)) return tsr_neg_at(a, site);
   if (a->dtype == TSR_BOOL) return tsr_neg_at(a, site); /* refuses it */
   if (is_natural(a)) return tsr_minimum_at(a, tsr_operand_int(1), site);
@@ -63,6 +67,7 @@ array *tsr_sign_at(array *a, const char *site)
 
 array *tsr_clip_at(array *a, tsr_operand low, tsr_operand high, const char *site)
 {
+  TSR__CALL(tsr__home(a), "clip");
   return tsr_minimum_at(tsr_maximum_at(a, low, site), high, site);
 }
 
@@ -84,16 +89,19 @@ static array *extreme(tsr__op op, array *a, tsr_operand b, const char *site)
 
 array *tsr_fmin_at(array *a, tsr_operand b, const char *site)
 {
+  TSR__CALL(tsr__home(a), "fmin");
   return extreme(TSR__OP_MINIMUM, a, b, site);
 }
 
 array *tsr_fmax_at(array *a, tsr_operand b, const char *site)
 {
+  TSR__CALL(tsr__home(a), "fmax");
   return extreme(TSR__OP_MAXIMUM, a, b, site);
 }
 
 array *tsr_heaviside_at(array *a, tsr_operand at_zero, const char *site)
 {
+  TSR__CALL(tsr__home(a), "heaviside");
   if (!tsr__usable(a)) return tsr_neg_at(a, site);
   if (!tsr__of_floats(a)) a = tsr_cast_at(a, TSR_F64, site);
   array *right = right_of(a, at_zero, site);
@@ -110,11 +118,13 @@ static array *scaled(array *a, double by, const char *site)
 
 array *tsr_deg2rad_at(array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "deg2rad");
   return scaled(a, 0x1.1df46a2529d39p-6, site); /* pi / 180 */
 }
 
 array *tsr_rad2deg_at(array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "rad2deg");
   return scaled(a, 0x1.ca5dc1a63c1f8p+5, site);
 }
 
@@ -141,6 +151,7 @@ static array *round_whole(array *x, int digits, const char *site)
 
 array *tsr_round_at(const tsr_round_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "round");
   tsr_round_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_round", given, &args, sizeof args, &error);
@@ -165,6 +176,7 @@ array *tsr_round_at(const tsr_round_args *given, const char *site)
 
 array *tsr_isfinite_at(array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "isfinite");
   if (!tsr__usable(a)) return tsr_isnan_at(a, site);
   if (!tsr__of_floats(a)) return tsr_eq_at(a, of(a), site);
   return tsr_lt_at(tsr_abs_at(a, site), tsr_operand_float((double)INFINITY), site);
@@ -172,6 +184,7 @@ array *tsr_isfinite_at(array *a, const char *site)
 
 array *tsr_isinf_at(array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "isinf");
   if (!tsr__usable(a)) return tsr_isnan_at(a, site);
   if (!tsr__of_floats(a)) return tsr_ne_at(a, of(a), site);
   return tsr_eq_at(tsr_abs_at(a, site), tsr_operand_float((double)INFINITY), site);
@@ -179,6 +192,7 @@ array *tsr_isinf_at(array *a, const char *site)
 
 array *tsr_signbit_at(array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "signbit");
   if (!tsr__usable(a)) return tsr_isnan_at(a, site);
   if (a->dtype == TSR_BOOL) return tsr_ne_at(a, of(a), site);
   if (tsr__of_floats(a)) a = tsr_copysign_at(real_beside(a, 1, site), of(a), site);
@@ -188,27 +202,32 @@ array *tsr_signbit_at(array *a, const char *site)
 static array *logical(tsr__op op, array *a, tsr_operand b, const char *site)
 {
   if (!tsr__usable(a)) return tsr__binary(op, a, b, site);
-  array *right = tsr_cast_at(right_of(a, b, site), TSR_BOOL, site);
+  array *right = right_of(a, b, site);
+  if (right) right = tsr_cast_at(right, TSR_BOOL, site);
   return tsr__binary(op, tsr_cast_at(a, TSR_BOOL, site), of(right), site);
 }
 
 array *tsr_logical_and_at(array *a, tsr_operand b, const char *site)
 {
+  TSR__CALL(tsr__home(a), "logical_and");
   return logical(TSR__OP_AND, a, b, site);
 }
 
 array *tsr_logical_or_at(array *a, tsr_operand b, const char *site)
 {
+  TSR__CALL(tsr__home(a), "logical_or");
   return logical(TSR__OP_OR, a, b, site);
 }
 
 array *tsr_logical_xor_at(array *a, tsr_operand b, const char *site)
 {
+  TSR__CALL(tsr__home(a), "logical_xor");
   return logical(TSR__OP_XOR, a, b, site);
 }
 
 array *tsr_logical_not_at(array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "logical_not");
   return tsr_not_at(tsr_cast_at(a, TSR_BOOL, site), site);
 }
 
@@ -229,6 +248,7 @@ static array *replaced(array *x, array *test, tsr_operand value, double other, c
 
 array *tsr_nan_to_num_at(const tsr_nan_to_num_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "nan_to_num");
   tsr_nan_to_num_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_nan_to_num", given, &args, sizeof args, &error);
@@ -246,15 +266,18 @@ array *tsr_nan_to_num_at(const tsr_nan_to_num_args *given, const char *site)
 
 array *tsr_relu_at(array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "relu");
   return tsr_maximum_at(a, tsr_operand_int(0), site);
 }
 
 array *tsr_silu_at(array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "silu");
   return tsr_mul_at(tsr_sigmoid_at(a, site), of(a), site);
 }
 
 array *tsr_softplus_at(array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "softplus");
   return tsr_logaddexp_at(a, tsr_operand_int(0), site);
 }

@@ -96,7 +96,7 @@ static tsr_array *fill_of(const tsr_array *like, tsr_operand given, const char *
   tsr_dtype dtype = (tsr_dtype)like->dtype;
   if (given.array) return tsr_cast_at(given.array, dtype, site);
   if (given.number.kind == TSR_SCALAR_NONE) given = default_fill(dtype);
-  return tsr__number_node(tsr__home(like), given.number, dtype, "what is filled in", site);
+  return tsr__number_node(tsr__home(like), given.number, dtype, NULL, site);
 }
 
 /* A bool for each index [S] as one for each element [A, S, B] that was found there: spread to
@@ -153,6 +153,7 @@ static bool takes_nothing(const tsr_array *x, int dim)
 /* Takes along a dim by a row, in any mode. */
 static tsr_array *take(tsr__op op, const char *call, const tsr_take_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), call + strlen("tsr_"));
   tsr_take_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts(call, given, &args, sizeof args, &error);
@@ -272,6 +273,7 @@ static int64_t places_of(const tsr_array *x, int dims)
 
 tsr_array *tsr_gather_at(const tsr_gather_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "gather");
   tsr_gather_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_gather", given, &args, sizeof args, &error);
@@ -303,7 +305,7 @@ static tsr_array *updates_for(tsr_array *x, tsr_array *place, const tsr__scatter
   for (int d = 0; d < place->shape.rank; d++) shape.dims[shape.rank++] = place->shape.dims[d];
   for (int d = end; d < x->shape.rank; d++) shape.dims[shape.rank++] = x->shape.dims[d];
   if (!u && given.number.kind != TSR_SCALAR_NONE)
-    u = tsr__number_node(tsr__home(x), given.number, (tsr_dtype)x->dtype, "a number", site);
+    u = tsr__number_node(tsr__home(x), given.number, (tsr_dtype)x->dtype, NULL, site);
   if (!tsr__usable(u)) return u;
   bool same = u->shape.rank == shape.rank, fits = u->shape.rank <= shape.rank;
   for (int d = 0; fits && d < u->shape.rank; d++) {
@@ -339,6 +341,7 @@ static tsr_status check_how(const char *call, tsr_scatter_how how, tsr__error *e
 
 tsr_array *tsr_scatter_at(const tsr_scatter_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "scatter");
   tsr_scatter_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_scatter", given, &args, sizeof args, &error);
@@ -361,6 +364,7 @@ tsr_array *tsr_scatter_at(const tsr_scatter_args *given, const char *site)
 
 tsr_array *tsr_scatter_nd_at(const tsr_scatter_nd_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "scatter_nd");
   tsr_scatter_nd_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_scatter_nd", given, &args, sizeof args, &error);

@@ -81,7 +81,13 @@ tsr_array *tsr_select_at(const tsr_select_args *given, const char *site)
     return known ? tsr__refused(args.otherwise.array, &error, site) : tsr__make_inert(NULL, site);
   }
   tsr_array *known = args.choices[0];
+  TSR__CALL(tsr__home(known), "select");
   for (int i = 0; i < args.count; i++) {
+    if (tsr__usable(known) && (!args.conditions[i] || !args.choices[i])) {
+      tsr__error_set(&error, TSR_EARG, "tsr_select: %s %d is NULL; give an array",
+                     args.choices[i] ? "condition" : "choice", i + 1);
+      return tsr__refused(known, &error, site);
+    }
     tsr_array *bad =
         unusable("tsr_select", TSR__IN(known, args.conditions[i], args.choices[i]), site);
     if (bad) return bad;
@@ -131,6 +137,7 @@ static bool same_shape(const tsr_array *a, const tsr_array *b)
 
 tsr_array *tsr_compress_at(const tsr_find_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "compress");
   tsr_find_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = take_find("tsr_compress", given, &args, &error);
@@ -142,14 +149,13 @@ tsr_array *tsr_compress_at(const tsr_find_args *given, const char *site)
     args.dim = 0;
     if (x->inert || mask->inert) return x->inert ? x : mask;
   }
-  int dim = args.dim < 0 ? args.dim + x->shape.rank : args.dim;
+  int dim = args.dim;
   if (!status && mask->dtype != TSR_BOOL)
-    status = tsr__error_set(&error, TSR_EDTYPE, "tsr_compress: the mask is %s, expected bool",
+    status = tsr__error_set(&error, TSR_EDTYPE,
+                            "tsr_compress: the mask is %s, expected bool; compare, or use tsr_cast",
                             tsr_type_of(mask));
   if (!status) status = check_list("tsr_compress", "the mask is", mask, &error);
-  if (!status && (dim < 0 || dim >= x->shape.rank))
-    status = tsr__error_set(&error, TSR_EARG, "tsr_compress: dim %d of %s; its dims are -%d..%d",
-                            args.dim, tsr_type_of(x), x->shape.rank, x->shape.rank - 1);
+  if (!status) status = tsr__find_dim(x, &dim, "tsr_compress", &error);
   if (!status && mask->shape.dims[0] != x->shape.dims[dim])
     status = tsr__error_set(&error, TSR_ESHAPE,
                             "tsr_compress: the mask is %s, expected one element for each of dim %d "
@@ -180,6 +186,7 @@ static tsr_array *list_of(const char *call, const tsr_find_args *given, tsr_find
 
 tsr_array *tsr_nonzero_at(const tsr_find_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "nonzero");
   tsr_find_args args = { .size = sizeof args };
   tsr_array *bad, *list = list_of("tsr_nonzero", given, &args, &bad, site);
   if (!list || list->inert) return list ? list : bad;
@@ -190,6 +197,7 @@ tsr_array *tsr_nonzero_at(const tsr_find_args *given, const char *site)
 
 void tsr_nonzero_dims_at(const tsr_find_args *given, tsr_array **out, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "nonzero_dims");
   tsr_find_args args = { .size = sizeof args };
   tsr_array *bad, *list = list_of("tsr_nonzero_dims", given, &args, &bad, site);
   int rank = args.x ? args.x->shape.rank : 0;
@@ -253,6 +261,7 @@ static tsr_array *below(tsr_array *sorted, tsr_array *x, const char *site)
 static tsr_array *find_place(const char *call, tsr_array *sorted, tsr_array *x, bool right,
                              const char *site)
 {
+  TSR__CALL(tsr__home(x), call + strlen("tsr_"));
   tsr_array *bad = unusable(call, TSR__IN(sorted, x), site);
   tsr__error error = { .status = TSR_OK };
   if (bad) return bad;
@@ -269,6 +278,7 @@ tsr_array *tsr_searchsorted_at(tsr_array *sorted, tsr_array *x, bool right, cons
 
 tsr_array *tsr_digitize_at(tsr_array *x, tsr_array *bins, bool right, const char *site)
 {
+  TSR__CALL(tsr__home(x), "digitize");
   tsr_array *up = find_place("tsr_digitize", bins, x, !right, site);
   if (up->inert || bins->shape.dims[0] < 2) return up;
   tsr_array *turned = tsr_flip_at(bins, (tsr_dims){ 0 }, site);
@@ -280,6 +290,7 @@ tsr_array *tsr_digitize_at(tsr_array *x, tsr_array *bins, bool right, const char
 
 tsr_array *tsr_isin_at(tsr_array *x, tsr_array *among, const char *site)
 {
+  TSR__CALL(tsr__home(x), "isin");
   tsr_array *bad = unusable("tsr_isin", TSR__IN(x, among), site);
   tsr__error error = { .status = TSR_OK };
   if (bad) return bad;
@@ -344,6 +355,7 @@ static void to_floats(tsr_interp_args *args, const char *site)
 
 tsr_array *tsr_interp_at(const tsr_interp_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "interp");
   tsr_interp_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_interp", given, &args, sizeof args, &error);
@@ -405,6 +417,7 @@ static tsr_array *at_begins(tsr_array *list, tsr_array *at, tsr_operand fill, co
 
 tsr_unique_parts tsr_unique_at(const tsr_find_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "unique");
   tsr_find_args args = { .size = sizeof args };
   tsr_array *bad, *list = list_of("tsr_unique", given, &args, &bad, site);
   if (!list || list->inert) return no_parts(list ? list : bad);
@@ -430,12 +443,14 @@ tsr_unique_parts tsr_unique_at(const tsr_find_args *given, const char *site)
 
 tsr_array *tsr_one_hot_at(tsr_array *indices, int64_t classes, tsr_dtype dtype, const char *site)
 {
+  TSR__CALL(tsr__home(indices), "one_hot");
   tsr_array *bad = unusable("tsr_one_hot", TSR__IN(indices), site);
   tsr__error error = { .status = TSR_OK };
   if (bad) return bad;
   int rank = indices->shape.rank, dims[TSR_MAX_RANK];
   if (!tsr__dtype_integer((tsr_dtype)indices->dtype))
-    tsr__error_set(&error, TSR_EDTYPE, "tsr_one_hot: the index is %s, expected an integer",
+    tsr__error_set(&error, TSR_EDTYPE,
+                   "tsr_one_hot: the index is %s, expected an integer; convert it with tsr_cast",
                    tsr_type_of(indices));
   else if (classes < 0 || rank == TSR_MAX_RANK)
     tsr__error_set(
@@ -473,16 +488,31 @@ static tsr_array *codes_of(tsr_array *at, int64_t groups, const char *site)
   return tsr_cast_at(tsr_where_at(inside, of(at), whole(-1), site), TSR_I32, site);
 }
 
+static tsr_status check_weights(const char *call, tsr_array *x, tsr_array *weights,
+                                tsr__error *error)
+{
+  bool same = !weights || weights->shape.rank == x->shape.rank;
+  for (int d = 0; weights && same && d < x->shape.rank; d++)
+    same = weights->shape.dims[d] == x->shape.dims[d];
+  if (same) return TSR_OK;
+  return tsr__error_set(error, TSR_ESHAPE, "%s: the weights are %s, expected the shape of x, %s",
+                        call, tsr_type_of(weights), tsr_type_of(x));
+}
+
 tsr_array *tsr_bincount_at(tsr_array *x, int64_t length, tsr_array *weights, const char *site)
 {
+  TSR__CALL(tsr__home(x), "bincount");
   tsr_array *bad = unusable("tsr_bincount", TSR__IN(x), site);
   tsr__error error = { .status = TSR_OK };
   if (bad || (weights && weights->inert)) return bad ? bad : weights;
   if (!tsr__dtype_integer((tsr_dtype)x->dtype))
-    tsr__error_set(&error, TSR_EDTYPE, "tsr_bincount: x is %s, expected integers", tsr_type_of(x));
+    tsr__error_set(&error, TSR_EDTYPE,
+                   "tsr_bincount: x is %s, expected integers; convert it with tsr_cast",
+                   tsr_type_of(x));
   else if (length < 1 || length > INT32_MAX)
     tsr__error_set(&error, TSR_EARG, "tsr_bincount: a length of %lld, expected 1 to %d",
                    (long long)length, INT32_MAX);
+  else check_weights("tsr_bincount", x, weights, &error);
   if (error.status) return tsr__refused(x, &error, site);
   if (x->dtype == TSR_U64) x = tsr_minimum_at(x, whole(INT64_MAX), site);
   return by_group(codes_of(tsr_cast_at(x, TSR_I64, site), length, site), weights, length, site);
@@ -568,6 +598,7 @@ static tsr_array *density_of(tsr_array *counts, tsr_array *edges, int64_t bins, 
 
 tsr_histogram_parts tsr_histogram_at(const tsr_histogram_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "histogram");
   tsr_histogram_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_histogram", given, &args, sizeof args, &error);
@@ -576,6 +607,7 @@ tsr_histogram_parts tsr_histogram_at(const tsr_histogram_args *given, const char
   if (!bad && args.weights) bad = unusable("tsr_histogram", TSR__IN(x, args.weights), site);
   if (bad) return (tsr_histogram_parts){ bad, bad };
   if (!status) status = check_histogram(&args, &error);
+  if (!status) status = check_weights("tsr_histogram", x, args.weights, &error);
   if (status) {
     bad = tsr__refused(x, &error, site);
     return (tsr_histogram_parts){ bad, bad };

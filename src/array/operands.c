@@ -22,8 +22,7 @@ tsr_status tsr__find_dim(tsr_array *a, int *dim, const char *what, tsr__error *e
 {
   int rank = a->shape.rank, d = *dim < 0 ? *dim + rank : *dim;
   if (d < 0 || d >= rank)
-    return tsr__error_set(error, TSR_EARG, "%s: dim %d of %s; its dims are -%d..%d", what, *dim,
-                          tsr_type_of(a), rank, rank - 1);
+    return tsr__no_dim(error, what + strlen("tsr_"), *dim, tsr_type_of(a), rank);
   *dim = d;
   return TSR_OK;
 }

@@ -49,6 +49,7 @@ static tsr_array *make_dot(const tsr__contraction *c, tsr_dtype in, tsr_dtype ou
 
 tsr_array *tsr__contract(const tsr__contraction *c, const char *site)
 {
+  TSR__CALL(tsr__home_of(TSR__IN(c->a, c->b)), c->name + strlen("tsr_"));
   tsr_array *a = c->a, *b = c->b;
   tsr__error error = { .status = TSR_OK };
   if (!a || !b || a->inert || b->inert) {
@@ -100,6 +101,7 @@ static tsr_array *misfit(const tsr__contraction *c, const char *expected, const 
 /* Elements of two operands that broadcast, in the dtype that is asked for. */
 static tsr_array *by_elements(const tsr__contraction *c, const char *site)
 {
+  TSR__CALL(tsr__home_of(TSR__IN(c->a, c->b)), c->name + strlen("tsr_"));
   tsr_dtype out =
       c->dtype ? c->dtype : tsr__promote((tsr_dtype)c->a->dtype, (tsr_dtype)c->b->dtype);
   tsr_array *a = tsr_cast_at(c->a, out, site), *b = tsr_cast_at(c->b, out, site);
@@ -235,6 +237,7 @@ tsr_array *tsr_tensordot_at(const tsr_tensordot_args *given, const char *site)
 
 tsr_array *tsr_trace_at(const tsr_trace_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "trace");
   tsr_trace_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_trace", given, &args, sizeof args, &error);
@@ -245,8 +248,8 @@ tsr_array *tsr_trace_at(const tsr_trace_args *given, const char *site)
   if (args.dims[0] == args.dims[1]) args.dims[0] = 0, args.dims[1] = 1;
   if (!status && !take_dims(args.dims, 2, rank, 0, dims))
     status =
-        tsr__error_set(&error, TSR_EARG, "tsr_trace: dims %d and %d of %s; give two of its dims",
-                       args.dims[0], args.dims[1], tsr_type_of(x));
+        tsr__error_set(&error, TSR_EARG, "tsr_trace: dims %d and %d of %s; give two of its own: %s",
+                       args.dims[0], args.dims[1], tsr_type_of(x), tsr__dims_text(rank).text);
   if (status) return tsr__refused(x, &error, site);
   tsr_sharding free = { 0 };
   tsr_scope *scope = tsr__home(x);

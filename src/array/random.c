@@ -149,7 +149,7 @@ static void add_dims(tsr_shape *shape, const tsr_shape *more)
 static tsr_status take(tsr__draws *d, const tsr_random_args *given, tsr__error *error)
 {
   d->args = (tsr_random_args){ .size = sizeof d->args };
-  if (!given) return tsr__error_set(error, TSR_EARG, "its arguments are NULL");
+  if (!given) return tsr__error_set(error, TSR_EARG, "its arguments are NULL; give them");
   if (tsr__take_opts(d->what, given, &d->args, sizeof d->args, error)) return error->status;
   if (!d->args.dtype) d->args.dtype = d->usual;
   if (d->anywhere) d->args.on = (tsr_sharding){ 0 };

@@ -40,8 +40,8 @@ tsr_array *tsr_slice_at(tsr_array *a, const tsr_range *ranges, int count, const 
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return slice(a, &attr, site);
   if (count < 0 || count > a->shape.rank || (count && !ranges)) {
-    tsr__error_set(&error, TSR_EARG, "tsr_slice: %d ranges for %s; give at most %d, one a dim",
-                   count, tsr_type_of(a), a->shape.rank);
+    tsr__error_set(&error, TSR_EARG, "tsr_slice: %d ranges%s for %s; give at most %d, one a dim",
+                   count, ranges ? "" : " that are NULL", tsr_type_of(a), a->shape.rank);
     return tsr__refused(a, &error, site);
   }
   for (int d = 0; d < count; d++) take_range(ranges[d], a->shape.dims[d], d, &attr);
@@ -59,14 +59,15 @@ tsr_array *tsr__part(tsr_array *a, int dim, tsr_range range, const char *site)
 
 tsr_array *tsr_flip_at(tsr_array *a, tsr_dims dims, const char *site)
 {
+  TSR__CALL(tsr__home(a), "flip");
   tsr__slice_attr attr = { .start = { 0 } };
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return slice(a, &attr, site);
   uint32_t bits = tsr__dims_bits(dims, a->shape.rank);
   if (!bits) bits = (UINT32_C(1) << a->shape.rank) - 1;
   if (bits >> a->shape.rank) {
-    tsr__error_set(&error, TSR_EARG, "tsr_flip: a dim that %s has not; dims are -%d..%d",
-                   tsr_type_of(a), a->shape.rank, a->shape.rank - 1);
+    tsr__error_set(&error, TSR_EARG, "tsr_flip: a dim that %s has not; %s", tsr_type_of(a),
+                   tsr__dims_text(a->shape.rank).text);
     return tsr__refused(a, &error, site);
   }
   for (int d = 0; d < a->shape.rank; d++)
@@ -82,15 +83,14 @@ tsr_array *tsr_transpose_at(tsr_array *a, const int *dims, int count, const char
   if (!a || a->inert) return tsr__make(NULL, TSR__OP_TRANSPOSE, TSR__IN(a), &ask, site);
   int rank = a->shape.rank;
   if (count && (count != rank || !dims)) {
-    tsr__error_set(&error, TSR_EARG, "tsr_transpose: %d dims for %s; name each of its %d dims once",
-                   count, tsr_type_of(a), rank);
+    tsr__error_set(&error, TSR_EARG, "tsr_transpose: %d dims%s for %s; name each of its %d once",
+                   count, dims ? "" : " that are NULL", tsr_type_of(a), rank);
     return tsr__refused(a, &error, site);
   }
   for (int d = 0; d < rank; d++) {
     int from = count ? dims[d] < 0 ? dims[d] + rank : dims[d] : rank - 1 - d;
     if (from < 0 || from >= rank) {
-      tsr__error_set(&error, TSR_EARG, "tsr_transpose: dim %d of %s; its dims are -%d..%d", dims[d],
-                     tsr_type_of(a), rank, rank - 1);
+      tsr__no_dim(&error, "transpose", dims[d], tsr_type_of(a), rank);
       return tsr__refused(a, &error, site);
     }
     attr.dims[d] = (uint8_t)from;
@@ -110,11 +110,12 @@ static tsr_array *border(tsr_array *x, tsr_operand value, const char *site)
 {
   if (value.array) return value.array;
   if (value.number.kind == TSR_SCALAR_NONE) value.number = tsr_scalar_int(0);
-  return tsr__number_node(tsr__home(x), value.number, (tsr_dtype)x->dtype, "tsr_pad", site);
+  return tsr__number_node(tsr__home(x), value.number, (tsr_dtype)x->dtype, NULL, site);
 }
 
 tsr_array *tsr_pad_at(const tsr_pad_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "pad");
   tsr_pad_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_pad", given, &args, sizeof args, &error);
@@ -160,8 +161,8 @@ tsr_array *tsr_roll_at(tsr_array *a, const int64_t *shifts, const int *dims, int
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return tsr__make(NULL, TSR__OP_ROLL, TSR__IN(a, a), &(tsr__ask){ 0 }, site);
   if (count < 0 || (count && (!shifts || !dims))) {
-    tsr__error_set(&error, TSR_EARG, "tsr_roll: %d shifts of %s; give as many dims as shifts",
-                   count, tsr_type_of(a));
+    tsr__error_set(&error, TSR_EARG, "tsr_roll: %d shifts%s of %s; give as many dims as shifts",
+                   count, shifts && dims ? "" : " or dims that are NULL", tsr_type_of(a));
     return tsr__refused(a, &error, site);
   }
   for (int i = 0; i < count; i++) {

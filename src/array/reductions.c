@@ -42,6 +42,10 @@ static tsr_status check_options(tsr__op op, const tsr_reduce_args *args, tsr__er
   if (args->dtype && !counts)
     return tsr__error_set(error, TSR_EARG, "tsr_%s: no .dtype for it; convert the result",
                           row->name);
+  tsr_array *initial = args->initial.array;
+  if (tsr__usable(initial) && initial->shape.rank)
+    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: .initial is %s, expected one number",
+                          row->name, tsr_type_of(initial));
   return TSR_OK;
 }
 
@@ -70,6 +74,8 @@ tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *
   if (!x || x->inert) return tsr__make(NULL, op, TSR__IN(x), &(tsr__ask){ 0 }, site);
   if (!status) status = check_options(op, &args, &error);
   if (status) return tsr__refused_of(TSR__IN(x, args.where), &error, site);
+  bool composed = args.dtype || args.skip_nan || tsr__is_given(args.initial);
+  TSR__CALL(composed ? tsr__home_of(TSR__IN(x, args.where)) : NULL, tsr__ops[op].name);
   if (args.dtype) args.x = tsr_cast_at(x, args.dtype, site);
   tsr_array *result = reduced(op, &args, site);
   if (args.dtype) result = tsr_cast_at(result, args.dtype, site);

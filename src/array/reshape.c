@@ -43,6 +43,7 @@ tsr_array *tsr_reshape_at(tsr_array *a, tsr_shape shape, const char *site)
 
 tsr_array *tsr_ravel_at(tsr_array *a, const char *site)
 {
+  TSR__CALL(tsr__home(a), "ravel");
   tsr_shape shape = { .rank = 1 };
   if (a && !a->inert) shape.dims[0] = tsr__shape_count(&a->shape);
   return reshape(a, shape, site);
@@ -50,6 +51,7 @@ tsr_array *tsr_ravel_at(tsr_array *a, const char *site)
 
 tsr_array *tsr_expand_dims_at(tsr_array *a, tsr_dims dims, const char *site)
 {
+  TSR__CALL(tsr__home(a), "expand_dims");
   tsr_shape shape = { .rank = 0 };
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return reshape(a, shape, site);
@@ -71,6 +73,7 @@ tsr_array *tsr_expand_dims_at(tsr_array *a, tsr_dims dims, const char *site)
 
 tsr_array *tsr_squeeze_at(tsr_array *a, tsr_dims dims, const char *site)
 {
+  TSR__CALL(tsr__home(a), "squeeze");
   tsr_shape shape = { .rank = 0 };
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return reshape(a, shape, site);
@@ -94,6 +97,7 @@ tsr_array *tsr_squeeze_at(tsr_array *a, tsr_dims dims, const char *site)
 
 tsr_array *tsr_atleast_at(tsr_array *a, int rank, const char *site)
 {
+  TSR__CALL(tsr__home(a), "atleast");
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return reshape(a, (tsr_shape){ .rank = 0 }, site);
   if (rank < 1 || rank > 3) {

@@ -23,6 +23,11 @@ tsr_array *tsr_dynamic_slice_at(tsr_array *a, tsr_array *starts, tsr_shape sizes
 tsr_array *tsr_dynamic_update_slice_at(tsr_array *a, tsr_array *update, tsr_array *starts,
                                        const char *site)
 {
+  if (tsr__usable(a) && !update) { /* the row counts it last */
+    tsr__error error = { .status = TSR_OK };
+    tsr__error_set(&error, TSR_EARG, "tsr_dynamic_update_slice: the update is NULL; give an array");
+    return tsr__refused(a, &error, site);
+  }
   return tsr__make(NULL, TSR__OP_DYNAMIC_UPDATE, TSR__IN(a, starts, update),
                    &(tsr__ask){ .dtype = 0 }, site);
 }

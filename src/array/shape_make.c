@@ -33,6 +33,7 @@ static tsr_operand zero_of(tsr_array *a, const char *site)
 /* Zeros on one side of a diagonal. */
 static tsr_array *keep_side(tsr_array *a, int64_t k, bool lower, const char *what, const char *site)
 {
+  TSR__CALL(tsr__home(a), what + strlen("tsr_"));
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
   int rank = a->shape.rank;
@@ -93,6 +94,7 @@ static tsr_array *matrix_of(tsr_array *a, int64_t k, const char *site)
 
 tsr_array *tsr_diag_at(tsr_array *a, int64_t k, const char *site)
 {
+  TSR__CALL(tsr__home(a), "diag");
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
   if (a->shape.rank == 1) return matrix_of(a, k, site);
@@ -104,6 +106,7 @@ tsr_array *tsr_diag_at(tsr_array *a, int64_t k, const char *site)
 tsr_array *tsr_eye_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int64_t k,
                       tsr_sharding sharding, const char *site)
 {
+  TSR__CALL(scope, "eye");
   if (tsr__check_placement(scope, "tsr_eye", dtype, &shape, &sharding, site))
     return tsr__make_inert(scope, site);
   if (shape.rank != 2) {
@@ -123,7 +126,8 @@ static tsr_status take_steps(tsr_scope *scope, const char *what, const tsr_steps
                              tsr_steps_args *args, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
-  if (!given) return tsr__fail(scope, site, TSR_EARG, "%s: its arguments are NULL", what);
+  if (!given)
+    return tsr__fail(scope, site, TSR_EARG, "%s: its arguments are NULL; give them", what);
   if (tsr__take_opts(what, given, args, sizeof *args, &error))
     return tsr__fail_error(scope, site, &error);
   if (!args->dtype) args->dtype = TSR_F64;
@@ -152,6 +156,7 @@ static tsr_array *finished(tsr_array *a, tsr_dtype dtype, const char *site)
 
 tsr_array *tsr_arange_at(tsr_scope *scope, const tsr_steps_args *given, const char *site)
 {
+  TSR__CALL(scope, "arange");
   tsr_steps_args args = { .size = sizeof args };
   tsr_array *index;
   if (take_steps(scope, "tsr_arange", given, &args, site)) return tsr__make_inert(scope, site);
@@ -167,6 +172,7 @@ tsr_array *tsr_arange_at(tsr_scope *scope, const tsr_steps_args *given, const ch
 
 tsr_array *tsr_linspace_at(tsr_scope *scope, const tsr_steps_args *given, const char *site)
 {
+  TSR__CALL(scope, "linspace");
   tsr_steps_args args = { .size = sizeof args };
   tsr_array *index;
   if (take_steps(scope, "tsr_linspace", given, &args, site)) return tsr__make_inert(scope, site);

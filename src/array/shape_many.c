@@ -24,6 +24,7 @@ static tsr_array *const *bad_one(tsr_array *const *arrays, int count)
 
 tsr_array *tsr_stack_at(tsr_array *const *arrays, int count, int dim, const char *site)
 {
+  TSR__CALL(tsr__home_of((tsr__operands){ arrays, arrays && count > 0 ? count : 0 }), "stack");
   tsr__error error = { .status = TSR_OK };
   if (!arrays || count <= 0 || bad_one(arrays, count))
     return tsr_concat_at(arrays, count, dim, site);
@@ -37,10 +38,13 @@ tsr_array *tsr_stack_at(tsr_array *const *arrays, int count, int dim, const char
       tsr__error_set(&error, TSR_ESHAPE,
                      "tsr_stack: operand %d is %s, expected the shape of operand 1, %s", i + 1,
                      tsr_type_of(arrays[i]), tsr_type_of(first));
-  if (!error.status && (at < 0 || at >= rank || rank > TSR_MAX_RANK))
+  if (!error.status && rank > TSR_MAX_RANK)
+    tsr__error_set(&error, TSR_EARG, "tsr_stack: a dim more than %s has, but %d are the most",
+                   tsr_type_of(first), TSR_MAX_RANK);
+  if (!error.status && (at < 0 || at >= rank))
     tsr__error_set(&error, TSR_EARG,
-                   "tsr_stack: dim %d of arrays of %s; the result has dims -%d..%d, and at most %d",
-                   dim, tsr_type_of(first), rank, rank - 1, TSR_MAX_RANK);
+                   "tsr_stack: dim %d of arrays of %s; the result has dims -%d..%d", dim,
+                   tsr_type_of(first), rank, rank - 1);
   tsr_array **parts = error.status ? NULL : tsr__new(heap, bytes);
   if (!parts && !error.status)
     tsr__error_set(&error, TSR_ENOMEM, "tsr_stack: no memory for a list of %d arrays", count);
@@ -54,6 +58,7 @@ tsr_array *tsr_stack_at(tsr_array *const *arrays, int count, int dim, const char
 
 void tsr_split_at(tsr_array *a, int count, int dim, tsr_array **out, const char *site)
 {
+  TSR__CALL(tsr__home(a), "split");
   tsr__error error = { .status = TSR_OK };
   if (!out || count <= 0) {
     tsr__fail(tsr__home(a), site, TSR_EARG,
@@ -95,16 +100,17 @@ static tsr_array *tile_dim(tsr_array *a, int64_t times, int dim, const char *sit
 
 tsr_array *tsr_tile_at(tsr_array *a, const int64_t *times, int count, const char *site)
 {
+  TSR__CALL(tsr__home(a), "tile");
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
-  bool good = count >= 0 && count <= TSR_MAX_RANK && (times || !count);
-  for (int i = 0; i < count && good; i++) good = times[i] >= 0;
-  if (!good) {
-    tsr__error_set(&error, TSR_EARG,
-                   "tsr_tile: %s %d numbers of times; give 0 or more for at most %d dims",
-                   tsr_type_of(a), count, TSR_MAX_RANK);
-    return tsr__refused(a, &error, site);
-  }
+  if (count < 0 || count > TSR_MAX_RANK || (count && !times))
+    tsr__error_set(&error, TSR_EARG, "tsr_tile: %d numbers of times%s for %s; give at most %d",
+                   count, times ? "" : " that are NULL", tsr_type_of(a), TSR_MAX_RANK);
+  for (int i = 0; i < count && !error.status; i++)
+    if (times[i] < 0)
+      tsr__error_set(&error, TSR_EARG, "tsr_tile: %lld times %s; give 0 or more",
+                     (long long)times[i], tsr_type_of(a));
+  if (error.status) return tsr__refused(a, &error, site);
   if (count > a->shape.rank)
     a = tsr_expand_dims_at(a, (tsr_dims){ .bits = (UINT32_C(1) << (count - a->shape.rank)) - 1 },
                            site);
@@ -150,6 +156,7 @@ static tsr_array *spread(tsr_array *a, int64_t times, int dim, const char *site)
 
 tsr_array *tsr_repeat_at(tsr_array *a, int64_t times, int dim, const char *site)
 {
+  TSR__CALL(tsr__home(a), "repeat");
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
   if (check_repeat(a, times, &dim, "tsr_repeat", &error)) return tsr__refused(a, &error, site);
@@ -163,10 +170,19 @@ tsr_array *tsr_repeat_at(tsr_array *a, int64_t times, int dim, const char *site)
 tsr_array *tsr_repeat_each_at(tsr_array *a, tsr_array *counts, int64_t total, int dim,
                               const char *site)
 {
+  TSR__CALL(tsr__home(a), "repeat_each");
   tsr__error error = { .status = TSR_OK };
-  if (!a || a->inert || !counts || counts->inert)
+  if (!a || a->inert || (counts && counts->inert))
     return tsr_slice_at(!a || a->inert ? a : counts, NULL, 0, site);
-  if (check_repeat(a, total, &dim, "tsr_repeat_each", &error)) return tsr__refused(a, &error, site);
+  if (!counts) {
+    tsr__error_set(&error, TSR_EARG, "tsr_repeat_each: operand 2 is NULL; give the counts");
+    return tsr__refused(a, &error, site);
+  }
+  if (total < 0)
+    tsr__error_set(&error, TSR_EARG, "tsr_repeat_each: a total of %lld; give 0 or more",
+                   (long long)total);
+  if (error.status || tsr__find_dim(a, &dim, "tsr_repeat_each", &error))
+    return tsr__refused(a, &error, site);
   int64_t size = a->shape.dims[dim];
   bool fits = counts->shape.rank == 1 && counts->shape.dims[0] == size;
   if (!tsr__dtype_integer((tsr_dtype)counts->dtype))
@@ -176,7 +192,7 @@ tsr_array *tsr_repeat_each_at(tsr_array *a, tsr_array *counts, int64_t total, in
     tsr__error_set(&error, TSR_ESHAPE,
                    "tsr_repeat_each: counts are %s for %lld elements along dim %d of %s; give one "
                    "for each of them",
-                   tsr_type_of(counts), (long long)total, dim, tsr_type_of(a));
+                   tsr_type_of(counts), (long long)size, dim, tsr_type_of(a));
   if (error.status) return tsr__refused(a, &error, site);
   tsr_scan_args upto = { .size = sizeof upto, .x = tsr_cast_at(counts, TSR_I64, site) };
   tsr_array *ends = tsr_cumsum_at(&upto, site);
@@ -225,6 +241,8 @@ static bool usable(tsr_array *const *arrays, int count, tsr_array **out, const c
 
 void tsr_broadcast_arrays_at(tsr_array *const *arrays, int count, tsr_array **out, const char *site)
 {
+  TSR__CALL(tsr__home_of((tsr__operands){ arrays, arrays && count > 0 ? count : 0 }),
+            "broadcast_arrays");
   tsr__error error = { .status = TSR_OK };
   tsr_shape shape;
   if (!usable(arrays, count, out, site)) return;
@@ -238,6 +256,7 @@ void tsr_broadcast_arrays_at(tsr_array *const *arrays, int count, tsr_array **ou
 void tsr_meshgrid_at(tsr_array *const *arrays, int count, bool swapped, tsr_array **out,
                      const char *site)
 {
+  TSR__CALL(tsr__home_of((tsr__operands){ arrays, arrays && count > 0 ? count : 0 }), "meshgrid");
   tsr__error error = { .status = TSR_OK };
   tsr_shape shape = { .rank = count };
   if (!usable(arrays, count, out, site)) return;

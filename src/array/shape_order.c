@@ -4,6 +4,7 @@
 
 tsr_array *tsr_moveaxis_at(tsr_array *a, int from, int to, const char *site)
 {
+  TSR__CALL(tsr__home(a), "moveaxis");
   tsr__error error = { .status = TSR_OK };
   int order[TSR_MAX_RANK];
   if (!a || a->inert) return tsr_transpose_at(a, NULL, 0, site);
@@ -19,6 +20,7 @@ tsr_array *tsr_moveaxis_at(tsr_array *a, int from, int to, const char *site)
 
 tsr_array *tsr_swapaxes_at(tsr_array *a, int one, int other, const char *site)
 {
+  TSR__CALL(tsr__home(a), "swapaxes");
   tsr__error error = { .status = TSR_OK };
   int order[TSR_MAX_RANK];
   if (!a || a->inert) return tsr_transpose_at(a, NULL, 0, site);
@@ -36,6 +38,7 @@ static tsr_array *flip_one(tsr_array *a, int dim, const char *site)
 
 tsr_array *tsr_rot90_at(tsr_array *a, int64_t times, int first, int second, const char *site)
 {
+  TSR__CALL(tsr__home(a), "rot90");
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return tsr_transpose_at(a, NULL, 0, site);
   if (tsr__find_dim(a, &first, "tsr_rot90", &error) ||
@@ -67,6 +70,7 @@ static tsr_array *neighbours(tsr_array *a, int dim, const char *site)
 
 tsr_array *tsr_diff_at(tsr_array *a, int times, int dim, const char *site)
 {
+  TSR__CALL(tsr__home(a), "diff");
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
   if (tsr__find_dim(a, &dim, "tsr_diff", &error)) return tsr__refused(a, &error, site);
@@ -116,7 +120,8 @@ static tsr_array *repeated(const segments *s, int64_t low, int64_t high, const c
   tsr_array **parts = count <= INT32_MAX ? tsr__new(heap, bytes) : NULL;
   if (!parts) {
     tsr__error error = { .status = TSR_OK };
-    tsr__error_set(&error, TSR_ENOMEM, "tsr_pad_like: no memory for a list of %zu parts", count);
+    tsr__error_set(&error, TSR_ENOMEM,
+                   "tsr_pad_like: no memory for %zu parts; give smaller borders", count);
     return tsr__refused(s->x, &error, site);
   }
   for (size_t i = 0; i < count; i++) parts[i] = segment(s, first + (int64_t)i, low, high, site);
@@ -164,6 +169,7 @@ static tsr_status check_borders(const tsr_pad_args *args, int mode, tsr__error *
 
 tsr_array *tsr_pad_like_at(const tsr_pad_args *given, tsr_pad_mode mode, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "pad_like");
   tsr_pad_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_array *x = given ? given->x : NULL;

@@ -18,6 +18,7 @@ static array *largest(const tsr_reduce_args *args, const char *site)
 /* An infinite one is no measure: 0 takes its place. */
 array *tsr_logsumexp_at(const tsr_reduce_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "logsumexp");
   tsr_reduce_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   array *x = given ? given->x : NULL;
@@ -53,6 +54,7 @@ static parts parts_along(array *a, int dim, const char *site)
 
 array *tsr_softmax_at(array *a, int dim, const char *site)
 {
+  TSR__CALL(tsr__home(a), "softmax");
   if (!a || a->inert) return tsr_exp_at(a, site);
   parts p = parts_along(a, dim, site);
   return tsr_div_at(p.power, tsr_operand_array(p.sum), site);
@@ -60,6 +62,7 @@ array *tsr_softmax_at(array *a, int dim, const char *site)
 
 array *tsr_log_softmax_at(array *a, int dim, const char *site)
 {
+  TSR__CALL(tsr__home(a), "log_softmax");
   if (!a || a->inert) return tsr_exp_at(a, site);
   parts p = parts_along(a, dim, site);
   return tsr_sub_at(p.below, tsr_operand_array(tsr_log_at(p.sum, site)), site);

@@ -44,7 +44,7 @@ static tsr_status check_source(tsr_scope *scope, const put_args *put, const char
       tsr__check_placement(scope, put->what, put->dtype, put->shape, put->sharding, site);
   if (status) return status;
   if (!put->data && tsr__shape_count(put->shape) > 0)
-    return tsr__fail(scope, site, TSR_EARG, "%s: data is NULL for %lld elements", put->what,
+    return tsr__fail(scope, site, TSR_EARG, "%s: data is NULL, expected %lld elements", put->what,
                      (long long)tsr__shape_count(put->shape));
   return TSR_OK;
 }
@@ -77,7 +77,7 @@ static tsr_array *give_back(tsr_array *array, const tsr_adopt_args *args)
 /* Options structs that are not there. */
 static tsr_array *no_args(tsr_scope *scope, const char *what, const char *site)
 {
-  tsr__fail(scope, site, TSR_EARG, "%s: its arguments are NULL", what);
+  tsr__fail(scope, site, TSR_EARG, "%s: its arguments are NULL; give them", what);
   return tsr__make_inert(scope, site);
 }
 
@@ -165,7 +165,9 @@ tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, co
                 "tsr_from_shards: %d shards, expected %d: one for each "
                 "addressable device of the sharding",
                 args->count, expected);
-    else tsr__fail(scope, site, TSR_EARG, "tsr_from_shards: shard %d is NULL", missing);
+    else
+      tsr__fail(scope, site, TSR_EARG,
+                "tsr_from_shards: shard %d is NULL; give one for each device", missing);
     return tsr__make_inert(scope, site);
   }
   fill_shards(value, args->shards);
@@ -208,7 +210,7 @@ tsr_array *tsr_from_callback_at(tsr_scope *scope, const tsr_callback_args *given
   tsr__error error = { 0 };
   tsr_sharding canon = tsr__sharding_canon(&args.on);
   tsr__layout layout = { args.dtype, &args.shape, &canon, NULL };
-  if (!args.fill) tsr__error_set(&error, TSR_EARG, "the callback is NULL");
+  if (!args.fill) tsr__error_set(&error, TSR_EARG, "the callback is NULL; give one");
   tsr__value *value = error.status ? NULL : tsr__value_new(scope->rt, &layout, &error);
   if (value && fill_parts(value, &args, &error)) {
     tsr__value_release(value);

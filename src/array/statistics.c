@@ -33,12 +33,16 @@ static tsr_reduce_args over(array *x, uint32_t dims, bool keep)
 
 array *tsr_ptp_at(const tsr_reduce_args *args, const char *site)
 {
+  TSR__CALL(tsr__home(args ? args->x : NULL), "ptp");
+  if (args && tsr__usable(args->x) && args->x->dtype == TSR_BOOL)
+    return tsr_neg_at(args->x, site); /* refuses it */
   return tsr_sub_at(tsr_max_at(args, site), of(tsr_min_at(args, site)), site);
 }
 
 /* Squares of f32 and less are exact in f64; those of f64 are the product and what it rounds off. */
 array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "norm");
   tsr_reduce_args args = { .size = sizeof args };
   array *x = given ? given->x : NULL, *bad = take("tsr_norm", given, &args, sizeof args, x, site);
   if (bad) return bad;
@@ -70,6 +74,7 @@ static array *aligned(array *weights, const array *x, uint32_t gone, const char 
 
 array *tsr_average_at(const tsr_average_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "average");
   tsr_average_args args = { .size = sizeof args };
   array *x = given ? given->x : NULL;
   array *bad = take("tsr_average", given, &args, sizeof args, x, site);
@@ -87,6 +92,7 @@ array *tsr_average_at(const tsr_average_args *given, const char *site)
 
 array *tsr_cov_at(const tsr_cov_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "cov");
   tsr_cov_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   array *x = given ? given->x : NULL, *bad = take("tsr_cov", given, &args, sizeof args, x, site);
@@ -195,6 +201,7 @@ static array *quantile_over(array *x, const tsr_quantile_args *args, uint32_t bi
 static array *quantile(const char *what, const tsr_quantile_args *given, double scale,
                        const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), what + strlen("tsr_"));
   tsr_quantile_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   array *x = given ? given->x : NULL, *bad = take(what, given, &args, sizeof args, x, site);
@@ -208,8 +215,8 @@ static array *quantile(const char *what, const tsr_quantile_args *given, double 
   if (!(args.q >= 0 && args.q <= 1))
     tsr__error_set(&error, TSR_EARG, "%s: q is %s, expected 0 to %d", what, given_q, (int)scale);
   else if (bits >> rank)
-    tsr__error_set(&error, TSR_EARG, "%s: dims of %s; name some of -%d..%d", what, tsr_type_of(x),
-                   rank, rank - 1);
+    tsr__error_set(&error, TSR_EARG, "%s: .dims names one that %s has not; %s", what,
+                   tsr_type_of(x), tsr__dims_text(rank).text);
   if (error.status) return tsr__refused(x, &error, site);
   return quantile_over(tsr__as_float(x, site), &args, bits, site);
 }
@@ -242,6 +249,7 @@ static array *same(array *a, array *b, bool equal_nan, const char *site)
 
 static array *close(const char *what, const tsr_close_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->a : NULL), what + strlen("tsr_"));
   tsr_close_args args = { .size = sizeof args };
   array *a = given ? given->a : NULL, *bad = take(what, given, &args, sizeof args, a, site);
   if (bad) return bad;
@@ -276,6 +284,7 @@ array *tsr_allclose_at(const tsr_close_args *args, const char *site)
 
 array *tsr_array_equal_at(const tsr_close_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->a : NULL), "array_equal");
   tsr_close_args args = { .size = sizeof args };
   array *a = given ? given->a : NULL;
   array *bad = take("tsr_array_equal", given, &args, sizeof args, a, site);

@@ -37,7 +37,7 @@ static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, i
   for (int i = 0; i < count; i++) {
     if (!arrays[i])
       return tsr__fail(tsr__home(arrays[0]), site_of(arrays[0], site), TSR_EARG,
-                       "%s: array %d is NULL", what, i);
+                       "%s: array %d is NULL; give an array", what, i);
     if (arrays[i]->inert) return why_inert(arrays[i], site);
     if (arrays[i]->node.scope->rt != arrays[0]->node.scope->rt)
       return tsr__fail(
@@ -107,8 +107,8 @@ static tsr_status read_one(tsr_array *a, const char *what, element *out, const c
   tsr_status status = tsr__array_ready(a, site);
   if (status) return status;
   if (tsr__shape_count(&a->shape) != 1)
-    return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESHAPE, "%s: %s, expected one element",
-                     what, tsr_type_of(a));
+    return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESHAPE,
+                     "%s: %s, expected one element; use tsr_read", what, tsr_type_of(a));
   tsr__error error;
   error.status = TSR_OK;
   if (!tsr__value_fetch(a->value, out, what, &error)) return TSR_OK;
@@ -155,7 +155,12 @@ tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
     return tsr__make_inert(outer, site);
   }
   if (!outer || outer->rt != a->node.scope->rt) {
-    tsr__fail(tsr__home(a), site, TSR_EARG, "tsr_keep: the outer scope is of another runtime");
+    tsr__error error = { .status = TSR_OK };
+    tsr__error_set(&error, TSR_EARG,
+                   "tsr_keep: the array is of another runtime than the scope; "
+                   "read it there and put it here");
+    tsr__fail_error(tsr__home(a), site, &error);
+    tsr__fail_error(outer, site, &error);
     return tsr__make_inert(outer, site);
   }
   tsr__value_hold(a->value);

@@ -130,6 +130,7 @@ static tsr_array *convolve(const tsr_conv_args *a, tsr_array *x, tsr_array *kern
 
 tsr_array *tsr_conv_at(const tsr_conv_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "conv");
   enum { MOST_GROUPS = 1024 };
   tsr_conv_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
@@ -141,7 +142,11 @@ tsr_array *tsr_conv_at(const tsr_conv_args *given, const char *site)
   if (status) return tsr__refused_of(TSR__IN(x, kernel), &error, site);
   const char *wrong = complete_conv(&args);
   if (!wrong && args.groups > MOST_GROUPS) wrong = "tsr_conv: at most 1024 groups";
-  if (wrong) return fail(x, TSR_EARG, wrong, site);
+  if (wrong) {
+    tsr__error_set(&error, TSR_EARG, "%s; found %s and a kernel %s in %lld groups", wrong,
+                   tsr_type_of(x), tsr_type_of(kernel), (long long)args.groups);
+    return tsr__refused(x, &error, site);
+  }
   int64_t low[TSR_MAX_RANK] = { 0 }, high[TSR_MAX_RANK] = { 0 };
   int spatial = x->shape.rank - 2, last = x->shape.rank - 1;
   for (int i = 0; i < spatial; i++) {
@@ -151,6 +156,7 @@ tsr_array *tsr_conv_at(const tsr_conv_args *given, const char *site)
     high[i + 1] = args.high[i];
   }
   x = bordered(x, low, high, tsr_operand_int(0), site);
+  if (x->inert) return x; /* it has no dims */
   if (args.groups == 1) return convolve(&args, x, kernel, site);
   int64_t in = x->shape.dims[last] / args.groups, out = kernel->shape.dims[last] / args.groups;
   for (int64_t g = 0; g < args.groups; g++)
@@ -234,6 +240,7 @@ static const char *complete_windows(tsr_window_args *a)
 
 tsr_array *tsr_reduce_window_at(const tsr_window_args *given, const char *site)
 {
+  TSR__CALL(tsr__home(given ? given->x : NULL), "reduce_window");
   tsr_window_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_reduce_window", given, &args, sizeof args, &error);
@@ -267,7 +274,7 @@ static const char *take_pool(const tsr_pool_args *pool, tsr_window_args *out)
 {
   int rank = pool->x->shape.rank;
   if (rank < 3 || rank > SPATIAL + 2)
-    return "pooling: expected [batch, 1 to 3 spatial dims, channels]; use tsr_reduce_window";
+    return "expected [batch, 1 to 3 spatial dims, channels]; use tsr_reduce_window";
   for (int i = 0; i < rank - 2; i++) {
     out->window[i + 1] = or_one(pool->window[i]);
     out->stride[i + 1] = pool->stride[i] ? pool->stride[i] : out->window[i + 1];
@@ -298,6 +305,7 @@ static bool open_pool(const char *name, const tsr_pool_args *given, tsr_window_a
 
 tsr_array *tsr_max_pool_at(const tsr_pool_args *args, const char *site)
 {
+  TSR__CALL(tsr__home(args ? args->x : NULL), "max_pool");
   tsr_window_args windows;
   tsr_array *failed;
   if (!open_pool("tsr_max_pool", args, &windows, site, &failed)) return failed;
@@ -307,6 +315,7 @@ tsr_array *tsr_max_pool_at(const tsr_pool_args *args, const char *site)
 
 tsr_array *tsr_avg_pool_at(const tsr_pool_args *args, const char *site)
 {
+  TSR__CALL(tsr__home(args ? args->x : NULL), "avg_pool");
   tsr_window_args windows;
   tsr_array *failed;
   double count = 1;

@@ -179,6 +179,7 @@ struct tsr_scope {
   bool inert;  /* could not be allocated properly: every call makes inert nodes */
   bool warned; /* the 100,000-node warning was given */
   const char *site;
+  const char *call; /* "relu": a call that is being made of others (tsr__call_open); NULL: none */
   tsr_status status;
   char *message;      /* in message_room, or a static text */
   const void *mesh;   /* topology/: the default mesh; NULL = that of the outer scope */
@@ -197,6 +198,15 @@ void *tsr__node_new(tsr_scope *scope, size_t size, const char *site, void (*rele
 tsr_status tsr__fail(tsr_scope *scope, const char *site, tsr_status status, const char *format, ...)
     TSR_PRINTF(4, 5);
 tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error *error);
+
+/* While a call is made of others, what they find wrong in a scope is said in its name: the place of
+ * "tsr_maximum" in the text takes that of `call`, "relu". The outermost one that is open counts. */
+tsr_scope *tsr__call_open(tsr_scope *scope, const char *call);
+void tsr__call_close(tsr_scope **opened);
+/* Open to the end of the block. */
+#define TSR__CALL(scope, call)                                                \
+  __attribute__((cleanup(tsr__call_close), unused)) tsr_scope *tsr__opened_ = \
+      tsr__call_open((scope), (call))
 
 /* The shortest-lived of two scopes: the deeper one. NULL is allowed for either. */
 tsr_scope *tsr__scope_inner(tsr_scope *a, tsr_scope *b);

@@ -66,10 +66,27 @@ static const char *bare_message(tsr_status status)
   return "TSR_EUNKNOWN: a status this library does not know";
 }
 
+/* A text behind the name of the operation that it begins with, if it does. */
+static const char *behind_name(const char *text)
+{
+  size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
+  bool named = strncmp(text, "tsr_", 4) == 0 && strncmp(text + name, ": ", 2) == 0;
+  return named ? text + name + 2 : text;
+}
+
 static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status, const char *format,
                         va_list args)
 {
   if (!scope || scope->inert || scope->status != TSR_OK || status == TSR_OK) return status;
+  const char *call = scope->call;
+  if (call) {
+    tsr__error found = { .status = TSR_OK };
+    tsr__error_vset(&found, status, format, args);
+    scope->call = NULL;
+    tsr__fail(scope, site, status, "tsr_%s: %s", call, behind_name(found.text));
+    scope->call = call;
+    return status;
+  }
   scope->status = status;
   scope->message = (char *)bare_message(status);
   va_list again;
@@ -105,6 +122,18 @@ tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error 
 {
   if (!error || error->status == TSR_OK) return TSR_OK;
   return tsr__fail(scope, site, error->status, "%s", error->text);
+}
+
+tsr_scope *tsr__call_open(tsr_scope *scope, const char *call)
+{
+  if (!scope || scope->inert || scope->call) return NULL;
+  scope->call = call;
+  return scope;
+}
+
+void tsr__call_close(tsr_scope **opened)
+{
+  if (*opened) (*opened)->call = NULL;
 }
 
 tsr_status tsr_fail(tsr_scope *scope, tsr_status status, const char *format, ...)
@@ -244,6 +273,7 @@ static void start_scope(tsr_scope *scope, tsr_runtime *rt, tsr_scope *outer, con
   scope->depth = outer ? outer->depth + 1 : 0;
   scope->inert = scope->warned = false;
   scope->site = site;
+  scope->call = NULL;
   scope->status = TSR_OK;
   scope->message = scope->message_room = NULL;
   scope->message_size = 0;

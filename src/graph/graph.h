@@ -358,6 +358,16 @@ static inline tsr_scope *tsr__home(const tsr_array *a)
   return a ? tsr__scope_here(a->node.scope) : NULL;
 }
 
+/* "its dims are -2..1", as messages have it. */
+typedef struct tsr__dims_words {
+  char text[32];
+} tsr__dims_words;
+tsr__dims_words tsr__dims_text(int rank);
+/* TSR_EARG for a dim, as it was given, of an array of the type `type` that has it not. `call`:
+ * "sort". */
+tsr_status tsr__no_dim(tsr__error *error, const char *call, int64_t dim, const char *type,
+                       int rank);
+
 /* Whether an array of that dtype and shape can lie so in a scope. Errors: TSR_EAXIS, TSR_ESHAPE,
  * without the name of a call. */
 tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding, tsr_dtype dtype,

@@ -19,6 +19,19 @@ static tsr_status named(tsr__op op, const tsr__error *found, tsr__error *error)
   return tsr__error_set(error, found->status, "tsr_%s: %s", tsr__ops[op].name, found->text);
 }
 
+tsr__dims_words tsr__dims_text(int rank)
+{
+  tsr__dims_words out = { "it has no dims" };
+  if (rank) snprintf(out.text, sizeof out.text, "its dims are -%d..%d", rank, rank - 1);
+  return out;
+}
+
+tsr_status tsr__no_dim(tsr__error *error, const char *call, int64_t dim, const char *type, int rank)
+{
+  return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of %s; %s", call, (long long)dim, type,
+                        tsr__dims_text(rank).text);
+}
+
 /* ---- dtypes ---- */
 
 static tsr_status dtype_error(tsr__op op, const tsr__type *type, const char *which,
@@ -28,16 +41,27 @@ static tsr_status dtype_error(tsr__op op, const tsr__type *type, const char *whi
                         tsr__ops[op].name, which, text_of(type).text, expected);
 }
 
-/* Bools and integers that do not meet in one of them: a float is among them, or u64 meets a signed
- * one. */
-static tsr_status not_bits(tsr__op op, tsr__types in, tsr__error *error)
+static bool is_natural(int dtype)
+{
+  return tsr__dtype_info_of((tsr_dtype)dtype)->kind == TSR__DTYPE_UINT;
+}
+
+/* Operands that do not meet in an integer or, of bits, a bool: one is of another kind, or u64 meets
+ * a signed one. */
+static tsr_status not_bits(tsr__op op, tsr__types in, bool bools, tsr__error *error)
 {
   static const char *const ordinals[] = { "the first operand ", "the second operand " };
-  const char *expected = "a bool or an integer";
+  const char *expected = bools ? "a bool or an integer" : "an integer";
   int which = 0;
-  while (which < in.count && !tsr__dtype_float((tsr_dtype)in.at[which].dtype)) which++;
-  if (which == in.count) expected = "signed as the first one is";
-  if (which == in.count) which = 1;
+  for (; which < in.count; which++) {
+    tsr_dtype dtype = (tsr_dtype)in.at[which].dtype;
+    if (!tsr__dtype_integer(dtype) && !(bools && dtype == TSR_BOOL)) break;
+  }
+  if (which == in.count) {
+    which = 1;
+    expected =
+        is_natural(in.at[0].dtype) ? "unsigned as the first one is" : "signed as the first one is";
+  }
   return dtype_error(op, &in.at[which], in.count > 1 ? ordinals[which] : "the operand ", expected,
                      error);
 }
@@ -50,7 +74,7 @@ static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, tsr__types in, t
     if (in.at[i].dtype) meet = tsr__promote(meet, (tsr_dtype)in.at[i].dtype);
   if (wants == TSR__WANT_FLOAT && !tsr__dtype_float(meet)) return TSR_F64;
   if (wants == TSR__WANT_BITS && tsr__dtype_float(meet)) {
-    not_bits(op, in, error);
+    not_bits(op, in, true, error);
     return 0;
   }
   if ((wants == TSR__WANT_NUMBER || wants == TSR__WANT_ROUNDED) && meet == TSR_BOOL) {
@@ -58,8 +82,7 @@ static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, tsr__types in, t
     return 0;
   }
   if (wants == TSR__WANT_INTEGER && !tsr__dtype_integer(meet)) {
-    int which = tsr__dtype_integer((tsr_dtype)in.at[0].dtype);
-    dtype_error(op, &in.at[which], "an operand ", "an integer", error);
+    not_bits(op, in, false, error);
     return 0;
   }
   if (wants != TSR__WANT_COMMON) return meet;
@@ -84,10 +107,13 @@ static tsr_status wants_bool(tsr__op op, tsr__types in, int which, const char *n
   return dtype_error(op, &in.at[which], name, "bool", error);
 }
 
+/* Operand 1: indices of a table, or where a box begins. */
 static tsr_status wants_index(tsr__op op, tsr__types in, uint8_t *want, tsr__error *error)
 {
+  int rule = tsr__ops[op].shape_rule;
+  bool starts = rule == TSR__SH_SLICE || rule == TSR__SH_UPDATE;
   if (!tsr__dtype_integer(dtype_at(in, 1)))
-    return dtype_error(op, &in.at[1], "the index ", "an integer", error);
+    return dtype_error(op, &in.at[1], starts ? "the start " : "the index ", "an integer", error);
   want[1] = TSR_I64;
   return TSR_OK;
 }
@@ -103,16 +129,8 @@ static tsr_status wants_choice(tsr__op op, tsr__types in, uint8_t *want, tsr__er
 static tsr_status scatter_dtypes(tsr__op op, tsr__types in, uint8_t *want, tsr__error *error)
 {
   tsr_dtype meet = tsr__promote(dtype_at(in, 0), dtype_at(in, 2));
-  if (!tsr__dtype_integer(dtype_at(in, 1)))
-    return dtype_error(op, &in.at[1], "the index ", "an integer", error);
   want[0] = want[2] = (uint8_t)meet;
-  want[1] = TSR_I64;
-  return TSR_OK;
-}
-
-static bool is_natural(int dtype)
-{
-  return tsr__dtype_info_of((tsr_dtype)dtype)->kind == TSR__DTYPE_UINT;
+  return wants_index(op, in, want, error);
 }
 
 static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask, uint8_t *want,
@@ -291,12 +309,13 @@ static tsr_status reduce_shape(tsr__op op, tsr__types in, const tsr__reduce_attr
   for (int i = 1; i < in.count; i++)
     if (in.at[i].dtype && !same_shape(&in.at[i], x))
       return tsr__error_set(error, TSR_ESHAPE,
-                            "tsr_%s: the %s is %s, expected the shape of the operand %s",
+                            "tsr_%s: the %s is %s, expected %sthe shape of the operand, %s",
                             tsr__ops[op].name, i == 1 ? "mask" : "group code",
-                            text_of(&in.at[i]).text, text_of(x).text);
+                            text_of(&in.at[i]).text, i == 1 ? "what broadcasts to " : "",
+                            text_of(x).text);
   if (attr->dims >> x->rank)
-    return tsr__error_set(error, TSR_EARG, "tsr_%s: a dim is out of range for %s; dims are -%d..%d",
-                          tsr__ops[op].name, text_of(x).text, x->rank, x->rank - 1);
+    return tsr__error_set(error, TSR_EARG, "tsr_%s: .dims names one that %s has not; %s",
+                          tsr__ops[op].name, text_of(x).text, tsr__dims_text(x->rank).text);
   if ((attr->groups > 0) != (dtype_at(in, 2) != 0) || attr->groups < 0)
     return tsr__error_set(error, TSR_EARG, "tsr_%s: %lld groups %s group codes; give both or none",
                           tsr__ops[op].name, (long long)attr->groups,
@@ -331,10 +350,7 @@ tsr_status tsr__along_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr
 {
   const tsr__type *x = &in.at[0];
   int64_t dim = attr->dim, rank = x->rank;
-  if (dim < 0 || dim >= rank)
-    return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of %s; dims are -%d..%d",
-                          tsr__ops[op].name, (long long)(dim < 0 ? dim - rank : dim),
-                          text_of(x).text, x->rank, x->rank - 1);
+  if (dim < 0 || dim >= rank) return no_such_dim(op, x, dim, error);
   *out = tsr__ops[op].results ? (tsr_shape){ .rank = 0 } : shape_of(x);
   return TSR_OK;
 }
@@ -346,9 +362,10 @@ static tsr_status top_shape(tsr__op op, tsr__types in, const tsr__sort_attr *att
   tsr__dim_attr dim = { attr->dim };
   if (tsr__along_shape(op, in, &dim, out, error)) return error->status;
   if (attr->count >= 0 && attr->count <= dim_of(x, (int)attr->dim)) return TSR_OK;
-  return tsr__error_set(error, TSR_EARG, "tsr_%s: %lld elements along dim %lld of %s",
+  return tsr__error_set(error, TSR_EARG,
+                        "tsr_%s: %lld elements along dim %lld of %s; give 0 to %lld",
                         tsr__ops[op].name, (long long)attr->count, (long long)attr->dim,
-                        text_of(x).text);
+                        text_of(x).text, (long long)dim_of(x, (int)attr->dim));
 }
 
 static tsr_status keys_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
@@ -359,7 +376,8 @@ static tsr_status keys_shape(tsr__op op, tsr__types in, const tsr__dim_attr *att
     const tsr__type *x = &in.at[i];
     if (x->dtype == TSR_BOOL) return dtype_error(op, x, "a key ", "a number", error);
     if (!same_shape(x, &in.at[0]))
-      return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: key %d is %s, expected the shape of %s",
+      return tsr__error_set(error, TSR_ESHAPE,
+                            "tsr_%s: key %d is %s, expected the shape of key 1, %s",
                             tsr__ops[op].name, i + 1, text_of(x).text, text_of(&in.at[0]).text);
   }
   return TSR_OK;
@@ -479,7 +497,7 @@ static tsr_status source_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   const tsr__dim_attr *attr = attr_of(op, ask);
   bool along = tsr__ops[op].attr == TSR__ATTR_DIM;
   if (along && (attr->dim < 0 || attr->dim >= ask->shape.rank))
-    return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of a shape of rank %d",
+    return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of a shape of %d dims; count from 0",
                           tsr__ops[op].name, (long long)attr->dim, ask->shape.rank);
   *out = ask->shape;
   return TSR_OK;
@@ -500,7 +518,8 @@ static tsr_status check_starts(tsr__op op, tsr__types in, tsr__error *error)
 {
   const tsr__type *x = &in.at[0], *starts = &in.at[1];
   if (starts->rank == 1 && starts->dims[0] == x->rank) return TSR_OK;
-  return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: starts are %s, expected %d of rank 1 for %s",
+  return tsr__error_set(error, TSR_ESHAPE,
+                        "tsr_%s: the starts are %s, expected %d along one dim, one a dim of %s",
                         tsr__ops[op].name, text_of(starts).text, x->rank, text_of(x).text);
 }
 
@@ -556,7 +575,8 @@ static tsr_status spread_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
                                tsr__error *error)
 {
   const tsr__type *x = &in.at[0];
-  if (tsr__shape_check(&ask->shape, error)) return error->status;
+  tsr__error wrong = { .status = TSR_OK };
+  if (tsr__shape_check(&ask->shape, &wrong)) return named(op, &wrong, error);
   tsr__type to = { .dtype = x->dtype, .rank = (uint8_t)ask->shape.rank, .dims = ask->shape.dims };
   int more = to.rank - x->rank;
   for (int d = 0; d < x->rank; d++) {
@@ -642,10 +662,8 @@ static tsr_status pad_shape(tsr__op op, tsr__types in, const tsr__pad_attr *attr
     int64_t low = attr->low[d], high = attr->high[d];
     if (!low && !high) continue;
     if (d >= x->rank)
-      return tsr__error_set(error, TSR_EARG,
-                            "tsr_%s: a border along dim %d of %s; its dims are "
-                            "0..%d",
-                            tsr__ops[op].name, d, text_of(x).text, x->rank - 1);
+      return tsr__error_set(error, TSR_EARG, "tsr_%s: a border along dim %d of %s; %s",
+                            tsr__ops[op].name, d, text_of(x).text, tsr__dims_text(x->rank).text);
     if (low < 0 || high < 0)
       return tsr__error_set(error, TSR_EARG,
                             "tsr_%s: %lld elements before and %lld after dim %d of %s, expected 0 "
@@ -663,10 +681,7 @@ static tsr_status concat_shape(tsr__op op, tsr__types in, const tsr__dim_attr *a
 {
   const tsr__type *first = &in.at[0];
   tsr_shape shape = shape_of(first);
-  if (attr->dim < 0 || attr->dim >= first->rank)
-    return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of %s; its dims are -%d..%d",
-                          tsr__ops[op].name, (long long)attr->dim, text_of(first).text, first->rank,
-                          first->rank - 1);
+  if (attr->dim < 0 || attr->dim >= first->rank) return no_such_dim(op, first, attr->dim, error);
   int dim = (int)attr->dim;
   for (int i = 0; i < in.count; i++) {
     const tsr__type *x = &in.at[i];
@@ -736,7 +751,8 @@ static tsr_status check_size(tsr__op op, const tsr__inferred *type, tsr__error *
                        .rank = (uint8_t)type->shape.rank,
                        .dims = type->shape.dims };
   return tsr__error_set(error, TSR_ESHAPE,
-                        "tsr_%s: the result %s has more elements than 63 bits can count",
+                        "tsr_%s: the result %s has more elements than 63 bits can count; work on "
+                        "a part at a time",
                         tsr__ops[op].name, text_of(&result).text);
 }
 

@@ -32,9 +32,7 @@ tsr_status tsr__take_shape(tsr__op op, tsr__types in, const void *attr, tsr_shap
   const char *name = tsr__ops[op].name;
   int64_t first = ((const tsr__dim_attr *)attr)->dim;
   if (first < 0 || first >= table->rank || end_of(op, attr) > table->rank)
-    return tsr__error_set(error, TSR_EARG, "tsr_%s: dim %lld of %s; its dims are -%d..%d", name,
-                          (long long)(first < 0 ? first - table->rank : first), text_of(table).text,
-                          table->rank, table->rank - 1);
+    return no_such_dim(op, table, first, error);
   int dim = (int)first, end = end_of(op, attr), rank = table->rank - (end - dim) + index->rank;
   if (rank > TSR_MAX_RANK)
     return tsr__error_set(error, TSR_ESHAPE,
@@ -74,13 +72,14 @@ tsr_status tsr__scatter_shape(tsr__op op, tsr__types in, const tsr__scatter_attr
   if (tsr__along_shape(op, in, &first, out, error)) return error->status;
   int dim = (int)attr->dim, end = end_of(op, attr), rank = x->rank - (end - dim) + at->rank;
   tsr_shape found = { .rank = 0 };
-  bool fits = end <= x->rank && rank <= TSR_MAX_RANK && rank == updates->rank;
+  bool fits = end <= x->rank && rank <= TSR_MAX_RANK;
   if (fits) found = found_shape(x, at, dim, end);
+  fits = fits && rank == updates->rank;
   for (int d = 0; fits && d < rank; d++) fits = dim_of(updates, d) == found.dims[d];
   if (fits) return TSR_OK;
+  tsr__type want = { .dtype = x->dtype, .rank = (uint8_t)found.rank, .dims = found.dims };
   return tsr__error_set(error, TSR_ESHAPE,
-                        "tsr_%s: the updates are %s, expected what tsr_take gives of %s along dim "
-                        "%d at %s",
-                        tsr__ops[op].name, text_of(updates).text, text_of(x).text, dim,
-                        text_of(at).text);
+                        "tsr_%s: the updates are %s for %s at %s, expected what broadcasts to %s",
+                        tsr__ops[op].name, text_of(updates).text, text_of(x).text, text_of(at).text,
+                        text_of(&want).text);
 }

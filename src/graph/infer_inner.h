@@ -33,6 +33,13 @@ static inline type_text text_of(const tsr__type *type)
   return out;
 }
 
+/* A dim of operand 0 that it has not; negative ones as they came, counted from the end. */
+static inline tsr_status no_such_dim(tsr__op op, const tsr__type *x, int64_t dim, tsr__error *error)
+{
+  return tsr__no_dim(error, tsr__ops[op].name, dim < 0 ? dim - x->rank : dim, text_of(x).text,
+                     x->rank);
+}
+
 /* ALONG: that of operand 0, which has the dim. */
 tsr_status tsr__along_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
                             tsr__error *error);

@@ -320,13 +320,16 @@ static const char *label_of(tsr__op op, int i)
   return kind >= 0 && kind <= 3 && i <= 2 ? labels[kind][i] : "operand";
 }
 
-static void say_where(tsr__error *error, tsr__op op, tsr__operands in)
+/* Where operands were made; of a call that is made of others only those that it did not make. */
+static void say_where(tsr__error *error, const tsr_scope *scope, tsr__op op, tsr__operands in,
+                      const char *site)
 {
   for (int i = 0; i < in.count; i++) {
     size_t used = strlen(error->text);
-    if (in.at[i] && in.at[i]->node.site)
-      snprintf(error->text + used, sizeof error->text - used, "\n    %s made at %s",
-               label_of(op, i), in.at[i]->node.site);
+    const char *made = in.at[i] ? in.at[i]->node.site : NULL;
+    if (!made || (scope->call && made == site)) continue;
+    snprintf(error->text + used, sizeof error->text - used, "\n    %s made at %s",
+             scope->call ? "operand" : label_of(op, i), made);
   }
 }
 
@@ -476,7 +479,7 @@ static void say_call(tsr__error *error, tsr__op op, const char *call)
 static tsr_array *fail_node(tsr_scope *scope, tsr__op op, tsr__operands in, tsr__error *error,
                             const char *site)
 {
-  say_where(error, op, in);
+  say_where(error, scope, op, in, site);
   tsr__fail_error(scope, site, error);
   return tsr__make_inert(scope, site);
 }

@@ -51,7 +51,8 @@ tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error)
                             text, (long long)shape->dims[d]);
   int64_t count = tsr__shape_count(shape);
   if (count < 0 || count > INT64_MAX / 16) /* bytes are counted, too */
-    return tsr__error_set(error, TSR_ESHAPE, "shape %s has more elements than 63 bits can count",
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "shape %s has more elements than 63 bits can count; give smaller sizes",
                           text);
   return TSR_OK;
 }

@@ -258,7 +258,7 @@ TEST(several_dims_are_one)
   tsr_runtime_close(rt);
 }
 
-TEST(covariances_and_mistakes)
+TEST(covariances_are_numpys)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:8");
   tsr_scope *s = tsr_scope_open(rt);
@@ -269,23 +269,5 @@ TEST(covariances_and_mistakes)
   double found[9];
   CHECK_STATUS(tsr_read(tsr_cov(a), found, sizeof found), TSR_OK, s);
   for (int i = 0; i < 9; i++) CHECK(fabs(found[i] - cov[i]) < 1e-14);
-  const char *const expected[] = {
-    "TSR_EARG: tsr_quantile: q is 1.5, expected 0 to 1",
-    "TSR_EARG: tsr_median: dims of f64[3,3]@(x,-); name some of -2..1",
-    "TSR_ESHAPE: tsr_cov: f64[3,3,1] has 3 dims, expected one or two",
-    "TSR_EARG: tsr_mean: no .initial for it; leave it out",
-    "TSR_EARG: tsr_argmax: no .dtype for it; convert the result",
-  };
-  for (int i = 0; i < 5; i++) {
-    tsr_array *deep = tsr_full(s, 0.0, TSR_F64, TSR_SHAPE(3, 3, 1), (tsr_sharding){ 0 });
-    tsr_array *bad = i == 0   ? tsr_quantile(a, .q = 1.5, .dims = TSR_DIMS(0))
-                     : i == 1 ? tsr_median(a, .dims = TSR_DIMS(1, 2))
-                     : i == 2 ? tsr_cov(deep)
-                     : i == 3 ? tsr_mean(a, .initial = TSR_OPERAND(1))
-                              : tsr_argmax(a, .dtype = TSR_I32);
-    CHECK(tsr_is_inert(bad));
-    CHECK_STR_HAS(tsr_message(s), expected[i]);
-    tsr_scope_clear(s);
-  }
   tsr_runtime_close(rt);
 }

@@ -85,40 +85,6 @@ TEST(bad_puts_say_what_is_wrong)
   tsr_runtime_close(rt);
 }
 
-static void says(tsr_scope *s, const tsr_array *a, const char *words)
-{
-  CHECK(tsr_is_inert(a));
-  CHECK_STR_HAS(tsr_message(s), words);
-  tsr_scope_clear(s);
-}
-
-/* What is asked for is checked in one place, in the same words whoever asks. */
-TEST(bad_arguments_say_what_is_wrong)
-{
-  tsr_runtime *rt = tsr_runtime_open("cpu:8"), *other = tsr_runtime_open("cpu:1");
-  tsr_scope *s = tsr_scope_open(rt);
-  tsr_sharding none = { 0 }, away = tsr_on(tsr_mesh_make(other, "x=1"), "x");
-  tsr_array *x = tsr_iota(s, TSR_F64, TSR_SHAPE(3), 0, none), *i = tsr_cast(x, TSR_I64);
-  tsr_array *empty = tsr_iota(s, TSR_F64, TSR_SHAPE(3, 0), 0, none);
-  says(s, tsr_sum(x, .dims = TSR_DIMS(1)), "TSR_EARG: tsr_sum: a dim is out of range for f64[3];");
-  says(s, tsr_sum(x, .dims = TSR_DIMS(-2)), "tsr_sum: a dim is out of range for f64[3]; dims are ");
-  says(s, tsr_sum(x, .dims = TSR_DIMS(99)), "tsr_sum: a dim is out of range for f64[3]; dims are ");
-  says(s, tsr_max(empty), "tsr_max: f64[3,0] has no elements along dim 1, so there is no max;");
-  says(s, tsr_take(x, i, -2), "TSR_EARG: tsr_take: dim -2 of f64[3]; its dims are -1..0");
-  says(s, tsr_take(x, i, 1), "TSR_EARG: tsr_take: dim 1 of f64[3]; its dims are -1..0");
-  says(s, tsr_iota(s, TSR_F32, TSR_SHAPE(4), 1, none), "tsr_iota: dim 1 of a shape of rank 1");
-  says(s, tsr_iota(s, TSR_BOOL, TSR_SHAPE(4), 0, none), "TSR_EDTYPE: tsr_iota: the dtype asked");
-  says(s, tsr_full(s, 1, TSR_F32, TSR_SHAPE(-4), none), "tsr_full: dim 0 of shape [-4] is -4;");
-  says(s, tsr_full(s, 1, (tsr_dtype)42, TSR_SHAPE(4), none), "tsr_full: 42 is no dtype;");
-  says(s, tsr_put(s, "", TSR_BOOL, TSR_SHAPE(1), away), "TSR_EAXIS: tsr_put: the mesh x=1 belong");
-  says(s, tsr_reshard(x, away), "TSR_EAXIS: tsr_reshard: the mesh x=1 belongs to another runtime");
-  tsr_array *draws = tsr_uniform(s, .dtype = TSR_I32, .shape = TSR_SHAPE(4));
-  says(s, draws, "tsr_uniform: the dtype asked for is i32, expected a float");
-  tsr_scope_close(s);
-  tsr_runtime_close(rt);
-  tsr_runtime_close(other);
-}
-
 /* Calls that scripts/ops.py wrote, one of each family and those of functions. */
 TEST(generated_calls_make_their_operation)
 {

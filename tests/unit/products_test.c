@@ -1,5 +1,5 @@
 /* Products and windows of arrays: NumPy's and JAX's values of all calls and types, wherever
- * operands lie, transposed ones too; what is refused. Runs at each ISA. */
+ * operands lie, transposed ones too. Runs at each ISA. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,116 +162,6 @@ TEST_TIMEOUT(products_are_numpys, 200)
     tsr_scope_close(s);
     tsr_runtime_close(rt);
   }
-}
-
-/* ---- what is refused ------------------------------------------------------------------------- */
-
-static tsr_array *ones(tsr_scope *s, tsr_dtype dtype, tsr_shape shape)
-{
-  return tsr_full(s, 1, dtype, shape, (tsr_sharding){ 0 });
-}
-
-/* A call that records an error in its scope, and what it says. */
-typedef struct refusal {
-  tsr_array *(*call)(tsr_scope *s);
-  const char *says;
-} refusal;
-
-#define CALL(name, ...)                \
-  static tsr_array *name(tsr_scope *s) \
-  {                                    \
-    return __VA_ARGS__;                \
-  }
-#define F(...) ones(s, TSR_F32, TSR_SHAPE(__VA_ARGS__))
-CALL(other_inner, tsr_matmul(F(3, 4), F(3, 4)))
-CALL(a_scalar, tsr_matmul(ones(s, TSR_F32, TSR_SCALAR), F(3)))
-CALL(other_batch, tsr_matmul(F(2, 3, 4), F(3, 4, 5)))
-CALL(no_dtype, tsr_matmul(F(3, 4), F(4, 3), .dtype = (tsr_dtype)99))
-CALL(other_last, tsr_inner(F(3, 4), F(4, 3)))
-CALL(other_dot, tsr_dot(F(3, 4), F(3)))
-CALL(many_dims, tsr_outer(F(1, 1, 1, 1, 1), F(1, 1, 1, 1)))
-CALL(dim_twice, tsr_tensordot(F(2, 2), F(2, 2), 2, (int[]){ 0, -2 }, NULL))
-CALL(dims_many, tsr_tensordot(F(2, 2), F(2), 2))
-CALL(no_trace, tsr_trace(F(3)))
-CALL(sum_letter, tsr_einsum("ij,j?->i", F(2, 3), F(3)))
-CALL(one_dot, tsr_einsum("i.j->i", F(2, 3)))
-CALL(two_dots, tsr_einsum("......->", F(2, 3)))
-CALL(few_letters, tsr_einsum("ij,j->i", F(2, 3), F(3, 1)))
-CALL(dots_many, tsr_einsum("ijk...,j->i", F(2, 3), F(3)))
-CALL(other_size, tsr_einsum("ij,jk->ik", F(2, 3), F(4, 5)))
-CALL(other_dots, tsr_einsum("...i,...i", F(2, 3), F(4, 3)))
-CALL(no_letter, tsr_einsum("ij,jk->iz", F(2, 3), F(3, 5)))
-CALL(twice, tsr_einsum("ij,jk -> i k i", F(2, 3), F(3, 5)))
-CALL(dots_gone, tsr_einsum("...j->j", F(2, 3)))
-CALL(few_terms, tsr_einsum("ij->i", F(2, 3), F(3, 5)))
-CALL(many_terms, tsr_einsum("ij,jk->i", F(2, 3)))
-CALL(two_arrows, tsr_einsum("ij->i->j", F(2, 3)))
-CALL(large, tsr_einsum("abcde,fghij->abcdefghij", F(1, 1, 1, 1, 1), F(1, 1, 1, 1, 1)))
-CALL(large_pair, tsr_einsum("abcde,fghij,abcdefgh,ij->", F(1, 1, 1, 1, 1), F(1, 1, 1, 1, 1),
-                            F(1, 1, 1, 1, 1, 1, 1, 1), F(1, 1)))
-CALL(flat, tsr_conv(F(3, 3), F(3, 3)))
-CALL(channels, tsr_conv(F(1, 5, 3), F(2, 2, 4)))
-CALL(stride, tsr_conv(F(1, 5, 3), F(2, 3, 4), .stride = { -1 }))
-CALL(no_window, tsr_reduce_window(F(3), .window = { -2 }))
-CALL(no_kind, tsr_reduce_window(F(3), (tsr_window_op)9))
-CALL(bools, tsr_reduce_window(ones(s, TSR_BOOL, TSR_SHAPE(3)), .window = { 2 }))
-CALL(flat_pool, tsr_max_pool(F(3, 3), .window = { 2 }))
-CALL(no_text, tsr_einsum(NULL, F(2)))
-CALL(no_array, tsr_einsum("i,j", F(2), NULL))
-#undef F
-#undef CALL
-
-TEST(what_does_not_fit_is_refused)
-{
-  static const refusal cases[] = {
-    { other_inner, "tsr_matmul: f32[3,4] times f32[3,4]: expected [..., m, k] and [..., k, n]" },
-    { a_scalar, "tsr_matmul: f32[] times f32[3]: expected" },
-    { other_batch, "tsr_matmul: f32[2,3,4] times f32[3,4,5]: expected" },
-    { no_dtype, "tsr_matmul: " },
-    { other_last, "tsr_inner: f32[3,4] times f32[4,3]: expected dims of one size to contract" },
-    { other_dot, "tsr_dot: f32[3,4] times f32[3]: expected dims of one size to contract" },
-    { many_dims, "tsr_outer: f32[1,1,1,1,1] times f32[1,1,1,1]: expected at most 8 dims" },
-    { dim_twice,
-      "tsr_tensordot: 2 dims of operands of rank 2 and 2 to contract; name dims of both" },
-    { dims_many, "tsr_tensordot: 2 dims of operands of rank 2 and 1 to contract" },
-    { no_trace, "tsr_trace: dims 0 and 1 of f32[3]" },
-    { sum_letter,
-      "tsr_einsum: expected letters, \"...\", \",\" or \"->\"\n    ij,j?->i\n        ^" },
-    { one_dot, "tsr_einsum: a dot that is not one \"...\" a term\n    i.j->i\n     ^" },
-    { two_dots, "a term\n    ......->\n       ^" },
-    { few_letters, "tsr_einsum: 1 letters for operand 1, which has 2 dims\n    ij,j->i\n       ^" },
-    { dots_many, "3 letters for operand 0, which has 2 dims\n    ijk...,j->i\n    ^^^^^^" },
-    { other_size, "'j' has size 4 in operand 1 and 3 before\n    ij,jk->ik\n       ^^" },
-    { other_dots, "\"...\" has size 4 in operand 1 and 2 before\n    ...i,...i\n         ^^^^" },
-    { no_letter, "'z' is in no operand\n    ij,jk->iz\n            ^" },
-    { twice, "'i' is twice in the result\n    ij,jk -> i k i\n                 ^" },
-    { dots_gone, "the result has no \"...\", but operands do; their dims must stay\n    ...j->j\n  "
-                 "        ^" },
-    { few_terms, "1 terms for 2 operands\n    ij->i\n      ^" },
-    { many_terms, "a term for operand 1, but there are 1\n    ij,jk->i\n       ^" },
-    { two_arrows, "the result ends here\n    ij->i->j\n         ^" },
-    { large, "the result has 10 dims, at most 8 are possible" },
-    { large_pair, "two operands together have 10 dims" },
-    { flat, "tsr_conv: expected [batch, 1 to 3 spatial dims, channels] and as many dims" },
-    { channels, "tsr_conv: expected a kernel of [spatial dims, channels / groups, channels]" },
-    { stride, "tsr_conv: expected strides and dilations of 1 or more" },
-    { no_window, "tsr_reduce_window: expected windows, strides and dilations of 1 or more" },
-    { no_kind, "tsr_reduce_window: no such reduction" },
-    { bools, "expected numbers to add or multiply; use tsr_cast; found bool[3]" },
-    { flat_pool, "channels]; use tsr_reduce_window; found f32[3,3]" },
-    { no_text, "tsr_einsum: the text is NULL" },
-    { no_array, "tsr_einsum: operand 1 is NULL" },
-  };
-  tsr_runtime *rt = tsr_runtime_open("cpu:1");
-  tsr_scope *outer = tsr_scope_open(rt);
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    tsr_scope *s = tsr_scope_open(outer);
-    cases[i].call(s);
-    CHECK_STR_HAS(tsr_message(s), cases[i].says);
-    tsr_scope_close(s);
-  }
-  tsr_scope_close(outer);
-  tsr_runtime_close(rt);
 }
 
 TEST(pools_are_windows)

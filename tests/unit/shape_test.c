@@ -71,7 +71,8 @@ TEST(bad_shapes_say_what_is_wrong)
     { { 2, { 4, -3 } }, "dim 1 of shape [4,-3] is -3; sizes are 0 or more" },
     { { 2, { -1, 3 } }, "dim 0 of shape [?,3] is -1; sizes are 0 or more" },
     { { 2, { INT64_MAX, 3 } },
-      "shape [9223372036854775807,3] has more elements than 63 bits can count" },
+      "shape [9223372036854775807,3] has more elements than 63 bits can count; give "
+      "smaller sizes" },
   };
 
   for (int i = 0; i < 5; i++) {

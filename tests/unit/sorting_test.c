@@ -1,4 +1,4 @@
-/* Order and prefixes along a dim: NumPy's values, and what is refused. */
+/* Order and prefixes along a dim: NumPy's values, and what moves. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,82 +169,5 @@ TEST(bools_are_ordered_and_picked)
                s);
   CHECK(places[0] == 2 && places[1] == 0 && places[2] == 3 && places[3] == 1);
   tsr_scope_close(s);
-  tsr_runtime_close(rt);
-}
-
-/* ---- what is refused ---- */
-
-typedef struct refusal {
-  tsr_array *(*call)(tsr_scope *s);
-  const char *says;
-} refusal;
-
-static tsr_array *ones(tsr_scope *s, tsr_dtype dtype, tsr_shape shape)
-{
-  return tsr_full(s, 1, dtype, shape, (tsr_sharding){ 0 });
-}
-
-static tsr_array *square(tsr_scope *s)
-{
-  return ones(s, TSR_F64, TSR_SHAPE(2, 2));
-}
-
-static tsr_array *keys_of(tsr_scope *s, tsr_dtype dtype, int64_t size)
-{
-  tsr_array *keys[] = { square(s), ones(s, dtype, TSR_SHAPE(2, size)) };
-  return tsr_lexsort(keys, 2, 0);
-}
-
-static tsr_array *key_that_is_null(tsr_scope *s)
-{
-  tsr_array *keys[] = { square(s), NULL };
-  return tsr_lexsort(keys, 2, 0);
-}
-
-#define CALL(name, expression)         \
-  static tsr_array *name(tsr_scope *s) \
-  {                                    \
-    return expression;                 \
-  }
-CALL(sort_dim, tsr_sort(square(s), -3))
-CALL(argsort_dim, tsr_argsort(square(s), 2))
-CALL(top_k, tsr_top_k(ones(s, TSR_F64, TSR_SHAPE(2, 3)), 4, -1))
-CALL(arg_top_k, tsr_arg_top_k(square(s), -1, 0))
-CALL(partition_dim, tsr_partition(square(s), 0, 5))
-CALL(argpartition_kth, tsr_argpartition(square(s), 2, 0))
-CALL(partition_kth, tsr_partition(square(s), -3, 1))
-CALL(cumsum_dim, tsr_cumsum(square(s), 2))
-CALL(nancumsum_dim, tsr_nancumsum(square(s), -4, .reverse = true))
-CALL(nancumprod_dim, tsr_nancumprod(square(s), 9))
-CALL(other_key, keys_of(s, TSR_I32, 3))
-CALL(newer_sort, tsr_sort_at(&(tsr_sort_args){ .size = 4096, .x = square(s) }, TSR_HERE))
-#undef CALL
-
-TEST(what_cannot_be_is_refused_by_the_name_of_the_call)
-{
-  static const refusal cases[] = {
-    { sort_dim, "tsr_sort: dim -3 of f64[2,2]; dims are -2..1" },
-    { argsort_dim, "tsr_argsort: dim 2 of f64[2,2]; dims are -2..1" },
-    { top_k, "tsr_top_k: 4 elements along dim 1 of f64[2,3]" },
-    { arg_top_k, "tsr_arg_top_k: -1 elements along dim 0 of f64[2,2]" },
-    { partition_dim, "tsr_partition: dim 5 of f64[2,2]; dims are -2..1" },
-    { argpartition_kth, "tsr_argpartition: place 2 of a dim of 2 elements, expected -2..1" },
-    { partition_kth, "tsr_partition: place -3 of a dim of 2 elements, expected -2..1" },
-    { cumsum_dim, "tsr_cumsum: dim 2 of f64[2,2]; dims are -2..1" },
-    { nancumsum_dim, "tsr_nancumsum: dim -4 of f64[2,2]; dims are -2..1" },
-    { nancumprod_dim, "tsr_nancumprod: dim 9 of f64[2,2]; dims are -2..1" },
-    { other_key, "tsr_lexsort: key 2 is i32[2,3], expected the shape of f64[2,2]" },
-    { key_that_is_null, "tsr_lexsort: key 2 is NULL; give an array" },
-    { newer_sort, "tsr_sort: " },
-  };
-  tsr_runtime *rt = tsr_runtime_open("cpu:1");
-  tsr_scope *outer = tsr_scope_open(rt);
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    tsr_scope *s = tsr_scope_open(outer);
-    CHECK(tsr_is_inert(cases[i].call(s)));
-    CHECK_STR_HAS(tsr_message(s), cases[i].says);
-    tsr_scope_close(s);
-  }
-  tsr_scope_close(outer);
   tsr_runtime_close(rt);
 }

@@ -1,4 +1,4 @@
-/* Slices, transposes and other views: NumPy's values, what cannot be, and that a view that is kept
+/* Slices, transposes and other views: NumPy's values, what moves, and that a view that is kept
  * does not hold what it was made of. Runs at each ISA. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -275,70 +275,14 @@ TEST(dims_that_are_left_alone_stay_where_they_are)
   tsr_runtime_close(rt);
 }
 
-/* ---- what cannot be ---- */
-
-TEST(mistakes_are_told)
+TEST(bounds_may_be_any_numbers)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:1");
-  double x[6] = { 0 };
-#define FAILS(call, status, part)                                                \
-  do {                                                                           \
-    tsr_scope *s = tsr_scope_open(rt);                                           \
-    tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(2, 3), (tsr_sharding){ 0 }); \
-    CHECK(tsr_is_inert(call));                                                   \
-    CHECK(tsr_scope_status(s) == (status));                                      \
-    CHECK_STR_HAS(tsr_message(s), part);                                         \
-    CHECK_STR_HAS(tsr_message(s), "views_test.c");                               \
-    tsr_scope_close(s);                                                          \
-  } while (0)
-  FAILS(tsr_slice(a, TSR_ALL, TSR_ALL, TSR_ALL), TSR_EARG,
-        "tsr_slice: 3 ranges for f64[2,3]; give at most 2, one a dim");
-  FAILS(tsr_slice_at(a, NULL, 1, TSR_HERE), TSR_EARG, "tsr_slice: 1 ranges");
-  FAILS(tsr_slice_at(a, NULL, -1, TSR_HERE), TSR_EARG, "tsr_slice: -1 ranges");
-  FAILS(tsr_transpose(a, 0), TSR_EARG,
-        "tsr_transpose: 1 dims for f64[2,3]; name each of its 2 dims once");
-  FAILS(tsr_transpose(a, 0, 2), TSR_EARG, "tsr_transpose: dim 2 of f64[2,3]; its dims are -2..1");
-  FAILS(tsr_transpose(a, 0, 0), TSR_EARG,
-        "tsr_transpose: dim 1 of the result is dim 0 of f64[2,3] again; name each of its 2 dims "
-        "once");
-  FAILS(tsr_transpose_at(a, NULL, 2, TSR_HERE), TSR_EARG, "tsr_transpose: 2 dims");
-  FAILS(tsr_flip(a, TSR_DIMS(2)), TSR_EARG,
-        "tsr_flip: a dim that f64[2,3] has not; dims are -2..1");
-  FAILS(tsr_broadcast_to(a, TSR_SHAPE(3)), TSR_ESHAPE,
-        "tsr_broadcast_to: f64[2,3] cannot become f64[3]; aligned at the last dim");
-  FAILS(tsr_broadcast_to(a, TSR_SHAPE(2, 2, 4)), TSR_ESHAPE, "cannot become f64[2,2,4]");
-  FAILS(tsr_broadcast_to(a, TSR_SHAPE(-2, 2, 3)), TSR_ESHAPE, "-2");
-  FAILS(tsr_broadcast_to(tsr_slice(a, TSR_RANGE(0, 1)), TSR_SHAPE(INT64_MAX, 3)), TSR_ESHAPE,
-        "63 bits");
-  FAILS(tsr_pad(a, .low = { 0, -1 }), TSR_EARG,
-        "tsr_pad: -1 elements before and 0 after dim 1 of f64[2,3], expected 0 or more; cut with "
-        "tsr_slice");
-  FAILS(tsr_pad(a, .high = { 0, 0, 1 }), TSR_EARG, "tsr_pad: a border along dim 2 of f64[2,3]");
-  FAILS(tsr_pad(a, .high = { INT64_MAX, 0 }), TSR_ESHAPE, "more elements than 63 bits can count");
-  FAILS(tsr_pad(a, .value = TSR_OPERAND(a)), TSR_ESHAPE,
-        "tsr_pad: the value around is f64[2,3], expected one number");
-  FAILS(tsr_pad(tsr_cast(a, TSR_I8), .value = TSR_OPERAND(300)), TSR_EDTYPE,
-        "tsr_pad: the integer 300 does not fit i8");
-  FAILS(tsr_concat((tsr_array *[]){ a, a }, 2, 2), TSR_EARG,
-        "tsr_concat: dim 2 of f64[2,3]; its dims are -2..1");
-  FAILS(
-      tsr_concat((tsr_array *[]){ a, tsr_transpose(a) }, 2, 0), TSR_ESHAPE,
-      "tsr_concat: operand 2 is f64[3,2], expected the dims of operand 1, f64[2,3], but for dim 0");
-  FAILS(tsr_concat((tsr_array *[]){ a, NULL }, 2, 0), TSR_EARG,
-        "tsr_concat: operand 2 is NULL; give an array");
-#undef FAILS
-  CHECK(tsr_is_inert(tsr_concat(NULL, 2, 0)));
-  CHECK(tsr_is_inert(tsr_concat((tsr_array *[]){ NULL }, 1, 0)));
-  CHECK(tsr_is_inert(tsr_concat((tsr_array *[]){ NULL }, -1, 0)));
-  CHECK(tsr_is_inert(tsr_pad(NULL)));
-  CHECK(tsr_is_inert(tsr_pad_at(NULL, TSR_HERE)));
   tsr_scope *s = tsr_scope_open(rt);
+  static const double x[6];
   tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(2, 3), (tsr_sharding){ 0 });
   CHECK(!tsr_is_inert(tsr_slice(a, TSR_STEPS(INT64_MIN, INT64_MAX, INT64_MAX),
                                 TSR_STEPS(INT64_MAX, INT64_MIN, INT64_MIN))));
-  CHECK(tsr_is_inert(tsr_slice(NULL, TSR_ALL)));
-  CHECK(tsr_is_inert(tsr_transpose(NULL)));
-  CHECK(tsr_is_inert(tsr_flip(NULL, (tsr_dims){ .bits = 0 })));
   tsr_runtime_close(rt);
 }
 

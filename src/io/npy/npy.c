@@ -50,7 +50,7 @@ tsr_array *tsr_load_npy_at(tsr_scope *scope, const char *path, tsr_sharding shar
   tsr__error error = { 0 };
   if (!scope || scope->inert) return tsr__make_inert(scope, site);
   if (!path) {
-    tsr__fail(scope, site, TSR_EARG, "tsr_load_npy: the path is NULL");
+    tsr__fail(scope, site, TSR_EARG, "tsr_load_npy: the path is NULL; give one");
     return tsr__make_inert(scope, site);
   }
   if (tsr__npy_open(path, &source.file, &npy, &error)) {
@@ -82,7 +82,9 @@ tsr_status tsr_save_npy_at(tsr_array *array, const char *path, const char *site)
   if (status) return status;
   tsr_scope *scope = tsr__home(array);
   if (!site) site = array->node.site;
-  if (!path) return tsr__fail(scope, site, TSR_EARG, "tsr_save_npy: the path is NULL");
+  if (!path || !*path)
+    return tsr__fail(scope, site, TSR_EARG, "tsr_save_npy: the path is %s; give one",
+                     path ? "empty" : "NULL");
   tsr__heap *heap = &scope->rt->heap;
   tsr_dtype dtype = tsr__npy_dtype((tsr_dtype)array->dtype);
   size_t bytes = (size_t)tsr__shape_count(&array->shape) * tsr_dtype_size(dtype);

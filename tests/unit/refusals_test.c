@@ -1,0 +1,867 @@
+/* What every call of arrays says of wrong input: golden/refusals.txt, to be read line by line. The
+ * text of a message begins with the line and the name of the call that was made; what it is made of
+ * is not named. REFUSALS_WRITE=1 writes the file instead of comparing. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+/* ---- what is asked, of what ------------------------------------------------------------------ */
+
+static tsr_runtime *rt, *other;
+static tsr_scope *s;
+static tsr_mesh *mesh; /* x=2,y=2 */
+static const tsr_sharding free_place;
+static FILE *page;
+static int cases;
+
+/* Arrays by dtype and shape: f34 is f32[3,4]. */
+static tsr_array *f34, *f43, *f23, *f3, *f4, *f03, *f, *wide8, *d3, *i3, *i34, *i2, *i, *u3, *b3,
+    *b2, *b34, *k3, *stranger;
+
+static tsr_array *ones(tsr_dtype dtype, tsr_shape shape)
+{
+  return tsr_full(s, 1, dtype, shape, (tsr_sharding){ 0 });
+}
+
+static void open_world(void)
+{
+  rt = tsr_runtime_open("cpu:4");
+  other = tsr_runtime_open("cpu:4");
+  s = tsr_scope_open(rt);
+  mesh = tsr_mesh_make(rt, "x=2,y=2");
+  f34 = ones(TSR_F32, TSR_SHAPE(3, 4));
+  f43 = ones(TSR_F32, TSR_SHAPE(4, 3));
+  f23 = ones(TSR_F32, TSR_SHAPE(2, 3));
+  f3 = ones(TSR_F32, TSR_SHAPE(3));
+  f4 = ones(TSR_F32, TSR_SHAPE(4));
+  f03 = ones(TSR_F32, TSR_SHAPE(0, 3));
+  f = ones(TSR_F32, TSR_SCALAR);
+  wide8 = ones(TSR_F32, TSR_SHAPE(1, 1, 1, 1, 1, 1, 1, 3));
+  d3 = ones(TSR_F64, TSR_SHAPE(3));
+  i3 = ones(TSR_I32, TSR_SHAPE(3));
+  i34 = ones(TSR_I32, TSR_SHAPE(3, 4));
+  i2 = ones(TSR_I64, TSR_SHAPE(2));
+  i = ones(TSR_I64, TSR_SCALAR);
+  u3 = ones(TSR_U64, TSR_SHAPE(3));
+  b3 = ones(TSR_BOOL, TSR_SHAPE(3));
+  b2 = ones(TSR_BOOL, TSR_SHAPE(2));
+  b34 = ones(TSR_BOOL, TSR_SHAPE(3, 4));
+  k3 = ones(TSR_I8, TSR_SHAPE(3));
+  stranger = tsr_full(tsr_scope_open(other), 1, TSR_F32, TSR_SHAPE(3), (tsr_sharding){ 0 });
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+/* Writes a text with "here" for every line of this file. */
+static void put_text(const char *text)
+{
+  const char *file = __FILE__ ":";
+  for (const char *at; (at = strstr(text, file)); text = at) {
+    fprintf(page, "%.*shere", (int)(at - text), text);
+    at += strlen(file);
+    at += strspn(at, "0123456789");
+  }
+  fputs(text, page);
+}
+
+/* The name that a case begins with: "tsr_take" of "tsr_take(f34, i2, 2)". */
+static int name_of(const char *text, char name[64])
+{
+  text = strstr(text, "tsr_");
+  int length = (int)strcspn(text, "(");
+  if (length > 3 && !strncmp(text + length - 3, "_at", 3)) length -= 3;
+  if (length > 5 && !strncmp(text + length - 5, "_with", 5)) length -= 5;
+  return snprintf(name, 64, "%.*s", length, text);
+}
+
+/* The message of the call: behind its line and its name, which must be there. */
+static const char *message_of(const char *text, const char *where)
+{
+  char name[64];
+  const char *message = tsr_message(s);
+  int length = name_of(text, name);
+  if (strncmp(message, where, strlen(where))) FAIL("%s: no line in: %s", text, message);
+  message += strlen(where) + strlen(": ");
+  const char *said = strstr(message, ": ") + 2;
+  if (strncmp(said, name, (size_t)length) || said[length] != ':')
+    FAIL("%s names another call: %s", text, message);
+  return message;
+}
+
+static void put_case(const char *text, const char *message)
+{
+  fprintf(page, "%s\n  ", text);
+  put_text(message);
+  fputs("\n", page);
+  tsr_scope_clear(s);
+  cases++;
+}
+
+/* A call that must fail and say so, here. */
+static void refused(const char *text, bool is_inert, const char *where)
+{
+  if (!is_inert || !tsr_scope_status(s)) FAIL("%s is taken: %s", text, tsr_message(s));
+  put_case(text, message_of(text, where));
+}
+
+/* The same of a terminal, which may tell what is wrong with another call's array. */
+static void failed(const char *text, tsr_status status, const char *where)
+{
+  const char *message = tsr_message(s);
+  if (!status || status != tsr_scope_status(s)) FAIL("%s is taken: %s", text, message);
+  if (strncmp(message, where, strlen(where))) FAIL("%s: no line in: %s", text, message);
+  put_case(text, message + strlen(where) + strlen(": "));
+}
+
+#define NO(...) refused(#__VA_ARGS__, tsr_is_inert(__VA_ARGS__), TSR_HERE)
+#define NO_END(...) failed(#__VA_ARGS__, (__VA_ARGS__), TSR_HERE)
+
+static void title(const char *text)
+{
+  fprintf(page, "%s# %s\n\n", cases ? "\n" : "", text);
+}
+
+/* ---- families -------------------------------------------------------------------------------- */
+
+/* Calls of a family that say the same but for their names, together. */
+typedef struct echo {
+  char *said, *names;
+} echo;
+
+enum { ECHOES = 64 };
+
+static echo echoes[ECHOES];
+
+/* Adds what `name` says to the echoes; what is taken says nothing. */
+static void listen(const char *name, const char *text, tsr_array *made, const char *where)
+{
+  char whole[64];
+  if (!tsr_is_inert(made)) return;
+  snprintf(whole, sizeof whole, "tsr_%s(%s", name, text);
+  const char *message = message_of(whole, where);
+  char *said = NULL;
+  size_t size;
+  FILE *out = open_memstream(&said, &size);
+  fprintf(out, "%.*stsr_NAME%s", (int)strcspn(message, ":") + 2, message,
+          strstr(message, ": ") + 2 + strlen("tsr_") + strlen(name));
+  fclose(out);
+  tsr_scope_clear(s);
+  cases++;
+  int at = 0;
+  while (at < ECHOES && echoes[at].said && strcmp(echoes[at].said, said)) at++;
+  CHECK(at < ECHOES);
+  echo *e = &echoes[at];
+  size_t names = e->names ? strlen(e->names) : 0;
+  e->names = realloc(e->names, names + strlen(name) + 2);
+  sprintf(e->names + names, " %s", name);
+  if (e->said) free(said);
+  else e->said = said;
+}
+
+static void put_echoes(const char *text)
+{
+  for (int at = 0; at < ECHOES && echoes[at].said; at++) {
+    fprintf(page, "tsr_NAME(%s of%s\n  ", text, echoes[at].names);
+    put_text(echoes[at].said);
+    fputs("\n", page);
+    free(echoes[at].said);
+    free(echoes[at].names);
+  }
+  memset(echoes, 0, sizeof echoes);
+}
+
+/* clang-format off */
+#define ONES(X)                                                                               \
+  X(neg) X(abs) X(rint) X(floor) X(ceil) X(trunc) X(not) X(popcount) X(clz) X(isnan) X(sqrt)  \
+  X(exp) X(exp2) X(expm1) X(log) X(log1p) X(log2) X(log10) X(tanh) X(asinh) X(acosh) X(atanh) \
+  X(sin) X(cos) X(tan) X(cbrt) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(erf) X(erfc)         \
+  X(erfinv) X(lgamma) X(sigmoid) X(gelu) X(square) X(reciprocal) X(sign) X(deg2rad)           \
+  X(rad2deg) X(isfinite) X(isinf) X(signbit) X(logical_not) X(relu) X(silu) X(softplus) X(ravel)
+#define PAIRS(X)                                                                              \
+  X(add) X(sub) X(mul) X(div) X(floordiv) X(mod) X(fmod) X(pow) X(minimum) X(maximum)         \
+  X(copysign) X(nextafter) X(atan2) X(hypot) X(logaddexp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
+  X(and) X(or) X(xor) X(left_shift) X(right_shift) X(fmin) X(fmax) X(heaviside)               \
+  X(logical_and) X(logical_or) X(logical_xor)
+#define REDUCTIONS(X)                                                                         \
+  X(sum) X(prod) X(mean) X(var) X(std) X(min) X(max) X(argmin) X(argmax) X(any) X(all)        \
+  X(count) X(ptp) X(norm) X(logsumexp)
+/* clang-format on */
+
+/* EACH(FAMILY, one) calls `one` of each of a family's names; the texts are what it calls. */
+#define HEARD(name, text, ...) listen(#name, text, tsr_##name(__VA_ARGS__), TSR_HERE);
+#define EACH(family, call, text)   \
+  do {                             \
+    family(call) put_echoes(text); \
+  } while (0)
+
+static void elements(void)
+{
+  title("elementwise, one operand");
+#define OF_BOOLS(name) HEARD(name, "b3)", b3)
+#define OF_FLOATS(name) HEARD(name, "f3)", f3)
+  EACH(ONES, OF_BOOLS, "b3)");
+  EACH(ONES, OF_FLOATS, "f3)");
+  title("elementwise, two operands");
+#define OF_SHAPES(name) HEARD(name, "i3, i2)", i3, i2)
+#define OF_PAIR_BOOLS(name) HEARD(name, "b3, b3)", b3, b3)
+#define OF_PAIR_FLOATS(name) HEARD(name, "f3, f3)", f3, f3)
+#define OF_MIXED(name) HEARD(name, "u3, i3)", u3, i3)
+#define OF_NULL(name) HEARD(name, "i3, NULL)", i3, (tsr_array *)NULL)
+#define OF_LARGE(name) HEARD(name, "k3, 300)", k3, 300)
+#define OF_OTHERS(name) HEARD(name, "f3, stranger)", f3, stranger)
+  EACH(PAIRS, OF_SHAPES, "i3, i2)");
+  EACH(PAIRS, OF_PAIR_BOOLS, "b3, b3)");
+  EACH(PAIRS, OF_PAIR_FLOATS, "f3, f3)");
+  EACH(PAIRS, OF_MIXED, "u3, i3)");
+  EACH(PAIRS, OF_NULL, "i3, NULL)");
+  EACH(PAIRS, OF_LARGE, "k3, 300)");
+  EACH(PAIRS, OF_OTHERS, "f3, stranger)");
+  title("elementwise, the others");
+  tsr_array *none = NULL, *two[2];
+  NO(tsr_fma(f34, f3, 1));
+  NO(tsr_fma(f3, none, 1));
+  NO(tsr_fma(k3, f3, none));
+  NO((tsr_divmod(f34, f3, two), two[0]));
+  NO(tsr_clip(f34, f3, 1));
+  NO(tsr_clip(k3, 0, 200));
+  NO(tsr_round(f3, .decimals = 309));
+  NO(tsr_round(b3, .decimals = 1));
+  NO(tsr_nan_to_num(f34, .nan = TSR_OPERAND(f3)));
+  NO(tsr_nan_to_num_at(&(tsr_nan_to_num_args){ .size = 4096, .x = f3 }, TSR_HERE));
+  NO(tsr_cast(f3, (tsr_dtype)77));
+  NO(tsr_cast(f3, (tsr_dtype)0));
+  NO(tsr_where(f3, f3, 1));
+  NO(tsr_where(b3, f34, 1));
+  NO(tsr_where(b3, k3, 300));
+  NO(tsr_where(b3, none, f3));
+}
+
+static void reductions(void)
+{
+  title("reductions");
+#define OF_DIMS(name) HEARD(name, "f34, .dims = TSR_DIMS(2))", f34, .dims = TSR_DIMS(2))
+#define OF_BACK(name) HEARD(name, "f34, .dims = TSR_DIMS(-3))", f34, .dims = TSR_DIMS(-3))
+#define OF_RANK_0(name) HEARD(name, "f, .dims = TSR_DIMS(0))", f, .dims = TSR_DIMS(0))
+#define OF_NONE(name) HEARD(name, "f03)", f03)
+#define OF_REDUCED_BOOLS(name) HEARD(name, "b3)", b3)
+#define OF_MASK(name) HEARD(name, "f34, .where = f34)", f34, .where = f34)
+#define OF_MASK_SHAPE(name) HEARD(name, "f34, .where = b3)", f34, .where = b3)
+#define OF_NAN_MASK(name) \
+  HEARD(name, "f34, .where = b3, .skip_nan = true)", f34, .where = b3, .skip_nan = true)
+#define OF_DTYPE(name) HEARD(name, "f34, .dtype = (tsr_dtype)77)", f34, .dtype = (tsr_dtype)77)
+#define OF_FLOAT(name) HEARD(name, "f34, .dtype = TSR_F64)", f34, .dtype = TSR_F64)
+#define OF_INITIAL(name) HEARD(name, "k3, .initial = ...(i2))", k3, .initial = TSR_OPERAND(i2))
+#define OF_NUMBER(name) HEARD(name, "k3, .initial = ...(300))", k3, .initial = TSR_OPERAND(300))
+  EACH(REDUCTIONS, OF_DIMS, "f34, .dims = TSR_DIMS(2))");
+  EACH(REDUCTIONS, OF_BACK, "f34, .dims = TSR_DIMS(-3))");
+  EACH(REDUCTIONS, OF_RANK_0, "f, .dims = TSR_DIMS(0))");
+  EACH(REDUCTIONS, OF_NONE, "f03)");
+  EACH(REDUCTIONS, OF_REDUCED_BOOLS, "b3)");
+  EACH(REDUCTIONS, OF_MASK, "f34, .where = f34)");
+  EACH(REDUCTIONS, OF_MASK_SHAPE, "f34, .where = b3)");
+  EACH(REDUCTIONS, OF_NAN_MASK, "f34, .where = b3, .skip_nan = true)");
+  EACH(REDUCTIONS, OF_DTYPE, "f34, .dtype = (tsr_dtype)77)");
+  EACH(REDUCTIONS, OF_FLOAT, "f34, .dtype = TSR_F64)");
+  EACH(REDUCTIONS, OF_INITIAL, "k3, .initial = TSR_OPERAND(i2))");
+  EACH(REDUCTIONS, OF_NUMBER, "k3, .initial = TSR_OPERAND(300))");
+  NO(tsr_sum_at(&(tsr_reduce_args){ .size = 4096, .x = f3 }, TSR_HERE));
+  title("statistics");
+  NO(tsr_average(f34, .weights = f3));
+  NO(tsr_average(f34, .dims = TSR_DIMS(2)));
+  NO(tsr_quantile(f34, .q = 1.5, .dims = TSR_DIMS(0)));
+  NO(tsr_quantile(f34, .q = NAN, .dims = TSR_DIMS(0)));
+  NO(tsr_percentile(f34, .q = 101, .dims = TSR_DIMS(1)));
+  NO(tsr_median(f34, .dims = TSR_DIMS(2)));
+  NO(tsr_cov(wide8));
+  NO(tsr_cov(f));
+  NO(tsr_isclose(f34, f3));
+  NO(tsr_isclose(f34, NULL));
+  NO(tsr_allclose(f34, f3));
+  NO(tsr_array_equal(f34, NULL));
+  NO(tsr_softmax(f34, 2));
+  NO(tsr_softmax(f, 0));
+  NO(tsr_log_softmax(f34, -3));
+}
+
+/* ---- shapes and orders ----------------------------------------------------------------------- */
+
+static void views(void)
+{
+  tsr_array *none = NULL;
+  title("views");
+  NO(tsr_slice(f34, TSR_ALL, TSR_ALL, TSR_ALL));
+  NO(tsr_slice(f, TSR_ALL));
+  NO(tsr_slice_at(f34, NULL, 1, TSR_HERE));
+  NO(tsr_slice_at(f34, NULL, -1, TSR_HERE));
+  NO(tsr_transpose(f34, 0));
+  NO(tsr_transpose(f34, 0, 2));
+  NO(tsr_transpose(f34, 0, 0));
+  NO(tsr_transpose_at(f34, NULL, 2, TSR_HERE));
+  NO(tsr_flip(f34, TSR_DIMS(2)));
+  NO(tsr_flip(f, TSR_DIMS(0)));
+  NO(tsr_broadcast_to(f34, TSR_SHAPE(4)));
+  NO(tsr_broadcast_to(f34, TSR_SHAPE(2, 2, 4)));
+  NO(tsr_broadcast_to(f34, TSR_SHAPE(-2, 3, 4)));
+  NO(tsr_broadcast_to(f3, TSR_SHAPE(INT64_MAX, 3)));
+  NO(tsr_broadcast_to(f3, (tsr_shape){ .rank = 9 }));
+  NO(tsr_pad(f34, .low = { 0, -1 }));
+  NO(tsr_pad(f34, .high = { 0, 0, 1 }));
+  NO(tsr_pad(f, .low = { 1 }));
+  NO(tsr_pad(f34, .high = { INT64_MAX, 0 }));
+  NO(tsr_pad(f34, .low = { 1 }, .value = TSR_OPERAND(f3)));
+  NO(tsr_pad(k3, .low = { 1 }, .value = TSR_OPERAND(300)));
+  NO(tsr_pad_like((tsr_pad_mode)0, f34, .low = { 1 }));
+  NO(tsr_pad_like(TSR_PAD_EDGE, f34, .low = { 0, -1 }));
+  NO(tsr_pad_like(TSR_PAD_WRAP, f34, .high = { 0, 0, 1 }));
+  NO(tsr_pad_like(TSR_PAD_WRAP, f03, .high = { 1 }));
+  NO(tsr_pad_like(TSR_PAD_EDGE, f34, .high = { INT64_MAX }));
+  NO(tsr_pad_like(TSR_PAD_WRAP, f34, .high = { INT64_MAX / 8 }));
+  NO(tsr_concat((tsr_array *[]){ f34, f34 }, 2, 2));
+  NO(tsr_concat((tsr_array *[]){ f34, f34 }, 2, -3));
+  NO(tsr_concat((tsr_array *[]){ f, f }, 2, 0));
+  NO(tsr_concat((tsr_array *[]){ f34, f43 }, 2, 0));
+  NO(tsr_concat((tsr_array *[]){ f34, f3 }, 2, 0));
+  NO(tsr_concat((tsr_array *[]){ f34, none }, 2, 0));
+  NO(tsr_concat((tsr_array *[]){ f3, stranger }, 2, 0));
+  title("other shapes");
+  NO(tsr_reshape(f34, TSR_SHAPE(5, 2)));
+  NO(tsr_reshape(f34, TSR_SHAPE(-1, 5)));
+  NO(tsr_reshape(f34, TSR_SHAPE(-1, -1)));
+  NO(tsr_reshape(f34, TSR_SHAPE(-2, 6)));
+  NO(tsr_reshape(f03, TSR_SHAPE(-1, 0)));
+  NO(tsr_reshape(f34, TSR_SHAPE(INT64_MAX, 2)));
+  NO(tsr_expand_dims(f34, TSR_DIMS(4)));
+  NO(tsr_expand_dims(f34, TSR_DIMS(0, -4)));
+  NO(tsr_expand_dims(wide8, TSR_DIMS(0)));
+  NO(tsr_squeeze(f34, TSR_DIMS(0)));
+  NO(tsr_squeeze(f34, TSR_DIMS(2)));
+  NO(tsr_squeeze(f, TSR_DIMS(0)));
+  NO(tsr_atleast(f34, 4));
+  NO(tsr_atleast(f34, -1));
+  title("other orders");
+  NO(tsr_roll(f34, 1, 2));
+  NO(tsr_roll(f, 1, 0));
+  NO(tsr_roll_at(f34, NULL, NULL, 1, TSR_HERE));
+  NO(tsr_moveaxis(f34, 2, 0));
+  NO(tsr_moveaxis(f34, 0, -3));
+  NO(tsr_swapaxes(f34, 0, 2));
+  NO(tsr_rot90(f34, 1, 1, 1));
+  NO(tsr_rot90(f34, 1, 0, 2));
+  NO(tsr_diff(f34, -1, 0));
+  NO(tsr_diff(f34, 1, 2));
+  title("matrices");
+  NO(tsr_tril(f3, 0));
+  NO(tsr_triu(f, 0));
+  NO(tsr_diag(wide8, 0));
+  NO(tsr_diag(f, 0));
+  NO(tsr_diag(f3, INT64_MIN));
+}
+
+static void several(void)
+{
+  tsr_array *out[3], *none = NULL;
+  title("one of several, several of one");
+  NO(tsr_stack((tsr_array *[]){ f34, f43 }, 2, 0));
+  NO(tsr_stack((tsr_array *[]){ f34 }, 1, 3));
+  NO(tsr_stack((tsr_array *[]){ wide8 }, 1, 0));
+  NO(tsr_stack((tsr_array *[]){ f34, none }, 2, 0));
+  NO((tsr_split(f34, 2, 2, out), out[1]));
+  NO((out[0] = none, tsr_split(f34, 0, 0, out), out[0]));
+  NO((tsr_split(f34, 2, 0, NULL), none));
+  NO(tsr_tile(f34, -1));
+  NO(tsr_tile(f34, INT64_MAX));
+  NO(tsr_tile_at(f34, NULL, 1, TSR_HERE));
+  NO(tsr_tile(f34, 1, 1, 1, 1, 1, 1, 1, 1, 1));
+  NO(tsr_repeat(f34, -2, 0));
+  NO(tsr_repeat(f34, 2, 2));
+  NO(tsr_repeat(f, 2, 0));
+  NO(tsr_repeat(f34, INT64_MAX, 0));
+  NO(tsr_repeat(wide8, INT64_MAX, 7));
+  NO(tsr_repeat_each(f34, f3, 4, 0));
+  NO(tsr_repeat_each(f34, i2, 4, 0));
+  NO(tsr_repeat_each(f34, i3, -1, 0));
+  NO(tsr_repeat_each(f34, i3, 4, 2));
+  NO(tsr_repeat_each(f34, none, 4, 0));
+  NO((tsr_broadcast_arrays((tsr_array *[]){ f34, f43 }, 2, out), out[0]));
+  NO((tsr_broadcast_arrays((tsr_array *[]){ f34, none }, 2, out), out[0]));
+  NO((tsr_meshgrid((tsr_array *[]){ f3, f34 }, 2, false, out), out[1]));
+  NO((tsr_meshgrid((tsr_array *[]){ f3, none }, 2, false, out), out[1]));
+  title("at places that arrays say");
+  NO(tsr_dynamic_slice(f34, i2, TSR_SHAPE(2)));
+  NO(tsr_dynamic_slice(f34, i2, TSR_SHAPE(3, 5)));
+  NO(tsr_dynamic_slice(f34, i2, TSR_SHAPE(3, -1)));
+  NO(tsr_dynamic_slice(f34, i3, TSR_SHAPE(1, 1)));
+  NO(tsr_dynamic_slice(f34, i34, TSR_SHAPE(1, 1)));
+  NO(tsr_dynamic_slice(f34, f3, TSR_SHAPE(1, 1)));
+  NO(tsr_dynamic_slice(f34, none, TSR_SHAPE(1, 1)));
+  NO(tsr_dynamic_update_slice(f34, f43, i2));
+  NO(tsr_dynamic_update_slice(f34, f3, i2));
+  NO(tsr_dynamic_update_slice(f34, f34, i3));
+  NO(tsr_dynamic_update_slice(f34, f34, f3));
+  NO(tsr_dynamic_update_slice(f34, none, i2));
+}
+
+/* ---- indices and order ----------------------------------------------------------------------- */
+
+static void taking(void)
+{
+  title("taking and putting");
+  NO(tsr_take(f34, i2, 2));
+  NO(tsr_take(f34, i2, -3));
+  NO(tsr_take(f, i2, 0));
+  NO(tsr_take(f34, f3, 0));
+  NO(tsr_take(f34, b3, 0, .mode = TSR_INDEX_FILL));
+  NO(tsr_take(f34, i2, 0, .mode = (tsr_index_mode)7));
+  NO(tsr_take(k3, i2, 0, .mode = TSR_INDEX_FILL, .fill = TSR_OPERAND(300)));
+  NO(tsr_take(f34, NULL, 0));
+  NO(tsr_take(wide8, i34, 0));
+  NO(tsr_take_at(&(tsr_take_args){ .size = 4096, .x = f34, .indices = i2 }, TSR_HERE));
+  NO(tsr_take_along_dim(f34, i2, 0));
+  NO(tsr_take_along_dim(f34, ones(TSR_I64, TSR_SHAPE(2, 3)), 0));
+  NO(tsr_take_along_dim(f34, i34, -3));
+  NO(tsr_take_along_dim(f34, f34, 0));
+  NO(tsr_take_along_dim(f34, NULL, 0));
+  NO(tsr_gather(f34, { NULL }));
+  NO(tsr_gather(f34, { i2, i2, i2 }));
+  NO(tsr_gather(f34, { i2, f3 }));
+  NO(tsr_gather(f34, { i2, i3 }));
+  NO(tsr_gather(k3, { i2 }, .mode = TSR_INDEX_FILL, .fill = TSR_OPERAND(1.5)));
+  NO(tsr_gather(f34, { i2 }, .mode = (tsr_index_mode)-1));
+  NO(tsr_scatter(f34, i2, 1, 2));
+  NO(tsr_scatter(f34, f3, 1, 0));
+  NO(tsr_scatter(f34, i2, f23, 0));
+  NO(tsr_scatter(f34, i2, 1, 0, .how = (tsr_scatter_how)9));
+  NO(tsr_scatter(f34, i2, 1, 0, .mode = (tsr_index_mode)9));
+  NO(tsr_scatter(k3, i2, 300, 0));
+  NO(tsr_scatter(f34, NULL, 1, 0));
+  NO(tsr_scatter(f34, i2, (tsr_array *)NULL, 0));
+  NO(tsr_scatter_nd(i2, 1, { i2, i2 }));
+  NO(tsr_scatter_nd(f34, f3, { i2, i2 }));
+  NO(tsr_scatter_nd(f34, 1, { f3 }));
+  NO(tsr_scatter_nd(f34, 1, { i2 }, .how = (tsr_scatter_how)-1));
+}
+
+static void finding(void)
+{
+  tsr_array *none = NULL, *out[2];
+  title("choosing, finding and counting");
+  NO(tsr_select(NULL, NULL, 0, .otherwise = TSR_OPERAND(i2)));
+  NO(tsr_select((tsr_array *[]){ i2 }, (tsr_array *[]){ i2 }, 1));
+  NO(tsr_select((tsr_array *[]){ b3 }, (tsr_array *[]){ i2 }, 1));
+  NO(tsr_select((tsr_array *[]){ none }, (tsr_array *[]){ i2 }, 1));
+  NO(tsr_select((tsr_array *[]){ b3 }, (tsr_array *[]){ k3 }, 1, .otherwise = TSR_OPERAND(300)));
+  NO(tsr_compress(f34, i2, 1));
+  NO(tsr_compress(f34, b2, 1));
+  NO(tsr_compress(f34, ones(TSR_BOOL, TSR_SHAPE(2, 3)), 1));
+  NO(tsr_compress(f34, b3, 1, .dim = 2));
+  NO(tsr_compress(f34, b3, -1));
+  NO(tsr_compress(f34, NULL, 1));
+  NO(tsr_nonzero(f3, .count = -1));
+  NO((tsr_nonzero_dims(f34, out, -2), out[1]));
+  NO(tsr_searchsorted(f34, f3, false));
+  NO(tsr_searchsorted(f3, NULL, false));
+  NO(tsr_digitize(f3, f34, true));
+  NO(tsr_isin(f3, f34));
+  NO(tsr_isin(f3, NULL));
+  NO(tsr_interp(f3, i2, f3));
+  NO(tsr_interp(f3, f34, f34));
+  NO(tsr_interp(f3, ones(TSR_F64, TSR_SHAPE(0)), ones(TSR_F64, TSR_SHAPE(0))));
+  NO(tsr_interp(f3, f3, NULL));
+  NO(tsr_unique(f3, .count = -1).values);
+  NO(tsr_one_hot(f3, 3, 0));
+  NO(tsr_one_hot(i2, -1, 0));
+  NO(tsr_one_hot(i2, 3, (tsr_dtype)77));
+  NO(tsr_one_hot(tsr_cast(wide8, TSR_I8), 3, 0));
+  NO(tsr_bincount(f3, 3, NULL));
+  NO(tsr_bincount(i2, 0, NULL));
+  NO(tsr_bincount(i2, INT64_MAX, NULL));
+  NO(tsr_bincount(i2, 3, f34));
+  NO(tsr_histogram(b3).counts);
+  NO(tsr_histogram(f34, .bins = -1).edges);
+  NO(tsr_histogram(f34, .low = 2, .high = 1).counts);
+  NO(tsr_histogram(f34, .low = NAN).counts);
+  NO(tsr_histogram(f34, .edges = ones(TSR_F64, TSR_SHAPE(1))).counts);
+  NO(tsr_histogram(f34, .edges = f34).counts);
+  NO(tsr_histogram(f34, .weights = f3).counts);
+}
+
+static void sorting(void)
+{
+  tsr_array *none = NULL;
+  title("order and prefixes");
+  NO(tsr_sort(f34, -3));
+  NO(tsr_sort(f, 0));
+  NO(tsr_sort_at(&(tsr_sort_args){ .size = 4096, .x = f34 }, TSR_HERE));
+  NO(tsr_argsort(f34, 2));
+  NO(tsr_lexsort((tsr_array *[]){ f3, i2 }, 2, 0));
+  NO(tsr_lexsort((tsr_array *[]){ f3, none }, 2, 0));
+  NO(tsr_lexsort((tsr_array *[]){ f3, f3 }, 2, 1));
+  NO(tsr_top_k(f34, 5, -1));
+  NO(tsr_top_k(f34, 2, 2));
+  NO(tsr_arg_top_k(f34, -1, 0));
+  NO(tsr_partition(f34, 0, 5));
+  NO(tsr_partition(f34, -5, 1));
+  NO(tsr_argpartition(f34, 3, 0));
+  NO(tsr_cumsum(f34, 2));
+  NO(tsr_cumsum(f, 0));
+  NO(tsr_cumprod(f34, -3));
+  NO(tsr_cummax(f34, 9));
+  NO(tsr_cummin(f34, -3));
+  NO(tsr_nancumsum(f34, -4, .reverse = true));
+  NO(tsr_nancumprod(f34, 9));
+}
+
+/* ---- products and windows -------------------------------------------------------------------- */
+
+static void products(void)
+{
+  tsr_array *none = NULL, *five = ones(TSR_F32, TSR_SHAPE(1, 1, 1, 1, 1)),
+            *one = ones(TSR_F32, TSR_SHAPE(1, 1));
+  title("products");
+  NO(tsr_matmul(f34, f34));
+  NO(tsr_matmul(f, f3));
+  NO(tsr_matmul(ones(TSR_F32, TSR_SHAPE(2, 3, 4)), ones(TSR_F32, TSR_SHAPE(3, 4, 5))));
+  NO(tsr_matmul(f34, f43, .dtype = (tsr_dtype)99));
+  NO(tsr_matmul(f34, NULL));
+  NO(tsr_matmul(f3, stranger));
+  NO(tsr_inner(f34, f43));
+  NO(tsr_inner(f34, f3, .dtype = TSR_F64));
+  NO(tsr_dot(f34, f3));
+  NO(tsr_outer(five, five));
+  NO(tsr_outer(f3, none));
+  NO(tsr_tensordot(f34, f34, 2, (int[]){ 0, -2 }, NULL));
+  NO(tsr_tensordot(f34, f3, 2));
+  NO(tsr_tensordot(f34, f3, 1));
+  NO(tsr_tensordot(f34, f34, -1));
+  NO(tsr_trace(f3));
+  NO(tsr_trace(f34, .dims = { 0, 2 }));
+  NO(tsr_einsum("ij,j?->i", f34, f4));
+  NO(tsr_einsum("i.j->i", f34));
+  NO(tsr_einsum("......->", f34));
+  NO(tsr_einsum("ij,j->i", f34, f43));
+  NO(tsr_einsum("ijk...,j->i", f34, f4));
+  NO(tsr_einsum("ij,jk->ik", f34, f34));
+  NO(tsr_einsum("...i,...i", f34, f43));
+  NO(tsr_einsum("ij,jk->iz", f34, f43));
+  NO(tsr_einsum("ij,jk -> i k i", f34, f43));
+  NO(tsr_einsum("...j->j", f34));
+  NO(tsr_einsum("ij->i", f34, f43));
+  NO(tsr_einsum("ij,jk->i", f34));
+  NO(tsr_einsum("ij->i->j", f34));
+  NO(tsr_einsum("abcde,fghij->abcdefghij", five, five));
+  NO(tsr_einsum("abcde,fghij,abcdefgh,ij->", five, five,
+                tsr_sum(wide8, .dims = TSR_DIMS(7), .keep_dims = true), one));
+  NO(tsr_einsum(NULL, f34));
+  NO(tsr_einsum("ij,j", f34, none));
+  NO(tsr_einsum_with("ij", TSR_ARRAYS(f34), .dtype = (tsr_dtype)99));
+  tsr_array *x = ones(TSR_F32, TSR_SHAPE(1, 5, 3)), *k = ones(TSR_F32, TSR_SHAPE(2, 3, 4));
+  title("windows");
+  NO(tsr_conv(f34, f34));
+  NO(tsr_conv(x, f34));
+  NO(tsr_conv(x, ones(TSR_F32, TSR_SHAPE(2, 2, 4))));
+  NO(tsr_conv(x, k, .groups = 2));
+  NO(tsr_conv(x, k, .stride = { -1 }));
+  NO(tsr_conv(x, k, .low = { -1 }));
+  NO(tsr_conv(x, k, .low = { INT64_MAX }));
+  NO(tsr_conv(x, k, .dilation = { INT64_MAX }));
+  NO(tsr_conv(x, k, .dtype = (tsr_dtype)99));
+  NO(tsr_conv(x, NULL));
+  NO(tsr_reduce_window(f3, .window = { -2 }));
+  NO(tsr_reduce_window(f3, .window = { 1, 2 }));
+  NO(tsr_reduce_window(f3, .window = { 2 }, .low = { -1 }));
+  NO(tsr_reduce_window(f3, .window = { 2 }, .low = { INT64_MAX }));
+  NO(tsr_reduce_window(f3, (tsr_window_op)9));
+  NO(tsr_reduce_window(b3, .window = { 2 }));
+  NO(tsr_max_pool(f34, .window = { 2 }));
+  NO(tsr_max_pool(x, .window = { -2 }));
+  NO(tsr_max_pool(x, .stride = { -2 }));
+  NO(tsr_avg_pool(f34, .window = { 2 }));
+  NO(tsr_avg_pool(x, .low = { -2 }));
+}
+
+/* ---- where arrays come from and lie ---------------------------------------------------------- */
+
+static tsr_status no_part(const tsr_box *box, void *out, void *user)
+{
+  (void)box, (void)out, (void)user;
+  return TSR_EIO;
+}
+
+/* A place on a mesh that is wrong, and what of a call says so. */
+static tsr_sharding on(const char *spec)
+{
+  return tsr_on(mesh, spec);
+}
+
+static void places(void)
+{
+  float x[12] = { 0 };
+  tsr_sharding uneven = tsr_on(mesh, "x", .strict = true);
+  tsr_sharding far = tsr_on(tsr_mesh_default(other, "d"), "d");
+  tsr_sharding nowhere = tsr_on(tsr_mesh_abstract(rt, "a=2"), "a");
+  tsr_shape many = TSR_SHAPE(INT64_MAX), square = TSR_SHAPE(INT64_C(1) << 32, INT64_C(1) << 32);
+  title("places: every call that takes one says the same of it");
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), on("z")));
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), on("x,y")));
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3, 4), on("x,x")));
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3, 4), on("x,,")));
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3, 4), on("?,x")));
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), uneven));
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), far));
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), nowhere));
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), tsr_on(tsr_mesh_make(rt, "x=9"), "x")));
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), tsr_on(NULL, "x")));
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), tsr_on(s, "x")));
+  NO(tsr_adopt(s, x, TSR_F32, TSR_SHAPE(3), on("z"), NULL, NULL));
+  NO(tsr_from_shards(s, (const void *[]){ x }, 1, TSR_F32, TSR_SHAPE(3), on("z")));
+  NO(tsr_from_callback(s, no_part, NULL, TSR_F32, TSR_SHAPE(3), on("z")));
+  NO(tsr_full(s, 1, TSR_F32, TSR_SHAPE(3), on("z")));
+  NO(tsr_iota(s, TSR_F32, TSR_SHAPE(3), 0, on("z")));
+  NO(tsr_eye(s, TSR_F32, TSR_SHAPE(3, 3), 0, on("z")));
+  NO(tsr_arange(s, .stop = 3, .on = on("z")));
+  NO(tsr_linspace(s, 0, 1, 3, .on = on("z")));
+  NO(tsr_uniform(s, .shape = TSR_SHAPE(3), .on = on("z")));
+  NO(tsr_exponential(s, 1, .shape = TSR_SHAPE(3), .on = on("z")));
+  NO(tsr_poisson(s, 1, .shape = TSR_SHAPE(3), .on = on("z")));
+  NO(tsr_reshard(f3, on("z")));
+  NO(tsr_reshard(f3, on("x,y")));
+  NO(tsr_reshard(f3, uneven));
+  NO(tsr_reshard(f3, far));
+  NO(tsr_reshard(f34, on("?,x")));
+  NO(tsr_constrain(f3, on("z")));
+  NO(tsr_constrain(f3, far));
+  title("shapes and dtypes of what is made");
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(-1), free_place));
+  NO(tsr_put(s, x, TSR_F32, (tsr_shape){ .rank = 9 }, free_place));
+  NO(tsr_put(s, x, TSR_F32, many, free_place));
+  NO(tsr_put(s, x, (tsr_dtype)77, TSR_SHAPE(3), free_place));
+  NO(tsr_put(s, NULL, TSR_F32, TSR_SHAPE(3), free_place));
+  NO(tsr_adopt(s, x, TSR_F32, square, free_place, NULL, NULL));
+  NO(tsr_adopt(s, NULL, TSR_F32, TSR_SHAPE(3), free_place, NULL, NULL));
+  NO(tsr_adopt_at(s, NULL, TSR_HERE));
+  NO(tsr_from_shards(s, (const void *[]){ x }, 1, TSR_F32, TSR_SHAPE(3), on("x")));
+  NO(tsr_from_shards(s, (const void *[]){ NULL }, 1, TSR_F32, TSR_SHAPE(3), free_place));
+  NO(tsr_from_shards(s, (const void *[]){ x }, 1, 0, TSR_SHAPE(3), free_place));
+  NO(tsr_from_shards_at(s, NULL, TSR_HERE));
+  NO(tsr_from_callback(s, NULL, NULL, TSR_F32, TSR_SHAPE(3), free_place));
+  NO(tsr_from_callback(s, no_part, NULL, TSR_F32, TSR_SHAPE(3), on("x")));
+  NO(tsr_from_callback(s, no_part, NULL, TSR_F32, square, free_place));
+  NO(tsr_from_callback_at(s, NULL, TSR_HERE));
+  NO(tsr_num(s, "three"));
+  NO(tsr_full(s, 300, TSR_I8, TSR_SHAPE(3), free_place));
+  NO(tsr_full(s, f3, TSR_F32, TSR_SHAPE(3), free_place));
+  NO(tsr_full(s, 1, TSR_F32, square, free_place));
+  NO(tsr_full(s, 1, (tsr_dtype)77, TSR_SHAPE(3), free_place));
+  NO(tsr_iota(s, TSR_F32, TSR_SHAPE(3), 1, free_place));
+  NO(tsr_iota(s, TSR_F32, TSR_SHAPE(3), -1, free_place));
+  NO(tsr_iota(s, TSR_BOOL, TSR_SHAPE(3), 0, free_place));
+  NO(tsr_iota(s, TSR_F32, square, 0, free_place));
+  NO(tsr_eye(s, TSR_F32, TSR_SHAPE(3), 0, free_place));
+  NO(tsr_eye(s, TSR_F32, square, 0, free_place));
+  NO(tsr_eye(s, (tsr_dtype)77, TSR_SHAPE(3, 3), 0, free_place));
+  NO(tsr_arange(s, .stop = 1e300));
+  NO(tsr_arange(s, .stop = NAN));
+  NO(tsr_arange(s, .stop = 9, .dtype = TSR_BOOL));
+  NO(tsr_arange(s, .stop = 9, .dtype = (tsr_dtype)77));
+  NO(tsr_arange_at(s, NULL, TSR_HERE));
+  NO(tsr_linspace(s, 0, 1, -1));
+  NO(tsr_linspace(s, 0, INFINITY, 3));
+  NO(tsr_linspace(s, 0, 1, INT64_MAX));
+  NO(tsr_linspace(s, 0, 1, 3, .dtype = TSR_BOOL));
+  NO(tsr_linspace_at(s, NULL, TSR_HERE));
+  title("random draws");
+  NO(tsr_uniform(s, .shape = TSR_SHAPE(3), .dtype = TSR_I32));
+  NO(tsr_uniform(s, .shape = square));
+  NO(tsr_uniform_at(s, NULL, TSR_HERE));
+  NO(tsr_exponential(s, -1, .shape = TSR_SHAPE(3)));
+  NO(tsr_exponential(s, NAN, .shape = TSR_SHAPE(3)));
+  NO(tsr_exponential(s, 1, .shape = square));
+  NO(tsr_exponential_at(s, 1, NULL, TSR_HERE));
+  NO(tsr_poisson(s, 1e5, .shape = TSR_SHAPE(3)));
+  NO(tsr_poisson(s, 1, .shape = TSR_SHAPE(3), .dtype = TSR_F32));
+  NO(tsr_poisson(s, 1, .shape = TSR_SHAPE(-3)));
+  NO(tsr_poisson_at(s, 1, NULL, TSR_HERE));
+}
+
+/* ---- DLPack ---------------------------------------------------------------------------------- */
+
+static tsr_dl_managed tensor_of(int32_t device, uint8_t bits, int64_t *shape)
+{
+  static float x[12];
+  return (tsr_dl_managed){ .tensor = { .data = x,
+                                       .device_type = device,
+                                       .ndim = 1,
+                                       .code = 2,
+                                       .bits = bits,
+                                       .lanes = 1,
+                                       .shape = shape } };
+}
+
+static void tensors(void)
+{
+  int64_t three = 3, minus = -3, far = INT64_MAX;
+  tsr_dl_managed cuda = tensor_of(2, 32, &three), odd = tensor_of(1, 24, &three),
+                 bad = tensor_of(1, 32, &minus), flat = tensor_of(1, 32, NULL),
+                 wide = tensor_of(1, 32, &three), empty = tensor_of(1, 32, &three),
+                 good = tensor_of(1, 32, &three), *out;
+  tsr_dl_versioned late = { .major = 2 }, *out_versioned;
+  wide.tensor.strides = &far;
+  empty.tensor.data = NULL;
+  title("DLPack");
+  NO(tsr_from_dlpack(s, NULL));
+  NO(tsr_from_dlpack(s, &cuda));
+  NO(tsr_from_dlpack(s, &odd));
+  NO(tsr_from_dlpack(s, &bad));
+  NO(tsr_from_dlpack(s, &flat));
+  NO(tsr_from_dlpack(s, &wide));
+  NO(tsr_from_dlpack(s, &empty));
+  NO(tsr_from_dlpack(s, &good, .on = on("z")));
+  NO(tsr_from_dlpack_versioned(s, NULL));
+  NO(tsr_from_dlpack_versioned(s, &late));
+  NO_END(tsr_to_dlpack(f3, 1, &out));
+  NO_END(tsr_to_dlpack(f3, 0, NULL));
+  NO_END(tsr_to_dlpack_versioned(f3, -1, &out_versioned));
+  NO_END(tsr_to_dlpack_versioned(f3, 0, NULL));
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void terminals(void)
+{
+  float x[12];
+  double number;
+  int64_t whole;
+  tsr_shard shard;
+  const char *text;
+  tsr_array *none = NULL, *gone = tsr_add(f3, 1), *large = ones(TSR_U64, TSR_SCALAR);
+  tsr_array *inert = tsr_add(f3, f4);
+  tsr_scope_clear(s);
+  large = tsr_sub(large, 2);
+  tsr_delete(gone);
+  title("ends");
+  NO_END(tsr_eval((tsr_array *[]){ f3, none }, 2));
+  NO_END(tsr_eval((tsr_array *[]){ f3, stranger }, 2));
+  NO_END(tsr_eval(&inert, 1));
+  NO_END(tsr_eval(&gone, 1));
+  NO_END(tsr_start((tsr_array *[]){ f3, none }, 2));
+  NO_END(tsr_start((tsr_array *[]){ f3, stranger }, 2));
+  NO_END(tsr_read(f3, x, 11));
+  NO_END(tsr_read(f3, NULL, 12));
+  NO_END(tsr_read(gone, x, 12));
+  NO_END(tsr_read(inert, x, 12));
+  NO_END(tsr_read_scalar(f3, &number));
+  NO_END(tsr_read_scalar(f, NULL));
+  NO_END(tsr_read_i64(i3, &whole));
+  NO_END(tsr_read_i64(f, &whole));
+  NO_END(tsr_read_i64(i, NULL));
+  NO_END(tsr_read_i64(large, &whole));
+  NO_END(tsr_wait(gone));
+  NO_END(tsr_wait(inert));
+  NO_END(tsr_shard_view(f3, 1, &shard));
+  NO_END(tsr_shard_view(f3, 0, NULL));
+  NO_END(tsr_text_into(f3, NULL));
+  NO_END(tsr_text_into(gone, &text));
+  NO_END(tsr_devices_into(f3, NULL));
+  NO_END(tsr_dump_into(f3, NULL));
+  NO_END(tsr_explain_into((tsr_array *[]){ f3 }, 1, NULL));
+  NO(tsr_add(gone, 1));
+  NO_END((tsr_keep(s, gone), tsr_scope_status(s)));
+  NO(tsr_keep(s, stranger));
+  NO_END(tsr_save_npy(f3, NULL));
+  NO_END(tsr_save_npy(f3, ""));
+  NO(tsr_load_npy(s, NULL, free_place));
+  NO(tsr_load_npy(s, "there/is/none.npy", free_place));
+}
+
+/* ---- what only a run finds ------------------------------------------------------------------- */
+
+/* A call that is taken, whose run fails and says so. */
+static void ran(const char *text, tsr_array *made, const char *where)
+{
+  if (tsr_is_inert(made)) FAIL("%s is refused: %s", text, tsr_message(s));
+  failed(text, tsr_wait_at(made, where), where);
+}
+
+#define RUN(...) ran(#__VA_ARGS__, (__VA_ARGS__), TSR_HERE)
+
+static void indices_in_runs(void)
+{
+  static const int64_t index[4] = { 0, -3, 3, -4 };
+  tsr_array *at = tsr_put(s, index, TSR_I64, TSR_SHAPE(4), on("x"));
+  tsr_array *zero = ones(TSR_I64, TSR_SHAPE(4));
+  title("indices out of range: the run fails");
+  RUN(tsr_take(f34, at, 0));
+  RUN(tsr_take_along_dim(f3, at, 0));
+  RUN(tsr_gather(f34, { at, zero }));
+  RUN(tsr_scatter(f34, at, 1, 0));
+  RUN(tsr_scatter_nd(f34, 1, { zero, tsr_add(at, 2) }));
+}
+
+/* More than devices of 1 MiB hold. */
+static void memory_in_runs(void)
+{
+  enum { MANY = 1 << 20 };
+  tsr_scope *usual = s;
+  tsr_runtime *small = tsr_runtime_open("cpu:2", .memory_limit = 1 << 20);
+  float *x = calloc(MANY, sizeof *x);
+  s = tsr_scope_open(small);
+  tsr_array *v = ones(TSR_F32, TSR_SHAPE(MANY)), *m = ones(TSR_F32, TSR_SHAPE(1 << 10, 1 << 10));
+  tsr_array *at = ones(TSR_I32, TSR_SHAPE(MANY));
+  title("more than the memory limit: the run fails");
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(MANY), free_place));
+  NO(tsr_from_callback(s, no_part, NULL, TSR_F32, TSR_SHAPE(MANY), free_place));
+  RUN(tsr_add(v, 1));
+  RUN(tsr_matmul(m, m));
+  RUN(tsr_sort(v, 0));
+  RUN(tsr_cumsum(v, 0));
+  RUN(tsr_concat((tsr_array *[]){ v, v }, 2, 0));
+  RUN(tsr_take(v, at, 0));
+  RUN(tsr_scatter(v, at, 1, 0));
+  RUN(tsr_uniform(s, .shape = TSR_SHAPE(MANY)));
+  free(x);
+  tsr_runtime_close(small);
+  s = usual;
+}
+
+/* ---- the test -------------------------------------------------------------------------------- */
+
+static void compare(const char *found, const char *expected)
+{
+  const char *line = found, *before = found;
+  while (*found && *found == *expected) {
+    if (*found == '\n' && found[1] != ' ') before = line, line = found + 1;
+    found++, expected++;
+  }
+  if (*found != *expected)
+    FAIL("%.*s, expected in golden/refusals.txt ...%.200s", 300, before, expected);
+}
+
+TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
+{
+  void (*const parts[])(void) = { elements,  reductions,      views,         several, taking,
+                                  finding,   sorting,         products,      places,  tensors,
+                                  terminals, indices_in_runs, memory_in_runs };
+  const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
+  char *text = NULL;
+  size_t size;
+  page = open_memstream(&text, &size);
+  open_world();
+  for (size_t at = 0; at < sizeof parts / sizeof *parts; at++) parts[at]();
+  fclose(page);
+  tsr_runtime_close(rt);
+  tsr_runtime_close(other);
+  CHECK(cases >= 400);
+  if (write && *write == '1') {
+    test_write(path, text, size);
+  } else {
+    char *golden = test_read(path, NULL);
+    compare(text, golden);
+    free(golden);
+  }
+  free(text);
+}
