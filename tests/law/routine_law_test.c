@@ -1,68 +1,26 @@
 /* The law of device routines: on random arrays of all thirteen dtypes, over random shapes, meshes
  * and specs, what they make has bit for bit the values of the naive evaluator, and the bytes that
  * explain predicts are the bytes counted. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/law_fixture.h"
-#include "support/naive_program.h"
+#include "support/law_world.h"
 #include "support/topology_fixture.h"
 #include "tessera.h"
 
-enum { MOST = 16 };
-
 enum { DTYPES = 13 };
 
-typedef struct world {
-  test_rng rng;
-  tsr_scope *s;
-  tsr_mesh *mesh;
-  tsr_array *leaf[MOST], *made[MOST];
-  cell *cells[MOST]; /* of leaves */
-  int leaves, count;
-} world;
+typedef law_world world;
 
 static int64_t draw(world *w, int64_t first, int64_t last)
 {
-  return test_range(&w->rng, first, last);
-}
-
-static int64_t count_of(tsr_shape shape)
-{
-  int64_t count = 1;
-  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
-  return count;
-}
-
-/* An array of random values; `most` > 0: integers of -most .. most - 1. */
-static tsr_array *draw_leaf(world *w, tsr_dtype dtype, tsr_shape shape, int64_t most)
-{
-  int64_t count = count_of(shape);
-  cell *cells = calloc((size_t)count + 1, sizeof *cells);
-  void *bytes = malloc((size_t)count * 8 + 8);
-  bool few = draw(w, 0, 3) == 0; /* many equal ones */
-  for (int64_t i = 0; i < count; i++) {
-    cells[i] = naive_random(&w->rng, (int)dtype);
-    if (most) cells[i].i = draw(w, -most, most - 1);
-    else if (few && i) cells[i] = cells[draw(w, 0, i - 1)];
-    naive_put(bytes, (int)dtype, i, cells[i]);
-    if (most) cells[i] = naive_get(bytes, (int)dtype, i); /* what unsigned ones make of it */
-  }
-  tsr_array *a = tsr_put(w->s, bytes, dtype, shape, law_sharding(&w->rng, w->mesh, shape.rank));
-  free(bytes);
-  w->leaf[w->leaves] = a;
-  w->cells[w->leaves++] = cells;
-  return a;
+  return law_draw(w, first, last);
 }
 
 static tsr_shape draw_shape(world *w, int least)
 {
-  static const int64_t sizes[] = { 0, 1, 2, 3, 5, 7, 8, 13, 17, 70 };
-  tsr_shape shape = { .rank = (int)draw(w, least, 4) };
-  for (int d = 0; d < shape.rank; d++)
-    shape.dims[d] = sizes[draw(w, draw(w, 0, 7) ? 1 : 0, shape.rank > 2 ? 6 : 9)];
-  return shape;
+  return law_shape(w, least, 4);
 }
 
 static int draw_dim(world *w, int rank)
@@ -73,7 +31,7 @@ static int draw_dim(world *w, int rank)
 /* A leaf, or what a kernel makes of one. */
 static tsr_array *draw_input(world *w, tsr_dtype dtype, tsr_shape shape)
 {
-  tsr_array *x = draw_leaf(w, dtype, shape, 0);
+  tsr_array *x = law_leaf(w, dtype, shape, 0);
   return dtype == TSR_BOOL || draw(w, 0, 2) ? x : tsr_neg(x);
 }
 
@@ -111,8 +69,8 @@ static void make_lexsort(world *w)
   int count = (int)draw(w, 1, 3);
   for (int i = 0; i < count; i++) {
     tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1));
-    keys[i] = tsr__dtype_integer(dtype) && i ? draw_leaf(w, dtype, shape, 2)
-                                             : draw_input(w, dtype, shape);
+    keys[i] =
+        tsr__dtype_integer(dtype) && i ? law_leaf(w, dtype, shape, 2) : draw_input(w, dtype, shape);
   }
   w->made[w->count++] = tsr_lexsort(keys, count, draw_dim(w, shape.rank));
 }
@@ -140,8 +98,8 @@ static void make_scatter_add(world *w)
                       : d < dim + places.rank ? places.dims[d - dim]
                                               : shape.dims[d - places.rank + 1];
   tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1)), index = draw(w, 0, 1) ? TSR_I64 : TSR_I8;
-  tsr_array *a = draw_input(w, dtype, shape), *at = draw_leaf(w, index, places, size);
-  tsr_array *b = draw_leaf(w, draw(w, 0, 3) ? dtype : TSR_F64, updates, 0);
+  tsr_array *a = draw_input(w, dtype, shape), *at = law_leaf(w, index, places, size);
+  tsr_array *b = law_leaf(w, draw(w, 0, 3) ? dtype : TSR_F64, updates, 0);
   w->made[w->count++] = tsr_scatter_add(a, at, b, draw(w, 0, 1) ? dim : dim - shape.rank);
 }
 
@@ -257,37 +215,6 @@ static void use_result(world *w)
   w->made[w->count - 1] = draw(w, 0, 1) ? tsr_neg(x) : tsr_sum(tsr_add(x, x));
 }
 
-static cell **evaluate(world *w, tsr__program *program)
-{
-  tsr__error error = { .status = TSR_OK };
-  tsr__program_init(program, &w->s->rt->heap);
-  if (tsr__program_trace(program, w->made, w->count, &error)) FAIL("%s", error.text);
-  cell **value = calloc((size_t)program->node_count + 1, sizeof *value);
-  for (int n = 0; n < program->node_count; n++)
-    for (int i = 0; i < w->leaves; i++) {
-      if (program->arrays[n] != w->leaf[i]) continue;
-      value[n] = w->cells[i];
-      w->cells[i] = NULL;
-    }
-  naive_program(program, value);
-  return value;
-}
-
-static void compare(world *w, tsr_array *a, const cell *expected, uint64_t seed)
-{
-  char what[160];
-  int64_t count = count_of(tsr_shape_of(a));
-  size_t size = tsr_dtype_size(tsr_dtype_of(a));
-  void *out = malloc((size_t)count * size + 8);
-  snprintf(what, sizeof what, "seed %llu: %s", (unsigned long long)seed, tsr_type_of(a));
-  CHECK_STATUS(tsr_read(a, out, (size_t)count * size), TSR_OK, w->s);
-  CHECK(expected != NULL);
-  int dtype = (int)tsr_dtype_of(a);
-  for (int64_t i = 0; i < count; i++)
-    naive_check(what, i, dtype, naive_get(out, dtype, i), expected[i]);
-  free(out);
-}
-
 static void one_program(tsr_runtime *rt, uint64_t seed)
 {
   static const char *const meshes[] = { "x=1",     "x=2",     "x=3",        "x=8",
@@ -296,27 +223,14 @@ static void one_program(tsr_runtime *rt, uint64_t seed)
                                              make_top_k,      make_matmul, make_einsum,
                                              make_scatter_add };
   enum { MAKERS = sizeof makers / sizeof *makers };
-  world w = { .rng = test_seeded(seed), .s = tsr_scope_open(rt) };
-  tsr__program program;
+  world w = { .rng = test_seeded(seed), .seed = seed, .s = tsr_scope_open(rt) };
   w.mesh = tsr_mesh_make(rt, meshes[draw(&w, 0, 6)]);
   for (int64_t n = draw(&w, 1, 2); n > 0; n--) {
     int before = w.count;
     makers[draw(&w, 0, MAKERS - 1)](&w);
     if (w.count > before) use_result(&w);
   }
-  if (tsr_scope_status(w.s)) FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(w.s));
-  cell **value = evaluate(&w, &program);
-  int32_t node[MOST];
-  for (int i = 0; i < w.count; i++) node[i] = (int32_t)w.made[i]->mark - 1;
-  if (tsr_eval(w.made, w.count)) FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(w.s));
-  tsr_run_stats stats = tsr_last_run(w.s);
-  CHECK_I64(stats.bytes_counted, stats.bytes_explained + stats.bytes_escaped);
-  for (int i = 0; i < w.count; i++) compare(&w, w.made[i], value[node[i]], seed);
-  for (int n = 0; n < program.node_count; n++) free(value[n]);
-  for (int i = 0; i < w.leaves; i++) free(w.cells[i]);
-  free(value);
-  tsr__program_free(&program);
-  tsr_scope_close(w.s);
+  law_check(&w);
 }
 
 TEST_TIMEOUT(any_routine_on_any_mesh_equals_the_naive_evaluator, 600)

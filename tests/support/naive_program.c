@@ -97,10 +97,35 @@ static double less_of(double a, double b)
   return a < b ? a : b;
 }
 
+/* How many bits are 1, or how many above the highest 1 are 0. */
+static cell counted(tsr__op op, int dtype, int64_t a)
+{
+  int ones = 0, zeros = 0;
+  bool seen = false;
+  for (int b = abs(int_bits(dtype)) - 1; b >= 0; b--) {
+    bool set = (uint64_t)a >> b & 1;
+    seen = seen || set;
+    ones += set;
+    zeros += !seen;
+  }
+  return whole(dtype, op == TSR__OP_POPCOUNT ? ones : zeros);
+}
+
+/* By `places` that may be any: of too many nothing is left but, to the right, the sign. */
+static cell shifted(tsr__op op, int dtype, int64_t a, wide places)
+{
+  wide x = int_value(dtype, a);
+  bool inside = places >= 0 && places < abs(int_bits(dtype));
+  if (op == TSR__OP_LEFT_SHIFT) return whole(dtype, inside ? (wide)((uwide)x << places) : 0);
+  return whole(dtype, inside ? x >> places : x < 0 ? -1 : 0);
+}
+
 static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
 {
   wide x = int_value(dtype, a), y = int_value(dtype, b), q = 0;
-  wide least = int_least(dtype), most = int_most(dtype);
+  bool narrow = abs(int_bits(dtype)) < 32, natural = int_bits(dtype) < 0;
+  int range = !narrow ? dtype : natural ? TSR_U32 : TSR_I32; /* what narrow ones are computed in */
+  wide least = int_least(range), most = int_most(range);
   if (b) {
     q = x / y;
     if (x % y != 0 && (x % y < 0) != (y < 0)) q--;
@@ -129,6 +154,10 @@ static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
   case TSR__OP_NEG: return whole(dtype, -x);
   case TSR__OP_ABS: return whole(dtype, x < 0 ? -x : x);
   case TSR__OP_NOT: return dtype == TSR_BOOL ? truth(!a) : whole(dtype, ~(wide)a);
+  case TSR__OP_POPCOUNT:
+  case TSR__OP_CLZ: return counted(op, dtype, a);
+  case TSR__OP_LEFT_SHIFT:
+  case TSR__OP_RIGHT_SHIFT: return shifted(op, dtype, a, y);
   case TSR__OP_POW: {
     uint64_t p = 1;
     for (int64_t i = 0; i < b; i++) p *= (uint64_t)a;
@@ -155,6 +184,18 @@ static double naive_floordiv(double a, double b, bool narrow)
   if (q == 0) return copysign(0, narrow ? (double)((float)a / (float)b) : a / b);
   double down = floor(q);
   return q - down > 0.5 ? down + 1 : down;
+}
+
+static cell next_after(int dtype, double a, double b)
+{
+  cell from = { .f = a };
+  uint16_t bits;
+  if (dtype == TSR_F64 || isnan(a) || isnan(b) || a == b) return real(dtype, nextafter(a, b));
+  if (dtype == TSR_F32) return real(dtype, (double)nextafterf((float)a, (float)b));
+  naive_put(&bits, dtype, 0, from);
+  if (a == 0) bits = signbit(b) ? 0x8001 : 1;
+  else bits = (uint16_t)((b > a) == (a > 0) ? bits + 1 : bits - 1);
+  return naive_get(&bits, dtype, 0);
 }
 
 static cell float_op(tsr__op op, int dtype, double a, double b)
@@ -193,6 +234,8 @@ static cell float_op(tsr__op op, int dtype, double a, double b)
   case TSR__OP_CEIL: return real(dtype, ceil(a));
   case TSR__OP_TRUNC: return real(dtype, trunc(a));
   case TSR__OP_ISNAN: return truth(isnan(a));
+  case TSR__OP_COPYSIGN: return real(dtype, copysign(a, b));
+  case TSR__OP_NEXTAFTER: return next_after(dtype, a, b);
   default: FAIL("float op %d", op);
   }
 }
@@ -282,60 +325,18 @@ cell naive_get(const void *array, int dtype, int64_t at)
 
 cell naive_random(test_rng *rng, int dtype)
 {
-  static const double odd[] = { 0,
-                                -0.0,
-                                1,
-                                -1,
-                                0.5,
-                                1.5,
-                                2.5,
-                                -2.5,
-                                INFINITY,
-                                -INFINITY,
-                                NAN,
-                                0x1p31,
-                                -0x1p31,
-                                0x1p63,
-                                0x1p64,
-                                255.5,
-                                -128.5,
-                                65504,
-                                65519.99,
-                                65520,
-                                0x1p-24,
-                                0x1.002p0,
-                                0x1.01p0,
-                                -0x1p63,
-                                2147483647.5,
-                                -2147483648.5,
-                                1e300,
-                                -1e300,
-                                5e-324,
-                                0x1p-126,
-                                1e30,
-                                3,
-                                7,
-                                -7,
-                                9007199254740993.0 };
-  static const int64_t odd_int[] = { 0,
-                                     1,
-                                     -1,
-                                     2,
-                                     -2,
-                                     3,
-                                     7,
-                                     INT32_MAX,
-                                     INT32_MIN,
-                                     INT64_MAX,
-                                     INT64_MIN,
-                                     (1LL << 53) + 1,
-                                     INT8_MIN,
-                                     UINT8_MAX,
-                                     INT16_MIN,
-                                     UINT16_MAX,
-                                     (1LL << 33) + (1LL << 25) + 1,
-                                     -(1LL << 60) + 77,
-                                     46341 };
+  /* clang-format off */
+  static const double odd[] = {
+    0, -0.0, 1, -1, 0.5, 1.5, 2.5, -2.5, INFINITY, -INFINITY, NAN, 0x1p31, -0x1p31, 0x1p63,
+    0x1p64, 255.5, -128.5, 65504, 65519.99, 65520, 0x1p-24, 0x1.002p0, 0x1.01p0, -0x1p63,
+    2147483647.5, -2147483648.5, 1e300, -1e300, 5e-324, 0x1p-126, 1e30, 3, 7, -7,
+    9007199254740993.0
+  };
+  static const int64_t odd_int[] = {
+    0, 1, -1, 2, -2, 3, 7, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, (1LL << 53) + 1, INT8_MIN,
+    UINT8_MAX, INT16_MIN, UINT16_MAX, (1LL << 33) + (1LL << 25) + 1, -(1LL << 60) + 77, 46341
+  };
+  /* clang-format on */
   cell c;
   int64_t kind = test_range(rng, 0, 3);
   if (dtype == TSR_BOOL) return truth(test_range(rng, 0, 1));
@@ -387,9 +388,27 @@ cell naive_draw(int dtype, uint64_t bits)
   return real(dtype, ldexpl((long double)top, -kept));
 }
 
+/* A sum whose last bit says whether there is more: rounded again to fewer bits it is right. */
+static double odd_sum(double a, double b)
+{
+  double sum = a + b, other = sum - a, rest = (a - (sum - other)) + (b - other);
+  uint64_t bits;
+  memcpy(&bits, &sum, sizeof bits);
+  if (rest == 0 || !isfinite(sum) || bits & 1) return sum;
+  return nextafter(sum, rest > 0 ? (double)INFINITY : -(double)INFINITY);
+}
+
+static cell fused(int dtype, double a, double b, double c)
+{
+  if (dtype == TSR_F64) return real(dtype, fma(a, b, c));
+  if (dtype == TSR_F32) return real(dtype, (double)fmaf((float)a, (float)b, (float)c));
+  return real(dtype, odd_sum(a * b, c)); /* the product of halves is exact */
+}
+
 cell naive_element(tsr__op op, int dtype, int count, const cell *in)
 {
   if (op == TSR__OP_WHERE) return in[0].i ? in[1] : in[2];
+  if (op == TSR__OP_FMA) return fused(dtype, in[0].f, in[1].f, in[2].f);
   if (naive_is_real(dtype)) return float_op(op, dtype, in[0].f, count > 1 ? in[1].f : 0);
   return int_op(op, dtype, in[0].i, count > 1 ? in[1].i : 0);
 }
@@ -554,27 +573,6 @@ static void reduce(const tsr__program *program, int n, cell **value)
 
 /* ---- programs ---- */
 
-static void take(const tsr__program *program, int n, cell **value)
-{
-  const tsr__gnode *g = &program->nodes[n];
-  int from_node = tsr__in(program, g, 0), at_node = tsr__in(program, g, 1);
-  const tsr__gnode *table = &program->nodes[from_node], *at = &program->nodes[at_node];
-  int dim = tsr__dim_of(program, g);
-  int64_t index[TSR_MAX_RANK];
-  for (int64_t i = 0; i < count_of(g); i++) {
-    unravel(g, i, index);
-    int64_t place = 0, from = 0;
-    for (int d = 0; d < at->rank; d++) place = place * at->dims[d] + index[dim + d];
-    int64_t entry = value[at_node][place].i;
-    if (entry < 0) entry += table->dims[dim];
-    for (int d = 0; d < table->rank; d++)
-      from = from * table->dims[d] + (d < dim    ? index[d]
-                                      : d == dim ? entry
-                                                 : index[d - 1 + at->rank]);
-    value[n][i] = value[from_node][from];
-  }
-}
-
 static void element(const tsr__program *program, int n, cell **value)
 {
   const tsr__gnode *g = &program->nodes[n];
@@ -695,6 +693,61 @@ static lines lines_of(const tsr__program *program, const tsr__gnode *g, cell **v
   for (int d = 0; d < dim; d++) l.before *= l.x->dims[d];
   for (int d = dim + 1; d < l.x->rank; d++) l.after *= l.x->dims[d];
   return l;
+}
+
+/* Elements of lines at indices: those of each line, or the same of all. Some dims of a table may be
+ * one. */
+static void take(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n], *at = &program->nodes[tsr__in(program, g, 1)];
+  bool own = g->op == TSR__OP_TAKE_ALONG;
+  const cell *index = value[tsr__in(program, g, 1)];
+  lines l = lines_of(program, g, value);
+  int dim = tsr__dim_of(program, g);
+  for (int d = dim + 1; d <= dim + tsr__more_of(program, g); d++) {
+    l.along *= l.x->dims[d];
+    l.after /= l.x->dims[d] ? l.x->dims[d] : 1;
+  }
+  int64_t count = own ? g->dims[dim] : count_of(at);
+  for (int64_t i = 0; i < count_of(g); i++) {
+    int64_t line = i / l.after / count, k = i / l.after % count;
+    int64_t entry = index[own ? i : k].i;
+    if (entry < 0) entry += l.along;
+    value[n][i] = l.in[(line * l.along + entry) * l.after + i % l.after];
+  }
+}
+
+/* Indices of a dim, the negative ones from its end. */
+static void within(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n];
+  const tsr__within_attr *attr = tsr__attr_of(program, g);
+  for (int64_t i = 0; i < count_of(g); i++) {
+    cell at = value[tsr__in(program, g, 0)][i];
+    value[n][i].i = at.i < 0 ? at.i + attr->size : at.i;
+  }
+}
+
+/* A box of an array from starts on that are moved to where it lies inside: read, or written. */
+static void box_at_starts(const tsr__program *program, int n, cell **value)
+{
+  const tsr__gnode *g = &program->nodes[n], *x = &program->nodes[tsr__in(program, g, 0)];
+  bool writes = g->op == TSR__OP_DYNAMIC_UPDATE;
+  const tsr__gnode *box = writes ? &program->nodes[tsr__in(program, g, 2)] : g;
+  cell *in = value[tsr__in(program, g, 0)];
+  for (int64_t i = 0; writes && i < count_of(g); i++) value[n][i] = in[i];
+  for (int64_t i = 0; i < count_of(box); i++) {
+    int64_t index[TSR_MAX_RANK] = { 0 }, at = 0;
+    unravel(box, i, index);
+    for (int d = 0; d < x->rank; d++) {
+      int64_t start = value[tsr__in(program, g, 1)][d].i, most = x->dims[d] - box->dims[d];
+      start += start < 0 ? x->dims[d] : 0;
+      start = start < 0 ? 0 : start > most ? most : start;
+      at = at * x->dims[d] + start + index[d];
+    }
+    if (writes) value[n][at] = value[tsr__in(program, g, 2)][i];
+    else value[n][i] = in[at];
+  }
 }
 
 /* Every prefix is a reduction of its own; floats that are multiplied go by f64. */
@@ -899,7 +952,11 @@ void naive_program(const tsr__program *program, cell **value)
     else if (g->op == TSR__OP_CONST) value[n][0].i = program->params[g->param].i;
     else if (g->op == TSR__OP_UNIFORM) uniform(program, g, value[n]);
     else if (g->op == TSR__OP_IOTA) iota(g, tsr__dim_of(program, g), value[n]);
-    else if (g->op == TSR__OP_TAKE) take(program, n, value);
+    else if (tsr__ops[g->op].wants == TSR__WANT_INDEX && tsr__has_table(g->op))
+      take(program, n, value);
+    else if (g->op == TSR__OP_WITHIN) within(program, n, value);
+    else if (g->op == TSR__OP_DYNAMIC_SLICE || g->op == TSR__OP_DYNAMIC_UPDATE)
+      box_at_starts(program, n, value);
     else if (g->op == TSR__OP_CUMSUM) cumulate(program, n, TSR__OP_SUM, value);
     else if (g->op == TSR__OP_CUMPROD) cumulate(program, n, TSR__OP_PROD, value);
     else if (g->op == TSR__OP_CUMMAX) cumulate(program, n, TSR__OP_MAX, value);
