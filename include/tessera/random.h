@@ -125,7 +125,8 @@ typedef struct tsr_choice_args {
 /* `count` of the slices of x along dim 0, by chance: tsr_choice(x, 5, .by = { .key = 7 }). Without
  * .replace, each is chosen among those left, with probabilities in proportion to the weights; of
  * weight 0 come last. Errors: TSR_EARG for more than there are, TSR_ESHAPE for weights that are not
- * as many. Returns an array owned as results are. Local. */
+ * as many; with .replace, weights that are all 0 fail what evaluates it, TSR_EVALUE. Returns an
+ * array owned as results are. Local. */
 TSR_API tsr_array *tsr_choice_at(const tsr_choice_args *args, const char *site);
 
 #ifdef __cplusplus

@@ -45,13 +45,13 @@ static bool counts(int kind)
          kind == CATEGORICAL || kind == CHOICE;
 }
 
-/* Something to choose from: the same numbers, at a place. */
+/* Something to choose from, at a place: the same numbers, not all of them 0. */
 static tsr_array *weights(const trial *t, tsr_shape shape)
 {
   tsr_array *x = tsr_full(t->s, 0, TSR_F64, shape, (tsr_sharding){ 0 });
   for (int d = 0; d < shape.rank; d++)
     x = tsr_add(x, tsr_iota(t->s, TSR_F64, shape, d, d ? (tsr_sharding){ 0 } : t->from));
-  return tsr_abs(tsr_sin(x));
+  return tsr_abs(tsr_cos(x));
 }
 
 static tsr_array *choose(const trial *t, const tsr_random_args *args)

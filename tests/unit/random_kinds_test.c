@@ -424,6 +424,9 @@ TEST(what_is_no_distribution_is_told)
   says(&w, tsr_choice(COUNT(3), 1, .weights = COUNT(4)),
        "TSR_ESHAPE: tsr_choice: weights are f64[4], expected 3 numbers");
   says(&w, tsr_choice(COUNT(3), 1, .by = { .stream = UINT64_C(1) << 40 }), "tsr_choice: stream ");
+  tsr_array *zeros = tsr_full(w.s, 0, TSR_F64, TSR_SHAPE(3), (tsr_sharding){ 0 });
+  tsr_array *never = tsr_choice(COUNT(3), 2, .replace = true, .weights = zeros, .by = { .key = 1 });
+  CHECK_STATUS(tsr_eval(&never, 1), TSR_EVALUE, NULL);
   CHECK(tsr_is_inert(tsr_shuffle(NULL, 0, .key = 1)) &&
         tsr_is_inert(tsr_categorical(NULL, 0, .key = 1)));
   CHECK(tsr_is_inert(tsr_choice_at(NULL, NULL)) && tsr_is_inert(tsr_choice(NULL, 3)));
