@@ -1,17 +1,6 @@
 /* Frames, block 1: a mesh over all devices, and one of 2 x 4 with named axes. */
 #include "check.h"
 
-static void check_mesh(check *c, const char *name, const tsr_mesh *mesh, const char *text)
-{
-  int64_t ids[8];
-  int count = tsr_mesh_device_count(mesh);
-  for (int i = 0; i < count && i < 8; i++) ids[i] = tsr_mesh_device(mesh, i);
-  if (count != 8) check_fail(c, "%s has %d devices", name, count);
-  if (strcmp(tsr_mesh_text(mesh), text) != 0)
-    check_fail(c, "%s is %s, expected %s", name, tsr_mesh_text(mesh), text);
-  check_ints(c, name, ids, 8);
-}
-
 int main(void)
 {
   check c = check_open("000_01");

@@ -3,22 +3,6 @@
 #include "check.h"
 #include "inputs.h"
 
-/* Which rows and columns of a table of 1000 x 2 each device holds. */
-static bool check_bounds(check *c, const char *name, tsr_sharding spec)
-{
-  int64_t bounds[32];
-  for (int p = 0; p < 8; p++) {
-    tsr_box box;
-    if (tsr_shard_box(&spec, TSR_SHAPE(1000, 2), p, &box)) return check_fail(c, "%s: no box", name);
-    for (int d = 0; d < 2; d++) {
-      bounds[4 * p + 2 * d] = box.start[d];
-      bounds[4 * p + 2 * d + 1] = box.start[d] + box.size[d];
-    }
-  }
-  check_ints(c, name, bounds, 32);
-  return true;
-}
-
 static void custom_spec(check *c, tsr_runtime *rt)
 {
   tsr_scope *s = tsr_scope_open(rt);
@@ -28,7 +12,7 @@ static void custom_spec(check *c, tsr_runtime *rt)
   tsr_sharding short_form = tsr_on(mesh, "data");
 
   check_frame(c, "df", input_ab(s, 1000, rows));
-  check_bounds(c, "bounds_of_1000x2", spec);
+  check_bounds(c, "bounds_of_1000x2", spec, TSR_SHAPE(1000, 2));
   if (!tsr_sharding_same(&rows, &short_form, TSR_SHAPE(1000)))
     check_fail(c, "the full form and the short one differ");
   if (tsr_scope_status(s)) check_fail(c, "%s", tsr_message(s));

@@ -145,19 +145,26 @@ static inline void check_sum(check *c, const char *name, const char *golden, tsr
   if (!check_next(&list, dtype, sum)) check_fail(c, "%s: the sum differs", name);
 }
 
+/* Whether a sharding is written as the golden has it: "(data) on data=2,model=4". */
+static inline void check_lies(check *c, const char *name, const char *golden, tsr_sharding sharding,
+                              int rank)
+{
+  const char *lies = check_fact(golden, "lies");
+  char found[128];
+  if (!lies) return;
+  tsr_sharding_text(&sharding, rank, found, sizeof found);
+  size_t length = strlen(found);
+  snprintf(found + length, sizeof found - length, " on %s", tsr_mesh_text(sharding.mesh));
+  if (strncmp(lies + 1, found, strlen(found)) != 0 || lies[1 + strlen(found)] != '\n')
+    check_fail(c, "%s lies %s, expected%.*s", name, found, (int)strcspn(lies, "\n"), lies);
+}
+
 /* "(data) on data=2,model=4", and how many elements of dim 0 each device holds. */
 static inline bool check_place(check *c, const char *name, const char *golden, tsr_array *a)
 {
-  const char *lies = check_fact(golden, "lies"), *shards = check_fact(golden, "shards");
+  const char *shards = check_fact(golden, "shards");
   tsr_sharding sharding = tsr_sharding_of(a);
-  char found[128];
-  if (lies) {
-    tsr_sharding_text(&sharding, tsr_shape_of(a).rank, found, sizeof found);
-    size_t length = strlen(found);
-    snprintf(found + length, sizeof found - length, " on %s", tsr_mesh_text(sharding.mesh));
-    if (strncmp(lies + 1, found, strlen(found)) != 0 || lies[1 + strlen(found)] != '\n')
-      check_fail(c, "%s lies %s, expected%.*s", name, found, (int)strcspn(lies, "\n"), lies);
-  }
+  check_lies(c, name, golden, sharding, tsr_shape_of(a).rank);
   for (int p = 0; shards && p < tsr_mesh_device_count(sharding.mesh); p++) {
     tsr_shard shard;
     if (tsr_shard_view(a, p, &shard) || !check_next(&shards, TSR_I64, &shard.box.size[0]))
@@ -202,6 +209,24 @@ static inline bool check_array(check *c, const char *name, tsr_array *a)
   return true;
 }
 
+/* Compares the sum of each device's part of an f32 array, exact in any order, and how it lies. */
+static inline bool check_shard_sums(check *c, const char *name, tsr_array *a)
+{
+  const char *golden = check_line(c->golden, "array", name);
+  double sums[16] = { 0 };
+  int devices = tsr_mesh_device_count(tsr_sharding_of(a).mesh);
+  c->outputs++;
+  if (!golden) return check_fail(c, "there is no output '%s'", name);
+  for (int p = 0; p < devices && p < 16; p++) {
+    tsr_shard shard;
+    int64_t count = 1;
+    if (tsr_shard_view(a, p, &shard)) return check_fail(c, "%s: device %d has no part", name, p);
+    for (int d = 0; d < tsr_shape_of(a).rank; d++) count *= shard.box.size[d];
+    for (int64_t i = 0; i < count; i++) sums[p] += (double)((const float *)shard.data)[i];
+  }
+  return check_values(c, name, golden, TSR_F64, sums, devices) && check_place(c, name, golden, a);
+}
+
 /* ---- numbers and texts ----------------------------------------------------------------------- */
 
 /* Compares a list of integers with the values of an output. */
@@ -213,6 +238,7 @@ static inline bool check_ints(check *c, const char *name, const int64_t *values,
   for (int i = 0; i < count; i++)
     if (!list || !check_next(&list, TSR_I64, &values[i]))
       return check_fail(c, "%s: value %d is %lld", name, i, (long long)values[i]);
+  if (!list || *list != '\n') return check_fail(c, "%s has more than %d values", name, count);
   return true;
 }
 
@@ -226,6 +252,35 @@ static inline void check_number(check *c, const char *name, double value, double
   if (memcmp(&expected, &value, sizeof value) == 0) return;
   if (rel > 0 && fabs(value - expected) <= rel * fabs(expected)) return;
   check_fail(c, "%s is %.17g, expected %.17g", name, value, expected);
+}
+
+/* Compares a mesh with its text and with the ids of its devices, position by position. */
+static inline void check_mesh(check *c, const char *name, const tsr_mesh *mesh, const char *text)
+{
+  int64_t ids[16];
+  int count = tsr_mesh_device_count(mesh);
+  for (int i = 0; i < count && i < 16; i++) ids[i] = tsr_mesh_device(mesh, i);
+  if (strcmp(tsr_mesh_text(mesh), text) != 0)
+    check_fail(c, "%s is %s, expected %s", name, tsr_mesh_text(mesh), text);
+  check_ints(c, name, ids, count);
+}
+
+/* Compares where a sharding cuts a shape: start and end of every dim, device by device. */
+static inline bool check_bounds(check *c, const char *name, tsr_sharding on, tsr_shape shape)
+{
+  int64_t bounds[16 * 2 * TSR_MAX_RANK];
+  int count = 0, devices = tsr_mesh_device_count(on.mesh);
+  for (int p = 0; p < devices && p < 16; p++) {
+    tsr_box box;
+    if (tsr_shard_box(&on, shape, p, &box)) return check_fail(c, "%s: no box", name);
+    for (int d = 0; d < shape.rank; d++) {
+      bounds[count++] = box.start[d];
+      bounds[count++] = box.start[d] + box.size[d];
+    }
+  }
+  const char *golden = check_line(c->golden, "array", name);
+  if (golden) check_lies(c, name, golden, on, shape.rank);
+  return check_ints(c, name, bounds, count);
 }
 
 /* Prints a line to stdout that must be the `number`th (from 0) of the block's printed ones. */

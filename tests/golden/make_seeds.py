@@ -5,7 +5,7 @@ that the C programs of examples/seeds read them without a JSON parser.
     array NAME DTYPE DIMS...     an output; DIMS are its global shape
     lies (SPEC) on MESH          how it lies, where that is known
     shards N...                  elements of dim 0 on each device
-    values V... | sum V, first V..., last V...
+    values V... | sum V, first V..., last V...       (bools as 0 and 1)
     collective NAME KIND AXIS    what may be communicated for NAME, one line each
     line NAME TEXT               a line of printed text
 
@@ -20,6 +20,8 @@ HERE = Path(__file__).resolve().parent / "seeds"
 
 
 def word(value):
+    if isinstance(value, bool):
+        return str(int(value))
     return value if isinstance(value, str) else repr(value)
 
 
