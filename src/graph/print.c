@@ -134,13 +134,58 @@ static void add_within(const tsr__program *program, const tsr__gnode *node, tsr_
   tsr__text_add(out, ", %lld", (long long)attr->size);
 }
 
+static void add_roll(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  const tsr__roll_attr *attr = tsr__attr_of(program, node);
+  tsr__text_add(out, ", dim %lld, by %lld", (long long)attr->dim, (long long)attr->count);
+}
+
+/* "2f": so many times an index, by its letter. */
+static void add_index(int64_t times, int index, tsr__text *out)
+{
+  if (times > 1) tsr__text_add(out, "%lld", (long long)times);
+  tsr__text_add(out, "%c", 'a' + index - 1);
+}
+
+/* The letters of dims; 1: a dim of size 1 that no index runs along. */
+static void add_letters(const uint8_t *indices, int rank, tsr__text *out)
+{
+  for (int d = 0; d < rank; d++) {
+    if (indices[d]) add_index(1, indices[d], out);
+    else tsr__text_add(out, "1");
+  }
+}
+
+/* As an einsum, ab,bc->ac; along a dim of windows (2f+a) is where window f has its element a. */
+static void add_dot(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  const tsr__dot_attr *attr = tsr__attr_of(program, node);
+  int left = program->nodes[tsr__in(program, node, 0)].rank;
+  tsr__text_add(out, ", ");
+  for (int d = 0; d < left; d++) {
+    if (!attr->window[d]) {
+      add_letters(&attr->left[d], 1, out);
+      continue;
+    }
+    tsr__text_add(out, "(");
+    add_index(attr->stride[d], attr->left[d], out);
+    tsr__text_add(out, "+");
+    add_index(attr->dilation[d], attr->window[d], out);
+    tsr__text_add(out, ")");
+  }
+  tsr__text_add(out, ",");
+  add_letters(attr->right, program->nodes[tsr__in(program, node, 1)].rank, out);
+  tsr__text_add(out, "->");
+  add_letters(attr->out, node->rank, out);
+}
+
 /* What stands in the parentheses behind a node's operands; NULL: nothing. */
 static void (*const attributes[TSR__ATTR_FAMILIES])(const tsr__program *, const tsr__gnode *,
                                                     tsr__text *) = {
   [TSR__ATTR_REDUCE] = add_reduce,   [TSR__ATTR_DIM] = add_dim,       [TSR__ATTR_SLICE] = add_slice,
   [TSR__ATTR_ORDER] = add_order,     [TSR__ATTR_PAD] = add_pad,       [TSR__ATTR_SPAN] = add_span,
   [TSR__ATTR_SCATTER] = add_scatter, [TSR__ATTR_WITHIN] = add_within, [TSR__ATTR_SCAN] = add_scan,
-  [TSR__ATTR_SORT] = add_sort,
+  [TSR__ATTR_SORT] = add_sort,       [TSR__ATTR_ROLL] = add_roll,     [TSR__ATTR_DOT] = add_dot,
 };
 
 /* ---- nodes ---- */

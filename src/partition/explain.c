@@ -90,6 +90,17 @@ static void add_joined(const tsr__partitioned *parts, const tsr__note *note, tsr
                            : ", of which each device adds up what it holds\n");
 }
 
+/* Which dims a move puts together: "dim 0", "dims 0 and 2". */
+static void add_dims(const tsr_sharding *from, const tsr_sharding *to, int rank, tsr__text *out)
+{
+  int dims[TSR_MAX_RANK], count = 0;
+  for (int d = 0; d < rank; d++)
+    if (tsr__dim_axes(from, d) && !tsr__dim_axes(to, d)) dims[count++] = d;
+  tsr__text_add(out, count > 1 ? " dims" : " dim");
+  for (int i = 0; i < count; i++)
+    tsr__text_add(out, "%s %d", !i ? "" : i == count - 1 ? " and" : ",", dims[i]);
+}
+
 static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr__text *out)
 {
   static const char *const causes[] = {
@@ -97,7 +108,7 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
     [TSR__CAUSE_ASKED] = "was asked for",
     [TSR__CAUSE_OPERAND] = "needs its operand so",
     [TSR__CAUSE_UNPLACED] = "joins unplaced data with placed",
-    [TSR__CAUSE_TABLE] = "needs the whole table on every device",
+    [TSR__CAUSE_WHOLE] = "needs",
     [TSR__CAUSE_REDUCED] = "",
     [TSR__CAUSE_ALONG] = "",
     [TSR__CAUSE_MESH] = "has operands on two meshes",
@@ -113,7 +124,14 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
   add_type(parts, note->node, out);
   tsr__text_add(out, ", because ");
   add_who(&parts->program, own ? note->node : note->user, out);
-  tsr__text_add(out, " %s\n", causes[note->cause]);
+  tsr__text_add(out, " %s", causes[note->cause]);
+  if (note->cause == TSR__CAUSE_WHOLE) {
+    const tsr__gnode *from = &parts->program.nodes[tsr__in(&parts->program, node, 0)];
+    const tsr_sharding *places = parts->program.shardings;
+    add_dims(&places[from->sharding], &places[node->sharding], node->rank, out);
+    tsr__text_add(out, " whole on every device");
+  }
+  tsr__text_add(out, "\n");
   if (note->move == TSR__MOVE_REMATERIALISE)
     tsr__text_add(
         out, "    warning: the two tilings have nothing in common, so nearly all of it moves\n");

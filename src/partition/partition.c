@@ -100,12 +100,28 @@ static int asker_of(const rewrite *r, int user)
   return r->flow->ways[user]->asker;
 }
 
+/* Whether a dim of an operand comes to be whole because its user cannot do with a part of it. */
+static bool needs_whole(const rewrite *r, int user, int i, const tsr_sharding *from,
+                        const tsr_sharding *to)
+{
+  const tsr__gnode *node = &r->in->nodes[user];
+  bool table = tsr__has_table(node->op) && i == 0;
+  tsr__factors factors;
+  int8_t map[TSR_MAX_RANK];
+  tsr__factors_of(r->in, user, &factors);
+  tsr__factors_in(&factors, i, map);
+  for (int d = 0; d < r->in->nodes[tsr__in(r->in, node, i)].rank; d++) {
+    bool whole = tsr__dim_axes(from, d) && !tsr__dim_axes(to, d) && map[d] >= 0;
+    if (whole && (table || factors.kind[map[d]] == TSR__FACTOR_REPLICATE)) return true;
+  }
+  return false;
+}
+
 static int cause_of(const rewrite *r, int user, int i, const tsr_sharding *from,
                     const tsr_sharding *to)
 {
-  int op = r->in->nodes[user].op;
-  bool table = tsr__has_table(op) && i == 0;
-  if (table && from->mesh && from->mesh == to->mesh) return TSR__CAUSE_TABLE;
+  bool moves = from->mesh && from->mesh == to->mesh;
+  if (moves && needs_whole(r, user, i, from, to)) return TSR__CAUSE_WHOLE;
   if (asker_of(r, user) >= 0) return TSR__CAUSE_ASKED;
   if (!from->mesh) return TSR__CAUSE_UNPLACED;
   return from->mesh != to->mesh ? TSR__CAUSE_MESH : TSR__CAUSE_OPERAND;

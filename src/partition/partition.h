@@ -35,7 +35,7 @@ enum tsr__cause {
   TSR__CAUSE_ASKED,    /* tsr_reshard, tsr_constrain */
   TSR__CAUSE_OPERAND,  /* an operand lies differently from the operation that uses it */
   TSR__CAUSE_UNPLACED, /* an unplaced operand joins placed ones */
-  TSR__CAUSE_TABLE,    /* a table must be whole where it is looked into */
+  TSR__CAUSE_WHOLE,    /* dims must be whole where they are read, as those of a table */
   TSR__CAUSE_REDUCED,  /* reduced dims are sharded */
   TSR__CAUSE_ALONG,    /* the dim that a routine goes along is sharded */
   TSR__CAUSE_MESH,     /* operands on two meshes */

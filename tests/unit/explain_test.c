@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "support/leaf_fixture.h"
+#include "tessera.h"
 
 typedef struct fixture {
   tsr_runtime *rt;
@@ -158,14 +159,33 @@ TEST(tables_meshes_and_rows)
   check_explained(
       &f, r, 2, NULL,
       "all-gather over x=2: 128 bytes\n"
-      "    %0 f64[4]@(x) -> f64[4]@(-), because take at a.c:2 needs the whole table on every "
-      "device\n"
+      "    %0 f64[4]@(x) -> f64[4]@(-), because take at a.c:2 needs dim 0 whole on every device\n"
       "    cheaper: put %0 with spec - (0 bytes)\n"
       "permute over a=4,b=2: 192 bytes\n"
       "    %2 f64[16]@(y) -> f64[16]@(a), because add at a.c:3 has operands on two meshes\n"
       "rebalance over y=4: bytes known after the run\n"
       "    %6 i64[?]@(y) -> %7 i64[?]@(y), because rebalance at a.c:5 makes even borders after "
       "a filter\n");
+}
+
+/* Those of which only a part is read from somewhere on, and no others. */
+TEST(dims_that_must_be_whole_are_named)
+{
+  fixture f = open_fixture();
+  tsr_array *x = on(&f, TSR_SHAPE(8, 8), "x,y", "a.c:1");
+  tsr_array *i = fixture_leaf(f.s, TSR_I64, TSR_SHAPE(2), f.mesh, "-");
+  tsr_array *r[2] = { tsr_dynamic_slice_at(x, i, TSR_SHAPE(2, 8), "a.c:2"),
+                      tsr_dynamic_slice_at(x, i, TSR_SHAPE(2, 2), "a.c:3") };
+  check_explained(&f, &r[0], 1, NULL,
+                  "all-gather over x=2: 512 bytes\n"
+                  "    %0 f64[8,8]@(x,y) -> f64[8,8]@(-,y), because dynamic_slice at a.c:2 needs "
+                  "dim 0 whole on every device\n"
+                  "    cheaper: put %0 with spec -,y (0 bytes)\n");
+  check_explained(&f, &r[1], 1, NULL,
+                  "all-gather over x=2,y=4: 3584 bytes\n"
+                  "    %0 f64[8,8]@(x,y) -> f64[8,8]@(-,-), because dynamic_slice at a.c:3 needs "
+                  "dims 0 and 1 whole on every device\n"
+                  "    cheaper: put %0 with spec -,- (0 bytes)\n");
 }
 
 TEST(tilings_with_nothing_in_common_are_warned_about)

@@ -410,7 +410,7 @@ TEST(tables_are_whole_along_the_dim_that_is_looked_into)
                  "  %2 = reshard(%0)          f64[6,5]@(-,y)\n"
                  "  %3 = reshard(%1)          i64[16]@(-)\n"
                  "  %4 = take(%2, %3, dim 0)  f64[16,5]@(-,y)\n");
-  CHECK_I64(f.parts.notes[0].cause, TSR__CAUSE_TABLE);
+  CHECK_I64(f.parts.notes[0].cause, TSR__CAUSE_WHOLE);
   CHECK_I64(f.parts.notes[0].move, TSR__MOVE_ALL_GATHER);
   CHECK_I64(f.parts.notes[0].bytes, 2 * 3 * 5 * 8);
 }

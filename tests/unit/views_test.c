@@ -300,5 +300,21 @@ TEST(a_dump_says_what_views_show)
   CHECK_STR_HAS(tsr_dump(tsr_slice(a, TSR_ALL, TSR_STEPS(3, 0, -1))), "slice(%0, :, 3:0:-1) ");
   CHECK_STR_HAS(tsr_dump(tsr_slice(a, TSR_STEPS(1, 10, 3))), "slice(%0, 1:8:3, :) ");
   CHECK_STR_HAS(tsr_dump(tsr_concat((tsr_array *[]){ a, a }, 2, 1)), "concat(%0, %0, dim 1) ");
+  CHECK_STR_HAS(tsr_dump(tsr_roll(a, -1, 0)), "roll(%0, %0, dim 0, by 9) ");
+  tsr_runtime_close(rt);
+}
+
+/* As einsum's letters; of windows how their places and elements come to those of the operand. */
+TEST(a_dump_says_which_dims_a_product_runs_along)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  static const double data[64];
+  tsr_array *a = tsr_put(s, data, TSR_F64, TSR_SHAPE(4, 3), (tsr_sharding){ 0 });
+  tsr_array *x = tsr_put(s, data, TSR_F64, TSR_SHAPE(1, 9, 2), (tsr_sharding){ 0 });
+  tsr_array *k = tsr_put(s, data, TSR_F64, TSR_SHAPE(3, 2, 5), (tsr_sharding){ 0 });
+  CHECK_STR_HAS(tsr_dump(tsr_matmul(a, tsr_transpose(a))), "dot(%0, %0, ac,bc->ab) ");
+  CHECK_STR_HAS(tsr_dump(tsr_conv(x, k, .stride = { 2 }, .dilation = { 3 })),
+                "dot(%0, %1, c(2e+3a)b,abd->ced) ");
   tsr_runtime_close(rt);
 }
