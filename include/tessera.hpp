@@ -11,14 +11,26 @@
  * what owns them (base.h). What fails throws tessera::error at the call that is wrong, with the
  * status, and the scope forgets it. Lines come from std::source_location, or before C++20 from the
  * compiler: an operator's from its right operand. `raw()` gives the handle for any call of the C
- * interface. */
+ * interface.
+ *
+ * Operations are functions of the name that they have in C without tsr_ (tessera::take), those of
+ * one array that reduce it are members (x.sum({ 0 })), and what makes arrays is a member of the
+ * scope. Where a call has many options they are C's struct of arguments, filled as far as needed;
+ * the arrays that are arguments here are put in. */
 #ifndef TESSERA_HPP
 #define TESSERA_HPP
 
 #include "tessera.h"
 #include "tessera/array.hpp"
-#include "tessera/operations.hpp"
+#include "tessera/elementwise.hpp"
 #include "tessera/frame.hpp"
+#include "tessera/indexing.hpp"
+#include "tessera/operations.hpp"
+#include "tessera/products.hpp"
+#include "tessera/shape.hpp"
+#include "tessera/sorting.hpp"
+#include "tessera/statistics.hpp"
+#include "tessera/windows.hpp"
 
 namespace tessera {
 
@@ -47,20 +59,58 @@ public:
   }
 
   template <class T>
-  array put(const std::vector<T> &data, std::initializer_list<std::int64_t> dims,
-            tsr_sharding on = {}, location at = location::current()) const
+  array put(const std::vector<T> &data, const shape &dims, tsr_sharding on = {},
+            location at = location::current()) const
   {
-    tsr_shape shape = {};
-    std::size_t count = 1;
-    if (dims.size() > TSR_MAX_RANK) throw error(TSR_ESHAPE, "tessera::scope::put: too many dims");
-    for (std::int64_t n : dims) {
-      shape.dims[shape.rank++] = n;
-      count *= static_cast<std::size_t>(n);
-    }
-    if (count != data.size())
+    if (dims.count() != data.size())
       throw error(TSR_ESHAPE, "tessera::scope::put: the data has another number of elements");
     return array(
-        tsr_put_at(raw(), data.data(), detail::dtype<T>::value, shape, on, detail::site(at)));
+        tsr_put_at(raw(), data.data(), detail::dtype<T>::value, dims.raw(), on, detail::site(at)));
+  }
+  /* An array of rank 0. */
+  array num(value number, location at = location::current()) const
+  {
+    return array(tsr_num_at(raw(), number.raw(), detail::site(at)));
+  }
+  array full(operand value, tsr_dtype dtype, const shape &dims, tsr_sharding on = {},
+             location at = location::current()) const
+  {
+    return array(tsr_full_at(raw(), value.raw(), dtype, dims.raw(), on, detail::site(at)));
+  }
+  /* The index along a dim. */
+  array iota(tsr_dtype dtype, const shape &dims, int dim = 0, tsr_sharding on = {},
+             location at = location::current()) const
+  {
+    return array(tsr_iota_at(raw(), dtype, dims.raw(), dim, on, detail::site(at)));
+  }
+  array eye(tsr_dtype dtype, const shape &dims, std::int64_t k = 0, tsr_sharding on = {},
+            location at = location::current()) const
+  {
+    return array(tsr_eye_at(raw(), dtype, dims.raw(), k, on, detail::site(at)));
+  }
+  /* `more` has the dtype and where it lies. */
+  array arange(double start, double stop, double step = 1, tsr_steps_args more = {},
+               location at = location::current()) const
+  {
+    more.start = start;
+    more.stop = stop;
+    more.step = step;
+    more = detail::sized(more);
+    return array(tsr_arange_at(raw(), &more, detail::site(at)));
+  }
+  array linspace(double start, double stop, std::int64_t count, tsr_steps_args more = {},
+                 location at = location::current()) const
+  {
+    more.start = start;
+    more.stop = stop;
+    more.count = count;
+    more = detail::sized(more);
+    return array(tsr_linspace_at(raw(), &more, detail::site(at)));
+  }
+  /* Evaluates an array of a scope inside this one, which may close then: the value stays here. */
+  array keep(const array &a, location at = location::current()) const
+  {
+    return array(tsr_keep_at(raw(), a.raw(), detail::site(at)));
   }
   frame read_csv(const char *path, tsr_csv_opts opts = {}, location at = location::current()) const
   {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -19,6 +20,8 @@
 #endif
 
 #include "array.h"
+#include "inspect.h"
+#include "statistics.h"
 
 namespace tessera {
 
@@ -160,9 +163,21 @@ inline void check(tsr_status status)
 }
 
 template <class T> struct dtype;
+template <> struct dtype<std::int8_t> : std::integral_constant<tsr_dtype, TSR_I8> {
+};
+template <> struct dtype<std::int16_t> : std::integral_constant<tsr_dtype, TSR_I16> {
+};
 template <> struct dtype<std::int32_t> : std::integral_constant<tsr_dtype, TSR_I32> {
 };
 template <> struct dtype<std::int64_t> : std::integral_constant<tsr_dtype, TSR_I64> {
+};
+template <> struct dtype<std::uint8_t> : std::integral_constant<tsr_dtype, TSR_U8> {
+};
+template <> struct dtype<std::uint16_t> : std::integral_constant<tsr_dtype, TSR_U16> {
+};
+template <> struct dtype<std::uint32_t> : std::integral_constant<tsr_dtype, TSR_U32> {
+};
+template <> struct dtype<std::uint64_t> : std::integral_constant<tsr_dtype, TSR_U64> {
 };
 template <> struct dtype<float> : std::integral_constant<tsr_dtype, TSR_F32> {
 };
@@ -198,6 +213,32 @@ public:
 
 private:
   tsr_scalar raw_;
+};
+
+/* A shape as an argument: { 8, 8 }, or what array::shape() gives. */
+class shape {
+public:
+  shape(std::initializer_list<std::int64_t> dims) : raw_()
+  {
+    if (dims.size() > TSR_MAX_RANK) throw error(TSR_ESHAPE, "tessera::shape: too many dims");
+    for (std::int64_t n : dims) raw_.dims[raw_.rank++] = n;
+  }
+  shape(const tsr_shape &raw) : raw_(raw)
+  {
+  }
+  tsr_shape raw() const
+  {
+    return raw_;
+  }
+  std::size_t count() const
+  {
+    std::size_t n = 1;
+    for (int d = 0; d < raw_.rank; d++) n *= static_cast<std::size_t>(raw_.dims[d]);
+    return n;
+  }
+
+private:
+  tsr_shape raw_;
 };
 
 /* The right operand of array arithmetic, and the line that it stands at. */
@@ -243,7 +284,25 @@ struct reduce_opts {
   bool keep_dims = false;
   int ddof = 0; /* of var and std */
   const array *where = nullptr;
+  bool skip_nan = false;
+  tsr_dtype dtype = {};                /* sum, prod, mean, var, std: to be computed in */
+  std::optional<operand> initial = {}; /* sum, prod, min, max: joined to the result */
 };
+
+namespace detail {
+
+/* The set of some dims; none: all of them. */
+inline tsr_dims dim_set(std::initializer_list<int> dims)
+{
+  return dims.size() ? tsr_dims_of(dims.begin(), static_cast<int>(dims.size())) : tsr_dims();
+}
+
+inline int count_of(std::size_t size)
+{
+  return static_cast<int>(size);
+}
+
+} // namespace detail
 
 /* An immutable global array; copies of the handle are the same array. */
 class array {
@@ -292,6 +351,9 @@ public:
   TESSERA_REDUCTION_(any)
   TESSERA_REDUCTION_(all)
   TESSERA_REDUCTION_(count)
+  TESSERA_REDUCTION_(ptp)
+  TESSERA_REDUCTION_(norm)
+  TESSERA_REDUCTION_(logsumexp)
 #undef TESSERA_REDUCTION_
   array cast(tsr_dtype dtype, location at = location::current()) const
   {
@@ -301,12 +363,54 @@ public:
   {
     return array(tsr_reshard_at(raw_, on, detail::site(at)));
   }
+  array constrain(tsr_sharding on, location at = location::current()) const
+  {
+    return array(tsr_constrain_at(raw_, on, detail::site(at)));
+  }
+  tsr_sharding sharding() const
+  {
+    return tsr_sharding_of(raw_);
+  }
+  /* Evaluates. */
+  void eval(location at = location::current()) const
+  {
+    detail::check(tsr_eval_at(&raw_, 1, detail::site(at)));
+  }
+  /* Evaluates without waiting for it; wait() and whatever reads the value waits. */
+  void start(location at = location::current()) const
+  {
+    detail::check(tsr_start_at(&raw_, 1, detail::site(at)));
+  }
+  void wait(location at = location::current()) const
+  {
+    detail::check(tsr_wait_at(raw_, detail::site(at)));
+  }
 
   /* Evaluates; the values as NumPy prints them. */
   std::string text(location at = location::current()) const
   {
     const char *out = nullptr;
     detail::check(tsr_text_into_at(raw_, &out, detail::site(at)));
+    return out;
+  }
+  /* Evaluates; one line a device: what it holds. */
+  std::string devices(location at = location::current()) const
+  {
+    const char *out = nullptr;
+    detail::check(tsr_devices_into_at(raw_, &out, detail::site(at)));
+    return out;
+  }
+  /* Evaluates; a drawing of which devices hold which part. */
+  std::string visualize(tsr_draw_opts opts = {}, location at = location::current()) const
+  {
+    eval(at);
+    return tsr_visualize_with(raw_, &opts, detail::site(at));
+  }
+  /* The program that evaluating it would run. */
+  std::string dump(location at = location::current()) const
+  {
+    const char *out = nullptr;
+    detail::check(tsr_dump_into_at(raw_, &out, detail::site(at)));
     return out;
   }
   /* What evaluating it would move between devices, and why; nothing is run. */
@@ -328,9 +432,7 @@ public:
   {
     const char *site = detail::site(at);
     array same(tsr_cast_at(raw_, detail::dtype<T>::value, site));
-    tsr_shape all = shape();
-    std::size_t count = 1;
-    for (int d = 0; d < all.rank; d++) count *= static_cast<std::size_t>(all.dims[d]);
+    std::size_t count = tessera::shape(shape()).count();
     std::vector<T> out(count);
     detail::check(tsr_read_at(same.raw_, out.data(), count * sizeof(T), site));
     return out;
@@ -344,15 +446,55 @@ private:
     tsr_reduce_args args = {};
     args.size = sizeof args;
     args.x = raw_;
-    args.dims = tsr_dims_of(dims.begin(), static_cast<int>(dims.size()));
-    if (dims.size() == 0) args.dims = tsr_dims();
+    args.dims = detail::dim_set(dims);
     args.keep_dims = opts.keep_dims;
     args.ddof = opts.ddof;
     args.where = opts.where ? opts.where->raw_ : nullptr;
+    args.skip_nan = opts.skip_nan;
+    args.dtype = opts.dtype;
+    if (opts.initial) args.initial = opts.initial->raw();
     return array(call(&args, detail::site(at)));
   }
   tsr_array *raw_;
 };
+
+namespace detail {
+
+/* The handles of arrays, as calls of the C interface take them. */
+class raws {
+public:
+  raws(const std::vector<array> &arrays)
+  {
+    for (const array &a : arrays) raw_.push_back(a.raw());
+  }
+  tsr_array **data()
+  {
+    return raw_.data();
+  }
+  int count() const
+  {
+    return count_of(raw_.size());
+  }
+  /* What a call wrote in their place. */
+  std::vector<array> arrays() const
+  {
+    std::vector<array> out;
+    for (tsr_array *raw : raw_) out.emplace_back(raw);
+    return out;
+  }
+
+private:
+  std::vector<tsr_array *> raw_;
+};
+
+/* A struct of arguments, or a call's own, that the library takes: its size says so. */
+template <class Args> Args sized(Args args)
+{
+  args.size = sizeof args;
+  return args;
+}
+
+} // namespace detail
 
 inline operand::operand(const array &a, location at) : raw_{ a.raw(), tsr_scalar() }, at_(at)
 {
@@ -389,9 +531,35 @@ TESSERA_BINARY_(|, or)
 TESSERA_BINARY_(^, xor)
 #undef TESSERA_BINARY_
 
+/* ~a: not of bools, every bit of integers. */
+inline array operator~(const array &a)
+{
+  return array(tsr_not_at(a.raw(), nullptr));
+}
+
 inline array operator-(const array &a)
 {
   return array(tsr_neg_at(a.raw(), nullptr));
+}
+
+/* Elements of `a` where the condition is true, else of `b`. */
+inline array where(const array &condition, operand a, operand b, location at = location::current())
+{
+  return array(tsr_where_at(condition.raw(), a.raw(), b.raw(), detail::site(at)));
+}
+
+/* Evaluates several arrays as one program. */
+inline void eval(const std::vector<array> &arrays, location at = location::current())
+{
+  detail::raws raw(arrays);
+  detail::check(tsr_eval_at(raw.data(), raw.count(), detail::site(at)));
+}
+
+/* As eval, without waiting. */
+inline void start(const std::vector<array> &arrays, location at = location::current())
+{
+  detail::raws raw(arrays);
+  detail::check(tsr_start_at(raw.data(), raw.count(), detail::site(at)));
 }
 
 } // namespace tessera
