@@ -178,3 +178,78 @@ TEST_TIMEOUT(the_guide_runs_and_prints_what_it_says, 300)
   for (size_t i = 0; i < pages.gl_pathc; i++) check_page(pages.gl_pathv[i], build);
   globfree(&pages);
 }
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+static bool in_name(char c)
+{
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Whether a text has a name that is no part of a longer one. */
+static bool has_name(const char *text, const char *name, size_t length)
+{
+  for (const char *at = text; (at = strstr(at, name)); at++)
+    if ((at == text || !in_name(at[-1])) && !in_name(at[length])) return true;
+  return false;
+}
+
+/* All files of a pattern, one behind the other; malloced. */
+static char *read_all(const char *pattern)
+{
+  struct page p = { .name = "" };
+  glob_t files;
+  CHECK_I64(glob(test_file(pattern), 0, NULL, &files), 0);
+  for (size_t i = 0; i < files.gl_pathc; i++) {
+    size_t length;
+    char *text = test_read(files.gl_pathv[i], &length);
+    put(&p, text, length);
+    free(text);
+  }
+  globfree(&files);
+  return p.out;
+}
+
+/* Tables and prose too: whatever looks like a call of the library is one. */
+TEST(the_guide_names_calls_that_exist)
+{
+  char *headers = read_all("../include/tessera/*.h"), *guide = read_all("../docs/guide/*.md");
+  for (char *at = guide; (at = strstr(at, "tsr_")); at++) {
+    char name[80];
+    size_t length = 0;
+    if (at != guide && in_name(at[-1])) continue;
+    while (in_name(at[length])) length++;
+    snprintf(name, sizeof name, "%.*s", (int)length, at);
+    if (length > 4 && !has_name(headers, name, length)) FAIL("no header has %s", name);
+  }
+  free(headers);
+  free(guide);
+}
+
+/* golden/names.txt has a module and its functions a line; those of jax.numpy stand in NumPy's
+ * tables or in JAX's. */
+TEST(the_tables_have_every_name)
+{
+  char *names = test_read(test_file("golden/names.txt"), NULL), *rest = names, *line, *word;
+  char *numpy = test_read(test_file("../docs/guide/coming-from-numpy.md"), NULL);
+  char *jax = test_read(test_file("../docs/guide/coming-from-jax.md"), NULL);
+  int missing = 0, found = 0;
+  while ((line = strsep(&rest, "\n"))) {
+    if (*line == '#') continue;
+    const char *module = strsep(&line, " ");
+    bool in_numpy = strstr(module, "numpy"), in_jax = !strncmp(module, "jax", 3);
+    while ((word = strsep(&line, " "))) {
+      size_t length = strlen(word);
+      bool there =
+          (in_numpy && has_name(numpy, word, length)) || (in_jax && has_name(jax, word, length));
+      if (!there) fprintf(stderr, "%s.%s is in no table\n", module, word);
+      missing += !there;
+      found += there;
+    }
+  }
+  CHECK_I64(missing, 0);
+  CHECK(found > 500);
+  free(names);
+  free(numpy);
+  free(jax);
+}
