@@ -48,3 +48,47 @@ TEST(a_sharded_dim_is_scattered_into_where_it_lies)
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
+
+enum { PLACES = 37, UPDATES = 3001, WIDTH = 70 };
+
+/* Adds whole numbers, some of them to places that are not there, and compares with a loop: floats
+ * through their exact sums, integers and extremes one by one. */
+static void add_many(tsr_scope *s, tsr_dtype dtype, tsr_scatter_how how, int64_t width)
+{
+  static int64_t at[UPDATES];
+  static double want[PLACES * WIDTH], found[PLACES * WIDTH], updates[UPDATES * WIDTH];
+  for (int64_t i = 0; i < PLACES * width; i++) want[i] = (double)(i % 11);
+  tsr_array *x =
+      tsr_cast(tsr_put(s, want, TSR_F64, TSR_SHAPE(PLACES, width), (tsr_sharding){ 0 }), dtype);
+  for (int64_t j = 0; j < UPDATES; j++) {
+    at[j] = j * j % 97 - PLACES - 3;
+    int64_t place = at[j] < 0 ? at[j] + PLACES : at[j];
+    for (int64_t k = 0; k < width; k++) {
+      double *now = &want[place * width + k], update = (double)((j + k) % 13);
+      updates[j * width + k] = update;
+      if (place < 0 || place >= PLACES) continue;
+      *now = how == TSR_SCATTER_ADD ? *now + update : *now > update ? *now : update;
+    }
+  }
+  tsr_array *places = tsr_put(s, at, TSR_I64, TSR_SHAPE(UPDATES), (tsr_sharding){ 0 });
+  tsr_array *u = tsr_put(s, updates, TSR_F64, TSR_SHAPE(UPDATES, width), (tsr_sharding){ 0 });
+  tsr_array *y = tsr_scatter(x, places, tsr_cast(u, dtype), 0, .how = how, .mode = TSR_INDEX_DROP);
+  size_t bytes = (size_t)(PLACES * width) * sizeof(double);
+  CHECK_STATUS(tsr_read(tsr_cast(y, TSR_F64), found, bytes), TSR_OK, s);
+  CHECK_BYTES(found, want, bytes);
+}
+
+TEST(many_updates_go_where_a_loop_puts_them)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  const tsr_dtype dtypes[] = { TSR_F32, TSR_F64, TSR_I32, TSR_I64 };
+  const int64_t widths[] = { 1, 8, WIDTH }; /* the last is no whole strip */
+  for (int w = 0; w < 3; w++)
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+      add_many(s, dtypes[d], TSR_SCATTER_ADD, widths[w]);
+      add_many(s, dtypes[d], TSR_SCATTER_MAX, widths[w]);
+    }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}

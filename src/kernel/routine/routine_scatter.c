@@ -14,7 +14,7 @@
 
 #include "topology/half.h"
 
-enum { STRIP = 1 << 16 };
+enum { STRIP = 1 << 16, BLOCK = 512 };
 
 static const tsr__gnode *operand(const tsr__call *call, int i)
 {
@@ -76,10 +76,12 @@ static int64_t update_at(const tsr__scattering *a, int64_t j)
   return (before * a->count + j) * s->after + s->at % row;
 }
 
-int64_t tsr__scatter_place(const tsr__scattering *a, int64_t j)
+/* Which element of a line of the shard an index goes to; -1: none of them. */
+static int64_t place_of(const tsr__scattering *a, int64_t index)
 {
   const tsr_box *box = &a->strip->part->in[0].box;
-  int64_t index = a->at[j] < 0 ? a->at[j] + a->size : a->at[j], place = 0, scale = 1;
+  int64_t place = 0, scale = 1;
+  if (index < 0) index += a->size;
   if (index < 0 || index >= a->size) return -1;
   int first = (int)a->attr->dim, last = first + (int)a->attr->more;
   for (int d = last; d >= first; d--) {
@@ -91,6 +93,41 @@ int64_t tsr__scatter_place(const tsr__scattering *a, int64_t j)
     scale *= box->size[d];
   }
   return place;
+}
+
+int64_t tsr__scatter_place(const tsr__scattering *a, int64_t j)
+{
+  return place_of(a, a->at[j]);
+}
+
+/* The same of updates j .. j + n - 1, at most a block: where one dim is meant, without a jump. */
+static void find_places(const tsr__scattering *a, int64_t j, int64_t n, int64_t *place)
+{
+  const tsr_box *box = &a->strip->part->in[0].box;
+  const int64_t *at = a->at + j, size = a->size, start = box->start[a->attr->dim];
+  const uint64_t here = (uint64_t)box->size[a->attr->dim];
+  if (a->attr->more) {
+    for (int64_t i = 0; i < n; i++) place[i] = place_of(a, at[i]);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    int64_t from_start = at[i] + (at[i] < 0 ? size : 0) - start;
+    place[i] = (uint64_t)from_start < here ? from_start : -1;
+  }
+}
+
+/* How many updates from `j` on a block takes. */
+static int64_t block_of(const tsr__scattering *a, int64_t j)
+{
+  int64_t most = BLOCK / a->strip->count;
+  return a->count - j < most ? a->count - j : most;
+}
+
+/* To be asked before so many lines or updates: false once the work was cancelled. */
+static bool goes_on(tsr__scattering *a, int64_t n)
+{
+  a->left += (n - 1) * a->strip->count;
+  return tsr__strip_goes_on(a->strip, &a->left);
 }
 
 /* ---- elements joined one by one ---- */
@@ -110,23 +147,32 @@ static void begin_strip(tsr__scattering *a)
 void tsr__scatter_fold(tsr__scattering *a, tsr__join_fn *join)
 {
   const tsr__strip *s = a->strip;
-  size_t size = tsr_dtype_size(a->dtype);
-  for (int64_t u = 0; u < a->count && tsr__strip_goes_on(s, &a->left); u++) {
-    int64_t place = tsr__scatter_place(a, u);
-    if (place < 0) continue;
-    join((char *)a->to + (size_t)(s->at + place * s->after) * size,
-         (const char *)a->updates + (size_t)update_at(a, u) * size, s->count);
+  const size_t size = tsr_dtype_size(a->dtype);
+  int64_t place[BLOCK], n;
+  for (int64_t j = 0; j < a->count && goes_on(a, n = block_of(a, j)); j += n) {
+    find_places(a, j, n, place);
+    join(&(tsr__joined){ .to = (char *)a->to + (size_t)s->at * size,
+                         .from = (const char *)a->updates + (size_t)update_at(a, j) * size,
+                         .place = place,
+                         .n = n,
+                         .width = s->count,
+                         .after = s->after });
   }
 }
 
-#define FOLD(name, T, JOINED)                               \
-  static void name(void *to, const void *from, int64_t n)   \
-  {                                                         \
-    for (int64_t j = 0; j < n; j++) {                       \
-      const T now = ((T *)to)[j], x = ((const T *)from)[j]; \
-      (void)now;                                            \
-      ((T *)to)[j] = (T)(JOINED);                           \
-    }                                                       \
+#define FOLD(name, T, JOINED)                                                       \
+  static void name(const tsr__joined *u)                                            \
+  {                                                                                 \
+    const T *from = u->from;                                                        \
+    for (int64_t i = 0, n = u->n, width = u->width; i < n; i++, from += u->after) { \
+      if (u->place[i] < 0) continue;                                                \
+      T *to = (T *)u->to + u->place[i] * u->after;                                  \
+      for (int64_t k = 0; k < width; k++) {                                         \
+        const T now = to[k], x = from[k];                                           \
+        (void)now;                                                                  \
+        to[k] = (T)(JOINED);                                                        \
+      }                                                                             \
+    }                                                                               \
   }
 
 FOLD(set_8, uint8_t, x)
@@ -224,33 +270,63 @@ typedef struct kept {
   double *product; /* not NULL: products */
 } kept;
 
-static void join_reals(const kept *k, int64_t first, const double *value, int64_t n)
+/* Elements on their way; of those that go nowhere the place is -1. */
+typedef struct some {
+  int n;
+  int64_t place[BLOCK];
+  double value[BLOCK];
+} some;
+
+static void join_reals(const kept *k, const some *b)
 {
-  for (int64_t j = 0; j < n; j++) {
-    if (k->product) k->product[first + j] *= value[j];
-    else tsr__rows_add(k->sums, first + j, value[j]);
+  for (int i = 0; i < b->n; i++) {
+    if (b->place[i] < 0) continue;
+    if (k->product) k->product[b->place[i]] *= b->value[i];
+    else tsr__rows_add(k->sums, b->place[i], b->value[i]);
   }
+}
+
+/* Lines of the strip from `at` on. */
+static void load_lines(const tsr__scattering *a, const void *from, int64_t at, some *to)
+{
+  const tsr__strip *s = a->strip;
+  if (s->count == s->after) {
+    tsr__load_reals(a->dtype, from, at, to->n, to->value);
+    return;
+  }
+  for (int done = 0; done < to->n; done += (int)s->count, at += s->after)
+    tsr__load_reals(a->dtype, from, at, s->count, to->value + done);
 }
 
 static void join_x(tsr__scattering *a, const kept *k)
 {
   const tsr__strip *s = a->strip;
-  double value[TSR__SCATTER_WIDTH];
-  for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &a->left); t++) {
-    tsr__load_reals(a->dtype, s->part->in[0].buffer->data, s->at + t * s->after, s->count, value);
-    join_reals(k, t * s->count, value, s->count);
+  int64_t n, most = BLOCK / s->count;
+  some b;
+  for (int64_t t = 0; t < s->along; t += n) {
+    n = s->along - t < most ? s->along - t : most;
+    if (!goes_on(a, n)) return;
+    b.n = (int)(n * s->count);
+    for (int i = 0; i < b.n; i++) b.place[i] = t * s->count + i;
+    load_lines(a, s->part->in[0].buffer->data, s->at + t * s->after, &b);
+    join_reals(k, &b);
   }
 }
 
 static void join_updates(tsr__scattering *a, const kept *k)
 {
-  const tsr__strip *s = a->strip;
-  double value[TSR__SCATTER_WIDTH];
-  for (int64_t u = 0; u < a->count && tsr__strip_goes_on(s, &a->left); u++) {
-    int64_t place = tsr__scatter_place(a, u);
-    if (place < 0) continue;
-    tsr__load_reals(a->dtype, a->updates, update_at(a, u), s->count, value);
-    join_reals(k, place * s->count, value, s->count);
+  const int64_t width = a->strip->count;
+  int64_t n, line[BLOCK];
+  some b;
+  for (int64_t j = 0; j < a->count && goes_on(a, n = block_of(a, j)); j += n) {
+    b.n = (int)(n * width);
+    find_places(a, j, n, width == 1 ? b.place : line);
+    for (int i = 0; i < b.n && width > 1; i++) {
+      int64_t to = line[i / width];
+      b.place[i] = to < 0 ? -1 : to * width + i % width;
+    }
+    load_lines(a, a->updates, update_at(a, j), &b);
+    join_reals(k, &b);
   }
 }
 
@@ -268,9 +344,12 @@ void tsr__scatter_write_sums(tsr__scattering *a, tsr__rows *sums)
 {
   const tsr__strip *s = a->strip;
   size_t size = tsr_dtype_size(a->dtype);
-  for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &a->left); t++) {
-    tsr__rows some = tsr__rows_slice(sums, t * s->count, s->count);
-    tsr__rows_sum(&some, &(tsr__rows_read){ .to = a->dtype },
+  int64_t n, most = s->count == s->after ? BLOCK / s->count : 1;
+  for (int64_t t = 0; t < s->along; t += n) {
+    n = s->along - t < most ? s->along - t : most;
+    if (!goes_on(a, n)) return;
+    tsr__rows part = tsr__rows_slice(sums, t * s->count, n * s->count);
+    tsr__rows_sum(&part, &(tsr__rows_read){ .to = a->dtype },
                   (char *)a->to + (size_t)(s->at + t * s->after) * size);
   }
 }
@@ -344,6 +423,15 @@ static int64_t position_of(const tsr__call *call, const tsr__call_part *part, in
   return position;
 }
 
+/* Whether some index is none: without a jump. */
+static bool some_outside(const int64_t *at, int64_t count, int64_t size)
+{
+  bool outside = false;
+  for (int64_t j = 0; j < count; j++)
+    outside |= (uint64_t)at[j] + (uint64_t)size >= 2 * (uint64_t)size;
+  return outside;
+}
+
 /* The first index that is none. */
 static tsr_status check_places(const tsr__call *call, tsr__error *error)
 {
@@ -351,8 +439,9 @@ static tsr_status check_places(const tsr__call *call, tsr__error *error)
   for (int p = 0; p < call->part_count && !attr_of(call)->drops; p++) {
     const int64_t *at = call->parts[p].in[1].buffer->data;
     int64_t count = count_of(call, &call->parts[p]), j = 0;
-    while (j < count && at[j] >= -size && at[j] < size) j++;
-    if (j == count || position_of(call, &call->parts[p], j) >= first) continue;
+    if (!some_outside(at, count, size)) continue;
+    while (at[j] >= -size && at[j] < size) j++;
+    if (position_of(call, &call->parts[p], j) >= first) continue;
     first = position_of(call, &call->parts[p], j);
     value = at[j];
   }

@@ -20,8 +20,16 @@ typedef struct tsr__scattering {
                                 tsr__strip_goes_on */
 } tsr__scattering;
 
-/* Joins a run of elements into another. */
-typedef void tsr__join_fn(void *to, const void *from, int64_t n);
+/* Joins `n` lines of `width` elements into places of an array; lines begin `after` elements from
+ * each other in both. A place of -1 is none. */
+typedef struct tsr__joined {
+  void *to;
+  const void *from;
+  const int64_t *place;
+  int64_t n, width, after;
+} tsr__joined;
+
+typedef void tsr__join_fn(const tsr__joined *what);
 
 tsr__scattering tsr__scattering_of(const tsr__strip *strip);
 /* Which element of a line of the shard update `j` goes to; -1: none of them. */

@@ -147,6 +147,13 @@ static void begin_run(const unit *u, int member, int64_t t, const tsr__scatterin
     tsr__dtype_put_whole(a->dtype, run, j, 1);
 }
 
+/* What came of another member's run t. */
+static void join_run(const unit *u, int64_t t, const void *came, tsr__join_fn *join)
+{
+  const int64_t first = 0, width = u->strip.count;
+  join(&(tsr__joined){ run_of(u, 0, t), came, &first, 1, width, width });
+}
+
 static void fold_unit(const unit *u)
 {
   unsigned char came[8 * TSR__SCATTER_WIDTH];
@@ -161,7 +168,7 @@ static void fold_unit(const unit *u)
   for (int m = 1; m < u->job->groups.members; m++)
     for (int64_t t = 0; t < u->strip.along; t++) {
       carry(u, m, 0, (tsr__transfer){ .to = came, .from = run_of(u, m, t), .bytes = run_bytes(u) });
-      if (!u->who || u->who[t] == m) join(run_of(u, 0, t), came, u->strip.count);
+      if (!u->who || u->who[t] == m) join_run(u, t, came, join);
     }
 }
 
