@@ -267,20 +267,23 @@ static bool usable_there(tsr_scope *scope, tsr__op op, const tsr_array *a, int n
                          const char *site)
 {
   const char *name = tsr__ops[op].name;
+  bool good =
+      !a->deleted && a->node.scope->rt == scope->rt && tsr__scope_encloses(a->node.scope, scope);
+  if (good) return true;
+  char which[24] = "an operand"; /* of calls that are made of others numbers say nothing */
+  if (!scope->call) snprintf(which, sizeof which, "operand %d", number);
   if (a->deleted)
     tsr__fail(scope, site, TSR_ESTATE,
-              "tsr_%s: operand %d, made at %s, was deleted; use it before tsr_delete", name, number,
+              "tsr_%s: %s, made at %s, was deleted; use it before tsr_delete", name, which,
               a->node.site ? a->node.site : "an unknown line");
   else if (a->node.scope->rt != scope->rt)
     tsr__fail(scope, site, TSR_EARG,
-              "tsr_%s: operand %d belongs to another runtime; read it there and put it here", name,
-              number);
-  else if (!tsr__scope_encloses(a->node.scope, scope))
+              "tsr_%s: %s belongs to another runtime; read it there and put it here", name, which);
+  else
     tsr__fail(scope, site, TSR_EARG,
-              "tsr_%s: operand %d belongs to a scope that may close before this one; move it to "
-              "a scope around both with tsr_keep",
-              name, number);
-  else return true;
+              "tsr_%s: %s belongs to a scope that may close before this one; move it to a scope "
+              "around both with tsr_keep",
+              name, which);
   return false;
 }
 

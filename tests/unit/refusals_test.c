@@ -21,7 +21,7 @@ static int cases;
 
 /* Arrays by dtype and shape: f34 is f32[3,4]. */
 static tsr_array *f34, *f43, *f23, *f3, *f4, *f03, *f, *wide8, *d3, *i3, *i34, *i2, *i, *u3, *b3,
-    *b2, *b34, *k3, *stranger;
+    *b2, *b34, *k3, *stranger, *gone;
 
 static tsr_array *ones(tsr_dtype dtype, tsr_shape shape)
 {
@@ -52,6 +52,8 @@ static void open_world(void)
   b2 = ones(TSR_BOOL, TSR_SHAPE(2));
   b34 = ones(TSR_BOOL, TSR_SHAPE(3, 4));
   k3 = ones(TSR_I8, TSR_SHAPE(3));
+  gone = tsr_add(f3, 1);
+  tsr_delete(gone);
   stranger = tsr_full(tsr_scope_open(other), 1, TSR_F32, TSR_SHAPE(3), (tsr_sharding){ 0 });
 }
 
@@ -204,6 +206,8 @@ static void elements(void)
   title("elementwise, one operand");
 #define OF_BOOLS(name) HEARD(name, "b3)", b3)
 #define OF_FLOATS(name) HEARD(name, "f3)", f3)
+#define OF_GONE(name) HEARD(name, "gone)", gone)
+  EACH(ONES, OF_GONE, "gone)");
   EACH(ONES, OF_BOOLS, "b3)");
   EACH(ONES, OF_FLOATS, "f3)");
   title("elementwise, two operands");
@@ -675,6 +679,7 @@ static void places(void)
   NO(tsr_linspace(s, 0, 1, 3, .dtype = TSR_BOOL));
   NO(tsr_linspace_at(s, NULL, TSR_HERE));
   title("random draws");
+  NO(tsr_uniform(s, .shape = TSR_SHAPE(3), .keys = i3));
   NO(tsr_uniform(s, .shape = TSR_SHAPE(3), .dtype = TSR_I32));
   NO(tsr_uniform(s, .shape = square));
   NO(tsr_uniform_at(s, NULL, TSR_HERE));
@@ -686,6 +691,30 @@ static void places(void)
   NO(tsr_poisson(s, 1, .shape = TSR_SHAPE(3), .dtype = TSR_F32));
   NO(tsr_poisson(s, 1, .shape = TSR_SHAPE(-3)));
   NO(tsr_poisson_at(s, 1, NULL, TSR_HERE));
+  NO(tsr_normal(s, .shape = TSR_SHAPE(3), .dtype = TSR_I32));
+  NO(tsr_normal(s, .shape = TSR_SHAPE(3), .stream = UINT64_MAX));
+  NO(tsr_truncated_normal(s, 1, -1, .shape = TSR_SHAPE(3)));
+  NO(tsr_truncated_normal(s, 90, 91, .shape = TSR_SHAPE(3)));
+  NO(tsr_gamma(s, -1, .shape = TSR_SHAPE(3)));
+  NO(tsr_bernoulli(s, 1.5, .shape = TSR_SHAPE(3)));
+  NO(tsr_bernoulli(s, 0.5, .shape = TSR_SHAPE(3), .dtype = TSR_F32));
+  NO(tsr_randint(s, 3, 3, .shape = TSR_SHAPE(3)));
+  NO(tsr_randint(s, 0, 300, .shape = TSR_SHAPE(3), .dtype = TSR_I8));
+  NO(tsr_random_bits(s, .shape = TSR_SHAPE(3), .dtype = TSR_F32));
+  NO(tsr_random_bits(s, .shape = TSR_SHAPE(3), .key = 1, .keys = u3));
+  NO(tsr_random_bits(s, .shape = TSR_SHAPE(3), .keys = f3));
+  NO(tsr_random_split(u3, -1));
+  NO(tsr_random_split(f3, 2));
+  NO(tsr_random_fold_in(u3, f3));
+  NO(tsr_random_fold_in(f3, 1));
+  NO(tsr_categorical(f34, 2, .key = 1));
+  NO(tsr_categorical(i34, 0, .key = 1));
+  NO(tsr_permutation(s, -1, .key = 1));
+  NO(tsr_shuffle(f34, 2, .key = 1));
+  NO(tsr_shuffle(f34, 0, .keys = u3));
+  NO(tsr_choice(f34, 4, .by = { .key = 1 }));
+  NO(tsr_choice(f34, 2, .weights = f4, .by = { .key = 1 }));
+  NO(tsr_choice(f, 1, .by = { .key = 1 }));
 }
 
 /* ---- DLPack ---------------------------------------------------------------------------------- */
@@ -738,11 +767,10 @@ static void terminals(void)
   int64_t whole;
   tsr_shard shard;
   const char *text;
-  tsr_array *none = NULL, *gone = tsr_add(f3, 1), *large = ones(TSR_U64, TSR_SCALAR);
+  tsr_array *none = NULL, *large = ones(TSR_U64, TSR_SCALAR);
   tsr_array *inert = tsr_add(f3, f4);
   tsr_scope_clear(s);
   large = tsr_sub(large, 2);
-  tsr_delete(gone);
   title("ends");
   NO_END(tsr_eval((tsr_array *[]){ f3, none }, 2));
   NO_END(tsr_eval((tsr_array *[]){ f3, stranger }, 2));
