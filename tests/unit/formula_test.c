@@ -325,7 +325,7 @@ static void check_draws(const draws *list, int count)
 static const draws angles[] = {
   { "sin", TSR__OP_SIN, 1, 2, sinl, any_angle },
   { "cos", TSR__OP_COS, 1, 2, cosl, any_angle },
-  { "tan", TSR__OP_TAN, 2, 3, tanl, any_angle },
+  { "tan", TSR__OP_TAN, 2, 4, tanl, any_angle },
 };
 
 TEST_TIMEOUT(angles_stay_within_what_is_stated, 600)
@@ -334,9 +334,9 @@ TEST_TIMEOUT(angles_stay_within_what_is_stated, 600)
 }
 
 static const draws powers[] = {
-  { "exp", TSR__OP_EXP, 1, 1, expl, any_power },
+  { "exp", TSR__OP_EXP, 1, 2, expl, any_power },
   { "log", TSR__OP_LOG, 1, 1, logl, any_positive },
-  { "log2", TSR__OP_LOG2, 1, 1, log2l, any_positive },
+  { "log2", TSR__OP_LOG2, 1, 2, log2l, any_positive },
   { "log10", TSR__OP_LOG10, 1, 1, log10l, any_positive },
   { "log1p", TSR__OP_LOG1P, 1, 1, log1pl, any_above_minus_1 },
   { "tanh", TSR__OP_TANH, 2, 3, tanhl, any_bend },
