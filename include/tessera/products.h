@@ -16,7 +16,8 @@ extern "C" {
 typedef struct tsr_product_args {
   size_t size;
   tsr_array *a, *b;
-  tsr_dtype dtype; /* operands are converted to it; 0: what both promote to */
+  tsr_dtype dtype;   /* operands are converted to it; 0: what both promote to */
+  bool reproducible; /* floats: the same bits on any mesh, where the contracted dim is cut, too */
 } tsr_product_args;
 
 /* Products of matrices as NumPy's matmul: [..., m, k] times [..., k, n] is [..., m, n], the dims
@@ -34,10 +35,20 @@ TSR_API tsr_array *tsr_dot_at(const tsr_product_args *args, const char *site);
  * TSR_ESHAPE, TSR_EDTYPE. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_inner_at(const tsr_product_args *args, const char *site);
 
-/* All products of an element of `a` with one of `b`: the dims of `a`, then those of `b`. (NumPy's
- * outer makes vectors of its operands first.) Errors: TSR_ESHAPE, TSR_EDTYPE. Returns an array
- * owned as results are. Local. */
+/* All products of an element of `a` with one of `b`, [elements of a, elements of b]: as in NumPy,
+ * operands of more dims are vectors in C order (tsr_tensordot(a, b, 0) keeps all dims). Error:
+ * TSR_EDTYPE. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_outer_at(const tsr_product_args *args, const char *site);
+
+/* The sum of the products of elements, in C order, of operands of as many elements: a scalar. Of
+ * floats it is the exact sum of exact products, rounded once, on any mesh. Errors: TSR_ESHAPE,
+ * TSR_EDTYPE. Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_vdot_at(const tsr_product_args *args, const char *site);
+
+/* The Kronecker product: each element of `a` is replaced by itself times `b`; of operands of fewer
+ * dims the first ones are 1. Errors: TSR_ESHAPE (more than 4 dims), TSR_EDTYPE. Returns an array
+ * owned as results are. Local. */
+TSR_API tsr_array *tsr_kron_at(const tsr_product_args *args, const char *site);
 
 /* As tsr_product_args, and the dims that are contracted with each other, one by one; without any
  * the last `count` of `a` with the first `count` of `b`. */
@@ -47,6 +58,7 @@ typedef struct tsr_tensordot_args {
   int count;                  /* how many are contracted; 0: outer */
   const int *a_dims, *b_dims; /* `count` each, or NULL */
   tsr_dtype dtype;
+  bool reproducible; /* as in tsr_product_args */
 } tsr_tensordot_args;
 
 /* Contracts dims of `a` with dims of `b`; the other dims of `a`, then those of `b` are left.
@@ -59,7 +71,8 @@ typedef struct tsr_einsum_args {
   const char *text; /* "ij,jk->ik" */
   tsr_array *const *arrays;
   int count;
-  tsr_dtype dtype; /* operands are converted to it; 0: what all promote to */
+  tsr_dtype dtype;   /* operands are converted to it; 0: what all promote to */
+  bool reproducible; /* as in tsr_product_args */
 } tsr_einsum_args;
 
 /* NumPy's einsum: a letter names a dim, those that the result has not are summed, a letter twice in
@@ -92,6 +105,8 @@ TSR_API tsr_array *tsr_trace_at(const tsr_trace_args *args, const char *site);
 #define tsr_dot(...) tsr_dot_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
 #define tsr_inner(...) tsr_inner_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
 #define tsr_outer(...) tsr_outer_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
+#define tsr_vdot(...) tsr_vdot_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
+#define tsr_kron(...) tsr_kron_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
 /* tsr_tensordot(a, b, 2), tsr_tensordot(a, b, 1, (int[]){ 0 }, (int[]){ 2 }) */
 #define tsr_tensordot(...)                                                                        \
   tsr_tensordot_at(&(tsr_tensordot_args){ .size = sizeof(tsr_tensordot_args), .a = __VA_ARGS__ }, \

@@ -23,6 +23,8 @@ TESSERA_PRODUCT_(matmul)
 TESSERA_PRODUCT_(dot)
 TESSERA_PRODUCT_(inner)
 TESSERA_PRODUCT_(outer)
+TESSERA_PRODUCT_(vdot)
+TESSERA_PRODUCT_(kron)
 #undef TESSERA_PRODUCT_
 
 /* The last `count` dims of `a` with the first of `b`. */

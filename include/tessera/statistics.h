@@ -68,7 +68,8 @@ TSR_API tsr_array *tsr_median_at(const tsr_quantile_args *args, const char *site
 typedef struct tsr_cov_args {
   size_t size;
   tsr_array *x;
-  bool biased; /* divide by the observations, not by one less */
+  bool biased;       /* divide by the observations, not by one less */
+  bool reproducible; /* as in tsr_product_args */
 } tsr_cov_args;
 
 /* The covariances of the rows of x: variables down, observations across; of one dim its variance.

@@ -22,6 +22,7 @@ typedef struct tsr_conv_args {
   int64_t input_dilation[3]; /* x with so many - 1 zeros between its elements */
   int64_t groups;            /* channels in so many groups, each with its part of the kernel's */
   tsr_dtype dtype;           /* operands are converted to it; 0: what both promote to */
+  bool reproducible;         /* as in tsr_product_args */
 } tsr_conv_args;
 
 /* Sums of products in every window, the kernel as it lies (not flipped): [batch, windows, channels

@@ -237,7 +237,11 @@ static uint8_t index_of(uint8_t index[LABELS], uint8_t *next, int label)
 static tsr_array *contract(const einsum *e, const labelled *a, const labelled *b,
                            const labelled *out)
 {
-  tsr__contraction c = { .name = "tsr_einsum", .a = a->x, .b = b->x, .dtype = e->dtype };
+  tsr__contraction c = { .name = "tsr_einsum",
+                         .a = a->x,
+                         .b = b->x,
+                         .dtype = e->dtype,
+                         .reproducible = e->args.reproducible };
   uint8_t index[LABELS] = { 0 }, next = 0;
   for (int d = 0; d < a->rank; d++)
     if (!repeats(a, d, b)) c.at.left[d] = index_of(index, &next, a->label[d]);

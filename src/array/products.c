@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "tessera/products.h"
+#include "tessera/shape.h"
 
 /* ---- one product ----------------------------------------------------------------------------- */
 
@@ -35,9 +36,32 @@ static bool widens(tsr_dtype in, tsr_dtype out)
          tsr_dtype_size(in) < tsr_dtype_size(out);
 }
 
+static int times(const uint8_t *indices, int index)
+{
+  int count = 0;
+  for (int d = 0; d < TSR_MAX_RANK; d++) count += indices[d] == index;
+  return count;
+}
+
+/* The longest dim that is contracted is the one whose sums are trees of leaves. */
+static void cut_leaves(const tsr__contraction *c, tsr__dot_attr *attr)
+{
+  for (int d = 0; d < c->b->shape.rank; d++) {
+    int index = c->at.right[d];
+    bool sums = index && times(c->at.left, index) == 1 && times(c->at.right, index) == 1 &&
+                !times(c->at.out, index);
+    if (!sums || (attr->leaf && c->b->shape.dims[d] <= attr->length)) continue;
+    attr->leaf = index;
+    attr->length = c->b->shape.dims[d];
+  }
+}
+
 static tsr_array *make_dot(const tsr__contraction *c, tsr_dtype in, tsr_dtype out, const char *site)
 {
+  tsr_array *exact = tsr__exact_product(c, in, out, site);
   tsr__dot_attr attr = c->at;
+  if (exact) return exact;
+  if (c->reproducible && tsr__dtype_float(out)) cut_leaves(c, &attr);
   tsr_scope *home = tsr__home_of(TSR__IN(c->a, c->b));
   bool windows = false;
   for (int d = 0; d < TSR_MAX_RANK; d++) windows |= attr.window[d] != 0;
@@ -80,7 +104,9 @@ static bool take_args(const char *name, const tsr_product_args *given, tsr__cont
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts(name, given, &args, sizeof args, &error);
   if (status && given) args.a = given->a, args.b = given->b;
-  *c = (tsr__contraction){ .name = name, .a = args.a, .b = args.b, .dtype = args.dtype };
+  *c = (tsr__contraction){
+    .name = name, .a = args.a, .b = args.b, .dtype = args.dtype, .reproducible = args.reproducible
+  };
   if (!c->a || !c->b || c->a->inert || c->b->inert) *out = tsr__contract(c, site);
   else if (status) *out = tsr__refused_of(TSR__IN(c->a, c->b), &error, site);
   else return true;
@@ -198,7 +224,51 @@ tsr_array *tsr_outer_at(const tsr_product_args *args, const char *site)
   tsr__contraction c;
   tsr_array *out;
   if (!take_args("tsr_outer", args, &c, site, &out)) return out;
+  c.a = tsr_ravel_at(c.a, site);
+  c.b = tsr_ravel_at(c.b, site);
+  if (c.a->inert || c.b->inert) return tsr__contract(&c, site);
   return contract_dims(&c, NULL, NULL, 0, site);
+}
+
+tsr_array *tsr_vdot_at(const tsr_product_args *args, const char *site)
+{
+  tsr__contraction c;
+  tsr_array *out;
+  if (!take_args("tsr_vdot", args, &c, site, &out)) return out;
+  if (tsr__shape_count(&c.a->shape) != tsr__shape_count(&c.b->shape))
+    return misfit(&c, "as many elements of both", site);
+  bool alike = c.a->shape.rank == c.b->shape.rank && c.a->shape.rank < TSR_MAX_RANK &&
+               !memcmp(c.a->shape.dims, c.b->shape.dims, sizeof c.a->shape.dims);
+  if (!alike || !c.a->shape.rank) {
+    c.a = tsr_ravel_at(c.a, site);
+    c.b = tsr_ravel_at(c.b, site);
+    if (c.a->inert || c.b->inert) return tsr__contract(&c, site);
+  }
+  int dims[TSR_MAX_RANK], rank = c.a->shape.rank;
+  for (int d = 0; d < rank; d++) dims[d] = d;
+  return contract_dims(&c, dims, dims, rank, site);
+}
+
+/* Each element of `a` becomes a block, itself times `b`: of both, every dim gets a neighbour. */
+tsr_array *tsr_kron_at(const tsr_product_args *args, const char *site)
+{
+  tsr__contraction c;
+  tsr_array *out;
+  if (!take_args("tsr_kron", args, &c, site, &out)) return out;
+  int a = c.a->shape.rank, b = c.b->shape.rank, rank = a > b ? a : b;
+  if (2 * rank > TSR_MAX_RANK) return misfit(&c, "at most 4 dims", site);
+  tsr_shape left = { .rank = 2 * rank }, right = left, whole = { .rank = rank };
+  for (int d = 0; d < rank; d++) {
+    int l = d - (rank - a), r = d - (rank - b);
+    int64_t x = l < 0 ? 1 : c.a->shape.dims[l], y = r < 0 ? 1 : c.b->shape.dims[r];
+    left.dims[2 * d] = x, left.dims[2 * d + 1] = 1;
+    right.dims[2 * d] = 1, right.dims[2 * d + 1] = y;
+    whole.dims[d] = x * y;
+  }
+  c.a = tsr_reshape_at(c.a, left, site);
+  c.b = tsr_reshape_at(c.b, right, site);
+  if (c.a->inert || c.b->inert) return tsr__contract(&c, site);
+  return tsr_reshape_at(by_elements(&c, site), whole, site);
 }
 
 /* The dims that a call names, counted from 0; false: one is no dim, or twice. */
@@ -220,7 +290,11 @@ tsr_array *tsr_tensordot_at(const tsr_tensordot_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_tensordot", given, &args, sizeof args, &error);
   if (status && given) args.a = given->a, args.b = given->b;
-  tsr__contraction c = { .name = "tsr_tensordot", .a = args.a, .b = args.b, .dtype = args.dtype };
+  tsr__contraction c = { .name = "tsr_tensordot",
+                         .a = args.a,
+                         .b = args.b,
+                         .dtype = args.dtype,
+                         .reproducible = args.reproducible };
   int left[TSR_MAX_RANK], right[TSR_MAX_RANK], n = args.count;
   if (!c.a || !c.b || c.a->inert || c.b->inert) return tsr__contract(&c, site);
   int a = c.a->shape.rank, b = c.b->shape.rank;

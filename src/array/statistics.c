@@ -1,7 +1,7 @@
 /* Statistics that are compositions: of exact sums, extremes, sorts and products. */
 #include "tessera/statistics.h"
 
-#include "array/array_room.h"
+#include "array/products_room.h"
 #include "tessera/products.h"
 #include "tessera/shape.h"
 #include "tessera/sorting.h"
@@ -39,7 +39,23 @@ array *tsr_ptp_at(const tsr_reduce_args *args, const char *site)
   return tsr_sub_at(tsr_max_at(args, site), of(tsr_min_at(args, site)), site);
 }
 
-/* Squares of f32 and less are exact in f64; those of f64 are the product and what it rounds off. */
+/* The exact sum of the squares of f64, rounded once: each is two summands along a dim in front. */
+static array *sum_of_pairs(const tsr_reduce_args *given, array *wide, const char *site)
+{
+  tsr_reduce_args args = *given;
+  uint32_t dims = tsr__dims_bits(given->dims, wide->shape.rank);
+  if (!dims) dims = (1u << wide->shape.rank) - 1;
+  args.x = tsr__exact_terms(wide, wide, site);
+  args.dims = (tsr_dims){ .bits = dims << 1 | 1, .invalid = dims >> wide->shape.rank };
+  if (args.where) args.where = tsr_broadcast_to_at(args.where, args.x->shape, site);
+  array *sum = tsr_sum_at(&args, site);
+  if (!args.keep_dims || sum->inert) return sum;
+  tsr_shape shape = { .rank = wide->shape.rank };
+  memcpy(shape.dims, sum->shape.dims + 1, (size_t)shape.rank * sizeof *shape.dims);
+  return tsr_reshape_at(sum, shape, site);
+}
+
+/* Squares of f32 and less are exact in f64. */
 array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
 {
   TSR__CALL(tsr__home(given ? given->x : NULL), "norm");
@@ -47,16 +63,10 @@ array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
   array *x = given ? given->x : NULL, *bad = take("tsr_norm", given, &args, sizeof args, x, site);
   if (bad) return bad;
   tsr_dtype dtype = (tsr_dtype)tsr__as_float(x, site)->dtype;
-  array *wide = tsr_cast_at(x, TSR_F64, site), *square = tsr_mul_at(wide, of(wide), site);
-  args.x = square;
-  array *sum = tsr_sum_at(&args, site);
-  if (dtype == TSR_F64) {
-    array *minus = tsr_neg_at(square, site);
-    args.x = tsr__make(NULL, TSR__OP_FMA, TSR__IN(wide, wide, minus), &(tsr__ask){ 0 }, site);
-    array *low = tsr_sum_at(&args, site), *both = tsr_add_at(sum, of(low), site);
-    array *finite = tsr_lt_at(sum, tsr_operand_float((double)INFINITY), site);
-    sum = tsr_where_at(finite, of(both), of(sum), site);
-  }
+  array *wide = tsr_cast_at(x, TSR_F64, site);
+  args.x = tsr_mul_at(wide, of(wide), site);
+  bool pairs = dtype == TSR_F64 && x->shape.rank > 0 && x->shape.rank < TSR_MAX_RANK;
+  array *sum = pairs ? sum_of_pairs(&args, wide, site) : tsr_sum_at(&args, site);
   return tsr_cast_at(tsr_sqrt_at(sum, site), dtype, site);
 }
 
@@ -111,7 +121,8 @@ array *tsr_cov_at(const tsr_cov_args *given, const char *site)
   int64_t count = x->shape.dims[1] - !args.biased;
   array *apart = tsr_sub_at(mean.x, of(tsr_mean_at(&mean, site)), site);
   array *across = tsr_transpose_at(apart, NULL, 0, site);
-  array *product = tsr_matmul_at(&(tsr_product_args){ .a = apart, .b = across }, site);
+  tsr_product_args both = { .a = apart, .b = across, .reproducible = args.reproducible };
+  array *product = tsr_matmul_at(&both, site);
   return tsr_div_at(product, tsr_operand_float(count > 0 ? (double)count : 0), site);
 }
 

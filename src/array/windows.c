@@ -12,6 +12,7 @@
 
 #include "array/products_room.h"
 #include "tessera/indexing.h"
+#include "tessera/shape.h"
 
 enum { SPATIAL = 3 };
 
@@ -109,46 +110,70 @@ static void keep_size(tsr_conv_args *a, int i, int64_t size)
   a->high[i] = need > 0 ? need - need / 2 : 0;
 }
 
+/* The last dim as groups and what one has; or these as one dim again. */
+static tsr_array *in_groups(tsr_array *x, int64_t groups, const char *site)
+{
+  tsr_shape shape = x->shape;
+  int last = shape.rank - 1;
+  shape.dims[shape.rank++] = shape.dims[last] / groups;
+  shape.dims[last] = groups;
+  return groups == 1 ? x : tsr_reshape_at(x, shape, site);
+}
+
+static tsr_array *joined(tsr_array *x, int64_t groups, const char *site)
+{
+  tsr_shape shape = x->shape;
+  if (groups == 1 || x->inert) return x;
+  shape.rank--;
+  shape.dims[shape.rank - 1] *= shape.dims[shape.rank];
+  shape.dims[shape.rank] = 0;
+  return tsr_reshape_at(x, shape, site);
+}
+
+/* x [batch, places, groups, channels], kernel [places, channels, groups, features]: groups are one
+ * more index that runs in all three. */
 static tsr_array *convolve(const tsr_conv_args *a, tsr_array *x, tsr_array *kernel,
                            const char *site)
 {
-  int spatial = x->shape.rank - 2;
+  int spatial = x->shape.rank - 2, grouped = a->groups > 1;
   uint8_t channels = (uint8_t)(spatial + 1), batch = (uint8_t)(spatial + 2);
-  uint8_t features = (uint8_t)(spatial + 3); /* and behind it the places of windows */
-  tsr__contraction c = { .name = "tsr_conv", .a = x, .b = kernel, .dtype = a->dtype };
+  uint8_t features = (uint8_t)(spatial + 3), group = (uint8_t)(spatial + 4);
+  uint8_t places = (uint8_t)(spatial + 4 + grouped); /* of windows, one a spatial dim */
+  tsr__contraction c = { .name = "tsr_conv", .dtype = a->dtype, .reproducible = a->reproducible };
+  c.a = in_groups(x, a->groups, site);
+  c.b = in_groups(kernel, a->groups, site);
   c.at.left[0] = c.at.out[0] = batch;
   for (int i = 0; i < spatial; i++) {
     c.at.window[i + 1] = c.at.right[i] = (uint8_t)(i + 1);
-    c.at.left[i + 1] = c.at.out[i + 1] = (uint8_t)(features + 1 + i);
+    c.at.left[i + 1] = c.at.out[i + 1] = (uint8_t)(places + i);
     c.at.stride[i + 1] = a->stride[i];
     c.at.dilation[i + 1] = a->dilation[i];
   }
-  c.at.left[spatial + 1] = c.at.right[spatial] = channels;
-  c.at.right[spatial + 1] = c.at.out[spatial + 1] = features;
-  return tsr__contract(&c, site);
+  if (grouped) c.at.left[spatial + 1] = c.at.right[spatial + 1] = c.at.out[spatial + 1] = group;
+  c.at.left[spatial + 1 + grouped] = c.at.right[spatial] = channels;
+  c.at.right[spatial + 1 + grouped] = c.at.out[spatial + 1 + grouped] = features;
+  return joined(tsr__contract(&c, site), a->groups, site);
 }
 
 tsr_array *tsr_conv_at(const tsr_conv_args *given, const char *site)
 {
   TSR__CALL(tsr__home(given ? given->x : NULL), "conv");
-  enum { MOST_GROUPS = 1024 };
   tsr_conv_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_conv", given, &args, sizeof args, &error);
   if (status && given) args.x = given->x, args.kernel = given->kernel;
-  tsr_array *x = args.x, *kernel = args.kernel, *parts[MOST_GROUPS];
+  tsr_array *x = args.x, *kernel = args.kernel;
   if (!x || !kernel || x->inert || kernel->inert)
     return tsr__contract(&(tsr__contraction){ .name = "tsr_conv", .a = x, .b = kernel }, site);
   if (status) return tsr__refused_of(TSR__IN(x, kernel), &error, site);
   const char *wrong = complete_conv(&args);
-  if (!wrong && args.groups > MOST_GROUPS) wrong = "tsr_conv: at most 1024 groups";
   if (wrong) {
     tsr__error_set(&error, TSR_EARG, "%s; found %s and a kernel %s in %lld groups", wrong,
                    tsr_type_of(x), tsr_type_of(kernel), (long long)args.groups);
     return tsr__refused(x, &error, site);
   }
   int64_t low[TSR_MAX_RANK] = { 0 }, high[TSR_MAX_RANK] = { 0 };
-  int spatial = x->shape.rank - 2, last = x->shape.rank - 1;
+  int spatial = x->shape.rank - 2;
   for (int i = 0; i < spatial; i++) {
     x = spaced(x, i + 1, args.input_dilation[i], site);
     if (args.same) keep_size(&args, i, x->shape.dims[i + 1]);
@@ -157,12 +182,7 @@ tsr_array *tsr_conv_at(const tsr_conv_args *given, const char *site)
   }
   x = bordered(x, low, high, tsr_operand_int(0), site);
   if (x->inert) return x; /* it has no dims */
-  if (args.groups == 1) return convolve(&args, x, kernel, site);
-  int64_t in = x->shape.dims[last] / args.groups, out = kernel->shape.dims[last] / args.groups;
-  for (int64_t g = 0; g < args.groups; g++)
-    parts[g] = convolve(&args, sliced(x, last, g * in, 1, in, site),
-                        sliced(kernel, last, g * out, 1, out, site), site);
-  return tsr_concat_at(parts, (int)args.groups, last, site);
+  return convolve(&args, x, kernel, site);
 }
 
 /* ---- reductions of windows ------------------------------------------------------------------- */

@@ -15,6 +15,7 @@ typedef struct pieces {
   bool away; /* a piece is another process's */
   tsr__progress *progress;
   tsr__traffic *traffic;
+  const tsr_box *want; /* what the target position takes, if that is not what its place says */
 } pieces;
 
 /* A piece is a box of the whole array. Either side holds a box of its own, and the copy is told
@@ -33,7 +34,7 @@ static void copy_piece(void *user, int from_position, const tsr_box *box)
   tsr__value_box(p->to, p->to_position, &to);
   for (int d = 0; d < p->from->shape.rank; d++) {
     from_start[d] = box->start[d] - from.start[d];
-    to_start[d] = box->start[d] - to.start[d];
+    to_start[d] = box->start[d] - (p->want ? p->want : &to)->start[d];
   }
   tsr__box_copy copy = { .dtype = (tsr_dtype)p->from->dtype,
                          .rank = p->from->shape.rank,
@@ -73,6 +74,9 @@ static void reshard_task(void *user, int64_t position, int worker)
   reshard_job *job = user;
   pieces *mine = &job->pieces[position];
   if (!mine->to->parts[position] || atomic_load(&mine->progress->stop)) return;
+  tsr_box want;
+  tsr__reshard_want(&job->move, (int)position, &want);
+  mine->want = &want;
   mine->worker = worker;
   tsr__reshard_pieces(&job->move, (int)position, copy_piece, mine);
 }
@@ -94,23 +98,26 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
 {
   const tsr__value *from = tsr__value_in(exec, node, 0);
   const tsr_sharding *sharding = tsr__sharding_of(exec, node);
+  tsr_shape shape;
+  tsr__reshard move = tsr__reshard_of(exec->program, node, &shape);
+  if (move.blocks) shape = tsr__gnode_shape(&exec->program->nodes[node]);
+  else shape = from->shape;
   tsr__value *to =
-      tsr__value_new(exec->rt,
-                     &(tsr__layout){ (tsr_dtype)from->dtype, &from->shape, sharding, NULL },
+      tsr__value_new(exec->rt, &(tsr__layout){ (tsr_dtype)from->dtype, &shape, sharding, NULL },
                      exec->error);
   if (!to) return exec->error->status;
   exec->values[node] = to;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
   size_t parts = (size_t)to->part_count;
-  reshard_job job = { { &from->sharding, sharding, &from->shape },
+  reshard_job job = { { &from->sharding, sharding, &from->shape, move.blocks },
                       tsr__arena_new(exec->scratch, parts * sizeof(pieces)),
                       tsr__arena_new(exec->scratch, parts * sizeof(tsr__traffic)) };
   if (!job.pieces || !job.traffic)
     return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to move an array between devices");
   for (int p = 0; p < to->part_count; p++)
-    job.pieces[p] = (pieces){ exec, from, to, p, 0, false, &progress, &job.traffic[p] };
+    job.pieces[p] = (pieces){ exec, from, to, p, 0, false, &progress, &job.traffic[p], NULL };
   copy_all(&job, to, &progress);
-  pieces all = { exec, from, to, 0, 0, false, &progress, NULL };
+  pieces all = { exec, from, to, 0, 0, false, &progress, NULL, NULL };
   for (int p = 0; p < to->part_count; p++) {
     all.away |= job.pieces[p].away;
     exec->traffic.bytes += job.traffic[p].bytes;
@@ -334,7 +341,7 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
   if (!to) return exec->error->status;
   exec->values[node] = to;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
-  pieces job = { exec, from, to, 0, 0, false, &progress, &exec->traffic };
+  pieces job = { exec, from, to, 0, 0, false, &progress, &exec->traffic, NULL };
   for (job.to_position = 0; job.to_position < to->part_count; job.to_position++)
     if (to->parts[job.to_position]) gather_rows(&job);
   return pieces_done(&job);

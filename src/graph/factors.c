@@ -165,8 +165,15 @@ static int times(const uint8_t *indices, int rank, int index)
   return count;
 }
 
-/* Factor i is index i + 1 of a product. One that runs along two dims of an operand or in windows,
- * and what is contracted, must be whole. */
+/* Whether parts of sums over cut dims can be told apart: there is room for a dim and its index. */
+static bool has_parts(const tsr__factors *f, const tsr__dot_attr *attr)
+{
+  if (attr->parts) return true;
+  return f->node->rank < TSR_MAX_RANK && f->count < TSR__MAX_FACTORS;
+}
+
+/* Factor i is index i + 1 of a product. One that runs along two dims of an operand or in windows
+ * must be whole; along a dim of windows devices take what theirs show of others. */
 static void expand_dot(tsr__factors *f)
 {
   const tsr__dot_attr *attr = tsr__dot_of(f->program, f->node);
@@ -180,23 +187,26 @@ static void expand_dot(tsr__factors *f)
     int left = times(attr->left, a->rank, i), right = times(attr->right, b->rank, i);
     bool kept = times(attr->out, f->node->rank, i);
     f->kind[i - 1] = kept && left < 2 && right < 2 ? TSR__FACTOR_PASS : TSR__FACTOR_REPLICATE;
-    if (left || right) f->count = i;
+    bool sums = !kept && left == 1 && right == 1 && (!attr->leaf || attr->leaf == i);
+    if (sums) f->kind[i - 1] = TSR__FACTOR_REDUCE;
+    if (left || right || kept) f->count = i;
   }
+  for (int i = 0; i < f->count && !has_parts(f, attr); i++)
+    if (f->kind[i] == TSR__FACTOR_REDUCE) f->kind[i] = TSR__FACTOR_REPLICATE;
   for (int d = 0; d < f->node->rank; d++) {
     f->out[d] = (int8_t)(attr->out[d] - 1);
     f->size[f->out[d]] = f->node->dims[d];
   }
-  for (int d = 0; d < a->rank; d++)
-    if (attr->window[d]) f->kind[attr->left[d] - 1] = TSR__FACTOR_REPLICATE;
+  for (int d = 0; d < a->rank; d++) {
+    uint8_t *kind = attr->window[d] ? &f->kind[attr->left[d] - 1] : NULL;
+    if (kind && *kind == TSR__FACTOR_PASS) *kind = TSR__FACTOR_PERMUTE;
+  }
 }
 
 static void map_dot(const tsr__factors *f, int i, int rank, int8_t *map)
 {
   const tsr__dot_attr *attr = tsr__dot_of(f->program, f->node);
-  for (int d = 0; d < rank; d++) {
-    map[d] = (int8_t)((i ? attr->right : attr->left)[d] - 1);
-    if (!i && attr->window[d]) map[d] = -1;
-  }
+  for (int d = 0; d < rank; d++) map[d] = (int8_t)((i ? attr->right : attr->left)[d] - 1);
 }
 
 static bool is_aligned(int op)

@@ -65,6 +65,7 @@ enum tsr__shape_rule {
   TSR__SH_TOP,
   TSR__SH_SCATTER,
   TSR__SH_DOT,
+  TSR__SH_BLOCKS,
   TSR__SH_CALL,
   TSR__SH_SLICE,
   TSR__SH_ORDER,
@@ -169,6 +170,7 @@ enum tsr__attr_family {
   TSR__ATTR_SCATTER,
   TSR__ATTR_WITHIN,
   TSR__ATTR_DOT,
+  TSR__ATTR_BLOCKS,
   TSR__ATTR_FAMILIES
 };
 
@@ -246,7 +248,32 @@ typedef struct tsr__within_attr {
 typedef struct tsr__dot_attr {
   uint8_t left[TSR_MAX_RANK], right[TSR_MAX_RANK], out[TSR_MAX_RANK], window[TSR_MAX_RANK];
   int64_t stride[TSR_MAX_RANK], dilation[TSR_MAX_RANK];
+  /* Set by partition, where devices have the windows' dim in blocks of their own: how many windows
+   * there are along it. 0: as many as fit. */
+  int64_t places[TSR_MAX_RANK];
+  /* Set by partition, of a product whose contracted dims are cut: how many devices have a part of
+   * the sum each. They lie along dim 0 of the result, whose index runs in no operand. */
+  int64_t parts;
+  /* A contracted index, and how far it goes: sums are trees over its leaves (docs/NUMERICS.md), in
+   * which it is the slowest. 0: they are chains. */
+  int64_t leaf, length;
 } tsr__dot_attr;
+
+enum { TSR__LEAF = 32 };
+
+/* By dim: `items` that each show `width` elements, `step` from one to the next, are cut over so
+ * many parts at the usual borders, and a part takes what its items show; of that, what lies behind
+ * the end is nowhere. 0 parts: the dim lies by its own borders. */
+typedef struct tsr__blocks_attr {
+  int64_t parts[TSR_MAX_RANK], items[TSR_MAX_RANK], step[TSR_MAX_RANK], width[TSR_MAX_RANK];
+} tsr__blocks_attr;
+
+/* Elements along a dim of the largest of blocks, as large as all are. */
+static inline int64_t tsr__block_size(const tsr__blocks_attr *blocks, int dim)
+{
+  int64_t most = (blocks->items[dim] + blocks->parts[dim] - 1) / blocks->parts[dim];
+  return most ? (most - 1) * blocks->step[dim] + blocks->width[dim] : 0;
+}
 
 /* The size of a family's struct, and one of zeros. */
 typedef struct tsr__attr_info {
@@ -429,6 +456,7 @@ tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__infer
 /* Their parts that have files of their own. */
 tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, tsr_shape *out,
                           tsr__error *error);
+tsr_status tsr__infer_blocks(tsr__types in, const tsr__blocks_attr *attr, tsr_shape *out);
 
 /* ---- views (views.c) --------------------------------------------------------------------- */
 

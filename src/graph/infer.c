@@ -716,6 +716,7 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   case TSR__SH_KEYS: return keys_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_TOP: return top_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_SCATTER: return tsr__scatter_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_BLOCKS: return tsr__infer_blocks(in, attr_of(op, ask), out);
   case TSR__SH_DOT: return tsr__infer_dot(op, in, attr_of(op, ask), out, error);
   case TSR__SH_ELEMENT: return element_shape(op, in, 0, out, error);
   case TSR__SH_SEARCH: return search_shape(op, in, out, error);

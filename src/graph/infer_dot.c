@@ -50,6 +50,7 @@ static bool meet_windows(tsr__types in, const tsr__dot_attr *attr, int64_t *size
     if (!good) return false;
     bool fits = size[window] && (size[window] - 1) <= (length - 1) / dilation && length;
     size[i] = fits ? (length - 1 - (size[window] - 1) * dilation) / stride + 1 : 0;
+    if (attr->places[d]) size[i] = attr->places[d];
   }
   return true;
 }
@@ -71,6 +72,7 @@ tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, 
   if (meet(in, 1, attr, size, error)) return error->status;
   tsr_shape shape = { .rank = 0 };
   bool good = meet_windows(in, attr, size);
+  if (attr->parts > 0 && attr->out[0] <= INDICES) size[attr->out[0]] = attr->parts;
   for (int d = 0; d < TSR_MAX_RANK && attr->out[d]; d++) {
     int i = attr->out[d];
     good = good && i <= INDICES && size[i] >= 0 && !runs_in(attr->out, d, i);
@@ -85,6 +87,15 @@ tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, 
                           "tsr_%s: %s times %s: an index of the result is twice there or in no "
                           "operand, or one that is summed is in one operand only; name each once",
                           tsr__ops[op].name, text_of(&in.at[0]).text, text_of(&in.at[1]).text);
+  *out = shape;
+  return TSR_OK;
+}
+
+tsr_status tsr__infer_blocks(tsr__types in, const tsr__blocks_attr *attr, tsr_shape *out)
+{
+  tsr_shape shape = { .rank = in.at[0].rank };
+  for (int d = 0; d < shape.rank; d++)
+    shape.dims[d] = attr->parts[d] ? attr->parts[d] * tsr__block_size(attr, d) : in.at[0].dims[d];
   *out = shape;
   return TSR_OK;
 }

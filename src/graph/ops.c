@@ -10,7 +10,9 @@ _Static_assert(sizeof(tsr__slice_attr) == 24 * TSR_MAX_RANK &&
                    sizeof(tsr__order_attr) == TSR_MAX_RANK &&
                    sizeof(tsr__pad_attr) == 16 * TSR_MAX_RANK,
                "nor in those of views");
-_Static_assert(sizeof(tsr__dot_attr) == 20 * TSR_MAX_RANK, "nor in those of products");
+_Static_assert(sizeof(tsr__dot_attr) == 28 * TSR_MAX_RANK + 24 &&
+                   sizeof(tsr__blocks_attr) == 32 * TSR_MAX_RANK,
+               "nor in those of products");
 
 _Static_assert(sizeof(tsr__span_attr) == 16 && sizeof(tsr__scatter_attr) == 32 &&
                    sizeof(tsr__within_attr) == 24,
@@ -29,6 +31,7 @@ static const tsr__span_attr no_span;
 static const tsr__scatter_attr no_scatter;
 static const tsr__within_attr no_within;
 static const tsr__dot_attr no_dot;
+static const tsr__blocks_attr no_blocks;
 
 const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_NONE] = { 0, NULL },
@@ -45,6 +48,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_SCATTER] = { sizeof no_scatter, &no_scatter },
   [TSR__ATTR_WITHIN] = { sizeof no_within, &no_within },
   [TSR__ATTR_DOT] = { sizeof no_dot, &no_dot },
+  [TSR__ATTR_BLOCKS] = { sizeof no_blocks, &no_blocks },
 };
 
 /* Columns of a row. */

@@ -101,6 +101,14 @@ static void add_dims(const tsr_sharding *from, const tsr_sharding *to, int rank,
     tsr__text_add(out, "%s %d", !i ? "" : i == count - 1 ? " and" : ",", dims[i]);
 }
 
+/* The product whose parts, or the sum of them, a node moves. */
+static int parts_of(const tsr__program *program, int node)
+{
+  while (tsr__ops[program->nodes[node].op].shape_rule != TSR__SH_DOT)
+    node = tsr__in(program, &program->nodes[node], 0);
+  return node;
+}
+
 static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr__text *out)
 {
   static const char *const causes[] = {
@@ -110,6 +118,9 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
     [TSR__CAUSE_UNPLACED] = "joins unplaced data with placed",
     [TSR__CAUSE_WHOLE] = "needs",
     [TSR__CAUSE_REDUCED] = "",
+    [TSR__CAUSE_WINDOWS] = "has windows that show elements of other devices",
+    [TSR__CAUSE_LEAVES] = "cuts its sums at borders that are the same on any mesh",
+    [TSR__CAUSE_PARTS] = "sums products over dims that are sharded",
     [TSR__CAUSE_ALONG] = "",
     [TSR__CAUSE_MESH] = "has operands on two meshes",
     [TSR__CAUSE_ROWS] = "makes even borders after a filter",
@@ -118,12 +129,14 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
   };
   const tsr__gnode *node = &parts->program.nodes[note->node];
   bool own = note->cause == TSR__CAUSE_ASKED || note->cause == TSR__CAUSE_ROWS || note->user < 0;
+  int who = own ? note->node : note->user;
+  if (note->cause == TSR__CAUSE_PARTS) who = parts_of(&parts->program, note->node);
   tsr__text_add(out, "    ");
   add_type(parts, tsr__in(&parts->program, node, 0), out);
   tsr__text_add(out, " -> ");
   add_type(parts, note->node, out);
   tsr__text_add(out, ", because ");
-  add_who(&parts->program, own ? note->node : note->user, out);
+  add_who(&parts->program, who, out);
   tsr__text_add(out, " %s", causes[note->cause]);
   if (note->cause == TSR__CAUSE_WHOLE) {
     const tsr__gnode *from = &parts->program.nodes[tsr__in(&parts->program, node, 0)];

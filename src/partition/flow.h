@@ -130,6 +130,8 @@ bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b);
 int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
                             const tsr_shape *shape);
 
+int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype);
+
 /* About as many bytes as tsr__shift_bytes counts, with the same exactness; 0 of a view that does
  * not move. */
 int64_t tsr__shift_weight(const tsr__viewed *viewed);
@@ -150,6 +152,27 @@ int64_t tsr__meeting_bytes(const tsr__meeting *meeting, const tsr__accum *accum)
  * group of p devices each element of the result is on one of them, and p - 1 lack it; bools travel
  * as bytes. A scatter: p - 1 partials of the result, and as many copies of it. */
 int64_t tsr__joining_bytes(const tsr__meeting *meeting);
+
+/* How a product is done whose partial sums meet (split.c): what devices make of it, a part each
+ * along dim 0, where that lies, where the parts are added up, and where their sum lies then.
+ * `right`: the place of operand 1. */
+typedef struct tsr__split {
+  tsr__gnode part;
+  tsr_sharding made, met, sum;
+} tsr__split;
+
+void tsr__split_of(const tsr__meeting *meeting, const tsr_sharding *right, tsr__split *out);
+/* The blocks that give an operand of a product, whose dims have `indices`, the borders of whole
+ * nodes of the tree of its leaves, which are the same on any mesh. False: it has them. */
+bool tsr__leaf_blocks(const tsr__gnode *operand, const uint8_t *indices, int64_t leaf,
+                      const tsr_sharding *at, tsr__blocks_attr *out);
+/* The blocks of operand 0 that have all that is shown by windows of a product that is computed at a
+ * place, which cuts their dims. False: it has them. */
+bool tsr__window_blocks(const tsr__meeting *meeting, tsr__blocks_attr *out);
+/* About as many bytes as its moves count, with the exactness of tsr__reshard_weight. */
+int64_t tsr__split_weight(const tsr__meeting *meeting, const tsr_sharding *right);
+/* The same of what windows show of other devices; `left`: the place of operand 0. */
+int64_t tsr__window_weight(const tsr__meeting *meeting, const tsr_sharding *left);
 
 /* Bytes that cross where a node that goes along a dim lies at `at`, where that dim is cut: on each
  * line each device but the last tells the next what came before. */

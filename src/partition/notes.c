@@ -119,6 +119,9 @@ static void note_move(maker *m, int n, tsr__note *note)
   note->move = move.move;
   note->axes = move.axes;
   note->cause = node->cause;
+  bool parts = tsr__ops[program->nodes[in].op].shape_rule == TSR__SH_DOT;
+  if (note->cause == TSR__CAUSE_PARTS && parts && move.move == TSR__MOVE_ALL_TO_ALL)
+    note->move = TSR__MOVE_REDUCE_SCATTER;
   note->mesh = to->mesh ? to->mesh : from->mesh;
   note->node = n;
   note->user = m->first_user[n];
@@ -167,6 +170,23 @@ static tsr_status note_shift(maker *m, int n, tsr__note *note)
   note->cheaper_bytes = -1;
   note->bytes = tsr__shift_bytes(&viewed);
   return TSR_OK;
+}
+
+/* Devices take blocks with borders of their own. */
+static void note_blocks(const maker *m, int n, tsr__note *note)
+{
+  const tsr__program *program = &m->out->program;
+  tsr_shape shape;
+  tsr__reshard move = tsr__reshard_of(program, n, &shape);
+  note->move = TSR__MOVE_EXCHANGE;
+  note->cause = program->nodes[n].cause;
+  for (int d = 0; d < shape.rank; d++)
+    if (move.blocks->parts[d]) note->axes |= (uint8_t)tsr__dim_axes(move.to, d);
+  note->mesh = move.to->mesh;
+  note->node = n;
+  note->user = m->first_user[n];
+  note->cheaper_bytes = -1;
+  note->bytes = tsr__move_bytes(&move, (tsr_dtype)program->nodes[n].dtype);
 }
 
 /* ---- reductions ---- */
@@ -404,7 +424,8 @@ static tsr_status note_node(maker *m, int n)
   tsr__note *note = reduces ? note_of(m, n) : NULL;
   bool evens = tsr__ops[node->op].shape_rule == TSR__SH_EVEN;
   bool shifts = tsr__node_shifts(&m->out->program, n);
-  if (node->op != TSR__OP_RESHARD && !evens && !reduces && !shifts) return TSR_OK;
+  bool blocks = tsr__ops[node->op].shape_rule == TSR__SH_BLOCKS;
+  if (node->op != TSR__OP_RESHARD && !evens && !reduces && !shifts && !blocks) return TSR_OK;
   if (evens && !sharding_of(m, n)->mesh) return TSR_OK;
   if (!note) {
     note = new_note(m);
@@ -413,6 +434,7 @@ static tsr_status note_node(maker *m, int n)
   }
   if (shifts) return note_shift(m, n, note);
   if (reduces) add_reduction(m, n, note);
+  else if (blocks) note_blocks(m, n, note);
   else if (node->op == TSR__OP_RESHARD) note_move(m, n, note);
   else note_rows(m, n, note);
   return TSR_OK;

@@ -147,6 +147,28 @@ static int made_there(rewrite *r, int n, int sharding)
   return keep_move(r, at, index);
 }
 
+/* Why a move is made, and on whose account: a traced node. */
+typedef struct move_cause {
+  int user, cause;
+} move_cause;
+
+/* A node of the result in another sharding. */
+static int add_move(rewrite *r, int at, int sharding, move_cause why)
+{
+  const tsr__gnode *node = &r->out->program.nodes[at];
+  tsr__gnode move = { .op = TSR__OP_RESHARD,
+                      .dtype = node->dtype,
+                      .rank = node->rank,
+                      .flags = TSR__PLACED,
+                      .sharding = (uint16_t)sharding,
+                      .cause = (uint8_t)why.cause,
+                      .param = -1 };
+  memcpy(move.dims, node->dims, sizeof move.dims);
+  int index = add_node(r, &move, TSR__LINKS(at), why.user);
+  if (index >= 0) r->out->origin[index] = -1;
+  return index;
+}
+
 /* The node of the result that holds traced node `operand` in the sharding that its user needs. */
 static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
 {
@@ -162,18 +184,9 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
   for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
     if (program->nodes[m].sharding == sharding) return m;
   if (tsr__made_anywhere(r->in, operand)) return made_there(r, operand, sharding);
-  tsr__gnode move = { .op = TSR__OP_RESHARD,
-                      .dtype = node.dtype,
-                      .rank = node.rank,
-                      .flags = TSR__PLACED,
-                      .sharding = (uint16_t)sharding,
-                      .cause = (uint8_t)cause_of(r, user, i, &from, to),
-                      .param = -1 };
-  memcpy(move.dims, node.dims, sizeof move.dims);
-  int asker = move.cause == TSR__CAUSE_ASKED ? asker_of(r, user) : user;
-  int index = add_node(r, &move, TSR__LINKS(at), asker);
-  if (index >= 0) r->out->origin[index] = -1;
-  return keep_move(r, at, index);
+  int cause = cause_of(r, user, i, &from, to);
+  int asker = cause == TSR__CAUSE_ASKED ? asker_of(r, user) : user;
+  return keep_move(r, at, add_move(r, at, sharding, (move_cause){ asker, cause }));
 }
 
 /* ---- nodes ---- */
@@ -210,6 +223,131 @@ static void place_results(rewrite *r, tsr__gnode *node, int sharding)
     r->out->program.results[node->first_result + i].sharding = (uint16_t)sharding;
 }
 
+/* ---- products whose parts meet ---- */
+
+/* The same node where it is needed: itself, or a move. */
+static int met_at(rewrite *r, int at, const tsr_sharding *to, int n)
+{
+  tsr__program *program = &r->out->program;
+  tsr_shape shape = tsr__gnode_shape(&program->nodes[at]);
+  tsr_sharding from = program->shardings[program->nodes[at].sharding];
+  if (tsr__same_places(&from, to, &shape)) return at;
+  int sharding = tsr__program_sharding(program, to);
+  return add_move(r, at, sharding, (move_cause){ n, TSR__CAUSE_PARTS });
+}
+
+/* The parts of a product that devices make: its result has a dim more. */
+static int add_parts(rewrite *r, const tsr__split *split, const tsr__dot_attr *of, tsr__links in,
+                     int n)
+{
+  tsr__gnode part = split->part;
+  tsr__dot_attr attr = *of;
+  uint8_t last = 0;
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    if (attr.left[d] > last) last = attr.left[d];
+    if (attr.right[d] > last) last = attr.right[d];
+  }
+  for (int d = part.rank - 1; d > 0; d--) attr.out[d] = attr.out[d - 1];
+  attr.out[0] = (uint8_t)(last + 1);
+  attr.parts = part.dims[0];
+  part.attr = tsr__program_attr(&r->out->program, &attr, sizeof attr);
+  part.flags &= (uint8_t)~TSR__ROOT;
+  part.sharding = (uint16_t)tsr__program_sharding(&r->out->program, &split->made);
+  return add_node(r, &part, in, n);
+}
+
+static int add_fold(rewrite *r, int parts, const tsr_sharding *to, int n)
+{
+  tsr__gnode fold = r->in->nodes[n];
+  tsr__reduce_attr attr = { .dims = 1 };
+  fold.op = TSR__OP_FOLD;
+  fold.attr = tsr__program_attr(&r->out->program, &attr, sizeof attr);
+  fold.attr_bytes = sizeof attr;
+  fold.flags &= (uint8_t)~TSR__ROOT;
+  fold.sharding = (uint16_t)tsr__program_sharding(&r->out->program, to);
+  return add_node(r, &fold, TSR__LINKS(parts), n);
+}
+
+/* A node of the result in blocks that are not those of its place. */
+static int add_blocks(rewrite *r, int at, const tsr__blocks_attr *blocks, move_cause why)
+{
+  tsr__gnode node = r->out->program.nodes[at];
+  tsr__gnode made = { .op = TSR__OP_BLOCKS,
+                      .dtype = node.dtype,
+                      .rank = node.rank,
+                      .sharding = node.sharding,
+                      .cause = (uint8_t)why.cause,
+                      .attr_bytes = sizeof *blocks,
+                      .param = -1 };
+  made.attr = tsr__program_attr(&r->out->program, blocks, sizeof *blocks);
+  for (int d = 0; d < node.rank; d++)
+    made.dims[d] = blocks->parts[d] ? blocks->parts[d] * tsr__block_size(blocks, d) : node.dims[d];
+  return add_node(r, &made, TSR__LINKS(at), why.user);
+}
+
+/* Operand `i` of a product with the borders of its leaves: whole nodes of their tree. */
+static int at_leaves(rewrite *r, int at, int i, int n)
+{
+  const tsr__dot_attr *attr = tsr__dot_of(r->in, &r->in->nodes[n]);
+  const tsr__gnode *node = &r->out->program.nodes[at];
+  tsr__blocks_attr blocks;
+  memset(&blocks, 0, sizeof blocks);
+  if (!tsr__leaf_blocks(node, i ? attr->right : attr->left, attr->leaf,
+                        &r->out->program.shardings[node->sharding], &blocks))
+    return at;
+  return add_blocks(r, at, &blocks, (move_cause){ n, TSR__CAUSE_LEAVES });
+}
+
+/* Operand 0 of a product with all that its windows show; their numbers go to the attribute. */
+static int at_windows(rewrite *r, int at, tsr__dot_attr *attr, int n)
+{
+  const tsr__gnode *node = &r->in->nodes[n];
+  tsr_sharding place = *tsr__flow_at(r->flow, n);
+  tsr__blocks_attr blocks;
+  if (!place.mesh ||
+      !tsr__window_blocks(&(tsr__meeting){ r->in, node, &place, r->flow->ways[n]->meet }, &blocks))
+    return at;
+  for (int d = 0; d < TSR_MAX_RANK; d++)
+    for (int k = 0; k < node->rank && blocks.parts[d]; k++)
+      if (attr->out[k] == attr->left[d]) attr->places[d] = node->dims[k];
+  return add_blocks(r, at, &blocks, (move_cause){ n, TSR__CAUSE_WINDOWS });
+}
+
+/* A product whose partial sums meet: see split.c. */
+static int split(rewrite *r, const tsr__dot_attr *attr, tsr__links in, int n)
+{
+  const tsr__gnode *node = &r->in->nodes[n];
+  tsr__split s;
+  tsr_sharding at = *tsr__flow_at(r->flow, n);
+  tsr__meeting meeting = { r->in, node, &at, r->flow->ways[n]->meet };
+  tsr__split_of(&meeting, tsr__flow_need(r->flow, n, 1), &s);
+  int left = at_leaves(r, in.at[0], 0, n), right = left < 0 ? -1 : at_leaves(r, in.at[1], 1, n);
+  int index = right < 0 ? -1 : add_parts(r, &s, attr, TSR__LINKS(left, right), n);
+  if (index >= 0) index = met_at(r, index, &s.met, n);
+  if (index >= 0) index = add_fold(r, index, &s.sum, n);
+  return index < 0 ? -1 : met_at(r, index, &at, n);
+}
+
+static tsr_status copy_product(rewrite *r, int n, tsr__links in)
+{
+  tsr__gnode node = r->in->nodes[n];
+  tsr__dot_attr attr = *tsr__dot_of(r->in, &node);
+  int left = at_windows(r, in.at[0], &attr, n), index;
+  if (left < 0) return r->error->status;
+  if (r->flow->ways[n]->meet) {
+    index = split(r, &attr, TSR__LINKS(left, in.at[1]), n);
+  } else {
+    node.attr = tsr__program_attr(&r->out->program, &attr, sizeof attr);
+    node.sharding = (uint16_t)tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n));
+    index = add_node(r, &node, TSR__LINKS(left, in.at[1]), n);
+  }
+  if (index < 0) return r->error->status;
+  r->out->program.nodes[index].flags |= node.flags & TSR__ROOT;
+  if (r->out->origin[index] < 0) r->out->origin[index] = n;
+  r->out->home[n] = index;
+  return TSR_OK;
+}
+
 static tsr_status copy(rewrite *r, int n)
 {
   tsr__gnode node = r->in->nodes[n];
@@ -221,6 +359,8 @@ static tsr_status copy(rewrite *r, int n)
     r->links[i] = moved(r, n, i, tsr__flow_need(r->flow, n, i));
     if (r->links[i] < 0) return r->error->status;
   }
+  if (tsr__ops[node.op].shape_rule == TSR__SH_DOT)
+    return copy_product(r, n, (tsr__links){ r->links, links });
   node.reduce_axes = r->flow->ways[n]->meet;
   place_results(r, &node, tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n)));
   int index = add_node(r, &node, (tsr__links){ r->links, links }, n);
@@ -242,10 +382,10 @@ static tsr_status rewrite_all(rewrite *r)
 
 /* ---- the whole ---- */
 
-/* At most one reshard an operand is added. */
+/* At most one reshard an operand is added, and to a product, which has two, six nodes. */
 static size_t most_nodes(const tsr__program *program)
 {
-  return (size_t)program->node_count + (size_t)program->operand_count + 1;
+  return (size_t)program->node_count + 4 * (size_t)program->operand_count + 1;
 }
 
 /* The numbers that people see are those of the traced program, where constants have none. */

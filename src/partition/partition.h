@@ -37,6 +37,9 @@ enum tsr__cause {
   TSR__CAUSE_UNPLACED, /* an unplaced operand joins placed ones */
   TSR__CAUSE_WHOLE,    /* dims must be whole where they are read, as those of a table */
   TSR__CAUSE_REDUCED,  /* reduced dims are sharded */
+  TSR__CAUSE_PARTS,    /* contracted dims are sharded: parts of sums of products meet */
+  TSR__CAUSE_WINDOWS,  /* windows show elements of other devices */
+  TSR__CAUSE_LEAVES,   /* borders of such a dim come to borders of leaves */
   TSR__CAUSE_ALONG,    /* the dim that a routine goes along is sharded */
   TSR__CAUSE_MESH,     /* operands on two meshes */
   TSR__CAUSE_ROWS,     /* even borders after a filter */
@@ -76,11 +79,18 @@ void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap);
 
 typedef void (*tsr__piece_fn)(void *user, int from_position, const tsr_box *box);
 
-/* What is moved: an array of a shape from one sharding to another; both need the usual borders. */
+/* What is moved: an array of a shape from one sharding to another; both need the usual borders, or
+ * what is moved to has those of `blocks`. */
 typedef struct tsr__reshard {
   const tsr_sharding *from, *to;
   const tsr_shape *shape;
+  const tsr__blocks_attr *blocks;
 } tsr__reshard;
+
+/* The box that a position of `to` takes, in elements of the array. */
+void tsr__reshard_want(const tsr__reshard *move, int to_position, tsr_box *out);
+/* The move of a node that is one. */
+tsr__reshard tsr__reshard_of(const tsr__program *program, int node, tsr_shape *shape);
 
 /* Calls `fn` with disjoint boxes (global coordinates) that together are what the device at
  * `to_position` of `to` holds, each with the position of `from` it is copied from: a position on
@@ -93,6 +103,7 @@ int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box);
 /* Bytes that cross between devices in all: the sum over the pieces whose devices differ. */
 int64_t tsr__reshard_bytes(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
                            const tsr_shape *shape);
+int64_t tsr__move_bytes(const tsr__reshard *move, tsr_dtype dtype);
 /* The ladder's rung (tsr__move), and the mesh axes of `to` (of `from` where `to` is unplaced) that
  * the data crosses. */
 int tsr__reshard_move(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,

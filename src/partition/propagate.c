@@ -3,7 +3,8 @@
  *   forward    a node is done as its operands lie: each factor is cut like the largest operand cuts
  *              it, ties go to the first; an axis is used once. Where operands disagree, what each
  *              of them would like is a way of its own; so is a reduction whose operand moves to a
- *              cut of a kept dim, instead of its partials
+ *              cut of a kept dim, instead of its partials, and a product that gathers what it
+ *              contracts
  *   backward   what a way needs of an operand is a way to do that operand
  *   forward    again, from the ways that came so
  *
@@ -273,14 +274,15 @@ static int kept_dim(const tsr__flow *flow, int n, const tsr__terms *terms)
 }
 
 /* A reduction whose operand moves, so that a kept dim is cut instead of the reduced ones: the
- * partials stay where they are. */
-static void choose_kept_cut(tsr__flow *flow, int n, const tsr__terms *terms, choice *c)
+ * partials stay where they are. Of a product -1 is no dim: what it contracts is gathered. */
+static void choose_kept_cut(tsr__flow *flow, int n, const tsr__question *q, choice *c)
 {
+  const tsr__terms *terms = q->terms;
   choose_as_operands(flow, n, terms, false, c);
-  axes *to = &c->axes[terms->out[kept_dim(flow, n, terms)]];
+  axes *to = q->lead < 0 ? NULL : &c->axes[terms->out[q->lead]];
   for (int f = 0; f < terms->count; f++) {
     if (terms->kind[f] != TSR__FACTOR_REDUCE) continue;
-    for (int i = 0; i < c->axes[f].count; i++) to->axis[to->count++] = c->axes[f].axis[i];
+    for (int i = 0; i < c->axes[f].count && to; i++) to->axis[to->count++] = c->axes[f].axis[i];
     c->axes[f].count = 0;
   }
 }
@@ -316,7 +318,7 @@ static const tsr__way *answer(tsr__flow *flow, int n, const tsr__question *q)
   switch (q->how) {
   case AS_OPERANDS: choose_as_operands(flow, n, q->terms, false, &c); break;
   case AS_WHOLE: choose_as_operands(flow, n, q->terms, true, &c); break;
-  case AS_KEPT: choose_kept_cut(flow, n, q->terms, &c); break;
+  case AS_KEPT: choose_kept_cut(flow, n, q, &c); break;
   case AS_ASKED: choose_as_asked(flow, n, q, &c); break;
   default: choose_led(flow, n, q, &c); break;
   }
@@ -415,6 +417,29 @@ static bool may_meet(const tsr__terms *terms)
   return f < terms->count;
 }
 
+static bool is_product(const tsr__flow *flow, int n)
+{
+  return tsr__ops[node_of(flow, n)->op].shape_rule == TSR__SH_DOT;
+}
+
+/* Ways that keep partials from meeting: of a product each kept dim may be cut, or none. */
+static void add_kept_ways(tsr__flow *flow, int n, tsr__question *q)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  int kept = kept_dim(flow, n, q->terms);
+  q->how = AS_KEPT;
+  q->lead = kept;
+  if (!is_product(flow, n)) {
+    if (kept >= 0) add_answer(flow, n, q);
+    return;
+  }
+  for (q->lead = -1; q->lead < node->rank && !flow->failed; q->lead++) {
+    int f = q->lead < 0 ? -1 : q->terms->out[q->lead];
+    if (f < 0 ? q->lead < 0 : q->terms->kind[f] == TSR__FACTOR_PASS && node->dims[q->lead] > 1)
+      add_answer(flow, n, q);
+  }
+}
+
 static void add_first_way(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -428,9 +453,9 @@ static void add_first_way(tsr__flow *flow, int n)
   if (flow->failed) return;
   if (placed) flow->ways[n]->at = (uint16_t)place;
   if (flow->fixed[n]) return;
-  q.how = flow->ways[n]->meet ? AS_KEPT : AS_OPERANDS;
-  if (flow->ways[n]->meet ? kept_dim(flow, n, q.terms) >= 0 : may_meet(q.terms))
-    add_answer(flow, n, &q);
+  q.how = AS_OPERANDS;
+  if (flow->ways[n]->meet) add_kept_ways(flow, n, &q);
+  else if (may_meet(q.terms)) add_answer(flow, n, &q);
 }
 
 /* What of its operands' ways has changed since the node looked last; that they are asked to lie
@@ -495,11 +520,13 @@ static bool can_scatter(const tsr__flow *flow, int n, const tsr__way *way,
   return fits;
 }
 
-/* A reduction whose partials come to lie at a place as they meet. Bits stay together in words. */
+/* A reduction or a product whose partials come to lie at a place as they meet. Bits stay together
+ * in words. */
 static void add_scattered(tsr__flow *flow, int n, int place, int asker)
 {
   const tsr__gnode *node = node_of(flow, n);
-  if (tsr__ops[node->op].lowering != TSR__LOW_REDUCE || node->dtype == TSR_BOOL) return;
+  bool reduces = tsr__ops[node->op].lowering == TSR__LOW_REDUCE && node->dtype != TSR_BOOL;
+  if (!reduces && !is_product(flow, n)) return;
   if (node->rank && node->dims[0] == TSR__DYNAMIC) return;
   for (const tsr__way *way = flow->ways[n]; way; way = way->next) {
     if (!way->meet || !can_scatter(flow, n, way, &flow->places[place])) continue;

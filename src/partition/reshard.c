@@ -36,6 +36,30 @@ static int position_on(const tsr_sharding *from, int device, int hint)
   return -1;
 }
 
+void tsr__reshard_want(const tsr__reshard *move, int to_position, tsr_box *out)
+{
+  const tsr__blocks_attr *blocks = move->blocks;
+  tsr__box(move->to, move->shape, to_position, out);
+  for (int d = 0; d < move->shape->rank && blocks; d++) {
+    int64_t start, items;
+    if (!blocks->parts[d]) continue;
+    tsr__dim_part(move->to, d, blocks->items[d], to_position, &start, &items);
+    start *= blocks->step[d];
+    int64_t left = move->shape->dims[d] - start;
+    int64_t size = items ? (items - 1) * blocks->step[d] + blocks->width[d] : 0;
+    out->start[d] = start;
+    out->size[d] = left < 0 ? 0 : left < size ? left : size;
+  }
+}
+
+tsr__reshard tsr__reshard_of(const tsr__program *program, int node, tsr_shape *shape)
+{
+  const tsr__gnode *g = &program->nodes[node], *in = &program->nodes[tsr__in(program, g, 0)];
+  *shape = tsr__gnode_shape(in);
+  return (tsr__reshard){ &program->shardings[in->sharding], &program->shardings[g->sharding], shape,
+                         g->attr_bytes ? tsr__attr_of(program, g) : NULL };
+}
+
 void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_fn fn, void *user)
 {
   const tsr_sharding *from = move->from, *to = move->to;
@@ -44,7 +68,7 @@ void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_f
   int count = tsr__positions(from);
   int own = position_on(from, tsr__position_device(to, to_position), to_position);
   int own_leader = own < 0 ? -1 : tsr__replica_leader(from, own);
-  tsr__box(to, shape, to_position, &want);
+  tsr__reshard_want(move, to_position, &want);
   if (own >= 0) tsr__box(from, shape, own, &part);
   if (own >= 0 && intersect(&want, &part, shape->rank, &piece) &&
       !memcmp(&piece, &want, sizeof want)) {
@@ -79,15 +103,20 @@ static void add_piece(void *user, int from_position, const tsr_box *box)
     t->bytes += tsr__piece_bytes(t->dtype, t->rank, box);
 }
 
+int64_t tsr__move_bytes(const tsr__reshard *move, tsr_dtype dtype)
+{
+  tally t = { .from = move->from, .rank = move->shape->rank, .dtype = dtype };
+  for (int p = 0; p < tsr__positions(move->to); p++) {
+    t.device = tsr__position_device(move->to, p);
+    tsr__reshard_pieces(move, p, add_piece, &t);
+  }
+  return t.bytes;
+}
+
 int64_t tsr__reshard_bytes(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
                            const tsr_shape *shape)
 {
-  tally t = { .from = from, .rank = shape->rank, .dtype = dtype };
-  for (int p = 0; p < tsr__positions(to); p++) {
-    t.device = tsr__position_device(to, p);
-    tsr__reshard_pieces(&(tsr__reshard){ from, to, shape }, p, add_piece, &t);
-  }
-  return t.bytes;
+  return tsr__move_bytes(&(tsr__reshard){ from, to, shape, NULL }, dtype);
 }
 
 /* The elements that a device holds of what it wants; of positions that are on no device of `from`,
@@ -107,14 +136,20 @@ static int64_t held(const tsr__reshard *move, int to_position, const tsr_box *wa
 int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
                             const tsr_shape *shape)
 {
+  return tsr__move_weight(&(tsr__reshard){ from, to, shape, NULL }, dtype);
+}
+
+int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype)
+{
   enum { LOOKED_AT = 64 };
-  tsr__reshard move = { from, to, shape };
+  const tsr_sharding *to = move->to;
+  const tsr_shape *shape = move->shape;
   int positions = tsr__positions(to), step = (positions + LOOKED_AT - 1) / LOOKED_AT;
   int64_t bytes = 0;
   for (int p = 0; p < positions; p += step) {
     tsr_box want;
-    tsr__box(to, shape, p, &want);
-    int64_t lacks = -held(&move, p, &want), count = 1;
+    tsr__reshard_want(move, p, &want);
+    int64_t lacks = -held(move, p, &want), count = 1;
     for (int d = 0; d < shape->rank; d++) count *= want.size[d];
     bytes += tsr__piece_bytes(dtype, 1, &(tsr_box){ .size = { lacks + count } });
   }

@@ -120,6 +120,11 @@ int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &flow->program->nodes[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
+  if (tsr__ops[node->op].shape_rule == TSR__SH_DOT) {
+    int64_t bytes = way->at ? tsr__window_weight(&meeting, &flow->places[way->need[0]]) : 0;
+    if (way->meet) bytes += tsr__split_weight(&meeting, &flow->places[way->need[1]]);
+    return bytes < MUCH ? bytes : MUCH;
+  }
   if (!way->meet) return tsr__passing_bytes(&meeting) + shift_bytes(flow, n, way);
   if (tsr__ops[node->op].acc == TSR__ACC_NONE) return tsr__joining_bytes(&meeting);
   tsr__accum accums[2];

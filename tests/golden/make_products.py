@@ -68,7 +68,7 @@ for shapes in (((3,), (3,)), ((2, 3), (3,)), ((2, 3), (4, 3)), ((2, 2, 3), (2, 3
     case("inner", "", [a, b], np.inner(in_wide(a), in_wide(b)))
 for shapes in (((3,), (4,)), ((2, 3), (2,)), ((), (3,)), ((0,), (3,))):
     a, b = drawn(shapes)
-    case("outer", "", [a, b], np.tensordot(in_wide(a), in_wide(b), 0))
+    case("outer", "", [a, b], np.outer(in_wide(a), in_wide(b)))
 for shapes, axes in ((((2, 3), (3, 4)), ((1,), (0,))), (((2, 3, 4), (4, 3)), ((1, 2), (1, 0))), (((2, 3), (2, 3)), ((0, 1), (0, 1))),
                      (((2, 3), (3, 2)), ((-1, 0), (0, -1))), (((5, 2), (2, 0)), ((1,), (0,)))):
     a, b = drawn(shapes)
@@ -133,6 +133,15 @@ for shape, window, stride, low, high, dilation in WINDOWS:
         wide = in_wide(x)
         out = jax.lax.reduce_window(wide, np.asarray(start(kind), wide.dtype), fn, window, stride, list(zip(low, high)), window_dilation=dilation)
         case("window", listed((which,), window, stride, low, high, dilation), [x], np.asarray(out))
+
+for shapes in (((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3, 2)), ((), ()), ((0,), (0, 2)), ((5, 1), (5,))):
+    for _ in range(2):
+        a, b = drawn(shapes)
+        case("vdot", "", [a, b], np.vdot(in_wide(a), in_wide(b)))
+for shapes in (((3,), (2,)), ((2, 3), (3, 2)), ((2,), (2, 3)), ((), (2, 2)), ((2, 1, 2), (3,)), ((2, 0), (1, 3)), ((1, 2, 1, 2), (2, 1, 2, 1))):
+    for _ in range(2):
+        a, b = drawn(shapes)
+        case("kron", "", [a, b], np.kron(in_wide(a), in_wide(b)))
 
 path = pathlib.Path(__file__).with_name("products.txt")
 path.write_text("".join(line + "\n" for line in lines))

@@ -103,14 +103,26 @@ static void make_scatter_add(world *w)
   w->made[w->count++] = tsr_scatter_add(a, at, b, draw(w, 0, 1) ? dim : dim - shape.rank);
 }
 
+/* Sums of rounded products depend on how what is contracted is cut. */
+static bool draw_reproducible(world *w)
+{
+  w->whole = draw(w, 0, 1);
+  return !w->whole || draw(w, 0, 1);
+}
+
+static tsr_array *draw_operand(world *w, tsr_dtype dtype, tsr_shape shape)
+{
+  return w->whole && dtype != TSR_BOOL ? law_leaf(w, dtype, shape, 3) : draw_input(w, dtype, shape);
+}
+
 /* An operand as the product sees it, or one that is transposed to that. */
 static tsr_array *draw_factor(world *w, tsr_dtype dtype, tsr_shape shape)
 {
   int order[TSR_MAX_RANK], n = shape.rank;
-  if (n < 2 || draw(w, 0, 2)) return draw_input(w, dtype, shape);
+  if (n < 2 || draw(w, 0, 2)) return draw_operand(w, dtype, shape);
   tsr_shape turned = shape;
   for (int d = 0; d < n; d++) turned.dims[d] = shape.dims[order[d] = (d + n - 1) % n];
-  tsr_array *x = draw_input(w, dtype, turned);
+  tsr_array *x = draw_operand(w, dtype, turned);
   for (int d = 0; d < n; d++) order[d] = (d + 1) % n;
   return tsr_transpose_at(x, order, n, TSR_HERE);
 }
@@ -123,7 +135,7 @@ static tsr_dtype draw_asked(world *w)
 
 static void make_matrices(world *w)
 {
-  static const int64_t sizes[] = { 0, 1, 2, 5, 6, 7, 8, 9, 25, 40 };
+  static const int64_t sizes[] = { 0, 1, 2, 5, 6, 7, 8, 9, 25, 140 };
   tsr_shape left = { .rank = (int)draw(w, 1, 4) };
   for (int d = 0; d < left.rank; d++)
     left.dims[d] = d < left.rank - 2 ? draw(w, 0, 3) : sizes[draw(w, draw(w, 0, 7) ? 1 : 0, 9)];
@@ -136,9 +148,10 @@ static void make_matrices(world *w)
   right.dims[right.rank - 1] = sizes[draw(w, draw(w, 0, 7) ? 1 : 0, 9)];
   right.dims[right.rank > 1 ? right.rank - 2 : 0] = left.dims[left.rank - 1];
   tsr_dtype dtype = fixture_dtype(draw(w, 0, DTYPES - 1));
+  bool leaves = draw_reproducible(w);
   tsr_array *a = draw_factor(w, dtype, left);
   tsr_array *b = draw_factor(w, draw(w, 0, 3) ? dtype : TSR_F32, right);
-  w->made[w->count++] = tsr_matmul(a, b, .dtype = draw_asked(w));
+  w->made[w->count++] = tsr_matmul(a, b, .dtype = draw_asked(w), .reproducible = leaves);
 }
 
 static void make_conv(world *w)
@@ -147,6 +160,7 @@ static void make_conv(world *w)
   int64_t groups = draw(w, 1, 2);
   tsr_shape x = { .rank = spatial + 2 }, kernel = { .rank = spatial + 2 };
   tsr_conv_args conv = { .size = sizeof conv, .groups = groups, .same = draw(w, 0, 3) == 0 };
+  conv.reproducible = draw_reproducible(w);
   x.dims[0] = draw(w, 0, 3);
   for (int i = 0; i < spatial; i++) {
     x.dims[i + 1] = draw(w, draw(w, 0, 7) ? 1 : 0, spatial > 1 ? 4 : 9);
@@ -160,7 +174,7 @@ static void make_conv(world *w)
   kernel.dims[spatial + 1] = groups * draw(w, 1, 3);
   x.dims[spatial + 1] = groups * kernel.dims[spatial];
   tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1));
-  conv.x = draw_input(w, dtype, x);
+  conv.x = draw_operand(w, dtype, x);
   conv.kernel = draw_factor(w, draw(w, 0, 3) ? dtype : TSR_F32, kernel);
   w->made[w->count++] = tsr_conv_at(&conv, TSR_HERE);
 }
@@ -192,6 +206,7 @@ static void make_einsum(world *w)
   tsr_array *arrays[3];
   int count = (int)draw(w, 1, 3);
   tsr_dtype dtype = fixture_dtype(draw(w, 0, DTYPES - 1));
+  bool leaves = draw_reproducible(w);
   for (int i = 0; i < 6; i++) sizes[i] = draw(w, draw(w, 0, 9) ? 1 : 0, 5);
   for (int i = 0; i < count; i++) {
     char *end = text + strlen(text);
@@ -203,7 +218,8 @@ static void make_einsum(world *w)
     char letter[2] = { terms[draw(w, 0, (int64_t)strlen(terms) - 1)], 0 };
     if (!strchr(strchr(text, '>'), letter[0])) strcat(text, letter);
   }
-  w->made[w->count++] = tsr_einsum_with(text, arrays, count, .dtype = draw_asked(w));
+  w->made[w->count++] =
+      tsr_einsum_with(text, arrays, count, .dtype = draw_asked(w), .reproducible = leaves);
 }
 
 /* What a kernel makes of a result. */

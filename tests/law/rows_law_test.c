@@ -20,6 +20,9 @@ static const char *const elsewhere[TSR__OPS] = {
   [TSR__OP_COMPACT] = "rows of frames: chain_law_test",
   [TSR__OP_FIRSTN] = "rows of frames: chain_law_test",
   [TSR__OP_REBALANCE] = "rows of frames: chain_law_test",
+  [TSR__OP_SUM_TO] = "made by products: routine_law_test",
+  [TSR__OP_FOLD] = "put between by the planner: split_test",
+  [TSR__OP_BLOCKS] = "put between by the planner: split_test",
 };
 
 static int64_t seen[TSR__OPS][BEYOND];

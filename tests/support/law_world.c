@@ -37,7 +37,8 @@ tsr_array *law_leaf(law_world *w, tsr_dtype dtype, tsr_shape shape, int64_t most
   CHECK(w->leaves < LAW_MOST);
   for (int64_t i = 0; i < count; i++) {
     cells[i] = naive_random(&w->rng, (int)dtype);
-    if (most) cells[i].i = law_draw(w, -most, most - 1);
+    if (most && naive_is_real((int)dtype)) cells[i].f = (double)law_draw(w, -most, most - 1);
+    else if (most) cells[i].i = law_draw(w, -most, most - 1);
     else if (few && i) cells[i] = cells[law_draw(w, 0, i - 1)];
     naive_put(bytes, (int)dtype, i, cells[i]);
     if (most) cells[i] = naive_get(bytes, (int)dtype, i); /* what unsigned ones make of it */

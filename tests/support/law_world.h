@@ -16,6 +16,7 @@ typedef struct law_world {
   tsr_array *leaf[LAW_MOST], *made[LAW_MOST];
   cell *cells[LAW_MOST]; /* of leaves */
   int leaves, count;
+  bool whole; /* factors are small whole numbers, so that no sum of products rounds */
   int64_t (*seen)[TSR_F64 + 1]; /* NULL, or by operation and type of its first operand: how often */
 } law_world;
 

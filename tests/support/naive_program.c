@@ -518,6 +518,7 @@ static cell pile_result(const pile *p, const tsr__gnode *g, int64_t ddof, int dt
   tsr_dtype to = (tsr_dtype)g->dtype;
   cell c;
   switch (g->op) {
+  case TSR__OP_SUM_TO:
   case TSR__OP_SUM:
     if (!real_type) return whole(g->dtype, p->whole);
     c.f = tsr__acc_sum(&p->sum, to);
@@ -903,7 +904,55 @@ static bool next_indices(const int64_t *size, const bool *kept, int64_t *at)
   return false;
 }
 
-/* Products one after the other in order of what is contracted. */
+/* One element: products one after the other in order of what is contracted, from `at` on. */
+typedef struct dotted {
+  const tsr__gnode *a, *b;
+  const cell *left, *right;
+  const tsr__dot_attr *attr;
+  const int64_t *size;
+  bool twice, real;
+} dotted;
+
+static double chain(const dotted *w, const bool *kept, int64_t *at, double sum, uwide *whole_sum)
+{
+  do {
+    cell x = at_indices(w->a, w->left, w->attr, true, at);
+    cell y = at_indices(w->b, w->right, w->attr, false, at);
+    if (!w->real) *whole_sum += (uwide)x.i * (uwide)y.i;
+    else sum = w->twice ? fma(x.f, y.f, sum) : (double)fmaf((float)x.f, (float)y.f, (float)sum);
+  } while (next_indices(w->size, kept, at));
+  return sum;
+}
+
+/* Leaves first .. first + count - 1 of 32 indices each, of a power of two; those past the end add
+ * nothing. */
+static double tree(const dotted *w, bool *kept, int64_t *at, int64_t first, int64_t count)
+{
+  int64_t length = w->size[w->attr->leaf];
+  if (first * 32 >= length) return -0.0;
+  if (count > 1) {
+    double l = tree(w, kept, at, first, count / 2);
+    double r = tree(w, kept, at, first + count / 2, count / 2);
+    return w->twice ? l + r : (double)((float)l + (float)r);
+  }
+  double sum = -0.0;
+  uwide none = 0;
+  kept[w->attr->leaf] = true;
+  for (int64_t i = first * 32; i < length && i < first * 32 + 32; i++) {
+    at[w->attr->leaf] = i;
+    sum = chain(w, kept, at, sum, &none);
+  }
+  kept[w->attr->leaf] = false;
+  return sum;
+}
+
+static double in_leaves(const dotted *w, bool *kept, int64_t *at)
+{
+  int64_t count = 1;
+  while (count * 32 < w->size[w->attr->leaf]) count *= 2;
+  return tree(w, kept, at, 0, count);
+}
+
 static void dot(const tsr__program *program, int n, cell **value)
 {
   const tsr__gnode *g = &program->nodes[n];
@@ -927,12 +976,10 @@ static void dot(const tsr__program *program, int n, cell **value)
     for (int d = g->rank - 1; d >= 0; rest /= g->dims[d--]) at[attr->out[d]] = rest % g->dims[d];
     double sum = depth ? -0.0 : 0;
     uwide whole_sum = 0;
-    for (bool more = depth > 0; more; more = next_indices(size, kept, at)) {
-      cell x = at_indices(a, value[tsr__in(program, g, 0)], attr, true, at);
-      cell y = at_indices(b, value[tsr__in(program, g, 1)], attr, false, at);
-      if (!naive_is_real(g->dtype)) whole_sum += (uwide)x.i * (uwide)y.i;
-      else sum = twice ? fma(x.f, y.f, sum) : (double)fmaf((float)x.f, (float)y.f, (float)sum);
-    }
+    dotted w = { a,    b,     value[tsr__in(program, g, 0)], value[tsr__in(program, g, 1)], attr,
+                 size, twice, naive_is_real(g->dtype) };
+    if (depth && attr->leaf) sum = in_leaves(&w, kept, at);
+    else if (depth) sum = chain(&w, kept, at, sum, &whole_sum);
     value[n][i] = naive_is_real(g->dtype) ? real(g->dtype, sum) : whole(g->dtype, (wide)whole_sum);
   }
 }

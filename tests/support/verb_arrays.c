@@ -180,3 +180,13 @@ void verb_elsewhere(struct verb_run *r)
   tsr_visualize_sharding(r->s, r->at, TSR_SHAPE(6, 4));
   saw(r, tsr_scope_status(r->s));
 }
+
+void verb_parts_of_products(struct verb_run *r)
+{
+  tsr_array *x = tsr_div(verb_matrix(r), 3), *y = tsr_transpose(x);
+  verb_see_array(r, tsr_vdot(x, x));
+  verb_see_array(r, tsr_kron(tsr_sum(x, .dims = TSR_DIMS(0)), x));
+  verb_see_array(r, tsr_dot(y, x));
+  verb_see_array(r, tsr_dot(y, x, .reproducible = true));
+  verb_see_array(r, tsr_tensordot(x, x, 1, (int[]){ 0 }, (int[]){ 0 }, .reproducible = true));
+}

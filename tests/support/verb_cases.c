@@ -818,6 +818,7 @@ const struct verb_case verb_cases[] = {
   { "more_functions", verb_more_functions },
   { "more_elements", verb_more_elements },
   { "statistics", verb_statistics },
+  { "products of parts", verb_parts_of_products },
   { "shapes", verb_shapes },
   { "more_shapes", verb_more_shapes },
   { "indexing", verb_indexing },

@@ -30,6 +30,7 @@ tsr_array *verb_matrix(struct verb_run *r);
 void verb_more_functions(struct verb_run *r);
 void verb_more_elements(struct verb_run *r);
 void verb_statistics(struct verb_run *r);
+void verb_parts_of_products(struct verb_run *r);
 void verb_shapes(struct verb_run *r);
 void verb_more_shapes(struct verb_run *r);
 void verb_indexing(struct verb_run *r);

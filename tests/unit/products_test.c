@@ -109,6 +109,8 @@ static tsr_array *apply(const char *op, const char *asked, tsr_array *const *in,
   if (!strcmp(op, "matmul")) return tsr_matmul(in[0], in[1]);
   if (!strcmp(op, "dot")) return tsr_dot(in[0], in[1]);
   if (!strcmp(op, "inner")) return tsr_inner(in[0], in[1]);
+  if (!strcmp(op, "vdot")) return tsr_vdot(in[0], in[1]);
+  if (!strcmp(op, "kron")) return tsr_kron(in[0], in[1]);
   if (!strcmp(op, "outer")) return tsr_outer(in[0], in[1]);
   if (!strcmp(op, "einsum")) return tsr_einsum_with(asked, in, count);
   if (!strcmp(op, "conv") || !strcmp(op, "window")) return apply_windows(op, asked, in);

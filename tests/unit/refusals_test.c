@@ -536,8 +536,10 @@ static void products(void)
   NO(tsr_inner(f34, f43));
   NO(tsr_inner(f34, f3, .dtype = TSR_F64));
   NO(tsr_dot(f34, f3));
-  NO(tsr_outer(five, five));
   NO(tsr_outer(f3, none));
+  NO(tsr_vdot(f34, f3));
+  NO(tsr_kron(five, f3));
+  NO(tsr_tensordot(five, five, 0));
   NO(tsr_tensordot(f34, f34, 2, (int[]){ 0, -2 }, NULL));
   NO(tsr_tensordot(f34, f3, 2));
   NO(tsr_tensordot(f34, f3, 1));

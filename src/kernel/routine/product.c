@@ -9,7 +9,8 @@
  *            '-----------'                    in the task's memory and written at the end
  *
  * Invariant: an element takes its products in order of the depth, all of which is here, so neither
- * blocks nor workers can show. */
+ * blocks nor workers can show. Where leaves are asked for, each is such a chain, and they are added
+ * as a tree of which whole nodes may lie on other devices. */
 #include "kernel/routine/product.h"
 
 #include "topology/half.h"
@@ -18,6 +19,7 @@ enum {
   DEPTH = 256,
   ROW_BYTES = 1344, /* of the rows of a block at one k: with those of the columns and DEPTH they */
   COLUMN_BYTES = 2048, /* fit the second cache */
+  TILES = 10,          /* more levels than leaves that fit DEPTH have, and one */
   SMALL = 1 << 17,     /* products that are not worth waking a worker for */
   TASKS = 4            /* a worker should have, where they are no smaller than that */
 };
@@ -28,6 +30,7 @@ typedef struct blocking {
   const tsr__products *ops;
   size_t size;       /* of a number of the kind */
   int rows, columns; /* of a block, whole panels */
+  int levels;        /* of blocks that wait for their neighbours, where there are leaves */
   int64_t *first;    /* of each part its first task, and their number behind them */
   int64_t together;  /* so many small products are one task */
   _Atomic bool failed;
@@ -104,7 +107,7 @@ typedef struct block {
   int64_t edge; /* columns from here on are in `kept` */
   int64_t kept_row;
   bool ready; /* panels of columns may be read where they lie */
-  char *a, *b, *kept;
+  char *a, *b, *kept, *levels, *tiles;
   int64_t *in_row, *out_row, *in_column, *out_column, *left_step, *right_step;
 } block;
 
@@ -165,6 +168,72 @@ static void multiply(const block *p, int64_t depth, bool fresh)
     }
 }
 
+/* ---- leaves ---------------------------------------------------------------------------------- */
+
+/* So many leaves are packed at once: a power of two, that they are a node of the tree. */
+static int64_t leaves_of(int64_t leaf)
+{
+  int64_t leaves = 1;
+  while (2 * leaves * leaf <= DEPTH) leaves *= 2;
+  return leaves;
+}
+
+/* to = from + to */
+static void add_numbers(const blocking *plan, char *to, const char *from, int64_t n)
+{
+  float *f = (void *)to;
+  double *d = (void *)to;
+  if (plan->kind == TSR__PRODUCT_F32)
+    for (int64_t i = 0; i < n; i++) f[i] += ((const float *)(const void *)from)[i];
+  else
+    for (int64_t i = 0; i < n; i++) d[i] += ((const double *)(const void *)from)[i];
+}
+
+/* Sums of n numbers that become a tree: that of the last nodes, and those that wait. */
+typedef struct tree {
+  const blocking *plan;
+  char *now, *levels;
+  int64_t n;
+} tree;
+
+/* Takes the next node of a level into a tree: `now` becomes the sum of all that it completes, and
+ * of all there is once it is the last; else it waits in `levels`. */
+static void take_node(const tree *t, int64_t node, bool last)
+{
+  int level = 0;
+  size_t bytes = (size_t)t->n * t->plan->size;
+  for (; node >> level; level++) {
+    bool waits = node >> level & 1;
+    if (!waits && !last) break;
+    if (waits) add_numbers(t->plan, t->now, t->levels + (size_t)level * bytes, t->n);
+  }
+  if (!last) memcpy(t->levels + (size_t)level * bytes, t->now, bytes);
+}
+
+/* A tile of `kept`: the tree of the leaves that are packed. */
+static void multiply_leaves(const block *p, int64_t i, int64_t j, int64_t depth)
+{
+  const tsr__products *ops = p->plan->ops;
+  size_t size = p->plan->size;
+  int64_t leaf = p->plan->call->leaf, left = p->rows - i, tile = (int64_t)ops->high * ops->wide;
+  bool ready = lies_ready(p, j);
+  tree sums = { p->plan, p->tiles, p->tiles + (size_t)tile * size, tile };
+  tsr__tile_product job = { .c = p->tiles, .c_row = ops->wide, .a_step = ops->high, .fresh = true };
+  job.rows = left < ops->high ? (int)left : ops->high;
+  job.b_step = !ready ? ops->wide : depth > 1 ? p->right_step[1] - p->right_step[0] : 0;
+  for (int64_t k = 0; k < depth; k += leaf) {
+    job.depth = depth - k < leaf ? depth - k : leaf;
+    job.a = p->a + (size_t)(i * depth + k * ops->high) * size;
+    job.b = ready ? p->right + (size_t)(p->in_column[j] + p->right_step[k]) * size
+                  : p->b + (size_t)(j * depth + k * ops->wide) * size;
+    ops->product(&job);
+    take_node(&sums, k / leaf, k + leaf >= depth);
+  }
+  for (int r = 0; r < job.rows; r++)
+    memcpy(p->kept + (size_t)((i + r) * p->kept_row + j) * size,
+           p->tiles + (size_t)(r * ops->wide) * size, (size_t)ops->wide * size);
+}
+
 #define WRITE(T, FROM, VALUE)                                                 \
   do {                                                                        \
     T *to = (T *)(void *)p->out + p->out_row[i];                              \
@@ -208,29 +277,63 @@ static void place_block(block *p)
 /* Of no products there is nothing to add: 0. */
 static void clear(const block *p)
 {
-  size_t size = tsr_dtype_size(p->plan->call->out);
+  const tsr__product_call *call = p->plan->call;
+  size_t size = tsr_dtype_size(call->out);
+  char none[8] = { 0 };
+  if (call->adds && tsr__dtype_float(call->out)) tsr__dtype_put_real(call->out, none, 0, -0.0);
   for (int64_t i = 0; i < p->rows; i++)
     for (int64_t j = 0; j < p->columns; j++)
-      memset(p->out + (size_t)(p->out_row[i] + p->out_column[j]) * size, 0, size);
+      memcpy(p->out + (size_t)(p->out_row[i] + p->out_column[j]) * size, none, size);
+}
+
+static void pack_depth(block *p, int64_t first, int64_t depth)
+{
+  const tsr__product_list *depths = &p->part->list[TSR__DEPTH];
+  offsets(depths, LEFT, first, depth, p->left_step);
+  offsets(depths, RIGHT, first, depth, p->right_step);
+  pack(p, depth);
+}
+
+/* Products first .. end - 1 as one chain. */
+static bool run_chain(blocking *plan, block *p, int64_t first, int64_t end, int worker)
+{
+  for (int64_t at = first; at < end; at += DEPTH) {
+    int64_t depth = end - at < DEPTH ? end - at : DEPTH;
+    if (tsr__progress_stops(&plan->progress, worker)) return false;
+    pack_depth(p, at, depth);
+    multiply(p, depth, at == first);
+  }
+  return true;
+}
+
+/* All leaves as a tree; a leaf that is not packed at once is a chain of its own. */
+static bool run_leaves(blocking *plan, block *p, int worker)
+{
+  const tsr__products *ops = plan->ops;
+  int64_t leaf = plan->call->leaf, node = leaves_of(leaf) * leaf;
+  p->edge = 0;
+  p->kept_row = whole_panels(p->columns, ops->wide);
+  tree sums = { plan, p->kept, p->levels, p->rows * p->kept_row };
+  for (int64_t first = 0; first < p->depth; first += node) {
+    int64_t depth = p->depth - first < node ? p->depth - first : node;
+    bool last = first + node >= p->depth;
+    if (leaf > DEPTH && !run_chain(plan, p, first, first + depth, worker)) return false;
+    if (tsr__progress_stops(&plan->progress, worker)) return false;
+    if (leaf <= DEPTH) pack_depth(p, first, depth);
+    for (int64_t i = 0; i < p->rows && leaf <= DEPTH; i += ops->high)
+      for (int64_t j = 0; j < p->columns; j += ops->wide) multiply_leaves(p, i, j, depth);
+    take_node(&sums, first / node, last);
+  }
+  return true;
 }
 
 static void run_block(blocking *plan, block *p, int worker)
 {
-  const tsr__product_list *depths = &p->part->list[TSR__DEPTH];
   place_block(p);
-  if (!p->depth) {
-    clear(p);
-    return;
-  }
-  for (int64_t first = 0; first < p->depth; first += DEPTH) {
-    int64_t depth = p->depth - first < DEPTH ? p->depth - first : DEPTH;
-    if (tsr__progress_stops(&plan->progress, worker)) return;
-    offsets(depths, LEFT, first, depth, p->left_step);
-    offsets(depths, RIGHT, first, depth, p->right_step);
-    pack(p, depth);
-    multiply(p, depth, !first);
-  }
-  write_kept(p);
+  bool done = p->depth && (plan->call->leaf ? run_leaves(plan, p, worker)
+                                            : run_chain(plan, p, 0, p->depth, worker));
+  if (!p->depth) clear(p);
+  if (done) write_kept(p);
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
@@ -263,6 +366,8 @@ static size_t give_room(const blocking *plan, block *p, char *memory)
   TAKE(a, (size_t)plan->rows * DEPTH * size);
   TAKE(b, (size_t)plan->columns * DEPTH * size);
   TAKE(kept, (size_t)plan->rows * (size_t)plan->columns * size);
+  TAKE(levels, (size_t)plan->levels * (size_t)plan->rows * (size_t)plan->columns * size);
+  TAKE(tiles, plan->call->leaf ? TILES * (size_t)(plan->ops->high * plan->ops->wide) * size : 0);
   TAKE(in_row, lines * sizeof(int64_t));
   TAKE(out_row, lines * sizeof(int64_t));
   TAKE(in_column, lines * sizeof(int64_t));
@@ -336,6 +441,18 @@ static void turn(tsr__product_part *part, int wide)
     }
 }
 
+/* How many levels wait at most in the tree of a part's packed leaves. */
+static int levels_of(const tsr__product_call *call)
+{
+  int levels = 0;
+  for (int p = 0; p < call->part_count && call->leaf; p++) {
+    int64_t node = leaves_of(call->leaf) * call->leaf;
+    int64_t nodes = blocks_of(call->parts[p].list[TSR__DEPTH].size, node);
+    while (nodes > 1 && (nodes - 1) >> levels) levels++;
+  }
+  return levels;
+}
+
 static enum tsr__product_kind kind_of(tsr_dtype out)
 {
   size_t size = tsr_dtype_size(out);
@@ -394,6 +511,7 @@ tsr_status tsr__product_run(const tsr__product_call *call, tsr__error *error)
                     .kind = kind_of(call->out),
                     .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   plan.ops = &tiles->products[plan.kind];
+  plan.levels = levels_of(call);
   plan.size = plan.kind == TSR__PRODUCT_F64 || plan.kind == TSR__PRODUCT_U64 ? 8 : 4;
   tsr__scratch *first =
       tsr__scratch_take(call->rt, (size_t)(call->part_count + 1) * sizeof(int64_t));

@@ -36,6 +36,8 @@ typedef struct tsr__product_part {
 typedef struct tsr__product_call {
   tsr_runtime *rt;
   const char *name;  /* of the operation, for messages */
+  bool adds;         /* what is made is added to others: of no products it is -0, not 0 */
+  int64_t leaf;      /* so many products are a chain, and chains a tree; 0: all are one chain */
   tsr_dtype in, out; /* in: of both operands */
   int part_count;
   tsr__product_part *parts; /* rows and columns may change places */

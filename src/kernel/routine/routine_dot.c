@@ -40,6 +40,13 @@ typedef struct ranks {
   int left, right, out;
 } ranks;
 
+/* How much of a block of leaves there is. */
+static int64_t there(const tsr__dot_attr *attr, const tsr_box *box, int dim)
+{
+  int64_t left = attr->length - box->start[dim];
+  return left < 0 ? 0 : left < box->size[dim] ? left : box->size[dim];
+}
+
 /* Adds an index to the list where it belongs. */
 static void add_index(const tsr__dot_attr *attr, ranks rank, int index, const tsr__call_part *from,
                       tsr__product_part *to)
@@ -51,8 +58,9 @@ static void add_index(const tsr__dot_attr *attr, ranks rank, int index, const ts
   int left = dim_of(attr->left, rank.left, index), right = dim_of(attr->right, rank.right, index);
   int out = dim_of(attr->out, rank.out, index);
   bool kept = out >= 0;
-  tsr__product_index added = { .size =
-                                   kept ? from->out[0].box.size[out] : from->in[1].box.size[right],
+  int64_t size = kept ? from->out[0].box.size[out] : from->in[1].box.size[right];
+  if (attr->leaf == index && right >= 0) size = there(attr, &from->in[1].box, right);
+  tsr__product_index added = { .size = size,
                                .left = left_step(attr, rank.left, index, steps[0]),
                                .right = step_of(attr->right, rank.right, index, steps[1]),
                                .out = step_of(attr->out, rank.out, index, steps[2]) };
@@ -64,7 +72,7 @@ static void add_index(const tsr__dot_attr *attr, ranks rank, int index, const ts
                    added);
 }
 
-/* Indices of the result in its order, then what is contracted. */
+/* Indices of the result in its order, then what is contracted: that of the leaves first. */
 static void describe(const tsr__call *call, const tsr__call_part *from, tsr__product_part *to)
 {
   const tsr__gnode *node = tsr__call_node(call);
@@ -76,9 +84,29 @@ static void describe(const tsr__call *call, const tsr__call_part *from, tsr__pro
   to->out = from->out[0].buffer->data;
   for (int side = 0; side < TSR__SIDES; side++) to->list[side].size = 1;
   for (int d = 0; d < node->rank; d++) add_index(attr, rank, attr->out[d], from, to);
+  if (attr->leaf) add_index(attr, rank, (int)attr->leaf, from, to);
   for (int i = 1; i <= TSR__PRODUCT_INDICES; i++)
-    if (dim_of(attr->right, rank.right, i) >= 0 && dim_of(attr->out, rank.out, i) < 0)
+    if (dim_of(attr->right, rank.right, i) >= 0 && dim_of(attr->out, rank.out, i) < 0 &&
+        attr->leaf != i)
       add_index(attr, rank, i, from, to);
+}
+
+/* How many products a leaf has: of the indices behind that of the leaves all. */
+static int64_t leaf_of(const tsr__dot_attr *attr, const tsr__product_part *part)
+{
+  int64_t leaf = attr->leaf ? TSR__LEAF : 0;
+  for (int d = 1; d < part->list[TSR__DEPTH].count; d++) leaf *= part->list[TSR__DEPTH].at[d].size;
+  return leaf;
+}
+
+/* Whether it is a part of a sum that has any products. */
+static bool has_products(const tsr__call *call)
+{
+  const tsr__gnode *node = tsr__call_node(call);
+  const tsr__gnode *b = &call->program->nodes[tsr__in(call->program, node, 1)];
+  bool any = tsr__dot_of(call->program, node)->parts > 0;
+  for (int d = 0; d < b->rank; d++) any &= b->dims[d] > 0;
+  return any;
 }
 
 tsr_status tsr__routine_dot(const tsr__call *call, tsr__error *error)
@@ -94,10 +122,12 @@ tsr_status tsr__routine_dot(const tsr__call *call, tsr__error *error)
                                 .name = tsr__ops[node->op].name,
                                 .in = tsr__call_dtype(call, 0),
                                 .out = (tsr_dtype)node->dtype,
+                                .adds = has_products(call),
                                 .part_count = call->part_count,
                                 .parts = (void *)room->memory };
   memset(room->memory, 0, (size_t)call->part_count * sizeof(tsr__product_part));
   for (int p = 0; p < call->part_count; p++) describe(call, &call->parts[p], &product.parts[p]);
+  if (call->part_count) product.leaf = leaf_of(tsr__dot_of(call->program, node), product.parts);
   tsr_status status = tsr__product_run(&product, error);
   tsr__scratch_give(call->rt, room);
   return status;

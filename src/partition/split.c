@@ -1,0 +1,147 @@
+/* Products whose contracted dims are cut: each device sums its own part, and the parts are added.
+ *
+ *   a f32[64,80]@(-,x)               part   f32[4,64,16]@(x,-,-)    each its own
+ *   b f32[80,16]@(x,-)    x=4        met    f32[4,64,16]@(-,x,-)    all parts of a piece
+ *   a b      @(-,-)                  sum    f32[64,16]@(x,-)        added up as a tree
+ *                                    at     f32[64,16]@(-,-)        what all need, if they do
+ *
+ * The two moves are a reduce-scatter and an all-gather. f16 and bf16 meet as f32: the sum is
+ * rounded once. Where devices have pieces of the result anyway, the last move is none. */
+#include "partition/flow.h"
+
+/* The axes of the contracted dims in the order in which they cut them, so that parts stand in the
+ * order of what is contracted. */
+static int order_axes(const tsr__meeting *m, const tsr_sharding *right, uint8_t axis[TSR_MAX_AXES])
+{
+  unsigned left = m->axes;
+  int count = 0;
+  for (int i = 0; i < right->first[TSR_MAX_RANK]; i++) {
+    if (!(left >> right->axis[i] & 1)) continue;
+    axis[count++] = right->axis[i];
+    left &= ~(1u << right->axis[i]);
+  }
+  for (int a = 0; a < TSR_MAX_AXES; a++)
+    if (left >> a & 1) axis[count++] = (uint8_t)a;
+  return count;
+}
+
+/* A place with `count` more axes behind those of a dim. */
+static tsr_sharding cut_further(const tsr_sharding *at, int dim, const uint8_t *axis, int count)
+{
+  tsr_sharding out = *at;
+  uint8_t used = 0;
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    for (int i = at->first[d]; i < at->first[d + 1]; i++) out.axis[used++] = at->axis[i];
+    for (int i = 0; d == dim && i < count; i++) out.axis[used++] = axis[i];
+    out.first[d + 1] = used;
+  }
+  return out;
+}
+
+/* The place of an array with one more dim in front, which is whole. */
+static tsr_sharding behind_a_dim(const tsr_sharding *at)
+{
+  tsr_sharding out = *at;
+  for (int d = TSR_MAX_RANK; d > 0; d--) out.first[d] = at->first[d - 1];
+  return out;
+}
+
+/* The dim of which a device has most; -1: none is worth cutting. */
+static int longest_dim(const tsr__gnode *node, const tsr_sharding *at)
+{
+  int longest = -1;
+  int64_t most = 1;
+  for (int d = 0; d < node->rank; d++) {
+    int64_t size = node->dims[d] / tsr__dim_parts(at, d);
+    if (size > most) longest = d;
+    if (size > most) most = size;
+  }
+  return longest;
+}
+
+void tsr__split_of(const tsr__meeting *m, const tsr_sharding *right, tsr__split *out)
+{
+  uint8_t axis[TSR_MAX_AXES];
+  int count = order_axes(m, right, axis);
+  tsr_sharding whole = tsr__partial_place(m->at, m->axes);
+  int longest = longest_dim(m->node, &whole);
+  bool scattered = tsr__used_axes(m->at) & m->axes;
+  out->made = behind_a_dim(&whole);
+  out->made = cut_further(&out->made, 0, axis, count);
+  out->sum = scattered || longest < 0 ? *m->at : cut_further(&whole, longest, axis, count);
+  out->met = behind_a_dim(&out->sum);
+  out->part = *m->node;
+  out->part.rank++;
+  out->part.dims[0] = tsr__dim_parts(&out->made, 0);
+  for (int d = 0; d < m->node->rank; d++) out->part.dims[d + 1] = m->node->dims[d];
+  bool narrow =
+      tsr__dtype_float((tsr_dtype)m->node->dtype) && tsr_dtype_size((tsr_dtype)m->node->dtype) < 4;
+  if (narrow) out->part.dtype = TSR_F32;
+}
+
+int64_t tsr__split_weight(const tsr__meeting *m, const tsr_sharding *right)
+{
+  tsr__split split;
+  tsr__split_of(m, right, &split);
+  tsr_shape part = tsr__gnode_shape(&split.part), shape = tsr__gnode_shape(m->node);
+  return tsr__reshard_weight(&split.made, &split.met, (tsr_dtype)split.part.dtype, &part) +
+         tsr__reshard_weight(&split.sum, m->at, (tsr_dtype)m->node->dtype, &shape);
+}
+
+/* ---- windows: a device takes of dims that are cut all that its own windows show -------------- */
+
+static int dim_of(const uint8_t *indices, int rank, int index)
+{
+  int dim = 0;
+  while (dim < rank && indices[dim] != index) dim++;
+  return dim;
+}
+
+bool tsr__window_blocks(const tsr__meeting *m, tsr__blocks_attr *out)
+{
+  const tsr__dot_attr *attr = tsr__dot_of(m->program, m->node);
+  const tsr__gnode *x = &m->program->nodes[tsr__in(m->program, m->node, 0)];
+  const tsr__gnode *kernel = &m->program->nodes[tsr__in(m->program, m->node, 1)];
+  tsr_sharding at = tsr__partial_place(m->at, m->axes);
+  bool any = false;
+  memset(out, 0, sizeof *out);
+  for (int d = 0; d < x->rank; d++) {
+    if (!attr->window[d]) continue;
+    int along = dim_of(attr->out, m->node->rank, attr->left[d]);
+    int64_t parts = tsr__dim_parts(&at, along), windows = m->node->dims[along];
+    int64_t width = kernel->dims[dim_of(attr->right, kernel->rank, attr->window[d])];
+    bool same = x->dims[d] == windows && attr->stride[d] == 1 && width == 1;
+    if (parts == 1 || !windows || !width || same) continue;
+    out->parts[d] = parts;
+    out->items[d] = windows;
+    out->step[d] = attr->stride[d];
+    out->width[d] = (width - 1) * attr->dilation[d] + 1;
+    any = true;
+  }
+  return any;
+}
+
+int64_t tsr__window_weight(const tsr__meeting *m, const tsr_sharding *left)
+{
+  const tsr__gnode *x = &m->program->nodes[tsr__in(m->program, m->node, 0)];
+  tsr_shape shape = tsr__gnode_shape(x);
+  tsr__blocks_attr blocks;
+  if (!tsr__window_blocks(m, &blocks)) return 0;
+  return tsr__move_weight(&(tsr__reshard){ left, left, &shape, &blocks }, (tsr_dtype)x->dtype);
+}
+
+/* ---- leaves ---------------------------------------------------------------------------------- */
+
+bool tsr__leaf_blocks(const tsr__gnode *operand, const uint8_t *indices, int64_t leaf,
+                      const tsr_sharding *at, tsr__blocks_attr *out)
+{
+  int dim = dim_of(indices, operand->rank, (int)leaf);
+  if (!leaf || dim == operand->rank) return false;
+  int64_t parts = tsr__dim_parts(at, dim), size = operand->dims[dim], block = TSR__LEAF;
+  while (block * parts < size) block *= 2;
+  if (block * parts == size || parts == 1) return false;
+  out->parts[dim] = parts;
+  out->items[dim] = block * parts;
+  out->step[dim] = out->width[dim] = 1;
+  return true;
+}

@@ -1,0 +1,185 @@
+/* Products whose contracted dims are cut: which form is taken, what moves for it, what it says, and
+ * that reproducible ones have the same bits on any mesh. Runs at each ISA. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+/* Small whole numbers, so that nothing rounds; or numbers that do. */
+static tsr_array *draw(tsr_scope *s, tsr_dtype dtype, tsr_shape shape, tsr_sharding at, bool rounds)
+{
+  test_rng rng = test_seeded((uint64_t)shape.dims[0] * 1000 + (uint64_t)shape.dims[1]);
+  int64_t count = shape.dims[0] * shape.dims[1];
+  double *x = malloc((size_t)count * sizeof *x + 8);
+  for (int64_t i = 0; i < count; i++)
+    x[i] = (double)test_range(&rng, -9, 9) * (rounds ? 0.1 + (double)i * 0.37 : 1);
+  tsr_array *a = tsr_cast(tsr_put(s, x, TSR_F64, shape, (tsr_sharding){ 0 }), dtype);
+  free(x);
+  CHECK_STATUS(tsr_wait(a), TSR_OK, s);
+  return at.mesh ? tsr_reshard(a, at) : a;
+}
+
+static void check_same(tsr_scope *s, tsr_array *a, tsr_array *b)
+{
+  size_t size = (size_t)tsr_shape_of(a).dims[0] * (size_t)tsr_shape_of(a).dims[1] * 8;
+  void *x = calloc(size, 1), *y = calloc(size, 1);
+  CHECK_STATUS(tsr_read(tsr_cast(a, TSR_F64), x, size), TSR_OK, s);
+  CHECK_STATUS(tsr_read(tsr_cast(b, TSR_F64), y, size), TSR_OK, s);
+  CHECK_BYTES(x, y, size);
+  free(x);
+  free(y);
+}
+
+/* ---- which form is taken --------------------------------------------------------------------- */
+
+typedef struct form {
+  int64_t m, k, n;
+  const char *left, *right, *to; /* specs; to: NULL, as it comes */
+  const char *says;              /* of the explanation; NULL: nothing moves */
+  int64_t most;                  /* bytes */
+} form;
+
+/* On 8 devices: parts that meet count the result once and once more, what is gathered its operand
+ * on 7 devices. */
+TEST(the_cheapest_form_of_a_product_is_taken)
+{
+  static const form forms[] = {
+    /* both cut along k, which is long: the parts meet, 7 and 7 times 16 x 24 */
+    { 16, 4096, 24, "-,x", "x,-", "-,-", "sums products over dims that are sharded", 2 * 7 * 1536 },
+    { 16, 4096, 24, "-,x", "x,-", "x,-", "reduce-scatter over x=8: 10752 bytes", 7 * 1536 },
+    /* only one is cut: the other is sliced where it lies */
+    { 16, 4096, 24, "-,x", "-,-", "-,-", "sums products over", 2 * 7 * 1536 },
+    /* k is short: gathering both is cheaper than parts of the result, */
+    { 400, 8, 400, "-,x", "x,-", "x,-", "because", 7 * 400 * 4 + 7 * 400 * 8 * 4 },
+    /* rows stay where they are, columns too */
+    { 64, 64, 64, "x,-", "-,-", "x,-", NULL, 0 },
+    { 64, 64, 64, "-,-", "-,x", "-,x", NULL, 0 },
+    /* the smaller operand is gathered */
+    { 4096, 64, 8, "x,-", "x,-", "x,-", "all-gather", 7 * 64 * 8 * 4 },
+    { 8, 64, 4096, "-,x", "-,x", "-,x", "all-gather", 7 * 64 * 8 * 4 },
+  };
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=8");
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    const form *f = &forms[i];
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_array *a = draw(s, TSR_F32, TSR_SHAPE(f->m, f->k), (tsr_sharding){ 0 }, false);
+    tsr_array *b = draw(s, TSR_F32, TSR_SHAPE(f->k, f->n), (tsr_sharding){ 0 }, false);
+    tsr_array *x = tsr_reshard(a, tsr_on(mesh, f->left)),
+              *y = tsr_reshard(b, tsr_on(mesh, f->right));
+    CHECK_STATUS(tsr_eval((tsr_array *[]){ x, y }, 2), TSR_OK, s);
+    tsr_array *c = tsr_constrain(tsr_matmul(x, y), tsr_on(mesh, f->to));
+    const char *text = tsr_explain(&c, 1);
+    CHECK_STR_HAS(text, f->says ? f->says : "nothing moves between devices");
+    CHECK_STATUS(tsr_wait(c), TSR_OK, s);
+    tsr_run_stats stats = tsr_last_run(s);
+    CHECK_I64(stats.bytes_counted, stats.bytes_explained);
+    if (stats.bytes_counted > f->most)
+      FAIL("form %d: %lld bytes, at most %lld\n%s", (int)i, (long long)stats.bytes_counted,
+           (long long)f->most, text);
+    check_same(s, c, tsr_matmul(a, b));
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
+
+/* JAX's matmul_reduce_scatter: a (z,y), b (y,-), the result cut by both. */
+TEST(parts_are_scattered_over_two_axes)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=2,z=2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *a = draw(s, TSR_I32, TSR_SHAPE(8, 8), tsr_on(mesh, "z,y"), false);
+  tsr_array *b = draw(s, TSR_I32, TSR_SHAPE(8, 8), tsr_on(mesh, "y,-"), false);
+  CHECK_STATUS(tsr_eval((tsr_array *[]){ a, b }, 2), TSR_OK, s);
+  tsr_array *c = tsr_constrain(tsr_matmul(a, b), tsr_on(mesh, "z+y,-"));
+  CHECK_STR_HAS(tsr_explain(&c, 1), "reduce-scatter over y=2");
+  tsr_array *whole = tsr_matmul(draw(s, TSR_I32, TSR_SHAPE(8, 8), (tsr_sharding){ 0 }, false),
+                                draw(s, TSR_I32, TSR_SHAPE(8, 8), (tsr_sharding){ 0 }, false));
+  check_same(s, c, whole);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- reproducible ---------------------------------------------------------------------------- */
+
+/* Long and odd dims, on meshes whose borders fall anywhere in leaves. */
+TEST_TIMEOUT(reproducible_products_have_the_same_bits_on_any_mesh, 120)
+{
+  static const char *const meshes[] = { "x=1", "x=2", "x=3", "x=5", "x=8", "x=2,y=4" };
+  static const int64_t depths[] = { 1, 31, 33, 100, 257, 1000 };
+  static const tsr_dtype dtypes[] = { TSR_F32, TSR_F64, TSR_BF16, TSR_F16 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
+    for (size_t k = 0; k < sizeof depths / sizeof *depths; k++) {
+      tsr_scope *s = tsr_scope_open(rt);
+      tsr_array *a = draw(s, dtypes[t], TSR_SHAPE(17, depths[k]), (tsr_sharding){ 0 }, true);
+      tsr_array *b = draw(s, dtypes[t], TSR_SHAPE(depths[k], 40), (tsr_sharding){ 0 }, true);
+      tsr_array *first = tsr_matmul(a, b, .reproducible = true);
+      CHECK_STATUS(tsr_wait(first), TSR_OK, s);
+      for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++) {
+        tsr_mesh *mesh = tsr_mesh_make(rt, meshes[m]);
+        tsr_array *x = tsr_reshard(a, tsr_on(mesh, m == 5 ? "x,y" : "-,x"));
+        tsr_array *y = tsr_reshard(b, tsr_on(mesh, m == 5 ? "y,-" : "x,-"));
+        CHECK_STATUS(tsr_eval((tsr_array *[]){ x, y }, 2), TSR_OK, s);
+        tsr_array *c = tsr_matmul(x, y, .reproducible = true);
+        CHECK_STATUS(tsr_wait(c), TSR_OK, s);
+        tsr_run_stats stats = tsr_last_run(s);
+        CHECK_I64(stats.bytes_counted, stats.bytes_explained);
+        check_same(s, c, first);
+      }
+      tsr_scope_close(s);
+    }
+  tsr_runtime_close(rt);
+}
+
+TEST(moved_borders_are_explained)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  tsr_array *a = draw(s, TSR_F32, TSR_SHAPE(2, 1000), tsr_on(mesh, "-,x"), true);
+  tsr_array *b = draw(s, TSR_F32, TSR_SHAPE(1000, 2), tsr_on(mesh, "x,-"), true);
+  CHECK_STATUS(tsr_eval((tsr_array *[]){ a, b }, 2), TSR_OK, s);
+  tsr_array *c = tsr_matmul(a, b, .reproducible = true);
+  const char *text = tsr_explain(&c, 1);
+  /* 250 a device, wanted 256, 256, 256, 232: 6, 12 and 18 of the next one's columns */
+  CHECK_STR_HAS(text, "exchange over x=4: 288 bytes");
+  CHECK_STR_HAS(text, "cuts its sums at borders that are the same on any mesh");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+/* Each device takes what its windows show of others, and no more. */
+TEST(windows_take_halos)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  static const char *const meshes[] = { "x=1", "x=2", "x=3", "x=4", "x=8" };
+  for (int m = 0; m < 5; m++)
+    for (int64_t rows = 5; rows < 20; rows += 3)
+      for (int64_t stride = 1; stride < 4; stride++)
+        for (int64_t dilation = 1; dilation < 3; dilation++) {
+          tsr_scope *s = tsr_scope_open(rt);
+          tsr_sharding at = tsr_on(tsr_mesh_make(rt, meshes[m]), "-,x,-");
+          tsr_array *x = draw(s, TSR_F32, TSR_SHAPE(rows, 2), (tsr_sharding){ 0 }, true);
+          tsr_array *k = draw(s, TSR_F32, TSR_SHAPE(3, 6), (tsr_sharding){ 0 }, true);
+          x = tsr_reshape(x, TSR_SHAPE(1, rows, 2));
+          k = tsr_reshape(k, TSR_SHAPE(3, 2, 3));
+          tsr_array *one = tsr_conv(x, k, .stride = { stride }, .dilation = { dilation });
+          tsr_array *y = tsr_reshard(x, at);
+          CHECK_STATUS(tsr_wait(y), TSR_OK, s);
+          tsr_array *c = tsr_conv(y, k, .stride = { stride }, .dilation = { dilation });
+          CHECK_STATUS(tsr_wait(c), TSR_OK, s);
+          tsr_run_stats stats = tsr_last_run(s);
+          CHECK_I64(stats.bytes_counted, stats.bytes_explained);
+          int64_t places = tsr_shape_of(one).dims[1];
+          check_same(s, tsr_reshape(c, TSR_SHAPE(places, 3)),
+                     tsr_reshape(one, TSR_SHAPE(places, 3)));
+          tsr_scope_close(s);
+        }
+  tsr_runtime_close(rt);
+}
