@@ -3,19 +3,19 @@
 
 /* ---- elements to words, places to results ---------------------------------------------------- */
 
-/* Words of floats of `width` bits: their own bits made to ascend, -0 those of 0, NaN all ones.
- * Words that two elements may have which are not the same in all bits are counted in `odd`. */
-#define FLOATS(W, T, width, infinity)                               \
-  {                                                                 \
-    const W sign = (W)1 << (width - 1), all = (W)(sign - 1 + sign); \
-    for (int64_t i = 0; i < l->n; i++) {                            \
-      W x = ((const T *)l->from)[l->at + i * l->step];              \
-      W w = x & sign ? (W)(~x & all) : (W)(x | sign);               \
-      bool nan = (x & (W)~sign) > (W)(infinity), zero = x == sign;  \
-      word[i] = nan ? all : zero ? sign : w;                        \
-      odd |= nan | zero;                                            \
-    }                                                               \
-  }                                                                 \
+/* Words of floats of `width` bits: their own bits made to ascend, -0 those of 0, NaN all ones, and
+ * no branch, since signs follow no rule. `odd`: -0 or NaN was among them. */
+#define FLOATS(W, T, width, infinity)                                         \
+  {                                                                           \
+    const W sign = (W)1 << (width - 1), all = (W)(sign - 1 + sign);           \
+    for (int64_t i = 0; i < l->n; i++) {                                      \
+      W x = ((const T *)l->from)[l->at + i * l->step];                        \
+      W below = (W)(0 - (x >> (width - 1)));                                  \
+      W zero = x == sign, nan = (x & (W)~sign) > (W)(infinity);               \
+      word[i] = ((((x ^ (below | sign)) & all) + zero) | (W)(0 - nan)) & all; \
+      odd |= (zero | nan) != 0;                                               \
+    }                                                                         \
+  }                                                                           \
   break
 
 #define WHOLES(W, T, flip)                                           \
@@ -93,7 +93,7 @@ void tsr__line_words(const tsr__line *l, uint64_t *word)
   }                                                              \
   break
 
-#define BITS(sign) x &(sign) ? x ^ (sign) : ~x
+#define BITS(width, one) x ^ (((x >> (width - 1)) - 1) | (one) << (width - 1))
 
 void tsr__line_put32(const tsr__line *to, const uint32_t *word, int64_t n, void *out)
 {
@@ -106,8 +106,8 @@ void tsr__line_put32(const tsr__line *to, const uint32_t *word, int64_t n, void 
   case TSR_U16: PUT(uint16_t, x);
   case TSR_U32: PUT(uint32_t, x);
   case TSR_F16:
-  case TSR_BF16: PUT(uint16_t, BITS(0x8000u));
-  default: PUT(uint32_t, BITS(UINT32_C(0x80000000)));
+  case TSR_BF16: PUT(uint16_t, BITS(16, UINT32_C(1)));
+  default: PUT(uint32_t, BITS(32, UINT32_C(1)));
   }
 }
 
@@ -117,7 +117,7 @@ void tsr__line_put64(const tsr__line *to, const uint64_t *word, int64_t n, void 
   switch (to->dtype) {
   case TSR_I64: PUT(uint64_t, x ^ UINT64_C(1) << 63);
   case TSR_U64: PUT(uint64_t, x);
-  default: PUT(uint64_t, BITS(UINT64_C(1) << 63));
+  default: PUT(uint64_t, BITS(64, UINT64_C(1)));
   }
 }
 
