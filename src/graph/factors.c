@@ -93,11 +93,14 @@ static bool is_ordered(const tsr__factors *f)
          tsr__dtype_float((tsr_dtype)f->node->dtype);
 }
 
-/* What is too short to be cut must be whole; so is what meets in order, or in kernels alone. */
-static uint8_t kind_of(const tsr__factors *f, uint8_t kind, int64_t size)
+/* Dim d of an array. What is too short to be cut must be whole, if others can be cut instead; so is
+ * what meets in order, or in kernels alone. */
+static uint8_t kind_of(const tsr__factors *f, uint8_t kind, const int64_t *dims, int rank, int d)
 {
-  int64_t least = tsr__ops[f->node->op].least_cut;
-  bool whole = kind == TSR__FACTOR_PERMUTE && least && size < least; /* -1: known at run time */
+  int64_t least = tsr__ops[f->node->op].least_cut, size = dims[d]; /* -1: known at run time */
+  bool whole = kind == TSR__FACTOR_PERMUTE && least && size < least, others = size < 2;
+  for (int i = 0; i < rank; i++) others = others || (i != d && dims[i] > 1);
+  whole = whole && others;
   if (kind == TSR__FACTOR_MEET) whole = is_for_kernels(f) || is_ordered(f);
   return whole ? TSR__FACTOR_REPLICATE : kind;
 }
@@ -114,7 +117,7 @@ static void meet_letters(tsr__factors *f, const char *term, const int64_t *dims,
       letter->first = (int8_t)f->count;
       letter->span = (int8_t)span_of(f, s.letter, rank, d);
       for (int i = 0; i < letter->span; i++)
-        add_factor(f, kind_of(f, s.kind, dims[d + i]), dims[d + i]);
+        add_factor(f, kind_of(f, s.kind, dims, rank, d + i), dims[d + i]);
     }
     d += letter->span;
   }

@@ -248,6 +248,24 @@ static void cut_like_operands(const tsr__flow *flow, int n, choice *c)
   }
 }
 
+/* Lines that are too short to be cut, of a node that has no other way: the axes that cut them cut
+ * the largest of the other dims instead, so that each line goes to one device and not to all. */
+static void cut_other_dim(const tsr__flow *flow, int n, choice *c)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  if (!node->result_count || !tsr__ops[node->op].least_cut) return;
+  int o = tsr__in(flow->program, node, 0), dim = tsr__dim_of(flow->program, node), other = -1;
+  const tsr_sharding *place = first_place(flow, o);
+  const tsr__gnode *x = node_of(flow, o);
+  if (c->terms->kind[c->terms->in[0][dim]] != TSR__FACTOR_REPLICATE || place->mesh != c->mesh)
+    return;
+  for (int d = 0; d < x->rank; d++)
+    if (d != dim && x->dims[d] > 1 && (other < 0 || x->dims[d] > x->dims[other])) other = d;
+  if (other >= 0)
+    take_axes(c, c->terms->in[0][other], &place->axis[place->first[dim]],
+              place->first[dim + 1] - place->first[dim]);
+}
+
 /* As the operands lie by their first ways: none of them anywhere, unplaced. `whole`: but for what
  * could meet, which is not cut. */
 static void choose_as_operands(tsr__flow *flow, int n, const tsr__terms *terms, bool whole,
@@ -261,6 +279,7 @@ static void choose_as_operands(tsr__flow *flow, int n, const tsr__terms *terms, 
   for (int f = 0; whole && f < terms->count; f++)
     if (terms->kind[f] == TSR__FACTOR_MEET) c->settled[f] = true;
   if (mesh) cut_like_operands(flow, n, c);
+  if (mesh) cut_other_dim(flow, n, c);
 }
 
 /* The largest dim of a reduction's result that it kept; -1: none is worth cutting. */

@@ -105,8 +105,14 @@ static line_case draw_case(uint64_t seed)
   if (c.how == BY_KEYS) c.keys = (int)test_range(&c.rng, 1, KEYS);
   if (!test_range(&c.rng, 0, 1)) c.before = test_range(&c.rng, 1, 3);
   if (!test_range(&c.rng, 0, 1)) c.after = test_range(&c.rng, 1, 3);
-  c.kept = c.along = test_range(&c.rng, 4090, test_range(&c.rng, 0, 9) ? 6000 : 90000);
-  if (c.how == TOP) c.kept = test_range(&c.rng, 0, test_range(&c.rng, 0, 3) ? 20 : c.along);
+  c.along = test_range(&c.rng, 4090, test_range(&c.rng, 0, 9) ? 6000 : 90000);
+  if (!test_range(&c.rng, 0, 2))
+    c.along = test_range(&c.rng, 0, test_range(&c.rng, 0, 1) ? 9 : 900);
+  c.kept = c.along;
+  if (c.how == TOP) {
+    int64_t most = test_range(&c.rng, 0, 3) && c.along > 20 ? 20 : c.along;
+    c.kept = test_range(&c.rng, 0, most);
+  }
   for (int k = 0; k < c.keys; k++) {
     c.dtype[k] = fixture_dtype(test_range(&c.rng, 0, DTYPES - 1));
     draw_values(&c, k);

@@ -148,6 +148,29 @@ TEST(a_sort_over_devices_moves_each_element_once)
   tsr_runtime_close(rt);
 }
 
+/* Short lines go to one device each; of a single one each element goes where it belongs. */
+TEST(sorts_of_short_lines_move_each_element_once)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=8");
+  test_rng rng = test_seeded(3);
+  float x[64 * 512];
+  for (int i = 0; i < 64 * 512; i++) x[i] = (float)test_range(&rng, -1000, 1000);
+  tsr_array *lines = tsr_put(s, x, TSR_F32, TSR_SHAPE(64, 512), tsr_on(mesh, "-,x"));
+  tsr_array *line = tsr_put(s, x, TSR_F32, TSR_SHAPE(1000), tsr_on(mesh, "x"));
+  tsr_array *sorted[] = { tsr_sort(lines, 1), tsr_sort(line, 0), tsr_top_k(line, 10, 0) };
+  const int64_t most[] = { 64 * 512 * 4 * 7 / 8, 1000 * 4 * 3 / 2, 80 * 4 * 2 };
+  for (int i = 0; i < 3; i++) {
+    CHECK_STATUS(tsr_eval(&sorted[i], 1), TSR_OK, s);
+    int64_t bytes = tsr_last_run(s).bytes_counted;
+    if (bytes > most[i] || bytes * 4 < most[i])
+      FAIL("sort %d: %lld bytes, at most %lld", i, (long long)bytes, (long long)most[i]);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* ---- bools ---- */
 
 TEST(bools_are_ordered_and_picked)
