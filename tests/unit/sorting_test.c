@@ -7,6 +7,7 @@
 #include "harness.h"
 #include "kernel/exact/exact.h"
 #include "support/golden_arrays.h"
+#include "support/naive_program.h"
 #include "tessera.h"
 
 static void apply(const char *op, int dim, tsr_array *const *in, tsr_array **out)
@@ -144,6 +145,99 @@ TEST(a_sort_over_devices_moves_each_element_once)
   CHECK_I64(stats.bytes_counted, stats.bytes_escaped);
   CHECK(stats.bytes_counted > MANY * 4 * 6 / 8 && stats.bytes_counted < MANY * 4);
   free(x);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- long lines of any bits ---- */
+
+enum { BITS = 140001 };
+
+typedef struct bits_case {
+  tsr_dtype dtype;
+  bool down;
+  char x[BITS * 8], values[BITS * 8];
+  int64_t places[BITS];
+} bits_case;
+
+/* 1: the element at `a` belongs behind the one at `b`, -1: before it. */
+static int order_of(const bits_case *c, int64_t a, int64_t b)
+{
+  cell x = naive_get(c->x, (int)c->dtype, a), y = naive_get(c->x, (int)c->dtype, b);
+  bool real = naive_is_real((int)c->dtype);
+  if (real && (isnan(x.f) || isnan(y.f))) return isnan(x.f) - isnan(y.f);
+  int order = real ? (x.f > y.f) - (x.f < y.f)
+              : c->dtype == TSR_U64
+                  ? ((uint64_t)x.i > (uint64_t)y.i) - ((uint64_t)x.i < (uint64_t)y.i)
+                  : (x.i > y.i) - (x.i < y.i);
+  return c->down ? -order : order;
+}
+
+/* In order, stable, each element once, and values are theirs in every bit. */
+static void check_bits(const bits_case *c, const char *what)
+{
+  size_t size = tsr_dtype_size(c->dtype);
+  bool *met = calloc(BITS, 1);
+  for (int64_t i = 0; i < BITS; i++) {
+    int64_t p = c->places[i], before = i ? c->places[i - 1] : p;
+    CHECK(p >= 0 && p < BITS && !met[p]);
+    met[p] = true;
+    int order = order_of(c, before, p);
+    if (order > 0 || (!order && before > p))
+      FAIL("%s of %s: place %lld", what, tsr_dtype_name(c->dtype), (long long)i);
+    if (memcmp(c->values + (size_t)i * size, c->x + (size_t)p * size, size))
+      FAIL("%s of %s: value %lld", what, tsr_dtype_name(c->dtype), (long long)i);
+  }
+  free(met);
+}
+
+static void sort_bits(tsr_scope *outer, bits_case *c, tsr_sharding at, const char *what)
+{
+  tsr_scope *s = tsr_scope_open(outer);
+  tsr_array *a = tsr_put(s, c->x, c->dtype, TSR_SHAPE(BITS), at);
+  size_t bytes = BITS * tsr_dtype_size(c->dtype);
+  tsr_array *both[2] = { tsr_sort(a, 0, .descending = c->down),
+                         tsr_argsort(a, 0, .descending = c->down) };
+  CHECK_STATUS(tsr_read(both[0], c->values, bytes), TSR_OK, s); /* alone */
+  CHECK_STATUS(tsr_read(both[1], c->places, sizeof c->places), TSR_OK, s);
+  check_bits(c, what);
+  tsr_array *again = tsr_put(s, c->x, c->dtype, TSR_SHAPE(BITS), at);
+  both[0] = tsr_sort(again, 0, .descending = c->down);
+  both[1] = tsr_argsort(again, 0, .descending = c->down);
+  CHECK_STATUS(tsr_eval(both, 2), TSR_OK, s);
+  CHECK_STATUS(tsr_read(both[0], c->values, bytes), TSR_OK, s);
+  check_bits(c, what);
+  tsr_scope_close(s);
+}
+
+/* Random bits; without -0 and NaN; few values that differ in the middle. */
+static void draw_bits(test_rng *rng, bits_case *c, int kind)
+{
+  for (int64_t i = 0; i < BITS; i++) {
+    uint64_t bits = test_random(rng);
+    if (kind == 2) bits = (bits & UINT64_C(0x0070007000700070)) | UINT64_C(0x4000400040004000);
+    memcpy(c->x + (size_t)i * tsr_dtype_size(c->dtype), &bits, tsr_dtype_size(c->dtype));
+    cell x = naive_get(c->x, (int)c->dtype, i);
+    if (kind == 1 && naive_is_real((int)c->dtype) && (isnan(x.f) || x.f == 0))
+      naive_put(c->x, (int)c->dtype, i, (cell){ .f = 1 });
+  }
+}
+
+TEST_TIMEOUT(long_lines_of_any_bits_are_sorted, 600)
+{
+  static bits_case c;
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  tsr_scope *s = tsr_scope_open(rt);
+  test_rng rng = test_seeded(6);
+  tsr_sharding cut = tsr_on(tsr_mesh_make(rt, "x=8"), "x");
+  for (int d = TSR_I8; d <= TSR_F64; d++)
+    for (int kind = 0; kind < 3; kind++) {
+      c.dtype = (tsr_dtype)d;
+      c.down = test_range(&rng, 0, 1);
+      draw_bits(&rng, &c, kind);
+      sort_bits(s, &c, (tsr_sharding){ 0 }, "a whole line");
+      sort_bits(s, &c, cut, "a line on eight devices");
+    }
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
