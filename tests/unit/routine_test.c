@@ -28,22 +28,23 @@ TEST_TIMEOUT(routines_are_numpys, 200)
   CHECK(golden_arrays_check("golden/routines.txt", apply) >= 430);
 }
 
-/* Where a dim that a routine needs whole is sharded, lines are gathered, and explain says so. */
-TEST(a_sharded_dim_is_gathered)
+/* Where a dim that a routine needs whole is sharded, short lines are cut along another dim instead,
+ * and explain says so. */
+TEST(a_sharded_dim_changes_places)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:4");
   tsr_scope *s = tsr_scope_open(rt);
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
   tsr_array *a = tsr_full(s, 1, TSR_F64, TSR_SHAPE(8, 6), tsr_on(mesh, "x,-"));
   CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, s);
-  tsr_array *kept = tsr_cumsum(a, 1), *gathered = tsr_arg_top_k(a, 8, 0);
+  tsr_array *kept = tsr_cumsum(a, 1), *moved = tsr_arg_top_k(a, 8, 0);
   CHECK_STR(tsr_explain(&kept, 1), "nothing moves between devices\n"
                                    "cumsum over f64[8,6]@(x,-): reads 1 array (384 bytes), stores "
                                    "1\n");
-  CHECK_STR_HAS(tsr_explain(&gathered, 1), "all-gather over x=4");
-  CHECK_STR_HAS(tsr_explain(&gathered, 1), "because top_k at routine_test.c");
+  CHECK_STR_HAS(tsr_explain(&moved, 1), "all-to-all");
+  CHECK_STR_HAS(tsr_explain(&moved, 1), "because top_k at routine_test.c");
   int64_t last[48];
-  CHECK_STATUS(tsr_read(gathered, last, sizeof last), TSR_OK, s);
+  CHECK_STATUS(tsr_read(moved, last, sizeof last), TSR_OK, s);
   CHECK_I64(last[47], 7);
   CHECK_I64(tsr_last_run(s).bytes_counted, tsr_last_run(s).bytes_explained);
   tsr_scope_close(s);
