@@ -22,7 +22,7 @@
 enum { MOST_WAYS = 8 };
 
 /* How a way is found; by a node's question (alike.c). */
-enum how { AS_OPERANDS, AS_LED, AS_JOINED, AS_ASKED, AS_KEPT, AS_WHOLE };
+enum how { AS_OPERANDS, AS_LED, AS_JOINED, AS_ASKED, AS_KEPT, AS_WHOLE, AS_UNCUT };
 
 /* The axes of one factor, major first. */
 typedef struct axes {
@@ -266,20 +266,27 @@ static void cut_other_dim(const tsr__flow *flow, int n, choice *c)
               place->first[dim + 1] - place->first[dim]);
 }
 
-/* As the operands lie by their first ways: none of them anywhere, unplaced. `whole`: but for what
- * could meet, which is not cut. */
-static void choose_as_operands(tsr__flow *flow, int n, const tsr__terms *terms, bool whole,
-                               choice *c)
+/* On the mesh of the operands, cut nowhere: what several users need whole is gathered once. */
+static void choose_uncut(const tsr__flow *flow, int n, const tsr__terms *terms, choice *c)
 {
   const tsr__gnode *node = node_of(flow, n);
   int lead = next_by_weight(flow, n, -1);
   const tsr_mesh *mesh =
       lead < 0 ? NULL : first_place(flow, tsr__in(flow->program, node, lead))->mesh;
   start_choice(c, terms, mesh);
+}
+
+/* As the operands lie by their first ways: none of them anywhere, unplaced. `whole`: but for what
+ * could meet, which is not cut. */
+static void choose_as_operands(tsr__flow *flow, int n, const tsr__terms *terms, bool whole,
+                               choice *c)
+{
+  choose_uncut(flow, n, terms, c);
   for (int f = 0; whole && f < terms->count; f++)
     if (terms->kind[f] == TSR__FACTOR_MEET) c->settled[f] = true;
-  if (mesh) cut_like_operands(flow, n, c);
-  if (mesh) cut_other_dim(flow, n, c);
+  if (!c->mesh) return;
+  cut_like_operands(flow, n, c);
+  cut_other_dim(flow, n, c);
 }
 
 /* The largest dim of a reduction's result that it kept; -1: none is worth cutting. */
@@ -337,6 +344,7 @@ static const tsr__way *answer(tsr__flow *flow, int n, const tsr__question *q)
   switch (q->how) {
   case AS_OPERANDS: choose_as_operands(flow, n, q->terms, false, &c); break;
   case AS_WHOLE: choose_as_operands(flow, n, q->terms, true, &c); break;
+  case AS_UNCUT: choose_uncut(flow, n, q->terms, &c); break;
   case AS_KEPT: choose_kept_cut(flow, n, q, &c); break;
   case AS_ASKED: choose_as_asked(flow, n, q, &c); break;
   default: choose_led(flow, n, q, &c); break;
@@ -474,7 +482,11 @@ static void add_first_way(tsr__flow *flow, int n)
   if (flow->fixed[n]) return;
   q.how = AS_OPERANDS;
   if (flow->ways[n]->meet) add_kept_ways(flow, n, &q);
-  else if (may_meet(q.terms)) add_answer(flow, n, &q);
+  else if (may_meet(q.terms)) {
+    add_answer(flow, n, &q);
+    q.how = AS_UNCUT;
+    if (!flow->failed) add_answer(flow, n, &q);
+  }
 }
 
 /* What of its operands' ways has changed since the node looked last; that they are asked to lie
