@@ -110,8 +110,12 @@ static bool draw_reproducible(world *w)
   return !w->whole || draw(w, 0, 1);
 }
 
+/* Small whole numbers, if sums of their products are to be exact; of types without a sign 0 and 1,
+ * since what is below 0 there is large. */
 static tsr_array *draw_operand(world *w, tsr_dtype dtype, tsr_shape shape)
 {
+  if (w->whole && tsr__dtype_info_of(dtype)->kind == TSR__DTYPE_UINT)
+    return tsr_cast(law_leaf(w, TSR_BOOL, shape, 0), dtype);
   return w->whole && dtype != TSR_BOOL ? law_leaf(w, dtype, shape, 3) : draw_input(w, dtype, shape);
 }
 
