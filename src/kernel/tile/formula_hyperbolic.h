@@ -40,13 +40,17 @@ INLINE val sigmoid_of(val x)
   return above / (one + power);
 }
 
-/* The larger one and log1p(exp -d), d what they are apart. */
+/* The larger one and log1p(exp -d), d what they are apart. What d was rounded by is made good: the
+ * farther they are apart the more of it the power would show. */
 INLINE val logaddexp_of(val x, val y)
 {
   val high = most(x, y), low = least(x, y);
-  val apart = low - high;
-  apart = where(low == high, real(0), apart); /* two infinities */
-  return high + log1p_of(exp_of(apart));
+  val apart = low - high, back = low - apart;
+  val lost = (low - (apart + back)) + (back - high);
+  lost = where(size_of(lost) < real(1), lost, real(0)); /* infinities */
+  apart = where(low == high, real(0), apart);           /* two of them */
+  val power = exp_of(apart);
+  return high + log1p_of(fused(power, lost, power));
 }
 
 /* log1p of `x` + `more`, and where x is not below 2^60 the log of 2 x. */
