@@ -31,19 +31,7 @@ INLINE val erfc_far(val size)
   return bell(x, 1) * scaled_rest(x);
 }
 
-INLINE val erf_of(val x)
-{
-  val size = size_of(x), far = real(1) - erfc_far(size);
-  return with_sign_of(where(size < real(1), erf_near(size), far), x);
-}
-
-INLINE val erfc_of(val x)
-{
-  val size = size_of(x), far = erfc_far(size);
-  far = where(is_minus(x), real(2) - far, far);
-  val near = real(1) - erf_near(x);
-  return where(size < real(0.8f), near, far);
-}
+#include "kernel/tile/formula_erf.h"
 
 INLINE val gelu_of(val x)
 {

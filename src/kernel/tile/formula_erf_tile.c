@@ -59,20 +59,7 @@ INLINE val erfc_far(val size)
   return bell(x, 1) * scaled_rest(x);
 }
 
-INLINE val erf_of(val x)
-{
-  val size = size_of(x), one = real(1);
-  val far = one - erfc_far(size);
-  return with_sign_of(where(size < one, erf_near(size), far), x);
-}
-
-INLINE val erfc_of(val x)
-{
-  val size = size_of(x), far = erfc_far(size);
-  far = where(is_minus(x), real(2) - far, far);
-  val near = real(1) - erf_near(x);
-  return where(size < real(0.8), near, far);
-}
+#include "kernel/tile/formula_erf.h"
 
 /* x Phi(x): below -0.7 half of x erfc(-x / sqrt 2), near 0 of x + x erf(x / sqrt 2), beyond 0.7
  * what the other end leaves of x. */
