@@ -20,18 +20,29 @@ typedef struct golden {
   char bytes[MOST * 8];
 } golden;
 
+tsr_dtype golden_dtype(const char *name)
+{
+  for (int i = 0; i < DTYPES; i++)
+    if (!strcmp(tsr_dtype_name(dtypes[i]), name)) return dtypes[i];
+  FAIL("no dtype is called %s", name);
+}
+
+char *golden_type(char *text, tsr_dtype *dtype, tsr_shape *shape)
+{
+  char *dims = strchr(text, ':') + 1, *elements = strchr(dims, ':') + 1, *rest = NULL;
+  dims[-1] = elements[-1] = '\0';
+  *dtype = golden_dtype(text);
+  shape->rank = 0;
+  for (char *d = strtok_r(dims, "x", &rest); d; d = strtok_r(NULL, "x", &rest))
+    shape->dims[shape->rank++] = atoll(d);
+  return elements;
+}
+
 static golden parse(char *text)
 {
   golden g = { .count = 1 };
-  char *shape = strchr(text, ':') + 1, *bits = strchr(shape, ':') + 1, *rest = NULL;
-  shape[-1] = bits[-1] = '\0';
-  for (int i = 0; i < DTYPES; i++)
-    if (!strcmp(tsr_dtype_name(dtypes[i]), text)) g.dtype = dtypes[i];
-  CHECK(g.dtype != 0);
-  for (char *d = strtok_r(shape, "x", &rest); d; d = strtok_r(NULL, "x", &rest)) {
-    g.shape.dims[g.shape.rank++] = atoll(d);
-    g.count *= g.shape.dims[g.shape.rank - 1];
-  }
+  char *bits = golden_type(text, &g.dtype, &g.shape);
+  for (int d = 0; d < g.shape.rank; d++) g.count *= g.shape.dims[d];
   CHECK(g.count <= MOST);
   size_t size = tsr_dtype_size(g.dtype);
   for (int64_t i = 0; i < g.count; i++) {
@@ -53,21 +64,30 @@ static bool is_nan(tsr_dtype dtype, uint64_t bits)
   }
 }
 
-static void check(const char *op, tsr_scope *s, tsr_array *a, const golden *g)
+void golden_check_bits(const char *what, tsr_scope *s, tsr_array *a, int64_t count,
+                       const void *bits)
 {
-  char found[MOST * 8 + 8];
-  size_t size = tsr_dtype_size(g->dtype);
-  CHECK_STATUS(tsr_read(a, found, (size_t)g->count * size), TSR_OK, s);
-  CHECK_STR(tsr_dtype_name(tsr_dtype_of(a)), tsr_dtype_name(g->dtype));
-  for (int d = 0; d < g->shape.rank; d++) CHECK_I64(tsr_shape_of(a).dims[d], g->shape.dims[d]);
-  for (int64_t i = 0; i < g->count; i++) {
+  tsr_dtype dtype = tsr_dtype_of(a);
+  size_t size = tsr_dtype_size(dtype), bytes = (size_t)count * size;
+  char *found = malloc(bytes + 8);
+  CHECK(found != NULL);
+  CHECK_STATUS(tsr_read(a, found, bytes), TSR_OK, s);
+  for (int64_t i = 0; i < count; i++) {
     uint64_t x = 0, y = 0;
     memcpy(&x, found + (size_t)i * size, size);
-    memcpy(&y, g->bytes + (size_t)i * size, size);
-    if (x != y && !(is_nan(g->dtype, x) && is_nan(g->dtype, y)))
-      FAIL("%s of %s at %lld: %llx, expected %llx", op, tsr_type_of(a), (long long)i,
+    memcpy(&y, (const char *)bits + (size_t)i * size, size);
+    if (x != y && !(is_nan(dtype, x) && is_nan(dtype, y)))
+      FAIL("%s of %s at %lld: %llx, expected %llx", what, tsr_type_of(a), (long long)i,
            (unsigned long long)x, (unsigned long long)y);
   }
+  free(found);
+}
+
+static void check(const char *op, tsr_scope *s, tsr_array *a, const golden *g)
+{
+  CHECK_STR(tsr_dtype_name(tsr_dtype_of(a)), tsr_dtype_name(g->dtype));
+  golden_check_bits(op, s, a, g->count, g->bytes);
+  for (int d = 0; d < g->shape.rank; d++) CHECK_I64(tsr_shape_of(a).dims[d], g->shape.dims[d]);
 }
 
 /* "op dim operand ... > result ..." */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/golden_arrays.h"
 #include "tessera.h"
 
 enum { MOST = 80, LINE = 8192 };
@@ -14,13 +15,6 @@ enum { MOST = 80, LINE = 8192 };
 static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_I8,  TSR_I16, TSR_I32,  TSR_I64, TSR_U8, TSR_U16,
                                     TSR_U32,  TSR_U64, TSR_F16, TSR_BF16, TSR_F32, TSR_F64 };
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
-
-static tsr_dtype dtype_named(const char *name)
-{
-  for (int i = 0; i < DTYPES; i++)
-    if (strcmp(tsr_dtype_name(dtypes[i]), name) == 0) return dtypes[i];
-  FAIL("no dtype is called %s", name);
-}
 
 static bool is_real(tsr_dtype dtype)
 {
@@ -38,17 +32,6 @@ static int64_t take_bits(char *text, size_t size, void *out)
     memcpy((char *)out + (size_t)count * size, &bits, size);
   }
   return count;
-}
-
-static bool is_nan(tsr_dtype dtype, uint64_t bits)
-{
-  switch (dtype) {
-  case TSR_F16: return (bits & 0x7fff) > 0x7c00;
-  case TSR_BF16: return (bits & 0x7fff) > 0x7f80;
-  case TSR_F32: return (bits & 0x7fffffff) > 0x7f800000;
-  case TSR_F64: return (bits & INT64_MAX) > 0x7ff0000000000000;
-  default: return false;
-  }
 }
 
 static tsr_array *apply(const char *what, tsr_dtype to, tsr_array *a, tsr_array *b)
@@ -76,8 +59,8 @@ static void check_case(tsr_scope *outer, const tsr_mesh *mesh, char *line)
   for (char *f = strtok_r(line, " \n", &rest); f && count < 6; f = strtok_r(NULL, " \n", &rest))
     field[count++] = f;
   CHECK(count >= 5);
-  tsr_dtype from = dtype_named(field[1]), to = dtype_named(field[2]);
-  uint64_t in[2][MOST], want[MOST], found[MOST];
+  tsr_dtype from = golden_dtype(field[1]), to = golden_dtype(field[2]);
+  uint64_t in[2][MOST], want[MOST];
   tsr_scope *s = tsr_scope_open(outer);
   tsr_array *x[2] = { NULL, NULL };
   int64_t n = 0;
@@ -88,15 +71,9 @@ static void check_case(tsr_scope *outer, const tsr_mesh *mesh, char *line)
   int64_t results = take_bits(field[count - 1], tsr_dtype_size(to), want);
   tsr_array *y = apply(field[0], to, x[0], x[1]);
   CHECK_STR(tsr_dtype_name(tsr_dtype_of(y)), tsr_dtype_name(to));
-  CHECK_STATUS(tsr_read(y, found, (size_t)results * tsr_dtype_size(to)), TSR_OK, s);
-  for (int64_t i = 0; i < results; i++) {
-    uint64_t a = 0, b = 0;
-    memcpy(&a, (char *)found + (size_t)i * tsr_dtype_size(to), tsr_dtype_size(to));
-    memcpy(&b, (char *)want + (size_t)i * tsr_dtype_size(to), tsr_dtype_size(to));
-    if (a != b && !(is_nan(to, a) && is_nan(to, b)))
-      FAIL("%s of %s to %s at %lld: %llx, expected %llx", field[0], field[1], field[2],
-           (long long)i, (unsigned long long)a, (unsigned long long)b);
-  }
+  char what[80];
+  snprintf(what, sizeof what, "%s of %s", field[0], field[1]);
+  golden_check_bits(what, s, y, results, want);
   tsr_scope_close(s);
 }
 

@@ -7,10 +7,10 @@
 
 #include "execute/execute.h"
 #include "harness.h"
-#include "support/topology_fixture.h"
+#include "support/golden_arrays.h"
 #include "tessera.h"
 
-enum { MOST = 256, ARRAYS = 8, DTYPES = 13 };
+enum { MOST = 256, ARRAYS = 8 };
 
 /* An array of the file: "f32:2x3:1,-2,..." */
 typedef struct golden {
@@ -23,15 +23,8 @@ typedef struct golden {
 static golden parse(char *text)
 {
   golden g = { .count = 1 };
-  char *shape = strchr(text, ':') + 1, *values = strchr(shape, ':') + 1, *rest = NULL;
-  shape[-1] = values[-1] = '\0';
-  for (int i = 0; i < DTYPES; i++)
-    if (!strcmp(tsr_dtype_name(fixture_dtype(i)), text)) g.dtype = fixture_dtype(i);
-  CHECK(g.dtype != 0);
-  for (char *d = strtok_r(shape, "x", &rest); d; d = strtok_r(NULL, "x", &rest)) {
-    g.shape.dims[g.shape.rank++] = atoll(d);
-    g.count *= g.shape.dims[g.shape.rank - 1];
-  }
+  char *values = golden_type(text, &g.dtype, &g.shape);
+  for (int d = 0; d < g.shape.rank; d++) g.count *= g.shape.dims[d];
   CHECK(g.count <= MOST);
   for (int64_t i = 0; i < g.count; i++) {
     g.value[i] = strtod(values, &values);

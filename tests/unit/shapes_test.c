@@ -4,21 +4,10 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/golden_views.h"
 #include "tessera.h"
 
 /* ---- goldens --------------------------------------------------------------------------------- */
-
-/* "3,4" as a shape. */
-static tsr_shape shape_of(const char *text)
-{
-  tsr_shape shape = { .rank = 0 };
-  for (const char *at = text; *at >= '0' && *at <= '9'; at += *at == ',') {
-    char *end;
-    shape.dims[shape.rank++] = strtoll(at, &end, 10);
-    at = end;
-  }
-  return shape;
-}
 
 /* A call as the goldens write it: its name and numbers. */
 typedef struct call {
@@ -91,53 +80,16 @@ static tsr_array *apply(const call *c)
   return parts[i[1]];
 }
 
-static void check_case(tsr_runtime *rt, char *line, const tsr_mesh *mesh)
+static tsr_array *apply_call(tsr_scope *s, tsr_array *a, char *text, tsr_sharding on)
 {
-  double x[64], *found = calloc(8192, sizeof *found);
-  char *part[4], *rest = line;
-  call c = { .s = tsr_scope_open(rt) };
-  for (int i = 0; i < 4; i++) {
-    part[i] = rest;
-    char *bar = strstr(rest, " | ");
-    if (!bar) break;
-    *bar = '\0';
-    rest = bar + 3;
-  }
-  for (int i = 0; i < 64; i++) x[i] = i;
-  tsr_shape leaf = shape_of(part[0]), shape = shape_of(part[2]);
-  read_call(part[1], &c);
-  if (mesh) c.on = tsr_on(mesh, leaf.rank || shape.rank ? "x" : "");
-  if (leaf.rank) c.a = tsr_put(c.s, x, TSR_F64, leaf, c.on);
-  tsr_array *a = apply(&c);
-  int64_t count = 1;
-  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
-  CHECK(count <= 8192);
-  CHECK_STATUS(tsr_read(a, found, (size_t)count * sizeof *found), TSR_OK, c.s);
-  CHECK_I64(tsr_shape_of(a).rank, shape.rank);
-  for (int d = 0; d < shape.rank; d++) CHECK_I64(tsr_shape_of(a).dims[d], shape.dims[d]);
-  char *at = part[3];
-  for (int64_t i = 0; i < count; i++, at += *at == ',') CHECK_F64_BITS(found[i], strtod(at, &at));
-  tsr_scope_close(c.s);
-  free(found);
+  call c = { .s = s, .a = a, .on = on };
+  read_call(text, &c);
+  return apply(&c);
 }
 
 TEST(what_is_made_of_views_is_numpys)
 {
-  char *text = test_read(test_file("golden/shapes.txt"), NULL);
-  tsr_runtime *rt = tsr_runtime_open("cpu:3");
-  tsr_mesh *mesh = tsr_mesh_make(rt, "x=3");
-  int cases = 0;
-  for (char *line = text, *next; *line; line = next, cases++) {
-    next = strchr(line, '\n');
-    *next++ = '\0';
-    char *copy = strdup(line);
-    check_case(rt, copy, NULL);
-    free(copy);
-    check_case(rt, line, mesh);
-  }
-  CHECK(cases >= 300);
-  tsr_runtime_close(rt);
-  free(text);
+  CHECK(golden_views_check("golden/shapes.txt", apply_call) >= 300);
 }
 
 /* ---- dtypes, arrays of results --------------------------------------------------------------- */

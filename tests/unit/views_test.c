@@ -5,21 +5,10 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/golden_views.h"
 #include "tessera.h"
 
 /* ---- goldens ---- */
-
-/* "3,4" as a shape. */
-static tsr_shape shape_of(const char *text)
-{
-  tsr_shape shape = { .rank = 0 };
-  for (const char *at = text; *at >= '0' && *at <= '9'; at += *at == ',') {
-    char *end;
-    shape.dims[shape.rank++] = strtoll(at, &end, 10);
-    at = end;
-  }
-  return shape;
-}
 
 /* The numbers of a view; E: `missing`. */
 static int numbers(char *text, int64_t missing, int64_t *out)
@@ -71,8 +60,10 @@ static tsr_array *apply(tsr_array *a, char *view)
   FAIL("view %s", view);
 }
 
-static tsr_array *apply_all(tsr_array *a, char *views)
+static tsr_array *apply_all(tsr_scope *s, tsr_array *a, char *views, tsr_sharding on)
 {
+  (void)s;
+  (void)on;
   for (char *next; views; views = next) {
     next = strstr(views, " ; ");
     if (next) {
@@ -84,56 +75,9 @@ static tsr_array *apply_all(tsr_array *a, char *views)
   return a;
 }
 
-/* Cuts "shape | views | shape | elements" into its four parts. */
-static void cut(char *line, char *part[4])
-{
-  for (int i = 0; i < 4; i++) {
-    part[i] = line;
-    char *bar = strchr(line, '|');
-    if (!bar) break;
-    bar[i ? -1 : line < bar ? -1 : 0] = '\0';
-    line = bar + 1 + (bar[1] == ' ');
-  }
-}
-
-static void check_case(tsr_scope *s, char *line, tsr_sharding at)
-{
-  double x[2048], found[2048];
-  char *part[4] = { NULL };
-  cut(line, part);
-  for (int i = 0; i < 2048; i++) x[i] = i;
-  tsr_shape leaf = shape_of(part[0]), shape = shape_of(part[2]);
-  if (at.mesh && !leaf.rank) at = (tsr_sharding){ .mesh = NULL };
-  tsr_array *a = apply_all(tsr_put(s, x, TSR_F64, leaf, at), part[1]);
-  int64_t count = 1;
-  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
-  CHECK_STATUS(tsr_read(a, found, (size_t)count * sizeof *found), TSR_OK, s);
-  CHECK_I64(tsr_shape_of(a).rank, shape.rank);
-  for (int d = 0; d < shape.rank; d++) CHECK_I64(tsr_shape_of(a).dims[d], shape.dims[d]);
-  char *at_text = part[3];
-  for (int64_t i = 0; i < count; i++, at_text += *at_text == ',')
-    CHECK_F64_BITS(found[i], strtod(at_text, &at_text));
-}
-
 TEST(chains_of_views_are_those_of_numpy)
 {
-  char *text = test_read(test_file("golden/views.txt"), NULL);
-  tsr_runtime *rt = tsr_runtime_open("cpu:3");
-  tsr_mesh *mesh = tsr_mesh_make(rt, "x=3");
-  int cases = 0;
-  for (char *line = text, *next; *line; line = next, cases++) {
-    next = strchr(line, '\n');
-    *next++ = '\0';
-    tsr_scope *s = tsr_scope_open(rt);
-    char *copy = strdup(line);
-    check_case(s, copy, (tsr_sharding){ .mesh = NULL });
-    free(copy);
-    check_case(s, line, tsr_on(mesh, "x"));
-    tsr_scope_close(s);
-  }
-  CHECK(cases >= 400);
-  tsr_runtime_close(rt);
-  free(text);
+  CHECK(golden_views_check("golden/views.txt", apply_all) >= 400);
 }
 
 /* ---- macros ---- */
