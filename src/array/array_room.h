@@ -55,8 +55,8 @@ tsr_status tsr__find_dim(tsr_array *a, int *dim, const char *what, tsr__error *e
 /* Elements first .. end of an array along a dim. */
 tsr_array *tsr__part(tsr_array *a, int dim, tsr_range range, const char *site);
 
-/* Evaluates one array; an error is recorded as tsr_eval does. */
-tsr_status tsr__array_ready(tsr_array *a, const char *site);
+/* Evaluates one array; an error is recorded as tsr_eval does, in the name of `what`. */
+tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site);
 
 /* Checks dtype, shape and sharding of data from outside; records the error. */
 tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dtype,

@@ -289,7 +289,7 @@ static int64_t measure(gift *g)
 
 static tsr_status give(tsr_array *a, int position, gift **out, const char *what, const char *site)
 {
-  tsr_status status = tsr__array_ready(a, site);
+  tsr_status status = tsr__array_ready(a, what, site);
   if (status) return status;
   tsr_scope *home = tsr__home(a);
   if (!site) site = a->node.site;
@@ -313,7 +313,7 @@ static tsr_status give(tsr_array *a, int position, gift **out, const char *what,
 /* The caller must have a place for the pointer. */
 static tsr_status no_out(tsr_array *a, const char *what, const char *site)
 {
-  if (!a || a->inert) return tsr__array_ready(a, site);
+  if (!a || a->inert) return tsr__array_ready(a, what, site);
   return tsr__fail(tsr__home(a), site ? site : a->node.site, TSR_EARG,
                    "%s: the place for the tensor is NULL", what);
 }

@@ -72,7 +72,7 @@ static tsr_status add_values(tsr_array *a, tsr__text *text, const char *site)
 tsr_status tsr_text_into_at(tsr_array *a, const char **out, const char *site)
 {
   tsr_status status = check_place(a, out, "tsr_text_into", site);
-  if (!status) status = tsr__array_ready(a, site);
+  if (!status) status = tsr__array_ready(a, "tsr_text_into", site);
   if (status) return status;
   tsr__text text = text_for(a);
   status = add_values(a, &text, site);
@@ -91,7 +91,7 @@ const char *tsr_text_of(tsr_array *a)
 tsr_status tsr_devices_into_at(tsr_array *a, const char **out, const char *site)
 {
   tsr_status status = check_place(a, out, "tsr_devices_into", site);
-  if (!status) status = tsr__array_ready(a, site);
+  if (!status) status = tsr__array_ready(a, "tsr_devices_into", site);
   if (status) return status;
   tsr__text text = text_for(a);
   for (int p = 0; p < a->value->part_count; p++) {
@@ -119,7 +119,8 @@ const char *tsr_devices_of(tsr_array *a)
 
 const char *tsr_visualize_with(tsr_array *a, const tsr_draw_opts *opts, const char *site)
 {
-  if (tsr__array_ready(a, site)) return why(a);
+  if (tsr__array_ready(a, "tsr_visualize", site)) return why(a);
+  TSR__CALL(tsr__home(a), "visualize");
   return tsr_visualize_sharding_with(tsr__home(a), tsr_sharding_of(a), a->shape, opts,
                                      site ? site : a->node.site);
 }
@@ -130,7 +131,7 @@ tsr_status tsr_dump_into_at(tsr_array *a, const char **out, const char *site)
 {
   tsr__error error = { 0 };
   tsr_status status = check_place(a, out, "tsr_dump_into", site);
-  if (!status && (!a || a->inert)) status = tsr__array_ready(a, site);
+  if (!status && (!a || a->inert)) status = tsr__array_ready(a, "tsr_dump_into", site);
   if (status) return status;
   tsr__text text = text_for(a);
   if (!tsr__dump(a, &text, &error)) return settle_text(a, &text, out, site);

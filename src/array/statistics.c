@@ -55,13 +55,17 @@ static array *sum_of_pairs(const tsr_reduce_args *given, array *wide, const char
   return tsr_reshape_at(sum, shape, site);
 }
 
-/* Squares of f32 and less are exact in f64. */
+/* Squares of f32 and less are exact in f64. What is wrong with dims and mask is said of x, as a sum
+ * of it would: that of the squares sees another dtype. */
 array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
 {
   TSR__CALL(tsr__home(given ? given->x : NULL), "norm");
   tsr_reduce_args args = { .size = sizeof args };
   array *x = given ? given->x : NULL, *bad = take("tsr_norm", given, &args, sizeof args, x, site);
   if (bad) return bad;
+  tsr_reduce_args plain = args;
+  plain.initial = (tsr_operand){ .array = NULL };
+  if (tsr_is_inert(bad = tsr_sum_at(&plain, site))) return bad;
   tsr_dtype dtype = (tsr_dtype)tsr__as_float(x, site)->dtype;
   array *wide = tsr_cast_at(x, TSR_F64, site);
   args.x = tsr_mul_at(wide, of(wide), site);

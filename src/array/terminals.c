@@ -18,13 +18,23 @@ static tsr_status check_out(tsr_array *a, const void *out, const char *what, con
 }
 
 /* Why an array is inert: its scope knows, or, where there is none, the constant itself. */
-static tsr_status why_inert(const tsr_array *a, const char *site)
+static tsr_status why_inert(const tsr_array *a, const char *what, const char *site)
 {
   tsr_scope *scope = a->node.scope;
   if (!scope) return a->number_count ? (tsr_status)a->numbers[0].i : TSR_ESTATE;
   if (tsr_scope_status(scope)) return tsr_scope_status(scope);
   return tsr__fail(scope, site_of(a, site), TSR_ESTATE,
-                   "the array comes of a failed call whose error was cleared; make it again");
+                   "%s: the array comes of a failed call whose error was cleared; make it again",
+                   what);
+}
+
+/* What no operation says of itself, memory for instance, is said in the terminal's name. */
+static void named(tsr__error *error, const char *what)
+{
+  tsr__error found = *error;
+  if (!strncmp(found.text, "tsr_", strlen("tsr_"))) return;
+  error->status = TSR_OK;
+  tsr__error_set(error, found.status, "%s: %s", what, found.text);
 }
 
 /* What runs a program: tsr__execute, or tsr__start. */
@@ -38,7 +48,7 @@ static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, i
     if (!arrays[i])
       return tsr__fail(tsr__home(arrays[0]), site_of(arrays[0], site), TSR_EARG,
                        "%s: array %d is NULL; give an array", what, i);
-    if (arrays[i]->inert) return why_inert(arrays[i], site);
+    if (arrays[i]->inert) return why_inert(arrays[i], what, site);
     if (arrays[i]->node.scope->rt != arrays[0]->node.scope->rt)
       return tsr__fail(
           tsr__home(arrays[0]), site_of(arrays[0], site), TSR_EARG,
@@ -51,6 +61,7 @@ static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, i
   error.status = TSR_OK;
   tsr_status status = how(scope, arrays, count, &error);
   if (!status) return TSR_OK;
+  named(&error, what);
   tsr__fail_error(scope, site_of(arrays[0], site), &error);
   if (scope != arrays[0]->node.scope && !arrays[0]->value)
     tsr__fail_error(arrays[0]->node.scope, site_of(arrays[0], site), &error);
@@ -67,23 +78,24 @@ tsr_status tsr_start_at(tsr_array *const *arrays, int count, const char *site)
   return run("tsr_start", tsr__start, arrays, count, site);
 }
 
-tsr_status tsr__array_ready(tsr_array *a, const char *site)
+tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site)
 {
   if (!a) return TSR_EARG;
   if (a->deleted)
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE,
-                     "%s was deleted by tsr_delete; keep it until its last use", tsr_type_of(a));
-  return a->value && !a->inert ? TSR_OK : tsr_eval_at(&a, 1, site);
+                     "%s: %s was deleted by tsr_delete; keep it until its last use", what,
+                     tsr_type_of(a));
+  return a->value && !a->inert ? TSR_OK : run(what, tsr__execute, &a, 1, site);
 }
 
 tsr_status tsr_wait_at(tsr_array *a, const char *site)
 {
-  return tsr__array_ready(a, site);
+  return tsr__array_ready(a, "tsr_wait", site);
 }
 
 tsr_status tsr_read_at(tsr_array *a, void *out, size_t bytes, const char *site)
 {
-  tsr_status status = tsr__array_ready(a, site);
+  tsr_status status = tsr__array_ready(a, "tsr_read", site);
   if (status) return status;
   size_t need = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
   if (bytes != need || (!out && need))
@@ -104,7 +116,7 @@ typedef union element {
 
 static tsr_status read_one(tsr_array *a, const char *what, element *out, const char *site)
 {
-  tsr_status status = tsr__array_ready(a, site);
+  tsr_status status = tsr__array_ready(a, what, site);
   if (status) return status;
   if (tsr__shape_count(&a->shape) != 1)
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESHAPE,
@@ -148,7 +160,7 @@ tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site)
 
 tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
 {
-  tsr_status status = tsr__array_ready(a, site);
+  tsr_status status = tsr__array_ready(a, "tsr_keep", site);
   if (status) {
     const char *message = a ? tsr_message(tsr__home(a)) : "the array is NULL";
     tsr__fail(outer, site, status, "tsr_keep: %s", *message ? message : tsr_status_text(status));
@@ -175,7 +187,7 @@ void tsr_delete(tsr_array *a)
 tsr_status tsr_shard_view_at(tsr_array *a, int position, tsr_shard *out, const char *site)
 {
   tsr_status status = check_out(a, out, "tsr_shard_view", site);
-  if (!status) status = tsr__array_ready(a, site);
+  if (!status) status = tsr__array_ready(a, "tsr_shard_view", site);
   if (status) return status;
   const tsr__value *value = a->value;
   if (position < 0 || position >= value->part_count || !value->parts[position])

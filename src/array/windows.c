@@ -9,6 +9,7 @@
 #include "tessera/windows.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "array/products_room.h"
 #include "tessera/indexing.h"
@@ -28,6 +29,41 @@ static tsr_array *fail(tsr_array *x, tsr_status status, const char *what, const 
   tsr_type_text((tsr_dtype)x->dtype, x->shape, NULL, type, sizeof type);
   tsr__error_set(&error, status, "%s; found %s", what, type);
   return tsr__refused(x, &error, site);
+}
+
+/* Numbers that a call was given by dim; 0 stands for the usual one. */
+typedef struct asked {
+  const char *name; /* of the field */
+  const int64_t *of;
+  int64_t least, most;
+  const char *way_out;
+} asked;
+
+#define STRIDES(a, usual)                      \
+  {                                            \
+    "stride", (a)->stride, 1, INT64_MAX, usual \
+  }
+#define BORDERS(a)                                              \
+  { "low", (a)->low, 0, INT64_MAX, "slice the array instead" }, \
+  {                                                             \
+    "high", (a)->high, 0, INT64_MAX, "slice the array instead"  \
+  }
+
+/* Names the first number that cannot be. `kinds` end with one without a name. */
+static tsr_status check_asked(const char *call, tsr_array *x, int dims, const asked *kinds,
+                              tsr__error *error)
+{
+  char upto[32] = " or more";
+  for (const asked *k = kinds; k->name; k++)
+    for (int i = 0; i < dims; i++) {
+      int64_t n = k->of[i];
+      if (!n || (n >= k->least && n <= k->most)) continue;
+      if (k->most < INT64_MAX) snprintf(upto, sizeof upto, " to %lld", (long long)k->most);
+      return tsr__error_set(error, TSR_EARG, "%s: .%s[%d] of %s is %lld, expected %lld%s; %s", call,
+                            k->name, i, tsr_type_of(x), (long long)n, (long long)k->least, upto,
+                            k->way_out);
+    }
+  return TSR_OK;
 }
 
 /* x within borders of a number. */
@@ -77,27 +113,41 @@ static tsr_array *spaced(tsr_array *x, int dim, int64_t n, const char *site)
   return tsr_where_at(there, tsr_operand_array(taken), tsr_operand_array(zero), site);
 }
 
-/* What a call says, made whole: nothing is 0 but borders. */
-static const char *complete_conv(tsr_conv_args *a)
+/* Whether operand and kernel have shapes that go together; the text, or NULL. */
+static const char *wrong_shapes(const tsr_conv_args *a)
 {
   const tsr_shape *x = &a->x->shape, *k = &a->kernel->shape;
   if (x->rank < 3 || x->rank > SPATIAL + 2 || k->rank != x->rank)
-    return "tsr_conv: expected [batch, 1 to 3 spatial dims, channels] and as many dims of the "
-           "kernel";
-  if (!a->groups) a->groups = 1;
-  for (int i = 0; i < x->rank - 2; i++) {
+    return "expected [batch, 1 to 3 spatial dims, channels] and as many dims of the kernel";
+  int64_t in = x->dims[x->rank - 1], out = k->dims[k->rank - 1], groups = a->groups;
+  if (groups < 1 || in % groups || out % groups || k->dims[k->rank - 2] != in / groups)
+    return "expected a kernel of [spatial dims, channels / groups, channels], both channels whole "
+           "multiples of the groups";
+  return NULL;
+}
+
+/* What a call says, made whole: nothing is 0 but borders. */
+static tsr_status complete_conv(tsr_conv_args *a, tsr__error *error)
+{
+  const asked kinds[] = { STRIDES(a, "leave it out for 1"),
+                          { "dilation", a->dilation, 1, INT32_MAX, "leave it out for 1" },
+                          { "input_dilation", a->input_dilation, 1, INT32_MAX,
+                            "leave it out for 1" },
+                          BORDERS(a),
+                          { 0 } };
+  a->groups = or_one(a->groups);
+  const char *wrong = wrong_shapes(a);
+  if (wrong)
+    return tsr__error_set(error, TSR_EARG, "tsr_conv: %s; found %s and a kernel %s in %lld groups",
+                          wrong, tsr_type_of(a->x), tsr_type_of(a->kernel), (long long)a->groups);
+  int spatial = a->x->shape.rank - 2;
+  if (check_asked("tsr_conv", a->x, spatial, kinds, error)) return error->status;
+  for (int i = 0; i < spatial; i++) {
     a->stride[i] = or_one(a->stride[i]);
     a->dilation[i] = or_one(a->dilation[i]);
     a->input_dilation[i] = or_one(a->input_dilation[i]);
-    if (a->stride[i] < 1 || a->dilation[i] < 1 || a->input_dilation[i] < 1 || a->low[i] < 0 ||
-        a->high[i] < 0 || a->dilation[i] > INT32_MAX || a->input_dilation[i] > INT32_MAX)
-      return "tsr_conv: expected strides and dilations of 1 or more and borders of 0 or more";
   }
-  int64_t in = x->dims[x->rank - 1], out = k->dims[k->rank - 1], groups = a->groups;
-  if (groups < 1 || in % groups || out % groups || k->dims[k->rank - 2] != in / groups)
-    return "tsr_conv: expected a kernel of [spatial dims, channels / groups, channels], both "
-           "channels whole multiples of the groups";
-  return NULL;
+  return TSR_OK;
 }
 
 /* Borders that keep ceil(size / stride) windows. */
@@ -165,13 +215,8 @@ tsr_array *tsr_conv_at(const tsr_conv_args *given, const char *site)
   tsr_array *x = args.x, *kernel = args.kernel;
   if (!x || !kernel || x->inert || kernel->inert)
     return tsr__contract(&(tsr__contraction){ .name = "tsr_conv", .a = x, .b = kernel }, site);
-  if (status) return tsr__refused_of(TSR__IN(x, kernel), &error, site);
-  const char *wrong = complete_conv(&args);
-  if (wrong) {
-    tsr__error_set(&error, TSR_EARG, "%s; found %s and a kernel %s in %lld groups", wrong,
-                   tsr_type_of(x), tsr_type_of(kernel), (long long)args.groups);
-    return tsr__refused(x, &error, site);
-  }
+  if (status || complete_conv(&args, &error))
+    return tsr__refused_of(TSR__IN(x, kernel), &error, site);
   int64_t low[TSR_MAX_RANK] = { 0 }, high[TSR_MAX_RANK] = { 0 };
   int spatial = x->shape.rank - 2;
   for (int i = 0; i < spatial; i++) {
@@ -239,23 +284,44 @@ static tsr_operand neutral(tsr_window_op op, tsr_dtype dtype)
   return tsr_operand_int(largest ? INT64_MAX >> (64 - bits) : INT64_MIN >> (64 - bits));
 }
 
-static const char *complete_windows(tsr_window_args *a)
+/* What is asked of dims that the array has not. */
+static tsr_status check_beyond(const tsr_window_args *a, tsr__error *error)
 {
+  int rank = a->x->shape.rank;
+  for (int d = rank; d < TSR_MAX_RANK; d++)
+    if (a->window[d] > 1 || a->window[d] < 0 || a->low[d] || a->high[d])
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_reduce_window: windows or borders along dim %d of %s, which has "
+                            "%d; leave them out",
+                            d, tsr_type_of(a->x), rank);
+  return TSR_OK;
+}
+
+static tsr_status complete_windows(tsr_window_args *a, tsr__error *error)
+{
+  const asked kinds[] = { { "window", a->window, 1, INT64_MAX, "leave it out for 1" },
+                          STRIDES(a, "leave it out for 1"),
+                          { "dilation", a->dilation, 1, INT64_MAX, "leave it out for 1" },
+                          BORDERS(a),
+                          { 0 } };
+  int rank = a->x->shape.rank;
   if (a->op < TSR_WINDOW_SUM || a->op > TSR_WINDOW_PROD)
-    return "tsr_reduce_window: no such reduction; give one of tsr_window_op";
-  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    return tsr__error_set(error, TSR_EARG,
+                          "tsr_reduce_window: reduction %d, expected one of tsr_window_op",
+                          (int)a->op);
+  if (check_asked("tsr_reduce_window", a->x, rank, kinds, error) || check_beyond(a, error))
+    return error->status;
+  for (int d = 0; d < rank; d++) {
     a->window[d] = or_one(a->window[d]);
     a->stride[d] = or_one(a->stride[d]);
     a->dilation[d] = or_one(a->dilation[d]);
-    bool there = d < a->x->shape.rank;
-    if (there && a->x->shape.dims[d] < 0)
-      return "tsr_reduce_window: expected sizes that are known before the run; rebalance its rows";
-    if (a->window[d] < 1 || a->stride[d] < 1 || a->dilation[d] < 1 || a->low[d] < 0 ||
-        a->high[d] < 0 || (!there && (a->window[d] > 1 || a->low[d] || a->high[d])))
-      return "tsr_reduce_window: expected windows, strides and dilations of 1 or more and borders "
-             "of 0 or more, along dims that are there";
+    if (a->x->shape.dims[d] < 0)
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_reduce_window: %s, expected sizes that are known before the run; "
+                            "rebalance its rows",
+                            tsr_type_of(a->x));
   }
-  return NULL;
+  return TSR_OK;
 }
 
 tsr_array *tsr_reduce_window_at(const tsr_window_args *given, const char *site)
@@ -266,9 +332,7 @@ tsr_array *tsr_reduce_window_at(const tsr_window_args *given, const char *site)
   tsr_status status = tsr__take_opts("tsr_reduce_window", given, &args, sizeof args, &error);
   tsr_array *x = args.x = given ? given->x : NULL;
   if (!x || x->inert) return tsr_neg_at(x, site);
-  if (status) return tsr__refused(x, &error, site);
-  const char *wrong = complete_windows(&args);
-  if (wrong) return fail(x, TSR_EARG, wrong, site);
+  if (status || complete_windows(&args, &error)) return tsr__refused(x, &error, site);
   tsr_dtype dtype = (tsr_dtype)x->dtype;
   bool adds = args.op == TSR_WINDOW_SUM || args.op == TSR_WINDOW_PROD;
   if (adds && dtype == TSR_BOOL)
@@ -289,67 +353,84 @@ tsr_array *tsr_reduce_window_at(const tsr_window_args *given, const char *site)
 
 /* ---- pooling --------------------------------------------------------------------------------- */
 
-/* The windows of a pool; NULL, or what is wrong. */
-static const char *take_pool(const tsr_pool_args *pool, tsr_window_args *out)
+/* A pool's arguments and the windows of a reduction that they make. */
+typedef struct pool {
+  tsr_pool_args args;
+  tsr_window_args windows;
+} pool;
+
+static tsr_status take_pool(const char *name, pool *p, tsr__error *error)
 {
-  int rank = pool->x->shape.rank;
+  const tsr_pool_args *a = &p->args;
+  tsr_window_args *w = &p->windows;
+  const asked kinds[] = { { "window", a->window, 1, INT64_MAX, "leave it out for 1" },
+                          STRIDES(a, "leave it out for the window's"),
+                          BORDERS(a),
+                          { 0 } };
+  int rank = a->x->shape.rank;
   if (rank < 3 || rank > SPATIAL + 2)
-    return "expected [batch, 1 to 3 spatial dims, channels]; use tsr_reduce_window";
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "%s: %s, expected [batch, 1 to 3 spatial dims, channels]; use "
+                          "tsr_reduce_window",
+                          name, tsr_type_of(a->x));
+  if (check_asked(name, a->x, rank - 2, kinds, error)) return error->status;
   for (int i = 0; i < rank - 2; i++) {
-    out->window[i + 1] = or_one(pool->window[i]);
-    out->stride[i + 1] = pool->stride[i] ? pool->stride[i] : out->window[i + 1];
-    out->low[i + 1] = pool->low[i];
-    out->high[i + 1] = pool->high[i];
+    w->window[i + 1] = or_one(a->window[i]);
+    w->stride[i + 1] = a->stride[i] ? a->stride[i] : w->window[i + 1];
+    w->low[i + 1] = a->low[i];
+    w->high[i + 1] = a->high[i];
   }
-  return NULL;
+  return TSR_OK;
 }
 
 /* Reads the arguments of a pool; false: `failed` is its result. */
-static bool open_pool(const char *name, const tsr_pool_args *given, tsr_window_args *out,
-                      const char *site, tsr_array **failed)
+static bool open_pool(const char *name, const tsr_pool_args *given, pool *out, const char *site,
+                      tsr_array **failed)
 {
-  tsr_pool_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
-  tsr_status status = tsr__take_opts(name, given, &args, sizeof args, &error);
-  tsr_array *x = args.x = given ? given->x : NULL;
-  *out = (tsr_window_args){ .size = sizeof *out, .x = x };
+  out->args = (tsr_pool_args){ .size = sizeof out->args };
+  tsr_status status = tsr__take_opts(name, given, &out->args, sizeof out->args, &error);
+  tsr_array *x = out->args.x = given ? given->x : NULL;
+  out->windows = (tsr_window_args){ .size = sizeof out->windows, .x = x };
   if (!x || x->inert) *failed = tsr_neg_at(x, site);
-  else if (status) *failed = tsr__refused(x, &error, site);
-  else {
-    const char *wrong = take_pool(&args, out);
-    if (!wrong) return true;
-    *failed = fail(x, TSR_ESHAPE, wrong, site);
-  }
+  else if (status || take_pool(name, out, &error)) *failed = tsr__refused(x, &error, site);
+  else return true;
   return false;
 }
 
 tsr_array *tsr_max_pool_at(const tsr_pool_args *args, const char *site)
 {
   TSR__CALL(tsr__home(args ? args->x : NULL), "max_pool");
-  tsr_window_args windows;
+  pool p;
   tsr_array *failed;
-  if (!open_pool("tsr_max_pool", args, &windows, site, &failed)) return failed;
-  windows.op = TSR_WINDOW_MAX;
-  return tsr_reduce_window_at(&windows, site);
+  if (!open_pool("tsr_max_pool", args, &p, site, &failed)) return failed;
+  p.windows.op = TSR_WINDOW_MAX;
+  return tsr_reduce_window_at(&p.windows, site);
 }
 
+/* Borders are made in the dtype of x, so that what is wrong with them is said of that. */
 tsr_array *tsr_avg_pool_at(const tsr_pool_args *args, const char *site)
 {
   TSR__CALL(tsr__home(args ? args->x : NULL), "avg_pool");
-  tsr_window_args windows;
+  pool p;
   tsr_array *failed;
   double count = 1;
-  if (!open_pool("tsr_avg_pool", args, &windows, site, &failed)) return failed;
-  tsr_array *x = windows.x;
+  if (!open_pool("tsr_avg_pool", args, &p, site, &failed)) return failed;
+  tsr_array *x = p.windows.x;
   tsr_dtype dtype = tsr__dtype_float((tsr_dtype)x->dtype) ? (tsr_dtype)x->dtype : TSR_F64;
-  windows.x = tsr_cast_at(x, TSR_F64, site);
-  tsr_array *sum = tsr_reduce_window_at(&windows, site);
-  for (int d = 0; d < TSR_MAX_RANK; d++) count *= (double)or_one(windows.window[d]);
+  tsr_window_args within = p.windows;
+  within.x =
+      bordered(x, within.low, within.high, neutral(TSR_WINDOW_SUM, (tsr_dtype)x->dtype), site);
+  within.x = tsr_cast_at(within.x, TSR_F64, site);
+  memset(within.low, 0, sizeof within.low);
+  memset(within.high, 0, sizeof within.high);
+  tsr_array *sum = tsr_reduce_window_at(&within, site);
+  for (int d = 0; d < TSR_MAX_RANK; d++) count *= (double)or_one(p.windows.window[d]);
   tsr_operand divisor = tsr_operand_float(count);
-  if (args->inside) {
-    windows.x =
+  if (p.args.inside) {
+    p.windows.x =
         tsr_full_at(tsr__home(x), tsr_operand_int(1), TSR_F64, x->shape, (tsr_sharding){ 0 }, site);
-    divisor = tsr_operand_array(tsr_reduce_window_at(&windows, site));
+    divisor = tsr_operand_array(tsr_reduce_window_at(&p.windows, site));
   }
   return tsr_cast_at(tsr_div_at(sum, divisor, site), dtype, site);
 }

@@ -453,11 +453,11 @@ const char *tsr_visualize_sharding_with(tsr_scope *scope, tsr_sharding sharding,
   drawing d = { .shape = &shape, .opts = { .size = sizeof d.opts } };
 
   if (!scope || scope->inert || scope->rt->error.status) return tsr_message(scope);
-  if (opts) tsr__take_opts("tsr_visualize", opts, &d.opts, sizeof d.opts, &error);
+  if (opts) tsr__take_opts("tsr_visualize_sharding", opts, &d.opts, sizeof d.opts, &error);
   if (!error.status && !check_opts(&d.opts, &error)) check_drawn(scope, &sharding, &shape, &error);
   const char *text = error.status ? NULL : drawn(scope, &d, &sharding);
   if (text) return text;
   tsr__error_set(&error, TSR_ENOMEM, "no memory for a drawing");
-  tsr__fail(scope, site, error.status, "tsr_visualize: %s", error.text);
+  tsr__fail(scope, site, error.status, "tsr_visualize_sharding: %s", error.text);
   return tsr_message(scope);
 }

@@ -277,13 +277,16 @@ TEST(bad_drawings_say_why)
     tsr_draw_opts opts;
     const char *text;
   } rows[] = {
-    { tsr_on(mesh, "y"), { 1, { 8 } }, { 0 }, "TSR_EAXIS: tsr_visualize: spec \"y\": no axis 'y'" },
+    { tsr_on(mesh, "y"),
+      { 1, { 8 } },
+      { 0 },
+      "TSR_EAXIS: tsr_visualize_sharding: spec \"y\": no axis 'y'" },
     { tsr_on(mesh, "-,x"),
       { 1, { 8 } },
       { 0 },
-      "TSR_ESHAPE: tsr_visualize: spec (-,x) names 2 dims, but [8] has 1" },
+      "TSR_ESHAPE: tsr_visualize_sharding: spec (-,x) names 2 dims, but [8] has 1" },
     { tsr_on(mesh, "?"), { 1, { 8 } }, { 0 }, "spec (?) leaves dim 0 to the planner ('?')" },
-    { tsr_on(mesh, "x"), { 1, { -8 } }, { 0 }, "TSR_ESHAPE: tsr_visualize: " },
+    { tsr_on(mesh, "x"), { 1, { -8 } }, { 0 }, "TSR_ESHAPE: tsr_visualize_sharding: " },
     { tsr_on(mesh, "x"), { 1, { 8 } }, { .scale = -1 }, "its scale is -1, expected 0" },
     { tsr_on(mesh, "x"), { 1, { 8 } }, { .width = -3 }, "a width of -3 characters, expected 0" },
     { tsr_on(mesh, "x"), { 1, { 8 } }, { .max_width = 20000 }, "a width of 20000 characters" },

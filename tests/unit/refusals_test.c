@@ -1,11 +1,13 @@
 /* What every call of arrays says of wrong input: golden/refusals.txt, to be read line by line. The
  * text of a message begins with the line and the name of the call that was made; what it is made of
- * is not named. REFUSALS_WRITE=1 writes the file instead of comparing. */
+ * is not named. REFUSALS_WRITE=1 writes the file instead of comparing. A public call of arrays that
+ * takes a line, and so can be refused, has a case here or a reason in `never`. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "tessera.h"
@@ -18,6 +20,7 @@ static tsr_mesh *mesh; /* x=2,y=2 */
 static const tsr_sharding free_place;
 static FILE *page;
 static int cases;
+static FILE *called; /* the names of the calls of all cases, a line each */
 
 /* Arrays by dtype and shape: f34 is f32[3,4]. */
 static tsr_array *f34, *f43, *f23, *f3, *f4, *f03, *f, *wide8, *d3, *i3, *i34, *i2, *i, *u3, *b3,
@@ -71,13 +74,14 @@ static void put_text(const char *text)
   fputs(text, page);
 }
 
-/* The name that a case begins with: "tsr_take" of "tsr_take(f34, i2, 2)". */
+/* The name that a case begins with: "tsr_take" of "tsr_take(f34, i2, 2)". Those are noted. */
 static int name_of(const char *text, char name[64])
 {
   text = strstr(text, "tsr_");
   int length = (int)strcspn(text, "(");
   if (length > 3 && !strncmp(text + length - 3, "_at", 3)) length -= 3;
   if (length > 5 && !strncmp(text + length - 5, "_with", 5)) length -= 5;
+  fprintf(called, "%.*s\n", length, text);
   return snprintf(name, 64, "%.*s", length, text);
 }
 
@@ -111,13 +115,11 @@ static void refused(const char *text, bool is_inert, const char *where)
   put_case(text, message_of(text, where));
 }
 
-/* The same of a terminal, which may tell what is wrong with another call's array. */
+/* The same of a terminal. */
 static void failed(const char *text, tsr_status status, const char *where)
 {
-  const char *message = tsr_message(s);
-  if (!status || status != tsr_scope_status(s)) FAIL("%s is taken: %s", text, message);
-  if (strncmp(message, where, strlen(where))) FAIL("%s: no line in: %s", text, message);
-  put_case(text, message + strlen(where) + strlen(": "));
+  if (!status || status != tsr_scope_status(s)) FAIL("%s is taken: %s", text, tsr_message(s));
+  put_case(text, message_of(text, where));
 }
 
 #define NO(...) refused(#__VA_ARGS__, tsr_is_inert(__VA_ARGS__), TSR_HERE)
@@ -572,13 +574,17 @@ static void products(void)
   NO(tsr_conv(x, ones(TSR_F32, TSR_SHAPE(2, 2, 4))));
   NO(tsr_conv(x, k, .groups = 2));
   NO(tsr_conv(x, k, .stride = { -1 }));
+  NO(tsr_conv(x, k, .input_dilation = { -1 }));
   NO(tsr_conv(x, k, .low = { -1 }));
+  NO(tsr_conv(x, k, .high = { -1 }));
   NO(tsr_conv(x, k, .low = { INT64_MAX }));
   NO(tsr_conv(x, k, .dilation = { INT64_MAX }));
   NO(tsr_conv(x, k, .dtype = (tsr_dtype)99));
   NO(tsr_conv(x, NULL));
   NO(tsr_reduce_window(f3, .window = { -2 }));
   NO(tsr_reduce_window(f3, .window = { 1, 2 }));
+  NO(tsr_reduce_window(f34, .stride = { 1, -1 }));
+  NO(tsr_reduce_window(f34, .window = { 2, 2 }, .dilation = { 1, -1 }));
   NO(tsr_reduce_window(f3, .window = { 2 }, .low = { -1 }));
   NO(tsr_reduce_window(f3, .window = { 2 }, .low = { INT64_MAX }));
   NO(tsr_reduce_window(f3, (tsr_window_op)9));
@@ -588,6 +594,7 @@ static void products(void)
   NO(tsr_max_pool(x, .stride = { -2 }));
   NO(tsr_avg_pool(f34, .window = { 2 }));
   NO(tsr_avg_pool(x, .low = { -2 }));
+  NO(tsr_avg_pool(tsr_cast(x, TSR_I8), .high = { INT64_MAX }));
 }
 
 /* ---- where arrays come from and lie ---------------------------------------------------------- */
@@ -760,6 +767,44 @@ static void tensors(void)
   NO_END(tsr_to_dlpack_versioned(f3, 0, NULL));
 }
 
+/* ---- files and texts ------------------------------------------------------------------------- */
+
+static void files(void)
+{
+  tsr_array *none = NULL;
+  tsr_type type;
+  CHECK_I64(chdir(test_tmp("")), 0);
+  CHECK_I64(tsr_save_npz(s, "a.npz", { "x", f3 }), TSR_OK);
+  tsr_npz *open = tsr_load_npz(s, "a.npz");
+  title("files");
+  NO_END(tsr_save_npy(f3, NULL));
+  NO_END(tsr_save_npy(f3, ""));
+  NO_END(tsr_save_npy(gone, "gone.npy"));
+  NO(tsr_load_npy(s, NULL, free_place));
+  NO(tsr_load_npy(s, "there/is/none.npy", free_place));
+  NO_END(tsr_save_npz(s, NULL, { "x", f3 }));
+  NO_END(tsr_save_npz(s, "a.npz", { NULL, f3 }));
+  NO_END(tsr_save_npz(s, "a.npz", { "x", none }));
+  NO_END(tsr_save_npz(s, "a.npz", { "x", f3 }, { "x", f4 }));
+  NO_END(tsr_save_npz(s, "a.npz", { "x", gone }));
+  NO_END((tsr_load_npz(s, NULL), tsr_scope_status(s)));
+  NO_END((tsr_load_npz(s, "there/is/none.npz"), tsr_scope_status(s)));
+  NO(tsr_npz_array(open, "y", free_place));
+  NO(tsr_npz_array(open, NULL, free_place));
+  NO(tsr_npz_array(open, "x", on("z")));
+  title("types and drawings");
+  NO_END(tsr_type_parse(s, mesh, NULL, &type));
+  NO_END(tsr_type_parse(s, mesh, "f32[3", &type));
+  NO_END(tsr_type_parse(s, mesh, "f33[3]", &type));
+  NO_END(tsr_type_parse(s, mesh, "f32[-3]", &type));
+  NO_END(tsr_type_parse(s, mesh, "f32[3]@(z)", &type));
+  NO_END(tsr_type_parse(s, mesh, "f32[3]", NULL));
+  NO_END((tsr_visualize(gone), tsr_scope_status(s)));
+  NO_END((tsr_visualize_sharding(s, on("z"), TSR_SHAPE(3)), tsr_scope_status(s)));
+  NO_END((tsr_visualize_sharding(s, on("x"), TSR_SHAPE(-3)), tsr_scope_status(s)));
+  NO_END((tsr_visualize_sharding(s, on("x"), TSR_SHAPE(3), .width = -1), tsr_scope_status(s)));
+}
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void terminals(void)
@@ -802,19 +847,18 @@ static void terminals(void)
   NO(tsr_add(gone, 1));
   NO_END((tsr_keep(s, gone), tsr_scope_status(s)));
   NO(tsr_keep(s, stranger));
-  NO_END(tsr_save_npy(f3, NULL));
-  NO_END(tsr_save_npy(f3, ""));
-  NO(tsr_load_npy(s, NULL, free_place));
-  NO(tsr_load_npy(s, "there/is/none.npy", free_place));
 }
 
 /* ---- what only a run finds ------------------------------------------------------------------- */
 
-/* A call that is taken, whose run fails and says so. */
+/* A call that is taken, whose run fails and says so: in the operation's name, or the terminal's. */
 static void ran(const char *text, tsr_array *made, const char *where)
 {
   if (tsr_is_inert(made)) FAIL("%s is refused: %s", text, tsr_message(s));
-  failed(text, tsr_wait_at(made, where), where);
+  tsr_status status = tsr_wait_at(made, where);
+  if (!status || status != tsr_scope_status(s)) FAIL("%s runs: %s", text, tsr_message(s));
+  bool ended = strstr(tsr_message(s), ": tsr_wait: ");
+  put_case(text, message_of(ended ? "tsr_wait(" : text, where));
 }
 
 #define RUN(...) ran(#__VA_ARGS__, (__VA_ARGS__), TSR_HERE)
@@ -858,6 +902,57 @@ static void memory_in_runs(void)
   s = usual;
 }
 
+/* ---- the guard ------------------------------------------------------------------------------- */
+
+/* Calls that take a line and are not refused, and why. */
+static const char *const never[][2] = {
+  { "tsr_on", "a place is data; the call that takes it says what is wrong with it" },
+  { "tsr_random_key", "any seed is a key" },
+};
+
+/* Calls on other things have tests of their own. */
+static const char *const others[] = { "tsr_frame_", "tsr_mesh_",  "tsr_runtime_",
+                                      "tsr_row_",   "tsr_scope_", "tsr_table_" };
+
+static bool begins(const char *text, const char *with)
+{
+  return !strncmp(text, with, strlen(with));
+}
+
+/* Cuts "_at" or "_with" off; false: the call takes no line. */
+static bool cut_line(char *name)
+{
+  size_t length = strlen(name);
+  bool at = length > 3 && !strcmp(name + length - 3, "_at");
+  bool with = length > 5 && !strcmp(name + length - 5, "_with");
+  if (at || with) name[length - (at ? 3 : 5)] = 0;
+  return at || with;
+}
+
+static bool has_reason(const char *name)
+{
+  for (size_t at = 0; at < sizeof never / sizeof *never; at++)
+    if (!strcmp(never[at][0], name)) return true;
+  return false;
+}
+
+/* Each call that can be refused was. */
+static void look_for_all(const char *names)
+{
+  char *exports = test_read(test_file("exports.txt"), NULL), *state;
+  for (char *name = strtok_r(exports, "\n", &state); name; name = strtok_r(NULL, "\n", &state)) {
+    bool looked_at = cut_line(name);
+    for (size_t at = 0; at < sizeof others / sizeof *others; at++)
+      looked_at = looked_at && !begins(name, others[at]);
+    if (!looked_at) continue;
+    char line[80];
+    snprintf(line, sizeof line, "\n%s\n", name);
+    if (has_reason(name) == !!strstr(names, line))
+      FAIL("%s has %s", name, has_reason(name) ? "a case and a reason why none" : "no case here");
+  }
+  free(exports);
+}
+
 /* ---- the test -------------------------------------------------------------------------------- */
 
 static void compare(const char *found, const char *expected)
@@ -873,16 +968,20 @@ static void compare(const char *found, const char *expected)
 
 TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
-  void (*const parts[])(void) = { elements,  reductions,      views,         several, taking,
-                                  finding,   sorting,         products,      places,  tensors,
-                                  terminals, indices_in_runs, memory_in_runs };
+  void (*const parts[])(void) = { elements, reductions, views,           several,       taking,
+                                  finding,  sorting,    products,        places,        tensors,
+                                  files,    terminals,  indices_in_runs, memory_in_runs };
   const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
-  char *text = NULL;
-  size_t size;
+  char *text = NULL, *names = NULL;
+  size_t size, names_size;
   page = open_memstream(&text, &size);
+  called = open_memstream(&names, &names_size);
+  fputs("\n", called);
   open_world();
   for (size_t at = 0; at < sizeof parts / sizeof *parts; at++) parts[at]();
   fclose(page);
+  fclose(called);
+  look_for_all(names);
   tsr_runtime_close(rt);
   tsr_runtime_close(other);
   CHECK(cases >= 400);
@@ -893,5 +992,6 @@ TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
     compare(text, golden);
     free(golden);
   }
+  free(names);
   free(text);
 }

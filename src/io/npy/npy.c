@@ -78,7 +78,7 @@ tsr_status tsr__npy_fetch(const tsr_array *array, void *out, const char *what, t
 
 tsr_status tsr_save_npy_at(tsr_array *array, const char *path, const char *site)
 {
-  tsr_status status = tsr__array_ready(array, site);
+  tsr_status status = tsr__array_ready(array, "tsr_save_npy", site);
   if (status) return status;
   tsr_scope *scope = tsr__home(array);
   if (!site) site = array->node.site;

@@ -55,7 +55,7 @@ tsr_npz *tsr_load_npz_at(tsr_scope *scope, const char *path, const char *site)
   if (!scope || scope->inert) return (tsr_npz *)&no_memory_npz;
   tsr_npz *npz = tsr__node_new(scope, sizeof *npz, site, release_npz);
   if (!npz) return (tsr_npz *)&no_memory_npz;
-  if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL");
+  if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
   else if (!tsr__zip_open(&scope->rt->heap, path, &npz->zip, &error)) list_arrays(npz, &error);
   if (!error.status) return npz;
   tsr__fail(scope, site, error.status, "tsr_load_npz: %s", error.text);
@@ -77,10 +77,11 @@ const char *tsr_npz_name(const tsr_npz *npz, int index)
 static tsr_array *no_array(tsr_scope *scope, tsr_npz *npz, const char *name, const char *site)
 {
   int near = tsr__text_nearest(name ? name : "", npz->name, npz->count);
-  if (!name) tsr__fail(scope, site, TSR_EARG, "tsr_npz_array: the name is NULL");
+  if (!name)
+    tsr__fail(scope, site, TSR_EARG, "tsr_npz_array: the name is NULL; tsr_npz_name has them");
   else
     tsr__fail(scope, site, TSR_EARG, "tsr_npz_array: %s holds no array '%.80s'%s%.80s%s",
-              npz->zip.path, name, near >= 0 ? "; did you mean '" : "",
+              npz->zip.path, name, near >= 0 ? "; did you mean '" : "; tsr_npz_name lists them",
               near >= 0 ? npz->name[near] : "", near >= 0 ? "'?" : "");
   return tsr__make_inert(scope, site);
 }
@@ -95,6 +96,7 @@ tsr_array *tsr_npz_array_at(tsr_npz *npz, const char *name, tsr_sharding shardin
   if (!npz || npz->inert) return tsr__make_inert(scope, site);
   while (name && at < npz->count && strcmp(npz->name[at], name) != 0) at++;
   if (!name || at == npz->count) return no_array(scope, npz, name, site);
+  TSR__CALL(scope, "npz_array");
   int member = npz->member[at];
   int64_t size = npz->zip.member[member].size;
   tsr_array *array = NULL;
@@ -105,10 +107,10 @@ tsr_array *tsr_npz_array_at(tsr_npz *npz, const char *name, tsr_sharding shardin
   if (!status) {
     if (!tsr__npy_in(npz->zip.member[member].name, data, size, &file, &error))
       array = tsr_put_at(scope, file.data, file.dtype, file.shape, sharding, site);
-    else tsr__fail(scope, site, error.status, "tsr_npz_array: %s: %s", npz->zip.path, error.text);
+    else tsr__fail(scope, site, error.status, "%s: %s", npz->zip.path, error.text);
     tsr__del(&scope->rt->heap, data, (size_t)size + 1);
   } else {
-    tsr__fail(scope, site, error.status, "tsr_npz_array: %s", error.text);
+    tsr__fail_error(scope, site, &error);
   }
   return array ? array : tsr__make_inert(scope, site);
 }
@@ -118,7 +120,7 @@ tsr_array *tsr_npz_array_at(tsr_npz *npz, const char *name, tsr_sharding shardin
 static tsr_status check_items(tsr_scope *scope, const char *path, const tsr_npz_item *items,
                               int count, tsr__error *error)
 {
-  if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL");
+  if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL; give one");
   if (count < 0 || (count && !items))
     return tsr__error_set(error, TSR_EARG, "%d items, expected a list", count);
   tsr__dict_local names;
@@ -130,10 +132,12 @@ static tsr_status check_items(tsr_scope *scope, const char *path, const tsr_npz_
     /* The zip format counts a name in 16 bits, and ".npy" comes behind it. */
     if (!length || length > 60000 || !tsr__utf8_valid(name, length))
       tsr__error_set(error, TSR_EARG, "the name of item %d is missing, too long or no UTF-8", i);
-    else if (!items[i].array) tsr__error_set(error, TSR_EARG, "the array of '%.80s' is NULL", name);
+    else if (!items[i].array)
+      tsr__error_set(error, TSR_EARG, "the array of '%.80s' is NULL; give one", name);
     else if (tsr__dict_code(&names, name, length, false, &added) < 0)
       tsr__error_set(error, TSR_ENOMEM, "out of memory");
-    else if (!added) tsr__error_set(error, TSR_EARG, "two items are named '%.80s'", name);
+    else if (!added)
+      tsr__error_set(error, TSR_EARG, "two items are named '%.80s'; name each otherwise", name);
   }
   tsr__dict_local_free(&names);
   return error->status;
@@ -182,7 +186,7 @@ tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_i
   tsr_status status = check_items(scope, path, items, count, &error);
   for (int i = 0; i < count && !status; i++)
     /* Before the file is begun: arrays that fail leave nothing behind, and have recorded why. */
-    if ((status = tsr__array_ready(items[i].array, site))) return status;
+    if ((status = tsr__array_ready(items[i].array, "tsr_save_npz", site))) return status;
   if (!status) status = tsr__zip_begin(&scope->rt->heap, path, &opts, &writer, &error);
   for (int i = 0; i < count && !status; i++)
     status = put_array(&writer, path, &items[i], &progress, &error);
