@@ -27,8 +27,9 @@ typedef struct tsr_array tsr_array;
 /* ---- making arrays --------------------------------------------------------------------- */
 
 /* Copies `data` (C order, dense, `shape` elements, bool as bytes) to the devices of `sharding`.
- * Errors: TSR_ESHAPE, TSR_EDTYPE, TSR_EAXIS, TSR_ENOMEM. Returns an array owned by the scope.
- * Collective, same arguments. */
+ * Where parts add up to the value (";sum(x)") the first along those axes get it and the others
+ * zeros. Errors: TSR_ESHAPE, TSR_EDTYPE, TSR_EAXIS, TSR_ENOMEM. Returns an array owned by the
+ * scope. Collective, same arguments. */
 TSR_API tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_shape shape,
                               tsr_sharding sharding, const char *site);
 
@@ -211,7 +212,9 @@ TSR_API tsr_dims tsr_dims_of(const int *dims, int count);
 
 /* ---- placing --------------------------------------------------------------------------- */
 
-/* Moves an array to another sharding (same devices, or from unplaced); values do not change.
+/* Moves an array to another sharding (same devices, or from unplaced); values do not change. A sum
+ * that waits (";sum(x)", not of bools) stays with the first device along x, as do views of it and
+ * products with numbers; whatever else is computed of it gets it first.
  * Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_reshard_at(tsr_array *a, tsr_sharding sharding, const char *site);
 /* States how the array lies at this point; the planner may use it for what comes before. Dims that

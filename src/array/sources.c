@@ -52,9 +52,13 @@ static tsr_status check_source(tsr_scope *scope, const put_args *put, const char
 tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_shape shape,
                       tsr_sharding sharding, const char *site)
 {
-  put_args put = { "tsr_put", data, dtype, &shape, &sharding };
+  tsr_sharding whole = sharding;
+  whole.unreduced = 0;
+  put_args put = { "tsr_put", data, dtype, &shape, &whole };
   if (check_source(scope, &put, site)) return tsr__make_inert(scope, site);
   tsr__error error = { 0 };
+  if (tsr__check_sum(&sharding, dtype, &error))
+    return leaf_of(scope, NULL, &error, "tsr_put", site);
   tsr_sharding canon = tsr__sharding_canon(&sharding);
   tsr__layout layout = { dtype, &shape, &canon, NULL };
   tsr__value *value = tsr__value_new(scope->rt, &layout, &error);

@@ -37,8 +37,8 @@ typedef struct tsr__layout {
   const int64_t *rows;
 } tsr__layout;
 
-/* Makes a value with buffers for all addressable positions, contents undefined. NULL with the
- * error set on failure; refs is 1. */
+/* Makes a value with buffers for all addressable positions, contents undefined but for zeros
+ * where parts of a sum are. NULL with the error set on failure; refs is 1. */
 tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error);
 /* As tsr__value_new but without buffers: the caller sets them. */
 tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error);

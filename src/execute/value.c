@@ -61,6 +61,7 @@ tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__erro
       tsr__value_release(value);
       return NULL;
     }
+    if (!tsr__holds(&value->sharding, p)) devices->ops->fill(value->parts[p], 0);
   }
   return value;
 }
@@ -150,7 +151,7 @@ static void from_host_task(void *user, int64_t position, int worker)
 {
   host_job *job = user;
   tsr__value *value = job->value;
-  if (!value->parts[position]) return;
+  if (!value->parts[position] || !tsr__holds(&value->sharding, (int)position)) return;
   tsr_box box;
   tsr__box_copy copy;
   tsr__value_box(value, (int)position, &box);

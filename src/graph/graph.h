@@ -116,6 +116,7 @@ typedef struct tsr__opinfo {
   uint8_t prefix[2];   /* scans: bytes of what is before a piece of a line: of floats, of others */
   uint16_t least_cut;  /* shorter dims that elements cross (~) must be whole */
   bool needs_one;
+  bool scales;                      /* with a number, it scales its operand */
   uint8_t negated;                  /* tsr__negated */
   uint16_t on_bools, square, joins; /* tsr__op; 0: none */
   const char *sign;
@@ -399,6 +400,9 @@ tsr_status tsr__no_dim(tsr__error *error, const char *call, int64_t dim, const c
  * without the name of a call. */
 tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding, tsr_dtype dtype,
                             const tsr_shape *shape, tsr__error *error);
+
+/* Whether an array of a dtype may be a sum that is not yet made (';sum' of its sharding). */
+tsr_status tsr__check_sum(const tsr_sharding *sharding, tsr_dtype dtype, tsr__error *error);
 
 /* A node without checks or operands, for leaves with a value (put, adopt, keep). */
 tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *shape,

@@ -353,13 +353,28 @@ tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding
                         tsr_mesh_text(sharding->mesh));
 }
 
+tsr_status tsr__check_sum(const tsr_sharding *sharding, tsr_dtype dtype, tsr__error *error)
+{
+  char spec[64];
+  if (!sharding->unreduced || dtype != TSR_BOOL) return TSR_OK;
+  tsr_sharding_text(sharding, sharding->rank, spec, sizeof spec);
+  return tsr__error_set(error, TSR_EDTYPE,
+                        "spec %s says that parts add up to the value, but bools do not; leave "
+                        "';sum' out, or cast to a number",
+                        spec);
+}
+
 static tsr_status check_sharding(tsr_scope *scope, const tsr__ask *ask, tsr__op op,
                                  const tsr__inferred *type, tsr__error *error)
 {
   tsr__error inner = { .status = TSR_OK };
   tsr_sharding asked = *ask->sharding;
+  bool places = tsr__ops[op].lowering == TSR__LOW_STEP;
   if (ask->opens) asked.open = 0;
-  if (!tsr__check_place(scope, &asked, type->dtype, &type->shape, &inner)) return TSR_OK;
+  if (places) asked.unreduced = 0;
+  if (places) tsr__check_sum(ask->sharding, type->dtype, &inner);
+  if (!inner.status && !tsr__check_place(scope, &asked, type->dtype, &type->shape, &inner))
+    return TSR_OK;
   return tsr__error_set(error, inner.status, "tsr_%s: %s", tsr__ops[op].name, inner.text);
 }
 

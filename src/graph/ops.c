@@ -63,6 +63,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define ATTRIBUTES(family) .attr = TSR__ATTR_##family,
 #define NUMBERS(count) .numbers = count,
 #define NEEDS_ONE() .needs_one = true,
+#define SCALES() .scales = true,
 #define PREFIX(floats, others) .prefix = { floats, others },
 #define LONG(size) .least_cut = size,
 #define BOOLS(logic, side) .on_bools = TSR__OP_##logic, .negated = TSR__##side,

@@ -190,7 +190,10 @@ tsr__question tsr__alike_question(tsr__flow *flow, int n)
   tsr__question q = { .terms = terms_of(flow, n) };
   if (!q.terms || !q.terms->plain) return q;
   q.type = flow->type[n];
-  q.reduces = tsr__ops[node->op].lowering == TSR__LOW_REDUCE ? node->op : 0;
+  int lowering = tsr__ops[node->op].lowering;
+  bool differs =
+      lowering == TSR__LOW_REDUCE || lowering == TSR__LOW_VIEW || tsr__ops[node->op].scales;
+  q.reduces = differs ? node->op : 0;
   TSR_FOR_OPERANDS (flow->program, node, i, o) {
     q.consts |= (uint8_t)((flow->carry[o] == TSR__CARRY_NONE) << i);
     q.free |= (uint8_t)(flow->free[o] << i);

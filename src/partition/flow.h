@@ -74,7 +74,8 @@ typedef struct tsr__question {
   int32_t type, types[TSR__FEW]; /* its own and those of its operands */
   uint16_t first[TSR__FEW];      /* where operands lie by their first ways */
   uint16_t place;                /* which the way follows */
-  uint16_t reduces;              /* the operation, of a reduction: what its partials weigh */
+  uint16_t reduces;              /* the operation, of a reduction: what its partials weigh; and of
+                                    what may leave a sum unreduced */
   int32_t lead;                  /* the operand that is followed */
   uint8_t how;                   /* propagate.c */
   uint8_t consts, free;          /* operands that are so, a bit each */
@@ -137,8 +138,8 @@ int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype);
 int64_t tsr__shift_weight(const tsr__viewed *viewed);
 
 /* Bytes that cross where partials of a node that lies at `at` meet over `axes`: in each group of p
- * devices p - 1 of `accum`'s partials; of no `accum`: p - 1 copies of the result, of a scattered
- * one none. */
+ * devices p - 1 of `accum`'s partials; of no `accum`: p - 1 copies of the result, of one that
+ * is scattered, or a sum that is not reduced, none. */
 typedef struct tsr__meeting {
   const tsr__program *program;
   const tsr__gnode *node;

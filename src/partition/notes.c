@@ -224,7 +224,7 @@ int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
   int64_t bytes = 0;
   bool scattered = tsr__used_axes(m->at) & m->axes;
   tsr_sharding at = tsr__partial_place(m->at, m->axes);
-  if (scattered && !accum) return 0;
+  if ((scattered || m->at->unreduced & m->axes) && !accum) return 0;
   for (int p = 0; p < mesh->device_count; p++) {
     if (!leads(mesh, m->axes, p)) continue;
     int64_t count = local_count(m, &at, p);

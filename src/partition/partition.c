@@ -183,7 +183,7 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
   int sharding = tsr__program_sharding(program, to);
   for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
     if (program->nodes[m].sharding == sharding) return m;
-  if (tsr__made_anywhere(r->in, operand)) return made_there(r, operand, sharding);
+  if (tsr__made_anywhere(r->in, operand) && !to->unreduced) return made_there(r, operand, sharding);
   int cause = cause_of(r, user, i, &from, to);
   int asker = cause == TSR__CAUSE_ASKED ? asker_of(r, user) : user;
   return keep_move(r, at, add_move(r, at, sharding, (move_cause){ asker, cause }));

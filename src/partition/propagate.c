@@ -36,6 +36,8 @@ typedef struct choice {
   const tsr_mesh *mesh; /* NULL: unplaced */
   unsigned used;        /* axes that cut a factor */
   bool joins;           /* factors are cut by what all operands cut them by */
+  int keeper;    /* the operand that may be a sum not yet reduced, as the result is then; -1 */
+  unsigned sums; /* axes over which it is one */
   bool settled[TSR__MAX_FACTORS];
   axes axes[TSR__MAX_FACTORS];
 } choice;
@@ -108,14 +110,16 @@ static int place_number(tsr__flow *flow, const tsr_sharding *place)
   return flow->place_count++;
 }
 
-/* The place whose dim d is cut like factor map[d]. */
-static uint16_t place_of(tsr__flow *flow, const choice *c, const int8_t *map, int rank)
+/* The place whose dim d is cut like factor map[d]; `sums`: axes over which parts add up. */
+static uint16_t place_of(tsr__flow *flow, const choice *c, const int8_t *map, int rank,
+                         unsigned sums)
 {
   tsr_sharding out;
   if (!c->mesh) return 0;
   memset(&out, 0, sizeof out);
   out.mesh = c->mesh;
   out.rank = TSR_MAX_RANK;
+  out.unreduced = (uint8_t)sums;
   uint8_t used = 0;
   for (int d = 0; d < TSR_MAX_RANK; d++) {
     const axes *cut = d < rank && map[d] >= 0 ? &c->axes[map[d]] : NULL;
@@ -167,9 +171,12 @@ static void write_draft(tsr__flow *flow, int n, const choice *c)
   const tsr__gnode *node = node_of(flow, n);
   tsr__way *way = flow->draft;
   memset(way, 0, sizeof *way + (size_t)node->in_count * sizeof *way->need);
-  way->at = place_of(flow, c, c->terms->out, rank_of(flow, n));
+  unsigned sums = c->sums & ~c->used;
+  way->at = place_of(flow, c, c->terms->out, rank_of(flow, n), sums);
   TSR_FOR_OPERANDS (flow->program, node, i, o)
-    if (!is_const(flow, o)) way->need[i] = place_of(flow, c, c->terms->in[i], rank_of(flow, o));
+    if (!is_const(flow, o))
+      way->need[i] =
+          place_of(flow, c, c->terms->in[i], rank_of(flow, o), i == c->keeper ? sums : 0);
   for (int f = 0; f < c->terms->count; f++) {
     int kind = c->terms->kind[f];
     bool meets = kind == TSR__FACTOR_REDUCE || kind == TSR__FACTOR_MEET;
@@ -183,6 +190,7 @@ static void write_draft(tsr__flow *flow, int n, const choice *c)
 static void start_choice(choice *c, const tsr__terms *terms, const tsr_mesh *mesh)
 {
   memset(c, 0, sizeof *c);
+  c->keeper = -1;
   c->terms = terms;
   c->mesh = mesh;
   for (int f = 0; f < terms->count; f++) c->settled[f] = terms->kind[f] == TSR__FACTOR_REPLICATE;
@@ -248,6 +256,28 @@ static void cut_like_operands(const tsr__flow *flow, int n, choice *c)
   }
 }
 
+/* The operand of a node that leaves a sum unreduced, as views and numbers that scale do; -1. */
+static int keeper_of(const tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  int keeper = -1, others = 0;
+  TSR_FOR_OPERANDS (flow->program, node, i, o) {
+    if (is_const(flow, o)) continue;
+    keeper = i;
+    others++;
+  }
+  bool view = tsr__ops[node->op].lowering == TSR__LOW_VIEW && node->in_count == 1;
+  return others == 1 && (view || tsr__ops[node->op].scales) ? keeper : -1;
+}
+
+/* What a place says of sums is followed by those that keep them. */
+static void keep_sums(const tsr__flow *flow, int n, const tsr_sharding *place, choice *c)
+{
+  if (place->mesh != c->mesh || !place->unreduced) return;
+  c->keeper = keeper_of(flow, n);
+  c->sums = c->keeper < 0 ? 0 : place->unreduced;
+}
+
 /* Lines that are too short to be cut, of a node that has no other way: the axes that cut them cut
  * the largest of the other dims instead, so that each line goes to one device and not to all. */
 static void cut_other_dim(const tsr__flow *flow, int n, choice *c)
@@ -287,6 +317,8 @@ static void choose_as_operands(tsr__flow *flow, int n, const tsr__terms *terms, 
   if (!c->mesh) return;
   cut_like_operands(flow, n, c);
   cut_other_dim(flow, n, c);
+  int lead = next_by_weight(flow, n, -1);
+  keep_sums(flow, n, first_place(flow, tsr__in(flow->program, node_of(flow, n), lead)), c);
 }
 
 /* The largest dim of a reduction's result that it kept; -1: none is worth cutting. */
@@ -322,6 +354,7 @@ static void choose_led(tsr__flow *flow, int n, const tsr__question *q, choice *c
   c->joins = q->how == AS_JOINED;
   cut_like(c, place, q->terms->in[q->lead], rank_of(flow, o), false);
   cut_like_operands(flow, n, c);
+  keep_sums(flow, n, place, c);
 }
 
 /* Its result at a place, as far as its factors can be cut so; what that leaves open, as its
@@ -332,6 +365,7 @@ static void choose_as_asked(tsr__flow *flow, int n, const tsr__question *q, choi
   start_choice(c, q->terms, place->mesh);
   cut_like(c, place, q->terms->out, rank_of(flow, n), true);
   cut_like_operands(flow, n, c);
+  keep_sums(flow, n, place, c);
 }
 
 /* The way that answers a question, which may have been asked before. NULL out of memory. */
@@ -420,12 +454,13 @@ static int close_dims(tsr__flow *flow, int n)
   const tsr_sharding *asked = &flow->places[node->sharding];
   if (!asked->open) return node->sharding;
   const tsr_sharding *operand = first_place(flow, tsr__in(flow->program, node, 0));
-  unsigned taken = tsr__used_axes(asked);
+  unsigned taken = tsr__used_axes(asked) | asked->unreduced;
   tsr_sharding out;
   uint8_t used = 0;
   memset(&out, 0, sizeof out);
   out.mesh = asked->mesh;
   out.rank = TSR_MAX_RANK;
+  out.unreduced = asked->unreduced;
   for (int d = 0; d < TSR_MAX_RANK; d++) {
     bool open = asked->open >> d & 1;
     const tsr_sharding *from = open ? operand : asked;
@@ -479,6 +514,8 @@ static void add_first_way(tsr__flow *flow, int n)
   add_answer(flow, n, &q);
   if (flow->failed) return;
   if (placed) flow->ways[n]->at = (uint16_t)place;
+  if (placed && node->in_count && flow->places[place].unreduced)
+    flow->ways[n]->need[0] = (uint16_t)place; /* of whoever can leave it so */
   if (flow->fixed[n]) return;
   q.how = AS_OPERANDS;
   if (flow->ways[n]->meet) add_kept_ways(flow, n, &q);
@@ -551,6 +588,15 @@ static bool can_scatter(const tsr__flow *flow, int n, const tsr__way *way,
   return fits;
 }
 
+/* Whether a result at a place is that of a way, but that the first of those whose partials meet
+ * keeps it. */
+static bool can_stay(const tsr__flow *flow, const tsr__way *way, const tsr_sharding *place)
+{
+  tsr_sharding whole = *place;
+  whole.unreduced = 0;
+  return place->unreduced == way->meet && !memcmp(&whole, &flow->places[way->at], sizeof whole);
+}
+
 /* A reduction or a product whose partials come to lie at a place as they meet. Bits stay together
  * in words. */
 static void add_scattered(tsr__flow *flow, int n, int place, int asker)
@@ -560,7 +606,9 @@ static void add_scattered(tsr__flow *flow, int n, int place, int asker)
   if (!reduces && !is_product(flow, n)) return;
   if (node->rank && node->dims[0] == TSR__DYNAMIC) return;
   for (const tsr__way *way = flow->ways[n]; way; way = way->next) {
-    if (!way->meet || !can_scatter(flow, n, way, &flow->places[place])) continue;
+    const tsr_sharding *to = &flow->places[place];
+    if (!way->meet) continue;
+    if (to->unreduced ? !can_stay(flow, way, to) : !can_scatter(flow, n, way, to)) continue;
     memcpy(flow->draft, way, sizeof *way + (size_t)node->in_count * sizeof *way->need);
     flow->draft->at = (uint16_t)place;
     flow->draft->own = 0;

@@ -67,6 +67,8 @@ void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_f
   tsr_box want, part, piece;
   int count = tsr__positions(from);
   int own = position_on(from, tsr__position_device(to, to_position), to_position);
+  if (!tsr__holds(to, to_position)) return; /* zeros */
+  if (own >= 0 && !tsr__holds(from, own)) own = -1;
   int own_leader = own < 0 ? -1 : tsr__replica_leader(from, own);
   tsr__reshard_want(move, to_position, &want);
   if (own >= 0) tsr__box(from, shape, own, &part);
@@ -125,7 +127,7 @@ static int64_t held(const tsr__reshard *move, int to_position, const tsr_box *wa
 {
   tsr_box part, both;
   int own = position_on(move->from, tsr__position_device(move->to, to_position), to_position);
-  if (own < 0) return 0;
+  if (own < 0 || !tsr__holds(move->from, own)) return 0;
   tsr__box(move->from, move->shape, own, &part);
   if (!intersect(want, &part, move->shape->rank, &both)) return 0;
   int64_t count = 1;
@@ -148,6 +150,7 @@ int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype)
   int64_t bytes = 0;
   for (int p = 0; p < positions; p += step) {
     tsr_box want;
+    if (!tsr__holds(to, p)) continue;
     tsr__reshard_want(move, p, &want);
     int64_t lacks = -held(move, p, &want), count = 1;
     for (int d = 0; d < shape->rank; d++) count *= want.size[d];
@@ -221,6 +224,8 @@ static int move_on_mesh(const tsr_sharding *from, const tsr_sharding *to, const 
   axis_dims(to, after);
   for (int a = 0; a < TSR_MAX_AXES; a++)
     if (before[a] >= 0 && after[a] >= 0 && before[a] != after[a]) shifted |= 1u << a;
+  *axes = from->unreduced & ~to->unreduced;
+  if (*axes) return TSR__MOVE_BROADCAST; /* the sum, from the first that have it */
   *axes = dropped | shifted;
   if (is_prefix(from, to)) return TSR__MOVE_SLICE;
   if (is_prefix(to, from)) return TSR__MOVE_ALL_GATHER;

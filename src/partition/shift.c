@@ -161,6 +161,7 @@ static void give_all(const look *l, int to_position, const tsr__shift_take *take
 void tsr__shift_pieces(const tsr__viewed *viewed, int to_position, const tsr__shift_take *take)
 {
   look l;
+  if (!tsr__holds(viewed->to, to_position)) return; /* of zeros all is there */
   for (int i = viewed->node->in_count - 1; i >= 0; i--) {
     start_look(&l, viewed, i);
     if (look_from(&l, to_position) && !lies_under(&l)) give_all(&l, to_position, take);
@@ -213,9 +214,11 @@ int64_t tsr__shift_weight(const tsr__viewed *viewed)
   TSR_FOR_OPERANDS (viewed->program, viewed->node, i, o) {
     if (!viewed->program->nodes[o].rank) continue; /* a number is everywhere */
     start_look(&l, viewed, i);
-    for (int p = 0; p < positions; p += step)
+    for (int p = 0; p < positions; p += step) {
+      if (!tsr__holds(viewed->to, p)) continue;
       bytes += tsr__piece_bytes((tsr_dtype)viewed->node->dtype, 1,
                                 &(tsr_box){ .size = { lacks(&l, p) } });
+    }
   }
   return bytes * step;
 }

@@ -213,6 +213,15 @@ static bool same_box(const tsr_box *a, const tsr_box *b, int rank)
   return same || (empty_a && empty_b);
 }
 
+bool tsr__holds(const tsr_sharding *sharding, int position)
+{
+  bool first = true;
+  for (int a = 0; sharding->unreduced >> a; a++)
+    if (sharding->unreduced >> a & 1)
+      first = first && !tsr__mesh_coord(sharding->mesh, position, a);
+  return first;
+}
+
 /* The position of a device in a sharding, tried first at `hint`; -1 if it has no part. */
 static int position_of(const tsr_sharding *sharding, int device, int hint)
 {

@@ -201,6 +201,10 @@ int tsr__positions(const tsr_sharding *sharding);
 /* The device at a position; the position itself where the mesh is abstract; -1 outside. */
 int tsr__position_device(const tsr_sharding *sharding, int position);
 
+/* Whether a position has elements of its own. Where parts add up to the value, the first along
+ * those axes have it, and the others zeros. */
+bool tsr__holds(const tsr_sharding *sharding, int position);
+
 /* The lowest position that holds the same part as `position`: replicas have equal leaders. */
 int tsr__replica_leader(const tsr_sharding *sharding, int position);
 

@@ -242,7 +242,10 @@ static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int cou
     /* The frame lies as its first placed column does; the others are brought there where they
      * differ. */
     bool placed = array->placed || (array->value && array->sharding.mesh);
-    if (placed && !df->source->sharding.mesh) df->source->sharding = array->sharding;
+    if (placed && !df->source->sharding.mesh) {
+      df->source->sharding = array->sharding;
+      df->source->sharding.unreduced = 0; /* columns are whole */
+    }
   }
   df->schema = (tsr__schema){ .count = count, .field = field };
   if (tsr__schema_index(df, error)) return error->status;

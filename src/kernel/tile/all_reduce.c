@@ -111,7 +111,9 @@ static tsr_status finish_run(const meeting *m, int member, int k, const run *all
               all->at + done };
     if (tsr__progress_stops(m->progress, 0)) return tsr__cancelled(m->error, TSR__PROGRAM);
     if (read_run(&f, &r, m->error)) return m->error->status;
-    if (!c->pieces) send_results(m, k, &f, &r);
+    bool stays =
+        c->program->shardings[f.node->sharding].unreduced; /* where the others have zeros */
+    if (!c->pieces && !stays) send_results(m, k, &f, &r);
   }
   return TSR_OK;
 }
