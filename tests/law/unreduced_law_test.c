@@ -1,0 +1,224 @@
+/* Arrays whose parts add up to the value: the first along some axes have it and the others zeros.
+ *
+ * The law: whatever is placed so, left so and taken up again, the values are those of unplaced
+ * data, bit for bit, and the bytes counted are those explained. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "execute/execute.h"
+#include "partition/flow.h"
+#include "support/law_fixture.h"
+#include "support/topology_fixture.h"
+
+enum { MOST = 1024 };
+
+/* ---- the law ---- */
+
+/* A random spec and, at times, a sum over axes that it does not cut by. */
+static tsr_sharding some_sharding(test_rng *rng, const tsr_mesh *mesh, int rank)
+{
+  tsr_sharding on = law_sharding(rng, mesh, rank);
+  unsigned used = on.mesh ? tsr__used_axes(&on) : 255;
+  for (int a = 0; a < tsr_mesh_axis_count(mesh); a++)
+    if (!(used >> a & 1) && test_range(rng, 0, 1)) on.unreduced |= (uint8_t)(1u << a);
+  return on;
+}
+
+/* The same of both: operations that leave a sum as it is, and others. */
+static void step(test_rng *rng, tsr_array *a[2])
+{
+  int which = (int)test_range(rng, 0, 9), rank = tsr_shape_of(a[0]).rank;
+  tsr_shape shape = tsr_shape_of(a[0]);
+  int dim = rank ? (int)test_range(rng, 0, rank - 1) : 0;
+  for (int k = 0; k < 2; k++) {
+    if (which == 0 && rank) a[k] = tsr_flip(a[k], TSR_DIMS(dim));
+    if (which == 1 && rank == 2) a[k] = tsr_transpose(a[k], 1, 0);
+    if (which == 2) a[k] = tsr_ravel(a[k]);
+    if (which == 3) a[k] = tsr_mul(a[k], 2);
+    if (which == 4) a[k] = tsr_neg(a[k]);
+    if (which == 5 && rank && shape.dims[0] > 1)
+      a[k] = tsr_slice(a[k], TSR_RANGE(1, shape.dims[0]));
+    if (which == 6) a[k] = tsr_add(a[k], a[k]);
+    if (which == 7 && rank) a[k] = tsr_sum(a[k], .dims = TSR_DIMS(dim));
+    if (which == 8) a[k] = tsr_add(a[k], 1);
+    if (which == 9 && rank == 2 && !tsr__dtype_float(tsr_dtype_of(a[k])))
+      a[k] = tsr_matmul(tsr_transpose(a[k], 1, 0), a[k]);
+  }
+}
+
+/* A sum along one dim, left on the first of the devices that have parts of it. */
+static void leave_sum(test_rng *rng, const tsr_sharding *on, tsr_array *a[2])
+{
+  int dim = (int)test_range(rng, 0, 1);
+  unsigned axes = on->mesh ? tsr__dim_axes(on, dim) : 0;
+  for (int k = 0; k < 2; k++) a[k] = tsr_sum(a[k], .dims = TSR_DIMS(dim), .keep_dims = true);
+  if (!axes) return;
+  tsr_sharding left = tsr__partial_place(on, axes);
+  left.unreduced = (uint8_t)axes;
+  a[1] = tsr_constrain(a[1], left);
+}
+
+/* Devices that do not have the value of a sum have zeros; negated ones where that was asked for. */
+static void check_zeros(tsr_array *a, uint64_t seed, const char *text)
+{
+  tsr_sharding on = tsr_sharding_of(a);
+  size_t size = tsr_dtype_size(tsr_dtype_of(a));
+  bool is_float = tsr__dtype_float(tsr_dtype_of(a));
+  for (int p = 0; on.unreduced && p < tsr__positions(&on); p++) {
+    tsr_box box;
+    size_t count = 1;
+    if (tsr__holds(&on, p)) continue;
+    tsr__value_box(a->value, p, &box);
+    for (int d = 0; d < tsr_shape_of(a).rank; d++) count *= (size_t)box.size[d];
+    const unsigned char *bytes = tsr__value_map(a->value, p);
+    for (size_t i = 0; i < count * size; i++)
+      if (bytes[i] & (is_float && i % size == size - 1 ? 0x7f : 0xff))
+        FAIL("seed %llu: device %d has a part of %s\n%s", (unsigned long long)seed, p,
+             tsr_type_of(a), text);
+    tsr__value_unmap(a->value, p);
+  }
+}
+
+static void read_both(tsr_scope *s, tsr_array *a[2], uint64_t seed, const char *text)
+{
+  static double expected[MOST], found[MOST];
+  tsr_shape shape = tsr_shape_of(a[0]);
+  size_t bytes = tsr_dtype_size(tsr_dtype_of(a[0]));
+  for (int d = 0; d < shape.rank; d++) bytes *= (size_t)shape.dims[d];
+  CHECK(bytes <= sizeof expected);
+  CHECK_STATUS(tsr_read(a[0], expected, bytes), TSR_OK, s);
+  CHECK_STATUS(tsr_read(a[1], found, bytes), TSR_OK, s);
+  if (memcmp(expected, found, bytes))
+    FAIL("seed %llu differs: %s\n%s", (unsigned long long)seed, tsr_type_of(a[1]), text);
+}
+
+static bool one_trial(tsr_runtime *rt, uint64_t seed)
+{
+  static double data[MOST];
+  char text[8192];
+  test_rng rng = test_seeded(seed);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, law_meshes[test_range(&rng, 0, LAW_MESHES - 1)]);
+  tsr_dtype dtype = fixture_dtype(test_range(&rng, 1, 12));
+  tsr_shape shape = { .rank = 2, .dims = { test_range(&rng, 0, 9), test_range(&rng, 1, 8) } };
+  for (int i = 0; i < shape.dims[0] * shape.dims[1]; i++)
+    data[i] = tsr__dtype_float(dtype) ? test_any_f64(&rng) * 1e-10 : (double)test_range(&rng, 0, 9);
+  tsr_array *x = tsr_cast(tsr_put(s, data, TSR_F64, shape, (tsr_sharding){ 0 }), dtype);
+  CHECK_STATUS(tsr_eval(&x, 1), TSR_OK, s);
+  if (test_range(&rng, 0, 3) == 0) x = tsr_iota(s, dtype, shape, 0, (tsr_sharding){ 0 });
+  tsr_sharding on = some_sharding(&rng, mesh, 2);
+  tsr_array *a[2] = { x, tsr_reshard(x, on) };
+  if (test_range(&rng, 0, 1)) CHECK_STATUS(tsr_eval(&a[1], 1), TSR_OK, s);
+  if (test_range(&rng, 0, 2) == 0) leave_sum(&rng, &on, a);
+  for (int64_t k = test_range(&rng, 0, 3); k > 0; k--) {
+    step(&rng, a);
+    if (test_range(&rng, 0, 2)) continue;
+    on = some_sharding(&rng, mesh, tsr_shape_of(a[1]).rank);
+    a[1] = test_range(&rng, 0, 1) ? tsr_constrain(a[1], on) : tsr_reshard(a[1], on);
+  }
+  snprintf(text, sizeof text, "%s", tsr_explain(&a[1], 1));
+  CHECK_STATUS(tsr_eval(&a[1], 1), TSR_OK, s);
+  tsr_run_stats stats = tsr_last_run(s);
+  if (stats.bytes_counted != stats.bytes_explained + stats.bytes_escaped)
+    FAIL("seed %llu: %lld bytes counted, %lld explained\n%s", (unsigned long long)seed,
+         (long long)stats.bytes_counted, (long long)stats.bytes_explained, text);
+  bool stays = tsr_sharding_of(a[1]).unreduced;
+  check_zeros(a[1], seed, text);
+  read_both(s, a, seed, text);
+  tsr_scope_close(s);
+  return stays;
+}
+
+TEST_TIMEOUT(sums_that_wait_are_what_they_come_to, 300)
+{
+  law_each_seed_on_8(1, test_quick() ? 600 : 8000, 0.1, one_trial);
+}
+
+TEST(moves_of_sums_are_weighed_as_they_are_counted)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  for (uint64_t seed = 1; seed <= 2000; seed++) {
+    test_rng rng = test_seeded(seed);
+    const tsr_mesh *mesh = tsr_mesh_make(rt, law_meshes[test_range(&rng, 0, LAW_MESHES - 1)]);
+    tsr_shape shape = TSR_SHAPE(test_range(&rng, 0, 9), test_range(&rng, 1, 8));
+    tsr_sharding from = some_sharding(&rng, mesh, 2), to = some_sharding(&rng, mesh, 2);
+    if (!from.mesh || !to.mesh) continue;
+    from = tsr__sharding_canon(&from);
+    to = tsr__sharding_canon(&to);
+    CHECK_I64(tsr__reshard_weight(&from, &to, TSR_F64, &shape),
+              tsr__reshard_bytes(&from, &to, TSR_F64, &shape));
+  }
+  tsr_runtime_close(rt);
+}
+
+/* ---- where the value is ---- */
+
+/* JAX's row: four numbers that are everywhere become a sum over two devices. */
+TEST(the_first_has_the_value_and_the_others_zeros)
+{
+  static const int32_t zeros[4], numbers[4] = { 0, 1, 2, 3 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2");
+  for (int way = 0; way < 3; way++) {
+    int32_t found[4];
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_array *a = tsr_put(s, numbers, TSR_I32, TSR_SHAPE(4), tsr_on(mesh, way ? "-" : "-;sum(x)"));
+    if (way == 1) a = tsr_reshard(a, tsr_on(mesh, "-;sum(x)"));
+    if (way == 2) a = tsr_constrain(a, tsr_on(mesh, "-;sum(x)"));
+    CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, s);
+    CHECK_STR(tsr_type_of(a), "i32[4]@(-;sum(x))");
+    for (int p = 0; p < 2; p++) {
+      const void *part = tsr__value_map(a->value, p);
+      CHECK_BYTES(part, p ? zeros : numbers, sizeof zeros);
+      tsr__value_unmap(a->value, p);
+    }
+    CHECK_STATUS(tsr_read(a, found, sizeof found), TSR_OK, s);
+    CHECK_BYTES(found, numbers, sizeof found);
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
+
+/* Partials go to the first of the four, and only what is sliced of their sum comes back. */
+TEST(a_sum_that_waits_is_sent_back_when_it_is_needed)
+{
+  static double data[64][64];
+  double found[8];
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  for (int i = 0; i < 64 * 64; i++) data[i / 64][i % 64] = i;
+  tsr_array *a = tsr_put(s, data, TSR_F64, TSR_SHAPE(64, 64), tsr_on(mesh, "x,-"));
+  tsr_array *sum = tsr_constrain(tsr_sum(a, .dims = TSR_DIMS(0)), tsr_on(mesh, "-;sum(x)"));
+  tsr_array *few = tsr_mul(tsr_slice(sum, TSR_RANGE(0, 8)), 2);
+  tsr_array *more = tsr_add(few, 1);
+  const char *text = tsr_explain(&more, 1);
+  CHECK_STR_HAS(text, "all-reduce over x=4: 4608 bytes"); /* 3 * 64 * 24 */
+  CHECK_STR_HAS(text, "broadcast over x=4: 192 bytes");   /* 3 * 8 * 8 */
+  CHECK_STATUS(tsr_read(more, found, sizeof found), TSR_OK, s);
+  for (int i = 0; i < 8; i++) CHECK_F64_BITS(found[i], 2 * (64.0 * i + 64 * 2016) + 1);
+  CHECK_I64(tsr_last_run(s).bytes_counted - tsr_last_run(s).bytes_escaped, 4608 + 192);
+  CHECK_STATUS(tsr_eval(&few, 1), TSR_OK, s);
+  CHECK_STR(tsr_type_of(few), "f64[8]@(-;sum(x))");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(what_cannot_be_a_sum_says_so)
+{
+  static const bool bools[4];
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2");
+  tsr_sharding on = tsr_on(mesh, "-;sum(x)");
+  for (int way = 0; way < 3; way++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_array *a = tsr_put(s, bools, TSR_BOOL, TSR_SHAPE(4), way ? tsr_on(mesh, "-") : on);
+    if (way == 1) tsr_constrain(a, on);
+    if (way == 2) tsr_full(s, 1, TSR_F32, TSR_SHAPE(4), on);
+    CHECK_I64(tsr_scope_status(s), way == 2 ? TSR_EUNSUPPORTED : TSR_EDTYPE);
+    CHECK_STR_HAS(tsr_message(s), way == 2 ? "leave ';sum' out" : "but bools do not; leave ';sum'");
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
