@@ -22,13 +22,16 @@
 
 #include "tessera.h"
 #include "tessera/array.hpp"
+#include "tessera/dlpack.hpp"
 #include "tessera/elementwise.hpp"
 #include "tessera/frame.hpp"
 #include "tessera/indexing.hpp"
 #include "tessera/operations.hpp"
 #include "tessera/products.hpp"
+#include "tessera/random.hpp"
 #include "tessera/shape.hpp"
 #include "tessera/sorting.hpp"
+#include "tessera/sources.hpp"
 #include "tessera/statistics.hpp"
 #include "tessera/windows.hpp"
 
@@ -62,10 +65,47 @@ public:
   array put(const std::vector<T> &data, const shape &dims, tsr_sharding on = {},
             location at = location::current()) const
   {
-    if (dims.count() != data.size())
-      throw error(TSR_ESHAPE, "tessera::scope::put: the data has another number of elements");
+    check_count(data.size(), dims, "tessera::scope::put: the data has another number of elements");
     return array(
         tsr_put_at(raw(), data.data(), detail::dtype<T>::value, dims.raw(), on, detail::site(at)));
+  }
+  /* Takes the vector over: no copy where one device holds all of it and it is aligned to 64
+   * bytes. */
+  template <class T>
+  array adopt(std::vector<T> &&data, const shape &dims, tsr_sharding on = {},
+              location at = location::current()) const
+  {
+    check_count(data.size(), dims, "tessera::scope::adopt: the data has another number of elements");
+    return detail::adopt(raw(), std::move(data), dims, on, detail::site(at));
+  }
+  /* One vector a device, in order of the mesh's positions: each what tsr_shard_box says. */
+  template <class T>
+  array from_shards(const std::vector<std::vector<T>> &shards, const shape &dims, tsr_sharding on,
+                    location at = location::current()) const
+  {
+    check_parts(shards, dims, on);
+    return detail::from_shards(raw(), shards, dims, on, detail::site(at));
+  }
+  /* from_callback<float>({ 8, 8 }, fill, on): `fill(box, out)` writes the part that the box says to
+   * a float * and is called once a device; what it throws is thrown here. */
+  template <class T, class Fill>
+  array from_callback(const shape &dims, Fill fill, tsr_sharding on = {},
+                      location at = location::current()) const
+  {
+    return detail::from_callback<T>(raw(), dims, fill, on, detail::site(at));
+  }
+  /* Takes a tensor, after an error too. */
+  array from_dlpack(dl_tensor tensor, tsr_sharding on = {},
+                    location at = location::current()) const
+  {
+    tsr_dlpack_opts opts = detail::sized(tsr_dlpack_opts{ 0, on });
+    return array(tsr_from_dlpack_with(raw(), tensor.release(), &opts, detail::site(at)));
+  }
+  array from_dlpack(dl_versioned tensor, tsr_sharding on = {},
+                    location at = location::current()) const
+  {
+    tsr_dlpack_opts opts = detail::sized(tsr_dlpack_opts{ 0, on });
+    return array(tsr_from_dlpack_versioned_with(raw(), tensor.release(), &opts, detail::site(at)));
   }
   /* An array of rank 0. */
   array num(value number, location at = location::current()) const
@@ -107,6 +147,51 @@ public:
     more = detail::sized(more);
     return array(tsr_linspace_at(raw(), &more, detail::site(at)));
   }
+  array random_key(std::uint64_t seed, location at = location::current()) const
+  {
+    return array(tsr_random_key_at(raw(), seed, detail::site(at)));
+  }
+#define TESSERA_DRAW_(name)                                                 \
+  array name(key by, const shape &dims, tsr_random_args more = {},          \
+             location at = location::current()) const                       \
+  {                                                                         \
+    more = by.drawn(more, dims);                                            \
+    return array(tsr_##name##_at(raw(), &more, detail::site(at)));          \
+  }
+  TESSERA_DRAW_(random_bits)
+  TESSERA_DRAW_(uniform)
+  TESSERA_DRAW_(normal)
+#undef TESSERA_DRAW_
+  /* Of a distribution by a number: its scale, rate, shape or probability. */
+#define TESSERA_DRAW_(name)                                                 \
+  array name(double of, key by, const shape &dims, tsr_random_args more = {}, \
+             location at = location::current()) const                       \
+  {                                                                         \
+    more = by.drawn(more, dims);                                            \
+    return array(tsr_##name##_at(raw(), of, &more, detail::site(at)));      \
+  }
+  TESSERA_DRAW_(exponential)
+  TESSERA_DRAW_(poisson)
+  TESSERA_DRAW_(gamma)
+  TESSERA_DRAW_(bernoulli)
+#undef TESSERA_DRAW_
+  /* Between two numbers. */
+#define TESSERA_DRAW_(name, type)                                           \
+  array name(type low, type high, key by, const shape &dims, tsr_random_args more = {}, \
+             location at = location::current()) const                       \
+  {                                                                         \
+    more = by.drawn(more, dims);                                            \
+    return array(tsr_##name##_at(raw(), low, high, &more, detail::site(at))); \
+  }
+  TESSERA_DRAW_(randint, std::int64_t)
+  TESSERA_DRAW_(truncated_normal, double)
+#undef TESSERA_DRAW_
+  array permutation(std::int64_t count, key by, tsr_random_args more = {},
+                    location at = location::current()) const
+  {
+    more = by.drawn(more);
+    return array(tsr_permutation_at(raw(), count, &more, detail::site(at)));
+  }
   /* Evaluates an array of a scope inside this one, which may close then: the value stays here. */
   array keep(const array &a, location at = location::current()) const
   {
@@ -129,6 +214,25 @@ private:
     detail::newest = here_.outer;
     tsr_scope_close(here_.raw);
     throw why;
+  }
+  static void check_count(std::size_t count, const shape &dims, const char *what)
+  {
+    if (dims.count() != count) throw error(TSR_ESHAPE, what);
+  }
+  /* C takes pointers on trust; vectors know how long they are. */
+  template <class T>
+  static void check_parts(const std::vector<std::vector<T>> &shards, const shape &dims,
+                          const tsr_sharding &on)
+  {
+    for (std::size_t p = 0; p < shards.size(); p++) {
+      tsr_box box;
+      if (tsr_shard_box(&on, dims.raw(), detail::count_of(p), &box)) return; /* the call says why */
+      std::size_t count = 1;
+      for (int d = 0; d < dims.raw().rank; d++) count *= static_cast<std::size_t>(box.size[d]);
+      if (shards[p].size() != count)
+        throw error(TSR_ESHAPE, "tessera::scope::from_shards: vector " + std::to_string(p) +
+                                    " has another number of elements than its part");
+    }
   }
   static const char *named(tsr_runtime *rt, const location &at)
   {

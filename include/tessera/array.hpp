@@ -467,6 +467,10 @@ public:
   {
     for (const array &a : arrays) raw_.push_back(a.raw());
   }
+  /* Handles that a call wrote. */
+  raws(const std::vector<tsr_array *> &raw) : raw_(raw)
+  {
+  }
   tsr_array **data()
   {
     return raw_.data();

@@ -121,6 +121,20 @@ inline array nonzero(const array &x, std::int64_t count, operand fill = 0,
   return array(tsr_nonzero_at(&args, detail::site(at)));
 }
 
+/* An index of each dim, which gather finds the elements with again. */
+inline std::vector<array> nonzero_dims(const array &x, std::int64_t count, operand fill = 0,
+                                       location at = location::current())
+{
+  tsr_find_args args = {};
+  args.x = x.raw();
+  args.count = count;
+  args.fill = fill.raw();
+  args = detail::sized(args);
+  std::vector<tsr_array *> found(static_cast<std::size_t>(x.shape().rank));
+  tsr_nonzero_dims_at(&args, found.data(), detail::site(at));
+  return detail::raws(found).arrays();
+}
+
 /* What tsr_unique finds. */
 struct unique_parts {
   array values, index, inverse, counts;

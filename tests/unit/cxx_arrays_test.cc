@@ -153,6 +153,9 @@ static void indexing(const tessera::scope &s, tsr_sharding on)
   CHECK(ok(scatter_nd(x, 7, { k, j }), { 7, 1, 2, 3, 4, 7 }));
   array row = s.put(ints{ 3, 0, 3, 1 }, { 4 }, on);
   CHECK(ok(select({ row == 3, row == 1 }, { row * 10, row }, -1), { 30, -1, 30, 1 }));
+  std::vector<array> where = nonzero_dims(x > 2, 3);
+  CHECK(where.size() == 2 && ok(where[0], { 1, 2, 2 }) && ok(where[1], { 1, 0, 1 }));
+  CHECK(ok(gather(x, where), { 3, 4, 5 }) && ok(nonzero_dims(row, 4, -1)[0], { 0, 2, 3, -1 }));
   CHECK(ok(compress(row, row > 0, 3), { 3, 3, 1 }) && ok(nonzero(row, 4, -1), { 0, 2, 3, -1 }));
   tessera::unique_parts found = unique(row, 3);
   CHECK(ok(found.values, { 0, 1, 3 }) && ok(found.counts, { 1, 1, 2 }));
@@ -210,6 +213,76 @@ static void windows(const tessera::scope &s, tsr_sharding on)
   CHECK(ok(max_pool(x, pool), { 2, 4, 6 }) && ok(avg_pool(x, pool), { 1.5, 3.5, 5.5 }));
 }
 
+// What C++ owns goes in and comes out.
+static void memory(const tessera::scope &s, const tessera::mesh &mesh, tsr_sharding on)
+{
+  int calls = 0;
+  array squares = s.from_callback<double>(
+      { 6 },
+      [&](const tsr_box &box, double *out) {
+        calls++;
+        for (std::int64_t i = 0; i < box.size[0]; i++)
+          out[i] = static_cast<double>((box.start[0] + i) * (box.start[0] + i));
+      },
+      on);
+  CHECK(ok(squares, { 0, 1, 4, 9, 16, 25 }) && (calls == 1 || calls == 4));
+  std::vector<std::vector<float>> parts = { { 0, 1 }, { 2, 3 }, { 4 }, { 5 } };
+  CHECK(ok(s.from_shards(parts, { 6 }, mesh.on("data")), { 0, 1, 2, 3, 4, 5 }));
+  CHECK(ok(s.adopt(reals{ 1, 2, 3 }, { 3 }, on), { 1, 2, 3 }));
+  array x = s.put(reals{ 1, 2, 3, 4 }, { 2, 2 });
+  tessera::dl_tensor old = to_dlpack(x);
+  CHECK(old->tensor.ndim == 2 && old->tensor.bits == 64 && old->tensor.shape[1] == 2);
+  CHECK(static_cast<double *>(old->tensor.data)[3] == 4);
+  tessera::dl_versioned now = to_dlpack_versioned(x);
+  CHECK(now->major == 1 && now->flags == TSR_DL_READ_ONLY);
+  CHECK(ok(s.from_dlpack(std::move(old), on), { 1, 2, 3, 4 }) && !old);
+  CHECK(ok(s.from_dlpack(std::move(now)), { 1, 2, 3, 4 }));
+}
+
+// Whether C's call gives the same: `values` are of the same arguments.
+static bool same(const array &a, tsr_array *of_c)
+{
+  return array_equal(a, array(of_c)).value() == 1;
+}
+
+static void draws(const tessera::scope &s, tsr_sharding on)
+{
+  tsr_random_args by = {}, place = {};
+  by.size = sizeof by;
+  by.key = 7;
+  by.shape = tessera::shape({ 40 }).raw();
+  by.on = place.on = on;
+  tsr_scope *raw = s.raw();
+  CHECK(same(s.random_bits(7, { 40 }, place), tsr_random_bits_at(raw, &by, nullptr)));
+  CHECK(same(s.uniform(7, { 40 }, place), tsr_uniform_at(raw, &by, nullptr)));
+  CHECK(same(s.normal(7, { 40 }, place), tsr_normal_at(raw, &by, nullptr)));
+  CHECK(same(s.exponential(2, 7, { 40 }, place), tsr_exponential_at(raw, 2, &by, nullptr)));
+  CHECK(same(s.poisson(3.5, 7, { 40 }, place), tsr_poisson_at(raw, 3.5, &by, nullptr)));
+  CHECK(same(s.gamma(0.5, 7, { 40 }, place), tsr_gamma_at(raw, 0.5, &by, nullptr)));
+  CHECK(same(s.bernoulli(0.3, 7, { 40 }, place), tsr_bernoulli_at(raw, 0.3, &by, nullptr)));
+  CHECK(same(s.randint(-3, 9, 7, { 40 }, place), tsr_randint_at(raw, -3, 9, &by, nullptr)));
+  CHECK(same(s.truncated_normal(-1, 2, 7, { 40 }, place),
+             tsr_truncated_normal_at(raw, -1, 2, &by, nullptr)));
+  array key = s.random_key(7), two = random_split(key, 2);
+  CHECK(array_equal(s.uniform(key, { 40 }), s.uniform(7, { 40 })).value() == 1);
+  CHECK(s.uniform(two, { 3 }).type() == "f64[2,3]");
+  array folded = random_fold_in(two, 5);
+  CHECK(folded.type() == "u64[2]" && array_equal(folded, two).value() == 0);
+  place.dtype = TSR_F32;
+  place.low = 4;
+  place.high = 5;
+  array some = s.uniform(7, { 40 }, place);
+  CHECK(some.dtype() == TSR_F32 && some.min().value() >= 4 && some.max().value() < 5);
+  array order = s.permutation(6, 7), x = s.arange(0, 6);
+  CHECK(ok(sort(order), { 0, 1, 2, 3, 4, 5 }) && array_equal(shuffle(x, 7), order).value() == 1);
+  CHECK(ok(sort(choice(x, 6, key)), { 0, 1, 2, 3, 4, 5 }));
+  array last = s.put(reals{ 0, 0, 0, 0, 0, 1 }, { 6 });
+  tsr_choice_args again = {};
+  again.replace = true;
+  CHECK(ok(choice(x, 3, 7, last, again), { 5, 5, 5 }) && choice(x, 9, 7, again).max().value() < 6);
+  CHECK(ok(categorical(log(last), 7), { 5 }));
+}
+
 // What is run, where it lies, and what is said of it.
 static void running(const tessera::scope &s, const tessera::mesh &mesh)
 {
@@ -253,6 +326,32 @@ static void mistakes(const tessera::scope &s)
   } catch (const tessera::error &e) {
     CHECK(e.status() == TSR_EARG);
   }
+  try {
+    s.from_shards(std::vector<reals>{ { 1, 2 }, { 3 } }, { 4 }, {});
+    CHECK(false);
+  } catch (const tessera::error &e) {
+    CHECK(e.status() == TSR_ESHAPE);
+  }
+  try { // what a callback throws comes through
+    s.from_callback<double>({ 2 }, [](const tsr_box &, double *) { throw 17; });
+    CHECK(false);
+  } catch (int thrown) {
+    CHECK(thrown == 17);
+  }
+  try {
+    line = __LINE__ + 1;
+    s.bernoulli(2, 7, { 3 });
+    CHECK(false);
+  } catch (const tessera::error &e) {
+    std::snprintf(place, sizeof place, "cxx_arrays_test.cc:%d: TSR_EARG: tsr_bernoulli", line);
+    CHECK(e.status() == TSR_EARG && std::strstr(e.what(), place));
+  }
+  try {
+    to_dlpack(x, 3);
+    CHECK(false);
+  } catch (const tessera::error &e) {
+    CHECK(e.status() == TSR_EARG);
+  }
   CHECK(x.sum().value() == 6);
 }
 
@@ -272,6 +371,8 @@ int main()
       order(s, on);
       products(s, on);
       windows(s, on);
+      memory(s, mesh, on);
+      draws(s, on);
     }
     running(s, mesh);
     mistakes(s);
