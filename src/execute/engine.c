@@ -146,8 +146,10 @@ tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *err
       use_nodes(plan, io->outputs, io->output_count, s);
       plan->kernels++;
     } else if (step->kind != TSR__STEP_ALL_REDUCE) {
-      TSR_FOR_OPERANDS (program, &program->nodes[step->node], i, o) plan->last_use[o] = s;
-      plan->last_use[step->node] = s;
+      for (int n = step->node; n >= 0; n = tsr__fellow(program, step->node, n)) {
+        TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) plan->last_use[o] = s;
+        plan->last_use[n] = s;
+      }
     } else {
       const tsr__schedule *schedule = &plan->schedule;
       for (int a = step->first; a < step->first + step->count; a++)
@@ -204,8 +206,9 @@ static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__pla
   }
   for (int i = 0; i < plan->parts.note_count; i++) {
     /* A note without bytes says something that needs no collective. */
-    plan->explained += plan->parts.notes[i].bytes;
-    plan->collectives += plan->parts.notes[i].bytes > 0;
+    const tsr__note *note = &plan->parts.notes[i];
+    plan->explained += note->bytes;
+    plan->collectives += note->bytes > 0 && note->lead == i;
   }
   *out = plan;
   return TSR_OK;

@@ -100,7 +100,7 @@ void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached);
 tsr_status tsr__pending_wait(tsr_array *array, tsr__error *error);
 void tsr__starter_free(tsr__starter *starter); /* NULL is allowed */
 
-/* The steps that move rows and elements (move.c). */
+/* The steps that move rows and elements (move.c); the first two for all that travel with a node. */
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node);
 tsr_status tsr__exec_shift(tsr__exec *exec, int node);
 tsr_status tsr__exec_compact(tsr__exec *exec, int node);

@@ -62,68 +62,107 @@ static tsr_status pieces_done(const pieces *done)
   return stopped ? tsr__cancelled(error, done->progress->what) : TSR_OK;
 }
 
-/* All target positions, each with what it needs to go on beside the others. */
-typedef struct reshard_job {
+/* An array on its way: all target positions, each with what it needs to go on beside the others. */
+typedef struct moving {
+  const tsr__value *from;
+  tsr__value *to;
   tsr__reshard move;
+  tsr_shape shape; /* of `from`: `move` borrows it */
   pieces *pieces;
   tsr__traffic *traffic;
+} moving;
+
+typedef struct reshard_job {
+  moving *moves;
+  int count, most; /* the most positions of any */
 } reshard_job;
 
-static void reshard_task(void *user, int64_t position, int worker)
+/* Positions of one device follow each other, so that workers share arrays evenly. */
+static void reshard_task(void *user, int64_t task, int worker)
 {
   reshard_job *job = user;
-  pieces *mine = &job->pieces[position];
-  if (!mine->to->parts[position] || atomic_load(&mine->progress->stop)) return;
+  moving *m = &job->moves[task % job->count];
+  int position = (int)(task / job->count);
+  if (position >= m->to->part_count) return;
+  pieces *mine = &m->pieces[position];
+  if (!m->to->parts[position] || atomic_load(&mine->progress->stop)) return;
   tsr_box want;
-  tsr__reshard_want(&job->move, (int)position, &want);
+  tsr__reshard_want(&m->move, position, &want);
   mine->want = &want;
   mine->worker = worker;
-  tsr__reshard_pieces(&job->move, (int)position, copy_piece, mine);
+  tsr__reshard_pieces(&m->move, position, copy_piece, mine);
 }
 
 /* Few bytes are copied sooner than others are woken. */
-static void copy_all(reshard_job *job, const tsr__value *to, tsr__progress *progress)
+static void copy_all(reshard_job *job, tsr__progress *progress)
 {
   enum { FEW_BYTES = 1 << 16 };
-  size_t bytes = tsr__device_bytes((tsr_dtype)to->dtype, tsr__shape_count(&to->shape));
-  if (bytes > FEW_BYTES) tsr__parallel_progress(progress, to->part_count, reshard_task, job);
+  size_t bytes = 0;
+  int tasks = job->count * job->most;
+  for (int i = 0; i < job->count; i++) {
+    const tsr__value *to = job->moves[i].to;
+    bytes += tsr__device_bytes((tsr_dtype)to->dtype, tsr__shape_count(&to->shape));
+  }
+  if (bytes > FEW_BYTES) tsr__parallel_progress(progress, tasks, reshard_task, job);
   else
-    for (int p = 0; p < to->part_count; p++) reshard_task(job, p, 0);
+    for (int t = 0; t < tasks; t++) reshard_task(job, t, 0);
+}
+
+static tsr_status start_moving(tsr__exec *exec, int node, tsr__progress *progress, moving *out)
+{
+  const tsr_sharding *sharding = tsr__sharding_of(exec, node);
+  tsr_shape shape;
+  out->from = tsr__value_in(exec, node, 0);
+  out->move = tsr__reshard_of(exec->program, node, &shape);
+  shape = out->shape = out->from->shape;
+  if (out->move.blocks) shape = tsr__gnode_shape(&exec->program->nodes[node]);
+  tsr__layout layout = { (tsr_dtype)out->from->dtype, &shape, sharding, NULL };
+  tsr__value *to = out->to = tsr__value_new(exec->rt, &layout, exec->error);
+  if (!to) return exec->error->status;
+  exec->values[node] = to;
+  out->move.from = &out->from->sharding;
+  out->move.shape = &out->shape;
+  out->pieces = tsr__arena_new(exec->scratch, (size_t)to->part_count * sizeof(pieces));
+  out->traffic = tsr__arena_new(exec->scratch, (size_t)to->part_count * sizeof(tsr__traffic));
+  if (!out->pieces || !out->traffic)
+    return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to move an array between devices");
+  for (int p = 0; p < to->part_count; p++)
+    out->pieces[p] = (pieces){ exec, out->from, to, p, 0, false, progress, &out->traffic[p], NULL };
+  return TSR_OK;
+}
+
+static tsr_status end_moving(tsr__exec *exec, const moving *m, tsr__progress *progress)
+{
+  pieces all = { exec, m->from, m->to, 0, 0, false, progress, NULL, NULL };
+  for (int p = 0; p < m->to->part_count; p++) {
+    all.away |= m->pieces[p].away;
+    exec->traffic.bytes += m->traffic[p].bytes;
+    exec->traffic.escapes += m->traffic[p].escapes;
+  }
+  return pieces_done(&all);
 }
 
 /* One routine for all classes of resharding: a slice copies nothing from elsewhere, an all-gather
  * everything. The class was chosen by the partitioner, and only its notes know it; the pieces
- * follow from the two shardings. */
+ * follow from the two shardings. What travels together is copied in one pass. */
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
 {
-  const tsr__value *from = tsr__value_in(exec, node, 0);
-  const tsr_sharding *sharding = tsr__sharding_of(exec, node);
-  tsr_shape shape;
-  tsr__reshard move = tsr__reshard_of(exec->program, node, &shape);
-  if (move.blocks) shape = tsr__gnode_shape(&exec->program->nodes[node]);
-  else shape = from->shape;
-  tsr__value *to =
-      tsr__value_new(exec->rt, &(tsr__layout){ (tsr_dtype)from->dtype, &shape, sharding, NULL },
-                     exec->error);
-  if (!to) return exec->error->status;
-  exec->values[node] = to;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
-  size_t parts = (size_t)to->part_count;
-  reshard_job job = { { &from->sharding, sharding, &from->shape, move.blocks },
-                      tsr__arena_new(exec->scratch, parts * sizeof(pieces)),
-                      tsr__arena_new(exec->scratch, parts * sizeof(tsr__traffic)) };
-  if (!job.pieces || !job.traffic)
+  reshard_job job = { NULL, 0, 0 };
+  for (int n = node; n >= 0; n = tsr__fellow(exec->program, node, n)) job.count++;
+  job.moves = tsr__arena_new(exec->scratch, (size_t)job.count * sizeof *job.moves);
+  if (!job.moves)
     return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to move an array between devices");
-  for (int p = 0; p < to->part_count; p++)
-    job.pieces[p] = (pieces){ exec, from, to, p, 0, false, &progress, &job.traffic[p], NULL };
-  copy_all(&job, to, &progress);
-  pieces all = { exec, from, to, 0, 0, false, &progress, NULL, NULL };
-  for (int p = 0; p < to->part_count; p++) {
-    all.away |= job.pieces[p].away;
-    exec->traffic.bytes += job.traffic[p].bytes;
-    exec->traffic.escapes += job.traffic[p].escapes;
+  moving *m = job.moves;
+  tsr_status status = TSR_OK;
+  for (int n = node; n >= 0 && !status; n = tsr__fellow(exec->program, node, n), m++) {
+    status = start_moving(exec, n, &progress, m);
+    if (!status && m->to->part_count > job.most) job.most = m->to->part_count;
   }
-  return pieces_done(&all);
+  if (!status) copy_all(&job, &progress);
+  for (int i = 0; i < job.count && !status; i++)
+    status = end_moving(exec, &job.moves[i], &progress);
+  return status;
 }
 
 /* ---- views of what lies on other devices ---- */
@@ -158,7 +197,7 @@ static void copy_shift(void *user, const tsr__shift_piece *piece)
       ->ops->copy(&copy, from->parts[near], s->to->parts[s->to_position], &s->exec->traffic);
 }
 
-tsr_status tsr__exec_shift(tsr__exec *exec, int node)
+static tsr_status shift_one(tsr__exec *exec, int node)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
   tsr_shape shape = tsr__gnode_shape(g);
@@ -176,6 +215,14 @@ tsr_status tsr__exec_shift(tsr__exec *exec, int node)
   }
   if (exec->error->status) return exec->error->status;
   return atomic_load(&progress.stop) ? tsr__cancelled(exec->error, progress.what) : TSR_OK;
+}
+
+tsr_status tsr__exec_shift(tsr__exec *exec, int node)
+{
+  tsr_status status = TSR_OK;
+  for (int n = node; n >= 0 && !status; n = tsr__fellow(exec->program, node, n))
+    status = shift_one(exec, n);
+  return status;
 }
 
 /* ---- rows ---- */

@@ -4,7 +4,7 @@
 
 /* ---- stages ---- */
 
-static bool computed_in_kernel(const tsr__program *program, int n)
+bool tsr__in_kernel(const tsr__program *program, int n)
 {
   int lowering = tsr__ops[program->nodes[n].op].lowering;
   if (lowering == TSR__LOW_VIEW) return !tsr__node_shifts(program, n);
@@ -18,11 +18,11 @@ int tsr__stages(const tsr__program *program, int *stage)
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *node = &program->nodes[n];
     int lowering = tsr__ops[node->op].lowering;
-    bool in_kernel = computed_in_kernel(program, n) || lowering == TSR__LOW_REDUCE;
+    bool in_kernel = tsr__in_kernel(program, n) || lowering == TSR__LOW_REDUCE;
     stage[n] = in_kernel ? 0 : -1;
     TSR_FOR_OPERANDS (program, node, i, o) {
       int ready = stage[o];
-      if (in_kernel && !computed_in_kernel(program, o)) ready++;
+      if (in_kernel && !tsr__in_kernel(program, o)) ready++;
       if (ready > stage[n]) stage[n] = ready;
     }
     if (in_kernel && stage[n] > last) last = stage[n];

@@ -567,6 +567,9 @@ typedef struct tsr__gnode {
   int32_t param_count, param; /* numbers: that many of `params` from there on; -1 = none */
   int32_t result_count;       /* several results: that many of `results` from there on; it has no */
   int32_t first_result;       /* dtype, rank and sharding of its own; 0: its one result is here */
+  int32_t with; /* set by partition on what crosses devices: 1 + the next node that travels with it,
+                   the first again behind the last; 0: it goes alone */
+  uint32_t zero; /* no padding */
   int64_t dims[TSR_MAX_RANK];
 } tsr__gnode;
 
@@ -695,6 +698,13 @@ static inline tsr__region *tsr__region_in(const tsr__program *program, const tsr
   return program->regions[program->operands[node->first_in + node->in_count + i]];
 }
 
+/* The next node after `n` of those that travel with `first`, the lowest of them; -1: none. */
+static inline int tsr__fellow(const tsr__program *program, int first, int n)
+{
+  int next = program->nodes[n].with - 1;
+  return next == first ? -1 : next;
+}
+
 /* The rank of a node, of several results that of each. */
 static inline int tsr__rank_of(const tsr__program *program, const tsr__gnode *node)
 {
@@ -767,11 +777,15 @@ bool tsr__program_inline(const tsr__program *program, tsr__arena *arena, tsr__pr
  *   VIEW, REDUCE     operands of: stage of one of the first three; stage + 1 of a LEAF, REDUCE or
  *                    STEP. A REDUCE accumulates there and is combined right after
  *   PART             with its operand, of which it is one result
- *   STEP, ROUTINE    runs after the combining of this stage, in order of nodes: the maximum over
- *                    the operands' stages
+ *   STEP, ROUTINE    runs after the combining of this stage, in order of nodes but for those that
+ *                    travel together: the maximum over the operands' stages. These run at the
+ *                    latest stage of them
  *
  * Fills `stage` (one a node) and returns the number of kernel stages: the largest + 1. */
 int tsr__stages(const tsr__program *program, int *stage);
+
+/* Whether a node is computed in a kernel for each element; a reduction is not. */
+bool tsr__in_kernel(const tsr__program *program, int node);
 
 /* ---- accumulators: what a reduction keeps while it runs, and what of it travels ------------- */
 

@@ -13,7 +13,7 @@
  * visited[visit]: no hash table, and marks left by other programs do no harm. */
 #include "graph/graph.h"
 
-_Static_assert(sizeof(tsr__gnode) == 40 + 8 * TSR_MAX_RANK,
+_Static_assert(sizeof(tsr__gnode) == 48 + 8 * TSR_MAX_RANK,
                "no padding: nodes are compared as bytes");
 
 typedef struct tsr__todo {

@@ -57,6 +57,22 @@ static void add_who(const tsr__program *program, int node, tsr__text *out)
   if (site) tsr__text_add(out, " at %s", site);
 }
 
+/* What else travels with a reduction; of many those that come first. */
+static void add_fellows(const tsr__partitioned *parts, int first, tsr__text *out)
+{
+  enum { NAMED = 3 };
+  const tsr__program *program = &parts->program;
+  int count = 0, n = tsr__fellow(program, first, first);
+  for (int k = n; k >= 0; k = tsr__fellow(program, first, k)) count++;
+  for (int named = 1; n >= 0 && named <= NAMED; n = tsr__fellow(program, first, n), named++) {
+    tsr__text_add(out, named < count ? ", " : " and ");
+    add_who(program, n, out);
+    tsr__text_add(out, " those of ");
+    add_type(parts, tsr__in(program, &program->nodes[n], 0), out);
+  }
+  if (count > NAMED) tsr__text_add(out, " and %d more", count - NAMED);
+}
+
 static void add_reduced(const tsr__partitioned *parts, const tsr__note *note, tsr__text *out)
 {
   const tsr__gnode *node = &parts->program.nodes[note->node];
@@ -64,6 +80,7 @@ static void add_reduced(const tsr__partitioned *parts, const tsr__note *note, ts
   add_who(&parts->program, note->node, out);
   tsr__text_add(out, " reduces sharded dims of ");
   add_type(parts, tsr__in(&parts->program, node, 0), out);
+  add_fellows(parts, note->node, out);
   if (note->accums > 1) tsr__text_add(out, "; %d partial results travel together", note->accums);
   tsr__text_add(out, "\n");
 }
@@ -150,17 +167,36 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
         out, "    warning: the two tilings have nothing in common, so nearly all of it moves\n");
 }
 
-static void add_bytes(const tsr__note *note, const int64_t (*counted)[2], tsr__text *out)
+/* The bytes of a note and of those that travel with it. */
+static void add_bytes(const tsr__partitioned *parts, int lead, const int64_t (*counted)[2],
+                      tsr__text *out)
 {
+  const tsr__note *note = &parts->notes[lead];
+  int64_t bytes = 0, of_run[2] = { 0 };
+  for (int i = lead; i >= 0; i = parts->notes[i].next) {
+    bytes += parts->notes[i].bytes;
+    for (int k = 0; k < 2 && counted; k++) of_run[k] += counted[i][k];
+  }
   bool late = note->move == TSR__MOVE_ROWS || note->move == TSR__MOVE_SORT;
   if (late && !counted) tsr__text_add(out, "bytes known after the run");
-  else if (late) tsr__text_add(out, "%lld bytes counted", (long long)(*counted)[0]);
-  else tsr__text_add(out, "%lld bytes", (long long)note->bytes);
+  else if (late) tsr__text_add(out, "%lld bytes counted", (long long)of_run[0]);
+  else tsr__text_add(out, "%lld bytes", (long long)bytes);
   if (!counted || late) return;
-  tsr__text_add(out, ", %lld counted", (long long)(*counted)[0]);
-  if ((*counted)[1])
+  tsr__text_add(out, ", %lld counted", (long long)of_run[0]);
+  if (of_run[1])
     tsr__text_add(out, " of which %lld of sums too wide for their fixed part",
-                  (long long)(*counted)[1]);
+                  (long long)of_run[1]);
+}
+
+static void add_why(const tsr__partitioned *partitioned, const tsr__note *note, tsr__text *out)
+{
+  if (note->cause == TSR__CAUSE_REDUCED) add_reduced(partitioned, note, out);
+  else if (note->cause == TSR__CAUSE_ALONG) add_along(partitioned, note, out);
+  else if (note->cause == TSR__CAUSE_JOINED) add_joined(partitioned, note, out);
+  else add_moved(partitioned, note, out);
+  if (note->cheaper[0])
+    tsr__text_add(out, "    cheaper: %s (%lld bytes)\n", note->cheaper,
+                  (long long)note->cheaper_bytes);
 }
 
 void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*counted)[2],
@@ -169,18 +205,14 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
   if (!partitioned->note_count) tsr__text_add(out, "nothing moves between devices\n");
   for (int i = 0; i < partitioned->note_count; i++) {
     const tsr__note *note = &partitioned->notes[i];
+    if (note->lead != i) continue;
     tsr__text_add(out, "%s", move_names[note->move]);
     add_axes(note, out);
     tsr__text_add(out, ": ");
-    add_bytes(note, counted ? &counted[i] : NULL, out);
+    add_bytes(partitioned, i, counted, out);
     tsr__text_add(out, "\n");
-    if (note->cause == TSR__CAUSE_REDUCED) add_reduced(partitioned, note, out);
-    else if (note->cause == TSR__CAUSE_ALONG) add_along(partitioned, note, out);
-    else if (note->cause == TSR__CAUSE_JOINED) add_joined(partitioned, note, out);
-    else add_moved(partitioned, note, out);
-    if (note->cheaper[0])
-      tsr__text_add(out, "    cheaper: %s (%lld bytes)\n", note->cheaper,
-                    (long long)note->cheaper_bytes);
+    for (int k = i; k >= 0; k = partitioned->notes[k].next)
+      add_why(partitioned, &partitioned->notes[k], out);
   }
 }
 

@@ -179,6 +179,10 @@ int64_t tsr__window_weight(const tsr__meeting *meeting, const tsr_sharding *left
  * line each device but the last tells the next what came before. */
 int64_t tsr__passing_bytes(const tsr__meeting *meeting);
 
+/* Finds which notes travel together, and ties their nodes together; `stage` as tsr__stages. False:
+ * out of memory. */
+bool tsr__trips(tsr__partitioned *out, const int *stage, tsr__arena *arena);
+
 /* Fills out->notes from the finished program. */
 tsr_status tsr__notes_make(tsr__heap *heap, tsr__partitioned *out, tsr__error *error);
 

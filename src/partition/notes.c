@@ -3,7 +3,8 @@
  *
  * Reductions that are combined in the same stage over the same axes of the same mesh travel
  * together: one note. Its bytes: in each group of p devices, p - 1 partials go to the leader and
- * p - 1 copies of the results come back. */
+ * p - 1 copies of the results come back. Moves have a note each; trips.c says which are one
+ * collective. */
 #include "partition/flow.h"
 #include "tessera/indexing.h"
 
@@ -28,6 +29,7 @@ typedef struct maker {
   int32_t *first_user; /* by node; -1: none */
   int32_t *first_note; /* by stage: the last all-reduce noted, + 1; 0: none */
   int32_t *next_note;  /* by node that began an all-reduce: the one before it of the stage */
+  int32_t *last;       /* by such a node: the last that travels with it, + 1 */
   tsr__arena *arena;
   tsr__accum *accums;
   int *of_node;
@@ -358,6 +360,13 @@ static void add_reduction(const maker *m, int n, tsr__note *note)
     note->bytes += tsr__meeting_bytes(&meeting, &m->accums[accum]);
   }
   note->bytes += tsr__meeting_bytes(&meeting, NULL);
+  if (note->node != n) {
+    tsr__gnode *nodes = m->out->program.nodes;
+    int32_t *last = &m->last[note->node];
+    nodes[*last ? *last - 1 : note->node].with = n + 1;
+    nodes[n].with = note->node + 1;
+    *last = n + 1;
+  }
 }
 
 /* ---- all ---- */
@@ -371,7 +380,7 @@ static tsr__note *new_note(maker *m)
     return NULL;
   }
   tsr__note *note = &out->notes[out->note_count++];
-  memset(note, 0, sizeof *note);
+  *note = (tsr__note){ .lead = out->note_count - 1, .next = -1 };
   return note;
 }
 
@@ -448,7 +457,7 @@ static tsr_status prepare(maker *m, tsr__arena *arena)
   m->stage = tsr__arena_new(arena, nodes * sizeof *m->stage);
   m->users = tsr__arena_new(arena, nodes * sizeof *m->users);
   m->of_node = tsr__arena_new(arena, 2 * nodes * sizeof *m->of_node);
-  m->first_user = tsr__arena_new(arena, 3 * nodes * sizeof *m->first_user);
+  m->first_user = tsr__arena_new(arena, 4 * nodes * sizeof *m->first_user);
   int most = 0;
   for (int n = 0; n < program->node_count; n++)
     most += tsr__ops[program->nodes[n].op].acc == TSR__ACC_NONE ? 0 : 2;
@@ -459,6 +468,7 @@ static tsr_status prepare(maker *m, tsr__arena *arena)
   m->accum_count = tsr__accums(program, m->accums, m->of_node);
   m->first_note = m->first_user + nodes;
   m->next_note = m->first_note + nodes;
+  m->last = m->next_note + nodes;
   memset(m->first_user, -1, nodes * sizeof *m->first_user);
   for (int n = 0; n < program->node_count; n++)
     TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
@@ -486,10 +496,15 @@ tsr_status tsr__notes_make(tsr__heap *heap, tsr__partitioned *out, tsr__error *e
   tsr__arena arena;
   tsr__arena_init(&arena, heap);
   tsr_status status = prepare(&m, &arena);
-  for (int n = 0; n < out->program.node_count && !status; n++) status = note_node(&m, n);
+  for (int n = 0; n < out->program.node_count && !status; n++) {
+    out->program.nodes[n].with = 0;
+    status = note_node(&m, n);
+  }
   for (int i = 0; i < out->note_count && !status; i++)
     if (out->notes[i].move == TSR__MOVE_ALL_REDUCE && out->notes[i].cause == TSR__CAUSE_REDUCED)
       suggest_kept_dim(&m, out->notes[i].node, &out->notes[i]);
+  if (!status && !tsr__trips(out, m.stage, &arena))
+    status = tsr__error_set(error, TSR_ENOMEM, "no memory to explain a program");
   tsr__arena_free(&arena);
   tsr_status trimmed = trim(&m);
   return status ? status : trimmed;

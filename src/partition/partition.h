@@ -53,6 +53,8 @@ typedef struct tsr__note {
   const tsr_mesh *mesh;
   int32_t node;          /* in the partitioned program: RESHARD, or the (first) reduction */
   int32_t user;          /* the node on whose account; -1 */
+  int32_t lead;          /* the first of the notes that travel with it: these are one collective */
+  int32_t next;          /* the next of them; -1 */
   int32_t accums;        /* all-reduce: number of accumulators that travel together */
   int64_t bytes;         /* all devices together; the fixed part */
   int64_t cheaper_bytes; /* what the alternative would move; -1 = no cheaper way is known */

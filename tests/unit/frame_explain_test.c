@@ -60,8 +60,9 @@ TEST(one_pass)
       "steps 3 to 5 in one pass over memory:\n"
       "    all-reduce over data=8: 4088 bytes\n"
       "        because count at a.c:4 reduces sharded dims of %6 "
-      "bool[100]@(data); 3\n"
-      "            partial results travel together\n"
+      "bool[100]@(data), sum\n"
+      "            at a.c:4 those of %0 f64[100]@(data) and mean at a.c:4 those of %11\n"
+      "            f64[100]@(data); 3 partial results travel together\n"
       "    kernel 1 over bool[100]@(data): reads 4 arrays (2016 bytes), stores 0,\n"
       "        reduces 3, in one pass\n";
   char expected[3000];

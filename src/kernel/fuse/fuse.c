@@ -6,7 +6,7 @@
  *
  *   stage 0   kernel(s) by level: what one broadcasts or looks up is stored by one before it
  *             combine: all reductions of the stage
- *             steps: reshard, compact, ... of the stage
+ *             steps: reshard, compact, ... of the stage; those that travel together are one
  *   stage 1   ...
  *
  * Levels are as late as they can be, so that a chain is not torn apart. What has one value for all
@@ -380,17 +380,77 @@ static void add_step(tsr__schedule *out, tsr__step step)
   out->steps[out->step_count++] = step;
 }
 
+/* What travels together does so at the last stage of it. */
+static void delay_steps(tsr__fusion *f)
+{
+  const tsr__program *p = f->program;
+  for (int n = 0; n < p->node_count; n++) {
+    int next = p->nodes[n].with - 1, stage = f->fact[n].stage;
+    if (next > n && f->fact[next].stage < stage) f->fact[next].stage = stage;
+    if (next < 0 || next > n) continue;
+    for (int k = next; k >= 0; k = tsr__fellow(p, next, k)) f->fact[k].stage = stage;
+  }
+}
+
 /* The nodes that are steps, by stage. */
 static void list_steps(tsr__fusion *f)
 {
+  delay_steps(f);
   for (int s = -1; s < f->stages; s++) f->of_stage[s + 1] = -1;
   for (int n = f->program->node_count - 1; n >= 0; n--) {
     int lowering = tsr__ops[f->program->nodes[n].op].lowering;
     bool away = (lowering == TSR__LOW_VIEW || lowering == TSR__LOW_TILE) && !f->fact[n].tile;
     if (lowering != TSR__LOW_STEP && lowering != TSR__LOW_ROUTINE && !away) continue;
+    f->fact[n].step = true;
     int *first = &f->of_stage[f->fact[n].stage + 1];
     f->next_step[n] = *first;
     *first = n;
+  }
+}
+
+/* Whether all that a step needs of the steps of its stage is done. */
+static bool ready(const tsr__fusion *f, int n)
+{
+  const tsr__program *p = f->program;
+  TSR_FOR_OPERANDS (p, &p->nodes[n], i, o) {
+    bool part = tsr__ops[p->nodes[o].op].lowering == TSR__LOW_PART;
+    int by = part ? tsr__in(p, &p->nodes[o], 0) : o;
+    if (f->fact[by].step && f->fact[by].stage == f->fact[n].stage && !f->fact[by].done)
+      return false;
+  }
+  return true;
+}
+
+/* Adds a step with all that travel with it, as the last of them is met. */
+static bool try_step(tsr__fusion *f, int n)
+{
+  const tsr__program *p = f->program;
+  const tsr__gnode *g = &p->nodes[n];
+  int first = g->with ? g->with - 1 : n;
+  if (first > n) return false;
+  for (int k = first; k >= 0; k = tsr__fellow(p, first, k))
+    if (!ready(f, k)) return false;
+  for (int k = first; k >= 0; k = tsr__fellow(p, first, k)) f->fact[k].done = true;
+  int kind = is_view(g) ? TSR__STEP_SHIFT : tsr__step_of(g->op);
+  if (tsr__looks_away(g)) kind = TSR__STEP_ROUTINE;
+  add_step(f->out, (tsr__step){ .kind = (uint8_t)kind, .node = first });
+  return true;
+}
+
+/* The steps of a stage in order of nodes; what needs others that come later waits for them. */
+static void order_steps(tsr__fusion *f, int stage)
+{
+  int *list = &f->of_stage[stage + 1];
+  while (*list >= 0) {
+    bool some = false;
+    for (int *at = list; *at >= 0;) {
+      int n = *at;
+      bool done = f->fact[n].done || try_step(f, n);
+      if (done) *at = f->next_step[n];
+      else at = &f->next_step[n];
+      some |= done;
+    }
+    TSR_INVARIANT(some);
   }
 }
 
@@ -418,12 +478,7 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels, progress *
                                .node = out->accums[first].node,
                                .first = first,
                                .count = done->accum - first });
-  for (int n = f->of_stage[stage + 1]; n >= 0; n = f->next_step[n]) {
-    const tsr__gnode *g = &f->program->nodes[n];
-    int kind = is_view(g) ? TSR__STEP_SHIFT : tsr__step_of(g->op);
-    if (tsr__looks_away(g)) kind = TSR__STEP_ROUTINE;
-    add_step(out, (tsr__step){ .kind = (uint8_t)kind, .node = n });
-  }
+  order_steps(f, stage);
   return TSR_OK;
 }
 

@@ -18,6 +18,8 @@ typedef struct tsr__fact {
   bool uniform; /* one value for all elements: recomputed wherever it is needed */
   bool store;   /* its elements are needed in memory */
   bool needed;  /* by the kernel being emitted */
+  bool step;    /* a step of its own */
+  bool done;    /* that is in the schedule */
 } tsr__fact;
 
 typedef struct tsr__fusion {

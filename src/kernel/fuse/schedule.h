@@ -26,8 +26,9 @@ enum tsr__step_kind {
   TSR__STEP_ALL_REDUCE, /* combine the accums of `first .. first + count - 1` over their mesh axes,
                            then finalise the reduction nodes that use them; one collective an
                            axes mask */
-  TSR__STEP_RESHARD,    /* `node` gets its operand's elements in its own sharding */
-  TSR__STEP_SHIFT,      /* `node`, a view of what lies on other devices, gets its elements */
+  TSR__STEP_RESHARD,    /* `node` gets its operand's elements in its own sharding, and so does each
+                           that travels with it (tsr__fellow) */
+  TSR__STEP_SHIFT,      /* the same of views of what lies on other devices */
   TSR__STEP_COMPACT,
   TSR__STEP_FIRSTN,
   TSR__STEP_REBALANCE, /* run-time sizes: `node` */

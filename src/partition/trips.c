@@ -1,0 +1,159 @@
+/* Which movements of a program travel together: those of one kind, over the same axes of one mesh,
+ * that can be made at one time. They are one step of the schedule and one collective.
+ *
+ *   times       a node's earliest: its stage, in it 0 for kernels and reductions, from 1 on for
+ *               steps, each after the steps of its stage that it needs
+ *   a movement  can be made from its own time on until the first of its users
+ *
+ *       a   |--------------|          made with b, as its users can wait so long
+ *       b          |-------|
+ *       c   |---|                     alone
+ *
+ * The latest movement comes first and is made at its own time; an earlier one is made with the
+ * newest of its kind if its users can wait for that. No fewer times would do for one kind, and
+ * nothing else is put off: kernels and reductions stay where they are. Reductions of a stage travel
+ * together by themselves (notes.c). */
+#include "partition/flow.h"
+
+#include <stdlib.h>
+
+/* A note that moves elements from place to place, beside others of its kind. */
+typedef struct trip {
+  int64_t time;
+  int32_t note;
+  int32_t with; /* the trip at whose time it is made; itself */
+} trip;
+
+typedef struct trips {
+  tsr__partitioned *out;
+  const int *stage;
+  int64_t *time, *until; /* by node: the earliest, and where the first user is */
+  trip *list;
+  int count;
+} trips;
+
+static bool is_step(const tsr__program *program, int n)
+{
+  int lowering = tsr__ops[program->nodes[n].op].lowering;
+  bool there = lowering == TSR__LOW_LEAF || lowering == TSR__LOW_PART;
+  return !there && lowering != TSR__LOW_REDUCE && !tsr__in_kernel(program, n);
+}
+
+static void find_times(trips *t)
+{
+  const tsr__program *program = &t->out->program;
+  for (int n = 0; n < program->node_count; n++) {
+    const tsr__gnode *node = &program->nodes[n];
+    int64_t begin = (int64_t)(t->stage[n] + 1) * (program->node_count + 1);
+    bool step = is_step(program, n);
+    t->time[n] = begin + step;
+    if (tsr__ops[node->op].lowering == TSR__LOW_PART)
+      t->time[n] = t->time[tsr__in(program, node, 0)];
+    TSR_FOR_OPERANDS (program, node, i, o)
+      if (step && t->time[o] >= t->time[n]) t->time[n] = t->time[o] + 1;
+  }
+}
+
+/* Whether a note is a movement that could be made with others. */
+static bool can_join(const tsr__partitioned *out, const tsr__note *note)
+{
+  if (note->cause == TSR__CAUSE_REDUCED || note->bytes <= 0) return false;
+  int rule = tsr__ops[out->program.nodes[note->node].op].shape_rule;
+  return out->program.nodes[note->node].op == TSR__OP_RESHARD || rule == TSR__SH_BLOCKS ||
+         note->move == TSR__MOVE_EXCHANGE;
+}
+
+/* Movements are put off themselves, so how long they wait for each other is said later. */
+static void find_users(trips *t, const bool *moves)
+{
+  const tsr__program *program = &t->out->program;
+  for (int n = 0; n < program->node_count; n++) t->until[n] = INT64_MAX;
+  for (int n = 0; n < program->node_count; n++)
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
+      if (!moves[n] && t->time[n] < t->until[o]) t->until[o] = t->time[n];
+}
+
+static bool same_kind(const trips *t, const trip *a, const trip *b)
+{
+  const tsr__note *x = &t->out->notes[a->note], *y = &t->out->notes[b->note];
+  const tsr__gnode *nodes = t->out->program.nodes;
+  bool views = tsr__ops[nodes[x->node].op].lowering == tsr__ops[nodes[y->node].op].lowering;
+  return x->move == y->move && x->axes == y->axes && x->mesh == y->mesh && views;
+}
+
+/* The latest first, of those of one time the last node. */
+static int by_time(const void *a, const void *b)
+{
+  const trip *x = a, *y = b;
+  if (x->time != y->time) return x->time < y->time ? 1 : -1;
+  return x->note < y->note ? 1 : -1;
+}
+
+static int by_note(const void *a, const void *b)
+{
+  const trip *x = a, *y = b;
+  return (x->note > y->note) - (x->note < y->note);
+}
+
+/* `newest`: the last trip of each kind, of which there are few. */
+static void join(trips *t, int32_t *newest)
+{
+  const tsr__program *program = &t->out->program;
+  int kinds = 0;
+  for (int i = 0; i < t->count; i++) {
+    trip *mine = &t->list[i];
+    int n = t->out->notes[mine->note].node, kind = 0;
+    while (kind < kinds && !same_kind(t, &t->list[newest[kind]], mine)) kind++;
+    bool found = kind < kinds && t->list[newest[kind]].time < t->until[n];
+    mine->with = found ? newest[kind] : i;
+    newest[kind] = mine->with;
+    kinds += kind == kinds;
+    int64_t at = t->list[mine->with].time;
+    TSR_FOR_OPERANDS (program, &program->nodes[n], k, o)
+      if (at < t->until[o]) t->until[o] = at;
+  }
+}
+
+/* Notes in their order, each tied to those that travel with it; so are their nodes. `last`, by trip
+ * that others are with: the last note tied, + 1. */
+static void tie(trips *t, int32_t *last)
+{
+  tsr__note *notes = t->out->notes;
+  tsr__gnode *nodes = t->out->program.nodes;
+  qsort(t->list, (size_t)t->count, sizeof *t->list, by_note);
+  for (int i = 0; i < t->count; i++) {
+    trip *mine = &t->list[i];
+    tsr__note *note = &notes[mine->note];
+    if (last[mine->with]) {
+      tsr__note *before = &notes[last[mine->with] - 1];
+      note->lead = before->lead;
+      before->next = mine->note;
+      nodes[before->node].with = note->node + 1;
+      nodes[note->node].with = notes[note->lead].node + 1;
+    }
+    last[mine->with] = mine->note + 1;
+  }
+}
+
+bool tsr__trips(tsr__partitioned *out, const int *stage, tsr__arena *arena)
+{
+  size_t nodes = (size_t)out->program.node_count + 1, notes = (size_t)out->note_count + 1;
+  trips t = { .out = out, .stage = stage };
+  bool *moves = tsr__arena_new(arena, nodes * sizeof *moves);
+  int32_t *room = tsr__arena_new(arena, 2 * notes * sizeof *room);
+  t.time = tsr__arena_new(arena, 2 * nodes * sizeof *t.time);
+  t.list = tsr__arena_new(arena, notes * sizeof *t.list);
+  if (!moves || !room || !t.time || !t.list) return false;
+  t.until = t.time + nodes;
+  find_times(&t);
+  for (int i = 0; i < out->note_count; i++) {
+    if (!can_join(out, &out->notes[i])) continue;
+    moves[out->notes[i].node] = true;
+    t.list[t.count++] = (trip){ t.time[out->notes[i].node], i, 0 };
+  }
+  find_users(&t, moves);
+  qsort(t.list, (size_t)t.count, sizeof *t.list, by_time);
+  join(&t, room);
+  tie(&t, room + notes);
+  return true;
+}
