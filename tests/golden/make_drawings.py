@@ -1,6 +1,6 @@
 """Writes drawings.txt: shardings as JAX draws them on a terminal of 80 characters without colour.
 
-    python tests/golden/make_drawings.py        (JAX with 8 CPU devices, rich)
+    python tests/golden/make_drawings.py        (JAX with 32 CPU devices, rich)
 
 Each drawing follows a line of its name, shape, mesh, spec, device ids, options and device kind. Two
 of JAX's drawings lose the labels where columns together are wider than the terminal (2d_wide,
@@ -11,15 +11,16 @@ import io
 import os
 import pathlib
 
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=32"
 os.environ["COLUMNS"] = "80"
 
 import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-ids8 = list(range(8))
+ids8, ids32 = list(range(8)), list(range(32))
 XY = {"x": 4, "y": 2}
+LARGE = {"x": 8, "y": 4}
 SQUARE = {"x": 2, "y": 2}
 cases = [
     ("1d8", (8,), {"x": 8}, "x", ids8, {}),
@@ -41,6 +42,12 @@ cases = [
     ("bigids", (8, 8), SQUARE, "x,y", [0, 1, 131072, 131073], {}),
     ("smallshape", (4, 2), XY, "x,y", ids8, {}),
     ("1x4096", (1, 4096), {"x": 8}, "-,x", ids8, {}),
+    ("trivial", (5,), {"x": 1}, "x", [0], {}),
+    ("trivial_scale8", (5,), {"x": 1}, "x", [0], {"scale": 8.0}),
+    ("full", (8, 8), LARGE, "x,y", ids32, {}),
+    ("replicated_y", (8, 8), LARGE, "x,-", ids32, {}),
+    ("replicated_x", (8, 8), XY, "-,y", ids8, {}),
+    ("wide_array", (128, 10000), LARGE, "x,-", ids32, {}),
 ]
 
 

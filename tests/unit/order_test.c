@@ -33,7 +33,7 @@ TEST(orders_on_a_torus_are_those_of_jax)
     CHECK_I64(sscanf(at, "%31s %31s %7s %n", grid, mesh, how, &used), 3);
     tsr_mesh_opts opts = opts_of(grid, mesh);
     opts.split = !strcmp(how, "split");
-    tsr_runtime *rt = fixture_devices("cpu:512");
+    tsr_runtime *rt = fixture_devices("cpu:1024");
     tsr_mesh *made = tsr_mesh_make_with(rt, &opts);
     if (tsr_mesh_status(made)) FAIL("%s %s: %s", grid, mesh, tsr_mesh_message(made));
     at += used;
@@ -119,15 +119,22 @@ TEST(hybrid_meshes_are_blocks_of_processes)
 
 TEST(hybrid_meshes_wire_each_process_alike)
 {
+  static const struct {
+    const char *mesh, *inner, *text;
+    int axis; /* along which there are two processes */
+  } rows[] = { { "2x16x4", "1x16x4", "a=2,b=16,c=4", 0 },
+               { "1x8x16", "1x4x16", "a=1,b=8,c=16", 1 } };
   tsr_runtime *rt = fixture_devices("cpu:64"), *alone = fixture_devices("cpu:64");
   CHECK(tsr__topology_pretend(rt, 2, 1));
-  tsr_mesh_opts both = opts_of("4x4x4", "2x16x4"), one = opts_of("4x4x4", "1x16x4");
-  both.outer[0] = 2;
-  tsr_mesh *mesh = tsr_mesh_make_with(rt, &both), *inner = tsr_mesh_make_with(alone, &one);
-  CHECK_STR(tsr_mesh_message(mesh), "");
-  CHECK_STR(tsr_mesh_text(mesh), "a=2,b=16,c=4");
-  for (int p = 0; p < 128; p++)
-    CHECK_I64(tsr_mesh_device(mesh, p), p / 64 * 64 + tsr_mesh_device(inner, p % 64));
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    tsr_mesh_opts both = opts_of("4x4x4", rows[i].mesh), one = opts_of("4x4x4", rows[i].inner);
+    both.outer[rows[i].axis] = 2;
+    tsr_mesh *mesh = tsr_mesh_make_with(rt, &both), *inner = tsr_mesh_make_with(alone, &one);
+    CHECK_STR(tsr_mesh_message(mesh), "");
+    CHECK_STR(tsr_mesh_text(mesh), rows[i].text);
+    for (int p = 0; p < 128; p++)
+      CHECK_I64(tsr_mesh_device(mesh, p), p / 64 * 64 + tsr_mesh_device(inner, p % 64));
+  }
   tsr_runtime_close(alone);
   tsr_runtime_close(rt);
 }
