@@ -358,7 +358,9 @@ tsr_array *tsr_scatter_at(const tsr_scatter_args *given, const char *site)
   if (!there || !is_index(args.indices) || x->shape.dims[attr.dim] < 0)
     return tsr__make(NULL, TSR__OP_SCATTER, TSR__IN(x, args.indices, u), &ask, site);
   int64_t size = x->shape.dims[attr.dim];
-  tsr_array *place = settle(aim_at(args.indices, size, args.mode, site), size, site);
+  bool as_is = args.mode == TSR_INDEX_ERROR && args.indices->dtype == TSR_I32;
+  tsr_array *place =
+      as_is ? args.indices : settle(aim_at(args.indices, size, args.mode, site), size, site);
   return tsr__usable(place) ? scatter(x, place, args.updates, attr, site) : place;
 }
 

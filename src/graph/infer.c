@@ -130,7 +130,9 @@ static tsr_status scatter_dtypes(tsr__op op, tsr__types in, uint8_t *want, tsr__
 {
   tsr_dtype meet = tsr__promote(dtype_at(in, 0), dtype_at(in, 2));
   want[0] = want[2] = (uint8_t)meet;
-  return wants_index(op, in, want, error);
+  if (wants_index(op, in, want, error)) return error->status;
+  if (tsr__ops[op].shape_rule == TSR__SH_SCATTER && dtype_at(in, 1) == TSR_I32) want[1] = TSR_I32;
+  return TSR_OK;
 }
 
 static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask, uint8_t *want,

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/exact/exact_tile.h"
+#include "kernel/exact/exact_bins.h"
 #include "kernel/tile/isa.h"
 
 /* ---- the oracle ------------------------------------------------------------------------------ */
@@ -678,6 +678,87 @@ TEST_TIMEOUT(groups_and_runs, 300)
       check_run(&rng, (enum kind)kind, (int)test_range(&rng, 0, TSR__TILE));
       check_run(&rng, (enum kind)kind, 32 * (int)test_range(&rng, 1, TSR__TILE / 32)); /* no rest */
     }
+}
+
+/* ---- bins ------------------------------------------------------------------------------------ */
+
+static tsr__bins open_bins(tsr__heap *heap, int count)
+{
+  tsr__bins bins;
+  tsr__bins_init(&bins, reducers(), heap, test_guarded(tsr__bins_bytes(count)), count);
+  return bins;
+}
+
+static void check_bin_sums(tsr__bins *bins, const oracle *want)
+{
+  double sum[ROWS];
+  tsr__bins_empty(bins);
+  CHECK(!bins->rows.failed);
+  tsr__rows_sum(&bins->rows, &(tsr__rows_read){ .to = TSR_F64 }, sum);
+  for (int i = 0; i < ROWS; i++) CHECK_F64_BITS(sum[i], oracle_mean(&want[i], 1, false));
+  tsr__rows_free(&bins->rows);
+}
+
+/* Blocks of any length at places of which -1 is none, each bin with a value to begin with. */
+static void check_bins(test_rng *rng, enum kind kind, bool narrow)
+{
+  tsr__heap heap;
+  tsr__heap_init(&heap, NULL);
+  tsr__bins bins = open_bins(&heap, ROWS);
+  oracle *want = calloc(ROWS, sizeof *want);
+  input in = make_input(rng, kind, ROWS);
+  for (int i = 0; i < ROWS; i++) oracle_add(&want[i], in.f64[i], true);
+  for (int i = 0; i < ROWS; i++) bins.plain |= in.f64[i] == 0 && signbit(in.f64[i]);
+  tsr__rows_begin(&bins.rows, 0, &(tsr__reals){ .f64 = in.f64, .n = ROWS });
+  for (int block = 0; block < 6; block++) {
+    int n = (int)test_range(rng, 1, TSR__BINS_BLOCK);
+    if (block == 3) kind = (enum kind)test_range(rng, 0, KINDS - 1); /* another unit */
+    in = make_input(rng, kind, n);
+    int64_t *place = test_guarded((size_t)n * sizeof *place);
+    for (int i = 0; i < n; i++) {
+      place[i] = test_range(rng, -1, ROWS - 1);
+      double value = narrow ? (double)in.f32[i] : in.f64[i];
+      if (place[i] >= 0) oracle_add(&want[place[i]], value, true);
+    }
+    tsr__bins_add(&bins, place, &(tsr__reals){ narrow ? NULL : in.f64, narrow ? in.f32 : NULL, n });
+  }
+  check_bin_sums(&bins, want);
+  free(want);
+}
+
+TEST_TIMEOUT(bins_of_every_kind, 300)
+{
+  test_rng rng = test_seeded(7);
+  for (int round = 0; round < (test_quick() ? 1 : 5); round++)
+    for (int kind = 0; kind < KINDS; kind++) {
+      check_bins(&rng, (enum kind)kind, false);
+      check_bins(&rng, (enum kind)kind, true);
+    }
+}
+
+/* So many of the largest values that they would fill more than 63 bits, and of each part emptied on
+ * the way more than 53. */
+TEST(bins_never_overflow)
+{
+  enum { BLOCKS = 33000, LENGTH = TSR__BINS_BLOCK - 1 };
+  static double x[LENGTH];
+  static int64_t place[LENGTH]; /* 0 */
+  const int64_t units = ((int64_t)1 << 39) - 1;
+  tsr__heap heap;
+  tsr__heap_init(&heap, NULL);
+  tsr__bins bins = open_bins(&heap, 1);
+  double sum;
+  for (int i = 0; i < LENGTH; i++) x[i] = (double)units * 0x1p-39;
+  for (int k = 0; k < BLOCKS; k++)
+    tsr__bins_add(&bins, place, &(tsr__reals){ .f64 = x, .n = LENGTH });
+  tsr__bins_empty(&bins);
+  tsr__rows_sum(&bins.rows, &(tsr__rows_read){ .to = TSR_F64 }, &sum);
+  const tsr__i128 all = (tsr__i128)units * LENGTH * BLOCKS;
+  CHECK_F64_BITS(sum, (double)all * 0x1p-39);
+  tsr__rows_add(&bins.rows, 0, -sum); /* what rounding took shows that nothing else was lost */
+  tsr__rows_sum(&bins.rows, &(tsr__rows_read){ .to = TSR_F64 }, &sum);
+  CHECK_F64_BITS(sum, (double)(all - (tsr__i128)(double)all) * 0x1p-39);
+  CHECK(!bins.plain);
 }
 
 TEST(an_escape_without_memory_is_reported)

@@ -1,4 +1,6 @@
 /* What indexing refuses in the run, and what moves. */
+#include <string.h>
+
 #include "harness.h"
 #include "tessera.h"
 
@@ -91,4 +93,49 @@ TEST(many_updates_go_where_a_loop_puts_them)
     }
   tsr_scope_close(s);
   tsr_runtime_close(rt);
+}
+
+/* Many updates of one device or several are shared out; indices of i32 are read as they are. What
+ * they come to a loop of integers says: all are multiples of 2^-10, and -0 counts only where it is
+ * alone. */
+static void add_shared(const char *devices, bool minus)
+{
+  enum { SHARED = 300000, BINS = 1000 };
+  static int32_t at[SHARED];
+  static float x[BINS], updates[SHARED], found[BINS], want[BINS];
+  static int64_t sum[BINS];
+  tsr_runtime *rt = tsr_runtime_open(devices, .threads = 3);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_default(rt, "x");
+  memset(sum, 0, sizeof sum);
+  for (int i = 0; i < BINS; i++) x[i] = minus && i % 3 == 0 ? -0.0f : 0;
+  for (int i = 0; i < SHARED; i++) {
+    int place = (int)((int64_t)i * 7919 % (BINS - 9)); /* the last ones get none */
+    int64_t units = (int64_t)i * i % 40009 - 20000;
+    at[i] = i % 2 ? place : place - BINS;
+    updates[i] = (float)units * 0x1p-10f;
+    sum[place] += units;
+  }
+  for (int i = 0; i < BINS; i++) want[i] = i < BINS - 9 ? (float)((double)sum[i] * 0x1p-10) : x[i];
+  tsr_array *y =
+      tsr_scatter_add(tsr_put(s, x, TSR_F32, TSR_SHAPE(BINS), tsr_on(mesh, "-")),
+                      tsr_put(s, at, TSR_I32, TSR_SHAPE(SHARED), tsr_on(mesh, "x")),
+                      tsr_put(s, updates, TSR_F32, TSR_SHAPE(SHARED), tsr_on(mesh, "x")), 0);
+  CHECK_STATUS(tsr_read(y, found, sizeof found), TSR_OK, s);
+  CHECK_BYTES(found, want, sizeof want);
+  at[SHARED - 7] = BINS;
+  y = tsr_scatter_add(tsr_put(s, x, TSR_F32, TSR_SHAPE(BINS), tsr_on(mesh, "-")),
+                      tsr_put(s, at, TSR_I32, TSR_SHAPE(SHARED), tsr_on(mesh, "x")), 1, 0);
+  CHECK_STATUS(tsr_eval(&y, 1), TSR_EVALUE, s);
+  CHECK_STR_HAS(tsr_message(s), "tsr_scatter: index 1000 at position 299993 of the indices is out");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(shared_updates_are_the_sums_of_a_loop)
+{
+  for (int minus = 0; minus < 2; minus++) {
+    add_shared("cpu:1", minus);
+    add_shared("cpu:4", minus);
+  }
 }

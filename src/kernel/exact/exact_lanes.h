@@ -227,6 +227,16 @@ INLINE vm smaller(vd value, double limit)
 #endif
 }
 
+/* Which lanes are equal, as numbers: NaN is not. */
+INLINE vm equal(vd a, vd b)
+{
+#ifdef LANES_AVX512
+  return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_EQ_OQ);
+#else
+  return a == b;
+#endif
+}
+
 /* The chosen lanes, 0 in the others. */
 INLINE vd keep(vm mask, vd value)
 {
@@ -301,6 +311,8 @@ void TSR__ISA_NAME(tsr__rows_square_f64)(tsr__rows *rows, int64_t first, const d
                                          const uint64_t *mask);
 void TSR__ISA_NAME(tsr__rows_square_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
                                          const uint64_t *mask);
+void TSR__ISA_NAME(tsr__whole_units)(int64_t *out, uint64_t *left, const tsr__reals *x,
+                                     double unit);
 void TSR__ISA_NAME(tsr__rows_merge)(tsr__rows *into, int64_t first, const tsr__rows *from);
 
 #endif

@@ -97,6 +97,22 @@ void tsr__rows_hard(tsr__rows *rows, int64_t element, double value)
   else rows->failed = true;
 }
 
+void tsr__rows_begin(tsr__rows *rows, int64_t first, const tsr__reals *x)
+{
+  double *a = rows->part[0] + first, *b = rows->part[1] + first, *c = rows->part[2] + first;
+  bool large = false;
+  for (int i = 0; i < x->n; i++) {
+    a[i] = tsr__real_at(x, i);
+    b[i] = c[i] = 0;
+    large |= fabs(a[i]) >= TSR__ROWS_VALUE_LIMIT;
+  }
+  for (int i = 0; large && i < x->n; i++) {
+    if (!(fabs(a[i]) >= TSR__ROWS_VALUE_LIMIT)) continue;
+    a[i] = 0;
+    tsr__rows_hard(rows, first + i, tsr__real_at(x, i));
+  }
+}
+
 void tsr__rows_hard_product(tsr__rows *rows, int64_t element, double x, double y)
 {
   if (!isfinite(x) || !isfinite(y)) {

@@ -31,6 +31,18 @@ typedef struct tsr__rows {
   bool failed; /* out of memory: the sums are worthless */
 } tsr__rows;
 
+/* Values of either width: the other pointer is NULL. */
+typedef struct tsr__reals {
+  const double *f64;
+  const float *f32;
+  int n;
+} tsr__reals;
+
+static inline double tsr__real_at(const tsr__reals *x, int i)
+{
+  return x->f32 ? (double)x->f32[i] : x->f64[i];
+}
+
 typedef struct tsr__rows_at {
   tsr__rows *rows;
   int64_t element;
@@ -54,6 +66,9 @@ tsr__rows tsr__rows_slice(const tsr__rows *rows, int64_t first, int64_t count);
 /* Frees the escapes; the memory is the caller's. */
 void tsr__rows_free(tsr__rows *rows);
 void tsr__rows_clear(tsr__rows *rows);
+
+/* Makes elements first .., which have no value, the sums of one value each. */
+void tsr__rows_begin(tsr__rows *rows, int64_t first, const tsr__reals *x);
 
 /* Adds a value that the fast way refused, or a product. */
 void tsr__rows_hard(tsr__rows *rows, int64_t element, double value);

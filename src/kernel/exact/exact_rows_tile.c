@@ -225,6 +225,44 @@ void TSR__ISA_NAME(tsr__rows_square_f32)(tsr__rows *rows, int64_t first, const f
   square_rows(rows, first, &in, true);
 }
 
+/* A size below 2^40 plus 1.5 * 2^52 has its whole part in the last bits: what is whole comes back.
+ * Held against the value itself, since a quotient may vanish that is not 0. */
+INLINE unsigned units_of(int64_t *out, vd value, double scale, double unit)
+{
+  const vd magic = all(0x1.8p52);
+  vd size = value * scale, moved = size + magic;
+  vm fits = both(equal((moved - magic) * unit, value), smaller(size, TSR__BINS_MOST));
+  vi whole = keep_bits(fits, (vi)moved - (vi)magic);
+  memcpy(out, &whole, sizeof whole);
+  return ~chosen(fits) & ((1u << LANES) - 1);
+}
+
+/* 64 of them: no jump, and the bits stay in a register. */
+INLINE uint64_t units_of_64(int64_t *out, const tsr__reals *x, int at, double unit)
+{
+  const double scale = 1 / unit;
+  uint64_t left = 0;
+  for (int i = 0; i < 64; i += LANES) {
+    vd value = x->f32 ? load_f32(x->f32 + at + i) : load(x->f64 + at + i);
+    left |= (uint64_t)units_of(out + i, value, scale, unit) << i;
+  }
+  return left;
+}
+
+void TSR__ISA_NAME(tsr__whole_units)(int64_t *out, uint64_t *left, const tsr__reals *x, double unit)
+{
+  int i = 0;
+  for (; i + 64 <= x->n; i += 64)
+    left[i / 64] = x->f32 ? units_of_64(out + i, &(tsr__reals){ .f32 = x->f32 }, i, unit)
+                          : units_of_64(out + i, &(tsr__reals){ .f64 = x->f64 }, i, unit);
+  if (i == x->n) return;
+  double rest[64] = { 0 };
+  int64_t whole[64];
+  for (int k = i; k < x->n; k++) rest[k - i] = x->f32 ? (double)x->f32[k] : x->f64[k];
+  left[i / 64] = units_of_64(whole, &(tsr__reals){ .f64 = rest }, 0, unit);
+  memcpy(out + i, whole, (size_t)(x->n - i) * sizeof *out);
+}
+
 /* The three parts are added like values, but a zero of part 1 or 2 is no value: as -0 it
  * changes nothing. Elements of no value (part 1 is -0) are left out. */
 void TSR__ISA_NAME(tsr__rows_merge)(tsr__rows *into, int64_t first, const tsr__rows *from)

@@ -912,6 +912,7 @@ const tsr__exact_ops TSR__ISA_NAME(tsr__exact_ops) = {
   .rows_add_f32 = TSR__ISA_NAME(tsr__rows_add_f32),
   .rows_square_f64 = TSR__ISA_NAME(tsr__rows_square_f64),
   .rows_square_f32 = TSR__ISA_NAME(tsr__rows_square_f32),
+  .whole_units = TSR__ISA_NAME(tsr__whole_units),
   .rows_merge = TSR__ISA_NAME(tsr__rows_merge),
   .rows_run_f64 = rows_run_f64,
   .rows_run_f32 = rows_run_f32,

@@ -9,6 +9,9 @@
 #include "kernel/exact/exact.h"
 #include "kernel/exact/exact_rows.h"
 
+enum { TSR__BINS_BLOCK = 512 };
+#define TSR__BINS_MOST 0x1p40
+
 enum { TSR__TILE = 1024 };
 
 /* What a caller keeps between tiles of the same data, one a worker and column: a guess of how
@@ -53,6 +56,9 @@ typedef struct tsr__exact_ops {
                           const uint64_t *mask);
   void (*rows_square_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
                           const uint64_t *mask);
+  /* x as whole numbers of `unit`, a power of two, smaller than TSR__BINS_MOST in size; where one is
+   * none, 0, and bit i of `left`. Of at most TSR__BINS_BLOCK values. */
+  void (*whole_units)(int64_t *out, uint64_t *left, const tsr__reals *x, double unit);
   /* Adds element i of `from` to element first + i of `into`. */
   void (*rows_merge)(tsr__rows *into, int64_t first, const tsr__rows *from);
   /* Adds the sum of a tile to one element: reductions along the last dim. */

@@ -113,7 +113,7 @@ tsr_status tsr__groups_over(const tsr__call *call, unsigned axes, tsr__line_grou
 {
   const tsr_mesh *mesh = sharding_of(call)->mesh;
   int members = 1;
-  for (int a = 0; a < mesh->axis_count; a++)
+  for (int a = 0; mesh && a < mesh->axis_count; a++)
     if (axes >> a & 1) members *= (int)mesh->sizes[a];
   size_t bytes = (size_t)call->part_count * (size_t)members * sizeof *out->part;
   *out = (tsr__line_groups){ .members = members, .part = tsr__new(&call->rt->heap, bytes) };

@@ -6,15 +6,16 @@
  *
  * Where the dim is sharded each device takes the updates whose places it holds, and where the
  * updates are, devices join what each made of its own (scatter_apart.c). Sums of floats are exact
- * (exact_rows.h), integers wrap and extremes are elements, so that the order of updates cannot show
- * in them; products of floats go by f64 and are rounded once. */
+ * and made there, too: many updates are shared out to the workers as to devices. Integers wrap and
+ * extremes are elements, so that the order of updates cannot show in them; products of floats go by
+ * f64 and are rounded once. */
 #include "kernel/routine/scatter.h"
 
 #include <math.h>
 
 #include "topology/half.h"
 
-enum { STRIP = 1 << 16, BLOCK = 512 };
+enum { STRIP = 1 << 16, BLOCK = TSR__BINS_BLOCK };
 
 static const tsr__gnode *operand(const tsr__call *call, int i)
 {
@@ -40,6 +41,11 @@ static int64_t size_of(const tsr__call *call)
   return size;
 }
 
+bool tsr__scatter_sums(const tsr__call *call)
+{
+  return attr_of(call)->how == TSR_SCATTER_ADD && tsr__dtype_float(tsr__call_dtype(call, 0));
+}
+
 int64_t tsr__scatter_width(const tsr__call *call)
 {
   int64_t along = size_of(call), width = STRIP / (along ? along : 1);
@@ -62,9 +68,12 @@ tsr__scattering tsr__scattering_of(const tsr__strip *s)
                             .attr = attr_of(s->call),
                             .x = operand(s->call, 0),
                             .at = s->part->in[1].buffer->data,
+                            .narrow = operand(s->call, 1)->dtype == TSR_I32,
                             .updates = s->part->in[2].buffer->data,
                             .to = s->part->out[0].buffer->data,
+                            .outside = (_Atomic bool *)(uintptr_t)s->user,
                             .count = count_of(s->call, s->part),
+                            .end = count_of(s->call, s->part),
                             .size = size_of(s->call) };
 }
 
@@ -76,13 +85,18 @@ static int64_t update_at(const tsr__scattering *a, int64_t j)
   return (before * a->count + j) * s->after + s->at % row;
 }
 
+static bool is_index(const tsr__scattering *a, int64_t index)
+{
+  return index >= -a->size && index < a->size;
+}
+
 /* Which element of a line of the shard an index goes to; -1: none of them. */
 static int64_t place_of(const tsr__scattering *a, int64_t index)
 {
   const tsr_box *box = &a->strip->part->in[0].box;
   int64_t place = 0, scale = 1;
+  if (!is_index(a, index)) return -1;
   if (index < 0) index += a->size;
-  if (index < 0 || index >= a->size) return -1;
   int first = (int)a->attr->dim, last = first + (int)a->attr->more;
   for (int d = last; d >= first; d--) {
     int64_t here = d == first ? index : index % a->x->dims[d];
@@ -95,32 +109,39 @@ static int64_t place_of(const tsr__scattering *a, int64_t index)
   return place;
 }
 
+static int64_t index_of(const tsr__scattering *a, int64_t j)
+{
+  return a->narrow ? ((const int32_t *)a->at)[j] : ((const int64_t *)a->at)[j];
+}
+
 int64_t tsr__scatter_place(const tsr__scattering *a, int64_t j)
 {
-  return place_of(a, a->at[j]);
+  return place_of(a, index_of(a, j));
 }
 
 /* The same of updates j .. j + n - 1, at most a block: where one dim is meant, without a jump. */
 static void find_places(const tsr__scattering *a, int64_t j, int64_t n, int64_t *place)
 {
   const tsr_box *box = &a->strip->part->in[0].box;
-  const int64_t *at = a->at + j, size = a->size, start = box->start[a->attr->dim];
-  const uint64_t here = (uint64_t)box->size[a->attr->dim];
-  if (a->attr->more) {
-    for (int64_t i = 0; i < n; i++) place[i] = place_of(a, at[i]);
-    return;
+  const tsr__tiles *tiles = tsr__cpu_of(a->strip->call->rt)->tiles;
+  const int64_t dim = a->attr->dim;
+  bool inside = true;
+  if (!a->attr->more) {
+    tsr__aiming aim = { a->size, box->start[dim], box->size[dim], a->narrow };
+    inside = tiles->aim(place, (const char *)a->at + (a->narrow ? 4 : 8) * j, n, &aim);
   }
-  for (int64_t i = 0; i < n; i++) {
-    int64_t from_start = at[i] + (at[i] < 0 ? size : 0) - start;
-    place[i] = (uint64_t)from_start < here ? from_start : -1;
+  for (int64_t i = 0; a->attr->more && i < n; i++) {
+    place[i] = tsr__scatter_place(a, j + i);
+    inside &= is_index(a, index_of(a, j + i));
   }
+  if (!inside) atomic_store(a->outside, true);
 }
 
 /* How many updates from `j` on a block takes. */
 static int64_t block_of(const tsr__scattering *a, int64_t j)
 {
   int64_t most = BLOCK / a->strip->count;
-  return a->count - j < most ? a->count - j : most;
+  return a->end - j < most ? a->end - j : most;
 }
 
 /* To be asked before so many lines or updates: false once the work was cancelled. */
@@ -264,94 +285,61 @@ tsr__join_fn *tsr__scatter_join(const tsr__scattering *a)
 
 /* ---- sums and products of floats ---- */
 
-/* Element t of line j of a strip is number t * count + j of what is kept. */
-typedef struct kept {
-  tsr__rows *sums;
-  double *product; /* not NULL: products */
-} kept;
-
-/* Elements on their way; of those that go nowhere the place is -1. */
-typedef struct some {
-  int n;
-  int64_t place[BLOCK];
-  double value[BLOCK];
-} some;
-
-static void join_reals(const kept *k, const some *b)
-{
-  for (int i = 0; i < b->n; i++) {
-    if (b->place[i] < 0) continue;
-    if (k->product) k->product[b->place[i]] *= b->value[i];
-    else tsr__rows_add(k->sums, b->place[i], b->value[i]);
-  }
-}
-
-/* Lines of the strip from `at` on. */
-static void load_lines(const tsr__scattering *a, const void *from, int64_t at, some *to)
+/* So many values from lines of the strip, from `at` on: where they lie, or as doubles in `room`. */
+static tsr__reals load_lines(const tsr__scattering *a, const void *from, int64_t at,
+                             const tsr__reals *room)
 {
   const tsr__strip *s = a->strip;
-  if (s->count == s->after) {
-    tsr__load_reals(a->dtype, from, at, to->n, to->value);
-    return;
-  }
-  for (int done = 0; done < to->n; done += (int)s->count, at += s->after)
-    tsr__load_reals(a->dtype, from, at, s->count, to->value + done);
+  double *to = (double *)(uintptr_t)room->f64;
+  bool flat = s->count == s->after;
+  if (flat && a->dtype == TSR_F32) return (tsr__reals){ NULL, (const float *)from + at, room->n };
+  if (flat) tsr__load_reals(a->dtype, from, at, room->n, to);
+  for (int done = 0; !flat && done < room->n; done += (int)s->count, at += s->after)
+    tsr__load_reals(a->dtype, from, at, s->count, to + done);
+  return *room;
 }
 
-static void join_x(tsr__scattering *a, const kept *k)
+void tsr__scatter_each_x(tsr__scattering *a, tsr__take_fn *take, void *user)
 {
   const tsr__strip *s = a->strip;
-  int64_t n, most = BLOCK / s->count;
-  some b;
+  int64_t n, most = BLOCK / s->count, place[BLOCK];
+  double room[BLOCK];
   for (int64_t t = 0; t < s->along; t += n) {
     n = s->along - t < most ? s->along - t : most;
     if (!goes_on(a, n)) return;
-    b.n = (int)(n * s->count);
-    for (int i = 0; i < b.n; i++) b.place[i] = t * s->count + i;
-    load_lines(a, s->part->in[0].buffer->data, s->at + t * s->after, &b);
-    join_reals(k, &b);
+    for (int64_t i = 0; i < n * s->count; i++) place[i] = t * s->count + i;
+    tsr__reals x = load_lines(a, s->part->in[0].buffer->data, s->at + t * s->after,
+                              &(tsr__reals){ .f64 = room, .n = (int)(n * s->count) });
+    take(user, place, &x);
   }
 }
 
-static void join_updates(tsr__scattering *a, const kept *k)
+/* Of lines of several elements the place of each of them. */
+static void spread_places(const int64_t *line, int64_t n, int64_t width, int64_t *place)
+{
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t k = 0; k < width; k++) *place++ = line[i] < 0 ? -1 : line[i] * width + k;
+}
+
+void tsr__scatter_each_update(tsr__scattering *a, tsr__take_fn *take, void *user)
 {
   const int64_t width = a->strip->count;
-  int64_t n, line[BLOCK];
-  some b;
-  for (int64_t j = 0; j < a->count && goes_on(a, n = block_of(a, j)); j += n) {
-    b.n = (int)(n * width);
-    find_places(a, j, n, width == 1 ? b.place : line);
-    for (int i = 0; i < b.n && width > 1; i++) {
-      int64_t to = line[i / width];
-      b.place[i] = to < 0 ? -1 : to * width + i % width;
-    }
-    load_lines(a, a->updates, update_at(a, j), &b);
-    join_reals(k, &b);
+  int64_t n, line[BLOCK], place[BLOCK];
+  double room[BLOCK];
+  for (int64_t j = a->begin; j < a->end && goes_on(a, n = block_of(a, j)); j += n) {
+    find_places(a, j, n, width == 1 ? place : line);
+    if (width > 1) spread_places(line, n, width, place);
+    tsr__reals x = load_lines(a, a->updates, update_at(a, j),
+                              &(tsr__reals){ .f64 = room, .n = (int)(n * width) });
+    take(user, place, &x);
   }
 }
 
-void tsr__scatter_sum_x(tsr__scattering *a, tsr__rows *sums)
+static void take_product(void *user, const int64_t *place, const tsr__reals *x)
 {
-  join_x(a, &(kept){ .sums = sums });
-}
-
-void tsr__scatter_sum_updates(tsr__scattering *a, tsr__rows *sums)
-{
-  join_updates(a, &(kept){ .sums = sums });
-}
-
-void tsr__scatter_write_sums(tsr__scattering *a, tsr__rows *sums)
-{
-  const tsr__strip *s = a->strip;
-  size_t size = tsr_dtype_size(a->dtype);
-  int64_t n, most = s->count == s->after ? BLOCK / s->count : 1;
-  for (int64_t t = 0; t < s->along; t += n) {
-    n = s->along - t < most ? s->along - t : most;
-    if (!goes_on(a, n)) return;
-    tsr__rows part = tsr__rows_slice(sums, t * s->count, n * s->count);
-    tsr__rows_sum(&part, &(tsr__rows_read){ .to = a->dtype },
-                  (char *)a->to + (size_t)(s->at + t * s->after) * size);
-  }
+  double *product = user;
+  for (int i = 0; i < x->n; i++)
+    if (place[i] >= 0) product[place[i]] *= tsr__real_at(x, i);
 }
 
 static void write_products(tsr__scattering *a, const double *product)
@@ -362,40 +350,21 @@ static void write_products(tsr__scattering *a, const double *product)
       tsr__dtype_put_real(a->dtype, a->to, s->at + t * s->after + j, product[t * s->count + j]);
 }
 
-static tsr_status product_strip(tsr__scattering *a, double *product)
-{
-  kept k = { .product = product };
-  for (int64_t i = 0; i < a->strip->along * a->strip->count; i++) product[i] = 1;
-  join_x(a, &k);
-  join_updates(a, &k);
-  write_products(a, product);
-  return TSR_OK;
-}
-
-static tsr_status sum_strip(tsr__scattering *a, void *memory)
-{
-  tsr__rows sums;
-  tsr__rows_init(&sums, &a->strip->call->rt->heap, memory, a->strip->along * a->strip->count);
-  tsr__scatter_sum_x(a, &sums);
-  tsr__scatter_sum_updates(a, &sums);
-  tsr__scatter_write_sums(a, &sums);
-  tsr_status status = sums.failed ? TSR_ENOMEM : TSR_OK;
-  tsr__rows_free(&sums);
-  return status;
-}
-
-static tsr_status real_strip(tsr__scattering *a)
+static tsr_status product_strip(tsr__scattering *a)
 {
   const tsr__strip *s = a->strip;
   tsr__error error;
   int64_t count = s->along * s->count;
-  bool multiplies = a->attr->how == TSR_SCATTER_MUL;
-  size_t bytes = multiplies ? (size_t)count * sizeof(double) : tsr__rows_bytes(count);
-  tsr__buffer *memory = tsr__cpu_buffer(s->call->rt, s->part->device, bytes, &error);
+  tsr__buffer *memory =
+      tsr__cpu_buffer(s->call->rt, s->part->device, (size_t)count * sizeof(double), &error);
   if (!memory) return TSR_ENOMEM;
-  tsr_status status = multiplies ? product_strip(a, memory->data) : sum_strip(a, memory->data);
+  double *product = memory->data;
+  for (int64_t i = 0; i < count; i++) product[i] = 1;
+  tsr__scatter_each_x(a, take_product, product);
+  tsr__scatter_each_update(a, take_product, product);
+  write_products(a, product);
   tsr__buffer_release(memory);
-  return status;
+  return TSR_OK;
 }
 
 /* ---- the whole ---- */
@@ -404,7 +373,7 @@ static tsr_status scatter_strip(const tsr__strip *s)
 {
   tsr__scattering a = tsr__scattering_of(s);
   tsr__join_fn *join = tsr__scatter_join(&a);
-  if (!join) return real_strip(&a);
+  if (!join) return product_strip(&a);
   begin_strip(&a);
   tsr__scatter_fold(&a, join);
   return TSR_OK;
@@ -423,41 +392,47 @@ static int64_t position_of(const tsr__call *call, const tsr__call_part *part, in
   return position;
 }
 
-/* Whether some index is none: without a jump. */
-static bool some_outside(const int64_t *at, int64_t count, int64_t size)
-{
-  bool outside = false;
-  for (int64_t j = 0; j < count; j++)
-    outside |= (uint64_t)at[j] + (uint64_t)size >= 2 * (uint64_t)size;
-  return outside;
-}
-
-/* The first index that is none. */
+/* Refuses the first index that is none. */
 static tsr_status check_places(const tsr__call *call, tsr__error *error)
 {
-  int64_t size = size_of(call), first = INT64_MAX, value = 0;
-  for (int p = 0; p < call->part_count && !attr_of(call)->drops; p++) {
-    const int64_t *at = call->parts[p].in[1].buffer->data;
-    int64_t count = count_of(call, &call->parts[p]), j = 0;
-    if (!some_outside(at, count, size)) continue;
-    while (at[j] >= -size && at[j] < size) j++;
-    if (position_of(call, &call->parts[p], j) >= first) continue;
+  int64_t first = INT64_MAX, value = 0;
+  for (int p = 0; p < call->part_count; p++) {
+    tsr__strip strip = { .call = call, .part = &call->parts[p] };
+    tsr__scattering a = tsr__scattering_of(&strip);
+    int64_t j = 0;
+    while (j < a.count && is_index(&a, index_of(&a, j))) j++;
+    if (j == a.count || position_of(call, &call->parts[p], j) >= first) continue;
     first = position_of(call, &call->parts[p], j);
-    value = at[j];
+    value = index_of(&a, j);
   }
   if (first == INT64_MAX) return TSR_OK;
+  int64_t size = size_of(call);
   return tsr__error_set(error, TSR_EVALUE,
                         "tsr_scatter: index %lld at position %lld of the indices is out of "
                         "range, expected %lld to %lld",
                         (long long)value, (long long)first, (long long)-size, (long long)size - 1);
 }
 
+/* Whether some device makes nothing, and so looks at no index. */
+static bool some_idle(const tsr__call *call)
+{
+  bool idle = false;
+  for (int p = 0; p < call->part_count; p++)
+    for (int d = 0; d < operand(call, 0)->rank; d++) idle |= call->parts[p].in[0].box.size[d] == 0;
+  return idle;
+}
+
+/* Indices are looked at where they are used; a result for which one was none is given up. */
 tsr_status tsr__routine_scatter(const tsr__call *call, tsr__error *error)
 {
+  bool apart = tsr__call_node(call)->reduce_axes || tsr__scatter_sums(call);
+  _Atomic bool outside = some_idle(call);
   tsr__line_work work = { .width = tsr__scatter_width(call),
                           .more = tsr__scatter_more(call),
+                          .user = &outside,
                           .fn = scatter_strip };
-  if (check_places(call, error)) return error->status;
-  if (tsr__call_node(call)->reduce_axes) return tsr__scatter_apart(call, error);
-  return tsr__each_line(call, &work, error);
+  tsr_status status =
+      apart ? tsr__scatter_apart(call, &outside, error) : tsr__each_line(call, &work, error);
+  if (!status && outside && !attr_of(call)->drops) status = check_places(call, error);
+  return status;
 }

@@ -2,6 +2,7 @@
 #ifndef TSR_KERNEL_SCATTER_H
 #define TSR_KERNEL_SCATTER_H
 
+#include "kernel/exact/exact_bins.h"
 #include "kernel/routine/routine.h"
 #include "tessera/indexing.h"
 
@@ -13,11 +14,14 @@ typedef struct tsr__scattering {
   tsr_dtype dtype;
   const tsr__scatter_attr *attr;
   const tsr__gnode *x;
-  const int64_t *at;
+  const void *at; /* i64, or i32 where `narrow` */
+  bool narrow;
+  _Atomic bool *outside; /* set where an index is none of the dim's */
   const void *updates;
   void *to;
   int64_t count, size, left; /* count: indices here; size: of the dim in the whole; left: of
                                 tsr__strip_goes_on */
+  int64_t begin, end;        /* of the updates these are meant: all, unless set */
 } tsr__scattering;
 
 /* Joins `n` lines of `width` elements into places of an array; lines begin `after` elements from
@@ -39,16 +43,21 @@ tsr__join_fn *tsr__scatter_join(const tsr__scattering *a);
 /* Joins the updates here into what is there. */
 void tsr__scatter_fold(tsr__scattering *a, tsr__join_fn *join);
 
-/* Sums of floats: element t of line j of a strip is number t * count + j. */
-void tsr__scatter_sum_x(tsr__scattering *a, tsr__rows *sums);
-void tsr__scatter_sum_updates(tsr__scattering *a, tsr__rows *sums);
-void tsr__scatter_write_sums(tsr__scattering *a, tsr__rows *sums);
+/* Takes floats, each with its place: element t of line j of a strip has t * count + j; -1 is none.
+ * Those of the operand lie in a row. */
+typedef void tsr__take_fn(void *user, const int64_t *place, const tsr__reals *x);
+
+/* Blocks of the operand, in order of their places, and of the updates, in theirs. */
+void tsr__scatter_each_x(tsr__scattering *a, tsr__take_fn *take, void *user);
+void tsr__scatter_each_update(tsr__scattering *a, tsr__take_fn *take, void *user);
 
 /* How many lines a strip may have, and how many dims behind the first are one with it. */
 int64_t tsr__scatter_width(const tsr__call *call);
 int tsr__scatter_more(const tsr__call *call);
 
-/* Where the updates are cut (scatter_apart.c). */
-tsr__routine_fn tsr__scatter_apart;
+/* Whether it makes sums of floats. */
+bool tsr__scatter_sums(const tsr__call *call);
+/* Where the updates are cut, and sums of floats (scatter_apart.c). */
+tsr_status tsr__scatter_apart(const tsr__call *call, _Atomic bool *outside, tsr__error *error);
 
 #endif

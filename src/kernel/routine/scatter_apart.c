@@ -1,5 +1,6 @@
 /* Scattering updates that are cut over devices: each makes something of its own, and the first of
- * those that hold the same part of the result joins that.
+ * those that hold the same part of the result joins that. Many updates of one device are cut into
+ * shares for the workers in the same way, where they are floats to be summed.
  *
  *   device 0   x, and updates 0 1 2      the sums, the extremes or the last ones so far
  *   device 1      updates 3 4 5    -->   to device 0, which joins them, and back to all
@@ -18,6 +19,7 @@ typedef struct apart {
   int64_t *
       *last; /* set: [part][place] the number of the last update, then (of a group's first part)
                      the member that has the last of all; else NULL */
+  _Atomic bool *outside;
   _Atomic int64_t moved, escaped;
   _Atomic bool failed;
   tsr__progress progress;
@@ -74,6 +76,64 @@ static void send_back(const unit *u)
 
 /* ---- sums of floats -------------------------------------------------------------------------- */
 
+/* What is made of some updates of a member. */
+typedef struct share {
+  const unit *unit;
+  int member, part, parts; /* the updates of the member are cut into so many */
+  tsr__buffer *memory;
+  tsr__bins bins;
+  bool good; /* all of it is in bins.rows */
+} share;
+
+/* -0 stays only while all that is added is -0, of which integers know nothing. */
+static void look_at_x(void *user, const int64_t *place, const tsr__reals *x)
+{
+  (void)place;
+  tsr__bins *bins = user;
+  bool found = false;
+  for (int i = 0; i < x->n && x->f32; i++) found |= x->f32[i] == 0 && signbit(x->f32[i]);
+  for (int i = 0; i < x->n && x->f64; i++) found |= x->f64[i] == 0 && signbit(x->f64[i]);
+  bins->plain |= found;
+}
+
+static void begin_with_x(void *user, const int64_t *place, const tsr__reals *x)
+{
+  tsr__bins *bins = user;
+  tsr__rows_begin(&bins->rows, place[0], x);
+  look_at_x(bins, place, x);
+}
+
+static void add_sums(void *user, const int64_t *place, const tsr__reals *x)
+{
+  tsr__bins_add(user, place, x);
+}
+
+static void make_share(share *s, int worker)
+{
+  tsr__error error;
+  tsr__strip strip;
+  tsr__scattering a = of_member(s->unit, s->member, &strip);
+  tsr_runtime *rt = strip.call->rt;
+  int64_t count = strip.along * strip.count;
+  strip.worker = worker;
+  a.begin = a.count * s->part / s->parts;
+  a.end = a.count * (s->part + 1) / s->parts;
+  s->memory = tsr__cpu_buffer(rt, strip.part->device, tsr__bins_bytes(count), &error);
+  if (!s->memory) return;
+  tsr__bins_init(&s->bins, tsr__cpu_of(rt)->tiles->exact, &rt->heap, s->memory->data, count);
+  tsr__scatter_each_x(&a, s->member || s->part ? look_at_x : begin_with_x, &s->bins);
+  tsr__scatter_each_update(&a, add_sums, &s->bins);
+  tsr__bins_empty(&s->bins);
+  s->good = !s->bins.rows.failed;
+}
+
+static void free_share(share *s)
+{
+  if (s->memory) tsr__rows_free(&s->bins.rows);
+  tsr__buffer_release(s->memory);
+  *s = (share){ 0 };
+}
+
 /* What of a member's sums travels; joining them is exact. */
 static void send_sums(const unit *u, int member, const tsr__rows *sums)
 {
@@ -89,42 +149,88 @@ static void send_sums(const unit *u, int member, const tsr__rows *sums)
   atomic_fetch_add(&u->job->escaped, escapes);
 }
 
-static bool sum_unit(const unit *u, void *memory)
+/* Joins a share to another of its member, or all of a member's to the first member's. */
+static void join_share(share *to, share *from)
 {
-  tsr__heap *heap = &u->job->call->rt->heap;
-  int64_t count = u->strip.along * u->strip.count;
-  tsr__rows sums, other;
-  tsr__strip strip;
-  tsr__scattering first = of_member(u, 0, &strip);
-  tsr__rows_init(&sums, heap, memory, count);
-  tsr__scatter_sum_x(&first, &sums);
-  tsr__scatter_sum_updates(&first, &sums);
-  bool good = !sums.failed;
-  for (int m = 1; m < u->job->groups.members && good; m++) {
-    tsr__strip its;
-    tsr__scattering a = of_member(u, m, &its);
-    tsr__rows_init(&other, heap, (char *)memory + tsr__rows_bytes(count), count);
-    tsr__scatter_sum_updates(&a, &other);
-    send_sums(u, m, &other);
-    tsr__cpu_of(u->job->call->rt)->tiles->exact->rows_merge(&sums, 0, &other);
-    good = !sums.failed && !other.failed;
-    tsr__rows_free(&other);
+  if (from->member != to->member) send_sums(from->unit, from->member, &from->bins.rows);
+  to->bins.ops->rows_merge(&to->bins.rows, 0, &from->bins.rows);
+  to->good = to->good && !to->bins.rows.failed;
+}
+
+static void write_sums(const unit *u, const tsr__rows *sums)
+{
+  const tsr__strip *s = &u->strip;
+  size_t size = tsr_dtype_size(tsr__call_dtype(s->call, 0));
+  char *to = u->job->call->parts[u->part[0]].out[0].buffer->data;
+  int64_t n, left = 0, most = s->count == s->after ? TSR__BINS_BLOCK / s->count : 1;
+  for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &left); t += n) {
+    n = s->along - t < most ? s->along - t : most;
+    tsr__rows part = tsr__rows_slice(sums, t * s->count, n * s->count);
+    tsr__rows_sum(&part, &(tsr__rows_read){ .to = tsr__call_dtype(s->call, 0) },
+                  to + (size_t)(s->at + t * s->after) * size);
   }
-  if (good) tsr__scatter_write_sums(&first, &sums);
-  tsr__rows_free(&sums);
+}
+
+/* One share a member, one after the other: of all but the first no more than one is kept. */
+static bool sum_unit(const unit *u)
+{
+  share first = { .unit = u, .parts = 1 };
+  make_share(&first, u->strip.worker);
+  for (int m = 1; m < u->job->groups.members && first.good; m++) {
+    share other = { .unit = u, .member = m, .parts = 1 };
+    make_share(&other, u->strip.worker);
+    first.good = other.good;
+    if (other.good) join_share(&first, &other);
+    free_share(&other);
+  }
+  bool good = first.good;
+  if (good) write_sums(u, &first.bins.rows);
+  free_share(&first);
   return good;
 }
 
-static bool real_unit(const unit *u)
+static void share_task(void *user, int64_t task, int worker)
 {
-  tsr__error error;
-  int64_t count = u->strip.along * u->strip.count;
-  int device = u->job->call->parts[u->part[0]].device;
-  tsr__buffer *memory =
-      tsr__cpu_buffer(u->job->call->rt, device, 2 * tsr__rows_bytes(count), &error);
-  bool good = memory && sum_unit(u, memory->data);
-  tsr__buffer_release(memory);
+  make_share((share *)user + task, worker);
+}
+
+/* Shares of all members at once, joined from the last one on: each goes to the one before it, until
+ * a member has one. */
+static bool sum_shares(const unit *u, int parts)
+{
+  int count = u->job->groups.members * parts;
+  tsr__heap *heap = &u->job->call->rt->heap;
+  share *all = tsr__new(heap, (size_t)count * sizeof *all);
+  if (!all) return false;
+  for (int k = 0; k < count; k++)
+    all[k] = (share){ .unit = u, .member = k / parts, .part = k % parts, .parts = parts };
+  bool good = tsr__parallel_progress(&u->job->progress, count, share_task, all);
+  for (int k = 0; k < count; k++) good = good && all[k].good;
+  for (int k = count - 1; k > 0 && good; k--)
+    join_share(k % parts ? &all[k - 1] : &all[0], &all[k]);
+  good = good && all[0].good;
+  if (good) write_sums(u, &all[0].bins.rows);
+  for (int k = 0; k < count; k++) free_share(&all[k]);
+  tsr__del(heap, all, (size_t)count * sizeof *all);
   return good;
+}
+
+/* How many parts the updates of each member are cut into for the workers; 0: a unit is no work for
+ * several. Joining must be cheap beside adding. */
+static int parts_of(const apart *job, const unit *u)
+{
+  enum { LEAST = 1 << 15, MOST_BYTES = 1 << 25 };
+  tsr__strip strip;
+  tsr__scattering a = of_member(u, 0, &strip);
+  int64_t count = strip.along * strip.count, least = 8 * count < LEAST ? LEAST : 8 * count;
+  int64_t members = job->groups.members, shares = 2 * tsr__worker_count(job->call->rt);
+  int64_t most = MOST_BYTES / (int64_t)tsr__bins_bytes(count);
+  int64_t parts = a.count * strip.count / least;
+  if (members * a.count * strip.count < LEAST || most < 2) return 0;
+  if (shares > most) shares = most;
+  if (parts > shares / members) parts = shares / members;
+  if (parts > 1) return (int)parts;
+  return members > 1 && members <= most;
 }
 
 /* ---- elements joined one by one -------------------------------------------------------------- */
@@ -251,15 +357,15 @@ static int64_t **new_lists(const apart *job, size_t *bytes)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static void unit_task(void *user, int64_t task, int worker)
+static unit unit_of(apart *job, int64_t task, int worker)
 {
-  apart *job = user;
   int group = 0;
   for (int64_t units; task >= (units = units_of(job, group)); group++) task -= units;
   const int *part = &job->groups.part[group * job->groups.members];
   tsr__sides sides = sides_of(job, part[0]);
   int64_t across = (sides.after + job->width - 1) / job->width, line = task % across * job->width;
-  unit u = { .job = job,
+  return (
+      unit){ .job = job,
              .part = part,
              .who = job->last ? job->last[part[0]] : NULL,
              .strip = { .call = job->call,
@@ -267,13 +373,33 @@ static void unit_task(void *user, int64_t task, int worker)
                         .after = sides.after,
                         .at = task / across * sides.along * sides.after + line,
                         .count = sides.after - line < job->width ? sides.after - line : job->width,
+                        .user = job->outside,
                         .worker = worker,
                         .progress = &job->progress } };
-  tsr__strip strip;
-  tsr__scattering first = of_member(&u, 0, &strip);
-  if (tsr__scatter_join(&first)) fold_unit(&u);
-  else if (!real_unit(&u)) atomic_store(&job->failed, true);
+}
+
+static void unit_task(void *user, int64_t task, int worker)
+{
+  apart *job = user;
+  unit u = unit_of(job, task, worker);
+  if (!tsr__scatter_sums(job->call)) fold_unit(&u);
+  else if (!sum_unit(&u)) atomic_store(&job->failed, true);
   send_back(&u);
+}
+
+/* Units that are too few for the workers, one after the other, shared out to them. False: that is
+ * no use. */
+static bool share_units(apart *job, int64_t units)
+{
+  if (!tsr__scatter_sums(job->call) || units >= tsr__worker_count(job->call->rt)) return false;
+  for (int64_t task = 0; task < units; task++) {
+    unit u = unit_of(job, task, 0);
+    int parts = parts_of(job, &u);
+    if (!parts) return false;
+    if (!sum_shares(&u, parts)) atomic_store(&job->failed, true);
+    send_back(&u);
+  }
+  return true;
 }
 
 static tsr_status do_units(apart *job, tsr__error *error)
@@ -284,23 +410,25 @@ static tsr_status do_units(apart *job, tsr__error *error)
     if (job->last && units_of(job, g))
       find_winners(job, &job->groups.part[g * job->groups.members]);
   }
-  bool done = tsr__parallel_progress(&job->progress, units, unit_task, job);
+  if (!share_units(job, units)) tsr__parallel_progress(&job->progress, units, unit_task, job);
+  bool done = !atomic_load(&job->progress.stop);
   if (job->call->traffic) {
     job->call->traffic->bytes += job->moved;
     job->call->traffic->escapes += job->escaped;
   }
-  if (job->failed)
+  if (job->failed && done)
     return tsr__error_set(error, TSR_ENOMEM,
                           "tsr_scatter: no memory left to work in; free arrays or raise "
                           ".memory_limit");
   return done ? TSR_OK : tsr__cancelled(error, job->progress.what);
 }
 
-tsr_status tsr__scatter_apart(const tsr__call *call, tsr__error *error)
+tsr_status tsr__scatter_apart(const tsr__call *call, _Atomic bool *outside, tsr__error *error)
 {
   const tsr__scatter_attr *attr = tsr__attr_of(call->program, tsr__call_node(call));
   apart job = { .call = call,
                 .width = tsr__scatter_width(call),
+                .outside = outside,
                 .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   size_t bytes = 0;
   tsr_status status = tsr__groups_over(call, tsr__call_node(call)->reduce_axes, &job.groups, error);

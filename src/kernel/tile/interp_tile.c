@@ -791,6 +791,7 @@ const tsr__tiles TILES(tiles) = {
               [TSR_F64] = TILES(search_f64) },
   .keep = { TILES(keep_8), TILES(keep_16), TILES(keep_32), TILES(keep_64) },
   .units = TILES(units),
+  .aim = TILES(aim),
   .within = TILES(within),
   .products = TILES(products),
 };

@@ -43,6 +43,12 @@ typedef struct tsr__unit {
   bool special;
 } tsr__unit;
 
+/* Indices of a dim of `size`, of which some places are here: `here` from `start` on. */
+typedef struct tsr__aiming {
+  int64_t size, start, here;
+  bool narrow; /* i32, else i64 */
+} tsr__aiming;
+
 typedef struct tsr__tiles {
   const char *isa; /* "baseline", "avx2", "avx512" */
   const tsr__exact_ops *exact;
@@ -64,6 +70,9 @@ typedef struct tsr__tiles {
   void (*keep[TSR__SIZES])(void *out, const void *x, const tsr__keep *keep);
   /* x in units, as two words of two's complement. False: some x is no such number. */
   bool (*units)(uint64_t *low, uint64_t *high, const double *x, int n, const tsr__unit *unit);
+  /* Which place here an index means, which may count from the end; -1: none. False: some index
+   * means none at all. */
+  bool (*aim)(int64_t *place, const void *at, int64_t n, const tsr__aiming *aim);
   const tsr__products *products; /* by tsr__product_kind */
   /* Whether no x lies outside -most - 1 .. most, where most + 1 is a power of two. */
   bool (*within)(const int64_t *x, int n, int64_t most);

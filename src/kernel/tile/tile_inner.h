@@ -116,6 +116,7 @@ TILE_KEEP(keep_8)
 TILE_KEEP(keep_16)
 TILE_KEEP(keep_32)
 TILE_KEEP(keep_64)
+bool TSR__ISA_NAME(tsr__aim)(int64_t *place, const void *at, int64_t n, const tsr__aiming *aim);
 bool TSR__ISA_NAME(tsr__units)(uint64_t *low, uint64_t *high, const double *x, int n,
                                const tsr__unit *unit);
 /* What may be packed for a kind of products. */
