@@ -15,7 +15,8 @@ enum {
   SMALL_RUN = 32768,    /* elements that are not worth waking a worker for */
   LEAST_CHUNK = 16384,  /* elements of a task */
   MOST_CHUNK = 2097152, /* smaller ones cost 15 % of a sum: each starts with cold lines */
-  STREAM_BYTES = 12288, /* taken at a time from memory that streams: this and the next fit L1 */
+  STREAM_BYTES = 4096,  /* taken at a time from memory that streams: this, the next and registers,
+                           which lie in the same sets, fit an L1 of 32 KB */
   STREAM_PIECE = 256,   /* and the least elements */
   STREAM_INSTS = 24,    /* bodies longer than this wait for arithmetic, not for memory */
   STREAMED_BYTES = 16 << 20, /* results of so many bytes are not kept in the caches */
