@@ -186,7 +186,7 @@ struct tsr_scope {
   void *run_stats;    /* execute/: figures of the last terminal, in the arena; NULL = none yet */
   char *message_room; /* in the arena; kept when the error is cleared, for the next one */
   size_t message_size;
-  char inline_block[1536];
+  char inline_block[1536]; /* the last: what is in front of it is zeroed when a scope opens */
 };
 
 /* Makes a zeroed node of `size` bytes in a scope; NULL out of memory (recorded). */

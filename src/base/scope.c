@@ -260,24 +260,17 @@ static tsr_scope *new_scope(tsr_runtime *rt)
   return scope;
 }
 
+/* All but the arena begins anew: nothing of what a kept scope was can be forgotten here. */
 static void start_scope(tsr_scope *scope, tsr_runtime *rt, tsr_scope *outer, const char *site)
 {
+  tsr__arena arena = scope->arena;
+  memset(scope, 0, offsetof(tsr_scope, inline_block));
+  scope->arena = arena;
   scope->rt = rt;
   scope->outer = outer;
-  scope->first_child = scope->prev_sibling = scope->next_sibling = NULL;
-  scope->older = scope->newer = NULL;
   scope->thread = pthread_self();
-  atomic_init(&scope->nested, 0);
-  scope->nodes = NULL;
-  scope->node_count = 0;
   scope->depth = outer ? outer->depth + 1 : 0;
-  scope->inert = scope->warned = false;
   scope->site = site;
-  scope->call = NULL;
-  scope->status = TSR_OK;
-  scope->message = scope->message_room = NULL;
-  scope->message_size = 0;
-  scope->run_stats = NULL;
 }
 
 static tsr_scope **list_of(tsr_runtime *rt, pthread_t thread)

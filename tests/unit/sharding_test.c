@@ -381,6 +381,9 @@ TEST(scopes_have_a_default_mesh)
   tsr_scope_use_mesh(inner, NULL);
   CHECK(tsr_on(inner, "x").mesh == mesh);
   tsr_scope_use_mesh(NULL, mesh);
+  tsr_scope_use_mesh(inner, other);
+  tsr_scope_close(s);
+  for (int i = 0; i < 2; i++) CHECK(!tsr_scope_mesh(tsr_scope_open(rt)));
   tsr_runtime_close(rt);
 }
 
