@@ -92,12 +92,10 @@ static cell *alone(law_world *w, const tsr__program *program, const tsr__gnode *
   TSR_FOR_OPERANDS (program, g, i, o) in[i] = put_cells(s, &program->nodes[o], value[o]);
   tsr__ask ask = { .dtype = (tsr_dtype)g->dtype,
                    .shape = shape_of(g),
-                   .numbers = program->params + g->param,
                    .number_count = tsr__ops[g->op].numbers,
-                   .attr = program->attrs + g->attr,
                    .attr_bytes = tsr__attrs[tsr__ops[g->op].attr].bytes };
-  if (!ask.number_count) ask.numbers = NULL;
-  if (!ask.attr_bytes) ask.attr = NULL;
+  if (ask.number_count) ask.numbers = program->params + g->param;
+  if (ask.attr_bytes) ask.attr = program->attrs + g->attr;
   bool same = tsr__ops[g->op].lowering == TSR__LOW_STEP;
   tsr_array *out =
       same ? in[0]

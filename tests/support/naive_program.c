@@ -125,7 +125,7 @@ static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
   wide x = int_value(dtype, a), y = int_value(dtype, b), q = 0;
   bool narrow = abs(int_bits(dtype)) < 32, natural = int_bits(dtype) < 0;
   int range = !narrow ? dtype : natural ? TSR_U32 : TSR_I32; /* what narrow ones are computed in */
-  wide least = int_least(range), most = int_most(range);
+  wide least = int_least(range), most = int_most(range), p;
   if (b) {
     q = x / y;
     if (x % y != 0 && (x % y < 0) != (y < 0)) q--;
@@ -141,7 +141,8 @@ static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
   case TSR__OP_MAXIMUM: return whole(dtype, x > y ? x : y);
   case TSR__OP_ADDOVF: return truth(x + y < least || x + y > most);
   case TSR__OP_SUBOVF: return truth(x - y < least || x - y > most);
-  case TSR__OP_MULOVF: return truth(x * y < least || x * y > most);
+  case TSR__OP_MULOVF: /* two u64 may be beyond even `wide` */
+    return truth(__builtin_mul_overflow(x, y, &p) || p < least || p > most);
   case TSR__OP_EQ: return truth(a == b);
   case TSR__OP_NE: return truth(a != b);
   case TSR__OP_LT: return truth(x < y);
@@ -159,9 +160,9 @@ static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
   case TSR__OP_LEFT_SHIFT:
   case TSR__OP_RIGHT_SHIFT: return shifted(op, dtype, a, y);
   case TSR__OP_POW: {
-    uint64_t p = 1;
-    for (int64_t i = 0; i < b; i++) p *= (uint64_t)a;
-    return whole(dtype, (wide)(int64_t)p);
+    uint64_t power = 1;
+    for (int64_t i = 0; i < b; i++) power *= (uint64_t)a;
+    return whole(dtype, (wide)(int64_t)power);
   }
   default: FAIL("int op %d", op);
   }
@@ -283,42 +284,61 @@ static unsigned half_bits(int dtype, double value)
   return sign | low;
 }
 
+/* One element, as it lies in memory that need not be aligned. */
+typedef union stored {
+  int8_t i8;
+  uint8_t u8;
+  int16_t i16;
+  uint16_t u16;
+  int32_t i32;
+  uint32_t u32;
+  int64_t i64;
+  float f32;
+  double f64;
+} stored;
+
 void naive_put(void *array, int dtype, int64_t at, cell c)
 {
+  size_t size = tsr_dtype_size((tsr_dtype)dtype);
+  stored e = { .f64 = c.f };
   switch (dtype) {
   case TSR_BOOL:
   case TSR_I8:
-  case TSR_U8: ((uint8_t *)array)[at] = (uint8_t)c.i; break;
+  case TSR_U8: e.u8 = (uint8_t)c.i; break;
   case TSR_I16:
-  case TSR_U16: ((uint16_t *)array)[at] = (uint16_t)c.i; break;
+  case TSR_U16: e.u16 = (uint16_t)c.i; break;
   case TSR_I32:
-  case TSR_U32: ((uint32_t *)array)[at] = (uint32_t)c.i; break;
+  case TSR_U32: e.u32 = (uint32_t)c.i; break;
   case TSR_I64:
-  case TSR_U64: ((int64_t *)array)[at] = c.i; break;
+  case TSR_U64: e.i64 = c.i; break;
   case TSR_F16:
-  case TSR_BF16: ((uint16_t *)array)[at] = (uint16_t)half_bits(dtype, c.f); break;
-  case TSR_F32: ((float *)array)[at] = (float)c.f; break;
-  default: ((double *)array)[at] = c.f;
+  case TSR_BF16: e.u16 = (uint16_t)half_bits(dtype, c.f); break;
+  case TSR_F32: e.f32 = (float)c.f; break;
+  default: break;
   }
+  memcpy((char *)array + (size_t)at * size, &e, size);
 }
 
 cell naive_get(const void *array, int dtype, int64_t at)
 {
+  size_t size = tsr_dtype_size((tsr_dtype)dtype);
   cell c = { .i = 0 };
+  stored e;
+  memcpy(&e, (const char *)array + (size_t)at * size, size);
   switch (dtype) {
   case TSR_BOOL:
-  case TSR_U8: c.i = ((const uint8_t *)array)[at]; break;
-  case TSR_I8: c.i = ((const int8_t *)array)[at]; break;
-  case TSR_I16: c.i = ((const int16_t *)array)[at]; break;
-  case TSR_U16: c.i = ((const uint16_t *)array)[at]; break;
-  case TSR_I32: c.i = ((const int32_t *)array)[at]; break;
-  case TSR_U32: c.i = ((const uint32_t *)array)[at]; break;
+  case TSR_U8: c.i = e.u8; break;
+  case TSR_I8: c.i = e.i8; break;
+  case TSR_I16: c.i = e.i16; break;
+  case TSR_U16: c.i = e.u16; break;
+  case TSR_I32: c.i = e.i32; break;
+  case TSR_U32: c.i = e.u32; break;
   case TSR_I64:
-  case TSR_U64: c.i = ((const int64_t *)array)[at]; break;
+  case TSR_U64: c.i = e.i64; break;
   case TSR_F16:
-  case TSR_BF16: c.f = half_value(dtype, ((const uint16_t *)array)[at]); break;
-  case TSR_F32: c.f = (double)((const float *)array)[at]; break;
-  default: c.f = ((const double *)array)[at];
+  case TSR_BF16: c.f = half_value(dtype, e.u16); break;
+  case TSR_F32: c.f = (double)e.f32; break;
+  default: c.f = e.f64;
   }
   return c;
 }

@@ -235,8 +235,9 @@ TEST(patterns_give_names_in_order)
   CHECK_STATUS(find_paths(&heap, test_tmp("z*"), &paths, &error), TSR_EIO, NULL);
   CHECK_STR_HAS(error.text, "no file matches this pattern");
   /* Braces may name a file twice; arguments mean what they say each time. */
-  const char *more[] = { "plain", strdup(test_tmp("{p-1,p-1}.csv")), "plain" };
-  tsr__path_ask ask = { .path = strdup(test_tmp("p-?.csv")), .more = more, .more_count = 3 };
+  char *first = strdup(test_tmp("p-?.csv")), *twice = strdup(test_tmp("{p-1,p-1}.csv"));
+  const char *more[] = { "plain", twice, "plain" };
+  tsr__path_ask ask = { .path = first, .more = more, .more_count = 3 };
   error.status = TSR_OK;
   CHECK_STATUS(tsr__paths_find(&heap, &ask, &paths, &error), TSR_OK, NULL);
   CHECK_I64(paths.count, 5);
@@ -253,6 +254,8 @@ TEST(patterns_give_names_in_order)
   more[1] = NULL;
   CHECK_STATUS(tsr__paths_find(&heap, &ask, &paths, &error), TSR_EARG, NULL);
   CHECK_I64(heap.live, 0);
+  free(first);
+  free(twice);
 }
 
 TEST(other_formats_are_named)

@@ -66,9 +66,9 @@ static void add_many(tsr_scope *s, tsr_dtype dtype, tsr_scatter_how how, int64_t
     at[j] = j * j % 97 - PLACES - 3;
     int64_t place = at[j] < 0 ? at[j] + PLACES : at[j];
     for (int64_t k = 0; k < width; k++) {
-      double *now = &want[place * width + k], update = (double)((j + k) % 13);
-      updates[j * width + k] = update;
+      double update = updates[j * width + k] = (double)((j + k) % 13);
       if (place < 0 || place >= PLACES) continue;
+      double *now = &want[place * width + k];
       *now = how == TSR_SCATTER_ADD ? *now + update : *now > update ? *now : update;
     }
   }
