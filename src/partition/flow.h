@@ -15,6 +15,7 @@ typedef struct tsr__way {
   uint16_t at;
   uint8_t meet;  /* mesh axes over which partials are combined */
   uint8_t fresh; /* not yet weighed */
+  uint16_t parts; /* into so many its work is cut */
   uint16_t need[];
 } tsr__way;
 

@@ -165,6 +165,16 @@ static void add_way(tsr__flow *flow, int n, const tsr__way *made, int asker)
   *end = way;
 }
 
+/* Into how many parts a choice cuts the work of its node; what devices join they all look for. */
+static uint16_t parts_of(const choice *c)
+{
+  int64_t parts = 1;
+  for (int f = 0; f < c->terms->count; f++)
+    for (int i = 0; c->terms->kind[f] != TSR__FACTOR_MEET && i < c->axes[f].count; i++)
+      parts *= c->mesh->sizes[c->axes[f].axis[i]];
+  return (uint16_t)(parts < UINT16_MAX ? parts : UINT16_MAX);
+}
+
 /* The way that a choice comes to, in the draft. */
 static void write_draft(tsr__flow *flow, int n, const choice *c)
 {
@@ -183,6 +193,7 @@ static void write_draft(tsr__flow *flow, int n, const choice *c)
     for (int i = 0; meets && i < c->axes[f].count; i++)
       way->meet |= (uint8_t)(1u << c->axes[f].axis[i]);
   }
+  way->parts = parts_of(c);
 }
 
 /* ---- choosing ---- */

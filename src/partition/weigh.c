@@ -9,8 +9,9 @@
  * second time knowing what others want, and the sweeps mend the rest. Costs are bytes that cross
  * between devices: an operand that is needed elsewhere counts once however many users need it
  * there, and a reduction counts its partials and the copies of its result. Equal costs go to the
- * earlier way. All passes are linear, and a move between two placements of a shape is weighed
- * once. */
+ * way that cuts the node's work into more parts, so that slices come before what is computed of
+ * them and gathers after it, and then to the earlier one. All passes are linear, and a move between
+ * two placements of a shape is weighed once. */
 #include "partition/flow.h"
 
 #define MUCH ((int64_t)1 << 50) /* what cannot be, or is beyond comparing */
@@ -250,7 +251,15 @@ static bool may_share(scale *s, int n, const tsr__way *way)
   return false;
 }
 
-/* Whether another way and a move from there are better, or as good and nobody gains otherwise. */
+/* Into how many parts a way cuts the work of its node. What users evaluate is not cut further for
+ * the sake of what is made of it. */
+static int parts_of(const tsr__flow *flow, int n, const tsr__way *way)
+{
+  return flow->program->nodes[n].flags & TSR__ROOT ? 1 : way->parts;
+}
+
+/* Whether another way and a move from there are better, or as good and nobody gains otherwise: the
+ * work is in as many parts, and others cannot share what is moved. */
 static bool is_dominated(scale *s, int n, const tsr__way *way)
 {
   bool later = false;
@@ -258,7 +267,10 @@ static bool is_dominated(scale *s, int n, const tsr__way *way)
     later |= by == way;
     if (by == way) continue;
     int64_t bytes = sum(by->bytes, move_bytes(s, n, by->at, way->at));
-    if (bytes < way->bytes || (bytes == way->bytes && !later && !may_share(s, n, way))) return true;
+    if (bytes < way->bytes) return true;
+    int finer = parts_of(s->flow, n, way) - parts_of(s->flow, n, by);
+    bool first = finer < 0 || (!finer && !later);
+    if (bytes == way->bytes && first && !may_share(s, n, way)) return true;
   }
   return false;
 }
@@ -299,19 +311,22 @@ static void take_way(tsr__flow *flow, int n, tsr__way *way)
   flow->ways[n] = way;
 }
 
-/* Of equal ways the one that wants what others want: its operands are yet to choose. */
+/* Of equal ways the one that cuts its work the most, then that which wants what others want: its
+ * operands are yet to choose. */
 static tsr__way *best_way(scale *s, int n)
 {
   tsr__way *best = s->flow->ways[n];
   int64_t least = INT64_MAX;
-  int most = 0;
+  int most = 0, parts = 0;
   for (tsr__way *way = best; way && best->next; way = way->next) {
     int64_t bytes = sum(bytes_of(s, n, way), wanted_bytes(s, n, way->at));
-    int shared = shared_wants(s, n, way);
-    if (bytes > least || (bytes == least && shared <= most)) continue;
+    if (bytes > least) continue;
+    int shared = shared_wants(s, n, way), finer = parts_of(s->flow, n, way) - parts;
+    if (bytes == least && (finer < 0 || (!finer && shared <= most))) continue;
     best = way;
     least = bytes;
     most = shared;
+    parts += finer;
   }
   return best;
 }
@@ -334,21 +349,23 @@ static int moved_operands(const scale *s, int n, const tsr__way *way)
   return count;
 }
 
-/* Whether another way moves fewer bytes, or as many of fewer operands. */
+/* Whether another way moves fewer bytes, or as many in more parts, or of fewer operands. */
 static bool choose_again(scale *s, int n)
 {
   tsr__way *now = s->flow->ways[n], *best = now;
   if (!now->next) return false;
   end_wants(s, n, now);
   int64_t least = bytes_here(s, n, now);
-  int fewest = moved_operands(s, n, now);
-  for (tsr__way *way = now->next; way && (least || fewest); way = way->next) {
+  int fewest = moved_operands(s, n, now), parts = parts_of(s->flow, n, now);
+  for (tsr__way *way = now->next; way; way = way->next) {
     int64_t bytes = bytes_here(s, n, way);
-    int moved = moved_operands(s, n, way);
-    if (bytes > least || (bytes == least && moved >= fewest)) continue;
+    if (bytes > least) continue;
+    int moved = moved_operands(s, n, way), finer = parts_of(s->flow, n, way) - parts;
+    if (bytes == least && (finer < 0 || (!finer && moved >= fewest))) continue;
     best = way;
     least = bytes;
     fewest = moved;
+    parts += finer;
   }
   take_way(s->flow, n, best);
   begin_wants(s, n, best);

@@ -221,6 +221,37 @@ TEST(constraints_reach_reductions)
   CHECK_I64(f.parts.notes[1].bytes, 64 * (24 + 8));
 }
 
+/* Of equal bytes the way that cuts the work: slices are made early, gathers late. What is evaluated
+ * itself lies as its operands do. */
+TEST(work_is_cut_where_that_costs_nothing)
+{
+  fixture f = open_fixture();
+  tsr_array *x = on(&f, TSR_SHAPE(64, 64), "-"), *y = on(&f, TSR_SHAPE(64, 64), "x"), *r[2];
+  r[0] = moved(TSR__OP_CONSTRAIN, fixture_make(TSR__OP_NEG, x, NULL, NULL, NULL), f.mesh, "y,x");
+  partition(&f, r, 1);
+  check_text(&f, "  %0 = put            f64[64,64]@(-,-)\n"
+                 "  %1 = reshard(%0)    f64[64,64]@(y,x)\n"
+                 "  %2 = neg(%1)        f64[64,64]@(y,x)\n");
+  r[0] = binary(fixture_make(TSR__OP_NEG, x, NULL, NULL, NULL), y);
+  partition(&f, r, 1);
+  check_text(&f, "  %0 = put            f64[64,64]@(-,-)\n"
+                 "  %1 = reshard(%0)    f64[64,64]@(x,-)\n"
+                 "  %2 = neg(%1)        f64[64,64]@(x,-)\n"
+                 "  %3 = put            f64[64,64]@(x,-)\n"
+                 "  %4 = %2 + %3        f64[64,64]@(x,-)\n");
+  r[0] = moved(TSR__OP_RESHARD, fixture_make(TSR__OP_NEG, y, NULL, NULL, NULL), f.mesh, "-");
+  partition(&f, r, 1);
+  check_text(&f, "  %0 = put            f64[64,64]@(x,-)\n"
+                 "  %1 = neg(%0)        f64[64,64]@(x,-)\n"
+                 "  %2 = reshard(%1)    f64[64,64]@(-,-)\n");
+  r[0] = fixture_make(TSR__OP_NEG, x, NULL, NULL, NULL);
+  r[1] = moved(TSR__OP_CONSTRAIN, r[0], f.mesh, "y");
+  partition(&f, r, 2);
+  check_text(&f, "  %0 = put            f64[64,64]@(-,-)\n"
+                 "  %1 = neg(%0)        f64[64,64]@(-,-)\n"
+                 "  %2 = reshard(%1)    f64[64,64]@(y,-)\n");
+}
+
 /* What the run's numbers make is made twice rather than moved. */
 TEST(sources_are_made_wherever_they_are_needed)
 {
