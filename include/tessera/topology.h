@@ -143,7 +143,8 @@ typedef struct tsr_sharding {
   bool strict;                     /* an uneven dim is an error */
   uint8_t open;                    /* bit d: dim d is "?", cut as the planner likes */
   uint8_t unreduced;               /* bit a: parts along axis a of the mesh add up to the value */
-  uint8_t reserved[3];             /* 0; one is kept for the kind of memory */
+  uint8_t priority[2];             /* two bits a dim, dim 0 lowest: "x:p1" is 1; 0 binds first */
+  uint8_t reserved;                /* 0; kept for the kind of memory */
 } tsr_sharding;
 
 /* Options of tsr_on. */
@@ -155,7 +156,9 @@ typedef struct tsr_on_opts {
 /* Returns the sharding of a spec's text on a mesh. What is wrong with a bad one the call that uses
  * it says, and tsr_mesh_message(sharding.mesh). "", "-" and NULL mean replicated; on a NULL mesh
  * they mean unplaced, and any other text is bad. Spaces between words and one pair of parentheses
- * around all are allowed, so that what is printed can be typed. The text is copied. Local. */
+ * around all are allowed, so that what is printed can be typed. "x:p1" says when the planner may
+ * let a dim decide how others are cut: after all of p0, which is what nothing says, and before p2
+ * and p3; it places nothing. The text is copied. Local. */
 TSR_API tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const tsr_on_opts *opts);
 
 /* Returns a sharding from one text a dim: "x", "x+y" or NULL for replicated. Local. */

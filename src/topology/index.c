@@ -185,6 +185,7 @@ tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding)
     for (int i = sharding->first[d]; i < sharding->first[d + 1]; i++)
       if (sharding->mesh->sizes[sharding->axis[i]] > 1) out.axis[used++] = sharding->axis[i];
     out.first[d + 1] = used;
+    if (used > out.first[d]) tsr__dim_set_priority(&out, d, tsr__dim_priority(sharding, d));
   }
   out.open = sharding->open;
   for (int a = 0; sharding->unreduced >> a; a++)
@@ -197,6 +198,8 @@ bool tsr__sharding_equal(const tsr_sharding *a, const tsr_sharding *b)
 {
   tsr_sharding left = tsr__sharding_canon(a), right = tsr__sharding_canon(b);
 
+  memset(left.priority, 0, sizeof left.priority);
+  memset(right.priority, 0, sizeof right.priority);
   return memcmp(&left, &right, sizeof left) == 0;
 }
 

@@ -1,9 +1,10 @@
 /* Specs: the text that says how an array's dims lie over the axes of a mesh.
  *
  *     spec    [dim (',' dim)*] [';' 'sum' '(' axis ('+' axis)* ')']     at most 8 dims
- *     dim     '-' | '?' | axis ('+' axis)*      the first axis is the major one
+ *     dim     '-' | '?' | axis ('+' axis)* [':' 'p' ('0' .. '3')]   the first axis is the major one
  *
- * '?' leaves a dim to the planner; the axes of sum are those along which parts add up to the value.
+ * '?' leaves a dim to the planner; the axes of sum are those along which parts add up to the value;
+ * what stands behind ':' says when a dim may decide how others are cut, p0 first.
  *
  * A sharding is a plain value of 32 bytes, read in one pass without memory: tsr_on stands in
  * every formula. That of a bad text is on a bad mesh, which knows what was wrong and tells whoever
@@ -29,6 +30,7 @@ enum offence {
   TWICE,     /* an axis used twice */
   EMPTY,     /* a dim, or a side of '+', without a name */
   SUM,       /* what follows ';' is no sum */
+  PRIORITY,  /* what follows ':' is none */
   CHARACTER, /* a character that does not belong there */
   DIMS       /* more dims than an array can have */
 };
@@ -126,6 +128,11 @@ static tsr_status word_offence(const tsr_mesh *mesh, enum offence kind, const st
                           "spec \"%s\": found %s%s%s after ';', expected axes whose parts add up, "
                           "such as 'sum(x)' or 'sum(x+y)' (mesh %s)",
                           spec, words->span ? "'" : "the end", word, words->span ? "'" : "", axes);
+  case PRIORITY:
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec \"%s\": found %s%s%s after ':', expected when the dim may decide "
+                          "how others are cut: p0 (first), p1, p2 or p3 (mesh %s)",
+                          spec, words->span ? "'" : "the end", word, words->span ? "'" : "", axes);
   case CHARACTER:
     return tsr__error_set(error, TSR_EAXIS,
                           "spec \"%s\": found %s%s%s, expected dims such as "
@@ -172,7 +179,7 @@ static int find_axis(const tsr_mesh *mesh, const char *name, size_t length)
 static bool nameless(struct reader *reader)
 {
   char c = *reader->at;
-  bool end = c == '\0' || c == ',' || c == '+' || c == ')' || c == ';';
+  bool end = c == '\0' || c == ',' || c == '+' || c == ')' || c == ';' || c == ':';
 
   return offence(reader, end ? EMPTY : CHARACTER, reader->at, c != '\0');
 }
@@ -193,7 +200,31 @@ static int read_axis(struct reader *reader)
   return axis;
 }
 
-/* Reads '-', '?' or axes joined by '+', and the blanks around them. */
+/* What is found where something else must stand. */
+static bool foreign(struct reader *reader, enum offence kind)
+{
+  return offence(reader, kind, reader->at, *reader->at != '\0');
+}
+
+/* Reads ":p1" behind the axes of a dim, if a ':' says that it follows. */
+static bool read_priority(struct reader *reader, int dim)
+{
+  if (*reader->at != ':') return true;
+  reader->at++;
+  skip_blanks(reader);
+  const char *at = reader->at;
+  size_t length = 0;
+  while (tsr__axis_byte((unsigned char)at[length])) length++;
+  if (!length) return foreign(reader, PRIORITY);
+  if (length != 2 || at[0] != 'p' || at[1] < '0' || at[1] > '3')
+    return offence(reader, PRIORITY, at, length);
+  tsr__dim_set_priority(reader->out, dim, at[1] - '0');
+  reader->at += length;
+  skip_blanks(reader);
+  return true;
+}
+
+/* Reads '-', '?' or axes joined by '+' and their priority, and the blanks around them. */
 static bool read_dim(struct reader *reader, int dim)
 {
   skip_blanks(reader);
@@ -209,7 +240,7 @@ static bool read_dim(struct reader *reader, int dim)
     if (axis < 0) return false;
     reader->out->axis[reader->used++] = (uint8_t)axis;
     skip_blanks(reader);
-    if (*reader->at != '+') return true;
+    if (*reader->at != '+') return read_priority(reader, dim);
     reader->at++;
     skip_blanks(reader);
   }
@@ -230,12 +261,6 @@ static bool read_dims(struct reader *reader)
     if (*reader->at != ',') return true;
     reader->at++;
   }
-}
-
-/* What is found where something else must stand. */
-static bool foreign(struct reader *reader, enum offence kind)
-{
-  return offence(reader, kind, reader->at, *reader->at != '\0');
 }
 
 /* Reads "sum(x+y)", if a ';' says that it follows. */
@@ -338,7 +363,7 @@ static size_t name_write(const tsr_mesh *mesh, int axis, char *out)
 }
 
 /* Writes the axes of a dim, "data+model", "-" or "?"; `out` holds what 8 names take. */
-static size_t dim_write(const tsr_sharding *sharding, int dim, char *out)
+static size_t axes_write(const tsr_sharding *sharding, int dim, char *out)
 {
   int first = sharding->first[dim], last = sharding->first[dim + 1];
   size_t n = 0;
@@ -350,6 +375,19 @@ static size_t dim_write(const tsr_sharding *sharding, int dim, char *out)
   }
   out[n] = '\0';
   return n;
+}
+
+/* As axes_write, and ":p1" where there is a priority. */
+static size_t dim_write(const tsr_sharding *sharding, int dim, char *out)
+{
+  size_t n = axes_write(sharding, dim, out);
+  int priority = tsr__dim_priority(sharding, dim);
+
+  if (!priority) return n;
+  memcpy(out + n, ":p", 2);
+  out[n + 2] = (char)('0' + priority);
+  out[n + 3] = '\0';
+  return n + 3;
 }
 
 /* Writes ";sum(x+y)", in the order of the mesh, or nothing. */
@@ -367,7 +405,7 @@ static size_t sum_write(const tsr_sharding *sharding, char *out)
   return n;
 }
 
-enum { SPEC_ROOM = TSR_MAX_AXES * 32 + 2 * TSR_MAX_RANK + 24 }; /* 8 names, 8 commas, sum() fit */
+enum { SPEC_ROOM = TSR_MAX_AXES * 32 + 5 * TSR_MAX_RANK + 24 }; /* 8 names, ',', ':p1', sum() fit */
 
 /* Writes at least `rank` dims, and all that have axes. */
 static size_t spec_write(const tsr_sharding *sharding, int rank, char out[SPEC_ROOM])
@@ -416,7 +454,7 @@ static tsr_status uneven_fail(const tsr_sharding *sharding, int dim, const char 
   int count = sharding->first[dim + 1] - sharding->first[dim];
   const char *mesh = tsr_mesh_text(sharding->mesh);
 
-  dim_write(sharding, dim, axes);
+  axes_write(sharding, dim, axes);
   if (below == 0)
     return tsr__error_set(error, TSR_ESHAPE,
                           "dim %d of %s is %lld, not a multiple of ax%s %s = "

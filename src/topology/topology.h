@@ -175,6 +175,24 @@ void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position
 unsigned tsr__dim_axes(const tsr_sharding *sharding, int dim);
 unsigned tsr__used_axes(const tsr_sharding *sharding);
 
+/* When a dim may decide how others are cut: 0 is first. Only a dim that is cut has one. */
+static inline int tsr__dim_priority(const tsr_sharding *sharding, int dim)
+{
+  return sharding->priority[dim / 4] >> dim % 4 * 2 & 3;
+}
+
+/* Whether a dim is not of the first. */
+static inline bool tsr__has_priority(const tsr_sharding *sharding)
+{
+  return sharding->priority[0] | sharding->priority[1];
+}
+
+static inline void tsr__dim_set_priority(tsr_sharding *sharding, int dim, int priority)
+{
+  int shift = dim % 4 * 2, others = sharding->priority[dim / 4] & ~(3 << shift);
+  sharding->priority[dim / 4] = (uint8_t)(others | priority << shift);
+}
+
 /* Checks a sharding for data of `shape`: a good mesh with devices, a good spec without '?' and
  * sums, rank, strictness. The error names dim, axis and, when strict, the nearest sizes that
  * divide. */
@@ -189,11 +207,11 @@ tsr_status tsr__sharding_check_form(const tsr_sharding *sharding, const tsr_shap
 tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtype,
                                     const tsr_shape *shape, tsr__error *error);
 
-/* Whether two shardings place every array alike: equal canonical forms. */
+/* Whether two shardings place every array alike: equal canonical forms but for priorities. */
 bool tsr__sharding_equal(const tsr_sharding *a, const tsr_sharding *b);
 
 /* Canonical form: axes of size 1 removed, also from sums, rank 8; equal placements become equal
- * bytes (strict cleared). */
+ * bytes (strict cleared), but for their priorities. */
 tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding);
 
 /* Number of devices (positions) of a sharding: 1 when unplaced. */

@@ -47,6 +47,10 @@ TEST(specs_are_read_and_written)
     { "(-)", 1, "(-)" },
     { "(x+y,-,z)", 3, "(x+y,-,z)" },
     { " ( ) ", 0, "()" },
+    { "x:p1", 1, "(x:p1)" },
+    { "x:p0,y:p3", 2, "(x,y:p3)" },
+    { "(x + y : p2 , - , z:p1)", 3, "(x+y:p2,-,z:p1)" },
+    { "-,-,-,x:p1,y:p2,-,-,z:p3", 8, "(-,-,-,x:p1,y:p2,-,-,z:p3)" },
   };
   tsr_runtime *rt = fixture_devices("cpu:8");
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=2,z=2");
@@ -412,6 +416,21 @@ TEST(malformed_specs_are_errors)
     "x\n",
     "\nx",
     "x\r",
+    "x:",
+    ":p1",
+    "-:p1",
+    "?:p1",
+    "x:p",
+    "x:p4",
+    "x:p11",
+    "x:1",
+    "x:P1",
+    "x:y",
+    "x:p1+y",
+    "x:p1:p1",
+    "x:p1 y",
+    "x;sum(y):p1",
+    "x;sum(y:p1)",
     "z",
     "xy",
     "xx",
@@ -676,6 +695,48 @@ TEST(random_bytes_never_harm)
     if (i % 100 == 0) CHECK(tsr_mesh_make(rt, text) != NULL);
   }
   tsr_runtime_close(rt);
+}
+
+/* ---- priorities ------------------------------------------------------------------------------ */
+
+TEST(priorities_are_what_follows_a_colon)
+{
+  static const struct {
+    const char *spec, *message;
+  } rows[] = {
+    { "x:", "spec \"x:\": found the end after ':', expected when the dim may decide how others are "
+            "cut: p0 (first), p1, p2 or p3 (mesh x=2,y=4)" },
+    { "x:p4,y",
+      "spec \"x:p4,y\": found 'p4' after ':', expected when the dim may decide how others "
+      "are cut: p0 (first), p1, p2 or p3 (mesh x=2,y=4)" },
+    { ":p1", "spec \":p1\": an axis name is missing before ':'; write '-' for a dim that is not "
+             "cut (mesh x=2,y=4)" },
+    { "-:p1", "spec \"-:p1\": found ':', expected dims such as '-', 'x' or 'x+y' with ',' between "
+              "them (mesh x=2,y=4)" },
+  };
+  tsr_runtime *rt = fixture_devices("cpu:8");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=4");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    CHECK_STR(tsr_mesh_message(tsr_on(mesh, rows[i].spec).mesh), rows[i].message);
+  tsr_sharding on = tsr_on(mesh, "x:p1,y:p3");
+  CHECK_I64(tsr__dim_priority(&on, 0), 1);
+  CHECK_I64(tsr__dim_priority(&on, 1), 3);
+  CHECK_I64(tsr__dim_priority(&on, 2), 0);
+  on = tsr_on_dims(mesh, 2, (const char *[]){ NULL, "y:p2" });
+  CHECK_I64(tsr__dim_priority(&on, 1), 2);
+}
+
+/* They place nothing: what differs in them alone lies alike. An axis of size 1 cuts nothing. */
+TEST(priorities_place_nothing)
+{
+  tsr_runtime *rt = fixture_devices("cpu:8");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,one=1,y=4");
+  tsr_sharding a = tsr_on(mesh, "x:p1,one:p2,y"), b = tsr_on(mesh, "x,-,y:p3"), canon;
+  CHECK(tsr__sharding_equal(&a, &b));
+  CHECK(tsr_sharding_same(&a, &b, TSR_SHAPE(8, 8, 8)));
+  canon = tsr__sharding_canon(&a);
+  CHECK_I64(tsr__dim_priority(&canon, 0), 1);
+  CHECK_I64(tsr__dim_priority(&canon, 1), 0);
 }
 
 /* ---- canonical form -------------------------------------------------------------------------- */
