@@ -161,7 +161,7 @@ static const tsr__terms *make_terms(tsr__flow *flow, int n)
   return terms->plain ? share_terms(flow->alike, terms) : terms;
 }
 
-static const tsr__terms *terms_of(tsr__flow *flow, int n)
+const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
   if (flow->terms[n]) return flow->terms[n];
@@ -187,7 +187,7 @@ static const tsr__terms *terms_of(tsr__flow *flow, int n)
 tsr__question tsr__alike_question(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
-  tsr__question q = { .terms = terms_of(flow, n) };
+  tsr__question q = { .terms = tsr__alike_terms(flow, n) };
   if (!q.terms || !q.terms->plain) return q;
   q.type = flow->type[n];
   int lowering = tsr__ops[node->op].lowering;
@@ -228,7 +228,7 @@ static answer *answer_of(tsr__flow *flow, const tsr__question *q)
 const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *q)
 {
   alike *a = flow->alike;
-  if (!q->terms->plain) return NULL;
+  if (!q->terms->plain || flow->claims) return NULL; /* nodes alike differ in their claims */
   if (!a->ways) a->ways = tsr__arena_new(flow->arena, WAYS * sizeof *a->ways);
   flow->failed |= !a->ways;
   if (!a->ways) return NULL;
@@ -239,7 +239,8 @@ const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *q)
 void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *q, const tsr__way *way)
 {
   size_t bytes = sizeof *way + (size_t)node_of(flow, n)->in_count * sizeof *way->need;
-  tsr__way *copy = flow->failed || !q->terms->plain ? NULL : tsr__arena_new(flow->arena, bytes);
+  bool keeps = !flow->failed && q->terms->plain && !flow->claims;
+  tsr__way *copy = keeps ? tsr__arena_new(flow->arena, bytes) : NULL;
   if (!copy) return;
   memcpy(copy, way, bytes);
   if (way->meet) copy->own = tsr__flow_own_bytes(flow, n, way);

@@ -13,11 +13,32 @@ typedef struct tsr__way {
   int64_t own;           /* what its own partials and results weigh on their way */
   int32_t asker;         /* the reshard or constraint that it is for; -1: none */
   uint16_t at;
-  uint8_t meet;  /* mesh axes over which partials are combined */
-  uint8_t fresh; /* not yet weighed */
+  uint8_t meet;   /* mesh axes over which partials are combined */
+  uint8_t fresh;  /* not yet weighed */
   uint16_t parts; /* into so many its work is cut */
   uint16_t need[];
 } tsr__way;
+
+/* The axes of one factor, major first. */
+typedef struct tsr__axes {
+  uint8_t count;
+  uint8_t axis[TSR_MAX_AXES];
+} tsr__axes;
+
+/* How many of the first axes are those given. */
+static inline int tsr__axes_begin(const tsr__axes *axes, const uint8_t *axis, int count)
+{
+  int k = 0;
+  while (k < axes->count && k < count && axes->axis[k] == axis[k]) k++;
+  return k;
+}
+
+/* Over which axes factors are cut. */
+typedef struct tsr__cuts {
+  const tsr_mesh *mesh;
+  unsigned used; /* axes that cut a factor */
+  tsr__axes axes[TSR__MAX_FACTORS];
+} tsr__cuts;
 
 /* The factors of a node and of its operands' dims, computed once. */
 typedef struct tsr__terms {
@@ -50,15 +71,16 @@ typedef struct tsr__flow {
   /* by node of the program */
   tsr__way **ways; /* a list; once all are weighed, the one that was chosen */
   const tsr__terms **terms;
-  int32_t *type;    /* nodes of one dtype and shape have one number */
-  uint16_t *asked;  /* a place where a reshard or constraint wants it; 0: none does */
-  uint8_t *free;    /* computed from numbers alone, so it can be made anywhere */
-  uint8_t *fixed;   /* its rows or its regions say where it lies: it has one way */
-  uint8_t *ragged;  /* its rows lie as a filter left them */
-  uint8_t *carry;   /* tsr__carriage */
-  uint8_t *changed; /* tsr__change since its users looked last */
-  bool open;        /* there is something to weigh */
-  bool failed;      /* out of memory */
+  int32_t *type;        /* nodes of one dtype and shape have one number */
+  uint16_t *asked;      /* a place where a reshard or constraint wants it; 0: none does */
+  uint8_t *free;        /* computed from numbers alone, so it can be made anywhere */
+  uint8_t *fixed;       /* its rows or its regions say where it lies: it has one way */
+  uint8_t *ragged;      /* its rows lie as a filter left them */
+  uint8_t *carry;       /* tsr__carriage */
+  uint8_t *changed;     /* tsr__change since its users looked last */
+  tsr_sharding *claims; /* what is to be cut of it in any way; NULL: nobody has claims */
+  bool open;            /* there is something to weigh */
+  bool failed;          /* out of memory */
 } tsr__flow;
 
 /* Nodes alike are asked once (alike.c). Types are numbered by node in order. */
@@ -83,6 +105,8 @@ typedef struct tsr__question {
   uint8_t zero[5];
 } tsr__question;
 
+/* The factors of a node. NULL out of memory. */
+const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n);
 /* The question of a node but for place, how and lead. */
 tsr__question tsr__alike_question(tsr__flow *flow, int n);
 /* Follows a place by the factors of `map`. True: they take all axes, so nothing else matters. */
@@ -96,6 +120,11 @@ void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *question, cons
  * them, moved along them or combined over them. */
 tsr_status tsr__flow_run(const tsr__program *program, unsigned manual, tsr__arena *arena,
                          tsr__flow *out, tsr__error *error);
+
+/* Claims of dims that users ranked before others (claim.c), and what they cut of a node's factors;
+ * false: nothing. */
+void tsr__flow_claim(tsr__flow *flow);
+bool tsr__flow_claimed(tsr__flow *flow, int n, const tsr__terms *terms, tsr__cuts *out);
 
 /* Weighing (weigh.c): first the start, then each node after its operands, whose ways are all there;
  * ways that others and a move can replace are dropped; returns tsr__change. Given that fixed nodes

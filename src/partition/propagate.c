@@ -12,6 +12,8 @@
  *   %1 = cast(x)   f64[8]
  *   constrain(%1)  @(b)          (b) moves f32, (a) f64 afterwards: weigh.c takes (b)
  *
+ * Where users ranked dims (claim.c) all ways of a node cut what was claimed of it.
+ *
  * What users say stands: leaves, constraints, reshards and sources with a place have one way. So do
  * rows whose number is known at run time and nodes with regions, which are not looked into: theirs
  * is the first. It is also taken where others are no cheaper. Nodes that depend on unplaced data
@@ -24,12 +26,6 @@ enum { MOST_WAYS = 8 };
 /* How a way is found; by a node's question (alike.c). */
 enum how { AS_OPERANDS, AS_LED, AS_JOINED, AS_ASKED, AS_KEPT, AS_WHOLE, AS_UNCUT };
 
-/* The axes of one factor, major first. */
-typedef struct axes {
-  uint8_t count;
-  uint8_t axis[TSR_MAX_AXES];
-} axes;
-
 /* A way in the making: over which axes each factor is cut. */
 typedef struct choice {
   const tsr__terms *terms;
@@ -39,7 +35,8 @@ typedef struct choice {
   int keeper;    /* the operand that may be a sum not yet reduced, as the result is then; -1 */
   unsigned sums; /* axes over which it is one */
   bool settled[TSR__MAX_FACTORS];
-  axes axes[TSR__MAX_FACTORS];
+  uint8_t claimed[TSR__MAX_FACTORS]; /* so many of its axes are not to be changed */
+  tsr__axes axes[TSR__MAX_FACTORS];
 } choice;
 
 static const tsr__gnode *node_of(const tsr__flow *flow, int n)
@@ -122,7 +119,7 @@ static uint16_t place_of(tsr__flow *flow, const choice *c, const int8_t *map, in
   out.unreduced = (uint8_t)sums;
   uint8_t used = 0;
   for (int d = 0; d < TSR_MAX_RANK; d++) {
-    const axes *cut = d < rank && map[d] >= 0 ? &c->axes[map[d]] : NULL;
+    const tsr__axes *cut = d < rank && map[d] >= 0 ? &c->axes[map[d]] : NULL;
     for (int i = 0; cut && i < cut->count; i++) out.axis[used++] = cut->axis[i];
     out.first[d + 1] = used;
   }
@@ -198,20 +195,33 @@ static void write_draft(tsr__flow *flow, int n, const choice *c)
 
 /* ---- choosing ---- */
 
-static void start_choice(choice *c, const tsr__terms *terms, const tsr_mesh *mesh)
+/* What users ranked before the rest is not to be chosen. */
+static void keep_claims(tsr__flow *flow, int n, choice *c)
+{
+  tsr__cuts cuts;
+  if (flow->fixed[n] || !tsr__flow_claimed(flow, n, c->terms, &cuts) || cuts.mesh != c->mesh)
+    return;
+  c->used = cuts.used;
+  memcpy(c->axes, cuts.axes, sizeof c->axes);
+  for (int f = 0; f < c->terms->count; f++) c->claimed[f] = c->axes[f].count;
+}
+
+static void start_choice(tsr__flow *flow, int n, const tsr__terms *terms, const tsr_mesh *mesh,
+                         choice *c)
 {
   memset(c, 0, sizeof *c);
   c->keeper = -1;
   c->terms = terms;
   c->mesh = mesh;
   for (int f = 0; f < terms->count; f++) c->settled[f] = terms->kind[f] == TSR__FACTOR_REPLICATE;
+  if (flow->claims) keep_claims(flow, n, c);
 }
 
 /* Takes for a factor as many leading axes as no other factor uses; of one that is reduced, or where
  * operands join, any. */
 static void take_axes(choice *c, int factor, const uint8_t *axis, int count)
 {
-  axes *mine = &c->axes[factor];
+  tsr__axes *mine = &c->axes[factor];
   for (int i = 0; i < count; i++) {
     bool taken = c->used >> axis[i] & 1;
     if (taken && !c->joins && c->terms->kind[factor] != TSR__FACTOR_REDUCE) return;
@@ -229,8 +239,11 @@ static void cut_like(choice *c, const tsr_sharding *place, const int8_t *map, in
   for (int d = 0; d < rank; d++) {
     int f = map[d], count = place->first[d + 1] - place->first[d];
     if (f < 0 || c->settled[f] || (!count && !whole)) continue;
-    take_axes(c, f, &place->axis[place->first[d]], count);
-    c->settled[f] = whole || (c->axes[f].count > 0 && !c->joins);
+    const uint8_t *axis = &place->axis[place->first[d]];
+    int kept = c->claimed[f] && !c->joins ? tsr__axes_begin(&c->axes[f], axis, count) : 0;
+    if (kept == c->claimed[f] || c->joins) take_axes(c, f, axis + kept, count - kept);
+    else if (!whole) continue;
+    c->settled[f] = whole || (c->axes[f].count > c->claimed[f] && !c->joins);
   }
 }
 
@@ -308,13 +321,13 @@ static void cut_other_dim(const tsr__flow *flow, int n, choice *c)
 }
 
 /* On the mesh of the operands, cut nowhere: what several users need whole is gathered once. */
-static void choose_uncut(const tsr__flow *flow, int n, const tsr__terms *terms, choice *c)
+static void choose_uncut(tsr__flow *flow, int n, const tsr__terms *terms, choice *c)
 {
   const tsr__gnode *node = node_of(flow, n);
   int lead = next_by_weight(flow, n, -1);
   const tsr_mesh *mesh =
       lead < 0 ? NULL : first_place(flow, tsr__in(flow->program, node, lead))->mesh;
-  start_choice(c, terms, mesh);
+  start_choice(flow, n, terms, mesh, c);
 }
 
 /* As the operands lie by their first ways: none of them anywhere, unplaced. `whole`: but for what
@@ -348,9 +361,9 @@ static void choose_kept_cut(tsr__flow *flow, int n, const tsr__question *q, choi
 {
   const tsr__terms *terms = q->terms;
   choose_as_operands(flow, n, terms, false, c);
-  axes *to = q->lead < 0 ? NULL : &c->axes[terms->out[q->lead]];
+  tsr__axes *to = q->lead < 0 ? NULL : &c->axes[terms->out[q->lead]];
   for (int f = 0; f < terms->count; f++) {
-    if (terms->kind[f] != TSR__FACTOR_REDUCE) continue;
+    if (terms->kind[f] != TSR__FACTOR_REDUCE || c->claimed[f]) continue;
     for (int i = 0; i < c->axes[f].count && to; i++) to->axis[to->count++] = c->axes[f].axis[i];
     c->axes[f].count = 0;
   }
@@ -361,7 +374,7 @@ static void choose_led(tsr__flow *flow, int n, const tsr__question *q, choice *c
 {
   const tsr_sharding *place = &flow->places[q->place];
   int o = tsr__in(flow->program, node_of(flow, n), q->lead);
-  start_choice(c, q->terms, place->mesh);
+  start_choice(flow, n, q->terms, place->mesh, c);
   c->joins = q->how == AS_JOINED;
   cut_like(c, place, q->terms->in[q->lead], rank_of(flow, o), false);
   cut_like_operands(flow, n, c);
@@ -373,7 +386,7 @@ static void choose_led(tsr__flow *flow, int n, const tsr__question *q, choice *c
 static void choose_as_asked(tsr__flow *flow, int n, const tsr__question *q, choice *c)
 {
   const tsr_sharding *place = &flow->places[q->place];
-  start_choice(c, q->terms, place->mesh);
+  start_choice(flow, n, q->terms, place->mesh, c);
   cut_like(c, place, q->terms->out, rank_of(flow, n), true);
   cut_like_operands(flow, n, c);
   keep_sums(flow, n, place, c);
@@ -457,14 +470,15 @@ static bool agrees(const tsr__flow *flow, int n)
   return true;
 }
 
-/* A place of a constraint that leaves dims open: these are cut like its operand cuts them, by the
- * axes that the others leave. */
+/* A place without priorities. That of a constraint which leaves dims open: these are cut like its
+ * operand cuts them, by the axes that the others leave. */
 static int close_dims(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
   const tsr_sharding *asked = &flow->places[node->sharding];
-  if (!asked->open) return node->sharding;
-  const tsr_sharding *operand = first_place(flow, tsr__in(flow->program, node, 0));
+  if (!asked->open && !tsr__has_priority(asked)) return node->sharding;
+  const tsr_sharding *operand = asked;
+  if (asked->open) operand = first_place(flow, tsr__in(flow->program, node, 0));
   unsigned taken = tsr__used_axes(asked) | asked->unreduced;
   tsr_sharding out;
   uint8_t used = 0;
@@ -750,6 +764,7 @@ static void propagate(tsr__flow *flow)
 {
   int count = flow->program->node_count;
   tsr__flow_start_scale(flow);
+  tsr__flow_claim(flow);
   for (int n = 0; n < count && !flow->failed; n++) forward(flow, n);
   if (!flow->open || flow->failed) return;
   for (int n = count - 1; n >= 0 && !flow->failed; n--) backward(flow, n);

@@ -552,6 +552,36 @@ static int64_t planned_bytes(const tsr__program *p, tsr__heap *heap, bool show)
   return bytes;
 }
 
+/* Gives each dim that is cut a priority: `same`, or any where that is -1. */
+static void rank_dims(test_rng *rng, tsr__program *p, int same)
+{
+  for (int i = 1; i < p->sharding_count; i++)
+    for (int d = 0; d < DIMS; d++)
+      if (tsr__dim_axes(&p->shardings[i], d))
+        tsr__dim_set_priority(&p->shardings[i], d, same < 0 ? (int)test_range(rng, 0, 3) : same);
+}
+
+/* Whatever the priorities, plans keep the invariants of all plans; where all are the same they are
+ * what they are without. */
+TEST(priorities_that_are_equal_change_nothing)
+{
+  int cases = test_quick() ? 200 : 2000;
+  tsr_runtime *rt = fixture_devices("cpu:4");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=2");
+  tsr__program p;
+  tsr__program_init(&p, &rt->heap);
+  for (int i = 0, more = 0; i < cases || !more; i++) {
+    test_rng rng = test_seeded(9000 + (uint64_t)i);
+    random_program(&rng, rt, mesh, &p);
+    int64_t bytes = planned_bytes(&p, &rt->heap, false);
+    rank_dims(&rng, &p, i % 4);
+    CHECK_I64(planned_bytes(&p, &rt->heap, false), bytes);
+    rank_dims(&rng, &p, -1);
+    more += planned_bytes(&p, &rt->heap, false) > bytes;
+  }
+  tsr__program_free(&p);
+}
+
 /* What each program moved once, in order; -1 beyond those written. */
 static int64_t next_before(char **rest)
 {

@@ -679,6 +679,7 @@ TEST(no_memory_is_an_error_and_leaks_nothing)
 {
   fixture f = open_fixture();
   tsr_array *x = on(&f, TSR_SHAPE(8, 8), "x,y"), *y = on(&f, TSR_SHAPE(8, 8), "y,x");
+  x = binary(x, on(&f, TSR_SHAPE(8, 8), "-,x:p1"));
   tsr_array *r = fixture_reduce(TSR__OP_MEAN, binary(x, y), NULL, 0, NULL);
   CHECK_STATUS(tsr__program_trace(&f.p, &r, 1, &f.error), TSR_OK, NULL);
   for (int64_t fail = 1, done = 0; !done; fail++) {
@@ -720,4 +721,112 @@ TEST(large_tables_are_looked_into_where_they_lie)
   CHECK_I64(f.parts.notes[0].cause, TSR__CAUSE_JOINED);
   CHECK_I64(f.parts.notes[0].move, TSR__MOVE_LOOK);
   CHECK_I64(f.parts.notes[0].bytes, 16 * 5 * 8);
+}
+
+/* ---- priorities ---- */
+
+static tsr_array *product(tsr_array *a, tsr_array *b)
+{
+  const tsr__ask ask = {
+    .dtype = TSR_F64, TSR__ATTR(tsr__dot_attr, .left = { 1, 2 }, .right = { 2, 3 }, .out = { 1, 3 })
+  };
+  return tsr__make(a->node.scope, TSR__OP_DOT, TSR__IN(a, b), &ask, "a.c:4");
+}
+
+/* Weights of which each device keeps a part: bytes alone would move the batch. */
+TEST(what_is_ranked_first_decides_before_bytes)
+{
+  fixture f = open_fixture();
+  tsr_array *x = on(&f, TSR_SHAPE(16, 64), "x,-");
+  tsr_array *r = product(x, on(&f, TSR_SHAPE(64, 128), "x,y"));
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put                      f64[16,64]@(x,-)\n"
+                 "  %1 = put                      f64[64,128]@(x,y)\n"
+                 "  %2 = reshard(%0)              f64[16,64]@(-,x)\n"
+                 "  %3 = dot(%2, %1, ab,bc->dac)  f64[2,16,128]@(x,-,y)\n"
+                 "  %4 = reshard(%3)              f64[2,16,128]@(-,-,y+x)\n"
+                 "  %5 = fold(%4, dims 0)         f64[16,128]@(-,y+x)\n"
+                 "  %6 = reshard(%5)              f64[16,128]@(-,y)\n");
+  r = product(x, on(&f, TSR_SHAPE(64, 128), "x:p1,y"));
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put                     f64[16,64]@(x,-)\n"
+                 "  %1 = put                     f64[64,128]@(x,y)\n"
+                 "  %2 = reshard(%1)             f64[64,128]@(-,y)\n"
+                 "  %3 = dot(%0, %2, ab,bc->ac)  f64[16,128]@(x,y)\n");
+}
+
+TEST(what_comes_after_is_claimed_like_what_came_before)
+{
+  fixture f = open_fixture();
+  tsr_array *y = on(&f, TSR_SHAPE(8), "x:p1");
+  tsr_array *r =
+      moved(TSR__OP_CONSTRAIN, fixture_make(TSR__OP_ISNAN, y, NULL, NULL, NULL), f.mesh, "y");
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put            f64[8]@(x)\n"
+                 "  %1 = reshard(%0)    f64[8]@(y+x)\n"
+                 "  %2 = isnan(%1)      bool[8]@(y+x)\n"
+                 "  %3 = reshard(%2)    bool[8]@(y)\n");
+}
+
+TEST(claims_pass_elements_before_products)
+{
+  fixture f = open_fixture();
+  tsr_array *a = on(&f, TSR_SHAPE(64, 4), "x,-"), *b = on(&f, TSR_SHAPE(4, 64), "y:p1"),
+            *c = on(&f, TSR_SHAPE(64, 64), "-,x");
+  tsr_array *r = binary(fixture_make(TSR__OP_NEG, product(a, b), NULL, NULL, NULL), c);
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put                     f64[64,4]@(x,-)\n"
+                 "  %1 = put                     f64[4,64]@(y,-)\n"
+                 "  %2 = reshard(%0)             f64[64,4]@(y,-)\n"
+                 "  %3 = reshard(%1)             f64[4,64]@(-,x)\n"
+                 "  %4 = dot(%2, %3, ab,bc->ac)  f64[64,64]@(y,x)\n"
+                 "  %5 = neg(%4)                 f64[64,64]@(y,x)\n"
+                 "  %6 = put                     f64[64,64]@(-,x)\n"
+                 "  %7 = reshard(%6)             f64[64,64]@(y,x)\n"
+                 "  %8 = %5 + %7                 f64[64,64]@(y,x)\n");
+}
+
+TEST(claims_take_the_longest_cut_that_agrees)
+{
+  fixture f = open_fixture();
+  tsr_array *r = binary(on(&f, TSR_SHAPE(8, 8), "x,-"), on(&f, TSR_SHAPE(8, 8), "x+y,-"));
+  r = binary(r, on(&f, TSR_SHAPE(8, 8), "-,y:p1"));
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put            f64[8,8]@(x,-)\n"
+                 "  %1 = put            f64[8,8]@(x+y,-)\n"
+                 "  %2 = reshard(%0)    f64[8,8]@(x+y,-)\n"
+                 "  %3 = %2 + %1        f64[8,8]@(x+y,-)\n"
+                 "  %4 = put            f64[8,8]@(-,y)\n"
+                 "  %5 = reshard(%4)    f64[8,8]@(x+y,-)\n"
+                 "  %6 = %3 + %5        f64[8,8]@(x+y,-)\n");
+}
+
+TEST(of_equal_ranks_the_larger_claims)
+{
+  fixture f = open_fixture();
+  tsr_array *r = binary(on(&f, TSR_SHAPE(8), "x"), on(&f, TSR_SHAPE(16, 8), "x,-"));
+  r = binary(r, on(&f, TSR_SHAPE(16, 8), "-,y:p2"));
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put            f64[8]@(x)\n"
+                 "  %1 = put            f64[16,8]@(x,-)\n"
+                 "  %2 = reshard(%0)    f64[8]@(y)\n"
+                 "  %3 = reshard(%1)    f64[16,8]@(x,y)\n"
+                 "  %4 = %2 + %3        f64[16,8]@(x,y)\n"
+                 "  %5 = put            f64[16,8]@(-,y)\n"
+                 "  %6 = reshard(%5)    f64[16,8]@(x,y)\n"
+                 "  %7 = %4 + %6        f64[16,8]@(x,y)\n");
+}
+
+TEST(claimed_dims_are_not_moved_to_be_reduced)
+{
+  fixture f = open_fixture();
+  tsr_array *r = fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(4, 1000), "x,y"), NULL, 1, NULL);
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put              f64[4,1000]@(x,y)\n"
+                 "  %1 = reshard(%0)      f64[4,1000]@(-,y+x)\n"
+                 "  %2 = sum(%1, dims 0)  f64[1000]@(y+x)\n");
+  r = fixture_reduce(TSR__OP_SUM, on(&f, TSR_SHAPE(4, 1000), "x,y:p1"), NULL, 1, NULL);
+  partition(&f, &r, 1);
+  check_text(&f, "  %0 = put              f64[4,1000]@(x,y)\n"
+                 "  %1 = sum(%0, dims 0)  f64[1000]@(y)\n");
 }
