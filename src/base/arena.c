@@ -91,6 +91,11 @@ static char *take(tsr__arena *arena, size_t size)
   return result;
 }
 
+void *tsr__arena_raw(tsr__arena *arena, size_t size)
+{
+  return take(arena, size);
+}
+
 void *tsr__arena_new(tsr__arena *arena, size_t size)
 {
   char *result = take(arena, size);

@@ -77,6 +77,7 @@ void tsr__arena_free(tsr__arena *arena);
 /* Empties an arena for another use of `first` (borrowed); keeps one small block at hand. */
 void tsr__arena_reset(tsr__arena *arena, void *first, size_t length);
 void *tsr__arena_new(tsr__arena *arena, size_t size); /* zeroed, 16-aligned, or NULL */
+void *tsr__arena_raw(tsr__arena *arena, size_t size); /* the same, not zeroed */
 char *tsr__arena_text(tsr__arena *arena, const char *text, size_t length); /* copy + NUL */
 
 /* ---- text (text.c) --------------------------------------------------------------------- */

@@ -240,7 +240,7 @@ void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *q, const tsr__
 {
   size_t bytes = sizeof *way + (size_t)node_of(flow, n)->in_count * sizeof *way->need;
   bool keeps = !flow->failed && q->terms->plain && !flow->claims;
-  tsr__way *copy = keeps ? tsr__arena_new(flow->arena, bytes) : NULL;
+  tsr__way *copy = keeps ? tsr__arena_raw(flow->arena, bytes) : NULL;
   if (!copy) return;
   memcpy(copy, way, bytes);
   if (way->meet) copy->own = tsr__flow_own_bytes(flow, n, way);

@@ -410,9 +410,10 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
 {
   size_t most = most_nodes(program);
   rewrite r = { .in = program, .flow = flow, .out = out, .error = error };
-  int32_t *origin = tsr__arena_new(arena, most * sizeof *origin);
-  r.first_move = tsr__arena_new(arena, most * sizeof *r.first_move);
-  r.next_move = tsr__arena_new(arena, most * sizeof *r.next_move);
+  /* Room for the most that can be, of which little is touched. */
+  int32_t *origin = tsr__arena_raw(arena, most * sizeof *origin);
+  r.first_move = tsr__arena_raw(arena, most * sizeof *r.first_move);
+  r.next_move = tsr__arena_raw(arena, most * sizeof *r.next_move);
   r.links = tsr__arena_new(arena, ((size_t)program->operand_count + 1) * sizeof *r.links);
   tsr__heap *heap = out->program.heap;
   out->home_count = program->node_count;

@@ -135,13 +135,6 @@ static bool same_way(const tsr__way *a, const tsr__way *b, int needs)
   return same;
 }
 
-static tsr__way *new_way(tsr__flow *flow, int needs)
-{
-  tsr__way *way = tsr__arena_new(flow->arena, sizeof *way + (size_t)needs * sizeof *way->need);
-  flow->failed |= !way;
-  return way;
-}
-
 /* Adds a copy of a way unless it is there; what is free prefers what it is asked for to what it
  * would be. */
 static void add_way(tsr__flow *flow, int n, const tsr__way *made, int asker)
@@ -152,9 +145,11 @@ static void add_way(tsr__flow *flow, int n, const tsr__way *made, int asker)
     if (same_way(*end, made, needs) || ++count == MOST_WAYS) return;
     if (flow->free[n] && !(*end)->next) break;
   }
-  tsr__way *way = new_way(flow, needs);
+  size_t bytes = sizeof(tsr__way) + (size_t)needs * sizeof made->need[0];
+  tsr__way *way = tsr__arena_raw(flow->arena, bytes);
+  flow->failed |= !way;
   if (!way) return;
-  memcpy(way, made, sizeof *way + (size_t)needs * sizeof *way->need);
+  memcpy(way, made, bytes);
   flow->open |= count > 0;
   way->asker = asker;
   way->fresh = 1;
@@ -731,7 +726,8 @@ static bool start_flow(tsr__flow *flow)
   int most = 0;
   for (int n = 0; n < program->node_count; n++)
     if (program->nodes[n].in_count > most) most = program->nodes[n].in_count;
-  flow->draft = new_way(flow, most);
+  flow->draft =
+      tsr__arena_new(flow->arena, sizeof(tsr__way) + (size_t)most * sizeof flow->draft->need[0]);
   size_t count = (size_t)program->node_count + 1;
   flow->ways = tsr__arena_new(flow->arena, count * sizeof(tsr__way *));
   flow->terms = tsr__arena_new(flow->arena, count * sizeof(tsr__terms *));

@@ -203,7 +203,8 @@ static int64_t bytes_to(scale *s, int o, int place)
   const tsr__way *there = s->users[o] > 1 || shared ? NULL : way_at(s->flow, o, place);
   if (there) return there->bytes;
   for (const tsr__way *way = s->flow->ways[o]; way; way = way->next) {
-    int64_t bytes = s->users[o] > 1 ? way->bytes / s->users[o] : way->bytes;
+    int64_t bytes = way->bytes; /* mostly none, and dividing is slow */
+    if (bytes && s->users[o] > 1) bytes /= s->users[o];
     if (!shared) bytes = sum(bytes, move_bytes(s, o, way->at, place));
     if (bytes < least) least = bytes;
   }
@@ -211,22 +212,22 @@ static int64_t bytes_to(scale *s, int o, int place)
 }
 
 /* Whether one of the operands before it is the same and needed in the same place. */
-static bool needed_before(const tsr__program *program, int n, const tsr__way *way, int i)
+static bool needed_before(const int32_t *in, const tsr__way *way, int i)
 {
   enum { NEAR = 4 };
-  const tsr__gnode *node = &program->nodes[n];
-  int o = tsr__in(program, node, i);
   for (int k = i > NEAR ? i - NEAR : 0; k < i; k++)
-    if (tsr__in(program, node, k) == o && way->need[k] == way->need[i]) return true;
+    if (in[k] == in[i] && way->need[k] == way->need[i]) return true;
   return false;
 }
 
 static int64_t bytes_of(scale *s, int n, const tsr__way *way)
 {
+  const tsr__gnode *node = &s->flow->program->nodes[n];
+  const int32_t *in = &s->flow->program->operands[node->first_in];
   int64_t bytes = way->own;
-  TSR_FOR_OPERANDS (s->flow->program, &s->flow->program->nodes[n], i, o)
-    if (!needed_before(s->flow->program, n, way, i))
-      bytes = sum(bytes, bytes_to(s, o, way->need[i]));
+  for (int i = 0; i < node->in_count; i++)
+    if (in[i] >= 0 && !needed_before(in, way, i))
+      bytes = sum(bytes, bytes_to(s, in[i], way->need[i]));
   return bytes;
 }
 
@@ -282,7 +283,7 @@ int tsr__flow_weigh_node(tsr__flow *flow, int n)
   int change = 0;
   for (tsr__way *way = *at; way; way = way->next) {
     int64_t before = way->bytes;
-    if (!way->own) way->own = tsr__flow_own_bytes(flow, n, way);
+    if (way->fresh && !way->own) way->own = tsr__flow_own_bytes(flow, n, way);
     way->bytes = bytes_of(flow->scale, n, way);
     if (way->bytes != before) change |= TSR__CHANGED_BYTES;
     if (way == *at) more = way->bytes - before;
